@@ -12,6 +12,7 @@ CC        = cc
 ARCH      = -march=native
 OPT       = -O3 $(ARCH) -fno-math-errno -fno-trapping-math
 SANITIZE  =
+NUMBERS   =
 WARN      = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi
 CPPFLAGS  = -Ilib -I. -D_GNU_SOURCE
 CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) $(EXTRA_CFLAGS) -pthread
@@ -94,6 +95,7 @@ $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(ARCHIVE)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LIBS)
 
+$(BUILD)/lib/predict/%.o $(BUILD)/lib/solve/%.o $(BUILD)/lib/partition/%.o: CFLAGS += $(NUMBERS)
 $(BUILD)/lib/fabric/%.o: CPPFLAGS += $(MPI_FLAGS)
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
@@ -104,8 +106,9 @@ $(BUILD)/%.o: %.c Makefile
 units: $(UNITS:%=$(BUILD)/unit/%)
 
 # check makes asan with PROGRAMS_ONLY: its units run in clang-asan.
-# Few wait for these programs: at -O1, with fewer symbols, they are compiled in half the time.
-UNDER = OPT='-O1 -g1 $(ARCH) -fno-omit-frame-pointer' \
+# Few wait for these programs: at -O1, with fewer symbols, they are compiled in half the time. But what
+# computes for minutes is compiled at -O2: four times as fast.
+UNDER = NUMBERS=-O2 OPT='-O1 -g1 $(ARCH) -fno-omit-frame-pointer' \
 	SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 asan:
 	$(MAKE) $(UNDER) BUILD=$(BUILD)-asan all $(if $(PROGRAMS_ONLY),,units)

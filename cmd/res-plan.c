@@ -71,7 +71,7 @@ static void print_action(const struct plan_action *action)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	record_begin(&o, line, sizeof line, action->what == PLAN_MIGRATE ? "migrate" : "replace");
+	record_begin(&o, line, sizeof line, plan_what_name(action->what));
 	record_add(&o, "role", plan_role_name(action->node->role));
 	record_add(&o, "id", action->node->id);
 	if (action->cores)

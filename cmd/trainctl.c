@@ -26,6 +26,7 @@ static const struct {
 	{"checkpoint", trainctl_checkpoint, "make a checkpoint now and say where"},
 	{"kill-restart", trainctl_kill_restart, "restart one live node; a server hands over"},
 	{"scale", trainctl_scale, "more or fewer workers or servers, while the job trains"},
+	{"rebalance", trainctl_rebalance, "less to do for a server of which more is asked"},
 	{"apply", trainctl_apply, "actions on stdin, for all workers in the same iteration"},
 	{"top", trainctl_top, "a table of the nodes, again and again"},
 	{"report", trainctl_report, "what was decided, what was restarted, where the time went"},

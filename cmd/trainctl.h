@@ -14,6 +14,7 @@ int trainctl_stop(int argc, char **argv);
 int trainctl_checkpoint(int argc, char **argv);
 int trainctl_kill_restart(int argc, char **argv);
 int trainctl_scale(int argc, char **argv);
+int trainctl_rebalance(int argc, char **argv);
 int trainctl_apply(int argc, char **argv);
 int trainctl_top(int argc, char **argv);
 int trainctl_report(int argc, char **argv);

@@ -69,7 +69,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	run trainctl report --run-dir run --text
 	[[ $output == *"How it found its resources"* ]]
 	[[ $output == *"3 workers of 1 core (before: 1 of 1): from "*" were expected)"* ]]
-	[[ $output == *"faster, by mine; sure to 90"* ]]
+	[[ $output == *"faster (the measured steps promise more), by mine; sure to 90"* ]]
 	trainctl report --run-dir run | grep -q '^planned change=yes reason=faster '
 	[ "$(trainctl report --run-dir run | grep '^report ' | field plans)" = 1 ]
 }
@@ -98,6 +98,10 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	wait_for '[ "$(times "^brain-done skipped=1 ")" -ge 3 ]'
 	says 'plan role=worker count=0 cores=1'
 	wait_for 'grep -q "count=" first.err'
+	says 'plan role=worker count=3 cores=5000' 'decision change=yes reason=huge'
+	wait_for 'grep -q "it plans 5000 cores for a worker, and NODE_CORES is 1; skipped" first.err'
+	says 'plan role=worker count=8 cores=1' 'decision change=yes reason=huge'
+	wait_for 'grep -q "it plans 9 cores in all, and CORES is 8; skipped" first.err'
 	says "$nothing"
 	wait_for 'grep -q "works again" first.err'
 	cat >mind <<<'#!/bin/false'
@@ -105,9 +109,31 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(workers)" = 2 ]
 	let_go
 	audited
-	[ "$(grep -c "'plann' is none of fit, plan, replace, migrate, decision; skipped" first.err)" = 1 ]
+	[ "$(grep -c "'plann' is none of fit, plan, replace, migrate, rebalance, decision; skipped" first.err)" = 1 ]
 	grep -q 'line 2: ' first.err
 	[ "$(times '^brain-changed ')" = 0 ]
+}
+
+@test "brain: it is asked again when the monitor has begun to count anew" {
+	brain "$nothing"
+	mkdir drag
+	job EPOCHS=1000 BATCH=16 BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_EVERY=1 CORES=8 NODE_CORES=1 "DRAG=$T/drag"
+	begin first
+	# So many batches that it would take far longer to count them once more.
+	wait_for '[ "$(status 2>/dev/null | grep "^job " | field iteration || echo 0)" -ge 3000 ]'
+	wait_for 'logged "^brain-done change=no "'
+	echo 'drag pace=40' >drag/w0
+	kill -9 "$(pid_of bpt-monitor)"
+	# The supervisor sees what the new one counts only when all have reported to it.
+	wait_for '[ -S run/bpt-monitor.sock ] && [ -e run/state/nodes/bpt-monitor.1 ]'
+	kill -STOP $SUPERVISOR
+	counts() { echo snapshot | socat -t 5 - UNIX-CONNECT:run/bpt-monitor.sock 2>/dev/null | grep -c ' samples=[1-9]'; }
+	wait_for '[ "$(counts)" = 2 ]'
+	asked=$(times '^brain-job ')
+	kill -CONT $SUPERVISOR
+	wait_for '[ "$(times "^brain-job ")" -gt '"$asked"' ]'
+	kill $SUPERVISOR
+	wait $SUPERVISOR || true
 }
 
 @test "brain: after PLAN_LIMIT changes it is only asked" {
@@ -119,6 +145,20 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(workers)" = 3 ]
 	let_go
 	[ "$(grep -c 'PLAN_LIMIT=1: nothing is changed any more' first.err)" = 1 ]
+}
+
+@test "brain: plans are PLAN_EVERY apart, whoever makes them; their memory is a limit where the job has one" {
+	brain 'plan role=worker count=3 cores=1 mem-bytes=2000000000' 'decision change=yes reason=faster'
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_EVERY=60 MEMORY=64G NODE_MEMORY=4G
+	wait_for 'logged "^brain-changed workers=3 "'
+	says 'plan role=worker count=2 cores=1' 'decision change=yes reason=fewer'
+	wait_for 'logged "^brain-done change=no reason=fewer .*refused=every "'
+	[ "$(workers)" = 3 ]
+	status | grep -q '^node role=worker id=w2 .* memory=2000000000'
+	let_go
+	audited
+	grep -q -- ' --memory 68719476736 --node-memory 4294967296 --gain ' words
+	grep -q '^brain-asked .* memory=68719476736 node-memory=4294967296 ' "$(log)"
 }
 
 @test "brain: what it knows outlives the supervisor" {
@@ -154,7 +194,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(trainctl list | wc -l)" = 1 ]
 	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on CORES=8 NODE_CORES=1 >next.env
 	run trainctl check next.env
-	[[ $output == *" workers=3 servers=2 "* ]]
+	[[ $output == *" workers=3 servers=2 "*" brain=on cores=8 node-cores=1 memory=0 node-memory=0 "* ]]
 	[[ $(trainctl check next.env 2>&1 >/dev/null) == *"brain: begins with 3 workers and 2 servers, as a job with $T/d.csv"* ]]
 	run trainctl check next.env --set WORKERS=1
 	[[ $output == *" workers=1 servers=2 "* ]]
@@ -189,4 +229,82 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	status | grep -q '^node role=worker id=w1 .* cores=3 '
 	let_go
 	audited
+}
+
+@test "brain: another number and another size: nobody goes before those who come are there" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 NODE_CORES=4 CORES=16
+	wait_for 'logged "^brain-done change=no "'
+	says 'plan role=worker count=3 cores=2' 'decision change=yes reason=faster'
+	wait_for 'logged "^brain-changed workers=3 worker-cores=2 "'
+	says "$nothing"
+	[ "$(workers)" = 3 ]
+	grep -E '^scaled |^resize ' "$(log)" | cut -d' ' -f1,2 >order
+	printf '%s\n' 'scaled workers=3' 'resize id=w0' | diff order -
+	status | grep '^node role=worker ' | grep -c ' cores=2 ' | grep -qx 3
+	let_go
+	audited
+}
+
+@test "brain: parameters shared out anew, and not again where that moves nothing" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 BATCHES_PER_SHARD=1
+	wait_for 'logged "^brain-done change=no "'
+	# So much has been asked of all servers that they can say who has more to do.
+	wait_for '[ "$(status | grep "^job " | field iteration)" -ge 20 ]'
+	says 'rebalance role=server id=ps1 reason=hot' 'decision change=yes reason=hot'
+	wait_for 'logged "^brain-changed "'
+	says "$nothing"
+	status | grep '^job ' | grep -q ' brain=parameters%20shared%20out%20anew,%20because%20of%20ps1:%20hot '
+	# All keys are asked for equally often here: there is nothing to gain, and it is not offered again.
+	grep -q '^rebalance-refused code=even reason=hot ' "$(log)"
+	grep '^brain-job ' "$(log)" | head -n 1 | grep -q ' rebalance=1'
+	wait_for '[ "$(sed "/^brain-changed/,\$!d" "$(log)" | grep -c "^brain-job ")" -ge 1 ]'
+	sed '/^brain-changed/,$!d' "$(log)" | grep '^brain-job ' >after
+	not grep -q ' rebalance=' after
+	let_go
+	audited
+}
+
+@test "brain: begun with one worker and one server, a job is near its best pace within its first tenth" {
+	# Six nodes more may come; an update is the shorter, the more servers there are.
+	job MODEL=audit EPOCHS=30 BATCH=16 CHECKPOINT_EVERY=0 REPORT_EVERY=1 PLAN_EVERY=1 CORES=8 \
+		NODE_CORES=1 WORKERS=1 SERVERS=1 BRAIN=./mind "DRAG=$T/drag"
+	mkdir drag
+	for w in 0 1 2 3 4 5 6; do echo 'drag pace=25 cores=1' >"drag/w$w"; done
+	servers_drag() {
+		for p in 0 1 2 3 4 5 6; do echo "drag pace=$((100 * $1)) cores=1" >"drag/ps$p"; done
+	}
+	servers_drag 1
+	cat >mind <<-B
+		#!/bin/bash
+		answer=\$(res-plan "\$@")
+		count=\$(tac <<<"\$answer" | sed '/^\$/,\$d' | sed -n 's/^plan role=server count=\\([0-9]*\\) .*/\\1/p')
+		[ -z "\$count" ] || { $(declare -f servers_drag); cd $T; servers_drag \$count; }
+		printf '%s\\n\\n' "\$answer"
+	B
+	chmod +x mind
+	begin first
+	# A batch takes 0.64 s/workers + 0.16 s/servers: 5 and 3 are best, and the sum of those that count.
+	pace() { awk -v w="$1" -v s="$2" 'BEGIN { print 1 / (0.64 / w + 0.16 / s) }'; }
+	is_near() {
+		local w s
+		w=$(tail -n 1 <<<"$1" | field workers)
+		s=$(tail -n 1 <<<"$1" | field servers)
+		awk -v now="$(pace "$w" "$s")" -v best="$(pace 5 3)" 'BEGIN { exit !(now >= 0.9 * best) }'
+	}
+	wait_for '[ -e "$(log)" ] && is_near "$(grep "^brain-changed " "$(log)")"'
+	[ "$(done_samples)" -le 6000 ]
+	# Servers as workers came while it trained: nobody started anew, and nothing went back.
+	status | grep -q '^node role=worker id=w0 .* restarts=0 '
+	[ "$(times '^rollback ')" = 0 ]
+	wait_for 'awk "/^brain-changed/ { n = 0 } /^brain-job/ { n++ } END { exit n < 1 }" "$(log)"'
+	rm -rf drag
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	exact "$(tail -n 1 first.out | field checkpoint)" 2000 30
+	trainctl report --run-dir run --text | tr -s ' \n' ' ' >text
+	# Decision by decision.
+	grep -q 'How it found its resources .* 2 servers of 1 core (before: 1 of 1): from .* samples/s (x.* were expected) busy-servers (they used all of their cores), by rule; sure to 9.*%; it took .* and cost .* of training' text
+	grep -q ' [3-6] workers of 1 core (before: 1 of 1), .* faster (the measured steps promise more), by search; sure to ' text
 }

@@ -45,6 +45,31 @@ made() {
 
 need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed"; }
 
+# turned: the log of a job whose nodes changed.
+turned() {
+	mkdir -p state
+	printf '%s\n' 'begin job=turns workers=2 servers=1 batch=64 sync=bsp solution=none at=1000' \
+		'phase name=running at=1001' \
+		'scaled workers=4 servers=2 from-workers=2 from-servers=1 batch=64 lr-factor=1 seconds=1.5 moved-bytes=2097152 stall=0.004 reason=asked%20for at=1010' \
+		'scaled workers=4 servers=2 from-workers=4 from-servers=3 batch=64 lr-factor=1 seconds=9 reason=asked%20for failed=ps2:%20no%20room at=1012' \
+		'scaled workers=5 servers=2 from-workers=4 from-servers=2 batch=64 lr-factor=1 seconds=1 reason=brain:%20faster at=1014' \
+		'scale-refused workers=5000 code=no-room reason=asked%20for at=1020' \
+		'oom id=w1 step=1 limit=3 memory=536870912 memory-before=268435456 at=1030' \
+		'oom id=w2 step=2 limit=3 size=8 accum=2 at=1031' \
+		'oom id=ps0 step=3 limit=3 servers=4 servers-before=2 at=1032' \
+		'resize id=w0 cores=1.5 memory=0 reason=as%20asked%20%3Cb%3E at=1033' \
+		'resize id=w3 cores=2 memory=0 reason=brain:%20few-cores at=1033' \
+		'spare id=w3 for=s0 waited=12 at=1040' \
+		'more-host state=asked partition=spot at=1050' \
+		'more-host state=granted host=node7 job=99 at=1051' \
+		'host name=a state=there launcher=local trains=1 at=1052' \
+		'host name=b state=avoided seconds=600 id=w2 why=it%20hung at=1053' \
+		'host-test name=c compute=1 memory=1 link=1 state=good why= at=1054' \
+		'host-test name=d compute=1 memory=1 link=1 state=bad why=slow at=1054' \
+		$'placed at=1055\tw2 runs on a: b is avoided' \
+		'phase name=stopping at=1060' 'summary job=turns state=done jct=60 samples=64 at=1060' >state/job.log
+}
+
 # ---- words ----
 
 @test "words: what it took, where the time went, what was decided, what failed" {
@@ -63,6 +88,31 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	grep -q '^                samples/s (x2.50); saved 1 min 15 s$' <<<"$output"
 	grep -q '^  *antdt-nd: w0 is slow$' <<<"$output"
 	grep -q '^  *1 min 40 s   w1 was killed by signal 9, SIGKILL; ready again after 500 ms$' <<<"$output"
+}
+
+@test "words: how its nodes changed, and why" {
+	turned
+	report --text | tr -s ' \n' ' ' >text
+	says() { grep -qF "$1" text; }
+	says 'How its nodes changed 10 s from 2 to 4 workers, 1 to 2 servers; it took 1.5 s; 2.0 MiB of parameters moved, workers waited 4.0 ms at most asked for'
+	says ' 3 to 2 servers; it took 9.0 s; not done: ps2: no room asked for'
+	says ' not scaled to 5000 workers: refused (no-room) asked for'
+	says ' w1 had no memory left: 512 MiB instead of 256 MiB (step 1 of 3)'
+	says ' w2 had no memory left: batches in 2 steps of 8 samples (step 2 of 3)'
+	says ' ps0 had no memory left: 4 servers instead of 2 (step 3 of 3)'
+	says ' w0 may use 1.5 cores as asked <b>'
+	says ' w3, which had stood ready for 12 s, took the place of s0'
+	says ' Slurm: a further host was asked, of partition spot'
+	says ' Slurm: host node7 of allocation 99: granted'
+	says ' host b: avoided for 10 min, because of w2 it hung'
+	says ' host d is bad, as its self-test says slow'
+	says ' w2 runs on a: b is avoided'
+	# What a brain did is told with its plans; what there is, is no change.
+	not grep -qE '4 to 5 workers|w3 may use|host a|host c' text
+	report >records
+	grep -q '^report .* scaled=2 ooms=3 spares-used=1$' records
+	grep -q '^oom id=w1 step=1 limit=3 memory=536870912 ' records
+	[ "$(grep -c '^scaled ' records)" = 3 ]
 }
 
 @test "records on a pipe, words on a terminal; each where it is asked for" {
@@ -228,6 +278,20 @@ need_gnuplot() { command -v gnuplot >/dev/null || skip "gnuplot is not installed
 	[ "$(grep -c '</svg>' x.html)" -eq 6 ]
 	grep -q '&lt;/svg&gt;&lt;script&gt;alert(1)' x.html
 	iconv -f UTF-8 -t UTF-8 x.html >/dev/null
+}
+
+@test "--html: how its nodes changed stands there, too" {
+	need_gnuplot
+	turned
+	grep '^resize id=w0 ' state/job.log | sed 's/at=1033/at=1105/' >turn
+	made
+	sed -i '/^phase name=stopping/{
+		r turn
+		N
+	}' state/job.log
+	run -0 report --html x.html
+	grep -q '<h2>How its nodes changed</h2>' x.html
+	grep -q '<td>w0 may use 1.5 cores<br><span class="quiet">as asked &lt;b&gt;</span></td>' x.html
 }
 
 @test "--png: a file, or a file each" {

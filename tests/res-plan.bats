@@ -98,6 +98,42 @@ round() {
 	[[ $output != *migrate* ]]
 }
 
+@test "a server of which more is asked gives some of it away, where servers can do that" {
+	{
+		printf 'job batch=512 steps-per-second=40 io-time=0.02 compute-time=0.04 update-time=0.04 %s\n' rebalance=1
+		printf 'node role=worker id=w%d cores=4 used=3 time=0.1\n' 0 1 2 3
+		printf 'node role=server id=%d cores=8 used=2 time=0.02\n' 0 1
+	} >in
+	{ cat in; echo 'node role=server id=2 cores=8 used=4 time=0.04'; } >hot
+	run -0 plan <hot
+	[ "${lines[1]}" = "rebalance role=server id=2 reason=hot" ]
+	# A third of the update is saved: 4/(0.1 - 0.04/3) steps a second.
+	[[ ${lines[2]} == "decision change=yes reason=hot method=rule now=40 expected=46.15"* ]]
+	# Who can't do it, or would gain too little, or has a slow machine, does not.
+	sed 's/ rebalance=1//' hot >cannot
+	run -0 plan <cannot
+	[[ $output != *rebalance* ]]
+	run -0 plan --gain 0.2 <hot
+	[[ $output != *rebalance* ]]
+	{ cat in; echo 'node role=server id=2 cores=8 used=2 time=0.05'; } >slow
+	run -0 plan <slow
+	[ "${lines[1]}" = "migrate role=server id=2 reason=slow-machine" ]
+	run -65 plan <<<'job batch=512 rebalance=2'
+}
+
+@test "memory counts also where only what is used is known" {
+	{
+		printf 'job batch=512 steps-per-second=40 io-time=0.02 compute-time=0.07 update-time=0.01\n'
+		printf 'node role=worker id=w%d cores=4 used=3 used-bytes=1000000000\n' 0 1 2 3
+		printf 'node role=server id=%d cores=8 used=2 used-bytes=2000000000\n' 0 1
+	} >in
+	run -0 res-plan --cores 100 --node-cores 8 --memory 20G <in
+	workers=$(grep '^plan role=worker ' <<<"$output" | field count)
+	[ "$workers" -gt 4 ]
+	# 1.2 times what is in use, of servers all together.
+	[ $((workers * 1200 + 4800)) -le 21475 ]
+}
+
 @test "changes are --every apart, and worth it" {
 	round 12 2.5 5.7 'at=159 changed=100' >in
 	run -0 plan <in

@@ -172,6 +172,28 @@ at_least() {
 	audited third.out
 }
 
+@test "scale: STATE/scale is damaged, then gone, while more nodes run than the job file says: exact" {
+	begin_scaled SERVERS=1
+	scale --workers 4 --servers 3
+	further
+	kill -9 $SUPERVISOR
+	ended $SUPERVISOR
+	for damage in '' 'scale workers=' 'scale job-workers=2 job-servers=1 workers=0 servers=1\n'; do
+		printf "$damage" >run/state/scale
+		run -65 run_job
+		[[ $output == *"/state/scale: "*"; without this file the job goes on from its last checkpoint, with WORKERS and SERVERS of the job file"* ]]
+	done
+	rm run/state/scale
+	strays=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' run/state/nodes/w3.0 run/state/nodes/ps2.0)
+	begin second
+	wait_for 'running && all_up 2'
+	[ "$(servers)" = "ps0 " ]
+	for pid in $strays; do wait_for "not kill -0 $pid 2>/dev/null"; done
+	scale --workers 3 --servers 2
+	let_go
+	audited second.out
+}
+
 @test "scale: BATCH_SCALING" {
 	begin_scaled BATCH_SCALING=sqrt
 	scale --workers 4
@@ -308,6 +330,37 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	[ "$(logged '^rollback ')" = 0 ]
 }
 
+@test "scale: of two new workers one is up and the other fails again and again: both go, the job goes on" {
+	cat >launch <<-'END'
+	#!/bin/sh
+	case "$*" in
+	*'--id w3 '*)
+		while [ ! -e fail ]; do sleep 0.05; done
+		exit 75 ;;
+	esac
+	exec "$@"
+	END
+	chmod +x launch
+	begin_scaled SERVERS=1 RESTARTS=2 "LAUNCH_WORKER=$T/launch"
+	start up scale --workers 4 --servers 2
+	wait_for 'status | grep -q " id=w2 state=up "'
+	touch fail
+	ended $PID
+	[ "$status" -eq 1 ]
+	# Servers came all the same; that hides nothing.
+	grep -q 'not-scaled: w3: exit status 75' up.err
+	wait_for '[ "$(workers)" = "w0 w1 " ]'
+	[ "$(servers)" = "ps0 ps1 " ]
+	grep -q ' workers=2 servers=2 ' run/state/scale
+	rm launch fail
+	printf '#!/bin/sh\nexec "$@"\n' >launch
+	chmod +x launch
+	scale --workers 4
+	all_up 4
+	let_go
+	audited
+}
+
 @test "scale: SYNC=allreduce has workers, and no servers" {
 	begin_scaled SYNC=allreduce
 	run -1 scale --servers 2
@@ -359,4 +412,38 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	wait_for 'status 2>/dev/null | grep -q "^node role=worker "'
 	run -1 scale --workers 3
 	[[ $output == *"trainers: TRAINER_KIND=agent: trainers have parameters"* ]]
+}
+
+@test "scale: a server of which more is asked gives some of it away, when somebody asks" {
+	# Few keys, some of them in most rows: more is asked of one server.
+	awk 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < 2000; i++) { a = int(100 * rand())
+		print (a > 70) "," a ",c" int(12 * rand() * rand()) } }' >d.csv
+	job WORKERS=2 SERVERS=2 EPOCHS=20 BATCH=16 BATCHES_PER_SHARD=1 METRICS=./
+	slow 400
+	begin first
+	wait_for 'running && came_to 3200'
+	run trainctl rebalance --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	[[ $output == "ok busiest=ps"[01]" peak=1."*,1*" moved-bytes="[1-9]*" stall="* ]]
+	grep -q '^rebalanced id=ps[01] .* moved-bytes=[1-9].* reason=asked%20for ' run/state/job.log
+	grep -q ' maps=1 ' run/state/scale
+	# What it does next starts from there.
+	trainctl scale --servers 3 --run-dir "$T/run"
+	trainctl scale --servers 1 --run-dir "$T/run"
+	run trainctl rebalance --run-dir "$T/run"
+	[ "$status" -eq 1 ]
+	[[ $output == *"one-server: one server has all parameters"* ]]
+	rm -rf drag
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	grep -q "^summary .* samples=40000 " first.out
+	# Who looks at it from outside sees that, too.
+	grep -q '^paceline_job_scaled_total{job_name="tiny"} 2$' tiny.prom
+	grep -q '^paceline_job_rebalances_total{job_name="tiny"} 1$' tiny.prom
+	grep -q '^paceline_job_nodes_wanted{job_name="tiny",role="server"} 1$' tiny.prom
+	trainctl report --run-dir "$T/run" --text | tr -s ' \n' ' ' >text
+	grep -q 'How servers shared their work .* ps[01] had 1\.' text
+	grep -q 'How its nodes changed .* from 2 to 3 servers; it took .* of parameters moved, workers waited .* at most asked for .* from 3 to 1 servers; ' text
+	run trainctl rebalance --run-dir "$T/run"
+	[ "$status" -eq 69 ]
 }

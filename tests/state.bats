@@ -264,6 +264,9 @@ whole() {
 	ended $SUPERVISOR
 	[ "$status" -eq 65 ]
 	grep -q 'no checkpoint to go back to: .*000001/shards' first.err
+	run -65 run_job
+	[[ $output == *"000001 is damaged, and is passed over: "*"000001/shards"* ]]
+	[[ $output == *"has no complete checkpoint that is not damaged, but "*"--fresh starts over"* ]]
 	cp kept run/state/checkpoints/000001/shards
 	rm drag/*
 	run -0 run_job
@@ -294,6 +297,31 @@ whole() {
 	ended $SUPERVISOR
 	[ "$status" -eq 0 ]
 	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
+}
+
+@test "a start passes over what is damaged as a rollback does, whether servers run or not" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 KEEP=9
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	for i in 2 3 4; do trainctl checkpoint --run-dir "$T/run" >/dev/null; done
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	# Both have all their bytes: nothing but their sums shows it.
+	flip run/state/checkpoints/000003/shards 20
+	flip run/state/checkpoints/000004/part-0 "$(($(stat -c %s run/state/checkpoints/000004/part-0) - 40))"
+	begin second
+	wait_for running
+	grep -q "checkpoint .*/000004 is damaged, and is passed over: .*000004/part-0" second.err
+	grep -q "checkpoint .*/000003 is damaged, and is passed over: .*000003/shards" second.err
+	[ "$(status | rec where type=job | field checkpoint)" = "$T/run/state/checkpoints/000002" ]
+	kill -9 "$(pid_of ps1)"
+	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000002"'
+	[ "$(grep -c "000004 is damaged" second.err)" = 1 ]
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 second.out | field samples)" = 10000 ]
 }
 
 @test "CHECKPOINT_FULL_EVERY: rows that changed; all go back to one, and nothing is lost" {
@@ -331,6 +359,53 @@ whole() {
 	[ "$status" -eq 0 ]
 	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
 	[ -z "$(ls -d paceline-* 2>/dev/null)" ]
+}
+
+# kill_all: kill -9 of the supervisor, the nodes and their parents
+kill_all() {
+	local record parent pid
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	for record in run/state/nodes/*.[0-9]*; do
+		read -r parent pid < <(record_pids "$record")
+		kill -9 "$parent" "$pid" 2>/dev/null || true
+		wait_for "[ ! -e /proc/$pid/cmdline ] || ! grep -qs . /proc/$pid/cmdline"
+	done
+}
+
+@test "CHECKPOINT_MEMORY: who holds it outlives a node, and with the last process all of it is gone" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 CHECKPOINT_MEMORY="$T"
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	for link in paceline-*/part-0.* paceline-*/part-1.*; do
+		[[ "$(readlink "$link")" == /proc/*/fd/* ]]
+		[ -s "$link" ]
+		# Sealed: nobody can change what a server is to begin with.
+		run bash -c "echo x >>'$link'"
+		[ "$status" -ne 0 ]
+	done
+	kill_all
+	begin second
+	wait_for 'cat run/state/logs/ps*.log | grep -q "000002: restored from memory"'
+	wait_for 'came_to 300'
+	before=$(echo paceline-*/part-0.*)
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	[ "$(echo paceline-*/part-0.*)" != "$before" ]
+	holders=$(readlink paceline-*/part-* | cut -d/ -f3)
+	kill_all
+	kill -9 $holders
+	for pid in $holders; do wait_for "[ ! -e /proc/$pid/fd/0 ]"; done
+	for link in paceline-*/part-*; do [ ! -e "$link" ]; done
+	begin third
+	wait_for running
+	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000003"'
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 third.out | field samples)" = 10000 ]
+	not grep -q '000003: restored from memory' run/state/logs/*.log
 }
 
 @test "an intent whose checkpoint is gone takes another, or fails" {

@@ -298,3 +298,15 @@ int trainctl_scale(int argc, char **argv)
 		.data = show_records};
 	return ask(&q, argc, argv);
 }
+
+int trainctl_rebalance(int argc, char **argv)
+{
+	const struct question q = {
+		.name = "rebalance",
+		.about = "Lets the servers share out their parameters anew, so that one of which more "
+			 "is asked has less to do; waits for it.",
+		.verb = "rebalance",
+		.answer_seconds = SCALE_SECONDS,
+		.data = show_records};
+	return ask(&q, argc, argv);
+}

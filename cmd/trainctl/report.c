@@ -88,6 +88,12 @@ static void put_report(const struct account *a)
 	record_add_u64(&o, "rollbacks", a->rollbacks);
 	record_add_u64(&o, "repeated", a->repeated);
 	record_add_u64(&o, "checkpoints", a->checkpoints);
+	if (a->scaled > 0)
+		record_add_u64(&o, "scaled", a->scaled);
+	if (a->ooms > 0)
+		record_add_u64(&o, "ooms", a->ooms);
+	if (a->spares > 0)
+		record_add_u64(&o, "spares-used", a->spares);
 	if (a->rebalances > 0)
 		record_add_u64(&o, "rebalances", a->rebalances);
 	if (a->rounds > 0) {

@@ -474,6 +474,64 @@ static void put_effects(const struct report *p, FILE *out)
 	free(list);
 }
 
+/* A row of a table: when, what, and why. */
+static void put_told(const struct report *p, double at, const char *text, const char *why, FILE *out)
+{
+	fputs("<tr>", out);
+	put_when(p, at, out);
+	fputs("<td>", out);
+	put_html(out, text);
+	if (why[0]) {
+		fputs("<br><span class=\"quiet\">", out);
+		put_html(out, why);
+		fputs("</span>", out);
+	}
+	fputs("</td></tr>\n", out);
+}
+
+static void begin_told(const char *heading, size_t already, FILE *out)
+{
+	if (already == 0)
+		fprintf(out, "<h2>%s</h2>\n<table>\n", heading);
+}
+
+static void end_told(size_t count, FILE *out)
+{
+	if (count > 0)
+		fputs("</table>\n", out);
+	if (count > ROWS_MAX)
+		fprintf(out, "<p class=\"quiet\">and %zu more</p>\n", count - ROWS_MAX);
+}
+
+static void put_resources(const struct report *p, FILE *out)
+{
+	char text[1024], why[300];
+	size_t count = 0;
+	for (; count < p->a->plans && count < ROWS_MAX; count++) {
+		const struct account_plan *plan = &p->a->plan[count];
+		begin_told("How it found its resources", count, out);
+		report_plan_words(plan, text, sizeof text);
+		report_plan_reason(plan, why, sizeof why);
+		put_told(p, plan->at, text, why, out);
+	}
+	end_told(p->a->plans, out);
+	for (count = 0; count < p->a->rebalances && count < ROWS_MAX; count++) {
+		begin_told("How servers shared their work", count, out);
+		report_rebalance_words(&p->a->rebalance[count], text, sizeof text);
+		put_told(p, p->a->rebalance[count].at, text, "", out);
+	}
+	end_told(p->a->rebalances, out);
+	count = 0;
+	for (size_t i = 0; i < p->a->turns; i++) {
+		const struct account_turn *t = &p->a->turn[i];
+		if (!report_turn_words(t, text, sizeof text, why, sizeof why) || ++count > ROWS_MAX)
+			continue;
+		begin_told("How its nodes changed", count - 1, out);
+		put_told(p, t->at, text, why, out);
+	}
+	end_told(count, out);
+}
+
 static void put_failures(const struct report *p, FILE *out)
 {
 	size_t count = 0;
@@ -527,6 +585,7 @@ int report_html(const struct report *p, const char *path, struct error *err)
 	put_costs(p, out);
 	int result = put_pictures(p, out, err);
 	put_workers(p, out);
+	put_resources(p, out);
 	put_effects(p, out);
 	put_failures(p, out);
 	put_foot(p, out);

@@ -20,6 +20,7 @@
 #define EFFECTS_MAX 8
 #define FAILURES_MAX 8
 #define REBALANCES_MAX 20
+#define TURNS_MAX 30
 #define LINE_COLUMNS 40 /* of a course */
 
 /* ---- a paragraph ---- */
@@ -379,6 +380,26 @@ static void put_rebalances(const struct page *g, const struct report *p)
 	}
 }
 
+static void put_turns(const struct page *g, const struct report *p)
+{
+	char text[600], why[300], first[64];
+	size_t shown = 0, count = 0;
+	for (size_t i = 0; i < p->a->turns; i++) {
+		const struct account_turn *t = &p->a->turn[i];
+		if (!report_turn_words(t, text, sizeof text, why, sizeof why) ||
+		    ++count > TURNS_MAX)
+			continue;
+		if (shown++ == 0)
+			put_heading(g, "How its nodes changed");
+		put_when(p, t->at, first, sizeof first);
+		put_words(g, first, 16, text);
+		if (why[0])
+			put_words(g, "", 16, why);
+	}
+	if (shown < count)
+		fprintf(g->out, "  and %zu others; --records shows all\n", count - shown);
+}
+
 static void put_failure(const struct page *g, const struct report *p, const struct account_mark *m)
 {
 	char text[600], first[64];
@@ -419,6 +440,7 @@ void report_text(const struct report *p, FILE *out)
 	put_workers(&g, p);
 	put_plans(&g, p);
 	put_rebalances(&g, p);
+	put_turns(&g, p);
 	put_effects(&g, p);
 	put_failures(&g, p);
 }

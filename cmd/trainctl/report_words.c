@@ -219,7 +219,9 @@ static void plan_words(const struct account_plan *p, char *out, size_t max)
 	static const char *const roles[] = {"worker", "server"};
 	size_t at = 0;
 	out[0] = '\0';
-	if (p->nodes > 0)
+	if (strcmp(p->what, "rebalance") == 0)
+		at += (size_t)snprintf(out, max, "parameters shared out anew, because of %s", p->id);
+	else if (p->nodes > 0)
 		at += (size_t)snprintf(out, max, "%s%s for %s",
 				       strcmp(p->what, "migrate") == 0 ? "another machine"
 								       : "another process",
@@ -262,11 +264,34 @@ void report_plan_words(const struct account_plan *p, char *out, size_t max)
 	utf8_plain(out);
 }
 
+/* Those of res-plan(1); an executable has its own. */
+static const char *reason_means(const char *reason)
+{
+	static const struct {
+		const char *reason, *means;
+	} row[] = {
+		{"faster", "the measured steps promise more"},
+		{"busy-worker", "it used all of its cores"},
+		{"busy-servers", "they used all of their cores"},
+		{"idle-servers", "they had cores left for more workers"},
+		{"oom", "no memory was left"},
+		{"hot", "more is asked of it than of the others"},
+		{"few-cores", "it has less than the others"},
+		{"slow-machine", "it takes longer, and is asked no more than the others"},
+	};
+	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+		if (strcmp(reason, row[i].reason) == 0)
+			return row[i].means;
+	return NULL;
+}
+
 void report_plan_reason(const struct account_plan *p, char *out, size_t max)
 {
-	char took[HUMAN_MAX], cost[HUMAN_MAX], sure[HUMAN_MAX];
-	size_t at = (size_t)snprintf(out, max, "%s%s%s", p->reason, p->method[0] ? ", by " : "",
-				     p->method);
+	char took[HUMAN_MAX], cost[HUMAN_MAX], sure[HUMAN_MAX], means[128] = "";
+	if (reason_means(p->reason))
+		snprintf(means, sizeof means, " (%s)", reason_means(p->reason));
+	size_t at = (size_t)snprintf(out, max, "%s%s%s%s", p->reason, means,
+				     p->method[0] ? ", by " : "", p->method);
 	if (!isnan(p->confidence) && at < max)
 		at += (size_t)snprintf(out + at, max - at, "; sure to %s",
 				       human_percent(p->confidence, sure));

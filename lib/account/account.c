@@ -43,6 +43,9 @@ void account_free(struct account *a)
 	free(a->mark);
 	free(a->plan);
 	free(a->rebalance);
+	for (size_t i = 0; i < a->turns; i++)
+		free(a->turn[i].line);
+	free(a->turn);
 	free(a);
 }
 
@@ -464,6 +467,45 @@ static void take_rebalanced(struct account *a, const struct record *r)
 	record_real_opt(r, "stall", 0, 1e300, &b->stall, NULL);
 }
 
+/* ---- nodes ---- */
+
+static int is_turn(const struct record *r)
+{
+	static const char *const types[] = {"scaled",	 "scale-refused", "oom",    "resize",
+					    "spare",	 "more-host",	  "placed", "host-test"};
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if (record_is(r, types[i]))
+			return 1;
+	/* Others list what there is. */
+	return record_is(r, "host") && !record_get(r, "trains");
+}
+
+static void take_turn(struct account *a, const struct record *r)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, r->type);
+	record_add_fields(&o, r, NULL);
+	account_tell(a, &o);
+	record_begin(&o, line, sizeof line, r->type);
+	record_add_fields(&o, r, NULL);
+	if (record_end(&o, r->text) == 0)
+		return;
+	char *copy = strdup(o.data);
+	if (!copy || GROW(a->turn, a->turns_room, a->turns + 1) != 0) {
+		free(copy);
+		out_of_memory(a);
+		return;
+	}
+	a->turn[a->turns++] = (struct account_turn){.at = a->at, .line = copy};
+	if (record_is(r, "scaled") && !record_get(r, "failed"))
+		a->scaled++;
+	else if (record_is(r, "oom"))
+		a->ooms++;
+	else if (record_is(r, "spare"))
+		a->spares++;
+}
+
 /* ---- records in ---- */
 
 static void take(struct account *a, const struct record *r, double before)
@@ -492,6 +534,8 @@ static void take(struct account *a, const struct record *r, double before)
 		take_plan(a, r);
 	else if (record_is(r, "brain-changed"))
 		take_changed(a, r);
+	else if (is_turn(r))
+		take_turn(a, r);
 	else if (record_is(r, "rebalanced"))
 		take_rebalanced(a, r);
 	else if (record_is(r, "rollback"))

@@ -117,6 +117,13 @@ struct account_rebalance {
 	double bytes, stall;  /* moved; seconds that workers waited at most */
 };
 
+/* What was done to nodes: another number of them or other sizes, memory that was short, a spare's new
+ * place, another host. */
+struct account_turn {
+	double at;
+	char *line; /* the log's record */
+};
+
 struct account_phase {
 	char name[32];
 	double seconds;
@@ -140,6 +147,9 @@ struct account {
 	size_t plans, plans_room;
 	struct account_rebalance *rebalance;
 	size_t rebalances, rebalances_room;
+	struct account_turn *turn; /* in the order of the log */
+	size_t turns, turns_room;
+	uint64_t scaled, ooms, spares; /* among them: carried out, steps taken, places taken */
 	struct account_phase phase[ACCOUNT_PHASES_MAX];
 	size_t phases;
 	struct account_spans phase_spans; /* what: which phase */

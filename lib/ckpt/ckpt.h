@@ -166,6 +166,7 @@ struct ckpt_entry {
 	int foreign;
 	int complete; /* MANIFEST is there and whole; otherwise the numbers are 0 */
 	int damaged;  /* not complete, though MANIFEST is there; why[] says what is wrong */
+	int unread;   /* damaged: the disk does not give it just now */
 	char why[256];
 	uint64_t iteration, incarnation;
 	double at;
@@ -192,7 +193,8 @@ struct ckpt_pruning {
 };
 
 /* Removes all but the newest complete ones, and incomplete ones whose number is below that of the
- * newest complete one (a later one may still be in the making). The base of one that stays stays,
+ * newest complete one (a later one may still be in the making), unless an error of the disk is all
+ * that is known of them. The base of one that stays stays,
  * too. The newest that is whole to its last
  * byte stays in any case: before complete ones are removed, they are verified, the newest first,
  * until one is whole or known to be. ERROR_DATA: none is, and no complete one was removed. MANIFEST

@@ -8,9 +8,11 @@
 #include "base/fs.h"
 #include "base/grow.h"
 #include "base/number.h"
+#include "base/team.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,27 +32,23 @@ struct section {
 	size_t count, room;
 };
 
-/* A block that one thread reads and decodes, and that is given to the taker in its turn. */
+/* What one thread reads and decodes with; each of these is made when it is needed. */
 struct work {
-	const struct block *block;
-	void *values; /* where the taker wants them, or: */
-	void *own;    /* PLANES_BYTES_MAX, made when needed */
+	void *values[STREAM_SECTIONS_MAX]; /* of the blocks of a group */
 	uint8_t *encoded;
 	struct planes_coder *coder;
-	struct error why; /* code 0: it is whole */
 };
 
 struct part_reader {
 	char *path;
 	struct team *team;
-	struct work *next, *ready; /* [room]: are decoded, while those before them are taken */
-	size_t room, nexts, readies;
+	struct work *work; /* [works] */
+	size_t works;
 	int fd;
 	struct stream_reader *stream;
 	size_t blocks;
 	struct section section[STREAM_SECTIONS_MAX];
 	uint64_t blocks_begin, blocks_end; /* the blocks fill this range of the file */
-	uint64_t at;                       /* where the source reads next */
 };
 
 /* ---- the index ---- */
@@ -154,9 +152,10 @@ static int read_last_line(struct part_reader *p, char end[PART_END_BYTES + 1], u
 {
 	char again[PART_END_BYTES + 1];
 
-	if (size < PART_END_BYTES ||
-	    fs_pread_all(p->fd, end, PART_END_BYTES, size - PART_END_BYTES, p->path, err) != 0)
+	if (size < PART_END_BYTES)
 		return error_set(err, ERROR_DATA, p->path, "is cut off, or no part file");
+	if (fs_pread_all(p->fd, end, PART_END_BYTES, size - PART_END_BYTES, p->path, err) != 0)
+		return -1;
 	end[PART_END_BYTES] = '\0';
 	int ok = number_u64_span(end + 10, 20, at) == 0;
 	snprintf(again, sizeof again, PART_END_FORMAT, ok ? *at : 0);
@@ -241,14 +240,17 @@ int part_open(struct part_reader **out, const char *path, struct error *err)
 	return result;
 }
 
-static void free_works(struct work *w, size_t room)
+static void free_works(struct part_reader *p)
 {
-	for (size_t i = 0; w && i < room; i++) {
-		free(w[i].own);
-		free(w[i].encoded);
-		planes_coder_free(w[i].coder);
+	for (size_t i = 0; i < p->works; i++) {
+		for (size_t k = 0; k < STREAM_SECTIONS_MAX; k++)
+			free(p->work[i].values[k]);
+		free(p->work[i].encoded);
+		planes_coder_free(p->work[i].coder);
 	}
-	free(w);
+	free(p->work);
+	p->work = NULL;
+	p->works = 0;
 }
 
 void part_close(struct part_reader *p)
@@ -257,8 +259,7 @@ void part_close(struct part_reader *p)
 		return;
 	if (p->fd >= 0)
 		close(p->fd);
-	free_works(p->next, p->room);
-	free_works(p->ready, p->room);
+	free_works(p);
 	for (size_t i = 0; i < STREAM_SECTIONS_MAX; i++)
 		free(p->section[i].block);
 	stream_reader_free(p->stream);
@@ -280,15 +281,6 @@ uint64_t part_row_count(const struct part_reader *p)
 
 /* ---- blocks ---- */
 
-static int read_bytes(void *part, void *to, size_t bytes, struct error *err)
-{
-	struct part_reader *p = part;
-	uint64_t at = p->at;
-
-	p->at += bytes;
-	return fs_pread_all(p->fd, to, bytes, at, p->path, err);
-}
-
 /* What is wrong with a block, and where it is. */
 static void name_block(const struct part_reader *p, const struct block *b, const struct error *why,
 		       struct error *err)
@@ -304,46 +296,6 @@ static void name_block(const struct part_reader *p, const struct block *b, const
 			 name);
 }
 
-static int read_block(struct part_reader *p, const struct block *b, const struct stream_taker *taker,
-		      struct error *err)
-{
-	const struct stream_source source = {read_bytes, p};
-	struct error why = {0};
-
-	p->at = b->at;
-	if (stream_read(p->stream, &b->stream, &source, taker, &why) == 0)
-		return 0;
-	name_block(p, b, &why, err);
-	return -1;
-}
-
-/* ---- blocks by several threads ---- */
-
-void part_share(struct part_reader *p, struct team *team)
-{
-	p->team = team;
-}
-
-/* At least for a group of rows, which is decoded and taken as one. */
-static int make_works(struct part_reader *p, struct error *err)
-{
-	unsigned threads = team_threads(p->team);
-	size_t group = 2 + stream_get_shape(p->stream)->row_slots;
-	size_t room = threads == 1 ? 1 : 2 * (size_t)threads > group ? 2 * (size_t)threads : group;
-
-	if (room <= p->room)
-		return 0;
-	free_works(p->next, p->room);
-	free_works(p->ready, p->room);
-	p->room = 0;
-	p->next = calloc(room, sizeof *p->next);
-	p->ready = calloc(room, sizeof *p->ready);
-	if (!p->next || !p->ready)
-		return error_set(err, ERROR_OS, p->path, "out of memory");
-	p->room = room;
-	return 0;
-}
-
 static void *made(void **buffer)
 {
 	if (!*buffer)
@@ -351,193 +303,275 @@ static void *made(void **buffer)
 	return *buffer;
 }
 
-static int decode(const struct part_reader *p, struct work *w, struct error *err)
+/* The k-th block of a group into *values, or, when that is NULL, into memory of the thread's own. */
+static int decode(const struct part_reader *p, struct work *w, const struct block *b, size_t k,
+		  void **values, struct error *err)
 {
-	const struct stream_block *b = &w->block->stream;
-
 	if (!w->coder)
 		w->coder = planes_coder_new(PLANES_LEVEL);
-	if (!w->values)
-		w->values = made(&w->own);
-	if (!w->coder || !w->values || !made((void **)&w->encoded))
+	if (!*values)
+		*values = made(&w->values[k]);
+	if (!w->coder || !*values || !made((void **)&w->encoded))
 		return error_set(err, ERROR_OS, p->path, "out of memory");
-	if (fs_pread_all(p->fd, w->encoded, (size_t)stream_block_bytes(b), w->block->at, p->path,
+	if (fs_pread_all(p->fd, w->encoded, (size_t)stream_block_bytes(&b->stream), b->at, p->path,
 			 err) != 0)
 		return -1;
-	return stream_decode(p->stream, w->coder, b, w->encoded, w->values, err);
+	return stream_decode(p->stream, w->coder, &b->stream, w->encoded, *values, err);
 }
 
-struct turn {
-	struct part_reader *part;
-	const struct stream_taker *taker;
-	struct error why; /* of who takes */
+/* ---- several threads ---- */
+
+#define AHEAD 8 /* groups that the disk reads, while those before them are decoded */
+
+/* Of dense ones: two are as long as a huge page, which only one thread should have to clear. */
+#define SIDE_BY_SIDE 2
+
+/* Blocks that belong together: from this one on, one of each of so many sections, or so many of one. */
+struct group {
+	uint32_t section, sections, blocks;
+	size_t number;
 };
 
-/* Piece 0 gives what is ready to the taker; each other one decodes a block. */
-static void do_piece(size_t piece, void *turn)
+/* A pass over some blocks of a part. Any thread decodes the next group; then, when those before it
+ * were taken, it gives it to whoever wants it: so all come in their order, and one at a time. */
+struct pass {
+	struct part_reader *part;
+	const struct stream_taker *taker; /* NULL: none is taken, and each damaged one is told: */
+	part_bad_fn *bad;
+	void *arg;
+	int found;
+	struct group *group;
+	size_t count, room;
+
+	pthread_mutex_t lock;
+	pthread_cond_t taken;
+	size_t next; /* to be taken */
+	size_t advised;
+	struct work *idle[TEAM_THREADS_MAX];
+	size_t idles;
+	int failed;
+	struct error why;
+};
+
+void part_share(struct part_reader *p, struct team *team)
 {
-	struct turn *t = turn;
-	struct part_reader *p = t->part;
+	p->team = team;
+}
+
+static int add_group(struct pass *s, size_t section, size_t sections, size_t number,
+		     struct error *err)
+{
+	struct group *last = s->count ? &s->group[s->count - 1] : NULL;
+
+	if (s->taker && last && sections == 1 && last->section == section && last->sections == 1 &&
+	    last->blocks < SIDE_BY_SIDE && last->number + last->blocks == number) {
+		last->blocks++;
+		return 0;
+	}
+	if (GROW(s->group, s->room, s->count + 1) != 0)
+		return error_set(err, ERROR_OS, s->part->path, "out of memory");
+	s->group[s->count++] = (struct group){.section = (uint32_t)section,
+					      .sections = (uint32_t)sections,
+					      .blocks = 1,
+					      .number = number};
+	return 0;
+}
+
+static size_t block_count(const struct group *g)
+{
+	return (size_t)g->sections * g->blocks;
+}
+
+static const struct block *block_of(const struct pass *s, const struct group *g, size_t k)
+{
+	size_t across = g->sections > 1 ? k : 0;
+
+	return &s->part->section[g->section + across].block[g->number + (k - across)];
+}
+
+/* Advice only: who waits for a disk decodes nothing. */
+static void read_ahead(struct pass *s, size_t from, size_t to)
+{
+	for (; from < to; from++) {
+		const struct group *g = &s->group[from];
+		for (size_t k = 0; k < block_count(g); k++) {
+			const struct block *b = block_of(s, g, k);
+			(void)posix_fadvise(s->part->fd, (off_t)b->at,
+					    (off_t)stream_block_bytes(&b->stream),
+					    POSIX_FADV_WILLNEED);
+		}
+	}
+}
+
+static int decode_group(struct pass *s, const struct group *g, struct work *w, void **values,
+			struct error *err)
+{
 	struct error why = {0};
 
-	if (piece > 0) {
-		struct work *w = &p->next[piece - 1];
-		w->why = (struct error){0};
-		if (decode(p, w, &why) != 0)
-			name_block(p, w->block, &why, &w->why);
-		return;
-	}
-	for (size_t i = 0; i < p->readies && !t->why.code; i++) {
-		struct work *w = &p->ready[i];
-		if (w->why.code)
-			t->why = w->why;
-		else if (stream_take(p->stream, &w->block->stream, w->values, t->taker, &why) != 0)
-			name_block(p, w->block, &why, &t->why);
-	}
-}
-
-static int turn(struct part_reader *p, const struct stream_taker *taker, struct error *err)
-{
-	struct turn t = {.part = p, .taker = taker};
-	struct work *decoded = p->next;
-
-	team_run(p->team, 1 + p->nexts, do_piece, &t);
-	p->next = p->ready;
-	p->ready = decoded;
-	p->readies = p->nexts;
-	p->nexts = 0;
-	if (!t.why.code)
-		return 0;
-	p->readies = 0;
-	if (err)
-		*err = t.why;
-	return -1;
-}
-
-/* A group of blocks that belong together. */
-static int add_group(struct part_reader *p, struct block *const *b, size_t n,
-		     const struct stream_taker *taker, struct error *err)
-{
-	if (team_threads(p->team) == 1) {
-		for (size_t i = 0; i < n; i++)
-			if (read_block(p, b[i], taker, err) != 0)
-				return -1;
-		return 0;
-	}
-	if (make_works(p, err) != 0 || (p->nexts + n > p->room && turn(p, taker, err) != 0))
-		return -1;
-	for (size_t i = 0; i < n; i++) {
-		struct work *w = &p->next[p->nexts++];
-		w->block = b[i];
-		w->values = stream_place(p->stream, &b[i]->stream, taker);
+	for (size_t k = 0; k < block_count(g); k++) {
+		const struct block *b = block_of(s, g, k);
+		if (decode(s->part, w, b, k, &values[k], &why) != 0) {
+			name_block(s->part, b, &why, err);
+			return -1;
+		}
 	}
 	return 0;
 }
 
-static int finish(struct part_reader *p, const struct stream_taker *taker, struct error *err)
+static int take_group(struct pass *s, const struct group *g, void **values, struct error *err)
 {
-	if (p->nexts && turn(p, taker, err) != 0)
+	struct error why = {0};
+
+	for (size_t k = 0; k < block_count(g); k++) {
+		const struct block *b = block_of(s, g, k);
+		if (stream_take(s->part->stream, &b->stream, values[k], s->taker, &why) != 0) {
+			name_block(s->part, b, &why, err);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* It is this group's turn, and the thread's alone. */
+static void finish_group(struct pass *s, const struct group *g, void **values, struct error *why)
+{
+	if (s->taker && !why->code)
+		(void)take_group(s, g, values, why);
+	if (!s->taker && why->code) {
+		s->bad(why->place, why->text, s->arg);
+		s->found++;
+	}
+}
+
+static void do_group(size_t number, void *pass)
+{
+	struct pass *s = pass;
+	const struct group *g = &s->group[number];
+	void *values[STREAM_SECTIONS_MAX] = {NULL};
+	struct error why = {0};
+
+	pthread_mutex_lock(&s->lock);
+	if (s->failed) {
+		pthread_mutex_unlock(&s->lock);
+		return;
+	}
+	struct work *w = s->idle[--s->idles];
+	size_t advised = s->advised, ahead = number + AHEAD < s->count ? number + AHEAD : s->count;
+	s->advised = ahead > advised ? ahead : advised;
+	for (size_t k = 0; s->taker && k < block_count(g); k++)
+		values[k] = stream_place(s->part->stream, &block_of(s, g, k)->stream, s->taker);
+	pthread_mutex_unlock(&s->lock);
+
+	read_ahead(s, advised, ahead);
+	(void)decode_group(s, g, w, values, &why);
+
+	pthread_mutex_lock(&s->lock);
+	while (s->next != number && !s->failed)
+		pthread_cond_wait(&s->taken, &s->lock);
+	if (!s->failed) {
+		pthread_mutex_unlock(&s->lock);
+		finish_group(s, g, values, &why);
+		pthread_mutex_lock(&s->lock);
+		s->next = number + 1;
+		if (why.code && s->taker) {
+			s->failed = 1;
+			s->why = why;
+		}
+	}
+	s->idle[s->idles++] = w;
+	pthread_cond_broadcast(&s->taken);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static int make_works(struct part_reader *p, struct error *err)
+{
+	size_t threads = team_threads(p->team);
+
+	if (threads <= p->works)
+		return 0;
+	free_works(p);
+	p->work = calloc(threads, sizeof *p->work);
+	if (!p->work)
+		return error_set(err, ERROR_OS, p->path, "out of memory");
+	p->works = threads;
+	return 0;
+}
+
+static int run(struct pass *s, struct error *err)
+{
+	if (make_works(s->part, err) != 0)
 		return -1;
-	return p->readies ? turn(p, taker, err) : 0;
+	for (size_t i = 0; i < s->part->works; i++)
+		s->idle[s->idles++] = &s->part->work[i];
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->taken, NULL);
+	team_run(s->part->team, s->count, do_group, s);
+	pthread_cond_destroy(&s->taken);
+	pthread_mutex_destroy(&s->lock);
+	if (s->failed && err)
+		*err = s->why;
+	return s->failed ? -1 : 0;
 }
 
 /* ---- what is wanted ---- */
 
-static int read_dense(struct part_reader *p, const struct section *s, const struct part_want *want,
-		      const struct stream_taker *taker, struct error *err)
+static int add_dense(struct pass *s, size_t section, const struct part_want *want, struct error *err)
 {
+	const struct part_reader *p = s->part;
 	uint64_t begin = stream_get_shape(p->stream)->dense_begin;
 
-	for (size_t i = 0; i < s->count; i++) {
-		struct block *b = &s->block[i];
+	for (size_t i = 0; i < p->section[section].count; i++) {
+		const struct block *b = &p->section[section].block[i];
 		uint64_t first = begin + b->stream.first;
 		if (first < want->dense_end && first + b->stream.count > want->dense_begin &&
-		    add_group(p, &b, 1, taker, err) != 0)
+		    add_group(s, section, 1, i, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_wanted(struct part_reader *p, const struct part_want *want,
-		       const struct stream_taker *taker, struct error *err)
+static int add_wanted(struct pass *s, const struct part_want *want, struct error *err)
 {
+	const struct part_reader *p = s->part;
 	const struct stream_shape *shape = stream_get_shape(p->stream);
-	size_t keys = stream_keys_section(shape), end = stream_wanted_end(shape, taker);
-	struct block *group[STREAM_SECTIONS_MAX];
+	size_t keys = stream_keys_section(shape), end = stream_wanted_end(shape, s->taker);
 
-	for (size_t i = 0; i < (taker->slots ? keys : 1); i++) {
-		if (read_dense(p, &p->section[i], want, taker, err) != 0)
+	for (size_t i = 0; i < (s->taker->slots ? keys : 1); i++) {
+		if (add_dense(s, i, want, err) != 0)
 			return -1;
 	}
-	for (size_t b = 0; b < p->section[keys].count; b++) {
-		const struct stream_block *k = &p->section[keys].block[b].stream;
-		if (k->low >= want->place_end || k->high < want->place_begin)
-			continue;
-		for (size_t i = keys; i < end; i++)
-			group[i - keys] = &p->section[i].block[b];
-		if (add_group(p, group, end - keys, taker, err) != 0)
+	for (size_t i = 0; i < p->section[keys].count; i++) {
+		const struct stream_block *k = &p->section[keys].block[i].stream;
+		if (k->low < want->place_end && k->high >= want->place_begin &&
+		    add_group(s, keys, end - keys, i, err) != 0)
 			return -1;
 	}
-	return finish(p, taker, err);
+	return 0;
 }
 
 int part_read(struct part_reader *p, const struct part_want *want, const struct stream_taker *taker,
 	      struct error *err)
 {
-	int result = read_wanted(p, want, taker, err);
+	struct pass s = {.part = p, .taker = taker};
+	int result = add_wanted(&s, want, err) == 0 ? run(&s, err) : -1;
 
-	p->nexts = p->readies = 0; /* after a failure */
+	free(s.group);
 	return result;
-}
-
-/* One after the other, so that damage is told in the order of the file; several are read at once. */
-struct checks {
-	struct part_reader *part;
-	const struct section *section;
-	size_t first, count;
-	struct work *work; /* [room] */
-};
-
-static void check_piece(size_t piece, void *checks)
-{
-	struct checks *c = checks;
-	struct work *w = &c->work[piece];
-	struct error why = {0};
-
-	w->block = &c->section->block[c->first + piece];
-	w->values = NULL;
-	w->why = (struct error){0};
-	if (decode(c->part, w, &why) != 0)
-		name_block(c->part, w->block, &why, &w->why);
-}
-
-static int verify_section(struct part_reader *p, const struct section *s, part_bad_fn *bad, void *arg)
-{
-	struct checks c = {.part = p, .section = s, .work = p->next};
-	int found = 0;
-
-	for (; c.first < s->count; c.first += c.count) {
-		c.count = s->count - c.first < p->room ? s->count - c.first : p->room;
-		team_run(p->team, c.count, check_piece, &c);
-		for (size_t i = 0; i < c.count; i++)
-			if (c.work[i].why.code) {
-				bad(c.work[i].why.place, c.work[i].why.text, arg);
-				found++;
-			}
-	}
-	return found;
 }
 
 int part_verify(struct part_reader *p, part_bad_fn *bad, void *arg)
 {
-	struct error err = {0};
-	int found = 0;
+	struct pass s = {.part = p, .bad = bad, .arg = arg};
+	struct error why = {0};
+	int result = 0;
 
-	if (make_works(p, &err) != 0) {
-		bad(err.place, err.text, arg);
-		return 1;
+	for (size_t i = 0; result == 0 && i < STREAM_SECTIONS_MAX; i++)
+		for (size_t b = 0; result == 0 && b < p->section[i].count; b++)
+			result = add_group(&s, i, 1, b, &why);
+	if (result != 0 || run(&s, &why) != 0) {
+		bad(why.place, why.text, arg);
+		s.found++;
 	}
-	for (size_t i = 0; i < STREAM_SECTIONS_MAX; i++)
-		found += verify_section(p, &p->section[i], bad, arg);
-	return found;
+	free(s.group);
+	return s.found;
 }

@@ -81,6 +81,7 @@ struct job {
 	double rebalance_every, rebalance_gain;
 	uint64_t rebalance_limit;
 	uint64_t plan_limit, cores, node_cores; /* cores 0: what the hosts have */
+	uint64_t memory, node_memory;           /* bytes, of all nodes, of one; 0: not limited */
 	/* of workers, what they tell and take */
 	uint64_t report_every, ahead;
 	char *predict; /* none, or a model of lib/predict */

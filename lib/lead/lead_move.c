@@ -32,8 +32,12 @@
 #define STILL_SECONDS 600.0  /* a unit that is with shardd, or a cut that is being written */
 #define GIVE_SECONDS 10.0    /* everybody waits meanwhile; and as long as a slow link needs: */
 #define GIVE_BYTES_SECOND 20e6
-#define PIECE_BYTES ((uint64_t)16 << 20)
+#define PIECE_BYTES ((uint64_t)4 << 20) /* the first one; where nobody says how long they are: */
 #define PIECE_BYTES_MIN ((uint64_t)1 << 20)
+#define PIECE_BYTES_MAX ((uint64_t)64 << 20)
+#define HOLD_OF_UNIT 0.05    /* a piece is to hold up training for this share of a unit, */
+#define HOLD_SECONDS_MIN 0.002
+#define HOLD_SECONDS_MAX 0.05
 #define TRIES 3
 #define AGAIN_SECONDS 0.2    /* after an attempt that failed */
 #define REST_HOLDS 2.0       /* after a piece, training goes on for so many times as long at least */
@@ -75,13 +79,14 @@ struct moving {
 	struct bounds now, next, target;
 	int is_last; /* next is the target */
 	uint64_t piece_bytes;
+	int fits;    /* it is fitted to how long the last one took */
 	size_t left; /* answers */
 	unsigned tries;
 	struct event *timer; /* deadline, or the end of a rest */
 	double held, hold;   /* when the hold began; what it took */
 	uint64_t bytes, piece;      /* moved in all; in this piece */
 	uint64_t pieces, iteration; /* done; at the last one's end */
-	double stall, rested;
+	double stall, rested, committed;
 	char peak[64], busiest[OPTION_ID_MAX]; /* of who asked to rebalance: for the answer */
 	char why[ERROR_TEXT_MAX];
 };
@@ -400,14 +405,15 @@ static void on_adopted(uint32_t part, const struct order_result *result, void *l
 {
 	struct lead *l = lead;
 
-	if (is_leaving(l, part))
+	/* Later only those answer that are in the map no more. */
+	if (!is_due(l, result, MOVE_ADOPTING) || is_leaving(l, part))
 		return;
 	if (result->code) {
 		lead_breakf(l, ERROR_TEMPFAIL, lead_parts_name(l->parts, part),
 			    "a map that is in force was not adopted: %s", result->text);
 		return;
 	}
-	if (is_due(l, result, MOVE_ADOPTING) && --l->moving->left == 0) {
+	if (--l->moving->left == 0) {
 		go_on(l);
 		lead_pump(l);
 	}
@@ -434,6 +440,24 @@ static void number(struct lead *l)
 
 	for (size_t i = 0; i < m->count; i++)
 		m->mover[i].told = m->mover[i].is_in ? in++ : joins++;
+}
+
+/* The next piece, after how long this one held up training, and how long a unit takes without: who
+ * trains fast notices a short hold, who trains slowly waits long between two pieces. */
+static void fit_piece(struct lead *l)
+{
+	struct moving *m = l->moving;
+	uint64_t units = gate_iteration(l->gate) - m->iteration;
+	double unit = m->pieces > 1 && units > 0 ? (m->held - m->committed) / (double)units : 0.0;
+	double aim = unit * HOLD_OF_UNIT;
+
+	aim = aim > HOLD_SECONDS_MIN ? aim : HOLD_SECONDS_MIN;
+	aim = aim < HOLD_SECONDS_MAX ? aim : HOLD_SECONDS_MAX;
+	double by = m->hold > 0.0 ? aim / m->hold : 2.0;
+	by = by > 2.0 ? 2.0 : by < 0.5 ? 0.5 : by;
+	uint64_t bytes = (uint64_t)((double)m->piece_bytes * by);
+	bytes = bytes > PIECE_BYTES_MIN ? bytes : PIECE_BYTES_MIN;
+	m->piece_bytes = bytes < PIECE_BYTES_MAX ? bytes : PIECE_BYTES_MAX;
 }
 
 /* From here on the new map is in force. Who goes is told, and not waited for. */
@@ -468,6 +492,9 @@ static void commit(struct lead *l)
 	m->tries = 0;
 	m->hold = clock_mono() - m->held;
 	m->stall = m->hold > m->stall ? m->hold : m->stall;
+	if (m->fits)
+		fit_piece(l);
+	m->committed = clock_mono();
 	m->iteration = gate_iteration(l->gate);
 	gate_go_on(l->gate, 1);
 	on_adopted(0, &(struct order_result){.attempt = m->attempt}, l); /* this function's */
@@ -743,7 +770,7 @@ static struct wanted *read_wanted(struct lead *l, struct request *rq, uint64_t *
 	char *text = malloc(len + 1);
 	int rc = -1;
 
-	*piece = PIECE_BYTES;
+	*piece = 0;
 	if (!w || !text)
 		error_set(err, ERROR_OS, NULL, "out of memory");
 	else if (record_u64(r, "parts", 1, MAP_PARTS_MAX - 1, &parts, err) == 0 &&
@@ -921,7 +948,8 @@ void lead_on_move(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		forget(l);
 	} else {
-		l->moving->piece_bytes = piece;
+		l->moving->piece_bytes = piece ? piece : PIECE_BYTES;
+		l->moving->fits = piece == 0;
 		l->moving->token = lead_defer(l, rq);
 		lead_move_look(l);
 	}
@@ -980,6 +1008,7 @@ void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, con
 	snprintf(l->moving->peak, sizeof l->moving->peak, "%s", peak);
 	snprintf(l->moving->busiest, sizeof l->moving->busiest, "%s", busiest);
 	l->moving->piece_bytes = PIECE_BYTES;
+	l->moving->fits = 1;
 	l->moving->token = token;
 	lead_move_look(l);
 	lead_pump(l);

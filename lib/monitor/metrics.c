@@ -56,6 +56,19 @@ static const struct {
 	[METRIC_JOB_REBALANCES] = {"job_rebalances_total", COUNTER,
 				   "Times that a server gave keys to others, as it had more to do, in this "
 				   "run."},
+	[METRIC_JOB_SCALED] = {"job_scaled_total", COUNTER,
+			       "Times that the number of nodes was changed, in this run."},
+	[METRIC_JOB_BRAIN_CHANGES] = {"job_brain_changes_total", COUNTER,
+				      "Changes of numbers or sizes of nodes by the brain, all runs "
+				      "together."},
+	[METRIC_JOB_OOM_STEPS] = {"job_oom_steps_total", COUNTER,
+				  "Times that a node without memory was given more, or less to do, in "
+				  "this run."},
+	[METRIC_JOB_SPARES_USED] = {"job_spares_used_total", COUNTER,
+				    "Times that a spare took a node's place, in this run."},
+	[METRIC_JOB_NODES_WANTED] = {"job_nodes_wanted", GAUGE,
+				     "Nodes that the job has, or will have when a change is done, by "
+				     "role: worker or server."},
 	[METRIC_JOB_DECISIONS] = {"job_decisions_total", COUNTER,
 				  "Decisions that the solution was asked for, in this run."},
 	[METRIC_JOB_DECISIONS_SKIPPED] = {"job_decisions_skipped_total", COUNTER,

@@ -85,10 +85,10 @@ static void split(const uint8_t *restrict values, size_t count, uint8_t *restric
 	}
 }
 
-static void join(const uint8_t *restrict planes, size_t count, uint8_t *restrict values)
+static void join(const uint8_t *restrict p0, const uint8_t *restrict p1,
+		 const uint8_t *restrict p2, const uint8_t *restrict p3, size_t count,
+		 uint8_t *restrict values)
 {
-	const uint8_t *restrict p0 = planes, *restrict p1 = planes + count;
-	const uint8_t *restrict p2 = planes + 2 * count, *restrict p3 = planes + 3 * count;
 	for (size_t i = 0; i < count; i++) {
 		values[4 * i] = p0[i];
 		values[4 * i + 1] = p1[i];
@@ -192,37 +192,38 @@ size_t planes_encode(struct planes_coder *c, const void *values, size_t count, u
 	return len;
 }
 
-static int decode_plane(struct planes_coder *c, const uint8_t *in, size_t len, size_t count,
-			uint8_t *plane)
+/* Where the plane lies then: as it came, or in room[count]. NULL: it does not decode. */
+static const uint8_t *decode_plane(struct planes_coder *c, const uint8_t *in, size_t len,
+				   size_t count, uint8_t *room)
 {
 	z_stream *z = &c->inflater;
-	if (len == count) {
-		memcpy(plane, in, count);
-		return 0;
-	}
+	if (len == count)
+		return in;
 	if (len == 1) {
-		memset(plane, *in, count);
-		return 0;
+		memset(room, *in, count);
+		return room;
 	}
 	if (len == 0 || len > count || !ready_to_inflate(c))
-		return -1;
+		return NULL;
 	z->next_in = (Bytef *)(size_t)in;
 	z->avail_in = (uInt)len;
-	z->next_out = plane;
+	z->next_out = room;
 	z->avail_out = (uInt)count;
 	if (inflate(z, Z_FINISH) != Z_STREAM_END || z->avail_in != 0 || z->avail_out != 0)
-		return -1;
-	return 0;
+		return NULL;
+	return room;
 }
 
 int planes_decode(struct planes_coder *c, const uint8_t *in, const uint32_t plane_bytes[PLANES],
 		  size_t count, void *values)
 {
+	const uint8_t *plane[PLANES];
 	for (size_t p = 0; p < PLANES; p++) {
-		if (decode_plane(c, in, plane_bytes[p], count, c->planes + p * count) != 0)
+		plane[p] = decode_plane(c, in, plane_bytes[p], count, c->planes + p * count);
+		if (!plane[p])
 			return -1;
 		in += plane_bytes[p];
 	}
-	join(c->planes, count, values);
+	join(plane[0], plane[1], plane[2], plane[3], count, values);
 	return 0;
 }

@@ -105,12 +105,25 @@ int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error 
 		void *pages = (void *)at;
 		if (mprotect(pages, bytes, PROT_READ | PROT_WRITE) != 0)
 			return error_errno(err, ERROR_OS, "dense", "%zu bytes", bytes);
-		/* Advice only: without huge pages it is slower, not wrong. All pages now, and not while
-		 * others wait for what comes into them. */
+		/* Advice only: without huge pages it is slower, not wrong. */
 		(void)madvise(pages, bytes, MADV_HUGEPAGE);
-		(void)madvise(pages, bytes, MADV_POPULATE_WRITE);
 	}
 	return 0;
+}
+
+void store_warm(struct store *s, uint64_t begin, uint64_t end)
+{
+	for (size_t k = 0; begin < end && k <= s->slots; k++) {
+		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
+		uintptr_t at = (uintptr_t)first / 4096 * 4096;
+		(void)madvise((void *)at, (uintptr_t)(first + (end - begin)) - at,
+			      MADV_POPULATE_WRITE);
+	}
+}
+
+void store_populate(struct store *s)
+{
+	store_warm(s, s->dense_begin, s->dense_begin + s->dense_count);
 }
 
 static int make_dense(struct store *s, struct error *err)

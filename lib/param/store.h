@@ -30,6 +30,9 @@ int store_new(struct store **out, const struct layout *layout, const struct map 
 int store_new_bare(struct store **out, const struct layout *layout, const struct map *map,
 		   uint32_t part, const struct opt *opt, struct error *err);
 void store_free(struct store *s); /* NULL is fine */
+/* All memory of its dense range now, and not while others wait for what is written there. Whoever
+ * writes all of it with several threads at once is faster without. */
+void store_populate(struct store *s);
 
 /* Its rows go, and the optimiser's steps: for what is to be read from a stream. Values of the dense
  * range stay until others come. What store_rows() has found is not to be used any more. */
@@ -56,8 +59,8 @@ size_t store_row_count(const struct store *s);
 void store_dense_name(const struct store *s, size_t i, char *out, size_t max);
 
 /* Rows of keys, made when new. ERROR_DATA naming the first key that is not of this part or beyond
- * the table; with `unique`, also one that is there twice. row[n] stays valid for the store's life.
- */
+ * the table; with `unique`, also one that is there twice. row[n] stays valid until rows are removed
+ * (store_move.h). */
 int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
 	       struct error *err);
 

@@ -57,6 +57,8 @@ struct store {
 void store_cut_segments(struct store *s);
 /* Elements of the vector, which are within the room, can be read and written. */
 int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err);
+/* Their memory comes now, and not when they are written. Advice only. */
+void store_warm(struct store *s, uint64_t begin, uint64_t end);
 /* store_stream.c: of what came, those of these numbers, into their rows. */
 int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
 		   const float *values, const float *const *slots, struct error *err);

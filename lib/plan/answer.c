@@ -82,6 +82,8 @@ static int take_node(struct answer *a, const struct record *r, enum plan_what wh
 	    record_u64_opt(r, "mem-bytes", 1, PLAN_BYTES_MAX, &n.bytes, err) != 0 ||
 	    record_u64_opt(r, "batch", 1, 1ull << 53, &n.batch, err) != 0)
 		return -1;
+	if (what == PLAN_REBALANCE && n.role != PLAN_SERVER)
+		return error_set(err, ERROR_DATA, NULL, "rebalance: only servers have parameters");
 	snprintf(n.id, sizeof n.id, "%s", id);
 	take_word(r, "reason", n.reason, sizeof n.reason);
 	if (GROW(a->node, a->room, a->count + 1) != 0)
@@ -111,10 +113,12 @@ static int take(struct answer *a, const struct record *r, struct error *err)
 		return take_node(a, r, PLAN_REPLACE, err);
 	if (record_is(r, "migrate"))
 		return take_node(a, r, PLAN_MIGRATE, err);
+	if (record_is(r, "rebalance"))
+		return take_node(a, r, PLAN_REBALANCE, err);
 	if (record_is(r, "decision"))
 		return take_decision(a, r, err);
 	return error_set(err, ERROR_DATA, NULL,
-			 "'%.40s' is none of fit, plan, replace, migrate, decision", r->type);
+			 "'%.40s' is none of fit, plan, replace, migrate, rebalance, decision", r->type);
 }
 
 int answer_parse(struct answer *a, const char *text, size_t len, struct error *err)

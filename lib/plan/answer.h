@@ -6,6 +6,7 @@
  *     plan role= count= cores= [mem-bytes=]
  *     replace role= id= [cores=] [mem-bytes=] [batch=] [reason=]
  *     migrate role= id= [reason=]
+ *     rebalance role=server id= [reason=]
  *     decision change= reason= method= now= expected= confidence= ...
  */
 #ifndef PACELINE_PLAN_ANSWER_H

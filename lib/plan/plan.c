@@ -11,10 +11,17 @@
 
 #define FULL 0.9       /* DLRover: CPU use from which a server gets more */
 #define MORE_USED 1.2  /* a server that does so much more than its peers is hot, not slow */
+#define UNEVEN 1.25    /* a server that takes so many times as long as its peers, and does more */
 #define FEW_CORES 0.75 /* of its peers' cores */
 #define MORE_BYTES 1.2 /* memory for what was used at most */
 #define BYTES_UNIT (1ull << 20)
 #define SURE 0.8 /* confidence from which a search is believed */
+
+const char *plan_what_name(enum plan_what what)
+{
+	static const char *const names[] = {"replace", "migrate", "rebalance"};
+	return names[what];
+}
 
 void plan_init(struct plan *p, const struct plan_limits *limits, enum plan_stage stage,
 	       const struct history *history)
@@ -248,6 +255,23 @@ static int heal(struct plan *p, const struct usage *u, struct error *err)
 	return came[PLAN_WORKER] || came[PLAN_SERVER];
 }
 
+/* ---- what a change is worth ---- */
+
+static int is_worth_it(struct plan *p, const struct usage *u, double rate)
+{
+	const struct plan_limits *l = &p->limits;
+	if (!(rate >= u->rate * (1 + l->gain))) {
+		p->answer.reason = "gain";
+		return 0;
+	}
+	double steps = u->left / (double)u->batch;
+	if (!isnan(u->left) && !(l->cost + steps / rate < steps / u->rate)) {
+		p->answer.reason = "cost";
+		return 0;
+	}
+	return 1;
+}
+
 /* ---- single nodes: hot, slow, with too few cores ---- */
 
 struct peers {
@@ -291,16 +315,52 @@ static double hot_cores(const struct plan *p, const struct usage *u, const struc
 	return fmax(ceil(need - 1e-9), ceil(1.5 * n->cores));
 }
 
+/* Whether a server holds up all others, as more is asked of it: a step would be shorter if all did
+ * the same.  It is, by how much longer it takes than they do on average. */
+static int holds_up(struct plan *p, const struct usage *u, const struct usage_node *n,
+		    const struct peers *peers)
+{
+	double sum = 0, count = 0, workers = (double)u->role[PLAN_WORKER].count;
+	if (!u->can_rebalance || !(n->time > UNEVEN * peers->time))
+		return 0;
+	for (size_t i = 0; i < u->count; i++) {
+		const struct usage_node *other = &u->node[i];
+		if (other->role != PLAN_SERVER || isnan(other->time))
+			continue;
+		if (other->time > n->time)
+			return 0; /* it is the one */
+		sum += other->time;
+		count++;
+	}
+	if (isnan(u->update))
+		return 1;
+	double saved = u->update * (1 - sum / count / n->time);
+	double rate = workers / (workers / u->rate - saved);
+	if (!is_worth_it(p, u, rate))
+		return 0;
+	p->answer.rate = rate;
+	return 1;
+}
+
 static int judge(struct plan *p, const struct usage *u, const struct usage_node *n,
 		 const struct peers *peers, double *spare, struct error *err)
 {
 	const struct usage_role *all = &u->role[n->role];
 	int is_slow = peers->time > 0 && !isnan(n->time) && n->time > p->limits.slow * peers->time;
 	int is_full = n->role == PLAN_SERVER && n->used >= FULL * n->cores;
-	if (all->count < 2 || !(is_slow || is_full))
+	if (all->count < 2)
 		return 0;
 	double others = (all->used - n->used) / (double)(all->count - 1), want = 0;
+	int is_uneven = n->role == PLAN_SERVER && n->used > MORE_USED * others &&
+			holds_up(p, u, n, peers);
+	if (!(is_slow || is_full || is_uneven))
+		return 0;
 	struct plan_action action = {.what = PLAN_REPLACE, .node = n};
+	if (is_uneven && n->cores >= FEW_CORES * peers->cores) {
+		action.what = PLAN_REBALANCE;
+		action.reason = "hot";
+		return add_action(&p->answer, action, err);
+	}
 	if (n->cores < FEW_CORES * peers->cores) {
 		action.reason = "few-cores";
 		want = ceil(peers->cores);
@@ -372,21 +432,6 @@ static double confidence(const struct plan *p, const struct plan_role_size role[
 			     (double)(role[PLAN_SERVER].count * role[PLAN_SERVER].cores));
 }
 
-static int is_worth_it(struct plan *p, const struct usage *u, double rate)
-{
-	const struct plan_limits *l = &p->limits;
-	if (!(rate >= u->rate * (1 + l->gain))) {
-		p->answer.reason = "gain";
-		return 0;
-	}
-	double steps = u->left / (double)u->batch;
-	if (!isnan(u->left) && !(l->cost + steps / rate < steps / u->rate)) {
-		p->answer.reason = "cost";
-		return 0;
-	}
-	return 1;
-}
-
 static void change_to(struct plan *p, const struct usage *u, const struct search *s,
 		      const struct found *f, const char *method, const char *reason)
 {
@@ -410,10 +455,14 @@ static void change_to(struct plan *p, const struct usage *u, const struct search
 }
 
 /* Workers before servers: servers stay if that costs less than another change has to gain. */
-static struct found search_workers_first(const struct plan *p, struct search *s)
+static struct found search_workers_first(const struct plan *p, const struct usage *u,
+					 struct search *s)
 {
 	struct found all = search_best(s);
-	s->servers = &p->answer.role[PLAN_SERVER];
+	struct plan_role_size servers = p->answer.role[PLAN_SERVER];
+	if (servers.bytes == 0) /* what they have is not said: what they need */
+		servers.bytes = room_for(u->role[PLAN_SERVER].used_bytes, p->limits.node_bytes);
+	s->servers = &servers;
 	struct found workers = search_best(s);
 	s->servers = NULL;
 	if (workers.role[PLAN_WORKER].count && workers.rate * (1 + p->limits.gain) >= all.rate)
@@ -454,7 +503,7 @@ static void improve(struct plan *p, const struct usage *u, enum plan_stage stage
 	struct search s = search_of(p, u);
 	struct found f = {.rate = NAN};
 	if (p->fit.is_determined)
-		f = stage == PLAN_ADJUST ? search_workers_first(p, &s) : search_best(&s);
+		f = stage == PLAN_ADJUST ? search_workers_first(p, u, &s) : search_best(&s);
 	if (f.role[PLAN_WORKER].count && confidence(p, f.role) >= SURE) {
 		change_to(p, u, &s, &f, "search", "faster");
 	} else if (stage == PLAN_ADJUST) {
@@ -552,7 +601,8 @@ int plan_round(struct plan *p, const struct usage *u, struct error *err)
 	if (plan_changes(a))
 		p->changed = isnan(u->at) ? p->changed : u->at;
 	if (p->fit.rounds && a->role[PLAN_WORKER].count && a->role[PLAN_SERVER].count) {
-		a->rate = search_rate(&p->fit, a->role);
+		if (a->actions == 0 || isnan(a->rate))
+			a->rate = search_rate(&p->fit, a->role);
 		a->confidence = confidence(p, a->role);
 	}
 	return 0;

@@ -39,9 +39,11 @@ struct plan_role_size {
 	uint64_t bytes; /* 0: not known */
 };
 
-enum plan_what { PLAN_REPLACE, PLAN_MIGRATE };
+enum plan_what { PLAN_REPLACE, PLAN_MIGRATE, PLAN_REBALANCE };
+const char *plan_what_name(enum plan_what what);
 
-/* What is done about one node: another one in its place, or the same on another machine. */
+/* What is done about one node: another one in its place, the same on another machine, or less for
+ * it to do, as the servers share out their parameters anew. */
 struct plan_action {
 	enum plan_what what;
 	const struct usage_node *node; /* the round's */

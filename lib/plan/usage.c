@@ -82,6 +82,7 @@ int usage_take_job(struct usage *u, const struct record *r, struct error *err)
 	if (u->has_job)
 		return error_set(err, ERROR_DATA, NULL,
 				 "a second job record in one round; an empty line ends a round");
+	uint64_t rebalance = 0;
 	u->rate = 0;
 	u->samples = u->left = u->at = u->changed = NAN;
 	if (record_u64(r, "batch", 1, 1ull << 53, &u->batch, err) != 0 ||
@@ -90,9 +91,11 @@ int usage_take_job(struct usage *u, const struct record *r, struct error *err)
 	    record_real_opt(r, "left", 0, SAMPLES_MAX, &u->left, err) != 0 ||
 	    record_real_opt(r, "at", 0, AT_MAX, &u->at, err) != 0 ||
 	    record_real_opt(r, "changed", 0, AT_MAX, &u->changed, err) != 0 ||
+	    record_u64_opt(r, "rebalance", 0, 1, &rebalance, err) != 0 ||
 	    plan_take_names(&u->names, r, err) != 0 || take_stage(u, r, err) != 0 ||
 	    take_phases(u, r, err) != 0)
 		return -1;
+	u->can_rebalance = rebalance != 0;
 	u->has_job = 1;
 	return 0;
 }

@@ -60,6 +60,7 @@ struct usage {
 	double left;                /* samples still to train; NAN: not said */
 	double at, changed;         /* seconds: of this round, of the last change; NAN: not said */
 	double io, compute, update; /* seconds of a worker's step; all or none; NAN: not said */
+	int can_rebalance;          /* servers can share out their parameters anew */
 	struct plan_names names;
 	struct usage_node *node;
 	size_t count, room;

@@ -20,8 +20,8 @@ void inspect_process(pid_t pid, char *state, size_t state_max, char *wchan, size
  * behind `prefix`. */
 void inspect_group(FILE *out, const char *prefix, pid_t leader);
 
-/* For how long a process group has not moved: its processes used no processor time and had no page faults, and none of
- * their threads runs, wants to, or waits for a disk.  Zeros: nothing is known yet. */
+/* For how long a process group has not moved: its processes used no processor time and had no page
+ * faults, and none of their threads runs, wants to, or waits for a disk.  Zeros: nothing is known yet. */
 struct inspect_motion {
 	double still;   /* seconds; as far as was looked */
 	double stopped; /* seconds; for so long all its processes were stopped (SIGSTOP, a debugger) */

@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "proc/host_test.h"
 #include "proc/inspect.h"
+#include "proc/keeper.h"
 #include "proc/limits.h"
 #include "proc/process.h"
 #include "proc/remote.h"
@@ -378,7 +379,7 @@ static int program(struct serve *s, const struct record *r, struct error *err)
 /* ---- the node ---- */
 
 /* Held until it is limited; its own copy of `go` is closed already. */
-static void become_node(const char *host, int hold, char *const *argv)
+static void become_node(const char *host, int hold, int keeper, char *const *argv)
 {
 	char word;
 	if (read(hold, &word, 1) != 1)
@@ -390,21 +391,26 @@ static void become_node(const char *host, int hold, char *const *argv)
 	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
 		_exit(ERROR_OS);
 	setenv("PACELINE_HOST", host, 1);
+	keeper_pass(keeper);
 	process_become("node-host", argv);
 }
 
-static int start_node(struct serve *s, const char *host, char *const *argv, struct error *err)
+static int start_node(struct serve *s, const char *host, int keeps, char *const *argv,
+		      struct error *err)
 {
 	int hold[2];
 	if (pipe2(hold, O_CLOEXEC) != 0)
 		return error_errno(err, ERROR_OS, argv[0], "pipe");
+	int keeper = keeps ? keeper_start() : -1;
 	pid_t us = getpid(), pid = process_fork();
 	if (pid == 0) {
 		close(hold[1]);
 		if (getppid() != us)
 			_exit(ERROR_TEMPFAIL);
-		become_node(host, hold[0], argv);
+		become_node(host, hold[0], keeper, argv);
 	}
+	if (keeper >= 0)
+		close(keeper);
 	if (pid > 0) {
 		setpgid(pid, pid);
 		limits_take(&s->limits, pid);
@@ -455,8 +461,9 @@ static int take_limits(struct serve *s, const struct record *r, struct error *er
 static int run(struct serve *s, const struct record *r, struct error *err)
 {
 	const char *host;
-	uint64_t bytes;
+	uint64_t bytes, keeps = 0;
 	if (record_text(r, "host", &host, err) != 0 ||
+	    record_u64_opt(r, "keep", 0, 1, &keeps, err) != 0 ||
 	    record_u64(r, "bytes", 2, ARGV_MAX, &bytes, err) != 0)
 		return -1;
 	if (s->node || s->failed)
@@ -480,7 +487,7 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 		argv[first] = path;
 	}
 	if (result == 0)
-		result = start_node(s, host, argv, err);
+		result = start_node(s, host, (int)keeps, argv, err);
 	if (result != 0)
 		limits_end(&s->limits, &(struct node_end){0});
 	free(argv);

@@ -115,11 +115,11 @@ static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct e
 {
 	const struct ps *p = ps;
 
-	(void)fd;
 	int rc = ckpt_write_part(p->store, p->cut_file, p->cut_since, p->options.level, bytes, sum, err);
 	/* The disk has it: without this a server only starts more slowly. */
 	if (rc == 0 && p->options.memory)
-		ckpt_memory_write(p->store, p->options.memory, p->options.part, p->cut_since, *sum, NULL);
+		ckpt_memory_write(p->store, p->options.memory, p->options.part, p->cut_since, *sum,
+				  p->options.keeper >= 0 ? fd : -1, NULL);
 	return rc;
 }
 
@@ -164,7 +164,8 @@ static void note_full(struct ps *p, const char *path)
 static void obey_cut(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	char name[CKPT_NAME_MAX], file[CKPT_PATH_MAX];
-	struct fork_job job = {.work = write_part, .owner = p, .name = p->cut_file, .keep = -1};
+	struct fork_job job = {.work = write_part, .owner = p, .name = p->cut_file,
+			       .keep = p->options.memory ? p->options.keeper : -1};
 	struct error err = {0};
 
 	ckpt_part_name(p->options.part, name);

@@ -20,6 +20,7 @@
 #define BATCHES_MIN 4.0    /* of each worker in a round */
 #define COST_SECONDS 2.0   /* of a change, before one was seen */
 #define CHANGE_SECONDS 600.0 /* then it counts as done, as far as it came */
+#define BYTES_MIN (128ull << 20) /* of a node: a program that does nothing has use for some */
 #define ANSWER_TYPES "brain-" /* what an answer's types begin with in the log */
 
 struct brain_node {
@@ -88,7 +89,7 @@ static int is_settled_node(const struct sup_node *n)
 
 static int is_settled(const struct supervisor *s)
 {
-	if (sup_scale_is_due(s) || s->progress.all_done)
+	if (sup_scale_is_due(s) || sup_rebalance_is_due(s) || s->progress.all_done)
 		return 0;
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i))
@@ -139,6 +140,20 @@ static void begin_round(struct supervisor *s)
 						 .last = m->last};
 			snprintf(k->id, sizeof k->id, "%s", n->id);
 		}
+}
+
+/* A monitor that was started anew counts from nothing. In the order of begin_round(). */
+static int counts_anew(const struct supervisor *s)
+{
+	const struct brain_node *k = s->brain.node;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i)) {
+			const struct snapshot_node *m = sup_measured(n);
+			if (m->total.batches < k->batches || (double)m->samples < k->samples)
+				return 1;
+			k++;
+		}
+	return 0;
 }
 
 /* In the order of begin_round(), of the same processes. */
@@ -255,6 +270,8 @@ static void put_job(const struct supervisor *s, FILE *out)
 	/* Never is long ago: the filter, which is asked about old rounds again, must not take what it
 	 * would say to them for what was done. */
 	record_add_seconds(&o, "changed", isnan(b->changed) ? 0 : b->changed);
+	if (sup_rebalance_is_offered(s))
+		record_add_u64(&o, "rebalance", 1);
 	put(out, &o);
 }
 
@@ -419,6 +436,18 @@ struct want {
 	int counts, sizes; /* whether those of a role change */
 };
 
+/* Where nobody limits memory a plan does not, either: what was in use at most says little of what
+ * will be. */
+static uint64_t bytes_of(const struct supervisor *s, const struct plan_role_size *planned,
+			 const struct plan_role_size *now)
+{
+	const struct job *job = s->job;
+	int is_limited = job->memory || job->node_memory || job->worker_memory || job->server_memory;
+	if (!is_limited || planned->bytes == 0)
+		return now->bytes;
+	return planned->bytes > BYTES_MIN ? planned->bytes : BYTES_MIN;
+}
+
 static void want_of(const struct supervisor *s, const struct answer *a, struct want *w)
 {
 	const uint64_t most[PLAN_ROLES] = {sup_scale_workers_most(s), job_servers_most()};
@@ -429,11 +458,37 @@ static void want_of(const struct supervisor *s, const struct answer *a, struct w
 		w->role[i] = a->plans[i] ? a->role[i] : w->now[i];
 		if (w->role[i].count > most[i])
 			w->role[i].count = most[i];
-		if (w->role[i].bytes == 0)
-			w->role[i].bytes = w->now[i].bytes;
+		w->role[i].bytes = bytes_of(s, &w->role[i], &w->now[i]);
 		w->counts |= w->role[i].count != w->now[i].count;
 		w->sizes |= w->role[i].cores != w->now[i].cores;
 	}
+}
+
+static uint64_t cores_of(const struct plan_role_size role[PLAN_ROLES])
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		sum += role[i].count * role[i].cores;
+	return sum;
+}
+
+/* More cores than a brain may give, and more than they have now: a job may begin with more. */
+static int is_beyond(const struct supervisor *s, const struct want *w, char *why, size_t max)
+{
+	const struct brain_limits *l = &s->brain.limits;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		if (w->role[i].cores > l->node_cores && w->role[i].cores > w->now[i].cores) {
+			snprintf(why, max, "it plans %llu cores for a %s, and NODE_CORES is %llu",
+				 (unsigned long long)w->role[i].cores,
+				 plan_role_name((enum plan_role)i),
+				 (unsigned long long)l->node_cores);
+			return 1;
+		}
+	if (cores_of(w->role) <= l->cores || cores_of(w->role) <= cores_of(w->now))
+		return 0;
+	snprintf(why, max, "it plans %llu cores in all, and CORES is %llu",
+		 (unsigned long long)cores_of(w->role), (unsigned long long)l->cores);
+	return 1;
 }
 
 /* "24 workers of 3 cores, 8 servers of 16". */
@@ -465,7 +520,7 @@ static void log_done(struct supervisor *s, const struct answer *a, const struct 
 	}
 	if (changes && a->count > 0) {
 		record_add(&o, "id", a->node[0].id);
-		record_add(&o, "what", a->node[0].what == PLAN_MIGRATE ? "migrate" : "replace");
+		record_add(&o, "what", plan_what_name(a->node[0].what));
 		record_add_u64(&o, "nodes", a->count);
 	}
 	record_add_brief(&o, "now", measure(s).rate * (double)s->job->batch);
@@ -476,6 +531,8 @@ static void log_done(struct supervisor *s, const struct answer *a, const struct 
 
 static void tell(struct supervisor *s, const struct answer *a, const struct want *w)
 {
+	static const char *const whats[] = {"another process for", "another machine for",
+					    "parameters shared out anew, because of"};
 	struct sup_brain *b = &s->brain;
 	char text[160];
 	if (w->counts || w->sizes) {
@@ -483,9 +540,7 @@ static void tell(struct supervisor *s, const struct answer *a, const struct want
 		snprintf(b->last, sizeof b->last, "%s: %s", text, a->reason);
 	} else {
 		snprintf(b->last, sizeof b->last, "%s %s: %s",
-			 a->node[0].what == PLAN_MIGRATE ? "another machine for"
-							 : "another process for",
-			 a->node[0].id, a->node[0].reason);
+			 whats[a->node[0].what], a->node[0].id, a->node[0].reason);
 	}
 	b->last_at = clock_mono();
 	sup_note(s, "brain", "%s", b->last);
@@ -547,13 +602,20 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 		tell_once(s, text);
 		return 0;
 	}
-	if (k->batch > 0 && k->role == PLAN_WORKER) {
+	if (k->what == PLAN_REBALANCE) {
+		if (sup_rebalance_want(s, k->reason, NULL) == 0)
+			return 1;
+		tell_once(s, "servers can't share out their parameters anew now");
+	} else if (k->batch > 0 && k->role == PLAN_WORKER) {
 		if (make_smaller(s, n, k, &err) == 0)
 			return 1;
 		why = err.text;
 	} else if (k->what == PLAN_REPLACE && strcmp(k->reason, "hot") == 0 &&
 		   sup_rebalance_helps(n)) {
 		return 1;
+	} else if (k->what == PLAN_REPLACE && k->cores > s->brain.limits.node_cores &&
+		   (double)k->cores > n->cores) {
+		why = "NODE_CORES are fewer";
 	} else if (k->what == PLAN_REPLACE && (k->cores == 0 || (double)k->cores == n->cores) &&
 		   (k->bytes == 0 || k->bytes == n->memory)) {
 		why = "it has as much already";
@@ -580,7 +642,7 @@ static void begin_change(struct supervisor *s)
 	sup_kick(s);
 }
 
-static int resize(struct sup_node *n, const struct plan_role_size *to, const char *reason)
+static int resize_one(struct sup_node *n, const struct plan_role_size *to, const char *reason)
 {
 	const char *why = sup_node_resize(n, (double)to->cores, to->bytes, reason);
 	if (why)
@@ -588,10 +650,31 @@ static int resize(struct sup_node *n, const struct plan_role_size *to, const cha
 	return why == NULL;
 }
 
+/* Whether any node has the size now. */
+static int resize(struct supervisor *s)
+{
+	struct sup_brain *b = &s->brain;
+	int some = 0;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i))
+			if (b->resizing >> i & 1)
+				some |= resize_one(n, &b->size[i], b->reason);
+	b->resizing = 0;
+	return some;
+}
+
+/* PLAN_EVERY holds for every brain; want of memory does not wait. */
+static int is_too_early(const struct supervisor *s, const struct answer *a)
+{
+	double last = s->brain.changed;
+	return !isnan(last) && clock_epoch() - last < s->job->plan_every &&
+	       strcmp(a->reason, "oom") != 0;
+}
+
 /* Why nothing of it can be done now; NULL: something was. */
 static const char *change(struct supervisor *s, const struct answer *a, const struct want *w)
 {
-	char reason[SCALE_REASON_MAX];
+	char *reason = s->brain.reason;
 	int some = 0;
 	if (s->brain.changes >= s->job->plan_limit) {
 		if (!s->brain.limit_told++ && s->job->plan_limit > 0)
@@ -599,19 +682,21 @@ static const char *change(struct supervisor *s, const struct answer *a, const st
 				 (unsigned long long)s->job->plan_limit);
 		return "limit";
 	}
-	snprintf(reason, sizeof reason, "brain: %s", a->reason);
+	if ((w->counts || w->sizes) && is_too_early(s, a))
+		return "every";
+	snprintf(reason, sizeof s->brain.reason, "brain: %s", a->reason);
 	if (w->counts && sup_scale_want(s, w->role[PLAN_WORKER].count, w->role[PLAN_SERVER].count,
 					reason, NULL) != 0)
 		return "scale";
 	some |= w->counts;
+	s->brain.resizing = 0;
 	for (int i = 0; i < PLAN_ROLES; i++) {
-		int differs = w->role[i].cores != w->now[i].cores;
+		if (w->role[i].cores != w->now[i].cores)
+			s->brain.resizing |= 1u << i;
 		s->brain.size[i] = w->role[i];
-		/* Those that go need no other size. */
-		EACH_OF (n, s, role_of((enum plan_role)i))
-			if (differs && n->number < w->role[i].count)
-				some |= resize(n, &w->role[i], reason);
 	}
+	if (!w->counts)
+		some |= resize(s);
 	for (size_t i = 0; i < a->count; i++)
 		some |= change_node(s, &a->node[i]);
 	return some ? NULL : "nodes";
@@ -620,10 +705,11 @@ static const char *change(struct supervisor *s, const struct answer *a, const st
 static void carry(struct supervisor *s, const char *text, size_t len, const struct answer *a)
 {
 	struct want w;
+	char why[160];
 	log_lines(s, text, len);
-	well(s);
-	if (s->phases.now != PHASE_RUNNING || !is_settled(s) ||
-	    which_nodes(s) != s->brain.nodes) { /* no fault of the brain's */
+	if (s->phases.now != PHASE_RUNNING || !is_settled(s) || which_nodes(s) != s->brain.nodes ||
+	    counts_anew(s)) { /* no fault of the brain's */
+		well(s);
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		record_begin(&o, line, sizeof line, "brain-done");
@@ -634,6 +720,11 @@ static void carry(struct supervisor *s, const char *text, size_t len, const stru
 		return;
 	}
 	want_of(s, a, &w);
+	if (is_beyond(s, &w, why, sizeof why)) {
+		skip(s, "%s", why);
+		return;
+	}
+	well(s);
 	if (!answer_changes(a) || !(w.counts || w.sizes || a->count > 0)) {
 		log_done(s, a, &w, NULL);
 		return;
@@ -687,6 +778,8 @@ void sup_brain_step(struct supervisor *s)
 	int is_over = 1;
 	if (!b->changing)
 		return;
+	if (b->resizing && !sup_scale_is_due(s))
+		resize(s);
 	is_over = !sup_scale_is_due(s) && !sup_rebalance_is_due(s);
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i))
@@ -759,7 +852,7 @@ void sup_brain(struct supervisor *s)
 		b->since = 0;
 		return;
 	}
-	if (b->since == 0 || which_nodes(s) != b->nodes) {
+	if (b->since == 0 || which_nodes(s) != b->nodes || counts_anew(s)) {
 		begin_round(s);
 		return;
 	}

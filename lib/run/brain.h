@@ -46,6 +46,9 @@ struct sup_brain {
 	/* changing */
 	struct plan_role_size size[PLAN_ROLES]; /* cores and memory that nodes of a role are to have */
 	int changing;
+	unsigned resizing;       /* roles, a bit each, whose nodes get the size planned once their
+				    numbers are: nobody goes before those who come are there */
+	char reason[128];        /* of the change under way */
 	double began;            /* clock_mono(): the change under way */
 	double before;           /* samples a second before it */
 	uint64_t samples;        /* trained by then */

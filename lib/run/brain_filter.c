@@ -27,6 +27,8 @@ struct brain_limits brain_limits_of(const struct job *job, const struct hosts *h
 	struct brain_limits l = {.cores = job->cores,
 				 .node_cores = job->node_cores,
 				 .server_cores = SERVER_CORES,
+				 .bytes = job->memory,
+				 .node_bytes = job->node_memory,
 				 .gain = job->plan_gain,
 				 .every = job->plan_every};
 	long online = sysconf(_SC_NPROCESSORS_ONLN);

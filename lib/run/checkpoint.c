@@ -37,19 +37,6 @@ void sup_checkpoint_use(struct supervisor *s, const char *path)
 	look_at_latest(s);
 }
 
-int sup_checkpoint_find(struct supervisor *s, struct error *err)
-{
-	char dir[DIRS_PATH_MAX];
-	directory(s, dir);
-	s->checkpoint.latest[0] = '\0';
-	if (ckpt_latest(dir, s->checkpoint.latest, sizeof s->checkpoint.latest, err) == 0) {
-		look_at_latest(s);
-		return 0;
-	}
-	s->checkpoint.latest[0] = '\0';
-	return err->code == ERROR_NEGATIVE || err->code == ERROR_NOINPUT ? 0 : -1;
-}
-
 /* One above the greatest number there is, complete or not, or was given: of one that failed parts may
  * lie on other hosts. */
 static uint64_t next_number(struct supervisor *s, const char *dir)
@@ -58,7 +45,7 @@ static uint64_t next_number(struct supervisor *s, const char *dir)
 	DIR *d = opendir(dir);
 	for (struct dirent *e; d && (e = readdir(d));)
 		if (number_u64_span(e->d_name, strlen(e->d_name), &number) == 0 &&
-		    number > greatest)
+		    number > greatest && number < UINT64_MAX)
 			greatest = number;
 	if (d)
 		closedir(d);

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 struct sup_checkpoints {
-	char latest[DIRS_PATH_MAX]; /* complete; "": none */
+	char latest[DIRS_PATH_MAX]; /* whole (newest.h); "": none */
 	char making[DIRS_PATH_MAX];
 	char full[DIRS_PATH_MAX]; /* the last that has all rows, of servers that run; "": none */
 	uint64_t since_full;      /* others since then */
@@ -30,8 +30,6 @@ struct sup_checkpoints {
 	struct sup_waiters waiters;
 };
 
-/* The latest complete one there is. */
-int sup_checkpoint_find(struct supervisor *s, struct error *err);
 /* This one is the latest that is of use. */
 void sup_checkpoint_use(struct supervisor *s, const char *path);
 /* Asks for one, if it may be made now. */

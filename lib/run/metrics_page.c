@@ -134,12 +134,27 @@ static void put_actions(const struct look *l, enum metric which, const uint64_t 
 			put(l, (double)count[i], "kind", action_kind_name((enum action_kind)i));
 }
 
+static void put_sizes(const struct look *l)
+{
+	const struct supervisor *s = l->s;
+	int has_servers = !job_is_allreduce(s->job) && !job_is_foreign(s->job);
+	job(l, METRIC_JOB_SCALED, (double)s->scale.carried);
+	job(l, METRIC_JOB_BRAIN_CHANGES, (double)s->brain.changes);
+	job(l, METRIC_JOB_OOM_STEPS, (double)s->roster.oom_steps);
+	job(l, METRIC_JOB_SPARES_USED, (double)s->roster.spares_used);
+	metrics_begin(l->page, METRIC_JOB_NODES_WANTED);
+	put(l, (double)s->scale.now.workers, "role", "worker");
+	if (has_servers)
+		put(l, (double)s->scale.now.servers, "role", "server");
+}
+
 static void put_minding(const struct look *l)
 {
 	const struct supervisor *s = l->s;
 	job(l, METRIC_JOB_RESTARTS, (double)sup_all_restarts(s));
 	job(l, METRIC_JOB_ROLLBACKS, (double)s->recover.rollbacks);
 	job(l, METRIC_JOB_REBALANCES, (double)s->rebalance.moved);
+	put_sizes(l);
 	job(l, METRIC_JOB_DECISIONS, (double)s->decide.asked);
 	job(l, METRIC_JOB_DECISIONS_SKIPPED, (double)s->decide.skipped);
 	put_actions(l, METRIC_JOB_ACTIONS, s->actions.carried);

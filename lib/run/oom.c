@@ -21,6 +21,7 @@ static uint64_t steps(const struct sup_node *n)
 static void begin(struct record_out *o, char *line, struct sup_node *n)
 {
 	n->oom.steps++;
+	n->sup->roster.oom_steps++;
 	n->oom.stepped = 1;
 	record_begin(o, line, RECORD_LINE_MAX, "oom");
 	record_add(o, "id", n->id);

@@ -173,13 +173,14 @@ static void choose(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING); /* stopped before anything was done */
 	else if (s->recover.intent)
 		sup_rollback_begin(s, "a rollback was not finished");
-	else if (hold_all(s, running) && !stat->lost)
+	else if (hold_all(s, running) && !stat->lost && !s->recover.strays)
 		sup_servers_begin(s, 0);
 	else if (!latest[0] && (stat->samples_done > 0 || stat->lost))
-		sup_fail(s, ERROR_NOINPUT,
-			 "%s has no complete checkpoint, but %llu samples count as done%s; --fresh "
+		sup_fail(s, s->newest.damaged_count ? ERROR_DATA : ERROR_NOINPUT,
+			 "%s has no complete checkpoint%s, but %llu samples count as done%s; --fresh "
 			 "starts over",
-			 s->dirs.state, (unsigned long long)stat->samples_done,
+			 s->dirs.state, s->newest.damaged_count ? " that is not damaged" : "",
+			 (unsigned long long)stat->samples_done,
 			 stat->lost ? ", or more: the machine was started anew since" : "");
 	else if (latest[0] || running > 0)
 		sup_rollback_begin(s, "the job goes on");
@@ -277,6 +278,7 @@ static void step_running(struct supervisor *s)
 		sup_kick_after(s, READY_SECONDS);
 	}
 	sup_restart_step(s);
+	sup_rebalance_step(s);
 	sup_brain_step(s);
 	sup_wait_done(s);
 	if (s->progress.all_done && !sup_lead(s))

@@ -10,11 +10,17 @@
 #include <string.h>
 
 #define SOON_SECONDS 1.0
+#define LONG_AGO 600.0 /* seconds: what is asked of whom may be different now */
 #define EARLY_PART 0.1 /* of REBALANCE_EVERY, while servers have counted too little */
 
 static int is_on(const struct supervisor *s)
 {
 	return strcmp(s->job->rebalance, "on") == 0 && sup_count(s, &role_server) > 0;
+}
+
+static int is_asked_by_person(const struct supervisor *s)
+{
+	return s->rebalance.rq != NULL;
 }
 
 static int is_spent(const struct supervisor *s)
@@ -29,7 +35,7 @@ int sup_rebalance_is_under_way(const struct supervisor *s)
 
 int sup_rebalance_is_due(const struct supervisor *s)
 {
-	return s->rebalance.open || s->rebalance.hot;
+	return s->rebalance.open || s->rebalance.wanted;
 }
 
 static void again(struct supervisor *s, double seconds)
@@ -46,12 +52,108 @@ void sup_rebalance_soon(struct supervisor *s)
 int sup_rebalance_helps(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
-	if (n->role != &role_server || !is_on(s) || is_spent(s) || s->rebalance.is_even ||
-	    sup_count(s, &role_server) < 2)
+	return n->role == &role_server && is_on(s) && !s->rebalance.is_even &&
+	       sup_rebalance_is_offered(s) && sup_rebalance_want(s, "hot", NULL) == 0;
+}
+
+/* ---- who wants it ---- */
+
+static int refuse(struct request *rq, const char *code, const char *text)
+{
+	if (rq)
+		request_err(rq, code, "%s", text);
+	return -1;
+}
+
+/* Who asked has gone: it is done all the same. */
+static void cancelled(struct request *rq, void *sup)
+{
+	struct supervisor *s = sup;
+	(void)rq;
+	s->rebalance.rq = NULL;
+}
+
+int sup_rebalance_is_offered(const struct supervisor *s)
+{
+	const struct sup_rebalance *b = &s->rebalance;
+	if (b->is_even && clock_mono() - b->even_at < LONG_AGO)
 		return 0;
-	s->rebalance.hot = 1;
+	return s->scale.now.servers > 1 && sup_count(s, &role_server) > 1 && !is_spent(s);
+}
+
+int sup_rebalance_want(struct supervisor *s, const char *reason, struct request *rq)
+{
+	struct sup_rebalance *b = &s->rebalance;
+	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
+		return refuse(rq, "no-servers", "this job has no parameter servers");
+	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
+		return refuse(rq, "over", "the job ends");
+	if (s->scale.now.servers < 2)
+		return refuse(rq, "one-server", "one server has all parameters");
+	if (sup_rebalance_is_due(s))
+		return refuse(rq, "moving", "servers share out their parameters already");
+	if (!rq && is_spent(s))
+		return -1;
+	b->wanted = 1;
+	b->rq = rq;
+	snprintf(b->reason, sizeof b->reason, "%s", reason);
 	again(s, 0);
-	return 1;
+	if (rq)
+		request_defer(rq, cancelled, s);
+	sup_kick(s);
+	return 0;
+}
+
+void sup_rebalance_over(struct supervisor *s)
+{
+	struct request *rq = s->rebalance.rq;
+	s->rebalance.wanted = 0;
+	s->rebalance.rq = NULL;
+	if (rq)
+		request_err(rq, "over", "the job has ended");
+}
+
+static void answer_ok(struct request *rq, const struct record *r)
+{
+	static const char *const keys[] = {"busiest", "peak", "moved-bytes", "stall"};
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "ok");
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (record_get(r, keys[i]))
+			record_add(&o, keys[i], record_get(r, keys[i]));
+	request_ok_record(rq, &o);
+}
+
+/* Nothing has moved: it was wanted, and the log says why not. */
+static void log_refused(struct supervisor *s, const char *code)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "rebalance-refused");
+	record_add(&o, "code", code);
+	record_add(&o, "reason", s->rebalance.reason);
+	sup_log(s, &o);
+}
+
+/* r: what the lead said; NULL: its connection went. */
+static void answer(struct supervisor *s, const struct record *r)
+{
+	struct sup_rebalance *b = &s->rebalance;
+	struct request *rq = b->rq;
+	if (b->wanted && !sup_answer_ok(r))
+		log_refused(s, r ? sup_answer_code(r) : "lost");
+	else if (b->wanted && b->is_even)
+		log_refused(s, "even");
+	b->wanted = 0;
+	b->rq = NULL;
+	if (rq && sup_answer_ok(r))
+		answer_ok(rq, r);
+	else if (rq)
+		request_err(rq, r ? sup_answer_code(r) : "lost", "%s",
+			    !r        ? "a server ended meanwhile"
+			    : r->text ? r->text
+				      : "refused");
 }
 
 /* ---- what the lead says ---- */
@@ -75,13 +177,14 @@ static void log_moved(struct supervisor *s, const struct record *r, uint64_t byt
 	struct record_out o;
 	double before, after, stall = 0;
 	uint64_t version = 0;
-	const char *id = record_get(r, "busiest"), *reason = s->rebalance.hot ? "hot" : "imbalance";
+	const char *id = record_get(r, "busiest"),
+		   *reason = s->rebalance.wanted ? s->rebalance.reason : "imbalance";
 	read_peak(r, &before, &after);
 	record_u64_opt(r, "version", 0, UINT64_MAX, &version, NULL);
 	record_real_opt(r, "stall", 0, 1e300, &stall, NULL);
 	log_say(LOG_LEVEL_INFO,
-		"%s had %.3g times the mean of all servers to do: %s of parameters have moved, and the "
-		"busiest has %.3g times; workers waited %s at most",
+		"%s had %.3g times the mean of all servers to do: %s of parameters have moved, and "
+		"the busiest has %.3g times; workers waited %s at most",
 		id ? id : "a server", before, human_bytes((double)bytes, moved), after,
 		human_time(stall, held));
 	record_begin(&o, line, sizeof line, "rebalanced");
@@ -111,6 +214,7 @@ static void on_ok(struct supervisor *s, const struct record *r)
 	record_u64_opt(r, "moved-bytes", 0, UINT64_MAX, &bytes, NULL);
 	b->failed[0] = '\0';
 	b->is_even = bytes == 0;
+	b->even_at = clock_mono();
 	if (bytes == 0)
 		return;
 	b->moved++;
@@ -118,7 +222,8 @@ static void on_ok(struct supervisor *s, const struct record *r)
 	log_moved(s, r, bytes);
 }
 
-/* Others are there than asked for, or moved meanwhile; or too little is known: it is asked again. */
+/* Others are there than asked for, or moved meanwhile; or too little is known: it is asked
+ * again. */
 static int is_passing(const char *code)
 {
 	return strcmp(code, "early") == 0 || strcmp(code, "moving") == 0 ||
@@ -131,7 +236,10 @@ static void on_refused(struct supervisor *s, const struct record *r)
 	char text[SUP_ANSWER_TEXT], line[RECORD_LINE_MAX];
 	struct record_out o;
 	if (is_passing(sup_answer_code(r))) {
-		again(s, fmax(EARLY_PART * s->job->rebalance_every, SOON_SECONDS / 4));
+		double seconds = EARLY_PART * s->job->rebalance_every;
+		if (b->wanted)
+			seconds = fmin(seconds, SOON_SECONDS);
+		again(s, fmax(seconds, SOON_SECONDS / 4));
 		return;
 	}
 	count_one(s);
@@ -140,8 +248,8 @@ static void on_refused(struct supervisor *s, const struct record *r)
 	record_add(&o, "failed", text);
 	sup_log(s, &o);
 	if (strncmp(b->failed, text, 500) != 0)
-		sup_note(s, "warning", "a server that has more to do than others keeps its keys: %s",
-			 text);
+		sup_note(s, "warning",
+			 "a server that has more to do than others keeps its keys: %s", text);
 	snprintf(b->failed, sizeof b->failed, "%.500s", text);
 }
 
@@ -156,7 +264,7 @@ static void on_answer(const struct record *r, void *owner)
 	else if (r)
 		on_refused(s, r);
 	if (!r || !is_passing(sup_answer_code(r)))
-		b->hot = 0;
+		answer(s, r);
 	sup_kick(s);
 }
 
@@ -174,8 +282,8 @@ static int may_ask(const struct supervisor *s)
 	return sup_link_up(&s->links.lead_move);
 }
 
-/* An uneven map has a version of its own, and the servers after a rollback begin above it: that is on
- * disk before the first one is made. */
+/* An uneven map has a version of its own, and the servers after a rollback begin above it: that is
+ * on disk before the first one is made. */
 static int write_down(struct supervisor *s)
 {
 	if (s->scale.servers.ever)
@@ -187,23 +295,41 @@ static int write_down(struct supervisor *s)
 	return -1;
 }
 
-void sup_rebalance_periodic(struct supervisor *s)
+/* Not behind a job that has been scaled to one server meanwhile. */
+static int is_pointless(struct supervisor *s)
+{
+	struct request *rq = s->rebalance.rq;
+	if (!s->rebalance.wanted || sup_scale_is_due(s) || sup_count(s, &role_server) > 1)
+		return 0;
+	log_refused(s, "one-server");
+	s->rebalance.wanted = 0;
+	s->rebalance.rq = NULL;
+	refuse(rq, "one-server", "one server has all parameters");
+	return 1;
+}
+
+static void ask(struct supervisor *s)
 {
 	struct sup_rebalance *b = &s->rebalance;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (!is_on(s) || b->open || sup_count(s, &role_server) < 2)
+	if (b->open || is_pointless(s) || sup_count(s, &role_server) < 2)
 		return;
 	if (b->next <= 0)
 		again(s, s->job->rebalance_every);
-	if (clock_mono() < b->next || !may_ask(s))
+	if (clock_mono() < b->next) {
+		if (b->wanted)
+			sup_kick_after(s, b->next - clock_mono());
 		return;
-	if (is_spent(s)) {
+	}
+	if (!may_ask(s))
+		return;
+	if (is_spent(s) && !is_asked_by_person(s)) {
 		if (!b->limit_told++ && s->job->rebalance_limit > 0)
 			sup_note(s, "rebalance",
 				 "REBALANCE_LIMIT=%llu: servers keep the keys that they have now",
 				 (unsigned long long)s->job->rebalance_limit);
-		b->hot = 0;
+		sup_rebalance_over(s);
 		return;
 	}
 	if (write_down(s) != 0) {
@@ -211,8 +337,21 @@ void sup_rebalance_periodic(struct supervisor *s)
 		return;
 	}
 	record_begin(&o, line, sizeof line, "rebalance");
-	record_add_real(&o, "gain", s->job->rebalance_gain);
+	if (!b->wanted)
+		record_add_real(&o, "gain", s->job->rebalance_gain);
 	b->open = sup_ask(&b->ask, &s->links.lead_move, &o, NULL, on_answer, s) == 0;
 	if (!b->open)
 		again(s, SOON_SECONDS);
+}
+
+void sup_rebalance_step(struct supervisor *s)
+{
+	if (s->rebalance.wanted)
+		ask(s);
+}
+
+void sup_rebalance_periodic(struct supervisor *s)
+{
+	if (is_on(s) || s->rebalance.wanted)
+		ask(s);
 }

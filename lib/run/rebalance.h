@@ -1,12 +1,16 @@
 /*
  * rebalance: a server that has more to do than the others gives some of its keys away while the job
- * trains (REBALANCE=on).  Servers count what is asked of which keys in any case; every
- * REBALANCE_EVERY seconds, and soon after the number of servers changed or all went back, the lead is
- * asked to compare (lead_rebalance.c).  It moves parameters only if the busiest server has less to do
- * then, by REBALANCE_GAIN; REBALANCE_LIMIT such moves are made at most, all starts of the job together.
+ * trains.  Servers count what is asked of which keys in any case; the lead compares
+ * (lead_rebalance.c) and moves parameters if the busiest server has less to do then.  It is asked
  *
- * A brain that would give a hot server more cores waits until that was tried: a server that is split
- * needs no larger one.
+ * - with REBALANCE=on every REBALANCE_EVERY seconds, and soon after the number of servers changed or
+ *   all went back; parameters move for a gain of REBALANCE_GAIN;
+ * - by a brain: REBALANCE_LIMIT such moves are made at most, those above among them, all starts of the
+ *   job together;
+ * - by a person (`trainctl rebalance`).
+ *
+ * With REBALANCE=on a brain that would give a hot server more cores waits until that was tried: a
+ * server that is split needs no larger one.
  *
  * One thing at a time: not while the job is scaled, makes a checkpoint, or a server hands over; those
  * wait until parameters have moved.
@@ -18,26 +22,42 @@
 
 #include <stdint.h>
 
+struct request;
 struct sup_node;
 struct supervisor;
+
+#define REBALANCE_REASON_MAX 32
 
 struct sup_rebalance {
 	struct question ask;
 	int open;           /* asked, and not answered */
-	int hot;            /* a brain has asked for it: it is the reason */
+	int wanted;         /* by a brain or a person */
+	struct request *rq; /* who waits for it; NULL: nobody */
+	char reason[REBALANCE_REASON_MAX]; /* why it is wanted */
 	double next;        /* clock_mono(): not before */
 	uint64_t done;      /* moves, all starts of the job together (STATE/scale) */
 	uint64_t moved;     /* by this supervisor, and done */
-	int is_even;        /* there was nothing to gain when the lead was asked last */
+	int is_even;        /* there was nothing to gain when the lead was asked last, */
+	double even_at;     /* clock_mono(): then */
 	int limit_told;
 	char failed[512];   /* why it could not be done last; "": it could */
 };
 
+/* Somebody wants it; reason is copied. rq (may be NULL) is answered when it is done, or refused. -1:
+ * it is refused at once; rq was answered. */
+int sup_rebalance_want(struct supervisor *s, const char *reason, struct request *rq);
+/* In PHASE_RUNNING: what is wanted. */
+void sup_rebalance_step(struct supervisor *s);
+/* Whoever waits is told that the job is over. */
+void sup_rebalance_over(struct supervisor *s);
 void sup_rebalance_periodic(struct supervisor *s);
 /* Servers are others than before, or have other parts: what was known of them is of no use. */
 void sup_rebalance_soon(struct supervisor *s);
-/* A brain finds this server hot. 1: its keys are to be shared out first; 0: that is off, or has been
- * tried in vain. */
+/* Whether a brain may say it: there are servers, moves are left, and the last look has not found them
+ * even, or was long ago. */
+int sup_rebalance_is_offered(const struct supervisor *s);
+/* A brain finds this server hot, and would enlarge it. 1: its keys are to be shared out first; 0:
+ * that is off, or has been tried in vain. */
 int sup_rebalance_helps(struct sup_node *n);
 /* The lead compares, or parameters move. */
 int sup_rebalance_is_under_way(const struct supervisor *s);

@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/number.h"
 #include "ckpt/ckpt.h"
 
 #include <errno.h>
@@ -11,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- a worker's death ---- */
@@ -341,138 +339,7 @@ static void load(struct supervisor *s)
 	sup_ask(&s->recover.load, &sup_shardd(s)->link, &o, NULL, on_load, s);
 }
 
-/* Of trainers of the user's own: that what they saved is there, and as long. The agents look at the sums. */
-static int is_saved(const char *cut, struct error *err)
-{
-	char path[CKPT_PATH_MAX + CKPT_FILE_NAME_MAX];
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	if (!m)
-		return error_set(err, ERROR_OS, cut, "out of memory");
-	int result = ckpt_manifest_read(m, cut, err);
-	if (result == 0 && !m->foreign)
-		result = error_set(err, ERROR_CONFIG, cut, "is no checkpoint of trainers of your own");
-	for (size_t i = 0; result == 0 && i < m->count; i++) {
-		const struct ckpt_file *f = &m->file[i];
-		struct stat st;
-		snprintf(path, sizeof path, "%s%s%s", f->name[0] == '/' ? "" : cut,
-			 f->name[0] == '/' ? "" : "/", f->name);
-		if (stat(path, &st) != 0)
-			result = error_errno(err, ERROR_NOINPUT, path, "is missing");
-		else if ((uint64_t)st.st_size != f->bytes)
-			result = error_set(err, ERROR_DATA, path, "has %llu bytes, and had %llu",
-					   (unsigned long long)st.st_size,
-					   (unsigned long long)f->bytes);
-	}
-	free(m);
-	return result == 0 ? ckpt_check_sum(cut, "shards", err) : -1;
-}
-
-/* Whether servers and shardd can go back to it, as far as that is quickly seen: servers look at the
- * sums of their parts themselves. */
-int sup_cut_is_whole(const struct supervisor *s, const char *cut, struct error *err)
-{
-	if (job_is_foreign(s->job))
-		return is_saved(cut, err);
-	char path[CKPT_PATH_MAX];
-	struct ckpt *c;
-	if (ckpt_open(&c, cut, err) != 0)
-		return -1;
-	int result = ckpt_check_file(c, "shards", path, sizeof path, err);
-	ckpt_close(c);
-	return result;
-}
-
 /* ---- damaged ones ---- */
-
-static int is_passed_over(const struct supervisor *s, const char *cut)
-{
-	const char *slash = strrchr(cut, '/');
-	for (size_t i = 0; i < s->recover.damaged_count && i < SUP_DAMAGED_MAX; i++)
-		if (strcmp(s->recover.damaged[i], slash ? slash + 1 : cut) == 0)
-			return 1;
-	return 0;
-}
-
-/* Says so, once. */
-static void pass_over(struct supervisor *s, const char *cut, const char *why)
-{
-	const char *slash = strrchr(cut, '/');
-	if (is_passed_over(s, cut))
-		return;
-	snprintf(s->recover.damaged[s->recover.damaged_count++ % SUP_DAMAGED_MAX],
-		 sizeof s->recover.damaged[0], "%s", slash ? slash + 1 : cut);
-	sup_note(s, "damaged", "checkpoint %s is damaged, and is passed over: %s", cut, why);
-}
-
-static int is_damage(const struct error *err)
-{
-	return err->code == ERROR_DATA || err->code == ERROR_NOINPUT || err->code == ERROR_IO;
-}
-
-/* One of which MANIFEST or a length says that it is damaged, beyond the one that is chosen (NULL:
- * none): somebody may wait for it. */
-static void tell_damaged(struct supervisor *s, const char *dir, const struct ckpt_entry *e,
-			 const struct ckpt_entry *chosen)
-{
-	char path[DIRS_PATH_MAX];
-	uint64_t own, other = 0;
-	if (!e->damaged || number_u64_span(e->name, strlen(e->name), &own) != 0 ||
-	    (chosen && number_u64_span(chosen->name, strlen(chosen->name), &other) != 0) ||
-	    (chosen && own < other) || fs_join(path, sizeof path, dir, e->name, NULL) != 0)
-		return;
-	pass_over(s, path, e->why);
-}
-
-/* The newest that is whole, as far as that is quickly seen, becomes s->checkpoint.latest; "" when there
- * is none at all. -1: none of them is whole; *err is about the newest. */
-static int find_whole(struct supervisor *s, const char *dir, struct ckpt_entry *entry, size_t count,
-		      struct error *err)
-{
-	char path[DIRS_PATH_MAX], text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
-	struct error why;
-	size_t i = count, tried = 0;
-	s->checkpoint.latest[0] = '\0';
-	for (; i-- > 0 && entry[i].complete;) {
-		if (fs_join(path, sizeof path, dir, entry[i].name, err) != 0)
-			return -1;
-		if (is_passed_over(s, path)) {
-			if (tried++ == 0)
-				error_set(err, ERROR_DATA, path, "is damaged");
-			continue;
-		}
-		if (sup_cut_is_whole(s, path, &why) == 0) {
-			sup_checkpoint_use(s, path);
-			break;
-		}
-		if (tried++ == 0)
-			*err = why;
-		if (!is_damage(&why)) {
-			*err = why;
-			return -1;
-		}
-		error_format(&why, text, sizeof text);
-		pass_over(s, path, text);
-	}
-	const struct ckpt_entry *chosen = s->checkpoint.latest[0] ? &entry[i] : NULL;
-	for (size_t k = 0; k < count; k++)
-		tell_damaged(s, dir, &entry[k], chosen);
-	return chosen || !tried ? 0 : -1;
-}
-
-static int find_cut(struct supervisor *s, struct error *err)
-{
-	char dir[DIRS_PATH_MAX];
-	struct ckpt_entry *entry;
-	size_t count;
-	dirs_state(&s->dirs, "checkpoints", dir);
-	if (ckpt_list(dir, &entry, &count, err) != 0) {
-		s->checkpoint.latest[0] = '\0';
-		return err->code == ERROR_NOINPUT ? 0 : -1;
-	}
-	int result = find_whole(s, dir, entry, count, err);
-	free(entry);
-	return result;
-}
 
 static void first_damage(const char *place, const char *text, void *out)
 {
@@ -492,12 +359,12 @@ int sup_rollback_passes_over(struct sup_node *n)
 	if (!sup_goes_back(n) || !s->recover.intent || s->phases.now >= PHASE_STOPPING ||
 	    (status != ERROR_DATA && status != ERROR_IO && status != ERROR_NOINPUT))
 		return 0;
-	if (is_passed_over(s, s->recover.cut)) /* one of the others has found out */
+	if (sup_is_passed_over(s, s->recover.cut)) /* one of the others has found out */
 		return 1;
 	if (ckpt_verify(s->recover.cut, first_damage, &first, NULL) <= 0)
 		return 0;
 	error_format(&first, text, sizeof text);
-	pass_over(s, s->recover.cut, text);
+	sup_pass_over(s, s->recover.cut, text);
 	sup_rollback_begin(s, "the checkpoint is damaged");
 	return 1;
 }
@@ -509,7 +376,7 @@ static int choose_cut(struct supervisor *s)
 {
 	struct error err;
 	int gone = 0;
-	if (s->recover.intent && !s->recover.chosen && is_passed_over(s, s->recover.cut)) {
+	if (s->recover.intent && !s->recover.chosen && sup_is_passed_over(s, s->recover.cut)) {
 		gone = 1;
 	} else if (s->recover.intent) {
 		if (s->recover.chosen || sup_cut_is_whole(s, s->recover.cut, &err) == 0)
@@ -517,7 +384,7 @@ static int choose_cut(struct supervisor *s)
 		gone = 1;
 		sup_note(s, "warning", "the intent's checkpoint: %s: %s", err.place, err.text);
 	}
-	if (find_cut(s, &err) != 0) {
+	if (sup_newest_find(s, &err) != 0) {
 		sup_fail(s, err.code, "no checkpoint to go back to: %s: %s", err.place, err.text);
 		return -1;
 	}

@@ -20,8 +20,7 @@
  * reason: a stop, or the end of a boot, after which neither their memory nor what shardd had not
  * yet written is there.
  *
- * A cut that is damaged is passed over, and the one before it is taken: most damage is seen before
- * (MANIFEST, lengths, sums of the indexes and of the queue), the rest by who restores it.
+ * A cut that is damaged is passed over, and the one before it is taken (newest.h).
  */
 #ifndef PACELINE_RUN_RECOVER_H
 #define PACELINE_RUN_RECOVER_H
@@ -31,8 +30,6 @@
 #include "run/talk.h"
 
 #include <stdint.h>
-
-#define SUP_DAMAGED_MAX 32
 
 enum fence_step { FENCE_WHO, FENCE_LEAD, FENCE_SHARDD };
 
@@ -55,8 +52,7 @@ struct sup_recover {
 	int loaded;
 	struct question load;
 	double not_before; /* clock_mono(): the servers' pause */
-	char damaged[SUP_DAMAGED_MAX][256]; /* names of checkpoints that are not gone back to */
-	size_t damaged_count;
+	int strays;   /* nodes that were not the job's ran, and may have taken parameters along */
 	int together; /* all that hold parameters begin now, with the same; no replica is empty */
 };
 
@@ -79,8 +75,6 @@ void sup_rollback_step(struct supervisor *s);
 /* It ended for good as it was to restore a cut. When that is damaged, all go back to the one before,
  * and the node's end is not the job's. */
 int sup_rollback_passes_over(struct sup_node *n);
-/* Whether all can go back to it, as far as that is quickly seen. */
-int sup_cut_is_whole(const struct supervisor *s, const char *cut, struct error *err);
 /* A checkpoint went beyond the last: the job does not only ever go back. */
 void sup_rollback_gained(struct supervisor *s);
 /* The one that is in force, as shardd says. */

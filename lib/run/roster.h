@@ -17,6 +17,8 @@ struct sup_node;
 struct sup_roster {
 	struct sup_node *first;
 	struct sup_node *left; /* that there are no more; an answer for one may be on its way */
+	/* By this supervisor: nodes without memory were given more or less to do; spares took places. */
+	uint64_t oom_steps, spares_used;
 };
 
 /* Makes as many nodes of each role as the job says; all are off, and launched when their phase wants them.

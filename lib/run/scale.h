@@ -55,6 +55,7 @@ struct sup_scale_servers {
 	double again;    /* clock_mono(): not before */
 	uint64_t bytes;  /* that were moved by the last change */
 	double stall;    /* the longest that workers waited for it, seconds */
+	char why[512];   /* an attempt failed last, and why; "": none did */
 	int is_new;      /* that step OVER was reached is not in the file yet */
 	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
 };
@@ -62,6 +63,7 @@ struct sup_scale_servers {
 struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
+	int is_kept;           /* the file is there */
 	int under_way, shared; /* all is there, and workers have been told their shares */
 	double began; /* clock_mono(): the change */
 	char reason[SCALE_REASON_MAX];
@@ -70,6 +72,7 @@ struct sup_scale {
 	struct sup_scale_ask *first; /* those who wait, in their order */
 	struct sup_scale_ask *asked; /* who asked for the change under way; NULL: nobody is known */
 	uint64_t changes;            /* of the roster, by this supervisor */
+	uint64_t carried;            /* of them, done */
 };
 
 /* Asks for so many; 0: as many as there are. reason is for people, and copied. rq (may be NULL) is

@@ -108,6 +108,7 @@ static void take_place(struct sup_node *n, struct sup_node *dead)
 	struct record_out o;
 	struct supervisor *s = n->sup;
 	swap_roles(n, dead);
+	s->roster.spares_used++;
 	sup_force_write(s);
 	log_say(LOG_LEVEL_INFO, "%s, which stood ready, takes the place of %s", n->id, dead->id);
 	record_begin(&o, line, sizeof line, "spare");

@@ -22,6 +22,7 @@
 #include "run/logs.h"
 #include "run/metrics.h"
 #include "run/more_hosts.h"
+#include "run/newest.h"
 #include "run/node.h"
 #include "run/oom.h"
 #include "run/parts.h"
@@ -68,6 +69,7 @@ struct supervisor {
 	struct sup_rebalance rebalance;
 	struct sup_links links;
 	struct sup_watchdog watchdog;
+	struct sup_newest newest;
 	struct sup_recover recover;
 	struct sup_trainers trainers;
 	struct sup_checkpoints checkpoint;

@@ -244,10 +244,12 @@ static int begin(struct supervisor *s, struct error *err)
 		return -1;
 	sup_scale_mark(s);
 	if (sup_force_read(s, err) != 0 ||
-	    sup_intent_read(s, err) != 0 || sup_repeated_read(s, err) != 0 || sup_checkpoint_find(s, err) != 0 ||
+	    sup_intent_read(s, err) != 0 || sup_repeated_read(s, err) != 0 ||
 	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */
+	if (sup_newest_begin(s, err) != 0)
+		return -1;
 	sup_brain_log_sizes(s);
 	sup_hosts_limits(s);
 	int running = sup_adopt(s, err);

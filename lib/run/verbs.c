@@ -65,6 +65,7 @@ void sup_answer_all(struct supervisor *s)
 	sup_checkpoint_answer(s, 0);
 	sup_actions_over(s);
 	sup_scale_over(s);
+	sup_rebalance_over(s);
 	EACH_NODE (n, s)
 		sup_restart_failed(n, "the job is over");
 	while (s->clients.watch.first)
@@ -181,7 +182,10 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 	record_add_seconds(&o, "silent", section[0] ? n->watch.pulse.silent : NAN);
 	record_add(&o, "host", n->place.host);
 	record_add_real(&o, "cores", n->cores > 0 ? n->cores : NAN);
-	record_add_real(&o, "memory", n->memory > 0 ? (double)n->memory : NAN);
+	if (n->memory > 0)
+		record_add_u64(&o, "memory", n->memory);
+	else
+		record_add(&o, "memory", "");
 	request_put_record(rq, &o);
 }
 
@@ -349,6 +353,11 @@ static void do_scale(struct request *rq, void *owner)
 		sup_scale_want(owner, workers, servers, "asked for", rq);
 }
 
+static void do_rebalance(struct request *rq, void *owner)
+{
+	sup_rebalance_want(owner, "asked for", rq);
+}
+
 static void do_watch(struct request *rq, void *owner)
 {
 	struct supervisor *s = owner;
@@ -368,6 +377,8 @@ const struct verb sup_verbs[] = {
 	 "by a worker that stands ready: answered with batch= when it has a place"},
 	{"scale", "", "workers servers", do_scale, 0,
 	 "so many nodes from now on; answered when it is done"},
+	{"rebalance", "", "", do_rebalance, 0,
+	 "servers share out their parameters anew; answered when it is done"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
 };
 const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;

@@ -253,6 +253,107 @@ static void damage_of_the_base_is_found(void **state)
 	assert_int_equal(ckpt_verify(in_dir("d/2"), NULL, NULL, NULL), 0);
 }
 
+/* Parts that say another number of rows than they and the base have: too few, and too many. */
+static void how_many_rows_there_are_is_checked(void **state)
+{
+	struct error why = {0};
+	struct ckpt *c;
+	(void)state;
+	OK(fs_make_dirs(in_dir("d"), err));
+	for (int more = 0; more < 2; more++) {
+		int bad = 0;
+		const char *base = more ? "few" : "many", *name = more ? "d/x" : "d/y";
+		make_stores();
+		train(0, more ? 500 : 2);
+		cut(more ? "d/few" : "d/many", NULL, 0);
+		make_stores();
+		train(0, more ? 2 : 500);
+		for (uint32_t p = 0; p < 2; p++)
+			mark[p] = store_mark(store[p]);
+		train(0, 1000);
+		cut(name, base, 3);
+		assert_true(ckpt_verify(in_dir(name), count_bad, &bad, NULL) > 0);
+		OK(ckpt_open(&c, in_dir(name), err));
+		assert_int_equal(ckpt_export_file(c, in_dir("x.safetensors"), &why), -1);
+		assert_int_equal(why.code, ERROR_DATA);
+		ckpt_close(c);
+	}
+}
+
+/* Restored: as reference is (0), refused (-1), or something else (-2). */
+static int read_back(const char *name, struct store *reference)
+{
+	static const uint32_t trained[] = {0, 1, 500, 1000, 1500, 1501, 2000, 2500};
+	static struct map one;
+	struct store *s;
+	struct opt opt;
+	struct ckpt *c;
+	int lost, result = -1;
+	OK(opt_by_name(&opt, "adagrad", err));
+	map_even(&one, 1, 100);
+	if (ckpt_open(&c, in_dir(name), NULL) != 0)
+		return -1;
+	OK(store_new_bare(&s, &layout, &one, 0, &opt, err));
+	if (ckpt_restore(c, s, &lost, NULL) == 0) {
+		result = store_row_count(s) == store_row_count(reference) &&
+			 memcmp(store_dense(s), store_dense(reference), 400) == 0 ? 0 : -2;
+		for (size_t i = 0; result == 0 && i < sizeof trained / sizeof *trained; i++) {
+			uint32_t key = row_key(trained[i]);
+			float *p, *q;
+			OK(store_rows(s, &key, 1, 1, &p, err));
+			OK(store_rows(reference, &key, 1, 1, &q, err));
+			if (memcmp(p, q, 2 * WIDTH * sizeof(float)) != 0)
+				result = -2;
+		}
+	}
+	store_free(s);
+	ckpt_close(c);
+	return result;
+}
+
+/* Few rows, so that each byte has its turn. */
+static void make_small_chain(void)
+{
+	OK(fs_make_dirs(in_dir("d"), err));
+	make_stores();
+	train(0, 500);
+	cut("d/1", NULL, 0);
+	train(0, 1000);
+	train(1, 1500);
+	cut("d/2", "1", 3);
+}
+
+static void every_byte_of_both_counts(void **state)
+{
+	static const char *const names[] = {"d/1/MANIFEST", "d/1/part-0", "d/1/part-1",
+					    "d/2/MANIFEST", "d/2/part-0", "d/2/part-1"};
+	char *data;
+	size_t len;
+	(void)state;
+	make_small_chain();
+	struct store *reference = restore("d/2");
+	for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+		OK(fs_read_file(in_dir(names[n]), 1 << 24, &data, &len, err));
+		for (size_t i = 0; i < len; i++) {
+			int bad = 0;
+			data[i] = (char)(data[i] ^ 1 << (i % 8));
+			write_plain(in_dir(names[n]), data, len);
+			data[i] = (char)(data[i] ^ 1 << (i % 8));
+			assert_true(ckpt_verify(in_dir("d/2"), count_bad, &bad, NULL) > 0);
+			assert_int_not_equal(read_back("d/2", reference), -2);
+			/* Cut short there. */
+			write_plain(in_dir(names[n]), data, i);
+			assert_true(ckpt_verify(in_dir("d/2"), count_bad, &bad, NULL) > 0);
+			assert_int_equal(read_back("d/2", reference), -1);
+		}
+		write_plain(in_dir(names[n]), data, len);
+		free(data);
+	}
+	assert_int_equal(ckpt_verify(in_dir("d/2"), NULL, NULL, NULL), 0);
+	assert_int_equal(read_back("d/2", reference), 0);
+	store_free(reference);
+}
+
 static void remember(const char *name, void *gone)
 {
 	snprintf((char *)gone + strlen(gone), 64, "%s ", name);
@@ -295,6 +396,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_does_not_know_writes_all, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(without_its_base_it_is_none, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(damage_of_the_base_is_found, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(how_many_rows_there_are_is_checked, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(every_byte_of_both_counts, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(prune_knows_bases, make_dir, remove_dir),
 	};
 	return cmocka_run_group_tests(tests, NULL, end_stores);

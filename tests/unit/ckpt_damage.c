@@ -33,41 +33,38 @@ static int read_back(const char *dir, const struct make *m)
 	return result;
 }
 
-static void write_plain(const char *path, const char *data, size_t len)
+static void flip_each(const char *dir, const struct make *m, const char *const *names, size_t count)
 {
-	FILE *f = fopen(path, "w");
-	assert_non_null(f);
-	assert_int_equal(fwrite(data, 1, len, f), len);
-	assert_int_equal(fclose(f), 0);
-}
-
-static void every_flipped_byte_is_found(void **state)
-{
-	static const char *const names[] = {"MANIFEST", "part-0", "part-1", "shards", "layout"};
 	char *data, place[256];
 	size_t len;
-	(void)state;
-	make_checkpoint(in_dir("flip"), &small, 1, 0);
-	assert_int_equal(verify(in_dir("flip")), 0);
-	for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+	make_checkpoint(in_dir(dir), m, 1, 0);
+	assert_int_equal(verify(in_dir(dir)), 0);
+	for (size_t n = 0; n < count; n++) {
 		char path[256];
-		snprintf(path, sizeof path, "%s/%s", in_dir("flip"), names[n]);
+		snprintf(path, sizeof path, "%s/%s", in_dir(dir), names[n]);
 		OK(fs_read_file(path, 1 << 20, &data, &len, err));
 		for (size_t i = 0; i < len; i++)
 			for (int turn = 0; turn < 2; turn++) {
 				char flip = (char)(turn ? 0x20 : 1 << (i % 8));
 				data[i] = (char)(data[i] ^ flip);
 				write_plain(path, data, len);
-				assert_true(verify(in_dir("flip")) > 0);
+				assert_true(verify(in_dir(dir)) > 0);
 				snprintf(place, sizeof place, "%s", path);
 				assert_memory_equal(found_place, place, strlen(place));
-				assert_int_not_equal(read_back(in_dir("flip"), &small), -2);
+				assert_int_not_equal(read_back(in_dir(dir), m), -2);
 				data[i] = (char)(data[i] ^ flip);
 			}
 		write_plain(path, data, len);
 		free(data);
 	}
-	assert_int_equal(verify(in_dir("flip")), 0);
+	assert_int_equal(verify(in_dir(dir)), 0);
+}
+
+static void every_flipped_byte_is_found(void **state)
+{
+	static const char *const names[] = {"MANIFEST", "part-0", "part-1", "shards", "layout"};
+	(void)state;
+	flip_each("flip", &small, names, sizeof names / sizeof *names);
 }
 
 static void one_file_is_checked_while_others_are_missing(void **state)
@@ -89,32 +86,61 @@ static void one_file_is_checked_while_others_are_missing(void **state)
 	free(data);
 }
 
-static void every_truncation_is_found(void **state)
+static void cut_each(const char *dir, const struct make *m, const char *const *names, size_t count)
 {
-	static const char *const names[] = {"MANIFEST", "part-0", "shards"};
 	char *data;
 	size_t len;
-	(void)state;
-	make_checkpoint(in_dir("cut"), &small, 1, 0);
-	for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+	make_checkpoint(in_dir(dir), m, 1, 0);
+	for (size_t n = 0; n < count; n++) {
 		char path[256];
-		snprintf(path, sizeof path, "%s/%s", in_dir("cut"), names[n]);
+		snprintf(path, sizeof path, "%s/%s", in_dir(dir), names[n]);
 		OK(fs_read_file(path, 1 << 20, &data, &len, err));
 		for (size_t i = 0; i < len; i++) {
 			assert_int_equal(truncate(path, (off_t)(len - 1 - i)), 0);
-			assert_true(verify(in_dir("cut")) > 0);
-			assert_int_equal(read_back(in_dir("cut"), &small), -1);
+			assert_true(verify(in_dir(dir)) > 0);
+			assert_int_equal(read_back(in_dir(dir), m), -1);
 		}
 		write_plain(path, data, len);
 		/* One byte too many. */
 		FILE *f = fopen(path, "a");
 		fputc('\n', f);
 		fclose(f);
-		assert_true(verify(in_dir("cut")) > 0);
-		assert_int_equal(read_back(in_dir("cut"), &small), -1);
+		assert_true(verify(in_dir(dir)) > 0);
+		assert_int_equal(read_back(in_dir(dir), m), -1);
 		write_plain(path, data, len);
 		free(data);
 	}
+}
+
+static void every_truncation_is_found(void **state)
+{
+	static const char *const names[] = {"MANIFEST", "part-0", "shards"};
+	(void)state;
+	cut_each("cut", &small, names, sizeof names / sizeof *names);
+}
+
+/* The same where planes are deflated: a flipped bit there changes many bytes, or none. */
+static void so_it_is_where_planes_are_deflated(void **state)
+{
+	static const struct make many = {.dense = 150, .dense_slots = 1, .width = 30, .rows = 6,
+					 .parts = 1, .piece = 150};
+	static const char *const names[] = {"part-0"};
+	char *data, *at;
+	unsigned first, planes[4];
+	size_t len;
+	int deflated = 0;
+	(void)state;
+	make_checkpoint(in_dir("deflated"), &many, 1, 0);
+	OK(fs_read_file(in_dir("deflated/part-0"), 1 << 20, &data, &len, err));
+	for (at = data; (at = memmem(at, len - (size_t)(at - data), "planes=", 7)); at++)
+		if (sscanf(at, "planes=%u,%u,%u,%u ", &first, &planes[1], &planes[2], &planes[3]) == 4)
+			deflated += planes[3] > 1 && planes[3] < first;
+	free(data);
+	OK(fs_remove_tree(in_dir("deflated"), err));
+	assert_true(deflated > 1);
+	flip_each("deflated", &many, names, 1);
+	OK(fs_remove_tree(in_dir("deflated"), err));
+	cut_each("deflated", &many, names, 1);
 }
 
 static void missing_files_are_found(void **state)
@@ -308,6 +334,7 @@ int main(void)
 		cmocka_unit_test(every_flipped_byte_is_found),
 		cmocka_unit_test(one_file_is_checked_while_others_are_missing),
 		cmocka_unit_test(every_truncation_is_found),
+		cmocka_unit_test(so_it_is_where_planes_are_deflated),
 		cmocka_unit_test(missing_files_are_found),
 		cmocka_unit_test(mixed_up_parts_are_found),
 		cmocka_unit_test(hostile_parts_do_no_harm),

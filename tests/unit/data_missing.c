@@ -38,7 +38,7 @@ static void refused(const char *format, const char *missing, const char *text)
 
 static void test_options(void **state)
 {
-	char many[200] = "0";
+	char many[400] = "0";
 	(void)state;
 	struct schema *s = schema_of("NA,a%2Cb");
 	assert_int_equal(s->missing_count, 2);
@@ -48,7 +48,7 @@ static void test_options(void **state)
 	refused("csv", "%zz", "hexadecimal");
 	refused("libsvm", "NA", "FORMAT=libsvm");
 	for (int i = 0; i < SCHEMA_MISSING_MAX; i++)
-		snprintf(many + strlen(many), 8, ",%d", i);
+		snprintf(many + strlen(many), 13, ",%d", i);
 	refused("csv", many, "more than 32 values");
 }
 
