@@ -334,6 +334,8 @@ static void leave(struct sup_node *n)
 
 static void mark_leaving(struct supervisor *s)
 {
+	if (s->job->hot_spares > 0)
+		sup_spares_settle(s, s->scale.now.workers);
 	EACH_OF (n, s, sup_trainers(s))
 		if (n->number >= s->scale.now.workers)
 			leave(n);
@@ -383,6 +385,7 @@ void sup_scale_leave(struct sup_node *n)
 	sup_event(n, "left", NULL);
 	sup_force_drop(n->sup, n->id);
 	sup_roster_leave(n);
+	n->number = n->made_number; /* should it come back */
 }
 
 /* 1: some are still there. */
@@ -394,10 +397,15 @@ static int let_go(struct supervisor *s)
 		if (!n->leaving)
 			continue;
 		sup_node_stop(n, SIGTERM);
-		if (sup_node_is_off(n) && n->fenced)
-			sup_scale_leave(n);
-		else
+		struct sup_node *dropped =
+			sup_node_is_off(n) && n->fenced ? sup_spare_drops(n) : NULL;
+		if (!dropped) {
 			there = 1;
+			continue;
+		}
+		sup_scale_leave(dropped);
+		if (dropped != n)
+			return 1; /* the order is another one now */
 	}
 	return there;
 }
