@@ -126,7 +126,7 @@ static size_t serving;      /* servers that have parameters: the first ones */
 static double now, stalled; /* until then nobody trains */
 static int tells;     /* every answer, on stderr */
 static int stays;     /* nothing is shared out anew */
-static int even;            /* hot tensors have been shared out, since the servers came */
+static int even;      /* hot tensors have been shared out, since the servers came */
 static double steps;        /* done */
 static uint64_t dice;
 
