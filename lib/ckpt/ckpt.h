@@ -186,6 +186,7 @@ int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err);
 struct ckpt_pruning {
 	uint64_t keep;              /* so many of the newest complete ones stay, 1 at least */
 	const char *const *protect; /* paths or names that stay, NULL behind the last; NULL: none */
+	const char *const *damaged; /* names of some that are no use, and do not count; NULL: none known */
 	const char *good;           /* path or name of one that is known to be whole; NULL: none is */
 	void (*removed)(const char *name, void *arg); /* told each name; or NULL */
 	part_bad_fn *bad; /* told of damage in those that are newer than the newest whole one; or NULL */

@@ -216,12 +216,13 @@ static int remove_one(const char *dir, const char *name, struct error *err)
 	return fs_remove_tree(path, err);
 }
 
-static int is_protected(const char *name, const char *const *protect)
+/* list: of paths or names, NULL behind the last. */
+static int is_in(const char *name, const char *const *list)
 {
-	char kept[CKPT_PATH_MAX];
-	for (; protect && *protect; protect++) {
-		last_part(*protect, kept, sizeof kept);
-		if (strcmp(name, kept) == 0)
+	char one[CKPT_PATH_MAX];
+	for (; list && *list; list++) {
+		last_part(*list, one, sizeof one);
+		if (strcmp(name, one) == 0)
 			return 1;
 	}
 	return 0;
@@ -230,7 +231,7 @@ static int is_protected(const char *name, const char *const *protect)
 static int is_one(const char *name, const char *path)
 {
 	const char *const list[] = {path, NULL};
-	return path && is_protected(name, list);
+	return path && is_in(name, list);
 }
 
 static void tell_nobody(const char *place, const char *text, void *arg)
@@ -266,9 +267,11 @@ static int find_whole(const char *dir, const struct ckpt_entry *entry, size_t co
 static void choose_kept(const struct ckpt_entry *entry, size_t count, const struct ckpt_pruning *how,
 			char *kept)
 {
-	for (size_t i = 0; i < count; i++)
-		kept[i] = is_protected(entry[i].name, how->protect) ||
-			  (entry[i].complete && count - i <= how->keep);
+	uint64_t newer = 0; /* that are of use */
+	for (size_t i = count; i-- > 0;) {
+		kept[i] = is_in(entry[i].name, how->protect) || (entry[i].complete && newer < how->keep);
+		newer += entry[i].complete && !is_in(entry[i].name, how->damaged);
+	}
 }
 
 static void keep_bases(const struct ckpt_entry *entry, size_t count, char *kept)

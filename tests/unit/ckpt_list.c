@@ -209,6 +209,26 @@ static void links_and_pipes(void **state)
 	alarm(0);
 }
 
+static void what_is_known_to_be_damaged_does_not_count(void **state)
+{
+	const char *const damaged[] = {"000004", "/d/000003", NULL};
+	const struct ckpt_pruning how = {
+		.keep = 2, .damaged = damaged, .good = "000005", .removed = remember};
+	(void)state;
+	for (unsigned i = 1; i <= 5; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "d/%06u", i);
+		checkpoint(name, i, 0);
+	}
+	gone[0] = '\0';
+	OK(ckpt_prune(in_dir("d"), &how, err));
+	assert_string_equal(gone, "000001 "); /* 5 and 2 stay, and what is between */
+	checkpoint("d/000006", 6, 0);
+	gone[0] = '\0';
+	OK(ckpt_prune(in_dir("d"), &how, err));
+	assert_string_equal(gone, "000002 000003 000004 ");
+}
+
 static void list_tells_all(void **state)
 {
 	struct ckpt_entry *e;
@@ -240,6 +260,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_can_not_be_read_now_stays, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(one_of_a_newer_program_stays, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(links_and_pipes, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(what_is_known_to_be_damaged_does_not_count, make_dir,
+						remove_dir),
 		cmocka_unit_test_setup_teardown(list_tells_all, make_dir, remove_dir),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
