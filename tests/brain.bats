@@ -194,7 +194,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(trainctl list | wc -l)" = 1 ]
 	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on CORES=8 NODE_CORES=1 >next.env
 	run trainctl check next.env
-	[[ $output == *" workers=3 servers=2 "* ]]
+	[[ $output == *" workers=3 servers=2 "*" brain=on cores=8 node-cores=1 memory=0 node-memory=0 "* ]]
 	[[ $(trainctl check next.env 2>&1 >/dev/null) == *"brain: begins with 3 workers and 2 servers, as a job with $T/d.csv"* ]]
 	run trainctl check next.env --set WORKERS=1
 	[[ $output == *" workers=1 servers=2 "* ]]
@@ -231,6 +231,21 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	audited
 }
 
+@test "brain: another number and another size: nobody goes before those who come are there" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 NODE_CORES=4 CORES=16
+	wait_for 'logged "^brain-done change=no "'
+	says 'plan role=worker count=3 cores=2' 'decision change=yes reason=faster'
+	wait_for 'logged "^brain-changed workers=3 worker-cores=2 "'
+	says "$nothing"
+	[ "$(workers)" = 3 ]
+	grep -E '^scaled |^resize ' "$(log)" | cut -d' ' -f1,2 >order
+	printf '%s\n' 'scaled workers=3' 'resize id=w0' | diff order -
+	status | grep '^node role=worker ' | grep -c ' cores=2 ' | grep -qx 3
+	let_go
+	audited
+}
+
 @test "brain: parameters shared out anew, and not again where that moves nothing" {
 	brain "$nothing"
 	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 BATCHES_PER_SHARD=1
@@ -243,6 +258,8 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	status | grep '^job ' | grep -q ' brain=parameters%20shared%20out%20anew,%20because%20of%20ps1:%20hot '
 	# All keys are asked for equally often here: there is nothing to gain, and it is not offered again.
 	grep -q '^rebalance-refused code=even reason=hot ' "$(log)"
+	# Nor does it count for PLAN_LIMIT.
+	grep -q '^brain-changed .* changes=0 ' "$(log)"
 	grep '^brain-job ' "$(log)" | head -n 1 | grep -q ' rebalance=1'
 	wait_for '[ "$(sed "/^brain-changed/,\$!d" "$(log)" | grep -c "^brain-job ")" -ge 1 ]'
 	sed '/^brain-changed/,$!d' "$(log)" | grep '^brain-job ' >after

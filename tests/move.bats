@@ -384,6 +384,7 @@ keys_of() {
 	answered a 'ok bytes=0'
 	answered b 'ok bytes=0'
 	tell a 'give incarnation=1 attempt=1\n'
+	tell b 'give incarnation=1 attempt=1\n'
 	answered a 'ok bytes=[1-9]'
 	tell a 'give incarnation=1 attempt=1\n'
 	answered a '^err code=move'
@@ -408,6 +409,54 @@ keys_of() {
 	[ "$(ask "$T/ps2.sock" stat | field rows)" -eq 10 ]
 	wait_for '[ "$(tail -c 3 c.answers | tr -d "\0")" = ok ]'
 	[ "$(tail -c 43 c.answers | head -c 40 | od -An -v -tf4 | xargs)" = "-1 -2 -3 -4 -5 -6 -7 -8 -9 -10" ]
+}
+
+@test "by hand: what is given waits until who gets it was told as much as who gives; or goes" {
+	printf '%s\n' 'layout version=1 seed=1' 'table name=t width=1 rows=0 zero-columns=1 scale=0' >layout
+	part 1 3 --optimizer sgd --lr 1
+	part 2 3 --optimizer sgd --lr 1
+	local me='worker=w0 generation=1 incarnation=1' begin=1431655766 map i p
+	local unit='part worker=w0 generation=1 sequence=1 unit=0'
+	unit="apply incarnation=1 iteration=0 units=1 bytes=$((${#unit} + 1))\n$unit\n"
+	map=$(printf 'part id=ps%d socket=%s dense-begin=0 key-begin=%s\n' 0 "$T/none" 0 1 "$T/ps1.sock" "$begin" \
+		2 "$T/ps2.sock" "$begin")
+	open a "$T/ps1.sock"
+	open b "$T/ps2.sock"
+	for p in a1 b2; do
+		{
+			printf 'push %s sequence=1 iteration=0 count=1 dense=0 rows=10 ranges= bytes=80\n' "$me"
+			keys_of "${p#?}" 3 10
+			perl -e 'print pack("f*", 1..10)'
+		} >"$T/sent"
+		i="FD_${p%?}"
+		cat "$T/sent" >&"${!i}"
+		answered "${p%?}" staged=1
+	done
+	for i in 1 2; do
+		for p in a b; do
+			tell "$p" "prepare incarnation=1 attempt=$i map=2 iteration=0 bytes=$((${#map} + 1))\n$map\n"
+			wait_for "[ \"\$(grep -c '^ok bytes=0' $p.answers)\" -eq $i ]"
+		done
+		[ "$i" = 2 ] || tell a "$unit"
+		answered a 'ok iteration=1$'
+		tell a "give incarnation=1 attempt=$i\n"
+		ask "$T/ps1.sock" stat
+		ask "$T/ps2.sock" stat | grep -q ' rows=10 '
+		# the first time it is not told
+		[ "$i" = 2 ] || tell b 'keep incarnation=1 attempt=1\n'
+		[ "$i" = 2 ] || answered a '^err code=move.*attempt'
+		[ "$i" = 2 ] || tell a 'keep incarnation=1 attempt=1\n'
+	done
+	tell b "$unit"
+	tell b 'give incarnation=1 attempt=2\n'
+	answered a 'ok bytes=[1-9]'
+	for p in a b; do
+		tell "$p" "adopt incarnation=1 attempt=2 map=2 iteration=1 bytes=$((${#map} + 1))\n$map\n"
+	done
+	wait_for '[ "$(ask "$T/ps2.sock" stat | field rows)" = 20 ]'
+	{ printf 'pull %s iteration=1 map=2 dense=0 rows=10 bytes=40\n' "$me"; keys_of 1 3 10; } |
+		socat -t 300 - "UNIX-CONNECT:$T/ps2.sock" >heard
+	[ "$(tail -c 43 heard | head -c 40 | od -An -v -tf4 | xargs)" = "-1 -2 -3 -4 -5 -6 -7 -8 -9 -10" ]
 }
 
 @test "a checkpoint and a move wait for each other; parts and lead are handed over under a map with bounds by hand" {

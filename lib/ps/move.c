@@ -49,6 +49,14 @@ struct receiver {
 	int ready, done;
 };
 
+/* A share that is here before the order to give. What the lead told before that order may not have
+ * reached this part either: units, that the giver has applied. */
+struct early_share {
+	struct ps_move *move;
+	struct request *rq;
+	struct early_share *next;
+};
+
 struct ps_move {
 	struct ps *ps;
 	uint64_t attempt;
@@ -58,6 +66,8 @@ struct ps_move {
 	struct receiver *to;
 	struct event *find; /* the next turn of finding */
 	size_t count, ready, done;
+	struct early_share *early;
+	size_t earlies;
 
 	/* Memory that is written while everybody waits is cleared before, by a thread: at up to 5 ms a MB
 	 * (in a guest whose host clears it as well) the loop could serve nobody meanwhile. */
@@ -129,6 +139,22 @@ static void receiver_end(struct receiver *r)
 		close(r->memory_fd);
 }
 
+static struct request *early_next(struct ps_move *m)
+{
+	struct early_share *e = m->early;
+	struct request *rq = e->rq;
+
+	m->early = e->next;
+	m->earlies--;
+	free(e);
+	return rq;
+}
+
+static void refuse_stale(struct request *rq, uint64_t attempt)
+{
+	request_err(rq, "stale", "attempt %llu is not prepared here", (unsigned long long)attempt);
+}
+
 /* But for what came. */
 static void end(struct ps *p)
 {
@@ -140,6 +166,8 @@ static void end(struct ps *p)
 	stop_warming(m);
 	for (size_t i = 0; i < m->count; i++)
 		receiver_end(&m->to[i]);
+	while (m->early)
+		refuse_stale(early_next(m), m->attempt);
 	if (m->find)
 		event_free(m->find);
 	if (m->warmed)
@@ -615,6 +643,45 @@ static int give(struct receiver *r, struct error *err)
 	return rc;
 }
 
+static void accept_share(struct ps_move *m, struct request *rq)
+{
+	struct payload *payload = request_payload(rq);
+	struct error err = {0};
+
+	if (store_incoming_take(&m->in, payload_data(payload), payload_bytes(payload), &err) == 0) {
+		request_ok(rq, NULL);
+		return;
+	}
+	log_say(LOG_LEVEL_WARNING, "parameters of another part are refused: %s", err.text);
+	request_err(rq, "accept", "%s", err.text);
+}
+
+static void giver_gone(struct request *rq, void *early)
+{
+	struct early_share *e = early, **at = &e->move->early;
+
+	(void)rq;
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	e->move->earlies--;
+	free(e);
+}
+
+static void accept_later(struct ps_move *m, struct request *rq)
+{
+	struct early_share *e = m->earlies < m->map.parts ? malloc(sizeof *e) : NULL;
+
+	if (!e) {
+		request_err(rq, "no-memory", "for a share that waits");
+		return;
+	}
+	*e = (struct early_share){m, rq, m->early};
+	m->early = e;
+	m->earlies++;
+	request_defer(rq, giver_gone, e);
+}
+
 void move_give(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	struct ps_move *m = p->move;
@@ -634,6 +701,8 @@ void move_give(struct ps *p, const struct order *o, const struct order_answer *a
 			return;
 		}
 	}
+	while (m->early)
+		accept_share(m, early_next(m));
 	if (m->count == 0)
 		answer(m, &result);
 }
@@ -642,7 +711,6 @@ void move_on_accept(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct ps_move *m = p->move;
-	struct payload *payload = request_payload(rq);
 	uint64_t attempt;
 	struct error err = {0};
 
@@ -651,16 +719,14 @@ void move_on_accept(struct request *rq, void *ps)
 	if (record_u64(request_record(rq), "attempt", 1, UINT64_MAX, &attempt, &err) != 0) {
 		request_bad(rq, &err);
 	} else if (!m || m->attempt != attempt) {
-		request_err(rq, "stale", "attempt %llu is not prepared here",
-			    (unsigned long long)attempt);
-	} else if (!payload) {
+		refuse_stale(rq, attempt);
+	} else if (!request_payload(rq)) {
 		request_err(rq, "bad-request", "a payload is wanted");
-	} else if (store_incoming_take(&m->in, payload_data(payload), payload_bytes(payload),
-				       &err) != 0) {
-		log_say(LOG_LEVEL_WARNING, "parameters of another part are refused: %s", err.text);
-		request_err(rq, "accept", "%s", err.text);
-	} else
-		request_ok(rq, NULL);
+	} else if (!m->given) {
+		accept_later(m, rq);
+	} else {
+		accept_share(m, rq);
+	}
 }
 
 /* ---- the end ---- */
