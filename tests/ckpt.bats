@@ -245,6 +245,22 @@ assert at == len(data) - 8 - n
 	[ ! -e d/more ]
 }
 
+@test "reshard: as many parts as there may be, with the usual limit of open files" {
+	checkpoints c
+	ckpt export d/c before.safetensors
+	ulimit -Sn 1024
+	[ "$(ulimit -Hn)" = unlimited ] || [ "$(ulimit -Hn)" -ge 2560 ] || skip "a hard limit of open files"
+	ckpt reshard d/c d/most --servers 1024
+	ckpt verify d/most
+	ckpt reshard d/most d/one --servers 1
+	ckpt export d/one - | cmp - before.safetensors
+	# That no more may be open is no damage.
+	ulimit -n 500
+	run -71 ckpt verify d/most
+	[[ $output == "ckpt: d/most/part-"*"Too many open files" ]]
+	run -64 ckpt reshard d/c d/more --servers 1025
+}
+
 @test "base=: of the checkpoint beside it, whatever others are called" {
 	servers
 	touch_rows ps1.sock '\001\000\000\000'
