@@ -279,6 +279,12 @@ assert at == len(data) - 8 - n
 		cmp <(tensors $i.safetensors) <(tensors whole.safetensors)
 	done
 	[[ "$(ckpt show b/5)" == *" rows=3 "* ]]
+	ln -s b/5 best
+	for i in b/5/ b/../b/5 best best/ b/5/.; do
+		ckpt verify "$i"
+		ckpt export "$i" - | cmp - b/5.safetensors
+	done
+	(cd b/5 && ckpt verify .)
 	[[ "$(head -n 1 b/5/part-0)" == "part version=2 "*" rows=2 all-rows=2" ]]
 	[[ "$(head -n 1 a/5/part-0)" == "part version=2 "*" rows=0 all-rows=2" ]]
 	not grep -q . <(ask ps0.sock "cut path=$PWD/b/6 base=../a/4" | grep ^ok)
