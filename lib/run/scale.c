@@ -85,8 +85,9 @@ static int check_workers(const struct supervisor *s, uint64_t workers, struct re
 	if (job_has_foreign_parameters(job))
 		return refuse(why, "trainers",
 			      "TRAINER_KIND=%s: trainers have parameters, and know how many they "
-			      "are; stop the job, change WORKERS, and run it again",
-			      job->trainer_kind);
+			      "are; `trainctl stop`, which saves, then the same with WORKERS=%llu: a "
+			      "new trainer begins with what the first one has saved",
+			      job->trainer_kind, (unsigned long long)workers);
 	if (workers <= most)
 		return 0;
 	if (workers > job_workers_most())
