@@ -67,7 +67,8 @@ static void on_tested(const struct node_end *end, enum child_cut cut, const char
 
 static int is_tested(const struct supervisor *s, size_t i)
 {
-	return i >= s->hosts.first && s->hosts.host[i].state == HOST_THERE;
+	return i >= s->hosts.first && s->hosts.host[i].state == HOST_THERE &&
+	       s->hosts.host[i].use == HOST_USED;
 }
 
 void sup_self_test(struct supervisor *s, const char *id)
