@@ -20,7 +20,7 @@ static const char *opt_by = "ssh", *opt_id, *opt_program;
 static double opt_cores;
 static uint64_t opt_memory, opt_first, opt_job;
 static struct option_list opt_make, opt_bring, opt_fetch;
-static int opt_serve;
+static int opt_serve, opt_keep;
 
 static const struct option_row rows[] = {
 	{.name = "by", .kind = OPTION_CHOICE, .target = &opt_by, .arg = "ssh|slurm",
@@ -37,6 +37,8 @@ static const struct option_row rows[] = {
 	 .help = "memory that it may use; 0: all"},
 	{.name = "first-core", .kind = OPTION_COUNT, .target = &opt_first, .arg = "N",
 	 .help = "where cores can only be chosen: from this one on"},
+	{.name = "keep", .kind = OPTION_FLAG, .target = &opt_keep,
+	 .help = "hold there what it wants to outlive it"},
 	{.name = "slurm-job", .kind = OPTION_COUNT, .target = &opt_job, .arg = "JOB",
 	 .help = "the allocation of Slurm that has the host; 0: the one that this runs in"},
 	{.name = "fetch", .kind = OPTION_LIST, .target = &opt_fetch, .arg = "PATH=HERE",
@@ -51,7 +53,7 @@ static char deadlines[400];
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "[--by ssh|slurm] [--cores N] [--memory BYTES] [--make DIR]... [--bring PATH]...\n"
+	.synopsis = "[--by ssh|slurm] [--cores N] [--memory BYTES] [--keep] [--make DIR]... [--bring PATH]...\n"
 		    "HOST COMMAND [ARG]...\n"
 		    "[--by ssh|slurm] --fetch PATH=HERE HOST\n"
 		    "--serve",
@@ -150,6 +152,7 @@ static int near(int argc, char **argv, struct error *err)
 				  .limits = {.cores = opt_cores,
 					     .memory = opt_memory,
 					     .first_core = opt_first},
+				  .keeps = opt_keep,
 				  .argv = argv + 1};
 	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
 	if (n < 0)

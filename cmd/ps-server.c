@@ -9,6 +9,7 @@
 
 #include "base/boot.h"
 #include "base/clock.h"
+#include "base/keep.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/memory.h"
 #include "base/number.h"
@@ -30,6 +31,7 @@ struct settings {
 	int seen_part_of, seen_sync, serve;
 	uint64_t threads, level;
 	int join;
+	int keeper; /* the socket of who holds what is in memory; -1: nobody */
 	uint64_t map_version;
 
 	uint32_t part, parts;
@@ -359,6 +361,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.hosts_count = s->host_count,
 				.threads = (unsigned)s->threads,
 				.memory = s->memory,
+				.keeper = s->keeper,
 				.level = (int)s->level,
 				.empty = !s->restore && !s->serve};
 	struct lead_options lead = {.id = s->id,
@@ -520,7 +523,8 @@ int main(int argc, char **argv)
 			     .lr = 0.05,
 			     .map_version = 1,
 			     .momentum = 0.9,
-			     .level = PLANES_LEVEL};
+			     .level = PLANES_LEVEL,
+			     .keeper = keep_socket(getenv(KEEP_VARIABLE))};
 	const struct option_row rows[] = {
 		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &s.socket,
 		 .arg = "SOCKET", .help = "serve here"},

@@ -98,6 +98,10 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	wait_for '[ "$(times "^brain-done skipped=1 ")" -ge 3 ]'
 	says 'plan role=worker count=0 cores=1'
 	wait_for 'grep -q "count=" first.err'
+	says 'plan role=worker count=3 cores=5000' 'decision change=yes reason=huge'
+	wait_for 'grep -q "it plans 5000 cores for a worker, and NODE_CORES is 1; skipped" first.err'
+	says 'plan role=worker count=8 cores=1' 'decision change=yes reason=huge'
+	wait_for 'grep -q "it plans 9 cores in all, and CORES is 8; skipped" first.err'
 	says "$nothing"
 	wait_for 'grep -q "works again" first.err'
 	cat >mind <<<'#!/bin/false'
@@ -110,6 +114,28 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(times '^brain-changed ')" = 0 ]
 }
 
+@test "brain: it is asked again when the monitor has begun to count anew" {
+	brain "$nothing"
+	mkdir drag
+	job EPOCHS=1000 BATCH=16 BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_EVERY=1 CORES=8 NODE_CORES=1 "DRAG=$T/drag"
+	begin first
+	# So many batches that it would take far longer to count them once more.
+	wait_for '[ "$(status 2>/dev/null | grep "^job " | field iteration || echo 0)" -ge 3000 ]'
+	wait_for 'logged "^brain-done change=no "'
+	echo 'drag pace=40' >drag/w0
+	kill -9 "$(pid_of bpt-monitor)"
+	# The supervisor sees what the new one counts only when all have reported to it.
+	wait_for '[ -S run/bpt-monitor.sock ] && [ -e run/state/nodes/bpt-monitor.1 ]'
+	kill -STOP $SUPERVISOR
+	counts() { echo snapshot | socat -t 5 - UNIX-CONNECT:run/bpt-monitor.sock 2>/dev/null | grep -c ' samples=[1-9]'; }
+	wait_for '[ "$(counts)" = 2 ]'
+	asked=$(times '^brain-job ')
+	kill -CONT $SUPERVISOR
+	wait_for '[ "$(times "^brain-job ")" -gt '"$asked"' ]'
+	kill $SUPERVISOR
+	wait $SUPERVISOR || true
+}
+
 @test "brain: after PLAN_LIMIT changes it is only asked" {
 	brain 'plan role=worker count=3 cores=1' 'decision change=yes reason=faster'
 	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_LIMIT=1
@@ -119,6 +145,20 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(workers)" = 3 ]
 	let_go
 	[ "$(grep -c 'PLAN_LIMIT=1: nothing is changed any more' first.err)" = 1 ]
+}
+
+@test "brain: plans are PLAN_EVERY apart, whoever makes them; their memory is a limit where the job has one" {
+	brain 'plan role=worker count=3 cores=1 mem-bytes=2000000000' 'decision change=yes reason=faster'
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_EVERY=60 MEMORY=64G NODE_MEMORY=4G
+	wait_for 'logged "^brain-changed workers=3 "'
+	says 'plan role=worker count=2 cores=1' 'decision change=yes reason=fewer'
+	wait_for 'logged "^brain-done change=no reason=fewer .*refused=every "'
+	[ "$(workers)" = 3 ]
+	status | grep -q '^node role=worker id=w2 .* memory=2000000000'
+	let_go
+	audited
+	grep -q -- ' --memory 68719476736 --node-memory 4294967296 --gain ' words
+	grep -q '^brain-asked .* memory=68719476736 node-memory=4294967296 ' "$(log)"
 }
 
 @test "brain: what it knows outlives the supervisor" {
@@ -154,7 +194,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(trainctl list | wc -l)" = 1 ]
 	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on CORES=8 NODE_CORES=1 >next.env
 	run trainctl check next.env
-	[[ $output == *" workers=3 servers=2 "* ]]
+	[[ $output == *" workers=3 servers=2 "*" brain=on cores=8 node-cores=1 memory=0 node-memory=0 "* ]]
 	[[ $(trainctl check next.env 2>&1 >/dev/null) == *"brain: begins with 3 workers and 2 servers, as a job with $T/d.csv"* ]]
 	run trainctl check next.env --set WORKERS=1
 	[[ $output == *" workers=1 servers=2 "* ]]
@@ -191,6 +231,21 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	audited
 }
 
+@test "brain: another number and another size: nobody goes before those who come are there" {
+	brain "$nothing"
+	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 NODE_CORES=4 CORES=16
+	wait_for 'logged "^brain-done change=no "'
+	says 'plan role=worker count=3 cores=2' 'decision change=yes reason=faster'
+	wait_for 'logged "^brain-changed workers=3 worker-cores=2 "'
+	says "$nothing"
+	[ "$(workers)" = 3 ]
+	grep -E '^scaled |^resize ' "$(log)" | cut -d' ' -f1,2 >order
+	printf '%s\n' 'scaled workers=3' 'resize id=w0' | diff order -
+	status | grep '^node role=worker ' | grep -c ' cores=2 ' | grep -qx 3
+	let_go
+	audited
+}
+
 @test "brain: parameters shared out anew, and not again where that moves nothing" {
 	brain "$nothing"
 	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 BATCHES_PER_SHARD=1
@@ -203,6 +258,8 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	status | grep '^job ' | grep -q ' brain=parameters%20shared%20out%20anew,%20because%20of%20ps1:%20hot '
 	# All keys are asked for equally often here: there is nothing to gain, and it is not offered again.
 	grep -q '^rebalance-refused code=even reason=hot ' "$(log)"
+	# Nor does it count for PLAN_LIMIT.
+	grep -q '^brain-changed .* changes=0 ' "$(log)"
 	grep '^brain-job ' "$(log)" | head -n 1 | grep -q ' rebalance=1'
 	wait_for '[ "$(sed "/^brain-changed/,\$!d" "$(log)" | grep -c "^brain-job ")" -ge 1 ]'
 	sed '/^brain-changed/,$!d' "$(log)" | grep '^brain-job ' >after

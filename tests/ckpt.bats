@@ -245,6 +245,29 @@ assert at == len(data) - 8 - n
 	[ ! -e d/more ]
 }
 
+@test "base=: of the checkpoint beside it, whatever others are called" {
+	servers
+	touch_rows ps1.sock '\001\000\000\000'
+	mkdir a b
+	for i in 1 2 3; do cut_at a/$i; done
+	cut_at b/4
+	touch_rows ps0.sock '\002\000\000\000\004\000\000\000'
+	cut_at a/4
+	[[ "$(ask ps0.sock "cut path=$PWD/b/5 base=4")" == "ok path="*" base=4 "* ]]
+	[[ "$(ask ps0.sock "cut path=$PWD/a/5 base=4")" == "ok path="*" base=4 "* ]]
+	cut_at whole
+	ckpt export whole whole.safetensors
+	for i in a/5 b/5; do
+		ckpt verify $i
+		ckpt export $i $i.safetensors
+		cmp <(tensors $i.safetensors) <(tensors whole.safetensors)
+	done
+	[[ "$(ckpt show b/5)" == *" rows=3 "* ]]
+	[[ "$(head -n 1 b/5/part-0)" == "part version=2 "*" rows=2 all-rows=2" ]]
+	[[ "$(head -n 1 a/5/part-0)" == "part version=2 "*" rows=0 all-rows=2" ]]
+	not grep -q . <(ask ps0.sock "cut path=$PWD/b/6 base=../a/4" | grep ^ok)
+}
+
 @test "--level: the same values in fewer bytes, or more" {
 	checkpoints c
 	ckpt export d/c before.safetensors

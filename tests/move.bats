@@ -93,6 +93,8 @@ finished() {
 	[[ $output == *"ok version=3 parts=3 moving=0" ]]
 	run move
 	[[ $output == "ok version=4 parts=1 "* ]]
+	run move 1
+	[[ $output == "err code=move"*"it was not started with --join, or has had a part since"* ]]
 	# another one at once where one went: the lead does not take it for that one
 	kill "$PS1" "$PS2"
 	ended "$PS1"
@@ -352,6 +354,109 @@ END
 	run ask "$T/ps0.sock" 'move parts=0' 'move parts=2' 'move parts=3 servers=a,a' 'move parts=2 servers=a,b' \
 		'move parts=2 servers=a piece-bytes=1'
 	[ "$(grep -c '^err code=bad-request' <<<"$output")" -eq 5 ] || { echo "$output"; return 1; }
+}
+
+# keys_of PART PARTS COUNT: so many keys of it by the first map, as pull and push have them.
+keys_of() {
+	perl -e 'my ($part, $parts, $count) = @ARGV;
+		for (my $k = 0; $count; $k++) {
+			next if ((($k * 2654435761) & 0xffffffff) * $parts >> 32) != $part;
+			print pack("V", $k); $count--
+		}' "$@"
+}
+
+@test "by hand: rows that came for an attempt that failed go, and a push staged meanwhile finds its own" {
+	printf '%s\n' 'layout version=1 seed=1' 'table name=t width=1 rows=0 zero-columns=1 scale=0' >layout
+	part 1 3 --optimizer sgd --lr 1
+	part 2 3 --optimizer sgd --lr 1
+	local me='worker=w0 generation=1 incarnation=1' sent="$T/sent" begin=1431655766 map
+	local unit='part worker=w0 generation=1 sequence=1 unit=0'
+	map=$(printf 'part id=ps%d socket=%s dense-begin=0 key-begin=%s\n' 0 "$T/none" 0 1 "$T/ps1.sock" "$begin" \
+		2 "$T/ps2.sock" "$begin")
+	open a "$T/ps1.sock"
+	open b "$T/ps2.sock"
+	keys_of 1 3 100 >keys
+	{ printf 'pull %s iteration=0 dense=0 rows=100 bytes=400\n' "$me"; cat keys; } >"$sent"
+	cat "$sent" >&"$FD_a"
+	answered a 'model iteration=0 .*rows=100 '
+	tell a "prepare incarnation=1 attempt=1 map=2 iteration=0 bytes=$((${#map} + 1))\n$map\n"
+	tell b "prepare incarnation=1 attempt=1 map=2 iteration=0 bytes=$((${#map} + 1))\n$map\n"
+	answered a 'ok bytes=0'
+	answered b 'ok bytes=0'
+	tell a 'give incarnation=1 attempt=1\n'
+	tell b 'give incarnation=1 attempt=1\n'
+	answered a 'ok bytes=[1-9]'
+	tell a 'give incarnation=1 attempt=1\n'
+	answered a '^err code=move'
+	[ "$(ask "$T/ps2.sock" stat | field rows)" -eq 100 ]
+	# the keys of b, with gradients 1, 2, ..; then what came goes
+	keys_of 2 3 10 >keys
+	{
+		printf 'push %s sequence=1 iteration=0 count=1 dense=0 rows=10 ranges= bytes=80\n' "$me"
+		cat keys
+		perl -e 'print pack("f*", 1..10)'
+	} >"$sent"
+	cat "$sent" >&"$FD_b"
+	answered b staged=1
+	# a pull that waits for them
+	open c "$T/ps2.sock"
+	{ printf 'pull %s iteration=1 dense=0 rows=10 bytes=40\n' "$me"; cat keys; } >"$sent"
+	cat "$sent" >&"$FD_c"
+	wait_for 'ask "$T/ps2.sock" stat | grep -q pulls=1'
+	tell b 'keep incarnation=1 attempt=1\n'
+	tell b "apply incarnation=1 iteration=0 units=1 bytes=$((${#unit} + 1))\n$unit\n"
+	answered b 'ok iteration=1$'
+	[ "$(ask "$T/ps2.sock" stat | field rows)" -eq 10 ]
+	wait_for '[ "$(tail -c 3 c.answers | tr -d "\0")" = ok ]'
+	[ "$(tail -c 43 c.answers | head -c 40 | od -An -v -tf4 | xargs)" = "-1 -2 -3 -4 -5 -6 -7 -8 -9 -10" ]
+}
+
+@test "by hand: what is given waits until who gets it was told as much as who gives; or goes" {
+	printf '%s\n' 'layout version=1 seed=1' 'table name=t width=1 rows=0 zero-columns=1 scale=0' >layout
+	part 1 3 --optimizer sgd --lr 1
+	part 2 3 --optimizer sgd --lr 1
+	local me='worker=w0 generation=1 incarnation=1' begin=1431655766 map i p
+	local unit='part worker=w0 generation=1 sequence=1 unit=0'
+	unit="apply incarnation=1 iteration=0 units=1 bytes=$((${#unit} + 1))\n$unit\n"
+	map=$(printf 'part id=ps%d socket=%s dense-begin=0 key-begin=%s\n' 0 "$T/none" 0 1 "$T/ps1.sock" "$begin" \
+		2 "$T/ps2.sock" "$begin")
+	open a "$T/ps1.sock"
+	open b "$T/ps2.sock"
+	for p in a1 b2; do
+		{
+			printf 'push %s sequence=1 iteration=0 count=1 dense=0 rows=10 ranges= bytes=80\n' "$me"
+			keys_of "${p#?}" 3 10
+			perl -e 'print pack("f*", 1..10)'
+		} >"$T/sent"
+		i="FD_${p%?}"
+		cat "$T/sent" >&"${!i}"
+		answered "${p%?}" staged=1
+	done
+	for i in 1 2; do
+		for p in a b; do
+			tell "$p" "prepare incarnation=1 attempt=$i map=2 iteration=0 bytes=$((${#map} + 1))\n$map\n"
+			wait_for "[ \"\$(grep -c '^ok bytes=0' $p.answers)\" -eq $i ]"
+		done
+		[ "$i" = 2 ] || tell a "$unit"
+		answered a 'ok iteration=1$'
+		tell a "give incarnation=1 attempt=$i\n"
+		ask "$T/ps1.sock" stat
+		ask "$T/ps2.sock" stat | grep -q ' rows=10 '
+		# the first time it is not told
+		[ "$i" = 2 ] || tell b 'keep incarnation=1 attempt=1\n'
+		[ "$i" = 2 ] || answered a '^err code=move.*attempt'
+		[ "$i" = 2 ] || tell a 'keep incarnation=1 attempt=1\n'
+	done
+	tell b "$unit"
+	tell b 'give incarnation=1 attempt=2\n'
+	answered a 'ok bytes=[1-9]'
+	for p in a b; do
+		tell "$p" "adopt incarnation=1 attempt=2 map=2 iteration=1 bytes=$((${#map} + 1))\n$map\n"
+	done
+	wait_for '[ "$(ask "$T/ps2.sock" stat | field rows)" = 20 ]'
+	{ printf 'pull %s iteration=1 map=2 dense=0 rows=10 bytes=40\n' "$me"; keys_of 1 3 10; } |
+		socat -t 300 - "UNIX-CONNECT:$T/ps2.sock" >heard
+	[ "$(tail -c 43 heard | head -c 40 | od -An -v -tf4 | xargs)" = "-1 -2 -3 -4 -5 -6 -7 -8 -9 -10" ]
 }
 
 @test "a checkpoint and a move wait for each other; parts and lead are handed over under a map with bounds by hand" {

@@ -71,6 +71,31 @@ killed() {
 	wait_for "gone $n"
 }
 
+@test "--keep: what is held there outlives the command" {
+	server() {
+		start "$1" node-host --keep h1 "$(command -v ps-server)" -s "$T/$1.sock" --id ps0 --dense 10 \
+			--optimizer sgd --memory "$T/memory" "${@:2}"
+		ready "$1.sock"
+	}
+	mkdir d
+	server one
+	[[ "$(ask one.sock "cut path=$T/d/1")" == "ok path="* ]]
+	held=$(echo memory/part-0.*)
+	[[ "$(readlink "$held")" == /proc/*/fd/* ]]
+	kill -9 "$(pgrep -f "^[^ ]*/ps-server -s $T/one.sock")"
+	ended "$PID"
+	[ "$status" -eq 137 ]
+	[ -s "$held" ]
+	server two --restore "$T/d/1"
+	grep -q 'd/1: restored from memory' two.err
+	kill "$PID"
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	[ ! -e memory ]
+	run -0 node-host h1 /bin/sh -c 'echo "[$PACELINE_KEEPER]"'
+	[[ $output == *"[]"* ]]
+}
+
 @test "output, arguments, exit status and signal are the command's" {
 	as_the_command node-host h1
 	[[ $output != *"You have mail"* ]]

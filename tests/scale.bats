@@ -172,6 +172,28 @@ at_least() {
 	audited third.out
 }
 
+@test "scale: STATE/scale is damaged, then gone, while more nodes run than the job file says: exact" {
+	begin_scaled SERVERS=1
+	scale --workers 4 --servers 3
+	further
+	kill -9 $SUPERVISOR
+	ended $SUPERVISOR
+	for damage in '' 'scale workers=' 'scale job-workers=2 job-servers=1 workers=0 servers=1\n'; do
+		printf "$damage" >run/state/scale
+		run -65 run_job
+		[[ $output == *"/state/scale: "*"; without this file the job goes on from its last checkpoint, with WORKERS and SERVERS of the job file"* ]]
+	done
+	rm run/state/scale
+	strays=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' run/state/nodes/w3.0 run/state/nodes/ps2.0)
+	begin second
+	wait_for 'running && all_up 2'
+	[ "$(servers)" = "ps0 " ]
+	for pid in $strays; do wait_for "not kill -0 $pid 2>/dev/null"; done
+	scale --workers 3 --servers 2
+	let_go
+	audited second.out
+}
+
 @test "scale: BATCH_SCALING" {
 	begin_scaled BATCH_SCALING=sqrt
 	scale --workers 4
@@ -306,6 +328,37 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	let_go
 	audited
 	[ "$(logged '^rollback ')" = 0 ]
+}
+
+@test "scale: of two new workers one is up and the other fails again and again: both go, the job goes on" {
+	cat >launch <<-'END'
+	#!/bin/sh
+	case "$*" in
+	*'--id w3 '*)
+		while [ ! -e fail ]; do sleep 0.05; done
+		exit 75 ;;
+	esac
+	exec "$@"
+	END
+	chmod +x launch
+	begin_scaled SERVERS=1 RESTARTS=2 "LAUNCH_WORKER=$T/launch"
+	start up scale --workers 4 --servers 2
+	wait_for 'status | grep -q " id=w2 state=up "'
+	touch fail
+	ended $PID
+	[ "$status" -eq 1 ]
+	# Servers came all the same; that hides nothing.
+	grep -q 'not-scaled: w3: exit status 75' up.err
+	wait_for '[ "$(workers)" = "w0 w1 " ]'
+	[ "$(servers)" = "ps0 ps1 " ]
+	grep -q ' workers=2 servers=2 ' run/state/scale
+	rm launch fail
+	printf '#!/bin/sh\nexec "$@"\n' >launch
+	chmod +x launch
+	scale --workers 4
+	all_up 4
+	let_go
+	audited
 }
 
 @test "scale: SYNC=allreduce has workers, and no servers" {

@@ -361,6 +361,53 @@ whole() {
 	[ -z "$(ls -d paceline-* 2>/dev/null)" ]
 }
 
+# kill_all: kill -9 of the supervisor, the nodes and their parents
+kill_all() {
+	local record parent pid
+	kill -9 $SUPERVISOR
+	wait $SUPERVISOR || true
+	for record in run/state/nodes/*.[0-9]*; do
+		read -r parent pid < <(record_pids "$record")
+		kill -9 "$parent" "$pid" 2>/dev/null || true
+		wait_for "[ ! -e /proc/$pid/cmdline ] || ! grep -qs . /proc/$pid/cmdline"
+	done
+}
+
+@test "CHECKPOINT_MEMORY: who holds it outlives a node, and with the last process all of it is gone" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 CHECKPOINT_MEMORY="$T"
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	for link in paceline-*/part-0.* paceline-*/part-1.*; do
+		[[ "$(readlink "$link")" == /proc/*/fd/* ]]
+		[ -s "$link" ]
+		# Sealed: nobody can change what a server is to begin with.
+		run bash -c "echo x >>'$link'"
+		[ "$status" -ne 0 ]
+	done
+	kill_all
+	begin second
+	wait_for 'cat run/state/logs/ps*.log | grep -q "000002: restored from memory"'
+	wait_for 'came_to 300'
+	before=$(echo paceline-*/part-0.*)
+	trainctl checkpoint --run-dir "$T/run" >/dev/null
+	[ "$(echo paceline-*/part-0.*)" != "$before" ]
+	holders=$(readlink paceline-*/part-* | cut -d/ -f3)
+	kill_all
+	kill -9 $holders
+	for pid in $holders; do wait_for "[ ! -e /proc/$pid/fd/0 ]"; done
+	for link in paceline-*/part-*; do [ ! -e "$link" ]; done
+	begin third
+	wait_for running
+	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000003"'
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 third.out | field samples)" = 10000 ]
+	not grep -q '000003: restored from memory' run/state/logs/*.log
+}
+
 @test "an intent whose checkpoint is gone takes another, or fails" {
 	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
 	slow 400

@@ -20,6 +20,7 @@
 #include "proc/host_test.h"
 #include "proc/process.h"
 #include "record/record.h"
+#include "run/brain_filter.h"
 #include "run/metrics.h"
 
 #include <math.h>
@@ -29,7 +30,7 @@
 #include <unistd.h>
 
 /* What run would do with the state that is there. */
-enum plan { PLAN_BEGIN, PLAN_GO_ON, PLAN_ADOPT, PLAN_START_OVER, PLAN_FINISHED };
+enum next_step { PLAN_BEGIN, PLAN_GO_ON, PLAN_ADOPT, PLAN_START_OVER, PLAN_FINISHED };
 static const char *const plan_names[] = {"begin", "go-on", "adopt", "start-over", "finished"};
 
 struct call {
@@ -39,7 +40,7 @@ struct call {
 };
 
 struct checked {
-	enum plan plan;
+	enum next_step plan;
 	struct condition before; /* of the state that is there; .name empty: none */
 	struct prepared ready;
 	size_t dense, sparse; /* columns */
@@ -166,7 +167,7 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 	return result;
 }
 
-static enum plan find_plan(const struct job *job, const struct dirs *dirs, const struct call *call,
+static enum next_step find_plan(const struct job *job, const struct dirs *dirs, const struct call *call,
 			   struct checked *k)
 {
 	if (condition_read(&k->before, dirs, NULL) != 0)
@@ -268,6 +269,14 @@ static void put_plan(const struct job *job, const struct dirs *dirs, const struc
 	record_add_u64(&o, "epochs", job->epochs);
 	record_add(&o, "sync", job->sync);
 	record_add(&o, "solution", job->solution);
+	if (job_has_brain(job)) {
+		struct brain_limits l = brain_limits_of(job, &k->hosts);
+		record_add(&o, "brain", job->brain);
+		record_add_u64(&o, "cores", l.cores);
+		record_add_u64(&o, "node-cores", l.node_cores);
+		record_add_u64(&o, "memory", l.bytes);
+		record_add_u64(&o, "node-memory", l.node_bytes);
+	}
 	record_add_u64(&o, "hosts", k->hosts.count - k->hosts.first);
 	record_add(&o, "launcher", k->hosts.launcher->name);
 	record_add(&o, "run-dir", dirs->run);
@@ -308,6 +317,22 @@ static void tell_trainer(const struct job *job)
 	printf("  %-12s %s\n  %-12s %s: %s\n", "trainer", job->trainer, "", job->trainer_kind, what);
 	if (job->each_output[0])
 		printf("  %-12s %s\n", "output", job->each_output);
+}
+
+static void tell_brain(const struct job *job, const struct checked *k)
+{
+	char all[HUMAN_MAX], one[HUMAN_MAX];
+	if (!job_has_brain(job))
+		return;
+	struct brain_limits l = brain_limits_of(job, &k->hosts);
+	printf("  %-12s %s: at most %llu cores, %llu a node", "brain", job->brain,
+	       (unsigned long long)l.cores, (unsigned long long)l.node_cores);
+	if (l.bytes > 0)
+		printf("; %s of memory", human_bytes((double)l.bytes, all));
+	if (l.node_bytes > 0)
+		printf("%s %s a node", l.bytes > 0 ? "," : ";", human_bytes((double)l.node_bytes, one));
+	printf("; changes %g s apart, %llu at most\n", job->plan_every,
+	       (unsigned long long)job->plan_limit);
 }
 
 static void tell_plan(const struct job *job, const struct dirs *dirs, const struct checked *k)
@@ -359,6 +384,7 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 		printf("%llu server%s, ", (unsigned long long)job->servers,
 		       job->servers == 1 ? "" : "s");
 	printf("%s; solution %s\n", job->sync, job->solution);
+	tell_brain(job, k);
 	tell_hosts(&k->hosts);
 	printf("  %-12s %s\n  %-12s %s\n", "sockets", dirs->run, "state", dirs->state);
 }

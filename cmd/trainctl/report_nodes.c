@@ -52,7 +52,8 @@ static void add_count(struct words *w, const char *role)
 	snprintf(from, sizeof from, "from-%ss", role);
 	snprintf(to, sizeof to, "%ss", role);
 	if (strcmp(text(w, from), text(w, to)) != 0)
-		add(w, "%s%s to %s %ss", w->at > 0 ? ", " : "from ", text(w, from), text(w, to), role);
+		add(w, "%s%s to %s %ss", w->at > 0 ? ", " : "from ", text(w, from), text(w, to),
+		    role);
 }
 
 static void scaled(struct words *w)
@@ -131,7 +132,8 @@ static void more_host(struct words *w)
 		if (real(w, "waited") >= 0)
 			add(w, ", after %s", human_time(real(w, "waited"), waited));
 	} else {
-		add(w, "Slurm: host %s of allocation %s: %s", text(w, "host"), text(w, "job"), state);
+		add(w, "Slurm: host %s of allocation %s: %s", text(w, "host"), text(w, "job"),
+		    state);
 	}
 }
 
@@ -156,15 +158,16 @@ static void placed(struct words *w)
 	add(w, "%s", w->r->text ? w->r->text : "a node runs on another host");
 }
 
-int report_turn_words(const struct account_turn *t, char *out, size_t max, char *why, size_t why_max)
+int report_turn_words(const struct account_turn *t, char *out, size_t max, char *why,
+		      size_t why_max)
 {
 	static const struct {
 		const char *type;
 		void (*say)(struct words *w);
-	} row[] = {{"scaled", scaled},	   {"scale-refused", scale_refused},
-		   {"oom", oom},	   {"resize", resize},
-		   {"spare", spare},	   {"more-host", more_host},
-		   {"host", host},	   {"host-test", host_test},
+	} row[] = {{"scaled", scaled}, {"scale-refused", scale_refused},
+		   {"oom", oom},       {"resize", resize},
+		   {"spare", spare},   {"more-host", more_host},
+		   {"host", host},     {"host-test", host_test},
 		   {"placed", placed}};
 	static struct record r; /* large */
 	struct words w = {.r = &r, .out = out, .max = max};

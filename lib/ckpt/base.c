@@ -6,6 +6,7 @@
 
 #include "base/fs.h"
 #include "base/grow.h"
+#include "base/option.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ int ckpt_set_base(struct ckpt_manifest *m, const char *dir, const char *base, st
 	struct ckpt_manifest *other = malloc(sizeof *other); /* large */
 	int result = other ? base_path(dir, base, path, sizeof path, err)
 			   : error_set(err, ERROR_OS, dir, "out of memory");
-	if (result == 0 && (strlen(base) >= sizeof m->base || strchr(base, '/')))
+	if (result == 0 && !option_id_ok(base))
 		result = error_set(err, ERROR_DATA, NULL, "'%.80s' is no name of a checkpoint", base);
 	if (result == 0)
 		result = ckpt_manifest_read(other, path, err);

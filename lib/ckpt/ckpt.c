@@ -8,6 +8,7 @@
 #include "ckpt/base.h"
 #include "ckpt/manifest.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,8 @@ int ckpt_check_length(const char *dir, const struct ckpt_file *f, struct error *
 	if (fs_join(path, sizeof path, dir, f->name, err) != 0)
 		return -1;
 	if (stat(path, &st) != 0) {
-		error_errno(err, ERROR_DATA, path, "can't be looked at");
-		return -1;
+		int gone = errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+		return error_errno(err, gone ? ERROR_DATA : 0, path, "can't be looked at");
 	}
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERROR_DATA, path, "is no regular file");
@@ -353,8 +354,14 @@ int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_
 int ckpt_write_part(const struct store *s, const char *path, uint32_t since, int level,
 		    uint64_t *bytes, uint64_t *sum, struct error *err)
 {
+	return ckpt_write_part_in(s, -1, path, since, level, bytes, sum, err);
+}
+
+int ckpt_write_part_in(const struct store *s, int fd, const char *path, uint32_t since, int level,
+		       uint64_t *bytes, uint64_t *sum, struct error *err)
+{
 	struct part_writer *w;
-	if (part_create(&w, path, err) != 0)
+	if ((fd < 0 ? part_create(&w, path, err) : part_create_in(&w, fd, path, err)) != 0)
 		return -1;
 	struct team *team = ckpt_team();
 	part_compress(w, level, team);
@@ -470,7 +477,34 @@ static void verify_file(const char *dir, const struct ckpt_file *f, int foreign,
 		tell(v, &why);
 }
 
-/* What no single file shows: parts of different shapes, a layout that does not fit them. */
+static int count_keys(void *count, size_t rows, const uint32_t *keys, const float *values,
+		      const float *const *slots, struct error *err)
+{
+	(void)keys;
+	(void)values;
+	(void)slots;
+	(void)err;
+	*(uint64_t *)count += rows;
+	return 0;
+}
+
+/* Whether it and its base have together as many rows as there were. */
+static int check_all_rows(struct ckpt *c, struct error *err)
+{
+	const struct part_want rows = {.place_end = MAP_PLACES};
+	uint64_t count = 0;
+	const struct stream_taker taker = {.rows = count_keys, .owner = &count, .keys_only = 1};
+	if (!c->base || ckpt_read(c, &rows, &taker, err) != 0)
+		return c->base ? -1 : 0;
+	if (count != ckpt_row_count(c))
+		return error_set(err, ERROR_DATA, c->dir,
+				 "it and its base have %" PRIu64 " rows in place of %" PRIu64, count,
+				 ckpt_row_count(c));
+	return 0;
+}
+
+/* What no single file shows: parts of different shapes, a layout that does not fit them, rows that
+ * neither the checkpoint nor its base has. */
 static void verify_whole(const char *dir, struct verdict *v)
 {
 	struct error why = {0};
@@ -479,7 +513,8 @@ static void verify_whole(const char *dir, struct verdict *v)
 	if (!l)
 		error_set(&why, ERROR_OS, dir, "out of memory");
 	if (!l || ckpt_open(&c, dir, &why) != 0 ||
-	    (ckpt_find_file(c, "layout") && ckpt_read_layout(c, l, &why) != 0))
+	    (ckpt_find_file(c, "layout") && ckpt_read_layout(c, l, &why) != 0) ||
+	    check_all_rows(c, &why) != 0)
 		tell(v, &why);
 	ckpt_close(c);
 	free(l);

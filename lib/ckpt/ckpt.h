@@ -166,6 +166,7 @@ struct ckpt_entry {
 	int foreign;
 	int complete; /* MANIFEST is there and whole; otherwise the numbers are 0 */
 	int damaged;  /* not complete, though MANIFEST is there; why[] says what is wrong */
+	int unread;   /* damaged: the disk does not give it just now */
 	char why[256];
 	uint64_t iteration, incarnation;
 	double at;
@@ -185,6 +186,7 @@ int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err);
 struct ckpt_pruning {
 	uint64_t keep;              /* so many of the newest complete ones stay, 1 at least */
 	const char *const *protect; /* paths or names that stay, NULL behind the last; NULL: none */
+	const char *const *damaged; /* names of some that are no use, and do not count; NULL: none known */
 	const char *good;           /* path or name of one that is known to be whole; NULL: none is */
 	void (*removed)(const char *name, void *arg); /* told each name; or NULL */
 	part_bad_fn *bad; /* told of damage in those that are newer than the newest whole one; or NULL */
@@ -192,7 +194,8 @@ struct ckpt_pruning {
 };
 
 /* Removes all but the newest complete ones, and incomplete ones whose number is below that of the
- * newest complete one (a later one may still be in the making). The base of one that stays stays,
+ * newest complete one (a later one may still be in the making), unless an error of the disk is all
+ * that is known of them. The base of one that stays stays,
  * too. The newest that is whole to its last
  * byte stays in any case: before complete ones are removed, they are verified, the newest first,
  * until one is whole or known to be. ERROR_DATA: none is, and no complete one was removed. MANIFEST

@@ -206,13 +206,23 @@ static int take_all_rows(void *arg, size_t rows, const uint32_t *keys, const flo
 	return 0;
 }
 
+/* How many rows there are is what the parts say, and room was made for so many. */
+static int check_count(const struct fill *f, uint64_t count, struct error *err)
+{
+	return count == f->x->rows
+		       ? 0
+		       : error_set(err, ERROR_DATA, ckpt_dir(f->x->ckpt),
+				   "has not as many rows as its parts say (%" PRIu64 ")", f->x->rows);
+}
+
 static int take_keys(void *arg, size_t rows, const uint32_t *keys, const float *values,
 		     const float *const *slots, struct error *err)
 {
 	struct fill *f = arg;
 	(void)values;
 	(void)slots;
-	(void)err;
+	if (rows > f->x->rows - f->n)
+		return check_count(f, f->n + rows, err);
 	for (size_t i = 0; i < rows; i++, f->n++)
 		f->order[f->n] = (uint64_t)keys[i] << 32 | f->n;
 	return 0;
@@ -224,7 +234,8 @@ static int take_sorted_rows(void *arg, size_t rows, const uint32_t *keys, const 
 	struct fill *f = arg;
 	(void)keys;
 	(void)slots;
-	(void)err;
+	if (rows > f->x->rows - f->n)
+		return check_count(f, f->n + rows, err);
 	for (size_t i = 0; i < rows; i++, f->n++)
 		put_row(f->x, f->rank[f->n], values + i * f->x->layout.table.width);
 	return 0;
@@ -245,7 +256,7 @@ static int fill_sorted(struct fill *f, struct error *err)
 	struct stream_taker taker = {
 		.dense = take_dense, .rows = take_keys, .owner = f, .keys_only = 1};
 	const struct export *x = f->x;
-	if (ckpt_read(x->ckpt, &everything, &taker, err) != 0)
+	if (ckpt_read(x->ckpt, &everything, &taker, err) != 0 || check_count(f, f->n, err) != 0)
 		return -1;
 	if (f->n)
 		qsort(f->order, (size_t)f->n, sizeof *f->order, compare_u64);

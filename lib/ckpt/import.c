@@ -166,6 +166,65 @@ static int find(const struct import *x, const char *name, struct tensor *t, stru
 	return 0;
 }
 
+/* ---- the tensors together ---- */
+
+struct span {
+	uint64_t begin, end;
+	const char *name;
+};
+
+static int compare_spans(const void *left, const void *right)
+{
+	const struct span *a = left, *b = right;
+	if (a->begin != b->begin)
+		return (a->begin > b->begin) - (a->begin < b->begin);
+	return (a->end > b->end) - (a->end < b->end);
+}
+
+static int read_spans(const struct import *x, struct span *span, size_t *count, struct error *err)
+{
+	const char *name;
+	json_t *value;
+	json_object_foreach(x->header, name, value)
+	{
+		const json_t *at = json_object_get(value, "data_offsets");
+		const json_t *from = json_array_get(at, 0), *to = json_array_get(at, 1);
+		json_int_t begin = json_integer_value(from), end = json_integer_value(to);
+		if (strcmp(name, "__metadata__") == 0)
+			continue;
+		if (json_array_size(at) != 2 || !json_is_integer(from) || !json_is_integer(to))
+			return wrong(x, name, "its data_offsets are no two numbers", err);
+		if (begin < 0 || end < begin || (uint64_t)end > x->data_bytes)
+			return wrong(x, name, "its data_offsets do not fit the file", err);
+		span[(*count)++] = (struct span){(uint64_t)begin, (uint64_t)end, name};
+	}
+	return 0;
+}
+
+/* The format has neither gaps nor bytes of two tensors: a header that does belongs to other data. */
+static int check_spans(const struct import *x, struct error *err)
+{
+	struct span *span = malloc((json_object_size(x->header) + 1) * sizeof *span);
+	size_t count = 0;
+	uint64_t end = 0;
+	int result = span ? read_spans(x, span, &count, err) : no_memory(x, err);
+	if (result == 0 && count)
+		qsort(span, count, sizeof *span, compare_spans);
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		if (span[i].begin != end)
+			result = wrong(x, span[i].name,
+				       span[i].begin < end ? "its bytes are also another tensor's"
+							   : "the bytes before it are no tensor's",
+				       err);
+		end = span[i].end;
+	}
+	if (result == 0 && end != x->data_bytes)
+		result = error_set(err, ERROR_DATA, x->how->file,
+				   "its last %" PRIu64 " bytes are no tensor's", x->data_bytes - end);
+	free(span);
+	return result;
+}
+
 /* ---- numbers ---- */
 
 static float from_half(uint16_t h)
@@ -358,7 +417,8 @@ static int find_all(struct import *x, struct error *err)
 		if (find_floats(x, t->name, t->rows, t->cols, &x->tensor[i], err) != 0)
 			return -1;
 	}
-	if (x->layout.has_table && (find_table(x, err) != 0 || order_rows(x, err) != 0))
+	if ((x->layout.has_table && find_table(x, err) != 0) || check_spans(x, err) != 0 ||
+	    (x->layout.has_table && order_rows(x, err) != 0))
 		return -1;
 	json_object_foreach(x->header, name, value)
 		if (x->how->left_out && !is_wanted(x, name))

@@ -61,9 +61,18 @@ static int check_lengths(const char *dir, const struct ckpt_manifest *m, struct 
 	return 0;
 }
 
-static int damaged(struct ckpt_entry *e, const struct error *why)
+/* What is wrong with it is known, or it can't be read just now: then it is neither taken for complete
+ * nor for one that may go. -1: nobody can tell, as it may not be read, or a newer program wrote it:
+ * `latest` must not answer with an older one then. */
+static int not_complete(struct ckpt_entry *e, const struct error *why, struct error *err)
 {
+	if (why->code != ERROR_DATA && why->code != ERROR_NOINPUT && why->code != ERROR_IO) {
+		if (err)
+			*err = *why;
+		return -1;
+	}
 	e->damaged = 1;
+	e->unread = why->code == ERROR_IO;
 	e->complete = 0;
 	e->iteration = e->incarnation = 0;
 	e->at = 0;
@@ -84,8 +93,7 @@ static int check_base(const char *dir, const struct ckpt_manifest *m, struct err
 	return result;
 }
 
-/* 1 when name is a checkpoint, or what is left of one; -1 when nobody can tell because it may not
- * be read: `latest` must not answer with an older one then. */
+/* 1 when name is a checkpoint, or what is left of one; -1 when nobody can tell. */
 static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, struct ckpt_entry *e,
 		   struct error *err)
 {
@@ -97,23 +105,20 @@ static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, s
 		return 0;
 	if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
 		return 0;
-	int has_manifest = access(manifest, F_OK) == 0;
-	if (!has_manifest && !is_number(name))
-		return 0;
+	struct error why = {0};
+	int missing = 0;
+	if (access(manifest, F_OK) != 0) {
+		missing = errno == ENOENT || errno == ELOOP;
+		error_errno(&why, 0, manifest, "can't be looked at");
+		if (!is_number(name))
+			return 0;
+	}
 	memset(e, 0, sizeof *e);
 	memcpy(e->name, name, strlen(name) + 1);
-	struct error why = {0};
-	if (!has_manifest)
+	if (missing)
 		return 1;
-	if (ckpt_manifest_read(m, path, &why) != 0) {
-		if (why.code != ERROR_NOPERM && why.code != ERROR_OS)
-			return damaged(e, &why);
-		if (err)
-			*err = why;
-		return -1;
-	}
-	if (check_lengths(path, m, &why) != 0)
-		return damaged(e, &why);
+	if (why.code || ckpt_manifest_read(m, path, &why) != 0 || check_lengths(path, m, &why) != 0)
+		return not_complete(e, &why, err);
 	e->complete = 1;
 	e->foreign = m->foreign;
 	e->iteration = m->iteration;
@@ -122,7 +127,7 @@ static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, s
 	e->parts = m->parts;
 	memcpy(e->base, m->base, sizeof e->base);
 	if (m->base[0] && check_base(path, m, &why) != 0)
-		return damaged(e, &why);
+		return not_complete(e, &why, err);
 	for (size_t i = 0; i < m->count; i++)
 		e->bytes += m->file[i].bytes;
 	return 1;
@@ -211,12 +216,13 @@ static int remove_one(const char *dir, const char *name, struct error *err)
 	return fs_remove_tree(path, err);
 }
 
-static int is_protected(const char *name, const char *const *protect)
+/* list: of paths or names, NULL behind the last. */
+static int is_in(const char *name, const char *const *list)
 {
-	char kept[CKPT_PATH_MAX];
-	for (; protect && *protect; protect++) {
-		last_part(*protect, kept, sizeof kept);
-		if (strcmp(name, kept) == 0)
+	char one[CKPT_PATH_MAX];
+	for (; list && *list; list++) {
+		last_part(*list, one, sizeof one);
+		if (strcmp(name, one) == 0)
 			return 1;
 	}
 	return 0;
@@ -225,7 +231,7 @@ static int is_protected(const char *name, const char *const *protect)
 static int is_one(const char *name, const char *path)
 {
 	const char *const list[] = {path, NULL};
-	return path && is_protected(name, list);
+	return path && is_in(name, list);
 }
 
 static void tell_nobody(const char *place, const char *text, void *arg)
@@ -261,9 +267,11 @@ static int find_whole(const char *dir, const struct ckpt_entry *entry, size_t co
 static void choose_kept(const struct ckpt_entry *entry, size_t count, const struct ckpt_pruning *how,
 			char *kept)
 {
-	for (size_t i = 0; i < count; i++)
-		kept[i] = is_protected(entry[i].name, how->protect) ||
-			  (entry[i].complete && count - i <= how->keep);
+	uint64_t newer = 0; /* that are of use */
+	for (size_t i = count; i-- > 0;) {
+		kept[i] = is_in(entry[i].name, how->protect) || (entry[i].complete && newer < how->keep);
+		newer += entry[i].complete && !is_in(entry[i].name, how->damaged);
+	}
 }
 
 static void keep_bases(const struct ckpt_entry *entry, size_t count, char *kept)
@@ -299,7 +307,7 @@ static int prune(const char *dir, const struct ckpt_entry *entry, size_t count,
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		const struct ckpt_entry *e = &entry[i];
 		int goes = e->complete ? whole < count
-				       : newest && is_number(e->name) && is_number(newest) &&
+				       : newest && !e->unread && is_number(e->name) && is_number(newest) &&
 						 compare_numbers(e->name, newest) < 0;
 		if (!goes || kept[i])
 			continue;

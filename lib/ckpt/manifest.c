@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -26,6 +27,7 @@
 #define FILE_LINE_MAX 2048 /* each byte of a name may be written as three */
 #define TEXT_MAX (RECORD_LINE_MAX + (CKPT_FILES_MAX + CKPT_SAVED_MAX + 1) * FILE_LINE_MAX)
 #define FOREIGN "foreign"
+#define VERSION_MAX 2
 #define END_PREFIX "end sum="
 #define END_BYTES (sizeof END_PREFIX - 1 + 16 + 1)
 #define COPY_BYTES (1u << 18)
@@ -338,8 +340,14 @@ static int take_head(struct ckpt_manifest *m, const struct record *r, struct err
 	double at;
 	if (!record_is(r, "checkpoint"))
 		return error_set(err, ERROR_DATA, NULL, "a checkpoint record must come first");
-	if (record_u64(r, "version", 1, 2, &version, err) != 0 ||
-	    record_text(r, "job", &job, err) != 0 ||
+	if (record_u64(r, "version", 1, UINT64_MAX, &version, err) != 0)
+		return -1;
+	if (version > VERSION_MAX)
+		return error_set(err, ERROR_CONFIG, NULL,
+				 "is of version %" PRIu64 ", which a newer Paceline wrote; this one "
+				 "reads versions up to %d",
+				 version, VERSION_MAX);
+	if (record_text(r, "job", &job, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0 ||
 	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, err) != 0 ||
 	    record_real(r, "at", 0, 1e15, &at, err) != 0 ||
@@ -421,10 +429,13 @@ int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *e
 {
 	char path[CKPT_PATH_MAX], *text;
 	size_t len;
+	struct stat st;
 	struct error why = {0};
 	memset(m, 0, sizeof *m);
 	if (fs_join(path, sizeof path, dir, CKPT_MANIFEST, err) != 0)
 		return -1;
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a pipe would keep us waiting */
+		return error_set(err, ERROR_DATA, path, "is no regular file");
 	if (fs_read_file(path, TEXT_MAX, &text, &len, &why) != 0) {
 		if (why.code == ERROR_NOINPUT)
 			return error_set(err, ERROR_NOINPUT, dir,

@@ -2,12 +2,14 @@
 #include "ckpt/memory.h"
 
 #include "base/fs.h"
+#include "base/keep.h"
 #include "ckpt/manifest.h"
 
 #include <dirent.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAKING "making" /* in place of the sum */
@@ -21,7 +23,8 @@ static int memory_path(const char *dir, uint32_t part, const char *sum, char *ou
 	return fs_join(out, max, dir, name, err);
 }
 
-void ckpt_memory_forget(const char *dir, uint32_t part)
+/* The directory stays: another part may be about to be written there. */
+static void remove_part(const char *dir, uint32_t part)
 {
 	char prefix[CKPT_NAME_MAX + 2], path[CKPT_PATH_MAX];
 	DIR *d = opendir(dir);
@@ -32,19 +35,42 @@ void ckpt_memory_forget(const char *dir, uint32_t part)
 			unlink(path);
 	if (d)
 		closedir(d);
+}
+
+void ckpt_memory_forget(const char *dir, uint32_t part)
+{
+	remove_part(dir, part);
 	rmdir(dir); /* when it is empty */
 }
 
-int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uint32_t since,
-		      uint64_t sum, struct error *err)
+/* What keep_open() asks for. */
+static void memory_name(uint32_t part, uint64_t sum, char *out, size_t max)
 {
-	char making[CKPT_PATH_MAX], path[CKPT_PATH_MAX], digits[17];
+	snprintf(out, max, "paceline-part-%u.%016" PRIx64, part, sum);
+}
+
+static int write_sealed(const struct store *s, const char *path, uint32_t part, uint32_t since,
+			uint64_t sum, int keeper, struct error *err)
+{
+	char name[CKPT_NAME_MAX + 20];
 	uint64_t bytes, own;
-	snprintf(digits, sizeof digits, "%016" PRIx64, sum);
-	ckpt_memory_forget(dir, part);
-	if (fs_make_dirs(dir, err) != 0 || fs_is_ours(dir, err) != 0 ||
-	    memory_path(dir, part, MAKING, making, sizeof making, err) != 0 ||
-	    memory_path(dir, part, digits, path, sizeof path, err) != 0 ||
+	memory_name(part, sum, name, sizeof name);
+	int fd = keep_new(name, err);
+	if (fd < 0)
+		return -1;
+	int result = ckpt_write_part_in(s, fd, path, since, 0, &bytes, &own, err);
+	if (result == 0)
+		result = keep_give(keeper, path, fd, err);
+	close(fd);
+	return result;
+}
+
+static int write_file(const struct store *s, const char *dir, const char *path, uint32_t part,
+		      uint32_t since, struct error *err)
+{
+	char making[CKPT_PATH_MAX];
+	uint64_t bytes, own;
+	if (memory_path(dir, part, MAKING, making, sizeof making, err) != 0 ||
 	    ckpt_write_part(s, making, since, 0, &bytes, &own, err) != 0)
 		return -1;
 	if (rename(making, path) != 0) {
@@ -53,6 +79,40 @@ int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uin
 		return -1;
 	}
 	return 0;
+}
+
+int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uint32_t since,
+		      uint64_t sum, int keeper, struct error *err)
+{
+	char path[CKPT_PATH_MAX], digits[17];
+	snprintf(digits, sizeof digits, "%016" PRIx64, sum);
+	remove_part(dir, part);
+	if (fs_make_dirs(dir, err) != 0 || fs_is_ours(dir, err) != 0 ||
+	    memory_path(dir, part, digits, path, sizeof path, err) != 0)
+		return -1;
+	/* The one before goes first: there may be no room for two. */
+	if (keeper >= 0 && keep_give(keeper, path, -1, err) == 0)
+		return write_sealed(s, path, part, since, sum, keeper, err);
+	return write_file(s, dir, path, part, since, err);
+}
+
+/* The one that is held; else the file that lies there. */
+static int use(struct ckpt *c, uint32_t part, uint64_t sum, const char *path)
+{
+	char name[CKPT_NAME_MAX + 20], held[64];
+	struct stat st;
+	if (lstat(path, &st) != 0)
+		return -1;
+	if (!S_ISLNK(st.st_mode))
+		return ckpt_replace_part(c, part, path);
+	memory_name(part, sum, name, sizeof name);
+	int fd = keep_open(path, name);
+	if (fd < 0)
+		return -1;
+	snprintf(held, sizeof held, "/proc/self/fd/%d", fd);
+	int result = ckpt_replace_part(c, part, held);
+	close(fd);
+	return result;
 }
 
 uint32_t ckpt_memory_use(struct ckpt *c, const char *dir)
@@ -64,10 +124,10 @@ uint32_t ckpt_memory_use(struct ckpt *c, const char *dir)
 		return 0;
 	for (uint32_t i = 0; i < m->parts; i++) {
 		ckpt_part_name(i, name);
-		snprintf(digits, sizeof digits, "%016" PRIx64, ckpt_manifest_file(m, name)->sum);
-		if (memory_path(dir, i, digits, path, sizeof path, NULL) == 0 &&
-		    access(path, R_OK) == 0)
-			used += ckpt_replace_part(c, i, path) == 0;
+		uint64_t sum = ckpt_manifest_file(m, name)->sum;
+		snprintf(digits, sizeof digits, "%016" PRIx64, sum);
+		if (memory_path(dir, i, digits, path, sizeof path, NULL) == 0)
+			used += use(c, i, sum, path) == 0;
 	}
 	return used;
 }

@@ -33,6 +33,9 @@ struct part_writer;
 
 /* path is made (0600) and must not exist yet. */
 int part_create(struct part_writer **out, const char *path, struct error *err);
+/* The same into an open file, empty, which stays as it is after a failure; name is for messages. fd
+ * stays the caller's. */
+int part_create_in(struct part_writer **out, int fd, const char *name, struct error *err);
 /* How much time compression may take (param/planes.h; PLANES_LEVEL without this), and who shares the
  * work, NULL: the caller alone. Before the stream is begun. */
 void part_compress(struct part_writer *w, int level, struct team *team);

@@ -152,9 +152,10 @@ static int read_last_line(struct part_reader *p, char end[PART_END_BYTES + 1], u
 {
 	char again[PART_END_BYTES + 1];
 
-	if (size < PART_END_BYTES ||
-	    fs_pread_all(p->fd, end, PART_END_BYTES, size - PART_END_BYTES, p->path, err) != 0)
+	if (size < PART_END_BYTES)
 		return error_set(err, ERROR_DATA, p->path, "is cut off, or no part file");
+	if (fs_pread_all(p->fd, end, PART_END_BYTES, size - PART_END_BYTES, p->path, err) != 0)
+		return -1;
 	end[PART_END_BYTES] = '\0';
 	int ok = number_u64_span(end + 10, 20, at) == 0;
 	snprintf(again, sizeof again, PART_END_FORMAT, ok ? *at : 0);

@@ -18,6 +18,7 @@
 struct part_writer {
 	char *path;
 	int fd;
+	int stays; /* the file was there */
 	struct stream_sink sink;
 	uint64_t offset;
 	XXH3_state_t *file_sum, *index_sum;
@@ -55,7 +56,7 @@ static int put(void *writer, struct record_out *r, const void *values, size_t by
 	return append(w, values, bytes, err);
 }
 
-int part_create(struct part_writer **out, const char *path, struct error *err)
+static int create(struct part_writer **out, int fd, const char *path, struct error *err)
 {
 	struct part_writer *w = calloc(1, sizeof *w);
 
@@ -74,7 +75,9 @@ int part_create(struct part_writer **out, const char *path, struct error *err)
 	}
 	XXH3_64bits_reset(w->file_sum);
 	XXH3_64bits_reset(w->index_sum);
-	w->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	w->stays = fd >= 0;
+	w->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0)
+			: open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (w->fd < 0) {
 		error_errno(err, ERROR_CANTCREAT, path, "can't be made");
 		part_abandon(w);
@@ -82,6 +85,16 @@ int part_create(struct part_writer **out, const char *path, struct error *err)
 	}
 	*out = w;
 	return 0;
+}
+
+int part_create(struct part_writer **out, const char *path, struct error *err)
+{
+	return create(out, -1, path, err);
+}
+
+int part_create_in(struct part_writer **out, int fd, const char *name, struct error *err)
+{
+	return create(out, fd, name, err);
 }
 
 void part_compress(struct part_writer *w, int level, struct team *team)
@@ -120,7 +133,8 @@ static int finish(struct part_writer *w, struct error *err)
 	w->fd = -1;
 	if (close(fd) != 0) {
 		error_errno(err, ERROR_IO, w->path, "close");
-		unlink(w->path);
+		if (!w->stays)
+			unlink(w->path);
 		return -1;
 	}
 	return 0;
@@ -145,7 +159,8 @@ void part_abandon(struct part_writer *w)
 	/* An open descriptor here means that the file was not finished. */
 	if (w->fd >= 0) {
 		close(w->fd);
-		unlink(w->path);
+		if (!w->stays)
+			unlink(w->path);
 	}
 	XXH3_freeState(w->file_sum);
 	XXH3_freeState(w->index_sum);

@@ -405,14 +405,15 @@ static void on_adopted(uint32_t part, const struct order_result *result, void *l
 {
 	struct lead *l = lead;
 
-	if (is_leaving(l, part))
+	/* Later only those answer that are in the map no more. */
+	if (!is_due(l, result, MOVE_ADOPTING) || is_leaving(l, part))
 		return;
 	if (result->code) {
 		lead_breakf(l, ERROR_TEMPFAIL, lead_parts_name(l->parts, part),
 			    "a map that is in force was not adopted: %s", result->text);
 		return;
 	}
-	if (is_due(l, result, MOVE_ADOPTING) && --l->moving->left == 0) {
+	if (--l->moving->left == 0) {
 		go_on(l);
 		lead_pump(l);
 	}

@@ -210,7 +210,8 @@ static int check_joins(const struct part_remote *r, const struct record *stat, s
 	const char *joins = record_get(stat, "join");
 
 	if (!joins || strcmp(joins, "1") != 0)
-		return error_set(err, ERROR_CONFIG, NULL, "it was not started with --join");
+		return error_set(err, ERROR_CONFIG, NULL,
+				 "it was not started with --join, or has had a part since");
 	if (record_u64(stat, "incarnation", 0, UINT64_MAX, &incarnation, err) != 0)
 		return -1;
 	if (incarnation == r->options.incarnation)

@@ -59,8 +59,8 @@ size_t store_row_count(const struct store *s);
 void store_dense_name(const struct store *s, size_t i, char *out, size_t max);
 
 /* Rows of keys, made when new. ERROR_DATA naming the first key that is not of this part or beyond
- * the table; with `unique`, also one that is there twice. row[n] stays valid for the store's life.
- */
+ * the table; with `unique`, also one that is there twice. row[n] stays valid until rows are removed
+ * (store_move.h). */
 int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
 	       struct error *err);
 

@@ -13,6 +13,7 @@
 #define PAGE ((size_t)4096)
 #define BLOCK_OVERHEAD 256 /* of a block's record, at most */
 #define HEAD_OVERHEAD 1024 /* of the first record and the notes */
+#define FIND_GROUP 256
 
 static uint64_t most(uint64_t a, uint64_t b)
 {
@@ -172,9 +173,13 @@ int store_incoming_begin(struct store_incoming *in, struct store *s, const struc
 		in->new_end[0] = least(end, have_begin);
 		in->new_begin[1] = most(begin, have_end);
 	}
-	for (int i = 0; i < 2; i++)
-		if (store_open_room(s, in->new_begin[i], in->new_end[i], err) != 0)
+	for (int i = 0; i < 2; i++) {
+		if (store_open_room(s, in->new_begin[i], in->new_end[i], err) != 0) {
+			for (; i < 2; i++)
+				in->new_end[i] = in->new_begin[i]; /* nothing to close there */
 			return -1;
+		}
+	}
 	return 0;
 }
 
@@ -368,13 +373,6 @@ int store_incoming_take(struct store_incoming *in, const char *text, size_t byte
 	return rc;
 }
 
-void store_incoming_undo(struct store_incoming *in)
-{
-	if (in->store && in->store->table)
-		table_remove(in->store->table, in->key, in->rows);
-	in->rows = 0;
-}
-
 void store_incoming_free(struct store_incoming *in)
 {
 	free(in->key);
@@ -399,6 +397,17 @@ static void close_room(struct store *s, uint64_t begin, uint64_t end)
 	}
 }
 
+void store_incoming_undo(struct store_incoming *in)
+{
+	if (!in->store)
+		return;
+	if (in->store->table)
+		table_remove(in->store->table, in->key, in->rows);
+	in->rows = 0;
+	for (int i = 0; i < 2; i++)
+		close_room(in->store, in->new_begin[i], in->new_end[i]);
+}
+
 void store_adopt(struct store *s, const struct map *map, uint32_t part,
 		 const struct store_share *given, size_t count)
 {
@@ -415,6 +424,24 @@ void store_adopt(struct store *s, const struct map *map, uint32_t part,
 	close_room(s, most(had_begin, s->dense_begin + s->dense_count), had_end);
 	for (size_t i = 0; s->table && i < count; i++)
 		table_remove(s->table, given[i].key, given[i].rows);
+}
+
+void store_name_rows(float **row, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		row[i] = (float *)(uintptr_t)table_key(row[i]);
+}
+
+void store_find_rows(const struct store *s, float **row, size_t n)
+{
+	uint32_t key[FIND_GROUP];
+
+	for (size_t at = 0, len; at < n; at += len) {
+		len = n - at < FIND_GROUP ? n - at : FIND_GROUP;
+		for (size_t i = 0; i < len; i++)
+			key[i] = (uint32_t)(uintptr_t)row[at + i];
+		table_look(s->table, key, len, row + at);
+	}
 }
 
 uint64_t store_dense_bytes(const struct store *s)

@@ -61,6 +61,8 @@ int store_incoming_warm(struct store_incoming *in, size_t most);
  * ERROR_CONFIG: another model or optimiser; ERROR_DATA: it is damaged, or has what is not ours. */
 int store_incoming_take(struct store_incoming *in, const char *text, size_t bytes,
 			struct error *err);
+/* Rows of the store may lie elsewhere then: who has pointers to some calls store_name_rows() for them
+ * before, and store_find_rows() after. */
 void store_incoming_undo(struct store_incoming *in);
 void store_incoming_free(struct store_incoming *in); /* what it points to */
 
@@ -68,6 +70,11 @@ void store_incoming_free(struct store_incoming *in); /* what it points to */
  * rows are not to be used any more. */
 void store_adopt(struct store *s, const struct map *map, uint32_t part,
 		 const struct store_share *given, size_t count);
+
+/* Of pointers to rows the keys, in their place; and of such keys the pointers again. Nothing that can
+ * fail; nothing else may be done with row[] in between. */
+void store_name_rows(float **row, size_t n);
+void store_find_rows(const struct store *s, float **row, size_t n);
 
 /* Of what it has, parameters and slots. */
 uint64_t store_dense_bytes(const struct store *s);

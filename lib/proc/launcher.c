@@ -234,6 +234,7 @@ static int far_start(const char *by, const struct node_start *start, char ***fro
 	if (add_words(&f, about, err) != 0)
 		return -1;
 	if (add_job(&f, place->slurm_job, err) != 0 || add_limits(&f, &start->limits, err) != 0 ||
+	    (start->keeps && add_word(&f, "--keep", err) != 0) ||
 	    add_each(&f, "--make", start->make, err) != 0 ||
 	    (place->apart && add_each(&f, "--bring", start->bring, err) != 0))
 		return -1;

@@ -49,6 +49,7 @@ struct node_start {
 	 * directories of `make` are made there with mode 0700; where the place is apart, files and
 	 * directories of `bring` are brought there, with all that is in them, under the same names. */
 	const char *const *make, *const *bring;
+	int keeps;            /* on another host: as in struct launch */
 	struct limits limits; /* on another host: what it may use */
 };
 

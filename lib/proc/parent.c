@@ -11,6 +11,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "base/words.h"
+#include "proc/keeper.h"
 #include "record/record.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@
 #define SPEC_FD 3
 #define LOCK_FD 4
 #define SPEC_MAX (16u << 20)
-#define SPEC_WORDS 9 /* in front of the program's own */
+#define SPEC_WORDS 10 /* in front of the program's own */
 #define RECORD_FILE_MAX 65536
 #define END_TRIES 20 /* half a second apart: a full disk may have room again */
 
@@ -154,6 +155,7 @@ static int put_front(int fd, const struct launch *launch, struct error *err)
 					 .template = launch->template,
 					 .make = launch->make,
 					 .bring = launch->bring,
+					 .keeps = launch->keeps,
 					 .limits = launch->limits};
 	char **front;
 	size_t count;
@@ -179,7 +181,8 @@ static int put_spec(int fd, const struct launch *launch, struct error *err)
 	const char *const about[SPEC_WORDS] = {
 		launch->name.id, life,	launch->record, launch->log,
 		launch->name.place->host, cores, memory, first,
-		launch->search ? launch->search : ""};
+		launch->search ? launch->search : "",
+		launch->keeps && !launch->name.place->launcher->is_far ? "1" : "0"};
 	int result = 0;
 	for (size_t i = 0; result == 0 && i < sizeof about / sizeof *about; i++)
 		result = put_text(fd, about[i], err);
@@ -237,6 +240,7 @@ struct spec {
 	struct limits want;
 	struct limits_group limits;
 	uint64_t life;
+	int keeps;
 	char **words, **argv; /* the second: within the first, with what limits put in front */
 };
 
@@ -264,6 +268,7 @@ static int read_spec(struct spec *spec)
 	    number_u64(word[7], 0, UINT64_MAX, &spec->want.first_core, "core", NULL) != 0 || p >= end)
 		return -1;
 	spec->search = word[8];
+	spec->keeps = strcmp(word[9], "1") == 0;
 	for (char *q = p; q < end; q += strlen(q) + 1)
 		count++;
 	spec->words = calloc(LIMITS_FRONTS + count + 1, sizeof *spec->words);
@@ -309,7 +314,7 @@ static int settle_in(const struct spec *spec)
 }
 
 /* Waits for the word that the record is written; without it (the parent was killed) no node. */
-static void become_node(const struct spec *spec, int gate)
+static void become_node(const struct spec *spec, int gate, int keeper)
 {
 	/* The service manager's talk is with the supervisor. */
 	static const char *const not_yours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
@@ -318,6 +323,7 @@ static void become_node(const struct spec *spec, int gate)
 	for (size_t i = 0; i < sizeof not_yours / sizeof *not_yours; i++)
 		unsetenv(not_yours[i]);
 	setenv("PACELINE_HOST", spec->host, 1);
+	keeper_pass(keeper);
 	signal(SIGHUP, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
@@ -333,12 +339,15 @@ static int start_node(struct spec *spec, struct node_record *r)
 	int gate[2];
 	if (pipe2(gate, O_CLOEXEC) != 0)
 		return -1;
+	int keeper = spec->keeps ? keeper_start() : -1;
 	r->pid = fork();
 	if (r->pid == 0) {
 		close(gate[1]);
-		become_node(spec, gate[0]);
+		become_node(spec, gate[0], keeper);
 	}
 	close(gate[0]);
+	if (keeper >= 0)
+		close(keeper);
 	if (r->pid > 0) {
 		setpgid(r->pid, r->pid); /* here too: whoever comes first */
 		limits_take(&spec->limits, r->pid);

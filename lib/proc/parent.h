@@ -59,6 +59,7 @@ struct launch {
 	const char *const *make, *const *bring; /* on another host: see struct node_start */
 	struct limits limits; /* what it may use */
 	const char *search;   /* a PATH, for what enforces them; or NULL */
+	int keeps;            /* it has what is to outlive it (keeper.h) */
 	char *const *argv;    /* program with its path, and arguments; NULL-terminated */
 };
 

@@ -39,6 +39,8 @@ static int ask_run(struct running *r, struct error *err)
 		record_add_u64(&o, "memory", r->what->limits.memory);
 		record_add_u64(&o, "first-core", r->what->limits.first_core);
 	}
+	if (r->what->keeps)
+		record_add_u64(&o, "keep", 1);
 	record_add_u64(&o, "bytes", len);
 	int result = remote_ask(r->remote, &o, text, len, err);
 	free(text);
@@ -129,6 +131,7 @@ static int turn(struct running *r, struct error *err)
 	int result = remote_turn(r->remote, polls, &over);
 	if (take_answers(r, err) != 0 || ask_all(r, err) != 0)
 		return -1;
+	inspect_show(remote_motion(r->remote));
 	if (result == 0)
 		return 0;
 	if (err)

@@ -4,8 +4,10 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/version.h"
-#include "proc/limits.h"
 #include "proc/host_test.h"
+#include "proc/inspect.h"
+#include "proc/keeper.h"
+#include "proc/limits.h"
 #include "proc/process.h"
 #include "proc/remote.h"
 #include "record/framer.h"
@@ -40,6 +42,8 @@ struct serve {
 	struct framer framer;
 	char in[2 * CHUNK];
 	double heard, beat;
+	struct inspect_motion motion; /* of the node, */
+	double looked;                /* at this time of clock_mono(); 0: never */
 	int failed; /* something that the node needs could not be made */
 	int over;   /* nobody hears us any more */
 };
@@ -112,14 +116,35 @@ static void greet(struct serve *s)
 	say_record(s, &o, NULL);
 }
 
+/* How long a look at the node is ago counts once only: it may be we who slept. */
+static void look_at_node(struct serve *s)
+{
+	double now = clock_mono(), since = s->looked > 0 ? now - s->looked : 0;
+	inspect_motion(&s->motion, s->node,
+		       since < 2 * REMOTE_BEAT_SECONDS ? since : 2 * REMOTE_BEAT_SECONDS);
+	s->looked = now;
+}
+
+static void say_beat(struct serve *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "beat");
+	if (s->node) {
+		look_at_node(s);
+		record_add_seconds(&o, "still", s->motion.still);
+		record_add_seconds(&o, "stopped", s->motion.stopped);
+	}
+	say_record(s, &o, NULL);
+}
+
 static void keep_beating(struct serve *s)
 {
-	static const char line[] = "beat\n";
 	struct pollfd out = {.fd = 1, .events = POLLOUT};
 	if (clock_mono() - s->beat < REMOTE_BEAT_SECONDS)
 		return;
 	if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT))
-		say(s, line, sizeof line - 1);
+		say_beat(s);
 	s->beat = clock_mono();
 }
 
@@ -354,7 +379,7 @@ static int program(struct serve *s, const struct record *r, struct error *err)
 /* ---- the node ---- */
 
 /* Held until it is limited; its own copy of `go` is closed already. */
-static void become_node(const char *host, int hold, char *const *argv)
+static void become_node(const char *host, int hold, int keeper, char *const *argv)
 {
 	char word;
 	if (read(hold, &word, 1) != 1)
@@ -366,21 +391,26 @@ static void become_node(const char *host, int hold, char *const *argv)
 	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
 		_exit(ERROR_OS);
 	setenv("PACELINE_HOST", host, 1);
+	keeper_pass(keeper);
 	process_become("node-host", argv);
 }
 
-static int start_node(struct serve *s, const char *host, char *const *argv, struct error *err)
+static int start_node(struct serve *s, const char *host, int keeps, char *const *argv,
+		      struct error *err)
 {
 	int hold[2];
 	if (pipe2(hold, O_CLOEXEC) != 0)
 		return error_errno(err, ERROR_OS, argv[0], "pipe");
+	int keeper = keeps ? keeper_start() : -1;
 	pid_t us = getpid(), pid = process_fork();
 	if (pid == 0) {
 		close(hold[1]);
 		if (getppid() != us)
 			_exit(ERROR_TEMPFAIL);
-		become_node(host, hold[0], argv);
+		become_node(host, hold[0], keeper, argv);
 	}
+	if (keeper >= 0)
+		close(keeper);
 	if (pid > 0) {
 		setpgid(pid, pid);
 		limits_take(&s->limits, pid);
@@ -431,8 +461,9 @@ static int take_limits(struct serve *s, const struct record *r, struct error *er
 static int run(struct serve *s, const struct record *r, struct error *err)
 {
 	const char *host;
-	uint64_t bytes;
+	uint64_t bytes, keeps = 0;
 	if (record_text(r, "host", &host, err) != 0 ||
+	    record_u64_opt(r, "keep", 0, 1, &keeps, err) != 0 ||
 	    record_u64(r, "bytes", 2, ARGV_MAX, &bytes, err) != 0)
 		return -1;
 	if (s->node || s->failed)
@@ -456,7 +487,7 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 		argv[first] = path;
 	}
 	if (result == 0)
-		result = start_node(s, host, argv, err);
+		result = start_node(s, host, (int)keeps, argv, err);
 	if (result != 0)
 		limits_end(&s->limits, &(struct node_end){0});
 	free(argv);

@@ -46,8 +46,15 @@ struct receiver {
 	char socket[ORDER_SOCKET_MAX];
 	struct mapping *memory; /* shared with it; NULL: it is sent */
 	int memory_fd;
-	char *sent; /* then */
 	int ready, done;
+};
+
+/* A share that is here before the order to give. What the lead told before that order may not have
+ * reached this part either: units, that the giver has applied. */
+struct early_share {
+	struct ps_move *move;
+	struct request *rq;
+	struct early_share *next;
 };
 
 struct ps_move {
@@ -59,6 +66,8 @@ struct ps_move {
 	struct receiver *to;
 	struct event *find; /* the next turn of finding */
 	size_t count, ready, done;
+	struct early_share *early;
+	size_t earlies;
 
 	/* Memory that is written while everybody waits is cleared before, by a thread: at up to 5 ms a MB
 	 * (in a guest whose host clears it as well) the loop could serve nobody meanwhile. */
@@ -67,6 +76,7 @@ struct ps_move {
 	struct event *warmed;
 	atomic_int stop;
 	int warm;
+	int given; /* it was begun: a lead that comes back may say it again */
 	uint64_t bytes;
 	struct order_answer answer; /* to prepare, then to give; done NULL: nobody waits */
 };
@@ -127,7 +137,22 @@ static void receiver_end(struct receiver *r)
 	mapping_release(r->memory);
 	if (r->memory_fd >= 0)
 		close(r->memory_fd);
-	free(r->sent);
+}
+
+static struct request *early_next(struct ps_move *m)
+{
+	struct early_share *e = m->early;
+	struct request *rq = e->rq;
+
+	m->early = e->next;
+	m->earlies--;
+	free(e);
+	return rq;
+}
+
+static void refuse_stale(struct request *rq, uint64_t attempt)
+{
+	request_err(rq, "stale", "attempt %llu is not prepared here", (unsigned long long)attempt);
 }
 
 /* But for what came. */
@@ -141,6 +166,8 @@ static void end(struct ps *p)
 	stop_warming(m);
 	for (size_t i = 0; i < m->count; i++)
 		receiver_end(&m->to[i]);
+	while (m->early)
+		refuse_stale(early_next(m), m->attempt);
 	if (m->find)
 		event_free(m->find);
 	if (m->warmed)
@@ -152,6 +179,56 @@ static void end(struct ps *p)
 	free(m);
 }
 
+struct rows {
+	const struct store *store; /* NULL: rows are named, else found */
+};
+
+static void name_or_find(const struct rows *r, float *const *row, size_t n)
+{
+	float **own = (float **)(uintptr_t)row; /* of a staged push or a pull: allocated here */
+
+	if (r->store)
+		store_find_rows(r->store, own, n);
+	else
+		store_name_rows(own, n);
+}
+
+static int of_worker(const char *worker, uint64_t thrown, const struct staged *first, void *rows,
+		     struct error *err)
+{
+	(void)worker;
+	(void)thrown;
+	(void)err;
+	for (const struct staged *s = first; s; s = s->next)
+		name_or_find(rows, s->push.row, s->push.rows);
+	return 0;
+}
+
+/* All rows that somebody here has pointers to. */
+static void all_rows(struct ps *p, struct rows r)
+{
+	(void)stage_each(p->stage, of_worker, &r, NULL);
+	for (struct ps_wait *w = p->waits; w; w = w->next) {
+		if (w->push)
+			name_or_find(&r, w->push->push.row, w->push->push.rows);
+		else
+			name_or_find(&r, w->row, (size_t)w->pull.rows);
+	}
+}
+
+/* What came goes, with its rows. Others that were made since then take their places, and pushes that
+ * are staged for them stay. */
+static void undo(struct ps *p, struct ps_move *m)
+{
+	int moves = m->in.rows > 0;
+
+	if (moves)
+		all_rows(p, (struct rows){NULL});
+	store_incoming_undo(&m->in);
+	if (moves)
+		all_rows(p, (struct rows){p->store});
+}
+
 void move_end(struct ps *p)
 {
 	struct ps_move *m = p->move;
@@ -159,7 +236,7 @@ void move_end(struct ps *p)
 	if (!m)
 		return;
 	stop_warming(m);
-	store_incoming_undo(&m->in);
+	undo(p, m);
 	end(p);
 }
 
@@ -350,19 +427,23 @@ static void warm(struct ps_move *m, struct receiver *r)
 	}
 }
 
-static void *warm_all(void *move)
+static void warm_all(struct ps_move *m)
 {
-	struct ps_move *m = move;
 	uint64_t one = 1;
 
-	/* Who serves goes first. Not the lowest there is: it may be waited for. */
-	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICER);
 	while (!atomic_load(&m->stop) && !store_incoming_warm(&m->in, WARM_BYTES))
 		;
 	for (size_t i = 0; i < m->count; i++)
 		warm(m, &m->to[i]);
 	if (write(m->warm_fd, &one, sizeof one) < 0)
 		abort(); /* there is always room for one */
+}
+
+static void *warm_beside(void *move)
+{
+	/* Who serves goes first. Not the lowest there is: it may be waited for. */
+	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICER);
+	warm_all(move);
 	return NULL;
 }
 
@@ -391,7 +472,7 @@ static int start_warming(struct ps_move *m, struct error *err)
 					       on_warmed, m);
 	if (!m->warmed || event_add(m->warmed, NULL) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	m->warms = thread_start(&m->thread, warm_all, m) == 0;
+	m->warms = thread_start(&m->thread, warm_beside, m) == 0;
 	if (!m->warms)
 		warm_all(m);
 	return 0;
@@ -456,7 +537,7 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 	m->warm_fd = -1;
 	p->move = m;
 	if (prepare(p, m, o, &err) != 0) {
-		end(p);
+		move_end(p);
 		refuse(o, a, "move", "%s", err.text);
 		return;
 	}
@@ -523,35 +604,82 @@ static int write_share(struct receiver *r, struct text *text, struct error *err)
 		if (!text->at)
 			return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
-	int rc = store_share_write(s, &r->share, &sink, err);
-	if (text->is_ours)
-		r->sent = text->at;
-	return rc;
+	return store_share_write(s, &r->share, &sink, err);
 }
 
-static int give(struct receiver *r, struct error *err)
+static int send_share(struct receiver *r, const struct text *text, struct error *err)
 {
 	struct ps_move *m = r->move;
-	struct text text;
 	char line[256];
 	struct record_out o;
 
-	if (!peer_is_up(r->peer))
-		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
-	if (write_share(r, &text, err) != 0)
-		return -1;
-	m->bytes += text.len;
+	m->bytes += text->len;
 	record_begin(&o, line, sizeof line, "accept");
 	record_add_u64(&o, "incarnation", m->ps->options.incarnation);
 	record_add_u64(&o, "attempt", m->attempt);
-	if (!text.is_ours)
+	if (!text->is_ours)
 		record_add_u64(&o, "map-offset-bytes", 0);
-	record_add_u64(&o, text.is_ours ? "bytes" : "map-bytes", text.len);
-	if (peer_send(r->peer, line, record_end(&o, NULL), text.is_ours ? text.at : NULL,
-		      text.is_ours ? text.len : 0, on_accepted, r) != 0)
+	record_add_u64(&o, text->is_ours ? "bytes" : "map-bytes", text->len);
+	if (peer_send(r->peer, line, record_end(&o, NULL), text->is_ours ? text->at : NULL,
+		      text->is_ours ? text->len : 0, on_accepted, r) != 0)
 		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
 	peer_flush(r->peer);
 	return 0;
+}
+
+/* The peer copies what it sends. */
+static int give(struct receiver *r, struct error *err)
+{
+	struct text text = {.at = NULL};
+	int rc;
+
+	if (!peer_is_up(r->peer))
+		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
+	rc = write_share(r, &text, err);
+	if (rc == 0)
+		rc = send_share(r, &text, err);
+	if (text.is_ours)
+		free(text.at);
+	return rc;
+}
+
+static void accept_share(struct ps_move *m, struct request *rq)
+{
+	struct payload *payload = request_payload(rq);
+	struct error err = {0};
+
+	if (store_incoming_take(&m->in, payload_data(payload), payload_bytes(payload), &err) == 0) {
+		request_ok(rq, NULL);
+		return;
+	}
+	log_say(LOG_LEVEL_WARNING, "parameters of another part are refused: %s", err.text);
+	request_err(rq, "accept", "%s", err.text);
+}
+
+static void giver_gone(struct request *rq, void *early)
+{
+	struct early_share *e = early, **at = &e->move->early;
+
+	(void)rq;
+	while (*at != e)
+		at = &(*at)->next;
+	*at = e->next;
+	e->move->earlies--;
+	free(e);
+}
+
+static void accept_later(struct ps_move *m, struct request *rq)
+{
+	struct early_share *e = m->earlies < m->map.parts ? malloc(sizeof *e) : NULL;
+
+	if (!e) {
+		request_err(rq, "no-memory", "for a share that waits");
+		return;
+	}
+	*e = (struct early_share){m, rq, m->early};
+	m->early = e;
+	m->earlies++;
+	request_defer(rq, giver_gone, e);
 }
 
 void move_give(struct ps *p, const struct order *o, const struct order_answer *a)
@@ -560,18 +688,21 @@ void move_give(struct ps *p, const struct order *o, const struct order_answer *a
 	struct order_result result = {.code = NULL};
 	struct error err = {0};
 
-	if (!m || m->attempt != o->attempt || m->done || !m->warm || m->ready < m->count) {
+	if (!m || m->attempt != o->attempt || m->given || !m->warm || m->ready < m->count) {
 		refuse(o, a, "move", "attempt %llu is not prepared here",
 		       (unsigned long long)o->attempt);
 		return;
 	}
 	m->answer = *a;
+	m->given = 1;
 	for (size_t i = 0; i < m->count; i++) {
 		if (give(&m->to[i], &err) != 0) {
 			fail(m, m->to[i].socket, err.text); /* who hears it may end the attempt */
 			return;
 		}
 	}
+	while (m->early)
+		accept_share(m, early_next(m));
 	if (m->count == 0)
 		answer(m, &result);
 }
@@ -580,7 +711,6 @@ void move_on_accept(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct ps_move *m = p->move;
-	struct payload *payload = request_payload(rq);
 	uint64_t attempt;
 	struct error err = {0};
 
@@ -589,16 +719,14 @@ void move_on_accept(struct request *rq, void *ps)
 	if (record_u64(request_record(rq), "attempt", 1, UINT64_MAX, &attempt, &err) != 0) {
 		request_bad(rq, &err);
 	} else if (!m || m->attempt != attempt) {
-		request_err(rq, "stale", "attempt %llu is not prepared here",
-			    (unsigned long long)attempt);
-	} else if (!payload) {
+		refuse_stale(rq, attempt);
+	} else if (!request_payload(rq)) {
 		request_err(rq, "bad-request", "a payload is wanted");
-	} else if (store_incoming_take(&m->in, payload_data(payload), payload_bytes(payload),
-				       &err) != 0) {
-		log_say(LOG_LEVEL_WARNING, "parameters of another part are refused: %s", err.text);
-		request_err(rq, "accept", "%s", err.text);
-	} else
-		request_ok(rq, NULL);
+	} else if (!m->given) {
+		accept_later(m, rq);
+	} else {
+		accept_share(m, rq);
+	}
 }
 
 /* ---- the end ---- */

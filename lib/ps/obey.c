@@ -115,11 +115,11 @@ static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct e
 {
 	const struct ps *p = ps;
 
-	(void)fd;
 	int rc = ckpt_write_part(p->store, p->cut_file, p->cut_since, p->options.level, bytes, sum, err);
 	/* The disk has it: without this a server only starts more slowly. */
 	if (rc == 0 && p->options.memory)
-		ckpt_memory_write(p->store, p->options.memory, p->options.part, p->cut_since, *sum, NULL);
+		ckpt_memory_write(p->store, p->options.memory, p->options.part, p->cut_since, *sum,
+				  p->options.keeper >= 0 ? fd : -1, NULL);
 	return rc;
 }
 
@@ -135,19 +135,19 @@ int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_do
 	return rc;
 }
 
-static const char *last_part(const char *path)
+/* Since when rows have to have changed to be written: those that have not are in the base, beside this
+ * one. A base that is not known here, as another process wrote it, leaves none out. */
+static uint32_t since(const struct ps *p, const char *path, const char *base)
 {
-	const char *slash = strrchr(path, '/');
+	char dir[CKPT_PATH_MAX], beside[CKPT_PATH_MAX];
 
-	return slash ? slash + 1 : path;
-}
-
-/* Since when rows have to have changed to be written. A base that is not known here, as another process
- * wrote it, leaves none out. */
-static uint32_t since(const struct ps *p, const char *base)
-{
-	for (size_t i = 0; base && i < PS_FULLS; i++)
-		if (strcmp(p->full[i].name, base) == 0)
+	if (!base)
+		return 0;
+	fs_dirname(path, dir, sizeof dir);
+	if (fs_join(beside, sizeof beside, dir, base, NULL) != 0)
+		return 0;
+	for (size_t i = 0; i < PS_FULLS; i++)
+		if (strcmp(p->full[i].path, beside) == 0)
 			return p->full[i].mark;
 	return 0;
 }
@@ -157,14 +157,15 @@ static void note_full(struct ps *p, const char *path)
 {
 	struct ps_full *f = &p->full[p->fulls++ % PS_FULLS];
 
-	snprintf(f->name, sizeof f->name, "%s", last_part(path));
+	snprintf(f->path, sizeof f->path, "%s", path);
 	f->mark = store_mark(p->store);
 }
 
 static void obey_cut(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	char name[CKPT_NAME_MAX], file[CKPT_PATH_MAX];
-	struct fork_job job = {.work = write_part, .owner = p, .name = p->cut_file, .keep = -1};
+	struct fork_job job = {.work = write_part, .owner = p, .name = p->cut_file,
+			       .keep = p->options.memory ? p->options.keeper : -1};
 	struct error err = {0};
 
 	ckpt_part_name(p->options.part, name);
@@ -179,7 +180,7 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	} else {
 		memcpy(p->cut_file, file, sizeof file);
 		p->cut_answer = *a;
-		p->cut_since = since(p, o->base);
+		p->cut_since = since(p, o->path, o->base);
 		if (ps_fork(p, &p->fork, &job, on_forked, p, &err) != 0)
 			refuse(a, "cut", "%s", err.text);
 		else if (!o->base)

@@ -43,6 +43,7 @@ struct ps_options {
 	size_t hosts_count;
 	unsigned threads;               /* 0: as many as it may use, up to PS_THREADS */
 	const char *memory;             /* directory for the last cut in memory; NULL: none */
+	int keeper;                     /* who holds it (base/keep.h); -1: nobody */
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
 	int empty;                      /* there are no parameters yet: others have them */
 };

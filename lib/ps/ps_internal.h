@@ -68,7 +68,7 @@ struct ps {
 	uint32_t cut_since; /* of rows only those that changed since then; 0: all */
 	/* The last cuts that had all rows: which have changed since. */
 	struct ps_full {
-		char name[CKPT_NAME_MAX];
+		char path[CKPT_PATH_MAX];
 		uint32_t mark;
 	} full[PS_FULLS];
 	size_t fulls; /* in all */

@@ -2,7 +2,7 @@
  * Pulls: parameters as of an iteration, at once or when its units are applied, into the answer or
  * into memory that the client has mapped.
  *
- * Never changes the store; rows that nobody has pushed are read as they begin.
+ * Never changes what is in the store; rows that nobody has asked for yet are made, as they begin.
  */
 #include "ps/move.h"
 #include "ps/replica.h"

@@ -142,6 +142,20 @@ static void begin_round(struct supervisor *s)
 		}
 }
 
+/* A monitor that was started anew counts from nothing. In the order of begin_round(). */
+static int counts_anew(const struct supervisor *s)
+{
+	const struct brain_node *k = s->brain.node;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		EACH_OF (n, s, role_of((enum plan_role)i)) {
+			const struct snapshot_node *m = sup_measured(n);
+			if (m->total.batches < k->batches || (double)m->samples < k->samples)
+				return 1;
+			k++;
+		}
+	return 0;
+}
+
 /* In the order of begin_round(), of the same processes. */
 static void look(struct supervisor *s)
 {
@@ -450,6 +464,33 @@ static void want_of(const struct supervisor *s, const struct answer *a, struct w
 	}
 }
 
+static uint64_t cores_of(const struct plan_role_size role[PLAN_ROLES])
+{
+	uint64_t sum = 0;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		sum += role[i].count * role[i].cores;
+	return sum;
+}
+
+/* More cores than a brain may give, and more than they have now: a job may begin with more. */
+static int is_beyond(const struct supervisor *s, const struct want *w, char *why, size_t max)
+{
+	const struct brain_limits *l = &s->brain.limits;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		if (w->role[i].cores > l->node_cores && w->role[i].cores > w->now[i].cores) {
+			snprintf(why, max, "it plans %llu cores for a %s, and NODE_CORES is %llu",
+				 (unsigned long long)w->role[i].cores,
+				 plan_role_name((enum plan_role)i),
+				 (unsigned long long)l->node_cores);
+			return 1;
+		}
+	if (cores_of(w->role) <= l->cores || cores_of(w->role) <= cores_of(w->now))
+		return 0;
+	snprintf(why, max, "it plans %llu cores in all, and CORES is %llu",
+		 (unsigned long long)cores_of(w->role), (unsigned long long)l->cores);
+	return 1;
+}
+
 /* "24 workers of 3 cores, 8 servers of 16". */
 static void words_of(const struct plan_role_size role[PLAN_ROLES], char *out, size_t max)
 {
@@ -572,6 +613,9 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 	} else if (k->what == PLAN_REPLACE && strcmp(k->reason, "hot") == 0 &&
 		   sup_rebalance_helps(n)) {
 		return 1;
+	} else if (k->what == PLAN_REPLACE && k->cores > s->brain.limits.node_cores &&
+		   (double)k->cores > n->cores) {
+		why = "NODE_CORES are fewer";
 	} else if (k->what == PLAN_REPLACE && (k->cores == 0 || (double)k->cores == n->cores) &&
 		   (k->bytes == 0 || k->bytes == n->memory)) {
 		why = "it has as much already";
@@ -588,9 +632,12 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 	return why == NULL;
 }
 
-static void begin_change(struct supervisor *s)
+static void begin_change(struct supervisor *s, const struct answer *a, const struct want *w)
 {
 	struct sup_brain *b = &s->brain;
+	b->only_shares = !w->counts && !w->sizes;
+	for (size_t i = 0; i < a->count; i++)
+		b->only_shares &= a->node[i].what == PLAN_REBALANCE;
 	b->changing = 1;
 	b->began = clock_mono();
 	b->before = measure(s).rate * (double)s->job->batch;
@@ -619,6 +666,14 @@ static int resize(struct supervisor *s)
 	return some;
 }
 
+/* PLAN_EVERY holds for every brain; want of memory does not wait. */
+static int is_too_early(const struct supervisor *s, const struct answer *a)
+{
+	double last = s->brain.changed;
+	return !isnan(last) && clock_epoch() - last < s->job->plan_every &&
+	       strcmp(a->reason, "oom") != 0;
+}
+
 /* Why nothing of it can be done now; NULL: something was. */
 static const char *change(struct supervisor *s, const struct answer *a, const struct want *w)
 {
@@ -630,6 +685,8 @@ static const char *change(struct supervisor *s, const struct answer *a, const st
 				 (unsigned long long)s->job->plan_limit);
 		return "limit";
 	}
+	if ((w->counts || w->sizes) && is_too_early(s, a))
+		return "every";
 	snprintf(reason, sizeof s->brain.reason, "brain: %s", a->reason);
 	if (w->counts && sup_scale_want(s, w->role[PLAN_WORKER].count, w->role[PLAN_SERVER].count,
 					reason, NULL) != 0)
@@ -651,10 +708,11 @@ static const char *change(struct supervisor *s, const struct answer *a, const st
 static void carry(struct supervisor *s, const char *text, size_t len, const struct answer *a)
 {
 	struct want w;
+	char why[160];
 	log_lines(s, text, len);
-	well(s);
-	if (s->phases.now != PHASE_RUNNING || !is_settled(s) ||
-	    which_nodes(s) != s->brain.nodes) { /* no fault of the brain's */
+	if (s->phases.now != PHASE_RUNNING || !is_settled(s) || which_nodes(s) != s->brain.nodes ||
+	    counts_anew(s)) { /* no fault of the brain's */
+		well(s);
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
 		record_begin(&o, line, sizeof line, "brain-done");
@@ -665,13 +723,18 @@ static void carry(struct supervisor *s, const char *text, size_t len, const stru
 		return;
 	}
 	want_of(s, a, &w);
+	if (is_beyond(s, &w, why, sizeof why)) {
+		skip(s, "%s", why);
+		return;
+	}
+	well(s);
 	if (!answer_changes(a) || !(w.counts || w.sizes || a->count > 0)) {
 		log_done(s, a, &w, NULL);
 		return;
 	}
 	const char *refused = change(s, a, &w);
 	if (!refused) {
-		begin_change(s);
+		begin_change(s, a, &w);
 		tell(s, a, &w);
 	}
 	log_done(s, a, &w, refused);
@@ -698,7 +761,9 @@ static void end_change(struct supervisor *s)
 	if (b->before > 0 && done_now >= b->samples)
 		cost = fmax(took - (double)(done_now - b->samples) / b->before, 0);
 	b->changing = 0;
-	b->changes++;
+	/* Nothing has moved: it is none of PLAN_LIMIT. */
+	if (!b->only_shares || !s->rebalance.is_even)
+		b->changes++;
 	b->changed = clock_epoch();
 	b->since = 0;
 	if (!isnan(cost)) {
@@ -792,7 +857,7 @@ void sup_brain(struct supervisor *s)
 		b->since = 0;
 		return;
 	}
-	if (b->since == 0 || which_nodes(s) != b->nodes) {
+	if (b->since == 0 || which_nodes(s) != b->nodes || counts_anew(s)) {
 		begin_round(s);
 		return;
 	}

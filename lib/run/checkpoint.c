@@ -45,7 +45,7 @@ static uint64_t next_number(struct supervisor *s, const char *dir)
 	DIR *d = opendir(dir);
 	for (struct dirent *e; d && (e = readdir(d));)
 		if (number_u64_span(e->d_name, strlen(e->d_name), &number) == 0 &&
-		    number > greatest)
+		    number > greatest && number < UINT64_MAX)
 			greatest = number;
 	if (d)
 		closedir(d);
@@ -73,10 +73,15 @@ static void prune(struct supervisor *s)
 		protect[n++] = s->recover.cut;
 	if (s->score.child)
 		protect[n++] = s->score.of;
+	/* One that nobody goes back to takes no other's place. */
+	const char *damaged[SUP_DAMAGED_MAX + 1] = {NULL};
+	for (size_t i = 0; i < s->newest.damaged_count && i < SUP_DAMAGED_MAX; i++)
+		damaged[i] = s->newest.damaged[i];
 	directory(s, dir);
 	/* It was written a moment ago, by servers that said which bytes. */
 	const struct ckpt_pruning how = {.keep = s->job->keep,
 					 .protect = protect,
+					 .damaged = damaged,
 					 .good = s->checkpoint.latest,
 					 .removed = pruned,
 					 .arg = s};

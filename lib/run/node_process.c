@@ -170,6 +170,7 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 			   .lock = lock,
 			   .template = n->role->template ? n->role->template(n->sup->job) : NULL,
 			   .limits = sup_node_limits(n),
+			   .keeps = n->role->keeps && n->sup->job->checkpoint_memory[0],
 			   .search = n->sup->options.search_path,
 			   .make = files.make,
 			   .bring = files.bring,
@@ -428,9 +429,45 @@ static void forget(struct supervisor *s)
 	sup_force_forget(s);
 }
 
+/* 1: it runs, and no node of the job has its id. */
+static int end_stray(struct supervisor *s, const char *path)
+{
+	struct node_record r;
+	int runs = node_record_read(path, &r, NULL) == 0 ? node_record_running(&r) : 0;
+	if (!runs || sup_find(s, r.id))
+		return 0;
+	sup_note(s, "stray", "%s runs, and is no node of this job (STATE/scale is gone): it is killed",
+		 r.id);
+	if (runs & RECORD_NODE_RUNS)
+		kill(-r.pid, SIGKILL);
+	else
+		kill(r.parent, SIGKILL);
+	return 1;
+}
+
+/* Who belongs to a job that was scaled is in STATE/scale only. Where somebody has removed that, others
+ * run than the job file says, and may have parameters, rows, and a place at the barrier. */
+static void end_strays(struct supervisor *s)
+{
+	char dir[DIRS_PATH_MAX], path[DIRS_PATH_MAX + 256];
+	dirs_state(&s->dirs, "nodes", dir);
+	DIR *d = opendir(dir);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (e->d_name[0] == '.' || strstr(e->d_name, ".tmp") || strstr(e->d_name, ".lock"))
+			continue;
+		snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+		s->recover.strays |= end_stray(s, path);
+	}
+	if (d)
+		closedir(d);
+	s->scale.servers.ever |= s->recover.strays;
+}
+
 int sup_adopt(struct supervisor *s, struct error *err)
 {
 	int running = 0;
+	if (!s->scale.is_kept)
+		end_strays(s);
 	EACH_NODE (n, s) {
 		int one = adopt(n, err);
 		if (one < 0)

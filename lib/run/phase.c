@@ -173,7 +173,7 @@ static void choose(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING); /* stopped before anything was done */
 	else if (s->recover.intent)
 		sup_rollback_begin(s, "a rollback was not finished");
-	else if (hold_all(s, running) && !stat->lost)
+	else if (hold_all(s, running) && !stat->lost && !s->recover.strays)
 		sup_servers_begin(s, 0);
 	else if (!latest[0] && (stat->samples_done > 0 || stat->lost))
 		sup_fail(s, s->newest.damaged_count ? ERROR_DATA : ERROR_NOINPUT,

@@ -177,14 +177,14 @@ static void log_moved(struct supervisor *s, const struct record *r, uint64_t byt
 	struct record_out o;
 	double before, after, stall = 0;
 	uint64_t version = 0;
-	const char *id = record_get(r, "busiest"), *reason = s->rebalance.wanted ? s->rebalance.reason
-									 : "imbalance";
+	const char *id = record_get(r, "busiest"),
+		   *reason = s->rebalance.wanted ? s->rebalance.reason : "imbalance";
 	read_peak(r, &before, &after);
 	record_u64_opt(r, "version", 0, UINT64_MAX, &version, NULL);
 	record_real_opt(r, "stall", 0, 1e300, &stall, NULL);
 	log_say(LOG_LEVEL_INFO,
-		"%s had %.3g times the mean of all servers to do: %s of parameters have moved, and the "
-		"busiest has %.3g times; workers waited %s at most",
+		"%s had %.3g times the mean of all servers to do: %s of parameters have moved, and "
+		"the busiest has %.3g times; workers waited %s at most",
 		id ? id : "a server", before, human_bytes((double)bytes, moved), after,
 		human_time(stall, held));
 	record_begin(&o, line, sizeof line, "rebalanced");
@@ -222,7 +222,8 @@ static void on_ok(struct supervisor *s, const struct record *r)
 	log_moved(s, r, bytes);
 }
 
-/* Others are there than asked for, or moved meanwhile; or too little is known: it is asked again. */
+/* Others are there than asked for, or moved meanwhile; or too little is known: it is asked
+ * again. */
 static int is_passing(const char *code)
 {
 	return strcmp(code, "early") == 0 || strcmp(code, "moving") == 0 ||
@@ -247,8 +248,8 @@ static void on_refused(struct supervisor *s, const struct record *r)
 	record_add(&o, "failed", text);
 	sup_log(s, &o);
 	if (strncmp(b->failed, text, 500) != 0)
-		sup_note(s, "warning", "a server that has more to do than others keeps its keys: %s",
-			 text);
+		sup_note(s, "warning",
+			 "a server that has more to do than others keeps its keys: %s", text);
 	snprintf(b->failed, sizeof b->failed, "%.500s", text);
 }
 
@@ -281,8 +282,8 @@ static int may_ask(const struct supervisor *s)
 	return sup_link_up(&s->links.lead_move);
 }
 
-/* An uneven map has a version of its own, and the servers after a rollback begin above it: that is on
- * disk before the first one is made. */
+/* An uneven map has a version of its own, and the servers after a rollback begin above it: that is
+ * on disk before the first one is made. */
 static int write_down(struct supervisor *s)
 {
 	if (s->scale.servers.ever)

@@ -52,6 +52,7 @@ struct sup_recover {
 	int loaded;
 	struct question load;
 	double not_before; /* clock_mono(): the servers' pause */
+	int strays;   /* nodes that were not the job's ran, and may have taken parameters along */
 	int together; /* all that hold parameters begin now, with the same; no replica is empty */
 };
 

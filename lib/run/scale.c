@@ -227,17 +227,24 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 
 int sup_scale_read(struct supervisor *s, struct error *err)
 {
-	char path[DIRS_PATH_MAX], *text;
+	char path[DIRS_PATH_MAX], why[256], *text;
 	struct record r;
 	s->scale.now = s->scale.from = (struct sup_sizes){s->job->workers, s->job->servers};
 	scale_path(s, path);
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
 		return err->code == ERROR_NOINPUT ? 0 : -1;
+	s->scale.is_kept = 1;
 	int result = record_first(&r, text, strlen(text), err);
 	if (result == 0)
 		result = take(s, &r, err);
 	free(text);
-	return result == 0 ? 0 : error_wrap(err, path);
+	if (result == 0)
+		return 0;
+	snprintf(why, sizeof why, "%.200s", err->text);
+	return error_set(err, err->code, path,
+			 "%s; without this file the job goes on from its last checkpoint, with WORKERS "
+			 "and SERVERS of the job file",
+			 why);
 }
 
 static void add_hosts(const struct supervisor *s, struct record_out *o,
@@ -416,15 +423,18 @@ void sup_scale_fenced(struct sup_node *n)
 	n->fenced = 1;
 }
 
+static void leave(struct sup_node *n)
+{
+	n->leaving = 1;
+	n->joining = n->fenced = 0;
+	sup_fence_begin(n);
+}
+
 static void mark_leaving(struct supervisor *s)
 {
-	EACH_OF (n, s, sup_trainers(s)) {
-		if (n->number < s->scale.now.workers)
-			continue;
-		n->leaving = 1;
-		n->joining = n->fenced = 0;
-		sup_fence_begin(n);
-	}
+	EACH_OF (n, s, sup_trainers(s))
+		if (n->number >= s->scale.now.workers)
+			leave(n);
 	EACH_OF (n, s, &role_server)
 		n->leaving = n->number >= s->scale.now.servers;
 }
@@ -442,11 +452,12 @@ static int add_joining(struct supervisor *s, const struct role *role, uint64_t w
 	return 0;
 }
 
-/* It is there, or it is not to be waited for: it failed at first, or there is nothing left for it. */
+/* It is there, or it is not to be waited for: its host comes later, or there is nothing left for it.
+ * One that fails is tried again, or the change is given up. */
 static int has_joined(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	return n->stage == STAGE_READY || n->in_a_row > 0 || sup_host_is_awaited(n) ||
+	return n->stage == STAGE_READY || sup_host_is_awaited(n) ||
 	       s->progress.all_done || !sup_trainer_is_needed(n) ||
 	       clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
 }
@@ -494,10 +505,40 @@ int sup_scale_is_tried(const struct sup_node *n)
 	return n->joining && n->in_a_row < FAILURES_MAX;
 }
 
+/* Somebody waits for so few workers that it goes in any case. */
+static int is_to_leave(const struct sup_node *n)
+{
+	const struct sup_scale *c = &n->sup->scale;
+	for (const struct sup_scale_ask *ask = c->first; ask; ask = ask->next)
+		if (ask != c->asked && ask->want.workers > 0 && ask->want.workers <= n->number)
+			return 1;
+	return 0;
+}
+
+/* A worker of an earlier change, for which nobody waited to the end: the job goes on with those
+ * before it. */
+static int gives_up_late(struct sup_node *n, const char *why)
+{
+	struct supervisor *s = n->sup;
+	char reason[SCALE_REASON_MAX];
+	snprintf(reason, sizeof reason, "%s does not start: %.100s", n->id, why);
+	if (!is_to_leave(n) && sup_scale_want(s, n->number, 0, reason, NULL) != 0)
+		return 0;
+	sup_note(s, "warning", "%s: %s; it is not tried again; `trainctl logs %s` says more", n->id,
+		 why, n->id);
+	leave(n);
+	return 1;
+}
+
 int sup_scale_gives_up(struct sup_node *n, const char *why)
 {
 	struct supervisor *s = n->sup;
-	if (!n->joining || !s->scale.under_way)
+	if (!n->joining)
+		return 0;
+	if (n->role != &role_server &&
+	    (!s->scale.under_way || n->number < s->scale.from.workers))
+		return gives_up_late(n, why);
+	if (!s->scale.under_way)
 		return 0;
 	snprintf(s->scale.why, sizeof s->scale.why, "%s: %s", n->id, why);
 	sup_note(s, "warning", "not scaled: %s; `trainctl logs %s` says more", s->scale.why, n->id);
@@ -506,12 +547,7 @@ int sup_scale_gives_up(struct sup_node *n, const char *why)
 		return 1;
 	}
 	s->scale.now.workers = s->scale.from.workers;
-	EACH_OF (other, s, n->role) {
-		other->leaving = other->joining;
-		other->joining = other->fenced = 0;
-		if (other->leaving)
-			sup_fence_begin(other);
-	}
+	mark_leaving(s); /* also those that are up already */
 	return 1;
 }
 

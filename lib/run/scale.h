@@ -61,6 +61,7 @@ struct sup_scale_servers {
 	double again;    /* clock_mono(): not before */
 	uint64_t bytes;  /* that were moved by the last change */
 	double stall;    /* the longest that workers waited for it, seconds */
+	char why[512];   /* an attempt failed last, and why; "": none did */
 	int is_new;      /* that step OVER was reached is not in the file yet */
 	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
 };
@@ -75,6 +76,7 @@ struct sup_scale_hosts {
 struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
+	int is_kept;           /* the file is there */
 	int under_way, shared; /* all is there, and workers have been told their shares */
 	double began; /* clock_mono(): the change */
 	char reason[SCALE_REASON_MAX];

@@ -56,6 +56,8 @@ static void revert(struct supervisor *s)
 		s->scale.now.servers += !was_new;
 	}
 	arrive(s);
+	if (!s->scale.why[0])
+		snprintf(s->scale.why, sizeof s->scale.why, "%s", s->scale.servers.why);
 	sup_note(s, "warning", "servers stay as they are: %s", s->scale.why);
 }
 
@@ -75,8 +77,8 @@ static void join(struct supervisor *s)
 	if (up)
 		s->scale.servers.step = SCALE_MOVE;
 	else if (left <= 0) {
-		snprintf(s->scale.why, sizeof s->scale.why, "new servers are not up after %g s",
-			 deadline_seconds(DEADLINE_SCALE));
+		snprintf(s->scale.servers.why, sizeof s->scale.servers.why,
+			 "new servers are not up after %g s", deadline_seconds(DEADLINE_SCALE));
 		revert(s);
 	} else
 		sup_kick_after(s, left);
@@ -111,7 +113,6 @@ static void on_move(const struct record *r, void *owner)
 	if (sup_answer_ok(r)) {
 		record_u64_opt(r, "moved-bytes", 0, UINT64_MAX, &c->bytes, NULL);
 		record_real_opt(r, "stall", 0, 1e300, &c->stall, NULL);
-		s->scale.why[0] = '\0';
 		EACH_OF (n, s, &role_server)
 			n->joining = 0;
 		arrive(s);
@@ -119,8 +120,8 @@ static void on_move(const struct record *r, void *owner)
 	}
 	if (r && strcmp(sup_answer_code(r), "moving") != 0) {
 		char text[SUP_ANSWER_TEXT];
-		snprintf(s->scale.why, sizeof s->scale.why, "%s", sup_answer_text(r, text));
-		sup_note(s, "retry", "parts are not moved yet: %s", s->scale.why);
+		snprintf(c->why, sizeof c->why, "%s", sup_answer_text(r, text));
+		sup_note(s, "retry", "parts are not moved yet: %s", c->why);
 		c->tries++;
 	}
 	again(s, SCALE_LOOK, LOOK_SECONDS);
@@ -253,6 +254,7 @@ void sup_scale_servers_begin(struct supervisor *s, int anew)
 	c->began = 0;
 	c->bytes = 0;
 	c->stall = NAN;
+	c->why[0] = '\0';
 	if (s->scale.now.servers == s->scale.from.servers)
 		return;
 	c->ever = 1;

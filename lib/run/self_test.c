@@ -65,10 +65,20 @@ static void on_tested(const struct node_end *end, enum child_cut cut, const char
 			take(s, &r);
 }
 
+/* srun reaches no host of another allocation (MORE_HOSTS) from this one. */
 static int is_tested(const struct supervisor *s, size_t i)
 {
-	return i >= s->hosts.first && s->hosts.host[i].state == HOST_THERE &&
-	       s->hosts.host[i].use == HOST_USED;
+	const struct sup_host *h = &s->hosts.host[i];
+	return i >= s->hosts.first && h->state == HOST_THERE && h->use == HOST_USED &&
+	       !sup_more_is(h);
+}
+
+static size_t tested(const struct supervisor *s)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < s->hosts.count; i++)
+		count += is_tested(s, i) != 0;
+	return count;
 }
 
 void sup_self_test(struct supervisor *s, const char *id)
@@ -78,7 +88,7 @@ void sup_self_test(struct supervisor *s, const char *id)
 	double now = clock_mono();
 	size_t words = 0;
 	struct error err;
-	if (strcmp(s->job->self_test, "on") != 0 || s->hosts.count - s->hosts.first < 2 ||
+	if (strcmp(s->job->self_test, "on") != 0 || tested(s) < 2 ||
 	    s->self_test.child || (s->self_test.at > 0 && now - s->self_test.at < PAUSE_SECONDS) ||
 	    process_find("hosttest", s->options.search_path, program, sizeof program, &err) != 0)
 		return;

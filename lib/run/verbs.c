@@ -182,7 +182,10 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 	record_add_seconds(&o, "silent", section[0] ? n->watch.pulse.silent : NAN);
 	record_add(&o, "host", n->place.host);
 	record_add_real(&o, "cores", n->cores > 0 ? n->cores : NAN);
-	record_add_real(&o, "memory", n->memory > 0 ? (double)n->memory : NAN);
+	if (n->memory > 0)
+		record_add_u64(&o, "memory", n->memory);
+	else
+		record_add(&o, "memory", "");
 	request_put_record(rq, &o);
 }
 

@@ -17,7 +17,7 @@
 
 void view_init(struct view *v)
 {
-	*v = (struct view){.decision_age = NAN, .up = NAN};
+	*v = (struct view){.decision_age = NAN, .brain_age = NAN, .up = NAN};
 	course_init(&v->course);
 }
 
@@ -53,6 +53,8 @@ static void take_job(struct view *v, const struct record *r)
 	take_text(r, "decision", v->decision, sizeof v->decision);
 	take_path(r, "state-dir", v->state_dir, sizeof v->state_dir);
 	take_path(r, "checkpoint", v->checkpoint, sizeof v->checkpoint);
+	take_text(r, "brain", v->brain, sizeof v->brain);
+	v->brain_age = take_real(r, "brain-age");
 	v->decision_age = take_real(r, "decision-age");
 	v->up = take_real(r, "up");
 }
@@ -204,14 +206,16 @@ static void title(const struct view *v, size_t width, double silent, struct scre
 		     strlen(line->text) - strlen(name) - LINE_GAP);
 }
 
-static size_t decision(const struct view *v, size_t width, struct screen_line *line)
+/* "decided 12 s ago: ..." */
+static size_t said(const char *verb, double age, const char *what, size_t width,
+		   struct screen_line *line)
 {
-	char text[sizeof v->decision + 96], ago[64];
+	char text[sizeof ((struct view *)0)->decision + 96], ago[64];
 	size_t count = 0;
-	if (!v->decision[0])
+	if (!what[0])
 		return 0;
-	course_ago(v->decision_age, ago, sizeof ago);
-	snprintf(text, sizeof text, "decided %s: %s", ago, v->decision);
+	course_ago(age, ago, sizeof ago);
+	snprintf(text, sizeof text, "%s %s: %s", verb, ago, what);
 	for (const char *p = text; *p && count < DECISION_LINES;) {
 		const char *next;
 		size_t n = text_fold(p, width, &next);
@@ -233,7 +237,8 @@ size_t view_head(const struct view *v, size_t width, int blocks, double silent,
 	width = width < SCREEN_WIDTH_MAX ? width : SCREEN_WIDTH_MAX;
 	title(v, width, silent, &line[0]);
 	count += course_lines(&v->course, width, blocks, &line[count]);
-	count += decision(v, width, &line[count]);
+	count += said("decided", v->decision_age, v->decision, width, &line[count]);
+	count += said("brain", v->brain_age, v->brain, width, &line[count]);
 	return count;
 }
 

@@ -23,7 +23,8 @@ struct view {
 	char name[OPTION_ID_MAX];
 	char state_dir[4096], checkpoint[4096]; /* "": not known */
 	char decision[512];                     /* the last one, with its reason */
-	double decision_age, up;                /* seconds */
+	char brain[256];                        /* what it changed last */
+	double decision_age, brain_age, up;     /* seconds */
 	struct course course;
 	size_t hosts; /* of those that are named, where there are several; else 0 */
 	size_t nodes, room;

@@ -10,6 +10,7 @@
  *   -k   one node's machine has a quarter of its speed, until the node is on another one
  *   -S   static: no brain, and each worker has a part of the data of its own, equally large
  *   -R   servers can't share out their parameters anew
+ *   -v   prints every answer on stderr
  *   -t   prints the plan that somebody finds who knows the job, with equal workers and servers
  *   -n   prints the job's numbers, for brain-plan-rival.awk
  *
@@ -17,25 +18,26 @@
  *
  *   t = t_IO + W_c/min(w, w^) + W_u/min(s, s^)
  *
- * where s is a worker's share of the servers' cores.  The last term is that of the slowest server: two
- * tensors of the wdl job are not spread over the servers, as in the paper, until servers share out
- * their parameters anew (`rebalance`, which the paper has not: tests/rebalance.bats shows it done).
+ * where s is a worker's share of the servers' cores.  The last term is that of the slowest server:
+ * two tensors of the wdl job are not spread over the servers, as in the paper, until servers share
+ * out their parameters anew (`rebalance`, which the paper has not: tests/rebalance.bats shows it
+ * done).
  *
  * Numbers are the published ones, and what follows from them:
  *
- *   t of one worker, w^, s^      Table 1
- *   cores, memory                200 cores, 32 a node; 192 GB, which is a machine's (6.1: Table 2 takes 160
- *                                and 80, of which 1/1.2 are in use)
- *   t_IO                         grows with each worker beside the first: Table 1 has 47.8 steps a
- *                                second of 8 workers (xdeepfm), the text 258 of 24 (wdl, no server hot)
- *   W_u (wdl)                    two servers of 8 that are hot cost 48 of these 258 steps
- *   the rest                     in proportion to the cores of Table 2, as a plan has it that can't
- *                                be better; IO 12 % of one worker's step (wdl), 4 % (xdeepfm)
+ * - t of one worker, w^ and s^: Table 1.
+ * - Cores and memory: 200 cores, 32 a node; 192 GB, which a machine has (6.1).  Table 2 takes 160 and
+ *   80 GB, of which 1/1.2 are in use.
+ * - t_IO grows with each worker beside the first: Table 1 has 47.8 steps a second of 8 workers
+ *   (xdeepfm), the text 258 of 24 (wdl, no server hot).
+ * - W_u (wdl): two servers of 8 that are hot cost 48 of these 258 steps.
+ * - The rest is in proportion to the cores of Table 2, as in a plan that can't be better; IO is 12 %
+ *   of one worker's step (wdl), 4 % (xdeepfm).
  *
  * With them the plans of Table 2 have 211 and 47.8 steps a second; published are 210 and 47.8.
- * Samples: five epochs of nine tenths of Criteo, 512 a step.  A node that starts takes 20 s to launch
- * and 100 s to initialise (6.3); training goes on meanwhile without it, for all brains alike.  A
- * worker of another size is such a start; a server hands over.
+ * Samples: five epochs of nine tenths of Criteo, 512 a step.  A node that starts takes 20 s to
+ * launch and 100 s to initialise (6.3); training goes on meanwhile without it, for all brains
+ * alike.  A worker of another size is such a start; a server hands over.
  *
  * Noise: each round 3 % of rates, 5 % of parts, and one round in fifty is half as slow again.
  */
@@ -53,14 +55,14 @@
 #define CORES 200
 #define GB (1ull << 30)
 #define BYTES (192 * GB) /* of the job, and of a node */
-#define MORE_BYTES 1.2 /* res-plan(1) gives so much more than is used */
+#define MORE_BYTES 1.2   /* res-plan(1) gives so much more than is used */
 #define NODE_CORES 32
 #define SERVER_CORES 16
 #define GAIN 0.05
 #define EVERY 60.0
-#define ROUND 5.0     /* seconds: PLAN_EVERY / 12 */
-#define LAUNCH 120.0  /* of a node */
-#define MOVE 1.0      /* all wait while parameters change their owner */
+#define ROUND 5.0      /* seconds: PLAN_EVERY / 12 */
+#define LAUNCH 120.0   /* of a node */
+#define MOVE 1.0       /* all wait while parameters change their owner */
 #define FIRST_COST 2.0 /* of a change, before one was seen */
 #define QUARTER 0.25
 #define QUIET 12 /* rounds */
@@ -70,21 +72,42 @@
 
 struct kind {
 	const char *name;
-	double io, io_more;                  /* seconds; io_more: for each worker beside the first */
-	double worker_work, server_work;     /* core seconds */
-	double worker_most, server_most;     /* w^, s^ */
-	double hot;                          /* of each of two tensors that are not spread */
-	uint64_t plan[4];                    /* Table 2 */
-	double worker_bytes, server_bytes;   /* that a worker, that all servers together use */
+	double io, io_more;                /* seconds; io_more: for each worker beside the first */
+	double worker_work, server_work;   /* core seconds */
+	double worker_most, server_most;   /* w^, s^ */
+	double hot;                        /* of each of two tensors that are not spread */
+	uint64_t plan[4];                  /* Table 2 */
+	double worker_bytes, server_bytes; /* that a worker, that all servers together use */
 	uint64_t batch;
 	double steps;
 };
 
 static const struct kind kinds[] = {
-	{"wdl", 0.010, 0.0004, 0.0583, 0.285, 2.5, 5.7, 1.0 / 18, {24, 3, 8, 16},
-	 4 * GB / MORE_BYTES, 64 * GB / MORE_BYTES, 512, 402900},
-	{"xdeepfm", 0.006, 0.00087, 2.58, 0.0687, 19.4, 3.1, 0, {8, 20, 2, 16},
-	 8 * GB / MORE_BYTES, 16 * GB / MORE_BYTES, 512, 402900},
+	{.name = "wdl",
+	 .io = 0.010,
+	 .io_more = 0.0004,
+	 .worker_work = 0.0583,
+	 .server_work = 0.285,
+	 .worker_most = 2.5,
+	 .server_most = 5.7,
+	 .hot = 1.0 / 18,
+	 .plan = {24, 3, 8, 16},
+	 .worker_bytes = 4 * GB / MORE_BYTES,
+	 .server_bytes = 64 * GB / MORE_BYTES,
+	 .batch = 512,
+	 .steps = 402900},
+	{.name = "xdeepfm",
+	 .io = 0.006,
+	 .io_more = 0.00087,
+	 .worker_work = 2.58,
+	 .server_work = 0.0687,
+	 .worker_most = 19.4,
+	 .server_most = 3.1,
+	 .plan = {8, 20, 2, 16},
+	 .worker_bytes = 8 * GB / MORE_BYTES,
+	 .server_bytes = 16 * GB / MORE_BYTES,
+	 .batch = 512,
+	 .steps = 402900},
 };
 
 struct one { /* a node */
@@ -99,10 +122,11 @@ struct one { /* a node */
 static const struct kind *kind;
 static struct one worker[NODES_MAX], server[NODES_MAX];
 static size_t workers, servers;
-static size_t serving; /* servers that have parameters: the first ones */
+static size_t serving;      /* servers that have parameters: the first ones */
 static double now, stalled; /* until then nobody trains */
-static int stays;           /* nothing is shared out anew */
-static int even;            /* hot tensors have been shared out, since the servers came */
+static int tells;     /* every answer, on stderr */
+static int stays;     /* nothing is shared out anew */
+static int even;      /* hot tensors have been shared out, since the servers came */
 static double steps;        /* done */
 static uint64_t dice;
 
@@ -132,8 +156,8 @@ static double share_of(size_t i, size_t count)
 static double answer_time(size_t i, size_t at_work)
 {
 	double part = kind->server_work * share_of(i, serving);
-	double cores = fmin(server[i].cores / (double)at_work,
-			    kind->server_most * share_of(i, serving));
+	double cores =
+		fmin(server[i].cores / (double)at_work, kind->server_most * share_of(i, serving));
 	return part / cores / server[i].speed;
 }
 
@@ -303,14 +327,13 @@ static char *round_text(double changed, size_t *len)
 	/* A machine that others keep busy computes the same in more time: so much less in use. */
 	for (size_t i = 0; i < workers; i++) {
 		double t = step_time(&worker[i], update, workers);
-		put_node(out, "worker", &worker[i],
-			 kind->worker_work / t / slow, kind->worker_bytes, t * slow);
+		put_node(out, "worker", &worker[i], kind->worker_work / t / slow,
+			 kind->worker_bytes, t * slow);
 	}
 	for (size_t i = 0; i < servers; i++)
 		put_node(out, "server", &server[i],
 			 rate * kind->server_work * share_of(i, servers) / slow,
-			 kind->server_bytes * share_of(i, servers),
-			 answer_time(i, workers) * slow);
+			 kind->server_bytes * share_of(i, servers), answer_time(i, workers) * slow);
 	fclose(out);
 	return text;
 }
@@ -468,7 +491,7 @@ static void look_at_change(struct change *c)
 
 /* ---- a job ---- */
 
-struct told { /* for the record */
+struct told {              /* for the record */
 	double near, best; /* seconds until 0.9, 0.97 of the tuned rate; NAN: never */
 	double near_steps;
 	uint64_t best_changes;
@@ -523,8 +546,8 @@ static int ask(const char *brain, struct rounds *rounds, struct change *c, struc
 	char *round = round_text(c->last, &len), *all = NULL, *text = NULL;
 	int result = rounds_add(rounds, round, len, err);
 	free(round);
-	/* Too early for a change: what a brain says now would come to nothing.  One that is content is
-	 * asked once a minute, which saves time here. */
+	/* Too early for a change: what a brain says now would come to nothing.  One that is content
+	 * is asked once a minute, which saves time here. */
 	if (result != 0 || (c->last > 0 && 1e6 + now - c->last < EVERY) ||
 	    (told->quiet > QUIET && told->quiet++ % QUIET != 0))
 		return result;
@@ -535,7 +558,7 @@ static int ask(const char *brain, struct rounds *rounds, struct change *c, struc
 		result = brain_ask_once(&filter, all, bytes, &text, &len, err);
 	if (result == 0)
 		result = answer_parse(&answer, text, len, err);
-	if (result == 0 && getenv("BRAIN_PLAN_TELL"))
+	if (result == 0 && tells)
 		fprintf(stderr, "%.0f s, %.0f steps/s:\n%.*s", now, rate_now(), (int)len, text);
 	told->quiet = result == 0 && answer_changes(&answer) ? 0 : told->quiet + 1;
 	if (result == 0 && answer_changes(&answer))
@@ -572,18 +595,20 @@ static int run(const char *brain, double enough, struct change *c, struct told *
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: brain-plan -j wdl|xdeepfm [-t] [-n] [-S] [-R] [-b BRAIN] [-s SEED] "
+	fprintf(stderr, "usage: brain-plan -j wdl|xdeepfm [-t] [-n] [-S] [-R] [-v] [-b BRAIN] [-s SEED] "
 			"[-p N,w,P,s] [-k worker|server]\n");
 	return 64;
 }
 
 static void print(const struct told *t, const struct change *c, double best)
 {
-	printf("seconds=%.0f changes=%llu best-at=%.0f best-changes=%llu near-at=%.0f near-part=%.3f "
-	       "throughput=%.3f workers=%zu worker-cores=%g servers=%zu server-cores=%g asked=%llu\n",
+	printf("seconds=%.0f changes=%llu best-at=%.0f best-changes=%llu near-at=%.0f "
+	       "near-part=%.3f "
+	       "throughput=%.3f workers=%zu worker-cores=%g servers=%zu server-cores=%g "
+	       "asked=%llu\n",
 	       now, (unsigned long long)c->count, t->best, (unsigned long long)t->best_changes,
-	       t->near, t->near_steps / kind->steps, rate_now() / best, workers,
-	       worker[0].cores, servers, server[0].cores, (unsigned long long)t->asked);
+	       t->near, t->near_steps / kind->steps, rate_now() / best, workers, worker[0].cores,
+	       servers, server[0].cores, (unsigned long long)t->asked);
 }
 
 static void print_numbers(void)
@@ -603,26 +628,44 @@ int main(int argc, char **argv)
 	struct told told = {.near = NAN, .best = NAN};
 	struct error err;
 	dice = 1;
-	while ((option = getopt(argc, argv, "j:b:s:p:k:tnSR")) != -1)
+	while ((option = getopt(argc, argv, "j:b:s:p:k:tnSRv")) != -1)
 		switch (option) {
 		case 'j':
 			for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 				if (strcmp(kinds[i].name, optarg) == 0)
 					kind = &kinds[i];
 			break;
-		case 'b': brain = optarg; break;
-		case 's': dice = strtoull(optarg, NULL, 10); break;
+		case 'b':
+			brain = optarg;
+			break;
+		case 's':
+			dice = strtoull(optarg, NULL, 10);
+			break;
 		case 'p':
 			if (sscanf(optarg, "%lu,%lu,%lu,%lu", &plan[0], &plan[1], &plan[2],
 				   &plan[3]) != 4)
 				return usage();
 			break;
-		case 'k': slow = optarg; break;
-		case 't': show = 1; break;
-		case 'R': stays = 1; break;
-		case 'n': numbers = 1; break;
-		case 'S': is_static = 1; break;
-		default: return usage();
+		case 'k':
+			slow = optarg;
+			break;
+		case 't':
+			show = 1;
+			break;
+		case 'R':
+			stays = 1;
+			break;
+		case 'v':
+			tells = 1;
+			break;
+		case 'n':
+			numbers = 1;
+			break;
+		case 'S':
+			is_static = 1;
+			break;
+		default:
+			return usage();
 		}
 	if (!kind || optind != argc)
 		return usage();

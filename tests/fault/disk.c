@@ -3,7 +3,7 @@
  * starts by tests/fault/disk, which compiles it.
  *
  *   FAULT         a directory.  Where it has a file `arm`, "KINDS NTH WHAT [PROGRAM]", the NTH call
- *                 of these kinds (open, write, sync, rename, unlink, with commas between) by
+ *                 of these kinds (open, read, write, sync, rename, unlink, with commas) by
  *                 PROGRAM, or by anyone, fails once with EIO or ENOSPC, or kills its process before
  *                 it is made. With WHAT log all goes well.
  *   FAULT_UNDER   calls count for files and directories whose names begin so
@@ -154,6 +154,21 @@ ssize_t pwrite(int fd, const void *data, size_t len, off_t at)
 ssize_t pwrite64(int fd, const void *data, size_t len, off64_t at)
 {
 	return strikes_fd("write", fd) ? -1 : REAL(pwrite64)(fd, data, len, at);
+}
+
+ssize_t read(int fd, void *data, size_t len)
+{
+	return strikes_fd("read", fd) ? -1 : REAL(read)(fd, data, len);
+}
+
+ssize_t pread(int fd, void *data, size_t len, off_t at)
+{
+	return strikes_fd("read", fd) ? -1 : REAL(pread)(fd, data, len, at);
+}
+
+ssize_t pread64(int fd, void *data, size_t len, off64_t at)
+{
+	return strikes_fd("read", fd) ? -1 : REAL(pread64)(fd, data, len, at);
 }
 
 int posix_fallocate(int fd, off_t from, off_t len)

@@ -159,6 +159,16 @@ static void wrong_ones_are_refused(void **state)
 		{"{\"w\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296,2],"
 		 "\"data_offsets\":[0,8]}}", "shape is no"},
 		{"{\"w\":7}", "dtype"},
+		{"{\"w\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[0,4]}}", "last 4 bytes"},
+		{"{\"w\":{\"dtype\":\"F16\",\"shape\":[2],\"data_offsets\":[4,8]}}", "before it"},
+		{"{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+		 "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}", "also another"},
+		{"{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+		 "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[8,10]}}", "do not fit"},
+		{"{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+		 "\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "duplicate"},
+		{"{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,99999999999999999999]}}",
+		 "no JSON object: too big integer"},
 	};
 	const float nan[] = {1, 0x1p127f * 2};
 	struct error why;

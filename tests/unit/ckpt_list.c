@@ -1,6 +1,10 @@
 /* ckpt_list: which checkpoint is the newest, and which go. */
 #include "ckpt_make.h"
 
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+
 static const struct make tiny = {.dense = 2, .parts = 1, .piece = 2};
 
 static char gone[256];
@@ -140,6 +144,91 @@ static void the_newest_whole_one_stays(void **state)
 	assert_string_equal(gone, "000003 ");
 }
 
+static void replace(const char *name, const char *target)
+{
+	assert_int_equal(unlink(in_dir(name)), 0);
+	assert_int_equal(symlink(target, in_dir(name)), 0);
+}
+
+/* A disk that fails for a moment takes none of them away. */
+static void what_can_not_be_read_now_stays(void **state)
+{
+	(void)state;
+	checkpoint("d/000001", 10, 0);
+	checkpoint("d/000002", 20, 0);
+	checkpoint("d/000003", 30, 0);
+	checkpoint("d/000004", 40, 0);
+	replace("d/000001/MANIFEST", "/proc/self/mem"); /* EIO */
+	replace("d/000002/MANIFEST", "none");
+	assert_string_equal(prune(2, NULL), "000002 ");
+	assert_string_equal(latest(), "000004");
+}
+
+/* Neither is it complete, nor may an older one be taken in its place, nor does it go. */
+static void one_of_a_newer_program_stays(void **state)
+{
+	static const char head[] = "checkpoint version=3 job=j iteration=5 incarnation=0 at=1 of=tomorrow\n"
+				   "end sum=";
+	const struct ckpt_pruning how = {.keep = 1, .removed = remember};
+	struct error why = {0};
+	char path[CKPT_PATH_MAX], text[256];
+	(void)state;
+	checkpoint("d/000001", 10, 0);
+	checkpoint("d/000002", 20, 0);
+	checkpoint("d/000003", 30, 0);
+	snprintf(text, sizeof text, "%s%016" PRIx64 "\n", head,
+		 (uint64_t)XXH3_64bits(head, strlen(head)));
+	OK(fs_replace_file(in_dir("d/000002/MANIFEST"), text, strlen(text), err));
+	assert_int_equal(ckpt_latest(in_dir("d"), path, sizeof path, &why), -1);
+	assert_int_equal(why.code, ERROR_CONFIG);
+	assert_non_null(strstr(why.text, "newer"));
+	gone[0] = '\0';
+	assert_int_equal(ckpt_prune(in_dir("d"), &how, NULL), -1);
+	assert_string_equal(gone, "");
+	assert_int_equal(ckpt_verify(in_dir("d/000002"), NULL, NULL, &why), -1);
+	assert_int_equal(why.code, ERROR_CONFIG);
+}
+
+/* What is planted there is not waited for, and not followed. */
+static void links_and_pipes(void **state)
+{
+	(void)state;
+	alarm(300);
+	checkpoint("d/000001", 10, 0);
+	checkpoint("d/000002", 20, 0);
+	checkpoint("elsewhere", 30, 0);
+	assert_int_equal(symlink("../elsewhere", in_dir("d/000003")), 0);
+	assert_int_equal(unlink(in_dir("d/000002/MANIFEST")), 0);
+	assert_int_equal(mkfifo(in_dir("d/000002/MANIFEST"), 0600), 0);
+	assert_string_equal(latest(), "000001");
+	checkpoint("d/000004", 40, 0);
+	assert_string_equal(prune(2, NULL), "000002 ");
+	replace("d/000001/part-0", in_dir("elsewhere/part-0"));
+	assert_string_equal(prune(1, NULL), "000001 ");
+	assert_int_equal(access(in_dir("elsewhere/part-0"), F_OK), 0);
+	alarm(0);
+}
+
+static void what_is_known_to_be_damaged_does_not_count(void **state)
+{
+	const char *const damaged[] = {"000004", "/d/000003", NULL};
+	const struct ckpt_pruning how = {
+		.keep = 2, .damaged = damaged, .good = "000005", .removed = remember};
+	(void)state;
+	for (unsigned i = 1; i <= 5; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "d/%06u", i);
+		checkpoint(name, i, 0);
+	}
+	gone[0] = '\0';
+	OK(ckpt_prune(in_dir("d"), &how, err));
+	assert_string_equal(gone, "000001 "); /* 5 and 2 stay, and what is between */
+	checkpoint("d/000006", 6, 0);
+	gone[0] = '\0';
+	OK(ckpt_prune(in_dir("d"), &how, err));
+	assert_string_equal(gone, "000002 000003 000004 ");
+}
+
 static void list_tells_all(void **state)
 {
 	struct ckpt_entry *e;
@@ -168,6 +257,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(old_ones_go, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(incomplete_ones_alone_stay, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(the_newest_whole_one_stays, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(what_can_not_be_read_now_stays, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(one_of_a_newer_program_stays, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(links_and_pipes, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(what_is_known_to_be_damaged_does_not_count, make_dir,
+						remove_dir),
 		cmocka_unit_test_setup_teardown(list_tells_all, make_dir, remove_dir),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

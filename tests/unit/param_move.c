@@ -10,6 +10,7 @@
 #include "param/table.h"
 #include "rounds.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -243,11 +244,57 @@ static void parts_are_as_one(void **state)
 		store_free(part[i]);
 }
 
+/* KiB that this process may write. */
+static long writable(void)
+{
+	char line[256];
+	long kib = -1;
+	FILE *f = fopen("/proc/self/status", "r");
+
+	assert_non_null(f);
+	while (fgets(line, sizeof line, f))
+		(void)sscanf(line, "VmData: %ld", &kib);
+	fclose(f);
+	assert_true(kib >= 0);
+	return kib;
+}
+
+/* As that of what has been given away. */
+static void memory_for_what_did_not_come_goes(void **state)
+{
+	struct store_incoming in = {0};
+	struct store *s;
+	struct map map;
+	struct error err;
+	uint64_t count = 4 << 20;
+
+	(void)state;
+	layout_start(&layout, 4);
+	assert_int_equal(layout_add_tensor(&layout, "a", count, 1, LAYOUT_ZERO, 0.0, LAYOUT_OPTIMIZER,
+					   &err), 0);
+	map_even(&map, 4, count);
+	assert_int_equal(store_new(&s, &layout, &map, 1, &opt, &err), 0);
+	map.dense_begin[1] = 0;
+	map.dense_begin[2] = map.dense_begin[3] = count;
+	long before = writable();
+	assert_int_equal(store_incoming_begin(&in, s, &map, 1, &err), 0);
+	assert_true(writable() >= before + 30000); /* 3/4 of 48 MiB */
+	while (!store_incoming_warm(&in, 1 << 20))
+		;
+	store_incoming_undo(&in);
+	assert_true(writable() <= before + 1000);
+	/* what it has had all the time is there */
+	assert_true(store_dense(s)[0] == 0.0f && store_dense(s)[store_dense_count(s) - 1] == 0.0f);
+	store_incoming_free(&in);
+	store_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_go_and_come_back),
 		cmocka_unit_test(parts_are_as_one),
+		cmocka_unit_test(memory_for_what_did_not_come_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

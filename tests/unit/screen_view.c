@@ -305,6 +305,21 @@ static void hostile(void **state)
 	view_free(&v);
 }
 
+static void what_a_brain_did(void **state)
+{
+	(void)state;
+	struct view v;
+	struct screen_line line[VIEW_HEAD_MAX];
+	view_init(&v);
+	take(&v, "job name=x state=running brain=3%20workers%20of%201%20core,%202%20servers%20of%201:%20faster "
+		 "brain-age=75 decision=w0%20size%209:%20why decision-age=1\n");
+	size_t count = view_head(&v, 80, 0, 0, line);
+	assert_string_equal(line[count - 2].text, "decided 1 s ago: w0 size 9: why");
+	assert_string_equal(line[count - 1].text,
+			    "brain 1 min ago: 3 workers of 1 core, 2 servers of 1: faster");
+	view_free(&v);
+}
+
 static void the_end(void **state)
 {
 	(void)state;
@@ -346,6 +361,7 @@ int main(void)
 		cmocka_unit_test(at_40_80_200), cmocka_unit_test(the_table),
 		cmocka_unit_test(orders),       cmocka_unit_test(any_width),
 		cmocka_unit_test(time_left),    cmocka_unit_test(hostile),
+		cmocka_unit_test(what_a_brain_did),
 		cmocka_unit_test(the_end),
 	};
 	return cmocka_run_group_tests_name("screen_view", tests, NULL, NULL);
