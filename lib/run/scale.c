@@ -910,6 +910,8 @@ void sup_scale_step(struct supervisor *s)
 	wait_for_joiners(s); /* of an earlier change, too */
 	if (s->scale.under_way)
 		go_on(s);
+	else if (s->scale.hosts.under_way && !sup_scale_hosts_step(s))
+		sup_scale_hosts_end(s); /* of a supervisor before us; the rest is as in the job file */
 	while (!s->scale.under_way && s->scale.first && next(s))
 		;
 }
