@@ -225,6 +225,21 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	return 0;
 }
 
+/* BATCH_SCALING may be another than when it was scaled. */
+static void fit_batch(struct supervisor *s)
+{
+	struct sup_scale *c = &s->scale;
+	uint64_t most = sup_scale_workers_most(s);
+	if (c->now.workers > most)
+		sup_note(s, "scale",
+			 "BATCH=%llu is less than one sample for each of the %llu workers to which the "
+			 "job was scaled, and BATCH_SCALING is keep: there are %llu",
+			 (unsigned long long)s->job->batch, (unsigned long long)c->now.workers,
+			 (unsigned long long)most);
+	c->now.workers = c->now.workers < most ? c->now.workers : most;
+	c->from.workers = c->from.workers < most ? c->from.workers : most;
+}
+
 int sup_scale_read(struct supervisor *s, struct error *err)
 {
 	char path[DIRS_PATH_MAX], why[256], *text;
@@ -238,8 +253,10 @@ int sup_scale_read(struct supervisor *s, struct error *err)
 	if (result == 0)
 		result = take(s, &r, err);
 	free(text);
-	if (result == 0)
+	if (result == 0) {
+		fit_batch(s);
 		return 0;
+	}
 	snprintf(why, sizeof why, "%.200s", err->text);
 	return error_set(err, err->code, path,
 			 "%s; without this file the job goes on from its last checkpoint, with WORKERS "
