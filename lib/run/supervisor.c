@@ -220,6 +220,7 @@ static void release(struct supervisor *s)
 	sup_metrics_close(s);
 	sup_links_free(s);
 	sup_answer_all(s);
+	sup_scale_free(s);
 	sup_roster_free(s);
 	sup_routes_free(s);
 	sup_more_free(s);
