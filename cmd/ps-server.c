@@ -9,12 +9,11 @@
 
 #include "base/boot.h"
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/keep.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/memory.h"
 #include "base/number.h"
-
-#include <sys/resource.h>
 
 #define PROGRAM "ps-server"
 #define GREETING_MAX 1024
@@ -62,17 +61,6 @@ struct node {
 	struct server *server;
 	uint64_t iteration; /* where it starts */
 };
-
-/* Each worker is a connection, and each of those may pass shared memory. */
-static void raise_descriptors(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-		limit.rlim_cur = limit.rlim_max;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
 
 /* I/N */
 static int parse_share(const char *text, const char *option, uint32_t *i, uint32_t *n,
@@ -665,7 +653,8 @@ int main(int argc, char **argv)
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
 	if (parsed == 0)
-		raise_descriptors();
+		/* Each worker is a connection, and each of those may pass shared memory. */
+		fs_allow_files(UINT64_MAX);
 	if (parsed != 0 || check_settings(&s, &err) != 0 || run(&s, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	free(s.servers_copy);

@@ -271,6 +271,8 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	status | grep '^job ' | grep -q ' brain=parameters%20shared%20out%20anew,%20because%20of%20ps1:%20hot '
 	# All keys are asked for equally often here: there is nothing to gain, and it is not offered again.
 	grep -q '^rebalance-refused code=even reason=hot ' "$(log)"
+	# Nor does it count for PLAN_LIMIT.
+	grep -q '^brain-changed .* changes=0 ' "$(log)"
 	grep '^brain-job ' "$(log)" | head -n 1 | grep -q ' rebalance=1'
 	wait_for '[ "$(sed "/^brain-changed/,\$!d" "$(log)" | grep -c "^brain-job ")" -ge 1 ]'
 	sed '/^brain-changed/,$!d' "$(log)" | grep '^brain-job ' >after

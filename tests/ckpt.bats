@@ -245,6 +245,22 @@ assert at == len(data) - 8 - n
 	[ ! -e d/more ]
 }
 
+@test "reshard: as many parts as there may be, with the usual limit of open files" {
+	checkpoints c
+	ckpt export d/c before.safetensors
+	ulimit -Sn 1024
+	[ "$(ulimit -Hn)" = unlimited ] || [ "$(ulimit -Hn)" -ge 2560 ] || skip "a hard limit of open files"
+	ckpt reshard d/c d/most --servers 1024
+	ckpt verify d/most
+	ckpt reshard d/most d/one --servers 1
+	ckpt export d/one - | cmp - before.safetensors
+	# That no more may be open is no damage.
+	ulimit -n 500
+	run -71 ckpt verify d/most
+	[[ $output == "ckpt: d/most/part-"*"Too many open files" ]]
+	run -64 ckpt reshard d/c d/more --servers 1025
+}
+
 @test "base=: of the checkpoint beside it, whatever others are called" {
 	servers
 	touch_rows ps1.sock '\001\000\000\000'
@@ -263,6 +279,12 @@ assert at == len(data) - 8 - n
 		cmp <(tensors $i.safetensors) <(tensors whole.safetensors)
 	done
 	[[ "$(ckpt show b/5)" == *" rows=3 "* ]]
+	ln -s b/5 best
+	for i in b/5/ b/../b/5 best best/ b/5/.; do
+		ckpt verify "$i"
+		ckpt export "$i" - | cmp - b/5.safetensors
+	done
+	(cd b/5 && ckpt verify .)
 	[[ "$(head -n 1 b/5/part-0)" == "part version=2 "*" rows=2 all-rows=2" ]]
 	[[ "$(head -n 1 a/5/part-0)" == "part version=2 "*" rows=0 all-rows=2" ]]
 	not grep -q . <(ask ps0.sock "cut path=$PWD/b/6 base=../a/4" | grep ^ok)

@@ -126,6 +126,126 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 	[ "$status" -eq 0 ]
 }
 
+nodes_are() { [ "$(status | sed -n 's/^node role=\(worker\|spare\) id=\([^ ]*\) state=up .*/\2/p' | sort | tr '\n' ' ')" = "$1" ]; }
+
+@test "HOT_SPARES: scaled down and up, with a spare in a place: exact" {
+	job MODEL=audit EPOCHS=6 WORKERS=3 SERVERS=2 HOT_SPARES=1 SHARD_RETRIES=0 CHECKPOINT_EVERY=1
+	slow 200
+	echo 'drag pace=25' >drag/s0
+	begin first
+	wait_for 'came_to 300'
+	wait_for 'node s0 spare'
+	kill -9 "$(pid_of w2)"
+	wait_for 'node s0 worker'
+	wait_for 'node w2 spare'
+	# The place that goes is the spare's: it is a spare again, and w2 is no more.
+	run trainctl scale --workers 2 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	wait_for 'node s0 spare'
+	wait_for 'nodes_are "s0 w0 w1 "'
+	kill -9 "$(pid_of w0)"
+	wait_for 'node s0 worker'
+	wait_for 'node w0 spare'
+	run trainctl scale --workers 4 --servers 1 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	wait_for 'nodes_are "s0 w0 w1 w2 w3 "'
+	# s0 has the first place: it stays.
+	run trainctl scale --workers 1 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	wait_for 'nodes_are "s0 w0 "'
+	kill -9 $SUPERVISOR
+	wait_for 'gone $SUPERVISOR'
+	begin second
+	wait_for 'nodes_are "s0 w0 "'
+	strike ps0
+	wait_for '[ "$(logged "^rollback ")" = 1 ]'
+	wait_for 'nodes_are "s0 w0 "'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last second.out checkpoint)" 2000 6
+}
+
+@test "HOT_SPARES: scaled down, and the supervisor dies: the next one goes on with it" {
+	job MODEL=audit EPOCHS=6 WORKERS=3 SERVERS=1 HOT_SPARES=1 SHARD_RETRIES=0
+	slow 200
+	echo 'drag pace=25' >drag/s0
+	begin first
+	wait_for 'came_to 300'
+	wait_for 'node s0 spare'
+	kill -9 "$(pid_of w2)"
+	wait_for 'node s0 worker'
+	wait_for 'node w2 spare'
+	start down trainctl scale --workers 2 --run-dir "$T/run"
+	wait_for '[ "$(logged "^scale workers=2 ")" = 1 ]'
+	kill -9 $SUPERVISOR
+	wait_for 'gone $SUPERVISOR'
+	begin second
+	wait_for 'nodes_are "s0 w0 w1 "'
+	wait_for 'node s0 spare'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last second.out checkpoint)" 2000 6
+}
+
+# ---- nodes that stop before their first batch ----
+
+# held ID: its next process stops as it starts.
+hold_back() {
+	cat >launch <<-E
+		#!/bin/sh
+		if rm "$T/hold-\$1" 2>/dev/null; then kill -STOP \$\$; fi
+		shift
+		exec "\$@"
+	E
+	chmod +x launch
+}
+
+@test "a worker that is stopped before its first batch is found as soon as one in a batch: exact" {
+	hold_back
+	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=1 SHARD_RETRIES=0 HUNG=4 "LAUNCH_WORKER='$T/launch %i'"
+	slow 200
+	touch hold-w1
+	begin first
+	wait_for 'grep -q "^event role=worker id=w1 kind=lost section=start silent=.* limit=4.000000 state=T%20(stopped) " run/state/job.log'
+	wait_for 'works w1'
+	[ "$(logged '^event .* kind=lost ')" = 1 ]
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last first.out checkpoint)" 2000 3
+}
+
+@test "a worker that reads for long is not hung, one that does nothing is, after 30 s" {
+	mkdir programs
+	cp "$(command -v trainctl)" programs/
+	for program in "$(dirname "$(command -v trainctl)")"/*; do
+		[ "${program##*/}" = trainctl ] || ln -s "$program" programs/
+	done
+	rm programs/worker
+	cat >programs/worker <<-E
+		#!/bin/bash
+		case "\$*" in
+		*'--id w1 '*) if rm "$T/busy" 2>/dev/null; then while [ ! -e "$T/go" ]; do sleep 0.2; done; fi ;;
+		*'--id w2 '*) if rm "$T/idle" 2>/dev/null; then exec sleep 1000; fi ;;
+		esac
+		exec "$(command -v worker)" "\$@"
+	E
+	chmod +x programs/worker
+	PATH=$T/programs:$PATH
+	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=1 SHARD_RETRIES=0
+	slow 100
+	touch busy idle
+	begin first
+	wait_for 'came_to 100'
+	wait_for 'grep -q "^event role=worker id=w2 kind=lost section=start silent=.* limit=30.000000 state=S" run/state/job.log'
+	touch go
+	wait_for 'works w1'
+	wait_for 'works w2'
+	[ "$(logged '^event .* kind=lost ')" = 1 ]
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last first.out checkpoint)" 2000 3
+}
+
 # ---- hosts that are left ----
 
 needs_hosts() {
@@ -174,6 +294,22 @@ to_end() {
 	[ "$(status | grep '^host name=h2 ' | field state)" = avoided ]
 	# nobody else was started anew
 	[ "$(grep -c '^event .* kind=restart ' "$STATE/job.log")" = 1 ]
+	to_end
+}
+
+@test "hosts: a worker that stops before its first batch is found there, too: exact" {
+	far_job HUNG=5
+	wait_for 'came_to 500'
+	wait_for 'status | grep -q "id=w2 state=up .* host=h2"'
+	wait_for 'works w2'
+	# As soon as its next process is there.
+	old=$(on h2 pgrep -f 'worker --id w2 ' | tail -n 1)
+	on h2 pkill -9 -f 'worker --id w2 '
+	wait_for 'new=$(on h2 pgrep -f "^[^ ]*worker --id w2 " | tail -n 1); [ -n "$new" ] && [ "$new" != "$old" ]'
+	on h2 pkill -STOP -f 'worker --id w2 '
+	wait_for 'has "^event role=worker id=w2 kind=lost .*limit=5"'
+	wait_for 'has "^host name=h2 state=avoided .* id=w2 why="'
+	wait_for 'status | grep -q "id=w2 state=up .* host=h[01]"'
 	to_end
 }
 

@@ -778,7 +778,7 @@ $ trainctl run job.env -s CHECKPOINT_MEMORY=64M
 trainctl: --set: CHECKPOINT_MEMORY: '64M' is a size; a directory is wanted, such as /dev/shm
 = 78
 $ trainctl scale -j tiny
-trainctl: scale: to how many? --workers N, --servers N, or both
+trainctl: scale: to how many? --workers N, --servers N, --hosts H1,H2,...
 trainctl: --help shows the usage
 = 64
 $ trainctl scale -j tiny --servers 1.5

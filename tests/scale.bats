@@ -84,12 +84,12 @@ at_least() {
 	run -64 scale --workers many
 	[[ $output == *"--workers: 'many' is not a whole number"* ]]
 	run -64 scale
-	[[ $output == *"scale: to how many? --workers N, --servers N, or both"* ]]
+	[[ $output == *"scale: to how many? --workers N, --servers N, --hosts H1,H2"* ]]
 	# Others than trainctl may ask, too.
 	run -0 ask run/trainctl.sock 'scale workers=many'
 	[[ $output == *"err code=bad-scale"*"workers=: 'many'"* ]]
 	run -0 ask run/trainctl.sock 'scale'
-	[[ $output == *"err code=bad-scale"*"workers= or servers= is wanted"* ]]
+	[[ $output == *"err code=bad-scale"*"workers=, servers= or hosts= is wanted"* ]]
 	run -1 scale --workers 1025
 	[[ $output == *"no-room: a job has 1024 workers at most"* ]]
 	run -1 scale --workers 65
@@ -215,6 +215,18 @@ at_least() {
 	audited second.out
 	run -78 run_job --fresh --set SOLUTION=lb-bsp
 	[[ $output == *"SOLUTION=lb-bsp shares BATCH at every barrier: BATCH_SCALING=keep"* ]]
+	# More workers than samples, once the batch does not grow with them any more.
+	rm -rf run
+	begin_scaled BATCH=4 BATCH_SCALING=linear
+	scale --workers 8
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	sed -i 's/=linear/=keep/' job.env
+	begin third
+	wait_for 'all_up 4'
+	grep -q 'BATCH=4 is less than one sample for each of the 8 workers .*: there are 4' third.err
+	let_go
+	audited third.out
 }
 
 # ---- servers ----

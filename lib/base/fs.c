@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -339,6 +340,15 @@ int fs_lock(const char *path, int *fd, struct error *err)
 	}
 	*fd = lock;
 	return 0;
+}
+
+void fs_allow_files(uint64_t count)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count)
+		return;
+	limit.rlim_cur = limit.rlim_max < count ? limit.rlim_max : count;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static int remove_at(int dir_fd, const char *name, const char *place, struct error *err)

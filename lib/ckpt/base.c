@@ -11,17 +11,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-/* The directory of the base of the checkpoint in dir: beside it. */
+/* The directory of the base of the checkpoint in dir: beside it. Beside what a link, or ".", stands for
+ * only its parent is. */
 static int base_path(const char *dir, const char *base, char *out, size_t max, struct error *err)
 {
-	char parent[CKPT_PATH_MAX];
-	const char *slash = strrchr(dir, '/'), *last = slash ? slash + 1 : dir;
-	/* What "." is called, its parent knows. */
-	if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0)
-		snprintf(parent, sizeof parent, "%.4000s/..", dir);
+	char plain[CKPT_PATH_MAX], parent[CKPT_PATH_MAX];
+	struct stat st;
+	size_t len = strlen(dir);
+	while (len > 1 && dir[len - 1] == '/')
+		len--;
+	if (len + sizeof "/.." > sizeof parent)
+		return error_set(err, ERROR_USAGE, dir, "path too long");
+	snprintf(plain, sizeof plain, "%.*s", (int)len, dir);
+	const char *slash = strrchr(plain, '/'), *last = slash ? slash + 1 : plain;
+	if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ||
+	    (lstat(plain, &st) == 0 && S_ISLNK(st.st_mode)))
+		snprintf(parent, sizeof parent, "%.*s/..", (int)len, dir);
 	else
-		fs_dirname(dir, parent, sizeof parent);
+		fs_dirname(plain, parent, sizeof parent);
 	return fs_join(out, max, parent, base, err);
 }
 

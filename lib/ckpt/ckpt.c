@@ -19,6 +19,8 @@
 
 #define INCLUDED_MAX (256u << 20) /* bytes of an included file that is read into memory */
 
+#define FILES_BESIDE 512 /* that a process may have open besides parts */
+
 /* More only wait for memory and disk. */
 #define TEAM_MAX 16u
 
@@ -84,6 +86,8 @@ static int open_parts(struct ckpt *c, struct error *err)
 	for (size_t i = 0; i < c->manifest.count; i++)
 		if (ckpt_check_length(c->dir, &c->manifest.file[i], err) != 0)
 			return -1;
+	/* Its base may have as many. */
+	fs_allow_files(2 * (uint64_t)c->manifest.parts + FILES_BESIDE);
 	c->part = calloc(c->manifest.parts, sizeof *c->part);
 	if (!c->part)
 		return error_set(err, ERROR_OS, c->dir, "out of memory");
@@ -436,10 +440,15 @@ struct verdict {
 	part_bad_fn *bad;
 	void *arg;
 	int found;
+	struct error trouble; /* why something could not be looked at, that is no damage */
 };
 
 static void tell(struct verdict *v, const struct error *e)
 {
+	if (e->code == ERROR_OS || e->code == ERROR_NOPERM || e->code == ERROR_CONFIG) {
+		v->trouble = *e;
+		return;
+	}
 	v->bad(e->place, e->text, v->arg);
 	v->found++;
 }
@@ -557,7 +566,7 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 			verify_file(dir, &m->file[i], m->foreign, &v);
 		if (m->base[0])
 			verify_base(dir, m, &v);
-		if (v.found == 0 && !m->foreign)
+		if (v.found == 0 && !v.trouble.code && !m->foreign)
 			verify_whole(dir, &v);
 	} else if (why.code == ERROR_DATA ||
 		   (why.code == ERROR_NOINPUT && access(dir, F_OK) == 0)) {
@@ -566,6 +575,11 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 		v.found = -1;
 		if (err)
 			*err = why;
+	}
+	if (v.found == 0 && v.trouble.code) {
+		v.found = -1;
+		if (err)
+			*err = v.trouble;
 	}
 	team_free(v.team);
 	free(m);

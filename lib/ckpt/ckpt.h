@@ -155,8 +155,8 @@ int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_
 int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error *err);
 
 /* Everything there is to check. bad() is called for each damaged place ("part-1: block 3"); returns
- * how many there were (0: whole; a directory without MANIFEST is damaged in one), or -1 when dir
- * can't be read at all. */
+ * how many there were (0: whole; a directory without MANIFEST is damaged in one), or -1 when none was
+ * found, but not all could be looked at (no memory, no right to). */
 int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err);
 
 /* ---- a directory of checkpoints ---- */

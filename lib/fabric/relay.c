@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define RETRY_SECONDS 0.02   /* listening, and daemons with no room for one more */
@@ -478,16 +477,6 @@ const struct routes *relay_routes(const struct relay *relay)
 
 /* ---- life ---- */
 
-/* Two descriptors for each conversation between hosts of one machine, one otherwise. */
-static void allow_descriptors(void)
-{
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= DESCRIPTORS_MAX)
-		return;
-	limit.rlim_cur = limit.rlim_max < DESCRIPTORS_MAX ? limit.rlim_max : DESCRIPTORS_MAX;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int relay_new(struct relay **out, const struct relay_options *options, struct error *err)
 {
 	struct relay *relay = calloc(1, sizeof *relay);
@@ -506,7 +495,8 @@ int relay_new(struct relay **out, const struct relay_options *options, struct er
 		relay->link[i].relay = relay;
 		relay->link[i].rank = i;
 	}
-	allow_descriptors();
+	/* Two for each conversation between hosts of one machine, one otherwise. */
+	fs_allow_files(DESCRIPTORS_MAX);
 	world_on(options->world, WORLD_RELAY, on_message, relay);
 	*out = relay;
 	return 0;

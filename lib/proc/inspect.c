@@ -1,12 +1,15 @@
 /* inspect: see inspect.h. */
 #include "proc/inspect.h"
 
+#include "base/number.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #define FILE_MAX 16384
@@ -108,4 +111,99 @@ void inspect_process(pid_t pid, char *state, size_t state_max, char *wchan, size
 	state_of(pid, pid, state, state_max);
 	proc_read(text, "/proc/%ld/wchan", (long)pid);
 	snprintf(wchan, wchan_max, "%.*s", (int)(wchan_max - 1), text);
+}
+
+/* ---- whether it moves ---- */
+
+struct moves {
+	uint64_t work;
+	int processes, stopped, busy;
+};
+
+/* Of /proc/PID/stat behind the name, which may hold anything; NULL: it is gone. */
+static const char *fields_of(const char *stat)
+{
+	const char *end = strrchr(stat, ')');
+	return end && end[1] == ' ' ? end + 2 : NULL;
+}
+
+static void add_threads(pid_t pid, struct moves *out)
+{
+	char path[64], text[FILE_MAX];
+	int threads = 0;
+	snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+	DIR *d = opendir(path);
+	for (struct dirent *e; d && (e = readdir(d)) && threads < THREADS_MAX;) {
+		if (number_of(e) <= 0)
+			continue;
+		const char *at = fields_of(proc_read(text, "/proc/%ld/task/%ld/stat", (long)pid,
+						     (long)number_of(e)));
+		out->busy |= at && (*at == 'R' || *at == 'D');
+		threads++;
+	}
+	if (d)
+		closedir(d);
+}
+
+/* state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime */
+static void add_process(pid_t pid, struct moves *out)
+{
+	char text[FILE_MAX], state;
+	unsigned long long minor, major, user, sys;
+	const char *at = fields_of(proc_read(text, "/proc/%ld/stat", (long)pid));
+	if (!at || sscanf(at, "%c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &state,
+			  &minor, &major, &user, &sys) != 5)
+		return;
+	out->work += minor + major + user + sys;
+	out->processes++;
+	out->stopped += state == 'T' || state == 't';
+	add_threads(pid, out);
+}
+
+void inspect_motion(struct inspect_motion *m, pid_t leader, double seconds)
+{
+	struct moves now = {0};
+	DIR *d = opendir("/proc");
+	add_process(leader, &now);
+	for (struct dirent *e; d && (e = readdir(d)) && now.processes < PROCESSES_MAX;) {
+		pid_t pid = number_of(e);
+		if (pid > 0 && pid != leader && getpgid(pid) == leader)
+			add_process(pid, &now);
+	}
+	if (d)
+		closedir(d);
+	int moves = now.processes == 0 || now.busy || now.work != m->work;
+	int stopped = now.processes > 0 && now.stopped == now.processes;
+	m->still = moves ? 0 : m->still + seconds;
+	m->stopped = stopped && !moves ? m->stopped + seconds : 0;
+	m->work = now.work;
+}
+
+#define NAME_MAX_BYTES 16 /* of a process, with its NUL */
+#define OWN_NAME "node-host"
+
+void inspect_show(const struct inspect_motion *m)
+{
+	char name[NAME_MAX_BYTES] = OWN_NAME;
+	if (m->stopped >= 1)
+		snprintf(name, sizeof name, "stopped %.0f", m->stopped < 1e6 ? m->stopped : 1e6);
+	else if (m->still >= 1)
+		snprintf(name, sizeof name, "still %.0f", m->still < 1e6 ? m->still : 1e6);
+	prctl(PR_SET_NAME, name);
+}
+
+int inspect_shown(struct inspect_motion *m, pid_t pid)
+{
+	char name[FILE_MAX];
+	uint64_t seconds;
+	*m = (struct inspect_motion){0};
+	proc_read(name, "/proc/%ld/comm", (long)pid);
+	const char *number = strchr(name, ' ');
+	int stopped = strncmp(name, "stopped ", 8) == 0;
+	if (!(stopped || strncmp(name, "still ", 6) == 0) ||
+	    number_u64(number + 1, 0, UINT64_MAX, &seconds, NULL, NULL) != 0)
+		return -1;
+	m->still = (double)seconds;
+	m->stopped = stopped ? (double)seconds : 0;
+	return 0;
 }

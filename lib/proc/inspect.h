@@ -9,6 +9,7 @@
 #define PACELINE_PROC_INSPECT_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -18,5 +19,20 @@ void inspect_process(pid_t pid, char *state, size_t state_max, char *wchan, size
 /* All threads of the leader of a process group and of the others in it, as lines for people, each
  * behind `prefix`. */
 void inspect_group(FILE *out, const char *prefix, pid_t leader);
+
+/* For how long a process group has not moved: its processes used no processor time and had no page
+ * faults, and none of their threads runs, wants to, or waits for a disk.  Zeros: nothing is known yet. */
+struct inspect_motion {
+	double still;   /* seconds; as far as was looked */
+	double stopped; /* seconds; for so long all its processes were stopped (SIGSTOP, a debugger) */
+	uint64_t work;  /* what they had used when they were looked at last */
+};
+
+/* Looks again; `seconds` are those since the look before. */
+void inspect_motion(struct inspect_motion *m, pid_t leader, double seconds);
+/* A process that stands for a group on another host (remote_run.h) shows by its name how that moves:
+ * so it is set, and so it is read. -1: it shows nothing. */
+void inspect_show(const struct inspect_motion *m);
+int inspect_shown(struct inspect_motion *m, pid_t pid);
 
 #endif

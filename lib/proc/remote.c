@@ -54,6 +54,7 @@ struct remote {
 	double heard, beat; /* clock_mono(): last sign from there, last one from here */
 	size_t open;        /* requests without an answer */
 	int into;
+	struct inspect_motion motion; /* of its node, as the last beat said */
 	struct record answer; /* whose payload is on its way */
 	int answering;
 	char words[WORDS_MAX];
@@ -449,6 +450,18 @@ static int begin_answer(struct remote *r, struct record *rec, struct error *err)
 	return 0;
 }
 
+static void take_beat(struct remote *r, const struct record *beat)
+{
+	r->motion = (struct inspect_motion){0};
+	record_real_opt(beat, "still", 0, 1e9, &r->motion.still, NULL);
+	record_real_opt(beat, "stopped", 0, 1e9, &r->motion.stopped, NULL);
+}
+
+const struct inspect_motion *remote_motion(const struct remote *r)
+{
+	return &r->motion;
+}
+
 int remote_take(struct remote *r, const struct record **out, struct error *err)
 {
 	const char *line;
@@ -461,7 +474,9 @@ int remote_take(struct remote *r, const struct record **out, struct error *err)
 			return error_set(err, ERROR_DATA, r->host, "says a line that is too long");
 		if (record_parse(&r->answer, line, len, err) != 0)
 			return error_wrap(err, r->host);
-		if (!record_is(&r->answer, "beat") && begin_answer(r, &r->answer, err) != 0)
+		if (record_is(&r->answer, "beat"))
+			take_beat(r, &r->answer);
+		else if (begin_answer(r, &r->answer, err) != 0)
 			return -1;
 	}
 	int whole = r->answering ? take_payload(r, err) : 0;

@@ -15,6 +15,7 @@
 
 #include "base/boot.h"
 #include "base/error.h"
+#include "proc/inspect.h"
 #include "proc/launcher.h"
 #include "record/record.h"
 
@@ -62,6 +63,8 @@ int remote_turn(struct remote *r, const struct pollfd polls[REMOTE_POLLS], struc
 int remote_take(struct remote *r, const struct record **out, struct error *err);
 /* NULL: it has not come yet. */
 const struct remote_greeting *remote_greets(const struct remote *r);
+/* How the node that runs there moves, as the last sign of life said. */
+const struct inspect_motion *remote_motion(const struct remote *r);
 /* An `err` answer as an error: its status, its place behind the host's name. -1. */
 int remote_refused(const struct remote *r, const struct record *answer, struct error *err);
 

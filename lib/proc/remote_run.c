@@ -131,6 +131,7 @@ static int turn(struct running *r, struct error *err)
 	int result = remote_turn(r->remote, polls, &over);
 	if (take_answers(r, err) != 0 || ask_all(r, err) != 0)
 		return -1;
+	inspect_show(remote_motion(r->remote));
 	if (result == 0)
 		return 0;
 	if (err)

@@ -4,9 +4,10 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/version.h"
-#include "proc/limits.h"
 #include "proc/host_test.h"
+#include "proc/inspect.h"
 #include "proc/keeper.h"
+#include "proc/limits.h"
 #include "proc/process.h"
 #include "proc/remote.h"
 #include "record/framer.h"
@@ -41,6 +42,8 @@ struct serve {
 	struct framer framer;
 	char in[2 * CHUNK];
 	double heard, beat;
+	struct inspect_motion motion; /* of the node, */
+	double looked;                /* at this time of clock_mono(); 0: never */
 	int failed; /* something that the node needs could not be made */
 	int over;   /* nobody hears us any more */
 };
@@ -113,14 +116,35 @@ static void greet(struct serve *s)
 	say_record(s, &o, NULL);
 }
 
+/* How long a look at the node is ago counts once only: it may be we who slept. */
+static void look_at_node(struct serve *s)
+{
+	double now = clock_mono(), since = s->looked > 0 ? now - s->looked : 0;
+	inspect_motion(&s->motion, s->node,
+		       since < 2 * REMOTE_BEAT_SECONDS ? since : 2 * REMOTE_BEAT_SECONDS);
+	s->looked = now;
+}
+
+static void say_beat(struct serve *s)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "beat");
+	if (s->node) {
+		look_at_node(s);
+		record_add_seconds(&o, "still", s->motion.still);
+		record_add_seconds(&o, "stopped", s->motion.stopped);
+	}
+	say_record(s, &o, NULL);
+}
+
 static void keep_beating(struct serve *s)
 {
-	static const char line[] = "beat\n";
 	struct pollfd out = {.fd = 1, .events = POLLOUT};
 	if (clock_mono() - s->beat < REMOTE_BEAT_SECONDS)
 		return;
 	if (poll(&out, 1, 0) == 1 && (out.revents & POLLOUT))
-		say(s, line, sizeof line - 1);
+		say_beat(s);
 	s->beat = clock_mono();
 }
 

@@ -632,9 +632,12 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 	return why == NULL;
 }
 
-static void begin_change(struct supervisor *s)
+static void begin_change(struct supervisor *s, const struct answer *a, const struct want *w)
 {
 	struct sup_brain *b = &s->brain;
+	b->only_shares = !w->counts && !w->sizes;
+	for (size_t i = 0; i < a->count; i++)
+		b->only_shares &= a->node[i].what == PLAN_REBALANCE;
 	b->changing = 1;
 	b->began = clock_mono();
 	b->before = measure(s).rate * (double)s->job->batch;
@@ -731,7 +734,7 @@ static void carry(struct supervisor *s, const char *text, size_t len, const stru
 	}
 	const char *refused = change(s, a, &w);
 	if (!refused) {
-		begin_change(s);
+		begin_change(s, a, &w);
 		tell(s, a, &w);
 	}
 	log_done(s, a, &w, refused);
@@ -758,7 +761,9 @@ static void end_change(struct supervisor *s)
 	if (b->before > 0 && done_now >= b->samples)
 		cost = fmax(took - (double)(done_now - b->samples) / b->before, 0);
 	b->changing = 0;
-	b->changes++;
+	/* Nothing has moved: it is none of PLAN_LIMIT. */
+	if (!b->only_shares || !s->rebalance.is_even)
+		b->changes++;
 	b->changed = clock_epoch();
 	b->since = 0;
 	if (!isnan(cost)) {

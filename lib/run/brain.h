@@ -48,7 +48,8 @@ struct sup_brain {
 	int changing;
 	unsigned resizing;       /* roles, a bit each, whose nodes get the size planned once their
 				    numbers are: nobody goes before those who come are there */
-	char reason[128];        /* of the change under way */
+	int only_shares;         /* the change under way is that servers share out their parameters */
+	char reason[128];        /* of it */
 	double began;            /* clock_mono(): the change under way */
 	double before;           /* samples a second before it */
 	uint64_t samples;        /* trained by then */

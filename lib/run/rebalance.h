@@ -56,8 +56,8 @@ void sup_rebalance_soon(struct supervisor *s);
 /* Whether a brain may say it: there are servers, moves are left, and the last look has not found them
  * even, or was long ago. */
 int sup_rebalance_is_offered(const struct supervisor *s);
-/* A brain finds this server hot, and would enlarge it. 1: its keys are to be shared out first; 0: that is off, or has been
- * tried in vain. */
+/* A brain finds this server hot, and would enlarge it. 1: its keys are to be shared out first; 0:
+ * that is off, or has been tried in vain. */
 int sup_rebalance_helps(struct sup_node *n);
 /* The lead compares, or parameters move. */
 int sup_rebalance_is_under_way(const struct supervisor *s);

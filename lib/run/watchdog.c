@@ -248,12 +248,10 @@ static double limit_of(const struct sup_node *n, enum pulse_section section, uin
 			   units);
 }
 
-static void give_up(struct sup_node *n, enum pulse_section section, uint64_t units)
+static void give_up(struct sup_node *n, enum pulse_section section, double limit)
 {
 	struct sup_silence silence = {
-		.section = section,
-		.seconds = n->watch.pulse.silent,
-		.limit = limit_of(n, section, units)};
+		.section = section, .seconds = n->watch.pulse.silent, .limit = limit};
 	tell(n, &n->now, &silence);
 	sup_restart_failed(n, "it gave no sign of life");
 	sup_host_doubt(n);
@@ -299,21 +297,74 @@ static uint64_t units_of(struct sup_node *n)
 	return told > n->watch.seen.size ? told : n->watch.seen.size;
 }
 
+/* A launch template may be a client of what runs elsewhere, and somebody else's trainer may sleep: of
+ * these only that they are stopped says something. */
+static int is_ours(const struct sup_node *n)
+{
+	const char *front = n->role->template ? n->role->template(n->sup->job) : "";
+	return (is_worker(n) || is_spare(n)) && !n->role->foreign && (!front || !front[0]);
+}
+
+static int others_train(const struct sup_node *n)
+{
+	EACH_OF (other, n->sup, sup_trainers(n->sup))
+		if (other != n && other->watch.worked)
+			return 1;
+	return 0;
+}
+
+static void look_at(struct sup_node *n, double seconds)
+{
+	struct sup_watched *w = &n->watch;
+	pid_t pid = sup_process_pid(&n->now);
+	w->looked += seconds;
+	if (w->looked < ASK_SECONDS || pid <= 0)
+		return;
+	if (n->place.launcher->is_far)
+		inspect_shown(&w->motion, pid);
+	else
+		inspect_motion(&w->motion, pid, w->looked);
+	w->looked = 0;
+}
+
+/* One that starts and does nothing, for longer than a batch may take. Without being stopped it may wait
+ * for something: where HUNG is less, that is no reason to take it for dead sooner. */
+static int is_still(struct sup_node *n, double seconds, double *limit)
+{
+	struct sup_watched *w = &n->watch;
+	*limit = limit_of(n, is_worker(n) || is_spare(n) ? PULSE_BATCH : PULSE_EXCHANGE, 1);
+	if (n->sup->watchdog.rules.fixed[PULSE_START] || *limit >= limit_of(n, PULSE_START, 1)) {
+		w->motion = (struct inspect_motion){0};
+		return 0;
+	}
+	look_at(n, seconds);
+	w->others = others_train(n) ? w->others + seconds : 0;
+	if (w->pulse.silent > *limit && w->motion.stopped > *limit)
+		return 1;
+	*limit = fmax(*limit, deadline_seconds(DEADLINE_BATCH));
+	return is_ours(n) && w->pulse.silent > *limit && w->motion.still > *limit &&
+	       w->others > *limit;
+}
+
 static void judge(struct sup_node *n, double seconds, int owes)
 {
+	double limit;
 	/* A silence that began while a checkpoint was cut is one of that. */
 	n->watch.cutting =
 		!is_worker(n) && (sup_checkpoint_is_made(n->sup) || (n->watch.cutting && owes));
 	enum pulse_section section = section_of(n);
 	uint64_t units = units_of(n);
 	pulse_tick(&n->watch.pulse, seconds, owes);
+	double tick = seconds < PULSE_TICK_MAX ? seconds : PULSE_TICK_MAX;
 	/* A daemon answers soon, once it is up; a batch takes what it takes. */
 	int takes_long = is_worker(n) || section == PULSE_START;
 	if (owes)
 		sup_host_silent(n, n->watch.pulse.silent,
 				takes_long ? limit_of(n, section, units) : 0);
 	if (owes && n->watch.pulse.silent > limit_of(n, section, units))
-		give_up(n, section, units);
+		give_up(n, section, limit_of(n, section, units));
+	else if (owes && section == PULSE_START && is_still(n, tick, &limit))
+		give_up(n, section, limit);
 }
 
 /* The old one serves nobody meanwhile. */
@@ -400,6 +451,8 @@ int sup_watch_init(struct supervisor *s, struct error *err)
 void sup_watch_begin(struct sup_node *n, int adopted)
 {
 	pulse_begin(&n->watch.pulse);
+	n->watch.motion = (struct inspect_motion){0};
+	n->watch.looked = n->watch.others = 0;
 	/* Nobody knows when an adopted node began with what it is at. */
 	n->watch.seen = (struct sup_seen){
 		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted, .serves = adopted};

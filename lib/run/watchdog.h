@@ -9,6 +9,11 @@
  * first, as nobody can ask it any more; then SIGKILL, which a stopped process obeys, too; from
  * there on it is a death like any other.
  *
+ * What a node does before its first batch, or answer, may take long: it reads a large file, replays a
+ * journal.  Nobody sees progress but the kernel: so its processes are looked at.  One that is stopped
+ * need not be waited for longer than a batch; neither need a worker of ours that uses no processor time
+ * at all and waits for no disk, while another worker has trained.
+ *
  * Trainers of the user's own that write a checkpoint may take as long as one may take at all, and so
  * may those that wait for them in a collective of their own: the lead says who was told and has not
  * answered.
@@ -20,6 +25,7 @@
 #define PACELINE_RUN_WATCHDOG_H
 
 #include "monitor/pulse.h"
+#include "proc/inspect.h"
 #include "run/talk.h"
 
 #include <stdint.h>
@@ -50,6 +56,9 @@ struct sup_watched {
 	struct pulse next; /* of its next process, that takes over */
 	struct question question;
 	struct sup_seen seen;
+	struct inspect_motion motion; /* while it starts; */
+	double looked;                /* seconds since the last look at it, */
+	double others;                /* for which another worker has trained */
 	int worked;  /* a worker: this process has done a batch */
 	int cutting; /* a daemon: a checkpoint was cut when it was heard of last */
 };

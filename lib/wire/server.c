@@ -15,7 +15,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define ACCEPT_TURN_MAX 64
@@ -230,17 +229,6 @@ static int make_base(struct server *s, struct error *err)
 	return 0;
 }
 
-/* The usual soft limit of 1024 descriptors is kept low for select(2), which nobody uses here. */
-static void allow_clients(size_t clients_max)
-{
-	struct rlimit limit;
-	rlim_t wanted = clients_max + DESCRIPTORS_BESIDE;
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted)
-		return;
-	limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 int server_new(struct server **out, const struct server_options *options, struct error *err)
 {
 	struct server *s = calloc(1, sizeof *s);
@@ -253,7 +241,7 @@ int server_new(struct server **out, const struct server_options *options, struct
 	else if (copy_options(s, options, err) == 0 &&
 		 verbs_new(&s->verbs, s, options, err) == 0 &&
 		 take_lock(s, err) == 0 && make_base(s, err) == 0) {
-		allow_clients(s->options.clients_max);
+		fs_allow_files(s->options.clients_max + DESCRIPTORS_BESIDE);
 		*out = s;
 		return 0;
 	}

@@ -10,6 +10,7 @@
  *   -k   one node's machine has a quarter of its speed, until the node is on another one
  *   -S   static: no brain, and each worker has a part of the data of its own, equally large
  *   -R   servers can't share out their parameters anew
+ *   -v   prints every answer on stderr
  *   -t   prints the plan that somebody finds who knows the job, with equal workers and servers
  *   -n   prints the job's numbers, for brain-plan-rival.awk
  *
@@ -123,8 +124,9 @@ static struct one worker[NODES_MAX], server[NODES_MAX];
 static size_t workers, servers;
 static size_t serving;      /* servers that have parameters: the first ones */
 static double now, stalled; /* until then nobody trains */
-static int stays;           /* nothing is shared out anew */
-static int even;            /* hot tensors have been shared out, since the servers came */
+static int tells;     /* every answer, on stderr */
+static int stays;     /* nothing is shared out anew */
+static int even;      /* hot tensors have been shared out, since the servers came */
 static double steps;        /* done */
 static uint64_t dice;
 
@@ -556,7 +558,7 @@ static int ask(const char *brain, struct rounds *rounds, struct change *c, struc
 		result = brain_ask_once(&filter, all, bytes, &text, &len, err);
 	if (result == 0)
 		result = answer_parse(&answer, text, len, err);
-	if (result == 0 && getenv("BRAIN_PLAN_TELL"))
+	if (result == 0 && tells)
 		fprintf(stderr, "%.0f s, %.0f steps/s:\n%.*s", now, rate_now(), (int)len, text);
 	told->quiet = result == 0 && answer_changes(&answer) ? 0 : told->quiet + 1;
 	if (result == 0 && answer_changes(&answer))
@@ -593,7 +595,7 @@ static int run(const char *brain, double enough, struct change *c, struct told *
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: brain-plan -j wdl|xdeepfm [-t] [-n] [-S] [-R] [-b BRAIN] [-s SEED] "
+	fprintf(stderr, "usage: brain-plan -j wdl|xdeepfm [-t] [-n] [-S] [-R] [-v] [-b BRAIN] [-s SEED] "
 			"[-p N,w,P,s] [-k worker|server]\n");
 	return 64;
 }
@@ -626,7 +628,7 @@ int main(int argc, char **argv)
 	struct told told = {.near = NAN, .best = NAN};
 	struct error err;
 	dice = 1;
-	while ((option = getopt(argc, argv, "j:b:s:p:k:tnSR")) != -1)
+	while ((option = getopt(argc, argv, "j:b:s:p:k:tnSRv")) != -1)
 		switch (option) {
 		case 'j':
 			for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
@@ -652,6 +654,9 @@ int main(int argc, char **argv)
 			break;
 		case 'R':
 			stays = 1;
+			break;
+		case 'v':
+			tells = 1;
 			break;
 		case 'n':
 			numbers = 1;
