@@ -386,8 +386,13 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	all_up 4
 	scale --workers 1
 	[ "$(workers)" = "w0 " ]
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	begin second
+	wait_for '[ "$(workers)" = "w0 " ]'
+	grep -q 'goes on with WORKERS=1, as it was scaled; the job file has 2$' second.err
 	let_go
-	audited
+	audited second.out
 }
 
 @test "scale: a solution decides meanwhile, and lb-bsp shares at every barrier" {
