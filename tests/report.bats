@@ -115,6 +115,35 @@ turned() {
 	[ "$(grep -c '^scaled ' records)" = 3 ]
 }
 
+@test "words: a spare that took a place is a worker, from then on" {
+	mkdir -p state
+	awk 'function event(role, id, kind, at) { print "event role=" role " id=" id " kind=" kind " life=0 at=" at }
+	function series(role, id, batches, at) {
+		printf "series role=%s id=%s state=up size=50 samples=%d batches=%d time-sum=%d compute-sum=%d comm-sum=0 wait-sum=0 last=%d at=%d\n",
+			role, id, 50 * batches, batches, batches, batches, at, at }
+	BEGIN {
+		print "begin job=spared workers=2 servers=1 batch=100 sync=bsp solution=none at=1000"
+		print "phase name=running at=1000"
+		event("worker", "w0", "start", 1000); event("worker", "w1", "start", 1000); event("spare", "s0", "start", 1000)
+		event("worker", "w0", "ready", 1000); event("worker", "w1", "ready", 1000); event("spare", "s0", "ready", 1000)
+		for (t = 1; t <= 20; t++) { series("worker", "w0", t, 1000 + t); series("worker", "w1", t, 1000 + t) }
+		print "event role=worker id=w1 kind=exit signal=9 life=0 at=1020"
+		print "spare id=s0 for=w1 waited=20 at=1020"
+		event("worker", "s0", "joins", 1020); event("worker", "s0", "ready", 1020)
+		event("spare", "w1", "restart", 1021); event("spare", "w1", "ready", 1022)
+		for (t = 1; t <= 20; t++) { series("worker", "w0", 20 + t, 1020 + t); series("worker", "s0", t, 1020 + t) }
+		print "phase name=stopping at=1040"
+		print "summary job=spared state=done jct=40 samples=4000 restarts=1 at=1040"
+	}' >state/job.log
+	run -0 report --text
+	# All three, in the time in which each of them trained; nobody waits for a spare.
+	grep -q '^  s0  *1.00k  *50  *1.0 s  *50  *100%' <<<"$output"
+	grep -q '^  w0  *2.00k  *50  *1.0 s  *50  *100%' <<<"$output"
+	grep -q '^  w1  *1.00k  *50  *1.0 s  *50  *100%' <<<"$output"
+	grep -qE '^ +(39|40) s +(99|100)%   training, at the pace of all workers together' <<<"$output"
+	grep -q 'w1 was killed by signal 9, SIGKILL; ready again after 2.0 s' <<<"$output"
+}
+
 @test "records on a pipe, words on a terminal; each where it is asked for" {
 	made
 	report | tail -n 1 | grep -q '^report job=uneven state=done '

@@ -84,7 +84,7 @@ at_least() {
 	run -1 scale --workers many
 	[[ $output == *"bad-scale: workers=: 'many'"* ]]
 	run -1 scale
-	[[ $output == *"bad-scale: workers= or servers= is wanted"* ]]
+	[[ $output == *"bad-scale: workers=, servers= or hosts= is wanted"* ]]
 	run -1 scale --workers 1025
 	[[ $output == *"no-room: a job has 1024 workers at most"* ]]
 	run -1 scale --workers 65
@@ -210,6 +210,18 @@ at_least() {
 	audited second.out
 	run -78 run_job --fresh --set SOLUTION=lb-bsp
 	[[ $output == *"SOLUTION=lb-bsp shares BATCH at every barrier: BATCH_SCALING=keep"* ]]
+	# More workers than samples, once the batch does not grow with them any more.
+	rm -rf run
+	begin_scaled BATCH=4 BATCH_SCALING=linear
+	scale --workers 8
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	sed -i 's/=linear/=keep/' job.env
+	begin third
+	wait_for 'all_up 4'
+	grep -q 'BATCH=4 is less than one sample for each of the 8 workers .*: there are 4' third.err
+	let_go
+	audited third.out
 }
 
 # ---- servers ----

@@ -10,6 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A spare that takes a place is a worker from then on, also when it waits again later; some records
+ * name no role. */
+static void take_role(struct account_node *n, const char *role)
+{
+	if (role[0] && (!n->role[0] || strcmp(n->role, "spare") == 0))
+		snprintf(n->role, sizeof n->role, "%s", role);
+}
+
 struct account_node *account_node(struct account *a, const char *id, const char *role)
 {
 	struct account_reader *in = a->reader;
@@ -17,6 +25,7 @@ struct account_node *account_node(struct account *a, const char *id, const char 
 		size_t i = (in->found + 1 + k) % a->nodes;
 		if (strcmp(a->node[i].id, id) == 0) {
 			in->found = i;
+			take_role(&a->node[i], role);
 			return &a->node[i];
 		}
 	}
@@ -184,6 +193,8 @@ static void take_event(struct account *a, const struct record *r)
 		take_start(a, n);
 	else if (strcmp(kind, "restart") == 0)
 		enter(a, n, ACCOUNT_AGAIN);
+	else if (strcmp(kind, "joins") == 0)
+		enter(a, n, ACCOUNT_STARTING);
 	else if (strcmp(kind, "adopt") == 0)
 		take_adopted(a, n, life);
 	else if (strcmp(kind, "ready") == 0)
@@ -192,6 +203,8 @@ static void take_event(struct account *a, const struct record *r)
 		enter(a, n, ACCOUNT_AWAY);
 		forget_restart(in);
 	}
+	if (strcmp(account_value(r, "role"), "spare") == 0)
+		enter(a, n, ACCOUNT_AWAY); /* it waits for a place, and trains nothing */
 	in->life = life;
 }
 

@@ -29,6 +29,7 @@ const char *const cost_text[COST_KINDS] = {
 /* A worker in a window. */
 struct cell {
 	double speed;
+	double there; /* part of the window in which it belonged to the job */
 	double samples, busy, wait, barrier, first, again, other; /* seconds */
 };
 
@@ -84,11 +85,24 @@ double cost_barrier(const struct account_point *did, size_t count)
 	return isinf(least) ? 0 : fmax(least, 0);
 }
 
+/* Seconds of the window in which it was no node of the job: before it came, after it left, or as a
+ * spare. What it trained meanwhile (nobody may have been there to see it) is no such time. */
+static double absent(const struct account_node *n, const struct account_point *did, double from,
+		     double to)
+{
+	const struct account_span *first = n->spans.span;
+	double away = account_overlap(&n->spans, ACCOUNT_AWAY, from, to);
+	if (n->spans.count > 0 && (first->what == ACCOUNT_STARTING || first->what == ACCOUNT_AWAY))
+		away += fmax(fmin(first->from, to) - from, 0);
+	return fmax(fmin(away, to - from - did->time), 0);
+}
+
 /* speed is that of the window before where it did nothing. What clocks disagree on is cut. */
 static void fill_cell(struct cell *c, const struct account_node *n, const struct account_point *did,
 		      double barrier, double from, double to)
 {
-	double left = to - from;
+	double left = to - from - absent(n, did, from, to);
+	c->there = left / (to - from);
 	if (did->time > 0 && did->samples > 0)
 		c->speed = did->samples / did->time;
 	c->samples = did->samples;
@@ -149,24 +163,26 @@ static void blame(struct sums *s, double waited)
 static void add_window(struct sums *s, double from, double to)
 {
 	double all = 0, done = 0, wait = 0, first = 0, again = 0, other = 0, barriers = 0;
+	double there = 0;
 	size_t known = 0;
 	for (size_t i = 0; i < s->workers; i++)
 		s->did[i] = account_between(s->worker[i], from, to);
 	double barrier = cost_barrier(s->did, s->workers);
 	for (size_t i = 0; i < s->workers; i++) {
 		fill_cell(&s->cell[i], s->worker[i], &s->did[i], barrier, from, to);
-		all += s->cell[i].speed;
-		if (s->cell[i].speed > 0)
+		all += s->cell[i].there * s->cell[i].speed;
+		there += s->cell[i].there;
+		if (s->cell[i].there > 0 && s->cell[i].speed > 0)
 			s->sorted[known++] = s->cell[i].speed;
 	}
 	if (known == 0) {
 		s->cost->of[COST_FIRST] += to - from; /* nobody has trained yet */
 		return;
 	}
-	s->even += sum_samples(s) / (reals_median(s->sorted, known) * (double)s->workers);
+	s->even += sum_samples(s) / (reals_median(s->sorted, known) * there);
 	for (size_t i = 0; i < s->workers; i++) {
 		const struct cell *c = &s->cell[i];
-		double weight = c->speed / all;
+		double weight = c->there * c->speed / all;
 		done += c->samples;
 		wait += weight * c->wait;
 		barriers += weight * c->barrier;
