@@ -495,7 +495,7 @@ offers_all() {
 # What is typed, and all that is offered then. Of KEY= zsh gets the = apart.
 values() {
 	cat <<-'END'
-		trainctl re -> replay report
+		trainctl re -> rebalance replay report
 		trainctl status -j  -> adult clicks
 		trainctl status -j cl -> clicks
 		trainctl report --job=a -> adult

@@ -84,7 +84,7 @@ at_least() {
 	run -1 scale --workers many
 	[[ $output == *"bad-scale: workers=: 'many'"* ]]
 	run -1 scale
-	[[ $output == *"bad-scale: workers= or servers= is wanted"* ]]
+	[[ $output == *"bad-scale: workers=, servers= or hosts= is wanted"* ]]
 	run -1 scale --workers 1025
 	[[ $output == *"no-room: a job has 1024 workers at most"* ]]
 	run -1 scale --workers 65

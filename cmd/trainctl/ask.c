@@ -20,7 +20,7 @@ struct question {
 	const char *name, *about, *verb;
 	const char *operand; /* what it names; NULL: none */
 	int reads_stdin;     /* the request's payload */
-	int scales; /* it says how many nodes of each kind */
+	int scales; /* it says how many nodes of each kind, and where */
 	double answer_seconds;
 	void (*data)(const struct record *r, void *arg);
 	void *arg;
@@ -79,7 +79,7 @@ static int converse(const char *socket, const struct question *q, const char *li
 struct given {
 	const char *id;
 	int force, elsewhere;
-	const char *workers, *servers; /* NULL: as it is */
+	const char *workers, *servers, *hosts; /* NULL: as it is */
 };
 
 /* The request's line; what the command has not is left out. */
@@ -92,7 +92,8 @@ static size_t request_line(const struct question *q, const struct given *given, 
 		    {"force", given->force ? "1" : NULL},
 		    {"elsewhere", given->elsewhere ? "1" : NULL},
 		    {"workers", given->workers},
-		    {"servers", given->servers}};
+		    {"servers", given->servers},
+		    {"hosts", given->hosts}};
 	struct record_out o;
 	record_begin(&o, line, RECORD_LINE_MAX, q->verb);
 	for (size_t i = 0; i < sizeof more / sizeof *more; i++)
@@ -166,7 +167,7 @@ static int ask(const struct question *q, int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL;
 	struct given given = {0};
-	char name[64], usage[64], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
+	char name[64], usage[96], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
 	struct dirs dirs;
 	size_t bytes = 0;
 	const struct option_row rows[] = {
@@ -188,11 +189,16 @@ static int ask(const struct question *q, int argc, char **argv)
 		 .arg = q->operand ? NULL : "N",
 		 .help = q->operand ? "on another host; its own is avoided (HOST_AVOID)"
 				    : "so many parameter servers"},
+		{.name = q->scales ? "hosts" : NULL,
+		 .kind = OPTION_TEXT,
+		 .target = &given.hosts,
+		 .arg = "H1,H2,...",
+		 .help = "these of HOSTS, and no others"},
 		{0}};
 	snprintf(name, sizeof name, PROGRAM " %s", q->name);
 	snprintf(usage, sizeof usage, "%s-j NAME | --run-dir DIR%s",
 		 q->operand  ? "ID "
-		 : q->scales ? "[--workers N] [--servers N] "
+		 : q->scales ? "[--workers N] [--servers N] [--hosts H1,H2,...] "
 			     : "",
 		 q->reads_stdin ? " < actions" : "");
 	struct option_table table = {name, usage, q->about, rows, NULL};
@@ -290,8 +296,8 @@ int trainctl_scale(int argc, char **argv)
 {
 	const struct question q = {
 		.name = "scale",
-		.about = "Changes how many workers and servers a running job has, and waits until it "
-			 "has them.",
+		.about = "Changes how many workers and servers a running job has, and on which hosts, "
+			 "and waits until it has them.",
 		.verb = "scale",
 		.scales = 1,
 		.answer_seconds = SCALE_SECONDS,

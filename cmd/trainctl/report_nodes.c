@@ -61,6 +61,9 @@ static void scaled(struct words *w)
 	char seconds[HUMAN_MAX], moved[HUMAN_MAX], held[HUMAN_MAX];
 	add_count(w, "worker");
 	add_count(w, "server");
+	if (text(w, "hosts")[0])
+		add(w, "%shosts from %s to %s", w->at > 0 ? ", " : "", text(w, "from-hosts"),
+		    text(w, "hosts"));
 	if (w->at == 0)
 		add(w, "as many nodes as before");
 	add(w, "; it took %s", human_time(real(w, "seconds"), seconds));
@@ -79,6 +82,8 @@ static void scale_refused(struct words *w)
 		add(w, " to %s workers", text(w, "workers"));
 	if (text(w, "servers")[0])
 		add(w, "%s to %s servers", text(w, "workers")[0] ? "," : "", text(w, "servers"));
+	if (text(w, "hosts")[0])
+		add(w, " to hosts %s", text(w, "hosts"));
 	add(w, ": refused (%s)", text(w, "code"));
 }
 

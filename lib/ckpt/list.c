@@ -304,15 +304,17 @@ static int prune(const char *dir, const struct ckpt_entry *entry, size_t count,
 	if (whole < count)
 		kept[whole] = 1;
 	keep_bases(entry, count, kept);
-	for (size_t i = 0; result == 0 && i < count; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct ckpt_entry *e = &entry[i];
 		int goes = e->complete ? whole < count
 				       : newest && !e->unread && is_number(e->name) && is_number(newest) &&
 						 compare_numbers(e->name, newest) < 0;
 		if (!goes || kept[i])
 			continue;
-		result = remove_one(dir, e->name, err);
-		if (result == 0 && how->removed)
+		/* One that can't be removed keeps no other. */
+		if (remove_one(dir, e->name, result == 0 ? err : NULL) != 0)
+			result = -1;
+		else if (how->removed)
 			how->removed(e->name, how->arg);
 	}
 	if (result == 0 && complete_go && whole == count)

@@ -83,6 +83,8 @@ struct sup_host *sup_host_of(const struct sup_node *n)
 const char *sup_host_word(const struct sup_host *h)
 {
 	static const char *const word[] = {"there", "lost", "gone", "none"};
+	if (h->use != HOST_USED)
+		return h->use == HOST_LEAVES ? "leaving" : "unused";
 	return sup_host_is_avoided(h) ? "avoided" : word[h->state];
 }
 
@@ -199,14 +201,20 @@ int sup_host_is_avoided(const struct sup_host *h)
 	return h->state == HOST_THERE && h->avoided > clock_mono();
 }
 
-static int is_good(const struct sup_host *h)
-{
-	return h->state == HOST_THERE && !sup_host_is_avoided(h);
-}
-
 static int is_there(const struct sup_host *h)
 {
-	return h->state == HOST_THERE;
+	return h->state == HOST_THERE && h->use == HOST_USED;
+}
+
+static int is_good(const struct sup_host *h)
+{
+	return is_there(h) && !sup_host_is_avoided(h);
+}
+
+/* The fabric goes there. It has this machine in any case. */
+static int is_joined(const struct sup_host *h)
+{
+	return h->state == HOST_THERE && (h->use != HOST_UNUSED || !is_far(h));
 }
 
 /* The number-th of the hosts that train and are such, around and around; count: none is. */
@@ -232,9 +240,14 @@ static size_t substitute(const struct sup_hosts *hosts, size_t number)
 static int any_lost(const struct sup_hosts *hosts)
 {
 	for (size_t i = hosts->first; i < hosts->count; i++)
-		if (hosts->host[i].state == HOST_LOST)
+		if (hosts->host[i].state == HOST_LOST && hosts->host[i].use == HOST_USED)
 			return 1;
 	return 0;
+}
+
+int sup_host_is_fixed(const struct sup_node *n)
+{
+	return n->role->where == WHERE_HERE || (n->role == &role_server && n->number == 0);
 }
 
 /* Rows that only one host has can't be read elsewhere; a replica is its host's. */
@@ -248,7 +261,7 @@ static int stays(const struct sup_node *n)
 const char *sup_host_stays(const struct sup_node *n)
 {
 	const struct sup_hosts *hosts = &n->sup->hosts;
-	if (n->role->where == WHERE_HERE || (n->role == &role_server && n->number == 0))
+	if (sup_host_is_fixed(n))
 		return "it belongs to the machine of trainctl";
 	if (stays(n))
 		return "it belongs to its host";
@@ -300,20 +313,28 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 
 int sup_host_is_awaited(const struct sup_node *n)
 {
-	return n->stage == STAGE_OFF && n->sup->hosts.host[n->home].state == HOST_GONE && stays(n);
+	const struct sup_host *home = &n->sup->hosts.host[n->home];
+	return n->stage == STAGE_OFF && stays(n) &&
+	       (home->state == HOST_GONE || home->use != HOST_USED);
+}
+
+int sup_host_is_done_without(const struct sup_node *n)
+{
+	return n->role == &role_replica && sup_node_is_off(n) &&
+	       n->sup->hosts.host[n->home].use == HOST_UNUSED;
 }
 
 static void begin_world(struct supervisor *s)
 {
 	for (size_t i = 0; i < s->hosts.count; i++)
-		s->hosts.host[i].in_world = s->hosts.host[i].state == HOST_THERE;
+		s->hosts.host[i].in_world = is_joined(&s->hosts.host[i]);
 }
 
 static size_t world_size(const struct supervisor *s)
 {
 	size_t size = 0;
 	for (size_t i = 0; i < s->hosts.count; i++)
-		size += s->hosts.host[i].state == HOST_THERE;
+		size += is_joined(&s->hosts.host[i]) != 0;
 	return size;
 }
 
@@ -328,13 +349,13 @@ static int choose_fabric(struct sup_node *n)
 	return 0;
 }
 
-static size_t choose(const struct sup_node *n)
+size_t sup_host_choice(const struct sup_node *n)
 {
 	const struct sup_hosts *hosts = &n->sup->hosts;
-	if (hosts->host[n->home].state == HOST_THERE &&
-	    (is_good(&hosts->host[n->home]) || sup_host_stays(n)))
+	const struct sup_host *home = &hosts->host[n->home];
+	if (sup_host_is_fixed(n) || (is_there(home) && (is_good(home) || sup_host_stays(n))))
 		return n->home;
-	if (hosts->host[n->home].state == HOST_LOST || stays(n))
+	if ((home->state == HOST_LOST && home->use == HOST_USED) || stays(n))
 		return hosts->count;
 	return substitute(hosts, n->number);
 }
@@ -390,7 +411,7 @@ int sup_host_choose(struct sup_node *n)
 		return 0;
 	if (n->role == &role_fabric)
 		return choose_fabric(n);
-	size_t at = choose(n);
+	size_t at = sup_host_choice(n);
 	if (at == hosts->count) {
 		mind_none(s);
 		return -1;
@@ -404,7 +425,9 @@ int sup_host_choose(struct sup_node *n)
 		else
 			sup_note(s, "placed", "%s runs on %s: %s is %s", n->id,
 				 hosts->host[at].place->host, home->place->host,
-				 at != n->home && home->state == HOST_THERE ? "avoided"
+				 home->use != HOST_USED ? "not used"
+				 : at == n->home && s->scale.hosts.under_way ? "used"
+				 : at != n->home && home->state == HOST_THERE ? "avoided"
 				 : at != n->home			    ? "gone"
 				 : home->place->slurm_job		    ? "there"
 									    : "there again");
@@ -517,6 +540,8 @@ static void there(struct sup_host *h)
 		 h->place->host);
 	h->failed = 0;
 	say(h, HOST_THERE, text);
+	if (h->use != HOST_USED)
+		return;
 	EACH_OF (n, s, sup_trainers(s))
 		if ((before == HOST_GONE || before == HOST_NONE) && n->at != n->home && !sup_goes_back(n) &&
 		    &s->hosts.host[n->home] == h)
@@ -562,6 +587,16 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 	(void)bytes;
 	h->look = NULL;
 	int answers = cut == CHILD_WHOLE && end->seen && !end->signal && end->status == 0;
+	if (h->probe == PROBE_ASKED) {
+		h->probe = answers ? PROBE_THERE : PROBE_MISSING;
+		sup_kick(h->sup);
+	}
+	if (h->use == HOST_UNUSED) { /* nobody is there to be missed */
+		h->failed = !answers;
+		h->state = answers ? HOST_THERE : h->state;
+		h->heard = answers ? now : h->heard;
+		return;
+	}
 	if (answers) {
 		h->failed = 0;
 		h->doubted = 0;
@@ -577,6 +612,37 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 	}
 	h->again = now + pause_before_look(h, now);
 	mind_lost(h);
+}
+
+void sup_host_set_use(struct sup_host *h, enum sup_host_use use)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (h->use == use)
+		return;
+	h->use = use;
+	h->probe = PROBE_NONE;
+	log_say(LOG_LEVEL_INFO, "%s is %s", h->place->host,
+		use == HOST_USED     ? "used from now on"
+		: use == HOST_LEAVES ? "left"
+				     : "not used any more");
+	record_begin(&o, line, sizeof line, "host");
+	record_add(&o, "name", h->place->host);
+	record_add(&o, "state", sup_host_word(h));
+	sup_log(h->sup, &o);
+	sup_force_write(h->sup);
+	sup_kick(h->sup);
+}
+
+static void look(struct sup_host *h);
+
+void sup_host_probe(struct sup_host *h)
+{
+	h->probe = is_far(h) ? PROBE_ASKED : PROBE_THERE;
+	if (h->probe == PROBE_ASKED)
+		look(h);
+	if (h->probe == PROBE_ASKED && !h->look)
+		h->probe = PROBE_MISSING;
 }
 
 static void look(struct sup_host *h)
@@ -628,7 +694,7 @@ static void look_at_all(struct supervisor *s)
 	double now = clock_mono();
 	for (size_t i = 1; i < s->hosts.count; i++) {
 		struct sup_host *h = &s->hosts.host[i];
-		if (h->state != HOST_THERE || h->look)
+		if (h->state != HOST_THERE || h->use == HOST_UNUSED || h->look)
 			continue;
 		h->doubted = now;
 		look(h);
@@ -714,7 +780,7 @@ void sup_hosts_tick(struct supervisor *s)
 		return;
 	for (size_t i = 1; i < s->hosts.count; i++) {
 		struct sup_host *h = &s->hosts.host[i];
-		if (h->state == HOST_NONE)
+		if (h->state == HOST_NONE || h->use == HOST_UNUSED)
 			continue;
 		mind_lost(h);
 		if (h->state != HOST_THERE && now >= h->again)
@@ -730,13 +796,33 @@ static void renew(struct sup_node *fabric, int without)
 {
 	char line[16];
 	struct record_out o;
+	const struct supervisor *s = fabric->sup;
 	if (without) {
 		sup_node_kill(fabric);
 		return;
 	}
+	fabric->spared += s->scale.hosts.under_way != 0;
 	record_begin(&o, line, sizeof line, "end");
 	sup_tell(&fabric->link, &o);
 	sup_node_renew(fabric, sup_link_up(&fabric->link) ? 0 : SIGTERM);
+}
+
+static int is_misplaced(const struct sup_host *h)
+{
+	return (h->state != HOST_LOST || h->use == HOST_UNUSED) && h->in_world != is_joined(h);
+}
+
+int sup_hosts_are_joined(const struct supervisor *s)
+{
+	const struct sup_node *fabric = sup_fabric(s);
+	if (!fabric)
+		return 1;
+	if (world_size(s) < 2)
+		return sup_node_is_off(fabric);
+	for (size_t i = 1; i < s->hosts.count; i++)
+		if (is_misplaced(&s->hosts.host[i]))
+			return 0;
+	return fabric_is_there(s) && !fabric->asked;
 }
 
 /* A world of other hosts than there are is started anew: nothing is lost by it. A lost host stays in
@@ -749,7 +835,7 @@ void sup_hosts_step(struct supervisor *s)
 		return;
 	for (size_t i = 1; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
-		differs |= h->state != HOST_LOST && h->in_world != (h->state == HOST_THERE);
+		differs |= is_misplaced(h);
 		without |= (h->state == HOST_GONE || h->state == HOST_NONE) && h->in_world;
 	}
 	if (differs && sup_node_runs(fabric) && !fabric->asked)

@@ -24,6 +24,9 @@
  * a restart, or somebody says so.  Nobody is killed for it; who starts in that time and may run elsewhere
  * does, and comes back when it starts after that.  The last one is not avoided.
  *
+ * `trainctl scale --hosts` leaves hosts, and takes them into use again: one that is not in use is as if
+ * it were none of the job's.
+ *
  * The fabric is a node of this machine: the process that holds the MPI world together.  Whoever is
  * on another host is started once the fabric is there.
  */
@@ -43,11 +46,20 @@ struct sup_node;
 /* NONE: one that Slurm may give the job, and has not (more_hosts.h). */
 enum sup_host_state { HOST_THERE, HOST_LOST, HOST_GONE, HOST_NONE };
 
+/* Whether the job trains there (scale_hosts.c). LEAVES: nobody is started there any more, and those who
+ * run go. */
+enum sup_host_use { HOST_USED, HOST_LEAVES, HOST_UNUSED };
+
+/* Asked whether it is there, before it is taken into use. */
+enum sup_host_probe { PROBE_NONE, PROBE_ASKED, PROBE_THERE, PROBE_MISSING };
+
 struct sup_host {
 	struct supervisor *sup;
 	const struct node_place *place;
 	char name[OPTION_ID_MAX]; /* as the fabric calls it */
 	enum sup_host_state state;
+	enum sup_host_use use;
+	enum sup_host_probe probe;
 	int in_world;        /* of the fabric that runs */
 	struct child *look;  /* it is being asked; NULL: it is not */
 	unsigned failed;     /* so many times in a row without an answer */
@@ -109,6 +121,19 @@ void sup_host_named(struct sup_host *h);
 void sup_host_came(struct sup_host *h);
 void sup_host_left(struct sup_host *h);
 const char *sup_host_word(const struct sup_host *h); /* of its state */
+/* ---- for scale_hosts.c ---- */
+/* From now on; hosts that are used, and those that leave, are in the fabric. */
+void sup_host_set_use(struct sup_host *h, enum sup_host_use use);
+/* h->probe says it when it is known. */
+void sup_host_probe(struct sup_host *h);
+/* Index of the host where it would be started now; the count of hosts: nowhere. */
+size_t sup_host_choice(const struct sup_node *n);
+/* It stays with trainctl, whatever hosts are used. */
+int sup_host_is_fixed(const struct sup_node *n);
+/* A replica of a host that is not used: the job does without. */
+int sup_host_is_done_without(const struct sup_node *n);
+/* The fabric is up, with the hosts that it is to have; or there is none to be. */
+int sup_hosts_are_joined(const struct supervisor *s);
 /* Of a node's place. */
 struct sup_host *sup_host_of(const struct sup_node *n);
 struct sup_node *sup_fabric(const struct supervisor *s); /* NULL: there are no other hosts */

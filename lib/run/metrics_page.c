@@ -174,6 +174,8 @@ static int see(struct look *l)
 	if (!l->seen)
 		return -1;
 	EACH_NODE (n, l->s) {
+		if (sup_host_is_done_without(n))
+			continue;
 		struct seen *seen = &l->seen[l->count++];
 		seen->node = n;
 		for (size_t i = 0; i < now->node_count && !seen->measured; i++, at++) {

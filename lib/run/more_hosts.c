@@ -44,7 +44,7 @@ static uint64_t own_room(const struct supervisor *s)
 	uint64_t room = 0;
 	for (size_t i = s->hosts.first; i < s->more.base; i++)
 		room += workers_on(s, s->hosts.host[i].place->cores);
-	return room;
+	return room; /* all of them are used: MORE_HOSTS and scale --hosts exclude each other */
 }
 
 /* Cores of one that nobody knows yet: as the job's last one has. */

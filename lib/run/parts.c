@@ -24,6 +24,15 @@ static void name_part(const struct sup_node *n, const char *dir, char *out, size
 	snprintf(out, max, "%.4000s/%s", dir, name);
 }
 
+/* How many its manifest names: while servers come and go there may be more of them, or fewer. */
+static size_t parts_of(const char *dir)
+{
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	size_t parts = m && ckpt_manifest_read(m, dir, NULL) == 0 ? m->parts : SIZE_MAX;
+	free(m);
+	return parts;
+}
+
 /* The next part that is not here, and whose host does not see ours; after `after` (NULL: from the
  * first on). NULL: none. */
 static struct sup_node *next_away(const struct supervisor *s, const char *dir,
@@ -31,7 +40,10 @@ static struct sup_node *next_away(const struct supervisor *s, const char *dir,
 {
 	char path[DIRS_PATH_MAX + 32];
 	int passed = after == NULL;
+	size_t parts = parts_of(dir);
 	EACH_OF (n, s, sup_keepers(s)) {
+		if (n->role == &role_server && sup_rank(n) >= parts)
+			break;
 		name_part(n, dir, path, sizeof path);
 		if (passed && n->place.apart && access(path, F_OK) != 0)
 			return n;
@@ -90,7 +102,7 @@ static int has_learnt(const struct supervisor *s, size_t host)
 static int is_due(const struct supervisor *s, enum parts_doing doing, size_t host)
 {
 	const struct sup_host *h = &s->hosts.host[host];
-	if (h->state != HOST_THERE || !h->place->apart)
+	if (h->state != HOST_THERE || h->use == HOST_UNUSED || !h->place->apart)
 		return 0;
 	return doing == PARTS_SWEEP ? s->parts.left_count > 0 : has_learnt(s, host);
 }

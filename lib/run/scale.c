@@ -15,11 +15,14 @@
 
 #define RETRY_SECONDS 1.0
 #define FAILURES_MAX 3 /* in a row, of a node that joins */
+#define WAY_TRIES_MAX 3
 
 struct sup_scale_ask {
 	struct sup_scale_ask *next;
 	struct supervisor *sup;
 	struct sup_sizes want; /* 0: as many as there are */
+	unsigned char *hosts;  /* a byte each; NULL: as they are */
+	unsigned tries;        /* to make way for other hosts */
 	char reason[SCALE_REASON_MAX];
 	struct request *rq; /* NULL: nobody waits */
 };
@@ -58,13 +61,7 @@ static double rate_factor(const struct supervisor *s)
 	return strcmp(s->job->batch_scaling, "sqrt") == 0 ? sqrt(factor) : factor;
 }
 
-struct refusal {
-	const char *code;
-	char text[256];
-};
-
-__attribute__((format(printf, 3, 4))) static int refuse(struct refusal *why, const char *code,
-							 const char *fmt, ...)
+int sup_scale_refuse(struct sup_scale_refusal *why, const char *code, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -74,46 +71,67 @@ __attribute__((format(printf, 3, 4))) static int refuse(struct refusal *why, con
 	return -1;
 }
 
-static int check_workers(const struct supervisor *s, uint64_t workers, struct refusal *why)
+static int check_workers(const struct supervisor *s, uint64_t workers, struct sup_scale_refusal *why)
 {
 	const struct job *job = s->job;
 	uint64_t most = sup_scale_workers_most(s);
 	if (job_is_local(job))
-		return refuse(why, "partitions",
+		return sup_scale_refuse(why, "partitions",
 			      "PARTITIONS=local: each worker has a file of its own, so there are as "
 			      "many as files");
 	if (job_has_foreign_parameters(job))
-		return refuse(why, "trainers",
+		return sup_scale_refuse(why, "trainers",
 			      "TRAINER_KIND=%s: trainers have parameters, and know how many they "
-			      "are; stop the job, change WORKERS, and run it again",
-			      job->trainer_kind);
+			      "are; `trainctl stop`, which saves, then the same with WORKERS=%llu: a "
+			      "new trainer begins with what the first one has saved",
+			      job->trainer_kind, (unsigned long long)workers);
 	if (workers <= most)
 		return 0;
 	if (workers > job_workers_most())
-		return refuse(why, "no-room", "a job has %llu workers at most",
+		return sup_scale_refuse(why, "no-room", "a job has %llu workers at most",
 			      (unsigned long long)job_workers_most());
-	return refuse(why, "no-room",
+	return sup_scale_refuse(why, "no-room",
 		      "BATCH=%llu is less than one sample for each of %llu workers; "
 		      "BATCH_SCALING=linear lets it grow with them",
 		      (unsigned long long)job->batch, (unsigned long long)workers);
 }
 
-static int check_servers(const struct supervisor *s, uint64_t servers, struct refusal *why)
+static int check_servers(const struct supervisor *s, uint64_t servers, struct sup_scale_refusal *why)
 {
 	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
-		return refuse(why, "no-servers", "this job has no parameter servers: %s",
+		return sup_scale_refuse(why, "no-servers", "this job has no parameter servers: %s",
 			      job_is_foreign(s->job) ? "its trainers are your own"
 						     : "with SYNC=allreduce replicas have all");
 	if (servers > job_servers_most())
-		return refuse(why, "no-room", "a job has %llu servers at most",
+		return sup_scale_refuse(why, "no-room", "a job has %llu servers at most",
 			      (unsigned long long)job_servers_most());
 	return 0;
 }
 
-static int check(const struct supervisor *s, const struct sup_sizes *want, struct refusal *why)
+static int check_hosts(const struct supervisor *s, struct sup_scale_refusal *why)
+{
+	if (job_is_local(s->job))
+		return sup_scale_refuse(why, "partitions",
+					"PARTITIONS=local: the rows of a worker are on its host");
+	if (job_has_foreign_parameters(s->job))
+		return sup_scale_refuse(why, "trainers",
+					"TRAINER_KIND=%s: trainers have parameters; stop the job, change "
+					"HOSTS, and run it again",
+					s->job->trainer_kind);
+	if (s->more.count > 0)
+		return sup_scale_refuse(why, "more-hosts",
+					"MORE_HOSTS=%llu: Slurm gives this job hosts as it needs them",
+					(unsigned long long)s->job->more_hosts);
+	return 0;
+}
+
+static int check(const struct supervisor *s, const struct sup_sizes *want,
+		 const unsigned char *hosts, struct sup_scale_refusal *why)
 {
 	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
-		return refuse(why, "over", "the job ends");
+		return sup_scale_refuse(why, "over", "the job ends");
+	if (hosts && check_hosts(s, why) != 0)
+		return -1;
 	if (want->servers > 0 && check_servers(s, want->servers, why) != 0)
 		return -1;
 	return want->workers > 0 && want->workers != s->scale.now.workers
@@ -126,6 +144,46 @@ static int check(const struct supervisor *s, const struct sup_sizes *want, struc
 static void scale_path(const struct supervisor *s, char *out)
 {
 	dirs_state(&s->dirs, "scale", out);
+}
+
+/* Hosts that the file names, of a job file that had the same ones. NULL: it names none. */
+static unsigned char *hosts_of(struct supervisor *s, const struct record *r, const char *key)
+{
+	const char *names = record_get(r, key);
+	uint64_t sum = 0;
+	unsigned char *hosts = NULL;
+	struct sup_scale_refusal why;
+	if (!names || record_u64_opt(r, "job-hosts", 0, UINT64_MAX, &sum, NULL) != 0)
+		return NULL;
+	if (sum == sup_scale_hosts_sum(s) && sup_scale_hosts_parse(s, names, &hosts, &why) == 0)
+		return hosts;
+	sup_note(s, "scale", "HOSTS are others since the job was scaled to %s: they hold", names);
+	return NULL;
+}
+
+static void take_hosts(struct supervisor *s, const struct record *r)
+{
+	unsigned char *hosts = hosts_of(s, r, "hosts");
+	if (hosts)
+		sup_scale_hosts_take(s, hosts, s->scale.under_way);
+	free(hosts);
+}
+
+/* What was to come after the change that is under way. */
+static void take_wish(struct supervisor *s, const struct record *r)
+{
+	unsigned char *hosts = hosts_of(s, r, "then-hosts");
+	struct sup_scale_ask *ask = hosts ? calloc(1, sizeof *ask) : NULL;
+	if (!ask) {
+		free(hosts);
+		return;
+	}
+	ask->sup = s;
+	ask->hosts = hosts;
+	record_u64_opt(r, "then-workers", 0, job_workers_most(), &ask->want.workers, NULL);
+	record_u64_opt(r, "then-servers", 0, job_servers_most(), &ask->want.servers, NULL);
+	snprintf(ask->reason, sizeof ask->reason, "asked for");
+	s->scale.first = s->scale.wish = ask;
 }
 
 static int take(struct supervisor *s, const struct record *r, struct error *err)
@@ -152,8 +210,11 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	if (c->under_way && !moved && c->now.servers != c->from.servers)
 		c->servers.step = SCALE_LOOK;
 	snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "");
-	if (workers == s->job->workers && servers == s->job->servers)
+	take_hosts(s, r);
+	if (workers == s->job->workers && servers == s->job->servers) {
+		take_wish(s, r);
 		return 0;
+	}
 	sup_note(s, "scale",
 		 "WORKERS=%llu and SERVERS=%llu of the job file have changed since the job was scaled "
 		 "to %llu and %llu: they hold",
@@ -204,9 +265,27 @@ int sup_scale_read(struct supervisor *s, struct error *err)
 			 why);
 }
 
-/* moved: servers are as wanted. */
+static void add_hosts(const struct supervisor *s, struct record_out *o,
+		      const unsigned char *hosts)
+{
+	char text[SCALE_HOSTS_MAX];
+	const struct sup_scale_ask *wish = s->scale.wish;
+	sup_scale_hosts_text(s, hosts, text);
+	if (text[0] || wish)
+		record_add_u64(o, "job-hosts", sup_scale_hosts_sum(s));
+	if (text[0])
+		record_add(o, "hosts", text);
+	if (!wish)
+		return;
+	sup_scale_hosts_text(s, wish->hosts, text);
+	record_add(o, "then-hosts", text);
+	record_add_u64(o, "then-workers", wish->want.workers);
+	record_add_u64(o, "then-servers", wish->want.servers);
+}
+
+/* moved: servers are as wanted. hosts: NULL: as they are. */
 static int keep(struct supervisor *s, const struct sup_sizes *now, const struct sup_sizes *from,
-		int moved, const char *reason)
+		int moved, const unsigned char *hosts, const char *reason)
 {
 	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -224,6 +303,7 @@ static int keep(struct supervisor *s, const struct sup_sizes *now, const struct 
 	}
 	record_add_u64(&o, "maps", s->scale.servers.ever || (from && from->servers != now->servers));
 	record_add_u64(&o, "rebalances", s->rebalance.done);
+	add_hosts(s, &o, hosts);
 	record_add(&o, "reason", reason);
 	size_t len = record_end(&o, NULL);
 	if (len > 0 && fs_replace_file(path, line, len, &err) == 0)
@@ -237,7 +317,7 @@ static int keep(struct supervisor *s, const struct sup_sizes *now, const struct 
 int sup_scale_keep(struct supervisor *s, int under_way)
 {
 	return keep(s, &s->scale.now, under_way ? &s->scale.from : NULL,
-		    s->scale.servers.step == SCALE_OVER, s->scale.reason);
+		    s->scale.servers.step == SCALE_OVER, NULL, s->scale.reason);
 }
 
 /* ---- those who ask ---- */
@@ -252,6 +332,9 @@ static void forget(struct sup_scale_ask *ask)
 		}
 	if (s->scale.asked == ask)
 		s->scale.asked = NULL;
+	if (s->scale.wish == ask)
+		s->scale.wish = NULL;
+	free(ask->hosts);
 	free(ask);
 }
 
@@ -263,9 +346,11 @@ static void cancelled(struct request *rq, void *arg)
 	ask->rq = NULL;
 }
 
-static void log_refused(struct supervisor *s, const struct sup_sizes *want, const char *reason,
-			const struct refusal *why)
+static void log_refused(struct supervisor *s, const struct sup_sizes *want,
+			const unsigned char *hosts, const char *reason,
+			const struct sup_scale_refusal *why)
 {
+	char text[SCALE_HOSTS_MAX];
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "scale-refused");
@@ -273,6 +358,10 @@ static void log_refused(struct supervisor *s, const struct sup_sizes *want, cons
 		record_add_u64(&o, "workers", want->workers);
 	if (want->servers > 0)
 		record_add_u64(&o, "servers", want->servers);
+	if (hosts) {
+		sup_scale_hosts_text(s, hosts, text);
+		record_add(&o, "hosts", text);
+	}
 	record_add(&o, "code", why->code);
 	record_add(&o, "reason", reason);
 	sup_log(s, &o);
@@ -281,22 +370,32 @@ static void log_refused(struct supervisor *s, const struct sup_sizes *want, cons
 int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, const char *reason,
 		   struct request *rq)
 {
+	return sup_scale_want_hosts(s, workers, servers, NULL, reason, rq);
+}
+
+int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers, const char *names,
+			 const char *reason, struct request *rq)
+{
 	struct sup_sizes want = {workers, servers};
-	struct refusal why;
+	struct sup_scale_refusal why;
+	unsigned char *hosts = NULL;
 	struct sup_scale_ask **end = &s->scale.first;
-	if (check(s, &want, &why) != 0) {
-		log_refused(s, &want, reason, &why);
+	if ((names && sup_scale_hosts_parse(s, names, &hosts, &why) != 0) ||
+	    check(s, &want, hosts, &why) != 0) {
+		log_refused(s, &want, hosts, reason, &why);
+		free(hosts);
 		if (rq)
 			request_err(rq, why.code, "%s", why.text);
 		return -1;
 	}
 	struct sup_scale_ask *ask = calloc(1, sizeof *ask);
 	if (!ask) {
+		free(hosts);
 		if (rq)
 			request_err(rq, "no-memory", "out of memory");
 		return -1;
 	}
-	*ask = (struct sup_scale_ask){.sup = s, .want = want, .rq = rq};
+	*ask = (struct sup_scale_ask){.sup = s, .want = want, .hosts = hosts, .rq = rq};
 	snprintf(ask->reason, sizeof ask->reason, "%s", reason);
 	while (*end)
 		end = &(*end)->next;
@@ -351,6 +450,8 @@ static void leave(struct sup_node *n)
 
 static void mark_leaving(struct supervisor *s)
 {
+	if (s->job->hot_spares > 0)
+		sup_spares_settle(s, s->scale.now.workers);
 	EACH_OF (n, s, sup_trainers(s))
 		if (n->number >= s->scale.now.workers)
 			leave(n);
@@ -400,6 +501,7 @@ void sup_scale_leave(struct sup_node *n)
 	sup_event(n, "left", NULL);
 	sup_force_drop(n->sup, n->id);
 	sup_roster_leave(n);
+	n->number = n->made_number; /* should it come back */
 }
 
 /* 1: some are still there. */
@@ -411,10 +513,15 @@ static int let_go(struct supervisor *s)
 		if (!n->leaving)
 			continue;
 		sup_node_stop(n, SIGTERM);
-		if (sup_node_is_off(n) && n->fenced)
-			sup_scale_leave(n);
-		else
+		struct sup_node *dropped =
+			sup_node_is_off(n) && n->fenced ? sup_spare_drops(n) : NULL;
+		if (!dropped) {
 			there = 1;
+			continue;
+		}
+		sup_scale_leave(dropped);
+		if (dropped != n)
+			return 1; /* the order is another one now */
 	}
 	return there;
 }
@@ -560,6 +667,12 @@ static void add_change(const struct supervisor *s, struct record_out *o)
 	record_add_u64(o, "servers", s->scale.now.servers);
 	record_add_u64(o, "from-workers", s->scale.from.workers);
 	record_add_u64(o, "from-servers", s->scale.from.servers);
+	if (s->scale.hosts.from) {
+		char text[SCALE_HOSTS_MAX];
+		sup_scale_hosts_text(s, NULL, text);
+		record_add(o, "hosts", text[0] ? text : "all");
+		record_add(o, "from-hosts", s->scale.hosts.from[0] ? s->scale.hosts.from : "all");
+	}
 }
 
 static void log_begun(struct supervisor *s, const char *reason)
@@ -583,6 +696,7 @@ static void log_begun(struct supervisor *s, const char *reason)
 
 static void answer_ok(struct supervisor *s, struct request *rq, double seconds)
 {
+	char text[SCALE_HOSTS_MAX];
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	uint64_t joining = 0;
@@ -591,6 +705,9 @@ static void answer_ok(struct supervisor *s, struct request *rq, double seconds)
 	record_begin(&o, line, sizeof line, "ok");
 	record_add_u64(&o, "workers", s->scale.now.workers);
 	record_add_u64(&o, "servers", s->scale.now.servers);
+	sup_scale_hosts_text(s, NULL, text);
+	if (text[0])
+		record_add(&o, "hosts", text);
 	if (joining > 0)
 		record_add_u64(&o, "joining", joining);
 	record_add_seconds(&o, "seconds", seconds);
@@ -636,6 +753,7 @@ static void done(struct supervisor *s)
 		forget(ask);
 	if (s->scale.now.servers != s->scale.from.servers)
 		sup_rebalance_soon(s);
+	sup_scale_hosts_end(s);
 	s->scale.under_way = s->scale.shared = 0;
 	s->scale.from = s->scale.now;
 }
@@ -660,10 +778,10 @@ int sup_scale_add_servers(struct supervisor *s)
 int sup_scale_take_servers(struct supervisor *s)
 {
 	const struct sup_scale_ask *last = NULL;
-	struct refusal why;
+	struct sup_scale_refusal why;
 	for (const struct sup_scale_ask *ask = s->scale.first; ask; ask = ask->next)
 		if (ask != s->scale.asked && ask->want.servers > 0 &&
-		    check(s, &ask->want, &why) == 0)
+		    check(s, &ask->want, ask->hosts, &why) == 0)
 			last = ask;
 	if (!last || last->want.servers == s->scale.now.servers)
 		return 0;
@@ -677,7 +795,6 @@ int sup_scale_take_servers(struct supervisor *s)
 	s->scale.from = s->scale.under_way ? from : s->scale.now;
 	return 1;
 }
-
 
 static void start(struct supervisor *s)
 {
@@ -704,46 +821,106 @@ static int may_start(const struct supervisor *s)
 	       !sup_rebalance_is_under_way(s);
 }
 
+/* ask: NULL: it makes way for what is asked for next. */
+static void begin(struct supervisor *s, struct sup_scale_ask *ask, const struct sup_sizes *now,
+		  const unsigned char *hosts, const char *reason)
+{
+	s->scale.from = s->scale.now;
+	s->scale.now = *now;
+	s->scale.asked = ask;
+	s->scale.under_way = 1;
+	s->scale.why[0] = '\0';
+	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", reason);
+	if (hosts)
+		sup_scale_hosts_begin(s, hosts);
+	log_begun(s, s->scale.reason);
+	start(s);
+}
+
+static void refuse_next(struct supervisor *s, struct sup_scale_ask *ask,
+			const struct sup_scale_refusal *why)
+{
+	struct request *rq = ask->rq;
+	int in_file = s->scale.wish == ask;
+	log_refused(s, &ask->want, ask->hosts, ask->reason, why);
+	forget(ask);
+	if (in_file)
+		sup_scale_keep(s, 0);
+	if (rq)
+		request_err(rq, why->code, "%s", why->text);
+}
+
+/* Servers that are to be on another host give what they have to those before them. 0: none are. */
+static int make_way(struct supervisor *s, struct sup_scale_ask *ask)
+{
+	struct sup_sizes now = s->scale.now;
+	struct sup_scale_refusal why;
+	if (!sup_first(s, &role_server))
+		return 0;
+	uint64_t stay = sup_scale_hosts_stay(s, ask->hosts);
+	if (ask->want.servers > 0 && ask->want.servers < stay)
+		stay = ask->want.servers;
+	if (stay >= now.servers)
+		return 0;
+	if (ask->tries++ == WAY_TRIES_MAX) {
+		sup_scale_refuse(&why, "not-scaled", "servers do not leave their hosts: %.400s",
+				 s->scale.why[0] ? s->scale.why : "all went back meanwhile");
+		refuse_next(s, ask, &why);
+		return 1;
+	}
+	if (ask->want.servers == 0)
+		ask->want.servers = now.servers;
+	now.servers = stay;
+	s->scale.wish = ask;
+	if (keep(s, &now, &s->scale.now, 0, NULL, ask->reason) != 0)
+		s->scale.wish = NULL;
+	else
+		begin(s, NULL, &now, NULL, ask->reason);
+	return 1;
+}
+
 /* 1: it was answered, and the next one may begin. */
 static int next(struct supervisor *s)
 {
 	struct sup_scale_ask *ask = s->scale.first;
-	struct refusal why;
+	struct sup_scale_refusal why;
 	struct sup_sizes now = s->scale.now;
 	struct request *rq = ask->rq;
-	if (check(s, &ask->want, &why) != 0) {
-		log_refused(s, &ask->want, ask->reason, &why);
-		forget(ask);
-		if (rq)
-			request_err(rq, why.code, "%s", why.text);
-		return 1;
+	int asked = check(s, &ask->want, ask->hosts, &why);
+	int others = asked == 0 && ask->hosts && sup_scale_hosts_differ(s, ask->hosts);
+	if (others)
+		asked = sup_scale_hosts_ask(s, ask->hosts, &why);
+	if (asked != 0) {
+		if (asked < 0)
+			refuse_next(s, ask, &why);
+		return asked < 0;
 	}
 	now.workers = ask->want.workers > 0 ? ask->want.workers : now.workers;
 	now.servers = ask->want.servers > 0 ? ask->want.servers : now.servers;
-	if (now.workers == s->scale.now.workers && now.servers == s->scale.now.servers) {
+	if (now.workers == s->scale.now.workers && now.servers == s->scale.now.servers && !others) {
 		forget(ask);
 		if (rq)
 			answer_ok(s, rq, 0);
 		return 1;
 	}
-	if (!may_start(s) || keep(s, &now, &s->scale.now, 0, ask->reason) != 0)
+	if (!may_start(s))
 		return 0;
-	s->scale.from = s->scale.now;
-	s->scale.now = now;
-	s->scale.asked = ask;
-	s->scale.under_way = 1;
-	s->scale.why[0] = '\0';
-	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", ask->reason);
-	log_begun(s, s->scale.reason);
-	start(s);
+	if (others && make_way(s, ask))
+		return !s->scale.under_way && s->scale.first != ask;
+	struct sup_scale_ask *wish = s->scale.wish;
+	s->scale.wish = NULL;
+	if (keep(s, &now, &s->scale.now, 0, others ? ask->hosts : NULL, ask->reason) == 0)
+		begin(s, ask, &now, others ? ask->hosts : NULL, ask->reason);
+	else
+		s->scale.wish = wish;
 	return 0;
 }
 
 /* A step further with what is under way. */
 static void go_on(struct supervisor *s)
 {
-	int there = let_go(s), awaited = wait_for_joiners(s);
-	if (there || awaited)
+	int there = let_go(s), awaited = wait_for_joiners(s), hosts = sup_scale_hosts_step(s);
+	if (there || awaited || hosts)
 		return;
 	if (!s->scale.shared && s->scale.now.workers != s->scale.from.workers)
 		share(s);
@@ -759,8 +936,17 @@ void sup_scale_step(struct supervisor *s)
 	wait_for_joiners(s); /* of an earlier change, too */
 	if (s->scale.under_way)
 		go_on(s);
+	else if (s->scale.hosts.under_way && !sup_scale_hosts_step(s))
+		sup_scale_hosts_end(s); /* of a supervisor before us; the rest is as in the job file */
 	while (!s->scale.under_way && s->scale.first && next(s))
 		;
+}
+
+void sup_scale_free(struct supervisor *s)
+{
+	while (s->scale.first)
+		forget(s->scale.first);
+	sup_scale_hosts_end(s);
 }
 
 uint64_t sup_scale_workers(const struct supervisor *s)

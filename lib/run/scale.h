@@ -1,5 +1,5 @@
 /*
- * scale: how many workers and servers the job has is changed while it trains: a person asks
+ * scale: how many workers and servers the job has, and which of its hosts, is changed while it trains: a person asks
  * (`trainctl scale`), or another module does.
  *
  * One change at a time, in the order in which they were asked for; one that comes while the job
@@ -16,6 +16,12 @@
  *   parts is in the lead's memory only.  When one that has a part dies, all go back to the last
  *   checkpoint, and then the wanted ones are started; the death of one that has no part yet ends an
  *   attempt, and nothing else.
+ * - Hosts are left, and taken into use again (scale_hosts.c): with those that it uses the job is as if
+ *   HOSTS named no others.  One that comes is asked first whether it is there.  Servers that are to be on
+ *   another host give what they have to those before them, as when there are to be fewer, and as many new ones start
+ *   there afterwards; so that is two changes.  In between the fabric is started anew with hosts that come,
+ *   their replicas are filled, whoever is to be elsewhere ends, gives its rows back, and starts there; then
+ *   replicas of the hosts that are left end, and the fabric is started anew without those.
  * - Then all workers are told their shares of the global batch, in the same iteration; and their
  *   learning rate, where BATCH_SCALING says so.
  */
@@ -60,6 +66,13 @@ struct sup_scale_servers {
 	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
 };
 
+struct sup_scale_hosts {
+	int under_way;
+	int ready; /* those that come are there: nodes may move */
+	char *from; /* names of those that were used before, for the log; NULL: unknown */
+	unsigned char *before; /* the same by index: it was used; NULL: unknown */
+};
+
 struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
@@ -69,8 +82,10 @@ struct sup_scale {
 	char reason[SCALE_REASON_MAX];
 	char why[512]; /* it could not be done, or not all of it; "": it can */
 	struct sup_scale_servers servers;
+	struct sup_scale_hosts hosts;
 	struct sup_scale_ask *first; /* those who wait, in their order */
 	struct sup_scale_ask *asked; /* who asked for the change under way; NULL: nobody is known */
+	struct sup_scale_ask *wish;  /* waits, and is in the file: it changes hosts next; or NULL */
 	uint64_t changes;            /* of the roster, by this supervisor */
 	uint64_t carried;            /* of them, done */
 };
@@ -79,6 +94,9 @@ struct sup_scale {
  * answered when it is done, or refused. -1: it is refused at once; rq was answered. */
 int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, const char *reason,
 		   struct request *rq);
+/* The same, and those hosts only, by their names with commas between them; NULL: as they are. */
+int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers, const char *hosts,
+			 const char *reason, struct request *rq);
 /* A change is under way, or waits. */
 int sup_scale_is_due(const struct supervisor *s);
 /* How many workers there may be at most, as far as is known here. */
@@ -95,6 +113,7 @@ void sup_scale_begin(struct supervisor *s);
 void sup_scale_step(struct supervisor *s);
 /* Whoever waits is told that the job is over. */
 void sup_scale_over(struct supervisor *s);
+void sup_scale_free(struct supervisor *s);
 
 /* For the roster: so many nodes it begins with. */
 uint64_t sup_scale_workers(const struct supervisor *s);
@@ -122,7 +141,37 @@ uint64_t sup_scale_map(const struct supervisor *s);
 /* "joining", "leaving", or NULL. */
 const char *sup_scale_word(const struct sup_node *n);
 
-/* ---- scale.c and scale_servers.c for each other ---- */
+/* ---- scale.c, scale_servers.c and scale_hosts.c for each other ---- */
+
+struct sup_scale_refusal {
+	const char *code;
+	char text[512];
+};
+
+__attribute__((format(printf, 3, 4))) int sup_scale_refuse(struct sup_scale_refusal *why,
+							   const char *code, const char *fmt, ...);
+
+/* Names to a block that the caller frees, of a byte for each host: it is one of them. -1: refused. */
+int sup_scale_hosts_parse(const struct supervisor *s, const char *names, unsigned char **out,
+			  struct sup_scale_refusal *why);
+#define SCALE_HOSTS_MAX 1024 /* bytes of all names */
+/* wanted, or those that are used (NULL); "": all of them. */
+void sup_scale_hosts_text(const struct supervisor *s, const unsigned char *wanted,
+			  char out[SCALE_HOSTS_MAX]);
+/* Other ones than HOSTS had when this was kept are others. */
+uint64_t sup_scale_hosts_sum(const struct supervisor *s);
+int sup_scale_hosts_differ(const struct supervisor *s, const unsigned char *wanted);
+/* Those that come are asked. 1: an answer is awaited. -1: one is not there. */
+int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
+			struct sup_scale_refusal *why);
+/* Servers before the first one that is to be elsewhere. */
+uint64_t sup_scale_hosts_stay(struct supervisor *s, const unsigned char *wanted);
+void sup_scale_hosts_begin(struct supervisor *s, const unsigned char *wanted);
+/* As the file says, before the roster is filled. */
+void sup_scale_hosts_take(struct supervisor *s, const unsigned char *wanted, int under_way);
+/* 1: not yet as wanted. */
+int sup_scale_hosts_step(struct supervisor *s);
+void sup_scale_hosts_end(struct supervisor *s);
 
 /* 1: they are not yet as wanted. */
 int sup_scale_servers_step(struct supervisor *s);

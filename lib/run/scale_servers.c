@@ -231,6 +231,11 @@ static int let_go(struct supervisor *s)
 		next = sup_next_of(n);
 		if (!n->leaving)
 			continue;
+		/* A part that it wrote may be on its host still. */
+		if (sup_checkpoint_is_made(s)) {
+			there = 1;
+			continue;
+		}
 		sup_node_stop(n, SIGTERM);
 		if (sup_node_is_off(n))
 			sup_scale_leave(n);

@@ -69,7 +69,8 @@ static void on_tested(const struct node_end *end, enum child_cut cut, const char
 static int is_tested(const struct supervisor *s, size_t i)
 {
 	const struct sup_host *h = &s->hosts.host[i];
-	return i >= s->hosts.first && h->state == HOST_THERE && !sup_more_is(h);
+	return i >= s->hosts.first && h->state == HOST_THERE && h->use == HOST_USED &&
+	       !sup_more_is(h);
 }
 
 static size_t tested(const struct supervisor *s)

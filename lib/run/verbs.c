@@ -216,7 +216,8 @@ static void do_status(struct request *rq, void *owner)
 	put_job(s, rq);
 	put_hosts(s, rq);
 	EACH_NODE (n, s)
-		put_node(n, &workers, rq);
+		if (!sup_host_is_done_without(n))
+			put_node(n, &workers, rq);
 	request_ok(rq, NULL);
 }
 
@@ -334,8 +335,8 @@ static int take_sizes(const struct record *r, uint64_t *workers, uint64_t *serve
 	if (record_u64_opt(r, "workers", 0, UINT64_MAX, workers, err) != 0 ||
 	    record_u64_opt(r, "servers", 0, UINT64_MAX, servers, err) != 0)
 		return -1;
-	if (!record_get(r, "workers") && !record_get(r, "servers"))
-		return error_set(err, ERROR_DATA, NULL, "workers= or servers= is wanted");
+	if (!record_get(r, "workers") && !record_get(r, "servers") && !record_get(r, "hosts"))
+		return error_set(err, ERROR_DATA, NULL, "workers=, servers= or hosts= is wanted");
 	if ((record_get(r, "workers") && *workers == 0) || (record_get(r, "servers") && *servers == 0))
 		return error_set(err, ERROR_DATA, NULL,
 				 "a job needs one worker at least, and one server where it has "
@@ -350,7 +351,8 @@ static void do_scale(struct request *rq, void *owner)
 	if (take_sizes(request_record(rq), &workers, &servers, &err) != 0)
 		request_err(rq, "bad-scale", "%s", err.text);
 	else
-		sup_scale_want(owner, workers, servers, "asked for", rq);
+		sup_scale_want_hosts(owner, workers, servers,
+				     record_get(request_record(rq), "hosts"), "asked for", rq);
 }
 
 static void do_rebalance(struct request *rq, void *owner)
@@ -375,8 +377,8 @@ const struct verb sup_verbs[] = {
 	 "payload: action lines, all or none; answered with the iteration they hold from"},
 	{"spare", "id", "", do_spare, 0,
 	 "by a worker that stands ready: answered with batch= when it has a place"},
-	{"scale", "", "workers servers", do_scale, 0,
-	 "so many nodes from now on; answered when it is done"},
+	{"scale", "", "workers servers hosts", do_scale, 0,
+	 "so many nodes from now on, on these hosts; answered when it is done"},
 	{"rebalance", "", "", do_rebalance, 0,
 	 "servers share out their parameters anew; answered when it is done"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},

@@ -209,6 +209,22 @@ static void links_and_pipes(void **state)
 	alarm(0);
 }
 
+static void one_that_can_not_be_removed_keeps_no_other(void **state)
+{
+	const struct ckpt_pruning how = {.keep = 1, .removed = remember};
+	struct error why = {0};
+	(void)state;
+	checkpoint("d/000001", 10, 0);
+	checkpoint("d/000002", 20, 0);
+	checkpoint("d/000003", 30, 0);
+	assert_int_equal(unlink(in_dir("d/000001/MANIFEST")), 0);
+	OK(fs_make_dirs(in_dir("d/000001/MANIFEST"), err)); /* no file that could be unlinked */
+	gone[0] = '\0';
+	assert_int_equal(ckpt_prune(in_dir("d"), &how, &why), -1);
+	assert_non_null(strstr(why.place, "000001/MANIFEST"));
+	assert_string_equal(gone, "000002 ");
+}
+
 static void what_is_known_to_be_damaged_does_not_count(void **state)
 {
 	const char *const damaged[] = {"000004", "/d/000003", NULL};
@@ -260,6 +276,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_can_not_be_read_now_stays, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(one_of_a_newer_program_stays, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(links_and_pipes, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(one_that_can_not_be_removed_keeps_no_other, make_dir,
+						remove_dir),
 		cmocka_unit_test_setup_teardown(what_is_known_to_be_damaged_does_not_count, make_dir,
 						remove_dir),
 		cmocka_unit_test_setup_teardown(list_tells_all, make_dir, remove_dir),

@@ -1,0 +1,320 @@
+/* scale_hosts: the hosts' part of scale.h. */
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_SECONDS 1.0
+
+/* ---- their names ---- */
+
+static struct sup_host *find(const struct supervisor *s, const char *name)
+{
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		struct sup_host *h = &s->hosts.host[i];
+		if (!sup_more_is(h) && (strcmp(h->place->host, name) == 0 || strcmp(h->name, name) == 0))
+			return h;
+	}
+	return NULL;
+}
+
+static int add(const struct supervisor *s, const char *name, unsigned char *hosts,
+	       struct sup_scale_refusal *why)
+{
+	char all[SCALE_HOSTS_MAX];
+	struct sup_host *h = find(s, name);
+	size_t i = h ? (size_t)(h - s->hosts.host) : 0;
+	if (h && i >= s->hosts.first) {
+		hosts[i] = 1;
+		return 0;
+	}
+	if (h)
+		return sup_scale_refuse(why, "no-host", "%.80s is none of HOSTS: it trains nothing",
+					name);
+	memset(hosts, 1, s->hosts.count);
+	sup_scale_hosts_text(s, hosts, all);
+	return sup_scale_refuse(why, "no-host", "'%.80s' is none of HOSTS", name);
+}
+
+int sup_scale_hosts_parse(const struct supervisor *s, const char *names, unsigned char **out,
+			  struct sup_scale_refusal *why)
+{
+	char *save = NULL, *text = strdup(names), kept[SCALE_HOSTS_MAX];
+	unsigned char *hosts = calloc(s->hosts.count, 1);
+	int result = 0, any = 0;
+	*out = NULL;
+	if (!text || !hosts)
+		result = sup_scale_refuse(why, "no-memory", "out of memory");
+	else if (s->hosts.count < 2)
+		result = sup_scale_refuse(why, "no-host", "this job has no HOSTS");
+	for (char *name = result == 0 ? strtok_r(text, ", ", &save) : NULL; name && result == 0;
+	     name = strtok_r(NULL, ", ", &save), any = 1)
+		result = add(s, name, hosts, why);
+	if (result == 0 && !any)
+		result = sup_scale_refuse(why, "bad-scale",
+					  "a job needs one host at least; `trainctl stop` ends it");
+	if (result == 0) {
+		sup_scale_hosts_text(s, hosts, kept);
+		if (strlen(kept) + 2 >= sizeof kept)
+			result = sup_scale_refuse(why, "no-room",
+						  "the names of these hosts have more than %d bytes "
+						  "together, and can't be kept",
+						  SCALE_HOSTS_MAX);
+	}
+	free(text);
+	if (result == 0)
+		*out = hosts;
+	else
+		free(hosts);
+	return result;
+}
+
+void sup_scale_hosts_text(const struct supervisor *s, const unsigned char *wanted,
+			  char out[SCALE_HOSTS_MAX])
+{
+	size_t len = 0, given = s->options.hosts ? s->options.hosts->count : 1;
+	int all = 1;
+	out[0] = '\0';
+	for (size_t i = s->hosts.first; i < given && len + 1 < SCALE_HOSTS_MAX; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		if (wanted ? !wanted[i] : h->use != HOST_USED) {
+			all = 0;
+			continue;
+		}
+		int n = snprintf(out + len, SCALE_HOSTS_MAX - len, "%s%s", len ? "," : "",
+				 h->place->host);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	if (all && !wanted)
+		out[0] = '\0';
+}
+
+uint64_t sup_scale_hosts_sum(const struct supervisor *s)
+{
+	const struct hosts *given = s->options.hosts;
+	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+	for (size_t i = 0; given && i < given->count; i++)
+		for (const char *p = given->place[i].host;; p++) {
+			hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
+			if (!*p)
+				break;
+		}
+	return hash;
+}
+
+int sup_scale_hosts_differ(const struct supervisor *s, const unsigned char *wanted)
+{
+	for (size_t i = s->hosts.first; i < s->hosts.count; i++)
+		if ((wanted[i] != 0) != (s->hosts.host[i].use == HOST_USED))
+			return 1;
+	return 0;
+}
+
+/* ---- before a change ---- */
+
+int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
+			struct sup_scale_refusal *why)
+{
+	int awaited = 0;
+	const struct sup_host *missing = NULL;
+	for (size_t i = s->hosts.first; i < s->hosts.count; i++) {
+		struct sup_host *h = &s->hosts.host[i];
+		if (!wanted[i] || h->use == HOST_USED)
+			continue;
+		if (h->probe == PROBE_NONE)
+			sup_host_probe(h);
+		awaited |= h->probe == PROBE_ASKED;
+		if (h->probe == PROBE_MISSING)
+			missing = h;
+	}
+	if (awaited)
+		return 1;
+	for (size_t i = 0; missing && i < s->hosts.count; i++)
+		s->hosts.host[i].probe = PROBE_NONE; /* the next one asks again */
+	return missing ? sup_scale_refuse(why, "no-host", "%s does not answer", missing->place->host)
+		       : 0;
+}
+
+uint64_t sup_scale_hosts_stay(struct supervisor *s, const unsigned char *wanted)
+{
+	uint64_t stay = 0;
+	enum sup_host_use *use = calloc(s->hosts.count, sizeof *use);
+	if (!use)
+		return 1; /* all but the lead move, which is right, too */
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		use[i] = s->hosts.host[i].use;
+		if (i >= s->hosts.first)
+			s->hosts.host[i].use = wanted[i] ? HOST_USED : HOST_UNUSED;
+	}
+	EACH_OF (n, s, &role_server) {
+		if (sup_host_choice(n) != n->at)
+			break;
+		stay++;
+	}
+	for (size_t i = 0; i < s->hosts.count; i++)
+		s->hosts.host[i].use = use[i];
+	free(use);
+	return stay;
+}
+
+/* ---- a change ---- */
+
+static void set(struct supervisor *s, const unsigned char *wanted)
+{
+	for (size_t i = s->hosts.first; i < s->hosts.count; i++) {
+		struct sup_host *h = &s->hosts.host[i];
+		if (wanted[i])
+			sup_host_set_use(h, HOST_USED);
+		else if (h->use == HOST_USED)
+			sup_host_set_use(h, HOST_LEAVES);
+	}
+}
+
+void sup_scale_hosts_begin(struct supervisor *s, const unsigned char *wanted)
+{
+	struct sup_scale_hosts *c = &s->scale.hosts;
+	char text[SCALE_HOSTS_MAX];
+	sup_scale_hosts_end(s);
+	sup_scale_hosts_text(s, NULL, text);
+	c->from = strdup(text);
+	c->before = calloc(s->hosts.count, 1);
+	for (size_t i = 0; c->before && i < s->hosts.count; i++)
+		c->before[i] = s->hosts.host[i].use == HOST_USED;
+	c->under_way = 1;
+	set(s, wanted);
+}
+
+void sup_scale_hosts_take(struct supervisor *s, const unsigned char *wanted, int under_way)
+{
+	for (size_t i = s->hosts.first; i < s->hosts.count; i++)
+		if (!wanted[i])
+			s->hosts.host[i].use = under_way ? HOST_LEAVES : HOST_UNUSED;
+	s->scale.hosts.under_way = under_way;
+}
+
+void sup_scale_hosts_end(struct supervisor *s)
+{
+	struct sup_scale_hosts *c = &s->scale.hosts;
+	free(c->from);
+	free(c->before);
+	*c = (struct sup_scale_hosts){0};
+}
+
+static int is_late(const struct supervisor *s)
+{
+	return clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
+}
+
+/* Nobody moves to a host before it can be reached, and its replica has what the others have. */
+static int are_ready(const struct supervisor *s)
+{
+	size_t serve = 0, missing = 0;
+	if (!sup_hosts_are_joined(s))
+		return 0;
+	EACH_OF (n, s, &role_replica) {
+		const struct sup_host *h = &s->hosts.host[n->home];
+		if (h->use != HOST_USED || h->state != HOST_THERE)
+			continue;
+		int serves = n->stage == STAGE_READY && n->watch.seen.serves;
+		serve += serves != 0;
+		missing += !serves;
+	}
+	if (!job_is_allreduce(s->job))
+		return 1;
+	return serve > 0 && (missing == 0 || is_late(s));
+}
+
+static void give_up(struct supervisor *s)
+{
+	struct sup_scale_hosts *c = &s->scale.hosts;
+	snprintf(s->scale.why, sizeof s->scale.why,
+		 "hosts that were to come are not ready after %g s; those of before are used again",
+		 deadline_seconds(DEADLINE_SCALE));
+	sup_note(s, "warning", "not scaled: %s", s->scale.why);
+	set(s, c->before);
+}
+
+static int may_move(const struct sup_node *n)
+{
+	return (n->role == sup_trainers(n->sup) || n->role == &role_spare) && !n->leaving;
+}
+
+/* It ends as one that leaves does, and starts elsewhere at once. */
+static void move(struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	size_t to = sup_host_choice(n);
+	if (!sup_node_runs(n) || n->asked || to == s->hosts.count || to == n->at ||
+	    (s->hosts.host[n->at].use == HOST_USED && to != n->home))
+		return;
+	n->restart.from = clock_mono(); /* its rows are given back, and it is nobody's fault */
+	n->spared++;
+	sup_node_renew(n, SIGTERM);
+}
+
+/* It is where it is to be, or it is not to be waited for. */
+static int has_moved(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	if (!may_move(n) || n->role == &role_spare || n->joining)
+		return 1;
+	if (n->stage == STAGE_READY && !n->asked)
+		return 1;
+	return n->in_a_row > 0 || sup_host_is_awaited(n) || s->progress.all_done ||
+	       !sup_trainer_is_needed(n) || is_late(s);
+}
+
+/* 1: somebody is still there. */
+static int leave(struct sup_host *h)
+{
+	struct supervisor *s = h->sup;
+	size_t at = (size_t)(h - s->hosts.host);
+	int busy = 0;
+	EACH_NODE (n, s)
+		busy |= n->at == at && n->role != &role_replica && !sup_host_is_fixed(n) &&
+			!sup_node_is_off(n);
+	EACH_OF (n, s, &role_replica) {
+		if (n->at != at || sup_node_is_off(n))
+			continue;
+		if (!busy && !sup_checkpoint_is_made(s)) /* nobody adds to it any more */
+			sup_node_stop(n, SIGTERM);
+		busy = 1;
+	}
+	if (!busy)
+		sup_host_set_use(h, HOST_UNUSED);
+	return busy;
+}
+
+int sup_scale_hosts_step(struct supervisor *s)
+{
+	struct sup_scale_hosts *c = &s->scale.hosts;
+	int there = 0, moved = 1;
+	if (!c->under_way)
+		return 0;
+	if (!c->ready && !are_ready(s)) {
+		if (!is_late(s)) {
+			sup_kick_after(s, WAIT_SECONDS);
+			return 1;
+		}
+		if (c->before)
+			give_up(s);
+	}
+	c->ready = 1;
+	EACH_NODE (n, s)
+		if (may_move(n))
+			move(n);
+	EACH_NODE (n, s)
+		moved &= has_moved(n);
+	for (size_t i = s->hosts.first; i < s->hosts.count; i++)
+		if (s->hosts.host[i].use == HOST_LEAVES)
+			there |= leave(&s->hosts.host[i]);
+	if (moved && !there && (sup_hosts_are_joined(s) || is_late(s)))
+		return 0;
+	sup_kick_after(s, WAIT_SECONDS);
+	return 1;
+}

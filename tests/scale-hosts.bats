@@ -1,0 +1,202 @@
+# A job leaves hosts and takes them into use again while it trains. MODEL=audit counts how often each row
+# is in the model. Hosts are namespaces of this machine.
+load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+EPOCHS=20
+
+setup_more() {
+	for program in fabricd mpirun ssh; do
+		command -v $program >/dev/null || skip "no $program here"
+	done
+}
+
+teardown_more() { hosts_down; }
+
+# far_job [KEY=VALUE]...: the state is h0's own: no host sees another's files. From outside it is $STATE.
+far_job() {
+	hosts_up -s
+	STATE=$HOSTS/h0/state
+	awk 'BEGIN { print "y,a,b"; for (i = 0; i < 2000; i++) print i % 2 "," i "," i % 7 }' >d.csv
+	for host in h0 h1 h2; do cp d.csv "$HOSTS/$host/d.csv"; done
+	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64 \
+		BATCHES_PER_SHARD=4 WORKERS=3 SERVERS=3 "EPOCHS=$EPOCHS" CHECKPOINT_EVERY=0.5 \
+		HOSTS=h0,h1,h2 "$@" >job.env
+	slow 400
+	for w in w4 w5; do cp drag/w0 "drag/$w"; done
+	go first
+	wait_for 'came_to 300'
+}
+go() { # NAME
+	start "$1" on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
+	JOB_PID=$PID
+	JOB_NAME=$1
+}
+status() { on h0 trainctl status --run-dir /tmp/run; }
+scale() { on h0 trainctl scale --run-dir /tmp/run "$@"; }
+logged() { grep -c "$1" "$STATE/job.log" 2>/dev/null || true; }
+# hosts_of ROLE: "ID@HOST ..." of those that are up
+hosts_of() {
+	status 2>/dev/null | grep "^node role=$1 .* state=up " |
+		sed 's/.* id=\([^ ]*\) .* host=\([^ ]*\).*/\1@\2/' | tr '\n' ' '
+}
+host() { status | grep "^host name=$1 " | field state; }
+# there HOST: processes that train
+there() { on "$1" sh -c "ps -e -o comm= | grep -cE '^(worker|ps-server|fabricd)'" || true; }
+further() { # more samples are in the model
+	local before
+	before=$(done_samples)
+	wait_for '[ "$(done_samples)" -gt '"$((before + 200))"' ]'
+}
+final() { echo "$STATE/checkpoints/$(basename "$(summary "$JOB_NAME.out" | field checkpoint)")"; }
+# at_least CHECKPOINT: every row is in the model as often as the job went over it, or oftener.
+at_least() {
+	ckpt export "$1" audit.safetensors
+	local header
+	header=$(od -An -t u8 -N 8 audit.safetensors | tr -d ' ')
+	tail -c +$((header + 9)) audit.safetensors | od -An -v -t f4 -w4 |
+		awk -v epochs="$EPOCHS" '$1 < epochs { bad = 1 } END { exit bad || NR != 2000 }'
+}
+to_end() {
+	rm drag/*
+	ended "$JOB_PID"
+	cat "$JOB_NAME.err"
+	[ "$status" -eq 0 ]
+	[[ $(summary "$JOB_NAME.out") == *" state=done "*" samples=$((2000 * EPOCHS)) "* ]]
+}
+
+# one_three_two SERVERS: those of the job
+one_three_two() {
+	run scale --hosts h0
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == "ok workers=3 servers=$1 hosts=h0 seconds="* ]]
+	[ "$(hosts_of worker)" = "w0@h0 w1@h0 w2@h0 " ]
+	[ "$(host h1) $(host h2)" = "unused unused" ]
+	[ "$(there h1)$(there h2)" = 00 ]
+	further
+	run scale --hosts h0,h1,h2
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == "ok workers=3 servers=$1 seconds="* ]]
+	[ "$(hosts_of worker)" = "w0@h0 w1@h1 w2@h2 " ]
+	[ "$(host h1) $(host h2)" = "there there" ]
+	further
+	run scale --hosts h0,h2 --workers 4
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[[ $output == "ok workers=4 servers=$1 hosts=h0,h2 seconds="* ]]
+	[ "$(hosts_of worker)" = "w0@h0 w1@h2 w2@h2 w3@h0 " ]
+	[ "$(there h1)" = 0 ]
+	further
+}
+
+@test "scale --hosts: three hosts, 1, 3, 2 under bsp: every row exactly once an epoch" {
+	far_job
+	[ "$(hosts_of server)" = "ps0@h0 ps1@h1 ps2@h2 " ]
+	one_three_two 3
+	[ "$(hosts_of server)" = "ps0@h0 ps1@h2 ps2@h2 " ]
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+	[ "$(logged '^rollback ')" -eq 0 ]
+	[ "$(summary first.out | field restarts)" = 0 ]
+}
+
+@test "scale --hosts: 1, 3, 2 under allreduce: every row exactly once an epoch" {
+	far_job SYNC=allreduce
+	[ "$(hosts_of replica)" = "r0@h0 r1@h1 r2@h2 " ]
+	one_three_two 3
+	[ "$(hosts_of replica)" = "r0@h0 r2@h2 " ]
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+	[ "$(logged '^rollback ')" -eq 0 ]
+}
+
+@test "scale --hosts: asp: every row at least once an epoch; what can't be is refused with words" {
+	far_job SYNC=asp
+	run -1 scale --hosts h0,h7
+	[[ $output == *"no-host: 'h7' is none of HOSTS"* ]]
+	run -1 scale --hosts ,
+	[[ $output == *"bad-scale: a job needs one host at least"* ]]
+	scale --hosts h1,h0,h2
+	[ ! -e "$STATE/scale" ]
+	one_three_two 3
+	# One that is not used any more may go; before it is used again it is asked.
+	hosts_kill h1
+	further
+	run -1 scale --hosts h0,h1,h2
+	echo "$output"
+	[[ $output == *"no-host: h1 does not answer"* ]]
+	[ "$(logged '^scale-refused hosts=h0,h1,h2 code=no-host ')" -eq 1 ]
+	hosts_boot h1
+	scale --hosts h0,h1,h2
+	[ "$(hosts_of worker)" = "w0@h0 w1@h1 w2@h2 w3@h0 " ]
+	to_end
+	at_least "$(final)"
+}
+
+@test "scale --hosts: trainctl is killed in the middle: the next one goes on with it; it holds after a stop" {
+	far_job
+	start down scale --hosts h0,h2
+	wait_for '[ "$(logged "^scale ")" -ge 1 ]'
+	kill -9 $JOB_PID
+	ended $JOB_PID
+	go second
+	wait_for '[ "$(logged "^scaled .* hosts=h0,h2 \|^host name=h1 state=unused")" -ge 1 ]'
+	wait_for '[ "$(hosts_of worker)" = "w0@h0 w1@h2 w2@h2 " ]'
+	wait_for '[ "$(hosts_of server)" = "ps0@h0 ps1@h2 ps2@h2 " ]'
+	further
+	on h0 trainctl stop --run-dir /tmp/run
+	ended $JOB_PID
+	go third
+	wait_for '[ "$(hosts_of worker)" = "w0@h0 w1@h2 w2@h2 " ]'
+	[ "$(host h1)" = unused ]
+	further
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+}
+
+@test "scale --hosts: the machine of trainctl need not train; replicas of the others have all" {
+	far_job SYNC=allreduce
+	scale --hosts h1
+	[ "$(hosts_of worker)" = "w0@h1 w1@h1 w2@h1 " ]
+	[ "$(hosts_of replica)" = "r1@h1 " ]
+	[ "$(host h0)" = unused ]
+	further
+	scale --hosts h0,h2
+	[ "$(hosts_of replica)" = "r0@h0 r2@h2 " ]
+	further
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+}
+
+# ---- workers and servers of several hosts ----
+
+@test "scale: workers 3, 6, 2, servers 2, 4, 1 on three hosts under bsp: every row exactly once an epoch" {
+	far_job SERVERS=2
+	scale --workers 6 --servers 4
+	[ "$(hosts_of worker)" = "w0@h0 w1@h1 w2@h2 w3@h0 w4@h1 w5@h2 " ]
+	[ "$(hosts_of server)" = "ps0@h0 ps1@h1 ps2@h2 ps3@h0 " ]
+	further
+	scale --workers 2 --servers 1
+	[ "$(hosts_of worker)" = "w0@h0 w1@h1 " ]
+	[ "$(hosts_of server)" = "ps0@h0 " ]
+	further
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+	[ "$(logged '^rollback ')" -eq 0 ]
+	[ "$(grep -c '^event .* kind=failed' "$STATE/job.log")" -eq 0 ]
+	not grep -q "can't be brought" first.err
+}
+
+@test "scale: workers 3, 6, 2 on three hosts under allreduce: every row exactly once an epoch" {
+	far_job SYNC=allreduce
+	scale --workers 6
+	[ "$(hosts_of worker)" = "w0@h0 w1@h1 w2@h2 w3@h0 w4@h1 w5@h2 " ]
+	further
+	scale --workers 2
+	[ "$(hosts_of worker)" = "w0@h0 w1@h1 " ]
+	further
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+}
