@@ -198,7 +198,7 @@ int trainctl_show_condition(const struct condition *c, const struct dirs *dirs)
 	if (terminal_open() != TERMINAL_NONE)
 		tell_words(c, dirs);
 	else { /* a job record is of one that answers */
-		if (c->is == CONDITION_RUNNING) /* scripts wait for state=running: nothing trains yet */
+		if (c->is == CONDITION_RUNNING) /* scripts wait for running: nothing trains yet */
 			put_record("preparing", "preparing", c, dirs);
 		else {
 			put_record("ended", condition_name(c->is), c, dirs);

@@ -189,7 +189,8 @@ static void rate_words(const struct report *p, const struct effect *e, char *tex
 	text[0] = '\0';
 	for (size_t i = e->mark_first; i <= e->mark_last; i++) {
 		const struct account_mark *m = &p->a->mark[i];
-		if (m->kind != ACCOUNT_ACTION || strcmp(m->what, "adjust-lr") != 0 || isnan(m->size))
+		if (m->kind != ACCOUNT_ACTION || strcmp(m->what, "adjust-lr") != 0 ||
+		    isnan(m->size))
 			continue;
 		several |= least && m->node != least->node;
 		least = !least || m->size < least->size ? m : least;
@@ -198,8 +199,9 @@ static void rate_words(const struct report *p, const struct effect *e, char *tex
 	if (!least)
 		return;
 	if (least->size < most->size)
-		snprintf(text, max, "learning rates set, from %.3g (%s) to %.3g (%s) times", least->size,
-			 node_name(p, least->node), most->size, node_name(p, most->node));
+		snprintf(text, max, "learning rates set, from %.3g (%s) to %.3g (%s) times",
+			 least->size, node_name(p, least->node), most->size,
+			 node_name(p, most->node));
 	else if (several)
 		snprintf(text, max, "learning rates times %.3g", least->size);
 	else
