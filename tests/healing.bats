@@ -126,6 +126,67 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 	[ "$status" -eq 0 ]
 }
 
+nodes_are() { [ "$(status | sed -n 's/^node role=\(worker\|spare\) id=\([^ ]*\) state=up .*/\2/p' | sort | tr '\n' ' ')" = "$1" ]; }
+
+@test "HOT_SPARES: scaled down and up, with a spare in a place: exact" {
+	job MODEL=audit EPOCHS=6 WORKERS=3 SERVERS=2 HOT_SPARES=1 SHARD_RETRIES=0 CHECKPOINT_EVERY=1
+	slow 200
+	echo 'drag pace=25' >drag/s0
+	begin first
+	wait_for 'came_to 300'
+	wait_for 'node s0 spare'
+	kill -9 "$(pid_of w2)"
+	wait_for 'node s0 worker'
+	wait_for 'node w2 spare'
+	# The place that goes is the spare's: it is a spare again, and w2 is no more.
+	run trainctl scale --workers 2 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	wait_for 'node s0 spare'
+	wait_for 'nodes_are "s0 w0 w1 "'
+	kill -9 "$(pid_of w0)"
+	wait_for 'node s0 worker'
+	wait_for 'node w0 spare'
+	run trainctl scale --workers 4 --servers 1 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	wait_for 'nodes_are "s0 w0 w1 w2 w3 "'
+	# s0 has the first place: it stays.
+	run trainctl scale --workers 1 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	wait_for 'nodes_are "s0 w0 "'
+	kill -9 $SUPERVISOR
+	wait_for 'gone $SUPERVISOR'
+	begin second
+	wait_for 'nodes_are "s0 w0 "'
+	strike ps0
+	wait_for '[ "$(logged "^rollback ")" = 1 ]'
+	wait_for 'nodes_are "s0 w0 "'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last second.out checkpoint)" 2000 6
+}
+
+@test "HOT_SPARES: scaled down, and the supervisor dies: the next one goes on with it" {
+	job MODEL=audit EPOCHS=6 WORKERS=3 SERVERS=1 HOT_SPARES=1 SHARD_RETRIES=0
+	slow 200
+	echo 'drag pace=25' >drag/s0
+	begin first
+	wait_for 'came_to 300'
+	wait_for 'node s0 spare'
+	kill -9 "$(pid_of w2)"
+	wait_for 'node s0 worker'
+	wait_for 'node w2 spare'
+	start down trainctl scale --workers 2 --run-dir "$T/run"
+	wait_for '[ "$(logged "^scale workers=2 ")" = 1 ]'
+	kill -9 $SUPERVISOR
+	wait_for 'gone $SUPERVISOR'
+	begin second
+	wait_for 'nodes_are "s0 w0 w1 "'
+	wait_for 'node s0 spare'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(last second.out checkpoint)" 2000 6
+}
+
 # ---- nodes that stop before their first batch ----
 
 # held ID: its next process stops as it starts.

@@ -527,6 +527,27 @@ finished_exactly() { # TIMES
 	finished_exactly 20
 }
 
+@test "agent: not scaled while it runs; stopped, and run with more and with fewer trainers" {
+	needs_python
+	paced_job
+	echo 40 >pace
+	run trainctl scale --workers 4 --run-dir "$T/run"
+	[ "$status" -eq 1 ]
+	[[ $output == *"trainers: TRAINER_KIND=agent: trainers have parameters"*"WORKERS=4"* ]]
+	for workers in 4 2; do
+		trainctl stop --run-dir "$T/run" >/dev/null
+		ended "$SUPERVISOR"
+		begin "with$workers" --set "WORKERS=$workers"
+		wait_for '[ "$(status | grep -c "^node role=worker .* state=up ")" = '"$workers"' ]'
+	done
+	rm pace
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	[ "$(last with2.out state)" = done ]
+	[ "$(last with2.out samples)" = 12000 ]
+	grep -q '^resume .*/w0/counts ' run/state/logs/w3.log
+}
+
 @test "agent: adjust-bs and adjust-lr come with the next batch" {
 	needs_python
 	paced_job

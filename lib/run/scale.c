@@ -82,8 +82,9 @@ static int check_workers(const struct supervisor *s, uint64_t workers, struct su
 	if (job_has_foreign_parameters(job))
 		return sup_scale_refuse(why, "trainers",
 			      "TRAINER_KIND=%s: trainers have parameters, and know how many they "
-			      "are; stop the job, change WORKERS, and run it again",
-			      job->trainer_kind);
+			      "are; `trainctl stop`, which saves, then the same with WORKERS=%llu: a "
+			      "new trainer begins with what the first one has saved",
+			      job->trainer_kind, (unsigned long long)workers);
 	if (workers <= most)
 		return 0;
 	if (workers > job_workers_most())
@@ -449,6 +450,8 @@ static void leave(struct sup_node *n)
 
 static void mark_leaving(struct supervisor *s)
 {
+	if (s->job->hot_spares > 0)
+		sup_spares_settle(s, s->scale.now.workers);
 	EACH_OF (n, s, sup_trainers(s))
 		if (n->number >= s->scale.now.workers)
 			leave(n);
@@ -498,6 +501,7 @@ void sup_scale_leave(struct sup_node *n)
 	sup_event(n, "left", NULL);
 	sup_force_drop(n->sup, n->id);
 	sup_roster_leave(n);
+	n->number = n->made_number; /* should it come back */
 }
 
 /* 1: some are still there. */
@@ -509,10 +513,15 @@ static int let_go(struct supervisor *s)
 		if (!n->leaving)
 			continue;
 		sup_node_stop(n, SIGTERM);
-		if (sup_node_is_off(n) && n->fenced)
-			sup_scale_leave(n);
-		else
+		struct sup_node *dropped =
+			sup_node_is_off(n) && n->fenced ? sup_spare_drops(n) : NULL;
+		if (!dropped) {
 			there = 1;
+			continue;
+		}
+		sup_scale_leave(dropped);
+		if (dropped != n)
+			return 1; /* the order is another one now */
 	}
 	return there;
 }
@@ -988,7 +997,11 @@ void sup_scale_mark(struct supervisor *s)
 void sup_scale_begin(struct supervisor *s)
 {
 	const struct sup_sizes *now = &s->scale.now;
-	if (now->workers != s->job->workers || now->servers != s->job->servers)
+	int without_servers = job_is_allreduce(s->job) || job_is_foreign(s->job);
+	if (without_servers && now->workers != s->job->workers)
+		sup_note(s, "scale", "goes on with WORKERS=%llu, as it was scaled; the job file has %llu",
+			 (unsigned long long)now->workers, (unsigned long long)s->job->workers);
+	else if (now->workers != s->job->workers || now->servers != s->job->servers)
 		sup_note(s, "scale",
 			 "goes on with %llu workers and %llu servers, as it was scaled; the job file "
 			 "has %llu and %llu",

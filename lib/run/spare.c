@@ -4,6 +4,7 @@
 #include "base/clock.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 
 int sup_node_is_spare(const struct sup_node *n)
@@ -25,6 +26,66 @@ static void swap_roles(struct sup_node *a, struct sup_node *b)
 	a->joining_share = b->joining_share;
 	b->joining = b->joining_share = 0;
 	sup_roster_order(a->sup);
+}
+
+/* ---- fewer workers ---- */
+
+static int goes(const struct sup_node *n, uint64_t workers)
+{
+	return n->made_as == &role_worker && n->made_number >= workers;
+}
+
+/* A worker before that place that goes. */
+static struct sup_node *one_that_goes(struct supervisor *s, uint64_t workers)
+{
+	EACH_OF (n, s, &role_worker)
+		if (n->number < workers && goes(n, workers))
+			return n;
+	return NULL;
+}
+
+/* A worker behind it that stays. */
+static struct sup_node *one_that_stays(struct supervisor *s, uint64_t workers)
+{
+	EACH_OF (n, s, &role_worker)
+		if (n->number >= workers && !goes(n, workers))
+			return n;
+	return NULL;
+}
+
+void sup_spares_settle(struct supervisor *s, uint64_t workers)
+{
+	struct sup_node *leaver, *stayer;
+	while ((leaver = one_that_goes(s, workers)) && (stayer = one_that_stays(s, workers))) {
+		uint32_t number = leaver->number;
+		leaver->number = stayer->number;
+		stayer->number = number;
+		sup_roster_order(s);
+	}
+	EACH_OF (n, s, &role_spare)
+		if (goes(n, workers))
+			n->leaving = 1;
+	sup_force_write(s);
+}
+
+struct sup_node *sup_spare_drops(struct sup_node *worker)
+{
+	struct supervisor *s = worker->sup;
+	if (worker->role != &role_worker || goes(worker, s->scale.now.workers))
+		return worker;
+	EACH_OF (n, s, &role_spare) {
+		if (!n->leaving)
+			continue;
+		sup_node_stop(n, SIGTERM);
+		if (!sup_node_is_off(n))
+			return NULL;
+		swap_roles(n, worker);
+		worker->leaving = 0;
+		sup_event(worker, "spare", NULL);
+		sup_force_drop(s, worker->id);
+		return n;
+	}
+	return worker;
 }
 
 void sup_spares_print(const struct supervisor *s, FILE *out)
@@ -124,7 +185,7 @@ static void take_place(struct sup_node *n, struct sup_node *dead)
 /* It has ended, and is not up again. */
 static int is_missed(const struct sup_node *n)
 {
-	return n->lives > 0 && !n->leaving && (n->stage == STAGE_MENDING || n->stage == STAGE_PAUSING ||
+	return n->lives > 0 && !n->leaving && !n->joining && (n->stage == STAGE_MENDING || n->stage == STAGE_PAUSING ||
 				n->stage == STAGE_OFF);
 }
 
@@ -134,7 +195,7 @@ static struct sup_node *find_waiting(const struct supervisor *s, const struct su
 	struct sup_node *found = NULL;
 	EACH_OF (n, s, &role_spare) {
 		const struct sup_host *h = sup_host_of(n);
-		if (!n->spare.rq || !sup_node_runs(n) || h->state != HOST_THERE)
+		if (!n->spare.rq || n->leaving || !sup_node_runs(n) || h->state != HOST_THERE)
 			continue;
 		if (n->at != missed->at && !sup_host_is_avoided(h))
 			return n;

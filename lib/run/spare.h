@@ -35,6 +35,14 @@ void sup_spare_asks(struct sup_node *n, struct request *rq);
 void sup_spare_give_up(struct sup_node *n, const char *why);
 int sup_node_is_spare(const struct sup_node *n);
 
+/* The job is to have so many workers only: those that were made for places behind that are the ones that
+ * leave, whatever place they have now, so that ids are as in a job that begins so.  Workers change
+ * places for it; one of them that is a spare now leaves, too. */
+void sup_spares_settle(struct supervisor *s, uint64_t workers);
+/* A worker that leaves has ended. Where it was made to stay, it becomes the spare in whose place it was:
+ * that one is returned, to be dropped in its stead; NULL: it still runs, and is ending. */
+struct sup_node *sup_spare_drops(struct sup_node *worker);
+
 /* A line for each node that has another's role. */
 void sup_spares_print(const struct supervisor *s, FILE *out);
 /* Such a line: the node has this role and number. */

@@ -243,9 +243,10 @@ static int begin(struct supervisor *s, struct error *err)
 	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
 	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0)
 		return -1;
-	sup_scale_mark(s);
-	if (sup_force_read(s, err) != 0 ||
-	    sup_intent_read(s, err) != 0 || sup_repeated_read(s, err) != 0 ||
+	if (sup_force_read(s, err) != 0)
+		return -1;
+	sup_scale_mark(s); /* who has which place is known */
+	if (sup_intent_read(s, err) != 0 || sup_repeated_read(s, err) != 0 ||
 	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */
