@@ -345,6 +345,26 @@ whole() {
 	[ "$(ckpt show "$last" | rec where type=checkpoint | rec tsv base)" = - ]
 }
 
+@test "a checkpoint that gets no answer is in the log" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	local stopped
+	stopped=$(pid_of ps1)
+	kill -STOP "$stopped"
+	trainctl checkpoint --run-dir "$T/run" >/dev/null 2>asked &
+	PIDS+=($!)
+	wait_for '[ -d run/state/checkpoints/000002 ]'
+	kill -9 "$(pid_of ps0)"
+	wait_for 'grep -q "checkpoint .*/000002 failed: the lead gave no answer" first.err'
+	kill -CONT "$stopped" 2>/dev/null || :
+	rm drag/*
+	ended $SUPERVISOR
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
+}
+
 @test "CHECKPOINT_MEMORY: servers go back to what is in memory, and it is gone at the end" {
 	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 CHECKPOINT_MEMORY="$T"
 	slow 400

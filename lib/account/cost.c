@@ -102,7 +102,7 @@ static void fill_cell(struct cell *c, const struct account_node *n, const struct
 		      double barrier, double from, double to)
 {
 	double left = to - from - absent(n, did, from, to);
-	c->there = left / (to - from);
+	c->there = to > from ? left / (to - from) : 0; /* a clock has its steps */
 	if (did->time > 0 && did->samples > 0)
 		c->speed = did->samples / did->time;
 	c->samples = did->samples;

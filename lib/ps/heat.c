@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HALF_AT (1u << 20) /* counted keys */
+#define HALF_AT (1u << 24) /* keys */
 /* Finding a row takes as long as reading so many floats that follow each other: cache misses. */
 #define FIND_FLOATS 40.0
 /* A pushed float is read, and its parameter and slots are read and written. */
@@ -98,12 +98,14 @@ static void halve(struct heat *h)
 /* Each request begins with another key, so that none is passed over for good. */
 static void count(struct heat *h, uint64_t *range, const uint32_t *key, size_t rows)
 {
-	for (size_t i = h->turn++ % HEAT_EACH; i < rows; i += HEAT_EACH) {
+	size_t each = rows <= HEAT_ALL ? 1 : HEAT_EACH;
+
+	for (size_t i = h->turn++ % each; i < rows; i += each) {
 		uint64_t at = map_place(key[i]) - h->begin;
 		if (at >= h->places)
 			continue; /* a key of another part: it is refused elsewhere */
-		range[at * h->scale >> 32]++;
-		h->counted++;
+		range[at * h->scale >> 32] += each;
+		h->counted += each;
 	}
 	if (h->counted >= HALF_AT)
 		halve(h);
@@ -128,8 +130,8 @@ static double load(const struct heat *h, size_t width, size_t range)
 {
 	double w = (double)width;
 
-	return HEAT_EACH * ((double)h->pulled[range] * (w + FIND_FLOATS) +
-			    (double)h->pushed[range] * (PUSH_FLOATS * w + FIND_FLOATS));
+	return (double)h->pulled[range] * (w + FIND_FLOATS) +
+	       (double)h->pushed[range] * (PUSH_FLOATS * w + FIND_FLOATS);
 }
 
 void heat_text(const struct heat *h, size_t width, char out[HEAT_TEXT])

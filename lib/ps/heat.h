@@ -3,8 +3,9 @@
  * range of places, so that a part that has more to do than others can give some of them away
  * (param/map_balance.h).
  *
- * Counts one key in HEAT_EACH, so that counting costs nothing beside looking it up; with the units
- * that were applied meanwhile that gives rows a unit.  What is old counts half again and again.
+ * Of a request of more than HEAT_ALL keys one in HEAT_EACH is counted, for as many, so that counting
+ * costs nothing beside looking them up; of a short one all, as a few of them would tell nothing.  With
+ * the units that were applied meanwhile that gives rows a unit.  What is old counts half again and again.
  */
 #ifndef PACELINE_PS_HEAT_H
 #define PACELINE_PS_HEAT_H
@@ -16,6 +17,7 @@
 
 #define HEAT_RANGES 64
 #define HEAT_EACH 16
+#define HEAT_ALL 256
 #define HEAT_TEXT 1024 /* of all ranges */
 
 struct heat {

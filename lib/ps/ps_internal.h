@@ -1,6 +1,7 @@
 /* What the files of a part share: ps.c (made and ended), pull.c and push.c (of workers), wait.c
  * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag,
- * reports), move.c (parameters on their way to other parts) and handover.c (handing over). What a replica has besides: replica.h. */
+ * reports), move.c (parameters on their way to other parts) and handover.c (handing over). What a
+ * replica has besides: replica.h. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
