@@ -161,6 +161,19 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	grep -q '^brain-asked .* memory=68719476736 node-memory=4294967296 ' "$(log)"
 }
 
+@test "brain: a plan for what is there already is no change" {
+	brain 'plan role=worker count=2 cores=1' 'decision change=yes reason=mood'
+	begin_planned BRAIN=./mind WORKERS=2 SERVERS=1 WORKER_CORES=1
+	wait_for '[ "$(times "^brain-done change=no reason=mood .*refused=same ")" -ge 2 ]'
+	let_go
+	audited
+	[ "$(times '^brain-done change=yes ')" = 0 ]
+	run -0 --separate-stderr trainctl report --run-dir run
+	[ "$(grep ^report <<<"$output" | field plans-refused)" = 0 ]
+	run -0 trainctl report --run-dir run --text
+	not grep -q 'How it found its resources' <<<"$output"
+}
+
 @test "brain: what it knows outlives the supervisor" {
 	brain "$nothing"
 	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1

@@ -281,7 +281,7 @@ stopped() {
 		"$(sed 's/.*) //' /proc/$$/stat | cut -d' ' -f20)" \
 		"$(cat /proc/sys/kernel/random/boot_id)" >run/state/lock
 	run -1 status
-	[[ $output == "preparing name=tiny state=running since=1000000000.000000 "*" pid=$$ "* ]]
+	[[ $output == "preparing name=tiny state=preparing since=1000000000.000000 "*" pid=$$ "* ]]
 	run -75 trainctl stop --run-dir run
 	[[ $output == "trainctl: job tiny does not answer: pid $$ runs it since "* ]]
 	run -75 trainctl wait --run-dir run --timeout 0.1

@@ -774,6 +774,17 @@ trainctl: job.env: BRAIN finds how many workers and servers there are; SYNC=allr
 $ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
 trainctl: job.env: REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off
 = 78
+$ trainctl run job.env -s CHECKPOINT_MEMORY=64M
+trainctl: --set: CHECKPOINT_MEMORY: '64M' is a size; a directory is wanted, such as /dev/shm
+= 78
+$ trainctl scale -j tiny
+trainctl: scale: to how many? --workers N, --servers N, --hosts H1,H2,...
+trainctl: --help shows the usage
+= 64
+$ trainctl scale -j tiny --servers 1.5
+trainctl: --servers: '1.5' is not a whole number
+trainctl: --help shows the usage
+= 64
 $ trainctl run job.env -s BRAIN=on -s CORES=1
 trainctl: job.env: CORES=1: a worker and a server need one each, 2 at least
 = 78

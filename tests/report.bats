@@ -363,3 +363,16 @@ shards.png" ]
 	grep -q 'those that stand out, 40 of 300' x.html
 	[ "$(stat -c %s x.html)" -lt 2000000 ]
 }
+
+@test "report: learning rates that a scaled job sets are told in a few words" {
+	made
+	sed -i 's/^decided actions=2 at=1060/action kind=adjust-lr id=w0 scale=4 reason=scaled\naction kind=adjust-lr id=w1 scale=4 reason=scaled\n&/' state/job.log
+	run -0 report --text
+	[[ $(tr -s ' \n' ' ' <<<"$output") == *"to 80 (w1), learning rates times 4: from "* ]]
+	sed -i 's/id=w1 scale=4/id=w1 scale=2/' state/job.log
+	run -0 report --text
+	[[ $(tr -s ' \n' ' ' <<<"$output") == *"learning rates set, from 2 (w1) to 4 (w0) times: from "* ]]
+	sed -i '/id=w1 scale=2/d' state/job.log
+	run -0 report --text
+	[[ $(tr -s ' \n' ' ' <<<"$output") == *"learning rate of w0 times 4: from "* ]]
+}

@@ -81,10 +81,15 @@ at_least() {
 	begin_scaled
 	run -1 scale --workers 0
 	[[ $output == *"bad-scale: a job needs one worker at least"* ]]
-	run -1 scale --workers many
-	[[ $output == *"bad-scale: workers=: 'many'"* ]]
-	run -1 scale
-	[[ $output == *"bad-scale: workers=, servers= or hosts= is wanted"* ]]
+	run -64 scale --workers many
+	[[ $output == *"--workers: 'many' is not a whole number"* ]]
+	run -64 scale
+	[[ $output == *"scale: to how many? --workers N, --servers N, --hosts H1,H2"* ]]
+	# Others than trainctl may ask, too.
+	run -0 ask run/trainctl.sock 'scale workers=many'
+	[[ $output == *"err code=bad-scale"*"workers=: 'many'"* ]]
+	run -0 ask run/trainctl.sock 'scale'
+	[[ $output == *"err code=bad-scale"*"workers=, servers= or hosts= is wanted"* ]]
 	run -1 scale --workers 1025
 	[[ $output == *"no-room: a job has 1024 workers at most"* ]]
 	run -1 scale --workers 65
@@ -381,8 +386,13 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	all_up 4
 	scale --workers 1
 	[ "$(workers)" = "w0 " ]
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	begin second
+	wait_for '[ "$(workers)" = "w0 " ]'
+	grep -q 'goes on with WORKERS=1, as it was scaled; the job file has 2$' second.err
 	let_go
-	audited
+	audited second.out
 }
 
 @test "scale: a solution decides meanwhile, and lb-bsp shares at every barrier" {

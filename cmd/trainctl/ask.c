@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
+#include "base/number.h"
 #include "job/condition.h"
 #include "job/deadline.h"
 #include "job/jobs.h"
@@ -163,6 +164,18 @@ static int not_there(const struct question *q, const char *job, const struct dir
 	return trainctl_explain(job, dirs, err);
 }
 
+/* What can be seen without asking a job. */
+static int check_sizes(const struct given *given, struct error *err)
+{
+	uint64_t n;
+	if (!given->workers && !given->servers && !given->hosts)
+		return error_set(err, ERROR_USAGE, NULL,
+				 "scale: to how many? --workers N, --servers N, --hosts H1,H2,...");
+	if (given->workers && number_u64(given->workers, 0, UINT64_MAX, &n, "--workers", err) != 0)
+		return -1;
+	return given->servers ? number_u64(given->servers, 0, UINT64_MAX, &n, "--servers", err) : 0;
+}
+
 static int ask(const struct question *q, int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL;
@@ -206,7 +219,8 @@ static int ask(const struct question *q, int argc, char **argv)
 	int shown = trainctl_parse(&table, argc, argv, q->operand, &given.id, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != OPTION_GO || trainctl_find(job, run_dir, &dirs, &err) != 0 ||
+	if (shown != OPTION_GO || (q->scales && check_sizes(&given, &err) != 0) ||
+	    trainctl_find(job, run_dir, &dirs, &err) != 0 ||
 	    (q->reads_stdin && read_stdin(&text, &bytes, &err) != 0)) {
 		free(text);
 		return cmd_fail(PROGRAM, &err);

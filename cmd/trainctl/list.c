@@ -13,13 +13,14 @@
 
 #include <math.h>
 
-static void put_record(const char *type, const struct condition *c, const struct dirs *dirs)
+static void put_record(const char *type, const char *state, const struct condition *c,
+		       const struct dirs *dirs)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, type);
 	record_add(&o, "name", c->name);
-	record_add(&o, "state", condition_name(c->is));
+	record_add(&o, "state", state);
 	record_add_seconds(&o, "since", c->since);
 	record_add_u64(&o, "samples-done", c->samples_done);
 	record_add_u64(&o, "samples", c->samples);
@@ -120,7 +121,7 @@ static int list(struct error *err)
 			continue; /* it has just gone */
 		snprintf(c.name, sizeof c.name, "%s", jobs.entry[i].name);
 		if (!people) {
-			put_record("job", &c, &dirs);
+			put_record("job", condition_name(c.is), &c, &dirs);
 			continue;
 		}
 		shown[table.rows] = i;
@@ -197,9 +198,12 @@ int trainctl_show_condition(const struct condition *c, const struct dirs *dirs)
 	if (terminal_open() != TERMINAL_NONE)
 		tell_words(c, dirs);
 	else { /* a job record is of one that answers */
-		put_record(c->is == CONDITION_RUNNING ? "preparing" : "ended", c, dirs);
-		if (c->is != CONDITION_RUNNING)
+		if (c->is == CONDITION_RUNNING) /* scripts wait for state=running: nothing trains yet */
+			put_record("preparing", "preparing", c, dirs);
+		else {
+			put_record("ended", condition_name(c->is), c, dirs);
 			fputs(c->summary, stdout);
+		}
 	}
 	return ERROR_NEGATIVE;
 }

@@ -181,6 +181,32 @@ static void size_words(const struct report *p, const struct effect *e, char *tex
 			 node_name(p, least->node), large, node_name(p, most->node));
 }
 
+/* Learning rates that are set; a scaled job tells all workers one. */
+static void rate_words(const struct report *p, const struct effect *e, char *text, size_t max)
+{
+	const struct account_mark *least = NULL, *most = NULL;
+	int several = 0;
+	text[0] = '\0';
+	for (size_t i = e->mark_first; i <= e->mark_last; i++) {
+		const struct account_mark *m = &p->a->mark[i];
+		if (m->kind != ACCOUNT_ACTION || strcmp(m->what, "adjust-lr") != 0 || isnan(m->size))
+			continue;
+		several |= least && m->node != least->node;
+		least = !least || m->size < least->size ? m : least;
+		most = !most || m->size > most->size ? m : most;
+	}
+	if (!least)
+		return;
+	if (least->size < most->size)
+		snprintf(text, max, "learning rates set, from %.3g (%s) to %.3g (%s) times", least->size,
+			 node_name(p, least->node), most->size, node_name(p, most->node));
+	else if (several)
+		snprintf(text, max, "learning rates times %.3g", least->size);
+	else
+		snprintf(text, max, "learning rate of %s times %.3g", node_name(p, least->node),
+			 least->size);
+}
+
 void report_effect_words(const struct report *p, const struct effect *e, char *out, size_t max)
 {
 	const struct account_mark *m = &p->a->mark[e->mark];
@@ -200,15 +226,14 @@ void report_effect_words(const struct report *p, const struct effect *e, char *o
 		const struct account_mark *k = &p->a->mark[i];
 		if (k->kind != ACCOUNT_ACTION)
 			continue;
-		if (strcmp(k->what, "backup-workers") == 0)
-			snprintf(text, sizeof text, "%.0f backup workers", k->size);
-		else if (strcmp(k->what, "adjust-lr") == 0)
-			snprintf(text, sizeof text, "learning rate of %s times %.3g",
-				 node_name(p, k->node), k->size);
-		else
+		if (strcmp(k->what, "backup-workers") != 0)
 			continue;
+		snprintf(text, sizeof text, "%.0f backup workers", k->size);
 		append(out, max, text);
 	}
+	rate_words(p, e, text, sizeof text);
+	if (text[0])
+		append(out, max, text);
 	utf8_plain(out);
 }
 

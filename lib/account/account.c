@@ -392,7 +392,8 @@ static void take_plan(struct account *a, const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	a->plans_refused += record_get(r, "refused") != NULL;
+	const char *refused = record_get(r, "refused");
+	a->plans_refused += refused && strcmp(refused, "same") != 0;
 	if (strcmp(account_value(r, "change"), "yes") != 0)
 		return;
 	record_begin(&o, line, sizeof line, "planned");

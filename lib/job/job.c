@@ -581,6 +581,7 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 		return numbers_check(row, field(job, row), place, err);
 	}
 	int given = value[0] != '\0';
+	uint64_t size;
 	if (given && row->kind == ID && !option_id_ok(value))
 		return error_set(err, ERROR_CONFIG, place,
 				 "%s: '%.80s' is no id (1 to 64 of letters, digits, . _ -)",
@@ -598,6 +599,11 @@ static int store(struct job *job, const struct row *row, const char *value, cons
 		return -1;
 	if (row->kind == TEMPLATE && template_check(row, value, place, err) != 0)
 		return -1;
+	if (row->at == offsetof(struct job, checkpoint_memory) &&
+	    number_bytes(value, 0, UINT64_MAX, &size, NULL, NULL) == 0)
+		return error_set(err, ERROR_CONFIG, place,
+				 "%s: '%.80s' is a size; a directory is wanted, such as /dev/shm",
+				 row->key, value);
 	return text_set(field(job, row), value, place, err);
 }
 

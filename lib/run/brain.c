@@ -729,7 +729,7 @@ static void carry(struct supervisor *s, const char *text, size_t len, const stru
 	}
 	well(s);
 	if (!answer_changes(a) || !(w.counts || w.sizes || a->count > 0)) {
-		log_done(s, a, &w, NULL);
+		log_done(s, a, &w, answer_changes(a) ? "same" : NULL);
 		return;
 	}
 	const char *refused = change(s, a, &w);

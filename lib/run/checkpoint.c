@@ -234,10 +234,9 @@ void sup_checkpoint_abandon(struct supervisor *s)
 static void on_cut(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
-	if (!r && s->phases.now == PHASE_RUNNING && !sup_restart_hands_over(s))
-		sup_note(s, "warning",
-			 "checkpoint %s failed: the lead gave no answer; "
-			 "it is tried again",
+	/* In time, or as it has died: whether that is known already makes no difference. */
+	if (!r && s->phases.now < PHASE_STOPPING && !sup_restart_hands_over(s))
+		sup_note(s, "warning", "checkpoint %s failed: the lead gave no answer",
 			 s->checkpoint.making);
 	if (!sup_answer_ok(r))
 		failed(s, r);

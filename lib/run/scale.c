@@ -997,7 +997,11 @@ void sup_scale_mark(struct supervisor *s)
 void sup_scale_begin(struct supervisor *s)
 {
 	const struct sup_sizes *now = &s->scale.now;
-	if (now->workers != s->job->workers || now->servers != s->job->servers)
+	int without_servers = job_is_allreduce(s->job) || job_is_foreign(s->job);
+	if (without_servers && now->workers != s->job->workers)
+		sup_note(s, "scale", "goes on with WORKERS=%llu, as it was scaled; the job file has %llu",
+			 (unsigned long long)now->workers, (unsigned long long)s->job->workers);
+	else if (now->workers != s->job->workers || now->servers != s->job->servers)
 		sup_note(s, "scale",
 			 "goes on with %llu workers and %llu servers, as it was scaled; the job file "
 			 "has %llu and %llu",
