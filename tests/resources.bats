@@ -1,20 +1,13 @@
 # What a node may use, how that is enforced, and what follows when its memory was not enough.
 load helper
 . "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+. "$BATS_TEST_DIRNAME/groups.bash"
 
 teardown_more() { hosts_down; }
 
-# Where this machine lets us make control groups. The groups of version 1 are told apart by their controllers.
-groups_of() { sed -n "s/^[0-9]*:$1://p" /proc/self/cgroup; }
 need_groups() {
-	local dir
-	[ ! -d /run/systemd/system ] || skip "systemd owns the control groups here"
-	dir=/sys/fs/cgroup/memory$(groups_of memory)
-	if [ ! -e "$dir/memory.limit_in_bytes" ]; then
-		dir=/sys/fs/cgroup$(groups_of '')
-		grep -qsw memory "$dir/cgroup.subtree_control" || skip "no control group that we may divide"
-	fi
-	[ -w "$dir" ] || skip "no control group that we may divide"
+	local why
+	if why=$(no_groups); then skip "$why"; fi
 }
 
 # without_groups COMMAND...: where no control groups are seen.
@@ -128,34 +121,7 @@ node_record() { rec where type=node <"run/state/nodes/$1" | field "$2"; }
 # appetite: in LAUNCH_WORKER, each worker takes that much more memory once $T/eat.ID is there, and the
 # file is gone then.
 appetite() {
-	cat >eat.c <<-'C'
-		#include <pthread.h>
-		#include <stdio.h>
-		#include <stdlib.h>
-		#include <string.h>
-		#include <time.h>
-		#include <unistd.h>
-		static void *eat(void *path)
-		{
-			const struct timespec pause = {.tv_nsec = 20000000};
-			while (unlink(path) != 0)
-				nanosleep(&pause, NULL);
-			for (int i = 0; i < 100; i++)
-				memset(malloc(1 << 20), 1, 1 << 20);
-			return NULL;
-		}
-		__attribute__((constructor)) static void begin(void)
-		{
-			pthread_t thread;
-			char name[64];
-			FILE *self = fopen("/proc/self/comm", "r");
-			if (self && fgets(name, sizeof name, self) && strcmp(name, "worker\n") == 0)
-				pthread_create(&thread, NULL, eat, getenv("EAT"));
-			if (self)
-				fclose(self);
-		}
-	C
-	cc -shared -fPIC -O0 -pthread -o eat.so eat.c
+	cc -shared -fPIC -O0 -pthread -o eat.so "$PACELINE_ROOT/tests/appetite.c"
 	echo "LAUNCH_WORKER='env EAT=$T/eat.%i LD_PRELOAD=$T/eat.so${LD_PRELOAD:+:$LD_PRELOAD} ASAN_OPTIONS=verify_asan_link_order=0'" >>job.env
 }
 

@@ -99,6 +99,7 @@ one_three_two() {
 	to_end
 	exact "$(final)" 2000 $EPOCHS
 	[ "$(logged '^rollback ')" -eq 0 ]
+	not grep -q "can't be brought" first.err
 	[ "$(summary first.out | field restarts)" = 0 ]
 }
 
@@ -166,6 +167,42 @@ one_three_two() {
 	scale --hosts h0,h2
 	[ "$(hosts_of replica)" = "r0@h0 r2@h2 " ]
 	further
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+}
+
+# meanwhile WORDS HOST PATTERN: a change, and in the middle of it a process dies.
+meanwhile() {
+	local before asked
+	before=$(logged '^scale ')
+	start change on h0 trainctl scale --run-dir /tmp/run --hosts "$1"
+	asked=$PID
+	wait_for '[ "$(logged "^scale ")" -gt '"$before"' ]'
+	on "$2" pkill -9 -f "$3" || true
+	ended $asked
+	cat change.out change.err
+	[ "$status" -eq 0 ]
+	further
+}
+
+@test "scale --hosts: a server, a replica, a worker, a fabricd die meanwhile: every row exactly once an epoch" {
+	far_job
+	meanwhile h0,h2 h2 '^[^ ]*ps-server --id ps2 '
+	meanwhile h0,h1,h2 h2 '^[^ ]*fabricd '
+	meanwhile h0,h1 h1 '^[^ ]*worker --id w1 '
+	[ "$(hosts_of worker)" = "w0@h0 w1@h1 w2@h0 " ]
+	[ "$(hosts_of server)" = "ps0@h0 ps1@h1 ps2@h0 " ]
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+}
+
+@test "scale --hosts: the same under allreduce" {
+	far_job SYNC=allreduce
+	meanwhile h0,h2 h2 '^[^ ]*ps-server --id r2 '
+	meanwhile h0,h1,h2 h2 '^[^ ]*fabricd '
+	meanwhile h1 h1 '^[^ ]*worker --id w1 '
+	meanwhile h1,h2 h0 '^[^ ]*ps-server --id lead '
+	[ "$(hosts_of worker)" = "w0@h1 w1@h1 w2@h2 " ]
 	to_end
 	exact "$(final)" 2000 $EPOCHS
 }

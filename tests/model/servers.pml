@@ -1,7 +1,7 @@
 /*
  * Parameters that move between servers while a job trains (lib/lead/lead_move.c) as a Spin model:
  * NW workers, the lead with part 0, up to two other parts, shardd with its incarnations, a
- * supervisor; N rows, one epoch.  Parameters are the audit model's, in three cells: of each cell
+ * supervisor; N rows, one epoch.  Parameters are the audit model's, in CELLS cells: of each cell
  * the set of rows that are in it.
  *
  *     spin -DPIECES=1 -DCRASH=2 -search -O2 servers.pml   part 1 dies, once, at any step
@@ -40,8 +40,16 @@
 #ifndef GIVEUP
 #define GIVEUP 0 /* 1: the supervisor may give up what was asked for, and want the map that is */
 #endif
-/* Layouts: cell 0 stays with part 0; who has cell 1, 2; bits: whether parts 1, 2 are in the map. */
-#define LAYOUT(one, two, in) ((one) | ((two) << 2) | ((in) << 4))
+#ifndef CELLS
+#define CELLS 3  /* or 4: the last one goes where the one before it goes, in a piece of its own */
+#endif
+/* Layouts: cell 0 stays with part 0; who has cell 1, 2, 3; bits: whether parts 1, 2 are in the map. */
+#define LAYOUT_OF(one, two, three, in) ((one) | ((two) << 2) | ((three) << 4) | ((in) << 6))
+#if CELLS > 3
+#define LAYOUT(one, two, in) LAYOUT_OF(one, two, two, in)
+#else
+#define LAYOUT(one, two, in) LAYOUT_OF(one, two, 0, in)
+#endif
 #define ALONE LAYOUT(0, 0, 0)
 #define TWO LAYOUT(0, 1, 1)
 #define TWO_UNEVEN LAYOUT(1, 1, 1)
@@ -93,10 +101,12 @@
  */
 #define BSP (SYNC == 0)
 #define ALL ((1 << N) - 1)
-#define CELLS 3
 #define OWNER(l, c) ((c) == 0 -> 0 : ((l) >> (2 * ((c) - 1))) & 3)
-#define IN(l, s) ((s) == 0 || ((l) & (8 << (s))))
-#define OF(l, s) ((OWNER(l, 0) == (s)) + 2 * (OWNER(l, 1) == (s)) + 4 * (OWNER(l, 2) == (s)))
+#define IN(l, s) ((s) == 0 || ((l) & (32 << (s))))
+#define OF(l, s) ((OWNER(l, 0) == (s)) + 2 * (OWNER(l, 1) == (s)) + 4 * (OWNER(l, 2) == (s)) + \
+	(CELLS > 3 -> 8 * (OWNER(l, 3) == (s)) : 0))
+#define ALL_CELLS ((1 << CELLS) - 1)
+#define DIFFERS(c) (OWNER(layout[0], c) != OWNER(target, c))
 #define BIT(n) (1 << (n))
 
 /* A push: which cells it is for, sequence, generation (3 bits), rows (3 bits); 0 is none. */
@@ -133,7 +143,7 @@ byte aside[3];                   /* cells that have come, for that attempt */
 Cells came[3];
 mtype = { APPLY, THROW, CUT, PREPARE, GIVE, ADOPT, KEEP };
 chan orders[3] = [6] of { mtype, short, short, byte };   /* of the lead */
-chan gifts[3] = [3] of { byte, byte, byte };             /* attempt, cell, its rows */
+chan gifts[3] = [CELLS] of { byte, byte, byte };             /* attempt, cell, its rows */
 
 /* ---- the lead ---- */
 mtype = { OUT, JOINED, ACTIVE };
@@ -305,7 +315,7 @@ end:	do
 #define CAN_FENCE(w) (fence_due[w] && !sent[w])
 #define INVOLVED(s) (IN(layout[0], s) || IN(next_map, s))
 #define CAN_GIVE (move == READY && (phase == OPEN || FAULT == 1) && cut == NONE && SERVERS)
-#define CAN_COMMIT (move == GIVING && (given == 7 || FAULT == 6) && (phase == OPEN || FAULT != 1))
+#define CAN_COMMIT (move == GIVING && (given == ALL_CELLS || FAULT == 6) && (phase == OPEN || FAULT != 1))
 #define CAN_GO_ON (move == ADOPTING && told == 7)
 #define CAN_RELEASE(w) (waits[w] && !IS_SLOWER(w))
 #define QUIET (up[0] && phase != KNOWN && !CAN_CLOSE && !CAN_LET_IN && !CAN_SAVE && \
@@ -455,9 +465,12 @@ inline adopt(s, a, v, u) {
 inline choose_piece() {
 	next_map = target;
 	if
-	:: PIECES && OWNER(layout[0], 2) != OWNER(target, 2) && OWNER(layout[0], 1) != OWNER(target, 1) ->
-		next_map = LAYOUT(OWNER(layout[0], 1), OWNER(target, 2),
-			(layout[0] >> 4) | (target >> 4))
+	:: PIECES && DIFFERS(3) && (DIFFERS(1) || DIFFERS(2)) ->
+		next_map = LAYOUT_OF(OWNER(layout[0], 1), OWNER(layout[0], 2), OWNER(target, 3),
+			(layout[0] >> 6) | (target >> 6))
+	:: PIECES && !DIFFERS(3) && DIFFERS(2) && DIFFERS(1) ->
+		next_map = LAYOUT_OF(OWNER(layout[0], 1), OWNER(target, 2), OWNER(target, 3),
+			(layout[0] >> 6) | (target >> 6))
 	:: else
 	fi
 }
