@@ -218,10 +218,11 @@ runs_on() { [ "$(on h0 trainctl status --run-dir /tmp/run | grep "^node .* id=$1
 	on h0 scontrol update NodeName=h2 State=resume
 	wait_for "runs_on $last h2"
 	[ "$(more_hosts | tr '\n' ,)" = "asked -,granted h2,there h2," ]
-	# It is taken away; another is asked for, and it is the same.
-	on h0 scancel -t R -n "$(on h0 squeue -h -t R -p spot -o %j)"
+	# Somebody who has more right to it takes it away; another is asked for, and it is the same.
+	on h0 sbatch -p owner -w h2 -o "$T/other" --wrap 'sleep 3; echo "$SLURM_JOB_NODELIST"'
 	wait_for "more_hosts | grep -q '^ended h2'"
 	wait_for "[ \"\$(more_hosts | grep -c '^there h2')\" = 2 ]"
+	[ "$(cat other)" = h2 ]
 	wait_for "runs_on $last h2"
 	# A supervisor that comes after a crash finds it, and who runs there.
 	before=$(more_hosts)
