@@ -163,6 +163,6 @@ map_of() { ask "$T/run/$1.sock" stat | field map; }
 	chmod +x mind
 	skewed_job REBALANCE_EVERY=1000 BRAIN=./mind PLAN_EVERY=1 CORES=8 NODE_CORES=2 REPORT_EVERY=1
 	wait_for 'grep -q "^resize id=ps0 cores=2 .*reason=brain:%20hot" run/state/job.log'
-	[[ $(grep -E '^(rebalanced|resize) ' run/state/job.log | head -n 1) == "rebalanced id=ps0 "*" reason=hot "* ]]
+	[[ $(grep -E '^(rebalanced|resize) ' run/state/job.log | head -n 1) == "rebalanced "* ]]
 	to_end
 }
