@@ -80,6 +80,7 @@ one_job() {
 	wait_for "grep -q '^host name=h2 state=there ' state/job.log"
 	rm pace
 	ended "$SUPERVISOR"
+	cat dies.err
 	[ "$status" -eq 0 ]
 	[ "$(counts "$(last dies.out checkpoint)")" = "4 600" ]
 	not grep '^event role=worker id=w2 kind=kill' <(sed '1,/^host name=h2 state=there /d' state/job.log)
