@@ -128,15 +128,17 @@ load helper
 }
 
 @test "the guard: window, cool-down, limit; whoever asks, and after a crash of trainctl, too" {
-	solution <<-'S'
+	solution <<-S
 		#!/bin/sh
-		echo 'action kind=kill-restart role=worker id=w0 reason=slow'
-		echo 'action kind=kill-restart role=worker id=w1 reason=slow'
+		[ ! -e '$T/all-up' ] || echo 'action kind=kill-restart role=worker id=w0 reason=slow'
+		[ ! -e '$T/all-up' ] || echo 'action kind=kill-restart role=worker id=w1 reason=slow'
 		echo 'action kind=none'
 	S
 	job MODEL=audit WORKERS=3 EPOCHS=20 SOLUTION=./solution EVERY=0.3 HEAVY_COOLDOWN=3600 HEAVY_WINDOW=3600
 	slow 25
 	begin first
+	wait_for '[ "$(status 2>/dev/null | grep -c "^node role=worker .* state=up ")" = 3 ]'
+	touch all-up
 	wait_for '[ "$(logged "^decided ")" -ge 3 ]'
 	# a busy machine takes its time to bring w0 back: until then it is not up
 	wait_for 'grep -q "^refused kind=kill-restart id=w0 reason=window line=1" run/state/job.log'

@@ -78,6 +78,8 @@ one_job() {
 	wait_for "grep -q '^event role=worker id=w2 kind=ready host=h[01] ' state/job.log"
 	hosts_boot h2
 	wait_for "grep -q '^host name=h2 state=there ' state/job.log"
+	# The fabric has it, too: who loses the lead in his last batch ends with 75.
+	wait_for "sed '1,/^host name=h2 state=there /d' state/job.log | grep -q '^event role=fabric .* kind=ready '"
 	rm pace
 	ended "$SUPERVISOR"
 	cat dies.err

@@ -826,7 +826,7 @@ int sup_hosts_are_joined(const struct supervisor *s)
 }
 
 /* A world of other hosts than there are is started anew: nothing is lost by it. A lost host stays in
- * it until it is gone. */
+ * it until it is gone; one that is back when nothing is left to be trained stays out of it. */
 void sup_hosts_step(struct supervisor *s)
 {
 	struct sup_node *fabric = sup_fabric(s);
@@ -838,7 +838,7 @@ void sup_hosts_step(struct supervisor *s)
 		differs |= is_misplaced(h);
 		without |= (h->state == HOST_GONE || h->state == HOST_NONE) && h->in_world;
 	}
-	if (differs && sup_node_runs(fabric) && !fabric->asked)
+	if (differs && (without || !s->progress.all_done) && sup_node_runs(fabric) && !fabric->asked)
 		renew(fabric, without);
 	sup_routes_step(s);
 }
