@@ -1,7 +1,7 @@
 /*
  * ps-server(8): a part of the parameters; part 0 leads: it closes the units, commits them with
- * shardd and tells the other parts.  Or a replica of all parameters.  The work is in lib/ps and lib/lead; here is the command line,
- * and the order in which things are made.
+ * shardd and tells the other parts.  Or a replica of all parameters.  The work is in lib/ps and
+ * lib/lead; here is the command line, and the order in which things are made.
  */
 #include "lead/lead.h"
 #include "ps/ps.h"

@@ -122,8 +122,8 @@ static void want_services(struct supervisor *s)
 }
 
 /* All that have parameters run, or none has begun and there is nothing to begin from: a process that
- * is started now would not know the checkpoint that the lead goes on from. One that a supervisor before us has not started any
- * more is missing in what the others do together. */
+ * is started now would not know the checkpoint that the lead goes on from. One that a supervisor
+ * before us has not started any more is missing in what the others do together. */
 static int trainers_go_on(const struct supervisor *s)
 {
 	size_t running = 0, begun = 0;

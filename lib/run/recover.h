@@ -12,13 +12,13 @@
  * has it filled.  The lead's, where it has no parameters: it starts again, alone.  Neither takes
  * anything back.
  *
- * A server's, or the last replica's: the intent, naming the cut, is on disk before anything is done; then all servers are
- * off, shardd loads that cut's queue under a new incarnation, and the servers start with that cut
- * and no other, even if a forked child completes a later one meanwhile.  A supervisor that finds an
- * intent does all of it again: every step may be repeated, because shardd's incarnation says
- * whether the load that is answered is the last.  So it does where servers are gone for another
- * reason: a stop, or the end of a boot, after which neither their memory nor what shardd had not
- * yet written is there.
+ * A server's, or the last replica's: the intent, naming the cut, is on disk before anything is
+ * done; then all servers are off, shardd loads that cut's queue under a new incarnation, and the
+ * servers start with that cut and no other, even if a forked child completes a later one
+ * meanwhile.  A supervisor that finds an intent does all of it again: every step may be repeated,
+ * because shardd's incarnation says whether the load that is answered is the last.  So it does
+ * where servers are gone for another reason: a stop, or the end of a boot, after which neither
+ * their memory nor what shardd had not yet written is there.
  *
  * A cut that is damaged is passed over, and the one before it is taken (newest.h).
  */

@@ -1,6 +1,6 @@
 /*
- * scale: how many workers and servers the job has, and which of its hosts, is changed while it trains: a person asks
- * (`trainctl scale`), or another module does.
+ * scale: how many workers and servers the job has, and which of its hosts, is changed while it
+ * trains: a person asks (`trainctl scale`), or another module does.
  *
  * One change at a time, in the order in which they were asked for; one that comes while the job
  * saves, rolls back or changes already waits for its turn.  What is wanted is on disk (STATE/scale)
@@ -16,12 +16,13 @@
  *   parts is in the lead's memory only.  When one that has a part dies, all go back to the last
  *   checkpoint, and then the wanted ones are started; the death of one that has no part yet ends an
  *   attempt, and nothing else.
- * - Hosts are left, and taken into use again (scale_hosts.c): with those that it uses the job is as if
- *   HOSTS named no others.  One that comes is asked first whether it is there.  Servers that are to be on
- *   another host give what they have to those before them, as when there are to be fewer, and as many new ones start
- *   there afterwards; so that is two changes.  In between the fabric is started anew with hosts that come,
- *   their replicas are filled, whoever is to be elsewhere ends, gives its rows back, and starts there; then
- *   replicas of the hosts that are left end, and the fabric is started anew without those.
+ * - Hosts are left, and taken into use again (scale_hosts.c): with those that it uses the job is as
+ *   if HOSTS named no others.  One that comes is asked first whether it is there.  Servers that are
+ *   to be on another host give what they have to those before them, as when there are to be fewer,
+ *   and as many new ones start there afterwards; so that is two changes.  In between the fabric is
+ *   started anew with hosts that come, their replicas are filled, whoever is to be elsewhere ends,
+ *   gives its rows back, and starts there; then replicas of the hosts that are left end, and the
+ *   fabric is started anew without those.
  * - Then all workers are told their shares of the global batch, in the same iteration; and their
  *   learning rate, where BATCH_SCALING says so.
  */
