@@ -106,8 +106,8 @@ int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *e
  * read. */
 int ckpt_find_base(const char *dir, char *out, size_t max);
 
-/* What a trainer is to go on from: what it saved itself, or else what the first one did that saved
- * something; NULL: nobody did. */
+/* What a trainer is to go on from: what it saved itself, or else what the one with the lowest number
+ * did that saved something; NULL: nobody did. */
 const struct ckpt_saved *ckpt_find_saved(const struct ckpt_manifest *m, const char *worker);
 /* Whether all that was saved there is as MANIFEST has it; its full path into out. ERROR_DATA. */
 int ckpt_check_saved(const struct ckpt_manifest *m, const char *dir, const struct ckpt_saved *saved,

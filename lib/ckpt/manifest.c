@@ -117,7 +117,8 @@ const struct ckpt_saved *ckpt_find_saved(const struct ckpt_manifest *m, const ch
 			continue;
 		if (strcmp(s->worker, worker) == 0)
 			return s;
-		if (!first)
+		/* By number: they stand in the order in which they joined. */
+		if (!first || strverscmp(s->worker, first->worker) < 0)
 			first = s;
 	}
 	return first;

@@ -62,8 +62,10 @@ static void who_saved_nothing_gets_what_the_first_did(void **state)
 	assert_null(ckpt_find_saved(m, "w0"));
 	ckpt_add_saved(m, "w0", NULL, NULL);
 	assert_null(ckpt_find_saved(m, "w0"));
-	ckpt_add_saved(m, "w1", "w1/a", NULL);
+	ckpt_add_saved(m, "w10", "w10/a", NULL);
 	ckpt_add_saved(m, "w2", "w2/a", NULL);
+	assert_string_equal(ckpt_find_saved(m, "w0")->path, "w2/a");
+	ckpt_add_saved(m, "w1", "w1/a", NULL);
 	assert_string_equal(ckpt_find_saved(m, "w0")->path, "w1/a");
 	assert_string_equal(ckpt_find_saved(m, "w2")->path, "w2/a");
 	assert_string_equal(ckpt_find_saved(m, "w9")->path, "w1/a");
