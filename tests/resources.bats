@@ -86,7 +86,7 @@ node_record() { rec where type=node <"run/state/nodes/$1" | field "$2"; }
 
 @test "without control groups: a set of cores and RLIMIT_DATA; said once" {
 	need_address_space
-	[ "$(nproc)" -ge 2 ] || skip "one core cannot be divided"
+	[ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] || skip "one core cannot be divided"
 	job WORKER_CORES=1 WORKER_MEMORY=900M EPOCHS=1000
 	slow 300
 	without_groups true
@@ -205,10 +205,10 @@ runs_on() { [ "$(on h0 trainctl status --run-dir /tmp/run | grep "^node .* id=$1
 	# It is not to be had yet.
 	on h0 scontrol update NodeName=h2 State=drain Reason=test
 	# Another supervisor comes where the first one was killed.
-	start job on h0 salloc -Q -N2 -w h0,h1 -c "$(nproc)" sh -c 'trainctl run "$@" || trainctl run "$@"' sh \
+	start job on h0 salloc -Q -N2 -w h0,h1 -c "$(getconf _NPROCESSORS_ONLN)" sh -c 'trainctl run "$@" || trainctl run "$@"' sh \
 		job.env --run-dir /tmp/run --state-dir "$T/state"
 	wait_for "[ \"\$(on h0 trainctl status --run-dir /tmp/run 2>/dev/null | grep -c '^node role=worker .* state=up ')\" = 2 ]"
-	workers=$((2 * $(nproc) + 1))
+	workers=$((2 * $(getconf _NPROCESSORS_ONLN) + 1))
 	last=w$((workers - 1))
 	on h0 trainctl scale --run-dir /tmp/run --workers $workers
 	wait_for "[ \"\$(more_hosts)\" = 'asked -' ]"
