@@ -128,8 +128,9 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 
 nodes_are() { [ "$(status | sed -n 's/^node role=\(worker\|spare\) id=\([^ ]*\) state=up .*/\2/p' | sort | tr '\n' ' ')" = "$1" ]; }
 
-@test "HOT_SPARES: scaled down and up, with a spare in a place: exact" {
-	job MODEL=audit EPOCHS=6 WORKERS=3 SERVERS=2 HOT_SPARES=1 SHARD_RETRIES=0 CHECKPOINT_EVERY=1
+# spare_in_place [KEY=VALUE]...: s0 has the place of w2, which is a spare.
+spare_in_place() {
+	job MODEL=audit EPOCHS=6 WORKERS=3 HOT_SPARES=1 SHARD_RETRIES=0 "$@"
 	slow 200
 	echo 'drag pace=25' >drag/s0
 	begin first
@@ -138,6 +139,10 @@ nodes_are() { [ "$(status | sed -n 's/^node role=\(worker\|spare\) id=\([^ ]*\) 
 	kill -9 "$(pid_of w2)"
 	wait_for 'node s0 worker'
 	wait_for 'node w2 spare'
+}
+
+@test "HOT_SPARES: scaled down and up, with a spare in a place: exact" {
+	spare_in_place SERVERS=2 CHECKPOINT_EVERY=1
 	# The place that goes is the spare's: it is a spare again, and w2 is no more.
 	run trainctl scale --workers 2 --run-dir "$T/run"
 	[ "$status" -eq 0 ]
@@ -166,15 +171,7 @@ nodes_are() { [ "$(status | sed -n 's/^node role=\(worker\|spare\) id=\([^ ]*\) 
 }
 
 @test "HOT_SPARES: scaled down, and the supervisor dies: the next one goes on with it" {
-	job MODEL=audit EPOCHS=6 WORKERS=3 SERVERS=1 HOT_SPARES=1 SHARD_RETRIES=0
-	slow 200
-	echo 'drag pace=25' >drag/s0
-	begin first
-	wait_for 'came_to 300'
-	wait_for 'node s0 spare'
-	kill -9 "$(pid_of w2)"
-	wait_for 'node s0 worker'
-	wait_for 'node w2 spare'
+	spare_in_place SERVERS=1
 	start down trainctl scale --workers 2 --run-dir "$T/run"
 	wait_for '[ "$(logged "^scale workers=2 ")" = 1 ]'
 	kill -9 $SUPERVISOR

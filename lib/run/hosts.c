@@ -443,19 +443,25 @@ int sup_host_choose(struct sup_node *n)
 
 /* ---- lost, gone, there again ---- */
 
-static void say(struct sup_host *h, enum sup_host_state state, const char *text)
+/* Its state is another one. */
+static void log_state(struct sup_host *h)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	h->state = state;
-	h->since = clock_mono();
-	sup_note(h->sup, "warning", "%s", text);
 	record_begin(&o, line, sizeof line, "host");
 	record_add(&o, "name", h->place->host);
 	record_add(&o, "state", sup_host_word(h));
 	sup_log(h->sup, &o);
 	sup_force_write(h->sup);
 	sup_kick(h->sup);
+}
+
+static void say(struct sup_host *h, enum sup_host_state state, const char *text)
+{
+	h->state = state;
+	h->since = clock_mono();
+	sup_note(h->sup, "warning", "%s", text);
+	log_state(h);
 }
 
 /* silent: for so many seconds nothing has been heard from there. */
@@ -616,8 +622,6 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 
 void sup_host_set_use(struct sup_host *h, enum sup_host_use use)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (h->use == use)
 		return;
 	h->use = use;
@@ -626,12 +630,7 @@ void sup_host_set_use(struct sup_host *h, enum sup_host_use use)
 		use == HOST_USED     ? "used from now on"
 		: use == HOST_LEAVES ? "left"
 				     : "not used any more");
-	record_begin(&o, line, sizeof line, "host");
-	record_add(&o, "name", h->place->host);
-	record_add(&o, "state", sup_host_word(h));
-	sup_log(h->sup, &o);
-	sup_force_write(h->sup);
-	sup_kick(h->sup);
+	log_state(h);
 }
 
 static void look(struct sup_host *h);

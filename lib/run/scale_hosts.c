@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #define WAIT_SECONDS 1.0
 
@@ -26,7 +27,6 @@ static struct sup_host *find(const struct supervisor *s, const char *name)
 static int add(const struct supervisor *s, const char *name, unsigned char *hosts,
 	       struct sup_scale_refusal *why)
 {
-	char all[SCALE_HOSTS_MAX];
 	struct sup_host *h = find(s, name);
 	size_t i = h ? (size_t)(h - s->hosts.host) : 0;
 	if (h && i >= s->hosts.first) {
@@ -36,8 +36,6 @@ static int add(const struct supervisor *s, const char *name, unsigned char *host
 	if (h)
 		return sup_scale_refuse(why, "no-host", "%.80s is none of HOSTS: it trains nothing",
 					name);
-	memset(hosts, 1, s->hosts.count);
-	sup_scale_hosts_text(s, hosts, all);
 	return sup_scale_refuse(why, "no-host", "'%.80s' is none of HOSTS", name);
 }
 
@@ -97,14 +95,10 @@ void sup_scale_hosts_text(const struct supervisor *s, const unsigned char *wante
 uint64_t sup_scale_hosts_sum(const struct supervisor *s)
 {
 	const struct hosts *given = s->options.hosts;
-	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
+	XXH64_hash_t sum = 0;
 	for (size_t i = 0; given && i < given->count; i++)
-		for (const char *p = given->place[i].host;; p++) {
-			hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
-			if (!*p)
-				break;
-		}
-	return hash;
+		sum = XXH3_64bits_withSeed(given->place[i].host, strlen(given->place[i].host), sum);
+	return sum;
 }
 
 int sup_scale_hosts_differ(const struct supervisor *s, const unsigned char *wanted)

@@ -185,8 +185,8 @@ static void take_place(struct sup_node *n, struct sup_node *dead)
 /* It has ended, and is not up again. */
 static int is_missed(const struct sup_node *n)
 {
-	return n->lives > 0 && !n->leaving && !n->joining && (n->stage == STAGE_MENDING || n->stage == STAGE_PAUSING ||
-				n->stage == STAGE_OFF);
+	return n->lives > 0 && !n->leaving && !n->joining &&
+	       (n->stage == STAGE_MENDING || n->stage == STAGE_PAUSING || n->stage == STAGE_OFF);
 }
 
 /* The host of the dead one may be why it died. */
