@@ -111,7 +111,8 @@ static void on_forked(const struct fork_result *forked, void *ps)
 	done(&p->cut_answer, &result);
 }
 
-static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct error *err)
+/* In a child, where the keeper's socket has another number. */
+static int write_part(void *ps, int keeper, uint64_t *bytes, uint64_t *sum, struct error *err)
 {
 	const struct ps *p = ps;
 
@@ -119,7 +120,7 @@ static int write_part(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct e
 	/* The disk has it: without this a server only starts more slowly. */
 	if (rc == 0 && p->options.memory)
 		ckpt_memory_write(p->store, p->options.memory, p->options.part, p->cut_since, *sum,
-				  p->options.keeper >= 0 ? fd : -1, NULL);
+				  p->options.keeper >= 0 ? keeper : -1, NULL);
 	return rc;
 }
 
