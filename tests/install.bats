@@ -1,4 +1,4 @@
-# make install, uninstall, dist and deb; the units, each started once by a systemd of its own
+# deps; make install, uninstall, dist and deb; the units, each started once by a systemd of its own
 # (tests/guest) where there can be one, else looked at; completion of bash and zsh.
 load helper
 
@@ -21,6 +21,25 @@ built() {
 
 installed() { # everything below $DESTDIR$PREFIX with its mode
 	(cd "$DESTDIR$PREFIX" && find . -printf '%P %y %m\n' | sort)
+}
+
+# ---- what is missing ----
+
+# The programs that deps asks, instead of this machine's own: munge is missing, and we are root.
+@test "deps: packages are installed with nothing of the caller's environment but the way to the mirror" {
+	mkdir "$T/stub"
+	printf '#!/bin/sh\necho 0\n' >"$T/stub/id"
+	printf '#!/bin/sh\ncase $* in *munge) ;; *) echo installed ;; esac\n' >"$T/stub/dpkg-query"
+	printf '#!/bin/sh\necho "$@" >>"%s"\nenv >"%s"\n' "$T/asked" "$T/env" >"$T/stub/apt-get"
+	chmod +x "$T/stub/"*
+	mkdir "$T/with blanks"
+	run -0 env PATH="$T/stub:$PATH" POSIXLY_CORRECT=1 TMPDIR="$T/with blanks" LC_ALL=xx_XX.UTF-8 \
+		https_proxy='http://mirror:3128/ a b' scripts/deps check
+	[ "$output" = "deps: installing munge" ]
+	diff "$T/asked" <(printf '%s\n' update 'install -y --no-install-recommends munge')
+	grep -qx 'https_proxy=http://mirror:3128/ a b' "$T/env"
+	grep -qx 'DEBIAN_FRONTEND=noninteractive' "$T/env"
+	[ "$(grep -cE '^(POSIXLY_CORRECT|TMPDIR)=|xx_XX' "$T/env")" = 0 ]
 }
 
 # ---- install, uninstall ----
