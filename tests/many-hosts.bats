@@ -87,6 +87,15 @@ to_end() {
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+# Sets half, the checkpoint whose part is held up; one that has just come is let go.
+stop_on_the_way() {
+	on h0 pkill -STOP -f "node-host .*[-]-fetch /" || return 1
+	half=$(on h0 pgrep -a -f "node-host .*[-]-fetch /" | sed -n 's/.*--fetch \([^=]*\)\/part-1=.*/\1/p')
+	[ -z "$half" ] || [ -e "$STATE/checkpoints/${half##*/}/part-1" ] || return 0
+	on h0 pkill -CONT -f "node-host .*[-]-fetch /" || true
+	return 1
+}
+
 @test "a server dies while a part is on its way: that checkpoint is none; exact" {
 	far_job EPOCHS=20
 	go first
@@ -95,9 +104,7 @@ to_end() {
 	# Directories that nodes need were made there.
 	[ -d "$HOSTS/h1/state/index" ]
 	[ -d "$HOSTS/h1/state/spill" ]
-	wait_for 'on h0 pkill -STOP -f "node-host .*[-]-fetch /"'
-	half=$(on h0 pgrep -a -f "node-host .*[-]-fetch /" | sed -n 's/.*--fetch \([^=]*\)\/part-1=.*/\1/p')
-	[ -n "$half" ]
+	wait_for stop_on_the_way
 	on h1 pkill -9 -f 'ps-server --id ps1 '
 	wait_for '[ "$(logged "^phase name=running ")" -eq 2 ]'
 	[ ! -e "$STATE/checkpoints/${half##*/}" ]
