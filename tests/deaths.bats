@@ -275,6 +275,7 @@ load helper
 	wait_for '[ -n "$(pid_of w1)" ] && grep -qs WHERE "/proc/$(pid_of w1)/environ"'
 	tr '\0' '\n' <"/proc/$(pid_of w1)/environ" | grep -qx "WHERE=w1/1/$(uname -n)/[1-9][0-9]*/[1-9][0-9]*/100%"
 	kill -9 $SUPERVISOR
+	ended $SUPERVISOR
 	echo 'LAUNCH_SERVER="nice %x"' >bad.env
 	cat job.env >>bad.env
 	run -78 trainctl run bad.env --run-dir "$T/other"

@@ -45,6 +45,7 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 	local spare
 	spare=$(pid_of w1)
 	kill -9 $SUPERVISOR
+	ended $SUPERVISOR
 	begin second
 	wait_for 'node s0 worker'
 	wait_for 'node w1 spare'
