@@ -280,7 +280,7 @@ END
 	start ps0 fast ps-server -s "$T/ps0.sock" --id ps0 --part 0/1 --layout layout --hung 0 \
 		--shards "$T/shardd.sock"
 	ready "$T/ps0.sock"
-	crawl 500
+	crawl 30 # not done with all rows before a busy machine has been through all this
 	work w0 --drag drag
 	work w1 --drag drag
 	local what
