@@ -76,7 +76,7 @@ finished() {
 	csv
 	queue 3
 	lead 1
-	crawl 2000
+	crawl 200
 	work w0 --drag drag
 	work w1 --drag drag
 	wait_for 'came_to_unit 5'
@@ -111,7 +111,7 @@ finished() {
 		rm -rf journal ck ps*.sock*
 		queue 3
 		lead 1 --sync "$mode"
-		crawl 2000
+		crawl 200
 		work w0 --drag drag
 		work w1 --drag drag
 		work w2 --drag drag
@@ -199,7 +199,7 @@ checkpoint() {
 	csv
 	queue 2
 	lead 1
-	crawl 1000
+	crawl 100
 	work w0 --drag drag
 	wait_for 'came_to_unit 3'
 	start move ask "$T/ps0.sock" "move parts=2 servers=$T/none.sock"
@@ -508,7 +508,7 @@ keys_of() {
 	start ps0 fast ps-server -s "$T/ps0.sock" --id ps0 --part 0/2 --layout layout --hung 0 \
 		--shards "$T/shardd.sock" --servers "$T/ps1.sock"
 	ready "$T/ps0.sock"
-	crawl 500
+	crawl 50
 	work w0 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
 	work w1 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
 	wait_for 'came_to_unit 2'
