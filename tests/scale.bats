@@ -290,6 +290,37 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	[ "$(logged '^rollback ')" = 0 ]
 }
 
+# What a kill between two writes leaves: the file says that the change is under way, and the log has
+# both records of it, or only the first, or none.
+@test "scale: killed between the log and STATE/scale: each change is in the log once" {
+	begin_scaled SERVERS=1
+	scale --servers 2
+	local lacks n=1
+	[ "$(logged '^scaled workers=2 servers=2 .* change=1 ')" = 1 ]
+	for lacks in '^scaled-never ' '^scaled ' '^scaled\? '; do
+		kill -9 $SUPERVISOR
+		wait_for 'not kill -0 $SUPERVISOR 2>/dev/null'
+		sed -i 's/ maps=/ from-workers=2 from-servers=1 moved=1&/' run/state/scale
+		sed -i "/$lacks/d" run/state/job.log
+		begin "again$((n++))"
+		wait_for 'running && ! grep -q from-workers run/state/scale'
+		[ "$(logged '^scale workers=2 servers=2 from-workers=2 from-servers=1 change=1 ')" = 1 ]
+		[ "$(logged '^scaled workers=2 servers=2 from-workers=2 from-servers=1 change=1 ')" = 1 ]
+	done
+	scale --servers 1
+	[ "$(logged '^scaled workers=2 servers=1 .* change=2 ')" = 1 ]
+	# Without the file the numbers go on all the same: an old end is not taken for a new one.
+	trainctl stop --run-dir "$T/run"
+	ended $SUPERVISOR
+	rm run/state/scale
+	begin last
+	wait_for running
+	scale --servers 2
+	[ "$(logged '^scaled workers=2 servers=2 .* change=3 ')" = 1 ]
+	let_go
+	audited last.out
+}
+
 @test "scale: a server dies while parts move: all go back, and then there are as many as wanted" {
 	begin_scaled SERVERS=1 CHECKPOINT_EVERY=0.3
 	for round in 1 2; do

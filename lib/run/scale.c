@@ -206,6 +206,7 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	record_u64_opt(r, "maps", 0, 1, &ever, NULL);
 	record_u64_opt(r, "moved", 0, 1, &moved, NULL);
 	record_u64_opt(r, "rebalances", 0, UINT64_MAX, &s->rebalance.done, NULL);
+	record_u64_opt(r, "change", 0, UINT64_MAX, &c->change, NULL);
 	c->servers.ever = ever != 0;
 	if (c->under_way && !moved && c->now.servers != c->from.servers)
 		c->servers.step = SCALE_LOOK;
@@ -303,6 +304,7 @@ static int keep(struct supervisor *s, const struct sup_sizes *now, const struct 
 	}
 	record_add_u64(&o, "maps", s->scale.servers.ever || (from && from->servers != now->servers));
 	record_add_u64(&o, "rebalances", s->rebalance.done);
+	record_add_u64(&o, "change", s->scale.change);
 	add_hosts(s, &o, hosts);
 	record_add(&o, "reason", reason);
 	size_t len = record_end(&o, NULL);
@@ -661,7 +663,8 @@ static void share(struct supervisor *s)
 
 /* ---- a change ---- */
 
-static void add_change(const struct supervisor *s, struct record_out *o)
+/* number: of the change; 0: it has none in the file. */
+static void add_change(const struct supervisor *s, struct record_out *o, uint64_t number)
 {
 	record_add_u64(o, "workers", s->scale.now.workers);
 	record_add_u64(o, "servers", s->scale.now.servers);
@@ -673,9 +676,11 @@ static void add_change(const struct supervisor *s, struct record_out *o)
 		record_add(o, "hosts", text[0] ? text : "all");
 		record_add(o, "from-hosts", s->scale.hosts.from[0] ? s->scale.hosts.from : "all");
 	}
+	if (number > 0)
+		record_add_u64(o, "change", number);
 }
 
-static void log_begun(struct supervisor *s, const char *reason)
+static void log_begun(struct supervisor *s, uint64_t number, const char *reason)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -689,7 +694,7 @@ static void log_begun(struct supervisor *s, const char *reason)
 			(unsigned long long)from->servers, (unsigned long long)now->servers,
 			reason);
 	record_begin(&o, line, sizeof line, "scale");
-	add_change(s, &o);
+	add_change(s, &o, number);
 	record_add(&o, "reason", reason);
 	sup_log(s, &o);
 }
@@ -718,12 +723,12 @@ static void answer_ok(struct supervisor *s, struct request *rq, double seconds)
 	request_ok_record(rq, &o);
 }
 
-static void log_done(struct supervisor *s, double seconds, const char *reason)
+static void log_done(struct supervisor *s, uint64_t number, double seconds, const char *reason)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "scaled");
-	add_change(s, &o);
+	add_change(s, &o, number);
 	record_add_u64(&o, "batch", sup_scale_batch(s));
 	record_add_real(&o, "lr-factor", rate_factor(s));
 	record_add_seconds(&o, "seconds", seconds);
@@ -742,7 +747,6 @@ static void done(struct supervisor *s)
 	struct sup_scale_ask *ask = s->scale.asked;
 	struct request *rq = ask ? ask->rq : NULL;
 	double seconds = clock_mono() - s->scale.began;
-	log_done(s, seconds, s->scale.reason);
 	if (!s->scale.why[0])
 		s->scale.carried++;
 	if (rq && s->scale.why[0])
@@ -790,8 +794,8 @@ int sup_scale_take_servers(struct supervisor *s)
 	s->scale.now.servers = last->want.servers;
 	s->scale.servers.ever = 1;
 	s->scale.servers.bytes = 0;
-	log_begun(s, last->reason);
-	log_done(s, 0, last->reason);
+	log_begun(s, 0, last->reason);
+	log_done(s, 0, 0, last->reason);
 	s->scale.from = s->scale.under_way ? from : s->scale.now;
 	return 1;
 }
@@ -821,6 +825,58 @@ static int may_start(const struct supervisor *s)
 	       !sup_rebalance_is_under_way(s);
 }
 
+/* What the log has of changes. */
+struct log_seen {
+	uint64_t last;		/* the highest number */
+	int has_begun, is_done; /* the one that the file names: as wanted */
+};
+
+static void look_into(const char *path, uint64_t number, struct log_seen *seen)
+{
+	FILE *in = fopen(path, "re");
+	char *line = NULL;
+	size_t size = 0;
+	ssize_t len;
+	while (in && (len = getline(&line, &size, in)) > 0) {
+		struct record r;
+		uint64_t n = 0;
+		if (strncmp(line, "scale", 5) != 0 ||
+		    record_first(&r, line, (size_t)len, NULL) != 0 ||
+		    record_u64_opt(&r, "change", 0, UINT64_MAX, &n, NULL) != 0)
+			continue;
+		seen->last = n > seen->last ? n : seen->last;
+		seen->has_begun |= n == number && record_is(&r, "scale");
+		seen->is_done |= n == number && record_is(&r, "scaled") && !record_get(&r, "failed");
+	}
+	free(line);
+	if (in)
+		fclose(in);
+}
+
+static void look_at_logs(const struct supervisor *s, struct log_seen *seen)
+{
+	char path[DIRS_PATH_MAX];
+	*seen = (struct log_seen){0};
+	dirs_state(&s->dirs, "job.log.1", path);
+	look_into(path, s->scale.change, seen);
+	look_into(s->log.path, s->scale.change, seen);
+}
+
+/* What is wanted, before anything is done. The file may have been removed, and the log not. */
+static int keep_begin(struct supervisor *s, const struct sup_sizes *now, const unsigned char *hosts,
+		      const char *reason)
+{
+	uint64_t before = s->scale.change;
+	struct log_seen seen = {.last = before};
+	if (before == 0)
+		look_at_logs(s, &seen);
+	s->scale.change = seen.last + 1;
+	if (keep(s, now, &s->scale.now, 0, hosts, reason) == 0)
+		return 0;
+	s->scale.change = before;
+	return -1;
+}
+
 /* ask: NULL: it makes way for what is asked for next. */
 static void begin(struct supervisor *s, struct sup_scale_ask *ask, const struct sup_sizes *now,
 		  const unsigned char *hosts, const char *reason)
@@ -829,11 +885,12 @@ static void begin(struct supervisor *s, struct sup_scale_ask *ask, const struct 
 	s->scale.now = *now;
 	s->scale.asked = ask;
 	s->scale.under_way = 1;
+	s->scale.logged = SCALE_NOT_LOGGED;
 	s->scale.why[0] = '\0';
 	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", reason);
 	if (hosts)
 		sup_scale_hosts_begin(s, hosts);
-	log_begun(s, s->scale.reason);
+	log_begun(s, s->scale.change, s->scale.reason);
 	start(s);
 }
 
@@ -872,7 +929,7 @@ static int make_way(struct supervisor *s, struct sup_scale_ask *ask)
 		ask->want.servers = now.servers;
 	now.servers = stay;
 	s->scale.wish = ask;
-	if (keep(s, &now, &s->scale.now, 0, NULL, ask->reason) != 0)
+	if (keep_begin(s, &now, NULL, ask->reason) != 0)
 		s->scale.wish = NULL;
 	else
 		begin(s, NULL, &now, NULL, ask->reason);
@@ -909,7 +966,7 @@ static int next(struct supervisor *s)
 		return !s->scale.under_way && s->scale.first != ask;
 	struct sup_scale_ask *wish = s->scale.wish;
 	s->scale.wish = NULL;
-	if (keep(s, &now, &s->scale.now, 0, others ? ask->hosts : NULL, ask->reason) == 0)
+	if (keep_begin(s, &now, others ? ask->hosts : NULL, ask->reason) == 0)
 		begin(s, ask, &now, others ? ask->hosts : NULL, ask->reason);
 	else
 		s->scale.wish = wish;
@@ -925,7 +982,14 @@ static void go_on(struct supervisor *s)
 	if (!s->scale.shared && s->scale.now.workers != s->scale.from.workers)
 		share(s);
 	s->scale.shared = 1;
-	if (sup_scale_servers_step(s) || sup_scale_keep(s, 0) != 0)
+	if (sup_scale_servers_step(s))
+		return;
+	/* First the log: if we are killed now, the file says that it is to be looked at. */
+	enum scale_logged end = s->scale.why[0] ? SCALE_LOGGED_FAILED : SCALE_LOGGED;
+	if (s->scale.logged != end)
+		log_done(s, s->scale.change, clock_mono() - s->scale.began, s->scale.reason);
+	s->scale.logged = end;
+	if (sup_scale_keep(s, 0) != 0)
 		return;
 	done(s);
 	sup_kick(s);
@@ -994,8 +1058,21 @@ void sup_scale_mark(struct supervisor *s)
 		sup_scale_servers_begin(s, 0);
 }
 
+/* Who was killed may have written it down already: each change is in the log once. */
+static void log_goes_on(struct supervisor *s)
+{
+	struct log_seen seen;
+	if (!s->scale.under_way || s->scale.change == 0)
+		return;
+	look_at_logs(s, &seen);
+	s->scale.logged = seen.is_done ? SCALE_LOGGED : SCALE_NOT_LOGGED;
+	if (!seen.has_begun)
+		log_begun(s, s->scale.change, s->scale.reason);
+}
+
 void sup_scale_begin(struct supervisor *s)
 {
+	log_goes_on(s);
 	const struct sup_sizes *now = &s->scale.now;
 	int without_servers = job_is_allreduce(s->job) || job_is_foreign(s->job);
 	if (without_servers && now->workers != s->job->workers)

@@ -54,6 +54,9 @@ enum scale_move {
 	SCALE_LOOK  /* who has parts is asked for */
 };
 
+/* The end of a change, in the log. */
+enum scale_logged { SCALE_NOT_LOGGED, SCALE_LOGGED, SCALE_LOGGED_FAILED };
+
 struct sup_scale_servers {
 	enum scale_move step;
 	struct question move, look;
@@ -79,7 +82,9 @@ struct sup_scale {
 	struct sup_sizes from; /* what it had before that */
 	int is_kept;           /* the file is there */
 	int under_way, shared; /* all is there, and workers have been told their shares */
-	double began; /* clock_mono(): the change */
+	uint64_t change; /* its number: that of the last one begun; in the file and in the log */
+	enum scale_logged logged;
+	double began;	 /* clock_mono(): the change */
 	char reason[SCALE_REASON_MAX];
 	char why[512]; /* it could not be done, or not all of it; "": it can */
 	struct sup_scale_servers servers;
