@@ -48,9 +48,9 @@ unexport POSIXLY_CORRECT
 # ---- check: which build runs what ----
 # Units run twice, as users compile them and under clang's sanitizers. A conversation runs once, under
 # gcc's, which see all that the build of users does and more: check-fast runs it with that build, and
-# check-all with all three. PLAIN is about files, variables and memory, not what programs do. Benches
+# check-all with all three. PLAIN is about files, variables, memory and the tests, not what programs do. Benches
 # and crash tests always run the programs as users have them.
-PLAIN      = install surroundings resources
+PLAIN      = install run surroundings resources
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
 PARTS      = short:tests/surroundings $(FAULTS:%=short:tests/fault/%) short:tests/model/run \

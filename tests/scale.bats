@@ -321,6 +321,32 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	audited last.out
 }
 
+@test "scale: the end of a change can't be written down: it is in the log once, and answered when it can" {
+	cat >launch <<-END
+	#!/bin/sh
+	case "\$*" in
+	*'--id w2 '*) until [ -e "$T/go" ]; do sleep 0.1; done ;;
+	esac
+	exec "\$@"
+	END
+	chmod +x launch
+	begin_scaled "LAUNCH_WORKER=$T/launch"
+	start up scale --workers 3
+	wait_for '[ "$(logged "^scale workers=3 ")" = 1 ]'
+	rm run/state/scale
+	mkdir run/state/scale
+	touch go
+	wait_for '[ "$(logged "^retry .*can.t%20be%20written%20down\|^retry .*can.t be written down")" -ge 2 ]'
+	[ "$(logged '^scaled ')" = 1 ]
+	kill -0 $PID
+	rmdir run/state/scale
+	ended $PID
+	[ "$status" -eq 0 ]
+	[ "$(logged '^scaled workers=3 .* change=1 ')" = 1 ]
+	let_go
+	audited
+}
+
 @test "scale: a server dies while parts move: all go back, and then there are as many as wanted" {
 	begin_scaled SERVERS=1 CHECKPOINT_EVERY=0.3
 	for round in 1 2; do

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 #define RETRY_SECONDS 1.0
 #define FAILURES_MAX 3 /* in a row, of a node that joins */
 #define WAY_TRIES_MAX 3
+#define CHANGE_MAX (UINT64_MAX / 2) /* a greater number in a file is none */
 
 struct sup_scale_ask {
 	struct sup_scale_ask *next;
@@ -206,7 +208,7 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	record_u64_opt(r, "maps", 0, 1, &ever, NULL);
 	record_u64_opt(r, "moved", 0, 1, &moved, NULL);
 	record_u64_opt(r, "rebalances", 0, UINT64_MAX, &s->rebalance.done, NULL);
-	record_u64_opt(r, "change", 0, UINT64_MAX, &c->change, NULL);
+	record_u64_opt(r, "change", 0, CHANGE_MAX, &c->change, NULL);
 	c->servers.ever = ever != 0;
 	if (c->under_way && !moved && c->now.servers != c->from.servers)
 		c->servers.step = SCALE_LOOK;
@@ -663,7 +665,7 @@ static void share(struct supervisor *s)
 
 /* ---- a change ---- */
 
-/* number: of the change; 0: it has none in the file. */
+/* number: the change's; 0: it has none, and the record no change=. */
 static void add_change(const struct supervisor *s, struct record_out *o, uint64_t number)
 {
 	record_add_u64(o, "workers", s->scale.now.workers);
@@ -740,6 +742,16 @@ static void log_done(struct supervisor *s, uint64_t number, double seconds, cons
 	if (s->scale.why[0])
 		record_add(&o, "failed", s->scale.why);
 	sup_log(s, &o);
+}
+
+/* Once for each way in which it may end, however often the file can't be written after it. */
+static void log_end(struct supervisor *s)
+{
+	enum scale_logged end = s->scale.why[0] ? SCALE_LOGGED_FAILED : SCALE_LOGGED;
+	if (s->scale.logged == end)
+		return;
+	log_done(s, s->scale.change, clock_mono() - s->scale.began, s->scale.reason);
+	s->scale.logged = end;
 }
 
 static void done(struct supervisor *s)
@@ -828,38 +840,48 @@ static int may_start(const struct supervisor *s)
 /* What the log has of changes. */
 struct log_seen {
 	uint64_t last;		/* the highest number */
-	int has_begun, is_done; /* the one that the file names: as wanted */
+	int has_begun, is_done; /* the one that the file names; is_done: and did not fail */
 };
 
-static void look_into(const char *path, uint64_t number, struct log_seen *seen)
+static void look_at(const struct record *r, uint64_t number, struct log_seen *seen)
 {
-	FILE *in = fopen(path, "re");
-	char *line = NULL;
-	size_t size = 0;
-	ssize_t len;
-	while (in && (len = getline(&line, &size, in)) > 0) {
-		struct record r;
-		uint64_t n = 0;
-		if (strncmp(line, "scale", 5) != 0 ||
-		    record_first(&r, line, (size_t)len, NULL) != 0 ||
-		    record_u64_opt(&r, "change", 0, UINT64_MAX, &n, NULL) != 0)
-			continue;
-		seen->last = n > seen->last ? n : seen->last;
-		seen->has_begun |= n == number && record_is(&r, "scale");
-		seen->is_done |= n == number && record_is(&r, "scaled") && !record_get(&r, "failed");
-	}
-	free(line);
-	if (in)
-		fclose(in);
+	int begins = record_is(r, "scale"), ends = record_is(r, "scaled");
+	uint64_t n = 0;
+	if ((!begins && !ends) || record_u64_opt(r, "change", 1, CHANGE_MAX, &n, NULL) != 0)
+		return;
+	seen->last = n > seen->last ? n : seen->last;
+	seen->has_begun |= begins && n == number;
+	seen->is_done |= ends && n == number && !record_get(r, "failed");
 }
 
-static void look_at_logs(const struct supervisor *s, struct log_seen *seen)
+/* A log that is not there, or can't be read, has nothing; lines that are no records are passed over. */
+static void look_into(const char *path, uint64_t number, struct log_seen *seen)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), got;
+	struct record_reader *in = fd >= 0 ? record_reader_new(fd, path) : NULL;
+	struct record r;
+	struct error err;
+	if (in)
+		record_reader_of_log(in);
+	while (in && (got = record_read(in, &r, &err)) != RECORD_END) {
+		if (got == RECORD_ONE)
+			look_at(&r, number, seen);
+		else if (got < 0 && err.code != ERROR_DATA)
+			break;
+	}
+	record_reader_free(in);
+	if (fd >= 0)
+		close(fd);
+}
+
+static struct log_seen look_at_logs(const struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX];
-	*seen = (struct log_seen){0};
+	struct log_seen seen = {0};
 	dirs_state(&s->dirs, "job.log.1", path);
-	look_into(path, s->scale.change, seen);
-	look_into(s->log.path, s->scale.change, seen);
+	look_into(path, s->scale.change, &seen);
+	look_into(s->log.path, s->scale.change, &seen);
+	return seen;
 }
 
 /* What is wanted, before anything is done. The file may have been removed, and the log not. */
@@ -867,10 +889,7 @@ static int keep_begin(struct supervisor *s, const struct sup_sizes *now, const u
 		      const char *reason)
 {
 	uint64_t before = s->scale.change;
-	struct log_seen seen = {.last = before};
-	if (before == 0)
-		look_at_logs(s, &seen);
-	s->scale.change = seen.last + 1;
+	s->scale.change = 1 + (before > 0 ? before : look_at_logs(s).last);
 	if (keep(s, now, &s->scale.now, 0, hosts, reason) == 0)
 		return 0;
 	s->scale.change = before;
@@ -984,11 +1003,7 @@ static void go_on(struct supervisor *s)
 	s->scale.shared = 1;
 	if (sup_scale_servers_step(s))
 		return;
-	/* First the log: if we are killed now, the file says that it is to be looked at. */
-	enum scale_logged end = s->scale.why[0] ? SCALE_LOGGED_FAILED : SCALE_LOGGED;
-	if (s->scale.logged != end)
-		log_done(s, s->scale.change, clock_mono() - s->scale.began, s->scale.reason);
-	s->scale.logged = end;
+	log_end(s); /* before the file: who comes after us looks there only while it is under way */
 	if (sup_scale_keep(s, 0) != 0)
 		return;
 	done(s);
@@ -1061,10 +1076,9 @@ void sup_scale_mark(struct supervisor *s)
 /* Who was killed may have written it down already: each change is in the log once. */
 static void log_goes_on(struct supervisor *s)
 {
-	struct log_seen seen;
 	if (!s->scale.under_way || s->scale.change == 0)
 		return;
-	look_at_logs(s, &seen);
+	struct log_seen seen = look_at_logs(s);
 	s->scale.logged = seen.is_done ? SCALE_LOGGED : SCALE_NOT_LOGGED;
 	if (!seen.has_begun)
 		log_begun(s, s->scale.change, s->scale.reason);
@@ -1072,9 +1086,9 @@ static void log_goes_on(struct supervisor *s)
 
 void sup_scale_begin(struct supervisor *s)
 {
-	log_goes_on(s);
 	const struct sup_sizes *now = &s->scale.now;
 	int without_servers = job_is_allreduce(s->job) || job_is_foreign(s->job);
+	log_goes_on(s);
 	if (without_servers && now->workers != s->job->workers)
 		sup_note(s, "scale", "goes on with WORKERS=%llu, as it was scaled; the job file has %llu",
 			 (unsigned long long)now->workers, (unsigned long long)s->job->workers);

@@ -54,8 +54,12 @@ enum scale_move {
 	SCALE_LOOK  /* who has parts is asked for */
 };
 
-/* The end of a change, in the log. */
-enum scale_logged { SCALE_NOT_LOGGED, SCALE_LOGGED, SCALE_LOGGED_FAILED };
+/* The record of a change's end. */
+enum scale_logged {
+	SCALE_NOT_LOGGED,
+	SCALE_LOGGED,	    /* it is as wanted */
+	SCALE_LOGGED_FAILED /* not all of it */
+};
 
 struct sup_scale_servers {
 	enum scale_move step;
@@ -82,9 +86,9 @@ struct sup_scale {
 	struct sup_sizes from; /* what it had before that */
 	int is_kept;           /* the file is there */
 	int under_way, shared; /* all is there, and workers have been told their shares */
-	uint64_t change; /* its number: that of the last one begun; in the file and in the log */
+	uint64_t change;       /* number of the last one begun, from 1; in the file and in the log */
 	enum scale_logged logged;
-	double began;	 /* clock_mono(): the change */
+	double began; /* clock_mono(): the change */
 	char reason[SCALE_REASON_MAX];
 	char why[512]; /* it could not be done, or not all of it; "": it can */
 	struct sup_scale_servers servers;

@@ -1,0 +1,50 @@
+# tests/run itself: what it counts, and that nothing is lost on the way.
+load helper
+
+# items NAME...: programs that say so in TAP; `bad` fails, `missing` skips.
+items() {
+	local name
+	for name; do
+		printf '#!/bin/sh\necho "ok 1 - %s"\n' "$name" >"$name"
+		chmod +x "$name"
+	done
+	printf '#!/bin/sh\necho "not ok 1 - bad"; exit 1\n' >bad
+	printf '#!/bin/sh\nexit 77\n' >missing
+	chmod +x bad missing
+}
+
+items_run() { "$PACELINE_ROOT/tests/run" build "${@/#/short:$T/}"; }
+
+@test "run: passed, failed and skipped are counted" {
+	items one two
+	run -0 items_run one two missing
+	[ "$(last)" = "2 passed, 0 failed, 1 skipped" ]
+	run -1 items_run one bad two
+	[ "$(last)" = "2 passed, 1 failed, 0 skipped" ]
+	[[ $output == *"What failed:"*"short:$T/bad: not ok 1 - bad"* ]]
+}
+
+@test "run: an item that is killed has failed" {
+	items one
+	printf '#!/bin/sh\nkill -9 $PPID; exec sleep 5\n' >killer
+	chmod +x killer
+	run -1 items_run killer one
+	[ "$(last)" = "1 passed, 1 failed, 0 skipped" ]
+}
+
+# As bash does on a busy machine: a child has ended, and `wait -n` knows nothing of it.
+@test "run: children that bash forgets are counted all the same" {
+	items a b c d e f
+	wait() {
+		if [ "${1-}" = -n ]; then
+			builtin wait -n
+			return 127
+		fi
+		builtin wait "$@"
+	}
+	export -f wait
+	run -0 items_run a b c d e f
+	[ "$(last)" = "6 passed, 0 failed, 0 skipped" ]
+}
+
+last() { tail -n 1 <<<"$output"; }
