@@ -123,6 +123,34 @@ killed() {
 	killed node-host h1
 }
 
+@test "ssh: six connections to a host are opened at once, the others in their turn" {
+	cat >bin/slow <<-'SSH'
+		#!/usr/bin/env bash
+		echo $$ >>"$T/opened-${2%.*}"
+		until [ -e "$T/go" ]; do sleep 0.01; done
+	SSH
+	sed -i "/^while/a . $T/bin/slow" bin/ssh
+	export T
+	for i in 1 2 3 4 5 6 7 8; do start "n$i" node-host "busy.$$" /bin/sh -c 'echo up'; done
+	opened() { [ "$(wc -l <opened-busy)" = "$1" ]; }
+	wait_for 'opened 6'
+	start other node-host "free.$$" /bin/true
+	wait_for '[ -s opened-free ]'
+	sleep 0.3
+	opened 6
+	# One that ends before it is open gives its place away.
+	kill -9 "$(head -n 1 opened-busy)"
+	wait_for 'opened 7'
+	sleep 0.3
+	opened 7
+	touch go
+	wait_for 'opened 8'
+	ended "$PID"
+	[ "$status" -eq 0 ]
+	wait_for '[ "$(cat n?.err | grep -cx up)" = 7 ]'
+	[ "$(cat n?.err | grep -c "^node-host: busy.*: not reached: ssh ended: signal 9 ")" = 1 ]
+}
+
 @test "a lost connection is the end of it there, and exit status 255 here" {
 	local n
 	n=$(unique)
@@ -136,16 +164,17 @@ killed() {
 }
 
 @test "the far end killed: what it has started goes, too" {
-	local n pid
+	local n pid far=
 	n=$(unique)
 	start far node-host h1 /bin/sh -c "$(two "$n")"
 	wait_for "grep -qx up far.err"
-	# the elder of the two waits for the younger
-	for which in -o -n; do
-		pid=$(pgrep $which -f "^$(command -v node-host) --serve" || true)
-		[ -z "$pid" ] || break
+	# Of the two the elder waits for the younger. Other tests have some as well.
+	for pid in $(pgrep -f "^$(command -v node-host) --serve"); do
+		if ours "$pid" && ! grep -q '^Name:.node-host' "/proc/$(ps -o ppid= -p "$pid" | tr -d ' ')/status"; then
+			far=$pid
+		fi
 	done
-	kill -9 "$pid"
+	kill -9 "$far"
 	ended "$PID"
 	[ "$status" -eq 255 ]
 	wait_for "gone $n"

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SSH_OPENINGS 6 /* sshd drops some beyond 10; there are ours, a look, and what others open */
+
 /* ---- templates ---- */
 
 static void put_id(const struct node_name *name, FILE *out)
@@ -359,7 +361,8 @@ static const struct launcher table[] = {
 	 .start = ssh_start,
 	 .stop = local_stop,
 	 .class_of = far_class,
-	 .reach = ssh_reach},
+	 .reach = ssh_reach,
+	 .openings = SSH_OPENINGS},
 };
 
 int launcher_lost_host(const struct node_place *place, const struct node_end *end)

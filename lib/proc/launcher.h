@@ -73,6 +73,7 @@ struct launcher {
 	/* Of one that is far: the words that run `program --serve` on a host, with its standard input
 	 * and output here, for words_free(). */
 	int (*reach)(const struct node_reach *to, char ***words, size_t *count, struct error *err);
+	int openings; /* so many connections to one host may be opened at the same time; 0: any */
 };
 
 #define LAUNCHER_CHOICES "local|slurm|ssh"

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/version.h"
 #include "base/words.h"
+#include "proc/opening.h"
 #include "proc/process.h"
 #include "record/framer.h"
 
@@ -26,6 +27,8 @@
 #define NOISE_MAX (1u << 20) /* bytes before the greeting: what login scripts print */
 #define WORDS_MAX 512        /* bytes kept of what ssh or srun said last */
 #define REAP_SECONDS 2.0     /* from the end of its output to its own */
+#define OPENING_SECONDS 10.0 /* until a connection is opened beside all others */
+#define OPENING_POLL 0.05
 
 enum { IN, OUT, SAID };
 
@@ -42,7 +45,14 @@ struct remote {
 	const struct launcher *launcher;
 	char *host;
 	char *program;
-	pid_t pid;
+	char **argv; /* of what is started, and where that lies */
+	size_t argc;
+	char path[PATH_MAX];
+	int quiet;
+	int opening; /* its place among the connections that are being opened (opening.h), or -1 */
+	pid_t pid;   /* 0: it has not been started, or has ended */
+	double opens_by;
+	int has_started;
 	int fd[REMOTE_POLLS];
 	struct framer framer;
 	char in[2 * CHUNK], chunk[CHUNK];
@@ -71,7 +81,7 @@ static void close_fd(int *fd)
 }
 
 /* ssh or srun: it ends with us, and no signal of ours reaches it but by us. */
-static void become(char **words, const char *path, int pipes[REMOTE_POLLS][2], int quiet)
+static void become(char **argv, const char *path, int pipes[REMOTE_POLLS][2], int quiet)
 {
 	process_signals_reset();
 	setpgid(0, 0);
@@ -79,31 +89,24 @@ static void become(char **words, const char *path, int pipes[REMOTE_POLLS][2], i
 	if (dup2(pipes[OUT][0], 0) < 0 || dup2(pipes[IN][1], 1) < 0 ||
 	    (quiet && dup2(pipes[SAID][1], 2) < 0))
 		_exit(ERROR_OS);
-	execv(path, words);
+	execv(path, argv);
 	_exit(ERROR_OS);
 }
 
-static int start(struct remote *r, const struct remote_options *o, struct error *err)
+static int start(struct remote *r, struct error *err)
 {
-	char path[PATH_MAX], **words;
-	int pipes[REMOTE_POLLS][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
-	size_t count;
-	const struct node_reach to = {.host = o->host,
-				      .program = o->program,
-				      .memory_mib = o->memory_mib,
-				      .slurm_job = o->slurm_job};
-	int result = o->launcher->reach(&to, &words, &count, err);
-	if (result == 0)
-		result = process_find(words[0], o->search_path, path, sizeof path, err);
+	int pipes[REMOTE_POLLS][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, result = 0;
+	r->has_started = 1;
+	r->heard = r->beat = clock_mono();
 	for (int i = 0; result == 0 && i < REMOTE_POLLS; i++)
-		if ((i != SAID || o->quiet) && pipe2(pipes[i], O_CLOEXEC) != 0)
-			result = error_errno(err, ERROR_OS, o->host, "pipe");
+		if ((i != SAID || r->quiet) && pipe2(pipes[i], O_CLOEXEC) != 0)
+			result = error_errno(err, ERROR_OS, r->host, "pipe");
 	if (result == 0) {
 		r->pid = process_fork();
 		if (r->pid == 0)
-			become(words, path, pipes, o->quiet);
+			become(r->argv, r->path, pipes, r->quiet);
 		if (r->pid < 0)
-			result = error_errno(err, ERROR_OS, o->host, "fork");
+			result = error_errno(err, ERROR_OS, r->host, "fork");
 	}
 	close_fd(&pipes[IN][1]);
 	close_fd(&pipes[OUT][0]);
@@ -114,8 +117,30 @@ static int start(struct remote *r, const struct remote_options *o, struct error 
 	for (int i = 0; i < REMOTE_POLLS; i++)
 		if (r->fd[i] >= 0)
 			fcntl(r->fd[i], F_SETFL, O_NONBLOCK);
-	words_free(words, count);
 	return result;
+}
+
+/* When it is its turn. One that hangs while it is opened keeps others waiting only for a time. */
+static int start_in_turn(struct remote *r, struct error *err)
+{
+	if (r->launcher->openings > 0)
+		r->opening = opening_take(r->host, r->launcher->openings);
+	if (r->launcher->openings > 0 && r->opening < 0 && clock_mono() < r->opens_by)
+		return 0;
+	return start(r, err);
+}
+
+static int prepare(struct remote *r, const struct remote_options *o, struct error *err)
+{
+	const struct node_reach to = {.host = o->host,
+				      .program = o->program,
+				      .memory_mib = o->memory_mib,
+				      .slurm_job = o->slurm_job};
+	if (!r->host || !r->program)
+		return error_set(err, ERROR_OS, o->host, "out of memory");
+	if (o->launcher->reach(&to, &r->argv, &r->argc, err) != 0)
+		return -1;
+	return process_find(r->argv[0], o->search_path, r->path, sizeof r->path, err);
 }
 
 int remote_open(struct remote **out, const struct remote_options *options, struct error *err)
@@ -125,14 +150,16 @@ int remote_open(struct remote **out, const struct remote_options *options, struc
 	if (!r)
 		return error_set(err, ERROR_OS, options->host, "out of memory");
 	r->launcher = options->launcher;
-	r->fd[IN] = r->fd[OUT] = r->fd[SAID] = r->into = -1;
+	r->quiet = options->quiet;
+	r->fd[IN] = r->fd[OUT] = r->fd[SAID] = r->into = r->opening = -1;
 	r->last = &r->first;
-	r->heard = r->beat = clock_mono();
+	r->opens_by = clock_mono() + OPENING_SECONDS;
 	r->host = strdup(options->host);
 	r->program = strdup(options->program);
 	framer_lend(&r->framer, r->in, sizeof r->in);
-	int result = r->host && r->program ? start(r, options, err)
-					   : error_set(err, ERROR_OS, options->host, "out of memory");
+	int result = prepare(r, options, err);
+	if (result == 0)
+		result = start_in_turn(r, err);
 	if (result == 0)
 		*out = r;
 	else
@@ -163,6 +190,8 @@ void remote_close(struct remote *r)
 		drop_first(r);
 	for (int i = 0; i < REMOTE_POLLS; i++)
 		close_fd(&r->fd[i]);
+	close_fd(&r->opening);
+	words_free(r->argv, r->argc);
 	free(r->host);
 	free(r->program);
 	free(r);
@@ -370,6 +399,7 @@ static int read_greeting(struct remote *r, const struct record *rec, struct erro
 	    record_u64(rec, "memory-mib", 0, UINT64_MAX, &g->memory_mib, err) != 0)
 		return error_wrap(err, r->host);
 	r->has_greeted = 1;
+	close_fd(&r->opening);
 	return 0;
 }
 
@@ -555,6 +585,7 @@ static int lost(struct remote *r, struct error *err)
 	char how[128];
 	struct node_end end = reap(r);
 	const char *words = last_words(r);
+	close_fd(&r->opening);
 	end_text(&end, how, sizeof how);
 	if (!r->has_greeted && is_not_there(&end, words))
 		return error_set(err, ERROR_CONFIG, r->host,
@@ -586,6 +617,8 @@ void remote_wants(const struct remote *r, struct pollfd polls[REMOTE_POLLS])
 int remote_timeout(const struct remote *r)
 {
 	double now = clock_mono(), next = r->heard + REMOTE_NEAR_SECONDS;
+	if (!r->has_started)
+		return (int)(OPENING_POLL * 1000);
 	if (r->has_greeted && r->beat + REMOTE_BEAT_SECONDS < next)
 		next = r->beat + REMOTE_BEAT_SECONDS;
 	return next <= now ? 0 : (int)((next - now) * 1000) + 1;
@@ -593,6 +626,8 @@ int remote_timeout(const struct remote *r)
 
 int remote_turn(struct remote *r, const struct pollfd polls[REMOTE_POLLS], struct error *err)
 {
+	if (!r->has_started)
+		return start_in_turn(r, err);
 	if (r->fd[SAID] >= 0 && polls[SAID].revents)
 		hear_words(r);
 	if (r->fd[IN] >= 0 && polls[IN].revents && hear(r, err) != 0)

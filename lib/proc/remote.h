@@ -45,7 +45,8 @@ struct remote_greeting {
 	uint64_t cores, memory_mib;
 };
 
-/* Starts ssh or srun. Errors name the host from here on. */
+/* Starts ssh or srun: now, or in a later turn, when others of this user are still opening connections to
+ * the host (opening.h). Errors name the host from here on. */
 int remote_open(struct remote **out, const struct remote_options *options, struct error *err);
 /* Ends the connection, and with it what runs at its far end. NULL is fine. */
 void remote_close(struct remote *r);
