@@ -138,7 +138,7 @@ exact() { # CHECKPOINT: each sample EPOCHS times
 }
 
 # pace N: samples per second of each of four workers, by $T/drag. A job creeps while somebody is struck,
-# or it would be over before the last one where that takes long.
+# and is seconds away from its end when the last one is due: a busy machine is late.
 pace() {
 	local w
 	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"$T/new" && mv "$T/new" "$T/drag/$w"; done
