@@ -6,6 +6,22 @@ set +o posix
 unset OPENBLAS_VERBOSE # lines of the library in the standard error that is compared
 export LC_ALL=C # od, awk and bash write 0,5 elsewhere
 
+# Whether a process is of the test whose directory is $T. One that has ended gives its number back, and on
+# a busy machine it is soon another's: that of another test even.
+ours() {
+	[[ $(readlink "/proc/$1/cwd" 2>/dev/null) == "$T"* ]] ||
+		grep -qs -- "$T" "/proc/$1/cmdline" ||
+		[ "$(ps -o ppid= -p "$1" 2>/dev/null | tr -d ' ')" = "$$" ]
+}
+
+# kill_ours PID...: those of them that are there and ours.
+kill_ours() {
+	local pid
+	for pid; do
+		if ours "$pid"; then kill -9 "$pid" 2>/dev/null || true; fi
+	done
+}
+
 # Sockets lie in the tests' directories, and have 108 bytes for their names; job files, lists of sockets
 # and socat have blanks and commas between names.
 export TMPDIR=${TMPDIR:-/tmp}

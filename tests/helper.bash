@@ -18,19 +18,11 @@ setup() {
 	if declare -F setup_more >/dev/null; then setup_more; fi
 }
 
-# Whether a process is of this test: its number may be another's by now, that of another test even.
-ours() {
-	[[ $(readlink "/proc/$1/cwd" 2>/dev/null) == "$T"* ]] ||
-		[ "$(ps -o ppid= -p "$1" 2>/dev/null | tr -d ' ')" = "$$" ]
-}
-
 teardown() {
 	if declare -F teardown_more >/dev/null; then teardown_more; fi
 	unset LD_PRELOAD
 	end_jobs
-	for pid in "${PIDS[@]}"; do
-		if ours "$pid"; then kill -9 "$pid" 2>/dev/null || true; fi
-	done
+	kill_ours "${PIDS[@]}"
 	cd / && rm -rf "$T"
 }
 

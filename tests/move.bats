@@ -125,7 +125,7 @@ finished() {
 		[[ $output == "ok version=3 parts=2 "* ]] || { echo "$output"; return 1; }
 		kill "$PS1"
 		finished 3 w0 w1 w2
-		kill -9 "${PIDS[@]}" 2>/dev/null || true
+		kill_ours "${PIDS[@]}"
 		PIDS=()
 	done
 }

@@ -23,11 +23,10 @@ live_records() { grep -Ls '^end ' "$T"/*/state/nodes/*.[0-9]*; }
 # What still runs of a job is known by the pids that its own records name.
 fault_cleanup() {
 	local record pid
-	[ -z "$supervisor" ] || kill -9 "$supervisor" 2>/dev/null
-	[ ${#PIDS[@]} -eq 0 ] || kill -9 "${PIDS[@]}" 2>/dev/null
+	kill_ours $supervisor "${PIDS[@]}"
 	for record in $(live_records); do
 		pid=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' "$record")
-		grep -qs "$T" "/proc/$pid/cmdline" && kill -9 "$pid"
+		kill_ours "$pid"
 	done
 	wait 2>/dev/null
 	[ -n "${PACELINE_KEEP-}" ] || rm -rf "$T"
