@@ -89,12 +89,12 @@ record_pids() { sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/
 # Nodes outlive trainctl: what a failed test leaves is found by the pids its records name.
 end_jobs() {
 	local record pid parent
-	if [ -n "$SUPERVISOR" ] && ours "$SUPERVISOR"; then kill -9 "$SUPERVISOR" 2>/dev/null || true; fi
+	kill_ours $SUPERVISOR
 	for record in "$T"/*/state/nodes/*.[0-9]* "$T"/state/nodes/*.[0-9]* \
 		"$T"/home/paceline/*/nodes/*.[0-9]* "$T"/.local/state/paceline/*/nodes/*.[0-9]*; do
 		[ -e "$record" ] || continue
 		read -r parent pid < <(record_pids "$record")
-		if grep -qs "$T" "/proc/$pid/cmdline"; then kill -9 "$pid"; fi
+		kill_ours "$pid"
 		wait_for "[ \"\$(cat /proc/$parent/comm 2>/dev/null)\" != node-parent ]"
 	done
 }

@@ -20,14 +20,12 @@ fault_begin() {
 
 live_records() { grep -Ls '^end ' "$T"/*/state/nodes/*.[0-9]*; }
 
+# node_pids RECORD...: of the nodes that they name, one a line.
+node_pids() { sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' /dev/null "$@"; }
+
 # What still runs of a job is known by the pids that its own records name.
 fault_cleanup() {
-	local record pid
-	kill_ours $supervisor "${PIDS[@]}"
-	for record in $(live_records); do
-		pid=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' "$record")
-		kill_ours "$pid"
-	done
+	kill_ours $supervisor "${PIDS[@]}" $(node_pids $(live_records))
 	wait 2>/dev/null
 	[ -n "${PACELINE_KEEP-}" ] || rm -rf "$T"
 }
@@ -113,9 +111,8 @@ strike() {
 }
 
 none_left() {
-	local record pid
-	for record in "$run"/state/nodes/*.[0-9]*; do
-		pid=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' "$record")
+	local pid
+	for pid in $(node_pids "$run"/state/nodes/*.[0-9]*); do
 		grep -qs "$T" "/proc/$pid/cmdline" && return 1
 	done
 	return 0
