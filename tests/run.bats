@@ -55,7 +55,7 @@ last() { tail -n 1 <<<"$output"; }
 	local child=$! stranger by_directory by_words pid
 	: >"$T/words"
 	by_directory=$(sleep 300 >/dev/null 3>&- & echo $!)
-	by_words=$(cd / && tail -f "$T/words" >/dev/null 2>&1 3>&- & echo $!)
+	by_words=$(cd / && { tail -f "$T/words" >/dev/null 2>&1 3>&- & echo $!; })
 	stranger=$(cd / && { sleep 300 >/dev/null 3>&- & echo $!; })
 	kill_ours "" 99999999 "$stranger" "$by_directory" "$by_words" $child
 	for pid in "$by_directory" "$by_words" $child; do ended "$pid"; done
