@@ -151,6 +151,17 @@ each_row() {
 	grep -q '^spent id=w0 .* iterations=20 ' w0.err
 }
 
+@test "what a trainer does not say of the time of its batch it was in collectives" {
+	queue
+	lead
+	trainer
+	sed -i 's/say step .*/sleep 0.02; say step time=0.001/' trainer.sh
+	agent_of w0 -- sh trainer.sh
+	finished
+	ends "$AGENT_w0" 0
+	grep -q '^spent id=w0 compute=0.01[0-9]* comm=0\.[1-9]' w0.err
+}
+
 @test "two trainers share the rows; one that has nothing to do is told to wait" {
 	queue
 	lead

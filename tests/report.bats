@@ -90,6 +90,28 @@ turned() {
 	grep -q '^  *1 min 40 s   w1 was killed by signal 9, SIGKILL; ready again after 500 ms$' <<<"$output"
 }
 
+@test "words: time in collectives, by rank and host, is no straggler's" {
+	mkdir -p state
+	awk 'BEGIN {
+		print "begin job=link workers=2 servers=1 batch=100 sync=bsp solution=none at=1000"
+		print "phase name=running at=1000"
+		for (i = 0; i < 2; i++)
+			for (k = split("start ready", kind); k; k--)
+				print "event role=worker id=w" i " kind=" kind[3 - k] " life=0 host=h" i " at=1000"
+		for (t = 1; t <= 50; t++)
+			for (i = 0; i < 2; i++)
+				printf "series role=worker id=w%d state=up size=50 samples=%d batches=%d time-sum=%g compute-sum=%g comm-sum=%g wait-sum=0 last=%d at=%d\n",
+					i, 500 * t, 10 * t, t / 5, t / 5, t * 0.8, 1000 + t, 1000 + t
+		print "phase name=stopping at=1050"
+		print "summary job=link state=done jct=50 samples=50000 at=1050"
+	}' >state/job.log
+	run -0 report --text
+	grep -q '^ *40 s *80%  *in collectives: sums between trainers$' <<<"$output"
+	grep -q '^ *50 s *without stragglers (1.00 times as fast)$' <<<"$output"
+	grep -q '^ .* waiting  collective  host$' <<<"$output"
+	grep -q '^  w1 .* 80 ms  h1$' <<<"$output"
+}
+
 @test "words: how its nodes changed, and why" {
 	turned
 	report --text | tr -s ' \n' ' ' >text

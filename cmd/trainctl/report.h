@@ -52,6 +52,7 @@ size_t report_costs(const struct report *p, enum cost_kind kind[COST_KINDS]);
 struct report_worker {
 	const struct account_node *node;
 	double samples, batches, time, wait, speed;
+	double collective; /* seconds in them */
 	double up; /* seconds; 0: not known */
 };
 /* Those that have trained, by name; to be freed. NULL: none. */

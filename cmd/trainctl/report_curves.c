@@ -287,7 +287,7 @@ static void put_paces(const struct curves *c, FILE *out)
 		double samples = 0, could = 0;
 		for (size_t i = 0; i < c->workers; i++)
 			did[i] = account_between(c->worker[i], w->from, w->to);
-		double barrier = cost_barrier(did, c->workers);
+		double barrier = cost_barrier(did, c->workers) + cost_collective(did, c->workers);
 		for (size_t i = 0; i < c->workers; i++) {
 			double seconds = did[i].time + did[i].batches * barrier;
 			if (seconds > 0 && did[i].samples > 0)

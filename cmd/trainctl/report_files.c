@@ -393,12 +393,23 @@ static void put_workers(const struct report *p, FILE *out)
 	size_t count;
 	struct report_worker *list = report_workers(p, &count);
 	char text[64];
+	int collectives = 0, hosts = 0;
+	for (size_t i = 0; i < count; i++) {
+		collectives |= list[i].collective > 0;
+		hosts |= list[i].node->host[0] != '\0';
+	}
 	if (count > 0)
 		fputs("<h2>Workers</h2>\n<table>\n<tr><th></th><th class=\"n\">samples</th>"
 		      "<th class=\"n\">batch size</th><th class=\"n\">batch time</th>"
 		      "<th class=\"n\">samples/s</th><th class=\"n\">busy</th>"
-		      "<th class=\"n\">waiting</th><th class=\"n\">restarts</th></tr>\n",
+		      "<th class=\"n\">waiting</th><th class=\"n\">restarts</th>",
 		      out);
+	if (collectives)
+		fputs("<th class=\"n\">collective</th>", out);
+	if (hosts)
+		fputs("<th>host</th>", out);
+	if (count > 0)
+		fputs("</tr>\n", out);
 	for (size_t i = 0; i < count && i < ROWS_MAX; i++) {
 		const struct report_worker *w = &list[i];
 		fputs("<tr>", out);
@@ -411,6 +422,10 @@ static void put_workers(const struct report *p, FILE *out)
 		put_cell(out, human_percent(w->wait / fmax(w->up, w->wait), text), 1);
 		snprintf(text, sizeof text, "%llu", (unsigned long long)w->node->restarts);
 		put_cell(out, text, 1);
+		if (collectives)
+			put_cell(out, human_time(w->collective / fmax(w->batches, 1), text), 1);
+		if (hosts)
+			put_cell(out, w->node->host, 0);
 		fputs("</tr>\n", out);
 	}
 	if (count > 0)

@@ -241,7 +241,9 @@ static const struct grid_column columns[] = {
 	{.head = "samples/s", .rank = 1, .align = GRID_RIGHT},
 	{.head = "busy", .rank = 5, .align = GRID_RIGHT},
 	{.head = "waiting", .rank = 4, .align = GRID_RIGHT},
-	{.head = "restarts", .rank = 6, .align = GRID_RIGHT},
+	{.head = "restarts", .rank = 7, .align = GRID_RIGHT},
+	{.head = "collective", .rank = 2, .align = GRID_RIGHT, .if_any = 1}, /* of a batch */
+	{.head = "host", .rank = 6, .if_any = 1},
 };
 #define COLUMNS (sizeof columns / sizeof *columns)
 
@@ -249,8 +251,12 @@ static void add_worker(struct grid *t, const struct report_worker *w)
 {
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
 	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
+	char collective[HUMAN_MAX] = "", host[OPTION_ID_MAX];
 	double batches = w->batches > 0 ? w->batches : NAN;
 	text_name(w->node->id, NAME_WIDTH, id, sizeof id);
+	text_name(w->node->host, NAME_WIDTH, host, sizeof host);
+	if (w->collective > 0)
+		human_time(w->collective / batches, collective);
 	const char *const cell[COLUMNS] = {id,
 					   human_count(w->samples, samples),
 					   human_count(w->samples / batches, size),
@@ -258,7 +264,9 @@ static void add_worker(struct grid *t, const struct report_worker *w)
 					   human_count(w->speed, speed),
 					   human_percent(w->time / fmax(w->up, w->time), busy),
 					   human_percent(w->wait / fmax(w->up, w->wait), wait),
-					   human_count((double)w->node->restarts, restarts)};
+					   human_count((double)w->node->restarts, restarts),
+					   collective,
+					   host};
 	grid_add(t, cell);
 }
 

@@ -105,6 +105,8 @@ struct report_worker *report_workers(const struct report *p, size_t *count)
 					    .batches = last->batches - first->batches,
 					    .time = last->time - first->time,
 					    .wait = last->wait - first->wait};
+		struct account_point did = account_between(n, first->at, last->at);
+		w->collective = account_collective(&did);
 		w->speed = w->time > 0 ? w->samples / w->time : 0;
 		w->up = account_up(n, first->at, last->at);
 	}

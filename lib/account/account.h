@@ -53,6 +53,7 @@ struct account_point {
 
 struct account_node {
 	char id[OPTION_ID_MAX], role[16];
+	char host[OPTION_ID_MAX]; /* where it ran last; "": all run on one */
 	uint64_t restarts;
 	struct account_spans spans; /* states */
 	struct account_point *point;
@@ -186,6 +187,9 @@ double account_overlap(const struct account_spans *s, int what, double from, dou
 double account_up(const struct account_node *n, double from, double to);
 /* What a node did between two times: at an even pace between two points, while it was up. */
 struct account_point account_between(const struct account_node *n, double from, double to);
+/* Seconds of it in collectives with other trainers: what communication takes besides the time of the
+ * batches (a worker's is in that time). */
+double account_collective(const struct account_point *did);
 int account_is_worker(const struct account_node *n);
 int account_is_server(const struct account_node *n); /* or a replica */
 /* Whether phase p of the account is the one in which workers train. */

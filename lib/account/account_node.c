@@ -176,6 +176,8 @@ static void take_event(struct account *a, const struct record *r)
 	if (!n || record_u64_opt(r, "life", 0, UINT64_MAX, &life, NULL) != 0)
 		return;
 	struct account_intake *in = n->intake;
+	if (record_get(r, "host"))
+		snprintf(n->host, sizeof n->host, "%s", record_get(r, "host"));
 	if (strcmp(kind, "kill") == 0) {
 		if (!in->asked) /* not from the guard: a person's kill, or a deadline */
 			snprintf(in->why, sizeof in->why, "killed");
@@ -437,6 +439,12 @@ struct account_point account_between(const struct account_node *n, double from, 
 		sum.wait += part * (p[1].wait - p[0].wait);
 	}
 	return sum;
+}
+
+double account_collective(const struct account_point *did)
+{
+	double besides = did->compute + did->comm - did->time;
+	return besides > 0 ? besides : 0; /* NAN, too */
 }
 
 /* ---- in and out ---- */

@@ -16,6 +16,7 @@ const char *const cost_text[COST_KINDS] = {
 	[COST_WAITING] = "waiting for slower workers",
 	[COST_SERVER] = "waiting for a slower server",
 	[COST_BARRIER] = "waiting for servers and the commit",
+	[COST_COLLECTIVE] = "in collectives: sums between trainers",
 	[COST_FIRST] = "workers starting",
 	[COST_RESTARTS] = "workers down or restarting",
 	[COST_HANDOVER] = "servers handing over",
@@ -30,7 +31,7 @@ const char *const cost_text[COST_KINDS] = {
 struct cell {
 	double speed;
 	double there; /* part of the window in which it belonged to the job */
-	double samples, busy, wait, barrier, first, again, other; /* seconds */
+	double samples, busy, wait, barrier, collective, first, again, other; /* seconds */
 };
 
 struct sums {
@@ -76,13 +77,29 @@ static void add_phases(const struct account *a, struct cost *out)
 
 /* ---- a window ---- */
 
-double cost_barrier(const struct account_point *did, size_t count)
+static double waited(const struct account_point *did)
+{
+	return did->wait;
+}
+
+static double least(const struct account_point *did, size_t count,
+		    double (*seconds)(const struct account_point *did))
 {
 	double least = INFINITY;
 	for (size_t i = 0; i < count; i++)
-		if (did[i].batches > 0 && !isnan(did[i].wait))
-			least = fmin(least, did[i].wait / did[i].batches);
+		if (did[i].batches > 0 && !isnan(seconds(&did[i])))
+			least = fmin(least, seconds(&did[i]) / did[i].batches);
 	return isinf(least) ? 0 : fmax(least, 0);
+}
+
+double cost_barrier(const struct account_point *did, size_t count)
+{
+	return least(did, count, waited);
+}
+
+double cost_collective(const struct account_point *did, size_t count)
+{
+	return least(did, count, account_collective);
 }
 
 /* Seconds of the window in which it was no node of the job: before it came, after it left, or as a
@@ -99,7 +116,7 @@ static double absent(const struct account_node *n, const struct account_point *d
 
 /* speed is that of the window before where it did nothing. What clocks disagree on is cut. */
 static void fill_cell(struct cell *c, const struct account_node *n, const struct account_point *did,
-		      double barrier, double from, double to)
+		      double barrier, double collective, double from, double to)
 {
 	double left = to - from - absent(n, did, from, to);
 	c->there = to > from ? left / (to - from) : 0; /* a clock has its steps */
@@ -112,9 +129,11 @@ static void fill_cell(struct cell *c, const struct account_node *n, const struct
 	left = fmax(left - c->first - c->again, 0);
 	c->busy = did->time;
 	double wait = fmin(isnan(did->wait) ? INFINITY : did->wait, fmax(left - c->busy, 0));
+	double in_them = fmin(account_collective(did), fmax(left - c->busy - wait, 0));
 	c->barrier = fmin(wait, did->batches * barrier);
-	c->wait = wait - c->barrier;
-	c->other = fmax(left - c->busy - wait, 0);
+	c->collective = fmin(in_them, did->batches * collective);
+	c->wait = wait - c->barrier + in_them - c->collective;
+	c->other = fmax(left - c->busy - wait - in_them, 0);
 }
 
 /* How much longer the slowest server took than the one in the middle, in all batches. */
@@ -163,13 +182,14 @@ static void blame(struct sums *s, double waited)
 static void add_window(struct sums *s, double from, double to)
 {
 	double all = 0, done = 0, wait = 0, first = 0, again = 0, other = 0, barriers = 0;
-	double there = 0;
+	double there = 0, collectives = 0;
 	size_t known = 0;
 	for (size_t i = 0; i < s->workers; i++)
 		s->did[i] = account_between(s->worker[i], from, to);
 	double barrier = cost_barrier(s->did, s->workers);
+	double collective = cost_collective(s->did, s->workers);
 	for (size_t i = 0; i < s->workers; i++) {
-		fill_cell(&s->cell[i], s->worker[i], &s->did[i], barrier, from, to);
+		fill_cell(&s->cell[i], s->worker[i], &s->did[i], barrier, collective, from, to);
 		all += s->cell[i].there * s->cell[i].speed;
 		there += s->cell[i].there;
 		if (s->cell[i].there > 0 && s->cell[i].speed > 0)
@@ -186,11 +206,13 @@ static void add_window(struct sums *s, double from, double to)
 		done += c->samples;
 		wait += weight * c->wait;
 		barriers += weight * c->barrier;
+		collectives += weight * c->collective;
 		first += weight * c->first;
 		again += weight * c->again;
 		other += weight * c->other;
 	}
-	double rest = to - from - done / all, parts = wait + barriers + first + again + other;
+	double rest = to - from - done / all;
+	double parts = wait + barriers + collectives + first + again + other;
 	double scale = parts > 0 && rest > 0 ? rest / parts : 0;
 	double server = fmin(slow_server(s, from, to), scale * barriers);
 	s->samples += done;
@@ -198,6 +220,7 @@ static void add_window(struct sums *s, double from, double to)
 	s->cost->of[COST_WAITING] += scale * wait;
 	s->cost->of[COST_SERVER] += server;
 	s->cost->of[COST_BARRIER] += scale * barriers - server;
+	s->cost->of[COST_COLLECTIVE] += scale * collectives;
 	s->cost->of[COST_FIRST] += scale * first;
 	s->cost->of[COST_RESTARTS] += scale * again;
 	s->cost->of[COST_OTHER] += scale * other;
@@ -291,9 +314,10 @@ static void conclude(struct sums *s)
 	cost->of[COST_THROWN] = s->together * (1 - part);
 	cost->pace = s->samples * part / cost->training;
 	add_marks(s->a, cost);
-	cost->busy = away + cost->of[COST_BARRIER] + s->together * part;
-	cost->even = away + cost->of[COST_BARRIER] + s->even * part;
-	cost->could = s->samples / (s->together + cost->of[COST_BARRIER]);
+	double meeting = cost->of[COST_BARRIER] + cost->of[COST_COLLECTIVE];
+	cost->busy = away + meeting + s->together * part;
+	cost->even = away + meeting + s->even * part;
+	cost->could = s->samples / (s->together + meeting);
 	for (size_t i = 0; i < s->workers; i++)
 		if (s->blamed[i] > cost->slowest_seconds) {
 			cost->slowest = (size_t)(s->worker[i] - s->a->node);

@@ -14,7 +14,9 @@
  *
  * Not all waiting is for slower workers: the slowest one waits, too, for the servers and the
  * commit. So much a batch as the worker that waits least is what a barrier takes; of that, what the
- * slowest server took longer than the one in the middle is a straggler's.
+ * slowest server took longer than the one in the middle is a straggler's.  Trainers that share
+ * gradients wait for each other inside of their collectives: there, too, what the one in them for
+ * the shortest time spends is what they take, and the rest is waiting for slower ones.
  *
  * Pure.
  */
@@ -31,6 +33,7 @@ enum cost_kind {
 	COST_WAITING,  /* for slower workers */
 	COST_SERVER,   /* for a slower server */
 	COST_BARRIER,  /* for servers and the commit, as everybody has to */
+	COST_COLLECTIVE, /* trainers, in sums with others, as everybody has to */
 	COST_FIRST,    /* workers that start */
 	COST_RESTARTS, /* workers that are down, or start again */
 	COST_HANDOVER, /* servers that are restarted */
@@ -52,11 +55,11 @@ struct cost {
 	double training; /* of these, while workers train */
 	double of[COST_KINDS];
 	/* What the job would have taken: had no worker ever waited for a slower node, been down or
-	 * idle; had besides each been as fast as the median one. Phases in which nobody trains and
-	 * barriers are in both. NAN: not known. */
+	 * idle; had besides each been as fast as the median one. Phases in which nobody trains,
+	 * barriers and collectives are in both. NAN: not known. */
 	double busy, even;
 	double pace;  /* samples a second while workers train */
-	double could; /* the same, of all workers together, barriers included */
+	double could; /* the same, of all workers together, barriers and collectives included */
 	/* For whom others waited most: the worker that waited least. ACCOUNT_NOBODY: nobody. */
 	size_t slowest;
 	double slowest_seconds; /* of COST_WAITING */
@@ -64,9 +67,10 @@ struct cost {
 
 /* What a phase of the account is for; COST_TOGETHER: workers train. */
 enum cost_kind cost_phase(const struct account *a, int phase);
-/* What a barrier takes of a batch, in seconds, by what workers did in the same window: the least
- * that any of them waited. */
+/* What a barrier, and what collectives take of a batch, in seconds, by what workers did in the same
+ * window: the least of any of them. */
 double cost_barrier(const struct account_point *did, size_t count);
+double cost_collective(const struct account_point *did, size_t count);
 /* What a worker did first, in samples a second; 0: nothing. */
 double cost_first_speed(const struct account_node *n);
 

@@ -215,11 +215,14 @@ static int ask_end(struct agent *a, struct error *err)
 
 /* ---- what it answers ---- */
 
-/* What it took is told later: a report reads files of /proc. */
+/* What it took is told later: a report reads files of /proc. Of the time that it had the batch the
+ * trainer says its own; in the rest of it it was in collectives with other trainers. */
 static void note_batch(struct agent *a)
 {
+	double had = a->stepped_at - a->given_at;
 	a->done = (struct tally_batch){.time = a->push.time,
 				       .compute = a->push.time,
+				       .comm = fmax(had - a->push.time, 0),
 				       .wait = a->waited + clock_mono() - a->stepped_at,
 				       .samples = a->cut.rows};
 	a->done_iteration = a->iteration;

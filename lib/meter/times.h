@@ -40,7 +40,7 @@ size_t spent_record(const struct spent *s, const char *id, double now, double ep
 
 struct tally_batch {
 	double time;                /* seconds without waiting for others */
-	double compute, comm, wait; /* seconds; wait is not part of time */
+	double compute, comm, wait; /* seconds; wait is not part of time, a trainer's comm neither */
 	uint64_t samples;
 };
 

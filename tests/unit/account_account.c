@@ -286,6 +286,31 @@ static void what_all_wait_is_no_stragglers_fault(void **state)
 	near(c.could, c.pace);
 }
 
+/* Two ranks alike, but that w1 computes for 0.25 s and w0 for half of that; sums take 0.5 s. */
+static void a_slow_link_is_in_collectives_and_no_straggler(void **state)
+{
+	(void)state;
+	struct cost c;
+	slow_and_fast();
+	for (double at = 1011; at <= 1110; at++)
+		for (int i = 0; i < 2; i++) {
+			double n = at - 1010, time = (i ? 0.25 : 0.125) * n;
+			take("series role=worker id=w%d state=up size=50 samples=%.9g batches=%.9g "
+			     "time-sum=%.9g compute-sum=%.9g comm-sum=%.9g wait-sum=%.9g last=%.9g at=%.9g",
+			     i, 100 * n, n, time, time, 0.75 * n - time, 0.25 * n, at, at);
+		}
+	take("phase name=stopping at=1110");
+	account_end(a);
+	assert_int_equal(cost_of(a, &c, &err), 0);
+	near(c.of[COST_COLLECTIVE], 50);
+	near(c.of[COST_BARRIER], 25);
+	near(c.of[COST_OTHER], 0);
+	assert_true(c.of[COST_WAITING] > 5);
+	assert_string_equal(a->node[c.slowest].id, "w1");
+	near(sum(&c), c.seconds);
+	near(c.busy, c.seconds - c.of[COST_WAITING]);
+}
+
 /* Of three servers one takes 0.25 s longer. */
 static void a_slower_server_is_a_straggler(void **state)
 {
@@ -423,6 +448,7 @@ int main(void)
 		TEST(a_job_that_goes_on_has_a_course_that_does),
 		TEST(waiting_is_what_all_together_would_save),
 		TEST(what_all_wait_is_no_stragglers_fault),
+		TEST(a_slow_link_is_in_collectives_and_no_straggler),
 		TEST(a_slower_server_is_a_straggler),
 		TEST(what_does_not_count_was_thrown_away),
 		TEST(a_worker_that_is_down_costs_what_it_could_have_done),
