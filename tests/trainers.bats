@@ -578,6 +578,7 @@ finished_exactly() { # TIMES
 		else
 			wait_for "grep -q '^decision solution=$solution' run/state/job.log"
 		fi
+		[ $solution != even ] || grep -q '^info name=restart-all value=1 ' run/state/job.log
 		finished_exactly 20
 	done
 }

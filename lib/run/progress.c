@@ -291,7 +291,7 @@ void sup_progress_up(struct link *link, const struct record *greeting)
 /* ---- the monitor ---- */
 
 static const char *const own_info[] = {"samples-left",   "rate",           "backup-workers",
-				       "restart-worker", "restart-server", "sync"};
+				       "restart-worker", "restart-server", "restart-all",    "sync"};
 
 /* What we know better than anybody who tells the monitor. */
 static int is_ours(const struct record *r)

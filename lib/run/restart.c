@@ -152,6 +152,7 @@ static void begin(struct sup_node *n)
 {
 	struct error err;
 	n->restart.wanted = 0;
+	n->restart.from = clock_mono(); /* what it waited for, a checkpoint, is none of its price */
 	if (sup_process_launch(&n->restart.next, 1, &err) != 0) {
 		char text[1024];
 		error_format(&err, text, sizeof text);

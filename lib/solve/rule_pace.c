@@ -14,7 +14,8 @@
  *     Saves helps*lasts*(1 - z_cured/z_split): `lasts` is how long its trouble is expected to go
  *     on, helps = 1/(1 + (1 + its restarts)^2): each before did not help, as it is slow still.
  *     Costs (restart-worker + pending + z)*B_i/B: the others go on meanwhile, so what is lost is
- *     its share, and one batch that is computed again.
+ *     its share, and one batch that is computed again. Where a restart stops all workers (info
+ *     restart-all) it is lost whole.
  * restart of a server: z gets shorter by what it takes beyond the next slowest.  Costs
  *     restart-server, in which all wait (while the new one pends, the old one serves on).
  * Either must save MARGIN times its cost, as it is the action whose outcome is least sure
@@ -182,6 +183,12 @@ static double restart_seconds(const struct pace *p, const char *name)
 	return seconds >= 0 ? seconds : NAN;
 }
 
+/* What part of all is lost while a worker is restarted that has that part of the work. */
+static double lost(const struct pace *p, double part)
+{
+	return snapshot_info_real(p->s, "restart-all") > 0 ? 1 : part;
+}
+
 /* Savings of a worker's restart under ASP: its part in the speed of all. */
 static void offer_asp(const struct pace *p, struct offer *offer, double seconds)
 {
@@ -192,7 +199,7 @@ static void offer_asp(const struct pace *p, struct offer *offer, double seconds)
 			speed += p->worker[i].size / p->worker[i].time;
 	double own = b->size / b->time, cured = 1 / b->cured_slope;
 	offer->saves *= (cured - own) / (speed - own + cured);
-	offer->costs = (seconds + b->time) * own / speed;
+	offer->costs = (seconds + b->time) * lost(p, own / speed);
 }
 
 static void offer_bsp(struct pace *p, struct offer *offer, double seconds)
@@ -208,7 +215,7 @@ static void offer_bsp(struct pace *p, struct offer *offer, double seconds)
 	p->outs += out;
 	share(p, p->workers.count);
 	offer->saves *= cured < before ? 1 - cured / before : 0;
-	offer->costs = (seconds + before) * size / (double)p->batch;
+	offer->costs = (seconds + before) * lost(p, size / (double)p->batch);
 }
 
 static struct offer offer_worker(struct pace *p, size_t i, int asp)

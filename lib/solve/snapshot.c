@@ -290,7 +290,8 @@ double snapshot_info_real(const struct snapshot *s, const char *name)
 const struct snapshot_info *snapshot_info_wrong(const struct snapshot *s, size_t *at)
 {
 	static const char *const numbers[] = {"samples-left",   "rate",           "backup-workers",
-					      "restart-worker", "restart-server", "pending"};
+					      "restart-worker", "restart-server", "restart-all",
+					      "pending"};
 	for (; *at < s->info_count; (*at)++)
 		for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 			if (strcmp(s->info[*at].name, numbers[i]) == 0 &&

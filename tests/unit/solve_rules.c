@@ -470,6 +470,21 @@ static void pace_weighs_a_restart(void **state)
 	says("pace", NONE, "w3");
 }
 
+/* Trainers go back together: nobody goes on meanwhile. */
+static void pace_pays_for_all_that_a_restart_stops(void **state)
+{
+	(void)state;
+	balanced(100);
+	costs(5, 1, 1e6);
+	says("pace", "action kind=kill-restart role=worker id=w3 reason=\n", "costs 0.512 s");
+	take("info name=restart-all value=1 age=0");
+	decide("pace");
+	assert_non_null(strstr(reasons, "costs 5.12 s"));
+	take("info name=sync value=asp age=0");
+	decide("pace");
+	assert_non_null(strstr(reasons, "costs 5"));
+}
+
 /* w3 is stopped at a barrier: soon all are silent, first of all itself. What it said before must not
  * bring it more to do. */
 static void who_sends_nothing_gets_nothing(void **state)
@@ -651,6 +666,7 @@ int main(void)
 		TEST(dd_without_a_solution_gives_some_one_more),
 		TEST(dd_says_what_is_missing),
 		TEST(pace_weighs_a_restart),
+		TEST(pace_pays_for_all_that_a_restart_stops),
 		TEST(who_sends_nothing_gets_nothing),
 		TEST(who_owes_nothing_is_not_waited_for),
 		TEST(crashes_do_not_count_against_the_limit),
