@@ -85,6 +85,29 @@ load helper
 	exact "$(summary first.out | field checkpoint)" 2000 12
 }
 
+@test "what a hand-over waits for is none of its price" {
+	job MODEL=audit SERVERS=2 EPOCHS=12 CHECKPOINT_EVERY=0
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	local still=$(pid_of ps1) cut asked
+	kill -STOP $still # the checkpoint waits for it
+	trainctl checkpoint --run-dir "$T/run" >checkpoint.out 2>&1 &
+	cut=$!
+	wait_for 'for d in run/state/checkpoints/0*; do [ -e $d/MANIFEST ] || break; done; [ -d $d ] && [ ! -e $d/MANIFEST ]'
+	trainctl kill-restart ps0 --run-dir "$T/run" >answer &
+	wait_for 'grep -q "^restart id=ps0 " run/state/job.log'
+	asked=$(date +%s.%N)
+	sleep 1.5
+	kill -CONT $still
+	wait $!
+	awk -v took="$(field seconds <answer)" -v from="$asked" -v to="$(date +%s.%N)" \
+		'BEGIN { exit !(took > 0 && took <= to - from - 1.4) }'
+	wait $cut
+	rm drag/*
+	wait $SUPERVISOR
+}
+
 @test "trainctl killed in the middle of a hand-over: it is adopted" {
 	job MODEL=audit SERVERS=2 EPOCHS=12 HEAVY_WINDOW=0 HEAVY_LIMIT=9 \
 		"LAUNCH_SERVER=$T/launch"
