@@ -246,6 +246,26 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	[ "$(summary first.out | field restarts)" = 0 ]
 }
 
+@test "scale: the sockets of all servers together are longer than a line" {
+	local deep
+	printf -v deep '%s/%080d' "$T" 0
+	deep=${deep:0:90}
+	job MODEL=audit "EPOCHS=$EPOCHS" SERVERS=1
+	slow 400
+	start first trainctl run job.env --run-dir "$deep"
+	SUPERVISOR=$PID
+	wait_for 'grep -q "^phase name=running" "$deep/state/job.log"'
+	start up trainctl scale --run-dir "$deep" --servers 48
+	ended $PID
+	grep -q '^ok workers=2 servers=48 ' up.out
+	start down trainctl scale --run-dir "$deep" --servers 1
+	ended $PID
+	grep -q '^ok workers=2 servers=1 ' down.out
+	not grep -q '^rollback ' "$deep/state/job.log"
+	let_go
+	audited
+}
+
 @test "scale: servers that have moved hand over, die, and begin anew" {
 	begin_scaled SERVERS=1 HEAVY_WINDOW=0 CHECKPOINT_EVERY=0.3
 	scale --servers 3

@@ -40,6 +40,8 @@ static const struct {
 	[DEADLINE_HOSTS] = {"hosts", 60, "every host has answered what is asked before a start"},
 	[DEADLINE_SCALE] = {"scale", 120,
 			    "new nodes are up; then new servers are given up, workers join later"},
+	[DEADLINE_MOVE] = {"move", 2400,
+			   "a piece of parameters moves between servers; then all go back"},
 	[DEADLINE_ADOPT] = {"adopt", 5, "a node found while it is being started is known"},
 };
 

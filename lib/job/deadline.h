@@ -34,6 +34,7 @@ enum deadline {
 	DEADLINE_FABRIC,   /* the MPI world comes up */
 	DEADLINE_HOSTS,    /* all other hosts have answered before a start */
 	DEADLINE_SCALE,    /* new workers are there */
+	DEADLINE_MOVE,     /* the next piece of parameters that move; above what the lead gives it */
 	DEADLINE_ADOPT,    /* a node parent has just been started and has not said by whom */
 	DEADLINES
 };

@@ -7,10 +7,17 @@
 
 static void look_behind(struct supervisor *s, const char *id);
 
+/* Not again at once. */
+static void wait(struct supervisor *s)
+{
+	s->abandoned.since = clock_mono() - deadline_seconds(DEADLINE_STRAY) * 0.9;
+}
+
 static void ask(struct supervisor *s, struct link *link, struct record_out *o, sup_answer_fn *each,
 		sup_answer_fn *done)
 {
-	(void)sup_ask(&s->abandoned.question, link, o, each, done, s);
+	if (sup_ask(&s->abandoned.question, link, o, each, done, s) != 0)
+		wait(s);
 }
 
 static void on_bye(const struct record *r, void *owner)
@@ -83,8 +90,8 @@ static void on_holders(const struct record *r, void *owner)
 	struct supervisor *s = owner;
 	if (!sup_answer_ok(r))
 		return;
-	if (!s->abandoned.id[0]) { /* all are ours: not again at once */
-		s->abandoned.since += deadline_seconds(DEADLINE_STRAY) / 10;
+	if (!s->abandoned.id[0]) { /* all are ours */
+		wait(s);
 		return;
 	}
 	s->abandoned.is_member = 0;
@@ -92,8 +99,9 @@ static void on_holders(const struct record *r, void *owner)
 		ask_who(s);
 		return;
 	}
-	sup_ask_word(&s->abandoned.question, &sup_lead(s)->link, "members", on_member, on_members,
-		     s);
+	if (sup_ask_word(&s->abandoned.question, &sup_lead(s)->link, "members", on_member,
+			 on_members, s) != 0)
+		wait(s);
 }
 
 /* At the holders of rows, one after the other in the order of their names. */

@@ -79,18 +79,18 @@ static void on_stat_end(const struct record *r, void *owner)
 	sup_kick(s);
 }
 
-static void ask_stat(struct supervisor *s, int again)
+static int ask_stat(struct supervisor *s, int again)
 {
 	char line[64];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "stat");
-	(again ? sup_ask_again : sup_ask)(&s->progress.stat_question, &sup_shardd(s)->link, &o,
-					  on_stat, on_stat_end, s);
+	return (again ? sup_ask_again : sup_ask)(&s->progress.stat_question, &sup_shardd(s)->link,
+						 &o, on_stat, on_stat_end, s);
 }
 
 void sup_ask_stat(struct supervisor *s)
 {
-	ask_stat(s, 0);
+	sup_ask_soon(s, ask_stat(s, 0));
 }
 
 void sup_stat_forget(struct supervisor *s)
@@ -124,7 +124,8 @@ void sup_wait_done(struct supervisor *s)
 		return;
 	record_begin(&o, line, sizeof line, "stat");
 	record_add_real(&o, "wait", WAIT_SECONDS);
-	sup_ask(&s->progress.done_question, &s->links.shardd_wait, &o, on_stat, on_done, s);
+	sup_ask_soon(s, sup_ask(&s->progress.done_question, &s->links.shardd_wait, &o, on_stat,
+				on_done, s));
 }
 
 void sup_progress_phase(struct supervisor *s)
@@ -161,10 +162,13 @@ void sup_ask_last(struct supervisor *s)
 	if (s->progress.held_question.open)
 		return;
 	s->progress.last.held[0] = '\0';
-	ask_stat(s, 1);
 	record_begin(&o, line, sizeof line, "list");
 	record_add(&o, "state", "held");
-	sup_ask(&s->progress.held_question, &sup_shardd(s)->link, &o, on_held, on_held_end, s);
+	int given = ask_stat(s, 1);
+	if (given == 0)
+		given = sup_ask(&s->progress.held_question, &sup_shardd(s)->link, &o, on_held,
+				on_held_end, s);
+	sup_ask_soon(s, given);
 }
 
 /* ---- rows ---- */
@@ -254,7 +258,9 @@ static void take_row(struct supervisor *s, const struct record *r)
 	s->progress.row_at = at;
 	s->progress.row_samples = samples;
 	s->progress.row_waits = 1;
-	ask_stat(s, 1); /* one that is under way may have been answered before this row */
+	/* Again: one that is under way may have been answered before this row. */
+	if (ask_stat(s, 1) != 0)
+		show_row(s);
 }
 
 /* Where several are as slow the lead warns of one after the other, again and again: once a process
@@ -285,7 +291,8 @@ void sup_progress_up(struct link *link, const struct record *greeting)
 	s->progress.row_at = 0; /* a lead that was rolled back counts from its cut */
 	record_begin(&o, line, sizeof line, "watch");
 	record_add_real(&o, "every", s->options.row_seconds);
-	sup_ask(&s->progress.rows_question, link, &o, on_row, NULL, s);
+	if (sup_ask(&s->progress.rows_question, link, &o, on_row, NULL, s) != 0)
+		sup_fail(s, ERROR_OS, "out of memory"); /* the connection is there */
 }
 
 /* ---- the monitor ---- */
@@ -367,8 +374,8 @@ void sup_ask_snapshot(struct supervisor *s)
 	snapshot_clear(&p->filling);
 	p->bytes = 0;
 	p->is_wrong = 0;
-	sup_ask_word(&p->question, &sup_monitor(s)->link, "snapshot", on_snapshot, on_snapshot_end,
-		     s);
+	sup_ask_soon(s, sup_ask_word(&p->question, &sup_monitor(s)->link, "snapshot", on_snapshot,
+				     on_snapshot_end, s));
 }
 
 const struct snapshot_node *sup_measured(const struct sup_node *n)
@@ -413,8 +420,8 @@ void sup_ask_members(struct supervisor *s)
 {
 	if (!sup_lead(s))
 		return; /* the watchdog sees them */
-	sup_ask_word(&s->progress.members_question, &sup_lead(s)->link, "members", on_member, NULL,
-		     s);
+	sup_ask_soon(s, sup_ask_word(&s->progress.members_question, &sup_lead(s)->link, "members",
+				     on_member, NULL, s));
 }
 
 /* ---- beginning, tick, end ---- */
@@ -450,7 +457,8 @@ static void make_row(struct supervisor *s)
 	EACH_OF (n, s, sup_trainers(s))
 		row->members += n->stage == STAGE_READY;
 	s->progress.row_waits = 1;
-	ask_stat(s, 1);
+	if (ask_stat(s, 1) != 0)
+		show_row(s);
 }
 
 void sup_progress_tick(struct supervisor *s)

@@ -313,7 +313,11 @@ static void ask(struct supervisor *s)
 	struct sup_rebalance *b = &s->rebalance;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (b->open || is_pointless(s) || sup_count(s, &role_server) < 2)
+	if (b->open) {
+		(void)sup_move_is_late(s);
+		return;
+	}
+	if (is_pointless(s) || sup_count(s, &role_server) < 2)
 		return;
 	if (b->next <= 0)
 		again(s, s->job->rebalance_every);
@@ -339,6 +343,7 @@ static void ask(struct supervisor *s)
 	record_begin(&o, line, sizeof line, "rebalance");
 	if (!b->wanted)
 		record_add_real(&o, "gain", s->job->rebalance_gain);
+	sup_move_began(s);
 	b->open = sup_ask(&b->ask, &s->links.lead_move, &o, NULL, on_answer, s) == 0;
 	if (!b->open)
 		again(s, SOON_SECONDS);

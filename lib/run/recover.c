@@ -120,7 +120,7 @@ static void fence(struct sup_node *n)
 			record_add_u64(&o, "generation", n->fence.generation);
 		break;
 	}
-	sup_ask(&n->fence.question, link, &o, NULL, on_answer, n);
+	sup_ask_soon(s, sup_ask(&n->fence.question, link, &o, NULL, on_answer, n));
 }
 
 void sup_fence_step(struct supervisor *s)
@@ -336,7 +336,7 @@ static void load(struct supervisor *s)
 	record_begin(&o, line, sizeof line, "load");
 	record_add(&o, "file", file);
 	record_add_u64(&o, "incarnation", s->progress.stat.incarnation);
-	sup_ask(&s->recover.load, &sup_shardd(s)->link, &o, NULL, on_load, s);
+	sup_ask_soon(s, sup_ask(&s->recover.load, &sup_shardd(s)->link, &o, NULL, on_load, s));
 }
 
 /* ---- damaged ones ---- */

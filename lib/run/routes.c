@@ -117,8 +117,8 @@ static void tell(struct supervisor *s, struct sup_node *fabric)
 		return;
 	record_begin(&o, line, sizeof line, "routes");
 	record_add_u64(&o, "bytes", s->routes.bytes);
-	sup_ask_with(&s->routes.question, &fabric->link, &o, s->routes.text, s->routes.bytes,
-		     on_routes, s);
+	sup_ask_soon(s, sup_ask_with(&s->routes.question, &fabric->link, &o, s->routes.text,
+				     s->routes.bytes, on_routes, s));
 }
 
 void sup_routes_step(struct supervisor *s)

@@ -74,6 +74,13 @@ struct sup_scale_servers {
 	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
 };
 
+/* Parameters move, for a change or to be shared out anew. */
+struct sup_move {
+	struct question question;
+	uint64_t version; /* of the map, when the lead was asked last */
+	double changed, asked; /* clock_mono() */
+};
+
 struct sup_scale_hosts {
 	int under_way;
 	int ready; /* those that come are there: nodes may move */
@@ -191,6 +198,10 @@ void sup_scale_servers_fail(struct supervisor *s);
 /* The file says what is so now. -1: not yet. */
 int sup_scale_keep(struct supervisor *s, int under_way);
 void sup_scale_leave(struct sup_node *n);
+/* The lead is asked to move parameters. */
+void sup_move_began(struct supervisor *s);
+/* While it does: whether no piece of them has moved for too long, so that all go back. */
+int sup_move_is_late(struct supervisor *s);
 /* Servers that those who wait want are wanted now. 1: they are others than before. */
 int sup_scale_take_servers(struct supervisor *s);
 /* Nodes for them. -1: the job fails. */

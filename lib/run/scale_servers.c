@@ -12,6 +12,7 @@
 #define TRIES_MAX 5
 #define AGAIN_SECONDS 0.5 /* after an attempt that failed */
 #define LOOK_SECONDS 0.2  /* while it is under way */
+#define PROGRESS_SECONDS 5.0
 #define MAP_BITS 32       /* of a version: maps of one incarnation */
 
 int sup_scale_has_part(const struct sup_node *n)
@@ -103,6 +104,39 @@ int sup_scale_may_launch(const struct sup_node *n)
 
 /* ---- the lead's ---- */
 
+/* How long a move takes is nobody's to say; how long a piece of it is. */
+static void on_moving(const struct record *r, void *owner)
+{
+	struct sup_move *m = &((struct supervisor *)owner)->move;
+	uint64_t version;
+	if (!sup_answer_ok(r) || record_u64(r, "version", 0, UINT64_MAX, &version, NULL) != 0 ||
+	    version == m->version)
+		return;
+	m->version = version;
+	m->changed = clock_mono();
+}
+
+void sup_move_began(struct supervisor *s)
+{
+	s->move.changed = clock_mono();
+}
+
+int sup_move_is_late(struct supervisor *s)
+{
+	struct sup_move *m = &s->move;
+	double now = clock_mono();
+	if (now - m->changed >= deadline_seconds(DEADLINE_MOVE)) {
+		sup_rollback_begin(s, "parameters did not move on");
+		return 1;
+	}
+	if (now - m->asked >= PROGRESS_SECONDS) {
+		m->asked = now;
+		sup_ask_soon(s, sup_ask_word(&m->question, &sup_lead(s)->link, "parts", NULL,
+					     on_moving, s));
+	}
+	return 0;
+}
+
 static void on_move(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
@@ -129,32 +163,35 @@ static void on_move(const struct record *r, void *owner)
 
 static void move(struct supervisor *s)
 {
-	char *line = malloc(RECORD_LINE_MAX), *servers = NULL, path[DIRS_PATH_MAX];
+	struct sup_scale_servers *c = &s->scale.servers;
+	char line[RECORD_LINE_MAX], path[DIRS_PATH_MAX], *parts = NULL;
 	struct record_out o;
 	size_t len = 0;
-	FILE *out = open_memstream(&servers, &len);
-	if (!line || !out) {
-		sup_fail(s, ERROR_OS, "out of memory");
-		free(line);
-		if (out)
-			fclose(out);
-		free(servers);
+	uint64_t part = 0;
+	if (c->move.open)
 		return;
-	}
+	FILE *out = open_memstream(&parts, &len);
 	EACH_OF (n, s, &role_server) {
-		if (n == sup_lead(s) || n->leaving)
+		if (!out || n->leaving)
 			continue;
 		sup_socket(s, n->id, path);
-		fprintf(out, "%s%s", ftell(out) > 0 ? "," : "", path);
+		record_begin(&o, line, sizeof line, "part");
+		record_add_u64(&o, "part", part++);
+		record_add(&o, "socket", path);
+		fwrite(line, 1, record_end(&o, NULL), out);
 	}
-	fclose(out);
-	record_begin(&o, line, RECORD_LINE_MAX, "move");
+	if (!out || fclose(out) != 0) {
+		sup_fail(s, ERROR_OS, "out of memory");
+		free(parts);
+		return;
+	}
+	/* Their lines: all sockets in one would be longer than a line may be. */
+	record_begin(&o, line, sizeof line, "move");
 	record_add_u64(&o, "parts", s->scale.now.servers);
-	if (s->scale.now.servers > 1)
-		record_add(&o, "servers", servers);
-	sup_ask(&s->scale.servers.move, &s->links.lead_move, &o, NULL, on_move, s);
-	free(servers);
-	free(line);
+	record_add_u64(&o, "bytes", len);
+	sup_move_began(s);
+	sup_ask_soon(s, sup_ask_with(&c->move, &s->links.lead_move, &o, parts, len, on_move, s));
+	free(parts);
 }
 
 static void on_part(const struct record *r, void *owner)
@@ -219,7 +256,8 @@ static void look(struct supervisor *s)
 	EACH_OF (n, s, &role_server)
 		n->has_part = 0;
 	/* Not behind a move that is not answered yet. */
-	sup_ask_word(&s->scale.servers.look, &sup_lead(s)->link, "parts", on_part, on_look, s);
+	sup_ask_soon(s, sup_ask_word(&s->scale.servers.look, &sup_lead(s)->link, "parts", on_part,
+				     on_look, s));
 }
 
 /* ---- those that have nothing any more ---- */
@@ -258,6 +296,7 @@ void sup_scale_servers_begin(struct supervisor *s, int anew)
 	if (s->scale.now.servers == s->scale.from.servers)
 		return;
 	c->ever = 1;
+	sup_move_began(s);
 	/* An earlier supervisor may have asked for it. */
 	again(s, anew ? SCALE_JOIN : SCALE_LOOK, 0);
 }
@@ -281,6 +320,8 @@ int sup_scale_servers_step(struct supervisor *s)
 		move(s);
 	if (c->step == SCALE_LOOK)
 		look(s);
+	if ((c->step == SCALE_MOVE || c->step == SCALE_LOOK) && sup_move_is_late(s))
+		return 1;
 	if (c->step != SCALE_OVER)
 		return 1;
 	/* Whether leavers are missing is told by this, should nobody of us be there to see them go. */

@@ -66,6 +66,7 @@ struct supervisor {
 	struct sup_routes routes;
 	struct sup_roster roster;
 	struct sup_scale scale;
+	struct sup_move move;
 	struct sup_rebalance rebalance;
 	struct sup_links links;
 	struct sup_watchdog watchdog;

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define UNSENT_SECONDS 0.25 /* until what could not be sent is sent again */
+
 /* ---- connections ---- */
 
 static void on_up(struct peer *p, const struct record *greeting, void *owner)
@@ -146,8 +148,13 @@ int sup_ask_with(struct question *q, struct link *link, struct record_out *o, co
 		 size_t bytes, sup_answer_fn *done, void *owner)
 {
 	size_t len = record_end(o, NULL);
-	if (len == 0 || !sup_link_up(link))
+	if (!sup_link_up(link))
 		return -1;
+	if (len == 0) {
+		sup_fail(link->sup, ERROR_SOFTWARE, "a request to %s is longer than a line",
+			 link->node->id);
+		return -1;
+	}
 	q->done = done;
 	q->owner = owner;
 	if (peer_send(link->peer, o->data, len, payload, bytes, on_reply, q) != 0)
@@ -176,6 +183,12 @@ int sup_ask_word(struct question *q, struct link *link, const char *word, sup_an
 	struct record_out o;
 	record_begin(&o, line, sizeof line, word);
 	return sup_ask(q, link, &o, each, done, owner);
+}
+
+void sup_ask_soon(struct supervisor *s, int given)
+{
+	if (given != 0)
+		sup_kick_after(s, UNSENT_SECONDS);
 }
 
 void sup_tell(struct link *link, struct record_out *o)

@@ -37,19 +37,27 @@ struct question {
 };
 
 /* each (or NULL) gets the records of the answer, done (or NULL) the one that closes it, or NULL
- * when the connection went first. 0: it is on its way, or was already; -1: there is no connection.
- */
+ * when the connection went first. 0: it is on its way, or was already. -1: there is no connection, or
+ * no memory; the step that asks comes again, at once when there is a connection, and with each tick.
+ * A request that is longer than a line would never leave: the job fails. */
+#define SUP_LOOK __attribute__((warn_unused_result))
+SUP_LOOK
 int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 	    sup_answer_fn *done, void *owner);
 /* The same of a request without fields. */
+SUP_LOOK
 int sup_ask_word(struct question *q, struct link *link, const char *word, sup_answer_fn *each,
 		 sup_answer_fn *done, void *owner);
 /* Also while it is open: that answer may be of before. */
+SUP_LOOK
 int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		  sup_answer_fn *done, void *owner);
 /* With a payload. */
+SUP_LOOK
 int sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
 		 size_t bytes, sup_answer_fn *done, void *owner);
+/* Of what one of them gave: -1 brings the steps of the phase again soon. */
+void sup_ask_soon(struct supervisor *s, int given);
 /* Nobody waits for an answer. */
 void sup_tell(struct link *link, struct record_out *o);
 

@@ -183,11 +183,12 @@ static void on_answer(const struct record *r, void *owner)
 	pulse_work(&n->watch.pulse, 1);
 }
 
+/* Where it does not leave, it owes the answer all the same. */
 static void ask(struct sup_node *n)
 {
 	const char *asked = n->role->asked ? n->role->asked : "counters";
-	sup_ask_word(&n->watch.question, &n->watch_link, is_lead(n) ? "members" : asked, on_record,
-		     on_answer, n);
+	sup_ask_soon(n->sup, sup_ask_word(&n->watch.question, &n->watch_link,
+					  is_lead(n) ? "members" : asked, on_record, on_answer, n));
 }
 
 /* ---- giving up ---- */
