@@ -851,6 +851,10 @@ inline idle() { step = LOOKS; about = 0; with = 0 }
  * is another one. */
 #define MAY_ASK (!knows || (knows == 1 && (move == STILL || version[0] != known_version)))
 #define IS_LOST(s) (IN(known, s) && !up[s])
+inline hear_map() {
+	knows = (move == STILL || FAULT == 18 || FAULT == 14 -> 2 : 1); known = layout[0];
+	known_version = version[0]
+}
 
 proctype Supervisor() {
 	do
@@ -869,9 +873,9 @@ proctype Supervisor() {
 		force[about] = 0; give_back(about); runs[about] = 1; idle() }
 	/* the map: asked whenever it is not known */
 	:: d_step { step == LOOKS && !intent && up[0] && MAY_ASK -> step = ASK_MAP }
-	:: d_step { step == ASK_MAP && QUIET ->
-		knows = (move == STILL || FAULT == 18 || FAULT == 14 -> 2 : 1); known = layout[0];
-		known_version = version[0]; idle() }
+	:: d_step { step == ASK_MAP && QUIET -> hear_map(); idle() }
+	/* also while a fence is waited for: that may wait for a part of this map, which has died */
+	:: d_step { step == FENCED && !intent && MAY_ASK && QUIET -> hear_map() }
 	/* a part of it that is not there, or the lead */
 	:: d_step { (step == LOOKS || step == FENCE || step == FENCED) && !intent &&
 		(!up[0] || (((knows && FAULT != 20) || knows == 2) && (IS_LOST(1) || IS_LOST(2)))) ->
