@@ -16,6 +16,7 @@ queue() {
 
 servers() {
 	start ps1 ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout
+	PS1=$PID
 	ready "$T/ps1.sock"
 	start ps0 ps-server -s "$T/ps0.sock" --id ps0 --part 0/2 --layout layout \
 		--shards "$T/shardd.sock" --servers "$T/ps1.sock"
@@ -82,6 +83,17 @@ came_to_unit() { [ "$(iteration)" -ge "$1" ]; }
 	[[ $output == "err code=early"* ]]
 	run ask "$T/ps0.sock" stat
 	[[ $output == *" rows-pulled=0 rows-pushed=0 "* ]]
+}
+
+@test "a part that does not say how much it is asked for: whoever waits is told, and may ask again" {
+	queue 1
+	servers
+	kill -STOP "$PS1"
+	run ask "$T/ps0.sock" rebalance
+	kill -CONT "$PS1"
+	[[ $output == "err code=no-heat"*"a server: no answer in time" ]] || { echo "$output"; return 1; }
+	run ask "$T/ps0.sock" rebalance
+	[[ $output == "err code=early"* ]]
 }
 
 # ---- by itself ----

@@ -643,11 +643,8 @@ void gate_cut_forked(struct gate *g)
 
 void gate_cut_over(struct gate *g)
 {
-	int held = g->cut == CUT_FORKING;
-
-	if (g->cut == CUT_WRITING || held)
+	if (g->cut == CUT_WRITING || g->cut == CUT_FORKING)
 		g->cut = CUT_NONE;
 	begins_cut_over(g);
-	if (held)
-		units_step(g);
+	units_step(g); /* a move waits for this, too */
 }

@@ -32,6 +32,7 @@
 #define STILL_SECONDS 600.0  /* a unit that is with shardd, or a cut that is being written */
 #define GIVE_SECONDS 10.0    /* everybody waits meanwhile; and as long as a slow link needs: */
 #define GIVE_BYTES_SECOND 20e6
+#define ADOPT_SECONDS 60.0   /* a part is to say that it goes by the map in force */
 #define PIECE_BYTES ((uint64_t)4 << 20) /* the first one; where nobody says how long they are: */
 #define PIECE_BYTES_MIN ((uint64_t)1 << 20)
 #define PIECE_BYTES_MAX ((uint64_t)64 << 20)
@@ -478,7 +479,7 @@ static void commit(struct lead *l)
 	m->stage = MOVE_ADOPTING;
 	m->left = count + 2; /* and this function */
 	number(l);
-	event_del(m->timer);
+	deadline(m, ADOPT_SECONDS);
 	order(l, ORDER_ADOPT, &a);
 	if (!l->broken && lead_parts_are(l->parts, socket, count) != 0)
 		lead_breakf(l, ERROR_OS, "move", "out of memory");
@@ -589,6 +590,9 @@ static void on_timer(evutil_socket_t fd, short what, void *lead)
 		rest(l);
 	else if (m->stage == MOVE_STILL)
 		fail(l, "the lead", "a settle or a checkpoint takes too long");
+	else if (m->stage == MOVE_ADOPTING)
+		lead_breakf(l, ERROR_TEMPFAIL, lost ? lost : "a server",
+			    "has not adopted a map that is in force in %g s", ADOPT_SECONDS);
 	else
 		fail(l, lost ? lost : "a server", "no answer in time");
 	lead_pump(l);

@@ -7,9 +7,11 @@
  */
 #include "lead/lead_internal.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "param/map_balance.h"
 
+#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +19,12 @@
 #define GAIN 0.1       /* the busiest part has so much less to do, or nothing is moved */
 #define UNITS_MIN 16.0 /* fewer say little */
 #define RANGES_MAX 1024 /* of a part */
+#define HEAT_SECONDS 10.0
 
 struct rebalance {
 	uint64_t token, version; /* who asked; the map that all answers are of */
+	uint64_t attempt;        /* of those before it answers may come late */
+	struct event *timer;     /* for the answers */
 	double gain, element, units;
 	size_t left; /* answers */
 	struct map_load *range; /* in the order of answers */
@@ -38,6 +43,8 @@ void lead_rebalance_stop(struct lead *l)
 {
 	if (l->rebalance)
 		free(l->rebalance->range);
+	if (l->rebalance && l->rebalance->timer)
+		event_free(l->rebalance->timer);
 	free(l->rebalance);
 	l->rebalance = NULL;
 }
@@ -165,7 +172,7 @@ static void on_heat(uint32_t part, const struct order_result *result, void *lead
 	struct rebalance *b = l->rebalance;
 	const struct map *map;
 
-	if (!b || l->broken)
+	if (!b || l->broken || result->attempt != b->attempt)
 		return;
 	map = map_of(l);
 	if (result->code)
@@ -182,10 +189,22 @@ static void on_heat(uint32_t part, const struct order_result *result, void *lead
 	one_answered(l);
 }
 
+static void on_late(evutil_socket_t fd, short what, void *lead)
+{
+	struct lead *l = lead;
+	const char *lost = lead_parts_lost(l->parts);
+
+	(void)fd;
+	(void)what;
+	fail(l->rebalance, lost ? lost : "a server", "no answer in time");
+	answer_err(l, "no-heat", l->rebalance->why);
+}
+
 void lead_on_rebalance(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
-	struct order order = {.kind = ORDER_HEAT};
+	struct order order = {.kind = ORDER_HEAT, .attempt = ++l->attempts};
+	struct timeval limit = clock_timeval(HEAT_SECONDS);
 	struct order_answer answer = {.done = on_heat, .arg = l};
 	struct error err = {0};
 	double gain = GAIN;
@@ -207,10 +226,14 @@ void lead_on_rebalance(struct request *rq, void *lead)
 		return;
 	}
 	l->rebalance = calloc(1, sizeof *l->rebalance);
-	if (!l->rebalance) {
+	if (l->rebalance)
+		l->rebalance->timer = evtimer_new(server_base(l->server), on_late, l);
+	if (!l->rebalance || !l->rebalance->timer || event_add(l->rebalance->timer, &limit) != 0) {
+		lead_rebalance_stop(l);
 		request_err(rq, "no-memory", NULL);
 		return;
 	}
+	l->rebalance->attempt = order.attempt;
 	l->rebalance->gain = gain;
 	l->rebalance->units = 1e18;
 	l->rebalance->version = map_of(l)->version;

@@ -192,11 +192,11 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 static void obey_heat(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	char text[HEAT_TEXT];
-	struct order_result result = {.heat = text,
+	struct order_result result = {.attempt = o->attempt,
+				      .heat = text,
 				      .element = heat_element(&p->heat),
 				      .heat_units = p->heat.units};
 
-	(void)o;
 	heat_text(&p->heat, store_width(p->store), text);
 	done(a, &result);
 }

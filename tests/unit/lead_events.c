@@ -694,6 +694,19 @@ static void cut_holds_settlements_from_save_to_fork(void **state)
 	expect("6 err cut\n");
 }
 
+/* In a job in which nothing else happens. */
+static void a_move_waits_for_a_cut(void **state)
+{
+	(void)state;
+	start((struct gate_options){.commit = 1});
+	gate_cut(gate, ++token);
+	gate_still(gate);
+	gate_saved(gate);
+	expect("save\ncut 0\n");
+	gate_cut_over(gate);
+	expect("still\n");
+}
+
 static void cut_waits_for_all_servers(void **state)
 {
 	(void)state;
@@ -1559,6 +1572,7 @@ int main(void)
 		TEST(lead_obeys_backup_workers),
 		TEST(bad_actions_change_nothing),
 		TEST(cut_holds_settlements_from_save_to_fork),
+		TEST(a_move_waits_for_a_cut),
 		TEST(cut_waits_for_all_servers),
 		TEST(lost_settle_is_sent_again_with_its_number),
 		TEST(what_a_server_lacks_is_not_settled),

@@ -914,6 +914,7 @@ static void one_step(struct world *w, int calm)
 		if (w->cut_busy == 2) {
 			w->cut_busy = 0;
 			gate_cut_over(w->gate);
+			pump(w);
 		}
 	} else if (what < 61)
 		die(w, id);
