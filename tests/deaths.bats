@@ -164,6 +164,19 @@ load helper
 	exact "$(summary first.out | field checkpoint)" 2000 5
 }
 
+@test "a server killed after all is trained: the job goes back once more, and ends with 0" {
+	job "LAUNCH_WORKER='sh -c \"\\\"\\\$@\\\"; touch $T/all; while [ -e $T/waits ]; do sleep 0.05; done\" x'"
+	touch waits
+	begin first
+	wait_for '[ -e all ] && logged "^phase name=finishing " | grep -qx 1'
+	kill -9 "$(pid_of ps0)"
+	wait_for 'logged "^phase name=rollback " | grep -qx 1'
+	rm waits
+	wait "$SUPERVISOR"
+	[[ $(summary first.out) == *"state=done "*" exit=0 "* ]]
+	not grep -q "after all was trained" first.err
+}
+
 @test "trainctl killed: nodes go on, and are adopted" {
 	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0.3
 	slow 400

@@ -384,8 +384,9 @@ void sup_finish_ended(struct sup_node *n)
 	struct supervisor *s = n->sup;
 	char text[128];
 	if (s->phases.now != PHASE_FINISHING || !s->phases.told || s->phases.interrupted ||
-	    !sup_goes_back(n) || !n->end.seen || (!n->end.signal && n->end.status == 0))
-		return;
+	    !sup_goes_back(n) || n->role->back || !n->end.seen ||
+	    (!n->end.signal && n->end.status == 0))
+		return; /* a server's death is mended by a rollback, also now */
 	end_text(&n->end, text, sizeof text);
 	sup_note(s, "warning", "%s has ended with %s after all was trained; the checkpoint is complete",
 		 n->id, text);
