@@ -112,6 +112,27 @@ turned() {
 	grep -q '^  w1 .* 80 ms  h1$' <<<"$output"
 }
 
+@test "words: starting is no straggler; busy and waiting are parts of one whole" {
+	mkdir -p state
+	awk 'BEGIN { # that they were ready was seen late
+		print "begin job=late workers=2 servers=1 batch=100 sync=bsp solution=none at=1000"
+		print "phase name=running at=1000"
+		for (i = 0; i < 2; i++) {
+			print "event role=worker id=w" i " kind=start life=0 at=1000"
+			print "event role=worker id=w" i " kind=ready life=0 at=1005"
+			print "series role=worker id=w" i " state=up size=50 samples=1000 batches=20 time-sum=4 compute-sum=4 comm-sum=0 wait-sum=6 last=1010 at=1010"
+		}
+		print "phase name=stopping at=1010"
+		print "summary job=late state=done jct=8 samples=2000 at=1010"
+	}' >state/job.log
+	run -0 report --text
+	grep -q '^ *10 s *with all that happened$' <<<"$output"
+	grep -q '^ *8.0 s *of these, from the first shard to the last (jct)$' <<<"$output"
+	grep -q '^ *10 s *without stragglers (1.00 times as fast)$' <<<"$output"
+	grep -q '^ *5.0 s *50%  *workers starting$' <<<"$output"
+	grep -q '^  w0 .* 40%  *60%  *0$' <<<"$output"
+}
+
 @test "words: how its nodes changed, and why" {
 	turned
 	report --text | tr -s ' \n' ' ' >text

@@ -55,6 +55,8 @@ struct report_worker {
 	double collective; /* seconds in them */
 	double up; /* seconds; 0: not known */
 };
+/* Of which busy and waiting are parts: it was up, as far as the log saw it in time. */
+double report_worker_seconds(const struct report_worker *w);
 /* Those that have trained, by name; to be freed. NULL: none. */
 struct report_worker *report_workers(const struct report *p, size_t *count);
 /* The effects that changed most, at most so many, in order of time; to be freed. NULL: none. */

@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "base/human.h"
+#include "base/number.h"
 #include "base/utf8.h"
 #include "base/version.h"
 #include "proc/child.h"
@@ -317,6 +318,12 @@ static void put_costs(const struct report *p, FILE *out)
 	fputs("<h2>How long it took</h2>\n<table>\n<tr>", out);
 	put_cell(out, human_time(c->seconds, time), 1);
 	fputs("<td>with all that happened</td></tr>\n", out);
+	double jct;
+	if (number_real(p->a->jct, 0, c->seconds, &jct, NULL, NULL) == 0) {
+		fputs("<tr>", out);
+		put_cell(out, human_time(jct, time), 1);
+		fputs("<td>of these, from the first shard to the last (jct)</td></tr>\n", out);
+	}
 	if (c->known) {
 		snprintf(text, sizeof text, "without stragglers (%.2f times as fast)",
 			 c->busy > 0 ? c->seconds / c->busy : 1);
@@ -418,8 +425,8 @@ static void put_workers(const struct report *p, FILE *out)
 		put_cell(out, human_count(w->batches > 0 ? w->samples / w->batches : NAN, text), 1);
 		put_cell(out, human_time(w->batches > 0 ? w->time / w->batches : NAN, text), 1);
 		put_cell(out, human_count(w->speed, text), 1);
-		put_cell(out, human_percent(w->time / fmax(w->up, w->time), text), 1);
-		put_cell(out, human_percent(w->wait / fmax(w->up, w->wait), text), 1);
+		put_cell(out, human_percent(w->time / report_worker_seconds(w), text), 1);
+		put_cell(out, human_percent(w->wait / report_worker_seconds(w), text), 1);
 		snprintf(text, sizeof text, "%llu", (unsigned long long)w->node->restarts);
 		put_cell(out, text, 1);
 		if (collectives)

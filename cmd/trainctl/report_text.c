@@ -2,6 +2,7 @@
 #include "cmd/trainctl/report.h"
 
 #include "base/human.h"
+#include "base/number.h"
 #include "cmd/trainctl/terminal.h"
 #include "monitor/node.h"
 #include "screen/grid.h"
@@ -86,6 +87,12 @@ static void put_could(const struct page *g, const struct report *p)
 	human_time(c->seconds, time);
 	snprintf(first, sizeof first, "  %11s ", time);
 	put_words(g, first, 16, "with all that happened");
+	double jct;
+	if (number_real(p->a->jct, 0, c->seconds, &jct, NULL, NULL) == 0) {
+		human_time(jct, time);
+		snprintf(first, sizeof first, "  %11s ", time);
+		put_words(g, first, 16, "of these, from the first shard to the last (jct)");
+	}
 	if (!c->known) {
 		put_words(g, "", 16,
 			  "what it could have taken is not known: the log has no measurements");
@@ -252,7 +259,7 @@ static void add_worker(struct grid *t, const struct report_worker *w)
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
 	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
 	char collective[HUMAN_MAX] = "", host[OPTION_ID_MAX];
-	double batches = w->batches > 0 ? w->batches : NAN;
+	double batches = w->batches > 0 ? w->batches : NAN, all = report_worker_seconds(w);
 	text_name(w->node->id, NAME_WIDTH, id, sizeof id);
 	text_name(w->node->host, NAME_WIDTH, host, sizeof host);
 	if (w->collective > 0)
@@ -262,8 +269,8 @@ static void add_worker(struct grid *t, const struct report_worker *w)
 					   human_count(w->samples / batches, size),
 					   human_time(w->time / batches, time),
 					   human_count(w->speed, speed),
-					   human_percent(w->time / fmax(w->up, w->time), busy),
-					   human_percent(w->wait / fmax(w->up, w->wait), wait),
+					   human_percent(w->time / all, busy),
+					   human_percent(w->wait / all, wait),
 					   human_count((double)w->node->restarts, restarts),
 					   collective,
 					   host};

@@ -89,6 +89,12 @@ static int by_name(const void *a, const void *b)
 			       ((const struct report_worker *)b)->node->id);
 }
 
+double report_worker_seconds(const struct report_worker *w)
+{
+	double did = w->time + w->collective;
+	return fmax(w->up, isnan(w->wait) ? did : did + w->wait);
+}
+
 struct report_worker *report_workers(const struct report *p, size_t *count)
 {
 	const struct account *a = p->a;

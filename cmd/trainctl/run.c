@@ -33,6 +33,7 @@ static struct {
 	double shown;                /* clock_mono() of what was drawn last */
 	size_t width;                /* of the terminal then */
 	struct screen_line line[COURSE_LINES];
+	struct course last; /* row, that is not among those that stay; iteration 0: it is */
 } screen;
 static double report_every = 5;
 
@@ -98,18 +99,17 @@ static void on_tick(const struct run_row *row, void *arg)
 		draw(row);
 }
 
-static void show_row(const struct run_row *row)
+static void show_row(const struct course *c)
 {
 	struct screen_line line = {.tint = TINT_NONE};
-	struct course c;
-	course_of(row, &c);
-	course_row(&c, columns(), line.text, sizeof line.text);
+	course_row(c, columns(), line.text, sizeof line.text);
 	terminal_clear();
 	terminal_put(&line);
 	fflush(stdout);
 }
 
-/* Records where a program reads; for people the early rows stay, later ones are in the block. */
+/* Records where a program reads; for people the early rows stay and the last one, others are in
+ * the block. */
 static void on_row(const struct run_row *row, void *arg)
 {
 	char text[RECORD_LINE_MAX];
@@ -120,8 +120,11 @@ static void on_row(const struct run_row *row, void *arg)
 		fflush(stdout);
 		return;
 	}
-	if (screen.terminal == TERMINAL_PLAIN || (row->iteration & (row->iteration - 1)) == 0)
-		show_row(row);
+	course_of(row, &screen.last);
+	if (screen.terminal == TERMINAL_PLAIN || (row->iteration & (row->iteration - 1)) == 0) {
+		show_row(&screen.last);
+		screen.last.iteration = 0;
+	}
 	if (screen.terminal == TERMINAL_FULL)
 		draw(row);
 }
@@ -136,6 +139,8 @@ static void show_summary(const char *text)
 		fputs(text, stdout);
 		return;
 	}
+	if (screen.last.iteration > 0)
+		show_row(&screen.last);
 	size_t count = summary_lines(&r, columns(), line);
 	for (size_t i = 0; i < count; i++)
 		terminal_put(&line[i]);

@@ -315,8 +315,9 @@ static void conclude(struct sums *s)
 	cost->pace = s->samples * part / cost->training;
 	add_marks(s->a, cost);
 	double meeting = cost->of[COST_BARRIER] + cost->of[COST_COLLECTIVE];
-	cost->busy = away + meeting + s->together * part;
-	cost->even = away + meeting + s->even * part;
+	double always = away + cost->of[COST_FIRST] + meeting;
+	cost->busy = always + s->together * part;
+	cost->even = always + s->even * part;
 	cost->could = s->samples / (s->together + meeting);
 	for (size_t i = 0; i < s->workers; i++)
 		if (s->blamed[i] > cost->slowest_seconds) {

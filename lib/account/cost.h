@@ -56,7 +56,7 @@ struct cost {
 	double of[COST_KINDS];
 	/* What the job would have taken: had no worker ever waited for a slower node, been down or
 	 * idle; had besides each been as fast as the median one. Phases in which nobody trains,
-	 * barriers and collectives are in both. NAN: not known. */
+	 * workers that start, barriers and collectives are in both. NAN: not known. */
 	double busy, even;
 	double pace;  /* samples a second while workers train */
 	double could; /* the same, of all workers together, barriers and collectives included */

@@ -339,6 +339,14 @@ static void on_act(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
+static struct rows_fields row_fields(const struct lead *l, double now)
+{
+	return (struct rows_fields){.samples = l->samples,
+				    .members = gate_active(l->gate),
+				    .at = clock_epoch(),
+				    .time = now - l->started};
+}
+
 static void on_finish(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
@@ -346,6 +354,8 @@ static void on_finish(struct request *rq, void *lead)
 
 	if (!token)
 		return;
+	struct rows_fields f = row_fields(l, clock_mono());
+	watchers_end(l->watchers, gate_iteration(l->gate), &f);
 	gate_finish(l->gate, token);
 	lead_pump(l);
 }
@@ -440,12 +450,8 @@ void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss
 	double now = clock_mono();
 
 	l->samples += samples;
-	watchers_row(l->watchers, &unit,
-		     &(struct rows_fields){.samples = l->samples,
-					   .members = gate_active(l->gate),
-					   .at = clock_epoch(),
-					   .time = now - l->started},
-		     now);
+	struct rows_fields f = row_fields(l, now);
+	watchers_row(l->watchers, &unit, &f, now);
 }
 
 #define WHO_KEYS "worker generation incarnation"

@@ -44,6 +44,16 @@ int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *m
 	return 1;
 }
 
+int rows_last(struct rows *w, double *mean)
+{
+	if (w->samples == 0)
+		return 0;
+	*mean = w->loss / (double)w->samples;
+	w->samples = 0;
+	w->loss = 0.0;
+	return 1;
+}
+
 /* ---- who ---- */
 
 static void on_gone(struct request *rq, void *arg)
@@ -76,25 +86,38 @@ void watchers_add(struct watcher **all, struct request *rq, double every, uint64
 	request_defer(rq, on_gone, w);
 }
 
-void watchers_row(struct watcher *all, const struct rows_unit *unit, const struct rows_fields *f,
-		  double now)
+static void put_row(struct watcher *w, uint64_t iteration, double mean, const struct rows_fields *f)
 {
 	char line[LINE_ROOM];
 	struct record_out o;
+
+	record_begin(&o, line, sizeof line, "row");
+	record_add_u64(&o, "iteration", iteration);
+	record_add_real(&o, "loss", mean);
+	record_add_u64(&o, "samples", f->samples);
+	record_add_seconds(&o, "at", f->at);
+	record_add_seconds(&o, "time", f->time);
+	record_add_u64(&o, "members", f->members);
+	request_put_record(w->rq, &o);
+}
+
+void watchers_row(struct watcher *all, const struct rows_unit *unit, const struct rows_fields *f,
+		  double now)
+{
 	double mean;
 
-	for (struct watcher *w = all; w; w = w->next) {
-		if (!rows_due(&w->rows, unit, now, &mean))
-			continue;
-		record_begin(&o, line, sizeof line, "row");
-		record_add_u64(&o, "iteration", unit->iteration);
-		record_add_real(&o, "loss", mean);
-		record_add_u64(&o, "samples", f->samples);
-		record_add_seconds(&o, "at", f->at);
-		record_add_seconds(&o, "time", f->time);
-		record_add_u64(&o, "members", f->members);
-		request_put_record(w->rq, &o);
-	}
+	for (struct watcher *w = all; w; w = w->next)
+		if (rows_due(&w->rows, unit, now, &mean))
+			put_row(w, unit->iteration, mean, f);
+}
+
+void watchers_end(struct watcher *all, uint64_t iteration, const struct rows_fields *f)
+{
+	double mean;
+
+	for (struct watcher *w = all; w; w = w->next)
+		if (rows_last(&w->rows, &mean))
+			put_row(w, iteration, mean, f);
 }
 
 void watchers_say(struct watcher *all, const char *line, size_t len)

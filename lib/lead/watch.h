@@ -2,7 +2,7 @@
  * watch: who watches the training, when each gets its next row, and what is in it.  Time is told.
  *
  * Early rows come at iterations 1, 2, 4, 8, ...: a job that diverges or does not learn shows it
- * within seconds.  After the first interval rows come by time.
+ * within seconds.  After the first interval rows come by time.  The last one is of the job's end.
  */
 #ifndef PACELINE_LEAD_WATCH_H
 #define PACELINE_LEAD_WATCH_H
@@ -32,6 +32,8 @@ void rows_start(struct rows *w, double every, uint64_t iteration, double now);
 /* Whether a row is due after a unit. When it is: *mean is the mean loss since the last row (0 when
  * no sample came), and the next row is set. */
 int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *mean);
+/* No unit comes any more: whether there is something that was in no row; *mean is its loss. */
+int rows_last(struct rows *w, double *mean);
 
 /* The requests of those who watch, until they go. NULL: nobody does. */
 struct watcher;
@@ -46,6 +48,8 @@ struct rows_fields {
 };
 void watchers_row(struct watcher *all, const struct rows_unit *unit, const struct rows_fields *f,
 		  double now);
+/* The last row, for those who have not had all of it. */
+void watchers_end(struct watcher *all, uint64_t iteration, const struct rows_fields *f);
 void watchers_say(struct watcher *all, const char *line, size_t len); /* a record for all of them */
 
 #endif

@@ -111,6 +111,7 @@ static void summary(struct supervisor *s, struct supervisor_result *result)
 	record_add(&o, "job", s->job->name);
 	record_add(&o, "state", state[s->phases.goal]);
 	record_add_seconds(&o, "jct", stat->last_at - stat->first_at);
+	record_add_seconds(&o, "time", run_time(s));
 	record_add_u64(&o, "samples", stat->samples_done);
 	record_add_u64(&o, "shards-done", stat->shards_done);
 	record_add_u64(&o, "shards", stat->shards);

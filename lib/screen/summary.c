@@ -58,16 +58,16 @@ static void put_end(struct lines *l, const struct record *r)
 {
 	char time[HUMAN_MAX], samples[HUMAN_MAX], restarts[64] = "", took[64] = "";
 	const char *state = value(r, "state"), *ended = value(r, "ended");
-	double jct = real(r, "jct");
+	double ran = real(r, "time");
 	uint64_t n = count(r, "restarts");
 	if (n > 0)
 		snprintf(restarts, sizeof restarts, ", %llu restart%s", (unsigned long long)n,
 			 n > 1 ? "s" : "");
 	int early = strcmp(ended, "max-time") == 0 ? 1 : strcmp(ended, "patience") == 0 ? 2 : 0;
-	if (!isnan(jct))
+	if (!isnan(ran))
 		snprintf(took, sizeof took, " %s %s",
 			 strcmp(state, "done") == 0 && !early ? "in" : "after",
-			 human_time(jct, time));
+			 human_time(ran, time));
 	if (early)
 		state = early == 1 ? "ended by MAX_TIME" : "ended by PATIENCE";
 	put(l, strcmp(state, "failed") == 0 ? TINT_BAD : TINT_STRONG, "%s: %s%s, %s samples%s%s",

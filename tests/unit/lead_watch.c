@@ -36,6 +36,23 @@ static void early_then_by_time(void **state)
 	assert_float_equal(mean, 0.0, 1e-12); /* no sample since */
 }
 
+static void what_is_in_no_row_yet_is_the_last_one(void **state)
+{
+	struct rows_unit unit = {1, 10, 10};
+	struct rows w;
+	double mean = 0;
+
+	(void)state;
+	rows_start(&w, 5.0, 0, 100.0);
+	assert_true(rows_due(&w, &unit, 100.1, &mean));
+	assert_false(rows_last(&w, &mean));
+	for (unit.iteration = 5; unit.iteration < 8; unit.iteration++, unit.loss += 10)
+		rows_due(&w, &unit, 100.2, &mean);
+	assert_true(rows_last(&w, &mean));
+	assert_float_equal(mean, 2.5, 1e-9);
+	assert_false(rows_last(&w, &mean));
+}
+
 static void without_an_interval_powers_only(void **state)
 {
 	struct rows_unit unit = {100, 0, 0};
@@ -69,6 +86,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(early_then_by_time),
+		cmocka_unit_test(what_is_in_no_row_yet_is_the_last_one),
 		cmocka_unit_test(without_an_interval_powers_only),
 		cmocka_unit_test(one_huge_loss_is_of_its_row_only),
 	};
