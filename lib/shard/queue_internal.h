@@ -16,10 +16,12 @@ struct whole {
 	struct whole *next; /* while it is a spare */
 };
 
-/* The order of shards in one epoch, made when it is needed. */
+/* The order of shards in one epoch, made when it is needed. Around the end of an epoch hands hold
+ * shards of two, and a state that is read has them mixed: each order takes K random accesses. */
+#define SHARD_ORDERS 2
 struct shard_order {
 	uint64_t epoch; /* UINT64_MAX: none yet */
-	uint32_t *at;   /* NULL: not shuffled */
+	uint32_t *at;   /* NULL: none yet, or not shuffled */
 };
 
 struct worker;
@@ -97,7 +99,7 @@ struct queue {
 	/* Sources of shards (source.c): epochs, or partitions of the workers' own rows. */
 	uint64_t cursor;          /* shards handed out at least once */
 	uint64_t next_id;         /* >= total */
-	struct shard_order order; /* of the epoch asked for last */
+	struct shard_order order[SHARD_ORDERS]; /* the one used last comes first */
 	struct epoch *first_epoch, *last_epoch;
 	struct partitions *own; /* NULL: epochs */
 	struct lane *lanes;     /* one a partition */

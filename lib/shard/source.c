@@ -22,10 +22,11 @@ int source_check(const struct queue_parameters *p, struct error *err)
 
 int source_new(struct queue *q)
 {
-	q->order.epoch = UINT64_MAX;
+	for (size_t i = 0; i < SHARD_ORDERS; i++)
+		q->order[i].epoch = UINT64_MAX;
 	if (q->p.shuffle != QUEUE_SHUFFLE_NONE && q->p.partitions == 0) {
-		q->order.at = malloc((size_t)q->shards * sizeof *q->order.at);
-		if (!q->order.at)
+		q->order[0].at = malloc((size_t)q->shards * sizeof *q->order[0].at);
+		if (!q->order[0].at)
 			return -1;
 	}
 	if (q->p.partitions == 0)
@@ -47,23 +48,41 @@ void source_free(struct queue *q)
 	}
 	partitions_free(q->own);
 	free(q->lanes);
-	free(q->order.at);
+	for (size_t i = 0; i < SHARD_ORDERS; i++)
+		free(q->order[i].at);
 }
 
 /* ---- orders: published (shardd(8), SHUFFLES), so that they must never change ---- */
 
+/* The epoch's order, first in the list. The second has its memory when two are asked for; without
+ * memory one order does for all, more slowly. */
+static const uint32_t *order_of(struct shard_order *order, const struct queue *q, uint64_t epoch)
+{
+	size_t i = 0;
+	while (i < SHARD_ORDERS - 1 && order[i].epoch != epoch && order[i].epoch != UINT64_MAX)
+		i++;
+	if (!order[i].at)
+		order[i].at = malloc((size_t)q->shards * sizeof *order[i].at);
+	if (!order[i].at)
+		i = 0;
+	struct shard_order found = order[i];
+	if (found.epoch != epoch) {
+		uint64_t state = ~q->p.seed + epoch;
+		random_permute(found.at, (size_t)q->shards, random_next(&state));
+		found.epoch = epoch;
+	}
+	memmove(order + 1, order, i * sizeof *order);
+	order[0] = found;
+	return found.at;
+}
+
 void source_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *length)
 {
 	uint64_t epoch = id / q->shards, k = id % q->shards;
-	/* Which epoch's order is at hand is nothing that anybody sees. */
-	struct shard_order *order = (struct shard_order *)(uintptr_t)&q->order;
-	if (order->at) {
-		uint64_t state = ~q->p.seed + epoch;
-		if (order->epoch != epoch)
-			random_permute(order->at, (size_t)q->shards, random_next(&state));
-		order->epoch = epoch;
-		k = order->at[k];
-	}
+	/* Which epochs' orders are at hand is nothing that anybody sees. */
+	struct shard_order *order = (struct shard_order *)(uintptr_t)q->order;
+	if (order[0].at)
+		k = order_of(order, q, epoch)[k];
 	*begin = k * q->shard_rows;
 	*length = q->p.samples - *begin < q->shard_rows ? q->p.samples - *begin : q->shard_rows;
 }
@@ -251,7 +270,7 @@ static uint64_t fresh_samples(const struct queue *q)
 	fresh -= begun * q->shard_rows;
 	/* One shard may be short: the last, which stands somewhere when they are shuffled. */
 	uint64_t missing = q->shards * q->shard_rows - q->p.samples;
-	for (uint64_t id = epoch * q->shards; missing > 0 && q->order.at && id < q->cursor; id++) {
+	for (uint64_t id = epoch * q->shards; missing > 0 && q->order[0].at && id < q->cursor; id++) {
 		uint64_t begin, length;
 		source_frame(q, id, &begin, &length);
 		if (length < q->shard_rows)

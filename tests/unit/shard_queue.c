@@ -8,6 +8,8 @@
 #include "tests/unit/queue.h"
 #include "tests/unit/rounds.h"
 
+#include <time.h>
+
 #define WORKERS 3
 #define SAMPLES_MAX 64
 
@@ -573,6 +575,45 @@ static void test_order_is_the_published_one(void **state)
 	assert_memory_equal(a, expected, sizeof a);
 }
 
+/* Two orders are at hand at once: what is read with two epochs in turn takes as many permutations
+ * as there are epochs, not pieces. Compared with one permutation, in CPU time. */
+static void test_two_epochs_in_turn(void **state)
+{
+	(void)state;
+	const struct queue_parameters p = {.samples = 400000, .batch = 1, .batches = 1,
+					   .epochs = 3, .shuffle = QUEUE_SHUFFLE_SHARDS};
+	enum { IN_TURN = 300 };
+	struct queue *q;
+	struct queue_piece piece = {0};
+	uint64_t generation;
+	char worker[32];
+	clock_t begin = clock();
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	assert_int_equal(say_hello(q, "w", &generation), QUEUE_OK);
+	assert_int_equal(say_get(q, "w", 1, 0, &piece), QUEUE_OK);
+	clock_t permutation = clock() - begin + CLOCKS_PER_SEC / 1000;
+	for (uint64_t i = 0; i < p.samples - IN_TURN; i++) {
+		assert_int_equal(say_done(q, "w", 1, piece.id), QUEUE_OK);
+		assert_int_equal(say_get(q, "w", 1, 0, &piece), QUEUE_OK);
+	}
+	assert_int_equal(say_back(q, "w", 1, piece.id), QUEUE_OK);
+	for (int i = 0; i < 2 * IN_TURN; i++) {
+		snprintf(worker, sizeof worker, "w%d", i % IN_TURN);
+		if (i < IN_TURN)
+			assert_int_equal(say_hello(q, worker, &generation), QUEUE_OK);
+		assert_int_equal(say_get(q, worker, 1, 0, &piece), QUEUE_OK);
+		assert_int_equal(piece.epoch, i / IN_TURN);
+	}
+	char *text = text_of(q);
+	begin = clock();
+	struct queue *copy = queue_of_text(text, NULL, NULL);
+	assert_non_null(copy);
+	assert_true(clock() - begin < 50 * permutation);
+	free(text);
+	queue_free(copy);
+	queue_free(q);
+}
+
 /* A queue with shards of `batch` rows, one epoch. */
 static struct queue *queue_with(uint64_t samples, uint64_t batch)
 {
@@ -1118,6 +1159,7 @@ int main(void)
 		cmocka_unit_test(test_random_samples),
 		cmocka_unit_test(test_each_row_once),
 		cmocka_unit_test(test_order_is_the_published_one),
+		cmocka_unit_test(test_two_epochs_in_turn),
 		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_settle_counts_only_rows_in_hand),
 		cmocka_unit_test(test_settle_of_rows_that_another_did),
