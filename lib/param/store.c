@@ -206,6 +206,7 @@ void store_free(struct store *s)
 	if (s->shared_fd >= 0)
 		close(s->shared_fd);
 	store_thaw(s);
+	store_forget_places(s);
 	table_free(s->table);
 	free(s->touched);
 	free(s->sum);
@@ -220,6 +221,7 @@ int store_empty(struct store *s, struct error *err)
 
 	if (before && make_table(s, err) != 0)
 		return -1;
+	store_forget_places(s);
 	table_free(before);
 	s->steps = 0;
 	return 0;

@@ -39,6 +39,7 @@ struct store {
 
 	size_t width;
 	struct table *table;
+	struct places *places; /* of its rows, as far as they were learnt (store_move.c); or NULL */
 
 	/* scratch of store_apply, kept between units */
 	float **touched;
@@ -59,6 +60,8 @@ void store_cut_segments(struct store *s);
 int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err);
 /* Their memory comes now, and not when they are written. Advice only. */
 void store_warm(struct store *s, uint64_t begin, uint64_t end);
+/* store_move.c */
+void store_forget_places(struct store *s);
 /* store_stream.c: of what came, those of these numbers, into their rows. */
 int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
 		   const float *values, const float *const *slots, struct error *err);

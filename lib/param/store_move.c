@@ -14,6 +14,9 @@
 #define BLOCK_OVERHEAD 256 /* of a block's record, at most */
 #define HEAD_OVERHEAD 1024 /* of the first record and the notes */
 #define FIND_GROUP 256
+#define BUCKET_ROWS 256
+#define BUCKET_SHIFT_MIN 12 /* of 32 bits: 2^20 buckets at most */
+#define PLACES_GROWTH 8     /* times as many rows: then the buckets are made anew */
 
 static uint64_t most(uint64_t a, uint64_t b)
 {
@@ -49,11 +52,110 @@ int store_share_is_empty(const struct store_share *share)
 	return share->dense_begin == share->dense_end && share->key_begin == share->key_end;
 }
 
+/* ---- rows by their places ---- */
+
+/* The keys of rows, by the high bits of their places. Rows that go leave it, and those that come are
+ * behind the ones that were looked at: table_remove() fills gaps from the end, so that all must have
+ * been looked at before. */
+struct places {
+	size_t looked; /* at so many of the table's rows */
+	size_t most;   /* beyond so many rows the buckets are too full */
+	unsigned shift;
+	struct bucket {
+		uint32_t *key;
+		size_t count, room;
+	} bucket[];
+};
+
+static size_t bucket_count(const struct places *p)
+{
+	return (size_t)(MAP_PLACES >> p->shift);
+}
+
+void store_forget_places(struct store *s)
+{
+	for (size_t i = 0; s->places && i < bucket_count(s->places); i++)
+		free(s->places->bucket[i].key);
+	free(s->places);
+	s->places = NULL;
+}
+
+/* As fine as this part's rows want it. */
+static int make_places(struct store *s, struct error *err)
+{
+	uint64_t own = s->map.key_begin[s->part + 1] - s->map.key_begin[s->part];
+	uint64_t rows = BUCKET_ROWS + store_row_count(s);
+	unsigned shift = 31;
+
+	while (shift > BUCKET_SHIFT_MIN && (own >> shift) * BUCKET_ROWS < rows)
+		shift--;
+	s->places = calloc(1, sizeof *s->places +
+				      (size_t)(MAP_PLACES >> shift) * sizeof(struct bucket));
+	if (!s->places)
+		return error_set(err, ERROR_OS, "rows", "out of memory");
+	s->places->shift = shift;
+	s->places->most = PLACES_GROWTH * rows;
+	return 0;
+}
+
+int store_learn_places(struct store *s, size_t most_rows, struct error *err)
+{
+	size_t count = store_row_count(s);
+
+	if (s->places && count > s->places->most && s->places->shift > BUCKET_SHIFT_MIN)
+		store_forget_places(s);
+	if (!s->places && make_places(s, err) != 0)
+		return -1;
+	struct places *p = s->places;
+	size_t n = count - p->looked > most_rows ? p->looked + most_rows : count;
+	for (; p->looked < n; p->looked++) {
+		uint32_t key = table_key(table_at(s->table, p->looked));
+		struct bucket *b = &p->bucket[map_place(key) >> p->shift];
+		if (GROW(b->key, b->room, b->count + 1) != 0)
+			return error_set(err, ERROR_OS, "rows", "out of memory");
+		b->key[b->count++] = key;
+	}
+	return n == count;
+}
+
+/* Those of a range of places go. */
+static void leave_places(struct places *p, uint64_t begin, uint64_t end)
+{
+	for (uint64_t i = begin >> p->shift; begin < end && i <= (end - 1) >> p->shift; i++) {
+		struct bucket *b = &p->bucket[i];
+		size_t kept = 0;
+		for (size_t k = 0; k < b->count; k++) {
+			uint64_t place = map_place(b->key[k]);
+			if (place < begin || place >= end)
+				b->key[kept++] = b->key[k];
+		}
+		b->count = kept;
+		if (kept == 0) {
+			free(b->key);
+			*b = (struct bucket){0};
+		}
+	}
+}
+
 static int add_key(uint32_t **key, size_t *count, size_t *room, uint32_t one, struct error *err)
 {
 	if (GROW(*key, *room, *count + 1) != 0)
 		return error_set(err, ERROR_OS, "rows", "out of memory");
 	(*key)[(*count)++] = one;
+	return 0;
+}
+
+static int take_learnt(const struct places *p, struct store_share *share, struct error *err)
+{
+	uint64_t begin = share->key_begin, end = share->key_end;
+
+	for (uint64_t i = begin >> p->shift; i <= (end - 1) >> p->shift; i++) {
+		const struct bucket *b = &p->bucket[i];
+		for (size_t k = 0; k < b->count; k++)
+			if (map_place(b->key[k]) - begin < end - begin &&
+			    add_key(&share->key, &share->rows, &share->room, b->key[k], err) != 0)
+				return -1;
+	}
 	return 0;
 }
 
@@ -65,6 +167,11 @@ int store_share_find(const struct store *s, struct store_share *share, size_t *a
 
 	if (places == 0)
 		*at = n;
+	if (*at == 0 && places > 0 && s->places) {
+		if (take_learnt(s->places, share, err) != 0)
+			return -1;
+		*at = s->places->looked;
+	}
 	if (n - *at > most_rows)
 		n = *at + most_rows;
 	for (; *at < n; ++*at) {
@@ -401,11 +508,27 @@ void store_incoming_undo(struct store_incoming *in)
 {
 	if (!in->store)
 		return;
-	if (in->store->table)
+	if (in->store->table && in->rows) {
+		store_forget_places(in->store);
 		table_remove(in->store->table, in->key, in->rows);
+	}
 	in->rows = 0;
 	for (int i = 0; i < 2; i++)
 		close_room(in->store, in->new_begin[i], in->new_end[i]);
+}
+
+/* Rows that were given; what is known of places stays so. */
+static void remove_given(struct store *s, const struct store_share *given)
+{
+	if (given->rows == 0)
+		return;
+	if (s->places && store_learn_places(s, SIZE_MAX, NULL) != 1)
+		store_forget_places(s);
+	table_remove(s->table, given->key, given->rows);
+	if (!s->places)
+		return;
+	leave_places(s->places, given->key_begin, given->key_end);
+	s->places->looked = store_row_count(s);
 }
 
 void store_adopt(struct store *s, const struct map *map, uint32_t part,
@@ -423,7 +546,7 @@ void store_adopt(struct store *s, const struct map *map, uint32_t part,
 	close_room(s, had_begin, least(had_end, s->dense_begin));
 	close_room(s, most(had_begin, s->dense_begin + s->dense_count), had_end);
 	for (size_t i = 0; s->table && i < count; i++)
-		table_remove(s->table, given[i].key, given[i].rows);
+		remove_given(s, &given[i]);
 }
 
 void store_name_rows(float **row, size_t n)

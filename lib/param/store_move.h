@@ -29,9 +29,13 @@ struct store_share {
 /* What part `to` of map has that s has now; empty is fine. */
 struct store_share store_share_of(const struct store *s, const struct map *map, uint32_t to);
 int store_share_is_empty(const struct store_share *share);
-/* Finds the rows, looking at no more than `most` of the store's. It may be done ahead, and again:
- * rows that came into being are added, as long as none were removed. *at: how far it has looked, 0 at
- * first; store_row_count(): it has found all. */
+/* The store learns where its rows have their places, looking at no more than `most` of them. It keeps
+ * that (8 bytes a row at most) for as long as it lives: parameters move in many pieces, and each would
+ * look at all rows again. 1: all are known; 0: go on; -1: ERROR_OS. */
+int store_learn_places(struct store *s, size_t most, struct error *err);
+/* Finds the rows, looking at no more than `most` of the store's, and at none whose places it has
+ * learnt. It may be done ahead, and again: rows that came into being are added, as long as none were
+ * removed. *at: how far it has looked, 0 at first; store_row_count(): it has found all. */
 int store_share_find(const struct store *s, struct store_share *share, size_t *at, size_t most,
 		     struct error *err);
 int store_share_write(const struct store *s, const struct store_share *share,

@@ -478,6 +478,15 @@ static int start_warming(struct ps_move *m, struct error *err)
 	return 0;
 }
 
+/* Whether it is known where the rows of those who get some are; 0: the next turn goes on. */
+static int know_places(struct ps_move *m, struct error *err)
+{
+	for (size_t i = 0; i < m->count; i++)
+		if (m->to[i].share.key_begin < m->to[i].share.key_end)
+			return store_learn_places(m->ps->store, FIND_ROWS, err);
+	return 1;
+}
+
 /* The next rows, for one who gets some of them; then there is room for all that comes and goes; then
  * those who get some are connected to. */
 static void on_find(evutil_socket_t fd, short what, void *move)
@@ -487,9 +496,17 @@ static void on_find(evutil_socket_t fd, short what, void *move)
 	const struct store *s = m->ps->store;
 	struct error err = {0};
 	size_t i = 0;
+	int known = know_places(m, &err);
 
 	(void)fd;
 	(void)what;
+	if (known <= 0) {
+		if (known < 0)
+			fail(m, m->ps->options.id, err.text);
+		else
+			event_add(m->find, &next_turn);
+		return;
+	}
 	while (i < m->count && m->to[i].looked == store_row_count(s))
 		i++;
 	if (i < m->count &&

@@ -4,10 +4,13 @@
  *
  *     ps-growth LEAD FIRST-ITERATION                  one step; when it is done, it ends
  *     ps-growth LEAD FIRST-ITERATION SOCKET,...       asks for a move to these, and goes on
+ *     ps-growth LEAD FIRST-ITERATION SOCKET,... ROWS  the same, with so many rows in their tables
  *
  * Prints of a move: bytes moved, pieces, seconds that it took, the median step without a move, the
- * longest one while it lasted, seconds of copying as many bytes once.
+ * longest one while it lasted, seconds of copying as many bytes once; with ROWS also the median and
+ * the longest pull of those that made them.
  */
+#include "param/map.h"
 #include "wire/call.h"
 
 #include "rounds.h"
@@ -19,6 +22,7 @@
 
 #define PARTS_MAX 64
 #define STEPS 100 /* before the move */
+#define PULL_ROWS ((size_t)4096)
 #define COPY_BYTES ((size_t)64 << 20)
 
 static struct call *lead, *part[PARTS_MAX];
@@ -121,6 +125,46 @@ static double step(void)
 	return now() - start;
 }
 
+/* Rows 0 to count-1 come into being, as a worker would ask for them. */
+static void make_rows(size_t count)
+{
+	size_t pulls = 0, n[PARTS_MAX] = {0};
+	uint32_t(*key)[PULL_ROWS] = calloc(parts, sizeof *key);
+	double *seconds = malloc((count / PULL_ROWS + parts) * sizeof *seconds), most = 0.0;
+	struct map map;
+	struct error err;
+	char line[256];
+
+	if (!key || !seconds)
+		die("rows", "out of memory");
+	map_even(&map, (uint32_t)parts, 0);
+	for (size_t i = 0; i < count + parts; i++) { /* at the end, what is left for each */
+		uint32_t k = (uint32_t)i;
+		size_t to = i < count ? map_part_of_key(&map, k) : i - count;
+		if (i < count)
+			key[to][n[to]++] = k;
+		if (n[to] == 0 || (i < count && n[to] < PULL_ROWS))
+			continue;
+		struct call *c = to ? part[to] : lead;
+		int len = snprintf(line, sizeof line,
+				   "pull worker=w0 generation=1 incarnation=1 iteration=%llu dense=0 rows=%zu "
+				   "map=%llu bytes=%zu\n",
+				   step_number, n[to], version, n[to] * sizeof *key[to]);
+		double start = now();
+		if (call_send(c, line, (size_t)len, key[to], n[to] * sizeof *key[to], &err) != 0)
+			die("pull", err.text);
+		if (!closing(c))
+			die("pull", "another map");
+		seconds[pulls] = now() - start;
+		most = seconds[pulls] > most ? seconds[pulls] : most;
+		pulls++;
+		n[to] = 0;
+	}
+	printf("%.6f %.6f ", median(seconds, pulls), most);
+	free(seconds);
+	free(key);
+}
+
 static double copy_seconds(double bytes)
 {
 	char *a = malloc(COPY_BYTES), *b = malloc(COPY_BYTES);
@@ -185,6 +229,8 @@ int main(int argc, char **argv)
 	say(lead, "join worker=w0 generation=1 incarnation=1\n");
 	(void)closing(lead);
 	look();
+	if (argc > 4)
+		make_rows(strtoull(argv[4], NULL, 10));
 	if (argc > 3)
 		move(argv[1], argv[3]);
 	else

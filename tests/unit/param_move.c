@@ -175,11 +175,19 @@ static void move_all(struct store *const *s, const struct map *to, int undo)
 	for (uint32_t i = 0; i < PARTS; i++)
 		assert_int_equal(store_incoming_begin(&in[i], s[i], to, i, &err), 0);
 	for (uint32_t i = 0; i < PARTS; i++) {
+		int learns = rand() % 2, known = !learns;
+		while (known == 0)
+			known = store_learn_places(s[i], 100, &err);
+		assert_int_equal(known, 1);
 		for (uint32_t k = 0; k < PARTS; k++) {
 			size_t at = 0;
 			if (k == i)
 				continue;
 			share[i][k] = store_share_of(s[i], to, k);
+			/* of rows whose places are known none is looked at */
+			if (learns)
+				assert_int_equal(store_share_find(s[i], &share[i][k], &at, 0, &err), 0);
+			assert_true(!learns || at == store_row_count(s[i]));
 			while (at < store_row_count(s[i]))
 				assert_int_equal(store_share_find(s[i], &share[i][k], &at, 100, &err), 0);
 			if (undo && rand() % 2)
