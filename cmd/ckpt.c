@@ -12,6 +12,7 @@
 #include "ckpt/export.h"
 #include "ckpt/import.h"
 #include "ckpt/reshard.h"
+#include "job/deadline.h"
 #include "job/jobs.h"
 #include "wire/call.h"
 #include "record/record.h"
@@ -22,7 +23,6 @@
 #include <unistd.h>
 
 #define PROGRAM "ckpt"
-#define SAVE_SECONDS 900 /* as long as trainctl itself waits for a checkpoint */
 #define OPERANDS_MAX 3   /* the verb and its operands */
 
 static uint64_t opt_keep, opt_servers, opt_level = PLANES_LEVEL;
@@ -57,7 +57,7 @@ static const struct option_table table = {
 		    "reshard PATH|-j JOB OUT --servers M [--level N]",
 	.about = "Checkpoints: list, look at, verify, prune, export, import, reshard, ask for one.",
 	.rows = rows,
-	.epilogue = "Deadlines: save waits 900 s for the job's checkpoint, 5 s for its supervisor."};
+	.epilogue = "Deadlines: save waits 1890 s for the job's checkpoint, 5 s for its supervisor."};
 
 static void print_record(struct record_out *o)
 {
@@ -304,7 +304,8 @@ static int run_save(const char *const *operand, struct error *err)
 	if (jobs_find(&place, opt_job, opt_run_dir, NULL, &env, err) != 0)
 		return -1;
 	dirs_run(&place, "trainctl.sock", socket);
-	if (call_open(&c, socket, 5, SAVE_SECONDS, err) != 0)
+	if (call_open(&c, socket, 5,
+		      deadline_seconds(DEADLINE_SAVE) + deadline_seconds(DEADLINE_ANSWER), err) != 0)
 		return -1;
 	int result = ask(c, path, err);
 	call_close(c);

@@ -431,6 +431,13 @@ assert at == len(data) - 8 - n
 	run -64 ckpt show
 }
 
+@test "save waits for longer than the supervisor does" {
+	supervisor=$(trainctl run --help | sed -n 's/^ *save *\([0-9]*\) s.*/\1/p')
+	save=$(ckpt --help | sed -n 's/.*save waits \([0-9]*\) s.*/\1/p')
+	[ "$supervisor" -gt 0 ]
+	[ "$save" -gt "$supervisor" ]
+}
+
 @test "save asks the supervisor" {
 	mkdir run
 	cat >supervisor <<-'END'

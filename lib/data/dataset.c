@@ -80,6 +80,12 @@ static int open_file(struct dataset *ds, struct file *f, const char *path, struc
 	return 0;
 }
 
+static void close_file(struct file *f)
+{
+	rowfile_close(&f->rows);
+	columns_free(&f->columns);
+}
+
 static int open_all(struct dataset *ds, const struct dataset_options *o, struct error *err)
 {
 	if (o->path_count == 0 || o->path_count > DATASET_FILES_MAX)
@@ -127,10 +133,8 @@ void dataset_close(struct dataset *ds)
 {
 	if (!ds)
 		return;
-	for (size_t i = 0; i < ds->file_count; i++) {
-		rowfile_close(&ds->file[i].rows);
-		columns_free(&ds->file[i].columns);
-	}
+	for (size_t i = 0; i < ds->file_count; i++)
+		close_file(&ds->file[i]);
 	free(ds->file);
 	free(ds->span);
 	free(ds->index_dir);
@@ -215,9 +219,13 @@ int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct err
 	rowfile_rest(&ds->file[ds->current].rows); /* the files move */
 	if (GROW(ds->file, ds->file_room, ds->file_count + 1) != 0)
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
-	ds->file[ds->file_count] = (struct file){0};
-	if (open_file(ds, &ds->file[ds->file_count++], path, err) != 0)
+	struct file *f = &ds->file[ds->file_count];
+	*f = (struct file){0};
+	if (open_file(ds, f, path, err) != 0) {
+		close_file(f); /* it may be added again when it can be read */
 		return -1;
+	}
+	ds->file_count++;
 	return add_span(ds, (struct span){begin, ds->rows - place, place}, err);
 }
 

@@ -2,8 +2,8 @@
 #include "meter/watch.h"
 
 #include "base/clock.h"
+#include "base/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -57,7 +57,7 @@ int watch_new(struct watch **out, const char *root, int marks, struct error *err
 		watch_free(w);
 		return -1;
 	}
-	int errnum = !marks ? 0 : pthread_create(&w->thread, NULL, thread_main, w);
+	int errnum = !marks ? 0 : thread_start(&w->thread, thread_main, w);
 	if (errnum != 0) {
 		watch_free(w);
 		return error_set(err, ERROR_OS, "", "the watching thread: %s", strerror(errnum));

@@ -7,7 +7,11 @@
 #include <sys/socket.h>
 
 #define PAUSE_SECONDS 0.05       /* between attempts to connect, and of looks at *stop */
-#define BACK_PAUSE_SECONDS 0.005 /* between attempts to connect again */
+/* Between attempts to connect again: a part of the time that it has been away already. An heir is
+ * there soon; and a server that stays away is not asked 200 times a second by each worker. */
+#define BACK_PAUSE_PART 0.125
+#define BACK_PAUSE_SECONDS_MIN 0.005
+#define BACK_PAUSE_SECONDS_MAX 0.25
 #define GREETING_SECONDS 2       /* then, maybe, another attempt: *stop is looked at in between */
 #define STOP_GRACE_SECONDS 30    /* an unfinished batch is waited for, once *stop is set */
 #define NEEDLESS_SECONDS 0.25    /* between looks at whether who went is still wanted */
@@ -71,11 +75,18 @@ int conversation_incarnation(const struct conversation *c, uint64_t *incarnation
 	return 0;
 }
 
+static void pause_since(double gone)
+{
+	double pause = (clock_mono() - gone) * BACK_PAUSE_PART;
+	pause = pause > BACK_PAUSE_SECONDS_MIN ? pause : BACK_PAUSE_SECONDS_MIN;
+	clock_sleep(pause < BACK_PAUSE_SECONDS_MAX ? pause : BACK_PAUSE_SECONDS_MAX);
+}
+
 /* The connection went: until the same daemon, or its heir, is there again. */
 static int come_back(struct conversation *c, struct error *err)
 {
-	double deadline = clock_mono() + (c->brief ? 0 : c->options.wait_seconds), grace = 0;
-	double look = clock_mono() + NEEDLESS_SECONDS;
+	double gone = clock_mono(), grace = 0, look = gone + NEEDLESS_SECONDS;
+	double deadline = gone + (c->brief ? 0 : c->options.wait_seconds);
 	uint64_t incarnation;
 	if (c->options.once)
 		return WORK_RESET;
@@ -99,7 +110,7 @@ static int come_back(struct conversation *c, struct error *err)
 			}
 			look = clock_mono() + NEEDLESS_SECONDS;
 		}
-		clock_sleep(BACK_PAUSE_SECONDS);
+		pause_since(gone);
 	}
 	c->asides = 0;
 	call_set_answer(c->call, c->options.answer_seconds);

@@ -8,9 +8,9 @@
 #include "work/feed.h"
 
 #include "base/random.h"
+#include "base/thread.h"
 #include "work/rows_spill.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -278,7 +278,7 @@ int feed_new(struct feed **out, const struct feed_options *options, struct error
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_cond_init(&f->work, NULL);
 	pthread_cond_init(&f->news, NULL);
-	int errnum = pthread_create(&f->thread, NULL, thread_main, f);
+	int errnum = thread_start(&f->thread, thread_main, f);
 	if (errnum != 0) {
 		feed_free(f);
 		return error_set(err, ERROR_OS, "", "the reading thread: %s", strerror(errnum));

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/option.h"
+#include "base/thread.h"
 #include "wire/call.h"
 #include "wire/server.h"
 #include "work/rows_spill.h"
@@ -289,8 +290,8 @@ int rows_move_start(struct rows_move **out, const struct rows_move_options *opti
 		rows_move_stop(m);
 		return -1;
 	}
-	m->giver_runs = pthread_create(&m->giver, NULL, rows_give_main, m) == 0;
-	m->taker_runs = pthread_create(&m->taker, NULL, taker_main, m) == 0;
+	m->giver_runs = thread_start(&m->giver, rows_give_main, m) == 0;
+	m->taker_runs = thread_start(&m->taker, taker_main, m) == 0;
 	if (!m->giver_runs || !m->taker_runs) {
 		rows_move_stop(m);
 		return error_set(err, ERROR_OS, "", "threads for rows of others can't be made");

@@ -766,6 +766,11 @@ static void test_numbers(void **state)
 	assert_int_equal(dataset_has(ds, 98, 5), 0);
 	assert_int_equal(dataset_read(ds, 101, 2, &rows, &err), 0);
 	assert_int_equal(dataset_read(ds, 99, 2, &rows, &err), -1);
+	/* one that can't be read changes nothing: it may be added when it can */
+	unlink(path[1]);
+	assert_int_equal(dataset_add(ds, path[1], 98, &err), -1);
+	assert_int_equal(dataset_read(ds, 101, 2, &rows, &err), 0);
+	write_text(1, "a,y\n8,1\n9,1\n");
 	assert_int_equal(dataset_add(ds, path[1], 98, &err), 0);
 	assert_int_equal(dataset_has(ds, 98, 50), 5);
 	assert_int_equal(dataset_read(ds, 98, 5, &rows, &err), 0);

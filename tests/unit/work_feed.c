@@ -7,7 +7,9 @@
 #include "base/random.h"
 #include "work/feed.h"
 
+#include <dirent.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,6 +67,30 @@ struct stage {
 	struct feed *feed;
 };
 
+/* A signal is for the thread that waits for work: no other one takes it. */
+static void others_take_no_signals(void)
+{
+	char name[300], line[128];
+	unsigned long long blocked;
+	int others = 0;
+	DIR *tasks = opendir("/proc/self/task");
+	assert_non_null(tasks);
+	for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+		if (atoi(task->d_name) == 0 || atoi(task->d_name) == getpid())
+			continue;
+		snprintf(name, sizeof name, "/proc/self/task/%s/status", task->d_name);
+		FILE *f = fopen(name, "r");
+		assert_non_null(f);
+		while (fgets(line, sizeof line, f))
+			if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+				assert_true(blocked >> (SIGTERM - 1) & 1);
+		fclose(f);
+		others++;
+	}
+	closedir(tasks);
+	assert_true(others > 0);
+}
+
 static struct map map; /* one part has all */
 
 static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
@@ -83,6 +109,7 @@ static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 				    .map = &map,
 				    .size = size};
 	assert_int_equal(feed_new(&s.feed, &feed, &err), 0);
+	others_take_no_signals();
 	return s;
 }
 
