@@ -17,6 +17,7 @@
 
 /* 64 random bits meet a name by chance once at most; more is somebody's intention. */
 #define CREATE_TRIES 8
+#define FD_PATH_MAX 32
 
 /* The name of dir is on disk. Of one that was there already, who made it may have been killed
  * before that; where its parent may not be opened or synced, it is not one that we made. */
@@ -248,10 +249,22 @@ int fs_sync_dir(const char *dir, struct error *err)
 	return result;
 }
 
-/* A new file beside path, which nobody can have put there before: not a link, and not another
- * process's that writes the same path. */
-static int create_beside(const char *path, mode_t mode, char temporary[PATH_MAX], int *fd,
-			 struct error *err)
+/* A new file in dir that has no name, so that nothing is left of it whenever this process ends. -1:
+ * not on this disk, or there would be no way to name it. */
+static int create_unnamed(const char *dir, mode_t mode, char self[FD_PATH_MAX])
+{
+	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
+	snprintf(self, FD_PATH_MAX, "/proc/self/fd/%d", fd);
+	if (fd < 0 || access(self, F_OK) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* A name beside path, which nobody can have put there before: not a link, and not another process's
+ * that writes the same path; for the file `self`, or (*fd < 0) for a new one. */
+static int name_beside(const char *path, mode_t mode, const char *self, char temporary[PATH_MAX],
+		       int *fd, struct error *err)
 {
 	for (int tries = 0; tries < CREATE_TRIES; tries++) {
 		uint64_t chance;
@@ -261,8 +274,10 @@ static int create_beside(const char *path, mode_t mode, char temporary[PATH_MAX]
 				 (unsigned long long)chance);
 		if (n < 0 || n >= PATH_MAX)
 			return error_set(err, ERROR_CANTCREAT, path, "path too long");
-		*fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-		if (*fd >= 0)
+		if (*fd < 0 &&
+		    (*fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode)) >= 0)
+			return 0;
+		if (*fd >= 0 && linkat(AT_FDCWD, self, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW) == 0)
 			return 0;
 		if (errno != EEXIST)
 			break;
@@ -272,25 +287,31 @@ static int create_beside(const char *path, mode_t mode, char temporary[PATH_MAX]
 
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err)
 {
-	char temporary[PATH_MAX], dir[PATH_MAX];
+	char temporary[PATH_MAX] = "", dir[PATH_MAX], self[FD_PATH_MAX];
 	struct stat st;
-	int fd = -1;
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* root could rename over a device */
 		return error_set(err, ERROR_CANTCREAT, path, "is there and no regular file");
-	if (create_beside(path, mode, temporary, &fd, err) != 0)
+	fs_dirname(path, dir, sizeof dir);
+	int fd = create_unnamed(dir, mode, self);
+	int has_name = fd < 0;
+	if (has_name && name_beside(path, mode, self, temporary, &fd, err) != 0)
 		return -1;
 	int result = fill(fd, path, arg, err);
 	if (result == 0 && fsync(fd) != 0)
 		result = error_errno(err, ERROR_IO, path, "fsync");
+	if (result == 0 && !has_name) {
+		result = name_beside(path, mode, self, temporary, &fd, err);
+		has_name = result == 0;
+	}
 	if (close(fd) != 0 && result == 0)
 		result = error_errno(err, ERROR_IO, path, "close");
 	if (result == 0 && rename(temporary, path) != 0)
 		result = error_errno(err, ERROR_CANTCREAT, path, "rename");
 	if (result != 0) {
-		unlink(temporary);
+		if (has_name)
+			unlink(temporary);
 		return -1;
 	}
-	fs_dirname(path, dir, sizeof dir);
 	return fs_sync_dir(dir, err);
 }
 

@@ -590,14 +590,11 @@ int ckpt_import(const struct ckpt_import *how, struct error *err)
 		return error_set(err, ERROR_OS, how->file, "out of memory");
 	x->how = how;
 	x->team = ckpt_team();
-	int result = open_file(x, err);
+	int making, result = open_file(x, err);
 	if (result == 0)
-		result = ckpt_make_dir(how->out, err);
-	if (result == 0) {
-		result = write_all(x, err);
-		if (result != 0)
-			fs_remove_tree(how->out, NULL);
-	}
+		result = ckpt_make_dir(how->out, &making, err);
+	if (result == 0)
+		result = ckpt_made_dir(how->out, making, write_all(x, err), err);
 	team_free(x->team);
 	if (x->map)
 		munmap(x->map, x->map_bytes);

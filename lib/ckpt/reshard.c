@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+#define MAKING ".ckpt-making" /* locked by who makes it; gone when it is made */
 
 struct reshard {
 	struct ckpt *ckpt;
@@ -29,11 +32,36 @@ struct reshard {
 	float *values[1 + STREAM_SLOTS_MAX];
 };
 
-int ckpt_make_dir(const char *out, struct error *err)
+int ckpt_make_dir(const char *out, int *making, struct error *err)
 {
+	char lock[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
+	if (fs_join(lock, sizeof lock, out, MAKING, err) != 0 ||
+	    fs_join(manifest, sizeof manifest, out, CKPT_MANIFEST, err) != 0)
+		return -1;
+	if (access(lock, F_OK) == 0 && access(manifest, F_OK) != 0) {
+		if (fs_lock(lock, making, err) != 0)
+			return -1;
+		int result = fs_remove_tree(out, err);
+		close(*making);
+		if (result != 0)
+			return -1;
+	}
 	if (mkdir(out, 0700) != 0)
 		return error_errno(err, ERROR_CANTCREAT, out, "can't be made");
-	return 0;
+	return fs_lock(lock, making, err);
+}
+
+int ckpt_made_dir(const char *out, int making, int result, struct error *err)
+{
+	char lock[CKPT_PATH_MAX];
+	if (result == 0)
+		result = fs_join(lock, sizeof lock, out, MAKING, err);
+	if (result == 0 && unlink(lock) != 0)
+		result = error_errno(err, ERROR_IO, lock, "can't be removed");
+	if (result != 0)
+		fs_remove_tree(out, NULL);
+	close(making);
+	return result;
 }
 
 /* ---- what is read ---- */
@@ -200,12 +228,9 @@ int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, int level, str
 					 .width = ckpt_width(c),
 					 .row_slots = ckpt_row_slots(c)};
 	map_even(&r->map, parts, ckpt_dense_count(c));
-	int result = ckpt_make_dir(out, err);
-	if (result == 0) {
-		result = write_all(r, err);
-		if (result != 0)
-			fs_remove_tree(out, NULL);
-	}
+	int making, result = ckpt_make_dir(out, &making, err);
+	if (result == 0)
+		result = ckpt_made_dir(out, making, write_all(r, err), err);
 	team_free(r->team);
 	free(r->keys);
 	for (size_t k = 0; k <= STREAM_SLOTS_MAX; k++)

@@ -8,8 +8,11 @@
 
 #include "ckpt/ckpt.h"
 
-/* The directory of a checkpoint that is to be written; it must not exist. ERROR_CANTCREAT. */
-int ckpt_make_dir(const char *out, struct error *err);
+/* The directory of a checkpoint that is to be written. It must not exist, but for what is left of one
+ * whose maker was killed, which goes. ERROR_CANTCREAT; ERROR_TEMPFAIL: another one makes it.
+ * *making: for ckpt_made_dir(), which ends it: -1, and out goes, if result is not 0. */
+int ckpt_make_dir(const char *out, int *making, struct error *err);
+int ckpt_made_dir(const char *out, int making, int result, struct error *err);
 
 /* Writes c's parameters, slots and notes as `parts` (1..MAP_PARTS_MAX) even parts to the new
  * directory out, and all its other files as they are; level: of compression. On failure out is

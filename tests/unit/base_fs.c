@@ -9,12 +9,15 @@
 
 #include "scratch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *at(const char *name)
@@ -165,6 +168,39 @@ static void test_planted_link(void **state)
 	free(data);
 }
 
+static int fill_and_die(int fd, const char *path, void *arg, struct error *err)
+{
+	(void)arg;
+	if (fs_write_all(fd, "half", 4, path, err) == 0)
+		raise(SIGKILL);
+	return -1;
+}
+
+/* Who is killed while it writes leaves the old file, and nothing else. */
+static void test_killed(void **state)
+{
+	(void)state;
+	struct error err;
+	char *data;
+	int status, entries = 0;
+	assert_int_equal(fs_make_dirs(at("killed"), &err), 0);
+	assert_int_equal(fs_replace_file(at("killed/f"), "old", 3, &err), 0);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(fs_replace(at("killed/f"), 0600, fill_and_die, NULL, &err) != 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	DIR *dir = opendir(at("killed"));
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+		entries += entry->d_name[0] != '.';
+	closedir(dir);
+	assert_int_equal(entries, 1);
+	assert_int_equal(fs_read_file(at("killed/f"), 10, &data, NULL, &err), 0);
+	assert_string_equal(data, "old");
+	free(data);
+}
+
 static void test_lock(void **state)
 {
 	(void)state;
@@ -217,8 +253,8 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_dirs), T(test_whose_dirs), T(test_names), T(test_files), T(test_planted_link), T(test_lock),
-		T(test_errors),
+		T(test_dirs), T(test_whose_dirs), T(test_names), T(test_files), T(test_planted_link),
+		T(test_killed), T(test_lock), T(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,12 @@
 
 #include "ckpt/export.h"
 #include "ckpt/reshard.h"
+#include "base/fs.h"
 
-#include <sys/resource.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const struct make small = {.dense = 101, .dense_slots = 2, .width = 3, .row_slots = 1,
 				  .rows = 200, .parts = 3, .piece = 17};
@@ -84,6 +87,33 @@ static void without_rows_or_without_dense(void **state)
 	check("r3", 3, &rows);
 }
 
+/* What a maker that was killed has left is no reason not to make it; one that still makes it is. */
+static void made_again_after_a_kill(void **state)
+{
+	struct error why = {0};
+	int making, status;
+	(void)state;
+	make_checkpoint(in_dir("from"), &small, 9, 4);
+	pid_t child = fork();
+	if (child == 0) {
+		if (ckpt_make_dir(in_dir("to"), &making, &why) == 0 &&
+		    fs_replace_file(in_dir("to/part-0"), "half", 4, &why) == 0)
+			raise(SIGKILL);
+		_exit(1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	OK(reshard("from", "to", 2, err));
+	check("to", 2, &small);
+	assert_int_equal(reshard("from", "to", 2, &why), -1); /* it is whole */
+	assert_int_equal(why.code, ERROR_CANTCREAT);
+	OK(ckpt_make_dir(in_dir("busy"), &making, err));
+	assert_int_equal(reshard("from", "busy", 2, &why), -1);
+	assert_int_equal(why.code, ERROR_TEMPFAIL);
+	assert_int_equal(ckpt_made_dir(in_dir("busy"), making, -1, &why), -1);
+	OK(reshard("from", "busy", 2, err));
+}
+
 static void a_damaged_one_gives_nothing(void **state)
 {
 	struct error why = {0};
@@ -135,6 +165,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(there_and_back, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(rows_are_where_they_belong, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(without_rows_or_without_dense, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(made_again_after_a_kill, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(a_damaged_one_gives_nothing, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(no_room_leaves_nothing, make_dir, remove_dir),
 	};
