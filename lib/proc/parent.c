@@ -320,14 +320,18 @@ static void become_node(const struct spec *spec, int gate, int keeper)
 	static const char *const not_yours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
 						"LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
 	char word;
-	for (size_t i = 0; i < sizeof not_yours / sizeof *not_yours; i++)
-		unsetenv(not_yours[i]);
-	setenv("PACELINE_HOST", spec->host, 1);
-	keeper_pass(keeper);
+	sigset_t none;
+	/* Not process_signals_reset(): a SIGTERM that came since fork() is for this node. */
 	signal(SIGHUP, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	for (size_t i = 0; i < sizeof not_yours / sizeof *not_yours; i++)
+		unsetenv(not_yours[i]);
+	setenv("PACELINE_HOST", spec->host, 1);
+	keeper_pass(keeper);
 	setpgid(0, 0);
 	if (read(gate, &word, 1) != 1)
 		_exit(ERROR_TEMPFAIL);
@@ -340,7 +344,7 @@ static int start_node(struct spec *spec, struct node_record *r)
 	if (pipe2(gate, O_CLOEXEC) != 0)
 		return -1;
 	int keeper = spec->keeps ? keeper_start() : -1;
-	r->pid = fork();
+	r->pid = process_fork(); /* become_node() lets signals come, and loses none */
 	if (r->pid == 0) {
 		close(gate[1]);
 		become_node(spec, gate[0], keeper);

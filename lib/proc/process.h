@@ -21,8 +21,8 @@ int process_alive(pid_t pid, uint64_t start);
 int process_watch(pid_t pid, uint64_t start);
 
 /* fork(), with all signals blocked in the child, which must not run our handlers: they would tell us
- * of a Ctrl-C a second time, through descriptors that both have. It calls process_signals_reset()
- * before it does anything else, or executes a program of ours that does. */
+ * of a Ctrl-C a second time, through descriptors that both have. Before it does anything else it calls
+ * process_signals_reset(), executes a program of ours that does, or takes them up as its own. */
 pid_t process_fork(void);
 /* Forgets what came meanwhile (it was for the group that it was in), then all as after a login. */
 void process_signals_reset(void);

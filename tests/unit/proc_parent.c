@@ -304,10 +304,41 @@ static void a_signal_behind_fork_is_nobodys(void **state)
 	close(told[1]);
 }
 
+/* The node's record is written as soon as fork() returns in its parent: whoever reads it may send
+ * SIGTERM while the child has done nothing yet. */
+#define HELD "TEST_HELD" /* while this file is there */
+
+static void stay_in_the_window(void)
+{
+	while (access(getenv(HELD), F_OK) == 0)
+		clock_sleep(0.01);
+}
+
+static void a_stop_behind_fork_is_not_lost(void **state)
+{
+	(void)state;
+	struct node_record r;
+	char held[300];
+	snprintf(held, sizeof held, "%s/held", scratch);
+	assert_int_equal(fs_replace_file(held, "", 0, NULL), 0);
+	setenv(HELD, held, 1);
+	pid_t parent = start("exec sleep 60", NULL);
+	unsetenv(HELD);
+	wait_for(runs, &r);
+	assert_int_equal(kill(-r.pid, SIGTERM), 0);
+	unlink(held);
+	wait_for(has_ended, &r);
+	assert_int_equal(r.end.signal, SIGTERM);
+	waitpid(parent, NULL, 0);
+}
+
 int main(int argc, char **argv)
 {
-	if (strcmp(argv[0], PARENT_NAME) == 0)
+	if (strcmp(argv[0], PARENT_NAME) == 0) {
+		if (getenv(HELD))
+			pthread_atfork(NULL, NULL, stay_in_the_window);
 		return parent_main(argc, argv);
+	}
 	launcher_here(&here);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(exit_status_is_recorded, begin, scratch_remove),
@@ -321,6 +352,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(the_rest_of_the_group_is_killed, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(damaged_records_are_refused, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(a_signal_behind_fork_is_nobodys, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(a_stop_behind_fork_is_not_lost, begin, scratch_remove),
 	};
 	return cmocka_run_group_tests_name("run_parent", tests, NULL, NULL);
 }
