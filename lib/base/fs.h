@@ -41,8 +41,8 @@ ssize_t fs_read_line(FILE *in, char *line, size_t max, struct error *err);
 
 /* The file is either the old one or the new one, whenever the power goes: write to a temporary
  * file in the same directory, fsync, rename, fsync the directory. It has no name until it is whole
- * (then path.tmp.RANDOM, for a moment) where the disk can do that: who is killed leaves nothing. What is no
- * regular file (a device, a pipe, a directory) is left alone: ERROR_CANTCREAT. */
+ * (then path.tmp.RANDOM, for a moment) where the disk can do that: who is killed leaves nothing. What
+ * is no regular file (a device, a pipe, a directory) is left alone: ERROR_CANTCREAT. */
 typedef int fs_fill_fn(int fd, const char *path, void *arg, struct error *err);
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err);
 /* The same with bytes that are there, mode 0600. */

@@ -1,5 +1,8 @@
 /*
- * The row table: open addressing with linear probing over (key, row number), rows in chunks.  A
+ * The row table: open addressing with linear probing over (key, row number), rows in chunks.  Slots
+ * lie in segments of one size, by the high bits of a key's hash (extendible hashing: Fagin,
+ * Nievergelt, Pippenger, Strong, 1979): one that is half full becomes two, so that nobody ever waits
+ * until a large table has grown.  A
  * batch asks for tens of thousands of keys at random places, so the time is cache misses: keys are
  * looked up in groups, each stage of a group prefetching what the next one reads.
  *
@@ -16,11 +19,21 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 #define CHUNK_BYTES (4 * HUGE_BYTES)
 #define GROUP 32
+#define SLOT_BITS 18 /* of a segment: a huge page has as many slots */
+/* A segment is known by so many high bits at most, and by the others each of its keys has a slot of
+ * its own: as hash() has no collisions, it may get full. */
+#define DEPTH_MAX (32 - SLOT_BITS)
 #define HEAD 3 /* generation, key and mark before the parameters */
 
 struct slot {
 	uint32_t key;
 	uint32_t number; /* of the row, plus 1; 0: empty */
+};
+
+struct segment {
+	struct slot *slot;
+	uint32_t depth; /* bits of hashes that are the same in it */
+	uint32_t count; /* keys; in the first of the places that it has in the directory */
 };
 
 struct table {
@@ -30,8 +43,9 @@ struct table {
 	uint32_t generation;
 	float **chunk;
 	size_t chunks, chunks_max, chunk_bytes;
-	struct slot *slot;
-	size_t mask;
+	struct segment *segment; /* the directory: by the first `depth` bits of a hash */
+	unsigned depth;
+	size_t mask; /* of the slots of a segment; all alike */
 	table_init_fn *init;
 	void *arg;
 };
@@ -61,9 +75,19 @@ static size_t page_round(size_t bytes)
 	return (bytes + 4095) / 4096 * 4096;
 }
 
+static size_t slots_bytes(size_t mask)
+{
+	return page_round((mask + 1) * sizeof(struct slot));
+}
+
+static struct slot *slots_new(size_t mask)
+{
+	return memory_new(slots_bytes(mask));
+}
+
 static inline size_t hash(uint32_t key)
 {
-	/* murmur3's finalizer. The multiplication that picks a key's part would not do: all keys
+	/* murmur3's finalizer: one to one. The multiplication that picks a key's part would not do: all keys
 	 * of one part share its high bits. */
 	key ^= key >> 16;
 	key *= 0x85ebca6bu;
@@ -71,6 +95,20 @@ static inline size_t hash(uint32_t key)
 	key *= 0xc2b2ae35u;
 	key ^= key >> 16;
 	return key;
+}
+
+/* Where a hash's segment is in the directory. */
+static inline size_t place_of(const struct table *t, size_t h)
+{
+	return (size_t)((uint64_t)h >> (32 - t->depth));
+}
+
+/* The first of its places. */
+static inline struct segment *first_of(const struct table *t, size_t place)
+{
+	unsigned more = t->depth - t->segment[place].depth;
+
+	return &t->segment[place >> more << more];
 }
 
 static inline float *at(const struct table *t, size_t number)
@@ -96,8 +134,11 @@ int table_new(struct table **out, size_t width, size_t slots, table_init_fn *ini
 		t->chunk_bits++;
 	t->chunk_bytes = page_round(((size_t)1 << t->chunk_bits) * t->stride * sizeof(float));
 	t->mask = 1023;
-	t->slot = memory_new(page_round((t->mask + 1) * sizeof *t->slot));
-	if (!t->slot) {
+	t->segment = calloc(1, sizeof *t->segment);
+	if (t->segment)
+		t->segment->slot = slots_new(t->mask);
+	if (!t->segment || !t->segment->slot) {
+		free(t->segment);
 		free(t);
 		return error_set(err, ERROR_OS, "table", "out of memory");
 	}
@@ -112,7 +153,10 @@ void table_free(struct table *t)
 	for (size_t i = 0; i < t->chunks; i++)
 		munmap(t->chunk[i], t->chunk_bytes);
 	free(t->chunk);
-	munmap(t->slot, page_round((t->mask + 1) * sizeof *t->slot));
+	for (size_t i = 0; i < (size_t)1 << t->depth; i++)
+		if (first_of(t, i) == &t->segment[i])
+			munmap(t->segment[i].slot, slots_bytes(t->mask));
+	free(t->segment);
 	free(t);
 }
 
@@ -136,25 +180,92 @@ float *table_at(const struct table *t, size_t i)
 	return at(t, i);
 }
 
-static int grow_slots(struct table *t, struct error *err)
+static int no_slots(size_t count, struct error *err)
+{
+	return error_set(err, ERROR_OS, "table", "out of memory for %zu keys", count);
+}
+
+/* Those of `from` with bit `bit` of their hash as `is` says; all when bit is 0. */
+static uint32_t take_slots(struct slot *to, size_t to_mask, const struct slot *from, size_t mask,
+			   size_t bit, size_t is)
+{
+	uint32_t count = 0;
+
+	for (size_t i = 0; i <= mask; i++) {
+		size_t h = hash(from[i].key);
+		if (!from[i].number || (h & bit) != is)
+			continue;
+		for (h &= to_mask; to[h].number;)
+			h = (h + 1) & to_mask;
+		to[h] = from[i];
+		count++;
+	}
+	return count;
+}
+
+/* The only segment gets longer. */
+static int grow_segment(struct table *t, struct error *err)
 {
 	size_t mask = t->mask * 2 + 1;
-	struct slot *fresh = memory_new(page_round((mask + 1) * sizeof *fresh));
+	struct slot *fresh = slots_new(mask);
 
 	if (!fresh)
-		return error_set(err, ERROR_OS, "table", "out of memory for %zu keys", mask + 1);
-	for (size_t i = 0; i <= t->mask; i++) {
-		if (!t->slot[i].number)
-			continue;
-		size_t h = hash(t->slot[i].key) & mask;
-		while (fresh[h].number)
-			h = (h + 1) & mask;
-		fresh[h] = t->slot[i];
-	}
-	munmap(t->slot, page_round((t->mask + 1) * sizeof *t->slot));
-	t->slot = fresh;
+		return no_slots(mask + 1, err);
+	(void)take_slots(fresh, mask, t->segment->slot, t->mask, 0, 0);
+	munmap(t->segment->slot, slots_bytes(t->mask));
+	t->segment->slot = fresh;
 	t->mask = mask;
 	return 0;
+}
+
+static int double_directory(struct table *t, struct error *err)
+{
+	size_t places = (size_t)1 << t->depth;
+	struct segment *fresh = calloc(2 * places, sizeof *fresh);
+
+	if (!fresh)
+		return no_slots(t->count, err);
+	for (size_t i = 0; i < places; i++) {
+		fresh[2 * i] = fresh[2 * i + 1] = t->segment[i];
+		fresh[2 * i + 1].count = 0;
+	}
+	free(t->segment);
+	t->segment = fresh;
+	t->depth++;
+	return 0;
+}
+
+/* The segment with this hash becomes two. */
+static int split_segment(struct table *t, size_t h, struct error *err)
+{
+	if (first_of(t, place_of(t, h))->depth == t->depth && double_directory(t, err) != 0)
+		return -1;
+	struct segment *s = first_of(t, place_of(t, h)), was = *s;
+	size_t half = (size_t)1 << (t->depth - was.depth - 1), bit = (size_t)1 << (31 - was.depth);
+	struct slot *low = slots_new(t->mask), *high = low ? slots_new(t->mask) : NULL;
+
+	if (!high) {
+		if (low)
+			munmap(low, slots_bytes(t->mask));
+		return no_slots(t->count, err);
+	}
+	for (size_t i = 0; i < 2 * half; i++)
+		s[i] = (struct segment){.slot = i < half ? low : high, .depth = was.depth + 1};
+	s[0].count = take_slots(low, t->mask, was.slot, t->mask, bit, 0);
+	s[half].count = take_slots(high, t->mask, was.slot, t->mask, bit, bit);
+	munmap(was.slot, slots_bytes(t->mask));
+	return 0;
+}
+
+/* Room for one more key with this hash. */
+static int grow_slots(struct table *t, size_t h, struct error *err)
+{
+	const struct segment *s = first_of(t, place_of(t, h));
+
+	if (((size_t)s->count + 1) * 2 <= t->mask || s->depth == DEPTH_MAX)
+		return 0;
+	return t->mask + 1 < (size_t)1 << SLOT_BITS ? grow_segment(t, err)
+						    : split_segment(t, h, err);
 }
 
 static int grow_chunks(struct table *t, struct error *err)
@@ -185,38 +296,46 @@ static int make(struct table *t, uint32_t key, size_t *number, struct error *err
 	return 0;
 }
 
-/* Where the keys of a group start to be looked for; their slots are on the way to the cache. */
-static void aim(const struct table *t, const uint32_t *key, size_t n, uint32_t *own, size_t *place)
+/* The hashes of a group's keys; their slots are on the way to the cache. */
+static void aim(const struct table *t, const uint32_t *key, size_t n, uint32_t *own, size_t *h)
 {
 	/* A copy: the keys may lie in memory that their sender still writes. */
 	memcpy(own, key, n * sizeof *own);
 	for (size_t i = 0; i < n; i++) {
-		place[i] = hash(own[i]) & t->mask;
-		__builtin_prefetch(&t->slot[place[i]]);
+		h[i] = hash(own[i]);
+		__builtin_prefetch(&t->segment[place_of(t, h[i])].slot[h[i] & t->mask]);
 	}
 }
 
-/* The slot of a key that is looked for from h on, or the empty one where it belongs. */
-static inline size_t find(const struct table *t, uint32_t key, size_t h)
+/* The slot of a key with hash h, or the empty one where it belongs. */
+static inline struct slot *find(const struct table *t, uint32_t key, size_t h)
 {
-	while (t->slot[h].number && t->slot[h].key != key)
+	struct slot *slot = t->segment[place_of(t, h)].slot;
+
+	for (h &= t->mask; slot[h].number && slot[h].key != key;)
 		h = (h + 1) & t->mask;
-	return h;
+	return &slot[h];
+}
+
+/* A slot and a row for a key that has none. */
+static int add(struct table *t, uint32_t key, size_t h, size_t *number, struct error *err)
+{
+	if (grow_slots(t, h, err) != 0 || make(t, key, number, err) != 0)
+		return -1;
+	*find(t, key, h) = (struct slot){key, (uint32_t)*number + 1};
+	first_of(t, place_of(t, h))->count++;
+	return 0;
 }
 
 /* Finds or makes the rows of a group that was aimed at. */
-static int hit(struct table *t, const uint32_t *key, const size_t *place, size_t n, float **row,
+static int hit(struct table *t, const uint32_t *key, const size_t *h, size_t n, float **row,
 	       struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		size_t h = find(t, key[i], place[i]), number = 0;
-		if (t->slot[h].number) {
-			number = t->slot[h].number - 1;
-		} else {
-			if (make(t, key[i], &number, err) != 0)
-				return -1;
-			t->slot[h] = (struct slot){key[i], (uint32_t)number + 1};
-		}
+		const struct slot *slot = find(t, key[i], h[i]);
+		size_t number = slot->number - 1;
+		if (!slot->number && add(t, key[i], h[i], &number, err) != 0)
+			return -1;
 		row[i] = at(t, number);
 		__builtin_prefetch(row[i] - HEAD, 1);
 	}
@@ -226,19 +345,15 @@ static int hit(struct table *t, const uint32_t *key, const size_t *place, size_t
 int table_rows(struct table *t, const uint32_t *key, size_t n, float **row, struct error *err)
 {
 	uint32_t own[2][GROUP];
-	size_t place[2][GROUP];
+	size_t h[2][GROUP];
 	size_t len = n < GROUP ? n : GROUP;
 
-	while ((t->count + n) * 2 > t->mask) {
-		if (grow_slots(t, err) != 0)
-			return -1;
-	}
-	aim(t, key, len, own[0], place[0]);
+	aim(t, key, len, own[0], h[0]);
 	for (size_t i = 0, turn = 0; i < n; turn ^= 1) {
 		size_t next = i + len, next_len = n - next < GROUP ? n - next : GROUP;
 		/* The next group's misses run while this one is looked up. */
-		aim(t, key + next, next_len, own[turn ^ 1], place[turn ^ 1]);
-		if (hit(t, own[turn], place[turn], len, row + i, err) != 0)
+		aim(t, key + next, next_len, own[turn ^ 1], h[turn ^ 1]);
+		if (hit(t, own[turn], h[turn], len, row + i, err) != 0)
 			return -1;
 		i = next;
 		len = next_len;
@@ -249,13 +364,13 @@ int table_rows(struct table *t, const uint32_t *key, size_t n, float **row, stru
 void table_look(const struct table *t, const uint32_t *key, size_t n, float **row)
 {
 	uint32_t own[GROUP];
-	size_t place[GROUP];
+	size_t h[GROUP];
 
 	for (size_t at_key = 0, len; at_key < n; at_key += len) {
 		len = n - at_key < GROUP ? n - at_key : GROUP;
-		aim(t, key + at_key, len, own, place);
+		aim(t, key + at_key, len, own, h);
 		for (size_t i = 0; i < len; i++) {
-			const struct slot *slot = &t->slot[find(t, own[i], place[i])];
+			const struct slot *slot = find(t, own[i], h[i]);
 			row[at_key + i] = slot->number ? at(t, slot->number - 1) : NULL;
 			if (slot->number)
 				__builtin_prefetch(row[at_key + i]);
@@ -265,30 +380,34 @@ void table_look(const struct table *t, const uint32_t *key, size_t n, float **ro
 
 /* ---- removing ---- */
 
-/* Empties a slot. Those behind it that would not be found any more move up (Knuth, volume 3, 6.4,
- * algorithm R). */
-static void empty_slot(struct table *t, size_t h)
+/* Empties a slot of the segment of hash h. Those behind it that would not be found any more move up
+ * (Knuth, volume 3, 6.4, algorithm R). */
+static void empty_slot(struct table *t, size_t h, struct slot *gone)
 {
-	for (size_t next = (h + 1) & t->mask; t->slot[next].number; next = (next + 1) & t->mask) {
-		size_t home = hash(t->slot[next].key) & t->mask;
-		if (((next - home) & t->mask) < ((next - h) & t->mask))
+	struct slot *slot = t->segment[place_of(t, h)].slot;
+	size_t at_slot = (size_t)(gone - slot), next = at_slot;
+
+	while (slot[next = (next + 1) & t->mask].number && next != at_slot) {
+		size_t home = hash(slot[next].key) & t->mask;
+		if (((next - home) & t->mask) < ((next - at_slot) & t->mask))
 			continue;
-		t->slot[h] = t->slot[next];
-		h = next;
+		slot[at_slot] = slot[next];
+		at_slot = next;
 	}
-	t->slot[h].number = 0;
+	slot[at_slot].number = 0;
+	first_of(t, place_of(t, h))->count--;
 }
 
-static void remove_at(struct table *t, size_t h)
+static void remove_at(struct table *t, size_t h, struct slot *gone)
 {
-	size_t number = t->slot[h].number - 1, last = t->count - 1;
+	size_t number = gone->number - 1, last = t->count - 1;
 
-	empty_slot(t, h);
+	empty_slot(t, h, gone);
 	if (number != last) {
 		float *row = at(t, number) - HEAD, *from = at(t, last) - HEAD;
 		uint32_t key = table_key(at(t, last));
 		memcpy(row, from, t->stride * sizeof *row);
-		t->slot[find(t, key, hash(key) & t->mask)].number = (uint32_t)number + 1;
+		find(t, key, hash(key))->number = (uint32_t)number + 1;
 	}
 	t->count--;
 	if (t->count == (t->chunks - 1) << t->chunk_bits) {
@@ -300,15 +419,15 @@ static void remove_at(struct table *t, size_t h)
 void table_remove(struct table *t, const uint32_t *key, size_t n)
 {
 	uint32_t own[GROUP];
-	size_t place[GROUP];
+	size_t h[GROUP];
 
 	for (size_t at_key = 0, len; at_key < n; at_key += len) {
 		len = n - at_key < GROUP ? n - at_key : GROUP;
-		aim(t, key + at_key, len, own, place);
+		aim(t, key + at_key, len, own, h);
 		for (size_t i = 0; i < len; i++) {
-			size_t h = find(t, own[i], place[i]);
-			if (t->slot[h].number)
-				remove_at(t, h);
+			struct slot *slot = find(t, own[i], h[i]);
+			if (slot->number)
+				remove_at(t, h[i], slot);
 		}
 	}
 }

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define KEYS 4000
 #define UNDO 244002641u /* the inverse of the multiplier of places */
@@ -63,6 +64,50 @@ static void rows_go_and_come_back(void **state)
 	}
 	for (size_t i = 0; i < count; i++)
 		assert_true(here[(uint32_t)(table_key(table_at(t, i)) * UNDO)]);
+	table_free(t);
+}
+
+/* In CPU time: no call takes a large part of what all take together. */
+static void a_table_grows_a_little_at_a_time(void **state)
+{
+	enum { AT_ONCE = 64, CALLS = 40000 };
+	uint32_t key[AT_ONCE];
+	float *row[AT_ONCE], *first[AT_ONCE];
+	clock_t begin = clock(), longest = 0;
+	struct table *t;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(table_new(&t, 1, 2, init, NULL, &err), 0);
+	for (uint32_t i = 0; i < CALLS; i++) {
+		clock_t called = clock();
+		for (uint32_t k = 0; k < AT_ONCE; k++)
+			key[k] = i * AT_ONCE + k;
+		assert_int_equal(table_rows(t, key, AT_ONCE, row, &err), 0);
+		if (i == 0)
+			memcpy(first, row, sizeof first);
+		longest = clock() - called > longest ? clock() - called : longest;
+	}
+	assert_true(longest < (clock() - begin) / 10);
+	assert_int_equal(table_count(t), AT_ONCE * CALLS);
+	/* where they were, each once */
+	for (uint32_t i = CALLS; i-- > 0;) {
+		for (uint32_t k = 0; k < AT_ONCE; k++)
+			key[k] = i * AT_ONCE + k;
+		table_look(t, key, AT_ONCE, row);
+		for (uint32_t k = 0; k < AT_ONCE; k++)
+			assert_true(row[k] == table_at(t, key[k]) && row[k][0] == (float)key[k]);
+	}
+	assert_memory_equal(first, row, sizeof first);
+	/* and gone */
+	for (uint32_t i = 0; i < CALLS; i++) {
+		for (uint32_t k = 0; k < AT_ONCE; k++)
+			key[k] = i * AT_ONCE + k;
+		table_remove(t, key, AT_ONCE);
+	}
+	assert_int_equal(table_count(t), 0);
+	table_look(t, key, 1, row);
+	assert_null(row[0]);
 	table_free(t);
 }
 
@@ -301,6 +346,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_go_and_come_back),
+		cmocka_unit_test(a_table_grows_a_little_at_a_time),
 		cmocka_unit_test(parts_are_as_one),
 		cmocka_unit_test(memory_for_what_did_not_come_goes),
 	};
