@@ -7,11 +7,14 @@
 #include "base/fs.h"
 #include "base/grow.h"
 #include "base/option.h"
+#include "param/map.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define BUCKET_KEYS 8
 
 /* The directory of the base of the checkpoint in dir: beside it. Beside what a link, or ".", stands for
  * only its parent is. */
@@ -83,9 +86,12 @@ int ckpt_find_base(const char *dir, char *out, size_t max)
 
 /* ---- which rows a checkpoint has itself ---- */
 
+/* Sorted into buckets by their places, which spread evenly: a key is looked for among a few. */
 struct own_keys {
 	uint32_t *key;
 	size_t count, room;
+	size_t *first; /* of each bucket, and behind the last one */
+	unsigned shift;
 };
 
 static int take_keys(void *owner, size_t rows, const uint32_t *keys, const float *values,
@@ -101,10 +107,41 @@ static int take_keys(void *owner, size_t rows, const uint32_t *keys, const float
 	return 0;
 }
 
-static int compare_keys(const void *left, const void *right)
+static size_t bucket_of(const struct own_keys *o, uint32_t key)
 {
-	uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
-	return (a > b) - (a < b);
+	return (size_t)((uint64_t)map_place(key) >> o->shift);
+}
+
+static int fill_buckets(struct own_keys *o, struct error *err)
+{
+	o->shift = 32;
+	while (o->shift > 0 && (MAP_PLACES >> o->shift) * BUCKET_KEYS < o->count)
+		o->shift--;
+	size_t buckets = (size_t)(MAP_PLACES >> o->shift);
+	uint32_t *sorted = malloc((o->count + 1) * sizeof *sorted);
+	o->first = calloc(buckets + 1, sizeof *o->first);
+	if (!sorted || !o->first) {
+		free(sorted);
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	}
+	for (size_t i = 0; i < o->count; i++)
+		o->first[bucket_of(o, o->key[i])]++;
+	for (size_t i = 0, end = 0; i <= buckets; i++)
+		o->first[i] = end += o->first[i];
+	/* From their ends down: first[] is then what its name says. */
+	for (size_t i = o->count; i-- > 0;)
+		sorted[--o->first[bucket_of(o, o->key[i])]] = o->key[i];
+	free(o->key);
+	o->key = sorted;
+	return 0;
+}
+
+static int is_own(const struct own_keys *o, uint32_t key)
+{
+	size_t bucket = bucket_of(o, key), i = o->first[bucket];
+	while (i < o->first[bucket + 1] && o->key[i] != key)
+		i++;
+	return i < o->first[bucket + 1];
 }
 
 /* ---- the base's rows, but for those ---- */
@@ -135,8 +172,7 @@ static int take_others(void *others, size_t rows, const uint32_t *keys, const fl
 	if (make_room(o, err) != 0)
 		return -1;
 	for (size_t i = 0; i < rows; i++) {
-		if (o->own.count && bsearch(&keys[i], o->own.key, o->own.count, sizeof *o->own.key,
-					    compare_keys))
+		if (is_own(&o->own, keys[i]))
 			continue;
 		o->key[n] = keys[i];
 		if (values)
@@ -161,11 +197,12 @@ int ckpt_base_rows(ckpt_read_fn *read_own, ckpt_read_fn *read_base, void *owner,
 	rows.rows = take_others;
 	rows.owner = &o;
 	int result = read_own(owner, &places, &keys, err);
-	if (result == 0 && o.own.count)
-		qsort(o.own.key, o.own.count, sizeof *o.own.key, compare_keys);
+	if (result == 0)
+		result = fill_buckets(&o.own, err);
 	if (result == 0)
 		result = read_base(owner, &places, &rows, err);
 	free(o.own.key);
+	free(o.own.first);
 	free(o.key);
 	for (size_t k = 0; k < 1 + STREAM_SLOTS_MAX; k++)
 		free(o.values[k]);

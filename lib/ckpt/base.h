@@ -14,7 +14,7 @@ typedef int ckpt_read_fn(void *owner, const struct part_want *want,
 			 const struct stream_taker *taker, struct error *err);
 
 /* Gives the taker the rows of the base that the checkpoint has not itself; nothing of the dense
- * range. Needs 4 bytes a row that it has itself. */
+ * range. Needs 9 bytes a row that it has itself. */
 int ckpt_base_rows(ckpt_read_fn *read_own, ckpt_read_fn *read_base, void *owner,
 		   const struct stream_shape *shape, const struct part_want *want,
 		   const struct stream_taker *taker, struct error *err);
