@@ -149,6 +149,34 @@ one_three_two() {
 	exact "$(final)" 2000 $EPOCHS
 }
 
+@test "scale --hosts: trainctl is killed in the middle, and who comes gets no parameters: those who have them stay" {
+	cat >launch <<-END
+	#!/bin/sh
+	case "\$*" in
+	*'--id r1 '*) while [ -e "$T/hold" ]; do sleep 0.1; done ;;
+	esac
+	exec "\$@"
+	END
+	chmod +x launch
+	far_job SYNC=allreduce HUNG=600 "LAUNCH_SERVER=$T/launch"
+	scale --hosts h0
+	touch hold
+	start down scale --hosts h1
+	wait_for '[ "$(logged "^scale .* hosts=h1 ")" -ge 1 ]'
+	kill -9 $JOB_PID
+	ended $JOB_PID
+	go second
+	wait_for 'grep -q "not scaled: hosts that were to come are not ready" second.err'
+	wait_for '[ "$(hosts_of replica)" = "r0@h0 " ]'
+	further
+	rm hold
+	scale --hosts h0,h1,h2
+	[ "$(hosts_of replica)" = "r0@h0 r1@h1 r2@h2 " ]
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+	[ "$(logged '^rollback ')" -eq 0 ]
+}
+
 @test "scale --hosts: the machine of trainctl need not train; replicas of the others have all" {
 	far_job SYNC=allreduce
 	scale --hosts h1

@@ -210,6 +210,17 @@ static void step_services(struct supervisor *s)
 		choose(s);
 }
 
+/* A replica that is filled for hosts to come is not waited for: others serve, and scale has the deadline. */
+static int is_to_be_up(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	if (!n->role->back || sup_host_is_awaited(n))
+		return 0;
+	if (n->role == &role_replica)
+		return !s->scale.hosts.under_way || n->watch.seen.serves || !sup_others_serve(n);
+	return n->role != &role_server || sup_scale_has_part(n);
+}
+
 static void step_servers(struct supervisor *s)
 {
 	int up = 1;
@@ -218,8 +229,7 @@ static void step_servers(struct supervisor *s)
 		return; /* one of them can't be started */
 	sup_links_servers(s);
 	EACH_NODE (n, s)
-		if (n->role->back && !sup_host_is_awaited(n) &&
-		    (n->role != &role_server || sup_scale_has_part(n)))
+		if (is_to_be_up(n))
 			up &= n->stage == STAGE_READY && sup_link_up(&n->link);
 	if (!up || running_servers(s) == 0)
 		return;

@@ -223,6 +223,22 @@ static int are_ready(const struct supervisor *s)
 	return serve > 0 && (missing == 0 || is_late(s));
 }
 
+/* A supervisor before us began it: what was used then is in no file. Those that have the parameters
+ * were, or are as good. */
+static void recall(struct supervisor *s)
+{
+	struct sup_scale_hosts *c = &s->scale.hosts;
+	int any = 0;
+	unsigned char *serve = calloc(s->hosts.count, 1);
+	EACH_OF (n, s, &role_replica)
+		if (serve && n->stage == STAGE_READY && n->watch.seen.serves)
+			any = serve[n->at] = 1;
+	if (any)
+		c->before = serve;
+	else
+		free(serve);
+}
+
 static void give_up(struct supervisor *s)
 {
 	struct sup_scale_hosts *c = &s->scale.hosts;
@@ -295,6 +311,8 @@ int sup_scale_hosts_step(struct supervisor *s)
 			sup_kick_after(s, WAIT_SECONDS);
 			return 1;
 		}
+		if (!c->before)
+			recall(s);
 		if (c->before)
 			give_up(s);
 	}
