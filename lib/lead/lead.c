@@ -381,6 +381,7 @@ void lead_stop(struct lead *l)
 	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
 	lead_move_stop(l);
 	lead_rebalance_stop(l);
+	lead_cut_stop(l);
 	lead_parts_stop(l->parts);
 	lead_replicas_stop(l);
 	lead_settle_stop(l);

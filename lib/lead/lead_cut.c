@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "record/record.h"
+#include "wire/aside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,15 +64,6 @@ static size_t files_of(const struct lead *l)
 	return l->replicas ? 1 : lead_parts_count(l->parts);
 }
 
-static int has_layout(const struct ckpt_manifest *m)
-{
-	for (size_t i = 0; i < m->count; i++) {
-		if (strcmp(m->file[i].name, "layout") == 0)
-			return 1;
-	}
-	return 0;
-}
-
 static int add_parts(struct lead *l, struct ckpt_manifest *m, struct error *err)
 {
 	char name[CKPT_NAME_MAX];
@@ -84,73 +76,171 @@ static int add_parts(struct lead *l, struct ckpt_manifest *m, struct error *err)
 	return 0;
 }
 
-static int add_files(struct lead *l, struct ckpt_manifest *m, struct error *err)
+/* ---- the commit: aside, for the storage may take long ---- */
+
+struct commit {
+	struct ckpt_manifest manifest;
+	struct layout layout;
+	char dir[CKPT_PATH_MAX], base[CKPT_NAME_MAX];
+	int has_layout, has_shards, removes;
+	char **include; /* NULL behind the last */
+	int result;
+	struct error error;
+};
+
+static void commit_release(void *arg)
 {
-	struct cutting *c = &l->cut;
-	const struct option_list *include = l->options.include;
+	struct commit *k = arg;
+
+	for (char **path = k->include; path && *path; path++)
+		free(*path);
+	free(k->include);
+	free(k);
+}
+
+static int names_layout(const struct ckpt_manifest *m)
+{
+	for (size_t i = 0; i < m->count; i++) {
+		if (strcmp(m->file[i].name, "layout") == 0)
+			return 1;
+	}
+	return 0;
+}
+
+static int add_layout(struct commit *k)
+{
+	struct ckpt_manifest *m = &k->manifest;
+	struct error *err = &k->error;
 	char path[CKPT_PATH_MAX];
 
-	m->foreign = l->options.gate.foreign;
-	if ((m->foreign ? lead_trainers_files(l, m, err) : add_parts(l, m, err)) != 0)
-		return -1;
-	if (l->shards && ckpt_add_file(m, c->dir, "shards", err) != 0)
-		return -1;
-	for (size_t i = 0; include && i < include->count; i++) {
-		if (ckpt_include(m, c->dir, include->item[i], NULL, err) != 0)
-			return -1;
-	}
-	if (has_layout(m) || m->foreign)
+	if (names_layout(m) || m->foreign)
 		return 0;
-	if (!l->options.layout)
+	if (!k->has_layout)
 		return error_set(err, ERROR_CONFIG, "layout",
 				 "none is known here: start the lead with --layout FILE");
-	if (fs_join(path, sizeof path, c->dir, "layout", err) != 0 ||
-	    layout_write(l->options.layout, path, err) != 0)
+	if (fs_join(path, sizeof path, k->dir, "layout", err) != 0 ||
+	    layout_write(&k->layout, path, err) != 0)
 		return -1;
-	return ckpt_add_file(m, c->dir, "layout", err);
+	return ckpt_add_file(m, k->dir, "layout", err);
 }
 
-static int commit(struct lead *l, struct error *err)
+static void commit_work(void *arg)
+{
+	struct commit *k = arg;
+	struct ckpt_manifest *m = &k->manifest;
+	struct error *err = &k->error, why = {0};
+	char **path = k->include, parent[CKPT_PATH_MAX];
+
+	if (!k->removes) {
+		fs_dirname(k->dir, parent, sizeof parent);
+		k->result = fs_make_dirs(parent, err);
+		if (k->result == 0 && k->base[0])
+			k->result = ckpt_set_base(m, k->dir, k->base, err);
+		if (k->result == 0 && k->has_shards)
+			k->result = ckpt_add_file(m, k->dir, "shards", err);
+		for (; k->result == 0 && *path; path++)
+			k->result = ckpt_include(m, k->dir, *path, NULL, err);
+		if (k->result == 0)
+			k->result = add_layout(k);
+		if (k->result == 0)
+			k->result = ckpt_commit(m, k->dir, err);
+		k->removes = k->result != 0;
+	}
+	if (k->removes && fs_remove_tree(k->dir, &why) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s", why.place, why.text);
+}
+
+static int commit_fill(struct lead *l, struct commit *k, struct error *err)
 {
 	struct cutting *c = &l->cut;
-	struct ckpt_manifest *m = calloc(1, sizeof *m);
-	int rc;
+	struct ckpt_manifest *m = &k->manifest;
+	const struct option_list *include = l->options.include;
+	size_t count = include ? include->count : 0;
 
-	if (!m)
+	k->removes = c->failed;
+	k->has_shards = l->shards != NULL;
+	memcpy(k->dir, c->dir, sizeof k->dir);
+	memcpy(k->base, c->base, sizeof k->base);
+	k->has_layout = l->options.layout != NULL;
+	if (k->has_layout)
+		k->layout = *l->options.layout;
+	k->include = calloc(count + 1, sizeof *k->include);
+	for (size_t i = 0; k->include && i < count; i++) {
+		if (!(k->include[i] = strdup(include->item[i])))
+			return error_set(err, ERROR_OS, c->dir, "out of memory");
+	}
+	if (!k->include)
 		return error_set(err, ERROR_OS, c->dir, "out of memory");
-	rc = ckpt_manifest_start(m, l->options.job, c->iteration, l->options.gate.incarnation,
-				 clock_epoch(), err);
-	if (rc == 0 && c->base[0])
-		rc = ckpt_set_base(m, c->dir, c->base, err);
-	if (rc == 0)
-		rc = add_files(l, m, err);
-	if (rc == 0)
-		rc = ckpt_commit(m, c->dir, err);
-	free(m);
-	return rc;
+	if (c->failed)
+		return 0;
+	if (ckpt_manifest_start(m, l->options.job, c->iteration, l->options.gate.incarnation,
+				clock_epoch(), err) != 0)
+		return -1;
+	m->foreign = l->options.gate.foreign;
+	return m->foreign ? lead_trainers_files(l, m, err) : add_parts(l, m, err);
 }
 
-/* The last part has answered. */
-static void finish(struct lead *l)
+/* It is a checkpoint now, or there is nothing of it. */
+static void over(struct lead *l)
 {
 	struct cutting *c = &l->cut;
-	struct error err = {0};
-	char why[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 
-	if (!c->failed && commit(l, &err) != 0) {
-		error_format(&err, why, sizeof why);
-		lead_cut_fail(l, "manifest", why);
-	}
-	if (c->failed) {
+	if (c->failed)
 		log_say(LOG_LEVEL_ERROR, "checkpoint %s: %s", c->dir, c->why);
-		if (!c->is_left)
-			remove_dir(l);
-	}
 	answer(l, c->failed ? c->why : NULL);
 	c->busy = 0;
 	lead_trainers_forget(l);
 	gate_cut_over(l->gate);
 	lead_pump(l);
+}
+
+static void fail_commit(struct lead *l, const struct error *err)
+{
+	char why[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
+
+	error_format(err, why, sizeof why);
+	lead_cut_fail(l, "manifest", why);
+}
+
+static void on_committed(void *arg, void *lead)
+{
+	const struct commit *k = arg;
+
+	if (k->result != 0)
+		fail_commit(lead, &k->error);
+	over(lead);
+}
+
+/* The last part has answered. */
+static void finish(struct lead *l)
+{
+	static const struct aside_work work = {commit_work, on_committed, commit_release};
+	struct cutting *c = &l->cut;
+	struct commit *k = calloc(1, sizeof *k);
+	struct error err = {0};
+
+	if (c->failed && c->is_left) {
+		free(k);
+		over(l);
+		return;
+	}
+	if (!k)
+		error_set(&err, ERROR_OS, c->dir, "out of memory");
+	else if (commit_fill(l, k, &err) == 0 &&
+		 aside_start(&c->commit, server_base(l->server), &work, k, l, &err) == 0)
+		return;
+	else
+		commit_release(k);
+	fail_commit(l, &err);
+	remove_dir(l);
+	over(l);
+}
+
+void lead_cut_stop(struct lead *l)
+{
+	if (l->cut.commit)
+		l->cut.busy = 0; /* it is made, or removed, all the same */
+	aside_abandon(&l->cut.commit);
 }
 
 void lead_cut_answered(struct lead *l)
@@ -187,7 +277,8 @@ static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
 		len--;
 	snprintf(name, sizeof name, "%.*s", (int)len, dir);
 	fs_dirname(name, parent, sizeof parent);
-	if (fs_make_dirs(parent, err) != 0)
+	/* The commit syncs the names of those that are there. */
+	if (access(parent, F_OK) != 0 && fs_make_dirs(parent, err) != 0)
 		return -1;
 	/* A name of its own: an older checkpoint is never written over. */
 	if (mkdir(name, 0700) != 0)

@@ -14,6 +14,7 @@
 
 #include <uthash.h>
 
+struct aside;
 struct event;
 struct map;
 struct moving;
@@ -55,6 +56,7 @@ struct cutting {
 	struct told *told;      /* lead_trainers.c: members that were told to save */
 	size_t tolds;
 	struct event *deadline; /* of those; NULL: there are parts, or replicas */
+	struct aside *commit;   /* NULL: not yet */
 	char why[600];
 };
 
@@ -172,6 +174,8 @@ void lead_cut_fork(struct lead *l, const struct gate_effect *e);
 void lead_cut_refused(struct lead *l);
 /* One of those who write has, or has failed. */
 void lead_cut_answered(struct lead *l);
+/* The lead comes to its end: a commit goes on alone. */
+void lead_cut_stop(struct lead *l);
 void lead_cut_fail(struct lead *l, const char *place, const char *why);
 
 /* lead_trainers.c: where the members have the parameters */

@@ -1,0 +1,100 @@
+/* aside: see aside.h. */
+#include "wire/aside.h"
+
+#include "base/thread.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct aside {
+	struct aside_work work;
+	struct event *event;
+	struct aside **place; /* the owner's */
+	void *arg, *owner;
+	int fd;
+	atomic_int holders;
+};
+
+static void let_go(struct aside *a)
+{
+	if (atomic_fetch_sub(&a->holders, 1) > 1)
+		return;
+	a->work.release(a->arg);
+	close(a->fd);
+	free(a);
+}
+
+static void *run(void *aside)
+{
+	struct aside *a = aside;
+	a->work.work(a->arg);
+	eventfd_write(a->fd, 1); /* the only one: it can't be full */
+	let_go(a);
+	return NULL;
+}
+
+void aside_abandon(struct aside **place)
+{
+	struct aside *a = *place;
+	if (!a)
+		return;
+	*place = NULL;
+	event_free(a->event);
+	let_go(a);
+}
+
+static void on_done(evutil_socket_t fd, short what, void *aside)
+{
+	struct aside *a = aside;
+	(void)fd;
+	(void)what;
+	*a->place = NULL;
+	event_free(a->event);
+	a->work.done(a->arg, a->owner);
+	let_go(a);
+}
+
+int aside_wait(struct aside **place, double seconds)
+{
+	struct aside *a = *place;
+	struct pollfd p = {.fd = a->fd, .events = POLLIN};
+	if (poll(&p, 1, seconds > 0 ? (int)(seconds * 1e3) : 0) <= 0)
+		return -1;
+	on_done(a->fd, EV_READ, a);
+	return 0;
+}
+
+int aside_start(struct aside **out, struct event_base *base, const struct aside_work *work, void *arg,
+		void *owner, struct error *err)
+{
+	struct aside *a = calloc(1, sizeof *a);
+	pthread_t thread;
+	int errnum;
+	if (!a)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	*a = (struct aside){.work = *work, .place = out, .arg = arg, .owner = owner};
+	atomic_init(&a->holders, 2);
+	a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	a->event = a->fd >= 0 ? event_new(base, a->fd, EV_READ, on_done, a) : NULL;
+	if (!a->event || event_add(a->event, NULL) != 0)
+		errnum = ENOMEM;
+	else
+		errnum = thread_start(&thread, run, a);
+	if (errnum == 0) {
+		pthread_detach(thread);
+		*out = a;
+		return 0;
+	}
+	if (a->event)
+		event_free(a->event);
+	if (a->fd >= 0)
+		close(a->fd);
+	free(a);
+	return error_set(err, ERROR_OS, NULL, "a thread for the disk: %s", strerror(errnum));
+}
