@@ -27,14 +27,12 @@ int spent_read(const struct dirs *dirs, double *seconds, struct error *err)
 	return result == 0 ? 0 : error_wrap(err, path);
 }
 
-int spent_write(const struct dirs *dirs, double seconds, struct error *err)
+size_t spent_line(double seconds, char out[RECORD_LINE_MAX])
 {
-	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
-	dirs_state(dirs, "spent", path);
-	record_begin(&o, line, sizeof line, "time");
+	record_begin(&o, out, RECORD_LINE_MAX, "time");
 	record_add_seconds(&o, "seconds", seconds);
-	return fs_replace_file(path, line, record_end(&o, NULL), err);
+	return record_end(&o, NULL);
 }
 
 static int is(const char *a, const char *b)

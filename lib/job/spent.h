@@ -8,10 +8,12 @@
 #include "base/error.h"
 #include "job/dirs.h"
 #include "job/job.h"
+#include "record/record.h"
 
 /* 0 s where nothing was kept. ERROR_DATA: the file is damaged. */
 int spent_read(const struct dirs *dirs, double *seconds, struct error *err);
-int spent_write(const struct dirs *dirs, double seconds, struct error *err);
+/* What is to be in the file; returns its length. */
+size_t spent_line(double seconds, char out[RECORD_LINE_MAX]);
 
 /* The words of ended= in a summary. */
 #define SPENT_MAX_TIME "max-time"

@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "ckpt/ckpt.h"
 #include "job/fresh.h"
+#include "wire/aside.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include <unistd.h>
 
 #define CUT_RETRY_SECONDS 1.0
+#define PRUNE_END_SECONDS 5.0
 #define CUT_FAILURES_MAX 30 /* in a row, where the job can't go on without one */
 
 static void directory(const struct supervisor *s, char *out)
@@ -53,50 +55,121 @@ static uint64_t next_number(struct supervisor *s, const char *dir)
 	return s->checkpoint.given;
 }
 
+/* ---- what is not needed any more goes: aside, for the disk may take long ---- */
+
+struct pruning {
+	struct ckpt_pruning how;
+	struct dirs dirs;
+	char dir[DIRS_PATH_MAX], intent[DIRS_PATH_MAX], scored[DIRS_PATH_MAX], good[DIRS_PATH_MAX];
+	char name[SUP_DAMAGED_MAX][256];
+	const char *protect[3], *damaged[SUP_DAMAGED_MAX + 1];
+	int forgets; /* the run before */
+	char *removed; /* names, a line each */
+	size_t len;
+	FILE *out;
+	int result, forget_result;
+	struct error error, forget_error;
+};
+
 static void pruned(const char *name, void *arg)
 {
-	char line[RECORD_LINE_MAX];
+	struct pruning *p = arg;
+	fprintf(p->out, "%s\n", name);
+}
+
+static void prune_work(void *arg)
+{
+	struct pruning *p = arg;
+	if (p->forgets)
+		p->forget_result = fresh_forget(&p->dirs, &p->forget_error);
+	p->result = ckpt_prune(p->dir, &p->how, &p->error);
+	fflush(p->out);
+}
+
+static void prune_release(void *arg)
+{
+	struct pruning *p = arg;
+	if (p->out)
+		fclose(p->out);
+	free(p->removed);
+	free(p);
+}
+
+static void on_pruned(void *arg, void *owner)
+{
+	struct pruning *p = arg;
+	struct supervisor *s = owner;
+	char line[RECORD_LINE_MAX], *save = NULL;
 	struct record_out o;
-	record_begin(&o, line, sizeof line, "pruned");
-	record_add(&o, "checkpoint", name);
-	sup_log(arg, &o);
+	for (char *name = strtok_r(p->removed, "\n", &save); name;
+	     name = strtok_r(NULL, "\n", &save)) {
+		record_begin(&o, line, sizeof line, "pruned");
+		record_add(&o, "checkpoint", name);
+		sup_log(s, &o);
+	}
+	if (p->forget_result != 0)
+		sup_note(s, "warning", "the run before can't be removed: %s: %s",
+			 p->forget_error.place, p->forget_error.text);
+	if (p->result != 0)
+		sup_note(s, "warning", "old checkpoints can't be removed: %s: %s", p->error.place,
+			 p->error.text);
+	sup_kick(s);
+}
+
+static void prune_fill(struct supervisor *s, struct pruning *p)
+{
+	/* Kept: the one that servers are to restore, and the one that is being scored. */
+	size_t n = 0;
+	memcpy(p->intent, s->recover.cut, sizeof p->intent);
+	snprintf(p->scored, sizeof p->scored, "%s", s->score.of);
+	memcpy(p->good, s->checkpoint.latest, sizeof p->good);
+	if (s->recover.intent)
+		p->protect[n++] = p->intent;
+	if (s->score.child)
+		p->protect[n++] = p->scored;
+	/* One that nobody goes back to takes no other's place. */
+	memcpy(p->name, s->newest.damaged, sizeof p->name);
+	for (size_t i = 0; i < s->newest.damaged_count && i < SUP_DAMAGED_MAX; i++)
+		p->damaged[i] = p->name[i];
+	directory(s, p->dir);
+	p->dirs = s->dirs;
+	p->forgets = s->checkpoint.samples > 0; /* from now on this run has a model of its own */
+	/* It was written a moment ago, by servers that said which bytes. */
+	p->how = (struct ckpt_pruning){.keep = s->job->keep,
+				       .protect = p->protect,
+				       .damaged = p->damaged,
+				       .good = p->good,
+				       .removed = pruned,
+				       .arg = p};
 }
 
 static void prune(struct supervisor *s)
 {
-	char dir[DIRS_PATH_MAX];
+	static const struct aside_work work = {prune_work, on_pruned, prune_release};
+	struct pruning *p;
 	struct error err;
-	/* Kept: the one that servers are to restore, and the one that is being scored. */
-	const char *protect[3] = {NULL};
-	size_t n = 0;
-	if (s->recover.intent)
-		protect[n++] = s->recover.cut;
-	if (s->score.child)
-		protect[n++] = s->score.of;
-	/* One that nobody goes back to takes no other's place. */
-	const char *damaged[SUP_DAMAGED_MAX + 1] = {NULL};
-	for (size_t i = 0; i < s->newest.damaged_count && i < SUP_DAMAGED_MAX; i++)
-		damaged[i] = s->newest.damaged[i];
-	directory(s, dir);
-	/* It was written a moment ago, by servers that said which bytes. */
-	const struct ckpt_pruning how = {.keep = s->job->keep,
-					 .protect = protect,
-					 .damaged = damaged,
-					 .good = s->checkpoint.latest,
-					 .removed = pruned,
-					 .arg = s};
-	if (ckpt_prune(dir, &how, &err) != 0)
-		sup_note(s, "warning", "old checkpoints can't be removed: %s: %s", err.place,
-			 err.text);
+	if (s->checkpoint.pruning) /* the next one does it */
+		return;
+	p = calloc(1, sizeof *p);
+	if (p)
+		p->out = open_memstream(&p->removed, &p->len);
+	if (!p || !p->out) {
+		error_set(&err, ERROR_OS, "checkpoints", "out of memory");
+	} else {
+		prune_fill(s, p);
+		if (aside_start(&s->checkpoint.pruning, s->base, &work, p, s, &err) == 0)
+			return;
+	}
+	if (p)
+		prune_release(p);
+	sup_note(s, "warning", "old checkpoints can't be removed: %s: %s", err.place, err.text);
 }
 
-/* From now on this run has a model of its own. */
-static void forget_previous(struct supervisor *s)
+void sup_checkpoint_prune_end(struct supervisor *s)
 {
-	struct error err;
-	if (s->checkpoint.samples > 0 && fresh_forget(&s->dirs, &err) != 0)
-		sup_note(s, "warning", "the run before can't be removed: %s: %s", err.place,
-			 err.text);
+	if (s->checkpoint.pruning)
+		aside_wait(&s->checkpoint.pruning, PRUNE_END_SECONDS);
+	aside_abandon(&s->checkpoint.pruning);
 }
 
 static void succeeded(struct supervisor *s, const struct record *r)
@@ -129,7 +202,6 @@ static void succeeded(struct supervisor *s, const struct record *r)
 			record_add(&o, keys[i], record_get(r, keys[i]));
 	sup_log(s, &o);
 	sup_checkpoint_answer(s, 1);
-	forget_previous(s);
 	prune(s);
 }
 

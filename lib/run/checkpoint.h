@@ -27,6 +27,7 @@ struct sup_checkpoints {
 	uint64_t samples;   /* in the model when the one under way was asked for, at least */
 	unsigned failures;  /* in a row */
 	double at, again;   /* clock_mono(): of the last one; not before */
+	struct aside *pruning; /* NULL: none are being removed */
 	struct sup_waiters waiters;
 };
 
@@ -41,5 +42,6 @@ void sup_checkpoint_parts(struct supervisor *s, int here); /* those that were aw
 /* A rollback: what still travels does not come any more. */
 void sup_checkpoint_abandon(struct supervisor *s);
 void sup_checkpoint_answer(struct supervisor *s, int ok); /* those who wait for one */
+void sup_checkpoint_prune_end(struct supervisor *s); /* waits for it, not for ever */
 
 #endif

@@ -206,21 +206,25 @@ static void print(const struct supervisor *s, FILE *out)
 
 void sup_force_write(struct supervisor *s)
 {
-	char path[DIRS_PATH_MAX], *text = NULL;
+	s->force.changed = 1;
+	sup_kick(s);
+}
+
+/* The job goes on without: what is lost is lost only to a supervisor that comes after a crash. */
+void sup_force_flush(struct supervisor *s)
+{
+	char *text = NULL;
 	size_t len = 0;
-	struct error err;
+	if (!s->force.changed)
+		return;
 	FILE *out = open_memstream(&text, &len);
-	force_path(s, path);
 	if (out)
 		print(s, out);
 	if (!out || fclose(out) != 0)
-		error_set(&err, ERROR_OS, path, "out of memory");
-	else if (fs_replace_file(path, text, len, &err) == 0) {
-		free(text);
-		return;
-	}
-	/* The job goes on: what is lost is lost only to a supervisor that comes after a crash. */
-	sup_note(s, "warning", "%s: %s", err.place, err.text);
+		sup_note(s, "warning", "standing: out of memory");
+	else
+		sup_keep(s, KEPT_FORCE, text, len);
+	s->force.changed = 0;
 	free(text);
 }
 
@@ -349,10 +353,8 @@ int sup_force_read(struct supervisor *s, struct error *err)
 
 void sup_force_forget(struct supervisor *s)
 {
-	char path[DIRS_PATH_MAX];
-	force_path(s, path);
-	if (unlink(path) != 0 && errno != ENOENT)
-		sup_note(s, "warning", "%s can't be removed: %s", path, strerror(errno));
+	s->force.changed = 0;
+	sup_keep(s, KEPT_FORCE, NULL, 0);
 	s->force.count = 0;
 	s->force.incarnation = s->force.life = 0;
 	sup_spares_forget(s);

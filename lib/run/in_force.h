@@ -31,6 +31,7 @@ struct sup_force {
 	struct action *action;
 	size_t count, room;
 	uint64_t incarnation, life; /* of the lead that has them */
+	int changed;                /* since it was written */
 };
 
 /* The number of its process, where it is a node of its own; 0: it is in a server, whose next
@@ -38,7 +39,8 @@ struct sup_force {
 uint64_t sup_lead_life(const struct supervisor *s);
 
 int sup_force_read(struct supervisor *s, struct error *err);
-void sup_force_write(struct supervisor *s);
+void sup_force_write(struct supervisor *s); /* soon */
+void sup_force_flush(struct supervisor *s); /* begins it, if it is due */
 void sup_force_forget(struct supervisor *s);
 void sup_force_free(struct supervisor *s);
 /* Takes over what the lead in force has acknowledged. */

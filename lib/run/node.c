@@ -423,16 +423,20 @@ static void ready(struct sup_node *n)
 	sup_restart_ready(n);
 }
 
-static void fail(struct sup_node *n)
+void sup_node_failed(struct sup_node *n)
 {
 	char text[128];
-	if (sup_rollback_passes_over(n))
-		return;
 	end_text(&n->end, text, sizeof text);
 	if (sup_node_is_spare(n))
 		sup_spare_give_up(n, text);
 	else if (!sup_scale_gives_up(n, text))
 		sup_fail_by(n, "%s, which would happen again", text);
+}
+
+static void fail(struct sup_node *n)
+{
+	if (!sup_rollback_passes_over(n))
+		sup_node_failed(n);
 }
 
 static void step(struct sup_node *n, enum node_event event)

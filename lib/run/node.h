@@ -70,6 +70,7 @@ void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself *
 void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
 /* It comes back: not a failure of its own. 0: it was told to end. */
 void sup_node_renew(struct sup_node *n, int signal);
+void sup_node_failed(struct sup_node *n); /* its end is one that would come again: so it is told */
 void sup_node_give_up(struct sup_node *n);          /* SIGKILL, as a failure of its own */
 /* Other limits for it, kept for a supervisor that comes after this one. One that runs is started again
  * with them, by intention: a server hands over, and a worker's batch in hand goes to others. Those of

@@ -224,6 +224,8 @@ static int is_to_be_up(const struct sup_node *n)
 static void step_servers(struct supervisor *s)
 {
 	int up = 1;
+	if (s->recover.verifying)
+		return;
 	want_servers(s);
 	if (s->phases.now != PHASE_SERVERS)
 		return; /* one of them can't be started */
@@ -500,6 +502,7 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	struct supervisor *s = arg;
 	(void)fd;
 	(void)what;
+	sup_kept_step(s);
 	for (int i = 0; i < STEPS_MAX; i++) {
 		enum sup_phase before = s->phases.now;
 		if (s->phases.now < PHASE_STOPPING) {

@@ -336,10 +336,8 @@ static void ask(struct supervisor *s)
 		sup_rebalance_over(s);
 		return;
 	}
-	if (write_down(s) != 0) {
-		again(s, s->job->rebalance_every);
-		return;
-	}
+	if (write_down(s) != 0)
+		return; /* a kick follows */
 	record_begin(&o, line, sizeof line, "rebalance");
 	if (!b->wanted)
 		record_add_real(&o, "gain", s->job->rebalance_gain);

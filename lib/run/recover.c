@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "ckpt/ckpt.h"
+#include "wire/aside.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -164,21 +165,16 @@ int sup_intent_read(struct supervisor *s, struct error *err)
 
 static int write_intent(struct supervisor *s, const char *cut, const char *reason)
 {
-	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
+	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	struct error err;
-	intent_path(s, path);
 	record_begin(&o, line, sizeof line, "intent");
 	record_add(&o, "kind", "rollback");
 	record_add(&o, "cut", cut);
 	record_add(&o, "reason", reason);
-	record_add_seconds(&o, "at", clock_epoch());
+	record_add_seconds(&o, "at", s->recover.began);
 	size_t len = record_end(&o, NULL);
-	if (len == 0 || fs_replace_file(path, line, len, &err) != 0) {
-		sup_note(s, "retry", "the intent to roll back can't be written yet: %s", err.text);
-		sup_kick_after(s, 1);
+	if (sup_keep(s, KEPT_INTENT, line, len) != 0)
 		return -1;
-	}
 	snprintf(s->recover.cut, sizeof s->recover.cut, "%s", cut);
 	s->recover.intent = 1;
 	return 0;
@@ -187,7 +183,6 @@ static int write_intent(struct supervisor *s, const char *cut, const char *reaso
 int sup_intent_remove(struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX];
-	struct error err;
 	if (!s->recover.intent)
 		return 0;
 	intent_path(s, path);
@@ -196,8 +191,7 @@ int sup_intent_remove(struct supervisor *s)
 		return -1;
 	}
 	/* If a power cut brings the file back, its rollback is only done once more. */
-	if (fs_sync_dir(s->dirs.state, &err) != 0)
-		sup_note(s, "warning", "%s: %s", err.place, err.text);
+	sup_keep(s, KEPT_INTENT, NULL, 0);
 	s->recover.intent = 0;
 	return 0;
 }
@@ -235,6 +229,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	if (s->phases.now == PHASE_ROLLBACK || s->phases.now >= PHASE_STOPPING)
 		return;
 	s->recover.chosen = 0;
+	s->recover.began = clock_epoch();
 	s->checkpoint.full[0] = '\0'; /* new servers know of none */
 	s->recover.rollbacks++;
 	sup_note(s, "rollback", "%s: all %ss %s", reason,
@@ -341,6 +336,12 @@ static void load(struct supervisor *s)
 
 /* ---- damaged ones ---- */
 
+struct verifying {
+	char cut[DIRS_PATH_MAX], id[OPTION_ID_MAX];
+	int damaged;
+	struct error first;
+};
+
 static void first_damage(const char *place, const char *text, void *out)
 {
 	struct error *first = out;
@@ -348,25 +349,58 @@ static void first_damage(const char *place, const char *text, void *out)
 		error_set(first, ERROR_DATA, place, "%s", text);
 }
 
+static void verify(void *arg)
+{
+	struct verifying *v = arg;
+	v->damaged = ckpt_verify(v->cut, first_damage, &v->first, NULL) > 0;
+}
+
+static void on_verified(void *arg, void *owner)
+{
+	const struct verifying *v = arg;
+	struct supervisor *s = owner;
+	struct sup_node *n = sup_find(s, v->id);
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
+	sup_kick(s);
+	if (s->phases.now >= PHASE_STOPPING)
+		return;
+	if (v->damaged) {
+		error_format(&v->first, text, sizeof text);
+		sup_pass_over(s, v->cut, text);
+		sup_rollback_begin(s, "the checkpoint is damaged");
+	} else if (n) {
+		sup_node_failed(n);
+	}
+}
+
 /* Whoever restores reads every byte, and ends when one is wrong: is it the cut's? Only then all of it
- * is read here, which a good one is never. */
+ * is read here, which a good one is never; aside, as that takes long. */
 int sup_rollback_passes_over(struct sup_node *n)
 {
+	static const struct aside_work work = {verify, on_verified, free};
 	struct supervisor *s = n->sup;
-	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
-	struct error first = {0};
+	struct error err;
 	int status = end_status(&n->end);
 	if (!sup_goes_back(n) || !s->recover.intent || s->phases.now >= PHASE_STOPPING ||
 	    (status != ERROR_DATA && status != ERROR_IO && status != ERROR_NOINPUT))
 		return 0;
-	if (sup_is_passed_over(s, s->recover.cut)) /* one of the others has found out */
+	/* One of the others has found out, or is about to. */
+	if (sup_is_passed_over(s, s->recover.cut) || s->recover.verifying)
 		return 1;
-	if (ckpt_verify(s->recover.cut, first_damage, &first, NULL) <= 0)
+	struct verifying *v = calloc(1, sizeof *v);
+	if (!v)
 		return 0;
-	error_format(&first, text, sizeof text);
-	sup_pass_over(s, s->recover.cut, text);
-	sup_rollback_begin(s, "the checkpoint is damaged");
-	return 1;
+	memcpy(v->cut, s->recover.cut, sizeof v->cut);
+	memcpy(v->id, n->id, sizeof v->id);
+	if (aside_start(&s->recover.verifying, s->base, &work, v, s, &err) == 0)
+		return 1;
+	free(v);
+	return 0;
+}
+
+void sup_rollback_free(struct supervisor *s)
+{
+	aside_abandon(&s->recover.verifying);
 }
 
 /* The cut is chosen once, before the servers are touched. One that was completed while its lead
@@ -420,6 +454,8 @@ static int may_start_anew(struct supervisor *s)
 
 void sup_rollback_step(struct supervisor *s)
 {
+	if (s->checkpoint.pruning) /* it is not to take away what is chosen here */
+		return;
 	if (!s->recover.chosen) {
 		s->recover.had_cut = s->checkpoint.latest[0] != '\0';
 		if (choose_cut(s) != 0)

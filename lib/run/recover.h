@@ -51,6 +51,8 @@ struct sup_recover {
 	int had_cut;       /* before it was looked for */
 	int loaded;
 	struct question load;
+	struct aside *verifying; /* the cut is read whole; NULL: it is not */
+	double began;      /* clock_epoch(): the last one */
 	double not_before; /* clock_mono(): the servers' pause */
 	int strays;   /* nodes that were not the job's ran, and may have taken parameters along */
 	int together; /* all that hold parameters begin now, with the same; no replica is empty */
@@ -75,6 +77,7 @@ void sup_rollback_step(struct supervisor *s);
 /* It ended for good as it was to restore a cut. When that is damaged, all go back to the one before,
  * and the node's end is not the job's. */
 int sup_rollback_passes_over(struct sup_node *n);
+void sup_rollback_free(struct supervisor *s);
 /* A checkpoint went beyond the last: the job does not only ever go back. */
 void sup_rollback_gained(struct supervisor *s);
 /* The one that is in force, as shardd says. */

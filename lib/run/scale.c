@@ -290,10 +290,8 @@ static void add_hosts(const struct supervisor *s, struct record_out *o,
 static int keep(struct supervisor *s, const struct sup_sizes *now, const struct sup_sizes *from,
 		int moved, const unsigned char *hosts, const char *reason)
 {
-	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
+	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	struct error err;
-	scale_path(s, path);
 	record_begin(&o, line, sizeof line, "scale");
 	record_add_u64(&o, "job-workers", s->job->workers);
 	record_add_u64(&o, "job-servers", s->job->servers);
@@ -309,13 +307,7 @@ static int keep(struct supervisor *s, const struct sup_sizes *now, const struct 
 	record_add_u64(&o, "change", s->scale.change);
 	add_hosts(s, &o, hosts);
 	record_add(&o, "reason", reason);
-	size_t len = record_end(&o, NULL);
-	if (len > 0 && fs_replace_file(path, line, len, &err) == 0)
-		return 0;
-	sup_note(s, "retry", "the number of nodes can't be written down yet: %s: %s", path,
-		 err.text);
-	sup_kick_after(s, RETRY_SECONDS);
-	return -1;
+	return sup_keep(s, KEPT_SCALE, line, record_end(&o, NULL));
 }
 
 int sup_scale_keep(struct supervisor *s, int under_way)
@@ -893,6 +885,7 @@ static int keep_begin(struct supervisor *s, const struct sup_sizes *now, const u
 	if (keep(s, now, &s->scale.now, 0, hosts, reason) == 0)
 		return 0;
 	s->scale.change = before;
+	s->scale.is_ahead = 1; /* it is being written */
 	return -1;
 }
 
@@ -904,6 +897,7 @@ static void begin(struct supervisor *s, struct sup_scale_ask *ask, const struct 
 	s->scale.now = *now;
 	s->scale.asked = ask;
 	s->scale.under_way = 1;
+	s->scale.is_ahead = 0;
 	s->scale.logged = SCALE_NOT_LOGGED;
 	s->scale.why[0] = '\0';
 	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", reason);
@@ -938,7 +932,7 @@ static int make_way(struct supervisor *s, struct sup_scale_ask *ask)
 		stay = ask->want.servers;
 	if (stay >= now.servers)
 		return 0;
-	if (ask->tries++ == WAY_TRIES_MAX) {
+	if (ask->tries == WAY_TRIES_MAX) {
 		sup_scale_refuse(&why, "not-scaled", "servers do not leave their hosts: %.400s",
 				 s->scale.why[0] ? s->scale.why : "all went back meanwhile");
 		refuse_next(s, ask, &why);
@@ -950,8 +944,10 @@ static int make_way(struct supervisor *s, struct sup_scale_ask *ask)
 	s->scale.wish = ask;
 	if (keep_begin(s, &now, NULL, ask->reason) != 0)
 		s->scale.wish = NULL;
-	else
+	else {
+		ask->tries++;
 		begin(s, NULL, &now, NULL, ask->reason);
+	}
 	return 1;
 }
 
@@ -1019,6 +1015,10 @@ void sup_scale_step(struct supervisor *s)
 		sup_scale_hosts_end(s); /* of a supervisor before us; the rest is as in the job file */
 	while (!s->scale.under_way && s->scale.first && next(s))
 		;
+	if (s->scale.is_ahead && !s->scale.under_way && !s->scale.first) {
+		s->scale.is_ahead = 0; /* it was refused meanwhile */
+		sup_scale_keep(s, 0);
+	}
 }
 
 void sup_scale_free(struct supervisor *s)

@@ -92,6 +92,7 @@ struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
 	int is_kept;           /* the file is there */
+	int is_ahead; /* the file may have a change that was not begun */
 	int under_way, shared; /* all is there, and workers have been told their shares */
 	uint64_t change;       /* number of the last one begun, from 1; in the file and in the log */
 	enum scale_logged logged;

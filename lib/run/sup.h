@@ -19,6 +19,7 @@
 #include "run/decide.h"
 #include "run/hosts.h"
 #include "run/in_force.h"
+#include "run/kept.h"
 #include "run/logs.h"
 #include "run/metrics.h"
 #include "run/more_hosts.h"
@@ -56,7 +57,6 @@ struct supervisor {
 	struct {
 		double before; /* seconds of the job's earlier starts */
 		double kept;   /* clock_mono(): written last */
-		int failed;
 	} spent;
 	/* what each module owns */
 	struct sup_phases phases;
@@ -82,6 +82,7 @@ struct supervisor {
 	struct sup_brain brain;
 	struct sup_actions_sent actions;
 	struct sup_force force;
+	struct sup_kept kept;
 	struct sup_self_test self_test;
 	struct sup_score score;
 	struct sup_clients clients;

@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "job/prepare.h"
 #include "job/spent.h"
+#include "wire/aside.h"
 
 #include <event2/event.h>
 #include <math.h>
@@ -27,13 +28,9 @@ static double run_time(const struct supervisor *s)
 
 static void write_time(struct supervisor *s)
 {
-	struct error err;
+	char line[RECORD_LINE_MAX];
 	s->spent.kept = clock_mono();
-	if (spent_write(&s->dirs, run_time(s), &err) == 0)
-		s->spent.failed = 0;
-	else if (!s->spent.failed++)
-		sup_note(s, "warning", "%s: %s; MAX_TIME counts on without it", err.place,
-			 err.text);
+	sup_keep(s, KEPT_SPENT, line, spent_line(run_time(s), line));
 }
 
 /* ---- events ---- */
@@ -55,6 +52,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	sup_metrics_tick(s);
 	if (clock_mono() - s->spent.kept >= TIME_SECONDS)
 		write_time(s);
+	sup_kept_step(s);
 	sup_kick(s);
 }
 
@@ -226,6 +224,9 @@ static void release(struct supervisor *s)
 	sup_routes_free(s);
 	sup_more_free(s);
 	sup_hosts_free(s);
+	sup_kept_free(s);
+	sup_rollback_free(s);
+	aside_abandon(&s->checkpoint.pruning);
 	sup_force_free(s);
 	sup_progress_free(s);
 	sup_phase_free(s);
@@ -288,6 +289,8 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	int served = server_run(s->server, options->notify_socket, 0, err);
 	if (served == 0) {
 		write_time(s);
+		sup_kept_end(s);
+		sup_checkpoint_prune_end(s);
 		sup_metrics_last(s);
 		result->status = end_status_of(s);
 		summary(s, result);

@@ -158,21 +158,13 @@ int sup_repeated_read(struct supervisor *s, struct error *err)
 
 static int keep(struct supervisor *s)
 {
-	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
+	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	struct error err;
-	repeated_path(s, path);
 	record_begin(&o, line, sizeof line, "repeated");
 	record_add_u64(&o, "samples", s->trainers.repeated);
 	if (s->trainers.under_way)
 		record_add_u64(&o, "before", s->trainers.before);
-	size_t len = record_end(&o, NULL);
-	if (len > 0 && fs_replace_file(path, line, len, &err) == 0)
-		return 0;
-	sup_note(s, "retry", "samples that are trained again can't be counted yet: %s: %s", path,
-		 err.text);
-	sup_kick_after(s, 1);
-	return -1;
+	return sup_keep(s, KEPT_REPEATED, line, record_end(&o, NULL));
 }
 
 /* Of a rollback that was not finished more may have been done before than there is now. */
