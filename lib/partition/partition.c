@@ -23,6 +23,12 @@ static int add(struct partitions *p, const struct partition_own *own)
 	return 0;
 }
 
+static int by_worker(const void *a, const void *b)
+{
+	return strcmp((*(struct partition *const *)a)->worker,
+		      (*(struct partition *const *)b)->worker);
+}
+
 struct partitions *partitions_new(const struct partition_own *own, size_t count, uint64_t batch,
 				  uint64_t passes)
 {
@@ -31,13 +37,17 @@ struct partitions *partitions_new(const struct partition_own *own, size_t count,
 		return NULL;
 	p->own = malloc(count * sizeof *p->own);
 	p->partition = calloc(count, sizeof *p->partition);
-	int result = p->own && p->partition ? 0 : -1;
+	p->by_name = malloc(count * sizeof *p->by_name);
+	int result = p->own && p->partition && p->by_name ? 0 : -1;
 	for (size_t i = 0; result == 0 && i < count; i++)
 		result = add(p, &own[i]);
 	if (result != 0) {
 		partitions_free(p);
 		return NULL;
 	}
+	for (size_t i = 0; i < count; i++)
+		p->by_name[i] = &p->partition[i];
+	qsort(p->by_name, count, sizeof *p->by_name, by_worker);
 	memcpy(p->own, own, count * sizeof *own);
 	p->grain = (batch - 1) / count + 1;
 	p->budget = p->unseen * passes;
@@ -51,17 +61,22 @@ void partitions_free(struct partitions *p)
 	for (size_t i = 0; i < p->count; i++)
 		free(p->partition[i].run);
 	free(p->partition);
+	free(p->by_name);
 	free(p->move);
 	free(p->own);
 	free(p);
 }
 
+static int is_of(const void *worker, const void *part)
+{
+	return strcmp(worker, (*(struct partition *const *)part)->worker);
+}
+
 size_t partitions_find(const struct partitions *p, const char *worker)
 {
-	size_t i = 0;
-	while (i < p->count && strcmp(p->partition[i].worker, worker) != 0)
-		i++;
-	return i;
+	struct partition *const *found =
+		bsearch(worker, p->by_name, p->count, sizeof *p->by_name, is_of);
+	return found ? (size_t)(*found - p->partition) : p->count;
 }
 
 /* ---- the ring ---- */

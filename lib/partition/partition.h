@@ -57,7 +57,8 @@ struct partition_move {
 struct partitions {
 	struct partition_own *own;
 	struct partition *partition;
-	size_t count;         /* of both */
+	struct partition **by_name; /* sorted by worker */
+	size_t count;               /* of all three */
 	uint64_t budget, unseen;
 	uint64_t grain; /* rows that come to a ring are spread over it in such runs, or longer */
 	double migrate;

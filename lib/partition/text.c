@@ -44,13 +44,26 @@ int partitions_option(const char *text, struct partition_own **out, size_t *coun
 	return 0;
 }
 
-static int check_name(const struct partition_own *own, size_t i, struct error *err)
+static int by_worker(const void *a, const void *b)
 {
-	for (size_t j = 0; j < i; j++)
-		if (strcmp(own[i].worker, own[j].worker) == 0)
-			return error_set(err, ERROR_CONFIG, NULL, "worker %s has two partitions",
-					 own[i].worker);
-	return 0;
+	return strcmp(((const struct partition_own *)a)->worker,
+		      ((const struct partition_own *)b)->worker);
+}
+
+static int check_names(const struct partition_own *own, size_t count, struct error *err)
+{
+	struct partition_own *sorted = malloc((count + 1) * sizeof *sorted);
+	int result = 0;
+	if (!sorted)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	memcpy(sorted, own, count * sizeof *sorted);
+	qsort(sorted, count, sizeof *sorted, by_worker);
+	for (size_t i = 1; i < count && result == 0; i++)
+		if (by_worker(&sorted[i - 1], &sorted[i]) == 0)
+			result = error_set(err, ERROR_CONFIG, NULL,
+					   "worker %s has two partitions", sorted[i].worker);
+	free(sorted);
+	return result;
 }
 
 int partitions_check(const struct partition_own *own, size_t count, uint64_t samples,
@@ -66,9 +79,9 @@ int partitions_check(const struct partition_own *own, size_t count, uint64_t sam
 					 own[i].worker);
 		if (__builtin_add_overflow(rows, own[i].rows, &rows))
 			return error_set(err, ERROR_CONFIG, NULL, "too many rows");
-		if (check_name(own, i, err) != 0)
-			return -1;
 	}
+	if (check_names(own, count, err) != 0)
+		return -1;
 	if (rows != samples)
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "partitions have %llu rows, but there are %llu samples",

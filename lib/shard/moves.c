@@ -88,10 +88,11 @@ int moves_put(struct service *s, struct request *rq, const char *worker, int eve
 	const struct partitions *own = queue_own(s->queue);
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
+	size_t to = own ? partitions_find(own, worker) : 0;
 	int count = 0;
 	for (size_t i = 0; own && i < own->moves; i++) {
 		const struct partition_move *m = &own->move[i];
-		if (strcmp(name(own, m->to), worker) != 0)
+		if (m->to != to)
 			continue;
 		record_begin(&o, line, sizeof line, "move");
 		record_add_u64(&o, "id", m->id);
