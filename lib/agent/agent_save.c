@@ -19,8 +19,7 @@
 
 void agent_save_free(struct agent *a)
 {
-	if (a->save.reading)
-		agent_save_gathered(a, NULL);
+	saved_files_abandon(a->save.reading);
 	free(a->save.cut);
 	free(a->save.dir);
 	free(a->save.files);
@@ -202,8 +201,8 @@ static int is_wanted(struct agent *a)
 static int read_files(struct agent *a, const char *path, struct error *err)
 {
 	struct save *s = &a->save;
-	if (s->reading) /* of one that was given up */
-		agent_save_gathered(a, NULL);
+	saved_files_abandon(s->reading); /* of one that was given up */
+	s->reading = NULL;
 	s->reading_is_old = 0;
 	return saved_files_start(&s->reading, s->cut, s->dir, path, err);
 }
@@ -229,7 +228,7 @@ int agent_saved(struct agent *a, const struct record *r, struct error *err)
 	return give_up(a, text, err);
 }
 
-/* All files are read. err NULL: nobody wants them any more. */
+/* All files are read. */
 int agent_save_gathered(struct agent *a, struct error *err)
 {
 	struct save *s = &a->save;
@@ -239,7 +238,7 @@ int agent_save_gathered(struct agent *a, struct error *err)
 	free(s->files);
 	int result = saved_files_take(s->reading, name, &s->files, &len, &why);
 	s->reading = NULL;
-	if (!err || s->reading_is_old)
+	if (s->reading_is_old)
 		return WORK_OK;
 	if (result == 0)
 		return to_lead(a, name, NULL, len, err);

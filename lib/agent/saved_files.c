@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ struct saved_files {
 	char path[PATH_MAX]; /* the file or directory, as realpath(3) has it */
 	int result;
 	struct error error;
+	atomic_int is_left; /* by the thread, or by who began it: the other one frees */
 };
 
 /* As MANIFEST names it: without the directory in front where it lies there. */
@@ -127,6 +129,15 @@ static int sync_above(const char *base, const char *path, struct error *err)
 	}
 }
 
+static void forget(struct saved_files *s)
+{
+	if (!atomic_exchange(&s->is_left, 1))
+		return;
+	free(s->tree.lines);
+	close(s->fd);
+	free(s);
+}
+
 static void *gather(void *saved_files)
 {
 	struct saved_files *s = saved_files;
@@ -138,6 +149,7 @@ static void *gather(void *saved_files)
 		s->result = error_set(&s->error, ERROR_DATA, s->path, "has no file");
 	if (write(s->fd, &one, sizeof one) < 0) /* an eventfd of ours takes it */
 		s->result = error_errno(&s->error, ERROR_OS, s->path, "eventfd");
+	forget(s);
 	return NULL;
 }
 
@@ -201,4 +213,12 @@ int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char 
 	close(s->fd);
 	free(s);
 	return result;
+}
+
+void saved_files_abandon(struct saved_files *s)
+{
+	if (!s)
+		return;
+	pthread_detach(s->thread);
+	forget(s);
 }

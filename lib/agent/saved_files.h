@@ -18,9 +18,12 @@ int saved_files_start(struct saved_files **out, const char *cut, const char *dir
 		      struct error *err);
 /* Readable when it is done. */
 int saved_files_fd(const struct saved_files *s);
-/* Waits for it, and frees s. The name of what was saved, as MANIFEST has it, and lines
+/* Once it is readable; frees s. The name of what was saved, as MANIFEST has it, and lines
  * `file name= bytes= sum=`, to be freed. */
 int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char **lines, size_t *len,
 		     struct error *err);
+/* Nobody wants it any more: the thread goes on alone, and ends with its process at the latest. NULL is
+ * fine. */
+void saved_files_abandon(struct saved_files *s);
 
 #endif
