@@ -292,7 +292,8 @@ static void on_data(struct sum *s, unsigned rank, const struct message *m, const
 
 	if (!state)
 		return;
-	if (bytes != m->bytes) {
+	/* A message of the world has more room than one of sums. */
+	if (bytes != m->bytes || bytes > DATA_MAX) {
 		lost_sense(s->open, from);
 		return;
 	}

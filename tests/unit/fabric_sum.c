@@ -953,6 +953,37 @@ static void junk_from_the_wire(void **state)
 	free_clients();
 }
 
+/* A hostile host's whole message: as long as a world carries, and true but for its length. */
+static void longer_than_a_message(void **state)
+{
+	struct {
+		uint8_t kind, piece, why, zero;
+		uint32_t tag, bucket, chunk;
+		uint64_t from_life, to_life, bytes;
+		uint32_t width, reserved;
+		char rows[722 * (4 + 4 * WIDTH)];
+	} m = {.kind = 4, .piece = 2, .bytes = sizeof m.rows, .width = WIDTH};
+
+	(void)state;
+	start(2, 23);
+	make_clients(0, KEYS_EQUAL, 50);
+	open_all(1);
+	memcpy(&m.to_life, first[0][1]->data + offsetof(__typeof__(m), from_life), sizeof m.to_life);
+	memcpy(&m.from_life, first[1][0]->data + offsetof(__typeof__(m), from_life),
+	       sizeof m.from_life);
+	quiet();
+	sum_message(host[0], 1, &m, offsetof(__typeof__(m), rows) + sizeof m.rows);
+	may_get = 1u << SUM_LOST;
+	while (say(0, 1))
+		;
+	quiet();
+	assert_int_equal(client[0].code, SUM_LOST);
+	assert_non_null(strstr(client[0].why, "h1 sent something that does not belong there"));
+	may_get = 0;
+	stop();
+	free_clients();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -969,6 +1000,7 @@ int main(void)
 		cmocka_unit_test(no_room_for_rows),
 		cmocka_unit_test(silent_host),
 		cmocka_unit_test(junk_from_the_wire),
+		cmocka_unit_test(longer_than_a_message),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
