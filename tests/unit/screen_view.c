@@ -329,19 +329,19 @@ static void the_end(void **state)
 		const char *record;
 		const char *text[5];
 	} want[] = {
-		{"summary job=adult state=done jct=252.1 samples=36000 shards-done=9 shards=9 "
+		{"summary job=adult state=done time=252.1 samples=36000 shards-done=9 shards=9 "
 		 "held=0 "
 		 "restarts=1 bad-rows=0 checkpoint=/s/c/7 auc=0.83124 logloss=0.41\n",
 		 {"adult: done in 4 min 12 s, 36.0k samples, 1 restart",
 		  "TEST: AUC 0.8312, log loss 0.4100", NULL}},
-		{"summary job=adult state=failed jct=2 samples=100 shards-done=1 shards=9 held=2 "
+		{"summary job=adult state=failed time=2 samples=100 shards-done=1 shards=9 held=2 "
 		 "restarts=0 bad-rows=12 checkpoint= failed=w3 signal=11 held-ids=4,5\n",
 		 {"adult: failed after 2.0 s, 100 samples", "w3 ended by signal 11",
 		  "2 of 9 shards held, not in the model: 4,5", "12 bad rows left out", NULL}},
-		{"summary job=adult state=done jct=60 samples=100 held=0 restarts=0 bad-rows=0 "
+		{"summary job=adult state=done time=60 samples=100 held=0 restarts=0 bad-rows=0 "
 		 "ended=max-time\n",
 		 {"adult: ended by MAX_TIME after 1 min, 100 samples", NULL}},
-		{"summary job=adult state=stopped jct= samples=0 held=0 restarts=0 bad-rows=0\n",
+		{"summary job=adult state=stopped time= samples=0 held=0 restarts=0 bad-rows=0\n",
 		 {"adult: stopped, 0 samples; `trainctl run` goes on with it", NULL}},
 	};
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
