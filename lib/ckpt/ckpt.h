@@ -27,7 +27,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CKPT_FILES_MAX 1100
+#define CKPT_FILES_MAX 16384
+#define CKPT_BUCKETS 4096
 #define CKPT_NAME_MAX 65
 #define CKPT_FILE_NAME_MAX 512
 #define CKPT_SAVED_MAX 1100
@@ -38,6 +39,7 @@ struct ckpt_file {
 					  begins with a slash */
 	uint64_t bytes;
 	uint64_t sum; /* XXH3, 64 bits, seed 0, of the whole file */
+	uint16_t next; /* in its bucket: a number from 1, 0 is none */
 };
 
 /* What a trainer says it has saved. */
@@ -46,6 +48,7 @@ struct ckpt_saved {
 	char path[CKPT_FILE_NAME_MAX]; /* of a file or directory, like a file's name; "": nothing */
 };
 
+/* 10 MB, of which only what is used is written: not for a stack. */
 struct ckpt_manifest {
 	char job[CKPT_NAME_MAX];
 	uint64_t iteration, incarnation;
@@ -57,8 +60,9 @@ struct ckpt_manifest {
 	int foreign;    /* the parameters are files of trainers that are not ours: no parts */
 	uint32_t parts; /* counted from the files part-0, part-1, ... */
 	size_t count;
-	struct ckpt_file file[CKPT_FILES_MAX];
 	size_t saved_count; /* foreign: in the order of its lines */
+	uint16_t bucket[CKPT_BUCKETS]; /* files by their names; as `next` */
+	struct ckpt_file file[CKPT_FILES_MAX];
 	struct ckpt_saved saved[CKPT_SAVED_MAX];
 };
 

@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,12 +38,18 @@ void ckpt_part_name(uint32_t part, char out[CKPT_NAME_MAX])
 	snprintf(out, CKPT_NAME_MAX, "part-%u", part);
 }
 
+/* What stands before the lists; these are as long as their counts say. */
+static void clear(struct ckpt_manifest *m)
+{
+	memset(m, 0, offsetof(struct ckpt_manifest, file));
+}
+
 int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t iteration,
 			uint64_t incarnation, double at, struct error *err)
 {
 	if (job[0] && !option_id_ok(job))
 		return error_set(err, ERROR_USAGE, NULL, "'%.80s' is no name for a job", job);
-	memset(m, 0, sizeof *m);
+	clear(m);
 	memcpy(m->job, job, strlen(job) + 1);
 	m->iteration = iteration;
 	m->incarnation = incarnation;
@@ -68,13 +75,17 @@ static int is_path(const char *path)
 	}
 }
 
+static size_t bucket_of(const char *name)
+{
+	return XXH3_64bits(name, strlen(name)) % CKPT_BUCKETS;
+}
+
 static int check_new_name(const struct ckpt_manifest *m, const char *name, struct error *err)
 {
 	if ((m->foreign ? !is_path(name) : !option_id_ok(name)) || strcmp(name, CKPT_MANIFEST) == 0)
 		return error_set(err, ERROR_DATA, NULL, "'%.80s' is no name for a file", name);
-	for (size_t i = 0; i < m->count; i++)
-		if (strcmp(m->file[i].name, name) == 0)
-			return error_set(err, ERROR_DATA, NULL, "file '%s' appears twice", name);
+	if (ckpt_manifest_file(m, name))
+		return error_set(err, ERROR_DATA, NULL, "file '%s' appears twice", name);
 	if (m->count == CKPT_FILES_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d files", CKPT_FILES_MAX);
 	return 0;
@@ -86,7 +97,10 @@ int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t
 	if (check_new_name(m, name, err) != 0)
 		return -1;
 	struct ckpt_file *f = &m->file[m->count++];
+	uint16_t *bucket = &m->bucket[bucket_of(name)];
 	memcpy(f->name, name, strlen(name) + 1);
+	f->next = *bucket;
+	*bucket = (uint16_t)m->count;
 	f->bytes = bytes;
 	f->sum = sum;
 	return 0;
@@ -234,9 +248,9 @@ static int count_parts(struct ckpt_manifest *m, struct error *err)
 
 const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const char *name)
 {
-	for (size_t i = 0; i < m->count; i++)
-		if (strcmp(m->file[i].name, name) == 0)
-			return &m->file[i];
+	for (size_t i = m->bucket[bucket_of(name)]; i > 0; i = m->file[i - 1].next)
+		if (strcmp(m->file[i - 1].name, name) == 0)
+			return &m->file[i - 1];
 	return NULL;
 }
 
@@ -432,7 +446,7 @@ int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *e
 	size_t len;
 	struct stat st;
 	struct error why = {0};
-	memset(m, 0, sizeof *m);
+	clear(m);
 	if (fs_join(path, sizeof path, dir, CKPT_MANIFEST, err) != 0)
 		return -1;
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a pipe would keep us waiting */

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/manifest.h"
 #include "scratch.h"
 
 #include <stdio.h>
@@ -54,6 +55,29 @@ static void names_stay_in_the_directory_unless_they_begin_with_a_slash(void **st
 	assert_int_equal(ckpt_add_saved(m, "w/0", "x", NULL), -1);
 	longest[CKPT_FILE_NAME_MAX - 1] = '\0';
 	assert_int_equal(ckpt_add(m, longest, 1, 2, NULL), 0);
+}
+
+/* Sharded ones of a thousand ranks. */
+static void many_files(void **state)
+{
+	char name[64];
+	struct error err = {0};
+	struct ckpt_manifest *back = malloc(sizeof *back);
+	(void)state;
+	assert_non_null(back);
+	for (int i = 0; i < CKPT_FILES_MAX; i++) {
+		snprintf(name, sizeof name, "rank-%d/shard-%d", i / 16, i % 16);
+		assert_int_equal(ckpt_add(m, name, (uint64_t)i, 2, &err), 0);
+	}
+	assert_int_equal(ckpt_add(m, name, 1, 2, &err), -1); /* twice */
+	assert_int_equal(ckpt_add(m, "more", 1, 2, &err), -1);
+	assert_non_null(strstr(err.text, "more than 16384 files"));
+	assert_int_equal(ckpt_commit(m, scratch, &err), 0);
+	assert_int_equal(ckpt_manifest_read(back, scratch, &err), 0);
+	assert_int_equal(back->count, CKPT_FILES_MAX);
+	assert_int_equal(ckpt_manifest_file(back, "rank-999/shard-7")->bytes, 999 * 16 + 7);
+	assert_null(ckpt_manifest_file(back, "rank-999/shard-17"));
+	free(back);
 }
 
 static void who_saved_nothing_gets_what_the_first_did(void **state)
@@ -115,6 +139,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			names_stay_in_the_directory_unless_they_begin_with_a_slash, begin, end),
+		cmocka_unit_test_setup_teardown(many_files, begin, end),
 		cmocka_unit_test_setup_teardown(who_saved_nothing_gets_what_the_first_did, begin, end),
 		cmocka_unit_test_setup_teardown(a_manifest_comes_back_as_it_was_and_damage_is_found,
 						begin, end),
