@@ -1,4 +1,4 @@
-/* Preloaded to a worker: it takes 100 MiB more once the file $EAT is there, and the file is gone then. */
+/* Preloaded to a worker or a server: it takes 100 MiB more once the file $EAT is there, and the file is gone then. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ __attribute__((constructor)) static void begin(void)
 	pthread_t thread;
 	char name[64];
 	FILE *self = fopen("/proc/self/comm", "r");
-	if (self && fgets(name, sizeof name, self) && strcmp(name, "worker\n") == 0)
+	if (self && fgets(name, sizeof name, self) &&
+	    (strcmp(name, "worker\n") == 0 || strcmp(name, "ps-server\n") == 0))
 		pthread_create(&thread, NULL, eat, getenv("EAT"));
 	if (self)
 		fclose(self);

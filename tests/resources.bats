@@ -158,6 +158,26 @@ appetite() {
 	exact "$(tail -n 1 again.out | field checkpoint)" 2000 20
 }
 
+@test "servers that run out of memory together: all go back with twice as many, and that is one step" {
+	need_groups
+	need_address_space
+	job SERVER_MEMORY=80M EPOCHS=20 MODEL=audit SERVERS=2
+	slow 1500
+	appetite
+	sed -i 's/^LAUNCH_WORKER=/LAUNCH_SERVER=/' job.env
+	begin trainctl --state-dir "$T/run/state"
+	wait_for "came_to 640"
+	touch eat.ps0 eat.ps1
+	wait_for "grep -q '^scaled .* servers=4 ' run/state/job.log"
+	[ "$(grep -c '^event role=server .* kind=exit .*class=oom' run/state/job.log)" = 2 ]
+	[ "$(grep -c '^oom ' run/state/job.log)" = 1 ]
+	[ "$(grep -c '^scale ' run/state/job.log)" = 1 ]
+	rm drag/*
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	exact "$(tail -n 1 trainctl.out | field checkpoint)" 2000 20
+}
+
 @test "OOM_LIMIT: after so many steps an end for memory is an end like others" {
 	need_groups
 	greedy

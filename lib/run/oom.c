@@ -91,6 +91,13 @@ static int smaller_batch(struct sup_node *n)
 	return 1;
 }
 
+/* Another server's end, that all go back after, has brought it: equal ones run out together. */
+static int are_to_be_more(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	return n->role == &role_server && sup_scale_servers_wanted(s) >= 2 * s->scale.now.servers;
+}
+
 /* All go back to a checkpoint with it, and each of twice as many holds about half. */
 static int more_servers(struct sup_node *n)
 {
@@ -111,8 +118,9 @@ static int more_servers(struct sup_node *n)
 void sup_oom_ended(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
-	n->oom.stepped = 0;
-	if (n->leaving || s->phases.now >= PHASE_STOPPING || steps(n) >= s->job->oom_limit)
+	n->oom.stepped = are_to_be_more(n);
+	if (n->oom.stepped || n->leaving || s->phases.now >= PHASE_STOPPING ||
+	    steps(n) >= s->job->oom_limit)
 		return;
 	if (more_servers(n) || more_memory(n) || smaller_batch(n))
 		sup_force_write(s);

@@ -402,6 +402,15 @@ int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t server
 	return 0;
 }
 
+uint64_t sup_scale_servers_wanted(const struct supervisor *s)
+{
+	uint64_t most = 0;
+	for (const struct sup_scale_ask *ask = s->scale.first; ask; ask = ask->next)
+		if (ask->want.servers > most)
+			most = ask->want.servers;
+	return most;
+}
+
 int sup_scale_is_due(const struct supervisor *s)
 {
 	return s->scale.under_way || s->scale.first;

@@ -115,6 +115,8 @@ int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, con
 /* The same, and those hosts only, by their names with commas between them; NULL: as they are. */
 int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers, const char *hosts,
 			 const char *reason, struct request *rq);
+/* How many are the most that somebody waits for; 0: nobody says how many. */
+uint64_t sup_scale_servers_wanted(const struct supervisor *s);
 /* A change is under way, or waits. */
 int sup_scale_is_due(const struct supervisor *s);
 /* How many workers there may be at most, as far as is known here. */
