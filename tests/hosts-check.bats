@@ -68,13 +68,30 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	check -s "DATA=$HOSTS/local/d.csv" -s HOSTS=h9,h0,h1,h2
 	[ "$status" -eq 78 ]
 	[[ $output == *"trainctl: h9: not reached: ssh ended: exit status 255: ssh: Could not resolve hostname h9"* ]]
-	[[ $output == *"trainctl: h1: $HOSTS/local/d.csv: DATA has 69 bytes there, and "*" here"* ]]
+	[[ $output == *"trainctl: h1: $HOSTS/local/d.csv: DATA has 69 bytes there, and "*" on h0"* ]]
 	[[ $output == *"trainctl: h2: $HOSTS/local/d.csv: can't be read: No such file or directory"* ]]
 	[[ $output == *"HOSTS: 3 things are wrong on the hosts, all named above"* ]]
 	# what may be well next time has another status
 	check -s HOSTS=h0,h9
 	[ "$status" -eq 69 ]
 	[[ $output == *"HOSTS: 1 thing is wrong"* ]]
+}
+
+@test "copies of DATA that are equally long and differ are refused" {
+	hosts_up -n 3 -s
+	cp d.csv hosts/h0/d.csv
+	cp d.csv hosts/h1/d.csv
+	touch -d 2001-01-01 hosts/h1/d.csv # another time is no difference
+	sed '251s/,249,/,942,/' d.csv >hosts/h2/d.csv
+	not cmp -s d.csv hosts/h2/d.csv
+	[ "$(stat -c %s d.csv)" = "$(stat -c %s hosts/h2/d.csv)" ]
+	check -s "DATA=$HOSTS/local/d.csv"
+	[ "$status" -eq 78 ]
+	[[ $output == *"trainctl: h2: $HOSTS/local/d.csv: DATA has as many bytes there as on h0, but not the same ones"* ]]
+	[[ $output == *"HOSTS: 1 thing is wrong"* ]]
+	cp d.csv hosts/h2/d.csv
+	check -s "DATA=$HOSTS/local/d.csv"
+	[ "$status" -eq 0 ]
 }
 
 @test "what is wrong here, and a host without room, are said in the same go" {

@@ -31,6 +31,11 @@ int fs_write_all(int fd, const void *data, size_t len, const char *place, struct
 int fs_pread_all(int fd, void *data, size_t len, uint64_t offset, const char *place,
 		 struct error *err);
 
+/* XXH3 (64 bits) of size and content, for two copies of a file to be told apart: all of it where it
+ * has `max` bytes at most, else of pieces at equal distances, with its head and its tail. Of a
+ * regular file; reads no more than max, or two pieces of 64 KiB. */
+int fs_sample_sum(const char *path, uint64_t max, uint64_t *sum, struct error *err);
+
 /* The whole file, NUL added after it, to be freed by the caller; more than max bytes is
  * ERROR_DATA. */
 int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err);

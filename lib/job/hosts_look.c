@@ -47,6 +47,7 @@ struct look {
 	int room;          /* only that is asked */
 	struct wrong *wrong; /* as it was found */
 	size_t wrongs, wrong_room;
+	uint64_t *sum; /* of each file of the data, as it is here; 0: not looked at yet */
 	int lost; /* some of it, for want of memory */
 };
 
@@ -188,6 +189,22 @@ static int ask_programs(struct asked *a, struct error *err)
 	return 0;
 }
 
+/* Bytes of a file that are read on each host: not so many that the deadline of all is missed. */
+static uint64_t sample_bytes(const struct look *l)
+{
+	return (UINT64_C(64) << 20) / (l->job->data.count ? l->job->data.count : 1) + 1;
+}
+
+static int ask_data(struct asked *a, const char *path, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "look");
+	record_add(&o, "path", path);
+	record_add_u64(&o, "sample", sample_bytes(a->look));
+	return remote_ask(a->remote, &o, NULL, 0, err);
+}
+
 #define FIXED 6 /* questions, before those for programs */
 
 /* How its nodes would be limited there; of a job that limits none the answer is that. */
@@ -220,7 +237,7 @@ static int ask(struct asked *a, struct error *err)
 	    ask_programs(a, err) != 0)
 		return -1;
 	for (size_t i = 0; (path = next_data(a, &i)); i++)
-		if (remote_ask_path(a->remote, "look", path, err) != 0)
+		if (ask_data(a, path, err) != 0)
 			return -1;
 	return 0;
 }
@@ -242,18 +259,26 @@ static void refused(struct asked *a, const struct record *r)
 
 static void take_data(struct asked *a, const struct record *r)
 {
-	const char *path = next_data(a, &a->of_data);
-	uint64_t size = 0;
+	struct look *l = a->look;
+	const char *path = next_data(a, &a->of_data), *self = l->hosts->place[0].host;
+	uint64_t size = 0, sum = 0;
 	struct stat here;
-	a->of_data++;
+	size_t file = a->of_data++;
 	if (!path)
 		return;
 	if (!record_is(r, "ok"))
 		refused(a, r);
-	else if (record_u64(r, "size", 0, UINT64_MAX, &size, NULL) == 0 && stat(path, &here) == 0 &&
-		 (uint64_t)here.st_size != size)
-		wrong_at(a, ERROR_CONFIG, path, "DATA has %llu bytes there, and %llu here",
-			 (unsigned long long)size, (unsigned long long)here.st_size);
+	else if (record_u64(r, "size", 0, UINT64_MAX, &size, NULL) != 0 || stat(path, &here) != 0)
+		return;
+	else if ((uint64_t)here.st_size != size)
+		wrong_at(a, ERROR_CONFIG, path, "DATA has %llu bytes there, and %llu on %.200s",
+			 (unsigned long long)size, (unsigned long long)here.st_size, self);
+	else if (record_u64(r, "sum", 0, UINT64_MAX, &sum, NULL) == 0 &&
+		 (l->sum[file] || fs_sample_sum(path, sample_bytes(l), &l->sum[file], NULL) == 0) &&
+		 sum != l->sum[file])
+		wrong_at(a, ERROR_CONFIG, path,
+			 "DATA has as many bytes there as on %.200s, but not the same ones: copy it "
+			 "anew, so that all hosts train on one text", self);
 }
 
 static void take_room(struct asked *a, const struct record *r)
@@ -479,6 +504,9 @@ int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 	if (h->count == 1)
 		return 0;
 	l = (struct look){.hosts = h, .job = job, .dirs = dirs};
+	l.sum = calloc(job->data.count + 1, sizeof *l.sum);
+	if (!l.sum)
+		return error_set(err, ERROR_OS, "DATA", "out of memory");
 	look_here(&l, env);
 	int result = make_token(&l.run, dirs->run, err);
 	if (result == 0)
@@ -487,6 +515,7 @@ int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 		result = ask_all(&l, env, seconds, err);
 	remove_token(&l.run);
 	remove_token(&l.state);
+	free(l.sum);
 	if (result == 0)
 		return sum_up(&l, err);
 	free(l.wrong);

@@ -202,13 +202,20 @@ static int look(struct serve *s, const struct record *r, struct error *err)
 	const char *path;
 	struct record_out o;
 	struct stat st;
-	if (record_text(r, "path", &path, err) != 0)
+	uint64_t max = 0, sum;
+	if (record_text(r, "path", &path, err) != 0 ||
+	    record_u64_opt(r, "sample", 0, UINT32_MAX, &max, err) != 0)
 		return -1;
 	if (stat(path, &st) != 0 || access(path, R_OK) != 0)
 		return error_errno(err, 0, path, "can't be read");
 	record_begin(&o, line, sizeof line, "ok");
 	record_add(&o, "kind", S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "directory" : "other");
 	record_add_u64(&o, "size", (uint64_t)st.st_size);
+	if (max > 0 && S_ISREG(st.st_mode)) {
+		if (fs_sample_sum(path, max, &sum, err) != 0)
+			return -1;
+		record_add_u64(&o, "sum", sum);
+	}
 	say_record(s, &o, NULL);
 	return 0;
 }

@@ -53,6 +53,38 @@ static void test_dirs(void **state)
 	assert_int_equal(fs_remove_tree(at("nothing"), &err), 0);
 }
 
+/* Whether a file of 1 MiB looks another one when one byte of it is changed. */
+static int sees_byte(size_t byte, uint64_t max)
+{
+	static char text[1u << 20];
+	uint64_t before, after;
+	struct error err;
+	memset(text, 'x', sizeof text);
+	assert_int_equal(fs_replace_file(at("copy"), text, sizeof text, &err), 0);
+	assert_int_equal(fs_sample_sum(at("copy"), max, &before, &err), 0);
+	text[byte] = 'y';
+	assert_int_equal(fs_replace_file(at("copy"), text, sizeof text, &err), 0);
+	assert_int_equal(fs_sample_sum(at("copy"), max, &after, &err), 0);
+	return before != after;
+}
+
+static void test_sample_sum(void **state)
+{
+	(void)state;
+	static const size_t byte[] = {0, 65535, 300000, 524288, 1048575};
+	struct error err;
+	uint64_t sum;
+	for (size_t i = 0; i < sizeof byte / sizeof *byte; i++)
+		assert_true(sees_byte(byte[i], 1u << 20));
+	assert_true(sees_byte(0, 1)); /* head and tail always */
+	assert_true(sees_byte(1048575, 1));
+	assert_false(sees_byte(300000, 1));
+	assert_true(sees_byte(1048575, 700000));
+	assert_int_equal(fs_replace_file(at("copy"), "", 0, &err), 0);
+	assert_int_equal(fs_sample_sum(at("copy"), 1, &sum, &err), 0);
+	assert_int_equal(fs_sample_sum(scratch, 1, &sum, &err), -1);
+}
+
 static void test_whose_dirs(void **state)
 {
 	(void)state;
@@ -253,7 +285,7 @@ static void test_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_dirs), T(test_whose_dirs), T(test_names), T(test_files), T(test_planted_link),
+		T(test_dirs), T(test_sample_sum), T(test_whose_dirs), T(test_names), T(test_files), T(test_planted_link),
 		T(test_killed), T(test_lock), T(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
