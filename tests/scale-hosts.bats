@@ -177,6 +177,23 @@ one_three_two() {
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+@test "scale --hosts: a host that dies while servers make way is not used" {
+	far_job CHECKPOINT_EVERY=0 # none waits for the one that is stopped
+	scale --hosts h0
+	on h0 kill -STOP "$(pid_of ps2)"
+	before=$(logged "^scale .* servers=1 ")
+	start up scale --hosts h0,h1,h2
+	wait_for '[ "$(logged "^scale .* servers=1 ")" -gt "$before" ]'
+	hosts_kill h1
+	on h0 kill -CONT "$(pid_of ps2)"
+	ended "$PID"
+	grep -q "no-host: h1 does not answer" up.err
+	[ "$(hosts_of worker)" = "w0@h0 w1@h0 w2@h0 " ]
+	further
+	to_end
+	exact "$(final)" 2000 $EPOCHS
+}
+
 @test "scale --hosts: the machine of trainctl need not train; replicas of the others have all" {
 	far_job SYNC=allreduce
 	scale --hosts h1

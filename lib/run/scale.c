@@ -921,6 +921,7 @@ static void refuse_next(struct supervisor *s, struct sup_scale_ask *ask,
 {
 	struct request *rq = ask->rq;
 	int in_file = s->scale.wish == ask;
+	sup_scale_hosts_forget(s); /* the next one asks again */
 	log_refused(s, &ask->want, ask->hosts, ask->reason, why);
 	forget(ask);
 	if (in_file)
@@ -956,6 +957,7 @@ static int make_way(struct supervisor *s, struct sup_scale_ask *ask)
 	else {
 		ask->tries++;
 		begin(s, NULL, &now, NULL, ask->reason);
+		sup_scale_hosts_forget(s); /* it takes its time */
 	}
 	return 1;
 }

@@ -181,6 +181,8 @@ void sup_scale_hosts_text(const struct supervisor *s, const unsigned char *wante
 /* Other ones than HOSTS had when this was kept are others. */
 uint64_t sup_scale_hosts_sum(const struct supervisor *s);
 int sup_scale_hosts_differ(const struct supervisor *s, const unsigned char *wanted);
+/* What was answered is too old. */
+void sup_scale_hosts_forget(struct supervisor *s);
 /* Those that come are asked. 1: an answer is awaited. -1: one is not there. */
 int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 			struct sup_scale_refusal *why);

@@ -111,6 +111,12 @@ int sup_scale_hosts_differ(const struct supervisor *s, const unsigned char *want
 
 /* ---- before a change ---- */
 
+void sup_scale_hosts_forget(struct supervisor *s)
+{
+	for (size_t i = 0; i < s->hosts.count; i++)
+		s->hosts.host[i].probe = PROBE_NONE;
+}
+
 int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 			struct sup_scale_refusal *why)
 {
@@ -128,8 +134,6 @@ int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 	}
 	if (awaited)
 		return 1;
-	for (size_t i = 0; missing && i < s->hosts.count; i++)
-		s->hosts.host[i].probe = PROBE_NONE; /* the next one asks again */
 	return missing ? sup_scale_refuse(why, "no-host", "%s does not answer", missing->place->host)
 		       : 0;
 }
