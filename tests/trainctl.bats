@@ -208,6 +208,21 @@ load helper
 	[[ $(trainctl report --run-dir "$T/run" | tail -n 1) == *" runs=2 "*" restarts=0 "* ]]
 }
 
+# OpenBLAS starts threads when it is loaded, and waits for them whenever its process forks: for ever
+# where address space is short.
+@test "the supervisor and the parents of its nodes don't load OpenBLAS" {
+	job
+	slow 500
+	begin first
+	wait_for "status | grep -q '^node .* id=w1 state=up'"
+	status | grep '^node ' >nodes
+	[ "$(wc -l <nodes)" -eq 6 ]
+	for pid in $SUPERVISOR $(record_pids nodes | cut -d' ' -f1); do
+		grep -q libc.so /proc/$pid/maps
+		not grep -q openblas /proc/$pid/maps
+	done
+}
+
 @test "SIGINT: a checkpoint, then 130; the second one: at once" {
 	job MODEL=audit EPOCHS=5
 	slow 400

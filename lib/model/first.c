@@ -4,7 +4,7 @@
 #include "model/first.h"
 
 #include "model/fold.h"
-#include "model/pool.h"
+#include "model/kind.h"
 
 #include <cblas.h>
 #include <stdlib.h>
@@ -62,15 +62,10 @@ static int list_plain(struct first *f, struct error *err)
 	return 0;
 }
 
-static size_t inputs(const struct model_spec *s)
-{
-	return (size_t)s->fields * s->embed + s->dense_inputs;
-}
-
 /* The plain columns of W side by side, so that one product takes them all. */
 static int pack_weight(struct first *f, struct error *err)
 {
-	size_t in = inputs(f->b.spec), embed = f->embed, dense = f->b.spec->dense_inputs;
+	size_t in = wdl_inputs(f->b.spec), embed = f->embed, dense = f->b.spec->dense_inputs;
 	if (f->fold.count == 0) {
 		f->weight = f->b.weight;
 		f->weight_gradient = f->b.weight_gradient;
@@ -189,7 +184,7 @@ void first_backward(struct first *f)
 
 static void unpack_gradient(struct first *f)
 {
-	size_t in = inputs(f->b.spec), embed = f->embed, dense = f->b.spec->dense_inputs;
+	size_t in = wdl_inputs(f->b.spec), embed = f->embed, dense = f->b.spec->dense_inputs;
 	const float *from = f->weight_gradient;
 	for (size_t o = 0; o < f->out; o++) {
 		float *to = f->b.weight_gradient + o * in;

@@ -18,10 +18,6 @@ struct model {
 
 struct model_kind {
 	const char *name;
-	int (*check)(const struct model_spec *spec, struct error *err); /* NULL: nothing to check */
-	int (*layout)(const struct model_spec *spec, struct layout *l, struct error *err);
-	uint64_t (*dense_count)(const struct model_spec *spec);
-	uint32_t (*width)(const struct model_spec *spec);
 	int (*train)(struct model *m, const struct model_batch *b, const float *dense,
 		     const float *rows, float *dense_gradient, float *row_gradient,
 		     double *loss_sum, struct error *err);
@@ -29,7 +25,6 @@ struct model_kind {
 	int (*logits)(struct model *m, const struct model_batch *b, const float *dense,
 		      const float *rows, float *score, struct error *err);
 	void (*free)(struct model *m); /* what own points to; NULL: nothing */
-	int uses_blas, keys_are_rows;
 };
 
 /* Each in its file: const struct model_kind model_NAME. */
@@ -37,10 +32,18 @@ struct model_kind {
 MODELS(MODEL_KIND, MODEL_KIND)
 #undef MODEL_KIND
 
+/* wdl: everything of its deep part is multiplied by it where it is used (wdl.c). */
+#define WDL_GAIN 0.4f
+
+/* Floats that the deep part of wdl is given. */
+static inline size_t wdl_inputs(const struct model_spec *s)
+{
+	return (size_t)s->fields * s->embed + s->dense_inputs;
+}
+
 /* The wide part, which is all of lr: its dense parameters are the bias and then dense.weight, and
  * column 0 of a row is the key's weight. */
 uint64_t model_wide_count(const struct model_spec *spec);
-int model_wide_layout(const struct model_spec *spec, struct layout *l, struct error *err);
 /* z[count] = the wide part's logits. */
 void model_wide_forward(const struct model_spec *spec, const struct model_batch *b,
 			const float *dense, const float *rows, uint32_t width, float *z);

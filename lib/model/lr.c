@@ -2,26 +2,10 @@
  * lr: logistic regression, and so the wide part of wdl.  One weight a dense column, one a key.
  * Memory bound: what counts is that a row's keys are touched once on the way there and once back.
  */
-#include "param/layout.h"
 #include "model/kind.h"
 
 #include <cblas.h>
 #include <string.h>
-
-uint64_t model_wide_count(const struct model_spec *spec)
-{
-	return 1 + (uint64_t)spec->dense_inputs;
-}
-
-int model_wide_layout(const struct model_spec *spec, struct layout *l, struct error *err)
-{
-	if (layout_add_tensor(l, "bias", 1, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, err) != 0)
-		return -1;
-	if (spec->dense_inputs == 0)
-		return 0;
-	return layout_add_tensor(l, "dense.weight", spec->dense_inputs, 1, LAYOUT_ZERO, 0,
-				 LAYOUT_OPTIMIZER, err);
-}
 
 static float keys_dot(const struct model_batch *b, size_t i, const float *rows, uint32_t width)
 {
@@ -71,26 +55,6 @@ void model_wide_backward(const struct model_spec *spec, const struct model_batch
 			    (blasint)spec->dense_inputs, delta, 1, 1.0f, dense_gradient + 1, 1);
 }
 
-static int lr_layout(const struct model_spec *spec, struct layout *l, struct error *err)
-{
-	layout_start(l, spec->seed);
-	if (model_wide_layout(spec, l, err) != 0)
-		return -1;
-	struct layout_table table = {.name = "keys",
-				     .width = 1,
-				     .rows = (uint64_t)1 << spec->hash_bits,
-				     .zero_columns = 1,
-				     .update = LAYOUT_OPTIMIZER,
-				     .export = LAYOUT_EXPORT_ROWS};
-	return layout_set_table(l, &table, err);
-}
-
-static uint32_t lr_width(const struct model_spec *spec)
-{
-	(void)spec;
-	return 1;
-}
-
 static int lr_train(struct model *m, const struct model_batch *b, const float *dense,
 		    const float *rows, float *dense_gradient, float *row_gradient,
 		    double *loss_sum, struct error *err)
@@ -114,9 +78,6 @@ static int lr_logits(struct model *m, const struct model_batch *b, const float *
 
 const struct model_kind model_lr = {
 	.name = "lr",
-	.layout = lr_layout,
-	.dense_count = model_wide_count,
-	.width = lr_width,
 	.train = lr_train,
 	.logits = lr_logits,
 };

@@ -10,79 +10,13 @@
 
 static const struct model_kind *const kinds[] = {MODELS(KIND, KIND)};
 
-static const struct model_kind *kind_find(const char *name)
-{
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (strcmp(kinds[i]->name, name) == 0)
-			return kinds[i];
-	return NULL;
-}
-
-/* Functions that cannot fail are called with a checked spec only. */
+/* Of a checked spec. */
 static const struct model_kind *kind_of(const struct model_spec *spec)
 {
-	const struct model_kind *kind = kind_find(spec->name);
-	if (!kind)
-		abort();
-	return kind;
-}
-
-static int check_sizes(const struct model_spec *spec, struct error *err)
-{
-	if (spec->hash_bits < 1 || spec->hash_bits > 31)
-		return error_set(err, ERROR_CONFIG, "hash-bits", "%u is not in 1..31",
-				 spec->hash_bits);
-	if (spec->dense_inputs > 4096)
-		return error_set(err, ERROR_CONFIG, "dense-inputs", "%u is more than 4096",
-				 spec->dense_inputs);
-	if (spec->fields > 4096)
-		return error_set(err, ERROR_CONFIG, "fields", "%u is more than 4096", spec->fields);
-	if (!(spec->l2 >= 0 && spec->l2 <= 1e30))
-		return error_set(err, ERROR_CONFIG, "l2", "%g is not in 0..1e30", spec->l2);
-	return 0;
-}
-
-int model_spec_check(const struct model_spec *spec, struct error *err)
-{
-	const struct model_kind *kind = kind_find(spec->name);
-	if (!kind)
-		return error_set(err, ERROR_CONFIG, "model", "\"%s\" is not known; there are %s",
-				 spec->name, MODEL_NAMES);
-	if (check_sizes(spec, err) != 0)
-		return -1;
-	return kind->check ? kind->check(spec, err) : 0;
-}
-
-int model_layout(const struct model_spec *spec, struct layout *layout, struct error *err)
-{
-	if (model_spec_check(spec, err) != 0)
-		return -1;
-	return kind_of(spec)->layout(spec, layout, err);
-}
-
-uint64_t model_dense_count(const struct model_spec *spec)
-{
-	return kind_of(spec)->dense_count(spec);
-}
-
-uint32_t model_width(const struct model_spec *spec)
-{
-	return kind_of(spec)->width(spec);
-}
-
-int model_uses_blas(const struct model_spec *spec)
-{
-	return kind_of(spec)->uses_blas;
-}
-
-int model_keys_are_rows(const struct model_spec *spec)
-{
-	return kind_of(spec)->keys_are_rows;
-}
-
-uint64_t model_key_count(const struct model_spec *spec)
-{
-	return model_keys_are_rows(spec) ? spec->samples : (uint64_t)1 << spec->hash_bits;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+		if (strcmp(kinds[i]->name, spec->name) == 0)
+			return kinds[i];
+	abort();
 }
 
 int model_new(struct model **out, const struct model_spec *spec, struct error *err)

@@ -24,7 +24,8 @@ struct layout;
 
 #define MODEL_HIDDEN_MAX 8
 
-/* All of them; the first one is what one gets. A new model is a word here and a file (kind.h). */
+/* All of them; the first one is what one gets. A new model is a word here, a shape (shape.c), and a
+ * file (kind.h). */
 #define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(audit)
 
 #define MODEL_WORD(name) #name

@@ -7,20 +7,17 @@
  * keeps it) and bias, then output.weight [1][in].  Input of the first layer: the embeddings of all
  * fields in order, then the dense columns.
  *
- * Everything of the deep part is kept 1/GAIN times as large as it acts: embeddings, weights and
- * biases are multiplied by GAIN where they are used.  Adagrad and Adam move a parameter by about the
- * learning rate whatever its scale, so this is a step of GAIN times the size for the deep part.  One
- * learning rate then suits both parts: on census data (24,000 rows, six epochs, batch 256, lr 0.05)
+ * Everything of the deep part is kept 1/WDL_GAIN times as large as it acts: embeddings, weights and
+ * biases are multiplied by WDL_GAIN where they are used.  Adagrad and Adam move a parameter by about
+ * the learning rate whatever its scale, so this is a step of WDL_GAIN times the size for the deep
+ * part.  One learning rate then suits both parts: on census data (24,000 rows, six epochs, batch 256, lr 0.05)
  * the AUC's deviation between seeds falls from 0.0011 to 0.0006, with the mean 0.001 lower, and the
  * worst of some hundred seeds rises.
  */
-#include "param/layout.h"
 #include "model/first.h"
 #include "model/kind.h"
 
 #include <cblas.h>
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define BLOCK_ROWS 512
@@ -30,89 +27,10 @@
 #define LAST_ROWS 2048
 #define LAST_FLOATS_MIN ((uint64_t)1 << 20)
 
-#define GAIN 0.4f
-
 /* Of a gradient that is told to be final: floats of a piece, and rows of the product that makes it,
  * which have to be many for it to be fast. */
 #define FINAL_FLOATS ((size_t)1 << 18)
 #define FINAL_OUTPUTS_MIN 64
-
-/* As they act, not as they are kept. Embeddings start small: the wide part learns first, and a key
- * never seen in training hardly disturbs a score. */
-#define EMBED_SCALE 0.05
-#define OUTPUT_SCALE 0.5 /* times the 1/sqrt(in) that keeps the variance */
-
-static size_t inputs(const struct model_spec *s)
-{
-	return (size_t)s->fields * s->embed + s->dense_inputs;
-}
-
-static int wdl_check(const struct model_spec *s, struct error *err)
-{
-	if (s->fields == 0)
-		return error_set(err, ERROR_CONFIG, "model",
-				 "wdl needs the same sparse columns in every row; libsvm rows "
-				 "have none (lr takes them)");
-	if (s->embed < 1 || s->embed > 1024)
-		return error_set(err, ERROR_CONFIG, "embed", "%u is not in 1..1024", s->embed);
-	if (s->hidden_count < 1 || s->hidden_count > MODEL_HIDDEN_MAX)
-		return error_set(err, ERROR_CONFIG, "hidden", "%u layers, not 1..%d",
-				 s->hidden_count, MODEL_HIDDEN_MAX);
-	for (uint32_t i = 0; i < s->hidden_count; i++)
-		if (s->hidden[i] < 1 || s->hidden[i] > 65536)
-			return error_set(err, ERROR_CONFIG, "hidden", "%u is not in 1..65536",
-					 s->hidden[i]);
-	return 0;
-}
-
-static uint64_t wdl_dense_count(const struct model_spec *s)
-{
-	uint64_t count = model_wide_count(s), in = inputs(s);
-	for (uint32_t i = 0; i < s->hidden_count; i++) {
-		count += (in + 1) * s->hidden[i];
-		in = s->hidden[i];
-	}
-	return count + in;
-}
-
-static uint32_t wdl_width(const struct model_spec *s)
-{
-	return 1 + s->embed;
-}
-
-/* He et al., 2015 (arXiv:1502.01852), for layers that a ReLU follows. */
-static int wdl_layout(const struct model_spec *s, struct layout *l, struct error *err)
-{
-	layout_start(l, s->seed);
-	if (model_wide_layout(s, l, err) != 0)
-		return -1;
-	uint64_t in = inputs(s);
-	for (uint32_t i = 0; i < s->hidden_count; i++) {
-		char name[32];
-		snprintf(name, sizeof(name), "hidden%u.weight", i + 1);
-		if (layout_add_tensor(l, name, s->hidden[i], in, LAYOUT_NORMAL,
-				      sqrt(2.0 / (double)in) / (double)GAIN, LAYOUT_OPTIMIZER,
-				      err) != 0)
-			return -1;
-		snprintf(name, sizeof(name), "hidden%u.bias", i + 1);
-		if (layout_add_tensor(l, name, s->hidden[i], 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER,
-				      err) != 0)
-			return -1;
-		in = s->hidden[i];
-	}
-	if (layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL,
-			      OUTPUT_SCALE / sqrt((double)in) / (double)GAIN, LAYOUT_OPTIMIZER,
-			      err) != 0)
-		return -1;
-	struct layout_table table = {.name = "keys",
-				     .width = 1 + s->embed,
-				     .rows = (uint64_t)1 << s->hash_bits,
-				     .zero_columns = 1,
-				     .scale = EMBED_SCALE / (double)GAIN,
-				     .update = LAYOUT_OPTIMIZER,
-				     .export = LAYOUT_EXPORT_ROWS};
-	return layout_set_table(l, &table, err);
-}
 
 /* One block of rows with its activations, carved from the model's scratch memory. */
 struct block {
@@ -155,7 +73,7 @@ static int begin_first(struct model *m, const struct model_batch *b, size_t bloc
 				    .batch = b,
 				    .rows = rows,
 				    .weight = dense + at,
-				    .gain = GAIN,
+				    .gain = WDL_GAIN,
 				    .block = block,
 				    .weight_gradient = dense_gradient ? dense_gradient + at : NULL,
 				    .row_gradient = row_gradient};
@@ -180,7 +98,7 @@ static void add_bias_relu(float *restrict y, const float *restrict bias, size_t 
 {
 	for (size_t i = 0; i < rows; i++, y += out)
 		for (size_t j = 0; j < out; j++) {
-			float v = y[j] + GAIN * bias[j];
+			float v = y[j] + WDL_GAIN * bias[j];
 			y[j] = v < 0.0f ? 0.0f : v; /* NaN stays */
 		}
 }
@@ -193,7 +111,7 @@ static void relu_back(float *restrict by, const float *restrict y, float *restri
 		for (size_t j = 0; j < out; j++) {
 			float g = y[j] > 0.0f ? by[j] : 0.0f;
 			by[j] = g;
-			bias[j] += GAIN * g;
+			bias[j] += WDL_GAIN * g;
 		}
 }
 
@@ -208,14 +126,14 @@ static void forward(struct block *k, struct model *m, const float *dense, const 
 		if (i == 0)
 			k->layer[0] = first_forward(m->own, k->begin, (size_t)n);
 		else
-			cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, GAIN,
+			cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, WDL_GAIN,
 				    k->layer[i - 1], in, p, in, 0.0f, k->layer[i], out);
-		p += (size_t)out * (i ? (size_t)in : inputs(s));
+		p += (size_t)out * (i ? (size_t)in : wdl_inputs(s));
 		add_bias_relu(k->layer[i], p, (size_t)n, (size_t)out);
 		p += out;
 		in = out;
 	}
-	cblas_sgemv(CblasRowMajor, CblasNoTrans, n, in, GAIN, k->layer[s->hidden_count - 1], in, p,
+	cblas_sgemv(CblasRowMajor, CblasNoTrans, n, in, WDL_GAIN, k->layer[s->hidden_count - 1], in, p,
 		    1, 1.0f, k->z, 1);
 }
 
@@ -229,7 +147,7 @@ static void tell_final(const struct model *m, size_t begin, size_t count)
 static void weight_backward(blasint n, blasint out, blasint in, const float *by, blasint by_width,
 			    const float *x, float *gradient)
 {
-	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, GAIN, by, by_width, x, in,
+	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, WDL_GAIN, by, by_width, x, in,
 		    1.0f, gradient, in);
 }
 
@@ -258,15 +176,15 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	blasint n = (blasint)k->batch.count;
 	uint32_t last = s->hidden_count - 1;
 	blasint out = (blasint)s->hidden[last];
-	size_t at = wdl_dense_count(s) - (size_t)out;
+	size_t at = model_dense_count(s) - (size_t)out;
 	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
-	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, GAIN, k->layer[last], out, k->z, 1, 1.0f,
+	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, WDL_GAIN, k->layer[last], out, k->z, 1, 1.0f,
 		    dense_gradient + at, 1);
-	size_t told = wdl_dense_count(s); /* from here on nothing changes */
+	size_t told = model_dense_count(s); /* from here on nothing changes */
 	float *by = last > 0 ? k->back[0] : first_by_y(m->own);
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
-			by[i * (size_t)out + j] = GAIN * k->z[i] * dense[at + j];
+			by[i * (size_t)out + j] = WDL_GAIN * k->z[i] * dense[at + j];
 	for (uint32_t i = last; i > 0; i--) {
 		blasint in = (blasint)s->hidden[i - 1];
 		float *next = i == 1		   ? first_by_y(m->own)
@@ -283,7 +201,7 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 		} else {
 			weight_backward(n, out, in, by, out, k->layer[i - 1], dense_gradient + at);
 		}
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, GAIN, by, out,
+		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, WDL_GAIN, by, out,
 			    dense + at, in, 0.0f, next, in);
 		by = next;
 		out = in;
@@ -301,7 +219,7 @@ static size_t least(size_t a, size_t b)
 /* Of the last block. */
 static size_t last_rows(const struct model *m, size_t rows)
 {
-	if (m->final && wdl_dense_count(&m->spec) >= LAST_FLOATS_MIN)
+	if (m->final && model_dense_count(&m->spec) >= LAST_FLOATS_MIN)
 		return least(rows, LAST_ROWS);
 	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
 }
@@ -351,12 +269,7 @@ static void wdl_free(struct model *m)
 
 const struct model_kind model_wdl = {
 	.name = "wdl",
-	.check = wdl_check,
-	.layout = wdl_layout,
-	.dense_count = wdl_dense_count,
-	.width = wdl_width,
 	.train = wdl_train,
 	.logits = wdl_logits,
 	.free = wdl_free,
-	.uses_blas = 1,
 };
