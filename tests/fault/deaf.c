@@ -1,7 +1,8 @@
 /*
  * deaf: asks whoever listens at the sockets of a directory, every 100 ms each, and says at its end
  * (SIGTERM) how long each took to answer at worst: "NAME SECONDS AT" a line, AT the seconds since it
- * began.  What it has to wait for the machine itself counts for nobody, nor does who ends.
+ * began.  What it has to wait for the machine itself counts for nobody, nor does what the one that is
+ * asked waits for a core, nor who ends.
  *
  *   deaf DIR
  */
@@ -25,7 +26,9 @@ static struct ear {
 	char name[100], text[4096];
 	int fd; /* -1: it is not asked */
 	size_t len;
+	pid_t pid; /* of who listens there */
 	double asked, next, worst, worst_at;
+	double queued; /* seconds that it had waited for a core when it was asked */
 } ear[MAX];
 static int count;
 static volatile sig_atomic_t over;
@@ -62,10 +65,30 @@ static void find(const char *dir)
 		closedir(d);
 }
 
+/* Seconds that the first thread of a process, which has its loop, has waited for a core so far. */
+static double queued(pid_t pid)
+{
+	char path[64];
+	unsigned long long waited = 0;
+	snprintf(path, sizeof path, "/proc/%d/schedstat", (int)pid);
+	FILE *f = fopen(path, "r");
+	if (!f)
+		return 0;
+	if (fscanf(f, "%*u %llu", &waited) != 1)
+		waited = 0;
+	fclose(f);
+	return (double)waited / 1e9;
+}
+
 static void hear(struct ear *e, double at)
 {
-	if (at - e->asked > e->worst) {
-		e->worst = at - e->asked;
+	double took = at - e->asked;
+	if (took <= e->worst)
+		return;
+	double waited = queued(e->pid) - e->queued; /* less than 0: it has ended */
+	took -= waited > 0 ? waited : 0;
+	if (took > e->worst) {
+		e->worst = took;
 		e->worst_at = at;
 	}
 }
@@ -92,6 +115,13 @@ static void ask(struct ear *e, const char *dir)
 		hang_up(e);
 	} else if (send(e->fd, text, sizeof text - 1, MSG_NOSIGNAL) < 0)
 		hang_up(e);
+	else {
+		struct ucred who = {0};
+		socklen_t size = sizeof who;
+		getsockopt(e->fd, SOL_SOCKET, SO_PEERCRED, &who, &size);
+		e->pid = who.pid;
+		e->queued = queued(who.pid);
+	}
 }
 
 /* The answer's last line is ok or err. */
