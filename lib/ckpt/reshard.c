@@ -48,7 +48,11 @@ int ckpt_make_dir(const char *out, int *making, struct error *err)
 	}
 	if (mkdir(out, 0700) != 0)
 		return error_errno(err, ERROR_CANTCREAT, out, "can't be made");
-	return fs_lock(lock, making, err);
+	if (fs_lock(lock, making, err) != 0) {
+		rmdir(out); /* only when nothing is in it: the lock may be another's by now */
+		return -1;
+	}
+	return 0;
 }
 
 int ckpt_made_dir(const char *out, int making, int result, struct error *err)
