@@ -1,6 +1,7 @@
 /* aside: see aside.h. */
 #include "wire/aside.h"
 
+#include "base/clock.h"
 #include "base/thread.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ struct aside {
 	void *arg, *owner;
 	int fd;
 	atomic_int holders;
+	atomic_int worked; /* what the thread wrote is seen by who has seen this */
 };
 
 static void let_go(struct aside *a)
@@ -34,6 +36,7 @@ static void *run(void *aside)
 {
 	struct aside *a = aside;
 	a->work.work(a->arg);
+	atomic_store(&a->worked, 1);
 	eventfd_write(a->fd, 1); /* the only one: it can't be full */
 	let_go(a);
 	return NULL;
@@ -54,6 +57,8 @@ static void on_done(evutil_socket_t fd, short what, void *aside)
 	struct aside *a = aside;
 	(void)fd;
 	(void)what;
+	if (!atomic_load(&a->worked)) /* never */
+		return;
 	*a->place = NULL;
 	event_free(a->event);
 	a->work.done(a->arg, a->owner);
@@ -64,7 +69,11 @@ int aside_wait(struct aside **place, double seconds)
 {
 	struct aside *a = *place;
 	struct pollfd p = {.fd = a->fd, .events = POLLIN};
-	if (poll(&p, 1, seconds > 0 ? (int)(seconds * 1e3) : 0) <= 0)
+	double until = clock_mono() + seconds, left = seconds;
+	int ready;
+	while ((ready = poll(&p, 1, left > 0 ? (int)(left * 1e3) : 0)) < 0 && errno == EINTR)
+		left = until - clock_mono();
+	if (ready <= 0)
 		return -1;
 	on_done(a->fd, EV_READ, a);
 	return 0;
@@ -80,6 +89,7 @@ int aside_start(struct aside **out, struct event_base *base, const struct aside_
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	*a = (struct aside){.work = *work, .place = out, .arg = arg, .owner = owner};
 	atomic_init(&a->holders, 2);
+	atomic_init(&a->worked, 0);
 	a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	a->event = a->fd >= 0 ? event_new(base, a->fd, EV_READ, on_done, a) : NULL;
 	if (!a->event || event_add(a->event, NULL) != 0)

@@ -19,7 +19,7 @@ struct aside_work {
 /* *out is NULL again before done() is called. -1: nothing is done, and arg is still the caller's. */
 int aside_start(struct aside **out, struct event_base *base, const struct aside_work *work, void *arg,
 		void *owner, struct error *err);
-/* The loop stands still until it is done, for so many seconds at most: then -1. */
+/* The loop stands still until it is done, whatever signals come, for so many seconds at most: then -1. */
 int aside_wait(struct aside **a, double seconds);
 /* It goes on alone, and ends with its process at the latest. *a: NULL is fine. */
 void aside_abandon(struct aside **a);

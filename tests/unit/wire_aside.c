@@ -9,6 +9,8 @@
 
 #include <event2/event.h>
 #include <semaphore.h>
+#include <signal.h>
+#include <sys/time.h>
 
 struct task {
 	sem_t go, released; /* go: its disk answers */
@@ -90,6 +92,35 @@ static void test_who_waits_is_told_or_late(void **state)
 	event_base_free(base);
 }
 
+static struct task *interrupted;
+
+/* Once; then the disk answers. */
+static void on_alarm(int number)
+{
+	(void)number;
+	sem_post(&interrupted->go);
+}
+
+/* As a second Ctrl-C, or a child that ends, while the last state is written. */
+static void test_a_signal_ends_no_waiting(void **state)
+{
+	struct event_base *base = event_base_new();
+	const struct sigaction alarms = {.sa_handler = on_alarm};
+	struct sigaction before;
+	struct task t;
+	int count = 0;
+	(void)state;
+	interrupted = &t;
+	assert_int_equal(sigaction(SIGALRM, &alarms, &before), 0);
+	begin(&t, base, &count);
+	assert_int_equal(setitimer(ITIMER_REAL, &(struct itimerval){.it_value.tv_usec = 50000}, NULL), 0);
+	assert_int_equal(aside_wait(&t.aside, 600), 0);
+	assert_int_equal(count, 1);
+	wait_released(&t);
+	sigaction(SIGALRM, &before, NULL);
+	event_base_free(base);
+}
+
 static void test_an_abandoned_one_tells_nobody(void **state)
 {
 	struct event_base *base = event_base_new();
@@ -111,6 +142,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_loop_goes_on_and_is_told),
 		cmocka_unit_test(test_who_waits_is_told_or_late),
+		cmocka_unit_test(test_a_signal_ends_no_waiting),
 		cmocka_unit_test(test_an_abandoned_one_tells_nobody),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
