@@ -390,22 +390,33 @@ int fs_publish(const char *path, const void *data, size_t len, struct error *err
 	return fs_replace(path, 0600, fill_for_all, &b, err);
 }
 
+/* Who had the lock before may have removed it. */
+static int is_gone(int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && st.st_nlink == 0;
+}
+
 int fs_lock(const char *path, int *fd, struct error *err)
 {
-	int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (lock < 0)
-		return error_errno(err, ERROR_CANTCREAT, path, "lock can't be made");
-	if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
-		if (errno == EWOULDBLOCK)
-			error_set(err, ERROR_TEMPFAIL, path,
-				  "another instance runs: it holds this lock");
-		else
-			error_errno(err, ERROR_OS, path, "flock");
+	for (;;) {
+		int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+		if (lock < 0)
+			return error_errno(err, ERROR_CANTCREAT, path, "lock can't be made");
+		if (flock(lock, LOCK_EX | LOCK_NB) != 0) {
+			if (errno == EWOULDBLOCK)
+				error_set(err, ERROR_TEMPFAIL, path,
+					  "another instance runs: it holds this lock");
+			else
+				error_errno(err, ERROR_OS, path, "flock");
+			close(lock);
+			return -1;
+		}
+		*fd = lock;
+		if (!is_gone(lock))
+			return 0;
 		close(lock);
-		return -1;
 	}
-	*fd = lock;
-	return 0;
 }
 
 void fs_allow_files(uint64_t count)

@@ -63,7 +63,8 @@ int fs_sync_dir(const char *dir, struct error *err);
 void fs_dirname(const char *path, char *out, size_t out_max);
 
 /* An exclusive flock on path (made 0600 when missing); *fd holds it. Taken already: -1 with
- * ERROR_TEMPFAIL. The descriptor is close-on-exec. */
+ * ERROR_TEMPFAIL. Who has it may remove path before it lets go: two never have it. The descriptor is
+ * close-on-exec. */
 int fs_lock(const char *path, int *fd, struct error *err);
 
 /* From now on this process may have so many files and sockets open, as far as the hard limit lets. The

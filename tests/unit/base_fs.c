@@ -7,13 +7,17 @@
 
 #include "base/fs.h"
 
+#include "rounds.h"
 #include "scratch.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -249,6 +253,48 @@ static void test_lock(void **state)
 	assert_int_equal(err.code, ERROR_CANTCREAT);
 }
 
+struct locker {
+	const char *path;
+	atomic_int *inside;
+	int met;
+};
+
+static void *lock_and_remove(void *locker)
+{
+	struct locker *l = locker;
+	for (int i = 0; i < ROUNDS(20000); i++) {
+		int fd;
+		if (fs_lock(l->path, &fd, NULL) != 0)
+			continue;
+		l->met += atomic_fetch_add(l->inside, 1);
+		sched_yield();
+		atomic_fetch_sub(l->inside, 1);
+		unlink(l->path);
+		close(fd);
+	}
+	return NULL;
+}
+
+/* Who opened it before that, and locks it then, has locked what nobody else can find. */
+static void test_lock_that_is_removed(void **state)
+{
+	(void)state;
+	enum { LOCKERS = 4 };
+	char path[160];
+	atomic_int inside = 0;
+	struct locker locker[LOCKERS];
+	pthread_t thread[LOCKERS];
+	snprintf(path, sizeof path, "%s", at("removed"));
+	for (int i = 0; i < LOCKERS; i++) {
+		locker[i] = (struct locker){path, &inside, 0};
+		assert_int_equal(pthread_create(&thread[i], NULL, lock_and_remove, &locker[i]), 0);
+	}
+	for (int i = 0; i < LOCKERS; i++) {
+		pthread_join(thread[i], NULL);
+		assert_int_equal(locker[i].met, 0);
+	}
+}
+
 static void test_errors(void **state)
 {
 	(void)state;
@@ -286,7 +332,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_dirs), T(test_sample_sum), T(test_whose_dirs), T(test_names), T(test_files), T(test_planted_link),
-		T(test_killed), T(test_lock), T(test_errors),
+		T(test_killed), T(test_lock), T(test_lock_that_is_removed), T(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
