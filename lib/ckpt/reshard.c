@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "ckpt/manifest.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,18 @@ struct reshard {
 	float *values[1 + STREAM_SLOTS_MAX];
 };
 
+/* One with nothing in it is what is left of a maker that did not come as far as its lock. */
+static int make_empty(const char *out)
+{
+	if (mkdir(out, 0700) == 0)
+		return 0;
+	int errnum = errno;
+	if (errnum == EEXIST && rmdir(out) == 0)
+		return mkdir(out, 0700);
+	errno = errnum;
+	return -1;
+}
+
 int ckpt_make_dir(const char *out, int *making, struct error *err)
 {
 	char lock[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
@@ -46,13 +59,12 @@ int ckpt_make_dir(const char *out, int *making, struct error *err)
 		if (result != 0)
 			return -1;
 	}
-	if (mkdir(out, 0700) != 0)
+	if (make_empty(out) != 0)
 		return error_errno(err, ERROR_CANTCREAT, out, "can't be made");
-	if (fs_lock(lock, making, err) != 0) {
-		rmdir(out); /* only when nothing is in it: the lock may be another's by now */
-		return -1;
-	}
-	return 0;
+	if (fs_lock(lock, making, err) == 0)
+		return 0;
+	rmdir(out); /* not when another one has the lock */
+	return -1;
 }
 
 int ckpt_made_dir(const char *out, int making, int result, struct error *err)

@@ -112,6 +112,26 @@ static void made_again_after_a_kill(void **state)
 	assert_int_equal(why.code, ERROR_TEMPFAIL);
 	assert_int_equal(ckpt_made_dir(in_dir("busy"), making, -1, &why), -1);
 	OK(reshard("from", "busy", 2, err));
+	OK(fs_make_dirs(in_dir("early"), err)); /* killed before it had its lock */
+	OK(reshard("from", "early", 2, err));
+	check("early", 2, &small);
+}
+
+/* It can't be locked: nothing is left that would be in the way of the next one. */
+static void without_a_descriptor_nothing_is_left(void **state)
+{
+	struct rlimit limit, none;
+	struct error why = {0};
+	int making;
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	int made = ckpt_make_dir(in_dir("none"), &making, &why);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(made, -1);
+	assert_int_equal(access(in_dir("none"), F_OK), -1);
 }
 
 static void a_damaged_one_gives_nothing(void **state)
@@ -131,10 +151,10 @@ static void a_damaged_one_gives_nothing(void **state)
 	assert_int_equal(access(in_dir("y"), F_OK), -1);
 	/* What is there stays. */
 	make_checkpoint(in_dir("z"), &small, 9, 4);
-	OK(fs_make_dirs(in_dir("there"), err));
+	OK(fs_make_dirs(in_dir("there/it"), err));
 	assert_int_equal(reshard("z", "there", 2, &why), -1);
 	assert_int_equal(why.code, ERROR_CANTCREAT);
-	assert_int_equal(access(in_dir("there"), F_OK), 0);
+	assert_int_equal(access(in_dir("there/it"), F_OK), 0);
 }
 
 /* As on a full disk: nothing is left, and the old one is as it was. */
@@ -166,6 +186,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(rows_are_where_they_belong, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(without_rows_or_without_dense, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(made_again_after_a_kill, make_dir, remove_dir),
+		cmocka_unit_test_setup_teardown(without_a_descriptor_nothing_is_left, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(a_damaged_one_gives_nothing, make_dir, remove_dir),
 		cmocka_unit_test_setup_teardown(no_room_leaves_nothing, make_dir, remove_dir),
 	};
