@@ -769,10 +769,10 @@ $ trainctl run job.env -s BRAIN=yes
 trainctl: job.env: BRAIN: 'yes' is neither on nor off, and no executable
 = 78
 $ trainctl run job.env -s BRAIN=on -s SYNC=allreduce
-trainctl: job.env: BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: BRAIN=off
+trainctl: --set: BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: BRAIN=off
 = 78
 $ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
-trainctl: job.env: REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off
+trainctl: --set: REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off
 = 78
 $ trainctl run job.env -s CHECKPOINT_MEMORY=64M
 trainctl: --set: CHECKPOINT_MEMORY: '64M' is a size; a directory is wanted, such as /dev/shm

@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "job/fit.h"
 #include "job/holder.h"
 #include "job/hosts.h"
 #include "job/job.h"
@@ -36,6 +37,22 @@ static void tell_drag(const struct job *job)
 	if (job->drag[0] && access(job->drag, F_OK) != 0)
 		log_say(LOG_LEVEL_INFO,
 			"DRAG: %s is not there: nothing is slowed as long as it is not", job->drag);
+}
+
+/* What the job can't have is wrong, or told. */
+static int check_fit(const struct job *job, const char *path, struct error *err)
+{
+	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
+	enum job_fit fit;
+	for (size_t i = 0; (fit = job_fit(job, i, path, err)) != JOB_FIT_OVER; i++) {
+		if (fit == JOB_FIT_REFUSED)
+			return -1;
+		if (fit == JOB_FIT_FINE)
+			continue;
+		error_format(err, text, sizeof text);
+		log_say(LOG_LEVEL_INFO, "%s", text);
+	}
+	return 0;
 }
 
 /* Nodes that run are where they were started, from whatever environment. */
@@ -162,7 +179,9 @@ static int read_job(struct job *job, const char *path, const struct trainctl_cal
 	int result = job_read(job, path, err);
 	for (size_t i = 0; result == 0 && i < call->set.count; i++)
 		result = job_set_text(job, call->set.item[i], err);
-	return result == 0 ? job_finish(job, path, err) : -1;
+	if (result != 0 || job_finish(job, path, err) != 0)
+		return -1;
+	return check_fit(job, path, err);
 }
 
 int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,

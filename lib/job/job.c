@@ -614,8 +614,7 @@ int job_init(struct job *job, struct error *err)
 	memset(job, 0, sizeof *job);
 	job->lr = job->heavy_window = NAN;
 	job->origin = calloc(OWN_ROWS, sizeof *job->origin);
-	job->given = calloc(OWN_ROWS, 1);
-	if (!job->origin || !job->given)
+	if (!job->origin)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	struct row row;
 	for (size_t i = 0; row_get(i, &row) == 0; i++)
@@ -639,7 +638,6 @@ void job_free(struct job *job)
 	for (size_t i = 0; job->origin && i < OWN_ROWS; i++)
 		origin_free(&job->origin[i]);
 	free(job->origin);
-	free(job->given);
 	for (size_t i = 0; row_get(i, &row) == 0; i++) {
 		if (is_list(row.kind))
 			list_free(field(job, &row));
@@ -672,13 +670,13 @@ static int set_from(struct job *job, const char *key, const char *value, const c
 				 key, nearest(key));
 	if (store(job, &row, value, place, err) != 0)
 		return -1;
-	if (i < OWN_ROWS)
-		job->given[i] = 1;
-	if (!is_name(row.kind) && row.kind != METRICS_OF)
+	if (i >= OWN_ROWS)
 		return 0;
 	struct job_origin *origin = &job->origin[i];
+	int names = is_name(row.kind) || row.kind == METRICS_OF;
 	origin_free(origin);
-	if (dir && (!(origin->dir = strdup(dir)) || !(origin->place = strdup(place))))
+	if (!(origin->place = strdup(place)) ||
+	    (dir && names && !(origin->dir = strdup(dir))))
 		return error_set(err, ERROR_OS, place, "out of memory");
 	return 0;
 }
@@ -1036,8 +1034,13 @@ static int finish_options(struct job *job, const char *path, struct error *err)
 
 int job_is_given(const struct job *job, const char *key)
 {
+	return job_place(job, key) != NULL;
+}
+
+const char *job_place(const struct job *job, const char *key)
+{
 	const struct row *row = own_row(key);
-	return row && job->given && job->given[row - own_rows];
+	return row && job->origin ? job->origin[row - own_rows].place : NULL;
 }
 
 int job_file(const struct job *job, size_t i, struct job_file *out)
@@ -1112,33 +1115,13 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 	return 0;
 }
 
-/* It plans workers and servers: both must be there, and able to come and go. */
+/* It plans workers and servers: both must be able to be there. */
 static int finish_brain(const struct job *job, const char *path, struct error *err)
 {
-	const char *why = job_is_foreign(job)	 ? "with a TRAINER there are no servers"
-			  : job_is_allreduce(job) ? "SYNC=" ALLREDUCE " has no servers"
-			  : job_is_local(job)
-				  ? "with PARTITIONS=local there is a worker for each file of DATA"
-				  : NULL;
-	if (!job_has_brain(job))
-		return 0;
-	if (why)
-		return error_set(err, ERROR_CONFIG, path,
-				 "BRAIN finds how many workers and servers there are; %s: BRAIN=off", why);
-	if (job->cores == 1)
-		return error_set(err, ERROR_CONFIG, path,
-				 "CORES=1: a worker and a server need one each, 2 at least");
-	return 0;
-}
-
-static int finish_rebalance(const struct job *job, const char *path, struct error *err)
-{
-	if (strcmp(job->rebalance, "on") != 0 || !(job_is_foreign(job) || job_is_allreduce(job)))
+	if (!job_has_brain(job) || job->cores != 1)
 		return 0;
 	return error_set(err, ERROR_CONFIG, path,
-			 "REBALANCE shares out what servers have to do; %s: REBALANCE=off",
-			 job_is_foreign(job) ? "with a TRAINER there are none"
-					     : "SYNC=" ALLREDUCE " has none");
+			 "CORES=1: a worker and a server need one each, 2 at least");
 }
 
 int job_finish(struct job *job, const char *path, struct error *err)
@@ -1200,7 +1183,7 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
 				 "and SYNC=" ALLREDUCE " have",
 				 job->solution, job->sync);
-	if (finish_brain(job, path, err) != 0 || finish_rebalance(job, path, err) != 0)
+	if (finish_brain(job, path, err) != 0)
 		return -1;
 	if (finish_options(job, path, err) != 0 || finish_metrics(job, err) != 0)
 		return -1;

@@ -19,10 +19,10 @@ struct job_list {
 	char **item; /* NULL-terminated */
 };
 
-/* Where the value of a key stands that names files; all NULL: in no job file. */
+/* Where the value of a key was given. */
 struct job_origin {
-	char *dir;   /* of that job file, absolute */
-	char *place; /* file:line */
+	char *dir;   /* of the job file, absolute, where it names files; NULL: in no job file */
+	char *place; /* file:line, --set; NULL: nobody gave it */
 };
 
 struct job {
@@ -101,8 +101,7 @@ struct job {
 	char *trainer_header; /* 0 | 1 */
 	char *each_output;   /* a directory; "": what commands print goes to the node's log */
 	uint64_t each_jobs;
-	struct job_origin *origin; /* of each key; for job_file() */
-	unsigned char *given;      /* of each key, whether somebody gave it; for job_is_given() */
+	struct job_origin *origin; /* of each key; for job_file() and job_place() */
 };
 
 /* Everything at its default. -1: out of memory. */
@@ -127,6 +126,9 @@ int job_finish(struct job *job, const char *path, struct error *err);
 
 /* Whether a job file or --set gave a value to this key, rather than its default. */
 int job_is_given(const struct job *job, const char *key);
+
+/* Where that is; NULL: nobody gave it. */
+const char *job_place(const struct job *job, const char *key);
 
 /* A name of a file in the job. */
 struct job_file {

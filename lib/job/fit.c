@@ -1,0 +1,158 @@
+/* fit: see fit.h. */
+#include "job/fit.h"
+
+#include <string.h>
+
+static int is(const char *value, const char *word)
+{
+	return strcmp(value, word) == 0;
+}
+
+static int is_backup(const struct job *job)
+{
+	return strncmp(job->solution, "backup:", 7) == 0;
+}
+
+static int has_barrier(const struct job *job)
+{
+	return is(job->sync, "bsp") || job_is_allreduce(job);
+}
+
+/* ---- refused ---- */
+
+static int backup_of_trainer(const struct job *job)
+{
+	return is_backup(job) && job_is_foreign(job);
+}
+
+static int backup_without_barrier(const struct job *job)
+{
+	return is_backup(job) && !has_barrier(job);
+}
+
+static int dd_of_trainer(const struct job *job)
+{
+	return is(job->solution, "antdt-dd") && job_is_foreign(job);
+}
+
+static int profile_of_trainer(const struct job *job)
+{
+	return is(job->profile, "1") && job_is_foreign(job);
+}
+
+static int brain_of_trainer(const struct job *job)
+{
+	return job_has_brain(job) && job_is_foreign(job);
+}
+
+static int brain_of_replicas(const struct job *job)
+{
+	return job_has_brain(job) && job_is_allreduce(job);
+}
+
+static int brain_of_partitions(const struct job *job)
+{
+	return job_has_brain(job) && job_is_local(job);
+}
+
+static int rebalance_of_trainer(const struct job *job)
+{
+	return is(job->rebalance, "on") && job_is_foreign(job);
+}
+
+static int rebalance_of_replicas(const struct job *job)
+{
+	return is(job->rebalance, "on") && job_is_allreduce(job);
+}
+
+/* ---- told ---- */
+
+static int dd_without_profile(const struct job *job)
+{
+	return is(job->solution, "antdt-dd") && is(job->profile, "0");
+}
+
+static int lb_of_trainer(const struct job *job)
+{
+	return is(job->solution, "lb-bsp") && job_is_foreign(job);
+}
+
+static int lb_gpu_of_trainer(const struct job *job)
+{
+	return is(job->solution, "lb-bsp-gpu") && job_is_foreign(job);
+}
+
+static int predicts(const struct job *job)
+{
+	return is(job->solution, "lb-bsp") && !job_is_foreign(job);
+}
+
+/* The default is no wish: a job file that trainctl has written has all keys. */
+static int predict_of_none(const struct job *job)
+{
+	return !predicts(job) && !is(job->predict, "auto") && !is(job->predict, "none");
+}
+
+static int predict_from_of_none(const struct job *job)
+{
+	return !predicts(job) && job->predict_from[0];
+}
+
+static const struct row {
+	const char *key;
+	int (*holds)(const struct job *job);
+	enum job_fit fit;
+	const char *text;
+} table[] = {
+	{"SOLUTION", backup_of_trainer, JOB_FIT_REFUSED,
+	 "SOLUTION=backup:N leaves batches out, but a TRAINER has in its model already what it has "
+	 "trained, and would train these rows once more: SOLUTION=antdt-nd or pace give a slow one "
+	 "fewer rows"},
+	{"SOLUTION", backup_without_barrier, JOB_FIT_REFUSED,
+	 "SOLUTION=backup:N ends iterations without the slowest workers; only SYNC=bsp and "
+	 "SYNC=allreduce have iterations that end"},
+	{"SOLUTION", dd_of_trainer, JOB_FIT_REFUSED,
+	 "SOLUTION=antdt-dd goes by what workers of the kit measure of their devices, and a TRAINER "
+	 "measures nothing: SOLUTION=antdt-nd or pace"},
+	{"PROFILE", profile_of_trainer, JOB_FIT_REFUSED,
+	 "PROFILE=1 has workers of the kit measure their devices; a TRAINER measures nothing: "
+	 "PROFILE=0"},
+	{"BRAIN", brain_of_trainer, JOB_FIT_REFUSED,
+	 "BRAIN finds how many workers and servers there are; with a TRAINER there are no servers: "
+	 "BRAIN=off"},
+	{"BRAIN", brain_of_replicas, JOB_FIT_REFUSED,
+	 "BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: "
+	 "BRAIN=off"},
+	{"BRAIN", brain_of_partitions, JOB_FIT_REFUSED,
+	 "BRAIN finds how many workers and servers there are; with PARTITIONS=local there is a worker "
+	 "for each file of DATA: BRAIN=off"},
+	{"REBALANCE", rebalance_of_trainer, JOB_FIT_REFUSED,
+	 "REBALANCE shares out what servers have to do; with a TRAINER there are none: REBALANCE=off"},
+	{"REBALANCE", rebalance_of_replicas, JOB_FIT_REFUSED,
+	 "REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off"},
+	{"PROFILE", dd_without_profile, JOB_FIT_TOLD,
+	 "with PROFILE=0 no worker measures its device, and SOLUTION=antdt-dd has nothing to go by "
+	 "unless somebody else tells the monitor"},
+	{"SOLUTION", lb_of_trainer, JOB_FIT_TOLD,
+	 "SOLUTION=lb-bsp: a TRAINER does not predict its speed, so each takes that of its last batch"},
+	{"SOLUTION", lb_gpu_of_trainer, JOB_FIT_TOLD,
+	 "SOLUTION=lb-bsp-gpu heeds the memory of devices only where the TRAINER says mem= with each "
+	 "step, see agent(1)"},
+	{"PREDICT", predict_of_none, JOB_FIT_TOLD,
+	 "PREDICT has no effect here: workers of the kit predict their speeds, for SOLUTION=lb-bsp"},
+	{"PREDICT_FROM", predict_from_of_none, JOB_FIT_TOLD,
+	 "PREDICT_FROM has no effect here: workers of the kit predict their speeds, for "
+	 "SOLUTION=lb-bsp"},
+};
+
+enum job_fit job_fit(const struct job *job, size_t i, const char *path, struct error *what)
+{
+	if (i >= sizeof table / sizeof *table)
+		return JOB_FIT_OVER;
+	const struct row *row = &table[i];
+	if (!row->holds(job))
+		return JOB_FIT_FINE;
+	const char *place = job_place(job, row->key);
+	error_set(what, ERROR_CONFIG, place ? place : path, "%s", row->text);
+	return row->fit;
+}
