@@ -188,6 +188,10 @@ static int check_settings(struct settings *s, struct error *err)
 		return -1;
 	if (s->backup && s->sync != GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--backup", "is for --sync bsp");
+	if (s->backup && s->lead_only && !s->led_text)
+		return error_set(err, ERROR_USAGE, "--backup",
+				 "is not for --lead-only without --replicas: what workers have "
+				 "trained is in their own parameters, and can't be left out");
 	if (!s->balance && (s->batch || s->balance_log || s->expect))
 		return error_set(err, ERROR_USAGE, NULL,
 				 "--batch, --balance-log and --expect are for --balance");

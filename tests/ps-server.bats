@@ -1527,7 +1527,8 @@ audit() {
 	[ ! -e here ]
 	local args
 	for args in "--dense 4" "--part 0/1" "--part 1/2" "--layout x" "--servers x" "--lr 1" \
-		"--optimizer sgd" "--take-over" "--monitor x" "--drag x" "--replicas r --restore x"; do
+		"--optimizer sgd" "--take-over" "--monitor x" "--drag x" "--replicas r --restore x" \
+		"--backup 1"; do
 		run ps-server -s x --id x --lead-only $args
 		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
 	done

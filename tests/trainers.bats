@@ -558,27 +558,64 @@ finished_exactly() { # TIMES
 	finished_exactly 20
 }
 
-@test "agent: backup workers drop batches, and a trainer that takes them back is exact" {
-	needs_python
-	paced_job
-	echo 'action kind=backup-workers count=1' >actions
-	trainctl apply --run-dir "$T/run" <actions >said
-	grep -q '^ok actions=1 ' said
-	wait_for 'grep -q "^dropped " run/state/logs/w*.log'
-	finished_exactly 20
+# ranks_job [KEY=VALUE]...: a paced job of four that share gradients; one takes 40 ms more for each batch
+ranks_job() {
+	echo 0.04 >pace.w1
+	paced_job "TRAINER='exec python3 $trainer --ranks 600 $T/pace'" WORKERS=4 BATCH=40 EPOCHS=12 "$@"
 }
 
-@test "agent: the solutions decide, and all is exact" {
+@test "agent: ranks that share gradients: every solution is exact, with a slow rank" {
 	needs_python
-	for solution in antdt-nd pace lb-bsp even backup:1; do
+	for solution in none even antdt-nd pace lb-bsp lb-bsp-gpu; do
 		rm -rf run
-		paced_job SOLUTION=$solution EVERY=0.3 SHORT=1 LONG=2
-		if [ $solution = lb-bsp ]; then
-			wait_for '[ -s run/state/balance.log ]'
-		else
-			wait_for "grep -q '^decision solution=$solution' run/state/job.log"
-		fi
+		ranks_job SOLUTION=$solution EVERY=0.2 SHORT=0.5 LONG=1
+		case $solution in
+		lb-bsp*) wait_for '[ -s run/state/balance.log ]' ;;
+		antdt-nd | pace) wait_for 'grep -q "^action kind=adjust-bs id=w1 " run/state/job.log' ;;
+		esac
+		[ $solution = none ] || [[ $solution = lb-bsp* ]] ||
+			wait_for '[ "$(grep -c "^decided " run/state/job.log)" -ge 5 ]'
+		finished_exactly 12
+		not grep -q '^[a-z]* kind=backup-workers' run/state/job.log
+		[ $solution = antdt-nd ] || [ "$(last first.out repeated)" = 0 ]
 		[ $solution != even ] || grep -q '^info name=restart-all value=1 ' run/state/job.log
-		finished_exactly 20
 	done
+}
+
+@test "agent: no batch of a trainer is left out, whoever asks for it" {
+	needs_python
+	printf '#!/bin/sh\necho action kind=backup-workers count=1\n' >mine
+	chmod +x mine
+	ranks_job SOLUTION="$T/mine" EVERY=0.2
+	echo 'action kind=backup-workers count=1' >actions
+	run trainctl apply --run-dir "$T/run" <actions
+	[ "$status" -eq 1 ] || { echo "$status $output"; return 1; }
+	[[ $output == *"line 1: backup-workers: trainer (what a TRAINER has trained is in its own parameters, and can't be left out"* ]]
+	wait_for 'grep -q "^refused kind=backup-workers .*reason=trainer" run/state/job.log'
+	grep -q "solution $T/mine: .*backup-workers: trainer .*; skipped" first.err
+	finished_exactly 12
+	[ "$(last first.out repeated)" = 0 ]
+}
+
+@test "check: what is not for trainers is refused, or told" {
+	counting_job
+	refused() {
+		run trainctl check job.env --run-dir "$T/run" --set "$1"
+		[ "$status" -eq 78 ] || { echo "$1: $status $output"; return 1; }
+		[[ $output == *"trainctl: --set: $2"* ]] || { echo "$1: $output"; return 1; }
+	}
+	refused SOLUTION=backup:1 'SOLUTION=backup:N leaves batches out, but a TRAINER has'
+	refused SOLUTION=antdt-dd 'SOLUTION=antdt-dd goes by what workers of the kit measure'
+	refused PROFILE=1 'PROFILE=1 has workers of the kit measure'
+	refused BRAIN=on 'BRAIN finds how many'
+	refused REBALANCE=on 'REBALANCE shares out'
+	echo SOLUTION=backup:1 >>job.env
+	run trainctl run job.env --run-dir "$T/run"
+	[ "$status" -eq 78 ]
+	[[ $output == *"trainctl: job.env:$(wc -l <job.env): SOLUTION=backup:N leaves batches out"* ]]
+	[ ! -e run ]
+	run trainctl check job.env --run-dir "$T/run" --set SOLUTION=lb-bsp --set PREDICT=ema
+	[ "$status" -eq 0 ]
+	[[ $output == *"a TRAINER does not predict its speed"* ]]
+	[[ $output == *"PREDICT has no effect here"* ]]
 }

@@ -302,8 +302,9 @@ static void take_next(struct agent *a)
 
 static int on_pushed(struct agent *a, struct error *err)
 {
-	int dropped = record_get(&a->lead.record, "dropped") != NULL;
 	uint64_t size = agent_batch_size(a);
+	if (!a->none && record_get(&a->lead.record, "dropped"))
+		return WORK_FENCED; /* its rows come again, and the trainer's model has them */
 	if (!a->none) {
 		note_batch(a);
 		a->cut.rows = 0;
@@ -321,7 +322,7 @@ static int on_pushed(struct agent *a, struct error *err)
 			return -1;
 	}
 	if (result == WORK_OK && a->word == WORD_STEP)
-		agent_answer_step(a, dropped);
+		agent_answer_step(a);
 	return result;
 }
 

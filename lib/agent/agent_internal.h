@@ -133,7 +133,7 @@ void agent_report(struct agent *a); /* the part of it that is for the monitor */
 /* agent_words.c */
 int agent_hear_trainer(struct agent *a, struct error *err);
 void agent_give_batch(struct agent *a);
-void agent_answer_step(struct agent *a, int dropped);
+void agent_answer_step(struct agent *a);
 void agent_answer_state(struct agent *a, const char *state);
 /* Not understood, or not done; the trainer may go on. */
 void agent_refuse(struct agent *a, const char *code, const char *why);

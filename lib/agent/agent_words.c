@@ -36,15 +36,13 @@ void agent_answer_state(struct agent *a, const char *state)
 	answered(a);
 }
 
-void agent_answer_step(struct agent *a, int dropped)
+void agent_answer_step(struct agent *a)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	agent_save_tell(a);
 	begin(&o, line, "ok");
 	record_add_u64(&o, "iteration", a->iteration);
-	if (dropped)
-		record_add_u64(&o, "dropped", 1);
 	words_put(&a->words, &o, NULL);
 	answered(a);
 }

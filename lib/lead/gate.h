@@ -19,8 +19,8 @@
  * while a settle is out.  A unit's settle counts as a whole or not at all.  The unit is closed by
  * its commit, not before.
  *
- * Members that keep the parameters themselves (foreign) say before each batch how many samples it
- * has.  Under BSP nobody is answered before all have said so: that is the barrier, and the place of a
+ * Members that keep the parameters themselves (foreign) have in them what they push, so that it can't be
+ * dropped: they have no backup workers. They say before each batch how many samples it has.  Under BSP nobody is answered before all have said so: that is the barrier, and the place of a
  * cut: each member's parameters are then of exactly that iteration.  Under ASP and SSP a cut is
  * between two units for shardd, and comes to each member with its next answer, so a member may have
  * more in its parameters than the queue says.  What a member trained and took away with it can't be in
@@ -70,7 +70,7 @@ typedef int gate_balance_fn(uint64_t iteration, struct balance_member *member, s
 struct gate_options {
 	enum gate_sync sync;
 	uint64_t staleness; /* SSP */
-	uint64_t backup;    /* BSP: units close without this many */
+	uint64_t backup;    /* BSP: units close without this many; 0 where they are foreign */
 	uint64_t incarnation;
 	uint64_t iteration;       /* units that the parameters hold already */
 	uint64_t settle_first;    /* number of the first settle */

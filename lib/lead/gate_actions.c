@@ -23,8 +23,15 @@ static int check_line(const struct gate *g, const struct record *r, struct error
 		return error_set(err, ERROR_DATA, "act", "%.64s is no action", r->type);
 	if (record_text(r, "kind", &kind, err) != 0)
 		return -1;
-	if (strcmp(kind, "backup-workers") == 0)
-		return record_u64(r, "count", 0, GATE_WORKERS_MAX, &count, err);
+	if (strcmp(kind, "backup-workers") == 0) {
+		if (record_u64(r, "count", 0, GATE_WORKERS_MAX, &count, err) != 0)
+			return -1;
+		return count > 0 && g->options.foreign
+			       ? error_set(err, ERROR_DATA, "act",
+					   "no backup workers: what members have trained is in "
+					   "their own parameters, and can't be left out")
+			       : 0;
+	}
 	if (strcmp(kind, "adjust-lr") == 0)
 		return record_id(r, "id", &id, err) != 0
 			       ? -1

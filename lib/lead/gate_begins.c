@@ -128,25 +128,6 @@ int begins_may_enter(const struct gate *g)
 	return g->options.foreign && bsp(g) && !g->begun && look(g).strangers == 0;
 }
 
-static int has_something(const struct worker *w)
-{
-	return !is_beginner(w) || w->batch.count > 0 || w->batch.with_none;
-}
-
-void begins_count(const struct gate *g, uint64_t *ready, uint64_t *needed)
-{
-	uint64_t have = 0, pushed = 0;
-
-	for (const struct worker *w = g->workers; w; w = w->hh.next)
-		have += w->state == WORKER_ACTIVE && has_something(w);
-	for (const struct push *p = g->held.first; p; p = p->next)
-		pushed += !p->late && has_something(p->worker);
-	if (have == 0)
-		return;
-	*needed = have;
-	*ready = pushed;
-}
-
 static void pass(struct gate *g, const struct barrier *b)
 {
 	g->begun = 1;

@@ -217,9 +217,6 @@ int sums_cut_waits(const struct gate *g); /* a cut is for behind a unit that is 
 /* gate_begins.c: only where it is foreign */
 void begins_step(struct gate *g);
 void begins_saved(struct gate *g);          /* shardd has saved: members are told */
-/* BSP: of those who have something in this iteration, how many have pushed, and how many are wanted
- * without backup workers; unchanged when nobody has. */
-void begins_count(const struct gate *g, uint64_t *ready, uint64_t *needed);
 int begins_may_enter(const struct gate *g); /* BSP: the barrier is not passed */
 void begins_cut_over(struct gate *g);
 void begins_again(struct gate *g, struct worker *w); /* answers what it said, if that waits */

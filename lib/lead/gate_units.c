@@ -35,13 +35,11 @@ static void send_held(struct gate *g, int late_alone)
 /* What can be sent is sent; 1 when something was. */
 static int try_close(struct gate *g)
 {
-	uint64_t ready = g->held.count - g->late, needed = g->active;
+	uint64_t ready = g->held.count - g->late;
 
 	if (g->held.count == 0)
 		return 0;
-	if (g->backup && g->options.foreign && bsp(g))
-		begins_count(g, &ready, &needed);
-	needed = needed > g->backup ? needed - g->backup : 1;
+	uint64_t needed = g->active > g->backup ? g->active - g->backup : 1;
 	g->unit = !bsp(g) || (ready > 0 && ready >= needed);
 	if (!g->unit && !g->late)
 		return 0;

@@ -111,6 +111,8 @@ static const char *nonsense(struct supervisor *s, const struct action *a)
 	case ACTION_ADJUST_LR:
 		return !n || n->role != sup_trainers(s) ? "unknown-node" : NULL;
 	case ACTION_BACKUP_WORKERS:
+		if (a->count > 0 && job_has_foreign_parameters(s->job))
+			return "trainer";
 		return a->count >= sup_count(s, sup_trainers(s)) ? "count" : NULL;
 	case ACTION_KILL_RESTART:
 		return n && ((a->role == NODE_WORKER && n->role == sup_trainers(s)) ||
@@ -130,6 +132,8 @@ static const char *in_words(const char *reason)
 		{"balanced", "SOLUTION sets the sizes itself, at every barrier"},
 		{"unknown-node", "there is no such worker or server"},
 		{"size", "size= times accum= is 0, or more than a batch can be"},
+		{"trainer", "what a TRAINER has trained is in its own parameters, and can't be left out: "
+			    "no backup workers"},
 		{"count", "as many as there are workers, or more"}};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strcmp(words[i][0], reason) == 0)

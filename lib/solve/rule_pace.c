@@ -29,6 +29,9 @@
  *     still, end late by single spikes: one backup worker, when that saves SPIKE_MARGIN times the
  *     n-th part of the work, which it drops.
  *
+ * Trainers that keep the parameters themselves (info restart-all) have no backup workers: the model of
+ * a rank has what it trained.
+ *
  * Under ASP nobody waits, so only restarts are left: a worker's part in the speed of all takes z's
  * place.
  */
@@ -320,7 +323,7 @@ static int restart(struct pace *p, const struct crew *c, const struct pace_node 
 static void leave_out(struct pace *p)
 {
 	p->z_split = share(p, p->workers.count);
-	while (solution_sync(p->o, p->s) == SYNC_BSP &&
+	while (solution_leaves_behind(p->o, p->s) &&
 	       (p->outs + 1) * LEFT_OUT_PART <= p->workers.count) {
 		size_t worst = p->workers.count;
 		double delay = 0;
@@ -511,7 +514,7 @@ static int decide_bsp(struct pace *p)
 		result = restart(p, &p->workers, p->worker, 0);
 	if (result == 0)
 		result = restart(p, &p->servers, p->server, 0);
-	if (result == 0 && solution_sync(p->o, p->s) == SYNC_BSP && !isnan(p->z_split))
+	if (result == 0 && solution_leaves_behind(p->o, p->s) && !isnan(p->z_split))
 		result = back_up(p);
 	free(scratch);
 	return result;

@@ -66,6 +66,9 @@ int rule_backup(const struct snapshot *s, const struct solution_options *o, acti
 	double in_force = snapshot_info_real(s, "backup-workers");
 	if (solution_sync(o, s) != SYNC_BSP)
 		return say_none(&v, "backup: only BSP has a barrier to leave somebody behind at");
+	if (!solution_leaves_behind(o, s))
+		return say_none(&v, "backup: what these trainers have trained is in their own "
+				    "parameters, and can't be left out");
 	if (crew_gather(&c, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	size_t up = c.count;

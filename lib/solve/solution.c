@@ -133,6 +133,11 @@ double solution_pending(const struct snapshot *s)
 		       : snapshot_info_real(s, "pending");
 }
 
+int solution_leaves_behind(const struct solution_options *o, const struct snapshot *s)
+{
+	return solution_sync(o, s) == SYNC_BSP && !(snapshot_info_real(s, "restart-all") > 0);
+}
+
 int solution_busy(const struct solution_options *o, const struct snapshot *s)
 {
 	return solution_pending(s) >= o->pending; /* not for NAN */

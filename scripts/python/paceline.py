@@ -175,7 +175,7 @@ class Batch:
     loss        set it: the mean loss over the batch, a number or a tensor of one
     """
 
-    __slots__ = ("iteration", "ranges", "size", "accum", "weight", "lr_scale", "loss", "applied",
+    __slots__ = ("iteration", "ranges", "size", "accum", "weight", "lr_scale", "loss",
                  "waited", "_source", "_given", "_rows", "_events")
 
     def __init__(self, source: "Batches", iteration: int, ranges: List[Range], size: int,
@@ -188,7 +188,6 @@ class Batch:
         self.weight = weight
         self.lr_scale = lr_scale
         self.loss: Any = None
-        self.applied: Optional[bool] = None  # once it is done: whether it counts
         self.waited = 0.0  # seconds of it that were spent waiting for other trainers
         self._rows: Optional[List[int]] = None
         self._events: Dict[Any, Tuple[Any, Any]] = {}  # of a GPU: waits from, to
@@ -229,22 +228,20 @@ class Batch:
         finally:
             self.waited += time.perf_counter() - began
 
-    def done(self, loss: Any = None) -> bool:
+    def done(self, loss: Any = None) -> None:
         """The batch is in the model. Asking for the next one says the same; say it yourself when
-        other work (a validation) comes before that. False: it came too late, and its rows will be
-        trained again."""
+        other work (a validation) comes before that."""
         if self._source is None:
             raise Error("iteration %d: said twice that the batch is done" % self.iteration)
         if loss is not None:
             self.loss = loss
-        return self._end(asks=False)
+        self._end(asks=False)
 
-    def _end(self, asks: bool) -> bool:
+    def _end(self, asks: bool) -> None:
         """asks: the next one is asked for right behind this."""
         source, self._source = self._source, None
         assert source is not None
-        self.applied = source._step(self, asks)
-        return self.applied
+        source._step(self, asks)
 
     def _mean_loss(self) -> Optional[float]:
         if self.loss is None or self.size == 0:
@@ -280,7 +277,6 @@ class Batches:
 
     def __init__(self) -> None:
         self.batch: Optional[Batch] = None  # the one that was given last
-        self.dropped = 0  # batches that came too late
 
     def __iter__(self) -> "Batches":
         return self
@@ -299,7 +295,7 @@ class Batches:
     def _next(self) -> Optional[Batch]:
         raise NotImplementedError
 
-    def _step(self, batch: Batch, asks: bool) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> None:
         raise NotImplementedError
 
 
@@ -326,9 +322,8 @@ class _LocalBatches(Batches):
     def _next(self) -> Optional[Batch]:
         return next(self._plan, None)
 
-    def _step(self, batch: Batch, asks: bool) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> None:
         batch._mean_loss()
-        return True
 
 
 _Answer = Tuple[Dict[str, str], List[Tuple[str, Dict[str, str]]]]
@@ -461,7 +456,7 @@ class _AgentBatches(Batches):
         return Batch(self, int(values["iteration"]), ranges, int(values["size"]), int(values.get("accum") or 1),
                      float(values.get("weight") or 1), float(values.get("lr-scale") or 1))
 
-    def _step(self, batch: Batch, asks: bool) -> bool:
+    def _step(self, batch: Batch, asks: bool) -> None:
         """With asks the word for the next batch goes out with this one's: the two answers wake us
         once."""
         fields: Dict[str, object] = {}
@@ -477,15 +472,11 @@ class _AgentBatches(Batches):
         if asks:
             self._written(wait=False)
             self._say(word + self._word)
-            ok, before = self._hear()
+            _, before = self._hear()
             self._answer = self._hear()
             self._obey(before)  # says words, which are answered behind those two
         else:
-            ok, _ = self._ask(word)
-        if ok.get("dropped") == "1":
-            self.dropped += 1
-            return False
-        return True
+            self._ask(word)
 
     # -- checkpoints --
 
@@ -843,14 +834,14 @@ class BatchSampler:
             raise Error("no batch is in hand")
         return self._source.batch
 
-    def done(self, loss: Any = None) -> bool:
+    def done(self, loss: Any = None) -> None:
         """The batch in hand is in the model: see Batch.done()."""
-        return self.batch.done(loss)
+        self.batch.done(loss)
 
     def __iter__(self) -> Iterator[List[int]]:
         while True:
             batch = self._source.batch
-            if batch is not None and batch.applied is None:
+            if batch is not None and batch._source is not None:
                 raise Error("asked for a batch before done() was said of the one before. DataLoader needs "
                             "num_workers=0 here; paceline.Loader reads ahead")
             batch = next(self._source, None)

@@ -1,12 +1,14 @@
 """A trainer whose parameters are counts: how often it has trained each row (agent(1)).
 
-	counting_trainer.py [--late | --dies] ROWS PACE
+	counting_trainer.py [--late | --dies | --ranks] ROWS PACE
 
 It sleeps as one does that trains as many rows a second as the file PACE says (not there: it does not
-sleep), and keeps its counts in memory.  When it is
+sleep), and, while that is there, as many seconds more in each batch as the file PACE.ID says, ID being the
+node's.  It keeps its counts in memory.  When it is
 told to save it writes them to a file below the given directory, 4 bytes a row; when it is told to
 resume it reads them from there, or, with --late, saves some batches after it was told to.  With --dies it
-kills itself behind its second batch.  Plain words
+kills itself behind its second batch.  With --ranks it takes part in each iteration, also without rows, as
+ranks do that share gradients.  Plain words
 on PACELINE_IN and PACELINE_OUT, no module of the kit: what is tested must not test itself.
 """
 
@@ -52,7 +54,7 @@ class Trainer:
         self.wait = 0
 
     def obey(self, records):
-        """save and resume, which may stand before any ok. True: a batch was dropped."""
+        """save and resume, which may stand before any ok."""
         for kind, fields in records:
             if kind == "resume":
                 with open(fields["path"], "rb") as file:
@@ -73,25 +75,31 @@ class Trainer:
         records, _ = ask("saved path=counts")
         self.obey(records)
 
-    def train(self, ranges, sign):
+    def train(self, ranges):
         for r in ranges:
             if "seed" in r:
                 sys.exit("a range with a seed: SHUFFLE=samples is not for this trainer")
             begin = int(r["begin"]) + int(r.get("skip", 0))
             for row in range(begin, begin + int(r.get("take", r["length"]))):
-                self.counts[row] += sign
+                self.counts[row] += 1
 
     def sleep(self, size):
         try:
             with open(self.pace) as file:
-                time.sleep(size / float(file.read()))
+                seconds = size / float(file.read())
+        except FileNotFoundError:
+            return
+        try:
+            with open(self.pace + "." + os.environ["PACELINE_ID"]) as file:
+                seconds += float(file.read())
         except FileNotFoundError:
             pass
+        time.sleep(seconds)
 
-    def run(self, dies):
+    def run(self, dies, word):
         batches = 0
         while True:
-            records, end = ask("next")
+            records, end = ask(word)
             ranges = [fields for kind, fields in records if kind == "range"]
             batch = [fields for kind, fields in records if kind == "batch"]
             self.obey(records)
@@ -101,11 +109,8 @@ class Trainer:
                 continue
             size = int(batch[0]["size"])
             self.sleep(size)
-            self.train(ranges, 1)
+            self.train(ranges)
             records, end = ask("step loss=%g" % (1 / (1 + sum(self.counts))))
-            if end.get("dropped") == "1":
-                print("dropped", size, flush=True)
-                self.train(ranges, -1)
             self.obey(records)
             batches += 1
             if dies and batches == 2:
@@ -115,7 +120,8 @@ class Trainer:
 def main():
     late = 3 if sys.argv[1] == "--late" else 0
     rows, pace = sys.argv[-2:]
-    Trainer(int(rows), pace, late).run(sys.argv[1] == "--dies")
+    word = "next empty=1" if sys.argv[1] == "--ranks" else "next"
+    Trainer(int(rows), pace, late).run(sys.argv[1] == "--dies", word)
 
 
 main()

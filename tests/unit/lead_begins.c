@@ -482,21 +482,18 @@ static void a_wrong_number_of_ranks_goes_with_who_said_it(void **state)
 	expect("5 ok iteration=0 members=2 samples=20\n6 ok iteration=0 members=2 samples=20\n");
 }
 
-/* With backup workers, too: else what has rows is always late. */
-static void an_empty_push_closes_no_iteration(void **state)
+/* It would train rows that are in the model of one that was left behind. */
+static void nobody_is_left_behind(void **state)
 {
+	static const char one[] = "action kind=backup-workers count=1\n";
+	static const char none[] = "action kind=backup-workers count=0\n";
+	struct error err;
+
 	(void)state;
-	start((struct gate_options){.foreign = 1, .sync = GATE_BSP, .backup = 1});
-	enter("w0", 1, 2);
-	enter("w1", 1, 2);
-	begin("w0", 1, 0, 0);
-	begin("w1", 1, 0, 10);
-	collect();
-	text[0] = '\0';
-	push("w0", 1, 1, 0, 0);
-	expect("");
-	push("w1", 1, 1, 0, 10);
-	expect("5 ok iteration=1 applied=1\n6 ok iteration=1 applied=1\n");
+	open_gate(GATE_BSP);
+	assert_int_equal(gate_act(gate, one, strlen(one), 0, ++token, &err), -1);
+	assert_non_null(strstr(err.text, "no backup workers"));
+	assert_int_equal(gate_act(gate, none, strlen(none), 0, ++token, &err), 0);
 }
 
 static void without_a_barrier_each_hears_of_a_cut_with_its_next_answer(void **state)
@@ -812,7 +809,7 @@ int main(void)
 		TEST(a_cut_does_not_wait_for_who_is_not_here),
 		TEST(a_second_life_has_not_what_the_first_one_trained),
 		TEST(a_wrong_number_of_ranks_goes_with_who_said_it),
-		TEST(an_empty_push_closes_no_iteration),
+		TEST(nobody_is_left_behind),
 		TEST(without_a_barrier_each_hears_of_a_cut_with_its_next_answer),
 		TEST(an_idle_member_holds_up_nobody_under_ssp),
 		TEST(a_stranger_can_not_be_told),
