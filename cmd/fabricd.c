@@ -3,9 +3,17 @@
 #include "cmd/daemon.h"
 #include "fabric/fabric.h"
 
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define PROGRAM "fabricd"
+#define START_SECONDS 20
+#define OTHERS_SECONDS 1 /* for their word, before the first one that ends takes all with it */
+#define END_SECONDS 15
+
+static char late_words[512];
 
 /* The world sleeps on TCP connections, so that is how MPI is to talk, also on one host; who wants
  * another way says so to mpirun. */
@@ -28,15 +36,42 @@ static const char *this_host(char *name, size_t max)
 	return name;
 }
 
+/* MPI waits for a rank that does not come, and for ever. All that do come say so: whose word is missing
+ * is the one. */
+static void on_late(int signal)
+{
+	static volatile sig_atomic_t said;
+	(void)signal;
+	if (said)
+		_exit(ERROR_TEMPFAIL);
+	said = 1;
+	alarm(OTHERS_SECONDS);
+	if (write(STDERR_FILENO, late_words, strlen(late_words)) < 0)
+		_exit(ERROR_TEMPFAIL);
+}
+
+static int begin(struct fabric **f, const struct fabric_options *options, struct error *err)
+{
+	snprintf(late_words, sizeof late_words,
+		 PROGRAM ": %.64s: the MPI world has not begun after %d s: it waits for other hosts\n",
+		 options->host, START_SECONDS);
+	signal(SIGALRM, on_late);
+	alarm(START_SECONDS);
+	int result = fabric_new(f, options, err);
+	alarm(0);
+	signal(SIGALRM, SIG_DFL);
+	return result;
+}
+
 static int run(const struct fabric_options *options, struct error *err)
 {
 	struct fabric *f = NULL;
 	struct error late;
-	if (fabric_new(&f, options, err) != 0)
+	if (begin(&f, options, err) != 0)
 		return -1;
 	int result = daemon_run(fabric_server(f), err);
 	/* A rank that hangs in the end of MPI is no use to anybody. */
-	alarm(15);
+	alarm(END_SECONDS);
 	if (fabric_free(f, &late) != 0 && result == 0) {
 		*err = late;
 		return -1;

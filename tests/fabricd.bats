@@ -161,6 +161,34 @@ route socket=y.sock host=c"
 	[[ $output == "ok generation=1 "* ]]
 }
 
+@test "a rank that stands still at the start: the others say that they wait, and end with 75" {
+	local host args=()
+	for host in a b c; do
+		mkdir "$host"
+		args+=(-n 1 sh -c "[ $host != b ] || kill -STOP \$\$; exec fabricd -d $T/$host --host $host" :)
+	done
+	unset 'args[-1]'
+	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
+	ended "$PID"
+	cat world.err
+	[ "$status" -eq 75 ]
+	grep -q "^fabricd: a: the MPI world has not begun after 20 s: it waits for other hosts$" world.err
+	grep -q "^fabricd: c: the MPI world has not begun" world.err
+	not grep -q "^fabricd: b:" world.err
+	not pgrep -f "fabricd -d $T/"
+}
+
+@test "a rank that lives and does not move is named, and the world ends with 75" {
+	fabric
+	kill -STOP "$(pgrep -f "fabricd --run-dir $T/b" | tail -n 1)"
+	ended "$WORLD"
+	cat world.err
+	[ "$status" -eq 75 ]
+	grep -q "^fabricd: b: nothing has come from its fabricd (rank 1) for 30 s" world.err
+	not grep -q "^fabricd: [ac]: nothing" world.err
+	not pgrep -f "fabricd --run-dir $T/"
+}
+
 @test "two ranks of one name: 78, and which" {
 	run mpirun --oversubscribe --bind-to none -n 2 fabricd --run-dir "$T/a" --host a
 	[ "$status" -ne 0 ]

@@ -75,3 +75,25 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 		not on "$host" sh -c "ps -e -o comm= | grep -E '^(worker|ps-server|fabricd|node-|trainctl)'"
 	done
 }
+
+@test "ssh: a fabricd that stands still, at the start and while sums run, is named; each sample counts once" {
+	hosts_up -s
+	data 2000
+	printf '%s\n' JOB=still "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit SYNC=allreduce \
+		BATCH=64 BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=20 HOSTS=h0,h1,h2 >job.env
+	slow 400
+	start stopper on h1 sh -c 'until pkill -STOP -x fabricd; do :; done'
+	start still on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$T/state"
+	local job=$PID
+	wait_for 'grep -q "fabricd on h1 did not come up: all others waited for it" state/job.log'
+	wait_for 'on h0 trainctl status --run-dir /tmp/run 2>/dev/null | grep -q "^job .* samples-done=[1-9]"'
+	on h2 pkill -STOP -x fabricd
+	wait_for 'grep -q "fabricd on h2 stood still: nothing came from it" state/job.log'
+	rm drag/*
+	ended "$job"
+	cat still.err
+	[ "$status" -eq 0 ]
+	[ "$(tail -n 1 still.out | field samples)" = 40000 ]
+	exact "state/checkpoints/$(basename "$(tail -n 1 still.out | field checkpoint)")" 2000 20
+	not grep -q '^rollback ' state/job.log
+}

@@ -27,8 +27,12 @@
 #define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
 #define FIND_SECONDS 1.0       /* between looks for sockets that are new */
 #define CLOSE_SECONDS 5.0
+#define BEAT_SECONDS 2.0       /* between two signs of life */
+#define LATE_SECONDS (5 * BEAT_SECONDS) /* so long without a turn: it was we who stood still */
 #define VERSION_MAX 64
 #define TAG_BITS 24
+
+enum control { CONTROL_END, CONTROL_BEAT }; /* the first byte on WORLD_CONTROL */
 
 struct heard {
 	MPI_Request request;
@@ -41,6 +45,7 @@ struct flight {
 	world_came_fn *came; /* in place of done */
 	void *arg;
 	size_t bytes; /* that came, for `came` */
+	int from;     /* rank; -1: it is sent */
 };
 
 struct listener {
@@ -69,7 +74,10 @@ struct world {
 	MPI_Status *status;
 	struct flight *landed;
 	size_t index_room, status_room, landed_room;
-	struct event *turn;
+	struct event *turn, *beat;
+	double *alive; /* clock_mono() of each rank: something has come from it */
+	double beat_at;
+	int silent; /* a rank that stands still; -1: none does */
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
 	int quiet; /* looks since something came */
@@ -116,9 +124,12 @@ static void depart(struct world *w, struct flight f)
 
 static void count_came(struct world *w, int n)
 {
+	double now = clock_mono();
 	for (int i = 0; i < n; i++) {
 		struct flight *f = &w->flight[w->index[i]];
 		int bytes;
+		if (f->from >= 0)
+			w->alive[f->from] = now;
 		if (!f->came)
 			continue;
 		MPI_Get_count(&w->status[i], MPI_BYTE, &bytes);
@@ -167,7 +178,7 @@ int world_send(struct world *w, unsigned rank, enum world_channel channel, const
 		  &w->request[w->flights]);
 	w->counts.messages_sent++;
 	w->counts.bytes_sent += bytes;
-	depart(w, (struct flight){.done = done, .arg = arg});
+	depart(w, (struct flight){.done = done, .arg = arg, .from = -1});
 	return 0;
 }
 
@@ -199,7 +210,7 @@ int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, 
 	MPI_Isend(data, (int)bytes, MPI_BYTE, (int)rank, bulk_tag(channel, tag), w->bulk,
 		  &w->request[w->flights]);
 	w->counts.bytes_sent += bytes;
-	depart(w, (struct flight){.done = done, .arg = arg});
+	depart(w, (struct flight){.done = done, .arg = arg, .from = -1});
 	return 0;
 }
 
@@ -217,7 +228,7 @@ static int receive_bulk(struct world *w, unsigned rank, enum world_channel chann
 int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
 		       void *into, size_t bytes, world_done_fn *done, void *arg)
 {
-	struct flight f = {.done = done, .arg = arg};
+	struct flight f = {.done = done, .arg = arg, .from = (int)rank};
 	if (receive_bulk(w, rank, channel, tag, into, bytes, f) != 0)
 		return -1;
 	w->counts.bytes_received += bytes;
@@ -227,7 +238,7 @@ int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channe
 int world_receive_some(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
 		       void *into, size_t bytes, world_came_fn *came, void *arg)
 {
-	struct flight f = {.came = came, .arg = arg};
+	struct flight f = {.came = came, .arg = arg, .from = (int)rank};
 	return receive_bulk(w, rank, channel, tag, into, bytes, f);
 }
 
@@ -257,6 +268,7 @@ static int hear(struct world *w)
 	w->head = (w->head + 1) % HEARD;
 	w->counts.messages_received++;
 	w->counts.bytes_received += (size_t)bytes;
+	w->alive[status.MPI_SOURCE] = clock_mono();
 	struct listener *l =
 		status.MPI_TAG < WORLD_CHANNELS ? &w->listener[status.MPI_TAG] : NULL;
 	if (l && l->fn)
@@ -347,24 +359,58 @@ static void on_socket(evutil_socket_t fd, short what, void *world)
 	take_turn(w);
 }
 
-/* ---- making and ending ---- */
+/* ---- all others: signs of life, the end ---- */
 
-static void on_end(unsigned rank, const void *data, size_t bytes, void *world)
+static void tell_all(struct world *w, enum control what)
+{
+	char byte = (char)what;
+	for (unsigned i = 0; i < (unsigned)w->size; i++)
+		if (i != (unsigned)w->rank)
+			(void)world_tell(w, i, WORLD_CONTROL, &byte, 1, NULL, 0);
+}
+
+static void on_control(unsigned rank, const void *data, size_t bytes, void *world)
 {
 	struct world *w = world;
 	(void)rank;
-	(void)data;
-	(void)bytes;
-	if (w->options.ended)
+	if (bytes == 1 && *(const char *)data == CONTROL_END && w->options.ended)
 		w->options.ended(w->options.owner);
 }
 
 void world_end(struct world *w)
 {
-	for (unsigned i = 0; i < (unsigned)w->size; i++)
-		if (i != (unsigned)w->rank)
-			(void)world_tell(w, i, WORLD_CONTROL, "", 1, NULL, 0);
+	tell_all(w, CONTROL_END);
 }
+
+static void all_are_alive(struct world *w, double now)
+{
+	for (int i = 0; i < w->size; i++)
+		w->alive[i] = now;
+	w->beat_at = now;
+}
+
+/* What has come while we stood still ourselves was not looked at. */
+static void on_beat(evutil_socket_t fd, short what, void *world)
+{
+	struct world *w = world;
+	double now = clock_mono();
+	(void)fd;
+	(void)what;
+	if (now - w->beat_at > LATE_SECONDS)
+		all_are_alive(w, now);
+	w->beat_at = now;
+	tell_all(w, CONTROL_BEAT);
+	for (int i = 0; i < w->size && w->silent < 0; i++) {
+		if (i == w->rank || now - w->alive[i] < WORLD_SILENT_SECONDS)
+			continue;
+		w->silent = i;
+		event_del(w->beat);
+		if (w->options.ended)
+			w->options.ended(w->options.owner);
+	}
+}
+
+/* ---- making and ending ---- */
 
 /* All ranks see the same and come to the same end. */
 static int check_ranks(const struct world *w, struct error *err)
@@ -406,8 +452,11 @@ static int meet(struct world *w, struct error *err)
 static int make_events(struct world *w, struct error *err)
 {
 	struct event_base *base = w->options.base;
+	struct timeval t = clock_timeval(BEAT_SECONDS);
 	w->turn = evtimer_new(base, on_turn, w);
-	if (!w->turn || mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
+	w->beat = event_new(base, -1, EV_PERSIST, on_beat, w);
+	if (!w->turn || !w->beat || (w->size > 1 && event_add(w->beat, &t) != 0) ||
+	    mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
 		return error_set(err, ERROR_OS, "the MPI world", "no event loop");
 	return 0;
 }
@@ -418,6 +467,9 @@ static void free_world(struct world *w)
 	mpi_sockets_end(&w->sockets);
 	if (w->turn)
 		event_free(w->turn);
+	if (w->beat)
+		event_free(w->beat);
+	free(w->alive);
 	free(w->request);
 	free(w->flight);
 	free(w->index);
@@ -435,6 +487,7 @@ int world_open(struct world **out, const struct world_options *options, struct e
 	if (!w)
 		return error_set(err, ERROR_OS, "the MPI world", "out of memory");
 	w->options = *options;
+	w->silent = -1;
 	if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS) {
 		free_world(w);
 		return error_set(err, ERROR_UNAVAILABLE, "the MPI world", "can't be entered");
@@ -443,7 +496,8 @@ int world_open(struct world **out, const struct world_options *options, struct e
 	MPI_Comm_size(MPI_COMM_WORLD, &w->size);
 	w->who = calloc((size_t)w->size, sizeof *w->who);
 	w->heard = calloc(HEARD, sizeof *w->heard);
-	int result = !w->who || !w->heard
+	w->alive = calloc((size_t)w->size, sizeof *w->alive);
+	int result = !w->who || !w->heard || !w->alive
 			     ? error_set(err, ERROR_OS, "the MPI world", "out of memory")
 			     : 0;
 	if (result == 0)
@@ -457,7 +511,8 @@ int world_open(struct world **out, const struct world_options *options, struct e
 	}
 	for (size_t i = 0; i < HEARD; i++)
 		listen_for(w, &w->heard[i]);
-	world_on(w, WORLD_CONTROL, on_end, w);
+	world_on(w, WORLD_CONTROL, on_control, w);
+	all_are_alive(w, clock_mono());
 	find_sockets(w, clock_mono());
 	stir(w);
 	*out = w;
@@ -489,7 +544,12 @@ int world_close(struct world *w, struct error *err)
 {
 	if (!w)
 		return 0;
-	int result = part(w, err);
+	int result = w->silent >= 0
+			     ? error_set(err, ERROR_TEMPFAIL, world_host(w, (unsigned)w->silent),
+					 "nothing has come from its fabricd (rank %d) for %.0f s, "
+					 "which stands still or can't be reached: the world ends",
+					 w->silent, WORLD_SILENT_SECONDS)
+			     : part(w, err);
 	if (result == 0) {
 		for (size_t i = 0; i < HEARD; i++) {
 			MPI_Cancel(&w->heard[i].request);

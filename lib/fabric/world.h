@@ -10,8 +10,9 @@
  * from one rank to another, whatever their channels.  Bulk goes from memory to memory: where both
  * sides have named it by the same tag, in any order among others.
  *
- * MPI ends the process when a connection fails for good: a world is whole or it is not.  Whoever
- * starts it starts it anew, so nothing may live here that can't be sent again.
+ * MPI ends the process when a connection fails for good: a world is whole or it is not.  So is one of
+ * whose ranks one lives and does not move: each gives all others a sign of life every two seconds.
+ * Whoever starts a world starts it anew, so nothing may live here that can't be sent again.
  */
 #ifndef PACELINE_FABRIC_WORLD_H
 #define PACELINE_FABRIC_WORLD_H
@@ -24,6 +25,7 @@
 #define WORLD_MESSAGE_MAX 49152 /* bytes */
 #define WORLD_BULK_MAX (1u << 30)
 #define WORLD_TAG_MAX 0xffffffu
+#define WORLD_SILENT_SECONDS 30.0 /* a rank from which nothing came for so long stands still */
 #define WORLD_HOST_MAX 65 /* bytes of a host's name with its NUL */
 
 enum world_channel { WORLD_CONTROL, WORLD_ROUTES, WORLD_RELAY, WORLD_SUM, WORLD_CHANNELS };
@@ -35,17 +37,18 @@ struct world_options {
 	struct event_base *base;
 	const char *host;    /* this host's name; no two ranks may have the same */
 	const char *version; /* must be equal on all ranks */
-	/* Another rank has called world_end(). May be NULL. */
+	/* Another rank has called world_end(); or one stands still, and world_close() says which. */
 	void (*ended)(void *owner);
 	void *owner;
 };
 
 /* Options are copied, what they point to is borrowed. Waits for all ranks, as mpirun or srun
- * started them; without those the world is this process. ERROR_CONFIG on all ranks: two have the
+ * started them, for ever if one does not come: MPI knows no deadline here, the caller must have one; without those the world is this process. ERROR_CONFIG on all ranks: two have the
  * same host, or other versions. Once in a process. */
 int world_open(struct world **out, const struct world_options *options, struct error *err);
 /* Waits for all ranks to do the same, some seconds at most; nothing is called back any more. -1:
- * they did not, and the process can only end (NULL is fine). */
+ * they did not, or one of them stands still, which is not waited for; the process can only end
+ * (NULL is fine). */
 int world_close(struct world *w, struct error *err);
 /* Tells all other ranks (their `ended`). */
 void world_end(struct world *w);

@@ -344,6 +344,7 @@ static int choose_fabric(struct sup_node *n)
 	if (world_size(n->sup) < 2)
 		return -1;
 	begin_world(n->sup);
+	sup_fabric_log_begin(n);
 	sup_force_write(n->sup);
 	sup_routes_begin(n->sup);
 	return 0;
@@ -703,8 +704,10 @@ static void look_at_all(struct supervisor *s)
 void sup_host_ended(struct sup_node *n, const struct node_end *end)
 {
 	char why[128];
-	if (n->role == &role_fabric && !n->asked)
+	if (n->role == &role_fabric && !n->asked) {
+		sup_fabric_log_ended(n);
 		look_at_all(n->sup); /* one of them may be why */
+	}
 	sup_more_doubt(n);
 	if (!sup_host_was_lost(n, end))
 		return;

@@ -38,6 +38,7 @@
 #include "proc/launcher.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct child;
 struct supervisor;
@@ -73,6 +74,7 @@ struct sup_hosts {
 	struct node_place here; /* where the job has no hosts */
 	struct sup_host *host;  /* [0] is this machine */
 	size_t count, first;    /* the first one that trains */
+	int64_t log_from;       /* where the log of the fabric that runs begins */
 	double none_since;      /* clock_mono(): all that train are gone; 0: they are not */
 	uint64_t samples;       /* that were trained, */
 	double moved;           /* until this time of clock_mono() */

@@ -17,6 +17,7 @@
 #include "run/brain.h"
 #include "run/checkpoint.h"
 #include "run/decide.h"
+#include "run/fabric_log.h"
 #include "run/hosts.h"
 #include "run/in_force.h"
 #include "run/kept.h"
