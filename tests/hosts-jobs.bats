@@ -87,6 +87,11 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 	local job=$PID
 	wait_for 'grep -q "fabricd on h1 did not come up: all others waited for it" state/job.log'
 	wait_for 'on h0 trainctl status --run-dir /tmp/run 2>/dev/null | grep -q "^job .* samples-done=[1-9]"'
+	# MPI uses the hosts' own network.
+	grep -qx "trainctl: between hosts: 10.77.0.0/24, no other network" still.err
+	wait_for "on h2 sh -c 'tr \"\\0\" \"\\n\" </proc/\$(pgrep -x fabricd)/environ' >environ"
+	grep -qx OMPI_MCA_btl_tcp_if_include=10.77.0.0/24 environ
+	grep -qx OMPI_MCA_oob_tcp_if_include=10.77.0.0/24 environ
 	on h2 pkill -STOP -x fabricd
 	wait_for 'grep -q "fabricd on h2 stood still: nothing came from it" state/job.log'
 	rm drag/*

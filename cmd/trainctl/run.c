@@ -263,10 +263,27 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 	return result;
 }
 
+/* Whoever has named interfaces to Open MPI knows better; hosts that only Slurm knows by now may be
+ * anywhere. */
+static void find_network(const struct job *job, const struct hosts *hosts, char *network)
+{
+	static const char *const said[] = {
+		"OMPI_MCA_btl_tcp_if_include", "OMPI_MCA_btl_tcp_if_exclude",
+		"OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_oob_tcp_if_exclude"};
+	network[0] = '\0';
+	for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+		if (getenv(said[i]))
+			return;
+	if (hosts->count > 1 && job->more_hosts == 0)
+		hosts_network(hosts, network);
+	if (network[0])
+		log_say(LOG_LEVEL_INFO, "between hosts: %s, no other network", network);
+}
+
 static int supervise(const struct job *job, const struct dirs *dirs, const struct hosts *hosts,
 		     const struct prepared *ready, struct error *err)
 {
-	char path[DIRS_PATH_MAX], history[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX], history[DIRS_PATH_MAX], network[HOSTS_NETWORK_MAX];
 	struct record r;
 	int has_history = trainctl_history(history) == 0;
 	struct supervisor_options options = {.job = job,
@@ -275,6 +292,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 					     .bad_rows = ready->bad_rows,
 					     .rows = ready->rows,
 					     .hosts = hosts,
+					     .network = network,
 					     .search_path = getenv("PATH"),
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
 					     .history = has_history ? history : NULL,
@@ -282,6 +300,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 					     .row = on_row,
 					     .tick = on_tick};
 	static struct supervisor_result result;
+	find_network(job, hosts, network);
 	/* Of a run that MAX_TIME or PATIENCE ended: this one goes on. */
 	dirs_state(dirs, "summary", path);
 	unlink(path);

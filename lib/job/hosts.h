@@ -71,6 +71,11 @@ int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint6
 #define HOSTS_TEXT_MAX 512
 void hosts_text(const struct hosts *h, size_t i, char out[HOSTS_TEXT_MAX]);
 
+/* The network of this machine in which all other hosts are by their names, as "10.1.0.0/16"; "": there
+ * is none, or names have other addresses than IPv4's. Asks the resolver, and waits for it. */
+#define HOSTS_NETWORK_MAX 24
+void hosts_network(const struct hosts *h, char out[HOSTS_NETWORK_MAX]);
+
 /* Index of the place of a worker, a server or a replica, by their numbers from 0, when all hosts are
  * there. The first server is the lead, which is always on this machine. */
 size_t hosts_worker(const struct hosts *h, uint64_t number);

@@ -560,6 +560,12 @@ static void add_mpirun(struct words *w, const struct supervisor *s, const char *
 	}
 }
 
+static void add_network(struct words *w, const char *network)
+{
+	add(w, "OMPI_MCA_btl_tcp_if_include=%s", network);
+	add(w, "OMPI_MCA_oob_tcp_if_include=%s", network);
+}
+
 /* The process that holds the MPI world together. In an allocation of Slurm mpirun starts its ranks by
  * srun, else by ssh. */
 static void fabric_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
@@ -570,8 +576,12 @@ static void fabric_words(struct words *w, const struct sup_node *n, uint64_t lif
 	(void)take_over;
 	if (process_find("fabricd", s->options.search_path, fabricd, sizeof fabricd, NULL) != 0)
 		snprintf(fabricd, sizeof fabricd, "fabricd");
-	add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
-	add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+	if (geteuid() == 0) { /* so was trainctl started; then mpirun wants to be asked twice */
+		add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
+		add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+	}
+	if (s->options.network && s->options.network[0])
+		add_network(w, s->options.network);
 	add(w, "SLURM_OVERLAP=1"); /* what it has started by srun runs beside the nodes' steps */
 	add_mpirun(w, s, fabricd);
 }

@@ -46,6 +46,7 @@ struct supervisor_options {
 	uint64_t bad_rows;     /* of these, left out */
 	const uint64_t *rows;  /* of each of its files */
 	const struct hosts *hosts; /* where nodes run: this machine first */
+	const char *network; /* of all hosts: MPI uses no other; "" or NULL: what it finds */
 	const char
 		*search_path; /* where programs are looked for that do not lie beside us; or NULL */
 	const char *notify_socket;

@@ -5,6 +5,10 @@
 
 #include "scratch.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -101,6 +105,35 @@ static void this_machine_comes_first(void **state)
 	assert_int_equal(hosts_replica(&hosts, 2), 2);
 }
 
+static void a_network_is_known_where_all_hosts_are_in_one_of_ours(void **state)
+{
+	(void)state;
+	char network[HOSTS_NETWORK_MAX], name[64], names[160];
+	struct ifaddrs *all = NULL;
+	assert_int_equal(getifaddrs(&all), 0);
+	for (struct ifaddrs *i = all; i; i = i->ifa_next) {
+		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET ||
+		    !(i->ifa_flags & IFF_UP) || (i->ifa_flags & IFF_LOOPBACK) ||
+		    getnameinfo(i->ifa_addr, sizeof(struct sockaddr_in), name, sizeof name, NULL, 0,
+				NI_NUMERICHOST) != 0)
+			continue;
+		snprintf(names, sizeof names, "me@%s", name);
+		assert_string_equal(find(names, "ssh", "spread"), "");
+		hosts_network(&hosts, network);
+		assert_non_null(strchr(network, '/'));
+		assert_int_equal(strncmp(network, name, 2), 0); /* a network of fewer than 8 bits is none */
+		/* One that is elsewhere. */
+		snprintf(names, sizeof names, "%s 203.0.113.77", name);
+		assert_string_equal(find(names, "ssh", "spread"), "");
+		hosts_network(&hosts, network);
+		assert_string_equal(network, "");
+	}
+	freeifaddrs(all);
+	assert_string_equal(find("127.0.0.1", "ssh", "spread"), "");
+	hosts_network(&hosts, network);
+	assert_string_equal(network, "");
+}
+
 static void a_machine_that_is_not_named_trains_nothing(void **state)
 {
 	(void)state;
@@ -177,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(one_machine_without_names),
 		TEST(this_machine_comes_first),
+		TEST(a_network_is_known_where_all_hosts_are_in_one_of_ours),
 		TEST(a_machine_that_is_not_named_trains_nothing),
 		TEST(workers_are_placed_as_said),
 		TEST(values_that_can_not_be),
