@@ -781,7 +781,7 @@ boot_of() { ask "$1" stat | field boot; }
 	[ "${lines[1]}" = "ok iteration=1" ]
 	push a w0 1 0
 	answered a 'ok iteration=1 applied=1'
-	[ "$(grep -a -B1 applied=1 a.answers | head -1)" = "$act" ]
+	[ "$(grep -a -B1 applied=1 a.answers | head -1)" != "$act" ] # it is w1's
 	answered b members=2
 	[ "$(grep -a -B1 members=2 b.answers | head -1)" = "$act" ]
 }
@@ -1019,7 +1019,7 @@ heir() {
 	push d w1 1 1
 	answered c 'ok iteration=2 applied=1$'
 	answered d 'ok iteration=2 applied=1$'
-	[ "$(grep -c "^$act" c.answers) $(grep -c "^$act" d.answers)" = "1 1" ]
+	[ "$(grep -c "^$act" c.answers) $(grep -c "^$act" d.answers)" = "0 1" ] # w1 is d
 	[ "$(dense ps0.sock 2) $(dense ps1.sock 2)" = "-2 -4 -6 -8 -2 -4 -6 -8" ]
 	# Said once more, it is known.
 	push c w0 2 1
@@ -1399,7 +1399,7 @@ audit() {
 	answered b 'ok iteration=1 members=2'
 	audit 2 # of w0 alone
 	# Both must push; an action comes to both with the answer that closes the unit.
-	local act='action kind=adjust-bs id=w1 size=1 accum=1'
+	local act='action kind=kill-restart role=worker id=w9'
 	run bash -c "printf 'act bytes=%d\n%s\n' $((${#act} + 1)) '$act' | socat -t 300 - UNIX-CONNECT:lead.sock"
 	[ "${lines[1]}" = "ok iteration=2" ]
 	hand w0

@@ -46,6 +46,7 @@
 #include "base/option.h"
 #include "lead/order.h"
 #include "solve/balance.h"
+#include "solve/solution.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -53,7 +54,7 @@
 #define GATE_RANGES_MAX 64 /* of one push */
 #define GATE_TOKENS_MAX 4  /* requests that wait for the same thing */
 #define GATE_WORKERS_MAX 65536
-#define GATE_ACTIONS_BYTES_MAX 65536 /* of one `act` */
+#define GATE_ACTIONS_BYTES_MAX (2 * ACTIONS_BYTES_MAX) /* that wait for the next unit */
 #define GATE_SETTLE_LINES 8192 /* a unit of more is settled in several requests: one has to fit what
 				  shardd takes. One that is whole is settled in one. */
 #define GATE_REPLICAS_MAX 256

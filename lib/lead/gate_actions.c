@@ -1,7 +1,8 @@
 /*
- * Actions: lines that the supervisor gives and that every worker gets with the answer that closes
- * the next unit, so that under BSP all obey from the same iteration on.  Those that last (batch
- * sizes, learning rates, backup workers) are kept for whoever joins later.
+ * Actions: lines that the supervisor gives and that workers get with the answer that closes the next
+ * unit, so that under BSP all obey from the same iteration on.  Those that last (batch sizes, learning
+ * rates, backup workers) are kept for whoever joins later.  A worker gets the sizes and rates that
+ * name it, and all other lines: a decision for n workers is n lines to send, not n times n.
  *
  * The lead itself obeys backup-workers and the weights of adjust-lr.
  */
@@ -46,6 +47,15 @@ static int check_line(const struct gate *g, const struct record *r, struct error
 	return 0; /* kill-restart, none, and what later versions know */
 }
 
+/* Whom a line is for; "": everybody. */
+static const char *whose(const struct record *r)
+{
+	const char *kind = record_get(r, "kind"), *id = record_get(r, "id");
+	int is_own = kind && (strcmp(kind, "adjust-lr") == 0 || strcmp(kind, "adjust-bs") == 0);
+
+	return is_own && id ? id : "";
+}
+
 /* Calls fn for every line; -1 at the first bad one. */
 static int each_line(const char *lines, size_t len,
 		     void (*fn)(struct gate *g, const struct record *r, const char *line,
@@ -66,11 +76,20 @@ static int each_line(const char *lines, size_t len,
 	return got == RECORD_END ? rc : -1;
 }
 
+static struct force *find_force(const struct gate *g, const char *kind, const char *id, char *key)
+{
+	struct force *f;
+
+	snprintf(key, FORCE_KEY_MAX, "%.30s %s", kind, id);
+	HASH_FIND_STR(g->force, key, f);
+	return f;
+}
+
 /* Keeps the last line of each kind and id. */
 static void keep_force(struct gate *g, const char *kind, const char *id, const char *line,
 		       size_t len)
 {
-	char key[OPTION_ID_MAX + 32];
+	char key[FORCE_KEY_MAX];
 	struct force *f;
 	char *copy = malloc(len + 2);
 
@@ -80,8 +99,7 @@ static void keep_force(struct gate *g, const char *kind, const char *id, const c
 	}
 	memcpy(copy, line, len);
 	memcpy(copy + len, "\n", 2);
-	snprintf(key, sizeof key, "%.30s %s", kind, id);
-	HASH_FIND_STR(g->force, key, f);
+	f = find_force(g, kind, id, key);
 	if (f) {
 		free(f->line);
 		f->line = copy;
@@ -125,6 +143,12 @@ static void obey(struct gate *g, const struct record *r, const char *line, size_
 	acts_keep(g, r, line, len);
 }
 
+static void act_free(struct act *a)
+{
+	free(a->lines);
+	free(a->line);
+}
+
 /* Drops the actions that all members have seen. */
 static void trim(struct gate *g)
 {
@@ -137,21 +161,82 @@ static void trim(struct gate *g)
 	}
 	gone = (size_t)(least - g->acts_base);
 	for (size_t i = 0; i < gone; i++)
-		free(g->act[i].lines);
+		act_free(&g->act[i]);
 	memmove(g->act, g->act + gone, (g->acts - gone) * sizeof *g->act);
 	g->acts -= gone;
 	g->acts_base = least;
 }
 
+static int by_id(const void *a, const void *b)
+{
+	const struct act_line *x = a, *y = b;
+	int order = strcmp(x->id, y->id);
+
+	return order != 0 ? order : (x->at > y->at) - (x->at < y->at);
+}
+
+static int index_lines(struct act *a)
+{
+	struct record *r = malloc(sizeof *r);
+	struct record_walk walk = record_walk(a->lines, a->len);
+	size_t room = 0;
+	int rc = r ? 0 : -1;
+
+	while (rc == 0 && record_next(&walk, r, NULL) == RECORD_ONE) {
+		rc = GROW(a->line, room, a->count + 1);
+		if (rc != 0)
+			break;
+		struct act_line *line = &a->line[a->count++];
+		snprintf(line->id, sizeof line->id, "%s", whose(r));
+		line->at = (size_t)(walk.line - a->lines);
+		line->len = walk.len + 1;
+	}
+	free(r);
+	if (rc == 0 && a->count > 0)
+		qsort(a->line, a->count, sizeof *a->line, by_id);
+	return rc;
+}
+
 /* Adds lines behind those that are published. */
 int acts_add(struct gate *g, char *lines, size_t len)
 {
-	if (GROW(g->act, g->acts_max, g->acts + 1) != 0) {
+	struct act a = {.lines = lines, .len = len};
+
+	if (GROW(g->act, g->acts_max, g->acts + 1) != 0 || index_lines(&a) != 0) {
+		free(a.line);
 		g->failed = 1;
 		return -1;
 	}
-	g->act[g->acts++] = (struct act){lines, len};
+	g->act[g->acts++] = a;
 	return 0;
+}
+
+/* The first line of id, or where it would stand. */
+static size_t first_of(const struct act *a, const char *id)
+{
+	size_t low = 0, high = a->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (strcmp(a->line[middle].id, id) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The bytes of the lines of id, which are copied to out, if that is not NULL. */
+static size_t take_lines(const struct act *a, const char *id, char *out)
+{
+	size_t len = 0;
+
+	for (size_t i = first_of(a, id); i < a->count && strcmp(a->line[i].id, id) == 0; i++) {
+		if (out)
+			memcpy(out + len, a->lines + a->line[i].at, a->line[i].len);
+		len += a->line[i].len;
+	}
+	return len;
 }
 
 /* The unit that closes now carries what is pending. */
@@ -177,8 +262,11 @@ char *acts_unseen(struct gate *g, struct worker *w)
 	if (w->state != WORKER_ACTIVE || w->acts_seen >= end)
 		return NULL;
 	from = w->acts_seen > g->acts_base ? (size_t)(w->acts_seen - g->acts_base) : 0;
+	w->acts_seen = end;
 	for (size_t i = from; i < g->acts; i++)
-		len += g->act[i].len;
+		len += take_lines(&g->act[i], "", NULL) + take_lines(&g->act[i], w->id, NULL);
+	if (len == 0)
+		return NULL;
 	out = malloc(len + 1);
 	if (!out) {
 		g->failed = 1;
@@ -186,21 +274,24 @@ char *acts_unseen(struct gate *g, struct worker *w)
 	}
 	len = 0;
 	for (size_t i = from; i < g->acts; i++) {
-		memcpy(out + len, g->act[i].lines, g->act[i].len);
-		len += g->act[i].len;
+		len += take_lines(&g->act[i], "", out + len);
+		len += take_lines(&g->act[i], w->id, out + len);
 	}
 	out[len] = '\0';
-	w->acts_seen = end;
 	return out;
 }
 
-char *acts_in_force(struct gate *g)
+char *acts_in_force(struct gate *g, const struct worker *w)
 {
+	char key[FORCE_KEY_MAX];
+	const struct force *of[] = {find_force(g, "backup-workers", "", key),
+				    find_force(g, "adjust-bs", w->id, key),
+				    find_force(g, "adjust-lr", w->id, key)};
 	size_t len = 0;
 	char *out;
 
-	for (const struct force *f = g->force; f; f = f->hh.next)
-		len += strlen(f->line);
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		len += of[i] ? strlen(of[i]->line) : 0;
 	if (len == 0)
 		return NULL;
 	out = malloc(len + 1);
@@ -209,8 +300,8 @@ char *acts_in_force(struct gate *g)
 		return NULL;
 	}
 	char *end = out;
-	for (const struct force *f = g->force; f; f = f->hh.next)
-		end = stpcpy(end, f->line);
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+		end = of[i] ? stpcpy(end, of[i]->line) : end;
 	return out;
 }
 
@@ -228,7 +319,7 @@ int gate_act(struct gate *g, const char *lines, size_t len, uint64_t number, uin
 	if (each_line(lines, len, NULL, g, err) != 0)
 		return -1;
 	if (g->pending_len + len > GATE_ACTIONS_BYTES_MAX)
-		return error_set(err, ERROR_DATA, "act", "more than %d bytes of actions wait",
+		return error_set(err, ERROR_DATA, "act", "more than %u bytes of actions wait",
 				 GATE_ACTIONS_BYTES_MAX);
 	more = realloc(g->pending, g->pending_len + len + 1);
 	if (!more)
@@ -256,7 +347,7 @@ void acts_free(struct gate *g)
 		free(f);
 	}
 	for (size_t i = 0; i < g->acts; i++)
-		free(g->act[i].lines);
+		act_free(&g->act[i]);
 	free(g->act);
 	free(g->pending);
 }

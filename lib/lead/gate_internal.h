@@ -77,14 +77,23 @@ struct worker {
 	UT_hash_handle hh;
 };
 
+/* What was published with one unit. `line` is its lines by whom they are for, "" being everybody, and then
+ * as they stand. */
+struct act_line {
+	char id[OPTION_ID_MAX];
+	size_t at, len; /* with the newline */
+};
 struct act {
 	char *lines;
 	size_t len;
+	struct act_line *line;
+	size_t count;
 };
 
 /* The action of a kind (and id) that holds for those who join later. */
+#define FORCE_KEY_MAX (OPTION_ID_MAX + 32)
 struct force {
-	char key[OPTION_ID_MAX + 32];
+	char key[FORCE_KEY_MAX];
 	char *line;
 	UT_hash_handle hh;
 };
@@ -242,8 +251,9 @@ void sizes_free(struct gate *g);
 
 /* gate_actions.c */
 void acts_publish(struct gate *g);
-char *acts_unseen(struct gate *g, struct worker *w); /* to be freed; NULL: none */
-char *acts_in_force(struct gate *g);
+/* Those for w: that it has not seen; that are in force. To be freed; NULL: none. */
+char *acts_unseen(struct gate *g, struct worker *w);
+char *acts_in_force(struct gate *g, const struct worker *w);
 void acts_keep(struct gate *g, const struct record *r, const char *line, size_t len);
 int acts_add(struct gate *g, char *lines, size_t len); /* takes lines */
 void acts_free(struct gate *g);

@@ -138,7 +138,7 @@ static void let_in(struct gate *g, struct worker *w)
 
 static void answer_join(struct gate *g, struct worker *w)
 {
-	effect_ok(g, w->join_token, sizes_tell(g, w, acts_in_force(g), 1),
+	effect_ok(g, w->join_token, sizes_tell(g, w, acts_in_force(g, w), 1),
 		  "iteration=%llu members=%zu",
 		  (unsigned long long)(g->options.sync == GATE_BSP ? g->open : g->applied),
 		  g->active);

@@ -311,10 +311,10 @@ static void on_act(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		return;
 	}
-	if (!payload || payload_bytes(payload) > GATE_ACTIONS_BYTES_MAX) {
+	if (!payload || payload_bytes(payload) > ACTIONS_BYTES_MAX) {
 		request_err(rq, "bad-request",
-			    "a payload of action lines is wanted, at most %d bytes",
-			    GATE_ACTIONS_BYTES_MAX);
+			    "a payload of action lines is wanted, at most %u bytes",
+			    ACTIONS_BYTES_MAX);
 		return;
 	}
 	/* A copy: the client could change mapped memory between check and use. */
@@ -476,7 +476,7 @@ const struct verb lead_verbs[] = {
 	 "the supervisor: let these have them; payload: where each begins"},
 	{"rebalance", "", "gain", lead_on_rebalance, 0,
 	 "the supervisor: let all parts have as much to do, if that gains enough"},
-	{"act", "", "number", on_act, GATE_ACTIONS_BYTES_MAX,
+	{"act", "", "number", on_act, ACTIONS_BYTES_MAX,
 	 "the supervisor: actions for all workers; payload: their lines"},
 	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},
 	{"watch", "", "every", on_watch, 0, "a row of progress now and then, until you go"},

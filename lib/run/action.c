@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXT_BYTES_MAX 65536 /* of one `act` to the lead (GATE_ACTIONS_BYTES_MAX) */
-
 struct sup_act {
 	struct sup_act *next;
 	struct supervisor *sup;
@@ -376,10 +374,10 @@ static char *lead_lines(const struct sup_actions *list, size_t *count, struct er
 		error_set(err, ERROR_OS, "actions", "out of memory");
 		return NULL;
 	}
-	if (len <= TEXT_BYTES_MAX)
+	if (len <= ACTIONS_BYTES_MAX)
 		return text;
 	free(text);
-	error_set(err, ERROR_DATA, NULL, "more than %d bytes of actions", TEXT_BYTES_MAX);
+	error_set(err, ERROR_DATA, NULL, "more than %u bytes of actions", ACTIONS_BYTES_MAX);
 	return NULL;
 }
 

@@ -15,11 +15,12 @@
 #include "job/job.h"
 #include "job/dirs.h"
 #include "job/hosts.h"
+#include "solve/solution.h"
 #include "solve/why.h"
 
 #include <stdint.h>
 
-#define SUPERVISOR_ACTIONS_MAX (1u << 20) /* bytes of one `apply` */
+#define SUPERVISOR_ACTIONS_MAX ACTIONS_BYTES_MAX /* of one `apply` */
 
 /* How it goes: what a row of progress says. */
 struct run_row {

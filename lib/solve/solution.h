@@ -34,6 +34,9 @@ enum action_kind {
 #define ACTION_KINDS (ACTION_ADJUST_LR + 1)
 
 #define ACTION_REASON_MAX 256
+/* Of one decision as lines, and of what is in force: a size and a rate for each of 1,024 workers, with
+ * reasons, and more. */
+#define ACTIONS_BYTES_MAX (1u << 20)
 
 struct action {
 	enum action_kind kind;

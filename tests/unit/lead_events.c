@@ -492,8 +492,8 @@ static void sizes_by_hand_are_refused_then(void **state)
 	expect("settle 2 w0/1:20+10 w1/1:10+10\napply 1 w0/1.2@0*1 w1/1.1@0*1\n"
 	       "6 {action kind=adjust-bs id=w0 size=50 accum=1 barrier=1\n"
 	       "action kind=adjust-lr id=w0 scale=0.5\n} ok iteration=2 applied=1\n"
-	       "7 {action kind=adjust-bs id=w1 size=50 accum=1 barrier=1\n"
-	       "action kind=adjust-lr id=w0 scale=0.5\n} ok iteration=2 applied=1\n");
+	       "7 {action kind=adjust-bs id=w1 size=50 accum=1 barrier=1\n} ok iteration=2 "
+	       "applied=1\n");
 }
 
 static void those_who_are_expected_enter_together(void **state)
@@ -625,17 +625,57 @@ static void actions_come_with_one_close_and_stay_for_joiners(void **state)
 	push("w2", 1, 2, 1);
 	settled(2, NULL);
 	expect("settle 2 w10/1:10+10 w2/1:20+10\napply 1 w2/1.2@0*1 w10/1.1@0*1\n"
-	       "6 {action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n} ok iteration=2 "
-	       "applied=1\n"
-	       "8 {action kind=adjust-lr id=w2 scale=0.5\naction kind=none\n} ok iteration=2 "
+	       "6 {action kind=none\n} ok iteration=2 applied=1\n"
+	       "8 {action kind=none\naction kind=adjust-lr id=w2 scale=0.5\n} ok iteration=2 "
 	       "applied=1\n");
 	push("w10", 1, 2, 2);
 	join("w3", 1);
 	push("w2", 1, 3, 2);
 	settled(3, NULL);
-	expect("10 {action kind=adjust-lr id=w2 scale=0.5\n} ok iteration=3 members=3\n"
+	expect("10 ok iteration=3 members=3\n"
 	       "settle 3 w10/1:20+10 w2/1:30+10\napply 2 w2/1.3@0*0.5 w10/1.2@0*1\n"
 	       "9 ok iteration=3 applied=1\n11 ok iteration=3 applied=1\n");
+}
+
+/* A size and a rate for each of as many workers as a job may have; each gets its own two. */
+static void a_decision_for_1024_workers_is_one(void **state)
+{
+	enum { WORKERS = 1024 };
+	char *lines = NULL, own[200];
+	size_t len = 0;
+	FILE *out = open_memstream(&lines, &len);
+
+	(void)state;
+	pair((struct gate_options){0});
+	for (int i = 0; i < WORKERS; i++)
+		fprintf(out, "action kind=adjust-bs id=w%d size=%d accum=16\n"
+			     "action kind=adjust-lr id=w%d scale=0.70710678118654757\n",
+			i, 1000000 + i, i);
+	fclose(out);
+	assert_true(len > 65536);
+	act(lines);
+	pass();
+	for (uint64_t again = 0; again < 2; again++) { /* with the close, and in force */
+		const struct gate_effect *e;
+		int id = again ? 1023 : 10, told = 0;
+		snprintf(own, sizeof own,
+			 "action kind=adjust-bs id=w%d size=%d accum=16\n"
+			 "action kind=adjust-lr id=w%d scale=0.70710678118654757\n",
+			 id, 1000000 + id, id);
+		if (again)
+			join("w1023", 1);
+		push("w10", 1, 1 + again, 1 + again);
+		push("w2", 1, 2 + again, 1 + again);
+		while ((e = gate_next(gate))) {
+			told += e->actions && strcmp(e->actions, own) == 0;
+			if (e->kind == GATE_HOLD)
+				gate_held(gate, NULL, 0);
+			else if (e->kind == GATE_SETTLE)
+				gate_settled(gate, e->number, NULL, 0);
+		}
+		assert_int_equal(told, 1);
+	}
+	free(lines);
 }
 
 static void lead_obeys_backup_workers(void **state)
@@ -1570,6 +1610,7 @@ int main(void)
 		TEST(ssp_holds_the_answer_of_who_is_ahead),
 		TEST(actions_come_with_one_close_and_stay_for_joiners),
 		TEST(lead_obeys_backup_workers),
+		TEST(a_decision_for_1024_workers_is_one),
 		TEST(bad_actions_change_nothing),
 		TEST(cut_holds_settlements_from_save_to_fork),
 		TEST(a_move_waits_for_a_cut),

@@ -749,12 +749,15 @@ static void ask_act(struct world *w)
 {
 	static const char *const more[] = {"", "action kind=adjust-lr id=w2 scale=0.5\n",
 					   "action kind=none\n"};
-	char text[200];
+	char text[80 * WORKERS + 80];
 	struct error err;
+	int len = snprintf(text, sizeof text, "%s", more[next_random(w) % 3]);
+	w->acts++;
 	/* With sizes at every barrier others only can be given. */
-	int len = snprintf(text, sizeof text, "action kind=%s id=w1 size=%d accum=1\n%s",
-			   w->options.balance ? "adjust-lr scale=1" : "adjust-bs", ++w->acts,
-			   more[next_random(w) % 3]);
+	for (int id = 0; id < WORKERS; id++)
+		len += snprintf(text + len, sizeof text - (size_t)len,
+				"action kind=%s id=w%d size=%d accum=1\n",
+				w->options.balance ? "adjust-lr scale=1" : "adjust-bs", id, w->acts);
 
 	for (int again = chance(w, 3); again >= 0; again--)
 		CHECK(gate_act(w->gate, text, (size_t)len, (uint64_t)w->acts,

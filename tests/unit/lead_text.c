@@ -205,7 +205,8 @@ static void weights_backups_and_acts_in_force_hold(void **state)
 	join("w1", 1);
 	const struct gate_effect *joined = gate_next(gate);
 	assert_non_null(joined);
-	assert_string_equal(joined->actions, lines);
+	assert_string_equal(joined->actions, "action kind=backup-workers count=1 reason=late\n"
+					     "action kind=adjust-lr id=w1 scale=0.25\n");
 	nothing();
 	join("w2", 1);
 	push("w1", 1, 1, 0);
