@@ -1,6 +1,7 @@
 /* inspect: see inspect.h. */
 #include "proc/inspect.h"
 
+#include "base/grow.h"
 #include "base/number.h"
 
 #include <ctype.h>
@@ -160,18 +161,52 @@ static void add_process(pid_t pid, struct moves *out)
 	add_threads(pid, out);
 }
 
-void inspect_motion(struct inspect_motion *m, pid_t leader, double seconds)
+static int by_group(const void *a, const void *b)
 {
-	struct moves now = {0};
+	const struct inspect_member *x = a, *y = b;
+	if (x->group != y->group)
+		return x->group < y->group ? -1 : 1;
+	return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+/* Without memory it has those that fit: the leaders are looked at all the same. */
+void inspect_groups_read(struct inspect_groups *g)
+{
 	DIR *d = opendir("/proc");
-	add_process(leader, &now);
-	for (struct dirent *e; d && (e = readdir(d)) && now.processes < PROCESSES_MAX;) {
-		pid_t pid = number_of(e);
-		if (pid > 0 && pid != leader && getpgid(pid) == leader)
-			add_process(pid, &now);
+	g->is_read = 1;
+	for (struct dirent *e; d && (e = readdir(d));) {
+		pid_t pid = number_of(e), group = pid > 0 ? getpgid(pid) : -1;
+		if (group > 0 && pid != group && GROW(g->item, g->room, g->count + 1) == 0)
+			g->item[g->count++] = (struct inspect_member){group, pid};
 	}
 	if (d)
 		closedir(d);
+	if (g->count > 0)
+		qsort(g->item, g->count, sizeof *g->item, by_group);
+}
+
+void inspect_groups_free(struct inspect_groups *g)
+{
+	free(g->item);
+	*g = (struct inspect_groups){0};
+}
+
+void inspect_motion(struct inspect_motion *m, const struct inspect_groups *groups, pid_t leader,
+		    double seconds)
+{
+	struct moves now = {0};
+	size_t low = 0, high = groups->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (groups->item[middle].group < leader)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	add_process(leader, &now);
+	for (; low < groups->count && groups->item[low].group == leader && now.processes < PROCESSES_MAX;
+	     low++)
+		add_process(groups->item[low].pid, &now);
 	int moves = now.processes == 0 || now.busy || now.work != m->work;
 	int stopped = now.processes > 0 && now.stopped == now.processes;
 	m->still = moves ? 0 : m->still + seconds;

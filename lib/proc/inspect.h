@@ -28,8 +28,21 @@ struct inspect_motion {
 	uint64_t work;  /* what they had used when they were looked at last */
 };
 
-/* Looks again; `seconds` are those since the look before. */
-void inspect_motion(struct inspect_motion *m, pid_t leader, double seconds);
+/* Which processes there are, by their group: read once for all that are looked at together. Zeros: not
+ * read. */
+struct inspect_groups {
+	struct inspect_member {
+		pid_t group, pid;
+	} *item;
+	size_t count, room;
+	int is_read;
+};
+void inspect_groups_read(struct inspect_groups *g);
+void inspect_groups_free(struct inspect_groups *g);
+
+/* Looks again; `seconds` are those since the look before. groups: read just now. */
+void inspect_motion(struct inspect_motion *m, const struct inspect_groups *groups, pid_t leader,
+		    double seconds);
 /* A process that stands for a group on another host (remote_run.h) shows by its name how that moves:
  * so it is set, and so it is read. -1: it shows nothing. */
 void inspect_show(const struct inspect_motion *m);

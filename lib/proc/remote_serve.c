@@ -120,8 +120,11 @@ static void greet(struct serve *s)
 static void look_at_node(struct serve *s)
 {
 	double now = clock_mono(), since = s->looked > 0 ? now - s->looked : 0;
-	inspect_motion(&s->motion, s->node,
+	struct inspect_groups groups = {0};
+	inspect_groups_read(&groups);
+	inspect_motion(&s->motion, &groups, s->node,
 		       since < 2 * REMOTE_BEAT_SECONDS ? since : 2 * REMOTE_BEAT_SECONDS);
+	inspect_groups_free(&groups);
 	s->looked = now;
 }
 

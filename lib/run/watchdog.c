@@ -308,23 +308,24 @@ static int is_ours(const struct sup_node *n)
 
 static int others_train(const struct sup_node *n)
 {
-	EACH_OF (other, n->sup, sup_trainers(n->sup))
-		if (other != n && other->watch.worked)
-			return 1;
-	return 0;
+	return n->sup->watchdog.trained > (n->watch.worked ? 1 : 0);
 }
 
 static void look_at(struct sup_node *n, double seconds)
 {
 	struct sup_watched *w = &n->watch;
 	pid_t pid = sup_process_pid(&n->now);
+	struct sup_watchdog *all = &n->sup->watchdog;
 	w->looked += seconds;
-	if (w->looked < ASK_SECONDS || pid <= 0)
+	if (!all->looks || pid <= 0)
 		return;
 	if (n->place.launcher->is_far)
 		inspect_shown(&w->motion, pid);
-	else
-		inspect_motion(&w->motion, pid, w->looked);
+	else {
+		if (!all->groups.is_read)
+			inspect_groups_read(&all->groups);
+		inspect_motion(&w->motion, &all->groups, pid, w->looked);
+	}
 	w->looked = 0;
 }
 
@@ -490,6 +491,10 @@ void sup_watch_tick(struct supervisor *s)
 	int due = now - w->asked >= ASK_SECONDS;
 	if (due)
 		w->asked = now;
+	w->looks = due;
+	w->trained = 0;
+	EACH_OF (n, s, sup_trainers(s))
+		w->trained += n->watch.worked != 0;
 	EACH_NODE (n, s) {
 		if (is_worker(n))
 			continue;
@@ -506,4 +511,5 @@ void sup_watch_tick(struct supervisor *s)
 	EACH_NODE (n, s)
 		if (is_worker(n))
 			judge_worker(n, seconds, there);
+	inspect_groups_free(&w->groups);
 }

@@ -69,6 +69,10 @@ struct sup_watchdog {
 	int saves, saves_now;      /* one saves, in the last round, in this one */
 	double at, asked; /* clock_mono() */
 	uint64_t round;
+	/* of this tick: */
+	int looks;                    /* processes of nodes that start are looked at; then, */
+	struct inspect_groups groups; /* once somebody needs them, all there are */
+	size_t trained;               /* workers that have */
 };
 
 int sup_watch_init(struct supervisor *s, struct error *err);

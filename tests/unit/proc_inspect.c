@@ -44,12 +44,20 @@ static void rest(void)
 	nanosleep(&t, NULL);
 }
 
+static void look(struct inspect_motion *m, pid_t group, double seconds)
+{
+	struct inspect_groups groups = {0};
+	inspect_groups_read(&groups);
+	inspect_motion(m, &groups, group, seconds);
+	inspect_groups_free(&groups);
+}
+
 /* Until a group that ends its beginning rests: twenty looks of a second each see no move. */
 static struct inspect_motion looks(pid_t group)
 {
 	struct inspect_motion m = {0};
 	for (int i = 0; i < 2000 && m.still < 20; i++) {
-		inspect_motion(&m, group, 1);
+		look(&m, group, 1);
 		rest();
 	}
 	return m;
@@ -71,13 +79,13 @@ static void one_that_is_stopped_is_told(void **state)
 	pid_t pid = child(STOPS, 0);
 	waitpid(pid, NULL, WUNTRACED);
 	struct inspect_motion m = {0};
-	inspect_motion(&m, pid, 1);
-	inspect_motion(&m, pid, 5);
+	look(&m, pid, 1);
+	look(&m, pid, 5);
 	assert_true(m.stopped >= 5);
 	assert_true(m.still >= m.stopped);
 	kill(pid, SIGCONT);
 	for (int i = 0; i < 2000 && m.stopped > 0; i++) {
-		inspect_motion(&m, pid, 1);
+		look(&m, pid, 1);
 		rest();
 	}
 	assert_true(m.stopped == 0);
@@ -91,14 +99,14 @@ static void one_that_computes_moves_and_its_group_with_it(void **state)
 	struct inspect_motion m = {0};
 	waitpid(pid, NULL, WUNTRACED);
 	for (int i = 0; i < 10; i++) {
-		inspect_motion(&m, pid, 1);
+		look(&m, pid, 1);
 		assert_true(m.still == 0);
 		assert_true(m.stopped == 0);
 		rest();
 	}
 	end(other);
 	end(pid);
-	inspect_motion(&m, pid, 1); /* nobody is there */
+	look(&m, pid, 1); /* nobody is there */
 	assert_true(m.still == 0);
 }
 
