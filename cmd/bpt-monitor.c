@@ -373,7 +373,7 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	struct monitor *m = NULL;
 	int status = 0;
-	daemon_begin(PROGRAM);
+	cmd_begin(PROGRAM);
 	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);

@@ -469,8 +469,6 @@ int main(int argc, char **argv)
 	size_t count;
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	/* Past a size limit, write and fallocate shall fail with EFBIG, which we report. */
-	signal(SIGXFSZ, SIG_IGN);
 	int parsed = parse(argc, argv, operand, &count, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);

@@ -20,11 +20,12 @@ static inline void cmd_log_sink(enum log_level level, const char *text, void *pr
 	fprintf(stderr, "%s: %s\n", (const char *)program, text);
 }
 
-/* First line of a main(): a dead reader of our output is a write error that we report, not a
- * death by signal. */
+/* First line of a main(): a dead reader of our output, or a limit to a file's size, is a write error
+ * that we report, not a death by signal. */
 static inline void cmd_begin(const char *program)
 {
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	log_set_sink(cmd_log_sink, (void *)(size_t)program, LOG_LEVEL_INFO);
 }
 

@@ -14,13 +14,6 @@
 	"payload. While others wait for room, a payload that stops coming has 5 to 10 s. Clients may\n" \
 	"be idle; one that leaves 64 MiB of answers unread is closed."
 
-/* First line of a daemon's main(): a size limit is a full disk to be survived, not a death. */
-static inline void daemon_begin(const char *program)
-{
-	cmd_begin(program);
-	signal(SIGXFSZ, SIG_IGN);
-}
-
 /* At the manager's socket, where it listens at one for us. */
 static inline int daemon_listen(struct server *server, struct error *err)
 {

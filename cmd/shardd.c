@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 		.epilogue = "The second form continues from the journal in DIR. A get with wait= is "
 			    "answered within wait= seconds,\n86400 at most.\n" DAEMON_CLIENTS};
 	struct error err = {0};
-	daemon_begin(PROGRAM);
+	cmd_begin(PROGRAM);
 	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);

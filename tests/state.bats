@@ -731,3 +731,76 @@ grown() {
 	run -0 run_job
 	[[ $output == *"samples=2001 "* ]]
 }
+
+# ---- a disk that is full ----
+
+# small SIZE: the run directory is in a file system of that size
+small() {
+	mkdir disk
+	mount -t tmpfs -o size="$1" none disk 2>/dev/null || skip "no tmpfs can be mounted here"
+	ln -s "$T/disk" run
+}
+teardown_more() {
+	[ ! -d disk ] || { end_jobs; umount -l disk 2>/dev/null || true; }
+}
+waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/run/state "; }
+
+@test "a full disk: the job waits, says so, and goes on when there is room: exact" {
+	small 1m
+	data 400
+	job MODEL=audit EPOCHS=4 CHECKPOINT_EVERY=0.5
+	slow 60
+	begin first
+	wait_for 'came_to 20'
+	dd if=/dev/zero of=disk/fill bs=4k 2>/dev/null || true
+	wait_for waits
+	wait_for 'grep -q "the job waits: no room in $T/run/state" first.err'
+	local w0 ps1
+	w0=$(pid_of w0)
+	kill -9 "$w0"
+	# its end is known at once, and the next one waits for room
+	wait_for '[ "$(status | grep "^node .* id=w0 " | field state)" = off ]'
+	grep -q '^end signal=9 ' run/state/nodes/w0.0
+	rm disk/fill
+	wait_for '[ -n "$(pid_of w0)" ] && [ "$(pid_of w0)" != "$w0" ]'
+	grep -q "there is room in $T/run/state again" first.err
+	not waits
+	rm drag/*
+	wait $SUPERVISOR
+	not grep -q 'does not end\|parent does not say so' first.err
+	exact "$(last first.out checkpoint)" 400 4
+}
+
+@test "a full disk: who interrupts does not wait for a checkpoint, and it goes on another day: exact" {
+	small 1m
+	data 400
+	job MODEL=audit EPOCHS=4 CHECKPOINT_EVERY=0
+	slow 60
+	begin first
+	wait_for 'came_to 20'
+	dd if=/dev/zero of=disk/fill bs=4k 2>/dev/null || true
+	wait_for waits
+	kill -INT $SUPERVISOR
+	local code=0
+	wait $SUPERVISOR || code=$?
+	[ $code -eq 130 ]
+	grep -q "no room in $T/run/state for a last checkpoint: what was trained since .*/000001 is trained again" first.err
+	not grep -q 'does not end' first.err
+	tail -n 1 first.out | grep -q ' state=stopped '
+	rm disk/fill drag/*
+	run_job >second.out
+	exact "$(last second.out checkpoint)" 400 4
+}
+
+@test "a limit to the size of files is a full disk, not a death by SIGXFSZ" {
+	job EPOCHS=400 CHECKPOINT_EVERY=0
+	slow 2000
+	(ulimit -f 40; exec trainctl run job.env --run-dir "$T/run") >first.out 2>first.err &
+	SUPERVISOR=$!
+	wait_for waits
+	kill -INT $SUPERVISOR
+	local code=0
+	wait $SUPERVISOR || code=$?
+	[ $code -eq 130 ]
+	[ "$(grep -l '^end signal=25 ' run/state/nodes/* | wc -l)" -eq 0 ]
+}

@@ -71,6 +71,7 @@ static void course_of(const struct run_row *row, struct course *c)
 	text_clean(row->why, c->why, sizeof c->why);
 	text_clean(row->told, c->told, sizeof c->told);
 	c->told_age = row->told_age;
+	text_clean(row->waits, c->waits, sizeof c->waits);
 }
 
 /* One column is left free: a line that fills the last one is wrapped by some terminals. */

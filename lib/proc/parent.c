@@ -99,6 +99,20 @@ int node_record_read(const char *path, struct node_record *r, struct error *err)
 	return result == 0 ? 0 : error_wrap(err, path);
 }
 
+static size_t format_end(const struct node_record *r, char text[RECORD_LINE_MAX])
+{
+	struct record_out o;
+	record_begin(&o, text, RECORD_LINE_MAX, "end");
+	if (r->end.signal)
+		record_add_u64(&o, "signal", (uint64_t)r->end.signal);
+	else
+		record_add_u64(&o, "status", (uint64_t)r->end.status);
+	record_add_seconds(&o, "at", r->end_at);
+	if (r->end.oom)
+		record_add_u64(&o, "oom", 1);
+	return record_end(&o, NULL);
+}
+
 int node_record_write(const char *path, const struct node_record *r, struct error *err)
 {
 	char text[2 * RECORD_LINE_MAX];
@@ -117,17 +131,8 @@ int node_record_write(const char *path, const struct node_record *r, struct erro
 	if (r->by.memory != LIMITS_NONE)
 		record_add(&o, "memory-by", limits_way_name(r->by.memory));
 	size_t len = record_end(&o, NULL);
-	if (r->ended) {
-		record_begin(&o, text + len, RECORD_LINE_MAX, "end");
-		if (r->end.signal)
-			record_add_u64(&o, "signal", (uint64_t)r->end.signal);
-		else
-			record_add_u64(&o, "status", (uint64_t)r->end.status);
-		record_add_seconds(&o, "at", r->end_at);
-		if (r->end.oom)
-			record_add_u64(&o, "oom", 1);
-		len += record_end(&o, NULL);
-	}
+	if (r->ended)
+		len += format_end(r, text + len);
 	return fs_replace_file(path, text, len, err);
 }
 
@@ -302,6 +307,7 @@ static int settle_in(const struct spec *spec)
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	int log = open(spec->log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
@@ -326,6 +332,7 @@ static void become_node(const struct spec *spec, int gate, int keeper)
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	for (size_t i = 0; i < sizeof not_yours / sizeof *not_yours; i++)
@@ -370,13 +377,30 @@ static int start_node(struct spec *spec, struct node_record *r)
 	return -1;
 }
 
+/* On a full disk there is no room for another file; what is left of the last block of this one is
+ * enough for a line. */
+static int append_end(const char *path, const struct node_record *r)
+{
+	char text[RECORD_LINE_MAX];
+	size_t len = format_end(r, text);
+	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
+	int written = size >= 0 && write(fd, text, len) == (ssize_t)len;
+	if (size >= 0 && !written && ftruncate(fd, size) != 0)
+		written = 0; /* half a line: nobody saw the end */
+	if (fd >= 0)
+		close(fd);
+	return written ? 0 : -1;
+}
+
 static void write_end(struct spec *spec, struct node_record *r, int status)
 {
 	r->ended = 1;
 	r->end_at = clock_epoch();
 	r->end = end_of(status);
 	limits_end(&spec->limits, &r->end);
-	for (int i = 0; i < END_TRIES && node_record_write(spec->record, r, NULL) != 0; i++)
+	for (int i = 0; i < END_TRIES && node_record_write(spec->record, r, NULL) != 0 &&
+			append_end(spec->record, r) != 0; i++)
 		clock_sleep(0.5);
 }
 

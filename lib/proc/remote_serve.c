@@ -695,6 +695,7 @@ static int serve(const char *search, int gate)
 	setsid();
 	process_signals_reset();
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	sigaction(SIGALRM, &late, NULL);
 	s.search = search;
 	s.gate = gate;

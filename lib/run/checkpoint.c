@@ -205,8 +205,24 @@ static void succeeded(struct supervisor *s, const struct record *r)
 	prune(s);
 }
 
+/* As long as the last one was. */
+static int has_no_room(struct supervisor *s)
+{
+	uint64_t bytes = 0;
+	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	if (m && ckpt_manifest_read(m, s->checkpoint.latest, NULL) == 0)
+		for (size_t i = 0; i < m->count; i++)
+			bytes += m->file[i].bytes;
+	free(m);
+	return sup_room_is_none(s, bytes);
+}
+
 static void limit_failures(struct supervisor *s)
 {
+	if (s->phases.goal == GOAL_STOP && s->phases.now == PHASE_LAST_CUT && has_no_room(s)) {
+		sup_stop_without(s);
+		return;
+	}
 	if (s->checkpoint.failures >= CUT_FAILURES_MAX && s->phases.now != PHASE_RUNNING)
 		sup_fail(s, ERROR_IO, "no checkpoint after %u tries", s->checkpoint.failures);
 	sup_kick_after(s, CUT_RETRY_SECONDS);

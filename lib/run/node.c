@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define END_TEXT_MAX  (128 + RUN_WAITS_MAX)
 #define RENEW_SECONDS 2.0 /* everybody waits for the next one: then SIGKILL */
 
 static void step(struct sup_node *n, enum node_event event);
@@ -162,6 +163,10 @@ void sup_node_want(struct sup_node *n)
 	if (n->stage != STAGE_OFF || n->leaving || !sup_scale_may_launch(n) ||
 	    sup_host_choose(n) != 0)
 		return;
+	if (sup_room_is_none(n->sup, 0)) { /* its parent could not write it down, and would end */
+		sup_kick_after(n->sup, 1);
+		return;
+	}
 	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
 		error_format(&err, text, sizeof text);
@@ -350,10 +355,22 @@ void sup_node_give_up(struct sup_node *n)
 
 /* ---- the table's actions ---- */
 
+/* Where there is no room that is why, more often than not. */
+static void say_end(const struct sup_node *n, char *out, size_t max)
+{
+	char waits[RUN_WAITS_MAX];
+	end_text(&n->end, out, max);
+	if (!sup_room_is_none(n->sup, 0))
+		return;
+	sup_waits(n->sup, waits, sizeof waits);
+	size_t len = strlen(out);
+	snprintf(out + len, max - len, "; %s", waits);
+}
+
 /* Whether it may be launched again after this end. */
 static int within_limit(struct sup_node *n)
 {
-	char text[128];
+	char text[END_TEXT_MAX];
 	struct supervisor *s = n->sup;
 	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
 	/* A fabric that was up ends with any of its hosts: only that it does not come up counts. */
@@ -364,7 +381,7 @@ static int within_limit(struct sup_node *n)
 	    sup_trainer_is_done(n, &n->end))
 		return 1; /* no failure of its own */
 	n->in_a_row++;
-	end_text(&n->end, text, sizeof text);
+	say_end(n, text, sizeof text);
 	if (n->joining && !sup_scale_is_tried(n) && sup_scale_gives_up(n, text))
 		return 1;
 	if (n->in_a_row <= s->job->restarts) {
@@ -425,8 +442,8 @@ static void ready(struct sup_node *n)
 
 void sup_node_failed(struct sup_node *n)
 {
-	char text[128];
-	end_text(&n->end, text, sizeof text);
+	char text[END_TEXT_MAX];
+	say_end(n, text, sizeof text);
 	if (sup_node_is_spare(n))
 		sup_spare_give_up(n, text);
 	else if (!sup_scale_gives_up(n, text))

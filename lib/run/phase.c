@@ -11,6 +11,7 @@
 
 #define READY_SECONDS 0.1 /* between questions whether a worker is a member yet */
 #define STEPS_MAX 64      /* phases passed in one turn */
+#define ROOM_SECONDS 3.0  /* who wants a job to stop does not wait longer for room */
 
 void sup_kick(struct supervisor *s)
 {
@@ -36,6 +37,7 @@ void sup_enter(struct supervisor *s, enum sup_phase phase)
 	s->phases.now = phase;
 	s->phases.cuts_before = s->checkpoint.made;
 	s->phases.told = 0;
+	s->phases.entered = clock_mono();
 	sup_progress_phase(s);
 	record_begin(&o, line, sizeof line, "phase");
 	record_add(&o, "name", sup_phase_name(phase));
@@ -101,8 +103,10 @@ void sup_interrupt(struct supervisor *s, int sig)
 		s->phases.fail_status = 128 + sig;
 	if (s->phases.interrupted == 1) {
 		sup_finish_early(s, GOAL_STOP, sig == SIGINT ? "interrupted" : "terminated");
-		/* Nothing to save yet, or no more. */
-		if (s->phases.now == PHASE_SERVICES)
+		/* Nothing to save yet, or no more; a rollback that is not over begins anew another
+		 * day. */
+		if (s->phases.now == PHASE_SERVICES ||
+		    (s->recover.intent && s->phases.now < PHASE_FIRST_CUT))
 			sup_enter(s, PHASE_STOPPING);
 	} else if (s->phases.now < PHASE_STOPPING) {
 		sup_note(s, "stop", "at once, without a checkpoint");
@@ -318,9 +322,30 @@ static int all_run(const struct supervisor *s)
 	return 1;
 }
 
+/* Without room there is no last checkpoint, and a batch that is under way never ends. */
+static int stops_without_room(struct supervisor *s)
+{
+	if (s->phases.goal != GOAL_STOP || !sup_room_is_waited_for(s) ||
+	    clock_mono() - s->phases.entered < ROOM_SECONDS)
+		return 0;
+	sup_stop_without(s);
+	return 1;
+}
+
+void sup_stop_without(struct supervisor *s)
+{
+	s->phases.saves_nothing = 1;
+	sup_note(s, "stop",
+		 "no room in %s for a last checkpoint: what was trained since %s is trained again",
+		 s->dirs.state, s->checkpoint.latest[0] ? s->checkpoint.latest : "the start");
+	sup_enter(s, PHASE_STOPPING);
+}
+
 /* Trainers save what they have before they end; workers have nothing that servers have not. */
 static void step_winding(struct supervisor *s)
 {
+	if (stops_without_room(s))
+		return;
 	if (job_has_foreign_parameters(s->job)) {
 		if (!all_run(s))
 			sup_enter(s, PHASE_STOPPING); /* what one did without the others is done again */
@@ -343,6 +368,8 @@ static void step_winding(struct supervisor *s)
 
 static void step_last_cut(struct supervisor *s)
 {
+	if (stops_without_room(s))
+		return;
 	if (any_starting(s)) { /* those that have parameters themselves */
 		sup_ask_members(s);
 		sup_kick_after(s, READY_SECONDS);
@@ -447,7 +474,10 @@ static int stop(struct supervisor *s, int service, int sig)
 /* Servers and workers first: shardd outlives those that write to it. */
 static void step_stopping(struct supervisor *s)
 {
-	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ? SIGKILL : SIGTERM;
+	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ||
+				  s->phases.saves_nothing
+			  ? SIGKILL
+			  : SIGTERM;
 	if (sig == SIGKILL)
 		sup_checkpoint_abandon(s);
 	if (!stop(s, 0, sig))

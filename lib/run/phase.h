@@ -44,6 +44,8 @@ struct sup_phases {
 	const char *ended_by; /* GOAL_EARLY: the word for it in the summary (job/spent.h) */
 	struct event *kick, *retry;
 	double started, retry_at; /* clock_mono() */
+	double entered;           /* this phase */
+	int saves_nothing;        /* it stops without a last checkpoint: there is no room */
 	uint64_t cuts_before;     /* this phase */
 	struct question finish;   /* workers are told to leave */
 	int told;                 /* they were, in this phase */
@@ -72,6 +74,8 @@ void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* By the end of this node, whose last words are told first. */
 void sup_fail_by(struct sup_node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* There is no room for a last checkpoint, and nobody waits for one. */
+void sup_stop_without(struct supervisor *s);
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
 /* Enough was trained; by says which limit (job/spent.h). */
 void sup_finish_by(struct supervisor *s, const char *by, const char *reason);

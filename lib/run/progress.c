@@ -44,7 +44,8 @@ static void take_stat(struct supervisor *s, const struct record *r)
 	const struct {
 		const char *key;
 		uint64_t *at;
-	} counts[] = {{"lost", &stat.lost},
+	} counts[] = {{"full", &stat.full},
+		      {"lost", &stat.lost},
 		      {"epoch", &stat.epoch},
 		      {"todo", &stat.todo},
 		      {"doing", &stat.doing},
@@ -217,6 +218,7 @@ static void fill_row(struct supervisor *s)
 	if (row->rate > 0 && row->total >= row->samples)
 		row->left = (double)(row->total - row->samples) / row->rate;
 	find_slowest(s);
+	sup_waits(s, row->waits, sizeof row->waits);
 }
 
 static void log_row(struct supervisor *s, const struct run_row *row)

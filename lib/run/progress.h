@@ -16,6 +16,7 @@
 /* What shardd said last. */
 struct sup_stat {
 	int known;
+	uint64_t full; /* 1: no room for its journal; it changes nothing */
 	uint64_t lost; /* 1: of another boot; what was not written then may be missing */
 	uint64_t epoch, todo, doing, done, held, shards, shards_done, samples_done, incarnation;
 	double first_at, last_at; /* NAN: none yet */

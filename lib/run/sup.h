@@ -34,6 +34,7 @@
 #include "run/recover.h"
 #include "run/restart.h"
 #include "run/role.h"
+#include "run/room.h"
 #include "run/roster.h"
 #include "run/routes.h"
 #include "run/scale.h"
@@ -77,6 +78,7 @@ struct supervisor {
 	struct sup_checkpoints checkpoint;
 	struct sup_parts parts;
 	struct sup_progress progress;
+	struct sup_room room;
 	struct sup_series series;
 	struct sup_abandoned abandoned;
 	struct sup_decisions decide;

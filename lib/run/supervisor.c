@@ -49,6 +49,7 @@ static void on_tick(evutil_socket_t fd, short what, void *arg)
 	sup_hosts_tick(s);
 	sup_more_tick(s);
 	sup_logs_bound(s);
+	sup_room_tick(s);
 	sup_metrics_tick(s);
 	if (clock_mono() - s->spent.kept >= TIME_SECONDS)
 		write_time(s);

@@ -22,6 +22,8 @@
 
 #define SUPERVISOR_ACTIONS_MAX ACTIONS_BYTES_MAX /* of one `apply` */
 
+#define RUN_WAITS_MAX 512
+
 /* How it goes: what a row of progress says. */
 struct run_row {
 	const char *state; /* the phase, as `status` names it */
@@ -38,6 +40,7 @@ struct run_row {
 	char why[WHY_MAX];           /* what makes it slow, for people; "": not known */
 	char told[64];               /* what was decided about it last, for people; "": nothing */
 	double told_age;             /* seconds since then */
+	char waits[RUN_WAITS_MAX];   /* what the job waits for, for people; "": nothing */
 };
 
 struct supervisor_options {

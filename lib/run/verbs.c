@@ -126,6 +126,8 @@ static void put_job(struct supervisor *s, struct request *rq)
 	if (s->progress.stat.known)
 		row.samples = s->progress.stat.samples_done;
 	show_fields(&o, &row);
+	sup_waits(s, row.waits, sizeof row.waits);
+	record_add(&o, "why", row.waits);
 	record_add_u64(&o, "shards-done", s->progress.stat.shards_done);
 	record_add_u64(&o, "shards", s->progress.stat.shards);
 	record_add_u64(&o, "held", s->progress.stat.held);

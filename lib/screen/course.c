@@ -61,6 +61,7 @@ void course_take(struct course *c, const struct record *r)
 		record_u64_opt(r, count[i].key, 0, UINT64_MAX, count[i].at, NULL);
 	take_text(r, "state", c->state, sizeof c->state);
 	take_text(r, "slowest", c->slowest, sizeof c->slowest);
+	take_text(r, "why", c->waits, sizeof c->waits);
 }
 
 const char *course_state(const char *state)
@@ -119,7 +120,10 @@ static double part_done(const struct course *c)
 static void say_left(const struct course *c, char *text, char *brief, size_t max)
 {
 	char time[HUMAN_MAX];
-	if (!runs(c)) {
+	if (c->waits[0]) {
+		snprintf(text, max, "waits");
+		snprintf(brief, max, "%s", text);
+	} else if (!runs(c)) {
 		snprintf(text, max, "%s", course_state(c->state));
 		snprintf(brief, max, "%s", text);
 	} else if (isnan(c->left)) {
@@ -275,6 +279,14 @@ static void mark_slowest(const struct course *c, struct screen_line *line)
 	mark(line, ratio, TINT_SLOW);
 }
 
+static void say_waits(const struct course *c, size_t width, struct screen_line *line)
+{
+	char text[COURSE_WAITS_MAX + 32];
+	snprintf(text, sizeof text, "the job waits: %s", c->waits);
+	text_words(text, width, line->text, SCREEN_LINE_MAX);
+	mark(line, line->text, TINT_BAD);
+}
+
 size_t course_lines(const struct course *c, size_t width, int blocks,
 		    struct screen_line line[COURSE_LINES])
 {
@@ -286,9 +298,14 @@ size_t course_lines(const struct course *c, size_t width, int blocks,
 		line[i].text[0] = '\0', line[i].tint = TINT_NONE, line[i].from = line[i].len = 0;
 	first_line(c, width, blocks, &line[0]);
 	say_numbers(c, &numbers);
-	say_slowest(c, &slowest);
+	if (!c->waits[0])
+		say_slowest(c, &slowest);
 	if (numbers.count > 0)
 		line_fit(numbers.piece, numbers.count, width, line[count++].text, SCREEN_LINE_MAX);
+	if (c->waits[0]) {
+		say_waits(c, width, &line[count]);
+		return count + 1;
+	}
 	size_t used = numbers.count ? text_width(line[count - 1].text) : 0;
 	if (slowest.count == 0)
 		return count;

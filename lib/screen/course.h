@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define COURSE_TEXT_MAX 128
+#define COURSE_WAITS_MAX 512
 
 /* Not known: NAN, or "". */
 struct course {
@@ -24,6 +25,7 @@ struct course {
 	char why[COURSE_TEXT_MAX];  /* it is slow */
 	char told[COURSE_TEXT_MAX]; /* what was decided about it last */
 	double told_age;            /* seconds */
+	char waits[COURSE_WAITS_MAX]; /* what the job waits for */
 };
 
 void course_init(struct course *c);

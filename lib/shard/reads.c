@@ -45,6 +45,8 @@ void reads_put_stat(struct service *s, struct request *rq)
 		record_add(&o, "boot", queue_loose(s->queue));
 	if (s->is_lost)
 		record_add_u64(&o, "lost", 1);
+	if (s->was_full)
+		record_add_u64(&o, "full", 1);
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
 }

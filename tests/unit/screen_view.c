@@ -289,6 +289,26 @@ static void time_left(void **state)
 	}
 }
 
+/* In place of the time left, and of who is slow. */
+static void waiting(void **state)
+{
+	(void)state;
+	struct view v;
+	struct screen_line line[VIEW_HEAD_MAX];
+	view_init(&v);
+	take(&v, "job name=x state=running left=5 loss=0.5 samples-done=1 samples=2 slowest=w1 ratio=3 "
+		 "why=no%20room%20in%20/state\n");
+	size_t count = view_head(&v, 80, 0, 0, line);
+	assert_int_equal(count, 4);
+	assert_memory_equal(line[1].text, "waits ", 6);
+	assert_string_equal(line[3].text, "the job waits: no room in /state");
+	assert_int_equal(line[3].tint, TINT_BAD);
+	take(&v, "job name=x state=running left=5 slowest=w1 ratio=3 why=\n");
+	view_head(&v, 80, 0, 0, line);
+	assert_memory_equal(line[1].text, "5 s left", 8);
+	view_free(&v);
+}
+
 /* What comes from outside does nothing to a terminal. */
 static void hostile(void **state)
 {
@@ -360,7 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(at_40_80_200), cmocka_unit_test(the_table),
 		cmocka_unit_test(orders),       cmocka_unit_test(any_width),
-		cmocka_unit_test(time_left),    cmocka_unit_test(hostile),
+		cmocka_unit_test(time_left), cmocka_unit_test(waiting),    cmocka_unit_test(hostile),
 		cmocka_unit_test(what_a_brain_did),
 		cmocka_unit_test(the_end),
 	};

@@ -1,0 +1,29 @@
+/*
+ * room: whether there is room for what the job writes.  Where there is none shardd takes no change, no
+ * checkpoint is complete and no node can be started: the job waits, and goes on once there is.  It is
+ * told when that begins and ends, and as long as it lasts by `status`, top and run's bar.
+ */
+#ifndef PACELINE_RUN_ROOM_H
+#define PACELINE_RUN_ROOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct supervisor;
+
+struct sup_room {
+	double looked; /* clock_mono() */
+	double left;   /* bytes, in the file system of STATE; 0: no file can be made there */
+	int told;
+};
+
+void sup_room_tick(struct supervisor *s);
+/* Looks now. Whether so many bytes have none there; of 0: no file could be made at all, as the record of
+ * a node that is started. */
+int sup_room_is_none(struct supervisor *s, uint64_t bytes);
+/* As it was seen last, by us or by shardd. */
+int sup_room_is_waited_for(const struct supervisor *s);
+/* What the job waits for, for people; "": for nothing that would be told. */
+void sup_waits(const struct supervisor *s, char *out, size_t max);
+
+#endif
