@@ -13,6 +13,7 @@ load helper
 	[ "$log" -lt "$last" ]
 	[ "$last" -eq "$(wc -l <both.out)" ]
 	[ "$(grep -c '^end' run/state/nodes/*.0 | grep -vc ':1$')" -eq 0 ]
+	[ -z "$(find run -type s)" ] # of those that were killed for it, either
 	# mended, it goes on; also where an earlier version let more stand in a template
 	sed -i 's/I am doomed/I am %doomed/' run/state/job.env
 	grep -q '^LAUNCH_WORKER=.*%doomed' run/state/job.env

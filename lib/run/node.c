@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/human.h"
+#include "wire/transport.h"
 
 #include <event2/event.h>
 #include <math.h>
@@ -223,10 +224,21 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 		step(n, EVENT_ANSWERS);
 }
 
+/* Who was killed leaves it behind, and may not be started again. */
+static void remove_socket(const struct sup_node *n)
+{
+	char path[DIRS_PATH_MAX];
+	if (n->at != 0)
+		return; /* here it is the relay's */
+	sup_socket(n->sup, n->id, path);
+	transport_remove_dead(path, NULL);
+}
+
 void sup_node_ended(struct sup_node *n, const struct node_end *end)
 {
 	event_del(n->timer);
 	n->end = *end;
+	remove_socket(n);
 	if (!n->asked)
 		sup_restart_failed(n, "it ended by itself first");
 	sup_event(n, "exit", end);

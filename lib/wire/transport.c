@@ -97,8 +97,7 @@ int transport_connect(const char *name, int *fd, struct error *err)
 
 /* ---- listening ---- */
 
-/* A socket that nobody listens on any more is removed. */
-static int remove_dead(const char *path, struct error *err)
+int transport_remove_dead(const char *path, struct error *err)
 {
 	struct stat st;
 	if (lstat(path, &st) != 0)
@@ -125,7 +124,7 @@ int transport_listen(struct transport_listener *l, const char *name, struct erro
 {
 	struct address a;
 	struct stat st;
-	if (remove_dead(name, err) != 0 || address_open(&a, name, err) != 0)
+	if (transport_remove_dead(name, err) != 0 || address_open(&a, name, err) != 0)
 		return -1;
 	int fd = stream_socket(), result = 0;
 	/* The mode is given before the name exists: nobody can slip in between, and the process's

@@ -25,6 +25,9 @@ struct transport_listener {
 	ino_t ino;
 };
 
+/* Removes a socket that nobody listens on any more. 0 when there is none; ERROR_TEMPFAIL when someone
+ * does. */
+int transport_remove_dead(const char *name, struct error *err);
 /* Removes a dead socket first. Someone who listens there: ERROR_TEMPFAIL. For this user only. */
 int transport_listen(struct transport_listener *l, const char *name, struct error *err);
 /* A listening socket that was there when this process began. */
