@@ -139,3 +139,26 @@ pace() {
 	local w
 	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"$T/new" && mv "$T/new" "$T/drag/$w"; done
 }
+
+# ---- storms: trainctl is killed, and the job is stopped, at any time; $status is its last ----
+
+summary() { tail -n 1 "$run.out" | grep '^summary '; }
+
+# goes_on: trainctl runs, or has said that the job is done or failed. Who killed it, or stopped the job,
+# starts it again.
+goes_on() {
+	over || return 0
+	wait $supervisor
+	status=$?
+	[ $status = 137 ] || [ "$status $(summary | field state)" = "75 stopped" ] || return 1
+	start
+}
+
+ends() { # within ten minutes, when nothing happens any more
+	local i
+	for i in $(seq 6000); do
+		goes_on || return 0
+		sleep 0.1
+	done
+	return 1
+}
