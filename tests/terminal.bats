@@ -170,6 +170,42 @@ press() { printf '%b' "$1" >&7; }
 	exec 7>&-
 }
 
+# drawn: what top has written since it cleared the screen for the last time.
+drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
+
+@test "top of a terminal that is resized: all of it is drawn anew, for a telephone, too" {
+	job EPOCHS=500
+	slow 500
+	begin first
+	wait_for 'came_to 300'
+	begin_top 100
+	wait_for 'grep -q PID screen'
+	stty -F "$(cat tty)" rows 15 cols 40
+	wait_for 'drawn | grep -qa "q quit" && not grep -qa PID <(drawn)'
+	for word in tiny NODE RATIO w0 w1 shardd bpt-monitor ps0 ps1; do
+		drawn | grep -qa "$word"
+	done
+	# The foot is in the last line, and nothing is below it.
+	drawn | grep -qa $'\e\\[15d.*q quit\|\e\\[15;1H.*q quit'
+	not grep -qaE $'\e\\[(1[6-9]|2[0-9])[d;]' <(drawn)
+	press h
+	wait_for 'drawn | grep -qa "ACCUM  steps"'
+	press qq
+	wait $TERMINAL
+	given_back
+	exec 7>&-
+}
+
+@test "logs on a terminal: escape sequences are shown, not obeyed; elsewhere they are as they were" {
+	job
+	run_job >out
+	printf 'a\e[31mb\xc2\x9b31mc\x9b0md\303\244\nbar 1%%\rbar 2%%\r\ntab\there\n' >run/state/logs/w0.log
+	in_terminal 80 "trainctl logs w0 --run-dir $T/run"
+	[ "$(cat status)" = 0 ]
+	printf 'a?[31mb??31mc?0md\303\244\r\nbar 1%%\r\nbar 2%%\r\ntab\there\r\n' | cmp - screen
+	trainctl logs w0 --run-dir "$T/run" | cmp - run/state/logs/w0.log
+}
+
 @test "top that is ended by a signal gives the terminal back; a job that does not answer stops no key" {
 	job EPOCHS=500
 	slow 500

@@ -21,6 +21,7 @@
 #define SILENT_SECONDS 3.0 /* without an answer, before that is told */
 #define ROWS_LEAST 3       /* of the table, whatever stands above it */
 #define KEY_ESCAPE 27
+#define KEY_REDRAW 12 /* Ctrl-L */
 
 struct top {
 	const char *socket;
@@ -176,9 +177,11 @@ static const char *const help[] = {
 	"ACCUM  steps that a batch is cut into",
 };
 
+#define HELP_LINES ((int)(sizeof help / sizeof *help))
+
 static void draw_help(int y, int bottom, size_t width)
 {
-	for (size_t i = 0; i < sizeof help / sizeof *help; i++) {
+	for (int i = 0; i < HELP_LINES; i++) {
 		const char *p = help[i], *next;
 		do {
 			struct screen_line line = {.tint = TINT_NONE};
@@ -205,9 +208,21 @@ static void draw_foot(const struct top *t, int y, size_t width)
 	put(y, &line, A_NORMAL);
 }
 
+/* Curses does not follow by itself. What a terminal shows that has changed its size, only the
+ * terminal knows: it has wrapped, cut or moved lines, so all is written anew, not what differs. */
+static void follow_size(void)
+{
+	int height = (int)terminal_height(), width = (int)terminal_width();
+	if (height == getmaxy(stdscr) && width == getmaxx(stdscr))
+		return;
+	resizeterm(height, width);
+	clearok(stdscr, TRUE);
+}
+
 static void draw(struct top *t)
 {
 	struct screen_line line[VIEW_HEAD_MAX];
+	follow_size();
 	int height = getmaxy(stdscr);
 	size_t width = (size_t)getmaxx(stdscr);
 	double silent = clock_mono() - t->answered_at;
@@ -219,10 +234,10 @@ static void draw(struct top *t)
 	}
 	size_t count = view_head(&t->view, width, text_has_blocks(),
 				 t->asked && silent > SILENT_SECONDS ? silent : 0, line);
-	int most = height - 2 - ROWS_LEAST, y = 0;
+	int rows = t->help ? HELP_LINES : ROWS_LEAST, most = height - 2 - rows, y = 0;
 	for (size_t i = 0; i < count && y < (most > 1 ? most : 1); i++)
 		put(y++, &line[i], A_NORMAL);
-	if (y + ROWS_LEAST + 2 < height)
+	if (y + rows + 2 < height)
 		y++; /* an empty line */
 	if (t->help)
 		draw_help(y, height - 1, width);
@@ -335,9 +350,12 @@ static int take_key(struct top *t, int key)
 
 static int read_keys(struct top *t)
 {
-	for (int key; (key = getch()) != ERR;)
-		if (!take_key(t, key))
+	for (int key; (key = getch()) != ERR;) {
+		if (key == KEY_REDRAW)
+			clearok(stdscr, TRUE);
+		else if (!take_key(t, key))
 			return 0;
+	}
 	return 1;
 }
 
