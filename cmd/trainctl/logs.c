@@ -26,14 +26,50 @@ static int write_failed(void)
 	return fflush(stdout) != 0 || ferror(stdout);
 }
 
+static int on_terminal;
+
+/* What a node has printed may be of a data file, which is a stranger's: on a terminal its escape
+ * sequences are shown, not obeyed. A \r, with which a bar is drawn again and again, ends a line. */
+static void show_plain(char *text, size_t len)
+{
+	for (size_t i = 0, n; i < len; i += n + 1) {
+		for (n = 0; i + n < len && !strchr("\n\t\r", text[i + n]); n++) /* NUL, too */
+			;
+		char end = i + n < len ? text[i + n] : '\0';
+		text[i + n] = '\0';
+		error_plain(text + i);
+		fwrite(text + i, 1, n, stdout);
+		if (i + n < len && !(end == '\r' && i + n + 1 < len && text[i + n + 1] == '\n'))
+			putchar(end == '\t' ? '\t' : end == '\0' ? '?' : '\n');
+	}
+}
+
+/* Bytes at the end that are the beginning of a letter. */
+static size_t half_letter(const char *text, size_t len)
+{
+	for (size_t n = 1; n < 4 && n <= len; n++) {
+		unsigned char c = (unsigned char)text[len - n];
+		if (c >= 0xc0)
+			return n < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : 2u) ? n : 0;
+		if (c < 0x80)
+			return 0;
+	}
+	return 0;
+}
+
 /* From *at to the end. */
 static int show(int fd, off_t *at, const char *path, struct error *err)
 {
-	char buffer[65536];
+	char buffer[65536 + 1];
 	ssize_t got;
-	while ((got = pread(fd, buffer, sizeof buffer, *at)) > 0) {
-		*at += got;
-		if (fwrite(buffer, 1, (size_t)got, stdout) != (size_t)got)
+	while ((got = pread(fd, buffer, sizeof buffer - 1, *at)) > 0) {
+		size_t len = (size_t)got;
+		if (on_terminal && len > half_letter(buffer, len))
+			len -= half_letter(buffer, len);
+		*at += (off_t)len;
+		if (on_terminal)
+			show_plain(buffer, len);
+		else if (fwrite(buffer, 1, len, stdout) != len)
 			return 0; /* main() says why */
 	}
 	return got == 0 ? 0 : error_errno(err, ERROR_IO, path, "can't be read");
@@ -172,6 +208,7 @@ static int logs(const char *job, const char *run_dir, const char *id, const stru
 	    open_log(&log, &dirs, id, err) != 0)
 		return -1;
 	int result = 0;
+	on_terminal = isatty(STDOUT_FILENO);
 	if (wanted->limited || wanted->follow)
 		log.at = find_last(log.fd, wanted->lines);
 	else

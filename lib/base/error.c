@@ -1,5 +1,7 @@
-/* error: see error.h. Knows nothing but stdio's formatter; must never allocate or print. */
+/* error: see error.h. Knows nothing but stdio's formatter and UTF-8; must never allocate or print. */
 #include "base/error.h"
+
+#include "base/utf8.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -36,9 +38,17 @@ int error_code_of_errno(int errnum)
 
 void error_plain(char *text)
 {
-	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7f)
+	for (size_t n; *text; text += n) {
+		const unsigned char *c = (const unsigned char *)text;
+		n = utf8_length(text);
+		/* U+0080 to U+009F begin escape sequences, too: in two bytes, or as a byte that is
+		 * no letter. Other bytes that are none may be a name in another encoding. */
+		if (n == 2 && c[0] == 0xc2 && c[1] < 0xa0)
+			text[0] = text[1] = '?';
+		else if (c[0] < ' ' || c[0] == 0x7f || (n == 0 && c[0] < 0xa0))
 			*text = '?';
+		n = n > 0 ? n : 1;
+	}
 }
 
 static void set_place(struct error *e, const char *place)

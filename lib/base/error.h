@@ -36,7 +36,7 @@ struct error {
 	char text[ERROR_TEXT_MAX];   /* why, with the offending value */
 };
 
-/* Control characters become '?': values that are quoted in a message come from outside, and
+/* Control characters, those of C1 too, become '?': values that are quoted in a message come from outside, and
  * messages go to terminals, a line each. All texts and places of errors, and of log_say(), are
  * so. */
 void error_plain(char *text);

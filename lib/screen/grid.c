@@ -28,9 +28,13 @@ void grid_add(struct grid *t, const char *const *cell)
 	}
 	char **row = t->cell + t->rows * t->count;
 	for (size_t i = 0; i < t->count; i++) {
-		row[i] = strdup(cell[i] ? cell[i] : "");
-		if (row[i])
+		const char *text = cell[i] ? cell[i] : "";
+		size_t max = strlen(text) + 1;
+		row[i] = malloc(max);
+		if (row[i]) {
+			text_clean(text, row[i], max);
 			continue;
+		}
 		while (i-- > 0)
 			free(row[i]);
 		t->failed = 1;

@@ -22,7 +22,7 @@ struct grid_column {
 	int if_any;            /* not there while all its cells are empty */
 };
 
-/* Cells are its own copies. */
+/* Cells are its own copies, as text_clean() leaves them. */
 struct grid {
 	const struct grid_column *column; /* the caller's */
 	size_t count, rows, room;
