@@ -238,7 +238,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	people 200 >d-train.csv
 	cp d-train.csv before
 	trainctl init d-train.csv --label bought
-	sed -n "s/^#   \(cat '.*\)/\1/p; s/^#   \(trainctl init\)/\1/p" d.env >split
+	sed -n "s/^#   \(cat .*\)/\1/p; s/^#   \(trainctl init\)/\1/p" d.env >split
 	[ "$(wc -l <split)" = 3 ]
 	sh split
 	cmp d-train.csv before
@@ -246,4 +246,23 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$(wc -l <d-split-train.csv)" = 181 ]
 	[ "$(key LABEL d-split.env)" = bought ]
 	[ "$(key TEST d-split.env)" = d-split-test.csv ]
+}
+
+@test "a file name with quotes and commands: what is suggested runs as it stands, and runs nothing else" {
+	people 200 >"it's \$(touch pwned).csv"
+	run -0 trainctl init "it's \$(touch pwned).csv" --label bought -o "a \$(touch pwned).env"
+	sed -n 's/^  trainctl check/trainctl check/p' <<<"$output" >next
+	[ "$(wc -l <next)" = 1 ]
+	sh -eu next
+	sed -n "s/^#   \(cat .*\)/\1/p; s/^#   \(trainctl init\)/\1/p" a*.env >split
+	[ "$(wc -l <split)" = 3 ]
+	sh -eu split
+	[ ! -e pwned ]
+	[ "$(cat ./*-test.csv | wc -l)" = 21 ]
+	people 200 | sed 1d >"it's \$(touch pwned).csv"
+	run -65 trainctl init "it's \$(touch pwned).csv" --label bought -o b.env
+	sed 's/.*before it: //' <<<"$output" >named
+	sh -eu named
+	[ ! -e pwned ]
+	trainctl init named.csv --label c8
 }

@@ -4,6 +4,7 @@
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
 #include "base/number.h"
+#include "base/words.h"
 #include "job/condition.h"
 #include "job/deadline.h"
 #include "job/jobs.h"
@@ -133,7 +134,7 @@ int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struc
 int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err)
 {
 	static struct condition c;
-	char since[32], which[DIRS_MAX + 16];
+	char since[32], which[DIRS_MAX + 16], run[300];
 	if (jobs_need_state(dirs, err) != 0)
 		return -1;
 	if (condition_read(&c, dirs, NULL) != 0)
@@ -143,7 +144,8 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 				       job, dirs->state)
 			   : -1;
 	trainctl_time(c.since, since);
-	snprintf(which, sizeof which, "%s %.300s", job ? "-j" : "--run-dir", job ? job : dirs->run);
+	snprintf(which, sizeof which, "%s %s", job ? "-j" : "--run-dir",
+		 words_quote(job ? job : dirs->run, run, sizeof run));
 	if (c.is == CONDITION_RUNNING)
 		return error_set(err, ERROR_TEMPFAIL, NULL,
 				 "job %s does not answer: pid %ld runs it since %s, and prepares its "

@@ -4,6 +4,7 @@
 
 #include "base/fs.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "job/fit.h"
 #include "job/holder.h"
 #include "job/hosts.h"
@@ -235,13 +236,14 @@ int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 			  const struct trainctl_call *call, struct error *err)
 {
-	char which[DIRS_MAX + 16], since[32];
+	char which[DIRS_MAX + 16], run[160], since[32];
 	struct holder holder;
 	if (!holder_find(dirs, &holder))
 		return 0;
 	trainctl_time(holder.at, since);
 	if (call->run_dir || call->state_dir)
-		snprintf(which, sizeof which, "--run-dir %.150s", dirs->run);
+		snprintf(which, sizeof which, "--run-dir %s",
+			 words_quote(dirs->run, run, sizeof run));
 	else
 		snprintf(which, sizeof which, "-j %s", job->name);
 	return error_set(err, ERROR_TEMPFAIL, NULL,

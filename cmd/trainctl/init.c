@@ -30,7 +30,7 @@ struct call {
 	/* found out */
 	char file[PATH_MAX]; /* of the job file; "-" for stdout */
 	char name[OPTION_ID_MAX];
-	char test_name[PATH_MAX], test_why[PATH_MAX + 1000];
+	char test_name[PATH_MAX], test_why[2 * WORDS_QUOTED(1000) + 2000];
 	int asks; /* somebody is there to answer */
 };
 
@@ -302,21 +302,23 @@ static void tell_split(struct call *call, const struct survey *s, size_t label)
 {
 	const char *path = call->data[0], *cat = survey_cat(path), *ending = ending_of(s);
 	const char *head = s->syntax.format == ROW_CSV ? "NR == 1 || " : "";
-	char name[OPTION_ID_MAX + 16], said[2 * COLUMN_SHOWN] = "";
+	char name[OPTION_ID_MAX + 16], said[WORDS_QUOTED(COLUMN_SHOWN) + 16] = "";
+	char from[WORDS_QUOTED(1000)], column[WORDS_QUOTED(COLUMN_SHOWN)];
+	words_quote(path, from, sizeof from);
 	/* Never the file that is read. */
 	snprintf(name, sizeof name, "%s-train.%s", call->name, ending);
 	snprintf(name, sizeof name, "%s%s", call->name,
 		 strcmp(name, base_name(path)) == 0 ? "-split" : "");
-	if (s->syntax.format == ROW_CSV && !strchr(s->column[label].name, '\'') &&
-	    strlen(s->column[label].name) <= COLUMN_SHOWN)
-		snprintf(said, sizeof said, " --label '%.*s'", COLUMN_SHOWN, s->column[label].name);
+	if (s->syntax.format == ROW_CSV)
+		snprintf(said, sizeof said, " --label %s",
+			 words_quote(s->column[label].name, column, sizeof column));
 	snprintf(call->test_why, sizeof call->test_why,
 		 "no file to score was found beside DATA; without one nobody knows how good the model is.\n"
 		 "These make one of every tenth row, and DATA of all others:\n"
-		 "  %s '%.1000s' | awk '%sNR %% 10 == 0' > %s-test.%s\n"
-		 "  %s '%.1000s' | awk '%sNR %% 10' > %s-train.%s\n"
+		 "  %s %s | awk '%sNR %% 10 == 0' > %s-test.%s\n"
+		 "  %s %s | awk '%sNR %% 10' > %s-train.%s\n"
 		 "  trainctl init %s-train.%s%s --force\n",
-		 cat, path, head, name, ending, cat, path, head, name, ending, name, ending, said);
+		 cat, from, head, name, ending, cat, from, head, name, ending, name, ending, said);
 }
 
 static int choose_test(struct call *call, const struct survey *s, size_t label, struct error *err)
@@ -468,6 +470,7 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 		const struct plan_counts *n, const struct jobfile *f)
 {
 	FILE *out = strcmp(call->file, "-") == 0 ? stderr : stdout;
+	char file[WORDS_QUOTED(PATH_MAX)];
 	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX], separator[8], name[COLUMN_SHOWN + 1];
 	const char *missing = jobfile_get(f, "MISSING"), *bad = jobfile_get(f, "BAD_ROWS");
 	row_separator_text(s->syntax.separator, separator);
@@ -508,9 +511,11 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 		call->test || !call->test_name[0] ? "" : ", found beside it");
 	if (strcmp(call->file, "-") == 0)
 		return;
+	words_quote(call->file, file, sizeof file);
+	error_plain(file);
 	fprintf(out, "%s is written; each guess has its reason there. Next:\n"
 		     "  " PROGRAM " check %s\n  " PROGRAM " run %s\n",
-		call->file, call->file, call->file);
+		file, file, file);
 }
 
 /* ---- the whole ---- */

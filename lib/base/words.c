@@ -1,6 +1,7 @@
 /* words: see words.h. */
 #include "base/words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,11 +84,9 @@ static int is_plain(const char *word)
 	return *word && !strpbrk(word, " \t\n'\"\\");
 }
 
-static char *put_word(char *out, const char *word)
+/* A single quote ends the quotes, stands there escaped, and begins them again. */
+static char *put_quoted(char *out, const char *word)
 {
-	if (is_plain(word))
-		return stpcpy(out, word);
-	/* A single quote ends the quotes, stands there escaped, and begins them again. */
 	*out++ = '\'';
 	for (; *word; word++) {
 		if (*word == '\'')
@@ -95,6 +94,26 @@ static char *put_word(char *out, const char *word)
 		*out++ = *word;
 	}
 	*out++ = '\'';
+	return out;
+}
+
+static char *put_word(char *out, const char *word)
+{
+	return is_plain(word) ? stpcpy(out, word) : put_quoted(out, word);
+}
+
+const char *words_quote(const char *text, char *out, size_t max)
+{
+	static const char bare[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				   "_./,:@%+-=";
+	size_t len = strlen(text);
+	/* zsh expands a = at the beginning. */
+	if (len > 0 && text[0] != '=' && text[strspn(text, bare)] == '\0' && len < max)
+		return strcpy(out, text);
+	if (WORDS_QUOTED(len) <= max)
+		*put_quoted(out, text) = '\0';
+	else
+		snprintf(out, max, "...");
 	return out;
 }
 

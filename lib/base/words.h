@@ -21,4 +21,10 @@ void words_free(char **item, size_t count);
  * of them. To be freed; NULL: out of memory. */
 char *words_join(char *const *item, size_t count);
 
+/* text as one word of a command that a person may copy into a shell: in single quotes unless it
+ * has only characters that no shell looks at. Returns out; "..." where its max bytes are too few
+ * (WORDS_QUOTED(n) are enough for a text of n bytes). */
+#define WORDS_QUOTED(n) (4 * (n) + 3)
+const char *words_quote(const char *text, char *out, size_t max);
+
 #endif

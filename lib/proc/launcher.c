@@ -294,29 +294,15 @@ static int ssh_start(const struct node_start *start, char ***front, size_t *coun
 	return far_start("ssh", start, front, count, err);
 }
 
-/* As one word for any shell; to be freed. */
-static char *quote(const char *text)
-{
-	char *out = malloc(4 * strlen(text) + 3), *p = out;
-	if (!out)
-		return NULL;
-	*p++ = '\'';
-	for (; *text; text++) {
-		if (*text == '\'')
-			p = stpcpy(p, "'\\'");
-		*p++ = *text;
-	}
-	strcpy(p, "'");
-	return out;
-}
-
 /* Nothing is asked at a terminal, and no connection is shared: each ends with its node. The words
  * behind the host are read by a shell there. */
 static int ssh_reach(const struct node_reach *to, char ***out, size_t *count, struct error *err)
 {
 	struct front f = {0};
-	char *quoted = quote(to->program), *line = NULL;
-	int n = quoted ? asprintf(&line, "exec %s --serve", quoted) : -1;
+	size_t max = WORDS_QUOTED(strlen(to->program));
+	char *quoted = malloc(max), *line = NULL;
+	int n = quoted ? asprintf(&line, "exec %s --serve", words_quote(to->program, quoted, max))
+		       : -1;
 	free(quoted);
 	*out = NULL;
 	*count = 0;

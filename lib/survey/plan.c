@@ -1,6 +1,7 @@
 /* plan: see plan.h.  Every guess gets its reason; what a user should look at stands above the key. */
 #include "survey/plan.h"
 
+#include "base/words.h"
 #include "data/schema.h"
 #include "job/jobtext.h"
 
@@ -171,11 +172,11 @@ static int set_head(struct jobfile *f, const struct survey *s, const struct plan
 		    const struct lists *l, struct error *err)
 {
 	struct text t;
-	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX];
+	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX], file[WORDS_QUOTED(256)];
 	if (text_open(&t, err) != 0)
 		return -1;
 	fprintf(t.out, "%s: trains a model on %s.  To start it: trainctl run %s\n", c->file, c->shown,
-		c->file);
+		words_quote(c->file, file, sizeof file));
 	if (s->whole)
 		fprintf(t.out, "Made by trainctl init, which looked at all %s rows.\n",
 			column_count(s->rows, rows));

@@ -5,6 +5,7 @@
 #include "survey/survey.h"
 
 #include "base/number.h"
+#include "base/words.h"
 #include "data/rowscan.h"
 #include "data/schema.h"
 #include "data/source.h"
@@ -226,7 +227,7 @@ static int looks_like_names(const struct row_field *field, size_t count)
 static int no_header(const struct survey *s, const char *path, const struct row_field *first,
 		     size_t count, struct error *err)
 {
-	char place[ERROR_PLACE_MAX], between[24];
+	char place[ERROR_PLACE_MAX], between[24], file[170];
 	snprintf(place, sizeof place, "%.480s:1", path);
 	if (s->syntax.separator == '\t')
 		snprintf(between, sizeof between, "\"$(printf '\\t')\"");
@@ -234,9 +235,9 @@ static int no_header(const struct survey *s, const char *path, const struct row_
 		snprintf(between, sizeof between, "'%c'", s->syntax.separator);
 	return error_set(err, ERROR_DATA, place,
 			 "holds values ('%.*s', ...), not the names of the %zu columns; this puts names "
-			 "before it: { seq -s %s -f c%%g %zu; %s '%.150s'; } > named.%s",
+			 "before it: { seq -s %s -f c%%g %zu; %s %s; } > named.%s",
 			 first->len > 40 ? 40 : (int)first->len, first->data, count, between, count,
-			 survey_cat(path), path, row_syntax_name(s->syntax));
+			 survey_cat(path), words_quote(path, file, sizeof file), row_syntax_name(s->syntax));
 }
 
 /* Columns of one name can't be told apart in a job file. */

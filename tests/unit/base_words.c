@@ -47,6 +47,28 @@ static void test_words_are_those_of_sh(void **state)
 	splits("end\\", 1, "end\\");
 }
 
+static void test_a_word_for_a_shell(void **state)
+{
+	char out[64];
+	(void)state;
+	assert_string_equal(words_quote("a/b-c_1.csv", out, sizeof out), "a/b-c_1.csv");
+	assert_string_equal(words_quote("", out, sizeof out), "''");
+	assert_string_equal(words_quote("=ls", out, sizeof out), "'=ls'");
+	assert_string_equal(words_quote("$(id)", out, sizeof out), "'$(id)'");
+	assert_string_equal(words_quote("~/it's `id`", out, sizeof out), "'~/it'\\''s `id`'");
+	assert_string_equal(words_quote("a;b", out, 5), "...");
+	assert_string_equal(words_quote("abcd", out, 5), "abcd");
+}
+
+static void test_errors_hold_no_escape_sequence(void **state)
+{
+	struct error err;
+	(void)state;
+	error_set(&err, ERROR_DATA, "f\x1b[2J", "a\x9b" "b\xc2\x9b" "c\xc3\xa4\xa4\x7f\t");
+	assert_string_equal(err.place, "f?[2J");
+	assert_string_equal(err.text, "a?b??c\xc3\xa4\xa4??");
+}
+
 static void test_what_is_refused(void **state)
 {
 	(void)state;
@@ -114,6 +136,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_words_are_those_of_sh),
+		cmocka_unit_test(test_a_word_for_a_shell),
+		cmocka_unit_test(test_errors_hold_no_escape_sequence),
 		cmocka_unit_test(test_what_is_refused),
 		cmocka_unit_test(test_joined_words_come_back),
 	};
