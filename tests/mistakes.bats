@@ -197,7 +197,10 @@ $ printf 'DATA=$HOME/d.csv\n' >j.env; trainctl run j.env
 trainctl: j.env:1: DATA: a value without quotes can't hold any of | & ; < > ( ) $ ` \ " '; put it in single quotes, in which everything means itself
 = 78
 $ printf 'DATA=~/d.csv\n' >j.env; trainctl run j.env
-trainctl: j.env:1: DATA: sh would expand the ~ before it; write the whole directory
+trainctl: j.env:1: DATA: sh would expand the ~ at the beginning or behind a colon; write the whole directory
+= 78
+$ printf 'METRICS=unix:~/x.sock\n' >j.env; trainctl run j.env
+trainctl: j.env:1: METRICS: sh would expand the ~ at the beginning or behind a colon; write the whole directory
 = 78
 E
 }
@@ -398,7 +401,7 @@ E
 @test "job file: deadlines" {
 	transcript <<'E'
 $ trainctl run job.env -s HUNG=soon
-trainctl: --set: HUNG: 'soon' is neither seconds nor never
+trainctl: --set: HUNG: 'soon' is neither seconds nor never nor auto
 = 78
 $ trainctl run job.env -s HUNG=batch:5,sleep:3
 trainctl: --set: HUNG: 'sleep:3' is none of start, batch, exchange, checkpoint, hand-over

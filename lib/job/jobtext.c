@@ -58,6 +58,12 @@ static const char *take_double(const char *p, const char *end, char *out, size_t
 	return NULL;
 }
 
+/* sh does that at the beginning of a value, and as in PATH behind each colon. */
+static int tilde_expands(const char *value)
+{
+	return value[0] == '~' || strstr(value, ":~") != NULL;
+}
+
 static const char *take_bare(const char *p, const char *end, char *out, size_t *n, const char **why)
 {
 	const char *start = p;
@@ -65,8 +71,10 @@ static const char *take_bare(const char *p, const char *end, char *out, size_t *
 		p++;
 	*n = (size_t)(p - start);
 	memcpy(out, start, *n);
-	if (*n > 0 && *start == '~') {
-		*why = "sh would expand the ~ before it; write the whole directory";
+	out[*n] = '\0';
+	if (tilde_expands(out)) {
+		*why = "sh would expand the ~ at the beginning or behind a colon; write the whole "
+		       "directory";
 		return NULL;
 	}
 	if (p < end && *p != ' ' && *p != '\t') {
@@ -144,7 +152,7 @@ int jobtext_parse(const char *name, const char *text, size_t len, jobtext_fn *ea
 size_t jobtext_format(const char *key, const char *value, char *out, size_t out_max)
 {
 	int n;
-	if (value[0] != '~' && !strpbrk(value, bare_special))
+	if (!tilde_expands(value) && !strpbrk(value, bare_special))
 		n = snprintf(out, out_max, "%s=%s", key, value);
 	else if (!strchr(value, '\''))
 		n = snprintf(out, out_max, "%s='%s'", key, value);

@@ -36,7 +36,8 @@ static int section_of(const char *word, size_t len, enum pulse_section *section)
 	return -1;
 }
 
-static int take_word(struct pulse_rules *rules, char *word, struct error *err)
+static int take_word(struct pulse_rules *rules, const struct pulse_rules *usual, char *word,
+		     struct error *err)
 {
 	enum pulse_section section = PULSE_BATCH;
 	char *colon = strchr(word, ':'), *number = colon ? colon + 1 : word;
@@ -45,10 +46,17 @@ static int take_word(struct pulse_rules *rules, char *word, struct error *err)
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "'%.40s' is none of start, batch, exchange, checkpoint, hand-over",
 				 word);
+	if (strcmp(number, "auto") == 0) {
+		if (!colon)
+			*rules = *usual;
+		rules->least[section] = usual->least[section];
+		rules->fixed[section] = usual->fixed[section];
+		return 0;
+	}
 	if (strcmp(number, "never") != 0 &&
 	    number_real(number, 0, SECONDS_MAX, &seconds, NULL, NULL) != 0)
-		return error_set(err, ERROR_CONFIG, NULL, "'%.40s' is neither seconds nor never",
-				 number);
+		return error_set(err, ERROR_CONFIG, NULL,
+				 "'%.40s' is neither seconds nor never nor auto", number);
 	if (!(seconds > 0))
 		seconds = INFINITY;
 	set(rules, section, seconds);
@@ -63,16 +71,21 @@ static int take_word(struct pulse_rules *rules, char *word, struct error *err)
 	return 0;
 }
 
+/* What is said of one section is more than what is said of several, in whatever order. */
 int pulse_rules_parse(struct pulse_rules *rules, const char *text, struct error *err)
 {
-	char copy[256], *rest = copy, *word;
-	if (strlen(text) >= sizeof copy)
-		return error_set(err, ERROR_CONFIG, NULL, "is longer than %zu bytes",
-				 sizeof copy - 1);
-	strcpy(copy, text);
-	while (text[0] && (word = strsep(&rest, ",")))
-		if (take_word(rules, word, err) != 0)
-			return -1;
+	const struct pulse_rules usual = *rules;
+	for (int of_one = 0; of_one < 2; of_one++) {
+		char copy[256], *rest = copy, *word;
+		if (strlen(text) >= sizeof copy)
+			return error_set(err, ERROR_CONFIG, NULL, "is longer than %zu bytes",
+					 sizeof copy - 1);
+		strcpy(copy, text);
+		while (text[0] && (word = strsep(&rest, ",")))
+			if ((strchr(word, ':') != NULL) == of_one &&
+			    take_word(rules, &usual, word, err) != 0)
+				return -1;
+	}
 	return 0;
 }
 

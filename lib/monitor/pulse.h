@@ -38,8 +38,9 @@ struct pulse_rules {
 };
 
 /* HUNG: "" leaves all as it is; else words separated by commas, each SECTION:SECONDS, SECONDS (of
- * batch, exchange and, where that is more, checkpoint) or `never` (or 0) in place of the seconds;
- * `never` alone is of all sections. ERROR_CONFIG. */
+ * batch, exchange and, where that is more, checkpoint), in any order: what is said of one section
+ * holds there. In place of seconds stand `never` (or 0) and `auto`, which is what it was; alone they
+ * are of all sections. ERROR_CONFIG. */
 int pulse_rules_parse(struct pulse_rules *rules, const char *text, struct error *err);
 
 struct pulse {

@@ -49,7 +49,8 @@ static void refuses_with_the_line(void **state)
 		{"A=$B\n", "without quotes"},       {"A=\"$B\"\n", "single quotes"},
 		{"A='b\n", "not closed"},       {"A=\"b\n'", "not closed"},
 		{"A='b'c\n", "text behind"},    {"A=b;c\n", "A: a value without quotes"},
-		{"A=~/x\n", "expand the ~"},       {"A=1\r\n", "carriage return"},
+		{"A=~/x\n", "expand the ~"},       {"A=a:~b\n", "expand the ~"},
+		{"A=1\r\n", "carriage return"},
 		{"=x\n", "'=x': is not KEY=value"},      {"1A=x\n", "not KEY=value"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -73,7 +74,7 @@ static void what_is_written_is_read_again(void **state)
 {
 	(void)state;
 	const char *const values[] = {"plain",         "",      "two words", "it's",
-				      "a'b\"c$d`e\\f", "~home", "#x"};
+				      "a'b\"c$d`e\\f", "~home", "#x", "unix:~/x", "a~b"};
 	for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
 		char line[256], want[256];
 		jobtext_format("K", values[i], line, sizeof line);

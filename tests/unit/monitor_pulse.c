@@ -202,6 +202,19 @@ static void rules_as_text(void **state)
 	assert_int_equal(pulse_rules_parse(&r, "never", &err), 0);
 	for (int i = 0; i < PULSE_SECTIONS; i++)
 		assert_true(isinf(r.least[i]));
+	static const char *const one_over_all[] = {"batch:10,300", "300,batch:10"};
+	for (int i = 0; i < 2; i++) {
+		r = usual_rules();
+		assert_int_equal(pulse_rules_parse(&r, one_over_all[i], &err), 0);
+		assert_true(r.least[PULSE_BATCH] == 10 && r.least[PULSE_EXCHANGE] == 300);
+	}
+	r = usual_rules();
+	assert_int_equal(pulse_rules_parse(&r, "checkpoint:auto,300", &err), 0);
+	assert_true(r.least[PULSE_CHECKPOINT] == 120 && !r.fixed[PULSE_CHECKPOINT]);
+	r = usual_rules();
+	assert_int_equal(pulse_rules_parse(&r, "auto", &err), 0);
+	for (int i = 0; i < PULSE_SECTIONS; i++)
+		assert_true(r.least[i] == usual_rules().least[i] && !r.fixed[i]);
 	r = usual_rules();
 	assert_int_equal(pulse_rules_parse(&r, "batch:2.5,start:never,checkpoint:0", &err), 0);
 	assert_true(r.least[PULSE_BATCH] == 2.5);
@@ -211,7 +224,7 @@ static void rules_as_text(void **state)
 	assert_true(found_after(slow, &r, PULSE_BATCH, 64) < 3); /* what is given is obeyed */
 	assert_true(found_after(slow, &r, PULSE_START, 64) > 9e5);
 	static const char *const bad[] = {"x", "batch", "batch:", "sleep:3", "-1", "3,", ",3", "nan",
-					  "batch:3:4", "inf"};
+					  "batch:3:4", "inf", "auto:3"};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		assert_int_equal(pulse_rules_parse(&r, bad[i], &err), -1);
 }
