@@ -375,36 +375,46 @@ S
 	printf '#!/bin/sh\nexec %s -d "%s" "$@"\n' "$nightly" "$base" >go
 	chmod +x go
 	start first ./go job.env
-	wait_for 'ls "$base"/job.*/job.log'
+	wait_for 'ls "$base"/other.*/job.log'
 	run -75 ./go job.env
-	[[ $output == *"job: another one is at it" ]]
+	[[ $output == *"other: another one is at it" ]]
 	wait_for 'grep -q "^row " first.out'
-	night=$(basename "$base"/job.20*)
+	night=$(basename "$base"/other.20*)
 	kill -TERM "$PID"
 	ended "$PID"
 	[ "$status" = 143 ]
 	grep -q "nightly: $night: trainctl ended with status 143; the current model stays" first.err
-	[ ! -e "$base/job.current" ]
+	[ ! -e "$base/other.current" ]
 	rm drag/*
-	# Scores need a TEST; what is done stays done.
+	# Scores need a TEST; what is done stays done. A night that changes nothing removes old ones, too.
+	mkdir "$base"/other.2000-01-0{1,2,3} "$base/others.2000-01-01"
+	ln -s other.2000-01-01 "$base/other.current"
+	run -78 ./go -a 0.5 -k 2 job.env
+	[ "$(ls -d "$base"/other.20* | xargs -d '\n' -n 1 basename | xargs)" = "other.2000-01-01 other.2000-01-03 $night" ]
+	run -78 ./go -k 1 job.env --set SEED=2
+	[ ! -e "$base/other.2000-01-03" ]
+	[ -d "$base/others.2000-01-01" ]
+	rm -r "$base/other.2000-01-01" "$base/other.current"
 	run -78 ./go -a 0.5 job.env
 	[[ $output == *"summary job=$night state=done "*"there is no score to compare with -a 0.5"* ]]
 	run -0 ./go job.env
-	[ "$(readlink "$base/job.current")" = "$night" ]
-	ckpt verify "$(ckpt latest "$base/job.current/checkpoints")"
+	[ "$(readlink "$base/other.current")" = "$night" ]
+	ckpt verify "$(ckpt latest "$base/other.current/checkpoints")"
 	# From the current model on: the same night again is the same job.
-	mv "$base/$night" "$base/job.2001-01-01"
-	ln -sfn job.2001-01-01 "$base/job.current"
+	mv "$base/$night" "$base/other.2001-01-01"
+	ln -sfn other.2001-01-01 "$base/other.current"
 	run -0 ./go -w job.env
-	grep -q "^INIT=.*job.2001-01-01" "$base/$night/job.env"
+	grep -q "^INIT=.*other.2001-01-01" "$base/$night/job.env"
 	run -0 ./go -w -k 1 job.env
-	[[ $output == *"nightly: removed $base/job.2001-01-01" ]]
-	[ "$(ls -d "$base"/job.2*)" = "$base/$night" ]
+	[[ $output == *"nightly: removed $base/other.2001-01-01" ]]
+	[ "$(ls -d "$base"/other.2*)" = "$base/$night" ]
 	for wrong in '-k 0' '-a much' '-x' ''; do
 		# shellcheck disable=SC2086
 		run -64 "$nightly" $wrong
 	done
 	run -66 ./go none.env
+	run -0 "$nightly" --help
+	[[ $output == *"nightly [-k NIGHTS]"* ]]
 }
 
 # ---- the sources as one file, the package ----
