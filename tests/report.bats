@@ -330,6 +330,11 @@ turned() {
 	for title in Loss 'Pace of the job' 'Batch size of each worker' 'What the nodes did'; do
 		grep -q "<title>$title</title>" x.html
 	done
+	# the legend stands beside the bars, not on them
+	[ "$(sed -n '/<figure class="gantt">/,/<\/figure>/p' x.html | awk '/translate\(/ { sub(/.*translate\(/, ""); x = $0 + 0 }
+		/>(computing|communicating|waiting|starting|down|applying|up, else|action|failure)</ { print x }' | sort -u | wc -l)" = 1 ]
+	grep -q 'class="key lost"' x.html
+	grep -q 'prefers-color-scheme:dark' x.html
 	# nothing is fetched
 	not grep -E "(src|href)=[\"']?[^#\"']" x.html
 	not grep -q '<script' x.html

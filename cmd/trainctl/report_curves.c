@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINES_MAX 10 /* more workers: those that stand out, and where the others are */
-#define LINES_OF_MANY 6
+#define LINES_OF_MANY 6 /* where there are more workers than DRAW_LINES_MAX */
 
 /* ---- curves of workers ---- */
 
@@ -76,7 +75,7 @@ int curves_make(const struct report *p, struct curves *c,
 /* Which workers have a line of their own: all, or those that stand out. */
 static void choose_lines(const struct curves *c, unsigned char *chosen)
 {
-	size_t most = c->workers <= LINES_MAX ? c->workers : LINES_OF_MANY;
+	size_t most = c->workers <= DRAW_LINES_MAX ? c->workers : LINES_OF_MANY;
 	for (size_t n = 0; n < most; n++) {
 		size_t best = c->workers;
 		for (size_t i = 0; i < c->workers; i++)
@@ -153,7 +152,7 @@ static void put_lines(const struct curves *c, const unsigned char *chosen,
 	const char *comma = "";
 	size_t n = 0;
 	fputs("plot ", out);
-	if (c->workers > LINES_MAX) {
+	if (c->workers > DRAW_LINES_MAX) {
 		fputs("$band using 1:2:3 with filledcurves fs solid noborder lc rgb '#D5E3EE' "
 		      "title 'all workers', "
 		      "$band using 1:4 with lines lw 1.5 lc rgb '#8A9BA8' title 'median'",
@@ -190,7 +189,7 @@ static void draw_curves(const struct report *p, enum picture what, const struct 
 		      "rgb "
 		      "'#777777' font ',10'\n",
 		      out);
-	if (c->workers <= LINES_MAX || put_band(c, scale, out) == 0) {
+	if (c->workers <= DRAW_LINES_MAX || put_band(c, scale, out) == 0) {
 		for (size_t i = 0; i < c->workers; i++)
 			if (chosen[i])
 				put_curve(c, i, scale, out);

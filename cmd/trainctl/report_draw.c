@@ -13,7 +13,9 @@
 
 #define MARKS_MAX 16      /* more: without lines, only where they are */
 #define MARGINS 115       /* above and below a plot, in pixels */
-#define LEGEND_HEIGHT 182 /* of the Gantt chart's legend; gnuplot puts a longer one into the plot */
+#define LEGEND_LINE 18    /* of a legend, in pixels; one that is higher than the plot goes into it */
+#define LEGEND_MARGINS 150 /* of a picture around its legend */
+#define LEGEND_MARKS 3    /* lines: action, failure, goes on */
 #define LABEL_PART 0.05   /* of the width, between two names over marks */
 #define NAME_MAX_SHOWN 16 /* letters of a node's name */
 
@@ -278,10 +280,14 @@ int picture_has(const struct report *p, enum picture what)
 
 unsigned picture_height(const struct report *p, enum picture what)
 {
-	unsigned rows = 26 * (unsigned)draw_rows(p);
-	if (what == PICTURE_GANTT)
-		return MARGINS + (rows > LEGEND_HEIGHT ? rows : LEGEND_HEIGHT);
-	return what == PICTURE_SHARDS ? 420 : 350;
+	unsigned lines = 0, height = what == PICTURE_SHARDS ? 420 : 350;
+	if (what == PICTURE_GANTT) {
+		lines = LEGEND_MARKS + DRAW_DOINGS;
+		height = MARGINS + 26 * (unsigned)draw_rows(p);
+	} else if (what == PICTURE_SIZE || what == PICTURE_TIME)
+		lines = LEGEND_MARKS + DRAW_LINES_MAX;
+	unsigned legend = LEGEND_MARGINS + LEGEND_LINE * lines;
+	return height > legend ? height : legend;
 }
 
 void picture_script(const struct report *p, enum picture what, const char *place, FILE *out)

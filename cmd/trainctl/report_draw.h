@@ -8,6 +8,8 @@
 
 #define DRAW_WINDOWS 300 /* of a curve */
 #define DRAW_ROWS_MAX 40 /* of the Gantt chart */
+#define DRAW_DOINGS 8    /* things that a node does there */
+#define DRAW_LINES_MAX 10 /* of workers; more: those that stand out, and where the others are */
 #define DRAW_COLOURS 7
 #define DRAW_MARKS 300 /* places for marks */
 

@@ -265,24 +265,36 @@ static void put_head(const struct report *p, FILE *out)
 	report_title(p, title, sizeof title);
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+	      "<meta name=\"color-scheme\" content=\"light dark\">\n"
 	      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
 	      "style-src 'unsafe-inline'\">\n<title>",
 	      out);
 	put_html(out, title);
 	fputs("</title>\n<style>\n"
-	      "body{font:15px/1.45 sans-serif;color:#222;background:#fff;margin:0 auto;"
-	      "padding:1em 1.2em;max-width:1000px}\n"
+	      ":root{--text:#222;--page:#fff;--quiet:#666;--bad:#B00020;--line:#bbb;"
+	      "--works:#0072B2;--lost:#D55E00}\n"
+	      "body{font:15px/1.45 sans-serif;color:var(--text);background:var(--page);"
+	      "margin:0 auto;padding:1em 1.2em;max-width:1000px;overflow-wrap:break-word}\n"
 	      "h1{font-size:1.5em;margin:.4em 0 .1em}h2{font-size:1.15em;margin:1.8em 0 .4em}\n"
-	      "p{margin:.3em 0}.quiet{color:#666}.bad{color:#B00020}\n"
+	      "p{margin:.3em 0}.quiet{color:var(--quiet)}.bad{color:var(--bad)}\n"
 	      "table{border-collapse:collapse;margin:.4em 0}"
-	      "th{text-align:left;font-weight:600;border-bottom:1px solid #bbb}\n"
+	      "th{text-align:left;font-weight:600;border-bottom:1px solid var(--line)}\n"
 	      "td,th{padding:.15em .9em .15em 0;vertical-align:top}"
 	      "td.n,th.n{text-align:right;white-space:nowrap}\n"
-	      ".bar{display:block;height:.8em;background:#0072B2;margin-top:.35em}\n"
-	      ".bar.lost{background:#D55E00}td.wide{width:40%}\n"
-	      "figure{margin:1.6em 0 0}figure svg{width:100%;height:auto;display:block}\n"
-	      "figcaption{color:#555;margin:.1em 0 0 1em}\n"
+	      ".bar,.key{background:var(--works)}.lost{background:var(--lost)}\n"
+	      ".bar{display:block;height:.8em;margin-top:.35em}td.wide{width:40%}\n"
+	      ".key{display:inline-block;width:.8em;height:.8em;margin-right:.4em}\n"
+	      "figure{margin:1.6em 0 0}.picture{overflow-x:auto}"
+	      ".picture svg{width:100%;height:auto;display:block}\n"
+	      "figcaption{color:var(--quiet);margin:.1em 0 0 1em}\n"
 	      ".gantt svg{shape-rendering:crispEdges}\n"
+	      /* What is wider than a telephone moves sideways by itself, in letters that can be
+	       * read. */
+	      "@media(max-width:700px){table{display:block;overflow-x:auto}td.wide{display:none}"
+	      ".picture svg{width:720px}figcaption{margin-left:0}}\n"
+	      "@media(prefers-color-scheme:dark){:root{--text:#ddd;--page:#15181b;--quiet:#9aa0a6;"
+	      "--bad:#ff7b72;--line:#555;--works:#56B4E9;--lost:#E69F00}"
+	      ".picture svg{filter:invert(.92) hue-rotate(180deg)}}\n"
 	      "</style>\n</head>\n<body>\n<h1>",
 	      out);
 	put_html(out, title);
@@ -353,6 +365,10 @@ static void put_costs(const struct report *p, FILE *out)
 			kind[i] == COST_TOGETHER ? "" : " lost", 100 * part);
 	}
 	fputs("</table>\n", out);
+	if (c->known)
+		fputs("<p class=\"quiet\"><span class=\"key\"></span>the workers train &nbsp; "
+		      "<span class=\"key lost\"></span>time that is lost to anything else</p>\n",
+		      out);
 }
 
 /* gnuplot's document without its head, and with a title that says what it is. */
@@ -382,9 +398,10 @@ static int put_pictures(const struct report *p, FILE *out, struct error *err)
 			continue;
 		int result = draw_one(p, what, put_svg_terminal, &d, err);
 		if (result == 0) {
-			fprintf(out, "<figure class=\"%s\">\n", picture_name[k]);
+			fprintf(out, "<figure class=\"%s\">\n<div class=\"picture\">\n",
+				picture_name[k]);
 			put_svg(out, d.data, what);
-			fputs("<figcaption>", out);
+			fputs("</div>\n<figcaption>", out);
 			put_html(out, picture_caption[k]);
 			fputs("</figcaption>\n</figure>\n", out);
 		}

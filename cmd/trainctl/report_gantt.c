@@ -9,6 +9,7 @@
 #define BOXES 6000 /* about */
 
 enum doing { COMPUTING, SENDING, PREPARING, WAITING, STARTING, DOWN, APPLYING, ELSE, DOINGS };
+_Static_assert(DOINGS == DRAW_DOINGS, "the legend has room for all");
 
 static const struct {
 	const char *colour, *title;
