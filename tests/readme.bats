@@ -38,3 +38,22 @@ sources() {
 	# Everything that it made is in the clone and in the home.
 	[ -d "$T/home/.local/state/paceline/shop" ]
 }
+
+@test "by hand: the lines that are typed, pasted at once, print what stands below them" {
+	awk '/^## / { on = $0 == "## By hand" } on && /^    / { print substr($0, 5) }' "$PACELINE_ROOT/README.md" >shown
+	sed -n 's/^\$ //p' shown >typed
+	[ "$(wc -l <typed)" -ge 4 ]
+	echo 'kill $!' >>typed
+	run --separate-stderr timeout 300 bash typed
+	echo "$output"
+	# shellcheck disable=SC2053
+	[[ $output == $(grep -v '^\$ ' shown | sed 's/\.\.\./*/g') ]]
+}
+
+@test "other blocks are commands, without words beside them" {
+	awk '/^```/ { off = !off } !off && /^    [^$ ]/ { print substr($0, 5) }' "$PACELINE_ROOT/README.md" |
+		grep -v '^\(paceline\|ok\|shard\|batch\|plan\|action\)\( \|$\)' >commands
+	[ "$(wc -l <commands)" -ge 5 ]
+	bash -n commands
+	not grep -E '[^ ]  +[^ ]' commands
+}
