@@ -656,6 +656,14 @@ grown() {
 	rm -r $base
 	[ "$status" -eq 77 ]
 	[[ $output == *"$base: belongs to another user"* ]]
+	# nothing is made where a link of somebody else's leads to
+	mkdir -m 777 elsewhere
+	ln -s "$T/elsewhere" $base
+	run setpriv --reuid $uid --clear-groups trainctl run job.env
+	rm $base
+	[ "$status" -eq 77 ]
+	[[ $output == *"$base: belongs to another user"* ]]
+	[ -z "$(ls elsewhere)" ]
 }
 
 # ---- pruning ----

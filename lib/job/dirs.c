@@ -170,15 +170,18 @@ static int ours(const char *dir, int (*look)(const char *path, struct stat *st),
 	return 0;
 }
 
+static int is_below(const char *path, const char *base)
+{
+	size_t len = strlen(base);
+	return strncmp(path, base, len) == 0 && path[len] == '/';
+}
+
 /* Of those below the directory in /tmp: whether that is ours. */
 static int base_is_ours(const struct dirs *p, struct error *err)
 {
 	char base[BASE_MAX];
 	base_of(base);
-	size_t len = strlen(base);
-	if (strncmp(p->run, base, len) != 0 || p->run[len] != '/')
-		return 0;
-	return ours(base, lstat, err);
+	return is_below(p->run, base) ? ours(base, lstat, err) : 0;
 }
 
 static int could_be_made(const char *dir, struct error *err)
@@ -198,9 +201,13 @@ int dirs_check(const struct dirs *p, struct error *err)
 int dirs_make(const struct dirs *p, struct error *err)
 {
 	static const char *const inside[] = {"journal", "checkpoints", "index", "nodes", "logs"};
-	char path[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX], base[BASE_MAX];
+	base_of(base);
+	/* Nothing is made below it before it is known whose it is. */
+	if (is_below(p->run, base) && (fs_make_dirs(base, err) != 0 || base_is_ours(p, err) != 0))
+		return -1;
 	if (fs_make_dirs(p->run, err) != 0 || fs_make_dirs(p->state, err) != 0 ||
-	    base_is_ours(p, err) != 0 || ours(p->run, stat, err) != 0 ||
+	    ours(p->run, stat, err) != 0 ||
 	    ours(p->state, stat, err) != 0)
 		return -1;
 	for (size_t i = 0; i < sizeof inside / sizeof *inside; i++) {
