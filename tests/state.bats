@@ -483,7 +483,8 @@ end_of_boot() {
 	wait_for 'came_to 300'
 	end_of_boot bbbb-2
 	begin second
-	wait_for 'grep -q "^rollback .*the job goes on: all servers go back to the last checkpoint" run/state/job.log'
+	wait_for 'grep -q "^rollback .*the job goes on: all servers begin with the last checkpoint" run/state/job.log'
+	wait_for 'grep -q "the job goes on at [0-9.k]* of 10.0k samples" second.err'
 	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000002"'
 	not grep -q '^event .*kind=adopt' run/state/job.log
 	grep -q 'boot aaaa-1 of the machine' run/state/logs/shardd.log

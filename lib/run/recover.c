@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/human.h"
 #include "ckpt/ckpt.h"
 #include "wire/aside.h"
 
@@ -232,10 +233,14 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	s->recover.began = clock_epoch();
 	s->checkpoint.full[0] = '\0'; /* new servers know of none */
 	s->recover.rollbacks++;
+	s->recover.told = 0;
+	s->recover.before = s->progress.stat.known ? s->progress.stat.samples_done : 0;
+	int has_cut = s->checkpoint.latest[0] || s->recover.intent;
 	sup_note(s, "rollback", "%s: all %ss %s", reason,
 		 job_is_foreign(s->job) ? "trainer" : sup_keepers(s)->name,
-		 s->checkpoint.latest[0] || s->recover.intent ? "go back to the last checkpoint"
-							      : "start anew");
+		 !has_cut                            ? "start anew"
+		 : s->phases.now == PHASE_SERVICES ? "begin with the last checkpoint"
+						     : "go back to the last checkpoint");
 	sup_checkpoint_abandon(s);
 	sup_enter(s, PHASE_ROLLBACK);
 }
@@ -452,6 +457,29 @@ static int may_start_anew(struct supervisor *s)
 	return 0;
 }
 
+/* -1: shardd has not said yet what is done now. */
+static int tell_from(struct supervisor *s)
+{
+	char done[HUMAN_MAX], all[HUMAN_MAX], again[HUMAN_MAX];
+	uint64_t now = s->progress.stat.samples_done;
+	if (s->recover.told)
+		return 0;
+	if (!s->progress.stat.known) {
+		sup_ask_stat(s);
+		return -1;
+	}
+	s->recover.told = 1;
+	human_count((double)now, done);
+	human_count((double)s->options.samples * (double)s->job->epochs, all);
+	human_count((double)(s->recover.before > now ? s->recover.before - now : 0), again);
+	if (s->recover.before > now && !job_is_foreign(s->job))
+		log_say(LOG_LEVEL_INFO, "the job goes on at %s of %s samples; %s since that "
+			"checkpoint are trained again", done, all, again);
+	else
+		log_say(LOG_LEVEL_INFO, "the job goes on at %s of %s samples", done, all);
+	return 0;
+}
+
 void sup_rollback_step(struct supervisor *s)
 {
 	if (s->checkpoint.pruning) /* it is not to take away what is chosen here */
@@ -480,7 +508,7 @@ void sup_rollback_step(struct supervisor *s)
 		load(s);
 		return;
 	}
-	if (s->recover.intent && sup_repeated_after(s) != 0)
+	if (s->recover.intent && (sup_repeated_after(s) != 0 || tell_from(s) != 0))
 		return;
 	double pause = s->recover.not_before - clock_mono();
 	if (pause > 0)

@@ -50,6 +50,8 @@ struct sup_recover {
 	int chosen;        /* which cut, or that there is none to choose */
 	int had_cut;       /* before it was looked for */
 	int loaded;
+	int told;        /* where it goes on, */
+	uint64_t before; /* and what shardd counted as done before */
 	struct question load;
 	struct aside *verifying; /* the cut is read whole; NULL: it is not */
 	double began;      /* clock_epoch(): the last one */
