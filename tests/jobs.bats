@@ -120,6 +120,16 @@ stopped() {
 	echo INCLUDE=d1.env >b.env
 	run -78 run_job
 	[[ $output == *"more than 16 files deep"* ]]
+	mkfifo pipe
+	echo INCLUDE=pipe >b.env
+	run -78 run_job
+	[[ $output == *"b.env:1: INCLUDE: pipe is a pipe; a file is needed"* ]]
+	for endless in /dev/zero "$T/long"; do
+		head -c 3000000 /dev/zero | tr '\0' '#' >long
+		echo INCLUDE=$endless >b.env
+		run -65 run_job
+		[[ $output == *"$endless: is longer than 1048576 bytes"* ]]
+	done
 	[ ! -e run ]
 }
 

@@ -211,7 +211,7 @@ int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct e
 		return error_errno(err, 0, path, "can't be read");
 	size_t size = 0, room = 4096;
 	char *data = malloc(room);
-	int result = -1;
+	int result = -1, no_memory = !data;
 	while (data) {
 		ssize_t n = read(fd, data + size, room - size - 1);
 		if (n < 0 && errno == EINTR)
@@ -233,10 +233,11 @@ int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct e
 			error_set(err, ERROR_DATA, path, "is longer than %zu bytes", max);
 			break;
 		}
-		if (GROW(data, room, size + 2) != 0)
+		no_memory = GROW(data, room, size + 2) != 0;
+		if (no_memory)
 			break;
 	}
-	if (result != 0 && (!data || room - size < 2))
+	if (no_memory)
 		error_set(err, ERROR_OS, path, "out of memory");
 	close(fd);
 	if (result != 0) {

@@ -786,6 +786,16 @@ static int identify(struct reading *reading, const char *place, struct error *er
 	return 0;
 }
 
+/* Nobody may ever write into a pipe that a job file names. */
+static int refuse_pipe(const char *path, const char *place, struct error *err)
+{
+	struct stat st;
+	if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
+		return error_set(err, ERROR_CONFIG, place, INCLUDE ": %.300s is a pipe; a file is needed",
+				 path);
+	return 0;
+}
+
 /* place: of the line that includes it; NULL: none does. */
 static int read_file(struct job *job, const char *path, int kept, const struct reading *outer,
 		     const char *place, struct error *err)
@@ -793,6 +803,8 @@ static int read_file(struct job *job, const char *path, int kept, const struct r
 	char *text;
 	size_t len;
 	struct reading reading = {.job = job, .path = path, .kept = kept, .outer = outer};
+	if (place && refuse_pipe(path, place, err) != 0)
+		return -1;
 	if (fs_read_file(path, JOB_FILE_MAX, &text, &len, err) != 0)
 		return place ? error_wrap(err, place) : -1;
 	int result = identify(&reading, place, err);
