@@ -619,3 +619,49 @@ ranks_job() {
 	[[ $output == *"a TRAINER does not predict its speed"* ]]
 	[[ $output == *"PREDICT has no effect here"* ]]
 }
+
+# ---- order ----
+
+# chain_job KEY=VALUE...: one trainer whose parameters are a sum over the rows in their order
+chain_job() {
+	cat >chain.py <<-'P'
+		import hashlib, os, sys
+		sys.argv = ["counting_trainer.py", "600", "pace"]
+		source = open(os.environ["TRAINER"]).read()
+		exec(compile(source[:source.rindex("main()")], "trainer", "exec"))
+		class Chain(Trainer):
+		    def train(self, ranges):
+		        text = self.counts.tobytes()[-32:] + repr([sorted(r.items()) for r in ranges if "seed" in r]).encode()
+		        if not any("seed" in r for r in ranges):
+		            rows = [i for r in ranges for i in range(int(r["begin"]), int(r["begin"]) + int(r["length"]))]
+		            text += repr(rows).encode()
+		        self.counts = array.array("I", hashlib.sha256(text).digest())
+		Chain(8, "pace", 0).run(False, "next")
+	P
+	counting_job "TRAINER='TRAINER=$trainer exec python3 chain.py'" WORKERS=1 BATCH=7 BATCHES_PER_SHARD=5 \
+		EPOCHS=3 CHECKPOINT_EVERY=0.3 "$@"
+}
+
+@test "agent: one trainer that is killed ends with the same bits as one that is not" {
+	needs_python
+	local how
+	for how in "SHUFFLE=none" "SHUFFLE=shards" "SHUFFLE=samples AHEAD=1"; do
+		rm -rf run
+		chain_job $how
+		run_job >out
+		[ "$(last out repeated)" = 0 ]
+		cp "$(last out checkpoint)/w0/counts" whole
+		rm -rf run
+		echo 80 >pace
+		begin first
+		wait_for 'came_to 100'
+		kill -9 $(trainer_of w0)
+		wait_for 'grep -q "^repeated " run/state/job.log'
+		wait_for 'has_trainer w0'
+		rm pace
+		ended "$SUPERVISOR"
+		[ "$status" -eq 0 ]
+		[ "$(last first.out repeated)" -gt 0 ]
+		cmp whole "$(last first.out checkpoint)/w0/counts"
+	done
+}

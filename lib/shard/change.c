@@ -239,10 +239,8 @@ static enum queue_result fail(struct queue *q, struct queue_change *c, struct er
 
 static void leave_todo(struct queue *q, struct piece *p)
 {
-	if (p->lane->front == p)
-		p->lane->front = NULL;
-	else
-		piece_unlink(&p->lane->todo, p);
+	piece_unlink(p->is_first ? &p->lane->first : &p->lane->todo, p);
+	p->is_first = 0;
 	q->todo--;
 }
 
@@ -267,7 +265,7 @@ static struct piece *cut_piece(struct queue *q, struct piece *p, uint64_t max)
 	u64map_put(&q->pieces, part->id, part);
 	p->state = QUEUE_TODO;
 	p->at = q->at;
-	p->lane->front = p;
+	piece_put_first(p);
 	q->todo++;
 	return part;
 }

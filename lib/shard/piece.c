@@ -18,6 +18,34 @@ void piece_append(struct piece_list *list, struct piece *p)
 	list->count++;
 }
 
+/* In front of one that has later rows. */
+static int is_before(const struct piece *p, const struct piece *other)
+{
+	if (p->origin != other->origin)
+		return p->origin < other->origin;
+	return p->begin != other->begin ? p->begin < other->begin : p->lo < other->lo;
+}
+
+void piece_put_first(struct piece *p)
+{
+	struct piece_list *list = &p->lane->first;
+	struct piece *before = list->tail;
+	while (before && is_before(p, before))
+		before = before->prev;
+	p->is_first = 1;
+	p->prev = before;
+	p->next = before ? before->next : list->head;
+	if (p->next)
+		p->next->prev = p;
+	else
+		list->tail = p;
+	if (before)
+		before->next = p;
+	else
+		list->head = p;
+	list->count++;
+}
+
 void piece_unlink(struct piece_list *list, struct piece *p)
 {
 	if (p->prev)
@@ -253,6 +281,7 @@ void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi)
 void piece_take(struct queue *q, struct piece *p, struct worker *w)
 {
 	p->state = QUEUE_DOING;
+	p->is_first = 0;
 	p->worker = w;
 	p->at = q->at;
 	piece_append(&w->hand, p);
@@ -266,9 +295,11 @@ void piece_take(struct queue *q, struct piece *p, struct worker *w)
 	piece_changed(q, p);
 }
 
-/* Into the queue's end, or held. Unshuffled pieces get a frame of what remains: their client needs
+enum put { PUT_LAST, PUT_FIRST, PUT_HELD };
+
+/* Into the queue, or held. Unshuffled pieces get a frame of what remains: their client needs
  * no skip= and take=. */
-static void put_away(struct queue *q, struct piece *p, int is_held)
+static void put_away(struct queue *q, struct piece *p, enum put where)
 {
 	if (q->p.shuffle != QUEUE_SHUFFLE_SAMPLES) {
 		p->begin += p->lo;
@@ -279,14 +310,17 @@ static void put_away(struct queue *q, struct piece *p, int is_held)
 	p->worker = NULL;
 	p->returns++;
 	p->at = q->at;
-	p->state = is_held ? QUEUE_HELD : QUEUE_TODO;
-	piece_append(is_held ? &q->held : &p->lane->todo, p);
-	q->todo += !is_held;
+	p->state = where == PUT_HELD ? QUEUE_HELD : QUEUE_TODO;
+	if (where == PUT_FIRST)
+		piece_put_first(p);
+	else
+		piece_append(where == PUT_HELD ? &q->held : &p->lane->todo, p);
+	q->todo += where != PUT_HELD;
 	piece_changed(q, p);
 }
 
 /* A run that was p's becomes a piece of its own. */
-static void put_away_run(struct queue *q, const struct piece *p, struct piece *run)
+static void put_away_run(struct queue *q, const struct piece *p, struct piece *run, enum put where)
 {
 	run->more = NULL;
 	run->id = q->next_id++;
@@ -299,20 +333,31 @@ static void put_away_run(struct queue *q, const struct piece *p, struct piece *r
 	run->deaths = p->deaths;
 	run->returns = p->returns;
 	u64map_put(&q->pieces, run->id, run);
-	put_away(q, run, 0);
+	put_away(q, run, where);
 }
 
-void piece_return(struct queue *q, struct piece *p, int is_held)
+/* Of one that is held only the run that it was working on is. */
+static void come_back(struct queue *q, struct piece *p, enum put where)
 {
 	leave_hand(q, p);
 	const struct piece as_it_was = *p;
 	p->more = NULL;
-	put_away(q, p, is_held);
+	put_away(q, p, where);
 	for (struct piece *run = as_it_was.more, *next; run; run = next) {
 		next = run->more;
 		q->runs--;
-		put_away_run(q, &as_it_was, run);
+		put_away_run(q, &as_it_was, run, where == PUT_HELD ? PUT_LAST : where);
 	}
+}
+
+void piece_return(struct queue *q, struct piece *p, int is_held)
+{
+	come_back(q, p, is_held ? PUT_HELD : PUT_LAST);
+}
+
+void piece_roll_back(struct queue *q, struct piece *p)
+{
+	come_back(q, p, PUT_FIRST);
 }
 
 void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi)
@@ -326,7 +371,7 @@ void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t 
 	}
 	for (struct piece *next; chain; chain = next) {
 		next = chain->more;
-		put_away_run(q, p, chain);
+		put_away_run(q, p, chain, PUT_LAST);
 	}
 }
 

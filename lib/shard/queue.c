@@ -274,13 +274,15 @@ int queue_roll_back(struct queue *q, const struct queue *replaced, struct error 
 			mine->last = w->last;
 	}
 	/* Nor are ids: pieces that come back in several runs get some. */
-	if (q->next_id < replaced->next_id)
+	if (q->next_id < replaced->next_id) {
+		q->skipped += replaced->next_id - q->next_id;
 		q->next_id = replaced->next_id;
+	}
 	q->at = replaced->at;
 	q->mono = replaced->mono;
 	for (struct worker *w = q->first_worker; w; w = w->next) {
 		while (w->hand.head)
-			piece_return(q, w->hand.head, 0);
+			piece_roll_back(q, w->hand.head);
 		w->generation = 0;
 	}
 	if (q->incarnation < replaced->incarnation)

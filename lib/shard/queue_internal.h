@@ -43,7 +43,8 @@ struct piece {
 	struct whole *whole; /* NULL: nothing of the shard is elsewhere or done apart from this */
 	struct lane *lane;   /* where it waits when it comes back */
 	struct worker *worker;                 /* QUEUE_DOING only */
-	struct piece *prev, *next;             /* in a hand, in a lane's todo, or held */
+	struct piece *prev, *next;             /* in a hand, in one of a lane's lists, or held */
+	int is_first;                          /* which one: its lane's first */
 	struct piece *lease_prev, *lease_next; /* QUEUE_DOING only */
 	double lease_from;                     /* monotonic */
 	double at;                             /* epoch seconds: in this state since */
@@ -60,8 +61,10 @@ struct piece_list {
 /* Pieces of one epoch, or of one partition, that wait to be handed out. */
 struct lane {
 	uint64_t number;        /* the epoch, or traversals of the partition that are over */
-	struct piece *front;    /* rest of a cut piece: handed out before all others */
-	struct piece_list todo; /* came back */
+	/* Handed out before shards that nobody had: rests of cut pieces, and what a rollback took out
+	 * of hands, in the order of the shards and their rows. */
+	struct piece_list first;
+	struct piece_list todo; /* came back: handed out behind those */
 };
 
 /* An epoch that was begun and is not finished. */
@@ -99,6 +102,7 @@ struct queue {
 	/* Sources of shards (source.c): epochs, or partitions of the workers' own rows. */
 	uint64_t cursor;          /* shards handed out at least once */
 	uint64_t next_id;         /* >= total */
+	uint64_t skipped;         /* ids that a rollback passed over: seeds are as if it had not */
 	struct shard_order order[SHARD_ORDERS]; /* the one used last comes first */
 	struct epoch *first_epoch, *last_epoch;
 	struct partitions *own; /* NULL: epochs */
@@ -197,6 +201,8 @@ const char *lane_worker(const struct queue *q, const struct lane *lane);
 
 /* ---- piece.c: pieces, their lists and their samples ---- */
 void piece_append(struct piece_list *list, struct piece *p);
+/* Into its lane's first, at its place there. */
+void piece_put_first(struct piece *p);
 void piece_unlink(struct piece_list *list, struct piece *p);
 /* After it piece_new() gives count pieces, the id table takes them, and count shards can turn
  * into cut ones. */
@@ -218,6 +224,8 @@ void piece_take(struct queue *q, struct piece *p, struct worker *w);
 void piece_return(struct queue *q, struct piece *p, int is_held);
 /* The same for positions [lo, hi) of it only. Needs piece_prepare(3). */
 void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
+/* A rollback takes it out of the hand: it is handed out before what nobody had. */
+void piece_roll_back(struct queue *q, struct piece *p);
 void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out);
 void piece_changed(const struct queue *q, const struct piece *p);
 void piece_renew(struct queue *q, struct piece *p);

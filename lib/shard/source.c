@@ -89,7 +89,7 @@ void source_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t 
 
 uint64_t source_seed(const struct queue *q, uint64_t id)
 {
-	uint64_t state = q->p.seed + id;
+	uint64_t state = q->p.seed + (id < q->total ? id : id - q->skipped);
 	/* Halved: it fits a signed number. */
 	return q->p.shuffle == QUEUE_SHUFFLE_SAMPLES ? random_next(&state) >> 1 : 0;
 }
@@ -145,8 +145,8 @@ void source_done(struct queue *q, struct lane *lane)
 static struct piece *next_of_epochs(const struct queue *q, int *is_fresh)
 {
 	for (const struct epoch *e = q->first_epoch; e; e = e->next) {
-		if (e->lane.front)
-			return e->lane.front;
+		if (e->lane.first.head)
+			return e->lane.first.head;
 		if (q->cursor < (e->lane.number + 1) * q->shards) {
 			*is_fresh = 1;
 			return NULL;
@@ -188,8 +188,8 @@ static struct piece *next_of_partition(const struct queue *q, size_t i, int *is_
 {
 	const struct lane *lane = &q->lanes[i];
 	const struct partition *part = &q->own->partition[i];
-	if (lane->front)
-		return lane->front;
+	if (lane->first.head)
+		return lane->first.head;
 	/* What came back is handed out before the next traversal begins. */
 	if (lane->todo.head && part->left == part->rows)
 		return lane->todo.head;

@@ -33,6 +33,7 @@ static const struct field state_fields[] = {
 	{FIELD("incarnation", U64, queue, incarnation)},
 	{FIELD("cursor", U64, queue, cursor)},
 	{FIELD("next-id", U64, queue, next_id)},
+	{FIELD("skipped", U64, queue, skipped), .is_optional = 1},
 	{FIELD("iteration", U64, queue, iteration)},
 	{FIELD("retries", U64, queue, retries)},
 	{FIELD("lease", REAL, queue, lease)},
@@ -161,7 +162,7 @@ static void write_piece(struct writer *w, const struct queue *q, const struct pi
 				  .partition = lane_worker(q, p->lane),
 				  .worker = p->worker ? p->worker->id : NULL,
 				  .is_cut = p->whole != NULL,
-				  .is_front = p->lane->front == p};
+				  .is_front = p->is_first != 0};
 	put(w, "piece", piece_fields, &line);
 	while ((p = p->more) != NULL)
 		put(w, "run", run_fields, p);
@@ -187,8 +188,7 @@ void queue_write(const struct queue *q, void (*line)(void *arg, const char *line
 		write_list(&w, q, &worker->hand);
 	}
 	for (const struct lane *l = NULL; (l = source_lane_behind(q, l)) != NULL;) {
-		if (l->front)
-			write_piece(&w, q, l->front);
+		write_list(&w, q, &l->first);
 		write_list(&w, q, &l->todo);
 	}
 	write_list(&w, q, &q->held);
@@ -277,7 +277,8 @@ static int read_numbers(struct state_reader *s, const struct record *r, struct e
 	if (fields_read(state_fields, r, q, err) != 0 ||
 	    (q->own && fields_read(partitions_fields, r, q->own, err) != 0))
 		return -1;
-	if (q->cursor > q->total || q->next_id < q->total || q->next_id > UINT64_MAX >> 1)
+	if (q->cursor > q->total || q->next_id < q->total || q->next_id > UINT64_MAX >> 1 ||
+	    q->skipped > q->next_id - q->total)
 		return wrong(err, "cursor= or next-id= can't be");
 	if (q->own)
 		partitions_forget(q->own);
@@ -388,8 +389,8 @@ static int place_piece(struct queue *q, struct piece *p, const struct piece_line
 		return 0;
 	case QUEUE_TODO:
 		q->todo++;
-		if (said->is_front && !p->lane->front)
-			p->lane->front = p;
+		if (said->is_front)
+			piece_put_first(p);
 		else
 			piece_append(&p->lane->todo, p);
 		return 0;

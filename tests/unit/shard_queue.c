@@ -1134,6 +1134,60 @@ static void test_rollback_gives_runs_new_ids(void **state)
 	free(text);
 }
 
+/* What a rollback takes out of hands is handed out again before anything else, in its order, and what
+ * follows is cut as it would have been: the same rows, in the same order, as without it. */
+static void test_rollback_hands_out_in_the_same_order(void **state)
+{
+	(void)state;
+	for (enum queue_shuffle shuffle = QUEUE_SHUFFLE_NONE; shuffle <= QUEUE_SHUFFLE_SAMPLES;
+	     shuffle++) {
+		struct queue_parameters p = {
+			.samples = 40, .batch = 5, .batches = 2, .epochs = 2, .shuffle = shuffle, .seed = 7};
+		struct queue_piece without[64], piece = {0};
+		struct queue *q;
+		uint64_t generation;
+		size_t pieces = 0, at = 4;
+		assert_int_equal(queue_new(&q, &p, NULL), 0);
+		say_hello(q, "w", &generation);
+		while (say_get(q, "w", generation, 4, &without[pieces]) == QUEUE_OK)
+			pieces++;
+		queue_free(q);
+		assert_int_equal(queue_new(&q, &p, NULL), 0);
+		say_hello(q, "w", &generation);
+		uint64_t other;
+		say_hello(q, "v", &other);
+		for (size_t i = 0; i < 9; i++) { /* two hold what is rolled back */
+			int is_others = i == 5 || i == 8;
+			assert_int_equal(say_get(q, is_others ? "v" : "w",
+						 is_others ? other : generation, 4, &piece),
+					 QUEUE_OK);
+			if (i < at)
+				say_done(q, "w", generation, piece.id);
+		}
+		char *text = text_of(q);
+		for (size_t i = 0; i < 5; i++)
+			assert_int_equal(say_get(q, "w", generation, 3, &piece), QUEUE_OK);
+		struct queue *old = queue_of_text(text, NULL, NULL);
+		assert_int_equal(queue_roll_back(old, q, NULL), 0);
+		free(text);
+		text = text_of(old);
+		queue_free(old);
+		old = queue_of_text(text, NULL, NULL); /* a file knows it, too */
+		say_hello(old, "w", &generation);
+		while (say_get(old, "w", generation, 4, &piece) == QUEUE_OK) {
+			assert_true(piece.begin == without[at].begin &&
+				    piece.length == without[at].length &&
+				    piece.skip == without[at].skip && piece.take == without[at].take &&
+				    piece.seed == without[at].seed);
+			at++;
+		}
+		assert_true(at == pieces);
+		queue_free(old);
+		queue_free(q);
+		free(text);
+	}
+}
+
 static void test_parameters(void **state)
 {
 	(void)state;
@@ -1173,6 +1227,7 @@ int main(void)
 		cmocka_unit_test(test_whole_settles_and_terms),
 		cmocka_unit_test(test_rollback_keeps_what_never_goes_back),
 		cmocka_unit_test(test_rollback_gives_runs_new_ids),
+		cmocka_unit_test(test_rollback_hands_out_in_the_same_order),
 		cmocka_unit_test(test_parameters),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
