@@ -106,40 +106,43 @@ static const struct row {
 } table[] = {
 	{"SOLUTION", backup_of_trainer, JOB_FIT_REFUSED,
 	 "SOLUTION=backup:N leaves batches out, but a TRAINER has in its model already what it has "
-	 "trained, and would train these rows once more: SOLUTION=antdt-nd or pace give a slow one "
-	 "fewer rows"},
+	 "trained, and would train these rows once more: SOLUTION=antdt-nd or pace give a slow "
+	 "one fewer rows"},
 	{"SOLUTION", backup_without_barrier, JOB_FIT_REFUSED,
 	 "SOLUTION=backup:N ends iterations without the slowest workers; only SYNC=bsp and "
 	 "SYNC=allreduce have iterations that end"},
 	{"SOLUTION", dd_of_trainer, JOB_FIT_REFUSED,
-	 "SOLUTION=antdt-dd goes by what workers of the kit measure of their devices, and a TRAINER "
-	 "measures nothing: SOLUTION=antdt-nd or pace"},
+	 "SOLUTION=antdt-dd goes by what workers of the kit measure of their devices, and a "
+	 "TRAINER measures nothing: SOLUTION=antdt-nd or pace"},
 	{"PROFILE", profile_of_trainer, JOB_FIT_REFUSED,
 	 "PROFILE=1 has workers of the kit measure their devices; a TRAINER measures nothing: "
 	 "PROFILE=0"},
 	{"BRAIN", brain_of_trainer, JOB_FIT_REFUSED,
-	 "BRAIN finds how many workers and servers there are; with a TRAINER there are no servers: "
-	 "BRAIN=off"},
+	 "BRAIN finds how many workers and servers there are; with a TRAINER there are no "
+	 "servers: BRAIN=off"},
 	{"BRAIN", brain_of_replicas, JOB_FIT_REFUSED,
 	 "BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: "
 	 "BRAIN=off"},
 	{"BRAIN", brain_of_partitions, JOB_FIT_REFUSED,
-	 "BRAIN finds how many workers and servers there are; with PARTITIONS=local there is a worker "
-	 "for each file of DATA: BRAIN=off"},
+	 "BRAIN finds how many workers and servers there are; with PARTITIONS=local there is a "
+	 "worker for each file of DATA: BRAIN=off"},
 	{"REBALANCE", rebalance_of_trainer, JOB_FIT_REFUSED,
-	 "REBALANCE shares out what servers have to do; with a TRAINER there are none: REBALANCE=off"},
+	 "REBALANCE shares out what servers have to do; with a TRAINER there are none: "
+	 "REBALANCE=off"},
 	{"REBALANCE", rebalance_of_replicas, JOB_FIT_REFUSED,
 	 "REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off"},
 	{"PROFILE", dd_without_profile, JOB_FIT_TOLD,
-	 "with PROFILE=0 no worker measures its device, and SOLUTION=antdt-dd has nothing to go by "
-	 "unless somebody else tells the monitor"},
+	 "with PROFILE=0 no worker measures its device, and SOLUTION=antdt-dd has nothing to go "
+	 "by unless somebody else tells the monitor"},
 	{"SOLUTION", lb_of_trainer, JOB_FIT_TOLD,
-	 "SOLUTION=lb-bsp: a TRAINER does not predict its speed, so each takes that of its last batch"},
+	 "SOLUTION=lb-bsp: a TRAINER does not predict its speed, so each takes that of its last "
+	 "batch"},
 	{"SOLUTION", lb_gpu_of_trainer, JOB_FIT_TOLD,
-	 "SOLUTION=lb-bsp-gpu heeds the memory of devices only where the TRAINER says mem= with each "
-	 "step, see agent(1)"},
+	 "SOLUTION=lb-bsp-gpu heeds the memory of devices only where the TRAINER says mem= with "
+	 "each step, see agent(1)"},
 	{"PREDICT", predict_of_none, JOB_FIT_TOLD,
-	 "PREDICT has no effect here: workers of the kit predict their speeds, for SOLUTION=lb-bsp"},
+	 "PREDICT has no effect here: workers of the kit predict their speeds, for "
+	 "SOLUTION=lb-bsp"},
 	{"PREDICT_FROM", predict_from_of_none, JOB_FIT_TOLD,
 	 "PREDICT_FROM has no effect here: workers of the kit predict their speeds, for "
 	 "SOLUTION=lb-bsp"},
