@@ -330,7 +330,7 @@ int http_listen_unix(struct http *h, const char *path, struct error *err)
 		return -1;
 	}
 	int result = 0;
-	if (chmod(path, 0666) != 0)
+	if (chmod(path, 0660) != 0)
 		result = error_errno(err, ERROR_OS, path, "mode");
 	if (result == 0)
 		result = add_door(h, l.fd, 0, &d, path, err);

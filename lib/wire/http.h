@@ -44,7 +44,7 @@ int http_listen_tcp(struct http *h, const struct sockaddr *address, socklen_t le
 		    struct error *err);
 /* Whether it could be listened at now. */
 int http_try_tcp(const struct sockaddr *address, socklen_t len, char *name, struct error *err);
-/* A dead socket is removed first. Anybody who gets to it may ask: mode 0666. */
+/* A dead socket is removed first. Its user and its group may ask: mode 0660. */
 int http_listen_unix(struct http *h, const char *path, struct error *err);
 
 #endif

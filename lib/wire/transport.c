@@ -67,6 +67,20 @@ static int stream_socket(void)
 	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
+/* Whoever may write to a socket's directory may listen at its name. What is told to a server is for us:
+ * so is the server, or it is root's, who may do anything; and root asks whom he likes. */
+static int check_server(int fd, const char *name, struct error *err)
+{
+	uid_t server, self = geteuid();
+	pid_t pid;
+	if (transport_who(fd, &server, &pid) != 0)
+		return error_errno(err, ERROR_OS, name, "SO_PEERCRED");
+	if (self == 0 || server == 0 || server == self)
+		return 0;
+	return error_set(err, ERROR_NOPERM, name, "who listens there is another user's (%lu)",
+			 (unsigned long)server);
+}
+
 int transport_connect(const char *name, int *fd, struct error *err)
 {
 	struct address a;
@@ -86,6 +100,8 @@ int transport_connect(const char *name, int *fd, struct error *err)
 		result = error_errno(err, code, name, "can't be reached");
 	}
 	address_close(&a);
+	if (result == 0)
+		result = check_server(s, name, err);
 	if (result != 0) {
 		if (s >= 0)
 			close(s);

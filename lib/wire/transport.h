@@ -14,7 +14,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* -1: ERROR_UNAVAILABLE when nobody is there, ERROR_TEMPFAIL when too many wait there already. */
+/* -1: ERROR_UNAVAILABLE when nobody is there, ERROR_TEMPFAIL when too many wait there already,
+ * ERROR_NOPERM when who listens is neither of our user nor root's (as root anybody may). */
 int transport_connect(const char *name, int *fd, struct error *err);
 
 /* A name that is listened at. */

@@ -228,7 +228,7 @@ static void a_port_in_use_is_said(void **state)
 	assert_string_equal(other, name);
 }
 
-static void a_unix_socket_for_all(void **state)
+static void a_unix_socket_for_user_and_group(void **state)
 {
 	struct stat st;
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -237,7 +237,7 @@ static void a_unix_socket_for_all(void **state)
 	snprintf(path, sizeof path, "%s/m.sock", scratch);
 	assert_int_equal(http_listen_unix(http, path, &err), 0);
 	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_mode & 0777, 0666);
+	assert_int_equal(st.st_mode & 0777, 0660);
 	snprintf(at.sun_path, sizeof at.sun_path, "%s", path);
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	assert_int_equal(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
@@ -258,7 +258,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_client_that_says_no_more_gets_all, make, drop),
 		cmocka_unit_test_setup_teardown(slow_clients_go_and_others_are_served, make, drop),
 		cmocka_unit_test_setup_teardown(a_port_in_use_is_said, make, drop),
-		cmocka_unit_test_setup_teardown(a_unix_socket_for_all, make, drop),
+		cmocka_unit_test_setup_teardown(a_unix_socket_for_user_and_group, make, drop),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

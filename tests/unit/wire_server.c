@@ -1245,6 +1245,63 @@ static void test_call_request(void **state)
 	assert_int_equal(daemon_stop(pid), 0);
 }
 
+/* Status of a process of this user that connects to the daemon's path: the error's code, or 0. */
+static int dial_as(uid_t uid)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct error err = {0};
+		int fd;
+		if (setuid(uid) != 0)
+			_exit(1);
+		_exit(transport_connect(daemon_path, &fd, &err) == 0 ? 0 : err.code);
+	}
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Who may write to a directory can listen at a name in it: a server of another user is told nothing. */
+static void test_server_of_another_user(void **state)
+{
+	(void)state;
+	struct transport_listener l;
+	struct error err;
+	int ready[2];
+	char byte;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(pipe(ready), 0);
+	assert_int_equal(chmod(daemon_dir, 0755), 0);
+	snprintf(daemon_path, sizeof daemon_path, "%s/open/test.sock", daemon_dir);
+	char dir[96];
+	snprintf(dir, sizeof dir, "%s/open", daemon_dir);
+	assert_int_equal(mkdir(dir, 0700), 0);
+	assert_int_equal(chmod(dir, 0777), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (setuid(1234) != 0 || transport_listen(&l, daemon_path, &err) != 0 ||
+		    chmod(daemon_path, 0666) != 0 || write(ready[1], "", 1) != 1)
+			_exit(1);
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	assert_int_equal(dial_as(1234), 0);
+	assert_int_equal(dial_as(0), 0);
+	assert_int_equal(dial_as(1235), ERROR_NOPERM);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	unlink(daemon_path);
+	/* What root has is everybody's. */
+	assert_int_equal(transport_listen(&l, daemon_path, &err), 0);
+	assert_int_equal(chmod(daemon_path, 0666), 0);
+	assert_int_equal(dial_as(1235), 0);
+	transport_unlisten(&l, daemon_path);
+	rmdir(dir);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
 int main(void)
@@ -1283,6 +1340,7 @@ int main(void)
 		T(test_forked_child),
 		T(test_long_path),
 		T(test_inherited_socket),
+		T(test_server_of_another_user),
 		T(test_notify),
 		T(test_call_deadlines),
 		T(test_call_request),
