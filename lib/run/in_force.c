@@ -2,7 +2,6 @@
 #include "run/sup.h"
 
 #include "base/fs.h"
-#include "base/grow.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,31 +18,50 @@ static void force_path(const struct supervisor *s, char *out)
 
 /* ---- in force ---- */
 
-static int same(const struct action *a, enum action_kind kind, const char *id)
+#define EACH_FORCED(f, force) \
+	for (struct sup_forced *f = (force)->first, *f##_next; f && (f##_next = f->hh.next, 1); f = f##_next)
+
+static struct sup_forced *find(const struct sup_force *force, enum action_kind kind, const char *id,
+			       char key[sizeof force->first->key])
 {
-	return a->kind == kind && (kind == ACTION_BACKUP_WORKERS || strcmp(a->id, id) == 0);
+	struct sup_forced *f;
+	snprintf(key, sizeof force->first->key, "%d %s", (int)kind,
+		 kind == ACTION_BACKUP_WORKERS ? "" : id);
+	HASH_FIND_STR(force->first, key, f);
+	return f;
 }
 
 const struct action *sup_force_find(const struct supervisor *s, enum action_kind kind,
 				    const char *id)
 {
-	for (size_t i = 0; i < s->force.count; i++)
-		if (same(&s->force.action[i], kind, id))
-			return &s->force.action[i];
-	return NULL;
+	char key[sizeof s->force.first->key];
+	const struct sup_forced *f = find(&s->force, kind, id, key);
+	return f ? &f->action : NULL;
+}
+
+static void drop(struct sup_force *f, struct sup_forced *have)
+{
+	HASH_DEL(f->first, have);
+	free(have);
+	f->count--;
 }
 
 /* The last of a kind (and id) is in force. */
 static int put(struct sup_force *f, const struct action *a)
 {
-	for (size_t i = 0; i < f->count; i++)
-		if (same(&f->action[i], a->kind, a->id)) {
-			f->action[i] = *a;
-			return 0;
-		}
-	if (GROW(f->action, f->room, f->count + 1) != 0)
+	char key[sizeof f->first->key];
+	struct sup_forced *have = find(f, a->kind, a->id, key);
+	if (have) {
+		have->action = *a;
+		return 0;
+	}
+	have = calloc(1, sizeof *have);
+	if (!have)
 		return -1;
-	f->action[f->count++] = *a;
+	memcpy(have->key, key, sizeof have->key);
+	have->action = *a;
+	HASH_ADD_STR(f->first, key, have);
+	f->count++;
 	return 0;
 }
 
@@ -70,14 +88,15 @@ void sup_force_take(struct supervisor *s, const char *lines)
 void sup_force_drop(struct supervisor *s, const char *id)
 {
 	struct sup_force *f = &s->force;
-	size_t kept = 0;
-	for (size_t i = 0; i < f->count; i++)
-		if (f->action[i].kind == ACTION_BACKUP_WORKERS || strcmp(f->action[i].id, id) != 0)
-			f->action[kept++] = f->action[i];
-	if (kept == f->count)
-		return;
-	f->count = kept;
-	sup_force_write(s);
+	static const enum action_kind kinds[] = {ACTION_ADJUST_BS, ACTION_ADJUST_LR};
+	char key[sizeof f->first->key];
+	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		struct sup_forced *have = find(f, kinds[i], id, key);
+		if (have) {
+			drop(f, have);
+			sup_force_write(s);
+		}
+	}
 }
 
 char *sup_force_lines(const struct supervisor *s)
@@ -87,8 +106,8 @@ char *sup_force_lines(const struct supervisor *s)
 	FILE *out = s->force.count > 0 ? open_memstream(&text, &len) : NULL;
 	if (!out)
 		return NULL;
-	for (size_t i = 0; i < s->force.count; i++) {
-		action_format(&s->force.action[i], line, sizeof line);
+	EACH_FORCED (f, &s->force) {
+		action_format(&f->action, line, sizeof line);
 		fputs(line, out);
 	}
 	if (fclose(out) == 0)
@@ -357,7 +376,8 @@ void sup_force_forget(struct supervisor *s)
 {
 	s->force.changed = 0;
 	sup_keep(s, KEPT_FORCE, NULL, 0);
-	s->force.count = 0;
+	EACH_FORCED (f, &s->force)
+		drop(&s->force, f);
 	s->force.incarnation = s->force.life = 0;
 	sup_spares_forget(s);
 	EACH_NODE (n, s)
@@ -368,6 +388,7 @@ void sup_force_forget(struct supervisor *s)
 
 void sup_force_free(struct supervisor *s)
 {
-	free(s->force.action);
+	EACH_FORCED (f, &s->force)
+		drop(&s->force, f);
 	s->force = (struct sup_force){0};
 }

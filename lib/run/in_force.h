@@ -24,12 +24,19 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <uthash.h>
 
 struct supervisor;
 
+struct sup_forced {
+	char key[OPTION_ID_MAX + 4]; /* kind and id */
+	struct action action;
+	UT_hash_handle hh;
+};
+
 struct sup_force {
-	struct action *action;
-	size_t count, room;
+	struct sup_forced *first; /* uthash: in the order in which they came */
+	size_t count;
 	uint64_t incarnation, life; /* of the lead that has them */
 	int changed;                /* since it was written */
 };

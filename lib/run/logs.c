@@ -16,6 +16,7 @@
 #define LOG_BYTES_MAX (64u << 20)    /* then it becomes job.log.1, and the one before goes */
 #define NODE_BYTES_LAUNCH (8u << 20) /* at a launch; then the log becomes ID.log.1 */
 #define NODE_BYTES_MAX (64u << 20)   /* while it runs */
+#define LOOKS 64                     /* at logs of nodes in a tick */
 #define REOPEN_SECONDS 5.0           /* between two times that the monitor is told to */
 #define WORDS_MAX 4096               /* of a node's last words */
 
@@ -258,10 +259,15 @@ static void bound_bpt(struct supervisor *s)
 void sup_logs_bound(struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX];
+	size_t number = 0, end = s->log.looked + LOOKS;
 	EACH_NODE (n, s) {
-		sup_node_log_path(n, path);
-		cut_if_large(path);
+		if (number >= s->log.looked && number < end) {
+			sup_node_log_path(n, path);
+			cut_if_large(path);
+		}
+		number++;
 	}
+	s->log.looked = end < number ? end : 0;
 	dirs_state(&s->dirs, "balance.log", path); /* the lead's */
 	cut_if_large(path);
 	bound_bpt(s);

@@ -22,6 +22,7 @@ struct sup_log {
 	struct recordlog file;
 	char path[DIRS_PATH_MAX];
 	double reopened; /* clock_mono(): the monitor was told to, its own */
+	size_t looked;   /* nodes whose logs were looked at in this round */
 };
 
 void sup_log_init(struct supervisor *s); /* not open */

@@ -20,9 +20,13 @@
 #include "run/talk.h"
 #include "run/watchdog.h"
 
+#include <uthash.h>
+
 struct sup_node {
 	struct supervisor *sup;
-	struct sup_node *next; /* roster */
+	struct sup_node *next; /* roster; and by its id: */
+	UT_hash_handle hh;
+	size_t measured_at; /* progress: where it stood in the snapshot; only sup_measured() reads it */
 	const struct role *role;
 	uint32_t number; /* within its role */
 	const struct role *made_as; /* spare: at first; and its number then */

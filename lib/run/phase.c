@@ -9,7 +9,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define READY_SECONDS 0.1 /* between questions whether a worker is a member yet */
 #define STEPS_MAX 64      /* phases passed in one turn */
 #define ROOM_SECONDS 3.0  /* who wants a job to stop does not wait longer for room */
 
@@ -289,10 +288,8 @@ static void step_running(struct supervisor *s)
 	sup_scale_step(s);
 	if (s->phases.now != PHASE_RUNNING)
 		return; /* it failed */
-	if (any_starting(s)) {
+	if (any_starting(s))
 		sup_ask_members(s);
-		sup_kick_after(s, READY_SECONDS);
-	}
 	sup_restart_step(s);
 	sup_rebalance_step(s);
 	sup_brain_step(s);
@@ -370,10 +367,8 @@ static void step_last_cut(struct supervisor *s)
 {
 	if (stops_without_room(s))
 		return;
-	if (any_starting(s)) { /* those that have parameters themselves */
+	if (any_starting(s)) /* those that have parameters themselves */
 		sup_ask_members(s);
-		sup_kick_after(s, READY_SECONDS);
-	}
 	if (s->checkpoint.made == s->phases.cuts_before) {
 		sup_checkpoint_make(s);
 		return;

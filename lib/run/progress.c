@@ -14,6 +14,8 @@
 #define SNAPSHOT_TICKS 4  /* between two looks at the monitor */
 #define WAIT_SECONDS 30.0 /* `stat wait=`: asked again after this long */
 #define SNAPSHOT_BYTES_MAX (8u << 20)
+#define READY_SECONDS 0.1    /* between questions whether workers are members yet, */
+#define MEMBERS_UNHURT 100.0 /* and as long again for so many of them */
 
 /* ---- shardd ---- */
 
@@ -336,7 +338,7 @@ static void on_snapshot(const struct record *r, void *owner)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	const char *id = record_is(r, "node") ? record_get(r, "id") : NULL;
-	const struct sup_node *n = id ? sup_find(s, id) : NULL;
+	struct sup_node *n = id ? sup_find(s, id) : NULL;
 	if (p->is_wrong || is_ours(r) || (n && sup_node_is_spare(n)))
 		return;
 	record_begin(&o, line, sizeof line, r->type);
@@ -348,8 +350,10 @@ static void on_snapshot(const struct record *r, void *owner)
 	if (!n || p->filling.node_count == 0)
 		return;
 	struct snapshot_node *last = &p->filling.node[p->filling.node_count - 1];
-	if (strcmp(last->id, n->id) == 0)
-		last->silent = sup_watch_section(n)[0] ? n->watch.pulse.silent : NAN;
+	if (strcmp(last->id, n->id) != 0)
+		return;
+	last->silent = sup_watch_section(n)[0] ? n->watch.pulse.silent : NAN;
+	n->measured_at = p->filling.node_count - 1;
 }
 
 static void on_snapshot_end(const struct record *r, void *owner)
@@ -383,9 +387,12 @@ void sup_ask_snapshot(struct supervisor *s)
 const struct snapshot_node *sup_measured(const struct sup_node *n)
 {
 	const struct snapshot *now = &n->sup->progress.snapshot.now;
-	for (size_t i = 0; i < now->node_count; i++)
-		if (strcmp(now->node[i].id, n->id) == 0)
-			return &now->node[i];
+	size_t at = n->measured_at;
+	if (at < now->node_count && strcmp(now->node[at].id, n->id) == 0)
+		return &now->node[at];
+	for (at = 0; at < now->node_count; at++) /* the next one, with others, is on its way */
+		if (strcmp(now->node[at].id, n->id) == 0)
+			return &now->node[at];
 	return NULL;
 }
 
@@ -418,10 +425,17 @@ static void on_member(const struct record *r, void *owner)
 		sup_node_answers(n, 0);
 }
 
+/* An answer is a record for each of them: a hundred cost no more of the time than one. */
 void sup_ask_members(struct supervisor *s)
 {
+	double now = clock_mono(), pause = READY_SECONDS;
 	if (!sup_lead(s))
 		return; /* the watchdog sees them */
+	pause *= 1 + (double)sup_count(s, sup_trainers(s)) / MEMBERS_UNHURT;
+	sup_kick_after(s, pause);
+	if (now - s->progress.members_at < 0.9 * pause)
+		return;
+	s->progress.members_at = now;
 	sup_ask_soon(s, sup_ask_word(&s->progress.members_question, &sup_lead(s)->link, "members",
 				     on_member, NULL, s));
 }

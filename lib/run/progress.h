@@ -48,6 +48,7 @@ struct sup_progress {
 	struct sup_rate rate;
 	struct question stat_question, done_question, held_question;
 	struct question rows_question, members_question;
+	double members_at; /* clock_mono(): asked last */
 	int all_done; /* nothing is left, as shardd said in this phase */
 	struct {
 		int known;

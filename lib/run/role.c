@@ -430,16 +430,20 @@ static void add_environment(struct words *w, const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	char address[HOST_NAME_MAX_BYTES];
-	size_t rank = sup_rank(n), local = 0, beside = 0;
+	size_t rank = 0, local = 0, beside = 0, count = 0;
 	EACH_OF (other, s, n->role) {
-		local += other->at == n->at && sup_rank(other) < rank;
+		if (other == n) {
+			rank = count;
+			local = beside;
+		}
 		beside += other->at == n->at;
+		count++;
 	}
 	sup_trainers_address(s, address, sizeof address);
 	add(w, "--env");
 	add(w, "RANK=%zu", rank);
 	add(w, "--env");
-	add(w, "WORLD_SIZE=%zu", sup_count(s, n->role));
+	add(w, "WORLD_SIZE=%zu", count);
 	add(w, "--env");
 	add(w, "LOCAL_RANK=%zu", local);
 	add(w, "--env");

@@ -51,10 +51,9 @@ struct sup_node *sup_replica_of(const struct sup_node *worker)
 
 struct sup_node *sup_find(struct supervisor *s, const char *id)
 {
-	EACH_NODE (n, s)
-		if (strcmp(n->id, id) == 0)
-			return n;
-	return NULL;
+	struct sup_node *n;
+	HASH_FIND_STR(s->roster.by_id, id, n);
+	return n;
 }
 
 struct sup_node *sup_find_of(struct supervisor *s, const struct role *role, const char *id)
@@ -156,6 +155,7 @@ struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, s
 		at = &(*at)->next;
 	n->next = *at;
 	*at = n;
+	HASH_ADD_STR(s->roster.by_id, id, n);
 	return n;
 }
 
@@ -166,6 +166,7 @@ void sup_roster_leave(struct sup_node *n)
 	while (*at != n)
 		at = &(*at)->next;
 	*at = n->next;
+	HASH_DEL(s->roster.by_id, n);
 	n->next = s->roster.left;
 	s->roster.left = n;
 }
@@ -195,6 +196,7 @@ int sup_roster_fill(struct supervisor *s, struct error *err)
 
 void sup_roster_free(struct supervisor *s)
 {
+	HASH_CLEAR(hh, s->roster.by_id);
 	struct sup_node **const lists[] = {&s->roster.first, &s->roster.left};
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		while (*lists[i]) {

@@ -16,6 +16,7 @@ struct sup_node;
 
 struct sup_roster {
 	struct sup_node *first;
+	struct sup_node *by_id; /* the same, uthash */
 	struct sup_node *left; /* that there are no more; an answer for one may be on its way */
 	/* By this supervisor: nodes without memory were given more or less to do; spares took places. */
 	uint64_t oom_steps, spares_used;

@@ -71,6 +71,53 @@ static void as_many_as_the_job_says(void **state)
 	assert_true(sup_off(s, &role_worker));
 }
 
+/* By its id a node is found while it is in the roster, and as itself when it comes back. */
+static void one_that_leaves_is_not_found(void **state)
+{
+	struct supervisor *s = *state;
+	struct sup_node *n = sup_find(s, "w1");
+	struct error err;
+	sup_roster_leave(n);
+	assert_null(sup_find(s, "w1"));
+	assert_non_null(sup_find(s, "w2"));
+	assert_ptr_equal(sup_roster_add(s, &role_worker, &err), n);
+	assert_ptr_equal(sup_find(s, "w1"), n);
+	expect(s, "shardd bpt-monitor ps0 ps1 w0 w1 w2");
+}
+
+static void ignore(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	(void)arg;
+}
+
+/* The last of a kind and an id; of all of an id nothing is left when it goes. */
+static void what_is_in_force_is_found_by_kind_and_id(void **state)
+{
+	struct supervisor *s = *state;
+	s->phases.kick = evtimer_new(s->base, ignore, NULL);
+	sup_force_take(s, "action kind=adjust-bs id=w1 size=7 accum=2\n"
+			  "action kind=adjust-lr id=w1 scale=0.5\n"
+			  "action kind=adjust-bs id=w11 size=9 accum=1\n"
+			  "action kind=backup-workers count=1\n"
+			  "action kind=adjust-bs id=w1 size=8 accum=1\n");
+	assert_int_equal(s->force.count, 4);
+	assert_int_equal(sup_force_find(s, ACTION_ADJUST_BS, "w1")->size, 8);
+	assert_int_equal(sup_force_find(s, ACTION_ADJUST_BS, "w11")->size, 9);
+	assert_int_equal(sup_force_find(s, ACTION_BACKUP_WORKERS, "")->count, 1);
+	assert_null(sup_force_find(s, ACTION_ADJUST_BS, "w2"));
+	sup_force_drop(s, "w1");
+	assert_int_equal(s->force.count, 2);
+	assert_null(sup_force_find(s, ACTION_ADJUST_LR, "w1"));
+	char *lines = sup_force_lines(s);
+	assert_string_equal(lines, "action kind=adjust-bs id=w11 size=9 accum=1\n"
+				   "action kind=backup-workers count=1\n");
+	free(lines);
+	sup_force_free(s);
+	event_free(s->phases.kick);
+}
+
 static void trainers_of_ones_own(void **state)
 {
 	struct supervisor *s = *state;
@@ -178,6 +225,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(as_many_as_the_job_says, begin, end),
+		cmocka_unit_test_setup_teardown(one_that_leaves_is_not_found, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_in_force_is_found_by_kind_and_id, begin, end),
 		cmocka_unit_test_setup_teardown(trainers_of_ones_own, begin, end),
 		cmocka_unit_test_setup_teardown(each_worker_has_its_file_where_files_are_theirs,
 						begin, end),
