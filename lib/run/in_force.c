@@ -19,7 +19,8 @@ static void force_path(const struct supervisor *s, char *out)
 /* ---- in force ---- */
 
 #define EACH_FORCED(f, force) \
-	for (struct sup_forced *f = (force)->first, *f##_next; f && (f##_next = f->hh.next, 1); f = f##_next)
+	for (struct sup_forced *f = (force)->first, *f##_next; f && (f##_next = f->hh.next, 1); \
+	     f = f##_next)
 
 static struct sup_forced *find(const struct sup_force *force, enum action_kind kind, const char *id,
 			       char key[sizeof force->first->key])
