@@ -1,8 +1,9 @@
 /*
  * The row table: open addressing with linear probing over (key, row number), rows in chunks.  Slots
  * lie in segments of one size, by the high bits of a key's hash (extendible hashing: Fagin,
- * Nievergelt, Pippenger, Strong, 1979): one that is half full becomes two, so that nobody ever waits
- * until a large table has grown.  A
+ * Nievergelt, Pippenger, Strong, 1979): one that is full enough becomes two, so that nobody ever waits
+ * until a large table has grown.  Hashes spread so evenly that all would become two at about the same
+ * time; so each has a number of its own, from three eighths to a half, that is enough.  A
  * batch asks for tens of thousands of keys at random places, so the time is cache misses: keys are
  * looked up in groups, each stage of a group prefetching what the next one reads.
  *
@@ -46,6 +47,7 @@ struct table {
 	struct segment *segment; /* the directory: by the first `depth` bits of a hash */
 	unsigned depth;
 	size_t mask; /* of the slots of a segment; all alike */
+	struct slot *spare; /* of one that became two, as new memory costs most; or NULL */
 	table_init_fn *init;
 	void *arg;
 };
@@ -156,6 +158,8 @@ void table_free(struct table *t)
 	for (size_t i = 0; i < (size_t)1 << t->depth; i++)
 		if (first_of(t, i) == &t->segment[i])
 			munmap(t->segment[i].slot, slots_bytes(t->mask));
+	if (t->spare)
+		munmap(t->spare, slots_bytes(t->mask));
 	free(t->segment);
 	free(t);
 }
@@ -242,19 +246,29 @@ static int split_segment(struct table *t, size_t h, struct error *err)
 		return -1;
 	struct segment *s = first_of(t, place_of(t, h)), was = *s;
 	size_t half = (size_t)1 << (t->depth - was.depth - 1), bit = (size_t)1 << (31 - was.depth);
-	struct slot *low = slots_new(t->mask), *high = low ? slots_new(t->mask) : NULL;
-
-	if (!high) {
-		if (low)
-			munmap(low, slots_bytes(t->mask));
+	if (!t->spare && !(t->spare = slots_new(t->mask)))
 		return no_slots(t->count, err);
-	}
+	struct slot *low = t->spare, *high = slots_new(t->mask);
+
+	if (!high)
+		return no_slots(t->count, err);
+	memset(low, 0, slots_bytes(t->mask));
 	for (size_t i = 0; i < 2 * half; i++)
 		s[i] = (struct segment){.slot = i < half ? low : high, .depth = was.depth + 1};
 	s[0].count = take_slots(low, t->mask, was.slot, t->mask, bit, 0);
 	s[half].count = take_slots(high, t->mask, was.slot, t->mask, bit, bit);
-	munmap(was.slot, slots_bytes(t->mask));
+	t->spare = was.slot;
 	return 0;
+}
+
+/* So many keys of the segment with this hash are enough. Multiples of the golden ratio lie evenly
+ * between 0 and 1 (Knuth, volume 3, 6.4). */
+static size_t enough(const struct table *t, size_t h, unsigned depth)
+{
+	uint32_t prefix = (uint32_t)((uint64_t)h >> (32 - depth));
+	uint32_t part = prefix * 2654435769u;
+
+	return (t->mask + 1) / 2 - (size_t)((uint64_t)(t->mask + 1) / 8 * part >> 32);
 }
 
 /* Room for one more key with this hash. */
@@ -262,7 +276,7 @@ static int grow_slots(struct table *t, size_t h, struct error *err)
 {
 	const struct segment *s = first_of(t, place_of(t, h));
 
-	if (((size_t)s->count + 1) * 2 <= t->mask || s->depth == DEPTH_MAX)
+	if ((size_t)s->count + 1 < enough(t, h, s->depth) || s->depth == DEPTH_MAX)
 		return 0;
 	return t->mask + 1 < (size_t)1 << SLOT_BITS ? grow_segment(t, err)
 						    : split_segment(t, h, err);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #define KEYS 4000
@@ -23,6 +24,12 @@ static void init(uint32_t key, float *row, void *arg)
 	(void)arg;
 	row[0] = (float)key;
 	row[1] = row[2] = 0.5f;
+}
+
+static void init_one(uint32_t key, float *row, void *arg)
+{
+	(void)arg;
+	row[0] = (float)key;
 }
 
 /* Against a plain array, with tables that are nearly full and nearly empty. */
@@ -108,6 +115,94 @@ static void a_table_grows_a_little_at_a_time(void **state)
 	assert_int_equal(table_count(t), 0);
 	table_look(t, key, 1, row);
 	assert_null(row[0]);
+	table_free(t);
+}
+
+static long faults(void)
+{
+	struct rusage used;
+
+	getrusage(RUSAGE_SELF, &used);
+	return used.ru_minflt;
+}
+
+/* Hashes are spread evenly, so that its segments fill alike: they do not grow in one call for all that. */
+static void segments_do_not_grow_together(void **state)
+{
+	enum { AT_ONCE = 1 << 16, CALLS = 80, FEW = 4 };
+	uint32_t *key = malloc(AT_ONCE * sizeof *key);
+	float **row = malloc(AT_ONCE * sizeof *row);
+	long most = 0, begin = 0;
+	struct table *t;
+	struct error err;
+
+	(void)state;
+	memset(row, 0, AT_ONCE * sizeof *row);
+	memset(key, 0, AT_ONCE * sizeof *key);
+	assert_int_equal(table_new(&t, 1, 0, init_one, NULL, &err), 0);
+	for (uint32_t i = 0; i < CALLS; i++) {
+		long called = faults();
+		begin = i < FEW ? called : begin; /* not while there is one, in small pages */
+		for (uint32_t k = 0; k < AT_ONCE; k++)
+			key[k] = i * AT_ONCE + k;
+		assert_int_equal(table_rows(t, key, AT_ONCE, row, &err), 0);
+		if (i >= FEW && faults() - called > most)
+			most = faults() - called;
+	}
+	long all = faults() - begin;
+	table_free(t);
+	free(row);
+	free(key);
+	assert_true(most < all / 8);
+}
+
+/* Murmur3's finalizer the other way round: the key with this hash. */
+static uint32_t key_of(uint32_t hash)
+{
+	hash ^= hash >> 16;
+	hash *= 0x7ed1b41du;
+	hash ^= hash >> 13 ^ hash >> 26;
+	hash *= 0xa5cb9243u;
+	return hash ^ hash >> 16;
+}
+
+/* All keys of one segment that can't become two any more: it is full, and others are not. */
+static void a_segment_may_be_full(void **state)
+{
+	enum { SLOTS = 1 << 18, OTHERS = 1000, GONE = 1 << 13 }; /* one of so many goes */
+	const uint32_t high = 0x2a5cu << 18, other = 0x2a5du << 18;
+	struct table *t;
+	struct error err;
+	float *row;
+
+	(void)state;
+	assert_int_equal(table_new(&t, 1, 0, init_one, NULL, &err), 0);
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		uint32_t key = key_of(high | i * 40503u % SLOTS);
+		assert_int_equal(table_rows(t, &key, 1, &row, &err), 0);
+		key = key_of(other | i);
+		if (i < OTHERS)
+			assert_int_equal(table_rows(t, &key, 1, &row, &err), 0);
+	}
+	assert_int_equal(table_count(t), SLOTS + OTHERS);
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		uint32_t key = key_of(high | i);
+		table_look(t, &key, 1, &row);
+		assert_true(row && table_key(row) == key && row[0] == (float)key);
+	}
+	for (uint32_t i = 0; i < SLOTS; i += GONE) {
+		uint32_t key = key_of(high | i);
+		table_remove(t, &key, 1);
+	}
+	assert_int_equal(table_count(t), SLOTS - SLOTS / GONE + OTHERS);
+	for (uint32_t i = 0; i < SLOTS; i++) {
+		uint32_t key = key_of(high | i);
+		table_look(t, &key, 1, &row);
+		assert_true(i % GONE ? row && table_key(row) == key : !row);
+		key = key_of(other | i);
+		table_look(t, &key, 1, &row);
+		assert_true((row != NULL) == (i < OTHERS));
+	}
 	table_free(t);
 }
 
@@ -347,6 +442,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rows_go_and_come_back),
 		cmocka_unit_test(a_table_grows_a_little_at_a_time),
+		cmocka_unit_test(segments_do_not_grow_together),
+		cmocka_unit_test(a_segment_may_be_full),
 		cmocka_unit_test(parts_are_as_one),
 		cmocka_unit_test(memory_for_what_did_not_come_goes),
 	};
