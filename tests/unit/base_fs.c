@@ -14,13 +14,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -253,6 +257,55 @@ static void test_lock(void **state)
 	assert_int_equal(err.code, ERROR_CANTCREAT);
 }
 
+/* As on a disk that has no files without a name. */
+static int refuse_unnamed(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_openat, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_TMPFILE & ~O_DIRECTORY, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {sizeof code / sizeof *code, code};
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+			       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0
+		       ? -1
+		       : 0;
+}
+
+static void test_no_unnamed_files(void **state)
+{
+	(void)state;
+	struct error err;
+	char *data;
+	int status, entries = 0;
+	assert_int_equal(fs_make_dirs(at("named"), &err), 0);
+	assert_int_equal(fs_replace_file(at("named/f"), "old", 3, &err), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		if (refuse_unnamed() != 0)
+			_exit(77); /* not allowed here */
+		int fd = open(scratch, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+		_exit(fd >= 0 || fs_replace_file(at("named/f"), "new", 3, &err) != 0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 0);
+	DIR *dir = opendir(at("named"));
+	assert_non_null(dir);
+	for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+		entries += entry->d_name[0] != '.';
+	closedir(dir);
+	assert_int_equal(entries, 1);
+	assert_int_equal(fs_read_file(at("named/f"), 10, &data, NULL, &err), 0);
+	assert_string_equal(data, "new");
+	free(data);
+}
+
 struct locker {
 	const char *path;
 	atomic_int *inside;
@@ -334,7 +387,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_dirs), T(test_sample_sum), T(test_whose_dirs), T(test_names), T(test_files), T(test_planted_link),
-		T(test_killed), T(test_lock), T(test_lock_that_is_removed), T(test_errors),
+		T(test_killed), T(test_no_unnamed_files), T(test_lock), T(test_lock_that_is_removed),
+		T(test_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
