@@ -9,7 +9,6 @@
 #include "job/jobs.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 static inline struct dirs_environment jobdir_environment(void)
 {
@@ -25,13 +24,9 @@ static inline int jobdir_checkpoints(const char *job, const char *run_dir, char 
 {
 	const struct dirs_environment env = jobdir_environment();
 	struct dirs place;
-	if (jobs_find(&place, job, run_dir, NULL, &env, err) != 0)
+	if (jobs_find(&place, job, run_dir, NULL, &env, err) != 0 ||
+	    jobs_need_state(&place, job, err) != 0)
 		return -1;
-	if (job && access(place.state, F_OK) != 0)
-		return error_set(err, ERROR_NOINPUT, NULL,
-				 "no job %s: there is no state of it in %.300s; `trainctl list` shows "
-				 "those there are",
-				 job, place.state);
 	dirs_state(&place, "checkpoints", out);
 	return 0;
 }

@@ -999,8 +999,14 @@ $ trainctl stop -j nothing
 trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl list` shows those there are
 = 69
 $ trainctl wait -j nothing
-trainctl: DIR/home/paceline/nothing: there is no job; trainctl list shows those there are
+trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl list` shows those there are
 = 69
+$ trainctl report -j nothing
+trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl list` shows those there are
+= 69
+$ HOME= XDG_STATE_HOME= trainctl list
+trainctl: the environment has neither XDG_STATE_HOME nor HOME, so your jobs can't be found
+= 78
 $ trainctl stop --run-dir run
 trainctl: job tiny does not run: it is done (...); `trainctl status --run-dir DIR/run` says more
 = 69

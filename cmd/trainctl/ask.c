@@ -135,14 +135,8 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 {
 	static struct condition c;
 	char since[32], which[DIRS_MAX + 16], run[300];
-	if (jobs_need_state(dirs, err) != 0)
+	if (jobs_need_state(dirs, job, err) != 0 || condition_read(&c, dirs, job ? err : NULL) != 0)
 		return -1;
-	if (condition_read(&c, dirs, NULL) != 0)
-		return job ? error_set(err, ERROR_UNAVAILABLE, NULL,
-				       "no job %s: there is no state of it in %.300s; `trainctl list` "
-				       "shows those there are",
-				       job, dirs->state)
-			   : -1;
 	trainctl_time(c.since, since);
 	snprintf(which, sizeof which, "%s %s", job ? "-j" : "--run-dir",
 		 words_quote(job ? job : dirs->run, run, sizeof run));

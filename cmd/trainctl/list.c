@@ -111,6 +111,10 @@ static int list(struct error *err)
 	static struct condition c;
 	int people = terminal_open() != TERMINAL_NONE;
 	trainctl_environment(&env);
+	if (dirs_base(dirs.state, &env) != 0)
+		return error_set(err, ERROR_CONFIG, NULL,
+				 "the environment has neither XDG_STATE_HOME nor HOME, so your jobs "
+				 "can't be found");
 	if (jobs_list(&jobs, &env, err) != 0)
 		return -1;
 	size_t *shown = calloc(jobs.count + 1, sizeof *shown);

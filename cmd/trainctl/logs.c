@@ -6,6 +6,7 @@
 #include "base/fs.h"
 #include "job/condition.h"
 #include "job/holder.h"
+#include "job/jobs.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -204,7 +205,8 @@ static int logs(const char *job, const char *run_dir, const char *id, const stru
 	static struct condition c;
 	struct dirs dirs;
 	struct log log = {.at = 0};
-	if (trainctl_find(job, run_dir, &dirs, err) != 0 || condition_read(&c, &dirs, err) != 0 ||
+	if (trainctl_find(job, run_dir, &dirs, err) != 0 ||
+	    jobs_need_state(&dirs, job, err) != 0 || condition_read(&c, &dirs, err) != 0 ||
 	    open_log(&log, &dirs, id, err) != 0)
 		return -1;
 	int result = 0;

@@ -232,7 +232,7 @@ int trainctl_report(int argc, char **argv)
 			&err, ERROR_USAGE, NULL,
 			"--records is a report of its own: without --text, --html, --png");
 	if (shown != OPTION_GO || jobs_find(&dirs, job, run_dir, state_dir, &env, &err) != 0 ||
-	    jobs_need_state(&dirs, &err) != 0)
+	    jobs_need_state(&dirs, job, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	if (!text && !w.html && !w.png && !isatty(STDOUT_FILENO))
 		w.records = 1;

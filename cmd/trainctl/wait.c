@@ -3,6 +3,7 @@
 #include "cmd/trainctl.h"
 #include "base/clock.h"
 #include "job/condition.h"
+#include "job/jobs.h"
 #include "proc/process.h"
 
 #include <poll.h>
@@ -44,7 +45,7 @@ static int wait_for(const char *job, const char *run_dir, double until, struct e
 	struct dirs dirs;
 	for (;;) {
 		if (trainctl_find(job, run_dir, &dirs, err) != 0 ||
-		    condition_read(&c, &dirs, err) != 0)
+		    jobs_need_state(&dirs, job, err) != 0 || condition_read(&c, &dirs, err) != 0)
 			return -1;
 		if (c.is != CONDITION_RUNNING)
 			return tell(&c, err);

@@ -229,12 +229,12 @@ int condition_read(struct condition *c, const struct dirs *dirs, struct error *e
 	char path[DIRS_PATH_MAX];
 	struct holder holder;
 	*c = (struct condition){.since = NAN};
-	if (jobs_need_state(dirs, err) != 0)
+	if (jobs_need_state(dirs, NULL, err) != 0)
 		return -1;
 	dirs_state(dirs, "job.env", path);
 	if (access(path, F_OK) != 0 && !holder_find(dirs, &holder))
 		return error_set(err, ERROR_UNAVAILABLE, dirs->state,
-				 "there is no job; trainctl list shows those there are");
+				 "there is no job; `trainctl list` shows those there are");
 	(void)read_name(c, dirs);
 	if (dirs_recorded(dirs, c->run) != 0)
 		c->run[0] = '\0';

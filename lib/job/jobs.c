@@ -211,13 +211,18 @@ static void by_run_dir(struct dirs *p, const struct jobs *jobs)
 	}
 }
 
-int jobs_need_state(const struct dirs *dirs, struct error *err)
+int jobs_need_state(const struct dirs *dirs, const char *job, struct error *err)
 {
-	return dirs->state[0]
-		       ? 0
-		       : error_set(err, ERROR_CONFIG, NULL,
-				   "the environment has neither XDG_STATE_HOME nor HOME, so the "
-				   "job's state can't be found: give --run-dir DIR");
+	if (!dirs->state[0])
+		return error_set(err, ERROR_CONFIG, NULL,
+				 "the environment has neither XDG_STATE_HOME nor HOME, so the "
+				 "job's state can't be found: give --run-dir DIR");
+	if (job && access(dirs->state, F_OK) != 0)
+		return error_set(err, ERROR_UNAVAILABLE, NULL,
+				 "no job %s: there is no state of it in %.300s; `trainctl list` shows "
+				 "those there are",
+				 job, dirs->state);
+	return 0;
 }
 
 int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char *state_dir,
