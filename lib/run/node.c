@@ -318,6 +318,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 void sup_node_stop(struct sup_node *n, int signal)
 {
+	/* Who was killed once ends by that, or not at all. */
+	if ((n->stage == STAGE_STOPPING && n->stop_signal == SIGKILL) ||
+	    (n->now.runs && n->now.doomed))
+		signal = SIGKILL;
 	if (n->stage == STAGE_OFF || (n->stage == STAGE_STOPPING && signal == n->stop_signal))
 		return;
 	n->stop_signal = signal;
