@@ -311,6 +311,20 @@ to_end() {
 	to_end
 }
 
+@test "hosts: whom one supervisor avoids, the next one avoids, too: exact" {
+	far_job
+	wait_for 'came_to 300'
+	wait_for 'status | grep -q "id=w2 state=up .* host=h2"'
+	run -0 on h0 trainctl kill-restart w2 --elsewhere --force --run-dir /tmp/run
+	wait_for 'grep -q "^host name=h2 .* avoided=[1-9]" "$STATE/standing"'
+	kill -9 "$JOB_PID"
+	wait_for 'gone "$JOB_PID"'
+	start first on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
+	JOB_PID=$PID
+	wait_for 'status | grep -q "^host name=h2 state=avoided "'
+	to_end
+}
+
 @test "hosts: kill-restart --elsewhere; a spare stands on another host" {
 	far_job WORKERS=2 HOT_SPARES=1
 	wait_for 'came_to 300'

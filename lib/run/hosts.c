@@ -308,6 +308,7 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 		record_add(&o, "id", id);
 	record_add(&o, "why", why);
 	sup_log(s, &o);
+	sup_force_write(s);
 	return 0;
 }
 
@@ -513,7 +514,7 @@ void sup_host_left(struct sup_host *h)
 static int is_cut_off(const struct sup_host *h)
 {
 	EACH_NODE (n, h->sup)
-		if (sup_host_of(n) == h && n->now.runs)
+		if (sup_host_of(n) == h && (n->now.runs || n->restart.next.runs))
 			return 0;
 	return 1;
 }
@@ -733,11 +734,15 @@ void sup_host_silent(struct sup_node *n, double silent, double limit)
 	look(h);
 }
 
-void sup_host_restore(struct supervisor *s, const char *name, int is_gone, int in_world)
+void sup_host_restore(struct supervisor *s, const char *name, int is_gone, int in_world,
+		      double avoided)
 {
+	double left = avoided < s->job->host_avoid ? avoided : s->job->host_avoid;
 	for (size_t i = 0; i < s->hosts.count; i++)
 		if (strcmp(s->hosts.host[i].place->host, name) == 0) {
 			s->hosts.host[i].in_world = in_world;
+			if (left > 0)
+				s->hosts.host[i].avoided = clock_mono() + left;
 			if (is_gone && i > 0)
 				s->hosts.host[i].state = HOST_GONE;
 		}

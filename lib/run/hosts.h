@@ -112,7 +112,8 @@ const char *sup_host_stays(const struct sup_node *n);
 void sup_host_doubt(struct sup_node *n);    /* it was given up */
 /* It gives no sign of life, and may do so for `limit` seconds: its host may be why. */
 void sup_host_silent(struct sup_node *n, double silent, double limit);
-void sup_host_restore(struct supervisor *s, const char *name, int gone, int in_world);
+/* avoided: for so many seconds more; 0 or less: not. */
+void sup_host_restore(struct supervisor *s, const char *name, int gone, int in_world, double avoided);
 void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier supervisor */
 /* A start at which nothing runs: all have just answered. */
 void sup_hosts_are_there(struct supervisor *s);

@@ -1,6 +1,7 @@
 /* in_force: see in_force.h. */
 #include "run/sup.h"
 
+#include "base/clock.h"
 #include "base/fs.h"
 
 #include <errno.h>
@@ -123,14 +124,18 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	for (size_t i = 1; i < s->hosts.count; i++) {
+	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
-		if (h->state == HOST_NONE)
+		int is_avoided = sup_host_is_avoided(h);
+		if (h->state == HOST_NONE || (i == 0 && !is_avoided))
 			continue;
 		record_begin(&o, line, sizeof line, "host");
 		record_add(&o, "name", h->place->host);
 		record_add_u64(&o, "gone", h->state == HOST_GONE);
 		record_add_u64(&o, "world", h->in_world != 0);
+		if (is_avoided)
+			record_add_seconds(&o, "avoided",
+					   clock_epoch() + h->avoided - clock_mono());
 		if (sup_more_is(h))
 			sup_more_print(h, &o);
 		record_end(&o, NULL);
@@ -253,14 +258,16 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 {
 	const char *name, *id;
 	uint64_t gone, world;
+	double avoided = 0; /* clock_epoch(): until then */
 	if (record_is(r, "host")) {
 		if (record_get(r, "more") && sup_more_take(s, r, err) != 0)
 			return -1;
 		if (record_text(r, "name", &name, err) != 0 ||
 		    record_u64(r, "gone", 0, 1, &gone, err) != 0 ||
-		    record_u64(r, "world", 0, 1, &world, err) != 0)
+		    record_u64(r, "world", 0, 1, &world, err) != 0 ||
+		    record_real_opt(r, "avoided", 0, 1e300, &avoided, err) != 0)
 			return -1;
-		sup_host_restore(s, name, (int)gone, (int)world);
+		sup_host_restore(s, name, (int)gone, (int)world, avoided - clock_epoch());
 		return 0;
 	}
 	if (record_text(r, "host", &name, err) != 0 || record_id(r, "id", &id, err) != 0)
