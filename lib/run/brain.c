@@ -645,8 +645,11 @@ static void begin_change(struct supervisor *s, const struct answer *a, const str
 	sup_kick(s);
 }
 
+/* Whether anything was done. */
 static int resize_one(struct sup_node *n, const struct plan_role_size *to, const char *reason)
 {
+	if ((double)to->cores == n->cores && to->bytes == n->memory)
+		return 0;
 	const char *why = sup_node_resize(n, (double)to->cores, to->bytes, reason);
 	if (why)
 		tell_node(n, sup_restart_why(why));

@@ -12,8 +12,9 @@
  * With REBALANCE=on a brain that would give a hot server more cores waits until that was tried: a
  * server that is split needs no larger one.
  *
- * One thing at a time: not while the job is scaled, makes a checkpoint, or a server hands over; those
- * wait until parameters have moved.
+ * The lead is not asked while the job is scaled, makes a checkpoint, or a server hands over or is to be
+ * restarted. Scaling and hand-overs wait until parameters have moved; checkpoints do not, they go between
+ * two pieces.
  */
 #ifndef PACELINE_RUN_REBALANCE_H
 #define PACELINE_RUN_REBALANCE_H

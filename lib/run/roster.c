@@ -128,6 +128,7 @@ static struct sup_node *back(struct supervisor *s, const struct role *role, uint
 		n->in_a_row = n->trials = 0;
 		n->spared = n->lives - n->restarts;
 		n->leaving = 0;
+		n->spare.given_up = 0;
 		n->said = (struct sup_said){0};
 		sup_host_home(n);
 		return n;
@@ -167,6 +168,7 @@ void sup_roster_leave(struct sup_node *n)
 		at = &(*at)->next;
 	*at = n->next;
 	HASH_DEL(s->roster.by_id, n);
+	sup_links_close(n); /* nobody listens there any more */
 	n->next = s->roster.left;
 	s->roster.left = n;
 }
