@@ -283,6 +283,43 @@ static void over(struct supervisor *s, int here)
 		sup_checkpoint_parts(s, here);
 }
 
+static void forget_left(struct sup_parts *p)
+{
+	while (p->left_count > 0)
+		free(p->left[--p->left_count]);
+}
+
+static int any_apart(const struct supervisor *s)
+{
+	for (size_t i = 0; i < s->hosts.count; i++)
+		if (s->hosts.host[i].state != HOST_NONE && s->hosts.host[i].place->apart)
+			return 1;
+	return 0;
+}
+
+/* One that is used and does not answer now. */
+static int any_unreached(const struct supervisor *s)
+{
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		const struct sup_host *h = &s->hosts.host[i];
+		if (h->place->apart && h->use != HOST_UNUSED &&
+		    (h->state == HOST_LOST || h->state == HOST_GONE))
+			return 1;
+	}
+	return 0;
+}
+
+/* It is asked again the next time. */
+static void not_swept(struct supervisor *s, const struct node_end *end)
+{
+	char text[128];
+	end_text(end, text, sizeof text);
+	sup_note(s, "warning", "what checkpoints have left on %s can't be removed%s: %s",
+		 s->hosts.host[s->parts.host].place->host,
+		 s->parts.end == PARTS_ENDING ? "" : " yet", text);
+	s->parts.left_some = 1;
+}
+
 /* All parts are here. A host that can't be reached keeps what it has. */
 static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 {
@@ -291,10 +328,13 @@ static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 		while ((p->host = next_host(s, doing, after)) < s->hosts.count) {
 			if (start(s, doing) == 0)
 				return;
+			p->left_some |= doing == PARTS_SWEEP;
 			after = p->host;
 		}
 	}
-	p->left_count = 0;
+	if (!p->left_some && !any_unreached(s))
+		forget_left(p);
+	p->left_some = 0;
 	over(s, 1);
 }
 
@@ -382,6 +422,8 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 	(void)output;
 	(void)bytes;
 	p->child = NULL;
+	if (p->doing == PARTS_SWEEP && (!end->seen || end->signal || end->status != 0))
+		not_swept(s, end);
 	if (p->doing >= PARTS_LEARNT)
 		go_hosts(s, p->doing, p->host);
 	else if (job_is_foreign(s->job))
@@ -409,11 +451,27 @@ void sup_parts_stop(struct supervisor *s)
 	s->parts.child = NULL;
 }
 
+void sup_parts_free(struct supervisor *s)
+{
+	sup_parts_stop(s);
+	forget_left(&s->parts);
+}
+
 void sup_parts_left(struct supervisor *s, const char *dir)
 {
 	struct sup_parts *p = &s->parts;
-	if (p->left_count < PARTS_LEFT_MAX)
-		snprintf(p->left[p->left_count++], sizeof p->left[0], "%s", dir);
+	if (!any_apart(s))
+		return;
+	for (size_t i = 0; i < p->left_count; i++)
+		if (strcmp(p->left[i], dir) == 0)
+			return;
+	if (p->left_count < PARTS_LEFT_MAX && (p->left[p->left_count] = strdup(dir)))
+		p->left_count++;
+	else if (!p->left_told++)
+		sup_note(s, "warning",
+			 "more than %d checkpoints may lie on hosts that can't be reached: from %s on "
+			 "they stay there",
+			 PARTS_LEFT_MAX, dir);
 }
 
 int sup_parts_end(struct supervisor *s)

@@ -7,7 +7,8 @@
  * - What trainers of the user's own have saved in a checkpoint there: the same, file by file.
  * - What workers have learnt about their speeds (predict-ID), which their next process needs, wherever
  *   it runs: with each checkpoint, and at the end of the job.
- * - Checkpoints that lie there for nothing are removed, at the same times.
+ * - Checkpoints that lie there for nothing are removed, at the same times, until every host has done
+ *   so.
  */
 #ifndef PACELINE_RUN_PARTS_H
 #define PACELINE_RUN_PARTS_H
@@ -20,7 +21,7 @@ struct child;
 struct sup_node;
 struct supervisor;
 
-#define PARTS_LEFT_MAX 8 /* more of them stay where they are */
+#define PARTS_LEFT_MAX 256 /* more of them stay where they are */
 
 enum parts_doing {
 	PARTS_FETCH,  /* a part is brought, */
@@ -36,8 +37,10 @@ struct sup_parts {
 	char dir[DIRS_PATH_MAX], file[DIRS_PATH_MAX + 512]; /* with the name that a trainer gives it */
 	enum parts_doing doing;
 	size_t host;                              /* LEARNT, SWEEP: of which */
-	char left[PARTS_LEFT_MAX][DIRS_PATH_MAX]; /* checkpoints that may lie on other hosts for nothing */
+	char *left[PARTS_LEFT_MAX]; /* checkpoints that may lie on other hosts for nothing */
 	size_t left_count;
+	int left_some; /* a host could not be swept this time */
+	int left_told; /* there are too many to remember */
 	enum { PARTS_OPEN, PARTS_ENDING, PARTS_ENDED } end;
 	double began; /* clock_mono() */
 };
@@ -49,6 +52,7 @@ int sup_parts_are_due(const struct supervisor *s, const char *dir);
 /* Does it; the end is told to sup_checkpoint_parts(). */
 void sup_parts_bring(struct supervisor *s, const char *dir);
 void sup_parts_stop(struct supervisor *s);
+void sup_parts_free(struct supervisor *s);
 /* This checkpoint is needed no more on hosts that do not see ours: it failed, or was brought there for
  * servers that run by now. */
 void sup_parts_left(struct supervisor *s, const char *dir);
