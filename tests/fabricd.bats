@@ -109,6 +109,22 @@ say_routes() {
 	wait_for "[ ! -e a/y.sock ]"
 }
 
+@test "routes of more than a message of the world has room for" {
+	fabric
+	local r
+	r=$(seq -f 'route socket=a-rather-long-name-of-a-daemon-of-some-job-%05g.sock host=b' 1500)
+	run say_routes c "$r"
+	[ "$output" = ok ]
+	for host in a b c; do [ "$(ask $host/fabric.sock routes | grep -c '^route ')" = 1500 ]; done
+	[ -S a/a-rather-long-name-of-a-daemon-of-some-job-01500.sock ]
+	run say_routes a "route socket=x.sock host=b"
+	[ "$output" = ok ]
+	[ "$(ask c/fabric.sock routes | grep -c '^route ')" = 1 ]
+	run say_routes a "$(for i in 1 2 3; do echo "$r" | sed "s/=a/=$i/"; done)"
+	[[ $output != ok* ]]
+	[ "$(ask c/fabric.sock routes | grep -c '^route ')" = 1 ]
+}
+
 @test "routes that are wrong: the line is named, the old ones stay" {
 	fabric
 	run say_routes a "route socket=x.sock host=b"

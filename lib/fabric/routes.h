@@ -6,10 +6,11 @@
 #ifndef PACELINE_FABRIC_ROUTES_H
 #define PACELINE_FABRIC_ROUTES_H
 
+#include "base/most.h"
 #include "base/option.h"
 #include "fabric/world.h"
 
-#define ROUTES_TEXT_MAX 40960 /* bytes: one message of the world has room for them */
+#define ROUTES_TEXT_MAX MOST_ROUTES_BYTES
 
 struct route {
 	char socket[OPTION_ID_MAX]; /* a name in the directory of the job's sockets */

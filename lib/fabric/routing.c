@@ -2,13 +2,17 @@
 #include "fabric/routing.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define PIECE_BYTES 32768 /* of a text in one message of the world */
+
 enum kind {
+	KIND_MORE,   /* a piece of the text of a message that comes behind it */
 	KIND_SET,    /* to rank 0, with records */
 	KIND_REREAD, /* to rank 0 */
 	KIND_NOW,    /* from rank 0 to all, with records */
@@ -35,8 +39,16 @@ struct waiting {
 	uint64_t number, version;
 };
 
+/* What has come of a text, from one rank. */
+struct pieces {
+	char *text;
+	size_t len, room;
+};
+
 struct routing {
 	struct routing_options options;
+	struct pieces *pieces; /* by rank */
+	unsigned ranks;
 	struct asked *asked;
 	uint64_t last_number;
 	/* rank 0 */
@@ -48,6 +60,11 @@ static int say(struct routing *r, unsigned rank, enum kind kind, uint64_t number
 	       size_t len)
 {
 	struct head head = {.kind = kind, .number = number};
+	const struct head more = {.kind = KIND_MORE};
+	for (; len > PIECE_BYTES; text += PIECE_BYTES, len -= PIECE_BYTES)
+		if (world_tell(r->options.world, rank, WORLD_ROUTES, &more, sizeof more, text,
+			       PIECE_BYTES) != 0)
+			return -1;
 	return world_tell(r->options.world, rank, WORLD_ROUTES, &head, sizeof head, text, len);
 }
 
@@ -158,6 +175,41 @@ static void on_done(struct routing *r, uint64_t number, const char *text, size_t
 	free(a);
 }
 
+static int keep_piece(struct pieces *p, const char *text, size_t len)
+{
+	if (p->len + len > ROUTES_TEXT_MAX || GROW(p->text, p->room, p->len + len) != 0)
+		return -1;
+	memcpy(p->text + p->len, text, len);
+	p->len += len;
+	return 0;
+}
+
+static void on_whole(struct routing *r, unsigned rank, const struct head *h, const char *text,
+		     size_t len)
+{
+	switch ((enum kind)h->kind) {
+	case KIND_MORE:
+		break;
+	case KIND_SET:
+		on_set(r, rank, h->number, text, len);
+		break;
+	case KIND_REREAD:
+		on_reread(r);
+		break;
+	case KIND_NOW:
+		on_now(r, h->number, text, len);
+		break;
+	case KIND_TAKEN:
+		r->taken[rank] = h->number;
+		tell_those_done(r);
+		break;
+	case KIND_DONE:
+		on_done(r, h->number, text, len);
+		break;
+	}
+}
+
+/* A text of several pieces that could not be kept is none: its last piece alone would be other routes. */
 static void on_message(unsigned rank, const void *data, size_t bytes, void *routing)
 {
 	struct routing *r = routing;
@@ -167,24 +219,22 @@ static void on_message(unsigned rank, const void *data, size_t bytes, void *rout
 	memcpy(&h, data, sizeof h);
 	const char *text = (const char *)data + sizeof h;
 	size_t len = bytes - sizeof h;
-	switch ((enum kind)h.kind) {
-	case KIND_SET:
-		on_set(r, rank, h.number, text, len);
-		break;
-	case KIND_REREAD:
-		on_reread(r);
-		break;
-	case KIND_NOW:
-		on_now(r, h.number, text, len);
-		break;
-	case KIND_TAKEN:
-		r->taken[rank] = h.number;
-		tell_those_done(r);
-		break;
-	case KIND_DONE:
-		on_done(r, h.number, text, len);
-		break;
+	struct pieces *p = &r->pieces[rank];
+	if (p->len == 0 && h.kind != KIND_MORE) {
+		on_whole(r, rank, &h, text, len);
+		return;
 	}
+	if (keep_piece(p, text, len) != 0) {
+		log_say(LOG_LEVEL_ERROR, "routes of rank %u: too long, or out of memory", rank);
+		p->len = ROUTES_TEXT_MAX; /* so is all that belongs to it */
+		if (h.kind == KIND_MORE)
+			return;
+	} else if (h.kind != KIND_MORE)
+		on_whole(r, rank, &h, p->text, p->len);
+	else
+		return;
+	free(p->text);
+	*p = (struct pieces){0};
 }
 
 uint64_t routing_set(struct routing *r, const char *text, size_t len, routing_done_fn *done,
@@ -227,8 +277,10 @@ int routing_new(struct routing **out, const struct routing_options *options, str
 	if (!r)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	r->options = *options;
+	r->ranks = world_size(options->world);
 	r->taken = calloc(world_size(options->world), sizeof *r->taken);
-	int result = r->taken ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	r->pieces = calloc(r->ranks, sizeof *r->pieces);
+	int result = r->taken && r->pieces ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0) {
 		world_on(options->world, WORLD_ROUTES, on_message, r);
 		if (world_rank(options->world) == 0 && options->file)
@@ -255,6 +307,9 @@ void routing_free(struct routing *r)
 		r->waiting = w->next;
 		free(w);
 	}
+	for (unsigned i = 0; r->pieces && i < r->ranks; i++) /* the world may be gone */
+		free(r->pieces[i].text);
+	free(r->pieces);
 	free(r->taken);
 	free(r);
 }

@@ -1,6 +1,7 @@
 /* hosts: see hosts.h. */
 #include "job/hosts.h"
 
+#include "base/most.h"
 #include "base/number.h"
 #include "job/job.h"
 #include "proc/child.h"
@@ -231,6 +232,22 @@ static int names_of_slurm(struct hosts *h, const struct hosts_environment *env, 
 	return result;
 }
 
+/* A sum names all its hosts in one line, and so does the lead its replicas. */
+static int names_fit(const struct hosts *h, const struct job *job, struct error *err)
+{
+	size_t names = 0, replicas = 0, training = h->count - h->first;
+	for (size_t i = 0; i < training; i++) {
+		names += strlen(h->place[h->first + i].host) + 1;
+		replicas += (size_t)snprintf(NULL, 0, "r%zu,", i);
+	}
+	if (!job_is_allreduce(job) || (names <= MOST_SUM_HOSTS_BYTES && replicas <= MOST_SUM_HOSTS_BYTES))
+		return 0;
+	return error_set(err, ERROR_CONFIG, "HOSTS",
+			 "%zu hosts, whose names take %zu bytes: SYNC=allreduce has room for %d; fewer of "
+			 "them, or shorter names, or servers (SYNC=bsp)",
+			 training, names > replicas ? names : replicas, MOST_SUM_HOSTS_BYTES);
+}
+
 static int is_given(const char *text)
 {
 	return text && text[0];
@@ -301,7 +318,7 @@ int hosts_find(struct hosts *h, const struct job *job, const struct hosts_enviro
 	       struct error *err)
 {
 	*h = (struct hosts){0};
-	if (find(h, job, env, err) == 0)
+	if (find(h, job, env, err) == 0 && names_fit(h, job, err) == 0)
 		return 0;
 	hosts_free(h);
 	return -1;

@@ -2,6 +2,7 @@
 #include "run/sup.h"
 
 #include "base/fs.h"
+#include "base/most.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,18 @@ static char *make(const struct supervisor *s, size_t *bytes)
 		return text;
 	free(text);
 	return NULL;
+}
+
+int sup_routes_fit(const struct supervisor *s, struct error *err)
+{
+	size_t bytes = 0;
+	char *text = sup_fabric(s) ? make(s, &bytes) : NULL;
+	free(text);
+	if (bytes <= MOST_ROUTES_BYTES)
+		return 0;
+	return error_set(err, ERROR_CONFIG, "HOSTS",
+			 "the sockets of all nodes take %zu bytes of routes, of %d at most: fewer WORKERS or "
+			 "SERVERS, or shorter names of hosts", bytes, MOST_ROUTES_BYTES);
 }
 
 /* The name after "me@" of a host. */

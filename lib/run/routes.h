@@ -24,6 +24,8 @@ struct sup_routes {
 	struct question question;
 };
 
+/* Before a start: whether those of all nodes have room in the fabric. */
+int sup_routes_fit(const struct supervisor *s, struct error *err);
 void sup_routes_begin(struct supervisor *s); /* another fabric is to be started */
 /* Whether a host is named with a user ("me@north"): then `sh RUN_DIR/SUP_ROUTES_USERS HOST COMMAND...`
  * is ssh to HOST as that user. */

@@ -244,7 +244,8 @@ static int begin(struct supervisor *s, struct error *err)
 	char id[OPTION_ID_MAX];
 	if (sup_hosts_init(s, err) != 0 || sup_watch_init(s, err) != 0 || make_server(s, err) != 0 ||
 	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
-	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0)
+	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0 ||
+	    sup_routes_fit(s, err) != 0)
 		return -1;
 	if (sup_force_read(s, err) != 0)
 		return -1;

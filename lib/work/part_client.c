@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAP_BYTES_MAX ((size_t)1 << 32)
+#define MAP_ROWS_BYTES ((size_t)1 << 32)
 #define ALIGN 64
 
 static size_t align(size_t bytes)
@@ -27,17 +27,16 @@ static size_t align(size_t bytes)
 
 /* ---- connecting ---- */
 
-/* Sizes for the most rows a batch can touch here; pages cost nothing until they are used. A server
+/* Sizes for all of the dense part, and for the most rows a batch can touch here; pages cost nothing until
+ * they are used. A server
  * that refuses gets everything inline. */
 static void share(struct part_client *p, uint64_t floats)
 {
 	size_t dense = floats * sizeof(float), row = p->width * sizeof(float);
-	size_t each = 2 * row + 2 * sizeof(uint32_t), fixed = 2 * dense + 4 * ALIGN;
+	size_t each = 2 * row + 2 * sizeof(uint32_t);
 	struct error err;
 	void *memory;
-	if (fixed > MAP_BYTES_MAX - 4096 * each)
-		return;
-	size_t rows = (MAP_BYTES_MAX - fixed) / each;
+	size_t rows = MAP_ROWS_BYTES / each;
 	if (rows > p->key_count)
 		rows = p->key_count;
 	p->rows_max = rows;

@@ -134,6 +134,24 @@ static void a_network_is_known_where_all_hosts_are_in_one_of_ours(void **state)
 	assert_string_equal(network, "");
 }
 
+static void more_names_than_a_sum_can_name(void **state)
+{
+	(void)state;
+	static char names[64 * 1024];
+	struct error err;
+	size_t len = 0;
+	for (int i = 0; i < 200; i++)
+		len += (size_t)snprintf(names + len, sizeof names - len, "host%03d.example.com ", i);
+	assert_string_equal(find(names, "ssh", "spread"), "");
+	assert_int_equal(job_set(&job, "SYNC", "allreduce", "f", &err), 0);
+	assert_non_null(strstr(find(names, "ssh", "spread"),
+			       "200 hosts, whose names take 4000 bytes: SYNC=allreduce has room for 3072"));
+	len = 0;
+	for (int i = 0; i < 700; i++)
+		len += (size_t)snprintf(names + len, sizeof names - len, "h%d ", i);
+	assert_non_null(strstr(find(names, "ssh", "spread"), "SYNC=allreduce has room for 3072"));
+}
+
 static void a_machine_that_is_not_named_trains_nothing(void **state)
 {
 	(void)state;
@@ -211,6 +229,7 @@ int main(void)
 		TEST(one_machine_without_names),
 		TEST(this_machine_comes_first),
 		TEST(a_network_is_known_where_all_hosts_are_in_one_of_ours),
+		TEST(more_names_than_a_sum_can_name),
 		TEST(a_machine_that_is_not_named_trains_nothing),
 		TEST(workers_are_placed_as_said),
 		TEST(values_that_can_not_be),
