@@ -89,7 +89,7 @@ static const struct option_table table = {
 		 "rows to read, or runs it for each shard.",
 	.rows = option_rows};
 
-static volatile int stop;
+static volatile int stop, look;
 static int wake = -1;
 
 static void on_stop(int number)
@@ -103,8 +103,25 @@ static void on_stop(int number)
 	errno = before;
 }
 
+static void on_look(int number)
+{
+	int before = errno;
+	uint64_t one = 1;
+	(void)number;
+	look = 1;
+	if (write(wake, &one, sizeof one) < 0)
+		errno = before;
+	errno = before;
+}
+
+static int is_filter(void)
+{
+	return opt.each || (opt.rows.count > 0 && !opt.lead);
+}
+
 static int catch_signals(struct error *err)
 {
+	struct sigaction looks = {.sa_handler = is_filter() ? SIG_IGN : on_look};
 	struct sigaction action = {.sa_handler = on_stop};
 	wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (wake < 0)
@@ -112,6 +129,8 @@ static int catch_signals(struct error *err)
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
+	sigemptyset(&looks.sa_mask);
+	sigaction(SIGUSR1, &looks, NULL);
 	return 0;
 }
 
@@ -128,11 +147,6 @@ static int read_rank(struct agent_options *o, struct error *err)
 	o->rank = rank;
 	o->world = world;
 	return 0;
-}
-
-static int is_filter(void)
-{
-	return opt.each || (opt.rows.count > 0 && !opt.lead);
 }
 
 static int check_filter(struct error *err)
@@ -209,6 +223,7 @@ static int run(struct agent_options *o, struct filter_options *f, struct node_en
 	if (catch_signals(err) != 0 || node_open_log(&node, &log_fd, err) != 0)
 		return -1;
 	o->wake = f->wake = wake;
+	o->look = &look;
 	o->log = node_write_log;
 	if (node.log) /* a pipeline's standard error is read by people */
 		f->log = node_write_log;

@@ -404,7 +404,7 @@ $ trainctl run job.env -s HUNG=soon
 trainctl: --set: HUNG: 'soon' is neither seconds nor never nor auto
 = 78
 $ trainctl run job.env -s HUNG=batch:5,sleep:3
-trainctl: --set: HUNG: 'sleep:3' is none of start, batch, exchange, checkpoint, hand-over
+trainctl: --set: HUNG: 'sleep:3' is none of start, batch, exchange, checkpoint, hand-over, pause
 = 78
 E
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HELD_SECONDS 1.0   /* a `next` that can't be answered is held back so long */
 #define CLOSED_SECONDS 2.0 /* a trainer that has closed its end is about to end, or broken */
@@ -118,6 +119,7 @@ static double next_deadline(const struct agent *a)
 	double at = agent_answer_due(a);
 	if (a->word == WORD_NEXT)
 		at = fmin(at, a->word_at + HELD_SECONDS);
+	at = fmin(at, agent_look_due(a));
 	if (a->stop_at > 0)
 		at = fmin(at, a->stop_at + a->options.grace_seconds);
 	return at;
@@ -239,6 +241,18 @@ static int stop_now(struct agent *a)
 	return 1;
 }
 
+/* What `wake` was made readable for is done. */
+static void look(struct agent *a)
+{
+	uint64_t ignored;
+	if (!a->options.look || !*a->options.look)
+		return;
+	*a->options.look = 0;
+	if (read(a->options.wake, &ignored, sizeof ignored) < 0)
+		ignored = 0; /* somebody was quicker */
+	agent_look_closely(a);
+}
+
 static int events(struct agent *a, const struct pollfd p[POLLS], struct error *err)
 {
 	int result = WORK_OK;
@@ -278,6 +292,9 @@ static int live(struct agent *a, struct error *err)
 		    clock_mono() >= a->word_at + HELD_SECONDS)
 			agent_answer_state(a, "wait");
 		words_send(&a->words);
+		look(a);
+		if (result == WORK_OK)
+			result = agent_look(a, err);
 		if (result != WORK_OK)
 			break;
 		result = agent_catch_up(a, err);
@@ -314,6 +331,7 @@ static int run(struct agent *a, struct error *err)
 				return -1;
 			agent_rows_started(a);
 			words_start(&a->words, a->command.to, a->command.from);
+			agent_look_turn(a);
 		}
 		if (result == WORK_OK)
 			result = live(a, err);

@@ -43,6 +43,8 @@ struct agent_options {
 	double answer_seconds;    /* longest wait for an answer, barrier included */
 	const volatile int *stop; /* set by a signal handler, which then makes `wake` readable */
 	int wake;
+	/* Set by a signal handler, as `stop`: the trainer is to be looked at closely. NULL: never. */
+	volatile int *look;
 	/* `applied`, `spent` records, a line each. */
 	void (*log)(const char *line, size_t len, void *owner);
 	void *owner;

@@ -61,6 +61,7 @@ void agent_forget(struct agent *a)
 	conversation_close(&a->lead);
 	a->phase = PHASE_OUT;
 	a->asked_count = 0;
+	agent_look_forget(a);
 	a->dry = a->none = 0;
 	a->sequence = 0;
 	a->cut.rows = a->cut.ranges = 0;
@@ -348,6 +349,9 @@ static int on_answer(struct agent *a, struct error *err)
 		return on_ended(a, err);
 	case ASK_SAVED:
 		return WORK_OK;
+	case ASK_TRAINER:
+		a->look.is_asked = 0;
+		return WORK_OK;
 	}
 	return WORK_OK;
 }
@@ -356,7 +360,12 @@ static int on_answer(struct agent *a, struct error *err)
 static int refused(struct agent *a, struct error *err)
 {
 	struct error what;
-	if (answered(a).kind == ASK_SAVED) {
+	enum ask kind = answered(a).kind;
+	if (kind == ASK_TRAINER) { /* a lead that knows no such thing, or no such member any more */
+		a->look.is_asked = 0;
+		return WORK_OK;
+	}
+	if (kind == ASK_SAVED) {
 		log_say(LOG_LEVEL_WARNING, "%s: what was saved is of no use any more: %s",
 			a->options.id, a->lead.record.text ? a->lead.record.text : "");
 		return WORK_OK;

@@ -1,5 +1,6 @@
 /* What the files of the agent share: agent.c (begin, waiting, end), agent_batch.c (rows, the lead),
- * agent_words.c (the trainer), agent_rows.c (its input) and agent_save.c (checkpoints). */
+ * agent_words.c (the trainer), agent_look.c (how it is), agent_rows.c (its input) and agent_save.c
+ * (checkpoints). */
 #ifndef PACELINE_AGENT_AGENT_INTERNAL_H
 #define PACELINE_AGENT_AGENT_INTERNAL_H
 
@@ -10,6 +11,7 @@
 #include "agent/words.h"
 #include "base/boot.h"
 #include "meter/meter.h"
+#include "proc/inspect.h"
 #include "work/actions.h"
 #include "work/conversation.h"
 #include "work/lead_client.h"
@@ -26,7 +28,7 @@ enum phase {
 };
 
 /* What the lead was asked and has not answered, in this order. */
-enum ask { ASK_JOIN, ASK_BEGIN, ASK_PUSH, ASK_END, ASK_SAVED };
+enum ask { ASK_JOIN, ASK_BEGIN, ASK_PUSH, ASK_END, ASK_SAVED, ASK_TRAINER };
 
 struct asked {
 	enum ask kind;
@@ -45,6 +47,23 @@ struct save {
 	char *files;        /* lines for the lead; kept until there are others */
 	struct saved_files *reading; /* what was saved, while that is being read; NULL: nothing is */
 	int reading_is_old;          /* another checkpoint has become due since */
+};
+
+/* How the trainer is: what was said to the lead. */
+struct look_seen {
+	int waits;     /* in a collective, for other trainers: it says so each second */
+	int stopped;   /* SIGSTOP, a debugger */
+	double pauses; /* seconds that it may, as it has said; 0: it does not */
+	char state[64], wchan[64]; /* as the kernel says; "": nobody has asked */
+};
+
+struct look {
+	struct look_seen seen, told;
+	int is_asked;   /* the lead has not answered */
+	double turn_at; /* since when the trainer has the word */
+	double at;      /* of the last look in this turn; 0: none */
+	double waits_at;
+	struct inspect_motion motion;
 };
 
 /* What is about to come, so that it is looked for a moment before the agent sleeps. */
@@ -84,6 +103,7 @@ struct agent {
 	int none;             /* of READY and PUSHING: this iteration is without us; what is cut waits */
 	double weight;
 	struct save save;
+	struct look look;
 	char *resume;    /* what the trainer is to go on from; NULL: nothing */
 	char *resume_of; /* who saved it */
 	uint64_t resume_iteration;
@@ -137,6 +157,15 @@ void agent_answer_step(struct agent *a);
 void agent_answer_state(struct agent *a, const char *state);
 /* Not understood, or not done; the trainer may go on. */
 void agent_refuse(struct agent *a, const char *code, const char *why);
+
+/* agent_look.c. */
+void agent_look_turn(struct agent *a); /* the trainer has the word */
+double agent_look_due(const struct agent *a); /* INFINITY: not its turn */
+int agent_look(struct agent *a, struct error *err);
+void agent_look_forget(struct agent *a); /* another lead, or another membership */
+/* What is known of it goes to the log, and its state to the lead; Python adds its stacks. */
+void agent_look_closely(struct agent *a);
+void agent_waits(struct agent *a); /* it has said so */
 
 /* agent_rows.c. Nothing happens where no rows are wanted. */
 /* Before the trainer, of a queue that said hello. */

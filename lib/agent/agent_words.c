@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define SECONDS_MAX 1e9
+#define PAUSE_SECONDS 1800.0 /* as job/deadline.c; where the trainer names none */
 
 /* ---- answers ---- */
 
@@ -23,6 +24,7 @@ static void begin(struct record_out *o, char *line, const char *type)
 static void answered(struct agent *a)
 {
 	a->word = WORD_NONE;
+	agent_look_turn(a);
 }
 
 void agent_answer_state(struct agent *a, const char *state)
@@ -110,6 +112,7 @@ static int on_next(struct agent *a, struct error *err)
 {
 	uint64_t empty = 0;
 	struct error why = {0};
+	a->look.seen.pauses = 0;
 	if (a->given)
 		return broken(a, "order", "'next' before 'step' has said that the batch is trained",
 			      err);
@@ -138,6 +141,7 @@ static int on_step(struct agent *a, struct error *err)
 	struct exchange_push *push = &a->push;
 	struct error why = {0};
 	double loss, now = clock_mono();
+	a->look.seen.pauses = 0;
 	if (!a->given)
 		return broken(a, "order", "'step', but there is no batch that was not said to be done",
 			      err);
@@ -155,9 +159,34 @@ static int on_step(struct agent *a, struct error *err)
 	return result == WORK_OK ? agent_begin_early(a, err) : result;
 }
 
+/* It is the only one that says how long it may take. */
+static int on_pause(struct agent *a)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct error why = {0};
+	double seconds = PAUSE_SECONDS;
+	if (record_real_opt(&a->record, "seconds", 0, SECONDS_MAX, &seconds, &why) != 0) {
+		agent_refuse(a, "bad-request", why.text);
+		return WORK_OK;
+	}
+	a->look.seen.pauses = seconds;
+	agent_look_turn(a);
+	begin(&o, line, "ok");
+	words_put(&a->words, &o, NULL);
+	words_send(&a->words);
+	return WORK_OK;
+}
+
 static int take_word(struct agent *a, struct error *err)
 {
 	char why[200];
+	if (record_is(&a->record, "waits")) { /* not answered: it may come between any two words */
+		agent_waits(a);
+		return WORK_OK;
+	}
+	if (record_is(&a->record, "pause"))
+		return on_pause(a);
 	if (record_is(&a->record, "next"))
 		return on_next(a, err);
 	if (record_is(&a->record, "step"))
@@ -166,7 +195,7 @@ static int take_word(struct agent *a, struct error *err)
 		return agent_saved(a, &a->record, err);
 	if (record_is(&a->record, "failed"))
 		return agent_save_failed(a, &a->record, err);
-	snprintf(why, sizeof why, "'%.60s' is none of next, step, saved, failed", a->record.type);
+	snprintf(why, sizeof why, "'%.60s' is none of next, step, saved, failed, pause, waits", a->record.type);
 	agent_refuse(a, "unknown-request", why);
 	return WORK_OK;
 }

@@ -16,6 +16,12 @@ static const struct {
 	[DEADLINE_STALL] = {"checkpoint", 120, "a daemon answers while one is cut (HUNG)"},
 	[DEADLINE_HANDOVER] = {"hand-over", 60,
 			       "a server's state has gone to its next process (HUNG)"},
+	[DEADLINE_PAUSE] = {"pause", 1800,
+			    "a TRAINER's pause ends that named no other limit (HUNG)"},
+	[DEADLINE_TRAINER] = {"trainer", 600,
+			      "a TRAINER's batch, or 20 times its usual time (HUNG's batch)"},
+	[DEADLINE_STOPPED] = {"stopped", 10,
+			      "a stopped node (SIGSTOP) that owes something goes on (HUNG)"},
 	[DEADLINE_GONE] = {"gone", 10, "a killed node has ended; then its parent is killed, too"},
 	[DEADLINE_ANSWER] = {"answer", 30, "a daemon answers; then its connection is made anew"},
 	[DEADLINE_CUT] = {"cut", 900, "a checkpoint is written; then it is tried again"},
@@ -58,6 +64,7 @@ int deadline_rules(struct pulse_rules *rules, const char *hung, struct error *er
 		[PULSE_EXCHANGE] = DEADLINE_EXCHANGE,
 		[PULSE_CHECKPOINT] = DEADLINE_STALL,
 		[PULSE_HANDOVER] = DEADLINE_HANDOVER,
+		[PULSE_PAUSE] = DEADLINE_PAUSE,
 	};
 	*rules = (struct pulse_rules){0};
 	for (int i = 0; i < PULSE_SECTIONS; i++)

@@ -16,6 +16,9 @@ enum deadline {
 	DEADLINE_EXCHANGE, /* a daemon owes an answer, a worker its next step */
 	DEADLINE_STALL,    /* a daemon owes an answer while a checkpoint is cut */
 	DEADLINE_HANDOVER, /* a server's state goes to its next process */
+	DEADLINE_PAUSE,    /* a trainer of the user's own has said that it pauses */
+	DEADLINE_TRAINER,  /* the batch of one that has parameters */
+	DEADLINE_STOPPED,  /* who owes anything is stopped (SIGSTOP, a debugger) */
 	DEADLINE_GONE,     /* from SIGKILL to the end */
 	/* others */
 	DEADLINE_ANSWER,   /* a daemon owes an answer */

@@ -119,6 +119,7 @@ struct lead {
 	uint64_t diverged; /* pushes refused for their loss, where no part counts them */
 	struct settling settling;
 	struct sizes sizes;
+	struct trainer_seen *seen; /* what agents see of their trainers */
 	struct silents *silents; /* NULL: nobody is looked at */
 	struct cutting cut;
 	struct moving *moving; /* NULL: no parameters are being moved */
@@ -189,6 +190,11 @@ void lead_trainers_cut(struct lead *l, const struct gate_effect *e);
 void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e);
 /* Whether it was told to save and has not answered yet. */
 int lead_trainers_saves(const struct lead *l, const char *worker, uint64_t generation);
+/* Whether any of them writes a checkpoint or pauses: who waits for it is not silent. */
+int lead_trainers_rest(const struct lead *l);
+/* What its agent sees of a member's trainer, as fields. */
+void lead_trainers_put(const struct lead *l, const struct gate_member *m, struct record_out *o);
+void lead_on_trainer(struct request *rq, void *lead);
 void lead_trainers_look(struct lead *l); /* after what may have lost one that was told */
 int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *err);
 void lead_trainers_forget(struct lead *l); /* the cut is over */

@@ -368,7 +368,7 @@ struct members {
 static void put_member(const struct gate_member *m, void *arg)
 {
 	const struct members *members = arg;
-	char line[512];
+	char line[1024];
 	struct record_out o;
 
 	record_begin(&o, line, sizeof line, "member");
@@ -384,6 +384,7 @@ static void put_member(const struct gate_member *m, void *arg)
 		record_add(&o, "replica", m->replica);
 	if (lead_trainers_saves(members->lead, m->worker, m->generation))
 		record_add(&o, "saves", "1");
+	lead_trainers_put(members->lead, m, &o);
 	request_put_record(members->rq, &o);
 }
 
@@ -468,6 +469,8 @@ const struct verb lead_verbs[] = {
 	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
 	{"saved", WHO_KEYS " iteration", "path failed why", lead_on_saved, LEAD_SAVED_BYTES_MAX,
 	 "what such a worker has written for a checkpoint; payload: its files"},
+	{"trainer", WHO_KEYS, "waits pauses stopped state wchan", lead_on_trainer, 0,
+	 "what an agent sees of its trainer, when that is another than before"},
 	{"fence", "worker generation", "", on_fence, 0,
 	 "the supervisor: refuse generations up to this one"},
 	{"cut", "path", "base", on_cut, 0, "the supervisor: a checkpoint into a new directory"},

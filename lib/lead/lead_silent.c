@@ -60,7 +60,7 @@ static void look_at(const struct gate_member *member, void *lead)
 	m->generation = member->generation;
 	m->pushes = member->pushes;
 	m->owes = member->owes;
-	pulse_tick(&m->pulse, s->seconds, m->owes);
+	pulse_tick(&m->pulse, s->seconds, m->owes && !lead_trainers_rest(lead));
 	m->hung = m->owes && pulse_hung(&m->pulse, &s->rules, PULSE_BATCH, 1);
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 #include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,15 @@ struct told {
 	char *path;  /* what it saved; NULL: nothing */
 	char *files; /* lines `file name= bytes= sum=`; NULL: none */
 	size_t files_len;
+};
+
+/* What its agent has said last of a member's trainer. */
+struct trainer_seen {
+	char worker[OPTION_ID_MAX];
+	uint64_t generation, waits, stopped;
+	double pauses; /* seconds that it may; 0: it does not */
+	char state[64], wchan[64];
+	UT_hash_handle hh;
 };
 
 void lead_trainers_forget(struct lead *l)
@@ -88,6 +98,13 @@ int lead_trainers_start(struct lead *l, struct event_base *base)
 
 void lead_trainers_stop(struct lead *l)
 {
+	struct trainer_seen *t, *next;
+
+	HASH_ITER(hh, l->seen, t, next)
+	{
+		HASH_DEL(l->seen, t);
+		free(t);
+	}
 	lead_trainers_forget(l);
 	if (l->cut.deadline)
 		event_free(l->cut.deadline);
@@ -143,6 +160,83 @@ static struct told *waits_for(const struct lead *l, const char *worker, uint64_t
 int lead_trainers_saves(const struct lead *l, const char *worker, uint64_t generation)
 {
 	return waits_for(l, worker, generation) != NULL;
+}
+
+int lead_trainers_rest(const struct lead *l)
+{
+	for (size_t i = 0; l->cut.busy && i < l->cut.tolds; i++)
+		if (!l->cut.told[i].answered)
+			return 1;
+	for (const struct trainer_seen *t = l->seen; t; t = t->hh.next)
+		if (t->pauses > 0.0 && gate_is_member(l->gate, t->worker, t->generation))
+			return 1;
+	return 0;
+}
+
+void lead_trainers_put(const struct lead *l, const struct gate_member *m, struct record_out *o)
+{
+	struct trainer_seen *t;
+
+	HASH_FIND_STR(l->seen, m->worker, t);
+	if (!t || t->generation != m->generation)
+		return;
+	if (t->waits)
+		record_add_u64(o, "waits", 1);
+	if (t->pauses > 0.0)
+		record_add_seconds(o, "pauses", t->pauses);
+	if (t->stopped)
+		record_add_u64(o, "stopped", 1);
+	if (t->state[0]) {
+		record_add(o, "trainer", t->state);
+		record_add(o, "wchan", t->wchan);
+	}
+}
+
+static struct trainer_seen *seen_get(struct lead *l, const char *worker)
+{
+	struct trainer_seen *t;
+
+	HASH_FIND_STR(l->seen, worker, t);
+	if (t || !(t = calloc(1, sizeof *t)))
+		return t;
+	snprintf(t->worker, sizeof t->worker, "%s", worker);
+	HASH_ADD_STR(l->seen, worker, t);
+	return t;
+}
+
+void lead_on_trainer(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	const struct record *r = request_record(rq);
+	const char *state = record_get(r, "state"), *wchan = record_get(r, "wchan");
+	struct trainer_seen now = {0}, *t;
+	struct gate_who who;
+	struct error err = {0};
+
+	if (lead_who(rq, &who, &err) != 0 ||
+	    record_u64_opt(r, "waits", 0, 1, &now.waits, &err) != 0 ||
+	    record_u64_opt(r, "stopped", 0, 1, &now.stopped, &err) != 0 ||
+	    record_real_opt(r, "pauses", 0.0, 1e9, &now.pauses, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	if (who.incarnation != l->options.gate.incarnation ||
+	    !gate_is_member(l->gate, who.worker, who.generation)) {
+		request_err(rq, "no-member", "%s is none of this generation", who.worker);
+		return;
+	}
+	t = seen_get(l, who.worker);
+	if (!t) {
+		request_err(rq, "no-memory", NULL);
+		return;
+	}
+	t->generation = who.generation;
+	t->waits = now.waits;
+	t->stopped = now.stopped;
+	t->pauses = now.pauses;
+	snprintf(t->state, sizeof t->state, "%s", state ? state : "");
+	snprintf(t->wchan, sizeof t->wchan, "%s", wchan ? wchan : "");
+	request_ok(rq, NULL);
 }
 
 void lead_trainers_look(struct lead *l)

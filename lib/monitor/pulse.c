@@ -11,7 +11,7 @@
 #define FADES 0.99  /* of the longest, with each piece of work */
 
 static const char *const section_name[PULSE_SECTIONS] = {"start", "batch", "exchange",
-							 "checkpoint", "hand-over"};
+							 "checkpoint", "hand-over", "pause"};
 
 const char *pulse_section_name(enum pulse_section section)
 {
@@ -44,7 +44,8 @@ static int take_word(struct pulse_rules *rules, const struct pulse_rules *usual,
 	double seconds = INFINITY;
 	if (colon && section_of(word, (size_t)(colon - word), &section) != 0)
 		return error_set(err, ERROR_CONFIG, NULL,
-				 "'%.40s' is none of start, batch, exchange, checkpoint, hand-over",
+				 "'%.40s' is none of start, batch, exchange, checkpoint, hand-over, "
+				 "pause",
 				 word);
 	if (strcmp(number, "auto") == 0) {
 		if (!colon)

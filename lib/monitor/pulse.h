@@ -20,6 +20,7 @@ enum pulse_section {
 	PULSE_EXCHANGE,   /* a daemon: an answer; a worker: the way between shardd and the lead */
 	PULSE_CHECKPOINT, /* a daemon: an answer while a checkpoint is cut */
 	PULSE_HANDOVER,   /* a server: until its next process has all */
+	PULSE_PAUSE,      /* a trainer that has said that it pauses: until that is over */
 	PULSE_SECTIONS
 };
 const char *pulse_section_name(enum pulse_section section);

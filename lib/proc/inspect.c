@@ -114,6 +114,32 @@ void inspect_process(pid_t pid, char *state, size_t state_max, char *wchan, size
 	snprintf(wchan, wchan_max, "%.*s", (int)(wchan_max - 1), text);
 }
 
+static int rank_of(const char *state)
+{
+	return *state == 'T' || *state == 't' ? 2 : *state == 'D';
+}
+
+void inspect_worst(pid_t leader, char *state, size_t state_max, char *wchan, size_t wchan_max)
+{
+	char other[64], where[64];
+	DIR *d = opendir("/proc");
+	int looked = 0;
+	inspect_process(leader, state, state_max, wchan, wchan_max);
+	for (struct dirent *e; d && (e = readdir(d)) && looked < PROCESSES_MAX;) {
+		pid_t pid = number_of(e);
+		if (pid <= 0 || pid == leader || getpgid(pid) != leader)
+			continue;
+		looked++;
+		inspect_process(pid, other, sizeof other, where, sizeof where);
+		if (rank_of(other) > rank_of(state)) {
+			snprintf(state, state_max, "%s", other);
+			snprintf(wchan, wchan_max, "%s", where);
+		}
+	}
+	if (d)
+		closedir(d);
+}
+
 /* ---- whether it moves ---- */
 
 struct moves {
@@ -208,9 +234,8 @@ void inspect_motion(struct inspect_motion *m, const struct inspect_groups *group
 	     low++)
 		add_process(groups->item[low].pid, &now);
 	int moves = now.processes == 0 || now.busy || now.work != m->work;
-	int stopped = now.processes > 0 && now.stopped == now.processes;
 	m->still = moves ? 0 : m->still + seconds;
-	m->stopped = stopped && !moves ? m->stopped + seconds : 0;
+	m->stopped = now.stopped > 0 && !moves ? m->stopped + seconds : 0;
 	m->work = now.work;
 }
 

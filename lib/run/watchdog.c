@@ -7,12 +7,14 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define ASK_SECONDS 1.0
+#define LOOK_SECONDS 2.5 /* until what agents have seen has come */
 #define PRESENT_SECONDS 1.0 /* a daemon whose answer comes later is not there for workers */
 
 /* ---- asking ---- */
@@ -38,8 +40,9 @@ static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 {
 	struct sup_seen *seen = &n->watch.seen;
 	if (seen->pushes_known && pushes > seen->pushes && samples > seen->samples) {
-		/* How long it wrote is no measure of a batch. */
-		if (seen->partly || n->sup->watchdog.saves || n->sup->watchdog.saves_now)
+		const struct sup_watchdog *w = &n->sup->watchdog;
+		/* How long it wrote, or paused, is no measure of a batch. */
+		if (seen->partly || w->saves || w->saves_now || w->pauses || w->pauses_now)
 			pulse_resume(&n->watch.pulse);
 		else
 			pulse_work(&n->watch.pulse, samples - seen->samples);
@@ -50,6 +53,23 @@ static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 	seen->pushes = pushes;
 	seen->samples = samples;
 	seen->pushes_known = 1;
+}
+
+/* What its agent sees of a trainer. */
+static void take_trainer(struct sup_node *n, const struct record *r)
+{
+	struct sup_seen *seen = &n->watch.seen;
+	const char *state = record_get(r, "trainer"), *wchan = record_get(r, "wchan");
+	int paused = seen->pauses > 0;
+	seen->waits = record_get(r, "waits") != NULL;
+	seen->stopped = record_get(r, "stopped") != NULL;
+	seen->pauses = 0;
+	record_real_opt(r, "pauses", 0, 1e9, &seen->pauses, NULL);
+	snprintf(seen->state, sizeof seen->state, "%s", state ? state : "");
+	snprintf(seen->wchan, sizeof seen->wchan, "%s", wchan ? wchan : "");
+	if (paused != (seen->pauses > 0)) /* the batch behind it begins only now */
+		n->watch.pulse.silent = n->watch.pulse.busy = 0;
+	n->sup->watchdog.pauses_now |= seen->pauses > 0;
 }
 
 static void take_member(struct supervisor *s, const struct record *r)
@@ -71,6 +91,7 @@ static void take_member(struct supervisor *s, const struct record *r)
 	if (generation != seen->member_generation)
 		seen->pushes = seen->samples = 0;
 	take_counts(n, pushes, samples);
+	take_trainer(n, r);
 	seen->member = 1;
 	seen->member_generation = generation;
 	seen->owes = owed;
@@ -128,15 +149,17 @@ static void take_asks(struct supervisor *s, const struct record *r)
 	}
 }
 
-/* What is written now is written: the batch behind it begins only now. */
+/* What is written now is written, and who paused goes on: the batch behind it begins only now. */
 static void end_saves(struct supervisor *s)
 {
 	struct sup_watchdog *w = &s->watchdog;
-	if (w->saves && !w->saves_now)
+	if ((w->saves && !w->saves_now) || (w->pauses && !w->pauses_now))
 		EACH_OF (n, s, sup_trainers(s))
 			n->watch.pulse.silent = n->watch.pulse.busy = 0;
 	w->saves = w->saves_now;
 	w->saves_now = 0;
+	w->pauses = w->pauses_now;
+	w->pauses_now = 0;
 }
 
 /* A worker that the lead has not named in this round is no member. */
@@ -221,20 +244,51 @@ static void keep_words(struct sup_node *n, const char *why)
 	free(text);
 }
 
-static void tell(struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
+/* Somebody else's trainer, whose parameters go back with those of all others. */
+static int is_trainer(const struct sup_node *n)
 {
-	char why[256];
+	return is_worker(n) && job_has_foreign_parameters(n->sup->job);
+}
+
+/* Where nobody knows better it is the agent that is looked at. */
+static void look_last(const struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
+{
+	const struct sup_seen *seen = &n->watch.seen;
 	pid_t pid = sup_process_pid(p);
 	if (pid > 0)
 		inspect_process(pid, silence->state, sizeof silence->state, silence->wchan,
 				sizeof silence->wchan);
+	if (!is_trainer(n) || !seen->state[0] || silence->state[0] == 'T')
+		return;
+	memcpy(silence->state, seen->state, sizeof silence->state);
+	memcpy(silence->wchan, seen->wchan, sizeof silence->wchan);
+}
+
+/* What may be no fault of its own. */
+static const char *advice(const struct sup_node *n, const struct sup_silence *silence)
+{
+	if (!is_trainer(n) || silence->state[0] == 'T')
+		return "";
+	if (silence->section == PULSE_PAUSE)
+		return "; a longer pause names its seconds, as pause(seconds=7200), or HUNG=pause:7200";
+	return "; work that is no batch (a validation) belongs into batches.pause(), longer batches need "
+	       "a longer HUNG (paceline-trainers(7))";
+}
+
+static void tell(struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
+{
+	char why[256];
+	int by_itself = silence->section == PULSE_PAUSE &&
+			!n->sup->watchdog.rules.fixed[PULSE_PAUSE];
+	look_last(n, p, silence);
 	snprintf(why, sizeof why,
-		 "has given no sign of life for %.3g s (section %s, at most %.3g s): killed",
-		 silence->seconds, pulse_section_name(silence->section), silence->limit);
+		 "has given no sign of life for %.3g s (section %s, at most %.3g s by %s): killed",
+		 silence->seconds, pulse_section_name(silence->section), silence->limit,
+		 by_itself ? "its own word" : "HUNG");
 	keep_words(n, why);
 	sup_event_lost(p, silence);
-	log_say(LOG_LEVEL_WARNING, "%s %s%s%s", n->id, why, silence->state[0] ? "; it was " : "",
-		silence->state);
+	log_say(LOG_LEVEL_WARNING, "%s %s%s%s%s", n->id, why, silence->state[0] ? "; it was " : "",
+		silence->state, advice(n, silence));
 }
 
 static int waits_for_save(const struct sup_node *n)
@@ -245,8 +299,29 @@ static int waits_for_save(const struct sup_node *n)
 static double limit_of(const struct sup_node *n, enum pulse_section section, uint64_t units)
 {
 	const struct sup_watchdog *w = &n->sup->watchdog;
+	if (section == PULSE_PAUSE && !w->rules.fixed[PULSE_PAUSE])
+		return n->watch.seen.pauses;
 	return pulse_limit(&n->watch.pulse, waits_for_save(n) ? &w->saving : &w->rules, section,
 			   units);
+}
+
+/* It is a trainer's turn, as far as is known. */
+static int has_turn(const struct sup_node *n)
+{
+	return sup_node_runs(n) && (!n->watch.seen.member || n->watch.seen.owes);
+}
+
+/* Whether the silence is known to be of its own making: it is stopped, or pauses, or no other trainer stands
+ * still with it but those that say that they wait. */
+static int is_guilty(const struct sup_node *n)
+{
+	const struct sup_seen *seen = &n->watch.seen;
+	if (!is_trainer(n) || seen->stopped || seen->pauses > 0 || n->watch.motion.stopped > 0)
+		return 1;
+	EACH_OF (other, n->sup, n->role)
+		if (other != n && has_turn(other) && !other->watch.seen.waits)
+			return 0;
+	return !seen->waits;
 }
 
 static void give_up(struct sup_node *n, enum pulse_section section, double limit)
@@ -256,8 +331,16 @@ static void give_up(struct sup_node *n, enum pulse_section section, double limit
 	tell(n, &n->now, &silence);
 	sup_restart_failed(n, "it gave no sign of life");
 	sup_host_doubt(n);
-	sup_host_leave(n, "gave no sign of life there");
-	sup_self_test(n->sup, n->id);
+	if (is_guilty(n)) {
+		sup_host_leave(n, "gave no sign of life there");
+		sup_self_test(n->sup, n->id);
+	} else {
+		log_say(LOG_LEVEL_WARNING,
+			"%s is one of several trainers that stand still, and nobody knows for which of them "
+			"the others wait; their logs say what each was at",
+			n->id);
+	}
+	n->sup->watchdog.gives_up |= is_trainer(n);
 	sup_node_give_up(n);
 }
 
@@ -266,7 +349,8 @@ static void give_up_next(struct sup_node *n)
 {
 	struct sup_silence silence = {.section = PULSE_HANDOVER,
 				      .seconds = n->watch.next.silent,
-				      .limit = n->sup->watchdog.rules.least[PULSE_HANDOVER]};
+				      .limit = fmin(n->watch.next.silent,
+						    n->sup->watchdog.rules.least[PULSE_HANDOVER])};
 	tell(n, &n->restart.next, &silence);
 	sup_restart_kill_next(n);
 }
@@ -275,12 +359,14 @@ static void give_up_next(struct sup_node *n)
 
 static enum pulse_section section_of(const struct sup_node *n)
 {
+	if (is_trainer(n) && n->watch.seen.pauses > 0)
+		return PULSE_PAUSE;
 	if (waits_for_save(n))
 		return PULSE_CHECKPOINT;
 	if (is_worker(n) && !n->watch.pulse.begun)
 		return PULSE_START;
 	if (is_worker(n))
-		return n->watch.seen.member ? PULSE_BATCH : PULSE_EXCHANGE;
+		return n->watch.seen.member || is_trainer(n) ? PULSE_BATCH : PULSE_EXCHANGE;
 	if (n->restart.next.runs)
 		return PULSE_HANDOVER;
 	if (n->stage == STAGE_STARTING)
@@ -311,41 +397,99 @@ static int others_train(const struct sup_node *n)
 	return n->sup->watchdog.trained > (n->watch.worked ? 1 : 0);
 }
 
-static void look_at(struct sup_node *n, double seconds)
+static void look_at(struct sup_node *n, struct sup_process *p, struct inspect_motion *m, double *looked,
+		    double seconds)
 {
-	struct sup_watched *w = &n->watch;
-	pid_t pid = sup_process_pid(&n->now);
 	struct sup_watchdog *all = &n->sup->watchdog;
-	w->looked += seconds;
+	pid_t pid = sup_process_pid(p);
+	*looked += seconds;
 	if (!all->looks || pid <= 0)
 		return;
 	if (n->place.launcher->is_far)
-		inspect_shown(&w->motion, pid);
+		inspect_shown(m, pid);
 	else {
 		if (!all->groups.is_read)
 			inspect_groups_read(&all->groups);
-		inspect_motion(&w->motion, &all->groups, pid, w->looked);
+		inspect_motion(m, &all->groups, pid, *looked);
 	}
-	w->looked = 0;
+	*looked = 0;
 }
 
-/* One that starts and does nothing, for longer than a batch may take. Without being stopped it may wait
- * for something: where HUNG is less, that is no reason to take it for dead sooner. */
+/* A look at all processes is dear: where one file says that the node is not stopped it is none. */
+static int may_be_stopped(struct sup_node *n, struct sup_process *p)
+{
+	char state[64], wchan[64];
+	const char *front = n->role->template ? n->role->template(n->sup->job) : "";
+	if (n->place.launcher->is_far || (front && front[0]))
+		return 1;
+	inspect_process(sup_process_pid(p), state, sizeof state, wchan, sizeof wchan);
+	return state[0] == 'T' || state[0] == 't';
+}
+
+/* Seconds after which who is stopped is lost, in a section for which HUNG gives no limit of its own. */
+static double stopped_limit(const struct sup_node *n)
+{
+	const struct pulse_rules *rules = &n->sup->watchdog.rules;
+	enum pulse_section short_one = is_worker(n) ? PULSE_BATCH : PULSE_EXCHANGE;
+	return rules->fixed[short_one] ? rules->least[short_one] : deadline_seconds(DEADLINE_STOPPED);
+}
+
+static void look_whether_stopped(struct sup_node *n, struct sup_process *p, struct inspect_motion *m,
+				 double *looked, double silent, double seconds)
+{
+	if (silent > ASK_SECONDS && (m->stopped > 0 || *looked > 0 || may_be_stopped(n, p)))
+		look_at(n, p, m, looked, seconds);
+	else if (silent <= ASK_SECONDS)
+		*m = (struct inspect_motion){0};
+}
+
+static int is_stopped(struct sup_node *n, enum pulse_section section, double seconds, double *limit)
+{
+	struct sup_watched *w = &n->watch;
+	const struct pulse_rules *rules =
+		waits_for_save(n) ? &n->sup->watchdog.saving : &n->sup->watchdog.rules;
+	if (rules->fixed[section])
+		return 0;
+	w->stopped = w->seen.stopped ? w->stopped + seconds : 0;
+	look_whether_stopped(n, &n->now, &w->motion, &w->looked, w->pulse.silent, seconds);
+	*limit = stopped_limit(n);
+	return w->pulse.silent > *limit && fmax(w->motion.stopped, w->stopped) > *limit;
+}
+
+/* A worker of ours that starts and does nothing, for longer than a batch may take. Where HUNG is less, that
+ * is no reason to take it for dead sooner: it may wait for something. */
 static int is_still(struct sup_node *n, double seconds, double *limit)
 {
 	struct sup_watched *w = &n->watch;
-	*limit = limit_of(n, is_worker(n) || is_spare(n) ? PULSE_BATCH : PULSE_EXCHANGE, 1);
-	if (n->sup->watchdog.rules.fixed[PULSE_START] || *limit >= limit_of(n, PULSE_START, 1)) {
-		w->motion = (struct inspect_motion){0};
+	*limit = fmax(limit_of(n, PULSE_BATCH, 1), deadline_seconds(DEADLINE_BATCH));
+	if (!is_ours(n) || n->sup->watchdog.rules.fixed[PULSE_START] ||
+	    *limit >= limit_of(n, PULSE_START, 1))
 		return 0;
-	}
-	look_at(n, seconds);
+	if (!may_be_stopped(n, &n->now)) /* else it was looked at already */
+		look_at(n, &n->now, &w->motion, &w->looked, seconds);
 	w->others = others_train(n) ? w->others + seconds : 0;
-	if (w->pulse.silent > *limit && w->motion.stopped > *limit)
-		return 1;
-	*limit = fmax(*limit, deadline_seconds(DEADLINE_BATCH));
-	return is_ours(n) && w->pulse.silent > *limit && w->motion.still > *limit &&
-	       w->others > *limit;
+	return w->pulse.silent > *limit && w->motion.still > *limit && w->others > *limit;
+}
+
+/* Of all trainers: what the others are at says for what they wait. Whoever is stopped can say nothing. */
+static void ask_agents(struct sup_node *n)
+{
+	EACH_OF (other, n->sup, n->role)
+		if (has_turn(other) && !(other->watch.asked > 0)) {
+			other->watch.asked = 1e-9;
+			sup_process_signal(&other->now, SIGUSR1);
+		}
+}
+
+/* Agents are asked first. */
+static void is_over(struct sup_node *n, enum pulse_section section, double limit)
+{
+	if (is_trainer(n) && n->watch.motion.stopped <= 0) {
+		ask_agents(n);
+		if (n->watch.asked <= LOOK_SECONDS)
+			return;
+	}
+	give_up(n, section, limit);
 }
 
 static void judge(struct sup_node *n, double seconds, int owes)
@@ -360,22 +504,34 @@ static void judge(struct sup_node *n, double seconds, int owes)
 	double tick = seconds < PULSE_TICK_MAX ? seconds : PULSE_TICK_MAX;
 	/* A daemon answers soon, once it is up; a batch takes what it takes. */
 	int takes_long = is_worker(n) || section == PULSE_START;
-	if (owes)
-		sup_host_silent(n, n->watch.pulse.silent,
-				takes_long ? limit_of(n, section, units) : 0);
-	if (owes && n->watch.pulse.silent > limit_of(n, section, units))
-		give_up(n, section, limit_of(n, section, units));
-	else if (owes && section == PULSE_START && is_still(n, tick, &limit))
+	if (!owes)
+		return;
+	if (n->watch.pulse.silent <= ASK_SECONDS)
+		n->watch.asked = 0;
+	n->watch.asked += n->watch.asked > 0 ? tick : 0;
+	sup_host_silent(n, n->watch.pulse.silent, takes_long ? limit_of(n, section, units) : 0);
+	if (n->watch.pulse.silent > limit_of(n, section, units))
+		is_over(n, section, limit_of(n, section, units));
+	else if (is_stopped(n, section, tick, &limit))
+		is_over(n, section, limit);
+	else if (section == PULSE_START && is_still(n, tick, &limit))
 		give_up(n, section, limit);
 }
 
-/* The old one serves nobody meanwhile. */
+/* The old one serves nobody meanwhile. Where that one is stopped, its next process waits in vain. */
 static void judge_next(struct sup_node *n, double seconds)
 {
-	n->watch.pulse.silent = n->watch.pulse.busy = 0;
-	pulse_tick(&n->watch.next, seconds, 1);
+	struct sup_watched *w = &n->watch;
+	const struct pulse_rules *rules = &n->sup->watchdog.rules;
+	double stopped = rules->fixed[PULSE_HANDOVER] ? INFINITY : stopped_limit(n);
+	w->pulse.silent = w->pulse.busy = 0;
+	pulse_tick(&w->next, seconds, 1);
+	look_whether_stopped(n, &n->now, &w->motion, &w->looked, w->next.silent, seconds);
+	look_whether_stopped(n, &n->restart.next, &w->next_motion, &w->next_looked, w->next.silent,
+			     seconds);
 	if (!n->restart.next.doomed &&
-	    n->watch.next.silent > n->sup->watchdog.rules.least[PULSE_HANDOVER])
+	    (w->next.silent > rules->least[PULSE_HANDOVER] || w->motion.stopped > stopped ||
+	     w->next_motion.stopped > stopped))
 		give_up_next(n);
 }
 
@@ -428,11 +584,27 @@ static void recall(struct sup_node *n)
 	pulse_resume(&n->watch.pulse);
 }
 
+/* Another trainer has the turn, and is not in a collective, or has said that it pauses. */
+static int waits_for_others(const struct sup_node *n)
+{
+	const struct sup_seen *seen = &n->watch.seen;
+	if (!is_trainer(n) || seen->stopped || seen->pauses > 0)
+		return 0;
+	if (n->sup->watchdog.pauses)
+		return 1;
+	if (!seen->waits)
+		return 0;
+	EACH_OF (other, n->sup, n->role)
+		if (other != n && has_turn(other) && !other->watch.seen.waits)
+			return 1;
+	return 0;
+}
+
 static void judge_worker(struct sup_node *n, double seconds, int there)
 {
 	recall(n);
-	if (sup_node_runs(n))
-		judge(n, seconds, there && (!n->watch.seen.member || n->watch.seen.owes));
+	if (sup_node_runs(n) && !n->sup->watchdog.gives_up)
+		judge(n, seconds, there && has_turn(n) && !waits_for_others(n));
 }
 
 /* A command has its own ideas of how long a shard, or all rows, may take: only HUNG knows better. */
@@ -442,6 +614,8 @@ int sup_watch_init(struct supervisor *s, struct error *err)
 	if (deadline_rules(rules, s->job->hung, err) != 0 ||
 	    deadline_rules_saving(&s->watchdog.saving, s->job->hung, err) != 0)
 		return -1;
+	if (job_has_foreign_parameters(s->job) && !rules->fixed[PULSE_BATCH])
+		rules->least[PULSE_BATCH] = deadline_seconds(DEADLINE_TRAINER);
 	if (job_is_foreign(s->job) && !job_has_foreign_parameters(s->job) &&
 	    !rules->fixed[PULSE_BATCH])
 		rules->least[PULSE_BATCH] = strcmp(s->job->trainer_kind, "rows") == 0
@@ -454,7 +628,8 @@ void sup_watch_begin(struct sup_node *n, int adopted)
 {
 	pulse_begin(&n->watch.pulse);
 	n->watch.motion = (struct inspect_motion){0};
-	n->watch.looked = n->watch.others = 0;
+	n->watch.looked = n->watch.others = n->watch.stopped = 0;
+	n->watch.asked = 0;
 	/* Nobody knows when an adopted node began with what it is at. */
 	n->watch.seen = (struct sup_seen){
 		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted, .serves = adopted};
@@ -469,6 +644,8 @@ void sup_watch_ready(struct sup_node *n)
 void sup_watch_next(struct sup_node *n)
 {
 	n->watch.next = (struct pulse){0};
+	n->watch.next_motion = (struct inspect_motion){0};
+	n->watch.next_looked = 0;
 }
 
 const char *sup_watch_section(const struct sup_node *n)
@@ -508,6 +685,9 @@ void sup_watch_tick(struct supervisor *s)
 			ask(n);
 	}
 	int there = all_there(s);
+	w->gives_up = 0;
+	EACH_OF (n, s, sup_trainers(s))
+		w->gives_up |= is_trainer(n) && n->now.runs && n->now.doomed;
 	EACH_NODE (n, s)
 		if (is_worker(n))
 			judge_worker(n, seconds, there);

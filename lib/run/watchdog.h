@@ -14,9 +14,16 @@
  * need not be waited for longer than a batch; neither need a worker of ours that uses no processor time
  * at all and waits for no disk, while another worker has trained.
  *
+ * One that is stopped (SIGSTOP, a debugger) is found sooner, whatever it is at: a file of the kernel's says so.
+ *
  * Trainers of the user's own that write a checkpoint may take as long as one may take at all, and so
  * may those that wait for them in a collective of their own: the lead says who was told and has not
- * answered.
+ * answered. So it says who pauses: for that the trainer itself has named the limit.
+ *
+ * Such a trainer is looked at by its agent, who is beside it (agent(1)): nobody takes the agent's state for
+ * it. While one waits in a collective and another one does not, the first owes nothing. Before one is
+ * given up, all agents are asked to write down what their trainers are at. One is given up at a time, as
+ * all go back with it; where nobody knows which one the others wait for, no host is blamed.
  *
  * While a daemon is silent that workers talk to, their silence says nothing: nobody is killed for
  * waiting.  So the daemon is found first, and whoever hung beside it afterwards.
@@ -46,7 +53,11 @@ struct sup_seen {
 	int partly; /* it was adopted: of the batch in its hand only the rest is watched */
 	uint64_t member_generation, pushes, samples, size; /* the lead */
 	uint64_t generation, asks;                         /* shardd */
-	char last[512];                                    /* the lead's record; "": none */
+	char last[1024];                                    /* the lead's record; "": none */
+	int waits;     /* a trainer: in a collective, for others */
+	int stopped;   /* its process is */
+	double pauses; /* seconds that it may; 0: it does not */
+	char state[64], wchan[64]; /* of its process; "": nobody has asked */
 	int serves; /* a replica: it has the parameters, as it says; an adopted one until it does */
 };
 
@@ -56,10 +67,13 @@ struct sup_watched {
 	struct pulse next; /* of its next process, that takes over */
 	struct question question;
 	struct sup_seen seen;
-	struct inspect_motion motion; /* while it starts; */
-	double looked;                /* seconds since the last look at it, */
+	struct inspect_motion motion; /* while it is silent; */
+	struct inspect_motion next_motion; /* of its next process; */
+	double looked, next_looked;   /* seconds since the last look at it, */
 	double others;                /* for which another worker has trained */
 	int worked;  /* a worker: this process has done a batch */
+	double stopped; /* a trainer: seconds for which it has been stopped */
+	double asked;   /* seconds since its agent was asked what it sees; 0: it was not */
 	int cutting; /* a daemon: a checkpoint was cut when it was heard of last */
 };
 
@@ -67,6 +81,8 @@ struct sup_watchdog {
 	struct pulse_rules rules;
 	struct pulse_rules saving; /* of trainers of the user's own while one of them saves */
 	int saves, saves_now;      /* one saves, in the last round, in this one */
+	int pauses, pauses_now;    /* the same of those that pause */
+	int gives_up;              /* a trainer is given up; all go back */
 	double at, asked; /* clock_mono() */
 	uint64_t round;
 	/* of this tick: */

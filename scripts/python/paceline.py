@@ -18,8 +18,10 @@ script also runs by hand.
 """
 from __future__ import annotations
 
+import faulthandler
 import math
 import os
+import signal
 import sys
 import threading
 import time
@@ -223,9 +225,12 @@ class Batch:
         """Around what only waits for other trainers (a barrier, a collective of your own): that
         time does not make this trainer a slow one. ddp_hook() does it for the gradients of DDP."""
         began = time.perf_counter()
+        global _waiting
+        before, _waiting = _waiting, (began, lambda: True)
         try:
             yield
         finally:
+            _waiting = before
             self.waited += time.perf_counter() - began
 
     def done(self, loss: Any = None) -> None:
@@ -258,6 +263,8 @@ class Batch:
         return loss
 
 
+# In a collective: since when, and whether still. A thread tells the agent when it lasts.
+_waiting: Optional[Tuple[float, Callable[[], bool]]] = None
 _current: Optional[Batch] = None  # the batch that ddp_hook() weighs by
 _loss_is_number = True  # a model that is lost has nothing but nan: said once
 
@@ -291,6 +298,25 @@ class Batches:
             raise StopIteration
         self.batch = _current = batch
         return batch
+
+    @contextmanager
+    def pause(self, seconds: Optional[float] = None) -> Iterator[None]:
+        """Around work that is no batch and takes its time (a validation, a file that is written), on
+        any rank: meanwhile no rank is taken for hung, until so many seconds are over, or 1800:
+
+            batch.done(loss)
+            if batch.iteration % 1000 == 0:
+                with batches.pause(seconds=7200):
+                    validate(model)
+        """
+        self._pause(seconds)
+        try:
+            yield
+        finally:
+            self._pause(0)
+
+    def _pause(self, seconds: Optional[float]) -> None:
+        pass
 
     def _next(self) -> Optional[Batch]:
         raise NotImplementedError
@@ -354,6 +380,23 @@ class _AgentBatches(Batches):
         self._writing: Optional[_Writing] = None
         self._ended = False
         self._answer: Optional[_Answer] = None  # to a word that was said ahead
+        try:  # the agent asks for it before this process is killed for its silence
+            faulthandler.register(signal.SIGURG, all_threads=True)
+        except (AttributeError, RuntimeError, ValueError, OSError):
+            pass  # standard error is none, say
+        threading.Thread(target=self._tell_waits, name="paceline-waits", daemon=True).start()
+
+    def _tell_waits(self) -> None:
+        """A rank that waits for others is not the one that hangs."""
+        word = _record("waits")
+        while not self._ended:
+            time.sleep(1)
+            waiting = _waiting
+            try:
+                if waiting and time.perf_counter() - waiting[0] >= 1 and waiting[1]():
+                    os.write(self._out, word)
+            except OSError:
+                return  # the agent has ended: the trainer hears of it soon
 
     # -- the conversation --
 
@@ -415,6 +458,10 @@ class _AgentBatches(Batches):
 
     # -- batches --
 
+    def _pause(self, seconds: Optional[float]) -> None:
+        if not self._ended:
+            self._ask(_record("pause") if seconds is None else _record("pause", seconds="%g" % seconds))
+
     def _next(self) -> Optional[Batch]:
         while not self._ended:
             self._written(wait=False)
@@ -459,6 +506,7 @@ class _AgentBatches(Batches):
     def _step(self, batch: Batch, asks: bool) -> None:
         """With asks the word for the next batch goes out with this one's: the two answers wake us
         once."""
+        global _waiting
         fields: Dict[str, object] = {}
         loss = batch._mean_loss()
         if loss is not None:
@@ -468,6 +516,7 @@ class _AgentBatches(Batches):
             batch.waited += began.elapsed_time(over) / 1000
         elapsed = time.perf_counter() - batch._given - batch.waited
         fields["time"] = "%.6f" % max(elapsed, 1e-6)
+        _waiting = None
         word = _record("step", **fields)
         if asks:
             self._written(wait=False)
@@ -738,6 +787,7 @@ class _Hook:
         self.group = group
         self.total: Any = None  # future: rows of all ranks
         self.wait: Optional[_Wait] = None
+        self.open: set = set()  # buckets of which not all ranks have given theirs
 
 
 class _Wait:
@@ -747,6 +797,10 @@ class _Wait:
         self._before, self._batch, self._device = batch.waited, batch, device
         self._began = time.perf_counter()
         self._event = self._mark()
+        self._last: Any = None
+
+    def lasts(self) -> bool:
+        return self._last is not None and not self._last.query()
 
     def _mark(self) -> Any:
         """On a GPU things are begun long before they are done: its own clock knows."""
@@ -763,7 +817,8 @@ class _Wait:
         if self._event is None:
             self._batch.waited = self._before + time.perf_counter() - self._began
         else:
-            self._batch._events[self] = (self._event, self._mark())
+            self._last = self._mark()
+            self._batch._events[self] = (self._event, self._last)
 
 
 def ddp_hook(model: Any, group: Any = None) -> None:
@@ -783,6 +838,7 @@ def _weigh(hook, bucket):  # without types: torch compares them with its own
     import torch
     import torch.distributed as dist
 
+    global _waiting
     batch = _current
     if batch is None:
         raise Error("backward() outside of a batch: ddp_hook() does not know how many rows this is")
@@ -791,6 +847,7 @@ def _weigh(hook, bucket):  # without types: torch compares them with its own
         count = torch.tensor([batch.size], dtype=torch.int64, device=tensor.device)
         hook.total = dist.all_reduce(count, group=hook.group, async_op=True).get_future()
         hook.wait = None
+        hook.open.clear()
     # Sums of halves would overflow, and bfloat16 has too few digits for a number of rows.
     is_half = tensor.dtype in (torch.float16, torch.bfloat16)
     sums = tensor.float() if is_half else tensor
@@ -799,7 +856,10 @@ def _weigh(hook, bucket):  # without types: torch compares them with its own
     else:
         sums.mul_(batch.size)
     if bucket.is_last():
-        hook.wait = _Wait(batch, tensor.device)
+        wait = hook.wait = _Wait(batch, tensor.device)
+        _waiting = (time.perf_counter(), lambda: bool(hook.open) or wait.lasts())
+    number = bucket.index()
+    hook.open.add(number)
     summed = dist.all_reduce(sums, group=hook.group, async_op=True).get_future()
 
     def mean(both: Any) -> Any:
@@ -807,6 +867,7 @@ def _weigh(hook, bucket):  # without types: torch compares them with its own
         value.div_(total.clamp(min=1).to(value.dtype))
         if hook.wait is not None:
             hook.wait.over()
+        hook.open.discard(number)
         return value if value.dtype == tensor.dtype else value.to(tensor.dtype)
 
     return torch.futures.collect_all([hook.total, summed]).then(mean)

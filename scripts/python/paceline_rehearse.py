@@ -22,6 +22,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from typing import Any, Dict, List, Optional, Tuple
 
 import paceline
@@ -53,6 +54,7 @@ class Rank:
         self.loss: Optional[float] = None
         self.saving = False
         self.resume: Optional[Tuple[str, int]] = None
+        self.pauses = 0.0  # until then at most, as it has said
         self.ended = False  # it knows that all is done
         self.closed = False
 
@@ -168,6 +170,9 @@ class Rehearsal:
             if self.o.say:
                 print("w%d -> %s" % (rank.number, os.fsdecode(line)), file=sys.stderr)
             kind, fields = paceline._parse(line)
+            if kind == "waits":  # which is not answered
+                continue
+            rank.pauses = 0.0
             if rank.asks == "step" and kind == "next" and rank.ahead is None:
                 rank.ahead = fields
                 continue
@@ -212,6 +217,10 @@ class Rehearsal:
                     self.cut = self.saving
                     self.checkpoints += 1
                 self.saving = None
+            self.say(rank, "ok")
+        elif kind == "pause":
+            seconds = float(fields.get("seconds", 1800))
+            rank.pauses = time.monotonic() + seconds if seconds else 0.0
             self.say(rank, "ok")
         else:
             self.say(rank, "err", code="unknown-request")
@@ -322,6 +331,8 @@ class Rehearsal:
                 self.start()
                 while not all(rank.closed for rank in self.ranks):
                     heard = self.choose.select(self.o.patience)
+                    if not heard and max(rank.pauses for rank in self.ranks) > time.monotonic():
+                        continue
                     if not heard:
                         raise Broken(self.silent())
                     for key, _ in heard:

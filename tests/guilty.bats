@@ -1,0 +1,139 @@
+# Trainers of one's own that stand still or fail: who of them it was, and who has only waited.
+load helper
+
+needs_python() { command -v python3 >/dev/null || skip "no python3 here"; }
+
+# ranks_job [KEY=VALUE]...: three ranks, whose life is at.py; `once NAME` is true for the first life only.
+ranks_job() {
+	needs_python
+	cat >ranks.py <<-'P'
+		import os, sys, time
+		import paceline
+		rank, counts = int(os.environ["RANK"]), {"batches": 0}
+		batches = paceline.batches(state={"counts": counts}, collective=True)
+		def once(name):
+		    try:
+		        os.mkdir(name)
+		        return True
+		    except FileExistsError:
+		        return False
+		def until(name):
+		    while not os.path.exists(name): time.sleep(0.05)
+		for batch in batches:
+		    exec(open("at.py").read())
+		    counts["batches"] += 1
+		    batch.loss = 1.0
+	P
+	printf '%s\n' JOB=ranks "TRAINER='cd $T; PYTHONPATH=$PACELINE_ROOT/scripts/python exec python3 ranks.py'" \
+		SAMPLES=240 BATCH=12 BATCHES_PER_SHARD=2 WORKERS=3 "$@" >job.env
+	cat >at.py
+}
+exact() {
+	[ "$(last "$1" state)" = done ]
+	[ "$(last "$1" samples)" = 240 ]
+}
+lost() { grep -c "^event .* id=$1 kind=lost " run/state/job.log || true; }
+
+@test "a pause is no hang, of the rank that pauses and of those that wait for it" {
+	ranks_job HUNG=batch:2,exchange:2 <<-'P'
+		if batch.iteration == 4 and rank == 0:
+		    batch.done(1.0)
+		    with batches.pause():
+		        open("pauses", "w"); until("go")
+		if batch.iteration == 5 and rank == 1: # as in a collective of which nobody knows
+		    open("waits", "w"); until("go")
+	P
+	begin first
+	wait_for '[ -e pauses ] && [ -e waits ]'
+	sleep 6 # three times what a batch may take
+	touch go
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	exact first.out
+	[ "$(last first.out repeated)" = 0 ]
+	not grep "no sign of life" first.err
+}
+
+@test "a pause that does not end is found by the seconds that it has named" {
+	ranks_job <<-'P'
+		if batch.iteration == 4 and rank == 2 and once("hangs"):
+		    with batches.pause(seconds=2):
+		        until("never")
+	P
+	run_job >out 2>err
+	exact out
+	grep -q 'w2 has given no sign of life for .* (section pause, at most 2 s by its own word): killed' err
+	grep -q 'pause(seconds=7200), or HUNG=pause:7200' err
+	[ "$(grep -c "no sign of life" err)" -eq 1 ]
+}
+
+@test "HUNG=pause: is the limit of every pause" {
+	ranks_job HUNG=pause:2 <<-'P'
+		if batch.iteration == 4 and rank == 2 and once("hangs"):
+		    with batches.pause(seconds=5000):
+		        until("never")
+	P
+	run_job >out 2>err
+	exact out
+	grep -q 'w2 has given no sign of life for .* (section pause, at most 2 s by HUNG): killed' err
+}
+
+@test "the rank that hangs is given up, with its stacks; those in a collective are not" {
+	ranks_job HUNG=batch:4 HOST_AVOID=600 <<-'P'
+		def stuck():
+		    until("never")
+		if batch.iteration == 4 and os.path.exists("hangs") is False:
+		    if rank == 1:
+		        time.sleep(1); os.mkdir("hangs"); stuck()
+		    with batch.waiting():
+		        until("hangs"); until("never")
+	P
+	run_job >out 2>err
+	exact out
+	grep -q 'w1 has given no sign of life for .* (section batch, at most 4 s by HUNG): killed; it was S (sleeping)' err
+	grep -q 'batches.pause()' err
+	[ "$(lost w0) $(lost w1) $(lost w2)" = "0 1 0" ]
+	grep -q 'the trainer of w1, as the kernel sees it:' run/state/logs/w1.log
+	grep -q 'in stuck$' run/state/logs/w1.log
+	grep -q 'in waiting$\|in <module>$' run/state/logs/w0.log
+}
+
+@test "all wait in a collective: one is given up, and nobody is blamed" {
+	ranks_job HUNG=batch:4 <<-'P'
+		if batch.iteration == 4 and not os.path.exists("go"):
+		    with batch.waiting():
+		        open("waits%d" % rank, "w"); until("never")
+	P
+	begin first
+	wait_for '[ -e waits0 ] && [ -e waits1 ] && [ -e waits2 ]'
+	touch go
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	exact first.out
+	[ "$(grep -c "no sign of life" first.err)" -eq 1 ]
+	grep -q 'is one of several trainers that stand still, and nobody knows' first.err
+}
+
+@test "a trainer that is stopped is found in seconds, behind its shell too, and HUNG=never leaves it" {
+	ranks_job <<-'P'
+		import signal
+		if batch.iteration == 4 and rank == 2 and once("stops"):
+		    os.kill(os.getpid(), signal.SIGSTOP)
+	P
+	sed -i "s|exec python3 ranks.py|python3 ranks.py; exit \$?|" job.env
+	begin first
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	exact first.out
+	grep -q 'w2 has given no sign of life for .* (section batch, at most 10 s by HUNG): killed; it was T (stopped)' first.err
+	[ "$(grep -c "no sign of life" first.err)" -eq 1 ]
+	rm -rf run stops
+	begin never --set HUNG=never
+	wait_for '[ -e stops ]'
+	sleep 13
+	not grep "no sign of life" never.err
+	shell=$(cat /proc/$(pid_of w2)/task/*/children)
+	kill -CONT $(cat /proc/${shell% }/task/*/children)
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+}
