@@ -137,3 +137,45 @@ lost() { grep -c "^event .* id=$1 kind=lost " run/state/job.log || true; }
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
 }
+
+@test "the rank that fails first is told with its last words at the first try, and is the one in the end" {
+	# The others see that its connections close, before it has ended: one aborts, one raises.
+	ranks_job ROLLBACKS=1 <<-'P'
+		if batch.iteration == 4:
+		    if rank == 2:
+		        try:
+		            raise ValueError("row 17 has no label")
+		        finally:
+		            open("gone", "w"); import atexit; atexit.register(time.sleep, 0.3)
+		    until("gone")
+		    if rank == 0:
+		        os.abort()
+		    with batch.waiting():
+		        raise RuntimeError("the other end has gone")
+	P
+	begin first
+	wait_for 'grep -q "^failed-first " run/state/job.log'
+	wait_for 'status | grep -q "^job .* failure=w2:%20exit%20status%201 "'
+	ended "$SUPERVISOR"
+	[ "$status" -eq 1 ]
+	[ "$(last first.out failed)" = w2 ]
+	[ "$(last first.out state)" = failed ]
+	[ "$(grep -c "w2 failed first: exit status 1" first.err)" -eq 2 ]
+	not grep "w[01] failed first" first.err
+	awk '/w2 failed first/ { told = 1 } told && /ValueError: row 17 has no label/ { found++; told = 0 } END { exit found != 2 }' first.err
+	grep -q 'job fails: w2: exit status 1; that is rollback 2 in a row' first.err
+}
+
+@test "a rank that is killed is told of, and those that end by it are not" {
+	ranks_job <<-'P'
+		import signal
+		if batch.iteration == 4 and not os.path.exists("killed"):
+		    if rank == 1:
+		        os.mkdir("killed"); os.kill(os.getpid(), signal.SIGKILL)
+		    until("killed"); os.abort()
+	P
+	run_job >out 2>err
+	exact out
+	grep -q 'w1 failed first: signal 9 (Killed)' err
+	[ "$(grep -c " failed first: " err)" -eq 1 ]
+}

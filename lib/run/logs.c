@@ -19,6 +19,7 @@
 #define LOOKS 64                     /* at logs of nodes in a tick */
 #define REOPEN_SECONDS 5.0           /* between two times that the monitor is told to */
 #define WORDS_MAX 4096               /* of a node's last words */
+#define LINES_MAX 20
 
 /* A log that can't be renamed goes on growing. */
 static int put_away(struct supervisor *s)
@@ -294,7 +295,7 @@ void sup_last_words(const struct sup_node *n)
 	char *start = words + got;
 	int lines = 0;
 	for (; start > words; start--)
-		if (start[-1] == '\n' && start < words + got && ++lines == 10)
+		if (start[-1] == '\n' && start < words + got && ++lines == LINES_MAX)
 			break;
 	log_say(LOG_LEVEL_ERROR, "last lines of %s:", n->id);
 	for (char *save = NULL, *line = strtok_r(start, "\n", &save); line;

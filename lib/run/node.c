@@ -400,7 +400,7 @@ static int within_limit(struct sup_node *n)
 	say_end(n, text, sizeof text);
 	if (n->joining && !sup_scale_is_tried(n) && sup_scale_gives_up(n, text))
 		return 1;
-	if (n->in_a_row <= s->job->restarts) {
+	if (n->in_a_row <= s->job->restarts || sup_trainer_is_judged(n)) {
 		sup_note(s, "relaunch", "%s: %s; starts again (%llu of %llu)", n->id, text,
 			 (unsigned long long)n->in_a_row, (unsigned long long)s->job->restarts);
 		return 1;

@@ -256,6 +256,10 @@ static int within_limit(struct sup_node *n)
 		return 1;
 	if (++s->recover.in_a_row <= s->job->rollbacks)
 		return 1;
+	if (sup_trainer_is_judged(n)) {
+		s->trainers.is_last = 1;
+		return 1;
+	}
 	end_text(&n->end, text, sizeof text);
 	sup_fail_by(n,
 		    "%s; that is rollback %llu in a row without a checkpoint that goes further "
@@ -490,6 +494,8 @@ void sup_rollback_step(struct supervisor *s)
 			return;
 		s->recover.chosen = 1;
 	}
+	if (sup_trainers_judge(s) != 0)
+		return;
 	sup_links_close_servers(s);
 	int off = 1;
 	EACH_NODE (n, s) {

@@ -19,6 +19,7 @@
 #define STATUS_NOT_EXECUTABLE 126 /* of sh(1) */
 #define STATUS_NOT_FOUND 127
 #define SIGNAL_STATUS 128
+#define JUDGE_SECONDS 5.0
 
 const struct role *sup_trainers(const struct supervisor *s)
 {
@@ -87,18 +88,114 @@ struct node_end sup_trainer_end(const struct node_end *end)
 	return (struct node_end){.seen = 1, .signal = end->status - SIGNAL_STATUS};
 }
 
+int sup_trainer_is_judged(const struct sup_node *n)
+{
+	return n->role == &role_agent && job_has_foreign_parameters(n->sup->job) &&
+	       sup_count(n->sup, n->role) > 1 && n->sup->phases.now < PHASE_FINISHING;
+}
+
+/* How much an end looks like one that came by itself. What is known already is told already. */
+enum { LATER, BY_ITSELF, KNOWN };
+
+static int judge(const struct sup_node *n, const struct node_end *own)
+{
+	if (n->asked || n->now.doomed || sup_host_was_lost(n, own))
+		return KNOWN;
+	switch (own->signal) {
+	case 0:
+		return own->seen && own->status != ERROR_TEMPFAIL && own->status != ERROR_UNAVAILABLE
+			       ? BY_ITSELF
+			       : LATER;
+	case SIGABRT:
+	case SIGTERM:
+	case SIGHUP:
+	case SIGPIPE:
+		return LATER;
+	default:
+		return BY_ITSELF;
+	}
+}
+
 /* Whoever has trained a batch has not failed by itself. */
 void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 {
+	struct sup_trainers *t = &n->sup->trainers;
 	const struct node_end own = sup_trainer_end(end);
 	if (sup_trainer_is_done(n, end))
 		sup_stat_forget(n->sup); /* what shardd says from now on tells whether all is done */
-	if (!n->role->foreign || n->asked || n->stage == STAGE_STOPPING)
+	if (!n->role->foreign || n->stage == STAGE_STOPPING)
 		return;
 	if (n->watch.worked)
 		n->trials = 0;
-	if (n->place.launcher->class_of(&own) == END_UNRETRYABLE)
+	if (!n->asked && n->place.launcher->class_of(&own) == END_UNRETRYABLE)
 		n->trials++;
+	if (!sup_trainer_is_judged(n) || (t->first && t->surely >= judge(n, &own)))
+		return;
+	if (!t->first)
+		t->first_at = clock_mono();
+	t->first = n;
+	t->first_end = own;
+	t->surely = judge(n, &own);
+}
+
+static int others_live(const struct supervisor *s)
+{
+	EACH_OF (n, s, &role_agent)
+		if (sup_node_runs(n))
+			return 1;
+	return 0;
+}
+
+static int is_spent(const struct supervisor *s)
+{
+	EACH_OF (n, s, &role_agent)
+		if (n->trials >= TRAINERS_TRIES)
+			return 1;
+	return 0;
+}
+
+/* Its last words are told with its failure, or here. */
+static void tell_first(struct sup_node *n, const struct node_end *end, int is_known)
+{
+	struct supervisor *s = n->sup;
+	struct sup_trainers *t = &s->trainers;
+	char text[96];
+	end_text(end, text, sizeof text);
+	snprintf(t->failure, sizeof t->failure, "%.24s: %s", n->id, text);
+	t->failure_at = clock_mono();
+	if (!is_known)
+		sup_note(s, "failed-first", "%s failed first: %s", n->id, text);
+	n->end = *end;
+	if (is_spent(s))
+		sup_fail_by(n, "%s, which would happen again", text);
+	else if (t->is_last)
+		sup_fail_by(n,
+			    "%s; that is rollback %llu in a row without a checkpoint that goes "
+			    "further (ROLLBACKS)",
+			    text, (unsigned long long)s->recover.in_a_row);
+	else if (!n->asked && n->in_a_row > s->job->restarts)
+		sup_fail_by(n, "%s, %llu times in a row (RESTARTS)", text,
+			    (unsigned long long)n->in_a_row);
+	else if (!is_known)
+		sup_last_words(n);
+}
+
+/* One that dies by another's death is often quicker than that: it is waited for a moment. */
+int sup_trainers_judge(struct supervisor *s)
+{
+	struct sup_trainers *t = &s->trainers;
+	struct sup_node *first = t->first;
+	double left = t->first_at + JUDGE_SECONDS - clock_mono();
+	if (!first)
+		return 0;
+	if (t->surely == LATER && left > 0 && others_live(s)) {
+		sup_kick_after(s, left);
+		return -1;
+	}
+	t->first = NULL;
+	tell_first(first, &t->first_end, t->surely == KNOWN);
+	t->is_last = 0;
+	return s->phases.now == PHASE_ROLLBACK ? 0 : -1;
 }
 
 int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end)
@@ -118,7 +215,7 @@ int sup_trainer_is_needed(const struct sup_node *n)
 int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end)
 {
 	if (!job_has_foreign_parameters(n->sup->job) || sup_count(n->sup, n->role) < 2 ||
-	    n->trials >= TRAINERS_TRIES)
+	    (n->trials >= TRAINERS_TRIES && !sup_trainer_is_judged(n)))
 		return 0;
 	switch (end->status) {
 	case ERROR_USAGE:

@@ -11,8 +11,11 @@
  * nothing goes back: what an agent had in hand is handed out again.
  *
  * What an end means: an agent ends as its command does.  128 + n is signal n.  Where there are several
- * trainers, the end of one makes the others end, often with status 1 or by abort(): so such an end
- * is tried again, unless it is the TRAINERS_TRIES-th in a row.
+ * trainers, the end of one makes the others end, often by abort(), or with ERROR_TEMPFAIL where
+ * paceline.py sees that it was in a collective.  Only the one that has failed first is told, with its last
+ * words, and has tried in vain: its end is tried again, unless it is the TRAINERS_TRIES-th in a row.
+ * Who it was is judged before those that live are stopped: by what the ends look like, then by which
+ * came first.
  */
 #ifndef PACELINE_RUN_TRAINERS_H
 #define PACELINE_RUN_TRAINERS_H
@@ -33,6 +36,14 @@ struct sup_trainers {
 	uint64_t repeated;  /* samples, in all starts of the job */
 	uint64_t before;    /* done when the rollback that is under way began */
 	int under_way;      /* before counts */
+	/* Of the ends that a rollback comes from the one that is thought to be the first: */
+	struct sup_node *first; /* NULL: none has ended */
+	struct node_end first_end;
+	int surely;      /* how much it looks like that: see trainers.c */
+	double first_at; /* clock_mono() */
+	int is_last;     /* ROLLBACKS are used up */
+	char failure[128]; /* which one it was last, and how it ended; "": none */
+	double failure_at; /* clock_mono() */
 };
 
 /* Who train: workers of the kit, or agents. */
@@ -48,13 +59,17 @@ int sup_trainers_can_save(const struct supervisor *s);
 void sup_trainers_begin(struct supervisor *s);
 /* An end as the command's own. */
 struct node_end sup_trainer_end(const struct node_end *end);
-/* It ended: whether that counts as one more try. */
+/* It ended: is it the one that made others end? */
 void sup_trainer_ended(struct sup_node *n, const struct node_end *end);
 /* It ended because nothing is left to do for it, where there is no lead that it has to wait for; with
  * ERROR_NEGATIVE when shards are held. */
 int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end);
 /* That is off: whether there may be something for it to do. */
 int sup_trainer_is_needed(const struct sup_node *n);
+/* A rollback is about to stop those that live: 0 once it is known which end it comes from. */
+int sup_trainers_judge(struct supervisor *s);
+/* Whether this end is judged with those of the others. */
+int sup_trainer_is_judged(const struct sup_node *n);
 /* Whether an end that would happen again may be one that another's has caused. */
 int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end);
 

@@ -135,6 +135,10 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add_u64(&o, "restarts", sup_all_restarts(s));
 	if (job_has_foreign_parameters(s->job))
 		record_add_u64(&o, "repeated", s->trainers.repeated);
+	if (s->trainers.failure[0]) {
+		record_add(&o, "failure", s->trainers.failure);
+		record_add_seconds(&o, "failure-age", clock_mono() - s->trainers.failure_at);
+	}
 	record_add(&o, "checkpoint", s->checkpoint.latest);
 	record_add_seconds(&o, "up", clock_mono() - s->phases.started);
 	record_add(&o, "decision", s->actions.last);

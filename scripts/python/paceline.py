@@ -229,6 +229,9 @@ class Batch:
         before, _waiting = _waiting, (began, lambda: True)
         try:
             yield
+        except BaseException as error:
+            setattr(error, "paceline_waited", True)
+            raise
         finally:
             _waiting = before
             self.waited += time.perf_counter() - began
@@ -760,18 +763,29 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                          kept if background else None)
 
 
+_COLLECTIVE = ("DistBackendError", "DistNetworkError", "DistStoreError")
+_BY_OTHERS = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo", "NCCL", "Socket Timeout")
+
+
+def _is_from_others(error: BaseException) -> bool:
+    """Whether a rank fails as another one has gone: an error in the middle of a collective."""
+    if getattr(error, "paceline_waited", False) or type(error).__name__ in _COLLECTIVE:
+        return True
+    return isinstance(error, (RuntimeError, OSError)) and any(word in str(error) for word in _BY_OTHERS)
+
+
 def _end_with_statuses() -> None:
     """A mistake of the script's would come again: its exit status says so, and the job does not try
-    it once more."""
+    it once more. Whoever fails by another's failure says so, too: the job tells of the other one."""
     show = sys.excepthook
     if getattr(show, "is_paceline", False):
         return
 
     def end(kind: Any, error: Any, trace: Any) -> None:
         show(kind, error, trace)
-        if issubclass(kind, Error):
+        if issubclass(kind, Error) or _is_from_others(error):
             sys.stdout.flush()
-            os._exit(TEMPFAIL if issubclass(kind, AgentGone) else CONFIG)
+            os._exit(CONFIG if issubclass(kind, Error) and not issubclass(kind, AgentGone) else TEMPFAIL)
 
     setattr(end, "is_paceline", True)
     sys.excepthook = end
