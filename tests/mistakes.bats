@@ -377,7 +377,7 @@ trainctl: DIR/nothing: INIT: No such file or directory
 $ mkdir some; trainctl run job.env -s INIT=some
 trainctl: DIR/some: INIT: is no checkpoint, it has no MANIFEST; those of a job are in STATE/checkpoints/NUMBER
 = 66
-$ trainctl run job.env -s PREDICT_FROM=nothing
+$ trainctl run job.env -s SOLUTION=lb-bsp -s PREDICT_FROM=nothing
 trainctl: DIR/nothing: PREDICT_FROM: No such file or directory
 = 66
 $ trainctl run job.env -s DRAG=nothing --run-dir run | tail -n 1
@@ -594,9 +594,9 @@ E
 @test "init: no names in the first line" {
 	transcript <<'E'
 $ tail -n +2 d.csv >e.csv; trainctl init e.csv
-trainctl: e.csv:1: holds values ('...', ...), not the names of the 3 columns; this puts names before it: { seq -s ',' -f c%g 3; cat 'e.csv'; } > named.csv
+trainctl: e.csv:1: holds values ('...', ...), not the names of the 3 columns; this puts names before it: { seq -s ',' -f c%g 3; cat e.csv; } > named.csv
 = 65
-$ { seq -s ',' -f c%g 3; cat 'e.csv'; } > named.csv; trainctl init named.csv --label c1 | head -n1
+$ { seq -s ',' -f c%g 3; cat e.csv; } > named.csv; trainctl init named.csv --label c1 | head -n1
 named.csv: csv, 100 rows
 = 0
 E
