@@ -370,7 +370,7 @@ SGD='--optimizer sgd --lr 1'
 	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
 	local host args=() i=0
 	local build="cc -O2 -D_GNU_SOURCE -I$PACELINE_ROOT/lib -o driver $PACELINE_ROOT/tests/replica-steps.c
-		$(dirname "$(command -v ps-server)")/../lib/paceline.a -levent -lxxhash -lm -pthread"
+		$(dirname "$(command -v ps-server)")/../lib/paceline.a -levent -lxxhash -lz -lm -pthread"
 	$build 2>/dev/null || $build -fsanitize=address,undefined
 	for host in a b c; do
 		mkdir "$host"
