@@ -46,18 +46,23 @@ export LC_ALL = C
 unexport POSIXLY_CORRECT
 
 # ---- check: which build runs what ----
-# Units run twice, as users compile them and under clang's sanitizers. A conversation runs once, under
-# gcc's, which see all that the build of users does and more: check-fast runs it with that build, and
-# check-all with all three. PLAIN is about files, variables, memory and the tests, not what programs do. Benches
-# and crash tests always run the programs as users have them.
+# Units run twice, as users compile them and under clang's sanitizers. A conversation with a program runs
+# under gcc's, which see all that the build of users does and more. Those of whole jobs (JOBS) start programs
+# by the thousand, and a start takes ten times as long under sanitizers: check runs them with the build of
+# users, check-all with all three. PLAIN is about files, variables, memory and the tests, not what programs do.
+# Benches and crash tests always run the programs as users have them.
 PLAIN      = install run surroundings resources
+JOBS       = allreduce-hosts brain deaths decisions guilty healing hosts hosts-check hosts-jobs init jobs man \
+	     many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
+	     state terminal trainers trainers-hosts
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
+PROGRAM    = $(filter-out $(JOBS),$(MOSTLY))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
 PARTS      = short:tests/surroundings $(FAULTS:%=short:tests/fault/%) short:tests/model/run \
 	     $(BENCHES:%=short:tests/bench/%) pages: $(UNITS:%=unit:%)
 CHECK_FAST = $(BATS:%=bats:%) $(PARTS)
 # The other builds are made beside the tests; the conversations of a build begin when it is there.
-CHECK      = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(PLAIN:%=bats:%) $(PARTS) \
+CHECK      = make:asan make:clang-asan $(JOBS:%=bats:%) $(PROGRAM:%=asan/bats:%) $(PLAIN:%=bats:%) $(PARTS) \
 	     $(UNITS:%=clang-asan/unit:%)
 CHECK_ALL  = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(MOSTLY:%=clang-asan/bats:%) \
 	     $(CHECK_FAST) $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)

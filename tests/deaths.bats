@@ -76,7 +76,7 @@ load helper
 	kill -STOP "$pid"
 	wait_for 'grep -q "^event role=worker id=w1 kind=lost section=batch silent=[0-9.]* limit=2.000000 state=T%20(stopped) wchan=.* life=0 at=" run/state/job.log'
 	wait_for '[ "$(pid_of w1)" != "'"$pid"'" ]'
-	grep -q '^trainctl: w1 has given no sign of life for [0-9.]* s (section batch, at most 2 s): killed$' run/state/logs/w1.log
+	grep -q '^trainctl: w1 has given no sign of life for [0-9.]* s (section batch, at most 2 s by HUNG): killed$' run/state/logs/w1.log
 	grep -q '^trainctl: the lead said last: member worker=w1 generation=1 .* owes=push ' run/state/logs/w1.log
 	grep -q '^trainctl:   thread '"$pid"' worker: T (stopped), waits in ' run/state/logs/w1.log
 	status | grep -q '^node role=worker id=w0 .* section=[a-z-]* silent='

@@ -212,7 +212,7 @@ load helper
 # where address space is short.
 @test "the supervisor and the parents of its nodes don't load OpenBLAS" {
 	job
-	slow 500
+	slow 50
 	begin first
 	wait_for "status | grep -q '^node .* id=w1 state=up'"
 	status | grep '^node ' >nodes

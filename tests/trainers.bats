@@ -277,7 +277,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 @test "agent: a trainer and an agent that stand still are given up" {
 	needs_python
 	counting_job HUNG=batch:2,exchange:2,checkpoint:2 CHECKPOINT_EVERY=0.3
-	echo 60 >pace
+	echo 20 >pace
 	begin first
 	wait_for 'came_to 60'
 	kill -STOP $(trainer_of w0)
