@@ -159,7 +159,7 @@ each_row() {
 	agent_of w0 -- sh trainer.sh
 	finished
 	ends "$AGENT_w0" 0
-	grep -q '^spent id=w0 compute=0.01[0-9]* comm=0\.[1-9]' w0.err
+	grep -q '^spent id=w0 compute=0.0[12][0-9]* comm=\([1-9]\|0\.[1-9]\)' w0.err
 }
 
 @test "two trainers share the rows; one that has nothing to do is told to wait" {
