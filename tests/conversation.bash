@@ -25,7 +25,7 @@ open() {
 hang_up() {
 	local name="FD_$1" pid="PID_$1"
 	local fd=${!name}
-	kill "${!pid}"
+	kill "${!pid}" 2>/dev/null || : # it has ended with the other side
 	exec {fd}>&-
 	rm "$1.in"
 }
