@@ -13,6 +13,8 @@ ARCH      = -march=native
 OPT       = -O3 $(ARCH) -fno-math-errno -fno-trapping-math
 SANITIZE  =
 NUMBERS   =
+# What was compiled before is not compiled again, for who has set ccache up.
+CCACHE    := $(if $(wildcard $(HOME)/.ccache/ccache.conf),$(shell command -v ccache))
 WARN      = -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-psabi
 CPPFLAGS  = -Ilib -I. -D_GNU_SOURCE
 CFLAGS    = -std=c17 -g $(OPT) $(WARN) $(SANITIZE) $(EXTRA_CFLAGS) -pthread
@@ -46,21 +48,21 @@ export LC_ALL = C
 unexport POSIXLY_CORRECT
 
 # ---- check: which build runs what ----
-# Units run twice, as users compile them and under clang's sanitizers. A conversation with a program runs
+# Units run under clang's sanitizers, in check-fast as users compile them. A conversation with a program runs
 # under gcc's, which see all that the build of users does and more. Those of whole jobs (JOBS) start programs
 # by the thousand, and a start takes ten times as long under sanitizers: check runs them with the build of
 # users, check-all with all three. PLAIN is about files, variables, memory and the tests, not what programs do.
 # Benches and crash tests always run the programs as users have them.
 PLAIN      = install run surroundings resources
-JOBS       = allreduce-hosts brain deaths decisions guilty healing hosts hosts-check hosts-jobs init jobs man \
-	     many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
-	     state terminal trainers trainers-hosts
+JOBS       = allreduce allreduce-hosts brain deaths decisions guilty healing hosts hosts-check hosts-jobs \
+	     init jobs man many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
+	     state terminal trainctl trainers trainers-hosts
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 PROGRAM    = $(filter-out $(JOBS),$(MOSTLY))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
 PARTS      = short:tests/surroundings $(FAULTS:%=short:tests/fault/%) short:tests/model/run \
-	     $(BENCHES:%=short:tests/bench/%) pages: $(UNITS:%=unit:%)
-CHECK_FAST = $(BATS:%=bats:%) $(PARTS)
+	     $(BENCHES:%=short:tests/bench/%) pages:
+CHECK_FAST = $(BATS:%=bats:%) $(PARTS) $(UNITS:%=unit:%)
 # The other builds are made beside the tests; the conversations of a build begin when it is there.
 CHECK      = make:asan make:clang-asan $(JOBS:%=bats:%) $(PROGRAM:%=asan/bats:%) $(PLAIN:%=bats:%) $(PARTS) \
 	     $(UNITS:%=clang-asan/unit:%)
@@ -104,7 +106,7 @@ $(BUILD)/lib/predict/%.o $(BUILD)/lib/solve/%.o $(BUILD)/lib/partition/%.o: CFLA
 $(BUILD)/lib/fabric/%.o: CPPFLAGS += $(MPI_FLAGS)
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+	$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
 
 -include $(shell find $(BUILD) -path $(BUILD)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)
 
@@ -126,7 +128,7 @@ clang:
 clang-asan:
 	$(MAKE) $(UNDER) BUILD=$(BUILD)-clang-asan CC=clang all units
 
-check: all units
+check: all
 	PROGRAMS_ONLY=asan tests/run $(BUILD) $(CHECK)
 
 # Everything once with this build only: the loop of a developer.
