@@ -16,8 +16,8 @@
 /* State ("T (stopped)") and wait channel of a process's first thread; "" where they can't be read.
  */
 void inspect_process(pid_t pid, char *state, size_t state_max, char *wchan, size_t wchan_max);
-/* The same of that process of a group which says most of why it does not move: one that is stopped, else one
- * that waits for a disk, else the leader. */
+/* The same of that process of a group which says most of why it does not move: one that is stopped,
+ * else one that waits for a disk, else the leader. */
 void inspect_worst(pid_t leader, char *state, size_t state_max, char *wchan, size_t wchan_max);
 /* All threads of the leader of a process group and of the others in it, as lines for people, each
  * behind `prefix`. */
@@ -27,7 +27,7 @@ void inspect_group(FILE *out, const char *prefix, pid_t leader);
  * faults, and none of their threads runs, wants to, or waits for a disk.  Zeros: nothing is known yet. */
 struct inspect_motion {
 	double still;   /* seconds; as far as was looked */
-	double stopped; /* seconds; for so long one of its processes was stopped (SIGSTOP, a debugger), and none moved */
+	double stopped; /* seconds; for so long one was stopped (SIGSTOP, a debugger), and none moved */
 	uint64_t work;  /* what they had used when they were looked at last */
 };
 

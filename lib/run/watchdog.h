@@ -14,7 +14,8 @@
  * need not be waited for longer than a batch; neither need a worker of ours that uses no processor time
  * at all and waits for no disk, while another worker has trained.
  *
- * One that is stopped (SIGSTOP, a debugger) is found sooner, whatever it is at: a file of the kernel's says so.
+ * One that is stopped (SIGSTOP, a debugger) is found sooner, whatever it is at: the kernel shows it
+ * in /proc.
  *
  * Trainers of the user's own that write a checkpoint may take as long as one may take at all, and so
  * may those that wait for them in a collective of their own: the lead says who was told and has not
