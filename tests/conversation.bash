@@ -1,4 +1,29 @@
-# Sourced: a conversation with a daemon by hand, and what is in its records.
+# Sourced: a conversation with a daemon by hand, what is in its records, and how to wait for something.
+
+# nap MICROSECONDS: without a process; nobody ever writes into this pipe.
+nap() {
+	local seconds
+	[ -n "${NAP-}" ] || exec {NAP}<> <(:)
+	printf -v seconds %d.%06d $(($1 / 1000000)) $(($1 % 1000000))
+	read -rt "$seconds" -u "$NAP" || :
+}
+
+# holds_within SECONDS 'CONDITION' ['UNLESS']: waits until the condition holds; not once UNLESS does. A
+# limit, not a measurement. It looks each 50 ms; where to look takes long, because the machine is busy,
+# no more than a quarter of the time.
+holds_within() {
+	local holds_until=$((SECONDS + $1)) holds_began holds_pause
+	while :; do
+		holds_began=${EPOCHREALTIME/./}
+		if eval "$2"; then return 0; fi
+		if [ -n "${3-}" ] && eval "$3"; then return 1; fi
+		[ "$SECONDS" -lt "$holds_until" ] || break
+		holds_pause=$((3 * (${EPOCHREALTIME/./} - holds_began)))
+		nap $((holds_pause < 50000 ? 50000 : holds_pause > 250000 ? 250000 : holds_pause))
+	done
+	echo "waited in vain for: $2" >&2
+	return 1
+}
 
 # ask SOCKET LINE...: prints what the daemon says, greeting left out.
 ask() {

@@ -9,6 +9,7 @@ export LC_ALL=C # od, awk and bash write 0,5 elsewhere
 # Whether a process is of the test whose directory is $T. One that has ended gives its number back, and on
 # a busy machine it is soon another's: that of another test even.
 ours() {
+	kill -0 "$1" 2>/dev/null || return 1
 	[[ $(readlink "/proc/$1/cwd" 2>/dev/null) == "$T"* ]] ||
 		grep -qs -- "$T" "/proc/$1/cmdline" ||
 		[ "$(ps -o ppid= -p "$1" 2>/dev/null | tr -d ' ')" = "$$" ]

@@ -35,16 +35,8 @@ start() {
 	PIDS+=("$PID")
 }
 
-# wait_for 'CONDITION': until it holds, three minutes at least (a limit, not a measurement).
-wait_for() {
-	local i
-	for i in $(seq 4000); do
-		if eval "$1"; then return 0; fi
-		sleep 0.05
-	done
-	echo "waited in vain for: $1" >&2
-	return 1
-}
+# wait_for 'CONDITION': until it holds, five minutes at most.
+wait_for() { holds_within 300 "$1"; }
 
 # ready SOCKET: until the daemon answers there.
 ready() {
@@ -116,13 +108,13 @@ crawl() {
 }
 
 status() { trainctl status --run-dir "$T/run"; }
-done_samples() { status 2>/dev/null | grep '^job ' | field samples-done; }
+done_samples() { status 2>/dev/null | sed -n 's/^job .* samples-done=\([^ ]*\).*/\1/p'; }
 came_to() {
 	local n
 	n=$(done_samples)
 	[ "${n:-0}" -ge "$1" ] && crawl
 }
-pid_of() { status | grep "^node .* id=$1 " | field pid; }
+pid_of() { status | sed -n "s/^node .* id=$1 .* pid=\([^ ]*\).*/\1/p"; }
 logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
 # strike ID: kill -9, as soon as it runs.
 strike() {

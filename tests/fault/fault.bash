@@ -55,8 +55,8 @@ fault_end() {
 # ---- the job ----
 
 status() { trainctl status --run-dir "$run" 2>/dev/null; }
-progress() { status | grep '^job ' | field samples-done; }
-pid_of() { status | grep "^node .* id=$1 " | field pid; }
+progress() { status | sed -n 's/^job .* samples-done=\([^ ]*\).*/\1/p'; }
+pid_of() { status | sed -n "s/^node .* id=$1 .* pid=\([^ ]*\).*/\1/p"; }
 
 start() {
 	trainctl run "$T/job.env" --run-dir "$run" ${mode+--set "SYNC=$mode"} >>"$run.out" 2>>"$run.err" &
@@ -65,33 +65,19 @@ start() {
 
 over() { ! kill -0 "$supervisor" 2>/dev/null; }
 
-# until_true CONDITION: for two minutes at least; not once the job is over, where there is one.
-until_true() {
-	local i
-	for i in $(seq 6000); do
-		eval "$1" && return 0
-		[ -n "$supervisor" ] && over && return 1
-		sleep 0.02
-	done
-	echo "# waited in vain for: $1"
-	return 1
-}
+# until_true CONDITION: for five minutes at most; not once the job is over, where there is one.
+until_true() { holds_within 300 "$1" '[ -n "$supervisor" ] && over'; }
 
 # Until the job has come so far (after a rollback it may be less again), or is over.
-await() {
-	local i now
-	for i in $(seq 6000); do
-		now=$(progress)
-		[ "${now:-0}" -ge "$1" ] && return 0
-		kill -0 "$supervisor" 2>/dev/null || return 1
-		sleep 0.05
-	done
-	return 1
+await() { holds_within 300 "came_to $1" over; }
+came_to() {
+	local now
+	now=$(progress)
+	[ "${now:-0}" -ge "$1" ]
 }
 
 # strike ID: kill -9, as soon as it is there; trainctl is started again.
 strike() {
-	local i pid=
 	if [ "$1" = trainctl ]; then
 		kill -9 "$supervisor"
 		wait "$supervisor" 2>/dev/null
@@ -99,15 +85,12 @@ strike() {
 		echo "# ${mode+$mode: }killed trainctl"
 		return
 	fi
-	for i in $(seq 1200); do
-		pid=$(pid_of "$1")
-		if [ -n "$pid" ] && kill -9 "$pid" 2>/dev/null; then
-			echo "# ${mode+$mode: }killed $1 at $(progress) samples"
-			return
-		fi
-		sleep 0.05
-	done
-	return 1
+	holds_within 60 "kill_node $1"
+}
+kill_node() {
+	local pid
+	pid=$(pid_of "$1")
+	[ -n "$pid" ] && kill -9 "$pid" 2>/dev/null && echo "# ${mode+$mode: }killed $1 at $(progress) samples"
 }
 
 none_left() {
@@ -154,11 +137,4 @@ goes_on() {
 	start
 }
 
-ends() { # within ten minutes, when nothing happens any more
-	local i
-	for i in $(seq 6000); do
-		goes_on || return 0
-		sleep 0.1
-	done
-	return 1
-}
+ends() { holds_within 600 '! goes_on'; } # when nothing happens any more
