@@ -52,8 +52,11 @@ to_end() {
 	wait_for '[ "$(logged "^event role=server id=ps1 kind=ready host=h1 ")" -eq 2 ]'
 	wait_for '[ "$(logged "^phase name=running ")" -eq 2 ]'
 	to_end first 20
-	# What was brought or written there is not left there.
+	# What was brought or written there is not left there, nor is any socket.
 	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
+	for host in h0 h1 h2; do
+		[ -z "$(on $host find /tmp/run -type s)" ]
+	done
 }
 
 @test "the machine of trainctl trains nothing: lead and daemons are there, and a replica on each other" {

@@ -814,6 +814,31 @@ static void renew(struct sup_node *fabric, int without)
 	sup_node_renew(fabric, sup_link_up(&fabric->link) ? 0 : SIGTERM);
 }
 
+static int lacks_a_host(const struct supervisor *s)
+{
+	for (size_t i = 1; i < s->hosts.count; i++)
+		if (s->hosts.host[i].in_world && s->hosts.host[i].state != HOST_THERE)
+			return 1;
+	return 0;
+}
+
+/* A rank that mpirun kills leaves its sockets behind, on each host. */
+void sup_fabric_stop(struct sup_node *fabric)
+{
+	char line[16];
+	struct record_out o;
+	if (fabric->stage == STAGE_STOPPING)
+		return;
+	if (!sup_link_up(&fabric->link) || lacks_a_host(fabric->sup)) {
+		sup_node_stop(fabric, SIGTERM);
+		return;
+	}
+	record_begin(&o, line, sizeof line, "end");
+	sup_tell(&fabric->link, &o);
+	sup_node_stop(fabric, 0);
+	sup_arm(fabric->timer, deadline_seconds(DEADLINE_STOP));
+}
+
 static int is_misplaced(const struct sup_host *h)
 {
 	return (h->state != HOST_LOST || h->use == HOST_UNUSED) && h->in_world != is_joined(h);

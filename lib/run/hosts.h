@@ -140,5 +140,7 @@ int sup_hosts_are_joined(const struct supervisor *s);
 /* Of a node's place. */
 struct sup_host *sup_host_of(const struct sup_node *n);
 struct sup_node *sup_fabric(const struct supervisor *s); /* NULL: there are no other hosts */
+/* At the job's end. */
+void sup_fabric_stop(struct sup_node *fabric);
 
 #endif

@@ -460,7 +460,10 @@ static int stop(struct supervisor *s, int service, int sig)
 	EACH_NODE (n, s) {
 		if (n->role->service != service)
 			continue;
-		sup_node_stop(n, sig);
+		if (n->role == &role_fabric)
+			sup_fabric_stop(n);
+		else
+			sup_node_stop(n, sig);
 		off &= sup_node_is_off(n);
 	}
 	return off;
