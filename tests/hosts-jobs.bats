@@ -82,10 +82,11 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 	printf '%s\n' JOB=still "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit SYNC=allreduce \
 		BATCH=64 BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=20 HOSTS=h0,h1,h2 >job.env
 	slow 400
-	start stopper on h1 sh -c 'until pkill -STOP -x fabricd; do :; done'
+	start stopper on h1 sh -c 'until pkill -STOP -x fabricd; do sleep 0.02; done'
 	start still on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$T/state"
 	local job=$PID
-	wait_for 'grep -q "fabricd on h1 did not come up: all others waited for it" state/job.log'
+	wait_for 'grep -qs "fabricd on h1 did not come up: all others waited for it" state/job.log' ||
+		{ cat still.err state/job.log; false; }
 	wait_for 'on h0 trainctl status --run-dir /tmp/run 2>/dev/null | grep -q "^job .* samples-done=[1-9]"'
 	# MPI uses the hosts' own network.
 	grep -qx "trainctl: between hosts: 10.77.0.0/24, no other network" still.err

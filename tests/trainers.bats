@@ -644,7 +644,7 @@ chain_job() {
 
 @test "agent: one trainer that is killed ends with the same bits as one that is not" {
 	needs_python
-	local how
+	local how again=0
 	for how in "SHUFFLE=none" "SHUFFLE=shards" "SHUFFLE=samples AHEAD=1"; do
 		rm -rf run
 		chain_job $how
@@ -661,7 +661,8 @@ chain_job() {
 		rm pace
 		ended "$SUPERVISOR"
 		[ "$status" -eq 0 ]
-		[ "$(last first.out repeated)" -gt 0 ]
+		again=$((again + $(last first.out repeated)))
 		cmp whole "$(last first.out checkpoint)/w0/counts"
 	done
+	[ $again -gt 0 ] # not each time: a checkpoint may have been made just before
 }
