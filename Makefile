@@ -136,7 +136,7 @@ check-fast: all units
 	tests/run $(BUILD) $(CHECK_FAST)
 
 check-all: all units
-	PACELINE_LEAKS=1 tests/run $(BUILD) $(CHECK_ALL)
+	PACELINE_ALL=1 tests/run $(BUILD) $(CHECK_ALL)
 
 fault: all
 	@set -e; for test in $(FAULTS); do PACELINE_BIN=$$PWD/$(BUILD)/bin tests/fault/$$test; done

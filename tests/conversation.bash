@@ -10,7 +10,7 @@ nap() {
 
 # holds_within SECONDS 'CONDITION' ['UNLESS']: waits until the condition holds; not once UNLESS does. A
 # limit, not a measurement. It looks each 50 ms; where to look takes long, because the machine is busy,
-# no more than a quarter of the time.
+# no more than half of the time.
 holds_within() {
 	local holds_until=$((SECONDS + $1)) holds_began holds_pause
 	while :; do
@@ -18,8 +18,8 @@ holds_within() {
 		if eval "$2"; then return 0; fi
 		if [ -n "${3-}" ] && eval "$3"; then return 1; fi
 		[ "$SECONDS" -lt "$holds_until" ] || break
-		holds_pause=$((3 * (${EPOCHREALTIME/./} - holds_began)))
-		nap $((holds_pause < 50000 ? 50000 : holds_pause > 250000 ? 250000 : holds_pause))
+		holds_pause=$((${EPOCHREALTIME/./} - holds_began))
+		nap $((holds_pause < 50000 ? 50000 : holds_pause > 150000 ? 150000 : holds_pause))
 	done
 	echo "waited in vain for: $2" >&2
 	return 1
