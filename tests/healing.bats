@@ -325,6 +325,7 @@ to_end() {
 	to_end
 }
 
+# bats test_tags=long
 @test "hosts: kill-restart --elsewhere; a spare stands on another host" {
 	far_job WORKERS=2 HOT_SPARES=1
 	wait_for 'came_to 300'

@@ -59,6 +59,7 @@ to_end() {
 	done
 }
 
+# bats test_tags=long
 @test "the machine of trainctl trains nothing: lead and daemons are there, and a replica on each other" {
 	far_job EPOCHS=5 SYNC=allreduce HOSTS=h1,h2
 	go first
@@ -117,6 +118,7 @@ stop_on_the_way() {
 	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
 }
 
+# bats test_tags=long
 @test "a part that is not what was written makes no checkpoint" {
 	local bin=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}
 	far_job EPOCHS=2
@@ -134,6 +136,7 @@ stop_on_the_way() {
 	to_end first 2
 }
 
+# bats test_tags=long
 @test "what workers learn on other hosts comes here; what was brought for nothing is removed there at the end" {
 	far_job EPOCHS=1000 SOLUTION=lb-bsp ROLLBACKS=1 CHECKPOINT_EVERY=0
 	go first
@@ -153,6 +156,7 @@ stop_on_the_way() {
 	cmp "$STATE/predict-w2" "$HOSTS/h2/state/predict-w2"
 }
 
+# bats test_tags=long
 @test "the only host that has some rows does not come back: the others train theirs, and the job goes on later" {
 	far_job EPOCHS=4 PARTITIONS=local HOST_WAIT=2 CHECKPOINT_EVERY=0
 	for host in h0 h1 h2; do

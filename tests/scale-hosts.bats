@@ -105,6 +105,7 @@ one_three_two() {
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+# bats test_tags=long
 @test "scale --hosts: asp: every row at least once an epoch; what can't be is refused with words" {
 	far_job SYNC=asp
 	run -1 scale --hosts h0,h7
@@ -149,6 +150,7 @@ one_three_two() {
 	exact "$(final)" 2000 $EPOCHS
 }
 
+# bats test_tags=long
 @test "scale --hosts: trainctl is killed in the middle, and who comes gets no parameters: those who have them stay" {
 	cat >launch <<-END
 	#!/bin/sh
@@ -194,6 +196,7 @@ one_three_two() {
 	exact "$(final)" 2000 $EPOCHS
 }
 
+# bats test_tags=long
 @test "scale --hosts: the machine of trainctl need not train; replicas of the others have all" {
 	far_job SYNC=allreduce
 	scale --hosts h1
@@ -222,6 +225,7 @@ meanwhile() {
 	further
 }
 
+# bats test_tags=long
 @test "scale --hosts: a server, a replica, a worker, a fabricd die meanwhile: every row exactly once an epoch" {
 	far_job
 	meanwhile h0,h2 h2 '^[^ ]*ps-server --id ps2 '

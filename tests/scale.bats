@@ -191,6 +191,7 @@ summary() { tail -n 1 "$1"; }
 	audited second.out
 }
 
+# bats test_tags=long
 @test "scale: BATCH_SCALING" {
 	begin_scaled BATCH_SCALING=sqrt
 	scale --workers 4

@@ -53,6 +53,7 @@ one_job() {
 	done
 }
 
+# bats test_tags=long
 @test "a state directory that all hosts see" {
 	hosts_up -s
 	one_job shared "$T/state" "$T/state"
@@ -88,6 +89,7 @@ one_job() {
 	not grep '^event role=worker id=w2 kind=kill' <(sed '1,/^host name=h2 state=there /d' state/job.log)
 }
 
+# bats test_tags=long
 @test "a trainer that saves where only its own host sees it: no checkpoint, and why; the job goes on" {
 	hosts_up -s
 	sed "/^    def save/,/^\$/{
