@@ -85,7 +85,7 @@ strike() {
 		echo "# ${mode+$mode: }killed trainctl"
 		return
 	fi
-	holds_within 60 "kill_node $1"
+	holds_within 300 "kill_node $1"
 }
 kill_node() {
 	local pid
