@@ -47,21 +47,26 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "each: what commands find in their environment" {
 	cat >look <<-'E'
-		env | grep -E "^(RANK|LOCAL|WORLD|MASTER|PACELINE_DATA|PACELINE_SAMPLES)" | sort >env.$RANK.new
+		env | grep -E "^(RANK|LOCAL|WORLD|MASTER|PACELINE_[DESJ]|PACELINE_BATCH)" | LC_ALL=C sort >env.$RANK.new
 		mv env.$RANK.new env.$RANK
 		while [ ! -e env.0 ] || [ ! -e env.1 ]; do sleep 0.05; done
 	E
-	each_job "cd $T && . ./look"
+	each_job "cd $T && . ./look" EPOCHS=2
 	run_job >out
-	grep -v PORT env.0 >rest
+	sed '/PORT/d; s/^\(PACELINE_STATE=\).*/\1DIR/' env.0 >rest
 	diff rest - <<-'E'
 		LOCAL_RANK=0
 		LOCAL_WORLD_SIZE=2
 		MASTER_ADDR=127.0.0.1
+		PACELINE_BATCH=10
+		PACELINE_EPOCHS=2
+		PACELINE_JOB=each
 		PACELINE_SAMPLES=1000
+		PACELINE_STATE=DIR
 		RANK=0
 		WORLD_SIZE=2
 	E
+	[ "$(sed -n 's/^PACELINE_STATE=//p' env.0)" -ef run/state ]
 	port=$(sed -n 's/^MASTER_PORT=//p' env.0)
 	[ "$port" -ge 20000 ]
 	[ "$port" -lt 32000 ]

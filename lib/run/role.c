@@ -454,6 +454,14 @@ static void add_environment(struct words *w, const struct sup_node *n)
 	add(w, "MASTER_PORT=%u", s->trainers.port);
 	add(w, "--env");
 	add(w, "PACELINE_SAMPLES=%llu", (unsigned long long)s->options.samples);
+	add(w, "--env");
+	add(w, "PACELINE_EPOCHS=%llu", (unsigned long long)s->job->epochs);
+	add(w, "--env");
+	add(w, "PACELINE_BATCH=%llu", (unsigned long long)s->job->batch);
+	add(w, "--env");
+	add(w, "PACELINE_JOB=%s", s->job->name);
+	add(w, "--env");
+	add(w, "PACELINE_STATE=%s", s->dirs.state);
 	if (s->job->data.count == 0)
 		return;
 	char *names = words_join(s->job->data.item, s->job->data.count);
