@@ -502,6 +502,21 @@ bad() {
 	each_row w0.rows 1
 }
 
+@test "what a trainer in Python prints is there at once, unless somebody wants it otherwise" {
+	command -v python3 >/dev/null || skip "no python3 here"
+	queue
+	lead
+	trainer
+	unset PYTHONUNBUFFERED
+	agent_of w0 -- sh -c 'python3 -c "import time; print(1); time.sleep(600)" & exec sh trainer.sh'
+	wait_for '[ "$(cat w0.out)" = 1 ]'
+	PYTHONUNBUFFERED= agent_of w1 -- sh -c 'echo "$PYTHONUNBUFFERED." >&2; exec sh trainer.sh'
+	finished
+	ends "$AGENT_w0" 0
+	ends "$AGENT_w1" 0
+	grep -qxF . w1.err
+}
+
 @test "what a trainer leaves behind is killed, and not waited for" {
 	queue
 	lead

@@ -89,6 +89,9 @@ static _Noreturn void become(const struct command_options *o, const struct pipes
 	put_all(o->env, o->env_count);
 	if (o->talks) {
 		give_pipes(p);
+		/* What it prints is for a log that people follow; Python would keep it for long. */
+		if (setenv("PYTHONUNBUFFERED", "1", 0) != 0)
+			_exit(ERROR_OS);
 	} else { /* of an agent that we run under: not ours to give */
 		put("PACELINE_IN", NULL);
 		put("PACELINE_OUT", NULL);
