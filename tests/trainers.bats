@@ -625,6 +625,18 @@ ranks_job() {
 	[[ $output == *"PREDICT has no effect here"* ]]
 }
 
+@test "check: a TRAINER that is not there has the status with which it would end" {
+	each_job 'exec pythn3 nope.py'
+	run -127 trainctl check job.env --run-dir "$T/run"
+	[[ $output == *"TRAINER: pythn3: no such program here"* ]]
+	run -0 trainctl check job.env --run-dir "$T/run" --set LAUNCH_WORKER=nice
+	run -0 trainctl check job.env --run-dir "$T/run" --set 'TRAINER=if true; then pythn3; fi'
+	run -127 trainctl check job.env --run-dir "$T/run" --set 'TRAINER=A=1 ./train'
+	printf '#!/bin/sh\n' >train
+	chmod +x train
+	run -0 trainctl check job.env --run-dir "$T/run" --set 'TRAINER=A=1 ./train'
+}
+
 # ---- order ----
 
 # chain_job KEY=VALUE...: one trainer whose parameters are a sum over the rows in their order

@@ -14,6 +14,7 @@
 #include "job/hosts.h"
 #include "job/job.h"
 #include "job/prepare.h"
+#include "job/program.h"
 #include "job/spent.h"
 #include "model/model.h"
 #include "param/layout.h"
@@ -28,6 +29,8 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#define NOT_FOUND_STATUS 127 /* of sh(1) */
 
 /* What run would do with the state that is there. */
 enum next_step { PLAN_BEGIN, PLAN_GO_ON, PLAN_ADOPT, PLAN_START_OVER, PLAN_FINISHED };
@@ -97,6 +100,29 @@ static int check_programs(const struct job *job, struct error *err)
 	if (find_all(job_is_foreign(job) ? foreign : own, err) != 0)
 		return -1;
 	return job->test.count > 0 ? find_all(score, err) : 0;
+}
+
+/* Whether sh(1) knows that word, which may be one of its own. */
+static int shell_knows(const char *word)
+{
+	char *const argv[] = {"/bin/sh", "-c", "command -v \"$1\" >/dev/null", "sh", (char *)word, NULL};
+	int status = 0;
+	pid_t pid = process_fork();
+	if (pid == 0)
+		process_become(PROGRAM, argv);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == 0;
+}
+
+/* Where a trainer runs here, behind nothing; the error has the status that it would end with. */
+static int check_trainer(const struct job *job, const struct hosts *hosts, struct error *err)
+{
+	char program[DIRS_PATH_MAX];
+	if (!job_is_foreign(job) || job->launch_worker[0] || hosts->first > 0 ||
+	    !program_of(job->trainer, program, sizeof program) || shell_knows(program))
+		return 0;
+	return error_set(err, NOT_FOUND_STATUS, "TRAINER", "%.200s: no such program here", program);
 }
 
 /* ---- the trial ---- */
@@ -232,6 +258,7 @@ static int check(const struct job *job, const struct dirs *dirs, const struct ca
 		look(&w, metrics_try(job, err), err);
 	}
 	look(&w, check_programs(job, err), err);
+	look(&w, check_trainer(job, &k->hosts, err), err);
 	look(&w, check_hosts(job, dirs, k, err), err);
 	look(&w, in_trial(job, dirs, call, k, err), err);
 	if (w.count == 0)
