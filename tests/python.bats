@@ -153,6 +153,31 @@ for length in 0, 1, 2, 63, 64, 65, 66, 1000:
 	not grep -q 'loss=' <(grep -- '-> step' said)
 }
 
+@test "rows that nobody asks for are told once, whichever way the others are read" {
+	cat >unread.py <<-'END'
+		import paceline, sys
+		for batch in paceline.batches(): exec(sys.argv[1])
+	END
+	told() { # COMMAND
+		rehearse --samples 12 --size 3 --accum 3 -- python3 unread.py "$1" 2>err >/dev/null
+		sed -n 's/^paceline: iteration \(.* rows\) were read.*/\1/p' err
+	}
+	[ "$(told pass)" = "0: 0 of 3 rows" ]
+	[ "$(told 'batch.rows')" = "" ]
+	[ "$(told 'len(batch.ranges)')" = "" ]
+	[ "$(told 'next(batch.parts())')" = "0: 1 of 3 rows" ]
+	[ "$(told 'list(batch.parts())')" = "" ]
+	[ "$(told 'next(batch.parts()) if batch.iteration == 2 else batch.rows')" = "2: 1 of 3 rows" ]
+	python3 -c 'import paceline
+for batch in paceline.batches(samples=9, size=3): pass' 2>err
+	[ "$(grep -c 'iteration 0: 0 of 3 rows were read' err)" -eq 1 ]
+	not grep 'iteration [12]: ' err
+	# a rank that has no rows in an iteration reads none
+	RANK=0 WORLD_SIZE=2 python3 -c 'import paceline
+for batch in paceline.batches(samples=1, size=3, collective=True): pass' 2>err
+	not grep 'were read' err
+}
+
 @test "a checkpoint: what is written, given back, given up" {
 	# It says nothing, and has written something: that is the checkpoint. A path that it says counts.
 	cat >save.py <<-'END'

@@ -177,21 +177,22 @@ class Batch:
     loss        set it: the mean loss over the batch, a number or a tensor of one
     """
 
-    __slots__ = ("iteration", "ranges", "size", "accum", "weight", "lr_scale", "loss",
-                 "waited", "_source", "_given", "_rows", "_events")
+    __slots__ = ("iteration", "size", "accum", "weight", "lr_scale", "loss", "waited",
+                 "_source", "_given", "_ranges", "_rows", "_read", "_events")
 
     def __init__(self, source: "Batches", iteration: int, ranges: List[Range], size: int,
                  accum: int = 1, weight: float = 1.0, lr_scale: float = 1.0) -> None:
         self._source: Optional[Batches] = source
         self.iteration = iteration
-        self.ranges = ranges
         self.size = size
         self.accum = accum
         self.weight = weight
         self.lr_scale = lr_scale
         self.loss: Any = None
         self.waited = 0.0  # seconds of it that were spent waiting for other trainers
+        self._ranges = ranges
         self._rows: Optional[List[int]] = None
+        self._read = 0  # so many rows were asked for
         self._events: Dict[Any, Tuple[Any, Any]] = {}  # of a GPU: waits from, to
         self._given = time.perf_counter()
 
@@ -199,10 +200,19 @@ class Batch:
         return "<batch iteration=%d size=%d>" % (self.iteration, self.size)
 
     @property
+    def ranges(self) -> List[Range]:
+        self._read = self.size
+        return self._ranges
+
+    @property
     def rows(self) -> List[int]:
+        self._read = self.size
+        return self._all()
+
+    def _all(self) -> List[int]:
         if self._rows is None:
             rows: List[int] = []
-            for r in self.ranges:
+            for r in self._ranges:
                 rows = r.rows if not rows else rows + r.rows
             self._rows = rows
         return self._rows
@@ -217,7 +227,8 @@ class Batch:
         steps = max(1, min(self.accum, self.size))
         for i in range(steps):
             begin, end = self.size * i // steps, self.size * (i + 1) // steps
-            yield Part(self.rows[begin:end], (end - begin) / self.size if self.size else 1.0,
+            self._read = max(self._read, end)
+            yield Part(self._all()[begin:end], (end - begin) / self.size if self.size else 1.0,
                        i == steps - 1)
 
     @contextmanager
@@ -249,7 +260,17 @@ class Batch:
         """asks: the next one is asked for right behind this."""
         source, self._source = self._source, None
         assert source is not None
+        self._tell_unread()
         source._step(self, asks)
+
+    def _tell_unread(self) -> None:
+        """Which rows of a list are used nobody can see; that it was never asked for, or that some
+        parts were not, is a mistake of the script's."""
+        global _rows_are_read
+        if self._read < self.size and _rows_are_read:
+            _say("iteration %d: %d of %d rows were read (rows, ranges, parts() of the batch), and all count as "
+                 "trained; said once" % (self.iteration, self._read, self.size))
+            _rows_are_read = False
 
     def _mean_loss(self) -> Optional[float]:
         if self.loss is None or self.size == 0:
@@ -270,6 +291,7 @@ class Batch:
 _waiting: Optional[Tuple[float, Callable[[], bool]]] = None
 _current: Optional[Batch] = None  # the batch that ddp_hook() weighs by
 _loss_is_number = True  # a model that is lost has nothing but nan: said once
+_rows_are_read = True
 
 
 def _say(text: str) -> None:
