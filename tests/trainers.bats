@@ -443,6 +443,33 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[[ $output == *"state=failed"* ]]
 }
 
+@test "agent: a loss that is no number, or none: rows have none, and the end says since when" {
+	needs_python
+	cat >lost.py <<-'END'
+		import paceline, sys
+		for batch in paceline.batches(state={}):
+		    batch.rows
+		    batch.loss = 0.5 if batch.iteration < int(sys.argv[1]) else float("nan")
+	END
+	counting_job "TRAINER='PYTHONPATH=$PACELINE_ROOT/scripts/python exec python3 $T/lost.py 0'" WORKERS=1
+	run_job >out 2>err
+	[ "$(last out state)" = done ]
+	grep -q '^row .* loss= ' out
+	not grep -q '^row .* loss=[^ ]' out
+	grep -q 'no loss at all: the trainers told none, or none that is a number' err
+	rm -rf run
+	sed -i 's/lost.py 0/lost.py 2/' job.env
+	run_job >out 2>err
+	[ "$(last out state)" = done ]
+	grep -q '^row iteration=2 .* loss=0.5 ' out
+	grep -q 'no loss since iteration 2: the trainers told none' err
+	rm -rf run
+	sed -i 's/lost.py 2/lost.py 999/' job.env
+	run_job >out 2>err
+	[ "$(last out state)" = done ]
+	not grep 'no loss' err
+}
+
 # ---- mistakes ----
 
 @test "a command that is not there: 127, with its words, at once" {

@@ -199,7 +199,7 @@ int agent_begin_early(struct agent *a, struct error *err)
 /* An iteration of the others. */
 static int push_nothing(struct agent *a, struct error *err)
 {
-	a->push = (struct exchange_push){.size = agent_batch_size(a)};
+	a->push = (struct exchange_push){.size = agent_batch_size(a), .no_loss = 1};
 	return agent_push(a, err);
 }
 

@@ -151,6 +151,7 @@ static int on_step(struct agent *a, struct error *err)
 	    read_loss(&a->record, &loss, &why) != 0)
 		return broken(a, "bad-request", why.text, err);
 	push->loss = a->none ? 0 : loss * (double)a->cut.rows;
+	push->no_loss = a->none || !record_get(&a->record, "loss");
 	a->stepped_at = now;
 	a->given = 0;
 	a->word = WORD_STEP;

@@ -116,6 +116,7 @@ struct lead {
 	uint64_t started_at; /* which iteration */
 	struct holding holding;
 	uint64_t refusals; /* of pushes, by parts and shardd */
+	uint64_t told;     /* pushes with a loss */
 	uint64_t diverged; /* pushes refused for their loss, where no part counts them */
 	struct settling settling;
 	struct sizes sizes;

@@ -243,6 +243,7 @@ static void on_push(struct request *rq, void *lead)
 		staged = stage(l, rq, diverged ? "the loss is not finite, or beyond 1e30" : NULL);
 	if (staged == PART_UNFIT)
 		gate_unfit(l->gate, &who, push.sequence);
+	l->told += staged == PART_STAGED && record_get(request_record(rq), "loss");
 	if (staged == PART_STAGED && (who.token = lead_defer(l, rq)) != 0)
 		gate_push(l->gate, &who, &push);
 	lead_pump(l);
@@ -447,7 +448,7 @@ static void on_watch(struct request *rq, void *lead)
 
 void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss)
 {
-	struct rows_unit unit = {iteration, samples, loss};
+	struct rows_unit unit = {iteration, samples, loss, l->told};
 	double now = clock_mono();
 
 	l->samples += samples;

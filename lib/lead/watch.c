@@ -3,6 +3,7 @@
 
 #include "record/record.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define LINE_ROOM 512
@@ -27,6 +28,18 @@ void rows_start(struct rows *w, double every, uint64_t iteration, double now)
 	pass(w, iteration);
 }
 
+static double take_mean(struct rows *w)
+{
+	double mean = w->samples ? w->loss / (double)w->samples : 0.0;
+
+	if (w->samples && w->loss == 0.0 && w->told == w->told_before)
+		mean = NAN;
+	w->samples = 0;
+	w->loss = 0.0;
+	w->told_before = w->told;
+	return mean;
+}
+
 int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *mean)
 {
 	int early = (w->every <= 0.0 || now < w->until) && unit->iteration >= w->power;
@@ -34,13 +47,12 @@ int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *m
 
 	w->samples += unit->samples;
 	w->loss += unit->loss;
+	w->told = unit->told;
 	if (!early && !late)
 		return 0;
-	*mean = w->samples ? w->loss / (double)w->samples : 0.0;
+	*mean = take_mean(w);
 	pass(w, unit->iteration);
 	w->next = now + w->every;
-	w->samples = 0;
-	w->loss = 0.0;
 	return 1;
 }
 
@@ -48,9 +60,7 @@ int rows_last(struct rows *w, double *mean)
 {
 	if (w->samples == 0)
 		return 0;
-	*mean = w->loss / (double)w->samples;
-	w->samples = 0;
-	w->loss = 0.0;
+	*mean = take_mean(w);
 	return 1;
 }
 
@@ -93,7 +103,8 @@ static void put_row(struct watcher *w, uint64_t iteration, double mean, const st
 
 	record_begin(&o, line, sizeof line, "row");
 	record_add_u64(&o, "iteration", iteration);
-	record_add_real(&o, "loss", mean);
+	if (!isnan(mean))
+		record_add_real(&o, "loss", mean);
 	record_add_u64(&o, "samples", f->samples);
 	record_add_seconds(&o, "at", f->at);
 	record_add_seconds(&o, "time", f->time);

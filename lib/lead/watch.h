@@ -16,6 +16,7 @@
 struct rows_unit {
 	uint64_t iteration, samples;
 	double loss;
+	uint64_t told; /* pushes so far that had a loss: trainers may have none */
 };
 
 struct rows {
@@ -26,11 +27,12 @@ struct rows {
 	 * still. */
 	uint64_t samples;
 	double loss;
+	uint64_t told, told_before; /* of the last unit; of the last one that is in a row */
 };
 
 void rows_start(struct rows *w, double every, uint64_t iteration, double now);
 /* Whether a row is due after a unit. When it is: *mean is the mean loss since the last row (0 when
- * no sample came), and the next row is set. */
+ * no sample came; NAN: samples came, and no loss), and the next row is set. */
 int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *mean);
 /* No unit comes any more: whether there is something that was in no row; *mean is its loss. */
 int rows_last(struct rows *w, double *mean);

@@ -253,6 +253,8 @@ static void take_row(struct supervisor *s, const struct record *r)
 	s->progress.row.loss = NAN;
 	record_u64_opt(r, "iteration", 0, UINT64_MAX, &s->progress.row.iteration, NULL);
 	record_real_opt(r, "loss", -1e300, 1e300, &s->progress.row.loss, NULL);
+	if (!isnan(s->progress.row.loss))
+		s->progress.loss_until = s->progress.row.iteration;
 	record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, NULL);
 	record_u64_opt(r, "members", 0, UINT64_MAX, &s->progress.row.members, NULL);
 	record_real_opt(r, "at", 0, 1e300, &at, NULL);
@@ -475,6 +477,18 @@ static void make_row(struct supervisor *s)
 	s->progress.row_waits = 1;
 	if (ask_stat(s, 1) != 0)
 		show_row(s);
+}
+
+void sup_progress_end(struct supervisor *s)
+{
+	const struct sup_progress *p = &s->progress;
+	if (!job_has_foreign_parameters(s->job) || p->row.iteration == 0 || !isnan(p->row.loss))
+		return;
+	if (p->loss_until > 0)
+		sup_note(s, "warning", "no loss since iteration %llu: the trainers told none, or none "
+			 "that is a number", (unsigned long long)p->loss_until);
+	else
+		sup_note(s, "warning", "no loss at all: the trainers told none, or none that is a number");
 }
 
 void sup_progress_tick(struct supervisor *s)

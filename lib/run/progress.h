@@ -58,6 +58,7 @@ struct sup_progress {
 	double row_at;        /* at= of the last row */
 	uint64_t row_samples; /* of the lead at the last row */
 	int row_waits;        /* for shardd's count */
+	uint64_t loss_until;  /* iteration of the last row that had a loss; 0: none had */
 	unsigned ticks;
 	struct sup_snapshot snapshot;
 };
@@ -66,6 +67,8 @@ void sup_progress_init(struct supervisor *s);
 void sup_progress_free(struct supervisor *s);
 void sup_progress_phase(struct supervisor *s); /* another one begins */
 void sup_progress_tick(struct supervisor *s);
+/* Whoever ends well with a model that is lost is to know it. */
+void sup_progress_end(struct supervisor *s);
 
 void sup_ask_stat(struct supervisor *s);
 /* What shardd said last may not hold any more: it is asked again. */

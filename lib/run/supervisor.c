@@ -295,6 +295,8 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 		sup_checkpoint_prune_end(s);
 		sup_metrics_last(s);
 		result->status = end_status_of(s);
+		if (s->phases.goal != GOAL_FAIL)
+			sup_progress_end(s);
 		summary(s, result);
 		keep_summary(s, result);
 		if (is_finished(s))

@@ -36,6 +36,7 @@ struct exchange_push {
 	uint64_t sequence, iteration;
 	uint64_t size;     /* samples of a whole batch: this one may be shorter, at the end */
 	double loss;       /* sum over the samples */
+	int no_loss;       /* there is none */
 	double time;       /* seconds of this batch, without waiting */
 	double speed, mem; /* foretold of the next batch; memory in use, 0..1. 0: not known */
 };

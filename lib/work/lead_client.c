@@ -87,7 +87,8 @@ void lead_client_add_push(struct record_out *o, const struct exchange_push *push
 
 void lead_client_add_report(struct record_out *o, const struct exchange_push *push)
 {
-	record_add_real(o, "loss", push->loss);
+	if (!push->no_loss)
+		record_add_real(o, "loss", push->loss);
 	add_known(o, "speed", push->speed);
 	add_known(o, "time", push->time);
 	add_known(o, "mem", push->mem);
