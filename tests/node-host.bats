@@ -20,6 +20,7 @@ setup_more() {
 		fi
 		echo $$ >"${0%/*}/../ssh.pid"
 		export WORDS="$*"
+		cd "${HOME_THERE:-.}" || exit
 		exec socat STDIO EXEC:"${0%/*}/far",setsid
 	SSH
 	printf '#!/bin/sh\necho "You have mail."\n%s\n' 'exec env -i PATH="$PATH" sh -c "$WORDS"' >bin/far
@@ -108,6 +109,25 @@ killed() {
 	[[ $output == *"node-host: h1: no-such-program: program is neither beside node-host nor on PATH"* ]]
 	env -u PATH "$(command -v node-host)" --help >help
 	grep -q -- --bring help
+}
+
+@test "the command begins in our directory, where there is one" {
+	mkdir there 'a % dir'
+	cd 'a % dir'
+	HOME_THERE=$T/there run -0 node-host h1 /bin/sh -c 'cd . && /bin/pwd && echo "$PWD"'
+	[[ $output == *"/a % dir"*"/a % dir" ]]
+	cd ..
+	in_dir() { # DIR: what the far end says of its own
+		printf 'run host=x%s bytes=9\n/bin/pwd\0' "$1" >pipe
+		(cd there && exec node-host --serve) <pipe 2>&1 >/dev/null
+	}
+	local fd
+	mkfifo pipe
+	exec {fd}<>pipe # its end would be that of the command
+	[ "$(in_dir " dir=$T/bin")" -ef bin ]
+	[ "$(in_dir " dir=$T/none")" -ef there ]
+	[ "$(in_dir ' dir=../bin')" -ef there ]
+	[ "$(in_dir '')" -ef there ]
 }
 
 @test "a signal reaches the command; its end is waited for" {

@@ -20,9 +20,11 @@ struct running {
 	struct node_end *end;
 };
 
+#define DIR_MAX 1024 /* bytes of a directory that has room in the request, whatever is in it */
+
 static int ask_run(struct running *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX], *text = NULL;
+	char line[RECORD_LINE_MAX], dir[DIR_MAX], *text = NULL;
 	size_t len = 0;
 	struct record_out o;
 	FILE *out = open_memstream(&text, &len);
@@ -34,6 +36,8 @@ static int ask_run(struct running *r, struct error *err)
 	}
 	record_begin(&o, line, sizeof line, "run");
 	record_add(&o, "host", r->what->host.host);
+	if (getcwd(dir, sizeof dir))
+		record_add(&o, "dir", dir);
 	if (limits_any(&r->what->limits)) {
 		record_add_real(&o, "cores", r->what->limits.cores);
 		record_add_u64(&o, "memory", r->what->limits.memory);

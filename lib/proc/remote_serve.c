@@ -388,8 +388,15 @@ static int program(struct serve *s, const struct record *r, struct error *err)
 
 /* ---- the node ---- */
 
+/* As the asking side's; where there is no such directory, it stays as we were started. */
+static void enter(const char *dir)
+{
+	if (dir && dir[0] == '/' && chdir(dir) == 0)
+		setenv("PWD", dir, 1);
+}
+
 /* Held until it is limited; its own copy of `go` is closed already. */
-static void become_node(const char *host, int hold, int keeper, char *const *argv)
+static void become_node(const char *host, const char *dir, int hold, int keeper, char *const *argv)
 {
 	char word;
 	if (read(hold, &word, 1) != 1)
@@ -401,12 +408,13 @@ static void become_node(const char *host, int hold, int keeper, char *const *arg
 	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
 		_exit(ERROR_OS);
 	setenv("PACELINE_HOST", host, 1);
+	enter(dir);
 	keeper_pass(keeper);
 	process_become("node-host", argv);
 }
 
-static int start_node(struct serve *s, const char *host, int keeps, char *const *argv,
-		      struct error *err)
+static int start_node(struct serve *s, const char *host, const char *dir, int keeps,
+		      char *const *argv, struct error *err)
 {
 	int hold[2];
 	if (pipe2(hold, O_CLOEXEC) != 0)
@@ -417,7 +425,7 @@ static int start_node(struct serve *s, const char *host, int keeps, char *const 
 		close(hold[1]);
 		if (getppid() != us)
 			_exit(ERROR_TEMPFAIL);
-		become_node(host, hold[0], keeper, argv);
+		become_node(host, dir, hold[0], keeper, argv);
 	}
 	if (keeper >= 0)
 		close(keeper);
@@ -497,7 +505,7 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 		argv[first] = path;
 	}
 	if (result == 0)
-		result = start_node(s, host, (int)keeps, argv, err);
+		result = start_node(s, host, record_get(r, "dir"), (int)keeps, argv, err);
 	if (result != 0)
 		limits_end(&s->limits, &(struct node_end){0});
 	free(argv);
