@@ -346,6 +346,10 @@ trainctl: t.env: EACH_OUTPUT is for TRAINER_KIND=each
 $ trainctl run t.env -s SAMPLES=5 -s EACH_JOBS=2
 trainctl: t.env: EACH_JOBS is for TRAINER_KIND=each
 = 78
+$ trainctl check t.env -s SAMPLES=5 -s 'TRAINER=exec pythn3 train.py'; echo $?
+trainctl: TRAINER: pythn3: no such program here
+127
+= 0
 $ trainctl run job.env -s TRAINER=true -s TEST=d.csv
 trainctl: job.env: TEST is scored with models of the kit; a TRAINER scores its own
 = 78

@@ -105,11 +105,14 @@ static int check_programs(const struct job *job, struct error *err)
 /* Whether sh(1) knows that word, which may be one of its own. */
 static int shell_knows(const char *word)
 {
-	char *const argv[] = {"/bin/sh", "-c", "command -v \"$1\" >/dev/null", "sh", (char *)word, NULL};
+	char *const argv[] = {
+		"/bin/sh", "-c", "command -v \"$1\" >/dev/null", "sh", (char *)word, NULL};
 	int status = 0;
 	pid_t pid = process_fork();
-	if (pid == 0)
+	if (pid == 0) {
+		process_signals_reset();
 		process_become(PROGRAM, argv);
+	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	return pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == 0;

@@ -6,7 +6,7 @@
 #define LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_"
 #define DIGITS "0123456789"
 
-static const char plain[] = LETTERS DIGITS "./+-,@%:=";
+#define PLAIN LETTERS DIGITS "./+-,@%:="
 
 /* The length of NAME= at the beginning; 0: there is none. */
 static size_t assigns(const char *word)
@@ -26,7 +26,7 @@ int program_of(const char *command, char *out, size_t max)
 		word += strspn(word, " \t");
 		size_t len = strcspn(word, " \t\n"), set = assigns(word);
 		/* A value may be that of another variable: no shell splits it. */
-		size_t known = set + strspn(word + set, set > 0 ? LETTERS DIGITS "./+-,@%:=$" : plain);
+		size_t known = set + strspn(word + set, set > 0 ? PLAIN "$" : PLAIN);
 		if (len == 0 || known < len || word[0] == '-' || is(word, set, "PATH="))
 			return 0;
 		if (set == 0 && !is(word, len, "exec") && !is(word, len, "env")) {

@@ -485,10 +485,13 @@ void sup_progress_end(struct supervisor *s)
 	if (!job_has_foreign_parameters(s->job) || p->row.iteration == 0 || !isnan(p->row.loss))
 		return;
 	if (p->loss_until > 0)
-		sup_note(s, "warning", "no loss since iteration %llu: the trainers told none, or none "
-			 "that is a number", (unsigned long long)p->loss_until);
+		sup_note(s, "warning",
+			 "no loss since iteration %llu: the trainers told none, or none that is a "
+			 "number",
+			 (unsigned long long)p->loss_until);
 	else
-		sup_note(s, "warning", "no loss at all: the trainers told none, or none that is a number");
+		sup_note(s, "warning",
+			 "no loss at all: the trainers told none, or none that is a number");
 }
 
 void sup_progress_tick(struct supervisor *s)
