@@ -22,7 +22,7 @@ struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *memory, *drag;
 	const char *monitor, *servers_text, *led_text, *shards, *job, *balance, *balance_log;
 	const char *replica_text, *fabric, *hosts_text;
-	uint64_t incarnation, dense, width, report_every, backup, batch, expect;
+	uint64_t incarnation, dense, width, report_every, backup, batch, least, expect;
 	double lr, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int seen_dense, take_over, naive_mean;
@@ -192,9 +192,9 @@ static int check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, "--backup",
 				 "is not for --lead-only without --replicas: what workers have "
 				 "trained is in their own parameters, and can't be left out");
-	if (!s->balance && (s->batch || s->balance_log || s->expect))
+	if (!s->balance && (s->batch || s->least || s->balance_log || s->expect))
 		return error_set(err, ERROR_USAGE, NULL,
-				 "--batch, --balance-log and --expect are for --balance");
+				 "--batch, --least, --balance-log and --expect are for --balance");
 	if (s->balance && (s->part != 0 || s->sync != GATE_BSP || !s->batch))
 		return error_set(err, ERROR_USAGE, "--balance",
 				 "is for part 0, --sync bsp, and needs --batch");
@@ -378,6 +378,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .balance_log = s->balance_log,
 				    .balance_method = s->balance,
 				    .balance_batch = s->batch,
+				    .balance_least = s->least ? s->least : 1,
 				    .hung_seconds = s->hung};
 	struct part_here here;
 
@@ -611,6 +612,8 @@ int main(int argc, char **argv)
 		 .choices = BALANCE_METHODS},
 		{.name = "batch", .kind = OPTION_COUNT, .target = &s.batch, .arg = "SAMPLES",
 		 .help = "samples in an iteration, of all workers together", .min = 1, .max = 1e9},
+		{.name = "least", .kind = OPTION_COUNT, .target = &s.least, .arg = "SAMPLES",
+		 .help = "of them for each worker at least (1)", .min = 1, .max = NODE_BATCH_MAX},
 		{.name = "balance-log", .kind = OPTION_TEXT, .target = &s.balance_log,
 		 .arg = "FILE", .help = "append each decision to FILE, with what it was based on"},
 		{.name = "expect", .kind = OPTION_COUNT, .target = &s.expect, .arg = "WORKERS",

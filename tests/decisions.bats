@@ -9,7 +9,7 @@ load helper
 		cat >solution.tmp && mv solution.tmp solution.in
 		echo 'action kind=backup-workers count=1'
 	S
-	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5 CMAX=4 EPOCHS=10
+	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5 CMAX=4 LEAST=3 EPOCHS=10
 	slow 100
 	begin first
 	wait_for 'grep -qs "^info name=backup-workers value=1 age=0" solution.in'
@@ -21,7 +21,7 @@ load helper
 	for name in rate restart-worker restart-server; do # the rate is known a little later
 		wait_for "awk -v name=$name '\$2 == \"name=\" name { sub(/value=/, \"\", \$3); found = \$3 > 0 } END { exit !found }' solution.in"
 	done
-	grep -q '^decision solution=.*/solution batch=64 lambda=1.5 pending=7 sync=bsp limit=2 cmax=4 at=' run/state/job.log
+	grep -q '^decision solution=.*/solution batch=64 lambda=1.5 pending=7 sync=bsp limit=2 cmax=4 least=3 at=' run/state/job.log
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 10

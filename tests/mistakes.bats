@@ -296,6 +296,9 @@ E
 $ trainctl run job.env -s WORKERS=32
 trainctl: job.env: BATCH=16 is less than one sample for each of WORKERS=32
 = 78
+$ trainctl run job.env -s WORKERS=3 -s LEAST=6
+trainctl: job.env: BATCH=16 is less than LEAST=6 samples for each of WORKERS=3
+= 78
 $ trainctl run job.env -s EVAL_EVERY=5
 trainctl: job.env: EVAL_EVERY scores TEST now and then, and there is no TEST
 = 78
@@ -808,7 +811,7 @@ trainctl: lambda: 'x' is not a number
 trainctl: --help shows the usage
 = 64
 $ trainctl solve even -o size=1 </dev/null
-trainctl: size: is no option of a solution: batch, lambda, pending, sync, limit, cmax
+trainctl: size: is no option of a solution: batch, lambda, pending, sync, limit, cmax, least
 trainctl: --help shows the usage
 = 64
 E

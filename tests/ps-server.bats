@@ -1161,7 +1161,9 @@ size_of() { # NAME: the last size that it was told
 }
 
 balanced() {
-	server ps0 --dense 4 --optimizer sgd --balance "$1" --batch 100 --balance-log "$T/balance.log"
+	local words=()
+	[[ ${2-} != --* ]] || { words=("$2" "$3"); set -- "$1"; }
+	server ps0 --dense 4 --optimizer sgd --balance "$1" --batch 100 --balance-log "$T/balance.log" "${words[@]}"
 	open b ps0.sock
 	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
@@ -1225,6 +1227,17 @@ balanced() {
 	printf '%s\t%s\t%s\n' 0 w0:100 '' 1 w0:50,w1:50 300, 2 w0:75,w1:25 300,100 \
 		3 w0:50,w1:50 ,100 4 w0:100 1 >want
 	diff <(sed 's/-$//; s/\t-/\t/g' got) want
+	decided_again balance.log
+}
+
+@test "--balance --least: no worker has fewer, however slow it is" {
+	balanced lb-bsp --least 20
+	tells a w0 2 1 speed=300
+	tells b w1 1 1 speed=1
+	answered a 'ok iteration=2'
+	answered b 'ok iteration=2'
+	[ "$(size_of a) $(size_of b)" = "80 20" ]
+	grep -q '^balancing method=lb-bsp batch=100 least=20 at=' balance.log
 	decided_again balance.log
 }
 
@@ -1350,7 +1363,7 @@ balanced() {
 
 @test "--balance: usage" {
 	for words in '--balance lb-bsp' '--batch 5' '--balance lb-bsp --batch 5 --sync asp' '--expect 3' \
-		'--balance other --batch 5' '--balance-log x'; do
+		'--balance other --batch 5' '--balance-log x' '--least 2' '--balance lb-bsp --batch 5 --least 0'; do
 		# shellcheck disable=SC2086 # the words of a command line
 		run -64 ps-server -s x.sock --id ps0 --dense 4 $words
 	done

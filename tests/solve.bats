@@ -176,6 +176,9 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	[ "$status" -eq 0 ]
 	[ "$(kinds)" = "none - - - -" ]
 	[[ $output == *reason=*5%20samples* ]]
+	run trainctl solve even -o batch=480 -o least=81 < <(six 1200 1200 1200 1200 1200 1200)
+	[ "$(kinds)" = "none - - - -" ]
+	[[ $output == *reason=*81%20each%20at%20least* ]]
 }
 
 @test "every solution and every option stands in the pages, and in a job file" {
@@ -237,6 +240,8 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	run trainctl solve "$PACELINE_ROOT/scripts/examples/pace.awk" -o batch=480 <slow
 	[ "$status" -eq 0 ]
 	[ "$(rec tsv size <<<"$output" | awk '{ n += $1 } END { print n }')" = 480 ]
+	run -0 trainctl solve "$PACELINE_ROOT/scripts/examples/pace.awk" -o batch=480 -o least=33 <slow
+	[ "$(rec tsv size <<<"$output" | awk 'NR == 1 || $1 < least { least = $1 } { n += $1 } END { print n, least }')" = "480 33" ]
 }
 
 @test "replay: what a lead decided at its barriers; a log that is wrong is told with its place" {
@@ -280,6 +285,7 @@ balance iteration=9 sizes=w0:10,w1:30" ]
 		balance iteration=2 from=2 sizes=w2:1|from=:
 		balancing method=guess batch=1|method=: 'guess'
 		balancing method=lb-bsp batch=0|batch=
+		balancing method=lb-bsp batch=9 least=0|least=
 	END
 	tail -n +2 log >bad
 	run -65 trainctl replay bad
@@ -293,6 +299,16 @@ balance iteration=9 sizes=w0:10,w1:30" ]
 		printf 'balancing method=%s batch=2\nbalance iteration=1 sizes=w0:1,w1:1,w2:1 mosts=4\n' $method >small
 		run -0 trainctl replay small
 		[ "$(sed -n 's/.* sizes=//p' <<<"$output")" = "w0:1,w1:1,w2:1" ]
+	done
+	# the least of each, which is as large as memory allows
+	for method in lb-bsp lb-bsp-gpu; do
+		printf 'balancing method=%s batch=20 least=8 at=5\n' $method >small
+		printf 'balance iteration=%d sizes=w0:10,w1:10 speeds=1,99 times=9,9 counts= mems= mosts=%s had=%s\n' \
+			1 , 1,19 2 3, 1,19 >>small
+		printf 'balance iteration=3 sizes=w0:8,w1:8,w2:8 times=9,1,1\n' >>small
+		run -0 trainctl replay small
+		[ "${lines[0]}" = "balancing method=$method batch=20 least=8" ]
+		[ "$(sed -n 's/.* sizes=//p' <<<"$output" | tr '\n' ' ')" = "w0:8,w1:12 w0:3,w1:17 w0:8,w1:8,w2:8 " ]
 	done
 	# Its writer died, or is at it: what is whole is replayed. A pipe that breaks off is no log.
 	head -c 150 log >bad

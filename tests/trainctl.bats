@@ -339,7 +339,7 @@ load helper
 	slow 100
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 2 ]'
-	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3 cmax=5' solution.args
+	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3 cmax=5 least=1' solution.args
 	grep -q '^job at=' solution.in
 	wait_for 'status | grep -q "^node .* id=w0 .* size=50 "'
 	touch fail

@@ -614,6 +614,32 @@ ranks_job() {
 	done
 }
 
+@test "agent: LEAST: a slow rank has no smaller batch, until rows run out" {
+	needs_python
+	cat >sizes.py <<-'P'
+		import os, sys
+		sys.argv = ["counting_trainer.py", "--ranks", "600", "pace"]
+		source = open(os.environ["TRAINER"]).read()
+		exec(compile(source[:source.rindex("main()")], "trainer", "exec"))
+		class Sizes(Trainer):
+		    def sleep(self, size):
+		        print("size", size, flush=True)
+		        super().sleep(size)
+		Sizes(600, "pace", 0).run(False, "next empty=1")
+	P
+	for solution in lb-bsp pace; do
+		rm -rf run
+		ranks_job SOLUTION=$solution LEAST=6 EVERY=0.2 SHORT=0.5 LONG=1 "TRAINER='TRAINER=$trainer exec python3 sizes.py'"
+		finished_exactly 12
+		# As small as it may be, where it would have got one row; nobody has less.
+		[ "$(sed -n 's/^size //p' run/state/logs/w1.log | head -n -6 | sort -n | head -n 1)" = 6 ]
+		[ "$(sed -n 's/^size //p' run/state/logs/w0.log | head -n -6 | sort -n | head -n 1)" -ge 6 ]
+	done
+	grep -q '^decision .* least=6 ' run/state/job.log
+	run -78 trainctl check job.env --run-dir "$T/run" --set LEAST=11
+	[[ $output == *"BATCH=40 is less than LEAST=11 samples for each of WORKERS=4"* ]]
+}
+
 @test "agent: no batch of a trainer is left out, whoever asks for it" {
 	needs_python
 	printf '#!/bin/sh\necho action kind=backup-workers count=1\n' >mine

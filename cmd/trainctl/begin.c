@@ -117,8 +117,8 @@ static void take_plan(struct job *job, const struct answer *a)
 		{"SERVERS", "SERVER_CORES", &job->servers, job_servers_most(), &job->server_cores}};
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		uint64_t most = roles[i].most;
-		if (i == PLAN_WORKER && job->batch < most)
-			most = job->batch;
+		if (i == PLAN_WORKER && job_batch_workers(job) < most)
+			most = job_batch_workers(job);
 		if (a->plans[i] && !job_is_given(job, roles[i].count))
 			*roles[i].nodes = a->role[i].count < most ? a->role[i].count : most;
 		/* Of so many cores is the plan for so many nodes. */

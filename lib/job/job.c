@@ -967,6 +967,17 @@ const char *job_balance(const struct job *job)
 	return balance_is(job->solution) ? job->solution : NULL;
 }
 
+uint64_t job_batch_workers(const struct job *job)
+{
+	return job->batch / job->options.least;
+}
+
+const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX])
+{
+	snprintf(out, JOB_LEAST_MAX, "LEAST=%llu samples", (unsigned long long)job->options.least);
+	return job->options.least > 1 ? out : "one sample";
+}
+
 int job_is_allreduce(const struct job *job)
 {
 	return strcmp(job->sync, ALLREDUCE) == 0;
@@ -1138,6 +1149,7 @@ static int finish_brain(const struct job *job, const char *path, struct error *e
 
 int job_finish(struct job *job, const char *path, struct error *err)
 {
+	char least[JOB_LEAST_MAX];
 	if (!job->name[0])
 		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name, like JOB=try");
 	if (finish_trainer(job, path, err) != 0)
@@ -1168,10 +1180,11 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
 		return error_set(err, ERROR_CONFIG, path,
 				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");
-	if (job->workers > job->batch)
+	if (job->workers > job_batch_workers(job))
 		return error_set(err, ERROR_CONFIG, path,
-				 "BATCH=%llu is less than one sample for each of WORKERS=%llu",
-				 (unsigned long long)job->batch, (unsigned long long)job->workers);
+				 "BATCH=%llu is less than %s for each of WORKERS=%llu",
+				 (unsigned long long)job->batch, job_least_words(job, least),
+				 (unsigned long long)job->workers);
 	if (job_balance(job) && strcmp(job->batch_scaling, "keep") != 0)
 		return error_set(err, ERROR_CONFIG, path,
 				 "SOLUTION=%s shares BATCH at every barrier: BATCH_SCALING=keep",
@@ -1258,6 +1271,8 @@ static enum job_change change_of(const struct row *row, const struct job *old,
 		return FRESH;
 	if (strcmp(row->key, "SOLUTION") == 0 &&
 	    strcmp(before ? before : "", after ? after : "") != 0)
+		return STOPPED;
+	if (strcmp(row->key, "LEAST") == 0 && before)
 		return STOPPED;
 	return row->change;
 }

@@ -151,6 +151,11 @@ struct row_syntax;
 int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *err);
 /* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);
+/* How many workers BATCH is enough for, by LEAST. */
+uint64_t job_batch_workers(const struct job *job);
+/* "one sample", or "LEAST=8 samples": of a worker at least, for a message. */
+#define JOB_LEAST_MAX 48
+const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX]);
 /* Whether gradients are summed over replicas, instead of by servers (SYNC=allreduce). */
 int job_is_allreduce(const struct job *job);
 /* Whether a trainer that is not of the kit trains (TRAINER). */

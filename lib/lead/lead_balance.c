@@ -59,6 +59,7 @@ static void put_begin(struct lead *l)
 	record_begin(&o, line, sizeof line, "balancing");
 	record_add(&o, "method", l->options.balance_method);
 	record_add_u64(&o, "batch", l->options.balance_batch);
+	record_add_u64(&o, "least", l->options.balance_least);
 	record_add_seconds(&o, "at", clock_epoch());
 	put_log(&o, l);
 	l->sizes.begun = 1;
@@ -95,7 +96,7 @@ static void say_sum(struct lead *l, const struct balance_member *m, size_t n)
 		log_say(LOG_LEVEL_WARNING,
 			"iterations are of %llu samples, not %llu: the workers (%zu) have %s",
 			(unsigned long long)sum, (unsigned long long)batch, n,
-			sum < batch ? "no memory for more" : "one each");
+			sum < batch ? "no memory for more" : "the least each");
 	l->sizes.sum = sum;
 }
 
@@ -148,7 +149,7 @@ int lead_balance_new(struct lead *l, struct error *err)
 	if (!l->options.balance_method)
 		return 0;
 	if (balance_new(&l->sizes.balance, l->options.balance_method, l->options.balance_batch,
-			err) != 0)
+			l->options.balance_least, err) != 0)
 		return -1;
 	l->sizes.sum = l->options.balance_batch;
 	l->options.gate.balance = ask;

@@ -553,7 +553,8 @@ static int make_smaller(struct supervisor *s, struct sup_node *n, const struct a
 	struct action action = {.kind = ACTION_ADJUST_BS, .role = NODE_WORKER, .accum = 1};
 	struct sup_actions list = {0};
 	action.size = sup_share(n) * k->batch / s->job->batch;
-	action.size = action.size > 0 ? action.size : 1;
+	if (action.size < s->job->options.least)
+		action.size = s->job->options.least;
 	snprintf(action.id, sizeof action.id, "%s", n->id);
 	snprintf(action.reason, sizeof action.reason, "brain: %s", k->reason);
 	int result = sup_actions_add(&list, &action, 0, err);

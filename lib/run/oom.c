@@ -48,11 +48,11 @@ static int more_memory(struct sup_node *n)
 }
 
 /* Steps of one size, if some near number of them makes them so. */
-static void halve(struct action *a)
+static void halve(struct action *a, uint64_t least)
 {
-	uint64_t all = a->size * a->accum, least = 2 * a->accum;
-	a->accum = least;
-	for (uint64_t steps = least; steps <= least * STEPS_TIMES_MAX; steps++)
+	uint64_t all = a->size * a->accum, twice = 2 * a->accum;
+	a->accum = twice;
+	for (uint64_t steps = twice; steps <= twice * STEPS_TIMES_MAX && all / steps >= least; steps++)
 		if (all % steps == 0) {
 			a->accum = steps;
 			break;
@@ -73,11 +73,11 @@ static int smaller_batch(struct sup_node *n)
 		return 0;
 	if (now)
 		a = *now;
-	if (a.size < 2)
+	if (a.size / 2 < s->job->options.least)
 		return 0;
 	snprintf(a.id, sizeof a.id, "%s", n->id);
 	snprintf(a.reason, sizeof a.reason, "it ended for want of memory");
-	halve(&a);
+	halve(&a, s->job->options.least);
 	int result = sup_actions_add(&list, &a, 0, &err);
 	if (result == 0)
 		result = sup_actions_carry(s, &list, "oom", NULL, &err) < 0 ? -1 : 0;

@@ -229,6 +229,7 @@ static void add_lead(struct words *w, const struct supervisor *s)
 	if (job_balance(job)) {
 		add_text(w, "--balance", job_balance(job));
 		add_count(w, "--batch", sup_scale_batch(s));
+		add_count(w, "--least", job->options.least);
 		add_count(w, "--expect", sup_count(s, sup_trainers(s)));
 		add_state(w, s, "--balance-log", "balance.log");
 	}

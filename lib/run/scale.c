@@ -38,8 +38,8 @@ static int keeps_batch(const struct supervisor *s)
 
 uint64_t sup_scale_workers_most(const struct supervisor *s)
 {
-	uint64_t most = job_workers_most(), batch = s->job->batch;
-	return keeps_batch(s) && batch < most ? batch : most;
+	uint64_t most = job_workers_most(), enough = job_batch_workers(s->job);
+	return keeps_batch(s) && enough < most ? enough : most;
 }
 
 static uint64_t workers_of(const struct supervisor *s)
@@ -77,6 +77,7 @@ static int check_workers(const struct supervisor *s, uint64_t workers, struct su
 {
 	const struct job *job = s->job;
 	uint64_t most = sup_scale_workers_most(s);
+	char least[JOB_LEAST_MAX];
 	if (job_is_local(job))
 		return sup_scale_refuse(why, "partitions",
 			      "PARTITIONS=local: each worker has a file of its own, so there are as "
@@ -93,9 +94,10 @@ static int check_workers(const struct supervisor *s, uint64_t workers, struct su
 		return sup_scale_refuse(why, "no-room", "a job has %llu workers at most",
 			      (unsigned long long)job_workers_most());
 	return sup_scale_refuse(why, "no-room",
-		      "BATCH=%llu is less than one sample for each of %llu workers; "
+		      "BATCH=%llu is less than %s for each of %llu workers; "
 		      "BATCH_SCALING=linear lets it grow with them",
-		      (unsigned long long)job->batch, (unsigned long long)workers);
+		      (unsigned long long)job->batch, job_least_words(job, least),
+		      (unsigned long long)workers);
 }
 
 static int check_servers(const struct supervisor *s, uint64_t servers, struct sup_scale_refusal *why)
@@ -234,11 +236,13 @@ static void fit_batch(struct supervisor *s)
 {
 	struct sup_scale *c = &s->scale;
 	uint64_t most = sup_scale_workers_most(s);
+	char least[JOB_LEAST_MAX];
 	if (c->now.workers > most)
 		sup_note(s, "scale",
-			 "BATCH=%llu is less than one sample for each of the %llu workers to which the "
+			 "BATCH=%llu is less than %s for each of the %llu workers to which the "
 			 "job was scaled, and BATCH_SCALING is keep: there are %llu",
-			 (unsigned long long)s->job->batch, (unsigned long long)c->now.workers,
+			 (unsigned long long)s->job->batch, job_least_words(s->job, least),
+			 (unsigned long long)c->now.workers,
 			 (unsigned long long)most);
 	c->now.workers = c->now.workers < most ? c->now.workers : most;
 	c->from.workers = c->from.workers < most ? c->from.workers : most;
@@ -588,7 +592,7 @@ static void set_size(struct supervisor *s, struct sup_actions *list, const struc
 		     uint64_t samples)
 {
 	const struct action *a = sup_force_find(s, ACTION_ADJUST_BS, n->id);
-	uint64_t accum = a && a->accum <= samples ? a->accum : 1;
+	uint64_t accum = a && a->accum * s->job->options.least <= samples ? a->accum : 1;
 	struct action set = {.kind = ACTION_ADJUST_BS, .size = samples / accum, .accum = accum};
 	snprintf(set.id, sizeof set.id, "%s", n->id);
 	snprintf(set.reason, sizeof set.reason, "scaled");
@@ -615,12 +619,12 @@ static void add_sizes(struct supervisor *s, struct sup_actions *list)
 	if (count > 0)
 		mean = known / (double)count;
 	sum = known + mean * (double)(sup_count(s, sup_trainers(s)) - count);
-	double batch = (double)sup_scale_batch(s);
+	double batch = (double)sup_scale_batch(s), least = (double)s->job->options.least;
 	EACH_OF (n, s, sup_trainers(s)) {
 		double w = weight(s, n), before = floor(at / sum * batch + 0.5);
 		at += isnan(w) ? mean : w;
 		double size = floor(at / sum * batch + 0.5) - before;
-		set_size(s, list, n, size >= 1 ? (uint64_t)size : 1);
+		set_size(s, list, n, (uint64_t)fmax(size, least));
 	}
 }
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct balance {
-	uint64_t global;
+	uint64_t global, least;
 	struct step *step; /* NULL: Algorithm 1 */
 	size_t room;
 	struct batch_worker *batch;
@@ -22,7 +22,8 @@ int balance_is(const char *method)
 	return strcmp(method, "lb-bsp") == 0 || strcmp(method, "lb-bsp-gpu") == 0;
 }
 
-int balance_new(struct balance **out, const char *method, uint64_t global, struct error *err)
+int balance_new(struct balance **out, const char *method, uint64_t global, uint64_t least,
+		struct error *err)
 {
 	struct balance *b = calloc(1, sizeof *b);
 	struct step_options options = STEP_OPTIONS_DEFAULT;
@@ -30,6 +31,7 @@ int balance_new(struct balance **out, const char *method, uint64_t global, struc
 	if (!b)
 		return error_set(err, ERROR_OS, "--balance", "out of memory");
 	b->global = options.global = global;
+	b->least = least;
 	if (strcmp(method, "lb-bsp-gpu") == 0 && !(b->step = step_new(&options, err))) {
 		free(b);
 		return -1;
@@ -71,6 +73,11 @@ static uint64_t most_of(const struct balance_member *m)
 	return m->most > 0 && m->most < NODE_BATCH_MAX ? m->most : NODE_BATCH_MAX;
 }
 
+static uint64_t least_of(const struct balance *b, const struct balance_member *m)
+{
+	return batch_least(b->least, most_of(m));
+}
+
 static int share(struct balance *b, struct balance_member *m, size_t n, struct error *err)
 {
 	double sum = 0.0;
@@ -80,8 +87,10 @@ static int share(struct balance *b, struct balance_member *m, size_t n, struct e
 		double speed = speed_of(&m[i]);
 		sum += speed;
 		known += speed > 0.0;
-		b->batch[i] = (struct batch_worker){
-			.speed = speed, .min = 1, .max = most_of(&m[i]), .count = 1};
+		b->batch[i] = (struct batch_worker){.speed = speed,
+						    .min = least_of(b, &m[i]),
+						    .max = most_of(&m[i]),
+						    .count = 1};
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (!(b->batch[i].speed > 0.0))
@@ -100,7 +109,7 @@ static int step(struct balance *b, struct balance_member *m, size_t n, struct er
 		b->step_worker[i] = (struct step_worker){.id = m[i].worker,
 							 .time = m[i].time,
 							 .mem = m[i].mem,
-							 .min = 1,
+							 .min = least_of(b, &m[i]),
 							 .max = most_of(&m[i]),
 							 .start = m[i].size};
 	if (step_round(b->step, b->step_worker, n, err) != 0)
@@ -116,14 +125,16 @@ static int step(struct balance *b, struct balance_member *m, size_t n, struct er
  * 2 does not see such a round. */
 static int bounded(const struct balance *b, struct balance_member *m, size_t n)
 {
-	uint64_t sum = 0;
+	uint64_t most = 0, least = 0;
 
-	for (size_t i = 0; i < n; i++)
-		sum += most_of(&m[i]);
-	if (sum >= b->global && n <= b->global)
+	for (size_t i = 0; i < n; i++) {
+		most += most_of(&m[i]);
+		least += least_of(b, &m[i]);
+	}
+	if (most >= b->global && least <= b->global)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
-		m[i].size = sum < b->global ? most_of(&m[i]) : 1;
+		m[i].size = most < b->global ? most_of(&m[i]) : least_of(b, &m[i]);
 		m[i].warn = 0;
 	}
 	return 1;

@@ -32,13 +32,15 @@ int balance_is(const char *method);
 
 struct balance;
 
-/* global: samples of an iteration, 1 or more. */
-int balance_new(struct balance **out, const char *method, uint64_t global, struct error *err);
+/* global: samples of an iteration; least: of a member in one, unless it has no memory for so many.
+ * Both 1 or more. */
+int balance_new(struct balance **out, const char *method, uint64_t global, uint64_t least,
+		struct error *err);
 void balance_free(struct balance *b); /* NULL is fine */
 
 /* One round; m in any order, each worker once. Sizes sum to the global batch; to less where the
- * members have no room for so much (each has what fits it), to more where they are more than its
- * samples (each has one). -1: out of memory, or ERROR_DATA: more members than step.h allows; sizes
+ * members have no room for so much (each has what fits it), to more where they are too many
+ * for it (each has the least). -1: out of memory, or ERROR_DATA: more members than step.h allows; sizes
  * are as they were. */
 int balance_round(struct balance *b, struct balance_member *m, size_t n, struct error *err);
 

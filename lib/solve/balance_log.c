@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "base/option.h"
+#include "monitor/node.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -306,11 +307,12 @@ int balance_replay_end(struct balance_replay *b, struct error *err)
 static int take_method(struct balance_replay *b, const struct record *r, struct error *err)
 {
 	const char *method;
-	uint64_t batch;
+	uint64_t batch, least = 1;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	if (balance_replay_end(b, err) != 0 || record_text(r, "method", &method, err) != 0 ||
-	    record_u64(r, "batch", 1, UINT64_MAX, &batch, err) != 0)
+	    record_u64(r, "batch", 1, UINT64_MAX, &batch, err) != 0 ||
+	    record_u64_opt(r, "least", 1, NODE_BATCH_MAX, &least, err) != 0)
 		return -1;
 	if (b->method && !balance_is(b->method))
 		return error_set(err, ERROR_USAGE, b->method, "is none of " BALANCE_METHODS);
@@ -323,8 +325,10 @@ static int take_method(struct balance_replay *b, const struct record *r, struct 
 	record_begin(&o, line, sizeof line, "balancing");
 	record_add(&o, "method", method);
 	record_add_u64(&o, "batch", batch);
+	if (record_get(r, "least"))
+		record_add_u64(&o, "least", least);
 	b->say(line, record_end(&o, NULL), b->arg);
-	return balance_new(&b->balance, method, batch, err);
+	return balance_new(&b->balance, method, batch, least, err);
 }
 
 int balance_replay_record(struct balance_replay *b, const struct record *r, struct error *err)

@@ -2,9 +2,11 @@
  * balance_log: rounds of a balance as records.  A lead writes what it decided on (ps-server(8)),
  * and trainctl(1) reads that and decides again.
  *
- *     balancing method= batch= at=
+ *     balancing method= batch= least= at=
  *     balance iteration= [from=] time-us= sizes=ID:SIZE,... speeds= times= counts= mems= mosts=
  *             [had=]
+ *
+ * A log without least= is of a lead that had none: 1.
  *
  * Lists are in the order of the members; what is not known is an empty item, and a list that knows
  * nothing is empty.  A round of more members than fit a record goes on in the next one: from= is

@@ -33,6 +33,13 @@ struct batch_worker {
 	uint64_t larger;   /* out: how many of `count` have size+1; less than count */
 };
 
+/* A bound from below that a bound from above is stronger than: a batch that its device can't hold is
+ * no batch. */
+static inline uint64_t batch_least(uint64_t least, uint64_t max)
+{
+	return least < max ? least : max;
+}
+
 /* Sum of count*(size) + larger is `global` afterwards. What can't be met is ERROR_DATA naming the
  * bound; then sizes are unspecified. O(n log n) time at most, 32 bytes a row. */
 int batch_share(struct batch_worker *w, size_t n, uint64_t global, struct error *err);

@@ -142,7 +142,7 @@ static void compare_sizes(struct split *s, const struct crew *c, uint64_t batch)
 }
 
 int crew_split(struct split *s, const struct crew *c, const double *speed, uint64_t batch,
-	       char *why, struct error *err)
+	       uint64_t least, char *why, struct error *err)
 {
 	struct error local;
 	double mean = mean_speed(speed, c->count);
@@ -156,12 +156,13 @@ int crew_split(struct split *s, const struct crew *c, const double *speed, uint6
 	s->w = calloc(c->count, sizeof *s->w);
 	if (!s->w)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", c->count);
-	for (size_t i = 0; i < c->count; i++)
+	for (size_t i = 0; i < c->count; i++) {
+		uint64_t max = c->node[i]->max ? c->node[i]->max : BATCH_SIZE_MAX;
 		s->w[i] = (struct batch_worker){.speed = snapshot_known(speed[i]) ? speed[i] : mean,
-						.min = 1,
-						.max = c->node[i]->max ? c->node[i]->max
-								       : BATCH_SIZE_MAX,
+						.min = batch_least(least, max),
+						.max = max,
 						.count = 1};
+	}
 	if (batch_share(s->w, c->count, batch, &local) == 0) {
 		compare_sizes(s, c, batch);
 		return 0;

@@ -47,11 +47,12 @@ struct split {
 	int sums;               /* reported sizes sum to the batch, or some are not reported yet */
 };
 
-/* Splits `batch` by speed[i], of which unknown ones (NAN, 0) become the mean of the known.
+/* Splits `batch` by speed[i], of which unknown ones (NAN, 0) become the mean of the known; each gets
+ * `least` or what it holds.
  * 0: done. 1: can't be, and why (as for say_reason()) says what is missing. -1: ERROR_OS. Free s->w
  * in any case. */
 int crew_split(struct split *s, const struct crew *c, const double *speed, uint64_t batch,
-	       char *why, struct error *err);
+	       uint64_t least, char *why, struct error *err);
 /* Each gets the size of its row in w. */
 int crew_say_sizes(const struct crew *c, const struct batch_worker *w, const char *reason,
 		   struct voice *v);

@@ -2,6 +2,7 @@
 #include "solve/options.h"
 
 #include "base/number.h"
+#include "monitor/node.h"
 #include "solve/accum.h"
 
 #include <stdio.h>
@@ -22,6 +23,8 @@ static const struct solution_option table[] = {
 	 "restarts of a node by intention, at most"},
 	{"cmax", SOLUTION_COUNT, 1, ACCUM_STEPS_MAX, "5", AT(cmax), "CMAX",
 	 "accumulation steps of a batch, at most (antdt-dd)"},
+	{"least", SOLUTION_COUNT, 1, NODE_BATCH_MAX, "1", AT(least), "LEAST",
+	 "samples that a step of a worker has at least"},
 };
 #define ROWS (sizeof table / sizeof *table)
 _Static_assert(ROWS <= SOLUTION_OPTIONS_MAX, "SOLUTION_OPTIONS_MAX is too small");

@@ -28,6 +28,7 @@ struct solution_options {
 	enum solution_sync sync;
 	uint64_t limit;  /* a node restarted that often is not restarted again */
 	uint64_t cmax;   /* accumulation steps at most */
+	uint64_t least;  /* samples of a worker's step at least, where its device holds as many */
 	uint64_t number; /* behind the colon of the solution's name, so it has no row */
 };
 

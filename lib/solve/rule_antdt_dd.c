@@ -13,6 +13,7 @@
 #include "solve/rules.h"
 
 #include "solve/accum.h"
+#include "solve/batch.h"
 #include "solve/crew.h"
 
 #include <math.h>
@@ -52,7 +53,7 @@ static void join_type(struct accum_type *t, const struct snapshot_node *n)
 }
 
 /* 1: something was not measured, and why says what. */
-static int find_types(struct dd *d, uint64_t cmax)
+static int find_types(struct dd *d, const struct solution_options *o)
 {
 	for (size_t i = 0; i < d->crew.count; i++) {
 		const struct snapshot_node *n = d->crew.node[i];
@@ -69,12 +70,11 @@ static int find_types(struct dd *d, uint64_t cmax)
 		struct accum_type *t = &d->device[d->type[i]];
 		if (before == i)
 			*t = (struct accum_type){
-				.min = 1, .max = BATCH_SIZE_MAX, .cmin = 1, .cmax = cmax};
+				.min = o->least, .max = BATCH_SIZE_MAX, .cmin = 1, .cmax = o->cmax};
 		join_type(t, n);
 	}
 	for (size_t t = 0; t < d->types; t++)
-		if (d->device[t].min > d->device[t].max)
-			d->device[t].min = d->device[t].max;
+		d->device[t].min = batch_least(d->device[t].min, d->device[t].max);
 	return 0;
 }
 
@@ -196,7 +196,7 @@ static int decide(struct dd *d, const struct snapshot *s, const struct solution_
 		return say_none(v, "antdt-dd: no worker is up");
 	if (batch == 0)
 		return say_none(v, "antdt-dd: no size reported yet and no batch= given");
-	if (find_types(d, o->cmax) != 0)
+	if (find_types(d, o) != 0)
 		return say_none(v, "antdt-dd: %s", d->why);
 	int result = solve_below(d, batch, v->err);
 	if (result == 1)

@@ -77,7 +77,8 @@ static int balance(struct nd *d, const struct crew *c)
 	for (size_t i = 0; i < c->count; i++)
 		speed[i] = c->node[i]->speed_short;
 	char why[ACTION_REASON_MAX];
-	int result = crew_split(&split, c, speed, solution_batch(d->o, d->s), why, d->v.err);
+	int result = crew_split(&split, c, speed, solution_batch(d->o, d->s), d->o->least, why,
+				d->v.err);
 	if (result == 1) {
 		excuse(d, "", why);
 		result = 0;

@@ -23,8 +23,8 @@
  *     is no need to wait for the long window: a young trouble has a small `lasts`.  One restart a
  *     role in a decision; a node that was restarted must be up for the long window before the
  *     next.  When the time of a restart is not known, only what AntDT-ND would restart is.
- * leave out: a worker that takes longer for one sample than the others for all the rest gets one
- *     sample, and is left behind by one more backup worker.
+ * leave out: a worker that takes longer for the least batch (one sample, or least=) than the others
+ *     for all the rest gets that, and is left behind by one more backup worker.
  * spikes: iterations that last longer (B/rate) than anybody does steadily, while averages stand
  *     still, end late by single spikes: one backup worker, when that saves SPIKE_MARGIN times the
  *     n-th part of the work, which it drops.
@@ -76,33 +76,45 @@ struct pace {
 
 /* ---- times ---- */
 
-/* Shares B out by the beliefs; those left out get one sample. The slowest of the others, or NAN. */
+static uint64_t most_of(const struct pace *p, size_t i)
+{
+	uint64_t max = p->workers.node[i]->max;
+	return max ? max : BATCH_SIZE_MAX;
+}
+
+static uint64_t least_of(const struct pace *p, size_t i)
+{
+	return batch_least(p->o->least, most_of(p, i));
+}
+
+/* Shares B out by the beliefs; those left out get the least. The slowest of the others, or NAN. */
 static double share(struct pace *p, size_t cured)
 {
-	uint64_t batch = p->batch - p->outs;
+	uint64_t outs = 0;
 	size_t n = 0;
 	double z = 0;
 	for (size_t i = 0; i < p->workers.count; i++) {
 		const struct pace_node *b = &p->worker[i];
-		uint64_t max = p->workers.node[i]->max;
-		if (p->out[i])
+		if (p->out[i]) {
+			outs += least_of(p, i);
 			continue;
+		}
 		double slope = i == cured ? b->cured_slope : b->slope;
 		double fixed = i == cured ? 0 : b->time - b->size * slope;
 		p->w[n++] = (struct batch_worker){.speed = 1 / slope,
 						  .fixed = fmax(fixed, 0),
-						  .min = 1,
-						  .max = max ? max : BATCH_SIZE_MAX,
+						  .min = least_of(p, i),
+						  .max = most_of(p, i),
 						  .count = 1};
 	}
-	if (batch > p->batch || batch_share(p->w, n, batch, NULL) != 0)
+	if (outs > p->batch || batch_share(p->w, n, p->batch - outs, NULL) != 0)
 		return NAN;
 	for (size_t i = 0; i < n; i++)
 		z = fmax(z, batch_time(&p->w[i]));
 	/* The n results stand at the front; each goes to its worker's place, the last one first. */
 	for (size_t i = p->workers.count; i-- > 0;) {
 		if (p->out[i])
-			p->w[i] = (struct batch_worker){.size = 1};
+			p->w[i] = (struct batch_worker){.size = least_of(p, i)};
 		else
 			p->w[i] = p->w[--n];
 	}
@@ -208,7 +220,7 @@ static void offer_asp(const struct pace *p, struct offer *offer, double seconds)
 static void offer_bsp(struct pace *p, struct offer *offer, double seconds)
 {
 	size_t i = offer->index;
-	double size = p->out[i] ? 1 : (double)p->w[i].size;
+	double size = (double)p->w[i].size;
 	unsigned char out = p->out[i];
 	double before = p->z_split + p->serving;
 	p->out[i] = 0;
@@ -328,7 +340,7 @@ static void leave_out(struct pace *p)
 		size_t worst = p->workers.count;
 		double delay = 0;
 		for (size_t i = 0; i < p->workers.count; i++) {
-			double own = pace_time(&p->worker[i], 1);
+			double own = pace_time(&p->worker[i], (double)least_of(p, i));
 			if (!p->out[i] && own > delay) {
 				worst = i;
 				delay = own;
@@ -351,15 +363,15 @@ static void leave_out(struct pace *p)
 }
 
 /*
- * A backup worker in force that is there for nobody left out (who has one sample, or is to get it)
+ * A backup worker in force that is there for nobody left out (who has the least, or is to get it)
  * is there against spikes: then a single report is no news, and beliefs start anew without it.
  */
 static int heed_spikes(struct pace *p)
 {
-	uint64_t ones = 0;
+	uint64_t leasts = 0;
 	for (size_t i = 0; i < p->workers.count; i++)
-		ones += p->workers.node[i]->size == 1;
-	p->spiky = p->backup > p->outs && p->backup > ones;
+		leasts += p->workers.node[i]->size == least_of(p, i);
+	p->spiky = p->backup > p->outs && p->backup > leasts;
 	if (!p->spiky)
 		return 0;
 	free(p->worker);
@@ -485,7 +497,7 @@ static int back_up(struct pace *p)
 	else if (count > 0)
 		say_reason(reason,
 			   "pace: %llu have a delay longer than the %.4g s that the others take; "
-			   "they get one sample and nobody waits: saves %.3g s",
+			   "they get the least batch and nobody waits: saves %.3g s",
 			   (unsigned long long)count, z, p->left * (1 - z / (p->z + p->serving)));
 	else
 		say_reason(reason, "pace: backup workers don't pay any more");
@@ -507,8 +519,9 @@ static int decide_bsp(struct pace *p)
 	p->z = iteration_now(p, scratch);
 	p->left = find_left(p, p->z + p->serving);
 	int result = isnan(p->z_split)
-			     ? say_none(&p->v, "pace: %llu samples can't be split over %zu workers",
-					(unsigned long long)p->batch, p->workers.count)
+			     ? say_none(&p->v, "pace: %llu samples can't be split over %zu workers, %llu each at least",
+					(unsigned long long)p->batch, p->workers.count,
+					(unsigned long long)p->o->least)
 			     : balance(p);
 	if (result == 0)
 		result = restart(p, &p->workers, p->worker, 0);

@@ -48,9 +48,10 @@ int rule_even(const struct snapshot *s, const struct solution_options *o, action
 		result = say_none(&v, "even: no worker is up or starting");
 	else if (global == 0)
 		result = say_none(&v, "even: no size reported yet and no batch= given");
-	else if (global < c.count)
-		result = say_none(&v, "even: %llu samples can't be split over %zu workers",
-				  (unsigned long long)global, c.count);
+	else if (global / c.count < o->least)
+		result = say_none(&v, "even: %llu samples can't be split over %zu workers, %llu each at least",
+				  (unsigned long long)global, c.count,
+				  (unsigned long long)o->least);
 	else
 		result = give_even(&v, &c, global);
 	crew_free(&c);
@@ -108,7 +109,7 @@ int rule_lb_bsp(const struct snapshot *s, const struct solution_options *o, acti
 	for (size_t i = 0; result == 0 && i < c.count; i++)
 		speed[i] = newest(c.node[i]);
 	if (result == 0)
-		result = crew_split(&split, &c, speed, solution_batch(o, s), why, err);
+		result = crew_split(&split, &c, speed, solution_batch(o, s), o->least, why, err);
 	if (result == 1)
 		result = say_none(&v, "lb-bsp: %s", why);
 	else if (result == 0 && !split.changes)

@@ -9,18 +9,19 @@ $1 == "node" && f["role"] == "worker" && f["state"] == "up" && f["speed-short"] 
 	id[++n] = f["id"]; speed[n] = f["speed-short"]; total += speed[n]; sizes += f["size"]
 }
 END {
-	# batch= comes as an argument; without it the sizes seen are shared out anew.
+	# batch= and least= come as arguments; without batch= the sizes seen are shared out anew.
 	if (batch > 0) sizes = batch
-	if (n == 0 || sizes < n) { print "action kind=none"; exit }
+	if (least < 1) least = 1
+	if (n == 0 || sizes < n * least) { print "action kind=none"; exit }
 	left = sizes
 	for (i = 1; i <= n; i++) {
 		size[i] = int(sizes * speed[i] / total)
-		if (size[i] < 1) size[i] = 1
+		if (size[i] < least) size[i] = least
 		left -= size[i]
 	}
 	for (i = 1; left != 0; i = i % n + 1) {
 		step = left > 0 ? 1 : -1
-		if (size[i] + step >= 1) { size[i] += step; left -= step }
+		if (size[i] + step >= least) { size[i] += step; left -= step }
 	}
 	for (i = 1; i <= n; i++) print "action kind=adjust-bs id=" id[i] " size=" size[i] " accum=1"
 }

@@ -131,6 +131,7 @@ static void defaults(void **state)
 	assert_string_equal(job.solution, "none");
 	assert_true(job.options.pending == 60);
 	assert_int_equal(job.options.cmax, 5);
+	assert_int_equal(job.options.least, 1);
 	assert_int_equal(job.options.batch, 1024);
 	assert_int_equal(job.options.sync, SYNC_BSP);
 	assert_true(job.heavy_window == job.longer);
@@ -295,6 +296,11 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
 	assert_string_equal(keys, "SOLUTION (none, not lb-bsp)");
 	assert_int_equal(job_compare(&again, &again, 0, keys), JOB_SAME);
+	assert_int_equal(job_set(&job, "LEAST", "9", "f", &err), 0); /* is the lead's, too, under lb-bsp */
+	assert_int_equal(job_compare(&again, &job, 0, keys), JOB_CHANGE_STOPPED);
+	assert_int_equal(job_set(&again, "SOLUTION", "antdt-nd", "f", &err), 0);
+	assert_int_equal(job_compare(&again, &job, 0, keys), JOB_CHANGE_FREE);
+	assert_int_equal(job_set(&job, "LEAST", "1", "f", &err), 0);
 	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
 	assert_int_equal(job_set(&again, "WORKERS", "9", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);

@@ -161,6 +161,106 @@ static void a_device_bounds_its_size(void **state)
 	says("pace", NONE, "can't be split");
 }
 
+/* ---- least ---- */
+
+static void least(const char *assignment)
+{
+	if (solution_options_set(&o, assignment, &err) != 0)
+		fail_msg("%s: %s", assignment, err.text);
+}
+
+/* One of three takes 30 times as long as each other; nobody gets less than told, and the rest is
+ * shared out as ever. */
+static void no_size_below_the_least(void **state)
+{
+	static const char *const names[] = {"lb-bsp", "antdt-nd", "pace"};
+	(void)state;
+	job(3, 0);
+	worker("w0", 40, 3000, 3000, 100);
+	worker("w1", 40, 3000, 3000, 100);
+	worker("w2", 40, 100, 100, 100);
+	o.limit = 0;
+	for (size_t i = 0; i < 3; i++) {
+		least("least=1");
+		says(names[i],
+		     "action kind=adjust-bs id=w0 size=60 accum=1\n"
+		     "action kind=adjust-bs id=w1 size=59 accum=1\n"
+		     "action kind=adjust-bs id=w2 size=1 accum=1\n",
+		     "");
+		least("least=8");
+		says(names[i],
+		     "action kind=adjust-bs id=w0 size=56 accum=1\n"
+		     "action kind=adjust-bs id=w1 size=56 accum=1\n"
+		     "action kind=adjust-bs id=w2 size=8 accum=1\n",
+		     "");
+		least("least=40"); /* as they are */
+		says(names[i], NONE, "");
+	}
+}
+
+static void the_least_may_be_more_than_there_is(void **state)
+{
+	(void)state;
+	job(3, 0);
+	worker("w0", 40, 3000, 3000, 100);
+	worker("w1", 40, 3000, 3000, 100);
+	worker("w2", 40, 100, 100, 100);
+	o.limit = 0;
+	least("least=41");
+	says("lb-bsp", NONE, "sum of min, 123, is above the global batch 120");
+	says("antdt-nd", NONE, "sum of min, 123");
+	says("pace", NONE, "120 samples can't be split over 3 workers, 41 each at least");
+	s.node[0].size = 39;
+	o.batch = 120;
+	says("even", NONE, "120 samples can't be split over 3 workers, 41 each at least");
+	least("least=40");
+	assert_non_null(strstr(decide("even"), "id=w0 size=40 "));
+}
+
+/* What a device can't hold it can't be given. */
+static void memory_is_stronger_than_the_least(void **state)
+{
+	(void)state;
+	job(2, 0);
+	take("node role=worker id=w0 state=up size=50 speed-short=100 max=6");
+	take("node role=worker id=w1 state=up size=50 speed-short=100");
+	least("least=20");
+	says("lb-bsp",
+	     "action kind=adjust-bs id=w0 size=6 accum=1\n"
+	     "action kind=adjust-bs id=w1 size=94 accum=1\n",
+	     "");
+}
+
+/* Whatever the speeds: the batch is shared out whole, and nobody has less. */
+static void sizes_sum_to_the_batch_whatever_the_least(void **state)
+{
+	(void)state;
+	unsigned draw = 1;
+	for (int round = 0; round < 200; round++) {
+		unsigned n = 2 + (unsigned)round % 7, bound = 1 + (unsigned)round % 20, sum = 0;
+		char assignment[32];
+		snapshot_clear(&s);
+		snapshot_init(&s);
+		job(n, 0);
+		for (unsigned i = 0; i < n; i++) {
+			draw = draw * 1664525 + 1013904223;
+			unsigned speed = 1 + (draw >> 20) % (i == 0 ? 9 : 1000);
+			worker((char[]){'w', (char)('0' + i), '\0'}, 20 + (i == 0), speed, speed, 100);
+		}
+		snprintf(assignment, sizeof assignment, "least=%u", bound);
+		least(assignment);
+		const char *at = decide(round % 2 ? "lb-bsp" : "antdt-nd");
+		if (strcmp(at, NONE) == 0)
+			continue;
+		while ((at = strstr(at, " size="))) {
+			unsigned size = (unsigned)strtoul(at += 6, NULL, 10);
+			assert_true(size >= bound);
+			sum += size;
+		}
+		assert_int_equal(sum, 20 * n + 1);
+	}
+}
+
 /* ---- antdt-nd ---- */
 
 static void nobody_slow_nothing_done(void **state)
@@ -383,6 +483,17 @@ static void dd_solves_eq_4_once(void **state)
 		s.node[i].accum = 3;
 	}
 	says("antdt-dd", NONE, "already");
+	least("least=50"); /* of a step; 32 is where these devices saturate */
+	o.batch = 160;
+	says("antdt-dd", NONE, "the sum of");
+	least("least=40");
+	says("antdt-dd",
+	     "action kind=adjust-bs id=w0 size=40 accum=1\n"
+	     "action kind=adjust-bs id=w1 size=40 accum=1\n"
+	     "action kind=adjust-bs id=w2 size=40 accum=1\n"
+	     "action kind=adjust-bs id=w3 size=40 accum=1\n",
+	     "");
+	o.batch = 800;
 	assert_int_equal(solution_options_set(&o, "cmax=1", &err), 0);
 	says("antdt-dd", NONE, "400, is below the global batch 800");
 }
@@ -601,7 +712,11 @@ static void pace_leaves_out_who_delays_all(void **state)
 		       i ? 1000 : 2, 100);
 	costs(1e6, 1, 1e5);
 	o.batch = 701;
-	says("pace", "action kind=backup-workers count=1\n", "they get one sample");
+	says("pace", "action kind=backup-workers count=1\n", "they get the least batch");
+	least("least=5");
+	decide("pace");
+	assert_non_null(strstr(text, "id=w0 size=5 "));
+	least("least=1");
 	take("info name=backup-workers value=1 age=0");
 	says("pace", NONE, "w0");
 	s.node[0].mean_short = s.node[0].mean_long = 0.001;
@@ -647,11 +762,11 @@ static void pace_restarts_a_server(void **state)
 static void options_of_all(void **state)
 {
 	static const char *const good[] = {"sync=bsp", "sync=ssp", "sync=ssp:3", "sync=asp",
-					   "limit=0",  "cmax=1",   "cmax=9"};
+					   "limit=0",  "cmax=1",   "cmax=9",   "least=1"};
 	static const char *const bad[] = {"sync=",   "sync=x", "sync=bspx", "limit=-1",
-					  "limit=x", "cmax=0", "number=3"};
+					  "limit=x", "cmax=0", "number=3", "least=0"};
 	(void)state;
-	for (size_t i = 0; i < 7; i++) {
+	for (size_t i = 0; i < 8; i++) {
 		assert_int_equal(solution_options_set(&o, good[i], &err), 0);
 		assert_int_equal(solution_options_set(&o, bad[i], &err), -1);
 		assert_int_equal(err.code, ERROR_USAGE);
@@ -667,6 +782,10 @@ int main(void)
 		TEST(backup_takes_its_number_from_its_name),
 		TEST(lb_bsp_splits_by_the_newest_speeds),
 		TEST(a_device_bounds_its_size),
+		TEST(no_size_below_the_least),
+		TEST(the_least_may_be_more_than_there_is),
+		TEST(memory_is_stronger_than_the_least),
+		TEST(sizes_sum_to_the_batch_whatever_the_least),
 		TEST(nobody_slow_nothing_done),
 		TEST(slow_for_a_while_means_sizes),
 		TEST(balance_does_not_hide_who_is_slow),
