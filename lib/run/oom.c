@@ -52,9 +52,9 @@ static void halve(struct action *a, uint64_t least)
 {
 	uint64_t all = a->size * a->accum, twice = 2 * a->accum;
 	a->accum = twice;
-	for (uint64_t steps = twice; steps <= twice * STEPS_TIMES_MAX && all / steps >= least; steps++)
-		if (all % steps == 0) {
-			a->accum = steps;
+	for (uint64_t n = twice; n <= twice * STEPS_TIMES_MAX && all / n >= least; n++)
+		if (all % n == 0) {
+			a->accum = n;
 			break;
 		}
 	a->size = (all + a->accum - 1) / a->accum;

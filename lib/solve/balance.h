@@ -40,8 +40,8 @@ void balance_free(struct balance *b); /* NULL is fine */
 
 /* One round; m in any order, each worker once. Sizes sum to the global batch; to less where the
  * members have no room for so much (each has what fits it), to more where they are too many
- * for it (each has the least). -1: out of memory, or ERROR_DATA: more members than step.h allows; sizes
- * are as they were. */
+ * for it (each has the least). -1: out of memory, or ERROR_DATA: more members than step.h allows;
+ * sizes are as they were. */
 int balance_round(struct balance *b, struct balance_member *m, size_t n, struct error *err);
 
 #endif

@@ -33,8 +33,8 @@ struct batch_worker {
 	uint64_t larger;   /* out: how many of `count` have size+1; less than count */
 };
 
-/* A bound from below that a bound from above is stronger than: a batch that its device can't hold is
- * no batch. */
+/* A bound from below that a bound from above is stronger than: what a device can't hold is no
+ * batch. */
 static inline uint64_t batch_least(uint64_t least, uint64_t max)
 {
 	return least < max ? least : max;

@@ -47,8 +47,8 @@ struct split {
 	int sums;               /* reported sizes sum to the batch, or some are not reported yet */
 };
 
-/* Splits `batch` by speed[i], of which unknown ones (NAN, 0) become the mean of the known; each gets
- * `least` or what it holds.
+/* Splits `batch` by speed[i], of which unknown ones (NAN, 0) become the mean of the known; each
+ * gets `least` or what it holds.
  * 0: done. 1: can't be, and why (as for say_reason()) says what is missing. -1: ERROR_OS. Free s->w
  * in any case. */
 int crew_split(struct split *s, const struct crew *c, const double *speed, uint64_t batch,

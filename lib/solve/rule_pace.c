@@ -519,7 +519,9 @@ static int decide_bsp(struct pace *p)
 	p->z = iteration_now(p, scratch);
 	p->left = find_left(p, p->z + p->serving);
 	int result = isnan(p->z_split)
-			     ? say_none(&p->v, "pace: %llu samples can't be split over %zu workers, %llu each at least",
+			     ? say_none(&p->v,
+					"pace: %llu samples can't be split over %zu workers, %llu "
+					"each at least",
 					(unsigned long long)p->batch, p->workers.count,
 					(unsigned long long)p->o->least)
 			     : balance(p);

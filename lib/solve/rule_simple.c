@@ -49,7 +49,9 @@ int rule_even(const struct snapshot *s, const struct solution_options *o, action
 	else if (global == 0)
 		result = say_none(&v, "even: no size reported yet and no batch= given");
 	else if (global / c.count < o->least)
-		result = say_none(&v, "even: %llu samples can't be split over %zu workers, %llu each at least",
+		result = say_none(&v,
+				  "even: %llu samples can't be split over %zu workers, %llu each "
+				  "at least",
 				  (unsigned long long)global, c.count,
 				  (unsigned long long)o->least);
 	else

@@ -296,7 +296,7 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
 	assert_string_equal(keys, "SOLUTION (none, not lb-bsp)");
 	assert_int_equal(job_compare(&again, &again, 0, keys), JOB_SAME);
-	assert_int_equal(job_set(&job, "LEAST", "9", "f", &err), 0); /* is the lead's, too, under lb-bsp */
+	assert_int_equal(job_set(&job, "LEAST", "9", "f", &err), 0); /* lb-bsp: the lead's */
 	assert_int_equal(job_compare(&again, &job, 0, keys), JOB_CHANGE_STOPPED);
 	assert_int_equal(job_set(&again, "SOLUTION", "antdt-nd", "f", &err), 0);
 	assert_int_equal(job_compare(&again, &job, 0, keys), JOB_CHANGE_FREE);

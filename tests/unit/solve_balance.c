@@ -22,7 +22,7 @@ static uint64_t sum_of(const struct balance_member *m, size_t n)
 	return sum;
 }
 
-/* Many rounds of four of which one is 50 times as slow: it ends with the least, and all have theirs. */
+/* Many rounds of four of which one is 50 times as slow: it ends with the least. */
 static void slow_one(const char *method, uint64_t least)
 {
 	struct balance *b;

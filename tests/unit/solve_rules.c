@@ -245,7 +245,8 @@ static void sizes_sum_to_the_batch_whatever_the_least(void **state)
 		for (unsigned i = 0; i < n; i++) {
 			draw = draw * 1664525 + 1013904223;
 			unsigned speed = 1 + (draw >> 20) % (i == 0 ? 9 : 1000);
-			worker((char[]){'w', (char)('0' + i), '\0'}, 20 + (i == 0), speed, speed, 100);
+			worker((char[]){'w', (char)('0' + i), '\0'}, 20 + (i == 0), speed, speed,
+			       100);
 		}
 		snprintf(assignment, sizeof assignment, "least=%u", bound);
 		least(assignment);
