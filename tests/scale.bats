@@ -467,8 +467,10 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 
 @test "scale: a solution decides meanwhile, and lb-bsp shares at every barrier" {
 	for solution in pace lb-bsp; do
-		begin_scaled "SOLUTION=$solution" PREDICT=ema EVERY=0.2 SHORT=1 LONG=2
+		begin_scaled "SOLUTION=$solution" LEAST=16 PREDICT=ema EVERY=0.2 SHORT=1 LONG=2
 		scale --workers 4 --servers 3
+		run -1 scale --workers 5
+		[[ $output == *"no-room: BATCH=64 is less than LEAST=16 samples for each of 5 workers"* ]]
 		scale --workers 1
 		scale --workers 3 --servers 1
 		[ "$(workers)" = "w0 w1 w2 " ]
