@@ -23,6 +23,7 @@ struct row {
 struct rows {
 	struct row *row;
 	size_t count, room;
+	size_t lines, unlabelled; /* read; those of them that count nowhere */
 };
 
 /* The next word of a line; 0 at its end. */
@@ -41,10 +42,13 @@ static int bad_word(struct error *err, const char *what, const char *word, size_
 	return error_set(err, ERROR_DATA, NULL, "%s: '%.*s'", what, (int)(len < 40 ? len : 40), word);
 }
 
+#define NO_LABEL 1
+
+/* NO_LABEL: "-" stands where predict(1) has found none. */
 static int parse_row(const char *line, size_t len, struct row *r, struct error *err)
 {
 	const char *end = line + len;
-	double label;
+	double label = 0;
 	size_t n = next_word(&line, end);
 	if (n == 0)
 		return error_set(err, ERROR_DATA, NULL, "\"score label\" expected, the line is empty");
@@ -54,9 +58,10 @@ static int parse_row(const char *line, size_t len, struct row *r, struct error *
 	n = next_word(&line, end);
 	if (n == 0)
 		return error_set(err, ERROR_DATA, NULL, "the label is missing");
-	if (number_real_span(line, n, &label) != 0 || (label != 0 && label != 1))
+	int none = n == 1 && *line == '-';
+	if (!none && (number_real_span(line, n, &label) != 0 || (label != 0 && label != 1)))
 		return bad_word(err, "the label is neither 0 nor 1", line, n);
-	r->label = label == 1;
+	r->label = !none && label == 1;
 	r->weight = 1;
 	line += n;
 	n = next_word(&line, end);
@@ -64,16 +69,21 @@ static int parse_row(const char *line, size_t len, struct row *r, struct error *
 		return bad_word(err, "the weight is no number from 0 up", line, n);
 	line += n;
 	n = next_word(&line, end);
-	return n ? bad_word(err, "more than score, label and weight", line, n) : 0;
+	if (n)
+		return bad_word(err, "more than score, label and weight", line, n);
+	return none ? NO_LABEL : 0;
 }
 
 static int add_row(struct rows *all, const char *line, size_t len, struct error *err)
 {
 	if (GROW(all->row, all->room, all->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu rows", all->count + 1);
-	if (parse_row(line, len, &all->row[all->count], err) != 0)
+	int parsed = parse_row(line, len, &all->row[all->count], err);
+	if (parsed < 0)
 		return -1;
-	all->count++;
+	all->lines++;
+	all->count += parsed == 0;
+	all->unlabelled += parsed == NO_LABEL;
 	return 0;
 }
 
@@ -90,12 +100,16 @@ static int read_rows(FILE *in, const char *name, struct rows *all, struct error 
 		else
 			result = add_row(all, line, (size_t)n - 1, err);
 		if (result != 0) {
-			snprintf(place, sizeof place, "%.400s:%zu", name, all->count + 1);
+			snprintf(place, sizeof place, "%.400s:%zu", name, all->lines + 1);
 			error_wrap(err, place);
 		}
 	}
-	if (result == 0 && all->count == 0)
+	if (result == 0 && all->lines == 0)
 		return error_set(err, ERROR_DATA, name, "no rows");
+	if (result == 0 && all->count == 0)
+		return error_set(err, ERROR_DATA, name,
+				 "no row has a label: there is nothing to compare scores with; has the "
+				 "data the label's column?");
 	return result;
 }
 
@@ -188,6 +202,9 @@ int main(int argc, char **argv)
 	if (read_rows(in, name, &all, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	else {
+		if (all.unlabelled > 0)
+			fprintf(stderr, PROGRAM ": %s: %zu of %zu rows have no label and count nowhere\n",
+				name, all.unlabelled, all.lines);
 		scale_weights(&all);
 		print_scores(&all);
 	}

@@ -49,6 +49,17 @@ near() {
 	[ "$output" = "auc auc= logloss= accuracy= n=2" ]
 }
 
+@test "a row without label counts nowhere, and is told" {
+	run -0 --separate-stderr auc < <(printf '0.9 1\n0.7 -\n0.4 0\n0.4 1\n0.1 0\n0.2 - \n')
+	[ "$output" = "auc auc=0.875 logloss=0.409459347 accuracy=0.75 n=4" ]
+	[ "$stderr" = "auc: stdin: 2 of 6 rows have no label and count nowhere" ]
+	run -65 auc < <(printf '0.9 -\n0.7 -\n')
+	[[ "$output" == "auc: stdin: no row has a label: "* ]]
+	run -65 auc < <(printf '0.9 -\n0.7 2\n')
+	[[ "$output" == "auc: stdin:2: the label is neither 0 nor 1"* ]]
+	run -65 auc < <(printf '0.9 -1\n')
+}
+
 @test "one label only: no auc" {
 	run -0 auc < <(printf '0.3 1\n0.6 1\n')
 	[ "$(echo "$output" | field auc)" = "" ]
@@ -63,7 +74,8 @@ near() {
 	done <<-'END'
 		0.5
 		0.5 2
-		0.5 -
+		0.5 - 1 1
+		0.5 --
 		1.5 1
 		-0.1 1
 		nan 1
