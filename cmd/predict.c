@@ -72,6 +72,23 @@ static int is_criteo_name(const char *name, char letter, unsigned max)
 	return *end == '\0' && n <= max;
 }
 
+/* What lib/data calls by its key of the job file is an option here. */
+static void name_options(struct error *err)
+{
+	static const char *const key[][3] = {{"SEPARATOR", "SEPARATOR=", "--separator"},
+					     {"FORMAT", "FORMAT=", "--format"}};
+	char behind[ERROR_TEXT_MAX];
+	for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
+		if (strcmp(err->place, key[i][0]) == 0)
+			snprintf(err->place, sizeof err->place, "%s", key[i][2]);
+		for (char *at; (at = strstr(err->text, key[i][1]));) {
+			snprintf(behind, sizeof behind, "%s", at + strlen(key[i][1]));
+			snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s %s",
+				 key[i][2], behind);
+		}
+	}
+}
+
 /* A csv is one with any separator. Criteo rows and a csv whose header names I1..I13 and C1..C26
  * hold the same columns. */
 static int change_syntax(struct schema *s, struct error *err)
@@ -289,8 +306,10 @@ int main(int argc, char **argv)
 	if (parsed != 0 || kernels_settle(&kernels, argv, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int status = 0;
-	if (score_all(&s, argv + first, argc - first, &err) != 0)
+	if (score_all(&s, argv + first, argc - first, &err) != 0) {
+		name_options(&err);
 		status = cmd_fail(PROGRAM, &err);
+	}
 	scorer_free(&s);
 	return cmd_end(PROGRAM, status);
 }

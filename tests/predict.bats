@@ -278,9 +278,13 @@ floats() {
 	predict -c "$MODELS/lr" --separator tab rows.tsv | cmp - want
 	predict -c "$MODELS/lr" --separator ';' semicolons.csv | cmp - want
 	run -65 --separate-stderr predict -c "$MODELS/lr" semicolons.csv
-	[[ $stderr == *"semicolons.csv:1: no column "*"did you mean SEPARATOR=';'?"* ]]
+	[[ $stderr == *"semicolons.csv:1: no column "*"did you mean --separator ';'?"* ]]
+	run -65 --separate-stderr predict -c "$MODELS/lr" rows.tsv
+	[[ $stderr == *"rows.tsv:1: no column "*"did you mean --format tsv?"* ]]
 	run -64 predict -c "$MODELS/lr" --separator x rows.tsv
+	[[ $output == "predict: --separator: 'x' is neither one character"* ]]
 	run -64 predict -c "$MODELS/lr" --format tsv --separator ';' rows.tsv
+	[ "${lines[0]}" = "predict: --separator: --format tsv has tabs; with ';' between fields it is --format csv" ]
 	run -78 predict -c "$MODELS/criteo" --format libsvm rows.tsv
 }
 
