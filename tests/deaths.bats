@@ -2,7 +2,7 @@
 load helper
 
 @test "an unretryable end: last words and log first, then the summary, with its status" {
-	job "LAUNCH_WORKER='sh -c \"echo I am doomed >&2; exit 65\"'"
+	job "LAUNCH_WORKER='sh -c \"echo I am doomed >&2; echo spent id=w0 compute=1; exit 65\"'"
 	local code=0
 	trainctl run job.env --run-dir "$T/run" >both.out 2>&1 || code=$?
 	[ $code -eq 65 ]
@@ -10,6 +10,7 @@ load helper
 	log=$(grep -n "$T/run/state/logs/w[01].log" both.out | head -n 1 | cut -d: -f1)
 	last=$(grep -n '^summary job=tiny state=failed .* failed=w[01] status=65$' both.out | cut -d: -f1)
 	[ "$words" -lt "$log" ]
+	not grep '  spent id=' both.out # is for reports
 	[ "$log" -lt "$last" ]
 	[ "$last" -eq "$(wc -l <both.out)" ]
 	[ "$(grep -c '^end' run/state/nodes/*.0 | grep -vc ':1$')" -eq 0 ]

@@ -275,10 +275,32 @@ void sup_logs_bound(struct supervisor *s)
 	bound(s);
 }
 
+/* What a node's time went to is written for `trainctl report`. */
+static int is_for_people(const char *line)
+{
+	return strncmp(line, "spent id=", strlen("spent id=")) != 0;
+}
+
+/* The last lines for people in text, in their order; how many. Cuts text into lines. */
+static size_t last_lines(char *text, const char *line[LINES_MAX])
+{
+	size_t count = 0;
+	char *save = NULL;
+	for (char *one = strtok_r(text, "\n", &save); one; one = strtok_r(NULL, "\n", &save)) {
+		if (!is_for_people(one))
+			continue;
+		if (count == LINES_MAX)
+			memmove(line, line + 1, --count * sizeof *line);
+		line[count++] = one;
+	}
+	return count;
+}
+
 /* Each as a line of its own. */
 void sup_last_words(const struct sup_node *n)
 {
 	char path[DIRS_PATH_MAX], words[WORDS_MAX + 1];
+	const char *line[LINES_MAX];
 	sup_node_log_path(n, path);
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -287,19 +309,16 @@ void sup_last_words(const struct sup_node *n)
 	off_t from = size > WORDS_MAX ? size - WORDS_MAX : 0;
 	ssize_t got = pread(fd, words, WORDS_MAX, from);
 	close(fd);
-	if (got <= 0) {
+	words[got > 0 ? got : 0] = '\0';
+	/* Half a line stands before the first whole one, or is all there is. */
+	char *start = from > 0 ? strchr(words, '\n') : NULL;
+	size_t count = last_lines(start && start[1] ? start : words, line);
+	if (count == 0) {
 		log_say(LOG_LEVEL_ERROR, "%s printed nothing; its log is %s", n->id, path);
 		return;
 	}
-	words[got] = '\0';
-	char *start = words + got;
-	int lines = 0;
-	for (; start > words; start--)
-		if (start[-1] == '\n' && start < words + got && ++lines == LINES_MAX)
-			break;
 	log_say(LOG_LEVEL_ERROR, "last lines of %s:", n->id);
-	for (char *save = NULL, *line = strtok_r(start, "\n", &save); line;
-	     line = strtok_r(NULL, "\n", &save))
-		log_say(LOG_LEVEL_ERROR, "  %s", line);
+	for (size_t i = 0; i < count; i++)
+		log_say(LOG_LEVEL_ERROR, "  %s", line[i]);
 	log_say(LOG_LEVEL_ERROR, "whole log of %s: %s", n->id, path);
 }
