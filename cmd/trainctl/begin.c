@@ -233,6 +233,20 @@ int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err
 	return hosts_find(hosts, job, &env, err);
 }
 
+/* Whoever paces workers, gives each a part of a core, or launches them, knows what he does. */
+void trainctl_tell_cores(const struct job *job, const struct hosts *hosts)
+{
+	const uint64_t cores = hosts->place[0].cores;
+	const double each = job->worker_cores > 0 ? job->worker_cores : 1;
+	if (hosts->count > 1 || job_is_foreign(job) || job_has_brain(job) || job->drag[0] ||
+	    job->launch_worker[0] || (double)job->workers * each <= (double)cores)
+		return;
+	log_say(LOG_LEVEL_INFO,
+		"WORKERS: %llu workers share the %llu core%s of this machine: more of them than cores "
+		"train no faster",
+		(unsigned long long)job->workers, (unsigned long long)cores, cores == 1 ? "" : "s");
+}
+
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 			  const struct trainctl_call *call, struct error *err)
 {

@@ -474,6 +474,10 @@ static int check_job(const char *path, const struct call *call, struct error *er
 		tell_plan(&job, &dirs, &k);
 	else if (result == 0)
 		put_plan(&job, &dirs, &k);
+	if (result == 0 && k.plan != PLAN_FINISHED && k.plan != PLAN_ADOPT) {
+		fflush(stdout);
+		trainctl_tell_cores(&job, &k.hosts);
+	}
 	if (result == 0 && call->self_test)
 		result = self_test(&k.hosts, err);
 	free(k.ready.rows);

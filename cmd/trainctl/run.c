@@ -285,6 +285,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 		     const struct prepared *ready, struct error *err)
 {
 	char path[DIRS_PATH_MAX], history[DIRS_PATH_MAX], network[HOSTS_NETWORK_MAX];
+	char id[OPTION_ID_MAX];
 	struct record r;
 	int has_history = trainctl_history(history) == 0;
 	struct supervisor_options options = {.job = job,
@@ -302,6 +303,8 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 					     .tick = on_tick};
 	static struct supervisor_result result;
 	find_network(job, hosts, network);
+	if (!prepare_running(dirs, id))
+		trainctl_tell_cores(job, hosts);
 	/* Of a run that MAX_TIME or PATIENCE ended: this one goes on. */
 	dirs_state(dirs, "summary", path);
 	unlink(path);
