@@ -25,7 +25,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$status" -eq 0 ]
 	[[ $output == "people-train.csv: csv, 600 rows"* ]]
 	[[ $output == *"bought: "*"'yes' means 1"* ]]
-	[[ $output == *"1 of numbers, 2 of categories, 4 left out"* ]]
+	[[ $output == *"1 of numbers, 2 of categories, 4 left out"*"left out id, born, note, same"* ]]
 	[[ $output == *"test     people-test.csv, found beside it"* ]]
 	[[ $output == *"trainctl run people.env"* ]]
 	[ "$(key JOB people.env)" = people ]
@@ -84,6 +84,8 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	run trainctl init d.csv --label bougth
 	[ "$status" -eq 65 ]
 	[[ $output == *"no column 'bougth' in line 1; the nearest is 'bought'"* ]]
+	run -65 trainctl init d.csv --label quantity
+	[[ $output == *"no column 'quantity' in line 1, which has 'id', 'age', 'town', 'born', 'note', 'same', 'zip', 'bought'" ]]
 	run trainctl init d.csv --label town
 	[ "$status" -eq 64 ]
 	[[ $output == *"which value of 'town' means 1? Give it with --positive VALUE"* ]]
@@ -208,6 +210,50 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[[ $output == *"look at  wert: left out; numbers with a comma ('0,0' in line 2): write them with a point and without separators"* ]]
 }
 
+@test "a column of percents is named, with what to do" {
+	awk 'BEGIN { print "share,few,y"; for (i = 0; i < 400; i++) print i * 7 % 99 "%," i % 4 "%," i % 2 }' >d.csv
+	run -0 trainctl init d.csv --label y
+	[[ $output == *"look at  share: left out; numbers with a % ('0%' in line 2): write them without it"* ]]
+	[[ $output == *"look at  few: 4 values: "*"; numbers with a %, taken as categories"* ]]
+	[ "$(key SPARSE d.env)" = few ]
+}
+
+@test "what reads as missing in a column of words is in MISSING, too" {
+	awk 'BEGIN { print "a,y"; for (i = 0; i < 400; i++) print (i % 9 ? "w" i % 5 : "n/a") "," i % 2 }' >d.csv
+	run -0 trainctl init d.csv --label y
+	[ "$(key MISSING d.env)" = n/a ]
+	grep -q '^#   a .*missing (n/a)' d.env
+}
+
+@test "rows sorted by the label: the command that shuffles them leaves the names where they are" {
+	awk 'BEGIN { print "a,y"; for (i = 0; i < 300; i++) print i % 50 "," (i > 150) }' >"it's.csv"
+	run -0 trainctl init "it's.csv" --label y
+	grep -A 1 'rows are sorted by the label' <<<"$output" | tail -n 1 >shuffle
+	sh -eu shuffle
+	[ "$(head -n 1 ./*-shuffled.csv)" = a,y ]
+	not cmp -s "it's.csv" ./*-shuffled.csv
+	cmp <(sort "it's.csv") <(sort ./*-shuffled.csv)
+	grep -q '^#   { cat .* | shuf; } > ' ./*.env
+	awk 'BEGIN { for (i = 0; i < 300; i++) print (i > 150) " 1:" i % 50 }' | gzip >s.svm.gz
+	run -0 trainctl init s.svm.gz
+	[[ $output == *"           zcat s.svm.gz | shuf > s-shuffled.svm"* ]]
+}
+
+@test "text in Latin-1 trains, is named, and the job file is UTF-8 all the same" {
+	awk 'BEGIN { print "pr\351nom,y"; for (i = 0; i < 300; i++) print "caf\351" i % 5 "," i % 2 }' >d.csv
+	run -0 trainctl init d.csv --label y
+	grep -A 1 'line 1 is no UTF-8' <<<"$output" | tail -n 1 >recode
+	iconv -f UTF-8 -t UTF-8 d.env >/dev/null
+	[ "$(key SPARSE d.env)" = pr%E9nom ]
+	run -0 trainctl check d.env --run-dir "$T/run"
+	[[ $output == *" sparse=1 "* ]]
+	sh -eu recode
+	run -0 trainctl init d-utf8.csv --label y
+	[[ $output != *"no UTF-8"* ]]
+	run -65 trainctl init d.csv --label $'pr\351nom' --positive $'caf\3511' --force
+	[[ $output == *" is no UTF-8, as a job file is; if it is Latin-1: cat d.csv | iconv -f ISO-8859-1 -t UTF-8 > d-utf8.csv" ]]
+}
+
 @test "names and rows that are odd" {
 	# blanks, commas and quotes in names; two rows that are too short; labels that are missing
 	{
@@ -218,7 +264,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	} >odd.csv
 	run trainctl init odd.csv --label y
 	[ "$status" -eq 0 ]
-	[[ $output == *"BAD_ROWS=skip:4"* ]]
+	[[ $output == *"BAD_ROWS=skip:4: some rows can't be used; line 102 is the first, with 2 columns of 4"* ]]
 	[ "$(key DENSE odd.env)" = "first%2C of all,50%25" ] || [ "$(key DENSE odd.env)" = "'first%2C of all,50%25'" ]
 	run trainctl run odd.env --run-dir run
 	[ "$status" -eq 0 ]
@@ -237,8 +283,9 @@ key() { sed -n "s/^$1=//p" "$2"; }
 @test "without a test file: the commands that make one, which are typed as they stand" {
 	people 200 >d-train.csv
 	cp d-train.csv before
-	trainctl init d-train.csv --label bought
+	run -0 trainctl init d-train.csv --label bought
 	sed -n "s/^#   \(cat .*\)/\1/p; s/^#   \(trainctl init\)/\1/p" d.env >split
+	diff split <(grep -A 3 '  test     none: ' <<<"$output" | sed '1d; s/^ *//')
 	[ "$(wc -l <split)" = 3 ]
 	sh split
 	cmp d-train.csv before

@@ -592,6 +592,9 @@ trainctl: d.parquet: is a Parquet file: write it as csv first (...)
 $ printf 'a,b\n\000,1\n' >e.csv; trainctl init e.csv
 trainctl: e.csv: is no text: byte 4 is 0. Paceline reads csv, tsv, criteo and libsvm, plain or compressed
 = 65
+$ trainctl init "$(command -v sh)"
+trainctl: ...: is no text: byte ... is 0. Paceline reads csv, tsv, criteo and libsvm, plain or compressed
+= 65
 $ trainctl init nothing.csv
 trainctl: nothing.csv: can't be read: No such file or directory
 = 66

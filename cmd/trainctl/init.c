@@ -17,6 +17,7 @@
 #define NAME PROGRAM " init"
 #define DATA_MAX 256         /* operands */
 #define CLASSES_MAX 20       /* values of a label that are offered */
+#define LEFT_OUT_SHOWN 12    /* columns that are named */
 #define HEADER_BYTES 65536   /* of a second file, to compare its columns */
 #define ANSWER_MAX 1024
 
@@ -290,17 +291,9 @@ static int find_beside(const char *path, char found[PATH_MAX])
 	return found[0] != '\0';
 }
 
-/* How such a file is usually called. */
-static const char *ending_of(const struct survey *s)
-{
-	if (s->syntax.format == ROW_LIBSVM)
-		return "svm";
-	return s->syntax.format == ROW_CRITEO ? "tsv" : row_syntax_name(s->syntax);
-}
-
 static void tell_split(struct call *call, const struct survey *s, size_t label)
 {
-	const char *path = call->data[0], *cat = survey_cat(path), *ending = ending_of(s);
+	const char *path = call->data[0], *cat = survey_cat(path), *ending = survey_ending(s);
 	const char *head = s->syntax.format == ROW_CSV ? "NR == 1 || " : "";
 	char name[OPTION_ID_MAX + 16], said[WORDS_QUOTED(COLUMN_SHOWN) + 16] = "";
 	char from[WORDS_QUOTED(1000)], column[WORDS_QUOTED(COLUMN_SHOWN)];
@@ -466,12 +459,71 @@ static void say_label(FILE *out, const struct survey *s, const struct plan_choic
 	fputc('\n', out);
 }
 
+/* A line to be copied, below what it is good for. */
+static void say_command(FILE *out, const char *text, size_t len)
+{
+	char line[SURVEY_COMMAND_MAX];
+	snprintf(line, sizeof line, "%.*s", len < sizeof line ? (int)len : (int)sizeof line - 1, text);
+	error_plain(line);
+	fprintf(out, "           %s\n", line);
+}
+
+/* The names of columns that are left out, as far as a line has room for them. */
+static void say_left_out(FILE *out, const struct survey *s, size_t label)
+{
+	char name[COLUMN_SHOWN + 1];
+	size_t count = 0;
+	for (size_t i = 0; i < s->count; i++) {
+		struct column_verdict v;
+		column_judge(&s->column[i], &v);
+		if (i == label || v.use != COLUMN_OUT)
+			continue;
+		plain(s->column[i].name, name);
+		if (count++ < LEFT_OUT_SHOWN)
+			fprintf(out, "%s%s", count == 1 ? "  left out " : ", ",
+				name[0] ? name : "(no name)");
+	}
+	if (count > LEFT_OUT_SHOWN)
+		fprintf(out, " and %zu more", count - LEFT_OUT_SHOWN);
+	if (count > 0)
+		fputc('\n', out);
+}
+
+static void say_bad_rows(FILE *out, const struct survey *s, const char *bad)
+{
+	fprintf(out, "  bad rows BAD_ROWS=%s: some rows can't be used", bad);
+	if (s->ragged > 0)
+		fprintf(out, "; line %llu is the first, with %zu columns of %zu",
+			(unsigned long long)s->ragged_line, s->ragged_fields, s->count);
+	fputc('\n', out);
+}
+
+static void say_test(FILE *out, const struct call *call)
+{
+	if (call->test_name[0]) {
+		fprintf(out, "  test     %s%s\n", call->test_name,
+			call->test ? "" : ", found beside it");
+		return;
+	}
+	/* Of a reason its commands. */
+	const char *split = strstr(call->test_why, "\n  ");
+	fprintf(out, "  test     none%s\n",
+		split ? ": nobody will know how good the model is; these make one of every tenth row:"
+		      : "");
+	for (const char *p = split ? split + 1 : ""; *p;) {
+		size_t n = strcspn(p, "\n");
+		say_command(out, p + strspn(p, " "), n - strspn(p, " "));
+		p += n + (p[n] == '\n');
+	}
+}
+
 static void say(const struct call *call, const struct survey *s, const struct plan_choices *p,
 		const struct plan_counts *n, const struct jobfile *f)
 {
 	FILE *out = strcmp(call->file, "-") == 0 ? stderr : stdout;
 	char file[WORDS_QUOTED(PATH_MAX)];
 	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX], separator[8], name[COLUMN_SHOWN + 1];
+	char command[SURVEY_COMMAND_MAX];
 	const char *missing = jobfile_get(f, "MISSING"), *bad = jobfile_get(f, "BAD_ROWS");
 	row_separator_text(s->syntax.separator, separator);
 	fprintf(out, "%s: %s%s%s, ", call->data[0], row_syntax_name(s->syntax),
@@ -487,12 +539,23 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 	if (s->syntax.format == ROW_CSV)
 		fprintf(out, "  columns  %zu of numbers, %zu of categories, %zu left out\n", n->dense,
 			n->sparse, n->out);
+	if (s->syntax.format == ROW_CSV)
+		say_left_out(out, s, p->label);
 	if (missing)
 		fprintf(out, "  missing  MISSING=%s: such values are read as empty ones\n", missing);
 	if (bad)
-		fprintf(out, "  bad rows BAD_ROWS=%s: some rows can't be used\n", bad);
-	if (survey_sorted(&s->column[p->label]))
-		fprintf(out, "  order    rows are sorted by the label: shuffle them (shuf)\n");
+		say_bad_rows(out, s, bad);
+	if (s->not_utf8 > 0) {
+		fprintf(out, "  text     line %llu is no UTF-8, and trained on as it stands; if it is Latin-1:\n",
+			(unsigned long long)s->not_utf8);
+		survey_recode(s, call->data[0], call->name, command);
+		say_command(out, command, strlen(command));
+	}
+	if (survey_sorted(&s->column[p->label])) {
+		fprintf(out, "  order    rows are sorted by the label; this shuffles them:\n");
+		survey_shuffle(s, call->data[0], call->name, command);
+		say_command(out, command, strlen(command));
+	}
 	for (size_t i = 0; i < s->count; i++)
 		if (s->column[i].tells)
 			fprintf(out, "  look at  %s: it tells the label of every row; is it known "
@@ -501,14 +564,13 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 		struct column_verdict v;
 		column_judge(&s->column[i], &v);
 		if (i != p->label && v.mend)
-			fprintf(out, "  look at  %s: left out; %s\n", plain(s->column[i].name, name),
-				v.why);
+			fprintf(out, "  look at  %s: %s%s\n", plain(s->column[i].name, name),
+				v.use == COLUMN_OUT ? "left out; " : "", v.why);
 		if (s->whole && i != p->label && column_rare(&s->column[i], &v))
 			fprintf(out, "  look at  %s: few rows for each value; leave it out if they are "
 				     "names\n", plain(s->column[i].name, name));
 	}
-	fprintf(out, "  test     %s%s\n", call->test_name[0] ? call->test_name : "none",
-		call->test || !call->test_name[0] ? "" : ", found beside it");
+	say_test(out, call);
 	if (strcmp(call->file, "-") == 0)
 		return;
 	words_quote(call->file, file, sizeof file);
@@ -542,6 +604,22 @@ static int choose_names(struct call *call, struct error *err)
 	return 0;
 }
 
+/* What the job file must hold as it is written in the data. */
+static int check_text(const struct call *call, const struct survey *s, const struct plan_choices *p,
+		      struct error *err)
+{
+	char command[SURVEY_COMMAND_MAX];
+	const char *const text[] = {s->column[p->label].name, p->positive, p->negative};
+	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
+		if (text[i] && !survey_is_utf8(text[i], strlen(text[i])))
+			return error_set(err, ERROR_DATA, call->data[0],
+					 "the label%s '%.60s' is no UTF-8, as a job file is; if it is "
+					 "Latin-1: %.300s",
+					 i == 0 ? "" : "'s value", text[i],
+					 survey_recode(s, call->data[0], call->name, command));
+	return 0;
+}
+
 static int make(struct call *call, struct survey *s, struct jobfile *f, struct error *err)
 {
 	struct plan_choices choices = {.file = strcmp(call->file, "-") == 0 ? "JOB.env"
@@ -554,6 +632,8 @@ static int make(struct call *call, struct survey *s, struct jobfile *f, struct e
 	int result = choose_label(call, s, &choices.label, err);
 	if (result == 0)
 		result = choose_positive(call, s, &choices, err);
+	if (result == 0)
+		result = check_text(call, s, &choices, err);
 	if (result == 0)
 		result = survey_tells(s, call->data[0], choices.label, choices.positive, err);
 	for (size_t i = 1; result == 0 && i < call->data_count; i++)

@@ -2,6 +2,7 @@
 #include "survey/survey.h"
 
 #include "base/option.h"
+#include "base/words.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -90,6 +91,38 @@ const char *survey_cat(const char *name)
 	if (len > 3 && strcmp(name + len - 3, ".gz") == 0)
 		return "zcat";
 	return len > 4 && strcmp(name + len - 4, ".zst") == 0 ? "zstdcat" : "cat";
+}
+
+const char *survey_ending(const struct survey *s)
+{
+	if (s->syntax.format == ROW_LIBSVM)
+		return "svm";
+	return s->syntax.format == ROW_CRITEO ? "tsv" : row_syntax_name(s->syntax);
+}
+
+#define PATH_QUOTED WORDS_QUOTED(250)
+
+const char *survey_shuffle(const struct survey *s, const char *path, const char *job, char *out)
+{
+	const char *cat = survey_cat(path);
+	char from[PATH_QUOTED];
+	words_quote(path, from, sizeof from);
+	if (s->syntax.format == ROW_CSV)
+		snprintf(out, SURVEY_COMMAND_MAX,
+			 "{ %s %s | head -n 1; %s %s | tail -n +2 | shuf; } > %s-shuffled.%s", cat, from,
+			 cat, from, job, survey_ending(s));
+	else
+		snprintf(out, SURVEY_COMMAND_MAX, "%s %s | shuf > %s-shuffled.%s", cat, from, job,
+			 survey_ending(s));
+	return out;
+}
+
+const char *survey_recode(const struct survey *s, const char *path, const char *job, char *out)
+{
+	char from[PATH_QUOTED];
+	snprintf(out, SURVEY_COMMAND_MAX, "%s %s | iconv -f ISO-8859-1 -t UTF-8 > %s-utf8.%s",
+		 survey_cat(path), words_quote(path, from, sizeof from), job, survey_ending(s));
+	return out;
 }
 
 void survey_job_name(const char *name, char *out)

@@ -106,6 +106,7 @@ int column_add(struct column *c, const char *text, size_t len, uint64_t line, st
 	c->words += v.words;
 	c->bytes += len;
 	c->commas += v.kind == VALUE_COMMA;
+	c->percents += v.kind == VALUE_PERCENT;
 	c->dates += v.kind == VALUE_DATE;
 	if (v.kind == VALUE_NUMBER)
 		add_number(c, &v);
@@ -327,6 +328,12 @@ static void judge_numbers(const struct column *c, struct column_verdict *out)
 		verdict(out, COLUMN_DENSE, "%s different numbers, %s to %s", number, min, max);
 }
 
+static int is_percent(const struct column *c)
+{
+	return c->percents > 0 &&
+	       (double)(c->numbers + c->percents) >= NEARLY_ALL * (double)column_present(c);
+}
+
 static void judge_mixed(const struct column *c, struct column_verdict *out)
 {
 	uint64_t present = column_present(c);
@@ -334,6 +341,9 @@ static void judge_mixed(const struct column *c, struct column_verdict *out)
 	if ((double)(c->numbers + c->commas) >= NEARLY_ALL * (double)present && c->commas > 0)
 		verdict(out, COLUMN_OUT, "numbers with a comma ('%s' in line %llu): write them with a "
 					 "point and without separators",
+			c->odd, (unsigned long long)c->odd_line);
+	else if (is_percent(c))
+		verdict(out, COLUMN_OUT, "numbers with a %% ('%s' in line %llu): write them without it",
 			c->odd, (unsigned long long)c->odd_line);
 	else
 		verdict(out, COLUMN_OUT, "numbers, and something else ('%s' in line %llu): mend it, or "
@@ -352,6 +362,12 @@ static void judge_words(const struct column *c, struct column_verdict *out)
 		verdict(out, COLUMN_OUT, "different in nearly every row: it names the row");
 	else
 		categories(c, out);
+	if (out->use != COLUMN_SPARSE || !is_percent(c))
+		return;
+	size_t at = strlen(out->why);
+	snprintf(out->why + at, sizeof out->why - at,
+		 "; numbers with a %%, taken as categories: write them without it for numbers");
+	out->mend = 1;
 }
 
 void column_judge(const struct column *c, struct column_verdict *out)
@@ -375,7 +391,7 @@ void column_judge(const struct column *c, struct column_verdict *out)
 			c->odd);
 	else if (c->numbers == column_present(c))
 		judge_numbers(c, out);
-	else if ((double)(c->numbers + c->commas) >= 0.5 * present && c->more_values &&
+	else if ((double)(c->numbers + c->commas + c->percents) >= 0.5 * present && c->more_values &&
 		 !names_code(c->name))
 		judge_mixed(c, out);
 	else

@@ -29,7 +29,7 @@ struct column {
 	uint64_t rows;                     /* values added, missing ones too */
 	uint64_t missing[VALUE_SPELLINGS]; /* by spelling */
 	uint64_t absent;                   /* the sum of them */
-	uint64_t numbers, commas, dates;   /* of all others */
+	uint64_t numbers, commas, percents, dates; /* of all others */
 	uint64_t whole, padded, days;      /* of the numbers */
 	uint64_t words, bytes;             /* in all values that are there */
 	uint64_t runs;                     /* of equal values behind each other */
@@ -68,7 +68,7 @@ enum column_use { COLUMN_DENSE, COLUMN_SPARSE, COLUMN_OUT };
 
 struct column_verdict {
 	enum column_use use;
-	int mend;                 /* left out as it stands; it could be made a column of numbers */
+	int mend;                 /* no numbers as it stands; it could be made a column of them */
 	char why[COLUMN_WHY_MAX]; /* for people */
 };
 

@@ -3,6 +3,7 @@
 #include "survey/jobfile.h"
 
 #include "base/grow.h"
+#include "base/utf8.h"
 #include "job/job.h"
 #include "job/jobtext.h"
 
@@ -68,12 +69,27 @@ int jobfile_set(struct jobfile *f, const char *key, const char *value, const cha
 	return s->value && s->reason ? 0 : no_memory(err);
 }
 
+/* '?' for each byte that is no UTF-8: editors refuse a whole file for one. */
+static void print_line(FILE *out, const char *line, size_t len)
+{
+	for (size_t i = 0; i < len;) {
+		size_t n = utf8_length(line + i);
+		if (n > 0)
+			fwrite(line + i, 1, n, out);
+		else
+			fputc('?', out);
+		i += n > 0 ? n : 1;
+	}
+}
+
 /* Each line behind a #; what is in it can't end the comment. */
 static void print_comment(FILE *out, const char *lines)
 {
 	for (const char *p = lines; *p;) {
 		size_t n = strcspn(p, "\n");
-		fprintf(out, "#%s%.*s\n", n > 0 ? " " : "", (int)n, p);
+		fputs(n > 0 ? "# " : "#", out);
+		print_line(out, p, n);
+		fputc('\n', out);
 		p += n + (p[n] == '\n');
 	}
 }

@@ -1,6 +1,7 @@
 /* plan: see plan.h.  Every guess gets its reason; what a user should look at stands above the key. */
 #include "survey/plan.h"
 
+#include "base/utf8.h"
 #include "base/words.h"
 #include "data/schema.h"
 #include "job/jobtext.h"
@@ -49,22 +50,25 @@ static void text_close(struct text *t)
 
 /* ---- columns ---- */
 
-/* As a list of columns wants it: %XX for what would end a name. */
+/* As a list of columns wants it: %XX for what would end a name, and for what is no UTF-8. */
 static void print_name(FILE *out, const char *name)
 {
-	for (const char *p = name; *p; p++) {
+	for (const char *p = name; *p;) {
 		unsigned char c = (unsigned char)*p;
-		if (c == ',' || c == '%' || c < 0x20 || c == 0x7f)
+		size_t n = utf8_length(p);
+		if (n == 0 || c == ',' || c == '%' || c < 0x20 || c == 0x7f) {
 			fprintf(out, "%%%02X", c);
-		else
-			fputc(c, out);
+			n = 1;
+		} else
+			fwrite(p, 1, n, out);
+		p += n;
 	}
 }
 
 struct lists {
 	struct text name[3], reason[3]; /* by use; of COLUMN_OUT no names */
 	size_t count[3];
-	char missing[200]; /* spellings in dense columns, separated by commas */
+	char missing[200]; /* spellings of columns that are not left out, separated by commas */
 };
 
 /* The columns of one use, a line each; the rest is counted. */
@@ -116,7 +120,7 @@ static void sort_column(struct lists *l, const struct column *c, int whole)
 			fputc(',', l->name[v.use].out);
 		print_name(l->name[v.use].out, c->name);
 	}
-	if (v.use == COLUMN_DENSE)
+	if (v.use != COLUMN_OUT)
 		note_missing(l, c);
 	l->count[v.use]++;
 	tell(l, v.use, c->name, v.why);
@@ -284,7 +288,7 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 		      struct error *err)
 {
 	double rows = (double)s->rows_about;
-	char number[COLUMN_COUNT_MAX], reason[300];
+	char number[COLUMN_COUNT_MAX], reason[SURVEY_COMMAND_MAX + 300], command[SURVEY_COMMAND_MAX];
 	uint64_t batch = BATCH_MIN;
 	while (2 * batch <= BATCH_MAX && rows / (2.0 * (double)batch) >= STEPS_AN_EPOCH)
 		batch *= 2;
@@ -302,11 +306,13 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 		 ceil(rows / (double)batch) * (double)epochs);
 	if (set_count(f, "EPOCHS", epochs, reason, err) != 0)
 		return -1;
-	if (survey_sorted(&s->column[c->label]))
-		return jobfile_set(f, "SHUFFLE", "samples",
-				   "DATA is sorted by the label, which makes training worse: shuffle its rows "
-				   "once\n(shuf); what is set here shuffles within a shard only\n",
-				   err);
+	if (survey_sorted(&s->column[c->label])) {
+		snprintf(reason, sizeof reason,
+			 "DATA is sorted by the label, which makes training worse: shuffle its rows "
+			 "once,\n  %s\nwhat is set here shuffles within a shard only\n",
+			 survey_shuffle(s, c->shown, c->job, command));
+		return jobfile_set(f, "SHUFFLE", "samples", reason, err);
+	}
 	return epochs > 1 ? jobfile_set(f, "SHUFFLE", "samples",
 					"another order of the rows in each pass\n", err)
 			  : 0;

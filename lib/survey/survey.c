@@ -5,6 +5,7 @@
 #include "survey/survey.h"
 
 #include "base/number.h"
+#include "base/utf8.h"
 #include "base/words.h"
 #include "data/rowscan.h"
 #include "data/schema.h"
@@ -17,6 +18,7 @@
 
 #define HEAD 4096       /* bytes that tell text from anything else */
 #define GUESS_ROWS 100  /* that a separator is tried on */
+#define NAMES_SHOWN 10  /* of the columns, where one is not found */
 #define HEADER_ROWS 50  /* that the first line is compared with */
 
 /* ---- what is no text ---- */
@@ -53,15 +55,15 @@ static int check_text(const char *path, const char *head, size_t len, struct err
 		if (len >= strangers[i].at + strangers[i].len &&
 		    memcmp(head + strangers[i].at, strangers[i].head, strangers[i].len) == 0)
 			return error_set(err, ERROR_DATA, path, "is %s", strangers[i].what);
-	if (memchr(head, '\r', len) && !memchr(head, '\n', len))
-		return error_set(err, ERROR_DATA, path,
-				 "has carriage returns for line ends: tr '\\r' '\\n' < FILE > FILE.csv");
 	const char *nul = memchr(head, '\0', len);
 	if (nul)
 		return error_set(err, ERROR_DATA, path,
 				 "is no text: byte %zu is 0. Paceline reads csv, tsv, criteo and libsvm, "
 				 "plain or compressed",
 				 (size_t)(nul - head));
+	if (memchr(head, '\r', len) && !memchr(head, '\n', len))
+		return error_set(err, ERROR_DATA, path,
+				 "has carriage returns for line ends: tr '\\r' '\\n' < FILE > FILE.csv");
 	return 0;
 }
 
@@ -258,6 +260,18 @@ static int find_twins(struct survey *s, struct error *err)
 
 /* ---- columns ---- */
 
+int survey_is_utf8(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len;) {
+		/* A character that the text ends in is none, whatever stands behind it. */
+		size_t n = (unsigned char)text[i] < 0x80 ? 1 : utf8_length(text + i);
+		if (n == 0 || n > len - i)
+			return 0;
+		i += n;
+	}
+	return 1;
+}
+
 static int open_columns(struct survey *s, const struct row_field *field, size_t count,
 			struct error *err)
 {
@@ -352,6 +366,8 @@ static int read_rows(struct survey *s, const char *path, uint64_t bytes_max, str
 	while (result == 0 && s->bytes < bytes_max &&
 	       (got = rowscan_next(&r.scan, &row, 0, err)) == ROWSCAN_ROW) {
 		s->bytes = row.offset + row.raw_len;
+		if (s->not_utf8 == 0 && !survey_is_utf8(row.data, row.len))
+			s->not_utf8 = row.line;
 		result = take_row(s, path, &r.scan, &row, err);
 	}
 	s->whole = got == ROWSCAN_END;
@@ -402,9 +418,21 @@ void survey_free(struct survey *s)
 	*s = (struct survey){0};
 }
 
+/* The first names, where none is near. */
+static void list_names(const struct survey *s, char *out, size_t max)
+{
+	size_t at = 0, shown = s->count < NAMES_SHOWN ? s->count : NAMES_SHOWN;
+	for (size_t i = 0; i < shown && at < max; i++)
+		at += (size_t)snprintf(out + at, max - at, "%s'%.30s'", i > 0 ? ", " : "",
+				       s->column[i].name);
+	if (s->count > shown && at < max)
+		snprintf(out + at, max - at, " and %zu more", s->count - shown);
+}
+
 size_t survey_column(const struct survey *s, const char *path, const char *name, struct error *err)
 {
 	size_t found = SIZE_MAX;
+	char list[ERROR_TEXT_MAX];
 	const char **names = calloc(s->count + 1, sizeof *names);
 	if (!names) {
 		error_set(err, ERROR_OS, path, "out of memory");
@@ -416,10 +444,13 @@ size_t survey_column(const struct survey *s, const char *path, const char *name,
 			found = i;
 	}
 	const char *nearest = schema_nearest(name, names, s->count);
-	if (found == SIZE_MAX)
-		error_set(err, ERROR_DATA, path, "no column '%.80s' in line 1%s%.80s%s", name,
-			  nearest ? "; the nearest is '" : "", nearest ? nearest : "",
-			  nearest ? "'" : "");
+	list_names(s, list, sizeof list);
+	if (found == SIZE_MAX && nearest)
+		error_set(err, ERROR_DATA, path, "no column '%.80s' in line 1; the nearest is '%.80s'",
+			  name, nearest);
+	else if (found == SIZE_MAX)
+		error_set(err, ERROR_DATA, path, "no column '%.80s' in line 1, which has %s", name,
+			  list);
 	free(names);
 	return found;
 }

@@ -27,6 +27,7 @@ struct survey {
 	/* csv: rows with more or fewer fields than the header, which are in no column */
 	uint64_t ragged, ragged_line;
 	size_t ragged_fields;
+	uint64_t not_utf8; /* the first line that is no UTF-8; 0: all of them are */
 	/* libsvm */
 	double features; /* of a row, in the mean */
 };
@@ -36,7 +37,8 @@ struct survey {
 int survey_file(struct survey *s, const char *path, uint64_t bytes_max, struct error *err);
 void survey_free(struct survey *s);
 
-/* The column of this name; SIZE_MAX: there is none, err says which is the nearest. */
+int survey_is_utf8(const char *text, size_t len);
+/* The column of this name; SIZE_MAX: there is none, err says which is the nearest, or which there are. */
 size_t survey_column(const struct survey *s, const char *path, const char *name, struct error *err);
 
 /* ---- the label ---- */
@@ -73,6 +75,13 @@ int survey_tells(struct survey *s, const char *path, size_t label, const char *p
 int survey_is_test(const char *name, const char *other);
 /* The command that shows the file: cat, zcat or zstdcat. */
 const char *survey_cat(const char *name);
+/* How a file written like this one is usually called: "csv", "svm". */
+const char *survey_ending(const struct survey *s);
+/* Commands that write the file once more, as JOB-shuffled.csv with its rows in any order and the names
+ * still first, and as JOB-utf8.csv. Return out, of SURVEY_COMMAND_MAX bytes. */
+#define SURVEY_COMMAND_MAX 2600
+const char *survey_shuffle(const struct survey *s, const char *path, const char *job, char *out);
+const char *survey_recode(const struct survey *s, const char *path, const char *job, char *out);
 /* The name without ".csv.gz" and "-train", cut to what may be the name of a job; out holds
  * OPTION_ID_MAX bytes. */
 void survey_job_name(const char *name, char *out);

@@ -110,6 +110,15 @@ static int has_comma(const char *text, size_t len)
 	return commas > 0 && figures > 0 && text[len - 1] != ',';
 }
 
+static int has_percent(const char *text, size_t len)
+{
+	double x;
+	if (len < 2 || text[len - 1] != '%')
+		return 0;
+	len -= text[len - 2] == ' ' ? 2 : 1;
+	return number_real_span(text, len, &x) == 0;
+}
+
 static size_t count_words(const char *text, size_t len)
 {
 	size_t words = 0;
@@ -149,6 +158,8 @@ void value_look(const char *text, size_t len, struct value *out)
 		out->kind = VALUE_DATE;
 	else if (has_comma(text, len))
 		out->kind = VALUE_COMMA;
+	else if (has_percent(text, len))
+		out->kind = VALUE_PERCENT;
 	out->words = count_words(text, len);
 }
 

@@ -10,6 +10,7 @@ enum value_kind {
 	VALUE_MISSING, /* empty, or one of the usual spellings */
 	VALUE_NUMBER,  /* as lib/data reads numbers */
 	VALUE_COMMA,   /* a number with a decimal comma, or commas between thousands */
+	VALUE_PERCENT, /* a number with a % behind it */
 	VALUE_DATE,    /* a day, a time, or both */
 	VALUE_WORD     /* anything else */
 };

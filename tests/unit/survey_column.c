@@ -65,7 +65,7 @@ static void test_values(void **state)
 		{"2/29/24", VALUE_DATE}, {"2024-02-29T13:05:01Z", VALUE_DATE},
 		{"2024-02-29 13:05", VALUE_DATE}, {"13:05:01.25", VALUE_DATE},
 		{"2024-13-01", VALUE_WORD}, {"1.2.3.4", VALUE_WORD}, {"1-2-3", VALUE_WORD},
-		{"12:75", VALUE_WORD},   {"Nein", VALUE_WORD},        {"25%", VALUE_WORD},
+		{"12:75", VALUE_WORD},   {"Nein", VALUE_WORD},        {"25%", VALUE_PERCENT}, {"2.5 %", VALUE_PERCENT}, {"%", VALUE_WORD},
 		{"0x10", VALUE_WORD}, {" 5", VALUE_WORD}, {" ?", VALUE_WORD},    {"inf", VALUE_WORD},
 	};
 	for (size_t i = 0; i < sizeof table / sizeof *table; i++)
