@@ -98,6 +98,20 @@ static int predict_from_of_none(const struct job *job)
 	return !predicts(job) && job->predict_from[0];
 }
 
+static int ends_with(const char *name, const char *ending)
+{
+	size_t len = strlen(name), n = strlen(ending);
+	return len > n && is(name + len - n, ending);
+}
+
+static int data_compressed(const struct job *job)
+{
+	for (size_t i = 0; i < job->data.count; i++)
+		if (ends_with(job->data.item[i], ".gz") || ends_with(job->data.item[i], ".zst"))
+			return 1;
+	return 0;
+}
+
 static const struct row {
 	const char *key;
 	int (*holds)(const struct job *job);
@@ -146,6 +160,9 @@ static const struct row {
 	{"PREDICT_FROM", predict_from_of_none, JOB_FIT_TOLD,
 	 "PREDICT_FROM has no effect here: workers of the kit predict their speeds, for "
 	 "SOLUTION=lb-bsp"},
+	{"DATA", data_compressed, JOB_FIT_TOLD,
+	 "DATA is compressed, and a worker decompresses what stands before its rows, too: text may "
+	 "train several times as fast (zcat FILE > FILE.csv; zstdcat of .zst)"},
 };
 
 enum job_fit job_fit(const struct job *job, size_t i, const char *path, struct error *what)

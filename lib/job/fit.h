@@ -1,5 +1,6 @@
 /*
- * fit: keys that can have no effect in a job of this kind (paceline-job(5)), in one table.
+ * fit: keys that can have no effect in a job of this kind, or none that is wanted (paceline-job(5)), in
+ * one table.
  *
  * What somebody has asked for and can't get is refused before anything starts; where a job is as
  * good without it, that is only told.
