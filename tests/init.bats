@@ -175,6 +175,16 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$status" -eq 0 ]
 }
 
+@test "a packed file with more empty lines than anybody waits for" {
+	command -v zstd >/dev/null || skip "no zstd here"
+	{ people 100; yes '' | head -c 20000000; } | zstd -q >d.csv.zst
+	run -0 trainctl init d.csv.zst --label bought
+	[[ $output == *"looked at the first 100,"* ]]
+	yes '' | head -c 5000 | zstd -q >e.csv.zst
+	run -65 trainctl init e.csv.zst --label bought
+	[[ $output == *"e.csv.zst: begins with 4096 bytes of blank lines; "* ]]
+}
+
 @test "thousands of columns" {
 	awk 'BEGIN { srand(5); for (i = 0; i < 3000; i++) printf "column number %d,", i; print "y"
 		for (r = 0; r < 60; r++) { for (i = 0; i < 3000; i++) printf "%.3f,", rand(); print r % 2 } }' >wide.csv

@@ -330,6 +330,8 @@ int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct erro
 		pass(r, to, r->lines_in_row + (newline != NULL));
 		if (is_row)
 			return ROWSCAN_ROW;
+		if (r->rows_until > 0 && r->offset >= r->rows_until)
+			return ROWSCAN_WAIT;
 		line_at = look = r->begin;
 	}
 	return bad_row(r, err,

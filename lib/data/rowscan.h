@@ -58,6 +58,7 @@ struct rowscan {
 	size_t begin, scan, end; /* row begins; looked at up to here; bytes end */
 	uint64_t offset, line;   /* of buffer[begin] */
 	uint64_t lines_in_row;   /* whole lines of the open row before scan (csv) */
+	uint64_t rows_until;     /* offset behind which no row is looked for; 0: up to the end */
 	int row_open, eof;
 	int csv_ready;
 	struct csv_parser csv;
@@ -77,7 +78,7 @@ int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struc
 int rowscan_guess(struct rowscan *r, struct error *err);
 
 /* The next row: enum rowscan_result, or -1. Valid until the next call. With nowait, ROWSCAN_WAIT
- * instead of waiting for the descriptor. Errors: those of source_read; a row too long or a quote
+ * instead of waiting for the descriptor; and where lines that are no rows go on behind rows_until. Errors: those of source_read; a row too long or a quote
  * that is never closed (ERROR_DATA, place file:line). */
 int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct error *err);
 

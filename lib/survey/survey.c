@@ -47,6 +47,7 @@ static const struct {
 	{"<?xml", 0, 5, "XML: write it as csv first"},
 };
 
+/* Behind head[len] stands a NUL. */
 static int check_text(const char *path, const char *head, size_t len, struct error *err)
 {
 	if (len == 0)
@@ -64,6 +65,10 @@ static int check_text(const char *path, const char *head, size_t len, struct err
 	if (memchr(head, '\r', len) && !memchr(head, '\n', len))
 		return error_set(err, ERROR_DATA, path,
 				 "has carriage returns for line ends: tr '\\r' '\\n' < FILE > FILE.csv");
+	if (strspn(head, " \t\r\n") >= len)
+		return error_set(err, ERROR_DATA, path,
+				 "begins with %zu bytes of blank lines; grep '[^[:space:]]' leaves them out",
+				 len);
 	return 0;
 }
 
@@ -80,6 +85,7 @@ static int read_head(const char *path, char *head, size_t *len, struct error *er
 		*len += result == 0 ? got : 0;
 	}
 	source_close(source);
+	head[*len] = '\0';
 	return result == 0 ? check_text(path, head, *len, err) : -1;
 }
 
@@ -96,23 +102,26 @@ static void reading_end(struct reading *r)
 	source_close(r->source);
 }
 
+/* Empty lines are no rows: a small packed file may have so many that it takes minutes to pass them. */
 static int reading_begin(struct reading *r, const char *path, struct row_syntax syntax,
-			 struct error *err)
+			 uint64_t bytes_max, struct error *err)
 {
 	*r = (struct reading){0};
 	if (source_open(&r->source, path, err) != 0)
 		return -1;
 	if (rowscan_init(&r->scan, syntax, err) == 0 &&
-	    rowscan_start(&r->scan, r->source, 1, err) == 0)
+	    rowscan_start(&r->scan, r->source, 1, err) == 0) {
+		r->scan.rows_until = bytes_max;
 		return 0;
+	}
 	reading_end(r);
 	return -1;
 }
 
 /* How many fields a row has with this separator, and in how many of the first rows; *fields is 0
  * where rows do not agree, or can't be read so. */
-static int try_separator(const char *path, char separator, size_t *fields, size_t *agree,
-			 struct error *err)
+static int try_separator(const char *path, char separator, uint64_t bytes_max, size_t *fields,
+			 size_t *agree, struct error *err)
 {
 	struct reading r;
 	struct row_ref row;
@@ -120,7 +129,7 @@ static int try_separator(const char *path, char separator, size_t *fields, size_
 	size_t count, rows = 0;
 	int got;
 	*fields = *agree = 0;
-	if (reading_begin(&r, path, (struct row_syntax){ROW_CSV, separator}, err) != 0)
+	if (reading_begin(&r, path, (struct row_syntax){ROW_CSV, separator}, bytes_max, err) != 0)
 		return -1;
 	while (rows < GUESS_ROWS && (got = rowscan_next(&r.scan, &row, 0, NULL)) == ROWSCAN_ROW) {
 		if (rowscan_fields(&r.scan, &row, &field, &count, NULL) != 0)
@@ -136,13 +145,13 @@ static int try_separator(const char *path, char separator, size_t *fields, size_
 }
 
 /* The separator with which most rows have the same number of fields, and more than one. */
-static int find_separator(const char *path, char *separator, struct error *err)
+static int find_separator(const char *path, uint64_t bytes_max, char *separator, struct error *err)
 {
 	static const char known[] = ",\t;|";
 	size_t most = 1, best = 0, fields, agree;
 	*separator = '\0';
 	for (size_t i = 0; known[i]; i++) {
-		if (try_separator(path, known[i], &fields, &agree, err) != 0)
+		if (try_separator(path, known[i], bytes_max, &fields, &agree, err) != 0)
 			return -1;
 		if (fields > 1 && (agree > best || (agree == best && fields > most))) {
 			*separator = known[i];
@@ -154,14 +163,14 @@ static int find_separator(const char *path, char *separator, struct error *err)
 }
 
 static int find_syntax(struct survey *s, const char *path, const char *head, size_t len,
-		       struct error *err)
+		       uint64_t bytes_max, struct error *err)
 {
 	s->syntax = row_syntax_guess(head, len);
 	if (s->syntax.format == ROW_CRITEO || s->syntax.format == ROW_LIBSVM)
 		return 0;
 	char guessed = s->syntax.separator;
 	s->syntax = (struct row_syntax){ROW_CSV, '\0'};
-	if (find_separator(path, &s->syntax.separator, err) != 0)
+	if (find_separator(path, bytes_max, &s->syntax.separator, err) != 0)
 		return -1;
 	/* Where rows agree with none of them, it is said which rows they are. */
 	if (!s->syntax.separator)
@@ -361,7 +370,7 @@ static int read_rows(struct survey *s, const char *path, uint64_t bytes_max, str
 	int got = ROWSCAN_ROW, result = 0;
 	if (s->syntax.format != ROW_CSV && open_columns(s, &label, 1, err) != 0)
 		return -1;
-	if (reading_begin(&r, path, s->syntax, err) != 0)
+	if (reading_begin(&r, path, s->syntax, bytes_max, err) != 0)
 		return -1;
 	while (result == 0 && s->bytes < bytes_max &&
 	       (got = rowscan_next(&r.scan, &row, 0, err)) == ROWSCAN_ROW) {
@@ -380,9 +389,10 @@ static int read_rows(struct survey *s, const char *path, uint64_t bytes_max, str
 
 static int survey(struct survey *s, const char *path, uint64_t bytes_max, struct error *err)
 {
-	char head[HEAD];
+	char head[HEAD + 1];
 	size_t len;
-	if (read_head(path, head, &len, err) != 0 || find_syntax(s, path, head, len, err) != 0 ||
+	if (read_head(path, head, &len, err) != 0 ||
+	    find_syntax(s, path, head, len, bytes_max, err) != 0 ||
 	    read_rows(s, path, bytes_max, err) != 0)
 		return -1;
 	for (size_t i = 0; i < s->count; i++)

@@ -102,6 +102,7 @@ static void test_refused(void **state)
 	REFUSED("\xff\xfe" "a\0,\0", "iconv");
 	REFUSED("{\"a\": 1}\n", "JSON");
 	REFUSED("a,b\r1,2\r", "carriage returns");
+	REFUSED("\n \r\n\n", "begins with 5 bytes of blank lines");
 	REFUSED("\177ELF\2\1\1\0\r", "is no text: byte 7 is 0");
 	REFUSED("a,b,y\n", "no row behind it");
 	REFUSED("just words\nin lines\n", "one column only");
