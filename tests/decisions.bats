@@ -58,7 +58,9 @@ load helper
 		word) printf 'action kind=adjust-bs id=w0 size=1\nacton kind=none\n' ;;
 		all) echo 'action kind=backup-workers count=2' ;;
 		server) echo 'action kind=adjust-bs id=ps0 size=64' ;;
-		*) printf 'action kind=adjust-bs id=w0 size=50 reason=mine\naction kind=adjust-bs id=w1 size=14\n' ;;
+		noisy) exec yes many words >&2 ;;
+		*) echo "I am well" >&2
+			printf 'action kind=adjust-bs id=w0 size=50 reason=mine\naction kind=adjust-bs id=w1 size=14\n' ;;
 		esac
 	S
 	job SOLUTION=./solution EVERY=0.2 MODEL=audit EPOCHS=10
@@ -83,8 +85,16 @@ load helper
 		word line 2: 'acton'
 		all line 1: backup-workers: count
 		server line 1: adjust-bs ps0: unknown-node
+		noisy more than 1048576 bytes of output
 		hang no decision in 10 s
 	H
+	# what it says is said by whose it is, and has an end
+	grep -q '^trainctl: solution solution: I am well$' first.err
+	grep -q '^trainctl: solution solution: says more on standard error; it is left out$' first.err
+	local noisy
+	noisy=$(grep -c 'solution solution: many words$' first.err)
+	[ "$noisy" -gt 2000 ]
+	[ "$noisy" -lt 3000 ]
 	grep -q '^refused kind=adjust-bs id=w9 reason=unknown-node line=2 at=' run/state/job.log
 	# nothing of a skipped decision was done
 	not grep -q '^action kind=adjust-bs id=w0 size=\(1\|60\|64\) ' run/state/job.log

@@ -4,12 +4,14 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/grow.h"
+#include "base/log.h"
 #include "proc/process.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,15 +21,21 @@
 
 #define OUTPUT_STEP 4096 /* bytes */
 #define REAP_TRIES 100 /* a millisecond apart */
+#define NAME_MAX_SHOWN 80
+#define LINE_MAX_SHOWN 800
+#define DRAIN_READS 256 /* as much as a pipe holds */
 
 struct child {
 	struct child_options options;
 	pid_t pid;
-	int output_fd, pid_fd;
-	struct event *readable, *ended, *deadline;
+	int output_fd, words_fd, pid_fd; /* words: its stderr */
+	struct event *readable, *speaks, *ended, *deadline;
 	char *output;
 	size_t bytes, room;
 	int eof, reaped;
+	char called[NAME_MAX_SHOWN], line[LINE_MAX_SHOWN];
+	size_t line_bytes; /* of one that is not whole yet */
+	size_t words_read, said;
 	enum child_cut cut;
 	struct node_end end;
 };
@@ -49,9 +57,11 @@ static void close_fd(int *fd)
 static void release(struct child *c)
 {
 	drop(&c->readable);
+	drop(&c->speaks);
 	drop(&c->ended);
 	drop(&c->deadline);
 	close_fd(&c->output_fd);
+	close_fd(&c->words_fd);
 	close_fd(&c->pid_fd);
 	free(c->output);
 	free(c);
@@ -70,12 +80,57 @@ void child_free(struct child *c)
 	release(c);
 }
 
+/* ---- its words ---- */
+
+static void say_line(struct child *c)
+{
+	if (c->line_bytes == 0)
+		return;
+	if (c->said + strlen(c->called) + c->line_bytes <= CHILD_WORDS_MAX)
+		log_say(LOG_LEVEL_INFO, "%s: %.*s", c->called, (int)c->line_bytes, c->line);
+	else if (c->said <= CHILD_WORDS_MAX)
+		log_say(LOG_LEVEL_INFO, "%s: says more on standard error; it is left out", c->called);
+	c->said += strlen(c->called) + c->line_bytes;
+	c->line_bytes = 0;
+}
+
+static void say_bytes(struct child *c, const char *bytes, size_t count)
+{
+	for (size_t i = 0; i < count && c->said <= CHILD_WORDS_MAX; i++) {
+		if (bytes[i] != '\n')
+			c->line[c->line_bytes++] = bytes[i];
+		if (bytes[i] == '\n' || c->line_bytes == sizeof c->line)
+			say_line(c);
+	}
+}
+
+/* 1: there may be more. */
+static int read_words(struct child *c)
+{
+	char bytes[4096];
+	ssize_t n = read(c->words_fd, bytes, sizeof bytes);
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	if (n <= 0) {
+		drop(&c->speaks);
+		return 0;
+	}
+	say_bytes(c, bytes, (size_t)n);
+	c->words_read += (size_t)n;
+	return 1;
+}
+
+/* ---- its end ---- */
+
 /* Both its end and the end of its output are there (a grandchild may hold the pipe: the deadline
- * kills the group). */
+ * kills the group). Nobody waits for the end of its words. */
 static void maybe_done(struct child *c)
 {
 	if (!c->eof || !c->reaped)
 		return;
+	for (int i = 0; i < DRAIN_READS && c->words_fd >= 0 && read_words(c); i++)
+		;
+	say_line(c);
 	c->options.done(&c->end, c->cut, c->output ? c->output : "", c->bytes, c->options.arg);
 	release(c);
 }
@@ -94,6 +149,18 @@ static void on_deadline(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	kill_group(arg, CHILD_LATE);
 	maybe_done(arg);
+}
+
+static void on_words(evutil_socket_t fd, short what, void *arg)
+{
+	struct child *c = arg;
+	(void)fd;
+	(void)what;
+	if (!read_words(c) || c->words_read <= c->options.output_bytes_max)
+		return;
+	drop(&c->speaks);
+	kill_group(c, CHILD_TALKS);
+	maybe_done(c);
 }
 
 static int grow(struct child *c)
@@ -140,11 +207,11 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	maybe_done(c);
 }
 
-static void become(char *const *argv, int input, int output)
+static void become(char *const *argv, int input, int output, int words)
 {
 	setpgid(0, 0);
 	process_signals_reset();
-	if (dup2(input, 0) < 0 || dup2(output, 1) < 0)
+	if (dup2(input, 0) < 0 || dup2(output, 1) < 0 || (words >= 0 && dup2(words, 2) < 0))
 		_exit(ERROR_OS);
 	execv(argv[0], argv);
 	_exit(errno == ENOENT ? ERROR_NOINPUT : ERROR_CONFIG);
@@ -165,27 +232,41 @@ static int input_fd(const struct child_options *o, struct error *err)
 	return fd;
 }
 
+/* Its end that is read into *mine; the other one, or -1. */
+static int open_pipe(int *mine, const char *program, struct error *err)
+{
+	int fd[2];
+	if (pipe2(fd, O_CLOEXEC) != 0)
+		return error_errno(err, ERROR_OS, program, "pipe");
+	fcntl(fd[0], F_SETFL, O_NONBLOCK);
+	*mine = fd[0];
+	return fd[1];
+}
+
 static int spawn(struct child *c, struct error *err)
 {
-	int pipe_fd[2], input = input_fd(&c->options, err);
+	const char *program = c->options.argv[0];
+	int output = -1, words = -1, input = input_fd(&c->options, err);
 	if (input < 0)
 		return -1;
-	if (pipe2(pipe_fd, O_CLOEXEC) != 0) {
-		error_errno(err, ERROR_OS, c->options.argv[0], "pipe");
+	output = open_pipe(&c->output_fd, program, err);
+	if (output >= 0 && c->options.called)
+		words = open_pipe(&c->words_fd, program, err);
+	if (output < 0 || (c->options.called && words < 0)) {
+		close_fd(&output);
 		close(input);
 		return -1;
 	}
 	c->pid = process_fork();
 	if (c->pid == 0)
-		become(c->options.argv, input, pipe_fd[1]);
+		become(c->options.argv, input, output, words);
 	if (c->pid > 0)
 		setpgid(c->pid, c->pid);
 	else
-		error_errno(err, ERROR_OS, c->options.argv[0], "fork");
+		error_errno(err, ERROR_OS, program, "fork");
 	close(input);
-	close(pipe_fd[1]);
-	c->output_fd = pipe_fd[0];
-	fcntl(c->output_fd, F_SETFL, O_NONBLOCK);
+	close_fd(&output);
+	close_fd(&words);
 	return c->pid > 0 ? 0 : -1;
 }
 
@@ -196,17 +277,21 @@ int child_start(struct child **out, struct event_base *base, const struct child_
 	if (!c)
 		return error_set(err, ERROR_OS, options->argv[0], "out of memory");
 	c->options = *options;
-	c->output_fd = c->pid_fd = -1;
+	c->output_fd = c->words_fd = c->pid_fd = -1;
+	snprintf(c->called, sizeof c->called, "%s", options->called ? options->called : "");
 	if (spawn(c, err) != 0) {
 		release(c);
 		return -1;
 	}
 	c->pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	c->readable = event_new(base, c->output_fd, EV_READ | EV_PERSIST, on_output, c);
+	if (c->words_fd >= 0)
+		c->speaks = event_new(base, c->words_fd, EV_READ | EV_PERSIST, on_words, c);
 	c->ended = event_new(base, c->pid_fd, EV_READ | EV_PERSIST, on_end, c);
 	c->deadline = evtimer_new(base, on_deadline, c);
 	struct timeval tv = clock_timeval(options->seconds);
 	if (c->pid_fd < 0 || !c->readable || !c->ended || !c->deadline ||
+	    (c->words_fd >= 0 && (!c->speaks || event_add(c->speaks, NULL) != 0)) ||
 	    event_add(c->readable, NULL) != 0 || event_add(c->ended, NULL) != 0 ||
 	    event_add(c->deadline, &tv) != 0) {
 		child_free(c);

@@ -25,13 +25,18 @@ struct child_options {
 	size_t input_bytes;
 	double seconds;          /* then it and what it started are killed */
 	size_t output_bytes_max; /* more: killed */
+	/* Of a program that is not ours: what it writes to stderr is said behind this name, a line each
+	 * (base/log.h), up to CHILD_WORDS_MAX bytes of both; with more than output_bytes_max it is killed. Copied.
+	 * NULL: its stderr is the caller's. */
+	const char *called;
 	/* Once. Behind output's last byte stands a NUL. The child is gone after this. */
 	void (*done)(const struct node_end *end, enum child_cut cut, const char *output,
 		     size_t bytes, void *arg);
 	void *arg;
 };
 
-/* stderr is the caller's. */
+#define CHILD_WORDS_MAX 65536u
+
 int child_start(struct child **out, struct event_base *base, const struct child_options *options,
 		struct error *err);
 /* Kills it; done() is not called. NULL is fine. */

@@ -837,6 +837,7 @@ static int ask(struct supervisor *s, struct error *err)
 				      err);
 	if (result == 0) {
 		const struct child_options options = {.argv = b->words.argv,
+						      .called = "brain",
 						      .input = all,
 						      .input_bytes = bytes,
 						      .seconds =

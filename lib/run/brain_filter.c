@@ -176,7 +176,7 @@ const char *brain_failure(const struct node_end *end, enum child_cut cut, char *
 	if (cut == CHILD_LATE)
 		snprintf(out, max, "no answer in %g s", deadline_seconds(DEADLINE_SOLUTION));
 	else if (cut == CHILD_TALKS)
-		snprintf(out, max, "more than %u bytes of answer", BRAIN_OUTPUT_BYTES_MAX);
+		snprintf(out, max, "more than %u bytes of output", BRAIN_OUTPUT_BYTES_MAX);
 	else if (end_class_of(end) != END_CLEAN)
 		end_text(end, out, max);
 	else
@@ -217,6 +217,7 @@ int brain_ask_once(const struct brain_filter *f, const char *rounds, size_t byte
 	struct child *child;
 	struct event_base *base = event_base_new();
 	const struct child_options options = {.argv = (char *const *)(size_t)f->argv,
+					      .called = "brain",
 					      .input = rounds,
 					      .input_bytes = bytes,
 					      .seconds = deadline_seconds(DEADLINE_SOLUTION),

@@ -116,7 +116,7 @@ static void on_solved(const struct node_end *end, enum child_cut cut, const char
 	if (cut == CHILD_LATE)
 		skip(s, "no decision in %g s", deadline_seconds(DEADLINE_SOLUTION));
 	else if (cut == CHILD_TALKS)
-		skip(s, "more than %u bytes of decision", OUTPUT_BYTES_MAX);
+		skip(s, "more than %u bytes of output", OUTPUT_BYTES_MAX);
 	else if (end_class_of(end) != END_CLEAN)
 		skip(s, "%s", text);
 	else if (sup_actions_parse(&list, output, bytes, &err) != 0)
@@ -129,10 +129,14 @@ static void on_solved(const struct node_end *end, enum child_cut cut, const char
 static int solve_outside(struct supervisor *s, struct error *err)
 {
 	struct solution_arguments given;
+	const char *slash = strrchr(s->job->solution, '/');
+	char called[80];
 	char *argv[SOLUTION_OPTIONS_MAX + 2] = {s->job->solution};
 	solution_options_arguments(&s->job->options, &given);
 	memcpy(argv + 1, given.item, sizeof given.item);
+	snprintf(called, sizeof called, "solution %s", slash ? slash + 1 : s->job->solution);
 	struct child_options options = {.argv = argv,
+					.called = called,
 					.input = s->progress.snapshot.text,
 					.input_bytes = s->progress.snapshot.bytes,
 					.seconds = deadline_seconds(DEADLINE_SOLUTION),
