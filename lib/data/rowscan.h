@@ -77,9 +77,10 @@ int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struc
  * line looks like (see row_syntax_guess). */
 int rowscan_guess(struct rowscan *r, struct error *err);
 
-/* The next row: enum rowscan_result, or -1. Valid until the next call. With nowait, ROWSCAN_WAIT
- * instead of waiting for the descriptor; and where lines that are no rows go on behind rows_until. Errors: those of source_read; a row too long or a quote
- * that is never closed (ERROR_DATA, place file:line). */
+/* The next row: enum rowscan_result, or -1. Valid until the next call. ROWSCAN_WAIT: with nowait,
+ * instead of waiting for the descriptor; and where lines that are no rows go on behind rows_until.
+ * Errors: those of source_read; a row too long or a quote that is never closed (ERROR_DATA, place
+ * file:line). */
 int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct error *err);
 
 /* The fields of the csv row given last. Unquoted rows are split here, quoted ones were by libcsv;

@@ -25,9 +25,9 @@ struct child_options {
 	size_t input_bytes;
 	double seconds;          /* then it and what it started are killed */
 	size_t output_bytes_max; /* more: killed */
-	/* Of a program that is not ours: what it writes to stderr is said behind this name, a line each
-	 * (base/log.h), up to CHILD_WORDS_MAX bytes of both; with more than output_bytes_max it is killed. Copied.
-	 * NULL: its stderr is the caller's. */
+	/* Of a program that is not ours: what it writes to stderr is said behind this name, a line
+	 * each (base/log.h), up to CHILD_WORDS_MAX bytes of both; with more than output_bytes_max it
+	 * is killed. Copied. NULL: its stderr is the caller's. */
 	const char *called;
 	/* Once. Behind output's last byte stands a NUL. The child is gone after this. */
 	void (*done)(const struct node_end *end, enum child_cut cut, const char *output,
