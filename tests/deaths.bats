@@ -208,7 +208,7 @@ load helper
 }
 
 @test "a rollback that trainctl did not live to finish is finished" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0.2 KEEP=9
+	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0.2 KEEP=1000
 	slow 400
 	begin first
 	wait_for 'came_to 600'
