@@ -60,12 +60,12 @@ JOBS       = allreduce allreduce-hosts brain deaths decisions guilty healing hos
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 PROGRAM    = $(filter-out $(JOBS),$(MOSTLY))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
-PARTS      = short:tests/surroundings $(FAULTS:%=short:tests/fault/%) short:tests/model/run \
-	     $(BENCHES:%=short:tests/bench/%) pages:
-CHECK_FAST = $(BATS:%=bats:%) $(PARTS) $(UNITS:%=unit:%)
+CRASHES    = $(FAULTS:%=short:tests/fault/%)
+PARTS      = short:tests/surroundings short:tests/model/run $(BENCHES:%=short:tests/bench/%) pages:
+CHECK_FAST = $(BATS:%=bats:%) $(CRASHES) $(PARTS) $(UNITS:%=unit:%)
 # The other builds are made beside the tests; the conversations of a build begin when it is there.
-CHECK      = make:asan make:clang-asan $(JOBS:%=bats:%) $(PROGRAM:%=asan/bats:%) $(PLAIN:%=bats:%) $(PARTS) \
-	     $(UNITS:%=clang-asan/unit:%)
+CHECK      = make:asan make:clang-asan $(JOBS:%=bats:%) $(CRASHES) $(PROGRAM:%=asan/bats:%) $(PLAIN:%=bats:%) \
+	     $(PARTS) $(UNITS:%=clang-asan/unit:%)
 CHECK_ALL  = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(MOSTLY:%=clang-asan/bats:%) \
 	     $(CHECK_FAST) $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)
 
