@@ -1,5 +1,6 @@
 /* ckpt_damage: no damage goes unnoticed, and no damage harms the reader. */
 #include "ckpt_make.h"
+#define ROUNDS_SANITIZED 25
 #include "rounds.h"
 
 #include <xxhash.h>
@@ -66,7 +67,7 @@ static void every_flipped_byte_is_found(void **state)
 {
 	static const char *const names[] = {"MANIFEST", "part-0", "part-1", "shards", "layout"};
 	(void)state;
-	flip_each("flip", &small, names, sizeof names / sizeof *names, 1);
+	flip_each("flip", &small, names, sizeof names / sizeof *names, ROUNDS_PART);
 }
 
 static void one_file_is_checked_while_others_are_missing(void **state)
@@ -119,7 +120,7 @@ static void every_truncation_is_found(void **state)
 {
 	static const char *const names[] = {"MANIFEST", "part-0", "shards"};
 	(void)state;
-	cut_each("cut", &small, names, sizeof names / sizeof *names, 1);
+	cut_each("cut", &small, names, sizeof names / sizeof *names, ROUNDS_PART);
 }
 
 /* The same where planes are deflated: a flipped bit there changes many bytes, or none. */
