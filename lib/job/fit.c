@@ -98,16 +98,10 @@ static int predict_from_of_none(const struct job *job)
 	return !predicts(job) && job->predict_from[0];
 }
 
-static int ends_with(const char *name, const char *ending)
-{
-	size_t len = strlen(name), n = strlen(ending);
-	return len > n && is(name + len - n, ending);
-}
-
 static int data_compressed(const struct job *job)
 {
 	for (size_t i = 0; i < job->data.count; i++)
-		if (ends_with(job->data.item[i], ".gz") || ends_with(job->data.item[i], ".zst"))
+		if (job_packed(job->data.item[i]) > 0)
 			return 1;
 	return 0;
 }

@@ -880,20 +880,23 @@ static int ends_in(const char *name, size_t len, const char *ending)
 	return len > n && memcmp(name + len - n, ending, n) == 0;
 }
 
+size_t job_packed(const char *path)
+{
+	static const char *const packed[] = {".gz", ".zst"};
+	for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
+		if (ends_in(path, strlen(path), packed[i]))
+			return strlen(packed[i]);
+	return 0;
+}
+
 /* By the name alone, no file is opened here. A .tsv is a table whose label column is named, else
  * Criteo's rows, which have no names. */
 static const char *guess_format(const char *path, int has_label)
 {
-	static const char *const packed[] = {".gz", ".zst"};
 	static const char *const guess[][2] = {{".csv", "csv"},	      {".svm", "libsvm"},
 					       {".libsvm", "libsvm"}, {".ffm", "libsvm"},
 					       {".libffm", "libsvm"}, {".tab", "tsv"}};
-	size_t len = strlen(path);
-	for (size_t i = 0; i < sizeof packed / sizeof *packed; i++)
-		if (ends_in(path, len, packed[i])) {
-			len -= strlen(packed[i]);
-			break;
-		}
+	size_t len = strlen(path) - job_packed(path);
 	for (size_t i = 0; i < sizeof guess / sizeof *guess; i++)
 		if (ends_in(path, len, guess[i][0]))
 			return guess[i][1];

@@ -149,6 +149,8 @@ uint64_t job_servers_most(void);
 /* What a row of DATA is. */
 struct row_syntax;
 int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *err);
+/* Bytes of the ending by which a file's name says that it is compressed; 0: it does not. */
+size_t job_packed(const char *path);
 /* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);
 /* How many workers BATCH is enough for, by LEAST. */
