@@ -1,9 +1,10 @@
 # Sourced: a conversation with a daemon by hand, what is in its records, and how to wait for something.
 
-# nap MICROSECONDS: without a process; nobody ever writes into this pipe.
+# nap MICROSECONDS: without a process; nobody ever writes into this pipe. It is opened here, because what
+# makes it is a child and changes $!.
+[ -n "${NAP-}" ] || exec {NAP}<> <(:)
 nap() {
 	local seconds
-	[ -n "${NAP-}" ] || exec {NAP}<> <(:)
 	printf -v seconds %d.%06d $(($1 / 1000000)) $(($1 % 1000000))
 	read -rt "$seconds" -u "$NAP" || :
 }

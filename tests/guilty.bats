@@ -90,7 +90,7 @@ lost() { grep -c "^event .* id=$1 kind=lost " run/state/job.log || true; }
 	P
 	run_job >out 2>err
 	exact out
-	grep -q 'w1 has given no sign of life for .* (section batch, at most 4 s by HUNG): killed; it was S (sleeping)' err
+	grep -q 'w1 has given no sign of life for .* (section batch, at most 4 s by HUNG): killed; it was \(S (sleeping)\|R (running)\)' err
 	grep -q 'batches.pause()' err
 	[ "$(lost w0) $(lost w1) $(lost w2)" = "0 1 0" ]
 	grep -q 'the trainer of w1, as the kernel sees it:' run/state/logs/w1.log
