@@ -183,15 +183,13 @@ static void show_foreign(const struct ckpt_manifest *m)
 /* 1: it is foreign, and was shown. */
 static int try_foreign(const char *dir, struct error *err)
 {
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	if (!m)
-		return error_set(err, ERROR_OS, dir, "out of memory");
-	int result = ckpt_manifest_read(m, dir, err);
-	if (result == 0 && m->foreign) {
-		show_foreign(m);
+	struct ckpt_manifest m;
+	int result = ckpt_manifest_read(&m, dir, err);
+	if (result == 0 && m.foreign) {
+		show_foreign(&m);
 		result = 1;
 	}
-	free(m);
+	ckpt_manifest_free(&m);
 	return result;
 }
 

@@ -460,16 +460,15 @@ static int serve(struct node *n, struct error *err)
 /* Of a lead without parameters: where the trainers are that have them. */
 static int read_iteration(const char *dir, uint64_t *iteration, struct error *err)
 {
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	int result = m ? ckpt_manifest_read(m, dir, err)
-		       : error_set(err, ERROR_OS, dir, "out of memory");
+	struct ckpt_manifest m;
+	int result = ckpt_manifest_read(&m, dir, err);
 
-	if (result == 0 && !m->foreign)
+	if (result == 0 && !m.foreign)
 		result = error_set(err, ERROR_CONFIG, dir,
 				   "has parameters for parts, and --lead-only has none");
 	if (result == 0)
-		*iteration = m->iteration;
-	free(m);
+		*iteration = m.iteration;
+	ckpt_manifest_free(&m);
 	return result;
 }
 

@@ -38,13 +38,11 @@ static void put_resume(const struct agent *a, struct record_out *o, char line[RE
 		record_add(o, "from", a->resume_of);
 }
 
-static int take_resume(struct agent *a, struct ckpt_manifest *m, struct error *err)
+static int take_resume(struct agent *a, const struct ckpt_manifest *m, struct error *err)
 {
 	char path[CKPT_PATH_MAX], real[PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
 	const char *dir = a->options.resume;
-	if (ckpt_manifest_read(m, dir, err) != 0)
-		return -1;
 	if (!m->foreign)
 		return error_set(err, ERROR_CONFIG, dir,
 				 "holds parameters for ps-server, none of a trainer");
@@ -72,11 +70,11 @@ int agent_resume(struct agent *a, struct error *err)
 {
 	if (!a->options.resume)
 		return 0;
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	if (!m)
-		return error_set(err, ERROR_OS, a->options.resume, "out of memory");
-	int result = take_resume(a, m, err);
-	free(m);
+	struct ckpt_manifest m;
+	if (ckpt_manifest_read(&m, a->options.resume, err) != 0)
+		return -1;
+	int result = take_resume(a, &m, err);
+	ckpt_manifest_free(&m);
 	return result;
 }
 

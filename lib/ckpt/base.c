@@ -41,46 +41,48 @@ int ckpt_base_read(struct ckpt_manifest *base, const struct ckpt_manifest *m, co
 		   char path[CKPT_PATH_MAX], struct error *err)
 {
 	struct error why = {0};
+	*base = (struct ckpt_manifest){0};
 	if (base_path(dir, m->base, path, CKPT_PATH_MAX, err) != 0)
 		return -1;
 	if (ckpt_manifest_read(base, path, &why) != 0)
 		return error_set(err, why.code == ERROR_NOINPUT ? ERROR_DATA : why.code, dir,
 				 "its other rows are in %.200s: %.200s", path, why.text);
-	if (base->sum != m->base_sum || base->base[0] || base->foreign)
+	if (base->sum != m->base_sum || base->base[0] || base->foreign) {
+		ckpt_manifest_free(base);
 		return error_set(err, ERROR_DATA, dir,
 				 "its other rows are in %.200s, which is not the one that it was made "
 				 "from",
 				 path);
+	}
 	return 0;
 }
 
 int ckpt_set_base(struct ckpt_manifest *m, const char *dir, const char *base, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
-	struct ckpt_manifest *other = malloc(sizeof *other); /* large */
-	int result = other ? base_path(dir, base, path, sizeof path, err)
-			   : error_set(err, ERROR_OS, dir, "out of memory");
-	if (result == 0 && !option_id_ok(base))
-		result = error_set(err, ERROR_DATA, NULL, "'%.80s' is no name of a checkpoint", base);
-	if (result == 0)
-		result = ckpt_manifest_read(other, path, err);
-	if (result == 0 && (other->base[0] || other->foreign))
-		result = error_set(err, ERROR_DATA, path, "has not all parameters itself");
-	if (result == 0) {
+	struct ckpt_manifest other;
+	if (base_path(dir, base, path, sizeof path, err) != 0)
+		return -1;
+	if (!option_id_ok(base))
+		return error_set(err, ERROR_DATA, NULL, "'%.80s' is no name of a checkpoint", base);
+	if (ckpt_manifest_read(&other, path, err) != 0)
+		return -1;
+	int whole = !other.base[0] && !other.foreign;
+	if (whole) {
 		memcpy(m->base, base, strlen(base) + 1);
-		m->base_sum = other->sum;
+		m->base_sum = other.sum;
 	}
-	free(other);
-	return result;
+	ckpt_manifest_free(&other);
+	return whole ? 0 : error_set(err, ERROR_DATA, path, "has not all parameters itself");
 }
 
 int ckpt_find_base(const char *dir, char *out, size_t max)
 {
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
+	struct ckpt_manifest m;
 	int result = -1;
-	if (m && ckpt_manifest_read(m, dir, NULL) == 0 && m->base[0])
-		result = base_path(dir, m->base, out, max, NULL);
-	free(m);
+	if (ckpt_manifest_read(&m, dir, NULL) == 0 && m.base[0])
+		result = base_path(dir, m.base, out, max, NULL);
+	ckpt_manifest_free(&m);
 	return result;
 }
 

@@ -6,7 +6,7 @@
 #include "ckpt/ckpt.h"
 
 /* The MANIFEST of the base of the checkpoint in dir, beside it, if it is the one that m was made from;
- * ERROR_DATA when not. */
+ * ERROR_DATA when not: then base is empty. */
 int ckpt_base_read(struct ckpt_manifest *base, const struct ckpt_manifest *m, const char *dir,
 		   char path[CKPT_PATH_MAX], struct error *err);
 

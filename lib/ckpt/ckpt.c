@@ -104,10 +104,9 @@ static int open_parts(struct ckpt *c, struct error *err)
 static int open_base(struct ckpt *c, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	int result = m ? ckpt_base_read(m, &c->manifest, c->dir, path, err)
-		       : error_set(err, ERROR_OS, c->dir, "out of memory");
-	free(m);
+	struct ckpt_manifest m;
+	int result = ckpt_base_read(&m, &c->manifest, c->dir, path, err);
+	ckpt_manifest_free(&m);
 	if (result != 0 || ckpt_open(&c->base, path, err) != 0)
 		return -1;
 	if (ckpt_width(c) != ckpt_width(c->base) || ckpt_row_slots(c) != ckpt_row_slots(c->base))
@@ -156,6 +155,7 @@ void ckpt_close(struct ckpt *c)
 	for (uint32_t i = 0; c->part && i < c->manifest.parts; i++)
 		part_close(c->part[i]);
 	ckpt_close(c->base);
+	ckpt_manifest_free(&c->manifest);
 	team_free(c->team);
 	free(c->part);
 	free(c);
@@ -237,16 +237,13 @@ int ckpt_check_file(struct ckpt *c, const char *name, char *path, size_t path_ma
 int ckpt_check_sum(const char *dir, const char *name, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	if (!m)
-		return error_set(err, ERROR_OS, dir, "out of memory");
-	int result = ckpt_manifest_read(m, dir, err);
-	const struct ckpt_file *f = result == 0 ? ckpt_manifest_file(m, name) : NULL;
-	if (result == 0 && !f)
-		result = error_set(err, ERROR_DATA, dir, "MANIFEST names no file '%s'", name);
-	if (result == 0)
-		result = check_file(dir, f, path, err);
-	free(m);
+	struct ckpt_manifest m;
+	if (ckpt_manifest_read(&m, dir, err) != 0)
+		return -1;
+	const struct ckpt_file *f = ckpt_manifest_file(&m, name);
+	int result = f ? check_file(dir, f, path, err)
+		       : error_set(err, ERROR_DATA, dir, "MANIFEST names no file '%s'", name);
+	ckpt_manifest_free(&m);
 	return result;
 }
 
@@ -534,15 +531,12 @@ static void verify_base(const char *dir, const struct ckpt_manifest *m, struct v
 {
 	char path[CKPT_PATH_MAX];
 	struct error why = {0};
-	struct ckpt_manifest *base = malloc(sizeof *base); /* large */
-	if (!base)
-		error_set(&why, ERROR_OS, dir, "out of memory");
-	if (!base || ckpt_base_read(base, m, dir, path, &why) != 0)
+	struct ckpt_manifest base;
+	if (ckpt_base_read(&base, m, dir, path, &why) != 0)
 		tell(v, &why);
-	else
-		for (size_t i = 0; i < base->count; i++)
-			verify_file(path, &base->file[i], 0, v);
-	free(base);
+	for (size_t i = 0; i < base.count; i++)
+		verify_file(path, &base.file[i], 0, v);
+	ckpt_manifest_free(&base);
 }
 
 static uint64_t bytes_of(const struct ckpt_manifest *m)
@@ -557,16 +551,14 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 {
 	struct verdict v = {.bad = bad, .arg = arg};
 	struct error why = {0};
-	struct ckpt_manifest *m = malloc(sizeof *m);
-	if (!m)
-		return error_set(err, ERROR_OS, dir, "out of memory");
-	if (ckpt_manifest_read(m, dir, &why) == 0) {
-		v.team = m->foreign || bytes_of(m) <= PLANES_BYTES_MAX ? NULL : ckpt_team();
-		for (size_t i = 0; i < m->count; i++)
-			verify_file(dir, &m->file[i], m->foreign, &v);
-		if (m->base[0])
-			verify_base(dir, m, &v);
-		if (v.found == 0 && !v.trouble.code && !m->foreign)
+	struct ckpt_manifest m;
+	if (ckpt_manifest_read(&m, dir, &why) == 0) {
+		v.team = m.foreign || bytes_of(&m) <= PLANES_BYTES_MAX ? NULL : ckpt_team();
+		for (size_t i = 0; i < m.count; i++)
+			verify_file(dir, &m.file[i], m.foreign, &v);
+		if (m.base[0])
+			verify_base(dir, &m, &v);
+		if (v.found == 0 && !v.trouble.code && !m.foreign)
 			verify_whole(dir, &v);
 	} else if (why.code == ERROR_DATA ||
 		   (why.code == ERROR_NOINPUT && access(dir, F_OK) == 0)) {
@@ -582,6 +574,6 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 			*err = v.trouble;
 	}
 	team_free(v.team);
-	free(m);
+	ckpt_manifest_free(&m);
 	return v.found;
 }

@@ -48,7 +48,8 @@ struct ckpt_saved {
 	char path[CKPT_FILE_NAME_MAX]; /* of a file or directory, like a file's name; "": nothing */
 };
 
-/* 10 MB, of which only what is used is written: not for a stack. */
+/* ckpt_manifest_start() or ckpt_manifest_read() fills it, over whatever it was; ckpt_manifest_free() in
+ * any case after them. */
 struct ckpt_manifest {
 	char job[CKPT_NAME_MAX];
 	uint64_t iteration, incarnation;
@@ -62,9 +63,12 @@ struct ckpt_manifest {
 	size_t count;
 	size_t saved_count; /* foreign: in the order of its lines */
 	uint16_t bucket[CKPT_BUCKETS]; /* files by their names; as `next` */
-	struct ckpt_file file[CKPT_FILES_MAX];
-	struct ckpt_saved saved[CKPT_SAVED_MAX];
+	struct ckpt_file *file;   /* [count] */
+	struct ckpt_saved *saved; /* [saved_count] */
+	size_t file_room, saved_room;
 };
+
+void ckpt_manifest_free(struct ckpt_manifest *m); /* one of zeroes is fine */
 
 /* ---- writing ---- */
 
@@ -103,7 +107,7 @@ int ckpt_write_part(const struct store *s, const char *path, uint32_t since, int
 
 struct ckpt;
 
-/* Only MANIFEST: checks its own sum, nothing else. No MANIFEST: ERROR_NOINPUT. */
+/* Only MANIFEST: checks its own sum, nothing else. No MANIFEST: ERROR_NOINPUT. After a failure m is empty. */
 int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *err);
 
 /* The directory of the base of the checkpoint in dir into out; 0: it has one. -1: it has none, or can't be

@@ -600,6 +600,7 @@ int ckpt_import(const struct ckpt_import *how, struct error *err)
 	if (x->map)
 		munmap(x->map, x->map_bytes);
 	json_decref(x->header);
+	ckpt_manifest_free(&x->manifest);
 	free(x->order);
 	free(x->buffer);
 	free(x->key);

@@ -84,18 +84,40 @@ static int not_complete(struct ckpt_entry *e, const struct error *why, struct er
 static int check_base(const char *dir, const struct ckpt_manifest *m, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
-	struct ckpt_manifest *base = malloc(sizeof *base); /* large */
-	int result = base ? ckpt_base_read(base, m, dir, path, err)
-			  : error_set(err, ERROR_OS, dir, "out of memory");
+	struct ckpt_manifest base;
+	int result = ckpt_base_read(&base, m, dir, path, err);
 	if (result == 0)
-		result = check_lengths(path, base, err);
-	free(base);
+		result = check_lengths(path, &base, err);
+	ckpt_manifest_free(&base);
+	return result;
+}
+
+/* What the one in dir says of itself, and that its files are there. */
+static int take_manifest(const char *dir, struct ckpt_entry *e, struct error *err)
+{
+	struct ckpt_manifest m;
+	if (ckpt_manifest_read(&m, dir, err) != 0)
+		return -1;
+	int result = check_lengths(dir, &m, err);
+	if (result == 0) {
+		e->complete = 1;
+		e->foreign = m.foreign;
+		e->iteration = m.iteration;
+		e->incarnation = m.incarnation;
+		e->at = m.at;
+		e->parts = m.parts;
+		memcpy(e->base, m.base, sizeof e->base);
+		if (m.base[0])
+			result = check_base(dir, &m, err);
+		for (size_t i = 0; result == 0 && i < m.count; i++)
+			e->bytes += m.file[i].bytes;
+	}
+	ckpt_manifest_free(&m);
 	return result;
 }
 
 /* 1 when name is a checkpoint, or what is left of one; -1 when nobody can tell. */
-static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, struct ckpt_entry *e,
-		   struct error *err)
+static int look_at(const char *dir, const char *name, struct ckpt_entry *e, struct error *err)
 {
 	char path[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
 	struct stat st;
@@ -117,31 +139,20 @@ static int look_at(const char *dir, const char *name, struct ckpt_manifest *m, s
 	memcpy(e->name, name, strlen(name) + 1);
 	if (missing)
 		return 1;
-	if (why.code || ckpt_manifest_read(m, path, &why) != 0 || check_lengths(path, m, &why) != 0)
+	if (why.code || take_manifest(path, e, &why) != 0)
 		return not_complete(e, &why, err);
-	e->complete = 1;
-	e->foreign = m->foreign;
-	e->iteration = m->iteration;
-	e->incarnation = m->incarnation;
-	e->at = m->at;
-	e->parts = m->parts;
-	memcpy(e->base, m->base, sizeof e->base);
-	if (m->base[0] && check_base(path, m, &why) != 0)
-		return not_complete(e, &why, err);
-	for (size_t i = 0; i < m->count; i++)
-		e->bytes += m->file[i].bytes;
 	return 1;
 }
 
-static int collect(DIR *d, const char *dir, struct ckpt_manifest *m, struct ckpt_entry **out,
-		   size_t *count, struct error *err)
+static int collect(DIR *d, const char *dir, struct ckpt_entry **out, size_t *count,
+		   struct error *err)
 {
 	size_t room = 0;
 	struct dirent *de;
 	while ((errno = 0, de = readdir(d)) != NULL) {
 		if (GROW(*out, room, *count + 1) != 0)
 			return error_set(err, ERROR_OS, dir, "out of memory");
-		int found = look_at(dir, de->d_name, m, *out + *count, err);
+		int found = look_at(dir, de->d_name, *out + *count, err);
 		if (found < 0)
 			return -1;
 		*count += (size_t)found;
@@ -156,12 +167,9 @@ int ckpt_list(const char *dir, struct ckpt_entry **out, size_t *count, struct er
 	DIR *d = opendir(dir);
 	if (!d)
 		return error_errno(err, 0, dir, "can't be listed");
-	struct ckpt_manifest *m = malloc(sizeof *m);
 	*out = NULL;
 	*count = 0;
-	int result = m ? collect(d, dir, m, out, count, err)
-		       : error_set(err, ERROR_OS, dir, "out of memory");
-	free(m);
+	int result = collect(d, dir, out, count, err);
 	closedir(d);
 	if (result != 0) {
 		free(*out);

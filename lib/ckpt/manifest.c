@@ -9,13 +9,13 @@
 #include "ckpt/ckpt.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/number.h"
 #include "base/option.h"
 #include "record/record.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,8 @@
 #include "ckpt/manifest.h"
 
 #define FILE_LINE_MAX 2048 /* each byte of a name may be written as three */
-#define TEXT_MAX (RECORD_LINE_MAX + (CKPT_FILES_MAX + CKPT_SAVED_MAX + 1) * FILE_LINE_MAX)
+#define TEXT_ROOM(files) (RECORD_LINE_MAX + (size_t)((files) + 1) * FILE_LINE_MAX)
+#define TEXT_MAX TEXT_ROOM(CKPT_FILES_MAX + CKPT_SAVED_MAX)
 #define FOREIGN "foreign"
 #define VERSION_MAX 2
 #define END_PREFIX "end sum="
@@ -38,18 +39,19 @@ void ckpt_part_name(uint32_t part, char out[CKPT_NAME_MAX])
 	snprintf(out, CKPT_NAME_MAX, "part-%u", part);
 }
 
-/* What stands before the lists; these are as long as their counts say. */
-static void clear(struct ckpt_manifest *m)
+void ckpt_manifest_free(struct ckpt_manifest *m)
 {
-	memset(m, 0, offsetof(struct ckpt_manifest, file));
+	free(m->file);
+	free(m->saved);
+	memset(m, 0, sizeof *m);
 }
 
 int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t iteration,
 			uint64_t incarnation, double at, struct error *err)
 {
+	memset(m, 0, sizeof *m);
 	if (job[0] && !option_id_ok(job))
 		return error_set(err, ERROR_USAGE, NULL, "'%.80s' is no name for a job", job);
-	clear(m);
 	memcpy(m->job, job, strlen(job) + 1);
 	m->iteration = iteration;
 	m->incarnation = incarnation;
@@ -96,6 +98,8 @@ int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t
 {
 	if (check_new_name(m, name, err) != 0)
 		return -1;
+	if (GROW(m->file, m->file_room, m->count + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	struct ckpt_file *f = &m->file[m->count++];
 	uint16_t *bucket = &m->bucket[bucket_of(name)];
 	memcpy(f->name, name, strlen(name) + 1);
@@ -116,6 +120,8 @@ int ckpt_add_saved(struct ckpt_manifest *m, const char *worker, const char *path
 				 strlen(path) < CKPT_FILE_NAME_MAX ? "" : ": it is too long");
 	if (m->saved_count == CKPT_SAVED_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d trainers", CKPT_SAVED_MAX);
+	if (GROW(m->saved, m->saved_room, m->saved_count + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	struct ckpt_saved *s = &m->saved[m->saved_count++];
 	memcpy(s->worker, worker, strlen(worker) + 1);
 	memcpy(s->path, path ? path : "", path ? strlen(path) + 1 : 1);
@@ -254,7 +260,7 @@ const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const 
 	return NULL;
 }
 
-/* The whole text into text[TEXT_MAX]; its length. */
+/* The whole text into text[TEXT_ROOM()]; its length. */
 static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 {
 	struct record_out o;
@@ -304,7 +310,7 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err)
 		return error_wrap(err, dir);
 	if (fs_join(path, sizeof path, dir, CKPT_MANIFEST, err) != 0)
 		return -1;
-	char *text = malloc(TEXT_MAX);
+	char *text = malloc(TEXT_ROOM(m->count + m->saved_count));
 	if (!text)
 		return error_set(err, ERROR_OS, dir, "out of memory");
 	/* The files' names before MANIFEST's: the directory's entries must be on disk first. */
@@ -446,7 +452,7 @@ int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *e
 	size_t len;
 	struct stat st;
 	struct error why = {0};
-	clear(m);
+	memset(m, 0, sizeof *m);
 	if (fs_join(path, sizeof path, dir, CKPT_MANIFEST, err) != 0)
 		return -1;
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a pipe would keep us waiting */
@@ -469,5 +475,8 @@ int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *e
 		m->sum = XXH3_64bits(text, len);
 	free(r);
 	free(text);
-	return result == 0 ? 0 : error_wrap(err, path);
+	if (result == 0)
+		return 0;
+	ckpt_manifest_free(m);
+	return error_wrap(err, path);
 }

@@ -248,6 +248,7 @@ int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, int level, str
 	if (result == 0)
 		result = ckpt_made_dir(out, making, write_all(r, err), err);
 	team_free(r->team);
+	ckpt_manifest_free(&r->manifest);
 	free(r->keys);
 	for (size_t k = 0; k <= STREAM_SLOTS_MAX; k++)
 		free(r->values[k]);

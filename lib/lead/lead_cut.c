@@ -95,6 +95,7 @@ static void commit_release(void *arg)
 	for (char **path = k->include; path && *path; path++)
 		free(*path);
 	free(k->include);
+	ckpt_manifest_free(&k->manifest);
 	free(k);
 }
 
@@ -300,8 +301,7 @@ static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
 static int take_base(struct lead *l, const char *dir, const char *base, struct error *err)
 {
 	struct cutting *c = &l->cut;
-	struct ckpt_manifest *m = NULL;
-
+	struct ckpt_manifest m = {0}; /* stays without files */
 	const struct layout *layout = l->options.layout;
 
 	c->base[0] = '\0';
@@ -309,13 +309,10 @@ static int take_base(struct lead *l, const char *dir, const char *base, struct e
 		return 0;
 	if (l->options.gate.foreign)
 		return error_set(err, ERROR_CONFIG, NULL, "trainers save all that they save");
-	m = calloc(1, sizeof *m); /* large */
-	int rc = m ? ckpt_set_base(m, dir, base, err)
-		   : error_set(err, ERROR_OS, dir, "out of memory");
-	if (rc == 0)
-		memcpy(c->base, m->base, sizeof c->base);
-	free(m);
-	return rc;
+	if (ckpt_set_base(&m, dir, base, err) != 0)
+		return -1;
+	memcpy(c->base, m.base, sizeof c->base);
+	return 0;
 }
 
 void lead_cut_begin(struct lead *l, struct request *rq, const char *dir, const char *base)

@@ -25,12 +25,12 @@ static void directory(const struct supervisor *s, char *out)
 
 static void look_at_latest(struct supervisor *s)
 {
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	if (m && ckpt_manifest_read(m, s->checkpoint.latest, NULL) == 0) {
-		s->checkpoint.latest_at = m->at;
-		s->checkpoint.latest_iteration = m->iteration;
+	struct ckpt_manifest m;
+	if (ckpt_manifest_read(&m, s->checkpoint.latest, NULL) == 0) {
+		s->checkpoint.latest_at = m.at;
+		s->checkpoint.latest_iteration = m.iteration;
 	}
-	free(m);
+	ckpt_manifest_free(&m);
 }
 
 void sup_checkpoint_use(struct supervisor *s, const char *path)
@@ -209,11 +209,11 @@ static void succeeded(struct supervisor *s, const struct record *r)
 static int has_no_room(struct supervisor *s)
 {
 	uint64_t bytes = 0;
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	if (m && ckpt_manifest_read(m, s->checkpoint.latest, NULL) == 0)
-		for (size_t i = 0; i < m->count; i++)
-			bytes += m->file[i].bytes;
-	free(m);
+	struct ckpt_manifest m;
+	ckpt_manifest_read(&m, s->checkpoint.latest, NULL);
+	for (size_t i = 0; i < m.count; i++)
+		bytes += m.file[i].bytes;
+	ckpt_manifest_free(&m);
 	return sup_room_is_none(s, bytes);
 }
 

@@ -15,14 +15,12 @@
 static int is_saved(const char *cut, struct error *err)
 {
 	char path[CKPT_PATH_MAX + CKPT_FILE_NAME_MAX];
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	if (!m)
-		return error_set(err, ERROR_OS, cut, "out of memory");
-	int result = ckpt_manifest_read(m, cut, err);
-	if (result == 0 && !m->foreign)
+	struct ckpt_manifest m;
+	int result = ckpt_manifest_read(&m, cut, err);
+	if (result == 0 && !m.foreign)
 		result = error_set(err, ERROR_CONFIG, cut, "is no checkpoint of trainers of your own");
-	for (size_t i = 0; result == 0 && i < m->count; i++) {
-		const struct ckpt_file *f = &m->file[i];
+	for (size_t i = 0; result == 0 && i < m.count; i++) {
+		const struct ckpt_file *f = &m.file[i];
 		struct stat st;
 		snprintf(path, sizeof path, "%s%s%s", f->name[0] == '/' ? "" : cut,
 			 f->name[0] == '/' ? "" : "/", f->name);
@@ -33,7 +31,7 @@ static int is_saved(const char *cut, struct error *err)
 					   (unsigned long long)st.st_size,
 					   (unsigned long long)f->bytes);
 	}
-	free(m);
+	ckpt_manifest_free(&m);
 	return result == 0 ? ckpt_check_sum(cut, "shards", err) : -1;
 }
 

@@ -27,9 +27,9 @@ static void name_part(const struct sup_node *n, const char *dir, char *out, size
 /* How many its manifest names: while servers come and go there may be more of them, or fewer. */
 static size_t parts_of(const char *dir)
 {
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	size_t parts = m && ckpt_manifest_read(m, dir, NULL) == 0 ? m->parts : SIZE_MAX;
-	free(m);
+	struct ckpt_manifest m;
+	size_t parts = ckpt_manifest_read(&m, dir, NULL) == 0 ? m.parts : SIZE_MAX;
+	ckpt_manifest_free(&m);
 	return parts;
 }
 
@@ -71,11 +71,11 @@ static struct sup_node *next_saved_away(const struct supervisor *s, const char *
 					size_t max)
 {
 	struct sup_node *found = NULL;
-	struct ckpt_manifest *m = malloc(sizeof *m); /* large */
-	if (m && ckpt_manifest_read(m, dir, NULL) == 0)
-		for (size_t i = 0; !found && i < m->count; i++)
-			found = saver_away(s, dir, m->file[i].name, path, max);
-	free(m);
+	struct ckpt_manifest m;
+	ckpt_manifest_read(&m, dir, NULL);
+	for (size_t i = 0; !found && i < m.count; i++)
+		found = saver_away(s, dir, m.file[i].name, path, max);
+	ckpt_manifest_free(&m);
 	return found;
 }
 

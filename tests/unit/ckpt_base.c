@@ -1,7 +1,6 @@
 /* ckpt_base: checkpoints that have only the rows that changed since an older one read as if they had
  * all; and are damaged when that one is. */
 #include "ckpt_make.h"
-#define ROUNDS_SANITIZED 25
 #include "rounds.h"
 
 #include "ckpt/export.h"
@@ -57,7 +56,7 @@ static void train(uint32_t first, uint32_t n)
 /* base NULL: all of it. Which parts write all rows all the same. */
 static void cut(const char *name, const char *base, int knows)
 {
-	struct ckpt_manifest *m = malloc(sizeof *m);
+	struct ckpt_manifest own, *m = &own;
 	char path[CKPT_PATH_MAX], part_name[CKPT_NAME_MAX];
 	const char *dir = in_dir(name);
 	uint64_t bytes, sum;
@@ -77,7 +76,7 @@ static void cut(const char *name, const char *base, int knows)
 	OK(layout_write(&layout, in_dir("layout"), err));
 	OK(ckpt_include(m, dir, in_dir("layout"), NULL, err));
 	OK(ckpt_commit(m, dir, err));
-	free(m);
+	ckpt_manifest_free(m);
 }
 
 static void export(const char *name, const char *file)
@@ -204,7 +203,7 @@ static int refused(const char *name, const char *text)
 static void without_its_base_it_is_none(void **state)
 {
 	char path[CKPT_PATH_MAX];
-	struct ckpt_manifest *m = malloc(sizeof *m);
+	struct ckpt_manifest own, *m = &own;
 	(void)state;
 	make_chain();
 	assert_int_equal(0, rename(in_dir("d/1"), in_dir("d/gone")));
@@ -221,7 +220,7 @@ static void without_its_base_it_is_none(void **state)
 	OK(ckpt_manifest_start(m, "j", 7, 1, 1, err));
 	assert_int_equal(ckpt_set_base(m, in_dir("d/9"), "2", NULL), -1);
 	assert_int_equal(ckpt_set_base(m, in_dir("d/9"), "../d/1", NULL), -1);
-	free(m);
+	ckpt_manifest_free(m);
 }
 
 static void count_bad(const char *place, const char *text, void *arg)

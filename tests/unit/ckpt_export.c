@@ -101,7 +101,7 @@ static void write_one_part(const char *dir, const struct layout *l, const uint32
 				     .width = l->table.width, .rows = rows};
 	struct part_writer *file;
 	struct stream_writer *w;
-	struct ckpt_manifest *m = malloc(sizeof *m);
+	struct ckpt_manifest own, *m = &own;
 	uint64_t bytes, sum;
 	char path[256];
 	float *dense = calloc(shape.dense_count + 1, sizeof *dense);
@@ -122,7 +122,7 @@ static void write_one_part(const char *dir, const struct layout *l, const uint32
 	OK(ckpt_include(m, dir, in_dir("layout"), NULL, err));
 	OK(ckpt_commit(m, dir, err));
 	free(dense);
-	free(m);
+	ckpt_manifest_free(m);
 }
 
 static void dense_table_is_one_tensor(void **state)

@@ -18,13 +18,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static struct ckpt_manifest *m;
+static struct ckpt_manifest own, *const m = &own;
 
 static int begin(void **state)
 {
 	if (scratch_make(state) != 0)
 		return -1;
-	m = malloc(sizeof *m);
 	assert_int_equal(ckpt_manifest_start(m, "job", 7, 2, 1.5, NULL), 0);
 	m->foreign = 1;
 	return 0;
@@ -32,7 +31,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	free(m);
+	ckpt_manifest_free(m);
 	return scratch_remove(state);
 }
 
@@ -62,9 +61,8 @@ static void many_files(void **state)
 {
 	char name[64];
 	struct error err = {0};
-	struct ckpt_manifest *back = malloc(sizeof *back);
+	struct ckpt_manifest back;
 	(void)state;
-	assert_non_null(back);
 	for (int i = 0; i < CKPT_FILES_MAX; i++) {
 		snprintf(name, sizeof name, "rank-%d/shard-%d", i / 16, i % 16);
 		assert_int_equal(ckpt_add(m, name, (uint64_t)i, 2, &err), 0);
@@ -73,11 +71,11 @@ static void many_files(void **state)
 	assert_int_equal(ckpt_add(m, "more", 1, 2, &err), -1);
 	assert_non_null(strstr(err.text, "more than 16384 files"));
 	assert_int_equal(ckpt_commit(m, scratch, &err), 0);
-	assert_int_equal(ckpt_manifest_read(back, scratch, &err), 0);
-	assert_int_equal(back->count, CKPT_FILES_MAX);
-	assert_int_equal(ckpt_manifest_file(back, "rank-999/shard-7")->bytes, 999 * 16 + 7);
-	assert_null(ckpt_manifest_file(back, "rank-999/shard-17"));
-	free(back);
+	assert_int_equal(ckpt_manifest_read(&back, scratch, &err), 0);
+	assert_int_equal(back.count, CKPT_FILES_MAX);
+	assert_int_equal(ckpt_manifest_file(&back, "rank-999/shard-7")->bytes, 999 * 16 + 7);
+	assert_null(ckpt_manifest_file(&back, "rank-999/shard-17"));
+	ckpt_manifest_free(&back);
 }
 
 static void who_saved_nothing_gets_what_the_first_did(void **state)
@@ -117,6 +115,7 @@ static void a_manifest_comes_back_as_it_was_and_damage_is_found(void **state)
 	assert_int_equal(ckpt_add_saved(m, "w0", "w0/model", &err), 0);
 	assert_int_equal(ckpt_add_saved(m, "w1", NULL, &err), 0);
 	assert_int_equal(ckpt_commit(m, dir, &err), 0);
+	ckpt_manifest_free(m);
 	assert_int_equal(ckpt_manifest_read(m, dir, &err), 0);
 	assert_int_equal(m->foreign, 1);
 	assert_int_equal(m->parts, 0);

@@ -198,7 +198,7 @@ static inline void make_layout(struct layout *l, const struct make *m)
 static inline void make_checkpoint(const char *dir, const struct make *m, uint64_t iteration,
 				   uint64_t incarnation)
 {
-	struct ckpt_manifest *manifest = malloc(sizeof *manifest);
+	struct ckpt_manifest own, *manifest = &own;
 	struct layout *l = malloc(sizeof *l);
 	OK(fs_make_dirs(dir, err));
 	OK(ckpt_manifest_start(manifest, "unit", iteration, incarnation, 1.7e9, err));
@@ -213,7 +213,7 @@ static inline void make_checkpoint(const char *dir, const struct make *m, uint64
 	OK(ckpt_add_file(manifest, dir, "shards", err));
 	OK(ckpt_commit(manifest, dir, err));
 	free(l);
-	free(manifest);
+	ckpt_manifest_free(manifest);
 }
 
 struct seen {

@@ -291,7 +291,7 @@ static void train(struct store **part, uint32_t parts)
 
 static void write_all(struct store **part, uint32_t parts, const char *dir)
 {
-	struct ckpt_manifest *m = calloc(1, sizeof *m);
+	struct ckpt_manifest own, *m = &own;
 	struct error err = {0};
 	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
 
@@ -306,7 +306,7 @@ static void write_all(struct store **part, uint32_t parts, const char *dir)
 		assert_int_equal(ckpt_add(m, name, bytes, sum, NULL), 0);
 	}
 	assert_int_equal(ckpt_commit(m, dir, NULL), 0);
-	free(m);
+	ckpt_manifest_free(m);
 }
 
 static void restore_all(struct store **part, uint32_t parts, const char *dir, int lost)
@@ -461,7 +461,7 @@ static void slots_that_can_not_be_are_refused(void **state)
 	assert_non_null(mkdtemp(root));
 	prepare("adagrad", 4, 1);
 	for (int turn = 0; turn < 3; turn++) {
-		struct ckpt_manifest *m = calloc(1, sizeof *m);
+		struct ckpt_manifest own, *m = &own;
 		struct part_writer *file;
 		struct stream_writer *w;
 		struct ckpt *c;
@@ -483,7 +483,7 @@ static void slots_that_can_not_be_are_refused(void **state)
 		assert_int_equal(ckpt_manifest_start(m, "", 1, 1, 0.0, &err), 0);
 		assert_int_equal(ckpt_add(m, "part-0", bytes, sum, &err), 0);
 		assert_int_equal(ckpt_commit(m, dir, &err), 0);
-		free(m);
+		ckpt_manifest_free(m);
 		assert_int_equal(ckpt_open(&c, dir, &err), 0);
 		struct store *s = make(0, 1);
 		assert_int_equal(ckpt_restore(c, s, &lost, &err), turn < 2 ? -1 : 0);
