@@ -107,14 +107,12 @@ static int shell_knows(const char *word)
 {
 	char *const argv[] = {
 		"/bin/sh", "-c", "command -v \"$1\" >/dev/null", "sh", (char *)word, NULL};
-	int status = 0;
 	pid_t pid = process_fork();
 	if (pid == 0) {
 		process_signals_reset();
 		process_become(PROGRAM, argv);
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	int status = pid > 0 ? process_wait(pid) : 0;
 	return pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == 0;
 }
 
@@ -504,7 +502,7 @@ static int check_apart(const char *path, struct call *call, struct error *err)
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 	const struct sigaction action = {.sa_handler = pass_on};
 	const char *tmp = getenv("TMPDIR");
-	int status = 0, result;
+	int result;
 	snprintf(call->trial, sizeof call->trial, "%.3000s/trainctl-check.XXXXXX",
 		 tmp && tmp[0] ? tmp : "/tmp");
 	if (!mkdtemp(call->trial))
@@ -521,8 +519,7 @@ static int check_apart(const char *path, struct call *call, struct error *err)
 	if (looking < 0)
 		result = error_errno(err, ERROR_OS, NULL, "no process");
 	else {
-		while (waitpid(looking, &status, 0) < 0 && errno == EINTR)
-			;
+		int status = process_wait(looking);
 		result = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 	}
 	fs_remove_tree(call->trial, NULL);

@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/fs.h"
+#include "base/utf8.h"
 #include "base/words.h"
 #include "job/job.h"
 #include "job/jobtext.h"
@@ -611,7 +612,7 @@ static int check_text(const struct call *call, const struct survey *s, const str
 	char command[SURVEY_COMMAND_MAX];
 	const char *const text[] = {s->column[p->label].name, p->positive, p->negative};
 	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
-		if (text[i] && !survey_is_utf8(text[i], strlen(text[i])))
+		if (text[i] && !utf8_is(text[i], strlen(text[i])))
 			return error_set(err, ERROR_DATA, call->data[0],
 					 "the label%s '%.60s' is no UTF-8, as a job file is; if it is "
 					 "Latin-1: %.300s",

@@ -20,6 +20,18 @@ size_t utf8_length(const char *text)
 	return n;
 }
 
+int utf8_is(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len;) {
+		/* A character that the text ends in is none, whatever stands behind it. */
+		size_t n = (unsigned char)text[i] < 0x80 ? 1 : utf8_length(text + i);
+		if (n == 0 || n > len - i)
+			return 0;
+		i += n;
+	}
+	return 1;
+}
+
 void utf8_plain(char *text)
 {
 	while (*text) {

@@ -87,12 +87,11 @@ static int read_all(int fd, char *line, size_t max)
 
 int host_test_end(int fd, int pid, char *line, size_t max, struct error *err)
 {
-	int late = read_all(fd, line, max) != 0, status = 0;
+	int late = read_all(fd, line, max) != 0;
 	close(fd);
 	if (late)
 		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	int status = process_wait(pid);
 	line[strcspn(line, "\n")] = '\0';
 	if (late)
 		return error_set(err, ERROR_TEMPFAIL, "hosttest", "has not ended after %g s",

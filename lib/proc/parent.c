@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "base/words.h"
 #include "proc/keeper.h"
+#include "proc/process.h"
 #include "record/record.h"
 
 #include <errno.h>
@@ -419,7 +420,6 @@ int parent_main(int argc, char **argv)
 	boot_id(r.boot);
 	if (process_start(r.parent, &r.parent_start) != 0 || start_node(&spec, &r) != 0)
 		return ERROR_OS;
-	int status = 0;
 	siginfo_t info;
 	while (waitid(P_PID, (id_t)r.pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)
 		;
@@ -427,9 +427,7 @@ int parent_main(int argc, char **argv)
 	 * pid, so this reaches no stranger. */
 	kill(-r.pid, SIGKILL);
 	process_kill_session(); /* what the node has put into groups of their own */
-	while (waitpid(r.pid, &status, 0) < 0 && errno == EINTR)
-		;
-	write_end(&spec, &r, status);
+	write_end(&spec, &r, process_wait(r.pid));
 	free(spec.words);
 	free(spec.text);
 	return 0;

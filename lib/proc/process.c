@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* What /proc says of a process that runs (a zombie does not), one field of it, from the third on. */
@@ -70,6 +71,14 @@ pid_t process_fork(void)
 		sigprocmask(SIG_SETMASK, &before, NULL);
 	errno = errnum;
 	return pid;
+}
+
+int process_wait(pid_t pid)
+{
+	int status = 0;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return status;
 }
 
 void process_signals_reset(void)

@@ -24,6 +24,8 @@ int process_watch(pid_t pid, uint64_t start);
  * of a Ctrl-C a second time, through descriptors that both have. Before it does anything else it calls
  * process_signals_reset(), executes a program of ours that does, or takes them up as its own. */
 pid_t process_fork(void);
+/* Waits until a child of ours has ended; its status, as of waitpid(). */
+int process_wait(pid_t pid);
 /* Forgets what came meanwhile (it was for the group that it was in), then all as after a login. */
 void process_signals_reset(void);
 

@@ -579,13 +579,10 @@ static void node_ended(struct serve *s)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	int status = 0;
 	kill_group();
 	process_kill_session();
 	group = 0;
-	while (waitpid(s->node, &status, 0) < 0 && errno == EINTR)
-		;
-	struct node_end end = end_of(status);
+	struct node_end end = end_of(process_wait(s->node));
 	limits_end(&s->limits, &end);
 	record_begin(&o, line, sizeof line, "end");
 	if (end.signal)
@@ -738,7 +735,7 @@ int remote_serve(const char *search)
 {
 	static const int passed[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 	const struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
-	int gate[2], status = 0;
+	int gate[2];
 	pid_t node = 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0)
 		return ERROR_OS;
@@ -755,8 +752,7 @@ int remote_serve(const char *search)
 		sigaction(passed[i], &action, NULL);
 	close(0);
 	close(1);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	int status = process_wait(pid);
 	/* Killed: what it had started goes, too. */
 	if (!WIFEXITED(status) && read(gate[0], &node, sizeof node) == (ssize_t)sizeof node && node > 0)
 		kill(-node, SIGKILL);

@@ -427,6 +427,7 @@ static void spare_words(struct words *w, const struct sup_node *n, uint64_t life
 }
 
 /* What torch.distributed and the like look for; NAME=VALUE each. */
+#define ADD_VARIABLE(w, ...) (add(w, "--env"), add(w, __VA_ARGS__))
 static void add_environment(struct words *w, const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
@@ -441,28 +442,17 @@ static void add_environment(struct words *w, const struct sup_node *n)
 		count++;
 	}
 	sup_trainers_address(s, address, sizeof address);
-	add(w, "--env");
-	add(w, "RANK=%zu", rank);
-	add(w, "--env");
-	add(w, "WORLD_SIZE=%zu", count);
-	add(w, "--env");
-	add(w, "LOCAL_RANK=%zu", local);
-	add(w, "--env");
-	add(w, "LOCAL_WORLD_SIZE=%zu", beside);
-	add(w, "--env");
-	add(w, "MASTER_ADDR=%s", address);
-	add(w, "--env");
-	add(w, "MASTER_PORT=%u", s->trainers.port);
-	add(w, "--env");
-	add(w, "PACELINE_SAMPLES=%llu", (unsigned long long)s->options.samples);
-	add(w, "--env");
-	add(w, "PACELINE_EPOCHS=%llu", (unsigned long long)s->job->epochs);
-	add(w, "--env");
-	add(w, "PACELINE_BATCH=%llu", (unsigned long long)s->job->batch);
-	add(w, "--env");
-	add(w, "PACELINE_JOB=%s", s->job->name);
-	add(w, "--env");
-	add(w, "PACELINE_STATE=%s", s->dirs.state);
+	ADD_VARIABLE(w, "RANK=%zu", rank);
+	ADD_VARIABLE(w, "WORLD_SIZE=%zu", count);
+	ADD_VARIABLE(w, "LOCAL_RANK=%zu", local);
+	ADD_VARIABLE(w, "LOCAL_WORLD_SIZE=%zu", beside);
+	ADD_VARIABLE(w, "MASTER_ADDR=%s", address);
+	ADD_VARIABLE(w, "MASTER_PORT=%u", s->trainers.port);
+	ADD_VARIABLE(w, "PACELINE_SAMPLES=%llu", (unsigned long long)s->options.samples);
+	ADD_VARIABLE(w, "PACELINE_EPOCHS=%llu", (unsigned long long)s->job->epochs);
+	ADD_VARIABLE(w, "PACELINE_BATCH=%llu", (unsigned long long)s->job->batch);
+	ADD_VARIABLE(w, "PACELINE_JOB=%s", s->job->name);
+	ADD_VARIABLE(w, "PACELINE_STATE=%s", s->dirs.state);
 	if (s->job->data.count == 0)
 		return;
 	char *names = words_join(s->job->data.item, s->job->data.count);

@@ -269,18 +269,6 @@ static int find_twins(struct survey *s, struct error *err)
 
 /* ---- columns ---- */
 
-int survey_is_utf8(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len;) {
-		/* A character that the text ends in is none, whatever stands behind it. */
-		size_t n = (unsigned char)text[i] < 0x80 ? 1 : utf8_length(text + i);
-		if (n == 0 || n > len - i)
-			return 0;
-		i += n;
-	}
-	return 1;
-}
-
 static int open_columns(struct survey *s, const struct row_field *field, size_t count,
 			struct error *err)
 {
@@ -375,7 +363,7 @@ static int read_rows(struct survey *s, const char *path, uint64_t bytes_max, str
 	while (result == 0 && s->bytes < bytes_max &&
 	       (got = rowscan_next(&r.scan, &row, 0, err)) == ROWSCAN_ROW) {
 		s->bytes = row.offset + row.raw_len;
-		if (s->not_utf8 == 0 && !survey_is_utf8(row.data, row.len))
+		if (s->not_utf8 == 0 && !utf8_is(row.data, row.len))
 			s->not_utf8 = row.line;
 		result = take_row(s, path, &r.scan, &row, err);
 	}

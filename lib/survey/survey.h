@@ -37,7 +37,6 @@ struct survey {
 int survey_file(struct survey *s, const char *path, uint64_t bytes_max, struct error *err);
 void survey_free(struct survey *s);
 
-int survey_is_utf8(const char *text, size_t len);
 /* The column of this name; SIZE_MAX: there is none, err says which is the nearest, or which there are. */
 size_t survey_column(const struct survey *s, const char *path, const char *name, struct error *err);
 

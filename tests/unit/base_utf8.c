@@ -28,6 +28,15 @@ static void other_bytes_have_none(void **state)
 		assert_int_equal(utf8_length(none[i]), 0);
 }
 
+static void a_text_is_whole_characters(void **state)
+{
+	(void)state;
+	assert_true(utf8_is("", 0));
+	assert_true(utf8_is("a\0\xc3\xa9", 4));
+	assert_false(utf8_is("\xc3\xa9", 1)); /* what stands behind it is not its */
+	assert_false(utf8_is("a\xff", 2));
+}
+
 static void plain(const char *text, const char *want)
 {
 	char out[64];
@@ -52,6 +61,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(letters_have_a_length),
 		cmocka_unit_test(other_bytes_have_none),
+		cmocka_unit_test(a_text_is_whole_characters),
 		cmocka_unit_test(what_is_plain_stays),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
