@@ -770,6 +770,10 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	# its end is known at once, and the next one waits for room
 	wait_for '[ "$(status | grep "^node .* id=w0 " | field state)" = off ]'
 	grep -q '^end signal=9 ' run/state/nodes/w0.0
+	# said once, not at each try
+	wait_for 'grep -q "how long the job has run can.t be written down yet" first.err'
+	sleep 2.5
+	[ "$(grep -c "how long the job has run can.t be written down yet" first.err)" -eq 1 ]
 	rm disk/fill
 	wait_for '[ -n "$(pid_of w0)" ] && [ "$(pid_of w0)" != "$w0" ]'
 	grep -q "there is room in $T/run/state again" first.err

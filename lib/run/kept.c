@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define AGAIN_SECONDS 1.0
+#define TELL_SECONDS  60.0 /* that it still fails */
 #define END_SECONDS   5.0
 
 static const struct {
@@ -53,8 +54,12 @@ static void release(void *arg)
 
 static void failed(struct supervisor *s, enum kept_file file, const struct error *err)
 {
-	sup_note(s, files[file].type, "%s%s: %s", files[file].what, err->place, err->text);
-	s->kept.again = clock_mono() + AGAIN_SECONDS;
+	double now = clock_mono(), *told = &s->kept.file[file].told;
+	if (*told == 0 || now - *told >= TELL_SECONDS) {
+		sup_note(s, files[file].type, "%s%s: %s", files[file].what, err->place, err->text);
+		*told = now;
+	}
+	s->kept.again = now + AGAIN_SECONDS;
 	sup_kick_after(s, AGAIN_SECONDS);
 }
 
@@ -64,7 +69,9 @@ static void done(void *arg, void *owner)
 	struct supervisor *s = owner;
 	if (w->result != 0)
 		failed(s, w->file, &w->error);
-	else if (w->serial == s->kept.file[w->file].serial)
+	else
+		s->kept.file[w->file].told = 0;
+	if (w->result == 0 && w->serial == s->kept.file[w->file].serial)
 		s->kept.file[w->file].durable = 1;
 	sup_kept_step(s);
 	sup_kick(s);
