@@ -366,3 +366,17 @@ load helper
 	[ "$status" -eq 0 ]
 	not grep -q '^row iteration=1 .* loss=0.69' <<<"$output"
 }
+
+@test "who is stopped when all is trained keeps nobody waiting" {
+	data 400
+	job SYNC=asp SERVERS=1 BATCH=40 BATCHES_PER_SHARD=1 "DRAG=$T/drag"
+	mkdir drag
+	echo drag delay=4 >drag/w0
+	begin first
+	wait_for '[ "$(done_samples)" = 360 ]' # w0 has the last shard
+	kill -STOP "$(pid_of w1)"
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ]
+	tail -n 1 first.out | grep -q ' state=done .* samples=400 .* restarts=0 '
+	grep -q 'w1 has given no sign of life .* by HUNG): killed; it was T (stopped)' first.err
+}

@@ -607,6 +607,20 @@ static void judge_worker(struct sup_node *n, double seconds, int there)
 		judge(n, seconds, there && has_turn(n) && !waits_for_others(n));
 }
 
+/* It was told to leave, for all is trained: who is stopped never hears it. */
+static void judge_leaving(struct sup_node *n, double seconds)
+{
+	struct sup_watched *w = &n->watch;
+	double since = clock_mono() - n->sup->phases.told_at, limit = stopped_limit(n);
+	w->stopped = w->seen.stopped ? w->stopped + seconds : 0;
+	look_whether_stopped(n, &n->now, &w->motion, &w->looked, since, seconds);
+	if (fmax(w->motion.stopped, w->stopped) <= limit)
+		return;
+	struct sup_silence silence = {.section = section_of(n), .seconds = since, .limit = limit};
+	tell(n, &n->now, &silence);
+	sup_node_stop(n, SIGKILL);
+}
+
 /* A command has its own ideas of how long a shard, or all rows, may take: only HUNG knows better. */
 int sup_watch_init(struct supervisor *s, struct error *err)
 {
@@ -688,8 +702,12 @@ void sup_watch_tick(struct supervisor *s)
 	w->gives_up = 0;
 	EACH_OF (n, s, sup_trainers(s))
 		w->gives_up |= is_trainer(n) && n->now.runs && n->now.doomed;
-	EACH_NODE (n, s)
-		if (is_worker(n))
+	int leave = s->phases.now == PHASE_FINISHING && s->phases.told;
+	EACH_NODE (n, s) {
+		if (is_worker(n) && leave && n->now.runs && !n->now.doomed)
+			judge_leaving(n, seconds);
+		else if (is_worker(n) && !leave)
 			judge_worker(n, seconds, there);
+	}
 	inspect_groups_free(&w->groups);
 }
