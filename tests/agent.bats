@@ -556,6 +556,29 @@ bad() {
 	[[ $(ask shardd.sock stat) == *" doing=0 "*" samples-done=10 "* ]]
 }
 
+@test "a stop while the trainer says words without end" {
+	command -v python3 >/dev/null || skip "no python3 here"
+	queue
+	lead
+	# As fast as it can, into and out of the largest pipes: the next word is always there.
+	cat >flood.py <<-'END'
+		import fcntl, os
+		for fd in 3, 4:
+		    fcntl.fcntl(fd, 1031, 1 << 20) # F_SETPIPE_SZ
+		if os.fork() == 0:
+		    while os.read(3, 1 << 20):
+		        pass
+		os.fork()
+		open("has", "w")
+		while True:
+		    os.write(4, b"pause\n" * 682) # whole words: no more than PIPE_BUF
+	END
+	agent_of w0 --grace 0.3 -- python3 flood.py
+	wait_for '[ -e has ]'
+	kill "$AGENT_w0"
+	ends "$AGENT_w0" 0
+}
+
 @test "an agent that is killed takes its trainer with it; a command that can't be run is named" {
 	queue
 	lead

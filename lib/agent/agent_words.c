@@ -12,6 +12,7 @@
 
 #define SECONDS_MAX 1e9
 #define PAUSE_SECONDS 1800.0 /* as job/deadline.c; where the trainer names none */
+#define TURN_WORDS 64        /* then others have their turn: it may say some without end */
 
 /* ---- answers ---- */
 
@@ -204,7 +205,7 @@ static int take_word(struct agent *a, struct error *err)
 /* Words come one at a time: the next one is read when the one before is answered. */
 int agent_hear_trainer(struct agent *a, struct error *err)
 {
-	while (a->word == WORD_NONE && words_have_room(&a->words)) {
+	for (int i = 0; i < TURN_WORDS && a->word == WORD_NONE && words_have_room(&a->words); i++) {
 		int found = words_read(&a->words, &a->record, err);
 		if (found < 0 && a->words.closed) {
 			a->half = *err; /* how it ended may say more */
