@@ -242,6 +242,21 @@ static int is_one(const char *name, const char *path)
 	return path && is_in(name, list);
 }
 
+/* By its name, or as what a link, or ".", stands for. */
+static int is_protected(const char *dir, const char *name, const char *const *list)
+{
+	char path[CKPT_PATH_MAX];
+	struct stat own, st;
+	if (is_in(name, list))
+		return 1;
+	if (fs_join(path, sizeof path, dir, name, NULL) != 0 || stat(path, &own) != 0)
+		return 0;
+	for (; list && *list; list++)
+		if (stat(*list, &st) == 0 && st.st_dev == own.st_dev && st.st_ino == own.st_ino)
+			return 1;
+	return 0;
+}
+
 static void tell_nobody(const char *place, const char *text, void *arg)
 {
 	(void)place;
@@ -272,12 +287,13 @@ static int find_whole(const char *dir, const struct ckpt_entry *entry, size_t co
 }
 
 /* Which stay, whatever is whole: the newest, those that are protected, and the bases of both. */
-static void choose_kept(const struct ckpt_entry *entry, size_t count, const struct ckpt_pruning *how,
-			char *kept)
+static void choose_kept(const char *dir, const struct ckpt_entry *entry, size_t count,
+			const struct ckpt_pruning *how, char *kept)
 {
 	uint64_t newer = 0; /* that are of use */
 	for (size_t i = count; i-- > 0;) {
-		kept[i] = is_in(entry[i].name, how->protect) || (entry[i].complete && newer < how->keep);
+		kept[i] = is_protected(dir, entry[i].name, how->protect) ||
+			  (entry[i].complete && newer < how->keep);
 		newer += entry[i].complete && !is_in(entry[i].name, how->damaged);
 	}
 }
@@ -304,7 +320,7 @@ static int prune(const char *dir, const struct ckpt_entry *entry, size_t count,
 {
 	const char *newest = count && entry[count - 1].complete ? entry[count - 1].name : NULL;
 	size_t whole = count;
-	choose_kept(entry, count, how, kept);
+	choose_kept(dir, entry, count, how, kept);
 	keep_bases(entry, count, kept);
 	int complete_go = any_goes(entry, count, kept), result = 0;
 	if (complete_go && find_whole(dir, entry, count, how, &whole, err) != 0)

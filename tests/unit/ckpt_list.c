@@ -89,6 +89,9 @@ static void old_ones_go(void **state)
 	assert_string_equal(gone, "");
 	assert_string_equal(prune(1, "/elsewhere/000002/"), "000010 ");
 	assert_string_equal(prune(1, "000002"), "");
+	assert_string_equal(prune(1, in_dir("d/000002/.")), "");
+	assert_int_equal(symlink("d/000002", in_dir("in-use")), 0);
+	assert_string_equal(prune(1, in_dir("in-use")), "");
 	assert_string_equal(prune(1, NULL), "000002 ");
 	assert_string_equal(prune(1, NULL), "");
 	assert_string_equal(latest(), "000011");
