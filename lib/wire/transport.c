@@ -81,9 +81,11 @@ static int check_server(int fd, const char *name, struct error *err)
 			 (unsigned long)server);
 }
 
-int transport_connect(const char *name, int *fd, struct error *err)
+/* errnum: why it can't be reached; 0: something else failed. */
+static int reach(const char *name, int *fd, int *errnum, struct error *err)
 {
 	struct address a;
+	*errnum = 0;
 	if (address_open(&a, name, err) != 0) {
 		if (err && err->code == ERROR_NOINPUT)
 			err->code = ERROR_UNAVAILABLE;
@@ -97,6 +99,7 @@ int transport_connect(const char *name, int *fd, struct error *err)
 			continue;
 		int code = errno == EAGAIN ? ERROR_TEMPFAIL : errno == EACCES ? ERROR_NOPERM
 									      : ERROR_UNAVAILABLE;
+		*errnum = errno;
 		result = error_errno(err, code, name, "can't be reached");
 	}
 	address_close(&a);
@@ -111,6 +114,12 @@ int transport_connect(const char *name, int *fd, struct error *err)
 	return 0;
 }
 
+int transport_connect(const char *name, int *fd, struct error *err)
+{
+	int errnum;
+	return reach(name, fd, &errnum, err);
+}
+
 /* ---- listening ---- */
 
 int transport_remove_dead(const char *path, struct error *err)
@@ -120,11 +129,16 @@ int transport_remove_dead(const char *path, struct error *err)
 		return errno == ENOENT ? 0 : error_errno(err, 0, path, "can't be looked at");
 	if (!S_ISSOCK(st.st_mode))
 		return error_set(err, ERROR_CANTCREAT, path, "is there and is no socket");
-	int fd;
+	int fd, errnum;
 	struct error why;
-	if (transport_connect(path, &fd, &why) == 0) {
+	if (reach(path, &fd, &errnum, &why) == 0) {
 		close(fd);
 		return error_set(err, ERROR_TEMPFAIL, path, "another instance runs");
+	}
+	/* One of another kind (datagrams) may be alive; so may any when there is no memory to ask it. */
+	if (why.code == ERROR_UNAVAILABLE && errnum != 0 && errnum != ECONNREFUSED && errnum != ENOENT) {
+		errno = errnum;
+		return error_errno(err, ERROR_CANTCREAT, path, "is there and may be in use");
 	}
 	if (why.code != ERROR_UNAVAILABLE) {
 		if (err)
