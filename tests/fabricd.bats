@@ -146,6 +146,19 @@ route socket=y.sock host=c"
 	[ "$status" -eq 66 ]
 }
 
+@test "routes that have become a pipe are not waited for" {
+	mkdir a
+	echo "route socket=x.sock host=b" >routes
+	start fabricd fabricd --run-dir a --host a --routes routes
+	ready a/fabric.sock
+	rm routes
+	mkfifo routes
+	kill -HUP "$PID"
+	wait_for 'grep -q "routes: is no regular file: the routes stay as they were" fabricd.err'
+	run -0 ask a/fabric.sock routes
+	[ "${lines[0]}" = "route socket=x.sock host=b listens=1" ]
+}
+
 @test "a daemon moves: its name is free on the new host when the request is answered" {
 	echo "route socket=shardd.sock host=a" >routes
 	fabric --routes "$T/routes"

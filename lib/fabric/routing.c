@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define PIECE_BYTES 32768 /* of a text in one message of the world */
 
@@ -134,13 +135,22 @@ static void on_set(struct routing *r, unsigned rank, uint64_t number, const char
 	(void)say(r, rank, KIND_DONE, number, said, strlen(said));
 }
 
+/* A pipe would keep the rank waiting for its writer, and the others would take it for dead. */
+static int read_again(struct routing *r, struct error *err)
+{
+	struct stat st;
+	if (stat(r->options.file, &st) == 0 && !S_ISREG(st.st_mode))
+		return error_set(err, ERROR_CONFIG, r->options.file, "is no regular file");
+	return read_file(r, err);
+}
+
 static void on_reread(struct routing *r)
 {
 	struct error why;
 	char said[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	if (!r->options.file) {
 		log_say(LOG_LEVEL_WARNING, "there is no file of routes to read again");
-	} else if (read_file(r, &why) != 0) {
+	} else if (read_again(r, &why) != 0) {
 		error_format(&why, said, sizeof said);
 		log_say(LOG_LEVEL_ERROR, "%s: the routes stay as they were", said);
 	}
