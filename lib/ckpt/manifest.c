@@ -175,10 +175,17 @@ static int pump(int in, const char *in_name, int out, const char *out_name, uint
 
 int ckpt_sum_file(const char *path, int sync, uint64_t *bytes, uint64_t *sum, struct error *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe would keep us waiting */
+	struct stat st;
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
-	int result = pump(fd, path, -1, NULL, bytes, sum, err);
+	int result = 0;
+	if (fstat(fd, &st) != 0)
+		result = error_errno(err, 0, path, "can't be looked at");
+	else if (!S_ISREG(st.st_mode))
+		result = error_set(err, ERROR_DATA, path, "is no regular file");
+	if (result == 0)
+		result = pump(fd, path, -1, NULL, bytes, sum, err);
 	if (result == 0 && sync && fsync(fd) != 0)
 		result = error_errno(err, ERROR_IO, path, "fsync");
 	close(fd);

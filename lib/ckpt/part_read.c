@@ -229,7 +229,7 @@ int part_open(struct part_reader **out, const char *path, struct error *err)
 	}
 	if (!p || !p->path || !p->stream)
 		error_set(err, ERROR_OS, path, "out of memory");
-	else if ((p->fd = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+	else if ((p->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
 		error_errno(err, 0, path, "can't be read");
 	else
 		result = read_all(p, err);

@@ -2,6 +2,7 @@
 #include "ckpt_make.h"
 #include "rounds.h"
 
+#include <sys/stat.h>
 #include <xxhash.h>
 
 static const struct make small = {.dense = 40, .dense_slots = 1, .width = 2, .row_slots = 1,
@@ -331,6 +332,22 @@ static void hostile_manifests_do_no_harm(void **state)
 	free(data);
 }
 
+/* Put in place of a file between the look at its length and the reading. */
+static void a_pipe_is_not_waited_for(void **state)
+{
+	struct part_reader *p;
+	struct error why = {0};
+	uint64_t bytes, sum;
+	(void)state;
+	alarm(60);
+	assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+	assert_int_equal(part_open(&p, in_dir("pipe"), &why), -1);
+	assert_int_equal(why.code, ERROR_DATA);
+	assert_int_equal(ckpt_sum_file(in_dir("pipe"), 0, &bytes, &sum, &why), -1);
+	assert_int_equal(why.code, ERROR_DATA);
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +359,7 @@ int main(void)
 		cmocka_unit_test(mixed_up_parts_are_found),
 		cmocka_unit_test(hostile_parts_do_no_harm),
 		cmocka_unit_test(hostile_manifests_do_no_harm),
+		cmocka_unit_test(a_pipe_is_not_waited_for),
 	};
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }
