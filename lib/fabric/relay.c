@@ -97,7 +97,7 @@ void conversation_watch(struct conversation *c)
 	short flags = 0;
 	if (c->is_over || c->fd < 0)
 		return;
-	if (conversation_reads(c))
+	if (conversation_reads(c) || conversation_drains(c))
 		flags |= EV_READ;
 	else if (c->said_end)
 		flags |= EV_READ | EV_ET;

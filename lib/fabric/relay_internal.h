@@ -75,6 +75,7 @@ struct conversation {
 	unsigned shut : 1;     /* the other side says no more */
 	unsigned was_shut : 1; /* and so its socket knows */
 	unsigned gone : 1;     /* and reads no more */
+	unsigned drained : 1;  /* then: all that its daemon had to say was thrown away */
 	unsigned waits_link : 1, waits_bulk : 1, resuming : 1;
 	short watched;
 	int fd; /* -1: not connected yet */
@@ -166,6 +167,7 @@ void link_swallow(struct link *l, unsigned tag, size_t bytes);
 void conversation_read(struct conversation *c);
 void conversation_resume(struct conversation *c);
 int conversation_reads(const struct conversation *c); /* whether it waits for more to be said */
+int conversation_drains(const struct conversation *c); /* and nobody hears it */
 
 /* relay_write.c */
 void conversation_take(struct conversation *c, const char *data, size_t bytes, int passes);

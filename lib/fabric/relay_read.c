@@ -249,9 +249,33 @@ int conversation_reads(const struct conversation *c)
 	return !c->read_end && may_say(c);
 }
 
+/* A daemon whose answers are not taken takes no more requests, and what the client had said before it
+ * went would never arrive. */
+int conversation_drains(const struct conversation *c)
+{
+	return c->gone && !c->is_near && !c->drained;
+}
+
+static void drain(struct conversation *c)
+{
+	struct iovec piece = {c->relay->input, sizeof c->relay->input};
+	ssize_t n = transport_read(c->fd, &piece, 1, NULL);
+	if (n > 0 || n == TRANSPORT_LATER)
+		return;
+	c->drained = 1;
+	if (transport_is_gone(c->fd))
+		conversation_leave(c);
+	else
+		conversation_watch(c);
+}
+
 void conversation_read(struct conversation *c)
 {
 	struct iovec piece[2];
+	if (conversation_drains(c)) {
+		drain(c);
+		return;
+	}
 	if (c->said_end) {
 		if (transport_is_gone(c->fd))
 			conversation_leave(c);

@@ -9,6 +9,7 @@
 
 #include <event2/event.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
 
 #define PAYLOAD (5u << 20)
@@ -396,6 +397,35 @@ static void one_that_is_never_read(void **state)
 	}
 }
 
+/* Until nothing more is taken. */
+static void say_all_that_fits(int fd, const char *text)
+{
+	struct iovec line = {(char *)(uintptr_t)text, strlen(text)};
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	while (poll(&p, 1, 300) > 0)
+		assert_true(transport_write(fd, &line, 1, -1) != TRANSPORT_LOST);
+}
+
+/* Its daemon waits until an answer is taken before it hears the next request. */
+static void one_that_goes_and_has_read_nothing(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	int fd;
+	char text[4096] = "";
+	struct error err;
+	assert_int_equal(transport_connect(near_path, &fd, &err), 0);
+	while (strlen(text) + 10 < sizeof text)
+		strcat(text, "state\n"); /* the answer is much longer */
+	say_all_that_fits(fd, text);
+	close(fd);
+	for (int i = 0; of_stat(near_dir, "near") + of_stat(far_dir, "far") > 0; i++) {
+		assert_true(i < PATIENCE * 100);
+		usleep(10000);
+	}
+	assert_int_equal(of_stat(far_dir, "kept-bytes"), 0);
+}
+
 /* Together they have more on its way than a link may: those who find it full are heard later. */
 static void many_at_once(void **state)
 {
@@ -498,6 +528,7 @@ int main(void)
 		cmocka_unit_test(memory_that_is_none),
 		cmocka_unit_test(a_client_dies_in_a_payload),
 		cmocka_unit_test(one_that_is_never_read),
+		cmocka_unit_test(one_that_goes_and_has_read_nothing),
 		cmocka_unit_test(many_at_once),
 		cmocka_unit_test(a_new_world),
 	};
