@@ -100,6 +100,23 @@ whole() {
 	[ ! -e run/state/previous ]
 }
 
+@test "--fresh: checkpoints behind a link are not gone on from, and are not moved" {
+	finished
+	mv run/state/checkpoints large
+	ln -s "$T/large" run/state/checkpoints
+	whole
+	run -78 run_job --fresh
+	[[ $output == *"$T/run/state/checkpoints: is a link, and what it leads to is not empty"* ]]
+	run -78 trainctl check job.env --run-dir "$T/run" --fresh
+	whole
+	mkdir empty
+	ln -sfn "$T/empty" run/state/checkpoints
+	run -0 run_job --fresh
+	[[ $output != *"the job goes on"* ]]
+	[ -e empty/000001/MANIFEST ]
+	ckpt verify "large/$(basename "$model")"
+}
+
 # ---- a run that is over ----
 
 @test "a finished job whose file or data have changed is not done" {

@@ -151,8 +151,6 @@ static int is_there(const struct dirs *dirs, const char *name)
 	return lstat(path, &st) == 0;
 }
 
-/* ---- the two change places ---- */
-
 static int holds_anything(const struct dirs *dirs, const char *name)
 {
 	char path[DIRS_PATH_MAX];
@@ -165,6 +163,8 @@ static int holds_anything(const struct dirs *dirs, const char *name)
 		closedir(d);
 	return found;
 }
+
+/* ---- the two change places ---- */
 
 /* Until fresh.ready is renamed all that lies in the state directory is of the run before. A half
  * moved one has lost its job.env, but not the directory that it goes to. */
@@ -205,9 +205,27 @@ int fresh_recover(const struct dirs *dirs, struct error *err)
 	return is_dir(dirs, MOVING) ? move_in(dirs, err) : 0;
 }
 
+/* What a link leads to is not ours to move, and the new run would go on from it. */
+static int check_links(const struct dirs *dirs, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	struct stat st;
+	for (size_t i = 0; i < OURS; i++) {
+		dirs_state(dirs, ours[i].name, path);
+		if (ours[i].is_dir && lstat(path, &st) == 0 && S_ISLNK(st.st_mode) &&
+		    holds_anything(dirs, ours[i].name))
+			return error_set(err, ERROR_CONFIG, path,
+					 "is a link, and what it leads to is not empty: --fresh does not "
+					 "move that; let it lead to an empty directory, or remove the link");
+	}
+	return 0;
+}
+
 int fresh_check(const struct dirs *dirs, struct error *err)
 {
 	char kept[DIRS_PATH_MAX];
+	if (check_links(dirs, err) != 0)
+		return -1;
 	dirs_state(dirs, PREVIOUS, kept);
 	if (is_there(dirs, PREVIOUS) && !is_there(dirs, PREVIOUS "/job.env") &&
 	    !is_there(dirs, PREVIOUS "/checkpoints"))
