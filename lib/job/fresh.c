@@ -206,25 +206,22 @@ int fresh_recover(const struct dirs *dirs, struct error *err)
 }
 
 /* What a link leads to is not ours to move, and the new run would go on from it. */
-static int check_links(const struct dirs *dirs, struct error *err)
+static int check_link(const struct dirs *dirs, const char *name, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	struct stat st;
-	for (size_t i = 0; i < OURS; i++) {
-		dirs_state(dirs, ours[i].name, path);
-		if (ours[i].is_dir && lstat(path, &st) == 0 && S_ISLNK(st.st_mode) &&
-		    holds_anything(dirs, ours[i].name))
-			return error_set(err, ERROR_CONFIG, path,
-					 "is a link, and what it leads to is not empty: --fresh does not "
-					 "move that; let it lead to an empty directory, or remove the link");
-	}
-	return 0;
+	dirs_state(dirs, name, path);
+	if (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode) || !holds_anything(dirs, name))
+		return 0;
+	return error_set(err, ERROR_CONFIG, path,
+			 "is a link, and what it leads to is not empty: --fresh does not move that; let "
+			 "it lead to an empty directory, or remove the link");
 }
 
 int fresh_check(const struct dirs *dirs, struct error *err)
 {
 	char kept[DIRS_PATH_MAX];
-	if (check_links(dirs, err) != 0)
+	if (check_link(dirs, "checkpoints", err) != 0 || check_link(dirs, "journal", err) != 0)
 		return -1;
 	dirs_state(dirs, PREVIOUS, kept);
 	if (is_there(dirs, PREVIOUS) && !is_there(dirs, PREVIOUS "/job.env") &&

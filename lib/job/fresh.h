@@ -27,7 +27,7 @@
 int fresh_recover(const struct dirs *dirs, struct error *err);
 
 /* Whether a run may be put aside: ERROR_CONFIG when STATE/previous is there and no state of a job, or
- * one of its directories is a link to one that is not empty. */
+ * its checkpoints or its journal are behind a link. */
 int fresh_check(const struct dirs *dirs, struct error *err);
 /* made: as dirs, with an empty state directory for the new run's files; after fresh_check(). */
 int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err);
