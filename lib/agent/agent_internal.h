@@ -40,7 +40,7 @@ struct asked {
 struct save {
 	int is_due;         /* it is to be told, with the next answer */
 	int is_told;        /* and has not said `saved` */
-	uint64_t given_up;  /* times that it was told and need not answer any more */
+	uint64_t given_up;  /* answers to come that nobody waits for any more */
 	uint64_t iteration;
 	char *cut;          /* directory of the checkpoint */
 	char *dir;          /* in it, the trainer's */
