@@ -249,8 +249,8 @@ int conversation_reads(const struct conversation *c)
 	return !c->read_end && may_say(c);
 }
 
-/* A daemon whose answers are not taken takes no more requests, and what the client had said before it
- * went would never arrive. */
+/* A daemon whose answers are not taken takes no more requests, and what the client had said before
+ * it went would never arrive. */
 int conversation_drains(const struct conversation *c)
 {
 	return c->gone && !c->is_near && !c->drained;

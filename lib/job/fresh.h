@@ -26,8 +26,8 @@
 /* Finishes what a crash interrupted. Called at every start, before anything else is read. */
 int fresh_recover(const struct dirs *dirs, struct error *err);
 
-/* Whether a run may be put aside: ERROR_CONFIG when STATE/previous is there and no state of a job, or
- * its checkpoints or its journal are behind a link. */
+/* Whether a run may be put aside: ERROR_CONFIG when STATE/previous is there and no state of a job,
+ * or its checkpoints or its journal are behind a link. */
 int fresh_check(const struct dirs *dirs, struct error *err);
 /* made: as dirs, with an empty state directory for the new run's files; after fresh_check(). */
 int fresh_begin(const struct dirs *dirs, struct dirs *made, struct error *err);

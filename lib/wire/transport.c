@@ -135,8 +135,9 @@ int transport_remove_dead(const char *path, struct error *err)
 		close(fd);
 		return error_set(err, ERROR_TEMPFAIL, path, "another instance runs");
 	}
-	/* One of another kind (datagrams) may be alive; so may any when there is no memory to ask it. */
-	if (why.code == ERROR_UNAVAILABLE && errnum != 0 && errnum != ECONNREFUSED && errnum != ENOENT) {
+	/* One for datagrams may be alive; so may any when there is no memory to ask it. */
+	if (why.code == ERROR_UNAVAILABLE && errnum != 0 && errnum != ECONNREFUSED &&
+	    errnum != ENOENT) {
 		errno = errnum;
 		return error_errno(err, ERROR_CANTCREAT, path, "is there and may be in use");
 	}

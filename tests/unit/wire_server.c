@@ -1052,7 +1052,7 @@ static void test_second_instance(void **state)
 	assert_int_equal(daemon_wait(daemon_start(NULL)), ERROR_CANTCREAT);
 	assert_int_equal(stat(daemon_path, &st), 0);
 	unlink(daemon_path);
-	/* So is a socket at which somebody hears datagrams: it refuses to be connected to, and lives. */
+	/* So is a socket at which somebody hears datagrams: it refuses connections, and lives. */
 	struct sockaddr_un name = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	assert_true(strlen(daemon_path) < sizeof name.sun_path);
