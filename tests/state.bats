@@ -817,3 +817,10 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	[ $code -eq 130 ]
 	[ "$(grep -l '^end signal=25 ' run/state/nodes/* | wc -l)" -eq 0 ]
 }
+
+@test "too few open files: said before anything starts" {
+	job
+	run -71 bash -c "ulimit -n 40; trainctl run job.env --run-dir '$T/run'"
+	[[ $output == "trainctl: files and sockets: 40 may be open at once, and for the "*" nodes of this job "*" are needed: raise the limit (ulimit -n)" ]]
+	[ -z "$(ls run/state/nodes)" ]
+}
