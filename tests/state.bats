@@ -76,6 +76,17 @@ whole() {
 	run -0 run_job --fresh
 }
 
+@test "where it can't be seen what still runs nothing is begun, and nothing moved aside" {
+	job
+	mkdir -p run/state/nodes fault
+	cc -shared -fPIC -o disk.so "$PACELINE_ROOT/tests/fault/disk.c" -ldl
+	echo 'open 1 EIO trainctl' >fault/arm
+	run -74 env FAULT="$T/fault" FAULT_UNDER="$T/run/state/nodes" LD_PRELOAD="$T/disk.so" \
+		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" \
+		trainctl run job.env --run-dir "$T/run" --fresh
+	[[ $output == "trainctl: $T/run/state/nodes: can't be listed: Input/output error" ]]
+}
+
 @test "--fresh: what others keep in the state directory stays, and a name in the way is said" {
 	finished
 	mkdir run/state/mine run/state/previous
