@@ -75,15 +75,22 @@ static void on_closed(struct connection *c, void *owner)
 	free(connection_user(c));
 }
 
+/* Who has not said it has the machine's clock, which may have been set since we began. */
+static double behind_us(struct request *rq)
+{
+	const double *said = connection_user(request_connection(rq));
+	double set = clock_epoch() - clock_wall();
+	return said ? *said : fabs(set) < BEHIND_SECONDS_MIN ? 0 : set;
+}
+
 /* bpt, device, event and info: into the monitor, and from there to the log and to whoever watches. */
 static void on_record(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
 	struct error err = {0};
 	const struct record *r = request_record(rq);
-	const double *behind = connection_user(request_connection(rq));
 	double at;
-	if (monitor_add_from(d->monitor, r, clock_epoch(), behind ? *behind : 0, &at, &err) !=
+	if (monitor_add_from(d->monitor, r, clock_epoch(), behind_us(rq), &at, &err) !=
 	    MONITOR_TAKEN) {
 		fail_request(rq, &err);
 		return;

@@ -176,6 +176,29 @@ event role=worker id=w0 kind=start at=6.000000" ]
 	[[ $output == "err code=bad-request"* ]]
 }
 
+@test "daemon: who sets the machine's clock, back or forward, hides no report" {
+	set_clock 0
+	monitor
+	began=$(date +%s)
+	run -0 ask m.sock "event role=worker id=w0 kind=start at=$began" \
+		"bpt role=worker id=w0 iter=1 time=1 size=2 at=$began"
+	set_clock -3600
+	# One that lives on goes by the clock as it was, as the daemon does, and has said so; one that has
+	# said nothing, and one that begins now, go by what it is now.
+	run -0 ask m.sock "clock at=$began" "bpt role=worker id=w0 iter=2 time=2 size=2 at=$began"
+	run -0 ask m.sock "bpt role=worker id=w0 iter=3 time=3 size=2 at=$(date +%s.%N)"
+	now=$(date +%s.%N)
+	run -0 ask m.sock "clock at=$now" "bpt role=worker id=w0 iter=4 time=4 size=2 at=$now"
+	ask m.sock snapshot >out
+	[ "$(value w0 short <out)" = 2.5 ]
+	set_clock 86400
+	run -0 ask m.sock "bpt role=worker id=w0 iter=5 time=5 size=2 at=$(date +%s.%N)"
+	ask m.sock snapshot >out
+	[ "$(value w0 short <out)" = 3 ]
+	[ "$(value w0 last <out | cut -d. -f1)" -ge "$began" ]
+	[ "$(value w0 last <out | cut -d. -f1)" -lt $((began + 86400)) ]
+}
+
 @test "daemon: a second instance is refused, the first goes on" {
 	monitor
 	run -75 bpt-monitor -s m.sock

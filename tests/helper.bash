@@ -173,10 +173,21 @@ boot() {
 	export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0
 }
 
+fast_so() { [ -e fast.so ] || cc -shared -fPIC -O2 -o fast.so "$PACELINE_ROOT/tests/fast-clock.c"; }
+
+# set_clock SECONDS: for all that is started from now on, and what was since the first time, the machine's
+# clock is so many seconds fast.
+set_clock() {
+	fast_so
+	echo "$1" >clock.new && mv clock.new clock
+	export CLOCK_SET=$T/clock LD_PRELOAD=$T/fast.so
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:verify_asan_link_order=0
+}
+
 # fast PROGRAM ARG...: its clock goes twenty times as fast: thirty seconds of silence are two. For
 # `start`: it becomes the program.
 fast() {
-	[ -e fast.so ] || cc -shared -fPIC -O2 -o fast.so "$PACELINE_ROOT/tests/fast-clock.c"
+	fast_so
 	exec env CLOCK_SPEED=20 LD_PRELOAD="$T/fast.so" \
 		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" "$@"
 }

@@ -459,6 +459,17 @@ keys_of() {
 	[ "$(tail -c 43 heard | head -c 40 | od -An -v -tf4 | xargs)" = "-1 -2 -3 -4 -5 -6 -7 -8 -9 -10" ]
 }
 
+# take_over I: an heir of one of three parts.
+take_over() {
+	local before=PS$1
+	start "heir$1" ps-server -s "$T/ps$1.sock" --id "ps$1" --part "$1/3" --layout layout \
+		--optimizer adagrad --take-over $([ "$1" != 0 ] || echo "--servers $T/ps1.sock,$T/ps2.sock")
+	ended "${!before}"
+	[ "$status" -eq 0 ]
+	printf -v "PS$1" %s "$PID"
+	ready "$T/ps$1.sock"
+}
+
 @test "a checkpoint and a move wait for each other; parts and lead are handed over under a map with bounds by hand" {
 	trained
 	part 1 3 --join --optimizer adagrad
@@ -473,6 +484,8 @@ keys_of() {
 	done
 	ended "$pid"
 	grep -q '^ok version=.* parts=3 ' moved
+	set_clock -3600 # the heir's attempts follow those that the others have heard of
+	take_over 0
 	{
 		printf 'part part=0 dense-begin=0 key-begin=0\npart part=1 dense-begin=700000 key-begin=4000000000\n'
 		printf 'part part=2 dense-begin=700001 key-begin=4000000001\n'
@@ -483,14 +496,7 @@ keys_of() {
 	} | socat -t 300 - "UNIX-CONNECT:$T/ps0.sock" >moved
 	grep -q '^ok version=.* parts=3 ' moved || { cat moved; return 1; }
 	[ "$(ask "$T/ps1.sock" stat | field dense)" -eq 1 ]
-	for i in 1 2 0; do
-		start "heir$i" ps-server -s "$T/ps$i.sock" --id "ps$i" --part "$i/3" --layout layout \
-			--optimizer adagrad --take-over $([ "$i" != 0 ] || echo "--servers $T/ps1.sock,$T/ps2.sock")
-		pid=PS$i
-		ended "${!pid}"
-		[ "$status" -eq 0 ]
-		ready "$T/ps$i.sock"
-	done
+	for i in 1 2 0; do take_over $i; done
 	run ask "$T/ps0.sock" parts
 	[[ $output == *"part=2 id=ps2 socket=$T/ps2.sock dense-begin=700001 dense=499999 "* ]] || { echo "$output"; return 1; }
 	checkpoint "$T/ps0.sock" h

@@ -135,6 +135,22 @@ value() { # KEY of $output
 	grep -q ' doing=0 done=1 .* first-at=[0-9.]* last-at=[0-9.]*$' waiting
 }
 
+@test "a clock that was set back between two starts: times go on" {
+	set_clock 0
+	shardd_start -n 20 -b 10 -m 1
+	ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
+	crash
+	set_clock -3600
+	shardd_start
+	ask "$S" 'done worker=w0 generation=1 id=0' >/dev/null
+	crash
+	set_clock -7200
+	shardd_start
+	run ask "$S" 'get worker=w0 generation=1' 'done worker=w0 generation=1 id=1' stat
+	[ "$(value samples-done)" = 20 ]
+	awk -v first="$(value first-at)" -v last="$(value last-at)" 'BEGIN { exit !(last >= first && last < first + 300) }'
+}
+
 @test "a new hello fences: the late done is refused, the shard comes back" {
 	shardd_start -n 20 -b 10 -m 1
 	run ask "$S" 'hello worker=w0' 'get worker=w0 generation=1' 'hello worker=w0' \

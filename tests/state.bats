@@ -76,6 +76,17 @@ whole() {
 	run -0 run_job --fresh
 }
 
+@test "where it can't be seen what still runs nothing is begun, and nothing moved aside" {
+	job
+	mkdir -p run/state/nodes fault
+	cc -shared -fPIC -o disk.so "$PACELINE_ROOT/tests/fault/disk.c" -ldl
+	echo 'open 1 EIO trainctl' >fault/arm
+	run -74 env FAULT="$T/fault" FAULT_UNDER="$T/run/state/nodes" LD_PRELOAD="$T/disk.so" \
+		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" \
+		trainctl run job.env --run-dir "$T/run" --fresh
+	[[ $output == "trainctl: $T/run/state/nodes: can't be listed: Input/output error" ]]
+}
+
 @test "--fresh: what others keep in the state directory stays, and a name in the way is said" {
 	finished
 	mkdir run/state/mine run/state/previous
@@ -833,4 +844,11 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	wait $SUPERVISOR || code=$?
 	[ $code -eq 130 ]
 	[ "$(grep -l '^end signal=25 ' run/state/nodes/* | wc -l)" -eq 0 ]
+}
+
+@test "too few open files: said before anything starts" {
+	job
+	run -71 bash -c "ulimit -n 40; trainctl run job.env --run-dir '$T/run'"
+	[[ $output == "trainctl: files and sockets: 40 may be open at once, and for the "*" nodes of this job "*" are needed: raise the limit (ulimit -n)" ]]
+	[ -z "$(ls run/state/nodes)" ]
 }

@@ -551,10 +551,21 @@ static void take(struct account *a, const struct record *r, double before)
 		take_summary(a, r);
 }
 
+/* Times go on where the clock was set back before a run began. */
+static void take_time(struct account *a, const struct record *r)
+{
+	double at;
+	if (!record_get(r, "at") || record_real(r, "at", 0, 1e300, &at, NULL) != 0)
+		return;
+	if (record_is(r, "begin") && at + a->reader->set_back < a->at)
+		a->reader->set_back = a->at - at;
+	a->at = at + a->reader->set_back;
+}
+
 int account_take(struct account *a, const struct record *r, struct error *err)
 {
 	double before = a->at;
-	record_real_opt(r, "at", 0, 1e300, &a->at, NULL);
+	take_time(a, r);
 	if (a->first_at == 0)
 		a->first_at = a->at;
 	take(a, r, before);

@@ -28,6 +28,7 @@ struct account_reader {
 	void *arg;
 	size_t phase_now; /* the number of phases: none */
 	double phase_since;
+	double set_back;    /* seconds that are added to each time */
 	double snapshot_at; /* of the decision that is read; 0: none */
 	size_t found;       /* which node was asked for last */
 	char **by;          /* who decided: each name once */

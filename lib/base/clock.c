@@ -1,5 +1,6 @@
 #include "base/clock.h"
 
+#include <pthread.h>
 #include <time.h>
 
 static double read_clock(clockid_t id)
@@ -14,9 +15,28 @@ double clock_mono(void)
 	return read_clock(CLOCK_MONOTONIC);
 }
 
-double clock_epoch(void)
+double clock_wall(void)
 {
 	return read_clock(CLOCK_REALTIME);
+}
+
+static double booted; /* seconds since 1970 */
+
+static void look(void)
+{
+	booted = read_clock(CLOCK_REALTIME) - read_clock(CLOCK_BOOTTIME);
+}
+
+double clock_epoch(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, look);
+	return booted + read_clock(CLOCK_BOOTTIME);
+}
+
+int clock_within(double last, double now, double seconds)
+{
+	return last > 0 && now >= last && now - last < seconds;
 }
 
 void clock_sleep(double seconds)

@@ -7,8 +7,15 @@
 
 #include <sys/time.h>
 
-double clock_mono(void);  /* seconds since some fixed point; does not jump */
-double clock_epoch(void); /* seconds since 1970, for people and for `at=` */
+double clock_mono(void); /* seconds since some fixed point; does not jump */
+/* Seconds since 1970, for people and for `at=`: as the machine's clock was when this process asked
+ * first, and what has passed since, the machine's sleep included. Whoever sets the clock meanwhile
+ * moves nothing that lies between two of them. */
+double clock_epoch(void);
+double clock_wall(void); /* what the machine's clock says now, for others to compare with theirs */
+/* Whether less than so many seconds have passed from last (0: never) to now. One that an earlier process
+ * had, and that is still to come because the clock was set back, is long over. */
+int clock_within(double last, double now, double seconds);
 void clock_sleep(double seconds); /* returns early on a signal; nothing for <= 0 */
 struct timeval clock_timeval(double seconds); /* 0 or more */
 

@@ -420,13 +420,16 @@ int fs_lock(const char *path, int *fd, struct error *err)
 	}
 }
 
-void fs_allow_files(uint64_t count)
+uint64_t fs_allow_files(uint64_t count)
 {
-	struct rlimit limit;
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= count)
-		return;
-	limit.rlim_cur = limit.rlim_max < count ? limit.rlim_max : count;
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	struct rlimit limit, more;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return count; /* who knows */
+	if (limit.rlim_cur >= count)
+		return limit.rlim_cur;
+	more = limit;
+	more.rlim_cur = limit.rlim_max < count ? limit.rlim_max : count;
+	return setrlimit(RLIMIT_NOFILE, &more) == 0 ? more.rlim_cur : limit.rlim_cur;
 }
 
 static int remove_at(int dir_fd, const char *name, const char *place, struct error *err)

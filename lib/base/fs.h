@@ -67,9 +67,9 @@ void fs_dirname(const char *path, char *out, size_t out_max);
  * close-on-exec. */
 int fs_lock(const char *path, int *fd, struct error *err);
 
-/* From now on this process may have so many files and sockets open, as far as the hard limit lets. The
- * usual soft limit of 1024 is kept low for select(2), which nobody uses here. */
-void fs_allow_files(uint64_t count);
+/* From now on this process may have so many files and sockets open, as far as the hard limit lets: how
+ * many it may. The usual soft limit of 1024 is kept low for select(2), which nobody uses here. */
+uint64_t fs_allow_files(uint64_t count);
 
 /* Removes a directory with what is in it (regular files and directories; links are removed, not
  * followed). */

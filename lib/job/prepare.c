@@ -848,12 +848,14 @@ static void look_at_record(const char *path, struct running *out)
 	snprintf(out->id, sizeof out->id, "%s", r.id);
 }
 
-static void look_at_nodes(const struct dirs *dirs, int locks, struct running *out)
+static int look_at_nodes(const struct dirs *dirs, int locks, struct running *out, struct error *err)
 {
 	char dir[DIRS_PATH_MAX], path[DIRS_PATH_MAX + 256];
 	*out = (struct running){0};
 	dirs_state(dirs, "nodes", dir);
 	DIR *d = opendir(dir);
+	if (!d && errno != ENOENT)
+		return error_errno(err, ERROR_IO, dir, "can't be listed");
 	for (struct dirent *e; d && (e = readdir(d));) {
 		if (e->d_name[0] == '.' || strstr(e->d_name, ".tmp"))
 			continue;
@@ -867,12 +869,16 @@ static void look_at_nodes(const struct dirs *dirs, int locks, struct running *ou
 	}
 	if (d)
 		closedir(d);
+	return 0;
 }
 
 int prepare_running(const struct dirs *dirs, char *id)
 {
 	struct running now;
-	look_at_nodes(dirs, 0, &now);
+	if (look_at_nodes(dirs, 0, &now, NULL) != 0) {
+		snprintf(id, OPTION_ID_MAX, "a node"); /* for all we can see */
+		return 1;
+	}
 	if (now.nodes > 0)
 		snprintf(id, OPTION_ID_MAX, "%s", now.id);
 	return now.nodes > 0;
@@ -883,7 +889,8 @@ int prepare_settle(const struct dirs *dirs, double seconds, struct error *err)
 	struct running now;
 	double until = clock_mono() + seconds;
 	for (;;) {
-		look_at_nodes(dirs, 1, &now);
+		if (look_at_nodes(dirs, 1, &now, err) != 0)
+			return -1;
 		if (now.held <= now.parents)
 			return 0;
 		if (clock_mono() >= until)

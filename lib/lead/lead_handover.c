@@ -74,6 +74,7 @@ int lead_give(void *lead, struct call *heir, struct error *err)
 	record_add_u64(&r, "samples", l->samples);
 	record_add_seconds(&r, "time", clock_mono() - l->started);
 	record_add_u64(&r, "since", l->started_at);
+	record_add_u64(&r, "attempts", l->attempts);
 	if (call_record(heir, &r, NULL, 0, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
 		return -1;
 	record_begin(&r, line, sizeof line, "gate");
@@ -104,13 +105,18 @@ static char *take_text(const struct record *r, struct call *c, uint64_t *bytes, 
 
 static int take_total(struct lead *l, const struct record *r, struct error *err)
 {
+	uint64_t attempts = 0; /* of an earlier version */
 	double time;
 
 	if (record_u64(r, "samples", 0, UINT64_MAX, &l->samples, err) != 0 ||
 	    record_real(r, "time", 0.0, 1e15, &time, err) != 0 ||
-	    record_u64(r, "since", 0, UINT64_MAX, &l->started_at, err) != 0)
+	    record_u64(r, "since", 0, UINT64_MAX, &l->started_at, err) != 0 ||
+	    record_u64_opt(r, "attempts", 0, UINT64_MAX, &attempts, err) != 0)
 		return -1;
 	l->started = clock_mono() - time;
+	/* The parts have heard of these; our own begin lower where the clock was set back. */
+	if (l->attempts < attempts)
+		l->attempts = attempts;
 	return 0;
 }
 

@@ -410,8 +410,12 @@ int parent_main(int argc, char **argv)
 	static struct spec spec; /* large */
 	struct node_record r = {0};
 	(void)argv;
-	if (argc != 2 || read_spec(&spec) != 0 || settle_in(&spec) != 0)
+	if (argc != 2 || read_spec(&spec) != 0)
 		return ERROR_USAGE; /* started by hand */
+	if (settle_in(&spec) != 0) {
+		dprintf(2, PARENT_NAME ": %s: can't be written: %s\n", spec.log, strerror(errno));
+		return ERROR_OS;
+	}
 	limit(&spec);
 	snprintf(r.id, sizeof r.id, "%s", spec.id);
 	r.life = spec.life;

@@ -673,8 +673,7 @@ static int resize(struct supervisor *s)
 /* PLAN_EVERY holds for every brain; want of memory does not wait. */
 static int is_too_early(const struct supervisor *s, const struct answer *a)
 {
-	double last = s->brain.changed;
-	return !isnan(last) && clock_epoch() - last < s->job->plan_every &&
+	return clock_within(s->brain.changed, clock_epoch(), s->job->plan_every) &&
 	       strcmp(a->reason, "oom") != 0;
 }
 

@@ -359,6 +359,6 @@ int sup_metrics_page(const struct supervisor *s, struct metrics_page *page, stru
 		put_nodes(&l);
 		free(l.seen);
 	}
-	job(&l, METRIC_PAGE_TIME, clock_epoch());
+	job(&l, METRIC_PAGE_TIME, clock_wall());
 	return metrics_end(page, err);
 }

@@ -1,22 +1,18 @@
 /* restart_guard: see restart_guard.h. */
 #include "run/restart_guard.h"
 
-#include <stddef.h>
+#include "base/clock.h"
 
-/* A clock that was set back must not lock nodes up until it has come there again. */
-static int within(double last, double now, double seconds)
-{
-	return last > 0 && now >= last && now - last < seconds;
-}
+#include <stddef.h>
 
 enum restart_answer restart_guard(const struct restart_rules *rules,
 				  const struct restart_past *node, double last_any, double now)
 {
 	if (node->count >= rules->limit)
 		return RESTART_LIMIT;
-	if (within(node->last, now, rules->window))
+	if (clock_within(node->last, now, rules->window))
 		return RESTART_WINDOW;
-	if (within(last_any, now, rules->cooldown))
+	if (clock_within(last_any, now, rules->cooldown))
 		return RESTART_COOLDOWN;
 	return RESTART_GO;
 }

@@ -209,6 +209,28 @@ static int make_events(struct supervisor *s, struct error *err)
 	return sup_phase_init(s, err);
 }
 
+#define FILES_BESIDE 36 /* logs, sockets, clients, what a launch has open for a moment */
+#define FILES_NODE 3    /* of one that is asked: connections, and what tells its end */
+#define FILES_HOST 4
+
+/* Without them processes could neither be started nor stopped, and would be left behind. */
+static int may_open_files(const struct supervisor *s, struct error *err)
+{
+	uint64_t needed = FILES_BESIDE + FILES_HOST * s->hosts.count, nodes = 0;
+	EACH_NODE (n, s) {
+		needed += n->role->service || n->role->back ? FILES_NODE : 1;
+		nodes++;
+	}
+	uint64_t allowed = fs_allow_files(needed);
+	if (allowed >= needed)
+		return 0;
+	return error_set(err, ERROR_OS, "files and sockets",
+			 "%llu may be open at once, and for the %llu nodes of this job %llu are "
+			 "needed: raise the limit (ulimit -n)",
+			 (unsigned long long)allowed, (unsigned long long)nodes,
+			 (unsigned long long)needed);
+}
+
 static void release(struct supervisor *s)
 {
 	struct event *const events[] = {s->tick, s->periodic, s->hangup};
@@ -246,6 +268,8 @@ static int begin(struct supervisor *s, struct error *err)
 	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
 	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0 ||
 	    sup_routes_fit(s, err) != 0)
+		return -1;
+	if (!prepare_running(&s->dirs, id) && may_open_files(s, err) != 0)
 		return -1;
 	if (sup_force_read(s, err) != 0)
 		return -1;

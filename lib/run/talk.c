@@ -1,6 +1,7 @@
 /* talk: see talk.h. */
 #include "run/sup.h"
 
+#include "base/clock.h"
 #include "wire/peer.h"
 
 #include <stdio.h>
@@ -57,10 +58,22 @@ int sup_link_up(const struct link *link)
 	return link->peer && peer_is_up(link->peer);
 }
 
+/* The monitor may have begun before, or after, somebody set the machine's clock. */
+static void tell_clock(struct link *monitor)
+{
+	char line[64];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "clock");
+	record_add_seconds(&o, "at", clock_epoch());
+	sup_tell(monitor, &o);
+}
+
 static void node_up(struct link *link, const struct record *greeting)
 {
 	struct sup_node *n = link->node;
 	uint64_t incarnation = 0;
+	if (n == sup_monitor(n->sup))
+		tell_clock(link);
 	record_u64_opt(greeting, "incarnation", 0, UINT64_MAX, &incarnation, NULL);
 	sup_node_answers(n, incarnation);
 }

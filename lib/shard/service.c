@@ -10,6 +10,7 @@
 #include "shard/scan.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,17 @@
 void service_clock(struct service *s)
 {
 	if (!journal_is_pending(s->journal))
-		queue_clock(s->queue, fields_milliseconds(clock_epoch()), clock_mono());
+		queue_clock(s->queue, fields_milliseconds(clock_epoch() + s->set_back),
+			    clock_mono());
+}
+
+/* The clock may have been set back since the journal's last line: its times never go back. */
+static void follow_clock(struct service *s)
+{
+	struct queue_stat stat;
+	queue_stat(s->queue, &stat);
+	double last = fmax(stat.at, fmax(stat.first_at, stat.last_at));
+	s->set_back = fmax(last - clock_epoch(), 0);
 }
 
 void service_set_fatal(struct service *s, const struct error *err)
@@ -224,6 +235,7 @@ static int check_given(const struct service *s, const struct queue *q, struct er
 static int begin(struct service *s, struct queue *q, struct error *err)
 {
 	service_adopt(s, q);
+	follow_clock(s);
 	service_clock(s);
 	queue_restart_leases(q);
 	return journal_begin(s->journal, service_write_state, s, err);

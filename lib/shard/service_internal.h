@@ -57,6 +57,7 @@ struct service {
 	struct error fatal; /* when is_fatal */
 	int was_full;       /* the journal had no room; said so */
 	char lease_text[32];
+	double set_back; /* seconds: the clock since the last run */
 	double planned; /* monotonic: when the moves that are open were first seen; 0: none are */
 	struct record record; /* lines of a settle's payload */
 };

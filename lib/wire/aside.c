@@ -91,10 +91,11 @@ int aside_start(struct aside **out, struct event_base *base, const struct aside_
 	atomic_init(&a->holders, 2);
 	atomic_init(&a->worked, 0);
 	a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	a->event = a->fd >= 0 ? event_new(base, a->fd, EV_READ, on_done, a) : NULL;
-	if (!a->event || event_add(a->event, NULL) != 0)
+	errnum = a->fd < 0 ? errno : 0;
+	a->event = errnum == 0 ? event_new(base, a->fd, EV_READ, on_done, a) : NULL;
+	if (errnum == 0 && (!a->event || event_add(a->event, NULL) != 0))
 		errnum = ENOMEM;
-	else
+	if (errnum == 0)
 		errnum = thread_start(&thread, run, a);
 	if (errnum == 0) {
 		pthread_detach(thread);

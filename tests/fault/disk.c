@@ -12,6 +12,7 @@
  * number by where that byte is.  `struck` says what was struck, or with log all calls in their order.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -127,6 +128,11 @@ OPEN(open64)
 	}
 OPENAT(openat)
 OPENAT(openat64)
+
+DIR *opendir(const char *path)
+{
+	return strikes_at("open", AT_FDCWD, path) ? NULL : REAL(opendir)(path);
+}
 
 #define FOPEN(name)                                                                                \
 	FILE *name(const char *path, const char *mode)                                             \

@@ -189,6 +189,23 @@ static void a_supervisor_that_was_away_is_no_time_of_the_job(void **state)
 	assert_string_equal(a->state, "done");
 }
 
+static void a_clock_set_back_between_two_runs_takes_no_time_away(void **state)
+{
+	(void)state;
+	begin(5000);
+	node("w0", "ready", 5010);
+	take("row loss=1 samples-done=10 samples=100 at=5020");
+	begin(1000);
+	node("w0", "ready", 1010);
+	take("phase name=stopping at=1030");
+	take("summary job=j state=done samples=100 jct=1 at=1035");
+	account_end(a);
+	near(account_seconds(a), 20 + 35);
+	near(account_state_seconds(find("w0"), ACCOUNT_UP), 10 + 25);
+	begin(6000);
+	near(a->at, 6010 + 4020); /* behind that run, by what lies between the two */
+}
+
 /* The first report of a second run covers its own time, however long nobody was there before. */
 static void a_job_that_goes_on_has_a_course_that_does(void **state)
 {
@@ -445,6 +462,7 @@ int main(void)
 		TEST(long_courses_are_thinned_and_lose_nothing),
 		TEST(an_older_log_has_a_course_all_the_same),
 		TEST(a_supervisor_that_was_away_is_no_time_of_the_job),
+		TEST(a_clock_set_back_between_two_runs_takes_no_time_away),
 		TEST(a_job_that_goes_on_has_a_course_that_does),
 		TEST(waiting_is_what_all_together_would_save),
 		TEST(what_all_wait_is_no_stragglers_fault),

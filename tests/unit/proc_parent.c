@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,6 +134,27 @@ static void a_missing_program_is_a_configuration_error(void **state)
 	waitpid(parent, NULL, 0);
 	assert_int_equal(node_record_read(record, &r, NULL), 0);
 	assert_int_equal(r.end.status, ERROR_CONFIG);
+}
+
+/* A log that can't be made may be one of a disk that fails for a moment: it is tried again. */
+static void a_log_that_can_not_be_made_is_no_mistake(void **state)
+{
+	(void)state;
+	int status, words[2], stderr_before = dup(2);
+	char text[512] = "";
+	assert_int_equal(mkdir(logfile, 0700), 0);
+	assert_int_equal(pipe(words), 0);
+	dup2(words[1], 2);
+	close(words[1]);
+	pid_t parent = start("exit 0", NULL);
+	dup2(stderr_before, 2);
+	close(stderr_before);
+	assert_int_equal(waitpid(parent, &status, 0), parent);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), ERROR_OS);
+	assert_true(read(words[0], text, sizeof text - 1) > 0);
+	assert_non_null(strstr(text, "w0.log: can't be written: Is a directory"));
+	close(words[0]);
 }
 
 static void one_at_a_time(void **state)
@@ -344,6 +366,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test_setup_teardown(exit_status_is_recorded, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(signal_is_recorded, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(a_missing_program_is_a_configuration_error, begin,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(a_log_that_can_not_be_made_is_no_mistake, begin,
 						scratch_remove),
 		cmocka_unit_test_setup_teardown(one_at_a_time, begin, scratch_remove),
 		cmocka_unit_test_setup_teardown(nobody_knows_it_by_our_name, begin, scratch_remove),

@@ -10,6 +10,7 @@
 #include <event2/event.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 
 struct task {
@@ -137,6 +138,23 @@ static void test_an_abandoned_one_tells_nobody(void **state)
 	assert_int_equal(count, 0);
 }
 
+static void test_no_descriptor_is_said(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct rlimit before, none;
+	struct task t;
+	struct error err;
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	int result = aside_start(&t.aside, base, &how, &t, NULL, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(result, -1);
+	assert_string_equal(err.text, "a thread for the disk: Too many open files");
+	event_base_free(base);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -144,6 +162,7 @@ int main(void)
 		cmocka_unit_test(test_who_waits_is_told_or_late),
 		cmocka_unit_test(test_a_signal_ends_no_waiting),
 		cmocka_unit_test(test_an_abandoned_one_tells_nobody),
+		cmocka_unit_test(test_no_descriptor_is_said),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
