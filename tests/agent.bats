@@ -680,6 +680,34 @@ bad() {
 	}
 }
 
+@test "what is saved may be many files with long names" {
+	queue --epochs 3
+	lead
+	counter
+	touch w0.slow
+	# Each is named by some 1500 bytes: a space is three.
+	cat >>words.sh <<-'END'
+		many() {
+			deep="$1/all/$(printf %250s)/$(printf %245s)"
+			mkdir -p "$deep"
+			i=0
+			while [ $i -lt 1400 ]; do
+				: >"$deep/$i"
+				i=$((i + 1))
+			done
+		}
+	END
+	sed 's/cp $model "$dir.model"/many "$dir"/; s/path=model/path=all/' counter.sh >many.sh
+	agent_of w0 -- sh many.sh
+	wait_for '[ "$(ask lead.sock stat | field iteration)" -gt 1 ]'
+	run cut c1
+	[[ $output == ok* ]] || { echo "$output"; cat w0.err; return 1; }
+	[ "$(grep -c '^file name=w0/all/' c1/MANIFEST)" -eq 1400 ]
+	rm w0.slow
+	finished
+	ends "$AGENT_w0" 0
+}
+
 @test "what is saved may be a directory, or lie elsewhere" {
 	queue --epochs 3
 	lead

@@ -31,6 +31,7 @@
 #define CKPT_BUCKETS 4096
 #define CKPT_NAME_MAX 65
 #define CKPT_FILE_NAME_MAX 512
+#define CKPT_FILE_LINE_MAX 2048 /* of MANIFEST: each byte of a name may be written as three */
 #define CKPT_SAVED_MAX 1100
 #define CKPT_PATH_MAX 4096
 

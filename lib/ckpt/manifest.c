@@ -25,8 +25,7 @@
 
 #include "ckpt/manifest.h"
 
-#define FILE_LINE_MAX 2048 /* each byte of a name may be written as three */
-#define TEXT_ROOM(files) (RECORD_LINE_MAX + (size_t)((files) + 1) * FILE_LINE_MAX)
+#define TEXT_ROOM(files) (RECORD_LINE_MAX + (size_t)((files) + 1) * CKPT_FILE_LINE_MAX)
 #define TEXT_MAX TEXT_ROOM(CKPT_FILES_MAX + CKPT_SAVED_MAX)
 #define FOREIGN "foreign"
 #define VERSION_MAX 2
@@ -291,14 +290,14 @@ static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 	for (size_t i = 0; i < m->count; i++) {
 		char sum[17];
 		snprintf(sum, sizeof sum, "%016" PRIx64, m->file[i].sum);
-		record_begin(&o, text + len, FILE_LINE_MAX, "file");
+		record_begin(&o, text + len, CKPT_FILE_LINE_MAX, "file");
 		record_add(&o, "name", m->file[i].name);
 		record_add_u64(&o, "bytes", m->file[i].bytes);
 		record_add(&o, "sum", sum);
 		len += record_end(&o, NULL);
 	}
 	for (size_t i = 0; i < m->saved_count; i++) {
-		record_begin(&o, text + len, FILE_LINE_MAX, "saved");
+		record_begin(&o, text + len, CKPT_FILE_LINE_MAX, "saved");
 		record_add(&o, "worker", m->saved[i].worker);
 		if (m->saved[i].path[0])
 			record_add(&o, "path", m->saved[i].path);

@@ -199,7 +199,8 @@ void lead_on_trainer(struct request *rq, void *lead);
 void lead_trainers_look(struct lead *l); /* after what may have lost one that was told */
 int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *err);
 void lead_trainers_forget(struct lead *l); /* the cut is over */
-#define LEAD_SAVED_BYTES_MAX (2u << 20)
+/* Of all the files that a checkpoint may have, whatever their names. */
+#define LEAD_SAVED_BYTES_MAX (CKPT_FILES_MAX * CKPT_FILE_LINE_MAX)
 void lead_on_saved(struct request *rq, void *lead);
 
 /* lead_handover.c */
