@@ -852,3 +852,19 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	[[ $output == "trainctl: files and sockets: 40 may be open at once, and for the "*" nodes of this job "*" are needed: raise the limit (ulimit -n)" ]]
 	[ -z "$(ls run/state/nodes)" ]
 }
+
+@test "what is tried again and again is said once" {
+	job EPOCHS=400 CHECKPOINT_EVERY=0
+	slow 100
+	begin first
+	wait_for 'came_to 64'
+	start holder flock run/state/nodes/w0.lock sleep 1000
+	strike w0
+	wait_for 'grep -q "trainctl: w0 can.t be started yet: " first.err'
+	for i in 1 2 3 4 5 6; do trainctl checkpoint --run-dir "$T/run" >/dev/null; done
+	pkill -9 -P "$PID"
+	kill -9 "$PID" 2>/dev/null || true
+	wait_for '[ -n "$(pid_of w0)" ]'
+	[ "$(grep -c "trainctl: w0 can.t be started yet: " first.err)" -eq 1 ]
+	[ "$(grep -c "^retry.*w0 can.t be started yet: " run/state/job.log)" -eq 1 ]
+}

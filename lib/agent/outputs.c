@@ -97,13 +97,14 @@ static void remove_left_over(const struct outputs *o)
 	closedir(dir);
 }
 
-static int failed(const struct outputs *o, const char *name, const char *what, struct error *err)
+static int failed(const struct outputs *o, int code, const char *name, const char *what,
+		  struct error *err)
 {
 	char place[PATH_MAX];
 	int errnum = errno;
 	snprintf(place, sizeof place, "%s/%s", o->dir, name);
 	errno = errnum;
-	return error_errno(err, 0, place, "%s", what);
+	return error_errno(err, code, place, "%s", what);
 }
 
 /* ---- the thread ---- */
@@ -115,9 +116,9 @@ static int sync_one(const struct outputs *o, struct output *out, struct error *e
 	growing_name(o, out, from);
 	int result = 0;
 	if (fsync(out->fd) != 0)
-		result = failed(o, to, "can't be written", err);
+		result = failed(o, 0, to, "can't be written", err);
 	else if (renameat(o->dir_fd, from, o->dir_fd, to) != 0)
-		result = failed(o, to, "can't be named", err);
+		result = failed(o, 0, to, "can't be named", err);
 	if (result != 0)
 		unlinkat(o->dir_fd, from, 0);
 	close(out->fd);
@@ -135,7 +136,7 @@ static void sync_all(const struct outputs *o, struct kept_list *l)
 	if (fsync(o->dir_fd) != 0)
 		for (size_t i = 0; i < l->count; i++)
 			if (l->item[i].result == 0)
-				l->item[i].result = failed(o, ".", "fsync", &l->item[i].error);
+				l->item[i].result = failed(o, 0, ".", "fsync", &l->item[i].error);
 }
 
 static void *work(void *arg)
@@ -246,11 +247,8 @@ int outputs_begin(struct outputs *o, const struct piece *piece, struct output *o
 			       o->begun++};
 	growing_name(o, out, name);
 	out->fd = openat(o->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	if (out->fd < 0) {
-		failed(o, name, "can't be made", err);
-		err->code = errno == ENOSPC ? ERROR_IO : ERROR_CANTCREAT;
-		return -1;
-	}
+	if (out->fd < 0)
+		return failed(o, ERROR_CANTCREAT, name, "can't be made", err);
 	return 0;
 }
 

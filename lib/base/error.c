@@ -36,6 +36,17 @@ int error_code_of_errno(int errnum)
 	}
 }
 
+/* A disk that fails or is full, a machine that is short of something: 73, which nobody tries again, is
+ * not what that is. */
+static int may_pass(int errnum)
+{
+	static const int some[] = {EIO, ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM};
+	for (size_t i = 0; i < sizeof some / sizeof *some; i++)
+		if (some[i] == errnum)
+			return 1;
+	return 0;
+}
+
 void error_plain(char *text)
 {
 	for (size_t n; *text; text += n) {
@@ -76,7 +87,9 @@ int error_errno(struct error *e, int code, const char *place, const char *fmt, .
 	int errnum = errno;
 	if (!e)
 		return -1;
-	e->code = code ? code : error_code_of_errno(errnum);
+	e->code = code && (code != ERROR_CANTCREAT || !may_pass(errnum))
+			  ? code
+			  : error_code_of_errno(errnum);
 	set_place(e, place);
 	va_list ap;
 	va_start(ap, fmt);

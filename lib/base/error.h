@@ -46,7 +46,8 @@ int error_set(struct error *e, int code, const char *place, const char *fmt, ...
 	__attribute__((format(printf, 4, 5)));
 
 /* The same for a failed system call: appends strerror(errno) to the text and, when code is 0,
- * picks the code that errno deserves (ENOENT 66, EACCES 77, ENOSPC and EIO 74, ...). */
+ * picks the code that errno deserves (ENOENT 66, EACCES 77, ENOSPC and EIO 74, ...); so it does for
+ * ERROR_CANTCREAT where the disk fails or is full, or the machine is short of something, which may pass. */
 int error_errno(struct error *e, int code, const char *place, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 

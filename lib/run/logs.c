@@ -13,11 +13,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #define LOG_BYTES_MAX (64u << 20)    /* then it becomes job.log.1, and the one before goes */
 #define NODE_BYTES_LAUNCH (8u << 20) /* at a launch; then the log becomes ID.log.1 */
 #define NODE_BYTES_MAX (64u << 20)   /* while it runs */
 #define LOOKS 64                     /* at logs of nodes in a tick */
 #define REOPEN_SECONDS 5.0           /* between two times that the monitor is told to */
+#define RETRY_SECONDS 60.0           /* until a retry is said again */
 #define WORDS_MAX 4096               /* of a node's last words */
 #define LINES_MAX 20
 
@@ -108,6 +112,26 @@ void sup_log(struct supervisor *s, struct record_out *o)
 	put(s, o, NULL);
 }
 
+static int was_said(struct sup_log *log, const char *text)
+{
+	uint64_t sum = XXH3_64bits(text, strlen(text));
+	double now = clock_mono();
+	size_t oldest = 0;
+	for (size_t i = 0; i < SUP_LOG_RETRIES; i++) {
+		if (log->retry[i].at > 0 && log->retry[i].sum == sum) {
+			if (now - log->retry[i].at < RETRY_SECONDS)
+				return 1;
+			oldest = i;
+			break;
+		}
+		if (log->retry[i].at < log->retry[oldest].at)
+			oldest = i;
+	}
+	log->retry[oldest].sum = sum;
+	log->retry[oldest].at = now;
+	return 0;
+}
+
 void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 {
 	char text[1024], line[RECORD_LINE_MAX];
@@ -116,6 +140,8 @@ void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	if (strcmp(type, "retry") == 0 && was_said(&s->log, text))
+		return;
 	log_say(strcmp(type, "error") == 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "%s", text);
 	record_begin(&o, line, sizeof line, type);
 	put(s, &o, text);

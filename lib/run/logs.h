@@ -18,11 +18,17 @@ struct sup_node;
 struct sup_process;
 struct sup_silence;
 
+#define SUP_LOG_RETRIES 256
+
 struct sup_log {
 	struct recordlog file;
 	char path[DIRS_PATH_MAX];
 	double reopened; /* clock_mono(): the monitor was told to, its own */
 	size_t looked;   /* nodes whose logs were looked at in this round */
+	struct {
+		uint64_t sum; /* of the text */
+		double at;    /* clock_mono(); 0: none */
+	} retry[SUP_LOG_RETRIES]; /* said lately */
 };
 
 void sup_log_init(struct supervisor *s); /* not open */
@@ -34,7 +40,8 @@ void sup_log_begin(struct supervisor *s, int goes_on);
 void sup_log_text(struct supervisor *s, const char *lines, size_t len);
 /* A record into STATE/job.log; at= is added. o was begun by the caller. */
 void sup_log(struct supervisor *s, struct record_out *o);
-/* A record of one word with a text, for people and for the log. */
+/* A record of one word with a text, for people and for the log. Of what is tried again, `retry`, the same
+ * text is said once a minute. */
 void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* status= or signal= of an end; nothing of one that nobody saw. */
