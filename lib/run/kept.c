@@ -11,18 +11,16 @@
 #include <unistd.h>
 
 #define AGAIN_SECONDS 1.0
-#define TELL_SECONDS  60.0 /* that it still fails */
 #define END_SECONDS   5.0
 
 static const struct {
-	const char *name, *type, *what; /* what: before the path and why; may be empty */
+	const char *name, *what; /* what: before the path and why; may be empty */
 } files[KEPT_FILES] = {
-	[KEPT_INTENT] = {"intent", "retry", "the intent to roll back can't be written yet: "},
-	[KEPT_REPEATED] = {"repeated", "retry",
-			   "samples that are trained again can't be counted yet: "},
-	[KEPT_SCALE] = {"scale", "retry", "the number of nodes can't be written down yet: "},
-	[KEPT_FORCE] = {"standing", "warning", ""},
-	[KEPT_SPENT] = {"spent", "warning", "how long the job has run can't be written down yet: "},
+	[KEPT_INTENT] = {"intent", "the intent to roll back can't be written yet: "},
+	[KEPT_REPEATED] = {"repeated", "samples that are trained again can't be counted yet: "},
+	[KEPT_SCALE] = {"scale", "the number of nodes can't be written down yet: "},
+	[KEPT_FORCE] = {"standing", ""},
+	[KEPT_SPENT] = {"spent", "how long the job has run can't be written down yet: "},
 };
 
 struct writing {
@@ -54,12 +52,8 @@ static void release(void *arg)
 
 static void failed(struct supervisor *s, enum kept_file file, const struct error *err)
 {
-	double now = clock_mono(), *told = &s->kept.file[file].told;
-	if (*told == 0 || now - *told >= TELL_SECONDS) {
-		sup_note(s, files[file].type, "%s%s: %s", files[file].what, err->place, err->text);
-		*told = now;
-	}
-	s->kept.again = now + AGAIN_SECONDS;
+	sup_note(s, "retry", "%s%s: %s", files[file].what, err->place, err->text);
+	s->kept.again = clock_mono() + AGAIN_SECONDS;
 	sup_kick_after(s, AGAIN_SECONDS);
 }
 
@@ -69,9 +63,7 @@ static void done(void *arg, void *owner)
 	struct supervisor *s = owner;
 	if (w->result != 0)
 		failed(s, w->file, &w->error);
-	else
-		s->kept.file[w->file].told = 0;
-	if (w->result == 0 && w->serial == s->kept.file[w->file].serial)
+	else if (w->serial == s->kept.file[w->file].serial)
 		s->kept.file[w->file].durable = 1;
 	sup_kept_step(s);
 	sup_kick(s);

@@ -27,7 +27,6 @@ struct sup_kept {
 		size_t len;
 		int wanted, durable;
 		uint64_t serial; /* of what is wanted */
-		double told;     /* clock_mono(): that it failed; 0: it has not */
 	} file[KEPT_FILES];
 	struct aside *writing; /* NULL: nothing is */
 	double again;          /* clock_mono(): after a failure */
