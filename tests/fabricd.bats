@@ -25,6 +25,14 @@ fabric() {
 	for host in a b c; do ready "$T/$host/fabric.sock" || { cat world.err; return 1; }; done
 }
 
+# rank_of HOST: its fabricd. mpirun names it, too, and may have a greater number.
+rank_of() {
+	local pid
+	for pid in $(pgrep -x fabricd); do
+		[[ $(tr '\0' ' ' <"/proc/$pid/cmdline") != *" --run-dir $T/$1 "* ]] || echo "$pid"
+	done
+}
+
 @test "three hosts are one world, and say so" {
 	fabric
 	run ask "$T/b/fabric.sock" stat
@@ -35,7 +43,7 @@ fabric() {
 
 @test "SIGTERM to one of them ends all, with 0, and no socket stays" {
 	fabric
-	kill "$(pgrep -f "fabricd --run-dir $T/c" | tail -n 1)"
+	kill "$(rank_of c)"
 	ended "$WORLD"
 	[ "$status" -eq 0 ]
 	[ ! -e a/fabric.sock ]
@@ -103,7 +111,7 @@ say_routes() {
 	run ask a/fabric.sock routes
 	[ "${lines[0]}" = "route socket=y.sock host=b listens=1" ]
 	echo "route socket=z.sock host=c" >routes
-	kill -HUP "$(pgrep -f "fabricd --run-dir $T/b" | tail -n 1)"
+	kill -HUP "$(rank_of b)"
 	wait_for "[ -S b/z.sock ]"
 	wait_for "[ -S a/z.sock ]"
 	wait_for "[ ! -e a/y.sock ]"
@@ -182,7 +190,7 @@ route socket=y.sock host=c"
 	start shardd shardd -s a/shardd.sock -j j -n 1000
 	ready a/shardd.sock
 	wait_for "[ -S c/shardd.sock ]"
-	kill -9 "$(pgrep -f "fabricd --run-dir $T/b" | tail -n 1)"
+	kill -9 "$(rank_of b)"
 	ended "$WORLD"
 	[ "$status" -eq 137 ]
 	fabric --routes "$T/routes"
@@ -209,7 +217,7 @@ route socket=y.sock host=c"
 
 @test "a rank that lives and does not move is named, and the world ends with 75" {
 	fabric
-	kill -STOP "$(pgrep -f "fabricd --run-dir $T/b" | tail -n 1)"
+	kill -STOP "$(rank_of b)"
 	ended "$WORLD"
 	cat world.err
 	[ "$status" -eq 75 ]
