@@ -426,8 +426,10 @@ static void spare_words(struct words *w, const struct sup_node *n, uint64_t life
 	add_socket(w, n->sup, "--spare", "trainctl");
 }
 
-/* What torch.distributed and the like look for; NAME=VALUE each. */
+/* A format of NAME=VALUE and its arguments, for the node's environment. */
 #define ADD_VARIABLE(w, ...) (add(w, "--env"), add(w, __VA_ARGS__))
+
+/* What torch.distributed and the like look for. */
 static void add_environment(struct words *w, const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;

@@ -612,6 +612,8 @@ static void judge_leaving(struct sup_node *n, double seconds)
 {
 	struct sup_watched *w = &n->watch;
 	double since = clock_mono() - n->sup->phases.told_at, limit = stopped_limit(n);
+	if (!n->now.runs || n->now.doomed || n->stop_signal == SIGKILL) /* its host may not answer yet */
+		return;
 	w->stopped = w->seen.stopped ? w->stopped + seconds : 0;
 	look_whether_stopped(n, &n->now, &w->motion, &w->looked, since, seconds);
 	if (fmax(w->motion.stopped, w->stopped) <= limit)
@@ -704,9 +706,9 @@ void sup_watch_tick(struct supervisor *s)
 		w->gives_up |= is_trainer(n) && n->now.runs && n->now.doomed;
 	int leave = s->phases.now == PHASE_FINISHING && s->phases.told;
 	EACH_NODE (n, s) {
-		if (is_worker(n) && leave && n->now.runs && !n->now.doomed)
+		if (is_worker(n) && leave)
 			judge_leaving(n, seconds);
-		else if (is_worker(n) && !leave)
+		else if (is_worker(n))
 			judge_worker(n, seconds, there);
 	}
 	inspect_groups_free(&w->groups);
