@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAUSE_SECONDS 0.05 /* between attempts to connect, and of looks at *stop */
+#define PAUSE_SECONDS 0.05 /* between attempts to connect */
 #define GREETING_SECONDS 2 /* one that is stopped has a socket, too, and greets nobody */
 #define JOURNAL_PAUSE_SECONDS 0.5
 #define RESUME_SECONDS 2 /* for its answer once stopped: without it nothing is given back */
@@ -268,7 +268,7 @@ static int connect_until(struct pieces *p, double deadline, struct error *err)
 static int receive(struct pieces *p, double stop_seconds, struct error *err)
 {
 	double began = clock_mono();
-	while (call_receive_within(p->call, &p->record, PAUSE_SECONDS, err) != 0) {
+	while (call_receive_turn(p->call, &p->record, began, err) != 0) {
 		double waited = clock_mono() - began;
 		if (err->code != ERROR_TEMPFAIL || waited >= p->options.answer_seconds)
 			return -1;

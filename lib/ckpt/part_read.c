@@ -32,7 +32,8 @@ struct section {
 	size_t count, room;
 };
 
-/* What one thread reads and decodes with; each of these is made when it is needed. */
+/* What one thread reads and decodes with; each of these is made when it is needed, as long as the
+ * longest block of the file: a short one should not cost a megabyte of fresh memory. */
 struct work {
 	void *values[STREAM_SECTIONS_MAX]; /* of the blocks of a group */
 	uint8_t *encoded;
@@ -46,12 +47,17 @@ struct part_reader {
 	size_t works;
 	int fd;
 	struct stream_reader *stream;
-	size_t blocks;
+	size_t blocks, longest_bytes; /* of a block, as it lies there or decoded */
 	struct section section[STREAM_SECTIONS_MAX];
 	uint64_t blocks_begin, blocks_end; /* the blocks fill this range of the file */
 };
 
 /* ---- the index ---- */
+
+static size_t most(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
 
 /* end: where the block before it ended; blocks leave no gap, so that no byte goes unchecked. */
 static int take_block(struct part_reader *p, const struct record *r, const struct stream_block *b,
@@ -69,6 +75,8 @@ static int take_block(struct part_reader *p, const struct record *r, const struc
 	if (GROW(s->block, s->room, s->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->block[s->count++] = (struct block){*b, at, p->blocks++};
+	p->longest_bytes = most(p->longest_bytes, sizeof(float) * (size_t)b->count);
+	p->longest_bytes = most(p->longest_bytes, (size_t)stream_block_bytes(b)); /* damaged: more */
 	*end += stream_block_bytes(b);
 	return 0;
 }
@@ -296,10 +304,10 @@ static void name_block(const struct part_reader *p, const struct block *b, const
 			 name);
 }
 
-static void *made(void **buffer)
+static void *made(const struct part_reader *p, void **buffer)
 {
 	if (!*buffer)
-		*buffer = malloc(PLANES_BYTES_MAX);
+		*buffer = malloc(p->longest_bytes);
 	return *buffer;
 }
 
@@ -310,8 +318,8 @@ static int decode(const struct part_reader *p, struct work *w, const struct bloc
 	if (!w->coder)
 		w->coder = planes_coder_new(PLANES_LEVEL);
 	if (!*values)
-		*values = made(&w->values[k]);
-	if (!w->coder || !*values || !made((void **)&w->encoded))
+		*values = made(p, &w->values[k]);
+	if (!w->coder || !*values || !made(p, (void **)&w->encoded))
 		return error_set(err, ERROR_OS, p->path, "out of memory");
 	if (fs_pread_all(p->fd, w->encoded, (size_t)stream_block_bytes(&b->stream), b->at, p->path,
 			 err) != 0)

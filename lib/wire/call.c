@@ -18,6 +18,9 @@
 
 #define RETRY_SECONDS_FIRST 0.01
 #define RETRY_SECONDS_MAX 0.5
+#define TURN_PART 0.25 /* of what was waited for already */
+#define TURN_SECONDS_MIN 0.05
+#define TURN_SECONDS_MAX 0.5
 
 struct call {
 	char *path;
@@ -140,6 +143,14 @@ static int receive_until(struct call *c, struct record *r, double deadline, stru
 int call_receive_within(struct call *c, struct record *r, double seconds, struct error *err)
 {
 	return receive_until(c, r, clock_mono() + seconds, err);
+}
+
+int call_receive_turn(struct call *c, struct record *r, double since, struct error *err)
+{
+	double seconds = (clock_mono() - since) * TURN_PART;
+
+	seconds = seconds > TURN_SECONDS_MIN ? seconds : TURN_SECONDS_MIN;
+	return call_receive_within(c, r, seconds < TURN_SECONDS_MAX ? seconds : TURN_SECONDS_MAX, err);
 }
 
 int call_receive(struct call *c, struct record *r, struct error *err)

@@ -51,6 +51,10 @@ int call_receive(struct call *c, struct record *r, struct error *err);
 /* The same, waiting at most seconds (may be more than answer_seconds, for held-back answers);
  * -1 with ERROR_TEMPFAIL when nothing came: the connection stays usable. */
 int call_receive_within(struct call *c, struct record *r, double seconds, struct error *err);
+/* One turn of a wait that began at `since` (clock_mono()), for who looks at something else between
+ * two: at a flag that a signal sets, say. 0.05 s at first; who has waited long looks less often, each
+ * 0.5 s at most: a thousand workers that wait for the slowest one should leave it the processors. */
+int call_receive_turn(struct call *c, struct record *r, double since, struct error *err);
 int call_bytes(struct call *c, void *data, size_t bytes, struct error *err);
 
 /* The descriptor that the server passed beside what was read last, which is the caller's from now

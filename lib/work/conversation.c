@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PAUSE_SECONDS 0.05       /* between attempts to connect, and of looks at *stop */
+#define PAUSE_SECONDS 0.05       /* between attempts to connect */
 /* Between attempts to connect again: a part of the time that it has been away already. An heir is
  * there soon; and a server that stays away is not asked 200 times a second by each worker. */
 #define BACK_PAUSE_PART 0.125
@@ -207,23 +207,23 @@ static int close_answer(struct conversation *c)
 int conversation_receive(struct conversation *c, enum patience patience, int *anew,
 			 struct error *err)
 {
-	double deadline = clock_mono() + c->options.answer_seconds, grace = 0;
+	double began = clock_mono(), grace = 0;
 	if (!c->call)
 		return WORK_MAP;
 	for (;;) {
-		if (call_receive_within(c->call, &c->record, PAUSE_SECONDS, err) == 0) {
+		if (call_receive_turn(c->call, &c->record, began, err) == 0) {
 			int last = record_is(&c->record, "ok") || record_is(&c->record, "err");
 			if (!last || !close_answer(c))
 				return WORK_OK;
 			continue;
 		}
-		if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline) {
+		if (err->code != ERROR_TEMPFAIL || clock_mono() - began >= c->options.answer_seconds) {
 			int result = conversation_again(c, err);
 			if (result != WORK_OK)
 				return result;
 			if (anew)
 				*anew = 1;
-			deadline = clock_mono() + c->options.answer_seconds;
+			began = clock_mono();
 			continue;
 		}
 		if (!conversation_stopped(c))

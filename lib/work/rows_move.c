@@ -46,12 +46,12 @@ static int open_call(const struct rows_move *m, struct call **out, const char *p
 static int receive(const struct rows_move *m, struct call *c, struct record *r, double held,
 		   struct error *err)
 {
-	double until = clock_mono() + held + m->options.answer_seconds;
+	double began = clock_mono(), most = held + m->options.answer_seconds;
 	struct error why;
 	while (!stopped(m)) {
-		if (call_receive_within(c, r, ROWS_LOOK_SECONDS, &why) == 0)
+		if (call_receive_turn(c, r, began, &why) == 0)
 			return 0;
-		if (why.code != ERROR_TEMPFAIL || clock_mono() > until) {
+		if (why.code != ERROR_TEMPFAIL || clock_mono() - began > most) {
 			*err = why;
 			return -1;
 		}

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAUSE_SECONDS 0.05 /* between attempts to connect, and of looks at *stop */
+#define PAUSE_SECONDS 0.05 /* between attempts to connect */
 #define GREETING_SECONDS 2 /* one that is stopped has a socket, too, and greets nobody */
 #define JOURNAL_PAUSE_SECONDS 0.5
 #define BYE_SECONDS 2
@@ -147,9 +147,9 @@ int piece_parse(struct piece *p, const struct record *r, uint64_t samples, int s
 /* The next record into s->record, looking at *stop meanwhile. */
 static int receive(struct shards *s, struct error *err)
 {
-	double deadline = clock_mono() + s->options.answer_seconds + s->asked_wait;
-	while (call_receive_within(s->call, &s->record, PAUSE_SECONDS, err) != 0) {
-		if (err->code != ERROR_TEMPFAIL || clock_mono() >= deadline)
+	double began = clock_mono(), most = s->options.answer_seconds + s->asked_wait;
+	while (call_receive_turn(s->call, &s->record, began, err) != 0) {
+		if (err->code != ERROR_TEMPFAIL || clock_mono() - began >= most)
 			return -1;
 		if (stopped(s))
 			return WORK_STOP;

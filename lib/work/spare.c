@@ -11,7 +11,6 @@
 
 #define PAUSE_SECONDS 0.1  /* between attempts to connect */
 #define GREETING_SECONDS 2 /* a supervisor that is stopped has a socket, too */
-#define LOOK_SECONDS 0.2   /* between looks at *stop */
 
 static int stopped(const struct spare_options *o)
 {
@@ -36,10 +35,11 @@ static int ask(struct call *c, const struct spare_options *o, struct error *err)
 static int hear(struct call *c, const struct spare_options *o, uint64_t *batch, struct error *err)
 {
 	static struct record r; /* large */
+	double began = clock_mono();
 	for (;;) {
 		if (stopped(o))
 			return WORK_STOP;
-		if (call_receive_within(c, &r, LOOK_SECONDS, err) == 0)
+		if (call_receive_turn(c, &r, began, err) == 0)
 			break;
 		if (err->code == ERROR_UNAVAILABLE)
 			return WORK_WAIT;
