@@ -41,7 +41,7 @@
 #define HOLD_SECONDS_MAX 0.05
 #define TRIES 3
 #define AGAIN_SECONDS 0.2    /* after an attempt that failed */
-#define REST_HOLDS 2.0       /* after a piece, training goes on for so many times as long at least */
+#define REST_HOLDS 1.0       /* after a piece, training goes on for so many times as long at least */
 #define REST_SECONDS_MIN 0.005
 #define REST_SECONDS_MAX 1.0 /* when no unit closes at all */
 #define MOVE_BYTES_MAX (1u << 22)
