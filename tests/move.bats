@@ -563,3 +563,38 @@ take_over() {
 	finished 1 w0
 	not grep 'starting over' w0.err
 }
+
+@test "by hand: what takes its time and is asked for with later=1 holds up no other answer" {
+	printf '%s\n' 'layout version=1 seed=1' 'table name=t width=1 rows=0 zero-columns=1 scale=0' >layout
+	part 1 3 --optimizer sgd --lr 1
+	open a "$T/ps1.sock"
+	local map cut="cut incarnation=1 path=$T/ck later=1\n"
+	# The first answer comes before the child can have written anything.
+	tell a "$cut"
+	answered a '^ok pending=1$'
+	until_cut() {
+		tell a "$cut"
+		grep -q '^ok file=.*/part-1 bytes=[1-9][0-9]* sum=' a.answers
+	}
+	wait_for until_cut
+	[ -s "$T/ck/part-1" ]
+	# Who gets something is not there: never prepared.
+	map=$(printf 'part id=ps%d socket=%s dense-begin=0 key-begin=%s\n' 0 "$T/none" 0 1 "$T/ps1.sock" 1431655766 \
+		2 "$T/none2" 1431655766)
+	keys_of 1 3 100 >keys
+	{ printf 'pull worker=w0 generation=1 incarnation=1 iteration=0 dense=0 rows=100 bytes=400\n'; cat keys; } >sent
+	cat sent >&"$FD_a"
+	answered a 'model iteration=0 .*rows=100 '
+	local prepare="prepare incarnation=1 attempt=1 map=2 iteration=0 later=1 bytes=$((${#map} + 1))\n$map\n"
+	tell a "$prepare"
+	tell a 'stat\n'
+	wait_for 'tail -n 3 a.answers | grep -aq "^stat .*id=ps1"'
+	[ "$(grep -ac 'pending=1' a.answers)" -ge 2 ]
+	tell a "$prepare"
+	wait_for 'tail -n 1 a.answers | grep -aq "^ok pending=1$"'
+	tell a 'keep incarnation=1 attempt=1\n'
+	tell a "$prepare"
+	wait_for 'tail -n 1 a.answers | grep -aq "^err code=move.*the attempt is over"'
+	tell a "$prepare"
+	wait_for 'tail -n 1 a.answers | grep -aq "^err code=move.*attempt 1 is over"'
+}

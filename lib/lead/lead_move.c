@@ -33,7 +33,7 @@
 #define GIVE_SECONDS 10.0    /* everybody waits meanwhile; and as long as a slow link needs: */
 #define GIVE_BYTES_SECOND 20e6
 #define ADOPT_SECONDS 60.0   /* a part is to say that it goes by the map in force */
-#define PIECE_BYTES ((uint64_t)4 << 20) /* the first one; where nobody says how long they are: */
+#define PIECE_BYTES ((uint64_t)1 << 20) /* the first one; where nobody says how long they are: */
 #define PIECE_BYTES_MIN ((uint64_t)1 << 20)
 #define PIECE_BYTES_MAX ((uint64_t)64 << 20)
 #define HOLD_OF_UNIT 0.05    /* a piece is to hold up training for this share of a unit, */

@@ -113,6 +113,8 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 	default:
 		break;
 	}
+	if (order->later)
+		record_add_u64(&o, "later", 1);
 	if (bytes)
 		record_add_u64(&o, "bytes", bytes);
 	return record_end(&o, NULL);
@@ -272,8 +274,12 @@ static int read_sum(struct order *o, const struct record *r, struct error *err)
 
 static int read_head(struct order *o, const struct record *r, struct error *err)
 {
-	if (record_u64(r, "incarnation", 0, UINT64_MAX, &o->incarnation, err) != 0)
+	uint64_t later = 0;
+
+	if (record_u64(r, "incarnation", 0, UINT64_MAX, &o->incarnation, err) != 0 ||
+	    record_u64_opt(r, "later", 0, 1, &later, err) != 0)
 		return -1;
+	o->later = (int)later;
 	switch (o->kind) {
 	case ORDER_HOLD:
 		o->units = ORDER_PUSHES_MAX;

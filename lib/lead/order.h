@@ -74,6 +74,10 @@ struct order {
 	enum order_kind kind;
 	uint64_t incarnation;
 	uint64_t iteration, units;
+	/* cut, prepare, over a socket: the answer comes at once, and says pending while it is not done;
+	 * asked again with the same words, until it is. Answers come in the order of what was asked: all
+	 * others, and with them training, would wait until the disk has it. */
+	int later;
 	const struct order_push *push;
 	size_t pushes;
 	const char *worker;
@@ -110,6 +114,7 @@ struct order_result {
 	double stall; /* and the seconds that the part stood still */
 	uint64_t epoch; /* of a sum */
 	uint64_t attempt; /* of a move */
+	int pending;      /* see later */
 	/* Of heat: the work of each of ranges of its places that are alike, separated by commas, and
 	 * of an element of the dense vector: floats a unit, counted in so many units. */
 	const char *heat;

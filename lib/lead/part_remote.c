@@ -5,6 +5,7 @@
 #include "lead/part_remote.h"
 
 #include "base/boot.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "wire/peer.h"
 
@@ -14,6 +15,10 @@
 #include <string.h>
 
 #define COME_BACK_SECONDS 5 /* for a server that was asked for a cut */
+/* What is pending is asked for again after a part of the time that it has been. */
+#define AGAIN_PART 0.125
+#define AGAIN_SECONDS_MIN 0.002
+#define AGAIN_SECONDS_MAX 0.25
 
 /* An order, from the deed until the answer. */
 struct told {
@@ -21,6 +26,7 @@ struct told {
 	enum order_kind kind;
 	uint64_t iteration, units; /* of an apply; units 0: none */
 	uint64_t attempt;          /* of a move */
+	double began;
 	size_t head, bytes;        /* of text: the record, and the payload behind it */
 	struct order_answer answer;
 	char text[];
@@ -34,12 +40,21 @@ struct part_remote {
 	int ready;                 /* connected, and in the state that the lead knows */
 	struct told *first, **end; /* unanswered, in sequence */
 	struct event *overdue;     /* a cut that was asked waits for it to come back */
+	struct told *pending;      /* answered so */
+	struct event *again;       /* they are asked for */
 	char id[OPTION_ID_MAX];
 	char wrong[ERROR_TEXT_MAX]; /* of who joins; "": nothing */
 	char path[];
 };
 
 /* ---- what is not answered ---- */
+
+static void told_append(struct part_remote *r, struct told *t)
+{
+	t->next = NULL;
+	*r->end = t;
+	r->end = &t->next;
+}
 
 static struct told *told_add(struct part_remote *r, const char *text, size_t head, size_t bytes)
 {
@@ -49,12 +64,12 @@ static struct told *told_add(struct part_remote *r, const char *text, size_t hea
 		return NULL;
 	*t = (struct told){.head = head,
 			   .bytes = bytes,
+			   .began = clock_mono(),
 			   .answer = {.done = r->options.committed,
 				      .arg = r->options.owner,
 				      .part = r->options.part}};
 	memcpy(t->text, text, head + bytes);
-	*r->end = t;
-	r->end = &t->next;
+	told_append(r, t);
 	return t;
 }
 
@@ -85,10 +100,13 @@ static void missing(const struct told *t, const struct record *r)
 
 static void result_read(struct order_result *result, const struct record *r, struct error *err)
 {
+	uint64_t pending = 0;
+
 	*result = (struct order_result){.text = r->text ? r->text : ""};
 	if (!record_is(r, "ok"))
 		result->code = record_get(r, "code") ? record_get(r, "code") : "?";
-	else if (record_u64_opt(r, "bytes", 0, UINT64_MAX, &result->bytes, err) != 0 ||
+	else if (record_u64_opt(r, "pending", 0, 1, &pending, err) != 0 ||
+		 record_u64_opt(r, "bytes", 0, UINT64_MAX, &result->bytes, err) != 0 ||
 		 record_u64_opt(r, "sum", 0, UINT64_MAX, &result->sum, err) != 0 ||
 		 record_real_opt(r, "stall", 0.0, 1e9, &result->stall, err) != 0 ||
 		 record_real_opt(r, "element", 0.0, 1e18, &result->element, err) != 0 ||
@@ -96,7 +114,20 @@ static void result_read(struct order_result *result, const struct record *r, str
 		result->code = "bad-answer";
 		result->text = err->text;
 	}
+	result->pending = (int)pending;
 	result->heat = record_get(r, "heat");
+}
+
+static void ask_later(struct part_remote *r, struct told *t)
+{
+	double seconds = (clock_mono() - t->began) * AGAIN_PART;
+	struct timeval wait;
+
+	seconds = seconds > AGAIN_SECONDS_MIN ? seconds : AGAIN_SECONDS_MIN;
+	wait = clock_timeval(seconds < AGAIN_SECONDS_MAX ? seconds : AGAIN_SECONDS_MAX);
+	t->next = r->pending;
+	r->pending = t;
+	event_add(r->again, &wait);
 }
 
 static void on_answer(const struct record *record, int closing, void *remote)
@@ -115,6 +146,10 @@ static void on_answer(const struct record *record, int closing, void *remote)
 	struct told *t = told_take(r);
 	result_read(&result, record, &err);
 	result.attempt = t->attempt;
+	if (result.pending) {
+		ask_later(r, t);
+		return;
+	}
 	t->answer.done(t->answer.part, &result, t->answer.arg);
 	free(t);
 }
@@ -129,6 +164,22 @@ static void send_told(struct part_remote *r, const struct told *t)
 		return; /* not connected: it goes when the connection comes */
 	error_set(&err, ERROR_TEMPFAIL, r->options.path, "does not read what it is sent");
 	r->options.broken(&err, r->options.owner);
+}
+
+/* While it is away they wait: on_stat() sends what is told, on_overdue() ends cuts. */
+static void on_again(evutil_socket_t fd, short what, void *remote)
+{
+	struct part_remote *r = remote;
+	struct told *t;
+
+	(void)fd;
+	(void)what;
+	while ((t = r->pending)) {
+		r->pending = t->next;
+		told_append(r, t);
+		if (r->ready)
+			send_told(r, t);
+	}
 }
 
 int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,
@@ -163,8 +214,7 @@ static void on_overdue(evutil_socket_t fd, short what, void *remote)
 	struct part_remote *r = remote;
 	struct told **at = &r->first, *t, *gone = NULL;
 
-	(void)fd;
-	(void)what;
+	on_again(fd, what, r); /* among all that it was told */
 	while ((t = *at)) {
 		if (t->kind != ORDER_CUT) {
 			at = &t->next;
@@ -332,7 +382,7 @@ void part_remote_leave(struct part_remote *r)
 
 int part_remote_is_idle(const struct part_remote *r)
 {
-	return r->first == NULL;
+	return r->first == NULL && r->pending == NULL;
 }
 
 int part_remote_ready(const struct part_remote *r)
@@ -360,7 +410,8 @@ int part_remote_start(struct part_remote *r, struct event_base *base)
 		.path = r->options.path, .up = on_up, .down = on_down, .owner = r};
 
 	r->overdue = evtimer_new(base, on_overdue, r);
-	r->peer = r->overdue ? peer_new(base, &options) : NULL;
+	r->again = evtimer_new(base, on_again, r);
+	r->peer = r->overdue && r->again ? peer_new(base, &options) : NULL;
 	return r->peer ? 0 : -1;
 }
 
@@ -370,14 +421,22 @@ void part_remote_stop(struct part_remote *r)
 		peer_free(r->peer);
 	if (r->overdue)
 		event_free(r->overdue);
+	if (r->again)
+		event_free(r->again);
 	r->peer = NULL;
-	r->overdue = NULL;
+	r->overdue = r->again = NULL;
 }
 
 void part_remote_free(struct part_remote *r)
 {
+	struct told *t;
+
 	while (r && r->first)
 		free(told_take(r));
+	while (r && (t = r->pending)) {
+		r->pending = t->next;
+		free(t);
+	}
 	free(r);
 }
 

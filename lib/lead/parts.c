@@ -278,6 +278,7 @@ void lead_parts_give(struct lead_parts *p, struct order *o, const struct order_a
 	struct error err = {0};
 
 	o->incarnation = p->options.incarnation;
+	o->later = o->kind == ORDER_CUT || o->kind == ORDER_PREPARE;
 	if (give_remote(p, o, &of) != 0) {
 		error_set(&err, ERROR_OS, "parts", "out of memory");
 		broken(&err, p);

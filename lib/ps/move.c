@@ -24,7 +24,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define FIND_ROWS 65536       /* that are looked at in one turn of the loop: others want to be served */
+#define FIND_ROWS 4096        /* that are looked at in one turn of the loop: others want to be served */
 #define WARM_BYTES ((size_t)1 << 20) /* that are asked for at once: other calls for memory wait */
 #define NICER 10
 #define SPARE_PART 8          /* room for rows that come into being meanwhile: one in so many */

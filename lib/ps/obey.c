@@ -262,90 +262,116 @@ static void put_applied(uint32_t part, const struct order_result *result, void *
 			   result->repeated ? " repeated=1" : "");
 }
 
-static void put_cut(uint32_t part, const struct order_result *result, void *ps)
+/* An order that takes its time is answered when it is done; one that says later=1, at once, with
+ * pending=1 until it is: who asks so asks again, and what became of it is kept until then. */
+static void put_long(struct ps_long *l, struct request *rq)
 {
-	struct ps *p = ps;
-	struct request *rq = p->asked;
+	const struct order_result *result = &l->result;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 
-	p->asked = NULL;
-	if (!rq)
-		return;
+	l->name[0] = '\0';
 	if (result->code) {
-		put_done(part, result, rq);
+		put_done(0, result, rq);
 		return;
 	}
 	record_begin(&o, line, sizeof line, "ok");
-	record_add(&o, "file", result->file);
-	record_add_u64(&o, "bytes", result->bytes);
-	record_add_u64(&o, "sum", result->sum);
-	record_add_seconds(&o, "stall", result->stall);
+	if (result->file) {
+		record_add(&o, "file", result->file);
+		record_add_u64(&o, "bytes", result->bytes);
+		record_add_u64(&o, "sum", result->sum);
+		record_add_seconds(&o, "stall", result->stall);
+	} else {
+		record_add_u64(&o, "bytes", result->bytes);
+	}
 	request_ok_record(rq, &o);
 }
 
-/* Its client may go first: the child writes on, nobody is told. */
-static void asker_gone(struct request *rq, void *ps)
+static const char *kept(char *room, size_t max, const char *text)
 {
-	(void)rq;
-	((struct ps *)ps)->asked = NULL;
+	if (text)
+		snprintf(room, max, "%s", text);
+	return text ? room : NULL;
+}
+
+static void on_long_done(uint32_t part, const struct order_result *result, void *asked)
+{
+	struct ps_long *l = asked;
+	struct request *rq = l->rq;
+
+	(void)part;
+	l->over = 1;
+	l->rq = NULL;
+	l->result = *result;
+	l->result.code = kept(l->code, sizeof l->code, result->code);
+	l->result.text = kept(l->text, sizeof l->text, result->text);
+	l->result.file = kept(l->file, sizeof l->file, result->file);
+	if (rq)
+		put_long(l, rq);
+}
+
+/* Its client may go first: it goes on, nobody is told. */
+static void asker_gone(struct request *rq, void *asked)
+{
+	struct ps_long *l = asked;
+
+	if (l->rq == rq)
+		l->rq = NULL;
+}
+
+/* Whether it is under way: then it was not answered, unless as pending. */
+static int ask_long(struct ps *p, struct ps_long *l, const char *name, const struct order *o,
+		    struct request *rq)
+{
+	struct order_answer answer = {.done = on_long_done, .arg = l};
+	int again = o->later && strcmp(l->name, name) == 0;
+
+	if (again && l->over) {
+		put_long(l, rq);
+		return 0;
+	}
+	if (!again && l->name[0] && !l->over) {
+		request_err(rq, "busy", "another one is under way");
+		return 0;
+	}
+	if (!again) {
+		l->over = 0;
+		l->rq = rq;
+		snprintf(l->name, sizeof l->name, "%s", name);
+		ps_obey(p, o, &answer);
+		if (l->over)
+			return 0;
+	}
+	if (o->later) {
+		asker_gone(rq, l);
+		request_ok(rq, "pending=1");
+	} else {
+		request_defer(rq, asker_gone, l);
+	}
+	return 1;
 }
 
 static void cut(struct ps *p, const struct order *o, struct request *rq)
 {
-	struct order_answer answer = {.done = put_cut, .arg = p};
 	char line[128];
 	struct record_out forked;
 
-	if (p->fork) {
-		request_err(rq, "busy", "another cut is being written");
-		return;
-	}
-	p->asked = rq;
-	ps_obey(p, o, &answer);
-	if (!p->asked)
+	if (!ask_long(p, &p->cut, o->path, o, rq) || o->later)
 		return;
 	/* Answered when it is written; that it is cut, and that later steps are not in it, is said
 	 * at once. */
-	request_defer(rq, asker_gone, p);
 	record_begin(&forked, line, sizeof line, "forked");
 	record_add_u64(&forked, "iteration", p->applied);
 	request_put_record(rq, &forked);
 }
 
-static void put_moved(uint32_t part, const struct order_result *result, void *ps)
-{
-	struct ps *p = ps;
-	struct request *rq = p->move_asked;
-
-	p->move_asked = NULL;
-	if (rq && result->code)
-		put_done(part, result, rq);
-	else if (rq)
-		request_ok(rq, "bytes=%llu", (unsigned long long)result->bytes);
-}
-
-static void mover_gone(struct request *rq, void *ps)
-{
-	struct ps *p = ps;
-
-	if (p->move_asked == rq)
-		p->move_asked = NULL;
-}
-
-/* Answered when receivers are there, or have it all. */
 static void move(struct ps *p, const struct order *o, struct request *rq)
 {
-	struct order_answer answer = {.done = put_moved, .arg = p};
+	char name[64];
 
-	if (p->move_asked) {
-		request_err(rq, "busy", "another one is under way");
-		return;
-	}
-	p->move_asked = rq;
-	ps_obey(p, o, &answer);
-	if (p->move_asked)
-		request_defer(rq, mover_gone, p);
+	snprintf(name, sizeof name, "%s %llu", o->kind == ORDER_GIVE ? "give" : "prepare",
+		 (unsigned long long)o->attempt);
+	(void)ask_long(p, &p->moving, name, o, rq);
 }
 
 void ps_on_order(struct request *rq, void *ps)

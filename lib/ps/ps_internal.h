@@ -44,6 +44,15 @@ struct ps_wait {
 	struct ps_wait *next, **at;
 };
 
+/* An order that takes its time, as it was asked for over the socket. */
+struct ps_long {
+	char name[CKPT_PATH_MAX]; /* which one; "": none, or its answer was given */
+	struct request *rq;       /* waits for it; NULL: nobody */
+	int over;                 /* with this result, which is still to be asked for: */
+	struct order_result result;
+	char code[32], text[ERROR_TEXT_MAX], file[CKPT_PATH_MAX];
+};
+
 struct ps {
 	struct ps_options options;
 	struct server *server;
@@ -73,7 +82,7 @@ struct ps {
 		uint32_t mark;
 	} full[PS_FULLS];
 	size_t fulls; /* in all */
-	struct request *asked; /* if the cut was asked for over the socket */
+	struct ps_long cut, moving; /* as asked for over the socket */
 	struct peer *monitor;
 	double work;           /* seconds of own work since the last unit */
 	double report_seconds; /* and since the last report, with drag */
@@ -84,7 +93,6 @@ struct ps {
 	struct ps_replica *replica; /* NULL: this is a part */
 	struct ps_move *move; /* parameters on their way; NULL: none */
 	uint64_t attempt;     /* the last one that was told of, see move.h */
-	struct request *move_asked; /* if its order came over the socket and waits */
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct event *hand;
