@@ -856,6 +856,19 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	[ -z "$(ls run/state/nodes)" ]
 }
 
+@test "too few open files for so many workers: scale says so, and nothing starts" {
+	job BATCH=400 EPOCHS=400
+	slow 100
+	ulimit -n 80
+	begin first
+	wait_for 'came_to 64'
+	run -1 --separate-stderr trainctl scale --run-dir "$T/run" --workers 60
+	[[ $stderr == *"no-room: files and sockets: 80 may be open at once, and for the "*"raise the limit (ulimit -n)" ]]
+	[ -z "$(ls run/state/nodes/w2.* 2>/dev/null)" ]
+	trainctl stop --run-dir "$T/run"
+	ended "$PID"
+}
+
 @test "what is tried again and again is said once" {
 	job EPOCHS=400 CHECKPOINT_EVERY=0
 	slow 100

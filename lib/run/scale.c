@@ -129,6 +129,22 @@ static int check_hosts(const struct supervisor *s, struct sup_scale_refusal *why
 	return 0;
 }
 
+static uint64_t more_than(uint64_t want, uint64_t now)
+{
+	return want > now ? want - now : 0;
+}
+
+static int check_files(const struct supervisor *s, const struct sup_sizes *want,
+		       struct sup_scale_refusal *why)
+{
+	const struct sup_sizes more = {.workers = more_than(want->workers, s->scale.now.workers),
+				       .servers = more_than(want->servers, s->scale.now.servers)};
+	struct error err;
+	if ((more.workers == 0 && more.servers == 0) || sup_may_open_files(s, &more, &err) == 0)
+		return 0;
+	return sup_scale_refuse(why, "no-room", "%s: %s", err.place, err.text);
+}
+
 static int check(const struct supervisor *s, const struct sup_sizes *want,
 		 const unsigned char *hosts, struct sup_scale_refusal *why)
 {
@@ -138,9 +154,10 @@ static int check(const struct supervisor *s, const struct sup_sizes *want,
 		return -1;
 	if (want->servers > 0 && check_servers(s, want->servers, why) != 0)
 		return -1;
-	return want->workers > 0 && want->workers != s->scale.now.workers
-		       ? check_workers(s, want->workers, why)
-		       : 0;
+	if (want->workers > 0 && want->workers != s->scale.now.workers &&
+	    check_workers(s, want->workers, why) != 0)
+		return -1;
+	return check_files(s, want, why);
 }
 
 /* ---- the file ---- */

@@ -213,14 +213,15 @@ static int make_events(struct supervisor *s, struct error *err)
 #define FILES_NODE 3    /* of one that is asked: connections, and what tells its end */
 #define FILES_HOST 4
 
-/* Without them processes could neither be started nor stopped, and would be left behind. */
-static int may_open_files(const struct supervisor *s, struct error *err)
+int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more, struct error *err)
 {
 	uint64_t needed = FILES_BESIDE + FILES_HOST * s->hosts.count, nodes = 0;
 	EACH_NODE (n, s) {
 		needed += n->role->service || n->role->back ? FILES_NODE : 1;
 		nodes++;
 	}
+	needed += more->workers + more->servers * FILES_NODE;
+	nodes += more->workers + more->servers;
 	uint64_t allowed = fs_allow_files(needed);
 	if (allowed >= needed)
 		return 0;
@@ -269,7 +270,7 @@ static int begin(struct supervisor *s, struct error *err)
 	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0 ||
 	    sup_routes_fit(s, err) != 0)
 		return -1;
-	if (!prepare_running(&s->dirs, id) && may_open_files(s, err) != 0)
+	if (!prepare_running(&s->dirs, id) && sup_may_open_files(s, &(struct sup_sizes){0}, err) != 0)
 		return -1;
 	if (sup_force_read(s, err) != 0)
 		return -1;
