@@ -5,6 +5,8 @@
  *     ps-growth LEAD FIRST-ITERATION                  one step; when it is done, it ends
  *     ps-growth LEAD FIRST-ITERATION SOCKET,...       asks for a move to these, and goes on
  *     ps-growth LEAD FIRST-ITERATION SOCKET,... ROWS  the same, with so many rows in their tables
+ *     ps-growth LEAD FIRST-ITERATION cut=DIR          asks for a cut, and goes on; prints the longest
+ *                                                     step until it is written
  *
  * Prints of a move: bytes moved, pieces, seconds that it took, the median step without a move, the
  * longest one while it lasted, seconds of copying as many bytes once; with ROWS also the median and
@@ -186,33 +188,43 @@ static double copy_seconds(double bytes)
 	return best / (double)COPY_BYTES * bytes;
 }
 
+/* Steps are made until the lead has answered; the longest one. */
+static double beside(const char *path, const char *line)
+{
+	struct call *asked;
+	struct error err = {0};
+	double most = 0.0;
+
+	if (call_open(&asked, path, 10, 600, &err) != 0)
+		die(path, err.text);
+	say(asked, "%s\n", line);
+	while (call_receive_within(asked, &answer, 0.0, &err) != 0) {
+		double one = step();
+		most = one > most ? one : most;
+	}
+	if (!record_is(&answer, "ok"))
+		die(line, answer.text ? answer.text : "refused");
+	call_close(asked);
+	return most;
+}
+
 static void move(const char *path, const char *sockets)
 {
-	struct call *mover;
-	struct error err = {0};
-	double before[STEPS], most = 0.0, start;
+	char line[RECORD_LINE_MAX];
+	double before[STEPS], start;
 	size_t count = 1;
 
 	for (size_t i = 0; i < STEPS; i++)
 		before[i] = step();
 	for (const char *at = sockets; *at; at++)
 		count += *at == ',';
-	if (call_open(&mover, path, 10, 600, &err) != 0)
-		die(path, err.text);
+	snprintf(line, sizeof line, "move parts=%zu servers=%s", count + 1, sockets);
 	start = now();
-	say(mover, "move parts=%zu servers=%s\n", count + 1, sockets);
-	while (call_receive_within(mover, &answer, 0.0, &err) != 0) {
-		double one = step();
-		most = one > most ? one : most;
-	}
-	double took = now() - start;
-	if (!record_is(&answer, "ok"))
-		die("move", answer.text ? answer.text : "refused");
+	double most = beside(path, line), took = now() - start;
 	double bytes = strtod(record_get(&answer, "moved-bytes"), NULL);
 	double pieces = strtod(record_get(&answer, "pieces"), NULL);
 	double last = step(); /* by the new map */
 	most = last > most ? last : most;
-	call_close(mover);
 	printf("%.0f %.0f %.3f %.6f %.6f %.6f\n", bytes, pieces, took, median(before, STEPS), most,
 	       copy_seconds(bytes));
 }
@@ -231,7 +243,11 @@ int main(int argc, char **argv)
 	look();
 	if (argc > 4)
 		make_rows(strtoull(argv[4], NULL, 10));
-	if (argc > 3)
+	if (argc > 3 && strncmp(argv[3], "cut=", 4) == 0) {
+		char line[RECORD_LINE_MAX];
+		snprintf(line, sizeof line, "cut path=%s", argv[3] + 4);
+		printf("%.6f\n", beside(argv[1], line));
+	} else if (argc > 3)
 		move(argv[1], argv[3]);
 	else
 		(void)step();
