@@ -402,6 +402,8 @@ whole() {
 	[ "$(ls -d paceline-*/part-* | wc -l)" = 2 ]
 	kill -9 "$(pid_of ps1)"
 	wait_for 'cat run/state/logs/ps*.log | grep -q "000002: restored from memory"'
+	# As of a server that was killed while it left.
+	touch "$(dirname paceline-*/part-0.*)/part-5.0123456789abcdef"
 	rm drag/*
 	ended $SUPERVISOR
 	[ "$status" -eq 0 ]

@@ -24,17 +24,32 @@ static int memory_path(const char *dir, uint32_t part, const char *sum, char *ou
 }
 
 /* The directory stays: another part may be about to be written there. */
-static void remove_part(const char *dir, uint32_t part)
+static void remove_prefix(const char *dir, const char *prefix)
 {
-	char prefix[CKPT_NAME_MAX + 2], path[CKPT_PATH_MAX];
+	char path[CKPT_PATH_MAX];
 	DIR *d = opendir(dir);
-	size_t len = (size_t)snprintf(prefix, sizeof prefix, "part-%u.", part);
+	size_t len = strlen(prefix);
 	for (struct dirent *e; d && (e = readdir(d));)
 		if (strncmp(e->d_name, prefix, len) == 0 &&
 		    fs_join(path, sizeof path, dir, e->d_name, NULL) == 0)
 			unlink(path);
 	if (d)
 		closedir(d);
+}
+
+static void remove_part(const char *dir, uint32_t part)
+{
+	char prefix[CKPT_NAME_MAX + 2];
+	snprintf(prefix, sizeof prefix, "part-%u.", part);
+	remove_prefix(dir, prefix);
+}
+
+void ckpt_memory_forget_all(const char *dir)
+{
+	if (fs_is_ours(dir, NULL) != 0)
+		return;
+	remove_prefix(dir, "part-");
+	rmdir(dir);
 }
 
 void ckpt_memory_forget(const char *dir, uint32_t part)

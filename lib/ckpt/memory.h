@@ -20,6 +20,8 @@ int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uin
 		      uint64_t sum, int keeper, struct error *err);
 /* Those of this part go. */
 void ckpt_memory_forget(const char *dir, uint32_t part);
+/* Those of all parts go. */
+void ckpt_memory_forget_all(const char *dir);
 /* Parts of c that are in dir are read from there; how many. */
 uint32_t ckpt_memory_use(struct ckpt *c, const char *dir);
 

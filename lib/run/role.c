@@ -199,17 +199,25 @@ static void add_who(struct words *w, const struct sup_node *n)
 	add_count(w, "--incarnation", s->recover.incarnation ? s->recover.incarnation : 1);
 }
 
+void sup_memory_dir(const struct supervisor *s, char out[DIRS_PATH_MAX])
+{
+	out[0] = '\0';
+	if (s->job->checkpoint_memory[0])
+		snprintf(out, DIRS_PATH_MAX, "%s/paceline-%u-%s", s->job->checkpoint_memory,
+			 (unsigned)getuid(), s->job->name);
+}
+
 static void add_parameters(struct words *w, const struct supervisor *s)
 {
+	char memory[DIRS_PATH_MAX];
 	add_state(w, s, "--layout", "layout");
 	add_text(w, "--optimizer", s->job->optimizer);
 	add_real(w, "--lr", s->job->lr);
 	add_real(w, "--l2", s->job->l2);
 	add_count(w, "--checkpoint-level", s->job->checkpoint_level);
-	if (s->job->checkpoint_memory[0]) {
-		add(w, "--memory");
-		add(w, "%s/paceline-%u-%s", s->job->checkpoint_memory, (unsigned)getuid(), s->job->name);
-	}
+	sup_memory_dir(s, memory);
+	if (memory[0])
+		add_text(w, "--memory", memory);
 }
 
 /* The checkpoint that a job begins with, of this start or of all; NULL: none. */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "ckpt/memory.h"
 #include "job/prepare.h"
 #include "job/spent.h"
 #include "wire/aside.h"
@@ -297,6 +298,16 @@ static int begin(struct supervisor *s, struct error *err)
 	return 0;
 }
 
+/* A server that was killed while it left has kept its part in memory for one that comes again, and
+ * nobody does. On other hosts its keeper goes by itself, later. */
+static void forget_memory(const struct supervisor *s)
+{
+	char dir[DIRS_PATH_MAX];
+	sup_memory_dir(s, dir);
+	if (dir[0])
+		ckpt_memory_forget_all(dir);
+}
+
 int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
 		   struct error *err)
 {
@@ -315,6 +326,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	}
 	int served = server_run(s->server, options->notify_socket, 0, err);
 	if (served == 0) {
+		forget_memory(s);
 		write_time(s);
 		sup_kept_end(s);
 		sup_checkpoint_prune_end(s);
