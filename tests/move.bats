@@ -568,7 +568,7 @@ take_over() {
 	printf '%s\n' 'layout version=1 seed=1' 'table name=t width=1 rows=0 zero-columns=1 scale=0' >layout
 	part 1 3 --optimizer sgd --lr 1
 	open a "$T/ps1.sock"
-	local map cut="cut incarnation=1 path=$T/ck later=1\n"
+	local map cut="cut incarnation=1 path=$T/ck attempt=1 later=1\n"
 	# The first answer comes before the child can have written anything.
 	tell a "$cut"
 	answered a '^ok pending=1$'
@@ -578,6 +578,13 @@ take_over() {
 	}
 	wait_for until_cut
 	[ -s "$T/ck/part-1" ]
+	# Another one with the same path, of which nobody asks what became of it; then the next: it is written anew.
+	rm "$T/ck/part-1"
+	tell a "${cut/attempt=1/attempt=2}"
+	wait_for '[ -s "$T/ck/part-1" ] && ! pgrep -P "$PS1" >/dev/null'
+	rm "$T/ck/part-1"
+	tell a "${cut/attempt=1/attempt=3}"
+	wait_for '[ -s "$T/ck/part-1" ]'
 	# Who gets something is not there: never prepared.
 	map=$(printf 'part id=ps%d socket=%s dense-begin=0 key-begin=%s\n' 0 "$T/none" 0 1 "$T/ps1.sock" 1431655766 \
 		2 "$T/none2" 1431655766)

@@ -387,7 +387,7 @@ void lead_cut_fork(struct lead *l, const struct gate_effect *e)
 {
 	struct cutting *c = &l->cut;
 	struct order order = {.kind = ORDER_CUT, .iteration = e->iteration, .path = c->dir,
-			      .base = c->base[0] ? c->base : NULL};
+			      .base = c->base[0] ? c->base : NULL, .attempt = ++l->attempts};
 	struct order_answer answer = {.done = on_written, .arg = l};
 	double start = clock_mono();
 

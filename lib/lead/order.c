@@ -87,6 +87,8 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 		record_add_u64(&o, "iteration", order->iteration);
 		if (order->base)
 			record_add(&o, "base", order->base);
+		if (order->attempt)
+			record_add_u64(&o, "attempt", order->attempt);
 		break;
 	case ORDER_SUM:
 		record_add_u64(&o, "epoch", order->epoch);
@@ -328,7 +330,9 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 	default:
 		o->iteration = ORDER_ANYWHERE;
 		o->base = record_get(r, "base");
-		return record_text(r, "path", &o->path, err) != 0
+		return record_text(r, "path", &o->path, err) != 0 ||
+				       record_u64_opt(r, "attempt", 1, UINT64_MAX, &o->attempt,
+						      err) != 0
 			       ? -1
 			       : record_u64_opt(r, "iteration", 0, UINT64_MAX, &o->iteration, err);
 	}

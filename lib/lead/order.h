@@ -75,7 +75,7 @@ struct order {
 	uint64_t incarnation;
 	uint64_t iteration, units;
 	/* cut, prepare, over a socket: the answer comes at once, and says pending while it is not done;
-	 * asked again with the same words, until it is. Answers come in the order of what was asked: all
+	 * asked again, with the same attempt, until it is. Answers come in the order of what was asked: all
 	 * others, and with them training, would wait until the disk has it. */
 	int later;
 	const struct order_push *push;
@@ -97,7 +97,8 @@ struct order {
 	double divisor;
 	uint64_t samples;
 	const char *from; /* fill */
-	/* A move. Attempts grow, and none is told twice. */
+	/* A move, and a cut: its next one may have the same path. Attempts grow; only what is asked for
+	 * again has the same. */
 	uint64_t attempt, version; /* version: of the map, of prepare and adopt */
 	const struct order_server *server;
 	size_t servers;

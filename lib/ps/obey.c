@@ -270,7 +270,7 @@ static void put_long(struct ps_long *l, struct request *rq)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 
-	l->name[0] = '\0';
+	l->is_kept = 0;
 	if (result->code) {
 		put_done(0, result, rq);
 		return;
@@ -320,24 +320,25 @@ static void asker_gone(struct request *rq, void *asked)
 }
 
 /* Whether it is under way: then it was not answered, unless as pending. */
-static int ask_long(struct ps *p, struct ps_long *l, const char *name, const struct order *o,
-		    struct request *rq)
+static int ask_long(struct ps *p, struct ps_long *l, const struct order *o, struct request *rq)
 {
 	struct order_answer answer = {.done = on_long_done, .arg = l};
-	int again = o->later && strcmp(l->name, name) == 0;
+	int again = o->later && l->is_kept && l->kind == o->kind && l->attempt == o->attempt;
 
 	if (again && l->over) {
 		put_long(l, rq);
 		return 0;
 	}
-	if (!again && l->name[0] && !l->over) {
+	if (!again && l->is_kept && !l->over) {
 		request_err(rq, "busy", "another one is under way");
 		return 0;
 	}
 	if (!again) {
+		l->is_kept = 1;
 		l->over = 0;
+		l->kind = o->kind;
+		l->attempt = o->attempt;
 		l->rq = rq;
-		snprintf(l->name, sizeof l->name, "%s", name);
 		ps_obey(p, o, &answer);
 		if (l->over)
 			return 0;
@@ -356,22 +357,13 @@ static void cut(struct ps *p, const struct order *o, struct request *rq)
 	char line[128];
 	struct record_out forked;
 
-	if (!ask_long(p, &p->cut, o->path, o, rq) || o->later)
+	if (!ask_long(p, &p->cut, o, rq) || o->later)
 		return;
 	/* Answered when it is written; that it is cut, and that later steps are not in it, is said
 	 * at once. */
 	record_begin(&forked, line, sizeof line, "forked");
 	record_add_u64(&forked, "iteration", p->applied);
 	request_put_record(rq, &forked);
-}
-
-static void move(struct ps *p, const struct order *o, struct request *rq)
-{
-	char name[64];
-
-	snprintf(name, sizeof name, "%s %llu", o->kind == ORDER_GIVE ? "give" : "prepare",
-		 (unsigned long long)o->attempt);
-	(void)ask_long(p, &p->moving, name, o, rq);
 }
 
 void ps_on_order(struct request *rq, void *ps)
@@ -394,7 +386,7 @@ void ps_on_order(struct request *rq, void *ps)
 	else if (order.kind == ORDER_CUT)
 		cut(p, &order, rq);
 	else if (order.kind == ORDER_PREPARE || order.kind == ORDER_GIVE)
-		move(p, &order, rq);
+		(void)ask_long(p, &p->moving, &order, rq);
 	else {
 		if (order.kind == ORDER_APPLY)
 			answer.done = put_applied;

@@ -273,7 +273,7 @@ const struct verb ps_led_verbs[] = {
 	 "the lead: these staged parts are committed"},
 	{"throw", "incarnation worker generation", "sequence", ps_on_order, 0,
 	 "the lead: staged parts of a worker that is fenced, or has gone, go"},
-	{"cut", "incarnation path", "iteration base later", ps_on_order, 0,
+	{"cut", "incarnation path", "iteration base attempt later", ps_on_order, 0,
 	 "the lead: fork now and write this part into path"},
 	{"prepare", "incarnation attempt map iteration", "later", ps_on_order, ORDER_BYTES_MAX,
 	 "the lead: a map that may come; find what goes where, and make room"},

@@ -46,9 +46,11 @@ struct ps_wait {
 
 /* An order that takes its time, as it was asked for over the socket. */
 struct ps_long {
-	char name[CKPT_PATH_MAX]; /* which one; "": none, or its answer was given */
-	struct request *rq;       /* waits for it; NULL: nobody */
-	int over;                 /* with this result, which is still to be asked for: */
+	int is_kept; /* it is under way, or over with a result that is still to be asked for */
+	enum order_kind kind;
+	uint64_t attempt;
+	struct request *rq; /* waits for it; NULL: nobody */
+	int over;           /* with this result: */
 	struct order_result result;
 	char code[32], text[ERROR_TEXT_MAX], file[CKPT_PATH_MAX];
 };

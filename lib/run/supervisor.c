@@ -298,8 +298,8 @@ static int begin(struct supervisor *s, struct error *err)
 	return 0;
 }
 
-/* A server that was killed while it left has kept its part in memory for one that comes again, and
- * nobody does. On other hosts its keeper goes by itself, later. */
+/* A server that was killed while it left has left its part in memory, for its next life: there is none.
+ * On other hosts its keeper goes by itself, later. */
 static void forget_memory(const struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX];
