@@ -91,6 +91,23 @@ to_end() {
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+@test "what is kept of the hosts is older than the fabric that runs: another one is started; exact" {
+	far_job EPOCHS=60 SYNC=allreduce
+	go first
+	wait_for 'came_to 300'
+	cp "$STATE/standing" before
+	hosts_kill h2
+	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready host=h0 ")" -eq 1 ]'
+	on h0 pkill -9 -x trainctl
+	wait "$JOB_PID" || true
+	hosts_boot h2
+	cp before "$STATE/standing"
+	go second
+	wait_for '[ "$(logged "^event role=replica id=r2 kind=serving host=h2 ")" -eq 2 ]'
+	to_end second 60
+	[ "$(logged '^rollback ')" -eq 0 ]
+}
+
 # Sets half, the checkpoint whose part is held up; one that has just come is let go.
 stop_on_the_way() {
 	on h0 pkill -STOP -f "node-host .*[-]-fetch /" || return 1
@@ -138,7 +155,8 @@ stop_on_the_way() {
 
 # bats test_tags=long
 @test "what workers learn on other hosts comes here; what was brought for nothing is removed there at the end" {
-	far_job EPOCHS=1000 SOLUTION=lb-bsp ROLLBACKS=1 CHECKPOINT_EVERY=0
+	far_job EPOCHS=1000 SOLUTION=lb-bsp ROLLBACKS=1 CHECKPOINT_EVERY=0 \
+		"CHECKPOINT_MEMORY=$(readlink -f "$T")/hosts/local/memory"
 	go first
 	wait_for 'came_to 500'
 	[ ! -e "$STATE/predict-w1" ]
@@ -146,12 +164,14 @@ stop_on_the_way() {
 	on h1 pkill -9 -f 'ps-server --id ps1 '
 	wait_for '[ "$(logged "^phase name=running ")" -eq 2 ]'
 	[ -e "$HOSTS/h1/state/checkpoints/000001/part-1" ]
+	wait_for 'find "$HOSTS/h1/memory" -name "part-1.*" | grep -q .'
 	wait_for '[ -e "$HOSTS/h1/state/predict-w1" ]'
 	on h1 pkill -9 -f 'ps-server --id ps1 '
 	ended "$JOB_PID"
 	[ "$status" -ne 0 ]
 	[[ $(summary first.out) == *" state=failed "* ]]
 	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
+	[ -z "$(ls "$HOSTS/h1/memory")" ]
 	cmp "$STATE/predict-w1" "$HOSTS/h1/state/predict-w1"
 	cmp "$STATE/predict-w2" "$HOSTS/h2/state/predict-w2"
 }

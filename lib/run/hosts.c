@@ -325,10 +325,10 @@ int sup_host_is_done_without(const struct sup_node *n)
 	       n->sup->hosts.host[n->home].use == HOST_UNUSED;
 }
 
-static void begin_world(struct supervisor *s)
+static void begin_world(struct supervisor *s, uint64_t life)
 {
 	for (size_t i = 0; i < s->hosts.count; i++)
-		s->hosts.host[i].in_world = is_joined(&s->hosts.host[i]);
+		s->hosts.host[i].in_world = is_joined(&s->hosts.host[i]) ? life + 1 : 0;
 }
 
 static size_t world_size(const struct supervisor *s)
@@ -344,7 +344,7 @@ static int choose_fabric(struct sup_node *n)
 {
 	if (world_size(n->sup) < 2)
 		return -1;
-	begin_world(n->sup);
+	begin_world(n->sup, n->lives);
 	sup_fabric_log_begin(n);
 	sup_force_write(n->sup);
 	sup_routes_begin(n->sup);
@@ -734,7 +734,7 @@ void sup_host_silent(struct sup_node *n, double silent, double limit)
 	look(h);
 }
 
-void sup_host_restore(struct supervisor *s, const char *name, int is_gone, int in_world,
+void sup_host_restore(struct supervisor *s, const char *name, int is_gone, uint64_t in_world,
 		      double avoided)
 {
 	double left = avoided < s->job->host_avoid ? avoided : s->job->host_avoid;
@@ -746,6 +746,18 @@ void sup_host_restore(struct supervisor *s, const char *name, int is_gone, int i
 			if (is_gone && i > 0)
 				s->hosts.host[i].state = HOST_GONE;
 		}
+}
+
+/* What was kept may be about a world before this one, whose hosts nobody knows then: it is started anew.
+ * One that is gone is taken to be of it, so that nobody waits for it to end by itself. */
+void sup_hosts_adopted(struct supervisor *s)
+{
+	const struct sup_node *fabric = sup_fabric(s);
+	for (size_t i = 0; fabric && sup_node_runs(fabric) && i < s->hosts.count; i++) {
+		struct sup_host *h = &s->hosts.host[i];
+		if (h->in_world != fabric->now.life + 1 && h->state != HOST_GONE)
+			h->in_world = 0;
+	}
 }
 
 void sup_hosts_are_there(struct supervisor *s)
@@ -841,7 +853,7 @@ void sup_fabric_stop(struct sup_node *fabric)
 
 static int is_misplaced(const struct sup_host *h)
 {
-	return (h->state != HOST_LOST || h->use == HOST_UNUSED) && h->in_world != is_joined(h);
+	return (h->state != HOST_LOST || h->use == HOST_UNUSED) && !h->in_world != !is_joined(h);
 }
 
 int sup_hosts_are_joined(const struct supervisor *s)

@@ -61,7 +61,7 @@ struct sup_host {
 	enum sup_host_state state;
 	enum sup_host_use use;
 	enum sup_host_probe probe;
-	int in_world;        /* of the fabric that runs */
+	uint64_t in_world;   /* it is of the world of the fabric's life N: N + 1; 0: of none */
 	struct child *look;  /* it is being asked; NULL: it is not */
 	unsigned failed;     /* so many times in a row without an answer */
 	double since, again; /* clock_mono(): it is not there; it is asked next */
@@ -113,7 +113,9 @@ void sup_host_doubt(struct sup_node *n);    /* it was given up */
 /* It gives no sign of life, and may do so for `limit` seconds: its host may be why. */
 void sup_host_silent(struct sup_node *n, double silent, double limit);
 /* avoided: for so many seconds more; 0 or less: not. */
-void sup_host_restore(struct supervisor *s, const char *name, int gone, int in_world, double avoided);
+void sup_host_restore(struct supervisor *s, const char *name, int gone, uint64_t in_world, double avoided);
+/* The nodes that run are known. */
+void sup_hosts_adopted(struct supervisor *s);
 void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier supervisor */
 /* A start at which nothing runs: all have just answered. */
 void sup_hosts_are_there(struct supervisor *s);

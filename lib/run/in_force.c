@@ -132,7 +132,7 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 		record_begin(&o, line, sizeof line, "host");
 		record_add(&o, "name", h->place->host);
 		record_add_u64(&o, "gone", h->state == HOST_GONE);
-		record_add_u64(&o, "world", h->in_world != 0);
+		record_add_u64(&o, "world", h->in_world);
 		if (is_avoided)
 			record_add_seconds(&o, "avoided",
 					   clock_epoch() + h->avoided - clock_mono());
@@ -264,10 +264,10 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 			return -1;
 		if (record_text(r, "name", &name, err) != 0 ||
 		    record_u64(r, "gone", 0, 1, &gone, err) != 0 ||
-		    record_u64(r, "world", 0, 1, &world, err) != 0 ||
+		    record_u64(r, "world", 0, UINT64_MAX, &world, err) != 0 ||
 		    record_real_opt(r, "avoided", 0, 1e300, &avoided, err) != 0)
 			return -1;
-		sup_host_restore(s, name, (int)gone, (int)world, avoided - clock_epoch());
+		sup_host_restore(s, name, (int)gone, world, avoided - clock_epoch());
 		return 0;
 	}
 	if (record_text(r, "host", &name, err) != 0 || record_id(r, "id", &id, err) != 0)

@@ -5,7 +5,7 @@
  *
  *     force incarnation= life=   the lead that has them
  *     action ...             each, without its reason
- *     host name= gone= world=    each of several: gone=1; world=1: in the fabric that runs
+ *     host name= gone= world=    each of several: gone=1; world=N + 1: in the fabric of life N
  *                            and of one that Slurm gave besides: more= job= cores= memory-mib= apart=
  *     placed id= host=       each node that runs elsewhere than at home
  *     place id= spare= number=   each node that has another's role (spare.h)

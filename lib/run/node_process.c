@@ -480,5 +480,6 @@ int sup_adopt(struct supervisor *s, struct error *err)
 	}
 	EACH_NODE (n, s)
 		take_missed_end(n);
+	sup_hosts_adopted(s);
 	return running;
 }

@@ -482,7 +482,11 @@ int sup_parts_end(struct supervisor *s)
 		return 1;
 	}
 	if (p->end == PARTS_OPEN && !p->child) {
+		char memory[DIRS_PATH_MAX];
 		p->end = PARTS_ENDING;
+		sup_memory_dir(s, memory);
+		if (memory[0])
+			sup_parts_left(s, memory);
 		go_hosts(s, PARTS_LEARNT, 0);
 	}
 	return p->end == PARTS_ENDED;

@@ -8,7 +8,7 @@
  * - What workers have learnt about their speeds (predict-ID), which their next process needs, wherever
  *   it runs: with each checkpoint, and at the end of the job.
  * - Checkpoints that lie there for nothing are removed, at the same times, until every host has done
- *   so.
+ *   so; in the end what killed servers have left in memory, too.
  */
 #ifndef PACELINE_RUN_PARTS_H
 #define PACELINE_RUN_PARTS_H

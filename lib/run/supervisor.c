@@ -299,7 +299,7 @@ static int begin(struct supervisor *s, struct error *err)
 }
 
 /* A server that was killed while it left has left its part in memory, for its next life: there is none.
- * On other hosts its keeper goes by itself, later. */
+ * On hosts that do not see our state it is swept (parts.h); else its keeper goes by itself, later. */
 static void forget_memory(const struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX];

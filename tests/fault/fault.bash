@@ -128,12 +128,12 @@ pace() {
 summary() { tail -n 1 "$run.out" | grep '^summary '; }
 
 # goes_on: trainctl runs, or has said that the job is done or failed. Who killed it, or stopped the job,
-# starts it again.
+# starts it again; so does who was told $again (a host did not answer: 69).
 goes_on() {
 	over || return 0
 	wait $supervisor
 	status=$?
-	[ $status = 137 ] || [ "$status $(summary | field state)" = "75 stopped" ] || return 1
+	[ $status = 137 ] || [ $status = "${again-}" ] || [ "$status $(summary | field state)" = "75 stopped" ] || return 1
 	start
 }
 
