@@ -851,8 +851,12 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	[ "$(grep -l '^end signal=25 ' run/state/nodes/* | wc -l)" -eq 0 ]
 }
 
-@test "too few open files: said before anything starts" {
+@test "too few open files: said before anything starts, and by check" {
 	job
+	run -71 bash -c "ulimit -n 40; trainctl check job.env --run-dir '$T/run'"
+	[[ $output == *"trainctl: files and sockets: 40 may be open at once, and for the 6 nodes of this job 54 are needed: raise the limit (ulimit -n)" ]]
+	[ ! -e run/state ]
+	run -0 bash -c "ulimit -n 54; trainctl check job.env --run-dir '$T/run'"
 	run -71 bash -c "ulimit -n 40; trainctl run job.env --run-dir '$T/run'"
 	[[ $output == "trainctl: files and sockets: 40 may be open at once, and for the "*" nodes of this job "*" are needed: raise the limit (ulimit -n)" ]]
 	[ -z "$(ls run/state/nodes)" ]

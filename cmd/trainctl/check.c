@@ -23,6 +23,7 @@
 #include "record/record.h"
 #include "run/brain_filter.h"
 #include "run/metrics.h"
+#include "run/supervisor.h"
 
 #include <math.h>
 #include <sys/socket.h>
@@ -220,6 +221,16 @@ static int check_hosts(const struct job *job, const struct dirs *dirs, struct ch
 	return result == 0 || k->plan == PLAN_ADOPT ? 0 : -1;
 }
 
+/* What was scaled holds where the job goes on; --fresh forgets it. */
+static int check_nodes(const struct job *job, const struct dirs *dirs, const struct call *call,
+		       const struct checked *k, struct error *err)
+{
+	struct supervisor_options options = {.job = job, .dirs = *dirs, .hosts = &k->hosts};
+	if (call->run.fresh)
+		memcpy(options.dirs.state, call->trial, sizeof call->trial);
+	return supervisor_check(&options, err);
+}
+
 /* All that is wrong is said in one go: each but the last one here, that one by who called. */
 struct wrong {
 	size_t count;
@@ -257,6 +268,7 @@ static int check(const struct job *job, const struct dirs *dirs, const struct ca
 	if (k->plan != PLAN_ADOPT) {
 		look(&w, check_sockets(job, dirs, err), err);
 		look(&w, metrics_try(job, err), err);
+		look(&w, check_nodes(job, dirs, call, k, err), err);
 	}
 	look(&w, check_programs(job, err), err);
 	look(&w, check_trainer(job, &k->hosts, err), err);

@@ -217,9 +217,10 @@ static int make_events(struct supervisor *s, struct error *err)
 int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more, struct error *err)
 {
 	uint64_t needed = FILES_BESIDE + FILES_HOST * s->hosts.count, nodes = 0;
-	EACH_NODE (n, s) {
-		needed += n->role->service || n->role->back ? FILES_NODE : 1;
-		nodes++;
+	for (size_t i = 0; roles[i]; i++) {
+		uint64_t count = roles[i]->count(s);
+		needed += count * (roles[i]->service || roles[i]->back ? FILES_NODE : 1);
+		nodes += count;
 	}
 	needed += more->workers + more->servers * FILES_NODE;
 	nodes += more->workers + more->servers;
@@ -308,18 +309,41 @@ static void forget_memory(const struct supervisor *s)
 		ckpt_memory_forget_all(dir);
 }
 
-int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
-		   struct error *err)
+static struct supervisor *make(const struct supervisor_options *options, struct error *err)
 {
 	struct supervisor *s = calloc(1, sizeof *s);
-	*result = (struct supervisor_result){0};
-	if (!s)
-		return error_set(err, ERROR_OS, "supervisor", "out of memory");
+	if (!s) {
+		error_set(err, ERROR_OS, "supervisor", "out of memory");
+		return NULL;
+	}
 	s->options = *options;
 	s->job = options->job;
 	s->dirs = options->dirs;
 	sup_log_init(s);
 	sup_progress_init(s);
+	return s;
+}
+
+int supervisor_check(const struct supervisor_options *options, struct error *err)
+{
+	struct supervisor *s = make(options, err);
+	if (!s)
+		return -1;
+	int result = 0;
+	if (sup_hosts_init(s, err) != 0 || sup_scale_read(s, err) != 0 ||
+	    sup_may_open_files(s, &(struct sup_sizes){0}, err) != 0)
+		result = -1;
+	release(s);
+	return result;
+}
+
+int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
+		   struct error *err)
+{
+	struct supervisor *s = make(options, err);
+	*result = (struct supervisor_result){0};
+	if (!s)
+		return -1;
 	if (begin(s, err) != 0) {
 		release(s);
 		return -1;

@@ -73,4 +73,9 @@ struct supervisor_result {
 int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
 		   struct error *err);
 
+/* Of a job that does not run, without making anything: what supervisor_run() would refuse before it
+ * starts a node, as far as job, dirs and hosts of options tell: too few files may be open, or how many
+ * nodes the job was scaled to can't be read. */
+int supervisor_check(const struct supervisor_options *options, struct error *err);
+
 #endif
