@@ -76,15 +76,41 @@ whole() {
 	run -0 run_job --fresh
 }
 
+# fault_at PATH ARG...: trainctl run, in the background; its calls for files whose names begin with PATH
+# fail as fault/arm says (fault/disk.c).
+fault_at() {
+	local path=$1
+	shift
+	mkdir -p fault
+	cc -shared -fPIC -o disk.so "$PACELINE_ROOT/tests/fault/disk.c" -ldl
+	start first env FAULT="$T/fault" FAULT_UNDER="$path" LD_PRELOAD="$T/disk.so" \
+		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" \
+		trainctl run job.env --run-dir "$T/run" "$@"
+	SUPERVISOR=$PID
+}
+
+@test "the storage fails once as a node is started again: it is started a second later" {
+	job EPOCHS=400 CHECKPOINT_EVERY=0
+	slow 100
+	fault_at "$T/run/state/nodes/w0.lock"
+	wait_for 'came_to 64'
+	echo 'open 1 EIO trainctl' >fault/arm
+	strike w0
+	wait_for 'grep -q "trainctl: w0 can.t be started yet: .*/w0.lock: lock can.t be made: Input/output error" first.err'
+	wait_for '[ -n "$(pid_of w0)" ]'
+	kill -INT $SUPERVISOR
+	ended $SUPERVISOR
+	[ "$status" -eq 130 ]
+}
+
 @test "where it can't be seen what still runs nothing is begun, and nothing moved aside" {
 	job
 	mkdir -p run/state/nodes fault
-	cc -shared -fPIC -o disk.so "$PACELINE_ROOT/tests/fault/disk.c" -ldl
 	echo 'open 1 EIO trainctl' >fault/arm
-	run -74 env FAULT="$T/fault" FAULT_UNDER="$T/run/state/nodes" LD_PRELOAD="$T/disk.so" \
-		ASAN_OPTIONS="${ASAN_OPTIONS-}:verify_asan_link_order=0" \
-		trainctl run job.env --run-dir "$T/run" --fresh
-	[[ $output == "trainctl: $T/run/state/nodes: can't be listed: Input/output error" ]]
+	fault_at "$T/run/state/nodes" --fresh
+	ended $SUPERVISOR
+	[ "$status" -eq 74 ]
+	[ "$(cat first.err)" = "trainctl: $T/run/state/nodes: can't be listed: Input/output error" ]
 }
 
 @test "--fresh: what others keep in the state directory stays, and a name in the way is said" {

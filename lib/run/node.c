@@ -171,7 +171,8 @@ void sup_node_want(struct sup_node *n)
 	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
 		error_format(&err, text, sizeof text);
-		if (err.code == ERROR_TEMPFAIL || err.code == ERROR_OS) {
+		/* Storage that gives an error once may go well with the next call. */
+		if (err.code == ERROR_TEMPFAIL || err.code == ERROR_OS || err.code == ERROR_IO) {
 			sup_note(n->sup, "retry", "%s can't be started yet: %s", n->id, text);
 			sup_kick_after(n->sup, 1);
 		} else
