@@ -103,6 +103,21 @@ fault_at() {
 	[ "$status" -eq 130 ]
 }
 
+@test "storage that does not say how much room it has holds up nobody" {
+	job EPOCHS=400 CHECKPOINT_EVERY=0
+	slow 100
+	fault_at "$T/run/state"
+	wait_for 'came_to 64'
+	echo 'room 1 hang trainctl' >fault/arm
+	wait_for '[ -s fault/struck ]'
+	strike w0
+	wait_for '[ "$(status | grep "^node .* id=w0 " | field restarts)" = 1 ] && [ -n "$(pid_of w0)" ]'
+	rm fault/arm
+	kill -INT $SUPERVISOR
+	ended $SUPERVISOR
+	[ "$status" -eq 130 ]
+}
+
 @test "where it can't be seen what still runs nothing is begun, and nothing moved aside" {
 	job
 	mkdir -p run/state/nodes fault

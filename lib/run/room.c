@@ -2,29 +2,67 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "wire/aside.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #define LOOK_SECONDS 0.5
 #define LEAST_BYTES 8192 /* less is no room for a record of a node, or an intent */
 
+struct look {
+	char dir[DIRS_PATH_MAX];
+	double left;
+};
+
 /* A limit to a file's size and a quota are not seen here: shardd says when it runs into one. */
-static void look(struct supervisor *s)
+static double left_in(const char *dir)
 {
 	struct statvfs st;
 	int is_root = geteuid() == 0; /* some room is kept for root */
-	s->room.looked = clock_mono();
-	s->room.left = INFINITY;
-	if (statvfs(s->dirs.state, &st) != 0)
-		return;
+	double left = INFINITY;
+	if (statvfs(dir, &st) != 0)
+		return left;
 	if (st.f_blocks > 0)
-		s->room.left = (double)(is_root ? st.f_bfree : st.f_bavail) * (double)st.f_frsize;
-	if (s->room.left < LEAST_BYTES ||
-	    (st.f_files > 0 && (is_root ? st.f_ffree : st.f_favail) == 0))
-		s->room.left = 0;
+		left = (double)(is_root ? st.f_bfree : st.f_bavail) * (double)st.f_frsize;
+	if (left < LEAST_BYTES || (st.f_files > 0 && (is_root ? st.f_ffree : st.f_favail) == 0))
+		return 0;
+	return left;
+}
+
+static void is_seen(struct supervisor *s, double left)
+{
+	s->room.left = left;
+	s->room.looked = clock_mono();
+}
+
+static void work(void *arg)
+{
+	struct look *l = arg;
+	l->left = left_in(l->dir);
+}
+
+static void done(void *arg, void *owner)
+{
+	const struct look *l = arg;
+	is_seen(owner, l->left);
+}
+
+/* Storage that hangs gives no answer: the loop goes on without. */
+static void look_aside(struct supervisor *s)
+{
+	static const struct aside_work how = {work, done, free};
+	struct look *l = calloc(1, sizeof *l);
+	s->room.begun = clock_mono();
+	if (!l)
+		return;
+	memcpy(l->dir, s->dirs.state, sizeof s->dirs.state);
+	if (aside_start(&s->room.looking, s->base, &how, l, s, NULL) != 0)
+		free(l);
 }
 
 int sup_room_is_waited_for(const struct supervisor *s)
@@ -35,8 +73,8 @@ int sup_room_is_waited_for(const struct supervisor *s)
 
 void sup_room_tick(struct supervisor *s)
 {
-	if (clock_mono() - s->room.looked >= LOOK_SECONDS)
-		look(s);
+	if (!s->room.looking && clock_mono() - s->room.begun >= LOOK_SECONDS)
+		look_aside(s);
 	if (sup_room_is_waited_for(s) == s->room.told || s->phases.now >= PHASE_OVER)
 		return;
 	s->room.told = !s->room.told;
@@ -48,8 +86,15 @@ void sup_room_tick(struct supervisor *s)
 
 int sup_room_is_none(struct supervisor *s, uint64_t bytes)
 {
-	look(s);
-	return s->room.left <= (double)bytes;
+	int hangs = s->room.looking && clock_mono() - s->room.begun >= LOOK_SECONDS;
+	if (!hangs)
+		is_seen(s, left_in(s->dirs.state));
+	return s->room.looked > 0 && s->room.left <= (double)bytes;
+}
+
+void sup_room_free(struct supervisor *s)
+{
+	aside_abandon(&s->room.looking);
 }
 
 void sup_waits(const struct supervisor *s, char *out, size_t max)

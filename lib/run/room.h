@@ -9,16 +9,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct aside;
 struct supervisor;
 
 struct sup_room {
-	double looked; /* clock_mono() */
-	double left;   /* bytes, in the file system of STATE; 0: no file can be made there */
+	struct aside *looking;
+	double begun, looked; /* clock_mono(): a look by it, and any that had an answer */
+	double left;          /* bytes, in the file system of STATE; 0: no file can be made there */
 	int told;
 };
 
 void sup_room_tick(struct supervisor *s);
-/* Looks now. Whether so many bytes have none there; of 0: no file could be made at all, as the record of
+void sup_room_free(struct supervisor *s);
+/* Looks now, unless the storage hangs: then it is as it was seen last. Whether so many bytes have none there; of 0: no file could be made at all, as the record of
  * a node that is started. */
 int sup_room_is_none(struct supervisor *s, uint64_t bytes);
 /* As it was seen last, by us or by shardd. */

@@ -251,6 +251,7 @@ static void release(struct supervisor *s)
 	sup_more_free(s);
 	sup_hosts_free(s);
 	sup_kept_free(s);
+	sup_room_free(s);
 	sup_rollback_free(s);
 	aside_abandon(&s->checkpoint.pruning);
 	sup_force_free(s);

@@ -3,9 +3,10 @@
  * starts by tests/fault/disk, which compiles it.
  *
  *   FAULT         a directory.  Where it has a file `arm`, "KINDS NTH WHAT [PROGRAM]", the NTH call
- *                 of these kinds (open, read, write, sync, rename, unlink, with commas) by
- *                 PROGRAM, or by anyone, fails once with EIO or ENOSPC, or kills its process before
- *                 it is made. With WHAT log all goes well.
+ *                 of these kinds (open, read, write, sync, rename, unlink, room, with commas) by
+ *                 PROGRAM, or by anyone, fails once with EIO or ENOSPC, hangs until `arm` is gone,
+ *                 or kills its process before it is made (WHAT hang, kill). With WHAT log all goes
+ *                 well.
  *   FAULT_UNDER   calls count for files and directories whose names begin so
  *
  * Calls are counted over all processes: each appends a byte to the file `count`, and knows its
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -73,6 +75,13 @@ static int strikes(const char *kind, const char *path)
 	note(kind, path, nth);
 	if (strcmp(what, "kill") == 0)
 		kill(getpid(), SIGKILL);
+	if (strcmp(what, "hang") == 0) {
+		while ((fd = raw_open("arm", O_RDONLY)) >= 0) {
+			syscall(SYS_close, fd);
+			usleep(20000);
+		}
+		goto no;
+	}
 	errno = strcmp(what, "ENOSPC") == 0 ? ENOSPC : EIO;
 	return 1;
 no:
@@ -205,4 +214,9 @@ int unlink(const char *path)
 int unlinkat(int dir, const char *path, int flags)
 {
 	return strikes_at("unlink", dir, path) ? -1 : REAL(unlinkat)(dir, path, flags);
+}
+
+int statvfs(const char *path, struct statvfs *st)
+{
+	return strikes_at("room", AT_FDCWD, path) ? -1 : REAL(statvfs)(path, st);
 }
