@@ -362,13 +362,18 @@ snapshot() {
 	done
 }
 
-@test "replay: a solution that hangs is killed, and said" {
+@test "replay: a solution that hangs is killed, and said; one that talks is cut short" {
 	snapshot_log() { echo 'decision solution=x at=1'; snapshot; echo 'decided at=2'; }
 	snapshot_log >job.log
 	printf '#!/bin/sh\nsleep 300 & sleep 300\n' >hangs
 	chmod +x hangs
 	run -1 timeout 300 trainctl replay job.log --solution ./hangs
 	[[ $output == *"solution ./hangs: no decision in 10 s"* ]]
+	printf '%s\n' '#!/bin/sh' 'yes words | head -c 100000 >&2' >talks
+	chmod +x talks
+	run -0 --separate-stderr timeout 300 trainctl replay job.log --solution ./talks
+	[[ $stderr == "trainctl: solution talks: words"* ]]
+	[[ $stderr == *"trainctl: solution talks: says more on standard error; it is left out" ]]
 }
 
 @test "info name=pending that is no number: a warning with its place" {

@@ -85,7 +85,7 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 		snprintf(p->why, sizeof p->why, "no decision in %g s",
 			 deadline_seconds(DEADLINE_SOLUTION));
 	else if (cut == CHILD_TALKS)
-		snprintf(p->why, sizeof p->why, "more than %u bytes of decision", OUTPUT_BYTES_MAX);
+		snprintf(p->why, sizeof p->why, "more than %u bytes of output", OUTPUT_BYTES_MAX);
 	else if (end_class_of(end) != END_CLEAN)
 		end_text(end, p->why, sizeof p->why);
 }
@@ -93,14 +93,17 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 /* What it prints is printed; p->why says how it failed, if it did. */
 static int ask_executable(struct replay *p, struct error *err)
 {
-	char path[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX], called[80];
 	char *argv[SOLUTION_OPTIONS_MAX + 2] = {path};
+	const char *slash = strrchr(p->name, '/');
 	struct solution_arguments given;
 	struct child *child;
 	trainctl_solution_path(p->name, path);
 	solution_options_arguments(&p->options, &given);
 	memcpy(argv + 1, given.item, sizeof given.item);
+	snprintf(called, sizeof called, "solution %.60s", slash ? slash + 1 : p->name);
 	const struct child_options options = {.argv = argv,
+					      .called = called, /* with the bounds of a job */
 					      .input = p->text,
 					      .input_bytes = p->text_len,
 					      .seconds = deadline_seconds(DEADLINE_SOLUTION),
