@@ -154,8 +154,11 @@ route socket=y.sock host=c"
 	[ "$status" -eq 66 ]
 }
 
-@test "routes that have become a pipe are not waited for" {
+@test "routes that are a pipe, or have become one, are not waited for" {
 	mkdir a
+	mkfifo pipe
+	run -78 timeout 60 fabricd --run-dir a --host a --routes pipe
+	[[ $output == *"pipe: is no regular file"* ]]
 	echo "route socket=x.sock host=b" >routes
 	start fabricd fabricd --run-dir a --host a --routes routes
 	ready a/fabric.sock

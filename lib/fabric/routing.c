@@ -107,10 +107,14 @@ static int put_in_force(struct routing *r, const char *text, size_t len, const c
 	return 0;
 }
 
+/* A pipe would keep the rank waiting for its writer, and the others would take it for dead. */
 static int read_file(struct routing *r, struct error *err)
 {
 	char *text;
 	size_t len;
+	struct stat st;
+	if (stat(r->options.file, &st) == 0 && !S_ISREG(st.st_mode))
+		return error_set(err, ERROR_CONFIG, r->options.file, "is no regular file");
 	if (fs_read_file(r->options.file, ROUTES_TEXT_MAX, &text, &len, err) != 0)
 		return -1;
 	int result = put_in_force(r, text, len, r->options.file, err);
@@ -135,22 +139,13 @@ static void on_set(struct routing *r, unsigned rank, uint64_t number, const char
 	(void)say(r, rank, KIND_DONE, number, said, strlen(said));
 }
 
-/* A pipe would keep the rank waiting for its writer, and the others would take it for dead. */
-static int read_again(struct routing *r, struct error *err)
-{
-	struct stat st;
-	if (stat(r->options.file, &st) == 0 && !S_ISREG(st.st_mode))
-		return error_set(err, ERROR_CONFIG, r->options.file, "is no regular file");
-	return read_file(r, err);
-}
-
 static void on_reread(struct routing *r)
 {
 	struct error why;
 	char said[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	if (!r->options.file) {
 		log_say(LOG_LEVEL_WARNING, "there is no file of routes to read again");
-	} else if (read_again(r, &why) != 0) {
+	} else if (read_file(r, &why) != 0) {
 		error_format(&why, said, sizeof said);
 		log_say(LOG_LEVEL_ERROR, "%s: the routes stay as they were", said);
 	}
