@@ -349,6 +349,21 @@ assert at == len(data) - 8 - n
 	[ ! -e memory ]
 }
 
+@test "--memory: in a directory of somebody else nothing is written, and nothing removed" {
+	[ "$(id -u)" = 0 ] || skip "needs root"
+	printf 'layout version=1 seed=3\ntensor name=w rows=50 cols=1 init=normal scale=1\n' >layout
+	mkdir d memory
+	echo theirs >memory/part-0.theirs
+	chown 12345 memory
+	start server ps-server -s s.sock --id ps0 --layout layout --sync bsp --memory "$T/memory"
+	ready s.sock
+	[[ "$(ask s.sock "cut path=$PWD/d/1")" == "ok path="* ]]
+	[ "$(echo memory/*)" = memory/part-0.theirs ]
+	kill "$PID"
+	ended "$PID"
+	[ "$(cat memory/part-0.theirs)" = theirs ]
+}
+
 @test "import: what export wrote, whole again" {
 	checkpoints c
 	ckpt export d/c x.safetensors

@@ -54,6 +54,8 @@ void ckpt_memory_forget_all(const char *dir)
 
 void ckpt_memory_forget(const char *dir, uint32_t part)
 {
+	if (fs_is_ours(dir, NULL) != 0)
+		return;
 	remove_part(dir, part);
 	rmdir(dir); /* when it is empty */
 }
@@ -101,11 +103,11 @@ int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uin
 {
 	char path[CKPT_PATH_MAX], digits[17];
 	snprintf(digits, sizeof digits, "%016" PRIx64, sum);
-	remove_part(dir, part);
 	if (fs_make_dirs(dir, err) != 0 || fs_is_ours(dir, err) != 0 ||
 	    memory_path(dir, part, digits, path, sizeof path, err) != 0)
 		return -1;
 	/* The one before goes first: there may be no room for two. */
+	remove_part(dir, part);
 	if (keeper >= 0 && keep_give(keeper, path, -1, err) == 0)
 		return write_sealed(s, path, part, since, sum, keeper, err);
 	return write_file(s, dir, path, part, since, err);

@@ -15,7 +15,8 @@
 #include "ckpt/ckpt.h"
 
 /* Writes it; sum is that of the part's file. keeper: the socket of who is to hold it; -1: nobody. Those
- * of other cuts of this part go first. Nothing is left of it after a failure. */
+ * of other cuts of this part go first. Nothing is left of it after a failure. In a directory that others
+ * may have made (fs_is_ours) nothing is written, and nothing removed, by none of these. */
 int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uint32_t since,
 		      uint64_t sum, int keeper, struct error *err);
 /* Those of this part go. */
