@@ -21,8 +21,8 @@ struct sup_room {
 
 void sup_room_tick(struct supervisor *s);
 void sup_room_free(struct supervisor *s);
-/* Looks now, unless the storage hangs: then it is as it was seen last. Whether so many bytes have none there; of 0: no file could be made at all, as the record of
- * a node that is started. */
+/* Looks now, unless the storage hangs: then it is as it was seen last. Whether so many bytes have none
+ * there; of 0: no file could be made at all, as the record of a node that is started. */
 int sup_room_is_none(struct supervisor *s, uint64_t bytes);
 /* As it was seen last, by us or by shardd. */
 int sup_room_is_waited_for(const struct supervisor *s);
