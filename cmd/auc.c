@@ -162,14 +162,9 @@ static void print_scores(struct rows *all)
 		right += r->weight * ((r->score >= 0.5) == r->label);
 		weight += r->weight;
 	}
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "auc");
-	record_add_brief(&o, "auc", area(all));
-	record_add_brief(&o, "logloss", loss / weight);
-	record_add_brief(&o, "accuracy", right / weight);
-	record_add_u64(&o, "n", all->count);
-	fwrite(line, 1, record_end(&o, NULL), stdout);
+	record_print(stdout,
+		     RECORD("auc", F_BRIEF("auc", area(all)), F_BRIEF("logloss", loss / weight),
+			    F_BRIEF("accuracy", right / weight), F("n", all->count)));
 }
 
 int main(int argc, char **argv)

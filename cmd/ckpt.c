@@ -59,12 +59,6 @@ static const struct option_table table = {
 	.rows = rows,
 	.epilogue = "Deadlines: save waits 1890 s for the job's checkpoint, 5 s for its supervisor."};
 
-static void print_record(struct record_out *o)
-{
-	size_t len = record_end(o, NULL);
-	fwrite(o->data, 1, len, stdout);
-}
-
 static int run_list(const char *const *operand, struct error *err)
 {
 	struct ckpt_entry *entry;
@@ -89,7 +83,7 @@ static int run_list(const char *const *operand, struct error *err)
 			if (e->base[0])
 				record_add(&o, "base", e->base);
 		}
-		print_record(&o);
+		record_print(stdout, &o);
 	}
 	free(entry);
 	return 0;
@@ -131,20 +125,16 @@ static void show_head(const struct ckpt *c)
 	record_add_u64(&o, "rows", ckpt_row_count(c));
 	record_add_u64(&o, "width", ckpt_width(c));
 	record_add_u64(&o, "row-slots", ckpt_row_slots(c));
-	print_record(&o);
+	record_print(stdout, &o);
 }
 
 static void show_files(const struct ckpt_manifest *m)
 {
 	for (size_t i = 0; i < m->count; i++) {
-		char line[RECORD_LINE_MAX], sum[17];
-		struct record_out o;
+		char sum[17];
 		snprintf(sum, sizeof sum, "%016" PRIx64, m->file[i].sum);
-		record_begin(&o, line, sizeof line, "file");
-		record_add(&o, "name", m->file[i].name);
-		record_add_u64(&o, "bytes", m->file[i].bytes);
-		record_add(&o, "sum", sum);
-		print_record(&o);
+		record_print(stdout, RECORD("file", F("name", m->file[i].name),
+					    F("bytes", m->file[i].bytes), F("sum", sum)));
 	}
 }
 
@@ -153,12 +143,7 @@ static void show_notes(const struct ckpt *c)
 {
 	const char *key, *value;
 	for (size_t i = 0; (key = ckpt_note_at(c, i, &value)) != NULL; i++) {
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "note");
-		record_add(&o, "key", key);
-		record_add(&o, "value", value);
-		print_record(&o);
+		record_print(stdout, RECORD("note", F("key", key), F("value", value)));
 	}
 }
 
@@ -169,14 +154,12 @@ static void show_foreign(const struct ckpt_manifest *m)
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "checkpoint");
 	add_head(&o, m);
-	print_record(&o);
+	record_print(stdout, &o);
 	show_files(m);
 	for (size_t i = 0; i < m->saved_count; i++) {
-		record_begin(&o, line, sizeof line, "saved");
-		record_add(&o, "worker", m->saved[i].worker);
-		if (m->saved[i].path[0])
-			record_add(&o, "path", m->saved[i].path);
-		print_record(&o);
+		record_print(stdout,
+			     RECORD("saved", F("worker", m->saved[i].worker),
+				    m->saved[i].path[0] ? F("path", m->saved[i].path) : F_NONE));
 	}
 }
 
@@ -254,12 +237,8 @@ static int run_verify(const char *const *operand, struct error *err)
 
 static void tell_removed(const char *name, void *arg)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	(void)arg;
-	record_begin(&o, line, sizeof line, "removed");
-	record_add(&o, "name", name);
-	print_record(&o);
+	record_print(stdout, RECORD("removed", F("name", name)));
 }
 
 static int run_prune(const char *const *operand, struct error *err)

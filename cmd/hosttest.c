@@ -35,25 +35,14 @@ static const struct option_table table = {
 		 "names the bad ones.",
 	.rows = rows};
 
-static void put(struct record_out *o)
-{
-	if (record_end(o, NULL) > 0)
-		fputs(o->data, stdout);
-}
-
 static int test_here(struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct machine m;
 	if (machine_test(&m, opt_seconds, err) != 0)
 		return -1;
-	record_begin(&o, line, sizeof line, "machine");
-	record_add_u64(&o, "cores", (uint64_t)m.cores);
-	record_add_u64(&o, "compute", (uint64_t)m.compute);
-	record_add_u64(&o, "memory", (uint64_t)m.memory);
-	record_add_u64(&o, "wrong", m.wrong != 0);
-	put(&o);
+	record_print(stdout, RECORD("machine", F("cores", (uint64_t)m.cores),
+				    F("compute", (uint64_t)m.compute),
+				    F("memory", (uint64_t)m.memory), F("wrong", m.wrong != 0)));
 	return 0;
 }
 
@@ -81,7 +70,7 @@ static int test_hosts(char **host, size_t count, struct error *err)
 		result = host_tests_run(t, count, getenv("PATH"), err);
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		host_test_record(&o, line, sizeof line, &t[i]);
-		put(&o);
+		record_print(stdout, &o);
 		bad |= t[i].why[0] != '\0';
 	}
 	free(t);

@@ -33,55 +33,34 @@ static int read_history(struct history *h, const char *path, int strict, struct 
 
 /* ---- answers ---- */
 
-static void put(struct record_out *o, const char *line)
-{
-	fwrite(line, 1, record_end(o, NULL), stdout);
-}
-
 static void print_fit(const struct fit *f)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "fit");
-	record_add_brief(&o, "io-time", f->io);
-	record_add_brief(&o, "worker-work", f->worker_work);
-	record_add_brief(&o, "server-work", f->server_work);
-	record_add_brief(&o, "worker-cores", f->worker_cores);
-	record_add_brief(&o, "server-cores", f->server_cores);
-	record_add_brief(&o, "spread", f->spread);
-	record_add_u64(&o, "configurations", f->count);
-	record_add_u64(&o, "rounds", f->rounds);
-	put(&o, line);
+	record_print(stdout,
+		     RECORD("fit", F_BRIEF("io-time", f->io),
+			    F_BRIEF("worker-work", f->worker_work),
+			    F_BRIEF("server-work", f->server_work),
+			    F_BRIEF("worker-cores", f->worker_cores),
+			    F_BRIEF("server-cores", f->server_cores), F_BRIEF("spread", f->spread),
+			    F("configurations", f->count), F("rounds", f->rounds)));
 }
 
 static void print_role(const struct plan_answer *a, enum plan_role role)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "plan");
-	record_add(&o, "role", plan_role_name(role));
-	record_add_u64(&o, "count", a->role[role].count);
-	record_add_u64(&o, "cores", a->role[role].cores);
-	if (a->role[role].bytes)
-		record_add_u64(&o, "mem-bytes", a->role[role].bytes);
-	put(&o, line);
+	record_print(stdout,
+		     RECORD("plan", F("role", plan_role_name(role)),
+			    F("count", a->role[role].count), F("cores", a->role[role].cores),
+			    a->role[role].bytes ? F("mem-bytes", a->role[role].bytes) : F_NONE));
 }
 
 static void print_action(const struct plan_action *action)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, plan_what_name(action->what));
-	record_add(&o, "role", plan_role_name(action->node->role));
-	record_add(&o, "id", action->node->id);
-	if (action->cores)
-		record_add_u64(&o, "cores", action->cores);
-	if (action->bytes)
-		record_add_u64(&o, "mem-bytes", action->bytes);
-	if (action->batch)
-		record_add_u64(&o, "batch", action->batch);
-	record_add(&o, "reason", action->reason);
-	put(&o, line);
+	record_print(stdout, RECORD(plan_what_name(action->what),
+				    F("role", plan_role_name(action->node->role)),
+				    F("id", action->node->id),
+				    action->cores ? F("cores", action->cores) : F_NONE,
+				    action->bytes ? F("mem-bytes", action->bytes) : F_NONE,
+				    action->batch ? F("batch", action->batch) : F_NONE,
+				    F("reason", action->reason)));
 }
 
 static void print_answer(const struct plan *p, const struct usage *u)
@@ -108,7 +87,7 @@ static void print_answer(const struct plan *p, const struct usage *u)
 		record_add(&o, "data", a->like->names.data);
 		record_add(&o, "model", a->like->names.model);
 	}
-	put(&o, line);
+	record_print(stdout, &o);
 	fputc('\n', stdout);
 }
 

@@ -114,15 +114,8 @@ static double predict(struct job *job, struct worker *w, const struct obs *o)
 
 static void answer(const struct obs *o, double said)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out out;
-	record_begin(&out, line, sizeof line, "pred");
-	record_add(&out, "id", o->id);
-	record_add_u64(&out, "k", o->k);
-	record_add_brief(&out, "speed", said);
-	if (!isnan(o->speed))
-		record_add_brief(&out, "actual", o->speed);
-	fwrite(line, 1, record_end(&out, NULL), stdout);
+	record_print(stdout, RECORD("pred", F("id", o->id), F("k", o->k), F_BRIEF("speed", said),
+				    !isnan(o->speed) ? F_BRIEF("actual", o->speed) : F_NONE));
 }
 
 static int take_obs(const struct record *r, void *arg, struct error *err)
@@ -149,14 +142,12 @@ static int take_obs(const struct record *r, void *arg, struct error *err)
 
 static void print_scores(const struct job *job)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	for (const struct worker *w = job->came_first; w; w = w->came_next) {
-		record_begin(&o, line, sizeof line, "score");
-		record_add(&o, "id", w->id);
-		record_add_brief(&o, "rmse", w->scored ? sqrt(w->sum / (double)w->scored) : NAN);
-		record_add_u64(&o, "n", w->scored);
-		fwrite(line, 1, record_end(&o, NULL), stdout);
+		record_print(
+			stdout,
+			RECORD("score", F("id", w->id),
+			       F_BRIEF("rmse", w->scored ? sqrt(w->sum / (double)w->scored) : NAN),
+			       F("n", w->scored)));
 	}
 }
 

@@ -54,19 +54,15 @@ static void print_change(const struct run *run, size_t i, double at)
 	drag_add(&o, &state->drag);
 	if (!run->options->dry_run)
 		record_add_seconds(&o, "epoch", clock_epoch());
-	fwrite(line, 1, record_end(&o, NULL), stdout);
+	record_print(stdout, &o);
 }
 
 static void say_gone(size_t i, void *arg)
 {
 	const struct run *run = arg;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "gone");
-	record_add_brief(&o, "at", clock_mono() - run->begin);
-	record_add(&o, "id", processes_ids(run->processes)[i]);
-	record_add_seconds(&o, "epoch", clock_epoch());
-	fwrite(line, 1, record_end(&o, NULL), stdout);
+	record_print(stdout, RECORD("gone", F_BRIEF("at", clock_mono() - run->begin),
+				    F("id", processes_ids(run->processes)[i]),
+				    F_SECONDS("epoch", clock_epoch())));
 	fflush(stdout);
 }
 

@@ -111,23 +111,14 @@ static int solve(struct workers *all, const char *method, uint64_t global, struc
 
 static void print_batch(const char *id, uint64_t size, uint64_t larger, uint64_t accum, double time)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "batch");
-	record_add(&o, "id", id);
-	record_add_u64(&o, "size", size);
-	if (larger)
-		record_add_u64(&o, "larger", larger);
-	record_add_u64(&o, "accum", accum);
-	record_add_brief(&o, "time", time);
-	fwrite(line, 1, record_end(&o, NULL), stdout);
+	record_print(stdout, RECORD("batch", F("id", id), F("size", size),
+				    larger ? F("larger", larger) : F_NONE, F("accum", accum),
+				    F_BRIEF("time", time)));
 }
 
 static void print_plan(const struct workers *all, const char *method, uint64_t global)
 {
 	static char buffer[1 << 18];
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	double longest = 0;
 	uint64_t steps = 0;
 	setvbuf(stdout, buffer, _IOFBF, sizeof buffer);
@@ -143,13 +134,9 @@ static void print_plan(const struct workers *all, const char *method, uint64_t g
 			print_batch(id, all->row[i].size, all->row[i].larger, 1, time);
 		}
 	}
-	record_begin(&o, line, sizeof line, "plan");
-	record_add_brief(&o, "time", longest);
-	record_add_u64(&o, "total", global);
-	record_add(&o, "method", method);
-	if (all->accumulate)
-		record_add_u64(&o, "steps", steps);
-	fwrite(line, 1, record_end(&o, NULL), stdout);
+	record_print(stdout,
+		     RECORD("plan", F_BRIEF("time", longest), F("total", global),
+			    F("method", method), all->accumulate ? F("steps", steps) : F_NONE));
 }
 
 int bs_solve_plan(const char *method, uint64_t global, int strict)

@@ -60,36 +60,23 @@ static int add_worker(struct iteration *now, const struct record *r, struct erro
 
 static void print_sizes(const struct iteration *now, const struct step *s, uint64_t global)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	double longest = 0;
 	for (size_t i = 0; i < now->count; i++) {
 		const struct step_worker *w = &now->worker[i];
 		longest = w->time > longest ? w->time : longest;
-		record_begin(&o, line, sizeof line, "batch");
-		record_add(&o, "id", w->id);
-		record_add_u64(&o, "size", w->size);
-		record_add_u64(&o, "accum", 1);
-		if (w->time > 0)
-			record_add_brief(&o, "time", w->time);
-		else
-			record_add(&o, "time", "");
-		fwrite(line, 1, record_end(&o, NULL), stdout);
+		record_print(stdout,
+			     RECORD("batch", F("id", w->id), F("size", w->size), F("accum", 1),
+				    w->time > 0 ? F_BRIEF("time", w->time) : F("time", "")));
 	}
 	for (size_t i = 0; i < now->count; i++) {
 		if (!now->worker[i].remove)
 			continue;
-		record_begin(&o, line, sizeof line, "warn");
-		record_add(&o, "id", now->worker[i].id);
-		record_add(&o, "reason", "remove-straggler");
-		fwrite(line, 1, record_end(&o, NULL), stdout);
+		record_print(stdout, RECORD("warn", F("id", now->worker[i].id),
+					    F("reason", "remove-straggler")));
 	}
-	record_begin(&o, line, sizeof line, "plan");
-	record_add_brief(&o, "time", longest > 0 ? longest : NAN);
-	record_add_u64(&o, "total", global);
-	record_add(&o, "method", "step");
-	record_add(&o, "phase", step_phase(s) == STEP_FINE ? "fine" : "coarse");
-	fwrite(line, 1, record_end(&o, NULL), stdout);
+	record_print(stdout, RECORD("plan", F_BRIEF("time", longest > 0 ? longest : NAN),
+				    F("total", global), F("method", "step"),
+				    F("phase", step_phase(s) == STEP_FINE ? "fine" : "coarse")));
 	fputc('\n', stdout);
 }
 

@@ -85,32 +85,20 @@ static int tell(struct guard *g, struct record_out *o, struct error *err)
 
 int guard_file(struct guard *g, const char *path, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "file");
-	record_add(&o, "path", path);
-	return tell(g, &o, err);
+	return tell(g, RECORD("file", F("path", path)), err);
 }
 
 int guard_process(struct guard *g, pid_t pid, uint64_t start, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "process");
-	record_add_u64(&o, "pid", (uint64_t)pid);
-	record_add_u64(&o, "start", start);
-	return tell(g, &o, err);
+	return tell(g, RECORD("process", F("pid", (uint64_t)pid), F("start", start)), err);
 }
 
 void guard_end(struct guard *g)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct error ignored;
 	if (g->pid == 0)
 		return;
-	record_begin(&o, line, sizeof line, "done");
-	tell(g, &o, &ignored);
+	tell(g, RECORD_BARE("done"), &ignored);
 	close(g->fd);
 	while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
 		;

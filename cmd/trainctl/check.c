@@ -321,8 +321,7 @@ static void put_plan(const struct job *job, const struct dirs *dirs, const struc
 	record_add(&o, "launcher", k->hosts.launcher->name);
 	record_add(&o, "run-dir", dirs->run);
 	record_add(&o, "state-dir", dirs->state);
-	if (record_end(&o, NULL) > 0)
-		fputs(line, stdout);
+	record_print(stdout, &o);
 }
 
 static void tell_files(const char *what, const struct job_list *files, const uint64_t *rows)
@@ -448,8 +447,7 @@ static void put_test(const struct host_test *t)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	host_test_record(&o, line, sizeof line, t);
-	if (record_end(&o, NULL) > 0)
-		fputs(line, stdout);
+	record_print(stdout, &o);
 }
 
 static int self_test(struct hosts *hosts, struct error *err)

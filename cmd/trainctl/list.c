@@ -16,26 +16,18 @@
 static void put_record(const char *type, const char *state, const struct condition *c,
 		       const struct dirs *dirs)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, type);
-	record_add(&o, "name", c->name);
-	record_add(&o, "state", state);
-	record_add_seconds(&o, "since", c->since);
-	record_add_u64(&o, "samples-done", c->samples_done);
-	record_add_u64(&o, "samples", c->samples);
-	if (c->is == CONDITION_RUNNING)
-		record_add_u64(&o, "pid", (uint64_t)c->pid);
-	if (c->is == CONDITION_STOPPED || c->is == CONDITION_FAILED || c->is == CONDITION_DONE)
-		record_add_u64(&o, "exit", (uint64_t)c->status);
-	if (c->is == CONDITION_DONE && c->ended[0])
-		record_add(&o, "ended", c->ended);
-	if (c->node[0])
-		record_add(&o, "node", c->node);
-	record_add(&o, "run-dir", c->run);
-	record_add(&o, "state-dir", dirs->state);
-	if (record_end(&o, NULL) > 0)
-		fputs(line, stdout);
+	record_print(
+		stdout,
+		RECORD(type, F("name", c->name), F("state", state), F_SECONDS("since", c->since),
+		       F("samples-done", c->samples_done), F("samples", c->samples),
+		       c->is == CONDITION_RUNNING ? F("pid", (uint64_t)c->pid) : F_NONE,
+		       (c->is == CONDITION_STOPPED || c->is == CONDITION_FAILED ||
+			c->is == CONDITION_DONE)
+			       ? F("exit", (uint64_t)c->status)
+			       : F_NONE,
+		       (c->is == CONDITION_DONE && c->ended[0]) ? F("ended", c->ended) : F_NONE,
+		       c->node[0] ? F("node", c->node) : F_NONE, F("run-dir", c->run),
+		       F("state-dir", dirs->state)));
 }
 
 static double part_of(const struct condition *c)

@@ -153,27 +153,21 @@ static void print_answer(const char *text, size_t len)
 		snprintf(type, sizeof type, "brain-%.60s", r.type);
 		record_begin(&o, line, sizeof line, type);
 		record_add_fields(&o, &r, NULL);
-		if (record_end(&o, NULL) > 0)
-			fputs(line, stdout);
+		record_print(stdout, &o);
 	}
 }
 
 static int ask_brain(struct replay *p, const char *place, struct error *err)
 {
 	struct brain_filter filter;
-	char path[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *all, *text = NULL;
+	char path[DIRS_PATH_MAX], *all, *text = NULL;
 	size_t bytes, len;
-	struct record_out o;
 	if (strcmp(p->brain_name, BRAIN_ON) != 0)
 		trainctl_solution_path(p->brain_name, path);
 	else
 		snprintf(path, sizeof path, "%s", BRAIN_ON);
 	p->decisions++;
-	record_begin(&o, line, sizeof line, "brain-asked");
-	record_add(&o, "brain", p->brain_name);
-	record_add(&o, "at", p->at);
-	if (record_end(&o, NULL) > 0)
-		fputs(line, stdout);
+	record_print(stdout, RECORD("brain-asked", F("brain", p->brain_name), F("at", p->at)));
 	if (brain_filter(&filter, path, &p->limits, getenv("PATH"), err) != 0)
 		return -1;
 	if (!(all = rounds_text(&p->rounds, &bytes)))

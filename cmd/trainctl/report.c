@@ -28,43 +28,30 @@ static void print_line(const char *line, void *arg)
 	fputs(line, stdout);
 }
 
-static void print(struct record_out *o)
-{
-	if (record_end(o, NULL) > 0)
-		fputs(o->data, stdout);
-}
-
 static void put_times(const struct account *a)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	double all = account_seconds(a);
 	for (size_t i = 0; i < a->phases; i++) {
-		record_begin(&o, line, sizeof line, "time");
-		record_add(&o, "phase", a->phase[i].name);
-		record_add_seconds(&o, "seconds", a->phase[i].seconds);
-		record_add_brief(&o, "share", all > 0 ? a->phase[i].seconds / all : NAN);
-		print(&o);
+		record_print(stdout,
+			     RECORD("time", F("phase", a->phase[i].name),
+				    F_SECONDS("seconds", a->phase[i].seconds),
+				    F_BRIEF("share", all > 0 ? a->phase[i].seconds / all : NAN)));
 	}
 }
 
 static void put_nodes(const struct account *a)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
-		record_begin(&o, line, sizeof line, "node");
-		record_add(&o, "role", n->role);
-		record_add(&o, "id", n->id);
-		record_add_u64(&o, "restarts", n->restarts);
-		record_add_seconds(&o, "up", account_state_seconds(n, ACCOUNT_UP));
-		record_add_seconds(&o, "starting",
-				   account_state_seconds(n, ACCOUNT_STARTING) +
-					   account_state_seconds(n, ACCOUNT_AGAIN));
-		record_add_seconds(&o, "down", account_state_seconds(n, ACCOUNT_DOWN));
-		record_add_brief(&o, "busy", n->busy);
-		print(&o);
+		record_print(stdout,
+			     RECORD("node", F("role", n->role), F("id", n->id),
+				    F("restarts", n->restarts),
+				    F_SECONDS("up", account_state_seconds(n, ACCOUNT_UP)),
+				    F_SECONDS("starting",
+					      account_state_seconds(n, ACCOUNT_STARTING) +
+						      account_state_seconds(n, ACCOUNT_AGAIN)),
+				    F_SECONDS("down", account_state_seconds(n, ACCOUNT_DOWN)),
+				    F_BRIEF("busy", n->busy)));
 	}
 }
 
@@ -101,7 +88,7 @@ static void put_report(const struct account *a)
 		record_add_u64(&o, "plans", a->plans);
 		record_add_u64(&o, "plans-refused", a->plans_refused);
 	}
-	print(&o);
+	record_print(stdout, &o);
 }
 
 /* ---- reading ---- */

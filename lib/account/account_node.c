@@ -84,18 +84,11 @@ double account_state_seconds(const struct account_node *n, enum account_state st
 static void put_restart(struct account *a, struct account_node *n)
 {
 	struct account_intake *in = n->intake;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "restarted");
-	record_add_seconds(&o, "at", in->from);
-	record_add(&o, "role", n->role);
-	record_add(&o, "id", n->id);
-	record_add(&o, "why", in->why);
-	if (in->reason[0])
-		record_add(&o, "reason", in->reason);
-	record_add_seconds(&o, "seconds", a->at - in->from);
-	record_add_seconds(&o, "down", a->at - in->ended_at);
-	account_tell(a, &o);
+	account_tell(a, RECORD("restarted", F_SECONDS("at", in->from), F("role", n->role),
+			       F("id", n->id), F("why", in->why),
+			       in->reason[0] ? F("reason", in->reason) : F_NONE,
+			       F_SECONDS("seconds", a->at - in->from),
+			       F_SECONDS("down", a->at - in->ended_at)));
 	a->restarts++;
 	n->restarts++;
 	struct account_mark *m = account_mark(a, ACCOUNT_RESTART);

@@ -161,10 +161,8 @@ void agent_save_tell(struct agent *a)
 	}
 	if (!a->save.is_due)
 		return;
-	record_begin(&o, line, sizeof line, "save");
-	record_add(&o, "path", a->save.dir);
-	record_add_u64(&o, "iteration", a->save.iteration);
-	words_put(&a->words, &o, NULL);
+	words_put(&a->words,
+		  RECORD("save", F("path", a->save.dir), F("iteration", a->save.iteration)), NULL);
 	a->save.is_due = 0;
 	a->save.is_told = 1;
 }
@@ -173,10 +171,7 @@ void agent_save_tell(struct agent *a)
 
 static void answer_ok(struct agent *a)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "ok");
-	words_put(&a->words, &o, NULL);
+	words_put(&a->words, RECORD_BARE("ok"), NULL);
 	words_send(&a->words);
 }
 

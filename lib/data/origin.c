@@ -70,34 +70,22 @@ static int identify(const char *path, struct source_identity *out, struct error 
 
 static void print_file(FILE *out, const char *path, const struct file *f)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "file");
-	record_add(&o, "path", path);
-	record_add_u64(&o, "bytes", f->identity.bytes);
-	record_add_u64(&o, "mtime-ns", f->identity.mtime_ns);
-	record_add_u64(&o, "head-bytes", f->identity.head_bytes);
-	record_add_u64(&o, "head-sum", f->identity.head_sum);
-	record_add_u64(&o, "sum", f->sum);
-	if (record_end(&o, NULL) > 0)
-		fputs(line, out);
+	record_print(out, RECORD("file", F("path", path), F("bytes", f->identity.bytes),
+				 F("mtime-ns", f->identity.mtime_ns),
+				 F("head-bytes", f->identity.head_bytes),
+				 F("head-sum", f->identity.head_sum), F("sum", f->sum)));
 }
 
 static int write_down(const char *path, const struct origin *origin, char *const *names,
 		      const struct file *file, size_t count, struct error *err)
 {
-	char line[RECORD_LINE_MAX], *text = NULL;
+	char *text = NULL;
 	size_t len = 0;
-	struct record_out o;
 	FILE *out = open_memstream(&text, &len);
 	if (!out)
 		return error_set(err, ERROR_OS, path, "out of memory");
-	record_begin(&o, line, sizeof line, "data");
-	record_add_u64(&o, "version", 1);
-	record_add_u64(&o, "rows", origin->rows);
-	record_add_u64(&o, "bad-rows", origin->bad_rows);
-	record_end(&o, NULL);
-	fputs(line, out);
+	record_print(out, RECORD("data", F("version", 1), F("rows", origin->rows),
+				 F("bad-rows", origin->bad_rows)));
 	for (size_t i = 0; i < count; i++)
 		print_file(out, names[i], &file[i]);
 	int result = fclose(out) != 0 ? error_set(err, ERROR_OS, path, "out of memory")

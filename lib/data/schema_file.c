@@ -82,9 +82,7 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 	}
 	char sum[17];
 	snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH3_64bits(t->data, t->len));
-	record_begin(&o, line, sizeof line, "end");
-	record_add(&o, "sum", sum);
-	return append(t, &o, path, err);
+	return append(t, RECORD("end", F("sum", sum)), path, err);
 }
 
 int schema_write(const struct schema *s, const char *path, struct error *err)

@@ -43,10 +43,8 @@ static void on_stat(struct request *rq, void *fabric)
 	world_count(f->world, &n);
 	relay_count(f->relay, &relayed);
 	for (unsigned i = 0; i < world_size(f->world); i++) {
-		record_begin(&o, line, sizeof line, "host");
-		record_add(&o, "host", world_host(f->world, i));
-		record_add_u64(&o, "rank", i);
-		request_put_record(rq, &o);
+		request_put_record(
+			rq, RECORD("host", F("host", world_host(f->world, i)), F("rank", i)));
 	}
 	record_begin(&o, line, sizeof line, "stat");
 	record_add(&o, "host", f->options.host);
@@ -75,15 +73,11 @@ static void on_stat(struct request *rq, void *fabric)
 static void list_routes(const struct fabric *f, struct request *rq)
 {
 	const struct routes *all = relay_routes(f->relay);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	for (size_t i = 0; i < all->count; i++) {
 		const struct route *r = &all->at[i];
-		record_begin(&o, line, sizeof line, "route");
-		record_add(&o, "socket", r->socket);
-		record_add(&o, "host", r->host);
-		record_add_u64(&o, "listens", relay_listens(f->relay, r->socket) != 0);
-		request_put_record(rq, &o);
+		request_put_record(rq,
+				   RECORD("route", F("socket", r->socket), F("host", r->host),
+					  F("listens", relay_listens(f->relay, r->socket) != 0)));
 	}
 	request_ok(rq, NULL);
 }

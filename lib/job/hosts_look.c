@@ -197,12 +197,9 @@ static uint64_t sample_bytes(const struct look *l)
 
 static int ask_data(struct asked *a, const char *path, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "look");
-	record_add(&o, "path", path);
-	record_add_u64(&o, "sample", sample_bytes(a->look));
-	return remote_ask(a->remote, &o, NULL, 0, err);
+	return remote_ask(a->remote,
+			  RECORD("look", F("path", path), F("sample", sample_bytes(a->look))), NULL,
+			  0, err);
 }
 
 #define FIXED 6 /* questions, before those for programs */
@@ -211,12 +208,9 @@ static int ask_data(struct asked *a, const char *path, struct error *err)
 static int ask_limits(struct asked *a, struct error *err)
 {
 	const struct limits want = job_limits(a->look->job);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "limits");
-	record_add_real(&o, "cores", want.cores);
-	record_add_u64(&o, "memory", want.memory);
-	return remote_ask(a->remote, &o, NULL, 0, err);
+	return remote_ask(a->remote,
+			  RECORD("limits", F_REAL("cores", want.cores), F("memory", want.memory)),
+			  NULL, 0, err);
 }
 
 static int ask(struct asked *a, struct error *err)

@@ -73,19 +73,13 @@ static void put_record(struct record_out *o, monitor_put_fn *put, void *arg)
 
 static void put_job(const struct monitor *m, double now, monitor_put_fn *put, void *arg)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	uint64_t count[NODE_ROLES] = {0};
 	for (size_t i = 0; i < m->node_count; i++)
 		count[m->node[i]->role] += !m->node[i]->has_left;
-	record_begin(&o, line, sizeof line, "job");
-	record_add_seconds(&o, "at", now);
-	record_add_u64(&o, "iter", monitor_iter(m));
-	record_add_u64(&o, "workers", count[NODE_WORKER]);
-	record_add_u64(&o, "servers", count[NODE_SERVER]);
-	record_add_real(&o, "short", m->window_short);
-	record_add_real(&o, "long", m->window_long);
-	put_record(&o, put, arg);
+	put_record(RECORD("job", F_SECONDS("at", now), F("iter", monitor_iter(m)),
+			  F("workers", count[NODE_WORKER]), F("servers", count[NODE_SERVER]),
+			  F_REAL("short", m->window_short), F_REAL("long", m->window_long)),
+		   put, arg);
 }
 
 double monitor_last_speed(const struct node *n)
@@ -186,13 +180,9 @@ int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, v
 			put_node(m->node[i], &all[i], now, put, arg);
 	free(all);
 	for (size_t i = 0; i < m->info_count; i++) {
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "info");
-		record_add(&o, "name", m->info[i].name);
-		record_add(&o, "value", m->info[i].value);
-		record_add_seconds(&o, "age", monitor_age(&m->info[i], now));
-		put_record(&o, put, arg);
+		put_record(RECORD("info", F("name", m->info[i].name), F("value", m->info[i].value),
+				  F_SECONDS("age", monitor_age(&m->info[i], now))),
+			   put, arg);
 	}
 	return 0;
 }

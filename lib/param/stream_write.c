@@ -112,22 +112,15 @@ size_t stream_block_rows(const struct stream_shape *s)
 static int put_first(struct stream_writer *w, struct error *err)
 {
 	const struct stream_shape *s = &w->shape;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 
-	record_begin(&o, line, sizeof line, "part");
-	record_add_u64(&o, "version", s->partial ? 2 : 1);
-	record_add_u64(&o, "part", s->part);
-	record_add_u64(&o, "parts", s->parts);
-	record_add_u64(&o, "dense-begin", s->dense_begin);
-	record_add_u64(&o, "dense", s->dense_count);
-	record_add_u64(&o, "dense-slots", s->dense_slots);
-	record_add_u64(&o, "width", s->width);
-	record_add_u64(&o, "row-slots", s->row_slots);
-	record_add_u64(&o, "rows", s->rows);
-	if (s->partial)
-		record_add_u64(&o, "all-rows", s->all_rows);
-	return w->sink.put(w->sink.owner, &o, NULL, 0, err);
+	return w->sink.put(w->sink.owner,
+			   RECORD("part", F("version", s->partial ? 2 : 1), F("part", s->part),
+				  F("parts", s->parts), F("dense-begin", s->dense_begin),
+				  F("dense", s->dense_count), F("dense-slots", s->dense_slots),
+				  F("width", s->width), F("row-slots", s->row_slots),
+				  F("rows", s->rows),
+				  s->partial ? F("all-rows", s->all_rows) : F_NONE),
+			   NULL, 0, err);
 }
 
 /* Twice as many as there are threads: one that is late holds up half of what there is to do. */
@@ -193,18 +186,14 @@ void stream_writer_free(struct stream_writer *w)
 
 int stream_note(struct stream_writer *w, const char *key, const char *value, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 
 	if (w->notes == STREAM_NOTES_MAX)
 		return error_set(err, ERROR_SOFTWARE, NULL, "more than %d notes", STREAM_NOTES_MAX);
 	if (strlen(key) >= STREAM_NOTE_MAX || strlen(value) >= STREAM_NOTE_MAX)
 		return error_set(err, ERROR_SOFTWARE, NULL, "note '%.40s' is too long", key);
 	w->notes++;
-	record_begin(&o, line, sizeof line, "note");
-	record_add(&o, "key", key);
-	record_add(&o, "value", value);
-	return w->sink.put(w->sink.owner, &o, NULL, 0, err);
+	return w->sink.put(w->sink.owner, RECORD("note", F("key", key), F("value", value)), NULL, 0,
+			   err);
 }
 
 static void find_places(const uint32_t *keys, size_t count, uint32_t *low, uint32_t *high)

@@ -395,11 +395,7 @@ static void walk(void *group, struct predict_state *f)
 
 int predict_group_save(struct predict_group *g, predict_put_fn *put, void *arg, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "group");
-	record_add_u64(&o, "workers", g->count);
-	return predict_state_save(&o, walk, g, put, arg, err);
+	return predict_state_save(RECORD("group", F("workers", g->count)), walk, g, put, arg, err);
 }
 
 static int load(struct predict_group *g, uint64_t workers, predict_take_fn *take, void *arg,

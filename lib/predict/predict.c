@@ -127,20 +127,12 @@ static void walk(void *p, struct predict_state *f)
 int predictor_save(struct predictor *p, predict_put_fn *put, void *arg, struct error *err)
 {
 	const struct predict_config *c = &p->config;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "model");
-	record_add(&o, "kind", p->kind->name);
-	record_add_real(&o, "alpha", c->alpha);
-	record_add_real(&o, "quantile", c->quantile);
-	record_add_u64(&o, "window", c->window);
-	record_add_u64(&o, "by-aic", c->by_aic != 0);
-	record_add_u64(&o, "p", c->p);
-	record_add_u64(&o, "d", c->d);
-	record_add_u64(&o, "q", c->q);
-	record_add_u64(&o, "warmup", c->warmup);
-	record_add_u64(&o, "seed", c->seed);
-	return predict_state_save(&o, walk, p, put, arg, err);
+	return predict_state_save(RECORD("model", F("kind", p->kind->name),
+					 F_REAL("alpha", c->alpha), F_REAL("quantile", c->quantile),
+					 F("window", c->window), F("by-aic", c->by_aic != 0),
+					 F("p", c->p), F("d", c->d), F("q", c->q),
+					 F("warmup", c->warmup), F("seed", c->seed)),
+				  walk, p, put, arg, err);
 }
 
 static int read_config(struct predict_config *c, const struct record *head, struct error *err)

@@ -230,17 +230,11 @@ int remote_ask(struct remote *r, struct record_out *request, const void *payload
 
 int remote_ask_path(struct remote *r, const char *verb, const char *path, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, verb);
-	record_add(&o, "path", path);
-	return remote_ask(r, &o, NULL, 0, err);
+	return remote_ask(r, RECORD(verb, F("path", path)), NULL, 0, err);
 }
 
 static int bring_file(struct remote *r, const char *path, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct stat st; /* of what is sent: another one may have come under its name */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -249,10 +243,11 @@ static int bring_file(struct remote *r, const char *path, struct error *err)
 		close(fd);
 		return error_set(err, ERROR_CONFIG, path, "is no file any more");
 	}
-	record_begin(&o, line, sizeof line, "file");
-	record_add(&o, "path", path);
-	record_add_u64(&o, "bytes", (uint64_t)st.st_size);
-	struct piece *p = remote_ask(r, &o, NULL, 0, err) == 0 ? add_piece(r, 0, err) : NULL;
+	struct piece *p =
+		remote_ask(r, RECORD("file", F("path", path), F("bytes", (uint64_t)st.st_size)),
+			   NULL, 0, err) == 0
+			? add_piece(r, 0, err)
+			: NULL;
 	if (!p) {
 		close(fd);
 		return -1;

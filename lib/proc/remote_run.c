@@ -69,15 +69,11 @@ static int ask_all(struct running *r, struct error *err)
 
 static int pass_on(struct running *r, int sig, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (!r->has_asked) { /* nothing has been started */
 		r->killed_by = sig;
 		return 0;
 	}
-	record_begin(&o, line, sizeof line, "signal");
-	record_add_u64(&o, "number", (uint64_t)sig);
-	return remote_ask(r->remote, &o, NULL, 0, err);
+	return remote_ask(r->remote, RECORD("signal", F("number", (uint64_t)sig)), NULL, 0, err);
 }
 
 static int take_signals(struct running *r, struct error *err)

@@ -89,31 +89,23 @@ static void say_ok(struct serve *s)
 
 static void say_error(struct serve *s, const struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "err");
-	record_add(&o, "code", "refused");
-	record_add_u64(&o, "status", (uint64_t)err->code);
-	record_add(&o, "place", err->place);
-	say_record(s, &o, err->text);
+	say_record(s,
+		   RECORD("err", F("code", "refused"), F("status", (uint64_t)err->code),
+			  F("place", err->place)),
+		   err->text);
 }
 
 static void greet(struct serve *s)
 {
-	char line[RECORD_LINE_MAX], boot[BOOT_ID_MAX];
-	struct record_out o;
+	char boot[BOOT_ID_MAX];
 	struct node_place here;
 	launcher_here(&here);
 	boot_id(boot);
-	record_begin(&o, line, sizeof line, "paceline");
-	record_add(&o, "role", "node-host");
-	record_add_u64(&o, "version", 1);
-	record_add(&o, "program", PACELINE_VERSION);
-	record_add(&o, "host", here.host);
-	record_add(&o, "boot", boot);
-	record_add_u64(&o, "cores", here.cores);
-	record_add_u64(&o, "memory-mib", here.memory_mib);
-	say_record(s, &o, NULL);
+	say_record(s,
+		   RECORD("paceline", F("role", "node-host"), F("version", 1),
+			  F("program", PACELINE_VERSION), F("host", here.host), F("boot", boot),
+			  F("cores", here.cores), F("memory-mib", here.memory_mib)),
+		   NULL);
 }
 
 /* How long a look at the node is ago counts once only: it may be we who slept. */
@@ -225,9 +217,8 @@ static int look(struct serve *s, const struct record *r, struct error *err)
 
 static int read_line(struct serve *s, const struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX], text[READ_MAX + 1];
+	char text[READ_MAX + 1];
 	const char *path;
-	struct record_out o;
 	if (record_text(r, "path", &path, err) != 0)
 		return -1;
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -240,9 +231,7 @@ static int read_line(struct serve *s, const struct record *r, struct error *err)
 		return error_errno(err, 0, path, "can't be read");
 	text[n] = '\0';
 	text[strcspn(text, "\n")] = '\0';
-	record_begin(&o, line, sizeof line, "ok");
-	record_add(&o, "text", text);
-	say_record(s, &o, NULL);
+	say_record(s, RECORD("ok", F("text", text)), NULL);
 	return 0;
 }
 
@@ -263,9 +252,8 @@ static int could(struct serve *s, const struct record *r, struct error *err)
 
 static int room(struct serve *s, const struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX], dir[PATH_MAX];
+	char dir[PATH_MAX];
 	const char *path;
-	struct record_out o;
 	struct statvfs st;
 	if (record_text(r, "path", &path, err) != 0)
 		return -1;
@@ -277,9 +265,7 @@ static int room(struct serve *s, const struct record *r, struct error *err)
 	}
 	if (statvfs(dir, &st) != 0)
 		return error_errno(err, 0, path, "room can't be seen");
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "bytes-free", (uint64_t)st.f_bavail * st.f_frsize);
-	say_record(s, &o, NULL);
+	say_record(s, RECORD("ok", F("bytes-free", (uint64_t)st.f_bavail * st.f_frsize)), NULL);
 	return 0;
 }
 
@@ -341,9 +327,7 @@ static void send_all(struct serve *s, int fd, uint64_t bytes)
 
 static int send_back(struct serve *s, const struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
 	const char *path;
-	struct record_out o;
 	struct stat st;
 	if (record_text(r, "path", &path, err) != 0)
 		return -1;
@@ -355,9 +339,7 @@ static int send_back(struct serve *s, const struct record *r, struct error *err)
 		return -1;
 	}
 	if (S_ISREG(st.st_mode)) {
-		record_begin(&o, line, sizeof line, "ok");
-		record_add_u64(&o, "bytes", (uint64_t)st.st_size);
-		say_record(s, &o, NULL);
+		say_record(s, RECORD("ok", F("bytes", (uint64_t)st.st_size)), NULL);
 		send_all(s, fd, (uint64_t)st.st_size);
 	} else
 		error_set(err, ERROR_CONFIG, path, "is no file");
@@ -375,14 +357,11 @@ static int find_program(const struct serve *s, const char *name, char path[PATH_
 
 static int program(struct serve *s, const struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX], path[PATH_MAX];
+	char path[PATH_MAX];
 	const char *name;
-	struct record_out o;
 	if (record_text(r, "name", &name, err) != 0 || find_program(s, name, path, err) != 0)
 		return -1;
-	record_begin(&o, line, sizeof line, "ok");
-	record_add(&o, "path", path);
-	say_record(s, &o, NULL);
+	say_record(s, RECORD("ok", F("path", path)), NULL);
 	return 0;
 }
 
@@ -547,8 +526,6 @@ static int test(struct serve *s, const struct record *r, struct error *err)
 /* How a node would be limited here. */
 static int limits(struct serve *s, const struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct limits_where where = limits_here;
 	struct limits want = {0};
 	where.search = s->search;
@@ -556,10 +533,10 @@ static int limits(struct serve *s, const struct record *r, struct error *err)
 	    record_u64_opt(r, "memory", 0, UINT64_MAX, &want.memory, err) != 0)
 		return -1;
 	struct limits_ways ways = limits_look(&want, &where);
-	record_begin(&o, line, sizeof line, "ok");
-	record_add(&o, "cores-by", limits_way_name(ways.cores));
-	record_add(&o, "memory-by", limits_way_name(ways.memory));
-	say_record(s, &o, NULL);
+	say_record(s,
+		   RECORD("ok", F("cores-by", limits_way_name(ways.cores)),
+			  F("memory-by", limits_way_name(ways.memory))),
+		   NULL);
 	return 0;
 }
 
@@ -577,21 +554,17 @@ static int send_signal(struct serve *s, const struct record *r, struct error *er
 /* Its group is gone before anybody hears that it has ended. */
 static void node_ended(struct serve *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	kill_group();
 	process_kill_session();
 	group = 0;
 	struct node_end end = end_of(process_wait(s->node));
 	limits_end(&s->limits, &end);
-	record_begin(&o, line, sizeof line, "end");
-	if (end.signal)
-		record_add_u64(&o, "signal", (uint64_t)end.signal);
-	else
-		record_add_u64(&o, "status", (uint64_t)end.status);
-	if (end.oom)
-		record_add_u64(&o, "oom", 1);
-	say_record(s, &o, NULL);
+	say_record(s,
+		   RECORD("end",
+			  end.signal ? F("signal", (uint64_t)end.signal)
+				     : F("status", (uint64_t)end.status),
+			  end.oom ? F("oom", 1) : F_NONE),
+		   NULL);
 	s->node = 0;
 	s->over = 1;
 }

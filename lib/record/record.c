@@ -342,6 +342,41 @@ size_t record_end(struct record_out *o, const char *text)
 	return o->len;
 }
 
+void record_print(FILE *out, struct record_out *o)
+{
+	size_t len = record_end(o, NULL);
+	fwrite(o->data, 1, len, out);
+}
+
+struct record_out *record_make(struct record_line *l, const char *type,
+			       const struct record_value *value)
+{
+	struct record_out *o = &l->out;
+	record_begin(o, l->line, sizeof l->line, type);
+	for (const struct record_value *v = value; v->kind != RECORD_LAST; v++)
+		switch (v->kind) {
+		case RECORD_LAST:
+		case RECORD_NONE:
+			break;
+		case RECORD_TEXT:
+			record_add(o, v->key, v->text);
+			break;
+		case RECORD_COUNT:
+			record_add_u64(o, v->key, v->count);
+			break;
+		case RECORD_REAL:
+			record_add_real(o, v->key, v->real);
+			break;
+		case RECORD_BRIEF:
+			record_add_brief(o, v->key, v->real);
+			break;
+		case RECORD_SECONDS:
+			record_add_seconds(o, v->key, v->real);
+			break;
+		}
+	return o;
+}
+
 /* ---- the records of a text ---- */
 
 struct record_walk record_walk(const char *text, size_t len)

@@ -13,6 +13,7 @@
 #include "base/error.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 #define RECORD_LINE_MAX 4096 /* bytes, newline included */
 #define RECORD_FIELDS_MAX 1366 /* as many "k=" as fit */
@@ -106,6 +107,62 @@ void record_add_fields(struct record_out *o, const struct record *r, const char 
 /* Ends the record: text (may be NULL; newlines in it become spaces), newline, NUL. Returns the
  * length without NUL, or 0 when it did not fit. */
 size_t record_end(struct record_out *o, const char *text);
+/* Ends it, without text, and writes it; nothing of what did not fit. */
+void record_print(FILE *out, struct record_out *o);
+
+/*
+ * A whole record as one expression, for whoever takes one, as long as the block in which it stands:
+ *
+ *     sup_log(s, RECORD("part", F("path", path), F_SECONDS("seconds", took),
+ *                       why ? F("why", why) : F_NONE));
+ */
+struct record_value {
+	enum { RECORD_LAST, RECORD_NONE, RECORD_TEXT, RECORD_COUNT, RECORD_REAL, RECORD_BRIEF,
+	       RECORD_SECONDS } kind;
+	const char *key;
+	union {
+		const char *text;
+		uint64_t count;
+		double real;
+	};
+};
+
+struct record_line {
+	struct record_out out;
+	char line[RECORD_LINE_MAX];
+};
+
+/* Use RECORD(). What it is given is read at once; values end with RECORD_LAST. */
+struct record_out *record_make(struct record_line *l, const char *type,
+			       const struct record_value *value);
+
+#define RECORD(type, ...)                                                                          \
+	record_make(&(struct record_line){.line = ""}, (type),                                     \
+		    (struct record_value[]){__VA_ARGS__, {0}})
+#define RECORD_BARE(type) /* without a field */                                                    \
+	record_make(&(struct record_line){.line = ""}, (type), &(struct record_value){0})
+
+/* A field: F of a text or a whole number, the others as record_add_real(), ... write them. */
+#define F(key, value)                                                                              \
+	_Generic((value), char *: record_value_text, const char *: record_value_text,              \
+		 default: record_value_count)((key), (value))
+#define F_REAL(key, value) record_value_real(RECORD_REAL, (key), (value))
+#define F_BRIEF(key, value) record_value_real(RECORD_BRIEF, (key), (value))
+#define F_SECONDS(key, value) record_value_real(RECORD_SECONDS, (key), (value))
+#define F_NONE ((struct record_value){.kind = RECORD_NONE})
+
+static inline struct record_value record_value_text(const char *key, const char *text)
+{
+	return (struct record_value){.kind = RECORD_TEXT, .key = key, .text = text};
+}
+static inline struct record_value record_value_count(const char *key, uint64_t count)
+{
+	return (struct record_value){.kind = RECORD_COUNT, .key = key, .count = count};
+}
+static inline struct record_value record_value_real(int kind, const char *key, double real)
+{
+	return (struct record_value){.kind = kind, .key = key, .real = real};
+}
 
 /*
  * Reading records from a descriptor, for filters and files: a line is given as soon as it is

@@ -35,24 +35,16 @@ static void on_bye(const struct record *r, void *owner)
 static void on_who(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	uint64_t generation = 0;
 	if (!sup_answer_ok(r) || record_u64(r, "generation", 1, UINT64_MAX, &generation, NULL) != 0)
 		return;
-	record_begin(&o, line, sizeof line, "bye");
-	record_add(&o, "worker", s->abandoned.id);
-	record_add_u64(&o, "generation", generation);
-	ask(s, &sup_shardd(s)->link, &o, NULL, on_bye);
+	ask(s, &sup_shardd(s)->link,
+	    RECORD("bye", F("worker", s->abandoned.id), F("generation", generation)), NULL, on_bye);
 }
 
 static void ask_who(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "who");
-	record_add(&o, "worker", s->abandoned.id);
-	ask(s, &sup_shardd(s)->link, &o, NULL, on_who);
+	ask(s, &sup_shardd(s)->link, RECORD("who", F("worker", s->abandoned.id)), NULL, on_who);
 }
 
 static void on_member(const struct record *r, void *owner)
@@ -107,13 +99,9 @@ static void on_holders(const struct record *r, void *owner)
 /* At the holders of rows, one after the other in the order of their names. */
 static void look_behind(struct supervisor *s, const char *id)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	memmove(s->abandoned.behind, id, strlen(id) + 1);
 	s->abandoned.id[0] = '\0';
-	record_begin(&o, line, sizeof line, "list");
-	record_add(&o, "state", "doing");
-	ask(s, &sup_shardd(s)->link, &o, on_holder, on_holders);
+	ask(s, &sup_shardd(s)->link, RECORD("list", F("state", "doing")), on_holder, on_holders);
 }
 
 void sup_abandoned_tick(struct supervisor *s)

@@ -181,17 +181,11 @@ static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_action
 
 static void warn_of_sum(struct supervisor *s, const struct sup_actions *list)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	uint64_t sum = sum_of_sizes(s, list);
 	uint64_t batch = sup_scale_batch(s);
 	if (sum == 0 || sum == batch)
 		return;
-	record_begin(&o, line, sizeof line, "warning");
-	record_add(&o, "kind", "adjust-bs");
-	record_add_u64(&o, "sum", sum);
-	record_add_u64(&o, "batch", batch);
-	sup_log(s, &o);
+	sup_log(s, RECORD("warning", F("kind", "adjust-bs"), F("sum", sum), F("batch", batch)));
 }
 
 /* ---- to the lead ---- */
@@ -209,27 +203,16 @@ static void drop(struct sup_act *act)
 
 static void answer(struct request *rq, size_t count, size_t refused, const char *iteration)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "actions", count);
-	record_add_u64(&o, "refused", refused);
-	if (iteration)
-		record_add(&o, "iteration", iteration);
-	request_ok_record(rq, &o);
+	request_ok_record(rq, RECORD("ok", F("actions", count), F("refused", refused),
+				     iteration ? F("iteration", iteration) : F_NONE));
 }
 
 static void acknowledged(struct sup_act *act, const struct record *r)
 {
 	struct supervisor *s = act->sup;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *iteration = record_get(r, "iteration");
-	record_begin(&o, line, sizeof line, "acted");
-	record_add(&o, "by", act->who);
-	record_add_u64(&o, "actions", act->count);
-	record_add(&o, "iteration", iteration ? iteration : "");
-	sup_log(s, &o);
+	sup_log(s, RECORD("acted", F("by", act->who), F("actions", act->count),
+			  F("iteration", iteration ? iteration : "")));
 	sup_force_take(s, act->text);
 	if (act->rq)
 		answer(act->rq, act->count, act->refused, iteration);
@@ -432,13 +415,7 @@ static void note(struct supervisor *s, const struct action *a)
 /* What follows is no answer to a question. */
 static void log_decider(struct supervisor *s, const char *who, size_t count)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "by-hand");
-	record_add_u64(&o, "actions", count);
-	if (who)
-		record_add(&o, "by", who);
-	sup_log(s, &o);
+	sup_log(s, RECORD("by-hand", F("actions", count), who ? F("by", who) : F_NONE));
 }
 
 /* Restarts; the number that were refused. */

@@ -242,13 +242,6 @@ static struct measured measure(const struct supervisor *s)
 	return out;
 }
 
-static void put(FILE *out, struct record_out *o)
-{
-	size_t len = record_end(o, NULL);
-	if (len > 0)
-		fwrite(o->data, 1, len, out);
-}
-
 static void put_job(const struct supervisor *s, FILE *out)
 {
 	char line[RECORD_LINE_MAX];
@@ -272,32 +265,24 @@ static void put_job(const struct supervisor *s, FILE *out)
 	record_add_seconds(&o, "changed", isnan(b->changed) ? 0 : b->changed);
 	if (sup_rebalance_is_offered(s))
 		record_add_u64(&o, "rebalance", 1);
-	put(out, &o);
+	record_print(out, &o);
 }
 
 static void put_node(const struct sup_node *n, enum plan_role role, const struct brain_node *k,
 		     FILE *out)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const struct supervisor *s = n->sup;
 	const struct snapshot_node *m = sup_measured(n);
 	double time = zero_if_unknown(m->total.time) - k->time;
 	double per = role == PLAN_WORKER
 			     ? ((double)m->samples - k->samples) / (double)s->job->batch
 			     : m->total.batches - k->batches;
-	record_begin(&o, line, sizeof line, "node");
-	record_add(&o, "role", plan_role_name(role));
-	record_add(&o, "id", n->id);
-	record_add_brief(&o, "cores", n->cores);
-	record_add_brief(&o, "used", k->cpu / (double)k->seen);
-	if (n->memory > 0)
-		record_add_u64(&o, "mem-bytes", n->memory);
-	if (k->bytes > 0)
-		record_add_u64(&o, "used-bytes", (uint64_t)k->bytes);
-	if (time > 0)
-		record_add_brief(&o, "time", time / per);
-	put(out, &o);
+	record_print(out,
+		     RECORD("node", F("role", plan_role_name(role)), F("id", n->id),
+			    F_BRIEF("cores", n->cores), F_BRIEF("used", k->cpu / (double)k->seen),
+			    n->memory > 0 ? F("mem-bytes", n->memory) : F_NONE,
+			    k->bytes > 0 ? F("used-bytes", (uint64_t)k->bytes) : F_NONE,
+			    time > 0 ? F_BRIEF("time", time / per) : F_NONE));
 }
 
 /* To be freed; NULL: out of memory. */
@@ -378,15 +363,12 @@ static void add_known(const struct supervisor *s, struct record_out *o)
 
 void sup_brain_log_known(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *text;
 	size_t len;
 	if (!has_brain(s))
 		return;
 	for (size_t i = 0; (text = rounds_at(&s->brain.rounds, i, &len)); i++) {
-		record_begin(&o, line, sizeof line, "brain-known");
-		sup_log(s, &o);
+		sup_log(s, RECORD_BARE("brain-known"));
 		log_lines(s, text, len);
 	}
 	sup_brain_log_sizes(s);
@@ -403,8 +385,7 @@ static void done(struct supervisor *s, struct record_out *o)
 
 __attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, const char *fmt, ...)
 {
-	char text[sizeof s->brain.fails], line[RECORD_LINE_MAX];
-	struct record_out o;
+	char text[sizeof s->brain.fails];
 	struct sup_brain *b = &s->brain;
 	va_list ap;
 	va_start(ap, fmt);
@@ -414,9 +395,7 @@ __attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, con
 		sup_note(s, "warning", "brain %s: %s; skipped", s->job->brain, text);
 	memcpy(b->fails, text, sizeof text);
 	b->skipped++;
-	record_begin(&o, line, sizeof line, "brain-done");
-	record_add_u64(&o, "skipped", 1);
-	done(s, &o);
+	done(s, RECORD("brain-done", F("skipped", 1)));
 }
 
 static void well(struct supervisor *s)
@@ -716,11 +695,7 @@ static void carry(struct supervisor *s, const char *text, size_t len, const stru
 	if (s->phases.now != PHASE_RUNNING || !is_settled(s) || which_nodes(s) != s->brain.nodes ||
 	    counts_anew(s)) { /* no fault of the brain's */
 		well(s);
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "brain-done");
-		record_add_u64(&o, "skipped", 1);
-		sup_log(s, &o);
+		sup_log(s, RECORD("brain-done", F("skipped", 1)));
 		s->brain.under_way = 0;
 		s->brain.since = 0;
 		return;
@@ -916,7 +891,7 @@ static void take_record(struct supervisor *s, struct reading *p, const struct re
 			continue;
 		record_begin(&o, line, sizeof line, types[i]);
 		record_add_fields(&o, r, NULL);
-		put(p->out, &o);
+		record_print(p->out, &o);
 		return;
 	}
 	end_reading(s, p);

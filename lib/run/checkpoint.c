@@ -99,13 +99,10 @@ static void on_pruned(void *arg, void *owner)
 {
 	struct pruning *p = arg;
 	struct supervisor *s = owner;
-	char line[RECORD_LINE_MAX], *save = NULL;
-	struct record_out o;
+	char *save = NULL;
 	for (char *name = strtok_r(p->removed, "\n", &save); name;
 	     name = strtok_r(NULL, "\n", &save)) {
-		record_begin(&o, line, sizeof line, "pruned");
-		record_add(&o, "checkpoint", name);
-		sup_log(s, &o);
+		sup_log(s, RECORD("pruned", F("checkpoint", name)));
 	}
 	if (p->forget_result != 0)
 		sup_note(s, "warning", "the run before can't be removed: %s: %s",
@@ -392,14 +389,10 @@ void sup_checkpoint_answer(struct supervisor *s, int ok)
 {
 	while (s->checkpoint.waiters.first) {
 		struct request *rq = sup_wait_take(&s->checkpoint.waiters);
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
 		if (!ok) {
 			request_err(rq, "cut", "the checkpoint failed; the job's log says why");
 			continue;
 		}
-		record_begin(&o, line, sizeof line, "ok");
-		record_add(&o, "path", s->checkpoint.latest);
-		request_ok_record(rq, &o);
+		request_ok_record(rq, RECORD("ok", F("path", s->checkpoint.latest)));
 	}
 }

@@ -153,13 +153,10 @@ void sup_hosts_limits(struct supervisor *s)
 			continue; /* nobody has asked it */
 		const struct node_place *place = s->hosts.host[i].place;
 		struct limits_ways by = i == 0 ? limits_look(&want, &where) : place->by;
-		char line[RECORD_LINE_MAX], open[128];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "limits");
-		record_add(&o, "host", place->host);
-		record_add(&o, "cores-by", limits_way_name(by.cores));
-		record_add(&o, "memory-by", limits_way_name(by.memory));
-		sup_log(s, &o);
+		char open[128];
+		sup_log(s, RECORD("limits", F("host", place->host),
+				  F("cores-by", limits_way_name(by.cores)),
+				  F("memory-by", limits_way_name(by.memory))));
 		add_open(open, sizeof open, &by, &want);
 		if (open[0])
 			sup_note(s, "warning", "%s has no control group for nodes: %s", place->host,
@@ -290,8 +287,6 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 {
 	struct supervisor *s = h->sup;
 	double seconds = s->job->host_avoid;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	size_t others = 0;
 	for (size_t i = s->hosts.first; i < s->hosts.count; i++)
 		others += &s->hosts.host[i] != h && is_good(&s->hosts.host[i]);
@@ -300,14 +295,8 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 	h->avoided = clock_mono() + seconds;
 	log_say(LOG_LEVEL_WARNING, "%s is avoided for %g s (HOST_AVOID): %s%s%s", h->place->host,
 		seconds, id ? id : "", id ? " " : "", why);
-	record_begin(&o, line, sizeof line, "host");
-	record_add(&o, "name", h->place->host);
-	record_add(&o, "state", sup_host_word(h));
-	record_add_seconds(&o, "seconds", seconds);
-	if (id)
-		record_add(&o, "id", id);
-	record_add(&o, "why", why);
-	sup_log(s, &o);
+	sup_log(s, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
+			  F_SECONDS("seconds", seconds), id ? F("id", id) : F_NONE, F("why", why)));
 	sup_force_write(s);
 	return 0;
 }
@@ -448,12 +437,7 @@ int sup_host_choose(struct sup_node *n)
 /* Its state is another one. */
 static void log_state(struct sup_host *h)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "host");
-	record_add(&o, "name", h->place->host);
-	record_add(&o, "state", sup_host_word(h));
-	sup_log(h->sup, &o);
+	sup_log(h->sup, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h))));
 	sup_force_write(h->sup);
 	sup_kick(h->sup);
 }
@@ -813,16 +797,13 @@ void sup_hosts_tick(struct supervisor *s)
  * the next. */
 static void renew(struct sup_node *fabric, int without)
 {
-	char line[16];
-	struct record_out o;
 	const struct supervisor *s = fabric->sup;
 	if (without) {
 		sup_node_kill(fabric);
 		return;
 	}
 	fabric->spared += s->scale.hosts.under_way != 0;
-	record_begin(&o, line, sizeof line, "end");
-	sup_tell(&fabric->link, &o);
+	sup_tell(&fabric->link, RECORD_BARE("end"));
 	sup_node_renew(fabric, sup_link_up(&fabric->link) ? 0 : SIGTERM);
 }
 
@@ -837,16 +818,13 @@ static int lacks_a_host(const struct supervisor *s)
 /* A rank that mpirun kills leaves its sockets behind, on each host. */
 void sup_fabric_stop(struct sup_node *fabric)
 {
-	char line[16];
-	struct record_out o;
 	if (fabric->stage == STAGE_STOPPING)
 		return;
 	if (!sup_link_up(&fabric->link) || lacks_a_host(fabric->sup)) {
 		sup_node_stop(fabric, SIGTERM);
 		return;
 	}
-	record_begin(&o, line, sizeof line, "end");
-	sup_tell(&fabric->link, &o);
+	sup_tell(&fabric->link, RECORD_BARE("end"));
 	sup_node_stop(fabric, 0);
 	sup_arm(fabric->timer, deadline_seconds(DEADLINE_STOP));
 }

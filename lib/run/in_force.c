@@ -138,17 +138,12 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 					   clock_epoch() + h->avoided - clock_mono());
 		if (sup_more_is(h))
 			sup_more_print(h, &o);
-		record_end(&o, NULL);
-		fputs(line, out);
+		record_print(out, &o);
 	}
 	EACH_NODE (n, s) {
 		if (n->at == n->home)
 			continue;
-		record_begin(&o, line, sizeof line, "placed");
-		record_add(&o, "id", n->id);
-		record_add(&o, "host", n->place.host);
-		record_end(&o, NULL);
-		fputs(line, out);
+		record_print(out, RECORD("placed", F("id", n->id), F("host", n->place.host)));
 	}
 }
 
@@ -170,47 +165,30 @@ static int has_sizes(const struct supervisor *s)
 
 static void print_sizes(const struct supervisor *s, FILE *out)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	EACH_NODE (n, s) {
 		struct limits first;
 		if (!is_sized(n, &first))
 			continue;
-		record_begin(&o, line, sizeof line, "size");
-		record_add(&o, "id", n->id);
-		record_add_real(&o, "cores", n->cores);
-		record_add_u64(&o, "memory", n->memory);
-		record_add_real(&o, "job-cores", first.cores);
-		record_add_u64(&o, "job-memory", first.memory);
-		record_end(&o, NULL);
-		fputs(line, out);
+		record_print(out, RECORD("size", F("id", n->id), F_REAL("cores", n->cores),
+					 F("memory", n->memory), F_REAL("job-cores", first.cores),
+					 F("job-memory", first.memory)));
 	}
 }
 
 static void print_steps(const struct supervisor *s, FILE *out)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	EACH_NODE (n, s) {
 		if (n->oom.steps == 0)
 			continue;
-		record_begin(&o, line, sizeof line, "oom");
-		record_add(&o, "id", n->id);
-		record_add_u64(&o, "steps", n->oom.steps);
-		record_end(&o, NULL);
-		fputs(line, out);
+		record_print(out, RECORD("oom", F("id", n->id), F("steps", n->oom.steps)));
 	}
 }
 
 static void print(const struct supervisor *s, FILE *out)
 {
-	char line[RECORD_LINE_MAX], *lines = sup_force_lines(s);
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "force");
-	record_add_u64(&o, "incarnation", s->force.incarnation);
-	record_add_u64(&o, "life", s->force.life);
-	record_end(&o, NULL);
-	fputs(line, out);
+	char *lines = sup_force_lines(s);
+	record_print(out, RECORD("force", F("incarnation", s->force.incarnation),
+				 F("life", s->force.life)));
 	fputs(lines ? lines : "", out);
 	free(lines);
 	print_hosts(s, out);
@@ -220,12 +198,8 @@ static void print(const struct supervisor *s, FILE *out)
 	EACH_NODE (n, s) {
 		if (n->restart.past.count == 0)
 			continue;
-		record_begin(&o, line, sizeof line, "heavy");
-		record_add(&o, "id", n->id);
-		record_add_u64(&o, "count", n->restart.past.count);
-		record_add_seconds(&o, "at", n->restart.past.last);
-		record_end(&o, NULL);
-		fputs(line, out);
+		record_print(out, RECORD("heavy", F("id", n->id), F("count", n->restart.past.count),
+					 F_SECONDS("at", n->restart.past.last)));
 	}
 }
 

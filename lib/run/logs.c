@@ -72,27 +72,19 @@ static void put(struct supervisor *s, struct record_out *o, const char *text)
 
 void sup_log_begin(struct supervisor *s, int goes_on)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "begin");
-	record_add(&o, "job", s->job->name);
-	record_add_u64(&o, "workers", sup_count(s, sup_trainers(s)));
-	record_add_u64(&o, "servers", job_is_foreign(s->job) ? 0 : sup_count(s, sup_keepers(s)));
-	record_add_u64(&o, "batch", sup_scale_batch(s));
-	record_add_u64(&o, "shard", s->job->batch * s->job->batches_per_shard);
-	record_add(&o, "sync", s->job->sync);
-	record_add(&o, "solution", s->job->solution);
-	if (goes_on)
-		record_add_u64(&o, "goes-on", 1);
-	put(s, &o, NULL);
+	put(s,
+	    RECORD("begin", F("job", s->job->name), F("workers", sup_count(s, sup_trainers(s))),
+		   F("servers", job_is_foreign(s->job) ? 0 : sup_count(s, sup_keepers(s))),
+		   F("batch", sup_scale_batch(s)),
+		   F("shard", s->job->batch * s->job->batches_per_shard), F("sync", s->job->sync),
+		   F("solution", s->job->solution), goes_on ? F("goes-on", 1) : F_NONE),
+	    NULL);
 	sup_hosts_log(s);
 }
 
 /* The new file says what the old one began with: one day it is the oldest there is. */
 static void bound(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct error err;
 	struct stat st;
 	if (s->log.file.fd < 0 || fstat(s->log.file.fd, &st) != 0 ||
@@ -101,9 +93,7 @@ static void bound(struct supervisor *s)
 	if (put_away(s) != 0 || recordlog_reopen(&s->log.file, &err) != 0)
 		return;
 	sup_log_begin(s, 1);
-	record_begin(&o, line, sizeof line, "phase");
-	record_add(&o, "name", sup_phase_name(s->phases.now));
-	put(s, &o, NULL);
+	put(s, RECORD("phase", F("name", sup_phase_name(s->phases.now))), NULL);
 	sup_brain_log_known(s);
 }
 
@@ -134,8 +124,7 @@ static int was_said(struct sup_log *log, const char *text)
 
 void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 {
-	char text[1024], line[RECORD_LINE_MAX];
-	struct record_out o;
+	char text[1024];
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
@@ -143,8 +132,7 @@ void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 	if (strcmp(type, "retry") == 0 && was_said(&s->log, text))
 		return;
 	log_say(strcmp(type, "error") == 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "%s", text);
-	record_begin(&o, line, sizeof line, type);
-	put(s, &o, text);
+	put(s, RECORD_BARE(type), text);
 }
 
 void sup_add_end(struct record_out *o, const struct node_end *end)

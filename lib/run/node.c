@@ -124,17 +124,12 @@ void sup_node_sized(struct sup_node *n, double cores, uint64_t memory)
 
 static void log_resize(struct sup_node *n, const char *reason)
 {
-	char line[RECORD_LINE_MAX], cores[HUMAN_MAX], memory[HUMAN_MAX];
-	struct record_out o;
+	char cores[HUMAN_MAX], memory[HUMAN_MAX];
 	log_say(LOG_LEVEL_INFO, "%s may use %s cores, %s of memory: %s", n->id,
 		n->cores > 0 ? human_count(n->cores, cores) : "all",
 		n->memory > 0 ? human_bytes((double)n->memory, memory) : "all", reason);
-	record_begin(&o, line, sizeof line, "resize");
-	record_add(&o, "id", n->id);
-	record_add_real(&o, "cores", n->cores);
-	record_add_u64(&o, "memory", n->memory);
-	record_add(&o, "reason", reason);
-	sup_log(n->sup, &o);
+	sup_log(n->sup, RECORD("resize", F("id", n->id), F_REAL("cores", n->cores),
+			       F("memory", n->memory), F("reason", reason)));
 }
 
 const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, const char *reason)

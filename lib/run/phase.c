@@ -29,8 +29,6 @@ void sup_kick_after(struct supervisor *s, double seconds)
 
 void sup_enter(struct supervisor *s, enum sup_phase phase)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (s->phases.now == phase)
 		return;
 	s->phases.now = phase;
@@ -38,9 +36,7 @@ void sup_enter(struct supervisor *s, enum sup_phase phase)
 	s->phases.told = 0;
 	s->phases.entered = clock_mono();
 	sup_progress_phase(s);
-	record_begin(&o, line, sizeof line, "phase");
-	record_add(&o, "name", sup_phase_name(phase));
-	sup_log(s, &o);
+	sup_log(s, RECORD("phase", F("name", sup_phase_name(phase))));
 	sup_kick(s);
 }
 

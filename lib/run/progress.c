@@ -84,11 +84,8 @@ static void on_stat_end(const struct record *r, void *owner)
 
 static int ask_stat(struct supervisor *s, int again)
 {
-	char line[64];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "stat");
 	return (again ? sup_ask_again : sup_ask)(&s->progress.stat_question, &sup_shardd(s)->link,
-						 &o, on_stat, on_stat_end, s);
+						 RECORD_BARE("stat"), on_stat, on_stat_end, s);
 }
 
 void sup_ask_stat(struct supervisor *s)
@@ -121,14 +118,10 @@ static void on_done(const struct record *r, void *owner)
 
 void sup_wait_done(struct supervisor *s)
 {
-	char line[64];
-	struct record_out o;
 	if (s->progress.all_done)
 		return;
-	record_begin(&o, line, sizeof line, "stat");
-	record_add_real(&o, "wait", WAIT_SECONDS);
-	sup_ask_soon(s, sup_ask(&s->progress.done_question, &s->links.shardd_wait, &o, on_stat,
-				on_done, s));
+	sup_ask_soon(s, sup_ask(&s->progress.done_question, &s->links.shardd_wait,
+				RECORD("stat", F_REAL("wait", WAIT_SECONDS)), on_stat, on_done, s));
 }
 
 void sup_progress_phase(struct supervisor *s)

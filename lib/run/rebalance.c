@@ -128,12 +128,7 @@ static void answer_ok(struct request *rq, const struct record *r)
 /* Nothing has moved: it was wanted, and the log says why not. */
 static void log_refused(struct supervisor *s, const char *code)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "rebalance-refused");
-	record_add(&o, "code", code);
-	record_add(&o, "reason", s->rebalance.reason);
-	sup_log(s, &o);
+	sup_log(s, RECORD("rebalance-refused", F("code", code), F("reason", s->rebalance.reason)));
 }
 
 /* r: what the lead said; NULL: its connection went. */
@@ -173,8 +168,7 @@ static void read_peak(const struct record *r, double *before, double *after)
 
 static void log_moved(struct supervisor *s, const struct record *r, uint64_t bytes)
 {
-	char line[RECORD_LINE_MAX], moved[HUMAN_MAX], held[HUMAN_MAX];
-	struct record_out o;
+	char moved[HUMAN_MAX], held[HUMAN_MAX];
 	double before, after, stall = 0;
 	uint64_t version = 0;
 	const char *id = record_get(r, "busiest"),
@@ -187,17 +181,11 @@ static void log_moved(struct supervisor *s, const struct record *r, uint64_t byt
 		"the busiest has %.3g times; workers waited %s at most",
 		id ? id : "a server", before, human_bytes((double)bytes, moved), after,
 		human_time(stall, held));
-	record_begin(&o, line, sizeof line, "rebalanced");
-	record_add(&o, "id", id ? id : "");
-	record_add_real(&o, "before", before);
-	record_add_real(&o, "after", after);
-	record_add_u64(&o, "moved-bytes", bytes);
-	record_add_seconds(&o, "stall", stall);
-	record_add_u64(&o, "map", version);
-	record_add_u64(&o, "of", s->job->rebalance_limit);
-	record_add_u64(&o, "count", s->rebalance.done);
-	record_add(&o, "reason", reason);
-	sup_log(s, &o);
+	sup_log(s,
+		RECORD("rebalanced", F("id", id ? id : ""), F_REAL("before", before),
+		       F_REAL("after", after), F("moved-bytes", bytes), F_SECONDS("stall", stall),
+		       F("map", version), F("of", s->job->rebalance_limit),
+		       F("count", s->rebalance.done), F("reason", reason)));
 }
 
 /* A limit that forgets one in a crash is one still. */
@@ -233,8 +221,7 @@ static int is_passing(const char *code)
 static void on_refused(struct supervisor *s, const struct record *r)
 {
 	struct sup_rebalance *b = &s->rebalance;
-	char text[SUP_ANSWER_TEXT], line[RECORD_LINE_MAX];
-	struct record_out o;
+	char text[SUP_ANSWER_TEXT];
 	if (is_passing(sup_answer_code(r))) {
 		double seconds = EARLY_PART * s->job->rebalance_every;
 		if (b->wanted)
@@ -244,9 +231,7 @@ static void on_refused(struct supervisor *s, const struct record *r)
 	}
 	count_one(s);
 	sup_answer_text(r, text);
-	record_begin(&o, line, sizeof line, "rebalanced");
-	record_add(&o, "failed", text);
-	sup_log(s, &o);
+	sup_log(s, RECORD("rebalanced", F("failed", text)));
 	if (strncmp(b->failed, text, 500) != 0)
 		sup_note(s, "warning",
 			 "a server that has more to do than others keeps its keys: %s", text);

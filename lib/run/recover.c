@@ -328,8 +328,7 @@ static void on_load(const struct record *r, void *owner)
 
 static void load(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX], file[DIRS_PATH_MAX + 8];
-	struct record_out o;
+	char file[DIRS_PATH_MAX + 8];
 	if (!s->progress.stat.known) {
 		sup_ask_stat(s);
 		return;
@@ -337,10 +336,10 @@ static void load(struct supervisor *s)
 	if (sup_repeated_before(s) != 0)
 		return;
 	snprintf(file, sizeof file, "%s/shards", s->recover.cut);
-	record_begin(&o, line, sizeof line, "load");
-	record_add(&o, "file", file);
-	record_add_u64(&o, "incarnation", s->progress.stat.incarnation);
-	sup_ask_soon(s, sup_ask(&s->recover.load, &sup_shardd(s)->link, &o, NULL, on_load, s));
+	sup_ask_soon(s, sup_ask(&s->recover.load, &sup_shardd(s)->link,
+				RECORD("load", F("file", file),
+				       F("incarnation", s->progress.stat.incarnation)),
+				NULL, on_load, s));
 }
 
 /* ---- damaged ones ---- */

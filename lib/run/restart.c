@@ -59,13 +59,8 @@ const char *sup_restart_why(const char *word)
 
 static void tell(struct sup_node *n, const char *reason)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	log_say(LOG_LEVEL_INFO, "%s is restarted: %s", n->id, reason);
-	record_begin(&o, line, sizeof line, "restart");
-	record_add(&o, "id", n->id);
-	record_add(&o, "reason", reason);
-	sup_log(n->sup, &o);
+	sup_log(n->sup, RECORD("restart", F("id", n->id), F("reason", reason)));
 }
 
 /* Its parameters go with it, and all others have to go back with it. */
@@ -285,12 +280,8 @@ void sup_restart_ready(struct sup_node *n)
 	}
 	r->from = r->save_until = 0;
 	while (n->restart.waiters.first) {
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "ok");
-		record_add(&o, "id", n->id);
-		record_add_seconds(&o, "seconds", took);
-		request_ok_record(sup_wait_take(&n->restart.waiters), &o);
+		request_ok_record(sup_wait_take(&n->restart.waiters),
+				  RECORD("ok", F("id", n->id), F_SECONDS("seconds", took)));
 	}
 }
 

@@ -10,14 +10,9 @@
 
 static void put(FILE *out, const char *id, const char *ending, const struct sup_host *h)
 {
-	char line[RECORD_LINE_MAX], socket[OPTION_ID_MAX + 16];
-	struct record_out o;
+	char socket[OPTION_ID_MAX + 16];
 	snprintf(socket, sizeof socket, "%s%s", id, ending);
-	record_begin(&o, line, sizeof line, "route");
-	record_add(&o, "socket", socket);
-	record_add(&o, "host", h->name);
-	if (record_end(&o, NULL) > 0)
-		fputs(line, out);
+	record_print(out, RECORD("route", F("socket", socket), F("host", h->name)));
 }
 
 /* Workers have a socket where their rows move; spares ask the supervisor for a place. */
@@ -124,13 +119,10 @@ static void on_routes(const struct record *r, void *owner)
 
 static void tell(struct supervisor *s, struct sup_node *fabric)
 {
-	char line[64];
-	struct record_out o;
 	if (s->routes.question.open)
 		return;
-	record_begin(&o, line, sizeof line, "routes");
-	record_add_u64(&o, "bytes", s->routes.bytes);
-	sup_ask_soon(s, sup_ask_with(&s->routes.question, &fabric->link, &o, s->routes.text,
+	sup_ask_soon(s, sup_ask_with(&s->routes.question, &fabric->link,
+				     RECORD("routes", F("bytes", s->routes.bytes)), s->routes.text,
 				     s->routes.bytes, on_routes, s));
 }
 

@@ -178,7 +178,7 @@ static void move(struct supervisor *s)
 		record_begin(&o, line, sizeof line, "part");
 		record_add_u64(&o, "part", part++);
 		record_add(&o, "socket", path);
-		fwrite(line, 1, record_end(&o, NULL), out);
+		record_print(out, &o);
 	}
 	if (!out || fclose(out) != 0) {
 		sup_fail(s, ERROR_OS, "out of memory");

@@ -22,13 +22,8 @@ static const char script[] =
 
 static void log_score(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "score");
-	record_add(&o, "checkpoint", s->score.of);
-	record_add_real(&o, "auc", s->score.auc);
-	record_add_real(&o, "logloss", s->score.logloss);
-	sup_log(s, &o);
+	sup_log(s, RECORD("score", F("checkpoint", s->score.of), F_REAL("auc", s->score.auc),
+			  F_REAL("logloss", s->score.logloss)));
 }
 
 static int take_scores(struct supervisor *s, const char *output)

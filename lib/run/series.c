@@ -50,8 +50,7 @@ static void put(FILE *out, const struct record *r, double at)
 			record_add(&o, keys[i], value);
 	}
 	record_add_seconds(&o, "at", at);
-	if (record_end(&o, NULL) > 0)
-		fputs(line, out);
+	record_print(out, &o);
 }
 
 void sup_series(struct supervisor *s)

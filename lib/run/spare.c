@@ -90,17 +90,12 @@ struct sup_node *sup_spare_drops(struct sup_node *worker)
 
 void sup_spares_print(const struct supervisor *s, FILE *out)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	EACH_NODE (n, s) {
 		if (n->role == n->made_as && n->number == n->made_number)
 			continue;
-		record_begin(&o, line, sizeof line, "place");
-		record_add(&o, "id", n->id);
-		record_add_u64(&o, "spare", sup_node_is_spare(n) != 0);
-		record_add_u64(&o, "number", n->number);
-		record_end(&o, NULL);
-		fputs(line, out);
+		record_print(out,
+			     RECORD("place", F("id", n->id), F("spare", sup_node_is_spare(n) != 0),
+				    F("number", n->number)));
 	}
 }
 
@@ -154,29 +149,20 @@ static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
 
 static void answer(struct sup_node *n)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct request *rq = n->spare.rq;
 	n->spare.rq = NULL;
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "batch", sup_share(n));
-	request_ok_record(rq, &o);
+	request_ok_record(rq, RECORD("ok", F("batch", sup_share(n))));
 }
 
 static void take_place(struct sup_node *n, struct sup_node *dead)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct supervisor *s = n->sup;
 	swap_roles(n, dead);
 	s->roster.spares_used++;
 	sup_force_write(s);
 	log_say(LOG_LEVEL_INFO, "%s, which stood ready, takes the place of %s", n->id, dead->id);
-	record_begin(&o, line, sizeof line, "spare");
-	record_add(&o, "id", n->id);
-	record_add(&o, "for", dead->id);
-	record_add_seconds(&o, "waited", clock_mono() - n->ready_at);
-	sup_log(s, &o);
+	sup_log(s, RECORD("spare", F("id", n->id), F("for", dead->id),
+			  F_SECONDS("waited", clock_mono() - n->ready_at)));
 	answer(n);
 	sup_node_joins(n);
 	tell_sizes(n, dead);

@@ -61,11 +61,7 @@ int sup_link_up(const struct link *link)
 /* The monitor may have begun before, or after, somebody set the machine's clock. */
 static void tell_clock(struct link *monitor)
 {
-	char line[64];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "clock");
-	record_add_seconds(&o, "at", clock_epoch());
-	sup_tell(monitor, &o);
+	sup_tell(monitor, RECORD("clock", F_SECONDS("at", clock_epoch())));
 }
 
 static void node_up(struct link *link, const struct record *greeting)
@@ -192,10 +188,7 @@ int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_ans
 int sup_ask_word(struct question *q, struct link *link, const char *word, sup_answer_fn *each,
 		 sup_answer_fn *done, void *owner)
 {
-	char line[64];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, word);
-	return sup_ask(q, link, &o, each, done, owner);
+	return sup_ask(q, link, RECORD_BARE(word), each, done, owner);
 }
 
 void sup_ask_soon(struct supervisor *s, int given)

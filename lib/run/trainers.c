@@ -283,8 +283,6 @@ int sup_repeated_before(struct supervisor *s)
 int sup_repeated_after(struct supervisor *s)
 {
 	struct sup_trainers *t = &s->trainers;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (!t->under_way)
 		return 0;
 	if (!s->progress.stat.known) {
@@ -300,11 +298,8 @@ int sup_repeated_after(struct supervisor *s)
 		t->repeated -= again;
 		return -1;
 	}
-	record_begin(&o, line, sizeof line, "repeated");
-	record_add_u64(&o, "samples", again);
-	record_add_u64(&o, "in-all", t->repeated);
-	record_add(&o, "checkpoint", s->recover.cut);
-	sup_log(s, &o);
+	sup_log(s, RECORD("repeated", F("samples", again), F("in-all", t->repeated),
+			  F("checkpoint", s->recover.cut)));
 	if (again > 0)
 		log_say(LOG_LEVEL_INFO, "%llu samples since that checkpoint are trained again",
 			(unsigned long long)again);

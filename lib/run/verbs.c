@@ -71,11 +71,8 @@ void sup_answer_all(struct supervisor *s)
 	while (s->clients.watch.first)
 		request_ok(sup_wait_take(&s->clients.watch), NULL);
 	while (s->clients.stop.first) {
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "ok");
-		record_add(&o, "checkpoint", s->checkpoint.latest);
-		request_ok_record(sup_wait_take(&s->clients.stop), &o);
+		request_ok_record(sup_wait_take(&s->clients.stop),
+				  RECORD("ok", F("checkpoint", s->checkpoint.latest)));
 	}
 }
 
@@ -202,15 +199,10 @@ static void put_hosts(struct supervisor *s, struct request *rq)
 		const struct sup_host *h = &s->hosts.host[i];
 		if (h->state == HOST_NONE)
 			continue;
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "host");
-		record_add(&o, "name", h->place->host);
-		record_add(&o, "state", sup_host_word(h));
-		record_add(&o, "launcher", h->place->launcher->name);
-		record_add_u64(&o, "cores", h->place->cores);
-		record_add_u64(&o, "sees-state", !h->place->apart);
-		request_put_record(rq, &o);
+		request_put_record(
+			rq, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
+				   F("launcher", h->place->launcher->name),
+				   F("cores", h->place->cores), F("sees-state", !h->place->apart)));
 	}
 }
 

@@ -86,20 +86,14 @@ int moves_are_open(const struct service *s)
 int moves_put(struct service *s, struct request *rq, const char *worker, int even_none)
 {
 	const struct partitions *own = queue_own(s->queue);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	size_t to = own ? partitions_find(own, worker) : 0;
 	int count = 0;
 	for (size_t i = 0; own && i < own->moves; i++) {
 		const struct partition_move *m = &own->move[i];
 		if (m->to != to)
 			continue;
-		record_begin(&o, line, sizeof line, "move");
-		record_add_u64(&o, "id", m->id);
-		record_add(&o, "from", name(own, m->from));
-		record_add_u64(&o, "begin", m->begin);
-		record_add_u64(&o, "length", m->length);
-		request_put_record(rq, &o);
+		request_put_record(rq, RECORD("move", F("id", m->id), F("from", name(own, m->from)),
+					      F("begin", m->begin), F("length", m->length)));
 		count++;
 	}
 	if (count == 0 && !even_none)

@@ -163,14 +163,9 @@ static void verb_who(struct request *rq, void *service)
 
 static void put_worker(void *rq, const struct queue_worker_stat *w)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "worker");
-	record_add(&o, "worker", w->worker);
-	record_add_u64(&o, "generation", w->generation);
-	record_add_u64(&o, "asks", w->asks);
-	record_add_u64(&o, "pieces", w->pieces);
-	request_put_record(rq, &o);
+	request_put_record(rq,
+			   RECORD("worker", F("worker", w->worker), F("generation", w->generation),
+				  F("asks", w->asks), F("pieces", w->pieces)));
 }
 
 static void verb_workers(struct request *rq, void *service)
@@ -185,24 +180,16 @@ static void verb_workers(struct request *rq, void *service)
 static void put_partition(struct request *rq, const struct partitions *own, size_t i)
 {
 	const struct partition *p = &own->partition[i];
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	uint64_t in = 0, out = 0;
 	for (size_t k = 0; k < own->moves; k++) {
 		in += own->move[k].to == i ? own->move[k].length : 0;
 		out += own->move[k].from == i ? own->move[k].length : 0;
 	}
-	record_begin(&o, line, sizeof line, "partition");
-	record_add(&o, "worker", p->worker);
-	record_add_u64(&o, "begin", p->begin);
-	record_add_u64(&o, "samples", p->samples);
-	record_add_u64(&o, "rows", p->rows);
-	record_add_u64(&o, "traversals", p->traversals);
-	record_add_u64(&o, "left", p->left);
-	record_add_brief(&o, "since", (double)p->given / (double)p->rows);
-	record_add_u64(&o, "incoming", in);
-	record_add_u64(&o, "outgoing", out);
-	request_put_record(rq, &o);
+	request_put_record(rq, RECORD("partition", F("worker", p->worker), F("begin", p->begin),
+				      F("samples", p->samples), F("rows", p->rows),
+				      F("traversals", p->traversals), F("left", p->left),
+				      F_BRIEF("since", (double)p->given / (double)p->rows),
+				      F("incoming", in), F("outgoing", out)));
 }
 
 static void verb_partitions(struct request *rq, void *service)
@@ -210,33 +197,22 @@ static void verb_partitions(struct request *rq, void *service)
 	static const struct partitions none;
 	const struct service *s = service;
 	const struct partitions *own = queue_own(s->queue);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (!own)
 		own = &none;
 	for (size_t i = 0; i < own->count; i++)
 		put_partition(rq, own, i);
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "budget", own->budget);
-	record_add_u64(&o, "unseen", own->unseen);
-	record_add_real(&o, "migrate", own->migrate);
-	record_add_u64(&o, "moves", own->moves);
-	record_add_u64(&o, "moves-done", own->moves_done);
-	record_add_u64(&o, "rows-moved", own->rows_moved);
-	request_ok_record(rq, &o);
+	request_ok_record(rq, RECORD("ok", F("budget", own->budget), F("unseen", own->unseen),
+				     F_REAL("migrate", own->migrate), F("moves", own->moves),
+				     F("moves-done", own->moves_done),
+				     F("rows-moved", own->rows_moved)));
 }
 
 static void put_rows(struct request *rq, const struct partition *p)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	for (size_t i = 0; i < p->count; i++) {
-		record_begin(&o, line, sizeof line, "rows");
-		record_add(&o, "worker", p->worker);
-		record_add_u64(&o, "begin", p->run[i].begin);
-		record_add_u64(&o, "length", p->run[i].length);
-		record_add_u64(&o, "times", p->run[i].times);
-		request_put_record(rq, &o);
+		request_put_record(
+			rq, RECORD("rows", F("worker", p->worker), F("begin", p->run[i].begin),
+				   F("length", p->run[i].length), F("times", p->run[i].times)));
 	}
 }
 
@@ -298,24 +274,15 @@ static void tell(const struct service *s, struct record_out *o)
 void watch_change(void *service, uint64_t id, enum queue_state state, const char *worker)
 {
 	const struct service *s = service;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (!s->watchers)
 		return;
-	record_begin(&o, line, sizeof line, "change");
-	record_add_u64(&o, "id", id);
-	record_add(&o, "state", queue_state_name(state));
-	record_add(&o, "worker", worker);
-	tell(s, &o);
+	tell(s, RECORD("change", F("id", id), F("state", queue_state_name(state)),
+		       F("worker", worker)));
 }
 
 void watch_load(struct service *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "load");
-	record_add_u64(&o, "incarnation", queue_incarnation(s->queue));
-	tell(s, &o);
+	tell(s, RECORD("load", F("incarnation", queue_incarnation(s->queue))));
 }
 
 const struct verb read_verbs[] = {

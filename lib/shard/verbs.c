@@ -380,16 +380,12 @@ static int read_ranges(struct service *s, struct settle_text *t, const char *tex
 
 static void answer_settle(struct service *s, struct request *rq)
 {
-	char data[RECORD_LINE_MAX];
-	struct record_out o;
 	size_t count;
 	const struct queue_refusal *refusal = queue_refusals(s->queue, &count);
 	for (size_t i = 0; i < count; i++) {
-		record_begin(&o, data, sizeof data, "fenced");
-		record_add(&o, "worker", refusal[i].worker);
-		record_add_u64(&o, "generation", refusal[i].generation);
-		record_add_u64(&o, "id", refusal[i].id);
-		request_put_record(rq, &o);
+		request_put_record(rq, RECORD("fenced", F("worker", refusal[i].worker),
+					      F("generation", refusal[i].generation),
+					      F("id", refusal[i].id)));
 	}
 	if (queue_settled_whole(s->queue))
 		request_ok(rq, "settled=%d", count == 0);

@@ -235,7 +235,7 @@ void request_ok_with(struct request *rq, struct record_out *o, int fd)
 
 void request_err(struct request *rq, const char *code, const char *text_fmt, ...)
 {
-	char line[RECORD_LINE_MAX], text[1024] = "";
+	char text[1024] = "";
 	if (text_fmt) {
 		va_list ap;
 		va_start(ap, text_fmt);
@@ -246,10 +246,7 @@ void request_err(struct request *rq, const char *code, const char *text_fmt, ...
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = ' ';
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "err");
-	record_add(&o, "code", code);
-	request_err_record(rq, &o, text);
+	request_err_record(rq, RECORD("err", F("code", code)), text);
 }
 
 void request_err_record(struct request *rq, struct record_out *o, const char *text)

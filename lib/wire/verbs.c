@@ -33,13 +33,8 @@ static void answer_counters(struct request *rq, void *server)
 	struct server *s = server;
 	for (size_t i = 0; i < s->verbs.count; i++) {
 		const struct verb_entry *v = &s->verbs.entry[i];
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "counter");
-		record_add(&o, "verb", v->verb->name);
-		record_add_u64(&o, "requests", v->requests);
-		record_add_u64(&o, "errors", v->errors);
-		request_put_record(rq, &o);
+		request_put_record(rq, RECORD("counter", F("verb", v->verb->name),
+					      F("requests", v->requests), F("errors", v->errors)));
 	}
 	request_ok(rq, NULL);
 }

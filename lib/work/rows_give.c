@@ -79,8 +79,6 @@ static void on_rows(struct request *rq, void *rows_move)
 	struct wanted w = {.move = rows_move};
 	const struct record *r = request_record(rq);
 	struct error err;
-	char line[256];
-	struct record_out o;
 	if (record_u64(r, "begin", 0, UINT64_MAX, &w.begin, &err) != 0 ||
 	    record_u64(r, "length", 1, UINT64_MAX, &w.length, &err) != 0) {
 		request_bad(rq, &err);
@@ -95,12 +93,8 @@ static void on_rows(struct request *rq, void *rows_move)
 			request_err(rq, "unknown-row", "that row is not here");
 		return;
 	}
-	record_begin(&o, line, sizeof line, "rows");
-	record_add_u64(&o, "begin", w.begin);
-	record_add_u64(&o, "count", w.count);
-	record_add_u64(&o, "header-bytes", w.header);
-	record_add_u64(&o, "bytes", w.text.len);
-	request_put_record(rq, &o);
+	request_put_record(rq, RECORD("rows", F("begin", w.begin), F("count", w.count),
+				      F("header-bytes", w.header), F("bytes", w.text.len)));
 	request_put_ref(rq, w.text.data, w.text.len, free, w.text.data);
 	request_ok(rq, NULL);
 }

@@ -24,11 +24,7 @@ static int is_lost(const struct error *err)
 
 static int ask(struct call *c, const struct spare_options *o, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out out;
-	record_begin(&out, line, sizeof line, "spare");
-	record_add(&out, "id", o->id);
-	return call_record(c, &out, NULL, 0, err);
+	return call_record(c, RECORD("spare", F("id", o->id)), NULL, 0, err);
 }
 
 /* WORK_WAIT: the connection has gone. */

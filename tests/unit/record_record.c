@@ -155,6 +155,28 @@ static void test_write(void **state)
 }
 
 /* Whatever the room, nothing is written past it, and what does not fit says so. */
+static void test_expression(void **state)
+{
+	(void)state;
+	char name[8] = "a b";
+	struct record_out *o = RECORD("a", F("text", name), F("empty", ""), F("count", UINT64_MAX),
+				      name[0] == 'x' ? F("x", 1) : F_NONE, F_REAL("real", 0.1),
+				      F_BRIEF("brief", 1.0 / 3), F_BRIEF("none", NAN),
+				      F_SECONDS("seconds", 1.5), F_NONE);
+	assert_int_not_equal(record_end(o, NULL), 0);
+	assert_string_equal(o->data, "a text=a%20b empty= count=18446744073709551615 real=0.1 "
+				     "brief=0.333333333 none= seconds=1.500000\n");
+	o = RECORD_BARE("end");
+	assert_int_equal(record_end(o, "for people"), strlen("end\tfor people\n"));
+	assert_string_equal(o->data, "end\tfor people\n");
+	char long_text[RECORD_LINE_MAX + 1];
+	memset(long_text, 'x', sizeof long_text - 1);
+	long_text[sizeof long_text - 1] = '\0';
+	o = RECORD("a", F("text", long_text), F("count", 1));
+	assert_int_equal(record_end(o, NULL), 0);
+	assert_string_equal(o->data, "");
+}
+
 static void test_no_room(void **state)
 {
 	(void)state;
@@ -354,6 +376,7 @@ int main(void)
 		cmocka_unit_test(test_as_many_fields_as_fit),
 		cmocka_unit_test(test_typed_fields),
 		cmocka_unit_test(test_write),
+		cmocka_unit_test(test_expression),
 		cmocka_unit_test(test_no_room),
 		cmocka_unit_test(test_noise),
 		cmocka_unit_test(test_walk),
