@@ -186,13 +186,11 @@ static void check_words(struct words *w, const struct supervisor *s)
 static void drop_words(struct words *w, const struct supervisor *s)
 {
 	const struct node_place *place = &s->parts.node->place;
-	const char *const words[] = {place->host,
-				     "/bin/sh",
-				     "-c",
-				     "rm -f -- \"$0\"; rmdir -- \"$1\" 2>/dev/null || :",
-				     s->parts.file,
-				     s->parts.dir,
-				     NULL};
+	const char *const words[] = {
+		place->host,   "/bin/sh",
+		"-c",          "rm -f -- \"$0\" || exit; rmdir -- \"$1\" 2>/dev/null || :",
+		s->parts.file, s->parts.dir,
+		NULL};
 	add_way(w, place);
 	add_all(w, words);
 }
@@ -261,17 +259,12 @@ static int start(struct supervisor *s, enum parts_doing doing)
 
 static void log_part(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct stat st;
 	if (stat(s->parts.file, &st) != 0)
 		return;
-	record_begin(&o, line, sizeof line, "part");
-	record_add(&o, "path", s->parts.file);
-	record_add(&o, "from", s->parts.node->place.host);
-	record_add_u64(&o, "part-bytes", (uint64_t)st.st_size);
-	record_add_seconds(&o, "seconds", clock_mono() - s->parts.began);
-	sup_log(s, &o);
+	sup_log(s, RECORD("part", F("path", s->parts.file), F("from", s->parts.node->place.host),
+			  F("part-bytes", (uint64_t)st.st_size),
+			  F_SECONDS("seconds", clock_mono() - s->parts.began)));
 }
 
 static void over(struct supervisor *s, int here)
@@ -421,9 +414,12 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 	(void)cut;
 	(void)output;
 	(void)bytes;
+	int failed = !end->seen || end->signal || end->status != 0;
 	p->child = NULL;
-	if (p->doing == PARTS_SWEEP && (!end->seen || end->signal || end->status != 0))
+	if (p->doing == PARTS_SWEEP && failed)
 		not_swept(s, end);
+	if (p->doing == PARTS_DROP && failed)
+		sup_parts_left(s, p->dir);
 	if (p->doing >= PARTS_LEARNT)
 		go_hosts(s, p->doing, p->host);
 	else if (job_is_foreign(s->job))
