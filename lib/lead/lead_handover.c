@@ -144,7 +144,6 @@ static int take_told(struct lead *l, const struct record *r, struct call *c, str
 {
 	uint64_t part, iteration, units, head, bytes;
 	char *text;
-	int rc;
 
 	if (record_u64(r, "part", 0, UINT32_MAX, &part, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &iteration, err) != 0 ||
@@ -153,12 +152,9 @@ static int take_told(struct lead *l, const struct record *r, struct call *c, str
 	    record_u64(r, "bytes", head, TEXT_BYTES_MAX, &bytes, err) != 0)
 		return -1;
 	text = take_text(r, c, &bytes, err);
-	if (!text)
-		return -1;
-	rc = lead_parts_owe(l->parts, (uint32_t)part, iteration, units, text, (size_t)head,
-			    (size_t)(bytes - head), err);
-	free(text);
-	return rc;
+	return text ? lead_parts_owe(l->parts, (uint32_t)part, iteration, units, text,
+				     (size_t)head, (size_t)(bytes - head), err)
+		    : -1;
 }
 
 static int take_sockets(struct lead *l, const struct record *r, struct call *c, struct error *err)

@@ -27,9 +27,8 @@ struct told {
 	uint64_t iteration, units; /* of an apply; units 0: none */
 	uint64_t attempt;          /* of a move */
 	double began;
-	size_t head, bytes;        /* of text: the record, and the payload behind it */
 	struct order_answer answer;
-	char text[];
+	struct told_text *text;
 };
 
 struct part_remote {
@@ -47,6 +46,36 @@ struct part_remote {
 	char path[];
 };
 
+/* ---- texts ---- */
+
+struct told_text *told_text_new(char *text, size_t head, size_t bytes)
+{
+	struct told_text *t = malloc(sizeof *t);
+
+	if (t)
+		*t = (struct told_text){
+			.holders = 1, .head = head, .bytes = bytes, .text = text};
+	else
+		free(text);
+	return t;
+}
+
+static struct told_text *told_text_hold(struct told_text *t)
+{
+	t->holders++;
+	return t;
+}
+
+void told_text_release(void *text)
+{
+	struct told_text *t = text;
+
+	if (!t || --t->holders > 0)
+		return;
+	free(t->text);
+	free(t);
+}
+
 /* ---- what is not answered ---- */
 
 static void told_append(struct part_remote *r, struct told *t)
@@ -56,21 +85,25 @@ static void told_append(struct part_remote *r, struct told *t)
 	r->end = &t->next;
 }
 
-static struct told *told_add(struct part_remote *r, const char *text, size_t head, size_t bytes)
+static struct told *told_add(struct part_remote *r, struct told_text *text)
 {
-	struct told *t = malloc(sizeof *t + head + bytes);
+	struct told *t = malloc(sizeof *t);
 
 	if (!t)
 		return NULL;
-	*t = (struct told){.head = head,
-			   .bytes = bytes,
+	*t = (struct told){.text = told_text_hold(text),
 			   .began = clock_mono(),
 			   .answer = {.done = r->options.committed,
 				      .arg = r->options.owner,
 				      .part = r->options.part}};
-	memcpy(t->text, text, head + bytes);
 	told_append(r, t);
 	return t;
+}
+
+static void told_free(struct told *t)
+{
+	told_text_release(t->text);
+	free(t);
 }
 
 /* Takes the first out. */
@@ -151,15 +184,15 @@ static void on_answer(const struct record *record, int closing, void *remote)
 		return;
 	}
 	t->answer.done(t->answer.part, &result, t->answer.arg);
-	free(t);
+	told_free(t);
 }
 
 static void send_told(struct part_remote *r, const struct told *t)
 {
 	struct error err = {0};
 
-	if (peer_send(r->peer, t->text, t->head, t->bytes ? t->text + t->head : NULL, t->bytes,
-		      on_answer, r) == 0 ||
+	if (peer_send_ref(r->peer, t->text->text, t->text->head + t->text->bytes, told_text_release,
+			  told_text_hold(t->text), on_answer, r) == 0 ||
 	    !peer_is_up(r->peer))
 		return; /* not connected: it goes when the connection comes */
 	error_set(&err, ERROR_TEMPFAIL, r->options.path, "does not read what it is sent");
@@ -182,11 +215,11 @@ static void on_again(evutil_socket_t fd, short what, void *remote)
 	}
 }
 
-int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,
-		     size_t bytes, const struct order_answer *a)
+int part_remote_obey(struct part_remote *r, const struct order *o, struct told_text *text,
+		     const struct order_answer *a)
 {
 	struct timeval limit = {.tv_sec = COME_BACK_SECONDS};
-	struct told *t = told_add(r, text, head, bytes);
+	struct told *t = told_add(r, text);
 
 	if (!t)
 		return -1;
@@ -228,7 +261,7 @@ static void on_overdue(evutil_socket_t fd, short what, void *remote)
 	while ((t = gone)) {
 		gone = t->next;
 		t->answer.done(t->answer.part, &lost, t->answer.arg);
-		free(t);
+		told_free(t);
 	}
 }
 
@@ -432,10 +465,10 @@ void part_remote_free(struct part_remote *r)
 	struct told *t;
 
 	while (r && r->first)
-		free(told_take(r));
+		told_free(told_take(r));
 	while (r && (t = r->pending)) {
 		r->pending = t->next;
-		free(t);
+		told_free(t);
 	}
 	free(r);
 }
@@ -449,17 +482,17 @@ int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *
 		if (t->kind != ORDER_APPLY &&
 		    t->kind != ORDER_THROW) /* the next lead asks by itself */
 			continue;
-		if (fn(r->options.part, t->iteration, t->units, t->text, t->head, t->bytes, arg,
-		       err) != 0)
+		if (fn(r->options.part, t->iteration, t->units, t->text->text, t->text->head,
+		       t->text->bytes, arg, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-int part_remote_owe(struct part_remote *r, uint64_t iteration, uint64_t units, const char *text,
-		    size_t head, size_t bytes)
+int part_remote_owe(struct part_remote *r, uint64_t iteration, uint64_t units,
+		    struct told_text *text)
 {
-	struct told *t = told_add(r, text, head, bytes);
+	struct told *t = told_add(r, text);
 
 	if (!t)
 		return -1;

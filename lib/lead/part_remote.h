@@ -8,6 +8,17 @@
 
 struct part_remote;
 
+/* An order as it is told, to any number of parts: whoever is the last to let go of it frees it. */
+struct told_text {
+	size_t holders;
+	size_t head, bytes; /* as of order_write() */
+	char *text;
+};
+
+/* Takes text; the caller is its holder. NULL: no memory, and it is freed. */
+struct told_text *told_text_new(char *text, size_t head, size_t bytes);
+void told_text_release(void *text); /* NULL is fine */
+
 struct part_remote_options {
 	const char *path; /* copied */
 	uint32_t part;
@@ -42,13 +53,13 @@ void part_remote_leave(struct part_remote *r);
 /* It has answered all that it was told. */
 int part_remote_is_idle(const struct part_remote *r);
 void part_remote_flush(struct part_remote *r);
-/* text: the order as text. -1: no memory. */
-int part_remote_obey(struct part_remote *r, const struct order *o, const char *text, size_t head,
-		     size_t bytes, const struct order_answer *a);
+/* It holds text for itself. -1: no memory. */
+int part_remote_obey(struct part_remote *r, const struct order *o, struct told_text *text,
+		     const struct order_answer *a);
 
 int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *arg,
 		     struct error *err);
-int part_remote_owe(struct part_remote *r, uint64_t iteration, uint64_t units, const char *text,
-		    size_t head, size_t bytes);
+int part_remote_owe(struct part_remote *r, uint64_t iteration, uint64_t units,
+		    struct told_text *text);
 
 #endif

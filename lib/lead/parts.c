@@ -256,7 +256,8 @@ static int give_remote(struct lead_parts *p, const struct order *o, const struct
 {
 	size_t head, bytes, joiners = is_of_a_move(o) ? p->joiners.count : 0;
 	size_t count = p->remote.count + joiners;
-	char *text = count ? order_write(o, &head, &bytes) : NULL;
+	char *written = count ? order_write(o, &head, &bytes) : NULL;
+	struct told_text *text = written ? told_text_new(written, head, bytes) : NULL;
 	int rc = text || count == 0 ? 0 : -1;
 
 	for (size_t i = 0; rc == 0 && i < count; i++) {
@@ -264,9 +265,9 @@ static int give_remote(struct lead_parts *p, const struct order *o, const struct
 		of.part = p->local + (uint32_t)i;
 		rc = part_remote_obey(i < p->remote.count ? p->remote.at[i]
 							  : p->joiners.at[i - p->remote.count],
-				      o, text, head, bytes, &of);
+				      o, text, &of);
 	}
-	free(text);
+	told_text_release(text);
 	for (size_t i = 0; rc == 0 && o->kind == ORDER_APPLY && i < count; i++)
 		part_remote_flush(p->remote.at[i]);
 	return rc;
@@ -408,12 +409,17 @@ int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *ar
 	return 0;
 }
 
-int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t at, uint64_t units,
-		   const char *text, size_t head, size_t bytes, struct error *err)
+int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t at, uint64_t units, char *text,
+		   size_t head, size_t bytes, struct error *err)
 {
-	if (part < p->local || part >= lead_parts_count(p))
+	int is_elsewhere = part >= p->local && part < lead_parts_count(p);
+	struct told_text *told = told_text_new(text, head, bytes);
+	int rc = told && is_elsewhere
+			 ? part_remote_owe(p->remote.at[part - p->local], at, units, told)
+			 : -1;
+
+	told_text_release(told);
+	if (!is_elsewhere)
 		return error_set(err, ERROR_DATA, NULL, "part %u is not elsewhere", part);
-	if (part_remote_owe(p->remote.at[part - p->local], at, units, text, head, bytes) != 0)
-		return error_set(err, ERROR_OS, lead_parts_name(p, part), "out of memory");
-	return 0;
+	return rc == 0 ? 0 : error_set(err, ERROR_OS, lead_parts_name(p, part), "out of memory");
 }

@@ -108,8 +108,9 @@ typedef int lead_parts_owed_fn(uint32_t part, uint64_t iteration, uint64_t units
 			       size_t head, size_t bytes, void *arg, struct error *err);
 int lead_parts_owed(const struct lead_parts *p, lead_parts_owed_fn *fn, void *arg,
 		    struct error *err);
-/* An order of the lead before this one that has no answer yet; before lead_parts_start(). */
+/* An order of the lead before this one that has no answer yet; before lead_parts_start(). Takes
+ * text. */
 int lead_parts_owe(struct lead_parts *p, uint32_t part, uint64_t iteration, uint64_t units,
-		   const char *text, size_t head, size_t bytes, struct error *err);
+		   char *text, size_t head, size_t bytes, struct error *err);
 
 #endif

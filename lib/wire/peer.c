@@ -263,11 +263,8 @@ static void on_writable(evutil_socket_t fd, short what, void *peer)
 }
 
 /* Whole, or nothing of it: half a request could never be taken back. */
-static int put(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
-	       int fd)
+static int put(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes)
 {
-	if (fd >= 0)
-		return output_put_with(&p->out, &p->chunks, line, len, fd);
 	char *to = output_reserve(&p->out, &p->chunks, len + bytes);
 	if (!to)
 		return -1;
@@ -278,20 +275,23 @@ static int put(struct peer *p, const char *line, size_t len, const void *payload
 	return 0;
 }
 
-static int send_request(struct peer *p, const char *line, size_t len, const void *payload,
-			size_t bytes, int fd, peer_reply_fn *reply, void *arg)
+/* For one of so many bytes; NULL: it can't be sent. */
+static struct open_request *request_new(struct peer *p, size_t bytes)
 {
-	if (p->state != PEER_UP || p->dead ||
-	    p->out.bytes + len + bytes > p->options.output_bytes_max)
-		return -1;
 	struct open_request *q = p->unused;
-	if (q)
-		p->unused = q->next;
-	else
-		q = malloc(sizeof *q);
+	if (p->state != PEER_UP || p->dead || p->out.bytes + bytes > p->options.output_bytes_max)
+		return NULL;
 	if (!q)
-		return -1;
-	if (put(p, line, len, payload, bytes, fd) != 0) {
+		return malloc(sizeof *q);
+	p->unused = q->next;
+	return q;
+}
+
+/* Opens q, if its bytes were put. */
+static int request_open(struct peer *p, struct open_request *q, int is_put, peer_reply_fn *reply,
+			void *arg)
+{
+	if (!is_put) {
 		put_back(p, q);
 		return -1;
 	}
@@ -313,13 +313,29 @@ static int send_request(struct peer *p, const char *line, size_t len, const void
 int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
 	      peer_reply_fn *reply, void *arg)
 {
-	return send_request(p, line, len, payload, bytes, -1, reply, arg);
+	struct open_request *q = request_new(p, len + bytes);
+	return q ? request_open(p, q, put(p, line, len, payload, bytes) == 0, reply, arg) : -1;
+}
+
+int peer_send_ref(struct peer *p, const char *text, size_t len, void (*release)(void *of), void *of,
+		  peer_reply_fn *reply, void *arg)
+{
+	struct open_request *q = request_new(p, len);
+	if (q)
+		return request_open(
+			p, q, output_put_ref(&p->out, &p->chunks, text, len, release, of) == 0,
+			reply, arg);
+	release(of);
+	return -1;
 }
 
 int peer_send_with(struct peer *p, const char *line, size_t len, int fd, peer_reply_fn *reply,
 		   void *arg)
 {
-	return send_request(p, line, len, NULL, 0, fd, reply, arg);
+	struct open_request *q = request_new(p, len);
+	return q ? request_open(p, q, output_put_with(&p->out, &p->chunks, line, len, fd) == 0,
+				reply, arg)
+		 : -1;
 }
 
 void peer_flush(struct peer *p)

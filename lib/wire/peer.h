@@ -39,6 +39,10 @@ int peer_is_up(const struct peer *p);
  * called. reply may be NULL. */
 int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
 	      peer_reply_fn *reply, void *arg);
+/* The same, text being all of it, which is not copied: release(of) is called when it is written, or
+ * will not be, in this call at the earliest. */
+int peer_send_ref(struct peer *p, const char *text, size_t len, void (*release)(void *of), void *of,
+		  peer_reply_fn *reply, void *arg);
 /* The same without a payload, and with a descriptor beside the record; it stays the caller's, and has
  * to be open until the answer comes. */
 int peer_send_with(struct peer *p, const char *line, size_t len, int fd, peer_reply_fn *reply,

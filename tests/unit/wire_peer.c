@@ -138,6 +138,48 @@ static void test_payloads(void **state)
 	assert_int_equal(daemon_stop(pid), 0);
 }
 
+static void on_release(void *released)
+{
+	(*(int *)released)++;
+}
+
+/* What is not copied is let go of once: when it is written, or never will be. */
+static void test_not_copied(void **state)
+{
+	(void)state;
+	static const char load[] = "load bytes=2000000\n";
+	size_t len = sizeof load - 1 + 2000000;
+	char *text = calloc(1, len);
+	struct seen s;
+	int released = 0;
+	memcpy(text, load, sizeof load - 1);
+	begin(&s, 0);
+	assert_int_equal(peer_send_ref(s.peer, text, len, on_release, &released, on_reply, &s), -1);
+	assert_int_equal(released, 1); /* not up yet */
+	pid_t pid = daemon_start(NULL);
+	RUN_UNTIL(&s, s.ups == 1);
+	assert_int_equal(ask(&s, "echo n=1\n"), 0);
+	assert_int_equal(peer_send_ref(s.peer, text, len, on_release, &released, on_reply, &s), 0);
+	s.asked++;
+	assert_int_equal(ask(&s, "echo n=2\n"), 0);
+	assert_int_equal(released, 1);
+	RUN_UNTIL(&s, s.answers == 3);
+	assert_string_equal(s.last, "ok n=2");
+	assert_int_equal(released, 2);
+	kill(pid, SIGSTOP); /* it takes no more than the socket has room for */
+	assert_int_equal(peer_send_ref(s.peer, text, len, on_release, &released, on_reply, &s), 0);
+	s.asked++;
+	peer_flush(s.peer);
+	assert_int_equal(released, 2);
+	kill(pid, SIGKILL);
+	daemon_wait(pid);
+	RUN_UNTIL(&s, s.downs == 1);
+	assert_int_equal(s.lost, 1);
+	assert_int_equal(released, 3);
+	end(&s);
+	free(text);
+}
+
 static void test_output_limit(void **state)
 {
 	(void)state;
@@ -247,7 +289,8 @@ static void test_false_greeting(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_answers_in_order), T(test_payloads),       T(test_output_limit),
+		T(test_answers_in_order), T(test_payloads),       T(test_not_copied),
+		T(test_output_limit),
 		T(test_comes_back),       T(test_answer_deadline), T(test_freed_in_reply),
 		T(test_false_greeting),
 	};
