@@ -7,6 +7,7 @@
 
 #include "base/fs.h"
 #include "base/grow.h"
+#include "base/least.h"
 #include "base/number.h"
 #include "base/team.h"
 
@@ -54,11 +55,6 @@ struct part_reader {
 
 /* ---- the index ---- */
 
-static size_t most(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
-
 /* end: where the block before it ended; blocks leave no gap, so that no byte goes unchecked. */
 static int take_block(struct part_reader *p, const struct record *r, const struct stream_block *b,
 		      uint64_t *end, struct error *err)
@@ -75,8 +71,8 @@ static int take_block(struct part_reader *p, const struct record *r, const struc
 	if (GROW(s->block, s->room, s->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->block[s->count++] = (struct block){*b, at, p->blocks++};
-	p->longest_bytes = most(p->longest_bytes, sizeof(float) * (size_t)b->count);
-	p->longest_bytes = most(p->longest_bytes, (size_t)stream_block_bytes(b)); /* damaged: more */
+	p->longest_bytes = (size_t)most(p->longest_bytes, sizeof(float) * b->count);
+	p->longest_bytes = (size_t)most(p->longest_bytes, stream_block_bytes(b)); /* damaged: more */
 	*end += stream_block_bytes(b);
 	return 0;
 }

@@ -3,6 +3,7 @@
 #include "param/store_move.h"
 
 #include "base/grow.h"
+#include "base/least.h"
 #include "base/number.h"
 #include "param/store_internal.h"
 
@@ -17,16 +18,6 @@
 #define BUCKET_ROWS 256
 #define BUCKET_SHIFT_MIN 12 /* of 32 bits: 2^20 buckets at most */
 #define PLACES_GROWTH 8     /* times as many rows: then the buckets are made anew */
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* ---- giving ---- */
 

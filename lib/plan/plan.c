@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "base/grow.h"
+#include "base/least.h"
 #include "base/reals.h"
 #include "plan/search.h"
 
@@ -33,11 +34,6 @@ void plan_clear(struct plan *p)
 {
 	free(p->answer.action);
 	p->answer = (struct plan_answer){0};
-}
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
 }
 
 static uint64_t room_for(uint64_t bytes, uint64_t node_bytes)

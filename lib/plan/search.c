@@ -1,6 +1,8 @@
 /* search: see search.h. */
 #include "plan/search.h"
 
+#include "base/least.h"
+
 #include <math.h>
 
 /* What workers ask of servers may be a tenth more than there is (constraint 4): the published plan
@@ -8,11 +10,6 @@
 #define SHORT 1.1
 
 #define SIZES 64 /* of servers that are tried, besides the usual one */
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* Bytes of a server, if there are `count` of them; 0: not known. */
 static uint64_t server_bytes(const struct search *s, uint64_t count)
