@@ -81,6 +81,8 @@ int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t
 	     struct error *err);
 /* The same from a line `file name= bytes= sum=`. */
 int ckpt_add_line(struct ckpt_manifest *m, const struct record *r, struct error *err);
+/* The file of this name that was added; NULL: none. */
+const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const char *name);
 /* Its parts will have only those rows that have changed since the checkpoint with this name, beside
  * dir, which must have all of them itself. */
 int ckpt_set_base(struct ckpt_manifest *m, const char *dir, const char *base, struct error *err);

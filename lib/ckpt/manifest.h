@@ -6,7 +6,6 @@
 
 #define CKPT_MANIFEST "MANIFEST"
 
-const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const char *name);
 /* Whether a file of the checkpoint is there with its length. */
 int ckpt_check_length(const char *dir, const struct ckpt_file *f, struct error *err);
 

@@ -99,22 +99,13 @@ static void commit_release(void *arg)
 	free(k);
 }
 
-static int names_layout(const struct ckpt_manifest *m)
-{
-	for (size_t i = 0; i < m->count; i++) {
-		if (strcmp(m->file[i].name, "layout") == 0)
-			return 1;
-	}
-	return 0;
-}
-
 static int add_layout(struct commit *k)
 {
 	struct ckpt_manifest *m = &k->manifest;
 	struct error *err = &k->error;
 	char path[CKPT_PATH_MAX];
 
-	if (names_layout(m) || m->foreign)
+	if (m->foreign || ckpt_manifest_file(m, "layout"))
 		return 0;
 	if (!k->has_layout)
 		return error_set(err, ERROR_CONFIG, "layout",
