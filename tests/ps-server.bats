@@ -1095,6 +1095,25 @@ heir() {
 	run -0 ckpt verify c
 }
 
+@test "hand-over of a part whose cut is written, and was not asked for again: the heir answers" {
+	server ps1 --part 1/2 --dense 8
+	local cut="cut $ME path=$T/c iteration=0 attempt=7 later=1\n"
+	open a ps1.sock
+	tell a "$cut"
+	answered a '^ok pending=1$'
+	wait_for '[ -s c/part-1 ] && ! pgrep -P "$PID" >/dev/null'
+	tell a "apply $ME iteration=0 units=1\n"
+	answered a '^ok iteration=1$'
+	heir ps1 --part 1/2 --dense 8
+	rm c/part-1
+	open b ps1.sock
+	tell b "$cut"
+	answered b "^ok file=$T/c/part-1 bytes=[1-9][0-9]* sum=[0-9]* stall="
+	tell b "$cut"
+	answered b '^err code=order'
+	[ ! -e c/part-1 ]
+}
+
 @test "an heir that goes, errs or says something else: the old one serves on" {
 	server ps0 --dense 400000
 	local old=$PID

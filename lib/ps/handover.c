@@ -126,7 +126,7 @@ static int give_all(const struct ps *p, struct call *c, struct error *err)
 	if (give_head(p, c, err) != 0 ||
 	    (store_map(p->store)->version != 1 && move_give_map(p, c, err) != 0) ||
 	    outgoing_write(p->store, c, err) != 0 ||
-	    stage_each(p->stage, give_worker, &g, err) != 0)
+	    stage_each(p->stage, give_worker, &g, err) != 0 || ps_give_cut(p, c, err) != 0)
 		return -1;
 	if (p->more.give && p->more.give(p->more.owner, c, err) != 0)
 		return -1;
@@ -336,6 +336,8 @@ static int take_record(struct taking *t, const struct record *r, struct error *e
 		return take_thrown(p, r, err);
 	if (record_is(r, "staged"))
 		return take_push(p, r, t->in.call, err);
+	if (record_is(r, "written"))
+		return ps_take_cut(p, r, err);
 	return p->more.take ? p->more.take(p->more.owner, r, t->in.call, err) : 0;
 }
 

@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "ckpt/memory.h"
 #include "record/record.h"
+#include "wire/call.h"
 
 #include <sys/stat.h>
 
@@ -262,6 +263,14 @@ static void put_applied(uint32_t part, const struct order_result *result, void *
 			   result->repeated ? " repeated=1" : "");
 }
 
+static void add_written(struct record_out *o, const struct order_result *result)
+{
+	record_add(o, "file", result->file);
+	record_add_u64(o, "bytes", result->bytes);
+	record_add_u64(o, "sum", result->sum);
+	record_add_seconds(o, "stall", result->stall);
+}
+
 /* An order that takes its time is answered when it is done; one that says later=1, at once, with
  * pending=1 until it is: who asks so asks again, and what became of it is kept until then. */
 static void put_long(struct ps_long *l, struct request *rq)
@@ -276,14 +285,10 @@ static void put_long(struct ps_long *l, struct request *rq)
 		return;
 	}
 	record_begin(&o, line, sizeof line, "ok");
-	if (result->file) {
-		record_add(&o, "file", result->file);
+	if (result->file)
+		add_written(&o, result);
+	else
 		record_add_u64(&o, "bytes", result->bytes);
-		record_add_u64(&o, "sum", result->sum);
-		record_add_seconds(&o, "stall", result->stall);
-	} else {
-		record_add_u64(&o, "bytes", result->bytes);
-	}
 	request_ok_record(rq, &o);
 }
 
@@ -350,6 +355,38 @@ static int ask_long(struct ps *p, struct ps_long *l, const struct order *o, stru
 		request_defer(rq, asker_gone, l);
 	}
 	return 1;
+}
+
+int ps_give_cut(const struct ps *p, struct call *c, struct error *err)
+{
+	const struct ps_long *l = &p->cut;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+
+	if (!l->is_kept || !l->over || l->result.code)
+		return 0;
+	record_begin(&o, line, sizeof line, "written");
+	record_add_u64(&o, "attempt", l->attempt);
+	add_written(&o, &l->result);
+	return call_record(c, &o, NULL, 0, err);
+}
+
+int ps_take_cut(struct ps *p, const struct record *r, struct error *err)
+{
+	struct ps_long *l = &p->cut;
+	struct order_result *result = &l->result;
+	const char *file;
+
+	if (record_u64(r, "attempt", 0, UINT64_MAX, &l->attempt, err) != 0 ||
+	    record_text(r, "file", &file, err) != 0 ||
+	    record_u64(r, "bytes", 0, UINT64_MAX, &result->bytes, err) != 0 ||
+	    record_u64(r, "sum", 0, UINT64_MAX, &result->sum, err) != 0 ||
+	    record_real(r, "stall", 0.0, 1e9, &result->stall, err) != 0)
+		return -1;
+	result->file = kept(l->file, sizeof l->file, file);
+	l->kind = ORDER_CUT;
+	l->is_kept = l->over = 1;
+	return 0;
 }
 
 static void cut(struct ps *p, const struct order *o, struct request *rq)

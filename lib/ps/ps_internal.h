@@ -124,6 +124,9 @@ int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error 
 /* obey.c */
 void ps_obey(void *ps, const struct order *o, const struct order_answer *a);
 void ps_on_order(struct request *rq, void *ps);
+/* To an heir: a cut that is written, and that its lead has still to ask for. */
+int ps_give_cut(const struct ps *p, struct call *c, struct error *err);
+int ps_take_cut(struct ps *p, const struct record *r, struct error *err);
 int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_done_fn *done,
 	    void *arg, struct error *err);
 
