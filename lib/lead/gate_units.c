@@ -405,13 +405,21 @@ void units_finish(struct gate *g, struct push *p)
 	push_free(p);
 }
 
+/* With what waited for it: fences, and what is to be thrown. Of others nothing waits. */
+static void finish_all(struct gate *g, struct push *p)
+{
+	struct worker *w = p->worker;
+
+	units_finish(g, p);
+	worker_fence(g, w);
+	units_throw(g, w);
+}
+
 /* The commit is known: apply, then tell. */
 static void commit(struct gate *g)
 {
 	struct pushes sent = g->sent;
 	struct push *p, *next;
-	struct worker *w, *w_next;
-
 	int unit = g->unit;
 
 	if (unit && !g->options.replicas)
@@ -423,12 +431,7 @@ static void commit(struct gate *g)
 		sums_commit(g);
 	for (p = sent.first; p; p = next) {
 		next = p->next;
-		units_finish(g, p);
-	}
-	HASH_ITER(hh, g->workers, w, w_next)
-	{
-		worker_fence(g, w);
-		units_throw(g, w);
+		finish_all(g, p);
 	}
 }
 
@@ -499,10 +502,7 @@ static void drop_refused(struct gate *g)
 			pushes_add(&g->sent, p);
 			continue;
 		}
-		struct worker *w = p->worker;
-		units_finish(g, p);
-		worker_fence(g, w); /* it waits for nothing of shardd */
-		units_throw(g, w);
+		finish_all(g, p);
 	}
 }
 

@@ -576,8 +576,7 @@ static void asp_settles_waiting_pushes_together_as_units(void **state)
 	settled(1, NULL);
 	expect("apply 0 w1/1.1@0*1\n4 ok iteration=1 applied=1\nsettle 2 w2/1:10+10 w0/1:10+10\n");
 	settled(2, "w2");
-	expect("apply 1 w0/1.1@0*1\n5 err fenced\n6 ok iteration=2 applied=1\n"
-	       "throw w2/1\n");
+	expect("apply 1 w0/1.1@0*1\n5 err fenced\nthrow w2/1\n6 ok iteration=2 applied=1\n");
 }
 
 static void ssp_holds_the_answer_of_who_is_ahead(void **state)
