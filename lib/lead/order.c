@@ -141,8 +141,7 @@ char *order_write(const struct order *o, size_t *head, size_t *bytes)
 	*head = head_line(line, o, *bytes);
 	memmove(text + *head, text + RECORD_LINE_MAX, *bytes);
 	memcpy(text, line, *head);
-	char *less = realloc(text, *head + *bytes); /* it may be kept until a part is back */
-	return less ? less : text;
+	return text;
 }
 
 /* ---- reading ---- */
