@@ -81,13 +81,6 @@ static const struct field push_fields[] = {
 
 /* ---- saving ---- */
 
-static void put(FILE *out, struct record_out *o)
-{
-	size_t len = record_end(o, NULL);
-
-	fwrite(o->data, 1, len, out);
-}
-
 static void save_head(const struct gate *g, FILE *out)
 {
 	char line[LINE_ROOM];
@@ -95,7 +88,7 @@ static void save_head(const struct gate *g, FILE *out)
 
 	record_begin(&o, line, sizeof line, "gate");
 	fields_write(head_fields, &o, g);
-	put(out, &o);
+	record_print(out, &o);
 }
 
 static void save_worker(const struct worker *w, FILE *out)
@@ -107,13 +100,12 @@ static void save_worker(const struct worker *w, FILE *out)
 	record_add(&o, "worker", w->id);
 	fields_write(worker_fields, &o, w);
 	record_add_u64(&o, "fencing", w->fence_tokens ? 1 : 0);
-	put(out, &o);
+	record_print(out, &o);
 }
 
 static void save_ranges(const struct push *p, FILE *out)
 {
-	char line[LINE_ROOM], text[RANGES_A_LINE * 64];
-	struct record_out o;
+	char text[RANGES_A_LINE * 64];
 
 	for (size_t i = 0; i < p->ranges;) {
 		size_t len = 0;
@@ -122,9 +114,7 @@ static void save_ranges(const struct push *p, FILE *out)
 						n ? "," : "", (unsigned long long)p->range[i].id,
 						(unsigned long long)p->range[i].begin,
 						(unsigned long long)p->range[i].length);
-		record_begin(&o, line, sizeof line, "ranges");
-		record_add(&o, "list", text);
-		put(out, &o);
+		record_print(out, RECORD("ranges", F("list", text)));
 	}
 }
 
@@ -138,19 +128,13 @@ static void save_push(const struct push *p, const char *list, FILE *out)
 	record_add(&o, "worker", p->worker->id);
 	fields_write(push_fields, &o, p);
 	record_add_u64(&o, "refused", p->refused);
-	put(out, &o);
+	record_print(out, &o);
 	save_ranges(p, out);
 }
 
 static void save_lines(const char *list, const char *lines, size_t len, FILE *out)
 {
-	char line[LINE_ROOM];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "act");
-	record_add(&o, "list", list);
-	record_add_u64(&o, "bytes", len);
-	put(out, &o);
+	record_print(out, RECORD("act", F("list", list), F("bytes", len)));
 	fwrite(lines, 1, len, out);
 }
 

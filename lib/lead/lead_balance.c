@@ -53,15 +53,10 @@ static void write_log(struct lead *l)
 
 static void put_begin(struct lead *l)
 {
-	char line[512];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "balancing");
-	record_add(&o, "method", l->options.balance_method);
-	record_add_u64(&o, "batch", l->options.balance_batch);
-	record_add_u64(&o, "least", l->options.balance_least);
-	record_add_seconds(&o, "at", clock_epoch());
-	put_log(&o, l);
+	put_log(RECORD("balancing", F("method", l->options.balance_method),
+		       F("batch", l->options.balance_batch), F("least", l->options.balance_least),
+		       F_SECONDS("at", clock_epoch())),
+		l);
 	l->sizes.begun = 1;
 }
 

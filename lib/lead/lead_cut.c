@@ -22,8 +22,6 @@ static void answer(struct lead *l, const char *why)
 {
 	struct cutting *c = &l->cut;
 	struct request *rq = lead_undefer(l, c->token);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 
 	if (!rq)
 		return;
@@ -31,14 +29,11 @@ static void answer(struct lead *l, const char *why)
 		request_err(rq, "cut", "%s", why);
 		return;
 	}
-	record_begin(&o, line, sizeof line, "ok");
-	record_add(&o, "path", c->dir);
-	if (c->base[0])
-		record_add(&o, "base", c->base);
-	record_add_u64(&o, "iteration", c->iteration);
-	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-	record_add_seconds(&o, "stall", c->hold + c->fork);
-	request_ok_record(rq, &o);
+	request_ok_record(rq,
+			  RECORD("ok", F("path", c->dir), c->base[0] ? F("base", c->base) : F_NONE,
+				 F("iteration", c->iteration),
+				 F("incarnation", l->options.gate.incarnation),
+				 F_SECONDS("stall", c->hold + c->fork)));
 }
 
 static void remove_dir(struct lead *l)

@@ -31,33 +31,25 @@ int lead_can_go(void *lead)
 static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const char *text,
 		     size_t head, size_t bytes, void *heir, struct error *err)
 {
-	char line[512];
-	struct record_out r;
-
-	record_begin(&r, line, sizeof line, "told");
-	record_add_u64(&r, "part", part);
-	record_add_u64(&r, "iteration", iteration);
-	record_add_u64(&r, "units", units);
-	record_add_u64(&r, "head-bytes", head);
-	record_add_u64(&r, "bytes", head + bytes);
-	return call_record(heir, &r, text, head + bytes, err);
+	return call_record(heir,
+			   RECORD("told", F("part", part), F("iteration", iteration),
+				  F("units", units), F("head-bytes", head),
+				  F("bytes", head + bytes)),
+			   text, head + bytes, err);
 }
 
 /* Where the other parts are, as they may not be those that an heir was told of. */
 static int give_sockets(const struct lead *l, struct call *heir, struct error *err)
 {
 	size_t count = lead_parts_count(l->parts), len = 0;
-	char line[512], *text = malloc(count * (ORDER_SOCKET_MAX + 1) + 1);
-	struct record_out r;
+	char *text = malloc(count * (ORDER_SOCKET_MAX + 1) + 1);
 
 	if (!text)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	for (uint32_t i = 1; i < count; i++)
 		len += (size_t)sprintf(text + len, "%.*s\n", ORDER_SOCKET_MAX - 1,
 				       lead_parts_name(l->parts, i));
-	record_begin(&r, line, sizeof line, "sockets");
-	record_add_u64(&r, "bytes", len);
-	int rc = len ? call_record(heir, &r, text, len, err) : 0;
+	int rc = len ? call_record(heir, RECORD("sockets", F("bytes", len)), text, len, err) : 0;
 	free(text);
 	return rc;
 }
@@ -77,9 +69,7 @@ int lead_give(void *lead, struct call *heir, struct error *err)
 	record_add_u64(&r, "attempts", l->attempts);
 	if (call_record(heir, &r, NULL, 0, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
 		return -1;
-	record_begin(&r, line, sizeof line, "gate");
-	record_add_u64(&r, "bytes", len);
-	rc = call_record(heir, &r, text, len, err);
+	rc = call_record(heir, RECORD("gate", F("bytes", len)), text, len, err);
 	free(text);
 	if (rc == 0)
 		rc = give_sockets(l, heir, err);

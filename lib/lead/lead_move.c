@@ -1024,22 +1024,18 @@ void lead_on_parts(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	const struct map *map = lead_parts_here(l->parts) ? map_of(l) : NULL;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 
 	for (uint32_t i = 0; map && i < map->parts; i++) {
 		const char *socket = i                   ? lead_parts_name(l->parts, i)
 				     : l->options.socket ? l->options.socket
 							 : "";
-		record_begin(&o, line, sizeof line, "part");
-		record_add_u64(&o, "part", i);
-		record_add(&o, "id", i ? lead_parts_id(l->parts, socket) : l->options.id);
-		record_add(&o, "socket", socket);
-		record_add_u64(&o, "dense-begin", map->dense_begin[i]);
-		record_add_u64(&o, "dense", map->dense_begin[i + 1] - map->dense_begin[i]);
-		record_add_u64(&o, "key-begin", map->key_begin[i]);
-		record_add_u64(&o, "keys", map->key_begin[i + 1] - map->key_begin[i]);
-		request_put_record(rq, &o);
+		request_put_record(
+			rq, RECORD("part", F("part", i),
+				   F("id", i ? lead_parts_id(l->parts, socket) : l->options.id),
+				   F("socket", socket), F("dense-begin", map->dense_begin[i]),
+				   F("dense", map->dense_begin[i + 1] - map->dense_begin[i]),
+				   F("key-begin", map->key_begin[i]),
+				   F("keys", map->key_begin[i + 1] - map->key_begin[i])));
 	}
 	request_ok(rq, "version=%llu parts=%u moving=%d",
 		   (unsigned long long)(map ? map->version : 0), map ? map->parts : 0,
@@ -1048,13 +1044,8 @@ void lead_on_parts(struct request *rq, void *lead)
 
 void lead_refuse_map(struct lead *l, struct request *rq)
 {
-	char line[128];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "err");
-	record_add(&o, "code", "map");
-	record_add_u64(&o, "map", map_of(l)->version);
-	request_err_record(rq, &o, "another map is in force: ask for `parts`");
+	request_err_record(rq, RECORD("err", F("code", "map"), F("map", map_of(l)->version)),
+			   "another map is in force: ask for `parts`");
 }
 
 int lead_map_is(const struct lead *l, uint64_t version)

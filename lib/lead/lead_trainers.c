@@ -133,13 +133,7 @@ void lead_trainers_cut(struct lead *l, const struct gate_effect *e)
 
 void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "save");
-	record_add(&o, "path", l->cut.dir);
-	record_add_u64(&o, "iteration", e->iteration);
-	request_put_record(rq, &o);
+	request_put_record(rq, RECORD("save", F("path", l->cut.dir), F("iteration", e->iteration)));
 }
 
 /* ---- answers ---- */

@@ -186,7 +186,6 @@ void stream_writer_free(struct stream_writer *w)
 
 int stream_note(struct stream_writer *w, const char *key, const char *value, struct error *err)
 {
-
 	if (w->notes == STREAM_NOTES_MAX)
 		return error_set(err, ERROR_SOFTWARE, NULL, "more than %d notes", STREAM_NOTES_MAX);
 	if (strlen(key) >= STREAM_NOTE_MAX || strlen(value) >= STREAM_NOTE_MAX)

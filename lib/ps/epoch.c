@@ -57,14 +57,9 @@ static void put_summed(struct ps_replica *r, struct request *rq)
 
 	for (size_t i = 0; i < e->members; i++) {
 		const struct epoch_member *m = &e->member[i];
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "summed");
-		record_add(&o, "worker", m->worker);
-		record_add_u64(&o, "generation", m->generation);
-		record_add_u64(&o, "sequence", m->sequence);
-		record_add_u64(&o, "count", m->count);
-		request_put_record(rq, &o);
+		request_put_record(rq, RECORD("summed", F("worker", m->worker),
+					      F("generation", m->generation),
+					      F("sequence", m->sequence), F("count", m->count)));
 	}
 	if (e->check)
 		request_ok(rq, "epoch=%llu sum=%llu", (unsigned long long)e->number,

@@ -45,16 +45,14 @@ static int write_all(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct er
 {
 	const struct ps *p = ps;
 	struct call *c;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 
 	*bytes = *sum = 0;
 	if (call_adopt(&c, fd, "copy", PAUSE_SECONDS, err) != 0)
 		return -1;
-	record_begin(&o, line, sizeof line, "state");
-	record_add_u64(&o, "incarnation", p->options.incarnation);
-	record_add_u64(&o, "iteration", p->applied);
-	int rc = call_record(c, &o, NULL, 0, err);
+	int rc = call_record(c,
+			     RECORD("state", F("incarnation", p->options.incarnation),
+				    F("iteration", p->applied)),
+			     NULL, 0, err);
 	if (rc == 0)
 		rc = outgoing_write(p->store, c, err);
 	call_close(c);
@@ -331,17 +329,13 @@ static void on_tell(evutil_socket_t fd, short what, void *fill)
 	struct timeval soon = clock_timeval(TELL_SECONDS);
 	struct fill *f = fill;
 	unsigned long came = atomic_load(&f->came);
-	char line[64];
-	struct record_out o;
 
 	(void)fd;
 	(void)what;
 	if (!f->runs)
 		return;
 	if (f->asked && came != f->told) {
-		record_begin(&o, line, sizeof line, "filling");
-		record_add_u64(&o, "records", came);
-		request_put_record(f->asked, &o);
+		request_put_record(f->asked, RECORD("filling", F("records", came)));
 	}
 	f->told = came;
 	event_add(f->tell, &soon);

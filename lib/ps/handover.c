@@ -61,26 +61,20 @@ static int give_push(const struct ps *p, const struct staged *s, struct call *c,
 	size_t dense = q->dense ? store_dense_count(p->store) * sizeof(float) : 0;
 	size_t rows = q->rows * store_width(p->store) * sizeof(float);
 	uint32_t *key = malloc((q->rows + 1) * sizeof *key);
-	char line[RECORD_LINE_MAX];
-	struct record_out r;
 	int rc;
 
 	if (!key)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	for (size_t i = 0; i < q->rows; i++)
 		key[i] = table_key(q->row[i]);
-	record_begin(&r, line, sizeof line, "staged");
-	record_add(&r, "worker", s->worker);
-	record_add_u64(&r, "generation", s->generation);
-	record_add_u64(&r, "sequence", s->sequence);
-	record_add_u64(&r, "iteration", s->iteration);
-	record_add_u64(&r, "count", q->count);
-	record_add_u64(&r, "size", q->size);
-	record_add_u64(&r, "held", s->held ? 1 : 0);
-	record_add_u64(&r, "dense", q->dense ? 1 : 0);
-	record_add_u64(&r, "rows", q->rows);
-	record_add_u64(&r, "bytes", dense + q->rows * sizeof *key + rows);
-	rc = call_record(c, &r, q->dense, dense, err);
+	rc = call_record(c,
+			 RECORD("staged", F("worker", s->worker), F("generation", s->generation),
+				F("sequence", s->sequence), F("iteration", s->iteration),
+				F("count", q->count), F("size", q->size),
+				F("held", s->held ? 1 : 0), F("dense", q->dense ? 1 : 0),
+				F("rows", q->rows),
+				F("bytes", dense + q->rows * sizeof *key + rows)),
+			 q->dense, dense, err);
 	if (rc == 0 && rows)
 		rc = call_send(c, (const char *)key, q->rows * sizeof *key, q->row_gradient, rows,
 			       err);

@@ -278,13 +278,9 @@ static int read_map(const struct ps *p, const struct order *o, struct map *map, 
 
 static void refuse_map(const struct ps *p, struct request *rq)
 {
-	char line[128];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "err");
-	record_add(&o, "code", "map");
-	record_add_u64(&o, "map", store_map(p->store)->version);
-	request_err_record(rq, &o, "this part goes by that map: ask the lead for `parts`");
+	request_err_record(rq,
+			   RECORD("err", F("code", "map"), F("map", store_map(p->store)->version)),
+			   "this part goes by that map: ask the lead for `parts`");
 }
 
 int move_check_map(struct ps *p, struct request *rq)
@@ -835,8 +831,7 @@ void move_keep(struct ps *p, const struct order *o, const struct order_answer *a
 int move_give_map(const struct ps *p, struct call *c, struct error *err)
 {
 	const struct map *map = store_map(p->store);
-	char line[256], *text = malloc((size_t)map->parts * 64 + 1);
-	struct record_out r;
+	char *text = malloc((size_t)map->parts * 64 + 1);
 	size_t len = 0;
 
 	if (!text)
@@ -845,11 +840,10 @@ int move_give_map(const struct ps *p, struct call *c, struct error *err)
 		len += (size_t)snprintf(text + len, 64, "%llu %llu\n",
 					(unsigned long long)map->dense_begin[i],
 					(unsigned long long)map->key_begin[i]);
-	record_begin(&r, line, sizeof line, "map");
-	record_add_u64(&r, "version", map->version);
-	record_add_u64(&r, "parts", map->parts);
-	record_add_u64(&r, "bytes", len);
-	int rc = call_record(c, &r, text, len, err);
+	int rc = call_record(
+		c,
+		RECORD("map", F("version", map->version), F("parts", map->parts), F("bytes", len)),
+		text, len, err);
 	free(text);
 	return rc;
 }

@@ -234,15 +234,9 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 static void put_missing(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
 			void *rq)
 {
-	char line[512];
-	struct record_out o;
-
 	(void)part;
-	record_begin(&o, line, sizeof line, "missing");
-	record_add(&o, "worker", worker);
-	record_add_u64(&o, "generation", generation);
-	record_add_u64(&o, "sequence", sequence);
-	request_put_record(rq, &o);
+	request_put_record(rq, RECORD("missing", F("worker", worker), F("generation", generation),
+				      F("sequence", sequence)));
 }
 
 static void put_done(uint32_t part, const struct order_result *result, void *rq)
@@ -391,16 +385,11 @@ int ps_take_cut(struct ps *p, const struct record *r, struct error *err)
 
 static void cut(struct ps *p, const struct order *o, struct request *rq)
 {
-	char line[128];
-	struct record_out forked;
-
 	if (!ask_long(p, &p->cut, o, rq) || o->later)
 		return;
 	/* Answered when it is written; that it is cut, and that later steps are not in it, is said
 	 * at once. */
-	record_begin(&forked, line, sizeof line, "forked");
-	record_add_u64(&forked, "iteration", p->applied);
-	request_put_record(rq, &forked);
+	request_put_record(rq, RECORD("forked", F("iteration", p->applied)));
 }
 
 void ps_on_order(struct request *rq, void *ps)

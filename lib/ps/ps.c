@@ -188,17 +188,12 @@ void ps_heat_anew(struct ps *p)
 void ps_on_heat(struct request *rq, void *ps)
 {
 	const struct ps *p = ps;
-	char line[RECORD_LINE_MAX], text[HEAT_TEXT];
-	struct record_out o;
+	char text[HEAT_TEXT];
 
 	heat_text(&p->heat, store_width(p->store), text);
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "key-begin", p->heat.begin);
-	record_add_u64(&o, "keys", p->heat.places);
-	record_add_real(&o, "units", p->heat.units);
-	record_add_real(&o, "element", heat_element(&p->heat));
-	record_add(&o, "heat", text);
-	request_ok_record(rq, &o);
+	request_ok_record(rq, RECORD("ok", F("key-begin", p->heat.begin), F("keys", p->heat.places),
+				     F_REAL("units", p->heat.units),
+				     F_REAL("element", heat_element(&p->heat)), F("heat", text)));
 }
 
 void ps_stat(const void *ps, struct record_out *o)

@@ -108,16 +108,14 @@ void ps_replica_stat(const struct ps_replica *r, struct record_out *o)
 static void on_look(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
-	char line[128];
-	struct record_out o;
 
 	if (store_shared_fd(p->store) < 0) {
 		request_err(rq, "bad-request", "there are no dense parameters");
 		return;
 	}
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "map-bytes", store_dense_count(p->store) * sizeof(float));
-	request_ok_with(rq, &o, store_shared_fd(p->store));
+	request_ok_with(rq,
+			RECORD("ok", F("map-bytes", store_dense_count(p->store) * sizeof(float))),
+			store_shared_fd(p->store));
 }
 
 const struct verb ps_replica_verbs[] = {
