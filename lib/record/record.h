@@ -117,8 +117,8 @@ void record_print(FILE *out, struct record_out *o);
  *                       why ? F("why", why) : F_NONE));
  */
 struct record_value {
-	enum { RECORD_LAST, RECORD_NONE, RECORD_TEXT, RECORD_COUNT, RECORD_REAL, RECORD_BRIEF,
-	       RECORD_SECONDS } kind;
+	enum record_value_kind { RECORD_LAST, RECORD_NONE, RECORD_TEXT, RECORD_COUNT, RECORD_REAL,
+				 RECORD_BRIEF, RECORD_SECONDS } kind;
 	const char *key;
 	union {
 		const char *text;
@@ -159,7 +159,8 @@ static inline struct record_value record_value_count(const char *key, uint64_t c
 {
 	return (struct record_value){.kind = RECORD_COUNT, .key = key, .count = count};
 }
-static inline struct record_value record_value_real(int kind, const char *key, double real)
+static inline struct record_value record_value_real(enum record_value_kind kind, const char *key,
+						    double real)
 {
 	return (struct record_value){.kind = kind, .key = key, .real = real};
 }
