@@ -57,3 +57,25 @@ sources() {
 	bash -n commands
 	not grep -E '[^ ]  +[^ ]' commands
 }
+
+@test "job.sh: a whole job without trainctl; whoever is killed comes back, and each row counts as often as it should" {
+	start job "$PACELINE_ROOT/scripts/examples/job.sh" by-hand
+	JOB_PID=$PID
+	wait_for 'grep -q "^action kind=adjust-bs id=w1 " job.out && [ -d by-hand/cut/3 ]'
+	# It creeps meanwhile.
+	for node in w0 w1 w2; do echo 'drag pace=600' >"by-hand/$node.drag"; done
+	for node in 'worker --id w0' ps-server shardd bpt-monitor 'worker --id w1'; do
+		pkill -9 -P "$JOB_PID" -f "^$node "
+		wait_for 'pgrep -P "$JOB_PID" -f "^'"$node"' "'
+		cuts=$(ls by-hand/cut | wc -l)
+		wait_for '[ "$(ls by-hand/cut | wc -l)" -gt '"$cuts"' ]'
+	done
+	rm by-hand/w?.drag
+	ended "$JOB_PID"
+	cat job.out job.err
+	[ "$status" -eq 0 ]
+	for node in w0 w1 ps0 shardd bpt-monitor; do grep -q "^job.sh: $node has died and comes back" job.err; done
+	[[ $(grep '^stat ' job.out) == *" todo=0 doing=0 "*" samples-done=160000 "* ]]
+	[[ $(tail -n 1 job.out) == "auc auc=0.79"*" n=4000" ]]
+	not pgrep -P "$JOB_PID"
+}

@@ -191,12 +191,10 @@ static int take_column(struct reading *in, const struct record *r, int dense, st
 static int take_end(struct reading *in, const struct record *r, const char *file, size_t before,
 		    struct error *err)
 {
-	const char *sum;
+	const char *sum = record_get(r, "sum"); /* none: written by hand */
 	char want[17];
-	if (record_text(r, "sum", &sum, err) != 0)
-		return -1;
 	snprintf(want, sizeof want, "%016llx", (unsigned long long)XXH3_64bits(file, before));
-	if (strcmp(sum, want) != 0)
+	if (sum && strcmp(sum, want) != 0)
 		return error_set(err, ERROR_DATA, NULL, "damaged: sum=%.20s, but the lines give %s", sum,
 				 want);
 	in->ended = 1;
