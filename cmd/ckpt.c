@@ -1,7 +1,6 @@
 /*
  * ckpt(1): looks at checkpoints, checks them, removes old ones, turns one into another number of
- * parts or into safetensors and back, and asks a running job for a new one.  It never writes into a
- * checkpoint.
+ * parts or into safetensors and back.  It never writes into a checkpoint.
  */
 #include "cmd/cmd.h"
 #include "cmd/jobdir.h"
@@ -12,9 +11,6 @@
 #include "ckpt/export.h"
 #include "ckpt/import.h"
 #include "ckpt/reshard.h"
-#include "job/deadline.h"
-#include "job/jobs.h"
-#include "wire/call.h"
 #include "record/record.h"
 
 #include <inttypes.h>
@@ -51,13 +47,12 @@ static const struct option_row rows[] = {
 static const struct option_table table = {
 	.program = PROGRAM,
 	.synopsis = "list|latest DIR|-j JOB\nshow|verify PATH|-j JOB\n"
-		    "prune DIR|-j JOB --keep N [--protect PATH]\nsave -j JOB|--run-dir DIR\n"
+		    "prune DIR|-j JOB --keep N [--protect PATH]\n"
 		    "export PATH|-j JOB FILE.safetensors\n"
 		    "import FILE.safetensors OUT [--layout FILE] [--servers M] [--level N]\n"
 		    "reshard PATH|-j JOB OUT --servers M [--level N]",
-	.about = "Checkpoints: list, look at, verify, prune, export, import, reshard, ask for one.",
-	.rows = rows,
-	.epilogue = "Deadlines: save waits 1890 s for the job's checkpoint, 5 s for its supervisor."};
+	.about = "Checkpoints: list, look at, verify, prune, export, import, reshard.",
+	.rows = rows};
 
 static int run_list(const char *const *operand, struct error *err)
 {
@@ -251,46 +246,6 @@ static int run_prune(const char *const *operand, struct error *err)
 	return ckpt_prune(operand[0], &how, err);
 }
 
-static int ask(struct call *c, char path[CKPT_PATH_MAX], struct error *err)
-{
-	static struct record r;
-	const char *value;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "checkpoint");
-	int answer = call_request(c, line, record_end(&o, NULL), &r, NULL, NULL, err);
-	if (answer < 0)
-		return -1;
-	if (answer == CALL_ERR)
-		return error_set(err, ERROR_TEMPFAIL, call_path(c), "the job refuses: %s%s%s",
-				 record_get(&r, "code") ? record_get(&r, "code") : "err",
-				 r.text ? ": " : "", r.text ? r.text : "");
-	if (record_text(&r, "path", &value, err) != 0)
-		return error_wrap(err, call_path(c));
-	snprintf(path, CKPT_PATH_MAX, "%s", value);
-	return 0;
-}
-
-static int run_save(const char *const *operand, struct error *err)
-{
-	const struct dirs_environment env = jobdir_environment();
-	struct dirs place;
-	struct call *c;
-	char path[CKPT_PATH_MAX], socket[DIRS_PATH_MAX];
-	(void)operand;
-	if (jobs_find(&place, opt_job, opt_run_dir, NULL, &env, err) != 0)
-		return -1;
-	dirs_run(&place, "trainctl.sock", socket);
-	if (call_open(&c, socket, 5,
-		      deadline_seconds(DEADLINE_SAVE) + deadline_seconds(DEADLINE_ANSWER), err) != 0)
-		return -1;
-	int result = ask(c, path, err);
-	call_close(c);
-	if (result == 0)
-		printf("%s\n", path);
-	return result;
-}
-
 /* To a pipe: made whole in an unnamed file first, so that a damaged checkpoint writes nothing. */
 static int export_stdout(struct ckpt *c, struct error *err)
 {
@@ -359,8 +314,8 @@ static int run_reshard(const char *const *operand, struct error *err)
 /* Options that only some verbs take. */
 enum { TAKES_PRUNE = 1, TAKES_SERVERS = 2, TAKES_LAYOUT = 4 };
 
-/* What -j and --run-dir stand for: the first operand, or what cannot be said otherwise. */
-enum by_job { BY_JOB_DIR, BY_JOB_NEWEST, BY_JOB_ONLY, BY_NO_JOB };
+/* What -j and --run-dir stand for, as the first operand. */
+enum by_job { BY_JOB_DIR, BY_JOB_NEWEST, BY_NO_JOB };
 
 static const struct verb {
 	const char *name, *operands;
@@ -374,7 +329,6 @@ static const struct verb {
 	{"show", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, run_show},
 	{"verify", "PATH or -j JOB", 1, 0, BY_JOB_NEWEST, run_verify},
 	{"prune", "DIR or -j JOB, and --keep N", 1, TAKES_PRUNE, BY_JOB_DIR, run_prune},
-	{"save", "-j JOB or --run-dir DIR", 0, 0, BY_JOB_ONLY, run_save},
 	{"export", "PATH or -j JOB, and FILE.safetensors", 2, 0, BY_JOB_NEWEST, run_export},
 	{"import", "FILE.safetensors, and OUT", 2, TAKES_SERVERS | TAKES_LAYOUT, BY_NO_JOB, run_import},
 	{"reshard", "PATH or -j JOB, OUT, and --servers M", 2, TAKES_SERVERS, BY_JOB_NEWEST,
@@ -412,8 +366,7 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 		int by_job = job_seen || run_dir_seen;
 		int others = (keep_seen || protect_seen ? TAKES_PRUNE : 0) |
 			     (servers_seen || level_seen ? TAKES_SERVERS : 0) | (layout_seen ? TAKES_LAYOUT : 0);
-		if (v->by_job != BY_JOB_ONLY && by_job)
-			given++;
+		given += by_job != 0;
 		if (given != v->count || (others & ~v->takes) || (v->by_job == BY_NO_JOB && by_job)) {
 			error_set(err, ERROR_USAGE, NULL, "%s takes %s", v->name, v->operands);
 			return NULL;
@@ -429,7 +382,7 @@ static int run(const struct verb *verb, const char *const *given, struct error *
 {
 	const char *operand[OPERANDS_MAX] = {NULL};
 	char path[CKPT_PATH_MAX];
-	int by_job = verb->by_job != BY_JOB_ONLY && (job_seen || run_dir_seen);
+	int by_job = job_seen || run_dir_seen;
 	if (by_job && (verb->by_job == BY_JOB_DIR
 			       ? jobdir_checkpoints(opt_job, opt_run_dir, path, err)
 			       : jobdir_newest(opt_job, opt_run_dir, path, err)) != 0)

@@ -56,8 +56,7 @@ checkpoints() {
 	run -64 ckpt prune . --keep 0
 	run -64 ckpt show . --keep 1
 	run -64 ckpt list . -j job
-	run -64 ckpt save
-	run -64 ckpt save -j ../up
+	run -64 ckpt latest -j ../up
 }
 
 @test "list, latest, show, verify of what servers wrote" {
@@ -444,36 +443,6 @@ assert at == len(data) - 8 - n
 	run -64 ckpt latest "$d" -j j
 	run -64 ckpt export -j j
 	run -64 ckpt show
-}
-
-@test "save waits for longer than the supervisor does" {
-	supervisor=$(trainctl run --help | sed -n 's/^ *save *\([0-9]*\) s.*/\1/p')
-	save=$(ckpt --help | sed -n 's/.*save waits \([0-9]*\) s.*/\1/p')
-	[ "$supervisor" -gt 0 ]
-	[ "$save" -gt "$supervisor" ]
-}
-
-@test "save asks the supervisor" {
-	mkdir run
-	cat >supervisor <<-'END'
-		#!/bin/sh
-		echo 'paceline role=trainctl version=1'
-		read -r request
-		[ "$request" = checkpoint ] && cat answer
-	END
-	chmod +x supervisor
-	run -69 ckpt save --run-dir "$PWD/run"
-	echo 'ok path=/state/checkpoints/00%200007' >answer
-	start sup socat UNIX-LISTEN:run/trainctl.sock,fork SYSTEM:./supervisor
-	wait_for '[ -S run/trainctl.sock ]'
-	run -0 ckpt save --run-dir "$PWD/run"
-	[ "$output" = "/state/checkpoints/00 0007" ]
-	mkdir -p home/paceline/mine
-	echo "$PWD/run" >home/paceline/mine/run-dir
-	run -0 ckpt save -j mine
-	printf 'err code=busy\tsomebody else asks\n' >answer
-	run -75 ckpt save --run-dir "$PWD/run"
-	[[ "$output" == *"busy: somebody else asks"* ]]
 }
 
 @test "a checkpoint that may not be read is no incomplete one" {

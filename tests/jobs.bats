@@ -222,7 +222,6 @@ stopped() {
 	run -0 trainctl status -j tiny
 	[[ $output == *" state-dir=$T/run/state"* ]]
 	run -0 trainctl checkpoint -j tiny
-	run -0 ckpt save -j tiny
 	run -0 trainctl report -j tiny
 	[[ $output == *"report job=tiny "* ]]
 	run -0 ckpt latest -j tiny

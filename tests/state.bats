@@ -702,7 +702,6 @@ grown() {
 	wait_for 'from_cron trainctl status -j '$name' 2>/dev/null | grep -q "^job .* state=running"'
 	rm -rf session
 	run -0 from_cron trainctl checkpoint -j $name
-	run -0 from_cron ckpt save -j $name
 	# Started again from elsewhere it minds the nodes that run.
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true

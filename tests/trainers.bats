@@ -169,7 +169,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	each_job "while [ ! -e $T/go ]; do sleep 0.05; done"
 	begin first
 	wait_for running
-	run ckpt save --run-dir "$T/run"
+	run trainctl checkpoint --run-dir "$T/run"
 	[ "$status" -ne 0 ]
 	[[ $output == *"TRAINER_KIND=each has nothing to save"* ]]
 	echo 'action kind=adjust-bs id=w0 size=5' >actions
