@@ -11,7 +11,7 @@
 #define PACELINE_AGENT_PIECES_H
 
 #include "base/error.h"
-#include "work/shards.h"
+#include "work/generation.h"
 
 #include <stddef.h>
 #include <stdint.h>

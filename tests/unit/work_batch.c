@@ -251,7 +251,8 @@ static int parse(const char *line, struct piece *p)
 	static struct record r;
 	struct error err = {0};
 	assert_int_equal(record_parse(&r, line, strlen(line), &err), 0);
-	return piece_parse(p, &r, 1000, 1, &err);
+	const struct generation g = {.samples = 1000, .shuffled = 1};
+	return generation_parse(&g, p, &r, &err);
 }
 
 static void pieces(void **unused)
