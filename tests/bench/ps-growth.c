@@ -10,9 +10,11 @@
  *
  * Prints of a move: bytes moved, pieces, seconds that it took, the median step without a move, the
  * longest one while it lasted, seconds of copying as many bytes once; with ROWS also the median and
- * the longest pull of those that made them.
+ * the longest pull of those that made them, and seconds of moving half of them from one table to
+ * another in this process: no move of rows can be faster on one core.
  */
 #include "param/map.h"
+#include "param/table.h"
 #include "wire/call.h"
 
 #include "rounds.h"
@@ -25,6 +27,7 @@
 #define PARTS_MAX 64
 #define STEPS 100 /* before the move */
 #define PULL_ROWS ((size_t)4096)
+#define ROW_WIDTH 8 /* as bench/move-rows has it */
 #define COPY_BYTES ((size_t)64 << 20)
 
 static struct call *lead, *part[PARTS_MAX];
@@ -188,6 +191,50 @@ static double copy_seconds(double bytes)
 	return best / (double)COPY_BYTES * bytes;
 }
 
+static void no_values(uint32_t key, float *row, void *arg)
+{
+	(void)key;
+	(void)row;
+	(void)arg;
+}
+
+/* The upper half of so many rows, as a server has them, goes to an empty table. */
+static double rows_seconds(size_t rows)
+{
+	static uint32_t key[PULL_ROWS];
+	static float *from[PULL_ROWS], *to[PULL_ROWS];
+	struct table *had, *has;
+	struct error err = {0};
+	double start = 0.0;
+
+	if (table_new(&had, ROW_WIDTH, 0, no_values, NULL, &err) != 0 ||
+	    table_new(&has, ROW_WIDTH, 0, no_values, NULL, &err) != 0)
+		die("rows", err.text);
+	for (size_t i = 0, n; i < rows; i += n) {
+		n = rows - i < PULL_ROWS ? rows - i : PULL_ROWS;
+		for (size_t j = 0; j < n; j++)
+			key[j] = (uint32_t)(i + j);
+		if (table_rows(had, key, n, from, &err) != 0)
+			die("rows", err.text);
+	}
+	start = now();
+	for (size_t i = rows / 2, n; i < rows; i += n) {
+		n = rows - i < PULL_ROWS ? rows - i : PULL_ROWS;
+		for (size_t j = 0; j < n; j++)
+			key[j] = (uint32_t)(i + j);
+		table_look(had, key, n, from);
+		if (table_rows(has, key, n, to, &err) != 0)
+			die("rows", err.text);
+		for (size_t j = 0; j < n; j++)
+			memcpy(to[j], from[j], ROW_WIDTH * sizeof **to);
+		table_remove(had, key, n);
+	}
+	start = now() - start;
+	table_free(had);
+	table_free(has);
+	return start;
+}
+
 /* Steps are made until the lead has answered; the longest one. */
 static double beside(const char *path, const char *line)
 {
@@ -225,7 +272,7 @@ static void move(const char *path, const char *sockets)
 	double pieces = strtod(record_get(&answer, "pieces"), NULL);
 	double last = step(); /* by the new map */
 	most = last > most ? last : most;
-	printf("%.0f %.0f %.3f %.6f %.6f %.6f\n", bytes, pieces, took, median(before, STEPS), most,
+	printf("%.0f %.0f %.3f %.6f %.6f %.6f", bytes, pieces, took, median(before, STEPS), most,
 	       copy_seconds(bytes));
 }
 
@@ -247,9 +294,12 @@ int main(int argc, char **argv)
 		char line[RECORD_LINE_MAX];
 		snprintf(line, sizeof line, "cut path=%s", argv[3] + 4);
 		printf("%.6f\n", beside(argv[1], line));
-	} else if (argc > 3)
+	} else if (argc > 3) {
 		move(argv[1], argv[3]);
-	else
+		if (argc > 4)
+			printf(" %.6f", rows_seconds(strtoull(argv[4], NULL, 10)));
+		printf("\n");
+	} else
 		(void)step();
 	return 0;
 }
