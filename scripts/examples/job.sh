@@ -74,16 +74,6 @@ until ask shardd stat | grep -q ' todo=0 doing=0 '; do
 	ask ps0 "act bytes=$((${#actions} + 1))" "$actions"$'\n'
 done
 cut
-for node in w0 w1 w2; do start "$node"; done
-until ask shardd stat | grep -q ' todo=0 doing=0 '; do
-	sleep 1
-	for node in $nodes; do kill -0 "${pid[$node]}" 2>/dev/null || back "$node" || continue 2; done
-	cut || continue
-	actions=$(ask bpt-monitor snapshot | trainctl solve "$solution" -o batch=300 | grep -v kind=none) || continue
-	echo "$actions"
-	ask ps0 "act bytes=$((${#actions} + 1))" "$actions"$'\n'
-done
-cut
 ask ps0 finish >/dev/null
 wait "${pid[w0]}" "${pid[w1]}" "${pid[w2]}"
 ask shardd stat | head -n 1
