@@ -58,7 +58,7 @@ cut() {
 	ask ps0 "cut path=cut/$cuts" | grep -q '^ok' && latest=cut/$cuts
 }
 
-echo 'drag pace=6000' | tee w0.drag w2.drag >w1.drag # samples per second
+echo 'drag pace=6000' | tee w0.drag >w2.drag # samples per second
 echo 'drag pace=1500' >w1.drag
 for node in shardd bpt-monitor ps0; do start "$node"; done
 cut
