@@ -77,5 +77,6 @@ sources() {
 	for node in w0 w1 ps0 shardd bpt-monitor; do grep -q "^job.sh: $node has died and comes back" job.err; done
 	[[ $(grep '^stat ' job.out) == *" todo=0 doing=0 "*" samples-done=160000 "* ]]
 	[[ $(tail -n 1 job.out) == "auc auc=0.79"*" n=4000" ]]
-	not pgrep -P "$JOB_PID"
+	# Nobody is left in its directory.
+	wait_for '! readlink /proc/[0-9]*/cwd | grep -qxF "$(readlink -f by-hand)"'
 }

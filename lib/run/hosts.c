@@ -831,7 +831,7 @@ void sup_fabric_stop(struct sup_node *fabric)
 
 static int is_misplaced(const struct sup_host *h)
 {
-	return (h->state != HOST_LOST || h->use == HOST_UNUSED) && !h->in_world != !is_joined(h);
+	return (h->state != HOST_LOST || h->use == HOST_UNUSED) && (h->in_world != 0) != (is_joined(h) != 0);
 }
 
 int sup_hosts_are_joined(const struct supervisor *s)

@@ -186,11 +186,9 @@ static void check_words(struct words *w, const struct supervisor *s)
 static void drop_words(struct words *w, const struct supervisor *s)
 {
 	const struct node_place *place = &s->parts.node->place;
-	const char *const words[] = {
-		place->host,   "/bin/sh",
-		"-c",          "rm -f -- \"$0\" || exit; rmdir -- \"$1\" 2>/dev/null || :",
-		s->parts.file, s->parts.dir,
-		NULL};
+	static const char script[] = "rm -f -- \"$0\" || exit; rmdir -- \"$1\" 2>/dev/null || :";
+	const char *const words[] = {place->host,   "/bin/sh",    "-c", script,
+				     s->parts.file, s->parts.dir, NULL};
 	add_way(w, place);
 	add_all(w, words);
 }
