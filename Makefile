@@ -38,7 +38,7 @@ PROGRAMS = $(filter-out $(LEFT_OUT),$(patsubst cmd/%.c,%,$(wildcard cmd/*.c)))
 LIBS     = -Wl,--as-needed -levent -lcsv -lz -lzstd -lxxhash -lopenblas -ljansson -lncursesw $(MPI_LIBS) -lm
 UNITS    = $(filter-out $(LEFT_OUT),$(patsubst tests/unit/%.c,%,$(wildcard tests/unit/*.c)))
 BATS     = $(patsubst tests/%.bats,%,$(shell ls -S tests/*.bats))
-# check runs the short forms of these, `make fault` and `make bench` all of them.
+# check runs the short forms of FAULTS, check-all of both, `make fault` and `make bench` all of them.
 FAULTS   = $(notdir $(filter-out %.bash %.c %.py,$(wildcard tests/fault/*)))
 BENCHES  = $(notdir $(filter-out %.bash %.c %.h %.awk %.py,$(wildcard tests/bench/*)))
 
@@ -48,11 +48,11 @@ export LC_ALL = C
 unexport POSIXLY_CORRECT
 
 # ---- check: which build runs what ----
-# Units run under clang's sanitizers, in check-fast as users compile them. A conversation with a program runs
-# under gcc's, which see all that the build of users does and more. Those of whole jobs (JOBS) start programs
-# by the thousand, and a start takes ten times as long under sanitizers: check runs them with the build of
-# users, check-all with all three. PLAIN is about files, variables, memory and the tests, not what programs do.
-# Benches and crash tests always run the programs as users have them.
+# Units run under clang's sanitizers, in check-fast as users compile them. Conversations run with the programs
+# as users have them, and those that start few of them (PROGRAM) under clang's sanitizers instead where what they
+# are about has changed (tests/changed): whole jobs (JOBS) start programs by the thousand, and a start takes ten
+# times as long there. PLAIN is about files, variables, memory and the tests, not what programs do. Crash tests
+# and benches always run the programs as users have them. check-all runs everything, with all three builds.
 PLAIN      = install run surroundings resources
 JOBS       = allreduce allreduce-hosts brain deaths decisions guilty healing hosts hosts-check hosts-jobs \
 	     init jobs man many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
@@ -61,13 +61,16 @@ MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 PROGRAM    = $(filter-out $(JOBS),$(MOSTLY))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.
 CRASHES    = $(FAULTS:%=short:tests/fault/%)
-PARTS      = short:tests/surroundings short:tests/model/run $(BENCHES:%=short:tests/bench/%) pages:
-CHECK_FAST = $(BATS:%=bats:%) $(CRASHES) $(PARTS) $(UNITS:%=unit:%)
+MODELS     = short:tests/model/run
+CHECK_FAST = $(BATS:%=bats:%) $(CRASHES) pages: $(UNITS:%=unit:%)
 # The other builds are made beside the tests; the conversations of a build begin when it is there.
-CHECK      = make:asan make:clang-asan $(JOBS:%=bats:%) $(CRASHES) $(PROGRAM:%=asan/bats:%) $(PLAIN:%=bats:%) \
-	     $(PARTS) $(UNITS:%=clang-asan/unit:%)
+CHANGED    = $(shell tests/changed $(PROGRAM) model)
+CHECK      = make:clang-asan $(JOBS:%=bats:%) $(CRASHES) $(patsubst %,clang-asan/bats:%,$(filter-out model,$(1))) \
+	     $(patsubst %,bats:%,$(PLAIN) $(filter-out $(1),$(PROGRAM))) $(if $(filter model,$(1)),$(MODELS)) \
+	     pages: $(UNITS:%=clang-asan/unit:%)
 CHECK_ALL  = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(MOSTLY:%=clang-asan/bats:%) \
-	     $(CHECK_FAST) $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)
+	     $(CHECK_FAST) $(MODELS) short:tests/surroundings $(BENCHES:%=short:tests/bench/%) \
+	     $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)
 
 # ---------------------------------------------------------------------------------------------
 all: $(PROGRAMS:%=$(BUILD)/bin/%)
@@ -112,13 +115,12 @@ $(BUILD)/%.o: %.c Makefile
 
 units: $(UNITS:%=$(BUILD)/unit/%)
 
-# check makes asan with PROGRAMS_ONLY: its units run in clang-asan.
 # Few wait for these programs: at -O1, with fewer symbols, they are compiled in half the time. But what
 # computes for minutes is compiled at -O2: four times as fast.
 UNDER = NUMBERS=-O2 OPT='-O1 -g1 $(ARCH) -fno-omit-frame-pointer' \
 	SANITIZE='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
 asan:
-	$(MAKE) $(UNDER) BUILD=$(BUILD)-asan all $(if $(PROGRAMS_ONLY),,units)
+	$(MAKE) $(UNDER) BUILD=$(BUILD)-asan all units
 
 clang:
 	$(MAKE) BUILD=$(BUILD)-clang CC=clang all units
@@ -129,7 +131,7 @@ clang-asan:
 	$(MAKE) $(UNDER) BUILD=$(BUILD)-clang-asan CC=clang all units
 
 check: all
-	PROGRAMS_ONLY=asan tests/run $(BUILD) $(CHECK)
+	tests/run $(BUILD) $(call CHECK,$(CHANGED))
 
 # Everything once with this build only: the loop of a developer.
 check-fast: all units

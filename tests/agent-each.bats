@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rooms: agent
 # agent(1) --each: a command for each shard.
 load helper
 

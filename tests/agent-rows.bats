@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rooms: agent
 # agent(1) --rows without a lead: a filter that reads the rows of all shards that it takes.
 load helper
 

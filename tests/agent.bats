@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rooms: agent work
 # agent(1): trainers in sh, and what becomes of those that break the rules.
 load helper
 

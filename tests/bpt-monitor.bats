@@ -1,3 +1,4 @@
+# rooms: monitor record
 load helper
 
 # value ID KEY: of that node in the snapshot on stdin.

@@ -1,3 +1,4 @@
+# rooms: solve
 load helper
 unset SLOW LINK
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rooms: ckpt param
 load helper
 
 # Checkpoints are made by real servers: two parts, ten dense parameters, three rows touched.

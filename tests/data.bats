@@ -1,4 +1,5 @@
 # What DATA may be: names, formats, separators, packings; and what is said where it can't be read.
+# rooms: data partition
 load helper
 
 # refused STATUS TEXT [KEY=VALUE]...: the job of job.env, with these keys.

@@ -1,4 +1,5 @@
 # Sums over hosts, as fabric.sock has them (fabricd(8)): hosts that are directories of one machine.
+# rooms: fabric
 load helper
 . "$BATS_TEST_DIRNAME/conversation.bash"
 

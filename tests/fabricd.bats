@@ -1,4 +1,5 @@
 # fabricd(8): hosts that are directories of one machine, a rank of one MPI world each.
+# rooms: fabric
 load helper
 . "$BATS_TEST_DIRNAME/cluster/hosts.bash"
 

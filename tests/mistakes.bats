@@ -1,3 +1,4 @@
+# rooms: job
 load helper
 
 # What a user may do wrong, as a transcript: the command behind `$ `, what it prints, and its exit

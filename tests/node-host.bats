@@ -1,4 +1,5 @@
 # node-host: a command on another host. `ssh` is one of these here: a stand-in that runs the far end on
+# rooms: proc
 # this machine, where its end and its silence can be made; then sshd and Slurm on hosts of their own.
 load helper
 load cluster/hosts

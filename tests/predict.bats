@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rooms: data model
 load helper
 
 # Models are trained once, by trainctl, on data made here; an oracle in awk scores the rows again from

@@ -1,4 +1,5 @@
 # ps-server(8): conversations as a worker, the lead and the supervisor would have them.
+# rooms: ps lead param wire
 load helper
 
 # server NAME ARG...: on NAME.sock.

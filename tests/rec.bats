@@ -1,3 +1,4 @@
+# rooms: record
 load helper
 
 @test "usage: help and version exit 0, mistakes 64" {

@@ -1,4 +1,5 @@
 # ps-server(8) --replica: conversations as workers, the lead, and another replica would have them.
+# rooms: work param
 load helper
 
 ME='incarnation=1'

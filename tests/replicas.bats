@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rooms: lead work fabric
 # ps-server(8) --lead-only --replicas: whole conversations of workers, replicas, their lead and shardd.
 load helper
 

@@ -1,3 +1,4 @@
+# rooms: plan
 load helper
 unset SLOW LINK
 

@@ -1,3 +1,4 @@
+# rooms: data
 load helper
 
 # Ten csv rows, some quoted over lines, CRLF and blank lines between, no newline at the end.

@@ -24,6 +24,14 @@ items_run() { "$PACELINE_ROOT/tests/run" build "${@/#/short:$T/}"; }
 	[[ $output == *"What failed:"*"short:$T/bad: not ok 1 - bad"* ]]
 }
 
+@test "run: what passes only when it runs again alone has failed, and the end says that it passed then" {
+	items one
+	printf '#!/bin/sh\n[ -e again ] || { : >again; exit 1; }\n' >late
+	chmod +x late
+	run -1 items_run late one
+	[ "$(last)" = "1 passed, 1 failed, 0 skipped" ]
+	[[ $output == *"What failed:"*"short:$T/late: exit 1"*"short:$T/late, alone: passed"* ]]
+}
 @test "run: an item that is killed has failed" {
 	items one
 	printf '#!/bin/sh\nkill -9 $PPID; exec sleep 5\n' >killer

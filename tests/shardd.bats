@@ -1,4 +1,5 @@
 # shardd(8): conversations as they are typed.
+# rooms: shard wire base
 load helper
 
 setup_more() {

@@ -1,4 +1,5 @@
 # trainctl solve, replay: each built-in solution, by snapshots as they are typed.
+# rooms: solve
 load helper
 unset UP PS0 PS1
 

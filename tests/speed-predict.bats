@@ -1,3 +1,4 @@
+# rooms: predict
 load helper
 
 # A small stream with loads: speeds fall with cpu, seeded.

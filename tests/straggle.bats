@@ -1,3 +1,4 @@
+# rooms: straggle
 load helper
 
 state_of() { sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null; }

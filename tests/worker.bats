@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# rooms: work model
 load helper
 
 # 1000 rows: x1 and the category c say most of the label.

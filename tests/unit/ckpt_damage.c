@@ -67,7 +67,7 @@ static void every_flipped_byte_is_found(void **state)
 {
 	static const char *const names[] = {"MANIFEST", "part-0", "part-1", "shards", "layout"};
 	(void)state;
-	flip_each("flip", &small, names, sizeof names / sizeof *names, ROUNDS_PART);
+	flip_each("flip", &small, names, sizeof names / sizeof *names, (size_t)rounds_part());
 }
 
 static void one_file_is_checked_while_others_are_missing(void **state)
@@ -120,7 +120,7 @@ static void every_truncation_is_found(void **state)
 {
 	static const char *const names[] = {"MANIFEST", "part-0", "shards"};
 	(void)state;
-	cut_each("cut", &small, names, sizeof names / sizeof *names, ROUNDS_PART);
+	cut_each("cut", &small, names, sizeof names / sizeof *names, (size_t)rounds_part());
 }
 
 /* The same where planes are deflated: a flipped bit there changes many bytes, or none. */
@@ -142,9 +142,9 @@ static void so_it_is_where_planes_are_deflated(void **state)
 	free(data);
 	OK(fs_remove_tree(in_dir("deflated"), err));
 	assert_true(deflated > 1);
-	flip_each("deflated", &many, names, 1, ROUNDS_PART);
+	flip_each("deflated", &many, names, 1, (size_t)rounds_part());
 	OK(fs_remove_tree(in_dir("deflated"), err));
-	cut_each("deflated", &many, names, 1, ROUNDS_PART);
+	cut_each("deflated", &many, names, 1, (size_t)rounds_part());
 }
 
 static void missing_files_are_found(void **state)
@@ -287,7 +287,7 @@ static void hostile_parts_do_no_harm(void **state)
 	make_checkpoint(in_dir("fuzz"), &small, 1, 0);
 	OK(fs_read_file(in_dir("fuzz/part-0"), 1 << 20, &data, &len, err));
 	hostile = malloc(len);
-	for (uint64_t turn = 0; turn < ROUNDS(6000); turn++) {
+	for (uint64_t turn = 0; turn < (uint64_t)ROUNDS(6000); turn++) {
 		memcpy(hostile, data, len);
 		size_t flips = 1 + mix(turn) % 3;
 		for (size_t i = 0; i < flips; i++) {
@@ -314,7 +314,7 @@ static void hostile_manifests_do_no_harm(void **state)
 	make_checkpoint(in_dir("mani"), &small, 1, 0);
 	OK(fs_read_file(in_dir("mani/MANIFEST"), 1 << 20, &data, &len, err));
 	hostile = malloc(len);
-	for (uint64_t turn = 0; turn < ROUNDS(4000); turn++) {
+	for (uint64_t turn = 0; turn < (uint64_t)ROUNDS(4000); turn++) {
 		memcpy(hostile, data, len);
 		uint64_t r = mix(turn);
 		hostile[r % (len - 25)] = (char)(r & 1ull << 40 ? '0' + (r >> 41) % 10 : r >> 41);

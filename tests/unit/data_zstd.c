@@ -7,6 +7,7 @@
 /* In place of the library's: the same code, but its dictionaries may be made wrong. */
 #define zstd_memory_dictionary right_dictionary
 #include "data/zstd_memory.c"
+#include "rounds.h"
 #undef zstd_memory_dictionary
 
 #include <setjmp.h>
@@ -372,11 +373,12 @@ static int drop_point(const struct source_point *p, const void *window, size_t l
 static void test_damage_is_survived(void **state)
 {
 	(void)state;
-	enum { LEN = 100000, ROUNDS = 150 };
+	enum { LEN = 100000 };
+	const int rounds = ROUNDS(150);
 	static unsigned char packed[2 * LEN];
 	char *text = malloc(LEN), *room = malloc(LEN);
 	size_t failed = 0;
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < rounds; round++) {
 		size_t len = (round % 2 ? csv_text : copied_text)(text, LEN), got = 1, total = 0;
 		struct error err = {0};
 		struct source *s;
@@ -407,7 +409,7 @@ static void test_damage_is_survived(void **state)
 		}
 		source_close(s);
 	}
-	assert_true(failed > ROUNDS / 20); /* most bits are of literals */
+	assert_true(failed > (size_t)rounds / 20); /* most bits are of literals */
 	free(text);
 	free(room);
 }

@@ -584,7 +584,7 @@ static void small_vectors(void **state)
 	(void)state;
 	for (unsigned n = 1; n <= HOSTS_MAX; n++)
 		for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
-			for (uint64_t s = 0; s < 20; s++)
+			for (uint64_t s = 0; s < (uint64_t)ROUNDS(20); s++)
 				whole_sum(n, floats[i], KEYS_NONE, 0, 1000 * n + s);
 }
 
@@ -724,7 +724,7 @@ static void torn_at_any_moment(void **state)
 	(void)state;
 	for (uint64_t s = 0; s < 15; s++)
 		torn_epoch(s, (unsigned)(s % 3), 1500000, 2000);
-	for (uint64_t s = 0; s < 400; s++)
+	for (uint64_t s = 0; s < (uint64_t)ROUNDS(400); s++)
 		torn_epoch(s, (unsigned)(s % 3), 40000, 10);
 }
 

@@ -197,7 +197,7 @@ static void hostile_streams_do_no_harm(void **state)
 	write_tape(a, &t);
 	bad = t;
 	bad.data = malloc(t.len);
-	for (uint64_t turn = 0; turn < ROUNDS(20000); turn++) {
+	for (uint64_t turn = 0; turn < (uint64_t)ROUNDS(20000); turn++) {
 		struct error why;
 		assert_int_equal(store_new(&b, &layout, &map, 0, &opt, NULL), 0);
 		memcpy(bad.data, t.data, t.len);

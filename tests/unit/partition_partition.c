@@ -268,7 +268,7 @@ static void each_row_counts_as_told(void **unused)
 {
 	(void)unused;
 	struct life *l = malloc(sizeof *l);
-	for (uint64_t seed = 0; seed < 60; seed++) {
+	for (uint64_t seed = 0; seed < (uint64_t)ROUNDS(60); seed++) {
 		state = seed;
 		start(l, 0, seed % 2 ? QUEUE_SHUFFLE_SAMPLES : QUEUE_SHUFFLE_NONE);
 		live(l, 0);
@@ -281,13 +281,13 @@ static void moves_lose_nothing(void **unused)
 	(void)unused;
 	struct life *l = malloc(sizeof *l);
 	uint64_t moves = 0;
-	for (uint64_t seed = 100; seed < 220; seed++) {
+	for (uint64_t seed = 100; seed < 100 + (uint64_t)ROUNDS(120); seed++) {
 		state = seed;
 		start(l, 0.25 + (double)pick(8) / 4, seed % 2 ? QUEUE_SHUFFLE_SAMPLES : QUEUE_SHUFFLE_NONE);
 		live(l, 1);
 		moves += l->moves;
 	}
-	assert_true(moves > 100);
+	assert_true(moves > 100 / (uint64_t)rounds_part());
 	free(l);
 }
 

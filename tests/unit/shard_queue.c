@@ -510,21 +510,21 @@ static void run_random(enum queue_shuffle shuffle, uint64_t seed)
 static void test_random_none(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= ROUNDS(500); seed++)
+	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(500); seed++)
 		run_random(QUEUE_SHUFFLE_NONE, seed);
 }
 
 static void test_random_shards(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= ROUNDS(500); seed++)
+	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(500); seed++)
 		run_random(QUEUE_SHUFFLE_SHARDS, seed);
 }
 
 static void test_random_samples(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 1; seed <= ROUNDS(500); seed++)
+	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(500); seed++)
 		run_random(QUEUE_SHUFFLE_SAMPLES, seed);
 }
 
