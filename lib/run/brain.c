@@ -89,7 +89,7 @@ static int is_settled_node(const struct sup_node *n)
 
 static int is_settled(const struct supervisor *s)
 {
-	if (sup_scale_is_due(s) || sup_rebalance_is_due(s) || s->progress.all_done)
+	if (!sup_turn_may_begin(s, TURN_PLAN) || s->progress.all_done)
 		return 0;
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i))
@@ -761,9 +761,9 @@ void sup_brain_step(struct supervisor *s)
 	int is_over = 1;
 	if (!b->changing)
 		return;
-	if (b->resizing && !sup_scale_is_due(s))
+	if (b->resizing && !sup_turn_is_due(s, TURN_SCALE))
 		resize(s);
-	is_over = !sup_scale_is_due(s) && !sup_rebalance_is_due(s);
+	is_over = sup_turn_may_begin(s, TURN_PLAN);
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i))
 			is_over &= n->stage == STAGE_READY && !n->restart.wanted &&

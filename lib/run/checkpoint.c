@@ -320,7 +320,7 @@ static void on_cut(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	/* In time, or as it has died: whether that is known already makes no difference. */
-	if (!r && s->phases.now < PHASE_STOPPING && !sup_restart_hands_over(s))
+	if (!r && s->phases.now < PHASE_STOPPING && !sup_turn_is(s, TURN_HAND_OVER))
 		sup_note(s, "warning", "checkpoint %s failed: the lead gave no answer",
 			 s->checkpoint.making);
 	if (!sup_answer_ok(r))
@@ -332,11 +332,6 @@ static void on_cut(const struct record *r, void *owner)
 	else if (s->phases.now == PHASE_ROLLBACK || bring_parts(s, r) != 0)
 		succeeded(s, r);
 	sup_kick(s);
-}
-
-int sup_checkpoint_is_made(const struct supervisor *s)
-{
-	return s->checkpoint.cut.open > 0 || s->checkpoint.cut_line[0];
 }
 
 /* The name of the checkpoint that this one may be made from, which leaves out the rows that are as
@@ -356,9 +351,8 @@ void sup_checkpoint_make(struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
-	/* A part that is handing over would not answer. */
-	if (!sup_lead(s) || !sup_trainers_can_save(s) || sup_checkpoint_is_made(s) ||
-	    clock_mono() < s->checkpoint.again || sup_restart_hands_over(s) ||
+	if (!sup_lead(s) || !sup_trainers_can_save(s) || clock_mono() < s->checkpoint.again ||
+	    !sup_turn_may_begin(s, TURN_CUT) ||
 	    !sup_link_up(&s->links.lead_cut)) /* its number would be used up */
 		return;
 	directory(s, dir);

@@ -35,7 +35,6 @@ struct sup_checkpoints {
 void sup_checkpoint_use(struct supervisor *s, const char *path);
 /* Asks for one, if it may be made now. */
 void sup_checkpoint_make(struct supervisor *s);
-int sup_checkpoint_is_made(const struct supervisor *s); /* one is under way */
 void sup_checkpoint_begin(struct supervisor *s);        /* CHECKPOINT_EVERY counts from now */
 void sup_checkpoint_periodic(struct supervisor *s);
 void sup_checkpoint_parts(struct supervisor *s, int here); /* those that were away */

@@ -281,18 +281,15 @@ static void step_running(struct supervisor *s)
 	}
 	sup_spares_step(s);
 	sup_fence_step(s);
-	sup_scale_step(s);
-	if (s->phases.now != PHASE_RUNNING)
-		return; /* it failed */
 	if (any_starting(s))
 		sup_ask_members(s);
-	sup_restart_step(s);
-	sup_rebalance_step(s);
-	sup_brain_step(s);
+	sup_turns_step(s);
+	if (s->phases.now != PHASE_RUNNING)
+		return; /* it failed */
 	sup_wait_done(s);
 	if (s->progress.all_done && !sup_lead(s))
 		sup_enter(s, PHASE_FINISHING);
-	else if (s->progress.all_done && !sup_checkpoint_is_made(s))
+	else if (s->progress.all_done && !sup_turn_is(s, TURN_CUT))
 		sup_enter(s, PHASE_LAST_CUT);
 	else if (s->checkpoint.waiters.first)
 		sup_checkpoint_make(s);
@@ -344,12 +341,12 @@ static void step_winding(struct supervisor *s)
 			sup_enter(s, PHASE_STOPPING); /* what one did without the others is done again */
 		else if (any_starting(s) && !any_trained(s))
 			sup_enter(s, PHASE_STOPPING); /* nothing is newer than the last checkpoint */
-		else if (!sup_checkpoint_is_made(s))
+		else if (!sup_turn_is(s, TURN_CUT))
 			sup_enter(s, PHASE_LAST_CUT);
 		return;
 	}
 	sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
-	if (!sup_off(s, sup_trainers(s)) || sup_checkpoint_is_made(s))
+	if (!sup_off(s, sup_trainers(s)) || sup_turn_is(s, TURN_CUT))
 		return;
 	if (sup_lead(s))
 		sup_enter(s, PHASE_LAST_CUT);

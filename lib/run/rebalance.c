@@ -28,16 +28,6 @@ static int is_spent(const struct supervisor *s)
 	return s->rebalance.done >= s->job->rebalance_limit;
 }
 
-int sup_rebalance_is_under_way(const struct supervisor *s)
-{
-	return s->rebalance.open;
-}
-
-int sup_rebalance_is_due(const struct supervisor *s)
-{
-	return s->rebalance.open || s->rebalance.wanted;
-}
-
 static void again(struct supervisor *s, double seconds)
 {
 	s->rebalance.next = clock_mono() + seconds;
@@ -90,7 +80,7 @@ int sup_rebalance_want(struct supervisor *s, const char *reason, struct request 
 		return refuse(rq, "over", "the job ends");
 	if (s->scale.now.servers < 2)
 		return refuse(rq, "one-server", "one server has all parameters");
-	if (sup_rebalance_is_due(s))
+	if (sup_turn_is_due(s, TURN_REBALANCE))
 		return refuse(rq, "moving", "servers share out their parameters already");
 	if (!rq && is_spent(s))
 		return -1;
@@ -259,7 +249,7 @@ static void on_answer(const struct record *r, void *owner)
 static int may_ask(const struct supervisor *s)
 {
 	if (s->phases.now != PHASE_RUNNING || s->phases.goal != GOAL_DONE || s->progress.all_done ||
-	    sup_scale_is_due(s) || sup_checkpoint_is_made(s) || sup_restart_hands_over(s))
+	    !sup_turn_may_begin(s, TURN_REBALANCE))
 		return 0;
 	EACH_OF (n, s, &role_server)
 		if (n->stage != STAGE_READY || n->restart.wanted || n->now.doomed)
@@ -284,7 +274,7 @@ static int write_down(struct supervisor *s)
 static int is_pointless(struct supervisor *s)
 {
 	struct request *rq = s->rebalance.rq;
-	if (!s->rebalance.wanted || sup_scale_is_due(s) || sup_count(s, &role_server) > 1)
+	if (!s->rebalance.wanted || sup_turn_is_due(s, TURN_SCALE) || sup_count(s, &role_server) > 1)
 		return 0;
 	log_refused(s, "one-server");
 	s->rebalance.wanted = 0;

@@ -60,9 +60,5 @@ int sup_rebalance_is_offered(const struct supervisor *s);
 /* A brain finds this server hot, and would enlarge it. 1: its keys are to be shared out first; 0:
  * that is off, or has been tried in vain. */
 int sup_rebalance_helps(struct sup_node *n);
-/* The lead compares, or parameters move. */
-int sup_rebalance_is_under_way(const struct supervisor *s);
-/* It is, or is about to be, because somebody wants it. */
-int sup_rebalance_is_due(const struct supervisor *s);
 
 #endif

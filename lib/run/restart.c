@@ -135,14 +135,6 @@ static void log_hand_over(struct sup_node *n, const char *type, const struct nod
 	sup_log(n->sup, &o);
 }
 
-int sup_restart_hands_over(const struct supervisor *s)
-{
-	EACH_NODE (n, s)
-		if (n->restart.next.runs)
-			return 1;
-	return 0;
-}
-
 static void begin(struct sup_node *n)
 {
 	struct error err;
@@ -177,13 +169,11 @@ static void step_trainers(struct supervisor *s)
 	}
 }
 
-/* One at a time, and not while a checkpoint is made: the old one would only let it wait. */
 void sup_restart_step(struct supervisor *s)
 {
 	step_trainers(s);
 	EACH_NODE (n, s) {
-		if (sup_checkpoint_is_made(s) || sup_restart_hands_over(s) || sup_scale_moves(s) ||
-		    sup_rebalance_is_under_way(s))
+		if (!sup_turn_may_begin(s, TURN_HAND_OVER))
 			return;
 		if (n->restart.wanted && n->stage == STAGE_READY)
 			begin(n);

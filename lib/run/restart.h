@@ -48,8 +48,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason);
 const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *reason);
 /* Such a word in a sentence, for people. */
 const char *sup_restart_why(const char *word);
-void sup_restart_step(struct supervisor *s);            /* starts hand-overs that are wanted */
-int sup_restart_hands_over(const struct supervisor *s); /* any */
+void sup_restart_step(struct supervisor *s); /* starts hand-overs that are wanted */
 /* Mean seconds; NAN: not known yet. */
 double sup_restart_seconds(const struct supervisor *s, const struct role *role);
 void sup_restart_past(struct sup_node *n, struct restart_past past); /* as it was kept */

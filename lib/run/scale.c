@@ -432,11 +432,6 @@ uint64_t sup_scale_servers_wanted(const struct supervisor *s)
 	return most;
 }
 
-int sup_scale_is_due(const struct supervisor *s)
-{
-	return s->scale.under_way || s->scale.first;
-}
-
 void sup_scale_over(struct supervisor *s)
 {
 	while (s->scale.first) {
@@ -852,13 +847,6 @@ static void start(struct supervisor *s)
 	sup_kick(s);
 }
 
-/* Not while a checkpoint is made or a server hands over: both wait for whoever is a member. */
-static int may_start(const struct supervisor *s)
-{
-	return !sup_checkpoint_is_made(s) && !sup_restart_hands_over(s) &&
-	       !sup_rebalance_is_under_way(s);
-}
-
 /* What the log has of changes. */
 struct log_seen {
 	uint64_t last;		/* the highest number */
@@ -1007,7 +995,7 @@ static int next(struct supervisor *s)
 			answer_ok(s, rq, 0);
 		return 1;
 	}
-	if (!may_start(s))
+	if (!sup_turn_may_begin(s, TURN_SCALE))
 		return 0;
 	if (others && make_way(s, ask))
 		return !s->scale.under_way && s->scale.first != ask;

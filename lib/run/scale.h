@@ -121,8 +121,6 @@ int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t server
 			 const char *reason, struct request *rq);
 /* How many are the most that somebody waits for; 0: nobody says how many. */
 uint64_t sup_scale_servers_wanted(const struct supervisor *s);
-/* A change is under way, or waits. */
-int sup_scale_is_due(const struct supervisor *s);
 /* How many workers there may be at most, as far as is known here. */
 uint64_t sup_scale_workers_most(const struct supervisor *s);
 /* Samples of an iteration, all workers together. */
@@ -156,8 +154,6 @@ int sup_scale_has_part(const struct sup_node *n);
 /* A server that joins. */
 void sup_scale_joiner_ended(struct sup_node *n);
 int sup_scale_may_launch(const struct sup_node *n);
-/* Parts move, or are about to. */
-int sup_scale_moves(const struct supervisor *s);
 /* All servers are off, and start anew: as many as are wanted, also by those who wait. -1: not yet. */
 int sup_scale_rolled_back(struct supervisor *s);
 /* The version of the map with which they start; 1: that of a job in which none ever moved. */

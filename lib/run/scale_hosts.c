@@ -295,7 +295,7 @@ static int leave(struct sup_host *h)
 	EACH_OF (n, s, &role_replica) {
 		if (n->at != at || sup_node_is_off(n))
 			continue;
-		if (!busy && !sup_checkpoint_is_made(s)) /* nobody adds to it any more */
+		if (!busy && sup_turn_may_begin(s, TURN_RELEASE)) /* nobody adds to it any more */
 			sup_node_stop(n, SIGTERM);
 		busy = 1;
 	}

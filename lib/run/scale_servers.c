@@ -21,11 +21,6 @@ int sup_scale_has_part(const struct sup_node *n)
 	       !(n->leaving && n->sup->scale.servers.step == SCALE_OVER);
 }
 
-int sup_scale_moves(const struct supervisor *s)
-{
-	return s->scale.servers.step != SCALE_OVER;
-}
-
 uint64_t sup_scale_map(const struct supervisor *s)
 {
 	return s->scale.servers.ever ? s->recover.incarnation << MAP_BITS : 1;
@@ -269,8 +264,7 @@ static int let_go(struct supervisor *s)
 		next = sup_next_of(n);
 		if (!n->leaving)
 			continue;
-		/* A part that it wrote may be on its host still. */
-		if (sup_checkpoint_is_made(s)) {
+		if (!sup_turn_may_begin(s, TURN_RELEASE)) {
 			there = 1;
 			continue;
 		}

@@ -45,6 +45,7 @@
 #include "run/supervisor.h"
 #include "run/talk.h"
 #include "run/trainers.h"
+#include "run/turn.h"
 #include "run/verbs.h"
 #include "run/watchdog.h"
 

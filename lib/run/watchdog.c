@@ -497,7 +497,7 @@ static void judge(struct sup_node *n, double seconds, int owes)
 	double limit;
 	/* A silence that began while a checkpoint was cut is one of that. */
 	n->watch.cutting =
-		!is_worker(n) && (sup_checkpoint_is_made(n->sup) || (n->watch.cutting && owes));
+		!is_worker(n) && (sup_turn_is(n->sup, TURN_CUT) || (n->watch.cutting && owes));
 	enum pulse_section section = section_of(n);
 	uint64_t units = units_of(n);
 	pulse_tick(&n->watch.pulse, seconds, owes);

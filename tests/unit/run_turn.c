@@ -1,0 +1,76 @@
+/* Who may begin beside whom. */
+#include "run/turn.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+/* Of each that begins, what it waits for while all of them are under way, and wished. */
+static const struct {
+	enum turn begins;
+	const char *under_way, *wished;
+} pairs[] = {
+	{TURN_SCALE, "S H B C", ""},   {TURN_MOVE, "", ""},
+	{TURN_RELEASE, "C", ""},       {TURN_HAND_OVER, "M H B C", ""},
+	{TURN_REBALANCE, "S H B C", "S"}, {TURN_PLAN, "S B", "S B"},
+	{TURN_CUT, "H C", ""},
+};
+
+static unsigned bits(const char *letters)
+{
+	static const char letter[TURNS] = {[TURN_SCALE] = 'S',	   [TURN_MOVE] = 'M',
+					   [TURN_RELEASE] = 'R',   [TURN_HAND_OVER] = 'H',
+					   [TURN_REBALANCE] = 'B', [TURN_PLAN] = 'P',
+					   [TURN_CUT] = 'C'};
+	unsigned all = 0;
+	for (; *letters; letters++)
+		for (unsigned t = 0; t < TURNS; t++)
+			if (letter[t] == *letters)
+				all |= 1u << t;
+	return all;
+}
+
+static void every_pair(void **state)
+{
+	(void)state;
+	assert_int_equal(sizeof pairs / sizeof *pairs, TURNS);
+	for (size_t i = 0; i < TURNS; i++)
+		for (unsigned other = 0; other < TURNS; other++) {
+			struct turn_now one = {.under_way = 1u << other}, wish = {.wished = 1u << other};
+			assert_int_equal(turn_waits_for(pairs[i].begins, &one),
+					 bits(pairs[i].under_way) & 1u << other);
+			assert_int_equal(turn_waits_for(pairs[i].begins, &wish),
+					 bits(pairs[i].wished) & 1u << other);
+		}
+}
+
+static void none_waits_where_nothing_is_under_way(void **state)
+{
+	(void)state;
+	for (enum turn t = 0; t < TURNS; t++)
+		assert_int_equal(turn_waits_for(t, &(struct turn_now){0}), 0);
+}
+
+/* Two that waited for each other's wishes would wait for ever. */
+static void no_two_wait_for_each_others_wishes(void **state)
+{
+	const struct turn_now all = {.wished = (1u << TURNS) - 1};
+	(void)state;
+	for (enum turn t = 0; t < TURNS; t++)
+		for (enum turn other = 0; other < TURNS; other++)
+			assert_false(turn_waits_for(t, &all) & 1u << other &&
+				     turn_waits_for(other, &all) & 1u << t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_pair),
+		cmocka_unit_test(none_waits_where_nothing_is_under_way),
+		cmocka_unit_test(no_two_wait_for_each_others_wishes),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
