@@ -10,8 +10,8 @@ nap() {
 }
 
 # holds_within SECONDS 'CONDITION' ['UNLESS']: waits until the condition holds; not once UNLESS does. A
-# limit, not a measurement. It looks each 50 ms; where to look takes long, because the machine is busy,
-# no more than half of the time.
+# limit, not a measurement. It looks each 50 ms, and less often where to look takes long: the shells and
+# filters of those who wait would take the cores from those for whom they wait.
 holds_within() {
 	local holds_until=$((SECONDS + $1)) holds_began holds_pause
 	while :; do
@@ -20,7 +20,8 @@ holds_within() {
 		if [ -n "${3-}" ] && eval "$3"; then return 1; fi
 		[ "$SECONDS" -lt "$holds_until" ] || break
 		holds_pause=$((${EPOCHREALTIME/./} - holds_began))
-		nap $((holds_pause < 50000 ? 50000 : holds_pause > 150000 ? 150000 : holds_pause))
+		holds_pause=$((3 * holds_pause))
+		nap $((holds_pause < 50000 ? 50000 : holds_pause > 400000 ? 400000 : holds_pause))
 	done
 	echo "waited in vain for: $2" >&2
 	return 1

@@ -295,6 +295,7 @@ to_end() {
 	to_end
 }
 
+# bats test_tags=long
 @test "hosts: a worker that stops before its first batch is found there, too: exact" {
 	far_job HUNG=5
 	wait_for 'came_to 500'

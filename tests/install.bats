@@ -75,6 +75,7 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 	done
 }
 
+# bats test_tags=long
 @test "install: without Open MPI there is no fabricd, and all the rest" {
 	built
 	DESTDIR=$T/d
@@ -419,6 +420,7 @@ S
 
 # ---- the sources as one file, the package ----
 
+# bats test_tags=long
 @test "dist: the same bytes each time, and again from where it was unpacked" {
 	git rev-parse --git-dir >/dev/null 2>&1 || [ -e debian/changelog ] || skip "no git here, and no unpacked dist"
 	local version
@@ -440,6 +442,7 @@ S
 }
 
 # The one build that is made from the file: without optimisation, which takes half of the time.
+# bats test_tags=long
 @test "deb: builds from the file, lintian finds nothing; installs, runs, and is removed" {
 	command -v dh >/dev/null || skip "no debhelper here"
 	command -v lintian >/dev/null || skip "no lintian here"

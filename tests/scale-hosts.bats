@@ -95,6 +95,7 @@ one_three_two() {
 	[ "$(summary first.out | field restarts)" = 0 ]
 }
 
+# bats test_tags=long
 @test "scale --hosts: 1, 3, 2 under allreduce: every row exactly once an epoch" {
 	far_job SYNC=allreduce
 	[ "$(hosts_of replica)" = "r0@h0 r1@h1 r2@h2 " ]
@@ -179,6 +180,7 @@ one_three_two() {
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+# bats test_tags=long
 @test "scale --hosts: a host that dies while servers make way is not used" {
 	far_job CHECKPOINT_EVERY=0 # none waits for the one that is stopped
 	scale --hosts h0
