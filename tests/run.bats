@@ -26,7 +26,7 @@ items_run() { "$PACELINE_ROOT/tests/run" build "${@/#/short:$T/}"; }
 
 @test "run: what passes only when it runs again alone has failed, and the end says that it passed then" {
 	items one
-	printf '#!/bin/sh\n[ -e again ] || { : >again; exit 1; }\n' >late
+	printf '#!/bin/sh\n[ -e %s ] || { : >%s; exit 1; }\n' "$T/again" "$T/again" >late
 	chmod +x late
 	run -1 items_run late one
 	[ "$(last)" = "1 passed, 1 failed, 0 skipped" ]
