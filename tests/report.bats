@@ -325,7 +325,7 @@ turned() {
 	[ "$(grep -c '</svg>' x.html)" -eq 6 ]
 	grep -q '<h1>uneven: done in 1 min 52 s, 35.0k samples</h1>' x.html
 	grep -q '<td>waiting for slower workers, mostly for w0</td>' x.html
-	grep -q '<td class="n">200 to 500 (x2.50)</td>' x.html
+	grep -q ' to 80 (w1): from 200 to 500 samples/s (x2.50); saved 1 min 15 s<br>' x.html
 	local title
 	for title in Loss 'Pace of the job' 'Batch size of each worker' 'What the nodes did'; do
 		grep -q "<title>$title</title>" x.html

@@ -147,7 +147,7 @@ static int make(const struct wanted *w, const struct account *a, struct error *e
 	if (result == 0 && w->png)
 		result = report_png(&p, w->png, err);
 	if (result == 0 && !w->html && !w->png)
-		report_text(&p, stdout);
+		report_text(&p);
 	free(p.effect);
 	return result;
 }

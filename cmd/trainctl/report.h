@@ -7,6 +7,7 @@
 #include "account/cost.h"
 #include "account/effect.h"
 #include "base/error.h"
+#include "screen/grid.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,25 +47,34 @@ void report_title(const struct report *p, char *out, size_t max);
 void report_subtitle(const struct report *p, char *out, size_t max);
 /* A kind of cost, and for whom others waited. */
 void report_cost_words(const struct report *p, enum cost_kind kind, char *out, size_t max);
-/* The causes in the order in which they are shown; returns how many there are. */
-size_t report_costs(const struct report *p, enum cost_kind kind[COST_KINDS]);
 
-struct report_worker {
-	const struct account_node *node;
-	double samples, batches, time, wait, speed;
-	double collective; /* seconds in them */
-	double up; /* seconds; 0: not known */
+/* ---- the document (report_tell.c) ---- */
+
+enum report_words { REPORT_TITLE, REPORT_HEADING, REPORT_WORDS, REPORT_BAD };
+
+/* A line of a table of what took time, or of what happened when. */
+struct report_row {
+	double seconds; /* NAN: none */
+	double share;   /* of the whole time, shown as a bar where there is room; NAN: none */
+	int lost;       /* that time was not for training */
+	const char *text, *why; /* why: "" */
 };
-/* Of which busy and waiting are parts: it was up, as far as the log saw it in time. */
-double report_worker_seconds(const struct report_worker *w);
-/* Those that have trained, by name; to be freed. NULL: none. */
-struct report_worker *report_workers(const struct report *p, size_t *count);
-/* The effects that changed most, at most so many, in order of time; to be freed. NULL: none. */
-const struct effect **report_effects(const struct report *p, size_t most, size_t *count);
 
-/* ---- on a terminal (report_text.c) ---- */
+/* Where it is told: on a terminal (report_text.c), or as HTML (report_html.c). */
+struct report_page {
+	size_t workers, effects, failures, others; /* rows of a table, at most */
+	size_t name;                               /* columns of a node's name */
+	void (*words)(void *to, enum report_words kind, const char *text);
+	void (*row)(void *to, const struct report_row *row);
+	void (*table)(void *to, const struct grid *table);
+	int (*courses)(void *to, const struct report *p, struct error *err); /* over time */
+	void *to;
+};
 
-void report_text(const struct report *p, FILE *out);
+/* -1: as courses() says. */
+int report_tell(const struct report *p, const struct report_page *page, struct error *err);
+
+void report_text(const struct report *p);
 
 /* ---- pictures (report_draw.c) ---- */
 
@@ -78,10 +88,12 @@ enum picture {
 	PICTURES
 };
 
-/* Its name as a file, what it shows, and how to read it. */
-extern const char *const picture_name[PICTURES];
-extern const char *const picture_title[PICTURES];
-extern const char *const picture_caption[PICTURES];
+extern const struct picture_kind {
+	const char *name;    /* as a file */
+	const char *title;   /* what it shows */
+	const char *caption; /* and how to read it */
+	void (*draw)(const struct report *p, FILE *out);
+} picture_kind[PICTURES];
 
 /* Whether there is anything to draw. */
 int picture_has(const struct report *p, enum picture what);
@@ -90,12 +102,24 @@ unsigned picture_height(const struct report *p, enum picture what); /* in pixels
  * the page it is, or "". */
 void picture_script(const struct report *p, enum picture what, const char *place, FILE *out);
 
-/* ---- files (report_files.c) ---- */
+/* ---- files (report_files.c, report_html.c) ---- */
 
-#define REPORT_GNUPLOT_SECONDS 60.0 /* a picture; then gnuplot is killed */
+/* Bytes that come out of gnuplot; to be freed. */
+struct drawing {
+	char *data;
+	size_t bytes;
+	char why[160]; /* it failed; "": it did not */
+};
 
 /* --html FILE, --png FILE.png | DIR. Without gnuplot: ERROR_UNAVAILABLE. */
 int report_html(const struct report *p, const char *path, struct error *err);
 int report_png(const struct report *p, const char *path, struct error *err);
+/* One of them for a page; all of them as an image, where what is PICTURES. */
+int report_draw(const struct report *p, enum picture what, int svg, struct drawing *out,
+		struct error *err);
+/* -1: nothing to draw yet. */
+int report_has_pictures(const struct report *p, struct error *err);
+/* For others to read, if the user's umask lets them. */
+int report_put_file(const char *path, const char *data, size_t bytes, struct error *err);
 
 #endif

@@ -19,28 +19,32 @@
 #define LABEL_PART 0.05   /* of the width, between two names over marks */
 #define NAME_MAX_SHOWN 16 /* letters of a node's name */
 
-const char *const picture_name[PICTURES] = {"loss",       "pace",  "batch-size",
-					    "batch-time", "gantt", "shards"};
-const char *const picture_title[PICTURES] = {"Loss",
-					     "Pace of the job",
-					     "Batch size of each worker",
-					     "Batch time of each worker, waiting left out",
-					     "What the nodes did",
-					     "Shards taken against speed"};
-const char *const picture_caption[PICTURES] = {
-	[PICTURE_LOSS] = "The mean loss of the samples between two points, of the model as it was "
-			 "before it saw them.",
-	[PICTURE_PACE] = "Samples a second of all workers. Above it what they could do if none of "
-			 "them waited for a slower one, was down or idle.",
-	[PICTURE_SIZE] = "Samples of a batch. A solution that balances gives slow workers smaller "
-			 "batches and fast ones larger.",
-	[PICTURE_TIME] = "Computing and communicating, per batch. Under BSP the slowest one sets "
-			 "the pace: a job is balanced where the curves meet.",
-	[PICTURE_GANTT] =
-		"A row a node; the height of a colour is its share of the time. What is "
-		"light was spent on anything else: asking for shards, having nothing to do.",
-	[PICTURE_SHARDS] = "How many shards each worker took, and how fast it was while it "
-			   "worked. A worker whose speed is above what it took waited for others."};
+const struct picture_kind picture_kind[PICTURES] = {
+	[PICTURE_LOSS] = {"loss", "Loss",
+			  "The mean loss of the samples between two points, of the model as it was "
+			  "before it saw them.",
+			  picture_loss},
+	[PICTURE_PACE] = {"pace", "Pace of the job",
+			  "Samples a second of all workers. Above it what they could do if none of "
+			  "them waited for a slower one, was down or idle.",
+			  picture_pace},
+	[PICTURE_SIZE] = {"batch-size", "Batch size of each worker",
+			  "Samples of a batch. A solution that balances gives slow workers smaller "
+			  "batches and fast ones larger.",
+			  picture_sizes},
+	[PICTURE_TIME] = {"batch-time", "Batch time of each worker, waiting left out",
+			  "Computing and communicating, per batch. Under BSP the slowest one sets "
+			  "the pace: a job is balanced where the curves meet.",
+			  picture_times},
+	[PICTURE_GANTT] = {"gantt", "What the nodes did",
+			   "A row a node; the height of a colour is its share of the time. What is "
+			   "light was spent on anything else: asking for shards, having nothing to "
+			   "do.",
+			   picture_gantt},
+	[PICTURE_SHARDS] = {"shards", "Shards taken against speed",
+			    "How many shards each worker took, and how fast it was while it "
+			    "worked. A worker whose speed is above what it took waited for others.",
+			    picture_shards}};
 
 /* ---- text and time ---- */
 
@@ -131,7 +135,7 @@ static void put_head(enum picture what, FILE *out)
 	      "set key outside right top vertical Left reverse samplen 2 width 1 "
 	      "textcolor rgb '#333333'\nset title ",
 	      out);
-	put_text(out, picture_title[what]);
+	put_text(out, picture_kind[what].title);
 	fputs(" font ',15' offset 0,1.2\nset tmargin 5\n", out);
 }
 
@@ -292,10 +296,7 @@ unsigned picture_height(const struct report *p, enum picture what)
 
 void picture_script(const struct report *p, enum picture what, const char *place, FILE *out)
 {
-	static void (*const draw[PICTURES])(const struct report *p, FILE *out) = {
-		picture_loss,  picture_pace,  picture_sizes,
-		picture_times, picture_gantt, picture_shards};
 	put_head(what, out);
 	fputs(place, out);
-	draw[what](p, out);
+	picture_kind[what].draw(p, out);
 }

@@ -4,7 +4,6 @@
 #include "base/human.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "monitor/node.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -60,97 +59,7 @@ void report_cost_words(const struct report *p, enum cost_kind kind, char *out, s
 	utf8_plain(out);
 }
 
-static int by_seconds(const void *a, const void *b)
-{
-	double x = **(const double *const *)a, y = **(const double *const *)b;
-	return (x < y) - (x > y);
-}
-
-size_t report_costs(const struct report *p, enum cost_kind kind[COST_KINDS])
-{
-	const struct cost *c = &p->cost;
-	const double *order[COST_KINDS];
-	size_t count = 0;
-	for (int k = 0; k < COST_KINDS; k++)
-		order[k] = &c->of[k];
-	qsort(order + 1, COST_KINDS - 1, sizeof *order,
-	      by_seconds); /* what it is for comes first */
-	for (int k = 0; k < COST_KINDS; k++)
-		if (*order[k] > 0.0005 * c->seconds)
-			kind[count++] = (enum cost_kind)(order[k] - c->of);
-	return count;
-}
-
-/* ---- workers ---- */
-
-static int by_name(const void *a, const void *b)
-{
-	return node_id_compare(((const struct report_worker *)a)->node->id,
-			       ((const struct report_worker *)b)->node->id);
-}
-
-double report_worker_seconds(const struct report_worker *w)
-{
-	double did = w->time + w->collective;
-	return fmax(w->up, isnan(w->wait) ? did : did + w->wait);
-}
-
-struct report_worker *report_workers(const struct report *p, size_t *count)
-{
-	const struct account *a = p->a;
-	struct report_worker *list = calloc(a->nodes + 1, sizeof *list);
-	*count = 0;
-	for (size_t i = 0; list && i < a->nodes; i++) {
-		const struct account_node *n = &a->node[i];
-		if (!account_is_worker(n) || n->points < 2)
-			continue;
-		const struct account_point *first = &n->point[0], *last = &n->point[n->points - 1];
-		struct report_worker *w = &list[(*count)++];
-		*w = (struct report_worker){.node = n,
-					    .samples = last->samples - first->samples,
-					    .batches = last->batches - first->batches,
-					    .time = last->time - first->time,
-					    .wait = last->wait - first->wait};
-		struct account_point did = account_between(n, first->at, last->at);
-		w->collective = account_collective(&did);
-		w->speed = w->time > 0 ? w->samples / w->time : 0;
-		w->up = account_up(n, first->at, last->at);
-	}
-	if (list)
-		qsort(list, *count, sizeof *list, by_name);
-	return list;
-}
-
 /* ---- decisions ---- */
-
-static int by_gain(const void *a, const void *b)
-{
-	const struct effect *p = *(const struct effect *const *)a;
-	const struct effect *q = *(const struct effect *const *)b;
-	double x = isnan(p->saved) ? 0 : fabs(p->saved), y = isnan(q->saved) ? 0 : fabs(q->saved);
-	return (x < y) - (x > y);
-}
-
-static int by_time(const void *a, const void *b)
-{
-	const struct effect *p = *(const struct effect *const *)a;
-	const struct effect *q = *(const struct effect *const *)b;
-	return (p > q) - (p < q);
-}
-
-const struct effect **report_effects(const struct report *p, size_t most, size_t *count)
-{
-	const struct effect **list = calloc(p->effects + 1, sizeof *list);
-	*count = list ? p->effects : 0;
-	for (size_t i = 0; i < *count; i++)
-		list[i] = &p->effect[i];
-	if (*count > most) {
-		qsort(list, *count, sizeof *list, by_gain);
-		*count = most;
-		qsort(list, *count, sizeof *list, by_time);
-	}
-	return list;
-}
 
 static const char *node_name(const struct report *p, size_t node)
 {

@@ -1,0 +1,360 @@
+/* report: the document: what a report says, in its order, to whoever writes it. */
+#include "cmd/trainctl/report.h"
+
+#include "base/human.h"
+#include "base/number.h"
+#include "base/option.h"
+#include "monitor/node.h"
+#include "screen/text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct teller {
+	const struct report *p;
+	const struct report_page *page;
+};
+
+static void words(const struct teller *t, enum report_words kind, const char *text)
+{
+	t->page->words(t->page->to, kind, text);
+}
+
+static void took(const struct teller *t, double seconds, const char *text)
+{
+	const struct report_row row = {.seconds = seconds, .share = NAN, .text = text, .why = ""};
+	t->page->row(t->page->to, &row);
+}
+
+/* What happened when. The heading stands above the first, and below the last of `most` how many
+ * there are besides. */
+struct section {
+	const char *heading;
+	size_t most, count;
+};
+
+static void happened(const struct teller *t, struct section *s, double at, const char *text,
+		     const char *why)
+{
+	const struct report_row row = {account_seconds_by(t->p->a, at), NAN, 0, text, why};
+	if (s->count++ == 0)
+		words(t, REPORT_HEADING, s->heading);
+	if (s->count <= s->most)
+		t->page->row(t->page->to, &row);
+}
+
+static void end(const struct teller *t, const struct section *s)
+{
+	char text[80];
+	snprintf(text, sizeof text, "and %zu others; --records shows all", s->count - s->most);
+	if (s->count > s->most)
+		words(t, REPORT_WORDS, text);
+}
+
+/* ---- what it was ---- */
+
+static void tell_job(const struct teller *t)
+{
+	const struct account *a = t->p->a;
+	char text[1024], samples[HUMAN_MAX];
+	report_title(t->p, text, sizeof text);
+	words(t, REPORT_TITLE, text);
+	if (a->error)
+		words(t, REPORT_BAD, a->error);
+	report_subtitle(t->p, text, sizeof text);
+	words(t, REPORT_WORDS, text);
+	snprintf(text, sizeof text,
+		 "%s samples were trained again, after going back to a checkpoint",
+		 human_count((double)a->repeated, samples));
+	if (a->repeated > 0)
+		words(t, REPORT_WORDS, text);
+	snprintf(text, sizeof text, "TEST: AUC %.6s, log loss %.6s", a->auc, a->logloss);
+	if (a->auc[0])
+		words(t, REPORT_WORDS, text);
+}
+
+/* ---- what it took ---- */
+
+static void tell_could(const struct teller *t)
+{
+	const struct cost *c = &t->p->cost;
+	char text[100];
+	double jct;
+	words(t, REPORT_HEADING, "How long it took");
+	took(t, c->seconds, "with all that happened");
+	if (number_real(t->p->a->jct, 0, c->seconds, &jct, NULL, NULL) == 0)
+		took(t, jct, "of these, from the first shard to the last (jct)");
+	if (!c->known) {
+		took(t, NAN, "what it could have taken is not known: the log has no measurements");
+		return;
+	}
+	snprintf(text, sizeof text, "without stragglers (%.2f times as fast)",
+		 c->busy > 0 ? c->seconds / c->busy : 1);
+	took(t, c->busy, text);
+	if (c->even < 0.98 * c->busy)
+		took(t, c->even, "and with every worker as fast as the median one");
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+	double x = **(const double *const *)a, y = **(const double *const *)b;
+	return (x < y) - (x > y);
+}
+
+static void tell_costs(const struct teller *t)
+{
+	const struct cost *c = &t->p->cost;
+	const double *order[COST_KINDS];
+	char text[300];
+	for (int k = 0; k < COST_KINDS; k++)
+		order[k] = &c->of[k];
+	qsort(order + 1, COST_KINDS - 1, sizeof *order,
+	      by_seconds); /* what it is for comes first */
+	words(t, REPORT_HEADING, "Where the time went");
+	for (int k = 0; k < COST_KINDS; k++) {
+		enum cost_kind kind = (enum cost_kind)(order[k] - c->of);
+		if (!(*order[k] > 0.0005 * c->seconds))
+			continue;
+		report_cost_words(t->p, kind, text, sizeof text);
+		const struct report_row row = {*order[k], *order[k] / c->seconds,
+					       c->known && kind != COST_TOGETHER, text, ""};
+		t->page->row(t->page->to, &row);
+	}
+}
+
+/* ---- workers ---- */
+
+struct worker {
+	const struct account_node *node;
+	double samples, batches, time, wait, speed;
+	double collective; /* seconds in them */
+	double up; /* seconds; 0: not known */
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return node_id_compare(((const struct worker *)a)->node->id,
+			       ((const struct worker *)b)->node->id);
+}
+
+static int by_speed(const void *a, const void *b)
+{
+	double x = ((const struct worker *)a)->speed, y = ((const struct worker *)b)->speed;
+	return (x > y) - (x < y);
+}
+
+/* Those that have trained, by name; to be freed. NULL: none. */
+static struct worker *list_workers(const struct account *a, size_t *count)
+{
+	struct worker *list = calloc(a->nodes + 1, sizeof *list);
+	*count = 0;
+	for (size_t i = 0; list && i < a->nodes; i++) {
+		const struct account_node *n = &a->node[i];
+		if (!account_is_worker(n) || n->points < 2)
+			continue;
+		const struct account_point *first = &n->point[0], *last = &n->point[n->points - 1];
+		struct account_point did = account_between(n, first->at, last->at);
+		struct worker *w = &list[(*count)++];
+		*w = (struct worker){.node = n,
+				     .samples = last->samples - first->samples,
+				     .batches = last->batches - first->batches,
+				     .time = last->time - first->time,
+				     .wait = last->wait - first->wait,
+				     .collective = account_collective(&did),
+				     .up = account_up(n, first->at, last->at)};
+		w->speed = w->time > 0 ? w->samples / w->time : 0;
+	}
+	if (list)
+		qsort(list, *count, sizeof *list, by_name);
+	return list;
+}
+
+static const struct grid_column columns[] = {
+	{.head = "", .rank = 0},
+	{.head = "samples", .rank = 2, .align = GRID_RIGHT},
+	{.head = "batch", .rank = 3, .align = GRID_RIGHT},
+	{.head = "batch time", .rank = 0, .align = GRID_RIGHT},
+	{.head = "samples/s", .rank = 1, .align = GRID_RIGHT},
+	{.head = "busy", .rank = 5, .align = GRID_RIGHT},
+	{.head = "waiting", .rank = 4, .align = GRID_RIGHT},
+	{.head = "restarts", .rank = 7, .align = GRID_RIGHT},
+	{.head = "collective", .rank = 2, .align = GRID_RIGHT, .if_any = 1}, /* of a batch */
+	{.head = "host", .rank = 6, .if_any = 1},
+};
+#define COLUMNS (sizeof columns / sizeof *columns)
+
+/* Busy and waiting are parts of the time that it was up, as far as the log saw it in time. */
+static void add_worker(struct grid *table, const struct worker *w, size_t name)
+{
+	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
+	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
+	char collective[HUMAN_MAX] = "", host[OPTION_ID_MAX];
+	double batches = w->batches > 0 ? w->batches : NAN, did = w->time + w->collective;
+	double all = fmax(w->up, isnan(w->wait) ? did : did + w->wait);
+	text_name(w->node->id, name, id, sizeof id);
+	text_name(w->node->host, name, host, sizeof host);
+	if (w->collective > 0)
+		human_time(w->collective / batches, collective);
+	const char *const cell[COLUMNS] = {id,
+					   human_count(w->samples, samples),
+					   human_count(w->samples / batches, size),
+					   human_time(w->time / batches, time),
+					   human_count(w->speed, speed),
+					   human_percent(w->time / all, busy),
+					   human_percent(w->wait / all, wait),
+					   human_count((double)w->node->restarts, restarts),
+					   collective,
+					   host};
+	grid_add(table, cell);
+}
+
+static void tell_workers(const struct teller *t)
+{
+	size_t count, shown;
+	struct worker *list = list_workers(t->p->a, &count);
+	struct grid table;
+	char text[64];
+	shown = count;
+	if (count > t->page->workers) {
+		shown = t->page->workers;
+		qsort(list, count, sizeof *list, by_speed);
+		qsort(list, shown, sizeof *list, by_name);
+	}
+	grid_init(&table, columns, COLUMNS);
+	for (size_t i = 0; i < shown; i++)
+		add_worker(&table, &list[i], t->page->name);
+	if (count > 0) {
+		words(t, REPORT_HEADING, shown < count ? "The slowest workers" : "Workers");
+		t->page->table(t->page->to, &table);
+	}
+	snprintf(text, sizeof text, "and %zu faster ones", count - shown);
+	if (shown < count)
+		words(t, REPORT_WORDS, text);
+	grid_free(&table);
+	free(list);
+}
+
+/* ---- what was done, what failed ---- */
+
+/* All of them: a brain makes few. */
+static void tell_plans(const struct teller *t)
+{
+	struct section s = {"How it found its resources", SIZE_MAX, 0};
+	char text[1024], why[300];
+	for (size_t i = 0; i < t->p->a->plans; i++) {
+		const struct account_plan *plan = &t->p->a->plan[i];
+		report_plan_words(plan, text, sizeof text);
+		report_plan_reason(plan, why, sizeof why);
+		happened(t, &s, plan->at, text, why);
+	}
+}
+
+static void tell_rebalances(const struct teller *t)
+{
+	struct section s = {"How servers shared their work", t->page->others, 0};
+	char text[600];
+	for (size_t i = 0; i < t->p->a->rebalances; i++) {
+		report_rebalance_words(&t->p->a->rebalance[i], text, sizeof text);
+		happened(t, &s, t->p->a->rebalance[i].at, text, "");
+	}
+	end(t, &s);
+}
+
+static void tell_turns(const struct teller *t)
+{
+	struct section s = {"How its nodes changed", t->page->others, 0};
+	char text[600], why[300];
+	for (size_t i = 0; i < t->p->a->turns; i++) {
+		const struct account_turn *turn = &t->p->a->turn[i];
+		if (report_turn_words(turn, text, sizeof text, why, sizeof why))
+			happened(t, &s, turn->at, text, why);
+	}
+	end(t, &s);
+}
+
+static int by_gain(const void *a, const void *b)
+{
+	const struct effect *p = *(const struct effect *const *)a;
+	const struct effect *q = *(const struct effect *const *)b;
+	double x = isnan(p->saved) ? 0 : fabs(p->saved), y = isnan(q->saved) ? 0 : fabs(q->saved);
+	return (x < y) - (x > y);
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct effect *p = *(const struct effect *const *)a;
+	const struct effect *q = *(const struct effect *const *)b;
+	return (p > q) - (p < q);
+}
+
+static void tell_effect(const struct teller *t, struct section *s, const struct effect *e)
+{
+	const struct account_mark *m = &t->p->a->mark[e->mark];
+	char text[1024], what[300], before[HUMAN_MAX], after[HUMAN_MAX], saved[HUMAN_MAX];
+	report_effect_words(t->p, e, what, sizeof what);
+	if (isnan(e->saved))
+		snprintf(text, sizeof text, "%s; what that changed is not known", what);
+	else
+		snprintf(text, sizeof text, "%s: from %s to %s samples/s (x%.2f); %s %s", what,
+			 human_count(e->before, before), human_count(e->after, after),
+			 e->after / e->before, e->saved >= 0 ? "saved" : "lost",
+			 human_time(fabs(e->saved), saved));
+	happened(t, s, e->from, text, m->reason ? m->reason : "");
+}
+
+/* Those that changed most, in order of time. */
+static void tell_effects(const struct teller *t)
+{
+	const struct report *p = t->p;
+	const struct effect **list = calloc(p->effects + 1, sizeof *list);
+	size_t count = list ? p->effects : 0;
+	struct section s = {"What was decided", t->page->effects, 0};
+	for (size_t i = 0; i < count; i++)
+		list[i] = &p->effect[i];
+	if (count > s.most) {
+		s.heading = "The decisions that changed most";
+		qsort(list, count, sizeof *list, by_gain);
+		qsort(list, s.most, sizeof *list, by_time);
+	}
+	for (size_t i = 0; i < count; i++)
+		tell_effect(t, &s, list[i]);
+	end(t, &s);
+	free(list);
+	if (count == 0 && strncmp(p->a->solution, "lb-bsp", 6) == 0) {
+		words(t, REPORT_HEADING, s.heading);
+		words(t, REPORT_WORDS,
+		      "Batch sizes at every barrier; balance.log has them, with reasons.");
+	}
+}
+
+static void tell_failures(const struct teller *t)
+{
+	struct section s = {"What failed", t->page->failures, 0};
+	for (size_t i = 0; i < t->p->a->marks; i++) {
+		const struct account_mark *m = &t->p->a->mark[i];
+		char text[600] = "all servers go back to a checkpoint";
+		if (m->kind != ACCOUNT_ROLLBACK)
+			report_restart_words(t->p, m, text, sizeof text);
+		if (report_is_failure(m))
+			happened(t, &s, m->at, text, "");
+	}
+	end(t, &s);
+}
+
+int report_tell(const struct report *p, const struct report_page *page, struct error *err)
+{
+	const struct teller t = {p, page};
+	tell_job(&t);
+	tell_could(&t);
+	tell_costs(&t);
+	if (page->courses(page->to, p, err) != 0)
+		return -1;
+	tell_workers(&t);
+	tell_plans(&t);
+	tell_rebalances(&t);
+	tell_turns(&t);
+	tell_effects(&t);
+	tell_failures(&t);
+	return 0;
+}
