@@ -18,8 +18,8 @@ static const struct {
 	{"init", trainctl_init, "look at data and write the job file that trains on it"},
 	{"run", trainctl_run, "start a job, or go on with it, until its end"},
 	{"check", trainctl_check, "look at a job as `run` would, and say what it will do"},
-	{"list", trainctl_list, "all your jobs: how each is, how far, where"},
-	{"status", trainctl_status, "the nodes of a job and how far it is, or how it ended"},
+	{"status", trainctl_status, "all your jobs; of one its nodes, how far it is, how it ended"},
+	{"top", trainctl_top, "status of one job, again and again"},
 	{"wait", trainctl_wait, "until a job ends; with its exit status"},
 	{"logs", trainctl_logs, "the log of a job, or of one of its nodes"},
 	{"stop", trainctl_stop, "checkpoint, then stop; `run` goes on from there"},
@@ -28,7 +28,6 @@ static const struct {
 	{"scale", trainctl_scale, "more or fewer workers or servers, while the job trains"},
 	{"rebalance", trainctl_rebalance, "less to do for a server of which more is asked"},
 	{"apply", trainctl_apply, "actions on stdin, for all workers in the same iteration"},
-	{"top", trainctl_top, "a table of the nodes, again and again"},
 	{"report", trainctl_report, "what was decided, what was restarted, where the time went"},
 	{"solve", trainctl_solve, "a solution as a filter: snapshot on stdin, actions on stdout"},
 	{"replay", trainctl_replay, "a solution over the snapshots of a job's log"},
@@ -89,8 +88,16 @@ static void usage(FILE *out)
 
 static int unknown_command(const char *given)
 {
+	static const struct {
+		const char *old, *now;
+	} moved[] = {{"list", "trainctl status"}};
 	struct near near = {0};
 	struct error err;
+	for (size_t i = 0; i < sizeof moved / sizeof *moved; i++)
+		if (strcmp(given, moved[i].old) == 0) {
+			error_set(&err, ERROR_USAGE, NULL, "%s is `%s` now", given, moved[i].now);
+			return cmd_fail(PROGRAM, &err);
+		}
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		near_look(&near, given, commands[i].name);
 	int enough = near_enough(&near, given);

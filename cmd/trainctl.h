@@ -18,7 +18,6 @@ int trainctl_rebalance(int argc, char **argv);
 int trainctl_apply(int argc, char **argv);
 int trainctl_top(int argc, char **argv);
 int trainctl_report(int argc, char **argv);
-int trainctl_list(int argc, char **argv);
 int trainctl_wait(int argc, char **argv);
 int trainctl_logs(int argc, char **argv);
 int trainctl_check(int argc, char **argv);
@@ -37,8 +36,10 @@ int trainctl_replay(int argc, char **argv);
 		.arg = "DIR", .help = (text)                                                       \
 	}
 
-/* list.c: how a job is that does not answer: how it ended, or that it is not there yet. Prints, and
- * returns the exit status. */
+/* list.c: all jobs, printed. */
+int trainctl_list(struct error *err);
+/* How a job is that does not answer: how it ended, or that it is not there yet. Prints, and returns
+ * the exit status. */
 struct condition;
 int trainctl_show_condition(const struct condition *c, const struct dirs *dirs);
 
@@ -110,12 +111,8 @@ void trainctl_solutions(char out[TRAINCTL_SOLUTIONS_MAX]);
 /* Of an executable: a name without a slash is a file here, not one that PATH knows. */
 void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
 
-/* view.c: on standard output, after terminal_open(). */
-struct view;
-void trainctl_show_view(struct view *v);
-/* Of a job that has just stopped to answer: how it ended. */
-void trainctl_show_end(const struct dirs *dirs);
-
+struct record;
+void trainctl_show_record(const struct record *r);
 struct record_reader;
 /* Of a log that was read to its end: says so when that was in the middle of a line. */
 void trainctl_tell_torn(struct record_reader *in);

@@ -204,7 +204,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	# No brain is needed to be remembered.
 	grep -q "^finished user=.* data=$T/d.csv model=lr workers=3 worker-cores=1 servers=2 server-cores=1 steps-per-second=" \
 		home/paceline/+history
-	[ "$(trainctl list | wc -l)" = 1 ]
+	[ "$(trainctl status | wc -l)" = 1 ]
 	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on CORES=8 NODE_CORES=1 >next.env
 	run trainctl check next.env
 	[[ $output == *" workers=3 servers=2 "*" brain=on cores=8 node-cores=1 memory=0 node-memory=0 "* ]]

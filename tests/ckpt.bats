@@ -439,8 +439,8 @@ assert at == len(data) - 8 - n
 	mkdir run
 	mv home/paceline/j run/state
 	[ "$(ckpt latest --run-dir run)" = "$T/run/state/checkpoints/000002" ]
-	run -69 ckpt latest -j j
-	[[ $output == "ckpt: no job j: "*"trainctl list"* ]]
+	run -66 ckpt latest -j j
+	[[ $output == "ckpt: no job j: "*"trainctl status"* ]]
 	run -64 ckpt latest "$d" -j j
 	run -64 ckpt export -j j
 	run -64 ckpt show

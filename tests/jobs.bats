@@ -243,8 +243,8 @@ stopped() {
 	run -1 trainctl status -j tiny
 	[[ $output == "ended name=tiny state=done "*" state-dir=$T/state"* ]]
 	rm -r state
-	run -69 trainctl status -j tiny
-	[[ $output == "trainctl: no job tiny: "*"trainctl list"* ]]
+	run -66 trainctl status -j tiny
+	[[ $output == "trainctl: no job tiny: "*"trainctl status"* ]]
 	# Links to jobs that are gone go with the next one.
 	run -0 trainctl run job.env --run-dir "$T/run3" --set EPOCHS=1
 	[ "$(ls home/paceline/+jobs | wc -l)" -eq 1 ]
@@ -259,8 +259,8 @@ stopped() {
 	[ "$(field since <<<"${lines[0]}")" = "$(field at <run/state/summary)" ]
 	run -69 trainctl stop --run-dir run
 	[[ $output == "trainctl: job tiny does not run: it is done ("*"; \`trainctl status --run-dir $T/run\` says more" ]]
-	run -69 trainctl top -j tiny
-	[[ $output == "trainctl: job tiny does not run: it is done ("*"; \`trainctl status -j tiny\` says more" ]]
+	run -1 trainctl top -j tiny
+	[[ ${lines[1]} == "summary job=tiny state=done "* ]]
 	# The same in words
 	run -0 script -qc 'trainctl status --run-dir run; true' /dev/null
 	[[ $output == *"tiny: done in "*"ended      20"*", 100% of its samples, exit status 0"*"state      $T/run/state"* ]]
@@ -297,13 +297,13 @@ stopped() {
 	[ "$output" = "trainctl: job tiny still runs" ]
 	# Of another boot it is nobody.
 	sed -i 's/ boot=/ boot=x/' run/state/lock
-	run -69 trainctl stop --run-dir run
+	run -66 trainctl stop --run-dir run
 }
 
-@test "list: all jobs, as records and as columns" {
-	run -0 trainctl list
+@test "status without a job: all jobs, as records and as columns" {
+	run -0 trainctl status
 	[ "$output" = "" ]
-	run -0 script -qc 'trainctl list' /dev/null
+	run -0 script -qc 'trainctl status' /dev/null
 	[[ $output == *"no jobs yet"* ]]
 	job EPOCHS=2
 	run -0 run_job
@@ -313,21 +313,23 @@ stopped() {
 	start third trainctl run job.env --run-dir "$T/run3"
 	SUPERVISOR=$PID
 	wait_for 'trainctl status --run-dir "$T/run3" 2>/dev/null | grep -q goal='
-	run -0 trainctl list
+	run -0 trainctl status
 	[ "${#lines[@]}" -eq 3 ]
 	[[ ${lines[0]} == "job name=slow state=running since="*" pid=$SUPERVISOR run-dir=$T/run3 state-dir=$T/run3/state" ]]
 	[[ ${lines[1]} == "job name=tiny state=done since="*" samples-done=4000 samples=4000 exit=0 run-dir=$T/run state-dir=$T/run/state" ]]
 	[[ ${lines[2]} == "job name=usual-$$ state=done "*" state-dir=$T/home/paceline/usual-$$" ]]
-	run -0 script -qc 'stty cols 200; TERM=dumb trainctl list' /dev/null
+	run -0 script -qc 'stty cols 200; TERM=dumb trainctl status' /dev/null
 	[[ ${lines[0]} == "JOB "*STATE*DONE*SINCE*"STATE DIRECTORY"* ]]
 	[[ ${lines[2]} =~ ^tiny\ +done\ +100%\ +[0-9:-]+\ +$T/run/state ]]
-	run -64 trainctl list tiny
+	run -64 trainctl status tiny
+	run -64 trainctl list
+	[[ $output == 'trainctl: list is `trainctl status` now'* ]]
 	rm drag/*
 	ended $SUPERVISOR
 }
 
 @test "without a home nobody can be told of jobs, and a name leads nowhere" {
-	run -78 env -u XDG_STATE_HOME -u HOME trainctl list
+	run -78 env -u XDG_STATE_HOME -u HOME trainctl status
 	[[ $output == *"neither XDG_STATE_HOME nor HOME, so your jobs can't be found" ]]
 	local command
 	for command in status stop wait logs top report; do
@@ -342,7 +344,7 @@ stopped() {
 # ---- wait ----
 
 @test "wait: until the job ends, with its summary and its exit status" {
-	run -69 trainctl wait -j tiny
+	run -66 trainctl wait -j tiny
 	job EPOCHS=10
 	slow 100
 	begin first

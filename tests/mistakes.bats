@@ -999,7 +999,7 @@ E
 @test "a job that does not run" {
 	run_job >/dev/null 2>&1
 	transcript <<'E'
-$ trainctl status
+$ trainctl top
 trainctl: which job? give -j NAME or --run-dir DIR
 trainctl: --help shows the usage
 = 64
@@ -1008,15 +1008,19 @@ trainctl: takes no argument: 'tiny'; a job is named with -j NAME
 trainctl: --help shows the usage
 = 64
 $ trainctl stop -j nothing
-trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl list` shows those there are
-= 69
+trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl status` shows those there are
+= 66
 $ trainctl wait -j nothing
-trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl list` shows those there are
-= 69
+trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl status` shows those there are
+= 66
 $ trainctl report -j nothing
-trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl list` shows those there are
-= 69
-$ HOME= XDG_STATE_HOME= trainctl list
+trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl status` shows those there are
+= 66
+$ trainctl list
+trainctl: list is `trainctl status` now
+trainctl: --help shows the usage
+= 64
+$ HOME= XDG_STATE_HOME= trainctl status
 trainctl: the environment has neither XDG_STATE_HOME nor HOME, so your jobs can't be found
 = 78
 $ trainctl stop --run-dir run
@@ -1030,7 +1034,7 @@ trainctl: kill-restart: which node?
 trainctl: --help shows the usage
 = 64
 $ trainctl report --run-dir nowhere
-trainctl: DIR/nowhere/state/job.log: can't be read: No such file or directory
+trainctl: no job: there is no state of it in DIR/nowhere/state; `trainctl status` shows those there are
 = 66
 E
 }

@@ -13,6 +13,7 @@ in_terminal() {
 	local keys=/dev/null
 	[ ! -p keys ] || keys=keys
 	cat >inside <<-S
+		trap : INT # what Ctrl-C ends is not this shell
 		stty cols $1 rows 24
 		tty >tty
 		stty -g >before
@@ -148,10 +149,13 @@ press() { printf '%b' "$1" >&7; }
 	press q
 	press S
 	wait_for 'grep -q "restart" screen'
+	for log in run/state/logs/*.log; do
+		echo 'the end of it' >>"$log"
+	done
 	press l
-	wait_for 'grep -q "q back" screen'
-	grep -q "$T/run/state/logs/" screen
-	press q
+	wait_for 'grep -q "its log, as it grows; Ctrl-C goes back" screen'
+	wait_for 'grep -q "the end of it" screen'
+	press '\003'
 	wait_for '[ "$(grep -o RATIO screen | wc -l)" -ge 2 ]'
 	stty -F "$(cat tty)" cols 40 rows 12
 	wait_for '[ "$(grep -o RATIO screen | wc -l)" -ge 3 ]'
@@ -229,7 +233,7 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 	given_back
 	begin_top_fails() { trainctl top --run-dir "$T/nothing"; }
 	run begin_top_fails
-	[ "$status" = 69 ]
+	[ "$status" = 66 ]
 	kill -CONT "$SUPERVISOR"
 	begin_top 80
 	kill -9 "$SUPERVISOR"
@@ -262,21 +266,20 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 	trainctl run job.env --run-dir "$T/run" | tail -n 1 | grep -q '^summary job=tiny state=done'
 }
 
-@test "list in 40 and 80 columns; top of a job that does not run" {
+@test "status of all jobs in 40 and 80 columns; top of a job that does not run" {
 	job
 	trainctl run job.env >out
 	mkdir -p "$T/home"
 	for columns in 40 80; do
-		in_terminal $columns "trainctl list"
+		in_terminal $columns "trainctl status"
 		[ "$(cat status)" = 0 ]
 		fits $columns
 		lines | grep -q '^JOB  *STATE  *DONE'
 		lines | grep -q '^tiny  *done  *100%'
 	done
 	in_terminal 80 "trainctl top -j tiny"
-	[ "$(cat status)" = 69 ]
-	lines | grep -q '^trainctl: job tiny does not run: it is done'
+	[ "$(cat status)" = 1 ]
+	lines | grep -q '^tiny: done in'
 	not grep -q $'\e\[?1049h' screen
-	run trainctl top -j nobody
-	[ "$status" = 69 ]
+	run -66 trainctl top -j nobody
 }

@@ -11,7 +11,7 @@ load helper
 	run trainctl --version
 	[ "$status" -eq 0 ]
 	[[ $output == "trainctl "* ]]
-	for command in run check list wait logs status stop checkpoint kill-restart scale apply top report solve replay; do
+	for command in run check wait logs status stop checkpoint kill-restart scale apply top report solve replay; do
 		run trainctl $command --help
 		[ "$status" -eq 0 ]
 		[[ $output == "usage: trainctl $command"* ]]
@@ -27,10 +27,9 @@ load helper
 	[ "$status" -eq 64 ]
 	run trainctl run a b
 	[ "$status" -eq 64 ]
-	run trainctl status
-	[ "$status" -eq 64 ]
-	run trainctl status --run-dir "$T/nothing"
-	[ "$status" -eq 69 ]
+	run -64 trainctl top
+	run -66 trainctl status --run-dir "$T/nothing"
+	[[ $output == "trainctl: no job: there is no state of it in $T/nothing/state; "* ]]
 }
 
 @test "apply: what is too long is not sent" {
@@ -39,8 +38,7 @@ load helper
 	[ "$status" -eq 65 ]
 	[ "$output" = "trainctl: stdin: too long: more than 1048576 bytes of actions" ]
 	head -c 1048576 actions >most
-	run trainctl apply --run-dir "$T/nothing" <most
-	[ "$status" -eq 69 ]
+	run -66 trainctl apply --run-dir "$T/nothing" <most
 }
 
 @test "a job file that is wrong is refused with its line" {

@@ -1,21 +1,18 @@
-/* trainctl status, stop, checkpoint, kill-restart, apply: one question each to a job that runs, on
- * its trainctl.sock. */
+/* trainctl stop, checkpoint, kill-restart, scale, rebalance, apply: one question each to a job that
+ * runs, on its trainctl.sock. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
-#include "cmd/trainctl/terminal.h"
 #include "base/number.h"
 #include "base/words.h"
 #include "job/condition.h"
 #include "job/deadline.h"
 #include "job/jobs.h"
 #include "run/supervisor.h"
-#include "screen/view.h"
 #include "wire/call.h"
 
 #include <unistd.h>
 
 #define CONNECT_SECONDS 0.0 /* it is there or it is not */
-#define STATUS_SECONDS 10.0
 #define SCALE_SECONDS 86400.0 /* its turn may come late; the job answers all when it ends */
 
 struct question {
@@ -24,10 +21,6 @@ struct question {
 	int reads_stdin;     /* the request's payload */
 	int scales; /* it says how many nodes of each kind, and where */
 	double answer_seconds;
-	void (*data)(const struct record *r, void *arg);
-	void *arg;
-	/* The job does not answer: what is said instead, with this status; NULL: that it does not. */
-	int (*silent)(const struct condition *c, const struct dirs *dirs);
 };
 
 static const char *value(const struct record *r, const char *key)
@@ -36,17 +29,10 @@ static const char *value(const struct record *r, const char *key)
 	return text && text[0] ? text : "-";
 }
 
-/* Shown when all of it is there. */
-static void take_view(const struct record *r, void *view)
-{
-	view_take(view, r);
-}
-
-static void show_records(const struct record *r, void *arg)
+void trainctl_show_record(const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	(void)arg;
 	record_begin(&o, line, sizeof line, r->type);
 	record_add_fields(&o, r, NULL);
 	if (record_end(&o, r->text) > 0)
@@ -64,7 +50,7 @@ static int converse(const char *socket, const struct question *q, const char *li
 	while (result == 0 && (result = call_receive(c, &r, err)) == 0) {
 		if (record_is(&r, "ok") || record_is(&r, "err"))
 			break;
-		q->data(&r, q->arg);
+		trainctl_show_record(&r);
 	}
 	call_close(c);
 	if (result != 0)
@@ -73,7 +59,7 @@ static int converse(const char *socket, const struct question *q, const char *li
 		return error_set(err, ERROR_NEGATIVE, socket, "%s: %s", value(&r, "code"),
 				 r.text ? r.text : "refused");
 	if (r.count > 0)
-		show_records(&r, NULL);
+		trainctl_show_record(&r);
 	return 0;
 }
 
@@ -135,7 +121,7 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 {
 	static struct condition c;
 	char since[32], which[DIRS_MAX + 16], run[300];
-	if (jobs_need_state(dirs, job, err) != 0 || condition_read(&c, dirs, job ? err : NULL) != 0)
+	if (jobs_need_state(dirs, job, err) != 0 || condition_read(&c, dirs, err) != 0)
 		return -1;
 	trainctl_time(c.since, since);
 	snprintf(which, sizeof which, "%s %s", job ? "-j" : "--run-dir",
@@ -148,16 +134,6 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 	return error_set(err, ERROR_UNAVAILABLE, NULL,
 			 "job %s does not run: %s (%s); `trainctl status %s` says more", c.name,
 			 condition_words(c.is), since, which);
-}
-
-/* Nobody is there: what is known of the job. The status, or -1: err says it. */
-static int not_there(const struct question *q, const char *job, const struct dirs *dirs,
-		     struct error *err)
-{
-	static struct condition c;
-	if (q->silent && condition_read(&c, dirs, NULL) == 0)
-		return q->silent(&c, dirs);
-	return trainctl_explain(job, dirs, err);
 }
 
 /* What can be seen without asking a job. */
@@ -226,30 +202,8 @@ static int ask(const struct question *q, int argc, char **argv)
 	int result = converse(socket, q, line, len, text, bytes, &err);
 	free(text);
 	if (result != 0 && err.code == ERROR_UNAVAILABLE)
-		result = not_there(q, job, &dirs, &err);
+		trainctl_explain(job, &dirs, &err);
 	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
-}
-
-int trainctl_status(int argc, char **argv)
-{
-	static struct view view;
-	int people = terminal_open() != TERMINAL_NONE;
-	const struct question q = {.name = "status",
-				   .about = "Shows the nodes of a running job and how far it is, or "
-					    "how a job ended.",
-				   .verb = "status",
-				   .answer_seconds = STATUS_SECONDS,
-				   .silent = trainctl_show_condition,
-				   .data = people ? take_view : show_records,
-				   .arg = &view};
-	view_init(&view);
-	int status = ask(&q, argc, argv);
-	if (status == 0 && view.name[0]) {
-		view_sort(&view, VIEW_SLOW, 0);
-		trainctl_show_view(&view);
-	}
-	view_free(&view);
-	return status;
 }
 
 int trainctl_stop(int argc, char **argv)
@@ -258,8 +212,7 @@ int trainctl_stop(int argc, char **argv)
 				   .about = "Makes a checkpoint and stops the job; waits for it.",
 				   .verb = "stop",
 				   .answer_seconds = deadline_seconds(DEADLINE_SAVE) +
-						     4 * deadline_seconds(DEADLINE_STOP),
-				   .data = show_records};
+						     4 * deadline_seconds(DEADLINE_STOP)};
 	return ask(&q, argc, argv);
 }
 
@@ -269,8 +222,7 @@ int trainctl_checkpoint(int argc, char **argv)
 				   .about = "Makes a checkpoint now and says where.",
 				   .verb = "checkpoint",
 				   .answer_seconds = deadline_seconds(DEADLINE_SAVE) +
-						     deadline_seconds(DEADLINE_ANSWER),
-				   .data = show_records};
+						     deadline_seconds(DEADLINE_ANSWER)};
 	return ask(&q, argc, argv);
 }
 
@@ -283,8 +235,7 @@ int trainctl_kill_restart(int argc, char **argv)
 		.verb = "kill-restart",
 		.operand = "node",
 		.answer_seconds =
-			deadline_seconds(DEADLINE_SAVE) + deadline_seconds(DEADLINE_HANDOVER),
-		.data = show_records};
+			deadline_seconds(DEADLINE_SAVE) + deadline_seconds(DEADLINE_HANDOVER)};
 	return ask(&q, argc, argv);
 }
 
@@ -297,8 +248,7 @@ int trainctl_apply(int argc, char **argv)
 		.verb = "apply",
 		.reads_stdin = 1,
 		.answer_seconds =
-			deadline_seconds(DEADLINE_ACT) + deadline_seconds(DEADLINE_ANSWER),
-		.data = show_records};
+			deadline_seconds(DEADLINE_ACT) + deadline_seconds(DEADLINE_ANSWER)};
 	return ask(&q, argc, argv);
 }
 
@@ -310,8 +260,7 @@ int trainctl_scale(int argc, char **argv)
 			 "and waits until it has them.",
 		.verb = "scale",
 		.scales = 1,
-		.answer_seconds = SCALE_SECONDS,
-		.data = show_records};
+		.answer_seconds = SCALE_SECONDS};
 	return ask(&q, argc, argv);
 }
 
@@ -322,7 +271,6 @@ int trainctl_rebalance(int argc, char **argv)
 		.about = "Lets the servers share out their parameters anew, so that one of which more "
 			 "is asked has less to do; waits for it.",
 		.verb = "rebalance",
-		.answer_seconds = SCALE_SECONDS,
-		.data = show_records};
+		.answer_seconds = SCALE_SECONDS};
 	return ask(&q, argc, argv);
 }

@@ -1,5 +1,5 @@
-/* trainctl list: all jobs of this user, by what their state directories tell; and what status says
- * of one that does not answer. Nobody is asked, so nothing is waited for. */
+/* trainctl status of all jobs of this user, and of one that does not answer, by what their state
+ * directories tell. Nobody is asked, so nothing is waited for. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
@@ -35,7 +35,7 @@ static double part_of(const struct condition *c)
 	return c->samples > 0 ? fmin((double)c->samples_done / (double)c->samples, 1) : NAN;
 }
 
-/* ---- list ---- */
+/* ---- all of them ---- */
 
 #define DIRECTORY_LEAST 12 /* columns: a name in fewer says nothing */
 
@@ -94,7 +94,7 @@ static void put_rows(const struct grid *table, const struct jobs *jobs, const si
 	}
 }
 
-static int list(struct error *err)
+int trainctl_list(struct error *err)
 {
 	struct dirs_environment env;
 	struct jobs jobs;
@@ -135,25 +135,7 @@ static int list(struct error *err)
 	return failed ? error_set(err, ERROR_OS, NULL, "out of memory") : 0;
 }
 
-int trainctl_list(int argc, char **argv)
-{
-	const struct option_row rows[] = {{0}};
-	const struct option_table table = {
-		PROGRAM " list", "",
-		"Shows all your jobs: how each is, since when, how far it came, and where its "
-		"state is. On a terminal as columns, elsewhere as records.",
-		rows, NULL};
-	const char *none;
-	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown != OPTION_GO || list(&err) != 0)
-		return cmd_fail(PROGRAM, &err);
-	return 0;
-}
-
-/* ---- status of one that does not answer ---- */
+/* ---- one that does not answer ---- */
 
 static void tell_end(const struct condition *c)
 {

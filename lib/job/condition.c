@@ -233,8 +233,7 @@ int condition_read(struct condition *c, const struct dirs *dirs, struct error *e
 		return -1;
 	dirs_state(dirs, "job.env", path);
 	if (access(path, F_OK) != 0 && !holder_find(dirs, &holder))
-		return error_set(err, ERROR_UNAVAILABLE, dirs->state,
-				 "there is no job; `trainctl list` shows those there are");
+		return jobs_none(dirs, NULL, err);
 	(void)read_name(c, dirs);
 	if (dirs_recorded(dirs, c->run) != 0)
 		c->run[0] = '\0';

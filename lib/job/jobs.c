@@ -217,12 +217,15 @@ int jobs_need_state(const struct dirs *dirs, const char *job, struct error *err)
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "the environment has neither XDG_STATE_HOME nor HOME, so the "
 				 "job's state can't be found: give --run-dir DIR");
-	if (job && access(dirs->state, F_OK) != 0)
-		return error_set(err, ERROR_UNAVAILABLE, NULL,
-				 "no job %s: there is no state of it in %.300s; `trainctl list` shows "
-				 "those there are",
-				 job, dirs->state);
-	return 0;
+	return access(dirs->state, F_OK) == 0 ? 0 : jobs_none(dirs, job, err);
+}
+
+int jobs_none(const struct dirs *dirs, const char *job, struct error *err)
+{
+	return error_set(err, ERROR_NOINPUT, NULL,
+			 "no job%s%s: there is no state of it in %.300s; `trainctl status` shows those "
+			 "there are",
+			 job ? " " : "", job ? job : "", dirs->state);
 }
 
 int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char *state_dir,

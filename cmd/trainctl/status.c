@@ -1,31 +1,35 @@
-/* trainctl top: a job that runs as a screen: its course, its nodes as a table that can be sorted, a
- * node's log. Drawn again and again on a terminal, once anywhere else. It only asks `status` and
- * reads logs.
+/* trainctl status, top: a job that runs: its course, and its nodes as a table that can be sorted. On
+ * a pipe status gives records; on a terminal it is shown once, and top draws it again and again. It
+ * only asks the job's `status`.
  *
- * One loop waits for the keyboard, the job's answer, a signal and the clock at once, so that a job
- * that does not answer stops no key. */
+ * On the screen one loop waits for the keyboard, the job's answer, a signal and the clock at once, so
+ * that a job that does not answer stops no key. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
-#include "cmd/trainctl/logview.h"
 #include "base/clock.h"
+#include "job/condition.h"
+#include "job/jobs.h"
 #include "screen/text.h"
 #include "screen/view.h"
 #include "wire/call.h"
 
 #include <curses.h>
 #include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define ANSWER_SECONDS 10.0
+#define END_SECONDS 2.0    /* a trainctl that ends gives its last answer first */
 #define SILENT_SECONDS 3.0 /* without an answer, before that is told */
 #define ROWS_LEAST 3       /* of the table, whatever stands above it */
 #define KEY_ESCAPE 27
 #define KEY_REDRAW 12 /* Ctrl-L */
 
 struct top {
-	const char *socket;
-	double every;
+	const char *socket, *job, *run_dir; /* of the last two the one that was given */
+	double every;                       /* seconds between two tables; 0: it is shown once */
+	int records;                        /* instead of a table */
 	struct call *call;
 	struct view view, filling; /* shown; what the answer under way has said so far */
 	int asked;
@@ -34,7 +38,6 @@ struct top {
 	int reverse, help, is_over;
 	char chosen[OPTION_ID_MAX]; /* the node under the cursor, wherever it stands now */
 	size_t first;               /* row of the table that is on top */
-	struct logview *log;        /* shown instead of the table; NULL: none */
 };
 
 static volatile sig_atomic_t told_to_end;
@@ -42,6 +45,11 @@ static volatile sig_atomic_t told_to_end;
 static void on_end(int signal)
 {
 	told_to_end = signal;
+}
+
+static void on_child(int signal)
+{
+	(void)signal; /* ends sigsuspend() */
 }
 
 /* ---- the job's answers ---- */
@@ -76,10 +84,52 @@ static int receive(struct top *t, double seconds, struct error *err)
 					 r.text ? r.text : "refused");
 		if (record_is(&r, "ok"))
 			take_answer(t);
+		else if (t->records)
+			trainctl_show_record(&r);
 		else
 			view_take(&t->filling, &r);
 	}
 	return 1;
+}
+
+/* ---- once ---- */
+
+static void show_once(struct view *v)
+{
+	struct screen_line line[VIEW_HEAD_MAX];
+	struct grid table;
+	size_t layout[GRID_MAX], width = terminal_width();
+	/* A bar as wide as a file would take is no help. */
+	size_t head_width = terminal_width() == SCREEN_WIDTH_MAX ? 100 : width;
+	size_t count = view_head(v, head_width, text_has_blocks(), 0, line);
+	for (size_t i = 0; i < count; i++)
+		terminal_put(&line[i]);
+	if (v->checkpoint[0])
+		printf("checkpoint %s\n", v->checkpoint);
+	putchar('\n');
+	view_table(v, &table);
+	grid_layout(&table, width, layout);
+	line[0] = (struct screen_line){.tint = TINT_HEAD};
+	grid_line(&table, layout, GRID_HEAD, line[0].text, sizeof line[0].text);
+	line[0].len = strlen(line[0].text);
+	terminal_put(&line[0]);
+	for (size_t i = 0; i < table.rows; i++) {
+		view_row(v, &table, layout, i, &line[0]);
+		terminal_put(&line[0]);
+	}
+	grid_free(&table);
+}
+
+static void show_end(const struct dirs *dirs)
+{
+	static struct condition c;
+	double until = clock_mono() + END_SECONDS;
+	int got;
+	while ((got = condition_read(&c, dirs, NULL)) == 0 && c.is == CONDITION_RUNNING &&
+	       clock_mono() < until)
+		clock_sleep(0.05);
+	if (got == 0)
+		trainctl_show_condition(&c, dirs);
 }
 
 /* ---- the screen ---- */
@@ -164,7 +214,7 @@ static void draw_table(struct top *t, int y, int rows, size_t width)
 static const char *const help[] = {
 	"up down j k  choose a node",
 	"PgUp PgDn    a page up or down",
-	"Enter l      the chosen node's log",
+	"Enter l      its log; Ctrl-C comes back",
 	"s S          sort by next, by previous",
 	"r            reverse the order",
 	"h ?          this help",
@@ -227,11 +277,6 @@ static void draw(struct top *t)
 	size_t width = (size_t)getmaxx(stdscr);
 	double silent = clock_mono() - t->answered_at;
 	erase();
-	if (t->log) {
-		logview_draw(t->log);
-		refresh();
-		return;
-	}
 	size_t count = view_head(&t->view, width, text_has_blocks(),
 				 t->asked && silent > SILENT_SECONDS ? silent : 0, line);
 	int rows = t->help ? HELP_LINES : ROWS_LEAST, most = height - 2 - rows, y = 0;
@@ -257,14 +302,34 @@ static void sort_by(struct top *t, int step)
 	choose(t, 0);
 }
 
-static void open_log(struct top *t)
+/* `trainctl logs -f` on this terminal; Ctrl-C, which is its alone, comes back here. */
+static void show_log(const struct top *t)
 {
-	char path[DIRS_PATH_MAX + 128];
-	if (t->view.nodes == 0 || !t->view.state_dir[0])
+	sigset_t none;
+	const char *id = t->view.nodes > 0 ? t->view.node[chosen_row(t)].id : "";
+	const char *const argv[] = {PROGRAM, "logs", id, "--follow", t->job ? "-j" : "--run-dir",
+				    t->job ? t->job : t->run_dir, NULL};
+	sigemptyset(&none);
+	if (!id[0])
 		return;
-	const char *id = t->view.node[chosen_row(t)].id;
-	snprintf(path, sizeof path, "%s/logs/%s.log", t->view.state_dir, id);
-	t->log = logview_open(path, id);
+	endwin();
+	printf("%s: its log, as it grows; Ctrl-C goes back\n", id);
+	fflush(stdout);
+	signal(SIGINT, SIG_IGN);
+	pid_t pid = fork();
+	if (pid == 0) {
+		signal(SIGINT, SIG_DFL);
+		sigprocmask(SIG_SETMASK, &none, NULL);
+		execv("/proc/self/exe", (char **)(size_t)argv);
+		_exit(127);
+	}
+	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
+		sigsuspend(&none);
+		if (told_to_end)
+			kill(pid, SIGTERM);
+	}
+	signal(SIGINT, on_end);
+	clearok(stdscr, TRUE);
 }
 
 static void move_by(struct top *t, long rows)
@@ -277,13 +342,6 @@ static void move_by(struct top *t, long rows)
 static int take_key(struct top *t, int key)
 {
 	long page = getmaxy(stdscr) / 2;
-	if (t->log) {
-		if (!logview_key(t->log, key)) {
-			logview_close(t->log);
-			t->log = NULL;
-		}
-		return 1;
-	}
 	switch (key) {
 	case KEY_ESCAPE:
 		t->help = 0;
@@ -339,7 +397,7 @@ static int take_key(struct top *t, int key)
 	case '\r':
 	case '\n':
 	case KEY_ENTER:
-		open_log(t);
+		show_log(t);
 		return 1;
 	default:
 		return 1;
@@ -368,8 +426,6 @@ static int wait_for_something(const struct top *t, int keys)
 	double seconds = t->asked ? 1 : t->ask_at - clock_mono();
 	sigset_t none;
 	sigemptyset(&none);
-	if (t->log && seconds > LOGVIEW_SECONDS)
-		seconds = LOGVIEW_SECONDS;
 	if (seconds < 0)
 		seconds = 0;
 	struct timespec limit = {(time_t)seconds,
@@ -409,6 +465,8 @@ static void hold_signals(void)
 	sigset_t held;
 	sigemptyset(&held);
 	sigaddset(&held, SIGWINCH);
+	sigaddset(&held, SIGCHLD);
+	signal(SIGCHLD, on_child);
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
 		sigaction(ends[i], &act, NULL);
 		sigaddset(&held, ends[i]);
@@ -450,40 +508,44 @@ static int on_screen(struct top *t, struct error *err)
 		init_pair(2, COLOR_RED, -1);
 	}
 	int result = watch(t, err);
-	logview_close(t->log);
-	t->log = NULL;
 	endwin();
 	delscreen(screen);
 	terminal_again();
 	return result;
 }
 
-static int top(struct top *t, enum terminal_kind kind, struct error *err)
+static int show(struct top *t, enum terminal_kind kind, struct error *err)
 {
 	if (call_open(&t->call, t->socket, 0, ANSWER_SECONDS, err) != 0 || ask(t, err) != 0 ||
 	    receive(t, ANSWER_SECONDS, err) != 1)
 		return -1; /* also when there was no answer: err says so */
-	if (kind == TERMINAL_FULL)
+	if (t->every > 0 && kind == TERMINAL_FULL)
 		return on_screen(t, err);
-	trainctl_show_view(&t->view);
+	if (!t->records)
+		show_once(&t->view);
 	return 0;
 }
 
-int trainctl_top(int argc, char **argv)
+/* every: without -i. */
+static int status(int argc, char **argv, const struct option_table *shown_as, double every)
 {
-	const char *job = NULL, *run_dir = NULL, *none;
-	static struct top t = {.every = 1};
+	const char *none, *order = NULL;
+	static struct top t;
+	static struct condition c;
 	char socket[DIRS_PATH_MAX];
 	struct dirs dirs;
-	const char *order = view_order_name[VIEW_SLOW];
-	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&job),
-					  TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
+	struct error err;
+	t.every = every;
+	const struct option_row rows[] = {TRAINCTL_ROW_JOB(&t.job),
+					  TRAINCTL_ROW_RUN_DIR(&t.run_dir,
+							       "the job's run directory"),
 					  {.name = "every",
 					   .letter = 'i',
 					   .kind = OPTION_SECONDS,
 					   .target = &t.every,
 					   .arg = "S",
-					   .help = "seconds between two tables on a terminal",
+					   .help = "on a terminal a table every so many seconds, "
+						   "until q",
 					   .min = 0.1,
 					   .max = 3600},
 					  {.name = "sort",
@@ -493,32 +555,53 @@ int trainctl_top(int argc, char **argv)
 					   .help = "what stands first (slow)",
 					   .choices = VIEW_ORDER_WORDS},
 					  {0}};
-	const struct option_table options = {
-		PROGRAM " top", "-j NAME | --run-dir DIR [-i SECONDS] [--sort ORDER]",
-		"Shows the nodes of a running job as a table, again and again on a terminal (h "
-		"shows the keys, q ends it), once elsewhere.",
-		rows, NULL};
-	struct error err;
-	int shown = trainctl_parse(&options, argc, argv, NULL, &none, &err);
+	struct option_table table = *shown_as;
+	table.rows = rows;
+	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != OPTION_GO || trainctl_find(job, run_dir, &dirs, &err) != 0)
+	if (shown == OPTION_GO && !t.job && !t.run_dir && !order && !(t.every > 0))
+		return trainctl_list(&err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	if (shown != OPTION_GO || trainctl_find(t.job, t.run_dir, &dirs, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	dirs_run(&dirs, "trainctl.sock", socket);
 	t.socket = socket;
-	while (strcmp(view_order_name[t.order], order) != 0)
+	while (order && strcmp(view_order_name[t.order], order) != 0)
 		t.order++;
 	view_init(&t.view);
 	view_init(&t.filling);
-	int result = top(&t, terminal_open(), &err);
+	enum terminal_kind kind = terminal_open();
+	t.records = kind == TERMINAL_NONE && !(t.every > 0);
+	int result = show(&t, kind, &err), over = 0;
 	if (t.is_over)
-		trainctl_show_end(&dirs);
-	else if (result < 0 && err.code == ERROR_UNAVAILABLE)
-		trainctl_explain(job, &dirs, &err);
+		show_end(&dirs);
+	else if (result < 0 && err.code == ERROR_UNAVAILABLE &&
+		 jobs_need_state(&dirs, t.job, &err) == 0 && condition_read(&c, &dirs, &err) == 0)
+		over = trainctl_show_condition(&c, &dirs);
 	call_close(t.call);
 	view_free(&t.view);
 	view_free(&t.filling);
 	if (result > 0)
 		die_of(result);
-	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	return result == 0 ? 0 : over ? over : cmd_fail(PROGRAM, &err);
+}
+
+int trainctl_status(int argc, char **argv)
+{
+	const struct option_table table = {
+		.program = PROGRAM " status",
+		.synopsis = "[-j NAME | --run-dir DIR [-i SECONDS] [--sort ORDER]]",
+		.about = "Shows all your jobs: how each is, since when, how far it came, and where its "
+			 "state is. Of one job it shows the nodes and how far it is, or how it ended."};
+	return status(argc, argv, &table, 0);
+}
+
+int trainctl_top(int argc, char **argv)
+{
+	const struct option_table table = {
+		.program = PROGRAM " top",
+		.synopsis = "-j NAME | --run-dir DIR [-i SECONDS] [--sort ORDER]",
+		.about = "status -i 1: the nodes of a running job as a table, again and again on a "
+			 "terminal (h shows the keys, q ends it), once elsewhere."};
+	return status(argc, argv, &table, 1);
 }
