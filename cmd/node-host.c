@@ -2,13 +2,17 @@
  * node-host(8): runs a command on another host and stands for it here: signals reach it, it ends
  * with its exit status, and nothing of it is left when the connection is gone.
  *
- * The far end is the same program with --serve, which ssh or srun start there.
+ * The far end is the same program with --serve, which ssh or srun start there. With --test it says what
+ * this machine gives, or which of several hosts is bad.
  */
 #include "cmd/cmd.h"
 
 #include "base/number.h"
+#include "meter/machine.h"
+#include "proc/host_test.h"
 #include "proc/remote_run.h"
 #include "proc/remote_serve.h"
+#include "record/record.h"
 
 #include <limits.h>
 #include <sys/resource.h>
@@ -17,10 +21,10 @@
 #define PROGRAM "node-host"
 
 static const char *opt_by = "ssh", *opt_id, *opt_program;
-static double opt_cores;
+static double opt_cores, opt_seconds = 0.5;
 static uint64_t opt_memory, opt_first, opt_job;
 static struct option_list opt_make, opt_bring, opt_fetch;
-static int opt_serve, opt_keep;
+static int opt_serve, opt_keep, opt_test;
 
 static const struct option_row rows[] = {
 	{.name = "by", .kind = OPTION_CHOICE, .target = &opt_by, .arg = "ssh|slurm",
@@ -45,6 +49,10 @@ static const struct option_row rows[] = {
 	 .help = "run nothing: bring the file PATH from there"},
 	{.name = "program", .kind = OPTION_TEXT, .target = &opt_program, .arg = "PATH",
 	 .help = "this program on the other host (the same path as here)"},
+	{.name = "test", .kind = OPTION_FLAG, .target = &opt_test,
+	 .help = "run nothing: test these hosts and name the bad ones; without one, this machine"},
+	{.name = "seconds", .kind = OPTION_REAL, .target = &opt_seconds, .arg = "S",
+	 .help = "with --test: about so long this machine is tested", .min = 0.01, .max = 60},
 	{.name = "serve", .kind = OPTION_FLAG, .target = &opt_serve,
 	 .help = "be the far end, on standard input and output"},
 	{0}};
@@ -56,6 +64,7 @@ static const struct option_table table = {
 	.synopsis = "[--by ssh|slurm] [--cores N] [--memory BYTES] [--keep] [--make DIR]... [--bring PATH]...\n"
 		    "HOST COMMAND [ARG]...\n"
 		    "[--by ssh|slurm] --fetch PATH=HERE HOST\n"
+		    "[--by ssh|slurm] [--seconds S] --test [HOST]...\n"
 		    "--serve",
 	.about = "Runs a command on another host and stands for it here.",
 	.rows = rows,
@@ -137,6 +146,15 @@ static uint64_t slurm_memory(void)
 	return wanted <= all ? wanted : 0;
 }
 
+static int find_self(char path[PATH_MAX], struct error *err)
+{
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+	if (n < 0)
+		return error_errno(err, ERROR_OS, "/proc/self/exe", "can't be read");
+	path[n] = '\0';
+	return 0;
+}
+
 static int near(int argc, char **argv, struct error *err)
 {
 	char self[PATH_MAX];
@@ -154,10 +172,8 @@ static int near(int argc, char **argv, struct error *err)
 					     .first_core = opt_first},
 				  .keeps = opt_keep,
 				  .argv = argv + 1};
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	if (n < 0)
-		return error_errno(err, ERROR_OS, "/proc/self/exe", "can't be read");
-	self[n] = '\0';
+	if (find_self(self, err) != 0)
+		return -1;
 	if (argc < 1)
 		return error_set(err, ERROR_USAGE, NULL, "which host?");
 	if (!launcher_host_ok(argv[0]))
@@ -168,6 +184,45 @@ static int near(int argc, char **argv, struct error *err)
 	if (opt_fetch.count > 0)
 		return fetch(&what.host, err);
 	return remote_run(&what, &end, err) == 0 ? end_like(&end) : -1;
+}
+
+static int test_here(struct error *err)
+{
+	struct machine m;
+	if (machine_test(&m, opt_seconds, err) != 0)
+		return -1;
+	record_print(stdout, RECORD("machine", F("cores", (uint64_t)m.cores),
+				    F("compute", (uint64_t)m.compute),
+				    F("memory", (uint64_t)m.memory), F("wrong", m.wrong != 0)));
+	return 0;
+}
+
+/* "." is this machine. */
+static int test_hosts(char **host, size_t count, struct error *err)
+{
+	char self[PATH_MAX], line[RECORD_LINE_MAX];
+	struct record_out o;
+	struct host_test *t = calloc(count, sizeof *t);
+	int bad = 0, result = t ? find_self(self, err)
+				: error_set(err, ERROR_OS, NULL, "out of memory");
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		int here = strcmp(host[i], ".") == 0;
+		t[i] = (struct host_test){.host = host[i],
+					  .launcher = launcher_find(here ? "local" : opt_by),
+					  .program = opt_program ? opt_program : self};
+		if (!here && !launcher_host_ok(host[i]))
+			result = error_set(err, ERROR_USAGE, NULL, "'%.200s' is no name of a host",
+					   host[i]);
+	}
+	if (result == 0)
+		result = host_tests_run(t, count, getenv("PATH"), err);
+	for (size_t i = 0; result == 0 && i < count; i++) {
+		host_test_record(&o, line, sizeof line, &t[i]);
+		record_print(stdout, &o);
+		bad |= t[i].why[0] != '\0';
+	}
+	free(t);
+	return result == 0 && bad ? ERROR_NEGATIVE : result;
 }
 
 int main(int argc, char **argv)
@@ -191,7 +246,11 @@ int main(int argc, char **argv)
 	}
 	if (opt_serve)
 		return remote_serve(getenv("PATH"));
-	int status = near(argc - first, argv + first, &err);
+	argc -= first;
+	argv += first;
+	int status = !opt_test  ? near(argc, argv, &err)
+		     : argc > 0 ? test_hosts(argv, (size_t)argc, &err)
+				: test_here(&err);
 	if (status >= 0)
 		return cmd_end(PROGRAM, status);
 	status = cmd_fail(PROGRAM, &err);

@@ -31,7 +31,7 @@ cut_examples() {
 is_elsewhere() {
 	local file
 	grep -q -e '-j adult' "$1" && return
-	for file in job.env '--layout layout' run/bpt-monitor.sock run/metrics.sock 'hosttest h0' \
+	for file in job.env '--layout layout' run/bpt-monitor.sock run/metrics.sock 'node-host --test h0' \
 		/tmp/job/shardd.sock /tmp/job/fabric.sock; do
 		if grep -q -w -F -e "$file" "$1" && [ ! -e "${file#* }" ]; then return; fi
 	done

@@ -360,3 +360,34 @@ far_says() {
 	[ "$status" -eq 255 ]
 	[[ $output == *"srun: error: "*"h9: not reached: slurm ended: exit status 1"* ]]
 }
+
+# ---- tests ----
+
+@test "--test: what this machine gives" {
+	node-host --test --seconds 0.1 >out
+	[ "$(wc -l <out)" = 1 ]
+	[ "$(field cores <out)" -ge 1 ]
+	[ "$(field compute <out)" -gt 1000000 ]
+	[ "$(field memory <out)" -gt 1000000 ]
+	[ "$(field wrong <out)" = 0 ]
+	node-host --test . >out
+	[ "$(field name <out)" = . ]
+	[ "$(field state <out)" = good ]
+	[ "$(field link <out)" = "" ]
+	run -64 node-host --test -- 'a b'
+	[[ $output == *"'a b' is no name of a host"* ]]
+}
+
+@test "--test: a host that is not reached is bad" {
+	run -1 node-host --test . dead
+	[[ $output == *"host-test name=dead compute= memory= link= state=bad why="* ]]
+	[[ $output == *"host-test name=. "*" state=good why="* ]]
+}
+
+@test "--test: of several hosts the one with a slow link is named" {
+	rm bin/ssh
+	hosts_up -s
+	hosts_link h2 1mbit
+	run -1 on h0 node-host --test . h1 h2
+	[[ $output == *"host-test name=h2 "*" state=bad why=link:"* ]]
+}

@@ -38,17 +38,17 @@ int host_test_begin(const char *search_path, int *fd, int *pid, struct error *er
 {
 	char path[PATH_MAX];
 	int ends[2];
-	if (process_find("hosttest", search_path, path, sizeof path, err) != 0)
+	if (process_find("node-host", search_path, path, sizeof path, err) != 0)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return error_errno(err, ERROR_OS, path, "pipe");
-	char *const argv[] = {path, NULL};
+	char *const argv[] = {path, "--test", NULL};
 	pid_t child = process_fork();
 	if (child == 0) {
 		process_signals_reset();
 		if (dup2(ends[1], 1) < 0)
 			_exit(ERROR_OS);
-		process_become("hosttest", argv);
+		process_become("node-host", argv);
 	}
 	close(ends[1]);
 	if (child < 0) {
@@ -94,10 +94,10 @@ int host_test_end(int fd, int pid, char *line, size_t max, struct error *err)
 	int status = process_wait(pid);
 	line[strcspn(line, "\n")] = '\0';
 	if (late)
-		return error_set(err, ERROR_TEMPFAIL, "hosttest", "has not ended after %g s",
+		return error_set(err, ERROR_TEMPFAIL, "node-host --test", "has not ended after %g s",
 				 HERE_SECONDS);
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		return error_set(err, ERROR_SOFTWARE, "hosttest", "has failed");
+		return error_set(err, ERROR_SOFTWARE, "node-host --test", "has failed");
 	return 0;
 }
 

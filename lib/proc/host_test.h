@@ -1,7 +1,7 @@
 /*
  * host_test: a short test of hosts, all at once: what each computes, copies in memory, and takes over
- * its link from here; and which of them is bad.  hosttest(8) measures on each; node-host(8) brings it
- * there.
+ * its link from here; and which of them is bad.  node-host(8) measures on each, and brings
+ * the question there.
  *
  * No number is good or bad alone: hosts are compared with each other.  One that has less than a third
  * of what the others have (their median), or does not answer, or calculates wrongly, is bad.
@@ -38,7 +38,7 @@ int host_tests_run(struct host_test *tests, size_t count, const char *search_pat
 /* Fills why, from the values. */
 void host_tests_judge(struct host_test *tests, size_t count);
 
-/* Starts `hosttest` of this machine; its answer can be read from *fd. */
+/* Starts `node-host --test`, of this machine; its answer can be read from *fd. */
 int host_test_begin(const char *search_path, int *fd, int *pid, struct error *err);
 /* Waits for it, for some seconds; the line that it has printed, without newline, and with NUL. */
 int host_test_end(int fd, int pid, char *line, size_t max, struct error *err);

@@ -505,7 +505,7 @@ static int sink(struct serve *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-/* What hosttest(8) says of this machine. */
+/* What `node-host --test` says of this machine. */
 static int test(struct serve *s, const struct record *r, struct error *err)
 {
 	char line[RECORD_LINE_MAX], said[RECORD_LINE_MAX];

@@ -90,12 +90,13 @@ void sup_self_test(struct supervisor *s, const char *id)
 	struct error err;
 	if (strcmp(s->job->self_test, "on") != 0 || tested(s) < 2 ||
 	    s->self_test.child || (s->self_test.at > 0 && now - s->self_test.at < PAUSE_SECONDS) ||
-	    process_find("hosttest", s->options.search_path, program, sizeof program, &err) != 0)
+	    process_find("node-host", s->options.search_path, program, sizeof program, &err) != 0)
 		return;
-	const char **argv = calloc(s->hosts.count + 6, sizeof *argv);
+	const char **argv = calloc(s->hosts.count + 7, sizeof *argv);
 	if (!argv)
 		return;
 	argv[words++] = program;
+	argv[words++] = "--test";
 	argv[words++] = "--by";
 	argv[words++] = hosts->launcher->name;
 	argv[words++] = "--program";
