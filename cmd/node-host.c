@@ -2,8 +2,8 @@
  * node-host(8): runs a command on another host and stands for it here: signals reach it, it ends
  * with its exit status, and nothing of it is left when the connection is gone.
  *
- * The far end is the same program with --serve, which ssh or srun start there. With --test it says what
- * this machine gives, or which of several hosts is bad.
+ * The far end is the same program with --serve, which ssh or srun start there. With --test it
+ * says what this machine gives, or which of several hosts is bad.
  */
 #include "cmd/cmd.h"
 

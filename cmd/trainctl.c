@@ -29,8 +29,7 @@ static const struct {
 	{"rebalance", trainctl_rebalance, "less to do for a server of which more is asked"},
 	{"apply", trainctl_apply, "actions on stdin, for all workers in the same iteration"},
 	{"report", trainctl_report, "what was decided, what was restarted, where the time went"},
-	{"solve", trainctl_solve, "a solution as a filter: snapshot on stdin, actions on stdout"},
-	{"replay", trainctl_replay, "a solution over the snapshots of a job's log"},
+	{"solve", trainctl_solve, "a solution as a filter over a snapshot, or again over a log"},
 };
 
 void trainctl_environment(struct dirs_environment *env)
@@ -90,7 +89,7 @@ static int unknown_command(const char *given)
 {
 	static const struct {
 		const char *old, *now;
-	} moved[] = {{"list", "trainctl status"}};
+	} moved[] = {{"list", "trainctl status"}, {"replay", "trainctl solve --log LOG"}};
 	struct near near = {0};
 	struct error err;
 	for (size_t i = 0; i < sizeof moved / sizeof *moved; i++)

@@ -22,7 +22,6 @@ int trainctl_wait(int argc, char **argv);
 int trainctl_logs(int argc, char **argv);
 int trainctl_check(int argc, char **argv);
 int trainctl_solve(int argc, char **argv);
-int trainctl_replay(int argc, char **argv);
 
 /* Rows of an option table: which job a command is about. */
 #define TRAINCTL_ROW_JOB(variable)                                                                 \
@@ -97,7 +96,7 @@ void trainctl_keys(char *out, size_t max);
 /* Epoch seconds as people here write them; "?" for NAN. */
 void trainctl_time(double at, char out[32]);
 
-/* solve.c, for replay.c, too. */
+/* solve.c, for solve_log.c, too. */
 struct solution;
 struct solution_options;
 struct snapshot;
@@ -110,6 +109,9 @@ int trainctl_decide(const struct solution *solution, const struct solution_optio
 void trainctl_solutions(char out[TRAINCTL_SOLUTIONS_MAX]);
 /* Of an executable: a name without a slash is a file here, not one that PATH knows. */
 void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX]);
+/* solve_log.c; solution, brain: instead of those of then; NULL: those. */
+int trainctl_solve_log(const char *path, const char *solution, const char *brain,
+		       struct error *err);
 
 struct record;
 void trainctl_show_record(const struct record *r);

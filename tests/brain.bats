@@ -62,7 +62,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	answers <"$(log)" >then
 	says 'decision change=no reason=other'
 	rm asked
-	trainctl replay "$(log)" | answers >again
+	trainctl solve --log "$(log)" | answers >again
 	[ "$(wc -l <again)" -ge 2 ]
 	[ "$(sort -u again)" = "brain-decision change=no reason=other" ]
 	[ "$(head -n 1 asked)" = 1 ]
@@ -87,7 +87,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	grep -q '^brain-done change=yes reason=faster method=search had-workers=1 ' "$(log)"
 	# The same input gives the same answers.
 	answers <"$(log)" >then
-	trainctl replay "$(log)" | answers >again
+	trainctl solve --log "$(log)" | answers >again
 	diff then again
 }
 
@@ -194,7 +194,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	let_go
 	audited second.out
 	grep -c '^brain-decision ' "$(log)" >then
-	trainctl replay "$(log)" | grep -c '^brain-decision ' >again
+	trainctl solve --log "$(log)" | grep -c '^brain-decision ' >again
 	[ "$(cat again)" -ge "$(cat then)" ]
 }
 

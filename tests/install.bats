@@ -527,7 +527,7 @@ offers_all() {
 # What is typed, and all that is offered then. Of KEY= zsh gets the = apart.
 values() {
 	cat <<-'END'
-		trainctl re -> rebalance replay report
+		trainctl re -> rebalance report
 		trainctl status -j  -> adult clicks
 		trainctl status -j cl -> clicks
 		trainctl report --job=a -> adult
@@ -539,7 +539,7 @@ values() {
 		trainctl run j -> job.env
 		trainctl init row -> rows.csv
 		trainctl solve ba -> backup:
-		trainctl replay job.log --solution lb -> lb-bsp lb-bsp-gpu
+		trainctl solve lb -> lb-bsp lb-bsp-gpu
 		bs-solve -m s -> share step
 		res-plan -s a -> adjust auto
 		speed-predict --model=n -> narx

@@ -74,8 +74,8 @@ $ trainctl run job.env --st LABEL=y
 trainctl: --st could be --set, --state-dir: write it in full
 trainctl: --help shows the usage
 = 64
-$ trainctl run job.env --report-every
-trainctl: option needs a value: --report-every
+$ trainctl run job.env --rows
+trainctl: option needs a value: --rows
 trainctl: --help shows the usage
 = 64
 $ trainctl run job.env --fresh=1
@@ -96,8 +96,12 @@ E
 
 @test "an option's number is no number" {
 	transcript <<'E'
-$ trainctl run job.env --report-every soon
-trainctl: --report-every: 'soon' is not a number
+$ trainctl run job.env --report-every 9
+trainctl: --report-every is --rows now
+trainctl: --help shows the usage
+= 64
+$ trainctl run job.env --rows soon
+trainctl: --rows: 'soon' is not a number
 trainctl: --help shows the usage
 = 64
 $ shardd -s s -j j -n 0
@@ -845,7 +849,7 @@ bs-solve: stdin: no worker
 $ printf 'job batch=8\nnode role=chief id=a cores=1\n' | res-plan --cores 8 --node-cores 4
 res-plan: stdin:2: role=: 'chief' is neither worker nor server
 = 65
-$ trainctl replay d.csv
+$ trainctl solve --log d.csv
 trainctl: d.csv:1: byte 2: fields must be key=value with single spaces between
 = 65
 E
@@ -1016,6 +1020,10 @@ trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; 
 $ trainctl report -j nothing
 trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl status` shows those there are
 = 66
+$ trainctl replay log
+trainctl: replay is `trainctl solve --log LOG` now
+trainctl: --help shows the usage
+= 64
 $ trainctl list
 trainctl: list is `trainctl status` now
 trainctl: --help shows the usage

@@ -120,19 +120,19 @@ adjust-bs - w3 100 1" ]
 		six 1200 1200 1200 1200 1200 1200
 		echo 'decided actions=0'
 	} >job.log
-	run trainctl replay job.log
+	run trainctl solve --log job.log
 	[ "$status" -eq 0 ]
 	[ "$(grep -c adjust-bs <<<"$output")" = 6 ]
 	[[ $output == *"decision solution=backup:2 at=2"*"kind=backup-workers count=2"* ]]
-	run trainctl replay --solution backup:1 job.log
+	run trainctl solve --log job.log backup:1
 	[ "$(grep -c 'count=1' <<<"$output")" = 2 ]
 	for name in none even lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace; do
-		run trainctl replay --solution $name job.log
+		run trainctl solve --log job.log $name
 		[ "$status" -eq 0 ]
 		[ "$(grep -c '^decision solution='$name <<<"$output")" = 2 ]
 	done
 	sed -i 's/sync=bsp/sync=nosuch/' job.log
-	run trainctl replay job.log
+	run trainctl solve --log job.log
 	[ "$status" -eq 65 ]
 	[[ $output == *job.log:1:* ]]
 }
@@ -148,7 +148,7 @@ adjust-bs - w3 100 1" ]
 	} >job.log
 	printf '%s\n' '#!/bin/sh' 'echo "action kind=none reason=$(grep -c "^node ")-$1-$2"' >mine
 	chmod +x mine
-	run trainctl replay job.log
+	run trainctl solve --log job.log
 	[ "$status" -eq 0 ]
 	[ "$output" = "decision solution=$T/mine at=1
 action kind=none reason=8-batch=480-lambda=1.5
@@ -156,18 +156,18 @@ decision solution=$T/mine at=2
 action kind=none reason=8-batch=100-lambda=1.3" ]
 	printf '%s\n' '#!/bin/sh' 'exit 3' >broken
 	chmod +x broken
-	run trainctl replay job.log --solution broken
+	run trainctl solve --log job.log broken
 	[ "$status" -eq 1 ]
 	[[ $output == *"job.log:11: solution broken: exit status 3"*"2 of 2 decisions failed"* ]]
 	mkdir 'a b' && cp mine 'a b'
-	run trainctl replay job.log --solution 'a b/mine'
+	run trainctl solve --log job.log 'a b/mine'
 	[ "$status" -eq 0 ]
 	[[ $output == "decision solution=a%20b/mine at=1"* ]]
 	for name in nosuch ./ 'a b'; do
 		run trainctl solve "$name" </dev/null
 		[ "$status" -eq 64 ]
 	done
-	run trainctl replay job.log --solution nosuch
+	run trainctl solve --log job.log nosuch
 	[ "$status" -eq 64 ]
 	[[ $output == *nosuch* ]]
 }
@@ -257,7 +257,7 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 		balance iteration=9 sizes=w0:20,w1:20 times=1,2 had=10,30
 		job this=is passed=over
 	END
-	run -0 trainctl replay log
+	run -0 trainctl solve --log log
 	[ "$output" = "balancing method=lb-bsp batch=100
 balance iteration=0 sizes=w0:50,w1:50
 balance iteration=1 sizes=w0:75,w1:25
@@ -266,13 +266,13 @@ balance iteration=2 from=1 sizes=w1:47,w2:30
 balance iteration=2 sizes=w1:100
 balancing method=lb-bsp-gpu batch=40
 balance iteration=9 sizes=w0:10,w1:30" ]
-	run -0 trainctl replay - --solution lb-bsp <log
+	run -0 trainctl solve --log - lb-bsp <log
 	[ "$(tail -n 1 <<<"$output")" = "balance iteration=9 sizes=w0:20,w1:20" ]
-	run -64 trainctl replay log --solution pace
+	run -64 trainctl solve --log log pace
 	[[ $output == *pace*lb-bsp* ]]
 	while IFS='|' read -r line say; do
 		{ head -n 3 log; printf '%s\n' "$line"; } >bad
-		run -65 trainctl replay bad
+		run -65 trainctl solve --log bad
 		[[ $output == *"bad:4: $say"* ]]
 	done <<-'END'
 		balance iteration=x sizes=w0:1|iteration=
@@ -289,16 +289,16 @@ balance iteration=9 sizes=w0:10,w1:30" ]
 		balancing method=lb-bsp batch=9 least=0|least=
 	END
 	tail -n +2 log >bad
-	run -65 trainctl replay bad
+	run -65 trainctl solve --log bad
 	[[ $output == *"bad:2: "*"no balancing"* ]]
 	# what the workers' memory does not hold, and more workers than samples
 	for method in lb-bsp lb-bsp-gpu; do
 		printf 'balancing method=%s batch=9\n' $method >small
 		printf 'balance iteration=%d sizes=w0:3,w1:6 times=1,2 mosts=%s\n' 1 4,4 2 ,4 3 1,4 >>small
-		run -0 trainctl replay small
+		run -0 trainctl solve --log small
 		[ "$(sed -n 's/.* sizes=//p' <<<"$output" | tr '\n' ' ')" = "w0:4,w1:4 w0:5,w1:4 w0:1,w1:4 " ]
 		printf 'balancing method=%s batch=2\nbalance iteration=1 sizes=w0:1,w1:1,w2:1 mosts=4\n' $method >small
-		run -0 trainctl replay small
+		run -0 trainctl solve --log small
 		[ "$(sed -n 's/.* sizes=//p' <<<"$output")" = "w0:1,w1:1,w2:1" ]
 	done
 	# the least of each, which is as large as memory allows
@@ -307,15 +307,15 @@ balance iteration=9 sizes=w0:10,w1:30" ]
 		printf 'balance iteration=%d sizes=w0:10,w1:10 speeds=1,99 times=9,9 counts= mems= mosts=%s had=%s\n' \
 			1 , 1,19 2 3, 1,19 >>small
 		printf 'balance iteration=3 sizes=w0:8,w1:8,w2:8 times=9,1,1\n' >>small
-		run -0 trainctl replay small
+		run -0 trainctl solve --log small
 		[ "${lines[0]}" = "balancing method=$method batch=20 least=8" ]
 		[ "$(sed -n 's/.* sizes=//p' <<<"$output" | tr '\n' ' ')" = "w0:8,w1:12 w0:3,w1:17 w0:8,w1:8,w2:8 " ]
 	done
 	# Its writer died, or is at it: what is whole is replayed. A pipe that breaks off is no log.
 	head -c 150 log >bad
-	run -0 trainctl replay bad
+	run -0 trainctl solve --log bad
 	[[ $output == *"trainctl: bad:3: the log ends in the middle of a line, which is left out"* ]]
 	[[ $output == *"balance iteration=0 sizes=w0:50,w1:50"* ]]
-	run -65 trainctl replay - <bad
+	run -65 trainctl solve --log - <bad
 	[[ $output == *":3: "*newline* ]]
 }

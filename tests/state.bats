@@ -593,7 +593,7 @@ whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
 	run -65 whole_log
 	run -0 trainctl report --run-dir run
 	[[ $(tail -n 1 <<<"$output") == *" state=done runs=1 "*" decisions=$decisions "* ]]
-	run -0 trainctl replay run/state/job.log
+	run -0 trainctl solve --log run/state/job.log
 	[ "$(grep -c ^decision <<<"$output")" -eq "$decisions" ]
 	rm run/state/summary
 	run -0 run_job

@@ -53,7 +53,7 @@ went_well() {
 	[ "$(around locale trainctl solve ./half <snapshot)" = 'action kind=none reason=1.5' ]
 	printf 'decision solution=%s at=1\n' "$T/half" | cat - snapshot >log
 	echo 'decided actions=1 at=1' >>log
-	around locale trainctl replay log | grep -q 'reason=1.5$'
+	around locale trainctl solve --log log | grep -q 'reason=1.5$'
 	start monitor bpt-monitor -s m.sock
 	ready m.sock
 	around foreign "$PACELINE_ROOT/scripts/cron/feed-load" "$T/m.sock"

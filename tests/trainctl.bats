@@ -11,7 +11,7 @@ load helper
 	run trainctl --version
 	[ "$status" -eq 0 ]
 	[[ $output == "trainctl "* ]]
-	for command in run check wait logs status stop checkpoint kill-restart scale apply top report solve replay; do
+	for command in run check wait logs status stop checkpoint kill-restart scale apply top report solve; do
 		run trainctl $command --help
 		[ "$status" -eq 0 ]
 		[[ $output == "usage: trainctl $command"* ]]
@@ -102,7 +102,7 @@ load helper
 
 @test "a job from its file to its summary" {
 	job TEST=d.csv EPOCHS=3 POSITIVE=1
-	begin first --set SEED=5 --report-every 1000
+	begin first --set SEED=5 --rows 1000
 	wait $SUPERVISOR
 	last=$(summary first.out)
 	[[ $last == "summary job=tiny state=done jct="* ]]
@@ -313,10 +313,10 @@ load helper
 	rm drag/*
 	wait $SUPERVISOR
 	grep -q '^decision solution=even' run/state/job.log
-	run trainctl replay run/state/job.log
+	run trainctl solve --log run/state/job.log
 	[ "$status" -eq 0 ]
 	[ "$(grep -c '^action ' <<<"$output")" -eq "$(grep -c '^action ' run/state/job.log)" ]
-	run trainctl replay --solution none run/state/job.log
+	run trainctl solve --log run/state/job.log none
 	[ "$status" -eq 0 ]
 	[[ $output == *"action kind=none"* ]]
 }
@@ -365,11 +365,11 @@ snapshot() {
 	snapshot_log >job.log
 	printf '#!/bin/sh\nsleep 300 & sleep 300\n' >hangs
 	chmod +x hangs
-	run -1 timeout 300 trainctl replay job.log --solution ./hangs
+	run -1 timeout 300 trainctl solve --log job.log ./hangs
 	[[ $output == *"solution ./hangs: no decision in 10 s"* ]]
 	printf '%s\n' '#!/bin/sh' 'yes words | head -c 100000 >&2' >talks
 	chmod +x talks
-	run -0 --separate-stderr timeout 300 trainctl replay job.log --solution ./talks
+	run -0 --separate-stderr timeout 300 trainctl solve --log job.log ./talks
 	[[ $stderr == "trainctl: solution talks: words"* ]]
 	[[ $stderr == *"trainctl: solution talks: says more on standard error; it is left out" ]]
 }
@@ -387,7 +387,7 @@ snapshot() {
 		echo "info name=pending value=$([ $i = 3 ] && echo y || echo x)"
 		echo 'decided actions=0'
 	done >job.log
-	run -0 --separate-stderr trainctl replay job.log
+	run -0 --separate-stderr trainctl solve --log job.log
 	[ "$stderr" = "trainctl: job.log:5: info name=pending: 'x' is no number, and taken as not known
 trainctl: job.log:17: info name=pending: 'y' is no number, and taken as not known" ]
 	# in a job: once
@@ -428,12 +428,12 @@ action kind=adjust-bs id=w1 size=3 accum=1" ]
 	[ "$status" -eq 65 ]
 	printf '#!/bin/sh\nsleep 1000 &\nwait\n' >mine
 	{ echo 'decision solution=none batch=7 at=1'; snapshot; echo 'decided actions=0 at=1'; } >asked
-	run trainctl replay asked --solution ./mine
+	run trainctl solve --log asked ./mine
 	[ "$status" -eq 1 ]
 	[[ $output == *"asked:"*"./mine: no decision in 10 s"* ]]
-	run trainctl replay job.log
+	run trainctl solve --log job.log
 	[ "$status" -eq 66 ]
 	echo 'phase name=running' >job.log
-	run trainctl replay job.log
+	run trainctl solve --log job.log
 	[ "$status" -eq 1 ]
 }

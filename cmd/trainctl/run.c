@@ -35,7 +35,7 @@ static struct {
 	struct screen_line line[COURSE_LINES];
 	struct course last; /* row, that is not among those that stay; iteration 0: it is */
 } screen;
-static double report_every = 5;
+static double row_seconds = 5;
 
 /* ---- what people see ---- */
 
@@ -298,7 +298,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 					     .search_path = getenv("PATH"),
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
 					     .history = has_history ? history : NULL,
-					     .row_seconds = report_every,
+					     .row_seconds = row_seconds,
 					     .row = on_row,
 					     .tick = on_tick};
 	static struct supervisor_result result;
@@ -395,7 +395,7 @@ int trainctl_run(int argc, char **argv)
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
 		TRAINCTL_ROWS_CALL(&call),
-		{.name = "report-every", .kind = OPTION_SECONDS, .target = &report_every,
+		{.name = "rows", .kind = OPTION_SECONDS, .target = &row_seconds,
 		 .arg = "S", .help = "seconds between rows, after the early ones", .min = 0.1,
 		 .max = 1e6},
 		{0}};
@@ -405,6 +405,9 @@ int trainctl_run(int argc, char **argv)
 	struct error err;
 	const char *path;
 	int shown = trainctl_parse(&table, argc, argv, "job file", &path, &err);
+	for (int i = 1; i < argc && shown == -1; i++)
+		if (strncmp(argv[i], "--report-every", strlen("--report-every")) == 0)
+			error_set(&err, ERROR_USAGE, NULL, "--report-every is --rows now");
 	if (shown == OPTION_SHOWN)
 		return 0;
 	if (shown != OPTION_GO)

@@ -1,6 +1,6 @@
 /*
- * trainctl solve: a solution as a filter over one snapshot. The decision itself is lib/solve, or a
- * person's executable.
+ * trainctl solve: a solution as a filter over one snapshot, or again over those of a log
+ * (solve_log.c). The decision itself is lib/solve, or a person's executable.
  */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
@@ -127,22 +127,40 @@ static void fill_help(char *out, size_t max)
 int trainctl_solve(int argc, char **argv)
 {
 	static struct filter f;
+	const char *log = NULL, *brain = NULL;
 	char more[4096];
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
 		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
 		 .arg = "KEY=VALUE",
 		 .help = "an option of the solution; to an executable as an argument"},
+		{.name = "log", .kind = OPTION_TEXT, .target = &log, .arg = "LOG",
+		 .help = "decide again on the snapshots of a job's log"},
+		{.name = "brain", .kind = OPTION_TEXT, .target = &brain, .arg = "on|FILE",
+		 .help = "with --log: this brain instead: res-plan, or an executable"},
 		{0}};
 	const struct option_table table = {
-		PROGRAM " solve", "NAME [-o KEY=VALUE]... < snapshot > actions",
-		"Lets a built-in solution or an executable decide on one snapshot.", rows, more};
+		PROGRAM " solve",
+		"NAME [-o KEY=VALUE]... < snapshot > actions\n"
+		"--log LOG [--brain on|FILE] [NAME]",
+		"Lets a built-in solution or an executable decide on one snapshot, or again on those "
+		"of a log,\nwith the options of then, and a brain on its rounds.",
+		rows, more};
 	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, "solution", &f.name, &err);
-	if (shown == OPTION_SHOWN)
+	int result = trainctl_parse(&table, argc, argv, "[solution]", &f.name, &err);
+	if (result == OPTION_SHOWN)
 		return 0;
-	if (shown != 0 || find_solution(&f, &err) != 0)
-		return cmd_fail(PROGRAM, &err);
-	int result = f.built_in ? solve(&f, &err) : become(&f, &err);
+	if (result == OPTION_GO && log && f.set.count > 0)
+		result = error_set(&err, ERROR_USAGE, "--option", "a log has the options of then");
+	else if (result == OPTION_GO && !log && brain)
+		result = error_set(&err, ERROR_USAGE, "--brain", "goes with --log");
+	else if (result == OPTION_GO && !log && !f.name)
+		result = error_set(&err, ERROR_USAGE, NULL, "solve: which solution?");
+	else if (result == OPTION_GO && !log)
+		result = find_solution(&f, &err);
+	if (result == OPTION_GO)
+		result = log	      ? trainctl_solve_log(log, f.name, brain, &err)
+			 : f.built_in ? solve(&f, &err)
+				      : become(&f, &err);
 	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

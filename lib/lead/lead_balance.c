@@ -1,7 +1,7 @@
 /*
  * Sizes at every barrier, as the lead sees them: it asks lib/solve for the gate, measures what that
  * costs those who wait, and writes down what it was decided on, so that it can be decided again
- * (trainctl replay): a `balancing` record before a lead's first, then `balance` records.
+ * (trainctl solve --log): a `balancing` record before a lead's first, then `balance` records.
  *
  * A log that can't be written is said once; training goes on.
  */

@@ -6,7 +6,7 @@
  *
  * A round is measured over a time in which the same processes were up and nothing changed; what
  * comes in between is thrown away.  Each round and its answer are in the log (brain-asked ...
- * brain-done), so that `trainctl replay` can ask again.  As a solution's (decide.h), a brain's failure
+ * brain-done), so that `trainctl solve --log` can ask again.  As a solution's (decide.h), a brain's failure
  * skips a round and is said once.
  *
  * Rounds are kept (plan/rounds.h) and all of them given each time: the filter keeps nothing.  They

@@ -2,7 +2,7 @@
  * decide: the solution sees a snapshot and says what to do: as soon as every worker has reported
  * once, then every EVERY seconds.  The decision itself is a pure function (lib/solve) or a person's
  * executable; here it is only asked, and written to the log with what it saw (so that
- * `trainctl replay` can ask again).  What it says is carried out by action.c.  A solution that
+ * `trainctl solve --log` can ask again).  What it says is carried out by action.c.  A solution that
  * fails, is late or talks nonsense is skipped, and said so when that begins, has another reason and
  * is over: the job goes on, and the next round asks again.
  */

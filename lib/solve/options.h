@@ -2,7 +2,7 @@
  * options: what a solution is told besides the snapshot; the same for every solution.
  *
  * One row an option.  From it come the keys of `trainctl solve -o`, the key of a job file, what a
- * job's log says of a decision (so that `trainctl replay` asks with the same), and the arguments
+ * job's log says of a decision (so that `trainctl solve --log` asks with the same), and the arguments
  * of an executable.  A new option is a field and a row here, and the rule that reads it; a test
  * says which page lacks it.
  */

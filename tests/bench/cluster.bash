@@ -37,7 +37,7 @@ cluster_run() { # NAME "STRAGGLE-WORDS" KEY=VALUE...
 		kill -0 $pid 2>/dev/null || break
 		sleep 0.01
 	done
-	trainctl run "$T/$name.env" --run-dir "$T/$name" --report-every 0.25 >"$T/$name.out" \
+	trainctl run "$T/$name.env" --run-dir "$T/$name" --rows 0.25 >"$T/$name.out" \
 		2>"$T/$name.err" || {
 		cat "$T/$name.err" >&2
 		return 1

@@ -1,6 +1,6 @@
 /*
- * trainctl replay: a solution again over the snapshots that a job's log has recorded, or over the
- * rounds that a lead's has (solve/balance_log.h).
+ * trainctl solve --log: a solution again over the snapshots that a job's log has recorded, or over
+ * the rounds that a lead's has (solve/balance_log.h).
  *
  * In a job's log: `decision solution= batch= lambda= ... at=`, the snapshot's records, what was
  * decided then (left out here), `decided`.
@@ -300,7 +300,8 @@ static int count(struct replay *p, struct error *err)
 	return 0;
 }
 
-static int replay(const char *path, const char *solution, const char *brain, struct error *err)
+int trainctl_solve_log(const char *path, const char *solution, const char *brain,
+		       struct error *err)
 {
 	static struct replay p;
 	p.path = path;
@@ -328,28 +329,4 @@ static int replay(const char *path, const char *solution, const char *brain, str
 	if (fd != STDIN_FILENO)
 		close(fd);
 	return result;
-}
-
-int trainctl_replay(int argc, char **argv)
-{
-	const char *solution = NULL, *brain = NULL;
-	const struct option_row rows[] = {
-		{.name = "solution", .kind = OPTION_TEXT, .target = &solution, .arg = "NAME|FILE",
-		 .help = "this one instead: a name, or an executable"},
-		{.name = "brain", .kind = OPTION_TEXT, .target = &brain, .arg = "on|FILE",
-		 .help = "this brain instead: res-plan, or an executable"},
-		{0}};
-	const struct option_table table = {
-		PROGRAM " replay", "LOG [--solution NAME] [--brain on|FILE]",
-		"Lets a solution decide again on the snapshots of a job's "
-		"log, and a brain on its rounds.",
-		rows, NULL};
-	struct error err;
-	const char *path;
-	int shown = trainctl_parse(&table, argc, argv, "log", &path, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown != 0 || replay(path, solution, brain, &err) != 0)
-		return cmd_fail(PROGRAM, &err);
-	return 0;
 }
