@@ -310,39 +310,3 @@ size_t opt_apply_rows(const struct opt_step *s, float *const *row, size_t count,
 		return rows(s, row, count, 17, g);
 	return rows(s, row, count, width, g);
 }
-
-void opt_sum(float *out, const float *const *g, const float *weight, size_t sources, size_t at,
-	     size_t n)
-{
-	const float *restrict first = g[0] + at;
-	float *restrict sum = out;
-	float w = weight[0];
-
-	for (size_t i = 0; i < n; i++)
-		sum[i] = w * first[i];
-	for (size_t k = 1; k < sources; k++) {
-		const float *restrict next = g[k] + at;
-		w = weight[k];
-		for (size_t i = 0; i < n; i++)
-			sum[i] += w * next[i];
-	}
-}
-
-size_t opt_apply_sum(const struct opt_step *s, float *p, float *const *slots,
-		     const float *const *g, const float *weight, size_t sources, size_t n)
-{
-	float sum[OPT_BLOCK];
-	size_t held = 0;
-
-	if (sources == 1 && weight[0] == 1.0f)
-		return opt_apply(s, p, slots, g[0], n);
-	for (size_t at = 0; at < n; at += OPT_BLOCK) {
-		size_t len = n - at < OPT_BLOCK ? n - at : OPT_BLOCK;
-		float *slot[OPT_SLOTS_MAX] = {NULL, NULL};
-		for (size_t k = 0; k < opt_slots(&s->opt); k++)
-			slot[k] = slots[k] + at;
-		opt_sum(sum, g, weight, sources, at, len);
-		held += opt_apply(s, p + at, slot, sum, len);
-	}
-	return held;
-}

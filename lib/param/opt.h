@@ -94,12 +94,4 @@ size_t opt_apply(const struct opt_step *s, float *p, float *const *slots, const 
 size_t opt_apply_rows(const struct opt_step *s, float *const *row, size_t count, size_t width,
 		      const float *g);
 
-/* out[0..n-1] = w0*g0[at...] + w1*g1[at...] + ..., summed in this order; sources at least 1. */
-void opt_sum(float *out, const float *const *g, const float *weight, size_t sources, size_t at,
-	     size_t n);
-
-/* The whole of it for a long range in one pass over memory, block by block: sum, then step. */
-size_t opt_apply_sum(const struct opt_step *s, float *p, float *const *slots,
-		     const float *const *g, const float *weight, size_t sources, size_t n);
-
 #endif

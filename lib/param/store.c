@@ -208,10 +208,7 @@ void store_free(struct store *s)
 	store_thaw(s);
 	store_forget_places(s);
 	table_free(s->table);
-	free(s->touched);
-	free(s->sum);
-	free(s->source);
-	free(s->weight);
+	row_sums_free(&s->sums);
 	free(s);
 }
 
@@ -479,12 +476,6 @@ void store_pull_dense(const struct store *s, float *out, int apart)
 		memcpy(out, s->dense, s->dense_count * sizeof *out);
 }
 
-static inline void prefetch(const float *row, size_t floats)
-{
-	for (size_t i = 0; i < floats; i += 16)
-		__builtin_prefetch(row + i, 1);
-}
-
 void store_pull_rows(const struct store *s, float *const *row, size_t n, float *out)
 {
 	if (s->width == 1) {
@@ -494,7 +485,7 @@ void store_pull_rows(const struct store *s, float *const *row, size_t n, float *
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (i + 16 < n)
-			prefetch(row[i + 16], s->width);
+			store_prefetch(row[i + 16], s->width);
 		memcpy(out + i * s->width, row[i], s->width * sizeof *out);
 	}
 }
@@ -515,150 +506,17 @@ void store_look_rows(const struct store *s, const uint32_t *key, size_t n, float
 	}
 }
 
-/* ---- applying ---- */
-
-static int reserve(struct store *s, size_t pushes, size_t rows, struct error *err)
-{
-	if (pushes > s->scratch_pushes) {
-		free(s->source);
-		free(s->weight);
-		s->source = calloc(pushes, sizeof *s->source);
-		s->weight = calloc(pushes, sizeof *s->weight);
-		s->scratch_pushes = s->source && s->weight ? pushes : 0;
-		if (!s->scratch_pushes)
-			return error_set(err, ERROR_OS, "store", "out of memory");
-	}
-	if (rows > s->scratch_rows) {
-		free(s->touched);
-		free(s->sum);
-		rows += rows / 4;
-		s->touched = malloc(rows * sizeof *s->touched);
-		s->sum = malloc(rows * s->width * sizeof *s->sum);
-		s->scratch_rows = s->touched && s->sum ? rows : 0;
-		if (!s->scratch_rows)
-			return error_set(err, ERROR_OS, "store", "out of memory");
-	}
-	return 0;
-}
+/* ---- what pushes weigh ---- */
 
 /* Within what makes a sum of gradients safe. Only naive means of batches whose sizes differ a billion
  * times weigh more. */
-static double weight_of(const struct store_push *push)
+double store_weight(const struct store_push *push)
 {
 	return push->scale < OPT_WEIGHT_MAX ? push->scale : OPT_WEIGHT_MAX;
 }
 
-float store_weight(const struct store_push *push)
-{
-	return (float)weight_of(push);
-}
-
-struct opt_step store_step_of(const struct store *s, int add, double factor)
-{
-	struct opt plain = {.kind = OPT_ADD};
-	struct opt_step step;
-
-	opt_step_begin(&step, add ? &plain : &s->opt, factor, s->steps);
-	return step;
-}
-
-static void apply_dense(struct store *s, const struct store_push *push, size_t pushes,
-			double factor)
-{
-	for (size_t g = 0; g < s->segments; g++) {
-		const struct segment *segment = &s->segment[g];
-		float *p = s->dense + segment->begin;
-		float *slot[OPT_SLOTS_MAX] = {p + s->dense_stride, p + 2 * s->dense_stride};
-		size_t sources = 0;
-		for (size_t i = 0; i < pushes; i++) {
-			if (!push[i].dense)
-				continue;
-			s->source[sources] = push[i].dense + segment->begin;
-			s->weight[sources++] = segment->add ? 1.0f : (float)weight_of(&push[i]);
-		}
-		if (sources == 0 || (factor == 0.0 && !segment->add))
-			continue;
-		double mine = factor;
-		if (sources == 1) { /* no sum to make: the weight goes into the factor */
-			mine *= (double)s->weight[0];
-			s->weight[0] = 1.0f;
-		}
-		struct opt_step step = store_step_of(s, segment->add, mine);
-		s->held += opt_apply_sum(&step, p, slot, s->source, s->weight, sources,
-					 segment->count);
-	}
-}
-
-size_t store_step_rows(const struct store *s, const struct opt_step *step, float *const *row,
-		       size_t n, const float *gradient)
-{
-	size_t held = 0;
-	uint32_t generation = table_generation(s->table);
-
-	for (size_t at = 0; at < n; at += ROWS_GROUP) {
-		size_t len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
-		size_t next = at + 2 * ROWS_GROUP < n ? at + 2 * ROWS_GROUP : n;
-		for (size_t i = at + ROWS_GROUP; i < next; i++)
-			prefetch(row[i], s->width * (1 + s->row_slots));
-		for (size_t i = at; i < at + len; i++)
-			table_touch(row[i], generation);
-		held += opt_apply_rows(step, row + at, len, s->width, gradient + at * s->width);
-	}
-	return held;
-}
-
-/* Several workers touch the same rows: their gradients are summed first, a step is made once. */
-static size_t add_up_rows(struct store *s, const struct store_push *push, size_t pushes, int add)
-{
-	size_t w = s->width, used = 0;
-
-	for (size_t k = 0; k < pushes; k++) {
-		float weight = add ? 1.0f : (float)weight_of(&push[k]);
-		for (size_t i = 0; i < push[k].rows; i++) {
-			const float *restrict g = push[k].row_gradient + i * w;
-			size_t place = table_place(push[k].row[i], s->touched, used);
-			float *restrict sum = s->sum + place * w;
-			if (i + 16 < push[k].rows)
-				__builtin_prefetch(push[k].row[i + 16] - 1, 1);
-			if (place == used) {
-				used++;
-				for (size_t j = 0; j < w; j++)
-					sum[j] = weight * g[j];
-			} else {
-				for (size_t j = 0; j < w; j++)
-					sum[j] += weight * g[j];
-			}
-		}
-	}
-	return used;
-}
-
-static void apply_rows(struct store *s, const struct store_push *push, size_t pushes, double factor)
-{
-	int add = s->layout.table.update == LAYOUT_ADD;
-	size_t with_rows = 0, last = 0;
-
-	for (size_t i = 0; i < pushes; i++) {
-		if (push[i].rows) {
-			with_rows++;
-			last = i;
-		}
-	}
-	if (with_rows == 0 || (factor == 0.0 && !add))
-		return;
-	if (with_rows == 1) {
-		struct opt_step step = store_step_of(s, add, factor * weight_of(&push[last]));
-		s->held += store_step_rows(s, &step, push[last].row, push[last].rows,
-					   push[last].row_gradient);
-		return;
-	}
-	struct opt_step step = store_step_of(s, add, factor);
-	size_t used = add_up_rows(s, push, pushes, add);
-	s->held += store_step_rows(s, &step, s->touched, used, s->sum);
-}
-
 /* What a mean over one push divides by. */
-static uint64_t divisor(const struct store_push *push)
+uint64_t store_divisor(const struct store_push *push)
 {
 	return push->count > push->size ? push->count : push->size;
 }
@@ -683,8 +541,8 @@ size_t store_largest(const struct store *s, const struct store_push *push, size_
 	for (size_t i = 0; i < pushes; i++) {
 		float g = largest(push[i].dense, push[i].dense ? s->dense_count : 0, 0.0f);
 		g = largest(push[i].row_gradient, push[i].rows * s->width, g);
-		if ((double)g * weight_of(&push[i]) > most) {
-			most = (double)g * weight_of(&push[i]);
+		if ((double)g * store_weight(&push[i]) > most) {
+			most = (double)g * store_weight(&push[i]);
 			place = i;
 		}
 	}
@@ -697,34 +555,12 @@ void store_naive_mean(struct store_push *push, size_t pushes)
 	size_t with = 0;
 
 	for (size_t i = 0; i < pushes; i++) {
-		all += (double)divisor(&push[i]);
+		all += (double)store_divisor(&push[i]);
 		with += push[i].count > 0; /* a push without samples has no mean */
 	}
 	for (size_t i = 0; i < pushes; i++) {
 		if (push[i].count)
 			push[i].scale *=
-				all / ((double)with * (double)divisor(&push[i]));
+				all / ((double)with * (double)store_divisor(&push[i]));
 	}
-}
-
-int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err)
-{
-	double count = 0.0; /* whatever clients say they have: this sum can't come round to 0 */
-	size_t rows = 0;
-	int samples = 0;
-
-	for (size_t i = 0; i < pushes; i++) {
-		count += (double)divisor(&push[i]);
-		samples |= push[i].count > 0;
-		rows += push[i].rows;
-	}
-	if (reserve(s, pushes, rows, err) != 0)
-		return -1;
-	/* A unit without samples has no mean; sums (audit) count all the same. */
-	double factor = samples ? 1.0 / count : 0.0;
-	if (samples)
-		s->steps++;
-	apply_dense(s, push, pushes, factor);
-	apply_rows(s, push, pushes, factor);
-	return 0;
 }

@@ -1,8 +1,9 @@
-/* What store.c (numbers), store_sum.c (sums of pushes) and store_stream.c (from and to streams) share. */
+/* What store.c (numbers), store_sum.c (sums of pushes, and steps) and store_stream.c (from and to streams) share. */
 #ifndef PACELINE_PARAM_STORE_INTERNAL_H
 #define PACELINE_PARAM_STORE_INTERNAL_H
 
 #include "param/store.h"
+#include "param/store_sum.h"
 #include "param/table.h"
 
 #define STORE_STEPS_MAX (UINT64_C(1) << 62) /* more come on top, and must not come round to 0 */
@@ -41,13 +42,7 @@ struct store {
 	struct table *table;
 	struct places *places; /* of its rows, as far as they were learnt (store_move.c); or NULL */
 
-	/* scratch of store_apply, kept between units */
-	float **touched;
-	float *sum;
-	size_t scratch_rows;
-	const float **source;
-	float *weight;
-	size_t scratch_pushes;
+	struct row_sums sums; /* of store_apply(), kept between units */
 
 	/* while parameters are taken from a stream */
 	int take_slots; /* slots come with them, and are this optimiser's */
@@ -66,10 +61,13 @@ void store_forget_places(struct store *s);
 int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
 		   const float *values, const float *const *slots, struct error *err);
 int store_write_notes(const struct store *s, struct stream_writer *w, struct error *err);
-float store_weight(const struct store_push *push);
-struct opt_step store_step_of(const struct store *s, int add, double factor);
-/* How many values were held at a bound. */
-size_t store_step_rows(const struct store *s, const struct opt_step *step, float *const *row,
-		       size_t n, const float *gradient);
+double store_weight(const struct store_push *push);
+uint64_t store_divisor(const struct store_push *push);
+
+static inline void store_prefetch(const float *row, size_t count)
+{
+	for (size_t i = 0; i < count; i += 16)
+		__builtin_prefetch(row + i, 1);
+}
 
 #endif

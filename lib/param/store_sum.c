@@ -20,6 +20,7 @@
 #define LANES 16
 #define PIECE ((size_t)64 << 10) /* floats that one thread takes at a time */
 #define ROWS_PIECE 4096
+#define ROWS_GROUP 64
 #define ROWS_SHARED_MIN 4096 /* that are worth several threads */
 #define BLOCK ((size_t)4096) /* floats of out that stay near while further sources are added */
 #define TOGETHER 4           /* sources that are read side by side */
@@ -157,66 +158,68 @@ static unsigned add_group(float *out, const float *const *g, const float *weight
 	}
 }
 
+/* ---- what is added up ---- */
+
+struct pushes {
+	const struct store_push *push;
+	size_t count;
+	struct store_bad *bad; /* NULL: they were judged before */
+	pthread_mutex_t lock;  /* of bad */
+};
+
+/* Which of n values of a push it was. Its sender may have changed it since: then the first of
+ * them is named, with what is there now. */
+static void note_bad(struct pushes *pushes, size_t push, int in_rows, size_t at, size_t n)
+{
+	const struct store_push *from = &pushes->push[push];
+	const float *g = (in_rows ? from->row_gradient : from->dense) + at;
+	struct store_bad *bad = pushes->bad ? &pushes->bad[push] : NULL;
+	size_t i = 0;
+
+	if (!bad)
+		return;
+	while (i < n && !beyond_one(read_one(g + i)))
+		i++;
+	i = i < n ? i : 0;
+	pthread_mutex_lock(&pushes->lock);
+	if (!bad->found || in_rows < bad->in_rows || (in_rows == bad->in_rows && at + i < bad->at))
+		*bad = (struct store_bad){1, in_rows, at + i, read_one(g + i)};
+	pthread_mutex_unlock(&pushes->lock);
+}
+
 /* ---- dense ---- */
 
 struct dense_job {
 	const struct store *store;
-	const struct store_push *push;
-	size_t pushes, begin, count;
+	struct pushes *pushes;
+	size_t begin, count;
 	float *out;
-	int apart;            /* out is written past the caches */
-	pthread_mutex_t lock; /* of bad */
-	struct store_bad *bad;
+	int apart; /* out is written past the caches */
 };
 
-/* Which value of a push it was. Its sender may have changed it since: then the first of the block
- * is named, with what is there now. */
-static void note_bad(struct dense_job *job, size_t push, size_t at, size_t n)
-{
-	const float *g = job->push[push].dense + at;
-	struct store_bad *bad = &job->bad[push];
-	struct store_bad one = {.found = 1, .at = at, .value = read_one(g)};
-
-	for (size_t i = 0; i < n; i++) {
-		float x = read_one(g + i);
-		if (beyond_one(x)) {
-			one.at = at + i;
-			one.value = x;
-			break;
-		}
-	}
-	pthread_mutex_lock(&job->lock);
-	if (!bad->found || bad->in_rows || one.at < bad->at)
-		*bad = one;
-	pthread_mutex_unlock(&job->lock);
-}
-
 /* Elements at .. at + n of the vector, all updated in the same way. */
-static void sum_block(struct dense_job *job, size_t at, size_t n, int add)
+static void sum_block(struct pushes *pushes, size_t at, size_t n, int add, enum how how,
+		      float *out)
 {
-	float *out = job->out + (at - job->begin), weight[TOGETHER];
 	const float *g[TOGETHER];
+	float weight[TOGETHER];
 	size_t from[TOGETHER], k = 0;
-	enum how how = FIRST;
 
-	if (job->apart && (uintptr_t)out % 64 == 0)
-		how = FIRST_APART;
-
-	for (size_t i = 0; i <= job->pushes; i++) {
-		if (k == TOGETHER || (i == job->pushes && k > 0)) {
+	for (size_t i = 0; i <= pushes->count; i++) {
+		if (k == TOGETHER || (i == pushes->count && k > 0)) {
 			unsigned found = add_group(out, g, weight, k, how, n);
 			for (size_t j = 0; found && j < k; j++) {
 				if (found >> j & 1)
-					note_bad(job, from[j], at, n);
+					note_bad(pushes, from[j], 0, at, n);
 			}
 			how = MORE;
 			k = 0;
 		}
-		if (i == job->pushes || !job->push[i].dense)
+		if (i == pushes->count || !pushes->push[i].dense)
 			continue;
 		from[k] = i;
-		g[k] = job->push[i].dense + at;
-		weight[k++] = add ? 1.0f : store_weight(&job->push[i]);
+		g[k] = pushes->push[i].dense + at;
+		weight[k++] = add ? 1.0f : (float)store_weight(&pushes->push[i]);
 	}
 	if (how != MORE)
 		memset(out, 0, n * sizeof *out);
@@ -235,7 +238,9 @@ static void sum_piece(size_t piece, void *arg)
 		stop = stop < end ? stop : end;
 		while (at >= segment->begin && at < stop) {
 			size_t n = stop - at < BLOCK ? stop - at : BLOCK;
-			sum_block(job, at, n, segment->add);
+			float *out = job->out + (at - job->begin);
+			int apart = job->apart && (uintptr_t)out % 64 == 0;
+			sum_block(job->pushes, at, n, segment->add, apart ? FIRST_APART : FIRST, out);
 			at += n;
 		}
 	}
@@ -247,14 +252,9 @@ static void sum_piece(size_t piece, void *arg)
 void store_sum_dense(const struct store *s, struct team *team, const struct store_push *push,
 		     size_t pushes, size_t begin, size_t count, float *out, struct store_bad *bad)
 {
-	struct dense_job job = {.store = s,
-				.push = push,
-				.pushes = pushes,
-				.begin = begin,
-				.count = count,
-				.out = out,
-				.lock = PTHREAD_MUTEX_INITIALIZER,
-				.bad = bad};
+	struct pushes all = {push, pushes, bad, PTHREAD_MUTEX_INITIALIZER};
+	struct dense_job job = {
+		.store = s, .pushes = &all, .begin = begin, .count = count, .out = out};
 	size_t sources = 0;
 
 	for (size_t i = 0; i < pushes; i++)
@@ -263,10 +263,15 @@ void store_sum_dense(const struct store *s, struct team *team, const struct stor
 	job.apart = count >= APART_FLOATS_MIN && sources <= TOGETHER;
 
 	team_run(team, (count + PIECE - 1) / PIECE, sum_piece, &job);
-	pthread_mutex_destroy(&job.lock);
+	pthread_mutex_destroy(&all.lock);
 }
 
 /* ---- rows ---- */
+
+static int rows_are_added(const struct store *s)
+{
+	return s->layout.has_table && s->layout.table.update == LAYOUT_ADD;
+}
 
 int row_sums_reserve(const struct store *s, struct row_sums *rows, size_t count, struct error *err)
 {
@@ -288,30 +293,28 @@ void row_sums_free(struct row_sums *rows)
 	*rows = (struct row_sums){0};
 }
 
-/* to = or += weight * from; where the first is that may not be, w: none. */
-static size_t add_row(float *restrict to, const float *from, float weight, int first, size_t w)
+static inline unsigned add_row(float *to, const float *from, float weight, enum how how, size_t w)
 {
-	size_t bad = w;
+	unsigned found = 0;
 
-	for (size_t j = 0; j < w; j++) {
-		float x = read_one(from + j);
-		if (beyond_one(x) && bad == w)
-			bad = j;
-		to[j] = first ? weight * x : to[j] + weight * x;
+	if (w >= LANES)
+		return add_group(to, &from, &weight, 1, how, w);
+	for (size_t i = 0; i < w; i++) {
+		float x = read_one(from + i);
+		found |= (unsigned)beyond_one(x);
+		to[i] = how == FIRST ? weight * x : to[i] + weight * x;
 	}
-	return bad;
+	return found;
 }
 
 /* The rows of all pushes, each row by the one thread whose share it is in: what a share has found
  * lies behind `most` places for each share before it. */
 struct rows_job {
-	const struct store_push *push;
-	size_t pushes, shares, most, width;
+	struct pushes pushes;
+	size_t shares, most, width;
 	int add;
 	struct row_sums *out;
 	size_t count[TEAM_THREADS_MAX];
-	pthread_mutex_t lock; /* of bad */
-	struct store_bad *bad;
 };
 
 static inline size_t share_of(const float *row, size_t shares)
@@ -322,16 +325,6 @@ static inline size_t share_of(const float *row, size_t shares)
 	return (size_t)((mixed >> 32) * shares >> 32);
 }
 
-static void note_bad_row(struct rows_job *job, size_t push, size_t at, float value)
-{
-	struct store_bad *bad = &job->bad[push];
-
-	pthread_mutex_lock(&job->lock);
-	if (!bad->found || (bad->in_rows && at < bad->at))
-		*bad = (struct store_bad){.found = 1, .in_rows = 1, .at = at, .value = value};
-	pthread_mutex_unlock(&job->lock);
-}
-
 static void sum_share(size_t share, void *arg)
 {
 	struct rows_job *job = arg;
@@ -339,9 +332,9 @@ static void sum_share(size_t share, void *arg)
 	float *value = job->out->value + share * job->most * job->width;
 	size_t w = job->width, count = 0;
 
-	for (size_t k = 0; k < job->pushes; k++) {
-		const struct store_push *push = &job->push[k];
-		float weight = job->add ? 1.0f : store_weight(push);
+	for (size_t k = 0; k < job->pushes.count; k++) {
+		const struct store_push *push = &job->pushes.push[k];
+		float weight = job->add ? 1.0f : (float)store_weight(push);
 		for (size_t i = 0; i < push->rows; i++) {
 			const float *g = push->row_gradient + i * w;
 			if (job->shares > 1 && share_of(push->row[i], job->shares) != share)
@@ -349,11 +342,10 @@ static void sum_share(size_t share, void *arg)
 			if (i + 16 < push->rows)
 				__builtin_prefetch(push->row[i + 16] - 1, 1);
 			size_t place = table_place(push->row[i], row, count);
-			int first = place == count;
-			count += (size_t)first;
-			size_t at = add_row(value + place * w, g, weight, first, w);
-			if (at < w)
-				note_bad_row(job, k, i * w + at, read_one(g + at));
+			enum how how = place == count ? FIRST : MORE;
+			count += place == count;
+			if (add_row(value + place * w, g, weight, how, w))
+				note_bad(&job->pushes, k, 1, i * w, w);
 		}
 	}
 	job->count[share] = count;
@@ -377,13 +369,10 @@ static void join_shares(struct rows_job *job)
 int store_sum_rows(struct store *s, struct team *team, const struct store_push *push, size_t pushes,
 		   struct row_sums *out, struct store_bad *bad, struct error *err)
 {
-	struct rows_job job = {.push = push,
-			       .pushes = pushes,
+	struct rows_job job = {.pushes = {push, pushes, bad, PTHREAD_MUTEX_INITIALIZER},
 			       .width = s->width,
-			       .add = s->layout.has_table && s->layout.table.update == LAYOUT_ADD,
-			       .out = out,
-			       .lock = PTHREAD_MUTEX_INITIALIZER,
-			       .bad = bad};
+			       .add = rows_are_added(s),
+			       .out = out};
 
 	for (size_t k = 0; k < pushes; k++)
 		job.most += push[k].rows;
@@ -396,79 +385,168 @@ int store_sum_rows(struct store *s, struct team *team, const struct store_push *
 		team_run(team, job.shares, sum_share, &job);
 		join_shares(&job);
 	}
-	pthread_mutex_destroy(&job.lock);
+	pthread_mutex_destroy(&job.pushes.lock);
 	return 0;
 }
 
 /* ---- the step ---- */
 
-struct step_job {
+/* What one step is made with. A sum of one is that one, and its weight is in the factor. */
+struct step {
 	struct store *store;
-	const float *dense; /* of the segment */
-	struct opt_step step;
-	float *p;
-	size_t count;
-	const struct row_sums *rows;
+	int samples;           /* 0: there is no mean, and only what is plainly added changes */
+	const float *dense;    /* of the whole range, or */
+	struct pushes *pushes; /* whose sum it is; both NULL: none */
+	double dense_factor;
+	float *const *row;
+	const float *gradient;
+	size_t rows;
+	double row_factor;
+
+	const struct segment *segment; /* that is at work */
+	struct opt_step opt;
 	pthread_mutex_t lock;
-	size_t held;
+	size_t held; /* values, at a bound */
 };
 
-static void add_held(struct step_job *job, size_t held)
+static struct opt_step step_of(const struct store *s, int add, double factor)
+{
+	struct opt plain = {.kind = OPT_ADD};
+	struct opt_step step;
+
+	opt_step_begin(&step, add ? &plain : &s->opt, factor, s->steps);
+	return step;
+}
+
+static void add_held(struct step *step, size_t held)
 {
 	if (held == 0)
 		return;
-	pthread_mutex_lock(&job->lock);
-	job->held += held;
-	pthread_mutex_unlock(&job->lock);
+	pthread_mutex_lock(&step->lock);
+	step->held += held;
+	pthread_mutex_unlock(&step->lock);
 }
 
+/* Block by block where there are pushes, so that their sum stays in the first cache. */
 static void step_piece(size_t piece, void *arg)
 {
-	struct step_job *job = arg;
-	size_t at = piece * PIECE, n = job->count - at < PIECE ? job->count - at : PIECE;
-	float *p = job->p + at;
-	float *slot[OPT_SLOTS_MAX] = {p + job->store->dense_stride,
-				      p + 2 * job->store->dense_stride};
+	struct step *step = arg;
+	const struct segment *segment = step->segment;
+	size_t at = segment->begin + piece * PIECE, end = segment->begin + segment->count, n;
+	size_t stride = step->store->dense_stride, block = step->dense ? PIECE : OPT_BLOCK;
+	float sum[OPT_BLOCK];
+	size_t held = 0;
 
-	add_held(job, opt_apply(&job->step, p, slot, job->dense + at, n));
+	for (end = end - at < PIECE ? end : at + PIECE; at < end; at += n) {
+		float *p = step->store->dense + at;
+		float *slot[OPT_SLOTS_MAX] = {p + stride, p + 2 * stride};
+		n = end - at < block ? end - at : block;
+		if (!step->dense)
+			sum_block(step->pushes, at, n, segment->add, FIRST, sum);
+		held += opt_apply(&step->opt, p, slot, step->dense ? step->dense + at : sum, n);
+	}
+	add_held(step, held);
 }
 
 static void step_rows_piece(size_t piece, void *arg)
 {
-	struct step_job *job = arg;
-	const struct row_sums *rows = job->rows;
-	size_t at = piece * ROWS_PIECE;
-	size_t n = rows->count - at < ROWS_PIECE ? rows->count - at : ROWS_PIECE;
+	struct step *step = arg;
+	const struct store *s = step->store;
+	size_t begin = piece * ROWS_PIECE, held = 0;
+	size_t n = step->rows - begin < ROWS_PIECE ? step->rows : begin + ROWS_PIECE;
+	uint32_t generation = table_generation(s->table);
 
-	add_held(job, store_step_rows(job->store, &job->step, rows->row + at, n,
-				      rows->value + at * job->store->width));
+	for (size_t at = begin; at < n; at += ROWS_GROUP) {
+		size_t len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
+		size_t next = at + 2 * ROWS_GROUP < n ? at + 2 * ROWS_GROUP : n;
+		for (size_t i = at + ROWS_GROUP; i < next; i++)
+			store_prefetch(step->row[i], s->width * (1 + s->row_slots));
+		for (size_t i = at; i < at + len; i++)
+			table_touch(step->row[i], generation);
+		held += opt_apply_rows(&step->opt, step->row + at, len, s->width,
+				       step->gradient + at * s->width);
+	}
+	add_held(step, held);
+}
+
+static void make_step(struct step *step, struct team *team)
+{
+	struct store *s = step->store;
+	int add = rows_are_added(s);
+
+	pthread_mutex_init(&step->lock, NULL);
+	if (step->samples)
+		s->steps++;
+	for (size_t g = 0; (step->dense || step->pushes) && g < s->segments; g++) {
+		step->segment = &s->segment[g];
+		if (!step->samples && !step->segment->add)
+			continue;
+		step->opt = step_of(s, step->segment->add, step->dense_factor);
+		team_run(team, (step->segment->count + PIECE - 1) / PIECE, step_piece, step);
+	}
+	if (step->rows && (step->samples || add)) {
+		step->opt = step_of(s, add, step->row_factor);
+		team_run(team, (step->rows + ROWS_PIECE - 1) / ROWS_PIECE, step_rows_piece, step);
+	}
+	s->held += step->held;
+	pthread_mutex_destroy(&step->lock);
 }
 
 void store_sum_step(struct store *s, struct team *team, const float *dense,
 		    const struct row_sums *rows, double divisor, uint64_t samples)
 {
 	double factor = samples ? 1.0 / divisor : 0.0;
-	struct step_job job = {.store = s, .rows = rows, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct step step = {.store = s,
+			    .samples = samples > 0,
+			    .dense = dense,
+			    .dense_factor = factor,
+			    .row = rows->row,
+			    .gradient = rows->value,
+			    .rows = rows->count,
+			    .row_factor = factor};
 
-	if (samples)
-		s->steps++;
-	for (size_t g = 0; dense && g < s->segments; g++) {
-		const struct segment *segment = &s->segment[g];
-		if (!samples && !segment->add)
-			continue;
-		job.step = store_step_of(s, segment->add, factor);
-		job.p = s->dense + segment->begin;
-		job.dense = dense + segment->begin;
-		job.count = segment->count;
-		team_run(team, (job.count + PIECE - 1) / PIECE, step_piece, &job);
+	make_step(&step, team);
+}
+
+int store_apply(struct store *s, const struct store_push *push, size_t pushes, struct error *err)
+{
+	struct pushes all = {.push = push, .count = pushes};
+	struct step step = {.store = s};
+	double count = 0.0; /* whatever clients say they have: this sum can't come round to 0 */
+	size_t with_dense = 0, with_rows = 0;
+
+	for (size_t i = 0; i < pushes; i++) {
+		count += (double)store_divisor(&push[i]);
+		step.samples |= push[i].count > 0;
+		with_dense += push[i].dense != NULL;
+		with_rows += push[i].rows > 0;
 	}
-	int add = s->layout.has_table && s->layout.table.update == LAYOUT_ADD;
-	if (rows->count && (samples || add)) {
-		job.step = store_step_of(s, add, factor);
-		team_run(team, (rows->count + ROWS_PIECE - 1) / ROWS_PIECE, step_rows_piece, &job);
+	/* A unit without samples has no mean; sums (audit) count all the same. */
+	step.dense_factor = step.row_factor = step.samples ? 1.0 / count : 0.0;
+	if (with_dense > 1)
+		step.pushes = &all;
+	for (size_t i = 0; i < pushes; i++) {
+		if (push[i].dense && with_dense == 1) {
+			step.dense = push[i].dense;
+			step.dense_factor *= (double)(float)store_weight(&push[i]);
+		}
+		if (push[i].rows && with_rows == 1) {
+			step.row = push[i].row;
+			step.gradient = push[i].row_gradient;
+			step.rows = push[i].rows;
+			step.row_factor *= store_weight(&push[i]);
+		}
 	}
-	s->held += job.held;
-	pthread_mutex_destroy(&job.lock);
+	/* Several touch the same rows: their gradients are summed first, a step is made once. */
+	if (with_rows > 1) {
+		if (store_sum_rows(s, NULL, push, pushes, &s->sums, NULL, err) != 0)
+			return -1;
+		step.row = s->sums.row;
+		step.gradient = s->sums.value;
+		step.rows = s->sums.count;
+	}
+	make_step(&step, NULL);
+	return 0;
 }
 
 /* ---- checksums ---- */

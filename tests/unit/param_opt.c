@@ -167,42 +167,6 @@ static void rows_are_ranges(void **state)
 	}
 }
 
-static void sums_are_fused_without_a_difference(void **state)
-{
-	static float g0[N], g1[N], g2[N], p[N], q[N], s0[N], s1[N], t0[N], t1[N], sum[N];
-	const float *g[] = {g0, g1, g2};
-	const float weight[] = {1.0f, 0.5f, 1.0f};
-
-	(void)state;
-	for (size_t k = 0; k < NAMES; k++) {
-		struct opt o = make(names[k]);
-		struct opt_step s;
-		float *a[] = {s0, s1}, *b[] = {t0, t1};
-		for (size_t i = 0; i < N; i++) {
-			g0[i] = value(i, 5);
-			g1[i] = value(i, 6);
-			g2[i] = value(i, 7);
-			p[i] = q[i] = value(i, 8);
-			s0[i] = s1[i] = t0[i] = t1[i] = 0.25f;
-		}
-		opt_step_begin(&s, &o, 0.125, 2);
-		opt_apply_sum(&s, p, a, g, weight, 3, N);
-		for (size_t i = 0; i < N; i++) {
-			sum[i] = 1.0f * g0[i];
-			sum[i] += 0.5f * g1[i];
-			sum[i] += 1.0f * g2[i];
-		}
-		/* Cut elsewhere than the fused loop cuts. */
-		for (size_t at = 0; at < N; at += 777) {
-			size_t len = N - at < 777 ? N - at : 777;
-			float *c[] = {b[0] + at, b[1] + at};
-			opt_apply(&s, q + at, c, sum + at, len);
-		}
-		assert_memory_equal(p, q, sizeof p);
-		assert_memory_equal(s0, t0, sizeof s0);
-	}
-}
-
 /* What a client may have sent, or a sum of many may come to. */
 static const float wild[] = {1e18f,    -1e18f,    1e30f, -1e30f, FLT_MAX, -FLT_MAX,
 			     INFINITY, -INFINITY, NAN,   1.0f,   -1e-44f, 6.6e31f,
@@ -381,7 +345,6 @@ int main(void)
 		cmocka_unit_test(steps_follow_the_papers),
 		cmocka_unit_test(fresh_ftrl_keeps_its_parameters),
 		cmocka_unit_test(rows_are_ranges),
-		cmocka_unit_test(sums_are_fused_without_a_difference),
 		cmocka_unit_test(whatever_comes_what_stands_is_finite),
 		cmocka_unit_test(wild_slots_stay_finite),
 		cmocka_unit_test(an_outlier_stops_nothing),
