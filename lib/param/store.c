@@ -99,7 +99,7 @@ int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error 
 	if (begin < s->room_begin || end > s->room_end)
 		return error_set(err, ERROR_OS, "dense", "no addresses for more parameters");
 	for (size_t k = 0; k <= s->slots; k++) {
-		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
+		float *first = store_dense_at(s, (int)k - 1, begin);
 		uintptr_t at = (uintptr_t)first / 4096 * 4096;
 		size_t bytes = (uintptr_t)(first + (end - begin)) - at;
 		void *pages = (void *)at;
@@ -114,7 +114,7 @@ int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error 
 void store_warm(struct store *s, uint64_t begin, uint64_t end)
 {
 	for (size_t k = 0; begin < end && k <= s->slots; k++) {
-		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
+		float *first = store_dense_at(s, (int)k - 1, begin);
 		uintptr_t at = (uintptr_t)first / 4096 * 4096;
 		(void)madvise((void *)at, (uintptr_t)(first + (end - begin)) - at,
 			      MADV_POPULATE_WRITE);

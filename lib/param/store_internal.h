@@ -57,10 +57,27 @@ int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error 
 void store_warm(struct store *s, uint64_t begin, uint64_t end);
 /* store_move.c */
 void store_forget_places(struct store *s);
-/* store_stream.c: of what came, those of these numbers, into their rows. */
+/* Where an element of the vector is, which is within the room; slot -1: its parameter. */
+static inline float *store_dense_at(const struct store *s, int slot, uint64_t element)
+{
+	return s->room + (size_t)(slot + 1) * s->dense_stride + (element - s->room_begin);
+}
+
+/* store_stream.c */
+
+/* What of a store is written: a range of its own elements, and rows. */
+struct store_some {
+	uint64_t dense_begin, dense_count;
+	size_t rows;
+	const uint32_t *number, *key; /* of the rows, one or the other; both NULL: as they were made */
+	int partial;                  /* as of struct stream_shape */
+};
+
+int store_write_some(const struct store *s, const struct store_some *some,
+		     const struct stream_sink *sink, struct error *err);
+/* Of what came, those of these numbers (NULL: all), into their rows. */
 int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
 		   const float *values, const float *const *slots, struct error *err);
-int store_write_notes(const struct store *s, struct stream_writer *w, struct error *err);
 double store_weight(const struct store_push *push);
 uint64_t store_divisor(const struct store_push *push);
 

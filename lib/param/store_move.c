@@ -184,62 +184,17 @@ size_t store_share_bytes(const struct store *s, const struct store_share *share)
 	       BLOCK_OVERHEAD * ((dense + rows) / 4096 + 2 * STREAM_SECTIONS_MAX);
 }
 
-static int write_rows(const struct store *s, const struct store_share *share, size_t group,
-		      struct stream_writer *w, struct error *err)
-{
-	size_t width = s->width, sections = 1 + s->row_slots;
-	float *values = malloc(group * width * sections * sizeof *values);
-	float **row = malloc(group * sizeof *row);
-	const float *slot[OPT_SLOTS_MAX];
-	int rc = values && row ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
-
-	for (size_t k = 0; k < s->row_slots; k++)
-		slot[k] = values + (k + 1) * group * width;
-	for (size_t begin = 0; rc == 0 && begin < share->rows; begin += group) {
-		size_t len = share->rows - begin < group ? share->rows - begin : group;
-		table_look(s->table, share->key + begin, len, row);
-		for (size_t i = 0; i < len; i++) {
-			for (size_t k = 0; k < sections; k++)
-				memcpy(values + (k * group + i) * width, row[i] + k * width,
-				       width * sizeof *values);
-		}
-		rc = stream_rows(w, len, share->key + begin, values, slot, err);
-	}
-	free(values);
-	free(row);
-	return rc;
-}
-
 int store_share_write(const struct store *s, const struct store_share *share,
 		      const struct stream_sink *sink, struct error *err)
 {
-	struct stream_shape shape = {
-		.part = s->part,
-		.parts = s->map.parts,
+	const struct store_some some = {
 		.dense_begin = share->dense_begin,
 		.dense_count = share->dense_end - share->dense_begin,
 		.rows = share->rows,
-		.dense_slots = (uint32_t)s->slots,
-		.width = (uint32_t)s->width,
-		.row_slots = (uint32_t)s->row_slots,
+		.key = share->key,
 	};
-	struct stream_writer *w;
-	int rc;
 
-	if (stream_begin(&w, sink, &shape, err) != 0)
-		return -1;
-	rc = store_write_notes(s, w, err);
-	for (size_t k = 0; rc == 0 && shape.dense_count && k <= s->slots; k++)
-		rc = stream_dense(w, (int)k - 1,
-				  s->dense + k * s->dense_stride +
-					  (share->dense_begin - s->dense_begin),
-				  shape.dense_count, err);
-	if (rc == 0 && s->table)
-		rc = write_rows(s, share, stream_block_rows(&shape), w, err);
-	if (rc == 0)
-		rc = stream_end(w, err);
-	stream_writer_free(w);
-	return rc;
+	return store_write_some(s, &some, sink, err);
 }
 
 void store_share_free(struct store_share *share)
@@ -317,7 +272,7 @@ static float *place_dense(void *incoming, int slot, uint64_t begin, size_t count
 
 	if (!dense_comes(in, begin, begin + count))
 		return NULL;
-	return s->room + (size_t)(slot + 1) * s->dense_stride + (begin - s->room_begin);
+	return store_dense_at(s, slot, begin);
 }
 
 static int take_dense(void *incoming, int slot, uint64_t begin, size_t count, const float *values,
@@ -351,12 +306,10 @@ static int take_rows(void *incoming, size_t rows, const uint32_t *keys, const fl
 {
 	struct store_incoming *in = incoming;
 	struct store *s = in->store;
-	uint32_t *all = malloc((rows + 1) * sizeof *all);
 	float **row = malloc((rows + 1) * sizeof *row);
-	int rc = all && row ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
+	int rc = row ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
 
 	for (size_t i = 0; rc == 0 && i < rows; i++) {
-		all[i] = (uint32_t)i;
 		if (!key_comes(in, keys[i]))
 			rc = error_set(err, ERROR_DATA, NULL, "key %u is not ours", keys[i]);
 		else
@@ -368,8 +321,7 @@ static int take_rows(void *incoming, size_t rows, const uint32_t *keys, const fl
 		s->bare = 0;
 	}
 	if (rc == 0)
-		rc = store_put_rows(s, rows, all, row, values, slots, err);
-	free(all);
+		rc = store_put_rows(s, rows, NULL, row, values, slots, err);
 	free(row);
 	return rc;
 }
@@ -485,7 +437,7 @@ void store_incoming_free(struct store_incoming *in)
 static void close_room(struct store *s, uint64_t begin, uint64_t end)
 {
 	for (size_t k = 0; begin < end && k <= s->slots; k++) {
-		float *first = s->room + k * s->dense_stride + (begin - s->room_begin);
+		float *first = store_dense_at(s, (int)k - 1, begin);
 		uintptr_t at = ((uintptr_t)first + PAGE - 1) / PAGE * PAGE;
 		uintptr_t stop = (uintptr_t)(first + (end - begin)) / PAGE * PAGE;
 		if (at >= stop)

@@ -19,7 +19,7 @@
 
 /* ---- writing ---- */
 
-int store_write_notes(const struct store *s, struct stream_writer *w, struct error *err)
+static int write_notes(const struct store *s, struct stream_writer *w, struct error *err)
 {
 	char steps[32];
 
@@ -82,43 +82,51 @@ static uint32_t *order_rows(const struct store *s, uint32_t since, size_t n)
 /* Rows on their way from the table's records to arrays of a section each. */
 struct gather {
 	const struct store *store;
-	const uint32_t *order; /* NULL: as they were made */
-	size_t rows;
-	size_t begin, count;   /* of this batch */
-	size_t most;           /* of any; distance of the arrays */
+	const struct store_some *some;
+	size_t begin, count; /* of this batch */
+	size_t most;         /* of any; distance of the arrays */
 	uint32_t *key;
 	float *values; /* parameters, then slots */
 };
 
 #define GATHER_ROWS 1024 /* that a thread takes at a time */
 
+static void find_rows(const struct store *s, const struct store_some *some, size_t at, size_t n,
+		      float **row)
+{
+	if (some->key) {
+		table_look(s->table, some->key + at, n, row);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		row[i] = table_at(s->table, some->number ? some->number[at + i] : at + i);
+}
+
 /* Records hold parameters and slots side by side; a stream has each for itself. */
 static void gather_piece(size_t piece, void *gather)
 {
 	const struct gather *g = gather;
-	const struct store *s = g->store;
-	size_t width = s->width, sections = 1 + s->row_slots, n = g->rows;
-	size_t end = (piece + 1) * GATHER_ROWS < g->count ? (piece + 1) * GATHER_ROWS : g->count;
+	size_t width = g->store->width, sections = 1 + g->store->row_slots;
+	size_t first = piece * GATHER_ROWS;
+	size_t n = g->count - first < GATHER_ROWS ? g->count - first : GATHER_ROWS;
+	float *row[GATHER_ROWS];
 
-	for (size_t i = piece * GATHER_ROWS; i < end; i++) {
-		size_t at = g->begin + i, ahead = at + AHEAD < n ? at + AHEAD : at;
-		const float *row = table_at(s->table, g->order ? g->order[at] : at);
-		const float *next = table_at(s->table, g->order ? g->order[ahead] : ahead);
-		for (size_t k = 0; k < width * sections; k += 16)
-			__builtin_prefetch(next + k);
-		g->key[i] = table_key(row);
+	find_rows(g->store, g->some, g->begin + first, n, row);
+	for (size_t i = 0; i < n; i++) {
+		if (i + AHEAD < n)
+			store_prefetch(row[i + AHEAD], width * sections);
+		g->key[first + i] = table_key(row[i]);
 		for (size_t k = 0; k < sections; k++)
-			memcpy(g->values + (k * g->most + i) * width, row + k * width,
+			memcpy(g->values + (k * g->most + first + i) * width, row[i] + k * width,
 			       width * sizeof *g->values);
 	}
 }
 
-/* order NULL: as they were made. */
-static int write_rows(const struct store *s, struct stream_writer *w, struct team *team, size_t most,
-		      const uint32_t *order, size_t n, struct error *err)
+static int write_rows(const struct store *s, const struct store_some *some, struct team *team,
+		      size_t most, struct stream_writer *w, struct error *err)
 {
-	size_t width = s->width, sections = 1 + s->row_slots;
-	struct gather g = {.store = s, .order = order, .rows = n, .most = most};
+	size_t width = s->width, sections = 1 + s->row_slots, n = some->rows;
+	struct gather g = {.store = s, .some = some, .most = most};
 	const float *slot[OPT_SLOTS_MAX];
 
 	g.key = malloc(most * sizeof *g.key);
@@ -136,17 +144,39 @@ static int write_rows(const struct store *s, struct stream_writer *w, struct tea
 	return rc;
 }
 
-static int write_table(const struct store *s, const struct stream_shape *shape, uint32_t since,
-		       const struct stream_sink *sink, struct stream_writer *w, struct error *err)
+int store_write_some(const struct store *s, const struct store_some *some,
+		     const struct stream_sink *sink, struct error *err)
 {
-	int ordered = sink->at || since > 0;
-	uint32_t *order = ordered ? order_rows(s, since, (size_t)shape->rows) : NULL;
+	struct stream_shape shape = {
+		.part = s->part,
+		.parts = s->map.parts,
+		.dense_begin = some->dense_begin,
+		.dense_count = some->dense_count,
+		.rows = some->rows,
+		.partial = some->partial,
+		.all_rows = store_row_count(s),
+		.dense_slots = (uint32_t)s->slots,
+		.width = (uint32_t)s->width,
+		.row_slots = (uint32_t)s->row_slots,
+	};
+	const float *dense = s->frozen ? s->frozen : s->dense;
+	uint64_t from = some->dense_begin - s->dense_begin;
+	struct stream_writer *w;
+	int rc;
 
-	if (ordered && !order)
-		return error_set(err, ERROR_OS, "rows", "out of memory");
-	int rc = write_rows(s, w, sink->team, sink->at ? stream_batch_rows(w) : stream_block_rows(shape), order,
-			    (size_t)shape->rows, err);
-	free(order);
+	if (stream_begin(&w, sink, &shape, err) != 0)
+		return -1;
+	rc = write_notes(s, w, err);
+	for (size_t k = 0; rc == 0 && some->dense_count && k <= s->slots; k++) {
+		rc = stream_dense(w, (int)k - 1, dense + from, some->dense_count, err);
+		dense = s->dense + (k + 1) * s->dense_stride;
+	}
+	if (rc == 0 && s->table)
+		rc = write_rows(s, some, sink->team,
+				sink->at ? stream_batch_rows(w) : stream_block_rows(&shape), w, err);
+	if (rc == 0)
+		rc = stream_end(w, err);
+	stream_writer_free(w);
 	return rc;
 }
 
@@ -167,33 +197,21 @@ uint32_t store_mark(struct store *s)
 int store_write_since(const struct store *s, uint32_t since, const struct stream_sink *sink,
 		      struct error *err)
 {
-	struct stream_shape shape = {
-		.part = s->part,
-		.parts = s->map.parts,
+	struct store_some some = {
 		.dense_begin = s->dense_begin,
 		.dense_count = s->dense_count,
 		.rows = s->table ? count_since(s, since) : 0,
 		.partial = since > 0 && s->table,
-		.all_rows = store_row_count(s),
-		.dense_slots = (uint32_t)s->slots,
-		.width = (uint32_t)s->width,
-		.row_slots = (uint32_t)s->row_slots,
 	};
-	struct stream_writer *w;
-	int rc;
+	uint32_t *order = NULL;
 
-	if (stream_begin(&w, sink, &shape, err) != 0)
-		return -1;
-	rc = store_write_notes(s, w, err);
-	for (size_t k = 0; rc == 0 && s->dense_count && k <= s->slots; k++)
-		rc = stream_dense(w, (int)k - 1,
-				  k == 0 && s->frozen ? s->frozen : s->dense + k * s->dense_stride,
-				  s->dense_count, err);
-	if (rc == 0 && s->table)
-		rc = write_table(s, &shape, since, sink, w, err);
-	if (rc == 0)
-		rc = stream_end(w, err);
-	stream_writer_free(w);
+	if (s->table && (sink->at || since > 0)) {
+		some.number = order = order_rows(s, since, some.rows);
+		if (!order)
+			return error_set(err, ERROR_OS, "rows", "out of memory");
+	}
+	int rc = store_write_some(s, &some, sink, err);
+	free(order);
 	return rc;
 }
 
@@ -226,7 +244,7 @@ static float *place_dense(void *store, int slot, uint64_t begin, size_t count)
 
 	if (begin < s->dense_begin || begin + count > s->dense_begin + s->dense_count)
 		return NULL;
-	return s->dense + (size_t)(slot + 1) * s->dense_stride + (begin - s->dense_begin);
+	return store_dense_at(s, slot, begin);
 }
 
 static int take_dense(void *store, int slot, uint64_t begin, size_t count, const float *values,
@@ -244,8 +262,7 @@ static int take_dense(void *store, int slot, uint64_t begin, size_t count, const
 	values += from - begin;
 	if (slot >= 0 && check_slot(s, (size_t)slot, values, count, &bad, err) != 0)
 		return name_bad(err, "dense parameter", from + bad);
-	float *p = s->dense + (from - s->dense_begin);
-	float *to = p + (size_t)(slot + 1) * s->dense_stride;
+	float *p = store_dense_at(s, -1, from), *to = store_dense_at(s, slot, from);
 	if (to != values)
 		memcpy(to, values, count * sizeof *values);
 	if (slot < 0 && !s->take_slots) {
@@ -277,11 +294,12 @@ int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const 
 
 	for (size_t i = 0; i < n; i++) {
 		float *to = row[i], *slot[OPT_SLOTS_MAX] = {to + width, to + 2 * width};
-		memcpy(to, values + own[i] * width, width * sizeof *to);
+		size_t from = (own ? own[i] : i) * width;
+		memcpy(to, values + from, width * sizeof *to);
 		if (s->row_slots && !s->take_slots)
 			opt_init(&s->opt, to, slot, width);
 		for (size_t k = 0; s->take_slots && k < s->row_slots; k++) {
-			memcpy(slot[k], slots[k] + own[i] * width, width * sizeof *to);
+			memcpy(slot[k], slots[k] + from, width * sizeof *to);
 			if (check_slot(s, k, slot[k], width, &bad, err) != 0)
 				return name_bad(err, "key", table_key(to));
 		}
