@@ -139,7 +139,7 @@ static int ask_first(struct job *job, struct error *err)
 	char history[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
 	size_t len;
 	struct brain_limits limits = brain_limits_of(job, NULL);
-	struct brain_filter filter;
+	struct argv words = {0};
 	struct answer answer = {0};
 	struct record_out o;
 	if (trainctl_history(history) == 0 && access(history, R_OK) == 0)
@@ -148,9 +148,9 @@ static int ask_first(struct job *job, struct error *err)
 	record_add_u64(&o, "batch", job->batch);
 	brain_likeness_add(&o, job);
 	size_t bytes = record_end(&o, NULL);
-	int result = brain_filter(&filter, job->brain, &limits, getenv("PATH"), err);
+	int result = brain_words(&words, job->brain, &limits, getenv("PATH"), err);
 	if (result == 0)
-		result = brain_ask_once(&filter, line, bytes, &text, &len, err);
+		result = brain_ask_once(&words, line, bytes, &text, &len, err);
 	if (result == 0)
 		result = answer_parse(&answer, text, len, err);
 	if (result == 0)

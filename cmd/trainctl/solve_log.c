@@ -159,7 +159,7 @@ static void print_answer(const char *text, size_t len)
 
 static int ask_brain(struct replay *p, const char *place, struct error *err)
 {
-	struct brain_filter filter;
+	struct argv words = {0};
 	char path[DIRS_PATH_MAX], *all, *text = NULL;
 	size_t bytes, len;
 	if (strcmp(p->brain_name, BRAIN_ON) != 0)
@@ -168,11 +168,13 @@ static int ask_brain(struct replay *p, const char *place, struct error *err)
 		snprintf(path, sizeof path, "%s", BRAIN_ON);
 	p->decisions++;
 	record_print(stdout, RECORD("brain-asked", F("brain", p->brain_name), F("at", p->at)));
-	if (brain_filter(&filter, path, &p->limits, getenv("PATH"), err) != 0)
+	if (brain_words(&words, path, &p->limits, getenv("PATH"), err) != 0)
 		return -1;
-	if (!(all = rounds_text(&p->rounds, &bytes)))
+	if (!(all = rounds_text(&p->rounds, &bytes))) {
+		argv_free(&words);
 		return error_set(err, ERROR_OS, p->path, "out of memory");
-	if (brain_ask_once(&filter, all, bytes, &text, &len, err) == 0)
+	}
+	if (brain_ask_once(&words, all, bytes, &text, &len, err) == 0)
 		print_answer(text, len);
 	else {
 		p->failed++;

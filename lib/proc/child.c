@@ -67,6 +67,19 @@ static void release(struct child *c)
 	free(c);
 }
 
+int child_ask(struct child **out, struct event_base *base, struct argv *argv,
+	      struct child_options options, struct error *err)
+{
+	int result = argv_end(argv, err);
+	options.argv = argv->word;
+	if (result == 0)
+		result = child_start(out, base, &options, err);
+	if (result != 0)
+		*out = NULL;
+	argv_free(argv);
+	return result;
+}
+
 void child_free(struct child *c)
 {
 	if (!c)

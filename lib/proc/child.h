@@ -5,6 +5,7 @@
 #ifndef PACELINE_PROC_CHILD_H
 #define PACELINE_PROC_CHILD_H
 
+#include "base/argv.h"
 #include "base/error.h"
 #include "proc/end.h"
 
@@ -39,6 +40,9 @@ struct child_options {
 
 int child_start(struct child **out, struct event_base *base, const struct child_options *options,
 		struct error *err);
+/* The same with the command line argv, which is freed. *out NULL: it could not be started. */
+int child_ask(struct child **out, struct event_base *base, struct argv *argv,
+	      struct child_options options, struct error *err);
 /* Kills it; done() is not called. NULL is fine. */
 void child_free(struct child *c);
 

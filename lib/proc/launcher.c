@@ -1,8 +1,7 @@
 /* launcher: see launcher.h. */
 #include "proc/launcher.h"
 
-#include "base/grow.h"
-#include "base/number.h"
+#include "base/argv.h"
 #include "base/words.h"
 
 #include <sched.h>
@@ -122,60 +121,21 @@ static int is_plain(const char *template)
 	return !strpbrk(template, ";&|(){}<>`$\n") && !memchr(template, '=', first);
 }
 
-/* Words that become a command's. */
-struct front {
-	char **item;
-	size_t count, room;
-};
-
-/* -1: out of memory, and there are none any more. */
-static int add_word(struct front *f, const char *word, struct error *err)
-{
-	if (GROW(f->item, f->room, f->count + 2) == 0 && (f->item[f->count] = strdup(word))) {
-		f->item[++f->count] = NULL;
-		return 0;
-	}
-	words_free(f->item, f->count);
-	*f = (struct front){0};
-	return error_set(err, ERROR_OS, NULL, "out of memory");
-}
-
-static int add_words(struct front *f, const char *const *list, struct error *err)
-{
-	for (; *list; list++)
-		if (add_word(f, *list, err) != 0)
-			return -1;
-	return 0;
-}
-
 /* The template's words, read by sh(1), which hands the program's own words on behind them. */
-static int add_template(struct front *f, const struct node_start *start, struct error *err)
+static int local_start(const struct node_start *start, struct argv *front, struct error *err)
 {
-	char *in_front = NULL, *line = NULL;
+	char *in_front = NULL;
 	if (!start->template || !start->template[0])
-		return 0;
+		return argv_end(front, err);
 	if (launcher_words(start->template, start->name, &in_front, err) != 0) {
-		words_free(f->item, f->count);
-		*f = (struct front){0};
+		argv_free(front);
 		return -1;
 	}
-	int n = asprintf(&line, "%s%s \"$@\"", is_plain(start->template) ? "exec " : "", in_front);
+	argv_add(front, "/bin/sh", "-c");
+	argv_format(front, "%s%s \"$@\"", is_plain(start->template) ? "exec " : "", in_front);
+	argv_add(front, "sh");
 	free(in_front);
-	const char *const shell[] = {"/bin/sh", "-c", n < 0 ? "exec \"$@\"" : line, "sh", NULL};
-	int result = add_words(f, shell, err);
-	if (n >= 0)
-		free(line);
-	return result;
-}
-
-static int local_start(const struct node_start *start, char ***front, size_t *count,
-		       struct error *err)
-{
-	struct front f = {0};
-	int result = add_template(&f, start, err);
-	*front = f.item;
-	*count = f.count;
-	return result;
+	return argv_end(front, err);
 }
 
 /* The node leads a group of its own: a template's shell is hit with the program. */
@@ -195,56 +155,30 @@ static enum end_class local_class(const struct node_end *end)
 
 /* ---- on another host: node-host(8) stands for the node ---- */
 
-static int add_each(struct front *f, const char *option, const char *const *values,
-		    struct error *err)
+static void add_each(struct argv *front, const char *option, const char *const *values)
 {
 	for (; values && *values; values++)
-		if (add_word(f, option, err) != 0 || add_word(f, *values, err) != 0)
-			return -1;
-	return 0;
+		argv_add(front, option, *values);
 }
 
-static int add_limits(struct front *f, const struct limits *limits, struct error *err)
-{
-	char cores[32], memory[24], first[24];
-	if (!limits_any(limits))
-		return 0;
-	number_format_real(limits->cores, cores);
-	number_format_u64(limits->memory, memory);
-	number_format_u64(limits->first_core, first);
-	const char *const options[] = {"--cores",      cores, "--memory", memory,
-				       "--first-core", first, NULL};
-	return add_words(f, options, err);
-}
-
-static int add_job(struct front *f, uint64_t job, struct error *err)
-{
-	char number[24];
-	const char *const option[] = {"--slurm-job", number, NULL};
-	number_format_u64(job, number);
-	return job > 0 ? add_words(f, option, err) : 0;
-}
-
-static int far_start(const char *by, const struct node_start *start, char ***front, size_t *count,
-		     struct error *err)
+static int far_start(const struct node_start *start, struct argv *front, struct error *err)
 {
 	const struct node_place *place = start->name->place;
-	struct front f = {0};
-	*front = NULL;
-	*count = 0;
-	const char *const about[] = {place->node_host, "--by", by, "--id", start->name->id, NULL};
-	if (add_words(&f, about, err) != 0)
-		return -1;
-	if (add_job(&f, place->slurm_job, err) != 0 || add_limits(&f, &start->limits, err) != 0 ||
-	    (start->keeps && add_word(&f, "--keep", err) != 0) ||
-	    add_each(&f, "--make", start->make, err) != 0 ||
-	    (place->apart && add_each(&f, "--bring", start->bring, err) != 0))
-		return -1;
-	if (add_word(&f, place->host, err) != 0 || add_template(&f, start, err) != 0)
-		return -1;
-	*front = f.item;
-	*count = f.count;
-	return 0;
+	argv_add(front, place->node_host, "--by", place->launcher->name, "--id", start->name->id);
+	if (place->slurm_job > 0)
+		argv_u64(front, "--slurm-job", place->slurm_job);
+	if (limits_any(&start->limits)) {
+		argv_real(front, "--cores", start->limits.cores);
+		argv_u64(front, "--memory", start->limits.memory);
+		argv_u64(front, "--first-core", start->limits.first_core);
+	}
+	if (start->keeps)
+		argv_add(front, "--keep");
+	add_each(front, "--make", start->make);
+	if (place->apart)
+		add_each(front, "--bring", start->bring);
+	argv_add(front, place->host);
+	return local_start(start, front, err);
 }
 
 static enum end_class far_class(const struct node_end *end)
@@ -256,80 +190,35 @@ static enum end_class far_class(const struct node_end *end)
 	return local_class(end);
 }
 
-static int slurm_start(const struct node_start *start, char ***front, size_t *count,
-		       struct error *err)
-{
-	return far_start("slurm", start, front, count, err);
-}
-
 /* A step beside the others of the allocation, with all cores that are allocated there, as a local
  * process would have it: steps that overlap and ask for some are all given the same ones, so that
  * node-host(8) limits them. */
-static int slurm_reach(const struct node_reach *to, char ***out, size_t *count, struct error *err)
+static int slurm_reach(const struct node_reach *to, struct argv *line, struct error *err)
 {
-	struct front f = {0};
-	char memory[40], job[40];
-	const char *const srun[] = {"srun",        "--overlap",       "--nodes=1",
-				    "--ntasks=1",  "--overcommit",    "--cpu-bind=none",
-				    "--mpi=none",  "--no-kill",       "--quiet",
-				    "--nodelist",  to->host,          NULL};
-	const char *const last[] = {to->program, "--serve", NULL};
-	snprintf(memory, sizeof memory, "--mem=%lluM", (unsigned long long)to->memory_mib);
-	snprintf(job, sizeof job, "--jobid=%llu", (unsigned long long)to->slurm_job);
-	int result = add_words(&f, srun, err);
-	if (result == 0 && to->memory_mib > 0)
-		result = add_word(&f, memory, err);
-	if (result == 0 && to->slurm_job > 0)
-		result = add_word(&f, job, err);
-	if (result == 0)
-		result = add_words(&f, last, err);
-	*out = f.item;
-	*count = f.count;
-	return result;
-}
-
-static int ssh_start(const struct node_start *start, char ***front, size_t *count,
-		     struct error *err)
-{
-	return far_start("ssh", start, front, count, err);
+	argv_add(line, "srun", "--overlap", "--nodes=1", "--ntasks=1", "--overcommit",
+		 "--cpu-bind=none", "--mpi=none", "--no-kill", "--quiet", "--nodelist", to->host);
+	if (to->memory_mib > 0)
+		argv_format(line, "--mem=%lluM", (unsigned long long)to->memory_mib);
+	if (to->slurm_job > 0)
+		argv_format(line, "--jobid=%llu", (unsigned long long)to->slurm_job);
+	argv_add(line, to->program, "--serve");
+	return argv_end(line, err);
 }
 
 /* Nothing is asked at a terminal, and no connection is shared: each ends with its node. The words
  * behind the host are read by a shell there. */
-static int ssh_reach(const struct node_reach *to, char ***out, size_t *count, struct error *err)
+static int ssh_reach(const struct node_reach *to, struct argv *line, struct error *err)
 {
-	struct front f = {0};
 	size_t max = WORDS_QUOTED(strlen(to->program));
-	char *quoted = malloc(max), *line = NULL;
-	int n = quoted ? asprintf(&line, "exec %s --serve", words_quote(to->program, quoted, max))
-		       : -1;
-	free(quoted);
-	*out = NULL;
-	*count = 0;
-	if (n < 0)
+	char *quoted = malloc(max);
+	if (!quoted)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	const char *const ssh[] = {"ssh",
-				   "-T",
-				   "-x",
-				   "-S",
-				   "none",
-				   "-o",
-				   "BatchMode=yes",
-				   "-o",
-				   "ConnectTimeout=10",
-				   "-o",
-				   "ServerAliveInterval=15",
-				   "-o",
-				   "ServerAliveCountMax=3",
-				   "--",
-				   to->host,
-				   line,
-				   NULL};
-	int result = add_words(&f, ssh, err);
-	free(line);
-	*out = f.item;
-	*count = f.count;
-	return result;
+	argv_add(line, "ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o",
+		 "ConnectTimeout=10", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3",
+		 "--", to->host);
+	argv_format(line, "exec %s --serve", words_quote(to->program, quoted, max));
+	free(quoted);
+	return argv_end(line, err);
 }
 
 /* ---- the table ---- */
@@ -338,13 +227,13 @@ static const struct launcher table[] = {
 	{.name = "local", .start = local_start, .stop = local_stop, .class_of = local_class},
 	{.name = "slurm",
 	 .is_far = 1,
-	 .start = slurm_start,
+	 .start = far_start,
 	 .stop = local_stop,
 	 .class_of = far_class,
 	 .reach = slurm_reach},
 	{.name = "ssh",
 	 .is_far = 1,
-	 .start = ssh_start,
+	 .start = far_start,
 	 .stop = local_stop,
 	 .class_of = far_class,
 	 .reach = ssh_reach,

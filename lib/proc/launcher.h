@@ -9,6 +9,7 @@
 #ifndef PACELINE_PROC_LAUNCHER_H
 #define PACELINE_PROC_LAUNCHER_H
 
+#include "base/argv.h"
 #include "base/error.h"
 #include "base/option.h"
 #include "proc/end.h"
@@ -63,16 +64,14 @@ struct node_reach {
 struct launcher {
 	const char *name;
 	int is_far; /* to other hosts */
-	/* The words that stand in front of the program, *count of them, for words_free(); none:
-	 * the program is started itself. */
-	int (*start)(const struct node_start *start, char ***front, size_t *count,
-		     struct error *err);
+	/* The words that stand in front of the program; none: the program is started itself. */
+	int (*start)(const struct node_start *start, struct argv *front, struct error *err);
 	/* Sends a signal to the node and what it started. -1: there is nobody. */
 	int (*stop)(pid_t pid, int signal);
 	enum end_class (*class_of)(const struct node_end *end);
 	/* Of one that is far: the words that run `program --serve` on a host, with its standard input
-	 * and output here, for words_free(). */
-	int (*reach)(const struct node_reach *to, char ***words, size_t *count, struct error *err);
+	 * and output here. */
+	int (*reach)(const struct node_reach *to, struct argv *words, struct error *err);
 	int openings; /* so many connections to one host may be opened at the same time; 0: any */
 };
 

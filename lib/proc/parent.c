@@ -163,14 +163,11 @@ static int put_front(int fd, const struct launch *launch, struct error *err)
 					 .bring = launch->bring,
 					 .keeps = launch->keeps,
 					 .limits = launch->limits};
-	char **front;
-	size_t count;
-	int result = launcher->start(&start, &front, &count, err);
-	if (result != 0)
-		return -1;
-	for (size_t i = 0; result == 0 && i < count; i++)
-		result = put_text(fd, front[i], err);
-	words_free(front, count);
+	struct argv front = {0};
+	int result = launcher->start(&start, &front, err);
+	for (size_t i = 0; result == 0 && i < front.count; i++)
+		result = put_text(fd, front.word[i], err);
+	argv_free(&front);
 	return result;
 }
 

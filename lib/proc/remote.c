@@ -45,8 +45,7 @@ struct remote {
 	const struct launcher *launcher;
 	char *host;
 	char *program;
-	char **argv; /* of what is started, and where that lies */
-	size_t argc;
+	struct argv argv; /* of what is started */
 	char path[PATH_MAX];
 	int quiet;
 	int opening; /* its place among the connections that are being opened (opening.h), or -1 */
@@ -104,7 +103,7 @@ static int start(struct remote *r, struct error *err)
 	if (result == 0) {
 		r->pid = process_fork();
 		if (r->pid == 0)
-			become(r->argv, r->path, pipes, r->quiet);
+			become(r->argv.word, r->path, pipes, r->quiet);
 		if (r->pid < 0)
 			result = error_errno(err, ERROR_OS, r->host, "fork");
 	}
@@ -138,9 +137,9 @@ static int prepare(struct remote *r, const struct remote_options *o, struct erro
 				      .slurm_job = o->slurm_job};
 	if (!r->host || !r->program)
 		return error_set(err, ERROR_OS, o->host, "out of memory");
-	if (o->launcher->reach(&to, &r->argv, &r->argc, err) != 0)
+	if (o->launcher->reach(&to, &r->argv, err) != 0)
 		return -1;
-	return process_find(r->argv[0], o->search_path, r->path, sizeof r->path, err);
+	return process_find(r->argv.word[0], o->search_path, r->path, sizeof r->path, err);
 }
 
 int remote_open(struct remote **out, const struct remote_options *options, struct error *err)
@@ -191,7 +190,7 @@ void remote_close(struct remote *r)
 	for (int i = 0; i < REMOTE_POLLS; i++)
 		close_fd(&r->fd[i]);
 	close_fd(&r->opening);
-	words_free(r->argv, r->argc);
+	argv_free(&r->argv);
 	free(r->host);
 	free(r->program);
 	free(r);

@@ -797,6 +797,7 @@ static void on_answered(const struct node_end *end, enum child_cut cut, const ch
 static int ask(struct supervisor *s, struct error *err)
 {
 	struct sup_brain *b = &s->brain;
+	struct argv words = {0};
 	size_t len, bytes;
 	char *round = round_text(s, &len), *all = NULL;
 	int result = round ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
@@ -807,11 +808,9 @@ static int ask(struct supervisor *s, struct error *err)
 	if (result == 0 && !(all = rounds_text(&b->rounds, &bytes)))
 		result = error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0)
-		result = brain_filter(&b->words, s->job->brain, &b->limits, s->options.search_path,
-				      err);
+		result = brain_words(&words, s->job->brain, &b->limits, s->options.search_path, err);
 	if (result == 0) {
-		const struct child_options options = {.argv = b->words.argv,
-						      .called = "brain",
+		const struct child_options options = {.called = "brain",
 						      .input = all,
 						      .input_bytes = bytes,
 						      .seconds =
@@ -819,7 +818,7 @@ static int ask(struct supervisor *s, struct error *err)
 						      .output_bytes_max = BRAIN_OUTPUT_BYTES_MAX,
 						      .done = on_answered,
 						      .arg = s};
-		result = child_start(&b->filter, s->base, &options, err);
+		result = child_ask(&b->filter, s->base, &words, options, err);
 	}
 	free(round);
 	free(all);
@@ -946,7 +945,10 @@ int sup_brain_init(struct supervisor *s, struct error *err)
 	read_log(s);
 	first_sizes(s);
 	/* Whether it is there is known now, and not with the first round. */
-	return brain_filter(&b->words, s->job->brain, &b->limits, s->options.search_path, err);
+	struct argv words = {0};
+	int result = brain_words(&words, s->job->brain, &b->limits, s->options.search_path, err);
+	argv_free(&words);
+	return result;
 }
 
 void sup_brain_finished(struct supervisor *s)

@@ -39,7 +39,6 @@ struct sup_brain {
 	/* asking */
 	struct child *filter;
 	int under_way;
-	struct brain_filter words; /* as it is asked */
 	uint64_t asked, skipped;   /* rounds of this supervisor */
 	uint64_t failed;           /* in a row */
 	char fails[1024];          /* why the last of them did */

@@ -114,61 +114,29 @@ int brain_is_known(const char *name)
 	return strcmp(name, BRAIN_OFF) == 0 || strcmp(name, BRAIN_ON) == 0 || fs_is_program(name);
 }
 
-struct words {
-	struct brain_filter *f;
-	size_t count;
-};
-
-static void add(struct words *w, const char *word)
+int brain_words(struct argv *words, const char *name, const struct brain_limits *l,
+		const char *search_path, struct error *err)
 {
-	snprintf(w->f->text[w->count], sizeof *w->f->text, "%s", word);
-	w->f->argv[w->count] = w->f->text[w->count];
-	w->count++;
-}
-
-static void add_u64(struct words *w, const char *option, uint64_t value)
-{
-	char text[32];
-	snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-	add(w, option);
-	add(w, text);
-}
-
-static void add_real(struct words *w, const char *option, double value)
-{
-	char text[32];
-	snprintf(text, sizeof text, "%.6g", value);
-	add(w, option);
-	add(w, text);
-}
-
-int brain_filter(struct brain_filter *f, const char *name, const struct brain_limits *l,
-		 const char *search_path, struct error *err)
-{
-	struct words w = {f, 1};
-	*f = (struct brain_filter){0};
+	char path[DIRS_PATH_MAX];
 	if (strcmp(name, BRAIN_ON) == 0) {
-		if (process_find(BRAIN_PROGRAM, search_path, f->path, sizeof f->path, err) != 0)
+		if (process_find(BRAIN_PROGRAM, search_path, path, sizeof path, err) != 0)
 			return -1;
-	} else if (snprintf(f->path, sizeof f->path, "%s", name) >= (int)sizeof f->path) {
-		return error_set(err, ERROR_CONFIG, "BRAIN", "path too long");
+		name = path;
 	}
-	f->argv[0] = f->path;
-	add_u64(&w, "--cores", l->cores);
-	add_u64(&w, "--node-cores", l->node_cores);
-	add_u64(&w, "--server-cores", l->server_cores);
+	argv_add(words, name);
+	argv_u64(words, "--cores", l->cores);
+	argv_u64(words, "--node-cores", l->node_cores);
+	argv_u64(words, "--server-cores", l->server_cores);
 	if (l->bytes)
-		add_u64(&w, "--memory", l->bytes);
+		argv_u64(words, "--memory", l->bytes);
 	if (l->node_bytes)
-		add_u64(&w, "--node-memory", l->node_bytes);
-	add_real(&w, "--gain", l->gain);
-	add_real(&w, "--every", l->every);
-	add_real(&w, "--change-cost", l->cost);
-	if (l->history) {
-		add(&w, "--history");
-		f->argv[w.count++] = (char *)(size_t)l->history; /* the caller's */
-	}
-	return 0;
+		argv_u64(words, "--node-memory", l->node_bytes);
+	argv_real(words, "--gain", l->gain);
+	argv_real(words, "--every", l->every);
+	argv_real(words, "--change-cost", l->cost);
+	if (l->history)
+		argv_add(words, "--history", l->history);
+	return argv_end(words, err);
 }
 
 const char *brain_failure(const struct node_end *end, enum child_cut cut, char *out, size_t max)
@@ -210,28 +178,30 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 	o->len = len;
 }
 
-int brain_ask_once(const struct brain_filter *f, const char *rounds, size_t bytes, char **text,
-		   size_t *len, struct error *err)
+int brain_ask_once(struct argv *words, const char *rounds, size_t bytes, char **text, size_t *len,
+		   struct error *err)
 {
 	struct once o = {0};
 	struct child *child;
 	struct event_base *base = event_base_new();
-	const struct child_options options = {.argv = (char *const *)(size_t)f->argv,
-					      .called = "brain",
+	const struct child_options options = {.called = "brain",
 					      .input = rounds,
 					      .input_bytes = bytes,
 					      .seconds = deadline_seconds(DEADLINE_SOLUTION),
 					      .output_bytes_max = BRAIN_OUTPUT_BYTES_MAX,
 					      .done = on_end,
 					      .arg = &o};
-	if (!base)
-		return error_set(err, ERROR_OS, f->path, "out of memory");
-	int result = child_start(&child, base, &options, err);
+	char name[DIRS_PATH_MAX];
+	snprintf(name, sizeof name, "%s", words->word[0]);
+	int result = base ? child_ask(&child, base, words, options, err)
+			  : error_set(err, ERROR_OS, name, "out of memory");
+	argv_free(words);
 	if (result == 0)
 		event_base_dispatch(base); /* until it has ended: nothing else happens there */
-	event_base_free(base);
+	if (base)
+		event_base_free(base);
 	if (result == 0 && !o.text)
-		result = error_set(err, ERROR_CONFIG, f->path, "%s", o.why);
+		result = error_set(err, ERROR_CONFIG, name, "%s", o.why);
 	*text = o.text;
 	*len = o.len;
 	return result;

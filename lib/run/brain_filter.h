@@ -6,6 +6,7 @@
 #ifndef PACELINE_RUN_BRAIN_FILTER_H
 #define PACELINE_RUN_BRAIN_FILTER_H
 
+#include "base/argv.h"
 #include "base/error.h"
 #include "job/dirs.h"
 #include "job/hosts.h"
@@ -37,26 +38,19 @@ struct brain_limits brain_limits_of(const struct job *job, const struct hosts *h
 void brain_limits_add(struct record_out *o, const struct brain_limits *l);
 int brain_limits_take(struct brain_limits *l, const struct record *r, struct error *err);
 
-/* A command line. */
-struct brain_filter {
-	char path[DIRS_PATH_MAX];
-	char *argv[24]; /* its own words; NULL behind the last */
-	char text[24][40];
-};
-
 /* user=, data= and model= of a job, by which the history finds those that are alike. */
 void brain_likeness_add(struct record_out *o, const struct job *job);
 
 /* Whether BRAIN can be this: on, off, or an executable. */
 int brain_is_known(const char *name);
-/* name: "on" or the path of an executable. ERROR_CONFIG: there is none. */
-int brain_filter(struct brain_filter *f, const char *name, const struct brain_limits *l,
-		 const char *search_path, struct error *err);
+/* Its command line. name: "on" or the path of an executable. ERROR_CONFIG: there is none. */
+int brain_words(struct argv *words, const char *name, const struct brain_limits *l,
+		const char *search_path, struct error *err);
 
-/* Waits for it, DEADLINE_SOLUTION at most. *text (to be freed) is its answer to the last round, of *len
+/* Waits for it, DEADLINE_SOLUTION at most, and frees words. *text (to be freed) is its answer to the last round, of *len
  * bytes, whole lines. */
-int brain_ask_once(const struct brain_filter *f, const char *rounds, size_t bytes, char **text,
-		   size_t *len, struct error *err);
+int brain_ask_once(struct argv *words, const char *rounds, size_t bytes, char **text, size_t *len,
+		   struct error *err);
 
 /* Words for how a filter ended; NULL: well. */
 const char *brain_failure(const struct node_end *end, enum child_cut cut, char *out, size_t max);

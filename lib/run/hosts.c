@@ -632,40 +632,24 @@ void sup_host_probe(struct sup_host *h)
 
 static void look(struct sup_host *h)
 {
-	char job[24];
-	number_format_u64(h->place->slurm_job, job);
-	/* What ssh says of a host that does not answer is no news the second time. */
-	const char *const words[] = {"/bin/sh",
-				     "-c",
-				     "exec \"$@\" 2>/dev/null",
-				     "look",
-				     h->place->node_host,
-				     "--by",
-				     h->place->launcher->name,
-				     "--slurm-job",
-				     job,
-				     h->place->host,
-				     "/bin/sh",
-				     "-c",
-				     ":"};
-	char *argv[sizeof words / sizeof *words + 1] = {NULL};
-	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-		argv[i] = (char *)(size_t)words[i];
 	double now = clock_mono();
-	const struct child_options options = {.argv = argv,
-					      .seconds = look_seconds(h, now),
+	const struct child_options options = {.seconds = look_seconds(h, now),
 					      .output_bytes_max = LOOK_BYTES_MAX,
 					      .done = on_look,
 					      .arg = h};
+	struct argv argv = {0};
 	struct error err;
 	if (h->look || !is_far(h))
 		return;
+	/* What ssh says of a host that does not answer is no news the second time. */
+	argv_add(&argv, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "look");
+	argv_add(&argv, h->place->node_host, "--by", h->place->launcher->name);
+	argv_u64(&argv, "--slurm-job", h->place->slurm_job);
+	argv_add(&argv, h->place->host, "/bin/sh", "-c", ":");
 	h->asked = now;
 	h->again = now + LOOK_SECONDS;
-	if (child_start(&h->look, h->sup->base, &options, &err) != 0) {
-		h->look = NULL;
+	if (child_ask(&h->look, h->sup->base, &argv, options, &err) != 0)
 		sup_note(h->sup, "warning", "%s can't be asked: %s", h->place->host, err.text);
-	}
 }
 
 int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)

@@ -1,6 +1,7 @@
 /* more_hosts: see more_hosts.h. */
 #include "run/sup.h"
 
+#include "base/argv.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "proc/child.h"
@@ -23,7 +24,6 @@
 #define PENDING_SECONDS 3e7   /* nobody waits for it */
 #define CANCEL_SECONDS 5.0    /* at the end, before we go on without an answer */
 #define BYTES_MAX (1u << 20)
-#define WORDS_MAX 24
 
 /* ---- how many are wanted ---- */
 
@@ -99,29 +99,17 @@ static void tell(struct supervisor *s, const char *state, const struct sup_more_
 
 /* ---- running Slurm's programs ---- */
 
-struct words {
-	char *item[WORDS_MAX + 1];
-	size_t count;
-	char program[PATH_MAX];
-};
-
-static int begin_words(struct supervisor *s, struct words *w, const char *program)
+static int begin(struct supervisor *s, struct argv *w, const char *program)
 {
+	char path[PATH_MAX];
 	struct error err;
-	*w = (struct words){0};
-	if (process_find(program, s->options.search_path, w->program, sizeof w->program, &err) != 0) {
+	if (process_find(program, s->options.search_path, path, sizeof path, &err) != 0) {
 		sup_note(s, "warning", "MORE_HOSTS: %s is not on PATH", program);
 		s->more.list_at = s->more.ask_at = clock_mono() + AGAIN_SECONDS;
 		return -1;
 	}
-	w->item[w->count++] = w->program;
+	argv_add(w, path);
 	return 0;
-}
-
-static void add(struct words *w, const char *word)
-{
-	if (w->count < WORDS_MAX)
-		w->item[w->count++] = (char *)(size_t)word;
 }
 
 static void on_cancelled(const struct node_end *end, enum child_cut cut, const char *output,
@@ -137,18 +125,15 @@ static void on_cancelled(const struct node_end *end, enum child_cut cut, const c
 /* What did not work is tried again: the list still has it. */
 static void cancel(struct supervisor *s, uint64_t job)
 {
-	struct words w;
-	struct child *child;
-	char number[24];
-	number_format_u64(job, number);
-	if (begin_words(s, &w, "scancel") != 0)
-		return;
-	add(&w, number);
-	const struct child_options options = {.argv = w.item,
-					      .seconds = ANSWER_SECONDS,
+	const struct child_options options = {.seconds = ANSWER_SECONDS,
 					      .output_bytes_max = BYTES_MAX,
 					      .done = on_cancelled};
-	child_start(&child, s->base, &options, NULL);
+	struct argv w = {0};
+	struct child *child;
+	if (begin(s, &w, "scancel") != 0)
+		return;
+	argv_format(&w, "%llu", (unsigned long long)job);
+	child_ask(&child, s->base, &w, options, NULL);
 }
 
 /* ---- a host ---- */
@@ -235,33 +220,23 @@ static const char look_script[] =
 static void look(struct sup_more_host *m)
 {
 	struct supervisor *s = m->sup;
-	char socket[DIRS_PATH_MAX], journal[DIRS_PATH_MAX], number[24];
-	const char *const front[] = {"/bin/sh", "-c", "exec \"$@\" 2>&1", "look",
-				     m->place.node_host, "--by", "slurm", "--slurm-job", number,
-				     m->place.host, "/bin/sh", "-c", look_script, "look", socket,
-				     journal};
-	size_t count = sizeof front / sizeof *front;
-	char **argv = calloc(count + s->job->data.count + 1, sizeof *argv);
-	struct error err;
-	if (!argv)
-		return;
-	dirs_run(&s->dirs, "trainctl.sock", socket);
-	dirs_state(&s->dirs, "journal", journal);
-	number_format_u64(m->place.slurm_job, number);
-	for (size_t i = 0; i < count; i++)
-		argv[i] = (char *)(size_t)front[i];
-	for (size_t i = 0; i < s->job->data.count; i++)
-		argv[count + i] = s->job->data.item[i];
-	const struct child_options options = {.argv = argv,
-					      .seconds = ANSWER_SECONDS,
+	const struct child_options options = {.seconds = ANSWER_SECONDS,
 					      .output_bytes_max = BYTES_MAX,
 					      .done = on_host,
 					      .arg = m};
-	if (child_start(&m->look, s->base, &options, &err) != 0) {
-		m->look = NULL;
+	char socket[DIRS_PATH_MAX], journal[DIRS_PATH_MAX];
+	struct argv w = {0};
+	struct error err;
+	dirs_run(&s->dirs, "trainctl.sock", socket);
+	dirs_state(&s->dirs, "journal", journal);
+	argv_add(&w, "/bin/sh", "-c", "exec \"$@\" 2>&1", "look");
+	argv_add(&w, m->place.node_host, "--by", "slurm");
+	argv_u64(&w, "--slurm-job", m->place.slurm_job);
+	argv_add(&w, m->place.host, "/bin/sh", "-c", look_script, "look", socket, journal);
+	for (size_t i = 0; i < s->job->data.count; i++)
+		argv_add(&w, s->job->data.item[i]);
+	if (child_ask(&m->look, s->base, &w, options, &err) != 0)
 		sup_note(s, "warning", "%s can't be asked: %s", m->place.host, err.text);
-	}
-	free(argv);
 }
 
 static void granted(struct supervisor *s, uint64_t job, const char *host)
@@ -333,23 +308,16 @@ static void on_list(const struct node_end *end, enum child_cut cut, const char *
 
 static void list(struct supervisor *s)
 {
-	struct words w;
-	struct error err;
-	if (begin_words(s, &w, "squeue") != 0)
-		return;
-	add(&w, "--noheader");
-	add(&w, "--me");
-	add(&w, "--name");
-	add(&w, s->more.name);
-	add(&w, "--format=%i %T %N");
-	const struct child_options options = {.argv = w.item,
-					      .seconds = ANSWER_SECONDS,
+	const struct child_options options = {.seconds = ANSWER_SECONDS,
 					      .output_bytes_max = BYTES_MAX,
 					      .done = on_list,
 					      .arg = s};
+	struct argv w = {0};
+	if (begin(s, &w, "squeue") != 0)
+		return;
+	argv_add(&w, "--noheader", "--me", "--name", s->more.name, "--format=%i %T %N");
 	s->more.list_at = clock_mono() + LIST_SECONDS;
-	if (child_start(&s->more.list, s->base, &options, &err) != 0)
-		s->more.list = NULL;
+	child_ask(&s->more.list, s->base, &w, options, NULL);
 }
 
 /* ---- asking for one ---- */
@@ -375,67 +343,51 @@ static void on_asked(const struct node_end *end, enum child_cut cut, const char 
 	}
 }
 
-/* --exclude=: all that we have, and those that can't be used. */
-static char *excluded(const struct supervisor *s)
+/* All that we have, and those that can't be used. */
+static void exclude(const struct supervisor *s, struct argv *w)
 {
-	char *text = NULL;
-	size_t len;
-	FILE *out = open_memstream(&text, &len);
-	if (!out)
-		return NULL;
-	fputs("--exclude=", out);
-	for (size_t i = 0, n = 0; i < s->hosts.count; i++)
-		if (s->hosts.host[i].place->host[0])
-			fprintf(out, "%s%s", n++ ? "," : "", s->hosts.host[i].place->host);
-	if (s->more.unfit)
-		fprintf(out, ",%s", s->more.unfit);
-	if (fclose(out) == 0)
-		return text;
-	free(text);
-	return NULL;
+	const char *comma = "";
+	argv_add(w, "--exclude=");
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		if (!s->hosts.host[i].place->host[0])
+			continue;
+		argv_more(w, comma);
+		argv_more(w, s->hosts.host[i].place->host);
+		comma = ",";
+	}
+	if (s->more.unfit) {
+		argv_more(w, ",");
+		argv_more(w, s->more.unfit);
+	}
 }
 
 static void ask(struct supervisor *s)
 {
-	struct words w;
-	struct error err;
-	char cores[48], memory[48], *exclude = excluded(s);
-	uint64_t workers = room_of_more(s);
-	if (!exclude || begin_words(s, &w, "salloc") != 0) {
-		free(exclude);
-		return;
-	}
-	snprintf(cores, sizeof cores, "--cpus-per-task=%.0f",
-		 fmax(1, fmin(ceil((double)workers * cores_each(s)), (double)cores_of_more(s))));
-	snprintf(memory, sizeof memory, "--mem=%lluM",
-		 (unsigned long long)((workers * s->job->worker_memory + 1048575) / 1048576));
-	s->more.preemptible = s->job->preemptible[0] && !s->more.refused;
-	add(&w, "--no-shell");
-	add(&w, "--quiet");
-	add(&w, "--nodes=1");
-	add(&w, "--ntasks=1");
-	add(&w, cores);
-	if (s->job->worker_memory > 0 && s->options.hosts->slurm_memory)
-		add(&w, memory);
-	add(&w, "--job-name");
-	add(&w, s->more.name);
-	add(&w, exclude);
-	if (s->more.preemptible) {
-		add(&w, "--partition");
-		add(&w, s->job->preemptible);
-	}
-	const struct child_options options = {.argv = w.item,
-					      .seconds = PENDING_SECONDS,
+	const struct child_options options = {.seconds = PENDING_SECONDS,
 					      .output_bytes_max = BYTES_MAX,
 					      .done = on_asked,
 					      .arg = s};
+	struct argv w = {0};
+	uint64_t workers = room_of_more(s);
+	if (begin(s, &w, "salloc") != 0)
+		return;
+	s->more.preemptible = s->job->preemptible[0] && !s->more.refused;
+	argv_add(&w, "--no-shell", "--quiet", "--nodes=1", "--ntasks=1");
+	argv_format(&w, "--cpus-per-task=%.0f",
+		    fmax(1, fmin(ceil((double)workers * cores_each(s)), (double)cores_of_more(s))));
+	if (s->job->worker_memory > 0 && s->options.hosts->slurm_memory)
+		argv_format(&w, "--mem=%lluM",
+			    (unsigned long long)((workers * s->job->worker_memory + 1048575) /
+						 1048576));
+	argv_add(&w, "--job-name", s->more.name);
+	exclude(s, &w);
+	if (s->more.preemptible)
+		argv_add(&w, "--partition", s->job->preemptible);
 	s->more.since = clock_mono();
-	if (child_start(&s->more.asked, s->base, &options, &err) != 0) {
-		s->more.asked = NULL;
+	if (child_ask(&s->more.asked, s->base, &w, options, NULL) != 0)
 		s->more.ask_at = clock_mono() + AGAIN_SECONDS;
-	} else
+	else
 		tell(s, "asked", NULL);
-	free(exclude);
 }
 
 double sup_more_pending(const struct supervisor *s)
@@ -555,11 +507,10 @@ void sup_more_begin(struct supervisor *s)
 /* All of them by their name, waited for: nobody looks after them from now on. */
 static void cancel_all(struct supervisor *s)
 {
-	struct words w;
-	if (begin_words(s, &w, "scancel") != 0)
+	struct argv w = {0};
+	if (begin(s, &w, "scancel") != 0)
 		return;
-	add(&w, "--name");
-	add(&w, s->more.name);
+	argv_add(&w, "--name", s->more.name);
 	double until = clock_mono() + CANCEL_SECONDS;
 	pid_t pid = process_fork();
 	if (pid == 0) {
@@ -569,11 +520,12 @@ static void cancel_all(struct supervisor *s)
 			dup2(null, 1);
 			dup2(null, 2);
 		}
-		execv(w.item[0], w.item);
+		execv(w.word[0], w.word);
 		_exit(ERROR_OS);
 	}
 	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0 && clock_mono() < until)
 		clock_sleep(0.01);
+	argv_free(&w);
 }
 
 void sup_more_free(struct supervisor *s)

@@ -153,8 +153,8 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 	struct sup_node *n = p->node;
 	char record[DIRS_PATH_MAX], log[DIRS_PATH_MAX], lock[DIRS_PATH_MAX];
 	int second = choose_lock(n, take_over, err);
-	char **argv = second < 0 ? NULL : sup_command(n, n->lives, take_over, err);
-	if (!argv)
+	struct argv argv = {0};
+	if (second < 0 || sup_command(n, n->lives, take_over, &argv, err) != 0)
 		return -1;
 	record_path(n, n->lives, record);
 	sup_node_log_path(n, log);
@@ -174,10 +174,10 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 			   .search = n->sup->options.search_path,
 			   .make = files.make,
 			   .bring = files.bring,
-			   .argv = argv};
+			   .argv = argv.word};
 	pid_t parent;
 	int result = parent_launch(&l, &parent, err);
-	free(argv);
+	argv_free(&argv);
 	if (result != 0)
 		return -1;
 	p->runs = 1;

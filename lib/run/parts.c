@@ -1,11 +1,10 @@
 /* parts: see parts.h. */
 #include "run/sup.h"
 
+#include "base/argv.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/grow.h"
 #include "base/number.h"
-#include "base/words.h"
 #include "ckpt/ckpt.h"
 #include "proc/child.h"
 #include "proc/process.h"
@@ -126,80 +125,50 @@ int sup_parts_are_due(const struct supervisor *s, const char *dir)
 
 #define OUTPUT_BYTES_MAX 65536
 
-struct words {
-	char **item;
-	size_t count, room;
-	int failed;
-};
-
-static void add(struct words *w, const char *word)
+static void add_way(struct argv *w, const struct node_place *place)
 {
-	if (GROW(w->item, w->room, w->count + 2) != 0 || !(w->item[w->count] = strdup(word)))
-		w->failed = 1;
-	else
-		w->item[++w->count] = NULL;
+	argv_add(w, place->node_host, "--by", place->launcher->name);
+	argv_u64(w, "--slurm-job", place->slurm_job);
 }
 
-static void add_all(struct words *w, const char *const *word)
+static void add_pair(struct argv *w, const char *path)
 {
-	for (; *word; word++)
-		add(w, *word);
+	argv_add(w, "--fetch");
+	argv_format(w, "%s=%s", path, path);
 }
 
-static void add_way(struct words *w, const struct node_place *place)
-{
-	char job[24];
-	const char *const way[] = {place->node_host, "--by", place->launcher->name, "--slurm-job",
-				   job, NULL};
-	number_format_u64(place->slurm_job, job);
-	add_all(w, way);
-}
-
-static void add_pair(struct words *w, const char *path)
-{
-	char pair[2 * sizeof((struct sup_parts *)0)->file + 2];
-	snprintf(pair, sizeof pair, "%s=%s", path, path);
-	add(w, "--fetch");
-	add(w, pair);
-}
-
-static void fetch_words(struct words *w, const struct supervisor *s)
+static void fetch_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = &s->parts.node->place;
 	add_way(w, place);
 	add_pair(w, s->parts.file);
-	add(w, place->host);
+	argv_add(w, place->host);
 }
 
 /* A large part takes as long to read as it does: not here. */
-static void check_words(struct words *w, const struct supervisor *s)
+static void check_words(struct argv *w, const struct supervisor *s)
 {
 	char ckpt[DIRS_PATH_MAX];
 	if (process_find("ckpt", s->options.search_path, ckpt, sizeof ckpt, NULL) != 0)
 		snprintf(ckpt, sizeof ckpt, "ckpt");
-	const char *what = job_is_foreign(s->job) ? s->parts.dir : s->parts.file;
-	const char *const words[] = {ckpt, "verify", what, NULL};
-	add_all(w, words);
+	argv_add(w, ckpt, "verify", job_is_foreign(s->job) ? s->parts.dir : s->parts.file);
 }
 
 /* By name: what else lies there is not ours. The directory goes with its last part. */
-static void drop_words(struct words *w, const struct supervisor *s)
+static void drop_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = &s->parts.node->place;
 	static const char script[] = "rm -f -- \"$0\" || exit; rmdir -- \"$1\" 2>/dev/null || :";
-	const char *const words[] = {place->host,   "/bin/sh",    "-c", script,
-				     s->parts.file, s->parts.dir, NULL};
 	add_way(w, place);
-	add_all(w, words);
+	argv_add(w, place->host, "/bin/sh", "-c", script, s->parts.file, s->parts.dir);
 }
 
 /* A worker that has learnt nothing yet has no file. */
-static void learnt_words(struct words *w, const struct supervisor *s)
+static void learnt_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = s->hosts.host[s->parts.host].place;
 	char name[96], path[DIRS_PATH_MAX];
-	const char *const quiet[] = {"/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "learnt", NULL};
-	add_all(w, quiet);
+	argv_add(w, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "learnt");
 	add_way(w, place);
 	EACH_OF (n, s, &role_worker) {
 		if (n->at != s->parts.host)
@@ -208,17 +177,16 @@ static void learnt_words(struct words *w, const struct supervisor *s)
 		dirs_state(&s->dirs, name, path);
 		add_pair(w, path);
 	}
-	add(w, place->host);
+	argv_add(w, place->host);
 }
 
-static void sweep_words(struct words *w, const struct supervisor *s)
+static void sweep_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = s->hosts.host[s->parts.host].place;
-	const char *const words[] = {place->host, "rm", "-rf", "--", NULL};
 	add_way(w, place);
-	add_all(w, words);
+	argv_add(w, place->host, "rm", "-rf", "--");
 	for (size_t i = 0; i < s->parts.left_count; i++)
-		add(w, s->parts.left[i]);
+		argv_add(w, s->parts.left[i]);
 }
 
 static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
@@ -227,27 +195,22 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 /* -1: it could not even be started. */
 static int start(struct supervisor *s, enum parts_doing doing)
 {
-	static void (*const words_of[])(struct words * w, const struct supervisor *s) = {
+	static void (*const words_of[])(struct argv * w, const struct supervisor *s) = {
 		[PARTS_FETCH] = fetch_words,   [PARTS_CHECK] = check_words,
 		[PARTS_DROP] = drop_words,     [PARTS_LEARNT] = learnt_words,
 		[PARTS_SWEEP] = sweep_words};
 	struct sup_parts *p = &s->parts;
-	struct words w = {0};
+	struct argv w = {0};
 	struct error err;
 	p->doing = doing;
 	words_of[doing](&w, s);
 	const struct child_options options = {
-		.argv = w.item,
 		.seconds = deadline_seconds(p->end == PARTS_ENDING ? DEADLINE_FINISH : DEADLINE_CUT),
 		.output_bytes_max = OUTPUT_BYTES_MAX,
 		.done = on_end,
 		.arg = s};
-	int result = w.failed ? error_set(&err, ERROR_OS, NULL, "out of memory")
-			      : child_start(&p->child, s->base, &options, &err);
-	words_free(w.item, w.count);
-	if (result == 0)
+	if (child_ask(&p->child, s->base, &w, options, &err) == 0)
 		return 0;
-	p->child = NULL;
 	sup_note(s, "warning", "%s can't be brought: %s",
 		 doing == PARTS_FETCH ? p->file : "what lies on other hosts", err.text);
 	return -1;

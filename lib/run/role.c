@@ -4,14 +4,13 @@
  */
 #include "run/sup.h"
 
+#include "base/argv.h"
 #include "base/fs.h"
-#include "base/grow.h"
 #include "base/words.h"
 #include "ckpt/ckpt.h"
 #include "proc/process.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,55 +20,6 @@
 #define WAIT_SECONDS_MAX 86400.0
 #define LEARNT_BYTES_MAX (64u << 20)
 
-/* Words one behind the other, then made into one block. */
-struct words {
-	char *text;
-	size_t len, room, count;
-	int failed;
-};
-
-static void put(struct words *w, const char *data, size_t len)
-{
-	if (GROW(w->text, w->room, w->len + len) != 0) {
-		w->failed = 1;
-		return;
-	}
-	memcpy(w->text + w->len, data, len);
-	w->len += len;
-}
-
-__attribute__((format(printf, 2, 3))) static void add(struct words *w, const char *fmt, ...)
-{
-	char word[2 * DIRS_PATH_MAX];
-	va_list ap;
-	va_start(ap, fmt);
-	int n = vsnprintf(word, sizeof word, fmt, ap);
-	va_end(ap);
-	if (n < 0 || (size_t)n >= sizeof word)
-		w->failed = 1;
-	else
-		put(w, word, (size_t)n + 1);
-	w->count++;
-}
-
-static void add_count(struct words *w, const char *option, uint64_t value)
-{
-	add(w, "%s", option);
-	add(w, "%llu", (unsigned long long)value);
-}
-
-static void add_real(struct words *w, const char *option, double value)
-{
-	add(w, "%s", option);
-	add(w, "%.17g", value);
-}
-
-static void add_text(struct words *w, const char *option, const char *value)
-{
-	add(w, "%s", option);
-	add(w, "%s", value);
-}
-
 void sup_socket(const struct supervisor *s, const char *id, char *out)
 {
 	char name[96];
@@ -77,44 +27,42 @@ void sup_socket(const struct supervisor *s, const char *id, char *out)
 	dirs_run(&s->dirs, name, out);
 }
 
-static void add_socket(struct words *w, const struct supervisor *s, const char *option,
+static void add_socket(struct argv *w, const struct supervisor *s, const char *option,
 		       const char *id)
 {
 	char path[DIRS_PATH_MAX];
 	sup_socket(s, id, path);
-	add_text(w, option, path);
+	argv_add(w, option, path);
 }
 
-static void add_state(struct words *w, const struct supervisor *s, const char *option,
+static void add_state(struct argv *w, const struct supervisor *s, const char *option,
 		      const char *name)
 {
 	char path[DIRS_PATH_MAX];
 	dirs_state(&s->dirs, name, path);
-	add_text(w, option, path);
+	argv_add(w, option, path);
 }
 
 /* Sockets of those that hold parameters but the first `skip`, separated by commas, as one word. */
-static void add_servers(struct words *w, const struct supervisor *s, const char *option,
+static void add_servers(struct argv *w, const struct supervisor *s, const char *option,
 			size_t skip)
 {
 	char path[DIRS_PATH_MAX];
-	add(w, "%s", option);
+	argv_add(w, option, "");
 	int first = 1;
 	EACH_OF (n, s, sup_keepers(s)) {
 		if (sup_rank(n) < skip || (n->role == &role_server && !sup_scale_has_part(n)))
 			continue;
 		sup_socket(s, n->id, path);
-		put(w, ",", first ? 0 : 1);
-		put(w, path, strlen(path));
+		argv_more(w, first ? "" : ",");
+		argv_more(w, path);
 		first = 0;
 	}
-	put(w, "", 1);
-	w->count++;
 }
 
 /* Its drag file: ID.LIFE for this process only, else ID; given even when it is not there yet,
  * because a node reads it anew before each batch. */
-static void add_drag(struct words *w, const struct sup_node *n, uint64_t life)
+static void add_drag(struct argv *w, const struct sup_node *n, uint64_t life)
 {
 	const char *dir = n->sup->job->drag;
 	char path[DIRS_PATH_MAX];
@@ -123,25 +71,22 @@ static void add_drag(struct words *w, const struct sup_node *n, uint64_t life)
 	snprintf(path, sizeof path, "%.3900s/%s.%llu", dir, n->id, (unsigned long long)life);
 	if (access(path, F_OK) != 0)
 		snprintf(path, sizeof path, "%.3900s/%s", dir, n->id);
-	add_text(w, "--drag", path);
+	argv_add(w, "--drag", path);
 }
 
-/* As one word: with many workers it is longer than add() takes. */
-static void add_partitions(struct words *w, const struct supervisor *s)
+static void add_partitions(struct argv *w, const struct supervisor *s)
 {
 	char one[128];
-	add(w, "--partitions");
+	argv_add(w, "--partitions", "");
 	EACH_OF (n, s, &role_worker) {
-		int len = snprintf(one, sizeof one, "%s:%llu", n->id,
-				   (unsigned long long)s->options.rows[n->number]);
-		put(w, one, (size_t)len);
-		put(w, sup_next_of(n) ? "," : "", 1);
+		snprintf(one, sizeof one, "%s:%llu%s", n->id,
+			 (unsigned long long)s->options.rows[n->number], sup_next_of(n) ? "," : "");
+		argv_more(w, one);
 	}
-	w->count++;
-	add_real(w, "--migrate", s->job->migrate);
+	argv_real(w, "--migrate", s->job->migrate);
 }
 
-static void shardd_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void shardd_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	const struct job *job = s->job;
@@ -149,35 +94,35 @@ static void shardd_words(struct words *w, const struct sup_node *n, uint64_t lif
 	(void)take_over;
 	add_socket(w, s, "-s", "shardd");
 	add_state(w, s, "-j", "journal");
-	add_count(w, "-n", s->options.samples);
-	add_count(w, "-b", job->batch);
-	add_count(w, "-m", job->batches_per_shard);
-	add_count(w, "-e", job->epochs);
-	add_text(w, "--shuffle", job->shuffle);
-	add_count(w, "--seed", job->seed);
-	add_count(w, "--retries", job->shard_retries);
+	argv_u64(w, "-n", s->options.samples);
+	argv_u64(w, "-b", job->batch);
+	argv_u64(w, "-m", job->batches_per_shard);
+	argv_u64(w, "-e", job->epochs);
+	argv_add(w, "--shuffle", job->shuffle);
+	argv_u64(w, "--seed", job->seed);
+	argv_u64(w, "--retries", job->shard_retries);
 	if (sup_lead(s))
-		add(w, "--settle-only");
+		argv_add(w, "--settle-only");
 	if (job_is_local(job))
 		add_partitions(w, s);
 }
 
-static void monitor_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void monitor_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	(void)life;
 	(void)take_over;
 	add_socket(w, s, "-s", "bpt-monitor");
-	add_real(w, "--short", s->job->shorter);
-	add_real(w, "--long", s->job->longer);
+	argv_real(w, "--short", s->job->shorter);
+	argv_real(w, "--long", s->job->longer);
 	add_state(w, s, "--log", "bpt.log");
 }
 
 /* A decision must find something newer than the last one did. */
-static void add_report(struct words *w, const struct job *job)
+static void add_report(struct argv *w, const struct job *job)
 {
-	add_count(w, "--report-every", job->report_every);
-	add_real(w, "--report-seconds", fmin(REPORT_SECONDS_MAX, job->every / 2));
+	argv_u64(w, "--report-every", job->report_every);
+	argv_real(w, "--report-seconds", fmin(REPORT_SECONDS_MAX, job->every / 2));
 }
 
 /* A worker that does not move is found here first, and killed. The lead lets go of members that are
@@ -191,12 +136,12 @@ static double stranger_seconds(const struct supervisor *s)
 	return isfinite(seconds) ? seconds : 0;
 }
 
-static void add_who(struct words *w, const struct sup_node *n)
+static void add_who(struct argv *w, const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	add_text(w, "--id", n->id);
+	argv_add(w, "--id", n->id);
 	add_socket(w, s, "-s", n->id);
-	add_count(w, "--incarnation", s->recover.incarnation ? s->recover.incarnation : 1);
+	argv_u64(w, "--incarnation", s->recover.incarnation ? s->recover.incarnation : 1);
 }
 
 void sup_memory_dir(const struct supervisor *s, char out[DIRS_PATH_MAX])
@@ -207,17 +152,17 @@ void sup_memory_dir(const struct supervisor *s, char out[DIRS_PATH_MAX])
 			 (unsigned)getuid(), s->job->name);
 }
 
-static void add_parameters(struct words *w, const struct supervisor *s)
+static void add_parameters(struct argv *w, const struct supervisor *s)
 {
 	char memory[DIRS_PATH_MAX];
 	add_state(w, s, "--layout", "layout");
-	add_text(w, "--optimizer", s->job->optimizer);
-	add_real(w, "--lr", s->job->lr);
-	add_real(w, "--l2", s->job->l2);
-	add_count(w, "--checkpoint-level", s->job->checkpoint_level);
+	argv_add(w, "--optimizer", s->job->optimizer);
+	argv_real(w, "--lr", s->job->lr);
+	argv_real(w, "--l2", s->job->l2);
+	argv_u64(w, "--checkpoint-level", s->job->checkpoint_level);
 	sup_memory_dir(s, memory);
 	if (memory[0])
-		add_text(w, "--memory", memory);
+		argv_add(w, "--memory", memory);
 }
 
 /* The checkpoint that a job begins with, of this start or of all; NULL: none. */
@@ -229,16 +174,16 @@ static const char *restored(const struct supervisor *s)
 }
 
 /* What a lead needs to know, wherever it is. */
-static void add_lead(struct words *w, const struct supervisor *s)
+static void add_lead(struct argv *w, const struct supervisor *s)
 {
 	const struct job *job = s->job;
 	add_socket(w, s, "--shards", "shardd");
-	add_text(w, "--job", job->name);
+	argv_add(w, "--job", job->name);
 	if (job_balance(job)) {
-		add_text(w, "--balance", job_balance(job));
-		add_count(w, "--batch", sup_scale_batch(s));
-		add_count(w, "--least", job->options.least);
-		add_count(w, "--expect", sup_count(s, sup_trainers(s)));
+		argv_add(w, "--balance", job_balance(job));
+		argv_u64(w, "--batch", sup_scale_batch(s));
+		argv_u64(w, "--least", job->options.least);
+		argv_u64(w, "--expect", sup_count(s, sup_trainers(s)));
 		add_state(w, s, "--balance-log", "balance.log");
 	}
 	static const char *const included[] = {"job.env", "schema", "layout", "model"};
@@ -247,25 +192,25 @@ static void add_lead(struct words *w, const struct supervisor *s)
 		add_state(w, s, "--include", included[i]);
 }
 
-static void server_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void server_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	size_t servers = (size_t)s->scale.now.servers;
 	add_who(w, n);
-	add(w, "--part");
-	add(w, "%zu/%zu", sup_rank(n), servers);
+	argv_add(w, "--part");
+	argv_format(w, "%zu/%zu", sup_rank(n), servers);
 	if (n->joining)
-		add(w, "--join");
+		argv_add(w, "--join");
 	else if (!take_over && sup_scale_map(s) > 1)
-		add_count(w, "--map-version", sup_scale_map(s));
-	add_real(w, "--hung", stranger_seconds(s));
-	add_text(w, "--sync", s->job->sync);
+		argv_u64(w, "--map-version", sup_scale_map(s));
+	argv_real(w, "--hung", stranger_seconds(s));
+	argv_add(w, "--sync", s->job->sync);
 	add_parameters(w, s);
 	/* What it takes over comes from the process before it; that cut may be pruned by now. */
 	if (take_over)
-		add(w, "--take-over");
+		argv_add(w, "--take-over");
 	else if (restored(s) && !n->joining)
-		add_text(w, "--restore", restored(s));
+		argv_add(w, "--restore", restored(s));
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	add_report(w, s->job);
 	add_drag(w, n, life);
@@ -276,49 +221,47 @@ static void server_words(struct words *w, const struct sup_node *n, uint64_t lif
 	add_lead(w, s);
 }
 
-static void lead_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void lead_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	(void)life;
 	(void)take_over;
 	add_who(w, n);
-	add(w, "--lead-only");
+	argv_add(w, "--lead-only");
 	if (job_is_foreign(s->job)) {
-		add_text(w, "--sync", s->job->sync);
+		argv_add(w, "--sync", s->job->sync);
 		if (restored(s))
-			add_text(w, "--restore", restored(s));
+			argv_add(w, "--restore", restored(s));
 	} else
 		add_servers(w, s, "--replicas", 0);
-	add_real(w, "--hung", stranger_seconds(s));
+	argv_real(w, "--hung", stranger_seconds(s));
 	add_lead(w, s);
 }
 
 /* The names of the replicas' hosts, in their order. */
-static void add_fabric(struct words *w, const struct supervisor *s)
+static void add_fabric(struct argv *w, const struct supervisor *s)
 {
 	add_socket(w, s, "--fabric", sup_fabric(s)->id);
-	add(w, "--hosts");
+	argv_add(w, "--hosts", "");
 	EACH_OF (n, s, &role_replica) {
-		const char *name = s->hosts.host[n->home].name;
-		put(w, name, strlen(name));
-		put(w, sup_next_of(n) ? "," : "", 1);
+		argv_more(w, s->hosts.host[n->home].name);
+		argv_more(w, sup_next_of(n) ? "," : "");
 	}
-	w->count++;
 }
 
 /* One that begins with the others has what they have; a later one is filled by one of them. */
-static void replica_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void replica_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	(void)take_over;
 	add_who(w, n);
-	add(w, "--replica");
-	add(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
+	argv_add(w, "--replica");
+	argv_format(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
 	add_parameters(w, s);
 	if (s->recover.together && restored(s))
-		add_text(w, "--restore", restored(s));
+		argv_add(w, "--restore", restored(s));
 	else if (s->recover.together)
-		add(w, "--serve");
+		argv_add(w, "--serve");
 	if (sup_count(s, n->role) > 1)
 		add_fabric(w, s);
 	add_socket(w, s, "--monitor", "bpt-monitor");
@@ -370,34 +313,34 @@ static void take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
 	free(text);
 }
 
-static void add_predict(struct words *w, const struct sup_node *n)
+static void add_predict(struct argv *w, const struct sup_node *n)
 {
 	char path[DIRS_PATH_MAX];
 	if (!sup_workers_learn(n->sup))
 		return;
-	add_text(w, "--predict", n->sup->job->predict);
+	argv_add(w, "--predict", n->sup->job->predict);
 	if (find_learnt(n, path) == 0) {
 		take_learnt(n, path);
-		add_text(w, "--predict-load", path);
+		argv_add(w, "--predict-load", path);
 	}
 	learnt_path(n, path);
-	add_text(w, "--predict-save", path);
+	argv_add(w, "--predict-save", path);
 }
 
-static void add_patience(struct words *w, const struct supervisor *s)
+static void add_patience(struct argv *w, const struct supervisor *s)
 {
 	/* Who is hung is found here: a worker that waits for him must not give up first. */
-	add_real(w, "--answer", ANSWER_SECONDS);
+	argv_real(w, "--answer", ANSWER_SECONDS);
 	/* It sits out a rollback longer than we do, even when a server hangs as it starts. */
-	add_real(w, "--wait", fmin(2 * s->watchdog.rules.least[PULSE_START], WAIT_SECONDS_MAX));
+	argv_real(w, "--wait", fmin(2 * s->watchdog.rules.least[PULSE_START], WAIT_SECONDS_MAX));
 }
 
-static void worker_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	const struct job *job = s->job;
 	(void)take_over;
-	add_text(w, "--id", n->id);
+	argv_add(w, "--id", n->id);
 	add_socket(w, s, "--shards", "shardd");
 	if (job_is_allreduce(job)) {
 		add_socket(w, s, "--lead", sup_lead(s)->id);
@@ -408,37 +351,37 @@ static void worker_words(struct words *w, const struct sup_node *n, uint64_t lif
 	if (job_is_local(job)) {
 		char spill[96];
 		snprintf(spill, sizeof spill, "spill/%s", n->id);
-		add_text(w, "--data", job->data.item[n->number]);
+		argv_add(w, "--data", job->data.item[n->number]);
 		add_state(w, s, "--spill", spill);
-		add_text(w, "--peers", s->dirs.run);
+		argv_add(w, "--peers", s->dirs.run);
 	}
 	for (size_t i = 0; !job_is_local(job) && i < job->data.count; i++)
-		add_text(w, "--data", job->data.item[i]);
+		argv_add(w, "--data", job->data.item[i]);
 	add_state(w, s, "--index-dir", "index");
 	add_state(w, s, "--schema", "schema");
 	add_state(w, s, "--model-file", "model");
-	add_count(w, "--batch", sup_share(n));
-	add_text(w, "--bad-rows", job->bad_rows);
-	add_count(w, "--ahead", job->ahead);
+	argv_u64(w, "--batch", sup_share(n));
+	argv_add(w, "--bad-rows", job->bad_rows);
+	argv_u64(w, "--ahead", job->ahead);
 	add_report(w, job);
-	add_text(w, "--profile", job->profile);
+	argv_add(w, "--profile", job->profile);
 	add_predict(w, n);
 	add_patience(w, s);
 	add_drag(w, n, life);
 }
 
 /* As the worker that it may become. */
-static void spare_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void spare_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	worker_words(w, n, life, take_over);
 	add_socket(w, n->sup, "--spare", "trainctl");
 }
 
 /* A format of NAME=VALUE and its arguments, for the node's environment. */
-#define ADD_VARIABLE(w, ...) (add(w, "--env"), add(w, __VA_ARGS__))
+#define ADD_VARIABLE(w, ...) (argv_add(w, "--env"), argv_format(w, __VA_ARGS__))
 
 /* What torch.distributed and the like look for. */
-static void add_environment(struct words *w, const struct sup_node *n)
+static void add_environment(struct argv *w, const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	char address[HOST_NAME_MAX_BYTES];
@@ -466,122 +409,104 @@ static void add_environment(struct words *w, const struct sup_node *n)
 	if (s->job->data.count == 0)
 		return;
 	char *names = words_join(s->job->data.item, s->job->data.count);
-	add(w, "--env");
 	w->failed |= names == NULL;
-	put(w, "PACELINE_DATA=", strlen("PACELINE_DATA="));
-	put(w, names ? names : "", names ? strlen(names) + 1 : 1);
-	w->count++;
+	ADD_VARIABLE(w, "PACELINE_DATA=%s", names ? names : "");
 	free(names);
 }
 
 /* Rows for a command's standard input, text as in the files. */
-static void add_rows(struct words *w, const struct supervisor *s)
+static void add_rows(struct argv *w, const struct supervisor *s)
 {
 	const struct job *job = s->job;
 	for (size_t i = 0; i < job->data.count; i++)
-		add_text(w, "--rows", job->data.item[i]);
+		argv_add(w, "--rows", job->data.item[i]);
 	if (job->data.count == 0)
 		return;
 	add_state(w, s, "--index-dir", "index");
-	add_text(w, "--format", job->format);
+	argv_add(w, "--format", job->format);
 	if (strcmp(job->format, "csv") == 0)
-		add_text(w, "--separator", job->separator);
+		argv_add(w, "--separator", job->separator);
 	if (strcmp(job->trainer_header, "1") == 0)
-		add(w, "--header");
+		argv_add(w, "--header");
 }
 
-static void agent_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void agent_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	const struct job *job = s->job;
 	(void)life;
 	(void)take_over;
-	add_text(w, "--id", n->id);
+	argv_add(w, "--id", n->id);
 	add_socket(w, s, "--shards", "shardd");
 	if (sup_lead(s)) {
 		add_socket(w, s, "--lead", sup_lead(s)->id);
-		add_count(w, "--batch", sup_share(n));
-		add(w, "--rank");
-		add(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
+		argv_u64(w, "--batch", sup_share(n));
+		argv_add(w, "--rank");
+		argv_format(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
 		if (restored(s))
-			add_text(w, "--resume", restored(s));
-		add_count(w, "--ahead", job->ahead);
+			argv_add(w, "--resume", restored(s));
+		argv_u64(w, "--ahead", job->ahead);
 		add_report(w, job);
 		add_patience(w, s);
 	} else
 		add_rows(w, s);
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	if (strcmp(job->trainer_kind, "each") == 0) {
-		add(w, "--each");
+		argv_add(w, "--each");
 		if (job->each_output[0])
-			add_text(w, "--output", job->each_output);
+			argv_add(w, "--output", job->each_output);
 		if (job->each_jobs > 1)
-			add_count(w, "--jobs", job->each_jobs);
+			argv_u64(w, "--jobs", job->each_jobs);
 	}
-	add_real(w, "--grace", job->trainer_grace);
+	argv_real(w, "--grace", job->trainer_grace);
 	add_environment(w, n);
-	add(w, "--");
-	add(w, "/bin/sh");
-	add(w, "-c");
-	put(w, job->trainer, strlen(job->trainer) + 1);
-	w->count++;
+	argv_add(w, "--", "/bin/sh", "-c", job->trainer);
 }
 
-static void add_fabricd(struct words *w, const struct supervisor *s, const char *fabricd)
+static void add_fabricd(struct argv *w, const struct supervisor *s, const char *fabricd)
 {
 	char routes[DIRS_PATH_MAX];
 	dirs_run(&s->dirs, "routes", routes);
-	add(w, "%s", fabricd);
-	add_text(w, "--run-dir", s->dirs.run);
-	add_text(w, "--routes", routes);
+	argv_add(w, fabricd, "--run-dir", s->dirs.run, "--routes", routes);
 }
 
 /* A context for each host, so that each rank is told the name of its own; this host has rank 0. */
-static void add_mpirun(struct words *w, const struct supervisor *s, const char *fabricd)
+static void add_mpirun(struct argv *w, const struct supervisor *s, const char *fabricd)
 {
 	char users[DIRS_PATH_MAX];
 	size_t added = 0;
-	add(w, "mpirun");
-	add(w, "--oversubscribe");
-	add_text(w, "--bind-to", "none");
-	add(w, "--mca");
-	add_text(w, "odls_base_sigkill_timeout", "0");
-	if (sup_more_in_world(s)) { /* several allocations: mpirun knows only its own */
-		add(w, "--mca");
-		add_text(w, "plm", "rsh");
-		add(w, "--mca");
-		add_text(w, "ras", "^slurm");
-	}
-	add(w, "--mca");
+	argv_add(w, "mpirun", "--oversubscribe", "--bind-to", "none");
+	argv_add(w, "--mca", "odls_base_sigkill_timeout", "0");
+	if (sup_more_in_world(s)) /* several allocations: mpirun knows only its own */
+		argv_add(w, "--mca", "plm", "rsh", "--mca", "ras", "^slurm");
 	dirs_run(&s->dirs, SUP_ROUTES_USERS, users);
-	add(w, "plm_rsh_agent");
+	argv_add(w, "--mca", "plm_rsh_agent");
 	if (sup_routes_have_users(s) || sup_more_in_world(s))
-		add(w, "sh %s", users);
+		argv_format(w, "sh %s", users);
 	else
-		add(w, SUP_ROUTES_SSH);
+		argv_add(w, SUP_ROUTES_SSH);
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		const char *at = strrchr(h->place->host, '@');
 		if (!h->in_world)
 			continue;
 		if (added++ > 0)
-			add(w, ":");
-		add_text(w, "-n", "1");
-		add_text(w, "--host", at ? at + 1 : h->place->host);
+			argv_add(w, ":");
+		argv_add(w, "-n", "1", "--host", at ? at + 1 : h->place->host);
 		add_fabricd(w, s, fabricd);
-		add_text(w, "--host", h->name);
+		argv_add(w, "--host", h->name);
 	}
 }
 
-static void add_network(struct words *w, const char *network)
+static void add_network(struct argv *w, const char *network)
 {
-	add(w, "OMPI_MCA_btl_tcp_if_include=%s", network);
-	add(w, "OMPI_MCA_oob_tcp_if_include=%s", network);
+	argv_format(w, "OMPI_MCA_btl_tcp_if_include=%s", network);
+	argv_format(w, "OMPI_MCA_oob_tcp_if_include=%s", network);
 }
 
 /* The process that holds the MPI world together. In an allocation of Slurm mpirun starts its ranks by
  * srun, else by ssh. */
-static void fabric_words(struct words *w, const struct sup_node *n, uint64_t life, int take_over)
+static void fabric_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
 	char fabricd[DIRS_PATH_MAX];
@@ -590,12 +515,11 @@ static void fabric_words(struct words *w, const struct sup_node *n, uint64_t lif
 	if (process_find("fabricd", s->options.search_path, fabricd, sizeof fabricd, NULL) != 0)
 		snprintf(fabricd, sizeof fabricd, "fabricd");
 	if (geteuid() == 0) { /* so was trainctl started; then mpirun wants to be asked twice */
-		add(w, "OMPI_ALLOW_RUN_AS_ROOT=1");
-		add(w, "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+		argv_add(w, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
 	}
 	if (s->options.network && s->options.network[0])
 		add_network(w, s->options.network);
-	add(w, "SLURM_OVERLAP=1"); /* what it has started by srun runs beside the nodes' steps */
+	argv_add(w, "SLURM_OVERLAP=1"); /* what it has started by srun runs beside the nodes' steps */
 	add_mpirun(w, s, fabricd);
 }
 
@@ -825,25 +749,14 @@ const struct role *const roles[] = {&role_fabric,  &role_shardd, &role_monitor,
 				    &role_lead,    &role_replica, &role_server,
 				    &role_worker,  &role_agent,   &role_spare,   NULL};
 
-char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err)
+int sup_command(const struct sup_node *n, uint64_t life, int take_over, struct argv *argv,
+		struct error *err)
 {
-	struct words w = {0};
 	char path[DIRS_PATH_MAX];
 	if (process_find(n->role->program, n->sup->options.search_path, path, sizeof path, err) !=
 	    0)
-		return NULL;
-	add(&w, "%s", path);
-	n->role->words(&w, n, life, take_over);
-	size_t table = (w.count + 1) * sizeof(char *);
-	char **argv = w.failed ? NULL : malloc(table + w.len);
-	if (argv) {
-		char *p = (char *)argv + table;
-		memcpy(p, w.text, w.len);
-		for (size_t i = 0; i < w.count; i++, p += strlen(p) + 1)
-			argv[i] = p;
-		argv[w.count] = NULL;
-	} else
-		error_set(err, ERROR_OS, n->id, "command line too long, or out of memory");
-	free(w.text);
-	return argv;
+		return -1;
+	argv_add(argv, path);
+	n->role->words(argv, n, life, take_over);
+	return argv_end(argv, err);
 }

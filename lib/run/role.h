@@ -18,7 +18,7 @@
 
 struct sup_node;
 struct supervisor;
-struct words;
+struct argv;
 
 enum role_ready {
 	READY_ANSWERS, /* its socket greets */
@@ -53,7 +53,7 @@ struct role {
 	const char *program;
 	const char *id; /* with %u for its number, where there may be several */
 	uint64_t (*count)(const struct supervisor *s);
-	void (*words)(struct words *w, const struct sup_node *n, uint64_t life, int take_over);
+	void (*words)(struct argv *w, const struct sup_node *n, uint64_t life, int take_over);
 	const char *(*template)(const struct job *job); /* for its launcher; NULL: none */
 	/* What it may use at first; NULL: all that is there. */
 	struct limits (*limits)(const struct job *job);
@@ -77,8 +77,9 @@ extern const struct role *const roles[];
 
 /* They keep what they learn about their speeds (predict-ID). */
 int sup_workers_learn(const struct supervisor *s);
-/* The argument vector of a node's process; one block, to be freed. NULL: err says why. */
-char **sup_command(const struct sup_node *n, uint64_t life, int take_over, struct error *err);
+/* The command line of a node's process, behind what stands in argv. */
+int sup_command(const struct sup_node *n, uint64_t life, int take_over, struct argv *argv,
+		struct error *err);
 /* Directories and files that its next process needs, where its host does not see ours, as paths. */
 #define SUP_FILES_MAX 8
 struct sup_files {

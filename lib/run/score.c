@@ -107,36 +107,26 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	s->score.done = last; /* so that a failure to start does not hold the end up */
 	s->score.auc = s->score.logloss = NAN;
 	s->score.at = clock_mono();
-	size_t count = s->job->test.count;
-	char **argv = calloc(count + 10, sizeof *argv);
+	struct argv argv = {0};
 	snprintf(s->score.of, sizeof s->score.of, "%s", checkpoint);
-	if (!argv)
-		error_set(&err, ERROR_OS, NULL, "out of memory");
-	if (!argv ||
-	    process_find("predict", s->options.search_path, predict, sizeof predict, &err) != 0 ||
+	if (process_find("predict", s->options.search_path, predict, sizeof predict, &err) != 0 ||
 	    process_find("auc", s->options.search_path, auc, sizeof auc, &err) != 0) {
 		score_failed(s, err.code, err.text);
-		free(argv);
 		return;
 	}
 	dirs_state(&s->dirs, "scores.tmp", temporary);
-	size_t n = 0;
-	const char *const head[] = {"/bin/sh", "-c",        script,    "score",         predict,
-				    auc,       s->score.of, temporary, s->job->bad_rows};
-	for (; n < sizeof head / sizeof *head; n++)
-		argv[n] = (char *)(size_t)head[n];
-	for (size_t i = 0; i < count; i++)
-		argv[n + i] = s->job->test.item[i];
-	struct child_options options = {.argv = argv,
-					.seconds = deadline_seconds(DEADLINE_SCORE),
+	argv_add(&argv, "/bin/sh", "-c", script, "score", predict, auc, s->score.of, temporary,
+		 s->job->bad_rows);
+	for (size_t i = 0; i < s->job->test.count; i++)
+		argv_add(&argv, s->job->test.item[i]);
+	struct child_options options = {.seconds = deadline_seconds(DEADLINE_SCORE),
 					.output_bytes_max = OUTPUT_BYTES_MAX,
 					.done = on_scored,
 					.arg = s};
-	if (child_start(&s->score.child, s->base, &options, &err) == 0)
+	if (child_ask(&s->score.child, s->base, &argv, options, &err) == 0)
 		s->score.done = 0;
 	else
 		score_failed(s, err.code, err.text);
-	free(argv);
 }
 
 /* A score needs a checkpoint of now: one is made, and the next turn scores it. */

@@ -86,36 +86,24 @@ void sup_self_test(struct supervisor *s, const char *id)
 	char program[DIRS_PATH_MAX];
 	const struct hosts *hosts = s->options.hosts;
 	double now = clock_mono();
-	size_t words = 0;
+	struct argv argv = {0};
 	struct error err;
 	if (strcmp(s->job->self_test, "on") != 0 || tested(s) < 2 ||
 	    s->self_test.child || (s->self_test.at > 0 && now - s->self_test.at < PAUSE_SECONDS) ||
 	    process_find("node-host", s->options.search_path, program, sizeof program, &err) != 0)
 		return;
-	const char **argv = calloc(s->hosts.count + 7, sizeof *argv);
-	if (!argv)
-		return;
-	argv[words++] = program;
-	argv[words++] = "--test";
-	argv[words++] = "--by";
-	argv[words++] = hosts->launcher->name;
-	argv[words++] = "--program";
-	argv[words++] = hosts->node_host;
+	argv_add(&argv, program, "--test", "--by", hosts->launcher->name, "--program", hosts->node_host);
 	for (size_t i = 0; i < s->hosts.count; i++)
 		if (is_tested(s, i))
-			argv[words++] = i == 0 ? "." : s->hosts.host[i].place->host;
-	const struct child_options options = {.argv = (char *const *)(size_t)argv,
-					      .seconds = MOST_SECONDS,
+			argv_add(&argv, i == 0 ? "." : s->hosts.host[i].place->host);
+	const struct child_options options = {.seconds = MOST_SECONDS,
 					      .output_bytes_max = OUTPUT_MAX,
 					      .done = on_tested,
 					      .arg = s};
 	s->self_test.at = now;
 	sup_note(s, "self-test", "%s is suspected: all hosts are tested", id);
-	if (child_start(&s->self_test.child, s->base, &options, &err) != 0) {
-		s->self_test.child = NULL;
+	if (child_ask(&s->self_test.child, s->base, &argv, options, &err) != 0)
 		sup_note(s, "warning", "hosts can't be tested: %s", err.text);
-	}
-	free(argv);
 }
 
 void sup_self_test_stop(struct supervisor *s)

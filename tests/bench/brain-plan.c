@@ -540,7 +540,7 @@ static int ask(const char *brain, struct rounds *rounds, struct change *c, struc
 				      .every = EVERY,
 				      .cost = c->count > 0 ? c->cost_sum / (double)c->count
 							   : FIRST_COST};
-	static struct brain_filter filter;
+	struct argv words = {0};
 	struct answer answer = {0};
 	size_t len, bytes;
 	char *round = round_text(c->last, &len), *all = NULL, *text = NULL;
@@ -553,9 +553,9 @@ static int ask(const char *brain, struct rounds *rounds, struct change *c, struc
 		return result;
 	told->asked++;
 	all = rounds_text(rounds, &bytes);
-	result = brain_filter(&filter, brain, &limits, getenv("PATH"), err);
+	result = brain_words(&words, brain, &limits, getenv("PATH"), err);
 	if (result == 0)
-		result = brain_ask_once(&filter, all, bytes, &text, &len, err);
+		result = brain_ask_once(&words, all, bytes, &text, &len, err);
 	if (result == 0)
 		result = answer_parse(&answer, text, len, err);
 	if (result == 0 && tells)

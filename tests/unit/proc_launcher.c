@@ -48,15 +48,22 @@ static void what_stands_for_nothing_is_named_with_its_column(void **state)
 static char *front_of(const char *launcher, const struct node_start *start)
 {
 	struct error err;
-	char **front, *text = NULL;
-	size_t count, len;
-	if (launcher_find(launcher)->start(start, &front, &count, &err) != 0)
+	struct node_place at = *start->name->place;
+	struct node_name named = *start->name;
+	struct node_start there = *start;
+	struct argv front = {0};
+	char *text = NULL;
+	size_t len;
+	at.launcher = launcher_find(launcher);
+	named.place = &at;
+	there.name = &named;
+	if (at.launcher->start(&there, &front, &err) != 0)
 		fail_msg("%s", err.text);
 	FILE *out = open_memstream(&text, &len);
-	for (size_t i = 0; i < count; i++)
-		fprintf(out, "%s%s", i ? " " : "", front[i]);
+	for (size_t i = 0; i < front.count; i++)
+		fprintf(out, "%s%s", i ? " " : "", front.word[i]);
 	fclose(out);
-	words_free(front, count);
+	argv_free(&front);
 	return text;
 }
 
@@ -111,26 +118,25 @@ static void the_words_that_reach_a_host(void **state)
 {
 	(void)state;
 	struct error err;
-	char **words;
-	size_t count;
-	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "/a b/node-host", 0, 0}, &words, &count, &err), 0);
-	assert_string_equal(words[0], "srun");
-	assert_string_equal(words[count - 3], "h1");
-	assert_string_equal(words[count - 2], "/a b/node-host");
-	assert_string_equal(words[count - 1], "--serve");
-	assert_null(words[count]);
-	words_free(words, count);
-	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "/n", 512, 7}, &words, &count, &err), 0);
-	assert_string_equal(words[count - 4], "--mem=512M");
-	assert_string_equal(words[count - 3], "--jobid=7");
-	words_free(words, count);
+	struct argv words = {0};
+	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "/a b/node-host", 0, 0}, &words, &err), 0);
+	assert_string_equal(words.word[0], "srun");
+	assert_string_equal(words.word[words.count - 3], "h1");
+	assert_string_equal(words.word[words.count - 2], "/a b/node-host");
+	assert_string_equal(words.word[words.count - 1], "--serve");
+	assert_null(words.word[words.count]);
+	argv_free(&words);
+	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "/n", 512, 7}, &words, &err), 0);
+	assert_string_equal(words.word[words.count - 4], "--mem=512M");
+	assert_string_equal(words.word[words.count - 3], "--jobid=7");
+	argv_free(&words);
 	/* A shell reads these. */
-	assert_int_equal(launcher_find("ssh")->reach(&(struct node_reach){"me@h1", "/a b/it's $HOME", 0, 0}, &words, &count, &err), 0);
-	assert_string_equal(words[0], "ssh");
-	assert_string_equal(words[count - 3], "--");
-	assert_string_equal(words[count - 2], "me@h1");
-	assert_string_equal(words[count - 1], "exec '/a b/it'\\''s $HOME' --serve");
-	words_free(words, count);
+	assert_int_equal(launcher_find("ssh")->reach(&(struct node_reach){"me@h1", "/a b/it's $HOME", 0, 0}, &words, &err), 0);
+	assert_string_equal(words.word[0], "ssh");
+	assert_string_equal(words.word[words.count - 3], "--");
+	assert_string_equal(words.word[words.count - 2], "me@h1");
+	assert_string_equal(words.word[words.count - 1], "exec '/a b/it'\\''s $HOME' --serve");
+	argv_free(&words);
 }
 
 static void what_may_be_a_host(void **state)
