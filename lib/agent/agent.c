@@ -37,12 +37,12 @@ static int take_held(const struct piece *p, void *owner, struct error *err)
 int agent_new(struct agent **out, const struct agent_options *options, struct error *err)
 {
 	const struct agent_options *o = options;
-	struct shards_options shards = {.path = o->shards,
-					.worker = o->id,
-					.wait_seconds = o->wait_seconds,
-					.answer_seconds = o->answer_seconds,
-					.stop = o->stop,
-					.held = take_held};
+	struct generation shards = {.path = o->shards,
+				    .worker = o->id,
+				    .wait_seconds = o->wait_seconds,
+				    .answer_seconds = o->answer_seconds,
+				    .stop = o->stop,
+				    .held = take_held};
 	struct meter_options meter = {.id = o->id,
 				      .monitor = o->monitor,
 				      .load_root = o->load_root ? o->load_root : "",

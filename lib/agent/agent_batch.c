@@ -39,8 +39,8 @@ int agent_connect(struct agent *a, struct error *err)
 					 "keeps parameters itself: a trainer of its own needs "
 					 "ps-server --lead-only");
 		a->bsp = sync && strcmp(sync, "bsp") == 0;
-		a->lead.generation = shards_generation(a->shards);
-		a->lead.incarnation = shards_incarnation(a->shards);
+		a->lead.generation = shards_generation(a->shards)->number;
+		a->lead.incarnation = shards_generation(a->shards)->incarnation;
 		if (incarnation == a->lead.incarnation)
 			return WORK_OK;
 		if (clock_mono() >= deadline)

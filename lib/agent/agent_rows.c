@@ -8,12 +8,11 @@
 
 int agent_rows_start(struct agent *a, struct error *err)
 {
-	uint64_t begin, part;
+	const struct generation *g = shards_generation(a->shards);
 	struct rows_text *rows = a->options.rows;
 	if (!rows)
 		return 0;
-	shards_partition(a->shards, &begin, &part);
-	if (rows_text_fit(rows, shards_samples(a->shards), begin, part, err) != 0 ||
+	if (rows_text_fit(rows, g->samples, g->part_begin, g->part_samples, err) != 0 ||
 	    rows_pipe_new(&a->rows, rows, err) != 0)
 		return -1;
 	return rows_pipe_begin(a->rows, &a->options.command.input, err);

@@ -28,11 +28,11 @@ static int make_env(struct filter *f, struct error *err)
 
 int filter_start(struct filter *f, const struct filter_options *o, struct error *err)
 {
-	struct pieces_options pieces = {.path = o->shards,
-					.worker = o->id,
-					.wait_seconds = o->wait_seconds,
-					.answer_seconds = o->answer_seconds,
-					.stop = o->stop};
+	struct generation pieces = {.path = o->shards,
+				    .worker = o->id,
+				    .wait_seconds = o->wait_seconds,
+				    .answer_seconds = o->answer_seconds,
+				    .stop = o->stop};
 	struct meter_options meter = {.id = o->id,
 				      .monitor = o->monitor,
 				      .load_root = o->load_root ? o->load_root : "",
@@ -65,11 +65,10 @@ void filter_end(struct filter *f)
 
 static int check_rows(const struct filter *f, struct error *err)
 {
-	uint64_t begin, part;
+	const struct generation *g = pieces_generation(f->pieces);
 	if (!f->o->rows)
 		return 0;
-	pieces_partition(f->pieces, &begin, &part);
-	return rows_text_fit(f->o->rows, pieces_samples(f->pieces), begin, part, err);
+	return rows_text_fit(f->o->rows, g->samples, g->part_begin, g->part_samples, err);
 }
 
 int filter_hello(struct filter *f, struct error *err)
@@ -107,7 +106,7 @@ void filter_look(const struct filter *f, double *seconds)
 
 int filter_renews(struct filter *f, double *seconds)
 {
-	double lease = pieces_lease(f->pieces), now = clock_mono();
+	double lease = pieces_generation(f->pieces)->lease, now = clock_mono();
 	double every = lease > 0 ? lease / RENEWALS : LOOK_SECONDS;
 	int is_due = now >= f->renewed_at + every;
 	if (is_due)

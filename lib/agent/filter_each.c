@@ -568,8 +568,8 @@ int filter_each(const struct filter_options *o, struct error *err)
 	if (result == 0)
 		result = filter_hello(&e.f, err);
 	if (result == 0 && o->output)
-		result = outputs_open(&e.outputs, o->output, o->id, pieces_epochs(e.f.pieces),
-				      pieces_samples(e.f.pieces), err);
+		result = outputs_open(&e.outputs, o->output, o->id, pieces_generation(e.f.pieces)->epochs,
+				      pieces_generation(e.f.pieces)->samples, err);
 	if (result == 0)
 		result = live(&e, err);
 	if (result == 0 && e.is_over)

@@ -248,7 +248,7 @@ static int renew(struct rows *r, double *seconds, struct error *err)
 	int result = 0;
 	if (!filter_renews(&r->f, seconds))
 		return 0;
-	size_t count = pieces_lease(r->f.pieces) > 0 || r->count == 0 ? r->count : 1;
+	size_t count = pieces_generation(r->f.pieces)->lease > 0 || r->count == 0 ? r->count : 1;
 	for (size_t i = 0; result == 0 && i < count; i++)
 		result = pieces_renew(r->f.pieces, r->hand[i].id, err);
 	return result;

@@ -52,19 +52,15 @@ struct pieces {
 
 static int found_in_hand(const struct piece *piece, void *owner, struct error *err);
 
-int pieces_new(struct pieces **out, const struct pieces_options *options, struct error *err)
+int pieces_new(struct pieces **out, const struct generation *of, struct error *err)
 {
 	struct pieces *p = calloc(1, sizeof *p);
 	if (!p)
 		return error_set(err, ERROR_OS, "", "out of memory");
-	p->generation = (struct generation){.path = options->path,
-					    .worker = options->worker,
-					    .wait_seconds = options->wait_seconds,
-					    .answer_seconds = options->answer_seconds,
-					    .resume_seconds = RESUME_SECONDS,
-					    .stop = options->stop,
-					    .held = found_in_hand,
-					    .owner = p};
+	p->generation = *of;
+	p->generation.resume_seconds = RESUME_SECONDS;
+	p->generation.held = found_in_hand;
+	p->generation.owner = p;
 	*out = p;
 	return 0;
 }
@@ -90,26 +86,9 @@ void pieces_free(struct pieces *p)
 	free(p);
 }
 
-uint64_t pieces_samples(const struct pieces *p)
+const struct generation *pieces_generation(const struct pieces *p)
 {
-	return p->generation.samples;
-}
-
-int pieces_partition(const struct pieces *p, uint64_t *begin, uint64_t *samples)
-{
-	*begin = p->generation.part_begin;
-	*samples = p->generation.part_samples;
-	return p->generation.part_samples > 0;
-}
-
-uint64_t pieces_epochs(const struct pieces *p)
-{
-	return p->generation.epochs;
-}
-
-double pieces_lease(const struct pieces *p)
-{
-	return p->generation.lease;
+	return &p->generation;
 }
 
 size_t pieces_asked(const struct pieces *p)

@@ -18,27 +18,15 @@
 
 struct pieces;
 
-struct pieces_options {
-	const char *path, *worker;
-	double wait_seconds;      /* a shardd that is not there is waited for this long */
-	double answer_seconds;    /* longest wait for an answer */
-	const volatile int *stop; /* set by a signal: waits end with WORK_STOP */
-};
-
-int pieces_new(struct pieces **out, const struct pieces_options *options, struct error *err);
+/* of: with what an owner sets, but for resume_seconds, held and owner. */
+int pieces_new(struct pieces **out, const struct generation *of, struct error *err);
 void pieces_free(struct pieces *p); /* NULL is fine */
 
 /* A new generation; connects when needed. WORK_OK, WORK_STOP, or -1: ERROR_UNAVAILABLE after
  * wait_seconds without shardd. */
 int pieces_hello(struct pieces *p, struct error *err);
 
-/* As the last hello said. */
-uint64_t pieces_samples(const struct pieces *p);
-uint64_t pieces_epochs(const struct pieces *p);
-/* Whether we have a partition; then its first row, and how many are in our own data. */
-int pieces_partition(const struct pieces *p, uint64_t *begin, uint64_t *samples);
-/* Of the last piece: seconds after which it comes back unless renewed; 0: never. */
-double pieces_lease(const struct pieces *p);
+const struct generation *pieces_generation(const struct pieces *p);
 
 /* All of them: 0, WORK_STOP, or -1. wait_seconds > 0: shardd may hold the answer back so long, and
  * with it all answers behind. */

@@ -17,18 +17,12 @@ struct shards {
 	struct piece piece;
 };
 
-int shards_new(struct shards **out, const struct shards_options *options, struct error *err)
+int shards_new(struct shards **out, const struct generation *of, struct error *err)
 {
 	struct shards *s = calloc(1, sizeof(*s));
 	if (!s)
 		return error_set(err, ERROR_OS, "", "out of memory");
-	s->generation = (struct generation){.path = options->path,
-					    .worker = options->worker,
-					    .wait_seconds = options->wait_seconds,
-					    .answer_seconds = options->answer_seconds,
-					    .stop = options->stop,
-					    .held = options->held,
-					    .owner = options->owner};
+	s->generation = *of;
 	boot_id(s->boot);
 	*out = s;
 	return 0;
@@ -42,26 +36,9 @@ void shards_free(struct shards *s)
 	free(s);
 }
 
-uint64_t shards_generation(const struct shards *s)
+const struct generation *shards_generation(const struct shards *s)
 {
-	return s->generation.number;
-}
-
-uint64_t shards_incarnation(const struct shards *s)
-{
-	return s->generation.incarnation;
-}
-
-uint64_t shards_samples(const struct shards *s)
-{
-	return s->generation.samples;
-}
-
-int shards_partition(const struct shards *s, uint64_t *begin, uint64_t *samples)
-{
-	*begin = s->generation.part_begin;
-	*samples = s->generation.part_samples;
-	return s->generation.part_samples > 0;
+	return &s->generation;
 }
 
 int shards_asked(const struct shards *s)

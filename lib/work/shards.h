@@ -13,29 +13,15 @@
 
 struct shards;
 
-struct shards_options {
-	const char *path, *worker;
-	double wait_seconds;   /* a daemon that is not there is waited for this long */
-	double answer_seconds; /* longest wait for an answer */
-	const volatile int *stop; /* set by a signal: waits end with WORK_STOP */
-	/* A piece that shardd says is in our hand, after a connection was resumed. */
-	int (*held)(const struct piece *p, void *owner, struct error *err);
-	void *owner;
-};
-
-int shards_new(struct shards **out, const struct shards_options *options, struct error *err);
+/* of: with what an owner sets. */
+int shards_new(struct shards **out, const struct generation *of, struct error *err);
 void shards_free(struct shards *s); /* NULL is fine */
 
 /* A new generation; connects when needed. WORK_OK, WORK_STOP or -1: ERROR_UNAVAILABLE after
  * wait_seconds without shardd. */
 int shards_hello(struct shards *s, struct error *err);
 
-/* As the last hello said. */
-uint64_t shards_generation(const struct shards *s);
-uint64_t shards_incarnation(const struct shards *s);
-uint64_t shards_samples(const struct shards *s);
-/* Whether we have a partition; then its first row, and how many are in our own data. */
-int shards_partition(const struct shards *s, uint64_t *begin, uint64_t *samples);
+const struct generation *shards_generation(const struct shards *s);
 
 /* Asks for a piece of at most max rows, without waiting for the answer; a request still open is not
  * repeated. wait_seconds > 0: shardd may hold the answer back that long. WORK_OK, WORK_FENCED,

@@ -127,13 +127,13 @@ static int new_exchange(struct trainer *t, struct error *err)
 static int new_parts(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	struct shards_options shards = {.path = o->shards,
-					.worker = o->worker,
-					.wait_seconds = o->wait_seconds,
-					.answer_seconds = o->answer_seconds,
-					.stop = o->stop,
-					.held = take_held,
-					.owner = t};
+	struct generation shards = {.path = o->shards,
+				    .worker = o->worker,
+				    .wait_seconds = o->wait_seconds,
+				    .answer_seconds = o->answer_seconds,
+				    .stop = o->stop,
+				    .held = take_held,
+				    .owner = t};
 	struct meter_options meter = {.id = o->worker,
 				      .monitor = o->monitor,
 				      .load_root = o->load_root ? o->load_root : "",
@@ -219,16 +219,19 @@ static int start_move(struct trainer *t, uint64_t begin, struct error *err)
 /* The queue is of these data; where it has partitions, ours begins with the row that it says. */
 static int check_samples(struct trainer *t, struct error *err)
 {
-	uint64_t queue = shards_samples(t->shards), data = t->own_rows, begin, own;
-	int has_part = shards_partition(t->shards, &begin, &own);
+	const struct generation *g = shards_generation(t->shards);
+	uint64_t queue = g->samples, data = t->own_rows;
+	int has_part = g->part_samples > 0;
 	if (has_part != (t->options.spill != NULL))
 		return error_set(err, ERROR_CONFIG, t->options.shards,
 				 has_part ? "hands out partitions: --spill is needed"
 					  : "hands out no partitions: leave --spill out");
-	if (has_part && own == data)
-		return feed_number(t->feed, begin, err) != 0 ? -1 : start_move(t, begin, err);
+	if (has_part && g->part_samples == data)
+		return feed_number(t->feed, g->part_begin, err) != 0
+			       ? -1
+			       : start_move(t, g->part_begin, err);
 	if (has_part)
-		queue = own;
+		queue = g->part_samples;
 	else if (queue == data)
 		return 0;
 	return error_set(err, ERROR_CONFIG, t->options.shards,
@@ -255,7 +258,7 @@ static int start_over(struct trainer *t, struct error *err)
 		meter_spend(t->meter, SPENT_COMM, began);
 		if (result != WORK_OK)
 			return result;
-		incarnation = shards_incarnation(t->shards);
+		incarnation = shards_generation(t->shards)->incarnation;
 		if (low == incarnation && high == incarnation)
 			break;
 		if (clock_mono() >= deadline)
@@ -270,7 +273,7 @@ static int start_over(struct trainer *t, struct error *err)
 		if (stopped(t))
 			return WORK_STOP;
 	}
-	x->kind->identify(x, shards_generation(t->shards), incarnation);
+	x->kind->identify(x, shards_generation(t->shards)->number, incarnation);
 	t->sequence = 0;
 	t->mark = clock_mono();
 	return WORK_OK;

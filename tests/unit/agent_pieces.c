@@ -108,7 +108,11 @@ static void end_child(void)
 
 static struct pieces *begin(double answer_seconds, const volatile int *stop)
 {
-	struct pieces_options o = {path, "w0", 60, answer_seconds, stop};
+	struct generation o = {.path = path,
+			       .worker = "w0",
+			       .wait_seconds = 60,
+			       .answer_seconds = answer_seconds,
+			       .stop = stop};
 	struct pieces *p;
 	struct error err;
 	assert_int_equal(pieces_new(&p, &o, &err), 0);
@@ -203,7 +207,11 @@ static void test_stopped_while_hellos_are_refused(void **state)
 	(void)state;
 	struct error err;
 	launch((struct answers){.refuses_hello = 1});
-	struct pieces_options o = {path, "w0", 10, 60, &stop_later};
+	struct generation o = {.path = path,
+			       .worker = "w0",
+			       .wait_seconds = 10,
+			       .answer_seconds = 60,
+			       .stop = &stop_later};
 	struct pieces *p;
 	assert_int_equal(pieces_new(&p, &o, &err), 0);
 	stop_in(500000);
