@@ -75,15 +75,17 @@ static int is_criteo_name(const char *name, char letter, unsigned max)
 /* What lib/data calls by its key of the job file is an option here. */
 static void name_options(struct error *err)
 {
-	static const char *const key[][3] = {{"SEPARATOR", "SEPARATOR=", "--separator"},
-					     {"FORMAT", "FORMAT=", "--format"}};
+	static const char *const key[][3] = {
+		{"FORMAT separator", "FORMAT='csv,separator:", "--separator '"},
+		{"FORMAT", "FORMAT=", "--format "}};
 	char behind[ERROR_TEXT_MAX];
 	for (size_t i = 0; i < sizeof key / sizeof *key; i++) {
 		if (strcmp(err->place, key[i][0]) == 0)
-			snprintf(err->place, sizeof err->place, "%s", key[i][2]);
+			snprintf(err->place, sizeof err->place, "%.*s",
+				 (int)strcspn(key[i][2], " "), key[i][2]);
 		for (char *at; (at = strstr(err->text, key[i][1]));) {
 			snprintf(behind, sizeof behind, "%s", at + strlen(key[i][1]));
-			snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s %s",
+			snprintf(at, sizeof err->text - (size_t)(at - err->text), "%s%s",
 				 key[i][2], behind);
 		}
 	}

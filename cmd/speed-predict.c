@@ -193,17 +193,17 @@ int main(int argc, char **argv)
 {
 	struct job job = {.loss = "both"};
 	struct predict_config *c = &job.config;
-	const char *model = "auto", *order = "2,2,1", *load = NULL, *save = NULL;
+	const char *model = "mix", *order = "2,2,1", *load = NULL, *save = NULL;
 	int strict = 0, loss_seen = 0;
 	uint64_t window;
-	predict_config_init(c, PREDICT_AUTO);
+	predict_config_init(c, PREDICT_MIX);
 	window = c->window;
 	const struct option_row rows[] = {
 		{.name = "model", .letter = 'm', .kind = OPTION_CHOICE, .target = &model,
-		 .arg = "MODEL", .help = "how to predict (auto)",
+		 .arg = "MODEL", .help = "how to predict (mix)",
 		 .choices = PREDICT_CHOICES},
 		{.name = "loss", .kind = OPTION_CHOICE, .target = &job.loss, .arg = "LOSS",
-		 .help = "auto: what is to be small (both)", .choices = "rmse|both|max",
+		 .help = "mix: what is to be small (both)", .choices = "rmse|both|max",
 		 .seen = &loss_seen},
 		{.name = "alpha", .kind = OPTION_REAL, .target = &c->alpha, .arg = "WEIGHT",
 		 .help = "ema: weight of the newest speed", .min = 1e-9, .max = 1},
@@ -239,9 +239,9 @@ int main(int argc, char **argv)
 		return cmd_end(PROGRAM, 0);
 	if (parsed == 0)
 		parsed = parse_order(order, c, &err);
-	if (parsed == 0 && loss_seen && strcmp(model, "auto") != 0 && strcmp(job.loss, "rmse") != 0)
-		parsed = error_set(&err, ERROR_USAGE, "--loss", "%s is for -m auto only", job.loss);
-	if (strcmp(model, "auto") != 0)
+	if (parsed == 0 && loss_seen && strcmp(model, "mix") != 0 && strcmp(job.loss, "rmse") != 0)
+		parsed = error_set(&err, ERROR_USAGE, "--loss", "%s is for -m mix only", job.loss);
+	if (strcmp(model, "mix") != 0)
 		job.loss = "rmse";
 	job.grouped = strcmp(job.loss, "rmse") != 0;
 	if (parsed != 0)

@@ -90,9 +90,6 @@ void trainctl_tell_cores(const struct job *job, const struct hosts *hosts);
 /* -1 (ERROR_TEMPFAIL): another trainctl runs it. */
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 			  const struct trainctl_call *call, struct error *err);
-/* For --help, and so for completion: the keys of a job file. */
-#define TRAINCTL_KEYS_MAX 32768 /* tests/solve.bats sees that all are there */
-void trainctl_keys(char *out, size_t max);
 /* Epoch seconds as people here write them; "?" for NAN. */
 void trainctl_time(double at, char out[32]);
 

@@ -14,7 +14,7 @@ strike() {
 
 # exact_job ARG...: job of the audit model, under way, slow until `go`.
 exact_job() {
-	job MODEL=audit EPOCHS=5 SYNC=allreduce CHECKPOINT_EVERY=0.5 "$@"
+	job MODEL=audit EPOCHS=5 SYNC=allreduce CHECKPOINT=0.5 "$@"
 	slow 400
 	begin first
 }
@@ -99,7 +99,7 @@ go() {
 }
 
 @test "a stopped lead, and a stopped replica, are given up; exact" {
-	exact_job HUNG=2 CHECKPOINT_EVERY=30
+	exact_job HUNG=2 CHECKPOINT=30
 	wait_for 'came_to 300'
 	kill -STOP "$(pid_of lead)"
 	wait_for '[ "$(logged "^event role=lead id=lead kind=lost section=exchange ")" -eq 1 ]'
@@ -161,7 +161,7 @@ go() {
 	[ "$(score first.out state)" = done ]
 	[ -s run/state/balance.log ]
 	rm -r run
-	run_job --set SOLUTION=backup:1 --set EVERY=0.1 >second.out
+	run_job --set SOLUTION=backup:1,every:0.1 >second.out
 	[ "$(score second.out state)" = done ]
 	run -78 run_job --set SYNC=allreduce:3
 	[[ $output == *"SYNC: 'allreduce:3' is none of bsp|ssp:N|asp|allreduce"* ]]
@@ -169,7 +169,7 @@ go() {
 
 @test "every solution; workers without which the job is faster are said, once" {
 	data 3000
-	job SYNC=allreduce WORKERS=3 BATCH=48 EVERY=0.1 SHORT=0.5 LONG=1 PROFILE=1
+	job SYNC=allreduce WORKERS=3 BATCH=48 SOLUTION=every:0.1,profile:on MONITOR=short:0.5,long:1
 	for solution in even antdt-dd antdt-nd pace; do
 		run_job --set "SOLUTION=$solution" >job.out
 		[ "$(score job.out state)" = done ]

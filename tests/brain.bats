@@ -3,7 +3,7 @@ load helper
 
 # begin_planned [KEY=VALUE]...: a job with a brain that trains until let_go.
 begin_planned() {
-	job MODEL=audit EPOCHS=12 BATCH=16 CHECKPOINT_EVERY=1 REPORT_EVERY=1 PLAN_EVERY=1 CORES=8 NODE_CORES=1 "$@"
+	job MODEL=audit EPOCHS=12 BATCH=16 CHECKPOINT=1 MONITOR=report:1 BRAIN=every:1,cores:8,node-cores:1 "$@"
 	slow 100
 	for w in w4 w5 w6 w7; do cp drag/w0 "drag/$w"; done
 	begin first
@@ -41,7 +41,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 
 @test "brain: an executable's plan is carried out, written down, and replayed" {
 	brain "$nothing"
-	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_GAIN=0.25
+	begin_planned BRAIN=./mind,gain:0.25 WORKERS=1 SERVERS=1
 	wait_for 'logged "^brain-done change=no reason=balanced "'
 	says 'plan role=worker count=3 cores=1' \
 		'decision change=yes reason=faster method=mine now=1 expected=4 confidence=0.9'
@@ -78,7 +78,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	# A server that is never busy: who is worth more is a worker.
 	mkdir -p drag
 	echo 'drag cores=0.05' >drag/ps0
-	begin_planned BRAIN=on WORKERS=1 SERVERS=1 PLAN_EVERY=2 CORES=5
+	begin_planned BRAIN=on,every:2,cores:5 WORKERS=1 SERVERS=1
 	wait_for 'logged "^brain-changed workers=4 "'
 	[ "$(workers)" = 4 ]
 	let_go
@@ -99,7 +99,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	says 'plan role=worker count=0 cores=1'
 	wait_for 'grep -q "count=" first.err'
 	says 'plan role=worker count=3 cores=5000' 'decision change=yes reason=huge'
-	wait_for 'grep -q "it plans 5000 cores for a worker, and NODE_CORES is 1; skipped" first.err'
+	wait_for 'grep -q "it plans 5000 cores for a worker, and BRAIN node-cores is 1; skipped" first.err'
 	says 'plan role=worker count=8 cores=1' 'decision change=yes reason=huge'
 	wait_for 'grep -q "it plans 9 cores in all, and CORES is 8; skipped" first.err'
 	says "$nothing"
@@ -117,7 +117,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 @test "brain: it is asked again when the monitor has begun to count anew" {
 	brain "$nothing"
 	mkdir drag
-	job EPOCHS=1000 BATCH=16 BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_EVERY=1 CORES=8 NODE_CORES=1 "DRAG=$T/drag"
+	job EPOCHS=1000 BATCH=16 BRAIN=./mind,every:1,cores:8,node-cores:1 WORKERS=1 SERVERS=1 "DRAG=$T/drag"
 	begin first
 	# So many batches that it would take far longer to count them once more.
 	wait_for '[ "$(status 2>/dev/null | grep "^job " | field iteration || echo 0)" -ge 3000 ]'
@@ -136,20 +136,20 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	wait $SUPERVISOR || true
 }
 
-@test "brain: after PLAN_LIMIT changes it is only asked" {
+@test "brain: after BRAIN limit changes it is only asked" {
 	brain 'plan role=worker count=3 cores=1' 'decision change=yes reason=faster'
-	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_LIMIT=1
+	begin_planned BRAIN=./mind,limit:1 WORKERS=1 SERVERS=1
 	wait_for 'logged "^brain-changed workers=3 "'
 	says 'plan role=worker count=2 cores=1' 'decision change=yes reason=fewer'
 	wait_for '[ "$(times "^brain-done change=no reason=fewer .*refused=limit ")" -ge 2 ]'
 	[ "$(workers)" = 3 ]
 	let_go
-	[ "$(grep -c 'PLAN_LIMIT=1: nothing is changed any more' first.err)" = 1 ]
+	[ "$(grep -c 'BRAIN=limit:1: nothing is changed any more' first.err)" = 1 ]
 }
 
-@test "brain: plans are PLAN_EVERY apart, whoever makes them; their memory is a limit where the job has one" {
+@test "brain: plans are BRAIN every apart, whoever makes them; their memory is a limit where the job has one" {
 	brain 'plan role=worker count=3 cores=1 mem-bytes=2000000000' 'decision change=yes reason=faster'
-	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 PLAN_EVERY=60 MEMORY=64G NODE_MEMORY=4G
+	begin_planned BRAIN=./mind,every:60,memory:64G,node-memory:4G WORKERS=1 SERVERS=1
 	wait_for 'logged "^brain-changed workers=3 "'
 	says 'plan role=worker count=2 cores=1' 'decision change=yes reason=fewer'
 	wait_for 'logged "^brain-done change=no reason=fewer .*refused=every "'
@@ -163,7 +163,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 
 @test "brain: a plan for what is there already is no change" {
 	brain 'plan role=worker count=2 cores=1' 'decision change=yes reason=mood'
-	begin_planned BRAIN=./mind WORKERS=2 SERVERS=1 WORKER_CORES=1
+	begin_planned BRAIN=./mind WORKERS=2,cores:1 SERVERS=1
 	wait_for '[ "$(times "^brain-done change=no reason=mood .*refused=same ")" -ge 2 ]'
 	let_go
 	audited
@@ -205,7 +205,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	grep -q "^finished user=.* data=$T/d.csv model=lr workers=3 worker-cores=1 servers=2 server-cores=1 steps-per-second=" \
 		home/paceline/+history
 	[ "$(trainctl status | wc -l)" = 1 ]
-	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on CORES=8 NODE_CORES=1 >next.env
+	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on,cores:8,node-cores:1 >next.env
 	run trainctl check next.env
 	[[ $output == *" workers=3 servers=2 "*" brain=on cores=8 node-cores=1 memory=0 node-memory=0 "* ]]
 	[[ $(trainctl check next.env 2>&1 >/dev/null) == *"brain: begins with 3 workers and 2 servers, as a job with $T/d.csv"* ]]
@@ -216,7 +216,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	run trainctl check next.env --set "DATA=$T/other.csv" --set MODEL=wdl --set BRAIN=off
 	[[ $output == *" workers=2 servers=1 "* ]]
 	trainctl run next.env --run-dir "$T/next" >next.out 2>next.err
-	grep -q '^WORKERS=3$' next/state/job.env
+	grep -q '^WORKERS=count:3,' next/state/job.env
 	[ "$(wc -l <home/paceline/+history)" = 2 ]
 	# Of that job, which is to go on, it is as it began.
 	echo 'nonsense' >>home/paceline/+history
@@ -230,7 +230,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 
 @test "brain: other cores: the node is started again with them" {
 	brain "$nothing"
-	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 NODE_CORES=4
+	begin_planned BRAIN=./mind,node-cores:4 WORKERS=2 SERVERS=2
 	wait_for 'logged "^brain-done change=no "'
 	says 'replace role=worker id=w1 cores=3 reason=few-cores' 'decision change=yes reason=few-cores'
 	wait_for 'logged "^brain-changed "'
@@ -246,7 +246,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 
 @test "brain: another number and another size: nobody goes before those who come are there" {
 	brain "$nothing"
-	begin_planned BRAIN=./mind WORKERS=1 SERVERS=1 NODE_CORES=4 CORES=16
+	begin_planned BRAIN=./mind,node-cores:4,cores:16 WORKERS=1 SERVERS=1
 	wait_for 'logged "^brain-done change=no "'
 	says 'plan role=worker count=3 cores=2' 'decision change=yes reason=faster'
 	wait_for 'logged "^brain-changed workers=3 worker-cores=2 "'
@@ -261,7 +261,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 
 @test "brain: parameters shared out anew, and not again where that moves nothing" {
 	brain "$nothing"
-	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 BATCHES_PER_SHARD=1
+	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 BATCH=shard:1
 	wait_for 'logged "^brain-done change=no "'
 	# So much has been asked of all servers that they can say who has more to do.
 	wait_for '[ "$(status | grep "^job " | field iteration)" -ge 20 ]'
@@ -271,7 +271,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	status | grep '^job ' | grep -q ' brain=parameters%20shared%20out%20anew,%20because%20of%20ps1:%20hot '
 	# All keys are asked for equally often here: there is nothing to gain, and it is not offered again.
 	grep -q '^rebalance-refused code=even reason=hot ' "$(log)"
-	# Nor does it count for PLAN_LIMIT.
+	# Nor does it count for BRAIN limit.
 	grep -q '^brain-changed .* changes=0 ' "$(log)"
 	grep '^brain-job ' "$(log)" | head -n 1 | grep -q ' rebalance=1'
 	wait_for '[ "$(sed "/^brain-changed/,\$!d" "$(log)" | grep -c "^brain-job ")" -ge 1 ]'
@@ -283,8 +283,8 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 
 @test "brain: begun with one worker and one server, a job is near its best pace within its first tenth" {
 	# Six nodes more may come; an update is the shorter, the more servers there are.
-	job MODEL=audit EPOCHS=30 BATCH=16 CHECKPOINT_EVERY=0 REPORT_EVERY=1 PLAN_EVERY=1 CORES=8 \
-		NODE_CORES=1 WORKERS=1 SERVERS=1 BRAIN=./mind "DRAG=$T/drag"
+	job MODEL=audit EPOCHS=30 BATCH=16 CHECKPOINT=end MONITOR=report:1 BRAIN=./mind,every:1,cores:8,node-cores:1 \
+		WORKERS=1 SERVERS=1 "DRAG=$T/drag"
 	mkdir drag
 	for w in 0 1 2 3 4 5 6; do echo 'drag pace=25 cores=1' >"drag/w$w"; done
 	servers_drag() {

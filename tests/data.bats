@@ -28,18 +28,17 @@ same_model() {
 	same_model run
 	trainctl run job.env --run-dir "$T/tsv" --set DATA="$T/d.tsv" >out
 	same_model tsv
-	grep -qx FORMAT=tsv tsv/state/job.env
-	grep -qx SEPARATOR=tab tsv/state/job.env
-	trainctl run job.env --run-dir "$T/semicolon" --set DATA="$T/d.txt" --set SEPARATOR=';' >out
+	grep -qx FORMAT=format:tsv,separator:tab tsv/state/job.env
+	trainctl run job.env --run-dir "$T/semicolon" --set DATA="$T/d.txt" --set FORMAT=separator:semicolon >out
 	same_model semicolon
-	(. semicolon/state/job.env && [ "$FORMAT$SEPARATOR" = 'csv;' ])
+	(. semicolon/state/job.env && [ "$FORMAT" = format:csv,separator:semicolon ])
 }
 
 @test "the wrong separator, no header, no label column: what to do is said" {
 	data 400
 	job
 	tr , ';' <d.csv >semicolon.csv
-	refused 65 "semicolon.csv:1: no column 'y': the header has 1 column; did you mean SEPARATOR=';'?" \
+	refused 65 "semicolon.csv:1: no column 'y': the header has 1 column; did you mean FORMAT='csv,separator:;'?" \
 		DATA="$T/semicolon.csv"
 	tr , '\t' <d.csv >d.tsv
 	refused 65 "d.tsv:1: no column 'y': the header has 1 column; did you mean FORMAT=tsv?" \
@@ -50,8 +49,8 @@ same_model() {
 	run trainctl run no-label.env --run-dir "$T/run" --set DATA="$T/d.tsv" --set DENSE= --set SPARSE=
 	[ "$status" -eq 65 ]
 	[[ $output == *"d.tsv:1:"*"if this is a header, say FORMAT=tsv and LABEL="* ]]
-	refused 78 "SEPARATOR: 'xx' is neither one character" SEPARATOR=xx
-	refused 78 "SEPARATOR: is for csv and tsv; FORMAT is criteo" FORMAT=criteo SEPARATOR=';' LABEL=
+	refused 78 "FORMAT separator: 'xx' is neither one character" FORMAT=separator:xx
+	refused 78 "FORMAT separator: is for csv and tsv; FORMAT is criteo" FORMAT=criteo,separator:semicolon LABEL=
 }
 
 @test "names with blanks, quoted as in sh: in the job file, sourced by sh, on the workers' lines" {
@@ -149,7 +148,7 @@ same_model() {
 	refused 65 "cut.csv.zst: byte 3000: the zstd data ends too early (truncated file?)" DATA=cut.csv.zst
 }
 
-@test "a .tsv without LABEL is criteo as before; a state made before SEPARATOR goes on" {
+@test "a .tsv without LABEL is criteo" {
 	awk 'BEGIN { for (i = 0; i < 200; i++) {
 		line = i % 2
 		for (k = 1; k <= 13; k++) line = line "\t" (i * k) % 17
@@ -157,8 +156,7 @@ same_model() {
 		print line } }' >d.tsv
 	printf '%s\n' JOB=clicks "DATA=$T/d.tsv" BATCH=64 >job.env
 	run_job >out
-	grep -qx FORMAT=criteo run/state/job.env
-	sed -i /^SEPARATOR=/d run/state/job.env
+	grep -qx FORMAT=format:criteo,separator:auto run/state/job.env
 	run run_job
 	[ "$status" -eq 0 ]
 	[[ $output == *"this job has been finished"* ]]

@@ -46,17 +46,17 @@ load helper
 	[[ $output == *"state=failed"* ]]
 }
 
-@test "ROLLBACKS: a job that only ever goes back ends, and says so" {
-	job ROLLBACKS=1 EPOCHS=1000 CHECKPOINT_EVERY=0 "LAUNCH_SERVER='timeout -s KILL 14'"
+@test "RESTARTS rollbacks: a job that only ever goes back ends, and says so" {
+	job RESTARTS=rollbacks:1 EPOCHS=1000 CHECKPOINT=end "LAUNCH_SERVER='timeout -s KILL 14'"
 	slow 100
 	run run_job
 	[ "$status" -eq 137 ]
-	[[ $output == *"rollback 2 in a row without a checkpoint that goes further (ROLLBACKS)"* ]]
+	[[ $output == *"rollback 2 in a row without a checkpoint that goes further (RESTARTS rollbacks)"* ]]
 	[[ $output == *"state=failed"*" failed=ps"[01]" "* ]]
 }
 
-@test "ROLLBACKS: servers that end together make one rollback" {
-	job RESTARTS=1 ROLLBACKS=1 EPOCHS=4 SERVERS=4
+@test "RESTARTS rollbacks: servers that end together make one rollback" {
+	job RESTARTS=1,rollbacks:1 EPOCHS=4 SERVERS=4
 	slow 400
 	begin first
 	wait_for 'came_to 300'
@@ -68,7 +68,7 @@ load helper
 }
 
 @test "a stopped worker is given up, and killed with a word in its log; the job goes on: exact" {
-	job MODEL=audit EPOCHS=4 HUNG=2 SOLUTION=pace EVERY=0.3 SHORT=5 LONG=10 SHARD_RETRIES=0
+	job MODEL=audit EPOCHS=4 HUNG=2 SOLUTION=pace,every:0.3 MONITOR=short:5,long:10 RESTARTS=shard:never
 	slow 300
 	begin first
 	wait_for 'came_to 500'
@@ -90,7 +90,7 @@ load helper
 
 @test "a worker that hangs while no supervisor is there is given up by the next one" {
 	local pid
-	job MODEL=audit EPOCHS=20 HUNG=5 REPORT_EVERY=1
+	job MODEL=audit EPOCHS=20 HUNG=5 MONITOR=report:1
 	slow 400
 	begin first
 	wait_for 'came_to 300'
@@ -151,7 +151,7 @@ load helper
 }
 
 @test "a killed server: all go back to the cut, and shardd with them: exact" {
-	job MODEL=audit EPOCHS=5 SERVERS=3 CHECKPOINT_EVERY=0.3
+	job MODEL=audit EPOCHS=5 SERVERS=3 CHECKPOINT=0.3
 	slow 400
 	begin first
 	wait_for 'came_to 500'
@@ -180,7 +180,7 @@ load helper
 }
 
 @test "trainctl killed: nodes go on, and are adopted" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0.3
+	job MODEL=audit EPOCHS=5 CHECKPOINT=0.3
 	slow 400
 	begin first
 	wait_for 'came_to 300'
@@ -208,7 +208,7 @@ load helper
 }
 
 @test "a rollback that trainctl did not live to finish is finished" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0.2 KEEP=1000
+	job MODEL=audit EPOCHS=5 CHECKPOINT=0.2,keep:1000
 	slow 400
 	begin first
 	wait_for 'came_to 600'
@@ -258,7 +258,7 @@ load helper
 }
 
 @test "a piece that costs its workers is held, named, and told by the exit status" {
-	job SHARD_RETRIES=1 EPOCHS=5
+	job RESTARTS=shard:1 EPOCHS=5
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -369,7 +369,7 @@ load helper
 
 @test "who is stopped when all is trained keeps nobody waiting" {
 	data 400
-	job SYNC=asp SERVERS=1 BATCH=40 BATCHES_PER_SHARD=1 "DRAG=$T/drag"
+	job SYNC=asp SERVERS=1 BATCH=40,shard:1 "DRAG=$T/drag"
 	mkdir drag
 	echo drag delay=4 >drag/w0
 	begin first

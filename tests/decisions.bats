@@ -9,7 +9,7 @@ load helper
 		cat >solution.tmp && mv solution.tmp solution.in
 		echo 'action kind=backup-workers count=1'
 	S
-	job SOLUTION=./solution EVERY=0.3 MODEL=audit WORKERS=3 SYNC=bsp PENDING=7 HEAVY_LIMIT=2 LAMBDA=1.5 CMAX=4 LEAST=3 EPOCHS=10
+	job SOLUTION=./solution,every:0.3,pending:7,lambda:1.5,cmax:4,least:3 MODEL=audit WORKERS=3 SYNC=bsp KILL_RESTART=2 EPOCHS=10
 	slow 100
 	begin first
 	wait_for 'grep -qs "^info name=backup-workers value=1 age=0" solution.in'
@@ -28,7 +28,7 @@ load helper
 }
 
 @test "the first decision comes as soon as every worker has reported" {
-	job SOLUTION=even EVERY=3600 EPOCHS=20
+	job SOLUTION=even,every:3600 EPOCHS=20
 	slow 400
 	begin first
 	wait_for '[ "$(logged "^decided ")" -eq 1 ]'
@@ -63,7 +63,7 @@ load helper
 			printf 'action kind=adjust-bs id=w0 size=50 reason=mine\naction kind=adjust-bs id=w1 size=14\n' ;;
 		esac
 	S
-	job SOLUTION=./solution EVERY=0.2 MODEL=audit EPOCHS=10
+	job SOLUTION=./solution,every:0.2 MODEL=audit EPOCHS=10
 	slow 60
 	begin first
 	while read -r how why; do
@@ -113,7 +113,7 @@ load helper
 		cat >/dev/null
 		exit "$(cat status)"
 	S
-	job SOLUTION=./solution EVERY=0.1 MODEL=audit EPOCHS=10
+	job SOLUTION=./solution,every:0.1 MODEL=audit EPOCHS=10
 	slow 60
 	echo 3 >status
 	begin first
@@ -145,7 +145,7 @@ load helper
 		sleep 1000 &
 		echo $! >left.new && mv left.new left
 	S
-	job SOLUTION=./solution EVERY=0.2 MODEL=audit EPOCHS=5
+	job SOLUTION=./solution,every:0.2 MODEL=audit EPOCHS=5
 	slow 80
 	begin first
 	wait_for '[ -s left ]'
@@ -193,7 +193,7 @@ load helper
 }
 
 @test "actions in force are told to a lead of a new incarnation, and to none that took over" {
-	job MODEL=audit EPOCHS=20 CHECKPOINT_EVERY=0.3
+	job MODEL=audit EPOCHS=20 CHECKPOINT=0.3
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -230,7 +230,7 @@ sizes() {
 
 @test "SOLUTION=lb-bsp: sizes follow speeds within two iterations, and sum to BATCH in each" {
 	data 1500
-	job SOLUTION=lb-bsp PREDICT=last WORKERS=3 BATCH=120 SERVERS=1
+	job SOLUTION=lb-bsp,predict:last WORKERS=3 BATCH=120 SERVERS=1
 	slow 250
 	echo 'drag pace=62.5' >drag/w2
 	run run_job
@@ -258,7 +258,7 @@ sizes() {
 @test "SOLUTION=lb-bsp: a worker that dies has no share; it comes back and has one again" {
 	data 4000
 	# Who is started while there is hold waits for its end.
-	job SOLUTION=lb-bsp PREDICT=ema WORKERS=3 BATCH=120 SERVERS=1 MODEL=audit EPOCHS=5 \
+	job SOLUTION=lb-bsp,predict:ema WORKERS=3 BATCH=120 SERVERS=1 MODEL=audit EPOCHS=5 \
 		"LAUNCH_WORKER='sh -c \"while [ -e $T/hold ]; do sleep 0.1; done; exec \\\"\\\$@\\\"\" x'"
 	slow 100
 	echo 'drag pace=40' >drag/w2
@@ -285,7 +285,7 @@ lives() {
 
 @test "PREDICT_FROM: a new job's workers start from what another's have learnt, or any of them" {
 	data 2000
-	job SOLUTION=lb-bsp PREDICT=arx WORKERS=2 BATCH=40 SERVERS=1
+	job SOLUTION=lb-bsp,predict:arx WORKERS=2 BATCH=40 SERVERS=1
 	run_job >/dev/null
 	set -- $(lives w0)
 	[ "$1" -gt 20 ]
@@ -334,7 +334,7 @@ lives() {
 			[[ $output == *"$solution"*"$sync"* ]]
 		done
 	done
-	run run_job --set PREDICT=magic
+	run run_job --set SOLUTION=predict:magic
 	[ "$status" -eq 78 ]
 	begin job
 	wait_for 'came_to 200'

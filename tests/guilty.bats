@@ -25,7 +25,7 @@ ranks_job() {
 		    batch.loss = 1.0
 	P
 	printf '%s\n' JOB=ranks "TRAINER='cd $T; PYTHONPATH=$PACELINE_ROOT/scripts/python exec python3 ranks.py'" \
-		SAMPLES=240 BATCH=12 BATCHES_PER_SHARD=2 WORKERS=3 "$@" >job.env
+		SAMPLES=240 BATCH=12,shard:2 WORKERS=3 "$@" >job.env
 	cat >at.py
 }
 exact() {
@@ -79,7 +79,7 @@ lost() { grep -c "^event .* id=$1 kind=lost " run/state/job.log || true; }
 }
 
 @test "the rank that hangs is given up, with its stacks; those in a collective are not" {
-	ranks_job HUNG=batch:4 HOST_AVOID=600 <<-'P'
+	ranks_job HUNG=batch:4 BAD_HOSTS=avoid:600 <<-'P'
 		def stuck():
 		    until("never")
 		if batch.iteration == 4 and os.path.exists("hangs") is False:
@@ -140,7 +140,7 @@ lost() { grep -c "^event .* id=$1 kind=lost " run/state/job.log || true; }
 
 @test "the rank that fails first is told with its last words at the first try, and is the one in the end" {
 	# The others see that its connections close, before it has ended: one aborts, one raises.
-	ranks_job ROLLBACKS=1 <<-'P'
+	ranks_job RESTARTS=rollbacks:1 <<-'P'
 		if batch.iteration == 4:
 		    if rank == 2:
 		        try:

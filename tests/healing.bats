@@ -13,8 +13,8 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 
 # ---- spares ----
 
-@test "HOT_SPARES: a spare takes a dead worker's place, who is a spare from then on: exact" {
-	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=1 HOT_SPARES=1 SHARD_RETRIES=0
+@test "WORKERS spares: a spare takes a dead worker's place, who is a spare from then on: exact" {
+	job MODEL=audit EPOCHS=3 WORKERS=3,spares:1 SERVERS=1 RESTARTS=shard:never
 	slow 200
 	begin first
 	wait_for 'came_to 300'
@@ -33,8 +33,8 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 	exact "$(last first.out checkpoint)" 2000 3
 }
 
-@test "HOT_SPARES: who has which place outlives the supervisor" {
-	job MODEL=audit EPOCHS=3 WORKERS=2 SERVERS=1 HOT_SPARES=1 SHARD_RETRIES=0
+@test "WORKERS spares: who has which place outlives the supervisor" {
+	job MODEL=audit EPOCHS=3 WORKERS=2,spares:1 SERVERS=1 RESTARTS=shard:never
 	slow 150
 	begin first
 	wait_for 'came_to 200'
@@ -62,9 +62,9 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 	wait $SUPERVISOR
 }
 
-@test "HOT_SPARES: a hung worker's place is taken; solutions and a rollback beside it: exact" {
-	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=2 HOT_SPARES=1 SHARD_RETRIES=0 HUNG=2 SOLUTION=pace \
-		EVERY=0.3 SHORT=5 LONG=10 HEAVY_LIMIT=0
+@test "WORKERS spares: a hung worker's place is taken; solutions and a rollback beside it: exact" {
+	job MODEL=audit EPOCHS=3 WORKERS=3,spares:1 SERVERS=2 RESTARTS=shard:never HUNG=2 SOLUTION=pace,every:0.3 \
+		MONITOR=short:5,long:10 KILL_RESTART=0
 	slow 200
 	begin first
 	wait_for 'came_to 300'
@@ -81,8 +81,8 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 	exact "$(last first.out checkpoint)" 2000 3
 }
 
-@test "HOT_SPARES: with allreduce" {
-	job MODEL=audit EPOCHS=3 WORKERS=2 HOT_SPARES=1 SHARD_RETRIES=0 SYNC=allreduce
+@test "WORKERS spares: with allreduce" {
+	job MODEL=audit EPOCHS=3 WORKERS=2,spares:1 RESTARTS=shard:never SYNC=allreduce
 	slow 150
 	begin first
 	wait_for 'came_to 200'
@@ -95,7 +95,7 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 	exact "$(last first.out checkpoint)" 2000 3
 }
 
-@test "HOT_SPARES: a spare that only ever ends is given up, and the job goes on" {
+@test "WORKERS spares: a spare that only ever ends is given up, and the job goes on" {
 	cat >launch <<-'E'
 		#!/bin/sh
 		case $1 in s*) exit 75 ;; esac
@@ -103,7 +103,7 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 		exec "$@"
 	E
 	chmod +x launch
-	job EPOCHS=3 HOT_SPARES=2 RESTARTS=1 "LAUNCH_WORKER='$T/launch %i'"
+	job EPOCHS=3 WORKERS=spares:2 RESTARTS=1 "LAUNCH_WORKER='$T/launch %i'"
 	slow 300
 	begin first
 	wait_for '[ "$(logged "is no spare any more: exit status 75")" = 2 ]'
@@ -131,7 +131,7 @@ nodes_are() { [ "$(status | sed -n 's/^node role=\(worker\|spare\) id=\([^ ]*\) 
 
 # spare_in_place [KEY=VALUE]...: s0 has the place of w2, which is a spare.
 spare_in_place() {
-	job MODEL=audit EPOCHS=6 WORKERS=3 HOT_SPARES=1 SHARD_RETRIES=0 "$@"
+	job MODEL=audit EPOCHS=6 WORKERS=3,spares:1 RESTARTS=shard:never "$@"
 	slow 200
 	echo 'drag pace=25' >drag/s0
 	begin first
@@ -142,8 +142,8 @@ spare_in_place() {
 	wait_for 'node w2 spare'
 }
 
-@test "HOT_SPARES: scaled down and up, with a spare in a place: exact" {
-	spare_in_place SERVERS=2 CHECKPOINT_EVERY=1
+@test "WORKERS spares: scaled down and up, with a spare in a place: exact" {
+	spare_in_place SERVERS=2 CHECKPOINT=1
 	# The place that goes is the spare's: it is a spare again, and w2 is no more.
 	run trainctl scale --workers 2 --run-dir "$T/run"
 	[ "$status" -eq 0 ]
@@ -171,7 +171,7 @@ spare_in_place() {
 	exact "$(last second.out checkpoint)" 2000 6
 }
 
-@test "HOT_SPARES: scaled down, and the supervisor dies: the next one goes on with it" {
+@test "WORKERS spares: scaled down, and the supervisor dies: the next one goes on with it" {
 	spare_in_place SERVERS=1
 	start down trainctl scale --workers 2 --run-dir "$T/run"
 	wait_for '[ "$(logged "^scale workers=2 ")" = 1 ]'
@@ -200,7 +200,7 @@ hold_back() {
 
 @test "a worker that is stopped before its first batch is found as soon as one in a batch: exact" {
 	hold_back
-	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=1 SHARD_RETRIES=0 HUNG=4 "LAUNCH_WORKER='$T/launch %i'"
+	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=1 RESTARTS=shard:never HUNG=4 "LAUNCH_WORKER='$T/launch %i'"
 	slow 200
 	touch hold-w1
 	begin first
@@ -229,7 +229,7 @@ hold_back() {
 	E
 	chmod +x programs/worker
 	PATH=$T/programs:$PATH
-	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=1 SHARD_RETRIES=0
+	job MODEL=audit EPOCHS=3 WORKERS=3 SERVERS=1 RESTARTS=shard:never
 	slow 100
 	touch busy idle
 	begin first
@@ -260,8 +260,8 @@ far_file() {
 	STATE=$HOSTS/h0/state
 	awk 'BEGIN { print "y,a,b"; for (i = 0; i < 2000; i++) print i % 2 "," i "," i % 7 }' >d.csv
 	for host in h0 h1 h2; do cp d.csv "$HOSTS/$host/d.csv"; done
-	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64 \
-		BATCHES_PER_SHARD=4 WORKERS=3 SERVERS=1 EPOCHS=20 SHARD_RETRIES=0 HOSTS=h0,h1,h2 "$@" >job.env
+	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64,shard:4 \
+		WORKERS=3 SERVERS=1 EPOCHS=20 RESTARTS=shard:never HOSTS=h0,h1,h2 "$@" >job.env
 	slow 300
 	status() { on h0 trainctl status --run-dir /tmp/run; }
 }
@@ -328,7 +328,7 @@ to_end() {
 
 # bats test_tags=long
 @test "hosts: kill-restart --elsewhere; a spare stands on another host" {
-	far_job WORKERS=2 HOT_SPARES=1
+	far_job WORKERS=2,spares:1
 	wait_for 'came_to 300'
 	wait_for 'status | grep -q "id=s0 state=up .* section=wait .* host=h2"'
 	on h1 pkill -9 -f 'worker --id w1 '
@@ -361,8 +361,8 @@ to_end() {
 
 # ---- self-tests ----
 
-@test "hosts: check --self-test names the bad host; SELF_TEST=on: nothing runs there" {
-	far_file SELF_TEST=on HUNG=20,start:60
+@test "hosts: check --self-test names the bad host; BAD_HOSTS=test:on: nothing runs there" {
+	far_file BAD_HOSTS=test:on HUNG=20,start:60
 	hosts_link h2 1mbit
 	run on h0 trainctl check "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state" --self-test
 	[ "$status" -eq 1 ]
@@ -380,7 +380,7 @@ to_end() {
 }
 
 @test "hosts: a node is suspected: the bad host is named, and its workers leave it: exact" {
-	far_job SELF_TEST=on HUNG=60,start:60 HEAVY_WINDOW=0
+	far_job BAD_HOSTS=test:on HUNG=60,start:60 KILL_RESTART=window:0
 	wait_for 'came_to 500'
 	wait_for 'status | grep -q "role=worker .* state=up .*host=h2"'
 	hosts_link h2 1mbit

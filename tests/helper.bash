@@ -61,7 +61,7 @@ data() {
 # job [KEY=VALUE]...: job.env, of d.csv
 job() {
 	[ -e d.csv ] || data 2000
-	printf '%s\n' JOB=tiny "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BATCHES_PER_SHARD=4 \
+	printf '%s\n' JOB=tiny "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64,shard:4 \
 		WORKERS=2 SERVERS=2 "$@" >job.env
 }
 

@@ -105,7 +105,7 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	done
 	less=$HOSTS/local/tools:${PACELINE_BIN:-$PACELINE_ROOT/build/bin}
 	run on h0 env PATH="$less" trainctl check job.env --run-dir /tmp/r --state-dir "$HOSTS/small/state" \
-		-s HOSTS=h0,h1,h9 -s HASH_BITS=20 -s MODEL=wdl -s HIDDEN=2000,2000
+		-s HOSTS=h0,h1,h9 -s MODEL=wdl,hash-bits:20,hidden:2000-2000
 	[ "$status" -eq 78 ]
 	[[ $output == *"trainctl: h0: mpirun: is needed between hosts, and is not there"* ]]
 	[[ $output == *"trainctl: h9: not reached"* ]]
@@ -136,7 +136,7 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	[[ $output == *"h1: $HOSTS/local/state: holds a run of that host's own: --state-dir elsewhere"* ]]
 	[[ $output != *"h2:"* ]]
 	on h1 rm -r "$HOSTS/local/state"
-	check --state-dir "$HOSTS/small/state" -s HASH_BITS=20 -s MODEL=wdl -s HIDDEN=2000,2000
+	check --state-dir "$HOSTS/small/state" -s MODEL=wdl,hash-bits:20,hidden:2000-2000
 	[ "$status" -eq 74 ]
 	[[ $output == *"h1: $HOSTS/small/state: has room for "*" there, and a checkpoint may need "* ]]
 }

@@ -80,7 +80,7 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 	hosts_up -s
 	data 2000
 	printf '%s\n' JOB=still "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit SYNC=allreduce \
-		BATCH=64 BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=20 HOSTS=h0,h1,h2 >job.env
+		BATCH=64,shard:4 WORKERS=3 EPOCHS=20 HOSTS=h0,h1,h2 >job.env
 	slow 400
 	start stopper on h1 sh -c 'until pkill -STOP -x fabricd; do sleep 0.02; done'
 	start still on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$T/state"

@@ -44,10 +44,11 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	grep -q '^#   same  .*always the same' people.env
 	grep -q '^#   zip  .*leading zeros' people.env
 	grep -q '^#   age  .*missing (NA)' people.env
-	# every other key, once, as a comment
-	for name in $(trainctl run --help | sed -n 's/^  \([A-Z][A-Z0-9_]*\)  .*/\1/p'); do
-		[ "$(grep -c "^#*$name=" people.env)" = 1 ]
-	done
+	# every key there is, once, as a comment
+	trainctl init --keys >keys
+	[ "$(sed -n 's/^#\([A-Z][A-Z0-9_]*\)=.*/\1/p' keys | sort -u | wc -l)" = 47 ]
+	[ "$(grep -c '^#[A-Z]' keys)" = 47 ]
+	not grep '^[^#]' keys
 	run trainctl run people.env --run-dir run
 	[ "$status" -eq 0 ]
 	echo "$output" | tail -n 1 | field auc | awk '{ exit !($1 > 0.8) }'
@@ -124,10 +125,10 @@ key() { sed -n "s/^$1=//p" "$2"; }
 @test "options go before, between and behind the files; the columns of all files are looked at" {
 	people 100 >a.csv
 	people 50 >b.csv
-	trainctl init --label bought a.csv --set WORKERS=3 --job three b.csv --set KEEP=1 -o - >out 2>said
+	trainctl init --label bought a.csv --set WORKERS=3 --job three b.csv --set CHECKPOINT=keep:1 -o - >out 2>said
 	[ "$(key DATA out)" = "'a.csv b.csv'" ]
 	[ "$(key WORKERS out)" = 3 ]
-	[ "$(key KEEP out)" = 1 ]
+	[ "$(key CHECKPOINT out)" = keep:1 ]
 	[ "$(key JOB out)" = three ]
 	grep -q '^a.csv: csv' said
 	sed 1s/zip/ZIP/ b.csv >c.csv
@@ -165,7 +166,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$status" -eq 0 ]
 	people 200 | tr , ';' >s.csv
 	trainctl init s.csv --label bought
-	[ "$(key SEPARATOR s.env)" = "';'" ]
+	[ "$(key FORMAT s.env)" = "'csv,separator:;'" ]
 	run trainctl run s.env --run-dir run.s
 	[ "$status" -eq 0 ]
 	people 200 | tr , '\t' | gzip >t.tsv.gz

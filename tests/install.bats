@@ -250,7 +250,7 @@ S
 systemd-sysusers 2>&1
 mkdir -p /etc/paceline/drag
 data 2000 >/etc/paceline/d.csv
-printf '%s\n' JOB=tiny DATA=d.csv LABEL=y DENSE=a SPARSE=b BATCH=64 BATCHES_PER_SHARD=4 EPOCHS=50 \
+printf '%s\n' JOB=tiny DATA=d.csv LABEL=y DENSE=a SPARSE=b BATCH=64,shard:4 EPOCHS=50 \
 	DRAG=drag >/etc/paceline/tiny.env
 for w in w0 w1; do echo 'drag pace=500' >/etc/paceline/drag/$w; done
 systemctl daemon-reload
@@ -536,6 +536,7 @@ values() {
 		trainctl run --set=MODEL=w -> wdl
 		trainctl run x.env --set SOLUTION=ant -> antdt-dd antdt-nd
 		trainctl run x.env --set DATA=row -> rows.csv
+		trainctl run x.env --set CHECKPOINT=ke -> keep:
 		trainctl run j -> job.env
 		trainctl init row -> rows.csv
 		trainctl solve ba -> backup:
@@ -582,7 +583,7 @@ offers() {
 	sed 's/ -> .*//' "$T/values" | bash_offers | sed 's/ ->$/ -> /' | diff "$T/values" -
 	# All words that begin so stand for all keys.
 	bash_offers <<<'trainctl run x.env --set ' >"$T/offered"
-	for key in $(trainctl run --help | sed -n '/^Keys/,$s/^  \([A-Z][A-Z0-9_]*\) .*/\1/p'); do
+	for key in $(trainctl init --keys | sed -n 's/^#\([A-Z][A-Z0-9_]*\)=.*/\1/p'); do
 		grep -q " $key=" "$T/offered"
 	done
 	# A job that runs: its nodes.

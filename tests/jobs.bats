@@ -1,7 +1,7 @@
 load helper
 
 # What a user asks about jobs, and how they are found: check, list, status of one that is over, wait,
-# logs, -j; the names in a job file; INCLUDE; what MAX_TIME and PATIENCE ended goes on.
+# logs, -j; the names in a job file; INCLUDE; what MAX_TIME and EVAL patience ended goes on.
 
 running() { status 2>/dev/null | grep -q '^job .* goal='; }
 asleep() { [[ $(ps -o stat= -p "$1") == S* ]]; }
@@ -71,7 +71,7 @@ stopped() {
 	echo y,a,b >jobs/d.csv
 	run -0 trainctl run jobs/job.env --run-dir "$T/run" --set DATA=d.csv
 	grep -qx "DATA=$T/d.csv" run/state/job.env
-	grep -qx "SOLUTION=$T/jobs/mine" run/state/job.env
+	grep -q "^SOLUTION=filter:$T/jobs/mine," run/state/job.env
 	run -78 trainctl check jobs/job.env --run-dir "$T/run2" --set DATA=d.csv --set SOLUTION=yours
 	[[ $output == *"'yours' is no solution"* ]]
 }
@@ -80,11 +80,11 @@ stopped() {
 
 @test "INCLUDE: another file in the place of the line, later lines win, the state has one file" {
 	mkdir base
-	job EPOCHS=2 KEEP=4
+	job EPOCHS=2 CHECKPOINT=keep:4
 	{ grep -v '^DATA=' job.env; echo DATA=../d.csv; } >base/base.env
-	printf '%s\n' '# a comment' KEEP=9 INCLUDE=base/base.env EPOCHS=1 >job.env
+	printf '%s\n' '# a comment' CHECKPOINT=keep:9 INCLUDE=base/base.env EPOCHS=1 >job.env
 	run -0 run_job
-	grep -qx KEEP=4 run/state/job.env
+	grep -q '^CHECKPOINT=.*,keep:4,' run/state/job.env
 	grep -qx EPOCHS=1 run/state/job.env
 	grep -qx "DATA=$T/base/../d.csv" run/state/job.env
 	not grep -q INCLUDE run/state/job.env
@@ -102,7 +102,7 @@ stopped() {
 @test "INCLUDE: cycles and missing files are named with their line" {
 	job
 	echo INCLUDE=a.env >>job.env
-	printf 'KEEP=2\nINCLUDE=b.env\n' >a.env
+	printf 'CHECKPOINT=keep:2\nINCLUDE=b.env\n' >a.env
 	printf '\n\nINCLUDE=job.env\n' >b.env
 	run -78 run_job
 	[[ $output == *"b.env:3: INCLUDE: job.env is being read already"* ]]
@@ -133,13 +133,13 @@ stopped() {
 	[ ! -e run ]
 }
 
-# ---- MAX_TIME and PATIENCE ----
+# ---- MAX_TIME and EVAL patience ----
 
 @test "a job that MAX_TIME ended goes on where it was when there is more of it" {
 	job MODEL=audit EPOCHS=20 MAX_TIME=0.5
 	slow 1000
 	run -0 run_job
-	[[ $output == *"MAX_TIME=0.5 ended this job after "*" s; \`trainctl run\` with a greater MAX_TIME, or 0, goes on from there"* ]]
+	[[ $output == *"MAX_TIME=0.5 ended this job after "*" s; \`trainctl run\` with a greater MAX_TIME, or never, goes on from there"* ]]
 	local first
 	first=$(tail -n 1 <<<"$output")
 	[[ $first == *" state=done "*" ended=max-time exit=0 at="*" checkpoint="* ]]
@@ -150,10 +150,10 @@ stopped() {
 	[ "$(tail -n 1 <<<"$output")" = "$first" ]
 	run -0 run_job --set MAX_TIME=0.4
 	[ "$(tail -n 1 <<<"$output")" = "$first" ]
-	run -78 run_job --set MAX_TIME=0 --set EPOCHS=2
+	run -78 run_job --set MAX_TIME=never --set EPOCHS=2
 	[ "$(cat run/state/summary)" = "$first" ]
 	rm drag/*
-	run -0 run_job --set MAX_TIME=0
+	run -0 run_job --set MAX_TIME=never
 	[[ $output == *"the job goes on"* ]]
 	[ "$(tail -n 1 <<<"$output" | field samples)" = 40000 ]
 	not grep -q ended= <<<"$output"
@@ -168,26 +168,26 @@ stopped() {
 	run -0 run_job
 	sed -i 's/ ended=.* checkpoint=/ checkpoint=/' run/state/summary
 	run -0 run_job
-	[[ $output == *"MAX_TIME or PATIENCE ended this job"* ]]
+	[[ $output == *"MAX_TIME or EVAL patience ended this job"* ]]
 	rm drag/*
 	run -0 run_job --set MAX_TIME=1000
 	[ "$(tail -n 1 <<<"$output" | field samples)" = 40000 ]
 }
 
-@test "a job that PATIENCE ended goes on with more of it, or none" {
-	job TEST=d.csv EVAL_EVERY=0.2 PATIENCE=1 EPOCHS=1000 LR=1e-30
+@test "a job that EVAL patience ended goes on with more of it, or none" {
+	job TEST=d.csv EVAL=0.2,patience:1 EPOCHS=1000 OPTIMIZER=lr:1e-30
 	slow 2000
 	run -0 run_job
 	local last
 	last=$(tail -n 1 <<<"$output")
 	[[ $last == *" ended=patience exit=0 at="*" checkpoint="* ]]
-	[[ $output == *"PATIENCE=1 ended this job; \`trainctl run\` with a greater PATIENCE, or 0, goes on"* ]]
+	[[ $output == *"EVAL=patience:1 ended this job; \`trainctl run\` with a greater EVAL patience, or never, goes on"* ]]
 	run -0 run_job --set MAX_TIME=0.1
 	[ "$(tail -n 1 <<<"$output")" = "$last" ]
-	run -0 run_job --set PATIENCE=2
+	run -0 run_job --set EVAL=patience:2
 	[[ $output == *"the job goes on"* ]]
 	[ "$(tail -n 1 <<<"$output" | field samples)" -gt "$(field samples <<<"$last")" ]
-	run -0 run_job --set PATIENCE=0 --set MAX_TIME=0.1
+	run -0 run_job --set EVAL=patience:never --set MAX_TIME=0.1
 	[[ $(tail -n 1 <<<"$output") == *" ended=max-time "* ]]
 }
 
@@ -468,7 +468,7 @@ as_run() {
 	as_run --set WORKERS=100
 	sed '7s/,.*,/,oops,/' d.csv >bad.csv
 	as_run --set DATA="$T/bad.csv"
-	as_run --set MODEL=wdl --set HIDDEN="$(seq -s, 100)"
+	as_run --set "MODEL=wdl,hidden:$(seq -s- 100)"
 	echo JOB= >>job.env
 	as_run
 }

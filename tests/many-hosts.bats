@@ -16,8 +16,8 @@ far_job() { # KEY=VALUE...
 	STATE=$HOSTS/h0/state
 	awk 'BEGIN { print "y,a,b"; for (i = 0; i < 2000; i++) print i % 2 "," i "," i % 7 }' >d.csv
 	for host in h0 h1 h2; do cp d.csv "$HOSTS/$host/d.csv"; done
-	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64 \
-		BATCHES_PER_SHARD=4 WORKERS=3 SERVERS=2 CHECKPOINT_EVERY=0.5 HOSTS=h0,h1,h2 "$@" >job.env
+	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64,shard:4 \
+		WORKERS=3 SERVERS=2 CHECKPOINT=0.5 HOSTS=h0,h1,h2 "$@" >job.env
 	slow 400
 }
 
@@ -160,8 +160,8 @@ stop_on_the_way() {
 
 # bats test_tags=long
 @test "what workers learn on other hosts comes here; what was brought for nothing is removed there at the end" {
-	far_job EPOCHS=1000 SOLUTION=lb-bsp ROLLBACKS=1 CHECKPOINT_EVERY=0 \
-		"CHECKPOINT_MEMORY=$(readlink -f "$T")/hosts/local/memory"
+	far_job EPOCHS=1000 SOLUTION=lb-bsp RESTARTS=rollbacks:1 \
+		"CHECKPOINT=end,memory:$(readlink -f "$T")/hosts/local/memory"
 	go first
 	wait_for 'came_to 500'
 	[ ! -e "$STATE/predict-w1" ]
@@ -183,7 +183,7 @@ stop_on_the_way() {
 
 # bats test_tags=long
 @test "the only host that has some rows does not come back: the others train theirs, and the job goes on later" {
-	far_job EPOCHS=4 PARTITIONS=local HOST_WAIT=2 CHECKPOINT_EVERY=0
+	far_job EPOCHS=4 PARTITIONS=local BAD_HOSTS=wait:2 CHECKPOINT=end
 	for host in h0 h1 h2; do
 		for i in 0 1 2; do
 			awk -v i=$i 'BEGIN { print "y,a,b"; for (k = 0; k < 2000; k++) if (k % 3 == i) print k % 2 "," k "," k % 7 }' \

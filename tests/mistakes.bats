@@ -246,7 +246,7 @@ $ trainctl run job.env -s BATCH=0
 trainctl: --set: BATCH: 0 is not in 1..1000000000
 = 78
 $ printf 'JOB=x\nHASH_BITS=64\n' >j.env; trainctl run j.env
-trainctl: j.env:2: HASH_BITS: 64 is not in 1..31
+trainctl: j.env:2: MODEL hash-bits: 64 is not in 1..31
 = 78
 E
 }
@@ -256,14 +256,14 @@ E
 $ trainctl run job.env -s BATCH=many
 trainctl: --set: BATCH: 'many' is not a whole number
 = 78
-$ trainctl run job.env -s LR=0,1
-trainctl: --set: LR: '0,1' is not a number: a point stands before the fraction, not a comma
+$ trainctl run job.env -s OPTIMIZER=lr:0,1
+trainctl: --set: OPTIMIZER: '1' is no NAME:VALUE of its parts name, lr, l2
 = 78
-$ trainctl run job.env -s EVERY=1m
-trainctl: --set: EVERY: '1m' is not a number: write it without a unit
+$ trainctl run job.env -s SOLUTION=every:1w
+trainctl: --set: SOLUTION every: '1w' is not a number of seconds (suffixes are s, m, h, d)
 = 78
-$ trainctl run job.env -s HIDDEN=64,x
-trainctl: --set: HIDDEN: 'x' is not a whole number
+$ trainctl run job.env -s MODEL=hidden:64-x
+trainctl: --set: MODEL hidden: 'x' is not a whole number
 = 78
 E
 }
@@ -280,10 +280,10 @@ $ trainctl run job.env -s SYNC=ssp
 trainctl: --set: SYNC: 'ssp' is none of bsp|ssp:N|asp|allreduce
 = 78
 $ trainctl run job.env -s BAD_ROWS=5
-trainctl: --set: BAD_ROWS: '5' is neither stop nor skip:N
+trainctl: --set: BAD_ROWS: '5' is none of stop|skip:N
 = 78
 $ trainctl run job.env -s FORMAT=parquet
-trainctl: --set: FORMAT: 'parquet' is none of criteo|csv|libsvm|tsv|lines
+trainctl: --set: FORMAT: 'parquet' is none of auto|criteo|csv|libsvm|tsv|lines
 = 78
 E
 }
@@ -301,17 +301,17 @@ E
 $ trainctl run job.env -s WORKERS=32
 trainctl: job.env: BATCH=16 is less than one sample for each of WORKERS=32
 = 78
-$ trainctl run job.env -s WORKERS=3 -s LEAST=6
-trainctl: job.env: BATCH=16 is less than LEAST=6 samples for each of WORKERS=3
+$ trainctl run job.env -s WORKERS=3 -s SOLUTION=least:6
+trainctl: job.env: BATCH=16 is less than SOLUTION=least:6 samples for each of WORKERS=3
 = 78
-$ trainctl run job.env -s EVAL_EVERY=5
-trainctl: job.env: EVAL_EVERY scores TEST now and then, and there is no TEST
+$ trainctl run job.env -s EVAL=5
+trainctl: job.env: EVAL scores TEST now and then, and there is no TEST
 = 78
-$ trainctl run job.env -s PATIENCE=2
-trainctl: job.env: PATIENCE counts the scores of EVAL_EVERY, which is 0
+$ trainctl run job.env -s EVAL=patience:2
+trainctl: job.env: EVAL patience counts scores of TEST, and there is one, at the end: EVAL=SECONDS
 = 78
-$ trainctl run job.env -s LONG=5
-trainctl: job.env: LONG=5 is shorter than SHORT=300
+$ trainctl run job.env -s MONITOR=long:5
+trainctl: job.env: MONITOR=long:5 is shorter than short:300
 = 78
 $ trainctl run job.env -s SOLUTION=lb-bsp -s SYNC=asp
 trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp and SYNC=allreduce have
@@ -319,8 +319,8 @@ trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none:
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=2
 trainctl: job.env: PARTITIONS=local needs a file of DATA for each worker: 1 files, WORKERS=2
 = 78
-$ trainctl run job.env -s PARTITIONS=local -s WORKERS=1 -s HOT_SPARES=1
-trainctl: job.env: HOT_SPARES: with PARTITIONS=local nobody else has a worker's rows
+$ trainctl run job.env -s PARTITIONS=local -s WORKERS=1,spares:1
+trainctl: job.env: WORKERS spares: with PARTITIONS=local nobody else has a worker's rows
 = 78
 E
 }
@@ -346,13 +346,13 @@ $ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=rows
 trainctl: t.env: TRAINER_KIND=rows gives rows of DATA, and there is no DATA
 = 78
 $ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=row
-trainctl: --set: TRAINER_KIND: 'row' is none of agent|each|rows
+trainctl: --set: TRAINER_KIND: 'row' is none of loop|each|rows
 = 78
 $ trainctl run t.env -s SAMPLES=5 -s EACH_OUTPUT=out
 trainctl: t.env: EACH_OUTPUT is for TRAINER_KIND=each
 = 78
-$ trainctl run t.env -s SAMPLES=5 -s EACH_JOBS=2
-trainctl: t.env: EACH_JOBS is for TRAINER_KIND=each
+$ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=jobs:2
+trainctl: --set: TRAINER_KIND=loop has no jobs, which is of each
 = 78
 $ trainctl check t.env -s SAMPLES=5 -s 'TRAINER=exec pythn3 train.py'; echo $?
 trainctl: TRAINER: pythn3: no such program here
@@ -365,7 +365,7 @@ $ trainctl run job.env -s TRAINER=true -s SYNC=allreduce
 trainctl: job.env: SYNC=allreduce adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp
 = 78
 $ trainctl run job.env -s TRAINER=true -s TRAINER_KIND=each -s SOLUTION=even
-trainctl: job.env: SOLUTION decides on iterations, which only TRAINER_KIND=agent has
+trainctl: job.env: SOLUTION decides on iterations, which only TRAINER_KIND=loop has
 = 78
 E
 }
@@ -416,7 +416,7 @@ $ trainctl run job.env -s HUNG=soon
 trainctl: --set: HUNG: 'soon' is neither seconds nor never nor auto
 = 78
 $ trainctl run job.env -s HUNG=batch:5,sleep:3
-trainctl: --set: HUNG: 'sleep:3' is none of start, batch, exchange, checkpoint, hand-over, pause
+trainctl: --set: HUNG: 'sleep:3' is no NAME:VALUE of its parts deadline, start, batch, exchange, checkpoint, hand-over, pause
 = 78
 E
 }
@@ -463,13 +463,13 @@ E
 @test "columns: separators" {
 	transcript <<'E'
 $ tr , ';' <d.csv >s.csv; trainctl run job.env -s DATA=s.csv
-trainctl: DIR/s.csv:1: no column 'y': the header has 1 column; did you mean SEPARATOR=';'?
+trainctl: DIR/s.csv:1: no column 'y': the header has 1 column; did you mean FORMAT='csv,separator:;'?
 = 65
 $ trainctl run job.env -s FORMAT=tsv
 trainctl: DIR/d.csv:1: no column 'y': the header has 1 column; did you mean FORMAT=csv?
 = 65
-$ trainctl run job.env -s SEPARATOR=x
-trainctl: job.env: SEPARATOR: 'x' is neither one character (no letter, digit, quote or sign of a number) nor the word tab
+$ trainctl run job.env -s FORMAT=separator:x
+trainctl: job.env: FORMAT separator: 'x' is neither one character (no letter, digit, quote or sign of a number) nor the word tab
 = 78
 E
 }
@@ -552,7 +552,7 @@ $ cp d.csv e.csv; echo 2,2,c1 >>e.csv; trainctl run job.env -s DATA=e.csv
 trainctl: DIR/e.csv:102:1: label '2' is neither 0 nor 1; POSITIVE= says which value means 1. Labels of all 101 rows: ...; '2' (bad row): 1 row at e.csv:102
 = 65
 $ trainctl run job.env -s POSITIVE=yes
-trainctl: DIR/d.csv: POSITIVE: no label is 'yes', so all 100 rows have label 0; CLASSES=any trains on them all the same
+trainctl: DIR/d.csv: POSITIVE: no label is 'yes', so all 100 rows have label 0; BAD_ROWS=classes:any trains on them all the same
 = 65
 $ trainctl run job.env -s NEGATIVE=0
 trainctl: job.env: NEGATIVE: needs POSITIVE
@@ -793,8 +793,8 @@ trainctl: --set: BRAIN finds how many workers and servers there are; SYNC=allred
 $ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
 trainctl: --set: REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off
 = 78
-$ trainctl run job.env -s CHECKPOINT_MEMORY=64M
-trainctl: --set: CHECKPOINT_MEMORY: '64M' is a size; a directory is wanted, such as /dev/shm
+$ trainctl run job.env -s CHECKPOINT=memory:64M
+trainctl: --set: CHECKPOINT memory: '64M' is neither off nor on nor a directory with a slash
 = 78
 $ trainctl scale -j tiny
 trainctl: scale: to how many? --workers N, --servers N, --hosts H1,H2,...
@@ -804,8 +804,8 @@ $ trainctl scale -j tiny --servers 1.5
 trainctl: --servers: '1.5' is not a whole number
 trainctl: --help shows the usage
 = 64
-$ trainctl run job.env -s BRAIN=on -s CORES=1
-trainctl: job.env: CORES=1: a worker and a server need one each, 2 at least
+$ trainctl run job.env -s BRAIN=on,cores:1
+trainctl: job.env: BRAIN=cores:1: a worker and a server need one each, 2 at least
 = 78
 $ trainctl run job.env -s SOLUTION=antdt
 trainctl: job.env: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
@@ -1079,20 +1079,20 @@ E
 @test "cores and memory of nodes, further hosts" {
 	unset SLURM_JOB_NODELIST
 	transcript <<'E'
-$ trainctl check job.env --set WORKER_MEMORY=4K
-trainctl: --set: WORKER_MEMORY: '4K' is less than 8M, in which nothing starts (suffixes are K, M, G)
+$ trainctl check job.env --set WORKERS=memory:4K
+trainctl: --set: WORKERS memory: '4K' is less than 8M, in which nothing starts (suffixes are K, M, G, T)
 = 78
-$ trainctl check job.env --set WORKER_CORES=two
-trainctl: --set: WORKER_CORES: 'two' is not a number
+$ trainctl check job.env --set WORKERS=cores:two
+trainctl: --set: WORKERS cores: 'two' is not a number
 = 78
-$ trainctl check job.env --set MORE_HOSTS=2
-trainctl: MORE_HOSTS: asks Slurm for hosts, and this is no allocation of Slurm
+$ trainctl check job.env --set LAUNCHER=more:2
+trainctl: LAUNCHER more: asks Slurm for hosts, and this is no allocation of Slurm
 = 78
-$ trainctl check job.env --set PREEMPTIBLE=spot
-trainctl: job.env: PREEMPTIBLE is for further hosts, and MORE_HOSTS is 0
+$ trainctl check job.env --set LAUNCHER=preemptible:spot
+trainctl: job.env: LAUNCHER preemptible is for further hosts, and more is 0
 = 78
-$ trainctl check job.env --set MORE_HOSTS=1 --set SYNC=allreduce
-trainctl: job.env: MORE_HOSTS gives workers further hosts; with SYNC=allreduce they can't run there
+$ trainctl check job.env --set LAUNCHER=more:1 --set SYNC=allreduce
+trainctl: job.env: LAUNCHER more gives workers further hosts; with SYNC=allreduce they can't run there
 = 78
 E
 }

@@ -79,7 +79,7 @@ local_job() {
 	for w in 0 1 2; do { head -n 1 d.csv; tail -n +2 d.csv | sed -n "$((300 * w + 1)),$((300 * w + 300))p"; } >"d$w.csv"; done
 	mkdir drag
 	for w in 0 1 2; do echo "drag pace=$((100 + 500 * w))" >"drag/w$w"; done
-	job MODEL=audit WORKERS=3 SHUFFLE=samples "EPOCHS=$epochs" PARTITIONS=local MIGRATE=0.5 SYNC=asp \
+	job MODEL=audit WORKERS=3 SHUFFLE=samples "EPOCHS=$epochs" PARTITIONS=local,migrate:0.5 SYNC=asp \
 		"DRAG=$T/drag" "DATA='$T/d0.csv $T/d1.csv $T/d2.csv'" "$@"
 }
 
@@ -108,7 +108,7 @@ as_told() {
 
 # Its rows can't go to others while it has them in hand, and no other move is planned meanwhile.
 @test "PARTITIONS=local: a worker that is stopped holds up the others only until it is given up" {
-	local_job 12 HUNG=2 SHARD_RETRIES=0
+	local_job 12 HUNG=2 RESTARTS=shard:never
 	start first trainctl run job.env --run-dir "$T/run"
 	local job=$PID
 	wait_for '[ "$(ask run/shardd.sock stat | field samples-done)" -gt 1000 ]'

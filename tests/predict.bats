@@ -18,8 +18,8 @@ setup_file() {
 		}
 	}' >rows.csv
 	train lr MODEL=lr WEIGHT=
-	train wdl MODEL=wdl WEIGHT= EMBED=4 HIDDEN=8,4
-	train scaled MODEL=wdl WEIGHT= EMBED=6 HIDDEN=8,4 DENSE_SCALE=log-z MISSING=NA,?
+	train wdl MODEL=wdl,embed:4,hidden:8-4 WEIGHT=
+	train scaled MODEL=wdl,embed:6,hidden:8-4,scale:log-z WEIGHT= MISSING=NA,?
 	train weighted MODEL=lr WEIGHT=importance
 	train audit MODEL=audit WEIGHT=
 	awk 'BEGIN {
@@ -31,8 +31,8 @@ setup_file() {
 			print line
 		}
 	}' >rows.tsv
-	train criteo MODEL=lr WEIGHT= FORMAT=criteo DATA=rows.tsv LABEL= POSITIVE= NEGATIVE= DENSE= \
-		SPARSE= DENSE_SCALE=log-z
+	train criteo MODEL=lr,scale:log-z WEIGHT= FORMAT=criteo DATA=rows.tsv LABEL= POSITIVE= NEGATIVE= DENSE= \
+		SPARSE=
 }
 
 # train NAME KEY=VALUE...: a checkpoint as $MODELS/NAME.
@@ -48,15 +48,13 @@ train() {
 		POSITIVE=yes
 		NEGATIVE=no
 		DENSE=x,y
-		DENSE_SCALE=none
+		MODEL=scale:none,hash-bits:12
 		SPARSE=colour
-		HASH_BITS=12
-		BATCH=64
-		BATCHES_PER_SHARD=2
+		BATCH=64,shard:2
 		EPOCHS=3
 		WORKERS=1
 		SERVERS=2
-		LR=0.3
+		OPTIMIZER=lr:0.3
 		SEED=9
 	END
 	trainctl run job.env --run-dir "$MODELS/run" "${sets[@]}" >"$name.log" 2>&1 3>&- || {

@@ -634,8 +634,8 @@ trainer_of() { pgrep -P "$(pid_of "$1")"; }
 @test "a job of DDP goes on by itself after kill -9 of a rank and of rank 0, and each row counts EPOCHS times" {
 	need torch
 	ddp_counter
-	printf '%s\n' JOB=ddp SAMPLES=300 WORKERS=3 BATCH=30 BATCHES_PER_SHARD=2 EPOCHS=4 SHUFFLE=samples SYNC=bsp \
-		CHECKPOINT_EVERY=0.05 "TRAINER='cd $T && exec $python ddp.py'" >job.env
+	printf '%s\n' JOB=ddp SAMPLES=300 WORKERS=3 BATCH=30,shard:2 EPOCHS=4 SHUFFLE=samples SYNC=bsp \
+		CHECKPOINT=0.05 "TRAINER='cd $T && exec $python ddp.py'" >job.env
 	begin ddp
 	wait_for '[ -e at10.0 ] && [ -e at10.1 ] && [ -e at10.2 ]'
 	kill -9 "$(trainer_of w1)"

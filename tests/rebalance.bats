@@ -102,8 +102,8 @@ came_to_unit() { [ "$(iteration)" -ge "$1" ]; }
 # servers', and one is the last's.
 skewed_job() {
 	data 6
-	job MODEL=audit BATCH=6 BATCHES_PER_SHARD=1 SERVERS=3 EPOCHS=1000 SHARD_RETRIES=0 CHECKPOINT_EVERY=0 \
-		REBALANCE=on REBALANCE_EVERY=0.5 "$@"
+	job MODEL=audit BATCH=6,shard:1 SERVERS=3 EPOCHS=1000 RESTARTS=shard:never CHECKPOINT=end \
+		REBALANCE=on,every:0.5 "$@"
 	slow 100
 	begin first
 	wait_for 'came_to 300'
@@ -140,21 +140,21 @@ map_of() { ask "$T/run/$1.sock" stat | field map; }
 	grep -q 'ps0 had 1\.[5-9]. times the mean of all servers to do: .* moved, and the busiest had 1' text
 }
 
-@test "REBALANCE_LIMIT, an early look, and a supervisor that comes after" {
-	skewed_job REBALANCE_LIMIT=1
+@test "REBALANCE limit, an early look, and a supervisor that comes after" {
+	skewed_job REBALANCE=limit:1
 	wait_for 'rebalanced'
 	kill -9 "$SUPERVISOR"
 	wait_for 'gone $SUPERVISOR'
 	begin second
 	wait_for 'running'
 	strike ps2
-	wait_for 'grep -q "^rebalance .*REBALANCE_LIMIT=1" run/state/job.log'
+	wait_for 'grep -q "^rebalance .*REBALANCE=limit:1" run/state/job.log'
 	[ "$(times)" = 1 ]
 	to_end second.out
 }
 
 @test "REBALANCE=on: scaled meanwhile, and even servers move nothing" {
-	skewed_job REBALANCE_EVERY=0.2 REBALANCE_GAIN=0.1
+	skewed_job REBALANCE=every:0.2,gain:0.1
 	wait_for 'rebalanced'
 	run trainctl scale --servers 2 --run-dir "$T/run"
 	[ "$status" -eq 0 ]
@@ -173,7 +173,7 @@ map_of() { ask "$T/run/$1.sock" stat | field map; }
 			'decision change=yes reason=hot method=rule now= expected= confidence='
 	B
 	chmod +x mind
-	skewed_job REBALANCE_EVERY=1000 BRAIN=./mind PLAN_EVERY=1 CORES=8 NODE_CORES=2 REPORT_EVERY=1
+	skewed_job REBALANCE=every:1000 BRAIN=./mind,every:1,cores:8,node-cores:2 MONITOR=report:1
 	wait_for 'grep -q "^resize id=ps0 cores=2 .*reason=brain:%20hot" run/state/job.log'
 	[[ $(grep -E '^(rebalanced|resize) ' run/state/job.log | head -n 1) == "rebalanced "* ]]
 	to_end

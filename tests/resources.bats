@@ -42,10 +42,10 @@ greedy() {
 node_record() { rec where type=node <"run/state/nodes/$1" | field "$2"; }
 
 @test "job keys: cores and memory of nodes; nonsense is refused with its line" {
-	job WORKER_CORES=1.5 WORKER_MEMORY=2G SERVER_MEMORY=512M
+	job WORKERS=cores:1.5,memory:2G SERVERS=memory:512M
 	run trainctl check job.env --run-dir "$T/run"
 	[ "$status" -eq 0 ]
-	for wrong in WORKER_CORES=-1 WORKER_CORES=two WORKER_MEMORY=1Q WORKER_MEMORY=4K SERVER_CORES=; do
+	for wrong in WORKERS=cores:-1 WORKERS=cores:two WORKERS=memory:1Q WORKERS=memory:4K SERVERS=cores:half; do
 		job "$wrong"
 		run trainctl check job.env --run-dir "$T/run"
 		[ "$status" -eq 78 ]
@@ -55,7 +55,7 @@ node_record() { rec where type=node <"run/state/nodes/$1" | field "$2"; }
 
 @test "a node's cores and memory are those of a control group, which goes with it" {
 	need_groups
-	job WORKER_CORES=0.5 WORKER_MEMORY=300M SERVER_MEMORY=400M EPOCHS=1000
+	job WORKERS=cores:0.5,memory:300M SERVERS=memory:400M EPOCHS=1000
 	slow 300
 	begin trainctl --state-dir "$T/run/state"
 	wait_for "came_to 64"
@@ -87,7 +87,7 @@ node_record() { rec where type=node <"run/state/nodes/$1" | field "$2"; }
 @test "without control groups: a set of cores and RLIMIT_DATA; said once" {
 	need_address_space
 	[ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] || skip "one core cannot be divided"
-	job WORKER_CORES=1 WORKER_MEMORY=900M EPOCHS=1000
+	job WORKERS=cores:1,memory:900M EPOCHS=1000
 	slow 300
 	without_groups true
 	start trainctl without_groups trainctl run job.env --run-dir "$T/run" --state-dir "$T/run/state"
@@ -128,7 +128,7 @@ appetite() {
 @test "a worker that had too little memory comes back with twice as much; nothing is lost" {
 	need_groups
 	need_address_space
-	job WORKER_MEMORY=60M EPOCHS=20 MODEL=audit OOM_LIMIT=2
+	job WORKERS=memory:60M EPOCHS=20 MODEL=audit RESTARTS=oom:2
 	slow 1500
 	appetite
 	begin trainctl --state-dir "$T/run/state"
@@ -161,7 +161,7 @@ appetite() {
 @test "servers that run out of memory together: all go back with twice as many, and that is one step" {
 	need_groups
 	need_address_space
-	job SERVER_MEMORY=80M EPOCHS=20 MODEL=audit SERVERS=2
+	job SERVERS=2,memory:80M EPOCHS=20 MODEL=audit
 	slow 1500
 	appetite
 	sed -i 's/^LAUNCH_WORKER=/LAUNCH_SERVER=/' job.env
@@ -178,10 +178,10 @@ appetite() {
 	exact "$(tail -n 1 trainctl.out | field checkpoint)" 2000 20
 }
 
-@test "OOM_LIMIT: after so many steps an end for memory is an end like others" {
+@test "RESTARTS oom: after so many steps an end for memory is an end like others" {
 	need_groups
 	greedy
-	job WORKER_MEMORY=10M RESTARTS=1 OOM_LIMIT=2 WORKERS=1 "LAUNCH_WORKER='$T/greedy 300 && exec'"
+	job WORKERS=1,memory:10M RESTARTS=1,oom:2 "LAUNCH_WORKER='$T/greedy 300 && exec'"
 	run run_job --state-dir "$T/run/state"
 	[ "$status" -eq 137 ]
 	[[ $output == *"out of memory, exit status 137, 2 times in a row (RESTARTS)"* ]]
@@ -219,7 +219,7 @@ runs_on() { [ "$(on h0 trainctl status --run-dir /tmp/run | grep "^node .* id=$1
 		command -v $program >/dev/null || skip "no $program here"
 	done
 	hosts_up -S -n 3
-	job WORKERS=2 SERVERS=1 WORKER_CORES=1 MORE_HOSTS=1 PREEMPTIBLE=spot EPOCHS=1000 MODEL=audit
+	job WORKERS=2,cores:1 SERVERS=1 LAUNCHER=more:1,preemptible:spot EPOCHS=1000 MODEL=audit
 	slow 600
 	cp drag/w0 drag/w4
 	# It is not to be had yet.

@@ -2,7 +2,7 @@
 load helper
 
 @test "kill-restart of a worker: at most its batch in hand is done again" {
-	job MODEL=audit EPOCHS=10 WORKERS=3 SHARD_RETRIES=1 # nor of its piece
+	job MODEL=audit EPOCHS=10 WORKERS=3 RESTARTS=shard:1 # nor of its piece
 	slow 400
 	begin first
 	wait_for 'came_to 500'
@@ -22,7 +22,7 @@ load helper
 }
 
 @test "kill-restart of live servers, the lead too: no rollback, nothing done again" {
-	job MODEL=audit SERVERS=3 WORKERS=3 EPOCHS=15 HEAVY_WINDOW=0 HEAVY_LIMIT=9 CHECKPOINT_EVERY=0.3
+	job MODEL=audit SERVERS=3 WORKERS=3 EPOCHS=15 KILL_RESTART=9,window:0 CHECKPOINT=0.3
 	slow 400
 	begin first
 	wait_for 'came_to 300'
@@ -50,7 +50,7 @@ load helper
 }
 
 @test "a next process that fails leaves the old server as it was; a server that dies takes it along" {
-	job MODEL=audit SERVERS=2 EPOCHS=12 HEAVY_WINDOW=0 HEAVY_LIMIT=9 CHECKPOINT_EVERY=0.3 \
+	job MODEL=audit SERVERS=2 EPOCHS=12 KILL_RESTART=9,window:0 CHECKPOINT=0.3 \
 		"LAUNCH_SERVER=$T/launch"
 	printf '#!/bin/sh\n[ ! -e stop ] || kill -9 $$\nwhile [ -e wait ]; do sleep 0.05; done\nexec "$@"\n' >launch
 	chmod +x launch
@@ -86,7 +86,7 @@ load helper
 }
 
 @test "what a hand-over waits for is none of its price" {
-	job MODEL=audit SERVERS=2 EPOCHS=12 CHECKPOINT_EVERY=0
+	job MODEL=audit SERVERS=2 EPOCHS=12 CHECKPOINT=end
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -109,7 +109,7 @@ load helper
 }
 
 @test "trainctl killed in the middle of a hand-over: it is adopted" {
-	job MODEL=audit SERVERS=2 EPOCHS=12 HEAVY_WINDOW=0 HEAVY_LIMIT=9 \
+	job MODEL=audit SERVERS=2 EPOCHS=12 KILL_RESTART=9,window:0 \
 		"LAUNCH_SERVER=$T/launch"
 	printf '#!/bin/sh\nwhile [ -e wait ]; do sleep 0.05; done\nexec "$@"\n' >launch
 	chmod +x launch
@@ -157,7 +157,7 @@ load helper
 		[ ! -e '$T/all-up' ] || echo 'action kind=kill-restart role=worker id=w1 reason=slow'
 		echo 'action kind=none'
 	S
-	job MODEL=audit WORKERS=3 EPOCHS=20 SOLUTION=./solution EVERY=0.3 HEAVY_COOLDOWN=3600 HEAVY_WINDOW=3600
+	job MODEL=audit WORKERS=3 EPOCHS=20 SOLUTION=./solution,every:0.3 KILL_RESTART=cooldown:3600,window:3600
 	slow 25
 	begin first
 	wait_for '[ "$(status 2>/dev/null | grep -c "^node role=worker .* state=up ")" = 3 ]'
@@ -180,7 +180,7 @@ load helper
 	[ "$status" -eq 0 ]
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
-	begin second --set HEAVY_COOLDOWN=0 --set HEAVY_WINDOW=0 --set HEAVY_LIMIT=1
+	begin second --set KILL_RESTART=1,cooldown:0,window:0
 	wait_for 'grep -q "^refused kind=kill-restart id=w0 reason=limit" run/state/job.log'
 	wait_for 'grep -q "^restart id=w1 reason=slow" run/state/job.log'
 	rm drag/*
@@ -222,7 +222,7 @@ load helper
 }
 
 @test "top and report" {
-	job EPOCHS=10 SOLUTION=even EVERY=0.3 TEST=d.csv
+	job EPOCHS=10 SOLUTION=even,every:0.3 TEST=d.csv
 	slow 500
 	begin first
 	wait_for 'came_to 300'

@@ -19,8 +19,8 @@ far_job() {
 	STATE=$HOSTS/h0/state
 	awk 'BEGIN { print "y,a,b"; for (i = 0; i < 2000; i++) print i % 2 "," i "," i % 7 }' >d.csv
 	for host in h0 h1 h2; do cp d.csv "$HOSTS/$host/d.csv"; done
-	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64 \
-		BATCHES_PER_SHARD=4 WORKERS=3 SERVERS=3 "EPOCHS=$EPOCHS" CHECKPOINT_EVERY=0.5 \
+	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64,shard:4 \
+		WORKERS=3 SERVERS=3 "EPOCHS=$EPOCHS" CHECKPOINT=0.5 \
 		HOSTS=h0,h1,h2 "$@" >job.env
 	slow 400
 	for w in w4 w5; do cp drag/w0 "drag/$w"; done
@@ -182,7 +182,7 @@ one_three_two() {
 
 # bats test_tags=long
 @test "scale --hosts: a host that dies while servers make way is not used" {
-	far_job CHECKPOINT_EVERY=0 # none waits for the one that is stopped
+	far_job CHECKPOINT=end # none waits for the one that is stopped
 	scale --hosts h0
 	on h0 kill -STOP "$(pid_of ps2)"
 	before=$(logged "^scale .* servers=1 ")

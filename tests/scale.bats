@@ -7,7 +7,7 @@ EPOCHS=12
 # begin_scaled [KEY=VALUE]...: a job that trains until let_go, however fast the machine is: its
 # workers are slow as long as their drag files are there.
 begin_scaled() {
-	job MODEL=audit "EPOCHS=$EPOCHS" CHECKPOINT_EVERY=0.5 REPORT_EVERY=1 "$@"
+	job MODEL=audit "EPOCHS=$EPOCHS" CHECKPOINT=0.5 MONITOR=report:1 "$@"
 	slow 400
 	for w in w4 w5 w6 w7; do cp drag/w0 "drag/$w"; done
 	begin first
@@ -192,8 +192,8 @@ summary() { tail -n 1 "$1"; }
 }
 
 # bats test_tags=long
-@test "scale: BATCH_SCALING" {
-	begin_scaled BATCH_SCALING=sqrt
+@test "scale: BATCH scaling" {
+	begin_scaled BATCH=scaling:sqrt
 	scale --workers 4
 	[ "$(grep '^scaled ' run/state/job.log | field batch)" = 128 ]
 	[[ $(grep '^scaled ' run/state/job.log | field lr-factor) == 1.4142* ]]
@@ -207,14 +207,14 @@ summary() { tail -n 1 "$1"; }
 	let_go
 	audited second.out
 	run -78 run_job --fresh --set SOLUTION=lb-bsp
-	[[ $output == *"SOLUTION=lb-bsp shares BATCH at every barrier: BATCH_SCALING=keep"* ]]
+	[[ $output == *"SOLUTION=lb-bsp shares BATCH at every barrier: BATCH=scaling:none"* ]]
 	# More workers than samples, once the batch does not grow with them any more.
 	rm -rf run
-	begin_scaled BATCH=4 BATCH_SCALING=linear
+	begin_scaled BATCH=4,scaling:linear
 	scale --workers 8
 	trainctl stop --run-dir "$T/run"
 	ended $SUPERVISOR
-	sed -i 's/=linear/=keep/' job.env
+	sed -i 's/:linear/:none/' job.env
 	begin third
 	wait_for 'all_up 4'
 	grep -q 'BATCH=4 is less than one sample for each of the 8 workers .*: there are 4' third.err
@@ -268,7 +268,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 }
 
 @test "scale: servers that have moved hand over, die, and begin anew" {
-	begin_scaled SERVERS=1 HEAVY_WINDOW=0 CHECKPOINT_EVERY=0.3
+	begin_scaled SERVERS=1 KILL_RESTART=window:0 CHECKPOINT=0.3
 	scale --servers 3
 	trainctl kill-restart --run-dir "$T/run" ps1
 	trainctl kill-restart --run-dir "$T/run" ps0
@@ -369,7 +369,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 }
 
 @test "scale: a server dies while parts move: all go back, and then there are as many as wanted" {
-	begin_scaled SERVERS=1 CHECKPOINT_EVERY=0.3
+	begin_scaled SERVERS=1 CHECKPOINT=0.3
 	for round in 1 2; do
 		start up scale --servers 3
 		up=$PID
@@ -467,10 +467,10 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 
 @test "scale: a solution decides meanwhile, and lb-bsp shares at every barrier" {
 	for solution in pace lb-bsp; do
-		begin_scaled "SOLUTION=$solution" LEAST=16 PREDICT=ema EVERY=0.2 SHORT=1 LONG=2
+		begin_scaled "SOLUTION=$solution,least:16,predict:ema,every:0.2" MONITOR=short:1,long:2
 		scale --workers 4 --servers 3
 		run -1 scale --workers 5
-		[[ $output == *"no-room: BATCH=64 is less than LEAST=16 samples for each of 5 workers"* ]]
+		[[ $output == *"no-room: BATCH=64 is less than SOLUTION=least:16 samples for each of 5 workers"* ]]
 		scale --workers 1
 		scale --workers 3 --servers 1
 		[ "$(workers)" = "w0 w1 w2 " ]
@@ -484,7 +484,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 
 @test "scale: trainers of one's own: those without parameters come and go" {
 	data 400
-	printf '%s\n' JOB=each "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=8 BATCHES_PER_SHARD=1 WORKERS=2 EPOCHS=1 \
+	printf '%s\n' JOB=each "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=8,shard:1 WORKERS=2 EPOCHS=1 \
 		TRAINER_KIND=rows "TRAINER='while read -r row; do while [ -e \"$T/wait\" ]; do sleep 0.05; done; echo \"\$row\"; done >>$T/trained'" >job.env
 	touch wait
 	begin first
@@ -505,14 +505,14 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	begin second
 	wait_for 'status 2>/dev/null | grep -q "^node role=worker "'
 	run -1 scale --workers 3
-	[[ $output == *"trainers: TRAINER_KIND=agent: trainers have parameters"* ]]
+	[[ $output == *"trainers: TRAINER_KIND=loop: trainers have parameters"* ]]
 }
 
 @test "scale: a server of which more is asked gives some of it away, when somebody asks" {
 	# Few keys, some of them in most rows: more is asked of one server.
 	awk 'BEGIN { print "y,a,b"; srand(3); for (i = 0; i < 2000; i++) { a = int(100 * rand())
 		print (a > 70) "," a ",c" int(12 * rand() * rand()) } }' >d.csv
-	job WORKERS=2 SERVERS=2 EPOCHS=20 BATCH=16 BATCHES_PER_SHARD=1 METRICS=./
+	job WORKERS=2 SERVERS=2 EPOCHS=20 BATCH=16,shard:1 METRICS=./
 	slow 400
 	begin first
 	wait_for 'running && came_to 3200'

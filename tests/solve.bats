@@ -185,7 +185,7 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 @test "every solution and every option stands in the pages, and in a job file" {
 	local man=$PACELINE_ROOT/man name key job_key n=0
 	trainctl solve --help >help
-	trainctl run --help >keys # no pipe: grep -q hears no more than it needs
+	trainctl init --keys >keys # no pipe: grep -q hears no more than it needs
 	for name in $(awk '/^NAME is/ { on = 1; next } /^$/ { on = 0 } on { print $1 }' help); do
 		grep -q "^\.It Cm ${name%N}" "$man/paceline-solution.7"
 		grep -q "^\.It Cm ${name%N}" "$man/trainctl.1"
@@ -194,15 +194,15 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	done
 	[ "$n" -ge 8 ]
 	n=0
-	while read -r key job_key _; do
+	while IFS=$'\t' read -r key job_key; do
 		grep -qx "\.It Cm $key No ($job_key)" "$man/paceline-solution.7"
 		grep -qx "\.Li $key\( (.*\)\?,\?" "$man/trainctl.1"
 		grep -q "^\.Li decision .* $key= " "$man/trainctl.1"
 		grep -q "^\.Li .*\b$key=" "$man/paceline-job.5"
-		grep -q "Cm $job_key\( [*+]\)\?\( ,.*\)\?$" "$man/paceline-job.5"
-		grep -q "^  $job_key " keys
+		grep -q "Cm ${job_key##* }\( .*\)\?$" "$man/paceline-job.5"
+		grep -q "^#\(${job_key%% *}=\|   ${job_key##* } \)" keys
 		n=$((n + 1))
-	done < <(awk '/^KEYs/ { on = 1; next } on { print $1, $2 }' help)
+	done < <(awk -F '  +' -v OFS='\t' '/^KEYs/ { on = 1; next } on { print $2, $3 }' help)
 	[ "$n" -ge 6 ]
 }
 

@@ -24,12 +24,12 @@ stream() { # LINES WORKERS [SEED]
 	run -64 speed-predict --order 0,1,0 </dev/null
 	run -64 speed-predict --order 2,2 </dev/null
 	run -64 speed-predict -m ema --loss max </dev/null
-	[[ $output == *"max is for -m auto only"* ]]
+	[[ $output == *"max is for -m mix only"* ]]
 }
 
 @test "every model: one pred a line, the first one empty, a score at the end" {
 	stream 60 2 >in
-	for model in last ema quantile arima rnn lstm narx arx gam auto; do
+	for model in last ema quantile arima rnn lstm narx arx gam mix; do
 		run -0 speed-predict -m $model --warmup 10 <in
 		[ "${#lines[@]}" = 122 ]
 		[[ ${lines[0]} == "pred id=w0 k=0 speed= actual="* ]]
@@ -52,7 +52,7 @@ stream() { # LINES WORKERS [SEED]
 
 @test "a line's own speed has no part in its prediction; a line without one is predicted" {
 	stream 80 1 >in
-	for model in last ema quantile arima narx arx gam auto; do
+	for model in last ema quantile arima narx arx gam mix; do
 		speed-predict -m $model --warmup 10 <in | sed -n 80p >all
 		{ head -n 79 in; tail -n 1 in | sed 's/speed=.*/speed=1/'; } >other
 		speed-predict -m $model --warmup 10 <other | sed -n 80p >slow
@@ -87,7 +87,7 @@ stream() { # LINES WORKERS [SEED]
 	stream 700 2 >in
 	head -n 1101 in >first
 	tail -n +1102 in >second
-	for how in "-m ema" "-m arima --order aic" "-m rnn" "-m lstm" "-m narx" "-m arx" "-m gam" "-m auto --loss max" "-m auto"; do
+	for how in "-m ema" "-m arima --order aic" "-m rnn" "-m lstm" "-m narx" "-m arx" "-m gam" "-m mix --loss max" "-m mix"; do
 		speed-predict $how <in | grep ^pred >whole
 		speed-predict $how --save model <first | grep ^pred >parts
 		speed-predict $how --seed 9 --load model --save again <second | grep ^pred >>parts
@@ -132,7 +132,7 @@ stream() { # LINES WORKERS [SEED]
 	[ -s before ]
 }
 
-@test "auto: one that goes on beside one that begins anew; rounds of other numbers are rounds" {
+@test "mix: one that goes on beside one that begins anew; rounds of other numbers are rounds" {
 	stream 300 3 >in
 	head -n 600 in >first
 	tail -n +601 in >second
@@ -192,9 +192,9 @@ over_oracle() {
 		BEGIN { for (k = 0; k < 400; k++) for (w = 0; w < 6; w++)
 			printf "obs id=w%d k=%d speed=%.3f\n", w, k,
 				(w == 5 ? 400 : 50 + 10 * w) * (1 - (w % 3) * 0.15 * u()) }' >in
-	speed-predict -m auto --loss rmse <in >single
-	speed-predict -m auto --loss max <in >max
-	speed-predict -m auto <in >both
+	speed-predict -m mix --loss rmse <in >single
+	speed-predict -m mix --loss max <in >max
+	speed-predict -m mix <in >both
 	for how in single both max; do
 		echo "$how $(over_oracle <$how) $(awk '/^score/ { split($3, f, "="); sum += f[2] }
 			END { print sum }' $how)"
@@ -204,12 +204,12 @@ over_oracle() {
 		error["single"] < error["max"] && error["both"] < 1.03 * error["single"]) }' all
 }
 
-@test "auto: lines of workers apart, workers that come late, lines without speed" {
+@test "mix: lines of workers apart, workers that come late, lines without speed" {
 	stream 30 2 | sort -s -t' ' -k2,2 >in
 	run -0 speed-predict <in
 	[ "${#lines[@]}" = 62 ]
 	{ stream 10 1; printf 'obs id=late k=%d%s\n' 9 '' 10 ' speed=3' 11 '' 12 ' speed=4'; } >in
-	run -0 speed-predict -m auto --loss max <in
+	run -0 speed-predict -m mix --loss max <in
 	[ "${lines[10]}" = "pred id=late k=9 speed=" ]
 	[ "${lines[11]}" = "pred id=late k=10 speed= actual=3" ]
 	[ "${lines[12]}" = "pred id=late k=11 speed=3" ]
@@ -260,7 +260,7 @@ over_oracle() {
 			{ for (n = int(3 * u()); n > 0; n--) { i = 1 + int(u() * length($0))
 				$0 = substr($0, 1, i - 1) sprintf("%c", 1 + int(u() * 126)) substr($0, i + 1) }
 			  print }' good >bad
-		for model in last narx auto; do
+		for model in last narx mix; do
 			speed-predict -m $model <bad >out 2>err || [ $? = 65 ]
 		done
 	done
@@ -331,7 +331,7 @@ over_oracle() {
 
 @test "a model file of which any byte changed is not loaded" {
 	for k in 0 1 2 3; do printf 'obs id=%s k=%d speed=%d.7\n' a $k 10$k b $k 20$k; done >in
-	for how in '-m ema' '-m auto --loss max'; do
+	for how in '-m ema' '-m mix --loss max'; do
 		speed-predict $how --save model <in >out
 		size=$(stat -c %s model)
 		step=$((size / 40 + 1))

@@ -35,7 +35,7 @@ whole() {
 	run -65 run_job --fresh --set DATA="$T/bad.csv"
 	[[ $output == *bad.csv:7:* ]]
 	whole
-	run -78 run_job --fresh --set MODEL=wdl --set HIDDEN="$(seq -s, 100)"
+	run -78 run_job --fresh --set "MODEL=wdl,hidden:$(seq -s- 100)"
 	whole
 	[ ! -e run/state/previous ]
 	[ -z "$(ls -d run/state/fresh.* 2>/dev/null)" ]
@@ -90,7 +90,7 @@ fault_at() {
 }
 
 @test "the storage fails once as a node is started again: it is started a second later" {
-	job EPOCHS=400 CHECKPOINT_EVERY=0
+	job EPOCHS=400 CHECKPOINT=end
 	slow 100
 	fault_at "$T/run/state/nodes/w0.lock"
 	wait_for 'came_to 64'
@@ -104,7 +104,7 @@ fault_at() {
 }
 
 @test "storage that does not say how much room it has holds up nobody" {
-	job EPOCHS=400 CHECKPOINT_EVERY=0
+	job EPOCHS=400 CHECKPOINT=end
 	slow 100
 	fault_at "$T/run/state"
 	wait_for 'came_to 64'
@@ -174,14 +174,14 @@ fault_at() {
 @test "a finished job whose file or data have changed is not done" {
 	finished TEST=d.csv
 	local was
-	for was in MODEL=wdl LABEL=z EPOCHS=2 BATCH=32 SEED=2 LR=0.3 POSITIVE=1 TEST=words.csv; do
+	for was in MODEL=wdl LABEL=z EPOCHS=2 BATCH=32 SEED=2 OPTIMIZER=lr:0.3 POSITIVE=1 TEST=words.csv; do
 		run -78 run_job --set "$was"
 		[[ $output == *"another ${was%%=*}"*"; --fresh starts over"* ]]
 		not grep -q '^summary' <<<"$output"
 	done
 	run -78 run_job --set EPOCHS=2 --set BATCH=32
 	[[ $output == *"another BATCH (64, not 32), EPOCHS (1, not 2); --fresh starts over"* ]]
-	run -0 run_job --set KEEP=7 --set WORKERS=1
+	run -0 run_job --set CHECKPOINT=keep:7 --set WORKERS=1
 	whole
 	# The same bytes under another time
 	touch d.csv
@@ -241,16 +241,16 @@ fault_at() {
 	sed -i 's/^[01],/0,/' d.csv
 	job
 	run -65 run_job
-	[[ $output == *"d.csv: all 300 rows have label 0; CLASSES=any"* ]]
+	[[ $output == *"d.csv: all 300 rows have label 0; BAD_ROWS=classes:any"* ]]
 	run -65 run_job --set POSITIVE=yes
 	[[ $output == *"POSITIVE: no label is 'yes', so all 300 rows have label 0"* ]]
-	run -65 run_job --set DENSE_SCALE=none
+	run -65 run_job --set MODEL=scale:none
 	sed -i 's/^0,/1,/' d.csv
 	run -65 run_job
 	[[ $output == *"all 300 rows have label 1"* ]]
-	run -78 run_job --set CLASSES=one
+	run -78 run_job --set BAD_ROWS=classes:one
 	[ -z "$(ls run/state/nodes)" ]
-	run -0 run_job --set CLASSES=any
+	run -0 run_job --set BAD_ROWS=classes:any
 	# no label is looked at
 	run -0 run_job --fresh --set MODEL=audit
 }
@@ -299,15 +299,15 @@ fault_at() {
 	job BAD_ROWS=skip:9
 	run -0 run_job --set EPOCHS=2
 	[ "$(echo "$output" | tail -n 1 | field bad-rows)" = 3 ]
-	run -0 run_job --fresh --set DENSE_SCALE=none --set BAD_ROWS=skip:3
+	run -0 run_job --fresh --set MODEL=scale:none --set BAD_ROWS=skip:3
 	[ "$(echo "$output" | tail -n 1 | field bad-rows)" = 3 ]
-	run -65 run_job --fresh --set DENSE_SCALE=none --set BAD_ROWS=skip:2
+	run -65 run_job --fresh --set MODEL=scale:none --set BAD_ROWS=skip:2
 }
 
 # ---- checkpoints that are gone ----
 
 @test "a server dies and its checkpoints are gone: the job fails, and says what is missing" {
-	job MODEL=audit EPOCHS=20 CHECKPOINT_EVERY=0
+	job MODEL=audit EPOCHS=20 CHECKPOINT=end
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -323,7 +323,7 @@ fault_at() {
 }
 
 @test "a server dies and its checkpoints can't be read: the job fails, and goes on when they can" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -343,7 +343,7 @@ fault_at() {
 }
 
 @test "checkpoints that are damaged are passed over, and the job says so" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 KEEP=9
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end,keep:9
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -369,7 +369,7 @@ fault_at() {
 }
 
 @test "a start passes over what is damaged as a rollback does, whether servers run or not" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 KEEP=9
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end,keep:9
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -393,8 +393,8 @@ fault_at() {
 	[ "$(tail -n 1 second.out | field samples)" = 10000 ]
 }
 
-@test "CHECKPOINT_FULL_EVERY: rows that changed; all go back to one, and nothing is lost" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 KEEP=2 CHECKPOINT_FULL_EVERY=4
+@test "CHECKPOINT full: rows that changed; all go back to one, and nothing is lost" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end,keep:2,full:4
 	slow 400
 	begin first
 	wait_for 'came_to 100'
@@ -415,7 +415,7 @@ fault_at() {
 }
 
 @test "a checkpoint that gets no answer is in the log" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -434,8 +434,8 @@ fault_at() {
 	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
 }
 
-@test "CHECKPOINT_MEMORY: servers go back to what is in memory, and it is gone at the end" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 CHECKPOINT_MEMORY="$T"
+@test "CHECKPOINT memory: servers go back to what is in memory, and it is gone at the end" {
+	job MODEL=audit EPOCHS=5 "CHECKPOINT=end,memory:$T"
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -464,8 +464,8 @@ kill_all() {
 	done
 }
 
-@test "CHECKPOINT_MEMORY: who holds it outlives a node, and with the last process all of it is gone" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0 CHECKPOINT_MEMORY="$T"
+@test "CHECKPOINT memory: who holds it outlives a node, and with the last process all of it is gone" {
+	job MODEL=audit EPOCHS=5 "CHECKPOINT=end,memory:$T"
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -503,7 +503,7 @@ kill_all() {
 }
 
 @test "an intent whose checkpoint is gone takes another, or fails" {
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end
 	slow 400
 	begin first
 	wait_for 'came_to 200'
@@ -549,7 +549,7 @@ end_of_boot() {
 	start other sleep 600
 	OTHER=$PID
 	boot aaaa-1
-	job MODEL=audit EPOCHS=5 CHECKPOINT_EVERY=0
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end
 	slow 400
 	begin first
 	wait_for 'came_to 100'
@@ -584,7 +584,7 @@ torn() { printf 'event role=worker id=w0 ki' >>run/state/job.log; }
 whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
 
 @test "a log that ends in the middle of a line: report and replay take it, the next start cuts it" {
-	job SOLUTION=even EVERY=0.2 EPOCHS=10
+	job SOLUTION=even,every:0.2 EPOCHS=10
 	slow 4000
 	run_job >first.out
 	local decisions
@@ -743,7 +743,7 @@ grown() {
 # ---- pruning ----
 
 @test "a checkpoint that is being scored is not pruned" {
-	job TEST=d.csv EVAL_EVERY=0.1 KEEP=1 CHECKPOINT_EVERY=0 EPOCHS=50
+	job TEST=d.csv EVAL=0.1 CHECKPOINT=end,keep:1 EPOCHS=50
 	slow 1000
 	# Programs are looked for beside trainctl first: its predict waits.
 	mkdir bin
@@ -830,7 +830,7 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 @test "a full disk: the job waits, says so, and goes on when there is room: exact" {
 	small 1m
 	data 400
-	job MODEL=audit EPOCHS=4 CHECKPOINT_EVERY=0.5
+	job MODEL=audit EPOCHS=4 CHECKPOINT=0.5
 	slow 60
 	begin first
 	wait_for 'came_to 20'
@@ -860,7 +860,7 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 @test "a full disk: who interrupts does not wait for a checkpoint, and it goes on another day: exact" {
 	small 1m
 	data 400
-	job MODEL=audit EPOCHS=4 CHECKPOINT_EVERY=0
+	job MODEL=audit EPOCHS=4 CHECKPOINT=end
 	slow 60
 	begin first
 	wait_for 'came_to 20'
@@ -879,7 +879,7 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 }
 
 @test "a limit to the size of files is a full disk, not a death by SIGXFSZ" {
-	job EPOCHS=400 CHECKPOINT_EVERY=0
+	job EPOCHS=400 CHECKPOINT=end
 	slow 2000
 	(ulimit -f 40; exec trainctl run job.env --run-dir "$T/run") >first.out 2>first.err &
 	SUPERVISOR=$!
@@ -916,7 +916,7 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 }
 
 @test "what is tried again and again is said once" {
-	job EPOCHS=400 CHECKPOINT_EVERY=0
+	job EPOCHS=400 CHECKPOINT=end
 	slow 100
 	begin first
 	wait_for 'came_to 64'

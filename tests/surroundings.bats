@@ -11,8 +11,8 @@ around() {
 whole_job() {
 	data 3000
 	printf 'y,a,b\n1,90,c1\n0,5,c2\n1,80,c3\n0,20,c4\n' >test.csv
-	job MODEL=wdl EMBED=4 HIDDEN=8,4 "TEST=$T/test.csv" EPOCHS=2 EVERY=0.1 SHORT=0.2 \
-		"SOLUTION=$T/half" "DRAG=$T/drag" CHECKPOINT_EVERY=0.2
+	job MODEL=wdl,embed:4,hidden:8-4 "TEST=$T/test.csv" EPOCHS=2 "SOLUTION=$T/half,every:0.1" MONITOR=short:0.2 \
+		"DRAG=$T/drag" CHECKPOINT=0.2
 	half
 	mkdir drag
 	echo 'drag pace=4000' >drag/w0

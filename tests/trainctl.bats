@@ -67,7 +67,7 @@ load helper
 	[[ $output == *"'antdt' is no solution"* ]]
 	run run_job --set HUNG=batch:5,sleep:3
 	[ "$status" -eq 78 ]
-	[[ $output == *"HUNG: 'sleep:3' is none of start, batch, exchange, checkpoint, hand-over, pause"* ]]
+	[[ $output == *"HUNG: 'sleep:3' is no NAME:VALUE of its parts deadline, start, batch, exchange, checkpoint, hand-over, pause"* ]]
 	run run_job --set HUNG=soon
 	[ "$status" -eq 78 ]
 	[[ $output == *"HUNG: 'soon' is neither seconds nor never"* ]]
@@ -130,14 +130,14 @@ load helper
 }
 
 @test "the resolved job is a job file for sh, too" {
-	job "POSITIVE='it is >50K'" CLASSES=any 'LAUNCH_WORKER="nice -n \"1\""'
+	job "POSITIVE='it is >50K'" BAD_ROWS=classes:any 'LAUNCH_WORKER="nice -n \"1\""'
 	run run_job
 	[ "$status" -eq 0 ]
 	(
 		. run/state/job.env
 		[ "$POSITIVE" = "it is >50K" ]
 		[ "$LAUNCH_WORKER" = 'nice -n "1"' ]
-		[ "$OPTIMIZER" = adagrad ]
+		[ "$OPTIMIZER" = name:adagrad,lr:0.05,l2:0 ]
 	)
 	cp run/state/job.env again.env
 	run trainctl run again.env --run-dir "$T/run2" --set JOB=tiny
@@ -255,7 +255,7 @@ load helper
 	run run_job --set BATCH=32
 	[ "$status" -eq 78 ]
 	[[ $output == *"another BATCH (64, not 32); --fresh starts over"* ]]
-	run run_job --set KEEP=5 --set WORKERS=3 --set MAX_TIME=0
+	run run_job --set CHECKPOINT=keep:5 --set WORKERS=3 --set MAX_TIME=never
 	[ "$status" -eq 0 ]
 }
 
@@ -275,7 +275,7 @@ load helper
 # ---- course ----
 
 @test "checkpoints come and old ones go" {
-	job CHECKPOINT_EVERY=0.2 KEEP=2 EPOCHS=10
+	job CHECKPOINT=0.2,keep:2 EPOCHS=10
 	slow 100
 	begin first
 	wait_for '[ "$(logged "^pruned ")" -ge 3 ]'
@@ -295,18 +295,18 @@ load helper
 	[ -n "$(echo "$last" | field auc)" ]
 }
 
-@test "EVAL_EVERY scores on the way, PATIENCE ends it" {
-	job TEST=d.csv EVAL_EVERY=0.3 PATIENCE=2 EPOCHS=1000 LR=1e-30
+@test "EVAL scores on the way, EVAL patience ends it" {
+	job TEST=d.csv EVAL=0.3,patience:2 EPOCHS=1000 OPTIMIZER=lr:1e-30
 	slow 2000
 	run run_job
 	[ "$status" -eq 0 ]
 	[ "$(grep -c '^score ' run/state/job.log)" -ge 3 ]
-	grep -q 'PATIENCE' run/state/job.log
+	grep -q 'EVAL patience' run/state/job.log
 	[[ $(echo "$output" | tail -n 1) == *state=done* ]]
 }
 
 @test "SOLUTION=even decides, the log can be replayed" {
-	job SOLUTION=even EVERY=0.3 SHORT=1 EPOCHS=10
+	job SOLUTION=even,every:0.3 MONITOR=short:1 EPOCHS=10
 	slow 100
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 3 ]'
@@ -333,7 +333,7 @@ load helper
 		exit 0
 	S
 	chmod +x solution
-	job SOLUTION=./solution EVERY=0.3 MODEL=audit EPOCHS=10
+	job SOLUTION=./solution,every:0.3 MODEL=audit EPOCHS=10
 	slow 100
 	begin first
 	wait_for '[ "$(logged "^decided ")" -ge 2 ]'
@@ -391,7 +391,7 @@ snapshot() {
 	[ "$stderr" = "trainctl: job.log:5: info name=pending: 'x' is no number, and taken as not known
 trainctl: job.log:17: info name=pending: 'y' is no number, and taken as not known" ]
 	# in a job: once
-	job SOLUTION=antdt-nd EVERY=0.2 EPOCHS=5
+	job SOLUTION=antdt-nd,every:0.2 EPOCHS=5
 	slow 100
 	begin first
 	wait_for running

@@ -15,8 +15,8 @@ teardown_more() { hosts_down; }
 # counting_job [KEY=VALUE]...: three trainers that count
 counting_job() {
 	printf '%s\n' JOB=count "TRAINER='echo \$RANK \$LOCAL_RANK \$MASTER_ADDR \$MASTER_PORT >>$T/meet; exec python3 $trainer 600 $T/pace'" \
-		SAMPLES=600 BATCH=30 BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=4 HOSTS=h0,h1,h2 \
-		CHECKPOINT_EVERY=0.5 "$@" >job.env
+		SAMPLES=600 BATCH=30,shard:4 WORKERS=3 EPOCHS=4 HOSTS=h0,h1,h2 \
+		CHECKPOINT=0.5 "$@" >job.env
 }
 status() { on h0 trainctl status --run-dir /tmp/run 2>/dev/null; }
 begin_on_h0() { # NAME STATE

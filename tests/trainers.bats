@@ -8,14 +8,14 @@ needs_python() { command -v python3 >/dev/null || skip "no python3 here"; }
 each_job() {
 	local command=$1
 	shift
-	printf '%s\n' JOB=each "TRAINER='$command'" TRAINER_KIND=each SAMPLES=1000 BATCH=10 \
-		BATCHES_PER_SHARD=2 WORKERS=2 "$@" >job.env
+	printf '%s\n' JOB=each "TRAINER='$command'" TRAINER_KIND=each SAMPLES=1000 BATCH=10,shard:2 \
+		WORKERS=2 "$@" >job.env
 }
 
 # counting_job [KEY=VALUE]...: three trainers that count
 counting_job() {
-	printf '%s\n' JOB=count "TRAINER='exec python3 $trainer 600 $T/pace'" SAMPLES=600 BATCH=30 \
-		BATCHES_PER_SHARD=4 WORKERS=3 EPOCHS=4 "$@" >job.env
+	printf '%s\n' JOB=count "TRAINER='exec python3 $trainer 600 $T/pace'" SAMPLES=600 BATCH=30,shard:4 \
+		WORKERS=3 EPOCHS=4 "$@" >job.env
 }
 
 # trainer_of ID: the process that an agent has started.
@@ -74,7 +74,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 }
 
 @test "each: stopped in the middle it goes on with what is left" {
-	each_job "echo >>$T/done; [ -e $T/go ] || [ \$BEGIN -lt 180 ] || exec sleep 600" TRAINER_GRACE=0.1
+	each_job "echo >>$T/done; [ -e $T/go ] || [ \$BEGIN -lt 180 ] || exec sleep 600" TRAINER_KIND=grace:0.1
 	begin first
 	wait_for '[ "$(cat done 2>/dev/null | wc -l)" -eq 11 ]'
 	wait_for 'came_to 180'
@@ -92,7 +92,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "each: what is done while it stops counts" {
 	each_job "touch $T/up; while [ ! -e $T/go ]; do sleep 0.05; done; echo >>$T/done" WORKERS=1 \
-		TRAINER_GRACE=1000
+		TRAINER_KIND=grace:1000
 	begin first
 	wait_for '[ -e up ]'
 	kill "$SUPERVISOR"
@@ -103,9 +103,9 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$(last first.out samples)" -eq $((20 * $(wc -l <done))) ]
 }
 
-@test "each: a command has TRAINER_GRACE to end, however long it is" {
+@test "each: a command has TRAINER_KIND grace to end, however long it is" {
 	each_job "touch $T/up; while [ ! -e $T/go ]; do sleep 0.05; done; echo >>$T/done" WORKERS=1 \
-		TRAINER_GRACE=10000 HUNG=never
+		TRAINER_KIND=grace:10000 HUNG=never
 	start first fast trainctl run job.env --run-dir "$T/run"
 	SUPERVISOR=$PID
 	wait_for '[ -e up ]'
@@ -200,8 +200,8 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "rows: filters get all rows, each once" {
 	awk 'BEGIN { for (i = 0; i < 500; i++) print i }' >d.txt
-	printf '%s\n' JOB=rows "TRAINER='exec cat >>$T/got'" TRAINER_KIND=rows "DATA=$T/d.txt" BATCH=10 \
-		BATCHES_PER_SHARD=2 WORKERS=2 >job.env
+	printf '%s\n' JOB=rows "TRAINER='exec cat >>$T/got'" TRAINER_KIND=rows "DATA=$T/d.txt" BATCH=10,shard:2 \
+		WORKERS=2 >job.env
 	run_job >out
 	[ "$(last out state)" = done ]
 	[ "$(last out samples)" = 500 ]
@@ -243,7 +243,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "agent: a trainer dies: all go back, exactly, and say how much comes again" {
 	needs_python
-	counting_job CHECKPOINT_EVERY=0.2
+	counting_job CHECKPOINT=0.2
 	echo 60 >pace
 	begin first
 	wait_for 'came_to 60'
@@ -281,7 +281,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "agent: a trainer and an agent that stand still are given up" {
 	needs_python
-	counting_job HUNG=batch:2,exchange:2,checkpoint:2 CHECKPOINT_EVERY=0.3
+	counting_job HUNG=batch:2,exchange:2,checkpoint:2 CHECKPOINT=0.3
 	echo 20 >pace
 	begin first
 	wait_for 'came_to 60'
@@ -309,7 +309,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 		saves && /path, data = / { print "        if os.environ[\"RANK\"] == \"0\":"; print "            " patch }
 		{ print }
 		saves && /self.obey\(records\)/ { print "        " patch; saves = 0 }' "$trainer" >slow.py
-	counting_job HUNG=batch:3,exchange:3 CHECKPOINT_EVERY=0.2
+	counting_job HUNG=batch:3,exchange:3 CHECKPOINT=0.2
 	sed -i "s|python3 $trainer|cd $T; exec python3 $T/slow.py|; s|exec cd|cd|" job.env
 	echo 60 >pace
 	touch hold
@@ -328,7 +328,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	needs_python
 	for missing in w2 'w0 w1 w2'; do
 		rm -rf run
-		counting_job CHECKPOINT_EVERY=0
+		counting_job CHECKPOINT=end
 		echo 60 >pace
 		begin first
 		wait_for 'came_to 60'
@@ -350,7 +350,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "agent: what is trained again is counted, if not written down: the rollback waits" {
 	needs_python
-	counting_job CHECKPOINT_EVERY=0
+	counting_job CHECKPOINT=end
 	echo 60 >pace
 	begin first
 	wait_for 'came_to 60'
@@ -369,7 +369,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "agent: stopped while one has never asked: it is given up, and all end at the last checkpoint" {
 	needs_python
-	counting_job CHECKPOINT_EVERY=0
+	counting_job CHECKPOINT=end
 	sed -i "s|exec|touch $T/up.\$RANK; [ \$RANK != 0 ] \|\| exec sleep 600; exec|" job.env
 	begin first
 	wait_for '[ -e up.0 ] && [ -e up.1 ] && [ -e up.2 ]'
@@ -386,7 +386,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "agent: stopped before any trainer has asked it ends, and goes on later" {
 	needs_python
-	counting_job TRAINER_GRACE=0.1
+	counting_job TRAINER_KIND=grace:0.1
 	sed -i "s|exec|touch $T/up.\$RANK; [ -e $T/go ] \|\| exec sleep 600; exec|" job.env
 	begin none
 	wait_for '[ -e up.0 ] && [ -e up.1 ] && [ -e up.2 ]'
@@ -433,13 +433,13 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "agent: a job that only ever goes back ends, and says so" {
 	needs_python
-	counting_job ROLLBACKS=2 CHECKPOINT_EVERY=0
+	counting_job RESTARTS=rollbacks:2 CHECKPOINT=end
 	# Each time another one: none of them has died three times itself.
 	sed -i "s| 600 | \$dies 600 |; s|exec|echo >>$T/begun.\$RANK; \
 		[ \$((\$(wc -l <$T/begun.\$RANK) % 3)) != \$RANK ] \|\| dies=--dies; exec|" job.env
 	run run_job
 	[ "$status" -ne 0 ]
-	[[ $output == *"rollback 3 in a row without a checkpoint that goes further (ROLLBACKS)"* ]]
+	[[ $output == *"rollback 3 in a row without a checkpoint that goes further (RESTARTS rollbacks)"* ]]
 	[[ $output == *"state=failed"* ]]
 }
 
@@ -478,21 +478,21 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[[ $output == *"no-such-program: not found"* ]]
 	[[ $output == *" restarts=0 "* ]]
 	rm -rf run
-	run -127 run_job --set TRAINER_KIND=agent
+	run -127 run_job --set TRAINER_KIND=loop
 	[[ $output == *"no-such-program: not found"* ]]
 	[[ $output == *" restarts=0 "* ]]
 }
 
 @test "a trainer that ends at once, and one that never asks" {
 	each_job 'exit 3' WORKERS=1
-	run run_job --set TRAINER_KIND=agent
+	run run_job --set TRAINER_KIND=loop
 	[ "$status" -eq 3 ]
 	[[ $output == *"w0: exit status 3, which would happen again"* ]]
 	rm -rf run
-	run run_job --set TRAINER_KIND=agent --set WORKERS=2
+	run run_job --set TRAINER_KIND=loop --set WORKERS=2
 	[ "$status" -eq 3 ]
 	rm -rf run
-	run run_job --set TRAINER_KIND=agent --set 'TRAINER=exec sleep 600' --set HUNG=start:1 --set RESTARTS=1
+	run run_job --set TRAINER_KIND=loop --set 'TRAINER=exec sleep 600' --set HUNG=start:1 --set RESTARTS=1
 	[ "$status" -eq 137 ]
 	[[ $output == *"has given no sign of life"*"section start"* ]]
 }
@@ -500,9 +500,9 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 @test "other keys than the state was made with" {
 	each_job true
 	run_job >out
-	run run_job --set TRAINER_KIND=agent
+	run run_job --set TRAINER_KIND=loop
 	[ "$status" -eq 78 ]
-	[[ $output == *"holds the state of this job with another TRAINER_KIND (each, not agent)"* ]]
+	[[ $output == *"holds the state of this job with another TRAINER_KIND (each, not loop)"* ]]
 	run run_job --set SAMPLES=2000
 	[ "$status" -eq 78 ]
 	[[ $output == *"another SAMPLES (1000, not 2000)"* ]]
@@ -540,7 +540,7 @@ finished_exactly() { # TIMES
 
 @test "agent: kill-restart saves first, and it is exact" {
 	needs_python
-	paced_job CHECKPOINT_EVERY=0
+	paced_job CHECKPOINT=end
 	trainctl kill-restart w1 --run-dir "$T/run" >said
 	grep -q '^ok id=w1 seconds=' said
 	grep -q '^restart .*id=w1' run/state/job.log
@@ -551,7 +551,7 @@ finished_exactly() { # TIMES
 
 @test "agent: kill-restart --force of a trainer that stands still" {
 	needs_python
-	paced_job CHECKPOINT_EVERY=0.3
+	paced_job CHECKPOINT=0.3
 	wait_for '[ -e run/state/checkpoints/000003/MANIFEST ]'
 	kill -STOP $(trainer_of w1)
 	trainctl kill-restart w1 --force --run-dir "$T/run" >said
@@ -565,7 +565,7 @@ finished_exactly() { # TIMES
 	echo 40 >pace
 	run trainctl scale --workers 4 --run-dir "$T/run"
 	[ "$status" -eq 1 ]
-	[[ $output == *"trainers: TRAINER_KIND=agent: trainers have parameters"*"WORKERS=4"* ]]
+	[[ $output == *"trainers: TRAINER_KIND=loop: trainers have parameters"*"WORKERS=4"* ]]
 	for workers in 4 2; do
 		[ "$workers" = 4 ] || wait_for "grep -q '^resume .*/w0/counts ' run/state/logs/w3.log"
 		trainctl stop --run-dir "$T/run" >/dev/null
@@ -600,7 +600,7 @@ ranks_job() {
 	needs_python
 	for solution in none even antdt-nd pace lb-bsp lb-bsp-gpu; do
 		rm -rf run
-		ranks_job SOLUTION=$solution EVERY=0.2 SHORT=0.5 LONG=1
+		ranks_job SOLUTION=$solution,every:0.2 MONITOR=short:0.5,long:1
 		case $solution in
 		lb-bsp*) wait_for '[ -s run/state/balance.log ]' ;;
 		antdt-nd | pace) wait_for 'grep -q "^action kind=adjust-bs id=w1 " run/state/job.log' ;;
@@ -629,7 +629,7 @@ ranks_job() {
 	P
 	for solution in lb-bsp pace; do
 		rm -rf run
-		ranks_job SOLUTION=$solution LEAST=6 EVERY=0.2 SHORT=0.5 LONG=1 "TRAINER='TRAINER=$trainer exec python3 sizes.py'"
+		ranks_job SOLUTION=$solution,least:6,every:0.2 MONITOR=short:0.5,long:1 "TRAINER='TRAINER=$trainer exec python3 sizes.py'"
 		finished_exactly 12
 		# As small as it may be, where it would have got one row; nobody has less, until rows run out: of
 		# one before the others, on a busy machine.
@@ -639,15 +639,15 @@ ranks_job() {
 		done
 	done
 	grep -q '^decision .* least=6 ' run/state/job.log
-	run -78 trainctl check job.env --run-dir "$T/run" --set LEAST=11
-	[[ $output == *"BATCH=40 is less than LEAST=11 samples for each of WORKERS=4"* ]]
+	run -78 trainctl check job.env --run-dir "$T/run" --set SOLUTION=least:11
+	[[ $output == *"BATCH=40 is less than SOLUTION=least:11 samples for each of WORKERS=4"* ]]
 }
 
 @test "agent: no batch of a trainer is left out, whoever asks for it" {
 	needs_python
 	printf '#!/bin/sh\necho action kind=backup-workers count=1\n' >mine
 	chmod +x mine
-	ranks_job SOLUTION="$T/mine" EVERY=0.2
+	ranks_job "SOLUTION=$T/mine,every:0.2"
 	echo 'action kind=backup-workers count=1' >actions
 	run trainctl apply --run-dir "$T/run" <actions
 	[ "$status" -eq 1 ] || { echo "$status $output"; return 1; }
@@ -667,7 +667,7 @@ ranks_job() {
 	}
 	refused SOLUTION=backup:1 'SOLUTION=backup:N leaves batches out, but a TRAINER has'
 	refused SOLUTION=antdt-dd 'SOLUTION=antdt-dd goes by what workers of the kit measure'
-	refused PROFILE=1 'PROFILE=1 has workers of the kit measure'
+	refused SOLUTION=profile:on 'SOLUTION=profile:on has workers of the kit measure'
 	refused BRAIN=on 'BRAIN finds how many'
 	refused REBALANCE=on 'REBALANCE shares out'
 	echo SOLUTION=backup:1 >>job.env
@@ -675,10 +675,10 @@ ranks_job() {
 	[ "$status" -eq 78 ]
 	[[ $output == *"trainctl: job.env:$(wc -l <job.env): SOLUTION=backup:N leaves batches out"* ]]
 	[ ! -e run ]
-	run trainctl check job.env --run-dir "$T/run" --set SOLUTION=lb-bsp --set PREDICT=ema
+	run trainctl check job.env --run-dir "$T/run" --set SOLUTION=lb-bsp,predict:ema
 	[ "$status" -eq 0 ]
 	[[ $output == *"a TRAINER does not predict its speed"* ]]
-	[[ $output == *"PREDICT has no effect here"* ]]
+	[[ $output == *"SOLUTION predict has no effect here"* ]]
 }
 
 @test "check: a TRAINER that is not there has the status with which it would end" {
@@ -711,14 +711,14 @@ chain_job() {
 		        self.counts = array.array("I", hashlib.sha256(text).digest())
 		Chain(8, "pace", 0).run(False, "next")
 	P
-	counting_job "TRAINER='TRAINER=$trainer exec python3 chain.py'" WORKERS=1 BATCH=7 BATCHES_PER_SHARD=5 \
-		EPOCHS=3 CHECKPOINT_EVERY=0.3 "$@"
+	counting_job "TRAINER='TRAINER=$trainer exec python3 chain.py'" WORKERS=1 BATCH=7,shard:5 \
+		EPOCHS=3 CHECKPOINT=0.3 "$@"
 }
 
 @test "agent: one trainer that is killed ends with the same bits as one that is not" {
 	needs_python
 	local how again=0
-	for how in "SHUFFLE=none" "SHUFFLE=shards" "SHUFFLE=samples AHEAD=1"; do
+	for how in "SHUFFLE=none" "SHUFFLE=shards" "SHUFFLE=samples WORKERS=ahead:1"; do
 		rm -rf run
 		chain_job $how
 		run_job >out

@@ -164,7 +164,7 @@ static int ask(const struct question *q, int argc, char **argv)
 		 .kind = q->operand ? OPTION_FLAG : OPTION_TEXT,
 		 .target = q->operand ? (void *)&given.force : (void *)&given.workers,
 		 .arg = q->operand ? NULL : "N",
-		 .help = q->operand ? "whatever HEAVY_WINDOW, HEAVY_COOLDOWN and HEAVY_LIMIT say"
+		 .help = q->operand ? "whatever KILL_RESTART says"
 				    : "so many workers from now on"},
 		{.name = q->operand  ? "elsewhere"
 			 : q->scales ? "servers"
@@ -172,7 +172,7 @@ static int ask(const struct question *q, int argc, char **argv)
 		 .kind = q->operand ? OPTION_FLAG : OPTION_TEXT,
 		 .target = q->operand ? (void *)&given.elsewhere : (void *)&given.servers,
 		 .arg = q->operand ? NULL : "N",
-		 .help = q->operand ? "on another host; its own is avoided (HOST_AVOID)"
+		 .help = q->operand ? "on another host; its own is avoided (BAD_HOSTS avoid)"
 				    : "so many parameter servers"},
 		{.name = q->scales ? "hosts" : NULL,
 		 .kind = OPTION_TEXT,

@@ -90,15 +90,15 @@ static int take_kept(struct job *job, const char *kept)
 {
 	struct job before;
 	int result = -1;
-	if (job_init(&before, NULL) == 0 && job_read_kept(&before, kept, NULL) == 0 &&
+	if (job_init(&before, NULL) == 0 && job_read(&before, kept, NULL) == 0 &&
 	    job_has_brain(&before)) {
 		if (!job_is_given(job, "WORKERS"))
 			job->workers = before.workers;
 		if (!job_is_given(job, "SERVERS"))
 			job->servers = before.servers;
-		if (!job_is_given(job, "WORKER_CORES"))
+		if (!job_is_given(job, "WORKERS cores"))
 			job->worker_cores = before.worker_cores;
-		if (!job_is_given(job, "SERVER_CORES"))
+		if (!job_is_given(job, "SERVERS cores"))
 			job->server_cores = before.server_cores;
 		result = 0;
 	}
@@ -113,8 +113,8 @@ static void take_plan(struct job *job, const struct answer *a)
 		uint64_t *nodes, most;
 		double *each;
 	} roles[PLAN_ROLES] = {
-		{"WORKERS", "WORKER_CORES", &job->workers, job_workers_most(), &job->worker_cores},
-		{"SERVERS", "SERVER_CORES", &job->servers, job_servers_most(), &job->server_cores}};
+		{"WORKERS", "WORKERS cores", &job->workers, job_workers_most(), &job->worker_cores},
+		{"SERVERS", "SERVERS cores", &job->servers, job_servers_most(), &job->server_cores}};
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		uint64_t most = roles[i].most;
 		if (i == PLAN_WORKER && job_batch_workers(job) < most)
@@ -273,20 +273,4 @@ void trainctl_time(double at, char out[32])
 	snprintf(out, 32, "?");
 	if (!isnan(at) && localtime_r(&seconds, &tm))
 		strftime(out, 32, "%Y-%m-%d %H:%M:%S", &tm);
-}
-
-void trainctl_keys(char *out, size_t max)
-{
-	const char *key, *given, *help;
-	size_t at = (size_t)snprintf(out, max, "Keys of a job file (paceline-job(5)):");
-	for (size_t i = 0; at < max && (key = job_key(i, &given, &help)); i++) {
-		char head[64];
-		const char *values = job_key_values(i);
-		int named = values && values[0] >= 'A' && values[0] <= 'Z';
-		snprintf(head, sizeof head, "%s%s%s", key, named ? " " : "", named ? values : "");
-		at += (size_t)snprintf(out + at, max - at, "\n  %-18s %s%s%s%s%s%s", head, help,
-				       given[0] ? " (" : "", given, given[0] ? ")" : "",
-				       values && !named ? ": " : "",
-				       values && !named ? values : "");
-	}
 }

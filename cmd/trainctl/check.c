@@ -346,7 +346,7 @@ static void tell_hosts(const struct hosts *h)
 static void tell_trainer(const struct job *job)
 {
 	static const char *const does[][2] = {
-		{"agent", "asks for batches, and saves what it has learnt"},
+		{"loop", "asks for batches, and saves what it has learnt"},
 		{"each", "once for each shard"},
 		{"rows", "rows on standard input"}};
 	const char *what = "";
@@ -539,8 +539,6 @@ static int check_apart(const char *path, struct call *call, struct error *err)
 int trainctl_check(int argc, char **argv)
 {
 	static struct call call;
-	char keys[TRAINCTL_KEYS_MAX];
-	trainctl_keys(keys, sizeof keys);
 	const struct option_row rows[] = {TRAINCTL_ROWS_CALL(&call.run),
 					  {.name = "self-test",
 					   .kind = OPTION_FLAG,
@@ -553,7 +551,7 @@ int trainctl_check(int argc, char **argv)
 		"Looks at a job as run would before it starts anything, with the same errors and "
 		"the "
 		"same exit status, changes nothing, and says what the job will do.",
-		rows, keys};
+		rows, NULL};
 	const char *path;
 	struct error err;
 	int shown = trainctl_parse(&table, argc, argv, "job file", &path, &err);

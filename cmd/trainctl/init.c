@@ -26,7 +26,7 @@ struct call {
 	const char *output, *label, *positive, *test, *job;
 	struct option_list set;
 	uint64_t bytes;
-	int force;
+	int force, keys;
 	const char *data[DATA_MAX];
 	size_t data_count;
 	/* found out */
@@ -430,6 +430,16 @@ static int write_file(const struct call *call, char *text, struct error *err)
 	return result;
 }
 
+static int has_parts(const char *name)
+{
+	struct job_key key;
+	size_t i = 0, len = strlen(name);
+	while (job_key(i, &key) == 0 && (key.key_len != len || memcmp(key.name, name, len) != 0))
+		i++;
+	return job_key(i, &key) == 0 && key.part;
+}
+
+/* A later line of a key with parts says some of them. */
 static int set_given(struct jobfile *f, const struct option_list *set, struct error *err)
 {
 	for (size_t i = 0; i < set->count; i++) {
@@ -439,7 +449,9 @@ static int set_given(struct jobfile *f, const struct option_list *set, struct er
 			return error_set(err, ERROR_USAGE, "--set", "'%.80s' is not KEY=VALUE",
 					 set->item[i]);
 		snprintf(key, sizeof key, "%.*s", (int)(equals - set->item[i]), set->item[i]);
-		if (jobfile_set(f, key, equals + 1, "as --set said\n", err) != 0)
+		const char *value = equals + 1, *old = jobfile_get(f, key);
+		int is_more = old && has_parts(key) && (strpbrk(old, ",:") || strpbrk(value, ",:"));
+		if ((is_more ? jobfile_add : jobfile_set)(f, key, value, "as --set said\n", err) != 0)
 			return -1;
 	}
 	return 0;
@@ -699,13 +711,24 @@ static int parse(const struct option_table *table, int argc, char **argv, struct
 		if (first < argc && strcmp(argv[first], "-") == 0)
 			return error_set(err, ERROR_USAGE, "-",
 					 "a job reads its data again and again: it must be a file");
-		if (first == argc && call->data_count == 0)
+		if (first == argc && call->data_count == 0 && !call->keys)
 			return error_set(err, ERROR_USAGE, NULL, "init: which data file?");
 		if (first == argc)
 			return OPTION_GO;
 		argc -= first - 1; /* argv[0] is the last operand, in the place of the program's name */
 		argv += first - 1;
 	}
+}
+
+static int print_keys(struct error *err)
+{
+	char *text;
+	size_t len;
+	if (jobfile_keys(&text, &len, err) != 0)
+		return -1;
+	int result = fputs(text, stdout) < 0 ? error_errno(err, ERROR_IO, "stdout", "write") : 0;
+	free(text);
+	return result;
 }
 
 int trainctl_init(int argc, char **argv)
@@ -728,8 +751,10 @@ int trainctl_init(int argc, char **argv)
 		 .help = "how much of DATA to look at", .min = 1024, .max = 1e12},
 		{.name = "force", .kind = OPTION_FLAG, .target = &call.force,
 		 .help = "overwrite a job file that is there"},
+		{.name = "keys", .kind = OPTION_FLAG, .target = &call.keys,
+		 .help = "print every key with its default, as comments; no DATA is looked at"},
 		{0}};
-	struct option_table table = {NAME, "DATA... [-o FILE] [OPTION]...",
+	struct option_table table = {NAME, "DATA... [-o FILE] [OPTION]...\n--keys",
 				     "Looks at data and writes the job file that trains on it.", rows,
 				     "It waits for nothing but your answers on a terminal."};
 	struct error err;
@@ -738,6 +763,8 @@ int trainctl_init(int argc, char **argv)
 		return 0;
 	if (shown != OPTION_GO)
 		return cmd_fail(PROGRAM, &err);
+	if (call.keys)
+		return print_keys(&err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 	call.asks = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
 	return init(&call, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

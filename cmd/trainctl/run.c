@@ -305,7 +305,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 	find_network(job, hosts, network);
 	if (!prepare_running(dirs, id))
 		trainctl_tell_cores(job, hosts);
-	/* Of a run that MAX_TIME or PATIENCE ended: this one goes on. */
+	/* Of a run that MAX_TIME or EVAL patience ended: this one goes on. */
 	dirs_state(dirs, "summary", path);
 	unlink(path);
 	if (supervisor_run(&options, &result, err) != 0)
@@ -374,24 +374,22 @@ static int run(const char *path, const struct trainctl_call *call, struct error 
 	return result;
 }
 
-/* Behind the options: the deadlines, and the keys of a job file (completion reads them, too). */
+/* Behind the options: the deadlines. */
 static void fill_help(char *out, size_t max)
 {
 	size_t at = (size_t)snprintf(out, max, "Deadlines:\n");
 	deadline_text(out + at, max - at);
 	at = strlen(out);
-	at += (size_t)snprintf(out + at, max - at,
+	snprintf(out + at, max - at,
 			       "\n  %-12s %4g s  until a request that a client has begun is whole, and "
 			       "1 s a MiB; then it is closed",
 			       "request", SERVER_BEGUN_SECONDS);
-	at += (size_t)snprintf(out + at, max - at, "\n\n");
-	trainctl_keys(out + at, max - at);
 }
 
 int trainctl_run(int argc, char **argv)
 {
 	static struct trainctl_call call;
-	char more[TRAINCTL_KEYS_MAX + 2048];
+	char more[4096];
 	fill_help(more, sizeof more);
 	const struct option_row rows[] = {
 		TRAINCTL_ROWS_CALL(&call),

@@ -118,7 +118,7 @@ static void fill_help(char *out, size_t max)
 	for (const struct solution *s = solution_table(); s->name && at < max; s++)
 		at += (size_t)snprintf(out + at, max - at, "\n  %-10s  %s", s->name, s->about);
 	for (size_t i = 0; at < max && (o = solution_option(i)); i++)
-		at += (size_t)snprintf(out + at, max - at, "%s\n  %-7s  %-11s  %s%s%s%s",
+		at += (size_t)snprintf(out + at, max - at, "%s\n  %-7s  %-16s  %s%s%s%s",
 				       i == 0 ? "\n\nKEYs, and those of a job file:" : "", o->key,
 				       o->job_key, o->help, o->given[0] ? " (" : "", o->given,
 				       o->given[0] ? ")" : "");

@@ -121,6 +121,30 @@ int number_real(const char *text, double min, double max, double *out, const cha
 	return 0;
 }
 
+int number_seconds(const char *text, double min, double max, double *out, const char *what,
+		   struct error *err)
+{
+	static const struct {
+		char letter;
+		double seconds;
+	} units[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86400}};
+	size_t len = strlen(text);
+	double value, unit = 1;
+	for (size_t i = 0; len > 1 && i < sizeof units / sizeof *units; i++)
+		if (text[len - 1] == units[i].letter) {
+			unit = units[i].seconds;
+			len--;
+			break;
+		}
+	if (number_real_span(text, len, &value) != 0)
+		return error_set(err, ERROR_USAGE, what,
+				 "'%.80s' is not a number of seconds (suffixes are s, m, h, d)", text);
+	if (value * unit < min || value * unit > max)
+		return error_set(err, ERROR_USAGE, what, "%.80s is not in %g..%g s", text, min, max);
+	*out = value * unit;
+	return 0;
+}
+
 int number_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *out, const char *what,
 		 struct error *err)
 {
@@ -136,6 +160,9 @@ int number_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *out, co
 			break;
 		case 'G':
 			factor = 1ull << 30;
+			break;
+		case 'T':
+			factor = 1ull << 40;
 			break;
 		}
 	}

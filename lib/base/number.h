@@ -17,7 +17,10 @@ int number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out, cons
 /* Finite decimal, with optional fraction and exponent. */
 int number_real(const char *text, double min, double max, double *out, const char *what,
 		struct error *err);
-/* A size in bytes: a decimal with an optional suffix K, M, G (powers of 1024). */
+/* A time in seconds: a decimal with an optional suffix s, m, h, d; min and max are seconds, too. */
+int number_seconds(const char *text, double min, double max, double *out, const char *what,
+		   struct error *err);
+/* A size in bytes: a decimal with an optional suffix K, M, G, T (powers of 1024). */
 int number_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *out, const char *what,
 		 struct error *err);
 

@@ -75,15 +75,15 @@ int row_syntax_find(const char *format, const char *separator, struct row_syntax
 		return 0;
 	int c = find_separator(separator);
 	if (c < 0)
-		return error_set(err, ERROR_CONFIG, "SEPARATOR",
+		return error_set(err, ERROR_CONFIG, "FORMAT separator",
 				 "'%.80s' is neither one character (no letter, digit, quote or "
 				 "sign of a number) nor the word tab",
 				 separator);
 	if (out->format != ROW_CSV)
-		return error_set(err, ERROR_CONFIG, "SEPARATOR",
+		return error_set(err, ERROR_CONFIG, "FORMAT separator",
 				 "is for csv and tsv; FORMAT is %s", row_syntax_name(*out));
 	if (out->separator == '\t' && c != '\t')
-		return error_set(err, ERROR_CONFIG, "SEPARATOR",
+		return error_set(err, ERROR_CONFIG, "FORMAT separator",
 				 "FORMAT=tsv has tabs; with '%c' between fields it is FORMAT=csv", c);
 	out->separator = (char)c;
 	return 0;

@@ -25,13 +25,13 @@ int row_syntax_same(struct row_syntax a, struct row_syntax b);
 /* "csv"; "tsv" for a csv whose separator is the tab. */
 const char *row_syntax_name(struct row_syntax s);
 
-/* From what FORMAT= and SEPARATOR= say. Either may be NULL or "", not both: a separator alone makes
+/* From what FORMAT says. Either may be NULL or "", not both: a separator alone makes
  * a csv. ERROR_CONFIG with the key at fault as place. */
 int row_syntax_find(const char *format, const char *separator, struct row_syntax *out,
 		    struct error *err);
 /* Whether the name alone does not say the separator. */
 int row_syntax_is_odd(struct row_syntax s);
-/* A separator as SEPARATOR= writes it: the character, or "tab". out holds 8 bytes at least. */
+/* A separator as text: the character, or "tab". out holds 8 bytes at least. */
 void row_separator_text(char separator, char *out);
 
 /* What the content looks like, from its first bytes. Never an error: ROW_LINES fits all. */

@@ -170,7 +170,7 @@ struct header {
 	size_t count;
 };
 
-/* How the header seems to be written, where not as the format says: "SEPARATOR=';'". */
+/* How the header seems to be written, where not as the format says: "FORMAT='csv,separator:;'". */
 static int guess_separator(const struct header *h, char *out, size_t max)
 {
 	char text[8], guess = row_separator_guess(h->row->data, h->row->len, h->row->separator);
@@ -180,7 +180,7 @@ static int guess_separator(const struct header *h, char *out, size_t max)
 	if (guess == '\t' || guess == ',')
 		snprintf(out, max, "FORMAT=%s", guess == ',' ? "csv" : "tsv");
 	else
-		snprintf(out, max, "SEPARATOR='%s'", text);
+		snprintf(out, max, "FORMAT='csv,separator:%s'", text);
 	return 1;
 }
 

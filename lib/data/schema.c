@@ -268,10 +268,10 @@ static int set_options(struct schema *s, const struct schema_options *o, struct 
 		return error_set(err, ERROR_CONFIG, "FORMAT", "lines have no columns to train on");
 	int scale = o->dense_scale && *o->dense_scale ? find_name(scale_names, 3, o->dense_scale) : 0;
 	if (scale < 0)
-		return error_set(err, ERROR_CONFIG, "DENSE_SCALE", "'%.80s' is none of log-z, z, none",
+		return error_set(err, ERROR_CONFIG, "MODEL scale", "'%.80s' is none of log-z, z, none",
 				 o->dense_scale);
 	if (o->hash_bits > SCHEMA_HASH_BITS_MAX)
-		return error_set(err, ERROR_CONFIG, "HASH_BITS", "%llu is not in 1..%d",
+		return error_set(err, ERROR_CONFIG, "MODEL hash-bits", "%llu is not in 1..%d",
 				 (unsigned long long)o->hash_bits, SCHEMA_HASH_BITS_MAX);
 	s->scale = (enum schema_scale)scale;
 	s->hash_bits = o->hash_bits ? (unsigned)o->hash_bits : 20;

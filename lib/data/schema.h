@@ -66,7 +66,7 @@ struct schema {
  * a list chooses among them. csv: label and at least one column are needed. libsvm: no lists. */
 struct schema_options {
 	const char *format;      /* ROW_FORMAT_CHOICES */
-	const char *separator;   /* csv: SEPARATOR=; of the two one is needed (row_syntax_find) */
+	const char *separator;   /* csv: separator of FORMAT; of the two one is needed (row_syntax_find) */
 	const char *label;
 	const char *dense, *sparse;
 	const char *weight;

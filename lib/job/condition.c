@@ -140,7 +140,7 @@ static int old_status(const struct record *r, enum condition_is is)
 	return signal ? 128 + (int)signal : status ? (int)status : ERROR_SOFTWARE;
 }
 
-/* The same of what ended it: MAX_TIME and PATIENCE leave samples over. */
+/* The same of what ended it: MAX_TIME and EVAL patience leave samples over. */
 static void old_end(struct condition *c, const struct record *r)
 {
 	uint64_t shards = 0, done = 0, held = 0;
@@ -218,7 +218,7 @@ static int read_name(struct condition *c, const struct dirs *dirs)
 	dirs_state(dirs, "job.env", path);
 	if (job_init(&job, NULL) != 0)
 		return -1;
-	int result = job_read_kept(&job, path, NULL);
+	int result = job_read(&job, path, NULL);
 	snprintf(c->name, sizeof c->name, "%s", job.name ? job.name : "");
 	job_free(&job);
 	return result;

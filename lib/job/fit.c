@@ -37,7 +37,7 @@ static int dd_of_trainer(const struct job *job)
 
 static int profile_of_trainer(const struct job *job)
 {
-	return is(job->profile, "1") && job_is_foreign(job);
+	return is(job->profile, "on") && job_is_foreign(job);
 }
 
 static int brain_of_trainer(const struct job *job)
@@ -69,7 +69,7 @@ static int rebalance_of_replicas(const struct job *job)
 
 static int dd_without_profile(const struct job *job)
 {
-	return is(job->solution, "antdt-dd") && is(job->profile, "0");
+	return is(job->solution, "antdt-dd") && is(job->profile, "off");
 }
 
 static int lb_of_trainer(const struct job *job)
@@ -90,7 +90,7 @@ static int predicts(const struct job *job)
 /* The default is no wish: a job file that trainctl has written has all keys. */
 static int predict_of_none(const struct job *job)
 {
-	return !predicts(job) && !is(job->predict, "auto") && !is(job->predict, "none");
+	return !predicts(job) && !is(job->predict, "mix") && !is(job->predict, "none");
 }
 
 static int predict_from_of_none(const struct job *job)
@@ -122,9 +122,9 @@ static const struct row {
 	{"SOLUTION", dd_of_trainer, JOB_FIT_REFUSED,
 	 "SOLUTION=antdt-dd goes by what workers of the kit measure of their devices, and a "
 	 "TRAINER measures nothing: SOLUTION=antdt-nd or pace"},
-	{"PROFILE", profile_of_trainer, JOB_FIT_REFUSED,
-	 "PROFILE=1 has workers of the kit measure their devices; a TRAINER measures nothing: "
-	 "PROFILE=0"},
+	{"SOLUTION profile", profile_of_trainer, JOB_FIT_REFUSED,
+	 "SOLUTION=profile:on has workers of the kit measure their devices; a TRAINER measures nothing: "
+	 "profile:off"},
 	{"BRAIN", brain_of_trainer, JOB_FIT_REFUSED,
 	 "BRAIN finds how many workers and servers there are; with a TRAINER there are no "
 	 "servers: BRAIN=off"},
@@ -139,8 +139,8 @@ static const struct row {
 	 "REBALANCE=off"},
 	{"REBALANCE", rebalance_of_replicas, JOB_FIT_REFUSED,
 	 "REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off"},
-	{"PROFILE", dd_without_profile, JOB_FIT_TOLD,
-	 "with PROFILE=0 no worker measures its device, and SOLUTION=antdt-dd has nothing to go "
+	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
+	 "with SOLUTION=profile:off no worker measures its device, and SOLUTION=antdt-dd has nothing to go "
 	 "by unless somebody else tells the monitor"},
 	{"SOLUTION", lb_of_trainer, JOB_FIT_TOLD,
 	 "SOLUTION=lb-bsp: a TRAINER does not predict its speed, so each takes that of its last "
@@ -148,8 +148,8 @@ static const struct row {
 	{"SOLUTION", lb_gpu_of_trainer, JOB_FIT_TOLD,
 	 "SOLUTION=lb-bsp-gpu heeds the memory of devices only where the TRAINER says mem= with "
 	 "each step, see agent(1)"},
-	{"PREDICT", predict_of_none, JOB_FIT_TOLD,
-	 "PREDICT has no effect here: workers of the kit predict their speeds, for "
+	{"SOLUTION predict", predict_of_none, JOB_FIT_TOLD,
+	 "SOLUTION predict has no effect here: workers of the kit predict their speeds, for "
 	 "SOLUTION=lb-bsp"},
 	{"PREDICT_FROM", predict_from_of_none, JOB_FIT_TOLD,
 	 "PREDICT_FROM has no effect here: workers of the kit predict their speeds, for "

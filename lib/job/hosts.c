@@ -43,7 +43,7 @@ static int is_word(const char *value)
 	return strcmp(value, "spread") == 0 || strcmp(value, "fill") == 0;
 }
 
-int hosts_place_check(const char *value, const char *place, struct error *err)
+int hosts_place_check(const char *value, struct error *err)
 {
 	char host[HOST_NAME_MAX_BYTES];
 	uint64_t count;
@@ -52,8 +52,8 @@ int hosts_place_check(const char *value, const char *place, struct error *err)
 		result = next_count(&p, host, &count);
 	if (result == 0)
 		return 0;
-	return error_set(err, ERROR_CONFIG, place,
-			 "PLACE: '%.80s' is none of spread, fill, and a list like h0:2,h1:4", value);
+	return error_set(err, ERROR_CONFIG, NULL,
+			 "'%.80s' is none of spread, fill, and a list like h0:2,h1:4", value);
 }
 
 static size_t index_of(const struct hosts *h, const char *host)
@@ -294,11 +294,6 @@ static int find(struct hosts *h, const struct job *job, const struct hosts_envir
 		result = fill_places(h, NULL, 0, err);
 	if (result != 0)
 		return -1;
-	if (h->count > 1 && !h->launcher->is_far)
-		return error_set(err, ERROR_CONFIG, "LAUNCHER",
-				 "local starts nodes on this machine only, and HOSTS names %.80s: "
-				 "LAUNCHER=ssh or slurm",
-				 h->place[1].host);
 	/* Open MPI starts its processes where the allocation is, and trainctl needs one of them. */
 	if (slurm && h->first == 1)
 		return error_set(err, ERROR_CONFIG, h->place[0].host,
@@ -307,7 +302,7 @@ static int find(struct hosts *h, const struct job *job, const struct hosts_envir
 				 h->place[1].host);
 	h->slurm_memory = is_given(env->slurm_memory);
 	if (job->more_hosts > 0 && !slurm)
-		return error_set(err, ERROR_CONFIG, "MORE_HOSTS",
+		return error_set(err, ERROR_CONFIG, "LAUNCHER more",
 				 "asks Slurm for hosts, and this is no allocation of Slurm");
 	if ((h->count > 1 || job->more_hosts > 0) && find_program(h, env->search_path, err) != 0)
 		return -1;

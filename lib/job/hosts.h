@@ -82,7 +82,7 @@ size_t hosts_worker(const struct hosts *h, uint64_t number);
 size_t hosts_server(const struct hosts *h, uint64_t number);
 size_t hosts_replica(const struct hosts *h, uint64_t number);
 
-/* Whether a value of PLACE can be one; place is where it stands. */
-int hosts_place_check(const char *value, const char *place, struct error *err);
+/* Whether a value of PLACE can be one. */
+int hosts_place_check(const char *value, struct error *err);
 
 #endif

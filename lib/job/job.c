@@ -7,16 +7,12 @@
 #include "base/fs.h"
 #include "base/near.h"
 #include "base/number.h"
-#include "base/option.h"
 #include "base/words.h"
 #include "data/format.h"
 #include "job/deadline.h"
-#include "job/hosts.h"
 #include "job/jobtext.h"
+#include "job/keys.h"
 #include "job/metrics_to.h"
-#include "model/model.h"
-#include "predict/predict.h"
-#include "proc/launcher.h"
 #include "proc/limits.h"
 #include "solve/balance.h"
 
@@ -28,597 +24,26 @@
 #include <unistd.h>
 
 #define JOB_FILE_MAX (1u << 20)
-#define JOB_LIST_MAX 65536
-#define ALLREDUCE "allreduce"
-#define SYNC_CHOICES "bsp|ssp:N|asp|" ALLREDUCE
-#define LINES "lines" /* of FORMAT, with TRAINER */
+#define PARTS_MAX 16    /* of a key */
 #define CHANGE_SHOWN 24 /* bytes of a value in job_compare()'s text */
-
-enum kind {
-	ID,
-	TEXT,
-	CHOICE,
-	COUNT,
-	REAL,
-	BYTES,
-	NUMBERS,
-	FILES,   /* that are there */
-	PATH,    /* of one that is there */
-	PLACE,   /* of one that may come later */
-	PROGRAM, /* of an executable, or a word */
-	SYNC,
-	BAD_ROWS,
-	DEADLINES_OF,
-	METRICS_OF,
-	HOSTS_OF,
-	PLACING,
-	TEMPLATE
-};
-
-struct row {
-	const char *key;
-	enum kind kind;
-	size_t at;         /* offset in struct job */
-	const char *given; /* default, as text; NULL: must be given or is found in job_finish() */
-	double min, max;
-	const char *choices; /* of CHOICE; of others what --help shows and completion offers */
-	enum job_change change;
-	const char *help;
-};
-
-#define AT(field) offsetof(struct job, field)
-#define FREE JOB_CHANGE_FREE
-#define STOPPED JOB_CHANGE_STOPPED
-#define FRESH JOB_CHANGE_FRESH
-
-static const struct row own_rows[] = {
-	{"JOB", ID, AT(name), "", 0, 0, NULL, FRESH, "name of the job"},
-	{"DATA", FILES, AT(data), "", 0, 0, NULL, FRESH, "training data, one file or several"},
-	{"FORMAT", CHOICE, AT(format), "", 0, 0, ROW_FORMAT_CHOICES "|" LINES, FRESH,
-	 "of DATA and TEST"},
-	{"SEPARATOR", TEXT, AT(separator), "", 0, 0, NULL, FRESH,
-	 "between two columns: a character, or tab (csv)"},
-	{"LABEL", TEXT, AT(label), "", 0, 0, NULL, FRESH, "label column (csv, tsv)"},
-	{"DENSE", TEXT, AT(dense), "", 0, 0, NULL, FRESH, "numeric columns (csv, tsv)"},
-	{"SPARSE", TEXT, AT(sparse), "", 0, 0, NULL, FRESH, "category columns (csv, tsv)"},
-	{"WEIGHT", TEXT, AT(weight), "", 0, 0, NULL, FRESH, "column of sample weights (csv, tsv)"},
-	{"POSITIVE", TEXT, AT(positive), "", 0, 0, NULL, FRESH, "label value that means 1"},
-	{"NEGATIVE", TEXT, AT(negative), "", 0, 0, NULL, FRESH, "label value that means 0"},
-	{"MISSING", TEXT, AT(missing), "", 0, 0, NULL, FRESH,
-	 "values that mean there is none, like NA,? (csv, tsv)"},
-	{"DENSE_SCALE", CHOICE, AT(dense_scale), "log-z", 0, 0, "log-z|z|none", FRESH,
-	 "scaling of dense columns"},
-	{"CLASSES", CHOICE, AT(classes), "both", 0, 0, "both|any", FREE,
-	 "labels that DATA must hold: 0 and 1, or any"},
-	{"BAD_ROWS", BAD_ROWS, AT(bad_rows), "stop", 0, 0, "stop|skip:N", FREE,
-	 "what becomes of rows that can't be read: at most N are left out"},
-	{"TEST", FILES, AT(test), "", 0, 0, NULL, FREE, "data scored at the end"},
-	{"MODEL", CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, FRESH, "what is trained"},
-	{"EMBED", COUNT, AT(embed), "16", 1, 1024, NULL, FRESH, "embedding width (wdl)"},
-	{"HIDDEN", NUMBERS, AT(hidden), "64,32", 1, 65536, NULL, FRESH, "hidden layers (wdl)"},
-	{"HASH_BITS", COUNT, AT(hash_bits), "20", 1, 31, NULL, FRESH, "2^N hashed categories"},
-	{"L2", REAL, AT(l2), "0", 0, 1e6, NULL, STOPPED, "L2 penalty"},
-	{"INIT", PATH, AT(init), "", 0, 0, NULL, FRESH, "checkpoint to start from"},
-	{"OPTIMIZER", CHOICE, AT(optimizer), "adagrad", 0, 0, "sgd|momentum|adagrad|adam|ftrl",
-	 FRESH, "how gradients are applied"},
-	{"LR", REAL, AT(lr), NULL, 1e-30, 1e6, NULL, STOPPED, "learning rate"},
-	{"BATCH", COUNT, AT(batch), "1024", 1, 1e9, NULL, FRESH, "global batch, samples"},
-	{"BATCHES_PER_SHARD", COUNT, AT(batches_per_shard), "100", 1, 1e9, NULL, FRESH,
-	 "global batches in one shard"},
-	{"EPOCHS", COUNT, AT(epochs), "1", 1, 1e9, NULL, FRESH, "passes over DATA"},
-	{"SHUFFLE", CHOICE, AT(shuffle), "none", 0, 0, "none|shards|samples", FRESH,
-	 "order of samples"},
-	{"PARTITIONS", CHOICE, AT(partitions), "shared", 0, 0, "shared|local", FRESH,
-	 "local: each worker trains its own file of DATA only"},
-	{"MIGRATE", REAL, AT(migrate), "2", 0, 1e9, NULL, STOPPED,
-	 "rows move when passes of workers over their data differ by more, 0: never"},
-	{"SEED", COUNT, AT(seed), "1", 0, 0, NULL, FRESH, "seed of every random choice"},
-	{"SHARD_RETRIES", COUNT, AT(shard_retries), "3", 0, 1e6, NULL, FRESH,
-	 "data on which so many workers died are left out, 0: never"},
-	{"EVAL_EVERY", REAL, AT(eval_every), "0", 0, 1e9, NULL, FREE,
-	 "seconds between scorings of TEST, 0: only at the end"},
-	{"PATIENCE", COUNT, AT(patience), "0", 0, 1e9, NULL, FREE,
-	 "so many scorings without a better AUC end the job, 0: never"},
-	{"MAX_TIME", REAL, AT(max_time), "0", 0, 1e9, NULL, FREE,
-	 "seconds after which the job ends as it is, all starts together, 0: never"},
-	{"WORKERS", COUNT, AT(workers), "2", 1, 1024, NULL, STOPPED, "worker nodes"},
-	{"SERVERS", COUNT, AT(servers), "1", 1, 64, NULL, STOPPED, "parameter servers"},
-	{"HOT_SPARES", COUNT, AT(hot_spares), "0", 0, 64, NULL, STOPPED,
-	 "workers that stand ready, and take a dead one's place"},
-	{"BATCH_SCALING", CHOICE, AT(batch_scaling), "keep", 0, 0, "keep|linear|sqrt", STOPPED,
-	 "what becomes of BATCH and LR when the job is scaled"},
-	{"SYNC", SYNC, AT(sync), "bsp", 0, 0, SYNC_CHOICES, STOPPED,
-	 "how far workers may be apart"},
-	{"SOLUTION", PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", FREE,
-	 "who decides: a name (trainctl solve --help), or the path of an executable"},
-	{"EVERY", REAL, AT(every), "60", 0.1, 1e9, NULL, FREE, "seconds between decisions"},
-	{"SHORT", REAL, AT(shorter), "300", 0.1, 1e9, NULL, STOPPED, "the monitor's short window, seconds"},
-	{"LONG", REAL, AT(longer), "600", 0.1, 1e9, NULL, STOPPED, "the monitor's long window, seconds"},
-	{"HEAVY_WINDOW", REAL, AT(heavy_window), NULL, 0, 1e9, NULL, FREE,
-	 "seconds in which a solution restarts a node at most once"},
-	{"HEAVY_COOLDOWN", REAL, AT(heavy_cooldown), "0", 0, 1e9, NULL, FREE,
-	 "seconds between such restarts of any nodes"},
-	{"HEAVY_LIMIT", COUNT, AT(heavy_limit), "3", 0, 1e6, NULL, FREE,
-	 "how many such restarts a node may have, 0: none"},
-	{"BRAIN", PROGRAM, AT(brain), "off", 0, 0, "off|on|FILE", FREE,
-	 "who finds how many workers and servers of which size: res-plan, or an executable"},
-	{"PLAN_EVERY", REAL, AT(plan_every), "60", 0.1, 1e9, NULL, FREE,
-	 "seconds between two changes by BRAIN at least"},
-	{"PLAN_GAIN", REAL, AT(plan_gain), "0.05", 0, 100, NULL, FREE,
-	 "a change by BRAIN is expected to make the job faster by this part"},
-	{"PLAN_LIMIT", COUNT, AT(plan_limit), "20", 0, 1e6, NULL, FREE,
-	 "changes by BRAIN at most, 0: none, it is only asked"},
-	{"CORES", COUNT, AT(cores), "0", 0, 100000, NULL, FREE,
-	 "cores that BRAIN may give to all nodes together, 0: those of the hosts"},
-	{"NODE_CORES", COUNT, AT(node_cores), "0", 0, 100000, NULL, FREE,
-	 "cores that BRAIN may give to one node, 0: those of the largest host"},
-	{"MEMORY", BYTES, AT(memory), "0", 0, 9e15, NULL, FREE,
-	 "memory that BRAIN may give to all nodes together, 500G for example, 0: any"},
-	{"NODE_MEMORY", BYTES, AT(node_memory), "0", 0, 9e15, NULL, FREE,
-	 "memory that BRAIN may give to one node, 0: any"},
-	{"REBALANCE", CHOICE, AT(rebalance), "off", 0, 0, "off|on", FREE,
-	 "a server that has more to do than the others gives some of its keys away"},
-	{"REBALANCE_EVERY", REAL, AT(rebalance_every), "60", 0.1, 1e9, NULL, FREE,
-	 "seconds between two looks at what servers have to do"},
-	{"REBALANCE_GAIN", REAL, AT(rebalance_gain), "0.2", 0, 1, NULL, FREE,
-	 "keys move if the busiest server has less to do then, by this part"},
-	{"REBALANCE_LIMIT", COUNT, AT(rebalance_limit), "20", 0, 1e6, NULL, FREE,
-	 "how many times keys move for it at most, 0: never"},
-	{"REPORT_EVERY", COUNT, AT(report_every), "10", 1, 1e9, NULL, FREE,
-	 "iterations between a worker's reports"},
-	{"AHEAD", COUNT, AT(ahead), "4", 1, 1024, NULL, FREE,
-	 "batches that a worker reserves in advance"},
-	{"PREDICT", CHOICE, AT(predict), "auto", 0, 0, "none|" PREDICT_CHOICES, FREE,
-	 "how workers predict their speeds (lb-bsp)"},
-	{"PREDICT_FROM", PATH, AT(predict_from), "", 0, 0, NULL, FREE,
-	 "predictions start from this: STATE of another job, or a file"},
-	{"PROFILE", CHOICE, AT(profile), "", 0, 0, "0|1", FREE,
-	 "1: workers measure their devices first"},
-	{"METRICS", METRICS_OF, AT(metrics), "", 0, 0, NULL, FREE,
-	 "FILE.prom, DIR/, unix:SOCKET or http://ADDRESS:PORT, for Prometheus"},
-	{"HOSTS", HOSTS_OF, AT(hosts), "", 0, 0, NULL, STOPPED,
-	 "names of the machines (those of Slurm's allocation, else this one)"},
-	{"LAUNCHER", CHOICE, AT(launcher), "", 0, 0, LAUNCHER_CHOICES, STOPPED,
-	 "what starts nodes on other machines; found out when not given"},
-	{"PLACE", PLACING, AT(place), "spread", 0, 0, "spread|fill|HOST:N", FREE,
-	 "how workers are spread over HOSTS"},
-	{"HOST_WAIT", REAL, AT(host_wait), "600", 0, 1e9, NULL, FREE,
-	 "seconds for a host that is gone and without which nothing goes on, 0: for ever"},
-	{"SELF_TEST", CHOICE, AT(self_test), "off", 0, 0, "off|on", FREE,
-	 "hosts are tested before the job, and when a node is suspected"},
-	{"MORE_HOSTS", COUNT, AT(more_hosts), "0", 0, HOSTS_MAX, NULL, STOPPED,
-	 "so many hosts at most that Slurm is asked for when the job's own are full"},
-	{"PREEMPTIBLE", TEXT, AT(preemptible), "", 0, 0, NULL, FREE,
-	 "partition of Slurm for them, from which they may be taken away"},
-	{"HOST_AVOID", REAL, AT(host_avoid), "600", 0, 1e9, NULL, FREE,
-	 "seconds for which a host where a node hung is avoided, 0: never"},
-	{"RESTARTS", COUNT, AT(restarts), "10", 0, 1e6, NULL, FREE,
-	 "how many times in a row a node is started again"},
-	{"ROLLBACKS", COUNT, AT(rollbacks), "3", 0, 1e6, NULL, FREE,
-	 "how many times in a row all go back without a newer checkpoint"},
-	{"HUNG", DEADLINES_OF, AT(hung), "auto", 0, 0, NULL, FREE,
-	 "seconds without a sign of life after which a node is given up"},
-	{"CHECKPOINT_EVERY", REAL, AT(checkpoint_every), "60", 0, 1e9, NULL, FREE,
-	 "seconds between checkpoints, 0: only at the end"},
-	{"KEEP", COUNT, AT(keep), "3", 1, 1e6, NULL, FREE, "checkpoints kept"},
-	{"CHECKPOINT_FULL_EVERY", COUNT, AT(checkpoint_full_every), "1", 1, 1e6, NULL, FREE,
-	 "of so many checkpoints one has all rows, the others those that changed since"},
-	{"CHECKPOINT_MEMORY", PLACE, AT(checkpoint_memory), "", 0, 0, NULL, FREE,
-	 "directory in memory (/dev/shm) where servers keep their part of the last checkpoint"},
-	{"CHECKPOINT_LEVEL", COUNT, AT(checkpoint_level), "1", 0, 9, NULL, FREE,
-	 "how hard checkpoints are compressed: 0 not at all, 9 is slow and smallest"},
-	{"TRAINER", TEXT, AT(trainer), "", 0, 0, NULL, FREE,
-	 "command of a trainer of your own, for sh; see paceline-trainers(7)"},
-	{"TRAINER_KIND", CHOICE, AT(trainer_kind), "agent", 0, 0, "agent|each|rows", FRESH,
-	 "how TRAINER works: in words, a command for each shard, rows on stdin"},
-	{"SAMPLES", COUNT, AT(samples), "0", 0, 0, NULL, FRESH,
-	 "how many samples TRAINER has, in place of DATA"},
-	{"TRAINER_GRACE", REAL, AT(trainer_grace), "10", 0, 1e6, NULL, FREE,
-	 "seconds that TRAINER has to end before it is killed"},
-	{"TRAINER_HEADER", CHOICE, AT(trainer_header), "0", 0, 0, "0|1", STOPPED,
-	 "1: rows for TRAINER begin with the header of DATA"},
-	{"EACH_OUTPUT", PLACE, AT(each_output), "", 0, 0, NULL, STOPPED,
-	 "directory for what commands of TRAINER_KIND=each print, a file a shard"},
-	{"EACH_JOBS", COUNT, AT(each_jobs), "1", 1, 1024, NULL, FREE,
-	 "commands of TRAINER_KIND=each that a worker runs at once"},
-	{"WORKER_CORES", REAL, AT(worker_cores), "0", 0, 1e6, NULL, FREE,
-	 "cores that a worker may use, 1.5 for example, 0: all"},
-	{"SERVER_CORES", REAL, AT(server_cores), "0", 0, 1e6, NULL, FREE,
-	 "cores that a server may use, 0: all"},
-	{"WORKER_MEMORY", BYTES, AT(worker_memory), "0", 0, 1e18, NULL, FREE,
-	 "memory that a worker may use, 2G for example, 0: all"},
-	{"SERVER_MEMORY", BYTES, AT(server_memory), "0", 0, 1e18, NULL, FREE,
-	 "memory that a server may use, 0: all"},
-	{"OOM_LIMIT", COUNT, AT(oom_limit), "3", 0, 1e6, NULL, FREE,
-	 "how many times a node that had too little memory is given more, or less to do"},
-	{"LAUNCH_WORKER", TEMPLATE, AT(launch_worker), "", 0, 0, NULL, FREE,
-	 "words in front of a worker's command"},
-	{"LAUNCH_SERVER", TEMPLATE, AT(launch_server), "", 0, 0, NULL, FREE,
-	 "words in front of a server's command"},
-	{"DRAG", PLACE, AT(drag), "", 0, 0, NULL, STOPPED, "directory of drag files"},
-};
-#define OWN_ROWS (sizeof own_rows / sizeof *own_rows)
-#define INCLUDE "INCLUDE" /* no key of a job: another job file is read in its place */
-#define INCLUDES_MAX 16   /* files within each other */
-
-static const struct row *own_row(const char *key)
-{
-	for (size_t i = 0; i < OWN_ROWS; i++)
-		if (strcmp(own_rows[i].key, key) == 0)
-			return &own_rows[i];
-	return NULL;
-}
-
-/* The i-th of all keys: ours, then those of a solution's options that are not ours, too. -1: there
- * are no more. */
-static int row_get(size_t i, struct row *out)
-{
-	const struct solution_option *option;
-	if (i < OWN_ROWS) {
-		*out = own_rows[i];
-		return 0;
-	}
-	i -= OWN_ROWS;
-	for (size_t k = 0; (option = solution_option(k)); k++) {
-		if (own_row(option->job_key) || i-- > 0)
-			continue;
-		*out = (struct row){.key = option->job_key,
-				    .kind = option->kind == SOLUTION_COUNT ? COUNT : REAL,
-				    .at = AT(options) + option->at,
-				    .given = option->given,
-				    .min = option->min,
-				    .max = option->max,
-				    .change = FREE,
-				    .help = option->help};
-		return 0;
-	}
-	return -1;
-}
-
-static uint64_t most(const char *key)
-{
-	const struct row *row = own_row(key);
-	return row ? (uint64_t)row->max : 0;
-}
-
-uint64_t job_workers_most(void)
-{
-	return most("WORKERS");
-}
-
-uint64_t job_servers_most(void)
-{
-	return most("SERVERS");
-}
-
-const char *job_key(size_t i, const char **default_text, const char **help)
-{
-	struct row row;
-	if (row_get(i, &row) != 0) {
-		*default_text = "";
-		*help = "another job file, read in the place of this line";
-		return i > 0 && row_get(i - 1, &row) == 0 ? INCLUDE : NULL;
-	}
-	*default_text = row.given ? row.given : "";
-	*help = row.help;
-	return row.key;
-}
-
-const char *job_key_values(size_t i)
-{
-	struct row row;
-	if (row_get(i, &row) != 0)
-		return i > 0 && row_get(i - 1, &row) == 0 ? "FILE" : NULL; /* INCLUDE */
-	if (row.choices)
-		return row.choices;
-	return row.kind == FILES				? "FILE"
-	       : row.kind == PATH || row.kind == PLACE ? "PATH"
-						       : NULL;
-}
-
-static int is_list(enum kind kind)
-{
-	return kind == NUMBERS || kind == FILES || kind == METRICS_OF || kind == HOSTS_OF;
-}
-
-static int is_name(enum kind kind)
-{
-	return kind == FILES || kind == PATH || kind == PLACE || kind == PROGRAM;
-}
-
-static int is_number(enum kind kind)
-{
-	return kind == COUNT || kind == REAL || kind == BYTES;
-}
-
-static void *field(const struct job *job, const struct row *row)
-{
-	return (char *)(size_t)job + row->at;
-}
-
-/* ---- values ---- */
-
-static void list_free(struct job_list *list)
-{
-	words_free(list->item, list->count);
-	*list = (struct job_list){0};
-}
-
-static int list_split(struct job_list *list, const char *value, const char *separators,
-		      const char *place, struct error *err)
-{
-	struct job_list made = {0};
-	size_t room = 2;
-	for (const char *p = value; *p; p++)
-		room += strchr(separators, *p) != NULL;
-	if (room > JOB_LIST_MAX)
-		return error_set(err, ERROR_CONFIG, place, "more than %d items", JOB_LIST_MAX);
-	made.item = calloc(room, sizeof *made.item);
-	if (!made.item)
-		return error_set(err, ERROR_OS, place, "out of memory");
-	for (const char *p = value; *p;) {
-		size_t n = strcspn(p, separators);
-		if (n > 0 && !(made.item[made.count++] = strndup(p, n))) {
-			made.count--;
-			list_free(&made);
-			return error_set(err, ERROR_OS, place, "out of memory");
-		}
-		p += n + (p[n] != '\0');
-	}
-	list_free(list);
-	*list = made;
-	return 0;
-}
-
-/* Names of files, which may hold blanks: quoted as for sh. */
-static int files_split(struct job_list *list, const char *key, const char *value, const char *place,
-		       struct error *err)
-{
-	struct job_list made = {0};
-	struct error why = {0};
-	int result = words_split(value, JOB_LIST_MAX, &made.item, &made.count, &why);
-	for (size_t i = 0; result == 0 && i < made.count; i++)
-		if (!made.item[i][0])
-			result = error_set(&why, ERROR_CONFIG, NULL, "an empty name");
-	if (result != 0) {
-		list_free(&made);
-		return error_set(err, why.code, place, "%s: %.400s", key, why.text);
-	}
-	list_free(list);
-	*list = made;
-	return 0;
-}
-
-static char *list_join(const struct job_list *list, char separator)
-{
-	size_t len = 1;
-	for (size_t i = 0; i < list->count; i++)
-		len += strlen(list->item[i]) + 1;
-	char *text = malloc(len), *p = text;
-	for (size_t i = 0; text && i < list->count; i++) {
-		if (i > 0)
-			*p++ = separator;
-		p = stpcpy(p, list->item[i]);
-	}
-	if (text)
-		*p = '\0';
-	return text;
-}
-
-static int text_set(char **at, const char *value, const char *place, struct error *err)
-{
-	char *copy = strdup(value);
-	if (!copy)
-		return error_set(err, ERROR_OS, place, "out of memory");
-	free(*at);
-	*at = copy;
-	return 0;
-}
-
-static int choice_check(const struct row *row, const char *value, const char *place,
-			struct error *err)
-{
-	size_t len = strlen(value);
-	for (const char *p = row->choices; *p;) {
-		size_t n = strcspn(p, "|");
-		if (n == len && memcmp(p, value, n) == 0)
-			return 0;
-		p += n + (p[n] == '|');
-	}
-	return error_set(err, ERROR_CONFIG, place, "%s: '%.80s' is none of %s", row->key, value,
-			 row->choices);
-}
-
-/* word, or word:N */
-static int prefixed_count(const char *value, const char *word, uint64_t max, uint64_t *out)
-{
-	size_t n = strlen(word);
-	if (strncmp(value, word, n) != 0 || value[n] != ':')
-		return -1;
-	return number_u64(value + n + 1, 0, max, out, NULL, NULL);
-}
-
-static int sync_check(const char *value, const char *place, struct error *err)
-{
-	uint64_t bound;
-	if (strcmp(value, "bsp") == 0 || strcmp(value, "asp") == 0 ||
-	    strcmp(value, ALLREDUCE) == 0 || prefixed_count(value, "ssp", 1000000, &bound) == 0)
-		return 0;
-	return error_set(err, ERROR_CONFIG, place, "SYNC: '%.80s' is none of " SYNC_CHOICES, value);
-}
-
-static int bad_rows_check(struct job *job, const char *value, const char *place, struct error *err)
-{
-	uint64_t most = 0;
-	if (strcmp(value, "stop") != 0 && prefixed_count(value, "skip", UINT64_MAX, &most) != 0)
-		return error_set(err, ERROR_CONFIG, place,
-				 "BAD_ROWS: '%.80s' is neither stop nor skip:N", value);
-	job->bad_rows_max = most;
-	return 0;
-}
-
-static int deadlines_check(const struct row *row, const char *value, const char *place,
-			   struct error *err)
-{
-	struct pulse_rules rules;
-	struct error why;
-	if (deadline_rules(&rules, value, &why) == 0)
-		return 0;
-	return error_set(err, ERROR_CONFIG, place, "%s: %.900s", row->key, why.text);
-}
-
-static int template_check(const struct row *row, const char *value, const char *place,
-			  struct error *err)
-{
-	struct error why;
-	if (launcher_check(value, &why) == 0)
-		return 0;
-	return error_set(err, why.code, place, "%s: %.900s", row->key, why.text);
-}
-
-static int numbers_check(const struct row *row, const struct job_list *list, const char *place,
-			 struct error *err)
-{
-	uint64_t n;
-	char what[ERROR_PLACE_MAX];
-	snprintf(what, sizeof what, "%.400s: %s", place, row->key);
-	for (size_t i = 0; i < list->count; i++)
-		if (number_u64(list->item[i], (uint64_t)row->min, (uint64_t)row->max, &n, what,
-			       err) != 0) {
-			if (err)
-				err->code = ERROR_CONFIG;
-			return -1;
-		}
-	return 0;
-}
-
-static int metrics_check(const struct row *row, const struct job_list *list, const char *place,
-			 struct error *err)
-{
-	struct metrics_to to;
-	struct error why;
-	if (list->count > METRICS_TO_MAX)
-		return error_set(err, ERROR_CONFIG, place, "%s: more than %d places", row->key,
-				 METRICS_TO_MAX);
-	for (size_t i = 0; i < list->count; i++)
-		if (metrics_to_parse(&to, list->item[i], &why) != 0)
-			return error_set(err, why.code, place, "%s: %.900s", row->key, why.text);
-	return 0;
-}
-
-static int hosts_check(const struct row *row, const struct job_list *list, const char *place,
-		       struct error *err)
-{
-	if (list->count > HOSTS_MAX)
-		return error_set(err, ERROR_CONFIG, place, "%s: more than %d", row->key, HOSTS_MAX);
-	for (size_t i = 0; i < list->count; i++) {
-		if (!launcher_host_ok(list->item[i]))
-			return error_set(err, ERROR_CONFIG, place,
-					 "%s: '%.80s' is no name of a host (letters, digits, . _ - @ "
-					 ": [ ])",
-					 row->key, list->item[i]);
-		for (size_t k = 0; k < i; k++)
-			if (strcmp(list->item[i], list->item[k]) == 0)
-				return error_set(err, ERROR_CONFIG, place, "%s: %.80s stands twice",
-						 row->key, list->item[i]);
-	}
-	return 0;
-}
-
-/* Of a node: 0, or enough to start in. */
-static int memory_store(const struct row *row, const char *value, uint64_t *out, const char *what,
-			struct error *err)
-{
-	uint64_t bytes;
-	if (number_bytes(value, 0, (uint64_t)row->max, &bytes, what, err) != 0)
-		return -1;
-	if (bytes > 0 && bytes < LIMITS_LEAST_MEMORY)
-		return error_set(err, ERROR_CONFIG, what,
-				 "'%.40s' is less than %uM, in which nothing starts (suffixes are K, "
-				 "M, G)",
-				 value, LIMITS_LEAST_MEMORY >> 20);
-	*out = bytes;
-	return 0;
-}
-
-static int number_store(struct job *job, const struct row *row, const char *value,
-			const char *place, struct error *err)
-{
-	char what[ERROR_PLACE_MAX];
-	int result;
-	snprintf(what, sizeof what, "%.400s: %s", place, row->key);
-	if (row->kind == COUNT)
-		result = number_u64(value, (uint64_t)row->min,
-				    row->max > 0 ? (uint64_t)row->max : UINT64_MAX, field(job, row),
-				    what, err);
-	else if (row->kind == BYTES)
-		result = memory_store(row, value, field(job, row), what, err);
-	else
-		result = number_real(value, row->min, row->max, field(job, row), what, err);
-	if (result != 0 && err)
-		err->code = ERROR_CONFIG;
-	return result;
-}
-
-static int store(struct job *job, const struct row *row, const char *value, const char *place,
-		 struct error *err)
-{
-	if (is_number(row->kind))
-		return number_store(job, row, value, place, err);
-	if (row->kind == FILES)
-		return files_split(field(job, row), row->key, value, place, err);
-	if (row->kind == METRICS_OF)
-		return files_split(field(job, row), row->key, value, place, err) == 0
-			       ? metrics_check(row, field(job, row), place, err)
-			       : -1;
-	if (row->kind == HOSTS_OF)
-		return list_split(field(job, row), value, ", \t", place, err) == 0
-			       ? hosts_check(row, field(job, row), place, err)
-			       : -1;
-	if (row->kind == NUMBERS) {
-		if (list_split(field(job, row), value, ", \t", place, err) != 0)
-			return -1;
-		return numbers_check(row, field(job, row), place, err);
-	}
-	int given = value[0] != '\0';
-	uint64_t size;
-	if (given && row->kind == ID && !option_id_ok(value))
-		return error_set(err, ERROR_CONFIG, place,
-				 "%s: '%.80s' is no id (1 to 64 of letters, digits, . _ -)",
-				 row->key, value);
-	if (row->kind == CHOICE && (given || (row->given && row->given[0])) &&
-	    choice_check(row, value, place, err) != 0)
-		return -1;
-	if (row->kind == SYNC && sync_check(value, place, err) != 0)
-		return -1;
-	if (row->kind == BAD_ROWS && bad_rows_check(job, value, place, err) != 0)
-		return -1;
-	if (row->kind == DEADLINES_OF && deadlines_check(row, value, place, err) != 0)
-		return -1;
-	if (row->kind == PLACING && hosts_place_check(value, place, err) != 0)
-		return -1;
-	if (row->kind == TEMPLATE && template_check(row, value, place, err) != 0)
-		return -1;
-	if (row->at == offsetof(struct job, checkpoint_memory) &&
-	    number_bytes(value, 0, UINT64_MAX, &size, NULL, NULL) == 0)
-		return error_set(err, ERROR_CONFIG, place,
-				 "%s: '%.80s' is a size; a directory is wanted, such as /dev/shm",
-				 row->key, value);
-	return text_set(field(job, row), value, place, err);
-}
+#define INCLUDE "INCLUDE"
+#define INCLUDES_MAX 16 /* files within each other */
 
 /* ---- keys ---- */
+
+static struct job_origin *origin_of(const struct job *job, const struct key_row *row)
+{
+	return &job->origin[row - key_rows];
+}
 
 int job_init(struct job *job, struct error *err)
 {
 	memset(job, 0, sizeof *job);
-	job->lr = job->heavy_window = NAN;
-	job->origin = calloc(OWN_ROWS, sizeof *job->origin);
+	job->origin = calloc(key_count, sizeof *job->origin);
 	if (!job->origin)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	struct row row;
-	for (size_t i = 0; row_get(i, &row) == 0; i++)
-		if (row.given && store(job, &row, row.given, "default", err) != 0) {
+	for (size_t i = 0; i < key_count; i++)
+		if (key_store(job, &key_rows[i], "", "default", err) != 0) {
 			job_free(job);
 			return -1;
 		}
@@ -634,57 +59,239 @@ static void origin_free(struct job_origin *origin)
 
 void job_free(struct job *job)
 {
-	struct row row;
-	for (size_t i = 0; job->origin && i < OWN_ROWS; i++)
+	for (size_t i = 0; job->origin && i < key_count; i++) {
 		origin_free(&job->origin[i]);
-	free(job->origin);
-	for (size_t i = 0; row_get(i, &row) == 0; i++) {
-		if (is_list(row.kind))
-			list_free(field(job, &row));
-		else if (!is_number(row.kind))
-			free(*(char **)field(job, &row));
+		key_clear(job, &key_rows[i]);
 	}
+	free(job->origin);
+	free(job->hung);
 	memset(job, 0, sizeof *job);
 }
 
-static const char *nearest(const char *key)
+/* Where a value stands. */
+struct where {
+	const char *place;
+	const char *dir;      /* of the job file, NULL: of none */
+	unsigned char *given; /* of each row: whether this file says it; or NULL */
+};
+
+/* "" is the default, which is not given. */
+static int set_row(struct job *job, const struct key_row *row, const char *value,
+		   const struct where *w, struct error *err)
 {
-	struct near near = {0};
-	struct row row;
-	for (size_t i = 0; row_get(i, &row) == 0; i++)
-		near_look(&near, key, row.key);
-	near_look(&near, key, INCLUDE);
-	return near.word;
+	struct job_origin *origin = origin_of(job, row);
+	if (key_store(job, row, value, w->place, err) != 0)
+		return -1;
+	origin_free(origin);
+	if (w->given)
+		w->given[row - key_rows] = value[0] != '\0';
+	if (value[0] &&
+	    (!(origin->place = strdup(w->place)) || (w->dir && !(origin->dir = strdup(w->dir)))))
+		return error_set(err, ERROR_OS, w->place, "out of memory");
+	return 0;
 }
 
-/* dir: of the job file in which it stands; NULL: it stands in none. */
-static int set_from(struct job *job, const char *key, const char *value, const char *place,
-		    const char *dir, struct error *err)
+/* Whether the head that its key has now has this part. */
+static int is_fit(const struct job *job, const struct key_row *row)
 {
-	struct row row;
-	size_t i = 0;
-	while (row_get(i, &row) == 0 && strcmp(row.key, key) != 0)
-		i++;
-	if (row_get(i, &row) != 0)
-		return error_set(err, ERROR_CONFIG, place, "unknown key %.64s; the nearest is %s",
-				 key, nearest(key));
-	if (store(job, &row, value, place, err) != 0)
-		return -1;
-	if (i >= OWN_ROWS)
-		return 0;
-	struct job_origin *origin = &job->origin[i];
-	int names = is_name(row.kind) || row.kind == METRICS_OF;
-	origin_free(origin);
-	if (!(origin->place = strdup(place)) ||
-	    (dir && names && !(origin->dir = strdup(dir))))
-		return error_set(err, ERROR_OS, place, "out of memory");
+	const struct key_row *head = key_family(row->name, key_len(row));
+	const char *word = head->head && row->of ? *(char *const *)key_field(job, head) : NULL;
+	return !word || strchr(word, '/') || key_is_word(row->of, word);
+}
+
+static const struct key_row *part_of(const struct key_row *family, const char *name, size_t len)
+{
+	for (const struct key_row *row = family; row; row = key_next(row))
+		if (strlen(key_part(row)) == len && memcmp(key_part(row), name, len) == 0)
+			return row;
+	return NULL;
+}
+
+static int no_part(const struct key_row *family, const char *word, const char *place,
+		   struct error *err)
+{
+	char name[NEAR_WORD_MAX], parts[200] = "";
+	struct near near = {0};
+	snprintf(name, sizeof name, "%.*s", (int)strcspn(word, ":"), word);
+	for (const struct key_row *row = family; row; row = key_next(row)) {
+		size_t at = strlen(parts);
+		near_look(&near, name, key_part(row));
+		snprintf(parts + at, sizeof parts - at, "%s%s", at > 0 ? ", " : "", key_part(row));
+	}
+	if (near_enough(&near, name))
+		return error_set(err, ERROR_CONFIG, place, "%.*s has no part %s; the nearest is %s",
+				 (int)key_len(family), family->name, name, near.word);
+	return error_set(err, ERROR_CONFIG, place, "%.*s: '%.80s' is no NAME:VALUE of its parts %s",
+			 (int)key_len(family), family->name, word, parts);
+}
+
+/* "HEAD,name:value,...": what is not named stays as it is. The head comes first: it forgets the
+ * parts that it does not have. text is cut. */
+static int set_parts(struct job *job, const struct key_row *family, char *text,
+		     const struct where *w, struct error *err)
+{
+	const struct key_row *row[PARTS_MAX] = {0};
+	const char *value[PARTS_MAX];
+	size_t count = 0;
+	for (char *word = text, *next; word; word = next) {
+		if ((next = strchr(word, ',')))
+			*next++ = '\0';
+		size_t len = strcspn(word, ":");
+		const struct key_row *part = word[len] ? part_of(family, word, len) : NULL;
+		const char *is = part ? word + len + 1 : word;
+		if (!part && word == text && word[0] && (!word[len] || key_takes_colon(family)))
+			part = family->head ? family : NULL;
+		if (!part)
+			return no_part(family, word, w->place, err);
+		for (size_t i = 0; i < count; i++)
+			if (row[i] == part)
+				return error_set(err, ERROR_CONFIG, w->place,
+						 "%.*s: %s stands twice", (int)key_len(family),
+						 family->name, key_part(part));
+		row[count] = part;
+		value[count++] = is;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (row[i]->head) {
+			if (set_row(job, row[i], value[i], w, err) != 0)
+				return -1;
+			for (const struct key_row *part = family; part; part = key_next(part))
+				if (!is_fit(job, part) && set_row(job, part, "", w, err) != 0)
+					return -1;
+		}
+	for (size_t i = 0; i < count; i++)
+		if (!row[i]->head && set_row(job, row[i], value[i], w, err) != 0)
+			return -1;
 	return 0;
+}
+
+static int set_family(struct job *job, const struct key_row *family, const char *value,
+		      const struct where *w, struct error *err)
+{
+	for (const struct key_row *row = family; !value[0] && row; row = key_next(row))
+		if (set_row(job, row, "", w, err) != 0)
+			return -1;
+	if (!value[0])
+		return 0;
+	if (!key_part(family))
+		return set_row(job, family, value, w, err);
+	char *text = strdup(value);
+	int result = text ? set_parts(job, family, text, w, err)
+			  : error_set(err, ERROR_OS, w->place, "out of memory");
+	free(text);
+	return result;
+}
+
+/* "every:60,keep:5", of the rows that are given; NULL: of all that have a value. plain: a head as
+ * people write it. To be freed. */
+static char *family_text(const struct job *job, const struct key_row *family,
+			 const unsigned char *given, int plain)
+{
+	char *text = NULL;
+	size_t len, count = 0;
+	FILE *out = open_memstream(&text, &len);
+	if (!out)
+		return NULL;
+	for (const struct key_row *row = family; row; row = key_next(row)) {
+		char *value = given && !given[row - key_rows] ? NULL : key_text(job, row);
+		int is_bare = !key_part(row) || (plain && row->head);
+		if (value && (given || (value[0] && is_fit(job, row))))
+			fprintf(out, "%s%s%s%s", count++ > 0 ? "," : "",
+				is_bare ? "" : key_part(row), is_bare ? "" : ":", value);
+		free(value);
+	}
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static int unknown_key(const char *key, const char *place, struct error *err)
+{
+	struct near near = {0};
+	for (size_t i = 0; i < key_count; i++) {
+		char name[NEAR_WORD_MAX];
+		snprintf(name, sizeof name, "%.*s", (int)key_len(&key_rows[i]), key_rows[i].name);
+		const char *before = near.word;
+		near_look(&near, key, name);
+		if (near.word != before)
+			near.word = key_rows[i].name;
+	}
+	return error_set(err, ERROR_CONFIG, place, "unknown key %.64s; the nearest is %.*s", key,
+			 (int)strcspn(near.word, " "), near.word);
+}
+
+/* ---- keys of before ---- */
+
+/* What they said by 0, commas and other words; to be freed. */
+static char *old_value(const struct key_row *row, const char *value)
+{
+	static const char *const words[][3] = {
+		{"BATCH scaling", "keep", "none"},   {"SOLUTION predict", "auto", "mix"},
+		{"SOLUTION profile", "0", "off"},    {"SOLUTION profile", "1", "on"},
+		{"TRAINER_KIND header", "0", "off"}, {"TRAINER_KIND header", "1", "on"},
+		{"FORMAT separator", ",", "comma"},  {"FORMAT separator", ";", "semicolon"},
+		{"FORMAT separator", "|", "pipe"},   {"FORMAT separator", " ", "space"},
+		{"CHECKPOINT memory", "", "off"}};
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		if (strcmp(words[i][0], row->name) == 0 && strcmp(words[i][1], value) == 0)
+			return strdup(words[i][2]);
+	char *text = strdup(key_is_number(row) && row->words && strcmp(row->words, "auto") != 0 &&
+					    strcmp(value, "0") == 0
+				    ? row->words
+				    : value);
+	for (char *p = text; p && *p && row->kind == KEY_NUMBERS; p++)
+		if (strchr(", \t", *p))
+			*p = '-';
+	return text;
+}
+
+static int set_old(struct job *job, const struct key_row *row, const char *value,
+		   const struct where *w, struct error *err)
+{
+	char *now = old_value(row, value);
+	int result = now ? set_row(job, row, now, w, err)
+			 : error_set(err, ERROR_OS, w->place, "out of memory");
+	free(now);
+	return result;
+}
+
+/* first: the old key that is told of. The lines of every key that has an old one, as w.given says.
+ */
+static int refuse_old(const struct job *job, const struct key_row *first, const unsigned char *old,
+		      const struct where *w, struct error *err)
+{
+	char lines[ERROR_TEXT_MAX] = "";
+	size_t count = 0;
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
+		const struct key_row *family = key_family(row->name, key_len(row)), *part = family;
+		while (part && !old[part - key_rows])
+			part = key_next(part);
+		if (row != family || !part)
+			continue;
+		char *text = family_text(job, family, w->given, 1);
+		size_t at = strlen(lines);
+		snprintf(lines + at, sizeof lines - at, "%s%.*s=%s", count++ > 0 ? "; " : "",
+			 (int)key_len(row), row->name, text ? text : "");
+		free(text);
+	}
+	return error_set(err, ERROR_CONFIG, w->place, "%s is a part of %.*s now%s: %s", first->old,
+			 (int)key_len(first), first->name,
+			 count > 1 ? ", as others are of others" : "", lines);
 }
 
 int job_set(struct job *job, const char *key, const char *value, const char *place,
 	    struct error *err)
 {
-	return set_from(job, key, value, place, NULL, err);
+	unsigned char given[256] = {0}, old[256] = {0};
+	const struct key_row *family = key_family(key, strlen(key)), *row = key_old(key);
+	struct where w = {.place = place, .given = given};
+	if (family)
+		return set_family(job, family, value, &w, err);
+	if (!row)
+		return unknown_key(key, place, err);
+	old[row - key_rows] = 1;
+	return set_old(job, row, value, &w, err) == 0 ? refuse_old(job, row, old, &w, err) : -1;
 }
 
 int job_set_text(struct job *job, const char *assignment, struct error *err)
@@ -712,20 +319,23 @@ static int absolute_in(const char *dir, char **path, struct error *err)
 	if (!dir && !getcwd(here, sizeof here))
 		return error_errno(err, ERROR_OS, *path, "current directory");
 	snprintf(full, sizeof full, "%s/%s", dir ? dir : here, *path);
-	return text_set(path, full, *path, err);
+	return key_text_set(path, full, *path, err);
 }
 
 struct reading {
 	struct job *job;
 	const char *path;
 	char dir[PATH_MAX]; /* of path, absolute */
-	int kept;           /* templates and names as an earlier version took them */
 	dev_t device;       /* of the file */
 	ino_t inode;
 	const struct reading *outer; /* the file that includes this one, or NULL */
+	unsigned char given[256],
+		old[256]; /* of each row: the file says it, by its key of before */
+	const struct key_row *first_old;
+	char old_place[ERROR_PLACE_MAX];
 };
 
-static int read_file(struct job *job, const char *path, int kept, const struct reading *outer,
+static int read_file(struct job *job, const char *path, const struct reading *outer,
 		     const char *place, struct error *err);
 
 /* Its name is seen from the file that names it, and nothing else: so an included file is the same
@@ -746,7 +356,7 @@ static int include(const struct reading *reading, const char *value, const char 
 				 INCLUDES_MAX);
 	if (snprintf(path, sizeof path, "%.*s%s", len, reading->path, value) >= (int)sizeof path)
 		return error_set(err, ERROR_CONFIG, place, INCLUDE ": path too long");
-	return read_file(reading->job, path, reading->kept, reading, place, err);
+	return read_file(reading->job, path, reading, place, err);
 }
 
 static int take(const char *key, const char *value, size_t line, void *arg, struct error *err)
@@ -756,13 +366,18 @@ static int take(const char *key, const char *value, size_t line, void *arg, stru
 	snprintf(place, sizeof place, "%.400s:%zu", reading->path, line);
 	if (strcmp(key, INCLUDE) == 0)
 		return include(reading, value, place, err);
-	const struct row *row = reading->kept ? own_row(key) : NULL;
-	if (row && row->kind == TEMPLATE)
-		return text_set(field(reading->job, row), value, place, err);
-	/* An earlier version split names at blanks and knew no quotes. */
-	if (row && row->kind == FILES && job_set(reading->job, key, value, place, NULL) != 0)
-		return list_split(field(reading->job, row), value, " \t", place, err);
-	return set_from(reading->job, key, value, place, reading->dir, err);
+	const struct key_row *family = key_family(key, strlen(key)), *row = key_old(key);
+	struct where w = {place, reading->dir, reading->given};
+	if (family)
+		return set_family(reading->job, family, value, &w, err);
+	if (!row)
+		return unknown_key(key, place, err);
+	if (!reading->first_old)
+		memcpy(reading->old_place, place, sizeof place);
+	if (!reading->first_old)
+		reading->first_old = row;
+	reading->old[row - key_rows] = 1;
+	return set_old(reading->job, row, value, &w, err);
 }
 
 /* Which file it is, and whether it is being read already. */
@@ -778,9 +393,11 @@ static int identify(struct reading *reading, const char *place, struct error *er
 		if (r->device == st.st_dev && r->inode == st.st_ino)
 			return error_set(err, ERROR_CONFIG, place,
 					 INCLUDE ": %.300s is being read already: it would include "
-						 "itself", reading->path);
+						 "itself",
+					 reading->path);
 	fs_dirname(reading->path, name, sizeof name);
-	/* Without links, as the current directory is: it is the same by whatever way it is named. */
+	/* Without links, as the current directory is: it is the same by whatever way it is named.
+	 */
 	if (!realpath(name, reading->dir))
 		return error_errno(err, 0, name, "can't be seen");
 	return 0;
@@ -791,18 +408,18 @@ static int refuse_pipe(const char *path, const char *place, struct error *err)
 {
 	struct stat st;
 	if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
-		return error_set(err, ERROR_CONFIG, place, INCLUDE ": %.300s is a pipe; a file is needed",
-				 path);
+		return error_set(err, ERROR_CONFIG, place,
+				 INCLUDE ": %.300s is a pipe; a file is needed", path);
 	return 0;
 }
 
 /* place: of the line that includes it; NULL: none does. */
-static int read_file(struct job *job, const char *path, int kept, const struct reading *outer,
+static int read_file(struct job *job, const char *path, const struct reading *outer,
 		     const char *place, struct error *err)
 {
 	char *text;
 	size_t len;
-	struct reading reading = {.job = job, .path = path, .kept = kept, .outer = outer};
+	struct reading reading = {.job = job, .path = path, .outer = outer};
 	if (place && refuse_pipe(path, place, err) != 0)
 		return -1;
 	if (fs_read_file(path, JOB_FILE_MAX, &text, &len, err) != 0)
@@ -811,17 +428,15 @@ static int read_file(struct job *job, const char *path, int kept, const struct r
 	if (result == 0)
 		result = jobtext_parse(path, text, len, take, &reading, err);
 	free(text);
+	struct where w = {.place = reading.old_place, .given = reading.given};
+	if (result == 0 && reading.first_old)
+		result = refuse_old(job, reading.first_old, reading.old, &w, err);
 	return result;
 }
 
 int job_read(struct job *job, const char *path, struct error *err)
 {
-	return read_file(job, path, 0, NULL, NULL, err);
-}
-
-int job_read_kept(struct job *job, const char *path, struct error *err)
-{
-	return read_file(job, path, 1, NULL, NULL, err);
+	return read_file(job, path, NULL, NULL, err);
 }
 
 /* ---- the whole ---- */
@@ -843,7 +458,7 @@ static int refuse_stdin(const struct job_list *list, const char *key, const char
 /* A file in DIR/ is called after the job. What is made lies beside the job file. */
 static int finish_metrics(struct job *job, struct error *err)
 {
-	const char *dir = job->origin[own_row("METRICS") - own_rows].dir;
+	const char *dir = origin_of(job, key_find("METRICS"))->dir;
 	for (size_t i = 0; i < job->metrics.count; i++) {
 		char **word = &job->metrics.item[i], *path, whole[2 * PATH_MAX];
 		struct metrics_to to;
@@ -865,7 +480,7 @@ static int finish_metrics(struct job *job, struct error *err)
 		if (result == 0) {
 			snprintf(whole, sizeof whole, "%s%s",
 				 to.kind == METRICS_TO_UNIX ? "unix:" : "", path);
-			result = text_set(word, whole, path, err);
+			result = key_text_set(word, whole, path, err);
 		}
 		free(path);
 		if (result != 0)
@@ -921,7 +536,7 @@ static double default_lr(const char *optimizer)
 	return 0.05;
 }
 
-/* FORMAT says it, else SEPARATOR, which only a csv has, else the name of the first file. */
+/* FORMAT says it, else its separator, which only a csv has, else the name of the first file. */
 static int finish_format(struct job *job, const char *path, struct error *err)
 {
 	const char *format = job->format;
@@ -930,12 +545,12 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	if (!format[0] && !job->separator[0] && job->data.count > 0)
 		format = guess_format(job->data.item[0], job->label[0] != '\0');
 	if (job_is_foreign(job) && (!format || !format[0]) && !job->separator[0])
-		return text_set(&job->format, LINES, path, err); /* what is in them is TRAINER's business */
-	if (job_is_foreign(job) && strcmp(job->format, LINES) == 0)
+		return key_text_set(&job->format, JOB_LINES, path, err); /* what is in them is TRAINER's business */
+	if (job_is_foreign(job) && strcmp(job->format, JOB_LINES) == 0)
 		return 0;
-	if (format && strcmp(format, LINES) == 0)
+	if (format && strcmp(format, JOB_LINES) == 0)
 		return error_set(err, ERROR_CONFIG, path,
-				 "FORMAT=" LINES " is for a TRAINER of your own: the kit's own has to "
+				 "FORMAT=" JOB_LINES " is for a TRAINER of your own: the kit's own has to "
 				 "know what is in a row");
 	if (!format)
 		return error_set(err, ERROR_CONFIG, path,
@@ -952,14 +567,14 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 				 "LABEL and WEIGHT name columns of a csv or tsv; FORMAT is %s",
 				 row_syntax_name(syntax));
 	row_separator_text(syntax.separator, separator);
-	if (text_set(&job->separator, separator, path, err) != 0)
+	if (key_text_set(&job->separator, separator, path, err) != 0)
 		return -1;
-	return text_set(&job->format, row_syntax_name(syntax), path, err);
+	return key_text_set(&job->format, row_syntax_name(syntax), path, err);
 }
 
 int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *err)
 {
-	if (strcmp(job->format, LINES) != 0)
+	if (strcmp(job->format, JOB_LINES) != 0)
 		return row_syntax_find(job->format, job->separator, out, err);
 	*out = row_syntax(ROW_LINES);
 	return 0;
@@ -977,13 +592,13 @@ uint64_t job_batch_workers(const struct job *job)
 
 const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX])
 {
-	snprintf(out, JOB_LEAST_MAX, "LEAST=%llu samples", (unsigned long long)job->options.least);
+	snprintf(out, JOB_LEAST_MAX, "SOLUTION=least:%llu samples", (unsigned long long)job->options.least);
 	return job->options.least > 1 ? out : "one sample";
 }
 
 int job_is_allreduce(const struct job *job)
 {
-	return strcmp(job->sync, ALLREDUCE) == 0;
+	return strcmp(job->sync, JOB_ALLREDUCE) == 0;
 }
 
 int job_is_foreign(const struct job *job)
@@ -993,7 +608,7 @@ int job_is_foreign(const struct job *job)
 
 int job_has_foreign_parameters(const struct job *job)
 {
-	return job_is_foreign(job) && strcmp(job->trainer_kind, "agent") == 0;
+	return job_is_foreign(job) && strcmp(job->trainer_kind, "loop") == 0;
 }
 
 int job_has_brain(const struct job *job)
@@ -1014,48 +629,44 @@ int job_is_local(const struct job *job)
 	return strcmp(job->partitions, "local") == 0;
 }
 
-/* The value as a job file would say it; to be freed. */
-static char *value_text(const struct job *job, const struct row *row)
-{
-	char number[40];
-	const void *at = field(job, row);
-	switch (row->kind) {
-	case COUNT:
-	case BYTES:
-		number_format_u64(*(const uint64_t *)at, number);
-		return strdup(number);
-	case REAL:
-		if (isnan(*(const double *)at))
-			return strdup("");
-		number_format_real(*(const double *)at, number);
-		return strdup(number);
-	case NUMBERS:
-	case HOSTS_OF:
-		return list_join(at, ',');
-	case FILES:
-	case METRICS_OF:
-		return words_join(((const struct job_list *)at)->item,
-				  ((const struct job_list *)at)->count);
-	default:
-		return strdup(*(char *const *)at);
-	}
-}
-
-/* Options whose keys are ours, too: a solution is told what the job is told. */
+/* A solution is told what the job is told. */
 static int finish_options(struct job *job, const char *path, struct error *err)
 {
 	const struct solution_option *option;
 	for (size_t i = 0; (option = solution_option(i)); i++) {
-		const struct row *row = own_row(option->job_key);
-		char *value = row ? value_text(job, row) : NULL;
-		if (row && !value)
-			return error_set(err, ERROR_OS, path, "out of memory");
-		int result = row ? solution_option_set(option, &job->options, value, err) : 0;
+		char *value = key_text(job, key_find(option->job_key));
+		int result = value ? solution_option_set(option, &job->options, value, err)
+				   : error_set(err, ERROR_OS, path, "out of memory");
 		free(value);
 		if (result != 0)
 			return -1;
 	}
 	return 0;
+}
+
+/* What its own line, or a later one, gave to a head that does not have it. */
+static int finish_parts(const struct job *job, struct error *err)
+{
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
+		const struct key_row *head = key_family(row->name, key_len(row));
+		if (!is_fit(job, row) && origin_of(job, row)->place)
+			return error_set(err, ERROR_CONFIG, origin_of(job, row)->place,
+					 "%s=%s has no %s, which is of %s", head->name,
+					 *(char *const *)key_field(job, head), key_part(row), row->of);
+	}
+	return 0;
+}
+
+/* The deadlines as one text, the general one first. */
+static int finish_hung(struct job *job, const char *path, struct error *err)
+{
+	struct pulse_rules rules;
+	char *text = family_text(job, key_find("HUNG"), NULL, 1);
+	if (!text)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	free(job->hung);
+	job->hung = text;
+	return deadline_rules(&rules, text, err) == 0 ? 0 : error_wrap(err, path);
 }
 
 int job_is_given(const struct job *job, const char *key)
@@ -1065,28 +676,28 @@ int job_is_given(const struct job *job, const char *key)
 
 const char *job_place(const struct job *job, const char *key)
 {
-	const struct row *row = own_row(key);
-	return row && job->origin ? job->origin[row - own_rows].place : NULL;
+	const struct key_row *row = key_find(key);
+	return row && job->origin ? origin_of(job, row)->place : NULL;
 }
 
 int job_file(const struct job *job, size_t i, struct job_file *out)
 {
-	for (const struct row *row = own_rows; row < own_rows + OWN_ROWS; row++) {
-		if (!is_name(row->kind))
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
+		if (!key_is_file(row))
 			continue;
-		struct job_list *list = row->kind == FILES ? field(job, row) : NULL;
-		char **one = list ? NULL : field(job, row);
+		struct job_list *list = row->kind == KEY_FILES ? key_field(job, row) : NULL;
+		char **one = list ? NULL : key_field(job, row);
 		size_t count = list ? list->count : (*one)[0] != '\0';
 		if (i >= count) {
 			i -= count;
 			continue;
 		}
-		*out = (struct job_file){.key = row->key,
+		*out = (struct job_file){.key = row->name,
 					 .index = i,
 					 .name = list ? &list->item[i] : one,
-					 .origin = &job->origin[row - own_rows],
-					 .is_program = row->kind == PROGRAM,
-					 .is_late = row->kind == PLACE};
+					 .origin = origin_of(job, row),
+					 .is_program = row->kind == KEY_PROGRAM,
+					 .is_late = row->kind == KEY_PLACE || row->kind == KEY_MEMORY};
 		return 0;
 	}
 	return -1;
@@ -1105,7 +716,7 @@ static int finish_names(struct job *job, struct error *err)
 /* Keys that are for the kit's own worker, or for another kind of trainer. */
 static int finish_trainer(const struct job *job, const char *path, struct error *err)
 {
-	int agent = strcmp(job->trainer_kind, "agent") == 0, each = strcmp(job->trainer_kind, "each") == 0;
+	int loop = strcmp(job->trainer_kind, "loop") == 0, each = strcmp(job->trainer_kind, "each") == 0;
 	const struct {
 		int is;
 		const char *text;
@@ -1123,16 +734,15 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 		{strcmp(job->trainer_kind, "rows") == 0 && job->data.count == 0,
 		 "TRAINER_KIND=rows gives rows of DATA, and there is no DATA"},
 		{job->each_output[0] && !each, "EACH_OUTPUT is for TRAINER_KIND=each"},
-		{job->each_jobs > 1 && !each, "EACH_JOBS is for TRAINER_KIND=each"},
 		{job->test.count > 0,
 		 "TEST is scored with models of the kit; a TRAINER scores its own"},
 		{job->init[0] != '\0', "INIT has parameters of the kit; a TRAINER loads its own"},
 		{job_is_allreduce(job),
-		 "SYNC=" ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp"},
+		 "SYNC=" JOB_ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp"},
 		{job_is_local(job), "PARTITIONS=local is for the kit's own worker"},
-		{job->hot_spares > 0, "HOT_SPARES is for the kit's own worker"},
-		{!agent && strcmp(job->solution, "none") != 0,
-		 "SOLUTION decides on iterations, which only TRAINER_KIND=agent has"},
+		{job->hot_spares > 0, "WORKERS spares is for the kit's own worker"},
+		{!loop && strcmp(job->solution, "none") != 0,
+		 "SOLUTION decides on iterations, which only TRAINER_KIND=loop has"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
 		if (wrong[i].is)
@@ -1147,7 +757,7 @@ static int finish_brain(const struct job *job, const char *path, struct error *e
 	if (!job_has_brain(job) || job->cores != 1)
 		return 0;
 	return error_set(err, ERROR_CONFIG, path,
-			 "CORES=1: a worker and a server need one each, 2 at least");
+			 "BRAIN=cores:1: a worker and a server need one each, 2 at least");
 }
 
 int job_finish(struct job *job, const char *path, struct error *err)
@@ -1165,8 +775,10 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	if (finish_format(job, path, err) != 0)
 		return -1;
 	if (!job->profile[0] &&
-	    text_set(&job->profile, strcmp(job->solution, "antdt-dd") == 0 ? "1" : "0", path,
+	    key_text_set(&job->profile, strcmp(job->solution, "antdt-dd") == 0 ? "on" : "off", path,
 		     err) != 0)
+		return -1;
+	if (finish_parts(job, err) != 0 || finish_hung(job, path, err) != 0)
 		return -1;
 	if (isnan(job->heavy_window))
 		job->heavy_window = job->longer;
@@ -1179,7 +791,7 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 job->data.count, (unsigned long long)job->workers);
 	if (job_is_local(job) && job->hot_spares > 0)
 		return error_set(err, ERROR_CONFIG, path,
-				 "HOT_SPARES: with PARTITIONS=local nobody else has a worker's rows");
+				 "WORKERS spares: with PARTITIONS=local nobody else has a worker's rows");
 	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
 		return error_set(err, ERROR_CONFIG, path,
 				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");
@@ -1188,28 +800,28 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 "BATCH=%llu is less than %s for each of WORKERS=%llu",
 				 (unsigned long long)job->batch, job_least_words(job, least),
 				 (unsigned long long)job->workers);
-	if (job_balance(job) && strcmp(job->batch_scaling, "keep") != 0)
+	if (job_balance(job) && strcmp(job->batch_scaling, "none") != 0)
 		return error_set(err, ERROR_CONFIG, path,
-				 "SOLUTION=%s shares BATCH at every barrier: BATCH_SCALING=keep",
+				 "SOLUTION=%s shares BATCH at every barrier: BATCH=scaling:none",
 				 job->solution);
 	if (job->more_hosts > 0 && (job_is_allreduce(job) || job_is_local(job)))
 		return error_set(err, ERROR_CONFIG, path,
-				 "MORE_HOSTS gives workers further hosts; with %s they can't run there",
-				 job_is_local(job) ? "PARTITIONS=local" : "SYNC=" ALLREDUCE);
+				 "LAUNCHER more gives workers further hosts; with %s they can't run there",
+				 job_is_local(job) ? "PARTITIONS=local" : "SYNC=" JOB_ALLREDUCE);
 	if (job->more_hosts == 0 && job->preemptible[0])
 		return error_set(err, ERROR_CONFIG, path,
-				 "PREEMPTIBLE is for further hosts, and MORE_HOSTS is 0");
+				 "LAUNCHER preemptible is for further hosts, and more is 0");
 	if (job->longer < job->shorter)
-		return error_set(err, ERROR_CONFIG, path, "LONG=%g is shorter than SHORT=%g",
+		return error_set(err, ERROR_CONFIG, path, "MONITOR=long:%g is shorter than short:%g",
 				 job->longer, job->shorter);
 	if (job->eval_every > 0 && job->test.count == 0)
-		return error_set(err, ERROR_CONFIG, path, "EVAL_EVERY scores TEST now and then, and there is no TEST");
+		return error_set(err, ERROR_CONFIG, path, "EVAL scores TEST now and then, and there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
-		return error_set(err, ERROR_CONFIG, path, "PATIENCE counts the scores of EVAL_EVERY, which is 0");
+		return error_set(err, ERROR_CONFIG, path, "EVAL patience counts scores of TEST, and there is one, at the end: EVAL=SECONDS");
 	if (job_balance(job) && strcmp(job->sync, "bsp") != 0 && !job_is_allreduce(job))
 		return error_set(err, ERROR_CONFIG, path,
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
-				 "and SYNC=" ALLREDUCE " have",
+				 "and SYNC=" JOB_ALLREDUCE " have",
 				 job->solution, job->sync);
 	if (finish_brain(job, path, err) != 0)
 		return -1;
@@ -1218,21 +830,36 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	return finish_names(job, err);
 }
 
-static int write_rows(const struct job *job, FILE *out)
+/* A head stands there by its name, as a part does. */
+static int write_keys(const struct job *job, FILE *out, struct error *err)
 {
-	struct row row;
-	for (size_t i = 0; row_get(i, &row) == 0; i++) {
-		char *value = value_text(job, &row);
-		if (!value)
-			return -1;
-		size_t max = 2 * strlen(value) + 80;
-		char *line = malloc(max);
-		if (line && jobtext_format(row.key, value, line, max) > 0)
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
+		if (row != key_family(row->name, key_len(row)) || row->kind == KEY_INCLUDE)
+			continue;
+		char key[JOBTEXT_KEY_MAX], *value = family_text(job, row, NULL, 0);
+		size_t max = value ? 2 * strlen(value) + 80 : 0;
+		char *line = value ? malloc(max) : NULL;
+		snprintf(key, sizeof key, "%.*s", (int)key_len(row), row->name);
+		if (line && jobtext_format(key, value, line, max) > 0)
 			fprintf(out, "%s\n", line);
 		free(value);
 		free(line);
 		if (!line)
-			return -1;
+			return error_set(err, ERROR_OS, key, "out of memory");
+	}
+	return 0;
+}
+
+/* A comma ends the value of a part. */
+static int refuse_commas(const struct job *job, struct error *err)
+{
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
+		char *value = key_part(row) ? key_text(job, row) : NULL;
+		int has = value && strchr(value, ',') != NULL;
+		free(value);
+		if (has)
+			return error_set(err, ERROR_CONFIG, origin_of(job, row)->place,
+					 "%s: its value has a comma; a link can be without", row->name);
 	}
 	return 0;
 }
@@ -1244,8 +871,10 @@ int job_write(const struct job *job, const char *path, struct error *err)
 	FILE *out = open_memstream(&text, &len);
 	if (!out)
 		return error_set(err, ERROR_OS, path, "out of memory");
-	int result = write_rows(job, out);
-	if (fclose(out) != 0 || result != 0)
+	int result = refuse_commas(job, err);
+	if (result == 0)
+		result = write_keys(job, out, err);
+	if (fclose(out) != 0)
 		result = error_set(err, ERROR_OS, path, "out of memory");
 	if (result == 0)
 		result = fs_replace_file(path, text, len, err);
@@ -1254,29 +883,25 @@ int job_write(const struct job *job, const char *path, struct error *err)
 }
 
 /* A stopped job can go on with another value of these; a finished one would have to train again. */
-static int is_late(const struct row *row)
+static int is_late(const struct key_row *row)
 {
-	static const char *const keys[] = {"L2", "LR", "TEST"};
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (strcmp(row->key, keys[i]) == 0)
-			return 1;
-	return 0;
+	return key_is_word("OPTIMIZER lr|OPTIMIZER l2|TEST", row->name);
 }
 
 /* A method that sets sizes at every barrier is the lead's from its start to its end. */
-static enum job_change change_of(const struct row *row, const struct job *old,
+static enum job_change change_of(const struct key_row *row, const struct job *old,
 				 const struct job *now, int finished)
 {
 	const char *before = job_balance(old), *after = job_balance(now);
-	if (strcmp(row->key, "TRAINER") == 0 && job_is_foreign(old) != job_is_foreign(now))
-		return FRESH;
+	if (strcmp(row->name, "TRAINER") == 0 && job_is_foreign(old) != job_is_foreign(now))
+		return JOB_CHANGE_FRESH;
 	if (finished && is_late(row))
-		return FRESH;
-	if (strcmp(row->key, "SOLUTION") == 0 &&
+		return JOB_CHANGE_FRESH;
+	if (strcmp(row->name, "SOLUTION") == 0 &&
 	    strcmp(before ? before : "", after ? after : "") != 0)
-		return STOPPED;
-	if (strcmp(row->key, "LEAST") == 0 && before)
-		return STOPPED;
+		return JOB_CHANGE_STOPPED;
+	if (strcmp(row->name, "SOLUTION least") == 0 && before)
+		return JOB_CHANGE_STOPPED;
 	return row->change;
 }
 
@@ -1296,19 +921,49 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 {
 	enum job_change gravest = JOB_SAME;
 	size_t at = 0;
-	struct row row;
 	keys[0] = '\0';
-	for (size_t i = 0; row_get(i, &row) == 0; i++) {
-		char *a = value_text(old, &row), *b = value_text(now, &row);
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
+		char *a = key_text(old, row), *b = key_text(now, row);
 		int differs = a && b && strcmp(a, b) != 0;
-		enum job_change change = change_of(&row, old, now, finished);
+		enum job_change change = change_of(row, old, now, finished);
 		if (differs && change >= gravest) {
 			at = change > gravest ? 0 : at;
 			gravest = change;
-			at = add_change(keys, at, row.key, a, b);
+			at = add_change(keys, at, row->name, a, b);
 		}
 		free(a);
 		free(b);
 	}
 	return gravest;
+}
+
+/* ---- what help says ---- */
+
+uint64_t job_workers_most(void)
+{
+	return (uint64_t)key_find("WORKERS")->max;
+}
+
+uint64_t job_servers_most(void)
+{
+	return (uint64_t)key_find("SERVERS")->max;
+}
+
+int job_key(size_t i, struct job_key *out)
+{
+	if (i >= key_count)
+		return -1;
+	const struct key_row *row = &key_rows[i];
+	*out = (struct job_key){.key_len = key_len(row),
+				.name = row->name,
+				.part = key_part(row),
+				.given = row->given,
+				.help = row->help,
+				.section = key_section(row),
+				.is_first = row == key_family(row->name, key_len(row)),
+				.is_head = row->head != NULL};
+	snprintf(out->values, sizeof out->values, "%s%s",
+		 row->words && (key_is_number(row) || row->kind == KEY_DEADLINE) ? "N|" : "",
+		 row->words ? row->words : "");
+	return 0;
 }

@@ -1,18 +1,22 @@
 /*
- * job: the keys of a job file (paceline-job(5)): ranges, defaults, what may change later.
+ * job: what a job file says (paceline-job(5)), and which of it may change later.
  *
- * One table row a key; reading, the nearest-key hint, the resolved file and the comparison with a
- * job that has state all come from it.  Keys that only a solution looks at are not listed here but
- * with its options (solve/options.h).
+ * Reading, hints, the resolved file and the comparison with a job that has state all go by the table
+ * of keys in keys.h.
  */
 #ifndef PACELINE_JOB_JOB_H
 #define PACELINE_JOB_JOB_H
 
 #include "base/error.h"
+#include "monitor/pulse.h"
 #include "solve/options.h"
 
 #include <stddef.h>
 #include <stdint.h>
+
+#define JOB_ALLREDUCE "allreduce"
+#define JOB_SYNC_CHOICES "bsp|ssp:N|asp|" JOB_ALLREDUCE
+#define JOB_LINES "lines" /* of FORMAT, with TRAINER */
 
 struct job_list {
 	size_t count;
@@ -29,7 +33,7 @@ struct job {
 	char *name; /* JOB */
 	/* data */
 	struct job_list data, test; /* absolute paths */
-	char *format;    /* criteo | csv | libsvm | tsv; "" until job_finish() */
+	char *format;    /* criteo | csv | libsvm | tsv | lines; "" until job_finish() */
 	char *separator; /* csv, tsv: as row_separator_text() writes it, from job_finish() on */
 	char *label, *positive, *negative, *weight; /* "" when not given */
 	char *dense, *sparse;  /* lists of columns, as schema.h wants them; "" when not given */
@@ -52,8 +56,9 @@ struct job {
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */
 	uint64_t workers, servers, hot_spares, restarts, rollbacks;
-	char *batch_scaling; /* keep | linear | sqrt: what becomes of batch when workers come or go */
-	char *hung; /* see pulse_rules_parse(); "" when not given */
+	char *batch_scaling; /* none | linear | sqrt: what becomes of batch when workers come or go */
+	/* see pulse_rules_parse(): in all, from job_finish() on; and its parts */
+	char *hung, *hung_of[1 + PULSE_SECTIONS];
 	char *sync; /* bsp | ssp:N | asp, as given */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
@@ -62,7 +67,7 @@ struct job {
 	uint64_t oom_limit; /* steps after ends for memory, of each node */
 	char *launch_worker, *launch_server, *drag;
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
-	char *launcher;        /* local | slurm | ssh; "": found out */
+	char *launcher;        /* slurm | ssh; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	double host_wait;      /* seconds, 0: for ever */
 	char *self_test;       /* off | on */
@@ -86,7 +91,7 @@ struct job {
 	uint64_t report_every, ahead;
 	char *predict; /* none, or a model of lib/predict */
 	char *predict_from;
-	char *profile; /* 0 | 1; "" until job_finish() */
+	char *profile; /* off | on; "" until job_finish() */
 	struct job_list metrics; /* words of job/metrics_to.h; files' and sockets' paths absolute */
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
@@ -95,10 +100,10 @@ struct job {
 	uint64_t checkpoint_level, checkpoint_full_every;
 	/* a trainer of the user's own, in a worker's place */
 	char *trainer;       /* for sh -c; "": the kit's own worker */
-	char *trainer_kind;  /* agent | each | rows */
+	char *trainer_kind;  /* loop | each | rows */
 	uint64_t samples;    /* where no DATA says how many; 0: DATA does */
 	double trainer_grace; /* seconds between SIGTERM and SIGKILL */
-	char *trainer_header; /* 0 | 1 */
+	char *trainer_header; /* off | on */
 	char *each_output;   /* a directory; "": what commands print goes to the node's log */
 	uint64_t each_jobs;
 	struct job_origin *origin; /* of each key; for job_file() and job_place() */
@@ -111,10 +116,9 @@ void job_free(struct job *job);
 /* A file with those that it includes, "-" for stdin is not taken. ERROR_NOINPUT, or ERROR_CONFIG
  * with place "file:line". */
 int job_read(struct job *job, const char *path, struct error *err);
-/* The file that job_write() left of an earlier run, to compare with. Its launch templates are taken
- * as they stand: an earlier version may have allowed more in them, and they start nothing here. */
-int job_read_kept(struct job *job, const char *path, struct error *err);
-/* One KEY=VALUE; place says where it came from. An unknown key names the nearest known one. */
+/* One KEY=VALUE, where VALUE may be "HEAD,name:value,...": parts that it does not name stay, and ""
+ * resets all. place says where it came from. An unknown key names the nearest known one, one of before
+ * the new one. */
 int job_set(struct job *job, const char *key, const char *value, const char *place,
 	    struct error *err);
 /* "KEY=VALUE" of --set: the value as it stands, unquoted. */
@@ -124,7 +128,8 @@ int job_set_text(struct job *job, const char *assignment, struct error *err);
  * file gives are for job_locate() (locate.h). */
 int job_finish(struct job *job, const char *path, struct error *err);
 
-/* Whether a job file or --set gave a value to this key, rather than its default. */
+/* Whether a job file or --set gave a value to this key, rather than its default; "WORKERS cores" is
+ * that part, "WORKERS" the head alone. */
 int job_is_given(const struct job *job, const char *key);
 
 /* Where that is; NULL: nobody gave it. */
@@ -153,9 +158,9 @@ int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *
 size_t job_packed(const char *path);
 /* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);
-/* How many workers BATCH is enough for, by LEAST. */
+/* How many workers BATCH is enough for, by least. */
 uint64_t job_batch_workers(const struct job *job);
-/* "one sample", or "LEAST=8 samples": of a worker at least, for a message. */
+/* "one sample", or "SOLUTION=least:8 samples": of a worker at least, for a message. */
 #define JOB_LEAST_MAX 48
 const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX]);
 /* Whether gradients are summed over replicas, instead of by servers (SYNC=allreduce). */
@@ -163,7 +168,7 @@ int job_is_allreduce(const struct job *job);
 /* Whether a trainer that is not of the kit trains (TRAINER). */
 int job_is_foreign(const struct job *job);
 /* Of such a job: the trainers have parameters, which only they can save, and a lead commits what they
- * did (TRAINER_KIND=agent); else each piece of work stands for itself. */
+ * did (TRAINER_KIND=loop); else each piece of work stands for itself. */
 int job_has_foreign_parameters(const struct job *job);
 /* Whether a brain finds how many nodes there are, and of which size. */
 int job_has_brain(const struct job *job);
@@ -188,10 +193,18 @@ enum job_change {
 #define JOB_KEYS_MAX 400
 enum job_change job_compare(const struct job *old, const struct job *now, int finished, char *keys);
 
-/* For the man page's table and completion: names and defaults in order; NULL behind the last. */
-const char *job_key(size_t i, const char **default_text, const char **help);
-/* What the value of the i-th key may be: words, "a|ssp:N|c", or what begins with a capital: FILE, PATH,
- * NAME|FILE; NULL: a number, or text. */
-const char *job_key_values(size_t i);
+/* For help and completion: each value of a job file. */
+struct job_key {
+	const char *name; /* "CHECKPOINT keep"; the head is "CHECKPOINT" */
+	size_t key_len;   /* bytes of its key in name */
+	const char *part; /* "keep"; NULL: the key is this value alone */
+	const char *given, *help;
+	const char *section; /* that begins here; NULL: none does */
+	/* Words, "a|ssp:N|c", or what begins with a capital: FILE, PATH, NAME|FILE; "": a number, or text. */
+	char values[120];
+	int is_first, is_head; /* of its key */
+};
+/* The i-th. -1: there are no more. */
+int job_key(size_t i, struct job_key *out);
 
 #endif

@@ -110,7 +110,7 @@ int job_locate(struct job *job, const char *kept, struct error *err)
 		return error_errno(err, ERROR_OS, NULL, "current directory");
 	/* What can't be read is said where the two jobs are compared. */
 	int has_begun =
-		kept && job_init(&began, NULL) == 0 && job_read_kept(&began, kept, NULL) == 0;
+		kept && job_init(&began, NULL) == 0 && job_read(&began, kept, NULL) == 0;
 	for (size_t i = 0; result == 0 && job_file(job, i, &file) == 0; i++)
 		result = locate(&file, current, has_begun ? &began : NULL, err);
 	job_free(&began);

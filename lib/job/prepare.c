@@ -69,7 +69,7 @@ static int compare_keys(const struct job *job, const struct dirs *dirs, int runn
 	dirs_state(dirs, "job.env", path);
 	if (job_init(&old, err) != 0)
 		return -1;
-	int result = job_read_kept(&old, path, err);
+	int result = job_read(&old, path, err);
 	if (result == 0)
 		result = job_finish(&old, path, err);
 	enum job_change change = result == 0 ? job_compare(&old, job, finished, keys) : JOB_SAME;
@@ -343,10 +343,10 @@ static int check_labels(const struct job *job, const struct schema *schema, stru
 	if (count[1] == 0 && job->positive[0])
 		return error_set(err, ERROR_DATA, job->data.item[0],
 				 "POSITIVE: no label is '%.80s', so all %llu rows have label 0; "
-				 "CLASSES=any trains on them all the same",
+				 "BAD_ROWS=classes:any trains on them all the same",
 				 job->positive, (unsigned long long)count[0]);
 	return error_set(err, ERROR_DATA, job->data.item[0],
-			 "all %llu rows have label %d; CLASSES=any trains on them all the same",
+			 "all %llu rows have label %d; BAD_ROWS=classes:any trains on them all the same",
 			 (unsigned long long)(count[0] + count[1]), count[1] > 0);
 }
 
@@ -449,7 +449,7 @@ static int write_model(const struct job *job, const struct dirs *dirs,
 	spec.seed = job->seed;
 	spec.samples = samples;
 	if (job->hidden.count > MODEL_HIDDEN_MAX)
-		return error_set(err, ERROR_CONFIG, "HIDDEN", "more than %d layers",
+		return error_set(err, ERROR_CONFIG, "MODEL hidden", "more than %d layers",
 				 MODEL_HIDDEN_MAX);
 	spec.hidden_count = (uint32_t)job->hidden.count;
 	for (size_t i = 0; i < job->hidden.count; i++)
@@ -671,7 +671,7 @@ static int check_name(const struct job *job, const struct dirs *dirs, struct err
 	dirs_state(dirs, "job.env", path);
 	if (job_init(&old, err) != 0)
 		return -1;
-	if (job_read_kept(&old, path, NULL) == 0 && old.name[0] && strcmp(old.name, job->name) != 0)
+	if (job_read(&old, path, NULL) == 0 && old.name[0] && strcmp(old.name, job->name) != 0)
 		result = error_set(err, ERROR_CONFIG, dirs->state,
 				   "holds the state of job %s, not of %s: choose another directory",
 				   old.name, job->name);

@@ -49,7 +49,7 @@ int spent_goes_on(const struct job *job, const struct dirs *dirs, const char *en
 		return 0;
 	dirs_state(dirs, "job.env", path);
 	int result = 0;
-	if (job_read_kept(&before, path, NULL) == 0 && spent_read(dirs, &seconds, NULL) == 0) {
+	if (job_read(&before, path, NULL) == 0 && spent_read(dirs, &seconds, NULL) == 0) {
 		int by_time = is(ended, SPENT_MAX_TIME) ||
 			      (is(ended, SPENT_EARLY) && before.max_time > 0 &&
 			       seconds >= before.max_time);
@@ -63,8 +63,8 @@ int spent_goes_on(const struct job *job, const struct dirs *dirs, const char *en
 void spent_text(const struct job *job, const struct dirs *dirs, const char *ended,
 		char out[SPENT_TEXT_MAX])
 {
-	char what[96] = "MAX_TIME or PATIENCE ended this job";
-	const char *key = "MAX_TIME or PATIENCE";
+	char what[96] = "MAX_TIME or EVAL patience ended this job";
+	const char *key = "MAX_TIME or EVAL patience";
 	double seconds = 0;
 	out[0] = '\0';
 	if (!ended[0])
@@ -74,10 +74,10 @@ void spent_text(const struct job *job, const struct dirs *dirs, const char *ende
 		snprintf(what, sizeof what, "MAX_TIME=%g ended this job after %.1f s",
 			 job->max_time, seconds);
 	} else if (is(ended, SPENT_PATIENCE)) {
-		key = "PATIENCE";
-		snprintf(what, sizeof what, "PATIENCE=%llu ended this job",
+		key = "EVAL patience";
+		snprintf(what, sizeof what, "EVAL=patience:%llu ended this job",
 			 (unsigned long long)job->patience);
 	}
 	snprintf(out, SPENT_TEXT_MAX,
-		 "%s; `trainctl run` with a greater %s, or 0, goes on from there", what, key);
+		 "%s; `trainctl run` with a greater %s, or never, goes on from there", what, key);
 }

@@ -22,7 +22,7 @@ static const struct predict_kind *const kinds[PREDICT_MODELS] = {
 	[PREDICT_RNN] = &predict_rnn,     [PREDICT_LSTM] = &predict_lstm,
 	[PREDICT_NARX] = &predict_narx,   [PREDICT_ARX] = &predict_arx,     [PREDICT_GAM] = &predict_gam,
 	
-	[PREDICT_AUTO] = &predict_auto};
+	[PREDICT_MIX] = &predict_mix};
 
 void predict_config_init(struct predict_config *c, enum predict_model model)
 {

@@ -16,7 +16,7 @@
  *   arx       the same as a straight line, which some tens of batches teach
  *   gam       moving average, corrected by what a curve of each load says has changed
  *   quantile  of the last batch times: an underestimated time delays everybody, see group.h
- *   auto      all of them but quantile, weighed by how well they have done
+ *   mix       all of them but quantile, weighed by how well they have done
  *
  * The nets learn with each observation and speak from `warmup` observations on; ema speaks before.
  * Pure: no clock, random numbers from the seed only, memory bounded, the same calls give the same
@@ -47,10 +47,10 @@ enum predict_model {
 	PREDICT_NARX,
 	PREDICT_ARX,
 	PREDICT_GAM,
-	PREDICT_AUTO
+	PREDICT_MIX
 };
 #define PREDICT_MODELS 10
-#define PREDICT_CHOICES "last|ema|quantile|arima|rnn|lstm|narx|arx|gam|auto" /* of an option */
+#define PREDICT_CHOICES "last|ema|quantile|arima|rnn|lstm|narx|arx|gam|mix" /* of an option */
 
 struct predict_config {
 	enum predict_model model;

@@ -47,7 +47,7 @@ struct predict_kind {
 };
 
 extern const struct predict_kind predict_last, predict_ema, predict_quantile, predict_arima,
-	predict_rnn, predict_lstm, predict_narx, predict_arx, predict_gam, predict_auto;
+	predict_rnn, predict_lstm, predict_narx, predict_arx, predict_gam, predict_mix;
 
 /* A predictor inside of another. */
 void predictor_walk(struct predictor *p, struct predict_state *f);

@@ -75,7 +75,6 @@ struct launcher {
 	int openings; /* so many connections to one host may be opened at the same time; 0: any */
 };
 
-#define LAUNCHER_CHOICES "local|slurm|ssh"
 /* NULL: there is none. */
 const struct launcher *launcher_find(const char *name);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROUNDS_A_CHANGE 12.0 /* so many rounds are asked in PLAN_EVERY, */
+#define ROUNDS_A_CHANGE 12.0 /* so many rounds are asked in BRAIN every, */
 #define ROUND_SECONDS_MIN 0.5
 #define ROUND_SECONDS_MAX 10.0
 #define BATCHES_MIN 4.0    /* of each worker in a round */
@@ -457,7 +457,7 @@ static int is_beyond(const struct supervisor *s, const struct want *w, char *why
 	const struct brain_limits *l = &s->brain.limits;
 	for (int i = 0; i < PLAN_ROLES; i++)
 		if (w->role[i].cores > l->node_cores && w->role[i].cores > w->now[i].cores) {
-			snprintf(why, max, "it plans %llu cores for a %s, and NODE_CORES is %llu",
+			snprintf(why, max, "it plans %llu cores for a %s, and BRAIN node-cores is %llu",
 				 (unsigned long long)w->role[i].cores,
 				 plan_role_name((enum plan_role)i),
 				 (unsigned long long)l->node_cores);
@@ -465,7 +465,7 @@ static int is_beyond(const struct supervisor *s, const struct want *w, char *why
 		}
 	if (cores_of(w->role) <= l->cores || cores_of(w->role) <= cores_of(w->now))
 		return 0;
-	snprintf(why, max, "it plans %llu cores in all, and CORES is %llu",
+	snprintf(why, max, "it plans %llu cores in all, and BRAIN cores is %llu",
 		 (unsigned long long)cores_of(w->role), (unsigned long long)l->cores);
 	return 1;
 }
@@ -595,7 +595,7 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 		return 1;
 	} else if (k->what == PLAN_REPLACE && k->cores > s->brain.limits.node_cores &&
 		   (double)k->cores > n->cores) {
-		why = "NODE_CORES are fewer";
+		why = "BRAIN node-cores are fewer";
 	} else if (k->what == PLAN_REPLACE && (k->cores == 0 || (double)k->cores == n->cores) &&
 		   (k->bytes == 0 || k->bytes == n->memory)) {
 		why = "it has as much already";
@@ -649,7 +649,7 @@ static int resize(struct supervisor *s)
 	return some;
 }
 
-/* PLAN_EVERY holds for every brain; want of memory does not wait. */
+/* BRAIN every holds for every brain; want of memory does not wait. */
 static int is_too_early(const struct supervisor *s, const struct answer *a)
 {
 	return clock_within(s->brain.changed, clock_epoch(), s->job->plan_every) &&
@@ -663,7 +663,7 @@ static const char *change(struct supervisor *s, const struct answer *a, const st
 	int some = 0;
 	if (s->brain.changes >= s->job->plan_limit) {
 		if (!s->brain.limit_told++ && s->job->plan_limit > 0)
-			sup_note(s, "brain", "PLAN_LIMIT=%llu: nothing is changed any more",
+			sup_note(s, "brain", "BRAIN=limit:%llu: nothing is changed any more",
 				 (unsigned long long)s->job->plan_limit);
 		return "limit";
 	}
@@ -739,7 +739,7 @@ static void end_change(struct supervisor *s)
 	if (b->before > 0 && done_now >= b->samples)
 		cost = fmax(took - (double)(done_now - b->samples) / b->before, 0);
 	b->changing = 0;
-	/* Nothing has moved: it is none of PLAN_LIMIT. */
+	/* Nothing has moved: it is none of BRAIN limit. */
 	if (!b->only_shares || !s->rebalance.is_even)
 		b->changes++;
 	b->changed = clock_epoch();

@@ -35,7 +35,7 @@ struct sup_checkpoints {
 void sup_checkpoint_use(struct supervisor *s, const char *path);
 /* Asks for one, if it may be made now. */
 void sup_checkpoint_make(struct supervisor *s);
-void sup_checkpoint_begin(struct supervisor *s);        /* CHECKPOINT_EVERY counts from now */
+void sup_checkpoint_begin(struct supervisor *s);        /* CHECKPOINT counts from now */
 void sup_checkpoint_periodic(struct supervisor *s);
 void sup_checkpoint_parts(struct supervisor *s, int here); /* those that were away */
 /* A rollback: what still travels does not come any more. */

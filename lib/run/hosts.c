@@ -293,7 +293,7 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 	if (seconds <= 0 || h->state != HOST_THERE || others == 0)
 		return -1;
 	h->avoided = clock_mono() + seconds;
-	log_say(LOG_LEVEL_WARNING, "%s is avoided for %g s (HOST_AVOID): %s%s%s", h->place->host,
+	log_say(LOG_LEVEL_WARNING, "%s is avoided for %g s (BAD_HOSTS avoid): %s%s%s", h->place->host,
 		seconds, id ? id : "", id ? " " : "", why);
 	sup_log(s, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
 			  F_SECONDS("seconds", seconds), id ? F("id", id) : F_NONE, F("why", why)));
@@ -360,12 +360,12 @@ static void mind_none(struct supervisor *s)
 	if (any_lost(hosts) || substitute(hosts, 0) < hosts->count)
 		return;
 	if (most > 0)
-		snprintf(text, sizeof text, ", %g s at most (HOST_WAIT)", most);
+		snprintf(text, sizeof text, ", %g s at most (BAD_HOSTS wait)", most);
 	if (hosts->none_since == 0) {
 		hosts->none_since = now;
 		sup_note(s, "warning", "no host is left to train on: waiting for one%s", text);
 	} else if (most > 0 && now - hosts->none_since >= most)
-		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s (HOST_WAIT)", most);
+		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s (BAD_HOSTS wait)", most);
 }
 
 /* Rows that only a host has that is gone: others train theirs meanwhile. The job can go on later. */
@@ -386,7 +386,7 @@ static void mind_awaited(struct supervisor *s, double now)
 			continue;
 		snprintf(text, sizeof text,
 			 "%s is gone, nothing else is left to be trained, and nobody else has the "
-			 "rows of %s; waited %g s (HOST_WAIT)",
+			 "rows of %s; waited %g s (BAD_HOSTS wait)",
 			 h->place->host, n->id, s->job->host_wait);
 		s->phases.fail_status = ERROR_UNAVAILABLE;
 		sup_finish_early(s, GOAL_STOP, text);

@@ -20,7 +20,7 @@
  * its replica, its workers at once, its servers, and trainers that have parameters, after the next
  * rollback.
  *
- * A host that is there can be avoided for HOST_AVOID seconds: a node hung there, or was slow even after
+ * A host that is there can be avoided for BAD_HOSTS avoid seconds: a node hung there, or was slow even after
  * a restart, or somebody says so.  Nobody is killed for it; who starts in that time and may run elsewhere
  * does, and comes back when it starts after that.  The last one is not avoided.
  *

@@ -151,7 +151,7 @@ static void fill(struct record_out *o, char *line, const struct sup_node *n, con
 	record_add(o, "role", role ? role : n->role->name);
 	record_add(o, "id", n->id);
 	record_add(o, "kind", kind);
-	/* A restart by intention: HEAVY_LIMIT counts those only. */
+	/* A restart by intention: KILL_RESTART counts those only. */
 	if (n->restart.from > 0 && strcmp(kind, "restart") == 0)
 		record_add_u64(o, "meant", 1);
 	if (n->sup->hosts.count > 1)

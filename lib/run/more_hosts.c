@@ -44,7 +44,7 @@ static uint64_t own_room(const struct supervisor *s)
 	uint64_t room = 0;
 	for (size_t i = s->hosts.first; i < s->more.base; i++)
 		room += workers_on(s, s->hosts.host[i].place->cores);
-	return room; /* all of them are used: MORE_HOSTS and scale --hosts exclude each other */
+	return room; /* all of them are used: LAUNCHER more and scale --hosts exclude each other */
 }
 
 /* Cores of one that nobody knows yet: as the job's last one has. */
@@ -104,7 +104,7 @@ static int begin(struct supervisor *s, struct argv *w, const char *program)
 	char path[PATH_MAX];
 	struct error err;
 	if (process_find(program, s->options.search_path, path, sizeof path, &err) != 0) {
-		sup_note(s, "warning", "MORE_HOSTS: %s is not on PATH", program);
+		sup_note(s, "warning", "LAUNCHER more: %s is not on PATH", program);
 		s->more.list_at = s->more.ask_at = clock_mono() + AGAIN_SECONDS;
 		return -1;
 	}
@@ -334,7 +334,7 @@ static void on_asked(const struct node_end *end, enum child_cut cut, const char 
 		return;
 	tell(s, "refused", NULL);
 	if (s->more.preemptible && !s->more.refused) {
-		sup_note(s, "warning", "PREEMPTIBLE=%s gives no host: asked in the usual partition",
+		sup_note(s, "warning", "LAUNCHER=preemptible:%s gives no host: asked in the usual partition",
 			 s->job->preemptible);
 		s->more.refused = 1;
 	} else {

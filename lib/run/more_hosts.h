@@ -1,8 +1,8 @@
 /*
- * more_hosts: hosts that Slurm gives the job besides those of its allocation, MORE_HOSTS at most: one
- * further allocation each (salloc --no-shell), in the partition PREEMPTIBLE where there is one.
+ * more_hosts: hosts that Slurm gives the job besides those of its allocation, LAUNCHER more at most: one
+ * further allocation each (salloc --no-shell), in the partition LAUNCHER preemptible where there is one.
  *
- * A job is full when it has more workers than its hosts have cores for (WORKER_CORES each, else one).
+ * A job is full when it has more workers than its hosts have cores for (WORKERS cores each, else one).
  * Then Slurm is asked for as many hosts as are missing, and training goes on: workers that belong on
  * a host that is not there yet run on the others.  One that Slurm gives is asked whether it can be used
  * (its data, its kit); then it is a host like the others (hosts.h), and who belongs there moves there.

@@ -7,7 +7,7 @@
  *   a server   twice as many servers, each with about half; where there can't be more, twice the memory
  *   a replica, which has all parameters: twice the memory
  *
- * OOM_LIMIT is the number of such steps of a node, and of all servers together; an end with a step does
+ * RESTARTS oom is the number of such steps of a node, and of all servers together; an end with a step does
  * not count against RESTARTS, any other does.  Each step is a record:
  *     oom id= step= limit= [memory= memory-before=] [size= accum=] [servers= servers-before=]
  */

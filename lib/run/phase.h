@@ -33,7 +33,7 @@ enum sup_phase {
 
 enum sup_goal {
 	GOAL_DONE,  /* all samples */
-	GOAL_EARLY, /* enough: MAX_TIME, PATIENCE */
+	GOAL_EARLY, /* enough: MAX_TIME, EVAL patience */
 	GOAL_STOP,  /* a person wants it to stop; it goes on another day */
 	GOAL_FAIL
 };

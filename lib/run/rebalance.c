@@ -11,7 +11,7 @@
 
 #define SOON_SECONDS 1.0
 #define LONG_AGO 600.0 /* seconds: what is asked of whom may be different now */
-#define EARLY_PART 0.1 /* of REBALANCE_EVERY, while servers have counted too little */
+#define EARLY_PART 0.1 /* of REBALANCE every, while servers have counted too little */
 
 static int is_on(const struct supervisor *s)
 {
@@ -306,7 +306,7 @@ static void ask(struct supervisor *s)
 	if (is_spent(s) && !is_asked_by_person(s)) {
 		if (!b->limit_told++ && s->job->rebalance_limit > 0)
 			sup_note(s, "rebalance",
-				 "REBALANCE_LIMIT=%llu: servers keep the keys that they have now",
+				 "REBALANCE=limit:%llu: servers keep the keys that they have now",
 				 (unsigned long long)s->job->rebalance_limit);
 		sup_rebalance_over(s);
 		return;

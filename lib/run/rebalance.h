@@ -3,9 +3,9 @@
  * trains.  Servers count what is asked of which keys in any case; the lead compares
  * (lead_rebalance.c) and moves parameters if the busiest server has less to do then.  It is asked
  *
- * - with REBALANCE=on every REBALANCE_EVERY seconds, and soon after the number of servers changed or
- *   all went back; parameters move for a gain of REBALANCE_GAIN;
- * - by a brain: REBALANCE_LIMIT such moves are made at most, those above among them, all starts of the
+ * - with REBALANCE=on every so many seconds, and soon after the number of servers changed or
+ *   all went back; parameters move for a gain of REBALANCE gain;
+ * - by a brain: REBALANCE limit such moves are made at most, those above among them, all starts of the
  *   job together;
  * - by a person (`trainctl rebalance`).
  *

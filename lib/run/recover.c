@@ -263,7 +263,7 @@ static int within_limit(struct sup_node *n)
 	end_text(&n->end, text, sizeof text);
 	sup_fail_by(n,
 		    "%s; that is rollback %llu in a row without a checkpoint that goes further "
-		    "(ROLLBACKS)",
+		    "(RESTARTS rollbacks)",
 		    text, (unsigned long long)s->recover.in_a_row);
 	return 0;
 }

@@ -45,12 +45,12 @@ const char *sup_restart_why(const char *word)
 		{"role", "only workers and servers are"},
 		{"not-up", "it is not up, or the job is not running"},
 		{"under-way", "it is being restarted already"},
-		{"no-host", "it has no other host to go to, or HOST_AVOID is 0"},
+		{"no-host", "it has no other host to go to, or BAD_HOSTS avoid is never"},
 		{"hands-over", "a server hands over where it is"},
 		{"only", "no other replica has the parameters that it would lose"},
-		{"limit", "it was restarted HEAVY_LIMIT times already"},
-		{"window", "it was, less than HEAVY_WINDOW ago"},
-		{"cool-down", "another node was restarted less than HEAVY_COOLDOWN ago"}};
+		{"limit", "it was restarted KILL_RESTART limit times already"},
+		{"window", "it was, less than KILL_RESTART window ago"},
+		{"cool-down", "another node was restarted less than KILL_RESTART cooldown ago"}};
 	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
 		if (strcmp(text[i][0], word) == 0)
 			return text[i][1];

@@ -364,7 +364,7 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 	argv_add(w, "--bad-rows", job->bad_rows);
 	argv_u64(w, "--ahead", job->ahead);
 	add_report(w, job);
-	argv_add(w, "--profile", job->profile);
+	argv_add(w, "--profile", strcmp(job->profile, "on") == 0 ? "1" : "0");
 	add_predict(w, n);
 	add_patience(w, s);
 	add_drag(w, n, life);
@@ -426,7 +426,7 @@ static void add_rows(struct argv *w, const struct supervisor *s)
 	argv_add(w, "--format", job->format);
 	if (strcmp(job->format, "csv") == 0)
 		argv_add(w, "--separator", job->separator);
-	if (strcmp(job->trainer_header, "1") == 0)
+	if (strcmp(job->trainer_header, "on") == 0)
 		argv_add(w, "--header");
 }
 

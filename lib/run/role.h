@@ -57,7 +57,7 @@ struct role {
 	const char *(*template)(const struct job *job); /* for its launcher; NULL: none */
 	/* What it may use at first; NULL: all that is there. */
 	struct limits (*limits)(const struct job *job);
-	int keeps; /* it has a copy of its part in memory (CHECKPOINT_MEMORY) */
+	int keeps; /* it has a copy of its part in memory (CHECKPOINT memory) */
 	enum role_where where;
 	enum role_ready ready;
 	enum role_death death;

@@ -33,7 +33,7 @@ struct sup_scale_ask {
 
 static int keeps_batch(const struct supervisor *s)
 {
-	return strcmp(s->job->batch_scaling, "keep") == 0;
+	return strcmp(s->job->batch_scaling, "none") == 0;
 }
 
 uint64_t sup_scale_workers_most(const struct supervisor *s)
@@ -95,7 +95,7 @@ static int check_workers(const struct supervisor *s, uint64_t workers, struct su
 			      (unsigned long long)job_workers_most());
 	return sup_scale_refuse(why, "no-room",
 		      "BATCH=%llu is less than %s for each of %llu workers; "
-		      "BATCH_SCALING=linear lets it grow with them",
+		      "BATCH=scaling:linear lets it grow with them",
 		      (unsigned long long)job->batch, job_least_words(job, least),
 		      (unsigned long long)workers);
 }
@@ -124,7 +124,7 @@ static int check_hosts(const struct supervisor *s, struct sup_scale_refusal *why
 					s->job->trainer_kind);
 	if (s->more.count > 0)
 		return sup_scale_refuse(why, "more-hosts",
-					"MORE_HOSTS=%llu: Slurm gives this job hosts as it needs them",
+					"LAUNCHER=more:%llu: Slurm gives this job hosts as it needs them",
 					(unsigned long long)s->job->more_hosts);
 	return 0;
 }
@@ -248,7 +248,7 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-/* BATCH_SCALING may be another than when it was scaled. */
+/* BATCH scaling may be another than when it was scaled. */
 static void fit_batch(struct supervisor *s)
 {
 	struct sup_scale *c = &s->scale;
@@ -257,7 +257,7 @@ static void fit_batch(struct supervisor *s)
 	if (c->now.workers > most)
 		sup_note(s, "scale",
 			 "BATCH=%llu is less than %s for each of the %llu workers to which the "
-			 "job was scaled, and BATCH_SCALING is keep: there are %llu",
+			 "job was scaled, and BATCH scaling is none: there are %llu",
 			 (unsigned long long)s->job->batch, job_least_words(s->job, least),
 			 (unsigned long long)c->now.workers,
 			 (unsigned long long)most);

@@ -24,7 +24,7 @@
  *   gives its rows back, and starts there; then replicas of the hosts that are left end, and the
  *   fabric is started anew without those.
  * - Then all workers are told their shares of the global batch, in the same iteration; and their
- *   learning rate, where BATCH_SCALING says so.
+ *   learning rate, where BATCH scaling says so.
  */
 #ifndef PACELINE_RUN_SCALE_H
 #define PACELINE_RUN_SCALE_H

@@ -39,7 +39,7 @@ static int take_scores(struct supervisor *s, const char *output)
 	return -1;
 }
 
-/* PATIENCE: so many scores in a row without a better one. */
+/* EVAL patience: so many scores in a row without a better one. */
 static void judge(struct supervisor *s)
 {
 	if (isnan(s->score.best_auc) || s->score.auc > s->score.best_auc) {
@@ -49,7 +49,7 @@ static void judge(struct supervisor *s)
 	}
 	s->score.without_gain++;
 	if (s->job->patience > 0 && s->score.without_gain >= s->job->patience)
-		sup_finish_by(s, SPENT_PATIENCE, "PATIENCE: no better AUC any more");
+		sup_finish_by(s, SPENT_PATIENCE, "EVAL patience: no better AUC any more");
 }
 
 /* A scoring that was under way when the job ended may be of an older checkpoint: then the last one

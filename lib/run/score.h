@@ -1,6 +1,6 @@
 /*
  * score: TEST scored with a checkpoint by the same predict(1) and auc(1) that a person would use;
- * in between (EVAL_EVERY, PATIENCE) and at the end.
+ * in between (EVAL, EVAL patience) and at the end.
  */
 #ifndef PACELINE_RUN_SCORE_H
 #define PACELINE_RUN_SCORE_H

@@ -65,7 +65,7 @@ static void on_tested(const struct node_end *end, enum child_cut cut, const char
 			take(s, &r);
 }
 
-/* srun reaches no host of another allocation (MORE_HOSTS) from this one. */
+/* srun reaches no host of another allocation (LAUNCHER more) from this one. */
 static int is_tested(const struct supervisor *s, size_t i)
 {
 	const struct sup_host *h = &s->hosts.host[i];

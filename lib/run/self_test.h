@@ -1,8 +1,8 @@
 /*
  * self_test: when a node is suspected (it hung, or a solution restarts it because it is slow) all
- * hosts that train are tested at once by node-host(8), beside what they do (SELF_TEST=on); those of
- * MORE_HOSTS are not.  A bad one is named in the log and avoided (hosts.h), and its workers are
- * restarted elsewhere, as often as HEAVY_LIMIT and the like let anybody.  Not more than once in
+ * hosts that train are tested at once by node-host(8), beside what they do (BAD_HOSTS=test:on); those of
+ * LAUNCHER more are not.  A bad one is named in the log and avoided (hosts.h), and its workers are
+ * restarted elsewhere, as often as KILL_RESTART and the like let anybody.  Not more than once in
  * half a minute.
  */
 #ifndef PACELINE_RUN_SELF_TEST_H

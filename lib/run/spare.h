@@ -1,5 +1,5 @@
 /*
- * spare: nodes that stand ready (HOT_SPARES): started, their data open, members of nothing.  When a
+ * spare: nodes that stand ready (WORKERS spares): started, their data open, members of nothing.  When a
  * worker has ended, one of them takes its place at once, while what the dead one left behind is
  * removed (recover.h); the worker that comes back is a spare from then on.
  *

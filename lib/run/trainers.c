@@ -171,7 +171,7 @@ static void tell_first(struct sup_node *n, const struct node_end *end, int is_kn
 	else if (t->is_last)
 		sup_fail_by(n,
 			    "%s; that is rollback %llu in a row without a checkpoint that goes "
-			    "further (ROLLBACKS)",
+			    "further (RESTARTS rollbacks)",
 			    text, (unsigned long long)s->recover.in_a_row);
 	else if (!n->asked && n->in_a_row > s->job->restarts)
 		sup_fail_by(n, "%s, %llu times in a row (RESTARTS)", text,

@@ -1,7 +1,7 @@
 /*
  * trainers: a trainer of the user's own (TRAINER), which an agent(1) runs in a worker's place.
  *
- * Where trainers have parameters (TRAINER_KIND=agent), the end of one is what a server's is: all go
+ * Where trainers have parameters (TRAINER_KIND=loop), the end of one is what a server's is: all go
  * back to one cut, which is shardd's queue and what each trainer saved.  Samples that count as done
  * now, and not in that cut, are trained again: they are counted, over all starts of the job.  The
  * file STATE/repeated has the sum; while a rollback is under way also what was done before it, so
@@ -41,7 +41,7 @@ struct sup_trainers {
 	struct node_end first_end;
 	int surely;      /* how much it looks like that: see trainers.c */
 	double first_at; /* clock_mono() */
-	int is_last;     /* ROLLBACKS are used up */
+	int is_last;     /* RESTARTS rollbacks are used up */
 	char failure[128]; /* which one it was last, and how it ended; "": none */
 	double failure_at; /* clock_mono() */
 };

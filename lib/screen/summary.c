@@ -69,7 +69,7 @@ static void put_end(struct lines *l, const struct record *r)
 			 strcmp(state, "done") == 0 && !early ? "in" : "after",
 			 human_time(ran, time));
 	if (early)
-		state = early == 1 ? "ended by MAX_TIME" : "ended by PATIENCE";
+		state = early == 1 ? "ended by MAX_TIME" : "ended by EVAL patience";
 	put(l, strcmp(state, "failed") == 0 ? TINT_BAD : TINT_STRONG, "%s: %s%s, %s samples%s%s",
 	    value(r, "job"), state[0] ? state : "over", took,
 	    human_count(real(r, "samples"), samples), restarts,

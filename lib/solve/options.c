@@ -13,17 +13,17 @@
 static const struct solution_option table[] = {
 	{"batch", SOLUTION_COUNT, 1, 0x1p53, "", AT(batch), "BATCH",
 	 "global batch; else the sum of the sizes in the snapshot"},
-	{"lambda", SOLUTION_REAL, 1, 1e9, "1.3", AT(lambda), "LAMBDA",
+	{"lambda", SOLUTION_REAL, 1, 1e9, "1.3", AT(lambda), "SOLUTION lambda",
 	 "a node is slow when its time is so many times the mean"},
-	{"pending", SOLUTION_REAL, 0, 1e9, "60", AT(pending), "PENDING",
+	{"pending", SOLUTION_REAL, 0, 1e9, "60", AT(pending), "SOLUTION pending",
 	 "the cluster is busy when a new node waits so many seconds"},
 	{"sync", SOLUTION_SYNC, 0, 0, "", AT(sync), "SYNC",
 	 "bsp, ssp or asp; else as the snapshot says, or bsp"},
-	{"limit", SOLUTION_COUNT, 0, 1 << 20, "3", AT(limit), "HEAVY_LIMIT",
+	{"limit", SOLUTION_COUNT, 0, 1 << 20, "3", AT(limit), "KILL_RESTART",
 	 "restarts of a node by intention, at most"},
-	{"cmax", SOLUTION_COUNT, 1, ACCUM_STEPS_MAX, "5", AT(cmax), "CMAX",
+	{"cmax", SOLUTION_COUNT, 1, ACCUM_STEPS_MAX, "5", AT(cmax), "SOLUTION cmax",
 	 "accumulation steps of a batch, at most (antdt-dd)"},
-	{"least", SOLUTION_COUNT, 1, NODE_BATCH_MAX, "1", AT(least), "LEAST",
+	{"least", SOLUTION_COUNT, 1, NODE_BATCH_MAX, "1", AT(least), "SOLUTION least",
 	 "samples that a step of a worker has at least"},
 };
 #define ROWS (sizeof table / sizeof *table)

@@ -40,8 +40,7 @@ struct solution_option {
 	double min, max;     /* of numbers */
 	const char *given;   /* default; "": it is not said, and help tells what then holds */
 	size_t at;           /* in struct solution_options */
-	const char *job_key; /* where a job file says it. A key that job(5) has for other reasons,
-				too, has its row there; for all others lib/job takes this one */
+	const char *job_key; /* where a job file says it: "KEY part", or KEY */
 	const char *help;
 };
 

@@ -21,18 +21,36 @@ void jobfile_free(struct jobfile *f)
 	for (size_t i = 0; i < f->count; i++) {
 		free(f->setting[i].key);
 		free(f->setting[i].value);
+		free(f->setting[i].section);
 		free(f->setting[i].reason);
 	}
 	free(f->setting);
 	free(f->head);
+	free(f->tail);
+	free(f->section);
 	*f = (struct jobfile){0};
+}
+
+static int replace(char **at, const char *text, struct error *err)
+{
+	free(*at);
+	*at = strdup(text);
+	return *at ? 0 : no_memory(err);
 }
 
 int jobfile_head(struct jobfile *f, const char *lines, struct error *err)
 {
-	free(f->head);
-	f->head = strdup(lines);
-	return f->head ? 0 : no_memory(err);
+	return replace(&f->head, lines, err);
+}
+
+int jobfile_tail(struct jobfile *f, const char *lines, struct error *err)
+{
+	return replace(&f->tail, lines, err);
+}
+
+int jobfile_section(struct jobfile *f, const char *title, struct error *err)
+{
+	return replace(&f->section, title, err);
 }
 
 static struct jobfile_setting *find(const struct jobfile *f, const char *key)
@@ -49,24 +67,27 @@ const char *jobfile_get(const struct jobfile *f, const char *key)
 	return s ? s->value : NULL;
 }
 
+int jobfile_add(struct jobfile *f, const char *key, const char *value, const char *reason,
+		struct error *err)
+{
+	if (GROW(f->setting, f->room, f->count + 1) != 0)
+		return no_memory(err);
+	struct jobfile_setting *s = &f->setting[f->count++];
+	*s = (struct jobfile_setting){.key = strdup(key),
+				      .value = strdup(value),
+				      .section = f->section,
+				      .reason = strdup(reason)};
+	f->section = NULL;
+	return s->key && s->value && s->reason ? 0 : no_memory(err);
+}
+
 int jobfile_set(struct jobfile *f, const char *key, const char *value, const char *reason,
 		struct error *err)
 {
 	struct jobfile_setting *s = find(f, key);
-	if (!s) {
-		if (GROW(f->setting, f->room, f->count + 1) != 0)
-			return no_memory(err);
-		s = &f->setting[f->count];
-		*s = (struct jobfile_setting){.key = strdup(key)};
-		if (!s->key)
-			return no_memory(err);
-		f->count++;
-	}
-	free(s->value);
-	free(s->reason);
-	s->value = strdup(value);
-	s->reason = strdup(reason);
-	return s->value && s->reason ? 0 : no_memory(err);
+	if (!s)
+		return jobfile_add(f, key, value, reason, err);
+	return replace(&s->value, value, err) == 0 ? replace(&s->reason, reason, err) : -1;
 }
 
 /* '?' for each byte that is no UTF-8: editors refuse a whole file for one. */
@@ -100,24 +121,13 @@ static int print_setting(FILE *out, const struct jobfile_setting *s)
 	char *line = malloc(max);
 	if (!line)
 		return -1;
+	if (s->section)
+		fprintf(out, "\n# ---- %s\n", s->section);
 	print_comment(out, s->reason);
 	if (jobtext_format(s->key, s->value, line, max) > 0)
 		fprintf(out, "%s\n", line);
 	free(line);
 	return 0;
-}
-
-static void print_others(const struct jobfile *f, FILE *out)
-{
-	const char *key, *given, *help;
-	fprintf(out, "\n# ---- every other key, with its default; take the # away to change one ----\n");
-	for (size_t i = 0; (key = job_key(i, &given, &help)); i++) {
-		const char *values = job_key_values(i);
-		int words = values && !(values[0] >= 'A' && values[0] <= 'Z');
-		if (!find(f, key))
-			fprintf(out, "\n# %s%s%s\n#%s=%s\n", help, words ? ": " : "",
-				words ? values : "", key, given);
-	}
 }
 
 int jobfile_text(const struct jobfile *f, char **text, size_t *len, struct error *err)
@@ -128,16 +138,55 @@ int jobfile_text(const struct jobfile *f, char **text, size_t *len, struct error
 	if (!out)
 		return no_memory(err);
 	print_comment(out, f->head ? f->head : "");
-	for (size_t i = 0; result == 0 && i < f->count; i++) {
-		if (f->setting[i].reason[0])
-			fputc('\n', out);
+	for (size_t i = 0; result == 0 && i < f->count; i++)
 		result = print_setting(out, &f->setting[i]);
-	}
-	print_others(f, out);
+	fputs(f->tail ? f->tail : "", out);
 	if (fclose(out) != 0 || result != 0) {
 		free(*text);
 		*text = NULL;
 		return no_memory(err);
 	}
 	return 0;
+}
+
+/* "#CHECKPOINT=60,keep:3,..."; key is its first. */
+static void print_defaults(FILE *out, const struct job_key *key, size_t i)
+{
+	struct job_key part = *key;
+	size_t count = 0;
+	fprintf(out, "#%.*s=", (int)key->key_len, key->name);
+	do {
+		if (part.given[0] && (!part.part || part.is_head))
+			fprintf(out, "%s", part.given);
+		else if (part.given[0])
+			fprintf(out, "%s%s:%s", count > 0 ? "," : "", part.part, part.given);
+		count += part.given[0] != '\0';
+	} while (job_key(++i, &part) == 0 && !part.is_first);
+	fputc('\n', out);
+}
+
+int jobfile_keys(char **text, size_t *len, struct error *err)
+{
+	struct job_key key;
+	*text = NULL;
+	FILE *out = open_memstream(text, len);
+	if (!out)
+		return no_memory(err);
+	fprintf(out, "# Every key of a job file with its defaults, parts below it; see paceline-job(5).\n");
+	for (size_t i = 0; job_key(i, &key) == 0; i++) {
+		if (key.section)
+			fprintf(out, "\n# ---- %s\n", key.section);
+		if (key.is_first)
+			print_defaults(out, &key, i);
+		if (key.part)
+			fprintf(out, "#   %-11s ", key.part);
+		else
+			fprintf(out, "#   ");
+		fprintf(out, "%s%s%s\n", key.help, key.values[0] ? ": " : "", key.values);
+	}
+	if (fclose(out) == 0)
+		return 0;
+	free(*text);
+	*text = NULL;
+	return no_memory(err);
 }

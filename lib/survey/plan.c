@@ -129,7 +129,7 @@ static void sort_column(struct lists *l, const struct column *c, int whole)
 static int lists_make(struct lists *l, const struct survey *s, size_t label, struct error *err)
 {
 	static const char *const head[] = {
-		"numbers, scaled by DENSE_SCALE:",
+		"numbers, scaled (MODEL scale):",
 		"categories, each value with weights of its own:",
 		"left out:"};
 	*l = (struct lists){0};
@@ -179,17 +179,15 @@ static int set_head(struct jobfile *f, const struct survey *s, const struct plan
 	char rows[COLUMN_COUNT_MAX], about[COLUMN_COUNT_MAX], file[WORDS_QUOTED(256)];
 	if (text_open(&t, err) != 0)
 		return -1;
-	fprintf(t.out, "%s: trains a model on %s.  To start it: trainctl run %s\n", c->file, c->shown,
-		words_quote(c->file, file, sizeof file));
+	fprintf(t.out, "%s: trains on %s. trainctl init wrote it", c->file, c->shown);
 	if (s->whole)
-		fprintf(t.out, "Made by trainctl init, which looked at all %s rows.\n",
-			column_count(s->rows, rows));
+		fprintf(t.out, " from all %s rows.\n", column_count(s->rows, rows));
 	else
-		fprintf(t.out, "Made by trainctl init, which looked at the first %s rows (%.1f MB) of "
-			       "about %s.\n",
+		fprintf(t.out, " from the first %s rows (%.1f MB) of about %s.\n",
 			column_count(s->rows, rows), (double)s->bytes / 1e6,
 			column_count(s->rows_about, about));
-	fprintf(t.out, "Lines that begin with # are comments.  paceline-job(5) tells all about every key.\n");
+	fprintf(t.out, "Start: trainctl run %s    Other keys: trainctl init --keys, paceline-job(5)\n",
+		words_quote(c->file, file, sizeof file));
 	if (l && l->count[COLUMN_OUT] > 0)
 		fprintf(t.out, "\n%s", text_so_far((struct text *)&l->reason[COLUMN_OUT]));
 	int result = jobfile_head(f, text_so_far(&t), err);
@@ -199,7 +197,7 @@ static int set_head(struct jobfile *f, const struct survey *s, const struct plan
 
 static int set_format(struct jobfile *f, const struct survey *s, struct error *err)
 {
-	char reason[300], separator[8];
+	char reason[300], separator[8], value[40];
 	row_separator_text(s->syntax.separator, separator);
 	if (s->syntax.format == ROW_CSV)
 		snprintf(reason, sizeof reason, "%zu columns with names in line 1\n", s->count);
@@ -209,11 +207,10 @@ static int set_format(struct jobfile *f, const struct survey *s, struct error *e
 	else
 		snprintf(reason, sizeof reason, "a label, then index:value; %.1f of them a row\n",
 			 s->features);
-	if (jobfile_set(f, "FORMAT", row_syntax_name(s->syntax), reason, err) != 0)
-		return -1;
-	if (!row_syntax_is_odd(s->syntax))
-		return 0;
-	return jobfile_set(f, "SEPARATOR", separator, "", err);
+	int is_odd = row_syntax_is_odd(s->syntax);
+	snprintf(value, sizeof value, "%s%s%s", row_syntax_name(s->syntax), is_odd ? ",separator:" : "",
+		 is_odd ? separator : "");
+	return jobfile_set(f, "FORMAT", value, reason, err);
 }
 
 static int set_label(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
@@ -289,6 +286,7 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 {
 	double rows = (double)s->rows_about;
 	char number[COLUMN_COUNT_MAX], reason[SURVEY_COMMAND_MAX + 300], command[SURVEY_COMMAND_MAX];
+	char value[64];
 	uint64_t batch = BATCH_MIN;
 	while (2 * batch <= BATCH_MAX && rows / (2.0 * (double)batch) >= STEPS_AN_EPOCH)
 		batch *= 2;
@@ -296,11 +294,12 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 	uint64_t shard = between(rows / ((double)batch * WORKERS * SHARDS_A_WORKER), 1, 100);
 	column_count(s->rows_about, number);
 	snprintf(reason, sizeof reason,
-		 "rows in an iteration, of all workers together; chosen for %s%s rows\n",
-		 s->whole ? "" : "about ", number);
-	if (set_count(f, "BATCH", batch, reason, err) != 0 ||
-	    set_count(f, "BATCHES_PER_SHARD", shard,
-		      "iterations' worth of rows that a worker gets at once\n", err) != 0)
+		 "rows in an iteration, of all workers together; a worker gets a shard of %llu of them at "
+		 "once;\nchosen for %s%s rows\n",
+		 (unsigned long long)shard, s->whole ? "" : "about ", number);
+	snprintf(value, sizeof value, "%llu,shard:%llu", (unsigned long long)batch,
+		 (unsigned long long)shard);
+	if (jobfile_set(f, "BATCH", value, reason, err) != 0)
 		return -1;
 	snprintf(reason, sizeof reason, "passes over DATA: %.0f iterations in all\n",
 		 ceil(rows / (double)batch) * (double)epochs);
@@ -333,11 +332,17 @@ static int set_model(struct jobfile *f, const struct survey *s, const struct lis
 
 /* ---- the whole ---- */
 
+static const char tail[] =
+	"\n# ---- Stragglers: nobody acts; this would, every 60 s\n#SOLUTION=pace\n"
+	"# ---- Failures: a node silent for longer is killed; auto learns how long\n#HUNG=auto\n"
+	"# ---- Checkpoints: seconds between them, how many stay\n#CHECKPOINT=60,keep:3\n";
+
 static int make(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
 		struct lists *l, struct error *err)
 {
-	if (set_head(f, s, c, l, err) != 0 ||
-	    jobfile_set(f, "JOB", c->job, "name of the job, as in: trainctl status -j NAME\n", err) != 0 ||
+	if (set_head(f, s, c, l, err) != 0 || jobfile_section(f, "Job", err) != 0 ||
+	    jobfile_set(f, "JOB", c->job, "its name, as in: trainctl status -j NAME\n", err) != 0 ||
+	    jobfile_section(f, "Data", err) != 0 ||
 	    jobfile_set(f, "DATA", c->data, "", err) != 0 || set_format(f, s, err) != 0 ||
 	    set_label(f, s, c, err) != 0 || (l && set_lists(f, l, err) != 0))
 		return -1;
@@ -346,11 +351,14 @@ static int make(struct jobfile *f, const struct survey *s, const struct plan_cho
 			err) != 0)
 		return -1;
 	if (set_bad_rows(f, s, c, err) != 0 || set_test(f, c, err) != 0 ||
-	    set_model(f, s, l, err) != 0 || set_course(f, s, c, err) != 0)
+	    jobfile_section(f, "Model and training", err) != 0 || set_model(f, s, l, err) != 0 ||
+	    set_course(f, s, c, err) != 0)
 		return -1;
-	if (set_count(f, "WORKERS", WORKERS, "processes that train\n", err) != 0)
+	if (jobfile_section(f, "Nodes", err) != 0 ||
+	    set_count(f, "WORKERS", WORKERS, "processes that train\n", err) != 0 ||
+	    set_count(f, "SERVERS", 1, "processes that keep the parameters\n", err) != 0)
 		return -1;
-	return set_count(f, "SERVERS", 1, "processes that keep the parameters\n", err);
+	return jobfile_tail(f, tail, err);
 }
 
 int plan_make(struct jobfile *f, const struct survey *s, const struct plan_choices *c,

@@ -1,6 +1,6 @@
 /*
  * spare: a worker that is started, has its data open and its kernels chosen, and waits for a place
- * among the workers (trainctl(1), HOT_SPARES).  It asks the supervisor (`spare id=`), which answers
+ * among the workers (trainctl(1), WORKERS spares).  It asks the supervisor (`spare id=`), which answers
  * when a worker has died.
  */
 #ifndef PACELINE_WORK_SPARE_H

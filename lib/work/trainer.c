@@ -393,7 +393,7 @@ static int diverged(struct trainer *t, struct error *err)
 	char place[ERROR_PLACE_MAX];
 	feed_place(t->feed, e.row, place, sizeof(place));
 	return error_set(err, ERROR_DATA, what.place,
-			 "%.200s: LR is too large for these data, or they hold values beyond "
+			 "%.200s: the learning rate is too large for these data, or they hold values beyond "
 			 "reason; the largest of this batch are at %.140s: weight %g, value %g",
 			 what.text, place, e.weight, e.value);
 }

@@ -139,7 +139,7 @@ static void defaults(void **state)
 	assert_int_equal(job.heavy_limit, 3);
 	assert_int_equal(job.report_every, 10);
 	assert_int_equal(job.ahead, 4);
-	assert_string_equal(job.profile, "0");
+	assert_string_equal(job.profile, "off");
 }
 
 static void defaults_that_other_keys_give(void **state)
@@ -149,16 +149,16 @@ static void defaults_that_other_keys_give(void **state)
 	set("JOB", "j");
 	set("DATA", "/d/a.csv");
 	set("SOLUTION", "antdt-dd");
-	set("LONG", "900");
+	set("MONITOR", "long:15m");
 	set("SYNC", "ssp:4");
-	set("HEAVY_LIMIT", "7");
-	set("CMAX", "2");
+	set("KILL_RESTART", "7");
+	set("SOLUTION", "cmax:2");
 	assert_int_equal(job_finish(&job, "f", &err), 0);
 	assert_true(job.options.sync == SYNC_SSP && job.options.limit == 7 && job.options.cmax == 2);
-	assert_string_equal(job.profile, "1");
+	assert_string_equal(job.profile, "on");
 	assert_true(job.heavy_window == 900);
-	assert_non_null(strstr(set("PROFILE", "2"), "PROFILE"));
-	assert_non_null(strstr(set("AHEAD", "0"), "AHEAD"));
+	assert_non_null(strstr(set("SOLUTION", "profile:1"), "SOLUTION profile"));
+	assert_non_null(strstr(set("WORKERS", "ahead:0"), "WORKERS ahead"));
 }
 
 static void unknown_key_names_the_nearest(void **state)
@@ -168,19 +168,19 @@ static void unknown_key_names_the_nearest(void **state)
 			    "78 f:7: unknown key BATCHES; the nearest is BATCH");
 	assert_non_null(strstr(set("WORKER", "1"), "the nearest is WORKERS"));
 	assert_non_null(strstr(set("epochs", "1"), "the nearest is EPOCHS"));
-	assert_non_null(strstr(set("CHECKPOINT_EVRY", "1"), "the nearest is CHECKPOINT_EVERY"));
+	assert_non_null(strstr(set("CHECKPOIT", "1"), "the nearest is CHECKPOINT"));
 }
 
 static void values_out_of_range(void **state)
 {
 	(void)state;
 	const char *const bad[][2] = {
-		{"WORKERS", "0"},       {"WORKERS", "1.5"}, {"WORKERS", ""},
+		{"WORKERS", "0"},       {"WORKERS", "1.5"}, {"MONITOR", "5"},
 		{"SYNC", "ssp"},        {"SYNC", "ssp:-1"}, {"SYNC", "allreduc"},
-		{"FORMAT", "parquet"},  {"LR", "inf"},      {"LR", "0.1x"},
-		{"EVERY", "0"},         {"JOB", "a/b"},     {"BAD_ROWS", "skip"},
-		{"BAD_ROWS", "skip:x"}, {"HIDDEN", "64,x"}, {"HIDDEN", "0"},
-		{"HASH_BITS", "32"},    {"MODEL", "gpt"},   {"EPOCHS", "0"},
+		{"FORMAT", "parquet"},  {"OPTIMIZER", "lr:inf"}, {"OPTIMIZER", "lr:0.1x"},
+		{"SOLUTION", "every:0"},         {"JOB", "a/b"},     {"BAD_ROWS", "skip"},
+		{"BAD_ROWS", "skip:x"}, {"MODEL", "hidden:64-x"}, {"MODEL", "hidden:0"},
+		{"MODEL", "hash-bits:32"},    {"MODEL", "gpt"},   {"EPOCHS", "0"},
 		{"SERVERS", "65"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
@@ -189,7 +189,7 @@ static void values_out_of_range(void **state)
 	assert_string_equal(set("SYNC", "ssp:3"), "");
 	assert_string_equal(set("BAD_ROWS", "skip:10"), "");
 	assert_int_equal(job.bad_rows_max, 10);
-	assert_string_equal(set("CHECKPOINT_EVERY", "0.25"), "");
+	assert_string_equal(set("CHECKPOINT", "0.25"), "");
 }
 
 static void keys_that_do_not_fit(void **state)
@@ -210,9 +210,9 @@ static void keys_that_do_not_fit(void **state)
 	assert_int_equal(job_finish(&job, "f", &err), -1);
 	assert_non_null(strstr(err.text, "BATCH=3"));
 	set("BATCH", "4");
-	set("PATIENCE", "2");
+	set("EVAL", "patience:2");
 	assert_int_equal(job_finish(&job, "f", &err), -1);
-	set("EVAL_EVERY", "2");
+	set("EVAL", "2");
 	assert_int_equal(job_finish(&job, "f", &err), -1);
 	set("TEST", "t");
 	assert_int_equal(job_finish(&job, "f", &err), 0);
@@ -224,11 +224,14 @@ static void finished_format(const char *data, const char *format, const char *se
 {
 	struct error err;
 	struct job j;
+	char part[32];
+	snprintf(part, sizeof part, "separator:%s", separator);
 	assert_int_equal(job_init(&j, &err), 0);
 	assert_int_equal(job_set(&j, "JOB", "j", "f", &err), 0);
 	assert_int_equal(job_set(&j, "DATA", data, "f", &err), 0);
 	assert_int_equal(job_set(&j, "FORMAT", format, "f", &err), 0);
-	assert_int_equal(job_set(&j, "SEPARATOR", separator, "f", &err), 0);
+	if (separator[0])
+		assert_int_equal(job_set(&j, "FORMAT", part, "f", &err), 0);
 	assert_int_equal(job_set(&j, "LABEL", label, "f", &err), 0);
 	if (job_finish(&j, "f", &err) != 0) {
 		assert_null(want_separator);
@@ -254,14 +257,14 @@ static void what_says_the_format(void **state)
 	finished_format("a.tab.zst", "", "", "y", "tsv", "tab");
 	finished_format("a.tsv", "criteo", "", "", "criteo", "");
 	finished_format("a.txt", "tsv", "", "y", "tsv", "tab");
-	finished_format("a.txt", "", ";", "y", "csv", ";");
+	finished_format("a.txt", "", "semicolon", "y", "csv", ";");
 	finished_format("a.tsv", "", ";", "y", "csv", ";");
 	finished_format("a.txt", "", "tab", "y", "tsv", "tab");
 	finished_format("a.tsv", "csv", "\\t", "y", "tsv", "tab");
 	finished_format("a.txt", "", "", "y", "FORMAT is one of criteo|csv|libsvm|tsv", NULL);
 	finished_format("a.tsv", "criteo", "", "y", "FORMAT is criteo", NULL);
-	finished_format("a.svm", "libsvm", ";", "", "SEPARATOR", NULL);
-	finished_format("a.csv", "", "x", "y", "SEPARATOR", NULL);
+	finished_format("a.svm", "libsvm", ";", "", "FORMAT separator", NULL);
+	finished_format("a.csv", "", "x", "y", "FORMAT separator", NULL);
 }
 
 static void the_resolved_file_is_the_same_job(void **state)
@@ -276,7 +279,7 @@ static void the_resolved_file_is_the_same_job(void **state)
 	set("DATA", "/d/a.csv /d/b.csv");
 	set("POSITIVE", ">50K");
 	set("LAUNCH_WORKER", "nice -n '5' \"x\"");
-	set("LR", "0.1");
+	set("OPTIMIZER", "lr:0.1");
 	assert_int_equal(job_finish(&job, "f", &err), 0);
 	assert_int_equal(job_write(&job, path, &err), 0);
 	assert_int_equal(job_init(&again, &err), 0);
@@ -284,11 +287,11 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_finish(&again, path, &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_SAME);
 	assert_string_equal(again.launch_worker, job.launch_worker);
-	assert_int_equal(job_set(&again, "KEEP", "9", "f", &err), 0);
-	assert_int_equal(job_set(&again, "HEAVY_WINDOW", "9", "f", &err), 0);
-	assert_int_equal(job_set(&again, "PENDING", "9", "f", &err), 0);
-	assert_int_equal(job_set(&again, "AHEAD", "9", "f", &err), 0);
-	assert_int_equal(job_set(&again, "PROFILE", "1", "f", &err), 0);
+	assert_int_equal(job_set(&again, "CHECKPOINT", "keep:9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "KILL_RESTART", "window:9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "MONITOR", "report:9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "WORKERS", "ahead:9", "f", &err), 0);
+	assert_int_equal(job_set(&again, "SOLUTION", "profile:on", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FREE);
 	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FREE);
@@ -296,11 +299,11 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
 	assert_string_equal(keys, "SOLUTION (none, not lb-bsp)");
 	assert_int_equal(job_compare(&again, &again, 0, keys), JOB_SAME);
-	assert_int_equal(job_set(&job, "LEAST", "9", "f", &err), 0); /* lb-bsp: the lead's */
+	assert_int_equal(job_set(&job, "SOLUTION", "least:9", "f", &err), 0); /* lb-bsp: the lead's */
 	assert_int_equal(job_compare(&again, &job, 0, keys), JOB_CHANGE_STOPPED);
 	assert_int_equal(job_set(&again, "SOLUTION", "antdt-nd", "f", &err), 0);
 	assert_int_equal(job_compare(&again, &job, 0, keys), JOB_CHANGE_FREE);
-	assert_int_equal(job_set(&job, "LEAST", "1", "f", &err), 0);
+	assert_int_equal(job_set(&job, "SOLUTION", "least:1", "f", &err), 0);
 	assert_int_equal(job_set(&again, "SOLUTION", "even", "f", &err), 0);
 	assert_int_equal(job_set(&again, "WORKERS", "9", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
@@ -311,32 +314,6 @@ static void the_resolved_file_is_the_same_job(void **state)
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_FRESH);
 	assert_string_equal(keys, "BATCH (1024, not 9), EPOCHS (1, not 9)");
 	job_free(&again);
-	unlink(path);
-}
-
-/* Else a job of an earlier version could neither go on with a mended template nor start over. */
-static void a_template_of_an_earlier_version_is_compared(void **state)
-{
-	(void)state;
-	struct error err;
-	struct job old;
-	char keys[JOB_KEYS_MAX];
-	char path[] = "/tmp/run_job.XXXXXX";
-	static const char text[] = "JOB=j\nDATA=/d/a.csv\nLAUNCH_WORKER='env WHEN=%d'\n";
-	int fd = mkstemp(path);
-	assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
-	close(fd);
-	set("JOB", "j");
-	set("DATA", "/d/a.csv");
-	assert_int_equal(job_finish(&job, "f", &err), 0);
-	assert_int_equal(job_init(&old, &err), 0);
-	assert_int_equal(job_read(&old, path, &err), -1);
-	assert_int_equal(job_read_kept(&old, path, &err), 0);
-	assert_int_equal(job_finish(&old, path, &err), 0);
-	assert_string_equal(old.launch_worker, "env WHEN=%d");
-	assert_int_equal(job_compare(&old, &job, 0, keys), JOB_CHANGE_FREE);
-	assert_string_equal(keys, "LAUNCH_WORKER");
-	job_free(&old);
 	unlink(path);
 }
 
@@ -353,16 +330,169 @@ static void a_finished_job_is_what_it_was_made_with(void **state)
 	assert_int_equal(job_init(&again, &err), 0);
 	assert_int_equal(job_set(&again, "JOB", "j", "f", &err), 0);
 	assert_int_equal(job_set(&again, "DATA", "/d/a.csv", "f", &err), 0);
-	assert_int_equal(job_set(&again, "LR", "0.3", "f", &err), 0);
+	assert_int_equal(job_set(&again, "OPTIMIZER", "lr:0.3", "f", &err), 0);
 	assert_int_equal(job_finish(&again, "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 0, keys), JOB_CHANGE_STOPPED);
 	assert_int_equal(job_compare(&job, &again, 1, keys), JOB_CHANGE_FRESH);
-	assert_string_equal(keys, "LR (0.05, not 0.3)");
+	assert_string_equal(keys, "OPTIMIZER lr (0.05, not 0.3)");
 	assert_int_equal(job_set(&again, "TEST", "/d/t.csv", "f", &err), 0);
 	assert_int_equal(job_set(&again, "WORKERS", "5", "f", &err), 0);
 	assert_int_equal(job_compare(&job, &again, 1, keys), JOB_CHANGE_FRESH);
-	assert_string_equal(keys, "TEST, LR (0.05, not 0.3)");
+	assert_string_equal(keys, "TEST, OPTIMIZER lr (0.05, not 0.3)");
 	job_free(&again);
+}
+
+/* ---- parts ---- */
+
+static void a_later_line_changes_what_it_names(void **state)
+{
+	(void)state;
+	struct error err;
+	set("CHECKPOINT", "5m,keep:5,memory:on");
+	assert_true(job.checkpoint_every == 300);
+	assert_int_equal(job.keep, 5);
+	assert_string_equal(job.checkpoint_memory, "/dev/shm");
+	assert_int_equal(job_set_text(&job, "CHECKPOINT=keep:7", &err), 0);
+	assert_true(job.checkpoint_every == 300);
+	assert_int_equal(job.keep, 7);
+	assert_true(job_is_given(&job, "CHECKPOINT") && job_is_given(&job, "CHECKPOINT keep"));
+	assert_false(job_is_given(&job, "CHECKPOINT level"));
+	set("CHECKPOINT", "every:end,keep:");
+	assert_true(job.checkpoint_every == 0);
+	assert_int_equal(job.keep, 3);
+	set("CHECKPOINT", "");
+	assert_true(job.checkpoint_every == 60);
+	assert_string_equal(job.checkpoint_memory, "");
+	assert_false(job_is_given(&job, "CHECKPOINT"));
+}
+
+static void parts_that_are_none(void **state)
+{
+	(void)state;
+	assert_string_equal(set("CHECKPOINT", "60,kep:3"),
+			    "78 f:7: CHECKPOINT has no part kep; the nearest is keep");
+	assert_string_equal(set("CHECKPOINT", "kep:3"),
+			    "78 f:7: CHECKPOINT has no part kep; the nearest is keep");
+	assert_string_equal(set("CHECKPOINT", "60,5"),
+			    "78 f:7: CHECKPOINT: '5' is no NAME:VALUE of its parts every, keep, full, "
+			    "level, memory");
+	assert_string_equal(set("CHECKPOINT", "60,every:5"), "78 f:7: CHECKPOINT: every stands twice");
+	assert_string_equal(set("CHECKPOINT", "keep:5,keep:5"), "78 f:7: CHECKPOINT: keep stands twice");
+	assert_non_null(strstr(set("CHECKPOINT", "60,"), "is no NAME:VALUE"));
+	assert_string_equal(set("MONITOR", "report:5,long:1h"), "");
+	assert_true(job.longer == 3600);
+	assert_string_equal(set("BAD_ROWS", "skip:10,classes:any"), "");
+	assert_int_equal(job.bad_rows_max, 10);
+	assert_string_equal(set("SOLUTION", "./a:b,lambda:2"), "");
+	assert_string_equal(job.solution, "./a:b");
+}
+
+/* A head knows parts that another one does not. */
+static void a_new_head_forgets(void **state)
+{
+	(void)state;
+	struct error err;
+	set("JOB", "j");
+	set("DATA", "/d/a.csv");
+	set("MODEL", "wdl,embed:8,hash-bits:10");
+	set("MODEL", "lr");
+	assert_int_equal(job.embed, 16);
+	assert_int_equal(job.hash_bits, 10);
+	set("SOLUTION", "pace,lambda:2,every:5");
+	set("SOLUTION", "even");
+	assert_true(job.options.lambda == 1.3 && job.every == 5);
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	set("SOLUTION", "lambda:2,filter:even");
+	assert_int_equal(job_finish(&job, "f", &err), -1);
+	assert_string_equal(err.place, "f:7");
+	assert_string_equal(err.text, "SOLUTION=even has no lambda, which is of antdt-nd|pace");
+}
+
+static void words_in_place_of_zeros(void **state)
+{
+	(void)state;
+	assert_string_equal(set("EVAL", "0"), "78 f:7: EVAL: '0': the word for it is end");
+	assert_string_equal(set("BAD_HOSTS", "wait:0s"),
+			    "78 f:7: BAD_HOSTS wait: '0s': the word for it is forever");
+	assert_string_equal(set("BAD_HOSTS", "wait:forever,avoid:never"), "");
+	assert_true(job.host_wait == 0 && job.host_avoid == 0);
+	assert_string_equal(set("WORKERS", "cores:all,memory:1T,spares:0"), "");
+	assert_true(job.worker_memory == (uint64_t)1 << 40);
+	assert_string_equal(set("RESTARTS", "0,shard:never"), "");
+	assert_string_equal(set("MAX_TIME", "1.5h"), "");
+	assert_true(job.max_time == 5400);
+	assert_string_equal(set("MAX_TIME", "never"), "");
+	assert_true(job.max_time == 0);
+}
+
+static const char *hung_of(const char *text)
+{
+	struct error err;
+	set("HUNG", text);
+	assert_int_equal(job_finish(&job, "f", &err), 0);
+	return job.hung;
+}
+
+static void deadlines_are_merged(void **state)
+{
+	(void)state;
+	set("JOB", "j");
+	set("DATA", "/d/a.csv");
+	assert_string_equal(hung_of("auto"), "auto");
+	assert_string_equal(hung_of("5m,start:never"), "300,start:never");
+	assert_string_equal(hung_of("checkpoint:auto"), "300,start:never,checkpoint:auto");
+	assert_string_equal(hung_of(""), "auto");
+	assert_non_null(strstr(set("HUNG", "strat:5"), "the nearest is start"));
+	assert_non_null(strstr(set("HUNG", "0"), "neither seconds nor never nor auto"));
+}
+
+static const char *read_text(const char *text)
+{
+	struct error err = {0};
+	struct job j;
+	char path[] = "/tmp/run_job.XXXXXX";
+	int fd = mkstemp(path);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+	assert_int_equal(job_init(&j, &err), 0);
+	if (job_read(&j, path, &err) == 0)
+		fail_msg("%s was read", text);
+	assert_int_equal(err.code, ERROR_CONFIG);
+	snprintf(got, sizeof got, "%s %s", strchr(err.place, ':'), err.text);
+	job_free(&j);
+	unlink(path);
+	return got;
+}
+
+/* All lines of a file at once, with the words of now. */
+static void old_keys_say_the_new_lines(void **state)
+{
+	(void)state;
+	assert_string_equal(set("KEEP", "5"),
+			    "78 f:7: KEEP is a part of CHECKPOINT now: CHECKPOINT=keep:5");
+	assert_string_equal(read_text("JOB=j\nKEEP=5\nCHECKPOINT_EVERY=60\n"),
+			    ":2 KEEP is a part of CHECKPOINT now: CHECKPOINT=60,keep:5");
+	assert_string_equal(read_text("CHECKPOINT_EVERY=0\nHIDDEN=8,4\nOPTIMIZER=sgd\nLR=1\nPROFILE=1\n"
+				      "BATCH_SCALING=keep\nWORKER_CORES=0\nSHORT=2\n"),
+			    ":1 CHECKPOINT_EVERY is a part of CHECKPOINT now, as others are of others: "
+			    "MODEL=hidden:8-4; OPTIMIZER=sgd,lr:1; BATCH=scaling:none; WORKERS=cores:all; "
+			    "SOLUTION=profile:on; MONITOR=short:2; CHECKPOINT=end");
+}
+
+/* What solutions know of a key is what the job file says of it. */
+static void options_of_solutions_are_keys(void **state)
+{
+	(void)state;
+	struct job_key key;
+	const struct solution_option *option;
+	for (size_t i = 0; (option = solution_option(i)); i++) {
+		size_t k = 0;
+		while (job_key(k, &key) == 0 && strcmp(key.name, option->job_key) != 0)
+			k++;
+		assert_int_equal(job_key(k, &key), 0);
+		if (option->given[0])
+			assert_string_equal(key.given, option->given);
+	}
 }
 
 static void set_option(void **state)
@@ -392,9 +522,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(keys_that_do_not_fit, start, stop),
 		cmocka_unit_test_setup_teardown(what_says_the_format, start, stop),
 		cmocka_unit_test_setup_teardown(the_resolved_file_is_the_same_job, start, stop),
-		cmocka_unit_test_setup_teardown(a_template_of_an_earlier_version_is_compared, start,
-						stop),
 		cmocka_unit_test_setup_teardown(a_finished_job_is_what_it_was_made_with, start, stop),
+		cmocka_unit_test_setup_teardown(a_later_line_changes_what_it_names, start, stop),
+		cmocka_unit_test_setup_teardown(parts_that_are_none, start, stop),
+		cmocka_unit_test_setup_teardown(a_new_head_forgets, start, stop),
+		cmocka_unit_test_setup_teardown(words_in_place_of_zeros, start, stop),
+		cmocka_unit_test_setup_teardown(deadlines_are_merged, start, stop),
+		cmocka_unit_test_setup_teardown(old_keys_say_the_new_lines, start, stop),
+		cmocka_unit_test(options_of_solutions_are_keys),
 		cmocka_unit_test_setup_teardown(set_option, start, stop),
 	};
 	return cmocka_run_group_tests_name("run_job", tests, NULL, NULL);

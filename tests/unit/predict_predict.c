@@ -400,12 +400,12 @@ static void auto_keeps_up_with_ema_and_follows_the_best(void **state)
 				v[k] = (k / 400 % 2 ? 100 + 10 * gauss() : (level += gauss() / 2));
 		}
 		double ema = score_of(PREDICT_EMA, v, cpu, N, 1);
-		double all = score_of(PREDICT_AUTO, v, cpu, N, 1);
+		double all = score_of(PREDICT_MIX, v, cpu, N, 1);
 		assert_true(all < 1.02 * ema);
 		if (kind == 1)
 			assert_true(all < 1.03 * score_of(PREDICT_LAST, v, cpu, N, 1));
 		if (kind == 3)
-			assert_true(score_of(PREDICT_AUTO, v, cpu, N, 600) <
+			assert_true(score_of(PREDICT_MIX, v, cpu, N, 600) <
 				    1.03 * score_of(PREDICT_NARX, v, cpu, N, 600));
 	}
 }
@@ -423,7 +423,7 @@ static void auto_turns_to_who_is_right_now(void **state)
 		v[k] = k == ODD ? level / 4 : level;
 	}
 	double last = score_of(PREDICT_LAST, v, NULL, N, FROM);
-	double all = score_of(PREDICT_AUTO, v, NULL, N, FROM);
+	double all = score_of(PREDICT_MIX, v, NULL, N, FROM);
 	assert_true(all < 1.1 * last);
 	assert_true(score_of(PREDICT_GAM, v, NULL, N, FROM) > 1.5 * last);
 }
@@ -433,7 +433,7 @@ static void auto_serves_others(void **state)
 {
 	(void)state;
 	enum { LEARN = 300, N = 340 };
-	struct predictor *p = make(PREDICT_AUTO, 500), *fresh = make(PREDICT_AUTO, 500), *other;
+	struct predictor *p = make(PREDICT_MIX, 500), *fresh = make(PREDICT_MIX, 500), *other;
 	double wrong = 0, wrong_fresh = 0, first = 0;
 	random_state = 34;
 	for (int k = 0; k < N; k++) {
@@ -573,7 +573,7 @@ static void auto_falls_with_the_speed(void **state)
 {
 	(void)state;
 	random_state = 41;
-	struct predictor *p = make(PREDICT_AUTO, 500);
+	struct predictor *p = make(PREDICT_MIX, 500);
 	for (int k = 0; k < 800; k++) {
 		double speed = (k < 600 ? 1e6 : 100) * exp(0.1 * gauss());
 		double said = predictor_predict(p, NAN, NAN);

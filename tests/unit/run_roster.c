@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-static char shared[] = "shared", local[] = "local", bsp[] = "bsp", none[] = "", agents[] = "agent",
+static char shared[] = "shared", local[] = "local", bsp[] = "bsp", none[] = "", agents[] = "loop",
 	    each[] = "each", keep[] = "keep", off[] = "off";
 static struct job job = {.batch = 100, .workers = 3, .servers = 2, .data = {.count = 3}};
 

@@ -256,26 +256,39 @@ static void test_plan(void **state)
 	assert_string_equal(jobfile_get(&f, "NEGATIVE"), "bad");
 	assert_string_equal(jobfile_get(&f, "SPARSE"), "a%2Cb,n");
 	assert_null(jobfile_get(&f, "DENSE"));
-	assert_null(jobfile_get(&f, "SEPARATOR"));
 	assert_null(jobfile_get(&f, "BAD_ROWS"));
-	assert_string_equal(jobfile_get(&f, "BATCH"), "16");
+	assert_string_equal(jobfile_get(&f, "BATCH"), "16,shard:3");
 	char *out;
 	size_t len;
-	assert_int_equal(jobfile_set(&f, "KEEP", "it's", "two\nlines\n", &err), 0);
+	assert_int_equal(jobfile_set(&f, "INIT", "it's", "two\nlines\n", &err), 0);
 	assert_int_equal(jobfile_set(&f, "BATCH", "8", "", &err), 0);
 	assert_int_equal(jobfile_text(&f, &out, &len, &err), 0);
 	assert_non_null(strstr(out, "# left out:\n#   id "));
 	assert_non_null(strstr(out, "always missing; 400 missing (empty)"));
-	assert_non_null(strstr(out, "\n# two\n# lines\nKEEP=\"it's\"\n"));
-	assert_non_null(strstr(out, "\n#OPTIMIZER=adagrad\n"));
-	assert_non_null(strstr(out, "how gradients are applied: sgd|momentum"));
-	assert_null(strstr(out, "#BATCH="));
+	assert_non_null(strstr(out, "\n# two\n# lines\nINIT=\"it's\"\n"));
+	assert_non_null(strstr(out, "\n\n# ---- Nodes\n"));
+	assert_non_null(strstr(out, "\n#CHECKPOINT=60,keep:3\n"));
 	int keys = 0;
 	assert_int_equal(jobtext_parse("x.env", out, len, count_keys, &keys, &err), 0);
 	assert_int_equal(keys, f.count);
 	free(out);
 	jobfile_free(&f);
 	survey_free(&s);
+}
+
+static void test_every_key(void **state)
+{
+	(void)state;
+	char *out;
+	size_t len;
+	int keys = 0;
+	assert_int_equal(jobfile_keys(&out, &len, &err), 0);
+	assert_non_null(strstr(out, "\n#OPTIMIZER=adagrad,lr:auto,l2:0\n#   name        how gradients"));
+	assert_non_null(strstr(out, "\n#MONITOR=report:10,short:300,long:600\n"));
+	assert_non_null(strstr(out, "\n#HUNG=auto\n"));
+	assert_int_equal(jobtext_parse("x.env", out, len, count_keys, &keys, &err), 0);
+	assert_int_equal(keys, 0);
+	free(out);
 }
 
 static void test_plan_bad_rows(void **state)
@@ -290,7 +303,7 @@ static void test_plan_bad_rows(void **state)
 	looks(text);
 	plan(&(struct plan_choices){.file = "x.env", .job = "x", .data = "x.csv", .shown = "x.csv",
 				    .test = "t.csv", .test_why = "because\n", .label = 1});
-	assert_string_equal(jobfile_get(&f, "SEPARATOR"), ";");
+	assert_string_equal(jobfile_get(&f, "FORMAT"), "csv,separator:;");
 	assert_string_equal(jobfile_get(&f, "DENSE"), "n");
 	assert_string_equal(jobfile_get(&f, "MISSING"), "NA,?");
 	assert_string_equal(jobfile_get(&f, "BAD_ROWS"), "skip:40");
@@ -326,6 +339,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_tells, set_up, scratch_remove),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test_setup_teardown(test_plan, set_up, scratch_remove),
+		cmocka_unit_test(test_every_key),
 		cmocka_unit_test_setup_teardown(test_plan_bad_rows, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_plan_nothing, set_up, scratch_remove),
 	};

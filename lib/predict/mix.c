@@ -1,5 +1,5 @@
 /*
- * auto: all models side by side, each scored on the stream; what it says is their mean,
+ * mix: all models side by side, each scored on the stream; what it says is their mean,
  * weighed by exp(-L/2), L the squared error in units of the best one's, newer ones counting more
  * (memory of 1/FORGET observations).  One that does better for a while soon has all the weight:
  * an advantage of 5 % in squared error gives odds of 10 to 1.  A mean of several good ones is
@@ -26,7 +26,7 @@
 
 enum { STEADY, NIMBLE, MEANS };
 
-struct auto_state {
+struct mix_state {
 	struct predictor *expert[EXPERTS];
 	double said[EXPERTS], mean[MEANS];
 	double loss[MEANS][EXPERTS]; /* of the experts, as each mean counts them */
@@ -51,16 +51,16 @@ static void set_up(size_t i, const struct predict_config *own, struct predict_co
 		c->alpha = 0.05;
 }
 
-static void auto_free(void *state)
+static void mix_free(void *state)
 {
-	struct auto_state *a = state;
+	struct mix_state *a = state;
 	for (size_t i = 0; i < EXPERTS; i++)
 		predictor_free(a->expert[i]);
 }
 
-static int auto_init(void *state, const struct predict_config *c, struct error *err)
+static int mix_init(void *state, const struct predict_config *c, struct error *err)
 {
-	struct auto_state *a = state;
+	struct mix_state *a = state;
 	for (size_t i = 0; i < EXPERTS; i++) {
 		struct predict_config own;
 		set_up(i, c, &own);
@@ -78,7 +78,7 @@ static double held(uint64_t count)
 }
 
 /* The best one's mean squared error, over as many observations as are in the sums. */
-static double unit(const struct auto_state *a, const double *loss)
+static double unit(const struct mix_state *a, const double *loss)
 {
 	double best = INFINITY;
 	for (size_t i = 0; i < EXPERTS; i++)
@@ -103,9 +103,9 @@ static double weigh(const double *said, const double *loss, size_t n, double one
 	return weights > 0 ? sum / weights : NAN;
 }
 
-static double auto_predict(void *state, double cpu, double mem)
+static double mix_predict(void *state, double cpu, double mem)
 {
-	struct auto_state *a = state;
+	struct mix_state *a = state;
 	for (size_t i = 0; i < EXPERTS; i++)
 		a->said[i] = predictor_predict(a->expert[i], cpu, mem);
 	for (int m = 0; m < MEANS; m++)
@@ -133,9 +133,9 @@ static void cap(double *loss, size_t n, double behind)
 		loss[i] = fmin(loss[i], best + behind);
 }
 
-static void auto_observe(void *state, double speed)
+static void mix_observe(void *state, double speed)
 {
-	struct auto_state *a = state;
+	struct mix_state *a = state;
 	double one = unit(a, a->loss[NIMBLE]);
 	a->level += (speed - a->level) / fmin((double)++a->seen, LEVEL_OF);
 	add_errors(a->of_mean, a->mean, MEANS, speed, a->level, INFINITY);
@@ -150,9 +150,9 @@ static void auto_observe(void *state, double speed)
 		predictor_observe(a->expert[i], speed);
 }
 
-static void auto_walk(void *state, struct predict_state *f)
+static void mix_walk(void *state, struct predict_state *f)
 {
-	struct auto_state *a = state;
+	struct mix_state *a = state;
 	predict_state_reals(f, "said", a->said, EXPERTS);
 	predict_state_reals(f, "means", a->mean, MEANS);
 	predict_state_reals(f, "loss", a->loss[0], MEANS * EXPERTS);
@@ -164,10 +164,10 @@ static void auto_walk(void *state, struct predict_state *f)
 		predictor_walk(a->expert[i], f);
 }
 
-static int auto_reuse(void *state, const void *from, struct error *err)
+static int mix_reuse(void *state, const void *from, struct error *err)
 {
-	struct auto_state *a = state;
-	const struct auto_state *b = from;
+	struct mix_state *a = state;
+	const struct mix_state *b = from;
 	for (size_t i = 0; i < EXPERTS; i++) {
 		predictor_free(a->expert[i]);
 		a->expert[i] = NULL;
@@ -185,11 +185,11 @@ static int auto_reuse(void *state, const void *from, struct error *err)
 	return 0;
 }
 
-const struct predict_kind predict_auto = {.name = "auto",
-					  .bytes = sizeof(struct auto_state),
-					  .init = auto_init,
-					  .free = auto_free,
-					  .predict = auto_predict,
-					  .observe = auto_observe,
-					  .walk = auto_walk,
-					  .reuse = auto_reuse};
+const struct predict_kind predict_mix = {.name = "mix",
+					  .bytes = sizeof(struct mix_state),
+					  .init = mix_init,
+					  .free = mix_free,
+					  .predict = mix_predict,
+					  .observe = mix_observe,
+					  .walk = mix_walk,
+					  .reuse = mix_reuse};

@@ -1,0 +1,317 @@
+/* keys: see keys.h. */
+#include "job/keys.h"
+
+#include "data/format.h"
+#include "job/hosts.h"
+#include "model/model.h"
+#include "monitor/node.h"
+#include "predict/predict.h"
+#include "solve/accum.h"
+
+#include <string.h>
+
+#define AT(field) offsetof(struct job, field)
+#define FREE JOB_CHANGE_FREE
+#define STOPPED JOB_CHANGE_STOPPED
+#define FRESH JOB_CHANGE_FRESH
+
+const struct key_row key_rows[] = {
+	{"JOB", NULL, NULL, KEY_ID, AT(name), "", 0, 0, NULL, NULL, FRESH, "name of the job"},
+	{"INCLUDE", NULL, NULL, KEY_INCLUDE, 0, "", 0, 0, "FILE", NULL, FREE,
+	 "another job file, read in the place of this line"},
+	{"MAX_TIME", NULL, NULL, KEY_SECONDS, AT(max_time), "never", 0, 1e9, "never", NULL, FREE,
+	 "seconds of training after which the job ends as it is, all starts together"},
+	{"SEED", NULL, NULL, KEY_COUNT, AT(seed), "1", 0, 0, NULL, NULL, FRESH,
+	 "seed of every random choice"},
+
+	{"DATA", NULL, NULL, KEY_FILES, AT(data), "", 0, 0, "FILE", NULL, FRESH,
+	 "training data, one file or several"},
+	{"TEST", NULL, NULL, KEY_FILES, AT(test), "", 0, 0, "FILE", NULL, FREE,
+	 "data scored at the end"},
+	{"FORMAT", "format", NULL, KEY_CHOICE, AT(format), "auto", 0, 0,
+	 "auto|" ROW_FORMAT_CHOICES "|" JOB_LINES, NULL, FRESH, "of DATA and TEST"},
+	{"FORMAT separator", NULL, "SEPARATOR", KEY_SEPARATOR, AT(separator), "auto", 0, 0,
+	 "auto|tab|space|comma|semicolon|pipe", NULL, FRESH,
+	 "between two columns (csv): a character, or its name"},
+	{"LABEL", NULL, NULL, KEY_TEXT, AT(label), "", 0, 0, NULL, NULL, FRESH,
+	 "label column (csv, tsv)"},
+	{"POSITIVE", NULL, NULL, KEY_TEXT, AT(positive), "", 0, 0, NULL, NULL, FRESH,
+	 "label value that means 1"},
+	{"NEGATIVE", NULL, NULL, KEY_TEXT, AT(negative), "", 0, 0, NULL, NULL, FRESH,
+	 "label value that means 0"},
+	{"WEIGHT", NULL, NULL, KEY_TEXT, AT(weight), "", 0, 0, NULL, NULL, FRESH,
+	 "column of sample weights (csv, tsv)"},
+	{"DENSE", NULL, NULL, KEY_TEXT, AT(dense), "", 0, 0, NULL, NULL, FRESH,
+	 "numeric columns (csv, tsv)"},
+	{"SPARSE", NULL, NULL, KEY_TEXT, AT(sparse), "", 0, 0, NULL, NULL, FRESH,
+	 "category columns (csv, tsv)"},
+	{"MISSING", NULL, NULL, KEY_TEXT, AT(missing), "", 0, 0, NULL, NULL, FRESH,
+	 "values that mean there is none, like NA,? (csv, tsv)"},
+	{"BAD_ROWS", "rows", NULL, KEY_BAD_ROWS, AT(bad_rows), "stop", 0, 0, "stop|skip:N", NULL,
+	 FREE, "what becomes of rows that can't be read: at most N are left out"},
+	{"BAD_ROWS classes", NULL, "CLASSES", KEY_CHOICE, AT(classes), "both", 0, 0, "both|any",
+	 NULL, FREE, "labels that DATA must hold: 0 and 1, or any"},
+
+	{"MODEL", "name", NULL, KEY_CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, NULL, FRESH,
+	 "what is trained"},
+	{"MODEL embed", NULL, "EMBED", KEY_COUNT, AT(embed), "16", 1, 1024, NULL, "wdl", FRESH,
+	 "embedding width (wdl)"},
+	{"MODEL hidden", NULL, "HIDDEN", KEY_NUMBERS, AT(hidden), "64-32", 1, 65536, NULL, "wdl",
+	 FRESH, "hidden layers (wdl)"},
+	{"MODEL hash-bits", NULL, "HASH_BITS", KEY_COUNT, AT(hash_bits), "20", 1, 31, NULL, NULL,
+	 FRESH, "2^N hashed categories"},
+	{"MODEL scale", NULL, "DENSE_SCALE", KEY_CHOICE, AT(dense_scale), "log-z", 0, 0,
+	 "log-z|z|none", NULL, FRESH, "scaling of dense columns"},
+	{"INIT", NULL, NULL, KEY_PATH, AT(init), "", 0, 0, "PATH", NULL, FRESH,
+	 "checkpoint to start from"},
+	{"OPTIMIZER", "name", NULL, KEY_CHOICE, AT(optimizer), "adagrad", 0, 0,
+	 "sgd|momentum|adagrad|adam|ftrl", NULL, FRESH, "how gradients are applied"},
+	{"OPTIMIZER lr", NULL, "LR", KEY_REAL, AT(lr), "auto", 1e-30, 1e6, "auto", NULL, STOPPED,
+	 "learning rate"},
+	{"OPTIMIZER l2", NULL, "L2", KEY_REAL, AT(l2), "0", 0, 1e6, NULL, NULL, STOPPED,
+	 "L2 penalty"},
+	{"BATCH", "samples", NULL, KEY_COUNT, AT(batch), "1024", 1, 1e9, NULL, NULL, FRESH,
+	 "global batch, samples"},
+	{"BATCH shard", NULL, "BATCHES_PER_SHARD", KEY_COUNT, AT(batches_per_shard), "100", 1, 1e9,
+	 NULL, NULL, FRESH, "global batches in one shard"},
+	{"BATCH scaling", NULL, "BATCH_SCALING", KEY_CHOICE, AT(batch_scaling), "none", 0, 0,
+	 "none|linear|sqrt", NULL, STOPPED,
+	 "what becomes of batch and learning rate when the job is scaled"},
+	{"EPOCHS", NULL, NULL, KEY_COUNT, AT(epochs), "1", 1, 1e9, NULL, NULL, FRESH,
+	 "passes over DATA"},
+	{"SHUFFLE", NULL, NULL, KEY_CHOICE, AT(shuffle), "none", 0, 0, "none|shards|samples", NULL,
+	 FRESH, "order of samples"},
+	{"PARTITIONS", "rows", NULL, KEY_CHOICE, AT(partitions), "shared", 0, 0, "shared|local",
+	 NULL, FRESH, "local: each worker trains its own file of DATA only"},
+	{"PARTITIONS migrate", NULL, "MIGRATE", KEY_REAL, AT(migrate), "2", 0, 1e9, "never", NULL,
+	 STOPPED, "rows move when passes of workers over their data differ by more"},
+	{"SYNC", NULL, NULL, KEY_SYNC, AT(sync), "bsp", 0, 0, JOB_SYNC_CHOICES, NULL, STOPPED,
+	 "how far workers may be apart"},
+	{"EVAL", "every", "EVAL_EVERY", KEY_SECONDS, AT(eval_every), "end", 0, 1e9, "end", NULL,
+	 FREE, "seconds between scorings of TEST"},
+	{"EVAL patience", NULL, "PATIENCE", KEY_COUNT, AT(patience), "never", 0, 1e9, "never", NULL,
+	 FREE, "so many scorings without a better AUC end the job"},
+
+	{"WORKERS", "count", NULL, KEY_COUNT, AT(workers), "2", 1, 1024, NULL, NULL, STOPPED,
+	 "worker nodes"},
+	{"WORKERS cores", NULL, "WORKER_CORES", KEY_REAL, AT(worker_cores), "all", 0, 1e6, "all",
+	 NULL, FREE, "cores that a worker may use, 1.5 for example"},
+	{"WORKERS memory", NULL, "WORKER_MEMORY", KEY_BYTES, AT(worker_memory), "all", 0, 1e18,
+	 "all", NULL, FREE, "memory that a worker may use, 2G for example"},
+	{"WORKERS spares", NULL, "HOT_SPARES", KEY_COUNT, AT(hot_spares), "0", 0, 64, NULL, NULL,
+	 STOPPED, "workers that stand ready, and take a dead one's place"},
+	{"WORKERS ahead", NULL, "AHEAD", KEY_COUNT, AT(ahead), "4", 1, 1024, NULL, NULL, FREE,
+	 "batches that a worker reserves in advance"},
+	{"SERVERS", "count", NULL, KEY_COUNT, AT(servers), "1", 1, 64, NULL, NULL, STOPPED,
+	 "parameter servers"},
+	{"SERVERS cores", NULL, "SERVER_CORES", KEY_REAL, AT(server_cores), "all", 0, 1e6, "all",
+	 NULL, FREE, "cores that a server may use, 1.5 for example"},
+	{"SERVERS memory", NULL, "SERVER_MEMORY", KEY_BYTES, AT(server_memory), "all", 0, 1e18,
+	 "all", NULL, FREE, "memory that a server may use, 2G for example"},
+	{"LAUNCH_WORKER", NULL, NULL, KEY_TEMPLATE, AT(launch_worker), "", 0, 0, NULL, NULL, FREE,
+	 "words in front of a worker's command"},
+	{"LAUNCH_SERVER", NULL, NULL, KEY_TEMPLATE, AT(launch_server), "", 0, 0, NULL, NULL, FREE,
+	 "words in front of a server's command"},
+
+	{"SOLUTION", "filter", NULL, KEY_PROGRAM, AT(solution), "none", 0, 0, "NAME|FILE", NULL,
+	 FREE, "who decides: a name (trainctl solve --help), or the path of an executable"},
+	{"SOLUTION every", NULL, "EVERY", KEY_SECONDS, AT(every), "60", 0.1, 1e9, NULL, NULL, FREE,
+	 "seconds between decisions"},
+	{"SOLUTION lambda", NULL, "LAMBDA", KEY_REAL, AT(options.lambda), "1.3", 1, 1e9, NULL,
+	 "antdt-nd|pace", FREE, "a node is slow when its time is so many times the mean"},
+	{"SOLUTION pending", NULL, "PENDING", KEY_SECONDS, AT(options.pending), "60", 0, 1e9, NULL,
+	 "antdt-nd|pace", FREE, "the cluster is busy when a new node waits so many seconds"},
+	{"SOLUTION cmax", NULL, "CMAX", KEY_COUNT, AT(options.cmax), "5", 1, ACCUM_STEPS_MAX, NULL,
+	 "antdt-dd", FREE, "accumulation steps of a batch, at most (antdt-dd)"},
+	{"SOLUTION least", NULL, "LEAST", KEY_COUNT, AT(options.least), "1", 1, NODE_BATCH_MAX,
+	 NULL, NULL, FREE, "samples that a step of a worker has at least"},
+	{"SOLUTION predict", NULL, "PREDICT", KEY_CHOICE, AT(predict), "mix", 0, 0,
+	 "none|" PREDICT_CHOICES, NULL, FREE, "how workers predict their speeds (lb-bsp)"},
+	{"SOLUTION profile", NULL, "PROFILE", KEY_CHOICE, AT(profile), "auto", 0, 0, "auto|on|off",
+	 NULL, FREE, "workers measure their devices first; auto: for antdt-dd"},
+	{"PREDICT_FROM", NULL, NULL, KEY_PATH, AT(predict_from), "", 0, 0, "PATH", NULL, FREE,
+	 "predictions start from this: STATE of another job, or a file"},
+	{"MONITOR report", NULL, "REPORT_EVERY", KEY_COUNT, AT(report_every), "10", 1, 1e9, NULL,
+	 NULL, FREE, "iterations between a worker's reports"},
+	{"MONITOR short", NULL, "SHORT", KEY_SECONDS, AT(shorter), "300", 0.1, 1e9, NULL, NULL,
+	 STOPPED, "the short window, seconds"},
+	{"MONITOR long", NULL, "LONG", KEY_SECONDS, AT(longer), "600", 0.1, 1e9, NULL, NULL,
+	 STOPPED, "the long window, seconds"},
+	{"KILL_RESTART", "limit", "HEAVY_LIMIT", KEY_COUNT, AT(heavy_limit), "3", 0, 1e6, NULL,
+	 NULL, FREE, "intended restarts that a node may have"},
+	{"KILL_RESTART window", NULL, "HEAVY_WINDOW", KEY_SECONDS, AT(heavy_window), "auto", 0, 1e9,
+	 "auto", NULL, FREE,
+	 "seconds in which a node is restarted once at most; auto: MONITOR long"},
+	{"KILL_RESTART cooldown", NULL, "HEAVY_COOLDOWN", KEY_SECONDS, AT(heavy_cooldown), "0", 0,
+	 1e9, NULL, NULL, FREE, "seconds between such restarts of any nodes"},
+	{"DRAG", NULL, NULL, KEY_PLACE, AT(drag), "", 0, 0, "PATH", NULL, STOPPED,
+	 "directory of drag files"},
+
+	{"HUNG", "deadline", NULL, KEY_DEADLINE, AT(hung_of[0]), "auto", 0, 1e9, "auto|never", NULL,
+	 FREE, "seconds without a sign of life after which a node is given up"},
+	{"HUNG start", NULL, NULL, KEY_DEADLINE, AT(hung_of[1]), "", 0, 1e9, "auto|never", NULL,
+	 FREE, "the same for its start"},
+	{"HUNG batch", NULL, NULL, KEY_DEADLINE, AT(hung_of[2]), "", 0, 1e9, "auto|never", NULL,
+	 FREE, "for a worker's batch"},
+	{"HUNG exchange", NULL, NULL, KEY_DEADLINE, AT(hung_of[3]), "", 0, 1e9, "auto|never", NULL,
+	 FREE, "for answers, and between batches"},
+	{"HUNG checkpoint", NULL, NULL, KEY_DEADLINE, AT(hung_of[4]), "", 0, 1e9, "auto|never",
+	 NULL, FREE, "for answers while a checkpoint is made"},
+	{"HUNG hand-over", NULL, NULL, KEY_DEADLINE, AT(hung_of[5]), "", 0, 1e9, "auto|never", NULL,
+	 FREE, "for a server's hand-over"},
+	{"HUNG pause", NULL, NULL, KEY_DEADLINE, AT(hung_of[6]), "", 0, 1e9, "auto|never", NULL,
+	 FREE, "for a TRAINER's pause"},
+	{"RESTARTS", "node", NULL, KEY_COUNT, AT(restarts), "10", 0, 1e6, NULL, NULL, FREE,
+	 "how many times in a row a node is started again"},
+	{"RESTARTS rollbacks", NULL, "ROLLBACKS", KEY_COUNT, AT(rollbacks), "3", 0, 1e6, NULL, NULL,
+	 FREE, "how many times in a row all go back without a newer checkpoint"},
+	{"RESTARTS shard", NULL, "SHARD_RETRIES", KEY_COUNT, AT(shard_retries), "3", 0, 1e6,
+	 "never", NULL, FRESH, "data on which so many workers died are left out"},
+	{"RESTARTS oom", NULL, "OOM_LIMIT", KEY_COUNT, AT(oom_limit), "3", 0, 1e6, NULL, NULL, FREE,
+	 "how many times a node that had too little memory is given more, or less to do"},
+
+	{"CHECKPOINT", "every", "CHECKPOINT_EVERY", KEY_SECONDS, AT(checkpoint_every), "60", 0, 1e9,
+	 "end", NULL, FREE, "seconds between checkpoints"},
+	{"CHECKPOINT keep", NULL, "KEEP", KEY_COUNT, AT(keep), "3", 1, 1e6, NULL, NULL, FREE,
+	 "how many there are at most"},
+	{"CHECKPOINT full", NULL, "CHECKPOINT_FULL_EVERY", KEY_COUNT, AT(checkpoint_full_every),
+	 "1", 1, 1e6, NULL, NULL, FREE,
+	 "of so many one has all rows, the others those that changed since"},
+	{"CHECKPOINT level", NULL, "CHECKPOINT_LEVEL", KEY_COUNT, AT(checkpoint_level), "1", 0, 9,
+	 NULL, NULL, FREE, "how hard they are compressed: 0 not at all, 9 is slow and smallest"},
+	{"CHECKPOINT memory", NULL, "CHECKPOINT_MEMORY", KEY_MEMORY, AT(checkpoint_memory), "off",
+	 0, 0, "off|on|DIR", NULL, FREE, "servers keep their part of the last one in memory, too"},
+
+	{"HOSTS", NULL, NULL, KEY_HOSTS, AT(hosts), "", 0, 0, NULL, NULL, STOPPED,
+	 "names of the machines (those of Slurm's allocation, else this one)"},
+	{"PLACE", NULL, NULL, KEY_PLACING, AT(place), "spread", 0, 0, "spread|fill|HOST:N", NULL,
+	 FREE, "how workers are spread over HOSTS"},
+	{"LAUNCHER", "by", NULL, KEY_CHOICE, AT(launcher), "auto", 0, 0, "auto|slurm|ssh", NULL,
+	 STOPPED, "what starts nodes on other machines"},
+	{"LAUNCHER more", NULL, "MORE_HOSTS", KEY_COUNT, AT(more_hosts), "0", 0, HOSTS_MAX, NULL,
+	 NULL, STOPPED,
+	 "so many hosts at most that Slurm is asked for when the job's own are full"},
+	{"LAUNCHER preemptible", NULL, "PREEMPTIBLE", KEY_TEXT, AT(preemptible), "", 0, 0, NULL,
+	 NULL, FREE, "partition of Slurm for them, from which they may be taken away"},
+	{"BAD_HOSTS avoid", NULL, "HOST_AVOID", KEY_SECONDS, AT(host_avoid), "600", 0, 1e9, "never",
+	 NULL, FREE, "seconds for which a host where a node hung is avoided"},
+	{"BAD_HOSTS wait", NULL, "HOST_WAIT", KEY_SECONDS, AT(host_wait), "600", 0, 1e9, "forever",
+	 NULL, FREE, "seconds for a host that is gone and without which nothing goes on"},
+	{"BAD_HOSTS test", NULL, "SELF_TEST", KEY_CHOICE, AT(self_test), "off", 0, 0, "off|on",
+	 NULL, FREE, "hosts are tested before the job, and when a node is suspected"},
+
+	{"TRAINER", NULL, NULL, KEY_TEXT, AT(trainer), "", 0, 0, NULL, NULL, FREE,
+	 "command of a trainer of your own, for sh; see paceline-trainers(7)"},
+	{"TRAINER_KIND", "kind", NULL, KEY_CHOICE, AT(trainer_kind), "loop", 0, 0, "loop|each|rows",
+	 NULL, FRESH, "how TRAINER works: in words, a command for each shard, rows on stdin"},
+	{"TRAINER_KIND grace", NULL, "TRAINER_GRACE", KEY_SECONDS, AT(trainer_grace), "10", 0, 1e6,
+	 NULL, NULL, FREE, "seconds that TRAINER has to end before it is killed"},
+	{"TRAINER_KIND jobs", NULL, "EACH_JOBS", KEY_COUNT, AT(each_jobs), "1", 1, 1024, NULL,
+	 "each", FREE, "commands that a worker runs at once (each)"},
+	{"TRAINER_KIND header", NULL, "TRAINER_HEADER", KEY_CHOICE, AT(trainer_header), "off", 0, 0,
+	 "off|on", NULL, STOPPED, "rows for TRAINER begin with the header of DATA"},
+	{"EACH_OUTPUT", NULL, NULL, KEY_PLACE, AT(each_output), "", 0, 0, "PATH", NULL, STOPPED,
+	 "directory for what commands of TRAINER_KIND=each print, a file a shard"},
+	{"SAMPLES", NULL, NULL, KEY_COUNT, AT(samples), "", 0, 0, NULL, NULL, FRESH,
+	 "how many samples TRAINER has, in place of DATA"},
+
+	{"BRAIN", "planner", NULL, KEY_PROGRAM, AT(brain), "off", 0, 0, "off|on|FILE", NULL, FREE,
+	 "who finds how many workers and servers of which size: res-plan, or an executable"},
+	{"BRAIN every", NULL, "PLAN_EVERY", KEY_SECONDS, AT(plan_every), "60", 0.1, 1e9, NULL, NULL,
+	 FREE, "seconds between two changes at least"},
+	{"BRAIN gain", NULL, "PLAN_GAIN", KEY_REAL, AT(plan_gain), "0.05", 0, 100, NULL, NULL, FREE,
+	 "a change is expected to make the job faster by this part"},
+	{"BRAIN limit", NULL, "PLAN_LIMIT", KEY_COUNT, AT(plan_limit), "20", 0, 1e6, NULL, NULL,
+	 FREE, "changes at most; with 0 it is only asked"},
+	{"BRAIN cores", NULL, "CORES", KEY_COUNT, AT(cores), "all", 0, 100000, "all", NULL, FREE,
+	 "cores that it may give to all nodes together"},
+	{"BRAIN node-cores", NULL, "NODE_CORES", KEY_COUNT, AT(node_cores), "all", 0, 100000, "all",
+	 NULL, FREE, "cores that it may give to one node; all: those of the largest host"},
+	{"BRAIN memory", NULL, "MEMORY", KEY_BYTES, AT(memory), "all", 0, 9e15, "all", NULL, FREE,
+	 "memory that it may give to all nodes together, 500G for example"},
+	{"BRAIN node-memory", NULL, "NODE_MEMORY", KEY_BYTES, AT(node_memory), "all", 0, 9e15,
+	 "all", NULL, FREE, "memory that it may give to one node"},
+	{"REBALANCE", "mode", NULL, KEY_CHOICE, AT(rebalance), "off", 0, 0, "off|on", NULL, FREE,
+	 "a server that has more to do than the others gives some of its keys away"},
+	{"REBALANCE every", NULL, "REBALANCE_EVERY", KEY_SECONDS, AT(rebalance_every), "60", 0.1,
+	 1e9, NULL, NULL, FREE, "seconds between two looks at what servers have to do"},
+	{"REBALANCE gain", NULL, "REBALANCE_GAIN", KEY_REAL, AT(rebalance_gain), "0.2", 0, 1, NULL,
+	 NULL, FREE, "keys move if the busiest server has less to do then, by this part"},
+	{"REBALANCE limit", NULL, "REBALANCE_LIMIT", KEY_COUNT, AT(rebalance_limit), "20", 0, 1e6,
+	 NULL, NULL, FREE, "how many times keys move for it at most"},
+
+	{"METRICS", NULL, NULL, KEY_METRICS, AT(metrics), "", 0, 0, NULL, NULL, FREE,
+	 "FILE.prom, DIR/, unix:SOCKET or http://ADDRESS:PORT, for Prometheus"},
+};
+const size_t key_count = sizeof key_rows / sizeof *key_rows;
+
+static int is_of(const struct key_row *row, const char *key, size_t len)
+{
+	return strncmp(row->name, key, len) == 0 && (row->name[len] == '\0' || row->name[len] == ' ');
+}
+
+const struct key_row *key_find(const char *name)
+{
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++)
+		if (strcmp(row->name, name) == 0)
+			return row;
+	return NULL;
+}
+
+const struct key_row *key_family(const char *key, size_t len)
+{
+	for (const struct key_row *row = key_rows; len > 0 && row < key_rows + key_count; row++)
+		if (is_of(row, key, len))
+			return row;
+	return NULL;
+}
+
+const struct key_row *key_next(const struct key_row *row)
+{
+	const struct key_row *next = row + 1;
+	return next < key_rows + key_count && is_of(next, row->name, key_len(row)) ? next : NULL;
+}
+
+const struct key_row *key_old(const char *key)
+{
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++)
+		if (row->old && strcmp(row->old, key) == 0)
+			return row;
+	return NULL;
+}
+
+const char *key_section(const struct key_row *row)
+{
+	static const char *const sections[][2] = {
+		{"JOB", "Job"},		{"DATA", "Data"},	    {"MODEL", "Model and training"},
+		{"WORKERS", "Nodes"},	{"SOLUTION", "Stragglers"}, {"HUNG", "Failures"},
+		{"CHECKPOINT", "Checkpoints"}, {"HOSTS", "Hosts and network"}, {"TRAINER", "Trainers"},
+		{"BRAIN", "Resources"}, {"METRICS", "Reports"}};
+	for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+		if (strcmp(sections[i][0], row->name) == 0)
+			return sections[i][1];
+	return NULL;
+}
+
+size_t key_len(const struct key_row *row)
+{
+	return strcspn(row->name, " ");
+}
+
+const char *key_part(const struct key_row *row)
+{
+	const char *blank = strchr(row->name, ' ');
+	return blank ? blank + 1 : row->head;
+}
+
+int key_is_word(const char *words, const char *value)
+{
+	size_t len = strlen(value);
+	for (const char *p = words; *p;) {
+		size_t n = strcspn(p, "|");
+		if (n == len && memcmp(p, value, n) == 0)
+			return 1;
+		p += n + (p[n] == '|');
+	}
+	return 0;
+}
