@@ -5,6 +5,7 @@
 #include "base/fs.h"
 #include "base/grow.h"
 #include "base/log.h"
+#include "wire/timer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -180,9 +181,8 @@ static void on_work(evutil_socket_t fd, short what, void *owner)
 
 static void retry_soon(struct relay *relay)
 {
-	struct timeval t = clock_timeval(RETRY_SECONDS);
-	if (!evtimer_pending(relay->retry, NULL))
-		event_add(relay->retry, &t);
+	if (!timer_is_set(relay->retry))
+		timer_set(relay->retry, RETRY_SECONDS);
 }
 
 /* ---- the daemon's side ---- */
@@ -393,12 +393,10 @@ static int listen_at(struct listener *l)
 	return l->event ? event_add(l->event, NULL) : -1;
 }
 
-static void on_retry(evutil_socket_t fd, short what, void *owner)
+static void on_retry(void *owner)
 {
 	struct relay *relay = owner;
 	int again = 0;
-	(void)fd;
-	(void)what;
 	for (size_t i = 0; i < relay->listener_count; i++)
 		if (listen_at(relay->listener[i]) != 0)
 			again = 1;
@@ -486,7 +484,7 @@ int relay_new(struct relay **out, const struct relay_options *options, struct er
 	relay->link_count = world_size(options->world);
 	relay->link = calloc(relay->link_count, sizeof *relay->link);
 	relay->work = event_new(options->base, -1, 0, on_work, relay);
-	relay->retry = evtimer_new(options->base, on_retry, relay);
+	relay->retry = timer_new(options->base, on_retry, relay);
 	if (!relay->link || !relay->work || !relay->retry) {
 		relay_free(relay);
 		return error_set(err, ERROR_OS, "relay", "out of memory");
@@ -518,7 +516,7 @@ void relay_stop(struct relay *relay)
 		listener_free(relay->listener[--relay->listener_count]);
 	while ((c = any(relay)) != NULL)
 		conversation_end(c);
-	event_del(relay->retry);
+	timer_stop(relay->retry);
 }
 
 /* Of lists; those that MPI's chunks hold are lost with them. */
@@ -557,8 +555,7 @@ void relay_free(struct relay *relay)
 	u64map_free(&relay->all);
 	if (relay->work)
 		event_free(relay->work);
-	if (relay->retry)
-		event_free(relay->retry);
+	timer_free(relay->retry);
 	free(relay->listener);
 	free(relay->link);
 	free(relay);

@@ -130,7 +130,8 @@ struct relay {
 	struct u64map all; /* conversations by conversation_key() */
 	struct conversation *connecting;
 	struct queue resume;
-	struct event *work, *retry;
+	struct event *work;
+	struct timer *retry;
 	uint64_t last_number;
 	struct relay_counts counts;
 	struct record record;

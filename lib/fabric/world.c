@@ -10,6 +10,7 @@
 #include "base/grow.h"
 #include "base/log.h"
 #include "fabric/mpi_sockets.h"
+#include "wire/timer.h"
 
 #include <errno.h>
 #include <mpi.h>
@@ -74,7 +75,7 @@ struct world {
 	MPI_Status *status;
 	struct flight *landed;
 	size_t index_room, status_room, landed_room;
-	struct event *turn, *beat;
+	struct timer *turn, *beat;
 	double *alive; /* clock_mono() of each rank: something has come from it */
 	double beat_at;
 	int silent; /* a rank that stands still; -1: none does */
@@ -89,8 +90,7 @@ struct world {
 
 static void arm(struct world *w, double seconds)
 {
-	struct timeval t = clock_timeval(seconds);
-	event_add(w->turn, &t);
+	timer_set(w->turn, seconds);
 }
 
 /* Something has begun or come: look at MPI soon, and for a while. */
@@ -337,10 +337,8 @@ static void take_turn(struct world *w)
 		w->sleep = w->sleep * 2 < SLEEP_SECONDS ? w->sleep * 2 : SLEEP_SECONDS;
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *world)
+static void on_turn(void *world)
 {
-	(void)fd;
-	(void)what;
 	take_turn(world);
 }
 
@@ -390,12 +388,11 @@ static void all_are_alive(struct world *w, double now)
 }
 
 /* What has come while we stood still ourselves was not looked at. */
-static void on_beat(evutil_socket_t fd, short what, void *world)
+static void on_beat(void *world)
 {
 	struct world *w = world;
 	double now = clock_mono();
-	(void)fd;
-	(void)what;
+	timer_set(w->beat, BEAT_SECONDS);
 	if (now - w->beat_at > LATE_SECONDS)
 		all_are_alive(w, now);
 	w->beat_at = now;
@@ -404,7 +401,7 @@ static void on_beat(evutil_socket_t fd, short what, void *world)
 		if (i == w->rank || now - w->alive[i] < WORLD_SILENT_SECONDS)
 			continue;
 		w->silent = i;
-		event_del(w->beat);
+		timer_stop(w->beat);
 		if (w->options.ended)
 			w->options.ended(w->options.owner);
 	}
@@ -452,10 +449,9 @@ static int meet(struct world *w, struct error *err)
 static int make_events(struct world *w, struct error *err)
 {
 	struct event_base *base = w->options.base;
-	struct timeval t = clock_timeval(BEAT_SECONDS);
-	w->turn = evtimer_new(base, on_turn, w);
-	w->beat = event_new(base, -1, EV_PERSIST, on_beat, w);
-	if (!w->turn || !w->beat || (w->size > 1 && event_add(w->beat, &t) != 0) ||
+	w->turn = timer_new(base, on_turn, w);
+	w->beat = timer_new(base, on_beat, w);
+	if (!w->turn || !w->beat || (w->size > 1 && timer_set(w->beat, BEAT_SECONDS) != 0) ||
 	    mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
 		return error_set(err, ERROR_OS, "the MPI world", "no event loop");
 	return 0;
@@ -465,10 +461,8 @@ static int make_events(struct world *w, struct error *err)
 static void free_world(struct world *w)
 {
 	mpi_sockets_end(&w->sockets);
-	if (w->turn)
-		event_free(w->turn);
-	if (w->beat)
-		event_free(w->beat);
+	timer_free(w->turn);
+	timer_free(w->beat);
 	free(w->alive);
 	free(w->request);
 	free(w->flight);

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -337,24 +337,21 @@ failed:
 	return -1;
 }
 
-static void on_begin(evutil_socket_t fd, short what, void *lead)
+static void on_begin(void *lead)
 {
 	struct lead *l = lead;
 
-	(void)fd;
-	(void)what;
 	gate_begin(l->gate);
 	lead_pump(l);
 }
 
 void lead_expect(struct lead *l)
 {
-	struct timeval t = {.tv_sec = EXPECT_SECONDS};
 
 	if (l->expecting || !lead_replicas_are(l))
 		return; /* nobody could enter, so that nobody waits for others */
 	if (l->options.gate.expect)
-		event_add(l->begin, &t);
+		timer_set(l->begin, EXPECT_SECONDS);
 	l->expecting = 1;
 }
 
@@ -363,7 +360,7 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 	struct event_base *base = server_base(server);
 
 	l->server = server;
-	l->begin = evtimer_new(base, on_begin, l);
+	l->begin = timer_new(base, on_begin, l);
 	if (!l->begin || lead_hand_start(l, base) != 0 || lead_silent_start(l, base) != 0 ||
 	    (l->options.gate.foreign && lead_trainers_start(l, base) != 0))
 		return error_set(err, ERROR_OS, "lead", "out of memory");
@@ -385,10 +382,8 @@ void lead_stop(struct lead *l)
 	lead_parts_stop(l->parts);
 	lead_replicas_stop(l);
 	lead_settle_stop(l);
-	if (l->begin)
-		event_free(l->begin);
-	if (l->absent)
-		event_free(l->absent);
+	timer_free(l->begin);
+	timer_free(l->absent);
 	lead_silent_stop(l);
 	lead_trainers_stop(l);
 }

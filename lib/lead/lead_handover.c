@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "wire/call.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,12 +189,10 @@ int lead_take(void *lead, const struct record *r, struct call *c, struct error *
 
 /* ---- members ---- */
 
-static void on_absent(evutil_socket_t fd, short what, void *lead)
+static void on_absent(void *lead)
 {
 	struct lead *l = lead;
 
-	(void)fd;
-	(void)what;
 	gate_absent(l->gate);
 	lead_pump(l);
 }
@@ -212,10 +210,9 @@ static double members_seconds(const struct lead *l)
 
 int lead_hand_start(struct lead *l, struct event_base *base)
 {
-	struct timeval limit = clock_timeval(members_seconds(l));
 
-	l->absent = evtimer_new(base, on_absent, l);
+	l->absent = timer_new(base, on_absent, l);
 	if (!l->absent)
 		return -1;
-	return l->taken ? event_add(l->absent, &limit) : 0;
+	return l->taken ? timer_set(l->absent, members_seconds(l)) : 0;
 }

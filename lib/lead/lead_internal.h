@@ -15,7 +15,7 @@
 #include <uthash.h>
 
 struct aside;
-struct event;
+struct timer;
 struct map;
 struct moving;
 struct rebalance;
@@ -55,7 +55,7 @@ struct cutting {
 	struct part_file *part; /* what each wrote */
 	struct told *told;      /* lead_trainers.c: members that were told to save */
 	size_t tolds;
-	struct event *deadline; /* of those; NULL: there are parts, or replicas */
+	struct timer *deadline; /* of those; NULL: there are parts, or replicas */
 	struct aside *commit;   /* NULL: not yet */
 	char why[600];
 };
@@ -102,9 +102,9 @@ struct lead {
 	char boot[BOOT_ID_MAX];    /* of this process */
 	enum { TRAINERS_NONE, TRAINERS_HERE, TRAINERS_APART } trainers; /* all are in this boot */
 	struct peer *shards;
-	struct event *again;  /* a settle that a full disk refused */
-	struct event *begin;  /* members that were expected have not all come */
-	struct event *absent; /* members that have not come back since a hand-over */
+	struct timer *again;  /* a settle that a full disk refused */
+	struct timer *begin;  /* members that were expected have not all come */
+	struct timer *absent; /* members that have not come back since a hand-over */
 	int expecting;        /* `begin` was started, once */
 	int taken;            /* this lead is an heir */
 	struct pending *pendings;

@@ -21,8 +21,8 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "param/map.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ struct moving {
 	int fits;    /* it is fitted to how long the last one took */
 	size_t left; /* answers */
 	unsigned tries;
-	struct event *timer; /* deadline, or the end of a rest */
+	struct timer *timer; /* deadline, or the end of a rest */
 	double held, hold;   /* when the hold began; what it took */
 	uint64_t bytes, piece;      /* moved in all; in this piece */
 	uint64_t pieces, iteration; /* done; at the last one's end */
@@ -106,9 +106,8 @@ static uint64_t dense_of(const struct map *map)
 
 static void deadline(struct moving *m, double seconds)
 {
-	struct timeval t = clock_timeval(seconds);
 
-	event_add(m->timer, &t);
+	timer_set(m->timer, seconds);
 }
 
 static const char *socket_of(const struct lead *l, const struct mover *mover)
@@ -133,8 +132,7 @@ static void forget(struct lead *l)
 	for (size_t i = 0; i < m->count; i++)
 		free(m->mover[i].socket);
 	free(m->mover);
-	if (m->timer)
-		event_free(m->timer);
+	timer_free(m->timer);
 	free(m);
 }
 
@@ -578,14 +576,12 @@ static void rest(struct lead *l)
 		deadline(m, REST_SECONDS_MIN);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *lead)
+static void on_timer(void *lead)
 {
 	struct lead *l = lead;
 	struct moving *m = l->moving;
 	const char *lost = lead_parts_lost(l->parts);
 
-	(void)fd;
-	(void)what;
 	if (m->stage == MOVE_RESTING)
 		rest(l);
 	else if (m->stage == MOVE_STILL)
@@ -902,7 +898,7 @@ static int begin(struct lead *l, const struct wanted *w, struct error *err)
 {
 	struct moving *m = l->moving;
 
-	m->timer = evtimer_new(server_base(l->server), on_timer, l);
+	m->timer = timer_new(server_base(l->server), on_timer, l);
 	if (!m->timer)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (order_movers(l, w, err) != 0)

@@ -7,11 +7,10 @@
  */
 #include "lead/lead_internal.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "param/map_balance.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@
 struct rebalance {
 	uint64_t token, version; /* who asked; the map that all answers are of */
 	uint64_t attempt;        /* of those before it answers may come late */
-	struct event *timer;     /* for the answers */
+	struct timer *timer;     /* for the answers */
 	double gain, element, units;
 	size_t left; /* answers */
 	struct map_load *range; /* in the order of answers */
@@ -41,12 +40,14 @@ static const struct map *map_of(const struct lead *l)
 
 void lead_rebalance_stop(struct lead *l)
 {
-	if (l->rebalance)
-		free(l->rebalance->range);
-	if (l->rebalance && l->rebalance->timer)
-		event_free(l->rebalance->timer);
-	free(l->rebalance);
+	struct rebalance *b = l->rebalance;
+
 	l->rebalance = NULL;
+	if (!b)
+		return;
+	free(b->range);
+	timer_free(b->timer);
+	free(b);
 }
 
 static void fail(struct rebalance *b, const char *who, const char *why)
@@ -189,13 +190,11 @@ static void on_heat(uint32_t part, const struct order_result *result, void *lead
 	one_answered(l);
 }
 
-static void on_late(evutil_socket_t fd, short what, void *lead)
+static void on_late(void *lead)
 {
 	struct lead *l = lead;
 	const char *lost = lead_parts_lost(l->parts);
 
-	(void)fd;
-	(void)what;
 	fail(l->rebalance, lost ? lost : "a server", "no answer in time");
 	answer_err(l, "no-heat", l->rebalance->why);
 }
@@ -204,7 +203,6 @@ void lead_on_rebalance(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	struct order order = {.kind = ORDER_HEAT, .attempt = ++l->attempts};
-	struct timeval limit = clock_timeval(HEAT_SECONDS);
 	struct order_answer answer = {.done = on_heat, .arg = l};
 	struct error err = {0};
 	double gain = GAIN;
@@ -227,8 +225,9 @@ void lead_on_rebalance(struct request *rq, void *lead)
 	}
 	l->rebalance = calloc(1, sizeof *l->rebalance);
 	if (l->rebalance)
-		l->rebalance->timer = evtimer_new(server_base(l->server), on_late, l);
-	if (!l->rebalance || !l->rebalance->timer || event_add(l->rebalance->timer, &limit) != 0) {
+		l->rebalance->timer = timer_new(server_base(l->server), on_late, l);
+	if (!l->rebalance || !l->rebalance->timer ||
+	    timer_set(l->rebalance->timer, HEAT_SECONDS) != 0) {
 		lead_rebalance_stop(l);
 		request_err(rq, "no-memory", NULL);
 		return;

@@ -4,9 +4,8 @@
  */
 #include "lead/lead_replicas.h"
 
-#include "base/clock.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdlib.h>
 
 #define CUT_SECONDS 30.0 /* until the one that was asked has forked */
@@ -26,7 +25,7 @@ void lead_replica_cut_over(struct lead *l, const struct record *r)
 	c->one = NULL;
 	c->peer = NULL;
 	c->text = NULL;
-	event_del(c->limit);
+	timer_stop(c->limit);
 	if (!r)
 		result.code = "lost";
 	else if (!record_is(r, "ok"))
@@ -49,7 +48,7 @@ static void on_cut_answer(const struct record *r, int closing, void *lead)
 	if (l->broken)
 		return;
 	if (r && !closing && record_is(r, "forked")) {
-		event_del(l->replicas->cut.limit);
+		timer_stop(l->replicas->cut.limit);
 		gate_cut_forked(l->gate);
 	}
 	if (closing)
@@ -65,10 +64,8 @@ static void on_cut_up(struct peer *p, const struct record *greeting, void *lead)
 	(void)peer_send(p, c->text, c->head, NULL, 0, on_cut_answer, lead);
 }
 
-static void on_cut_limit(evutil_socket_t fd, short what, void *lead)
+static void on_cut_limit(void *lead)
 {
-	(void)fd;
-	(void)what;
 	lead_replica_cut_over(lead, NULL);
 	lead_pump(lead);
 }
@@ -88,7 +85,6 @@ void lead_replica_cut_ask(struct lead *l)
 
 void lead_replicas_cut(struct lead *l, struct order *order, const struct order_answer *a)
 {
-	struct timeval limit = clock_timeval(CUT_SECONDS);
 	struct replicas *all = l->replicas;
 	struct cutter *c = &all->cut;
 	size_t i = 0, bytes;
@@ -100,7 +96,7 @@ void lead_replicas_cut(struct lead *l, struct order *order, const struct order_a
 	c->answer.part = 0;
 	c->one = &all->one[i];
 	c->text = order_write(order, &c->head, &bytes);
-	event_add(c->limit, &limit);
+	timer_set(c->limit, CUT_SECONDS);
 	if (!c->text || !gate_in_force(l->gate, i))
 		lead_replica_cut_over(l, NULL);
 	else
@@ -109,7 +105,7 @@ void lead_replicas_cut(struct lead *l, struct order *order, const struct order_a
 
 int lead_replica_cut_start(struct lead *l, struct event_base *base)
 {
-	l->replicas->cut.limit = evtimer_new(base, on_cut_limit, l);
+	l->replicas->cut.limit = timer_new(base, on_cut_limit, l);
 	return l->replicas->cut.limit ? 0 : -1;
 }
 
@@ -119,6 +115,5 @@ void lead_replica_cut_stop(struct lead *l)
 
 	peer_free(c->peer);
 	free(c->text);
-	if (c->limit)
-		event_free(c->limit);
+	timer_free(c->limit);
 }

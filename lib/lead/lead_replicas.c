@@ -5,10 +5,9 @@
  */
 #include "lead/lead_replicas.h"
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,27 +51,24 @@ static int connect_one(struct one *o)
 /* It may be dropped by the very call that talks to it: that is done in the next turn. */
 static void drop(struct one *o)
 {
-	event_active(o->renew, EV_TIMEOUT, 1);
+	timer_set(o->renew, 0);
 }
 
 /* What was asked of it. */
 static void forget(struct one *o)
 {
-	event_del(o->limit);
-	event_del(o->failed);
-	event_del(o->look);
+	timer_stop(o->limit);
+	timer_stop(o->failed);
+	timer_stop(o->look);
 	o->filling = 0;
 	if (o->lead->replicas->cut.one == o)
 		lead_replica_cut_over(o->lead, NULL);
 }
 
-static void on_renew(evutil_socket_t fd, short what, void *one)
+static void on_renew(void *one)
 {
-	struct timeval pause = clock_timeval(RENEW_SECONDS);
 	struct one *o = one;
 
-	(void)fd;
-	(void)what;
 	if (o->lead->broken)
 		return;
 	if (!o->peer) {
@@ -83,7 +79,7 @@ static void on_renew(evutil_socket_t fd, short what, void *one)
 	o->peer = NULL;
 	peer_free(p);
 	forget(o);
-	event_add(o->renew, &pause);
+	timer_set(o->renew, RENEW_SECONDS);
 	gate_replica_gone(o->lead->gate, o->index);
 	lead_pump(o->lead);
 }
@@ -128,7 +124,6 @@ static int where_is(const struct one *o, const struct record *r, struct gate_rep
 
 static void on_stat(const struct record *r, int closing, void *one)
 {
-	struct timeval pause = clock_timeval(LOOK_SECONDS);
 	struct one *o = one;
 	struct gate_replica at;
 
@@ -137,7 +132,7 @@ static void on_stat(const struct record *r, int closing, void *one)
 	if (o->filling || gate_in_force(o->lead->gate, o->index))
 		return; /* asked before it was told to be filled: that says where it is */
 	if (at.filling)
-		event_add(o->look, &pause);
+		timer_set(o->look, LOOK_SECONDS);
 	snprintf(o->boot, sizeof o->boot, "%s", record_get(r, "boot") ? record_get(r, "boot") : "");
 	gate_replica(o->lead->gate, o->index, &at);
 	lead_pump(o->lead);
@@ -149,12 +144,10 @@ static void on_up(struct peer *p, const struct record *greeting, void *one)
 	(void)peer_send(p, "stat\n", 5, NULL, 0, on_stat, one);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *one)
+static void on_look(void *one)
 {
 	struct one *o = one;
 
-	(void)fd;
-	(void)what;
 	if (o->peer && !o->filling && !gate_in_force(o->lead->gate, o->index))
 		(void)peer_send(o->peer, "stat\n", 5, NULL, 0, on_stat, o);
 }
@@ -181,12 +174,10 @@ static void refused(struct one *o, const char *what, const struct record *r)
 	drop(o);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *lead)
+static void on_again(void *lead)
 {
 	struct lead *l = lead;
 
-	(void)fd;
-	(void)what;
 	gate_sum_again(l->gate, l->replicas->again_epoch);
 	lead_pump(l);
 }
@@ -221,7 +212,6 @@ static void sum_broke(struct told *t, const struct record *r)
 	struct lead *l = t->one->lead;
 	struct replicas *all = l->replicas;
 	double seconds = AGAIN_SECONDS;
-	struct timeval pause;
 
 	if (log_is_worth(++l->sums_broken))
 		log_say(LOG_LEVEL_WARNING, "%s: sum: %s: %s: it is made again", t->one->path,
@@ -232,9 +222,8 @@ static void sum_broke(struct told *t, const struct record *r)
 		seconds = try_again(t, r);
 	if (l->broken)
 		return;
-	pause = clock_timeval(seconds);
 	all->again_epoch = t->epoch;
-	event_add(all->again, &pause);
+	timer_set(all->again, seconds);
 }
 
 static void sum_answered(struct told *t, const struct record *r)
@@ -286,34 +275,27 @@ static void sum_says(struct told *t, const struct record *r)
 	}
 }
 
-static void on_fill_failed(evutil_socket_t fd, short what, void *one)
+static void on_fill_failed(void *one)
 {
 	struct one *o = one;
 
-	(void)fd;
-	(void)what;
 	gate_fill_again(o->lead->gate, o->index);
 	lead_pump(o->lead);
 }
 
 static void fill_later(struct one *o, double most)
 {
-	struct timeval pause;
-
 	o->filling = 0;
 	o->pause = o->pause > 0.0 ? 2.0 * o->pause : FILL_AGAIN_SECONDS;
 	o->pause = o->pause < most ? o->pause : most;
-	pause = clock_timeval(o->pause);
-	event_add(o->failed, &pause);
+	timer_set(o->failed, o->pause);
 	gate_fill_failed(o->lead->gate, o->index);
 }
 
-static void on_fill_limit(evutil_socket_t fd, short what, void *one)
+static void on_fill_limit(void *one)
 {
 	struct one *o = one;
 
-	(void)fd;
-	(void)what;
 	o->pause = o->pause > FILL_SECONDS ? o->pause : FILL_SECONDS;
 	fill_later(o, FILL_SILENT_MAX);
 	log_say(LOG_LEVEL_ERROR,
@@ -330,7 +312,7 @@ static void fill_answered(struct told *t, const struct record *r)
 
 	if (o->filling != t->epoch)
 		return; /* the others have gone on without it, or it is filled again */
-	event_del(o->limit);
+	timer_stop(o->limit);
 	o->filling = 0;
 	if (record_is(r, "ok") &&
 	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &iteration, NULL) == 0 &&
@@ -352,11 +334,10 @@ static void fill_answered(struct told *t, const struct record *r)
 /* It goes on, if slowly. */
 static void fill_goes_on(const struct told *t)
 {
-	struct timeval limit = clock_timeval(FILL_SECONDS);
 	struct one *o = t->one;
 
 	if (o->filling == t->epoch)
-		event_add(o->limit, &limit);
+		timer_set(o->limit, FILL_SECONDS);
 }
 
 static void answered(struct told *t, const struct record *r)
@@ -489,7 +470,6 @@ void lead_step(struct lead *l, const struct gate_effect *e)
 void lead_fill(struct lead *l, const struct gate_effect *e)
 {
 	struct one *o = &l->replicas->one[e->replica];
-	struct timeval limit = clock_timeval(FILL_SECONDS);
 	struct order order = {.kind = ORDER_FILL,
 			      .epoch = e->epoch,
 			      .from = l->replicas->one[e->from].path,
@@ -497,8 +477,8 @@ void lead_fill(struct lead *l, const struct gate_effect *e)
 
 	log_say(LOG_LEVEL_INFO, "%s is filled from %s, at iteration %llu", o->path, order.from,
 		(unsigned long long)e->iteration);
-	event_add(o->limit, &limit);
-	event_del(o->look); /* what it says now is about this fill */
+	timer_set(o->limit, FILL_SECONDS);
+	timer_stop(o->look); /* what it says now is about this fill */
 	o->filling = e->epoch;
 	give(l, &order, &e->replica, 1);
 }
@@ -537,12 +517,10 @@ void lead_replicas_names(const struct lead *l, char *out, size_t max)
 	}
 }
 
-static void on_door(evutil_socket_t fd, short what, void *lead)
+static void on_door(void *lead)
 {
 	struct lead *l = lead;
 
-	(void)fd;
-	(void)what;
 	if (gate_turn_away(l->gate))
 		lead_replicas_wait(l);
 	lead_pump(l);
@@ -550,18 +528,15 @@ static void on_door(evutil_socket_t fd, short what, void *lead)
 
 void lead_replicas_wait(struct lead *l)
 {
-	struct timeval limit = clock_timeval(DOOR_SECONDS);
 
-	if (l->replicas && !evtimer_pending(l->replicas->door, NULL))
-		event_add(l->replicas->door, &limit);
+	if (l->replicas && !timer_is_set(l->replicas->door))
+		timer_set(l->replicas->door, DOOR_SECONDS);
 }
 
-static void on_late(evutil_socket_t fd, short what, void *lead)
+static void on_late(void *lead)
 {
 	struct lead *l = lead;
 
-	(void)fd;
-	(void)what;
 	gate_sum_late(l->gate);
 	lead_pump(l);
 }
@@ -569,7 +544,6 @@ static void on_late(evutil_socket_t fd, short what, void *lead)
 /* Once for each epoch that takes so long. */
 static void look_late(struct lead *l)
 {
-	struct timeval limit = clock_timeval(LATE_SECONDS);
 	struct replicas *all = l->replicas;
 	uint64_t due = gate_sum_due(l->gate);
 
@@ -577,9 +551,9 @@ static void look_late(struct lead *l)
 		return;
 	all->late_epoch = due;
 	if (due)
-		event_add(all->late, &limit);
+		timer_set(all->late, LATE_SECONDS);
 	else
-		event_del(all->late);
+		timer_stop(all->late);
 }
 
 static void count_member(const struct gate_member *member, void *count)
@@ -588,15 +562,12 @@ static void count_member(const struct gate_member *member, void *count)
 	++*(size_t *)count;
 }
 
-static void on_alone(evutil_socket_t fd, short what, void *lead)
+static void on_alone(void *lead)
 {
-	struct timeval limit = clock_timeval(ALONE_SECONDS);
 	struct lead *l = lead;
 
-	(void)fd;
-	(void)what;
 	if (gate_is_settling(l->gate)) { /* where they are is looked at when shardd has answered */
-		event_add(l->replicas->alone, &limit);
+		timer_set(l->replicas->alone, ALONE_SECONDS);
 		return;
 	}
 	lead_breakf(l, ERROR_TEMPFAIL, "replicas",
@@ -638,10 +609,9 @@ void lead_replicas_look(struct lead *l)
 	if (in == all->in)
 		return;
 	if (in)
-		event_del(all->alone);
+		timer_stop(all->alone);
 	else {
-		struct timeval limit = clock_timeval(ALONE_SECONDS);
-		event_add(all->alone, &limit);
+		timer_set(all->alone, ALONE_SECONDS);
 	}
 	all->in = in;
 	if (in)
@@ -674,25 +644,24 @@ int lead_replicas_new(struct lead *l, struct error *err)
 
 int lead_replicas_start(struct lead *l, struct event_base *base)
 {
-	struct timeval first = clock_timeval(FIRST_SECONDS);
 	struct replicas *all = l->replicas;
 
 	if (!all)
 		return 0;
-	all->again = evtimer_new(base, on_again, l);
-	all->alone = evtimer_new(base, on_alone, l);
-	all->late = evtimer_new(base, on_late, l);
-	all->door = evtimer_new(base, on_door, l);
+	all->again = timer_new(base, on_again, l);
+	all->alone = timer_new(base, on_alone, l);
+	all->late = timer_new(base, on_late, l);
+	all->door = timer_new(base, on_door, l);
 	if (!all->again || !all->alone || !all->late || !all->door ||
 	    lead_replica_cut_start(l, base) != 0 ||
-	    event_add(all->alone, &first) != 0)
+	    timer_set(all->alone, FIRST_SECONDS) != 0)
 		return -1;
 	for (size_t i = 0; i < all->count; i++) {
 		struct one *o = &all->one[i];
-		o->renew = evtimer_new(base, on_renew, o);
-		o->limit = evtimer_new(base, on_fill_limit, o);
-		o->failed = evtimer_new(base, on_fill_failed, o);
-		o->look = evtimer_new(base, on_look, o);
+		o->renew = timer_new(base, on_renew, o);
+		o->limit = timer_new(base, on_fill_limit, o);
+		o->failed = timer_new(base, on_fill_failed, o);
+		o->look = timer_new(base, on_look, o);
 		if (!o->renew || !o->limit || !o->failed || !o->look || connect_one(o) != 0)
 			return -1;
 	}
@@ -705,22 +674,18 @@ void lead_replicas_stop(struct lead *l)
 
 	for (size_t i = 0; all && i < all->count; i++) {
 		struct one *o = &all->one[i];
-		struct event *event[] = {o->renew, o->limit, o->failed, o->look};
+		struct timer *timer[] = {o->renew, o->limit, o->failed, o->look};
 		peer_free(o->peer);
 		o->peer = NULL;
-		for (size_t k = 0; k < sizeof event / sizeof *event; k++) {
-			if (event[k])
-				event_free(event[k]);
-		}
+		for (size_t k = 0; k < sizeof timer / sizeof *timer; k++)
+			timer_free(timer[k]);
 	}
 	if (!all)
 		return;
 	lead_replica_cut_stop(l);
-	struct event *event[] = {all->again, all->alone, all->late, all->door};
-	for (size_t k = 0; k < sizeof event / sizeof *event; k++) {
-		if (event[k])
-			event_free(event[k]);
-	}
+	struct timer *timer[] = {all->again, all->alone, all->late, all->door};
+	for (size_t k = 0; k < sizeof timer / sizeof *timer; k++)
+		timer_free(timer[k]);
 }
 
 void lead_replicas_free(struct lead *l)

@@ -12,13 +12,13 @@ struct one {
 	struct peer *peer;
 	char boot[BOOT_ID_MAX];
 	int in;               /* in force, when it was last looked at */
-	struct event *renew;  /* its connection is to be made anew */
-	struct event *limit;  /* of a fill */
-	struct event *failed; /* a fill failed, so long ago */
+	struct timer *renew;  /* its connection is to be made anew */
+	struct timer *limit;  /* of a fill */
+	struct timer *failed; /* a fill failed, so long ago */
 	double pause;
 	uint64_t steps;     /* that it was told and has not answered */
 	uint64_t filling;   /* the epoch of the fill that it was told; 0: none */
-	struct event *look; /* it is being filled for another lead */
+	struct timer *look; /* it is being filled for another lead */
 };
 
 /* A cut that is asked of one of them: on a connection of its own, because the answers of one keep
@@ -29,20 +29,20 @@ struct cutter {
 	struct peer *peer;
 	char *text; /* the order */
 	size_t head;
-	struct event *limit;
+	struct timer *limit;
 };
 
 struct replicas {
 	struct one *one;
 	size_t count, in;
-	struct event *again; /* for the sum of this epoch */
+	struct timer *again; /* for the sum of this epoch */
 	uint64_t again_epoch;
 	/* Sums that can't be made: how many of that iteration. */
 	uint64_t failures, failed_epoch, failed_iteration;
-	struct event *alone;
-	struct event *late; /* the sum of this epoch, when all have pushed */
+	struct timer *alone;
+	struct timer *late; /* the sum of this epoch, when all have pushed */
 	uint64_t late_epoch;
-	struct event *door; /* somebody waits to join */
+	struct timer *door; /* somebody waits to join */
 	struct cutter cut;
 };
 

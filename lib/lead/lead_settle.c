@@ -8,8 +8,8 @@
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,17 +23,14 @@ static void take_term(struct lead *l);
 
 static void again_later(struct lead *l)
 {
-	struct timeval t = clock_timeval(SETTLE_AGAIN_SECONDS);
 
-	event_add(l->again, &t);
+	timer_set(l->again, SETTLE_AGAIN_SECONDS);
 }
 
-static void on_again(evutil_socket_t fd, short what, void *lead)
+static void on_again(void *lead)
 {
 	struct lead *l = lead;
 
-	(void)fd;
-	(void)what;
 	if (peer_is_up(l->shards) && l->replicas && !l->term)
 		take_term(l);
 	else if (peer_is_up(l->shards))
@@ -259,7 +256,7 @@ static void take_term(struct lead *l)
 
 	record_begin(&o, line, sizeof line, "term");
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-	event_del(l->again);
+	timer_stop(l->again);
 	if (peer_send(l->shards, line, record_end(&o, NULL), NULL, 0, on_term, l) != 0)
 		again_later(l);
 }
@@ -295,7 +292,7 @@ int lead_settle_start(struct lead *l, struct event_base *base, struct error *err
 				      .owner = l,
 				      .answer_seconds = SETTLE_SECONDS};
 
-	l->again = event_new(base, -1, 0, on_again, l);
+	l->again = timer_new(base, on_again, l);
 	if (l->options.shards)
 		l->shards = peer_new(base, &shards);
 	if (!l->again || (l->options.shards && !l->shards))
@@ -311,6 +308,5 @@ void lead_settle_stop(struct lead *l)
 {
 	if (l->shards)
 		peer_free(l->shards);
-	if (l->again)
-		event_free(l->again);
+	timer_free(l->again);
 }

@@ -9,8 +9,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "monitor/pulse.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,7 +27,7 @@ struct silent {
 struct silents {
 	struct silent *all; /* every id that was a member */
 	struct pulse_rules rules;
-	struct event *timer;
+	struct timer *timer;
 	double at;      /* of the last look */
 	double seconds; /* since the one before */
 };
@@ -64,15 +64,14 @@ static void look_at(const struct gate_member *member, void *lead)
 	m->hung = m->owes && pulse_hung(&m->pulse, &s->rules, PULSE_BATCH, 1);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *lead)
+static void on_look(void *lead)
 {
 	struct lead *l = lead;
 	struct silents *s = l->silents;
 	struct silent *m, *next;
 	double now = clock_mono();
 
-	(void)fd;
-	(void)what;
+	timer_set(s->timer, LOOK_SECONDS);
 	s->seconds = now - s->at;
 	s->at = now;
 	gate_members(l->gate, look_at, l);
@@ -92,7 +91,6 @@ static void on_look(evutil_socket_t fd, short what, void *lead)
 
 int lead_silent_start(struct lead *l, struct event_base *base)
 {
-	struct timeval every = clock_timeval(LOOK_SECONDS);
 	struct silents *s;
 
 	if (!(l->options.hung_seconds > 0.0))
@@ -102,8 +100,8 @@ int lead_silent_start(struct lead *l, struct event_base *base)
 		return -1;
 	s->rules.least[PULSE_BATCH] = l->options.hung_seconds;
 	s->at = clock_mono();
-	s->timer = event_new(base, -1, EV_PERSIST, on_look, l);
-	return s->timer ? event_add(s->timer, &every) : -1;
+	s->timer = timer_new(base, on_look, l);
+	return s->timer ? timer_set(s->timer, LOOK_SECONDS) : -1;
 }
 
 void lead_silent_stop(struct lead *l)
@@ -113,8 +111,7 @@ void lead_silent_stop(struct lead *l)
 
 	if (!s)
 		return;
-	if (s->timer)
-		event_free(s->timer);
+	timer_free(s->timer);
 	HASH_ITER(hh, s->all, m, next)
 	{
 		HASH_DEL(s->all, m);

@@ -8,9 +8,8 @@
  */
 #include "lead/lead_internal.h"
 
-#include "base/clock.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +46,7 @@ void lead_trainers_forget(struct lead *l)
 	c->told = NULL;
 	c->tolds = 0;
 	if (c->deadline)
-		event_del(c->deadline);
+		timer_stop(c->deadline);
 }
 
 /* ---- where they are ---- */
@@ -71,14 +70,12 @@ const char *lead_trainers_boot(const struct lead *l)
 
 /* ---- beginning ---- */
 
-static void on_deadline(evutil_socket_t fd, short what, void *lead)
+static void on_deadline(void *lead)
 {
 	struct lead *l = lead;
 	struct cutting *c = &l->cut;
 	size_t late = 0;
 
-	(void)fd;
-	(void)what;
 	for (size_t i = 0; i < c->tolds; i++) {
 		if (c->told[i].answered)
 			continue;
@@ -92,7 +89,7 @@ static void on_deadline(evutil_socket_t fd, short what, void *lead)
 
 int lead_trainers_start(struct lead *l, struct event_base *base)
 {
-	l->cut.deadline = evtimer_new(base, on_deadline, l);
+	l->cut.deadline = timer_new(base, on_deadline, l);
 	return l->cut.deadline ? 0 : -1;
 }
 
@@ -106,15 +103,13 @@ void lead_trainers_stop(struct lead *l)
 		free(t);
 	}
 	lead_trainers_forget(l);
-	if (l->cut.deadline)
-		event_free(l->cut.deadline);
+	timer_free(l->cut.deadline);
 	l->cut.deadline = NULL;
 }
 
 void lead_trainers_cut(struct lead *l, const struct gate_effect *e)
 {
 	struct cutting *c = &l->cut;
-	struct timeval t = clock_timeval(SAVED_SECONDS);
 
 	lead_trainers_forget(l);
 	c->told = calloc(e->members + 1, sizeof *c->told);
@@ -128,7 +123,7 @@ void lead_trainers_cut(struct lead *l, const struct gate_effect *e)
 	}
 	c->tolds = e->members;
 	c->writing += e->members;
-	event_add(c->deadline, &t);
+	timer_set(c->deadline, SAVED_SECONDS);
 }
 
 void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e)

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "wire/peer.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,9 +38,9 @@ struct part_remote {
 	int leaves;                /* part_remote_leave() */
 	int ready;                 /* connected, and in the state that the lead knows */
 	struct told *first, **end; /* unanswered, in sequence */
-	struct event *overdue;     /* a cut that was asked waits for it to come back */
+	struct timer *overdue;     /* a cut that was asked waits for it to come back */
 	struct told *pending;      /* answered so */
-	struct event *again;       /* they are asked for */
+	struct timer *again;       /* they are asked for */
 	char id[OPTION_ID_MAX];
 	char wrong[ERROR_TEXT_MAX]; /* of who joins; "": nothing */
 	char path[];
@@ -154,13 +154,11 @@ static void result_read(struct order_result *result, const struct record *r, str
 static void ask_later(struct part_remote *r, struct told *t)
 {
 	double seconds = (clock_mono() - t->began) * AGAIN_PART;
-	struct timeval wait;
 
 	seconds = seconds > AGAIN_SECONDS_MIN ? seconds : AGAIN_SECONDS_MIN;
-	wait = clock_timeval(seconds < AGAIN_SECONDS_MAX ? seconds : AGAIN_SECONDS_MAX);
 	t->next = r->pending;
 	r->pending = t;
-	event_add(r->again, &wait);
+	timer_set(r->again, seconds < AGAIN_SECONDS_MAX ? seconds : AGAIN_SECONDS_MAX);
 }
 
 static void on_answer(const struct record *record, int closing, void *remote)
@@ -200,13 +198,11 @@ static void send_told(struct part_remote *r, const struct told *t)
 }
 
 /* While it is away they wait: on_stat() sends what is told, on_overdue() ends cuts. */
-static void on_again(evutil_socket_t fd, short what, void *remote)
+static void on_again(void *remote)
 {
 	struct part_remote *r = remote;
 	struct told *t;
 
-	(void)fd;
-	(void)what;
 	while ((t = r->pending)) {
 		r->pending = t->next;
 		told_append(r, t);
@@ -218,7 +214,6 @@ static void on_again(evutil_socket_t fd, short what, void *remote)
 int part_remote_obey(struct part_remote *r, const struct order *o, struct told_text *text,
 		     const struct order_answer *a)
 {
-	struct timeval limit = {.tv_sec = COME_BACK_SECONDS};
 	struct told *t = told_add(r, text);
 
 	if (!t)
@@ -231,7 +226,7 @@ int part_remote_obey(struct part_remote *r, const struct order *o, struct told_t
 	if (r->ready)
 		send_told(r, t);
 	else if (o->kind == ORDER_CUT)
-		event_add(r->overdue, &limit);
+		timer_set(r->overdue, COME_BACK_SECONDS);
 	return 0;
 }
 
@@ -241,13 +236,13 @@ void part_remote_flush(struct part_remote *r)
 }
 
 /* It has not come back: whoever waits for its cut is told, and it is not asked again. */
-static void on_overdue(evutil_socket_t fd, short what, void *remote)
+static void on_overdue(void *remote)
 {
 	struct order_result lost = {.code = "lost", .text = "connection lost"};
 	struct part_remote *r = remote;
 	struct told **at = &r->first, *t, *gone = NULL;
 
-	on_again(fd, what, r); /* among all that it was told */
+	on_again(r); /* among all that it was told */
 	while ((t = *at)) {
 		if (t->kind != ORDER_CUT) {
 			at = &t->next;
@@ -353,7 +348,7 @@ static void on_stat(const struct record *record, int closing, void *remote)
 	snprintf(r->id, sizeof r->id, "%s",
 		 record_get(record, "id") ? record_get(record, "id") : "");
 	r->ready = 1;
-	event_del(r->overdue);
+	timer_stop(r->overdue);
 	for (const struct told *t = r->first; t; t = t->next)
 		send_told(r, t);
 	r->options.changed(r->options.owner);
@@ -368,7 +363,6 @@ static void on_up(struct peer *p, const struct record *greeting, void *remote)
 static void on_down(struct peer *p, void *remote)
 {
 	struct part_remote *r = remote;
-	struct timeval limit = {.tv_sec = COME_BACK_SECONDS};
 
 	(void)p;
 	r->ready = 0;
@@ -377,7 +371,7 @@ static void on_down(struct peer *p, void *remote)
 		return;
 	}
 	log_say(LOG_LEVEL_WARNING, "%s: connection lost; units wait", r->options.path);
-	event_add(r->overdue, &limit);
+	timer_set(r->overdue, COME_BACK_SECONDS);
 	r->options.changed(r->options.owner);
 }
 
@@ -442,8 +436,8 @@ int part_remote_start(struct part_remote *r, struct event_base *base)
 	struct peer_options options = {
 		.path = r->options.path, .up = on_up, .down = on_down, .owner = r};
 
-	r->overdue = evtimer_new(base, on_overdue, r);
-	r->again = evtimer_new(base, on_again, r);
+	r->overdue = timer_new(base, on_overdue, r);
+	r->again = timer_new(base, on_again, r);
 	r->peer = r->overdue && r->again ? peer_new(base, &options) : NULL;
 	return r->peer ? 0 : -1;
 }
@@ -452,10 +446,8 @@ void part_remote_stop(struct part_remote *r)
 {
 	if (r->peer)
 		peer_free(r->peer);
-	if (r->overdue)
-		event_free(r->overdue);
-	if (r->again)
-		event_free(r->again);
+	timer_free(r->overdue);
+	timer_free(r->again);
 	r->peer = NULL;
 	r->overdue = r->again = NULL;
 }

@@ -6,8 +6,8 @@
 #include "base/grow.h"
 #include "lead/part_remote.h"
 #include "param/map.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ struct lead_parts {
 	struct remotes remote;   /* parts `local`, .. */
 	struct remotes joiners;
 	struct remotes gone; /* until they have answered, and a turn of the loop at least */
-	struct event *gone_look;
+	struct timer *gone_look;
 	double gone_until;
 	uint32_t local; /* 1: part 0 is here */
 	char boot[BOOT_ID_MAX]; /* of this process */
@@ -142,15 +142,12 @@ int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *opt
 }
 
 /* Those who have answered all, or did not in time. */
-static void on_gone(evutil_socket_t fd, short what, void *parts)
+static void on_gone(void *parts)
 {
 	struct lead_parts *p = parts;
-	struct timeval again = clock_timeval(GONE_LOOK_SECONDS);
 	int late = clock_mono() >= p->gone_until;
 	size_t kept = 0;
 
-	(void)fd;
-	(void)what;
 	for (size_t i = 0; i < p->gone.count; i++) {
 		struct part_remote *r = p->gone.at[i];
 		if (!late && !part_remote_is_idle(r) && part_remote_ready(r)) {
@@ -162,13 +159,13 @@ static void on_gone(evutil_socket_t fd, short what, void *parts)
 	}
 	p->gone.count = kept;
 	if (kept)
-		event_add(p->gone_look, &again);
+		timer_set(p->gone_look, GONE_LOOK_SECONDS);
 }
 
 int lead_parts_start(struct lead_parts *p, struct event_base *base, struct error *err)
 {
 	p->base = base;
-	p->gone_look = evtimer_new(base, on_gone, p);
+	p->gone_look = timer_new(base, on_gone, p);
 	if (!p->gone_look)
 		return error_set(err, ERROR_OS, "parts", "out of memory");
 	for (size_t i = 0; i < p->remote.count; i++) {
@@ -187,8 +184,7 @@ void lead_parts_stop(struct lead_parts *p)
 		for (size_t i = 0; i < all[k]->count; i++)
 			part_remote_stop(all[k]->at[i]);
 	}
-	if (p->gone_look)
-		event_free(p->gone_look);
+	timer_free(p->gone_look);
 	p->gone_look = NULL;
 }
 
@@ -314,7 +310,6 @@ const char *lead_parts_joiner_wrong(const struct lead_parts *p, size_t i)
 /* Its own callback may be running: it goes in the next turn at the earliest. */
 static void let_go(struct lead_parts *p, struct part_remote *r)
 {
-	struct timeval soon = clock_timeval(GONE_LOOK_SECONDS);
 
 	part_remote_leave(r);
 	if (GROW(p->gone.at, p->gone.room, p->gone.count + 1) != 0) {
@@ -324,7 +319,7 @@ static void let_go(struct lead_parts *p, struct part_remote *r)
 	p->gone.at[p->gone.count++] = r;
 	p->gone_until = clock_mono() + 10.0;
 	if (p->gone_look)
-		event_add(p->gone_look, &soon);
+		timer_set(p->gone_look, GONE_LOOK_SECONDS);
 }
 
 void lead_parts_forget_joiners(struct lead_parts *p)

@@ -16,8 +16,8 @@
 #include "base/log.h"
 #include "ps/fabric_client.h"
 #include "record/record.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -271,7 +271,6 @@ static void add_rows(struct ps_replica *r)
 static void turn(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
-	struct timeval next = {0, 0};
 	double start = clock_mono();
 	int all = 1;
 
@@ -292,7 +291,7 @@ static void turn(struct ps_replica *r)
 		all = all && whole[i];
 	}
 	if (!add_dense(r, early, whole))
-		event_add(e->turn, &next);
+		timer_set(e->turn, 0);
 	if (any_bad(e))
 		fail_bad(r);
 	else if (all && e->left == 0)
@@ -302,19 +301,16 @@ static void turn(struct ps_replica *r)
 	r->ps->work += clock_mono() - start;
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *replica)
+static void on_turn(void *replica)
 {
-	(void)fd;
-	(void)what;
 	turn(replica);
 }
 
 void epoch_look(struct ps_replica *r)
 {
-	struct timeval next_turn = {0, 0};
 
 	if (r->epoch.state == EPOCH_ADDING)
-		event_add(r->epoch.turn, &next_turn);
+		timer_set(r->epoch.turn, 0);
 }
 
 int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct error *err)
@@ -655,14 +651,13 @@ int epoch_start(struct ps_replica *r, struct error *err)
 
 	e->buckets = (count + REPLICA_BUCKET - 1) / REPLICA_BUCKET;
 	e->added = calloc(e->buckets + 1, 1);
-	e->turn = evtimer_new(server_base(r->ps->server), on_turn, r);
+	e->turn = timer_new(server_base(r->ps->server), on_turn, r);
 	return e->added && e->turn ? 0 : error_set(err, ERROR_OS, "replica", "out of memory");
 }
 
 void epoch_stop(struct ps_replica *r)
 {
-	if (r->epoch.turn)
-		event_free(r->epoch.turn);
+	timer_free(r->epoch.turn);
 	r->epoch.turn = NULL;
 }
 

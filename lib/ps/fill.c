@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "ps/incoming.h"
 #include "record/record.h"
+#include "wire/timer.h"
 
 #include <event2/event.h>
 #include <fcntl.h>
@@ -145,7 +146,7 @@ struct fill {
 	atomic_int over;   /* nobody wants it any more */
 	atomic_ulong came; /* records */
 	unsigned long told;
-	struct event *tell;
+	struct timer *tell;
 	pthread_mutex_t lock;
 	struct call *call; /* with the lock; NULL: not open */
 	/* what the thread leaves behind */
@@ -296,7 +297,6 @@ static void answer_err(struct request **asked, const char *code, const char *tex
 
 static int run(struct fill *f, struct error *err)
 {
-	struct timeval soon = clock_timeval(TELL_SECONDS);
 	struct ps *p = f->replica->ps;
 
 	atomic_store(&f->over, 0);
@@ -311,7 +311,7 @@ static int run(struct fill *f, struct error *err)
 		return error_set(err, ERROR_OS, NULL, "no thread");
 	f->runs = 1;
 	f->replica->state = REPLICA_FILLING;
-	event_add(f->tell, &soon);
+	timer_set(f->tell, TELL_SECONDS);
 	return 0;
 }
 
@@ -324,21 +324,18 @@ static void begin(struct fill *f)
 }
 
 /* Who asked waits as long as something comes. */
-static void on_tell(evutil_socket_t fd, short what, void *fill)
+static void on_tell(void *fill)
 {
-	struct timeval soon = clock_timeval(TELL_SECONDS);
 	struct fill *f = fill;
 	unsigned long came = atomic_load(&f->came);
 
-	(void)fd;
-	(void)what;
 	if (!f->runs)
 		return;
 	if (f->asked && came != f->told) {
 		request_put_record(f->asked, RECORD("filling", F("records", came)));
 	}
 	f->told = came;
-	event_add(f->tell, &soon);
+	timer_set(f->tell, TELL_SECONDS);
 }
 
 static void filled(struct fill *f)
@@ -451,7 +448,7 @@ int fill_start(struct ps_replica *r, struct error *err)
 		return error_errno(err, ERROR_OS, "replica", "pipe");
 	f->done =
 		event_new(server_base(r->ps->server), f->pipe[0], EV_READ | EV_PERSIST, on_done, f);
-	f->tell = evtimer_new(server_base(r->ps->server), on_tell, f);
+	f->tell = timer_new(server_base(r->ps->server), on_tell, f);
 	if (!f->tell || !f->done || event_add(f->done, NULL) != 0)
 		return error_set(err, ERROR_OS, "replica", "out of memory");
 	return 0;
@@ -479,8 +476,7 @@ void fill_stop(struct ps_replica *r)
 	if (f->done)
 		event_free(f->done);
 	f->done = NULL;
-	if (f->tell)
-		event_free(f->tell);
+	timer_free(f->tell);
 	f->tell = NULL;
 }
 

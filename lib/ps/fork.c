@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "record/record.h"
+#include "wire/timer.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -27,7 +28,8 @@
 struct fork_child {
 	pid_t pid;
 	int pipe;
-	struct event *readable, *reaper;
+	struct event *readable;
+	struct timer *reaper;
 	fork_done_fn *done;
 	void *arg;
 	double stall;
@@ -85,8 +87,7 @@ static void forget(struct fork_child *f)
 			break;
 		}
 	}
-	if (f->reaper)
-		event_free(f->reaper);
+	timer_free(f->reaper);
 	free(f);
 }
 
@@ -94,20 +95,17 @@ static void forget(struct fork_child *f)
  * moment away. */
 static void try_reap(struct fork_child *f)
 {
-	struct timeval again = clock_timeval(REAP_SECONDS);
 	pid_t got;
 
 	for (int i = 0; (got = waitpid(f->pid, NULL, WNOHANG)) == 0 && i < REAP_TRIES; i++)
 		clock_sleep(0.001);
-	if (got == 0 && f->reaper && event_add(f->reaper, &again) == 0)
+	if (got == 0 && f->reaper && timer_set(f->reaper, REAP_SECONDS) == 0)
 		return;
 	forget(f);
 }
 
-static void on_reap(evutil_socket_t fd, short what, void *arg)
+static void on_reap(void *arg)
 {
-	(void)fd;
-	(void)what;
 	try_reap(arg);
 }
 
@@ -186,7 +184,7 @@ int fork_start(struct fork_child **out, struct server *server, const struct fork
 	f->arg = arg;
 	snprintf(f->path, sizeof f->path, "%s", path);
 	f->readable = event_new(server_base(server), f->pipe, EV_READ | EV_PERSIST, on_readable, f);
-	f->reaper = evtimer_new(server_base(server), on_reap, f);
+	f->reaper = timer_new(server_base(server), on_reap, f);
 	f->pid = f->readable && f->reaper ? fork() : -1;
 	if (f->pid == 0)
 		child(server, job, ends[1]);
@@ -196,8 +194,7 @@ int fork_start(struct fork_child **out, struct server *server, const struct fork
 		error_errno(err, ERROR_OS, path, "fork");
 		if (f->readable)
 			event_free(f->readable);
-		if (f->reaper)
-			event_free(f->reaper);
+		timer_free(f->reaper);
 		close(f->pipe);
 		free(f);
 		return -1;
@@ -217,7 +214,7 @@ void fork_stop(struct fork_child *f)
 		return;
 	kill(f->pid, SIGKILL);
 	/* The server ends: init reaps. */
-	event_free(f->reaper);
+	timer_free(f->reaper);
 	f->reaper = NULL;
 	clear(f);
 }

@@ -14,8 +14,8 @@
 #include "ps/incoming.h"
 #include "ps/move.h"
 #include "wire/call.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -144,19 +144,16 @@ static int converse(const struct ps *p, struct call *c, struct error *err)
 
 static void hand_later(struct ps *p)
 {
-	struct timeval t = clock_timeval(AGAIN_SECONDS);
 
-	event_add(p->hand, &t);
+	timer_set(p->hand, AGAIN_SECONDS);
 }
 
-static void on_hand(evutil_socket_t timer, short what, void *ps)
+static void on_hand(void *ps)
 {
 	struct ps *p = ps;
 	struct error err = {0};
 	double start = clock_mono();
 
-	(void)timer;
-	(void)what;
 	if (!p->heir || p->broken)
 		return;
 	if (p->fork || move_is_busy(p) || (p->more.ready && !p->more.ready(p->more.owner)) ||
@@ -192,7 +189,7 @@ static void heir_gone(struct request *rq, void *ps)
 	(void)rq;
 	p->heir = NULL;
 	if (p->hand)
-		event_del(p->hand);
+		timer_stop(p->hand);
 }
 
 void ps_on_take_over(struct request *rq, void *ps)
@@ -223,14 +220,13 @@ void ps_on_taken(struct request *rq, void *ps)
 
 int ps_handover_start(struct ps *p, struct error *err)
 {
-	p->hand = evtimer_new(server_base(p->server), on_hand, p);
+	p->hand = timer_new(server_base(p->server), on_hand, p);
 	return p->hand ? 0 : error_set(err, ERROR_OS, "ps", "out of memory");
 }
 
 void ps_handover_stop(struct ps *p)
 {
-	if (p->hand)
-		event_free(p->hand);
+	timer_free(p->hand);
 	p->hand = NULL;
 }
 

@@ -11,6 +11,7 @@
 #include "param/store_move.h"
 #include "record/record.h"
 #include "wire/mapping.h"
+#include "wire/timer.h"
 
 #include <event2/event.h>
 #include <stdarg.h>
@@ -64,7 +65,7 @@ struct ps_move {
 	uint32_t part; /* of map */
 	struct store_incoming in;
 	struct receiver *to;
-	struct event *find; /* the next turn of finding */
+	struct timer *find; /* the next turn of finding */
 	size_t count, ready, done;
 	struct early_share *early;
 	size_t earlies;
@@ -168,8 +169,7 @@ static void end(struct ps *p)
 		receiver_end(&m->to[i]);
 	while (m->early)
 		refuse_stale(early_next(m), m->attempt);
-	if (m->find)
-		event_free(m->find);
+	timer_free(m->find);
 	if (m->warmed)
 		event_free(m->warmed);
 	if (m->warm_fd >= 0)
@@ -485,22 +485,19 @@ static int know_places(struct ps_move *m, struct error *err)
 
 /* The next rows, for one who gets some of them; then there is room for all that comes and goes; then
  * those who get some are connected to. */
-static void on_find(evutil_socket_t fd, short what, void *move)
+static void on_find(void *move)
 {
-	struct timeval next_turn = {0, 0};
 	struct ps_move *m = move;
 	const struct store *s = m->ps->store;
 	struct error err = {0};
 	size_t i = 0;
 	int known = know_places(m, &err);
 
-	(void)fd;
-	(void)what;
 	if (known <= 0) {
 		if (known < 0)
 			fail(m, m->ps->options.id, err.text);
 		else
-			event_add(m->find, &next_turn);
+			timer_set(m->find, 0);
 		return;
 	}
 	while (i < m->count && m->to[i].looked == store_row_count(s))
@@ -509,20 +506,19 @@ static void on_find(evutil_socket_t fd, short what, void *move)
 	    store_share_find(s, &m->to[i].share, &m->to[i].looked, FIND_ROWS, &err) != 0)
 		fail(m, m->to[i].socket, err.text);
 	else if (i < m->count)
-		event_add(m->find, &next_turn);
+		timer_set(m->find, 0);
 	else if (start_warming(m, &err) != 0)
 		fail(m, m->ps->options.id, err.text);
 }
 
 static int prepare(struct ps *p, struct ps_move *m, const struct order *o, struct error *err)
 {
-	struct timeval next_turn = {0, 0};
 
 	if (read_map(p, o, &m->map, &m->part, err) != 0 || find_receivers(m, o, err) != 0 ||
 	    store_incoming_begin(&m->in, p->store, &m->map, m->part, err) != 0)
 		return -1;
-	m->find = evtimer_new(server_base(p->server), on_find, m);
-	if (!m->find || event_add(m->find, &next_turn) != 0)
+	m->find = timer_new(server_base(p->server), on_find, m);
+	if (!m->find || timer_set(m->find, 0) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	return 0;
 }

@@ -20,7 +20,7 @@
 #define PS_REACHED 64
 #define PS_FULLS 4 /* one that was committed, and some that were not */
 
-struct event;
+struct timer;
 struct ps_move;
 struct ps_replica;
 struct team;
@@ -69,7 +69,7 @@ struct ps {
 	uint64_t bounded;       /* values that were held at a bound as units were applied */
 	uint64_t bounded_units; /* in so many of them */
 	struct ps_wait *waits, **waits_end;
-	struct event *answer; /* those of waits whose iteration is here, one after the other */
+	struct timer *answer; /* those of waits whose iteration is here, one after the other */
 	float **scratch;      /* rows of a pull that is answered at once */
 	size_t scratch_rows;
 	struct store_push *unit;
@@ -97,7 +97,7 @@ struct ps {
 	uint64_t attempt;     /* the last one that was told of, see move.h */
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
-	struct event *hand;
+	struct timer *hand;
 	struct call *handed; /* to the heir; closed last: it waits for that */
 	struct drag_file drag;
 	int broken;

@@ -70,7 +70,7 @@ struct epoch {
 	struct row_sums rows;
 	uint64_t digest;       /* with check */
 	struct request *asked; /* the lead's, not yet answered; NULL: it is gone */
-	struct event *turn;
+	struct timer *turn;
 };
 
 struct ps_replica {

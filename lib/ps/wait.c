@@ -3,8 +3,8 @@
 #include "ps/ps_internal.h"
 
 #include "base/clock.h"
+#include "wire/timer.h"
 
-#include <event2/event.h>
 #include <stdlib.h>
 
 #define ANSWER_BYTES ((size_t)256 << 10) /* of parameters that are copied in one turn */
@@ -54,10 +54,9 @@ static void answer(struct ps_wait *w)
 
 void ps_waits_soon(struct ps *p)
 {
-	struct timeval next_turn = {0, 0};
 
 	if (p->waits)
-		event_add(p->answer, &next_turn);
+		timer_set(p->answer, 0);
 }
 
 /* Those whose iteration is here, as long as what they pull is no more than room bytes together; the
@@ -82,10 +81,8 @@ static void run(struct ps *p, size_t room, int any)
 	p->work += clock_mono() - start;
 }
 
-static void on_turn(evutil_socket_t fd, short what, void *ps)
+static void on_turn(void *ps)
 {
-	(void)fd;
-	(void)what;
 	run(ps, ANSWER_BYTES, 1);
 }
 
@@ -110,13 +107,12 @@ void ps_waits_refuse(struct ps *p, const char *code, const char *text)
 
 int ps_waits_start(struct ps *p, struct error *err)
 {
-	p->answer = evtimer_new(server_base(p->server), on_turn, p);
+	p->answer = timer_new(server_base(p->server), on_turn, p);
 	return p->answer ? 0 : error_set(err, ERROR_OS, "ps", "out of memory");
 }
 
 void ps_waits_stop(struct ps *p)
 {
-	if (p->answer)
-		event_free(p->answer);
+	timer_free(p->answer);
 	p->answer = NULL;
 }

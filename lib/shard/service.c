@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "record/sealed.h"
 #include "shard/scan.h"
+#include "wire/timer.h"
 
 #include <assert.h>
 #include <math.h>
@@ -313,12 +314,10 @@ static int begin_new(struct service *s, struct error *err)
 
 /* ---- leases ---- */
 
-static void on_lease(evutil_socket_t fd, short what, void *service)
+static void on_lease(void *service)
 {
 	struct service *s = service;
 	struct error err;
-	(void)fd;
-	(void)what;
 	while (service_make_room(s, JOURNAL_LINE_BYTES, &err) == 0 && queue_expire(s->queue, 1) > 0)
 		service_changed(s, NULL);
 	service_arm_lease(s);
@@ -327,7 +326,7 @@ static void on_lease(evutil_socket_t fd, short what, void *service)
 void service_arm_lease(struct service *s)
 {
 	double end;
-	if (s->is_lost || event_pending(s->lease_timer, EV_TIMEOUT, NULL) ||
+	if (s->is_lost || timer_is_set(s->lease_timer) ||
 	    !queue_next_expiry(s->queue, &end))
 		return;
 	double left = end - clock_mono();
@@ -335,8 +334,7 @@ void service_arm_lease(struct service *s)
 		left = s->was_full ? RETRY_SECONDS : 0.001;
 	if (left > WAIT_SECONDS_MAX)
 		left = WAIT_SECONDS_MAX;
-	struct timeval t = clock_timeval(left);
-	event_add(s->lease_timer, &t);
+	timer_set(s->lease_timer, left);
 }
 
 /* ---- a journal that has grown long ---- */
@@ -458,7 +456,7 @@ static int make_server(struct service *s, struct error *err)
 	};
 	if (server_new(&s->server, &options, err) != 0)
 		return -1;
-	s->lease_timer = evtimer_new(server_base(s->server), on_lease, s);
+	s->lease_timer = timer_new(server_base(s->server), on_lease, s);
 	return s->lease_timer ? 0 : error_set(err, ERROR_OS, s->options.socket, "out of memory");
 }
 
@@ -503,8 +501,7 @@ void service_free(struct service *s)
 		return;
 	if (s->compaction)
 		event_free(s->compaction);
-	if (s->lease_timer)
-		event_free(s->lease_timer);
+	timer_free(s->lease_timer);
 	server_free(s->server);
 	wait_free(s);
 	journal_close(s->journal);

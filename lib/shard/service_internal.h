@@ -20,7 +20,7 @@
 struct waiter {
 	struct service *service;
 	struct request *rq;
-	struct event *timer;
+	struct timer *timer;
 	struct waiter *prev, *next;
 	int is_stat, is_moves, is_here;
 	struct queue_change asked; /* of a get */
@@ -39,7 +39,8 @@ struct service {
 	struct journal *journal;
 	struct server *server;
 	struct verb verbs[VERBS_MAX];
-	struct event *lease_timer, *compaction;
+	struct timer *lease_timer;
+	struct event *compaction;
 	struct waiter *first_waiter, *last_waiter;
 	struct watcher *watchers;
 	char boot[BOOT_ID_MAX]; /* of this machine; "": the kernel does not tell */

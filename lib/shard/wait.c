@@ -2,7 +2,7 @@
  * come, first served; a stat with wait= once all is over.  Each has a deadline. */
 #include "shard/service_internal.h"
 
-#include "base/clock.h"
+#include "wire/timer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,8 +18,7 @@ static void unlink_waiter(struct waiter *w)
 		w->next->prev = w->prev;
 	else
 		s->last_waiter = w->prev;
-	if (w->timer)
-		event_free(w->timer);
+	timer_free(w->timer);
 	free(w);
 }
 
@@ -34,13 +33,11 @@ static void answer_wait(struct request *rq)
 	request_ok(rq, "state=wait after=%g", AFTER_SECONDS);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *waiter)
+static void on_deadline(void *waiter)
 {
 	struct waiter *w = waiter;
 	struct service *s = w->service;
 	struct request *rq = w->rq;
-	(void)fd;
-	(void)what;
 	struct waiter was = *w;
 	unlink_waiter(w);
 	if (was.is_moves)
@@ -55,12 +52,11 @@ static void on_deadline(evutil_socket_t fd, short what, void *waiter)
 static struct waiter *add(struct service *s, struct request *rq, double seconds)
 {
 	struct waiter *w = calloc(1, sizeof *w);
-	struct timeval t = clock_timeval(seconds);
 	if (w)
-		w->timer = evtimer_new(server_base(s->server), on_deadline, w);
-	if (!w || !w->timer || event_add(w->timer, &t) != 0) {
-		if (w && w->timer)
-			event_free(w->timer);
+		w->timer = timer_new(server_base(s->server), on_deadline, w);
+	if (!w || !w->timer || timer_set(w->timer, seconds) != 0) {
+		if (w)
+			timer_free(w->timer);
 		free(w);
 		request_err(rq, "memory", "out of memory");
 		return NULL;

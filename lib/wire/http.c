@@ -7,6 +7,7 @@
 #include "wire/http.h"
 
 #include "base/clock.h"
+#include "wire/timer.h"
 #include "wire/transport.h"
 
 #include <arpa/inet.h>
@@ -44,7 +45,7 @@ struct guest {
 struct http {
 	struct http_options options;
 	struct evhttp *server;
-	struct event *look;
+	struct timer *look;
 	struct door *doors;
 	struct guest guest[HTTP_CLIENTS_MAX];
 	size_t guests;
@@ -84,12 +85,11 @@ static void release(struct http *h, struct guest *g)
 	h->guests--;
 }
 
-static void on_look(evutil_socket_t fd, short what, void *arg)
+static void on_look(void *arg)
 {
 	struct http *h = arg;
 	double now = clock_mono();
-	(void)fd;
-	(void)what;
+	timer_set(h->look, LOOK_SECONDS);
 	for (size_t i = 0; i < HTTP_CLIENTS_MAX; i++) {
 		struct guest *g = &h->guest[i];
 		if (!g->stream)
@@ -184,14 +184,13 @@ static void on_other(struct evhttp_request *rq, void *arg)
 
 int http_new(struct http **out, const struct http_options *options, struct error *err)
 {
-	const struct timeval often = clock_timeval(LOOK_SECONDS);
 	struct http *h = calloc(1, sizeof *h);
 	if (!h)
 		return error_set(err, ERROR_OS, "http", "out of memory");
 	h->options = *options;
 	h->server = evhttp_new(options->base);
-	h->look = event_new(options->base, -1, EV_PERSIST, on_look, h);
-	if (!h->server || !h->look || event_add(h->look, &often) != 0) {
+	h->look = timer_new(options->base, on_look, h);
+	if (!h->server || !h->look || timer_set(h->look, LOOK_SECONDS) != 0) {
 		http_free(h);
 		return error_set(err, ERROR_OS, "http", "out of memory");
 	}
@@ -222,8 +221,7 @@ void http_free(struct http *h)
 		free(d->path);
 		free(d);
 	}
-	if (h->look)
-		event_free(h->look);
+	timer_free(h->look);
 	free(h);
 }
 

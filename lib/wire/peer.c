@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "wire/answers.h"
 #include "wire/output.h"
+#include "wire/timer.h"
 #include "wire/transport.h"
 
 #include <event2/event.h>
@@ -36,7 +37,8 @@ struct peer {
 	int dead;      /* freed by the owner while a callback runs */
 	unsigned busy; /* callbacks on the stack */
 	double retry_seconds, since;
-	struct event *reader, *writer, *flusher, *timer;
+	struct event *reader, *writer, *flusher;
+	struct timer *timer;
 	struct open_request *first, *last, *unused;
 	size_t open;
 	struct output out;
@@ -47,16 +49,16 @@ struct peer {
 
 static void arm(struct peer *p, double seconds)
 {
-	struct timeval t = clock_timeval(seconds > 0 ? seconds : 0);
-	event_add(p->timer, &t);
+	timer_set(p->timer, seconds > 0 ? seconds : 0);
 }
 
 static void free_now(struct peer *p)
 {
-	struct event **event[] = {&p->reader, &p->writer, &p->flusher, &p->timer};
+	struct event **event[] = {&p->reader, &p->writer, &p->flusher};
 	for (size_t i = 0; i < sizeof event / sizeof *event; i++)
 		if (*event[i])
 			event_free(*event[i]);
+	timer_free(p->timer);
 	while (p->unused) {
 		struct open_request *q = p->unused;
 		p->unused = q->next;
@@ -130,7 +132,7 @@ static void forget_connection(struct peer *p)
 		p->writer = NULL;
 	}
 	event_del(p->flusher);
-	event_del(p->timer);
+	timer_stop(p->timer);
 	answers_end(&p->in);
 	output_clear(&p->out, &p->chunks);
 	p->state = PEER_DOWN;
@@ -165,7 +167,7 @@ static void watch_oldest(struct peer *p)
 	if (p->first)
 		arm(p, p->first->since + p->options.answer_seconds - clock_mono());
 	else
-		event_del(p->timer);
+		timer_stop(p->timer);
 }
 
 /* ---- reading ---- */
@@ -202,7 +204,7 @@ static int greeted(struct peer *p)
 	}
 	p->state = PEER_UP;
 	p->retry_seconds = RETRY_SECONDS_FIRST;
-	event_del(p->timer);
+	timer_stop(p->timer);
 	if (!p->options.up)
 		return 1;
 	enter(p);
@@ -369,11 +371,9 @@ static void connect_now(struct peer *p)
 	arm(p, p->options.answer_seconds > 0 ? p->options.answer_seconds : GREETING_SECONDS);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *peer)
+static void on_timer(void *peer)
 {
 	struct peer *p = peer;
-	(void)fd;
-	(void)what;
 	if (p->state == PEER_DOWN) {
 		connect_now(p);
 		return;
@@ -400,7 +400,7 @@ struct peer *peer_new(struct event_base *base, const struct peer_options *option
 	p->in.fd = -1;
 	p->retry_seconds = RETRY_SECONDS_FIRST;
 	p->path = strdup(options->path);
-	p->timer = evtimer_new(base, on_timer, p);
+	p->timer = timer_new(base, on_timer, p);
 	p->flusher = event_new(base, -1, 0, on_writable, p);
 	if (!p->path || !p->timer || !p->flusher) {
 		free_now(p);

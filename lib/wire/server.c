@@ -9,6 +9,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "wire/notify.h"
+#include "wire/timer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -79,30 +80,26 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *server)
 			log_say(LOG_LEVEL_WARNING, "%s: no more clients for now: %s", s->path,
 				strerror(errno));
 		s->accept_told = 1;
-		struct timeval later = clock_timeval(ACCEPT_AGAIN_SECONDS);
 		event_del(s->listener);
-		event_add(s->accept_again, &later);
+		timer_set(s->accept_again, ACCEPT_AGAIN_SECONDS);
 		return;
 	}
 }
 
-static void on_accept_again(evutil_socket_t fd, short what, void *server)
+static void on_accept_again(void *server)
 {
 	struct server *s = server;
-	(void)fd;
-	(void)what;
 	if (!s->draining)
 		event_add(s->listener, NULL);
 }
 
 /* Closes who has been silent for too long. A client's deeds since the last sweep count as done
  * now: exact to a quarter of the deadline, without a timer a client. */
-static void on_sweep(evutil_socket_t fd, short what, void *server)
+static void on_sweep(void *server)
 {
 	struct server *s = server;
 	double now = clock_mono();
-	(void)fd;
-	(void)what;
+	timer_set(s->sweep, s->options.idle_seconds / 4);
 	for (struct connection *c = s->connections; c; c = c->next) {
 		if (c->active || (c->open > 0 && c->out.bytes == 0))
 			c->active_at = now;
@@ -113,12 +110,10 @@ static void on_sweep(evutil_socket_t fd, short what, void *server)
 }
 
 /* Runs only while a client has begun something. */
-static void on_look(evutil_socket_t fd, short what, void *server)
+static void on_look(void *server)
 {
 	struct server *s = server;
 	int begun = 0;
-	(void)fd;
-	(void)what;
 	for (struct connection *c = s->connections; c; c = c->next)
 		begun += connection_look(c);
 	if (begun > 0)
@@ -127,9 +122,8 @@ static void on_look(evutil_socket_t fd, short what, void *server)
 
 void server_look_later(struct server *s)
 {
-	struct timeval later = clock_timeval(s->options.begun_seconds / BEGUN_LOOKS);
-	if (!event_pending(s->look, EV_TIMEOUT, NULL))
-		event_add(s->look, &later);
+	if (!timer_is_set(s->look))
+		timer_set(s->look, s->options.begun_seconds / BEGUN_LOOKS);
 }
 
 static void on_signal(evutil_socket_t signal_number, short what, void *server)
@@ -142,11 +136,10 @@ static void on_signal(evutil_socket_t signal_number, short what, void *server)
 		server_stop(s);
 }
 
-static void on_watchdog(evutil_socket_t fd, short what, void *server)
+static void on_watchdog(void *server)
 {
 	struct server *s = server;
-	(void)fd;
-	(void)what;
+	timer_set(s->watchdog, s->watchdog_seconds / 2);
 	notify_send(s->notify_socket, "WATCHDOG=1");
 }
 
@@ -213,10 +206,10 @@ static int make_base(struct server *s, struct error *err)
 	}
 	if (!s->base)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
-	s->accept_again = evtimer_new(s->base, on_accept_again, s);
-	s->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
-	s->look = evtimer_new(s->base, on_look, s);
-	s->watchdog = event_new(s->base, -1, EV_PERSIST, on_watchdog, s);
+	s->accept_again = timer_new(s->base, on_accept_again, s);
+	s->sweep = timer_new(s->base, on_sweep, s);
+	s->look = timer_new(s->base, on_look, s);
+	s->watchdog = timer_new(s->base, on_watchdog, s);
 	if (!s->accept_again || !s->sweep || !s->look || !s->watchdog)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	if (s->options.beside)
@@ -277,10 +270,10 @@ void server_free(struct server *s)
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
 	free_event(s->listener);
-	free_event(s->accept_again);
-	free_event(s->sweep);
-	free_event(s->look);
-	free_event(s->watchdog);
+	timer_free(s->accept_again);
+	timer_free(s->sweep);
+	timer_free(s->look);
+	timer_free(s->watchdog);
 	free_event(s->on_term);
 	free_event(s->on_int);
 	if (s->base)
@@ -412,13 +405,13 @@ static int is_unread(const struct server *s)
 static int drain(struct server *s, struct error *err)
 {
 	double deadline = clock_mono() + s->options.drain_seconds;
-	struct timeval limit = clock_timeval(s->options.drain_seconds);
 	s->draining = 1;
 	event_del(s->listener);
-	event_del(s->accept_again);
+	timer_stop(s->accept_again);
 	for (struct connection *c = s->connections; c; c = c->next)
 		connection_watch(c);
-	event_add(s->accept_again, &limit); /* wakes the loop at the deadline, accepts nothing */
+	/* Wakes the loop at the deadline, accepts nothing. */
+	timer_set(s->accept_again, s->options.drain_seconds);
 	while (is_unread(s) && clock_mono() < deadline)
 		if (loop_once(s, err) != 0)
 			return -1;
@@ -436,13 +429,12 @@ int server_run(struct server *s, const char *notify_socket, double watchdog_seco
 	if (server_listen(s, err) != 0)
 		return -1;
 	s->notify_socket = notify_socket;
+	s->watchdog_seconds = watchdog_seconds;
 	s->listener = event_new(s->base, s->listens.fd, EV_READ | EV_PERSIST, on_accept, s);
 	if (!s->listener || event_add(s->listener, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
-	struct timeval watchdog = clock_timeval(watchdog_seconds / 2);
-	struct timeval sweep = clock_timeval(s->options.idle_seconds / 4);
-	if ((watchdog_seconds > 0 && event_add(s->watchdog, &watchdog) != 0) ||
-	    (s->options.idle_seconds > 0 && event_add(s->sweep, &sweep) != 0))
+	if ((watchdog_seconds > 0 && timer_set(s->watchdog, watchdog_seconds / 2) != 0) ||
+	    (s->options.idle_seconds > 0 && timer_set(s->sweep, s->options.idle_seconds / 4) != 0))
 		return error_set(err, ERROR_OS, s->path, "no timers");
 	notify_send(notify_socket, "READY=1");
 	int result = server_turn(s, err);

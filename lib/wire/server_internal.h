@@ -127,7 +127,9 @@ struct server {
 	size_t greeting_len;
 	struct verb_table verbs;
 	struct event_base *base;
-	struct event *listener, *accept_again, *sweep, *look, *on_term, *on_int, *watchdog;
+	struct event *listener, *on_term, *on_int;
+	struct timer *accept_again, *sweep, *look, *watchdog;
+	double watchdog_seconds;
 	struct transport_listener listens;
 	int lock_fd;
 	int stop, draining, abandoned, accept_told;

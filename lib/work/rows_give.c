@@ -7,9 +7,9 @@
 #include "data/rowfile.h"
 #include "record/record.h"
 #include "wire/server.h"
+#include "wire/timer.h"
 #include "work/rows_spill.h"
 
-#include <event2/event.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,11 +120,10 @@ int rows_give_start(struct rows_move *m, struct error *err)
 	return server_listen(m->server, err);
 }
 
-static void on_look(evutil_socket_t fd, short what, void *rows_move)
+static void on_look(void *rows_move)
 {
 	struct rows_move *m = rows_move;
-	(void)fd;
-	(void)what;
+	timer_set(m->look, ROWS_LOOK_SECONDS);
 	if (atomic_load(&m->stop))
 		server_stop(m->server);
 }
@@ -132,12 +131,11 @@ static void on_look(evutil_socket_t fd, short what, void *rows_move)
 void *rows_give_main(void *rows_move)
 {
 	struct rows_move *m = rows_move;
-	struct timeval every = clock_timeval(ROWS_LOOK_SECONDS);
-	struct event *look = event_new(server_base(m->server), -1, EV_PERSIST, on_look, m);
 	struct error err = {0};
-	if (!look || event_add(look, &every) != 0 || server_run(m->server, NULL, 0, &err) != 0)
+	m->look = timer_new(server_base(m->server), on_look, m);
+	if (!m->look || timer_set(m->look, ROWS_LOOK_SECONDS) != 0 ||
+	    server_run(m->server, NULL, 0, &err) != 0)
 		log_say(LOG_LEVEL_WARNING, "rows are not given: %s: %s", err.place, err.text);
-	if (look)
-		event_free(look);
+	timer_free(m->look);
 	return NULL;
 }

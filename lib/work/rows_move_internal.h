@@ -17,6 +17,7 @@ struct rows_move {
 	pthread_t giver, taker;
 	int giver_runs, taker_runs;
 	struct server *server; /* the giver's */
+	struct timer *look;    /* whether it is to stop */
 	atomic_int stop;
 };
 

@@ -1,0 +1,87 @@
+/* Timers: once, in their order, set anew, stopped, and freed by what they call. */
+#include "wire/timer.h"
+
+#include <event2/event.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char said[16];
+static struct timer *one, *again;
+
+static void say(void *word)
+{
+	strcat(said, word);
+}
+
+static void say_twice(void *word)
+{
+	strcat(said, word);
+	if (strlen(said) < 2)
+		timer_set(again, 0);
+}
+
+static void end(void *word)
+{
+	strcat(said, word);
+	timer_free(one);
+	one = NULL;
+}
+
+static void a_timer_calls_once_when_it_is_set(void **state)
+{
+	struct event_base *base = event_base_new();
+	struct timer *later = timer_new(base, say, "b"), *sooner = timer_new(base, say, "a");
+	struct timer *never = timer_new(base, say, "c"), *stopped = timer_new(base, say, "d");
+	(void)state;
+	said[0] = '\0';
+	assert_false(timer_is_set(later));
+	assert_int_equal(timer_set(later, 0), 0);
+	assert_int_equal(timer_set(later, 0.02), 0); /* in place of the one before */
+	assert_int_equal(timer_set(sooner, 0.001), 0);
+	assert_int_equal(timer_set(stopped, 0.001), 0);
+	timer_stop(stopped);
+	assert_true(timer_is_set(later));
+	assert_false(timer_is_set(stopped));
+	event_base_dispatch(base);
+	assert_string_equal(said, "ab");
+	assert_false(timer_is_set(later));
+	timer_set(never, 1000); /* what is freed calls nobody */
+	timer_free(never);
+	timer_free(later);
+	timer_free(sooner);
+	timer_free(stopped);
+	timer_free(NULL);
+	event_base_dispatch(base);
+	event_base_free(base);
+}
+
+static void what_is_called_may_set_and_free_it(void **state)
+{
+	struct event_base *base = event_base_new();
+	(void)state;
+	said[0] = '\0';
+	again = timer_new(base, say_twice, "a");
+	one = timer_new(base, end, "b");
+	timer_set(again, 0);
+	timer_set(one, 0.05);
+	event_base_dispatch(base);
+	assert_string_equal(said, "aab");
+	assert_null(one);
+	timer_free(again);
+	event_base_free(base);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_timer_calls_once_when_it_is_set),
+		cmocka_unit_test(what_is_called_may_set_and_free_it),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
