@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/near.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/export.h"
 #include "ckpt/import.h"
@@ -358,8 +359,10 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 		error_set(err, ERROR_USAGE, NULL, "what to do? list, show, verify, ...");
 		return NULL;
 	}
+	struct near near = {0};
 	for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
 		const struct verb *v = &verbs[i];
+		near_look(&near, operand[0], v->name);
 		if (strcmp(v->name, operand[0]) != 0)
 			continue;
 		size_t given = count - 1;
@@ -373,7 +376,7 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 		}
 		return v;
 	}
-	error_set(err, ERROR_USAGE, NULL, "'%.80s' is unknown", operand[0]);
+	near_unknown(&near, operand[0], err);
 	return NULL;
 }
 

@@ -4,6 +4,8 @@
  */
 #include "cmd/rec.h"
 
+#include "base/near.h"
+
 int rec_with_text;
 const char *rec_default_type;
 int rec_reader_left; /* a reader that left (head(1)) ends us early, and quietly */
@@ -69,6 +71,15 @@ static int usage(struct error *err, const char *why)
 	return error_set(err, ERROR_USAGE, NULL, "%s", why);
 }
 
+static int unknown_command(const char *given, struct error *err)
+{
+	static const char *const command[] = {"tsv", "json", "where", "from-tsv", "from-json"};
+	struct near near = {0};
+	for (size_t i = 0; i < sizeof command / sizeof *command; i++)
+		near_look(&near, given, command[i]);
+	return near_unknown(&near, given, err);
+}
+
 static int run(char **arg, int count, struct error *err)
 {
 	struct rec_job job = {.arg = arg + 1, .count = count - 1};
@@ -100,7 +111,7 @@ static int run(char **arg, int count, struct error *err)
 		return rec_from_records(&job, err);
 	}
 	if (strcmp(command, "json") != 0 && strcmp(command, "tsv") != 0)
-		return error_set(err, ERROR_USAGE, NULL, "there is no command '%.80s'", command);
+		return unknown_command(command, err);
 	job.each = command[0] == 't' ? rec_each_tsv : rec_each_json;
 	if (job.each == rec_each_tsv && job.count == 0)
 		return usage(err, "tsv needs keys");

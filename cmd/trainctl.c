@@ -99,9 +99,7 @@ static int unknown_command(const char *given)
 		}
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		near_look(&near, given, commands[i].name);
-	int enough = near_enough(&near, given);
-	error_set(&err, ERROR_USAGE, NULL, "unknown command '%.80s'%s%s", given,
-		  enough ? "; the nearest is " : "", enough ? near.word : "");
+	near_unknown(&near, given, &err);
 	return cmd_fail(PROGRAM, &err);
 }
 

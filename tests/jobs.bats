@@ -533,7 +533,11 @@ as_run() {
 	[[ $output == "trainctl: --st could be --set, --state-dir: write it in full"* ]]
 	run -64 run_job --sate-dir x
 	[[ $output == "trainctl: unknown option --sate-dir; the nearest is --state-dir"* ]]
-	run -64 trainctl lst
-	[[ $output == "trainctl: unknown command 'lst'; the nearest is list"* ]]
+	run -64 trainctl stats
+	[[ $output == "trainctl: unknown command 'stats'; the nearest is status"* ]]
+	run -64 ckpt lst
+	[[ $output == "ckpt: unknown command 'lst'; the nearest is list"* ]]
+	run -64 rec fromtsv x
+	[[ $output == "rec: unknown command 'fromtsv'; the nearest is from-tsv"* ]]
 	[ -z "$(ls -d run LABEL=x 2>/dev/null)" ]
 }

@@ -1057,19 +1057,19 @@ $ trainctl run job.env --run-dir run --set DRAG=drag --set EPOCHS=100
 trainctl: job tiny runs already, since ...: pid ... runs it; `trainctl status --run-dir DIR/run` shows it, `trainctl stop --run-dir DIR/run` stops it
 = 75
 $ trainctl kill-restart w9 --run-dir run
-trainctl: DIR/run/trainctl.sock: unknown-node: there is no node 'w9'; status lists them
-= 1
+trainctl: unknown-node: there is no node 'w9'; there are: ...w0...
+= 66
 $ echo 'action kind=adjust-bs id=w9 size=3' | trainctl apply --run-dir run >/dev/null
-trainctl: DIR/run/trainctl.sock: bad-actions: line 1: adjust-bs w9: unknown-node (there is no such worker or server)
+trainctl: bad-actions: line 1: adjust-bs w9: unknown-node (there is no such worker or server)
 = 1
 $ echo 'action kind=dance' | trainctl apply --run-dir run
-trainctl: DIR/run/trainctl.sock: bad-actions: line 1: kind=: 'dance' is none of none|adjust-bs|backup-workers|kill-restart|adjust-lr
+trainctl: bad-actions: line 1: kind=: 'dance' is none of none|adjust-bs|backup-workers|kill-restart|adjust-lr
 = 1
 $ echo 'action kind=adjust-bs id=w0' | trainctl apply --run-dir run
-trainctl: DIR/run/trainctl.sock: bad-actions: line 1: action: size= is missing
+trainctl: bad-actions: line 1: action: size= is missing
 = 1
 $ trainctl kill-restart shardd --run-dir run
-trainctl: DIR/run/trainctl.sock: role: shardd is not restarted now: only workers and servers are
+trainctl: role: shardd is not restarted now: only workers and servers are
 = 1
 E
 }

@@ -8,7 +8,7 @@ load helper
 	run -0 rec --version
 	run -64 rec </dev/null
 	run -64 rec sing </dev/null
-	[[ $output == *"no command 'sing'"* ]]
+	[[ $output == *"unknown command 'sing'"* ]]
 	run -64 rec tsv </dev/null
 	run -64 rec tsv Id </dev/null
 	[[ $output == *"'Id' is no key"* ]]

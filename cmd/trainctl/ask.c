@@ -56,8 +56,10 @@ static int converse(const char *socket, const struct question *q, const char *li
 	if (result != 0)
 		return -1;
 	if (record_is(&r, "err"))
-		return error_set(err, ERROR_NEGATIVE, socket, "%s: %s", value(&r, "code"),
-				 r.text ? r.text : "refused");
+		return error_set(err,
+				 strcmp(value(&r, "code"), "unknown-node") == 0 ? ERROR_NOINPUT
+										: ERROR_NEGATIVE,
+				 NULL, "%s: %s", value(&r, "code"), r.text ? r.text : "refused");
 	if (r.count > 0)
 		trainctl_show_record(&r);
 	return 0;

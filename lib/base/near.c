@@ -1,6 +1,8 @@
 /* near: see near.h. */
 #include "base/near.h"
 
+#include "base/error.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -50,4 +52,11 @@ int near_enough(const struct near *near, const char *given)
 {
 	size_t len = strlen(given);
 	return near->word && near->distance != SIZE_MAX && 2 * near->distance < len + 1;
+}
+
+int near_unknown(const struct near *near, const char *given, struct error *err)
+{
+	int enough = near_enough(near, given);
+	return error_set(err, ERROR_USAGE, NULL, "unknown command '%.80s'%s%s", given,
+			 enough ? "; the nearest is " : "", enough ? near->word : "");
 }

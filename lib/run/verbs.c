@@ -245,10 +245,16 @@ static void do_checkpoint(struct request *rq, void *owner)
 	wait_in(s, &s->checkpoint.waiters, rq);
 }
 
-static void no_such_node(struct request *rq)
+static void no_such_node(const struct supervisor *s, struct request *rq)
 {
 	const char *id = record_get(request_record(rq), "id");
-	request_err(rq, "unknown-node", "there is no node '%.64s'; status lists them", id ? id : "");
+	char there[200] = "";
+	size_t at = 0;
+	EACH_NODE (n, s)
+		if (at < sizeof there)
+			at += (size_t)snprintf(there + at, sizeof there - at, " %s", n->id);
+	request_err(rq, "unknown-node", "there is no node '%.64s'; there are:%s%s", id ? id : "",
+		    there, at < sizeof there ? "" : "...");
 }
 
 static void do_kill(struct request *rq, void *owner)
@@ -256,7 +262,7 @@ static void do_kill(struct request *rq, void *owner)
 	struct supervisor *s = owner;
 	struct sup_node *n = sup_find(s, record_get(request_record(rq), "id"));
 	if (!n) {
-		no_such_node(rq);
+		no_such_node(s, rq);
 		return;
 	}
 	sup_node_kill(n);
@@ -276,7 +282,7 @@ static void do_kill_restart(struct request *rq, void *owner)
 		return;
 	}
 	if (!n) {
-		no_such_node(rq);
+		no_such_node(s, rq);
 		return;
 	}
 	const char *refused = elsewhere ? sup_restart_elsewhere(n, (int)force, "is to leave it")
@@ -322,7 +328,7 @@ static void do_spare(struct request *rq, void *owner)
 	if (n && (sup_node_is_spare(n) || n->role == &role_worker))
 		sup_spare_asks(n, rq);
 	else
-		no_such_node(rq);
+		no_such_node(owner, rq);
 }
 
 /* What is not given stays as it is. */
