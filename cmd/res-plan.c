@@ -66,8 +66,6 @@ static void print_action(const struct plan_action *action)
 static void print_answer(const struct plan *p, const struct usage *u)
 {
 	const struct plan_answer *a = &p->answer;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (p->fit.rounds)
 		print_fit(&p->fit);
 	for (int i = 0; i < PLAN_ROLES; i++)
@@ -75,19 +73,14 @@ static void print_answer(const struct plan *p, const struct usage *u)
 			print_role(a, (enum plan_role)i);
 	for (size_t i = 0; i < a->actions; i++)
 		print_action(&a->action[i]);
-	record_begin(&o, line, sizeof line, "decision");
-	record_add(&o, "change", plan_changes(a) ? "yes" : "no");
-	record_add(&o, "reason", a->reason);
-	record_add(&o, "method", a->method);
-	record_add_brief(&o, "now", u->rate > 0 ? u->rate : NAN);
-	record_add_brief(&o, "expected", a->rate);
-	record_add_brief(&o, "confidence", a->confidence);
-	if (a->like) {
-		record_add(&o, "user", a->like->names.user);
-		record_add(&o, "data", a->like->names.data);
-		record_add(&o, "model", a->like->names.model);
-	}
-	record_print(stdout, &o);
+	record_print(stdout, RECORD("decision", F("change", plan_changes(a) ? "yes" : "no"),
+				    F("reason", a->reason), F("method", a->method),
+				    F_BRIEF("now", u->rate > 0 ? u->rate : NAN),
+				    F_BRIEF("expected", a->rate),
+				    F_BRIEF("confidence", a->confidence),
+				    a->like ? F("user", a->like->names.user) : F_NONE,
+				    a->like ? F("data", a->like->names.data) : F_NONE,
+				    a->like ? F("model", a->like->names.model) : F_NONE));
 	fputc('\n', stdout);
 }
 

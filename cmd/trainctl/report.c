@@ -57,38 +57,21 @@ static void put_nodes(const struct account *a)
 
 static void put_report(const struct account *a)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "report");
-	record_add(&o, "job", a->job);
-	record_add(&o, "state", a->state);
-	record_add_u64(&o, "runs", a->runs);
-	record_add_seconds(&o, "from", a->first_at);
-	record_add_seconds(&o, "seconds", account_seconds(a));
-	record_add(&o, "jct", a->jct);
-	record_add(&o, "samples", a->samples);
-	record_add_u64(&o, "decisions", a->decisions);
-	record_add_u64(&o, "skipped", a->skipped);
-	record_add_u64(&o, "actions", a->actions);
-	record_add_u64(&o, "refused", a->refused);
-	record_add_u64(&o, "restarts", a->restarts);
-	record_add_u64(&o, "rollbacks", a->rollbacks);
-	record_add_u64(&o, "repeated", a->repeated);
-	record_add_u64(&o, "checkpoints", a->checkpoints);
-	if (a->scaled > 0)
-		record_add_u64(&o, "scaled", a->scaled);
-	if (a->ooms > 0)
-		record_add_u64(&o, "ooms", a->ooms);
-	if (a->spares > 0)
-		record_add_u64(&o, "spares-used", a->spares);
-	if (a->rebalances > 0)
-		record_add_u64(&o, "rebalances", a->rebalances);
-	if (a->rounds > 0) {
-		record_add_u64(&o, "brain-rounds", a->rounds);
-		record_add_u64(&o, "plans", a->plans);
-		record_add_u64(&o, "plans-refused", a->plans_refused);
-	}
-	record_print(stdout, &o);
+	record_print(stdout, RECORD("report", F("job", a->job), F("state", a->state),
+				    F("runs", a->runs), F_SECONDS("from", a->first_at),
+				    F_SECONDS("seconds", account_seconds(a)), F("jct", a->jct),
+				    F("samples", a->samples), F("decisions", a->decisions),
+				    F("skipped", a->skipped), F("actions", a->actions),
+				    F("refused", a->refused), F("restarts", a->restarts),
+				    F("rollbacks", a->rollbacks), F("repeated", a->repeated),
+				    F("checkpoints", a->checkpoints),
+				    a->scaled > 0 ? F("scaled", a->scaled) : F_NONE,
+				    a->ooms > 0 ? F("ooms", a->ooms) : F_NONE,
+				    a->spares > 0 ? F("spares-used", a->spares) : F_NONE,
+				    a->rebalances > 0 ? F("rebalances", a->rebalances) : F_NONE,
+				    a->rounds > 0 ? F("brain-rounds", a->rounds) : F_NONE,
+				    a->rounds > 0 ? F("plans", a->plans) : F_NONE,
+				    a->rounds > 0 ? F("plans-refused", a->plans_refused) : F_NONE));
 }
 
 /* ---- reading ---- */

@@ -179,11 +179,7 @@ static const char *next_data(const struct asked *a, size_t *i)
 static int ask_programs(struct asked *a, struct error *err)
 {
 	for (const char *const *name = programs(a->look); *name; name++) {
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "program");
-		record_add(&o, "name", *name);
-		if (remote_ask(a->remote, &o, NULL, 0, err) != 0)
+		if (remote_ask(a->remote, RECORD("program", F("name", *name)), NULL, 0, err) != 0)
 			return -1;
 	}
 	return 0;

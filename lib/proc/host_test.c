@@ -152,22 +152,15 @@ static void end(struct asked *a, const char *why)
 static int ask_sink(struct asked *a, const void *payload, struct error *err)
 {
 	size_t bytes = sent[a->sent];
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "sink");
-	record_add_u64(&o, "bytes", bytes);
 	a->began = clock_mono();
 	a->step = STEP_LINK;
-	return remote_ask(a->remote, &o, payload, bytes, err);
+	return remote_ask(a->remote, RECORD("sink", F("bytes", bytes)), payload, bytes, err);
 }
 
 static int ask_test(struct asked *a, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "test");
 	a->step = STEP_TEST;
-	return remote_ask(a->remote, &o, NULL, 0, err);
+	return remote_ask(a->remote, RECORD_BARE("test"), NULL, 0, err);
 }
 
 /* The next question behind an answer (NULL: the greeting). */

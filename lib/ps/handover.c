@@ -91,16 +91,10 @@ static int give_worker(const char *worker, uint64_t thrown, const struct staged 
 		       struct error *err)
 {
 	struct giving *g = arg;
-	char line[256];
-	struct record_out r;
-
-	if (thrown) {
-		record_begin(&r, line, sizeof line, "thrown");
-		record_add(&r, "worker", worker);
-		record_add_u64(&r, "generation", thrown);
-		if (call_record(g->call, &r, NULL, 0, err) != 0)
-			return -1;
-	}
+	if (thrown && call_record(g->call,
+				  RECORD("thrown", F("worker", worker), F("generation", thrown)),
+				  NULL, 0, err) != 0)
+		return -1;
 	for (const struct staged *s = first; s; s = s->next) {
 		if (give_push(g->ps, s, g->call, err) != 0)
 			return -1;

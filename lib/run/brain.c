@@ -244,28 +244,20 @@ static struct measured measure(const struct supervisor *s)
 
 static void put_job(const struct supervisor *s, FILE *out)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct measured m = measure(s);
 	const struct sup_brain *b = &s->brain;
 	uint64_t all = s->options.samples * s->job->epochs, done = s->progress.stat.samples_done;
-	record_begin(&o, line, sizeof line, "job");
-	record_add_u64(&o, "batch", s->job->batch);
-	record_add_brief(&o, "steps-per-second", m.rate);
-	record_add_brief(&o, "io-time", m.io);
-	record_add_brief(&o, "compute-time", m.compute);
-	record_add_brief(&o, "update-time", m.update);
-	/* Under bsp more workers share the same batch: they cost no convergence. */
-	if (strcmp(s->job->sync, "bsp") != 0)
-		record_add_u64(&o, "samples", all);
-	record_add_u64(&o, "left", all > done ? all - done : 0);
-	record_add_seconds(&o, "at", clock_epoch());
-	/* Never is long ago: the filter, which is asked about old rounds again, must not take what it
-	 * would say to them for what was done. */
-	record_add_seconds(&o, "changed", isnan(b->changed) ? 0 : b->changed);
-	if (sup_rebalance_is_offered(s))
-		record_add_u64(&o, "rebalance", 1);
-	record_print(out, &o);
+	/* Under bsp more workers share the same batch: they cost no convergence. Changed: never is
+	 * long ago, as the filter, which is asked about old rounds again, must not take what it would
+	 * say to them for what was done. */
+	record_print(out,
+		     RECORD("job", F("batch", s->job->batch), F_BRIEF("steps-per-second", m.rate),
+			    F_BRIEF("io-time", m.io), F_BRIEF("compute-time", m.compute),
+			    F_BRIEF("update-time", m.update),
+			    strcmp(s->job->sync, "bsp") != 0 ? F("samples", all) : F_NONE,
+			    F("left", all > done ? all - done : 0), F_SECONDS("at", clock_epoch()),
+			    F_SECONDS("changed", isnan(b->changed) ? 0 : b->changed),
+			    sup_rebalance_is_offered(s) ? F("rebalance", 1) : F_NONE));
 }
 
 static void put_node(const struct sup_node *n, enum plan_role role, const struct brain_node *k,

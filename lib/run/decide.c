@@ -46,14 +46,9 @@ static void add_own_info(struct supervisor *s)
 
 static void decided(struct supervisor *s, int count, int skipped)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "decided");
-	record_add_u64(&o, "actions", count > 0 ? (uint64_t)count : 0);
-	if (skipped)
-		record_add_u64(&o, "skipped", 1);
 	s->decide.skipped += skipped != 0;
-	sup_log(s, &o);
+	sup_log(s, RECORD("decided", F("actions", count > 0 ? (uint64_t)count : 0),
+			  skipped ? F("skipped", 1) : F_NONE));
 	s->decide.under_way = 0;
 }
 

@@ -106,25 +106,18 @@ int sup_host_is_reached(const struct sup_node *n)
 
 void sup_hosts_log(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		if (h->state == HOST_NONE)
 			continue;
-		record_begin(&o, line, sizeof line, "host");
-		record_add(&o, "name", h->place->host);
-		record_add(&o, "state", sup_host_word(h));
-		record_add(&o, "launcher", h->place->launcher->name);
-		if (h->place->cores > 0) { /* it has answered */
-			record_add_u64(&o, "cores", h->place->cores);
-			record_add_u64(&o, "memory-mib", h->place->memory_mib);
-			record_add_u64(&o, "sees-state", !h->place->apart);
-		}
-		record_add_u64(&o, "trains", i >= s->hosts.first);
-		if (h->place->bad[0])
-			record_add(&o, "why", h->place->bad);
-		sup_log(s, &o);
+		int known = h->place->cores > 0; /* it has answered */
+		sup_log(s, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
+				  F("launcher", h->place->launcher->name),
+				  known ? F("cores", h->place->cores) : F_NONE,
+				  known ? F("memory-mib", h->place->memory_mib) : F_NONE,
+				  known ? F("sees-state", !h->place->apart) : F_NONE,
+				  F("trains", i >= s->hosts.first),
+				  h->place->bad[0] ? F("why", h->place->bad) : F_NONE));
 	}
 }
 

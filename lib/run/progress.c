@@ -153,17 +153,13 @@ static void on_held_end(const struct record *r, void *owner)
 /* Both on one connection, so answered in this order. */
 void sup_ask_last(struct supervisor *s)
 {
-	char line[64];
-	struct record_out o;
 	if (s->progress.held_question.open)
 		return;
 	s->progress.last.held[0] = '\0';
-	record_begin(&o, line, sizeof line, "list");
-	record_add(&o, "state", "held");
 	int given = ask_stat(s, 1);
 	if (given == 0)
-		given = sup_ask(&s->progress.held_question, &sup_shardd(s)->link, &o, on_held,
-				on_held_end, s);
+		given = sup_ask(&s->progress.held_question, &sup_shardd(s)->link,
+				RECORD("list", F("state", "held")), on_held, on_held_end, s);
 	sup_ask_soon(s, given);
 }
 
@@ -284,13 +280,10 @@ static void on_row(const struct record *r, void *owner)
 void sup_progress_up(struct link *link, const struct record *greeting)
 {
 	struct supervisor *s = link->sup;
-	char line[64];
-	struct record_out o;
 	(void)greeting;
 	s->progress.row_at = 0; /* a lead that was rolled back counts from its cut */
-	record_begin(&o, line, sizeof line, "watch");
-	record_add_real(&o, "every", s->options.row_seconds);
-	if (sup_ask(&s->progress.rows_question, link, &o, on_row, NULL, s) != 0)
+	if (sup_ask(&s->progress.rows_question, link,
+		    RECORD("watch", F_REAL("every", s->options.row_seconds)), on_row, NULL, s) != 0)
 		sup_fail(s, ERROR_OS, "out of memory"); /* the connection is there */
 }
 

@@ -155,41 +155,29 @@ static void put_job(struct supervisor *s, struct request *rq)
 
 static void put_node(struct sup_node *n, const struct why *workers, struct request *rq)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const struct snapshot_node *m = sup_measured(n);
 	pid_t pid = n->stage != STAGE_OFF ? sup_process_pid(&n->now) : n->now.pid;
-	record_begin(&o, line, sizeof line, "node");
-	record_add(&o, "role", n->role->name);
-	record_add(&o, "id", n->id);
-	const char *change = sup_scale_word(n);
-	record_add(&o, "state", change ? change : stage_name(n->stage));
-	if (pid > 0)
-		record_add_u64(&o, "pid", (uint64_t)pid);
-	else
-		record_add(&o, "pid", ""); /* never 0: kill(1) takes that for a whole group */
-	record_add_u64(&o, "restarts", n->restarts);
-	record_add_real(&o, "size", m ? (double)m->size : NAN);
-	record_add_seconds(&o, "time", m ? m->mean_short : NAN);
-	record_add_real(&o, "speed", m ? m->speed_short : NAN);
-	record_add_real(&o, "ratio", m ? m->ratio_short : NAN);
-	record_add_real(&o, "accum", m && m->accum ? (double)m->accum : NAN);
+	const char *change = sup_scale_word(n), *section = sup_watch_section(n);
 	char why[WHY_MAX] = "";
 	if (m)
 		why_slow(workers, m, why);
-	record_add(&o, "why", why);
-	record_add(&o, "told", n->said.what);
-	record_add_seconds(&o, "told-age", n->said.what[0] ? clock_mono() - n->said.at : NAN);
-	const char *section = sup_watch_section(n);
-	record_add(&o, "section", section);
-	record_add_seconds(&o, "silent", section[0] ? n->watch.pulse.silent : NAN);
-	record_add(&o, "host", n->place.host);
-	record_add_real(&o, "cores", n->cores > 0 ? n->cores : NAN);
-	if (n->memory > 0)
-		record_add_u64(&o, "memory", n->memory);
-	else
-		record_add(&o, "memory", "");
-	request_put_record(rq, &o);
+	/* Never pid=0: kill(1) takes that for a whole group. */
+	request_put_record(
+		rq,
+		RECORD("node", F("role", n->role->name), F("id", n->id),
+		       F("state", change ? change : stage_name(n->stage)),
+		       pid > 0 ? F("pid", (uint64_t)pid) : F("pid", ""), F("restarts", n->restarts),
+		       F_REAL("size", m ? (double)m->size : NAN),
+		       F_SECONDS("time", m ? m->mean_short : NAN),
+		       F_REAL("speed", m ? m->speed_short : NAN),
+		       F_REAL("ratio", m ? m->ratio_short : NAN),
+		       F_REAL("accum", m && m->accum ? (double)m->accum : NAN), F("why", why),
+		       F("told", n->said.what),
+		       F_SECONDS("told-age", n->said.what[0] ? clock_mono() - n->said.at : NAN),
+		       F("section", section),
+		       F_SECONDS("silent", section[0] ? n->watch.pulse.silent : NAN),
+		       F("host", n->place.host), F_REAL("cores", n->cores > 0 ? n->cores : NAN),
+		       n->memory > 0 ? F("memory", n->memory) : F("memory", "")));
 }
 
 /* Where there are several. */

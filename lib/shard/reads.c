@@ -82,23 +82,16 @@ static int put_piece(void *arg, const struct queue_piece *piece)
 		return 1;
 	}
 	l->count++;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "shard");
-	record_add_u64(&o, "id", piece->id);
-	record_add_u64(&o, "epoch", piece->epoch);
-	record_add(&o, "state", queue_state_name(piece->state));
-	record_add_u64(&o, "begin", piece->begin);
-	record_add_u64(&o, "length", piece->length);
-	record_add_u64(&o, "upto", piece->upto);
-	record_add(&o, "worker", piece->worker);
-	record_add_seconds(&o, "age", piece->age);
-	record_add_u64(&o, "returns", piece->returns);
-	if (piece->state != QUEUE_DONE && (piece->skip > 0 || piece->take != piece->length)) {
-		record_add_u64(&o, "skip", piece->skip);
-		record_add_u64(&o, "take", piece->take);
-	}
-	request_put_record(l->rq, &o);
+	int part = piece->state != QUEUE_DONE &&
+		   (piece->skip > 0 || piece->take != piece->length);
+	request_put_record(l->rq, RECORD("shard", F("id", piece->id), F("epoch", piece->epoch),
+					 F("state", queue_state_name(piece->state)),
+					 F("begin", piece->begin), F("length", piece->length),
+					 F("upto", piece->upto), F("worker", piece->worker),
+					 F_SECONDS("age", piece->age),
+					 F("returns", piece->returns),
+					 part ? F("skip", piece->skip) : F_NONE,
+					 part ? F("take", piece->take) : F_NONE));
 	return 0;
 }
 

@@ -143,20 +143,12 @@ static void verb_renew(struct request *rq, void *service)
 
 void verb_put_piece(const struct service *s, struct request *rq, const struct queue_piece *piece)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "shard");
-	record_add_u64(&o, "id", piece->id);
-	record_add_u64(&o, "epoch", piece->epoch);
-	record_add_u64(&o, "begin", piece->begin);
-	record_add_u64(&o, "length", piece->length);
-	record_add(&o, "lease", s->lease_text);
-	record_add_u64(&o, "seed", piece->seed);
-	if (piece->skip > 0 || piece->take != piece->length) {
-		record_add_u64(&o, "skip", piece->skip);
-		record_add_u64(&o, "take", piece->take);
-	}
-	request_put_record(rq, &o);
+	int part = piece->skip > 0 || piece->take != piece->length;
+	request_put_record(rq, RECORD("shard", F("id", piece->id), F("epoch", piece->epoch),
+				      F("begin", piece->begin), F("length", piece->length),
+				      F("lease", s->lease_text), F("seed", piece->seed),
+				      part ? F("skip", piece->skip) : F_NONE,
+				      part ? F("take", piece->take) : F_NONE));
 }
 
 /* ---- hello ---- */
