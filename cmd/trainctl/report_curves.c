@@ -72,11 +72,9 @@ int curves_make(const struct report *p, struct curves *c,
 	return 0;
 }
 
-/* Which workers have a line of their own: all, or those that stand out. */
-static void choose_lines(const struct curves *c, unsigned char *chosen)
+void curves_choose(const struct curves *c, size_t most, unsigned char *chosen)
 {
-	size_t most = c->workers <= DRAW_LINES_MAX ? c->workers : LINES_OF_MANY;
-	for (size_t n = 0; n < most; n++) {
+	for (size_t n = 0; n < most && n < c->workers; n++) {
 		size_t best = c->workers;
 		for (size_t i = 0; i < c->workers; i++)
 			if (!chosen[i] &&
@@ -179,7 +177,7 @@ static void draw_curves(const struct report *p, enum picture what, const struct 
 	int cut;
 	if (!chosen)
 		return;
-	choose_lines(c, chosen);
+	curves_choose(c, c->workers <= DRAW_LINES_MAX ? c->workers : LINES_OF_MANY, chosen);
 	double top = top_of(c, chosen, &cut) * scale;
 	draw_time_axis(p, out);
 	draw_marks(p, what, &marks, out);

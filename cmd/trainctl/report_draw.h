@@ -72,6 +72,8 @@ struct curves {
 int curves_make(const struct report *p, struct curves *c,
 		double (*value)(const struct account_point *did));
 void curves_free(struct curves *c);
+/* Marks those that stand out most. */
+void curves_choose(const struct curves *c, size_t most, unsigned char *chosen);
 double curves_time(const struct account_point *did); /* of a batch, in seconds */
 
 /* ---- pictures ---- */

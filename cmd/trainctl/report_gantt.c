@@ -101,14 +101,7 @@ static int choose_rows(const struct report *p, struct gantt *g)
 		servers = servers > SERVER_ROWS_MAX && g->of > DRAW_ROWS_MAX ? SERVER_ROWS_MAX
 									     : servers;
 		most -= servers;
-		for (size_t n = 0; n < most && n < c.workers; n++) {
-			size_t best = c.workers;
-			for (size_t i = 0; i < c.workers; i++)
-				if (!chosen[i] &&
-				    (best == c.workers || c.stands_out[i] > c.stands_out[best]))
-					best = i;
-			chosen[best] = 1;
-		}
+		curves_choose(&c, most, chosen);
 		for (size_t i = 0; i < c.workers; i++)
 			if (chosen[i])
 				g->node[g->nodes++] = c.worker[i];
