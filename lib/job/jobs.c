@@ -223,8 +223,8 @@ int jobs_need_state(const struct dirs *dirs, const char *job, struct error *err)
 int jobs_none(const struct dirs *dirs, const char *job, struct error *err)
 {
 	return error_set(err, ERROR_NOINPUT, NULL,
-			 "no job%s%s: there is no state of it in %.300s; `trainctl status` shows those "
-			 "there are",
+			 "no job%s%s: there is no state of it in %.300s; `trainctl status` "
+			 "shows those there are",
 			 job ? " " : "", job ? job : "", dirs->state);
 }
 
