@@ -101,7 +101,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	says 'plan role=worker count=3 cores=5000' 'decision change=yes reason=huge'
 	wait_for 'grep -q "it plans 5000 cores for a worker, and BRAIN node-cores is 1; skipped" first.err'
 	says 'plan role=worker count=8 cores=1' 'decision change=yes reason=huge'
-	wait_for 'grep -q "it plans 9 cores in all, and CORES is 8; skipped" first.err'
+	wait_for 'grep -q "it plans 9 cores in all, and BRAIN cores is 8; skipped" first.err'
 	says "$nothing"
 	wait_for 'grep -q "works again" first.err'
 	cat >mind <<<'#!/bin/false'

@@ -671,7 +671,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	work w0
 	ended "$PID"
 	[ "$status" -eq 65 ]
-	grep -q 'worker w0, iteration [0-9]*: the loss is not finite.*: LR is too large' w0.err
+	grep -q 'worker w0, iteration [0-9]*: the loss is not finite.*: the learning rate is too large' w0.err
 	grep -q 'the largest of this batch are at data.csv:[0-9]*: weight 1, value 1e+15$' w0.err
 }
 
