@@ -245,8 +245,17 @@ E
 $ trainctl run job.env -s BATCH=0
 trainctl: --set: BATCH: 0 is not in 1..1000000000
 = 78
-$ printf 'JOB=x\nHASH_BITS=64\n' >j.env; trainctl run j.env
+$ printf 'JOB=x\nMODEL=hash-bits:64\n' >j.env; trainctl run j.env
 trainctl: j.env:2: MODEL hash-bits: 64 is not in 1..31
+= 78
+$ printf 'JOB=x\nKEEP=5\nCHECKPOINT_EVERY=0\nLR=0.1\n' >j.env; trainctl run j.env
+trainctl: j.env:2: KEEP is a part of CHECKPOINT now, as others are of others: OPTIMIZER=lr:0.1; CHECKPOINT=end,keep:5
+= 78
+$ trainctl run job.env -s CHECKPOINT=60,kep:3
+trainctl: --set: CHECKPOINT has no part kep; the nearest is keep
+= 78
+$ trainctl run job.env -s SOLUTION=even,lambda:2
+trainctl: --set: SOLUTION=even has no lambda, which is of antdt-nd|pace
 = 78
 E
 }
