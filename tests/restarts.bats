@@ -13,7 +13,7 @@ load helper
 	[ "$(pid_of w1)" != "$old" ]
 	not grep -q '^relaunch ' run/state/job.log # no failure of its own
 	repeated=$(ask run/shardd.sock stat | field samples-repeated)
-	[ "$repeated" -le 110 ] # its third of a batch, and the four that it takes ahead (AHEAD)
+	[ "$repeated" -le 110 ] # its third of a batch, and the four that it takes ahead
 	rm drag/*
 	wait $SUPERVISOR
 	[ "$(summary first.out | field restarts)" -eq 1 ]
