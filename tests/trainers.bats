@@ -446,9 +446,10 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 @test "agent: a loss that is no number, or none: rows have none, and the end says since when" {
 	needs_python
 	cat >lost.py <<-'END'
-		import paceline, sys
+		import paceline, sys, time
 		for batch in paceline.batches(state={}):
 		    batch.rows
+		    time.sleep(0.5 if batch.iteration < 4 else 0) # so that each of them is seen
 		    batch.loss = 0.5 if batch.iteration < int(sys.argv[1]) else float("nan")
 	END
 	counting_job "TRAINER='PYTHONPATH=$PACELINE_ROOT/scripts/python exec python3 $T/lost.py 0'" WORKERS=1
