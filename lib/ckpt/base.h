@@ -1,5 +1,5 @@
-/* base: checkpoints that have some rows only, and where the others are.  Private to the room; see
- * ckpt.h. */
+/* base: checkpoints that have only some of the rows, and where the others are.  Private to the
+ * room; see ckpt.h. */
 #ifndef PACELINE_CKPT_BASE_H
 #define PACELINE_CKPT_BASE_H
 
@@ -13,8 +13,8 @@ int ckpt_base_read(struct ckpt_manifest *base, const struct ckpt_manifest *m, co
 typedef int ckpt_read_fn(void *owner, const struct part_want *want,
 			 const struct stream_taker *taker, struct error *err);
 
-/* Gives the taker the rows of the base that the checkpoint has not itself; nothing of the dense
- * range. Needs 9 bytes a row that it has itself. */
+/* Gives the taker those rows of the base that the checkpoint itself does not have; nothing of the
+ * dense range. Needs 9 bytes for each row that the checkpoint has itself. */
 int ckpt_base_rows(ckpt_read_fn *read_own, ckpt_read_fn *read_base, void *owner,
 		   const struct stream_shape *shape, const struct part_want *want,
 		   const struct stream_taker *taker, struct error *err);

@@ -9,8 +9,8 @@
  *
  * A directory gets a name of its own and is never renamed over an older one.
  *
- * A checkpoint may have a base: an older one beside it, which has all parameters itself.  Then it has
- * of rows only those that have changed since, and reads as if it had all.
+ * A checkpoint may have a base: an older one beside it, which has all parameters itself.  Then it
+ * has only the rows that have changed since, and reads as if it had all.
  *
  * Writing, by the lead: make the directory; every server writes its part-i; shardd writes shards;
  * ckpt_include() copies the rest; ckpt_add() enters each file; ckpt_commit() last.
@@ -117,8 +117,8 @@ int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *e
  * read. */
 int ckpt_find_base(const char *dir, char *out, size_t max);
 
-/* What a trainer is to go on from: what it saved itself, or else what the one with the lowest number
- * did that saved something; NULL: nobody did. */
+/* What a trainer is to go on from: what it saved itself; or else what was saved by the trainer with
+ * the lowest number among those that saved something; NULL: none did. */
 const struct ckpt_saved *ckpt_find_saved(const struct ckpt_manifest *m, const char *worker);
 /* Whether all that was saved there is as MANIFEST has it; its full path into out. ERROR_DATA. */
 int ckpt_check_saved(const struct ckpt_manifest *m, const char *dir, const struct ckpt_saved *saved,
@@ -161,8 +161,9 @@ const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value);
 int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_taker *taker,
 	      struct error *err);
 
-/* The share of a store, however the checkpoint was cut: only that is read. *slots_lost: the optimiser's
- * slots were not there (another optimiser) and start anew. ERROR_CONFIG: it is another model's. */
+/* The share of a store, whatever parts the checkpoint has: only that is read. *slots_lost: the
+ * optimiser's slots were not there (another optimiser) and start anew. ERROR_CONFIG: it is another
+ * model's. */
 int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error *err);
 
 /* Everything there is to check. bad() is called for each damaged place ("part-1: block 3"); returns
@@ -205,12 +206,11 @@ struct ckpt_pruning {
 };
 
 /* Removes all but the newest complete ones, and incomplete ones whose number is below that of the
- * newest complete one (a later one may still be in the making), unless an error of the disk is all
- * that is known of them. The base of one that stays stays,
- * too. The newest that is whole to its last
- * byte stays in any case: before complete ones are removed, they are verified, the newest first,
- * until one is whole or known to be. ERROR_DATA: none is, and no complete one was removed. MANIFEST
- * goes first, so that what is half removed is incomplete. */
+ * newest complete one (a later one may still be in the making), unless they only could not be read
+ * because of an error of the disk. The base of a checkpoint that stays is not removed either. The
+ * newest that is whole to its last byte always stays: before complete ones are removed, they are
+ * verified, the newest first, until one is whole or known to be. ERROR_DATA: none is, and no
+ * complete one was removed. MANIFEST is removed first, so that a half removed one is incomplete. */
 int ckpt_prune(const char *dir, const struct ckpt_pruning *how, struct error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * import: a safetensors file as a checkpoint, export's other way; or anybody's file of tensors, with
- * a layout that says which of them are parameters.
+ * import: a safetensors file as a checkpoint, the reverse of export; or anybody's file of tensors,
+ * with a layout that says which of them are parameters.
  *
  * A tensor of the layout is the tensor of that name: F32, F64, F16 or BF16, its first dimension the
  * layout's rows, and as many elements.  A table is either NAME.keys (I64 or I32, [R]) and NAME.values

@@ -8,9 +8,10 @@
 
 #include "ckpt/ckpt.h"
 
-/* The directory of a checkpoint that is to be written. It must not exist, or be empty, but for what
- * is left of one whose maker was killed, which goes. ERROR_CANTCREAT; ERROR_TEMPFAIL: another one makes it.
- * *making: for ckpt_made_dir(), which ends it: -1, and out goes, if result is not 0. */
+/* Makes the directory of a checkpoint that is to be written. It must be empty or not exist; what is
+ * left of one whose maker was killed is removed. ERROR_CANTCREAT; ERROR_TEMPFAIL: another process
+ * makes it. *making: for ckpt_made_dir(), which ends this: if result is not 0, it removes out and
+ * returns -1. */
 int ckpt_make_dir(const char *out, int *making, struct error *err);
 int ckpt_made_dir(const char *out, int making, int result, struct error *err);
 

@@ -79,12 +79,12 @@ void dataset_close(struct dataset *ds); /* NULL is fine */
 
 uint64_t dataset_rows(const struct dataset *ds); /* in all files; bad ones are counted too */
 
-/* From now on the rows that are there are numbered from begin on, as a part of more. */
+/* From now on the rows of this dataset are numbered from begin on, as a part of more rows. */
 int dataset_number(struct dataset *ds, uint64_t begin, struct error *err);
 /* One more file, whose rows are numbered from begin on, wherever the others are. After
  * dataset_number() only. */
 int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct error *err);
-/* How many of the rows from begin on, up to length, are there one behind the other. */
+/* How many rows from begin on, at most length, the dataset has without a gap. */
 uint64_t dataset_has(const struct dataset *ds, uint64_t begin, uint64_t length);
 struct row_syntax dataset_syntax(const struct dataset *ds);
 uint64_t dataset_file_rows(const struct dataset *ds, size_t file); /* of the files opened first */

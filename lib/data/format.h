@@ -36,8 +36,8 @@ void row_separator_text(char separator, char *out);
 
 /* What the content looks like, from its first bytes. Never an error: ROW_LINES fits all. */
 struct row_syntax row_syntax_guess(const char *head, size_t len);
-/* Of a header line: the separator that stands in it most often, or `separator` where none stands
- * oftener than that one. */
+/* The separator that a header line has most often, or `separator` if it has no other one more
+ * often. */
 char row_separator_guess(const char *line, size_t len, char separator);
 /* Whether a line is nothing but blanks, a carriage return among them. A separator is no blank. */
 int row_is_blank(const char *line, size_t len, char separator);

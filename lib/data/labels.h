@@ -1,8 +1,8 @@
 /*
  * labels: which values the label column holds, how often, and where each stood first.
  *
- * Labels have two meanings; a third value is a slip that a model learns in silence ("yes", "no" and
- * "yes "), so it is named before anything is trained.
+ * Labels have two meanings; a third value is a mistake that a model would learn without a warning
+ * ("yes", "no" and "yes "), so it is named before anything is trained.
  */
 #ifndef PACELINE_DATA_LABELS_H
 #define PACELINE_DATA_LABELS_H
@@ -31,8 +31,8 @@ struct labels {
 
 void labels_add(struct labels *l, const char *text, size_t len, enum label_meaning meaning,
 		uint64_t row);
-/* Values that are no more than two ways to say 0 and 1 are nothing to speak of; neither are numbers
- * written in several ways ("1" and "1.0"). */
+/* Whether the values are worth a message: one value for 0 and one for 1 are not, and neither are
+ * numbers written in several ways ("1" and "1.0"). */
 int labels_are_odd(const struct labels *l);
 int labels_have_bad(const struct labels *l);
 /* The value that most rows with this meaning have, or NULL. */

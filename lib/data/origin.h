@@ -4,8 +4,8 @@
  *
  * A small file of records: `data version=1 rows= bad-rows=`, then a `file path= bytes= mtime-ns=
  * head-bytes= head-sum= sum=` each, in order.  The sum is over the whole file as it lies on the disk
- * (XXH3, 64 bits): size and times tell a changed file from the same one at once, and only a file
- * that was touched, or copied back, is read to know.
+ * (XXH3, 64 bits).  A file with the same size and times has not changed; only a file that was
+ * touched, or copied back, is read again to compare the sum.
  */
 #ifndef PACELINE_DATA_ORIGIN_H
 #define PACELINE_DATA_ORIGIN_H

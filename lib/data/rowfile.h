@@ -22,8 +22,8 @@ struct rowfile {
 	uint64_t at;           /* the row that rowfile_next() gives next */
 };
 
-/* What the rows of a file are where nobody says so: as its index has it, whether that fits the file
- * or not, else by the first line. */
+/* The format of a file's rows if none is given: that of its index, whether the index fits the file
+ * or not, else the one guessed from the first line. */
 int rowfile_guess(const char *path, const char *index_path, struct row_syntax *syntax,
 		  struct error *err);
 
@@ -45,7 +45,7 @@ int rowfile_go_to(struct rowfile *f, uint64_t row, struct error *err);
 /* The next row, which must be there; valid until the next call. */
 int rowfile_next(struct rowfile *f, struct row_ref *row, struct error *err);
 
-/* ---- for who hands rows on ---- */
+/* ---- for callers that pass rows on ---- */
 
 /* Text, growing; all zero is an empty one, free(data) its end. */
 struct rowfile_text {

@@ -52,8 +52,8 @@ void source_close(struct source *s); /* NULL is fine */
 
 const char *source_name(const struct source *s);
 enum source_packing source_packing(const struct source *s);
-/* The descriptor of a plain regular file, for splice(2) and the like, from source_offset() on: what
- * was taken of it so is passed over with source_seek(). -1: there is no such thing. */
+/* The descriptor of a plain regular file, for splice(2) and the like, from source_offset() on; skip
+ * the bytes taken that way with source_seek(). -1: there is none. */
 int source_plain_fd(const struct source *s);
 /* Of a regular file; reads its head. */
 int source_identify(struct source *s, struct source_identity *out, struct error *err);
@@ -63,8 +63,8 @@ int source_check_unchanged(struct source *s, const struct source_identity *id, s
 /* Up to max bytes; *got == 0 means the end. Damaged or truncated packing: ERROR_DATA, place is
  * the file, the text names the byte of the file. */
 int source_read(struct source *s, void *data, size_t max, size_t *got, struct error *err);
-/* At its start: ERROR_DATA where the first bytes are those of a file that holds no rows of text
- * (Parquet, xz, UTF-16, ...), saying what it is and how rows are had from it. */
+/* At its start: ERROR_DATA if the first bytes are those of a file that holds no rows of text
+ * (Parquet, xz, UTF-16, ...), saying what it is and how to get rows from it. */
 int source_check_text(const struct source *s, struct error *err);
 /* Whether source_read() would return without waiting for the descriptor. */
 int source_ready(struct source *s);
@@ -84,8 +84,8 @@ int source_seek(struct source *s, uint64_t offset, struct error *err);
 /* To an access point of a packed file, with its window (NULL where none is needed). */
 int source_seek_point(struct source *s, const struct source_point *p, const void *window,
 		      size_t window_len, struct error *err);
-/* Beginning at an access point, a source may be good for a part of the text only. Before it would
- * read at `until`, go_on is called, which has to seek. Any seek ends this; arg must live so long. */
+/* From an access point on, a source may be right for a part of the text only. Before it reads at
+ * `until`, it calls go_on, which must seek. Any seek ends this; arg must live until then. */
 typedef int source_go_on_fn(struct source *s, const void *arg, struct error *err);
 void source_read_until(struct source *s, uint64_t until, source_go_on_fn *go_on, const void *arg);
 /* From now on a sum of the text that source_read() gives: XXH3_64bits of what it gave since the

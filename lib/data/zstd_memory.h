@@ -40,8 +40,8 @@ struct zstd_memory {
 
 /* As at the start of a frame. */
 void zstd_memory_reset(struct zstd_memory *m);
-/* After a compressed block, without its header of 3 bytes. -1: it is damaged, or beyond us; then
- * nothing that m holds is right any more. */
+/* After a compressed block, without its header of 3 bytes. -1: it is damaged, or not understood;
+ * then nothing that m holds is right any more. */
 int zstd_memory_take(struct zstd_memory *m, const unsigned char *block, size_t len);
 /* Whether reading may begin before this compressed block with a dictionary: no table is repeated, now
  * or later, that a dictionary can't hold. */

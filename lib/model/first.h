@@ -3,8 +3,8 @@
  * and its dense columns.  It is the widest layer and the only one whose input repeats: a column with
  * few different categories has few different embeddings in a batch.  Such a column is folded:
  * its embeddings are multiplied with their part of W once for each category, and the rows add up
- * what their categories gave.  Back the same way: the rows' gradients are summed for each category
- * first.  The result is the same sum in another order.  Private to lib/model.
+ * what their categories gave.  The backward pass is alike: the rows' gradients are summed for each
+ * category first.  The result is the same sum in another order.  Private to lib/model.
  */
 #ifndef PACELINE_MODEL_FIRST_H
 #define PACELINE_MODEL_FIRST_H

@@ -1,8 +1,8 @@
 /*
  * fold: the columns of a batch with few categories, in the first layer of wdl's deep part
  * (first.h).  Their embeddings are multiplied with their part of the weights once for each category;
- * a row adds up what its categories gave.  Back, the rows' gradients are summed for each category, and the
- * products are made of the sums.  Private to lib/model.
+ * a row adds up what its categories gave.  In the backward pass the rows' gradients are summed for
+ * each category, and the sums are multiplied.  Private to lib/model.
  */
 #ifndef PACELINE_MODEL_FOLD_H
 #define PACELINE_MODEL_FOLD_H

@@ -3,10 +3,10 @@
  *
  * OpenBLAS picks its kernels by the processor's name when the library loads and does not know every
  * name; the right ones can be twice as fast, and some compute wrong results on processors that came
- * later.  So none is used before its results were compared with a plain loop.  OPENBLAS_CORETYPE
- * overrides the choice, and is read at loading only, so each candidate is tried in a process of its
- * own; one that is wrong or crashes has lost.  The winner is remembered in a file, for this
- * processor and this library.
+ * later.  So none is used before its results are compared with those of a plain loop.
+ * OPENBLAS_CORETYPE overrides the choice, and is read at loading only, so each candidate is tried
+ * in a process of its own; one that is wrong or crashes has lost.  The winner is remembered in a
+ * file, for this processor and this library.
  */
 #ifndef PACELINE_MODEL_KERNEL_H
 #define PACELINE_MODEL_KERNEL_H
@@ -37,8 +37,8 @@ double kernel_measure(void);
 int kernel_choose(const char *program, const char *probe, const char *cache, const char *wrong,
 		  char name[KERNEL_NAME_MAX], struct error *err);
 
-/* What was remembered for this processor and this library was wrong: it is measured anew next time.
- */
+/* Forgets what was remembered for this processor and this library, because it was wrong: the next
+ * start measures anew. */
 void kernel_forget(const char *cache);
 
 #endif

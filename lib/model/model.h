@@ -24,7 +24,7 @@ struct layout;
 
 #define MODEL_HIDDEN_MAX 8
 
-/* All of them; the first one is what one gets. A new model is a word here, a shape (shape.c), and a
+/* All models; the first one is the default. A new model is a word here, a shape (shape.c), and a
  * file (kind.h). */
 #define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(audit)
 
@@ -97,9 +97,9 @@ int model_train(struct model *m, const struct model_batch *batch, const float *d
 		const float *rows, float *dense_gradient, float *row_gradient, double *loss_sum,
 		struct error *err);
 
-/* In the next calls of model_train(): told of floats of dense_gradient that the call will not change
- * any more, while it computes the others; ranges from the vector's end to its beginning. What is not
- * told is final when it returns. NULL: nobody wants to know. */
+/* The next calls of model_train() tell this function which floats of dense_gradient they will not
+ * change any more, while they compute the others: ranges from the vector's end to its beginning.
+ * All others are final when the call returns. NULL: nobody is told. */
 typedef void model_final_fn(void *owner, size_t begin, size_t count);
 void model_on_final(struct model *m, model_final_fn *final, void *owner);
 

@@ -1,6 +1,6 @@
 /*
- * map: which part has which parameters: a table with a version, that all who ask for parameters and
- * all who have them go by.
+ * map: which part has which parameters: a table with a version, used by all who ask for parameters
+ * and all who have them.
  *
  * A part has one range of the dense vector and one range of the places of keys.  The place of a key
  * is Knuth's multiplicative hash, 0 .. 2^32-1, so that dense ranges of keys spread evenly over the
@@ -30,11 +30,11 @@ struct map {
  * most LAYOUT_DENSE_MAX elements. */
 void map_even(struct map *m, uint32_t parts, uint64_t dense_count);
 
-/* Version 0: part 0 has all of it: what a part that is to join goes by, as the job's map is not
- * known to it. */
+/* Version 0: part 0 has everything. A part that is about to join uses it, because it does not know
+ * the job's map. */
 void map_first(struct map *m, uint32_t parts, uint64_t dense_count);
 
-/* Whether ranges follow each other and all of the vector and of the places are someone's. */
+/* Whether ranges follow each other and cover all of the vector and all places. */
 int map_is_whole(const struct map *m, uint64_t dense_count);
 
 static inline uint32_t map_place(uint32_t key)

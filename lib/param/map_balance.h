@@ -1,10 +1,10 @@
 /*
- * map_balance: bounds by which all parts have the same work, from what was asked of each range of
+ * map_balance: bounds that give all parts the same work, computed from the load of each range of
  * places: a part whose keys are in demand gets fewer of them.
  *
  * Pure: the same input gives the same map.  Loads are in floats touched a unit, or any other measure
- * that is the same for all.  Within a range the load is taken to be even; as the ranges of a smaller
- * part are smaller, the next time sees more.  One key in demand stays whole.
+ * that is the same for all.  Within a range the load is assumed to be even; a smaller part has
+ * smaller ranges, so the next time is more exact.  A single key in demand stays whole.
  */
 #ifndef PACELINE_PARAM_MAP_BALANCE_H
 #define PACELINE_PARAM_MAP_BALANCE_H

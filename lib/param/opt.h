@@ -25,8 +25,8 @@
  *     would otherwise make all later steps 1e14 times smaller.  Data whose gradients are that large
  *     throughout are followed after a few steps.
  * Each function that makes a step returns how many values it held at such a bound.
- * Bounds can't all be checked before, push by push: what is applied was committed before, and a sum
- * over members, a weight or many iterations can pass a bound that each single push keeps.
+ * Not all bounds can be checked before, push by push: a push is committed before it is applied, and
+ * a sum over members, a weight or many iterations can pass a bound that each single push keeps.
  */
 #ifndef PACELINE_PARAM_OPT_H
 #define PACELINE_PARAM_OPT_H

@@ -30,12 +30,12 @@ int store_new(struct store **out, const struct layout *layout, const struct map 
 int store_new_bare(struct store **out, const struct layout *layout, const struct map *map,
 		   uint32_t part, const struct opt *opt, struct error *err);
 void store_free(struct store *s); /* NULL is fine */
-/* All memory of its dense range now, and not while others wait for what is written there. Whoever
- * writes all of it with several threads at once is faster without. */
+/* Gets all memory of its dense range now, not later while others wait for what is written there. If
+ * several threads write all of it at once, that is faster without this. */
 void store_populate(struct store *s);
 
-/* Its rows go, and the optimiser's steps: for what is to be read from a stream. Values of the dense
- * range stay until others come. What store_rows() has found is not to be used any more. */
+/* Drops its rows and the optimiser's steps, before parameters are read from a stream. Values of the
+ * dense range stay until others come. What store_rows() has found must not be used any more. */
 int store_empty(struct store *s, struct error *err);
 
 /* From now on the dense parameters, without slots, lie in memory that may be given to others:
@@ -64,8 +64,8 @@ void store_dense_name(const struct store *s, size_t i, char *out, size_t max);
 int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float **row,
 	       struct error *err);
 
-/* Parameters of the rows of keys, whatever part they are of, into out[n][width]; those that are not
- * there as they would begin. None are made. The store has a table. */
+/* Parameters of the rows of keys, whatever part they are of, into out[n][width]; the initial values
+ * for rows that do not exist. None are made. The store has a table. */
 void store_look_rows(const struct store *s, const uint32_t *key, size_t n, float *out);
 
 /* This part's dense range where it lies, as long as s; NULL: it is empty. */
@@ -114,7 +114,7 @@ void store_naive_mean(struct store_push *push, size_t pushes);
 /* All of it, as one stream. */
 int store_write(const struct store *s, const struct stream_sink *sink, struct error *err);
 
-/* Rows that change from now on are told from those that do not: since what, for
+/* From now on the store can tell which rows have changed; the result is the `since` of
  * store_write_since(). */
 uint32_t store_mark(struct store *s);
 /* All of the dense range, and of rows those only that were made or changed since then; 0: all. */

@@ -29,7 +29,7 @@ struct store_share {
 /* What part `to` of map has that s has now; empty is fine. */
 struct store_share store_share_of(const struct store *s, const struct map *map, uint32_t to);
 int store_share_is_empty(const struct store_share *share);
-/* The store learns where its rows have their places, looking at no more than `most` of them. It keeps
+/* The store learns the places of its rows, looking at no more than `most` of them. It keeps
  * that (8 bytes a row at most) for as long as it lives: parameters move in many pieces, and each would
  * look at all rows again. 1: all are known; 0: go on; -1: ERROR_OS. */
 int store_learn_places(struct store *s, size_t most, struct error *err);
@@ -58,15 +58,15 @@ struct store_incoming {
 /* Makes room. ERROR_OS: there is none. */
 int store_incoming_begin(struct store_incoming *in, struct store *s, const struct map *map,
 			 uint32_t part, struct error *err);
-/* The memory of the next `most` bytes of it, and not while everybody waits for what comes. 1: there is
- * all of it. */
+/* Gets the memory of the next `most` bytes of it now, not later while everybody waits for what
+ * comes. 1: there is all of it. */
 int store_incoming_warm(struct store_incoming *in, size_t most);
 /* One stream in text[bytes], as store_share_write() made it; another process may still write there.
  * ERROR_CONFIG: another model or optimiser; ERROR_DATA: it is damaged, or has what is not ours. */
 int store_incoming_take(struct store_incoming *in, const char *text, size_t bytes,
 			struct error *err);
-/* Rows of the store may lie elsewhere then: who has pointers to some calls store_name_rows() for them
- * before, and store_find_rows() after. */
+/* Rows of the store may lie elsewhere afterwards: a caller that has pointers to rows calls
+ * store_name_rows() for them before, and store_find_rows() after. */
 void store_incoming_undo(struct store_incoming *in);
 void store_incoming_free(struct store_incoming *in); /* what it points to */
 
@@ -75,8 +75,8 @@ void store_incoming_free(struct store_incoming *in); /* what it points to */
 void store_adopt(struct store *s, const struct map *map, uint32_t part,
 		 const struct store_share *given, size_t count);
 
-/* Of pointers to rows the keys, in their place; and of such keys the pointers again. Nothing that can
- * fail; nothing else may be done with row[] in between. */
+/* Replaces pointers to rows by their keys, and such keys by the pointers again. They can't fail;
+ * nothing else may be done with row[] in between. */
 void store_name_rows(float **row, size_t n);
 void store_find_rows(const struct store *s, float **row, size_t n);
 

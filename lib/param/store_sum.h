@@ -1,10 +1,10 @@
 /*
- * store_sum: what the gradients of several pushes are together, before a step is made with it: for
+ * store_sum: the sum of the gradients of several pushes, before a step is made with it: for
  * replicas, where a sum goes over hosts first.
  *
  * Gradients may lie in memory that their senders can still write.  Each value is read once, so that
- * the value that was judged is the one that was added; whoever writes meanwhile spoils what he
- * contributes, and nothing else.
+ * the value that was judged is the one that was added; a sender that writes meanwhile spoils only
+ * its own contribution.
  *
  * The same pushes in the same order give the same bits, those of store_apply(), however many
  * threads work and however a range is cut.

@@ -146,7 +146,7 @@ struct stream_source {
 	void *owner;
 };
 
-/* Who gets what is read, once it is checked. -1 ends the reading and is handed on. */
+/* Gets what is read, once it is checked. -1 ends the reading and is handed on. */
 struct stream_taker {
 	/* Optional: where these elements of the dense range shall be read to, before they are checked;
 	 * NULL: not straight to where they belong. dense() gets them all the same. */

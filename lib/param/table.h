@@ -43,8 +43,8 @@ static inline uint32_t table_key(const float *row)
 	return ((const uint32_t *)(const void *)row)[-2];
 }
 
-/* Rows that are made, or that table_touch() is told of, have the generation of that moment: from 1 on.
- * So rows are told that have changed since. */
+/* A row that is made, or given to table_touch(), gets the generation of that moment, from 1 on.
+ * This tells which rows have changed since. */
 uint32_t table_generation(const struct table *t);
 void table_next_generation(struct table *t);
 

@@ -33,11 +33,11 @@ struct answer {
 	double expected, confidence;                            /* NAN: not said */
 };
 
-/* The last round of a filter's output: what stands behind the last empty line that is followed by
- * something. It says how long that is, for the log. */
+/* The last round of a filter's output: the text behind the last empty line that has any behind it,
+ * and the length of that text, for the log. */
 const char *answer_last(const char *output, size_t bytes, size_t *len);
-/* Every line must be one of the above: a word mistyped must not be half a plan. All or nothing; -1:
- * ERROR_DATA, which names the line, or ERROR_OS. *a is all zeros at first, and cleared by
+/* Every line must be one of the above, so that a mistyped word is not half a plan. All or nothing;
+ * -1: ERROR_DATA, which names the line, or ERROR_OS. *a is all zeros at first, and cleared by
  * answer_clear(). */
 int answer_parse(struct answer *a, const char *text, size_t len, struct error *err);
 void answer_clear(struct answer *a);

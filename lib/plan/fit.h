@@ -7,10 +7,10 @@
  * worker the published equation, with more of them constraint (4) of the paper as a price.
  * worker_cores and server_cores are w^ and s^: what a step can use of each.
  *
- * What is measured is kept by configuration (workers, their cores, the servers' cores), of each the
- * last times, and their median counts: what is far off now and then moves nothing.  Over the
- * configurations the sum of absolute relative errors is minimised (least squares, weighted again
- * and again), and no part is negative.
+ * Measurements are kept by configuration (workers, their cores, the servers' cores): the last times
+ * of each.  Their median counts, so that single outliers have no effect.  Over the configurations
+ * the sum of absolute relative errors is minimised (least squares, weighted again and again), and
+ * no part is negative.
  */
 #ifndef PACELINE_PLAN_FIT_H
 #define PACELINE_PLAN_FIT_H
@@ -54,12 +54,12 @@ void fit_add(struct fit *f, const struct usage *u);
 /* Cores of a role at work while it is its turn, in one round: of a worker, or of the servers for
  * one worker. */
 double fit_at_work(const struct usage *u, enum plan_role role);
-/* Of so many cores nearly all are: it would use more. */
+/* Whether nearly all of these cores are at work: with more it would use more. */
 int fit_is_held_back(double at_work, double cores);
 
 /* Seconds of a step; 0: nothing is known. */
 double fit_time(const struct fit *f, double workers, double w, double servers);
-/* Its relative standard error, as far as it is one of measuring; 1: nothing is known. */
+/* Its relative standard error, as far as it comes from measuring; 1: nothing is known. */
 double fit_error(const struct fit *f, double workers, double w, double servers);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * history: jobs that have ended, a record each, in the order in which they did:
+ * history: jobs that have ended, a record each, in the order of their ends:
  *
  *     finished user= data= model= workers= worker-cores= servers= server-cores=
  *              [worker-bytes=] [server-bytes=] [steps-per-second=]
@@ -27,8 +27,9 @@ int history_take(struct history *h, const struct record *r, struct error *err);
 #define HISTORY_BYTES_MAX (1u << 20)
 int history_append(const char *path, const char *line, size_t len, struct error *err);
 void history_clear(struct history *h);
-/* The job alike most: of user, data and model as many equal as there are; of equally many data
- * counts most, then the model; of those the last. NULL: none has data or user in common. */
+/* The most similar job: the one with the most of user, data and model equal; if several have
+ * equally many, data counts most, then the model, then the later job. NULL: none has data or user
+ * in common. */
 const struct finished *history_nearest(const struct history *h, const struct usage *u);
 
 #endif

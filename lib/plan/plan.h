@@ -7,8 +7,8 @@
  *     workers = floor(cores/(w^ + s^)), w = ceil(w^)
  *     servers = floor((cores - workers*w)/server_cores)
  *
- * Where steps were measured in such a way that the three parts of their time can be told apart
- * (fit.h), the best of all (workers, w, servers, s) is searched for instead.
+ * If the measurements tell the three parts of a step's time apart (fit.h), the best of all
+ * (workers, w, servers, s) is searched for instead.
  *
  * No plan is above limits.cores, limits.node_cores, limits.bytes, limits.node_bytes.
  */

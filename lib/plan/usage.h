@@ -1,6 +1,6 @@
 /*
  * usage: what a job uses, as records say it: one round is one `job` record and its `node` records.
- * Whoever has a usage owns its memory: all zeros at first, usage_clear() at the end.
+ * A usage is all zeros at first, owns its memory, and is cleared by usage_clear() at the end.
  */
 #ifndef PACELINE_PLAN_USAGE_H
 #define PACELINE_PLAN_USAGE_H
@@ -28,7 +28,7 @@ struct usage_node {
 	int oom;
 };
 
-/* PLAN_AUTO: by what there is. No nodes or one worker whose measure is not taken yet: sample; one
+/* PLAN_AUTO: by the nodes there are. None, or one worker that is not measured yet: sample; one
  * worker: optimize; several: adjust. */
 enum plan_stage { PLAN_AUTO, PLAN_SAMPLE, PLAN_OPTIMIZE, PLAN_ADJUST };
 #define PLAN_STAGES "auto|sample|optimize|adjust"

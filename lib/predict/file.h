@@ -4,7 +4,7 @@
  *     (records of predictor_save() and whatever stands around them)
  *     whole sum=...        XXH3 of the records before, 16 hexadecimal digits
  *
- * So a file that was cut off, or of which a digit changed, is told from one that is whole.
+ * So a reader notices that a file was cut off, or that a digit changed.
  */
 #ifndef PACELINE_PREDICT_FILE_H
 #define PACELINE_PREDICT_FILE_H

@@ -1,5 +1,5 @@
 /*
- * group: the speeds of all workers of a job together, for one end: batches in proportion to
+ * group: the speeds of all workers of a job together, with one aim: batches in proportion to
  * them are finished soon (LB-BSP Eq. 3).
  *
  * With batches in proportion to predictions p, an iteration lasts max(p_i/v_i) / sum(p), beside the

@@ -36,7 +36,7 @@ struct accum_type {
 /* Sum of count*accum*size is `global` (at most BATCH_SIZE_MAX) afterwards. What can't be met is
  * ERROR_DATA naming the bound; then sizes are unspecified. */
 int accum_solve(struct accum_type *t, size_t n, uint64_t global, struct error *err);
-/* What every sum of count*accum*size is a multiple of. */
+/* Every sum of count*accum*size is a multiple of this. */
 uint64_t accum_unit(const struct accum_type *t, size_t n);
 /* Seconds of a device of this type: accum*(fixed + size/speed). */
 double accum_time(const struct accum_type *t);

@@ -1,10 +1,10 @@
 /*
  * balance: batch sizes at every barrier (LB-BSP): Algorithm 1 (`lb-bsp`), Eq. 3 over the speeds
  * that the workers foretell, see batch.h; Algorithm 2 (`lb-bsp-gpu`), which learns from their
- * times, see step.h.  ps-server(8) asks it as an iteration closes; trainctl(1) asks it again, over
- * what the server has written down.
+ * times, see step.h.  ps-server(8) asks it when an iteration closes; trainctl(1) asks it again
+ * about the rounds that the server has logged.
  *
- * Algorithm 1 remembers nothing: a round alone says what was decided.
+ * Algorithm 1 keeps no state: a decision follows from its round alone.
  */
 #ifndef PACELINE_SOLVE_BALANCE_H
 #define PACELINE_SOLVE_BALANCE_H
@@ -32,15 +32,15 @@ int balance_is(const char *method);
 
 struct balance;
 
-/* global: samples of an iteration; least: of a member in one, unless it has no memory for so many.
+/* global: samples of an iteration; least: samples of a member in one, unless it can't hold as many.
  * Both 1 or more. */
 int balance_new(struct balance **out, const char *method, uint64_t global, uint64_t least,
 		struct error *err);
 void balance_free(struct balance *b); /* NULL is fine */
 
-/* One round; m in any order, each worker once. Sizes sum to the global batch; to less where the
- * members have no room for so much (each has what fits it), to more where they are too many
- * for it (each has the least). -1: out of memory, or ERROR_DATA: more members than step.h allows;
+/* One round; m in any order, each worker once. Sizes sum to the global batch; to less if the
+ * members can't hold it (each has what it can hold), to more if there are too many members (each
+ * has the least). -1: out of memory, or ERROR_DATA: more members than step.h allows;
  * sizes are as they were. */
 int balance_round(struct balance *b, struct balance_member *m, size_t n, struct error *err);
 

@@ -8,9 +8,9 @@
  *
  * A log without least= is of a lead that had none: 1.
  *
- * Lists are in the order of the members; what is not known is an empty item, and a list that knows
- * nothing is empty.  A round of more members than fit a record goes on in the next one: from= is
- * how many the records before have.
+ * Lists are in the order of the members; a value that is not known is an empty item, and a list
+ * without known values is empty.  A round of more members than fit a record continues in the next
+ * one: from= is the number of members in the records before.
  */
 #ifndef PACELINE_SOLVE_BALANCE_LOG_H
 #define PACELINE_SOLVE_BALANCE_LOG_H
@@ -34,12 +34,12 @@ struct balance_replay;
  * each member without which the job is faster. Valid during the call only. */
 typedef void balance_replay_fn(const char *text, size_t len, void *arg);
 
-/* method: another than that of then, or NULL. */
+/* method: to be used in place of the logged one; NULL: the logged one. */
 int balance_replay_new(struct balance_replay **out, const char *method, balance_replay_fn *say,
 		       void *arg, struct error *err);
 void balance_replay_free(struct balance_replay *b); /* NULL is fine */
-/* Records of other types are passed over. ERROR_DATA without a place, ERROR_USAGE for a method that
- * is none, ERROR_OS. A round that can't be decided is said (log.h) and counts as failed. */
+/* Records of other types are passed over. ERROR_DATA without a place, ERROR_USAGE for an unknown
+ * method, ERROR_OS. A round that can't be decided is logged (log.h) and counts as failed. */
 int balance_replay_record(struct balance_replay *b, const struct record *r, struct error *err);
 int balance_replay_end(struct balance_replay *b, struct error *err); /* no record follows */
 /* How many rounds, and how many of them failed. */

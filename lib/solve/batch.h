@@ -33,8 +33,7 @@ struct batch_worker {
 	uint64_t larger;   /* out: how many of `count` have size+1; less than count */
 };
 
-/* A bound from below that a bound from above is stronger than: what a device can't hold is no
- * batch. */
+/* The lower bound, or the upper one if that is less: a device can't be given more than it holds. */
 static inline uint64_t batch_least(uint64_t least, uint64_t max)
 {
 	return least < max ? least : max;

@@ -2,13 +2,13 @@
  * rule_pace_model: what pace believes about the nodes; for rule_pace*.c only.
  *
  * A worker's batch of x samples takes t(x) = fixed + x/speed seconds.  One point of that line is
- * what it reported: of the short window, or of the last report alone when that departs by more than
- * JUMP from the window, for then the speed has jumped and the window speaks of the past; but not
- * where single batches are known to be spikes.  The slope
- * comes from a second window in which sizes were others, and lies between two limits: no delay at
- * all (all time goes with the samples), and as fast as the fastest of its kind (all that is slow
- * about it is delay).  Without a second size the first limit is taken, so each decision goes a part
- * of the way to the right size, never beyond it, and the next one sees the slope.
+ * what it reported in the short window.  If the last report differs from the window by more than
+ * JUMP, it is that report alone, because the speed has jumped and the window shows the past; but
+ * not if single batches are known to be spikes.  The slope comes from a second window with other
+ * sizes, and lies between two limits: no delay at all (all time grows with the samples), and as
+ * fast as the fastest of its kind (all its slowness is delay).  Without a second size the first
+ * limit is taken, so each decision goes a part of the way to the right size, never beyond it, and
+ * the next one sees the slope.
  *
  * A node's trouble is what it takes longer than the median of its kind: as seconds a batch (a
  * delay) or as seconds a sample (a slow machine).  Its age is how long it has been there: the part

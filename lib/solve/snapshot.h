@@ -93,8 +93,8 @@ const char *snapshot_info_text(const struct snapshot *s, const char *name);
 double snapshot_info_real(const struct snapshot *s, const char *name);
 /* How many seconds ago it was told; NAN when there is none, or it does not say. */
 double snapshot_info_age(const struct snapshot *s, const char *name);
-/* The first info record from *at on whose value solutions take as a number, and which is none; *at
- * is moved behind it. NULL: there is no other. */
+/* The first info record from *at on that has no number where solutions expect one; *at is moved
+ * behind it. NULL: there is no other. */
 const struct snapshot_info *snapshot_info_wrong(const struct snapshot *s, size_t *at);
 
 #endif

@@ -64,8 +64,8 @@ enum solution_sync solution_sync(const struct solution_options *o, const struct 
 /* Global batch: batch=, else the sum of all workers' last sizes, whatever their state: a dead
  * worker's share must not shrink it. 0: nobody has reported a size yet. */
 uint64_t solution_batch(const struct solution_options *o, const struct snapshot *s);
-/* How long a job waits for the cluster, as somebody outside says; NAN when nobody does, or who did
- * has been silent for long: a feeder that died must not make the cluster busy for ever. */
+/* How long a job waits for the cluster, as another program reports; NAN if none does, or if its
+ * last report is old: a program that died must not make the cluster busy for ever. */
 #define SOLUTION_PENDING_AGE_MAX 300.0 /* seconds: five rounds of cron */
 double solution_pending(const struct snapshot *s);
 /* Whether an iteration may end without its slowest workers: there is a barrier, and what they trained

@@ -6,14 +6,14 @@
  *
  * A state machine without a clock: the same rounds give the same sizes.  One round is one
  * iteration.  Two phases:
- *   coarse (step, window): until the leader was ever slower than the straggler in this phase
+ *   coarse (step, window): until the leader was once slower than the straggler in this phase
  *     (oscillation), or the straggler has too little left to give a step: then
  *   fine (fine_step, fine_window): until for `window` rounds the straggler was so much slower than
  *     the leader that a coarse step could not have turned them round (the balance is lost): then
  *     coarse again, and what was before those rounds is forgotten.
- * Workers come and go with the rounds they are named in: who is not named has gone, and the others
- * take over its samples in proportion to their sizes; a new one starts with the mean size.  Either
- * way it is coarse again.  The sizes always sum to the global batch.
+ * Each round names the workers: one that is not named has left, and the others take over its
+ * samples in proportion to their sizes; a new one starts with the mean size.  Either way the coarse
+ * phase starts again.  The sizes always sum to the global batch.
  *
  * Beyond the paper: a fine move is not made when it leads to sizes that were tried in this phase
  * and were no better (it would swing for ever); then the next fastest worker takes the samples, if
