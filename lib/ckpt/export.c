@@ -206,7 +206,7 @@ static int take_all_rows(void *arg, size_t rows, const uint32_t *keys, const flo
 	return 0;
 }
 
-/* How many rows there are is what the parts say, and room was made for so many. */
+/* The parts say how many rows there are, and room was made for that many. */
 static int check_count(const struct fill *f, uint64_t count, struct error *err)
 {
 	return count == f->x->rows

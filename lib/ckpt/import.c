@@ -350,8 +350,8 @@ static int compare_u64(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* Of a table that is one tensor nobody can tell a row that is as it began from one that is not
- * there. */
+/* In a table that is one tensor, a row with its initial values can't be told from one that does not
+ * exist. */
 static int is_untouched(const struct import *x, uint32_t key, uint64_t row, float *values,
 			float *initial)
 {

@@ -61,9 +61,9 @@ static int check_lengths(const char *dir, const struct ckpt_manifest *m, struct 
 	return 0;
 }
 
-/* What is wrong with it is known, or it can't be read just now: then it is neither taken for complete
- * nor for one that may go. -1: nobody can tell, as it may not be read, or a newer program wrote it:
- * `latest` must not answer with an older one then. */
+/* Its damage is known, or it can't be read just now: then it is taken neither for complete nor for
+ * one that may be removed. -1: unknown, because it may not be read or a newer program wrote it:
+ * then `latest` must not answer with an older one. */
 static int not_complete(struct ckpt_entry *e, const struct error *why, struct error *err)
 {
 	if (why->code != ERROR_DATA && why->code != ERROR_NOINPUT && why->code != ERROR_IO) {

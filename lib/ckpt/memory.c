@@ -1,4 +1,4 @@
-/* memory: see memory.h. Whatever is wrong with it, the disk has it, too. */
+/* memory: see memory.h. If anything is wrong with it, the part is on the disk, too. */
 #include "ckpt/memory.h"
 
 #include "base/fs.h"

@@ -336,8 +336,8 @@ struct group {
 	size_t number;
 };
 
-/* A pass over some blocks of a part. Any thread decodes the next group; then, when those before it
- * were taken, it gives it to whoever wants it: so all come in their order, and one at a time. */
+/* A pass over some blocks of a part. Any thread decodes the next group; when those before it have
+ * been taken, it gives the group to the taker: so all groups come in order, one at a time. */
 struct pass {
 	struct part_reader *part;
 	const struct stream_taker *taker; /* NULL: none is taken, and each damaged one is told: */

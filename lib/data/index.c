@@ -3,7 +3,7 @@
  * where an index is kept: its callers do.
  *
  * What libzstd needs to begin inside of a frame is found by code of our own (zstd_memory.h).  An
- * error in it would give another text without a word.  So each such access point is verified before
+ * error in it would silently give another text.  So each such access point is verified before
  * it is kept: the text from it up to the next one kept, read again, has the sums that the text had
  * when it was read from the frame's start.  Beyond that next point it is not relied on (a wrong table
  * may show late): reading goes on from there anew.  A point that fails is left out, and reading

@@ -5,8 +5,8 @@
  * Reading may begin at any frame, and inside of one before a compressed block, with a dictionary that
  * holds what the blocks from there on need (zstd_memory.h).  An access point inside has in `bits`
  * twice the logarithm of the frame's window, and one more where a checksum follows its last block.
- * Whoever keeps such a point verifies it first, as index.c does: libzstd can't tell a dictionary that
- * is wrong from one that is right.
+ * A caller that keeps such a point must verify it first, as index.c does: libzstd can't tell a
+ * wrong dictionary from a right one.
  */
 #include "data/source_internal.h"
 #include "data/zstd_memory.h"

@@ -7,12 +7,12 @@
  * keeps it) and bias, then output.weight [1][in].  Input of the first layer: the embeddings of all
  * fields in order, then the dense columns.
  *
- * Everything of the deep part is kept 1/WDL_GAIN times as large as it acts: embeddings, weights and
- * biases are multiplied by WDL_GAIN where they are used.  Adagrad and Adam move a parameter by about
- * the learning rate whatever its scale, so this is a step of WDL_GAIN times the size for the deep
- * part.  One learning rate then suits both parts: on census data (24,000 rows, six epochs, batch 256, lr 0.05)
- * the AUC's deviation between seeds falls from 0.0011 to 0.0006, with the mean 0.001 lower, and the
- * worst of some hundred seeds rises.
+ * Everything of the deep part is stored 1/WDL_GAIN times as large as it is used: embeddings,
+ * weights and biases are multiplied by WDL_GAIN where they are used.  Adagrad and Adam move a
+ * parameter by about the learning rate whatever its scale, so this is a step of WDL_GAIN times the
+ * size for the deep part.  One learning rate then suits both parts: on census data (24,000 rows,
+ * six epochs, batch 256, lr 0.05) the AUC's deviation between seeds falls from 0.0011 to 0.0006,
+ * with the mean 0.001 lower, and the worst of some hundred seeds rises.
  */
 #include "model/first.h"
 #include "model/kind.h"

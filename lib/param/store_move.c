@@ -45,9 +45,9 @@ int store_share_is_empty(const struct store_share *share)
 
 /* ---- rows by their places ---- */
 
-/* The keys of rows, by the high bits of their places. Rows that go leave it, and those that come are
- * behind the ones that were looked at: table_remove() fills gaps from the end, so that all must have
- * been looked at before. */
+/* The keys of rows, by the high bits of their places. Removed rows leave it, and new rows are
+ * behind the ones that were looked at: table_remove() fills gaps from the end, so all rows must
+ * have been looked at before. */
 struct places {
 	size_t looked; /* at so many of the table's rows */
 	size_t most;   /* beyond so many rows the buckets are too full */
@@ -326,7 +326,7 @@ static int take_rows(void *incoming, size_t rows, const uint32_t *keys, const fl
 	return rc;
 }
 
-/* The same model, the same optimiser, and as many steps; who has nothing yet takes them over. */
+/* The same model, the same optimiser, and as many steps; a store without any takes them over. */
 static int expect(struct store_incoming *in, const struct stream_reader *from, struct error *err)
 {
 	struct store *s = in->store;

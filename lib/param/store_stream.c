@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is kept has its rows in so many groups, by their places.  More would let a reader with other
- * ranges pass over more, but rows that were touched first (the hottest) shall stay side by side: a
- * store that is restored makes them in this order. */
+/* A stream that is kept has its rows in this many groups, by their places.  With more groups a
+ * reader with other ranges could skip more, but rows that were touched first (the hottest) must
+ * stay side by side: a store that is restored makes them in this order. */
 #define GROUPS 256
 #define AHEAD 24 /* rows that are on their way to the cache */
 

@@ -21,8 +21,8 @@
 #define CHUNK_BYTES (4 * HUGE_BYTES)
 #define GROUP 32
 #define SLOT_BITS 18 /* of a segment: a huge page has as many slots */
-/* A segment is known by so many high bits at most, and by the others each of its keys has a slot of
- * its own: as hash() has no collisions, it may get full. */
+/* A segment is found by at most this many high bits. The other bits give each of its keys a slot of
+ * its own, because hash() has no collisions: so it may get full. */
 #define DEPTH_MAX (32 - SLOT_BITS)
 #define HEAD 3 /* generation, key and mark before the parameters */
 
@@ -261,8 +261,8 @@ static int split_segment(struct table *t, size_t h, struct error *err)
 	return 0;
 }
 
-/* So many keys of the segment with this hash are enough. Multiples of the golden ratio lie evenly
- * between 0 and 1 (Knuth, volume 3, 6.4). */
+/* With this many keys the segment with this hash is full enough to become two. Multiples of the
+ * golden ratio lie evenly between 0 and 1 (Knuth, volume 3, 6.4). */
 static size_t enough(const struct table *t, size_t h, unsigned depth)
 {
 	uint32_t prefix = (uint32_t)((uint64_t)h >> (32 - depth));

@@ -1,8 +1,8 @@
 /*
  * arx: the speed before, moved by what has changed since: a straight line in the changes of
- * speed and load, learnt with every observation (recursive least squares).  Much less than a net
- * can say, and learnt from some tens of batches instead of hundreds: on a node whose load is seen,
- * what others take is what this worker lacks.
+ * speed and load, learnt with every observation (recursive least squares).  It can express much
+ * less than a net, but learns from some tens of batches instead of hundreds: on a node whose load
+ * is seen, what others take is what this worker lacks.
  *
  * With v the speed over its mean, c and m the loads, and v~, c~, m~ moving averages of them:
  *
@@ -10,9 +10,9 @@
  *                   + b0 (c[k] - c[k-1]) + b1 (c[k-1] - c[k-2]) + b2 (c~ - c[k-1])
  *                   + d0 (m[k] - m[k-1]) + d1 (m[k-1] - m[k-2]) + d2 (m~ - m[k-1])
  *
- * All start from zero: then it is `last`.  A jump far off what was said, more than usual, teaches
- * only as much as one at the edge of the usual: no load shows a spike.  k counts observations:
- * loads seen between two of them are forgotten.
+ * All start from zero: then it is `last`.  A jump that is further off the prediction than usual
+ * teaches only as much as one at the edge of the usual, because no load shows a spike.  k counts
+ * observations: loads seen between two of them are forgotten.
  */
 #include "predict/rls.h"
 

@@ -6,12 +6,12 @@
  *
  * The means are moving averages of the same length.  f and g are lines with bends at fixed places;
  * logarithms, because what a load takes is a part of the speed: a power of what is free, a half
- * beyond a threshold.  So some hundred batches teach it what a net learns from thousands, and where
- * no load has been yet it goes on in a straight line.
+ * beyond a threshold.  So it learns from some hundred batches what a net learns from thousands, and
+ * for loads that were not seen yet it goes on in a straight line.
  *
- * A speed far off what was said, more than usual, is a spike that no load shows: it counts as one
- * at the edge of the usual, in the terms and in the means.  The second one in a row is no spike:
- * the speed has changed, and the means begin anew there.
+ * A speed that is further off the prediction than usual is a spike that no load shows: it counts as
+ * one at the edge of the usual, in the terms and in the means.  The second one in a row is no
+ * spike: the speed has changed, and the means begin anew there.
  */
 #include "predict/rls.h"
 

@@ -45,7 +45,7 @@ static const struct {
  * error, and the one that makes iterations of all short.
  *
  * The second one leans away from the truth, as errors of the two kinds cost differently.  A little
- * of that lean costs next to nothing in error (squares), and buys most of what there is to be had:
+ * of that lean costs next to nothing in error (squares), and brings most of the possible gain:
  * on a shared cluster's hardest job 1.138 of the oracle's time becomes 1.125 for 1 % of
  * error, 1.117 at full lean for 14 %.  So: own^(1-x) group^x, with the largest x up to LEAN_MAX at
  * which the squared error so far (newer ones counting more) has been at most LEAN_COST more than

@@ -5,12 +5,13 @@
  * an advantage of 5 % in squared error gives odds of 10 to 1.  A mean of several good ones is
  * better than each of them, as long as their errors differ.
  *
- * Where a few errors are large, that is slow: who was least wrong about one jump is followed for
- * long, though it says nonsense ever since.  So there are two such means.  The nimble one counts no
- * error for more than CLIP units and lets nobody fall behind by more than CAP: who is better now
- * has the weight after a few observations (the fixed share of Herbster and Warmuth).  Who is that
- * far behind is not heard: a thousandth of nonsense may be much.  Which of the two is followed is
- * found in the same way, from the squared errors as they are.
+ * If a few errors are large, that is slow: the model that was least wrong about one jump is
+ * followed for long, even if it has been wrong ever since.  So there are two such means.  The
+ * nimble one counts no error for more than CLIP units and lets no model fall behind by more than
+ * CAP: a model that is better now has the weight after a few observations (the fixed share of
+ * Herbster and Warmuth).  A model that is that far behind is left out: a thousandth of a very wrong
+ * prediction may be much.  Which of the two is followed is found in the same way, from the squared
+ * errors as they are.
  */
 #include "predict/predict_internal.h"
 

@@ -2,8 +2,8 @@
  * narx: v[k] = F(v[k-1..k-2], c[k..k-2], m[k..k-2]), one hidden layer of tanh (LB-BSP Eq. 4).
  *
  * Beside the published form, F is written as base + u.x + w.tanh(W x + b), where base is what gam
- * says, or ema where no load is known: a net whose new weights are zeros says the same, so that
- * before it has learnt it is no worse, and it goes on in a curve where no load has been yet.
+ * says, or ema if no load is known: a net whose new weights are zeros says the same.  So it is no
+ * worse before it has learnt, and it goes on in a curve for loads that were not seen yet.
  */
 #include "base/random.h"
 #include "predict/net.h"

@@ -9,10 +9,10 @@
  *      worker whose f_i(min_i) is above T has that time whatever is done, and gets no more.)
  *   2. A list has one element equal to T at most.  So the number of workers at T is smallest when
  *      all elements below T are taken, and each optimum takes them all.
- *   3. What is left to choose is which of the workers with an element equal to T take it.  Who
- *      takes it loses the time it had before; so those with the largest times before take it, and
- *      the sorted vector of the others' times is the smallest.  (Ties may NOT be broken at will:
- *      the largest time does not notice, the next largest does.)
+ *   3. What is left to choose is which of the workers with an element equal to T take it.  A worker
+ *      that takes it loses the time it had before; so those with the largest times before take it,
+ *      and the sorted vector of the others' times is the smallest.  (Ties must NOT be broken at
+ *      will: the largest time stays the same, the next largest does not.)
  *
  * No heap is needed.  Doubles >= 0 are ordered as their bit patterns, so T is found by bisection on
  * the bits, in 63 rounds at most, and workers drop out as soon as their size is settled.

@@ -25,12 +25,12 @@
  *     next.  When the time of a restart is not known, only what AntDT-ND would restart is.
  * leave out: a worker that takes longer for the least batch (one sample, or least=) than the others
  *     for all the rest gets that, and is left behind by one more backup worker.
- * spikes: iterations that last longer (B/rate) than anybody does steadily, while averages stand
- *     still, end late by single spikes: one backup worker, when that saves SPIKE_MARGIN times the
- *     n-th part of the work, which it drops.
+ * spikes: if iterations last longer (B/rate) than the steady time of any worker, while averages
+ *     stand still, single spikes make them late: one backup worker, when that saves SPIKE_MARGIN
+ *     times the n-th part of the work, which it drops.
  *
- * Trainers that keep the parameters themselves (info restart-all) have no backup workers: the model of
- * a rank has what it trained.
+ * Trainers that keep the parameters themselves (info restart-all) have no backup workers, because
+ * the model of a rank has already learnt what the rank trained.
  *
  * Under ASP nobody waits, so only restarts are left: a worker's part in the speed of all takes z's
  * place.
@@ -363,8 +363,9 @@ static void leave_out(struct pace *p)
 }
 
 /*
- * A backup worker in force that is there for nobody left out (who has the least, or is to get it)
- * is there against spikes: then a single report is no news, and beliefs start anew without it.
+ * A backup worker in force that is not there for a worker left out (one that has the least, or is
+ * to get it) is there against spikes: then a single report proves nothing, and beliefs start anew
+ * without it.
  */
 static int heed_spikes(struct pace *p)
 {

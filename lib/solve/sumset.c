@@ -1,7 +1,7 @@
 /*
  * sumset: see sumset.h. A progression of len numbers is a chain of log2(len) moves: what has been
- * covered so far, taken once more that much further on.  Overlaps do no harm, as neither "or" nor
- * "min" minds being told a thing twice.
+ * covered so far, taken once more that much further on.  Overlaps do no harm, because "or" and
+ * "min" give the same when a value comes twice.
  */
 #include "solve/sumset.h"
 
