@@ -131,7 +131,7 @@ clang-asan:
 	$(MAKE) $(UNDER) BUILD=$(BUILD)-clang-asan CC=clang all units
 
 check: all
-	tests/run $(BUILD) $(call CHECK,$(CHANGED))
+	@tests/run $(BUILD) $(call CHECK,$(CHANGED))
 
 # Everything once with this build only: the loop of a developer.
 check-fast: all units

@@ -197,7 +197,7 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	while IFS=$'\t' read -r key job_key; do
 		grep -qx "\.It Cm $key No ($job_key)" "$man/paceline-solution.7"
 		grep -qx "\.Li $key\( (.*\)\?,\?" "$man/trainctl.1"
-		grep -q "^\.Li decision .* $key= " "$man/trainctl.1"
+		grep -q "^\.Li decision .* $key= " "$man/paceline-solution.7"
 		grep -q "^\.Li .*\b$key=" "$man/paceline-job.5"
 		grep -q "Cm ${job_key##* }\( .*\)\?$" "$man/paceline-job.5"
 		grep -q "^#\(${job_key%% *}=\|   ${job_key##* } \)" keys
