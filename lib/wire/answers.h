@@ -1,6 +1,6 @@
 /*
- * answers: what a server says, as its clients read it.  call waits for it, peer is told when there
- * is something; both cut it into records and payloads here, and agree on which end an answer.
+ * answers: what a server says, as its clients read it.  call waits for it; peer is called when
+ * something came.  Both cut it here into records and payloads, and agree which one ends an answer.
  */
 #ifndef PACELINE_WIRE_ANSWERS_H
 #define PACELINE_WIRE_ANSWERS_H
@@ -20,18 +20,17 @@ struct answers {
 	char data[ANSWERS_ROOM];
 };
 
-/* Nothing has been read yet from fd, which becomes the answers'. */
+/* Nothing has been read yet from fd, which now belongs to a. */
 void answers_begin(struct answers *a, int fd, const char *name);
 void answers_end(struct answers *a); /* closes fd */
 
-/* Reads once. Bytes of a payload that is due go to `to` (may be NULL), as far as its `bytes` reach.
- * Returns how many bytes came, 0 when there are none for now, -1 (ERROR_UNAVAILABLE) when the
- * server has gone. */
+/* Reads once. Up to `bytes` bytes of a payload that is due go to `to` (may be NULL). Returns how
+ * many bytes came, 0 when there are none for now, -1 (ERROR_UNAVAILABLE) when the server has
+ * gone. */
 ssize_t answers_read(struct answers *a, void *to, size_t bytes, struct error *err);
 
-/* The next record that is whole: RECORD_ONE, or RECORD_END when more has to be read first; -1:
- * ERROR_DATA. When it announces a payload, answers_due() bytes of it are to be taken before the
- * next one. */
+/* The next whole record: RECORD_ONE, or RECORD_END when more must be read first; -1: ERROR_DATA.
+ * When it announces a payload, take answers_due() bytes of it before the next record. */
 int answers_next(struct answers *a, struct record *r, struct error *err);
 
 static inline uint64_t answers_due(const struct answers *a)

@@ -1,6 +1,6 @@
 /*
- * aside: work that may take long, as storage does that hangs, beside an event loop: in a thread, its
- * end told to the loop. It has all it needs in what it is given, which nobody else touches meanwhile.
+ * aside: work that may take long (storage may hang) and so runs in a thread beside an event loop;
+ * the loop is told of its end. The work uses only its arg, which nobody else touches meanwhile.
  */
 #ifndef PACELINE_WIRE_ASIDE_H
 #define PACELINE_WIRE_ASIDE_H
@@ -12,16 +12,16 @@ struct aside;
 
 struct aside_work {
 	void (*work)(void *arg);               /* by the thread */
-	void (*done)(void *arg, void *owner);  /* by the loop, after it; no more for an abandoned one */
-	void (*release)(void *arg);            /* frees it, by whichever of both is the last */
+	void (*done)(void *arg, void *owner);  /* by the loop, after it; not if it was abandoned */
+	void (*release)(void *arg);            /* frees arg, by thread or loop, the last one */
 };
 
-/* *out is NULL again before done() is called. -1: nothing is done, and arg is still the caller's. */
+/* *out is NULL again before done() is called. -1: nothing was started; arg stays the caller's. */
 int aside_start(struct aside **out, struct event_base *base, const struct aside_work *work, void *arg,
 		void *owner, struct error *err);
-/* The loop stands still until it is done, whatever signals come, for so many seconds at most: then -1. */
+/* Blocks the loop until the work is done, also when signals come; -1 after so many seconds. */
 int aside_wait(struct aside **a, double seconds);
-/* It goes on alone, and ends with its process at the latest. *a: NULL is fine. */
+/* The work goes on alone, and ends with the process at the latest. *a: NULL is fine. */
 void aside_abandon(struct aside **a);
 
 #endif

@@ -15,21 +15,21 @@ struct call;
  * wait_seconds are over (0: one try). answer_seconds: longest wait for an answer. */
 int call_open(struct call **out, const char *path, double wait_seconds, double answer_seconds,
 	      struct error *err);
-/* The two halves of call_open(), for who lets others cut the connection meanwhile (call_fd()): one
- * try to connect, then the greeting. */
+/* The two halves of call_open(), for a caller that lets others cut the connection between them
+ * (call_fd()): one try to connect, then the greeting. */
 int call_connect(struct call **out, const char *path, double answer_seconds, struct error *err);
 int call_greet(struct call *c, struct error *err);
-/* The other end of a connection that is there already (fd, non-blocking; from now on it is c's),
- * by a process that does nothing else meanwhile: no greeting is read. name is what error places
- * say. -1: fd is still the caller's. */
+/* For an existing connection (fd, non-blocking; from now on it is c's), by a process that does
+ * nothing else meanwhile: no greeting is read. Error places say name. -1: fd is still the
+ * caller's. */
 int call_adopt(struct call **out, int fd, const char *name, double answer_seconds,
 	       struct error *err);
 void call_close(struct call *c); /* NULL is fine */
-/* Connects anew to the same path, once; the memory of call_map() is given to whoever is there now,
- * with what is in it. What was under way on the old connection is gone. -1: c is not connected, may
- * be tried again and must be closed in the end. */
+/* Connects again to the same path, once; the server that is there now gets the memory of
+ * call_map(), with its content. What was under way on the old connection is gone. -1: c is not
+ * connected; the caller may try again, and must close c in the end. */
 int call_reopen(struct call *c, struct error *err);
-/* From now on the longest wait for an answer. */
+/* The longest wait for an answer from now on. */
 void call_set_answer(struct call *c, double seconds);
 const struct record *call_greeting(const struct call *c);
 int call_fd(const struct call *c); /* for poll(2) */
@@ -45,25 +45,24 @@ int call_send(struct call *c, const char *line, size_t len, const void *payload,
 int call_record(struct call *c, struct record_out *r, const void *payload, size_t bytes,
 		struct error *err);
 /* The next record that arrives: data or closing. After a data record whose last key is bytes=N
- * come the payload's bytes: call_bytes() takes them (in as many pieces as one likes), the next
+ * come the payload's bytes: call_bytes() takes them (in any number of pieces), the next
  * call_receive() throws away what was not taken. Closing records never have a payload. */
 int call_receive(struct call *c, struct record *r, struct error *err);
 /* The same, waiting at most seconds (may be more than answer_seconds, for held-back answers);
  * -1 with ERROR_TEMPFAIL when nothing came: the connection stays usable. */
 int call_receive_within(struct call *c, struct record *r, double seconds, struct error *err);
-/* One turn of a wait that began at `since` (clock_mono()), for who looks at something else between
- * two: at a flag that a signal sets, say. 0.05 s at first; who has waited long looks less often, each
- * 0.5 s at most: a thousand workers that wait for the slowest one should leave it the processors. */
+/* One turn of a wait that began at `since` (clock_mono()), for a caller that looks at something
+ * else between turns, such as a flag that a signal sets. A turn is 0.05 s at first, and grows with
+ * the wait to 0.5 s: a thousand workers that wait for the slowest must leave it the processors. */
 int call_receive_turn(struct call *c, struct record *r, double since, struct error *err);
 int call_bytes(struct call *c, void *data, size_t bytes, struct error *err);
 
-/* The descriptor that the server passed beside what was read last, which is the caller's from now
- * on; -1: none. */
+/* The descriptor that came with what was read last; it is the caller's from now on. -1: none. */
 int call_passed(struct call *c);
 
 enum call_result { CALL_OK = 0, CALL_ERR = 1 };
-/* One request and its closing record in *closing; data records are given to `data` (may be NULL:
- * then they are dropped). Returns CALL_OK, CALL_ERR (closing is `err code=...`), or -1. */
+/* Sends one request; *closing becomes its closing record. Data records go to `data` (NULL: they are
+ * dropped). Returns CALL_OK, CALL_ERR (closing is `err code=...`), or -1. */
 int call_request(struct call *c, const char *line, size_t len, struct record *closing,
 		 void (*data)(const struct record *r, void *arg), void *arg, struct error *err);
 

@@ -17,13 +17,13 @@ struct mapping {
 	size_t bytes;
 };
 
-/* Memory that another process has made: fd stays the caller's. -1: ERROR_DATA when it is none that
- * can be trusted. */
+/* Memory that another process has made: fd stays the caller's. -1: ERROR_DATA when the memory can't
+ * be trusted. */
 int mapping_new(struct mapping **out, int fd, uint64_t bytes, struct error *err);
-/* New memory, all zero; *fd is to be passed on. */
+/* New memory, all zero; pass *fd on to the other process. */
 int mapping_make(struct mapping **out, int *fd, uint64_t bytes, struct error *err);
 void mapping_release(struct mapping *m); /* NULL is fine */
-/* NULL when it is not inside, or offset is no multiple of 8; m may be NULL. */
+/* NULL when the range is not inside, or offset is not a multiple of 8; m may be NULL. */
 void *mapping_at(const struct mapping *m, uint64_t offset, uint64_t bytes);
 
 #endif

@@ -6,8 +6,8 @@
 #define PACELINE_WIRE_NOTIFY_H
 
 /* Sends "READY=1" and the like as one datagram; socket is $NOTIFY_SOCKET: a path, or @name in the
- * abstract namespace. Nothing happens when it is NULL, and no failure matters: a service manager
- * that does not listen is not our trouble. Never blocks. */
+ * abstract namespace. NULL does nothing, and failures are ignored: a service manager need not
+ * listen. Never blocks. */
 void notify_send(const char *socket, const char *text);
 
 /* The first inherited descriptor (3) when $LISTEN_PID and $LISTEN_FDS (both may be NULL) say that

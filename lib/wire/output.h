@@ -25,19 +25,19 @@ struct chunk_pool {
 struct output {
 	struct chunk *first, *last;
 	size_t bytes;  /* all that waits */
-	size_t copied; /* of these the bytes that lie in our own memory */
+	size_t copied; /* how many of these are in our own memory */
 };
 
 void chunk_pool_clear(struct chunk_pool *pool);
 
 /* -1: out of memory, nothing was added. */
 int output_put(struct output *o, struct chunk_pool *pool, const void *data, size_t len);
-/* Room for len bytes in one piece at the end (NULL: out of memory), to be filled and then made
- * part of the output by output_commit() with the length in fact used. */
+/* Room for len bytes in one piece at the end (NULL: out of memory). Fill it; output_commit() then
+ * makes the bytes really used a part of the output. */
 char *output_reserve(struct output *o, struct chunk_pool *pool, size_t len);
 void output_commit(struct output *o, size_t used);
-/* The same with a descriptor, which goes with the first of these bytes; it stays the caller's, and
- * has to be open until they are written or dropped. */
+/* Like output_put(), with a descriptor that goes with the first of these bytes. It stays the
+ * caller's, and must be open until they are written or dropped. */
 int output_put_with(struct output *o, struct chunk_pool *pool, const void *data, size_t len,
 		    int pass);
 /* Borrowed bytes; release(arg) is called when they are written or dropped (at once when this
@@ -49,8 +49,8 @@ void output_move(struct output *to, struct output *from, struct chunk_pool *pool
 void output_clear(struct output *o, struct chunk_pool *pool);
 
 enum output_result { OUTPUT_DONE = 0, OUTPUT_BLOCKED = 1 };
-/* Writes until nothing is left or the socket takes no more (or it has taken enough for one turn:
- * wait until it is writable all the same); -1 with errno: the peer is gone. */
+/* Writes until nothing is left, or the socket takes no more or has taken enough for one turn: in
+ * both cases wait until it is writable. -1 with errno: the peer is gone. */
 int output_write(struct output *o, struct chunk_pool *pool, int fd);
 
 #endif

@@ -4,7 +4,7 @@
  *
  * Reconnects by itself, with a pause that doubles from 10 ms to 1 s.  Requests are answered in
  * order.  When the connection goes, every request still open is told so (reply with r == NULL) and
- * nothing is sent again: what to repeat is the owner's decision, in `up`.
+ * nothing is sent again: the owner decides in `up` what to repeat.
  */
 #ifndef PACELINE_WIRE_PEER_H
 #define PACELINE_WIRE_PEER_H
@@ -15,8 +15,8 @@ struct event_base;
 struct peer;
 
 /* r: a data record, or the closing one (type ok or err) when `closing`; NULL with closing set when
- * the connection went first. r is valid during the call only. A payload is thrown away: who asks
- * other daemons asks for no bulk. */
+ * the connection went first. r is valid during the call only. A payload is thrown away: daemons ask
+ * each other for no bulk data. */
 typedef void peer_reply_fn(const struct record *r, int closing, void *arg);
 
 struct peer_options {
@@ -39,16 +39,16 @@ int peer_is_up(const struct peer *p);
  * called. reply may be NULL. */
 int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
 	      peer_reply_fn *reply, void *arg);
-/* The same, text being all of it, which is not copied: release(of) is called when it is written, or
- * will not be, in this call at the earliest. */
+/* The same; text is the whole request, and is not copied: release(of) is called when it is written
+ * or will never be, possibly within this call. */
 int peer_send_ref(struct peer *p, const char *text, size_t len, void (*release)(void *of), void *of,
 		  peer_reply_fn *reply, void *arg);
-/* The same without a payload, and with a descriptor beside the record; it stays the caller's, and has
- * to be open until the answer comes. */
+/* The same without a payload, and with a descriptor beside the record; the descriptor stays the
+ * caller's, and must be open until the answer comes. */
 int peer_send_with(struct peer *p, const char *line, size_t len, int fd, peer_reply_fn *reply,
 		   void *arg);
-/* Writes now what was sent, as far as the socket takes it: for who is about to work or to sleep.
- * Calls nobody back: a connection that is lost is dropped later, by the loop. */
+/* Writes now what was sent, as far as the socket takes it: for a caller about to work or to sleep.
+ * Calls nothing back: the loop drops a lost connection later. */
 void peer_flush(struct peer *p);
 
 #endif

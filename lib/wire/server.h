@@ -52,9 +52,9 @@ struct server_options {
 	const char *greeting_fields; /* "id=ps0 part=0/2" or NULL */
 	const struct verb *verbs;
 	size_t verb_count;
-	/* Names of verbs, separated by blanks, that tell and ask nothing (a report): they are
-	 * carried out also for a client that went before it was greeted or answered, if they
-	 * arrived whole. Of a client that is known to be gone no other request is. NULL: none. */
+	/* Names of verbs, separated by blanks, that tell and ask nothing (a report): if they
+	 * arrived whole, they are carried out even when their client went before it was greeted or
+	 * answered. No other request of a client known to be gone is. NULL: none. */
 	const char *one_way;
 	void *owner;          /* given to handlers and hooks */
 	/* More verbs, with an owner of their own: for a program that is two things on one socket. */
@@ -68,20 +68,20 @@ struct server_options {
 	void (*closed)(struct connection *c, void *owner);
 	size_t clients_max;       /* 0: 16384 */
 	size_t output_bytes_max;  /* unread answers of one client before it is closed; 0: 64 MiB.
-		Counted is what a write has left over (a single answer may be larger), without
+		What a write has left over counts (a single answer may be larger), without
 		request_put_ref(). A client that leaves 256 KiB unread is not read from. */
 	uint64_t payloads_bytes_max; /* of all payloads that are being read; 0: 256 MiB. Those that
 		do not fit wait; one alone may be longer, up to its verb's limit. */
-	double begun_seconds;     /* for the rest of a line or payload that was begun, and 1 s for
-		each MiB announced; 0: SERVER_BEGUN_SECONDS. A payload that does not go on while others
+	double begun_seconds;     /* for the rest of a line or payload that was begun, plus 1 s for
+		each MiB announced; 0: SERVER_BEGUN_SECONDS. A payload that stops while others
 		wait for its room has a sixth of it. */
 	double idle_seconds;      /* a client without request or deferred answer this long is
 		closed; 0: never */
 	double drain_seconds;     /* at the end: unread answers are waited for this long; 0: 1 s */
-	/* Called at SIGTERM and SIGINT in place of server_stop(), for an owner whose end takes its
+	/* Called at SIGTERM and SIGINT in place of server_stop(), for an owner whose end takes
 	 * time. NULL: they stop the server. */
 	void (*signalled)(int signal, void *owner);
-	int beside; /* in a thread beside the program's work: signals are not this server's */
+	int beside; /* in a thread beside the program's work: it leaves signals alone */
 };
 
 /* Takes path.lock by flock (a second instance: ERROR_TEMPFAIL). Greeting and options are copied,
@@ -92,7 +92,7 @@ int server_new(struct server **out, const struct server_options *options, struct
  * server_run(); its name is the service manager's and is not removed at the end. */
 int server_use_fd(struct server *s, int listen_fd, struct error *err);
 /* Removes a dead socket and listens. server_run() does it when this was not called: a socket that
- * is there shows a server that is ready. Someone else who listens there: ERROR_TEMPFAIL. */
+ * exists means that the server is ready. ERROR_TEMPFAIL: someone else listens there. */
 int server_listen(struct server *s, struct error *err);
 /* Listens no more, and removes the socket, before the rest of the end. */
 void server_unlisten(struct server *s);
@@ -103,13 +103,13 @@ void server_free(struct server *s);
  * Nothing of s may be used there afterwards. */
 void server_forked(struct server *s);
 
-/* Who connects from now on is greeted with these fields. -1: they are too long, or no memory. */
+/* Greets clients with these fields from now on. -1: they are too long, or no memory. */
 int server_greet(struct server *s, const char *fields, struct error *err);
 
 struct event_base *server_base(struct server *s); /* for timers and peers of the owner */
 
-/* Only in the flush hook: takes what has arrived meanwhile, without waiting for more. For hooks
- * that are dear, so that one run of theirs does for many requests. */
+/* Only in the flush hook: takes what has arrived meanwhile, without waiting for more. For costly
+ * hooks, so that one run serves many requests. */
 void server_gather(struct server *s);
 
 /* Runs until server_stop(); returns 0, or -1 when a hook failed or the loop did. Announces
@@ -121,12 +121,12 @@ void server_stop(struct server *s);
 
 /* ---- handing over to another process ---- */
 
-/* Writes all that has been answered, waiting for clients to take it; reads and handles nothing
- * meanwhile. 0: no answer is on its way any more. -1: a client that did not take its answers in
- * `seconds` is closed, or others are about to be: that is done in the next turn; ask again then. */
+/* Writes all answers, waiting for clients to take them; reads and handles nothing meanwhile. 0: no
+ * answer is under way any more. -1: clients that did not take their answers in `seconds`, or must
+ * be closed anyway, are closed in the next turn: ask again then. */
 int server_quiet(struct server *s, double seconds);
-/* From an event's callback: server_run() returns 0 at once and does nothing more: what has come is
- * not read, and nobody is told anything. */
+/* From an event's callback: server_run() returns 0 at once and does nothing more: input is not
+ * read, and nobody is told anything. */
 void server_abandon(struct server *s);
 
 /* ---- a request, from handler to answer ---- */
@@ -140,8 +140,8 @@ int request_is_alone(const struct request *rq);
 
 /* The payload, or NULL; valid until the request is closed, longer with payload_hold(). */
 struct payload *request_payload(struct request *rq);
-/* Aligned to 8 at least. Memory that the client has mapped may change while it is read: copy first
- * what is checked and then used. */
+/* Aligned to 8 at least. Memory that the client has mapped may change while it is read: copy what
+ * is checked and then used. */
 const void *payload_data(const struct payload *p);
 size_t payload_bytes(const struct payload *p);
 /* Whether it lies in memory that the client can still write. */
@@ -188,8 +188,8 @@ void connection_set_user(struct connection *c, void *user);
 void *connection_user(const struct connection *c);
 uint64_t connection_number(const struct connection *c); /* never given twice */
 pid_t connection_pid(const struct connection *c);
-/* For who has seen server_quiet() or request_is_alone(), and speaks alone with this client until the
- * request is answered. */
+/* For a caller that has checked server_quiet() or request_is_alone(), and alone speaks with this
+ * client until the request is answered. */
 int connection_fd(const struct connection *c);
 /* Closed at the end of this turn. */
 void connection_close(struct connection *c);

@@ -21,7 +21,7 @@
 #define INPUT_ROOM (64 * 1024 + RECORD_LINE_MAX) /* one read, behind what was left of the last */
 #define DISCARD_BYTES_MAX (1024 * 1024)          /* of a payload that nobody wants */
 #define OPEN_MAX 1024                            /* requests of one client without an answer */
-#define UNREAD_PAUSE (256 * 1024) /* so much unread: no further request is taken from the client */
+#define UNREAD_PAUSE (256 * 1024) /* with this much unread, no further request is taken */
 
 /* Requests that were begun: half a line, a payload that is still to come. */
 #define BEGUN_RATE (1024 * 1024) /* bytes a second by which its deadline is longer */
@@ -166,8 +166,8 @@ int connection_must_pause(const struct connection *c);
 void connection_read(struct connection *c);
 void connection_resume(struct connection *c); /* requests that were read and not yet handled */
 void connection_drop_input(struct connection *c);
-/* The request that c has begun is looked at: answered and closed when it takes too long. Returns
- * whether there is still one. */
+/* Looks at the request that c has begun: answers and closes when it takes too long. Returns whether
+ * there is still one. */
 int connection_look(struct connection *c);
 
 /* request.c */
@@ -191,7 +191,7 @@ int verbs_new(struct verb_table *t, struct server *s, const struct server_option
 	      struct error *err);
 void verbs_free(struct verb_table *t);
 struct verb_entry *verbs_find(struct verb_table *t, const char *name);
-/* The first required key that r has not, or NULL. */
+/* The first required key that r lacks, or NULL. */
 const char *verbs_missing(const struct verb_entry *v, const struct record *r);
 int verbs_is_map(const struct verb_entry *v);
 

@@ -1,9 +1,9 @@
 /*
  * transport: byte streams between processes, by the name of a server.
  *
- * The one file that knows what kind of socket they are: Unix stream sockets, a name being a path of
- * any length.  Another kind (a relay to another host, TCP) is told apart by its name here, and
- * nowhere else.  All descriptors neither block nor survive an exec.
+ * Only this file knows the kind of socket: Unix stream sockets, whose names are paths of any
+ * length.  Another kind (a relay to another host, TCP) would be told apart by its name here, and
+ * nowhere else.  No descriptor blocks or survives an exec.
  */
 #ifndef PACELINE_WIRE_TRANSPORT_H
 #define PACELINE_WIRE_TRANSPORT_H
@@ -14,14 +14,14 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-/* -1: ERROR_UNAVAILABLE when nobody is there, ERROR_TEMPFAIL when too many wait there already,
- * ERROR_NOPERM when who listens is neither of our user nor root's (as root anybody may). */
+/* -1: ERROR_UNAVAILABLE when nobody listens, ERROR_TEMPFAIL when too many wait there already,
+ * ERROR_NOPERM when the listener is neither our user's nor root's (for root anybody's will do). */
 int transport_connect(const char *name, int *fd, struct error *err);
 
 /* A name that is listened at. */
 struct transport_listener {
 	int fd; /* -1: none */
-	int inherited; /* the service manager's, and so is its name */
+	int inherited; /* fd and name are the service manager's */
 	dev_t dev;
 	ino_t ino;
 };
@@ -29,11 +29,11 @@ struct transport_listener {
 /* Removes a socket that nobody listens on any more. 0 when there is none; ERROR_TEMPFAIL when someone
  * does. */
 int transport_remove_dead(const char *name, struct error *err);
-/* Removes a dead socket first. Someone who listens there: ERROR_TEMPFAIL. For this user only. */
+/* Removes a dead socket first. ERROR_TEMPFAIL: someone listens there. For this user only. */
 int transport_listen(struct transport_listener *l, const char *name, struct error *err);
 /* A listening socket that was there when this process began. */
 int transport_inherit(struct transport_listener *l, int fd, const char *name, struct error *err);
-/* Removes the name, unless it is another's by now. fd -1: nothing. */
+/* Removes the name, unless another process has it by now. fd -1: nothing. */
 void transport_unlisten(struct transport_listener *l, const char *name);
 /* A client's descriptor; -1 with errno. */
 int transport_accept(const struct transport_listener *l);
@@ -55,8 +55,8 @@ ssize_t transport_write(int fd, const struct iovec *piece, size_t count, int pas
 /* Takes what has been written off the front of the pieces; returns how many are left. */
 size_t transport_advance(struct iovec *piece, size_t count, size_t written);
 
-/* Until fd is ready for `what` (poll(2)); *got (may be NULL) says for what. -1: ERROR_TEMPFAIL at
- * the deadline (by clock_mono()). */
+/* Waits until fd is ready for `what` (poll(2)); *got (may be NULL) says for what. -1:
+ * ERROR_TEMPFAIL at the deadline (by clock_mono()). */
 int transport_wait(int fd, short what, double deadline, short *got, const char *name,
 		   struct error *err);
 /* Whether the other side has gone for good: it neither says anything more nor reads. */
