@@ -4,10 +4,10 @@
  * no clock, no file, no socket.  The same calls give the same state, which is what replay needs.
  *
  * N samples are cut into K = ceil(N / (B*M)) shards an epoch.  A shard that nobody has asked for
- * yet is no object: a cursor over all epochs stands for those that are left, so 3,000,000 of them
- * cost nothing (4 bytes each when shuffled).  A PIECE is a shard, or a part of one, that is in a
- * worker's hand, came back, is held, or is the rest of one that was cut.  A piece all of whose
- * samples are in the model is done and forgotten but for the counts.
+ * yet is not an object: a cursor over all epochs stands for those that are left, so 3,000,000 of
+ * them cost nothing (4 bytes each when shuffled).  A PIECE is a shard, or a part of one, that is in
+ * a worker's hand, came back, is held, or is the rest of one that was cut.  When all its samples
+ * are in the model, a piece is done, and only the counts remember it.
  *
  * Ids: the k-th shard handed out of epoch e (both from 0) is e*K + k; parts that are cut off get
  * numbers from E*K on.  No id is given twice.
@@ -23,8 +23,8 @@
  * partition only, over and over, until EPOCHS * N rows are in the model; see partition/partition.h.
  *
  * A change is one row of a table (change.c): what a client says, what happens, and the line that
- * says so (queue_set_log), which queue_loader_line() of another queue follows.  It is made as a
- * whole or not at all.
+ * says so (queue_set_log), which queue_loader_line() repeats in another queue.  A change is made as
+ * a whole or not at all.
  */
 #ifndef PACELINE_SHARD_QUEUE_H
 #define PACELINE_SHARD_QUEUE_H
@@ -41,7 +41,7 @@ struct queue;
 
 enum queue_shuffle { QUEUE_SHUFFLE_NONE, QUEUE_SHUFFLE_SHARDS, QUEUE_SHUFFLE_SAMPLES };
 
-/* What makes a queue this one: a journal of others is another job's. */
+/* What identifies a queue: a journal with other parameters is another job's. */
 struct queue_parameters {
 	uint64_t samples; /* N > 0 */
 	uint64_t batch;   /* B > 0, samples */
@@ -86,11 +86,11 @@ double queue_lease(const struct queue *q);
 /* The boot of this machine under which lines may be lost; "": none may be. */
 const char *queue_loose(const struct queue *q);
 
-/* Where the lines go; NULL (the default) is nowhere. Lines stay queue's own. A settle is several
+/* Where the lines go; NULL (the default) is nowhere. The queue owns the lines. A settle is several
  * lines, given one after the other. */
 void queue_set_log(struct queue *q, void (*log)(void *arg, const char *line, size_t len),
 		   void *arg);
-/* Told of each transition of a piece; worker is "" where nobody holds it. */
+/* Called at each transition of a piece; worker is "" when nobody holds it. */
 void queue_set_watch(struct queue *q,
 		     void (*change)(void *arg, uint64_t id, enum queue_state state,
 				    const char *worker),
@@ -114,15 +114,15 @@ struct queue_piece {
 
 #define QUEUE_UNSAID UINT64_MAX /* a begin that is none: all of the piece */
 
-/* What a client asks for, and what a line of the journal says of it. Texts are borrowed; NULL, or
- * 0, is what the change does not need. */
+/* What a client asks for, and what a line of the journal says of it. Texts are borrowed; what the
+ * change does not need is NULL or 0. */
 struct queue_change {
 	const char *worker, *from, *to, *boot;
 	uint64_t generation, id, begin, length, upto, max, retries, blamed, term;
 	double lease, threshold, at;
 	int failed, hold; /* of back: it counts as a death; it is held */
 	/* What came of it. */
-	int is_made;              /* 0: it was so before, and no line says it */
+	int is_made;              /* 0: nothing changed, and there is no line */
 	uint64_t shards;          /* that came back */
 	struct queue_piece piece; /* that is the worker's now */
 };
@@ -144,18 +144,18 @@ struct queue_kind {
 /* hello, get, done, progress, back, bye, fail, release, expire, set, migrate, move, moved, drop,
  * loose, time, term; NULL: it is none. */
 const struct queue_kind *queue_kind(const char *type);
-/* QUEUE_OK: it is so now, and the log was told when it was not before. Else nothing changed. */
+/* QUEUE_OK: the change holds now; the log got a line if it is new. Else nothing changed. */
 enum queue_result queue_make(struct queue *q, const struct queue_kind *kind, struct queue_change *c,
 			     struct error *err);
 
 /* Whether this generation of the worker is in force. */
 enum queue_result queue_in_force(const struct queue *q, const char *worker, uint64_t generation,
 				 struct error *err);
-/* The lease begins again. No state: leases are of this life of the process. */
+/* The lease begins again. This is not a part of the state: leases end with the process. */
 enum queue_result queue_renew(struct queue *q, const char *worker, uint64_t generation, uint64_t id,
 			      struct error *err);
-/* The worker itself has asked for something: that it lives is told by queue_workers(). No state:
- * counted from the start of the process. */
+/* The worker itself has asked for something; queue_workers() shows so that it lives. This is not a
+ * part of the state: it is counted from the start of the process. */
 void queue_asked(struct queue *q, const char *worker);
 struct queue_worker_stat {
 	const char *worker;
@@ -185,17 +185,16 @@ struct queue_refusal {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, id;
 };
-/* QUEUE_FENCED (by incarnation, or by a later term), QUEUE_REPEATED (queue_refusals() is the answer again), QUEUE_OK (a new one), or
- * QUEUE_BAD: lower than the last one's, a duplicate that comes late. Carried out, it would put its
- * own answer in the place of the one that the lead may still ask for. */
+/* QUEUE_FENCED (by incarnation, or by a later term), QUEUE_REPEATED (queue_refusals() is the answer
+ * again), QUEUE_OK (a new one), or QUEUE_BAD: its number is lower than the last one's. Such a late
+ * duplicate would replace the answer that the lead may still ask for. */
 enum queue_result queue_settle_known(const struct queue *q, const struct queue_settlement *s,
 				     struct error *err);
-/* The ranges are judged together, before any of them changes anything. One to be applied is
- * refused, and told by queue_refusals(), unless all of its rows are in this worker's hand, of this
- * generation, and named by no other; it takes the others to be applied of that worker's generation
- * with it, as together they are one gradient. All others are carried out, unless it is_whole. To go
- * back is asked of what may have happened already: what of it is no longer in the hand is passed
- * over in silence. */
+/* The ranges are judged together, before any of them changes anything. A range to be applied is
+ * refused, and listed by queue_refusals(), unless all of its rows are in this worker's hand, in
+ * this generation, and in no other range. Then all ranges to be applied of that worker's generation
+ * are refused, as together they are one gradient. All others are carried out, unless is_whole. A
+ * range to go back may have gone back already: rows no longer in the hand are skipped silently. */
 enum queue_result queue_settle(struct queue *q, const struct queue_settlement *s,
 			       struct queue_range *ranges, size_t count, struct error *err);
 /* The answer of the last settle; valid until the next. */
@@ -204,13 +203,13 @@ const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count)
 int queue_settled_whole(const struct queue *q);
 /* The newest term that a lead has taken; 0: none. Terms never go back, also not on a rollback. */
 uint64_t queue_term(const struct queue *q);
-/* What was carried out last of the settles with a note: units that are in the model since (its
- * iteration and one), and the note. 0 and "": there was none, or a lead without a term came after
- * it. It is part of what is saved and loaded. */
+/* The last settle with a note that was carried out: how many units are in the model since then (its
+ * iteration plus one), and the note. 0 and "": there was none, or a lead without a term came later.
+ * This is saved and loaded. */
 uint64_t queue_committed(const struct queue *q, const char **note);
 
 /* ---- partitions ---- */
-/* To be looked at; NULL: there are none. */
+/* To read; NULL: there are none. */
 const struct partitions *queue_own(const struct queue *q);
 
 /* ---- leases ---- */
@@ -260,8 +259,8 @@ struct queue_loader;
 /* expected (may be NULL; copied): a file of other parameters is ERROR_CONFIG. NULL: out of
  * memory. */
 struct queue_loader *queue_loader_new(const struct queue_parameters *expected);
-/* One line, in order. 0: taken; 1: taken, and only the lines that follow complete it; -1: it
- * can't be (ERROR_DATA, ERROR_OS). */
+/* One line, in order. 0: taken; 1: taken, and the lines that follow must complete it; -1: it can't
+ * be taken (ERROR_DATA, ERROR_OS). */
 int queue_loader_line(struct queue_loader *l, const char *line, size_t len, struct error *err);
 /* Whether the `end` line has come, so that changes follow. */
 int queue_loader_ended(const struct queue_loader *l);
@@ -271,8 +270,8 @@ const char *queue_loader_loose(const struct queue_loader *l);
 int queue_loader_finish(struct queue_loader *l, struct queue **out, struct error *err);
 void queue_loader_free(struct queue_loader *l); /* NULL is fine */
 
-/* q, just loaded from a file, takes the place of `replaced`: every generation is fenced and none
- * comes again, the incarnation is a new one, the last settle is forgotten, no line may be lost. Not
+/* q, just loaded from a file, takes the place of `replaced`: every generation is fenced and never
+ * used again, the incarnation is a new one, the last settle is forgotten, no line may be lost. Not
  * logged. -1: out of memory. */
 int queue_roll_back(struct queue *q, const struct queue *replaced, struct error *err);
 

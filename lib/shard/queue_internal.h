@@ -16,8 +16,9 @@ struct whole {
 	struct whole *next; /* while it is a spare */
 };
 
-/* The order of shards in one epoch, made when it is needed. Around the end of an epoch hands hold
- * shards of two, and a state that is read has them mixed: each order takes K random accesses. */
+/* The order of shards in one epoch, made when it is needed: that takes K random accesses. There are
+ * two, because around the end of an epoch workers hold shards of two epochs, and a state that is
+ * read has them mixed. */
 #define SHARD_ORDERS 2
 struct shard_order {
 	uint64_t epoch; /* UINT64_MAX: none yet */
@@ -36,11 +37,11 @@ struct piece {
 	/* Further runs of positions that remain, rising. They are pieces without an id yet: each
 	 * gets one when the piece comes back, so that coming back needs no memory. */
 	struct piece *more;
-	/* A run that the next walk may begin with, or NULL: the one before what was carved out
-	 * last, or was loaded last. Who carves or loads in rising order, as a settle does, need not
-	 * walk over all runs each time. */
+	/* A run with which the next walk may begin, or NULL: the one before the last run carved
+	 * out, or the last run loaded. So carving or loading in rising order, as a settle does,
+	 * need not walk over all runs each time. */
 	struct piece *last_cut;
-	struct whole *whole; /* NULL: nothing of the shard is elsewhere or done apart from this */
+	struct whole *whole; /* NULL: no other part of the shard is elsewhere or done */
 	struct lane *lane;   /* where it waits when it comes back */
 	struct worker *worker;                 /* QUEUE_DOING only */
 	struct piece *prev, *next;             /* in a hand, in one of a lane's lists, or held */
@@ -61,8 +62,8 @@ struct piece_list {
 /* Pieces of one epoch, or of one partition, that wait to be handed out. */
 struct lane {
 	uint64_t number;        /* the epoch, or traversals of the partition that are over */
-	/* Handed out before shards that nobody had: rests of cut pieces, and what a rollback took out
-	 * of hands, in the order of the shards and their rows. */
+	/* Handed out before fresh shards: rests of cut pieces, and what a rollback took out of
+	 * hands, in the order of the shards and their rows. */
 	struct piece_list first;
 	struct piece_list todo; /* came back: handed out behind those */
 };
@@ -78,8 +79,8 @@ struct worker {
 	uint64_t generation;    /* in force; 0: none */
 	uint64_t last;          /* the newest ever given */
 	struct piece_list hand; /* oldest first */
-	/* The lease of the piece in work ended, and since then there was no sign of life: what else
-	 * it holds expires without blame. */
+	/* The lease of its oldest piece ended, and it gave no sign of life since: its other pieces
+	 * expire without blame. */
 	int is_blamed;
 	int is_refused; /* while a settle is judged: its gradient is */
 	uint64_t asks; /* see queue_asked() */
@@ -163,7 +164,7 @@ void queue_log(struct queue *q, const char *type, const struct field *fields, co
 /* ---- settle.c ---- */
 extern const struct field range_fields[];   /* of struct queue_range, without its generation */
 extern const struct field refusal_fields[]; /* of struct queue_refusal */
-/* What was written down, once more, in that order; its number is not judged. */
+/* Repeats a settle from its lines, in their order; its number is not judged. */
 enum queue_result queue_settle_again(struct queue *q, const struct queue_settlement *s,
 				     struct queue_range *ranges, size_t count, struct error *err);
 
@@ -176,7 +177,7 @@ int source_knows(const struct queue *q, const char *worker);
 /* What would be handed to this worker: a piece, or (NULL with *is_fresh) a shard never handed
  * out. */
 struct piece *source_next(const struct queue *q, const struct worker *w, int *is_fresh);
-/* That shard, or max rows of it; there is one. Needs piece_prepare(1). NULL: out of memory. */
+/* That shard, which must exist, or max rows of it. Needs piece_prepare(1). NULL: out of memory. */
 struct piece *source_fresh(struct queue *q, const struct worker *w, uint64_t max);
 /* Shards that nobody has begun; of partitions an estimate until the budget is used up. */
 uint64_t source_left(const struct queue *q);
@@ -186,13 +187,13 @@ void source_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t 
 uint64_t source_seed(const struct queue *q, uint64_t id);
 /* A shard of this lane is done. */
 void source_done(struct queue *q, struct lane *lane);
-/* The lane of a piece that is read: its partition's worker, or its shard, says it. NULL: none, or
- * no memory. */
+/* The lane of a piece that is read, by its partition's worker or by its shard. NULL: none, or no
+ * memory. */
 struct lane *source_lane(struct queue *q, const char *worker, uint64_t origin);
 /* Another shard of it was read. */
 void source_was_read(struct queue *q, struct lane *lane);
-/* All lines of a state were read: so many samples of so many shards are neither done nor fresh. -1:
- * they do not add up. */
+/* All lines of a state were read: this many samples of this many shards are neither done nor fresh.
+ * -1: the numbers do not add up. */
 int source_read_all(struct queue *q, uint64_t samples, uint64_t shards, struct error *err);
 /* Every lane, from NULL to NULL. */
 const struct lane *source_lane_behind(const struct queue *q, const struct lane *lane);
@@ -204,16 +205,16 @@ void piece_append(struct piece_list *list, struct piece *p);
 /* Into its lane's first, at its place there. */
 void piece_put_first(struct piece *p);
 void piece_unlink(struct piece_list *list, struct piece *p);
-/* After it piece_new() gives count pieces, the id table takes them, and count shards can turn
- * into cut ones. */
+/* After this, piece_new() gives count pieces, the id table takes them, and count shards can be
+ * cut. */
 int piece_prepare(struct queue *q, size_t count);
 struct piece *piece_new(struct queue *q);
 void piece_free(struct queue *q, struct piece *p);
 uint64_t piece_left(const struct piece *p);
-/* From now on other pieces are of the same shard. Needs piece_prepare(1). */
+/* From now on there are other pieces of the same shard. Needs piece_prepare(1). */
 void piece_share(struct queue *q, struct piece *p);
-/* Parts the runs at the edges of [lo, hi) and takes those inside out of p, as a chain by `more`.
- * All of p inside: NULL, and p stays as it is with *all set. Needs piece_prepare(3). */
+/* Splits the runs at the edges of [lo, hi) and takes those inside out of p, as a chain by `more`.
+ * If all of p is inside: NULL, p stays as it is, and *all is set. Needs piece_prepare(3). */
 struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi, int *all);
 /* Positions [lo, hi) are in the model. p may be gone afterwards. Needs piece_prepare(3). */
 void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
@@ -224,7 +225,7 @@ void piece_take(struct queue *q, struct piece *p, struct worker *w);
 void piece_return(struct queue *q, struct piece *p, int is_held);
 /* The same for positions [lo, hi) of it only. Needs piece_prepare(3). */
 void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
-/* A rollback takes it out of the hand: it is handed out before what nobody had. */
+/* A rollback takes it out of the hand: it is handed out before fresh shards. */
 void piece_roll_back(struct queue *q, struct piece *p);
 void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out);
 void piece_changed(const struct queue *q, const struct piece *p);

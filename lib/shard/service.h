@@ -1,12 +1,12 @@
 /*
  * service: shardd(8) without its command line: a queue, its journal, and a socket.
  *
- * The queue says what changed in lines, the journal keeps them, the server's flush hook commits
- * before answers leave.  A change is made only when its lines have room in the journal; after a
- * commit that failed nothing is acknowledged, and server_run() ends with ERROR_IO.
+ * The queue says in lines what changed, the journal keeps them, and the server's flush hook
+ * commits before answers leave.  A change is made only when its lines have room in the journal;
+ * after a commit that failed nothing is acknowledged, and server_run() ends with ERROR_IO.
  *
- * A settle whose sender lives and dies with this boot of the machine is not waited for (boot= in
- * shardd(8)): its lines are written, and fdatasync comes with the next change of another kind.
+ * When the sender of a settle lives and dies with this boot of the machine (boot= in shardd(8)),
+ * its lines are written without waiting: fdatasync comes with the next change of another kind.
  */
 #ifndef PACELINE_SHARD_SERVICE_H
 #define PACELINE_SHARD_SERVICE_H
@@ -31,9 +31,9 @@ struct service_options {
 	struct queue_parameters parameters; /* with defaults where not given */
 	uint64_t retries;
 	double lease;
-	double migrate; /* traversals since the last moves that may differ; 0: any number */
-	int settle_only; /* there is a lead and a supervisor: rows count by settle alone, and only
-			    fail tells of a death */
+	double migrate; /* how far traversals may differ since the last moves; 0: without limit */
+	int settle_only; /* there is a lead and a supervisor: rows count only by settle, and only
+			    fail is a death */
 	struct service_given given;
 };
 
@@ -43,7 +43,7 @@ struct service_options {
 int service_new(struct service **out, const struct service_options *options, struct error *err);
 /* To be run (server_run()); the service's own. */
 struct server *service_server(const struct service *s);
-/* The orderly end, after server_run(): what was not waited for is on disk. */
+/* The orderly end, after server_run(): all lines are on disk then. */
 int service_end(struct service *s, struct error *err);
 void service_free(struct service *s); /* NULL is fine */
 

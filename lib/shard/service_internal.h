@@ -16,7 +16,7 @@
 #define VERBS_MAX 32
 #define AFTER_SECONDS 1.0        /* what a worker is told to wait when it did not say wait= */
 
-/* A request whose answer is held back: a get until there is something, a stat until all is over. */
+/* A request whose answer is held back: a get until there is a piece, a stat until the end. */
 struct waiter {
 	struct service *service;
 	struct request *rq;
@@ -45,8 +45,8 @@ struct service {
 	struct watcher *watchers;
 	char boot[BOOT_ID_MAX]; /* of this machine; "": the kernel does not tell */
 	int is_lost;  /* the journal is of another boot, and lines of it may be missing */
-	int is_loose; /* what is being changed need not be on disk before its answer */
-	int is_firm;  /* something was changed that must be */
+	int is_loose; /* the present change need not be on disk before its answer */
+	int is_firm;  /* some change must be */
 	int is_stirred;      /* something changed since the waiters were looked at */
 	int is_fencing;      /* a generation has ended since */
 	/* Commits are numbered from 1; a connection's user pointer is that of its last change. */
@@ -59,7 +59,7 @@ struct service {
 	int was_full;       /* the journal had no room; said so */
 	char lease_text[32];
 	double set_back; /* seconds: the clock since the last run */
-	double planned; /* monotonic: when the moves that are open were first seen; 0: none are */
+	double planned; /* monotonic: when the open moves were first seen; 0: there are none */
 	struct record record; /* lines of a settle's payload */
 };
 
@@ -70,15 +70,15 @@ void service_clock(struct service *s);
 /* Whether changes can be made at all: not while lines may be missing, whatever the request. 0: no,
  * and the request was answered so. */
 int service_is_whole(struct service *s, struct request *rq);
-/* Whether who asks ends with this boot of the machine, as its boot= says, so that what it hears
- * need not be on disk. */
+/* Whether the client ends with this boot of the machine, as its boot= says: then its answers need
+ * not be on disk. */
 int service_is_here(const struct service *s, const struct record *r);
 /* Room for a change of so many bytes; -1: there is none. */
 int service_make_room(struct service *s, size_t bytes, struct error *err);
 /* The same; 0: there was none, and the request was answered so. */
 int service_may_change(struct service *s, struct request *rq, size_t bytes);
 /* After a change, before its answer: with --sync always it goes to disk now, or (is_loose) to the
- * kernel. rq (NULL: a lease) is who asked. */
+ * kernel. rq is the request that made it; NULL: a lease. */
 void service_changed(struct service *s, struct request *rq);
 void service_set_fatal(struct service *s, const struct error *err);
 void service_adopt(struct service *s, struct queue *q); /* s owns it from now on */
@@ -91,7 +91,7 @@ void wait_for_piece(struct service *s, struct request *rq, const struct queue_ch
 		    int is_here, double seconds);
 void wait_for_end(struct service *s, struct request *rq, double seconds);
 void wait_for_moves(struct service *s, struct request *rq, const char *worker, double seconds);
-/* Answers those whose time has come; before each commit. */
+/* Answers the waiters that are due; before each commit. */
 void wait_serve(struct service *s);
 void wait_free(struct service *s);
 
@@ -111,11 +111,11 @@ void watch_change(void *service, uint64_t id, enum queue_state state, const char
 void watch_load(struct service *s);
 
 /* ---- moves.c: rows that go to another partition ---- */
-/* Plans them when they are due, and drops those that nobody did. */
+/* Plans moves when they are due, and drops those that nobody made in time. */
 void moves_plan(struct service *s);
 int moves_are_open(const struct service *s);
-/* Answers with the moves of this worker; 0: there is none, and no answer (even_none: one all the
- * same). */
+/* Answers with the moves of this worker; 0: there is none, and no answer was given (with even_none
+ * it is answered nevertheless). */
 int moves_put(struct service *s, struct request *rq, const char *worker, int even_none);
 
 #endif
