@@ -1,14 +1,14 @@
 /*
- * buffers: memory for the gradients of staged pushes, used again and again: a fresh one of many
- * megabytes costs as much in page faults as the copy that it is for.  What is given back is kept
- * for the next pushes, and freed when so many came and none needed it.
+ * buffers: memory for the gradients of staged pushes, used again and again: the page faults of a
+ * fresh buffer of many megabytes cost as much as the copy into it.  A buffer given back is kept for
+ * the next pushes, and freed when BUFFERS_IDLE_TAKES of them did not need it.
  */
 #ifndef PACELINE_PS_BUFFERS_H
 #define PACELINE_PS_BUFFERS_H
 
 #include <stddef.h>
 
-#define BUFFERS_IDLE_TAKES 256 /* a buffer that was not needed for so many is freed */
+#define BUFFERS_IDLE_TAKES 256 /* a buffer that this many takes did not need is freed */
 
 struct buffers;
 

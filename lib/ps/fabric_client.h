@@ -1,10 +1,10 @@
 /*
  * fabric_client: fabricd as a replica uses it: the sum of a host goes in, that of all hosts comes
- * out, in memory that both have mapped.  Epochs grow; what is said of one that is not the last is
- * without effect.
+ * out, in memory that both have mapped.  Epochs grow; calls for any epoch but the last have no
+ * effect.
  *
- * Each connection has memory of its own: a fabricd that is gone for us may still write into that of
- * the connection before.
+ * Each connection has its own memory: a fabricd that we have lost may still write into that of the
+ * previous connection.
  */
 #ifndef PACELINE_PS_FABRIC_CLIENT_H
 #define PACELINE_PS_FABRIC_CLIENT_H
@@ -17,15 +17,15 @@ void fabric_client_stop(struct fabric_client *f);
 void fabric_client_free(struct fabric_client *f); /* NULL is fine */
 int fabric_client_is_up(const struct fabric_client *f);
 
-/* A new epoch of these replicas (r0,r2); the older ones end. Where their dense sum goes, from
- * fabric_client_is_open() on; NULL: it can't be, and epoch_end() was called. */
+/* Begins a new epoch of these replicas (r0,r2); the older ones end. Returns where their dense sum
+ * goes, once fabric_client_is_open(); NULL: this failed, and epoch_end() was called. */
 float *fabric_client_open(struct fabric_client *f, uint64_t epoch, uint64_t iteration,
 			  const char *replicas);
 int fabric_client_is_open(const struct fabric_client *f, uint64_t epoch);
 /* These floats of it hold the sum of this host. */
 void fabric_client_part(struct fabric_client *f, uint64_t epoch, size_t begin, size_t length);
-/* All parts are said, and these are its rows: they are replaced by those of all hosts, and
- * epoch_summed() called, or epoch_end(). */
+/* All parts are said, and these are the rows of this host: those of all hosts replace them, and
+ * epoch_summed() is called, or epoch_end(). */
 void fabric_client_finish(struct fabric_client *f, uint64_t epoch, int check,
 			  struct row_sums *rows);
 void fabric_client_drop(struct fabric_client *f, uint64_t epoch);

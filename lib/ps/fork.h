@@ -1,5 +1,5 @@
 /*
- * fork: parameters written by copy-on-write, into a file or to another process.  The child has them
+ * fork: writes parameters by copy-on-write, into a file or to another process.  The child has them
  * as they were at the fork; the parent trains on at once and hears of the end by a pipe.
  */
 #ifndef PACELINE_PS_FORK_H
@@ -24,7 +24,7 @@ typedef void fork_done_fn(const struct fork_result *result, void *arg);
 struct fork_child;
 
 struct fork_job {
-	/* In the child; fd: what `keep` is there. */
+	/* Called in the child; fd is `keep` there. */
 	int (*work)(void *owner, int fd, uint64_t *bytes, uint64_t *sum, struct error *err);
 	void *owner;
 	const char *name; /* of what is written, for messages */

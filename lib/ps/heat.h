@@ -1,11 +1,11 @@
 /*
- * heat: how much is asked of which places of a part's keys: rows that were pulled and pushed, by
- * range of places, so that a part that has more to do than others can give some of them away
- * (param/map_balance.h).
+ * heat: the load of the places of a part's keys: rows pulled and pushed in each range of places, so
+ * that a part with more work than others can give some places away (param/map_balance.h).
  *
- * Of a request of more than HEAT_ALL keys one in HEAT_EACH is counted, for as many, so that counting
- * costs nothing beside looking them up; of a short one all, as a few of them would tell nothing.  With
- * the units that were applied meanwhile that gives rows a unit.  What is old counts half again and again.
+ * In a request of more than HEAT_ALL keys, one key in HEAT_EACH is counted, and counts as that
+ * many: then counting costs nothing compared with looking them up.  In a shorter one all count.
+ * Divided by the units applied meanwhile, this gives rows a unit.  Old counts are halved again and
+ * again.
  */
 #ifndef PACELINE_PS_HEAT_H
 #define PACELINE_PS_HEAT_H
@@ -30,7 +30,7 @@ struct heat {
 	double units;
 };
 
-/* The part has these places now: all that was counted is forgotten, but the sums. */
+/* The part has these places now: all counts are forgotten, except the sums. */
 void heat_start(struct heat *h, uint64_t begin, uint64_t places);
 void heat_pull(struct heat *h, const uint32_t *key, size_t rows, int dense);
 void heat_push(struct heat *h, const uint32_t *key, size_t rows, int dense);
@@ -39,15 +39,15 @@ static inline void heat_unit(struct heat *h)
 	h->units++;
 }
 
-/* The work of each range, separated by commas, and of an element of the dense vector, in floats
- * that are touched a unit. */
+/* The work of each range, separated by commas, and that of an element of the dense vector, in
+ * floats touched in a unit. */
 void heat_text(const struct heat *h, size_t width, char out[HEAT_TEXT]);
 double heat_element(const struct heat *h);
 
-/* Hand-over: fields heat-...= of a record, and back; those that are missing count nothing. */
+/* Hand-over: to fields heat-...= of a record, and back; a missing field is 0. */
 void heat_save(const struct heat *h, struct record_out *o);
 int heat_load(struct heat *h, const struct record *r, struct error *err);
-/* The places of what was loaded: as heat_start(), and what was counted stays. */
+/* The places of what was loaded: like heat_start(), but the counts stay. */
 void heat_place(struct heat *h, uint64_t begin, uint64_t places);
 
 /* For `stat`: rows-pulled= rows-pushed=, and hot-begin= hot-places= hot-share= of the busiest range:

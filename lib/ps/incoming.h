@@ -1,6 +1,6 @@
 /*
  * incoming: parameters that another process of the same model sends as a stream (stream.h), each
- * record before its values: an heir's (handover.c), a new replica's (fill.c).
+ * record before its values: to an heir (handover.c), or to a new replica (fill.c).
  */
 #ifndef PACELINE_PS_INCOMING_H
 #define PACELINE_PS_INCOMING_H
@@ -9,7 +9,7 @@
 #include "param/store.h"
 #include "wire/call.h"
 
-/* Zeroed at first but for store and call, which are borrowed. */
+/* Zeroed at first, except store and call, which are borrowed. */
 struct incoming {
 	struct store *store;
 	struct call *call;
@@ -22,10 +22,10 @@ void incoming_end(struct incoming *in);
 /* 1: r was one of the stream's, and its values are in the store; 0: it is something else.
  * ERROR_CONFIG: it is another model, or another optimiser. */
 int incoming_record(struct incoming *in, const struct record *r, struct error *err);
-/* Whether all of it has come. */
+/* Whether the whole stream has come. */
 int incoming_whole(struct incoming *in, struct error *err);
 
-/* The other side: all parameters of s, as they lie. */
+/* The other side: all parameters of s, as they are in memory. */
 int outgoing_write(const struct store *s, struct call *c, struct error *err);
 
 #endif

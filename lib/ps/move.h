@@ -1,9 +1,9 @@
 /*
  * move: parameters of this part on their way to other parts, and theirs to this one, as the lead
- * orders (lead/order.h): an attempt is prepared, given, and then adopted or kept.  What a giver has
- * goes to each receiver over its socket, through memory shared with it where it is on this host.
+ * orders (lead/order.h): an attempt is prepared, given, and then adopted or kept.  A giver sends to
+ * each receiver over the receiver's socket, through shared memory when both are on one host.
  *
- * Until it is adopted nothing of what is served changes; nobody is served what came.
+ * Until the attempt is adopted, the part serves what it served before, and nothing of what came.
  */
 #ifndef PACELINE_PS_MOVE_H
 #define PACELINE_PS_MOVE_H
@@ -21,9 +21,9 @@ void move_keep(struct ps *p, const struct order *o, const struct order_answer *a
 void move_on_accept(struct request *rq, void *ps);
 
 int move_is_busy(const struct ps *p); /* an attempt is prepared */
-void move_end(struct ps *p);          /* what is under way is forgotten */
+void move_end(struct ps *p);          /* forgets what is under way */
 
-/* Whether who asks goes by the map of this part; 0: it was answered. */
+/* Whether the client uses the map of this part; 0: it does not, and was answered. */
 int move_check_map(struct ps *p, struct request *rq);
 
 /* Handing over: the map, if it is not the first one. */

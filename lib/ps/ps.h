@@ -4,11 +4,11 @@
  * (ps_led_verbs); the orders are the same.  Or a replica of all parameters (ps_replica_verbs),
  * whose lead orders sums.
  *
- * Counts units: a pull or push for iteration K waits until K units are applied here.  What is
- * applied is decided by the lead (lib/lead); this only does it, and reports its own batch
- * processing time (bpt) to a monitor.
+ * Counts units: a pull or push for iteration K waits until K units are applied here.  The lead
+ * (lib/lead) decides what is applied; this only applies it, and reports its own batch processing
+ * time (bpt) to a monitor.
  *
- * All of it on the server's event loop; nothing blocks but `drag`, whose purpose that is.
+ * All this runs on the server's event loop; only `drag` blocks, as that is its purpose.
  */
 #ifndef PACELINE_PS_PS_H
 #define PACELINE_PS_PS_H
@@ -35,26 +35,26 @@ struct ps_options {
 	const char *drag;      /* file with a `drag` record, read before each unit; NULL */
 	const char *monitor;   /* socket for `bpt` records; NULL */
 	uint64_t report_every; /* units */
-	double report_seconds; /* or so long, whichever comes first; 0: by units only */
-	/* A replica instead of a part: it is part 0 of 1, and one of so many. */
+	double report_seconds; /* or this long, whichever comes first; 0: by units only */
+	/* A replica instead of a part: it is part 0 of 1, and one of `replicas`. */
 	uint32_t replica, replicas;     /* 0 replicas: a part */
 	const char *fabric;             /* socket of fabricd; NULL: it is the only one */
 	const char *const *hosts;       /* where replica i is, for fabricd */
 	size_t hosts_count;
 	unsigned threads;               /* 0: as many as it may use, up to PS_THREADS */
 	const char *memory;             /* directory for the last cut in memory; NULL: none */
-	int keeper;                     /* who holds it (base/keep.h); -1: nobody */
+	int keeper;                     /* holds it (base/keep.h); -1: there is none */
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
 	int empty;                      /* there are no parameters yet: others have them */
 };
 
-#define PS_THREADS 8 /* more than memory is fast enough for */
+#define PS_THREADS 8 /* memory is not fast enough for more */
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err);
 /* After server_new(): timers, the monitor. */
 int ps_start(struct ps *p, struct server *server, struct error *err);
-/* The monitor and a checkpoint's writer go, before server_free(), which ends the requests; then
- * ps_free(). NULL is fine for both. */
+/* Ends the monitor and the writer of a checkpoint; call it before server_free(), which ends the
+ * requests, and ps_free() after that. NULL is fine for both. */
 void ps_stop(struct ps *p);
 void ps_free(struct ps *p);
 
@@ -66,10 +66,10 @@ extern const size_t ps_verb_count, ps_led_verb_count;
 extern const struct verb ps_replica_verbs[];
 extern const size_t ps_replica_verb_count;
 
-/* Set once: what apply can't recover from. The server ends with it. */
+/* An error from which apply can't recover, set once. The server ends with it. */
 const struct error *ps_broken(const struct ps *p); /* NULL: fine */
 
-/* This part as a lead in this process has it. */
+/* This part, for a lead in this process. */
 struct part_here ps_here(struct ps *p);
 
 uint32_t ps_part(const struct ps *p); /* of the map in force, store_map() */
@@ -79,24 +79,24 @@ const char *ps_boot(const struct ps *p);
 
 /* ---- handing over to another process of the same part ---- */
 
-/* What a lead in this process has besides, set before ps_take() and ps_start(). */
+/* What a lead in this process adds, set before ps_take() and ps_start(). */
 struct ps_more {
-	int (*ready)(void *owner); /* 0: what is under way can't be handed over; asked again soon */
+	int (*ready)(void *owner); /* 0: can't hand over what is under way; asked again soon */
 	int (*give)(void *owner, struct call *c, struct error *err);
 	/* A record that ps does not know. */
 	int (*take)(void *owner, const struct record *r, struct call *c, struct error *err);
 	void (*seen)(struct request *rq, void *owner); /* a pull: its worker is there; NULL */
 	void *owner;
-	/* Its map is another one: what it greets with is to be said anew (ps_part()). NULL. */
+	/* The map has changed, and so must the greeting (ps_part()). NULL: nothing to do. */
 	void (*adopted)(void *owner);
 	void *adopted_owner;
 };
 void ps_set_more(struct ps *p, const struct ps_more *more);
 
-/* The heir, before ps_start(): everything from who listens at path. When this returns 0 the other
- * is gone and has left its name. ERROR_UNAVAILABLE: it is not there, or went before it heard that
- * we have it all; ERROR_TEMPFAIL: it refuses; ERROR_CONFIG: it is another part, model or optimiser.
- */
+/* For the heir, before ps_start(): takes everything from the server at path. When this returns 0,
+ * that server is gone and has left its name. ERROR_UNAVAILABLE: it is not there, or went before it
+ * heard that we have it all; ERROR_TEMPFAIL: it refuses; ERROR_CONFIG: it has another part, model
+ * or optimiser. */
 int ps_take(struct ps *p, const char *path, struct error *err);
 
 #endif

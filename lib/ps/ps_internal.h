@@ -1,7 +1,7 @@
-/* What the files of a part share: ps.c (made and ended), pull.c and push.c (of workers), wait.c
- * (those whose iteration has not come), obey.c (what the lead orders), apply.c (units, drag,
- * reports), move.c (parameters on their way to other parts) and handover.c (handing over). What a
- * replica has besides: replica.h. */
+/* What the files of a part share: ps.c (beginning and end), pull.c and push.c (from workers),
+ * wait.c (pulls and pushes whose iteration has not come), obey.c (orders of the lead), apply.c
+ * (units, drag, reports), move.c (parameters on their way to other parts) and handover.c (to an
+ * heir). What a replica adds: replica.h. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -29,7 +29,7 @@ struct ps_pull {
 	double asked; /* when */
 	uint64_t iteration, into_offset, into_bytes, dense, rows;
 	int into;
-	/* Not answered while this push of the worker itself is still staged here; after 0: none. */
+	/* Waits while this push of the same worker is still staged here; after 0: none. */
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, after;
 };
@@ -44,9 +44,9 @@ struct ps_wait {
 	struct ps_wait *next, **at;
 };
 
-/* An order that takes its time, as it was asked for over the socket. */
+/* An order that takes long, and came over the socket. */
 struct ps_long {
-	int is_kept; /* it is under way, or over with a result that is still to be asked for */
+	int is_kept; /* it is under way, or its result was not asked for yet */
 	enum order_kind kind;
 	uint64_t attempt;
 	struct request *rq; /* waits for it; NULL: nobody */
@@ -67,7 +67,7 @@ struct ps {
 	struct heat heat; /* of a part that has a table */
 	uint64_t diverged;      /* pushes refused for their values */
 	uint64_t bounded;       /* values that were held at a bound as units were applied */
-	uint64_t bounded_units; /* in so many of them */
+	uint64_t bounded_units; /* units that had such values */
 	struct ps_wait *waits, **waits_end;
 	struct timer *answer; /* those of waits whose iteration is here, one after the other */
 	float **scratch;      /* rows of a pull that is answered at once */
@@ -77,8 +77,8 @@ struct ps {
 	struct fork_child *fork; /* writes cut_file */
 	struct order_answer cut_answer;
 	char cut_file[CKPT_PATH_MAX];
-	uint32_t cut_since; /* of rows only those that changed since then; 0: all */
-	/* The last cuts that had all rows: which have changed since. */
+	uint32_t cut_since; /* only rows that changed since then; 0: all */
+	/* The last cuts with all rows, to know which rows have changed since. */
 	struct ps_full {
 		char path[CKPT_PATH_MAX];
 		uint32_t mark;
@@ -94,7 +94,7 @@ struct ps {
 	double reached[PS_REACHED]; /* when the last units were applied, by their number */
 	struct ps_replica *replica; /* NULL: this is a part */
 	struct ps_move *move; /* parameters on their way; NULL: none */
-	uint64_t attempt;     /* the last one that was told of, see move.h */
+	uint64_t attempt;     /* the last one ordered, see move.h */
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct timer *hand;
@@ -110,11 +110,11 @@ void ps_waits_run(struct ps *p);  /* units were applied, or pushes thrown away *
 void ps_waits_soon(struct ps *p); /* the same, in the next turn */
 int ps_waits_start(struct ps *p, struct error *err);
 void ps_waits_stop(struct ps *p);
-/* The first, which is to be answered; some has to wait. */
+/* Takes the first, to answer it; there must be one. */
 struct request *ps_wait_take(struct ps *p);
 void ps_waits_refuse(struct ps *p, const char *code, const char *text);
 
-/* apply.c: a unit is in the parameters; then, that all those of an order are. */
+/* apply.c: a unit is in the parameters; all units of an order are. */
 void ps_unit_applied(struct ps *p, uint64_t samples);
 void ps_units_applied(struct ps *p);
 /* applies units in order; *missing counts pushes that are not staged here. -1: the
@@ -124,7 +124,7 @@ int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error 
 /* obey.c */
 void ps_obey(void *ps, const struct order *o, const struct order_answer *a);
 void ps_on_order(struct request *rq, void *ps);
-/* To an heir: a cut that is written, and that its lead has still to ask for. */
+/* To an heir: a cut that is written, and whose result the lead has not asked for yet. */
 int ps_give_cut(const struct ps *p, struct call *c, struct error *err);
 int ps_take_cut(struct ps *p, const struct record *r, struct error *err);
 int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_done_fn *done,
@@ -136,11 +136,11 @@ void ps_handover_stop(struct ps *p);
 /* The requests `take-over` and `taken`. The state is sent between two events, and nobody else is
  * served until the heir has said that it has it, or is gone. Then the server's loop ends. */
 void ps_on_take_over(struct request *rq, void *ps);
-void ps_on_taken(struct request *rq, void *ps); /* of somebody to whom nothing was given */
+void ps_on_taken(struct request *rq, void *ps); /* from a client that got nothing */
 
 /* pull.c */
 void ps_on_pull(struct request *rq, void *ps);
-/* Whether units or a push that it is behind are not yet applied here. */
+/* Whether units, or the push before it, are not yet applied here. */
 int ps_pull_waits(const struct ps *p, const struct ps_pull *q);
 size_t ps_pull_bytes(const struct ps *p, const struct ps_pull *q);
 void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row);
@@ -148,7 +148,7 @@ void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, f
 /* push.c */
 enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit);
 void ps_on_push(struct request *rq, void *ps);
-void ps_push_answer(struct ps *p, struct request *rq, struct staged *s); /* keeps it, and says so */
+void ps_push_answer(struct ps *p, struct request *rq, struct staged *s); /* stages and answers */
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
 		   struct error *err);
 int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
@@ -161,8 +161,8 @@ void ps_bad_gradient(const struct ps *p, const struct store_push *push,
 /* ps.c */
 struct team *ps_team(const struct ps *p); /* NULL: this thread alone */
 void ps_on_stat(struct request *rq, void *ps);
-void ps_stat(const void *ps, struct record_out *o); /* but for id= and members= */
-void ps_heat_anew(struct ps *p); /* its map is another one */
+void ps_stat(const void *ps, struct record_out *o); /* without id= and members= */
+void ps_heat_anew(struct ps *p); /* the map has changed */
 void ps_on_heat(struct request *rq, void *ps);
 int ps_in_force(struct ps *p, struct request *rq);  /* answers when not */
 void ps_break(struct ps *p, const struct error *err);

@@ -2,15 +2,15 @@
  * replica: a part that holds all parameters, one on each host of a job, all alike.
  *
  * Its workers push as they do to any part, but their gradients stay where they are, in memory that
- * the workers share with it.  The lead names an epoch and its members; the gradients of those that
- * push here are added up in buckets, as early as all of them have a bucket (epoch.c, early.c), the
- * sums of all hosts by fabricd (fabric_client.c), and that sum is held.  A step is made with it
- * when the lead says that it is committed.  Until then the contributions stay: a newer epoch, with
- * other members, adds them up again.
+ * the workers share with it.  The lead names an epoch and its members.  The replica sums the
+ * gradients of the members that push here, bucket by bucket, as soon as all have a bucket (epoch.c,
+ * early.c); fabricd sums over hosts (fabric_client.c), and the replica holds that sum.  It makes a
+ * step with it when the lead says that it is committed.  Until then the contributions stay: a newer
+ * epoch, with other members, sums them again.
  *
- * A replica that has no parameters copies them from one that has (fill.c).
+ * A replica without parameters copies them from another one (fill.c).
  *
- * What the files of a replica share; nobody outside of lib/ps includes this.
+ * What the files of a replica share; nobody outside lib/ps includes this.
  */
 #ifndef PACELINE_PS_REPLICA_H
 #define PACELINE_PS_REPLICA_H
@@ -20,7 +20,7 @@
 #include "ps/ps_internal.h"
 #include "ps/stage.h"
 
-#define REPLICA_BUCKET ((size_t)1 << 20) /* floats that go over hosts together */
+#define REPLICA_BUCKET ((size_t)1 << 20) /* floats that are summed over hosts together */
 
 struct ps_replica;
 struct early;
@@ -33,8 +33,8 @@ enum replica_state { REPLICA_EMPTY, REPLICA_FILLING, REPLICA_SERVING };
 enum epoch_state {
 	EPOCH_NONE,
 	EPOCH_ADDING, /* not all contributions are here, or not all are added */
-	EPOCH_ABROAD, /* this host's sum is made: those of the others are added */
-	EPOCH_HELD,   /* a step may be made with it */
+	EPOCH_ABROAD, /* this host's sum is ready: those of the others are added */
+	EPOCH_HELD,   /* a step may be made with the sum */
 	EPOCH_FAILED  /* some can't be added, or are not what the lead has: they are named */
 };
 
@@ -43,15 +43,15 @@ struct epoch_member {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation;
 	double scale;
-	/* The push that is added for it, from the first look at it on: none other is. */
+	/* The push that is added for it, fixed at the first look: no other one is. */
 	int found;
 	uint64_t sequence, count;
-	/* What was added before that push came: it has to be of this sequence, and lie here. NULL:
-	 * nothing was. */
+	/* The gradient of which parts were added before the push came: the push must have this
+	 * sequence and this memory. NULL: nothing was added. */
 	const float *early;
 	uint64_t early_sequence;
 	int refused;              /* the lead holds another push of it */
-	char why[STAGED_WHY_MAX]; /* it can't be added: its push may be gone when that is asked */
+	char why[STAGED_WHY_MAX]; /* why it can't be added: kept, as its push may be gone later */
 };
 
 struct epoch {
@@ -79,7 +79,7 @@ struct ps_replica {
 	uint64_t life; /* of this process: no two of one replica have the same */
 	struct team *team;
 	float *total;  /* the sum: floats of the dense vector */
-	float *memory; /* where it is when no fabricd has a part in it; NULL: never yet */
+	float *memory; /* for the sum when no fabricd takes part; NULL: not needed yet */
 	struct epoch epoch;
 	struct early *early;
 	struct fabric_client *fabric; /* NULL: this is the only replica */
@@ -107,10 +107,10 @@ void epoch_stop(struct ps_replica *r);
 void epoch_free(struct ps_replica *r);
 /* Something is here that may be of this epoch. */
 void epoch_look(struct ps_replica *r);
-/* Whether s may be staged: what is added for its member is one push, from its first part on. -1,
- * ERROR_DATA: it is another one. */
+/* Whether s may be staged: one push is added for its member, from the first part on. -1,
+ * ERROR_DATA: s is another push. */
 int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct error *err);
-/* What was added so far is of no use: the lead is told, contributions stay. */
+/* The sum so far is of no use: tells the lead; contributions stay. */
 void epoch_end(struct ps_replica *r, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The sums of all hosts are in r->total and r->epoch.rows. */
@@ -118,13 +118,13 @@ void epoch_summed(struct ps_replica *r, uint64_t digest);
 
 /* early.c */
 void early_on_part(struct request *rq, void *ps);
-/* The dense gradient of which some is final; NULL: nothing is known of it. */
+/* The dense gradient of which parts are final; NULL: none is known. */
 const struct early *early_find(const struct ps_replica *r, const char *worker, uint64_t generation,
 			       uint64_t iteration);
 const float *early_dense(const struct early *e);
 uint64_t early_sequence(const struct early *e);
 int early_covers(const struct early *e, size_t begin, size_t end);
-/* Of this worker, unless it is of another generation: its push is here. */
+/* The push of this worker is here: forgets the gradient, unless it is of another generation. */
 void early_over(struct ps_replica *r, const char *worker, uint64_t generation);
 /* Those of worker up to generation; all when worker is NULL. */
 void early_drop(struct ps_replica *r, const char *worker, uint64_t generation);
