@@ -1,6 +1,6 @@
 /*
- * actions: what a controller tells a worker (AntDT's Agent): taken as it comes, and obeyed from the
- * next batch on.
+ * actions: what a controller tells a worker (AntDT's Agent): taken when it comes, and obeyed from
+ * the next batch on.
  */
 #ifndef PACELINE_WORK_ACTIONS_H
 #define PACELINE_WORK_ACTIONS_H
@@ -15,7 +15,7 @@ struct actions {
 	const char *worker;
 	uint64_t size, accum; /* in force: samples in a step, steps in a batch */
 	double scale;         /* of the learning rate, as last told; 1 at first */
-	int news;             /* something was taken that is not yet obeyed */
+	int news;             /* something was taken and is not yet obeyed */
 	/* `applied` records, one line each; may be NULL. */
 	void (*log)(const char *line, size_t len, void *owner);
 	void *owner;
@@ -27,12 +27,12 @@ struct actions {
 /* batch: samples, until an action says another number. */
 void actions_start(struct actions *a, const char *worker, uint64_t batch);
 
-/* An `action` record: it comes before the iteration that it is for is known. One for somebody else
- * or of a kind that is not a worker's is passed over; a wrong one is logged and not obeyed. */
+/* An `action` record, which comes before its iteration is known. One for another node, or of a kind
+ * that is not a worker's, is skipped; a wrong one is logged and not obeyed. */
 void actions_take(struct actions *a, const struct record *r);
-/* Whether what was taken makes batches of another size, not only for the next barrier. */
+/* Whether what was taken changes the size of batches, and not only for the next barrier. */
 int actions_resize(const struct actions *a);
-/* What was taken holds from this iteration on. 1: the batch is another one now. */
+/* What was taken holds from this iteration on. 1: the batch has changed. */
 int actions_obey(struct actions *a, uint64_t iteration);
 
 #endif

@@ -21,7 +21,7 @@ struct batch_range {
 };
 
 struct batch {
-	size_t positions; /* of the ranges together; the bad rows that were skipped count too */
+	size_t positions; /* of all ranges; skipped bad rows count, too */
 	size_t count;     /* samples */
 	struct batch_range range[BATCH_RANGES_MAX];
 	size_t range_count, ranges_bytes;
@@ -52,20 +52,20 @@ struct batch {
 void batch_free(struct batch *b); /* what it points to; b is the caller's */
 /* Empties it. */
 void batch_start(struct batch *b, size_t dense_columns, int has_value);
-/* Whether a range more fits. */
+/* Whether one more range fits. */
 int batch_takes_range(const struct batch *b, uint64_t id, uint64_t begin, uint64_t length);
-/* Adds positions; without their samples. A range right behind the last one of the same piece
- * makes that longer. */
+/* Adds positions, without their samples. A range right behind the last one of the same piece makes
+ * that one longer. */
 void batch_add_range(struct batch *b, uint64_t id, uint64_t begin, uint64_t length);
-/* Room for rows more samples with keys more keys. */
+/* Makes room for `rows` more samples with `keys` more keys. */
 int batch_reserve(struct batch *b, size_t rows, size_t keys, struct error *err);
-/* Appends sample i of rows. Room has been made. keys_are_rows: its only key is its row number. */
+/* Appends sample i of rows; there must be room. keys_are_rows: its only key is its row number. */
 void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int keys_are_rows);
 /* Finds the unique keys and groups them by part. keys are below key_count. */
 int batch_finish(struct batch *b, const struct map *map, uint64_t key_count, struct error *err);
 
-/* The sample whose weight times its largest input is the largest, for a message: it is what made a
- * gradient too large, if a row did. Some has to be there. */
+/* The sample whose weight times its largest input is the largest, for a message: if a row made a
+ * gradient too large, it is this one. The batch must not be empty. */
 struct batch_extreme {
 	uint64_t row;
 	double weight, value;

@@ -1,11 +1,11 @@
 /*
- * conversation: what a worker says to one daemon of its exchange, and hears.  A daemon that is not
- * there is waited for.  A connection that goes is opened anew; who is there with the same
- * incarnation is the same daemon or its heir, and is asked again, in the same words, what was not
- * answered.  With another incarnation there was a rollback: WORK_RESET.
+ * conversation: what a worker says to one daemon of its exchange, and hears.  It waits for a daemon
+ * that is not there, and opens a lost connection again.  A daemon with the same incarnation is then
+ * the same one or its heir: it gets the unanswered requests again, in the same words.  Another
+ * incarnation means a rollback: WORK_RESET.
  *
- * What the functions return is a work_result (result.h), or -1.  After any but WORK_OK what is open
- * can't be counted on: see conversation_close().
+ * The functions return a work_result (result.h), or -1.  After any result but WORK_OK, do not rely
+ * on open requests: see conversation_close().
  */
 #ifndef PACELINE_WORK_CONVERSATION_H
 #define PACELINE_WORK_CONVERSATION_H
@@ -19,23 +19,23 @@
 struct conversation_options {
 	const char *path;
 	const char *worker;
-	double wait_seconds;      /* who is not there is waited for this long */
+	double wait_seconds;      /* longest wait for a daemon that is not there */
 	double answer_seconds;    /* longest wait for an answer, barrier included */
 	const volatile int *stop; /* set by a signal: waits end with WORK_STOP */
-	/* WORK_RESET as soon as the connection goes: who comes back has forgotten us. */
+	/* WORK_RESET as soon as the connection goes: a daemon that comes back has forgotten us. */
 	int once;
-	/* Whether the one who greets is the one that is wanted. -1: ERROR_CONFIG. */
+	/* Whether this greeting is that of the wanted daemon. -1: ERROR_CONFIG. */
 	int (*check)(const struct record *greeting, const void *wanted, struct error *err);
 	const void *wanted;
-	/* Whether who went is not wanted any more: asked while it is waited for, now and then. The
-	 * conversation is closed then: WORK_MAP. NULL: it is always waited for. */
+	/* Whether a daemon that went is not needed any more: asked now and then while we wait for
+	 * it. Then the conversation is closed: WORK_MAP. NULL: it is always waited for. */
 	int (*needless)(const void *wanted);
 	/* `action` records before an answer; NULL: nobody wants them. */
 	void (*action)(const struct record *r, void *owner);
 	void *owner;
 };
 
-/* A request that is not answered; its payload stays where it lies. */
+/* A request without an answer yet; its payload stays in place. */
 struct conversation_request {
 	char line[RECORD_LINE_MAX];
 	size_t len, bytes;
@@ -46,7 +46,7 @@ struct conversation {
 	struct conversation_options options;
 	struct call *call; /* NULL: not connected */
 	uint64_t generation, incarnation;
-	int brief; /* who went is not waited for */
+	int brief; /* a daemon that went is not waited for */
 	struct record record; /* that came last */
 
 	/* private */
@@ -60,7 +60,7 @@ int conversation_stopped(const struct conversation *c);
 
 /* Until deadline, by clock_mono(). c->options are set. */
 int conversation_connect(struct conversation *c, double deadline, struct error *err);
-/* What is open is forgotten. */
+/* Forgets open requests. */
 void conversation_close(struct conversation *c);
 /* Of the greeting. */
 int conversation_incarnation(const struct conversation *c, uint64_t *incarnation,
@@ -71,16 +71,16 @@ void conversation_begin(const struct conversation *c, struct record_out *o, char
 			const char *type);
 int conversation_ask(struct conversation *c, struct record_out *o, const void *payload,
 		     size_t bytes, struct error *err);
-/* The same with no other one open, and nobody who wants its answer: it is not said again, and that
- * it could not be sent shows with the next one. 0: who is there has no use for it, nothing is sent
- * any more. */
+/* The same when no other request is open and nobody wants the answer: it is not repeated, and a
+ * failure to send it shows with the next request. 0: the daemon does not know it, and it is not
+ * sent any more. */
 int conversation_aside(struct conversation *c, struct record_out *o);
 
-/* Whether an answer is waited for once *stop is set: what is computed shall not be lost. */
+/* PATIENT: waits for an answer even after *stop is set, so that what is computed is not lost. */
 enum patience { PATIENT, HASTY };
 
-/* The next record into c->record. *anew (may be NULL): the connection had gone, and what is open was
- * said again. */
+/* The next record into c->record. *anew (may be NULL): the connection had gone, and open requests
+ * were repeated. */
 int conversation_receive(struct conversation *c, enum patience patience, int *anew,
 			 struct error *err);
 /* The closing record of the oldest request; actions before it are handed on. `err`: as
@@ -89,7 +89,7 @@ int conversation_answer(struct conversation *c, enum patience patience, struct e
 /* What an `err` in c->record means: WORK_FENCED, WORK_MAP, WORK_DIVERGED (with an error),
  * WORK_RESET, or -1. */
 int conversation_refused(const struct conversation *c, struct error *err);
-/* After a call on c->call that failed with *err: connects again, and says again what is open. */
+/* After a call on c->call that failed with *err: connects again, and repeats open requests. */
 int conversation_again(struct conversation *c, struct error *err);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * exchange: how a worker comes by parameters and gives its gradients away.  The trainer knows no
- * more of it than this.  Parameter servers are one kind (servers.h); with AllReduce a replica on the
- * worker's own host is another one (replica.h).
+ * exchange: how a worker gets parameters and gives its gradients away.  The trainer knows only
+ * this.  Parameter servers are one kind (servers.h); with AllReduce a replica on the worker's own
+ * host is another one (replica.h).
  *
  * In this order: connect, identify, join; then for each batch pull, push, wait; leave when there is
  * nothing to do; end when there is nothing left.  For one thread.
  *
- * Gradients are computed in the exchange's own memory, so that sending them needs no copy.  All of
- * them are sent with push().  A kind that has use for the first of them while the backward pass
- * still computes the others is told, between pull() and push(), which are final.
+ * Gradients are computed in the exchange's own memory, so that sending them needs no copy.  push()
+ * sends all of them.  A kind that can use the first gradients while the backward pass still
+ * computes the others is told, between pull() and push(), which are final.
  */
 #ifndef PACELINE_WORK_EXCHANGE_H
 #define PACELINE_WORK_EXCHANGE_H
@@ -22,23 +22,23 @@
 struct exchange_values {
 	const float *dense, *rows;
 	float *dense_gradient, *row_gradient;
-	double waited; /* seconds of the pull in which others were waited for */
+	double waited; /* seconds of the pull that were a wait for others */
 };
 
-/* As a worker says it when it joins: 0 where it is not known. */
+/* What a worker says when it joins; 0: not known. */
 struct exchange_member {
 	uint64_t size; /* samples of a batch */
-	double speed;  /* foretold of the next batch, samples a second */
+	double speed;  /* predicted for the next batch, samples a second */
 	uint64_t most; /* samples that fit a step */
 };
 
 struct exchange_push {
 	uint64_t sequence, iteration;
-	uint64_t size;     /* samples of a whole batch: this one may be shorter, at the end */
+	uint64_t size;     /* samples of a whole batch: the last one may be shorter */
 	double loss;       /* sum over the samples */
 	int no_loss;       /* there is none */
 	double time;       /* seconds of this batch, without waiting */
-	double speed, mem; /* foretold of the next batch; memory in use, 0..1. 0: not known */
+	double speed, mem; /* predicted for the next batch; memory in use, 0..1. 0: not known */
 };
 
 struct exchange;
@@ -47,13 +47,13 @@ struct exchange;
  * which the worker starts over or ends; or -1. */
 struct exchange_kind {
 	void (*free)(struct exchange *x);
-	/* Where keys and dense parameters are; as long as x. The keys of a batch are grouped so. */
+	/* Where keys and dense parameters are; lives as long as x. Groups the keys of a batch. */
 	const struct map *(*map)(const struct exchange *x);
 
-	/* With all that are not connected. *low and *high: the incarnations met. ERROR_CONFIG: who
-	 * is there has another model; ERROR_UNAVAILABLE: nobody is there, and was waited for. */
+	/* To all that are not connected. *low and *high: the incarnations met. ERROR_CONFIG: a
+	 * server has another model; ERROR_UNAVAILABLE: one is not there, after the wait. */
 	int (*connect)(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err);
-	/* What is in flight is dropped. */
+	/* Drops what is in flight. */
 	void (*disconnect)(struct exchange *x);
 	int (*connected)(const struct exchange *x);
 	/* Who we are, in what follows. */
@@ -62,23 +62,23 @@ struct exchange_kind {
 	/* Held back until the worker can enter; *iteration is where it does. */
 	int (*join)(struct exchange *x, const struct exchange_member *member, uint64_t *iteration,
 		    struct error *err);
-	/* Nobody waits for us from now on. brief: a lead that went is not waited for. */
+	/* Nobody waits for us from now on. brief: we do not wait for a lead that went. */
 	int (*leave)(struct exchange *x, int brief, struct error *err);
 	/* Held back until the job is finished. */
 	int (*end)(struct exchange *x, struct error *err);
 
 	int (*pull)(struct exchange *x, uint64_t iteration, const struct batch *b,
 		    struct exchange_values *values, struct error *err);
-	/* Floats of the dense gradient, from its end to its beginning, that will not change any
-	 * more before the push of this sequence and iteration. NULL: of no use. */
+	/* These floats of the dense gradient will not change any more before the push of this
+	 * sequence and iteration; they come from its end to its beginning. NULL: of no use. */
 	void (*final)(struct exchange *x, uint64_t sequence, uint64_t iteration, size_t begin,
 		      size_t count);
-	/* WORK_DIVERGED, too. next: the batch that will follow, unless what wait() brings changes
-	 * that; its parameters may be asked for before wait(). NULL: not known. */
+	/* WORK_DIVERGED, too. next: the batch that follows, unless wait() brings a change; its
+	 * parameters may be asked for before wait(). NULL: not known. */
 	int (*push)(struct exchange *x, const struct exchange_push *push, const struct batch *b,
 		    const struct batch *next, struct error *err);
-	/* Until the push is in the parameters, or came too late for them. WORK_DIVERGED, too.
-	 * *iteration: where the next batch belongs. Actions are handed on before it returns. */
+	/* Waits until the push is in the parameters, or came too late. WORK_DIVERGED, too.
+	 * *iteration: where the next batch belongs. Hands actions on before it returns. */
 	int (*wait)(struct exchange *x, uint64_t *iteration, struct error *err);
 };
 

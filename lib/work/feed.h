@@ -3,7 +3,7 @@
  * talks to nobody.  All functions are for one other thread, the trainer's.
  *
  * A parsed piece stays in memory until its last row has been taken, so a new batch size (adjust-bs)
- * holds from the next batch on: what was cut ahead is cut again.
+ * holds from the next batch on: batches cut ahead are cut again.
  */
 #ifndef PACELINE_WORK_FEED_H
 #define PACELINE_WORK_FEED_H
@@ -21,33 +21,33 @@ struct feed_options {
 	uint64_t key_count;      /* keys are below it */
 	const struct map *map;   /* of the servers; copied */
 	uint64_t size;           /* rows in a batch */
-	const char *spill;       /* where rows are that the dataset lacks; NULL: nowhere */
+	const char *spill;       /* has the rows that the dataset lacks; NULL: nothing has */
 };
 
 int feed_new(struct feed **out, const struct feed_options *options, struct error *err);
 void feed_free(struct feed *f); /* NULL is fine */
 
 int feed_add(struct feed *f, const struct piece *p, struct error *err);
-/* Whether a piece of this id was added and not taken whole. */
+/* Whether a piece with this id was added and has rows that were not taken. */
 int feed_knows(struct feed *f, uint64_t id);
 /* Rows added and not yet taken. */
 uint64_t feed_held(struct feed *f);
 void feed_resize(struct feed *f, uint64_t size);
-/* The servers' map is another one: of batches that are not ready yet. */
+/* The servers have this map now: batches that are not ready yet follow it. */
 void feed_follow(struct feed *f, const struct map *map);
 /* The dataset's own rows are numbered from begin on. */
 int feed_number(struct feed *f, uint64_t begin, struct error *err);
 /* "FILE:LINE" of a row of the data, for a message. */
 void feed_place(struct feed *f, uint64_t row, char *out, size_t max);
-/* Everything that is not taken is forgotten. */
+/* Forgets everything that was not taken. */
 void feed_drop(struct feed *f);
 
 /* The next batch in *out, which is the caller's until the next feed_take() or feed_drop(). A batch
- * shorter than size is given only when short_ok or when its ranges would not fit a push. *out is
- * NULL when what is held does not make a batch. Waits for the thread while that may still change.
+ * shorter than size is given only when short_ok, or when more ranges would not fit a push. *out is
+ * NULL when the rows held do not make a batch. Waits for the thread while that may still change.
  * -1: the data are bad (ERROR_DATA with file:line:column) or memory ran out. */
 int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *err);
-/* What feed_take() will give next, unless feed_resize() or feed_drop() comes first: to be read until
+/* What feed_take() will give next, unless feed_resize() or feed_drop() comes first; valid until
  * then. NULL: not known yet. */
 const struct batch *feed_next(struct feed *f);
 

@@ -1,7 +1,7 @@
 /*
- * generation: the generation of a worker at shardd(8), from hello to bye. A connection that goes is
- * opened again and the generation resumed, as long as it is in force. What a worker (shards.h) and an
- * agent (agent/pieces.h) say in between is theirs.  For one thread.
+ * generation: the generation of a worker at shardd(8), from hello to bye. It opens a lost
+ * connection again and resumes the generation, as long as that is in force. What is said in between
+ * is up to a worker (shards.h) and an agent (agent/pieces.h).  For one thread.
  */
 #ifndef PACELINE_WORK_GENERATION_H
 #define PACELINE_WORK_GENERATION_H
@@ -24,18 +24,18 @@ struct piece {
 
 #define PIECE_LENGTH_MAX 0x7fffffffu
 
-#define JOURNAL_PAUSE_SECONDS 0.5 /* before what a full disk refused is asked again */
+#define JOURNAL_PAUSE_SECONDS 0.5 /* before asking again after a full disk refused */
 
 struct call;
 
 struct generation {
 	/* Set by the owner. */
 	const char *path, *worker;
-	double wait_seconds;      /* a daemon that is not there is waited for this long */
+	double wait_seconds;      /* longest wait for a daemon that is not there */
 	double answer_seconds;    /* longest wait for an answer */
-	double resume_seconds;    /* once stopped: for that to a resume */
+	double resume_seconds;    /* once stopped: for the answer to a resume */
 	const volatile int *stop; /* set by a signal: waits end with WORK_STOP */
-	/* A piece that shardd says is in our hand, as the generation is resumed. */
+	/* Called when a generation is resumed, for each piece that shardd says is in our hand. */
 	int (*held)(const struct piece *p, void *owner, struct error *err);
 	void *owner;
 
@@ -49,18 +49,18 @@ struct generation {
 	double lease;         /* of the last piece, in seconds; 0: none */
 };
 
-/* Connects when needed. resume: in the generation that we have; what shardd holds for us is told to
- * held(). WORK_OK, WORK_STOP, WORK_FENCED (of a resume) or -1: ERROR_UNAVAILABLE after wait_seconds
+/* Connects when needed. resume: in our present generation; held() hears which pieces shardd has for
+ * us. WORK_OK, WORK_STOP, WORK_FENCED (of a resume) or -1: ERROR_UNAVAILABLE after wait_seconds
  * without shardd. */
 int generation_hello(struct generation *g, int resume, struct error *err);
 void generation_disconnect(struct generation *g);
 /* Whether *stop is set. */
 int generation_stopped(const struct generation *g);
-/* Whether err is a connection that went or stays silent: one to open again. All else is an error. */
+/* Whether err means a connection that went or is silent: open it again. All else is an error. */
 int generation_is_lost(const struct error *err);
 
-/* The next record, waited for answer_seconds and `more`; once *stop is set for stop_seconds. WORK_OK,
- * WORK_STOP, or -1. */
+/* Waits for the next record, for answer_seconds plus `more`; once *stop is set, for stop_seconds.
+ * WORK_OK, WORK_STOP, or -1. */
 int generation_receive(struct generation *g, double more, double stop_seconds, struct error *err);
 /* Whether something is there to be received. */
 int generation_is_answered(const struct generation *g);
@@ -73,8 +73,8 @@ int generation_parse(const struct generation *g, struct piece *p, const struct r
  * again), or -1. */
 int generation_refused(struct generation *g, struct error *err);
 
-/* Ends it, which gives back what it holds, and disconnects. So many answers are owed. Best effort, for
- * two seconds: otherwise all comes back when the generation is replaced. */
+/* Ends the generation, which gives back its pieces, and disconnects. owed: answers still to come.
+ * Best effort, for two seconds: otherwise all comes back when the generation is replaced. */
 void generation_bye(struct generation *g, size_t owed);
 
 #endif

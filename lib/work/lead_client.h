@@ -1,6 +1,6 @@
 /*
- * lead_client: what a worker says to the lead of its job: that it takes part, what it pushed, that it
- * goes.  The lead is a conversation like others (conversation.h).
+ * lead_client: what a worker says to the lead of its job: that it joins, what it pushed, that it
+ * leaves.  The lead is a conversation like others (conversation.h).
  */
 #ifndef PACELINE_WORK_LEAD_CLIENT_H
 #define PACELINE_WORK_LEAD_CLIENT_H
@@ -16,7 +16,7 @@ int lead_client_leave(struct conversation *lead, struct error *err);
 /* Held back until the job is finished. */
 int lead_client_end(struct conversation *lead, struct error *err);
 
-/* Of a push, to whomever: which it is, and the rows that it covers. */
+/* Keys of a push, for any receiver: which push it is, and the rows that it covers. */
 void lead_client_add_push(struct record_out *o, const struct exchange_push *push,
 			  const struct batch *b);
 /* To the lead only. */

@@ -1,8 +1,8 @@
 /*
  * part_client: a worker's side of one part of the parameters: of a ps-server(8), or of a replica,
  * which has all of them.  Parameters come and gradients go through memory that is shared with it,
- * one mapping for the life of a connection; a batch that does not fit there goes inline.  Where the
- * part lets its dense parameters be looked at, they are not copied at all.
+ * one mapping for the life of a connection; a batch that does not fit there goes inline.  If the
+ * part lets us read its dense parameters in place, they are not copied at all.
  */
 #ifndef PACELINE_WORK_PART_CLIENT_H
 #define PACELINE_WORK_PART_CLIENT_H
@@ -17,8 +17,8 @@ struct part_client {
 	uint32_t width;                    /* of a row */
 	uint64_t key_count;                /* rows there can be */
 	uint64_t dense_most;               /* that it may come to have; 0: dense_count */
-	uint64_t map;                      /* the version that is gone by; 0: it is not said */
-	int looks;                         /* its dense parameters are to be looked at */
+	uint64_t map;                      /* the version in use; 0: it is not said */
+	int looks;                         /* read its dense parameters in place (`look`) */
 
 	/* Of the batch last spoken of: so many, from this one on. */
 	size_t rows, first;
@@ -48,37 +48,35 @@ int part_client_connect(struct part_client *p, double deadline, struct error *er
 void part_client_close(struct part_client *p);
 void part_client_free(struct part_client *p); /* what it points to */
 
-/* The batch that is spoken of from now on: the keys that are of this part, and which of all the
- * batch's the first of them is; key belongs to the caller, as long as it is spoken of. */
+/* The batch of the following calls: the keys of this part, and the place of the first of them among
+ * all keys of the batch. The caller owns key, and keeps it until the next batch. */
 void part_client_take(struct part_client *p, const uint32_t *key, size_t first, size_t rows);
 /* Whether these rows fit into the memory that is shared. */
 int part_client_fits(const struct part_client *p);
-/* Whether the rows last asked for are these, and their parameters lie in shared memory. */
+/* Whether the last pull asked for these rows, and their parameters are in shared memory. */
 int part_client_asked_for(const struct part_client *p, const uint32_t *key, size_t rows);
-/* Where the parameters of a batch that fits lie once they were pulled, and where its gradients
- * belong. */
+/* Where the parameters of a batch that fits are after the pull, and where its gradients belong. */
 struct exchange_values part_client_values(const struct part_client *p);
 
 /* after: the push that it is sent behind; 0: none. */
 int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t after,
 			 struct error *err);
-/* Its answer, to dense and rows of this part; to where part_client_values() says when `to` is NULL.
- */
+/* Reads the answer, to dense and rows of this part; `to` NULL: where part_client_values() says. */
 struct part_place {
 	float *dense, *rows;
 };
 int part_client_answer_pull(struct part_client *p, const struct part_place *to,
 			    struct part_answer *answer, struct error *err);
 
-/* The payload of a push behind its line, which is begun (conversation_begin()): the gradients of
- * this part lie at `from`; NULL: where part_client_values() says. */
+/* A push: line is begun (conversation_begin()), and the payload is the gradients of this part, at
+ * `from`; NULL: where part_client_values() says. */
 struct part_gradients {
 	const float *dense, *rows;
 };
 int part_client_ask_push(struct part_client *p, struct record_out *line,
 			 const struct part_gradients *from, struct error *err);
-/* Floats of the dense gradient of a batch that fits, which is being computed, are final. 0: nobody
- * wants to know. */
+/* These floats of the dense gradient are final while the rest is computed; only for a batch that
+ * fits. 0: the part has no use for this. */
 int part_client_final(struct part_client *p, uint64_t sequence, uint64_t iteration, size_t begin,
 		      size_t count);
 

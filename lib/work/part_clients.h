@@ -4,13 +4,13 @@
  * taken apart by copying.
  *
  * The pull of the next batch may be sent right behind a push, which saves a round trip: the servers
- * hold it back until the push is applied.  Where it turns out that it was not for the next batch,
- * or is older than what the push's answer promises, its answer is thrown away, and the pull is sent
- * anew.
+ * hold it back until the push is applied.  If it was not for the next batch after all, or its
+ * answer is older than what the push's answer promises, that answer is thrown away, and the pull is
+ * sent again.
  *
- * A batch says by which map its keys are grouped.  Where another one is in force (the owner has
- * changed it, and the parts), its keys are grouped anew here, and rows and gradients are put in
- * order: what the model sees stays as the batch has it.
+ * A batch says which map grouped its keys.  If another map is in force (the owner has changed map
+ * and parts), the keys are grouped again here, and rows and gradients are put in order: the model
+ * sees the order of the batch.
  */
 #ifndef PACELINE_WORK_PART_CLIENTS_H
 #define PACELINE_WORK_PART_CLIENTS_H
@@ -42,7 +42,7 @@ struct part_clients {
 	size_t dense_room, dense_gradient_room, rows_room, row_gradient_room;
 	int early; /* a pull was sent behind the push, for this iteration */
 	uint64_t early_iteration;
-	uint32_t early_pause; /* for so many pushes there is none */
+	uint32_t early_pause; /* for this many pushes none is sent */
 	/* Of this pull: when the last part could answer, and the oldest that one gave. */
 	double reached;
 	uint64_t as_of;
@@ -55,7 +55,7 @@ void part_clients_free(struct part_clients *s); /* what it points to */
 void part_clients_close(struct part_clients *s);
 int part_clients_connected(const struct part_clients *s);
 void part_clients_identify(struct part_clients *s, uint64_t generation, uint64_t incarnation);
-/* From now on: who went is not waited for. */
+/* From now on parts that went are not waited for (brief), or are. */
 void part_clients_brief(struct part_clients *s, int brief);
 /* Those that are not connected. *low and *high: the incarnations met. */
 int part_clients_connect(struct part_clients *s, double deadline, uint64_t *low, uint64_t *high,
@@ -67,20 +67,19 @@ int part_clients_pull(struct part_clients *s, uint64_t iteration, const struct b
 /* The push of the batch that was pulled, to part i; line: begun, with what describes it. */
 int part_clients_push(struct part_clients *s, uint32_t i, struct record_out *line,
 		      const struct batch *b, struct error *err);
-/* The gradients of the batch that was pulled may be needed when the parts are others: they are kept
- * here. */
+/* Keeps the gradients of the batch that was pulled here: they may be needed after the parts have
+ * changed. */
 int part_clients_keep(struct part_clients *s, const struct batch *b, struct error *err);
-/* The batch is the one that is pushed from now on. */
+/* From now on, this is the batch that is pushed. */
 int part_clients_speak_of(struct part_clients *s, const struct batch *b, struct error *err);
-/* Answers to all that is open are thrown away; what they refuse for its map is no error. */
+/* Throws away the answers to all open requests; a refusal because of the map is not an error. */
 int part_clients_drain(struct part_clients *s, struct error *err);
 /* Behind a push: the pull of the next batch. */
 int part_clients_ask_early(struct part_clients *s, const struct exchange_push *push,
 			   const struct batch *b, const struct batch *next, struct error *err);
 /* The push brought us to `iteration`: what was sent early may never be answered (WORK_RESET). */
 int part_clients_check_early(const struct part_clients *s, uint64_t iteration);
-/* What was sent early is for nobody: its answers are thrown away. Where that fails,
- * all are disconnected. */
+/* Nobody needs the early pull: throws its answers away. If that fails, disconnects all. */
 int part_clients_drop_early(struct part_clients *s, enum patience patience, struct error *err);
 
 #endif

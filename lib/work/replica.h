@@ -2,15 +2,15 @@
  * replica: an exchange (exchange.h) with the replica of all parameters on the worker's own host, and
  * with the lead of the job, which is another process (SYNC=allreduce).
  *
- * Dense parameters are read where the replica has them, without a copy; the rows of a batch are
- * pulled.  Gradients are computed in memory that is shared with the replica, and summed where they
- * lie: the first of them while the backward pass still computes the others.  The replica is told
- * first; then the lead, without gradients, which answers when the sum over all hosts is in the
- * parameters.
+ * Dense parameters are read in the replica's own memory, without a copy; the rows of a batch are
+ * pulled.  Gradients are computed in memory that is shared with the replica, and summed in place:
+ * the first of them while the backward pass still computes the others.  The push goes to the
+ * replica first, and then, without gradients, to the lead, which answers when the sum over all
+ * hosts is in the parameters.
  *
- * A replica that goes takes with it what it held: the worker starts over (WORK_RESET), so that its
- * rows go back to the queue, and then waits for the replica to come back.  A lead that goes is
- * waited for; one that has forgotten us refuses (WORK_FENCED).
+ * When a replica goes, all that it held is lost: the worker starts over (WORK_RESET), so that its
+ * rows go back to the queue, and then waits for the replica to come back.  It also waits for a lead
+ * that goes; a lead that has forgotten us refuses (WORK_FENCED).
  */
 #ifndef PACELINE_WORK_REPLICA_H
 #define PACELINE_WORK_REPLICA_H
@@ -24,7 +24,7 @@ struct replica_options {
 	uint64_t dense_count; /* floats */
 	uint32_t width;       /* floats in a row */
 	uint64_t key_count;   /* rows there can be */
-	double wait_seconds;  /* who is not there is waited for this long */
+	double wait_seconds;  /* longest wait for who is not there */
 	double answer_seconds;    /* longest wait for an answer, barrier included */
 	const volatile int *stop; /* set by a signal: waits for others end with WORK_STOP */
 	void (*action)(const struct record *r, void *owner);

@@ -1,4 +1,4 @@
-/* result: what a conversation of the worker with a daemon can come to, besides -1 with an error. */
+/* result: how a conversation of the worker with a daemon can end, besides -1 with an error. */
 #ifndef PACELINE_WORK_RESULT_H
 #define PACELINE_WORK_RESULT_H
 
@@ -9,7 +9,7 @@ enum work_result {
 	WORK_FENCED,  /* our generation or incarnation is not in force: start over with hello */
 	WORK_RESET,   /* a server went away: the same */
 	WORK_STOP,    /* *stop was set while we waited */
-	WORK_MAP,     /* the parts have another map: the same again, by that */
+	WORK_MAP,     /* the parts have another map: do the same again with that map */
 	WORK_DIVERGED /* a push was refused for its values; the error says which */
 };
 

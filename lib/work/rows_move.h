@@ -1,11 +1,11 @@
 /*
  * rows_move: rows on their way between workers, behind the trainer's back (LB-BSP 3.5).
  *
- * One thread gives: whoever connects to this worker's rows socket may ask for rows that are here.
+ * One thread gives: clients of this worker's rows socket may ask for rows that are here.
  * One thread takes: it asks shardd which rows are to come here, fetches their text from the worker
- * that has them, keeps it (rows_spill.h), and only then says `moved`, from which on shardd hands
+ * that has them, keeps it (rows_spill.h), and only then says `moved`; from then on shardd hands
  * them out here.
- * Whoever dies meanwhile, nothing is lost: until `moved` is on shardd's disk the giver has the rows.
+ * No crash loses rows: the giver has them until `moved` is on shardd's disk.
  */
 #ifndef PACELINE_WORK_ROWS_MOVE_H
 #define PACELINE_WORK_ROWS_MOVE_H

@@ -19,18 +19,19 @@ struct servers_options {
 	uint64_t dense_count;     /* floats, in all parts */
 	uint32_t width;           /* floats in a row */
 	uint64_t key_count;       /* rows there can be */
-	double wait_seconds;      /* servers that are not there are waited for this long */
+	double wait_seconds;      /* longest wait for a server that is not there */
 	double answer_seconds;    /* longest wait for an answer, barrier included */
 	const volatile int *stop; /* set by a signal: waits for others end with WORK_STOP */
 	void (*action)(const struct record *r, void *owner);
 	void *owner;
 };
 
-/* Servers may come and go: where a part says that it goes by another map (err code=map), the lead is
- * asked who has what, and the same pull or push is said again, to those. A push keeps its sequence.
+/* Servers may come and go: when a part says that it has another map (err code=map), the worker asks
+ * the lead for the map, and says the same pull or push again, by that. A push keeps its sequence.
  *
- * A server that goes is waited for, and asked again when it comes back with the same incarnation: it
- * was handed over to another process. With another one: WORK_RESET, and all are disconnected. */
+ * The worker waits for a server that goes, and asks again when it comes back with the same
+ * incarnation: it was handed over to another process. With another incarnation: WORK_RESET, and all
+ * are disconnected. */
 int servers_new(struct exchange **out, const struct servers_options *options, struct error *err);
 
 #endif

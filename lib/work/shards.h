@@ -1,7 +1,7 @@
 /*
- * shards: pieces of the data that this worker shall train, from shardd(8): hello, get, bye.  A
- * connection that goes is opened again and the generation resumed, as long as it is in force.  For
- * one thread.
+ * shards: pieces of the data that this worker shall train, from shardd(8): hello, get, bye.  A lost
+ * connection is opened again and the generation resumed, as long as it is in force.  For one
+ * thread.
  */
 #ifndef PACELINE_WORK_SHARDS_H
 #define PACELINE_WORK_SHARDS_H
@@ -13,7 +13,7 @@
 
 struct shards;
 
-/* of: with what an owner sets. */
+/* of: with the fields that an owner sets. */
 int shards_new(struct shards **out, const struct generation *of, struct error *err);
 void shards_free(struct shards *s); /* NULL is fine */
 

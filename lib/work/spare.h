@@ -13,7 +13,7 @@
 struct spare_options {
 	const char *path; /* socket of trainctl */
 	const char *id;
-	double wait_seconds;      /* without a supervisor; it may come back */
+	double wait_seconds;      /* longest time without a supervisor, which may come back */
 	const volatile int *stop; /* set by a signal: the wait ends */
 };
 

@@ -3,7 +3,7 @@
  * Spin model): hello, get, join, pull, train, push, and over again; leave when there is nothing to
  * do; start over when refused or when a server went.
  *
- * It owns nothing that can't be lost: what it held goes back to the queue by shardd's doing.
+ * It may lose all that it owns: shardd puts what it held back into the queue.
  */
 #ifndef PACELINE_WORK_TRAINER_H
 #define PACELINE_WORK_TRAINER_H
@@ -26,25 +26,25 @@ struct trainer_options {
 	const char *lead, *replica; /* NULL: servers */
 	const char *monitor;  /* NULL: nobody */
 	const char *drag;     /* NULL: none */
-	struct dataset *dataset; /* the trainer's reading thread's until trainer_free() */
+	struct dataset *dataset; /* only the reading thread's until trainer_free() */
 	const struct model_spec *spec;
 	const char *spill;    /* NULL, or the data are a partition, and what comes to it is kept here */
 	const char *peers;    /* NULL, or where workers' rows sockets are: rows may move */
-	const char *const *paths; /* of the dataset, for who is given rows of it */
+	const char *const *paths; /* of the dataset, for giving rows of it to other workers */
 	size_t path_count;
 	const char *index_dir;
 	int unit_weights;     /* every sample's weight is 1 */
 	uint64_t batch;       /* rows; adjust-bs changes it */
-	uint64_t ahead;       /* batches taken from shardd before their time */
+	uint64_t ahead;       /* batches taken from shardd in advance */
 	uint64_t report_every; /* batches in a report, or */
 	double report_seconds; /* the time after which one is due */
 	int profile;           /* measure the device first */
 	const char *device;    /* what it is called; NULL: by the processor */
-	int predict;           /* the worker foretells its speed, by predict_model */
+	int predict;           /* the worker predicts its speed, by predict_model */
 	enum predict_model predict_model;
 	const char *predict_load, *predict_save; /* files for what it learns; NULL: none */
 	const char *load_root; /* where the node's /proc and /sys are mounted; NULL: here */
-	double wait_seconds;  /* a daemon that is not there is waited for this long */
+	double wait_seconds;  /* longest wait for a daemon that is not there */
 	double answer_seconds;
 	const volatile int *stop; /* set by a signal handler: finish the batch, give back, return */
 	volatile int *spent_wanted; /* set by a signal handler: a `spent` record, soon */
@@ -57,10 +57,10 @@ struct trainer_options {
 int trainer_new(struct trainer **out, const struct trainer_options *options, struct error *err);
 void trainer_free(struct trainer *t); /* NULL is fine */
 
-/* Until the job is finished or *stop: 0. -1: ERROR_UNAVAILABLE (a daemon was not there in time),
- * ERROR_DATA (a bad row with file:line:column; a loss that is no number), ERROR_CONFIG (servers or
- * queue belong to another model or other data), ERROR_SOFTWARE (a request was refused). What is held
- * has been given back as well as could be. */
+/* Trains until the job is finished or *stop: 0. -1: ERROR_UNAVAILABLE (a daemon was not there in
+ * time), ERROR_DATA (a bad row with file:line:column; a loss that is not a number), ERROR_CONFIG
+ * (servers or queue belong to another model or other data), ERROR_SOFTWARE (a request was refused).
+ * What is held has been given back as far as possible. */
 int trainer_run(struct trainer *t, struct error *err);
 
 #endif

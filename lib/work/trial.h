@@ -1,6 +1,6 @@
 /*
- * trial: steps of the worker's model with rows of its data and parameters that are all zero, so that
- * its device can be measured before it joins.  Must not touch a parameter of the job.
+ * trial: steps of the worker's model with rows of its data and all parameters zero, to measure its
+ * device before it joins.  It must not touch a parameter of the job.
  */
 #ifndef PACELINE_WORK_TRIAL_H
 #define PACELINE_WORK_TRIAL_H
@@ -13,9 +13,9 @@ struct trial;
 struct trial_options {
 	struct model *model;
 	const struct model_spec *spec;
-	struct dataset *dataset; /* the caller's thread's alone meanwhile */
+	struct dataset *dataset; /* only the caller's thread's meanwhile */
 	int unit_weights;
-	uint64_t rows; /* so many are read, and used again and again */
+	uint64_t rows; /* this many are read, and used again and again */
 };
 
 /* ERROR_DATA for a bad row, or when there is none. */
