@@ -1,6 +1,6 @@
 /*
  * child: a short helper process (an executable solution, a scorer) inside an event loop: input is
- * known beforehand, output is gathered, the end comes by callback, and it always comes.
+ * known beforehand, output is collected, and a callback always tells the end.
  */
 #ifndef PACELINE_PROC_CHILD_H
 #define PACELINE_PROC_CHILD_H
@@ -24,13 +24,13 @@ struct child_options {
 	char *const *argv; /* program with its path, arguments; NULL-terminated */
 	const void *input; /* its stdin; NULL: empty */
 	size_t input_bytes;
-	double seconds;          /* then it and what it started are killed */
+	double seconds;          /* after these it and what it started are killed */
 	size_t output_bytes_max; /* more: killed */
-	/* Of a program that is not ours: what it writes to stderr is said behind this name, a line
-	 * each (base/log.h), up to CHILD_WORDS_MAX bytes of both; with more than output_bytes_max it
-	 * is killed. Copied. NULL: its stderr is the caller's. */
+	/* For a program that is not ours: each line of its stderr is logged behind this name
+	 * (base/log.h), up to CHILD_WORDS_MAX bytes of both; with more than output_bytes_max it is
+	 * killed. Copied. NULL: its stderr is the caller's. */
 	const char *called;
-	/* Once. Behind output's last byte stands a NUL. The child is gone after this. */
+	/* Called once. A NUL follows the output's last byte. The child is gone after this. */
 	void (*done)(const struct node_end *end, enum child_cut cut, const char *output,
 		     size_t bytes, void *arg);
 	void *arg;

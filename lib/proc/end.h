@@ -1,9 +1,9 @@
 /*
  * end: how a process ended, and whether the next one may fare better.  Pure.
  *
- * Exit statuses are those of all programs of the kit (paceline(7)): 69, 71, 74, 75 and death by
- * KILL, TERM, HUP, PIPE may go well next time, as may an end that nobody saw; everything else would
- * come again.  What starts a process may know more: see launcher.h.
+ * Exit statuses are those of all programs of the kit (paceline(7)).  After 69, 71, 74, 75, death by
+ * KILL, TERM, HUP, PIPE, or an end that nobody saw, the next process may fare better; any other end
+ * would come again.  What starts a process may know more: see launcher.h.
  */
 #ifndef PACELINE_PROC_END_H
 #define PACELINE_PROC_END_H
@@ -17,7 +17,7 @@ struct node_end {
 	int oom;    /* because there was no memory for it (limits.h) */
 };
 
-/* Of a status that waitpid(2) told. */
+/* From a status of waitpid(2). */
 struct node_end end_of(int status);
 
 /* OOM: it may go well with more memory, or with less to do. */

@@ -1,10 +1,10 @@
 /*
- * host_test: a short test of hosts, all at once: what each computes, copies in memory, and takes over
- * its link from here; and which of them is bad.  node-host(8) measures on each, and brings
- * the question there.
+ * host_test: a short test of hosts, all at once: how fast each computes, copies memory, and
+ * receives over its link from here; and which of them is bad.  node-host(8) reaches each host and
+ * measures there.
  *
- * No number is good or bad alone: hosts are compared with each other.  One that has less than a third
- * of what the others have (their median), or does not answer, or calculates wrongly, is bad.
+ * No number is good or bad alone: hosts are compared with each other.  A host is bad if it has less
+ * than a third of what the others have (their median), does not answer, or calculates wrongly.
  */
 #ifndef PACELINE_PROC_HOST_TEST_H
 #define PACELINE_PROC_HOST_TEST_H
@@ -23,7 +23,7 @@ enum host_test_of { HOST_TEST_COMPUTE, HOST_TEST_MEMORY, HOST_TEST_LINK, HOST_TE
 
 struct host_test {
 	const char *host;
-	const struct launcher *launcher; /* not far: this machine */
+	const struct launcher *launcher; /* one that is not far: this machine */
 	const char *program;             /* node-host, the same path here and there */
 	/* found out */
 	double value[HOST_TEST_KINDS]; /* NAN: not known; this machine has no link to itself */
@@ -31,8 +31,8 @@ struct host_test {
 	char why[HOST_TEST_WHY_MAX]; /* why it is bad; "": it is good */
 };
 
-/* Fills what is found out, of all; waits for as long as a host needs, 15 seconds at most. A test that
- * calls a host bad is done a second time, and the better one counts. -1: nothing could be tested. */
+/* Fills what is found out, of all hosts; waits as long as they need, 15 seconds at most. If a host
+ * is bad, the test is done again, and the better result counts. -1: nothing could be tested. */
 int host_tests_run(struct host_test *tests, size_t count, const char *search_path,
 		   struct error *err);
 /* Fills why, from the values. */
@@ -40,7 +40,7 @@ void host_tests_judge(struct host_test *tests, size_t count);
 
 /* Starts `node-host --test`, of this machine; its answer can be read from *fd. */
 int host_test_begin(const char *search_path, int *fd, int *pid, struct error *err);
-/* Waits for it, for some seconds; the line that it has printed, without newline, and with NUL. */
+/* Waits for it, for some seconds; line becomes what it printed, without newline, with a NUL. */
 int host_test_end(int fd, int pid, char *line, size_t max, struct error *err);
 
 struct record_out;

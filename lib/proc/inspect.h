@@ -1,7 +1,7 @@
 /*
- * inspect: what the kernel knows of processes that nobody can ask any more, because they do not
- * move: of each of their threads the state, the kernel function that it waits in, its system call,
- * and the kernel's stack where that may be read.
+ * inspect: what the kernel knows of processes that do not move and so can't be asked: of each
+ * thread the state, the kernel function in which it waits, its system call, and the kernel's stack
+ * if that may be read.
  *
  * Nothing is read that could wait for the process itself (cmdline, maps).
  */
@@ -16,7 +16,7 @@
 /* State ("T (stopped)") and wait channel of a process's first thread; "" where they can't be read.
  */
 void inspect_process(pid_t pid, char *state, size_t state_max, char *wchan, size_t wchan_max);
-/* The same of that process of a group which says most of why it does not move: one that is stopped,
+/* The same for the process that best explains why its group does not move: one that is stopped,
  * else one that waits for a disk, else the leader. */
 void inspect_worst(pid_t leader, char *state, size_t state_max, char *wchan, size_t wchan_max);
 /* All threads of the leader of a process group and of the others in it, as lines for people, each
@@ -26,12 +26,12 @@ void inspect_group(FILE *out, const char *prefix, pid_t leader);
 /* For how long a process group has not moved: its processes used no processor time and had no page
  * faults, and none of their threads runs, wants to, or waits for a disk.  Zeros: nothing is known yet. */
 struct inspect_motion {
-	double still;   /* seconds; as far as was looked */
-	double stopped; /* seconds; for so long one was stopped (SIGSTOP, a debugger), and none moved */
-	uint64_t work;  /* what they had used when they were looked at last */
+	double still;   /* seconds, as far as is known */
+	double stopped; /* seconds in which one was stopped (SIGSTOP, a debugger) and none moved */
+	uint64_t work;  /* what they had used at the last look */
 };
 
-/* Which processes there are, by their group: read once for all that are looked at together. Zeros: not
+/* All processes, by their group: read once for all groups that are looked at together. Zeros: not
  * read. */
 struct inspect_groups {
 	struct inspect_member {
@@ -43,11 +43,11 @@ struct inspect_groups {
 void inspect_groups_read(struct inspect_groups *g);
 void inspect_groups_free(struct inspect_groups *g);
 
-/* Looks again; `seconds` are those since the look before. groups: read just now. */
+/* Looks again, `seconds` after the last look. groups: read just now. */
 void inspect_motion(struct inspect_motion *m, const struct inspect_groups *groups, pid_t leader,
 		    double seconds);
-/* A process that stands for a group on another host (remote_run.h) shows by its name how that moves:
- * so it is set, and so it is read. -1: it shows nothing. */
+/* A process that stands for a group on another host (remote_run.h) shows in its own name how that
+ * group moves. The first sets the name, the second reads it. -1: it shows nothing. */
 void inspect_show(const struct inspect_motion *m);
 int inspect_shown(struct inspect_motion *m, pid_t pid);
 

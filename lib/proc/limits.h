@@ -3,21 +3,21 @@
  * first way that this machine allows:
  *
  *   cgroup   a control group of its own, below ours: version 2 (cpu.max, memory.max) or 1
- *            (cpu.cfs_quota_us, memory.limit_in_bytes).  Where systemd runs only if it has delegated
+ *            (cpu.cfs_quota_us, memory.limit_in_bytes).  Under systemd, only if it has delegated
  *            ours
  *   systemd  a scope of its own, by systemd-run(1)
- *   launcher ours is limited to as much already: Slurm has done it (srun --mem)
- *   process  a set of cores (whole ones: 1.5 are 2), and RLIMIT_DATA, for each process by itself
+ *   launcher our own group already has this limit: Slurm has set it (srun --mem)
+ *   process  a set of whole cores (1.5 become 2), and RLIMIT_DATA, for each single process
  *
  * And whether a process was killed because there was no memory: control groups count such kills; a
  * process with RLIMIT_DATA is refused memory, and a program of the kit then ends with 71.
  *
- * Everything is done from outside, by the process that has forked and will wait; the child is held
- * meanwhile.  Nothing here can fail: what can't be enforced by one way is tried by the next, and the
- * ways taken are told.
+ * The process that has forked and will wait does everything from outside; the child is held
+ * meanwhile.  Nothing here can fail: if one way can't enforce a limit, the next is tried, and the
+ * caller learns which ways were taken.
  *
- * Control groups are named paceline-node-ID-PID after the process that made them; those of one that is gone
- * are removed by the next.
+ * Control groups are named paceline-node-ID-PID after the process that made them; the next process
+ * removes those of a process that is gone.
  */
 #ifndef PACELINE_PROC_LIMITS_H
 #define PACELINE_PROC_LIMITS_H
@@ -31,7 +31,7 @@
 struct limits {
 	double cores;        /* 0: not limited */
 	uint64_t memory;     /* bytes; 0: not limited */
-	uint64_t first_core; /* by `process`: from this one on, around and around */
+	uint64_t first_core; /* by `process`: the first of the set; after the last comes core 0 */
 };
 
 enum limits_way { LIMITS_NONE, LIMITS_LAUNCHER, LIMITS_CGROUP, LIMITS_SYSTEMD, LIMITS_PROCESS };
@@ -62,12 +62,12 @@ extern const struct limits_where limits_here; /* as Linux has it, without `searc
 
 #define LIMITS_FRONTS 8
 
-/* What holds one process, and whom it counts. */
+/* What limits one process, and counts its kills. */
 struct limits_group {
 	struct limits want;
 	struct limits_ways ways;
 	char memory_dir[PATH_MAX], cpu_dir[PATH_MAX]; /* made by us; "": none */
-	char events[PATH_MAX];                        /* counts kills; "": nobody does */
+	char events[PATH_MAX];                        /* counts kills; "": nothing does */
 	uint64_t before;                              /* kills that were counted */
 	char scope[96];                               /* of systemd; "": none */
 	char systemctl[PATH_MAX];
@@ -75,20 +75,20 @@ struct limits_group {
 	size_t fronts;
 };
 
-/* Chooses the ways, and makes what is there before the process. id: for the names of what is made. */
+/* Chooses the ways, and makes what must exist before the process. id: for names of what is made. */
 void limits_make(struct limits_group *g, const struct limits *want, const char *id,
 		 const struct limits_where *where);
-/* Of the child, which is held until this returns: g->ways is what is enforced from now on. Its program
- * must be started behind the words of g->front. */
+/* Limits the child, which is held until this returns: g->ways is what is enforced from now on. Its
+ * program must be started behind the words of g->front. */
 void limits_take(struct limits_group *g, pid_t pid);
-/* It has ended, and so has all that it started: removes what was made; sets end->oom if it was for
- * memory. */
+/* The child and all that it started have ended: removes what was made; sets end->oom if it ended
+ * for lack of memory. */
 void limits_end(struct limits_group *g, struct node_end *end);
 
-/* The least limit of memory of all control groups that we are in, in bytes; 0: there is none. */
+/* The smallest memory limit of all control groups that we are in, in bytes; 0: there is none. */
 uint64_t limits_memory(const struct limits_where *where);
 
-/* What limits_make() would take, found by trying it. */
+/* The ways that limits_make() would take, found by a trial. */
 struct limits_ways limits_look(const struct limits *want, const struct limits_where *where);
 
 #endif

@@ -2,8 +2,8 @@
  * parent: each node has a small parent of its own, so that the node and the knowledge of how it
  * ended outlive the supervisor.
  *
- * trainctl starts itself again under the name node-parent (its command line then holds nothing but
- * that name and the node's id, so that killing trainctl or a job's workers by name never hits it).
+ * trainctl starts itself again under the name node-parent (its command line is then only that name
+ * and the node's id, so that killing trainctl or a job's workers by name never hits it).
  * The parent leads a session of its own, starts the node in a process group of its own, writes who
  * runs into the node's record file, waits, and adds how the node ended; then it ends itself.  When
  * the node ends, what is left of its process group, and of the session, is killed.  The node finds
@@ -59,12 +59,12 @@ struct launch {
 	const char *const *make, *const *bring; /* on another host: see struct node_start */
 	struct limits limits; /* what it may use */
 	const char *search;   /* a PATH, for what enforces them; or NULL */
-	int keeps;            /* it has what is to outlive it (keeper.h) */
+	int keeps;            /* it has something that must outlive it (keeper.h) */
 	char *const *argv;    /* program with its path, and arguments; NULL-terminated */
 };
 
-/* Starts the parent, a child of the caller, and returns its pid. The lock taken by somebody:
- * ERROR_TEMPFAIL. That the program is not there shows in the node's end (status 78). */
+/* Starts the parent, a child of the caller, and returns its pid. ERROR_TEMPFAIL: somebody has the
+ * lock. A missing program shows in the node's end (status 78). */
 int parent_launch(const struct launch *launch, pid_t *parent, struct error *err);
 
 /* The parent's main(), when a program was started under PARENT_NAME; returns its exit status. */

@@ -3,10 +3,10 @@
  * `node-host --serve` (remote_serve.h); this end asks it for things, in order: to look at files, to
  * make directories, to take files and give some back, and to run one node.
  *
- * Both ends speak records (node-host(8) lists them), a payload behind `bytes=`.  Both ends send a
- * sign of life every REMOTE_BEAT_SECONDS; each takes the other for lost when it has heard nothing
- * for as long as below.  The far end is the first to do so, and kills what it has started: when this
- * end gives a host up, nothing of it runs there any more, unless the host itself has stopped.
+ * Both ends speak records (node-host(8) lists them), with a payload behind `bytes=`.  Both send a
+ * sign of life every REMOTE_BEAT_SECONDS; each gives the other up when it has heard nothing for
+ * the seconds below.  The far end does so first, and kills what it has started: when this end gives
+ * a host up, nothing of ours runs there any more, unless the host itself has stopped.
  *
  * Nothing waits: the owner polls.
  */
@@ -24,8 +24,8 @@
 #include <stdint.h>
 
 #define REMOTE_BEAT_SECONDS 2.0
-#define REMOTE_FAR_SECONDS 30.0  /* the far end hears nothing */
-#define REMOTE_NEAR_SECONDS 40.0 /* this end does */
+#define REMOTE_FAR_SECONDS 30.0  /* until the far end gives up */
+#define REMOTE_NEAR_SECONDS 40.0 /* until this end does */
 
 struct remote;
 
@@ -35,7 +35,7 @@ struct remote_options {
 	const char *program;     /* path of node-host, the same here and there */
 	const char *search_path; /* for ssh, srun; or NULL */
 	uint64_t memory_mib, slurm_job; /* as in struct node_reach */
-	int quiet; /* their messages are kept for errors; else they go to our standard error */
+	int quiet; /* messages of ssh, srun are kept for errors; else they go to our stderr */
 };
 
 /* What the far end says of itself. */
@@ -55,18 +55,18 @@ void remote_close(struct remote *r);
 #define REMOTE_POLLS 3
 void remote_wants(const struct remote *r, struct pollfd polls[REMOTE_POLLS]);
 int remote_timeout(const struct remote *r);
-/* After poll(2): reads and writes what goes without waiting. -1: the conversation is over, and
- * what has come was taken. ERROR_UNAVAILABLE: the host was not reached, or the connection is lost;
- * ERROR_CONFIG: there is no node-host there, or that of another version. */
+/* After poll(2): reads and writes what is possible without waiting. -1: the conversation is over,
+ * and what has come was taken. ERROR_UNAVAILABLE: the host was not reached, or the connection is
+ * lost; ERROR_CONFIG: there is no node-host there, or one of another version. */
 int remote_turn(struct remote *r, const struct pollfd polls[REMOTE_POLLS], struct error *err);
-/* 1: *out is the next record that has come, an answer (`ok`, `err`) or `end`, until the next call; 0:
- * none has. Greetings and signs of life are taken before. */
+/* 1: *out is the next record that has come, an answer (`ok`, `err`) or `end`, valid until the next
+ * call; 0: none has come. Greetings and signs of life are handled inside. */
 int remote_take(struct remote *r, const struct record **out, struct error *err);
-/* NULL: it has not come yet. */
+/* The greeting; NULL: it has not come yet. */
 const struct remote_greeting *remote_greets(const struct remote *r);
 /* How the node that runs there moves, as the last sign of life said. */
 const struct inspect_motion *remote_motion(const struct remote *r);
-/* An `err` answer as an error: its status, its place behind the host's name. -1. */
+/* Turns an `err` answer into an error: its status, its place behind the host's name. Returns -1. */
 int remote_refused(const struct remote *r, const struct record *answer, struct error *err);
 
 /* ---- requests: queued; each has one answer ---- */
@@ -77,7 +77,7 @@ int remote_ask_path(struct remote *r, const char *verb, const char *path, struct
 /* A file, or a directory with the files and directories in it, to the same name there; several answers:
  * *asked is added to. The file is opened now, and read as it is sent. */
 int remote_bring(struct remote *r, const char *path, size_t *asked, struct error *err);
-/* Nothing more will be asked, and the other side is to end. */
+/* Nothing more will be asked; tells the other side to end. */
 void remote_done(struct remote *r);
 /* The payload of the next answer goes to this descriptor, which stays the caller's; -1: nowhere. */
 void remote_into(struct remote *r, int fd);

@@ -1,6 +1,6 @@
 /*
- * remote_run: one node on another host, from this end: what node-host(8) does in the place of a node's
- * program.
+ * remote_run: one node on another host, seen from this end: what node-host(8) does in the place of
+ * a node's program.
  */
 #ifndef PACELINE_PROC_REMOTE_RUN_H
 #define PACELINE_PROC_REMOTE_RUN_H
@@ -18,7 +18,7 @@ struct remote_run {
 };
 
 /* Runs it to its end. SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 are passed on; they stay blocked here.
- * -1: ERROR_UNAVAILABLE where the host was not reached or is lost, else why it was not started. */
+ * -1: ERROR_UNAVAILABLE: the host was not reached or is lost; else why it was not started. */
 int remote_run(const struct remote_run *what, struct node_end *end, struct error *err);
 
 /* A file there, and its path here. */
@@ -26,8 +26,8 @@ struct remote_pair {
 	const char *path, *to;
 };
 
-/* Files from there over one connection, each whole or not at all. One that can't be had keeps nobody
- * from the others; the first such is the error. */
+/* Brings files from there over one connection, each whole or not at all. One that fails does not
+ * stop the others; err tells of the first one that failed. */
 int remote_fetch(const struct remote_options *host, const struct remote_pair *pair, size_t count,
 		 struct error *err);
 

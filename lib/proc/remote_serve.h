@@ -2,15 +2,15 @@
  * remote_serve: the far end of a conversation with another host (remote.h): looks at files, makes
  * directories, takes files, and runs one node.
  *
- * Two processes: the one that ssh or srun has started waits for the other, which leads a session of
- * its own and does the work.  When either of them dies, or the conversation ends, or nothing is heard
- * for REMOTE_FAR_SECONDS, the node's whole process group is killed.
+ * Two processes: the one that ssh or srun has started waits for the other, which leads its own
+ * session and does the work.  When either dies, the conversation ends, or nothing is heard for
+ * REMOTE_FAR_SECONDS, the node's whole process group is killed.
  */
 #ifndef PACELINE_PROC_REMOTE_SERVE_H
 #define PACELINE_PROC_REMOTE_SERVE_H
 
-/* Talks on descriptors 0 and 1; the node's output goes to 2. search: where programs are looked for
- * that do not lie beside ours (a PATH), or NULL. Returns an exit status. */
+/* Talks on descriptors 0 and 1; the node's output goes to 2. search: a PATH for programs that are
+ * not beside ours, or NULL. Returns an exit status. */
 int remote_serve(const char *search);
 
 #endif
