@@ -70,7 +70,7 @@ void call_close(struct call *c)
 
 /* ---- sending ---- */
 
-/* The daemon may be waiting for us to read before it reads on: what fits is taken meanwhile. */
+/* The daemon may wait for us to read before it reads on: takes what fits meanwhile. */
 static int send_all(struct call *c, struct iovec *piece, size_t count, int pass, struct error *err)
 {
 	double deadline = clock_mono() + c->answer_seconds;

@@ -191,8 +191,8 @@ static void check_paused(struct connection *c)
 	s->resume = c;
 }
 
-/* Its answers are of no use any more. What it said before it went is read to the end, for the
- * one-way requests among it; the end closes it. */
+/* The client needs no answers any more. What it sent before it went is read to the end, because it
+ * may have one-way requests; the end closes the connection. */
 static void go_deaf(struct connection *c)
 {
 	struct server *s = c->server;

@@ -1,8 +1,8 @@
 /*
- * http: see http.h.  evhttp counts no connections and knows no deadline but that of a silence, so a
- * client that sends a byte now and then would stay.  Both are kept here: each connection's stream is
- * ours, with a reference, and a look every so often finds those that evhttp is done with and those
- * that are late.
+ * http: see http.h.  evhttp does not count connections, and its only deadline is for silence, so a
+ * client that sends a byte now and then would stay.  Count and deadlines are kept here: we hold a
+ * reference to each connection's stream, and a regular look finds those that evhttp has finished
+ * with and those that are late.
  */
 #include "wire/http.h"
 
@@ -70,7 +70,7 @@ static void open_doors(struct http *h)
 		evconnlistener_enable(d->listener);
 }
 
-/* What evhttp has freed has no callbacks any more. */
+/* A stream that evhttp has freed has no callbacks any more. */
 static int is_gone(struct bufferevent *stream)
 {
 	bufferevent_event_cb on_event;
@@ -105,8 +105,8 @@ static void on_look(void *arg)
 		open_doors(h);
 }
 
-/* evhttp asks for the stream of a new connection. Of the last one that there is room for the doors
- * are closed behind, so there is always a place. */
+/* evhttp asks for the stream of a new connection. With the last place taken we stop listening, so
+ * there is always a place here. */
 static struct bufferevent *on_guest(struct event_base *base, void *arg)
 {
 	struct http *h = arg;
@@ -124,7 +124,7 @@ static struct bufferevent *on_guest(struct event_base *base, void *arg)
 	return stream;
 }
 
-/* Out of descriptors, or the like: the loop would try again at once, for ever. */
+/* Out of descriptors, or the like: otherwise the loop would try again at once, for ever. */
 static void on_accept_error(struct evconnlistener *listener, void *server)
 {
 	(void)server;
@@ -133,8 +133,8 @@ static void on_accept_error(struct evconnlistener *listener, void *server)
 
 /* ---- answers ---- */
 
-/* evhttp 2.1 gives whoever asks for the head only a body all the same. And it drops an answer on its
- * way to a client that has said all that it will say (socat, nc): so nothing more is read of him. */
+/* evhttp 2.1 sends a body even to a client that asks only for the head. And it drops the answer to
+ * a client that has closed its sending side (socat, nc): so nothing more is read from it. */
 static void answer(struct evhttp_request *rq, int code, const char *reason, const char *type,
 		   const char *text, size_t len)
 {

@@ -1,7 +1,7 @@
 /*
  * input: what a client says.  Bytes become lines, lines become requests, with their payload.
- * Nothing the client sends may end the process: what can't be understood is answered; when it
- * can't be known where the next request begins, the client is closed.
+ * Nothing the client sends may end the process: what can't be understood is answered with an error;
+ * if the beginning of the next request can't be found, the client is closed.
  */
 #include "wire/server_internal.h"
 
@@ -54,8 +54,8 @@ refuse(struct connection *c, struct verb_entry *verb, const char *code, const ch
 		connection_lose(c);
 }
 
-/* Whether a line that is no record ends like one that announces a payload. What follows it could
- * be taken for requests that nobody made. */
+/* Whether a line that is not a record ends like one that announces a payload: then what follows
+ * could be taken for requests that nobody made. */
 static int may_announce(const char *line, size_t len)
 {
 	const char *tab = memchr(line, '\t', len);
@@ -113,8 +113,8 @@ static void no_memory(struct connection *c)
 	connection_end(c);
 }
 
-/* The room that a payload takes while it is read: what all clients have announced, so that each one
- * that was begun can come whole. One alone may be longer. */
+/* The room for payloads that are read: the sum of what their clients have announced, so that each
+ * one that was begun can come whole. One alone may be longer. */
 static uint64_t counted(uint64_t bytes)
 {
 	return bytes > PAYLOAD_FREE_BYTES ? bytes : 0;
@@ -151,7 +151,7 @@ static void start_payload(struct connection *c)
 		dispatch(c, c->payload_verb, take_payload(c));
 }
 
-/* Whoever waits longest comes first. */
+/* The one that waits longest comes first. */
 static void give_room(struct server *s)
 {
 	struct connection *c;
@@ -386,7 +386,7 @@ static int take_one(struct connection *c)
 	return c->waits ? -1 : 0;
 }
 
-/* What was lent is taken back. */
+/* Takes back what was lent. */
 static void consume(struct connection *c)
 {
 	while (!c->closing && !c->ended && take_one(c) == 0)

@@ -1,6 +1,6 @@
 /*
- * payload: the bulk of a request, either read from the socket into memory of its own or lying in
- * memory that the client has passed.  Reference counted: it may outlive its request, its
+ * payload: the bulk of a request, either read from the socket into its own memory, or in memory
+ * that the client has passed.  Reference counted: it may outlive its request, its
  * connection and its server.  Not for several threads at once.
  */
 #include "wire/server_internal.h"

@@ -264,7 +264,7 @@ static void on_writable(evutil_socket_t fd, short what, void *peer)
 		write_out(p);
 }
 
-/* Whole, or nothing of it: half a request could never be taken back. */
+/* All of it or nothing: half a request could never be taken back. */
 static int put(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes)
 {
 	char *to = output_reserve(&p->out, &p->chunks, len + bytes);

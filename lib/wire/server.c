@@ -28,7 +28,7 @@
 
 /* ---- clients come ---- */
 
-/* Before the greeting: the client is told why it is not wanted, if it listens. */
+/* Before the greeting: tells a client why it is refused, if it listens. */
 static void turn_away(int fd, const char *line)
 {
 	struct iovec piece = {(char *)(uintptr_t)line, strlen(line)};
@@ -181,8 +181,8 @@ static int copy_options(struct server *s, const struct server_options *options, 
 }
 
 /* The lock beside the socket says who may own the name. The socket itself is made only when
- * requests can be handled, so that its being there means ready; someone who listens there without
- * the lock (it was deleted, or is no server of ours) keeps the name. */
+ * requests can be handled, so that it means ready; a process that listens there without the lock
+ * (the lock was deleted, or the process is not our server) keeps the name. */
 static int take_lock(struct server *s, struct error *err)
 {
 	char dir[PATH_MAX], lock[PATH_MAX];
@@ -352,8 +352,8 @@ int server_quiet(struct server *s, double seconds)
 
 /* ---- turns ---- */
 
-/* What follows the reading: hook, writing, burying. Each may bring work for the next round; none
- * is left when this returns, so that the loop may sleep. */
+/* What follows the reading: hook, writing, freeing connections. Each may bring work for the next
+ * round; no work is left when this returns, so that the loop may sleep. */
 static int server_turn(struct server *s, struct error *err)
 {
 	do {
@@ -380,7 +380,7 @@ static int server_turn(struct server *s, struct error *err)
 	return 0;
 }
 
-/* The hook runs between two rounds of the loop, never inside one: a round here is no recursion. */
+/* The hook runs between two rounds of the loop, never inside one: a round here does not recurse. */
 void server_gather(struct server *s)
 {
 	event_base_loop(s->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);

@@ -67,8 +67,8 @@ static int stream_socket(void)
 	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Whoever may write to a socket's directory may listen at its name. What is told to a server is for us:
- * so is the server, or it is root's, who may do anything; and root asks whom he likes. */
+/* Anybody who can write to a socket's directory can listen at its name. What we tell a server is
+ * not for others: it must be our user's, or root's, who may do anything. Root may ask anyone. */
 static int check_server(int fd, const char *name, struct error *err)
 {
 	uid_t server, self = geteuid();

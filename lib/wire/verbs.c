@@ -115,7 +115,7 @@ static int mark_one_way(struct verb_table *t, const char *names, struct error *e
 	return result;
 }
 
-/* The i-th of all that a server answers: its owner's, more of them, those of every server. */
+/* The i-th of all verbs that a server answers: its owner's, then `more`, then the built-in ones. */
 static void pick(struct verb_entry *v, size_t i, struct server *s, const struct server_options *o)
 {
 	if (i < o->verb_count) {
