@@ -1,4 +1,4 @@
-/* change: all that changes a queue but settle: one row each, with what is said, what happens, and
+/* change: all changes of a queue except settle: one row each, with what is said, what happens, and
  * the line that says so.  A function checks first, then reserves memory, then changes; a result
  * other than QUEUE_OK means that nothing changed.  The same functions follow a journal: what they
  * answer then must be what they answered when the line was written. */
@@ -18,7 +18,7 @@ enum event { EVENT_DONE, EVENT_PROGRESS, EVENT_BACK, EVENT_RENEW, EVENT_RELEASE,
 enum place { PLACE_TODO, PLACE_MINE, PLACE_OTHERS, PLACE_DONE, PLACE_HELD, PLACES };
 enum action { ACT, SAME, NOT_YOURS, BAD };
 
-/* SAME: it is so already, or was, and a repeated request gets its ok. */
+/* SAME: the change was made before, and a repeated request gets its ok. */
 static const enum action action_of[EVENTS][PLACES] = {
 	/*                  todo       mine  others     done       held */
 	[EVENT_DONE] =     {NOT_YOURS, ACT,  NOT_YOURS, SAME,      NOT_YOURS},
@@ -40,7 +40,7 @@ static enum place place_of(const struct piece *p, const struct worker *w)
 	return p->state == QUEUE_HELD ? PLACE_HELD : PLACE_TODO;
 }
 
-/* QUEUE_OK with *p: act; with *p NULL: nothing is to be done. */
+/* QUEUE_OK with *p: act; with *p NULL: do nothing. */
 static enum queue_result look_up(const struct queue *q, enum event event, const struct worker *w,
 				 uint64_t id, struct piece **p, struct error *err)
 {
@@ -63,7 +63,7 @@ static enum queue_result look_up(const struct queue *q, enum event event, const 
 	return action_of[event][place] == BAD ? QUEUE_BAD : QUEUE_NOT_YOURS;
 }
 
-/* The same of the piece of which a worker speaks. */
+/* The same for the piece that a worker names. */
 static enum queue_result find(struct queue *q, enum event event, const struct queue_change *c,
 			      struct piece **p, struct error *err)
 {
@@ -315,7 +315,7 @@ static enum queue_result loose(struct queue *q, struct queue_change *c, struct e
 	return QUEUE_OK;
 }
 
-/* Settle numbers are of a term; what an older lead says is refused from now on. */
+/* Settle numbers belong to a term; requests of an older lead are refused from now on. */
 static enum queue_result term(struct queue *q, struct queue_change *c, struct error *err)
 {
 	(void)err;
@@ -372,7 +372,7 @@ static enum queue_result find_move(const struct queue *q, uint64_t id, struct pa
 	return queue_no(QUEUE_UNKNOWN_SHARD, err, "no move %llu was planned", id);
 }
 
-/* The worker, where one says it, has the text of the rows: they are its partition's from now on. */
+/* The worker (if one is named) has the text of the rows: from now on its partition has them. */
 static enum queue_result moved(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct partition_move *m;
@@ -404,7 +404,7 @@ static enum queue_result drop(struct queue *q, struct queue_change *c, struct er
 #define ID {FIELD("id", U64, queue_change, id)}
 #define FIELDS (const struct field[])
 
-/* Those that come most first. */
+/* The most frequent ones first. */
 static const struct queue_kind kinds[] = {
 	{"get", QUEUE_BY_WORKER, get,
 	 FIELDS{WORKER, ID, {FIELD("max", U64, queue_change, max), .is_optional = 1, .min = 1},

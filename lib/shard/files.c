@@ -1,4 +1,4 @@
-/* files: save and load.  The file is what a journal begins with, the same lines with the same sums,
+/* files: save and load.  The file is like the beginning of a journal, with the same lines and sums,
  * and ends with its `end` line.  A load that fails leaves everything as it was. */
 #include "shard/service_internal.h"
 
@@ -16,8 +16,8 @@
 
 #define FILE_BYTES_MAX ((size_t)8 << 30)
 
-/* With incarnation= only one that is in force may ask: an old lead's save must never write the
- * file of the current cut, an old supervisor's load never roll back a second time. */
+/* With incarnation= it must be the one in force: an old lead's save must never write the file of
+ * the current cut, and an old supervisor's load must never roll back a second time. */
 static int may_touch_files(struct service *s, struct request *rq, const char **path)
 {
 	const struct record *r = request_record(rq);
@@ -67,8 +67,8 @@ static int is_save(int fd, off_t size)
 	return strncmp(last, "end lines=", 10) == 0;
 }
 
-/* A save takes nothing's place but an earlier save's, and keeps out of the journal's directory: a
- * file there could be taken for the journal. */
+/* A save replaces only an earlier save, and never writes to the journal's directory: a file there
+ * could be taken for the journal. */
 static int may_be_saved_to(const struct service *s, const char *path, struct error *err)
 {
 	char parent[PATH_MAX];

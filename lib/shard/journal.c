@@ -1,4 +1,4 @@
-/* journal: see journal.h. Knows bytes, files and fdatasync; what a line means it never asks. */
+/* journal: see journal.h. Knows bytes, files and fdatasync, but not what a line means. */
 #include "shard/journal.h"
 
 #include "base/fs.h"
@@ -93,7 +93,7 @@ static int is_half_written(const char *name)
 	return strncmp(name, "journal.", 8) == 0 && len > 4 && strcmp(name + len - 4, ".new") == 0;
 }
 
-/* The highest number below `below`, 0 when there is none. What a crash left half written goes: a
+/* The highest number below `below`, 0 when there is none. Removes what a crash left half written: a
  * file gets its name only when its state is whole and on disk. */
 static int find_newest(struct journal *j, uint64_t below, uint64_t *newest, struct error *err)
 {
@@ -207,7 +207,7 @@ static void fill(struct file *f, uint64_t to)
 	}
 }
 
-/* How far to fill so that lines up to `end` fit: much at a time where there is much. */
+/* How far to fill so that lines up to `end` fit: more at a time if the disk has much room. */
 static uint64_t fill_target(const struct file *f, uint64_t end)
 {
 	struct statvfs disk;
@@ -398,8 +398,8 @@ static int install(struct journal *j, struct file *f, uint32_t chain, struct err
 	return 0;
 }
 
-/* The files that the one in use has replaced. Removing them takes as long as they were, so children
- * do it where somebody waits. */
+/* The files that the one in use has replaced. Removing long files takes long, so a child does it
+ * when somebody waits. */
 static void remove_older(const struct journal *j)
 {
 	DIR *dir = opendir(j->dir);
@@ -473,7 +473,7 @@ int journal_is_pending(const struct journal *j)
 	return j->buffer.len > 0;
 }
 
-/* After a failure here the kernel may hold pages as clean that never reached the disk: to try again
+/* After a failure here the kernel may mark pages as clean that never reached the disk: another try
  * would prove nothing. */
 static int fail(struct journal *j, const char *what, struct error *err)
 {

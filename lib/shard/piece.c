@@ -1,6 +1,6 @@
 /* piece: the objects of the queue: lists, memory reserved ahead, samples that leave a piece, hands
- * and leases.  It decides nothing: whether what is asked may happen is the business of change.c and
- * settle.c.  Nothing here can fail once piece_prepare() has succeeded. */
+ * and leases.  It decides nothing: change.c and settle.c decide whether a request is allowed.
+ * Nothing here can fail once piece_prepare() has succeeded. */
 #include "shard/queue_internal.h"
 
 #include <assert.h>

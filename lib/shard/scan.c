@@ -51,7 +51,7 @@ static int is_batch_behind(const char *data, size_t from, size_t size)
 
 enum tail { TAIL_CLEAN, TAIL_LACKS_NEWLINE, TAIL_TORN, TAIL_DAMAGED };
 
-/* What it is that begins at `at` and is no valid line. */
+/* What begins at `at` and is not a valid line. */
 static enum tail judge_tail(const char *data, size_t at, size_t size, uint32_t chain)
 {
 	size_t newline = find(data, at, size, '\n'), zero = find(data, at, size, '\0');

@@ -231,8 +231,8 @@ static int check_given(const struct service *s, const struct queue *q, struct er
 	return 0;
 }
 
-/* A new journal, of what the old one says where there is one: nothing is acknowledged that only the
- * kernel's memory knows. */
+/* A new journal, with the state of the old one if there is one: we acknowledge nothing that is only
+ * in the kernel's memory. */
 static int begin(struct service *s, struct queue *q, struct error *err)
 {
 	service_adopt(s, q);

@@ -240,8 +240,8 @@ static void carry_out(struct queue *q, const struct queue_settlement *s, struct 
 		queue_log(q, "fenced", refusal_fields, &q->refusal[i]);
 }
 
-/* What the model is once this is carried out. A lead without a term knows nothing of notes: behind
- * its settles they would be old. */
+/* The model after this settle. A lead without a term knows no notes: after its settles an earlier
+ * note would be out of date. */
 static void commit(struct queue *q, const struct queue_settlement *s)
 {
 	q->iteration = s->iteration;

@@ -1,6 +1,6 @@
 /* source: what is handed out next.  Epochs come one after the other, the same for all workers; a
  * partition is traversed over and over by its own worker.  In both, a shard that nobody has asked
- * for yet is no object, and pieces that wait for another time stand in lanes. */
+ * for yet is not an object, and pieces that came back wait in lanes. */
 #include "shard/queue_internal.h"
 
 #include "base/random.h"

@@ -1,7 +1,7 @@
 /* state: the whole queue as lines (paceline-journal(5)), and back: the beginning of a journal, and
- * what `save` writes.  One table a line says its fields, for both ways; a field that is added must
- * be optional.  The sums have been checked by who reads the file, but a file may also have been
- * made by hand: what does not fit together is refused, and nothing it says may crash us. */
+ * what `save` writes.  Each line has a table of its fields, for both ways; a new field must be
+ * optional.  The reader of the file has checked the sums, but a file may also have been made by
+ * hand: what does not fit together is refused, and no content may crash us. */
 #include "shard/state.h"
 
 #include "base/grow.h"

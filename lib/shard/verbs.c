@@ -1,6 +1,6 @@
 /* verbs: what changes the queue, as clients ask for it.  Here text becomes numbers and results
- * become answers; what may happen is the queue's to say.  A change with nothing special about it
- * needs no function here: verb_change() reads what the change's row says. */
+ * become answers; the queue decides what is allowed.  A change with nothing special about it needs
+ * no function here: verb_change() reads what the change's row says. */
 #include "shard/service_internal.h"
 
 #include "record/sealed.h"
@@ -17,8 +17,8 @@ void verb_refuse(struct request *rq, enum queue_result result, const struct erro
 
 #define SETTLE_BYTES_MAX (16u << 20)
 
-/* Whether the worker says it in a generation in force, which wins over whatever else is wrong; 0:
- * it was answered. */
+/* Whether the worker's generation is in force; this error comes before all others. 0: it was
+ * answered. */
 static int is_in_force(struct service *s, struct request *rq, const struct queue_change *c)
 {
 	struct error err;
@@ -207,8 +207,8 @@ static int pass_over(void *arg, const struct queue_piece *piece)
 	return 1;
 }
 
-/* A supervisor says fail of who died, before it says hello again: whoever still holds something
- * here and begins anew was refused, or is nobody's worker. Shards must not be held for that. */
+/* When a worker dies, the supervisor says fail before the worker says hello again. So a worker that
+ * says hello and still holds something was refused, or has no supervisor: that is not a death. */
 static void give_back(struct service *s, const char *worker)
 {
 	struct queue_change c = {.worker = worker};
@@ -385,7 +385,7 @@ static void answer_settle(struct service *s, struct request *rq)
 		request_ok(rq, NULL);
 }
 
-/* Before the first settle that is not waited for, the journal says that there are such, durably. */
+/* Before the first settle that does not wait for the disk, a durable line announces such ones. */
 static void change_loosely(struct service *s)
 {
 	struct queue_change c = {.boot = s->boot};
