@@ -1,7 +1,6 @@
 /*
  * Units: applying staged pushes, and this server's own batch processing time.  A drag file slows
- * the server down for experiments: it sleeps, and so does everything it serves, which is what a
- * slow server is.
+ * the server down for experiments: it sleeps, and all its clients wait, as with a slow server.
  */
 #include "ps/ps_internal.h"
 
@@ -17,7 +16,7 @@
 
 /* ---- reports ---- */
 
-/* After so many units or seconds; and early at first, when nothing is known of this server yet. */
+/* After so many units or seconds; early at first, when nothing is known about this server yet. */
 static int report_due(const struct ps *p)
 {
 	const struct ps_options *o = &p->options;
@@ -159,8 +158,8 @@ void ps_units_applied(struct ps *p)
 	if (p->options.bsp) /* what was late for these units is thrown away */
 		stage_drop_before(p->stage, p->applied);
 	report(p);
-	/* What is told of this unit goes first, then parameters, a worker's after the other's:
-	 * nobody waits until they have been copied for all. */
+	/* Answers about this unit go first, then parameters, one worker after another: nobody waits
+	 * until they have been copied for all. */
 	ps_waits_run(p);
 }
 

@@ -1,4 +1,4 @@
-/* See buffers.h.  Those that wait are a list, the last one given back first: the others grow old.
+/* See buffers.h.  Idle buffers are a list, the last one given back first: so the others grow old.
  */
 #include "ps/buffers.h"
 

@@ -1,6 +1,6 @@
 /*
- * Gradients of which some is final: what `part` said before the push that will hold them.  Only
- * where they lie and which ranges are named is kept; the push itself is what counts in the end.
+ * Gradients of which parts are final: what `part` said before the push that will hold them.  Only
+ * their place and the named ranges are kept; in the end the push itself counts.
  */
 #include "ps/replica.h"
 
@@ -64,8 +64,8 @@ int early_covers(const struct early *e, size_t begin, size_t end)
 	return 0;
 }
 
-/* Joined with those that it touches; one more than there may be is forgotten: it is final with the
- * push. */
+/* Joins a range with those that it touches; when there are too many, forgets it: it is final with
+ * the push. */
 static int add_range(struct early *e, struct range add)
 {
 	size_t i = 0, n;

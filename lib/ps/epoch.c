@@ -1,9 +1,9 @@
 /*
  * One sum: from the lead's `sum` to the step.
  *
- * A bucket is added up when all members that push here have it, in the order in which the lead
- * names them, so that the same contributions give the same bits whoever came first; then fabricd
- * may have it, while further ones come.  A turn adds no more than TURN_BYTES: others are served in
+ * A bucket is summed when all members that push here have it, in the order in which the lead names
+ * them, so that the same contributions give the same bits in any order of arrival; then fabricd
+ * may have it, while more buckets come.  A turn adds no more than TURN_BYTES: others are served in
  * between.
  *
  * Which contributions are here is looked up each time: nothing of the stage is kept from one event
@@ -68,7 +68,7 @@ static void put_summed(struct ps_replica *r, struct request *rq)
 		request_ok(rq, "epoch=%llu", (unsigned long long)e->number);
 }
 
-/* What became of it, to who asks. */
+/* Answers with the result. */
 static void answer(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
@@ -112,7 +112,7 @@ void epoch_summed(struct ps_replica *r, uint64_t digest)
 	answer(r);
 }
 
-/* The lead hears whom to leave out. */
+/* Tells the lead which members to leave out. */
 static void fail(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
@@ -144,7 +144,7 @@ static void fail_bad(struct ps_replica *r)
 
 /* ---- adding ---- */
 
-/* The contribution of a member as far as it is known. 1: it is all here. */
+/* The contribution of a member as far as it is known. 1: all of it is here. */
 static int find_member(const struct ps_replica *r, size_t i, const struct early **early)
 {
 	const struct epoch *e = &r->epoch;
@@ -228,7 +228,7 @@ static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
 	return n;
 }
 
-/* What is here and not yet added. 1: that was all for now; 0: another turn is needed. */
+/* Adds what is here and not yet added. 1: that was all for now; 0: another turn is needed. */
 static int add_dense(struct ps_replica *r, const struct early *const *early,
 		     const unsigned char *whole)
 {
@@ -370,7 +370,8 @@ static int is_listed(const struct ps_replica *r, const char *list, int *alone)
 	return 0;
 }
 
-/* What an older epoch has found may be pushed again, as long as no newer one has found it. */
+/* Releases the pushes that an older epoch has found: they may be replaced until a newer one finds
+ * them. */
 static void let_go(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
@@ -534,8 +535,8 @@ static struct epoch_member *member_of(struct epoch *e, const struct order_push *
 	return NULL;
 }
 
-/* Whether the push that the lead holds is staged here. A worker tells the lead of it when that was
- * answered, so that it won't come any more. */
+/* Whether the push that the lead holds is staged here. A worker tells the lead after the push here
+ * was answered: if it is not here, it won't come any more. */
 static int is_here(const struct ps_replica *r, struct epoch_member *m,
 		   const struct order_push *push)
 {
@@ -568,7 +569,7 @@ static void hold(struct ps_replica *r, const struct order *o)
 		fail(r);
 }
 
-/* The answers of a connection keep their order: what is found is said to the sum that waits. */
+/* The answers of a connection keep their order: the waiting sum is answered with what is found. */
 void epoch_on_hold(struct request *rq, void *ps)
 {
 	struct ps *p = ps;

@@ -99,7 +99,7 @@ static int is_current(const struct fabric_client *f, uint64_t epoch)
 	       (e->state == EPOCH_ADDING || e->state == EPOCH_ABROAD);
 }
 
-/* Why a sum came to nothing, in the lead's words. */
+/* Why a sum failed, as a code for the lead. */
 static void refused(struct fabric_client *f, uint64_t epoch, const struct record *r)
 {
 	const char *code = record_get(r, "code");

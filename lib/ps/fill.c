@@ -1,9 +1,9 @@
 /*
  * Parameters from one replica to another.
  *
- * The giving side forks: the child writes to the other's connection what the parameters were, and
- * this process serves on.  The taking side reads in a thread: it has no parameters meanwhile, says
- * so to whoever wants some, and the lead may still tell it something else.
+ * The giving side forks: the child writes the parameters to the connection as they were at the
+ * fork, and this process goes on serving.  The taking side reads in a thread: it has no parameters
+ * meanwhile, says so to all who ask for them, and still obeys other orders of the lead.
  */
 #include "ps/replica.h"
 

@@ -91,8 +91,8 @@ static void forget(struct fork_child *f)
 	free(f);
 }
 
-/* Nobody waits for its end: one that was killed goes only when its storage lets it. Usually it is a
- * moment away. */
+/* Nobody waits for the end of a killed child: it ends only when its storage lets it. Usually that
+ * is soon. */
 static void try_reap(struct fork_child *f)
 {
 	pid_t got;

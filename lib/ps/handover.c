@@ -1,11 +1,10 @@
 /*
  * Handing over a live server: a process migration between two events of a program with one thread.
  *
- * The old one, once all answers are written and no cut is being made, sends what it has to its heir
- * and listens to nobody else until the heir says `taken`; then it ends without another word.  So
- * there is no moment at which two serve, and what anybody had asked and not been answered is asked
- * again: of the heir, under the same name and number.  If the heir goes first, nothing has
- * happened.
+ * Once all answers are written and no cut is being made, the old server sends what it has to its
+ * heir and listens to nobody else until the heir says `taken`; then it ends without another word.
+ * So two never serve at the same time, and clients repeat what was not answered: to the heir, under
+ * the same name and number.  If the heir ends first, nothing changes.
  */
 #include "ps/ps_internal.h"
 

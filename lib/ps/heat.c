@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define HALF_AT (1u << 24) /* keys */
-/* Finding a row takes as long as reading so many floats that follow each other: cache misses. */
+/* Finding a row takes as long as reading this many consecutive floats: cache misses. */
 #define FIND_FLOATS 40.0
 /* A pushed float is read, and its parameter and slots are read and written. */
 #define PUSH_FLOATS 3.0

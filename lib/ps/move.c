@@ -740,7 +740,7 @@ void move_on_accept(struct request *rq, void *ps)
 
 /* ---- the end ---- */
 
-/* Nothing that was said under the old map holds: who waits asks again, and pushes again. */
+/* Nothing said under the old map holds: workers that wait pull again, and push again. */
 static void forget(struct ps *p)
 {
 	while (p->waits) {

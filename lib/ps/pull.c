@@ -2,7 +2,8 @@
  * Pulls: parameters as of an iteration, at once or when its units are applied, into the answer or
  * into memory that the client has mapped.
  *
- * Never changes what is in the store; rows that nobody has asked for yet are made, as they begin.
+ * Never changes what is in the store; rows that nobody has asked for yet are made, with their first
+ * values.
  */
 #include "ps/move.h"
 #include "ps/replica.h"

@@ -115,8 +115,8 @@ void ps_push_judge(const struct ps *p, struct staged *s)
 		      opt_bad_gradient(s->push.row_gradient, s->push.rows * store_width(p->store)));
 }
 
-/* Gradients in memory that the client can still write are copied, and the copy is judged: what was
- * judged is what is applied, whatever the client does meanwhile. */
+/* Gradients in memory that the client can still write are copied, and the copy is judged and then
+ * applied, so that the client can't change it in between. */
 static int push_copy(struct ps *p, struct staged *s, struct error *err)
 {
 	size_t dense = s->push.dense ? store_dense_count(p->store) : 0;
@@ -193,9 +193,9 @@ static void refuse_values(struct ps *p, struct request *rq, const char *why)
 	request_err(rq, "diverged", "worker %.64s, iteration %.20s: %s", worker, iteration, why);
 }
 
-/* Takes s. Kept, or nobody will ever name it: its unit is over (the lead will settle it as
- * dropped), or it has no samples, so that it is in no unit. It would stay, and a pull behind it
- * wait. A sum waits for all its members, those without samples too. */
+/* Takes s. Keeps it, unless nobody will ever name it: its unit is over (the lead will settle it as
+ * dropped), or it has no samples and so is in no unit. Kept, it would stay, and a pull behind it
+ * would wait. A sum waits for all its members, also for those without samples. */
 static int keep(struct ps *p, struct staged *s, struct error *err)
 {
 	if ((s->push.count == 0 && !p->replica) ||
