@@ -83,7 +83,7 @@ static void servers_identify(struct exchange *x, uint64_t generation, uint64_t i
 	part_clients_identify(&servers_of(x)->parts, generation, incarnation);
 }
 
-/* After a rollback all are another life; and where something else is left open, it is for nobody. */
+/* After a rollback all are new processes; nobody needs anything else that is still open. */
 static int end_of(struct servers *s, int result, int open)
 {
 	if (result == WORK_RESET || (result != WORK_OK && open))

@@ -51,7 +51,7 @@ int shards_fd(const struct shards *s)
 	return s->generation.call ? call_fd(s->generation.call) : -1;
 }
 
-/* What was asked on the old connection is nobody's any more. */
+/* Forgets what was asked on the old connection. */
 static void disconnect(struct shards *s)
 {
 	generation_disconnect(&s->generation);

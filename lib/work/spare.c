@@ -1,5 +1,4 @@
-/* spare: see spare.h. A supervisor that is started again knows from its files who is a spare, and is
- * asked anew. */
+/* spare: see spare.h. A restarted supervisor knows the spares by its files; they ask it again. */
 #include "work/spare.h"
 
 #include "base/clock.h"

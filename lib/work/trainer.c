@@ -85,7 +85,7 @@ static void obey(struct trainer *t)
 
 /* ---- start and end ---- */
 
-/* shardd says what we hold; what we do not know of was an answer that got lost. */
+/* shardd says what we hold; a piece that we do not know was in an answer that got lost. */
 static int take_held(const struct piece *p, void *owner, struct error *err)
 {
 	struct trainer *t = owner;
@@ -455,8 +455,8 @@ static void account(struct trainer *t, const struct tally_batch *b)
 	}
 }
 
-/* What is foretold of the next batch. seconds: of this one until now; sending it takes about as
- * long as it did last time. */
+/* The prediction for the next batch. seconds: of this one until now; sending takes about as long as
+ * it did last time. */
 static void foretell(struct trainer *t, struct exchange_push *push, double seconds)
 {
 	double began = clock_mono();
@@ -473,7 +473,7 @@ static void foretell(struct trainer *t, struct exchange_push *push, double secon
 	meter_spend(t->meter, SPENT_PREDICT, began);
 }
 
-/* Who has which parameters may be another one now. */
+/* The map may have changed. */
 static void follow_map(struct trainer *t)
 {
 	const struct map *map = t->exchange->kind->map(t->exchange);
@@ -539,7 +539,7 @@ static int leave(struct trainer *t, struct error *err)
 	return result;
 }
 
-/* Nothing to hand out: out of the barrier, then at shardd's door. */
+/* Nothing to hand out: leaves the barrier, then waits at shardd. */
 static int wait_for_work(struct trainer *t, struct error *err)
 {
 	struct piece piece;
@@ -593,7 +593,7 @@ static int run(struct trainer *t, struct error *err)
 			log_say(LOG_LEVEL_INFO, "%s: starting over",
 				result == WORK_FENCED ? "refused" : "a server went away");
 		forget(t);
-		/* so that a refusal that repeats itself does not keep everybody busy */
+		/* so that a repeated refusal does not keep everybody busy */
 		if (clock_mono() - began < PAUSE_SECONDS && result >= 0)
 			clock_sleep(PAUSE_SECONDS);
 	} while (result == WORK_FENCED || result == WORK_RESET);

@@ -88,8 +88,8 @@ static int make_parameters(struct trial *t, struct error *err)
 	return 0;
 }
 
-/* What a sample takes whatever the allocator did: its own numbers, and the rows that its keys name
- * with their gradients. */
+/* What a sample needs at least, with any allocator: its own numbers, and the rows of its keys with
+ * their gradients. */
 static double sample_bytes_min(const struct trial *t)
 {
 	const struct batch *b = &t->batch;
