@@ -87,7 +87,7 @@ void child_free(struct child *c)
 	/* A child that has ended may have left others, who hold its output. */
 	if (!c->reaped || !c->eof)
 		kill(-c->pid, SIGKILL);
-	/* One that the kernel holds (its storage hangs) is left to whoever reaps us. */
+	/* One that the kernel holds (its storage hangs) is left to the process that reaps us. */
 	for (int i = 0; !c->reaped && i < REAP_TRIES && waitpid(c->pid, NULL, WNOHANG) == 0; i++)
 		clock_sleep(0.001);
 	release(c);

@@ -60,7 +60,7 @@ int host_test_begin(const char *search_path, int *fd, int *pid, struct error *er
 	return 0;
 }
 
-/* All that comes until its end. -1: it did not end in time. */
+/* All output until the end of the process. -1: it did not end in time. */
 static int read_all(int fd, char *line, size_t max)
 {
 	double until = clock_mono() + HERE_SECONDS, left;

@@ -195,7 +195,7 @@ static int by_group(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Without memory it has those that fit: the leaders are looked at all the same. */
+/* Without memory it has those that fit: the leaders are looked at in any case. */
 void inspect_groups_read(struct inspect_groups *g)
 {
 	DIR *d = opendir("/proc");

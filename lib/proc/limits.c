@@ -219,7 +219,7 @@ static uint64_t quota_of(double cores)
 	return quota > QUOTA_LEAST_US ? (uint64_t)quota : QUOTA_LEAST_US;
 }
 
-/* Swap is memory that is slow: with it a limit would be none. */
+/* Swap is slow memory: with swap there would be no limit. */
 static int limit_memory(const char *dir, int version, uint64_t bytes)
 {
 	if (version == 2) {

@@ -321,7 +321,7 @@ static void sent(struct remote *r, size_t n)
 		drop_first(r);
 }
 
-/* -1: nobody reads any more; how that came is seen when it has ended. */
+/* -1: nobody reads any more; the end of the process will say why. */
 static int send_some(struct remote *r, struct error *err)
 {
 	while (r->first) {
@@ -538,7 +538,7 @@ int remote_refused(const struct remote *r, const struct record *answer, struct e
 
 /* ---- the end ---- */
 
-/* Of what ssh or srun said, the last line; "" when it said nothing. */
+/* The last line that ssh or srun wrote; "" when it wrote nothing. */
 static const char *last_words(struct remote *r)
 {
 	if (r->fd[SAID] >= 0)

@@ -117,7 +117,7 @@ static int take_answers(struct running *r, struct error *err)
 	return got;
 }
 
-/* After the end its host's side is waited for: what the node has written last comes with it. */
+/* After the node's end, waits for the far side to end: the node's last output comes with it. */
 static int turn(struct running *r, struct error *err)
 {
 	struct pollfd polls[REMOTE_POLLS + 1];

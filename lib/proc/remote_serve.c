@@ -108,7 +108,7 @@ static void greet(struct serve *s)
 		   NULL);
 }
 
-/* How long a look at the node is ago counts once only: it may be we who slept. */
+/* A long time since the last look counts only once: we may have slept ourselves. */
 static void look_at_node(struct serve *s)
 {
 	double now = clock_mono(), since = s->looked > 0 ? now - s->looked : 0;
@@ -310,7 +310,7 @@ static int file(struct serve *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-/* Of a file that becomes shorter meanwhile the rest can't be said: the conversation ends. */
+/* If a file becomes shorter meanwhile, its rest can't be sent: the conversation ends. */
 static void send_all(struct serve *s, int fd, uint64_t bytes)
 {
 	char some[CHUNK];
@@ -494,7 +494,7 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 	return result;
 }
 
-/* A payload that nobody wants: for how fast it comes. */
+/* A payload that is thrown away, to measure its speed. */
 static int sink(struct serve *s, const struct record *r, struct error *err)
 {
 	(void)r;
@@ -551,7 +551,7 @@ static int send_signal(struct serve *s, const struct record *r, struct error *er
 	return 0;
 }
 
-/* Its group is gone before anybody hears that it has ended. */
+/* The node's group is gone before anybody hears that the node has ended. */
 static void node_ended(struct serve *s)
 {
 	kill_group();
