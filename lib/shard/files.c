@@ -115,7 +115,7 @@ static void verb_save(struct request *rq, void *service)
 	struct sealed_out text = {.fd = -1};
 	queue_write(s->queue, add_line, &text);
 	if (text.errnum != 0)
-		request_err(rq, "memory", "out of memory");
+		request_err(rq, "no-memory", "out of memory");
 	else if (fs_replace_file(path, text.data, text.len, &err) != 0)
 		file_error(rq, &err);
 	else
@@ -181,7 +181,7 @@ static void verb_load(struct request *rq, void *service)
 	}
 	if (queue_roll_back(loaded, s->queue, &err) != 0) {
 		queue_free(loaded);
-		request_err(rq, "memory", "%s", err.text);
+		request_err(rq, "no-memory", "%s", err.text);
 		return;
 	}
 	struct queue *replaced = s->queue;

@@ -20,7 +20,7 @@ static const char *const result_code[] = {
 	[QUEUE_UNKNOWN_WORKER] = "unknown-worker",
 	[QUEUE_UNKNOWN_SHARD] = "unknown-shard",
 	[QUEUE_NOT_YOURS] = "not-yours",
-	[QUEUE_MEMORY] = "memory",
+	[QUEUE_MEMORY] = "no-memory",
 };
 const char *const queue_state_names[] = {
 	[QUEUE_TODO] = "todo",

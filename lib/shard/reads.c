@@ -125,7 +125,7 @@ static void verb_list(struct request *rq, void *service)
 	}
 	service_clock(s);
 	if (queue_list(s->queue, states, from, put_piece, &l) != 0)
-		request_err(rq, "memory", "out of memory");
+		request_err(rq, "no-memory", "out of memory");
 	else if (l.is_cut)
 		request_ok(rq, "count=%llu more=%llu", (unsigned long long)l.count,
 			   (unsigned long long)l.more);
@@ -240,7 +240,7 @@ static void verb_watch(struct request *rq, void *service)
 	struct service *s = service;
 	struct watcher *w = calloc(1, sizeof *w);
 	if (!w) {
-		request_err(rq, "memory", "out of memory");
+		request_err(rq, "no-memory", "out of memory");
 		return;
 	}
 	w->service = s;

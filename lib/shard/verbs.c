@@ -461,7 +461,7 @@ static void verb_settle(struct request *rq, void *service)
 	size_t len = payload ? payload_bytes(payload) : 0;
 	char *text = malloc(len + 1);
 	if (!text) {
-		request_err(rq, "memory", "out of memory");
+		request_err(rq, "no-memory", "out of memory");
 		return;
 	}
 	if (len > 0)

@@ -58,7 +58,7 @@ static struct waiter *add(struct service *s, struct request *rq, double seconds)
 		if (w)
 			timer_free(w->timer);
 		free(w);
-		request_err(rq, "memory", "out of memory");
+		request_err(rq, "no-memory", "out of memory");
 		return NULL;
 	}
 	w->service = s;
