@@ -1,9 +1,9 @@
 /*
- * abandoned: rows in the hands of nobody.  Any client may take rows of the job; one that goes
- * without a word keeps them, and no death of a node will ever bring them back.  When nothing is
- * left to hand out and nothing has been trained for a while, a holder that is neither a worker of
- * this job nor a member of the lead has what it holds taken from it: as by its own bye, since no
- * shard is to blame.
+ * abandoned: rows whose holder has gone.  Any client may take rows of the job.  One that goes
+ * without a word keeps them, and no death of a node brings them back.  So when nothing is left to
+ * hand out and nothing has been trained for a while, the supervisor takes rows back from each
+ * holder that is neither a worker of this job nor a member of the lead.  This counts as the
+ * holder's own bye: no shard is blamed.
  */
 #ifndef PACELINE_RUN_ABANDONED_H
 #define PACELINE_RUN_ABANDONED_H
@@ -16,9 +16,9 @@
 struct sup_abandoned {
 	uint64_t samples; /* in the model, since that second of clock_mono() */
 	double since;
-	struct question question; /* a lost one begins anew with the next look */
+	struct question question; /* if it is lost, the next look asks again */
 	int is_member;
-	char id[OPTION_ID_MAX], behind[OPTION_ID_MAX]; /* who is asked about, and was before */
+	char id[OPTION_ID_MAX], behind[OPTION_ID_MAX]; /* who is asked about; who was before */
 };
 
 void sup_abandoned_tick(struct supervisor *s);

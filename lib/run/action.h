@@ -1,10 +1,10 @@
 /*
- * action: actions, whoever decided on them: a solution, or a person by `trainctl apply`.  They are
- * looked at as a whole (sizes belong together: of a decision with one bad line nothing is done),
- * written to the log with their reasons, and carried out: those for all workers by the lead, which
- * gives them to all in the same iteration; restarts here.
+ * action: carries out actions.  A solution decides on them, or a person by `trainctl apply`.  A
+ * decision is checked as a whole, because sizes belong together: if one line is bad, nothing is
+ * done.  Actions are written to the log with their reasons.  The lead carries out those for all
+ * workers, and gives them to all in the same iteration; restarts are carried out here.
  *
- * What the lead has not acknowledged stays in a list, and goes to whoever is the lead next.
+ * What the lead has not acknowledged stays in a list, and goes to the next lead.
  */
 #ifndef PACELINE_RUN_ACTION_H
 #define PACELINE_RUN_ACTION_H
@@ -18,7 +18,7 @@
 struct request;
 struct sup_act;
 
-/* What was said last about a node, for people. */
+/* The last message about a node, for people. */
 struct sup_said {
 	char what[64];
 	double at; /* clock_mono() */
@@ -32,11 +32,11 @@ struct sup_actions_sent {
 	double last_at; /* clock_mono(); 0: none yet */
 };
 
-/* What was decided by `who`, as text (action lines) or as structs; rq (may be NULL) is answered.
- * All or nothing where a line is bad: -1, and err names the line. The number of actions. */
+/* What `who` decided, as text (action lines) or as structs; rq (may be NULL) is answered. Returns
+ * the number of actions; -1: a line is bad, err names it, and nothing was done. */
 struct sup_actions {
 	struct action *item;
-	size_t *line; /* of the text, from 1; 0: there was none */
+	size_t *line; /* in the text, from 1; 0: there was no text */
 	size_t count, room;
 };
 int sup_actions_add(struct sup_actions *list, const struct action *a, size_t line,
@@ -47,7 +47,7 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 		      struct request *rq, struct error *err);
 void sup_actions_up(struct link *link, const struct record *greeting); /* the lead is there */
 void sup_actions_tick(struct supervisor *s);
-/* Actions that no lead has taken: whoever waits for them is told that the job is over. */
+/* No lead has taken these actions: clients that wait for them are told that the job is over. */
 void sup_actions_over(struct supervisor *s);
 
 #endif

@@ -1,15 +1,15 @@
 /*
- * fabric_log: whose fault it was that a world of the fabric ended, or did not begin.  Its ranks say so
- * in the fabric's log: each that has to wait for others, and who has heard nothing from another one.
+ * fabric_log: which host made a world of the fabric end, or not begin.  The fabric's log tells:
+ * each rank writes there when it has to wait for others, and from whom it has heard nothing.
  */
 #ifndef PACELINE_RUN_FABRIC_LOG_H
 #define PACELINE_RUN_FABRIC_LOG_H
 
 struct sup_node;
 
-/* Another world is to be started: what is in the log by now is of those before. */
+/* Call before another world is started: what is in the log until now is of earlier worlds. */
 void sup_fabric_log_begin(struct sup_node *fabric);
-/* Its world has ended, and nobody had asked for it: who stood still is named. */
+/* Call when a world has ended and nobody asked it to: names the host that stood still. */
 void sup_fabric_log_ended(struct sup_node *fabric);
 
 #endif

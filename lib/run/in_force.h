@@ -1,7 +1,7 @@
 /*
- * in_force: what outlives a lead and a supervisor: the actions in force (a lead of a new
- * incarnation is told them again) and how often each node was restarted by intention.  One small
- * file, STATE/standing, written new with each change:
+ * in_force: what outlives a lead and a supervisor, such as the actions in force (a lead of a new
+ * incarnation is told them again) and how often each node was restarted by intention.  It is one
+ * small file, STATE/standing, written anew with each change:
  *
  *     force incarnation= life=   the lead that has them
  *     action ...             each, without its reason
@@ -14,7 +14,7 @@
  *                            the job says
  *     oom id= steps=         each node that was given more after an end for memory
  *
- * It is of these processes only: when none is left the next run begins without it, but for sizes and oom.
+ * It belongs to these processes: when none is left, the next run keeps only size and oom.
  */
 #ifndef PACELINE_RUN_IN_FORCE_H
 #define PACELINE_RUN_IN_FORCE_H
@@ -41,20 +41,20 @@ struct sup_force {
 	int changed;                /* since it was written */
 };
 
-/* The number of its process, where it is a node of its own; 0: it is in a server, whose next
- * process takes all over. */
+/* The life of the lead's process if the lead is a node of its own; 0: it is in a server, whose next
+ * process takes over everything. */
 uint64_t sup_lead_life(const struct supervisor *s);
 
 int sup_force_read(struct supervisor *s, struct error *err);
 void sup_force_write(struct supervisor *s); /* soon */
-void sup_force_flush(struct supervisor *s); /* begins it, if it is due */
+void sup_force_flush(struct supervisor *s); /* begins to write, if that is due */
 void sup_force_forget(struct supervisor *s);
 void sup_force_free(struct supervisor *s);
-/* Takes over what the lead in force has acknowledged. */
+/* Takes over what the lead has acknowledged. */
 void sup_force_take(struct supervisor *s, const char *lines);
-/* Nothing is in force any more for a node that there is no more, or that is none of its kind. */
+/* Nothing is in force any more for this node: it no longer exists, or has another role now. */
 void sup_force_drop(struct supervisor *s, const char *id);
-/* The lines of all that is in force, to be freed; NULL: none, or out of memory. */
+/* The lines of all that is in force; the caller frees them. NULL: none, or out of memory. */
 char *sup_force_lines(const struct supervisor *s);
 const struct action *sup_force_find(const struct supervisor *s, enum action_kind kind,
 				    const char *id);

@@ -1,10 +1,11 @@
 /*
- * metrics: how a job goes, for Prometheus (monitor/metrics.h), where METRICS says (job/metrics_to.h):
- * files that a collector reads, written anew every few seconds and last when the job has ended, and
- * HTTP while it runs.  It reads the supervisor and changes nothing.
+ * metrics: how a job goes, for Prometheus (monitor/metrics.h).  METRICS says where
+ * (job/metrics_to.h): files that a collector reads, written anew every few seconds and a last time
+ * when the job has ended; and HTTP while the job runs.  This module reads the supervisor and
+ * changes nothing.
  *
- * A file that can't be written, or a port that is in use, ends a start before anything runs.  Where
- * nodes run, and later, it is said once, and tried again: metrics are not worth a job.
+ * If a file can't be written, or a port is in use, a start fails before anything runs.  When nodes
+ * run already, and later, the failure is said once and tried again: metrics are not worth a job.
  */
 #ifndef PACELINE_RUN_METRICS_H
 #define PACELINE_RUN_METRICS_H
@@ -22,19 +23,19 @@ struct supervisor;
 struct sup_metrics_place {
 	struct metrics_to to;
 	const char *name; /* the job's word */
-	int is_open;      /* a socket is listened at; a file was written */
-	int is_told;      /* that it can't be */
-	char http_name[HTTP_NAME_MAX]; /* of a port, with its number; "": it is none, or not open */
+	int is_open;      /* we listen on a socket; a file was written */
+	int is_told;      /* people were told that it can't be */
+	char http_name[HTTP_NAME_MAX]; /* of a port, with its number; "": no port, or not open */
 };
 
 struct sup_metrics {
 	struct sup_metrics_place place[METRICS_TO_MAX];
 	size_t places;
 	struct http *http; /* NULL: not wanted */
-	struct metrics_page file_page, http_page; /* what HTTP was given stays */
+	struct metrics_page file_page, http_page; /* what HTTP was given stays valid */
 	double began, ended; /* clock_epoch(); 0: not yet */
-	double at;           /* clock_mono(): written, or tried, last */
-	int phase;           /* enum sup_phase of then */
+	double at;           /* clock_mono(): last written, or tried */
+	int phase;           /* enum sup_phase at that time */
 };
 
 /* Whether a job may have its metrics there, before anything is prepared. */

@@ -1,9 +1,9 @@
 /*
  * node: the life of a node: wanted, stopped, killed, and what follows when its process ends.
  *
- * Which stage follows which is a table (stage.h), what its death asks for a column of the table of
- * roles (role.h).  What other modules keep of a node lies in it, each part written by its owner
- * only.
+ * A table says which stage follows which (stage.h); a column of the table of roles says what a
+ * death requires (role.h).  struct sup_node also has what other modules keep about a node; only its
+ * owner writes each part.
  */
 #ifndef PACELINE_RUN_NODE_H
 #define PACELINE_RUN_NODE_H
@@ -26,26 +26,26 @@ struct sup_node {
 	struct supervisor *sup;
 	struct sup_node *next; /* roster; and by its id: */
 	UT_hash_handle hh;
-	size_t measured_at; /* progress: where it stood in the snapshot; only sup_measured() reads it */
+	size_t measured_at; /* progress: its place in the snapshot; only sup_measured() reads it */
 	const struct role *role;
 	uint32_t number; /* within its role */
-	const struct role *made_as; /* spare: at first; and its number then */
+	const struct role *made_as; /* spare: its first role; and its number then */
 	uint32_t made_number;
 	char id[OPTION_ID_MAX];
 	size_t home, at; /* indexes of hosts (hosts.h): where it belongs, and where it runs */
 	struct node_place place;
-	double cores;    /* that it may use from its next process on; 0: all (sup_node_resize()) */
+	double cores;    /* limit from its next process on; 0: none (sup_node_resize()) */
 	uint64_t memory; /* bytes, likewise */
 	enum node_stage stage;
-	struct sup_process now;      /* that runs, or ran last */
+	struct sup_process now;      /* the one that runs, or ran last */
 	uint64_t lives;              /* processes started so far: the next life's number */
-	uint64_t in_a_row, restarts; /* failures since it last did well; processes but the first */
-	uint64_t spared;             /* those that were no restarts: it had left, and came back */
-	int asked;                   /* its end was asked for: no failure of its own */
+	uint64_t in_a_row, restarts; /* failures since it did well; processes after the first */
+	uint64_t spared;             /* processes that are no restarts: it left and came back */
+	int asked;                   /* we asked for its end: no failure of its own */
 	int stop_signal;
 	struct event *timer;
 	struct node_end end;
-	double ready_at;              /* clock_mono(); 0: this process was not, yet */
+	double ready_at;              /* clock_mono(); 0: this process is not ready yet */
 	struct link link, watch_link; /* talk; the second is the watchdog's */
 	struct sup_watched watch;     /* watchdog */
 	struct sup_restart restart;   /* restart */
@@ -55,8 +55,8 @@ struct sup_node {
 	uint64_t warned;              /* progress: its lives when the lead warned of it */
 	struct sup_spare spare;       /* spare */
 	int joining, leaving, fenced; /* scale */
-	int has_part;                 /* scale: a server, as the lead said last */
-	int joining_share;            /* scale: it has none of its own yet */
+	int has_part;                 /* scale: a server has one, as the lead said last */
+	int joining_share;            /* scale: it has no share of its own yet */
 	uint64_t trials;              /* trainers: ends in a row that may be another's fault */
 };
 
@@ -70,25 +70,25 @@ int sup_node_is_off(const struct sup_node *n);
 int sup_node_runs(const struct sup_node *n);
 
 void sup_node_want(struct sup_node *n);             /* launches it when it is off */
-void sup_node_stop(struct sup_node *n, int signal); /* 0: it will go by itself */
+void sup_node_stop(struct sup_node *n, int signal); /* 0: it will leave by itself */
 void sup_node_kill(struct sup_node *n);             /* it comes back: not a failure of its own */
-/* It comes back: not a failure of its own. 0: it was told to end. */
+/* Ends it with this signal; it comes back: not a failure of its own. 0: it was told to end
+ * already. */
 void sup_node_renew(struct sup_node *n, int signal);
-void sup_node_failed(struct sup_node *n); /* its end is one that would come again: so it is told */
+void sup_node_failed(struct sup_node *n); /* told: its end would only be repeated */
 void sup_node_give_up(struct sup_node *n);          /* SIGKILL, as a failure of its own */
-/* Other limits for it, kept for a supervisor that comes after this one. One that runs is started again
- * with them, by intention: a server hands over, and a worker's batch in hand goes to others. Those of
- * before: nothing is done. NULL, or why it is not started again now (sup_restart_why()): the limits hold
- * from its next process on all the same. */
+/* Gives it other limits, kept also for the next supervisor. If it runs, it is restarted with them,
+ * by intention: a server hands over, and a worker's batch in hand goes to others. If the limits are
+ * the old ones, nothing is done. Returns NULL, or why it is not restarted now (sup_restart_why());
+ * even then the limits hold from its next process on. */
 const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, const char *reason);
-/* As they are kept. */
+/* Limits as an earlier supervisor kept them. */
 void sup_node_sized(struct sup_node *n, double cores, uint64_t memory);
 struct limits sup_node_limits(const struct sup_node *n);
 void sup_stop_all(struct supervisor *s, const struct role *role, int signal);
 
 /* ---- told by others ---- */
-/* Its daemon greets, or the lead has it as a member. incarnation: as a server says; 0: it says
- * none. */
+/* Its daemon greets, or the lead has it as a member. incarnation: as a server says; 0: not said. */
 void sup_node_answers(struct sup_node *n, uint64_t incarnation);
 void sup_node_ended(struct sup_node *n, const struct node_end *end);
 void sup_node_joins(struct sup_node *n);    /* it was a spare, and has a worker's place */

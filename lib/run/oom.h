@@ -1,11 +1,12 @@
 /*
- * oom: what follows when a node ended because there was no memory for it (proc/limits.h): before it is
- * started again it is given more, or less to do.
+ * oom: what follows when a node ended because it had no memory left (proc/limits.h): before its
+ * next start it gets more memory, or less to do.
  *
- *   a worker   twice the memory, up to what its host has; where it is not limited, or has all, half
- *              the batch in twice as many steps, so that the samples of an iteration stay the same
- *   a server   twice as many servers, each with about half; where there can't be more, twice the memory
- *   a replica, which has all parameters: twice the memory
+ *   a worker   twice the memory, up to what its host has; if it has no limit, or all memory: half
+ *   the
+ *              rows at a time in twice as many steps, so that an iteration has the same samples
+ *   a server   twice as many servers, each with about half; if there can't be more, twice the
+ *   memory a replica, which has all parameters: twice the memory
  *
  * RESTARTS oom is the number of such steps of a node, and of all servers together; an end with a step does
  * not count against RESTARTS, any other does.  Each step is a record:
@@ -24,7 +25,7 @@ struct sup_oom {
 	int stepped; /* at its last end */
 };
 
-/* It has just ended so. */
+/* Call when the node has just ended for lack of memory. */
 void sup_oom_ended(struct sup_node *n);
 
 #endif

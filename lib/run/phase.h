@@ -1,7 +1,7 @@
 /*
- * phase: the phases of a job, one step function each.  A step looks at what is so and does the next
- * thing that is missing; it is called again whenever something has changed, and may always be
- * called once too often.
+ * phase: the phases of a job, one step function each.  A step looks at the state and does the next
+ * thing that is missing.  It is called again whenever something has changed; an extra call does no
+ * harm.
  */
 #ifndef PACELINE_RUN_PHASE_H
 #define PACELINE_RUN_PHASE_H
@@ -20,7 +20,7 @@ enum sup_phase {
 	PHASE_SERVICES,  /* shardd and the monitor; what is there already */
 	PHASE_ROLLBACK,  /* all servers off, shardd loads the cut's queue */
 	PHASE_SERVERS,   /* servers start and answer */
-	PHASE_FIRST_CUT, /* so that there always is a cut to go back to */
+	PHASE_FIRST_CUT, /* so that there is always a cut to go back to */
 	PHASE_RUNNING,
 	PHASE_WINDING, /* workers end early */
 	PHASE_LAST_CUT,
@@ -45,42 +45,43 @@ struct sup_phases {
 	struct event *kick, *retry;
 	double started, retry_at; /* clock_mono() */
 	double entered;           /* this phase */
-	int saves_nothing;        /* it stops without a last checkpoint: there is no room */
+	int saves_nothing;        /* it stops without a last checkpoint, for lack of room */
 	uint64_t cuts_before;     /* this phase */
 	struct question finish;   /* workers are told to leave */
-	int told;                 /* they were, in this phase */
+	int told;                 /* workers were, in this phase */
 	double told_at;           /* clock_mono() */
 	int fail_status;
-	int late_status; /* of a trainer that failed when all was trained; 0: none did */
-	const struct sup_node *failed; /* whose end that status is; NULL: no node's */
+	int late_status; /* of a trainer that failed after all was trained; 0: none did */
+	const struct sup_node *failed; /* the node whose end gave fail_status; NULL: none */
 	struct node_end failed_end;
-	int interrupted; /* SIGINT or SIGTERM, so many times */
+	int interrupted; /* how many SIGINT and SIGTERM came */
 };
 
 int sup_phase_init(struct supervisor *s, struct error *err);
 void sup_phase_free(struct supervisor *s);
-/* Somebody has looked at what changed: the phase's step is called soon. */
+/* Something has changed: the phase's step is called soon. */
 void sup_kick(struct supervisor *s);
 void sup_kick_after(struct supervisor *s, double seconds);
 void sup_enter(struct supervisor *s, enum sup_phase phase);
 const char *sup_phase_name(enum sup_phase phase);
 
-/* It ended: whether it had something left to do when all was trained, and failed in it. */
+/* A node has ended: notes the failure if it still had work to do after all was trained, and
+ * failed. */
 void sup_finish_ended(struct sup_node *n);
 
 /* The job ends as failed with this status; why is for people and the log. Once; later calls do
  * nothing. */
 void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* By the end of this node, whose last words are told first. */
+/* The same because this node ended; its last words are told first. */
 void sup_fail_by(struct sup_node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* There is no room for a last checkpoint, and nobody waits for one. */
+/* The job stops without a last checkpoint: there is no room for one, and nobody waits for one. */
 void sup_stop_without(struct supervisor *s);
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
 /* Enough was trained; by says which limit (job/spent.h). */
 void sup_finish_by(struct supervisor *s, const char *by, const char *reason);
-/* A signal to the supervisor: the first asks for a checkpoint and a stop, the second for an end at
- * once. */
+/* The supervisor got a signal: the first one asks for a checkpoint and a stop, the second one for
+ * an end at once. */
 void sup_interrupt(struct supervisor *s, int sig);
 
 #endif

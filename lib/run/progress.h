@@ -1,6 +1,6 @@
 /*
- * progress: how the job goes: what shardd, the lead and the monitor say, gathered into rows, and
- * whether all samples are in the model.  It only asks; nothing here changes a daemon's state.
+ * progress: how the job goes: gathers into rows what shardd, the lead and the monitor say, and
+ * finds out whether all samples are in the model.  It only asks: it changes no daemon's state.
  */
 #ifndef PACELINE_RUN_PROGRESS_H
 #define PACELINE_RUN_PROGRESS_H
@@ -16,8 +16,8 @@
 /* What shardd said last. */
 struct sup_stat {
 	int known;
-	uint64_t full; /* 1: no room for its journal; it changes nothing */
-	uint64_t lost; /* 1: of another boot; what was not written then may be missing */
+	uint64_t full; /* 1: no room for its journal, so it takes no changes */
+	uint64_t lost; /* 1: its journal is of another boot, and may lack what was not on disk */
 	uint64_t epoch, todo, doing, done, held, shards, shards_done, samples_done, incarnation;
 	double first_at, last_at; /* NAN: none yet */
 };
@@ -32,12 +32,12 @@ struct sup_rate {
 	size_t count;
 };
 
-/* What the monitor said last. Of what we know better it is not believed (samples-left, rate, ...):
- * that is added when somebody decides on it. */
+/* What the monitor said last. What we know better (samples-left, rate, ...) is not taken from it,
+ * but added when somebody decides on the snapshot. */
 struct sup_snapshot {
 	struct question question;
 	struct snapshot now, filling;
-	char *text; /* of the one asked for last, as a solution gets it */
+	char *text; /* the last snapshot, as a solution gets it */
 	size_t bytes, room;
 	int is_wrong;
 	struct error wrong;
@@ -49,7 +49,7 @@ struct sup_progress {
 	struct question stat_question, done_question, held_question;
 	struct question rows_question, members_question;
 	double members_at; /* clock_mono(): asked last */
-	int all_done; /* nothing is left, as shardd said in this phase */
+	int all_done; /* shardd has said in this phase that nothing is left */
 	struct {
 		int known;
 		char held[1024]; /* ids of held shards */
@@ -57,8 +57,8 @@ struct sup_progress {
 	struct run_row row;
 	double row_at;        /* at= of the last row */
 	uint64_t row_samples; /* of the lead at the last row */
-	int row_waits;        /* for shardd's count */
-	uint64_t loss_until;  /* iteration of the last row that had a loss; 0: none had */
+	int row_waits;        /* a row waits for shardd's count */
+	uint64_t loss_until;  /* iteration of the last row with a loss; 0: none yet */
 	unsigned ticks;
 	struct sup_snapshot snapshot;
 };
@@ -67,25 +67,24 @@ void sup_progress_init(struct supervisor *s);
 void sup_progress_free(struct supervisor *s);
 void sup_progress_phase(struct supervisor *s); /* another one begins */
 void sup_progress_tick(struct supervisor *s);
-/* Whoever ends well with a model that is lost is to know it. */
+/* If the job ends well but its model is lost, says so. */
 void sup_progress_end(struct supervisor *s);
 
 void sup_ask_stat(struct supervisor *s);
-/* What shardd said last may not hold any more: it is asked again. */
+/* What shardd said last may be out of date: it is asked again. */
 void sup_stat_forget(struct supervisor *s);
-/* The end's numbers and the names of held shards, into stat and last. */
+/* Asks for the numbers at the end and the names of held shards, into stat and last. */
 void sup_ask_last(struct supervisor *s);
-/* Asks shardd to say (all_done) when there is nothing left to hand out and nothing in anybody's
- * hands. */
+/* Asks shardd to say (all_done) when nothing is left to hand out and nothing is in hand. */
 void sup_wait_done(struct supervisor *s);
-/* Nothing is to do, and nobody does anything, as shardd said last. */
+/* Whether shardd said last that nothing is left to hand out, and nothing is in hand. */
 int sup_nothing_left(const struct supervisor *s);
-/* Workers that are members now are ready. */
+/* Asks the lead for its members: workers that are members are ready. */
 void sup_ask_members(struct supervisor *s);
 void sup_ask_snapshot(struct supervisor *s);
 /* What the monitor has of a node; NULL: nothing. */
 const struct snapshot_node *sup_measured(const struct sup_node *n);
-/* `info name= value= age=0`, known here. */
+/* Adds `info name= value= age=0`, which we know ourselves. */
 void sup_snapshot_info(struct supervisor *s, const char *name, const char *value);
 /* Samples per second, over the last seconds; NAN: not known yet. */
 double sup_rate(const struct supervisor *s);

@@ -1,24 +1,24 @@
 /*
- * recover: what a death leaves behind is removed before anything goes on (paceline-protocol(7),
+ * recover: removes what a death leaves behind before anything goes on (paceline-protocol(7),
  * Deaths; as a model: tests/model/batch.pml).
  *
- * A worker's: shardd says which generation it had; the lead settles or discards what it holds of it
- * and refuses it from then on; shardd gives it up; only then a new process says hello.  So nothing
- * of the dead one is under way when its rows are handed out again.  A step is never left out: an
- * answer that did not come (the lead is being rolled back, shardd restarts) begins again with the
- * question.
+ * Death of a worker: shardd says which generation the worker had; the lead settles or discards what
+ * it holds of that generation and refuses it from then on; shardd gives it up; only then a new
+ * process says hello.  So nothing of the dead worker is under way when its rows are handed out
+ * again.  No step is ever left out: if an answer does not come (the lead is being rolled back,
+ * shardd restarts), the question is asked again.
  *
- * A replica's, while another one has the parameters (SYNC=allreduce): it starts empty, and the lead
- * has it filled.  The lead's, where it has no parameters: it starts again, alone.  Neither takes
- * anything back.
+ * Death of a replica while another one has the parameters (SYNC=allreduce): it starts empty, and
+ * the lead has it filled.  Death of a lead that has no parameters: it starts again, alone.  In both
+ * cases nothing is rolled back.
  *
- * A server's, or the last replica's: the intent, naming the cut, is on disk before anything is
- * done; then all servers are off, shardd loads that cut's queue under a new incarnation, and the
- * servers start with that cut and no other, even if a forked child completes a later one
- * meanwhile.  A supervisor that finds an intent does all of it again: every step may be repeated,
- * because shardd's incarnation says whether the load that is answered is the last.  So it does
- * where servers are gone for another reason: a stop, or the end of a boot, after which neither
- * their memory nor what shardd had not yet written is there.
+ * Death of a server, or of the last replica: the intent, which names the cut, is on disk before
+ * anything is done.  Then all servers are off, shardd loads that cut's queue under a new
+ * incarnation, and the servers start with that cut and no other, even if a forked child completes a
+ * later one meanwhile.  A supervisor that finds an intent does all of this again.  Every step may
+ * be repeated, because shardd's incarnation says whether the load that is answered is the last.
+ * The same is done when servers are gone for another reason: a stop, or a reboot, after which their
+ * memory and what shardd had not yet written are lost.
  *
  * A cut that is damaged is passed over, and the one before it is taken (newest.h).
  */
@@ -33,12 +33,12 @@
 
 enum fence_step { FENCE_WHO, FENCE_LEAD, FENCE_SHARDD };
 
-/* What is to be removed of a worker that ended, before its next life. */
+/* What has to be removed of a worker that ended, before its next life. */
 struct sup_fence {
 	enum fence_step step;
 	uint64_t generation;
 	struct question question;
-	int stale; /* it was asked about an earlier death: its answer counts no more */
+	int stale; /* the question was about an earlier death: its answer does not count */
 };
 
 struct sup_recover {
@@ -46,43 +46,44 @@ struct sup_recover {
 	char cut[DIRS_PATH_MAX]; /* what servers restore; "": none */
 	uint64_t incarnation;    /* in force; 0: not known yet */
 	uint64_t rollbacks; /* of this supervisor */
-	uint64_t in_a_row; /* because a server failed, since a checkpoint went beyond the last */
-	int chosen;        /* which cut, or that there is none to choose */
-	int had_cut;       /* before it was looked for */
+	uint64_t in_a_row; /* because a server failed, without a later checkpoint in between */
+	int chosen;        /* the cut is chosen, or there is none to choose */
+	int had_cut;       /* there was a cut, before the search for one */
 	int loaded;
-	int told;        /* where it goes on, */
+	int told;        /* people know where the job goes on, */
 	uint64_t before; /* and what shardd counted as done before */
 	struct question load;
 	struct aside *verifying; /* the cut is read whole; NULL: it is not */
-	double began;      /* clock_epoch(): the last one */
+	double began;      /* clock_epoch(): the last rollback */
 	double not_before; /* clock_mono(): the servers' pause */
-	int strays;   /* nodes that were not the job's ran, and may have taken parameters along */
-	int together; /* all that hold parameters begin now, with the same; no replica is empty */
+	int strays;   /* nodes ran that were not the job's, and may have taken parameters along */
+	int together; /* all that hold parameters begin now, with one cut; no replica is empty */
 };
 
 void sup_fence_begin(struct sup_node *worker);
 void sup_fence_step(struct supervisor *s);
 
 int sup_intent_read(struct supervisor *s, struct error *err);
-/* The intent is carried out: its file goes. -1: not yet. */
+/* The intent is carried out: removes its file. -1: not removed yet. */
 int sup_intent_remove(struct supervisor *s);
 
 void sup_rollback_begin(struct supervisor *s, const char *reason);
-void sup_rollback_after(struct sup_node *server); /* its end; unless it is one too many */
-/* Whether a replica's or the lead's end takes the parameters along: nobody has them any more. */
+void sup_rollback_after(struct sup_node *server); /* after its end, unless that is one too many */
+/* Whether nobody has the parameters any more after the end of this replica or lead. */
 int sup_rollback_is_due(const struct sup_node *n);
-/* Another replica than this one has the parameters. */
+/* Whether another replica has the parameters. */
 int sup_others_serve(const struct sup_node *n);
-/* They start together, or one joins those that run. */
+/* Servers start together, or (together 0) one joins those that run. */
 void sup_servers_begin(struct supervisor *s, int together);
 void sup_rollback_step(struct supervisor *s);
-/* It ended for good as it was to restore a cut. When that is damaged, all go back to the one before,
- * and the node's end is not the job's. */
+/* The node failed for good when it had to restore a cut. If that cut is damaged, all go back to the
+ * cut before it, and the job does not end with the node. */
 int sup_rollback_passes_over(struct sup_node *n);
 void sup_rollback_free(struct supervisor *s);
-/* A checkpoint went beyond the last: the job does not only ever go back. */
+/* A checkpoint has more samples than the last one: the job makes progress, it does not only go
+ * back. */
 void sup_rollback_gained(struct supervisor *s);
-/* The one that is in force, as shardd says. */
+/* The incarnation in force, as shardd says. */
 void sup_incarnation(struct supervisor *s, uint64_t incarnation);
 
 #endif

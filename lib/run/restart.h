@@ -1,19 +1,19 @@
 /*
- * restart: a worker or a server is restarted by intention, because it is slow: at most as often as
- * the guard (restart_guard.h) lets anybody, and never a node that is not up.  How long such
- * restarts take is measured here, so that a solution can set their price against their use.
+ * restart: restarts a worker or a server by intention, because it is slow: never more often than
+ * the guard (restart_guard.h) allows, and never a node that is not up.  The time of such restarts
+ * is measured here, so that a solution can compare their cost with their use.
  *
  * A worker is killed, fenced and started again at once.  A trainer that has parameters is killed
- * behind a checkpoint, so that little is trained again.  A live server gives its part to its next
- * process without a rollback.  The two do that between themselves (`take-over`, `taken`:
- * ps-server(8)); here the next one is started, both are watched, and whoever ends first says how it
- * went:
+ * just after a checkpoint, so that little is trained again.  A live server gives its part to its
+ * next process without a rollback.  The two processes do that between themselves (`take-over`,
+ * `taken`: ps-server(8)); this module starts the next one and watches both.  The first to end shows
+ * the result:
  * - the old one, with 0: it has handed over, and the next one is the node now;
- * - the next one: the old one goes on as if nothing had been;
- * - the old one otherwise: the next one is killed, and all servers roll back;
- * - nobody for too long: the next one is killed first, so that the old one goes on if it can.
- * An old one of which nobody saw the end may have handed over: the next one knows, and ends with 69
- * if it has not.
+ * - the next one: the old one goes on as if nothing had happened;
+ * - the old one, with another status: the next one is killed, and all servers roll back;
+ * - neither for too long: the next one is killed first, so that the old one goes on if it can.
+ * If nobody saw the end of the old one, it may have handed over: the next one knows, and ends with
+ * 69 if not.
  */
 #ifndef PACELINE_RUN_RESTART_H
 #define PACELINE_RUN_RESTART_H
@@ -27,14 +27,14 @@ struct role;
 /* Of a node. */
 struct sup_restart {
 	struct restart_past past;
-	double from;             /* clock_mono() of the one under way; 0: none */
+	double from;             /* clock_mono(): the one under way began; 0: none */
 	int wanted;              /* a hand-over: waits until no checkpoint is being made */
-	double save_until;       /* a checkpoint is waited for; clock_mono(); 0: none is */
-	uint64_t saves_before;   /* checkpoints, made and failed, when it was asked for */
+	double save_until;       /* clock_mono(): waits for a checkpoint until then; 0: no */
+	uint64_t saves_before;   /* checkpoints made and failed before that one */
 	struct sup_process next; /* takes over */
 	struct event *timer;     /* next was killed */
 	struct sup_waiters waiters;
-	/* how long it took from launch or kill until it was ready */
+	/* from launch, or kill, until the node was ready */
 	uint64_t launches, restarts;
 	double launch_sum, restart_sum; /* seconds */
 };
@@ -42,11 +42,11 @@ struct sup_restart {
 int sup_restart_init(struct sup_node *n); /* -1: out of memory */
 void sup_restart_release(struct sup_node *n);
 
-/* The reason for which it is refused, as a word, or NULL: it is under way. */
+/* NULL: the restart is under way; otherwise why it is refused, as a word. */
 const char *sup_restart(struct sup_node *n, int force, const char *reason);
 /* The same on another host; its own is avoided (hosts.h). */
 const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *reason);
-/* Such a word in a sentence, for people. */
+/* Puts such a word into a sentence, for people. */
 const char *sup_restart_why(const char *word);
 void sup_restart_step(struct supervisor *s); /* starts hand-overs that are wanted */
 /* Mean seconds; NAN: not known yet. */

@@ -1,7 +1,8 @@
 /*
  * restart_guard: whether a node may be restarted by intention now (kill-restart, AntDT V-E: the
- * dearest action).  A guard around any solution, also a person's: once a node in a window, a pause
- * between any two, so many a node in all.  Pure: times come from the caller.
+ * most expensive action).  It guards against any solution, and any person: at most one restart of a
+ * node in a window, a pause between any two restarts, and a limit for each node in all.  Pure:
+ * times come from the caller.
  */
 #ifndef PACELINE_RUN_RESTART_GUARD_H
 #define PACELINE_RUN_RESTART_GUARD_H
@@ -21,10 +22,10 @@ struct restart_past {
 
 enum restart_answer { RESTART_GO, RESTART_LIMIT, RESTART_WINDOW, RESTART_COOLDOWN };
 
-/* last_any: of all nodes, as restart_past.last. */
+/* last_any: restart_past.last of all nodes. */
 enum restart_answer restart_guard(const struct restart_rules *rules,
 				  const struct restart_past *node, double last_any, double now);
-/* "limit", "window", "cool-down"; of RESTART_GO NULL. */
+/* "limit", "window", "cool-down"; NULL for RESTART_GO. */
 const char *restart_guard_word(enum restart_answer answer);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * roster: the nodes of a job: a list, ordered by role (as in the table of roles) and number, so that
- * whoever looks at all of a role sees them in one order.
+ * roster: the nodes of a job, as a list that is ordered by role (as in the table of roles) and
+ * number, so that the nodes of a role always come in the same order.
  */
 #ifndef PACELINE_RUN_ROSTER_H
 #define PACELINE_RUN_ROSTER_H
@@ -17,21 +17,22 @@ struct sup_node;
 struct sup_roster {
 	struct sup_node *first;
 	struct sup_node *by_id; /* the same, uthash */
-	struct sup_node *left; /* that there are no more; an answer for one may be on its way */
-	/* By this supervisor: nodes without memory were given more or less to do; spares took places. */
+	struct sup_node *left; /* nodes that left the job; an answer for one may still arrive */
+	/* By this supervisor: steps after an end for memory (oom.h); places that spares took. */
 	uint64_t oom_steps, spares_used;
 };
 
-/* Makes as many nodes of each role as the job says; all are off, and launched when their phase wants them.
- * More workers than files of DATA, where each has its own: ERROR_CONFIG. */
+/* Makes as many nodes of each role as the job says; all are off, and launched when their phase
+ * wants them. ERROR_CONFIG: each worker has its own file of DATA, and there are more workers than
+ * files. */
 int sup_roster_fill(struct supervisor *s, struct error *err);
 void sup_roster_free(struct supervisor *s);
 /* One more of a role, off; its number is the lowest that is free. NULL: err. */
 struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, struct error *err);
-/* It is off, and is a node of the job no more. */
+/* It is off, and leaves the job. */
 void sup_roster_leave(struct sup_node *n);
 
-/* Roles or numbers have changed: in order again. */
+/* Roles or numbers have changed: sorts the list again. */
 void sup_roster_order(struct supervisor *s);
 
 struct sup_node *sup_find(struct supervisor *s, const char *id); /* NULL: none */
@@ -46,21 +47,21 @@ struct sup_node *sup_next_of(const struct sup_node *n);
 #define EACH_NODE(n, s) for (struct sup_node *n = (s)->roster.first; n; n = n->next)
 #define EACH_OF(n, s, role) for (struct sup_node *n = sup_first(s, role); n; n = sup_next_of(n))
 
-/* Who holds parameters: servers, or with SYNC=allreduce replicas. Where trainers have their own: the
+/* Who holds parameters: servers, or replicas with SYNC=allreduce. If trainers have their own: the
  * lead, if there is one. */
 const struct role *sup_keepers(const struct supervisor *s);
 /* The replica that a worker works with. */
 struct sup_node *sup_replica_of(const struct sup_node *worker);
 
-/* Of these there is one. The lead is in the first server, or a node of its own; NULL: there is none,
- * because nothing is trained in iterations (trainers.h). */
+/* The only node of its kind. The lead is in the first server, or a node of its own; NULL: there is
+ * none, because nothing is trained in iterations (trainers.h). */
 struct sup_node *sup_shardd(const struct supervisor *s);
 struct sup_node *sup_monitor(const struct supervisor *s);
 struct sup_node *sup_lead(const struct supervisor *s);
 
 /* Whether all of a role are off. */
 int sup_off(const struct supervisor *s, const struct role *role);
-/* Samples of an iteration that are a worker's when nobody says otherwise. */
+/* A worker's samples of an iteration, unless a solution or a person says otherwise. */
 uint64_t sup_share(const struct sup_node *worker);
 uint64_t sup_all_restarts(const struct supervisor *s);
 

@@ -1,6 +1,6 @@
 /*
- * routes: where each socket of the job really is, for the fabric (fabricd(8)): RUN_DIR/routes, which
- * it reads when it starts, and the same told to one that runs.
+ * routes: tells the fabric (fabricd(8)) where each socket of the job really is: in RUN_DIR/routes,
+ * which a fabric reads when it starts, and by a message to one that runs.
  */
 #ifndef PACELINE_RUN_ROUTES_H
 #define PACELINE_RUN_ROUTES_H
@@ -19,19 +19,19 @@ struct supervisor;
 struct sup_routes {
 	char *text; /* in the file; NULL: not yet */
 	size_t bytes;
-	int held;  /* the fabric that runs has them */
+	int held;  /* the fabric that runs has these */
 	int stale; /* it was told older ones, and has not answered yet */
 	struct question question;
 };
 
-/* Before a start: whether those of all nodes have room in the fabric. */
+/* Before a start: whether the fabric has room for the routes of all nodes. */
 int sup_routes_fit(const struct supervisor *s, struct error *err);
 void sup_routes_begin(struct supervisor *s); /* another fabric is to be started */
 /* Whether a host is named with a user ("me@north"): then `sh RUN_DIR/SUP_ROUTES_USERS HOST COMMAND...`
  * is ssh to HOST as that user. */
 int sup_routes_have_users(const struct supervisor *s);
 void sup_routes_step(struct supervisor *s);
-/* What is in force is what is so; or no fabric runs, and the next one reads the file. */
+/* The routes that the fabric uses are right; or no fabric runs, and the next one reads the file. */
 int sup_routes_hold(const struct supervisor *s);
 void sup_routes_free(struct supervisor *s);
 

@@ -15,8 +15,8 @@ struct supervisor;
 struct sup_score {
 	struct child *child;
 	double at;           /* clock_mono(): begun last */
-	int done;            /* the one of the end */
-	int status;          /* why that failed, as an exit status */
+	int done;            /* the one at the end */
+	int status;          /* why the one at the end failed, as an exit status */
 	double auc, logloss; /* NAN: none */
 	double best_auc;
 	uint64_t without_gain;  /* scores in a row */
@@ -24,7 +24,7 @@ struct sup_score {
 };
 
 void sup_score_init(struct supervisor *s);
-/* last: it is the one of the end. */
+/* last: it is the one at the end. */
 void sup_score_start(struct supervisor *s, const char *checkpoint, int last);
 void sup_score_periodic(struct supervisor *s);
 void sup_score_stop(struct supervisor *s); /* the one under way */

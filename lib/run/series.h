@@ -1,10 +1,10 @@
 /*
- * series: the course of the nodes in STATE/job.log, for who looks at a job later (trainctl report):
- * a `series` record a node now and then, out of the monitor's snapshots.  Its numbers are sums
+ * series: the course of the nodes in STATE/job.log, for a later look at the job (trainctl report):
+ * now and then a `series` record for each node, from the monitor's snapshots.  Its numbers are sums
  * since the node began, so that what lies between two records is known, however far apart they are.
  *
- * The log must not grow without end: the longer a job has run, and the more nodes it has, the less
- * often: less than 32 MiB in a week for up to 300 nodes, some 220 bytes a record.
+ * The log must not grow without end: the longer a job has run and the more nodes it has, the rarer
+ * the records are: less than 32 MiB in a week for up to 300 nodes, with about 220 bytes a record.
  */
 #ifndef PACELINE_RUN_SERIES_H
 #define PACELINE_RUN_SERIES_H
@@ -14,16 +14,16 @@
 struct supervisor;
 
 struct sup_series {
-	double at; /* clock_mono(): written last; 0: not yet */
+	double at; /* clock_mono(): last written; 0: not yet */
 	int phase; /* then */
 };
 
-/* Seconds between two of them, so long after the start, with so many nodes. Pure. */
+/* Seconds between two records of a node, `elapsed` seconds after the start. Pure. */
 double series_seconds(double elapsed, size_t nodes);
 
 /* Whether the next snapshot is to be written. */
 int sup_series_due(const struct supervisor *s);
-/* There is a new snapshot: writes it, if it is time. */
+/* Call when there is a new snapshot: writes records if it is time. */
 void sup_series(struct supervisor *s);
 
 #endif

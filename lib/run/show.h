@@ -10,7 +10,7 @@
 
 struct record_out;
 
-/* What a row says, into a record that was begun. */
+/* Adds the fields of a row to a record that was begun. */
 void show_fields(struct record_out *o, const struct run_row *row);
 /* `row iteration= epoch= epochs= loss= samples-done= ... time=` with newline. */
 size_t show_record(const struct run_row *row, char *out, size_t out_max);

@@ -3,12 +3,12 @@
  * worker has ended, one of them takes its place at once, while what the dead one left behind is
  * removed (recover.h); the worker that comes back is a spare from then on.
  *
- * Both keep their ids; they swap their roles and their numbers.  Who has which is in STATE/standing,
- * for a supervisor that comes after a crash.  A spare asks for its place (`spare id=`), so one that
- * hangs before it is ready is never chosen, and one whose supervisor has gone asks the next.
+ * Both keep their ids, and swap their roles and numbers.  STATE/standing says who has which, for
+ * the supervisor that comes after a crash.  A spare asks for its place (`spare id=`).  So a spare
+ * that hangs before it is ready is never chosen, and one whose supervisor has gone asks the next.
  *
- * The first parameter server leads, and all servers go back together: there is nothing in which a
- * spare one would be faster (trainctl(1)).
+ * There are no spare servers: the first server leads, and all servers go back together, so a spare
+ * would make nothing faster (trainctl(1)).
  */
 #ifndef PACELINE_RUN_SPARE_H
 #define PACELINE_RUN_SPARE_H
@@ -24,28 +24,29 @@ struct supervisor;
 /* Of a node. */
 struct sup_spare {
 	struct request *rq; /* it waits for a place; NULL: it does not (yet) */
-	int given_up;       /* it only ever ends */
+	int given_up;       /* it ended too often */
 };
 
-/* In PHASE_RUNNING: starts those that are wanted, and gives places to those that wait. */
+/* In PHASE_RUNNING: starts spares that are wanted, and gives places to spares that wait. */
 void sup_spares_step(struct supervisor *s);
-/* Its request; answered when it has a place. */
+/* A spare's request, which is answered when the spare has a place. */
 void sup_spare_asks(struct sup_node *n, struct request *rq);
-/* It has ended once too often, or would again: the job goes on without it. */
+/* The spare has ended too often, or would end again: the job goes on without it. */
 void sup_spare_give_up(struct sup_node *n, const char *why);
 int sup_node_is_spare(const struct sup_node *n);
 
-/* The job is to have so many workers only: those that were made for places behind that are the ones that
- * leave, whatever place they have now, so that ids are as in a job that begins so.  Workers change
- * places for it; one of them that is a spare now leaves, too. */
+/* The job shall have only so many workers. Nodes that were made for higher places leave, whatever
+ * place they have now, so that ids are as in a job that begins with this number. Workers change
+ * places for this; a node made for a higher place that is a spare now leaves, too. */
 void sup_spares_settle(struct supervisor *s, uint64_t workers);
-/* A worker that leaves has ended. Where it was made to stay, it becomes the spare in whose place it was:
- * that one is returned, to be dropped in its stead; NULL: it still runs, and is ending. */
+/* A worker that leaves has ended. If it was made for a place that stays, it becomes the spare
+ * instead of the node that is a spare now; that node is returned, to be dropped in its stead. NULL:
+ * that node still runs, and is ending. */
 struct sup_node *sup_spare_drops(struct sup_node *worker);
 
-/* A line for each node that has another's role. */
+/* Prints a line for each node that has another's role. */
 void sup_spares_print(const struct supervisor *s, FILE *out);
-/* Such a line: the node has this role and number. */
+/* Restores from such a line: the node has this role and number. */
 void sup_spare_restore(struct sup_node *n, int is_spare, uint32_t number);
 /* Nothing runs: all are again what they were made for. */
 void sup_spares_forget(struct supervisor *s);

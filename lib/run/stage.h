@@ -1,6 +1,5 @@
 /*
- * stage: the stages of a node's life, and what is to be done when one follows another.  Pure:
- * tables only.
+ * stage: the stages of a node's life, and what to do at each change of stage.  Pure: tables only.
  */
 #ifndef PACELINE_RUN_STAGE_H
 #define PACELINE_RUN_STAGE_H
@@ -11,8 +10,8 @@
 
 /* Seconds before relaunch number n in a row (from 1): 0.1, doubling, 5 at most. */
 double stage_pause(uint64_t in_a_row);
-/* Whether a node did well before it ended, so that its failures are counted from 0 again: it was
- * ready for so long, and has done what it is there for. How long it took to start says nothing. */
+/* A node did well before it ended if it was ready for so long and has done its work; then its
+ * failures are counted from 0 again. How long it took to start does not matter. */
 #define STAGE_WELL_SECONDS 10.0
 int stage_did_well(double ready_seconds, int worked);
 
@@ -31,7 +30,7 @@ enum node_event {
 	EVENT_ANSWERS,
 	EVENT_ENDED,     /* clean or retryable */
 	EVENT_ENDED_BAD, /* unretryable */
-	EVENT_HANDED,    /* ended, and its next process has what it had */
+	EVENT_HANDED,    /* ended, and its next process has taken over */
 	EVENT_MENDED,
 	EVENT_PAUSE_OVER,
 	EVENT_STOP, /* we want it gone */
@@ -40,16 +39,16 @@ enum node_event {
 
 enum node_action {
 	DO_NOTHING,
-	DO_TELL, /* that it is ready */
+	DO_TELL, /* say that it is ready */
 	DO_MEND, /* worker: fence, fail; server: roll back; others: nothing to mend */
 	DO_FAIL, /* the job is over */
 	DO_PAUSE,
 	DO_LAUNCH,
 	DO_SIGNAL,
-	DO_GONE /* ended as we wanted */
+	DO_GONE /* it ended as we wanted */
 };
 
-/* *stage is changed. A pair that the table does not know is ERROR_SOFTWARE with both names. */
+/* Changes *stage. ERROR_SOFTWARE, with both names: the table does not know this pair. */
 int stage_step(enum node_stage *stage, enum node_event event, enum node_action *action,
 	       struct error *err);
 

@@ -1,11 +1,11 @@
 /*
- * sup: the supervisor and the modules that it is made of, for the files of this room only.
+ * sup: the supervisor and its modules, for the files of this room only.
  *
- * Each module has a header and a struct here that nobody else writes; others may read it, and call
- * the module's functions.
+ * Each module has a header, and a struct here that only this module writes; others may read the
+ * struct, and call the module's functions.
  *
  * The supervisor is level-triggered: callbacks only note what happened and kick; then the step of
- * the phase looks at what is so and does the next thing that is missing.  The same steps serve a
+ * the phase looks at the state and does the next thing that is missing.  The same steps serve a
  * first start, an adoption after kill -9, and a rollback.
  */
 #ifndef PACELINE_RUN_SUP_H
@@ -50,7 +50,7 @@
 #include "run/watchdog.h"
 
 struct supervisor {
-	/* as it was begun */
+	/* as the caller gave them */
 	struct supervisor_options options;
 	const struct job *job;
 	struct dirs dirs;

@@ -2,10 +2,10 @@
  * supervisor: starts, minds and finishes one job (trainctl run).
  *
  * It owns which nodes run, the intent to roll back, the names of checkpoints, and the job's log
- * (STATE/job.log).  It owns no parameter, no shard and no measurement: those are asked for.  One
- * event loop; it never waits for a daemon beyond the deadlines of deadline.h.
+ * (STATE/job.log).  It owns no parameter, no shard and no measurement: it asks for them.  It has
+ * one event loop, and never waits for a daemon longer than the deadlines of deadline.h.
  *
- * A supervisor that was killed is simply run again: what runs is adopted, an intent is finished.
+ * A supervisor that was killed is just run again: it adopts what runs, and finishes an intent.
  */
 #ifndef PACELINE_RUN_SUPERVISOR_H
 #define PACELINE_RUN_SUPERVISOR_H
@@ -24,10 +24,10 @@
 
 #define RUN_WAITS_MAX 512
 
-/* How it goes: what a row of progress says. */
+/* How the job goes: the content of a row of progress. */
 struct run_row {
 	const char *state; /* the phase, as `status` names it */
-	int known;         /* samples are */
+	int known;         /* samples, total are known */
 	uint64_t iteration, epoch, epochs; /* epoch counts from 1 */
 	double loss;             /* mean before the update since the last row; NAN: none */
 	uint64_t samples, total; /* in the model so far; EPOCHS times the rows of DATA */
@@ -52,11 +52,11 @@ struct supervisor_options {
 	const struct hosts *hosts; /* where nodes run: this machine first */
 	const char *network; /* of all hosts: MPI uses no other; "" or NULL: what it finds */
 	const char
-		*search_path; /* where programs are looked for that do not lie beside us; or NULL */
+		*search_path; /* where to look for programs that do not lie beside us; or NULL */
 	const char *notify_socket;
 	const char *history; /* file of finished jobs (plan/history.h); NULL: none is kept */
 	double row_seconds; /* between rows, after the early ones */
-	/* A row from the lead; and, four times a second and in every phase, what
+	/* Called for a row from the lead, and, four times a second and in every phase, for what
 	 * changed meanwhile. May be NULL. */
 	void (*row)(const struct run_row *row, void *arg);
 	void (*tick)(const struct run_row *row, void *arg);
@@ -68,14 +68,14 @@ struct supervisor_result {
 	char summary[4096]; /* the record, with newline; empty when the job never started */
 };
 
-/* -1 only when it could not begin; then nothing was started. Whatever a job comes to is in result.
+/* -1 only when the job could not begin; then nothing was started. How a job ended is in result.
  * People are told through base/log.h. */
 int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
 		   struct error *err);
 
-/* Of a job that does not run, without making anything: what supervisor_run() would refuse before it
- * starts a node, as far as job, dirs and hosts of options tell: too few files may be open, or how many
- * nodes the job was scaled to can't be read. */
+/* For a job that does not run: -1 if supervisor_run() would refuse it before it starts a node, as
+ * far as job, dirs and hosts of options tell: too few files may be open, or the number of nodes
+ * that the job was scaled to can't be read. Makes nothing. */
 int supervisor_check(const struct supervisor_options *options, struct error *err);
 
 #endif

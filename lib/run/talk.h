@@ -1,8 +1,8 @@
 /*
  * talk: connections to the daemons, and questions on them.  Decides nothing.
  *
- * Each connection is for one purpose, so that an answer that is held back (a checkpoint, an action,
- * `stat wait=`) keeps no other waiting.
+ * Each connection is for one purpose, so that an answer that takes long (a checkpoint, an action,
+ * `stat wait=`) delays no other.
  */
 #ifndef PACELINE_RUN_TALK_H
 #define PACELINE_RUN_TALK_H
@@ -22,33 +22,33 @@ struct link {
 	void (*up)(struct link *link, const struct record *greeting);
 };
 
-/* Links that are no node's own. */
+/* Links that belong to no node. */
 struct sup_links {
 	struct link shardd_wait, lead_cut, lead_act, lead_watch, lead_move;
 };
 
 typedef void sup_answer_fn(const struct record *r, void *owner);
 
-/* Something that is asked again and again, and once at a time. */
+/* A question that is asked again and again, but once at a time. */
 struct question {
 	unsigned open; /* asked and not answered */
 	sup_answer_fn *each, *done;
 	void *owner;
 };
 
-/* each (or NULL) gets the records of the answer, done (or NULL) the one that closes it, or NULL
- * when the connection went first. 0: it is on its way, or was already. -1: there is no connection, or
- * no memory; the step that asks comes again, at once when there is a connection, and with each tick.
- * A request that is longer than a line would never leave: the job fails. */
+/* each (or NULL) gets the records of the answer; done (or NULL) gets the record that closes it, or
+ * NULL if the connection closed first. 0: the question is on its way, or was already. -1: there is
+ * no connection, or no memory; the step that asks runs again with each tick, and at once when there
+ * is a connection. The job fails if a request is longer than a line: it could never be sent. */
 #define SUP_LOOK __attribute__((warn_unused_result))
 SUP_LOOK
 int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 	    sup_answer_fn *done, void *owner);
-/* The same of a request without fields. */
+/* The same for a request without fields. */
 SUP_LOOK
 int sup_ask_word(struct question *q, struct link *link, const char *word, sup_answer_fn *each,
 		 sup_answer_fn *done, void *owner);
-/* Also while it is open: that answer may be of before. */
+/* Asks even while the question is open: the answer under way may be out of date. */
 SUP_LOOK
 int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		  sup_answer_fn *done, void *owner);
@@ -56,9 +56,9 @@ int sup_ask_again(struct question *q, struct link *link, struct record_out *o, s
 SUP_LOOK
 int sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
 		 size_t bytes, sup_answer_fn *done, void *owner);
-/* Of what one of them gave: -1 brings the steps of the phase again soon. */
+/* given: what one of these returned. If it is -1, the steps of the phase run again soon. */
 void sup_ask_soon(struct supervisor *s, int given);
-/* Nobody waits for an answer. */
+/* Sends a request; nobody waits for an answer. */
 void sup_tell(struct link *link, struct record_out *o);
 
 int sup_answer_ok(const struct record *r);
@@ -75,6 +75,6 @@ void sup_links_servers(struct supervisor *s);
 void sup_links_close_servers(struct supervisor *s);
 void sup_links_free(struct supervisor *s);
 void sup_links_close(struct sup_node *n);     /* both of a node */
-void sup_link_again(struct sup_node *server); /* its process is another one now */
+void sup_link_again(struct sup_node *server); /* it is another process now */
 
 #endif

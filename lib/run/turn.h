@@ -1,10 +1,10 @@
 /*
- * turn: what changes, for the whole job, who has what: one turn at a time, and here is who may begin
- * while what else is under way.
+ * turn: a change for the whole job of who has what.  There is one turn at a time; this module says
+ * which turn may begin while which other one is under way.
  *
- * How a turn goes is its own file's: each is a row here, with the step that brings it further (in
- * PHASE_RUNNING, again and again; level-triggered as all of the supervisor is). Reactions to one node
- * (fences, spares, restarts of workers) are no turns.
+ * Each turn has a file of its own, and a row here with its step function, which is called again and
+ * again in PHASE_RUNNING (level-triggered, as all of the supervisor is).  Reactions to one node
+ * (fences, spares, restarts of workers) are not turns.
  */
 #ifndef PACELINE_RUN_TURN_H
 #define PACELINE_RUN_TURN_H
@@ -13,8 +13,8 @@ struct supervisor;
 
 enum turn {
 	TURN_SCALE,	/* other workers, servers or hosts: scale.h */
-	TURN_MOVE,	/* of that: servers get or give parts, or may */
-	TURN_RELEASE,	/* of that: servers and replicas end that nobody needs */
+	TURN_MOVE,	/* during TURN_SCALE: servers get or give parts, or may */
+	TURN_RELEASE,	/* during TURN_SCALE: servers and replicas that nobody needs end */
 	TURN_HAND_OVER, /* a server's next process takes its place: restart.h */
 	TURN_REBALANCE, /* servers share out their keys anew: rebalance.h */
 	TURN_PLAN,	/* the brain changes the job: brain.h */
@@ -28,13 +28,13 @@ struct turn_now {
 	unsigned wished; /* asked for, and not begun */
 };
 
-/* The turns, as bits, for which this one has to wait; 0: it may begin. */
+/* The turns, as bits, that this one has to wait for; 0: it may begin. */
 unsigned turn_waits_for(enum turn t, const struct turn_now *now);
 
 int sup_turn_is(const struct supervisor *s, enum turn t);     /* under way */
 int sup_turn_is_due(const struct supervisor *s, enum turn t); /* under way, or wished */
 int sup_turn_may_begin(const struct supervisor *s, enum turn t);
-/* All of them a step further; in PHASE_RUNNING. */
+/* In PHASE_RUNNING: a step of every turn. */
 void sup_turns_step(struct supervisor *s);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * verbs: what a running job can be asked on trainctl.sock (trainctl(1), paceline-protocol(7)), and
- * those who wait for an answer.  Handlers note what is wanted and kick; the phases do it.
+ * verbs: the requests that a running job answers on trainctl.sock (trainctl(1),
+ * paceline-protocol(7)), and the clients that wait for an answer.  Handlers note what is wanted and
+ * kick; the phases do it.
  */
 #ifndef PACELINE_RUN_VERBS_H
 #define PACELINE_RUN_VERBS_H
@@ -25,10 +26,10 @@ struct sup_clients {
 extern const struct verb sup_verbs[];
 extern const size_t sup_verb_count;
 
-/* The next one, who is to be answered; there is one. */
+/* Takes the next client, for an answer. There must be one. */
 struct request *sup_wait_take(struct sup_waiters *waiters);
 void sup_answer_watchers(struct supervisor *s, const struct run_row *row);
-/* Answers all requests that still wait: the job is over. */
+/* The job is over: answers all requests that still wait. */
 void sup_answer_all(struct supervisor *s);
 
 #endif
