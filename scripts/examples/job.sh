@@ -1,8 +1,8 @@
 #!/bin/bash
 # job.sh [DIR [SOLUTION]]: a whole job without trainctl. Each program of the kit does one thing, and this
 # shell puts them together. Everything lies in DIR (by-hand). w1 is a straggler; the solution (antdt-nd)
-# gives it less to do. Kill what you like meanwhile (kill -9): it comes back, and each row still counts
-# eight times. At the end there is the AUC on the test file.
+# gives it less to do. Kill any of them meanwhile (kill -9): it comes back, and each row still counts
+# eight times. At the end it prints the AUC on the test file.
 set -eu
 for program in shardd socat; do command -v $program >/dev/null || { echo "job.sh: no $program on PATH" >&2; exit 69; }; done
 here=$(dirname "$(readlink -f "$0")") solution=${2:-antdt-nd} incarnation=1 cuts=0 latest=
@@ -42,7 +42,7 @@ ask() { # NODE LINE [PAYLOAD]: its answer
 }
 field() { sed -n "s/.* $1=\([^ ]*\).*/\1/p"; }
 
-# What a dead worker held comes back; a dead server takes all back to the last cut. Nobody else stops.
+# A dead worker's rows are handed out again; a dead server takes all back to the last cut. Others go on.
 back() { # NODE: 1: not yet
 	local now
 	echo "job.sh: $1 has died and comes back" >&2

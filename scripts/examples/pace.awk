@@ -1,5 +1,5 @@
 #!/usr/bin/awk -f
-# A solution in a few lines: sizes in proportion to speed, so that all workers end at the same time.
+# A solution in a few lines: sizes in proportion to speed, so that all workers finish at the same time.
 # In: a snapshot of bpt-monitor(8). Out: actions. Use: SOLUTION=/path/to/pace.awk (see trainctl(1)).
 {
 	delete f
@@ -9,7 +9,7 @@ $1 == "node" && f["role"] == "worker" && f["state"] == "up" && f["speed-short"] 
 	id[++n] = f["id"]; speed[n] = f["speed-short"]; total += speed[n]; sizes += f["size"]
 }
 END {
-	# batch= and least= come as arguments; without batch= the sizes seen are shared out anew.
+	# batch= and least= come as arguments; without batch= the sum of the sizes seen is shared out anew.
 	if (batch > 0) sizes = batch
 	if (least < 1) least = 1
 	if (n == 0 || sizes < n * least) { print "action kind=none"; exit }

@@ -10,7 +10,7 @@ say() { # WORD...: sets $one (a field of ok), $rows (BEGIN LENGTH ...), $save (w
 	echo "$*" >&"$PACELINE_OUT"
 	while read -r word one two seed <&"$PACELINE_IN"; do
 		case $word in
-		range) [ -z "$seed" ] || exit 78 # SHUFFLE=samples: only for who knows that order
+		range) [ -z "$seed" ] || exit 78 # SHUFFLE=samples: this script does not know that order
 			rows="$rows ${one#begin=} ${two#length=}" ;;
 		save) save=$(echo "${one#path=}" | sed 's/%20/ /g; s/%25/%/g') ;; # records quote both
 		ok|err) return ;;
