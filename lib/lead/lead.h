@@ -2,10 +2,10 @@
  * lead: the gate with its sockets.  Requests of workers and the supervisor become events; effects
  * become answers, settles with shardd, orders to the parts, and cuts.
  *
- * It has no parameters: those are with the parts (lead/parts.h), of which one may be in this
- * process; or with replicas, each of which has all of them (gate.h).  Without any it leads all the
- * same: workers join, push nothing but counts, and obey actions; what they covered is committed with
- * shardd.
+ * The lead has no parameters: the parts have them (lead/parts.h), one of which may be in this
+ * process; or each replica has all of them (gate.h).  Without parts and replicas it leads all the
+ * same: workers join, push only counts, and obey actions; the rows that they covered are committed
+ * with shardd.
  */
 #ifndef PACELINE_LEAD_LEAD_H
 #define PACELINE_LEAD_LEAD_H
@@ -23,7 +23,7 @@ struct layout;
 struct lead_options {
 	struct gate_options gate;
 	const char *id;
-	const char *socket;           /* where it serves, for who asks for `parts` */
+	const char *socket;           /* where it serves, for the answer to `parts` */
 	const struct part_here *here; /* part 0, in this process; NULL: it is elsewhere, or none */
 	const char *const *servers;   /* sockets of the other parts, in order */
 	size_t server_count;
@@ -45,10 +45,10 @@ struct lead_options {
 };
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);
-/* After server_new(): connects to shardd and the other servers. */
+/* Call after server_new(): connects to shardd and the other servers. */
 int lead_start(struct lead *l, struct server *server, struct error *err);
-/* Peers and timers go, before server_free(), which ends the requests; then lead_free(). NULL is
- * fine for both. */
+/* Ends peers and timers. Call it before server_free(), which ends the requests; then lead_free().
+ * NULL is fine for both. */
 void lead_stop(struct lead *l);
 void lead_free(struct lead *l);
 
@@ -58,7 +58,7 @@ extern const size_t lead_verb_count;
 /* server_options.closed of a lead. */
 void lead_closed(struct connection *c, void *lead);
 
-/* Something else came from a worker, to a part in this process: it is there. */
+/* Another request came from a worker to a part in this process: the worker is there. */
 void lead_seen(struct request *rq, void *lead);
 
 /* ---- handing over to another process, with what a part in this one has ---- */

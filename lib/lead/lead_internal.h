@@ -1,4 +1,4 @@
-/* What the conversation of the lead shares: lead.c (effects), lead_requests.c (verbs),
+/* What the files of the lead share: lead.c (effects), lead_requests.c (verbs),
  * lead_settle.c (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_replica_cut.c
  * (those of replicas), lead_trainers.c (those of members that have the parameters), lead_balance.c
  * (batches at every barrier), lead_silent.c (members that do not move), lead_move.c (parameters that
@@ -45,13 +45,13 @@ struct cutting {
 	uint64_t token;
 	int busy;
 	int failed;
-	int is_left;       /* somebody may still write in its directory, which stays */
+	int is_left;       /* its directory stays, because somebody may still write in it */
 	size_t writing;    /* parts that have not answered */
 	double held;       /* when settlements were held */
 	double hold, fork; /* seconds */
 	uint64_t iteration;
 	char dir[CKPT_PATH_MAX];
-	char base[CKPT_NAME_MAX]; /* of a cut that has only rows that changed since; or "" */
+	char base[CKPT_NAME_MAX]; /* of a cut with only the rows that changed since base; or "" */
 	struct part_file *part; /* what each wrote */
 	struct told *told;      /* lead_trainers.c: members that were told to save */
 	size_t tolds;
@@ -65,7 +65,7 @@ struct settling {
 	uint64_t number;
 	int whole;
 	struct names fenced;
-	char why[200]; /* it is in force no more */
+	char why[200]; /* why it is not in force any more */
 	double sent;      /* when */
 	uint64_t answers; /* and what they took */
 	double seconds;
@@ -74,7 +74,7 @@ struct settling {
 /* What the parts are asked to hold. */
 struct holding {
 	size_t asked;         /* parts that have not answered */
-	struct names missing; /* workers of which one lacks a part */
+	struct names missing; /* workers whose push a part lacks */
 };
 
 /* Sizes at every barrier. */
@@ -120,8 +120,8 @@ struct lead {
 	uint64_t diverged; /* pushes refused for their loss, where no part counts them */
 	struct settling settling;
 	struct sizes sizes;
-	struct trainer_seen *seen; /* what agents see of their trainers */
-	struct silents *silents; /* NULL: nobody is looked at */
+	struct trainer_seen *seen; /* what agents report about their trainers */
+	struct silents *silents; /* NULL: members are not watched */
 	struct cutting cut;
 	struct moving *moving; /* NULL: no parameters are being moved */
 	struct rebalance *rebalance; /* NULL: nobody has asked for it */
@@ -135,7 +135,8 @@ void lead_expect(struct lead *l); /* somebody joins */
 void lead_break(struct lead *l, const struct error *err);
 int lead_breakf(struct lead *l, int code, const char *place, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* Makes rq a request that the gate will answer; its token, 0 when memory is gone (answered). */
+/* Makes rq a request that the gate will answer. Returns its token; 0: no memory, and rq was
+ * answered. */
 uint64_t lead_defer(struct lead *l, struct request *rq);
 /* The request of a token, which is forgotten; NULL when its client went. */
 struct request *lead_undefer(struct lead *l, uint64_t token);
@@ -145,11 +146,11 @@ int lead_settle_start(struct lead *l, struct event_base *base, struct error *err
 void lead_settle_stop(struct lead *l);
 void lead_settle(struct lead *l, const struct gate_effect *e);
 void lead_names_put(struct lead *l, struct names *names, const char *worker);
-/* The names as an array, to be freed; each is logged with the reason. NULL: no memory, and the lead
- * is broken. */
+/* The names as an array, which the caller frees; each is logged with the reason. NULL: no memory,
+ * and the lead is broken. */
 const char **lead_names_list(struct lead *l, const struct names *names, const char *why);
 
-/* lead_replicas.c: only where there are some, but for the first three */
+/* lead_replicas.c: only if there are replicas, except the first three */
 int lead_replicas_new(struct lead *l, struct error *err);
 int lead_replicas_start(struct lead *l, struct event_base *base);
 void lead_replicas_stop(struct lead *l);
@@ -158,25 +159,25 @@ void lead_sum(struct lead *l, const struct gate_effect *e);
 void lead_hold(struct lead *l, const struct gate_effect *e);
 void lead_step(struct lead *l, const struct gate_effect *e);
 void lead_fill(struct lead *l, const struct gate_effect *e);
-void lead_replicas_wait(struct lead *l); /* somebody joins, and may have to wait for his */
+void lead_replicas_wait(struct lead *l); /* a worker joins, and may have to wait for its replica */
 void lead_replicas_throw(struct lead *l, struct order *order);
-/* lead_replica_cut.c: one that is in force writes all parameters, the first one if it is: it is on
- * this host. */
+/* lead_replica_cut.c: a replica in force writes all parameters: the first one if it is in force, as
+ * it is on this host. */
 void lead_replicas_cut(struct lead *l, struct order *order, const struct order_answer *a);
 /* As lead_parts_boot(), of those in force. */
 const char *lead_replicas_boot(const struct lead *l);
 void lead_replicas_names(const struct lead *l, char *out, size_t max); /* r0,r2: in force */
 int lead_replicas_are(const struct lead *l); /* there are none, or one is in force */
-void lead_replicas_look(struct lead *l); /* after what may have changed who is in force */
+void lead_replicas_look(struct lead *l); /* after an event that may change which are in force */
 
 /* lead_cut.c */
 void lead_cut_begin(struct lead *l, struct request *rq, const char *dir, const char *base);
 void lead_cut_save(struct lead *l);
 void lead_cut_fork(struct lead *l, const struct gate_effect *e);
 void lead_cut_refused(struct lead *l);
-/* One of those who write has, or has failed. */
+/* One of the writers has finished, or failed. */
 void lead_cut_answered(struct lead *l);
-/* The lead comes to its end: a commit goes on alone. */
+/* The lead ends: a commit goes on alone. */
 void lead_cut_stop(struct lead *l);
 void lead_cut_fail(struct lead *l, const char *place, const char *why);
 
@@ -187,19 +188,20 @@ const char *lead_trainers_boot(const struct lead *l); /* as lead_parts_boot(), o
 void lead_trainers_stop(struct lead *l);
 /* c->writing counts them; the answers that tell them follow. */
 void lead_trainers_cut(struct lead *l, const struct gate_effect *e);
-/* In front of the answer to rq. */
+/* Tells the client of rq, before the answer to rq. */
 void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e);
 /* Whether it was told to save and has not answered yet. */
 int lead_trainers_saves(const struct lead *l, const char *worker, uint64_t generation);
-/* Whether any of them writes a checkpoint or pauses: who waits for it is not silent. */
+/* Whether any trainer writes a checkpoint or pauses: those that wait for it do not count as
+ * silent. */
 int lead_trainers_rest(const struct lead *l);
-/* What its agent sees of a member's trainer, as fields. */
+/* What its agent reports about a member's trainer, as fields. */
 void lead_trainers_put(const struct lead *l, const struct gate_member *m, struct record_out *o);
 void lead_on_trainer(struct request *rq, void *lead);
-void lead_trainers_look(struct lead *l); /* after what may have lost one that was told */
+void lead_trainers_look(struct lead *l); /* after a member that was told may be lost */
 int lead_trainers_files(struct lead *l, struct ckpt_manifest *m, struct error *err);
 void lead_trainers_forget(struct lead *l); /* the cut is over */
-/* Of all the files that a checkpoint may have, whatever their names. */
+/* Bytes of the lines of all files that a checkpoint may have, whatever their names. */
 #define LEAD_SAVED_BYTES_MAX (CKPT_FILES_MAX * CKPT_FILE_LINE_MAX)
 void lead_on_saved(struct request *rq, void *lead);
 
@@ -221,15 +223,15 @@ void lead_move_still(struct lead *l);
 void lead_move_look(struct lead *l); /* somebody came or went */
 int lead_move_is_busy(const struct lead *l);
 void lead_move_stop(struct lead *l);
-/* The parts that there are, with these bounds; the request is answered as a move is, with `peak`
- * behind it. */
+/* Moves parameters so that the present parts get these bounds; the request is answered as a move
+ * is, followed by `peak`. */
 void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak,
 		      const char *busiest);
 
 /* lead_rebalance.c */
 void lead_on_rebalance(struct request *rq, void *lead);
 void lead_rebalance_stop(struct lead *l);
-int lead_map_is(const struct lead *l, uint64_t version); /* in force; where there are no parts: yes */
+int lead_map_is(const struct lead *l, uint64_t version); /* in force; yes if there are no parts */
 void lead_refuse_map(struct lead *l, struct request *rq);
 
 /* lead_requests.c */

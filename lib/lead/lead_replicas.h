@@ -21,7 +21,7 @@ struct one {
 	struct timer *look; /* it is being filled for another lead */
 };
 
-/* A cut that is asked of one of them: on a connection of its own, because the answers of one keep
+/* A cut that one replica is asked for, on a connection of its own: answers on one connection keep
  * their order, and a sum is not answered before all members have pushed. */
 struct cutter {
 	struct order_answer answer; /* to be told; done NULL: none is asked */
@@ -37,7 +37,7 @@ struct replicas {
 	size_t count, in;
 	struct timer *again; /* for the sum of this epoch */
 	uint64_t again_epoch;
-	/* Sums that can't be made: how many of that iteration. */
+	/* Sums that could not be made: how many of that iteration. */
 	uint64_t failures, failed_epoch, failed_iteration;
 	struct timer *alone;
 	struct timer *late; /* the sum of this epoch, when all have pushed */
@@ -49,9 +49,9 @@ struct replicas {
 /* lead_replica_cut.c */
 int lead_replica_cut_start(struct lead *l, struct event_base *base);
 void lead_replica_cut_stop(struct lead *l);
-/* Asks, if one is wanted and its replica has made the steps that it was told. */
+/* Asks for a cut, if one is wanted and its replica has made the steps that it was told. */
 void lead_replica_cut_ask(struct lead *l);
-/* Tells who waits for it, if there is one. r NULL: the connection is lost. */
+/* Ends a cut that is under way, and tells its owner. r NULL: the connection is lost. */
 void lead_replica_cut_over(struct lead *l, const struct record *r);
 
 #endif

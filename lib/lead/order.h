@@ -1,11 +1,11 @@
 /*
- * order: what the lead tells those who have the parameters, as a struct and as the request of
- * paceline-protocol(7): a part in this process gets the one, a part behind a socket the other, and
- * both obey alike.
+ * order: what the lead tells parts and replicas, as a struct and as a request of
+ * paceline-protocol(7).  A part in this process gets the struct, a part behind a socket the
+ * request; both obey alike.
  *
- * Parts, each with some of the parameters, are told hold, apply, throw, cut; and, when parameters
- * move from one to the other (lead_move.c), prepare, give, adopt, or keep.  Replicas, each with
- * all of them, are told sum, apply (which names a sum, not pushes), fill, throw, cut.
+ * Parts, each with some of the parameters, are told hold, apply, throw, cut; and when parameters
+ * move from one part to another (lead_move.c), prepare, give, adopt or keep.  Replicas, each with
+ * all parameters, are told sum, apply (which names a sum, not pushes), fill, throw, cut.
  */
 #ifndef PACELINE_LEAD_ORDER_H
 #define PACELINE_LEAD_ORDER_H
@@ -24,23 +24,23 @@
 #define ORDER_SOCKET_MAX 1024
 
 enum order_kind {
-	ORDER_HOLD,  /* keep push[] until an apply or a throw; what is not there is said. A replica:
+	ORDER_HOLD,  /* keep push[] until an apply or a throw, and say what is not there. A replica:
 			these are the lead's; the sum of epoch that waits for another one fails */
-	ORDER_APPLY, /* push[] is committed: `units` units, behind `iteration` of them */
-	ORDER_THROW, /* what is staged of worker up to generation goes; with `one`, one push */
-	ORDER_CUT,   /* behind the last apply, at iteration: write this part into directory path */
+	ORDER_APPLY, /* push[] is committed: `units` units, after the first `iteration` ones */
+	ORDER_THROW, /* drop what worker has staged up to generation; with `one`, one push */
+	ORDER_CUT,   /* after the last apply, at iteration: write this part into directory path */
 	ORDER_SUM,   /* a replica: sum what member[] push for iteration, under this epoch */
 	ORDER_FILL,  /* a replica: forget all, and copy the parameters of the one at socket from, which
 			is at iteration; unless a sum or a fill of a later epoch was told before */
-	ORDER_PREPARE, /* find what servers[] says that you will give, and make room for what will come */
-	ORDER_GIVE,    /* nothing is applied until it is over: give it away, and keep it */
-	ORDER_ADOPT,   /* servers[] is in force, at iteration; what was given is not yours any more */
-	ORDER_KEEP,    /* the attempt is over: all as before */
-	ORDER_HEAT,    /* how much is asked of which places; nothing is changed */
+	ORDER_PREPARE, /* find what you will give by servers[], and make room for what will come */
+	ORDER_GIVE,    /* send it, but keep it too; apply nothing until the move is over */
+	ORDER_ADOPT,   /* servers[] is in force, at iteration; what you gave is no longer yours */
+	ORDER_KEEP,    /* the attempt has failed: all is as before */
+	ORDER_HEAT,    /* say how much is asked of which places; changes nothing */
 	ORDERS
 };
 
-/* A part of a map (param/map.h), and who has it. */
+/* A part of a map (param/map.h), and the server that has it. */
 struct order_server {
 	char id[OPTION_ID_MAX];
 	char socket[ORDER_SOCKET_MAX];
@@ -54,29 +54,30 @@ struct order_push {
 	uint64_t generation, sequence;
 	uint64_t unit;  /* from 0 within the order, ascending */
 	uint64_t count; /* samples, as its push to the lead said */
-	/* Samples of the whole batch, or count: a last, short batch is divided by that. No more
-	 * than the largest batch that anybody has had settled: whoever claims more would make the
-	 * unit's mean small for all others. 0: as the push said. */
+	/* Samples of the whole batch, or count: the divisor also for a short last batch. At most
+	 * the largest batch that was ever settled: a worker that claims more would make the unit's
+	 * mean too small for all others. 0: as the push said. */
 	uint64_t size;
 	double scale;
 };
 
-/* Whose gradient is in a sum: what it stages at its replica for that iteration. */
+/* A member whose gradient is in a sum: the one that it stages at its replica for that iteration. */
 struct order_member {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation;
 	char replica[OPTION_ID_MAX]; /* where it pushes */
-	double scale;                /* what its gradient weighs */
+	double scale;                /* weight of its gradient */
 };
 
-/* Belongs to who gives it, and is valid until that call returns. */
+/* Belongs to the caller that gives it, and is valid until that call returns. */
 struct order {
 	enum order_kind kind;
 	uint64_t incarnation;
 	uint64_t iteration, units;
-	/* cut, prepare, over a socket: the answer comes at once, and says pending while it is not done;
-	 * asked again, with the same attempt, until it is. Answers come in the order of what was asked: all
-	 * others, and with them training, would wait until the disk has it. */
+	/* cut, prepare, over a socket: the answer comes at once, and says pending while the order
+	 * is not done; it is given again, with the same attempt, until it is done. Answers come in
+	 * the order of the requests: otherwise all others, and training, would wait for the
+	 * disk. */
 	int later;
 	const struct order_push *push;
 	size_t pushes;
@@ -87,24 +88,24 @@ struct order {
 	const char *base; /* cut: rows that have not changed since the cut of this name may be left
 			     out; NULL: none may */
 	/* Sums. Epochs are never used again, and grow: (term of the lead << 32) + a counter. */
-	uint64_t epoch; /* sum, fill, a replica's hold; apply: of the sum that is committed, 0: push[] is */
+	uint64_t epoch; /* sum, fill, a replica's hold; apply: of the committed sum, 0: push[] */
 	const struct order_member *member;
 	size_t members;
-	const char *replicas; /* who sum together: r0,r2 */
+	const char *replicas; /* those that sum together: r0,r2 */
 	int check;            /* sum: the answer says a checksum of it */
-	/* apply of a sum: the mean is the sum divided by this; 0: nobody trained, and only the
-	 * iteration goes on, for which no sum is needed. */
+	/* apply of a sum: the mean is the sum divided by this; 0: nobody trained: only the
+	 * iteration goes on, and no sum is needed. */
 	double divisor;
 	uint64_t samples;
 	const char *from; /* fill */
-	/* A move, and a cut: its next one may have the same path. Attempts grow; only what is asked for
-	 * again has the same. */
+	/* Of a move or a cut (the next cut may have the same path). Attempts grow; only an order
+	 * that is repeated has the same one. */
 	uint64_t attempt, version; /* version: of the map, of prepare and adopt */
 	const struct order_server *server;
 	size_t servers;
 };
 
-/* What became of it. */
+/* The result of an order. */
 struct order_result {
 	const char *code; /* of a refusal; NULL: done */
 	const char *text; /* then: for people */
@@ -116,14 +117,14 @@ struct order_result {
 	uint64_t epoch; /* of a sum */
 	uint64_t attempt; /* of a move */
 	int pending;      /* see later */
-	/* Of heat: the work of each of ranges of its places that are alike, separated by commas, and
-	 * of an element of the dense vector: floats a unit, counted in so many units. */
+	/* heat: floats a unit, counted in so many units: of each range of its places (equal ranges,
+	 * separated by commas), and of an element of the dense vector. */
 	const char *heat;
 	double element, heat_units;
 };
 
-/* Who hears of it: missing for each push that is not there, diverged for each whose gradient can't
- * be summed (then nothing was), then done, once, now or later. */
+/* Where the answer goes: missing for each push that is not there, diverged for each push whose
+ * gradient can't be summed (then nothing was summed), then done, once, now or later. */
 struct order_answer {
 	void (*missing)(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
 			void *arg);
@@ -131,14 +132,14 @@ struct order_answer {
 			 void *arg);
 	void (*done)(uint32_t part, const struct order_result *result, void *arg);
 	void *arg;
-	uint32_t part; /* of those that the same order was given to */
+	uint32_t part; /* which of those that got the same order */
 };
 
-/* The order as a request: text[head] is its record, text[head .. head + bytes] the payload. To be
- * freed. NULL: no memory. */
+/* The order as a request: the first head bytes of text are its record, the next bytes the payload.
+ * The caller frees it. NULL: no memory. */
 char *order_write(const struct order *o, size_t *head, size_t *bytes);
 
-/* The order that a request is; order_clear() frees its arrays, its strings are those of r.
+/* Reads the order from a request; order_clear() frees its arrays, its strings are those of r.
  * ERROR_DATA says what is wrong. payload may lie in memory that others write. */
 int order_read(struct order *o, const struct record *r, const void *payload, size_t bytes,
 	       struct error *err);

@@ -1,6 +1,6 @@
-/* part_remote: a part behind a socket.  Each order is kept until it is answered, and said again, in
- * sequence, to a server that comes back (it was handed over to another process, or only the
- * connection broke); a server answers what it has done already `repeated`. */
+/* part_remote: a part behind a socket.  Each order is kept until it is answered.  When a server
+ * comes back (it was handed over to another process, or only the connection broke), the orders are
+ * said again, in sequence; the server answers `repeated` to those that it has done already. */
 #ifndef PACELINE_LEAD_PART_REMOTE_H
 #define PACELINE_LEAD_PART_REMOTE_H
 
@@ -8,7 +8,7 @@
 
 struct part_remote;
 
-/* An order as it is told, to any number of parts: whoever is the last to let go of it frees it. */
+/* The text of an order for any number of parts: the last holder that releases it frees it. */
 struct told_text {
 	size_t holders;
 	size_t head, bytes; /* as of order_write() */
@@ -23,12 +23,12 @@ struct part_remote_options {
 	const char *path; /* copied */
 	uint32_t part;
 	size_t parts;
-	int joins; /* it has no part yet: what is wrong with it is part_remote_wrong() */
+	int joins; /* it has no part yet: part_remote_wrong() says what is wrong with it */
 	uint64_t incarnation;
 	uint64_t (*iteration)(void *owner); /* see struct lead_parts_options */
 	uint64_t (*map)(void *owner);
-	void (*changed)(void *owner);       /* part_remote_ready() is another */
-	/* The answer to an order that another lead gave, see part_remote_owe(). */
+	void (*changed)(void *owner);       /* part_remote_ready() has changed */
+	/* Called for the answer to an order of another lead, see part_remote_owe(). */
 	void (*committed)(uint32_t part, const struct order_result *result, void *owner);
 	void (*broken)(const struct error *err, void *owner);
 	void *owner;
@@ -47,8 +47,8 @@ const char *part_remote_id(const struct part_remote *r); /* as it said last; "":
 const char *part_remote_wrong(const struct part_remote *r); /* NULL: nothing */
 /* It was told of a map in which it is part i of n. */
 void part_remote_place(struct part_remote *r, uint32_t part, size_t parts);
-/* It has no part any more: what it was told is still to reach it, who comes to its socket later is
- * somebody else, and nothing breaks the lead. */
+/* It has no part any more: orders that it was told must still reach it, a server that comes to its
+ * socket later is another one, and nothing of it breaks the lead. */
 void part_remote_leave(struct part_remote *r);
 /* It has answered all that it was told. */
 int part_remote_is_idle(const struct part_remote *r);

@@ -1,5 +1,6 @@
 /*
- * watch: who watches the training, when each gets its next row, and what is in it.  Time is told.
+ * watch: the clients that watch the training, when each gets its next row, and what is in the row.
+ * The caller tells the time.
  *
  * Early rows come at iterations 1, 2, 4, 8, ...: a job that diverges or does not learn shows it
  * within seconds.  After the first interval rows come by time.  The last one is of the job's end.
@@ -11,8 +12,8 @@
 
 #include <stdint.h>
 
-/* A unit that was applied, or several: how far the parameters are now, and the samples with the sum
- * of their losses before the update (progressive validation). */
+/* One or several units that were applied: the iteration of the parameters now, and the samples with
+ * the sum of their losses before the update (progressive validation). */
 struct rows_unit {
 	uint64_t iteration, samples;
 	double loss;
@@ -23,24 +24,24 @@ struct rows {
 	double every;       /* seconds; 0: only the early rows, for ever */
 	double until, next; /* early rows until; next row by time */
 	uint64_t power;     /* next early iteration */
-	/* Since the last row. No sum of all there ever was: after one loss of 1e30 that would stand
-	 * still. */
+	/* Since the last row. A sum since the start would not change any more after one loss of
+	 * 1e30. */
 	uint64_t samples;
 	double loss;
 	uint64_t told, told_before; /* of the last unit; of the last one that is in a row */
 };
 
 void rows_start(struct rows *w, double every, uint64_t iteration, double now);
-/* Whether a row is due after a unit. When it is: *mean is the mean loss since the last row (0 when
- * no sample came; NAN: samples came, and no loss), and the next row is set. */
+/* Whether a row is due after a unit. If so, *mean is the mean loss since the last row (0: no sample
+ * came; NAN: samples came, but no loss), and the time of the next row is set. */
 int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *mean);
-/* No unit comes any more: whether there is something that was in no row; *mean is its loss. */
+/* No unit comes any more: whether some samples were in no row yet; *mean is their loss. */
 int rows_last(struct rows *w, double *mean);
 
 /* The requests of those who watch, until they go. NULL: nobody does. */
 struct watcher;
 
-/* Takes rq, whose rows begin behind iteration. */
+/* Takes rq, whose rows begin after iteration. */
 void watchers_add(struct watcher **all, struct request *rq, double every, uint64_t iteration,
 		  double now);
 /* What a row says besides: all samples, members, the epoch, seconds since the start. */
@@ -50,7 +51,7 @@ struct rows_fields {
 };
 void watchers_row(struct watcher *all, const struct rows_unit *unit, const struct rows_fields *f,
 		  double now);
-/* The last row, for those who have not had all of it. */
+/* Sends the last row to those that have not had all of it. */
 void watchers_end(struct watcher *all, uint64_t iteration, const struct rows_fields *f);
 void watchers_say(struct watcher *all, const char *line, size_t len); /* a record for all of them */
 
