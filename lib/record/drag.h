@@ -1,11 +1,11 @@
 /*
- * drag: a file that slows a worker or a server down, on purpose (straggle(1)), or makes it a device
- * of another kind:
+ * drag: a file that slows a worker or a server down on purpose (straggle(1)), or makes it act as a
+ * device of another kind:
  *
  *     drag [delay=S] [pace=V] [launch=S] [saturation=N] [memory=N] [type=NAME] [cores=V]
  *
- * It is looked at before each batch (a worker's) or unit (a server's), and may change, come and go
- * at any time.  A wrong file must never stop a job: it is told once and not obeyed.
+ * A worker reads it before each batch, a server before each unit; the file may change, come and go
+ * at any time.  A bad file must never stop a job: it is reported once and ignored.
  */
 #ifndef PACELINE_RECORD_DRAG_H
 #define PACELINE_RECORD_DRAG_H
@@ -26,20 +26,20 @@ struct drag {
 	double delay;        /* seconds on top of each batch */
 	double pace;         /* samples/s; 0: as fast as it is */
 	double launch;       /* with pace: seconds before each step */
-	uint64_t saturation; /* with pace: a step of fewer samples is not faster */
-	uint64_t memory;     /* samples of a step that fit; 0: any number */
+	uint64_t saturation; /* with pace: a step of fewer samples takes as long as this many */
+	uint64_t memory;     /* samples that fit into a step; 0: any number */
 	char type[DRAG_TYPE_MAX]; /* of the emulated device; "": none said */
 	double cores; /* that the device is said to keep busy while it works; 0: as measured */
 };
 
-/* The text of a drag file; of several lines the first. -1: ERROR_DATA, *d is no drag. */
+/* Reads the first line of a drag file's text. -1: ERROR_DATA, and *d is no drag. */
 int drag_parse(const char *text, size_t len, struct drag *d, struct error *err);
 
 /* The same from the keys of a record of any type, and back: keys whose value is 0 are left out. */
 int drag_fields(const struct record *r, struct drag *d, struct error *err);
 void drag_add(struct record_out *o, const struct drag *d);
 
-/* A drag file that is looked at often: what it said last is not parsed again. */
+/* A drag file that is looked at often: text that has not changed is not parsed again. */
 struct drag_file {
 	const char *path; /* the caller's; NULL: never any drag */
 	struct drag drag;
@@ -48,16 +48,16 @@ struct drag_file {
 	char text[DRAG_BYTES_MAX];
 };
 
-/* {.path = path} is all that it takes. Never NULL; no drag for a file that is not there or says
- * something else, of which the first is logged. Valid until the next look. */
+/* {.path = path} is enough at first. Never NULL; no drag if the file is not there or is bad, of
+ * which the first time is logged. Valid until the next look. */
 const struct drag *drag_look(struct drag_file *f);
 
-/* Seconds that a batch lasts at least, besides delay: samples in steps of size, the last one what
- * is left. 0 without pace. */
+/* The least seconds that a batch lasts, without delay: samples in steps of size, the last step has
+ * the rest. 0 without pace. */
 double drag_seconds(const struct drag *d, uint64_t samples, uint64_t size);
 
-/* Seconds to sleep in such a batch, which took elapsed so far: what is missing to drag_seconds(),
- * and delay on top. */
+/* Seconds to sleep in such a batch that took elapsed so far: the rest of drag_seconds(), plus
+ * delay. */
 double drag_pause(const struct drag *d, uint64_t samples, uint64_t size, double elapsed);
 
 /* -1: a step of so many samples does not fit into memory (ERROR_OS). */

@@ -1,6 +1,6 @@
 /*
- * fields: keys of a record and members of a struct, by one table for both ways.  What is written by
- * a table is read by it, so the two can't drift apart.
+ * fields: keys of a record and members of a struct.  One table serves both for writing and for
+ * reading, so the two can't drift apart.
  */
 #ifndef PACELINE_RECORD_FIELDS_H
 #define PACELINE_RECORD_FIELDS_H
@@ -28,8 +28,8 @@ struct field {
 	const char *key; /* NULL: the end of a table */
 	enum field_kind kind;
 	size_t offset;    /* of the member */
-	/* May be missing: then a U64 is `none`, an ID NULL or "", a FLAG 0, and others stay as they
-	 * are. None and "" are not written. */
+	/* May be missing: then a U64 becomes `none`, an ID NULL or "", a FLAG 0, and others keep
+	 * their value. `none` and "" are not written. */
 	int is_optional;
 	uint64_t none;    /* of FIELD_U64 */
 	uint64_t min;     /* of FIELD_U64 */
@@ -43,7 +43,7 @@ struct field {
 int fields_read(const struct field *table, const struct record *r, void *to, struct error *err);
 void fields_write(const struct field *table, struct record_out *o, const void *from);
 
-/* What FIELD_TIME leaves of a time. */
+/* A time as FIELD_TIME writes it: rounded to milliseconds. */
 double fields_milliseconds(double seconds);
 void fields_add_time(struct record_out *o, const char *key, double seconds);
 

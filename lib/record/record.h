@@ -3,9 +3,9 @@
  *
  *     type key=value key=value<TAB>text for people\n
  *
- * A record is parsed into a buffer of its own: no allocation, no field kept elsewhere.  Values are
- * percent-decoded and NUL-terminated; a value that would hold a NUL is refused, because every
- * reader here takes values as C strings.
+ * A record is parsed into a buffer of its own, without allocation.  Values are percent-decoded and
+ * NUL-terminated; a value that contains a NUL is refused, because every reader here takes values as
+ * C strings.
  */
 #ifndef PACELINE_RECORD_RECORD_H
 #define PACELINE_RECORD_RECORD_H
@@ -31,7 +31,7 @@ struct record_field {
 
 struct record {
 	const char *type;
-	const char *text; /* behind the tab; NULL when there is none */
+	const char *text; /* after the tab; NULL: none */
 	size_t count;
 	uint64_t key_bits; /* one bit a key's hash: most lookups of absent keys end here */
 	struct record_field field[RECORD_FIELDS_MAX];
@@ -49,12 +49,12 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
  *     while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
  *             ...
  *
- * Blank lines are passed over. A last line without its newline is no record. After a line that is
- * none (-1) the next call goes on behind it.
+ * Blank lines are skipped. A last line without its newline is no record. After a bad line (-1) the
+ * next call goes on with the line after it.
  */
 struct record_walk {
 	const char *at, *end; /* what is still to come */
-	const char *line;     /* the line given last, without its newline */
+	const char *line;     /* the last line given, without its newline */
 	size_t len;
 	uint64_t number;      /* its number, from 1 */
 };
@@ -76,8 +76,8 @@ int record_u64(const struct record *r, const char *key, uint64_t min, uint64_t m
 	       struct error *err);
 int record_real(const struct record *r, const char *key, double min, double max, double *out,
 		struct error *err);
-/* A field that may be missing: *out keeps what it holds. Bad values are errors all the same; an
- * empty real is one that does not exist (paceline-record(5)) and counts as missing. */
+/* A field that may be missing: then *out is not changed. Bad values are errors all the same; an
+ * empty real is a value that does not exist (paceline-record(5)) and counts as missing. */
 int record_u64_opt(const struct record *r, const char *key, uint64_t min, uint64_t max,
 		   uint64_t *out, struct error *err);
 int record_real_opt(const struct record *r, const char *key, double min, double max, double *out,
@@ -107,11 +107,11 @@ void record_add_fields(struct record_out *o, const struct record *r, const char 
 /* Ends the record: text (may be NULL; newlines in it become spaces), newline, NUL. Returns the
  * length without NUL, or 0 when it did not fit. */
 size_t record_end(struct record_out *o, const char *text);
-/* Ends it, without text, and writes it; nothing of what did not fit. */
+/* Ends the record, without text, and writes it; writes nothing if it did not fit. */
 void record_print(FILE *out, struct record_out *o);
 
 /*
- * A whole record as one expression, for whoever takes one, as long as the block in which it stands:
+ * A whole record as one expression; valid as long as the block in which it stands:
  *
  *     sup_log(s, RECORD("part", F("path", path), F_SECONDS("seconds", took),
  *                       why ? F("why", why) : F_NONE));
@@ -134,7 +134,7 @@ struct record_line {
 	char line[RECORD_LINE_MAX];
 };
 
-/* Use RECORD(). What it is given is read at once; values end with RECORD_LAST. */
+/* Use RECORD(). Reads its arguments at once; values end with RECORD_LAST. */
 struct record_out *record_make(struct record_line *l, const char *type,
 			       const struct record_value *value);
 
@@ -144,7 +144,7 @@ struct record_out *record_make(struct record_line *l, const char *type,
 #define RECORD_BARE(type) /* without a field */                                                    \
 	record_make(&(struct record_line){.line = ""}, (type), &(struct record_value){0})
 
-/* A field: F of a text or a whole number, the others as record_add_real(), ... write them. */
+/* A field: F for a text or a whole number, the others as record_add_real() and so on write them. */
 #define F(key, value)                                                                              \
 	_Generic((value), char *: record_value_text, const char *: record_value_text,              \
 		 default: record_value_count)((key), (value))
@@ -168,18 +168,18 @@ static inline struct record_value record_value_real(enum record_value_kind kind,
 }
 
 /*
- * Reading records from a descriptor, for filters and files: a line is given as soon as it is
- * there (a pipe that stays open is not waited for beyond it).
+ * Reading records from a descriptor, for filters and files: a line is returned as soon as it is
+ * there, even if it comes from a pipe that stays open.
  */
 struct record_reader;
 /* name is what error places say ("stdin"); the descriptor stays the caller's. NULL: out of
  * memory. */
 struct record_reader *record_reader_new(int fd, const char *name);
 void record_reader_free(struct record_reader *in);
-/* Of a log that is being written, or whose writer died: what stands behind the last newline is no
- * record yet, and the end. */
+/* For a log that is being written, or whose writer died: what follows the last newline is no record
+ * yet, and counts as the end. */
 void record_reader_of_log(struct record_reader *in);
-/* Then, at the end: whether there was such a piece. */
+/* For such a log, at the end: whether there was a piece without a newline. */
 int record_reader_torn(const struct record_reader *in);
 /* -1: ERROR_DATA with place "name:line" (grammar, too long, NUL, no newline at the end), or
  * ERROR_IO. */
@@ -187,8 +187,8 @@ int record_read(struct record_reader *in, struct record *r, struct error *err);
 /* Whether the next record_read() finds a whole line without asking the descriptor: a filter that
  * has no such line flushes what it has written so far. */
 int record_reader_buffered(const struct record_reader *in);
-uint64_t record_reader_line(const struct record_reader *in); /* of the record read last, from 1 */
-/* "name:line" of the record read last. */
+uint64_t record_reader_line(const struct record_reader *in); /* of the last record, from 1 */
+/* "name:line" of the last record. */
 const char *record_reader_place(struct record_reader *in);
 
 #endif

@@ -3,9 +3,9 @@
  *
  *     done worker=w0 id=17 sum=4c02b1f3\n
  *
- * The sum is the low 32 bits of XXH3 over the line before " sum=", its seed the sum of the line
- * before (0 for the first): a line that is changed, missing, doubled or out of its place is
- * noticed, whatever the others say.
+ * The sum is the low 32 bits of XXH3 over the part of the line before " sum="; its seed is the sum
+ * of the previous line (0 for the first).  So a line that is changed, missing, doubled or out of
+ * place is noticed.
  */
 #ifndef PACELINE_RECORD_SEALED_H
 #define PACELINE_RECORD_SEALED_H
@@ -18,12 +18,12 @@
 #define SEALED_SUM_BYTES 13 /* " sum=" and eight digits */
 #define SEALED_MAX 1024     /* no line is longer, sum and newline included */
 
-/* Whether line (without newline) is whole; then *content is its length without the sum. */
+/* Whether line (without newline) is undamaged; then *content is its length without the sum. */
 int sealed_valid(const char *line, size_t len, uint32_t chain, size_t *content, uint32_t *sum);
-/* The sum that a line says it has; -1 when it says none. */
+/* The sum that stands in a line; -1: none does. */
 int sealed_said(const char *line, size_t len, uint32_t *sum);
 
-/* A growing text of such lines; with fd >= 0 it is written there when it gets long. */
+/* A growing text of such lines; if fd >= 0 it is written there when it gets long. */
 struct sealed_out {
 	char *data;
 	size_t len;
