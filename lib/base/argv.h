@@ -1,6 +1,6 @@
 /*
- * argv: a command line that is put together word by word.  Want of memory is looked at once, at the
- * end, by argv_end().
+ * argv: puts a command line together word by word.  A lack of memory is reported once, at the end,
+ * by argv_end().
  */
 #ifndef PACELINE_BASE_ARGV_H
 #define PACELINE_BASE_ARGV_H
@@ -12,7 +12,7 @@
 
 /* Zeroed at first. */
 struct argv {
-	char **word; /* NULL behind the last; NULL: there are none */
+	char **word; /* NULL after the last; NULL: there are none */
 	size_t count, room;
 	int failed;
 };
@@ -25,10 +25,10 @@ __attribute__((format(printf, 2, 3))) void argv_format(struct argv *a, const cha
 /* An option and its value. */
 void argv_u64(struct argv *a, const char *option, uint64_t value);
 void argv_real(struct argv *a, const char *option, double value);
-/* Behind the last word, as one with it. */
+/* Appends text to the last word. */
 void argv_more(struct argv *a, const char *text);
 
-/* ERROR_OS without a place: it is not whole, and nothing is left of it. */
+/* -1: ERROR_OS without a place: there was no memory, and all words were freed. */
 int argv_end(struct argv *a, struct error *err);
 void argv_free(struct argv *a);
 

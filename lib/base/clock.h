@@ -8,13 +8,13 @@
 #include <sys/time.h>
 
 double clock_mono(void); /* seconds since some fixed point; does not jump */
-/* Seconds since 1970, for people and for `at=`: as the machine's clock was when this process asked
- * first, and what has passed since, the machine's sleep included. Whoever sets the clock meanwhile
- * moves nothing that lies between two of them. */
+/* Seconds since 1970, for people and for `at=`: the machine's clock at this process's first call,
+ * plus the time that has passed since, the machine's sleep included. So setting the clock does not
+ * change the time between two calls. */
 double clock_epoch(void);
 double clock_wall(void); /* what the machine's clock says now, for others to compare with theirs */
-/* Whether less than so many seconds have passed from last (0: never) to now. One that an earlier process
- * had, and that is still to come because the clock was set back, is long over. */
+/* Whether less than so many seconds have passed from last (0: never) to now. If last is later than
+ * now (an earlier process noted it, and the clock was set back since): no. */
 int clock_within(double last, double now, double seconds);
 void clock_sleep(double seconds); /* returns early on a signal; nothing for <= 0 */
 struct timeval clock_timeval(double seconds); /* 0 or more */

@@ -4,7 +4,7 @@
  * Every fallible function in lib/ returns 0 or -1 and fills a struct error that
  * the caller owns.  Nothing here is allocated, so an error can be reported when
  * memory is gone.  The codes are sysexits(3) numbers: a program may exit with
- * err.code as it stands.
+ * err.code.
  */
 #ifndef PACELINE_BASE_ERROR_H
 #define PACELINE_BASE_ERROR_H
@@ -36,18 +36,18 @@ struct error {
 	char text[ERROR_TEXT_MAX];   /* why, with the offending value */
 };
 
-/* Control characters, those of C1 too, become '?': values that are quoted in a message come from outside, and
- * messages go to terminals, a line each. All texts and places of errors, and of log_say(), are
- * so. */
+/* Control characters, also those of C1, become '?', because values in a message come from outside,
+ * and messages go to terminals, a line each. This is done to all texts and places of errors, and to
+ * texts of log_say(). */
 void error_plain(char *text);
 
 /* Fills e (which may be NULL) and returns -1, so that callers write `return error_set(...)`. */
 int error_set(struct error *e, int code, const char *place, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* The same for a failed system call: appends strerror(errno) to the text and, when code is 0,
- * picks the code that errno deserves (ENOENT 66, EACCES 77, ENOSPC and EIO 74, ...); so it does for
- * ERROR_CANTCREAT where the disk fails or is full, or the machine is short of something, which may pass. */
+/* The same for a failed system call: appends strerror(errno) to the text. If code is 0, it takes
+ * the code that fits errno (ENOENT 66, EACCES 77, ENOSPC and EIO 74, ...). It also does so in place
+ * of ERROR_CANTCREAT if the disk fails or is full, or the machine lacks a resource for now. */
 int error_errno(struct error *e, int code, const char *place, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
@@ -57,7 +57,7 @@ int error_wrap(struct error *e, const char *outer);
 /* "place: text" into out, always terminated. */
 void error_format(const struct error *e, char *out, size_t out_max);
 
-/* The exit status errno deserves. */
+/* The exit status that fits errno. */
 int error_code_of_errno(int errnum);
 
 #endif

@@ -11,18 +11,18 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-/* Makes dir and its parents, new ones with mode 0700, their names on disk. An existing directory is
+/* Makes dir and its parents with mode 0700, and puts their names on disk. An existing directory is
  * left as it is. */
 int fs_make_dirs(const char *dir, struct error *err);
 
-/* Whether fs_make_dirs() could, in the nearest of the directories above that is there; makes
+/* Whether fs_make_dirs() would succeed, as far as the nearest existing directory above tells; makes
  * nothing. */
 int fs_could_make_dirs(const char *dir, struct error *err);
-/* ERROR_NOPERM: a directory is another user's, or lies in one that is, in a place like /tmp where
- * anybody could have made it first, as a link to elsewhere, too. */
+/* ERROR_NOPERM: a directory, or one above it, belongs to another user, in a place like /tmp where
+ * anybody could have made it first, also as a link to elsewhere. */
 int fs_is_ours(const char *dir, struct error *err);
 
-/* "dir/name" into out; -1 when it does not fit. name may be absolute: then dir is left out. */
+/* Puts "dir/name" into out; -1: it does not fit. An absolute name is put there without dir. */
 int fs_join(char *out, size_t out_max, const char *dir, const char *name, struct error *err);
 
 /* Writes all of data, through short writes and EINTR. */
@@ -31,26 +31,27 @@ int fs_write_all(int fd, const void *data, size_t len, const char *place, struct
 int fs_pread_all(int fd, void *data, size_t len, uint64_t offset, const char *place,
 		 struct error *err);
 
-/* XXH3 (64 bits) of size and content, for two copies of a file to be told apart: all of it where it
- * has `max` bytes at most, else of pieces at equal distances, with its head and its tail. Of a
- * regular file; reads no more than max, or two pieces of 64 KiB. */
+/* XXH3 (64 bits) of size and content of a regular file, to tell two copies apart. Reads the whole
+ * file if it has `max` bytes at most; else its head, its tail and pieces at equal distances. Reads
+ * no more than max bytes, or two pieces of 64 KiB. */
 int fs_sample_sum(const char *path, uint64_t max, uint64_t *sum, struct error *err);
 
-/* The whole file, NUL added after it, to be freed by the caller; more than max bytes is
- * ERROR_DATA. */
+/* The whole file, followed by a NUL; the caller frees it. ERROR_DATA: it has more than max
+ * bytes. */
 int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err);
 
-/* The next line of a stream, its newline included if it has one, NUL behind it: returns how long it
- * is, 0 at the end. Longer than max - 2 bytes: ERROR_DATA, however long it is. */
+/* The next line of a stream, with its newline if it has one, followed by a NUL: returns its length,
+ * 0 at the end. ERROR_DATA: it is longer than max - 2 bytes. */
 ssize_t fs_read_line(FILE *in, char *line, size_t max, struct error *err);
 
-/* The file is either the old one or the new one, whenever the power goes: write to a temporary
- * file in the same directory, fsync, rename, fsync the directory. It has no name until it is whole
- * (then path.tmp.RANDOM, for a moment) where the disk can do that: who is killed leaves nothing. What
- * is no regular file (a device, a pipe, a directory) is left alone: ERROR_CANTCREAT. */
+/* The file is either the old one or the new one, whenever the power fails: write to a temporary
+ * file in the same directory, fsync, rename, fsync the directory. If the file system can, the
+ * temporary file has no name until it is whole (then path.tmp.RANDOM, for a moment), so a process
+ * that is killed leaves nothing. ERROR_CANTCREAT: path is no regular file (a device, a pipe, a
+ * directory); it is left alone. */
 typedef int fs_fill_fn(int fd, const char *path, void *arg, struct error *err);
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err);
-/* The same with bytes that are there, mode 0600. */
+/* The same with these bytes, mode 0600. */
 int fs_replace_file(const char *path, const void *data, size_t len, struct error *err);
 /* The same for everybody to read: mode 0644, whatever the umask says. */
 int fs_publish(const char *path, const void *data, size_t len, struct error *err);
@@ -62,16 +63,17 @@ int fs_sync_dir(const char *dir, struct error *err);
 /* The directory part of path ("." when it has none) into out. */
 void fs_dirname(const char *path, char *out, size_t out_max);
 
-/* An exclusive flock on path (made 0600 when missing); *fd holds it. Taken already: -1 with
- * ERROR_TEMPFAIL. Who has it may remove path before it lets go: two never have it. The descriptor is
- * close-on-exec. */
+/* An exclusive flock on path (made 0600 if missing); *fd holds it. ERROR_TEMPFAIL: another process
+ * has it. The holder may remove path before it closes fd: even then two processes never have the
+ * lock. The descriptor is close-on-exec. */
 int fs_lock(const char *path, int *fd, struct error *err);
 
-/* From now on this process may have so many files and sockets open, as far as the hard limit lets: how
- * many it may. The usual soft limit of 1024 is kept low for select(2), which nobody uses here. */
+/* From now on this process may have so many files and sockets open, as far as the hard limit
+ * allows. Returns how many. (The usual soft limit of 1024 is for select(2), which is not used
+ * here.) */
 uint64_t fs_allow_files(uint64_t count);
 
-/* Removes a directory with what is in it (regular files and directories; links are removed, not
+/* Removes a directory and everything in it (regular files and directories; links are removed, not
  * followed). */
 int fs_remove_tree(const char *path, struct error *err);
 

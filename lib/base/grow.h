@@ -13,9 +13,9 @@
  *     if (GROW(list->item, list->room, list->count + 1) != 0)
  *             return error_set(err, ERROR_OS, NULL, "out of memory");
  *
- * -1: there is no memory, or no such size; array and room are as they were. New items are not
- * cleared. How much room there is then does not depend on the items' size: of several arrays with
- * one room all but the last are grown with a copy of the room. */
+ * -1: no memory, or the size is too large; array and room are unchanged. New items are not cleared.
+ * The new room does not depend on the size of the items: if several arrays share one room, grow all
+ * but the last with a copy of the room. */
 #define GROW(array, room, count)                                                                   \
 	((count) <= (room) ? 0 : grow_array(&(array), &(room), (count), sizeof *(array)))
 

@@ -1,5 +1,5 @@
 /*
- * log: lib/ never prints; it says things to a sink that the program sets (cmd.h sets stderr).
+ * log: lib/ never prints; it gives messages to a sink that the program sets (cmd.h sets stderr).
  * One call is one line for people, without newline.
  */
 #ifndef PACELINE_BASE_LOG_H
@@ -16,8 +16,8 @@ void log_set_sink(log_sink_fn *sink, void *arg, enum log_level highest);
 
 void log_say(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether to log what has happened `count` times by now: the 1st, 2nd, 4th, 8th, ... time, so that
- * a client that makes it happen can't fill the disk. */
+/* Whether to log an event that has happened `count` times: yes the 1st, 2nd, 4th, 8th, ... time, so
+ * that a client that causes it can't fill the disk. */
 int log_is_worth(uint64_t count);
 
 #endif

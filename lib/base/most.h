@@ -1,14 +1,14 @@
 /*
- * most: bounds of a job that more than one room knows.  What goes beyond them is refused before anything is
- * started; the pages name them.
+ * most: limits of a job that more than one room knows.  A job beyond them is refused before
+ * anything is started; the man pages name them.
  */
 #ifndef PACELINE_BASE_MOST_H
 #define PACELINE_BASE_MOST_H
 
-/* Bytes of all routes of a job: those of some 4000 sockets. */
+/* Bytes of all routes of a job: enough for about 4000 sockets. */
 #define MOST_ROUTES_BYTES 262144
-/* Bytes of the names of all hosts that train with SYNC=allreduce, a comma behind each: a sum names them in
- * one line. */
+/* Bytes of the names of all hosts that train with SYNC=allreduce, with a comma after each: a sum
+ * names them in one line. */
 #define MOST_SUM_HOSTS_BYTES 3072
 
 #endif
