@@ -1,10 +1,11 @@
 /*
- * metrics: what Paceline's programs tell Prometheus: every metric, a row of a table each, and pages of
- * them in its text exposition format 0.0.4.
+ * metrics: what Paceline's programs tell Prometheus: a table with a row for each metric, and pages
+ * in Prometheus's text exposition format 0.0.4.
  *
- * Pure.  A metric is begun once a page, then come its samples.  Names and units are Prometheus's:
- * seconds, `_total` for what only grows, a moment as `_timestamp_seconds`.  Two programs that tell of
- * one thing use one row: a collector that reads both pages wants the same help from both.
+ * Pure.  On a page each metric is begun once, and its samples follow.  Names and units are
+ * Prometheus's: seconds, `_total` for what only grows, a moment as `_timestamp_seconds`.  Two
+ * programs that report the same thing use the same row: a collector that reads both pages wants the
+ * same help text from both.
  */
 #ifndef PACELINE_MONITOR_METRICS_H
 #define PACELINE_MONITOR_METRICS_H
@@ -95,8 +96,8 @@ struct metrics_label {
 void metrics_clear(struct metrics_page *p); /* to be filled again */
 void metrics_free(struct metrics_page *p);
 void metrics_begin(struct metrics_page *p, enum metric which);
-/* A sample of the metric that was begun last; labels (NULL: none) end with a name that is NULL, and
- * those whose value is NULL are left out. What is no finite number is put nowhere. */
+/* Adds a sample of the metric that was begun last; labels (NULL: none) end with a name that is
+ * NULL, and labels whose value is NULL are left out. Nothing is added if value is not finite. */
 void metrics_put(struct metrics_page *p, double value, const struct metrics_label *labels);
 /* -1: ERROR_OS, the page is not whole. */
 int metrics_end(struct metrics_page *p, struct error *err);

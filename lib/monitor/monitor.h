@@ -1,13 +1,13 @@
 /*
- * monitor: what is known about the nodes of a job, from the records they and others send
+ * monitor: what is known about the nodes of a job from the records that they and others send
  * (AntDT V-D: node state, application state, third-party information), and the aggregates over
  * windows that solutions decide on.
  *
- * Pure: every function is told the time.  Input records are `bpt` (the mean of count= batches),
- * `event`, `device` (what a node measured about its hardware) and `info`; their at= is the moment
- * they speak of.  A clock ahead of ours is clamped to now; what is older than the long
- * window counts in totals and in the history, not in the means.  A `start` or `restart` event
- * begins a new process: the means start again, since a new process may be on another machine.
+ * Pure: the caller tells the time.  Input records are `bpt` (the mean of count= batches), `event`,
+ * `device` (what a node measured about its hardware) and `info`; their at= is the moment that they
+ * are about.  A time ahead of our clock is taken as now; a record older than the long window counts
+ * in totals and in the history, not in the means.  A `start` or `restart` event begins a new
+ * process: the means start again, because the new process may be on another machine.
  */
 #ifndef PACELINE_MONITOR_MONITOR_H
 #define PACELINE_MONITOR_MONITOR_H
@@ -43,7 +43,7 @@ enum monitor_result { MONITOR_TAKEN = 0, MONITOR_UNKNOWN = 1 /* no type of ours 
  */
 int monitor_add(struct monitor *m, const struct record *r, double now, double *at,
 		struct error *err);
-/* The same from somebody whose clock is `behind` seconds behind this one: at= is told by his. */
+/* The same from a sender whose clock, which gives at=, is `behind` seconds behind ours. */
 int monitor_add_from(struct monitor *m, const struct record *r, double now, double behind,
 		     double *at, struct error *err);
 
@@ -63,7 +63,7 @@ int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, v
 int monitor_history(const struct monitor *m, enum node_role role, const char *id, uint64_t last,
 		    monitor_put_fn *put, void *arg);
 
-/* The same aggregates as metrics, behind what the page holds. -1: out of memory; it is not whole. */
+/* Appends the same aggregates to the page, as metrics. -1: out of memory; the page is not whole. */
 int monitor_prometheus(const struct monitor *m, double now, struct metrics_page *page,
 		       struct error *err);
 

@@ -6,8 +6,8 @@
 #include "monitor/monitor.h"
 #include "monitor/window.h"
 
-/* The numbers of a bpt record that need not be there: REPORT_MORE lists them, in the order in which
- * they are written, with the largest value believed. */
+/* REPORT_MORE lists the optional numbers of a bpt record, in the order in which they are written,
+ * with the largest value that is believed. */
 #define REPORT_MORE(X) \
 	X(COMPUTE, "compute", 1e9) X(COMM, "comm", 1e9) X(WAIT, "wait", 1e9) \
 	X(CPU, "cpu", 1e6) X(MEM, "mem", 1e6) X(PSI_CPU, "psi-cpu", 1e6) \
@@ -26,8 +26,8 @@ struct report {
 	uint64_t accum; /* 0: not said */
 };
 
-/* Of all batches that a node has ever reported, in seconds; NAN: never said. Who looks twice knows
- * what was between. */
+/* Sums over all batches that a node has ever reported, in seconds; NAN: never said. The difference
+ * of two looks is what happened in between. */
 struct totals {
 	uint64_t batches;
 	double time, compute, comm, wait;
@@ -46,10 +46,10 @@ struct node {
 	enum node_role role;
 	enum node_state state;
 	char id[OPTION_ID_MAX];
-	int has_left;    /* it is no node of the job any more: nobody is told of it */
+	int has_left;    /* it has left the job: snapshots and metrics leave it out */
 	int was_started;       /* a process of this node has been seen */
 	int restart_announced; /* a restart event whose start event has not come yet */
-	double since;        /* the present process's start; reports from before belong to others */
+	double since;        /* the present process's start; earlier reports are of others */
 	double ready_at;     /* NAN while not ready */
 	double ended_at;     /* of the last exit, kill or loss */
 	double seen_at;      /* of the last record */
@@ -78,23 +78,23 @@ struct monitor {
 	struct info info[MONITOR_INFOS_MAX];
 };
 
-/* ---- what is worked out for both outputs (monitor_text.c) ---- */
+/* ---- computed for both outputs (monitor_text.c) ---- */
 
 enum { MONITOR_SHORT, MONITOR_LONG, MONITOR_WINDOWS };
 
-/* Of one node; NAN where its window is empty. speed is samples over seconds, which is what a batch
- * takes: the mean of B/BPT that AntDT takes (V-D) is above it wherever batches differ. */
+/* Of one node; NAN if its window is empty. speed is the samples over the seconds of their batches.
+ * AntDT takes the mean of B/BPT (V-D), which is greater than this when batches differ. */
 struct aggregate {
 	double mean[MONITOR_WINDOWS], speed[MONITOR_WINDOWS], ratio[MONITOR_WINDOWS];
 };
-/* One a node, in their order; NULL: out of memory. To be freed by the caller. */
+/* One for each node, in their order; the caller frees them. NULL: out of memory. */
 struct aggregate *monitor_aggregate(const struct monitor *m, double now);
-/* The furthest of those that work; when none does, of all: after a rollback a dead node's number
- * must not stand. */
+/* The greatest iteration of the nodes that work, or of all if none works: after a rollback a dead
+ * node's number must not count. */
 uint64_t monitor_iter(const struct monitor *m);
 double monitor_up(const struct node *n, double now); /* seconds since ready; 0 when not up */
 double monitor_age(const struct info *info, double now);
-/* What only the last report says; NAN: nothing. */
+/* The speed in the last report; NAN: none. */
 double monitor_last_speed(const struct node *n);
 double monitor_last_accum(const struct node *n);
 double monitor_last_more(const struct node *n, enum report_more what);

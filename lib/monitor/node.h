@@ -23,7 +23,7 @@ enum node_state {
 
 const char *node_role_name(enum node_role role);
 const char *node_state_name(enum node_state state);
-/* 0, or -1 for a word that is none. */
+/* 0; -1: the word names no state. */
 int node_state_of(const char *word, enum node_state *state);
 
 /* role= and id= of a record, which must be there: ERROR_DATA. */

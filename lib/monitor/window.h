@@ -1,10 +1,10 @@
 /*
  * window: observations of one node over the last seconds, in bounded memory.
  *
- * Up to WINDOW_ROOM observations are kept one by one.  When there is no more room, those older
- * than the long window go, and the others are summed on a grid: 1/128 of the short window where it
- * reaches, 1/128 of the long one behind it.  So a mean is exact for a few hundred observations a
- * window, and otherwise its window's edge is off by 1/128 of the window at most.
+ * Up to WINDOW_ROOM observations are kept one by one.  When there is no more room, those older than
+ * the long window are dropped, and the others are summed on a grid: its step is 1/128 of the short
+ * window inside that window, and 1/128 of the long one before it.  So a mean over a few hundred
+ * observations is exact; with more, the edge of its window is off by 1/128 of the window at most.
  */
 #ifndef PACELINE_MONITOR_WINDOW_H
 #define PACELINE_MONITOR_WINDOW_H
@@ -38,8 +38,8 @@ void window_init(struct window *w);
 /* Frees what it holds; w is empty afterwards and can be used again. */
 void window_clear(struct window *w);
 
-/* An observation is one batch, or the sum of several. They may come out of order. now is only used
- * to tell what is old. All times in seconds. -1: ERROR_OS, and w is as it was. */
+/* An observation is one batch, or the sum of several. Observations may come out of order. now only
+ * says what is old. All times in seconds. -1: ERROR_OS, and w is unchanged. */
 int window_add(struct window *w, double at, const struct window_sum *what, double now,
 	       double window_short, double window_long, struct error *err);
 
