@@ -1,11 +1,11 @@
 /*
- * account: what the log of a job says, all its records taken together: which nodes it had and when
- * they were up, what they had done at which time, how the loss went, what was decided, what failed.
- * For those who look at a job afterwards, or while it runs (trainctl report).
+ * account: what all records of a job's log say together: which nodes the job had and when they were
+ * up, what they had done at which time, how the loss went, what was decided, what failed.  For a
+ * look at a job afterwards, or while it runs (trainctl report).
  *
- * Fed record by record, in the order of the log.  It takes bounded memory a node, however long the
- * job was: of courses that get too long every other point is left out, and since points are sums,
- * nothing is lost between two of them.  What was decided and what was restarted is kept whole.
+ * It is fed record by record, in the order of the log.  Its memory for each node is bounded,
+ * however long the job was: when a course gets too long, every other point is left out; as points
+ * are sums, nothing between two of them is lost.  All decisions and restarts are kept.
  *
  * Times are epoch seconds, durations seconds.  Pure.
  */
@@ -24,15 +24,15 @@
 #define ACCOUNT_REASON_MAX 256
 
 enum account_state {
-	ACCOUNT_AWAY,     /* nobody knows: not begun, left, or nobody supervised */
+	ACCOUNT_AWAY,     /* not known: not begun, left, or no supervisor ran */
 	ACCOUNT_STARTING, /* the first process of a run of trainctl */
 	ACCOUNT_UP,
 	ACCOUNT_DOWN,
-	ACCOUNT_AGAIN, /* starting after an end */
+	ACCOUNT_AGAIN, /* starting again after an end */
 	ACCOUNT_STATES
 };
 
-/* A stretch of time in which something was so: a state, or a phase. */
+/* A time span of one state, or one phase. */
 struct account_span {
 	double from, to;
 	int what;
@@ -43,7 +43,7 @@ struct account_spans {
 	size_t count, room;
 };
 
-/* What a node had done until then, since the log begins. */
+/* What a node had done from the start of the log until `at`. */
 struct account_point {
 	double at; /* when it reported last */
 	double batches, samples;
@@ -67,7 +67,7 @@ struct account_node {
 struct account_row {
 	double at;
 	double loss;    /* mean since the row before; NAN: none */
-	double samples; /* that count by then */
+	double samples; /* samples that count by then */
 	double weight;  /* samples since the row before */
 };
 
@@ -87,11 +87,11 @@ struct account_mark {
 	enum account_kind kind;
 	double at;
 	size_t node;    /* ACCOUNT_NOBODY: of no node */
-	char what[40];  /* of an action its kind; of a restart why */
+	char what[40];  /* of an action: its kind; of a restart: why */
 	char *by;       /* who decided; shared by marks, NULL: nobody */
 	char *reason;   /* NULL: none */
 	double size;    /* samples of a batch that it sets; NAN: none. Of all accumulation steps. */
-	double seconds; /* of a restart until it was ready, of a checkpoint the stall; NAN */
+	double seconds; /* of a restart: until ready; of a checkpoint: the stall; else NAN */
 	double down;    /* of a restart: without a process that serves */
 };
 
@@ -110,7 +110,7 @@ struct account_plan {
 	double took, cost; /* seconds; of training that it cost; NAN: it was not done */
 };
 
-/* Keys that a server gave away, as it had more to do than the others (run/rebalance.h). */
+/* Keys that a server gave away because it had more to do than the others (run/rebalance.h). */
 struct account_rebalance {
 	double at;
 	char id[OPTION_ID_MAX], reason[32];
@@ -118,7 +118,7 @@ struct account_rebalance {
 	double bytes, stall;  /* moved; seconds that workers waited at most */
 };
 
-/* What was done to nodes: another number of them or other sizes, memory that was short, a spare's new
+/* A change of nodes: another number or other sizes, a step after an end for memory, a spare's new
  * place, another host. */
 struct account_turn {
 	double at;
@@ -163,32 +163,32 @@ struct account {
 	struct account_reader *reader;
 };
 
-/* Each decision, refusal and restart is told as it is read, as a record (`decided`, `refused`,
- * `restarted`); tell may be NULL. */
+/* Called for each decision, refusal and restart when it is read, with a record (`decided`,
+ * `refused`, `restarted`); tell may be NULL. */
 typedef void account_tell_fn(const char *line, void *arg);
 
 int account_new(struct account **out, account_tell_fn *tell, void *arg, struct error *err);
 void account_free(struct account *a); /* NULL is fine */
 
-/* -1: out of memory. Types and fields that it does not know are passed over. */
+/* -1: out of memory. Unknown types and fields are ignored. */
 int account_take(struct account *a, const struct record *r, struct error *err);
-/* The log ends here: what goes on is closed. */
+/* The log ends here: closes what still goes on. */
 void account_end(struct account *a);
 
-/* Of all phases; of those before a time: how long the job had run by then. */
+/* Seconds of all phases; seconds of the phases before a time: how long the job had run by then. */
 double account_seconds(const struct account *a);
 double account_seconds_by(const struct account *a, double at);
-/* When it had run so long. */
+/* The time at which the job had run for so long. */
 double account_at(const struct account *a, double seconds);
 /* Seconds of a node in a state, all together; or between two times. */
 double account_state_seconds(const struct account_node *n, enum account_state state);
 double account_overlap(const struct account_spans *s, int what, double from, double to);
-/* For how long a node was up between two times, as far as the log says that it was not. */
+/* For how long a node was up between two times: all but what the log says that it was not. */
 double account_up(const struct account_node *n, double from, double to);
 /* What a node did between two times: at an even pace between two points, while it was up. */
 struct account_point account_between(const struct account_node *n, double from, double to);
-/* Seconds of it in collectives with other trainers: what communication takes besides the time of the
- * batches (a worker's is in that time). */
+/* Its seconds in collectives with other trainers: communication outside the time of the batches (a
+ * worker's communication is inside that time). */
 double account_collective(const struct account_point *did);
 int account_is_worker(const struct account_node *n);
 int account_is_server(const struct account_node *n); /* or a replica */

@@ -5,7 +5,7 @@
 
 #include "account/account.h"
 
-/* Sums as a monitor says them: it begins anew when it is started anew. */
+/* Sums as the monitor says them: they begin anew when the monitor is restarted. */
 struct account_sums {
 	double batches, samples, time, compute, comm, wait;
 };
@@ -18,7 +18,7 @@ struct account_intake {
 	int asked, handing; /* handing: a server's next process is there */
 	/* from the snapshots of decisions */
 	double samples_at, samples, busy, watched;
-	/* what it had done: from sums, or else guessed from those snapshots */
+	/* what it had done: from sums, or else estimated from those snapshots */
 	int has_sums, begun; /* begun: its first process was seen to start */
 	struct account_sums before, last;
 };
@@ -29,8 +29,8 @@ struct account_reader {
 	size_t phase_now; /* the number of phases: none */
 	double phase_since;
 	double set_back;    /* seconds that are added to each time */
-	double snapshot_at; /* of the decision that is read; 0: none */
-	size_t found;       /* which node was asked for last */
+	double snapshot_at; /* of the decision that is being read; 0: none */
+	size_t found;       /* index of the node that was found last */
 	char **by;          /* who decided: each name once */
 	size_t bys, bys_room, by_now;
 	double samples; /* of the last row */
@@ -53,7 +53,7 @@ struct account_node *account_node(struct account *a, const char *id, const char 
 void account_node_free(struct account_node *n);
 void account_node_away(struct account *a, struct account_node *n, double at);
 void account_node_end(struct account *a, struct account_node *n);
-/* Records about nodes: 1 when it was one. */
+/* Takes a record about a node. 1: it was such a record. */
 int account_take_node(struct account *a, const struct record *r);
 
 #endif

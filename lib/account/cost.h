@@ -1,22 +1,23 @@
 /*
  * cost: where the time of a job went, and what it would have taken without stragglers.
  *
- * The time in which workers train is cut into windows.  In each of them worker i has a speed v(i),
- * the samples that it computed over the seconds that its batches took, waiting left out (where it
- * did none: that of the window before), and V is the sum of all v(i): the pace of all machines
+ * The time in which workers train is cut into windows.  In each window worker i has a speed v(i):
+ * the samples that it computed over the seconds of its batches, without waiting (if it computed
+ * none, its speed in the window before).  V is the sum of all v(i): the pace of all machines
  * together.  What the job trained in the window takes samples/V seconds at that pace, and as
  *
  *     samples = sum over i of v(i) * (seconds that worker i computed)
  *
  * the rest of the window is, to the last millisecond, the sum over i of v(i)/V times the seconds in
- * which worker i did something else: waited for others, was down, was starting, ... .  So each
- * cause has its seconds of the job, and they add up.
+ * which worker i did something else: waited for others, was down, was starting, and so on.  So each
+ * cause gets its seconds of the job, and they add up.
  *
- * Not all waiting is for slower workers: the slowest one waits, too, for the servers and the
- * commit. So much a batch as the worker that waits least is what a barrier takes; of that, what the
- * slowest server took longer than the one in the middle is a straggler's.  Trainers that share
- * gradients wait for each other inside of their collectives: there, too, what the one in them for
- * the shortest time spends is what they take, and the rest is waiting for slower ones.
+ * Not all waiting is for slower workers: even the slowest worker waits for the servers and the
+ * commit.  The wait per batch of the worker that waits least is the cost of the barrier.  The part
+ * of it by which the slowest server took longer than the median server is the cost of a slow
+ * server.  Trainers that share gradients wait for each other inside their collectives: there, too,
+ * the shortest time that any trainer spends in them is their cost, and the rest is waiting for
+ * slower trainers.
  *
  * Pure.
  */
@@ -32,8 +33,8 @@ enum cost_kind {
 	COST_THROWN,   /* training what does not count: dropped, or rolled back */
 	COST_WAITING,  /* for slower workers */
 	COST_SERVER,   /* for a slower server */
-	COST_BARRIER,  /* for servers and the commit, as everybody has to */
-	COST_COLLECTIVE, /* trainers, in sums with others, as everybody has to */
+	COST_BARRIER,  /* for servers and the commit, as all workers must */
+	COST_COLLECTIVE, /* trainers, in sums with others, as all must */
 	COST_FIRST,    /* workers that start */
 	COST_RESTARTS, /* workers that are down, or start again */
 	COST_HANDOVER, /* servers that are restarted */
@@ -54,24 +55,24 @@ struct cost {
 	double seconds;  /* of all phases: the sum of those below */
 	double training; /* of these, while workers train */
 	double of[COST_KINDS];
-	/* What the job would have taken: had no worker ever waited for a slower node, been down or
-	 * idle; had besides each been as fast as the median one. Phases in which nobody trains,
-	 * workers that start, barriers and collectives are in both. NAN: not known. */
+	/* What the job would have taken: if no worker had ever waited for a slower node, been down
+	 * or been idle; if also each had been as fast as the median one. Both include phases in
+	 * which nobody trains, workers that start, barriers and collectives. NAN: not known. */
 	double busy, even;
 	double pace;  /* samples a second while workers train */
 	double could; /* the same, of all workers together, barriers and collectives included */
-	/* For whom others waited most: the worker that waited least. ACCOUNT_NOBODY: nobody. */
+	/* The worker that others waited for most: it waited least itself. ACCOUNT_NOBODY: none. */
 	size_t slowest;
 	double slowest_seconds; /* of COST_WAITING */
 };
 
 /* What a phase of the account is for; COST_TOGETHER: workers train. */
 enum cost_kind cost_phase(const struct account *a, int phase);
-/* What a barrier, and what collectives take of a batch, in seconds, by what workers did in the same
- * window: the least of any of them. */
+/* Seconds of a batch for the barrier, and for collectives: the least of any worker in the same
+ * window. */
 double cost_barrier(const struct account_point *did, size_t count);
 double cost_collective(const struct account_point *did, size_t count);
-/* What a worker did first, in samples a second; 0: nothing. */
+/* A worker's first known speed, in samples a second; 0: none. */
 double cost_first_speed(const struct account_node *n);
 
 int cost_of(const struct account *a, struct cost *out, struct error *err);

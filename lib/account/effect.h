@@ -1,11 +1,11 @@
 /*
  * effect: what the actions of a job did: the pace of the job before and after.
  *
- * Actions that follow each other closely are one effect (they can't be told apart), and those that
- * set what is set already are none.  Before: the pace since the effect before, for as long as the
- * last part of it may speak for now; after: from the first action on until the next effect, so that
- * what an action costs (a restart) is in it.  Whatever else changed in between is in it as well: a
- * straggler that came or went by itself.
+ * Actions that follow each other closely are one effect (they can't be told apart); actions that
+ * set what is set already are none.  Before: the pace since the previous effect, but only its last
+ * part, which is recent enough to compare with.  After: the pace from the first action until the
+ * next effect, so that the cost of an action (a restart) is included.  Other changes in that time
+ * are included too, such as a straggler that came or went by itself.
  *
  * Pure.
  */
@@ -21,12 +21,12 @@ struct effect {
 	size_t mark;                    /* its first restart, else its first action */
 	size_t sizes, restarts, others; /* how many actions */
 	double before, after;           /* samples a second; NAN: not known */
-	/* Seconds that what was trained after would have taken longer at the pace of before; below
-	 * 0: less long. NAN: not known. */
+	/* How many seconds longer the training after it would have taken at the pace before; below
+	 * 0: shorter. NAN: not known. */
 	double saved;
 };
 
-/* To be freed; in order of time. */
+/* In order of time; the caller frees *out. */
 int effect_list(const struct account *a, struct effect **out, size_t *count, struct error *err);
 
 #endif
