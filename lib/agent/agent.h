@@ -1,10 +1,10 @@
 /*
- * agent: the life of a node that trains by means of somebody else's program (AntDT V: the Agent).
- * It takes rows from shardd(8), gives them to its trainer batch by batch, and tells the lead what
- * the trainer has in its model.  Only the lead commits.  Words and life: agent(1).
+ * agent: the life of a node that trains with another program, its trainer (AntDT V: the Agent).  It
+ * takes rows from shardd(8), gives them to its trainer batch by batch, and tells the lead what the
+ * trainer has in its model.  Only the lead commits.  Words and life: agent(1).
  *
- * The parameters are the trainer's.  So once it has been given a batch there is no way back: where a
- * worker would start over (refused, a lead that forgot), an agent ends, and its trainer with it.
+ * The trainer has the parameters.  So once it was given a batch there is no way back: when a worker
+ * would start over (it was refused, or the lead forgot it), an agent ends, and its trainer with it.
  *
  * One thread, which waits in poll(2) for its trainer, the lead, shardd, and signals.
  */
@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define AGENT_BATCH 512   /* rows, when nobody says */
+#define AGENT_BATCH 512   /* rows, the default */
 #define AGENT_AHEAD 4     /* batches */
 #define AGENT_GRACE 10.0  /* seconds */
 
@@ -31,11 +31,11 @@ struct agent_options {
 	const char *monitor; /* NULL: nobody */
 	const char *resume;  /* directory of the checkpoint to go on from; NULL: from nothing */
 	struct command_options command; /* without resume, talks */
-	struct rows_text *rows; /* each batch's are on its standard input; NULL: none; the caller's */
+	struct rows_text *rows; /* rows for its standard input; NULL: none; the caller's */
 	uint64_t batch; /* rows; adjust-bs changes it */
 	uint64_t ahead; /* batches taken from shardd before their time */
 	uint64_t rank, world; /* rank I of N; world 0: not said, nobody waits for others to come */
-	double grace_seconds; /* after a stop: for the batch; then for the trainer to go */
+	double grace_seconds; /* after a stop: for the batch; then for the trainer to end */
 	uint64_t report_every;
 	double report_seconds;
 	const char *load_root;    /* where the node's /proc and /sys are mounted; NULL: here */
@@ -55,10 +55,10 @@ struct agent;
 int agent_new(struct agent **out, const struct agent_options *options, struct error *err);
 void agent_free(struct agent *a); /* NULL is fine; a trainer that still runs is killed */
 
-/* Until the trainer has ended. 0: the job is finished, or *stop. -1 with *end not seen: ERROR_DATA
- * for a trainer that breaks the rules, with the line; else as trainer_run(). -1 with *end seen: the
- * trainer ended by itself with something else than 0, which is what the caller's end is to be.
- * What was held has been given back as well as could be. */
+/* Runs until the trainer has ended. 0: the job is finished, or *stop. -1 with *end not seen:
+ * ERROR_DATA with the line if the trainer breaks the rules; else as trainer_run(). -1 with *end
+ * seen: the trainer ended by itself, not with 0; the caller must end in the same way. Rows that
+ * were held have been given back as far as possible. */
 int agent_run(struct agent *a, struct node_end *end, struct error *err);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum phase {
 	PHASE_OUT,     /* no member */
-	PHASE_JOINING, /* asked, and not answered: so are all that end in -ING */
+	PHASE_JOINING, /* asked, and not answered, as in all that end in -ING */
 	PHASE_IN,      /* a member that has not said what its next batch is */
 	PHASE_BEGINNING,
 	PHASE_READY,   /* the iteration has begun; the trainer has its batch, or will */
@@ -36,11 +36,11 @@ struct asked {
 	double at;
 };
 
-/* A checkpoint that the trainer is to write, or has. */
+/* A checkpoint that the trainer shall write, or has written. */
 struct save {
-	int is_due;         /* it is to be told, with the next answer */
-	int is_told;        /* and has not said `saved` */
-	uint64_t given_up;  /* answers to come that nobody waits for any more */
+	int is_due;         /* the trainer must be told, with the next answer */
+	int is_told;        /* it was told, and has not said `saved` */
+	uint64_t given_up;  /* answers that will come, but are not needed any more */
 	uint64_t iteration;
 	char *cut;          /* directory of the checkpoint */
 	char *dir;          /* in it, the trainer's */
@@ -49,24 +49,24 @@ struct save {
 	int reading_is_old;          /* another checkpoint has become due since */
 };
 
-/* How the trainer is: what was said to the lead. */
+/* The state of the trainer, as the lead was told. */
 struct look_seen {
 	int waits;     /* in a collective, for other trainers: it says so each second */
 	int stopped;   /* SIGSTOP, a debugger */
-	double pauses; /* seconds that it may, as it has said; 0: it does not */
+	double pauses; /* seconds that it may pause, as it has said; 0: it does not */
 	char state[64], wchan[64]; /* as the kernel says; "": nobody has asked */
 };
 
 struct look {
 	struct look_seen seen, told;
 	int is_asked;   /* the lead has not answered */
-	double turn_at; /* since when the trainer has the word */
+	double turn_at; /* since then the trainer has the word: it is its turn */
 	double at;      /* of the last look in this turn; 0: none */
 	double waits_at;
 	struct inspect_motion motion;
 };
 
-/* What is about to come, so that it is looked for a moment before the agent sleeps. */
+/* What is expected soon, so that the agent polls for a moment before it sleeps. */
 enum spin { SPIN_NONE, SPIN_LEAD, SPIN_WORD, SPINS };
 
 enum word { WORD_NONE, WORD_NEXT, WORD_STEP };
@@ -77,7 +77,7 @@ struct agent {
 	struct words words;
 	struct rows_pipe *rows; /* NULL: its standard input is empty */
 	struct record record; /* the word read last */
-	enum word word;       /* that is not answered yet */
+	enum word word;       /* the word that is not answered yet */
 	double word_at;
 	int takes_empty; /* the trainer takes part in every iteration, also without rows */
 
@@ -96,66 +96,66 @@ struct agent {
 	uint64_t iteration, sequence;
 	struct stock_cut cut; /* the batch; rows 0: none is cut */
 	struct batch batch;   /* the same, for the lead */
-	/* While a push is under way: the batch behind it, of which the lead is told at once; else, and
-	 * if there is none, rows 0. */
+	/* While a push is under way: the batch after it, which the lead is told at once. Rows 0: no
+	 * push is under way, or there is no such batch. */
 	struct stock_cut next_cut;
 	struct batch next_batch;
-	int none;             /* of READY and PUSHING: this iteration is without us; what is cut waits */
+	int none;             /* READY, PUSHING: we are not in this iteration; what is cut waits */
 	double weight;
 	struct save save;
 	struct look look;
 	char *resume;    /* what the trainer is to go on from; NULL: nothing */
 	char *resume_of; /* who saved it */
 	uint64_t resume_iteration;
-	int resume_due; /* it was not told yet */
+	int resume_due; /* the trainer was not told yet */
 	struct exchange_push push;
 	int given;    /* the trainer has the batch, and has not said `step` */
-	int trained;  /* it was ever given one: no way back */
+	int trained;  /* it was given at least one batch: no way back */
 	int spoke;    /* it has said a word */
 	struct error half; /* its last word was half of one; code 0: no */
-	int finished; /* it was told that there is no more */
+	int finished; /* it was told that there are no more batches */
 
 	double given_at, stepped_at;
 	double waited; /* seconds in which the trainer waited for this batch */
-	struct tally_batch done; /* a batch that is not reported yet: while the trainer computes */
+	struct tally_batch done; /* a batch that is to be reported while the trainer computes */
 	uint64_t done_iteration;
 	int is_done;
 	struct {
-		unsigned vain, pass; /* times in a row that nothing came; waits to let pass therefore */
+		unsigned vain, pass; /* times in a row that nothing came; waits to skip */
 	} spin[SPINS];
 	double stop_at; /* when a stop was seen; 0: none was */
 };
 
-/* agent_batch.c. All as trainer.c's: WORK_OK or what ends this life. */
+/* agent_batch.c. As in trainer.c, all return WORK_OK or what ends this life. */
 int agent_connect(struct agent *a, struct error *err);
 void agent_forget(struct agent *a); /* the batch and the stock; the trainer's word stays */
-/* All that can be done without waiting. */
+/* Does all that can be done without waiting. */
 int agent_advance(struct agent *a, struct error *err);
-/* Whether there is something of the lead that poll(2) does not see. */
+/* Whether something came from the lead that poll(2) does not see. */
 int agent_lead_waiting(const struct agent *a);
-/* There is something of the lead. */
+/* Something came from the lead. */
 int agent_hear_lead(struct agent *a, struct error *err);
 int agent_push(struct agent *a, struct error *err);
-/* Right behind a push: the lead is told what the next batch is, and answers both. If rows are not
- * there yet it is told later. */
+/* Right after a push: tells the lead the next batch, so that it answers both. If its rows are not
+ * there yet, the lead is told later. */
 int agent_begin_early(struct agent *a, struct error *err);
-/* A request that is complete but for its end; its payload stays where it lies. */
+/* Sends a request that is complete except for its end; its payload is not copied. */
 int agent_ask(struct agent *a, struct record_out *o, struct asked what, const void *payload,
 	      size_t bytes, struct error *err);
-/* When the lead has to have answered what it can answer; INFINITY: nothing is asked. To begin, to
- * join and to end, it may be others, or people, that are waited for. */
+/* When the lead must have answered what it can answer alone; INFINITY: nothing like that is asked.
+ * Answers to begin, join and end may have to wait for other members, or for people. */
 double agent_answer_due(const struct agent *a);
 uint64_t agent_batch_size(const struct agent *a);
-/* What was put off until nobody waits for it. */
+/* Does what was put off until nobody waits for us. */
 int agent_catch_up(struct agent *a, struct error *err);
-void agent_report(struct agent *a); /* the part of it that is for the monitor */
+void agent_report(struct agent *a); /* the part of that for the monitor */
 
 /* agent_words.c */
 int agent_hear_trainer(struct agent *a, struct error *err);
 void agent_give_batch(struct agent *a);
 void agent_answer_step(struct agent *a);
 void agent_answer_state(struct agent *a, const char *state);
-/* Not understood, or not done; the trainer may go on. */
+/* Answers a word that was not understood or not done; the trainer may go on. */
 void agent_refuse(struct agent *a, const char *code, const char *why);
 
 /* agent_look.c. */
@@ -163,12 +163,12 @@ void agent_look_turn(struct agent *a); /* the trainer has the word */
 double agent_look_due(const struct agent *a); /* INFINITY: not its turn */
 int agent_look(struct agent *a, struct error *err);
 void agent_look_forget(struct agent *a); /* another lead, or another membership */
-/* What is known of it goes to the log, and its state to the lead; Python adds its stacks. */
+/* Logs what is known about it, and tells the lead its state; Python adds its stacks. */
 void agent_look_closely(struct agent *a);
-void agent_waits(struct agent *a); /* it has said so */
+void agent_waits(struct agent *a); /* it has said that it waits */
 
-/* agent_rows.c. Nothing happens where no rows are wanted. */
-/* Before the trainer, of a queue that said hello. */
+/* agent_rows.c. These do nothing if no rows are wanted. */
+/* Call before the trainer starts, when the queue has answered hello. */
 int agent_rows_start(struct agent *a, struct error *err);
 void agent_rows_started(struct agent *a);                /* it has its end of the pipe */
 int agent_rows_give(struct agent *a, struct error *err); /* those of the batch */
@@ -180,9 +180,9 @@ void agent_rows_end(struct agent *a);                    /* no more come */
 int agent_resume(struct agent *a, struct error *err);
 /* The lead says that a checkpoint is due. */
 int agent_save_due(struct agent *a, const struct record *r, struct error *err);
-/* What is to be told comes in front of the answer that is being put together. */
+/* Tells the trainer of the save, before the answer that is being put together. */
 void agent_save_tell(struct agent *a);
-/* The words saved and failed, answered. */
+/* Answers the words saved and failed. */
 int agent_saved(struct agent *a, const struct record *r, struct error *err);
 int agent_save_failed(struct agent *a, const struct record *r, struct error *err);
 /* save.reading is done. */

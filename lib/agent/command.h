@@ -1,6 +1,6 @@
 /*
- * command: somebody else's program as a child of an agent: in a process group of its own, so that
- * all it started can be killed with it, and dead when we are.
+ * command: another program as a child of an agent: in a process group of its own, so that all that
+ * it started can be killed with it; and it dies when we die.
  *
  * Nothing here waits.
  */
@@ -36,16 +36,16 @@ struct command {
 	struct node_end end; /* then */
 };
 
-/* A program that can't be run ends with 78, or 71 without memory, and has said so on stderr. */
+/* If the program can't be run, the child says so on stderr and ends with 78 (71: no memory). */
 int command_start(struct command *c, const struct command_options *options, struct error *err);
-/* 1: it has ended, and c->end says how; what it left in its group is killed. */
+/* 1: it has ended, and c->end says how; what it left in its group was killed. */
 int command_ended(struct command *c);
-/* To its group, while it runs. */
+/* Sends a signal to its group, while it runs. */
 void command_kill(struct command *c, int signal);
 /* Kills what runs, and closes all. */
 void command_close(struct command *c);
 
-/* "NAME=VALUE", NAME being one of an environment. ERROR_USAGE. */
+/* Checks for "NAME=VALUE" with a valid name of a variable. -1: ERROR_USAGE. */
 int command_env_check(const char *setting, struct error *err);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * filter: the life of an agent whose command knows nothing of us: it reads rows, if any, from its
- * standard input, and its end says whether they are done.  There is no lead and no parameter: what
- * dies gives its rows back, and nothing is rolled back.
+ * filter: the life of an agent whose command does not know Paceline: it reads rows, if any, from
+ * its standard input, and its end says whether they are done.  There is no lead and no parameter:
+ * when a command or an agent dies, its rows are handed out again, and nothing is rolled back.
  *
- * each: the command runs once for each shard.  rows: it runs once for all the shards that this agent
- * takes, until there is nothing to hand out; then, if more comes back, once more.
+ * each: the command runs once for each shard.  rows: it runs once for all shards that this agent
+ * takes, until there is nothing to hand out; if rows come back later, it runs once more.
  */
 #ifndef PACELINE_AGENT_FILTER_H
 #define PACELINE_AGENT_FILTER_H
@@ -26,7 +26,7 @@ struct filter_options {
 	const char *output;     /* each: a directory for what the commands print; NULL: ours */
 	uint64_t jobs;          /* each: commands at a time, 1 or more */
 	double timeout_seconds; /* each: a command that runs longer has failed; 0: none does */
-	double grace_seconds;   /* after a stop: for commands to finish; then for them to go */
+	double grace_seconds;   /* after a stop: for commands to finish; then for them to end */
 	uint64_t report_every;
 	double report_seconds;
 	const char *load_root;    /* where the node's /proc and /sys are mounted; NULL: here */
@@ -40,13 +40,13 @@ struct filter_options {
 	void *owner;
 };
 
-/* Until the queue has nothing left, or *stop: 0. -1: ERROR_NEGATIVE: all is done but for shards that
- * are held; ERROR_DATA: rows can't be read, or a file was changed; ERROR_CONFIG: the files are not
- * the queue's; ERROR_UNAVAILABLE, ERROR_IO (--output), ...; or the status of a command that can
- * succeed on no shard. What was held has been given back as well as could be. */
+/* 0: the queue has nothing left, or *stop. -1: ERROR_NEGATIVE: all is done except shards that are
+ * held; ERROR_DATA: rows can't be read, or a file was changed; ERROR_CONFIG: the files are not the
+ * queue's; ERROR_UNAVAILABLE, ERROR_IO (--output), ...; or the status of a command that can't
+ * succeed on any shard. Rows in hand have been given back as far as possible. */
 int filter_each(const struct filter_options *o, struct error *err);
-/* The same; -1 with *end seen: the command ended with something else than 0, which is what the
- * caller's end is to be. ERROR_DATA, too, where it ended with 0 and has not read all rows. */
+/* The same; -1 with *end seen: the command did not end with 0, and the caller must end in the same
+ * way. ERROR_DATA also if it ended with 0 without having read all rows. */
 int filter_rows(const struct filter_options *o, struct node_end *end, struct error *err);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include <poll.h>
 
-#define FILTER_VARIABLES 8 /* room for so many more in env[] */
+#define FILTER_VARIABLES 8 /* room in env[] for so many of ours */
 
 struct filter {
 	const struct filter_options *o;
@@ -25,26 +25,26 @@ struct filter {
 int filter_start(struct filter *f, const struct filter_options *o, struct error *err);
 void filter_end(struct filter *f);
 
-/* A new generation; the files have to be the queue's. WORK_OK, WORK_STOP or -1: ERROR_TEMPFAIL, too,
- * when somebody else keeps using the id. */
+/* Begins a new generation; the files must be the queue's. WORK_OK, WORK_STOP or -1; ERROR_TEMPFAIL
+ * also if another process keeps using the id. */
 int filter_hello(struct filter *f, struct error *err);
 int filter_stopped(struct filter *f);
 /* Seconds that commands have to finish, and then to end: none after a second signal. */
 double filter_grace(const struct filter *f);
-/* Once stopped, *seconds is made shorter to see a second signal. */
+/* After a stop, makes *seconds shorter, so that a second signal is seen. */
 void filter_look(const struct filter *f, double *seconds);
-/* Whether what we hold is to be renewed now; *seconds is made shorter to be there in time. Without a
- * lease, too: one that lost its shards hears it so. */
+/* Whether to renew what we hold now; makes *seconds shorter so that we are in time. Also without a
+ * lease, because an agent that has lost its shards learns it so. */
 int filter_renews(struct filter *f, double *seconds);
-/* Positions that remain, as rows; a shuffled piece is left as it is. */
+/* Makes a piece's rows those that remain; a shuffled piece is not changed. */
 void filter_trim(struct piece *p);
 /* "shard 3 (epoch 0, rows 300 to 399)" */
 void filter_describe(const struct piece *p, char *out, size_t max);
-/* What one shard took. */
+/* Reports the time of one shard. */
 void filter_report(struct filter *f, const struct piece *p, double seconds);
 /* poll(2) for so long at most. */
 void filter_poll(struct pollfd *fd, size_t count, double seconds);
-/* At the end: ERROR_NEGATIVE, and each is logged, when some are held. */
+/* At the end: if shards are held, logs each of them; -1: ERROR_NEGATIVE. */
 int filter_check_held(struct filter *f, uint64_t held, struct error *err);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * outputs: a directory with one file a shard: what its command printed.  A file has its name only
- * when the command has succeeded and the file is on the disk; so what is there is whole, and a shard
- * that is done has its file, also after a power cut.
+ * outputs: a directory with one file for each shard: what its command printed.  A file gets its
+ * name only when the command has succeeded and the file is on the disk.  So files with a name are
+ * whole, and each shard that is done has its file, even after a power cut.
  *
- * The name is EPOCH-BEGIN, each padded with zeros to one width, so that the order of names is that of
- * epochs and rows.  Files that grow are called .EPOCH-BEGIN.N.ID; those that a former life of this id
- * left are removed by outputs_open().
+ * The name is EPOCH-BEGIN, both padded with zeros to a fixed width, so that names sort by epoch and
+ * row.  A file that still grows is called .EPOCH-BEGIN.N.ID; outputs_open() removes those that an
+ * earlier life of this id left.
  *
- * A thread waits for the disk, for all files together that are ready meanwhile.
+ * A thread waits for the disk, for all files together that became ready meanwhile.
  */
 #ifndef PACELINE_AGENT_OUTPUTS_H
 #define PACELINE_AGENT_OUTPUTS_H
@@ -19,7 +19,7 @@
 
 struct outputs;
 
-/* epochs, samples: how large the numbers in names can be. dir is made if it is not there. */
+/* epochs, samples: the largest numbers in names. Makes dir if it is not there. */
 int outputs_open(struct outputs **out, const char *dir, const char *id, uint64_t epochs,
 		 uint64_t samples, struct error *err);
 /* Waits for what was kept. NULL is fine. */
@@ -28,20 +28,20 @@ void outputs_free(struct outputs *o);
 /* A file that is written; all zero but for fd, which is -1: none. */
 struct output {
 	int fd;
-	uint64_t id, epoch, begin, number; /* number: which of all that this process began */
+	uint64_t id, epoch, begin, number; /* number: counts the files that this process began */
 };
 
 int outputs_begin(struct outputs *o, const struct piece *piece, struct output *out,
 		  struct error *err);
-/* As if it had never been. */
+/* Removes a file that is being written. */
 void outputs_drop(struct outputs *o, struct output *out);
-/* Gives it its name, once it is on the disk: outputs_next() tells. */
+/* Gives it its name once it is on the disk; outputs_next() says when that is done. */
 int outputs_keep(struct outputs *o, struct output *out, struct error *err);
-/* Whether the disk is full, so that what was printed last may be missing. */
+/* Whether the disk is full, so that the last output may be missing. */
 int outputs_is_full(const struct outputs *o);
 
 int outputs_fd(const struct outputs *o); /* readable when there may be a next */
-size_t outputs_waiting(const struct outputs *o); /* kept, and not told by next */
+size_t outputs_waiting(const struct outputs *o); /* kept, and not yet returned by outputs_next() */
 /* 1: the file of this shard has its name; 0: none for now; -1: one could not be written. */
 int outputs_next(struct outputs *o, uint64_t *id, struct error *err);
 

@@ -1,11 +1,12 @@
 /*
  * pieces: what an agent without a lead says to shardd(8): hello, get, done, back, renew, bye.
- * Requests go out one behind the other, and nobody waits for their answers: pieces_next() tells what
- * came of them.
+ * Requests go out one after the other without waiting for their answers; pieces_next() tells the
+ * results.
  *
- * A connection that goes is opened again and the generation resumed: what had no answer is asked
- * once more, and what shardd no longer knows in our hand is lost.  While the disk of shardd is full,
- * what it refuses is said again until it is taken.  For one thread.
+ * If the connection closes, it is opened again and the generation is resumed: requests without an
+ * answer are sent again, and pieces that shardd does not know in our hand any more are lost.  While
+ * the disk of shardd is full, a refused request is sent again until it is accepted.  For one
+ * thread.
  */
 #ifndef PACELINE_AGENT_PIECES_H
 #define PACELINE_AGENT_PIECES_H
@@ -18,18 +19,18 @@
 
 struct pieces;
 
-/* of: with what an owner sets, but for resume_seconds, held and owner. */
+/* of: what an owner sets, without resume_seconds, held and owner. */
 int pieces_new(struct pieces **out, const struct generation *of, struct error *err);
 void pieces_free(struct pieces *p); /* NULL is fine */
 
-/* A new generation; connects when needed. WORK_OK, WORK_STOP, or -1: ERROR_UNAVAILABLE after
+/* Begins a new generation; connects if needed. WORK_OK, WORK_STOP, or -1: ERROR_UNAVAILABLE after
  * wait_seconds without shardd. */
 int pieces_hello(struct pieces *p, struct error *err);
 
 const struct generation *pieces_generation(const struct pieces *p);
 
-/* All of them: 0, WORK_STOP, or -1. wait_seconds > 0: shardd may hold the answer back so long, and
- * with it all answers behind. */
+/* These return 0, WORK_STOP, or -1. wait_seconds > 0: shardd may delay the answer for so long, and
+ * with it all later answers. */
 int pieces_get(struct pieces *p, double wait_seconds, struct error *err);
 int pieces_done(struct pieces *p, uint64_t id, struct error *err);
 enum pieces_back { PIECES_UNDONE, PIECES_FAILED, PIECES_HOLD };
@@ -53,16 +54,16 @@ struct pieces_news {
 	struct piece piece;
 	uint64_t id, held;
 };
-/* Never waits for an answer, but for a connection that went. 0, WORK_STOP, or -1. */
+/* Never waits for an answer, only for a lost connection to come back. 0, WORK_STOP, or -1. */
 int pieces_next(struct pieces *p, struct pieces_news *news, struct error *err);
 int pieces_fd(const struct pieces *p);         /* for poll(2); -1: not connected */
 double pieces_seconds(const struct pieces *p); /* until pieces_next() has something to do */
 
-/* Those that are held, whoever had them; what was asked before is answered first. 0, WORK_STOP, or
+/* All held shards, whichever worker had them; earlier requests are answered first. 0, WORK_STOP, or
  * -1. */
 int pieces_held(struct pieces *p, void (*each)(const struct piece *piece, void *arg), void *arg,
 		struct error *err);
-/* Ends the generation, which gives back what is in our hand: best effort, for a few seconds. */
+/* Ends the generation and so gives back what is in our hand: best effort, for a few seconds. */
 void pieces_bye(struct pieces *p);
 
 #endif

@@ -12,18 +12,18 @@
 
 struct saved_files;
 
-/* path: a file, or a directory with all that is below it; relative to dir, which lies in the
- * checkpoint's directory cut. -1: there is no such thing. */
+/* path: a file, or a directory with all that is below it; relative to dir, which is in the
+ * checkpoint's directory cut. -1: path does not exist. */
 int saved_files_start(struct saved_files **out, const char *cut, const char *dir, const char *path,
 		      struct error *err);
 /* Readable when it is done. */
 int saved_files_fd(const struct saved_files *s);
-/* Once it is readable; frees s. The name of what was saved, as MANIFEST has it, and lines
- * `file name= bytes= sum=`, to be freed. */
+/* Call when the descriptor is readable; frees s. Gives the name of what was saved, as in MANIFEST,
+ * and lines `file name= bytes= sum=`, which the caller frees. */
 int saved_files_take(struct saved_files *s, char name[CKPT_FILE_NAME_MAX], char **lines, size_t *len,
 		     struct error *err);
-/* Nobody wants it any more: the thread goes on alone, and ends with its process at the latest. NULL is
- * fine. */
+/* The result is not needed any more: the thread goes on alone, and ends with the process at the
+ * latest. NULL is fine. */
 void saved_files_abandon(struct saved_files *s);
 
 #endif

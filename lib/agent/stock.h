@@ -1,6 +1,6 @@
 /*
- * stock: the rows that an agent holds and has not given to its trainer: pieces in, batches of ranges
- * out.  Memory only; pure.
+ * stock: the rows that an agent holds and has not yet given to its trainer: pieces go in, batches
+ * of ranges come out.  Memory only; pure.
  */
 #ifndef PACELINE_AGENT_STOCK_H
 #define PACELINE_AGENT_STOCK_H
@@ -27,20 +27,20 @@ struct stock_cut {
 
 /* All zero: empty. */
 struct stock {
-	struct piece *piece; /* the first one is to be cut at its skip */
+	struct piece *piece; /* the next cut of the first one is at its skip */
 	size_t first, count, room;
 	uint64_t rows;
 };
 
 void stock_free(struct stock *s);
 int stock_add(struct stock *s, const struct piece *p, struct error *err);
-/* Whether a piece of this id was added and not cut whole. */
+/* Whether a piece of this id was added and is not wholly cut. */
 int stock_knows(const struct stock *s, uint64_t id);
 void stock_drop(struct stock *s);
-/* At most so many rows; fewer where there are no more, or their ranges would not fit a push. batch
- * gets the same ranges, as a push names them. */
+/* Cuts at most so many rows; fewer if there are no more, or if their ranges would not fit into a
+ * push. batch gets the same ranges, as a push names them. */
 void stock_cut(struct stock *s, uint64_t rows, struct stock_cut *cut, struct batch *batch);
-/* The cut made last is undone; both are empty then. */
+/* Undoes the last cut; then cut and batch are empty. */
 int stock_uncut(struct stock *s, struct stock_cut *cut, struct batch *batch, struct error *err);
 
 #endif
