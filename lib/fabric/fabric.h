@@ -1,5 +1,5 @@
 /*
- * fabric: what fabricd does on its host: the world, its own socket, and what others ask there.
+ * fabric: what fabricd does on its host: the world, its own socket, and the requests there.
  */
 #ifndef PACELINE_FABRIC_FABRIC_H
 #define PACELINE_FABRIC_FABRIC_H

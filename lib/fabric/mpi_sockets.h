@@ -1,13 +1,13 @@
 /*
- * mpi_sockets: the connections of MPI, for who wants to sleep until something comes there.
+ * mpi_sockets: the connections of MPI, so that a thread can sleep until something comes there.
  *
  * MPI has no descriptor to wait for, and its own waits never sleep.  But its transport for TCP
- * (btl_tcp of Open MPI) keeps ordinary sockets: they are found among this process's descriptors and
- * watched for something to read, which is left there for MPI, and for room where there was none.
+ * (btl_tcp of Open MPI) keeps ordinary sockets.  We find them among this process's descriptors, and
+ * watch them for data, which we leave there for MPI, and for room to write if they were full.
  *
- * MPI closes sockets without a word, and their numbers are used again.  So they are watched in
- * epolls of our own, which the kernel takes closed ones out of: libevent would believe that a
- * number is still watched and not ask for whoever has it now.
+ * MPI closes sockets without notice, and their numbers are used again.  So we watch them in epolls
+ * of our own, from which the kernel removes closed sockets: libevent would believe that a number is
+ * still watched, and would not watch the socket that has it now.
  */
 #ifndef PACELINE_FABRIC_MPI_SOCKETS_H
 #define PACELINE_FABRIC_MPI_SOCKETS_H
@@ -32,19 +32,19 @@ struct mpi_epoll {
 struct mpi_sockets {
 	event_callback_fn came;
 	void *arg;
-	struct mpi_epoll data, room; /* for something to read, and for room to write */
+	struct mpi_epoll data, room; /* for data to read, and for room to write */
 	struct mpi_socket *at;
 	size_t count, at_room;
 };
 
-/* came(fd, ..., arg) is called as long as there is something to read at one of them, and each time
- * one that was full takes more. -1: no event loop. */
+/* came(fd, ..., arg) is called as long as one of them has data to read, and each time one that was
+ * full takes more. -1: no event loop. */
 int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_callback_fn came,
 		       void *arg);
 void mpi_sockets_end(struct mpi_sockets *s);
-/* Looks anew which there are. -1: not all of them can be watched. */
+/* Finds the present sockets. -1: not all of them can be watched. */
 int mpi_sockets_find(struct mpi_sockets *s);
-/* Whether connections arrive there: others will be there soon. */
+/* Whether fd listens for connections: then there may soon be other sockets. */
 int mpi_sockets_listens(const struct mpi_sockets *s, int fd);
 
 #endif

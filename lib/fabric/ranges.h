@@ -1,8 +1,8 @@
 /*
  * ranges: which parts of a long line of items have been named, each at most once.
  *
- * Neighbours grow together, so that parts that come in order are one range.  Bounded: a client that
- * names every second item is refused, it does not fill the memory.
+ * Neighbours are merged, so parts that come in order are one range.  Bounded: a client that names
+ * every second item is refused, so that it can't fill the memory.
  */
 #ifndef PACELINE_FABRIC_RANGES_H
 #define PACELINE_FABRIC_RANGES_H

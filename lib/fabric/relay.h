@@ -1,18 +1,20 @@
 /*
- * relay: the sockets of daemons on other hosts, at this one.
+ * relay: the sockets of daemons on other hosts, on this host.
  *
- * Where a route names another host, the relay listens at the daemon's usual name here.  What a
- * client says goes over the world to that host, whose relay speaks with the daemon as the client
- * would; what the daemon says comes back the same way.  Neither knows that the other is far.
+ * If a route names another host, the relay listens here under the daemon's usual name.  What a
+ * client says goes over the world to that host, whose relay talks to the daemon as the client
+ * would; the daemon's answers come back the same way.  Neither knows that the other is on another
+ * host.
  *
- * It is one stream each way, byte for byte, for any client: the relay reads lines only to find what
- * does not go through a stream.  That is memory a client shares (`map`): the far relay makes as
- * much and shares it with the daemon, a mirror; before a record that names a payload in the memory,
- * the payload is copied from one to the other.
+ * There is one stream each way, byte for byte, for any client.  The relay reads lines only to find
+ * what does not go through a stream: memory that a client shares (`map`).  The far relay makes a
+ * mirror, as much memory, and shares it with the daemon; before a record that names a payload in
+ * the memory, the payload is copied from the memory to the mirror.
  *
  * Each conversation may have CONVERSATION_WINDOW bytes each way that the other side has not taken;
- * so much is kept for one that is never read.  All those to one host together may have LINK_WINDOW
- * bytes that its relay has not yet looked at, and a few chunks of payloads; they take turns.
+ * this is the most that is kept for one that is never read.  All conversations to one host together
+ * may have LINK_WINDOW bytes that its relay has not yet handled, and a few chunks of payloads; they
+ * take turns.
  */
 #ifndef PACELINE_FABRIC_RELAY_H
 #define PACELINE_FABRIC_RELAY_H
@@ -30,19 +32,19 @@ struct relay_options {
 
 /* Options are copied, what they point to is borrowed. */
 int relay_new(struct relay **out, const struct relay_options *options, struct error *err);
-/* From now on these: they become the relay's, and *r is empty. Conversations that are there go on.
- * A name that can't be listened at is tried again until it can. */
+/* Uses these routes from now on: they become the relay's, and *r is empty. Present conversations go
+ * on. If the relay can't listen under a name, it tries again until it can. */
 void relay_set_routes(struct relay *relay, struct routes *r);
 const struct routes *relay_routes(const struct relay *relay);
 /* Closes all conversations and removes the sockets. */
 void relay_stop(struct relay *relay);
-/* When the world is closed: until then MPI may still be writing. NULL is fine. */
+/* Call after the world is closed: until then MPI may still write. NULL is fine. */
 void relay_free(struct relay *relay);
 
 struct relay_counts {
 	size_t near, far;     /* conversations begun here, and on other hosts */
 	size_t listens;       /* sockets of other hosts, here */
-	size_t kept_bytes;    /* that wait for who reads them here */
+	size_t kept_bytes;    /* that wait to be read here */
 	uint64_t conversations; /* begun here since the start */
 	uint64_t stream_bytes, payload_bytes; /* that went out from here, inline and from memory */
 };

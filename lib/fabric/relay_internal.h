@@ -2,9 +2,9 @@
  * relay_internal: what the files of the relay share: relay.c (listening, who is who, messages),
  * relay_link.c (what goes to one host), relay_read.c and relay_write.c (one conversation's socket).
  *
- * Who owns what: the relay owns listeners, links and conversations.  A conversation that is over is
- * taken out of the table and closed; its memory goes when nothing points to it any more: lists of
- * those that wait, and chunks that MPI reads or writes, count as `held`.
+ * The relay owns listeners, links and conversations.  A conversation that is over is taken out of
+ * the table and closed; its memory is freed when nothing points to it any more: `held` counts the
+ * lists of those that wait, and the chunks that MPI reads or writes.
  */
 #ifndef PACELINE_FABRIC_RELAY_INTERNAL_H
 #define PACELINE_FABRIC_RELAY_INTERNAL_H
@@ -26,9 +26,9 @@
 #define LINK_ACK (256 * 1024)
 #define CHUNK_BYTES (512 * 1024)
 #define CHUNKS_MAX 4                       /* of one link, on their way */
-#define SMALL_BYTES (16 * 1024)            /* a payload in memory that goes as a message */
+#define SMALL_BYTES (16 * 1024)            /* a payload in memory of at most this goes as a message */
 
-/* Of a message; what belongs to it follows. */
+/* The kind of a message; its fields and data follow. */
 enum kind {
 	KIND_OPEN,   /* data: the name of the socket */
 	KIND_DATA,   /* of the stream; with `pass`, its first byte carries the mirror's descriptor */
@@ -36,9 +36,9 @@ enum kind {
 	KIND_SMALL,  /* data: a payload, at `offset` of the memory */
 	KIND_CHUNK,  /* `bytes` for `offset` of the memory come as bulk with this tag */
 	KIND_CREDIT, /* `bytes` of the stream have been taken */
-	KIND_SHUT,   /* the stream is at its end; the other one goes on */
-	KIND_GONE,   /* who was at this end has gone */
-	KIND_ACK     /* of a link, not of a conversation: `bytes` were looked at */
+	KIND_SHUT,   /* the stream has ended; the other direction goes on */
+	KIND_GONE,   /* the client or daemon at this end has gone */
+	KIND_ACK     /* of a link, not of a conversation: `bytes` were handled */
 };
 
 struct head {
@@ -68,12 +68,12 @@ struct conversation {
 	uint32_t origin;
 	unsigned is_near : 1;  /* its client is here; else its daemon */
 	unsigned is_over : 1;
-	unsigned read_end : 1; /* its socket says no more */
+	unsigned read_end : 1; /* its socket is at the end of input */
 	unsigned said_end : 1; /* and the other side knows */
 	unsigned deaf : 1;     /* its socket takes no more */
 	unsigned blocked : 1;  /* for now */
-	unsigned shut : 1;     /* the other side says no more */
-	unsigned was_shut : 1; /* and so its socket knows */
+	unsigned shut : 1;     /* the other side's stream has ended */
+	unsigned was_shut : 1; /* and its socket was told */
 	unsigned gone : 1;     /* and reads no more */
 	unsigned drained : 1;  /* then: all that its daemon had to say was thrown away */
 	unsigned waits_link : 1, waits_bulk : 1, resuming : 1;
@@ -85,7 +85,7 @@ struct conversation {
 	struct event event;
 	/* reading */
 	struct framer in;
-	int64_t window; /* how much more may be said */
+	int64_t window; /* how many more bytes may be sent */
 	struct mapping *mapping;
 	uint64_t bulk_offset, bulk_bytes; /* still to be sent, and then the line that names it */
 	char *line;
@@ -93,20 +93,20 @@ struct conversation {
 	struct conversation *link_next, *bulk_next, *resume_next, *connect_next;
 	/* writing */
 	struct piece *first, *last;
-	size_t kept, taken; /* bytes that wait; written and not yet told */
+	size_t kept, taken; /* bytes that wait; bytes written and not yet credited */
 };
 
 struct queue {
 	struct conversation *first, *last;
 };
 
-/* All that goes to one rank. */
+/* Everything that goes to one rank. */
 struct link {
 	struct relay *relay;
 	unsigned rank;
 	size_t flying; /* bytes of messages that were not acknowledged */
 	size_t looked; /* bytes that came and were not yet acknowledged */
-	struct queue waiting; /* for flying to get less */
+	struct queue waiting; /* until flying is less */
 	struct queue bulk;    /* with chunks to send */
 	unsigned chunks, tag;
 };
@@ -149,7 +149,7 @@ void conversation_end(struct conversation *c);
 void conversation_hold(struct conversation *c);
 void conversation_release(struct conversation *c);
 void conversation_watch(struct conversation *c);
-/* It may have something to say again: soon, from the loop. */
+/* Reads from it again soon, from the loop. */
 void conversation_resume_later(struct conversation *c);
 
 /* relay_link.c */
@@ -161,13 +161,13 @@ void link_wait(struct conversation *c);  /* until it is not full */
 void link_bulk(struct conversation *c);  /* its chunks, in turn with those of others */
 void link_heard(struct link *l, size_t bytes);
 void link_acked(struct link *l, size_t bytes);
-/* Bulk that is on its way and that nobody wants any more. */
+/* Receives and drops bulk that is on its way and not wanted any more. */
 void link_swallow(struct link *l, unsigned tag, size_t bytes);
 
 /* relay_read.c */
 void conversation_read(struct conversation *c);
 void conversation_resume(struct conversation *c);
-int conversation_reads(const struct conversation *c); /* whether it waits for more to be said */
+int conversation_reads(const struct conversation *c); /* whether it waits for input */
 int conversation_drains(const struct conversation *c); /* and nobody hears it */
 
 /* relay_write.c */

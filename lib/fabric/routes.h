@@ -23,8 +23,8 @@ struct routes {
 	size_t count, room;
 };
 
-/* Records of other types are passed over. place names where the text is from. -1: ERROR_CONFIG; *r
- * is as it was. */
+/* Records of other types are ignored. place: where the text is from. -1: ERROR_CONFIG; *r is
+ * unchanged. */
 int routes_read(struct routes *r, const char *text, size_t len, const char *place,
 		struct error *err);
 const struct route *routes_find(const struct routes *r, const char *socket); /* or NULL */

@@ -1,8 +1,8 @@
 /*
  * routing: one set of routes, in force on all hosts.
  *
- * Rank 0 keeps it and tells it to all.  Any rank may ask for another one; who asks is answered when
- * all ranks have it in force.
+ * Rank 0 keeps it and tells it to all.  Any rank may ask for another set; it gets its answer when
+ * the set is in force on all ranks.
  */
 #ifndef PACELINE_FABRIC_ROUTING_H
 #define PACELINE_FABRIC_ROUTING_H

@@ -18,7 +18,7 @@ struct rowlist {
 
 /* Bytes of so many rows; 0 when there are none, or more than a size_t tells (count > 0 then). */
 size_t rowlist_bytes(uint64_t count, uint32_t width);
-/* What lies at memory. */
+/* The list that lies at memory. */
 struct rowlist rowlist_at(const void *memory, size_t count);
 
 /* Which of n owners sums the rows of this key: each has an equal range of places (param/map.h). */

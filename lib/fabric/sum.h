@@ -1,9 +1,9 @@
 /*
- * sum: what one host does so that vectors and rows are summed over hosts.
+ * sum: one host's part in summing vectors and rows over hosts.
  *
  * One sum is an epoch: a number that grows, the hosts that take part, a dense vector, and rows by
- * key.  Each host's client opens it, says part by part what is ready, and waits.  Added are equal
- * epochs only, from exactly the listed hosts; the result has the same bits on all of them.
+ * key.  Each host's client opens it, says part by part what is ready, and waits.  Only equal epochs
+ * from exactly the listed hosts are added; the result has the same bits on all of them.
  *
  * Dense vectors are cut into buckets, each bucket into a chunk a host.  A chunk goes round the ring
  * of hosts twice: each host adds its own to what comes and sends it on, the last one has the sum,
@@ -14,10 +14,11 @@
  * Rows: each host sends those that it has to their owners (rowlist.h), who add them in the order of
  * hosts and send the sums to all.  Nothing else of a table travels.
  *
- * Bulk is offered, and sent when the other side has room and is ready for it.  So a host whose
- * client is slow or says nothing makes others wait, and costs them no memory.  When an epoch dies
- * (a newer one is opened here or at another host, a client leaves, hosts named different things)
- * the others of it are told, and what was promised comes to its end before its memory is let go.
+ * Bulk is first offered, and sent when the other side has room and is ready for it.  So a host
+ * whose client is slow or silent makes others wait, but costs them no memory.  When an epoch dies
+ * (a newer one is opened here or at another host, a client leaves, hosts named different things),
+ * its other hosts are told, and transfers that were promised are completed before the memory is
+ * released.
  *
  * One thread. What is given to functions is the caller's; memory of an epoch is used until its
  * `release`.
@@ -65,19 +66,19 @@ void sum_message(struct sum *s, unsigned rank, const void *data, size_t bytes);
 
 enum sum_code {
 	SUM_OK = 0,
-	SUM_BAD,     /* what was asked makes no sense; the epoch is as it was */
+	SUM_BAD,     /* the request makes no sense; the epoch is unchanged */
 	SUM_STALE,   /* that epoch isn't open here, or a newer one has taken its place somewhere */
 	SUM_LOST,    /* a host is not in the world, or its client left before the end */
 	SUM_ROOM,    /* the rows do not fit, or there is no memory */
 	SUM_DIFFERS, /* hosts named another iteration, other hosts, another length or width */
-	SUM_BUSY     /* it is another client's */
+	SUM_BUSY     /* the epoch is another client's */
 };
 const char *sum_code_name(enum sum_code code);
 
 struct sum_result {
 	uint64_t rows;
 	uint64_t wire_bytes; /* that this host has sent for it */
-	uint64_t check;      /* where it was asked for: of the dense vector and the rows */
+	uint64_t check;      /* if asked for: checksum of the dense vector and the rows */
 };
 
 /* result is NULL unless code is SUM_OK. */
@@ -98,8 +99,9 @@ struct sum_epoch_options {
 	void *arg;
 };
 
-/* An older epoch of this host dies. opened is called as soon as nothing of it is under way any
- * more, maybe at once; until then nothing may be written to its memory. Only called if SUM_OK. */
+/* An older epoch of this host dies. opened is called as soon as nothing of the older one is under
+ * way any more, maybe at once; until then nothing may be written to its memory. Only called if
+ * SUM_OK. */
 enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *options,
 		       sum_answer_fn *opened, void *arg, struct error *err);
 
@@ -120,13 +122,13 @@ struct sum_rows {
 enum sum_code sum_rows(struct sum *s, const void *client, uint64_t epoch,
 		       const struct sum_rows *rows, struct error *err);
 
-/* All rows have been said; parts may still come. waited is called when the whole sum is here and
- * nobody needs anything of this host for it any more, or when it died. One at a time; again after
- * an answer gives the same one. Not called unless SUM_OK. */
+/* All rows have been given; parts may still come. waited is called when the whole sum is here and
+ * no host needs anything more from this one, or when the epoch died. One wait at a time; another
+ * one after the answer gets the same answer. Only called if SUM_OK. */
 enum sum_code sum_wait(struct sum *s, const void *client, uint64_t epoch, int check,
 		       sum_answer_fn *waited, void *arg, struct error *err);
 
-/* Ends the epoch, whatever it has come to. dropped is called when its memory is free. */
+/* Ends the epoch, complete or not. dropped is called when its memory is free. */
 enum sum_code sum_drop(struct sum *s, const void *client, uint64_t epoch, sum_answer_fn *dropped,
 		       void *arg, struct error *err);
 

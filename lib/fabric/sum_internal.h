@@ -2,8 +2,8 @@
  * sum_internal: what the files of sums share: sum.c (epochs), sum_wire.c (what hosts tell each
  * other), sum_ring.c (dense), sum_rows.c (rows).  Nobody else includes this.
  *
- * Everything that travels is a piece.  Both sides know for each piece how far it is; an epoch
- * counts what is still missing, and is done at 0.
+ * Everything that travels is a piece.  For each piece both sides know its state; an epoch counts
+ * what is still missing, and is done at 0.
  */
 #ifndef PACELINE_FABRIC_SUM_INTERNAL_H
 #define PACELINE_FABRIC_SUM_INTERNAL_H
@@ -14,9 +14,9 @@
 
 #define BUCKET_FLOATS (UINT64_C(1) << 20)      /* 4 MB */
 #define BUCKET_HOST_FLOATS (UINT64_C(1) << 17) /* at least: 512 KB for each host */
-#define CHUNK_UNIT 1024                        /* floats: what is shorter is not cut */
+#define CHUNK_UNIT 1024                        /* floats: shorter vectors are not cut */
 #define RECEIVES_MAX 64                        /* of bulk at once; their numbers are tags */
-#define WINDOW_BYTES ((size_t)8 << 20)         /* of them, or one that is longer */
+#define WINDOW_BYTES ((size_t)8 << 20)         /* all of these together, or a single longer one */
 #define SPARES_MAX 32                          /* blocks that are kept for later */
 
 enum piece_kind {
@@ -108,7 +108,7 @@ struct epoch {
 	struct member member[];
 };
 
-/* What a host has told of the epoch it has open; life 0: it has none. */
+/* What a host has told about its open epoch; life 0: it has none. */
 struct host {
 	uint64_t life, epoch, iteration, floats, hosts_check;
 	int left; /* it has left that epoch before its end */
@@ -151,7 +151,7 @@ void epoch_fail(struct epoch *e, enum sum_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void epoch_one_less(struct epoch *e);
 const char *epoch_host(const struct epoch *e, size_t member);
-/* What has come to its end meanwhile: answers, memory, the next receives. After each event. */
+/* Call after each event: handles what has ended meanwhile: answers, memory, the next receives. */
 void sum_turn(struct sum *s);
 
 struct block *block_take(struct sum *s, size_t bytes); /* NULL: no memory */
@@ -160,7 +160,7 @@ void block_give(struct sum *s, struct block *b);       /* NULL is fine */
 /* ---- sum_wire.c ---- */
 void wire_tell_open(struct epoch *e);
 void wire_tell_leave(struct epoch *e);
-/* Whether a host has opened the same epoch, and what follows if it has, or another one. */
+/* Looks whether a host has opened the same epoch or another one, and acts on it. */
 void wire_meet(struct epoch *e, size_t member);
 /* A piece of this host is ready for a member: sends or offers it, once, when that one has opened
  * the epoch. */

@@ -1,8 +1,8 @@
 /*
- * sums: what fabric.sock is asked about sums over hosts (sum.h), in the world that there is.
+ * sums: the requests on fabric.sock for sums over hosts (sum.h), in the present world.
  *
- * One client of a host, its replica, has a sum open.  Dense vectors and rows lie in memory that it
- * has mapped (server.h); sums are made there.
+ * One client on each host, its replica, has a sum open.  Dense vectors and rows are in memory that
+ * the replica has mapped (server.h); sums are made there.
  */
 #ifndef PACELINE_FABRIC_SUMS_H
 #define PACELINE_FABRIC_SUMS_H
@@ -17,8 +17,8 @@ struct world;
 #define SUMS_VERBS 5
 extern const struct verb sums_verbs[SUMS_VERBS];
 
-/* broken: something can't be said for want of memory. The sums of all hosts would wait for it: such
- * a world has to end. */
+/* broken is called when a message can't be sent for lack of memory. The sums of all hosts would
+ * wait for it, so the world must end. */
 int sums_new(struct sums **out, void (*broken)(void *owner), void *owner, struct error *err);
 /* Until then, and again after sums_leave(), every request is refused. */
 int sums_enter(struct sums *s, struct world *w, struct error *err);

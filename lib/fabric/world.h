@@ -1,5 +1,5 @@
 /*
- * world: the MPI world of a job, one rank a host, and the only room that includes mpi.h.
+ * world: the MPI world of a job, with one rank on each host. Only this room includes mpi.h.
  *
  * All of it happens on one thread: the one that runs the event base given to world_open().  It
  * looks at MPI again and again for a short while after anything has happened; then it sleeps in the
@@ -10,9 +10,10 @@
  * from one rank to another, whatever their channels.  Bulk goes from memory to memory: where both
  * sides have named it by the same tag, in any order among others.
  *
- * MPI ends the process when a connection fails for good: a world is whole or it is not.  So is one of
- * whose ranks one lives and does not move: each gives all others a sign of life every two seconds.
- * Whoever starts a world starts it anew, so nothing may live here that can't be sent again.
+ * MPI ends the process when a connection fails for good: a world is whole, or it is over.  It is
+ * also over when one of its ranks lives but does not move: each rank gives all others a sign of
+ * life every two seconds.  A world that is over is started anew, so nothing may be kept here that
+ * can't be sent again.
  */
 #ifndef PACELINE_FABRIC_WORLD_H
 #define PACELINE_FABRIC_WORLD_H
@@ -42,13 +43,14 @@ struct world_options {
 	void *owner;
 };
 
-/* Options are copied, what they point to is borrowed. Waits for all ranks, as mpirun or srun
- * started them, for ever if one does not come: MPI knows no deadline here, the caller must have one; without those the world is this process. ERROR_CONFIG on all ranks: two have the
- * same host, or other versions. Once in a process. */
+/* Options are copied, what they point to is borrowed. Waits for all ranks that mpirun or srun
+ * started, for ever if one does not come: MPI has no deadline here, so the caller must have one.
+ * Without mpirun and srun the world is this process alone. ERROR_CONFIG on all ranks: two ranks
+ * have the same host, or different versions. Call it once in a process. */
 int world_open(struct world **out, const struct world_options *options, struct error *err);
-/* Waits for all ranks to do the same, some seconds at most; nothing is called back any more. -1:
- * they did not, or one of them stands still, which is not waited for; the process can only end
- * (NULL is fine). */
+/* Waits some seconds at most for all ranks to do the same; nothing is called back any more. -1:
+ * they did not, or one of them stands still (then there is no wait); the process can only end. NULL
+ * is fine. */
 int world_close(struct world *w, struct error *err);
 /* Tells all other ranks (their `ended`). */
 void world_end(struct world *w);
@@ -61,7 +63,7 @@ int world_find(const struct world *w, const char *host);
 
 /* ---- messages ---- */
 
-/* data is valid during the call. Who does not listen on a channel yet loses what comes there. */
+/* data is valid during the call. A message on a channel without a listener is lost. */
 typedef void world_message_fn(unsigned rank, const void *data, size_t bytes, void *arg);
 void world_on(struct world *w, enum world_channel channel, world_message_fn *fn, void *arg);
 
@@ -87,7 +89,7 @@ int world_send_bulk(struct world *w, unsigned rank, enum world_channel channel, 
 		    const void *data, size_t bytes, world_done_fn *done, void *arg);
 int world_receive_bulk(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
 		       void *into, size_t bytes, world_done_fn *done, void *arg);
-/* The same where fewer bytes may come, none at all even. */
+/* The same, but fewer bytes may come, even none. */
 typedef void world_came_fn(void *arg, size_t bytes);
 int world_receive_some(struct world *w, unsigned rank, enum world_channel channel, unsigned tag,
 		       void *into, size_t bytes, world_came_fn *came, void *arg);
