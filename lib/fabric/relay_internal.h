@@ -26,7 +26,7 @@
 #define LINK_ACK (256 * 1024)
 #define CHUNK_BYTES (512 * 1024)
 #define CHUNKS_MAX 4                       /* of one link, on their way */
-#define SMALL_BYTES (16 * 1024)            /* a payload in memory of at most this goes as a message */
+#define SMALL_BYTES (16 * 1024)            /* a larger payload in memory goes as chunks */
 
 /* The kind of a message; its fields and data follow. */
 enum kind {
