@@ -54,7 +54,7 @@ static void on_member(const struct record *r, void *owner)
 	a->is_member |= id && strcmp(id, a->id) == 0 && state && strcmp(state, "active") == 0;
 }
 
-/* A member that is silent is the lead's business. */
+/* If a member is silent, the lead acts on it. */
 static void on_members(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
@@ -96,7 +96,7 @@ static void on_holders(const struct record *r, void *owner)
 		wait(s);
 }
 
-/* At the holders of rows, one after the other in the order of their names. */
+/* Looks at the next holder of rows; one after the other, in the order of their names. */
 static void look_behind(struct supervisor *s, const char *id)
 {
 	memmove(s->abandoned.behind, id, strlen(id) + 1);

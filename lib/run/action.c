@@ -13,9 +13,9 @@ struct sup_act {
 	struct supervisor *sup;
 	char *text;
 	size_t bytes, count;
-	uint64_t number;          /* so that one asked again is not given twice */
+	uint64_t number;          /* so that the lead does not take a repeated request twice */
 	struct question question; /* open: it was sent */
-	int again;                /* it was in force before: for a lead of a new incarnation */
+	int again;                /* was in force before; for a lead of a new incarnation */
 	double until;             /* clock_mono() */
 	char who[128];
 	struct request *rq; /* NULL: nobody waits */
@@ -43,7 +43,7 @@ void sup_actions_free(struct sup_actions *list)
 	*list = (struct sup_actions){0};
 }
 
-/* Every line must be an action: a word mistyped must not be half a decision. */
+/* Every line must be an action: a mistyped word must not leave half a decision. */
 int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, struct error *err)
 {
 	struct record_walk walk = record_walk(text, len);
@@ -91,8 +91,8 @@ static void log_refused(struct supervisor *s, const struct action *a, size_t lin
 	}
 }
 
-/* Why it can't be meant; NULL: it can. A worker that is not up right now may well be told
- * its size: it gets it when it joins. */
+/* Why an action makes no sense; NULL: it does. A size for a worker that is not up is fine: the
+ * worker gets it when it joins. */
 static const char *nonsense(struct supervisor *s, const struct action *a)
 {
 	struct sup_node *n = id_of(a)[0] ? sup_find(s, a->id) : NULL;
@@ -284,8 +284,8 @@ static struct sup_act *queue(struct supervisor *s, char *text, size_t count, con
 	return act;
 }
 
-/* A lead that was rolled back, or started anew, knows nothing of what was in force; one that took
- * over knows all. */
+/* A lead that was rolled back, or started anew, does not know the actions in force; a lead that
+ * took over knows them. */
 void sup_actions_up(struct link *link, const struct record *greeting)
 {
 	struct supervisor *s = link->sup;
@@ -396,7 +396,7 @@ static void log_action(struct supervisor *s, const struct action *a)
 	sup_log_text(s, line, len);
 }
 
-/* It is carried out: what status and the metrics show of it. */
+/* The action is carried out: notes it for status and the metrics. */
 static void note(struct supervisor *s, const struct action *a)
 {
 	char what[64];

@@ -61,7 +61,7 @@ static void first_sizes(struct supervisor *s)
 	}
 }
 
-/* A whole number is what a brain plans; what the job file says in parts stays. */
+/* A brain plans whole cores; parts of a core stay as the job file says. */
 void sup_brain_size(struct sup_node *n)
 {
 	const struct sup_brain *b = &n->sup->brain;
@@ -98,7 +98,7 @@ static int is_settled(const struct supervisor *s)
 	return 1;
 }
 
-/* Which processes there are: another value, others. */
+/* A number for the present set of processes: if it differs, the set is another one. */
 static uint64_t which_nodes(const struct supervisor *s)
 {
 	uint64_t sum = 14695981039346656037u; /* FNV-1a */
@@ -142,7 +142,7 @@ static void begin_round(struct supervisor *s)
 		}
 }
 
-/* A monitor that was started anew counts from nothing. In the order of begin_round(). */
+/* Whether the monitor was started anew, and counts from 0 again. In the order of begin_round(). */
 static int counts_anew(const struct supervisor *s)
 {
 	const struct brain_node *k = s->brain.node;
@@ -198,15 +198,17 @@ static int is_measured(const struct supervisor *s)
 
 /* ---- a round, as text ---- */
 
-/* What workers and servers did, as parts of the time of one step of one worker: so long as it takes a
- * worker for the job's BATCH, whatever its own batches are, so that configurations compare. */
+/* What workers and servers did, as parts of the time of one step of one worker. A step is the time
+ * that a worker needs for the job's BATCH, whatever its own batches are, so that configurations
+ * compare. */
 struct measured {
 	double rate; /* steps a second, of all workers */
 	double io, compute, update;
 };
 
-/* Busy times are of a second.  Under bsp all wait for the servers' update, which is one after the
- * other of the whole batch; else a worker waits for its own, and the longer, the busier they are. */
+/* Busy times are shares of a second.  Under bsp all wait for the servers' update of the whole
+ * batch. Otherwise a worker waits for its own update, and waits longer when the servers are
+ * busier. */
 static struct measured measure(const struct supervisor *s)
 {
 	struct measured out = {0};
@@ -407,8 +409,8 @@ struct want {
 	int counts, sizes; /* whether those of a role change */
 };
 
-/* Where nobody limits memory a plan does not, either: what was in use at most says little of what
- * will be. */
+/* If memory is not limited, a plan does not limit it either: the most that was in use says little
+ * about later use. */
 static uint64_t bytes_of(const struct supervisor *s, const struct plan_role_size *planned,
 			 const struct plan_role_size *now)
 {
@@ -443,7 +445,7 @@ static uint64_t cores_of(const struct plan_role_size role[PLAN_ROLES])
 	return sum;
 }
 
-/* More cores than a brain may give, and more than they have now: a job may begin with more. */
+/* More cores than a brain may give and than the nodes have now: a job may begin with more. */
 static int is_beyond(const struct supervisor *s, const struct want *w, char *why, size_t max)
 {
 	const struct brain_limits *l = &s->brain.limits;
@@ -535,7 +537,7 @@ static int make_smaller(struct supervisor *s, struct sup_node *n, const struct a
 	return result;
 }
 
-/* A brain that wants it says so in every round. */
+/* Once, because a brain repeats its wish in every round. */
 static void tell_once(struct supervisor *s, const char *text)
 {
 	if (strcmp(text, s->brain.node_told) == 0)
@@ -648,7 +650,7 @@ static int is_too_early(const struct supervisor *s, const struct answer *a)
 	       strcmp(a->reason, "oom") != 0;
 }
 
-/* Why nothing of it can be done now; NULL: something was. */
+/* Carries out what can be done. NULL: something was; else why nothing can be done now. */
 static const char *change(struct supervisor *s, const struct answer *a, const struct want *w)
 {
 	char *reason = s->brain.reason;

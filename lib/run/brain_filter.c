@@ -16,7 +16,7 @@
 
 /* ---- limits ---- */
 
-/* A host that did not say how many it has counts as this one. */
+/* A host that did not say its number of cores counts as this machine. */
 static uint64_t cores_of(const struct node_place *place, uint64_t here)
 {
 	return place->cores > 0 ? (uint64_t)place->cores : here;

@@ -39,8 +39,8 @@ void sup_checkpoint_use(struct supervisor *s, const char *path)
 	look_at_latest(s);
 }
 
-/* One above the greatest number there is, complete or not, or was given: of one that failed parts may
- * lie on other hosts. */
+/* One above the greatest number that exists, complete or not, or was given: parts of a failed
+ * checkpoint may lie on other hosts. */
 static uint64_t next_number(struct supervisor *s, const char *dir)
 {
 	uint64_t greatest = s->checkpoint.given, number;
@@ -271,7 +271,8 @@ static void remove_half(struct supervisor *s)
 	failed(s, NULL);
 }
 
-/* All of it is here that can be. A trainer may have saved where only its own host can see it. */
+/* All parts that can be brought here are here. A trainer may have saved where only its own host
+ * sees it. */
 static void complete(struct supervisor *s, const struct record *r)
 {
 	struct error err;
@@ -303,7 +304,7 @@ void sup_checkpoint_parts(struct supervisor *s, int here)
 	sup_kick(s);
 }
 
-/* One that has all its parts by now stays, and is as good as any. */
+/* A checkpoint that has all its parts by now stays, and can be used. */
 void sup_checkpoint_abandon(struct supervisor *s)
 {
 	if (!s->checkpoint.cut_line[0])
@@ -319,7 +320,7 @@ void sup_checkpoint_abandon(struct supervisor *s)
 static void on_cut(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
-	/* In time, or as it has died: whether that is known already makes no difference. */
+	/* No answer in time, or the lead has died, known already or not. */
 	if (!r && s->phases.now < PHASE_STOPPING && !sup_turn_is(s, TURN_HAND_OVER))
 		sup_note(s, "warning", "checkpoint %s failed: the lead gave no answer",
 			 s->checkpoint.making);
@@ -334,8 +335,8 @@ static void on_cut(const struct record *r, void *owner)
 	sup_kick(s);
 }
 
-/* The name of the checkpoint that this one may be made from, which leaves out the rows that are as
- * they were there; NULL: it has to have all. */
+/* The name of the checkpoint that this one may build on: it leaves out rows that have not changed
+ * since. NULL: it must have all rows. */
 static const char *base(struct supervisor *s)
 {
 	const char *slash = strrchr(s->checkpoint.full, '/');

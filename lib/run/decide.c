@@ -148,7 +148,7 @@ static int take_action(const struct action *a, void *arg, struct error *err)
 	return sup_actions_add(arg, a, 0, err);
 }
 
-/* What others tell the monitor; said once, as long as it says the same. */
+/* Looks at info records; a bad value is reported once, until it changes. */
 static void look_at_info(struct supervisor *s, const struct snapshot *snapshot)
 {
 	size_t at = 0;

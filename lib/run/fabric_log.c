@@ -19,7 +19,7 @@ void sup_fabric_log_begin(struct sup_node *fabric)
 	fabric->sup->hosts.log_from = stat(path, &st) == 0 ? st.st_size : 0;
 }
 
-/* What this life has said first: mpirun(1) has the last word, a long one. */
+/* Reads the beginning of what this life has written: mpirun(1) writes much at the end. */
 static void read_log(const struct sup_node *fabric, char *text, size_t max)
 {
 	char path[DIRS_PATH_MAX];

@@ -14,8 +14,8 @@
 
 #define LOOK_SECONDS 1.0      /* between two looks */
 #define CUT_OFF_SECONDS 5.0   /* without an answer, once nothing runs there any more */
-/* The same while connections are there, which may only be slow. By then the other ends have given
- * theirs up, and killed what ran there. */
+/* The same while connections remain: the host may only be slow. By then its ends have given up the
+ * connections, and killed what ran there. */
 #define SILENT_SECONDS REMOTE_FAR_SECONDS
 #define DOUBT_SECONDS 10.0    /* a node there is silent, */
 #define DOUBT_SHARE (1.0 / 3) /* and so much of the time is over for which it may be */
@@ -201,13 +201,13 @@ static int is_good(const struct sup_host *h)
 	return is_there(h) && !sup_host_is_avoided(h);
 }
 
-/* The fabric goes there. It has this machine in any case. */
+/* Whether the fabric includes this host. It always includes this machine. */
 static int is_joined(const struct sup_host *h)
 {
 	return h->state == HOST_THERE && (h->use != HOST_UNUSED || !is_far(h));
 }
 
-/* The number-th of the hosts that train and are such, around and around; count: none is. */
+/* The number-th of the hosts that train and are such, counted round and round; count: none is. */
 static size_t nth(const struct sup_hosts *hosts, int (*is_such)(const struct sup_host *h),
 		  size_t number)
 {
@@ -240,7 +240,7 @@ int sup_host_is_fixed(const struct sup_node *n)
 	return n->role->where == WHERE_HERE || (n->role == &role_server && n->number == 0);
 }
 
-/* Rows that only one host has can't be read elsewhere; a replica is its host's. */
+/* Rows that only one host has can't be read elsewhere; a replica belongs to its host. */
 static int stays(const struct sup_node *n)
 {
 	return n->role == &role_replica ||
@@ -361,7 +361,8 @@ static void mind_none(struct supervisor *s)
 		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s (BAD_HOSTS wait)", most);
 }
 
-/* Rows that only a host has that is gone: others train theirs meanwhile. The job can go on later. */
+/* Some rows are only on a host that is gone. Others train their own rows meanwhile; when these are
+ * done, the job waits, and stops at last. It can go on later. */
 static void mind_awaited(struct supervisor *s, double now)
 {
 	char text[512];
@@ -427,7 +428,7 @@ int sup_host_choose(struct sup_node *n)
 
 /* ---- lost, gone, there again ---- */
 
-/* Its state is another one. */
+/* Its state has changed. */
 static void log_state(struct sup_host *h)
 {
 	sup_log(h->sup, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h))));
@@ -443,7 +444,7 @@ static void say(struct sup_host *h, enum sup_host_state state, const char *text)
 	log_state(h);
 }
 
-/* silent: for so many seconds nothing has been heard from there. */
+/* silent: seconds since something was heard from it. */
 static void lost(struct sup_host *h, double silent, const char *why)
 {
 	char text[512];
@@ -472,7 +473,7 @@ void sup_host_came(struct sup_host *h)
 	there(h);
 }
 
-/* Who runs there is told to end by Slurm, and hears it from us as well. */
+/* Slurm tells the processes there to end, and so do we. */
 void sup_host_left(struct sup_host *h)
 {
 	struct supervisor *s = h->sup;
@@ -486,7 +487,7 @@ void sup_host_left(struct sup_host *h)
 	sup_kick(s);
 }
 
-/* Whoever ran there has been killed with its connection, so that nothing is lost when others do its work,
+/* What ran there has been killed with its connection. So it does no harm if others do its work,
  * even if the host is well. */
 static int is_cut_off(const struct sup_host *h)
 {
@@ -512,8 +513,8 @@ static void gone(struct sup_host *h)
 			sup_node_kill(n);
 }
 
-/* Who belongs there and works elsewhere comes home; one without which all would have to go back does so
- * when they do. */
+/* Nodes that belong there and run elsewhere come home. A node whose end would make all go back
+ * comes home at the next rollback. */
 static void there(struct sup_host *h)
 {
 	char text[512];
@@ -533,7 +534,7 @@ static void there(struct sup_host *h)
 			sup_node_kill(n);
 }
 
-/* What a look finds on a link that is full needs some time to come. */
+/* On a link that is full, the answer to a look needs some time. */
 static double look_seconds(const struct sup_host *h, double now)
 {
 	double least = deadline_seconds(DEADLINE_HOST);
@@ -554,7 +555,7 @@ static void mind_lost(struct sup_host *h)
 		gone(h);
 }
 
-/* One that was given up wrongly is found soon. */
+/* A host that was given up wrongly is found soon. */
 static double pause_before_look(const struct sup_host *h, double now)
 {
 	double most = deadline_seconds(DEADLINE_HOST_AGAIN), passed = now - h->since;
@@ -650,7 +651,7 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
 	return n->at != 0 && launcher_lost_host(&n->place, end);
 }
 
-/* A world ends with any of its hosts, at once: launchers may say later that one is gone. */
+/* A world ends at once with any of its hosts; launchers may report a lost host later than that. */
 static void look_at_all(struct supervisor *s)
 {
 	double now = clock_mono();
@@ -709,8 +710,9 @@ void sup_host_restore(struct supervisor *s, const char *name, int is_gone, uint6
 		}
 }
 
-/* What was kept may be about a world before this one, whose hosts nobody knows then: it is started anew.
- * One that is gone is taken to be of it, so that nobody waits for it to end by itself. */
+/* What was kept may be about an earlier world; the hosts of this one are not known then, so it is
+ * started anew. A host that is gone is assumed to be in it, so that we do not wait for it to end by
+ * itself. */
 void sup_hosts_adopted(struct supervisor *s)
 {
 	const struct sup_node *fabric = sup_fabric(s);
@@ -739,7 +741,7 @@ void sup_host_placed(struct sup_node *n, const char *name)
 
 /* ---- the fabric ---- */
 
-/* A world that does not come up is given up; one of its hosts may be why. */
+/* A world that does not come up is given up; one of its hosts may be the reason. */
 static void mind_start(struct sup_node *fabric)
 {
 	struct supervisor *s = fabric->sup;
@@ -770,8 +772,8 @@ void sup_hosts_tick(struct supervisor *s)
 	mind_awaited(s, now);
 }
 
-/* Its ranks end together, when they are asked, unless one is gone; one that is cut off is waited for by
- * the next. */
+/* Ranks that are asked to end do so together, unless one is gone; the next world waits for one that
+ * is cut off. */
 static void renew(struct sup_node *fabric, int without)
 {
 	const struct supervisor *s = fabric->sup;
@@ -824,8 +826,9 @@ int sup_hosts_are_joined(const struct supervisor *s)
 	return fabric_is_there(s) && !fabric->asked;
 }
 
-/* A world of other hosts than there are is started anew: nothing is lost by it. A lost host stays in
- * it until it is gone; one that is back when nothing is left to be trained stays out of it. */
+/* If the world does not have the present hosts, it is started anew: nothing is lost by that. A lost
+ * host stays in it until it is gone; a host that comes back when nothing is left to train stays
+ * out. */
 void sup_hosts_step(struct supervisor *s)
 {
 	struct sup_node *fabric = sup_fabric(s);

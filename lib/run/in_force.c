@@ -209,7 +209,7 @@ void sup_force_write(struct supervisor *s)
 	sup_kick(s);
 }
 
-/* The job goes on without: what is lost is lost only to a supervisor that comes after a crash. */
+/* If it can't be written, the job goes on: only a supervisor after a crash would miss it. */
 void sup_force_flush(struct supervisor *s)
 {
 	char *text = NULL;
@@ -227,7 +227,7 @@ void sup_force_flush(struct supervisor *s)
 	free(text);
 }
 
-/* A host or a node that the job has no more is passed over. */
+/* A host or a node that is no longer in the job is ignored. */
 static int take_host(struct supervisor *s, const struct record *r, struct error *err)
 {
 	const char *name, *id;

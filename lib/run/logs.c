@@ -47,7 +47,7 @@ int sup_log_open(struct supervisor *s, struct error *err)
 	return recordlog_open(&s->log.file, s->log.path, err);
 }
 
-/* A full disk must not stop a job: its log is for people. */
+/* A full disk must not stop a job, because its log is only for people. */
 static void flush(struct supervisor *s)
 {
 	struct error err;
@@ -82,7 +82,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 	sup_hosts_log(s);
 }
 
-/* The new file says what the old one began with: one day it is the oldest there is. */
+/* The new file repeats the beginning of the old one, because it will be the oldest one day. */
 static void bound(struct supervisor *s)
 {
 	struct error err;
@@ -230,8 +230,9 @@ void sup_node_log_rotate(const struct sup_node *n)
 	rename(path, older);
 }
 
-/* While its writer runs a log can't be renamed (he holds the file): copied, then cut to nothing. He
- * appends, so he goes on at the new end; lines written in between are lost. */
+/* While its writer runs a log can't be renamed, because the writer has it open: it is copied and
+ * then truncated. The writer appends, so it goes on at the new end; lines written in between are
+ * lost. */
 static void cut_if_large(const char *path)
 {
 	char older[DIRS_PATH_MAX + 2];
@@ -253,8 +254,8 @@ static void cut_if_large(const char *path)
 		close(out);
 }
 
-/* The monitor opens its log anew when it is told to: no line is lost. So it is told when somebody else
- * has moved it (logrotate(8)). */
+/* The monitor reopens its log when we tell it to, so no line is lost. We also tell it when another
+ * program has moved the file (logrotate(8)). */
 static void bound_bpt(struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX];
@@ -324,7 +325,7 @@ void sup_last_words(const struct sup_node *n)
 	ssize_t got = pread(fd, words, WORDS_MAX, from);
 	close(fd);
 	words[got > 0 ? got : 0] = '\0';
-	/* Half a line stands before the first whole one, or is all there is. */
+	/* There is half a line before the first whole one, or only half a line. */
 	char *start = from > 0 ? strchr(words, '\n') : NULL;
 	size_t count = last_lines(start && start[1] ? start : words, line);
 	if (count == 0) {

@@ -53,7 +53,7 @@ static void put_info(const struct look *l)
 						   {0}});
 }
 
-/* A failure is one from the moment on that it is known. */
+/* A job counts as failed as soon as the failure is known. */
 static const char *state_of(const struct supervisor *s)
 {
 	if (s->phases.goal == GOAL_FAIL)
@@ -163,7 +163,7 @@ static void put_minding(const struct look *l)
 
 /* ---- of its nodes ---- */
 
-/* The monitor's order is not the roster's, but neighbours are neighbours in both. */
+/* The monitor's order differs from the roster's, but neighbours are neighbours in both. */
 static int see(struct look *l)
 {
 	const struct snapshot *now = &l->s->progress.snapshot.now;
@@ -300,8 +300,7 @@ static void each_window(const struct look *l, enum metric which, size_t shorter,
 	}
 }
 
-/* rows is what is left of the time of a batch; the parts are rounded, so it may be a little less
- * than nothing. */
+/* rows is the rest of the time of a batch; the parts are rounded, so it may be slightly below 0. */
 static void put_times(const struct look *l)
 {
 	metrics_begin(l->page, METRIC_NODE_TIME);

@@ -74,8 +74,8 @@ static int is_damage(const struct error *err)
 	return err->code == ERROR_DATA || err->code == ERROR_NOINPUT || err->code == ERROR_IO;
 }
 
-/* One of which MANIFEST or a length says that it is damaged, beyond the one that is chosen (NULL:
- * none): somebody may wait for it. */
+/* Reports checkpoints that are damaged by MANIFEST or a length, and newer than the chosen one
+ * (NULL: none): somebody may wait for them. */
 static void tell_damaged(struct supervisor *s, const char *dir, const struct ckpt_entry *e,
 			 const struct ckpt_entry *chosen)
 {

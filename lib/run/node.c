@@ -103,7 +103,7 @@ uint64_t sup_node_next_life(struct sup_node *n)
 
 /* ---- what it may use ---- */
 
-/* Whole cores are given one after the other to those of a host, in the roster's order. */
+/* The nodes of a host get whole cores one after the other, in the roster's order. */
 struct limits sup_node_limits(const struct sup_node *n)
 {
 	struct limits l = {.cores = n->cores, .memory = n->memory};
@@ -195,7 +195,8 @@ void sup_node_joins(struct sup_node *n)
 	begin(n, 0);
 }
 
-/* It may have answered already, on a connection that we take for the old one's: made anew. */
+/* It may have answered already on a connection that we take for the old process's: connect
+ * again. */
 void sup_node_replaced(struct sup_node *n)
 {
 	event_del(n->timer);
@@ -211,7 +212,7 @@ void sup_node_replaced(struct sup_node *n)
 void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 {
 	struct supervisor *s = n->sup;
-	/* A server of before the rollback can't be there any more; one that an earlier supervisor
+	/* A server from before the rollback can't be there any more; one that an earlier supervisor
 	 * left half-way can. */
 	if (n->role->back && incarnation != 0 && s->recover.incarnation != 0 &&
 	    incarnation != s->recover.incarnation)
@@ -220,7 +221,7 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 		step(n, EVENT_ANSWERS);
 }
 
-/* Who was killed leaves it behind, and may not be started again. */
+/* A node that was killed leaves its socket behind, and may not be started again. */
 static void remove_socket(const struct sup_node *n)
 {
 	char path[DIRS_PATH_MAX];
@@ -314,7 +315,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 
 void sup_node_stop(struct sup_node *n, int signal)
 {
-	/* Who was killed once ends by that, or not at all. */
+	/* A process that got SIGKILL ends by that, or not at all. */
 	if ((n->stage == STAGE_STOPPING && n->stop_signal == SIGKILL) ||
 	    (n->now.runs && n->now.doomed))
 		signal = SIGKILL;
