@@ -368,7 +368,7 @@ void sup_node_give_up(struct sup_node *n)
 
 /* ---- the table's actions ---- */
 
-/* Where there is no room that is why, more often than not. */
+/* If there is no room, that is most often the reason. */
 static void say_end(const struct sup_node *n, char *out, size_t max)
 {
 	char waits[RUN_WAITS_MAX];
@@ -386,7 +386,8 @@ static int within_limit(struct sup_node *n)
 	char text[END_TEXT_MAX];
 	struct supervisor *s = n->sup;
 	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
-	/* A fabric that was up ends with any of its hosts: only that it does not come up counts. */
+	/* A fabric that was up ends with any of its hosts: only a fabric that does not come up
+	 * counts. */
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;

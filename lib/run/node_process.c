@@ -331,8 +331,8 @@ struct found {
 		mute; /* its node has ended, and its parent has not said so; pid 0: none */
 };
 
-/* From the last one backwards. Only one that hands over can have two, and those that failed to take
- * over may lie between. */
+/* From the last life backwards. Only a node that hands over can have two processes, and lives that
+ * failed to take over may lie between them. */
 static void look(const struct sup_node *n, struct found *f)
 {
 	char path[DIRS_PATH_MAX];
@@ -355,9 +355,9 @@ static void look(const struct sup_node *n, struct found *f)
 	}
 }
 
-/* A parent that holds a lock and has written no record of a running node yet: the supervisor before
- * us was killed as it launched. It is waited for, so that no id runs twice. One whose node has
- * ended long ago hangs, and is killed. */
+/* A parent holds a lock and has written no record of a running node yet, because the supervisor
+ * before us was killed while it launched. We wait for the record, so that no id runs twice. A
+ * parent whose node has ended long ago hangs, and is killed. */
 static int settle(struct sup_node *n, struct found *f, struct error *err)
 {
 	double until = clock_mono() + deadline_seconds(DEADLINE_ADOPT);
@@ -382,8 +382,8 @@ static int settle(struct sup_node *n, struct found *f, struct error *err)
 	}
 }
 
-/* Of a server two processes may run: the supervisor was killed in the middle of a hand-over. The
- * younger is the next one, and whoever ends first says how it went (restart.h). */
+/* Two processes of a server may run, if the supervisor was killed in the middle of a hand-over. The
+ * younger is the next one, and the first to end shows the result (restart.h). */
 static int adopt(struct sup_node *n, struct error *err)
 {
 	struct found f;
@@ -404,7 +404,7 @@ static int adopt(struct sup_node *n, struct error *err)
 	return (int)f.nodes;
 }
 
-/* The end of a node counts, too, if no supervisor was there to see it. */
+/* The end of a node also counts if no supervisor was there to see it. */
 static void take_missed_end(struct sup_node *n)
 {
 	struct node_record r;
@@ -414,7 +414,7 @@ static void take_missed_end(struct sup_node *n)
 	sup_node_missed_end(n, r.ended ? &r.end : &(struct node_end){0});
 }
 
-/* Nothing runs: what was in force for those nodes is not any more. */
+/* Nothing runs: what was in force for those nodes no longer is. */
 static void forget(struct supervisor *s)
 {
 	EACH_NODE (n, s) {
@@ -445,8 +445,9 @@ static int end_stray(struct supervisor *s, const char *path)
 	return 1;
 }
 
-/* Who belongs to a job that was scaled is in STATE/scale only. Where somebody has removed that, others
- * run than the job file says, and may have parameters, rows, and a place at the barrier. */
+/* Only STATE/scale says which nodes a scaled job has. If a person has removed that file, nodes run
+ * that the job file does not have, and they may have parameters, rows, and a place at the
+ * barrier. */
 static void end_strays(struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX], path[DIRS_PATH_MAX + 256];

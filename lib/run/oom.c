@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 
-#define STEPS_TIMES_MAX 8 /* half a batch may be cut a bit smaller, so that all steps are the same */
+#define STEPS_TIMES_MAX 8 /* steps may be a bit smaller than half, so that all are equal */
 
-/* Of servers together: each one's end is one of all. */
+/* Of all servers together: the end of one counts for all. */
 static uint64_t steps(const struct sup_node *n)
 {
 	uint64_t sum = 0;
@@ -91,7 +91,8 @@ static int smaller_batch(struct sup_node *n)
 	return 1;
 }
 
-/* Another server's end, that all go back after, has brought it: equal ones run out together. */
+/* Whether the end of another server has already led to more servers: equal servers run out
+ * together. */
 static int are_to_be_more(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;

@@ -10,7 +10,7 @@
 #include <stdio.h>
 
 #define STEPS_MAX 64      /* phases passed in one turn */
-#define ROOM_SECONDS 3.0  /* who wants a job to stop does not wait longer for room */
+#define ROOM_SECONDS 3.0  /* a job that is to stop does not wait longer for room */
 
 void sup_kick(struct supervisor *s)
 {
@@ -120,9 +120,9 @@ static void want_services(struct supervisor *s)
 	sup_links_services(s);
 }
 
-/* All that have parameters run, or none has begun and there is nothing to begin from: a process that
- * is started now would not know the checkpoint that the lead goes on from. One that a supervisor
- * before us has not started any more is missing in what the others do together. */
+/* All that have parameters run, or none has begun and there is no checkpoint: a process that is
+ * started now would not know the checkpoint that the lead goes on from. A trainer that an earlier
+ * supervisor did not start any more is missing in what the others do together. */
 static int trainers_go_on(const struct supervisor *s)
 {
 	size_t running = 0, begun = 0;
@@ -134,7 +134,7 @@ static int trainers_go_on(const struct supervisor *s)
 	       running == sup_count(s, sup_trainers(s));
 }
 
-/* Whether they are enough to go on: each server has a part, each replica has all. */
+/* Whether so many are enough to go on: each server has a part, each replica has all parameters. */
 static int hold_all(const struct supervisor *s, size_t running)
 {
 	if (job_has_foreign_parameters(s->job))
@@ -155,8 +155,8 @@ static size_t running_servers(const struct supervisor *s)
 	return running;
 }
 
-/* shardd answers; what is there decides how it goes on. After the end of a boot no server runs, and
- * of what shardd had not yet written nobody knows: that is only right with a saved queue. */
+/* shardd answers; its state decides how the job goes on. After a reboot no server runs, and what
+ * shardd had not yet written is lost: then only a saved queue is right. */
 static void choose(struct supervisor *s)
 {
 	const struct sup_stat *stat = &s->progress.stat;
@@ -187,7 +187,7 @@ static void choose(struct supervisor *s)
 		sup_servers_begin(s, 1);
 }
 
-/* A lead of its own gives up when it finds nobody to lead: it comes after the first replica. */
+/* A lead with its own process gives up when it finds no replica: it starts after the first one. */
 static void want_servers(struct supervisor *s)
 {
 	enum sup_phase phase = s->phases.now;
@@ -209,7 +209,7 @@ static void step_services(struct supervisor *s)
 		choose(s);
 }
 
-/* A replica that is filled for hosts to come is not waited for: others serve, and scale has the deadline. */
+/* No wait for a replica that is filled for new hosts: others serve, and scale has the deadline. */
 static int is_to_be_up(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
@@ -331,7 +331,7 @@ void sup_stop_without(struct supervisor *s)
 	sup_enter(s, PHASE_STOPPING);
 }
 
-/* Trainers save what they have before they end; workers have nothing that servers have not. */
+/* Trainers save what they have before they end; workers have nothing that servers lack. */
 static void step_winding(struct supervisor *s)
 {
 	if (stops_without_room(s))
@@ -404,8 +404,8 @@ static void tell_finish(struct supervisor *s)
 	sup_stop_all(s, sup_trainers(s), 0);
 }
 
-/* What a trainer does when all is trained (it writes its model out, say) is its own; that it failed is
- * told by the status, and changes nothing in the checkpoint. */
+/* What a trainer does after all is trained (it may write its model) is its own business. If it
+ * fails, the exit status says so, and the checkpoint does not change. */
 void sup_finish_ended(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
@@ -437,7 +437,7 @@ static void step_finishing(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING);
 		return;
 	}
-	/* All they did is in the checkpoint: who presses Ctrl-C need not wait for them. */
+	/* All they did is in the checkpoint: a person who presses Ctrl-C need not wait for them. */
 	enum deadline limit =
 		job_has_foreign_parameters(s->job) ? DEADLINE_TRAINED : DEADLINE_FINISH;
 	double left = s->phases.told_at + deadline_seconds(limit) - clock_mono();

@@ -14,8 +14,8 @@
 #define SNAPSHOT_TICKS 4  /* between two looks at the monitor */
 #define WAIT_SECONDS 30.0 /* `stat wait=`: asked again after this long */
 #define SNAPSHOT_BYTES_MAX (8u << 20)
-#define READY_SECONDS 0.1    /* between questions whether workers are members yet, */
-#define MEMBERS_UNHURT 100.0 /* and as long again for so many of them */
+#define READY_SECONDS 0.1    /* between questions for members; */
+#define MEMBERS_UNHURT 100.0 /* so many workers double it */
 
 /* ---- shardd ---- */
 
@@ -165,7 +165,7 @@ void sup_ask_last(struct supervisor *s)
 
 /* ---- rows ---- */
 
-/* Who holds the others up: the greatest mean time of a batch in the short window. */
+/* The worker that delays the others: the greatest mean time of a batch in the short window. */
 static void find_slowest(struct supervisor *s)
 {
 	const struct snapshot *now = &s->progress.snapshot.now;
@@ -258,8 +258,8 @@ static void take_row(struct supervisor *s, const struct record *r)
 		show_row(s);
 }
 
-/* Where several are as slow the lead warns of one after the other, again and again: once a process
- * of each is enough. */
+/* If several are equally slow, the lead warns of one after the other, again and again: once for
+ * each process is enough. */
 static void take_warning(struct supervisor *s, const struct record *r)
 {
 	struct sup_node *n = sup_find_of(s, sup_trainers(s), record_get(r, "id"));
@@ -292,7 +292,7 @@ void sup_progress_up(struct link *link, const struct record *greeting)
 static const char *const own_info[] = {"samples-left",   "rate",           "backup-workers",
 				       "restart-worker", "restart-server", "restart-all",    "sync"};
 
-/* What we know better than anybody who tells the monitor. */
+/* Whether this is info that we know better than any sender. */
 static int is_ours(const struct record *r)
 {
 	const char *name = record_is(r, "info") ? record_get(r, "name") : NULL;
@@ -318,7 +318,7 @@ static void append(struct sup_snapshot *p, struct record_out *o)
 	}
 }
 
-/* For how long a node has owed something is known here. */
+/* Adds for how long each node has owed something, which we know. */
 static void on_snapshot(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
@@ -413,7 +413,7 @@ static void on_member(const struct record *r, void *owner)
 		sup_node_answers(n, 0);
 }
 
-/* An answer is a record for each of them: a hundred cost no more of the time than one. */
+/* The answer has a record for each member: so the pause grows with their number. */
 void sup_ask_members(struct supervisor *s)
 {
 	double now = clock_mono(), pause = READY_SECONDS;
@@ -446,7 +446,7 @@ void sup_progress_free(struct supervisor *s)
 	free(s->progress.snapshot.text);
 }
 
-/* Where nothing is trained in iterations the row is ours. */
+/* If nothing is trained in iterations, we make the row ourselves. */
 static void make_row(struct supervisor *s)
 {
 	struct run_row *row = &s->progress.row;

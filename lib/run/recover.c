@@ -245,8 +245,8 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	sup_enter(s, PHASE_ROLLBACK);
 }
 
-/* A job that only ever goes back is over: each server may well run for a while in between. Servers
- * that end together make one rollback. */
+/* A job that only goes back is over, even if each server runs for a while in between. Servers that
+ * end together make one rollback. */
 static int within_limit(struct sup_node *n)
 {
 	char text[128];
@@ -381,8 +381,9 @@ static void on_verified(void *arg, void *owner)
 	}
 }
 
-/* Whoever restores reads every byte, and ends when one is wrong: is it the cut's? Only then all of it
- * is read here, which a good one is never; aside, as that takes long. */
+/* A node that restores reads every byte, and ends if one is wrong. Only then we read the whole cut
+ * here to see whether it is damaged; in a thread, because that takes long. A good cut is never read
+ * here. */
 int sup_rollback_passes_over(struct sup_node *n)
 {
 	static const struct aside_work work = {verify, on_verified, free};
@@ -411,8 +412,8 @@ void sup_rollback_free(struct supervisor *s)
 	aside_abandon(&s->recover.verifying);
 }
 
-/* The cut is chosen once, before the servers are touched. One that was completed while its lead
- * died is as good as any; where the intent's own is gone or damaged by now, another is as good, too,
+/* The cut is chosen once, before the servers are touched. A cut that was completed while its lead
+ * died can be used. If the intent's own cut is gone or damaged by now, another can be used as well,
  * because shardd loads its queue anew. -1: not yet, or never. */
 static int choose_cut(struct supervisor *s)
 {
@@ -440,8 +441,8 @@ static int choose_cut(struct supervisor *s)
 	return -1;
 }
 
-/* Without a cut servers begin with nothing. That is right only when nothing was trained, and nobody
- * holds a shard whose settlement may be on its way still. */
+/* Without a cut servers begin with nothing. That is right only if nothing was trained, and nobody
+ * holds a shard whose settlement may still be on its way. */
 static int may_start_anew(struct supervisor *s)
 {
 	if (!s->progress.stat.known) {

@@ -63,7 +63,7 @@ static void tell(struct sup_node *n, const char *reason)
 	sup_log(n->sup, RECORD("restart", F("id", n->id), F("reason", reason)));
 }
 
-/* Its parameters go with it, and all others have to go back with it. */
+/* Its parameters end with it, and all others have to go back with it. */
 static int saves_first(const struct sup_node *n)
 {
 	return n->role->foreign && job_has_foreign_parameters(n->sup->job);
@@ -139,7 +139,7 @@ static void begin(struct sup_node *n)
 {
 	struct error err;
 	n->restart.wanted = 0;
-	n->restart.from = clock_mono(); /* what it waited for, a checkpoint, is none of its price */
+	n->restart.from = clock_mono(); /* the wait for a checkpoint is not part of its cost */
 	if (sup_process_launch(&n->restart.next, 1, &err) != 0) {
 		char text[1024];
 		error_format(&err, text, sizeof text);
@@ -255,8 +255,8 @@ void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
 
 /* ---- how long it took ---- */
 
-/* Only the restarts that were meant are counted: after a crash a node waits a while, and a server's
- * takes all others along. */
+/* Only intended restarts are counted: after a crash a node first waits a while, and the crash of a
+ * server makes all others go back. */
 void sup_restart_ready(struct sup_node *n)
 {
 	struct sup_restart *r = &n->restart;

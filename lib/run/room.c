@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define LOOK_SECONDS 0.5
-#define LEAST_BYTES 8192 /* less is no room for a record of a node, or an intent */
+#define LEAST_BYTES 8192 /* with less there is no room for a node's record, or an intent */
 
 struct look {
 	char dir[DIRS_PATH_MAX];

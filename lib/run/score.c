@@ -59,7 +59,7 @@ static int is_last(const struct supervisor *s)
 	return s->phases.now == PHASE_SCORING && strcmp(s->score.of, s->checkpoint.latest) == 0;
 }
 
-/* At the end the job has a model, but not what was asked of it: run again it is scored again. */
+/* At the end the job has a model, but no score: the next run scores it again. */
 static void score_failed(struct supervisor *s, int status, const char *why)
 {
 	s->score.auc = s->score.logloss = NAN;

@@ -120,8 +120,8 @@ void sup_spares_forget(struct supervisor *s)
 
 /* ---- a place ---- */
 
-/* What the dead one was told holds for its place; the spare may have been told something else when it
- * had one before. */
+/* What the dead worker was told holds for its place; the spare may have been told something else in
+ * an earlier place. */
 static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
 {
 	struct supervisor *s = n->sup;
@@ -190,7 +190,7 @@ static struct sup_node *find_waiting(const struct supervisor *s, const struct su
 	return found;
 }
 
-/* One that is missed, and not one that all go on without. */
+/* A worker that is missed; not one that the job goes on without. */
 static struct sup_node *find_missed(const struct supervisor *s)
 {
 	EACH_OF (n, s, &role_worker)

@@ -146,8 +146,8 @@ static int is_finished(const struct supervisor *s)
 	return (s->phases.goal == GOAL_DONE || s->phases.goal == GOAL_EARLY) && scored;
 }
 
-/* A job that is done is not done again; the caller finds this. One that could not be scored is not:
- * started again it has nothing left to train, and is scored. */
+/* A job that is done is not run again: the caller finds this summary. A job that could not be
+ * scored has none: started again it has nothing left to train, and is scored. */
 static void keep_summary(struct supervisor *s, const struct supervisor_result *result)
 {
 	char path[DIRS_PATH_MAX];

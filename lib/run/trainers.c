@@ -61,8 +61,8 @@ static int port_is_free(unsigned port)
 	return is_free;
 }
 
-/* What is free on another host is not known here: there a port is as good as the next one, and who
- * finds it taken ends, and is started with another. */
+/* Which ports are free on another host is not known here: any port will do, and a trainer that
+ * finds it taken ends, and is started with another one. */
 void sup_trainers_begin(struct supervisor *s)
 {
 	const struct sup_node *first = sup_first(s, sup_trainers(s));
@@ -116,7 +116,7 @@ static int judge(const struct sup_node *n, const struct node_end *own)
 	}
 }
 
-/* Whoever has trained a batch has not failed by itself. */
+/* A trainer that has trained a batch starts its count of trials anew. */
 void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 {
 	struct sup_trainers *t = &n->sup->trainers;
@@ -180,7 +180,8 @@ static void tell_first(struct sup_node *n, const struct node_end *end, int is_kn
 		sup_last_words(n);
 }
 
-/* One that dies by another's death is often quicker than that: it is waited for a moment. */
+/* A trainer that dies by another's death often ends before that one does: wait a moment for
+ * others. */
 int sup_trainers_judge(struct supervisor *s)
 {
 	struct sup_trainers *t = &s->trainers;
@@ -264,7 +265,7 @@ static int keep(struct supervisor *s)
 	return sup_keep(s, KEPT_REPEATED, line, record_end(&o, NULL));
 }
 
-/* Of a rollback that was not finished more may have been done before than there is now. */
+/* If a rollback was not finished, more may have been done before it than is done now. */
 int sup_repeated_before(struct supervisor *s)
 {
 	struct sup_trainers *t = &s->trainers;

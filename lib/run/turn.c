@@ -68,7 +68,7 @@ static const struct turn_kind kinds[TURNS] = {
 	[TURN_MOVE] = {.is_under_way = moves},
 	/* A part that it wrote may be on its host still; and a replica adds to the checkpoint. */
 	[TURN_RELEASE] = {.not_beside = IS(CUT)},
-	/* The old one would only let a checkpoint wait. */
+	/* The old server would only delay a checkpoint. */
 	[TURN_HAND_OVER] = {.is_under_way = hands_over,
 			    .not_beside = IS(HAND_OVER) | IS(CUT) | IS(MOVE) | IS(REBALANCE),
 			    .step = sup_restart_step},
@@ -77,7 +77,7 @@ static const struct turn_kind kinds[TURNS] = {
 			    .not_beside = IS(REBALANCE) | IS(SCALE) | IS(CUT) | IS(HAND_OVER),
 			    .not_before = IS(SCALE),
 			    .step = sup_rebalance_step},
-	/* It is measured against a job that stays as it is. */
+	/* It is measured against a job that does not change meanwhile. */
 	[TURN_PLAN] = {.is_under_way = plans,
 		       .not_beside = IS(SCALE) | IS(REBALANCE),
 		       .not_before = IS(SCALE) | IS(REBALANCE),
