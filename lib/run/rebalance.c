@@ -55,7 +55,7 @@ static int refuse(struct request *rq, const char *code, const char *text)
 	return -1;
 }
 
-/* Who asked has gone: it is done all the same. */
+/* The client that asked has gone: the rebalance is done all the same. */
 static void cancelled(struct request *rq, void *sup)
 {
 	struct supervisor *s = sup;
@@ -178,7 +178,7 @@ static void log_moved(struct supervisor *s, const struct record *r, uint64_t byt
 		       F("count", s->rebalance.done), F("reason", reason)));
 }
 
-/* A limit that forgets one in a crash is one still. */
+/* If a crash loses one from the count, the limit still works. */
 static void count_one(struct supervisor *s)
 {
 	s->rebalance.done++;
@@ -200,8 +200,8 @@ static void on_ok(struct supervisor *s, const struct record *r)
 	log_moved(s, r, bytes);
 }
 
-/* Others are there than asked for, or moved meanwhile; or too little is known: it is asked
- * again. */
+/* The servers are not those asked about, or parameters moved meanwhile, or too little is known:
+ * asked again. */
 static int is_passing(const char *code)
 {
 	return strcmp(code, "early") == 0 || strcmp(code, "moving") == 0 ||
@@ -270,7 +270,7 @@ static int write_down(struct supervisor *s)
 	return -1;
 }
 
-/* Not behind a job that has been scaled to one server meanwhile. */
+/* The job has been scaled to one server meanwhile. */
 static int is_pointless(struct supervisor *s)
 {
 	struct request *rq = s->rebalance.rq;

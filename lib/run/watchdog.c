@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #define ASK_SECONDS 1.0
-#define LOOK_SECONDS 2.5 /* until what agents have seen has come */
-#define PRESENT_SECONDS 1.0 /* a daemon whose answer comes later is not there for workers */
+#define LOOK_SECONDS 2.5 /* until the reports of the agents have come */
+#define PRESENT_SECONDS 1.0 /* a daemon that answers later counts as away for workers */
 
 /* ---- asking ---- */
 
@@ -29,19 +29,19 @@ static int is_worker(const struct sup_node *n)
 	return n->role->ready == READY_MEMBER;
 }
 
-/* It owes nothing once it stands ready. */
+/* A spare owes nothing once it stands ready. */
 static int is_spare(const struct sup_node *n)
 {
 	return n->role->ready == READY_ASKS;
 }
 
-/* A worker's sign of life, and the work that it has done since it was seen last. */
+/* Takes a worker's sign of life, and the work that it has done since the last one. */
 static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 {
 	struct sup_seen *seen = &n->watch.seen;
 	if (seen->pushes_known && pushes > seen->pushes && samples > seen->samples) {
 		const struct sup_watchdog *w = &n->sup->watchdog;
-		/* How long it wrote, or paused, is no measure of a batch. */
+		/* The time of a write or a pause is no measure of a batch. */
 		if (seen->partly || w->saves || w->saves_now || w->pauses || w->pauses_now)
 			pulse_resume(&n->watch.pulse);
 		else
@@ -103,8 +103,8 @@ static void take_member(struct supervisor *s, const struct record *r)
 		seen->last[0] = '\0';
 }
 
-/* Where there is no lead: from one question to the next it does what it was given. It is ready when
- * it asks. */
+/* If there is no lead: a worker is busy with its piece from one request to the next. It is ready
+ * when it asks. */
 static void take_work(struct sup_node *n, const struct record *r, uint64_t asks,
 		      uint64_t generation)
 {
@@ -149,7 +149,7 @@ static void take_asks(struct supervisor *s, const struct record *r)
 	}
 }
 
-/* What is written now is written, and who paused goes on: the batch behind it begins only now. */
+/* A save or a pause has ended: the batch after it begins only now. */
 static void end_saves(struct supervisor *s)
 {
 	struct sup_watchdog *w = &s->watchdog;
@@ -175,7 +175,7 @@ static void end_round(struct supervisor *s)
 	s->watchdog.round++;
 }
 
-/* An empty one is there, and has no parameters until another one has filled it. */
+/* An empty replica is up, but has no parameters until another one has filled it. */
 static void take_state(struct sup_node *n, const struct record *r)
 {
 	const char *state = record_get(r, "state");
@@ -206,7 +206,7 @@ static void on_answer(const struct record *r, void *owner)
 	pulse_work(&n->watch.pulse, 1);
 }
 
-/* Where it does not leave, it owes the answer all the same. */
+/* If the question can't be sent, the daemon owes the answer all the same. */
 static void ask(struct sup_node *n)
 {
 	const char *asked = n->role->asked ? n->role->asked : "counters";
@@ -244,13 +244,13 @@ static void keep_words(struct sup_node *n, const char *why)
 	free(text);
 }
 
-/* Somebody else's trainer, whose parameters go back with those of all others. */
+/* A user's trainer, whose parameters go back with those of all others. */
 static int is_trainer(const struct sup_node *n)
 {
 	return is_worker(n) && job_has_foreign_parameters(n->sup->job);
 }
 
-/* Where nobody knows better it is the agent that is looked at. */
+/* If nobody knows more about the trainer, the agent is looked at. */
 static void look_last(const struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
 {
 	const struct sup_seen *seen = &n->watch.seen;
@@ -311,8 +311,8 @@ static int has_turn(const struct sup_node *n)
 	return sup_node_runs(n) && (!n->watch.seen.member || n->watch.seen.owes);
 }
 
-/* Whether the silence is known to be of its own making: it is stopped, or pauses, or no other trainer stands
- * still with it but those that say that they wait. */
+/* Whether the silence is known to be its own fault: it is stopped, or pauses, or all other silent
+ * trainers say that they wait. */
 static int is_guilty(const struct sup_node *n)
 {
 	const struct sup_seen *seen = &n->watch.seen;
@@ -344,7 +344,7 @@ static void give_up(struct sup_node *n, enum pulse_section section, double limit
 	sup_node_give_up(n);
 }
 
-/* The one before goes on. */
+/* The old process goes on. */
 static void give_up_next(struct sup_node *n)
 {
 	struct sup_silence silence = {.section = PULSE_HANDOVER,
@@ -384,8 +384,8 @@ static uint64_t units_of(struct sup_node *n)
 	return told > n->watch.seen.size ? told : n->watch.seen.size;
 }
 
-/* A launch template may be a client of what runs elsewhere, and somebody else's trainer may sleep: of
- * these only that they are stopped says something. */
+/* A launch template may be the client of a process elsewhere, and a user's trainer may sleep: for
+ * these it only means something if they are stopped. */
 static int is_ours(const struct sup_node *n)
 {
 	const char *front = n->role->template ? n->role->template(n->sup->job) : "";
@@ -415,7 +415,8 @@ static void look_at(struct sup_node *n, struct sup_process *p, struct inspect_mo
 	*looked = 0;
 }
 
-/* A look at all processes is dear: where one file says that the node is not stopped it is none. */
+/* A look at all processes is expensive: none is made if one file says that the node is not
+ * stopped. */
 static int may_be_stopped(struct sup_node *n, struct sup_process *p)
 {
 	char state[64], wchan[64];
@@ -426,7 +427,7 @@ static int may_be_stopped(struct sup_node *n, struct sup_process *p)
 	return state[0] == 'T' || state[0] == 't';
 }
 
-/* Seconds after which who is stopped is lost, in a section for which HUNG gives no limit of its own. */
+/* Seconds after which a stopped node is lost, in a section for which HUNG gives no limit. */
 static double stopped_limit(const struct sup_node *n)
 {
 	const struct pulse_rules *rules = &n->sup->watchdog.rules;
@@ -456,8 +457,8 @@ static int is_stopped(struct sup_node *n, enum pulse_section section, double sec
 	return w->pulse.silent > *limit && fmax(w->motion.stopped, w->stopped) > *limit;
 }
 
-/* A worker of ours that starts and does nothing, for longer than a batch may take. Where HUNG is less, that
- * is no reason to take it for dead sooner: it may wait for something. */
+/* A worker of the kit that starts and does nothing for longer than a batch may take. A smaller HUNG
+ * does not make it dead sooner: it may wait for something. */
 static int is_still(struct sup_node *n, double seconds, double *limit)
 {
 	struct sup_watched *w = &n->watch;
@@ -471,7 +472,8 @@ static int is_still(struct sup_node *n, double seconds, double *limit)
 	return w->pulse.silent > *limit && w->motion.still > *limit && w->others > *limit;
 }
 
-/* Of all trainers: what the others are at says for what they wait. Whoever is stopped can say nothing. */
+/* Asks about all trainers: what the others are doing says what they wait for. A stopped one says
+ * nothing. */
 static void ask_agents(struct sup_node *n)
 {
 	EACH_OF (other, n->sup, n->role)
@@ -495,14 +497,14 @@ static void is_over(struct sup_node *n, enum pulse_section section, double limit
 static void judge(struct sup_node *n, double seconds, int owes)
 {
 	double limit;
-	/* A silence that began while a checkpoint was cut is one of that. */
+	/* A silence that began while a checkpoint was cut belongs to that section. */
 	n->watch.cutting =
 		!is_worker(n) && (sup_turn_is(n->sup, TURN_CUT) || (n->watch.cutting && owes));
 	enum pulse_section section = section_of(n);
 	uint64_t units = units_of(n);
 	pulse_tick(&n->watch.pulse, seconds, owes);
 	double tick = seconds < PULSE_TICK_MAX ? seconds : PULSE_TICK_MAX;
-	/* A daemon answers soon, once it is up; a batch takes what it takes. */
+	/* A daemon answers soon, once it is up; a batch may take long. */
 	int takes_long = is_worker(n) || section == PULSE_START;
 	if (!owes)
 		return;
@@ -518,7 +520,7 @@ static void judge(struct sup_node *n, double seconds, int owes)
 		give_up(n, section, limit);
 }
 
-/* The old one serves nobody meanwhile. Where that one is stopped, its next process waits in vain. */
+/* The old process serves nobody meanwhile. If it is stopped, its next process waits in vain. */
 static void judge_next(struct sup_node *n, double seconds)
 {
 	struct sup_watched *w = &n->watch;
@@ -560,7 +562,7 @@ static int trains(const struct supervisor *s)
 	       (s->phases.now == PHASE_LAST_CUT && job_has_foreign_parameters(s->job));
 }
 
-/* Whether all are there that a worker may be waiting for. */
+/* Whether all daemons are there that a worker may wait for. */
 static int all_there(const struct supervisor *s)
 {
 	int there = trains(s) && is_there(sup_shardd(s));
@@ -607,7 +609,7 @@ static void judge_worker(struct sup_node *n, double seconds, int there)
 		judge(n, seconds, there && has_turn(n) && !waits_for_others(n));
 }
 
-/* It was told to leave, for all is trained: who is stopped never hears it. */
+/* It was told to leave, because all is trained: a stopped node never hears that. */
 static void judge_leaving(struct sup_node *n, double seconds)
 {
 	struct sup_watched *w = &n->watch;
@@ -623,7 +625,7 @@ static void judge_leaving(struct sup_node *n, double seconds)
 	sup_node_stop(n, SIGKILL);
 }
 
-/* A command has its own ideas of how long a shard, or all rows, may take: only HUNG knows better. */
+/* A command may take any time for a shard, or for all rows: only HUNG limits it. */
 int sup_watch_init(struct supervisor *s, struct error *err)
 {
 	struct pulse_rules *rules = &s->watchdog.rules;
@@ -646,7 +648,7 @@ void sup_watch_begin(struct sup_node *n, int adopted)
 	n->watch.motion = (struct inspect_motion){0};
 	n->watch.looked = n->watch.others = n->watch.stopped = 0;
 	n->watch.asked = 0;
-	/* Nobody knows when an adopted node began with what it is at. */
+	/* It is not known when an adopted node began its present work. */
 	n->watch.seen = (struct sup_seen){
 		.round = n->sup->watchdog.round, .pushes_known = !adopted, .partly = adopted, .serves = adopted};
 	n->watch.worked = 0;
