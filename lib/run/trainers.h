@@ -13,9 +13,9 @@
  * What an end means: an agent ends as its command does; 128 + n is signal n.  If there are several
  * trainers, the end of one makes the others end, often by abort(), or with ERROR_TEMPFAIL if
  * paceline.py sees that it was in a collective.  Only the one that failed first is named, with its
- * last words, and only its tries count: it is tried again, unless this is the TRAINERS_TRIES-th
- * failure in a row.  Which one failed first is judged before the live ones are stopped: by what the
- * ends look like, then by which came first.
+ * last words.  Trainers are tried again, unless one has failed TRAINERS_TRIES times in a row
+ * without training a batch.  Which one failed first is judged before the live ones are stopped: by
+ * what the ends look like, then by which came first.
  */
 #ifndef PACELINE_RUN_TRAINERS_H
 #define PACELINE_RUN_TRAINERS_H
