@@ -116,7 +116,7 @@ static void test_mistakes(void **state)
 		{"--seconds -1", "-1"},      {"--choice four", "one|two|three"},
 		{"--choice on", "'on'"},     {"--choice one|two", "'one|two'"},
 		{"--id a/b", "'a/b'"},       {"--id ..", "'..'"},
-		{"--bytes 1T", "'1T'"},      {"--flag=1", "--flag"},
+		{"--bytes 1X", "'1X'"},      {"--flag=1", "--flag"},
 	};
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		int first;
