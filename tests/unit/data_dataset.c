@@ -194,7 +194,7 @@ static void test_wrong_separator_is_guessed(void **state)
 		      *criteo = make((struct schema_options){.format = "criteo"});
 	write_text(0, "y;a;c\n1;2;x\n");
 	open_fails(s, ERROR_DATA, ":1",
-		   "no column 'y': the header has 1 column; did you mean SEPARATOR=';'?");
+		   "no column 'y': the header has 1 column; did you mean FORMAT='csv,separator:;'?");
 	write_text(0, "y\ta, kg\tc\n1\t2\tx\n");
 	open_fails(s, ERROR_DATA, ":1", "the header has 2 columns; did you mean FORMAT=tsv?");
 	write_text(0, "y,a\n1,2\n");

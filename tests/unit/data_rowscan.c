@@ -532,13 +532,13 @@ static void test_syntax_from_its_names(void **state)
 	}
 	refused("arff", NULL, "FORMAT", "'arff' is none of criteo, csv, libsvm, tsv");
 	refused(NULL, NULL, "FORMAT", "not given: criteo, csv, libsvm or tsv");
-	refused("csv", "x", "SEPARATOR", "'x' is neither");
-	refused("csv", "3", "SEPARATOR", "neither");
-	refused("csv", "\"", "SEPARATOR", "neither");
-	refused("csv", "||", "SEPARATOR", "neither");
-	refused("csv", "\xc2\xa6", "SEPARATOR", "neither");
-	refused("tsv", ";", "SEPARATOR", "it is FORMAT=csv");
-	refused("libsvm", ";", "SEPARATOR", "FORMAT is libsvm");
+	refused("csv", "x", "FORMAT separator", "'x' is neither");
+	refused("csv", "3", "FORMAT separator", "neither");
+	refused("csv", "\"", "FORMAT separator", "neither");
+	refused("csv", "||", "FORMAT separator", "neither");
+	refused("csv", "\xc2\xa6", "FORMAT separator", "neither");
+	refused("tsv", ";", "FORMAT separator", "it is FORMAT=csv");
+	refused("libsvm", ";", "FORMAT separator", "FORMAT is libsvm");
 }
 
 int main(void)

@@ -64,11 +64,11 @@ static void test_options(void **state)
 	refused((struct schema_options){.format = "criteo", .sparse = "I1"}, "SPARSE", "C1..C26");
 	refused((struct schema_options){.format = "criteo", .label = "y"}, "LABEL", "criteo");
 	refused((struct schema_options){.format = "libsvm", .dense = "y"}, "DENSE", "libsvm");
-	refused((struct schema_options){.format = "libsvm", .hash_bits = 32}, "HASH_BITS", "1..31");
+	refused((struct schema_options){.format = "libsvm", .hash_bits = 32}, "MODEL hash-bits", "1..31");
 	refused((struct schema_options){.format = "libsvm", .negative = "2"}, "NEGATIVE", "POSITIVE");
 	refused((struct schema_options){.format = "libsvm", .positive = "2", .negative = "2"},
 		"NEGATIVE", "POSITIVE too");
-	refused((struct schema_options){.format = "libsvm", .dense_scale = "log"}, "DENSE_SCALE",
+	refused((struct schema_options){.format = "libsvm", .dense_scale = "log"}, "MODEL scale",
 		"'log'");
 
 	struct schema *s = make((struct schema_options){.format = "criteo"});
