@@ -75,7 +75,7 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	[[ $(head -n 1 tabs.rowidx) == "paceline-index version=2 format=tsv compression="* ]]
 	[ "$(rowidx --count --separator tab - <tabs)" = 1 ]
 	run -64 rowidx --separator x data
-	[[ $output == *"SEPARATOR: 'x' is neither one character"* ]]
+	[[ $output == *"FORMAT separator: 'x' is neither one character"* ]]
 	run -64 rowidx --format libsvm --separator ';' data
 }
 
