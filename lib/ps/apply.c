@@ -175,7 +175,8 @@ int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error 
 		size_t n = 0;
 		while (at + n < o->pushes && push[at + n].unit == unit)
 			n++;
-		if (apply_unit(p, push + at, n, missing, err) != 0)
+		/* A unit without pushes may have no array. */
+		if (apply_unit(p, n > 0 ? push + at : NULL, n, missing, err) != 0)
 			goto broken;
 		at += n;
 	}
