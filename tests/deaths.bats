@@ -369,7 +369,7 @@ load helper
 	data 400
 	job SYNC=asp SERVERS=1 BATCH=40,shard:1 "DRAG=$T/drag"
 	mkdir drag
-	echo drag delay=15 >drag/w0 # as long as the other one needs for all other shards, on a busy machine, too
+	echo drag delay=4 >drag/w0
 	begin first
 	wait_for '[ "$(done_samples)" = 360 ]' # w0 has the last shard
 	kill -STOP "$(pid_of w1)"
