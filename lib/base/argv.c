@@ -3,6 +3,7 @@
 
 #include "base/grow.h"
 #include "base/number.h"
+#include "base/words.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -75,8 +76,6 @@ int argv_end(struct argv *a, struct error *err)
 
 void argv_free(struct argv *a)
 {
-	for (size_t i = 0; i < a->count; i++)
-		free(a->word[i]);
-	free(a->word);
+	words_free(a->word, a->count);
 	*a = (struct argv){0};
 }

@@ -25,7 +25,7 @@ __attribute__((format(printf, 2, 3))) void argv_format(struct argv *a, const cha
 /* An option and its value. */
 void argv_u64(struct argv *a, const char *option, uint64_t value);
 void argv_real(struct argv *a, const char *option, double value);
-/* Appends text to the last word. */
+/* Appends text to the last word, which must be there. */
 void argv_more(struct argv *a, const char *text);
 
 /* -1: ERROR_OS without a place: there was no memory, and all words were freed. */

@@ -4,6 +4,8 @@
 #ifndef PACELINE_BASE_NEAR_H
 #define PACELINE_BASE_NEAR_H
 
+#include "base/error.h"
+
 #include <stddef.h>
 
 #define NEAR_WORD_MAX 64 /* longer words are near to none */
@@ -23,7 +25,6 @@ void near_look(struct near *near, const char *given, const char *word);
 /* Whether the word is near enough to be what was meant: less than half of its letters differ. */
 int near_enough(const struct near *near, const char *given);
 /* -1, ERROR_USAGE: "unknown command 'rn'; the nearest is run". */
-struct error;
 int near_unknown(const struct near *near, const char *given, struct error *err);
 
 #endif

@@ -283,7 +283,7 @@ static int refuse_old(const struct job *job, const struct key_row *first, const 
 int job_set(struct job *job, const char *key, const char *value, const char *place,
 	    struct error *err)
 {
-	unsigned char given[256] = {0}, old[256] = {0};
+	unsigned char given[KEY_ROWS_MAX] = {0}, old[KEY_ROWS_MAX] = {0};
 	const struct key_row *family = key_family(key, strlen(key)), *row = key_old(key);
 	struct where w = {.place = place, .given = given};
 	if (family)
@@ -329,8 +329,8 @@ struct reading {
 	dev_t device;       /* of the file */
 	ino_t inode;
 	const struct reading *outer; /* the file that includes this one, or NULL */
-	unsigned char given[256],
-		old[256]; /* of each row: the file says it, by its key of before */
+	/* Of each row: the file says it, by its key of before. */
+	unsigned char given[KEY_ROWS_MAX], old[KEY_ROWS_MAX];
 	const struct key_row *first_old;
 	char old_place[ERROR_PLACE_MAX];
 };

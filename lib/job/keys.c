@@ -244,6 +244,7 @@ const struct key_row key_rows[] = {
 	 "FILE.prom, DIR/, unix:SOCKET or http://ADDRESS:PORT, for Prometheus"},
 };
 const size_t key_count = sizeof key_rows / sizeof *key_rows;
+_Static_assert(sizeof key_rows / sizeof *key_rows <= KEY_ROWS_MAX, "KEY_ROWS_MAX is too small");
 
 static int is_of(const struct key_row *row, const char *key, size_t len)
 {

@@ -38,6 +38,8 @@ enum key_kind {
 	KEY_TEMPLATE
 };
 
+#define KEY_ROWS_MAX 256 /* of the table */
+
 struct key_row {
 	const char *name;
 	const char *head; /* of a head: its name as a part */

@@ -173,11 +173,13 @@ void sup_restart_step(struct supervisor *s)
 {
 	step_trainers(s);
 	EACH_NODE (n, s) {
+		if (!n->restart.wanted)
+			continue;
 		if (!sup_turn_may_begin(s, TURN_HAND_OVER))
 			return;
-		if (n->restart.wanted && n->stage == STAGE_READY)
+		if (n->stage == STAGE_READY)
 			begin(n);
-		else if (n->restart.wanted) {
+		else {
 			n->restart.wanted = 0;
 			sup_restart_failed(n, "it is not up any more");
 		}

@@ -38,11 +38,6 @@ static int rebalance_is_wished(const struct supervisor *s)
 	return s->rebalance.wanted;
 }
 
-static int plans(const struct supervisor *s)
-{
-	return s->brain.changing;
-}
-
 static int cuts(const struct supervisor *s)
 {
 	return s->checkpoint.cut.open > 0 || s->checkpoint.cut_line[0];
@@ -51,7 +46,7 @@ static int cuts(const struct supervisor *s)
 /* ---- who may begin beside whom ---- */
 
 struct turn_kind {
-	int (*is_under_way)(const struct supervisor *s);
+	int (*is_under_way)(const struct supervisor *s); /* NULL: no other turn asks */
 	int (*is_wished)(const struct supervisor *s); /* by somebody who waits; NULL: by nobody */
 	unsigned not_beside; /* may not begin while these are under way */
 	unsigned not_before; /* nor before these, which somebody waits for */
@@ -78,8 +73,7 @@ static const struct turn_kind kinds[TURNS] = {
 			    .not_before = IS(SCALE),
 			    .step = sup_rebalance_step},
 	/* It is measured against a job that does not change meanwhile. */
-	[TURN_PLAN] = {.is_under_way = plans,
-		       .not_beside = IS(SCALE) | IS(REBALANCE),
+	[TURN_PLAN] = {.not_beside = IS(SCALE) | IS(REBALANCE),
 		       .not_before = IS(SCALE) | IS(REBALANCE),
 		       .step = sup_brain_step},
 	/* A part that is handing over would not answer. With a move the lead takes turns itself. */
