@@ -22,7 +22,7 @@ in_terminal() {
 		stty -g >after
 	S
 	rm -f status screen tty pid
-	script -qefc "sh $T/inside" /dev/null <"$keys" >screen 3>&-
+	script -qefc "exec sh $T/inside" /dev/null <"$keys" >screen 3>&-
 }
 
 # lines: of ./screen as they were written, without what moves the cursor or colours.

@@ -449,7 +449,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 		import paceline, sys, time
 		for batch in paceline.batches(state={}):
 		    batch.rows
-		    time.sleep(0.5 if batch.iteration < 4 else 0) # so that each of them is seen
+		    time.sleep(1 if batch.iteration < 4 else 0) # so that each of them is seen
 		    batch.loss = 0.5 if batch.iteration < int(sys.argv[1]) else float("nan")
 	END
 	counting_job "TRAINER='PYTHONPATH=$PACELINE_ROOT/scripts/python exec python3 $T/lost.py 0'" WORKERS=1
@@ -462,8 +462,11 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	sed -i 's/lost.py 0/lost.py 2/' job.env
 	run_job >out 2>err
 	[ "$(last out state)" = done ]
-	grep -q '^row iteration=2 .* loss=0.5 ' out
-	grep -q 'no loss since iteration 2: the trainers told none' err
+	# On a busy machine the last row with a loss may be of an earlier iteration.
+	local last
+	last=$(sed -n 's/^row iteration=\([0-9]*\) .* loss=0.5 .*/\1/p' out | tail -n 1)
+	[ "$last" -le 2 ]
+	grep -q "no loss since iteration $last: the trainers told none" err
 	rm -rf run
 	sed -i 's/lost.py 2/lost.py 999/' job.env
 	run_job >out 2>err
