@@ -138,7 +138,7 @@ static void put_sizes(const struct look *l)
 {
 	const struct supervisor *s = l->s;
 	int has_servers = !job_is_allreduce(s->job) && !job_is_foreign(s->job);
-	job(l, METRIC_JOB_SCALED, (double)s->scale.carried);
+	job(l, METRIC_JOB_SCALED, (double)s->scale.changes_done);
 	job(l, METRIC_JOB_BRAIN_CHANGES, (double)s->brain.changes);
 	job(l, METRIC_JOB_OOM_STEPS, (double)s->roster.oom_steps);
 	job(l, METRIC_JOB_SPARES_USED, (double)s->roster.spares_used);

@@ -6,9 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,147 +16,6 @@
 #define FAILURES_MAX 3 /* in a row, of a node that joins */
 #define WAY_TRIES_MAX 3
 #define CHANGE_MAX (UINT64_MAX / 2) /* a greater number in a file is none */
-
-struct sup_scale_ask {
-	struct sup_scale_ask *next;
-	struct supervisor *sup;
-	struct sup_sizes want; /* 0: as many as there are */
-	unsigned char *hosts;  /* a byte each; NULL: as they are */
-	unsigned tries;        /* to make way for other hosts */
-	char reason[SCALE_REASON_MAX];
-	struct request *rq; /* NULL: nobody waits */
-};
-
-/* ---- how many there may be ---- */
-
-static int keeps_batch(const struct supervisor *s)
-{
-	return strcmp(s->job->batch_scaling, "none") == 0;
-}
-
-uint64_t sup_scale_workers_most(const struct supervisor *s)
-{
-	uint64_t most = job_workers_most(), enough = job_batch_workers(s->job);
-	return keeps_batch(s) && enough < most ? enough : most;
-}
-
-static uint64_t workers_of(const struct supervisor *s)
-{
-	return s->scale.now.workers;
-}
-
-uint64_t sup_scale_batch(const struct supervisor *s)
-{
-	double factor = (double)workers_of(s) / (double)s->job->workers;
-	return keeps_batch(s) ? s->job->batch
-			      : (uint64_t)llround((double)s->job->batch * factor);
-}
-
-/* By which each worker's learning rate is multiplied. */
-static double rate_factor(const struct supervisor *s)
-{
-	double factor = (double)workers_of(s) / (double)s->job->workers;
-	if (keeps_batch(s))
-		return 1;
-	return strcmp(s->job->batch_scaling, "sqrt") == 0 ? sqrt(factor) : factor;
-}
-
-int sup_scale_refuse(struct sup_scale_refusal *why, const char *code, const char *fmt, ...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(why->text, sizeof why->text, fmt, ap);
-	va_end(ap);
-	why->code = code;
-	return -1;
-}
-
-static int check_workers(const struct supervisor *s, uint64_t workers, struct sup_scale_refusal *why)
-{
-	const struct job *job = s->job;
-	uint64_t most = sup_scale_workers_most(s);
-	char least[JOB_LEAST_MAX];
-	if (job_is_local(job))
-		return sup_scale_refuse(why, "partitions",
-			      "PARTITIONS=local: each worker has a file of its own, so there are as "
-			      "many as files");
-	if (job_has_foreign_parameters(job))
-		return sup_scale_refuse(why, "trainers",
-			      "TRAINER_KIND=%s: trainers have parameters, and know how many they "
-			      "are; `trainctl stop`, which saves, then the same with WORKERS=%llu: a "
-			      "new trainer begins with what the first one has saved",
-			      job->trainer_kind, (unsigned long long)workers);
-	if (workers <= most)
-		return 0;
-	if (workers > job_workers_most())
-		return sup_scale_refuse(why, "no-room", "a job has %llu workers at most",
-			      (unsigned long long)job_workers_most());
-	return sup_scale_refuse(why, "no-room",
-		      "BATCH=%llu is less than %s for each of %llu workers; "
-		      "BATCH=scaling:linear lets it grow with them",
-		      (unsigned long long)job->batch, job_least_words(job, least),
-		      (unsigned long long)workers);
-}
-
-static int check_servers(const struct supervisor *s, uint64_t servers, struct sup_scale_refusal *why)
-{
-	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
-		return sup_scale_refuse(why, "no-servers", "this job has no parameter servers: %s",
-			      job_is_foreign(s->job) ? "its trainers are your own"
-						     : "with SYNC=allreduce replicas have all");
-	if (servers > job_servers_most())
-		return sup_scale_refuse(why, "no-room", "a job has %llu servers at most",
-			      (unsigned long long)job_servers_most());
-	return 0;
-}
-
-static int check_hosts(const struct supervisor *s, struct sup_scale_refusal *why)
-{
-	if (job_is_local(s->job))
-		return sup_scale_refuse(why, "partitions",
-					"PARTITIONS=local: the rows of a worker are on its host");
-	if (job_has_foreign_parameters(s->job))
-		return sup_scale_refuse(why, "trainers",
-					"TRAINER_KIND=%s: trainers have parameters; stop the job, change "
-					"HOSTS, and run it again",
-					s->job->trainer_kind);
-	if (s->more.count > 0)
-		return sup_scale_refuse(why, "more-hosts",
-					"LAUNCHER=more:%llu: Slurm gives this job hosts as it needs them",
-					(unsigned long long)s->job->more_hosts);
-	return 0;
-}
-
-static uint64_t more_than(uint64_t want, uint64_t now)
-{
-	return want > now ? want - now : 0;
-}
-
-static int check_files(const struct supervisor *s, const struct sup_sizes *want,
-		       struct sup_scale_refusal *why)
-{
-	const struct sup_sizes more = {.workers = more_than(want->workers, s->scale.now.workers),
-				       .servers = more_than(want->servers, s->scale.now.servers)};
-	struct error err;
-	if ((more.workers == 0 && more.servers == 0) || sup_may_open_files(s, &more, &err) == 0)
-		return 0;
-	return sup_scale_refuse(why, "no-room", "%s: %s", err.place, err.text);
-}
-
-static int check(const struct supervisor *s, const struct sup_sizes *want,
-		 const unsigned char *hosts, struct sup_scale_refusal *why)
-{
-	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
-		return sup_scale_refuse(why, "over", "the job ends");
-	if (hosts && check_hosts(s, why) != 0)
-		return -1;
-	if (want->servers > 0 && check_servers(s, want->servers, why) != 0)
-		return -1;
-	if (want->workers > 0 && want->workers != s->scale.now.workers &&
-	    check_workers(s, want->workers, why) != 0)
-		return -1;
-	return check_files(s, want, why);
-}
 
 /* ---- the file ---- */
 
@@ -194,17 +51,17 @@ static void take_hosts(struct supervisor *s, const struct record *r)
 static void take_wish(struct supervisor *s, const struct record *r)
 {
 	unsigned char *hosts = hosts_of(s, r, "then-hosts");
-	struct sup_scale_ask *ask = hosts ? calloc(1, sizeof *ask) : NULL;
-	if (!ask) {
+	struct sup_sizes want = {0};
+	record_u64_opt(r, "then-workers", 0, job_workers_most(), &want.workers, NULL);
+	record_u64_opt(r, "then-servers", 0, job_servers_most(), &want.servers, NULL);
+	struct sup_wish *w = hosts ? sup_wish_add(s, &want, "asked for") : NULL;
+	if (!w) {
 		free(hosts);
 		return;
 	}
-	ask->sup = s;
-	ask->hosts = hosts;
-	record_u64_opt(r, "then-workers", 0, job_workers_most(), &ask->want.workers, NULL);
-	record_u64_opt(r, "then-servers", 0, job_servers_most(), &ask->want.servers, NULL);
-	snprintf(ask->reason, sizeof ask->reason, "asked for");
-	s->scale.first = s->scale.wish = ask;
+	w->hosts = hosts;
+	w->has_rest = 1;
+	s->scale.carried = w;
 }
 
 static int take(struct supervisor *s, const struct record *r, struct error *err)
@@ -293,18 +150,19 @@ static void add_hosts(const struct supervisor *s, struct record_out *o,
 		      const unsigned char *hosts)
 {
 	char text[SCALE_HOSTS_MAX];
-	const struct sup_scale_ask *wish = s->scale.wish;
+	const struct sup_wish *w = s->scale.carried;
+	int has_rest = w && w->has_rest;
 	sup_scale_hosts_text(s, hosts, text);
-	if (text[0] || wish)
+	if (text[0] || has_rest)
 		record_add_u64(o, "job-hosts", sup_scale_hosts_sum(s));
 	if (text[0])
 		record_add(o, "hosts", text);
-	if (!wish)
+	if (!has_rest)
 		return;
-	sup_scale_hosts_text(s, wish->hosts, text);
+	sup_scale_hosts_text(s, w->hosts, text);
 	record_add(o, "then-hosts", text);
-	record_add_u64(o, "then-workers", wish->want.workers);
-	record_add_u64(o, "then-servers", wish->want.servers);
+	record_add_u64(o, "then-workers", w->want.workers);
+	record_add_u64(o, "then-servers", w->want.servers);
 }
 
 /* moved: servers are as wanted. hosts: NULL: as they are. */
@@ -335,112 +193,6 @@ int sup_scale_keep(struct supervisor *s, int under_way)
 {
 	return keep(s, &s->scale.now, under_way ? &s->scale.from : NULL,
 		    s->scale.servers.step == SCALE_OVER, NULL, s->scale.reason);
-}
-
-/* ---- those who ask ---- */
-
-static void forget(struct sup_scale_ask *ask)
-{
-	struct supervisor *s = ask->sup;
-	for (struct sup_scale_ask **p = &s->scale.first; *p; p = &(*p)->next)
-		if (*p == ask) {
-			*p = ask->next;
-			break;
-		}
-	if (s->scale.asked == ask)
-		s->scale.asked = NULL;
-	if (s->scale.wish == ask)
-		s->scale.wish = NULL;
-	free(ask->hosts);
-	free(ask);
-}
-
-/* Who asked has gone: what was asked for is done all the same. */
-static void cancelled(struct request *rq, void *arg)
-{
-	struct sup_scale_ask *ask = arg;
-	(void)rq;
-	ask->rq = NULL;
-}
-
-static void log_refused(struct supervisor *s, const struct sup_sizes *want,
-			const unsigned char *hosts, const char *reason,
-			const struct sup_scale_refusal *why)
-{
-	char text[SCALE_HOSTS_MAX];
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "scale-refused");
-	if (want->workers > 0)
-		record_add_u64(&o, "workers", want->workers);
-	if (want->servers > 0)
-		record_add_u64(&o, "servers", want->servers);
-	if (hosts) {
-		sup_scale_hosts_text(s, hosts, text);
-		record_add(&o, "hosts", text);
-	}
-	record_add(&o, "code", why->code);
-	record_add(&o, "reason", reason);
-	sup_log(s, &o);
-}
-
-int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, const char *reason,
-		   struct request *rq)
-{
-	return sup_scale_want_hosts(s, workers, servers, NULL, reason, rq);
-}
-
-int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers, const char *names,
-			 const char *reason, struct request *rq)
-{
-	struct sup_sizes want = {workers, servers};
-	struct sup_scale_refusal why;
-	unsigned char *hosts = NULL;
-	struct sup_scale_ask **end = &s->scale.first;
-	if ((names && sup_scale_hosts_parse(s, names, &hosts, &why) != 0) ||
-	    check(s, &want, hosts, &why) != 0) {
-		log_refused(s, &want, hosts, reason, &why);
-		free(hosts);
-		if (rq)
-			request_err(rq, why.code, "%s", why.text);
-		return -1;
-	}
-	struct sup_scale_ask *ask = calloc(1, sizeof *ask);
-	if (!ask) {
-		free(hosts);
-		if (rq)
-			request_err(rq, "no-memory", "out of memory");
-		return -1;
-	}
-	*ask = (struct sup_scale_ask){.sup = s, .want = want, .hosts = hosts, .rq = rq};
-	snprintf(ask->reason, sizeof ask->reason, "%s", reason);
-	while (*end)
-		end = &(*end)->next;
-	*end = ask;
-	if (rq)
-		request_defer(rq, cancelled, ask);
-	sup_kick(s);
-	return 0;
-}
-
-uint64_t sup_scale_servers_wanted(const struct supervisor *s)
-{
-	uint64_t most = 0;
-	for (const struct sup_scale_ask *ask = s->scale.first; ask; ask = ask->next)
-		if (ask->want.servers > most)
-			most = ask->want.servers;
-	return most;
-}
-
-void sup_scale_over(struct supervisor *s)
-{
-	while (s->scale.first) {
-		struct sup_scale_ask *ask = s->scale.first;
-		struct request *rq = ask->rq;
-		forget(ask);
-		if (rq)
-			request_err(rq, "over", "the job has ended");
-	}
 }
 
 /* ---- nodes ---- */
@@ -552,12 +304,18 @@ int sup_scale_is_tried(const struct sup_node *n)
 	return n->joining && n->in_a_row < FAILURES_MAX;
 }
 
+/* What is under way is not all of it. */
+static int waits(const struct sup_wish *w)
+{
+	return w != w->sup->scale.carried || w->has_rest;
+}
+
 /* Somebody waits for so few workers that it goes in any case. */
 static int is_to_leave(const struct sup_node *n)
 {
-	const struct sup_scale *c = &n->sup->scale;
-	for (const struct sup_scale_ask *ask = c->first; ask; ask = ask->next)
-		if (ask != c->asked && ask->want.workers > 0 && ask->want.workers <= n->number)
+	const struct supervisor *s = n->sup;
+	for (const struct sup_wish *w = s->scale.wishes; w; w = w->next)
+		if (waits(w) && w->want.workers > 0 && w->want.workers <= n->number)
 			return 1;
 	return 0;
 }
@@ -596,88 +354,6 @@ int sup_scale_gives_up(struct sup_node *n, const char *why)
 	s->scale.now.workers = s->scale.from.workers;
 	mark_leaving(s); /* also those that are up already */
 	return 1;
-}
-
-/* ---- shares ---- */
-
-static void set_size(struct supervisor *s, struct sup_actions *list, const struct sup_node *n,
-		     uint64_t samples)
-{
-	const struct action *a = sup_force_find(s, ACTION_ADJUST_BS, n->id);
-	uint64_t accum = a && a->accum * s->job->options.least <= samples ? a->accum : 1;
-	struct action set = {.kind = ACTION_ADJUST_BS, .size = samples / accum, .accum = accum};
-	snprintf(set.id, sizeof set.id, "%s", n->id);
-	snprintf(set.reason, sizeof set.reason, "scaled");
-	sup_actions_add(list, &set, 0, NULL);
-}
-
-static double weight(const struct supervisor *s, const struct sup_node *n)
-{
-	const struct action *a =
-		n->joining_share ? NULL : sup_force_find(s, ACTION_ADJUST_BS, n->id);
-	return a ? (double)(a->size * a->accum) : NAN;
-}
-
-/* As they were to each other, where somebody had decided on that; new ones get the mean. */
-static void add_sizes(struct supervisor *s, struct sup_actions *list)
-{
-	double known = 0, mean = 1, sum = 0, at = 0;
-	size_t count = 0;
-	EACH_OF (n, s, sup_trainers(s)) {
-		double w = weight(s, n);
-		known += isnan(w) ? 0 : w;
-		count += isnan(w) ? 0 : 1;
-	}
-	if (count > 0)
-		mean = known / (double)count;
-	sum = known + mean * (double)(sup_count(s, sup_trainers(s)) - count);
-	double batch = (double)sup_scale_batch(s), least = (double)s->job->options.least;
-	EACH_OF (n, s, sup_trainers(s)) {
-		double w = weight(s, n), before = floor(at / sum * batch + 0.5);
-		at += isnan(w) ? mean : w;
-		double size = floor(at / sum * batch + 0.5) - before;
-		set_size(s, list, n, (uint64_t)fmax(size, least));
-	}
-}
-
-static void add_rates(struct supervisor *s, struct sup_actions *list)
-{
-	EACH_OF (n, s, sup_trainers(s)) {
-		struct action set = {.kind = ACTION_ADJUST_LR, .scale = rate_factor(s)};
-		snprintf(set.id, sizeof set.id, "%s", n->id);
-		snprintf(set.reason, sizeof set.reason, "scaled");
-		sup_actions_add(list, &set, 0, NULL);
-	}
-}
-
-/* At least one is waited for at each barrier. */
-static void add_backup(struct supervisor *s, struct sup_actions *list)
-{
-	const struct action *a = sup_force_find(s, ACTION_BACKUP_WORKERS, "");
-	if (!a || a->count < s->scale.now.workers)
-		return;
-	struct action set = {.kind = ACTION_BACKUP_WORKERS, .count = s->scale.now.workers - 1};
-	snprintf(set.reason, sizeof set.reason, "scaled");
-	sup_actions_add(list, &set, 0, NULL);
-}
-
-/* Where somebody sets sizes at every barrier he knows who is there. */
-static void share(struct supervisor *s)
-{
-	struct sup_actions list = {0};
-	struct error err;
-	if (!sup_lead(s))
-		return;
-	add_backup(s, &list);
-	if (!job_balance(s->job))
-		add_sizes(s, &list);
-	if (!keeps_batch(s))
-		add_rates(s, &list);
-	EACH_OF (n, s, sup_trainers(s))
-		n->joining_share = 0;
-	if (list.count > 0 && sup_actions_carry(s, &list, "scale", NULL, &err) < 0)
-		sup_note(s, "warning", "workers are not told their shares: %s", err.text);
-	sup_actions_free(&list);
 }
 
 /* ---- a change ---- */
@@ -749,7 +425,7 @@ static void log_done(struct supervisor *s, uint64_t number, double seconds, cons
 	record_begin(&o, line, sizeof line, "scaled");
 	add_change(s, &o, number);
 	record_add_u64(&o, "batch", sup_scale_batch(s));
-	record_add_real(&o, "lr-factor", rate_factor(s));
+	record_add_real(&o, "lr-factor", sup_scale_rate_factor(s));
 	record_add_seconds(&o, "seconds", seconds);
 	if (s->scale.servers.bytes > 0)
 		record_add_u64(&o, "moved-bytes", s->scale.servers.bytes);
@@ -773,17 +449,15 @@ static void log_end(struct supervisor *s)
 
 static void done(struct supervisor *s)
 {
-	struct sup_scale_ask *ask = s->scale.asked;
-	struct request *rq = ask ? ask->rq : NULL;
+	struct sup_wish *w = s->scale.carried;
+	struct request *rq = w && !w->has_rest ? sup_wish_drop(w) : NULL;
 	double seconds = clock_mono() - s->scale.began;
 	if (!s->scale.why[0])
-		s->scale.carried++;
+		s->scale.changes_done++;
 	if (rq && s->scale.why[0])
 		request_err(rq, "not-scaled", "%s", s->scale.why);
 	else if (rq)
 		answer_ok(s, rq, seconds);
-	if (ask)
-		forget(ask);
 	if (s->scale.now.servers != s->scale.from.servers)
 		sup_rebalance_soon(s);
 	sup_scale_hosts_end(s);
@@ -810,12 +484,11 @@ int sup_scale_add_servers(struct supervisor *s)
 /* Their turn comes later, and finds it done. */
 int sup_scale_take_servers(struct supervisor *s)
 {
-	const struct sup_scale_ask *last = NULL;
+	const struct sup_wish *last = NULL;
 	struct sup_scale_refusal why;
-	for (const struct sup_scale_ask *ask = s->scale.first; ask; ask = ask->next)
-		if (ask != s->scale.asked && ask->want.servers > 0 &&
-		    check(s, &ask->want, ask->hosts, &why) == 0)
-			last = ask;
+	for (const struct sup_wish *w = s->scale.wishes; w; w = w->next)
+		if (waits(w) && w->want.servers > 0 && sup_scale_check(s, w, &why) == 0)
+			last = w;
 	if (!last || last->want.servers == s->scale.now.servers)
 		return 0;
 	struct sup_sizes from = s->scale.from;
@@ -895,116 +568,98 @@ static struct log_seen look_at_logs(const struct supervisor *s)
 }
 
 /* What is wanted, before anything is done. The file may have been removed, and the log not. */
-static int keep_begin(struct supervisor *s, const struct sup_sizes *now, const unsigned char *hosts,
+static int keep_begin(struct supervisor *s, const struct sup_sizes *to, const unsigned char *hosts,
 		      const char *reason)
 {
 	uint64_t before = s->scale.change;
 	s->scale.change = 1 + (before > 0 ? before : look_at_logs(s).last);
-	if (keep(s, now, &s->scale.now, 0, hosts, reason) == 0)
+	if (keep(s, to, &s->scale.now, 0, hosts, reason) == 0)
 		return 0;
 	s->scale.change = before;
 	s->scale.is_ahead = 1; /* it is being written */
 	return -1;
 }
 
-/* ask: NULL: it makes way for what is asked for next. */
-static void begin(struct supervisor *s, struct sup_scale_ask *ask, const struct sup_sizes *now,
-		  const unsigned char *hosts, const char *reason)
+/* A change for this wish; has_rest: another one follows. */
+static void begin(struct supervisor *s, struct sup_wish *w, const struct sup_sizes *to, int has_rest)
 {
+	const unsigned char *hosts = has_rest ? NULL : w->hosts;
+	int had_rest = w->has_rest;
+	s->scale.carried = w;
+	w->has_rest = has_rest;
+	if (hosts && !sup_scale_hosts_differ(s, hosts))
+		hosts = NULL;
+	if (keep_begin(s, to, hosts, w->reason) != 0) {
+		w->has_rest = had_rest;
+		if (!had_rest)
+			s->scale.carried = NULL;
+		return;
+	}
+	w->tries++;
 	s->scale.from = s->scale.now;
-	s->scale.now = *now;
-	s->scale.asked = ask;
+	s->scale.now = *to;
 	s->scale.under_way = 1;
 	s->scale.is_ahead = 0;
 	s->scale.logged = SCALE_NOT_LOGGED;
 	s->scale.why[0] = '\0';
-	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", reason);
+	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", w->reason);
 	if (hosts)
 		sup_scale_hosts_begin(s, hosts);
 	log_begun(s, s->scale.change, s->scale.reason);
 	start(s);
+	if (has_rest)
+		sup_scale_hosts_forget(s); /* it takes its time */
 }
 
-static void refuse_next(struct supervisor *s, struct sup_scale_ask *ask,
-			const struct sup_scale_refusal *why)
+static int refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
 {
-	struct request *rq = ask->rq;
-	int in_file = s->scale.wish == ask;
-	sup_scale_hosts_forget(s); /* the next one asks again */
-	log_refused(s, &ask->want, ask->hosts, ask->reason, why);
-	forget(ask);
-	if (in_file)
-		sup_scale_keep(s, 0);
-	if (rq)
-		request_err(rq, why->code, "%s", why->text);
+	sup_scale_hosts_forget(w->sup); /* the next one asks again */
+	sup_wish_refuse(w, why);
+	return 1;
 }
 
-/* Servers that are to be on another host give what they have to those before them. 0: none are. */
-static int make_way(struct supervisor *s, struct sup_scale_ask *ask)
+/* Servers that are to be on another host give what they have to those before them. 1: refused. */
+static int make_way(struct supervisor *s, struct sup_wish *w, const struct sup_sizes *to)
 {
-	struct sup_sizes now = s->scale.now;
 	struct sup_scale_refusal why;
-	if (!sup_first(s, &role_server))
-		return 0;
-	uint64_t stay = sup_scale_hosts_stay(s, ask->hosts);
-	if (ask->want.servers > 0 && ask->want.servers < stay)
-		stay = ask->want.servers;
-	if (stay >= now.servers)
-		return 0;
-	if (ask->tries == WAY_TRIES_MAX) {
+	if (w->tries == WAY_TRIES_MAX) {
 		sup_scale_refuse(&why, "not-scaled", "servers do not leave their hosts: %.400s",
 				 s->scale.why[0] ? s->scale.why : "all went back meanwhile");
-		refuse_next(s, ask, &why);
-		return 1;
+		return refuse(w, &why);
 	}
-	if (ask->want.servers == 0)
-		ask->want.servers = now.servers;
-	now.servers = stay;
-	s->scale.wish = ask;
-	if (keep_begin(s, &now, NULL, ask->reason) != 0)
-		s->scale.wish = NULL;
-	else {
-		ask->tries++;
-		begin(s, NULL, &now, NULL, ask->reason);
-		sup_scale_hosts_forget(s); /* it takes its time */
-	}
-	return 1;
+	if (w->want.servers == 0)
+		w->want.servers = s->scale.now.servers;
+	begin(s, w, to, 1);
+	return 0;
 }
 
 /* 1: it was answered, and the next one may begin. */
 static int next(struct supervisor *s)
 {
-	struct sup_scale_ask *ask = s->scale.first;
+	struct sup_wish *w = s->scale.wishes;
 	struct sup_scale_refusal why;
-	struct sup_sizes now = s->scale.now;
-	struct request *rq = ask->rq;
-	int asked = check(s, &ask->want, ask->hosts, &why);
-	int others = asked == 0 && ask->hosts && sup_scale_hosts_differ(s, ask->hosts);
+	struct sup_sizes to;
+	struct request *rq;
+	uint64_t stay = UINT64_MAX;
+	int asked = sup_scale_check(s, w, &why);
+	int others = asked == 0 && w->hosts && sup_scale_hosts_differ(s, w->hosts);
 	if (others)
-		asked = sup_scale_hosts_ask(s, ask->hosts, &why);
-	if (asked != 0) {
-		if (asked < 0)
-			refuse_next(s, ask, &why);
-		return asked < 0;
-	}
-	now.workers = ask->want.workers > 0 ? ask->want.workers : now.workers;
-	now.servers = ask->want.servers > 0 ? ask->want.servers : now.servers;
-	if (now.workers == s->scale.now.workers && now.servers == s->scale.now.servers && !others) {
-		forget(ask);
-		if (rq)
+		asked = sup_scale_hosts_ask(s, w->hosts, &why);
+	if (asked != 0)
+		return asked < 0 ? refuse(w, &why) : 0;
+	if (others && sup_first(s, &role_server))
+		stay = sup_scale_hosts_stay(s, w->hosts);
+	enum scale_next what = scale_next(&s->scale.now, &w->want, others, stay, &to);
+	if (what == SCALE_IS_DONE) {
+		if ((rq = sup_wish_drop(w)))
 			answer_ok(s, rq, 0);
 		return 1;
 	}
 	if (!sup_turn_may_begin(s, TURN_SCALE))
 		return 0;
-	if (others && make_way(s, ask))
-		return !s->scale.under_way && s->scale.first != ask;
-	struct sup_scale_ask *wish = s->scale.wish;
-	s->scale.wish = NULL;
-	if (keep_begin(s, &now, others ? ask->hosts : NULL, ask->reason) == 0)
-		begin(s, ask, &now, others ? ask->hosts : NULL, ask->reason);
-	else
-		s->scale.wish = wish;
+	if (what == SCALE_MAKES_WAY)
+		return make_way(s, w, &to);
+	begin(s, w, &to, 0);
 	return 0;
 }
 
@@ -1015,7 +670,7 @@ static void go_on(struct supervisor *s)
 	if (there || awaited || hosts)
 		return;
 	if (!s->scale.shared && s->scale.now.workers != s->scale.from.workers)
-		share(s);
+		sup_scale_share(s);
 	s->scale.shared = 1;
 	if (sup_scale_servers_step(s))
 		return;
@@ -1033,9 +688,9 @@ void sup_scale_step(struct supervisor *s)
 		go_on(s);
 	else if (s->scale.hosts.under_way && !sup_scale_hosts_step(s))
 		sup_scale_hosts_end(s); /* of a supervisor before us; the rest is as in the job file */
-	while (!s->scale.under_way && s->scale.first && next(s))
+	while (!s->scale.under_way && s->scale.wishes && next(s))
 		;
-	if (s->scale.is_ahead && !s->scale.under_way && !s->scale.first) {
+	if (s->scale.is_ahead && !s->scale.under_way && !s->scale.wishes) {
 		s->scale.is_ahead = 0; /* it was refused meanwhile */
 		sup_scale_keep(s, 0);
 	}
@@ -1043,8 +698,8 @@ void sup_scale_step(struct supervisor *s)
 
 void sup_scale_free(struct supervisor *s)
 {
-	while (s->scale.first)
-		forget(s->scale.first);
+	while (s->scale.wishes)
+		sup_wish_drop(s->scale.wishes);
 	sup_scale_hosts_end(s);
 }
 
@@ -1058,24 +713,6 @@ uint64_t sup_scale_servers(const struct supervisor *s)
 {
 	const struct sup_scale *c = &s->scale;
 	return c->from.servers > c->now.servers ? c->from.servers : c->now.servers;
-}
-
-/* Lines for a lead that knows nothing yet. Nothing ran, so nothing is in force. */
-static void put_rates(struct supervisor *s)
-{
-	struct sup_actions list = {0};
-	char line[RECORD_LINE_MAX], *text = NULL;
-	size_t len = 0;
-	FILE *out = open_memstream(&text, &len);
-	add_rates(s, &list);
-	for (size_t i = 0; out && i < list.count; i++) {
-		action_format(&list.item[i], line, sizeof line);
-		fputs(line, out);
-	}
-	if (out && fclose(out) == 0)
-		sup_force_take(s, text);
-	free(text);
-	sup_actions_free(&list);
 }
 
 void sup_scale_mark(struct supervisor *s)
@@ -1118,6 +755,6 @@ void sup_scale_begin(struct supervisor *s)
 			 "has %llu and %llu",
 			 (unsigned long long)now->workers, (unsigned long long)now->servers,
 			 (unsigned long long)s->job->workers, (unsigned long long)s->job->servers);
-	if (rate_factor(s) != 1 && s->force.count == 0 && sup_lead(s))
-		put_rates(s);
+	if (sup_scale_rate_factor(s) != 1 && s->force.count == 0 && sup_lead(s))
+		sup_scale_put_rates(s);
 }

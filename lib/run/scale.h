@@ -37,7 +37,7 @@
 
 struct request;
 struct sup_node;
-struct sup_scale_ask;
+struct sup_wish;
 struct supervisor;
 
 struct sup_sizes {
@@ -105,11 +105,10 @@ struct sup_scale {
 	char why[512]; /* it could not be done, or not all of it; "": it can */
 	struct sup_scale_servers servers;
 	struct sup_scale_hosts hosts;
-	struct sup_scale_ask *first; /* those who wait, in their order */
-	struct sup_scale_ask *asked; /* who asked for the change under way; NULL: nobody is known */
-	struct sup_scale_ask *wish;  /* waits, and is in the file: it changes hosts next; or NULL */
-	uint64_t changes;            /* of the roster, by this supervisor */
-	uint64_t carried;            /* of them, done */
+	struct sup_wish *wishes;  /* in their order */
+	struct sup_wish *carried; /* that for which the last change was begun; NULL: over, or unknown */
+	uint64_t changes;         /* of the roster, by this supervisor */
+	uint64_t changes_done;
 };
 
 /* Asks for so many; 0: as many as there are. reason is for people, and copied. rq (may be NULL) is
@@ -161,12 +160,50 @@ uint64_t sup_scale_map(const struct supervisor *s);
 /* "joining", "leaving", or NULL. */
 const char *sup_scale_word(const struct sup_node *n);
 
-/* ---- scale.c, scale_servers.c and scale_hosts.c for each other ---- */
+/* ---- scale.c and scale_*.c for each other ---- */
 
 struct sup_scale_refusal {
 	const char *code;
 	char text[512];
 };
+
+/* What somebody wants. It ends when the job is so, or when it is refused. */
+struct sup_wish {
+	struct sup_wish *next;
+	struct supervisor *sup;
+	struct sup_sizes want; /* 0: as many as there are */
+	unsigned char *hosts;  /* a byte each; NULL: as they are */
+	unsigned tries;        /* changes that were begun for it */
+	int has_rest;          /* one was, that is not all of it: the file has the rest */
+	char reason[SCALE_REASON_MAX];
+	struct request *rq; /* NULL: nobody waits */
+};
+
+/* At the end of the queue. NULL: no memory. */
+struct sup_wish *sup_wish_add(struct supervisor *s, const struct sup_sizes *want, const char *reason);
+/* Who is to be answered, or NULL. */
+struct request *sup_wish_drop(struct sup_wish *w);
+void sup_wish_refuse(struct sup_wish *w, const struct sup_scale_refusal *why);
+/* Whether the job, as it is now, may be so. */
+int sup_scale_check(const struct supervisor *s, const struct sup_wish *w,
+		    struct sup_scale_refusal *why);
+
+enum scale_next {
+	SCALE_IS_DONE,	 /* nothing differs */
+	SCALE_MAKES_WAY, /* fewer servers first: those that are to be on another host */
+	SCALE_ALL_OF_IT
+};
+/* The next change for a wish; to: the sizes after it. Pure. stay: servers before the first one that
+ * is to be on another host. */
+enum scale_next scale_next(const struct sup_sizes *have, const struct sup_sizes *want, int other_hosts,
+			   uint64_t stay, struct sup_sizes *to);
+
+/* By which each worker's learning rate is multiplied. */
+double sup_scale_rate_factor(const struct supervisor *s);
+/* All workers are told their shares. */
+void sup_scale_share(struct supervisor *s);
+/* Lines for a lead that knows nothing yet. Nothing ran, so nothing is in force. */
+void sup_scale_put_rates(struct supervisor *s);
 
 __attribute__((format(printf, 3, 4))) int sup_scale_refuse(struct sup_scale_refusal *why,
 							   const char *code, const char *fmt, ...);

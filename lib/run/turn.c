@@ -12,7 +12,7 @@ static int scales(const struct supervisor *s)
 
 static int scale_is_wished(const struct supervisor *s)
 {
-	return s->scale.first != NULL;
+	return s->scale.wishes != NULL;
 }
 
 static int moves(const struct supervisor *s)

@@ -1,0 +1,135 @@
+/* scale_shares: the batch, and each worker's part of it, of a job that is scaled; see scale.h. */
+#include "run/sup.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int keeps_batch(const struct supervisor *s)
+{
+	return strcmp(s->job->batch_scaling, "none") == 0;
+}
+
+uint64_t sup_scale_workers_most(const struct supervisor *s)
+{
+	uint64_t most = job_workers_most(), enough = job_batch_workers(s->job);
+	return keeps_batch(s) && enough < most ? enough : most;
+}
+
+static double growth(const struct supervisor *s)
+{
+	return (double)s->scale.now.workers / (double)s->job->workers;
+}
+
+uint64_t sup_scale_batch(const struct supervisor *s)
+{
+	return keeps_batch(s) ? s->job->batch
+			      : (uint64_t)llround((double)s->job->batch * growth(s));
+}
+
+double sup_scale_rate_factor(const struct supervisor *s)
+{
+	if (keeps_batch(s))
+		return 1;
+	return strcmp(s->job->batch_scaling, "sqrt") == 0 ? sqrt(growth(s)) : growth(s);
+}
+
+/* ---- of each worker ---- */
+
+static void set_size(struct supervisor *s, struct sup_actions *list, const struct sup_node *n,
+		     uint64_t samples)
+{
+	const struct action *a = sup_force_find(s, ACTION_ADJUST_BS, n->id);
+	uint64_t accum = a && a->accum * s->job->options.least <= samples ? a->accum : 1;
+	struct action set = {.kind = ACTION_ADJUST_BS, .size = samples / accum, .accum = accum};
+	snprintf(set.id, sizeof set.id, "%s", n->id);
+	snprintf(set.reason, sizeof set.reason, "scaled");
+	sup_actions_add(list, &set, 0, NULL);
+}
+
+static double weight(const struct supervisor *s, const struct sup_node *n)
+{
+	const struct action *a =
+		n->joining_share ? NULL : sup_force_find(s, ACTION_ADJUST_BS, n->id);
+	return a ? (double)(a->size * a->accum) : NAN;
+}
+
+/* As they were to each other, where somebody had decided on that; new ones get the mean. */
+static void add_sizes(struct supervisor *s, struct sup_actions *list)
+{
+	double known = 0, mean = 1, sum = 0, at = 0;
+	size_t count = 0;
+	EACH_OF (n, s, sup_trainers(s)) {
+		double w = weight(s, n);
+		known += isnan(w) ? 0 : w;
+		count += isnan(w) ? 0 : 1;
+	}
+	if (count > 0)
+		mean = known / (double)count;
+	sum = known + mean * (double)(sup_count(s, sup_trainers(s)) - count);
+	double batch = (double)sup_scale_batch(s), least = (double)s->job->options.least;
+	EACH_OF (n, s, sup_trainers(s)) {
+		double w = weight(s, n), before = floor(at / sum * batch + 0.5);
+		at += isnan(w) ? mean : w;
+		double size = floor(at / sum * batch + 0.5) - before;
+		set_size(s, list, n, (uint64_t)fmax(size, least));
+	}
+}
+
+static void add_rates(struct supervisor *s, struct sup_actions *list)
+{
+	EACH_OF (n, s, sup_trainers(s)) {
+		struct action set = {.kind = ACTION_ADJUST_LR, .scale = sup_scale_rate_factor(s)};
+		snprintf(set.id, sizeof set.id, "%s", n->id);
+		snprintf(set.reason, sizeof set.reason, "scaled");
+		sup_actions_add(list, &set, 0, NULL);
+	}
+}
+
+/* At least one is waited for at each barrier. */
+static void add_backup(struct supervisor *s, struct sup_actions *list)
+{
+	const struct action *a = sup_force_find(s, ACTION_BACKUP_WORKERS, "");
+	if (!a || a->count < s->scale.now.workers)
+		return;
+	struct action set = {.kind = ACTION_BACKUP_WORKERS, .count = s->scale.now.workers - 1};
+	snprintf(set.reason, sizeof set.reason, "scaled");
+	sup_actions_add(list, &set, 0, NULL);
+}
+
+/* Where somebody sets sizes at every barrier he knows who is there. */
+void sup_scale_share(struct supervisor *s)
+{
+	struct sup_actions list = {0};
+	struct error err;
+	if (!sup_lead(s))
+		return;
+	add_backup(s, &list);
+	if (!job_balance(s->job))
+		add_sizes(s, &list);
+	if (!keeps_batch(s))
+		add_rates(s, &list);
+	EACH_OF (n, s, sup_trainers(s))
+		n->joining_share = 0;
+	if (list.count > 0 && sup_actions_carry(s, &list, "scale", NULL, &err) < 0)
+		sup_note(s, "warning", "workers are not told their shares: %s", err.text);
+	sup_actions_free(&list);
+}
+
+void sup_scale_put_rates(struct supervisor *s)
+{
+	struct sup_actions list = {0};
+	char line[RECORD_LINE_MAX], *text = NULL;
+	size_t len = 0;
+	FILE *out = open_memstream(&text, &len);
+	add_rates(s, &list);
+	for (size_t i = 0; out && i < list.count; i++) {
+		action_format(&list.item[i], line, sizeof line);
+		fputs(line, out);
+	}
+	if (out && fclose(out) == 0)
+		sup_force_take(s, text);
+	free(text);
+	sup_actions_free(&list);
+}
