@@ -225,7 +225,7 @@ load helper
 
 # sizes ITERATION: as the lead told them, without names.
 sizes() {
-	rec where iteration="$1" <run/state/balance.log | rec tsv sizes | sed 's/w[0-9]*://g'
+	plrec where iteration="$1" <run/state/balance.log | plrec tsv sizes | sed 's/w[0-9]*://g'
 }
 
 @test "SOLUTION=lb-bsp: sizes follow speeds within two iterations, and sum to BATCH in each" {
@@ -236,9 +236,9 @@ sizes() {
 	run run_job
 	[ "$status" -eq 0 ]
 	[ "$(sizes 0)" = 40,40,40 ]
-	[ "$(rec where type=balance <run/state/balance.log | rec tsv sizes | sed 's/w[0-9]*://g' |
+	[ "$(plrec where type=balance <run/state/balance.log | plrec tsv sizes | sed 's/w[0-9]*://g' |
 		awk -F, '{ print $1 + $2 + $3 }' | sort -u)" = 120 ]
-	rec where type=balance <run/state/balance.log | sed -n 3p | rec tsv sizes |
+	plrec where type=balance <run/state/balance.log | sed -n 3p | plrec tsv sizes |
 		awk -F'[:,]' '{ exit !($6 >= 10 && $6 <= 20) }' # 53,53,14
 	[ "$(logged '^decision')" = 0 ] # the periodic loop is off
 	[ -s run/state/predict-w0 ]
@@ -267,7 +267,7 @@ sizes() {
 	touch hold
 	strike w1
 	wait_for 'tail -n 1 run/state/balance.log >last && not grep -q w1: last'
-	rec tsv sizes <last >gone
+	plrec tsv sizes <last >gone
 	rm hold
 	wait_for 'tail -n 1 run/state/balance.log | grep -q w1:'
 	rm drag/*
@@ -279,8 +279,8 @@ sizes() {
 
 # Speeds that a worker's model has seen in this life, and those it has learnt from in all.
 lives() {
-	rec where name=seen <"run/state/predict-$1" | rec tsv v
-	rec where name=learnt <"run/state/predict-$1" | rec tsv v
+	plrec where name=seen <"run/state/predict-$1" | plrec tsv v
+	plrec where name=learnt <"run/state/predict-$1" | plrec tsv v
 }
 
 @test "PREDICT_FROM: a new job's workers start from what another's have learnt, or any of them" {
@@ -354,7 +354,7 @@ lives() {
 	echo 'drag pace=500' >drag/w1
 	run run_job
 	[ "$status" -eq 0 ]
-	tail -n 1 run/state/balance.log | rec tsv sizes |
+	tail -n 1 run/state/balance.log | plrec tsv sizes |
 		awk -F'[:,]' '{ exit !($2 + $4 == 64 && $2 > $4 + 10) }'
 	decided_again run/state/balance.log
 }

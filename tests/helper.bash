@@ -132,8 +132,8 @@ applied() { grep -h '^applied ' run/state/logs/"$1".log; }
 
 # decided_again LOG: what a lead has written down is enough to decide on it again.
 decided_again() {
-	trainctl solve --log "$1" | rec where type=balance | rec tsv iteration sizes >again
-	rec where type=balance <"$1" | rec tsv iteration sizes | diff - again
+	trainctl solve --log "$1" | plrec where type=balance | plrec tsv iteration sizes >again
+	plrec where type=balance <"$1" | plrec tsv iteration sizes | diff - again
 	[ -s again ]
 }
 

@@ -33,8 +33,8 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	run on h0 trainctl run job.env --run-dir /tmp/r --state-dir "$T/state"
 	[ "$status" -eq 0 ]
 	grep '^host ' state/job.log >said
-	[ "$(rec tsv name launcher trains <said | head -n 1)" = $'h0\tlocal\t1' ]
-	[ "$(rec tsv name launcher sees-state trains <said | tail -n 1)" = $'h1\tssh\t1\t1' ]
+	[ "$(plrec tsv name launcher trains <said | head -n 1)" = $'h0\tlocal\t1' ]
+	[ "$(plrec tsv name launcher sees-state trains <said | tail -n 1)" = $'h1\tssh\t1\t1' ]
 	run on h0 trainctl run job.env --run-dir /tmp/r --state-dir "$HOSTS/local/state" -s HOSTS=h1 -s WORKERS=1
 	[ "$status" -eq 0 ]
 	[[ $output == *"host h1: ssh, "*"; does not see the state directory"* ]]

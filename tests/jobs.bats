@@ -537,7 +537,7 @@ as_run() {
 	[[ $output == "trainctl: unknown command 'stats'; the nearest is status"* ]]
 	run -64 ckpt lst
 	[[ $output == "ckpt: unknown command 'lst'; the nearest is list"* ]]
-	run -64 rec fromtsv x
-	[[ $output == "rec: unknown command 'fromtsv'; the nearest is from-tsv"* ]]
+	run -64 plrec fromtsv x
+	[[ $output == "plrec: unknown command 'fromtsv'; the nearest is from-tsv"* ]]
 	[ -z "$(ls -d run LABEL=x 2>/dev/null)" ]
 }

@@ -116,7 +116,7 @@ export -f socat
 	done
 	[ -s shop.safetensors ]
 	# Half of the time is much less than what the page shows; loads of others slow both jobs.
-	[ "$(for log in slow fast; do tail -n 1 $log.log; done | rec tsv state | sort -u)" = "done" ]
+	[ "$(for log in slow fast; do tail -n 1 $log.log; done | plrec tsv state | sort -u)" = "done" ]
 }
 
 @test "the schema of paceline-schema(5) is one" {

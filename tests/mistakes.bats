@@ -837,14 +837,14 @@ E
 
 @test "records: lines that are none" {
 	transcript <<'E'
-$ echo 'Node id=1' | rec where id=1
-rec: stdin:1: byte 1: the type must begin with a-z
+$ echo 'Node id=1' | plrec where id=1
+plrec: stdin:1: byte 1: the type must begin with a-z
 = 65
-$ printf 'node id=1' | rec where id=1
-rec: stdin:1: the input ends without a newline
+$ printf 'node id=1' | plrec where id=1
+plrec: stdin:1: the input ends without a newline
 = 65
-$ echo 'node id=1 id=2' | rec where id=1
-rec: stdin:1: key 'id' appears twice
+$ echo 'node id=1 id=2' | plrec where id=1
+plrec: stdin:1: key 'id' appears twice
 = 65
 $ echo 'worker id=a' | bs-solve -B 10
 bs-solve: stdin:1: worker: speed= is missing

@@ -1243,7 +1243,7 @@ balanced() {
 	answered a 'ok iteration=4'
 	[ "$(size_of a)" = 100 ]
 	ask ps0.sock stat | grep -q 'balances=5 balance-us=[0-9.]* settles=0'
-	rec where type=balance <balance.log | rec tsv iteration sizes speeds >got
+	plrec where type=balance <balance.log | plrec tsv iteration sizes speeds >got
 	printf '%s\t%s\t%s\n' 0 w0:100 '' 1 w0:50,w1:50 300, 2 w0:75,w1:25 300,100 \
 		3 w0:50,w1:50 ,100 4 w0:100 1 >want
 	diff <(sed 's/-$//; s/\t-/\t/g' got) want
@@ -1271,7 +1271,7 @@ balanced() {
 	[ "$(size_of c)" = 100 ]
 	tells c w2 1 1 time=0.1
 	answered c 'ok iteration=2'
-	rec where type=balance <balance.log | rec tsv iteration sizes | diff - \
+	plrec where type=balance <balance.log | plrec tsv iteration sizes | diff - \
 		<(printf '%s\t%s\n' 0 w0:100 1 w0:50,w1:50 1 w2:100 2 w2:100)
 	decided_again balance.log
 }

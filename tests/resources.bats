@@ -39,7 +39,7 @@ greedy() {
 	cc -O0 -o greedy greedy.c
 }
 
-node_record() { rec where type=node <"run/state/nodes/$1" | field "$2"; }
+node_record() { plrec where type=node <"run/state/nodes/$1" | field "$2"; }
 
 @test "job keys: cores and memory of nodes; nonsense is refused with its line" {
 	job WORKERS=cores:1.5,memory:2G SERVERS=memory:512M
@@ -139,7 +139,7 @@ appetite() {
 	[ "$(field class <exit)" = oom ]
 	[ "$(field oom <exit)" = 1 ]
 	[ "$(grep -c '^relaunch ' run/state/job.log)" = 0 ]
-	[ "$(grep '^oom ' run/state/job.log | rec tsv id step limit memory memory-before | tail -n 1)" = "w1	1	2	125829120	62914560" ]
+	[ "$(grep '^oom ' run/state/job.log | plrec tsv id step limit memory memory-before | tail -n 1)" = "w1	1	2	125829120	62914560" ]
 	[ "$(status | grep '^node .* id=w1 ' | field memory)" = 125829120 ]
 	[ "$(status | grep '^node .* id=w0 ' | field memory)" = 62914560 ]
 	# Killed by somebody else it is no want of memory.
@@ -185,7 +185,7 @@ appetite() {
 	run run_job --state-dir "$T/run/state"
 	[ "$status" -eq 137 ]
 	[[ $output == *"out of memory, exit status 137, 2 times in a row (RESTARTS)"* ]]
-	[ "$(grep '^oom ' run/state/job.log | rec tsv id step memory | tail -n 2 | tr '\t\n' '  ')" = "w0 1 20971520 w0 2 41943040 " ]
+	[ "$(grep '^oom ' run/state/job.log | plrec tsv id step memory | tail -n 2 | tr '\t\n' '  ')" = "w0 1 20971520 w0 2 41943040 " ]
 }
 
 @test "a worker without a limit of its own, where all have too little: half the batch in two steps" {
@@ -206,13 +206,13 @@ appetite() {
 	ended "$SUPERVISOR"
 	rmdir "$group"
 	[ "$status" -eq 0 ]
-	[ "$(grep '^oom ' run/state/job.log | rec tsv id step size accum | tail -n 1)" = "w1	1	16	2" ]
+	[ "$(grep '^oom ' run/state/job.log | plrec tsv id step size accum | tail -n 1)" = "w1	1	16	2" ]
 	exact "$(tail -n 1 trainctl.out | field checkpoint)" 2000 20
 }
 
 # more-host records: "STATE HOST" each.
-more_hosts() { grep '^more-host ' "$T/state/job.log" 2>/dev/null | rec tsv state host | tr '\t' ' '; }
-runs_on() { [ "$(on h0 trainctl status --run-dir /tmp/run | grep "^node .* id=$1 " | rec tsv state host | tail -n 1)" = "up	$2" ]; }
+more_hosts() { grep '^more-host ' "$T/state/job.log" 2>/dev/null | plrec tsv state host | tr '\t' ' '; }
+runs_on() { [ "$(on h0 trainctl status --run-dir /tmp/run | grep "^node .* id=$1 " | plrec tsv state host | tail -n 1)" = "up	$2" ]; }
 
 @test "Slurm: a full job asks for a further host, trains on meanwhile, and gives it back" {
 	for program in fabricd mpirun; do

@@ -17,7 +17,7 @@ six() {
 
 # Kind, node, size of each action.
 kinds() {
-	rec tsv kind role id size accum <<<"$output" | tr '\t' ' '
+	plrec tsv kind role id size accum <<<"$output" | tr '\t' ' '
 }
 
 @test "antdt-nd: nobody is slow: none" {
@@ -33,7 +33,7 @@ kinds() {
 	[ "$(grep -c kind=adjust-bs <<<"$output")" = 6 ]
 	# As bs-solve has it.
 	printf 'worker id=w%d speed=%d\n' 0 1200 1 1200 2 1200 3 1200 4 600 5 240 >rows
-	diff <(bs-solve -B 480 -m share <rows | rec where type=batch | rec tsv id size) <(rec tsv id size <<<"$output")
+	diff <(bs-solve -B 480 -m share <rows | plrec where type=batch | plrec tsv id size) <(plrec tsv id size <<<"$output")
 }
 
 @test "antdt-nd: slow in the long window: kill-restart, but not when busy, young or restarted" {
@@ -240,9 +240,9 @@ action kind=none reason=8-batch=100-lambda=1.3" ]
 	[ "$output" = "action kind=none reason=nobody-is-slow" ]
 	run trainctl solve "$PACELINE_ROOT/scripts/examples/pace.awk" -o batch=480 <slow
 	[ "$status" -eq 0 ]
-	[ "$(rec tsv size <<<"$output" | awk '{ n += $1 } END { print n }')" = 480 ]
+	[ "$(plrec tsv size <<<"$output" | awk '{ n += $1 } END { print n }')" = 480 ]
 	run -0 trainctl solve "$PACELINE_ROOT/scripts/examples/pace.awk" -o batch=480 -o least=33 <slow
-	[ "$(rec tsv size <<<"$output" | awk 'NR == 1 || $1 < least { least = $1 } { n += $1 } END { print n, least }')" = "480 33" ]
+	[ "$(plrec tsv size <<<"$output" | awk 'NR == 1 || $1 < least { least = $1 } { n += $1 } END { print n, least }')" = "480 33" ]
 }
 
 @test "replay: what a lead decided at its barriers; a log that is wrong is told with its place" {

@@ -383,7 +383,7 @@ fault_at() {
 	wait_for running
 	grep -q "checkpoint .*/000004 is damaged, and is passed over: .*000004/part-0" second.err
 	grep -q "checkpoint .*/000003 is damaged, and is passed over: .*000003/shards" second.err
-	[ "$(status | rec where type=job | field checkpoint)" = "$T/run/state/checkpoints/000002" ]
+	[ "$(status | plrec where type=job | field checkpoint)" = "$T/run/state/checkpoints/000002" ]
 	kill -9 "$(pid_of ps1)"
 	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000002"'
 	[ "$(grep -c "000004 is damaged" second.err)" = 1 ]
@@ -401,7 +401,7 @@ fault_at() {
 	for i in 2 3 4 5 6; do trainctl checkpoint --run-dir "$T/run" >/dev/null; done
 	run -0 ckpt list run/state/checkpoints
 	# 1 is made before anything is trained, then three from it; 5 is whole again.
-	[ "$(echo "$output" | rec tsv name base)" = "$(printf '%s\t%s\n' 000005 - 000006 000005)" ]
+	[ "$(echo "$output" | plrec tsv name base)" = "$(printf '%s\t%s\n' 000005 - 000006 000005)" ]
 	ckpt verify run/state/checkpoints/000006
 	wait_for 'came_to 300'
 	kill -9 "$(pid_of ps1)"
@@ -411,7 +411,7 @@ fault_at() {
 	[ "$status" -eq 0 ]
 	[ "$(tail -n 1 first.out | field samples)" = 10000 ]
 	last=$(tail -n 1 first.out | field checkpoint)
-	[ "$(ckpt show "$last" | rec where type=checkpoint | rec tsv base)" = - ]
+	[ "$(ckpt show "$last" | plrec where type=checkpoint | plrec tsv base)" = - ]
 }
 
 @test "a checkpoint that gets no answer is in the log" {
@@ -581,7 +581,7 @@ end_of_boot() {
 
 # torn: as a power cut leaves it
 torn() { printf 'event role=worker id=w0 ki' >>run/state/job.log; }
-whole_log() { rec where type=begin <run/state/job.log >/dev/null; }
+whole_log() { plrec where type=begin <run/state/job.log >/dev/null; }
 
 @test "a log that ends in the middle of a line: report and replay take it, the next start cuts it" {
 	job SOLUTION=even,every:0.2 EPOCHS=10
@@ -652,7 +652,7 @@ grown() {
 	wait_for '[ -e run/state/bpt.log.1 ]'
 	wait_for 'grep -qs "^bpt role=worker id=w0 " run/state/bpt.log'
 	trainctl stop --run-dir run
-	cat before run/state/bpt.log | bpt-monitor --filter | rec where type=node | rec tsv id >ids
+	cat before run/state/bpt.log | bpt-monitor --filter | plrec where type=node | plrec tsv id >ids
 	[ "$(sort ids | tr '\n' ' ')" = "ps0 ps1 w0 w1 " ]
 	run -0 run_job --fresh --set EPOCHS=1
 	[ ! -e run/state/bpt.log.1 ]

@@ -569,7 +569,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	finish
 	wait_for 'grep -q ^spent w0.log'
 	# each batch but the first waits for the one before to be applied: 0.2 s, on either server
-	rec where type=bpt <bpt.log | rec tsv count comm wait | awk '{ comm += $1 * $2; wait += $1 * $3; n += $1 }
+	plrec where type=bpt <bpt.log | plrec tsv count comm wait | awk '{ comm += $1 * $2; wait += $1 * $3; n += $1 }
 		END { print n, comm, wait; exit !(wait >= 0.2 * (n - 1) - 0.001 && comm < wait) }'
 }
 
@@ -824,12 +824,12 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	work w0 --model audit --predict last --drag fast --log w0.log
 	work w1 --model audit --predict last --drag slow --log w1.log
 	finish
-	rec where type=balance <balance.log >balance
-	rec tsv iteration sizes <balance | awk -F'[\t:,]' '
+	plrec where type=balance <balance.log >balance
+	plrec tsv iteration sizes <balance | awk -F'[\t:,]' '
 		NF == 5 && $3 + $5 != 60 { bad = 1 }
 		$1 == 1 && ($3 < 40 || $5 > 20) { late = 1 } # 55 and 5, less what else takes time
 		END { exit bad || late || NR < 3 }'
-	rec tsv speeds <balance | sed -n 2p | awk -F, '{ exit !($1 > 2 * $2 && $2 > 20 && $2 < 40.4) }'
+	plrec tsv speeds <balance | sed -n 2p | awk -F, '{ exit !($1 > 2 * $2 && $2 > 20 && $2 < 40.4) }'
 	audit_values | grep -qx 1000x1
 	not grep -q '^applied kind=adjust-bs' w0.log w1.log
 	wait_for 'grep -q "^spent .* predict=0.0" w0.log'

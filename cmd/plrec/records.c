@@ -1,7 +1,7 @@
 /*
- * rec: from records: tsv, json, where.  Nothing is kept between two records.
+ * plrec: from records: tsv, json, where.  Nothing is kept between two records.
  */
-#include "cmd/rec.h"
+#include "cmd/plrec.h"
 
 #include "base/number.h"
 #include "base/utf8.h"

@@ -1,7 +1,7 @@
 /*
- * rec: lines that are no records, and what a line's record must be to get out.
+ * plrec: lines that are no records, and what a line's record must be to get out.
  */
-#include "cmd/rec.h"
+#include "cmd/plrec.h"
 
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 /*
- * rec: from-json: one object a line to records.
+ * plrec: from-json: one object a line to records.
  */
-#include "cmd/rec.h"
+#include "cmd/plrec.h"
 
 #include <jansson.h>
 

@@ -1,8 +1,8 @@
 /*
- * rec: records to columns, TSV, JSON lines, and back; and a sieve.  A filter: it keeps nothing
+ * plrec: records to columns, TSV, JSON lines, and back; and a sieve.  A filter: it keeps nothing
  * between two lines, and writes out what it has before it waits for more.
  */
-#include "cmd/rec.h"
+#include "cmd/plrec.h"
 
 #include "base/near.h"
 

@@ -1,18 +1,18 @@
 /*
- * rec: what its files share.
+ * plrec: what its files share.
  */
-#ifndef PACELINE_CMD_REC_H
-#define PACELINE_CMD_REC_H
+#ifndef PACELINE_CMD_PLREC_H
+#define PACELINE_CMD_PLREC_H
 
 #include "cmd/cmd.h"
 
 #include "record/framer.h"
 #include "record/record.h"
 
-#define PROGRAM "rec"
+#define PROGRAM "plrec"
 #define KEYS_MAX 256
 
-/* rec.c */
+/* plrec.c */
 extern int rec_with_text;            /* the text behind the tab is kept */
 extern const char *rec_default_type; /* of JSON objects that have none; NULL */
 extern int rec_reader_left;          /* set by rec_flush(): nobody reads what we write */

@@ -1,7 +1,7 @@
 /*
- * rec: from-tsv: columns to records.
+ * plrec: from-tsv: columns to records.
  */
-#include "cmd/rec.h"
+#include "cmd/plrec.h"
 
 /* Cuts at tabs. */
 static size_t split(char *line, char **column, size_t max)
