@@ -797,10 +797,10 @@ $ trainctl run job.env -s BRAIN=yes
 trainctl: job.env: BRAIN: 'yes' is neither on nor off, and no executable
 = 78
 $ trainctl run job.env -s BRAIN=on -s SYNC=allreduce
-trainctl: --set: BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: BRAIN=off
+trainctl: --set: BRAIN finds how many workers and servers there are; with TRAINER or SYNC=allreduce there are no servers: BRAIN=off
 = 78
 $ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
-trainctl: --set: REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off
+trainctl: --set: REBALANCE shares out what servers have to do; with TRAINER or SYNC=allreduce there are none: REBALANCE=off
 = 78
 $ trainctl run job.env -s CHECKPOINT=memory:64M
 trainctl: --set: CHECKPOINT memory: '64M' is neither off nor on nor a directory with a slash

@@ -9,6 +9,7 @@
 #include "job/holder.h"
 #include "job/hosts.h"
 #include "job/job.h"
+#include "job/kind.h"
 #include "job/locate.h"
 #include "job/prepare.h"
 #include "run/brain_filter.h"
@@ -238,7 +239,7 @@ void trainctl_tell_cores(const struct job *job, const struct hosts *hosts)
 {
 	const uint64_t cores = hosts->place[0].cores;
 	const double each = job->worker_cores > 0 ? job->worker_cores : 1;
-	if (hosts->count > 1 || job_is_foreign(job) || job_has_brain(job) || job->drag[0] ||
+	if (hosts->count > 1 || job_kind(job)->foreign || job_has_brain(job) || job->drag[0] ||
 	    job->launch_worker[0] || (double)job->workers * each <= (double)cores)
 		return;
 	log_say(LOG_LEVEL_INFO,

@@ -13,6 +13,7 @@
 #include "job/fresh.h"
 #include "job/hosts.h"
 #include "job/job.h"
+#include "job/kind.h"
 #include "job/prepare.h"
 #include "job/program.h"
 #include "job/spent.h"
@@ -95,10 +96,9 @@ static int find_all(const char *const *programs, struct error *err)
 
 static int check_programs(const struct job *job, struct error *err)
 {
-	static const char *const own[] = {"shardd", "bpt-monitor", "ps-server", "worker", NULL};
-	static const char *const foreign[] = {"shardd", "bpt-monitor", "ps-server", "agent", NULL};
+	const char *const own[] = {"shardd", "bpt-monitor", "ps-server", job_kind(job)->program, NULL};
 	static const char *const score[] = {"predict", "auc", NULL};
-	if (find_all(job_is_foreign(job) ? foreign : own, err) != 0)
+	if (find_all(own, err) != 0)
 		return -1;
 	return job->test.count > 0 ? find_all(score, err) : 0;
 }
@@ -121,7 +121,7 @@ static int shell_knows(const char *word)
 static int check_trainer(const struct job *job, const struct hosts *hosts, struct error *err)
 {
 	char program[DIRS_PATH_MAX];
-	if (!job_is_foreign(job) || job->launch_worker[0] || hosts->first > 0 ||
+	if (!job_kind(job)->foreign || job->launch_worker[0] || hosts->first > 0 ||
 	    !program_of(job->trainer, program, sizeof program) || shell_knows(program))
 		return 0;
 	return error_set(err, NOT_FOUND_STATUS, "TRAINER", "%.200s: no such program here", program);
@@ -188,7 +188,7 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 							isatty(STDERR_FILENO) ? on_progress : NULL};
 	memcpy(trial.state, call->trial, sizeof call->trial);
 	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);
-	if (result == 0 && k->plan != PLAN_FINISHED && !job_is_foreign(job))
+	if (result == 0 && k->plan != PLAN_FINISHED && !job_kind(job)->foreign)
 		result = measure(k, &trial, err);
 	if (result == 0 && k->plan != PLAN_FINISHED && k->plan != PLAN_ADOPT)
 		result = check_room(job, dirs, &trial, k, err);
@@ -294,7 +294,7 @@ static void put_plan(const struct job *job, const struct dirs *dirs, const struc
 	record_add_u64(&o, "bad-rows", k->ready.bad_rows);
 	record_add_u64(&o, "samples-done", k->before.samples_done);
 	record_add_u64(&o, "samples", k->ready.samples * job->epochs);
-	if (job_is_foreign(job)) {
+	if (job_kind(job)->foreign) {
 		record_add(&o, "trainer", job->trainer);
 		record_add(&o, "trainer-kind", job->trainer_kind);
 	} else {
@@ -304,7 +304,7 @@ static void put_plan(const struct job *job, const struct dirs *dirs, const struc
 		record_add_u64(&o, "parameters", k->parameters);
 	}
 	record_add_u64(&o, "workers", job->workers);
-	record_add_u64(&o, "servers", job_is_foreign(job) ? 0 : job->servers);
+	record_add_u64(&o, "servers", job_kind(job)->foreign ? 0 : job->servers);
 	record_add_u64(&o, "batch", job->batch);
 	record_add_u64(&o, "epochs", job->epochs);
 	record_add(&o, "sync", job->sync);
@@ -345,15 +345,8 @@ static void tell_hosts(const struct hosts *h)
 
 static void tell_trainer(const struct job *job)
 {
-	static const char *const does[][2] = {
-		{"loop", "asks for batches, and saves what it has learnt"},
-		{"each", "once for each shard"},
-		{"rows", "rows on standard input"}};
-	const char *what = "";
-	for (size_t i = 0; i < sizeof does / sizeof *does; i++)
-		if (strcmp(does[i][0], job->trainer_kind) == 0)
-			what = does[i][1];
-	printf("  %-12s %s\n  %-12s %s: %s\n", "trainer", job->trainer, "", job->trainer_kind, what);
+	const struct job_kind *kind = job_kind(job);
+	printf("  %-12s %s\n  %-12s %s: %s\n", "trainer", job->trainer, "", kind->name, kind->does);
 	if (job->each_output[0])
 		printf("  %-12s %s\n", "output", job->each_output);
 }
@@ -404,7 +397,7 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 		printf("  %-12s %llu rows can't be read and are left out\n", "",
 		       (unsigned long long)k->ready.bad_rows);
 	tell_files("test", &job->test, NULL);
-	if (job_is_foreign(job))
+	if (job_kind(job)->foreign)
 		tell_trainer(job);
 	else {
 		printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format",
@@ -419,7 +412,7 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 		printf("  %-12s %g s at most\n", "", job->max_time);
 	printf("  %-12s %llu worker%s, ", "nodes", (unsigned long long)job->workers,
 	       job->workers == 1 ? "" : "s");
-	if (!job_is_foreign(job))
+	if (!job_kind(job)->foreign)
 		printf("%llu server%s, ", (unsigned long long)job->servers,
 		       job->servers == 1 ? "" : "s");
 	printf("%s; solution %s\n", job->sync, job->solution);

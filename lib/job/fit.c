@@ -1,6 +1,8 @@
 /* fit: see fit.h. */
 #include "job/fit.h"
 
+#include "job/kind.h"
+
 #include <string.h>
 
 static int is(const char *value, const char *word)
@@ -13,41 +15,31 @@ static int is_backup(const struct job *job)
 	return strncmp(job->solution, "backup:", 7) == 0;
 }
 
-static int has_barrier(const struct job *job)
-{
-	return is(job->sync, "bsp") || job_is_allreduce(job);
-}
-
 /* ---- refused ---- */
 
 static int backup_of_trainer(const struct job *job)
 {
-	return is_backup(job) && job_is_foreign(job);
+	return is_backup(job) && !job_kind(job)->backup;
 }
 
 static int backup_without_barrier(const struct job *job)
 {
-	return is_backup(job) && !has_barrier(job);
+	return is_backup(job) && !job_has_barrier(job);
 }
 
 static int dd_of_trainer(const struct job *job)
 {
-	return is(job->solution, "antdt-dd") && job_is_foreign(job);
+	return is(job->solution, "antdt-dd") && job_kind(job)->foreign;
 }
 
 static int profile_of_trainer(const struct job *job)
 {
-	return is(job->profile, "on") && job_is_foreign(job);
+	return is(job->profile, "on") && job_kind(job)->foreign;
 }
 
-static int brain_of_trainer(const struct job *job)
+static int brain_without_servers(const struct job *job)
 {
-	return job_has_brain(job) && job_is_foreign(job);
-}
-
-static int brain_of_replicas(const struct job *job)
-{
-	return job_has_brain(job) && job_is_allreduce(job);
+	return job_has_brain(job) && job_kind(job)->holds != HOLD_SERVERS;
 }
 
 static int brain_of_partitions(const struct job *job)
@@ -55,14 +47,9 @@ static int brain_of_partitions(const struct job *job)
 	return job_has_brain(job) && job_is_local(job);
 }
 
-static int rebalance_of_trainer(const struct job *job)
+static int rebalance_without_servers(const struct job *job)
 {
-	return is(job->rebalance, "on") && job_is_foreign(job);
-}
-
-static int rebalance_of_replicas(const struct job *job)
-{
-	return is(job->rebalance, "on") && job_is_allreduce(job);
+	return is(job->rebalance, "on") && job_kind(job)->holds != HOLD_SERVERS;
 }
 
 /* ---- told ---- */
@@ -74,17 +61,17 @@ static int dd_without_profile(const struct job *job)
 
 static int lb_of_trainer(const struct job *job)
 {
-	return is(job->solution, "lb-bsp") && job_is_foreign(job);
+	return is(job->solution, "lb-bsp") && job_kind(job)->foreign;
 }
 
 static int lb_gpu_of_trainer(const struct job *job)
 {
-	return is(job->solution, "lb-bsp-gpu") && job_is_foreign(job);
+	return is(job->solution, "lb-bsp-gpu") && job_kind(job)->foreign;
 }
 
 static int predicts(const struct job *job)
 {
-	return is(job->solution, "lb-bsp") && !job_is_foreign(job);
+	return is(job->solution, "lb-bsp") && !job_kind(job)->foreign;
 }
 
 /* The default is no wish: a job file that trainctl has written has all keys. */
@@ -125,20 +112,15 @@ static const struct row {
 	{"SOLUTION profile", profile_of_trainer, JOB_FIT_REFUSED,
 	 "SOLUTION=profile:on has workers of the kit measure their devices; a TRAINER measures nothing: "
 	 "profile:off"},
-	{"BRAIN", brain_of_trainer, JOB_FIT_REFUSED,
-	 "BRAIN finds how many workers and servers there are; with a TRAINER there are no "
-	 "servers: BRAIN=off"},
-	{"BRAIN", brain_of_replicas, JOB_FIT_REFUSED,
-	 "BRAIN finds how many workers and servers there are; SYNC=allreduce has no servers: "
-	 "BRAIN=off"},
+	{"BRAIN", brain_without_servers, JOB_FIT_REFUSED,
+	 "BRAIN finds how many workers and servers there are; with TRAINER or SYNC=allreduce there are "
+	 "no servers: BRAIN=off"},
 	{"BRAIN", brain_of_partitions, JOB_FIT_REFUSED,
 	 "BRAIN finds how many workers and servers there are; with PARTITIONS=local there is a "
 	 "worker for each file of DATA: BRAIN=off"},
-	{"REBALANCE", rebalance_of_trainer, JOB_FIT_REFUSED,
-	 "REBALANCE shares out what servers have to do; with a TRAINER there are none: "
+	{"REBALANCE", rebalance_without_servers, JOB_FIT_REFUSED,
+	 "REBALANCE shares out what servers have to do; with TRAINER or SYNC=allreduce there are none: "
 	 "REBALANCE=off"},
-	{"REBALANCE", rebalance_of_replicas, JOB_FIT_REFUSED,
-	 "REBALANCE shares out what servers have to do; SYNC=allreduce has none: REBALANCE=off"},
 	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
 	 "with SOLUTION=profile:off no worker measures its device, and SOLUTION=antdt-dd has nothing to go "
 	 "by unless somebody else tells the monitor"},

@@ -4,6 +4,7 @@
 #include "base/most.h"
 #include "base/number.h"
 #include "job/job.h"
+#include "job/kind.h"
 #include "proc/child.h"
 #include "proc/process.h"
 
@@ -240,7 +241,8 @@ static int names_fit(const struct hosts *h, const struct job *job, struct error 
 		names += strlen(h->place[h->first + i].host) + 1;
 		replicas += (size_t)snprintf(NULL, 0, "r%zu,", i);
 	}
-	if (!job_is_allreduce(job) || (names <= MOST_SUM_HOSTS_BYTES && replicas <= MOST_SUM_HOSTS_BYTES))
+	if (job_kind(job)->holds != HOLD_REPLICAS ||
+	    (names <= MOST_SUM_HOSTS_BYTES && replicas <= MOST_SUM_HOSTS_BYTES))
 		return 0;
 	return error_set(err, ERROR_CONFIG, "HOSTS",
 			 "%zu hosts, whose names take %zu bytes: SYNC=allreduce has room for %d; fewer of "

@@ -12,6 +12,7 @@
 #include "job/deadline.h"
 #include "job/dirs.h"
 #include "job/job.h"
+#include "job/kind.h"
 #include "param/layout.h"
 #include "param/opt.h"
 #include "proc/host_test.h"
@@ -155,7 +156,7 @@ static const char *const programs_of_foreign[] = {"fabricd", "agent", "orted", N
 
 static const char *const *programs(const struct look *l)
 {
-	return job_is_foreign(l->job) ? programs_of_foreign : programs_of_ours;
+	return job_kind(l->job)->foreign ? programs_of_foreign : programs_of_ours;
 }
 
 static size_t program_count(const struct look *l)
@@ -579,7 +580,7 @@ int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint6
 	static struct layout layout; /* large */
 	struct opt opt;
 	*bytes = 0;
-	if (job_is_foreign(job))
+	if (job_kind(job)->cut != CUT_PARTS)
 		return 0; /* what a trainer saves nobody knows before */
 	dirs_state(dirs, "layout", path);
 	if (opt_by_name(&opt, job->optimizer, err) != 0 || layout_read(&layout, path, err) != 0)

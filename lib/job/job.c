@@ -12,6 +12,7 @@
 #include "job/deadline.h"
 #include "job/jobtext.h"
 #include "job/keys.h"
+#include "job/kind.h"
 #include "job/metrics_to.h"
 #include "proc/limits.h"
 #include "solve/balance.h"
@@ -544,9 +545,9 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	struct row_syntax syntax;
 	if (!format[0] && !job->separator[0] && job->data.count > 0)
 		format = guess_format(job->data.item[0], job->label[0] != '\0');
-	if (job_is_foreign(job) && (!format || !format[0]) && !job->separator[0])
+	if (job_kind(job)->foreign && (!format || !format[0]) && !job->separator[0])
 		return key_text_set(&job->format, JOB_LINES, path, err); /* what is in them is TRAINER's business */
-	if (job_is_foreign(job) && strcmp(job->format, JOB_LINES) == 0)
+	if (job_kind(job)->foreign && strcmp(job->format, JOB_LINES) == 0)
 		return 0;
 	if (format && strcmp(format, JOB_LINES) == 0)
 		return error_set(err, ERROR_CONFIG, path,
@@ -596,19 +597,9 @@ const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX])
 	return job->options.least > 1 ? out : "one sample";
 }
 
-int job_is_allreduce(const struct job *job)
+int job_has_barrier(const struct job *job)
 {
-	return strcmp(job->sync, JOB_ALLREDUCE) == 0;
-}
-
-int job_is_foreign(const struct job *job)
-{
-	return job->trainer[0] != '\0';
-}
-
-int job_has_foreign_parameters(const struct job *job)
-{
-	return job_is_foreign(job) && strcmp(job->trainer_kind, "loop") == 0;
+	return key_is_word("bsp|" JOB_ALLREDUCE, job->sync);
 }
 
 int job_has_brain(const struct job *job)
@@ -716,32 +707,32 @@ static int finish_names(struct job *job, struct error *err)
 /* Keys that are for the kit's own worker, or for another kind of trainer. */
 static int finish_trainer(const struct job *job, const char *path, struct error *err)
 {
-	int loop = strcmp(job->trainer_kind, "loop") == 0, each = strcmp(job->trainer_kind, "each") == 0;
+	const struct job_kind *kind = job_kind(job);
 	const struct {
 		int is;
 		const char *text;
 	} wrong[] = {
-		{!job_is_foreign(job) && job->samples > 0,
+		{!kind->foreign && job->samples > 0,
 		 "SAMPLES is for a TRAINER of your own; the kit's own reads DATA, which says how many"},
-		{!job_is_foreign(job) && job->each_output[0],
+		{!kind->foreign && job->each_output[0],
 		 "EACH_OUTPUT is for a TRAINER of your own"},
-		{!job_is_foreign(job), NULL},
+		{!kind->foreign, NULL},
 		{job->samples > 0 && job->data.count > 0,
 		 "SAMPLES and DATA: one of them says how many samples there are"},
 		{job->samples == 0 && job->data.count == 0,
 		 "no SAMPLES and no DATA: how many samples are there? SAMPLES=N, or DATA, whose rows are "
 		 "counted"},
-		{strcmp(job->trainer_kind, "rows") == 0 && job->data.count == 0,
+		{kind->given == GIVEN_ROWS && job->data.count == 0,
 		 "TRAINER_KIND=rows gives rows of DATA, and there is no DATA"},
-		{job->each_output[0] && !each, "EACH_OUTPUT is for TRAINER_KIND=each"},
+		{job->each_output[0] && kind->given != GIVEN_SHARD, "EACH_OUTPUT is for TRAINER_KIND=each"},
 		{job->test.count > 0,
 		 "TEST is scored with models of the kit; a TRAINER scores its own"},
 		{job->init[0] != '\0', "INIT has parameters of the kit; a TRAINER loads its own"},
-		{job_is_allreduce(job),
+		{strcmp(job->sync, JOB_ALLREDUCE) == 0,
 		 "SYNC=" JOB_ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp"},
 		{job_is_local(job), "PARTITIONS=local is for the kit's own worker"},
 		{job->hot_spares > 0, "WORKERS spares is for the kit's own worker"},
-		{!loop && strcmp(job->solution, "none") != 0,
+		{kind->lead == LEAD_NONE && strcmp(job->solution, "none") != 0,
 		 "SOLUTION decides on iterations, which only TRAINER_KIND=loop has"},
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -767,7 +758,7 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "no JOB: a job needs a name, like JOB=try");
 	if (finish_trainer(job, path, err) != 0)
 		return -1;
-	if (job->data.count == 0 && !job_is_foreign(job))
+	if (job->data.count == 0 && !job_kind(job)->foreign)
 		return error_set(err, ERROR_CONFIG, path, "no DATA: which file is to be trained on?");
 	if (refuse_stdin(&job->data, "DATA", path, err) != 0 ||
 	    refuse_stdin(&job->test, "TEST", path, err) != 0)
@@ -804,7 +795,7 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path,
 				 "SOLUTION=%s shares BATCH at every barrier: BATCH=scaling:none",
 				 job->solution);
-	if (job->more_hosts > 0 && (job_is_allreduce(job) || job_is_local(job)))
+	if (job->more_hosts > 0 && (job_kind(job)->holds == HOLD_REPLICAS || job_is_local(job)))
 		return error_set(err, ERROR_CONFIG, path,
 				 "LAUNCHER more gives workers further hosts; with %s they can't run there",
 				 job_is_local(job) ? "PARTITIONS=local" : "SYNC=" JOB_ALLREDUCE);
@@ -818,7 +809,7 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG, path, "EVAL scores TEST now and then, and there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
 		return error_set(err, ERROR_CONFIG, path, "EVAL patience counts scores of TEST, and there is one, at the end: EVAL=SECONDS");
-	if (job_balance(job) && strcmp(job->sync, "bsp") != 0 && !job_is_allreduce(job))
+	if (job_balance(job) && !job_has_barrier(job))
 		return error_set(err, ERROR_CONFIG, path,
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
 				 "and SYNC=" JOB_ALLREDUCE " have",
@@ -893,7 +884,7 @@ static enum job_change change_of(const struct key_row *row, const struct job *ol
 				 const struct job *now, int finished)
 {
 	const char *before = job_balance(old), *after = job_balance(now);
-	if (strcmp(row->name, "TRAINER") == 0 && job_is_foreign(old) != job_is_foreign(now))
+	if (strcmp(row->name, "TRAINER") == 0 && job_kind(old)->foreign != job_kind(now)->foreign)
 		return JOB_CHANGE_FRESH;
 	if (finished && is_late(row))
 		return JOB_CHANGE_FRESH;

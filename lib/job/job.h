@@ -163,13 +163,8 @@ uint64_t job_batch_workers(const struct job *job);
 /* "one sample", or "SOLUTION=least:8 samples": of a worker at least, for a message. */
 #define JOB_LEAST_MAX 48
 const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX]);
-/* Whether gradients are summed over replicas, instead of by servers (SYNC=allreduce). */
-int job_is_allreduce(const struct job *job);
-/* Whether a trainer that is not of the kit trains (TRAINER). */
-int job_is_foreign(const struct job *job);
-/* Of such a job: the trainers have parameters, which only they can save, and a lead commits what they
- * did (TRAINER_KIND=loop); else each piece of work stands for itself. */
-int job_has_foreign_parameters(const struct job *job);
+/* Whether each iteration ends for all at once (SYNC=bsp, SYNC=allreduce). */
+int job_has_barrier(const struct job *job);
 /* Whether a brain finds how many nodes there are, and of which size. */
 int job_has_brain(const struct job *job);
 /* What any of its nodes may use, at most; none: they are not limited. */

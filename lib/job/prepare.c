@@ -10,6 +10,7 @@
 #include "data/source.h"
 #include "model/model.h"
 #include "job/fresh.h"
+#include "job/kind.h"
 #include "proc/parent.h"
 
 #include <dirent.h>
@@ -155,7 +156,7 @@ static int wanted_schema(const struct job *job, struct schema **schema, struct e
 int prepare_columns(const struct job *job, const char *path, struct error *err)
 {
 	struct schema *schema;
-	if (job_is_foreign(job))
+	if (job_kind(job)->foreign)
 		return 0;
 	if (wanted_schema(job, &schema, err) != 0)
 		return error_wrap(err, path);
@@ -597,7 +598,7 @@ static int make(const struct job *job, const struct dirs *dirs, const struct dir
 {
 	char path[DIRS_PATH_MAX];
 	struct schema *wanted = NULL, *schema = NULL;
-	if (job_is_foreign(job))
+	if (job_kind(job)->foreign)
 		return make_foreign(job, dirs, made, options, out, err);
 	if (wanted_schema(job, &wanted, err) != 0)
 		return -1;

@@ -109,7 +109,7 @@ static const char *nonsense(struct supervisor *s, const struct action *a)
 	case ACTION_ADJUST_LR:
 		return !n || n->role != sup_trainers(s) ? "unknown-node" : NULL;
 	case ACTION_BACKUP_WORKERS:
-		if (a->count > 0 && job_has_foreign_parameters(s->job))
+		if (a->count > 0 && !job_kind(s->job)->backup)
 			return "trainer";
 		return a->count >= sup_count(s, sup_trainers(s)) ? "count" : NULL;
 	case ACTION_KILL_RESTART:

@@ -952,7 +952,7 @@ void sup_brain_finished(struct supervisor *s)
 	struct error err;
 	const struct sup_stat *stat = &s->progress.stat;
 	double seconds = stat->last_at - stat->first_at;
-	if (!s->options.history || job_is_allreduce(s->job) || job_is_foreign(s->job))
+	if (!s->options.history || job_kind(s->job)->servers_stay)
 		return;
 	if (!has_brain(s)) {
 		s->brain.limits = brain_limits_of(s->job, s->options.hosts);

@@ -276,7 +276,7 @@ static void remove_half(struct supervisor *s)
 static void complete(struct supervisor *s, const struct record *r)
 {
 	struct error err;
-	if (!job_is_foreign(s->job) || sup_cut_is_whole(s, s->checkpoint.making, &err) == 0) {
+	if (job_kind(s->job)->cut == CUT_PARTS || sup_cut_is_whole(s, s->checkpoint.making, &err) == 0) {
 		succeeded(s, r);
 		return;
 	}
@@ -341,7 +341,7 @@ static const char *base(struct supervisor *s)
 {
 	const char *slash = strrchr(s->checkpoint.full, '/');
 	/* The last one of a job is for those who take it elsewhere. */
-	if (!slash || job_is_foreign(s->job) || s->phases.now != PHASE_RUNNING ||
+	if (!slash || job_kind(s->job)->cut != CUT_PARTS || s->phases.now != PHASE_RUNNING ||
 	    s->checkpoint.since_full + 1 >= s->job->checkpoint_full_every ||
 	    access(s->checkpoint.full, F_OK) != 0)
 		return NULL;

@@ -37,7 +37,7 @@ static void add_own_info(struct supervisor *s)
 	sup_snapshot_info(s, "backup-workers", text);
 	add_info_real(s, "restart-worker", sup_restart_seconds(s, sup_trainers(s)));
 	add_info_real(s, "restart-server", sup_restart_seconds(s, sup_keepers(s)));
-	if (job_has_foreign_parameters(s->job))
+	if (job_kind(s->job)->goes_back)
 		sup_snapshot_info(s, "restart-all", "1");
 	sup_snapshot_info(s, "sync", s->job->sync);
 }

@@ -310,8 +310,8 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 			return -1;
 		if (a.kind == ACTION_ADJUST_BS && job_balance(s->job))
 			return 0; /* of another SOLUTION, before */
-		if (a.kind == ACTION_BACKUP_WORKERS && job_has_foreign_parameters(s->job))
-			return 0; /* ranks that share gradients can't have any, whoever wrote it */
+		if (a.kind == ACTION_BACKUP_WORKERS && !job_kind(s->job)->backup)
+			return 0; /* whoever wrote it */
 		return put(&s->force, &a) == 0 ? 0
 					       : error_set(err, ERROR_OS, NULL, "out of memory");
 	}

@@ -74,7 +74,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 {
 	put(s,
 	    RECORD("begin", F("job", s->job->name), F("workers", sup_count(s, sup_trainers(s))),
-		   F("servers", job_is_foreign(s->job) ? 0 : sup_count(s, sup_keepers(s))),
+		   F("servers", job_kind(s->job)->foreign ? 0 : sup_count(s, sup_keepers(s))),
 		   F("batch", sup_scale_batch(s)),
 		   F("shard", s->job->batch * s->job->batches_per_shard), F("sync", s->job->sync),
 		   F("solution", s->job->solution), goes_on ? F("goes-on", 1) : F_NONE),

@@ -137,7 +137,7 @@ static void put_actions(const struct look *l, enum metric which, const uint64_t 
 static void put_sizes(const struct look *l)
 {
 	const struct supervisor *s = l->s;
-	int has_servers = !job_is_allreduce(s->job) && !job_is_foreign(s->job);
+	int has_servers = job_kind(s->job)->holds == HOLD_SERVERS;
 	job(l, METRIC_JOB_SCALED, (double)s->scale.changes_done);
 	job(l, METRIC_JOB_BRAIN_CHANGES, (double)s->brain.changes);
 	job(l, METRIC_JOB_OOM_STEPS, (double)s->roster.oom_steps);

@@ -37,7 +37,7 @@ static int is_saved(const char *cut, struct error *err)
 
 int sup_cut_is_whole(const struct supervisor *s, const char *cut, struct error *err)
 {
-	if (job_is_foreign(s->job))
+	if (job_kind(s->job)->cut == CUT_SAVED)
 		return is_saved(cut, err);
 	char path[CKPT_PATH_MAX];
 	struct ckpt *c;

@@ -81,7 +81,7 @@ static struct sup_node *next_saved_away(const struct supervisor *s, const char *
 int sup_parts_are_away(const struct supervisor *s, const char *dir)
 {
 	char path[sizeof s->parts.file];
-	if (job_is_foreign(s->job))
+	if (job_kind(s->job)->cut == CUT_SAVED)
 		return next_saved_away(s, dir, path, sizeof path) != NULL;
 	return next_away(s, dir, NULL) != NULL;
 }
@@ -151,7 +151,7 @@ static void check_words(struct argv *w, const struct supervisor *s)
 	char ckpt[DIRS_PATH_MAX];
 	if (process_find("ckpt", s->options.search_path, ckpt, sizeof ckpt, NULL) != 0)
 		snprintf(ckpt, sizeof ckpt, "ckpt");
-	argv_add(w, ckpt, "verify", job_is_foreign(s->job) ? s->parts.dir : s->parts.file);
+	argv_add(w, ckpt, "verify", job_kind(s->job)->cut == CUT_SAVED ? s->parts.dir : s->parts.file);
 }
 
 /* By name: what else lies there is not ours. The directory goes with its last part. */
@@ -383,7 +383,7 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 		sup_parts_left(s, p->dir);
 	if (p->doing >= PARTS_LEARNT)
 		go_hosts(s, p->doing, p->host);
-	else if (job_is_foreign(s->job))
+	else if (job_kind(s->job)->cut == CUT_SAVED)
 		on_end_saved(s, end);
 	else if (p->doing == PARTS_CHECK)
 		compared(s, end);
@@ -394,9 +394,9 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 void sup_parts_bring(struct supervisor *s, const char *dir)
 {
 	snprintf(s->parts.dir, sizeof s->parts.dir, "%s", dir);
-	if (job_is_foreign(s->job) && sup_parts_are_away(s, dir))
+	if (job_kind(s->job)->cut == CUT_SAVED && sup_parts_are_away(s, dir))
 		go_on_saved(s);
-	else if (job_is_foreign(s->job))
+	else if (job_kind(s->job)->cut == CUT_SAVED)
 		go_hosts(s, PARTS_SWEEP, 0);
 	else
 		go_on(s, NULL);

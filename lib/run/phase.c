@@ -137,9 +137,9 @@ static int trainers_go_on(const struct supervisor *s)
 /* Whether so many are enough to go on: each server has a part, each replica has all parameters. */
 static int hold_all(const struct supervisor *s, size_t running)
 {
-	if (job_has_foreign_parameters(s->job))
+	if (job_kind(s->job)->holds == HOLD_TRAINERS)
 		return running == 1 && trainers_go_on(s);
-	if (job_is_allreduce(s->job))
+	if (job_kind(s->job)->holds == HOLD_REPLICAS)
 		return running > 0;
 	EACH_OF (n, s, &role_server)
 		if (sup_scale_has_part(n) && n->stage != STAGE_STARTING && n->stage != STAGE_READY)
@@ -243,7 +243,7 @@ static void step_servers(struct supervisor *s)
 	s->recover.together = 0; /* who comes later is no longer at the beginning */
 	if (sup_intent_remove(s) != 0)
 		sup_kick_after(s, 1);
-	else if (job_is_foreign(s->job) && s->phases.goal != GOAL_DONE && s->checkpoint.latest[0])
+	else if (job_kind(s->job)->cut == CUT_SAVED && s->phases.goal != GOAL_DONE && s->checkpoint.latest[0])
 		sup_enter(s, PHASE_STOPPING); /* at the cut, and nothing was trained since */
 	else
 		sup_enter(s, !s->checkpoint.latest[0]      ? PHASE_FIRST_CUT
@@ -336,7 +336,7 @@ static void step_winding(struct supervisor *s)
 {
 	if (stops_without_room(s))
 		return;
-	if (job_has_foreign_parameters(s->job)) {
+	if (job_kind(s->job)->cut == CUT_SAVED) {
 		if (!all_run(s))
 			sup_enter(s, PHASE_STOPPING); /* what one did without the others is done again */
 		else if (any_starting(s) && !any_trained(s))
@@ -438,9 +438,8 @@ static void step_finishing(struct supervisor *s)
 		return;
 	}
 	/* All they did is in the checkpoint: a person who presses Ctrl-C need not wait for them. */
-	enum deadline limit =
-		job_has_foreign_parameters(s->job) ? DEADLINE_TRAINED : DEADLINE_FINISH;
-	double left = s->phases.told_at + deadline_seconds(limit) - clock_mono();
+	double limit = deadline_seconds(job_kind(s->job)->finish_limit);
+	double left = s->phases.told_at + limit - clock_mono();
 	if (s->phases.interrupted || (s->phases.told && left <= 0))
 		sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
 	else

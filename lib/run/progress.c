@@ -468,7 +468,7 @@ static void make_row(struct supervisor *s)
 void sup_progress_end(struct supervisor *s)
 {
 	const struct sup_progress *p = &s->progress;
-	if (!job_has_foreign_parameters(s->job) || p->row.iteration == 0 || !isnan(p->row.loss))
+	if (job_kind(s->job)->holds != HOLD_TRAINERS || p->row.iteration == 0 || !isnan(p->row.loss))
 		return;
 	if (p->loss_until > 0)
 		sup_note(s, "warning",

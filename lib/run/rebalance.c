@@ -74,7 +74,7 @@ int sup_rebalance_is_offered(const struct supervisor *s)
 int sup_rebalance_want(struct supervisor *s, const char *reason, struct request *rq)
 {
 	struct sup_rebalance *b = &s->rebalance;
-	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
+	if (job_kind(s->job)->servers_stay)
 		return refuse(rq, "no-servers", "this job has no parameter servers");
 	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
 		return refuse(rq, "over", "the job ends");

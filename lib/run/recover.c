@@ -237,7 +237,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	s->recover.before = s->progress.stat.known ? s->progress.stat.samples_done : 0;
 	int has_cut = s->checkpoint.latest[0] || s->recover.intent;
 	sup_note(s, "rollback", "%s: all %ss %s", reason,
-		 job_is_foreign(s->job) ? "trainer" : sup_keepers(s)->name,
+		 job_kind(s->job)->foreign ? "trainer" : sup_keepers(s)->name,
 		 !has_cut                            ? "start anew"
 		 : s->phases.now == PHASE_SERVICES ? "begin with the last checkpoint"
 						     : "go back to the last checkpoint");
@@ -292,7 +292,7 @@ int sup_others_serve(const struct sup_node *n)
 /* A lead that finds no replica that can go on says so by its status. */
 int sup_rollback_is_due(const struct sup_node *n)
 {
-	if (job_is_foreign(n->sup->job))
+	if (job_kind(n->sup->job)->goes_back)
 		return 1; /* trainers do not know what was committed */
 	if (n->role == &role_lead)
 		return n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
@@ -476,7 +476,7 @@ static int tell_from(struct supervisor *s)
 	human_count((double)now, done);
 	human_count((double)s->options.samples * (double)s->job->epochs, all);
 	human_count((double)(s->recover.before > now ? s->recover.before - now : 0), again);
-	if (s->recover.before > now && !job_is_foreign(s->job))
+	if (s->recover.before > now && !job_kind(s->job)->foreign)
 		log_say(LOG_LEVEL_INFO, "the job goes on at %s of %s samples; %s since that "
 			"checkpoint are trained again", done, all, again);
 	else

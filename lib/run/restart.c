@@ -66,7 +66,7 @@ static void tell(struct sup_node *n, const char *reason)
 /* Its parameters end with it, and all others have to go back with it. */
 static int saves_first(const struct sup_node *n)
 {
-	return n->role->foreign && job_has_foreign_parameters(n->sup->job);
+	return n->role->foreign && sup_goes_back(n);
 }
 
 static uint64_t cuts(const struct supervisor *s)

@@ -131,7 +131,7 @@ static double stranger_seconds(const struct supervisor *s)
 {
 	double seconds = fmax(2 * s->watchdog.rules.least[PULSE_BATCH],
 			      s->watchdog.rules.least[PULSE_START]);
-	if (job_has_foreign_parameters(s->job)) /* they write checkpoints */
+	if (job_kind(s->job)->cut == CUT_SAVED) /* they write checkpoints */
 		seconds = fmax(seconds, 2 * s->watchdog.saving.least[PULSE_CHECKPOINT]);
 	return isfinite(seconds) ? seconds : 0;
 }
@@ -187,7 +187,7 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 		add_state(w, s, "--balance-log", "balance.log");
 	}
 	static const char *const included[] = {"job.env", "schema", "layout", "model"};
-	size_t count = job_is_foreign(job) ? 1 : sizeof included / sizeof *included;
+	size_t count = job_kind(job)->cut == CUT_SAVED ? 1 : sizeof included / sizeof *included;
 	for (size_t i = 0; i < count; i++)
 		add_state(w, s, "--include", included[i]);
 }
@@ -228,7 +228,7 @@ static void lead_words(struct argv *w, const struct sup_node *n, uint64_t life, 
 	(void)take_over;
 	add_who(w, n);
 	argv_add(w, "--lead-only");
-	if (job_is_foreign(s->job)) {
+	if (job_kind(s->job)->cut == CUT_SAVED) {
 		argv_add(w, "--sync", s->job->sync);
 		if (restored(s))
 			argv_add(w, "--restore", restored(s));
@@ -342,7 +342,7 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 	(void)take_over;
 	argv_add(w, "--id", n->id);
 	add_socket(w, s, "--shards", "shardd");
-	if (job_is_allreduce(job)) {
+	if (job_kind(job)->holds == HOLD_REPLICAS) {
 		add_socket(w, s, "--lead", sup_lead(s)->id);
 		add_socket(w, s, "--replica", sup_replica_of(n)->id);
 	} else
@@ -451,7 +451,7 @@ static void agent_words(struct argv *w, const struct sup_node *n, uint64_t life,
 	} else
 		add_rows(w, s);
 	add_socket(w, s, "--monitor", "bpt-monitor");
-	if (strcmp(job->trainer_kind, "each") == 0) {
+	if (job_kind(job)->given == GIVEN_SHARD) {
 		argv_add(w, "--each");
 		if (job->each_output[0])
 			argv_add(w, "--output", job->each_output);
@@ -604,28 +604,28 @@ static uint64_t fabrics_of(const struct supervisor *s)
 
 static uint64_t servers_of(const struct supervisor *s)
 {
-	return job_is_allreduce(s->job) || job_is_foreign(s->job) ? 0 : sup_scale_servers(s);
+	return job_kind(s->job)->holds == HOLD_SERVERS ? sup_scale_servers(s) : 0;
 }
 
 static uint64_t leads_of(const struct supervisor *s)
 {
-	return job_is_allreduce(s->job) || job_has_foreign_parameters(s->job) ? 1 : 0;
+	return job_kind(s->job)->lead == LEAD_ALONE;
 }
 
 /* One on each host that trains. */
 static uint64_t replicas_of(const struct supervisor *s)
 {
-	return job_is_allreduce(s->job) ? s->hosts.count - s->hosts.first : 0;
+	return job_kind(s->job)->holds == HOLD_REPLICAS ? s->hosts.count - s->hosts.first : 0;
 }
 
 static uint64_t workers_of(const struct supervisor *s)
 {
-	return job_is_foreign(s->job) ? 0 : sup_scale_workers(s);
+	return job_kind(s->job)->foreign ? 0 : sup_scale_workers(s);
 }
 
 static uint64_t agents_of(const struct supervisor *s)
 {
-	return job_is_foreign(s->job) ? sup_scale_workers(s) : 0;
+	return job_kind(s->job)->foreign ? sup_scale_workers(s) : 0;
 }
 
 static uint64_t spares_of(const struct supervisor *s)

@@ -30,15 +30,16 @@ struct sup_node *sup_monitor(const struct supervisor *s)
 
 struct sup_node *sup_lead(const struct supervisor *s)
 {
-	int own = job_is_allreduce(s->job) || job_is_foreign(s->job);
-	return sup_first(s, own ? &role_lead : &role_server);
+	return sup_first(s, job_kind(s->job)->lead == LEAD_IN_SERVER ? &role_server : &role_lead);
 }
 
 const struct role *sup_keepers(const struct supervisor *s)
 {
-	if (job_is_foreign(s->job))
-		return &role_lead;
-	return job_is_allreduce(s->job) ? &role_replica : &role_server;
+	static const struct role *const role[] = {[HOLD_SERVERS] = &role_server,
+						  [HOLD_REPLICAS] = &role_replica,
+						  [HOLD_TRAINERS] = &role_lead,
+						  [HOLD_NOBODY] = &role_lead};
+	return role[job_kind(s->job)->holds];
 }
 
 struct sup_node *sup_replica_of(const struct sup_node *worker)

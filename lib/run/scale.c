@@ -744,9 +744,8 @@ static void log_goes_on(struct supervisor *s)
 void sup_scale_begin(struct supervisor *s)
 {
 	const struct sup_sizes *now = &s->scale.now;
-	int without_servers = job_is_allreduce(s->job) || job_is_foreign(s->job);
 	log_goes_on(s);
-	if (without_servers && now->workers != s->job->workers)
+	if (job_kind(s->job)->servers_stay && now->workers != s->job->workers)
 		sup_note(s, "scale", "goes on with WORKERS=%llu, as it was scaled; the job file has %llu",
 			 (unsigned long long)now->workers, (unsigned long long)s->job->workers);
 	else if (now->workers != s->job->workers || now->servers != s->job->servers)

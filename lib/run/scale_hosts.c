@@ -222,7 +222,7 @@ static int are_ready(const struct supervisor *s)
 		serve += serves != 0;
 		missing += !serves;
 	}
-	if (!job_is_allreduce(s->job))
+	if (job_kind(s->job)->holds != HOLD_REPLICAS)
 		return 1;
 	return serve > 0 && (missing == 0 || is_late(s));
 }

@@ -329,7 +329,7 @@ int sup_scale_rolled_back(struct supervisor *s)
 {
 	struct sup_scale_servers *c = &s->scale.servers;
 	enum scale_move before = c->step;
-	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
+	if (job_kind(s->job)->holds != HOLD_SERVERS)
 		return 0;
 	sup_rebalance_soon(s); /* all maps are even now */
 	c->is_new |= sup_scale_take_servers(s) || before != SCALE_OVER;

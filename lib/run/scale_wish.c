@@ -30,13 +30,9 @@ static int check_workers(const struct supervisor *s, uint64_t workers,
 			why, "partitions",
 			"PARTITIONS=local: each worker has a file of its own, so there are as "
 			"many as files");
-	if (job_has_foreign_parameters(job))
-		return sup_scale_refuse(
-			why, "trainers",
-			"TRAINER_KIND=%s: trainers have parameters, and know how many they "
-			"are; `trainctl stop`, which saves, then the same with WORKERS=%llu: a "
-			"new trainer begins with what the first one has saved",
-			job->trainer_kind, (unsigned long long)workers);
+	if (job_kind(job)->workers_stay)
+		return sup_scale_refuse(why, "trainers", job_kind(job)->workers_stay,
+					(unsigned long long)workers);
 	if (workers <= most)
 		return 0;
 	if (workers > job_workers_most())
@@ -52,11 +48,9 @@ static int check_workers(const struct supervisor *s, uint64_t workers,
 static int check_servers(const struct supervisor *s, uint64_t servers,
 			 struct sup_scale_refusal *why)
 {
-	if (job_is_allreduce(s->job) || job_is_foreign(s->job))
+	if (job_kind(s->job)->servers_stay)
 		return sup_scale_refuse(why, "no-servers", "this job has no parameter servers: %s",
-					job_is_foreign(s->job)
-						? "its trainers are your own"
-						: "with SYNC=allreduce replicas have all");
+					job_kind(s->job)->servers_stay);
 	if (servers > job_servers_most())
 		return sup_scale_refuse(why, "no-room", "a job has %llu servers at most",
 					(unsigned long long)job_servers_most());
@@ -68,12 +62,8 @@ static int check_hosts(const struct supervisor *s, struct sup_scale_refusal *why
 	if (job_is_local(s->job))
 		return sup_scale_refuse(why, "partitions",
 					"PARTITIONS=local: the rows of a worker are on its host");
-	if (job_has_foreign_parameters(s->job))
-		return sup_scale_refuse(
-			why, "trainers",
-			"TRAINER_KIND=%s: trainers have parameters; stop the job, change "
-			"HOSTS, and run it again",
-			s->job->trainer_kind);
+	if (job_kind(s->job)->hosts_stay)
+		return sup_scale_refuse(why, "trainers", "%s", job_kind(s->job)->hosts_stay);
 	if (s->more.count > 0)
 		return sup_scale_refuse(
 			why, "more-hosts",

@@ -12,6 +12,7 @@
 #define PACELINE_RUN_SUP_H
 
 #include "job/deadline.h"
+#include "job/kind.h"
 #include "run/abandoned.h"
 #include "run/action.h"
 #include "run/brain.h"

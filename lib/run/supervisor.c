@@ -118,7 +118,7 @@ static void summary(struct supervisor *s, struct supervisor_result *result)
 	record_add_u64(&o, "held", stat->held);
 	record_add_u64(&o, "restarts", sup_all_restarts(s));
 	record_add_u64(&o, "bad-rows", s->options.bad_rows);
-	if (job_has_foreign_parameters(s->job))
+	if (job_kind(s->job)->goes_back)
 		record_add_u64(&o, "repeated", s->trainers.repeated);
 	if (s->phases.goal == GOAL_EARLY)
 		record_add(&o, "ended", s->phases.ended_by);

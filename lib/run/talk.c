@@ -110,9 +110,7 @@ void sup_links_servers(struct supervisor *s)
 	EACH_NODE (n, s)
 		if (n->role->back)
 			open_node(n);
-	open_link(&s->links.lead_cut, lead,
-		  deadline_seconds(job_has_foreign_parameters(s->job) ? DEADLINE_SAVE : DEADLINE_CUT),
-		  NULL);
+	open_link(&s->links.lead_cut, lead, deadline_seconds(job_kind(s->job)->cut_limit), NULL);
 	open_link(&s->links.lead_act, lead, deadline_seconds(DEADLINE_ACT), sup_actions_up);
 	open_link(&s->links.lead_watch, lead, 0, sup_progress_up);
 	if (lead->role == &role_server)

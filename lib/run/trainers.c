@@ -23,18 +23,17 @@
 
 const struct role *sup_trainers(const struct supervisor *s)
 {
-	return job_is_foreign(s->job) ? &role_agent : &role_worker;
+	return job_kind(s->job)->foreign ? &role_agent : &role_worker;
 }
 
 int sup_goes_back(const struct sup_node *n)
 {
-	return n->role->back ||
-	       (n->role == &role_agent && job_has_foreign_parameters(n->sup->job));
+	return n->role->back || (n->role == &role_agent && job_kind(n->sup->job)->goes_back);
 }
 
 int sup_trainers_can_save(const struct supervisor *s)
 {
-	if (!job_has_foreign_parameters(s->job) || s->phases.now == PHASE_FIRST_CUT)
+	if (job_kind(s->job)->cut != CUT_SAVED || s->phases.now == PHASE_FIRST_CUT)
 		return 1;
 	EACH_OF (n, s, &role_agent)
 		if (n->stage != STAGE_READY)
@@ -68,7 +67,7 @@ void sup_trainers_begin(struct supervisor *s)
 	const struct sup_node *first = sup_first(s, sup_trainers(s));
 	unsigned before = s->trainers.port;
 	uint64_t seed = (uint64_t)(clock_mono() * 1e6) ^ ((uint64_t)getpid() << 32);
-	if (!job_is_foreign(s->job))
+	if (!job_kind(s->job)->foreign)
 		return;
 	for (int i = 0; i < PORT_TRIES; i++) {
 		s->trainers.port = PORT_LEAST + (unsigned)(random_next(&seed) % PORT_COUNT);
@@ -90,8 +89,8 @@ struct node_end sup_trainer_end(const struct node_end *end)
 
 int sup_trainer_is_judged(const struct sup_node *n)
 {
-	return n->role == &role_agent && job_has_foreign_parameters(n->sup->job) &&
-	       sup_count(n->sup, n->role) > 1 && n->sup->phases.now < PHASE_FINISHING;
+	return n->role == &role_agent && sup_goes_back(n) && sup_count(n->sup, n->role) > 1 &&
+	       n->sup->phases.now < PHASE_FINISHING;
 }
 
 /* How much an end looks like one that came by itself. What is known already is told already. */
@@ -201,7 +200,7 @@ int sup_trainers_judge(struct supervisor *s)
 
 int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end)
 {
-	int each = strcmp(n->sup->job->trainer_kind, "each") == 0;
+	int each = job_kind(n->sup->job)->given == GIVEN_SHARD;
 	return n->role->foreign && !sup_lead(n->sup) && end->seen && !end->signal &&
 	       (end->status == 0 || (each && end->status == ERROR_NEGATIVE));
 }
@@ -215,7 +214,7 @@ int sup_trainer_is_needed(const struct sup_node *n)
 
 int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *end)
 {
-	if (!job_has_foreign_parameters(n->sup->job) || sup_count(n->sup, n->role) < 2 ||
+	if (!sup_goes_back(n) || sup_count(n->sup, n->role) < 2 ||
 	    (n->trials >= TRAINERS_TRIES && !sup_trainer_is_judged(n)))
 		return 0;
 	switch (end->status) {
@@ -270,7 +269,7 @@ int sup_repeated_before(struct supervisor *s)
 {
 	struct sup_trainers *t = &s->trainers;
 	uint64_t done = s->progress.stat.samples_done;
-	if (!job_has_foreign_parameters(s->job) || (t->under_way && t->before >= done))
+	if (!job_kind(s->job)->goes_back || (t->under_way && t->before >= done))
 		return 0;
 	const struct sup_trainers was = *t;
 	t->before = done;

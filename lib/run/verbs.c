@@ -130,7 +130,7 @@ static void put_job(struct supervisor *s, struct request *rq)
 	record_add_u64(&o, "held", s->progress.stat.held);
 	record_add_u64(&o, "incarnation", s->recover.incarnation);
 	record_add_u64(&o, "restarts", sup_all_restarts(s));
-	if (job_has_foreign_parameters(s->job))
+	if (job_kind(s->job)->goes_back)
 		record_add_u64(&o, "repeated", s->trainers.repeated);
 	if (s->trainers.failure[0]) {
 		record_add(&o, "failure", s->trainers.failure);

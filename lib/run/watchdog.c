@@ -247,7 +247,7 @@ static void keep_words(struct sup_node *n, const char *why)
 /* A user's trainer, whose parameters go back with those of all others. */
 static int is_trainer(const struct sup_node *n)
 {
-	return is_worker(n) && job_has_foreign_parameters(n->sup->job);
+	return is_worker(n) && sup_goes_back(n);
 }
 
 /* If nobody knows more about the trainer, the agent is looked at. */
@@ -559,7 +559,7 @@ static int is_there(const struct sup_node *n)
 static int trains(const struct supervisor *s)
 {
 	return s->phases.now == PHASE_RUNNING ||
-	       (s->phases.now == PHASE_LAST_CUT && job_has_foreign_parameters(s->job));
+	       (s->phases.now == PHASE_LAST_CUT && job_kind(s->job)->cut == CUT_SAVED);
 }
 
 /* Whether all daemons are there that a worker may wait for. */
@@ -632,13 +632,21 @@ int sup_watch_init(struct supervisor *s, struct error *err)
 	if (deadline_rules(rules, s->job->hung, err) != 0 ||
 	    deadline_rules_saving(&s->watchdog.saving, s->job->hung, err) != 0)
 		return -1;
-	if (job_has_foreign_parameters(s->job) && !rules->fixed[PULSE_BATCH])
+	if (rules->fixed[PULSE_BATCH])
+		return 0;
+	switch (job_kind(s->job)->given) {
+	case GIVEN_BATCHES:
+		break;
+	case GIVEN_WORDS:
 		rules->least[PULSE_BATCH] = deadline_seconds(DEADLINE_TRAINER);
-	if (job_is_foreign(s->job) && !job_has_foreign_parameters(s->job) &&
-	    !rules->fixed[PULSE_BATCH])
-		rules->least[PULSE_BATCH] = strcmp(s->job->trainer_kind, "rows") == 0
-						    ? INFINITY
-						    : rules->least[PULSE_START];
+		break;
+	case GIVEN_SHARD:
+		rules->least[PULSE_BATCH] = rules->least[PULSE_START];
+		break;
+	case GIVEN_ROWS:
+		rules->least[PULSE_BATCH] = INFINITY;
+		break;
+	}
 	return 0;
 }
 
