@@ -33,6 +33,8 @@ go() {
 	job "TEST=$T/d.csv" EPOCHS=4 WORKERS=3
 	run_job >servers.out
 	rm -r run
+	trainctl check job.env --set SYNC=allreduce >check.out
+	[ "$(field servers <check.out)" -eq 0 ]
 	run_job --set SYNC=allreduce >first.out
 	[ "$(score first.out state)" = done ]
 	[ "$(score first.out restarts)" -eq 0 ]

@@ -304,7 +304,7 @@ static void put_plan(const struct job *job, const struct dirs *dirs, const struc
 		record_add_u64(&o, "parameters", k->parameters);
 	}
 	record_add_u64(&o, "workers", job->workers);
-	record_add_u64(&o, "servers", job_kind(job)->foreign ? 0 : job->servers);
+	record_add_u64(&o, "servers", job_kind(job)->holds == HOLD_SERVERS ? job->servers : 0);
 	record_add_u64(&o, "batch", job->batch);
 	record_add_u64(&o, "epochs", job->epochs);
 	record_add(&o, "sync", job->sync);
@@ -412,7 +412,7 @@ static void tell_plan(const struct job *job, const struct dirs *dirs, const stru
 		printf("  %-12s %g s at most\n", "", job->max_time);
 	printf("  %-12s %llu worker%s, ", "nodes", (unsigned long long)job->workers,
 	       job->workers == 1 ? "" : "s");
-	if (!job_kind(job)->foreign)
+	if (job_kind(job)->holds == HOLD_SERVERS)
 		printf("%llu server%s, ", (unsigned long long)job->servers,
 		       job->servers == 1 ? "" : "s");
 	printf("%s; solution %s\n", job->sync, job->solution);
