@@ -16,7 +16,7 @@ static void wait(struct supervisor *s)
 static void ask(struct supervisor *s, struct link *link, struct record_out *o, sup_answer_fn *each,
 		sup_answer_fn *done)
 {
-	if (sup_ask(&s->abandoned.question, link, o, each, done, s) != 0)
+	if (sup_ask_now(&s->abandoned.question, link, o, each, done, s) != 0)
 		wait(s);
 }
 
@@ -91,9 +91,7 @@ static void on_holders(const struct record *r, void *owner)
 		ask_who(s);
 		return;
 	}
-	if (sup_ask_word(&s->abandoned.question, &sup_lead(s)->link, "members", on_member,
-			 on_members, s) != 0)
-		wait(s);
+	ask(s, &sup_lead(s)->link, RECORD_BARE("members"), on_member, on_members);
 }
 
 /* Looks at the next holder of rows; one after the other, in the order of their names. */

@@ -239,14 +239,10 @@ static void send_all(struct supervisor *s)
 	for (struct sup_act *act = s->actions.first; act; act = act->next) {
 		char line[64];
 		struct record_out o;
-		if (act->question.open)
-			continue;
 		record_begin(&o, line, sizeof line, "act");
 		record_add_u64(&o, "number", act->number);
 		record_add_u64(&o, "bytes", act->bytes);
-		if (sup_ask_with(&act->question, &s->links.lead_act, &o, act->text, act->bytes,
-				 on_act, act) != 0)
-			return;
+		sup_ask_with(&act->question, &s->links.lead_act, &o, act->text, act->bytes, on_act, act);
 	}
 }
 

@@ -364,7 +364,7 @@ void sup_checkpoint_make(struct supervisor *s)
 	if (base(s))
 		record_add(&o, "base", base(s));
 	s->checkpoint.samples = s->progress.stat.samples_done; /* so many at least will be in it */
-	sup_ask_soon(s, sup_ask(&s->checkpoint.cut, &s->links.lead_cut, &o, NULL, on_cut, s));
+	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, &o, NULL, on_cut, s);
 }
 
 void sup_checkpoint_begin(struct supervisor *s)

@@ -397,7 +397,8 @@ static void on_finish(const struct record *r, void *owner)
 static void tell_finish(struct supervisor *s)
 {
 	struct sup_node *lead = sup_lead(s);
-	if (lead && sup_ask_word(&s->phases.finish, &lead->link, "finish", NULL, on_finish, s) != 0)
+	if (lead && sup_ask_now(&s->phases.finish, &lead->link, RECORD_BARE("finish"), NULL, on_finish,
+				s) != 0)
 		return;
 	s->phases.told = 1;
 	s->phases.told_at = clock_mono();

@@ -77,20 +77,21 @@ static void on_stat_end(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	(void)r;
-	if (s->progress.row_waits && !s->progress.stat_question.open)
+	if (s->progress.row_waits)
 		show_row(s);
 	sup_kick(s);
 }
 
-static int ask_stat(struct supervisor *s, int again)
+static int stat_again(struct supervisor *s)
 {
-	return (again ? sup_ask_again : sup_ask)(&s->progress.stat_question, &sup_shardd(s)->link,
-						 RECORD_BARE("stat"), on_stat, on_stat_end, s);
+	return sup_ask_again(&s->progress.stat_question, &sup_shardd(s)->link, RECORD_BARE("stat"),
+			     on_stat, on_stat_end, s);
 }
 
 void sup_ask_stat(struct supervisor *s)
 {
-	sup_ask_soon(s, ask_stat(s, 0));
+	sup_ask(&s->progress.stat_question, &sup_shardd(s)->link, RECORD_BARE("stat"), on_stat,
+		on_stat_end, s);
 }
 
 void sup_stat_forget(struct supervisor *s)
@@ -120,8 +121,8 @@ void sup_wait_done(struct supervisor *s)
 {
 	if (s->progress.all_done)
 		return;
-	sup_ask_soon(s, sup_ask(&s->progress.done_question, &s->links.shardd_wait,
-				RECORD("stat", F_REAL("wait", WAIT_SECONDS)), on_stat, on_done, s));
+	sup_ask(&s->progress.done_question, &s->links.shardd_wait,
+		RECORD("stat", F_REAL("wait", WAIT_SECONDS)), on_stat, on_done, s);
 }
 
 void sup_progress_phase(struct supervisor *s)
@@ -156,11 +157,9 @@ void sup_ask_last(struct supervisor *s)
 	if (s->progress.held_question.open)
 		return;
 	s->progress.last.held[0] = '\0';
-	int given = ask_stat(s, 1);
-	if (given == 0)
-		given = sup_ask(&s->progress.held_question, &sup_shardd(s)->link,
-				RECORD("list", F("state", "held")), on_held, on_held_end, s);
-	sup_ask_soon(s, given);
+	if (stat_again(s) == 0)
+		sup_ask(&s->progress.held_question, &sup_shardd(s)->link,
+			RECORD("list", F("state", "held")), on_held, on_held_end, s);
 }
 
 /* ---- rows ---- */
@@ -254,7 +253,7 @@ static void take_row(struct supervisor *s, const struct record *r)
 	s->progress.row_samples = samples;
 	s->progress.row_waits = 1;
 	/* Again: one that is under way may have been answered before this row. */
-	if (ask_stat(s, 1) != 0)
+	if (stat_again(s) != 0)
 		show_row(s);
 }
 
@@ -282,8 +281,8 @@ void sup_progress_up(struct link *link, const struct record *greeting)
 	struct supervisor *s = link->sup;
 	(void)greeting;
 	s->progress.row_at = 0; /* a lead that was rolled back counts from its cut */
-	if (sup_ask(&s->progress.rows_question, link,
-		    RECORD("watch", F_REAL("every", s->options.row_seconds)), on_row, NULL, s) != 0)
+	if (sup_ask_now(&s->progress.rows_question, link,
+			RECORD("watch", F_REAL("every", s->options.row_seconds)), on_row, NULL, s) != 0)
 		sup_fail(s, ERROR_OS, "out of memory"); /* the connection is there */
 }
 
@@ -368,8 +367,8 @@ void sup_ask_snapshot(struct supervisor *s)
 	snapshot_clear(&p->filling);
 	p->bytes = 0;
 	p->is_wrong = 0;
-	sup_ask_soon(s, sup_ask_word(&p->question, &sup_monitor(s)->link, "snapshot", on_snapshot,
-				     on_snapshot_end, s));
+	sup_ask(&p->question, &sup_monitor(s)->link, RECORD_BARE("snapshot"), on_snapshot,
+		on_snapshot_end, s);
 }
 
 const struct snapshot_node *sup_measured(const struct sup_node *n)
@@ -424,8 +423,8 @@ void sup_ask_members(struct supervisor *s)
 	if (now - s->progress.members_at < 0.9 * pause)
 		return;
 	s->progress.members_at = now;
-	sup_ask_soon(s, sup_ask_word(&s->progress.members_question, &sup_lead(s)->link, "members",
-				     on_member, NULL, s));
+	sup_ask(&s->progress.members_question, &sup_lead(s)->link, RECORD_BARE("members"), on_member,
+		NULL, s);
 }
 
 /* ---- beginning, tick, end ---- */
@@ -461,7 +460,7 @@ static void make_row(struct supervisor *s)
 	EACH_OF (n, s, sup_trainers(s))
 		row->members += n->stage == STAGE_READY;
 	s->progress.row_waits = 1;
-	if (ask_stat(s, 1) != 0)
+	if (stat_again(s) != 0)
 		show_row(s);
 }
 

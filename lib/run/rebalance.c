@@ -317,7 +317,7 @@ static void ask(struct supervisor *s)
 	if (!b->wanted)
 		record_add_real(&o, "gain", s->job->rebalance_gain);
 	sup_move_began(s);
-	b->open = sup_ask(&b->ask, &s->links.lead_move, &o, NULL, on_answer, s) == 0;
+	b->open = sup_ask_now(&b->ask, &s->links.lead_move, &o, NULL, on_answer, s) == 0;
 	if (!b->open)
 		again(s, SOON_SECONDS);
 }

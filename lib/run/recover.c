@@ -85,18 +85,15 @@ static void on_answer(const struct record *r, void *owner)
 	static void (*const taken[])(struct sup_node * n, const struct record *r) = {
 		[FENCE_WHO] = on_who, [FENCE_LEAD] = on_fence, [FENCE_SHARDD] = on_fail};
 	struct sup_node *n = owner;
-	int stale = n->fence.stale;
-	n->fence.stale = 0;
 	sup_kick(n->sup);
-	if ((n->stage != STAGE_MENDING && !sup_scale_fences(n)) || stale)
-		return;
-	taken[n->fence.step](n, r);
+	if (n->stage == STAGE_MENDING || sup_scale_fences(n))
+		taken[n->fence.step](n, r);
 }
 
 void sup_fence_begin(struct sup_node *n)
 {
 	n->fence.step = FENCE_WHO;
-	n->fence.stale = n->fence.question.open > 0;
+	sup_ask_forget(&n->fence.question); /* it was about an earlier death */
 }
 
 static void fence(struct sup_node *n)
@@ -122,7 +119,7 @@ static void fence(struct sup_node *n)
 			record_add_u64(&o, "generation", n->fence.generation);
 		break;
 	}
-	sup_ask_soon(s, sup_ask(&n->fence.question, link, &o, NULL, on_answer, n));
+	sup_ask(&n->fence.question, link, &o, NULL, on_answer, n);
 }
 
 void sup_fence_step(struct supervisor *s)
@@ -336,10 +333,9 @@ static void load(struct supervisor *s)
 	if (sup_repeated_before(s) != 0)
 		return;
 	snprintf(file, sizeof file, "%s/shards", s->recover.cut);
-	sup_ask_soon(s, sup_ask(&s->recover.load, &sup_shardd(s)->link,
-				RECORD("load", F("file", file),
-				       F("incarnation", s->progress.stat.incarnation)),
-				NULL, on_load, s));
+	sup_ask(&s->recover.load, &sup_shardd(s)->link,
+		RECORD("load", F("file", file), F("incarnation", s->progress.stat.incarnation)), NULL,
+		on_load, s);
 }
 
 /* ---- damaged ones ---- */

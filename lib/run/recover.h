@@ -38,7 +38,6 @@ struct sup_fence {
 	enum fence_step step;
 	uint64_t generation;
 	struct question question;
-	int stale; /* the question was about an earlier death: its answer does not count */
 };
 
 struct sup_recover {

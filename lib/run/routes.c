@@ -98,7 +98,7 @@ void sup_routes_begin(struct supervisor *s)
 {
 	write_users(s);
 	s->routes.held = 0;
-	s->routes.stale = s->routes.question.open > 0;
+	sup_ask_forget(&s->routes.question);
 	sup_routes_step(s);
 }
 
@@ -106,8 +106,7 @@ static void on_routes(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	char text[SUP_ANSWER_TEXT];
-	s->routes.held = sup_answer_ok(r) && !s->routes.stale;
-	s->routes.stale = 0;
+	s->routes.held = sup_answer_ok(r);
 	if (r && !sup_answer_ok(r)) {
 		sup_note(s, "warning", "the fabric does not take its routes: %s",
 			 sup_answer_text(r, text));
@@ -115,15 +114,6 @@ static void on_routes(const struct record *r, void *owner)
 		return;
 	}
 	sup_kick(s);
-}
-
-static void tell(struct supervisor *s, struct sup_node *fabric)
-{
-	if (s->routes.question.open)
-		return;
-	sup_ask_soon(s, sup_ask_with(&s->routes.question, &fabric->link,
-				     RECORD("routes", F("bytes", s->routes.bytes)), s->routes.text,
-				     s->routes.bytes, on_routes, s));
 }
 
 void sup_routes_step(struct supervisor *s)
@@ -149,10 +139,12 @@ void sup_routes_step(struct supervisor *s)
 		s->routes.text = text;
 		s->routes.bytes = bytes;
 		s->routes.held = 0;
-		s->routes.stale = s->routes.question.open > 0;
+		sup_ask_forget(&s->routes.question);
 	}
 	if (!s->routes.held && fabric->stage == STAGE_READY)
-		tell(s, fabric);
+		sup_ask_with(&s->routes.question, &fabric->link,
+			     RECORD("routes", F("bytes", s->routes.bytes)), s->routes.text,
+			     s->routes.bytes, on_routes, s);
 }
 
 int sup_routes_hold(const struct supervisor *s)

@@ -19,8 +19,7 @@ struct supervisor;
 struct sup_routes {
 	char *text; /* in the file; NULL: not yet */
 	size_t bytes;
-	int held;  /* the fabric that runs has these */
-	int stale; /* it was told older ones, and has not answered yet */
+	int held; /* the fabric that runs has these */
 	struct question question;
 };
 

@@ -126,8 +126,7 @@ int sup_move_is_late(struct supervisor *s)
 	}
 	if (now - m->asked >= PROGRESS_SECONDS) {
 		m->asked = now;
-		sup_ask_soon(s, sup_ask_word(&m->question, &sup_lead(s)->link, "parts", NULL,
-					     on_moving, s));
+		sup_ask(&m->question, &sup_lead(s)->link, RECORD_BARE("parts"), NULL, on_moving, s);
 	}
 	return 0;
 }
@@ -185,7 +184,7 @@ static void move(struct supervisor *s)
 	record_add_u64(&o, "parts", s->scale.now.servers);
 	record_add_u64(&o, "bytes", len);
 	sup_move_began(s);
-	sup_ask_soon(s, sup_ask_with(&c->move, &s->links.lead_move, &o, parts, len, on_move, s));
+	sup_ask_with(&c->move, &s->links.lead_move, &o, parts, len, on_move, s);
 	free(parts);
 }
 
@@ -251,8 +250,7 @@ static void look(struct supervisor *s)
 	EACH_OF (n, s, &role_server)
 		n->has_part = 0;
 	/* Not behind a move that is not answered yet. */
-	sup_ask_soon(s, sup_ask_word(&s->scale.servers.look, &sup_lead(s)->link, "parts", on_part,
-				     on_look, s));
+	sup_ask(&s->scale.servers.look, &sup_lead(s)->link, RECORD_BARE("parts"), on_part, on_look, s);
 }
 
 /* ---- those that have nothing any more ---- */

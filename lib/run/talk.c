@@ -141,18 +141,21 @@ void sup_links_free(struct supervisor *s)
 static void on_reply(const struct record *r, int closing, void *arg)
 {
 	struct question *q = arg;
+	int is_last = q->open == 1, counts = is_last && !q->stale;
 	if (!closing) {
-		if (q->each)
+		if (counts && q->each)
 			q->each(r, q->owner);
 		return;
 	}
 	q->open--;
-	if (q->done)
-		q->done(r, q->owner);
+	if (is_last)
+		q->stale = 0;
+	if (is_last && q->done)
+		q->done(counts ? r : NULL, q->owner);
 }
 
-int sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
-		 size_t bytes, sup_answer_fn *done, void *owner)
+static int ask(struct question *q, struct link *link, struct record_out *o, const void *payload,
+	       size_t bytes, sup_answer_fn *each, sup_answer_fn *done, void *owner)
 {
 	size_t len = record_end(o, NULL);
 	if (!sup_link_up(link))
@@ -162,6 +165,7 @@ int sup_ask_with(struct question *q, struct link *link, struct record_out *o, co
 			 link->node->id);
 		return -1;
 	}
+	q->each = each;
 	q->done = done;
 	q->owner = owner;
 	if (peer_send(link->peer, o->data, len, payload, bytes, on_reply, q) != 0)
@@ -170,29 +174,35 @@ int sup_ask_with(struct question *q, struct link *link, struct record_out *o, co
 	return 0;
 }
 
+void sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
+		  size_t bytes, sup_answer_fn *done, void *owner)
+{
+	if (!q->open && ask(q, link, o, payload, bytes, NULL, done, owner) != 0 && link->sup)
+		sup_kick_after(link->sup, UNSENT_SECONDS);
+}
+
+void sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
+	     sup_answer_fn *done, void *owner)
+{
+	if (sup_ask_now(q, link, o, each, done, owner) != 0 && link->sup)
+		sup_kick_after(link->sup, UNSENT_SECONDS);
+}
+
+int sup_ask_now(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
+		sup_answer_fn *done, void *owner)
+{
+	return q->open ? 0 : ask(q, link, o, NULL, 0, each, done, owner);
+}
+
 int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		  sup_answer_fn *done, void *owner)
 {
-	q->each = each;
-	return sup_ask_with(q, link, o, NULL, 0, done, owner);
+	return ask(q, link, o, NULL, 0, each, done, owner);
 }
 
-int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
-	    sup_answer_fn *done, void *owner)
+void sup_ask_forget(struct question *q)
 {
-	return q->open ? 0 : sup_ask_again(q, link, o, each, done, owner);
-}
-
-int sup_ask_word(struct question *q, struct link *link, const char *word, sup_answer_fn *each,
-		 sup_answer_fn *done, void *owner)
-{
-	return sup_ask(q, link, RECORD_BARE(word), each, done, owner);
-}
-
-void sup_ask_soon(struct supervisor *s, int given)
-{
-	if (given != 0)
-		sup_kick_after(s, UNSENT_SECONDS);
+	q->stale = q->open > 0;
 }
 
 void sup_tell(struct link *link, struct record_out *o)

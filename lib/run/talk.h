@@ -31,33 +31,32 @@ typedef void sup_answer_fn(const struct record *r, void *owner);
 
 /* A question that is asked again and again, but once at a time. */
 struct question {
-	unsigned open; /* asked and not answered */
+	unsigned open; /* asked and not answered; of several only the last one's answer counts */
+	int stale;     /* the answer under way is about something else by now */
 	sup_answer_fn *each, *done;
 	void *owner;
 };
 
 /* each (or NULL) gets the records of the answer; done (or NULL) gets the record that closes it, or
- * NULL if the connection closed first. 0: the question is on its way, or was already. -1: there is
- * no connection, or no memory; the step that asks runs again with each tick, and at once when there
- * is a connection. The job fails if a request is longer than a line: it could never be sent. */
-#define SUP_LOOK __attribute__((warn_unused_result))
-SUP_LOOK
-int sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
-	    sup_answer_fn *done, void *owner);
-/* The same for a request without fields. */
-SUP_LOOK
-int sup_ask_word(struct question *q, struct link *link, const char *word, sup_answer_fn *each,
-		 sup_answer_fn *done, void *owner);
-/* Asks even while the question is open: the answer under way may be out of date. */
-SUP_LOOK
+ * NULL if the connection closed first: the daemon ended, its answer was not there in time, or it does
+ * not count any more.  Nothing is sent while the question is open.  If nothing can be sent, the steps
+ * of the phase run again soon, and at once when there is a connection.  The job fails if a request is
+ * longer than a line: it could never be sent. */
+void sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
+	     sup_answer_fn *done, void *owner);
+/* With a payload, and no records in the answer. */
+void sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
+		  size_t bytes, sup_answer_fn *done, void *owner);
+/* As sup_ask(), for who must know whether it is on its way (or was already): 0. -1: nothing was sent. */
+__attribute__((warn_unused_result))
+int sup_ask_now(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
+		sup_answer_fn *done, void *owner);
+/* The same even while the question is open: the answer under way may be out of date. */
+__attribute__((warn_unused_result))
 int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		  sup_answer_fn *done, void *owner);
-/* With a payload. */
-SUP_LOOK
-int sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
-		 size_t bytes, sup_answer_fn *done, void *owner);
-/* given: what one of these returned. If it is -1, the steps of the phase run again soon. */
-void sup_ask_soon(struct supervisor *s, int given);
+/* The answer under way, if there is one, will count as none. */
+void sup_ask_forget(struct question *q);
 /* Sends a request; nobody waits for an answer. */
 void sup_tell(struct link *link, struct record_out *o);
 

@@ -210,8 +210,8 @@ static void on_answer(const struct record *r, void *owner)
 static void ask(struct sup_node *n)
 {
 	const char *asked = n->role->asked ? n->role->asked : "counters";
-	sup_ask_soon(n->sup, sup_ask_word(&n->watch.question, &n->watch_link,
-					  is_lead(n) ? "members" : asked, on_record, on_answer, n));
+	sup_ask(&n->watch.question, &n->watch_link, RECORD_BARE(is_lead(n) ? "members" : asked),
+		on_record, on_answer, n);
 }
 
 /* ---- giving up ---- */
