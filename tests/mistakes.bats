@@ -251,6 +251,9 @@ trainctl: j.env:2: MODEL hash-bits: 64 is not in 1..31
 $ printf 'JOB=x\nKEEP=5\nCHECKPOINT_EVERY=0\nLR=0.1\n' >j.env; trainctl run j.env
 trainctl: j.env:2: KEEP is a part of CHECKPOINT now, as others are of others: OPTIMIZER=lr:0.1; CHECKPOINT=end,keep:5
 = 78
+$ printf 'JOB=x\nBATHC=9\nLR=0.1\nMODEL=hash-bits:64\nKEEP=5\nA B\nSERVER_CORES=2\n' >j.env; trainctl run j.env
+trainctl: j.env:3: LR is a part of OPTIMIZER now, as others are of others: OPTIMIZER=lr:0.1; SERVERS=cores:2; CHECKPOINT=keep:5
+= 78
 $ trainctl run job.env -s CHECKPOINT=60,kep:3
 trainctl: --set: CHECKPOINT has no part kep; the nearest is keep
 = 78

@@ -373,12 +373,14 @@ static int take(const char *key, const char *value, size_t line, void *arg, stru
 		return set_family(reading->job, family, value, &w, err);
 	if (!row)
 		return unknown_key(key, place, err);
+	if (set_old(reading->job, row, value, &w, err) != 0)
+		return -1;
 	if (!reading->first_old)
 		memcpy(reading->old_place, place, sizeof place);
 	if (!reading->first_old)
 		reading->first_old = row;
 	reading->old[row - key_rows] = 1;
-	return set_old(reading->job, row, value, &w, err);
+	return 0;
 }
 
 /* Which file it is, and whether it is being read already. */
@@ -430,7 +432,8 @@ static int read_file(struct job *job, const char *path, const struct reading *ou
 		result = jobtext_parse(path, text, len, take, &reading, err);
 	free(text);
 	struct where w = {.place = reading.old_place, .given = reading.given};
-	if (result == 0 && reading.first_old)
+	/* Before any other mistake: whoever has old keys has many, and is told all of them at once. */
+	if (reading.first_old)
 		result = refuse_old(job, reading.first_old, reading.old, &w, err);
 	return result;
 }

@@ -138,15 +138,17 @@ int jobtext_parse(const char *name, const char *text, size_t len, jobtext_fn *ea
 		  struct error *err)
 {
 	const char *p = text, *stop = text + len;
+	struct error later;
+	int result = 0;
 	for (size_t line = 1; p < stop; line++) {
 		const char *end = memchr(p, '\n', (size_t)(stop - p));
 		if (!end)
 			end = stop;
-		if (take_line(name, line, p, end, each, arg, err) != 0)
-			return -1;
+		if (take_line(name, line, p, end, each, arg, result == 0 ? err : &later) != 0)
+			result = -1;
 		p = end + 1;
 	}
-	return 0;
+	return result;
 }
 
 size_t jobtext_format(const char *key, const char *value, char *out, size_t out_max)

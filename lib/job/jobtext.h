@@ -23,8 +23,8 @@
 typedef int jobtext_fn(const char *key, const char *value, size_t line, void *arg,
 		       struct error *err);
 
-/* Calls each() for every assignment in order. -1: ERROR_CONFIG with place "name:line", or what
- * each() returned. */
+/* Calls each() for every assignment in order, to the end of the text also where a line is wrong.
+ * -1: one is; err has the first: ERROR_CONFIG with place "name:line", or what each() says. */
 int jobtext_parse(const char *name, const char *text, size_t len, jobtext_fn *each, void *arg,
 		  struct error *err);
 
