@@ -207,7 +207,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	[ "$(trainctl status | wc -l)" = 1 ]
 	printf '%s\n' JOB=next "DATA=$T/d.csv" LABEL=y DENSE=a SPARSE=b BATCH=64 BRAIN=on,cores:8,node-cores:1 >next.env
 	run trainctl check next.env
-	[[ $output == *" workers=3 servers=2 "*" brain=on cores=8 node-cores=1 memory=0 node-memory=0 "* ]]
+	[[ $output == *" workers=3 servers=2 "*" brain=on cores=8 node-cores=1 memory=all node-memory=all "* ]]
 	[[ $(trainctl check next.env 2>&1 >/dev/null) == *"brain: begins with 3 workers and 2 servers, as a job with $T/d.csv"* ]]
 	run trainctl check next.env --set WORKERS=1
 	[[ $output == *" workers=1 servers=2 "* ]]

@@ -283,6 +283,14 @@ static int check(const struct job *job, const struct dirs *dirs, const struct ca
 
 /* ---- what it will do ---- */
 
+static void add_memory(struct record_out *o, const char *key, uint64_t bytes)
+{
+	if (bytes > 0)
+		record_add_u64(o, key, bytes);
+	else
+		record_add(o, key, "all");
+}
+
 static void put_plan(const struct job *job, const struct dirs *dirs, const struct checked *k)
 {
 	char line[RECORD_LINE_MAX];
@@ -314,8 +322,8 @@ static void put_plan(const struct job *job, const struct dirs *dirs, const struc
 		record_add(&o, "brain", job->brain);
 		record_add_u64(&o, "cores", l.cores);
 		record_add_u64(&o, "node-cores", l.node_cores);
-		record_add_u64(&o, "memory", l.bytes);
-		record_add_u64(&o, "node-memory", l.node_bytes);
+		add_memory(&o, "memory", l.bytes);
+		add_memory(&o, "node-memory", l.node_bytes);
 	}
 	record_add_u64(&o, "hosts", k->hosts.count - k->hosts.first);
 	record_add(&o, "launcher", k->hosts.launcher->name);
