@@ -14,6 +14,7 @@
 #include "job/keys.h"
 #include "job/kind.h"
 #include "job/metrics_to.h"
+#include "param/opt.h"
 #include "proc/limits.h"
 #include "solve/balance.h"
 
@@ -524,22 +525,6 @@ static const char *guess_format(const char *path, int has_label)
 	return NULL;
 }
 
-static double default_lr(const char *optimizer)
-{
-	static const struct {
-		const char *name;
-		double lr;
-	} defaults[] = {{"sgd", 0.1},
-			{"momentum", 0.01},
-			{"adagrad", 0.05},
-			{"adam", 0.001},
-			{"ftrl", 0.1}};
-	for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++)
-		if (strcmp(defaults[i].name, optimizer) == 0)
-			return defaults[i].lr;
-	return 0.05;
-}
-
 /* FORMAT says it, else its separator, which only a csv has, else the name of the first file. */
 static int finish_format(struct job *job, const char *path, struct error *err)
 {
@@ -777,7 +762,7 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	if (isnan(job->heavy_window))
 		job->heavy_window = job->longer;
 	if (isnan(job->lr))
-		job->lr = default_lr(job->optimizer);
+		job->lr = opt_usual_lr(job->optimizer);
 	if (job_is_local(job) && job->data.count != job->workers)
 		return error_set(err, ERROR_CONFIG, path,
 				 "PARTITIONS=local needs a file of DATA for each worker: %zu files, "

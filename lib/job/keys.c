@@ -5,6 +5,7 @@
 #include "job/hosts.h"
 #include "model/model.h"
 #include "monitor/node.h"
+#include "param/opt.h"
 #include "predict/predict.h"
 #include "solve/accum.h"
 
@@ -65,7 +66,7 @@ const struct key_row key_rows[] = {
 	{"INIT", NULL, NULL, KEY_PATH, AT(init), "", 0, 0, "PATH", NULL, FRESH,
 	 "checkpoint to start from"},
 	{"OPTIMIZER", "name", NULL, KEY_CHOICE, AT(optimizer), "adagrad", 0, 0,
-	 "sgd|momentum|adagrad|adam|ftrl", NULL, FRESH, "how gradients are applied"},
+	 OPT_JOB_NAMES, NULL, FRESH, "how gradients are applied"},
 	{"OPTIMIZER lr", NULL, "LR", KEY_REAL, AT(lr), "auto", 1e-30, 1e6, "auto", NULL, STOPPED,
 	 "learning rate"},
 	{"OPTIMIZER l2", NULL, "L2", KEY_REAL, AT(l2), "0", 0, 1e6, NULL, NULL, STOPPED,

@@ -24,19 +24,21 @@
  * it, could be an infinite step. */
 #define MOMENT_MAX 1e18f
 
+#define NO_SLOT OPT_SLOTS_MAX
+
 static const struct {
 	const char *name;
 	size_t slots;
+	size_t squares; /* a slot that is a sum or a mean of squares, of which roots are taken */
+	double usual_lr;
 } opt_table[] = {
-	[OPT_SGD] = {"sgd", 0},   [OPT_MOMENTUM] = {"momentum", 1}, [OPT_ADAGRAD] = {"adagrad", 1},
-	[OPT_ADAM] = {"adam", 2}, [OPT_FTRL] = {"ftrl", 2},         [OPT_ADD] = {"add", 0},
+	[OPT_SGD] = {"sgd", 0, NO_SLOT, 0.1},
+	[OPT_MOMENTUM] = {"momentum", 1, NO_SLOT, 0.01},
+	[OPT_ADAGRAD] = {"adagrad", 1, 0, 0.05},
+	[OPT_ADAM] = {"adam", 2, 1, 0.001},
+	[OPT_FTRL] = {"ftrl", 2, 1, 0.1},
+	[OPT_ADD] = {"add", 0, NO_SLOT, 0},
 };
-
-/* Whether a slot is a sum or a mean of squares, of which roots are taken. */
-static int is_squares(enum opt_kind kind, size_t slot)
-{
-	return kind == OPT_ADAGRAD || ((kind == OPT_ADAM || kind == OPT_FTRL) && slot == 1);
-}
 
 /* x within +-most; a NaN becomes one of the two. Written so that a vector of it is a few logical
  * operations and one minimum, like smaller(); a maximum of two minima would become masks. */
@@ -62,13 +64,17 @@ int opt_by_name(struct opt *o, const char *name, struct error *err)
 {
 	for (size_t i = 0; i < sizeof opt_table / sizeof *opt_table; i++) {
 		if (strcmp(opt_table[i].name, name) == 0) {
-			memset(o, 0, sizeof *o);
-			o->kind = (enum opt_kind)i;
-			o->momentum = 0.9f;
+			*o = (struct opt){.kind = (enum opt_kind)i, .momentum = 0.9f};
 			return 0;
 		}
 	}
 	return error_set(err, ERROR_CONFIG, "optimizer", "unknown: %s (" OPT_NAMES ")", name);
+}
+
+double opt_usual_lr(const char *name)
+{
+	struct opt o = {0};
+	return opt_by_name(&o, name, NULL) == 0 ? opt_table[o.kind].usual_lr : 0;
 }
 
 const char *opt_name(const struct opt *o)
@@ -122,7 +128,7 @@ size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n)
 {
 	float most = o->kind == OPT_ADAM && slot == 0 ? MOMENT_MAX : FLT_MAX;
 
-	return first_beyond(x, n, is_squares(o->kind, slot) ? 0.0f : -most, most);
+	return first_beyond(x, n, opt_table[o->kind].squares == slot ? 0.0f : -most, most);
 }
 
 void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t)

@@ -53,7 +53,8 @@
 #define OPT_VALUE_MAX 1e28f /* times the largest learning rate it is finite, too */
 
 enum opt_kind { OPT_SGD, OPT_MOMENTUM, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_ADD };
-#define OPT_NAMES "sgd|momentum|adagrad|adam|ftrl|add"
+#define OPT_JOB_NAMES "sgd|momentum|adagrad|adam|ftrl" /* for a job to choose from */
+#define OPT_NAMES OPT_JOB_NAMES "|add"
 
 struct opt {
 	enum opt_kind kind;
@@ -73,6 +74,8 @@ struct opt_step {
 /* ERROR_CONFIG naming an unknown optimiser. */
 int opt_by_name(struct opt *o, const char *name, struct error *err);
 const char *opt_name(const struct opt *o);
+/* The learning rate of a job that says none; name is one of OPT_JOB_NAMES. */
+double opt_usual_lr(const char *name);
 /* Floats kept beside each parameter: 0, 1 or 2. */
 size_t opt_slots(const struct opt *o);
 
