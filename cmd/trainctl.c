@@ -9,6 +9,7 @@
 #include "base/version.h"
 #include "cmd/cmd.h"
 #include "proc/parent.h"
+#include "proc/process.h"
 
 static const struct {
 	const char *name;
@@ -81,8 +82,11 @@ static void usage(FILE *out)
 		     "Starts, supervises and finishes a training job.\n\n");
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		fprintf(out, "  %-13s %s\n", commands[i].name, commands[i].help);
-	fprintf(out, "  %-13s %s\n  %-13s %s\n\n" PROGRAM " COMMAND --help shows its options.\n",
-		"--help", "this text", "--version", "name and version");
+	fprintf(out,
+		"  %-13s %s\n  %-13s %s\n  %-13s %s\n\n" PROGRAM
+		" COMMAND --help shows its options.\n",
+		"--exec-path", "where worker, agent, fabricd and node-host are", "--help",
+		"this text", "--version", "name and version");
 }
 
 static int unknown_command(const char *given)
@@ -101,6 +105,16 @@ static int unknown_command(const char *given)
 		near_look(&near, given, commands[i].name);
 	near_unknown(&near, given, &err);
 	return cmd_fail(PROGRAM, &err);
+}
+
+static int exec_path(void)
+{
+	char dir[DIRS_PATH_MAX];
+	struct error err;
+	if (process_exec_dir(dir, sizeof dir, &err) != 0)
+		return cmd_fail(PROGRAM, &err);
+	puts(dir);
+	return 0;
 }
 
 static int no_command(void)
@@ -135,6 +149,8 @@ int main(int argc, char **argv)
 		usage(stdout);
 		return cmd_end(PROGRAM, 0);
 	}
+	if (strcmp(argv[1], "--exec-path") == 0)
+		return cmd_end(PROGRAM, exec_path());
 	if (strcmp(argv[1], "--version") == 0) {
 		printf(PROGRAM " " PACELINE_VERSION "\n");
 		return cmd_end(PROGRAM, 0);

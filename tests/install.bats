@@ -67,9 +67,8 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 	not grep -rE '@[A-Z]+@' lib share/paceline share/systemd share/bash-completion share/zsh
 	# A user's service manager can't do these.
 	not grep -rE '^(User|Protect|Capability|PrivateDevices)' share/systemd/user
-	for program in "$PACELINE_ROOT"/cmd/*.c; do
-		[ -x "bin/$(basename "$program" .c)" ] || [[ $program == */fabricd.c && ! -e $T/build/bin/fabricd ]]
-	done
+	[ "$(ls bin)" = "$(typed)" ]
+	[ "$(ls libexec/paceline)" = "$(ls "$BIN" | grep -xFf "$PACELINE_ROOT/scripts/libexec")" ]
 	for page in "$PACELINE_ROOT"/man/*.[1-8]; do
 		[ -e "share/man/man${page##*.}/${page##*/}" ]
 	done
@@ -84,9 +83,25 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 	cp -rL "$T/build/completion" "$T/build2"
 	mv "$T/bin" "$T/build2/bin"
 	scripts/install "$T/build2"
-	[ ! -e "$DESTDIR$PREFIX/bin/fabricd" ]
-	[ -x "$DESTDIR$PREFIX/bin/worker" ]
+	[ ! -e "$DESTDIR$PREFIX/libexec/paceline/fabricd" ]
+	[ -x "$DESTDIR$PREFIX/libexec/paceline/worker" ]
 	[ -e "$DESTDIR$PREFIX/share/man/man8/fabricd.8" ]
+}
+
+@test "install: the programs find each other in both directories, whatever PATH finds" {
+	built
+	PREFIX=$T/p
+	scripts/install "$T/build"
+	mkdir "$T/other"
+	for program in worker node-host shardd; do printf '#!/bin/sh\nexit 99\n' >"$T/other/$program"; done
+	cp "$T/other/worker" "$PREFIX/bin" # of another package
+	chmod +x "$T/other/"* "$PREFIX/bin/worker"
+	[ "$("$PREFIX/bin/trainctl" --exec-path)" = "$PREFIX/libexec/paceline" ]
+	[ "$("$BIN/trainctl" --exec-path)" = "$(readlink -f "$BIN")" ]
+	run -0 env PATH="$T/other:$PREFIX/bin:/usr/bin:/bin" tests/smoke
+	# On another host it is node-host that looks.
+	PATH=$T/other:$PATH run "$PREFIX/libexec/paceline/node-host" --serve <<<$'program name=shardd\nprogram name=worker'
+	[[ $output == *"ok path=$PREFIX/bin/shardd"*"ok path=$PREFIX/libexec/paceline/worker"* ]]
 }
 
 @test "uninstall: what install put there, and nothing else" {
@@ -491,11 +506,13 @@ S
 
 # ---- completion ----
 
+# typed: the programs that people start.
+typed() { ls "$BIN" | grep -vxFf "$PACELINE_ROOT/scripts/libexec"; }
+
 # lines: each program, and each command of it, with -- behind; and what its --help and its page have.
 option_lines() {
 	local program command
-	for program in "$BIN"/*; do
-		program=${program##*/}
+	for program in $(typed); do
 		if "$program" --help | grep -q '^usage: [a-z-]* COMMAND'; then
 			for command in $("$program" --help | sed -n 's/^  \([a-z][a-z-]*\)  .*/\1/p'); do
 				echo "$program $command --:" $("$program" "$command" --help | options_of_help)
@@ -544,8 +561,7 @@ values() {
 		bs-solve -m s -> share step
 		res-plan -s a -> adjust auto
 		speed-predict --model=n -> narx
-		worker --id w0 --model w -> wdl
-		worker --servers a.sock,b -> a.sock,b.sock
+		ps-server --servers a.sock,b -> a.sock,b.sock
 		bpt-monitor --log row -> rows.csv
 		bpt-monitor --short 5 -> 
 		ckpt pr -> prune
@@ -601,8 +617,8 @@ offers() {
 	PREFIX=$T/p scripts/install "$T/build"
 	run -0 env XDG_DATA_DIRS="$T/p/share" BASH_COMPLETION_USER_DIR="$T/none" bash --norc -ic '
 		. /usr/share/bash-completion/bash_completion
-		for program; do _completion_loader "$program"; complete -p "$program"; done' bash $(ls "$BIN")
-	[ "$(grep -c -- '-F _paceline' <<<"$output")" = "$(ls "$BIN" | wc -l)" ]
+		for program; do _completion_loader "$program"; complete -p "$program"; done' bash $(typed)
+	[ "$(grep -c -- '-F _paceline' <<<"$output")" = "$(typed | wc -l)" ]
 }
 
 @test "completion in zsh: every option of every program, and values" {

@@ -110,17 +110,44 @@ static int runs(const char *path)
 	return access(path, X_OK) == 0;
 }
 
+#define EXEC_DIR "libexec/paceline"
+
+/* PREFIX/libexec/paceline and PREFIX/bin, whichever of them we are in; both are our own directory
+ * where there is no such pair. */
+static int find_dirs(char exec[PATH_MAX], char bin[PATH_MAX], struct error *err)
+{
+	char self[PATH_MAX], prefix[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+	if (n < 0)
+		return error_errno(err, ERROR_OS, "/proc/self/exe", "can't be read");
+	self[n] = '\0';
+	fs_dirname(self, bin, PATH_MAX);
+	fs_dirname(bin, prefix, sizeof prefix);
+	if (fs_join(exec, PATH_MAX, prefix, EXEC_DIR, NULL) != 0 || !runs(exec))
+		memcpy(exec, bin, PATH_MAX);
+	size_t len = strlen(bin), end = strlen("/" EXEC_DIR);
+	if (len > end && strcmp(bin + len - end, "/" EXEC_DIR) == 0)
+		memcpy(bin + len - end, "/bin", sizeof "/bin");
+	return 0;
+}
+
+int process_exec_dir(char *out, size_t out_max, struct error *err)
+{
+	char exec[PATH_MAX], bin[PATH_MAX];
+	if (find_dirs(exec, bin, err) != 0)
+		return -1;
+	snprintf(out, out_max, "%s", exec);
+	return 0;
+}
+
 int process_find(const char *program, const char *search, char *out, size_t out_max,
 		 struct error *err)
 {
-	char self[PATH_MAX], dir[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-	if (n > 0) {
-		self[n] = '\0';
-		fs_dirname(self, dir, sizeof dir);
-		if (fs_join(out, out_max, dir, program, NULL) == 0 && runs(out))
-			return 0;
-	}
+	char exec[PATH_MAX], bin[PATH_MAX];
+	if (find_dirs(exec, bin, NULL) == 0 &&
+	    ((fs_join(out, out_max, exec, program, NULL) == 0 && runs(out)) ||
+	     (fs_join(out, out_max, bin, program, NULL) == 0 && runs(out))))
+		return 0;
 	for (const char *p = search ? search : ""; *p;) {
 		size_t len = strcspn(p, ":");
 		int m = snprintf(out, out_max, "%.*s/%s", (int)len, p, program);

@@ -39,8 +39,11 @@ _Noreturn void process_become(const char *who, char *const *argv);
 /* The same end, for a program executed in another way: errno says why. */
 _Noreturn void process_not_run(const char *who, const char *program);
 
-/* Where a program of the kit is: beside our own executable, else on `search` (a PATH). An installed
- * kit and a build directory both work, with any PATH. ERROR_CONFIG: nowhere. */
+/* The directory of the programs that only others start: PREFIX/libexec/paceline when we are installed,
+ * else (a build directory) our own. */
+int process_exec_dir(char *out, size_t out_max, struct error *err);
+/* Where a program of the kit is: there, among those that people start, or on `search` (a PATH). An
+ * installed kit and a build directory both work, with any PATH. ERROR_CONFIG: nowhere. */
 int process_find(const char *program, const char *search, char *out, size_t out_max,
 		 struct error *err);
 

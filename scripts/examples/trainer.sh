@@ -1,6 +1,7 @@
 #!/bin/sh
 # Logistic regression in sh and awk, trained by agent(1). The data are a csv: a header, then y,x1,x2,...
-#     agent --id w0 --shards shardd.sock --lead lead.sock --batch 50 -- trainer.sh DATA.csv MODEL
+#     "$(trainctl --exec-path)/agent" --id w0 --shards shardd.sock --lead lead.sock --batch 50 -- \
+#         trainer.sh DATA.csv MODEL
 # MODEL is a line of weights, the first without a column; at the end it is the result.
 data=$1 model=$2 save=
 [ -s "$model" ] || echo 0 >"$model"
