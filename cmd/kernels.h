@@ -3,8 +3,8 @@
  * here.
  *
  * OpenBLAS has chosen when main() begins, and what the user says in OPENBLAS_CORETYPE stands as
- * long as it computes right.  To have others the program starts itself anew, once: with
- * --blas-chosen.
+ * long as it computes right.  To have others the program starts itself anew, once: the variable
+ * PACELINE_BLAS_CHOSEN tells it so.
  */
 #ifndef PACELINE_CMD_KERNELS_H
 #define PACELINE_CMD_KERNELS_H
@@ -16,10 +16,11 @@
 
 #define KERNELS_PATH_MAX 4096
 #define KERNELS_CHOOSE "OPENBLAS_CORETYPE"
+#define KERNELS_CHOSEN "PACELINE_BLAS_CHOSEN"
 
 struct kernels {
 	const char *cache; /* --blas-cache; NULL: in the user's cache */
-	int probe, chosen;
+	int probe;
 	int fastest; /* main() says so: the speed of matrix products matters; one thread */
 };
 
@@ -29,13 +30,9 @@ struct kernels {
 	 .target = &(k).cache,                                                                     \
 	 .arg = "FILE",                                                                            \
 	 .help = "where the best BLAS kernels are remembered (see FILES)"},                        \
-		{.name = "blas-probe",                                                             \
-		 .kind = OPTION_FLAG,                                                              \
-		 .target = &(k).probe,                                                             \
-		 .help = "check the BLAS kernels in use and print their speed, in GFLOP/s"},        \
 	{                                                                                          \
-		.name = "blas-chosen", .kind = OPTION_FLAG, .target = &(k).chosen,                 \
-		.help = "for internal use: these kernels have been chosen"              \
+		.name = "blas-probe", .kind = OPTION_FLAG, .target = &(k).probe,                   \
+		.help = "check the BLAS kernels in use and print their speed, in GFLOP/s"          \
 	}
 
 #define KERNELS_FILES                                                                              \
@@ -68,24 +65,12 @@ static inline const char *kernels_cache(const struct kernels *k, char *out, size
 static inline int kernels_start_anew(const struct kernels *k, const char *self, const char *name,
 				     char **argv, struct error *err)
 {
-	size_t n = 0;
-	while (argv[n])
-		n++;
-	char **with = calloc(n + 2, sizeof *with);
-	if (!with)
-		return error_set(err, ERROR_OS, self, "out of memory to be started anew");
-	with[0] = argv[0];
-	with[1] = (char *)(size_t) "--blas-chosen";
-	memcpy(with + 2, argv + 1, (n - 1) * sizeof *with);
 	if ((*name ? setenv(KERNELS_CHOOSE, name, 1) : unsetenv(KERNELS_CHOOSE)) != 0 ||
+	    setenv(KERNELS_CHOSEN, "1", 1) != 0 ||
 	    (k->fastest && setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0))
-		error_errno(err, ERROR_OS, self, "environment");
-	else {
-		execv(self, with);
-		error_errno(err, ERROR_OS, self, "can't be started anew");
-	}
-	free(with);
-	return -1;
+		return error_errno(err, ERROR_OS, self, "environment");
+	execv(self, argv);
+	return error_errno(err, ERROR_OS, self, "can't be started anew");
 }
 
 /* Ends in another program where that can be; else 0: the kernels in use are as good, or -1. wrong:
@@ -113,17 +98,19 @@ static inline int kernels_settle(const struct kernels *k, char **argv, struct er
 {
 	char path[KERNELS_PATH_MAX];
 	const char *given = getenv(KERNELS_CHOOSE), *cache = kernels_cache(k, path, sizeof path);
+	int chosen = getenv(KERNELS_CHOSEN) != NULL;
+	unsetenv(KERNELS_CHOSEN);
 	if (kernel_judge(err) != 0) {
-		if (k->chosen) { /* what was remembered is not true any more */
+		if (chosen) { /* what was remembered is not true any more */
 			kernel_forget(cache);
 			err->code = ERROR_TEMPFAIL;
 		}
-		if (k->chosen || err->code != ERROR_CONFIG)
+		if (chosen || err->code != ERROR_CONFIG)
 			return -1;
 		log_say(LOG_LEVEL_WARNING, "%s: %s", err->place, err->text);
 		return kernels_change(k, given ? given : "", cache, argv, err);
 	}
-	if (k->chosen || !k->fastest)
+	if (chosen || !k->fastest)
 		return 0;
 	if (given && given[0]) {
 		log_say(LOG_LEVEL_INFO, KERNELS_CHOOSE "=%s: matrix kernels %s, as requested",
