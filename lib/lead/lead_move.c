@@ -3,6 +3,7 @@
  * one, piece by piece.  A piece is one attempt, with a map of its own:
  *
  *     prepare   all parts and those who join: what goes where is found, room and connections are made
+ *     rest      training goes on, at least for as long as the piece before this one held it up
  *     still     nothing is with the parts or shardd (the gate's STILL), and nothing follows
  *     give      givers send to receivers, who set it aside; all still have what they had
  *     adopt     the commit: from here on the map is in force, in this process' memory. Pushes under
@@ -42,7 +43,7 @@
 #define TRIES 3
 #define AGAIN_SECONDS 0.2    /* after an attempt that failed */
 #define REST_HOLDS 1.0       /* after a piece, training goes on for so many times as long at least */
-#define REST_SECONDS_MIN 0.005
+#define REST_LOOK_SECONDS 0.002 /* whether a unit has closed */
 #define REST_SECONDS_MAX 1.0 /* when no unit closes at all */
 #define MOVE_BYTES_MAX (1u << 22)
 
@@ -50,10 +51,11 @@ enum stage {
 	MOVE_NOT,
 	MOVE_JOINING,   /* those who join are being connected */
 	MOVE_PREPARING,
+	MOVE_RESTING,   /* it is prepared; training goes on for a while after the piece before it */
 	MOVE_STILL,     /* the gate is asked */
 	MOVE_GIVING,
 	MOVE_ADOPTING,
-	MOVE_RESTING    /* until the next piece, or the next attempt */
+	MOVE_AGAIN      /* until the next attempt */
 };
 
 /* A server that is in the map, or is to be. Servers stand in one order, in which those that stay and
@@ -87,7 +89,7 @@ struct moving {
 	double held, hold;   /* when the hold began; what it took */
 	uint64_t bytes, piece;      /* moved in all; in this piece */
 	uint64_t pieces, iteration; /* done; at the last one's end */
-	double stall, rested, committed;
+	double stall, committed, adopted;
 	char peak[64], busiest[OPTION_ID_MAX]; /* of who asked to rebalance: for the answer */
 	char why[ERROR_TEXT_MAX];
 };
@@ -204,7 +206,7 @@ static void fail(struct lead *l, const char *who, const char *why)
 	struct order_answer nobody = {.done = ignore, .arg = l};
 
 	snprintf(m->why, sizeof m->why, "%.200s: %.290s", who, why);
-	m->stage = MOVE_RESTING;
+	m->stage = MOVE_AGAIN;
 	if (stage == MOVE_JOINING) {
 		m->tries = TRIES;
 	} else {
@@ -212,7 +214,6 @@ static void fail(struct lead *l, const char *who, const char *why)
 		m->tries++;
 	}
 	m->is_last = 0;
-	m->rested = 0.0;
 	m->hold = 0.0;
 	if (m->tries < TRIES)
 		log_say(LOG_LEVEL_WARNING, "a move of parameters is tried again: %s", m->why);
@@ -336,6 +337,7 @@ static void cut_piece(struct lead *l)
 /* ---- the stages of an attempt ---- */
 
 static void go_on(struct lead *l);
+static void rest(struct lead *l);
 
 /* Of an answer: whether it is one that is waited for. */
 static int is_due(const struct lead *l, const struct order_result *result, enum stage stage)
@@ -358,9 +360,8 @@ static void on_prepared(uint32_t part, const struct order_result *result, void *
 	}
 	if (--m->left > 0)
 		return;
-	m->stage = MOVE_STILL;
-	deadline(m, STILL_SECONDS);
-	gate_still(l->gate);
+	m->stage = MOVE_RESTING;
+	rest(l);
 	lead_pump(l);
 }
 
@@ -535,45 +536,45 @@ void lead_move_still(struct lead *l)
 	on_given(0, &(struct order_result){.attempt = m->attempt}, l);
 }
 
-/* After a piece, or an attempt. */
+/* After a piece. The next one is prepared at once: training goes on meanwhile. */
 static void go_on(struct lead *l)
 {
 	struct moving *m = l->moving;
 
 	m->bytes += m->piece;
 	m->piece = 0;
-	if (m->is_last) {
+	m->adopted = clock_mono();
+	if (m->is_last)
 		finish(l);
-		return;
-	}
-	m->stage = MOVE_RESTING;
-	m->rested = 0.0;
-	deadline(m, REST_SECONDS_MIN);
+	else
+		prepare(l);
 }
 
-/* Training goes on first: a unit at least, unless none closes anyway. */
-static int has_rested(const struct lead *l)
+/* Seconds until training has gone on for long enough: for a unit at least, unless none closes
+ * anyway. */
+static double rest_seconds(const struct lead *l)
 {
 	const struct moving *m = l->moving;
+	double rested = clock_mono() - m->adopted, left = REST_HOLDS * m->hold - rested;
 
-	return m->rested >= REST_SECONDS_MAX ||
-	       (m->rested >= REST_HOLDS * m->hold &&
-		(gate_iteration(l->gate) > m->iteration || gate_active(l->gate) == 0));
+	if (m->pieces == 0 || rested >= REST_SECONDS_MAX)
+		return 0.0;
+	if (left <= 0.0 && gate_iteration(l->gate) == m->iteration && gate_active(l->gate) > 0)
+		return REST_LOOK_SECONDS;
+	return left;
 }
 
 static void rest(struct lead *l)
 {
-	struct moving *m = l->moving;
+	double seconds = rest_seconds(l);
 
-	if (m->tries >= TRIES) {
-		give_up(l);
+	if (seconds > 0.0) {
+		deadline(l->moving, seconds);
 		return;
 	}
-	m->rested += REST_SECONDS_MIN;
-	if (m->tries > 0 || has_rested(l))
-		prepare(l);
-	else
-		deadline(m, REST_SECONDS_MIN);
+	l->moving->stage = MOVE_STILL;
+	deadline(l->moving, STILL_SECONDS);
+	gate_still(l->gate);
 }
 
 static void on_timer(void *lead)
@@ -584,6 +585,10 @@ static void on_timer(void *lead)
 
 	if (m->stage == MOVE_RESTING)
 		rest(l);
+	else if (m->stage == MOVE_AGAIN && m->tries < TRIES)
+		prepare(l);
+	else if (m->stage == MOVE_AGAIN)
+		give_up(l);
 	else if (m->stage == MOVE_STILL)
 		fail(l, "the lead", "a settle or a checkpoint takes too long");
 	else if (m->stage == MOVE_ADOPTING)
@@ -642,6 +647,7 @@ void lead_move_look(struct lead *l)
 			prepare(l);
 		break;
 	case MOVE_PREPARING:
+	case MOVE_RESTING:
 	case MOVE_STILL:
 	case MOVE_GIVING:
 		lost = lead_parts_lost(l->parts);
