@@ -27,8 +27,9 @@ static struct option_list opt_make, opt_bring, opt_fetch;
 static int opt_serve, opt_keep, opt_test;
 
 static const struct option_row rows[] = {
-	{.name = "by", .kind = OPTION_CHOICE, .target = &opt_by, .arg = "ssh|slurm",
-	 .help = "what reaches the host (ssh); slurm: srun, in the allocation", .choices = "ssh|slurm"},
+	{.name = "by", .kind = OPTION_CHOICE, .target = &opt_by, .arg = "LAUNCHER",
+	 .choices = LAUNCHER_CHOICES,
+	 .help = "what reaches the host (ssh); slurm: srun, in the allocation"},
 	{.name = "id", .kind = OPTION_ID, .target = &opt_id, .arg = "ID",
 	 .help = "of the node, for those who look at processes"},
 	{.name = "make", .kind = OPTION_LIST, .target = &opt_make, .arg = "DIR",
@@ -61,10 +62,10 @@ static char deadlines[400];
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "[--by ssh|slurm] [--cores N] [--memory BYTES] [--keep] [--make DIR]... [--bring PATH]...\n"
+	.synopsis = "[--by LAUNCHER] [--cores N] [--memory BYTES] [--keep] [--make DIR]... [--bring PATH]...\n"
 		    "HOST COMMAND [ARG]...\n"
-		    "[--by ssh|slurm] --fetch PATH=HERE HOST\n"
-		    "[--by ssh|slurm] [--seconds S] --test [HOST]...\n"
+		    "[--by LAUNCHER] --fetch PATH=HERE HOST\n"
+		    "[--by LAUNCHER] [--seconds S] --test [HOST]...\n"
 		    "--serve",
 	.about = "Runs a command on another host and stands for it here.",
 	.rows = rows,

@@ -7,6 +7,7 @@
 #include "monitor/node.h"
 #include "param/opt.h"
 #include "predict/predict.h"
+#include "proc/launcher.h"
 #include "solve/accum.h"
 
 #include <string.h>
@@ -187,8 +188,8 @@ const struct key_row key_rows[] = {
 	 "names of the machines (those of Slurm's allocation, else this one)"},
 	{"PLACE", NULL, NULL, KEY_PLACING, AT(place), "spread", 0, 0, "spread|fill|HOST:N", NULL,
 	 FREE, "how workers are spread over HOSTS"},
-	{"LAUNCHER", "by", NULL, KEY_CHOICE, AT(launcher), "auto", 0, 0, "auto|slurm|ssh", NULL,
-	 STOPPED, "what starts nodes on other machines"},
+	{"LAUNCHER", "by", NULL, KEY_CHOICE, AT(launcher), "auto", 0, 0, "auto|" LAUNCHER_CHOICES,
+	 NULL, STOPPED, "what starts nodes on other machines"},
 	{"LAUNCHER more", NULL, "MORE_HOSTS", KEY_COUNT, AT(more_hosts), "0", 0, HOSTS_MAX, NULL,
 	 NULL, STOPPED,
 	 "so many hosts at most that Slurm is asked for when the job's own are full"},

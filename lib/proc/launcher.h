@@ -20,6 +20,8 @@
 
 struct launcher;
 
+#define LAUNCHER_CHOICES "slurm|ssh" /* those that reach other hosts, for options and keys */
+
 #define HOST_NAME_MAX_BYTES 256 /* of a host's name, NUL included */
 
 /* Where a node runs. All nodes of the place share it. */
