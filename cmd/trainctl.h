@@ -10,12 +10,7 @@
 int trainctl_init(int argc, char **argv);
 int trainctl_run(int argc, char **argv);
 int trainctl_status(int argc, char **argv);
-int trainctl_stop(int argc, char **argv);
-int trainctl_checkpoint(int argc, char **argv);
-int trainctl_kill_restart(int argc, char **argv);
-int trainctl_scale(int argc, char **argv);
-int trainctl_rebalance(int argc, char **argv);
-int trainctl_apply(int argc, char **argv);
+int trainctl_ask(int argc, char **argv); /* each question to a job; argv[0] says which */
 int trainctl_top(int argc, char **argv);
 int trainctl_report(int argc, char **argv);
 int trainctl_wait(int argc, char **argv);

@@ -1,5 +1,5 @@
 /* trainctl stop, checkpoint, kill-restart, scale, rebalance, apply: one question each to a job that
- * runs, on its trainctl.sock. */
+ * runs, on its trainctl.sock. A new one is a row of trainctl_ask(), and a row in trainctl.c. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/number.h"
@@ -12,14 +12,18 @@
 
 #include <unistd.h>
 
-#define CONNECT_SECONDS 0.0 /* it is there or it is not */
+#define CONNECT_SECONDS 0.0   /* it is there or it is not */
 #define SCALE_SECONDS 86400.0 /* its turn may come late; the job answers all when it ends */
 
+#define OPTIONS_MAX 3
+
 struct question {
-	const char *name, *about, *verb;
-	const char *operand; /* what it names; NULL: none */
-	int reads_stdin;     /* the request's payload */
-	int scales; /* it says how many nodes of each kind, and where */
+	const char *verb; /* of the request, and the command's name */
+	const char *usage, *about;
+	const char *operand, *key; /* what the command names, and its key in the request; or NULL */
+	struct option_row options[OPTIONS_MAX]; /* keys of the request, too, where they are given */
+	int reads_stdin;                        /* the request's payload */
+	int (*check)(struct error *err);        /* what can be seen without asking a job; or NULL */
 	double answer_seconds;
 };
 
@@ -65,30 +69,22 @@ static int converse(const char *socket, const struct question *q, const char *li
 	return 0;
 }
 
-/* What stands on the command line. */
-struct given {
-	const char *id;
-	int force, elsewhere;
-	const char *workers, *servers, *hosts; /* NULL: as it is */
-};
-
-/* The request's line; what the command has not is left out. */
-static size_t request_line(const struct question *q, const struct given *given, size_t bytes,
-			   char *line)
+/* The request's line; what was not given is left out. */
+static size_t request_line(const struct question *q, const char *operand, size_t bytes, char *line)
 {
-	const struct {
-		const char *key, *value;
-	} more[] = {{"id", given->id},
-		    {"force", given->force ? "1" : NULL},
-		    {"elsewhere", given->elsewhere ? "1" : NULL},
-		    {"workers", given->workers},
-		    {"servers", given->servers},
-		    {"hosts", given->hosts}};
 	struct record_out o;
 	record_begin(&o, line, RECORD_LINE_MAX, q->verb);
-	for (size_t i = 0; i < sizeof more / sizeof *more; i++)
-		if (more[i].value)
-			record_add(&o, more[i].key, more[i].value);
+	if (operand)
+		record_add(&o, q->key, operand);
+	for (const struct option_row *row = q->options; row < q->options + OPTIONS_MAX; row++) {
+		const char *text = NULL;
+		if (row->name && row->kind == OPTION_FLAG)
+			text = *(const int *)row->target ? "1" : NULL;
+		else if (row->name)
+			text = *(const char **)row->target;
+		if (text)
+			record_add(&o, row->name, text);
+	}
 	if (q->reads_stdin)
 		record_add_u64(&o, "bytes", bytes);
 	return record_end(&o, NULL);
@@ -129,78 +125,57 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 	snprintf(which, sizeof which, "%s %s", job ? "-j" : "--run-dir",
 		 words_quote(job ? job : dirs->run, run, sizeof run));
 	if (c.is == CONDITION_RUNNING)
-		return error_set(err, ERROR_TEMPFAIL, NULL,
-				 "job %s does not answer: pid %ld runs it since %s, and prepares its "
-				 "data, or ends",
-				 c.name, (long)c.pid, since);
+		return error_set(
+			err, ERROR_TEMPFAIL, NULL,
+			"job %s does not answer: pid %ld runs it since %s, and prepares its "
+			"data, or ends",
+			c.name, (long)c.pid, since);
 	return error_set(err, ERROR_UNAVAILABLE, NULL,
 			 "job %s does not run: %s (%s); `trainctl status %s` says more", c.name,
 			 condition_words(c.is), since, which);
 }
 
-/* What can be seen without asking a job. */
-static int check_sizes(const struct given *given, struct error *err)
+/* ---- what can be asked ---- */
+
+static int force, elsewhere;
+static const char *workers, *servers, *hosts; /* NULL: as it is */
+
+static int check_sizes(struct error *err)
 {
 	uint64_t n;
-	if (!given->workers && !given->servers && !given->hosts)
+	if (!workers && !servers && !hosts)
 		return error_set(err, ERROR_USAGE, NULL,
 				 "scale: to how many? --workers N, --servers N, --hosts H1,H2,...");
-	if (given->workers && number_u64(given->workers, 0, UINT64_MAX, &n, "--workers", err) != 0)
+	if (workers && number_u64(workers, 0, UINT64_MAX, &n, "--workers", err) != 0)
 		return -1;
-	return given->servers ? number_u64(given->servers, 0, UINT64_MAX, &n, "--servers", err) : 0;
+	return servers ? number_u64(servers, 0, UINT64_MAX, &n, "--servers", err) : 0;
 }
 
 static int ask(const struct question *q, int argc, char **argv)
 {
-	const char *job = NULL, *run_dir = NULL;
-	struct given given = {0};
-	char name[64], usage[96], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
+	const char *job = NULL, *run_dir = NULL, *operand = NULL;
+	char name[64], usage[128], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
 	struct dirs dirs;
 	size_t bytes = 0;
-	const struct option_row rows[] = {
-		TRAINCTL_ROW_JOB(&job),
-		TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory"),
-		{.name = q->operand  ? "force"
-			 : q->scales ? "workers"
-				     : NULL,
-		 .kind = q->operand ? OPTION_FLAG : OPTION_TEXT,
-		 .target = q->operand ? (void *)&given.force : (void *)&given.workers,
-		 .arg = q->operand ? NULL : "N",
-		 .help = q->operand ? "whatever KILL_RESTART says"
-				    : "so many workers from now on"},
-		{.name = q->operand  ? "elsewhere"
-			 : q->scales ? "servers"
-				     : NULL,
-		 .kind = q->operand ? OPTION_FLAG : OPTION_TEXT,
-		 .target = q->operand ? (void *)&given.elsewhere : (void *)&given.servers,
-		 .arg = q->operand ? NULL : "N",
-		 .help = q->operand ? "on another host; its own is avoided (BAD_HOSTS avoid)"
-				    : "so many parameter servers"},
-		{.name = q->scales ? "hosts" : NULL,
-		 .kind = OPTION_TEXT,
-		 .target = &given.hosts,
-		 .arg = "H1,H2,...",
-		 .help = "these of HOSTS, and no others"},
-		{0}};
-	snprintf(name, sizeof name, PROGRAM " %s", q->name);
-	snprintf(usage, sizeof usage, "%s-j NAME | --run-dir DIR%s",
-		 q->operand  ? "ID "
-		 : q->scales ? "[--workers N] [--servers N] [--hosts H1,H2,...] "
-			     : "",
+	struct option_row rows[OPTIONS_MAX + 3] = {
+		TRAINCTL_ROW_JOB(&job), TRAINCTL_ROW_RUN_DIR(&run_dir, "the job's run directory")};
+	memcpy(rows + 2, q->options, sizeof q->options);
+	snprintf(name, sizeof name, PROGRAM " %s", q->verb);
+	snprintf(usage, sizeof usage, "%s-j NAME | --run-dir DIR%s", q->usage ? q->usage : "",
 		 q->reads_stdin ? " < actions" : "");
 	struct option_table table = {name, usage, q->about, rows, NULL};
 	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, q->operand, &given.id, &err);
+	int shown = trainctl_parse(&table, argc, argv, q->operand, &operand, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
-	if (shown != OPTION_GO || (q->scales && check_sizes(&given, &err) != 0) ||
+	if (shown != OPTION_GO || (q->check && q->check(&err) != 0) ||
 	    trainctl_find(job, run_dir, &dirs, &err) != 0 ||
 	    (q->reads_stdin && read_stdin(&text, &bytes, &err) != 0)) {
 		free(text);
 		return cmd_fail(PROGRAM, &err);
 	}
 	dirs_run(&dirs, "trainctl.sock", socket);
-	size_t len = request_line(q, &given, bytes, line);
+	size_t len = request_line(q, operand, bytes, line);
 	int result = converse(socket, q, line, len, text, bytes, &err);
 	free(text);
 	if (result != 0 && err.code == ERROR_UNAVAILABLE)
@@ -208,71 +183,69 @@ static int ask(const struct question *q, int argc, char **argv)
 	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
 }
 
-int trainctl_stop(int argc, char **argv)
+int trainctl_ask(int argc, char **argv)
 {
-	const struct question q = {.name = "stop",
-				   .about = "Makes a checkpoint and stops the job; waits for it.",
-				   .verb = "stop",
-				   .answer_seconds = deadline_seconds(DEADLINE_SAVE) +
-						     4 * deadline_seconds(DEADLINE_STOP)};
-	return ask(&q, argc, argv);
-}
-
-int trainctl_checkpoint(int argc, char **argv)
-{
-	const struct question q = {.name = "checkpoint",
-				   .about = "Makes a checkpoint now and says where.",
-				   .verb = "checkpoint",
-				   .answer_seconds = deadline_seconds(DEADLINE_SAVE) +
-						     deadline_seconds(DEADLINE_ANSWER)};
-	return ask(&q, argc, argv);
-}
-
-int trainctl_kill_restart(int argc, char **argv)
-{
-	const struct question q = {
-		.name = "kill-restart",
-		.about = "Restarts a live worker, or a live server without a rollback; waits "
-			 "until it is there again.",
-		.verb = "kill-restart",
-		.operand = "node",
-		.answer_seconds =
-			deadline_seconds(DEADLINE_SAVE) + deadline_seconds(DEADLINE_HANDOVER)};
-	return ask(&q, argc, argv);
-}
-
-int trainctl_apply(int argc, char **argv)
-{
-	const struct question q = {
-		.name = "apply",
-		.about = "Gives the action lines on stdin to a running job, all of them or none, "
-			 "and says from which iteration on they hold.",
-		.verb = "apply",
-		.reads_stdin = 1,
-		.answer_seconds =
-			deadline_seconds(DEADLINE_ACT) + deadline_seconds(DEADLINE_ANSWER)};
-	return ask(&q, argc, argv);
-}
-
-int trainctl_scale(int argc, char **argv)
-{
-	const struct question q = {
-		.name = "scale",
-		.about = "Changes how many workers and servers a running job has, and on which hosts, "
-			 "and waits until it has them.",
-		.verb = "scale",
-		.scales = 1,
-		.answer_seconds = SCALE_SECONDS};
-	return ask(&q, argc, argv);
-}
-
-int trainctl_rebalance(int argc, char **argv)
-{
-	const struct question q = {
-		.name = "rebalance",
-		.about = "Lets the servers share out their parameters anew, so that one of which more "
-			 "is asked has less to do; waits for it.",
-		.verb = "rebalance",
-		.answer_seconds = SCALE_SECONDS};
-	return ask(&q, argc, argv);
+	const double save = deadline_seconds(DEADLINE_SAVE),
+		     answer = deadline_seconds(DEADLINE_ANSWER);
+	const struct question questions[] = {
+		{.verb = "stop",
+		 .about = "Makes a checkpoint and stops the job; waits for it.",
+		 .answer_seconds = save + 4 * deadline_seconds(DEADLINE_STOP)},
+		{.verb = "checkpoint",
+		 .about = "Makes a checkpoint now and says where.",
+		 .answer_seconds = save + answer},
+		{.verb = "kill-restart",
+		 .usage = "ID ",
+		 .about = "Restarts a live worker, or a live server without a rollback; waits "
+			  "until it "
+			  "is there again.",
+		 .operand = "node",
+		 .key = "id",
+		 .options = {{.name = "force",
+			      .kind = OPTION_FLAG,
+			      .target = &force,
+			      .help = "whatever KILL_RESTART says"},
+			     {.name = "elsewhere",
+			      .kind = OPTION_FLAG,
+			      .target = &elsewhere,
+			      .help = "on another host; its own is avoided (BAD_HOSTS avoid)"}},
+		 .answer_seconds = save + deadline_seconds(DEADLINE_HANDOVER)},
+		{.verb = "apply",
+		 .about = "Gives the action lines on stdin to a running job, all of them or none, "
+			  "and "
+			  "says from which iteration on they hold.",
+		 .reads_stdin = 1,
+		 .answer_seconds = answer + deadline_seconds(DEADLINE_ACT)},
+		{.verb = "scale",
+		 .usage = "[--workers N] [--servers N] [--hosts H1,H2,...] ",
+		 .about = "Changes how many workers and servers a running job has, and on which "
+			  "hosts, "
+			  "and waits until it has them.",
+		 .options = {{.name = "workers",
+			      .kind = OPTION_TEXT,
+			      .target = &workers,
+			      .arg = "N",
+			      .help = "so many workers from now on"},
+			     {.name = "servers",
+			      .kind = OPTION_TEXT,
+			      .target = &servers,
+			      .arg = "N",
+			      .help = "so many parameter servers"},
+			     {.name = "hosts",
+			      .kind = OPTION_TEXT,
+			      .target = &hosts,
+			      .arg = "H1,H2,...",
+			      .help = "these of HOSTS, and no others"}},
+		 .check = check_sizes,
+		 .answer_seconds = SCALE_SECONDS},
+		{.verb = "rebalance",
+		 .about = "Lets the servers share out their parameters anew, so that one of which "
+			  "more is "
+			  "asked has less to do; waits for it.",
+		 .answer_seconds = SCALE_SECONDS},
+	};
+	const struct question *q = questions;
+	while (strcmp(q->verb, argv[0]) != 0)
+		q++;
+	return ask(q, argc, argv);
 }
