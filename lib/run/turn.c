@@ -51,6 +51,7 @@ struct turn_kind {
 	unsigned not_beside; /* may not begin while these are under way */
 	unsigned not_before; /* nor before these, which somebody waits for */
 	void (*step)(struct supervisor *s); /* NULL: another turn's, or the phase's */
+	void (*over)(struct supervisor *s); /* the job is over: who waits is told; NULL: nobody does */
 };
 
 /* In the order in which they begin, when several could. */
@@ -59,7 +60,8 @@ static const struct turn_kind kinds[TURNS] = {
 	[TURN_SCALE] = {.is_under_way = scales,
 			.is_wished = scale_is_wished,
 			.not_beside = IS(SCALE) | IS(CUT) | IS(HAND_OVER) | IS(REBALANCE),
-			.step = sup_scale_step},
+			.step = sup_scale_step,
+			.over = sup_scale_over},
 	[TURN_MOVE] = {.is_under_way = moves},
 	/* A part that it wrote may be on its host still; and a replica adds to the checkpoint. */
 	[TURN_RELEASE] = {.not_beside = IS(CUT)},
@@ -71,7 +73,8 @@ static const struct turn_kind kinds[TURNS] = {
 			    .is_wished = rebalance_is_wished,
 			    .not_beside = IS(REBALANCE) | IS(SCALE) | IS(CUT) | IS(HAND_OVER),
 			    .not_before = IS(SCALE),
-			    .step = sup_rebalance_step},
+			    .step = sup_rebalance_step,
+			    .over = sup_rebalance_over},
 	/* It is measured against a job that does not change meanwhile. */
 	[TURN_PLAN] = {.not_beside = IS(SCALE) | IS(REBALANCE),
 		       .not_before = IS(SCALE) | IS(REBALANCE),
@@ -115,4 +118,11 @@ void sup_turns_step(struct supervisor *s)
 	for (enum turn t = 0; t < TURNS && s->phases.now == PHASE_RUNNING; t++)
 		if (kinds[t].step)
 			kinds[t].step(s);
+}
+
+void sup_turns_over(struct supervisor *s)
+{
+	for (enum turn t = 0; t < TURNS; t++)
+		if (kinds[t].over)
+			kinds[t].over(s);
 }

@@ -2,9 +2,9 @@
  * turn: a change for the whole job of who has what.  There is one turn at a time; this module says
  * which turn may begin while which other one is under way.
  *
- * Each turn has a file of its own, and a row here with its step function, which is called again and
- * again in PHASE_RUNNING (level-triggered, as all of the supervisor is).  Reactions to one node
- * (fences, spares, restarts of workers) are not turns.
+ * Each turn has a file of its own, with its struct in sup.h, and a row here with its step function,
+ * which is called again and again in PHASE_RUNNING (level-triggered, as all of the supervisor is).
+ * Reactions to one node (fences, spares, restarts of workers) are not turns.
  */
 #ifndef PACELINE_RUN_TURN_H
 #define PACELINE_RUN_TURN_H
@@ -36,5 +36,7 @@ int sup_turn_is_due(const struct supervisor *s, enum turn t); /* under way, or w
 int sup_turn_may_begin(const struct supervisor *s, enum turn t);
 /* In PHASE_RUNNING: a step of every turn. */
 void sup_turns_step(struct supervisor *s);
+/* The job is over: who waits for a turn is told. */
+void sup_turns_over(struct supervisor *s);
 
 #endif

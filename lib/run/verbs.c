@@ -64,8 +64,7 @@ void sup_answer_all(struct supervisor *s)
 {
 	sup_checkpoint_answer(s, 0);
 	sup_actions_over(s);
-	sup_scale_over(s);
-	sup_rebalance_over(s);
+	sup_turns_over(s);
 	EACH_NODE (n, s)
 		sup_restart_failed(n, "the job is over");
 	while (s->clients.watch.first)
