@@ -4,6 +4,8 @@
  */
 #include "cmd/cmd.h"
 
+#include "base/human.h"
+#include "base/log.h"
 #include "base/number.h"
 #include "data/rowfile.h"
 
@@ -12,6 +14,7 @@
 
 #define PROGRAM "rowidx"
 #define OPERANDS_MAX 4
+#define FRAME_LONG (UINT64_C(64) << 20) /* bytes of text: some 0.1 s */
 
 static struct {
 	const char *index, *format, *separator;
@@ -115,6 +118,18 @@ static int open_file(struct rowfile *f, const char *path, const char *index_name
 	if (!opt.named && rowfile_guess(path, index_name, &syntax, err) != 0)
 		return -1;
 	return rowfile_open(f, path, syntax, &options, err);
+}
+
+/* In a whole pass this costs nothing; to whoever reads rows in any order, it does. */
+static void warn_of_frames(const struct rowfile *f)
+{
+	char size[HUMAN_MAX];
+	uint64_t most = index_span_most(f->index);
+	if (f->index->packing == SOURCE_ZSTD && most > FRAME_LONG)
+		log_say(LOG_LEVEL_WARNING,
+			"%s: to reach a row, up to %s are decompressed, because a frame is so long; "
+			"write it anew in small frames: zstdcat FILE | pzstd >NEW.zst",
+			f->path, human_bytes((double)most, size));
 }
 
 static int print_row(const struct row_ref *row, struct error *err)
@@ -241,6 +256,8 @@ static int run(const char *const *operand, struct error *err)
 			return check(path, name, err);
 		result = open_file(&file, path, name, err);
 		number = result == 0 ? file.index->rows : 0;
+		if (result == 0)
+			warn_of_frames(&file);
 		if (result == 0 && opt.cat)
 			result = cat_file(&file, begin, length, &number, err);
 		rowfile_close(&file);

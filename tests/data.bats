@@ -95,7 +95,7 @@ same_model() {
 	: >empty.csv
 	refused 78 "DATA: - means standard input, and a file is needed" DATA=-
 	refused 78 "TEST: - means standard input" TEST=-
-	refused 66 "fifo: is a pipe, and a file is needed: rows are read by number, and more than once. Write one first: COMMAND | zstd" \
+	refused 66 "fifo: is a pipe, and a file is needed: rows are read by number, and more than once. Write one first: COMMAND | pzstd" \
 		DATA=fifo
 	refused 66 "TEST: $T/fifo: is a pipe" TEST=fifo
 	refused 66 "dir: is a directory" DATA=dir

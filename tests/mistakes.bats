@@ -583,7 +583,7 @@ E
 @test "data: a compressed file that is cut off" {
 	transcript <<'E'
 $ gzip -c d.csv | head -c 100 >e.csv.gz; trainctl run job.env -s DATA=e.csv.gz
-trainctl: --set: DATA is compressed, and a worker decompresses what stands before its rows, too: text may train several times as fast (zcat FILE > FILE.csv; zstdcat of .zst)
+trainctl: --set: DATA is compressed, and a worker decompresses what stands before its rows, too: text may train several times as fast (zcat FILE > FILE.csv; zstdcat of .zst). Of a .zst these are all rows before them in their frame: pzstd makes frames of a few MB, zstd one
 trainctl: DIR/e.csv.gz: byte 100: the gzip data ends too early (truncated file?)
 = 65
 E

@@ -1,13 +1,6 @@
 /*
  * index: see index.h.  Building and using; the file form is in index_file.c.  Must never decide
  * where an index is kept: its callers do.
- *
- * What libzstd needs to begin inside of a frame is found by code of our own (zstd_memory.h).  An
- * error in it would silently give another text.  So each such access point is verified before
- * it is kept: the text from it up to the next one kept, read again, has the sums that the text had
- * when it was read from the frame's start.  Beyond that next point it is not relied on (a wrong table
- * may show late): reading goes on from there anew.  A point that fails is left out, and reading
- * begins at one before.
  */
 #include "data/index.h"
 
@@ -25,12 +18,6 @@
 #define WINDOWS_BYTES_MAX (UINT64_C(256) << 20)
 #define PROGRESS_EVERY (UINT64_C(4) << 20) /* bytes of text */
 
-/* Text between two access points, whether they are kept or not. */
-struct span {
-	uint64_t end;
-	uint64_t sum; /* of the text from the end of the span before */
-};
-
 struct building {
 	struct index *ix;
 	struct source *source;
@@ -38,9 +25,6 @@ struct building {
 	size_t places_max, points_max;
 	uint64_t span;
 	uint64_t window_bytes; /* of all windows */
-	int verify;            /* zstd: the spans are kept */
-	struct span *read;
-	size_t read_count, read_room;
 };
 
 void index_free(struct index *ix)
@@ -106,16 +90,6 @@ static void thin_points(struct building *b)
 	b->span *= 2;
 }
 
-static int end_span(struct building *b, uint64_t end, struct error *err)
-{
-	if (!b->verify)
-		return 0;
-	if (GROW(b->read, b->read_room, b->read_count + 1) != 0)
-		return no_memory(err);
-	b->read[b->read_count++] = (struct span){end, source_take_sum(b->source)};
-	return 0;
-}
-
 static int grow_points(struct building *b, struct error *err)
 {
 	struct index *ix = b->ix;
@@ -134,13 +108,13 @@ static int on_point(const struct source_point *p, const void *window, size_t win
 	while (ix->point_count > 1 &&
 	       (ix->point_count >= b->points_max || b->window_bytes > WINDOWS_BYTES_MAX))
 		thin_points(b);
-	if (end_span(b, p->out, err) != 0 || grow_points(b, err) != 0)
+	if (grow_points(b, err) != 0)
 		return -1;
 	struct source_point point = *p;
 	unsigned char *packed = NULL;
 	if (window_len) {
 		size_t len;
-		if (source_pack_window(ix->packing, window, window_len, &packed, &len) != 0)
+		if (source_pack_window(window, window_len, &packed, &len) != 0)
 			return no_memory(err);
 		unsigned char *shorter = realloc(packed, len);
 		if (shorter)
@@ -169,88 +143,14 @@ static int enter_point(const struct index *ix, struct source *source, size_t i, 
 		return source_seek_point(source, p, NULL, 0, err);
 	if (!ix->window && index_fetch_window(ix, i, &fetched, err) != 0)
 		return -1;
-	int rc = source_unpack_window(ix->packing, fetched ? fetched : ix->window[i], p->window_len,
-				      &window, &len);
+	int rc = source_unpack_window(fetched ? fetched : ix->window[i], p->window_len, &window,
+				      &len);
 	free(fetched);
 	if (rc != 0)
 		return error_set(err, ERROR_DATA, ix->path, "damaged index: window %zu", i);
 	int result = source_seek_point(source, p, window, len, err);
 	free(window);
 	return result;
-}
-
-/* ---- verifying ---- */
-
-static int is_another(struct error *err)
-{
-	return error_set(err, ERROR_DATA, "index", "another text");
-}
-
-/* From where the source stands to end; ERROR_DATA: another text than before, or none. */
-static int compare_spans(const struct building *b, uint64_t end, struct error *err)
-{
-	struct source *source = b->source;
-	uint64_t begin = source_offset(source);
-	size_t i = search_last(&b->read->end, sizeof *b->read, b->read_count, begin);
-	(void)source_take_sum(source);
-	while (++i < b->read_count && b->read[i].end <= end) {
-		if (source_skip_to(source, b->read[i].end, err) != 0)
-			return -1;
-		if (source_take_sum(source) != b->read[i].sum)
-			return is_another(err);
-	}
-	/* How the frame ends, too. */
-	char next;
-	size_t got;
-	if (source_read(source, &next, 1, &got, err) != 0)
-		return -1;
-	return got == (end < b->ix->text_bytes) ? 0 : is_another(err);
-}
-
-/* -1: it can't be told. */
-static int point_is_right(const struct building *b, size_t i, uint64_t end, struct error *err)
-{
-	struct error why;
-	if (enter_point(b->ix, b->source, i, &why) == 0 && compare_spans(b, end, &why) == 0)
-		return 1;
-	if (why.code == ERROR_DATA)
-		return 0;
-	if (err)
-		*err = why;
-	return -1;
-}
-
-static void drop_point(struct building *b, size_t i)
-{
-	struct index *ix = b->ix;
-	size_t behind = ix->point_count - i - 1;
-	b->window_bytes -= ix->point[i].window_len;
-	free(ix->window[i]);
-	memmove(ix->point + i, ix->point + i + 1, behind * sizeof *ix->point);
-	memmove(ix->window + i, ix->window + i + 1, behind * sizeof *ix->window);
-	ix->point_count--;
-}
-
-/* From the last point to the first, so that each is followed by one that is kept. */
-static int verify_points(struct building *b, index_progress_fn *progress, void *arg,
-			 struct error *err)
-{
-	struct index *ix = b->ix;
-	uint64_t end = ix->text_bytes;
-	for (size_t i = ix->point_count; i-- > 0;) {
-		uint64_t begin = ix->point[i].out, in = ix->point[i].in;
-		int right = ix->point[i].window_len ? point_is_right(b, i, end, err) : 1;
-		if (right < 0)
-			return -1;
-		if (right)
-			end = begin;
-		else
-			drop_point(b, i);
-		if (progress)
-			progress(2 * ix->identity.bytes - in, 2 * ix->identity.bytes, arg);
-	}
-	/* Nothing may be read on from where the last one was verified. */
-	return ix->point_count ? enter_point(ix, b->source, 0, err) : 0;
 }
 
 /* ---- building ---- */
@@ -260,7 +160,6 @@ static int scan_all(struct building *b, struct rowscan *scan, index_progress_fn 
 {
 	struct index *ix = b->ix;
 	struct source *source = b->source;
-	uint64_t total = ix->identity.bytes * (b->verify ? 2 : 1);
 	if (rowscan_start(scan, source, 1, err) != 0)
 		return -1;
 	struct row_ref row;
@@ -277,13 +176,11 @@ static int scan_all(struct building *b, struct rowscan *scan, index_progress_fn 
 		ix->rows++;
 		if (progress && row.offset - said >= PROGRESS_EVERY) {
 			said = row.offset;
-			progress(source_consumed(source), total, arg);
+			progress(source_consumed(source), ix->identity.bytes, arg);
 		}
 	}
 	ix->lines = scan->line - 1;
 	ix->text_bytes = source_offset(source);
-	if (result == 0)
-		result = end_span(b, ix->text_bytes, err);
 	return result;
 }
 
@@ -291,8 +188,7 @@ static int build(struct building *b, index_progress_fn *progress, void *arg, str
 {
 	struct index *ix = b->ix;
 	struct source *source = b->source;
-	if (source_identify(source, &ix->identity, err) != 0 ||
-	    (b->verify && source_begin_sum(source, err) != 0))
+	if (source_identify(source, &ix->identity, err) != 0)
 		return -1;
 	source_collect(source, &b->span, on_point, b);
 	struct rowscan scan;
@@ -301,9 +197,6 @@ static int build(struct building *b, index_progress_fn *progress, void *arg, str
 		result = scan_all(b, &scan, progress, arg, err);
 	rowscan_free(&scan);
 	source_collect(source, NULL, NULL, NULL);
-	if (result == 0 && b->verify)
-		result = verify_points(b, progress, arg, err);
-	source_end_sum(source);
 	if (result == 0 && source_check_unchanged(source, &ix->identity, err) != 0)
 		result = error_set(err, ERROR_TEMPFAIL, source_name(source),
 				   "was changed while it was indexed");
@@ -324,12 +217,10 @@ int index_build_within(struct index **out, struct source *source, struct row_syn
 	ix->every = bounds->every;
 	struct building b = {.ix = ix,
 			     .source = source,
-			     .verify = ix->packing == SOURCE_ZSTD,
 			     .places_max = bounds->places_max,
 			     .points_max = bounds->points_max,
 			     .span = bounds->span};
 	int result = build(&b, progress, arg, err);
-	free(b.read);
 	if (result != 0) {
 		index_free(ix);
 		return -1;
@@ -386,23 +277,14 @@ int index_same(const struct index *a, const struct index *b, struct error *err)
 	return 1;
 }
 
-static source_go_on_fn go_on;
-
-static int seek_point(const struct index *ix, struct source *source, size_t i, struct error *err)
+uint64_t index_span_most(const struct index *ix)
 {
-	if (enter_point(ix, source, i, err) != 0)
-		return -1;
-	/* Verified up to the next point; a frame that begins there needs nothing of this one. */
-	if (ix->packing == SOURCE_ZSTD && ix->point[i].window_len && i + 1 < ix->point_count &&
-	    ix->point[i + 1].window_len)
-		source_read_until(source, ix->point[i + 1].out, go_on, ix);
-	return 0;
-}
-
-static int go_on(struct source *source, const void *arg, struct error *err)
-{
-	const struct index *ix = arg;
-	return seek_point(ix, source, point_before(ix, source_offset(source)), err);
+	uint64_t most = 0;
+	for (size_t i = 0; i < ix->point_count; i++) {
+		uint64_t end = i + 1 < ix->point_count ? ix->point[i + 1].out : ix->text_bytes;
+		most = end - ix->point[i].out > most ? end - ix->point[i].out : most;
+	}
+	return most;
 }
 
 int index_seek(const struct index *ix, struct source *source, struct rowscan *scan, uint64_t row,
@@ -418,7 +300,7 @@ int index_seek(const struct index *ix, struct source *source, struct rowscan *sc
 		/* The source may stand nearer by itself. */
 		uint64_t here = source_offset(source);
 		if (here > place->offset || here < ix->point[nearest].out)
-			if (seek_point(ix, source, nearest, err) != 0)
+			if (enter_point(ix, source, nearest, err) != 0)
 				return -1;
 		if (source_skip_to(source, place->offset, err) != 0)
 			return -1;

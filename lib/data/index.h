@@ -1,11 +1,10 @@
 /*
  * index: where rows begin in a data file (paceline-index(5)).
  *
- * Keeps the place of every every-th row (offset in the text, line number) and, for gzip and zstd,
- * access points with the text before them.  Both are thinned by half when they grow beyond a bound, so that
- * the index of a file of any size stays small.  Read-only once made and written.
- *
- * Points inside of zstd frames are verified when the index is built, each up to the next one.
+ * Keeps the place of every every-th row (offset in the text, line number) and access points: for gzip
+ * with the text before them, for zstd the starts of frames.  Both are thinned by half when they grow
+ * beyond a bound, so that the index of a file of any size stays small.  Read-only once made and
+ * written.
  */
 #ifndef PACELINE_DATA_INDEX_H
 #define PACELINE_DATA_INDEX_H
@@ -87,6 +86,9 @@ struct index_making {
 };
 int index_open(struct index **out, struct source *source, struct row_syntax syntax,
 	       const char *path, const struct index_making *making, struct error *err);
+
+/* Text that must be decompressed at most to reach a row; 0: the file is not compressed. */
+uint64_t index_span_most(const struct index *ix);
 
 /* Brings source and scan to the start of a row <= row (*at), as near as the index knows. row must
  * be < rows. The index must live as long as the source is read from there. */

@@ -2,7 +2,7 @@
  * index_file: the file form of a row index, paceline-index(5).  One record, then tables of 64-bit
  * numbers, least significant byte first, then the windows:
  *
- *     paceline-index version=2 format=csv ... sum=XXXXXXXXXXXXXXXX\n
+ *     paceline-index version=3 format=csv ... sum=XXXXXXXXXXXXXXXX\n
  *     places:  (offset, line) each
  *     points:  (out, in, bits, window length, window sum) each
  *     windows: one behind the other
@@ -26,7 +26,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define INDEX_VERSION 2 /* before, points inside of zstd frames were not verified */
+#define INDEX_VERSION 3 /* before, there were points inside of zstd frames */
 #define PLACE_BYTES 16
 #define POINT_BYTES 40
 
@@ -257,8 +257,8 @@ static int take_tables(struct index *ix, const unsigned char *p, struct error *e
 		ix->place[i] = (struct index_place){get64(p), get64(p + 8)};
 	for (size_t i = 0; i < ix->point_count; i++, p += POINT_BYTES) {
 		uint64_t bits = get64(p + 16), window = get64(p + 24);
-		if (bits > (ix->packing == SOURCE_GZIP ? 7 : SOURCE_BITS_MAX) ||
-		    window > SOURCE_PACKED_MAX)
+		if (bits > SOURCE_BITS_MAX || window > SOURCE_PACKED_MAX ||
+		    (ix->packing != SOURCE_GZIP && (bits > 0 || window > 0)))
 			return error_set(err, ERROR_DATA, NULL, "access point %zu", i);
 		ix->point[i] = (struct source_point){.out = get64(p),
 						     .in = get64(p + 8),

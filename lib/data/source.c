@@ -124,7 +124,7 @@ int source_want_input(struct source *s, size_t need, struct error *err)
 
 static int find_packing(struct source *s, struct error *err)
 {
-	s->input = calloc(1, SOURCE_INPUT_MAX + SOURCE_INPUT_SLACK);
+	s->input = calloc(1, SOURCE_INPUT_MAX);
 	if (!s->input)
 		return source_no_memory(s, err);
 	if (source_want_input(s, MARK_MAX, err) != 0)
@@ -170,7 +170,7 @@ static int not_regular(const char *path, mode_t mode, struct error *err)
 		return error_set(err, ERROR_NOINPUT, path, "is a directory, not a file of rows");
 	if (S_ISFIFO(mode))
 		return error_set(err, ERROR_NOINPUT, path,
-				 "is a pipe, and a file is needed: %s. Write one first: COMMAND | zstd "
+				 "is a pipe, and a file is needed: %s. Write one first: COMMAND | pzstd "
 				 ">rows.csv.zst",
 				 why);
 	return error_set(err, ERROR_NOINPUT, path, "is a %s, and a file is needed: %s",
@@ -208,7 +208,6 @@ void source_close(struct source *s)
 		codec_of(s->packing)->close(s);
 	if (s->owns_fd)
 		close(s->fd);
-	source_end_sum(s);
 	free(s->input);
 	free(s->name);
 	free(s);
@@ -289,20 +288,11 @@ int source_begin_unit(struct source *s, struct error *err)
 
 int source_read(struct source *s, void *data, size_t max, size_t *got, struct error *err)
 {
-	if (s->go_on && s->out_at >= s->until && s->go_on(s, s->go_on_arg, err) != 0)
+	if (s->packing != SOURCE_PLAIN)
+		return codec_of(s->packing)->read(s, data, max, got, err);
+	if (read_plain(s, data, max, got, err) != 0)
 		return -1;
-	if (s->go_on && s->out_at < s->until && max > s->until - s->out_at)
-		max = (size_t)(s->until - s->out_at);
-	if (s->packing != SOURCE_PLAIN) {
-		if (codec_of(s->packing)->read(s, data, max, got, err) != 0)
-			return -1;
-	} else {
-		if (read_plain(s, data, max, got, err) != 0)
-			return -1;
-		s->out_at += *got;
-	}
-	if (s->sum)
-		XXH3_64bits_update(s->sum, data, *got);
+	s->out_at += *got;
 	return 0;
 }
 
@@ -334,7 +324,7 @@ int source_check_text(const struct source *s, struct error *err)
 			continue;
 		if (foreign[i].how)
 			return error_set(err, ERROR_DATA, s->name,
-					 "is %s, which is not read here; make it zstd: %s FILE | zstd "
+					 "is %s, which is not read here; make it zstd: %s FILE | pzstd "
 					 ">FILE.zst",
 					 foreign[i].what, foreign[i].how);
 		return error_set(err, ERROR_DATA, s->name,
@@ -367,7 +357,6 @@ void source_jump(struct source *s, uint64_t file_at, uint64_t out_at)
 	s->in_begin = s->in_end = 0;
 	s->in_eof = 0;
 	s->pending = s->done = 0;
-	s->go_on = NULL;
 }
 
 int source_seek(struct source *s, uint64_t offset, struct error *err)
@@ -385,48 +374,6 @@ int source_seek_point(struct source *s, const struct source_point *p, const void
 		return error_set(err, ERROR_SOFTWARE, s->name, "can't seek there");
 	source_jump(s, p->in, p->out);
 	return codec_of(s->packing)->seek(s, p, window, window_len, err);
-}
-
-void source_read_until(struct source *s, uint64_t until, source_go_on_fn *go_on, const void *arg)
-{
-	s->until = until;
-	s->go_on = go_on;
-	s->go_on_arg = arg;
-}
-
-int source_begin_sum(struct source *s, struct error *err)
-{
-	if (!s->sum)
-		s->sum = XXH3_createState();
-	if (!s->sum)
-		return source_no_memory(s, err);
-	XXH3_64bits_reset(s->sum);
-	return 0;
-}
-
-uint64_t source_take_sum(struct source *s)
-{
-	uint64_t sum = XXH3_64bits_digest(s->sum);
-	XXH3_64bits_reset(s->sum);
-	return sum;
-}
-
-void source_end_sum(struct source *s)
-{
-	XXH3_freeState(s->sum);
-	s->sum = NULL;
-}
-
-int source_pack_window(enum source_packing packing, const void *window, size_t len,
-		       unsigned char **out, size_t *out_len)
-{
-	return codec_of(packing)->pack(window, len, out, out_len);
-}
-
-int source_unpack_window(enum source_packing packing, const void *packed, size_t len,
-			 unsigned char **out, size_t *out_len)
-{
-	return codec_of(packing)->unpack(packed, len, out, out_len);
 }
 
 int source_skip_to(struct source *s, uint64_t offset, struct error *err)

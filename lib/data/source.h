@@ -4,8 +4,8 @@
  * Offsets are those of the text (uncompressed).  gzip and zstd are known by their first bytes.
  * Several members (gzip) or frames (zstd) behind one another are one stream; zero padding behind the
  * last member is left out.  Random access needs the access points collected by a whole pass
- * (source_collect): starts of members and frames, and boundaries of blocks inside of them with what
- * the blocks behind need of those before: the window.
+ * (source_collect): starts of members and frames, and boundaries of blocks inside of members, with the
+ * text before them that the blocks behind need: the window.
  *
  * A source belongs to one thread at a time.
  */
@@ -19,7 +19,7 @@
 #include <time.h>
 
 #define SOURCE_PACKED_MAX (UINT64_C(64) << 20) /* bytes of a window as an index keeps it */
-#define SOURCE_BITS_MAX 255
+#define SOURCE_BITS_MAX 7
 
 struct source;
 
@@ -39,7 +39,7 @@ struct source_identity {
 struct source_point {
 	uint64_t out;   /* offset in the text */
 	uint64_t in;    /* byte of the file that follows; the last `bits` of the byte before count too */
-	uint32_t bits;  /* gzip: 0..7; zstd: see source_zstd.c */
+	uint32_t bits;  /* gzip: 0..7; zstd: 0 */
 	uint32_t window_len; /* length of the packed window; 0: none is needed */
 	uint64_t window_sum; /* XXH3_64bits of those bytes */
 };
@@ -84,20 +84,9 @@ int source_seek(struct source *s, uint64_t offset, struct error *err);
 /* To an access point of a packed file, with its window (NULL where none is needed). */
 int source_seek_point(struct source *s, const struct source_point *p, const void *window,
 		      size_t window_len, struct error *err);
-/* From an access point on, a source may be right for a part of the text only. Before it reads at
- * `until`, it calls go_on, which must seek. Any seek ends this; arg must live until then. */
-typedef int source_go_on_fn(struct source *s, const void *arg, struct error *err);
-void source_read_until(struct source *s, uint64_t until, source_go_on_fn *go_on, const void *arg);
-/* From now on a sum of the text that source_read() gives: XXH3_64bits of what it gave since the
- * last take, or the begin. */
-int source_begin_sum(struct source *s, struct error *err);
-uint64_t source_take_sum(struct source *s);
-void source_end_sum(struct source *s);
 /* A window as an index keeps it, and back; *out is to be freed. -1: out of memory, or damaged. */
-int source_pack_window(enum source_packing packing, const void *window, size_t len,
-		       unsigned char **out, size_t *out_len);
-int source_unpack_window(enum source_packing packing, const void *packed, size_t len,
-			 unsigned char **out, size_t *out_len);
+int source_pack_window(const void *window, size_t len, unsigned char **out, size_t *out_len);
+int source_unpack_window(const void *packed, size_t len, unsigned char **out, size_t *out_len);
 /* Reads and drops bytes of the text up to offset, which must not be behind. */
 int source_skip_to(struct source *s, uint64_t offset, struct error *err);
 

@@ -175,7 +175,7 @@ static int seek_gzip(struct source *s, const struct source_point *p, const void 
 	return 0;
 }
 
-static int pack_window(const void *window, size_t len, unsigned char **out, size_t *out_len)
+int source_pack_window(const void *window, size_t len, unsigned char **out, size_t *out_len)
 {
 	uLongf packed = compressBound((uLong)len);
 	*out = malloc(packed);
@@ -189,7 +189,7 @@ static int pack_window(const void *window, size_t len, unsigned char **out, size
 	return 0;
 }
 
-static int unpack_window(const void *packed, size_t len, unsigned char **out, size_t *out_len)
+int source_unpack_window(const void *packed, size_t len, unsigned char **out, size_t *out_len)
 {
 	uLongf text = WINDOW_MAX;
 	*out = malloc(text);
@@ -208,6 +208,4 @@ const struct source_codec source_gzip = {.name = "gzip",
 					 .open = open_gzip,
 					 .close = close_gzip,
 					 .read = read_gzip,
-					 .seek = seek_gzip,
-					 .pack = pack_window,
-					 .unpack = unpack_window};
+					 .seek = seek_gzip};

@@ -6,8 +6,7 @@
 
 #include "data/source.h"
 
-#define SOURCE_INPUT_MAX 262144 /* more than the largest block of zstd */
-#define SOURCE_INPUT_SLACK 8     /* readable bytes behind */
+#define SOURCE_INPUT_MAX 262144
 
 struct source {
 	int fd;
@@ -27,10 +26,6 @@ struct source {
 	void *point_arg;
 	uint64_t *span;
 	uint64_t last_point;
-	source_go_on_fn *go_on; /* NULL: good to the end */
-	const void *go_on_arg;
-	uint64_t until;
-	void *sum; /* XXH3_state_t; NULL: none is wanted */
 };
 
 /* How a packing is read. All work on source->unpack. */
@@ -44,9 +39,6 @@ struct source_codec {
 	/* Source already stands at p->in and p->out. */
 	int (*seek)(struct source *s, const struct source_point *p, const void *window, size_t window_len,
 		    struct error *err);
-	/* A window as an index keeps it, and back: *out is to be freed. -1: out of memory, or damaged. */
-	int (*pack)(const void *window, size_t len, unsigned char **out, size_t *out_len);
-	int (*unpack)(const void *packed, size_t len, unsigned char **out, size_t *out_len);
 };
 
 extern const struct source_codec source_gzip, source_zstd;

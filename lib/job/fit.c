@@ -138,7 +138,8 @@ static const struct row {
 	 "SOLUTION=lb-bsp"},
 	{"DATA", data_compressed, JOB_FIT_TOLD,
 	 "DATA is compressed, and a worker decompresses what stands before its rows, too: text may "
-	 "train several times as fast (zcat FILE > FILE.csv; zstdcat of .zst)"},
+	 "train several times as fast (zcat FILE > FILE.csv; zstdcat of .zst). Of a .zst these are "
+	 "all rows before them in their frame: pzstd makes frames of a few MB, zstd one"},
 };
 
 enum job_fit job_fit(const struct job *job, size_t i, const char *path, struct error *what)

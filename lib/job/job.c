@@ -455,7 +455,7 @@ static int refuse_stdin(const struct job_list *list, const char *key, const char
 			return error_set(err, ERROR_CONFIG, path,
 					 "%s: - means standard input, and a file is needed: rows are "
 					 "read by number, and more than once. Write one first: COMMAND "
-					 "| zstd >rows.csv.zst (a file with that name is ./-)",
+					 "| pzstd >rows.csv.zst (a file with that name is ./-)",
 					 key);
 	return 0;
 }

@@ -484,7 +484,7 @@ static void test_files_that_are_no_text(void **state)
 	write_text(0, "PAR1\x15\x04");
 	open_fails(s, ERROR_DATA, "", "is Parquet, which is not read here; write its rows as csv");
 	write_text(0, "BZh91AY&SY");
-	open_fails(s, ERROR_DATA, "", "is bzip2, which is not read here; make it zstd: bzip2 -dc FILE | zstd");
+	open_fails(s, ERROR_DATA, "", "is bzip2, which is not read here; make it zstd: bzip2 -dc FILE | pzstd");
 	write_text(0, "\xff\xfex");
 	open_fails(s, ERROR_DATA, "", "iconv -f UTF-16 -t UTF-8");
 	write_text(0, "PAR1,x,a\n1,1,2\n");

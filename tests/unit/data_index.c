@@ -370,7 +370,7 @@ static void test_other_version(void **state)
 	fclose(f);
 	assert_int_equal(index_read(&read, index_name, 0, &err), -1);
 	assert_int_equal(err.code, ERROR_DATA);
-	assert_string_equal(err.text, "damaged index: it is of version 1, and 2 is needed");
+	assert_string_equal(err.text, "damaged index: it is of version 1, and 3 is needed");
 }
 
 int main(void)
