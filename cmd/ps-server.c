@@ -22,13 +22,13 @@ struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *memory, *drag;
 	const char *monitor, *servers_text, *led_text, *shards, *job, *balance, *balance_log;
 	const char *replica_text, *fabric, *hosts_text;
-	uint64_t incarnation, dense, width, report_every, backup, batch, least, expect;
+	uint64_t incarnation, report_every, backup, batch, least, expect;
 	double lr, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
-	int seen_dense, take_over, naive_mean;
+	int take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
 	int seen_part_of, seen_sync, serve;
-	uint64_t threads, level;
+	uint64_t level;
 	int join;
 	int keeper; /* the socket of who holds what is in memory; -1: nobody */
 	uint64_t map_version;
@@ -117,9 +117,9 @@ static int parse_servers(struct settings *s, struct error *err)
 static int check_replica(struct settings *s, struct error *err)
 {
 	if (!s->replica_text) {
-		if (s->fabric || s->hosts_text || s->threads || s->serve)
+		if (s->fabric || s->hosts_text || s->serve)
 			return error_set(err, ERROR_USAGE, NULL,
-					 "--fabric, --hosts, --threads and --serve are for --replica");
+					 "--fabric, --hosts and --serve are for --replica");
 		return 0;
 	}
 	if (s->lead_only || s->seen_part_of || s->seen_sync || s->servers_text || s->shards ||
@@ -166,7 +166,7 @@ static int check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
-	if (s->lead_only && (s->seen_part || s->seen_part_of || s->seen_dense ||
+	if (s->lead_only && (s->seen_part || s->seen_part_of ||
 			     (s->layout_path && !s->led_text) ||
 			     (s->restore && s->led_text)))
 		return error_set(err, ERROR_USAGE, "--lead-only",
@@ -174,12 +174,9 @@ static int check_settings(struct settings *s, struct error *err)
 	if (s->led_text && (!s->lead_only || strcmp(s->sync_text, "bsp") != 0))
 		return error_set(err, ERROR_USAGE, "--replicas",
 				 "is for --lead-only and --sync bsp");
-	if (s->layout_path && s->seen_dense)
-		return error_set(err, ERROR_USAGE, NULL, "--layout or --dense, not both");
-	if (!s->lead_only && !s->layout_path && !s->seen_dense && !s->width && !s->restore)
+	if (!s->lead_only && !s->layout_path && !s->restore)
 		return error_set(err, ERROR_USAGE, NULL,
-				 "needs --layout FILE, --dense D [--width W], --restore DIR, or "
-				 "--lead-only");
+				 "needs --layout FILE, --restore DIR, or --lead-only");
 	if (check_replica(s, err) != 0 ||
 	    parse_share(s->part_text, "--part", &s->part, &s->parts, err) != 0 ||
 	    parse_servers(s, err) != 0 || check_join(s, err) != 0)
@@ -199,19 +196,6 @@ static int check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, "--balance",
 				 "is for part 0, --sync bsp, and needs --batch");
 	return check_include(s, err);
-}
-
-/* A layout without names: one vector of zeros, one table of zeros. */
-static int plain_layout(const struct settings *s, struct layout *l, struct error *err)
-{
-	struct layout_table table = {.name = "table", .width = (uint32_t)s->width};
-
-	layout_start(l, 0);
-	table.zero_columns = table.width;
-	if (s->dense && layout_add_tensor(l, "dense", s->dense, 1, LAYOUT_ZERO, 0.0,
-					  LAYOUT_OPTIMIZER, err) != 0)
-		return -1;
-	return s->width ? layout_set_table(l, &table, err) : 0;
 }
 
 static void first_map(const struct settings *s, struct node *n)
@@ -259,15 +243,12 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	opt.l2 = (float)s->l2;
 	opt.momentum = (float)s->momentum;
 	/* An heir gets the parameters from whom it follows; at most the layout is needed here. */
-	int bare = !s->layout_path && !s->seen_dense && !s->width;
-	if (s->restore && (bare || !s->take_over) && ckpt_open(&c, s->restore, err) != 0)
+	if (s->restore && (!s->layout_path || !s->take_over) && ckpt_open(&c, s->restore, err) != 0)
 		return -1;
 	if (s->layout_path)
 		rc = layout_read(&n->layout, s->layout_path, err);
-	else if (c && bare)
-		rc = ckpt_read_layout(c, &n->layout, err);
 	else
-		rc = plain_layout(s, &n->layout, err);
+		rc = ckpt_read_layout(c, &n->layout, err);
 	if (rc == 0)
 		first_map(s, n);
 	int comes = c || s->join || s->take_over || (s->replicas && !s->serve);
@@ -351,7 +332,6 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.fabric = s->fabric,
 				.hosts = s->hosts,
 				.hosts_count = s->host_count,
-				.threads = (unsigned)s->threads,
 				.memory = s->memory,
 				.keeper = s->keeper,
 				.level = (int)s->level,
@@ -533,9 +513,6 @@ int main(int argc, char **argv)
 		 .help = "replica: the fabricd of this host, which adds up over hosts"},
 		{.name = "hosts", .kind = OPTION_TEXT, .target = &s.hosts_text, .arg = "HOST,...",
 		 .help = "replica: where each replica is, in order, as fabricd knows them"},
-		{.name = "threads", .kind = OPTION_COUNT, .target = &s.threads, .arg = "N",
-		 .help = "replica: that add up and make steps (the cores it may use, 8 at most)",
-		 .min = 1, .max = TEAM_THREADS_MAX},
 		{.name = "lead-only", .kind = OPTION_FLAG, .target = &s.lead_only,
 		 .help = "lead workers that keep the parameters themselves, or --replicas"},
 		{.name = "replicas", .kind = OPTION_TEXT, .target = &s.led_text,
@@ -545,12 +522,6 @@ int main(int argc, char **argv)
 		 .help = "the job's incarnation; requests with another one are refused"},
 		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",
 		 .help = "which parameters there are"},
-		{.name = "dense", .kind = OPTION_COUNT, .target = &s.dense, .arg = "FLOATS",
-		 .help = "without a layout: number of dense parameters, all zero",
-		 .max = 1099511627776.0, .seen = &s.seen_dense},
-		{.name = "width", .kind = OPTION_COUNT, .target = &s.width, .arg = "FLOATS",
-		 .help = "without a layout: floats in a row, all zero", .max = 65536,
-		 .seen = &s.seen_part},
 		{.name = "sync", .kind = OPTION_TEXT, .target = &s.sync_text,
 		 .arg = "bsp|ssp:S|asp", .help = "what a unit is (bsp)", .seen = &s.seen_sync},
 		{.name = "optimizer", .kind = OPTION_CHOICE, .target = &s.optimizer, .arg = "NAME",
@@ -627,8 +598,7 @@ int main(int argc, char **argv)
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
-		.synopsis = "-s SOCKET --id ID [--part I/N] [--layout FILE | --dense FLOATS "
-			    "[--width FLOATS]]\n"
+		.synopsis = "-s SOCKET --id ID [--part I/N] [--layout FILE]\n"
 			    "-s SOCKET --id ID ... [--sync bsp|ssp:S|asp] [--optimizer NAME] [--lr "
 			    "X] ...\n"
 			    "-s SOCKET --id ID --replica I/H [--serve | --restore DIR] [--layout "

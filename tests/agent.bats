@@ -130,7 +130,8 @@ each_row() {
 	[[ $output == *"--output: is for --each"* ]]
 	run -69 agent --id w0 --shards no.sock --lead no.sock --wait 0 -- true
 	queue
-	start ps0 ps-server -s ps0.sock --id ps0 --dense 4
+	layouts d4
+	start ps0 ps-server -s ps0.sock --id ps0 --layout d4
 	ready ps0.sock
 	run -78 agent --id w0 --shards shardd.sock --lead ps0.sock -- true
 	[[ $output == *"ps0.sock: keeps parameters itself"* ]]

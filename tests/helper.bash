@@ -4,6 +4,7 @@ bats_require_minimum_version 1.5.0
 
 . "$(dirname "${BASH_SOURCE[0]}")/environment.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/conversation.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/files.bash"
 PACELINE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 PATH=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}:$PATH
 DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}

@@ -221,7 +221,8 @@ checkpoint() {
 	run move 3
 	[[ $output == "err code=move"*"has the --id of another server"* ]]
 	# of another model: refused by who gets it
-	start ps4 ps-server -s "$T/ps4.sock" --id ps4 --part 1/2 --width 3 --join
+	layouts w3
+	start ps4 ps-server -s "$T/ps4.sock" --id ps4 --part 1/2 --layout w3 --join
 	run move 4
 	[[ $output == "err code=move"*"rows are"* ]] || { echo "$output"; return 1; }
 	run ask "$T/ps0.sock" parts

@@ -74,8 +74,9 @@ killed() {
 }
 
 @test "--keep: what is held there outlives the command" {
+	layouts d10
 	server() {
-		start "$1" node-host --keep h1 "$(command -v ps-server)" -s "$T/$1.sock" --id ps0 --dense 10 \
+		start "$1" node-host --keep h1 "$(command -v ps-server)" -s "$T/$1.sock" --id ps0 --layout "$T/d10" \
 			--optimizer sgd --memory "$T/memory" "${@:2}"
 		ready "$1.sock"
 	}

@@ -2,6 +2,8 @@
 # rooms: ps lead param wire
 load helper
 
+setup_more() { layouts d4 d5 d8 d2w1 d4w1 d4w2 d8w1 d8w2 d400000; }
+
 # server NAME ARG...: on NAME.sock.
 server() {
 	local name=$1
@@ -49,21 +51,20 @@ dense() {
 	[ "$status" -eq 0 ]
 	[[ $output == *"usage: ps-server"*"Deadlines: "* ]]
 	local args
-	for args in "" "-s x" "-s x --id ps0" "-s x --id ps0 --dense 4 --layout y" \
-		"-s x --id a/b --dense 4" "-s x --id ps0 --dense 4 --part 2/2" \
-		"-s x --id ps0 --dense 4 --part 0/2" "-s x --id ps0 --dense 4 --sync ssp" \
-		"-s x --id ps0 --dense 4 --part 1/2 --shards y" "-s x --id p --dense 4 --lr 0" \
-		"-s x --id ps0 --dense 4 --sync asp --backup 1" "-s x --id ps0 --dense 4 more" \
-		"-s x --id ps0 --dense 4 --join" "-s x --id p --part 1/2 --join --restore y" \
-		"-s x --id p --part 1/2 --dense 4 --join --take-over" \
-		"-s x --id p --part 1/2 --dense 4 --join --map-version 2" \
-		"-s x --id p --dense 4 --map-version 0"; do
+	for args in "" "-s x" "-s x --id ps0" "-s x --id a/b --layout d4" "-s x --id ps0 --layout d4 --part 2/2" \
+		"-s x --id ps0 --layout d4 --part 0/2" "-s x --id ps0 --layout d4 --sync ssp" \
+		"-s x --id ps0 --layout d4 --part 1/2 --shards y" "-s x --id p --layout d4 --lr 0" \
+		"-s x --id ps0 --layout d4 --sync asp --backup 1" "-s x --id ps0 --layout d4 more" \
+		"-s x --id ps0 --layout d4 --join" "-s x --id p --part 1/2 --join --restore y" \
+		"-s x --id p --part 1/2 --layout d4 --join --take-over" \
+		"-s x --id p --part 1/2 --layout d4 --join --map-version 2" \
+		"-s x --id p --layout d4 --map-version 0"; do
 		run ps-server $args
 		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
 	done
 	run ps-server -s x --id ps0 --layout none
 	[ "$status" -eq 66 ]
-	run ps-server -s x --id ps0 --dense 4 --include none
+	run ps-server -s x --id ps0 --layout d4 --include none
 	[ "$status" -eq 66 ]
 	[[ $output == *none:*"--include"* ]]
 	printf 'layout version=1 seed=0\ntensor name=a rows=none cols=1 init=zero scale=0\n' >bad
@@ -73,7 +74,7 @@ dense() {
 }
 
 @test "one worker by hand: join, pull, push, and the model has moved" {
-	server ps0 --dense 4 --width 2 --optimizer sgd --lr 0.5
+	server ps0 --layout d4w2 --optimizer sgd --lr 0.5
 	{
 		printf 'join worker=w0 generation=1 %s\n' "$ME"
 		printf 'pull worker=w0 generation=1 %s iteration=0 dense=1 rows=1 bytes=4\n\5\0\0\0' "$ME"
@@ -92,7 +93,7 @@ dense() {
 }
 
 @test "--hung: a member that keeps its connection and does not move is let go of; it may come back" {
-	server ps0 --dense 4 --optimizer sgd --lr 1 --hung 10
+	server ps0 --layout d4 --optimizer sgd --lr 1 --hung 10
 	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
 	push a w0 1 0
@@ -118,7 +119,7 @@ dense() {
 }
 
 @test "BSP: one step with the mean over all samples of all members; the answer waits for them" {
-	server ps0 --dense 4 --optimizer sgd --lr 1
+	server ps0 --layout d4 --optimizer sgd --lr 1
 	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
 	join b ps0.sock w1
@@ -136,8 +137,8 @@ dense() {
 }
 
 @test "--naive-mean: the mean of the workers' means, in all parts" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --naive-mean
-	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --naive-mean --servers "$T/ps1.sock"
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --naive-mean
+	server ps0 --part 0/2 --layout d8 --optimizer sgd --lr 1 --naive-mean --servers "$T/ps1.sock"
 	open c ps1.sock
 	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
@@ -164,7 +165,7 @@ dense() {
 }
 
 @test "a worker that disconnects leaves the barrier at once, and its push is not applied" {
-	server ps0 --dense 4 --optimizer sgd --lr 1
+	server ps0 --layout d4 --optimizer sgd --lr 1
 	join a ps0.sock w0
 	answered a 'members=1'
 	join b ps0.sock w1
@@ -184,7 +185,7 @@ dense() {
 }
 
 @test "a push said twice is acknowledged and not applied; old names are fenced" {
-	server ps0 --dense 4 --optimizer sgd --lr 1
+	server ps0 --layout d4 --optimizer sgd --lr 1
 	join a ps0.sock w0
 	push a w0 5 0
 	push a w0 5 0
@@ -203,7 +204,7 @@ dense() {
 }
 
 @test "what a client sends is checked; the place is named; the server goes on" {
-	server ps0 --dense 4 --width 2 --optimizer sgd --lr 1
+	server ps0 --layout d4w2 --optimizer sgd --lr 1
 	local p="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1"
 	{
 		printf 'join worker=w0 generation=1 %s\n' "$ME"
@@ -247,8 +248,8 @@ dense() {
 }
 
 @test "a gradient that is not finite is refused by whoever gets it, and nothing is kept" {
-	server ps1 --part 1/2 --dense 8 --width 2
-	server ps0 --part 0/2 --dense 8 --width 2 --servers ps1.sock
+	server ps1 --part 1/2 --layout d8w2
+	server ps0 --part 0/2 --layout d8w2 --servers ps1.sock
 	local s value head="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 dense=1"
 	# NaN, inf, -inf: in the dense range's last place, in a row's.
 	for value in '\0\0\xc0\x7f' '\0\0\x80\x7f' '\0\0\x80\xff'; do
@@ -284,7 +285,7 @@ all_finite() {
 @test "an outlier of 1e30: refused with its place; what follows moves all parameters" {
 	local optimizer f30='\xca\xf2\x49\x71' f17='\xbc\xa2\xb1\x5b' before after i
 	for optimizer in sgd momentum adagrad adam ftrl add; do
-		server $optimizer --dense 4 --width 1 --optimizer $optimizer --lr 0.05
+		server $optimizer --layout d4w1 --optimizer $optimizer --lr 0.05
 		join $optimizer $optimizer.sock w0
 		answered $optimizer 'ok iteration=0'
 		push $optimizer w0 1 0
@@ -326,8 +327,8 @@ all_finite() {
 }
 
 @test "two servers: the part is staged, applied by the lead's word; pulls of the next iteration wait" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
-	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --layout d8 --optimizer sgd --lr 1 --servers ps1.sock
 	open b ps1.sock
 	open c ps1.sock
 	tell c "pull worker=x generation=1 $ME iteration=1 dense=1 rows=0\n"
@@ -357,8 +358,8 @@ all_finite() {
 
 @test "apply leaves before the lead's own part works: the slowest part is what a unit costs" {
 	printf 'drag delay=3600\n' >drag
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
-	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock --drag drag
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --layout d8 --optimizer sgd --lr 1 --servers ps1.sock --drag drag
 	open b ps1.sock
 	tell b "pull worker=w0 generation=1 $ME iteration=1 dense=1 rows=0\n"
 	open c ps1.sock
@@ -372,8 +373,8 @@ all_finite() {
 
 @test "a push that a server lacks is refused alone, and shardd does not hear of it" {
 	shards 8
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
-	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock --shards shardd.sock
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --layout d8 --optimizer sgd --lr 1 --servers ps1.sock --shards shardd.sock
 	local w p='dense=1 rows=0 loss=1 bytes=16\n'$G1234
 	for w in w0 w1; do
 		ask shardd.sock "hello worker=$w" "get worker=$w generation=1"
@@ -406,7 +407,7 @@ all_finite() {
 }
 
 @test "what the lead holds stays staged, whatever its worker pushes" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
 	local n p='dense=1 rows=0 bytes=16\n'$G1234
 	open b ps1.sock
 	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
@@ -425,7 +426,7 @@ all_finite() {
 }
 
 @test "a pull behind a push waits until that is applied or thrown away" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
 	local pull="pull worker=w0 generation=1 $ME iteration=0 dense=0 rows=0 after"
 	local part='part worker=w0 generation=1 sequence=1 unit=0 count=1'
 	open a ps1.sock
@@ -447,7 +448,7 @@ all_finite() {
 }
 
 @test "a push said again once it is applied is not staged again: a pull behind it is answered" {
-	server ps0 --dense 4 --optimizer sgd --lr 1 --sync asp
+	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp
 	join a ps0.sock w0
 	push a w0 1 0
 	answered a 'ok iteration=1 applied=1$'
@@ -459,8 +460,8 @@ all_finite() {
 }
 
 @test "a push without samples is in no unit: it does not stay staged, and a pull behind it is answered" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
-	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --sync asp --servers ps1.sock
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
+	server ps0 --part 0/2 --layout d8 --optimizer sgd --lr 1 --sync asp --servers ps1.sock
 	local pull="pull worker=w0 generation=1 $ME iteration=0 dense=0 rows=0 after=1\n"
 	open b ps1.sock
 	tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=0 dense=1 rows=0 bytes=16\n$G1234"
@@ -477,7 +478,7 @@ all_finite() {
 }
 
 @test "a pull behind a push that newer ones have replaced is answered" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
 	local p="$ME iteration=0 count=1 dense=1 rows=0 bytes=16\n$G1234"
 	open a ps1.sock
 	open b ps1.sock
@@ -491,8 +492,8 @@ all_finite() {
 }
 
 @test "a push that the lead can't apply does not stay staged at the others" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1 --sync asp
-	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --sync asp --servers ps1.sock
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
+	server ps0 --part 0/2 --layout d8 --optimizer sgd --lr 1 --sync asp --servers ps1.sock
 	join a ps0.sock w0
 	answered a members=1
 	open b ps1.sock
@@ -505,11 +506,11 @@ all_finite() {
 }
 
 @test "a server of another iteration or part is refused by the lead" {
-	server ps1 --part 1/2 --dense 8 --incarnation 2
-	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --dense 8 --servers ps1.sock
+	server ps1 --part 1/2 --layout d8 --incarnation 2
+	start ps0 ps-server -s ps0.sock --id ps0 --part 0/2 --layout d8 --servers ps1.sock
 	ends "$PID" 75
 	grep -q 'incarnation 2' ps0.err
-	start ps0 ps-server -s ps0.sock --id ps0 --part 0/3 --dense 8 --servers ps1.sock,ps1.sock
+	start ps0 ps-server -s ps0.sock --id ps0 --part 0/3 --layout d8 --servers ps1.sock,ps1.sock
 	ends "$PID" 78
 }
 
@@ -522,7 +523,7 @@ shards() {
 
 @test "units are committed with shardd; a worker that it fenced is refused and not applied" {
 	shards 8
-	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
+	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1'
 	join a ps0.sock w0
 	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
@@ -553,8 +554,8 @@ boot_of() { ask "$1" stat | field boot; }
 	local p='dense=1 rows=0 loss=1 bytes=16\n'$G1234 w here
 	here=$(cat /proc/sys/kernel/random/boot_id)
 	shards 8
-	server ps1 --part 1/2 --dense 8
-	server ps0 --part 0/2 --dense 8 --servers ps1.sock --shards shardd.sock
+	server ps1 --part 1/2 --layout d8
+	server ps0 --part 0/2 --layout d8 --servers ps1.sock --shards shardd.sock
 	[ "$(boot_of ps0.sock)" = "$here" ]
 	[ "$(boot_of ps1.sock)" = "$here" ]
 	[ -z "$(boot_of shardd.sock)" ]
@@ -575,10 +576,10 @@ boot_of() { ask "$1" stat | field boot; }
 		shards 8
 		ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
 		if [ $way = far ]; then
-			start far other_boot ps-server -s far.sock --id far --part 1/2 --dense 8
+			start far other_boot ps-server -s far.sock --id far --part 1/2 --layout d8
 			ready far.sock
 			[[ $(boot_of far.sock) == 11111111-* ]]
-			server lead-far --part 0/2 --dense 8 --servers far.sock --shards shardd.sock
+			server lead-far --part 0/2 --layout d8 --servers far.sock --shards shardd.sock
 			open b far.sock
 			tell b "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 $p"
 			answered b 'ok staged=1'
@@ -597,7 +598,7 @@ boot_of() { ask "$1" stat | field boot; }
 
 @test "rows that shardd does not know are refused, and nothing is applied" {
 	shards 8
-	server ps0 --dense 4 --shards shardd.sock
+	server ps0 --layout d4 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
 	join a ps0.sock w0
 	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=900 dense=1 rows=0 ranges=0:0:900 loss=1 bytes=16\n$G1234"
@@ -610,7 +611,7 @@ boot_of() { ask "$1" stat | field boot; }
 
 @test "shardd killed and started again: the settle is made once, nobody is fenced" {
 	shards 40
-	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
+	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' 'get worker=w0 generation=1'
 	join a ps0.sock w0
 	answered a 'ok iteration=0'
@@ -626,7 +627,7 @@ boot_of() { ask "$1" stat | field boot; }
 
 @test "a lead whose incarnation is over ends with 75" {
 	shards 8
-	server ps0 --dense 4 --shards shardd.sock
+	server ps0 --layout d4 --shards shardd.sock
 	local lead=$PID
 	ask shardd.sock 'save file=queue' 'load file=queue' 'hello worker=w0' 'get worker=w0 generation=1'
 	join a ps0.sock w0
@@ -637,8 +638,8 @@ boot_of() { ask "$1" stat | field boot; }
 
 @test "a cut of all parts and the queue; restored in another number of parts, with its iteration" {
 	shards 8
-	server ps1 --part 1/2 --dense 8 --width 1 --optimizer sgd --lr 1
-	server ps0 --part 0/2 --dense 8 --width 1 --optimizer sgd --lr 1 --servers ps1.sock \
+	server ps1 --part 1/2 --layout d8w1 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --layout d8w1 --optimizer sgd --lr 1 --servers ps1.sock \
 		--shards shardd.sock --job demo
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1'
 	open b ps1.sock
@@ -665,7 +666,7 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "other slots: the parameters are restored with a warning; another layout is refused" {
-	server ps0 --dense 4 --optimizer sgd --lr 1
+	server ps0 --layout d4 --optimizer sgd --lr 1
 	join a ps0.sock w0
 	push a w0 1 0
 	answered a applied=1
@@ -674,7 +675,7 @@ boot_of() { ask "$1" stat | field boot; }
 	server q --restore c1 --optimizer adam
 	grep -q 'slots start anew' q.err
 	[ "$(dense q.sock 1)" = "-1 -2 -3 -4" ]
-	run ps-server -s r.sock --id r --restore c1 --dense 5
+	run ps-server -s r.sock --id r --restore c1 --layout d5
 	[ "$status" -eq 78 ]
 	run ps-server -s r.sock --id r --restore nowhere
 	[ "$status" -eq 66 ]
@@ -726,7 +727,7 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "ASP: nobody waits; SSP: who is ahead waits for the slowest" {
-	server asp --dense 4 --optimizer sgd --lr 1 --sync asp
+	server asp --layout d4 --optimizer sgd --lr 1 --sync asp
 	join a asp.sock w0
 	answered a members=
 	join b asp.sock w1
@@ -735,7 +736,7 @@ boot_of() { ask "$1" stat | field boot; }
 	answered a 'ok iteration=1 applied=1'
 	push a w0 2 0
 	answered a 'ok iteration=2 applied=1'
-	server ssp --dense 4 --optimizer sgd --lr 1 --sync ssp:1
+	server ssp --layout d4 --optimizer sgd --lr 1 --sync ssp:1
 	join c ssp.sock w0
 	answered c members=
 	join d ssp.sock w1
@@ -752,7 +753,7 @@ boot_of() { ask "$1" stat | field boot; }
 
 @test "a backup worker's late push is dropped, and its rows go back" {
 	shards 8
-	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock --backup 1
+	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock --backup 1
 	ask shardd.sock 'hello worker=w0' 'hello worker=w1' 'get worker=w0 generation=1' \
 		'get worker=w1 generation=1' 'get worker=w0 generation=1'
 	join a ps0.sock w0
@@ -772,7 +773,7 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "actions reach every worker with one close, and those who join later" {
-	server ps0 --dense 4
+	server ps0 --layout d4
 	join a ps0.sock w0
 	answered a members=
 	join b ps0.sock w1
@@ -788,7 +789,7 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "an action that no worker could obey is refused" {
-	server ps0 --dense 4
+	server ps0 --layout d4
 	local act
 	for act in 'kind=adjust-bs id=w0' 'kind=adjust-bs id=w0 size=-1' 'kind=adjust-bs id=w0 size=0' \
 		'kind=adjust-bs id=w0 size=8 accum=0' 'kind=adjust-lr id=w0 scale=nan'; do
@@ -798,7 +799,7 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "watch: rows at 1, 2, 4, 8 with the mean progressive loss" {
-	server ps0 --dense 4
+	server ps0 --layout d4
 	open w ps0.sock
 	tell w 'watch every=1000\n'
 	wait_for 'ask ps0.sock counters | grep -q "verb=watch requests=1"'
@@ -815,7 +816,7 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "end waits for finish" {
-	server ps0 --dense 4
+	server ps0 --layout d4
 	open a ps0.sock
 	tell a "end worker=w0 generation=1 $ME\n"
 	wait_for 'ask ps0.sock members | grep -q "worker=w0 .*state=ended"'
@@ -828,7 +829,7 @@ boot_of() { ask "$1" stat | field boot; }
 	start monitor bpt-monitor -s monitor.sock
 	ready monitor.sock
 	printf 'drag delay=0.3\n' >drag
-	server ps0 --dense 4 --monitor monitor.sock --report-every 2 --drag drag
+	server ps0 --layout d4 --monitor monitor.sock --report-every 2 --drag drag
 	join a ps0.sock w0
 	push a w0 1 0 4
 	answered a 'iteration=1 applied'
@@ -847,7 +848,7 @@ boot_of() { ask "$1" stat | field boot; }
 	local i every
 	for every in "5 0" "1000000 0.001"; do
 		rm -f bpt.log
-		server ps0 --dense 4 --monitor mon.sock --report-every "${every% *}" --report-seconds "${every#* }"
+		server ps0 --layout d4 --monitor mon.sock --report-every "${every% *}" --report-seconds "${every#* }"
 		wait_for '[ -e bpt.log ]'
 		join a ps0.sock w0
 		for i in $(seq 14); do
@@ -870,16 +871,16 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "a second instance, SIGTERM, kill -9 and again" {
-	server ps0 --dense 4
-	run ps-server -s ps0.sock --id ps0 --dense 4
+	server ps0 --layout d4
+	run ps-server -s ps0.sock --id ps0 --layout d4
 	[ "$status" -eq 75 ]
 	kill -TERM "$PID"
 	ends "$PID" 0
 	[ ! -e ps0.sock ]
-	server ps0 --dense 4
+	server ps0 --layout d4
 	kill -9 "$PID"
 	wait "$PID" || true
-	server ps0 --dense 4
+	server ps0 --layout d4
 	run ask ps0.sock stat
 	[[ ${lines[0]} == stat* ]]
 }
@@ -910,7 +911,7 @@ boot_of() { ask "$1" stat | field boot; }
 
 @test "a pull says how long it waited for its iteration, apply and drag included" {
 	printf 'drag delay=0.3\n' >drag
-	server ps0 --dense 4 --drag drag
+	server ps0 --layout d4 --drag drag
 	open b ps0.sock
 	tell b "pull worker=w1 generation=1 $ME iteration=1 dense=0 rows=0\n"
 	wait_for 'ask ps0.sock stat | grep -q pulls=1'
@@ -930,7 +931,7 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "an apply said twice is done once: the lead asks again when its connection was lost" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1
 	open b ps1.sock
 	push b w0 1 0
 	answered b staged=1
@@ -953,7 +954,7 @@ heir() {
 }
 
 @test "hand-over of a part: parameters, slots, rows, what is staged, fences, counters" {
-	local args=(--part 1/2 --dense 8 --width 2 --optimizer adagrad --lr 1)
+	local args=(--part 1/2 --layout d8w2 --optimizer adagrad --lr 1)
 	server ps1 "${args[@]}"
 	server q "${args[@]}" # the same, without a hand-over
 	PID=${PIDS[-2]}
@@ -991,8 +992,8 @@ heir() {
 }
 
 @test "hand-over of the lead: members, a push that waits, acts; nobody starts over" {
-	server ps1 --part 1/2 --dense 8 --optimizer sgd --lr 1
-	server ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1
+	server ps0 --part 0/2 --layout d8 --optimizer sgd --lr 1 --servers ps1.sock
 	local c
 	for c in a b; do open $c ps0.sock; done
 	open p ps1.sock
@@ -1011,7 +1012,7 @@ heir() {
 	local act='action kind=adjust-bs id=w1 size=7 accum=1 reason=why'
 	tell a "act number=5 bytes=$((${#act} + 1))\n$act\n"
 	wait_for 'ask ps0.sock stat | grep -q staged=1'
-	heir ps0 --part 0/2 --dense 8 --optimizer sgd --lr 1 --servers ps1.sock
+	heir ps0 --part 0/2 --layout d8 --optimizer sgd --lr 1 --servers ps1.sock
 	[ "$(ask ps0.sock members | grep -c state=active)" = 2 ]
 	for c in c d e; do open $c ps0.sock; done
 	push c w0 2 1
@@ -1032,7 +1033,7 @@ heir() {
 
 @test "hand-over of the lead while a settle is with shardd: it is made once" {
 	shards 8
-	server ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
+	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock
 	ask shardd.sock 'hello worker=w0' 'get worker=w0 generation=1' >/dev/null
 	join a ps0.sock w0
 	answered a members=1
@@ -1040,7 +1041,7 @@ heir() {
 	local p="push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 ranges=0:0:2 loss=1 bytes=16\n$G1234"
 	tell a "$p"
 	wait_for 'ask ps0.sock stat | grep -q staged=1'
-	heir ps0 --dense 4 --optimizer sgd --lr 1 --shards shardd.sock
+	heir ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock
 	kill -CONT "$SHARDD"
 	wait_for 'ask ps0.sock stat | grep -q iteration=1'
 	open b ps0.sock
@@ -1052,14 +1053,14 @@ heir() {
 }
 
 @test "both at the same time, and again" {
-	server ps1 --part 1/2 --dense 8
+	server ps1 --part 1/2 --layout d8
 	local other=$PID i
-	server ps0 --part 0/2 --dense 8 --servers ps1.sock
+	server ps0 --part 0/2 --layout d8 --servers ps1.sock
 	local lead=$PID
 	for i in 1 2 3; do
-		start heir1 ps-server -s ps1.sock --id ps1 --take-over --part 1/2 --dense 8
+		start heir1 ps-server -s ps1.sock --id ps1 --take-over --part 1/2 --layout d8
 		local next=$PID
-		start heir0 ps-server -s ps0.sock --id ps0 --take-over --part 0/2 --dense 8 --servers ps1.sock
+		start heir0 ps-server -s ps0.sock --id ps0 --take-over --part 0/2 --layout d8 --servers ps1.sock
 		ends "$other" 0
 		ends "$lead" 0
 		other=$next lead=$PID
@@ -1097,7 +1098,7 @@ heir() {
 }
 
 @test "hand-over of a part whose cut is written, and was not asked for again: the heir answers" {
-	server ps1 --part 1/2 --dense 8
+	server ps1 --part 1/2 --layout d8
 	local cut="cut $ME path=$T/c iteration=0 attempt=7 later=1\n"
 	open a ps1.sock
 	tell a "$cut"
@@ -1105,7 +1106,7 @@ heir() {
 	wait_for '[ -s c/part-1 ] && ! pgrep -P "$PID" >/dev/null'
 	tell a "apply $ME iteration=0 units=1\n"
 	answered a '^ok iteration=1$'
-	heir ps1 --part 1/2 --dense 8
+	heir ps1 --part 1/2 --layout d8
 	rm c/part-1
 	open b ps1.sock
 	tell b "$cut"
@@ -1116,7 +1117,7 @@ heir() {
 }
 
 @test "an heir that goes, errs or says something else: the old one serves on" {
-	server ps0 --dense 400000
+	server ps0 --layout d400000
 	local old=$PID
 	join a ps0.sock w0
 	answered a members=1
@@ -1143,15 +1144,15 @@ heir() {
 	printf 'take-over %s\ntaken\n' "$ME" | socat -t 300 - UNIX-CONNECT:ps0.sock >out
 	[ "$(ask ps0.sock stat | grep -c ^stat)" = 1 ]
 	# Heirs of another kind.
-	run ps-server -s ps0.sock --id ps0 --take-over --dense 400000 --incarnation 2
+	run ps-server -s ps0.sock --id ps0 --take-over --layout d400000 --incarnation 2
 	[ "$status" -eq 75 ]
-	run ps-server -s ps0.sock --id ps0 --take-over --dense 4
+	run ps-server -s ps0.sock --id ps0 --take-over --layout d4
 	[ "$status" -eq 78 ]
-	run ps-server -s ps0.sock --id ps0 --take-over --dense 400000 --optimizer sgd
+	run ps-server -s ps0.sock --id ps0 --take-over --layout d400000 --optimizer sgd
 	[ "$status" -eq 78 ]
-	run ps-server -s ps0.sock --id ps0 --take-over --dense 400000 --sync asp
+	run ps-server -s ps0.sock --id ps0 --take-over --layout d400000 --sync asp
 	[ "$status" -eq 78 ]
-	run ps-server -s nobody.sock --id ps0 --take-over --dense 400000
+	run ps-server -s nobody.sock --id ps0 --take-over --layout d400000
 	[ "$status" -eq 69 ]
 	kill -0 "$old"
 	ask ps0.sock members | grep -q 'worker=w0 .*state=active'
@@ -1161,7 +1162,7 @@ heir() {
 	kill -STOP "$old"
 	local before
 	before=$(grep -c "@\?ps0.sock$" /proc/net/unix)
-	start heir ps-server -s ps0.sock --id ps0 --take-over --dense 400000
+	start heir ps-server -s ps0.sock --id ps0 --take-over --layout d400000
 	local heir=$PID
 	wait_for '[ "$(grep -c "@\?ps0.sock$" /proc/net/unix)" -gt '"$before"' ]'
 	kill -9 "$old"
@@ -1183,7 +1184,7 @@ size_of() { # NAME: the last size that it was told
 balanced() {
 	local words=()
 	[[ ${2-} != --* ]] || { words=("$2" "$3"); set -- "$1"; }
-	server ps0 --dense 4 --optimizer sgd --balance "$1" --batch 100 --balance-log "$T/balance.log" "${words[@]}"
+	server ps0 --layout d4 --optimizer sgd --balance "$1" --batch 100 --balance-log "$T/balance.log" "${words[@]}"
 	open b ps0.sock
 	join a ps0.sock w0
 	answered a 'ok iteration=0 members=1'
@@ -1219,7 +1220,7 @@ balanced() {
 		printf '%b' "${bad%=*}" >>reply$n
 		start old$n socat UNIX-LISTEN:old$n.sock "SYSTEM:cat reply$n; exec cat >/dev/null"
 		wait_for "grep -q '00010000 .*old$n.sock' /proc/net/unix" # it listens
-		run ps-server -s old$n.sock --id ps0 --dense 2 --width 1 --take-over
+		run ps-server -s old$n.sock --id ps0 --layout d2w1 --take-over
 		[ "$status" -eq 65 ] || { echo "$n: $status $output"; return 1; }
 		[[ $output =~ ${bad##*=} ]] || { echo "$n: $output"; return 1; }
 	done
@@ -1283,7 +1284,7 @@ balanced() {
 	answered a 'ok iteration=2'
 	answered b 'ok iteration=2'
 	[ "$(size_of a) $(size_of b)" = "50 50" ]
-	start heir ps-server -s ps0.sock --id ps0 --dense 4 --optimizer sgd --balance lb-bsp --batch 100 --take-over
+	start heir ps-server -s ps0.sock --id ps0 --layout d4 --optimizer sgd --balance lb-bsp --batch 100 --take-over
 	wait_for '! kill -0 ${PIDS[0]} 2>/dev/null'
 	ready ps0.sock
 	open c ps0.sock
@@ -1302,7 +1303,7 @@ balanced() {
 }
 
 @test "--balance: members without memory for the batch get what fits, also who joins; it is said, and when it is over" {
-	server ps0 --dense 4 --optimizer sgd --balance lb-bsp --batch 100 --balance-log "$T/balance.log"
+	server ps0 --layout d4 --optimizer sgd --balance lb-bsp --batch 100 --balance-log "$T/balance.log"
 	open a ps0.sock
 	open b ps0.sock
 	tell a "join worker=w0 generation=1 $ME max=30\n"
@@ -1364,7 +1365,7 @@ balanced() {
 	balanced lb-bsp
 	tells a w0 2 1 speed=300
 	wait_for 'ask ps0.sock stat | grep -q staged=1'
-	start heir ps-server -s ps0.sock --id ps0 --dense 4 --optimizer sgd --balance lb-bsp --batch 100 \
+	start heir ps-server -s ps0.sock --id ps0 --layout d4 --optimizer sgd --balance lb-bsp --batch 100 \
 		--balance-log "$T/balance.log" --take-over
 	wait_for '! kill -0 ${PIDS[0]} 2>/dev/null'
 	ready ps0.sock
@@ -1385,9 +1386,9 @@ balanced() {
 	for words in '--balance lb-bsp' '--batch 5' '--balance lb-bsp --batch 5 --sync asp' '--expect 3' \
 		'--balance other --batch 5' '--balance-log x' '--least 2' '--balance lb-bsp --batch 5 --least 0'; do
 		# shellcheck disable=SC2086 # the words of a command line
-		run -64 ps-server -s x.sock --id ps0 --dense 4 $words
+		run -64 ps-server -s x.sock --id ps0 --layout d4 $words
 	done
-	run -73 ps-server -s x.sock --id ps0 --dense 4 --balance lb-bsp --batch 5 --balance-log no/such
+	run -73 ps-server -s x.sock --id ps0 --layout d4 --balance lb-bsp --batch 5 --balance-log no/such
 }
 
 # ---- a lead without parameters ----
@@ -1559,7 +1560,7 @@ audit() {
 	done
 	[ ! -e here ]
 	local args
-	for args in "--dense 4" "--part 0/1" "--part 1/2" "--layout x" "--servers x" "--lr 1" \
+	for args in "--part 0/1" "--part 1/2" "--layout x" "--servers x" "--lr 1" \
 		"--optimizer sgd" "--take-over" "--monitor x" "--drag x" "--replicas r --restore x" \
 		"--backup 1"; do
 		run ps-server -s x --id x --lead-only $args

@@ -3,7 +3,7 @@
  * dense and of rows, of some of the workers.  Replicas have to have the same bits then, and what
  * one process makes of the same gradients, to float rounding.
  *
- *     replica-steps STEPS SOCKET...     r0, r1, ...; --dense 20011 --width 3 --optimizer adagrad
+ *     replica-steps STEPS SOCKET...     r0, r1, ...; layout d20011w3 of files.bash, --optimizer adagrad
  * --lr 0.05
  */
 #include "param/store.h"

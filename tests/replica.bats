@@ -8,11 +8,14 @@ G1234='\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40'
 G2222='\0\0\0\x40\0\0\0\x40\0\0\0\x40\0\0\0\x40'
 NAN4='\0\0\x80\x3f\0\0\xc0\x7f\0\0\x40\x40\0\0\x80\x40'
 
-# replica NAME I/H ARG...: on NAME.sock.
+setup_more() { layouts d4 d5 w2 d20011w3 d4000000; }
+
+# replica NAME I/H ARG...: on NAME.sock; ON: words before its command.
+ON=
 replica() {
 	local name=$1 share=$2
 	shift 2
-	start "$name" ps-server -s "$name.sock" --id "$name" --replica "$share" "$@"
+	start "$name" $ON ps-server -s "$name.sock" --id "$name" --replica "$share" "$@"
 	ready "$name.sock" || { cat "$name.err"; return 1; }
 }
 
@@ -51,15 +54,15 @@ SGD='--optimizer sgd --lr 1'
 	for args in "--replica 2/2" "--replica r0" "--replica 0/1 --part 0/1" "--replica 0/1 --sync asp" \
 		"--replica 0/1 --take-over" "--replica 0/1 --lead-only" "--replica 0/1 --shards s" \
 		"--replica 0/1 --serve --restore d" "--replica 0/1 --backup 1" "--serve" "--fabric f" \
-		"--threads 2" "--replica 0/2 --fabric f" "--replica 0/2 --hosts a,b" \
-		"--replica 0/2 --fabric f --hosts a" "--replica 0/1 --threads 0"; do
-		run ps-server -s x --id r0 --dense 4 $args
+		"--replica 0/2 --fabric f" "--replica 0/2 --hosts a,b" \
+		"--replica 0/2 --fabric f --hosts a"; do
+		run ps-server -s x --id r0 --layout d4 $args
 		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }
 	done
 }
 
 @test "a step is made with the sum that the lead has named, and with no other" {
-	replica r0 0/1 --dense 4 $SGD --serve
+	replica r0 0/1 --layout d4 $SGD --serve
 	open w r0.sock
 	open l r0.sock
 	answered w '^paceline role=ps-server version=1 id=r0 replica=0/1 lead=0 .* iteration=0 dense-begin=0 dense=4 width=0 boot=[^ ]* life=[0-9]+$'
@@ -95,7 +98,7 @@ SGD='--optimizer sgd --lr 1'
 }
 
 @test "a newer epoch replaces an older one; contributions stay until the step" {
-	replica r0 0/1 --dense 4 $SGD --serve
+	replica r0 0/1 --layout d4 $SGD --serve
 	open w r0.sock
 	open a r0.sock
 	open b r0.sock
@@ -127,7 +130,7 @@ SGD='--optimizer sgd --lr 1'
 @test "the same bits whoever comes first; members of other replicas are passed over" {
 	local order
 	for order in "w0 w1 w2" "w2 w1 w0" "w1 w2 w0"; do
-		replica r0 0/1 --dense 4 --optimizer adagrad --serve
+		replica r0 0/1 --layout d4 --optimizer adagrad --serve
 		open w r0.sock
 		open l r0.sock
 		sum l 1 0 w0 w1::: w2:1:r0:0.3 w9:1:r5
@@ -176,7 +179,7 @@ SGD='--optimizer sgd --lr 1'
 }
 
 @test "rows of several members are added by key; a member without samples adds nothing" {
-	replica r0 0/1 --width 2 $SGD --serve --threads 2
+	replica r0 0/1 --layout w2 $SGD --serve
 	open l r0.sock
 	open w r0.sock
 	CHECK=1 sum l 1 0 w0 w1 w2
@@ -202,7 +205,7 @@ SGD='--optimizer sgd --lr 1'
 }
 
 @test "orders that make no sense are refused, and nothing has happened" {
-	replica r0 0/2 --dense 4 $SGD --serve
+	replica r0 0/2 --layout d4 $SGD --serve
 	open l r0.sock
 	tell l "sum incarnation=2 epoch=1 iteration=0 replicas=r0\n"
 	answered l '^err code=fenced'
@@ -292,8 +295,8 @@ SGD='--optimizer sgd --lr 1'
 }
 
 @test "fill: as long as something comes, it says so" {
-	replica r0 0/2 --dense 4000000 $SGD --serve
-	replica r1 1/2 --dense 4000000 $SGD
+	replica r0 0/2 --layout d4000000 $SGD --serve
+	replica r1 1/2 --layout d4000000 $SGD
 	# On a slow way: a little, and a pause.
 	printf '%s\n' '#!/bin/sh' "socat -t 300 - UNIX-CONNECT:$T/r0.sock |" \
 		'while dd bs=65536 count=1 2>/dev/null >chunk && [ -s chunk ]; do cat chunk; sleep 0.02; done' >slow
@@ -308,10 +311,10 @@ SGD='--optimizer sgd --lr 1'
 }
 
 @test "fill: another model, another optimizer, a source that dies; then it is empty still" {
-	replica r0 0/3 --dense 4 $SGD --serve
-	replica r1 1/3 --dense 5 $SGD
+	replica r0 0/3 --layout d4 $SGD --serve
+	replica r1 1/3 --layout d5 $SGD
 	local r1=$PID
-	replica r2 2/3 --dense 4 --optimizer adam
+	replica r2 2/3 --layout d4 --optimizer adam
 	open a r1.sock
 	open b r2.sock
 	tell a "fill $ME from=r0.sock iteration=0\n"
@@ -345,7 +348,7 @@ SGD='--optimizer sgd --lr 1'
 }
 
 @test "restored from a checkpoint, it begins there" {
-	replica r0 0/1 --dense 4 $SGD --serve
+	replica r0 0/1 --layout d4 $SGD --serve
 	open w r0.sock
 	open l r0.sock
 	push w w0 0 "$G1234"
@@ -381,8 +384,10 @@ SGD='--optimizer sgd --lr 1'
 	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
 	for host in a b c; do
 		ready "$host/fabric.sock" || { cat world.err; return 1; }
-		replica "r$i" "$i/3" --dense 20011 --width 3 --optimizer adagrad --lr 0.05 --serve \
-			--fabric "$host/fabric.sock" --hosts a,b,c --threads $((i + 1))
+		# It computes with as many threads as it may use cores: other numbers, the same bits.
+		ON=$([ $i -gt 0 ] || echo taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')")
+		replica "r$i" "$i/3" --layout d20011w3 --optimizer adagrad --lr 0.05 --serve \
+			--fabric "$host/fabric.sock" --hosts a,b,c
 		i=$((i + 1))
 	done
 	for i in 0 1 2; do

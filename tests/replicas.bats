@@ -66,7 +66,7 @@ each_once() {
 }
 
 @test "usage: --replicas is for --lead-only and bsp" {
-	run ps-server -s x --id x --replicas r0.sock --dense 4
+	run ps-server -s x --id x --replicas r0.sock --layout none
 	[ "$status" -eq 64 ]
 	[[ $output == *"--replicas"* ]]
 	run ps-server -s x --id x --lead-only --replicas r0.sock --sync asp

@@ -41,7 +41,6 @@ struct ps_options {
 	const char *fabric;             /* socket of fabricd; NULL: it is the only one */
 	const char *const *hosts;       /* where replica i is, for fabricd */
 	size_t hosts_count;
-	unsigned threads;               /* 0: as many as it may use, up to PS_THREADS */
 	const char *memory;             /* directory for the last cut in memory; NULL: none */
 	int keeper;                     /* holds it (base/keep.h); -1: there is none */
 	int level;                      /* of the compression of checkpoints (param/planes.h) */

@@ -29,16 +29,15 @@ float *ps_replica_memory(struct ps_replica *r)
 int ps_replica_new(struct ps_replica **out, struct ps *p, struct error *err)
 {
 	struct ps_replica *r = calloc(1, sizeof *r);
-	unsigned threads = p->options.threads, cores = team_cores();
+	unsigned cores = team_cores();
 
 	if (!r)
 		return error_set(err, ERROR_OS, "replica", "out of memory");
 	r->ps = p;
 	r->life = (uint64_t)(clock_epoch() * 1e6);
 	r->state = p->options.empty ? REPLICA_EMPTY : REPLICA_SERVING;
-	if (threads == 0)
-		threads = cores < PS_THREADS ? cores : PS_THREADS;
-	if (team_new(&r->team, threads, err) != 0 || store_share(p->store, err) != 0 ||
+	if (team_new(&r->team, cores < PS_THREADS ? cores : PS_THREADS, err) != 0 ||
+	    store_share(p->store, err) != 0 ||
 	    (p->options.fabric && fabric_client_new(&r->fabric, r, err) != 0)) {
 		ps_replica_free(r);
 		return -1;

@@ -2,6 +2,7 @@
 # core, so two cores show what many machines would do), and the oracle that it is held against.
 # Sourced; PATH must hold the programs. Everything lies in $T.
 . "$(dirname "${BASH_SOURCE[0]}")/../environment.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../files.bash"
 
 cluster_start() {
 	T=$(mktemp -d "${TMPDIR:-/tmp}/paceline.XXXXXX")

@@ -196,8 +196,7 @@ static int serve_replica(int with_fabric)
 				     .replicas = 2,
 				     .fabric = with_fabric ? fabric : NULL,
 				     .hosts = hosts,
-				     .hosts_count = 2,
-				     .threads = 2};
+				     .hosts_count = 2};
 	struct server_options served = {.path = path,
 					.role = "ps-server",
 					.verbs = ps_replica_verbs,
