@@ -22,21 +22,11 @@
 static struct {
 	const char *id, *shards, *servers, *lead, *replica, *monitor, *drag, *spare;
 	struct option_list data;
-	const char *index_dir, *bad_rows, *schema_file;
-	struct schema_options schema;
-	const char *model, *model_file, *hidden;
-	uint64_t embed, seed, batch, ahead, profile;
+	const char *index_dir, *bad_rows, *schema, *model;
+	uint64_t batch, ahead, profile;
 	const char *device, *predict, *predict_load, *predict_save;
 	const char *spill, *peers;
-	int model_seen;
-} opt = {.bad_rows = "stop",
-	 .model = "lr",
-	 .hidden = "64,32",
-	 .predict = "none",
-	 .embed = 16,
-	 .seed = 1,
-	 .batch = 256,
-	 .ahead = 4};
+} opt = {.bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4};
 
 static struct node_options node = {
 	.report_every = 10, .report_seconds = 0.5, .wait = 60, .answer = 600};
@@ -65,41 +55,10 @@ static const struct option_row option_rows[] = {
 	 .help = "the data are this worker's partition; rows that come to it are kept here"},
 	{.name = "peers", .kind = OPTION_TEXT, .target = &opt.peers, .arg = "DIR",
 	 .help = "with --spill: where workers ask each other for rows, at DIR/ID.rows.sock"},
-	{.name = "schema", .kind = OPTION_TEXT, .target = &opt.schema_file, .arg = "FILE",
-	 .help = "what the columns mean; or --format and what it needs:"},
-	{.name = "format", .kind = OPTION_CHOICE, .target = &opt.schema.format, .arg = "FORMAT",
-	 .help = "format of the data", .choices = ROW_FORMAT_CHOICES},
-	{.name = "separator", .kind = OPTION_TEXT, .target = &opt.schema.separator,
-	 .arg = "CHARACTER", .help = "csv: between two fields, or the word tab (,)"},
-	{.name = "label", .kind = OPTION_TEXT, .target = &opt.schema.label, .arg = "COLUMN",
-	 .help = "csv: column of the label"},
-	{.name = "positive", .kind = OPTION_TEXT, .target = &opt.schema.positive, .arg = "VALUE",
-	 .help = "label that means 1"},
-	{.name = "missing", .kind = OPTION_TEXT, .target = &opt.schema.missing, .arg = "VALUES",
-	 .help = "csv: values that mean that there is none, like NA,?"},
-	{.name = "negative", .kind = OPTION_TEXT, .target = &opt.schema.negative, .arg = "VALUE",
-	 .help = "the only other label allowed"},
-	{.name = "weight", .kind = OPTION_TEXT, .target = &opt.schema.weight, .arg = "COLUMN",
-	 .help = "csv: column of the sample's weight"},
-	{.name = "dense", .kind = OPTION_TEXT, .target = &opt.schema.dense, .arg = "COLUMNS",
-	 .help = "columns of numbers"},
-	{.name = "sparse", .kind = OPTION_TEXT, .target = &opt.schema.sparse, .arg = "COLUMNS",
-	 .help = "columns of categories"},
-	{.name = "dense-scale", .kind = OPTION_CHOICE, .target = &opt.schema.dense_scale,
-	 .arg = "HOW", .help = "scaling of dense columns (log-z)", .choices = "log-z|z|none"},
-	{.name = "hash-bits", .kind = OPTION_COUNT, .target = &opt.schema.hash_bits, .arg = "N",
-	 .help = "categories are hashed to so many bits (0: 20)", .max = 31},
-	{.name = "model", .kind = OPTION_TEXT, .target = &opt.model, .arg = "NAME|FILE",
-	 .help = MODEL_NAMES " (lr); with a slash in it: as --model-file",
-	 .seen = &opt.model_seen},
-	{.name = "model-file", .kind = OPTION_TEXT, .target = &opt.model_file, .arg = "FILE",
-	 .help = "the model of a job or a checkpoint"},
-	{.name = "embed", .kind = OPTION_COUNT, .target = &opt.embed, .arg = "FLOATS",
-	 .help = "wdl: size of an embedding", .min = 1, .max = 1024},
-	{.name = "hidden", .kind = OPTION_TEXT, .target = &opt.hidden, .arg = "N[,N]",
-	 .help = "wdl: widths of the hidden layers (64,32)"},
-	{.name = "seed", .kind = OPTION_COUNT, .target = &opt.seed, .arg = "N",
-	 .help = "seed of the model's initial values"},
+	{.name = "schema", .kind = OPTION_TEXT, .target = &opt.schema, .arg = "FILE",
+	 .help = "what the columns mean; needed"},
+	{.name = "model-file", .kind = OPTION_TEXT, .target = &opt.model, .arg = "FILE",
+	 .help = "the model, as a job's state and its checkpoints have it; needed"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
 	 .help = "rows in a batch of this worker, until an action changes it", .min = 1,
 	 .max = NODE_BATCH_MAX},
@@ -127,8 +86,10 @@ static const struct option_row option_rows[] = {
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "--id ID --shards SOCKET --servers SOCKET[,SOCKET] --data FILE... [OPTION]...\n"
-		    "--id ID --shards SOCKET --lead SOCKET --replica SOCKET --data FILE... [OPTION]...",
+	.synopsis = "--id ID --shards SOCKET --servers SOCKET[,SOCKET] --data FILE... --schema FILE "
+		    "--model-file FILE [OPTION]...\n"
+		    "--id ID --shards SOCKET --lead SOCKET --replica SOCKET --data FILE... --schema FILE "
+		    "--model-file FILE [OPTION]...",
 	.about = "Trains: shards from shardd, parameters from ps-servers or from a replica,\n"
 		 "gradients back.",
 	.rows = option_rows,
@@ -165,24 +126,16 @@ _Static_assert(OPTION_LIST_MAX <= MAP_PARTS_MAX, "a map has room for all servers
 static int check_options(struct names *servers, struct names *data, struct error *err)
 {
 	int at_replica = opt.lead || opt.replica;
-	if (!opt.id || !opt.shards || (!opt.servers && !at_replica) || opt.data.count == 0)
+	if (!opt.id || !opt.shards || (!opt.servers && !at_replica) || opt.data.count == 0 ||
+	    !opt.schema || !opt.model)
 		return error_set(err, ERROR_USAGE, "",
-				 "--id, --shards, --servers (or --lead and --replica) and --data "
-				 "are needed");
+				 "--id, --shards, --servers (or --lead and --replica), --data, "
+				 "--schema and --model-file are needed");
 	if (at_replica && (opt.servers || !opt.lead || !opt.replica))
 		return error_set(err, ERROR_USAGE, "",
 				 "--lead and --replica: both, and no --servers");
-	if (!opt.schema_file && !opt.schema.format)
-		return error_set(err, ERROR_USAGE, "", "--schema or --format is needed");
 	if (opt.peers && !opt.spill)
 		return error_set(err, ERROR_USAGE, "", "--peers is for partitions: needs --spill");
-	if (opt.spill && !opt.model_file && strcmp(opt.model, "audit") == 0)
-		return error_set(err, ERROR_USAGE, "",
-				 "audit with --spill needs --model-file, which has the number of all rows");
-	if (opt.model_seen && strchr(opt.model, '/') && !opt.model_file)
-		opt.model_file = opt.model;
-	else if (opt.model_seen && opt.model_file)
-		return error_set(err, ERROR_USAGE, "", "--model and --model-file: only one of them");
 	if (opt.servers && names_split(servers, opt.servers, "--servers", err) != 0)
 		return -1;
 	for (size_t i = 0; i < opt.data.count; i++)
@@ -215,49 +168,30 @@ static int open_data(const struct names *files, struct schema **schema, struct d
 					  .index_dir = opt.index_dir};
 	if (dataset_bad_rows_option(opt.bad_rows, &options.bad_rows_max, err) != 0)
 		return -1;
-	if (opt.schema_file ? schema_read(schema, opt.schema_file, err) != 0
-			    : schema_new(schema, &opt.schema, err) != 0)
-		return -1;
-	if (dataset_open(data, *schema, &options, err) != 0)
+	if (schema_read(schema, opt.schema, err) != 0 ||
+	    dataset_open(data, *schema, &options, err) != 0)
 		return -1;
 	return schema_needs_fit(*schema) ? fit(*schema, *data, err) : 0;
 }
 
-/* The model's sizes are the data's; a model from a file has to agree with them. */
-static int make_spec(struct model_spec *spec, const struct schema *schema,
-		     const struct dataset *data, struct error *err)
+/* It has to agree with the data. */
+static int read_model(struct model_spec *spec, const struct schema *schema,
+		      const struct dataset *data, struct error *err)
 {
-	struct model_spec want;
-	model_spec_default(&want);
-	want.dense_inputs = (uint32_t)schema->dense_count;
-	want.fields = (uint32_t)schema_fields(schema);
-	want.hash_bits = schema->hash_bits;
-	want.samples = dataset_rows(data);
-	want.embed = (uint32_t)opt.embed;
-	want.seed = opt.seed;
-	*spec = want;
-	if (!opt.model_file) {
-		if (strlen(opt.model) >= sizeof(spec->name))
-			return error_set(err, ERROR_CONFIG, "--model",
-					 "\"%s\" is not known; there are %s", opt.model,
-					 MODEL_NAMES);
-		strcpy(spec->name, opt.model);
-		if (model_spec_hidden(spec, opt.hidden, err) != 0)
-			return -1;
-		return model_spec_check(spec, err);
-	}
-	if (model_spec_read(opt.model_file, spec, err) != 0)
+	uint32_t dense = (uint32_t)schema->dense_count, sparse = (uint32_t)schema_fields(schema);
+	uint64_t rows = dataset_rows(data);
+	if (model_spec_read(opt.model, spec, err) != 0)
 		return -1;
-	if (spec->dense_inputs == want.dense_inputs && spec->fields == want.fields &&
-	    spec->hash_bits == want.hash_bits &&
-	    (!model_keys_are_rows(spec) || opt.spill || spec->samples == want.samples))
+	if (spec->dense_inputs == dense && spec->fields == sparse &&
+	    spec->hash_bits == schema->hash_bits &&
+	    (!model_keys_are_rows(spec) || opt.spill || spec->samples == rows))
 		return 0;
-	return error_set(err, ERROR_CONFIG, opt.model_file,
+	return error_set(err, ERROR_CONFIG, opt.model,
 			 "is for %u dense columns, %u sparse ones, %u hash bits and %llu rows; the "
 			 "data have %u, %u, %u and %llu",
 			 spec->dense_inputs, spec->fields, spec->hash_bits,
-			 (unsigned long long)spec->samples, want.dense_inputs, want.fields,
-			 want.hash_bits, (unsigned long long)want.samples);
+			 (unsigned long long)spec->samples, dense, sparse, schema->hash_bits,
+			 (unsigned long long)rows);
 }
 
 /* ---- running ---- */
@@ -342,7 +276,7 @@ int main(int argc, char **argv)
 	if (result == 0)
 		result = open_data(&data_files, &schema, &data, &err);
 	if (result == 0)
-		result = make_spec(&spec, schema, data, &err);
+		result = read_model(&spec, schema, data, &err);
 	kernels.fastest = result == 0 && model_uses_blas(&spec);
 	if (result == 0 && !model_keys_are_rows(&spec))
 		result = kernels_settle(&kernels, argv, &err);

@@ -13,6 +13,8 @@ setup_more() {
 	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
 	for host in a b c; do mkdir "$host"; done
 	awk -v rows="$ROWS" 'BEGIN { print "label,x"; for (i = 0; i < rows; i++) print i % 2 "," i }' >data.csv
+	schema_file x ''
+	model_file audit 1 0 "$ROWS"
 	# Sample i adds 1 to parameter i.
 	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
 		"$ROWS" >layout
@@ -57,8 +59,8 @@ work() { # ID REPLICA [OPTION]...
 	local id=$1 replica=$2
 	shift 2
 	start "$id" worker --id "$id" --shards "$T/shardd.sock" --lead "$T/lead.sock" \
-		--replica "$T/r$replica.sock" --batch 25 --wait 120 --data data.csv --format csv \
-		--label label --dense x --model audit "$@"
+		--replica "$T/r$replica.sock" --batch 25 --wait 120 --data data.csv \
+		--schema schema --model-file audit "$@"
 }
 
 stat_of() { ask "$1" stat | sed -n 's/^stat //p' | tr ' ' '\n' | sed -n "s/^$2=//p"; }

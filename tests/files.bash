@@ -13,3 +13,22 @@ layouts() {
 		} >"$path"
 	done
 }
+
+# schema_file DENSE SPARSE [KEY=VALUE...]: `schema`: the columns of a csv, separated by commas, its label,
+# and nothing is scaled; or what its first record says instead.
+schema_file() {
+	local dense=$1 sparse=$2
+	shift 2
+	{
+		echo "schema version=1 ${*:-format=csv label=label scale=none}"
+		[ -z "$dense" ] || printf 'dense name=%s\n' ${dense//,/ }
+		[ -z "$sparse" ] || printf 'sparse name=%s\n' ${sparse//,/ }
+		echo end
+	} >schema
+}
+
+# model_file NAME DENSE FIELDS [ROWS [EMBED HIDDEN]]: the file NAME, for so many columns of numbers and of categories.
+model_file() {
+	echo "model version=1 name=$1 dense-inputs=$2 fields=$3 embed=${5:-1} hidden=${6-} hash-bits=20 l2=0 seed=1" \
+		"samples=${4:-0}" >"$1"
+}

@@ -114,13 +114,15 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 
 @test "worker --spare: stop, and no supervisor" {
 	data 100
-	run worker --id s0 --shards none.sock --servers none.sock --data d.csv --format csv --label y \
-		--dense a --sparse b --spare none.sock --wait 0
+	schema_file a b format=csv label=y
+	model_file lr 1 1
+	run worker --id s0 --shards none.sock --servers none.sock --data d.csv --schema schema \
+		--model-file lr --spare none.sock --wait 0
 	[ "$status" -eq 69 ]
 	[[ $output == *none.sock* ]]
 	rm d.csv.*
-	start spare worker --id s0 --shards none.sock --servers none.sock --data d.csv --format csv --label y \
-		--dense a --sparse b --spare none.sock
+	start spare worker --id s0 --shards none.sock --servers none.sock --data d.csv --schema schema \
+		--model-file lr --spare none.sock
 	wait_for 'ls d.csv.* >/dev/null 2>&1' # it has its signals by then
 	kill "$PID"
 	ended "$PID"

@@ -119,13 +119,18 @@ export -f socat
 	[ "$(for log in slow fast; do tail -n 1 $log.log; done | plrec tsv state | sort -u)" = "done" ]
 }
 
-@test "the schema of paceline-schema(5) is one" {
-	awk '/^\.Sh / { on = $2 == "EXAMPLES" } on && !/^\./' "$PACELINE_ROOT/man/paceline-schema.5" >schema
+@test "the schemas of paceline-schema(5) are some, also the one that is written by hand" {
+	awk '/^\.Sh / { on = $2 == "EXAMPLES" } on && /^(schema|dense|sparse|end)/ { print >"schema" n + 0 } /^end/ { n++ }' \
+		"$PACELINE_ROOT/man/paceline-schema.5"
 	printf 'age,occupation,income\n30,x,>50K\n40,y,no\n' >rows.csv
-	# 69: everything was taken, but there is no queue.
-	run -69 worker --id w0 --shards none --servers none --wait 0 --batch 1 --data rows.csv --schema schema
-	sed -i 's/occupation/education/' schema
-	run -65 worker --id w0 --shards none --servers none --wait 0 --batch 1 --data rows.csv --schema schema
+	model_file lr 1 1
+	local name
+	for name in schema0 schema1; do
+		# 69: everything was taken, but there is no queue.
+		run -69 worker --id w0 --shards none --servers none --wait 0 --data rows.csv --schema $name --model-file lr
+		sed -i 's/occupation/education/' $name
+		run -65 worker --id w0 --shards none --servers none --wait 0 --data rows.csv --schema $name --model-file lr
+	done
 }
 
 @test "paceline-faq(7) explains messages that there are" {

@@ -942,6 +942,8 @@ E
 }
 
 @test "sockets: a name that is taken, too long, not there" {
+	schema_file a '' format=csv label=y
+	model_file lr 1 0
 	transcript <<'E'
 $ touch plain; shardd -s plain -j j -n 10
 shardd: plain: is there and is no socket
@@ -950,7 +952,7 @@ $ shardd -s "$(printf '%0120d' 0)" -j j -n 10
 shardd: 000...000: name of a socket too long
 shardd: --help shows the usage
 = 64
-$ worker --id w0 --shards gone --servers none --data d.csv --format csv --label y --dense a --batch 8 --wait 0 2>&1 | tail -n1
+$ worker --id w0 --shards gone --servers none --data d.csv --schema schema --model-file lr --batch 8 --wait 0 2>&1 | tail -n1
 worker: gone: can't be reached: No such file or directory
 = 69
 E

@@ -8,8 +8,9 @@ csv() {
 		for (i = 0; i < rows; i++) print i % 2 "," i % 9 "," i % 5 ",c" i % 5 ",d" i % 50 }' >data.csv
 	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
 		"$ROWS" >layout
+	schema_file x1,x2 c,d
+	model_file audit 2 2 "$ROWS"
 }
-CSV=(--data data.csv --format csv --label label --dense x1,x2 --sparse c,d --dense-scale none)
 
 # queue EPOCHS
 queue() {
@@ -39,7 +40,7 @@ lead() {
 
 work() {
 	start "$1" worker --id "$1" --shards "$T/shardd.sock" --servers "$T/ps0.sock" --batch 20 \
-		--wait 120 "${CSV[@]}" --model audit "${@:2}"
+		--wait 120 --data data.csv --schema schema --model-file audit "${@:2}"
 	printf -v "PID_$1" %s "$PID"
 }
 

@@ -3,13 +3,20 @@ load helper
 
 # ---- of a worker ----
 
+# files: what workers here are told of their columns and the model.
+files() {
+	schema_file a '' format=csv label=y scale=none
+	model_file lr 1 0
+}
+
 # part ARG...: shardd with partitions of w0 (3 rows) and w1 (2), and w0 with its rows and ARG.
 part() {
 	printf 'y,a\n0,10\n1,11\n0,12' >d.csv
+	files
 	start parts shardd -s "$T/parts.sock" -j "$T/parts" --partitions w0:3,w1:2 -b 1 -m 1 -e 9
 	ready "$T/parts.sock"
 	start w0 worker --id w0 --shards "$T/parts.sock" --servers "$T/none.sock" --data d.csv \
-		--format csv --label y --dense a --dense-scale none "$@"
+		--schema schema --model-file lr "$@"
 }
 
 @test "partitions: a worker gives rows of its own and of others, as they stand" {
@@ -35,7 +42,7 @@ part() {
 	ask "$T/parts.sock" 'hello worker=w1' get\ worker=w1\ generation=1{,,,,,,,,,,}
 	[[ $(ask "$T/parts.sock" 'moves worker=w1') == "move id=0 from=w0 "*"ok count=1" ]]
 	start w1 worker --id w1 --shards "$T/parts.sock" --servers "$T/none.sock" --data d1.csv \
-		--format csv --label y --dense a --dense-scale none --spill "$T/spill/w1" --peers "$T"
+		--schema schema --model-file lr --spill "$T/spill/w1" --peers "$T"
 	wait_for '[[ $(ask "$T/parts.sock" partitions) == *"moves=0 moves-done=1 rows-moved=2"* ]]'
 	[ "$(ls spill/w1)" = 1-2 ]
 	[ "$(cat spill/w1/1-2)" = "$(printf 'y,a\n1,11\n0,12')" ]
@@ -48,7 +55,7 @@ part() {
 	printf 'y,a\n1,21\n1,22\n' >d1.csv
 	ask "$T/parts.sock" 'hello worker=w1' get\ worker=w1\ generation=1{,,,,,,,,,,}
 	start w1 worker --id w1 --shards "$T/parts.sock" --servers "$T/none.sock" --data d1.csv \
-		--format csv --label y --dense a --dense-scale none --spill "$T/spill/w1" --peers "$T"
+		--schema schema --model-file lr --spill "$T/spill/w1" --peers "$T"
 	wait_for 'grep -q "rows do not come: $T/w0.rows.sock" w1.err'
 	kill "$PID"
 	ended "$PID"
@@ -60,11 +67,11 @@ part() {
 	wait "$PID" && false || [ $? -eq 78 ]
 	grep -q 'hands out partitions: --spill is needed' w0.err
 	printf 'y,a\n0,10\n' >d1.csv
-	run worker --id w1 --shards "$T/parts.sock" --servers "$T/none.sock" --data d1.csv --format csv \
-		--label y --dense a --dense-scale none --spill "$T/spill"
+	run worker --id w1 --shards "$T/parts.sock" --servers "$T/none.sock" --data d1.csv \
+		--schema schema --model-file lr --spill "$T/spill"
 	[ "$status" -eq 78 ]
 	[[ $output == *"hands out 2 samples, but the data have 1 rows"* ]]
-	run worker --id w1 --shards x --servers y --data d1.csv --format csv --peers z
+	run worker --id w1 --shards x --servers y --data d1.csv --schema schema --model-file lr --peers z
 	[ "$status" -eq 64 ]
 	[[ $output == *"needs --spill"* ]]
 }

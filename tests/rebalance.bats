@@ -10,6 +10,8 @@ queue() {
 		for (i = 0; i < rows; i++) print i % 2 "," i % 9 ",c" i % 5 }' >data.csv
 	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
 		"$ROWS" >layout
+	schema_file x1 c
+	model_file audit 1 1 "$ROWS"
 	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n "$ROWS" -b 100 -m 4 --epochs "$1"
 	ready "$T/shardd.sock"
 }
@@ -25,8 +27,7 @@ servers() {
 
 work() {
 	start w0 worker --id w0 --shards "$T/shardd.sock" --servers "$T/ps0.sock,$T/ps1.sock" --batch 20 \
-		--wait 120 --data data.csv --format csv --label label --dense x1 --sparse c \
-		--dense-scale none --model audit --drag drag
+		--wait 120 --data data.csv --schema schema --model-file audit --drag drag
 	WORKER=$PID
 }
 

@@ -19,6 +19,8 @@ audit_layout() {
 
 make_csv() {
 	awk -v rows="$ROWS" 'BEGIN { print "label,x"; for (i = 0; i < rows; i++) print i % 2 "," i }' >data.csv
+	schema_file x ''
+	model_file audit 1 0 "$ROWS"
 }
 
 queue() {
@@ -44,8 +46,7 @@ work() {
 	local id=$1
 	shift
 	start "$id" worker --id "$id" --shards "$T/shardd.sock" --lead "$T/lead.sock" \
-		--replica "$T/r0.sock" --batch 20 --wait 120 --data data.csv --format csv --label label \
-		--dense x --model audit "$@"
+		--replica "$T/r0.sock" --batch 20 --wait 120 --data data.csv --schema schema --model-file audit "$@"
 }
 
 stat_of() { ask "$1" stat | sed -n 's/^stat //p' | tr ' ' '\n' | sed -n "s/^$2=//p"; }
@@ -428,8 +429,8 @@ lead_of_two() {
 work_at() {
 	local host=$1 id=$2 replica=$3
 	start "$id" worker --id "$id" --shards "$T/$host/shardd.sock" --lead "$T/$host/lead.sock" \
-		--replica "$T/$host/$replica.sock" --batch 20 --wait 120 --data data.csv --format csv \
-		--label label --dense x --model audit --drag drag
+		--replica "$T/$host/$replica.sock" --batch 20 --wait 120 --data data.csv \
+		--schema schema --model-file audit --drag drag
 }
 
 @test "two hosts: a replica, the fabric and the lead die; each sample is in the model once" {

@@ -8,8 +8,12 @@ make_csv() {
 		for (i = 0; i < rows; i++) { x = rand() * 4 - 2; c = int(rand() * 5)
 			z = 3 * x + (c == 2 ? 3 : -1)
 			print (rand() < 1 / (1 + exp(-z))) "," x "," rand() ",c" c ",d" i % 50 } }' >data.csv
+	schema_file x1,x2 c,d
+	model_file lr 2 2
+	model_file wdl 2 2 0 4 8
+	model_file audit 2 2 "${1:-1000}"
 }
-CSV=(--data data.csv --format csv --label label --dense x1,x2 --sparse c,d --dense-scale none)
+CSV=(--data data.csv --schema schema --model-file lr)
 
 audit_layout() {
 	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
@@ -108,10 +112,10 @@ audit_values() {
 	run worker
 	[ "$status" -eq 64 ]
 	[[ $output == *--servers* ]]
-	run worker --id w0 --shards s --data x --replica r
+	run worker --id w0 --shards s "${CSV[@]}" --replica r
 	[ "$status" -eq 64 ]
 	[[ $output == *"--lead and --replica: both"* ]]
-	run worker --id w0 --shards s --data x --lead l --replica r --servers p
+	run worker --id w0 --shards s "${CSV[@]}" --lead l --replica r --servers p
 	[ "$status" -eq 64 ]
 	[[ $output == *"no --servers"* ]]
 	run worker --batch 0
@@ -125,36 +129,35 @@ audit_values() {
 
 @test "models that can't be: each says why, 78" {
 	make_csv
-	run worker --id w0 --shards s --servers p "${CSV[@]}" --model svm
+	model_file svm 2 2
+	run worker --id w0 --shards s --servers p "${CSV[@]}" --model-file svm
 	[ "$status" -eq 78 ]
 	[[ $output == *svm*"lr, wdl, audit"* ]]
-	printf '1 1:0.5 7:2\n0 3:1\n' >rows.svm
-	run worker --id w0 --shards s --servers p --data rows.svm --format libsvm --model wdl
-	[ "$status" -eq 78 ]
-	[[ $output == *libsvm* ]]
-	run worker --id w0 --shards s --servers p "${CSV[@]}" --model wdl --hidden 4,x
+	model_file wdl 2 2 0 4 4,x
+	run worker --id w0 --shards s --servers p "${CSV[@]}" --model-file wdl
 	[ "$status" -eq 78 ]
 	[[ $output == *'"x"'* ]]
-	printf 'model version=1 name=lr dense-inputs=13 fields=26 embed=16 hidden= hash-bits=20 l2=0 seed=1 samples=9\n' >model
-	run worker --id w0 --shards s --servers p "${CSV[@]}" --model-file model
+	model_file lr 13 26
+	run worker --id w0 --shards s --servers p "${CSV[@]}"
 	[ "$status" -eq 78 ]
-	[[ $output == *model:*13* ]]
-	printf 'model version=1 name=lr dense-inputs=13' >model
-	run worker --id w0 --shards s --servers p "${CSV[@]}" --model ./model
+	[[ $output == *lr:*13* ]]
+	printf 'model version=1 name=lr dense-inputs=13' >lr
+	run worker --id w0 --shards s --servers p "${CSV[@]}"
 	[ "$status" -eq 65 ]
-	[[ $output == *model:* ]]
+	[[ $output == *lr:* ]]
 }
 
 @test "data that are not there or wrong: file, line and column" {
-	run worker --id w0 --shards s --servers p --data none.csv --format csv --label l --dense x
+	make_csv
+	run worker --id w0 --shards s --servers p "${CSV[@]/data.csv/none.csv}"
 	[ "$status" -eq 66 ]
 	[[ $output == *none.csv* ]]
-	make_csv
-	run worker --id w0 --shards s --servers p --data data.csv --format csv --label label --dense x9
+	schema_file x9 c,d
+	run worker --id w0 --shards s --servers p "${CSV[@]}"
 	[ "$status" -eq 65 ]
 	[[ $output == *data.csv:1:*x9* ]]
 	printf 'schema version=1 form' >schema
-	run worker --id w0 --shards s --servers p --data data.csv --schema schema
+	run worker --id w0 --shards s --servers p "${CSV[@]}"
 	[ "$status" -eq 65 ]
 	[[ $output == *schema:1* ]]
 }
@@ -209,15 +212,15 @@ has_learnt() {
 		mkdir "$T2"
 		(
 			T=$T2
-			cp data.csv layout "$T"
+			cp data.csv schema audit layout "$T"
 			cd "$T"
 			PIDS=()
 			trap 'kill "${PIDS[@]}" 2>/dev/null || true' EXIT
 			queue -e 3 --shuffle samples
 			servers 3 --sync "$sync"
-			work w0 --model audit
-			work w1 --model audit --batch 7
-			work w2 --model audit --batch 64 --ahead 1
+			work w0 --model-file audit
+			work w1 --model-file audit --batch 7
+			work w2 --model-file audit --batch 64 --ahead 1
 			finish
 			[ "$(audit_values)" = 1000x3 ]
 		)
@@ -230,7 +233,7 @@ has_learnt() {
 	queue -e 2
 	servers 2
 	echo 'drag delay=0.05' >drag
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	worker=$PID
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
 	kill -TERM "$worker"
@@ -238,7 +241,7 @@ has_learnt() {
 	[ "$status" -eq 0 ]
 	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
 	[[ $(ask shardd.sock stat) != *" todo=0 "* ]]
-	work w1 --model audit
+	work w1 --model-file audit
 	finish
 	[ "$(audit_values)" = 1000x2 ]
 }
@@ -247,7 +250,7 @@ has_learnt() {
 	make_csv
 	audit_layout
 	SERVERS=$T/ps0.sock
-	work w0 --model audit
+	work w0 --model-file audit
 	sleep_pid=$PID
 	# Not before it can be caught: bash itself may lose one between fork and exec.
 	wait_for '[ $((0x$(sed -n "s/^SigCgt:[[:space:]]*//p" /proc/$sleep_pid/status) >> 14 & 1)) = 1 ] && [ "$(cat /proc/$sleep_pid/comm)" = worker ]'
@@ -256,7 +259,7 @@ has_learnt() {
 	[ "$status" -eq 0 ]
 	queue
 	servers 1
-	work w1 --model audit
+	work w1 --model-file audit
 	worker=$PID
 	all_done
 	wait_for '[[ $(ask ps0.sock members) == *"state=ended"* ]]'
@@ -271,12 +274,12 @@ has_learnt() {
 	queue -e 2
 	servers 2
 	echo 'drag delay=0.05' >drag
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	local first=$PID ps1
 	ps1=$(pgrep -f "ps-server -s $T/ps1.sock")
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
 	kill -STOP "$ps1"
-	work w1 --model audit
+	work w1 --model-file audit
 	local second=$PID
 	wait_for 'ask shardd.sock "who worker=w1" | grep -q "^ok generation=1"'
 	sleep 0.5 # nothing tells from outside where in the batch w0 is
@@ -287,7 +290,7 @@ has_learnt() {
 	[ "$status" -eq 0 ]
 	kill -CONT "$ps1"
 	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
-	work w2 --model audit
+	work w2 --model-file audit
 	finish
 	[ "$(audit_values)" = 1000x2 ]
 }
@@ -298,10 +301,10 @@ has_learnt() {
 	queue -e 2
 	servers 2
 	echo 'drag delay=0.2' >drag
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	W0=$PID
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
-	work w1 --model audit --drag "$T/drag"
+	work w1 --model-file audit --drag "$T/drag"
 	W1=$PID
 	wait_for '[[ $(ask ps0.sock members) == *w1*state=active* ]]'
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
@@ -330,17 +333,17 @@ has_learnt() {
 	queue -e 1
 	servers 2
 	echo 'drag delay=0.2' >drag
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	W0=$PID
 	# a member before w1 comes, or w1 trains all rows alone
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
-	work w1 --model audit
+	work w1 --model-file audit
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
 	kill -9 "$W0"
 	gen=$(generation w0)
 	ask ps0.sock "fence worker=w0 generation=$gen" | grep -q ^ok
 	ask shardd.sock 'fail worker=w0' | grep -q ^ok
-	work w0 --model audit
+	work w0 --model-file audit
 	finish
 	[ "$(audit_values)" = 1000x1 ]
 }
@@ -351,10 +354,10 @@ has_learnt() {
 	queue -e 1
 	servers 1 --sync asp
 	echo 'drag delay=1000' >drag
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	W0=$PID
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
-	work w1 --model audit
+	work w1 --model-file audit
 	wait_for '[[ $(ask shardd.sock stat) == *" todo=0 "* && $(ask ps0.sock members) != *w1*state=active* ]]'
 	[[ $(ask shardd.sock stat) != *" doing=0 "* ]]
 	kill -9 "$W0"
@@ -371,8 +374,8 @@ has_learnt() {
 	queue -e 8
 	servers 1
 	echo 'drag delay=0.05' >drag
-	work w0 --model audit --drag "$T/drag" --log w0.log
-	work w1 --model audit --drag "$T/drag" --log w1.log
+	work w0 --model-file audit --drag "$T/drag" --log w0.log
+	work w1 --model-file audit --drag "$T/drag" --log w1.log
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active*w1*state=active* ]]'
 	act 'kind=adjust-bs id=w0 size=9 accum=3' 'kind=adjust-bs id=w1 size=31 accum=1' \
 		'kind=adjust-lr id=w1 scale=0.5'
@@ -394,7 +397,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	servers 2
 	take_reports
 	echo 'drag pace=2000 launch=0.01 saturation=8 memory=10' >drag
-	work w0 --model audit --drag "$T/drag" --batch 10 --monitor "$T/mon.sock" --report-every 1
+	work w0 --model-file audit --drag "$T/drag" --batch 10 --monitor "$T/mon.sock" --report-every 1
 	W0=$PID
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
 	act 'kind=adjust-bs id=w0 size=10 accum=4'
@@ -407,7 +410,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	[ "$status" -eq 71 ]
 	grep -q 'out of memory: .*11 .*10' w0.err
 	rm drag
-	work w0 --model audit
+	work w0 --model-file audit
 	finish
 	[ "$(audit_values)" = 1000x20 ]
 }
@@ -418,7 +421,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	queue
 	servers 1
 	echo 'drag memory=12' >drag
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	ended "$PID"
 	[ "$status" -eq 71 ]
 	grep -q 'out of memory: .*20 .*12' w0.err
@@ -436,9 +439,9 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	ready "$T/far.sock"
 	ready "$T/far0.sock"
 	SERVERS=$T/far0.sock,$T/far.sock
-	work w0 --model audit
+	work w0 --model-file audit
 	SERVERS=$T/ps0.sock,$T/far.sock
-	work w1 --model audit
+	work w1 --model-file audit
 	finish
 	[[ $(ask ps0.sock counters) == *"verb=map requests=2 errors=1"* ]]
 	[[ $(ask ps1.sock counters) == *"verb=map requests=2 errors=2"* ]]
@@ -452,7 +455,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	servers 1
 	take_reports
 	echo 'drag delay=0.01 pace=1000' >drag
-	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 7 --report-seconds 1000
+	work w0 --model-file audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 7 --report-seconds 1000
 	finish
 	wait_for '[ "$(grep -o " count=[0-9]*" bpt.log | awk -F= "{ n += \$2 } END { print n }")" = 50 ]'
 	not grep -vE '^bpt role=worker id=w0 iter=[0-9]+ time=[0-9.]+ size=[0-9]+ at=[0-9.]+ accum=1 count=[0-9]+ compute=[0-9.]+ comm=[0-9.]+ wait=[0-9.]+( (cpu|mem|psi-cpu|psi-mem|throttled|own-cpu|own-mem)=[0-9.e-]+)*$' bpt.log
@@ -471,7 +474,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	servers 1
 	take_reports
 	echo 'drag delay=0.1' >drag
-	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 1000 --report-seconds 1000
+	work w0 --model-file audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 1000 --report-seconds 1000
 	wait_for '[ "$(grep -c ^bpt bpt.log)" -ge 4 ]'
 	act 'kind=adjust-bs id=w0 size=5 accum=2'
 	wait_for 'grep -q "^applied" w0.err'
@@ -494,7 +497,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	MONITOR=$PID
 	ready "$T/mon.sock"
 	echo 'drag delay=0.05' >drag
-	work w0 --model audit --drag "$T/drag" --monitor "$T/mon.sock" --report-every 1 --batch 2 --profile 1 --device abacus
+	work w0 --model-file audit --drag "$T/drag" --monitor "$T/mon.sock" --report-every 1 --batch 2 --profile 1 --device abacus
 	W0=$PID
 	wait_for '[ "$(node w0 type)" = abacus ]'
 	kill -STOP "$MONITOR"
@@ -516,7 +519,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	MONITOR=$PID
 	ready "$T/mon.sock"
 	echo 'drag delay=0.002 launch=0.001 pace=20000 saturation=16 memory=100 type=P-100' >drag
-	work w0 --model audit --monitor "$T/mon.sock" --drag "$T/drag" --profile 1 --device other
+	work w0 --model-file audit --monitor "$T/mon.sock" --drag "$T/drag" --profile 1 --device other
 	wait_for '[ "$(node w0 type)" = P-100 ]'
 	echo 'drag delay=0.02' >drag
 	[ "$(node w0 max)" -eq 95 ]
@@ -529,7 +532,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	wait_for '[ "$(node w0 type)" = P-100 ]'
 	[ "$(node w0 max)" -eq 95 ]
 	# nobody named it: the processor's name; the memory is this machine's
-	work w1 --model audit --monitor "$T/mon.sock" --profile 1
+	work w1 --model-file audit --monitor "$T/mon.sock" --profile 1
 	wait_for '[[ "$(node w1 type)" =~ ^[A-Za-z0-9._-]+$ ]]'
 	[ "$(node w1 max)" -gt 160 ]
 	run -64 worker --profile 2
@@ -539,17 +542,19 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	make_csv 30
 	start monitor bpt-monitor -s "$T/mon.sock"
 	ready "$T/mon.sock"
-	printf '1 1:0.5 7:2\n0 3:1\n' >rows.svm
 	for model in lr wdl audit; do
 		run -69 worker --id "$model" --shards "$T/no.sock" --servers "$T/no.sock" --wait 1 \
-			"${CSV[@]}" --model "$model" --batch 100 --profile 1 --monitor "$T/mon.sock"
+			"${CSV[@]}" --model-file "$model" --batch 100 --profile 1 --monitor "$T/mon.sock"
 		wait_for "[ -n \"\$(node $model device-speed)\" ]"
 		[ "$(node "$model" max)" -gt 800 ]
 	done
+	printf '1 1:0.5 7:2\n0 3:1\n' >rows.svm
+	schema_file '' '' format=libsvm
+	model_file lr 0 0
 	run -69 worker --id svm --shards "$T/no.sock" --servers "$T/no.sock" --wait 1 \
-		--data rows.svm --format libsvm --batch 9 --profile 1 --monitor "$T/mon.sock"
+		--data rows.svm --schema schema --model-file lr --batch 9 --profile 1 --monitor "$T/mon.sock"
 	wait_for '[ -n "$(node svm device-speed)" ]'
-	echo 'label,x1,x2,c,d' >data.csv
+	make_csv 0
 	echo 'maybe,1,2,c,d' >>data.csv
 	run -65 worker --id w0 --shards "$T/no.sock" --servers "$T/no.sock" --wait 0 "${CSV[@]}" --profile 1
 	[[ $output == *data.csv:2:1* ]]
@@ -565,7 +570,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	echo 'drag delay=0.2' >drag
 	servers 2 --drag "$T/drag"
 	take_reports
-	work w0 --model audit --monitor "$T/mon.sock" --log w0.log
+	work w0 --model-file audit --monitor "$T/mon.sock" --log w0.log
 	finish
 	wait_for 'grep -q ^spent w0.log'
 	# each batch but the first waits for the one before to be applied: 0.2 s, on either server
@@ -583,7 +588,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	printf 'MemTotal: 1000 kB\nMemAvailable: 250 kB\n' >node/proc/meminfo
 	echo 'some avg10=12.50 avg60=0.00 avg300=0.00 total=1' >node/proc/pressure/cpu
 	echo 'drag delay=0.01' >drag
-	work w0 --model audit --drag "$T/drag" --monitor "$T/mon.sock" --load-root "$T/node"
+	work w0 --model-file audit --drag "$T/drag" --monitor "$T/mon.sock" --load-root "$T/node"
 	finish
 	wait_for 'grep -q " own-cpu=" bpt.log'
 	not grep -v ' mem=0.75 psi-cpu=0.125\( own-cpu=[0-9.e-]*\)\?\( own-mem=[0-9]*\)\?$' bpt.log
@@ -595,7 +600,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	queue -e 2
 	servers 1
 	echo 'drag delay=0.01' >drag
-	work w0 --model audit --drag "$T/drag" --log w0.log
+	work w0 --model-file audit --drag "$T/drag" --log w0.log
 	W0=$PID
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
 	kill -USR1 "$W0"
@@ -617,7 +622,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	queue
 	servers 1
 	echo 'drag delay=soon' >drag
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	finish
 	[ "$(grep -c 'drag: .*soon' w0.err)" -eq 1 ]
 }
@@ -628,13 +633,14 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	audit_layout
 	queue
 	servers 1
-	CSV=(--data data.csv --format csv --label label --dense x1 --sparse c --dense-scale none)
-	work w0 --model audit
+	schema_file x1 c
+	model_file audit 1 1 1000
+	work w0 --model-file audit
 	ended "$PID"
 	[ "$status" -eq 65 ]
 	grep -q 'data.csv:701:1: ' w0.err
 	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
-	work w0 --model audit --bad-rows skip:1
+	work w0 --model-file audit --bad-rows skip:1
 	finish
 	[ "$(audit_values)" = "$(printf '1x0\n999x1')" ]
 	wait "$PID"
@@ -646,17 +652,17 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	audit_layout
 	queue
 	servers 1
-	work w0 --model audit
+	work w0 --model-file audit
 	ended "$PID"
 	[ "$status" -eq 78 ]
 	grep -q '1000 samples.*900 rows' w0.err
 	make_csv 1000
-	work w1 --model lr
+	work w1 --model-file lr
 	ended "$PID"
 	[ "$status" -eq 78 ]
 	grep -q 'another model' w1.err
 	SERVERS=$T/ps0.sock,$T/ps0.sock
-	work w2 --model audit
+	work w2 --model-file audit
 	ended "$PID"
 	[ "$status" -eq 78 ]
 	grep -q 'part 0/1, not 0/2' w2.err
@@ -683,7 +689,8 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	lr_layout
 	queue
 	servers 2
-	work w0 --weight w
+	sed -i '1s/$/ weight=w/' schema
+	work w0
 	ended "$PID"
 	[ "$status" -eq 65 ]
 	grep -Eq 'ps[01].sock: worker w0, iteration [0-9]+: the gradient of .* is -?[0-9.]+e.2[0-9], beyond 1e.18: ' w0.err
@@ -692,7 +699,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	# Its rows are still to be done, and nothing of it is in the model.
 	[[ $(ask shardd.sock stat) == *" doing=0 "* ]]
 	sed -i '502s/1e25/1/' data.csv
-	work w1 --weight w
+	work w1
 	finish
 	ended "$PID"
 	[ "$status" -eq 0 ]
@@ -715,7 +722,6 @@ wdl_layout() {
 		table name=keys width=5 rows=1048576 zero-columns=1 scale=0.1
 	END
 }
-WDL=(--model wdl --embed 4 --hidden 8)
 
 @test "wdl: kernels are judged, measured once and remembered" {
 	unset OPENBLAS_CORETYPE
@@ -726,7 +732,7 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	run worker --blas-probe
 	[ "$status" -eq 0 ]
 	[[ $output =~ ^[0-9]+\.[0-9]+$ ]]
-	work w0 "${WDL[@]}" --blas-cache "$T/cache/blas"
+	work w0 --model-file wdl --blas-cache "$T/cache/blas"
 	worker=$PID
 	finish
 	ended "$worker"
@@ -734,20 +740,20 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	grep -q '^blas machine=[0-9a-f]* kernel=[A-Za-z]* judged=1 gflops=' cache/blas
 	cp cache/blas before
 	# whoever comes next reads it, and it stays as it is
-	work w1 "${WDL[@]}" --blas-cache "$T/cache/blas"
+	work w1 --model-file wdl --blas-cache "$T/cache/blas"
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	cmp before cache/blas
 	# a place that can't be written to is no trouble
-	work w2 "${WDL[@]}" --blas-cache /proc/none/blas
+	work w2 --model-file wdl --blas-cache /proc/none/blas
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	# nor is a home that is not there, or none
-	HOME=/nonexistent XDG_CACHE_HOME=nowhere work w3 "${WDL[@]}"
+	HOME=/nonexistent XDG_CACHE_HOME=nowhere work w3 --model-file wdl
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	unset HOME XDG_CACHE_HOME
-	work w4 "${WDL[@]}"
+	work w4 --model-file wdl
 	ended "$PID"
 	[ "$status" -eq 0 ]
 }
@@ -759,7 +765,7 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	queue
 	servers 1
 	# as the user wishes: nothing is measured
-	OPENBLAS_CORETYPE=Prescott work w0 "${WDL[@]}" --blas-cache "$T/blas"
+	OPENBLAS_CORETYPE=Prescott work w0 --model-file wdl --blas-cache "$T/blas"
 	worker=$PID
 	finish
 	ended "$worker"
@@ -767,14 +773,14 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	grep -q 'OPENBLAS_CORETYPE=Prescott: matrix kernels Prescott, as requested' w0.err
 	[ ! -e blas ]
 	# but for right ones only
-	OPENBLAS_CORETYPE=Prescott KERNELS_WRONG=Prescott work w1 "${WDL[@]}" --blas-cache "$T/blas"
+	OPENBLAS_CORETYPE=Prescott KERNELS_WRONG=Prescott work w1 --model-file wdl --blas-cache "$T/blas"
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	grep -q 'worker: Prescott: these matrix kernels compute wrong results: .* plain loop has' w1.err
 	grep -q 'worker: starts anew with' w1.err
 	grep -q '^blas .*judged=1' blas
 	# OpenBLAS' own choice, too
-	KERNELS_WRONG=default work w2 "${WDL[@]}" --blas-cache "$T/blas2"
+	KERNELS_WRONG=default work w2 --model-file wdl --blas-cache "$T/blas2"
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	grep -q 'these matrix kernels compute wrong results' w2.err
@@ -782,15 +788,15 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	grep -q '^blas .*kernel=[A-Z].*judged=1' blas2
 	# remembered as right, and wrong by now: measured anew the next time
 	sed -i 's/kernel=[A-Za-z]*/kernel=Prescott/' blas2
-	KERNELS_WRONG=Prescott work w3 "${WDL[@]}" --blas-cache "$T/blas2"
+	KERNELS_WRONG=Prescott work w3 --model-file wdl --blas-cache "$T/blas2"
 	ended "$PID"
 	[ "$status" -eq 75 ]
 	[ ! -s blas2 ]
-	KERNELS_WRONG=Prescott work w3 "${WDL[@]}" --blas-cache "$T/blas2"
+	KERNELS_WRONG=Prescott work w3 --model-file wdl --blas-cache "$T/blas2"
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	# lr multiplies, too; where nothing is right there is no training
-	KERNELS_WRONG=all work w4 --model lr --blas-cache "$T/blas3"
+	KERNELS_WRONG=all work w4 --model-file lr --blas-cache "$T/blas3"
 	ended "$PID"
 	[ "$status" -eq 78 ]
 	grep -q 'none of OpenBLAS. kernels could be measured and found right' w4.err
@@ -804,7 +810,9 @@ WDL=(--model wdl --embed 4 --hidden 8)
 		'table name=keys width=1 rows=1048576 zero-columns=1 scale=0' >layout
 	queue -e 2
 	servers 1 --lr 0.5
-	CSV=(--data rows.svm --format libsvm)
+	schema_file '' '' format=libsvm
+	model_file lr 0 0
+	CSV=(--data rows.svm --schema schema --model-file lr)
 	work w0
 	worker=$PID
 	finish
@@ -821,8 +829,8 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	servers 1 --balance lb-bsp --batch 60 --expect 2 --balance-log "$T/balance.log"
 	echo 'drag pace=400' >fast
 	echo 'drag pace=40' >slow
-	work w0 --model audit --predict last --drag fast --log w0.log
-	work w1 --model audit --predict last --drag slow --log w1.log
+	work w0 --model-file audit --predict last --drag fast --log w0.log
+	work w1 --model-file audit --predict last --drag slow --log w1.log
 	finish
 	plrec where type=balance <balance.log >balance
 	plrec tsv iteration sizes <balance | awk -F'[\t:,]' '
@@ -840,7 +848,7 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	audit_layout
 	queue
 	servers 1 --balance lb-bsp --batch 60
-	work w0 --model audit --predict ema --predict-load nothing --predict-save "$T/model"
+	work w0 --model-file audit --predict ema --predict-load nothing --predict-save "$T/model"
 	finish
 	wait_for '[ -s model ]'
 	grep -q '^model kind=ema' model
@@ -848,22 +856,22 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	for bad in 'garbage' "$(head -n 2 model)" "$(sed s/kind=ema/kind=narx/ model)" \
 		"$(sed 's/name=speed \(.*\)v=./name=speed \17/' model)"; do
 		printf '%s\n' "$bad" >bad
-		run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+		run -69 worker --id w1 --shards none --servers none --wait 0 "${CSV[@]}" \
 			--predict ema --predict-load bad
 		[[ $output == *"speeds are learnt from nothing: bad"* ]]
 	done
 	head -c 60 model >torn
-	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+	run -69 worker --id w1 --shards none --servers none --wait 0 "${CSV[@]}" \
 		--predict ema --predict-load torn
 	[[ $output == *"learnt from nothing: torn:1: the input ends"* ]]
 	mkdir dir
 	mkfifo pipe
 	for bad in dir pipe; do
-		run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+		run -69 worker --id w1 --shards none --servers none --wait 0 "${CSV[@]}" \
 			--predict ema --predict-load $bad
 		[[ $output == *"learnt from nothing: $bad: no regular file"* ]]
 	done
-	run -69 worker --id w1 --shards none --servers none --model audit --wait 0 "${CSV[@]}" \
+	run -69 worker --id w1 --shards none --servers none --wait 0 "${CSV[@]}" \
 		--predict ema --predict-load model
 	[[ $output != *anew* ]]
 	run -64 worker --id w1 --shards none --servers none --predict magic "${CSV[@]}"
@@ -896,11 +904,11 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	replica
 	lead --backup 1
 	echo 'drag delay=0.02' >drag
-	work w0 --model audit --drag "$T/drag"
-	work w1 --model audit --batch 7 --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
+	work w1 --model-file audit --batch 7 --drag "$T/drag"
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active*w1*state=active* ]]'
 	act 'kind=adjust-bs id=w0 size=5 accum=3' 'kind=adjust-lr id=w1 scale=0.5'
-	work w2 --model audit --batch 64 --ahead 1
+	work w2 --model-file audit --batch 64 --ahead 1
 	wait_for 'grep -q "^applied kind=adjust-bs .* accum=3" w0.err'
 	wait_for 'grep -q "^applied kind=adjust-lr" w1.err'
 	rm drag
@@ -915,10 +923,10 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	replica
 	lead
 	echo 'drag delay=0.1' >drag
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	W0=$PID
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
-	work w1 --model audit --drag "$T/drag"
+	work w1 --model-file audit --drag "$T/drag"
 	W1=$PID
 	wait_for '[[ $(ask ps0.sock members) == *w1*state=active* ]]'
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
@@ -926,7 +934,7 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	gen=$(generation w0)
 	ask ps0.sock "fence worker=w0 generation=$gen" | grep -q ^ok
 	ask shardd.sock 'fail worker=w0' | grep -q ^ok
-	work w0 --model audit --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag"
 	W0=$PID
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
 	kill -9 "$LEAD"
@@ -951,7 +959,7 @@ WDL=(--model wdl --embed 4 --hidden 8)
 	replica
 	lead
 	echo 'drag delay=0.1' >drag
-	work w0 --model audit --drag "$T/drag" --wait 600
+	work w0 --model-file audit --drag "$T/drag" --wait 600
 	W0=$PID
 	wait_for '[[ $(ask ps0.sock stat) == *" iteration="[1-9]* ]]'
 	kill -9 "$REPLICA"

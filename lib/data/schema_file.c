@@ -124,13 +124,13 @@ static int take_head(struct reading *in, const struct record *r, struct error *e
 	static const char *const keys[] = {"format",   "separator", "scale",	"label",
 					   "weight",   "positive",  "negative", "missing"};
 	uint64_t version;
-	const char *hash;
+	const char *hash = record_get(r, "hash");
 	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
-	    record_text(r, "hash", &hash, err) != 0 ||
-	    record_u64(r, "hash-bits", 1, SCHEMA_HASH_BITS_MAX, &in->options.hash_bits, err) != 0 ||
-	    record_u64(r, "fitted", 0, 1, &in->fitted, err) != 0)
+	    record_u64_opt(r, "hash-bits", 1, SCHEMA_HASH_BITS_MAX, &in->options.hash_bits, err) !=
+		    0 ||
+	    record_u64_opt(r, "fitted", 0, 1, &in->fitted, err) != 0)
 		return -1;
-	if (strcmp(hash, "xxh3") != 0)
+	if (hash && strcmp(hash, "xxh3") != 0)
 		return error_set(err, ERROR_DATA, NULL, "hash '%.40s' is not known", hash);
 	const char **target[] = {&in->options.format,	   &in->options.separator,
 				 &in->options.dense_scale, &in->options.label,
@@ -177,9 +177,13 @@ static int take_column(struct reading *in, const struct record *r, int dense, st
 	if (*count == SCHEMA_COLUMNS_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d columns", SCHEMA_COLUMNS_MAX);
 	if (dense) {
+		/* They come with the data where it is not fitted. */
+		int (*real)(const struct record *, const char *, double, double, double *,
+			    struct error *) = in->fitted ? record_real : record_real_opt;
 		double *mean = &in->mean[*count], *deviation = &in->deviation[*count];
-		if (record_real(r, "mean", -1e308, 1e308, mean, err) != 0 ||
-		    record_real(r, "deviation", 0, 1e308, deviation, err) != 0)
+		*deviation = 1;
+		if (real(r, "mean", -1e308, 1e308, mean, err) != 0 ||
+		    real(r, "deviation", 0, 1e308, deviation, err) != 0)
 			return -1;
 		if (*deviation == 0)
 			return error_set(err, ERROR_DATA, NULL, "deviation=0");

@@ -4,6 +4,7 @@
 # are several, $supervisor its trainctl; $PIDS are killed in the end, too.
 . "$(dirname "${BASH_SOURCE[0]}")/../environment.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/../conversation.bash"
+. "$(dirname "${BASH_SOURCE[0]}")/../files.bash"
 PATH=${PACELINE_BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/bin}:$PATH
 failures=0 number=0 supervisor= run=
 unset mode

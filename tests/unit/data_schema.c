@@ -205,6 +205,28 @@ static void test_damaged_file(void **state)
 	schema_free(s);
 }
 
+/* By hand: no sum; means, deviations and what has a default only where they are known. */
+static void test_by_hand(void **state)
+{
+	(void)state;
+	static const char text[] = "schema version=1 format=csv label=y\ndense name=a\n"
+				   "sparse name=b\nend\n",
+			  bare[] = "schema version=1 format=csv label=y fitted=1\ndense name=a\nend\n";
+	struct error err = {0};
+	struct schema *s, *same = make((struct schema_options){
+				  .format = "csv", .label = "y", .dense = "a", .sparse = "b"});
+	assert_int_equal(fs_replace_file(path, text, sizeof text - 1, &err), 0);
+	if (schema_read(&s, path, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	assert_int_equal(schema_equal(s, same, &err), 1);
+	assert_true(!s->fitted && s->dense[0].mean == 0 && s->dense[0].deviation == 1);
+	schema_free(s);
+	schema_free(same);
+	assert_int_equal(fs_replace_file(path, bare, sizeof bare - 1, &err), 0);
+	assert_int_equal(schema_read(&s, path, &err), -1);
+	assert_non_null(strstr(err.text, "mean"));
+}
+
 static void test_equal(void **state)
 {
 	(void)state;
@@ -252,6 +274,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_file, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_longest_names, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_damaged_file, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_by_hand, set_up, scratch_remove),
 		cmocka_unit_test(test_equal),
 		cmocka_unit_test(test_nearest),
 	};
