@@ -82,10 +82,7 @@ struct sup_host *sup_host_of(const struct sup_node *n)
 
 const char *sup_host_word(const struct sup_host *h)
 {
-	static const char *const word[] = {"there", "lost", "gone", "none"};
-	if (h->use != HOST_USED)
-		return h->use == HOST_LEAVES ? "leaving" : "unused";
-	return sup_host_is_avoided(h) ? "avoided" : word[h->state];
+	return host_word(h->state, h->use, sup_host_is_avoided(h));
 }
 
 static int is_far(const struct sup_host *h)
@@ -201,10 +198,9 @@ static int is_good(const struct sup_host *h)
 	return is_there(h) && !sup_host_is_avoided(h);
 }
 
-/* Whether the fabric includes this host. It always includes this machine. */
 static int is_joined(const struct sup_host *h)
 {
-	return h->state == HOST_THERE && (h->use != HOST_UNUSED || !is_far(h));
+	return host_is_joined(h->state, h->use, !is_far(h));
 }
 
 /* The number-th of the hosts that train and are such, counted round and round; count: none is. */
@@ -436,29 +432,72 @@ static void log_state(struct sup_host *h)
 	sup_kick(h->sup);
 }
 
-static void say(struct sup_host *h, enum sup_host_state state, const char *text)
+/* What ran there has been killed with its connection. So it does no harm if others do its work,
+ * even if the host is well. */
+static int is_cut_off(const struct sup_host *h)
 {
-	h->state = state;
-	h->since = clock_mono();
-	sup_note(h->sup, "warning", "%s", text);
-	log_state(h);
+	EACH_NODE (n, h->sup)
+		if (sup_host_of(n) == h && (n->now.runs || n->restart.next.runs))
+			return 0;
+	return 1;
 }
 
-/* silent: seconds since something was heard from it. */
-static void lost(struct sup_host *h, double silent, const char *why)
+static void kill_all(struct sup_host *h)
 {
-	char text[512];
-	if (h->state != HOST_THERE || !is_far(h))
+	child_free(h->look);
+	h->look = NULL;
+	EACH_NODE (n, h->sup)
+		if (sup_host_of(n) == h && n->role != &role_fabric)
+			sup_node_kill(n);
+}
+
+/* A node whose end would make all go back comes home at the next rollback. */
+static void call_home(struct sup_host *h)
+{
+	EACH_OF (n, h->sup, sup_trainers(h->sup))
+		if (n->at != n->home && !sup_goes_back(n) && &h->sup->hosts.host[n->home] == h)
+			sup_node_kill(n);
+}
+
+/* silent: seconds since something was heard from it, if it fails; why is for people. */
+static void happens(struct sup_host *h, enum host_event event, double silent, const char *why)
+{
+	char text[512] = "";
+	double now = clock_mono();
+	const char *name = h->place->host, *how = h->state == HOST_NONE ? ": Slurm has given it" : " again";
+	enum host_do todo = host_step(&h->state, h->use, event);
+	switch (todo) {
+	case HOST_DO_NOTHING:
 		return;
-	snprintf(text, sizeof text, "%s is lost: %s; it is asked whether it is there",
-		 h->place->host, why);
-	h->failed = 0;
-	h->again = clock_mono();
-	say(h, HOST_LOST, text);
-	h->since -= silent;
+	case HOST_DO_LOOK:
+		snprintf(text, sizeof text, "%s is lost: %s; it is asked whether it is there", name, why);
+		h->again = now;
+		break;
+	case HOST_DO_TELL:
+	case HOST_DO_HOME:
+		snprintf(text, sizeof text, "%s is there%s", name, how);
+		break;
+	case HOST_DO_KILL:
+		snprintf(text, sizeof text,
+			 "%s is gone: no answer for %.3g s; what ran there runs elsewhere, until it is "
+			 "there again",
+			 name, now - h->since);
+		break;
+	case HOST_DO_YIELD: /* Slurm tells the processes there to end, and so do we */
+		break;
+	}
+	h->since = now - silent;
+	h->unanswered = 0;
+	if (text[0]) {
+		sup_note(h->sup, "warning", "%s", text);
+		log_state(h);
+	}
+	if (todo == HOST_DO_KILL || todo == HOST_DO_YIELD)
+		kill_all(h);
+	if (todo == HOST_DO_HOME && h->use == HOST_USED)
+		call_home(h);
+	sup_kick(h->sup);
 }
-
-static void there(struct sup_host *h);
 
 void sup_host_named(struct sup_host *h)
 {
@@ -470,68 +509,12 @@ void sup_host_named(struct sup_host *h)
 
 void sup_host_came(struct sup_host *h)
 {
-	there(h);
+	happens(h, HOST_ANSWERS, 0, NULL);
 }
 
-/* Slurm tells the processes there to end, and so do we. */
 void sup_host_left(struct sup_host *h)
 {
-	struct supervisor *s = h->sup;
-	h->state = HOST_NONE;
-	h->since = clock_mono();
-	child_free(h->look);
-	h->look = NULL;
-	EACH_NODE (n, s)
-		if (&s->hosts.host[n->at] == h && n->role != &role_fabric)
-			sup_node_kill(n);
-	sup_kick(s);
-}
-
-/* What ran there has been killed with its connection. So it does no harm if others do its work,
- * even if the host is well. */
-static int is_cut_off(const struct sup_host *h)
-{
-	EACH_NODE (n, h->sup)
-		if (sup_host_of(n) == h && (n->now.runs || n->restart.next.runs))
-			return 0;
-	return 1;
-}
-
-static void gone(struct sup_host *h)
-{
-	char text[512];
-	struct supervisor *s = h->sup;
-	snprintf(text, sizeof text,
-		 "%s is gone: no answer for %.3g s; what ran there runs elsewhere, until it is there "
-		 "again",
-		 h->place->host, clock_mono() - h->since);
-	say(h, HOST_GONE, text);
-	child_free(h->look);
-	h->look = NULL;
-	EACH_NODE (n, s)
-		if (&s->hosts.host[n->at] == h && n->role != &role_fabric)
-			sup_node_kill(n);
-}
-
-/* Nodes that belong there and run elsewhere come home. A node whose end would make all go back
- * comes home at the next rollback. */
-static void there(struct sup_host *h)
-{
-	char text[512];
-	struct supervisor *s = h->sup;
-	enum sup_host_state before = h->state;
-	snprintf(text, sizeof text, h->place->slurm_job && h->state == HOST_NONE
-					    ? "%s is there: Slurm has given it"
-					    : "%s is there again",
-		 h->place->host);
-	h->failed = 0;
-	say(h, HOST_THERE, text);
-	if (h->use != HOST_USED)
-		return;
-	EACH_OF (n, s, sup_trainers(s))
-		if ((before == HOST_GONE || before == HOST_NONE) && n->at != n->home && !sup_goes_back(n) &&
-		    &s->hosts.host[n->home] == h)
-			sup_node_kill(n);
+	happens(h, HOST_TAKEN, 0, NULL);
 }
 
 /* On a link that is full, the answer to a look needs some time. */
@@ -547,12 +530,10 @@ static double look_seconds(const struct sup_host *h, double now)
 
 static void mind_lost(struct sup_host *h)
 {
-	double now = clock_mono(), passed = now - h->since;
-	int cut_off = is_cut_off(h);
-	int unanswered = h->failed > 0 || (h->look && now - h->asked >= CUT_OFF_SECONDS);
-	if (h->state == HOST_LOST && unanswered &&
-	    passed >= (cut_off ? CUT_OFF_SECONDS : SILENT_SECONDS))
-		gone(h);
+	double now = clock_mono();
+	int unanswered = h->unanswered || (h->look && now - h->asked >= CUT_OFF_SECONDS);
+	if (unanswered && now - h->since >= (is_cut_off(h) ? CUT_OFF_SECONDS : SILENT_SECONDS))
+		happens(h, HOST_SILENT, 0, NULL);
 }
 
 /* A host that was given up wrongly is found soon. */
@@ -577,30 +558,19 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 		h->probe = answers ? PROBE_THERE : PROBE_MISSING;
 		sup_kick(h->sup);
 	}
-	if (h->use == HOST_UNUSED) { /* nobody is there to be missed */
-		h->failed = !answers;
-		h->state = answers ? HOST_THERE : h->state;
-		h->heard = answers ? now : h->heard;
-		return;
-	}
+	happens(h, answers ? HOST_ANSWERS : HOST_FAILS,
+		!answers && h->doubted > 0 ? now - h->doubted : 0, "it does not answer");
+	h->unanswered = !answers;
 	if (answers) {
-		h->failed = 0;
 		h->doubted = 0;
 		h->heard = now;
-		if (h->state != HOST_THERE)
-			there(h);
 		return;
-	}
-	h->failed++;
-	if (h->state == HOST_THERE) {
-		lost(h, h->doubted > 0 ? now - h->doubted : 0, "it does not answer");
-		h->failed = 1;
 	}
 	h->again = now + pause_before_look(h, now);
 	mind_lost(h);
 }
 
-void sup_host_set_use(struct sup_host *h, enum sup_host_use use)
+void sup_host_set_use(struct sup_host *h, enum host_use use)
 {
 	if (h->use == use)
 		return;
@@ -611,17 +581,6 @@ void sup_host_set_use(struct sup_host *h, enum sup_host_use use)
 		: use == HOST_LEAVES ? "left"
 				     : "not used any more");
 	log_state(h);
-}
-
-static void look(struct sup_host *h);
-
-void sup_host_probe(struct sup_host *h)
-{
-	h->probe = is_far(h) ? PROBE_ASKED : PROBE_THERE;
-	if (h->probe == PROBE_ASKED)
-		look(h);
-	if (h->probe == PROBE_ASKED && !h->look)
-		h->probe = PROBE_MISSING;
 }
 
 static void look(struct sup_host *h)
@@ -644,6 +603,15 @@ static void look(struct sup_host *h)
 	h->again = now + LOOK_SECONDS;
 	if (child_ask(&h->look, h->sup->base, &argv, options, &err) != 0)
 		sup_note(h->sup, "warning", "%s can't be asked: %s", h->place->host, err.text);
+}
+
+void sup_host_probe(struct sup_host *h)
+{
+	h->probe = is_far(h) ? PROBE_ASKED : PROBE_THERE;
+	if (h->probe == PROBE_ASKED)
+		look(h);
+	if (h->probe == PROBE_ASKED && !h->look)
+		h->probe = PROBE_MISSING;
 }
 
 int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
@@ -675,7 +643,7 @@ void sup_host_ended(struct sup_node *n, const struct node_end *end)
 	if (!sup_host_was_lost(n, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);
-	lost(sup_host_of(n), 0, why);
+	happens(sup_host_of(n), HOST_FAILS, 0, why);
 	look(sup_host_of(n));
 }
 
@@ -700,14 +668,14 @@ void sup_host_restore(struct supervisor *s, const char *name, int is_gone, uint6
 		      double avoided)
 {
 	double left = avoided < s->job->host_avoid ? avoided : s->job->host_avoid;
-	for (size_t i = 0; i < s->hosts.count; i++)
-		if (strcmp(s->hosts.host[i].place->host, name) == 0) {
-			s->hosts.host[i].in_world = in_world;
-			if (left > 0)
-				s->hosts.host[i].avoided = clock_mono() + left;
-			if (is_gone && i > 0)
-				s->hosts.host[i].state = HOST_GONE;
-		}
+	struct sup_host *h = sup_host_by_name(s, name);
+	if (!h)
+		return;
+	h->in_world = in_world;
+	if (left > 0)
+		h->avoided = clock_mono() + left;
+	if (is_gone && is_far(h))
+		h->state = HOST_GONE;
 }
 
 /* What was kept may be about an earlier world; the hosts of this one are not known then, so it is
@@ -734,9 +702,9 @@ void sup_hosts_are_there(struct supervisor *s)
 
 void sup_host_placed(struct sup_node *n, const char *name)
 {
-	for (size_t i = 0; i < n->sup->hosts.count; i++)
-		if (strcmp(n->sup->hosts.host[i].place->host, name) == 0)
-			put(n, i);
+	const struct sup_host *h = sup_host_by_name(n->sup, name);
+	if (h)
+		put(n, (size_t)(h - n->sup->hosts.host));
 }
 
 /* ---- the fabric ---- */
@@ -810,7 +778,7 @@ void sup_fabric_stop(struct sup_node *fabric)
 
 static int is_misplaced(const struct sup_host *h)
 {
-	return (h->state != HOST_LOST || h->use == HOST_UNUSED) && (h->in_world != 0) != (is_joined(h) != 0);
+	return host_is_misplaced(h->state, h->use, !is_far(h), h->in_world != 0);
 }
 
 int sup_hosts_are_joined(const struct supervisor *s)

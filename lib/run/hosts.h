@@ -36,6 +36,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "proc/launcher.h"
+#include "run/host_state.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -44,13 +45,6 @@ struct child;
 struct supervisor;
 struct sup_node;
 
-/* NONE: Slurm may give this host to the job, and has not yet (more_hosts.h). */
-enum sup_host_state { HOST_THERE, HOST_LOST, HOST_GONE, HOST_NONE };
-
-/* Whether the job trains there (scale_hosts.c). LEAVES: no node is started there any more, and
- * those that run leave. */
-enum sup_host_use { HOST_USED, HOST_LEAVES, HOST_UNUSED };
-
 /* Before a host is taken into use it is asked whether it is there. */
 enum sup_host_probe { PROBE_NONE, PROBE_ASKED, PROBE_THERE, PROBE_MISSING };
 
@@ -58,12 +52,12 @@ struct sup_host {
 	struct supervisor *sup;
 	const struct node_place *place;
 	char name[OPTION_ID_MAX]; /* the fabric's name for it */
-	enum sup_host_state state;
-	enum sup_host_use use;
+	enum host_reach state;
+	enum host_use use; /* whether the job trains there (scale_hosts.c) */
 	enum sup_host_probe probe;
 	uint64_t in_world;   /* N + 1: it is in the world of the fabric's life N; 0: in none */
 	struct child *look;  /* asks it now; NULL: it is not being asked */
-	unsigned failed;     /* times in a row without an answer */
+	int unanswered;      /* the last look had no answer */
 	double since, again; /* clock_mono(): not there since; asked next */
 	double asked, heard; /* clock_mono(): the look began; it answered last */
 	double avoided;      /* clock_mono(): it is avoided until then; 0: it is not */
@@ -129,7 +123,7 @@ void sup_host_left(struct sup_host *h);
 const char *sup_host_word(const struct sup_host *h); /* of its state */
 /* ---- for scale_hosts.c ---- */
 /* The use from now on. Hosts that are used, and those that leave, are in the fabric. */
-void sup_host_set_use(struct sup_host *h, enum sup_host_use use);
+void sup_host_set_use(struct sup_host *h, enum host_use use);
 /* Asks the host; the answer will be in h->probe. */
 void sup_host_probe(struct sup_host *h);
 /* Index of the host where the node would be started now; the count of hosts: nowhere. */

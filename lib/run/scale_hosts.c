@@ -141,7 +141,7 @@ int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 uint64_t sup_scale_hosts_stay(struct supervisor *s, const unsigned char *wanted)
 {
 	uint64_t stay = 0;
-	enum sup_host_use *use = calloc(s->hosts.count, sizeof *use);
+	enum host_use *use = calloc(s->hosts.count, sizeof *use);
 	if (!use)
 		return 1; /* all but the lead move, which is right, too */
 	for (size_t i = 0; i < s->hosts.count; i++) {
@@ -166,10 +166,7 @@ static void set(struct supervisor *s, const unsigned char *wanted)
 {
 	for (size_t i = s->hosts.first; i < s->hosts.count; i++) {
 		struct sup_host *h = &s->hosts.host[i];
-		if (wanted[i])
-			sup_host_set_use(h, HOST_USED);
-		else if (h->use == HOST_USED)
-			sup_host_set_use(h, HOST_LEAVES);
+		sup_host_set_use(h, host_use_next(h->use, wanted[i], 0));
 	}
 }
 
@@ -299,8 +296,7 @@ static int leave(struct sup_host *h)
 			sup_node_stop(n, SIGTERM);
 		busy = 1;
 	}
-	if (!busy)
-		sup_host_set_use(h, HOST_UNUSED);
+	sup_host_set_use(h, host_use_next(h->use, 0, !busy));
 	return busy;
 }
 
