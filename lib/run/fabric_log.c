@@ -48,8 +48,7 @@ void sup_fabric_log_ended(struct sup_node *fabric)
 	char text[READ_MAX];
 	read_log(fabric, text, sizeof text);
 	int begins = strstr(text, WAITS) != NULL;
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		const struct sup_host *h = &s->hosts.host[i];
+	EACH_HOST (h, s, 0) {
 		if (!h->in_world)
 			continue;
 		if (says(text, h->name, SILENT))

@@ -23,10 +23,16 @@
 
 /* ---- which there are ---- */
 
-/* A host's name may be an address, and have a user in front; the fabric wants a plain word. */
+const char *sup_host_plain(const char *host)
+{
+	const char *at = strrchr(host, '@');
+	return at ? at + 1 : host;
+}
+
+/* A host's name may be an address; the fabric wants a plain word. */
 static void name_host(struct sup_host *h, size_t i)
 {
-	const char *at = strrchr(h->place->host, '@'), *name = at ? at + 1 : h->place->host;
+	const char *name = sup_host_plain(h->place->host);
 	if (option_id_ok(name))
 		snprintf(h->name, sizeof h->name, "%.64s", name);
 	else
@@ -63,8 +69,8 @@ int sup_hosts_init(struct supervisor *s, struct error *err)
 
 void sup_hosts_free(struct supervisor *s)
 {
-	for (size_t i = 0; i < s->hosts.count; i++)
-		child_free(s->hosts.host[i].look);
+	EACH_HOST (h, s, 0)
+		child_free(h->look);
 	free(s->hosts.host);
 	s->hosts.host = NULL;
 	s->hosts.count = 0;
@@ -103,9 +109,8 @@ int sup_host_is_reached(const struct sup_node *n)
 
 void sup_hosts_log(struct supervisor *s)
 {
-	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
-		const struct sup_host *h = &s->hosts.host[i];
-		if (h->state == HOST_NONE)
+	EACH_HOST (h, s, 0) {
+		if (s->hosts.count == 1 || h->state == HOST_NONE)
 			continue;
 		int known = h->place->cores > 0; /* it has answered */
 		sup_log(s, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
@@ -113,7 +118,7 @@ void sup_hosts_log(struct supervisor *s)
 				  known ? F("cores", h->place->cores) : F_NONE,
 				  known ? F("memory-mib", h->place->memory_mib) : F_NONE,
 				  known ? F("sees-state", !h->place->apart) : F_NONE,
-				  F("trains", i >= s->hosts.first),
+				  F("trains", h >= s->hosts.host + s->hosts.first),
 				  h->place->bad[0] ? F("why", h->place->bad) : F_NONE));
 	}
 }
@@ -223,10 +228,10 @@ static size_t substitute(const struct sup_hosts *hosts, size_t number)
 	return at < hosts->count ? at : nth(hosts, is_there, number);
 }
 
-static int any_lost(const struct sup_hosts *hosts)
+static int any_lost(const struct supervisor *s)
 {
-	for (size_t i = hosts->first; i < hosts->count; i++)
-		if (hosts->host[i].state == HOST_LOST && hosts->host[i].use == HOST_USED)
+	EACH_HOST (h, s, s->hosts.first)
+		if (h->state == HOST_LOST && h->use == HOST_USED)
 			return 1;
 	return 0;
 }
@@ -251,8 +256,8 @@ const char *sup_host_stays(const struct sup_node *n)
 		return "it belongs to the machine of trainctl";
 	if (stays(n))
 		return "it belongs to its host";
-	for (size_t i = hosts->first; i < hosts->count; i++)
-		if (i != n->at && is_good(&hosts->host[i]))
+	EACH_HOST (h, n->sup, hosts->first)
+		if (h != sup_host_of(n) && is_good(h))
 			return NULL;
 	return hosts->count - hosts->first < 2 ? "the job has no other host"
 					       : "no other host is there that is not avoided";
@@ -260,9 +265,9 @@ const char *sup_host_stays(const struct sup_node *n)
 
 struct sup_host *sup_host_by_name(struct supervisor *s, const char *name)
 {
-	for (size_t i = 0; i < s->hosts.count; i++)
-		if (strcmp(s->hosts.host[i].place->host, name) == 0)
-			return &s->hosts.host[i];
+	EACH_HOST (h, s, 0)
+		if (strcmp(h->place->host, name) == 0)
+			return h;
 	return NULL;
 }
 
@@ -277,8 +282,8 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 	struct supervisor *s = h->sup;
 	double seconds = s->job->host_avoid;
 	size_t others = 0;
-	for (size_t i = s->hosts.first; i < s->hosts.count; i++)
-		others += &s->hosts.host[i] != h && is_good(&s->hosts.host[i]);
+	EACH_HOST (other, s, s->hosts.first)
+		others += other != h && is_good(other);
 	if (seconds <= 0 || h->state != HOST_THERE || others == 0)
 		return -1;
 	h->avoided = clock_mono() + seconds;
@@ -305,15 +310,15 @@ int sup_host_is_done_without(const struct sup_node *n)
 
 static void begin_world(struct supervisor *s, uint64_t life)
 {
-	for (size_t i = 0; i < s->hosts.count; i++)
-		s->hosts.host[i].in_world = is_joined(&s->hosts.host[i]) ? life + 1 : 0;
+	EACH_HOST (h, s, 0)
+		h->in_world = is_joined(h) ? life + 1 : 0;
 }
 
 static size_t world_size(const struct supervisor *s)
 {
 	size_t size = 0;
-	for (size_t i = 0; i < s->hosts.count; i++)
-		size += is_joined(&s->hosts.host[i]) != 0;
+	EACH_HOST (h, s, 0)
+		size += is_joined(h) != 0;
 	return size;
 }
 
@@ -346,7 +351,7 @@ static void mind_none(struct supervisor *s)
 	struct sup_hosts *hosts = &s->hosts;
 	double now = clock_mono(), most = s->job->host_wait;
 	char text[64] = "";
-	if (any_lost(hosts) || substitute(hosts, 0) < hosts->count)
+	if (any_lost(s) || substitute(hosts, 0) < hosts->count)
 		return;
 	if (most > 0)
 		snprintf(text, sizeof text, ", %g s at most (BAD_HOSTS wait)", most);
@@ -553,7 +558,7 @@ static void on_look(const struct node_end *end, enum child_cut cut, const char *
 	(void)output;
 	(void)bytes;
 	h->look = NULL;
-	int answers = cut == CHILD_WHOLE && end->seen && !end->signal && end->status == 0;
+	int answers = cut == CHILD_WHOLE && end_class_of(end) == END_CLEAN;
 	if (h->probe == PROBE_ASKED) {
 		h->probe = answers ? PROBE_THERE : PROBE_MISSING;
 		sup_kick(h->sup);
@@ -623,8 +628,7 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
 static void look_at_all(struct supervisor *s)
 {
 	double now = clock_mono();
-	for (size_t i = 1; i < s->hosts.count; i++) {
-		struct sup_host *h = &s->hosts.host[i];
+	EACH_HOST (h, s, 1) {
 		if (h->state != HOST_THERE || h->use == HOST_UNUSED || h->look)
 			continue;
 		h->doubted = now;
@@ -684,18 +688,18 @@ void sup_host_restore(struct supervisor *s, const char *name, int is_gone, uint6
 void sup_hosts_adopted(struct supervisor *s)
 {
 	const struct sup_node *fabric = sup_fabric(s);
-	for (size_t i = 0; fabric && sup_node_runs(fabric) && i < s->hosts.count; i++) {
-		struct sup_host *h = &s->hosts.host[i];
+	if (!fabric || !sup_node_runs(fabric))
+		return;
+	EACH_HOST (h, s, 0)
 		if (h->in_world != fabric->now.life + 1 && h->state != HOST_GONE)
 			h->in_world = 0;
-	}
 }
 
 void sup_hosts_are_there(struct supervisor *s)
 {
-	for (size_t i = 0; i < s->hosts.count; i++)
-		if (s->hosts.host[i].place->host[0])
-			s->hosts.host[i].state = HOST_THERE;
+	EACH_HOST (h, s, 0)
+		if (h->place->host[0])
+			h->state = HOST_THERE;
 	EACH_NODE (n, s)
 		put(n, n->home);
 }
@@ -728,8 +732,7 @@ void sup_hosts_tick(struct supervisor *s)
 	double now = clock_mono();
 	if (!fabric || s->phases.now >= PHASE_STOPPING)
 		return;
-	for (size_t i = 1; i < s->hosts.count; i++) {
-		struct sup_host *h = &s->hosts.host[i];
+	EACH_HOST (h, s, 1) {
 		if (h->state == HOST_NONE || h->use == HOST_UNUSED)
 			continue;
 		mind_lost(h);
@@ -756,8 +759,8 @@ static void renew(struct sup_node *fabric, int without)
 
 static int lacks_a_host(const struct supervisor *s)
 {
-	for (size_t i = 1; i < s->hosts.count; i++)
-		if (s->hosts.host[i].in_world && s->hosts.host[i].state != HOST_THERE)
+	EACH_HOST (h, s, 1)
+		if (h->in_world && h->state != HOST_THERE)
 			return 1;
 	return 0;
 }
@@ -788,8 +791,8 @@ int sup_hosts_are_joined(const struct supervisor *s)
 		return 1;
 	if (world_size(s) < 2)
 		return sup_node_is_off(fabric);
-	for (size_t i = 1; i < s->hosts.count; i++)
-		if (is_misplaced(&s->hosts.host[i]))
+	EACH_HOST (h, s, 1)
+		if (is_misplaced(h))
 			return 0;
 	return fabric_is_there(s) && !fabric->asked;
 }
@@ -803,8 +806,7 @@ void sup_hosts_step(struct supervisor *s)
 	int differs = 0, without = 0;
 	if (!fabric)
 		return;
-	for (size_t i = 1; i < s->hosts.count; i++) {
-		const struct sup_host *h = &s->hosts.host[i];
+	EACH_HOST (h, s, 1) {
 		differs |= is_misplaced(h);
 		without |= (h->state == HOST_GONE || h->state == HOST_NONE) && h->in_world;
 	}

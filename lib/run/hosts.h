@@ -74,6 +74,10 @@ struct sup_hosts {
 	double moved;           /* and clock_mono() when that number last changed */
 };
 
+#define EACH_HOST(h, s, from)                                                                      \
+	for (struct sup_host *h = (s)->hosts.host + (from);                                        \
+	     h < (s)->hosts.host + (s)->hosts.count; h++)
+
 int sup_hosts_init(struct supervisor *s, struct error *err);
 void sup_hosts_free(struct supervisor *s);
 /* If there are several hosts, a record for each: how it is reached, what it has. */
@@ -100,6 +104,7 @@ void sup_host_leave(struct sup_node *n, const char *why);
 /* Avoids this host; -1: there is no other one. id (or NULL): of the node that is the reason. */
 int sup_host_avoid(struct sup_host *h, const char *id, const char *why);
 struct sup_host *sup_host_by_name(struct supervisor *s, const char *name); /* NULL: none is */
+const char *sup_host_plain(const char *host); /* "me@north" without the user */
 int sup_host_is_avoided(const struct sup_host *h);
 /* Why the node has no other host to go to, for people; NULL: it has one. */
 const char *sup_host_stays(const struct sup_node *n);

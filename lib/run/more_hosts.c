@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define LIST_SECONDS 2.0      /* between two questions which allocations there are */
 #define ANSWER_SECONDS 20.0   /* of squeue, scancel, and of a host */
@@ -82,19 +83,11 @@ size_t sup_more_home(const struct supervisor *s, uint64_t number)
 
 static void tell(struct supervisor *s, const char *state, const struct sup_more_host *m)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "more-host");
-	record_add(&o, "state", state);
-	if (m) {
-		record_add(&o, "host", m->place.host);
-		record_add_u64(&o, "job", m->place.slurm_job);
-	}
-	if (!m && s->more.preemptible)
-		record_add(&o, "partition", s->job->preemptible);
-	if (!m && s->more.since > 0)
-		record_add_seconds(&o, "waited", clock_mono() - s->more.since);
-	sup_log(s, &o);
+	sup_log(s, RECORD("more-host", F("state", state), m ? F("host", m->place.host) : F_NONE,
+			  m ? F("job", m->place.slurm_job) : F_NONE,
+			  !m && s->more.preemptible ? F("partition", s->job->preemptible) : F_NONE,
+			  !m && s->more.since > 0 ? F_SECONDS("waited", clock_mono() - s->more.since)
+						  : F_NONE));
 }
 
 /* ---- running Slurm's programs ---- */
@@ -196,7 +189,7 @@ static void on_host(const struct node_end *end, enum child_cut cut, const char *
 	const char *said = strstr(output, "paceline-host ");
 	(void)bytes;
 	m->look = NULL;
-	if (cut != CHILD_WHOLE || !end->seen || end->signal || end->status || !said ||
+	if (cut != CHILD_WHOLE || end_class_of(end) != END_CLEAN || !said ||
 	    sscanf(said, "paceline-host %llu %llu %llu", &cores, &kib, &sees) != 3) {
 		unfit(m, output[0] ? output : "it does not answer");
 		return;
@@ -292,7 +285,7 @@ static void on_list(const struct node_end *end, enum child_cut cut, const char *
 	char *text, *save = NULL;
 	(void)bytes;
 	s->more.list = NULL;
-	if (cut != CHILD_WHOLE || !end->seen || end->signal || end->status || !(text = strdup(output)))
+	if (cut != CHILD_WHOLE || end_class_of(end) != END_CLEAN || !(text = strdup(output)))
 		return; /* a controller that is away for a while says nothing of its hosts */
 	for (size_t i = 0; i < s->more.count; i++)
 		s->more.one[i].seen = 0;
@@ -330,7 +323,7 @@ static void on_asked(const struct node_end *end, enum child_cut cut, const char 
 	(void)bytes;
 	s->more.asked = NULL;
 	s->more.list_at = 0;
-	if (cut == CHILD_WHOLE && end->seen && !end->signal && end->status == 0)
+	if (cut == CHILD_WHOLE && end_class_of(end) == END_CLEAN)
 		return;
 	tell(s, "refused", NULL);
 	if (s->more.preemptible && !s->more.refused) {
@@ -348,11 +341,11 @@ static void exclude(const struct supervisor *s, struct argv *w)
 {
 	const char *comma = "";
 	argv_add(w, "--exclude=");
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		if (!s->hosts.host[i].place->host[0])
+	EACH_HOST (h, s, 0) {
+		if (!h->place->host[0])
 			continue;
 		argv_more(w, comma);
-		argv_more(w, s->hosts.host[i].place->host);
+		argv_more(w, h->place->host);
 		comma = ",";
 	}
 	if (s->more.unfit) {
@@ -471,11 +464,8 @@ void sup_more_doubt(struct sup_node *n)
 /* The same for every supervisor of this state, and nobody else's. */
 static void name_all(struct supervisor *s)
 {
-	uint64_t hash = UINT64_C(14695981039346656037); /* FNV-1a */
-	for (const char *p = s->dirs.state; *p; p++)
-		hash = (hash ^ (unsigned char)*p) * UINT64_C(1099511628211);
 	snprintf(s->more.name, sizeof s->more.name, "paceline-%.60s-%08llx", s->job->name,
-		 (unsigned long long)(hash >> 32));
+		 (unsigned long long)XXH3_64bits(s->dirs.state, strlen(s->dirs.state)) >> 32);
 }
 
 int sup_more_init(struct supervisor *s, struct error *err)

@@ -245,8 +245,8 @@ static void forget_left(struct sup_parts *p)
 
 static int any_apart(const struct supervisor *s)
 {
-	for (size_t i = 0; i < s->hosts.count; i++)
-		if (s->hosts.host[i].state != HOST_NONE && s->hosts.host[i].place->apart)
+	EACH_HOST (h, s, 0)
+		if (h->state != HOST_NONE && h->place->apart)
 			return 1;
 	return 0;
 }
@@ -254,8 +254,7 @@ static int any_apart(const struct supervisor *s)
 /* One that is used and does not answer now. */
 static int any_unreached(const struct supervisor *s)
 {
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		const struct sup_host *h = &s->hosts.host[i];
+	EACH_HOST (h, s, 0) {
 		if (h->place->apart && h->use != HOST_UNUSED &&
 		    (h->state == HOST_LOST || h->state == HOST_GONE))
 			return 1;
@@ -321,7 +320,7 @@ static void on_end_saved(struct supervisor *s, const struct node_end *end)
 	if (p->doing == PARTS_FETCH && access(p->file, F_OK) == 0) {
 		log_part(s);
 		go_on_saved(s);
-	} else if (p->doing == PARTS_CHECK && end->seen && !end->signal && end->status == 0) {
+	} else if (p->doing == PARTS_CHECK && end_class_of(end) == END_CLEAN) {
 		sup_parts_left(s, p->dir);
 		go_hosts(s, PARTS_SWEEP, 0);
 	} else {
@@ -354,7 +353,7 @@ static void compared(struct supervisor *s, const struct node_end *end)
 {
 	char text[128];
 	struct sup_parts *p = &s->parts;
-	if (end->seen && !end->signal && end->status == 0) {
+	if (end_class_of(end) == END_CLEAN) {
 		log_part(s);
 		if (start(s, PARTS_DROP) != 0)
 			go_on(s, p->node);
@@ -375,7 +374,7 @@ static void on_end(const struct node_end *end, enum child_cut cut, const char *o
 	(void)cut;
 	(void)output;
 	(void)bytes;
-	int failed = !end->seen || end->signal || end->status != 0;
+	int failed = end_class_of(end) != END_CLEAN;
 	p->child = NULL;
 	if (p->doing == PARTS_SWEEP && failed)
 		not_swept(s, end);

@@ -485,14 +485,12 @@ static void add_mpirun(struct argv *w, const struct supervisor *s, const char *f
 		argv_format(w, "sh %s", users);
 	else
 		argv_add(w, SUP_ROUTES_SSH);
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		const struct sup_host *h = &s->hosts.host[i];
-		const char *at = strrchr(h->place->host, '@');
+	EACH_HOST (h, s, 0) {
 		if (!h->in_world)
 			continue;
 		if (added++ > 0)
 			argv_add(w, ":");
-		argv_add(w, "-n", "1", "--host", at ? at + 1 : h->place->host);
+		argv_add(w, "-n", "1", "--host", sup_host_plain(h->place->host));
 		add_fabricd(w, s, fabricd);
 		argv_add(w, "--host", h->name);
 	}

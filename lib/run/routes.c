@@ -48,19 +48,11 @@ int sup_routes_fit(const struct supervisor *s, struct error *err)
 			 "SERVERS, or shorter names of hosts", bytes, MOST_ROUTES_BYTES);
 }
 
-/* The name after "me@" of a host. */
-static const char *plain(const char *host)
-{
-	const char *at = strrchr(host, '@');
-	return at ? at + 1 : host;
-}
-
 int sup_routes_have_users(const struct supervisor *s)
 {
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		if (strchr(s->hosts.host[i].place->host, '@'))
+	EACH_HOST (h, s, 0)
+		if (strchr(h->place->host, '@'))
 			return 1;
-	}
 	return 0;
 }
 
@@ -75,11 +67,11 @@ static void write_users(struct supervisor *s)
 	if (!out)
 		return;
 	fputs("host=$1\nshift\njob=$SLURM_JOB_ID\ncase $host in\n", out);
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		const char *host = s->hosts.host[i].place->host, *name = plain(host);
-		if (s->hosts.host[i].place->slurm_job > 0)
+	EACH_HOST (h, s, 0) {
+		const char *host = h->place->host, *name = sup_host_plain(host);
+		if (h->place->slurm_job > 0)
 			fprintf(out, "'%s') job=%llu ;;\n", host,
-				(unsigned long long)s->hosts.host[i].place->slurm_job);
+				(unsigned long long)h->place->slurm_job);
 		else if (name != host)
 			fprintf(out, "'%s') host='%s' ;;\n", name, host);
 	}

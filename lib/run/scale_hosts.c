@@ -16,8 +16,7 @@
 
 static struct sup_host *find(const struct supervisor *s, const char *name)
 {
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		struct sup_host *h = &s->hosts.host[i];
+	EACH_HOST (h, s, 0) {
 		if (!sup_more_is(h) && (strcmp(h->place->host, name) == 0 || strcmp(h->name, name) == 0))
 			return h;
 	}
@@ -113,8 +112,8 @@ int sup_scale_hosts_differ(const struct supervisor *s, const unsigned char *want
 
 void sup_scale_hosts_forget(struct supervisor *s)
 {
-	for (size_t i = 0; i < s->hosts.count; i++)
-		s->hosts.host[i].probe = PROBE_NONE;
+	EACH_HOST (h, s, 0)
+		h->probe = PROBE_NONE;
 }
 
 int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
@@ -322,9 +321,9 @@ int sup_scale_hosts_step(struct supervisor *s)
 			move(n);
 	EACH_NODE (n, s)
 		moved &= has_moved(n);
-	for (size_t i = s->hosts.first; i < s->hosts.count; i++)
-		if (s->hosts.host[i].use == HOST_LEAVES)
-			there |= leave(&s->hosts.host[i]);
+	EACH_HOST (h, s, s->hosts.first)
+		if (h->use == HOST_LEAVES)
+			there |= leave(h);
 	if (moved && !there && (sup_hosts_are_joined(s) || is_late(s)))
 		return 0;
 	sup_kick_after(s, WAIT_SECONDS);

@@ -66,18 +66,16 @@ static void on_tested(const struct node_end *end, enum child_cut cut, const char
 }
 
 /* srun reaches no host of another allocation (LAUNCHER more) from this one. */
-static int is_tested(const struct supervisor *s, size_t i)
+static int is_tested(const struct sup_host *h)
 {
-	const struct sup_host *h = &s->hosts.host[i];
-	return i >= s->hosts.first && h->state == HOST_THERE && h->use == HOST_USED &&
-	       !sup_more_is(h);
+	return h->state == HOST_THERE && h->use == HOST_USED && !sup_more_is(h);
 }
 
 static size_t tested(const struct supervisor *s)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < s->hosts.count; i++)
-		count += is_tested(s, i) != 0;
+	EACH_HOST (h, s, s->hosts.first)
+		count += is_tested(h) != 0;
 	return count;
 }
 
@@ -93,9 +91,9 @@ void sup_self_test(struct supervisor *s, const char *id)
 	    process_find("node-host", s->options.search_path, program, sizeof program, &err) != 0)
 		return;
 	argv_add(&argv, program, "--test", "--by", hosts->launcher->name, "--program", hosts->node_host);
-	for (size_t i = 0; i < s->hosts.count; i++)
-		if (is_tested(s, i))
-			argv_add(&argv, i == 0 ? "." : s->hosts.host[i].place->host);
+	EACH_HOST (h, s, s->hosts.first)
+		if (is_tested(h))
+			argv_add(&argv, h == s->hosts.host ? "." : h->place->host);
 	const struct child_options options = {.seconds = MOST_SECONDS,
 					      .output_bytes_max = OUTPUT_MAX,
 					      .done = on_tested,

@@ -182,9 +182,8 @@ static void put_node(struct sup_node *n, const struct why *workers, struct reque
 /* Where there are several. */
 static void put_hosts(struct supervisor *s, struct request *rq)
 {
-	for (size_t i = 0; s->hosts.count > 1 && i < s->hosts.count; i++) {
-		const struct sup_host *h = &s->hosts.host[i];
-		if (h->state == HOST_NONE)
+	EACH_HOST (h, s, 0) {
+		if (s->hosts.count == 1 || h->state == HOST_NONE)
 			continue;
 		request_put_record(
 			rq, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
