@@ -9,9 +9,9 @@
  *                                                     step until it is written
  *
  * Prints of a move: bytes moved, pieces, seconds that it took, the median step without a move, the
- * longest one while it lasted, seconds of copying as many bytes once; with ROWS also the median and
- * the longest pull of those that made them, and seconds of sending as many rows as move (three
- * quarters) through a socket from one table to another process' table.
+ * longest one while it lasted, seconds of copying as many bytes once, and of sending as many to
+ * another process; with ROWS also the median and the longest pull of those that made them, and
+ * seconds of sending as many rows as move (three quarters) from one table to another process' table.
  */
 #include "param/map.h"
 #include "param/table.h"
@@ -242,6 +242,63 @@ static size_t batch_rows(size_t left)
 	return left < PULL_ROWS ? left : PULL_ROWS;
 }
 
+/* A process that takes what comes through a socket, until so much is there; *fd: the other end. */
+static pid_t taker(int *fd, void (*take)(int fd, size_t count), size_t count)
+{
+	int ends[2];
+	pid_t pid = socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0 ? fork() : -1;
+
+	if (pid < 0)
+		die("taker", "no process");
+	if (pid == 0) {
+		take(ends[1], count);
+		all_bytes(ends[1], (char[]){1}, 1, 1);
+		_exit(0);
+	}
+	close(ends[1]);
+	*fd = ends[0];
+	return pid;
+}
+
+static double taken(int fd, pid_t pid, double start)
+{
+	char end;
+
+	all_bytes(fd, &end, 1, 0);
+	double took = now() - start;
+	close(fd);
+	(void)waitpid(pid, NULL, 0);
+	return took;
+}
+
+static void take_bytes(int fd, size_t bytes)
+{
+	char *to = malloc(bytes);
+
+	if (!to)
+		die("bytes", "out of memory");
+	all_bytes(fd, to, bytes, 0);
+}
+
+static double sent_seconds(size_t bytes)
+{
+	int fd;
+	pid_t pid = taker(&fd, take_bytes, bytes);
+	char *from = malloc(COPY_BYTES);
+
+	if (!from)
+		die("bytes", "out of memory");
+	memset(from, 1, COPY_BYTES);
+	double start = now();
+	for (size_t n; bytes > 0; bytes -= n) {
+		n = bytes < COPY_BYTES ? bytes : COPY_BYTES;
+		all_bytes(fd, from, n, 1);
+	}
+	double took = taken(fd, pid, start);
+	free(from);
+	return took;
+}
+
 /* Takes so many rows into a table of its own. */
 static void take_rows(int fd, size_t rows)
 {
@@ -257,8 +314,6 @@ static void take_rows(int fd, size_t rows)
 		for (size_t j = 0; j < n; j++)
 			memcpy(row[j], b.value + j * ROW_WIDTH, ROW_WIDTH * sizeof *b.value);
 	}
-	all_bytes(fd, (char[]){1}, 1, 1);
-	_exit(0);
 }
 
 /* Of so many rows in a table, all from `first` on go to another process' empty table. */
@@ -266,19 +321,10 @@ static double rows_seconds(size_t rows, size_t first)
 {
 	static float *row[PULL_ROWS];
 	static struct batch b;
-	struct table *t;
-	int fd[2];
-	char end;
+	int fd;
+	pid_t pid = taker(&fd, take_rows, rows - first);
+	struct table *t = empty_table();
 
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) != 0)
-		die("rows", "no sockets");
-	pid_t taker = fork();
-	if (taker < 0)
-		die("rows", "no process");
-	if (taker == 0)
-		take_rows(fd[1], rows - first);
-	close(fd[1]);
-	t = empty_table();
 	for (size_t i = 0, n; i < rows; i += n) {
 		n = batch_rows(rows - i);
 		for (size_t j = 0; j < n; j++)
@@ -293,14 +339,11 @@ static double rows_seconds(size_t rows, size_t first)
 		table_look(t, b.key, n, row);
 		for (size_t j = 0; j < n; j++)
 			memcpy(b.value + j * ROW_WIDTH, row[j], ROW_WIDTH * sizeof *b.value);
-		all_bytes(fd[0], b.key, n * sizeof *b.key, 1);
-		all_bytes(fd[0], b.value, n * ROW_WIDTH * sizeof *b.value, 1);
+		all_bytes(fd, b.key, n * sizeof *b.key, 1);
+		all_bytes(fd, b.value, n * ROW_WIDTH * sizeof *b.value, 1);
 		table_remove(t, b.key, n);
 	}
-	all_bytes(fd[0], &end, 1, 0);
-	double took = now() - start;
-	(void)waitpid(taker, NULL, 0);
-	close(fd[0]);
+	double took = taken(fd, pid, start);
 	table_free(t);
 	return took;
 }
@@ -328,7 +371,7 @@ static double beside(const char *path, const char *line)
 static void move(const char *path, const char *sockets)
 {
 	char line[RECORD_LINE_MAX];
-	double before[STEPS], start;
+	double before[STEPS], sent[ROUNDS], start;
 	size_t count = 1;
 
 	for (size_t i = 0; i < STEPS; i++)
@@ -342,8 +385,10 @@ static void move(const char *path, const char *sockets)
 	double pieces = strtod(record_get(&answer, "pieces"), NULL);
 	double last = step(); /* by the new map */
 	most = last > most ? last : most;
-	printf("%.0f %.0f %.3f %.6f %.6f %.6f", bytes, pieces, took, median(before, STEPS), most,
-	       copy_seconds(bytes));
+	for (size_t i = 0; i < ROUNDS; i++)
+		sent[i] = sent_seconds((size_t)bytes);
+	printf("%.0f %.0f %.3f %.6f %.6f %.6f %.6f", bytes, pieces, took, median(before, STEPS), most,
+	       copy_seconds(bytes), median(sent, ROUNDS));
 }
 
 int main(int argc, char **argv)
