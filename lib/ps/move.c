@@ -28,6 +28,7 @@
 #define FIND_ROWS 4096        /* that are looked at in one turn of the loop: others want to be served */
 #define WARM_BYTES ((size_t)1 << 20) /* that are asked for at once: other calls for memory wait */
 #define NICER 10
+#define SPARE_SECONDS 1.0     /* no piece has followed: the memory goes */
 #define SPARE_PART 8          /* room for rows that come into being meanwhile: one in so many */
 #define SPARE_BYTES 65536
 #define MAP_TEXT_MAX (1u << 20)
@@ -128,10 +129,41 @@ static void stop_warming(struct ps_move *m)
 	m->warms = 0;
 }
 
+static void let_spare_go(void *ps)
+{
+	struct ps *p = ps;
+
+	timer_free(p->spare_end);
+	p->spare_end = NULL;
+	if (p->spare)
+		close(p->spare_fd);
+	mapping_release(p->spare);
+	p->spare = NULL;
+}
+
+/* What a receiver has read is for the next piece: new memory has to be cleared, which costs more than
+ * all else. */
+static void keep_memory(struct receiver *r)
+{
+	struct ps *p = r->move->ps;
+
+	if (!r->memory || !r->done)
+		return;
+	let_spare_go(p);
+	p->spare = r->memory;
+	p->spare_fd = r->memory_fd;
+	r->memory = NULL;
+	r->memory_fd = -1;
+	p->spare_end = timer_new(server_base(p->server), let_spare_go, p);
+	if (!p->spare_end || timer_set(p->spare_end, SPARE_SECONDS) != 0)
+		let_spare_go(p);
+}
+
 static void receiver_end(struct receiver *r)
 {
 	struct peer *peer = r->peer;
 
+	keep_memory(r);
 	r->peer = NULL; /* what it is told now is for nobody */
 	peer_free(peer);
 	store_share_free(&r->share);
@@ -229,7 +261,7 @@ static void undo(struct ps *p, struct ps_move *m)
 		all_rows(p, (struct rows){p->store});
 }
 
-void move_end(struct ps *p)
+static void end_attempt(struct ps *p)
 {
 	struct ps_move *m = p->move;
 
@@ -238,6 +270,12 @@ void move_end(struct ps *p)
 	stop_warming(m);
 	undo(p, m);
 	end(p);
+}
+
+void move_stop(struct ps *p)
+{
+	end_attempt(p);
+	let_spare_go(p);
 }
 
 int move_is_busy(const struct ps *p)
@@ -402,14 +440,22 @@ static int connect_all(struct ps_move *m, struct error *err)
 	return 0;
 }
 
-/* As much as is known of now, and some more. Where there is none, all is sent. */
+/* For as much as is known of now, and some more. Where there is none, all is sent. */
 static void make_memory(struct receiver *r)
 {
-	size_t bytes = store_share_bytes(r->move->ps->store, &r->share);
+	struct ps *p = r->move->ps;
+	size_t bytes = store_share_bytes(p->store, &r->share);
 	struct error ignored;
 
-	(void)mapping_make(&r->memory, &r->memory_fd, bytes + bytes / SPARE_PART + SPARE_BYTES,
-			   &ignored);
+	bytes += bytes / SPARE_PART + SPARE_BYTES;
+	if (!p->spare || p->spare->bytes < bytes) {
+		(void)mapping_make(&r->memory, &r->memory_fd, bytes, &ignored);
+		return;
+	}
+	r->memory = p->spare;
+	r->memory_fd = p->spare_fd;
+	p->spare = NULL;
+	let_spare_go(p);
 }
 
 /* Advice only. */
@@ -534,7 +580,7 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 	}
 	if (p->move)
 		fail(p->move, p->options.id, "another attempt follows");
-	move_end(p);
+	end_attempt(p);
 	p->attempt = o->attempt;
 	m = calloc(1, sizeof *m);
 	if (!m) {
@@ -546,7 +592,7 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 	m->warm_fd = -1;
 	p->move = m;
 	if (prepare(p, m, o, &err) != 0) {
-		move_end(p);
+		end_attempt(p);
 		refuse(o, a, "move", "%s", err.text);
 		return;
 	}
@@ -817,7 +863,7 @@ void move_keep(struct ps *p, const struct order *o, const struct order_answer *a
 		p->attempt = o->attempt; /* its prepare comes no more */
 	if (p->move && p->move->attempt <= o->attempt) {
 		fail(p->move, p->options.id, "the attempt is over");
-		move_end(p);
+		end_attempt(p);
 	}
 	a->done(a->part, &result, a->arg);
 }

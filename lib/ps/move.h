@@ -21,7 +21,7 @@ void move_keep(struct ps *p, const struct order *o, const struct order_answer *a
 void move_on_accept(struct request *rq, void *ps);
 
 int move_is_busy(const struct ps *p); /* an attempt is prepared */
-void move_end(struct ps *p);          /* forgets what is under way */
+void move_stop(struct ps *p);         /* forgets what is under way */
 
 /* Whether the client uses the map of this part; 0: it does not, and was answered. */
 int move_check_map(struct ps *p, struct request *rq);

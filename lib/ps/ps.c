@@ -71,7 +71,7 @@ void ps_stop(struct ps *p)
 	if (!p)
 		return;
 	fork_stop(p->fork);
-	move_end(p);
+	move_stop(p);
 	ps_replica_stop(p->replica);
 	ps_handover_stop(p);
 	ps_waits_stop(p);

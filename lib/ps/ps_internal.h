@@ -95,6 +95,9 @@ struct ps {
 	struct ps_replica *replica; /* NULL: this is a part */
 	struct ps_move *move; /* parameters on their way; NULL: none */
 	uint64_t attempt;     /* the last one ordered, see move.h */
+	struct mapping *spare; /* shared memory that a piece has used, or NULL; */
+	int spare_fd;
+	struct timer *spare_end; /* it is kept until then */
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct timer *hand;
