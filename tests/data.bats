@@ -83,7 +83,7 @@ same_model() {
 		DATA="$T/my own rows.csv"
 	refused 66 "TEST: $T/my: can't be read: No such file or directory; a name with blanks" \
 		TEST="d.csv my own rows.csv"
-	refused 66 "names are taken as they stand, * ? and [ too" DATA='*.csv'
+	refused 66 "names are taken literally, * ? and [ too" DATA='*.csv'
 	refused 78 "DATA: the single quote is not closed: O'Brien.csv" DATA="O'Brien.csv"
 	refused 78 "DATA: an empty name" DATA="'' d.csv"
 }

@@ -54,7 +54,7 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	hosts_link h1 down
 	start second "$HOSTS_COMMAND" on "$HOSTS" h0 trainctl run job.env --run-dir /tmp/r --state-dir "$T/state"
 	wait_for "grep -q 'run already and are adopted' second.err"
-	grep -q "trainctl: h1: node-host: has not answered what was asked for 5 s" second.err
+	grep -q "trainctl: h1: node-host: has not answered a question for 5 s" second.err
 	check
 	[ "$status" -eq 75 ]
 	kill -9 "$PID"
@@ -133,7 +133,7 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	on h1 mkdir -p "$HOSTS/local/state/journal"
 	check --state-dir "$HOSTS/local/state"
 	[ "$status" -eq 78 ]
-	[[ $output == *"h1: $HOSTS/local/state: holds a run of that host's own: --state-dir elsewhere"* ]]
+	[[ $output == *"h1: $HOSTS/local/state: holds a run of that host's own: choose another --state-dir"* ]]
 	[[ $output != *"h2:"* ]]
 	on h1 rm -r "$HOSTS/local/state"
 	check --state-dir "$HOSTS/small/state" -s MODEL=wdl,hash-bits:20,hidden:2000-2000

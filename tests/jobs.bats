@@ -96,7 +96,7 @@ stopped() {
 	[[ $output == "trainctl: base/base.env:"*": EPOCHS: "* ]]
 	sed -i '$d' base/base.env
 	run -64 run_job --set INCLUDE=base/base.env
-	[[ $output == *"INCLUDE stands in job files only"* ]]
+	[[ $output == *"INCLUDE is for job files only"* ]]
 }
 
 @test "INCLUDE: cycles and missing files are named with their line" {

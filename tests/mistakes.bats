@@ -193,13 +193,13 @@ E
 @test "job file: blanks, quotes, what sh would expand" {
 	transcript <<'E'
 $ printf 'DATA=a b\n' >j.env; trainctl run j.env
-trainctl: j.env:1: DATA: text behind the value, which sh and systemd read differently; put the whole value in single quotes
+trainctl: j.env:1: DATA: text behind the value, which sh and systemd read differently: put the whole value in single quotes
 = 78
 $ printf 'DATA="a b\n' >j.env; trainctl run j.env
 trainctl: j.env:1: DATA: the double quote is not closed on its line
 = 78
 $ printf 'DATA=$HOME/d.csv\n' >j.env; trainctl run j.env
-trainctl: j.env:1: DATA: a value without quotes can't hold any of | & ; < > ( ) $ ` \ " '; put it in single quotes, in which everything means itself
+trainctl: j.env:1: DATA: a value without quotes can't hold any of | & ; < > ( ) $ ` \ " '; put it in single quotes, which keep all characters
 = 78
 $ printf 'DATA=~/d.csv\n' >j.env; trainctl run j.env
 trainctl: j.env:1: DATA: sh would expand the ~ at the beginning or behind a colon; write the whole directory
@@ -249,10 +249,10 @@ $ printf 'JOB=x\nMODEL=hash-bits:64\n' >j.env; trainctl run j.env
 trainctl: j.env:2: MODEL hash-bits: 64 is not in 1..31
 = 78
 $ printf 'JOB=x\nKEEP=5\nCHECKPOINT_EVERY=0\nLR=0.1\n' >j.env; trainctl run j.env
-trainctl: j.env:2: KEEP is a part of CHECKPOINT now, as others are of others: OPTIMIZER=lr:0.1; CHECKPOINT=end,keep:5
+trainctl: j.env:2: KEEP is a part of CHECKPOINT now, and other old keys are parts, too: OPTIMIZER=lr:0.1; CHECKPOINT=end,keep:5
 = 78
 $ printf 'JOB=x\nBATHC=9\nLR=0.1\nMODEL=hash-bits:64\nKEEP=5\nA B\nSERVER_CORES=2\n' >j.env; trainctl run j.env
-trainctl: j.env:3: LR is a part of OPTIMIZER now, as others are of others: OPTIMIZER=lr:0.1; SERVERS=cores:2; CHECKPOINT=keep:5
+trainctl: j.env:3: LR is a part of OPTIMIZER now, and other old keys are parts, too: OPTIMIZER=lr:0.1; SERVERS=cores:2; CHECKPOINT=keep:5
 = 78
 $ trainctl run job.env -s CHECKPOINT=60,kep:3
 trainctl: --set: CHECKPOINT has no part kep; the nearest is keep
@@ -269,7 +269,7 @@ $ trainctl run job.env -s BATCH=many
 trainctl: --set: BATCH: 'many' is not a whole number
 = 78
 $ trainctl run job.env -s OPTIMIZER=lr:0,1
-trainctl: --set: OPTIMIZER: '1' is no NAME:VALUE of its parts name, lr, l2
+trainctl: --set: OPTIMIZER: '1' is not NAME:VALUE with one of its parts name, lr, l2
 = 78
 $ trainctl run job.env -s SOLUTION=every:1w
 trainctl: --set: SOLUTION every: '1w' is not a number of seconds (suffixes are s, m, h, d)
@@ -317,22 +317,22 @@ $ trainctl run job.env -s WORKERS=3 -s SOLUTION=least:6
 trainctl: job.env: BATCH=16 is less than SOLUTION=least:6 samples for each of WORKERS=3
 = 78
 $ trainctl run job.env -s EVAL=5
-trainctl: job.env: EVAL scores TEST now and then, and there is no TEST
+trainctl: job.env: EVAL scores TEST now and then, but there is no TEST
 = 78
 $ trainctl run job.env -s EVAL=patience:2
-trainctl: job.env: EVAL patience counts scores of TEST, and there is one, at the end: EVAL=SECONDS
+trainctl: job.env: EVAL patience counts scores of TEST, but TEST is scored only at the end: give EVAL=SECONDS
 = 78
 $ trainctl run job.env -s MONITOR=long:5
 trainctl: job.env: MONITOR=long:5 is shorter than short:300
 = 78
 $ trainctl run job.env -s SOLUTION=lb-bsp -s SYNC=asp
-trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp and SYNC=allreduce have
+trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp and SYNC=allreduce have one
 = 78
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=2
 trainctl: job.env: PARTITIONS=local needs a file of DATA for each worker: 1 files, WORKERS=2
 = 78
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=1,spares:1
-trainctl: job.env: WORKERS spares: with PARTITIONS=local nobody else has a worker's rows
+trainctl: job.env: WORKERS spares: with PARTITIONS=local a spare does not have the rows of another worker
 = 78
 E
 }
@@ -340,22 +340,22 @@ E
 @test "job file: keys that do not fit a trainer of your own" {
 	transcript <<'E'
 $ trainctl run job.env -s SAMPLES=5
-trainctl: job.env: SAMPLES is for a TRAINER of your own; the kit's own reads DATA, which says how many
+trainctl: job.env: SAMPLES is for a TRAINER of your own; the kit's own worker counts the rows of DATA
 = 78
 $ trainctl run job.env -s EACH_OUTPUT=out
 trainctl: job.env: EACH_OUTPUT is for a TRAINER of your own
 = 78
 $ trainctl run job.env -s FORMAT=lines
-trainctl: job.env: FORMAT=lines is for a TRAINER of your own: the kit's own has to know what is in a row
+trainctl: job.env: FORMAT=lines is for a TRAINER of your own: the kit's own worker has to know the columns
 = 78
 $ trainctl run job.env -s TRAINER=true -s SAMPLES=5
-trainctl: job.env: SAMPLES and DATA: one of them says how many samples there are
+trainctl: job.env: SAMPLES and DATA both say how many samples there are: give one of them
 = 78
 $ printf 'JOB=x\nTRAINER=true\n' >t.env; trainctl run t.env
-trainctl: t.env: no SAMPLES and no DATA: how many samples are there? SAMPLES=N, or DATA, whose rows are counted
+trainctl: t.env: no SAMPLES and no DATA: how many samples are there? Give SAMPLES=N, or DATA, and its rows are counted
 = 78
 $ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=rows
-trainctl: t.env: TRAINER_KIND=rows gives rows of DATA, and there is no DATA
+trainctl: t.env: TRAINER_KIND=rows gives rows of DATA, but there is no DATA
 = 78
 $ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=row
 trainctl: --set: TRAINER_KIND: 'row' is none of loop|each|rows
@@ -374,7 +374,7 @@ $ trainctl run job.env -s TRAINER=true -s TEST=d.csv
 trainctl: job.env: TEST is scored with models of the kit; a TRAINER scores its own
 = 78
 $ trainctl run job.env -s TRAINER=true -s SYNC=allreduce
-trainctl: job.env: SYNC=allreduce adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp
+trainctl: job.env: SYNC=allreduce adds up gradients of the kit's own worker: with TRAINER use SYNC=bsp
 = 78
 $ trainctl run job.env -s TRAINER=true -s TRAINER_KIND=each -s SOLUTION=even
 trainctl: job.env: SOLUTION decides on iterations, which only TRAINER_KIND=loop has
@@ -428,7 +428,7 @@ $ trainctl run job.env -s HUNG=soon
 trainctl: --set: HUNG: 'soon' is neither seconds nor never nor auto
 = 78
 $ trainctl run job.env -s HUNG=batch:5,sleep:3
-trainctl: --set: HUNG: 'sleep:3' is no NAME:VALUE of its parts deadline, start, batch, exchange, checkpoint, hand-over, pause
+trainctl: --set: HUNG: 'sleep:3' is not NAME:VALUE with one of its parts deadline, start, batch, exchange, checkpoint, hand-over, pause
 = 78
 E
 }
@@ -583,7 +583,7 @@ E
 @test "data: a compressed file that is cut off" {
 	transcript <<'E'
 $ gzip -c d.csv | head -c 100 >e.csv.gz; trainctl run job.env -s DATA=e.csv.gz
-trainctl: --set: DATA is compressed, and a worker decompresses what stands before its rows, too: text may train several times as fast (zcat FILE > FILE.csv; zstdcat of .zst). Of a .zst these are all rows before them in their frame: pzstd makes frames of a few MB, zstd one
+trainctl: --set: DATA is compressed, so a worker must also decompress rows before its own (in a .zst, those of its frame: zstd writes one frame, pzstd frames of a few MB): text may train several times as fast (zcat FILE > FILE.csv; zstdcat of .zst)
 trainctl: DIR/e.csv.gz: byte 100: the gzip data ends too early (truncated file?)
 = 65
 E
@@ -668,7 +668,7 @@ $ trainctl run job.env --run-dir d.csv/run
 trainctl: DIR/d.csv/run: can't be made: Not a directory
 = 73
 $ trainctl run job.env --run-dir a,b
-trainctl: DIR/a,b: has a comma, which stands between sockets in lists of them: choose another --run-dir
+trainctl: DIR/a,b: has a comma, which separates sockets in lists: choose another --run-dir
 = 78
 $ trainctl run job.env --run-dir "$(printf '%0100d' 0)"
 trainctl: DIR/000...000: run directory too long for a socket (90 bytes at most): choose a shorter --run-dir
@@ -803,7 +803,7 @@ $ trainctl run job.env -s BRAIN=on -s SYNC=allreduce
 trainctl: --set: BRAIN finds how many workers and servers there are; with TRAINER or SYNC=allreduce there are no servers: BRAIN=off
 = 78
 $ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
-trainctl: --set: REBALANCE shares out what servers have to do; with TRAINER or SYNC=allreduce there are none: REBALANCE=off
+trainctl: --set: REBALANCE moves keys between servers; with TRAINER or SYNC=allreduce there are no servers: REBALANCE=off
 = 78
 $ trainctl run job.env -s CHECKPOINT=memory:64M
 trainctl: --set: CHECKPOINT memory: '64M' is neither off nor on nor a directory with a slash
@@ -817,7 +817,7 @@ trainctl: --servers: '1.5' is not a whole number
 trainctl: --help shows the usage
 = 64
 $ trainctl run job.env -s BRAIN=on,cores:1
-trainctl: job.env: BRAIN=cores:1: a worker and a server need one each, 2 at least
+trainctl: job.env: BRAIN=cores:1: a worker and a server need one core each, at least 2 together
 = 78
 $ trainctl run job.env -s SOLUTION=antdt
 trainctl: job.env: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
@@ -1094,7 +1094,7 @@ E
 	unset SLURM_JOB_NODELIST
 	transcript <<'E'
 $ trainctl check job.env --set WORKERS=memory:4K
-trainctl: --set: WORKERS memory: '4K' is less than 8M, in which nothing starts (suffixes are K, M, G, T)
+trainctl: --set: WORKERS memory: '4K' is less than 8M, too little to start anything (suffixes are K, M, G, T)
 = 78
 $ trainctl check job.env --set WORKERS=cores:two
 trainctl: --set: WORKERS cores: 'two' is not a number
@@ -1103,10 +1103,10 @@ $ trainctl check job.env --set LAUNCHER=more:2
 trainctl: LAUNCHER more: asks Slurm for hosts, and this is no allocation of Slurm
 = 78
 $ trainctl check job.env --set LAUNCHER=preemptible:spot
-trainctl: job.env: LAUNCHER preemptible is for further hosts, and more is 0
+trainctl: job.env: LAUNCHER preemptible is for further hosts, but LAUNCHER more is 0
 = 78
 $ trainctl check job.env --set LAUNCHER=more:1 --set SYNC=allreduce
-trainctl: job.env: LAUNCHER more gives workers further hosts; with SYNC=allreduce they can't run there
+trainctl: job.env: LAUNCHER more requests further hosts for workers, but with SYNC=allreduce workers can't run there
 = 78
 E
 }

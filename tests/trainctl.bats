@@ -67,7 +67,7 @@ load helper
 	[[ $output == *"'antdt' is no solution"* ]]
 	run run_job --set HUNG=batch:5,sleep:3
 	[ "$status" -eq 78 ]
-	[[ $output == *"HUNG: 'sleep:3' is no NAME:VALUE of its parts deadline, start, batch, exchange, checkpoint, hand-over, pause"* ]]
+	[[ $output == *"HUNG: 'sleep:3' is not NAME:VALUE with one of its parts deadline, start, batch, exchange, checkpoint, hand-over, pause"* ]]
 	run run_job --set HUNG=soon
 	[ "$status" -eq 78 ]
 	[[ $output == *"HUNG: 'soon' is neither seconds nor never"* ]]

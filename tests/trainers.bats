@@ -669,11 +669,11 @@ ranks_job() {
 		[ "$status" -eq 78 ] || { echo "$1: $status $output"; return 1; }
 		[[ $output == *"trainctl: --set: $2"* ]] || { echo "$1: $output"; return 1; }
 	}
-	refused SOLUTION=backup:1 'SOLUTION=backup:N leaves batches out, but a TRAINER has'
-	refused SOLUTION=antdt-dd 'SOLUTION=antdt-dd goes by what workers of the kit measure'
-	refused SOLUTION=profile:on 'SOLUTION=profile:on has workers of the kit measure'
+	refused SOLUTION=backup:1 'SOLUTION=backup:N leaves batches out, but a TRAINER'
+	refused SOLUTION=antdt-dd 'SOLUTION=antdt-dd needs measurements of the device'
+	refused SOLUTION=profile:on 'SOLUTION=profile:on lets workers of the kit measure'
 	refused BRAIN=on 'BRAIN finds how many'
-	refused REBALANCE=on 'REBALANCE shares out'
+	refused REBALANCE=on 'REBALANCE moves keys'
 	echo SOLUTION=backup:1 >>job.env
 	run trainctl run job.env --run-dir "$T/run"
 	[ "$status" -eq 78 ]

@@ -36,7 +36,7 @@ const char *condition_words(enum condition_is is)
 		[CONDITION_STOPPED] = "it was stopped",
 		[CONDITION_FAILED] = "it failed",
 		[CONDITION_DONE] = "it is done",
-		[CONDITION_NEW] = "it has not begun"};
+		[CONDITION_NEW] = "it has not begun yet"};
 	return words[is];
 }
 

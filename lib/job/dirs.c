@@ -104,8 +104,8 @@ static int check_name(const char *run, struct error *err)
 {
 	if (strchr(run, ','))
 		return error_set(err, ERROR_CONFIG, run,
-				 "has a comma, which stands between sockets in lists of them: "
-				 "choose another --run-dir");
+				 "has a comma, which separates sockets in lists: choose another "
+				 "--run-dir");
 	if (strlen(run) + sizeof "/bpt-monitor.sock" > DIRS_SOCKET_MAX)
 		return error_set(err, ERROR_CONFIG, run,
 				 "run directory too long for a socket (%d bytes at most): choose "

@@ -100,18 +100,18 @@ static const struct row {
 	const char *text;
 } table[] = {
 	{"SOLUTION", backup_of_trainer, JOB_FIT_REFUSED,
-	 "SOLUTION=backup:N leaves batches out, but a TRAINER has in its model already what it has "
-	 "trained, and would train these rows once more: SOLUTION=antdt-nd or pace give a slow "
-	 "one fewer rows"},
+	 "SOLUTION=backup:N leaves batches out, but a TRAINER's model has learnt from them "
+	 "already, and would train these rows once more: use SOLUTION=antdt-nd or pace, which give "
+	 "a slow trainer fewer rows"},
 	{"SOLUTION", backup_without_barrier, JOB_FIT_REFUSED,
 	 "SOLUTION=backup:N ends iterations without the slowest workers; only SYNC=bsp and "
 	 "SYNC=allreduce have iterations that end"},
 	{"SOLUTION", dd_of_trainer, JOB_FIT_REFUSED,
-	 "SOLUTION=antdt-dd goes by what workers of the kit measure of their devices, and a "
-	 "TRAINER measures nothing: SOLUTION=antdt-nd or pace"},
+	 "SOLUTION=antdt-dd needs measurements of the device, which only workers of the kit make: "
+	 "with TRAINER use SOLUTION=antdt-nd or pace"},
 	{"SOLUTION profile", profile_of_trainer, JOB_FIT_REFUSED,
-	 "SOLUTION=profile:on has workers of the kit measure their devices; a TRAINER measures nothing: "
-	 "profile:off"},
+	 "SOLUTION=profile:on lets workers of the kit measure their devices, but a TRAINER "
+	 "measures nothing: use profile:off"},
 	{"BRAIN", brain_without_servers, JOB_FIT_REFUSED,
 	 "BRAIN finds how many workers and servers there are; with TRAINER or SYNC=allreduce there are "
 	 "no servers: BRAIN=off"},
@@ -119,16 +119,16 @@ static const struct row {
 	 "BRAIN finds how many workers and servers there are; with PARTITIONS=local there is a "
 	 "worker for each file of DATA: BRAIN=off"},
 	{"REBALANCE", rebalance_without_servers, JOB_FIT_REFUSED,
-	 "REBALANCE shares out what servers have to do; with TRAINER or SYNC=allreduce there are none: "
-	 "REBALANCE=off"},
+	 "REBALANCE moves keys between servers; with TRAINER or SYNC=allreduce there are no "
+	 "servers: REBALANCE=off"},
 	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
-	 "with SOLUTION=profile:off no worker measures its device, and SOLUTION=antdt-dd has nothing to go "
-	 "by unless somebody else tells the monitor"},
+	 "with SOLUTION=profile:off no worker measures its device, so SOLUTION=antdt-dd can't "
+	 "decide unless the monitor gets device records from elsewhere"},
 	{"SOLUTION", lb_of_trainer, JOB_FIT_TOLD,
-	 "SOLUTION=lb-bsp: a TRAINER does not predict its speed, so each takes that of its last "
-	 "batch"},
+	 "SOLUTION=lb-bsp: a TRAINER does not predict its speed, so the speed of its last batch is "
+	 "used"},
 	{"SOLUTION", lb_gpu_of_trainer, JOB_FIT_TOLD,
-	 "SOLUTION=lb-bsp-gpu heeds the memory of devices only where the TRAINER says mem= with "
+	 "SOLUTION=lb-bsp-gpu respects the memory of a device only if the TRAINER says mem= with "
 	 "each step, see agent(1)"},
 	{"SOLUTION predict", predict_of_none, JOB_FIT_TOLD,
 	 "SOLUTION predict has no effect here: workers of the kit predict their speeds, for "
@@ -137,9 +137,9 @@ static const struct row {
 	 "PREDICT_FROM has no effect here: workers of the kit predict their speeds, for "
 	 "SOLUTION=lb-bsp"},
 	{"DATA", data_compressed, JOB_FIT_TOLD,
-	 "DATA is compressed, and a worker decompresses what stands before its rows, too: text may "
-	 "train several times as fast (zcat FILE > FILE.csv; zstdcat of .zst). Of a .zst these are "
-	 "all rows before them in their frame: pzstd makes frames of a few MB, zstd one"},
+	 "DATA is compressed, so a worker must also decompress rows before its own (in a .zst, those "
+	 "of its frame: zstd writes one frame, pzstd frames of a few MB): text may train several "
+	 "times as fast (zcat FILE > FILE.csv; zstdcat of .zst)"},
 };
 
 enum job_fit job_fit(const struct job *job, size_t i, const char *path, struct error *what)

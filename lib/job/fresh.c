@@ -214,7 +214,7 @@ static int check_link(const struct dirs *dirs, const char *name, struct error *e
 	if (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode) || !holds_anything(dirs, name))
 		return 0;
 	return error_set(err, ERROR_CONFIG, path,
-			 "is a link, and what it leads to is not empty: --fresh does not move that; "
+			 "is a link to a directory that is not empty, which --fresh does not move: "
 			 "let it lead to an empty directory, or remove the link");
 }
 

@@ -245,8 +245,8 @@ static int names_fit(const struct hosts *h, const struct job *job, struct error 
 	    (names <= MOST_SUM_HOSTS_BYTES && replicas <= MOST_SUM_HOSTS_BYTES))
 		return 0;
 	return error_set(err, ERROR_CONFIG, "HOSTS",
-			 "%zu hosts, whose names take %zu bytes: SYNC=allreduce has room for %d; fewer of "
-			 "them, or shorter names, or servers (SYNC=bsp)",
+			 "%zu hosts have names of %zu bytes together, and SYNC=allreduce has room "
+			 "for %d: use fewer hosts, shorter names, or servers (SYNC=bsp)",
 			 training, names > replicas ? names : replicas, MOST_SUM_HOSTS_BYTES);
 }
 
@@ -285,8 +285,8 @@ static int find(struct hosts *h, const struct job *job, const struct hosts_envir
 	int slurm = strcmp(h->launcher->name, "slurm") == 0;
 	if (slurm && !is_given(env->slurm_nodes))
 		return error_set(err, ERROR_CONFIG, "LAUNCHER",
-				 "slurm starts nodes in an allocation, and there is none here: start "
-				 "trainctl by sbatch, or under salloc");
+				 "slurm starts nodes in an allocation, but trainctl runs outside "
+				 "of one: start it with sbatch, or in salloc");
 	int result;
 	if (job->hosts.count > 0)
 		result = fill_places(h, job->hosts.item, job->hosts.count, err);
@@ -299,8 +299,8 @@ static int find(struct hosts *h, const struct job *job, const struct hosts_envir
 	/* Open MPI starts its processes where the allocation is, and trainctl needs one of them. */
 	if (slurm && h->first == 1)
 		return error_set(err, ERROR_CONFIG, h->place[0].host,
-				 "this machine is none of the hosts of the job (%.80s is one): start "
-				 "trainctl there, by sbatch or srun --pty",
+				 "this machine is not a host of the job (%.80s is one): start "
+				 "trainctl there, with sbatch or srun --pty",
 				 h->place[1].host);
 	h->slurm_memory = is_given(env->slurm_memory);
 	if (job->more_hosts > 0 && !slurm)

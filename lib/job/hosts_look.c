@@ -268,8 +268,8 @@ static void take_data(struct asked *a, const struct record *r)
 		 (l->sum[file] || fs_sample_sum(path, sample_bytes(l), &l->sum[file], NULL) == 0) &&
 		 sum != l->sum[file])
 		wrong_at(a, ERROR_CONFIG, path,
-			 "DATA has as many bytes there as on %.200s, but not the same ones: copy it "
-			 "anew, so that all hosts train on one text", self);
+			 "DATA has as many bytes there as on %.200s, but other content: copy it "
+			 "again, so that all hosts train on the same rows", self);
 }
 
 static void take_room(struct asked *a, const struct record *r)
@@ -307,15 +307,15 @@ static void take(struct asked *a, const struct record *r)
 	size_t count = program_count(l);
 	if (question == 0 && sees(r, &l->run))
 		wrong_at(a, ERROR_CONFIG, l->dirs->run,
-			 "is the same directory as here, and sockets need one of each host's own: "
-			 "--run-dir on a disk of its own, like /tmp");
+			 "is the same directory as here, but each host needs its own for sockets: "
+			 "choose a --run-dir on a local disk, like /tmp");
 	else if (question == 1)
 		place->apart = !sees(r, &l->state);
 	else if ((question == 2 || (question == 3 && place->apart)) && !record_is(r, "ok"))
 		refused(a, r);
 	else if (question == 4 && place->apart && record_is(r, "ok"))
 		wrong_at(a, ERROR_CONFIG, l->dirs->state,
-			 "holds a run of that host's own: --state-dir elsewhere");
+			 "holds a run of that host's own: choose another --state-dir");
 	else if (question == 5)
 		take_limits(place, r);
 	else if (question >= FIXED && question < FIXED + count && !record_is(r, "ok"))
@@ -456,7 +456,7 @@ static int ask_all(struct look *l, const struct hosts_environment *env, double s
 	for (size_t i = 0; result == 0 && i < count; i++)
 		if (!asked[i].over) {
 			wrong_at(&asked[i], ERROR_UNAVAILABLE, "node-host",
-				 "has not answered what was asked for %g s", seconds);
+				 "has not answered a question for %g s", seconds);
 			end(&asked[i], NULL);
 		}
 	free(asked);

@@ -123,7 +123,8 @@ static int no_part(const struct key_row *family, const char *word, const char *p
 	if (near_enough(&near, name))
 		return error_set(err, ERROR_CONFIG, place, "%.*s has no part %s; the nearest is %s",
 				 (int)key_len(family), family->name, name, near.word);
-	return error_set(err, ERROR_CONFIG, place, "%.*s: '%.80s' is no NAME:VALUE of its parts %s",
+	return error_set(err, ERROR_CONFIG, place, "%.*s: '%.80s' is not NAME:VALUE with one of "
+						   "its parts %s",
 			 (int)key_len(family), family->name, word, parts);
 }
 
@@ -148,7 +149,7 @@ static int set_parts(struct job *job, const struct key_row *family, char *text,
 		for (size_t i = 0; i < count; i++)
 			if (row[i] == part)
 				return error_set(err, ERROR_CONFIG, w->place,
-						 "%.*s: %s stands twice", (int)key_len(family),
+						 "%.*s: %s is given twice", (int)key_len(family),
 						 family->name, key_part(part));
 		row[count] = part;
 		value[count++] = is;
@@ -279,7 +280,7 @@ static int refuse_old(const struct job *job, const struct key_row *first, const 
 	}
 	return error_set(err, ERROR_CONFIG, w->place, "%s is a part of %.*s now%s: %s", first->old,
 			 (int)key_len(first), first->name,
-			 count > 1 ? ", as others are of others" : "", lines);
+			 count > 1 ? ", and other old keys are parts, too" : "", lines);
 }
 
 int job_set(struct job *job, const char *key, const char *value, const char *place,
@@ -305,7 +306,7 @@ int job_set_text(struct job *job, const char *assignment, struct error *err)
 	memcpy(key, assignment, (size_t)(equals - assignment));
 	key[equals - assignment] = '\0';
 	if (strcmp(key, INCLUDE) == 0)
-		return error_set(err, ERROR_USAGE, "--set", INCLUDE " stands in job files only");
+		return error_set(err, ERROR_USAGE, "--set", INCLUDE " is for job files only");
 	if (strlen(equals + 1) >= JOBTEXT_VALUE_MAX || strchr(equals + 1, '\n'))
 		return error_set(err, ERROR_USAGE, "--set",
 				 "value of %s is too long or has a newline", key);
@@ -539,8 +540,8 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 		return 0;
 	if (format && strcmp(format, JOB_LINES) == 0)
 		return error_set(err, ERROR_CONFIG, path,
-				 "FORMAT=" JOB_LINES " is for a TRAINER of your own: the kit's own has to "
-				 "know what is in a row");
+				 "FORMAT=" JOB_LINES " is for a TRAINER of your own: the kit's own worker "
+				 "has to know the columns");
 	if (!format)
 		return error_set(err, ERROR_CONFIG, path,
 				 "no FORMAT, and the name of %.200s does not tell it: FORMAT is one "
@@ -701,23 +702,25 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 		const char *text;
 	} wrong[] = {
 		{!kind->foreign && job->samples > 0,
-		 "SAMPLES is for a TRAINER of your own; the kit's own reads DATA, which says how many"},
+		 "SAMPLES is for a TRAINER of your own; the kit's own worker counts the rows of "
+		 "DATA"},
 		{!kind->foreign && job->each_output[0],
 		 "EACH_OUTPUT is for a TRAINER of your own"},
 		{!kind->foreign, NULL},
 		{job->samples > 0 && job->data.count > 0,
-		 "SAMPLES and DATA: one of them says how many samples there are"},
+		 "SAMPLES and DATA both say how many samples there are: give one of them"},
 		{job->samples == 0 && job->data.count == 0,
-		 "no SAMPLES and no DATA: how many samples are there? SAMPLES=N, or DATA, whose rows are "
-		 "counted"},
+		 "no SAMPLES and no DATA: how many samples are there? Give SAMPLES=N, or DATA, and "
+		 "its rows are counted"},
 		{kind->given == GIVEN_ROWS && job->data.count == 0,
-		 "TRAINER_KIND=rows gives rows of DATA, and there is no DATA"},
+		 "TRAINER_KIND=rows gives rows of DATA, but there is no DATA"},
 		{job->each_output[0] && kind->given != GIVEN_SHARD, "EACH_OUTPUT is for TRAINER_KIND=each"},
 		{job->test.count > 0,
 		 "TEST is scored with models of the kit; a TRAINER scores its own"},
 		{job->init[0] != '\0', "INIT has parameters of the kit; a TRAINER loads its own"},
 		{strcmp(job->sync, JOB_ALLREDUCE) == 0,
-		 "SYNC=" JOB_ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER, SYNC=bsp"},
+		 "SYNC=" JOB_ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER "
+				       "use SYNC=bsp"},
 		{job_is_local(job), "PARTITIONS=local is for the kit's own worker"},
 		{job->hot_spares > 0, "WORKERS spares is for the kit's own worker"},
 		{kind->lead == LEAD_NONE && strcmp(job->solution, "none") != 0,
@@ -736,7 +739,8 @@ static int finish_brain(const struct job *job, const char *path, struct error *e
 	if (!job_has_brain(job) || job->cores != 1)
 		return 0;
 	return error_set(err, ERROR_CONFIG, path,
-			 "BRAIN=cores:1: a worker and a server need one each, 2 at least");
+			 "BRAIN=cores:1: a worker and a server need one core each, at least 2 "
+			 "together");
 }
 
 int job_finish(struct job *job, const char *path, struct error *err)
@@ -770,7 +774,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 job->data.count, (unsigned long long)job->workers);
 	if (job_is_local(job) && job->hot_spares > 0)
 		return error_set(err, ERROR_CONFIG, path,
-				 "WORKERS spares: with PARTITIONS=local nobody else has a worker's rows");
+				 "WORKERS spares: with PARTITIONS=local a spare does not have the "
+				 "rows of another worker");
 	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
 		return error_set(err, ERROR_CONFIG, path,
 				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");
@@ -785,22 +790,27 @@ int job_finish(struct job *job, const char *path, struct error *err)
 				 job->solution);
 	if (job->more_hosts > 0 && (job_kind(job)->holds == HOLD_REPLICAS || job_is_local(job)))
 		return error_set(err, ERROR_CONFIG, path,
-				 "LAUNCHER more gives workers further hosts; with %s they can't run there",
+				 "LAUNCHER more requests further hosts for workers, but with %s "
+				 "workers can't run there",
 				 job_is_local(job) ? "PARTITIONS=local" : "SYNC=" JOB_ALLREDUCE);
 	if (job->more_hosts == 0 && job->preemptible[0])
 		return error_set(err, ERROR_CONFIG, path,
-				 "LAUNCHER preemptible is for further hosts, and more is 0");
+				 "LAUNCHER preemptible is for further hosts, but LAUNCHER more is "
+				 "0");
 	if (job->longer < job->shorter)
 		return error_set(err, ERROR_CONFIG, path, "MONITOR=long:%g is shorter than short:%g",
 				 job->longer, job->shorter);
 	if (job->eval_every > 0 && job->test.count == 0)
-		return error_set(err, ERROR_CONFIG, path, "EVAL scores TEST now and then, and there is no TEST");
+		return error_set(err, ERROR_CONFIG, path, "EVAL scores TEST now and then, but "
+							  "there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
-		return error_set(err, ERROR_CONFIG, path, "EVAL patience counts scores of TEST, and there is one, at the end: EVAL=SECONDS");
+		return error_set(err, ERROR_CONFIG, path, "EVAL patience counts scores of TEST, "
+							  "but TEST is scored only at the end: "
+							  "give EVAL=SECONDS");
 	if (job_balance(job) && !job_has_barrier(job))
 		return error_set(err, ERROR_CONFIG, path,
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
-				 "and SYNC=" JOB_ALLREDUCE " have",
+				 "and SYNC=" JOB_ALLREDUCE " have one",
 				 job->solution, job->sync);
 	if (finish_brain(job, path, err) != 0)
 		return -1;
@@ -838,7 +848,8 @@ static int refuse_commas(const struct job *job, struct error *err)
 		free(value);
 		if (has)
 			return error_set(err, ERROR_CONFIG, origin_of(job, row)->place,
-					 "%s: its value has a comma; a link can be without", row->name);
+					 "%s: its value has a comma, which separates parts: use a "
+					 "link whose name has none", row->name);
 	}
 	return 0;
 }

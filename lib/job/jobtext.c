@@ -47,8 +47,8 @@ static const char *take_double(const char *p, const char *end, char *out, size_t
 			return p + 1;
 		}
 		if (*p == '$' || *p == '`') {
-			*why = "sh would expand $ and ` in double quotes; put the value in single quotes, in which "
-			       "it means itself";
+			*why = "sh would expand $ and ` in double quotes; put the value in single "
+			       "quotes";
 			return NULL;
 		}
 		if (*p == '\\' && p + 1 < end && strchr("\"\\`$", p[1]))
@@ -78,8 +78,8 @@ static const char *take_bare(const char *p, const char *end, char *out, size_t *
 		return NULL;
 	}
 	if (p < end && *p != ' ' && *p != '\t') {
-		*why = "a value without quotes can't hold any of | & ; < > ( ) $ ` \\ \" '; put it in "
-		       "single quotes, in which everything means itself";
+		*why = "a value without quotes can't hold any of | & ; < > ( ) $ ` \\ \" '; put it "
+		       "in single quotes, which keep all characters";
 		return NULL;
 	}
 	return p;
@@ -129,7 +129,7 @@ static int take_line(const char *name, size_t line, const char *p, const char *e
 		rest++;
 	if (rest < end)
 		return bad(err, name, line, key,
-			   "text behind the value, which sh and systemd read differently; put the "
+			   "text behind the value, which sh and systemd read differently: put the "
 			   "whole value in single quotes");
 	return each(key, value, line, arg, err);
 }

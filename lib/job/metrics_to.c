@@ -58,14 +58,15 @@ static int parse_http(struct metrics_to *to, const char *word, struct error *err
 	char *colon = strrchr(host, ':');
 	if (!colon || number_u64(colon + 1, 0, 65535, &port, NULL, NULL) != 0)
 		return error_set(err, ERROR_CONFIG, NULL,
-				 "'%.80s' ends with no port (0 to 65535): http://ADDRESS:PORT",
+				 "'%.80s' does not end with a port (0 to 65535): "
+				 "http://ADDRESS:PORT",
 				 word);
 	*colon = '\0';
 	to->kind = METRICS_TO_TCP;
 	if (parse_address(to, host, (uint16_t)port) != 0)
 		return error_set(err, ERROR_CONFIG, NULL,
-				 "'%.80s': '%.60s' is no address; such are 127.0.0.1, [::1], and "
-				 "0.0.0.0 for all of this machine's",
+				 "'%.80s': '%.60s' is no address; addresses are 127.0.0.1, [::1], "
+				 "and 0.0.0.0 for all of this machine's",
 				 word, host);
 	return 0;
 }

@@ -217,7 +217,7 @@ static void hint_names(const struct job_list *list, const char *key, struct erro
 	for (size_t i = 0; i < list->count; i++)
 		if (strpbrk(list->item[i], "*?[") && access(list->item[i], F_OK) != 0) {
 			snprintf(err->text + n, sizeof err->text - n,
-				 "; names are taken as they stand, * ? and [ too");
+				 "; names are taken literally, * ? and [ too");
 			return;
 		}
 }
@@ -286,8 +286,8 @@ static void say_labels(const struct job *job, struct dataset *ds, const struct l
 	dataset_describe_labels(ds, labels, text, sizeof text);
 	if (zero && takes_any_label(job))
 		log_say(LOG_LEVEL_WARNING,
-			"DATA has more than two labels: %s. With NEGATIVE='%s', any third one would "
-			"make a bad row",
+			"DATA has more than two labels: %s. With NEGATIVE='%s', a row with any "
+			"third label is a bad row",
 			text, zero->text);
 	else
 		log_say(LOG_LEVEL_WARNING, "DATA has more than two labels: %s", text);
@@ -708,7 +708,7 @@ static int check_predict_from(const char *path, struct error *err)
 		return error_errno(err, ERROR_NOINPUT, path, "PREDICT_FROM");
 	if (S_ISDIR(st.st_mode) && dirs_learnt(path, "w0", model) != 0)
 		return error_set(err, ERROR_NOINPUT, path,
-				 "PREDICT_FROM: no predict-ID of any worker is in there");
+				 "PREDICT_FROM: the directory has no predict-ID of any worker");
 	return 0;
 }
 
@@ -897,7 +897,7 @@ int prepare_settle(const struct dirs *dirs, double seconds, struct error *err)
 		if (clock_mono() >= until)
 			return error_set(err, ERROR_TEMPFAIL, now.lock,
 					 "is held by a node that an earlier trainctl was just "
-					 "starting, and that neither starts nor ends: try again");
+					 "starting, and that neither comes up nor ends: try again");
 		clock_sleep(0.02);
 	}
 }

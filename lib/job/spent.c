@@ -79,5 +79,5 @@ void spent_text(const struct job *job, const struct dirs *dirs, const char *ende
 			 (unsigned long long)job->patience);
 	}
 	snprintf(out, SPENT_TEXT_MAX,
-		 "%s; `trainctl run` with a greater %s, or never, goes on from there", what, key);
+		 "%s; `trainctl run` with a greater %s, or never, continues the job", what, key);
 }

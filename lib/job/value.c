@@ -168,7 +168,8 @@ static int hosts_check(const struct key_row *row, const struct job_list *list, c
 				row->name, list->item[i]);
 		for (size_t k = 0; k < i; k++)
 			if (strcmp(list->item[i], list->item[k]) == 0)
-				return error_set(err, ERROR_CONFIG, place, "%s: %.80s stands twice",
+				return error_set(err, ERROR_CONFIG, place, "%s: %.80s is given "
+									   "twice",
 						 row->name, list->item[i]);
 	}
 	return 0;
@@ -206,7 +207,7 @@ static int bytes_parse(const struct key_row *row, const char *value, uint64_t *o
 	if (*out > 0 && *out < LIMITS_LEAST_MEMORY)
 		return error_set(
 			err, ERROR_CONFIG, NULL,
-			"'%.40s' is less than %uM, in which nothing starts (suffixes are K, "
+			"'%.40s' is less than %uM, too little to start anything (suffixes are K, "
 			"M, G, T)",
 			value, LIMITS_LEAST_MEMORY >> 20);
 	return 0;
@@ -241,7 +242,8 @@ static int number_store(struct job *job, const struct key_row *row, const char *
 	int is_zero =
 		is_whole ? got.count == 0 : !(got.real < 0) && !(got.real > 0) && !isnan(got.real);
 	if (result == 0 && !is_word && is_zero && row->words && !has_auto(row))
-		result = error_set(&why, ERROR_CONFIG, NULL, "'%.40s': the word for it is %s",
+		result = error_set(&why, ERROR_CONFIG, NULL, "'%.40s' is not a value here: write "
+							     "%s",
 				   value, row->words);
 	if (result != 0)
 		return error_set(err, ERROR_CONFIG, place, "%s: %.400s", row->name, why.text);

@@ -145,7 +145,7 @@ static void more_names_than_a_sum_can_name(void **state)
 	assert_string_equal(find(names, "ssh", "spread"), "");
 	assert_int_equal(job_set(&job, "SYNC", "allreduce", "f", &err), 0);
 	assert_non_null(strstr(find(names, "ssh", "spread"),
-			       "200 hosts, whose names take 4000 bytes: SYNC=allreduce has room for 3072"));
+			       "200 hosts have names of 4000 bytes together, and SYNC=allreduce has room for 3072"));
 	len = 0;
 	for (int i = 0; i < 700; i++)
 		len += (size_t)snprintf(names + len, sizeof names - len, "h%d ", i);
@@ -193,10 +193,10 @@ static void values_that_can_not_be(void **state)
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
 		assert_int_equal(hosts_place_check(bad[i], &err), -1);
 	assert_int_equal(hosts_place_check("[::1]:2", &err), 0);
-	assert_string_equal(find("h1 h1", "", "spread"), "HOSTS: h1 stands twice");
+	assert_string_equal(find("h1 h1", "", "spread"), "HOSTS: h1 is given twice");
 	assert_non_null(strstr(find("h1 -x", "", "spread"), "'-x' is no name of a host"));
 	assert_non_null(strstr(find("h1", "local", "spread"), "'local' is none of auto|slurm|ssh"));
-	assert_non_null(strstr(find("h1", "slurm", "spread"), "there is none here"));
+	assert_non_null(strstr(find("h1", "slurm", "spread"), "trainctl runs outside of one"));
 	env.search_path = "";
 	assert_non_null(strstr(find("h1", "ssh", "spread"), "neither beside"));
 }
@@ -217,7 +217,7 @@ static void slurm_names_the_hosts(void **state)
 	assert_string_equal(hosts.place[0].host, here);
 	assert_string_equal(hosts.place[2].host, "h2");
 	program("scontrol", "#!/bin/sh\nprintf 'h0\\nh1\\n'\n");
-	assert_non_null(strstr(find("", "", "spread"), "this machine is none of the hosts of the job"));
+	assert_non_null(strstr(find("", "", "spread"), "this machine is not a host of the job"));
 	program("scontrol", "#!/bin/sh\nexit 3\n");
 	assert_string_equal(find("", "", "spread"), "exit status 3");
 }

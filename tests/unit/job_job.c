@@ -374,11 +374,11 @@ static void parts_that_are_none(void **state)
 	assert_string_equal(set("CHECKPOINT", "kep:3"),
 			    "78 f:7: CHECKPOINT has no part kep; the nearest is keep");
 	assert_string_equal(set("CHECKPOINT", "60,5"),
-			    "78 f:7: CHECKPOINT: '5' is no NAME:VALUE of its parts every, keep, full, "
+			    "78 f:7: CHECKPOINT: '5' is not NAME:VALUE with one of its parts every, keep, full, "
 			    "level, memory");
-	assert_string_equal(set("CHECKPOINT", "60,every:5"), "78 f:7: CHECKPOINT: every stands twice");
-	assert_string_equal(set("CHECKPOINT", "keep:5,keep:5"), "78 f:7: CHECKPOINT: keep stands twice");
-	assert_non_null(strstr(set("CHECKPOINT", "60,"), "is no NAME:VALUE"));
+	assert_string_equal(set("CHECKPOINT", "60,every:5"), "78 f:7: CHECKPOINT: every is given twice");
+	assert_string_equal(set("CHECKPOINT", "keep:5,keep:5"), "78 f:7: CHECKPOINT: keep is given twice");
+	assert_non_null(strstr(set("CHECKPOINT", "60,"), "is not NAME:VALUE"));
 	assert_string_equal(set("MONITOR", "report:5,long:1h"), "");
 	assert_true(job.longer == 3600);
 	assert_string_equal(set("BAD_ROWS", "skip:10,classes:any"), "");
@@ -411,9 +411,9 @@ static void a_new_head_forgets(void **state)
 static void words_in_place_of_zeros(void **state)
 {
 	(void)state;
-	assert_string_equal(set("EVAL", "0"), "78 f:7: EVAL: '0': the word for it is end");
+	assert_string_equal(set("EVAL", "0"), "78 f:7: EVAL: '0' is not a value here: write end");
 	assert_string_equal(set("BAD_HOSTS", "wait:0s"),
-			    "78 f:7: BAD_HOSTS wait: '0s': the word for it is forever");
+			    "78 f:7: BAD_HOSTS wait: '0s' is not a value here: write forever");
 	assert_string_equal(set("BAD_HOSTS", "wait:forever,avoid:never"), "");
 	assert_true(job.host_wait == 0 && job.host_avoid == 0);
 	assert_string_equal(set("WORKERS", "cores:all,memory:1T,spares:0"), "");
@@ -474,7 +474,7 @@ static void old_keys_say_the_new_lines(void **state)
 			    ":2 KEEP is a part of CHECKPOINT now: CHECKPOINT=60,keep:5");
 	assert_string_equal(read_text("CHECKPOINT_EVERY=0\nHIDDEN=8,4\nOPTIMIZER=sgd\nLR=1\nPROFILE=1\n"
 				      "BATCH_SCALING=keep\nWORKER_CORES=0\nSHORT=2\n"),
-			    ":1 CHECKPOINT_EVERY is a part of CHECKPOINT now, as others are of others: "
+			    ":1 CHECKPOINT_EVERY is a part of CHECKPOINT now, and other old keys are parts, too: "
 			    "MODEL=hidden:8-4; OPTIMIZER=sgd,lr:1; BATCH=scaling:none; WORKERS=cores:all; "
 			    "SOLUTION=profile:on; MONITOR=short:2; CHECKPOINT=end");
 }

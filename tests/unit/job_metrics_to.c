@@ -72,11 +72,11 @@ static void ports(void **state)
 	is_at("http://0.0.0.0:0/metrics", "0.0.0.0", 0);
 	is_at("http://[::1]:65535", "::1", 65535);
 	is_at("http://[::]:1", "::", 1);
-	is_not("http://127.0.0.1", "ends with no port");
-	is_not("http://127.0.0.1:", "ends with no port");
-	is_not("http://127.0.0.1:65536", "ends with no port");
-	is_not("http://127.0.0.1:+1", "ends with no port");
-	is_not("http://9188", "ends with no port");
+	is_not("http://127.0.0.1", "does not end with a port");
+	is_not("http://127.0.0.1:", "does not end with a port");
+	is_not("http://127.0.0.1:65536", "does not end with a port");
+	is_not("http://127.0.0.1:+1", "does not end with a port");
+	is_not("http://9188", "does not end with a port");
 	is_not("http://::1:9188", "'::1' is no address");
 	is_not("http://[::1:9188", "'[::1' is no address");
 	is_not("http://[]:9188", "'[]' is no address");
