@@ -18,19 +18,20 @@ static const struct {
 } commands[] = {
 	{"init", trainctl_init, "look at data and write the job file that trains on it"},
 	{"run", trainctl_run, "start a job, or go on with it, until its end"},
-	{"check", trainctl_check, "look at a job as `run` would, and say what it will do"},
-	{"status", trainctl_status, "all your jobs; of one its nodes, how far it is, how it ended"},
-	{"top", trainctl_top, "status of one job, again and again"},
-	{"wait", trainctl_wait, "until a job ends; with its exit status"},
-	{"logs", trainctl_logs, "the log of a job, or of one of its nodes"},
-	{"stop", trainctl_ask, "checkpoint, then stop; `run` goes on from there"},
+	{"check", trainctl_check, "check a job as `run` would, and say what it will do"},
+	{"status", trainctl_status, "show all your jobs, or the nodes and the progress of one"},
+	{"top", trainctl_top, "show the status of one job, again and again"},
+	{"wait", trainctl_wait, "wait until a job ends, and exit with its exit status"},
+	{"logs", trainctl_logs, "show the log of a job, or of one of its nodes"},
+	{"stop", trainctl_ask, "make a checkpoint and stop; `run` goes on from there"},
 	{"checkpoint", trainctl_ask, "make a checkpoint now and say where"},
-	{"kill-restart", trainctl_ask, "restart one live node; a server hands over"},
-	{"scale", trainctl_ask, "more or fewer workers or servers, while the job trains"},
-	{"rebalance", trainctl_ask, "less to do for a server of which more is asked"},
-	{"apply", trainctl_ask, "actions on stdin, for all workers in the same iteration"},
-	{"report", trainctl_report, "what was decided, what was restarted, where the time went"},
-	{"solve", trainctl_solve, "a solution as a filter over a snapshot, or again over a log"},
+	{"kill-restart", trainctl_ask, "restart one running node; a server hands over"},
+	{"scale", trainctl_ask, "change the number of workers, servers or hosts while the job "
+				"trains"},
+	{"rebalance", trainctl_ask, "move keys from the busiest server to the others"},
+	{"apply", trainctl_ask, "carry out actions on stdin, all in the same iteration"},
+	{"report", trainctl_report, "show where the time went, what was decided, and what failed"},
+	{"solve", trainctl_solve, "run a solution on a snapshot, or again on a log"},
 };
 
 void trainctl_environment(struct dirs_environment *env)
@@ -85,7 +86,7 @@ static void usage(FILE *out)
 	fprintf(out,
 		"  %-13s %s\n  %-13s %s\n  %-13s %s\n\n" PROGRAM
 		" COMMAND --help shows its options.\n",
-		"--exec-path", "where worker, agent, fabricd and node-host are", "--help",
+		"--exec-path", "print where worker, agent, fabricd and node-host are", "--help",
 		"this text", "--version", "name and version");
 }
 

@@ -81,7 +81,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[[ $output == *"d.csv: which column is the label? Give it with --label NAME; likely: bought"* ]]
 	[ ! -e d.env ]
 	run -64 trainctl init d.csv --set TRAINER=true
-	[[ $output == *"begin with a copy of examples/trainer.env"* ]]
+	[[ $output == *"copy examples/trainer.env"* ]]
 	run trainctl init d.csv --label bougth
 	[ "$status" -eq 65 ]
 	[[ $output == *"no column 'bougth' in line 1; the nearest is 'bought'"* ]]
@@ -114,7 +114,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	people 100 | sed 's/yes$/red/; s/no$/blue/' >d.csv
 	# A name that is no column, then a number, then the value by its number.
 	printf 'colour\n1\n1\n' | script -qec "trainctl init d.csv" asked >/dev/null
-	grep -q 'Which column shall the model learn?' asked
+	grep -q 'Which column is the model to learn?' asked
 	grep -q "no column 'colour'" asked
 	grep -q '  1  bought  ' asked
 	grep -q 'Which value of bought means 1' asked
@@ -201,7 +201,7 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	awk 'BEGIN { print "a,outcome,y"; for (i = 0; i < 90; i++) print i % 17 ".5," (i % 3 ? "paid" : "lost") "," (i % 3 == 0) }' >d.csv
 	run trainctl init d.csv --label y
 	[ "$status" -eq 0 ]
-	[[ $output == *"look at  outcome: it tells the label of every row; is it known beforehand?"* ]]
+	[[ $output == *"look at  outcome: it tells the label of every row; is it known before the label is?"* ]]
 	grep -q '^#   outcome .*TELLS THE LABEL' d.env
 }
 
@@ -253,16 +253,16 @@ key() { sed -n "s/^$1=//p" "$2"; }
 @test "text in Latin-1 trains, is named, and the job file is UTF-8 all the same" {
 	awk 'BEGIN { print "pr\351nom,y"; for (i = 0; i < 300; i++) print "caf\351" i % 5 "," i % 2 }' >d.csv
 	run -0 trainctl init d.csv --label y
-	grep -A 1 'line 1 is no UTF-8' <<<"$output" | tail -n 1 >recode
+	grep -A 1 'line 1 is not UTF-8' <<<"$output" | tail -n 1 >recode
 	iconv -f UTF-8 -t UTF-8 d.env >/dev/null
 	[ "$(key SPARSE d.env)" = pr%E9nom ]
 	run -0 trainctl check d.env --run-dir "$T/run"
 	[[ $output == *" sparse=1 "* ]]
 	sh -eu recode
 	run -0 trainctl init d-utf8.csv --label y
-	[[ $output != *"no UTF-8"* ]]
+	[[ $output != *"not UTF-8"* ]]
 	run -65 trainctl init d.csv --label $'pr\351nom' --positive $'caf\3511' --force
-	[[ $output == *" is no UTF-8, as a job file is; if it is Latin-1: cat d.csv | iconv -f ISO-8859-1 -t UTF-8 > d-utf8.csv" ]]
+	[[ $output == *" is not UTF-8, but a job file must be; if it is Latin-1: cat d.csv | iconv -f ISO-8859-1 -t UTF-8 > d-utf8.csv" ]]
 }
 
 @test "names and rows that are odd" {

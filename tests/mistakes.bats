@@ -405,7 +405,7 @@ $ trainctl run job.env -s SOLUTION=lb-bsp -s PREDICT_FROM=nothing
 trainctl: DIR/nothing: PREDICT_FROM: No such file or directory
 = 66
 $ trainctl run job.env -s DRAG=nothing --run-dir run | tail -n 1
-trainctl: DRAG: DIR/nothing is not there: nothing is slowed as long as it is not
+trainctl: DRAG: DIR/nothing is not there: nothing is slowed until it is
 summary job=tiny state=done ...
 = 0
 $ trainctl run job.env -s METRICS=prometheus
@@ -809,7 +809,7 @@ $ trainctl run job.env -s CHECKPOINT=memory:64M
 trainctl: --set: CHECKPOINT memory: '64M' is neither off nor on nor a directory with a slash
 = 78
 $ trainctl scale -j tiny
-trainctl: scale: to how many? --workers N, --servers N, --hosts H1,H2,...
+trainctl: scale: what is to change? Give --workers N, --servers N or --hosts H1,H2,...
 trainctl: --help shows the usage
 = 64
 $ trainctl scale -j tiny --servers 1.5

@@ -138,7 +138,7 @@ map_of() { ask "$T/run/$1.sock" stat | field map; }
 	run report
 	[[ $output == *" rebalances=$(times)"* ]]
 	trainctl report --run-dir "$T/run" --text | tr -s ' \n' ' ' >text
-	grep -q 'ps0 had 1\.[5-9]. times the mean of all servers to do: .* moved, and the busiest had 1' text
+	grep -q 'ps0 had 1\.[5-9]. times the mean work of all servers: .* moved, and the busiest had 1' text
 }
 
 @test "REBALANCE limit, an early look, and a supervisor that comes after" {

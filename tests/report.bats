@@ -126,7 +126,7 @@ turned() {
 		print "summary job=late state=done jct=8 samples=2000 at=1010"
 	}' >state/job.log
 	run -0 report --text
-	grep -q '^ *10 s *with all that happened$' <<<"$output"
+	grep -q '^ *10 s *as it was$' <<<"$output"
 	grep -q '^ *8.0 s *of these, from the first shard to the last (jct)$' <<<"$output"
 	grep -q '^ *10 s *without stragglers (1.00 times as fast)$' <<<"$output"
 	grep -q '^ *5.0 s *50%  *workers starting$' <<<"$output"
@@ -247,14 +247,14 @@ turned() {
 	printf '%s\n' 'begin job=old workers=2 servers=1 batch=64 sync=bsp solution=none at=1000' \
 		'phase name=running at=1001' 'row loss=0.5 samples-done=640 samples=1000 at=1021' >state/job.log
 	run -0 report --text
-	[ "${lines[0]}" = "old: not at its end after 21 s (it runs, or was killed), 640 samples" ]
-	[[ $output == *"what it could have taken is not known"* ]]
+	[ "${lines[0]}" = "old: not ended after 21 s (it runs, or was killed), 640 samples" ]
+	[[ $output == *"how long it could have taken is not known"* ]]
 	printf 'phase name=las' >>state/job.log
 	run -0 report --text
 	[[ $output == *"the log ends in the middle of a line"* ]]
 	printf 'begin job=new at=1000\n' >state/job.log
 	run -0 report --text
-	[ "${lines[0]}" = "new: not at its end after 0 s (it runs, or was killed), 0 samples" ]
+	[ "${lines[0]}" = "new: not ended after 0 s (it runs, or was killed), 0 samples" ]
 	: >state/job.log
 	run -1 report --text
 	rm state/job.log
@@ -292,7 +292,7 @@ turned() {
 	begin first
 	wait_for 'came_to 400'
 	wait_for 'trainctl report --run-dir run --text | grep -q "^  w1  *[1-9]"'
-	trainctl report --run-dir run --text | head -n 1 | grep -q '^tiny: not at its end after '
+	trainctl report --run-dir run --text | head -n 1 | grep -q '^tiny: not ended after '
 	rm drag/*
 	wait $SUPERVISOR
 	trainctl report --run-dir run --text >out

@@ -76,7 +76,7 @@ summary() { tail -n 1 "$1"; }
 	run -64 scale --workers many
 	[[ $output == *"--workers: 'many' is not a whole number"* ]]
 	run -64 scale
-	[[ $output == *"scale: to how many? --workers N, --servers N, --hosts H1,H2"* ]]
+	[[ $output == *"scale: what is to change? Give --workers N, --servers N or --hosts H1,H2"* ]]
 	# Others than trainctl may ask, too.
 	run -0 ask run/trainctl.sock 'scale workers=many'
 	[[ $output == *"err code=bad-scale"*"workers=: 'many'"* ]]

@@ -20,11 +20,11 @@ kinds() {
 	plrec tsv kind role id size accum <<<"$output" | tr '\t' ' '
 }
 
-@test "antdt-nd: nobody is slow: none" {
+@test "antdt-nd: no node is slow: none" {
 	run trainctl solve antdt-nd < <(six 1200 1200 1200 1100 1200 1200)
 	[ "$status" -eq 0 ]
 	[ "$(kinds)" = "none - - - -" ]
-	[[ $output == *reason=*nobody%20is%20slow* ]]
+	[[ $output == *reason=*no%20node%20is%20slow* ]]
 }
 
 @test "antdt-nd: slow in the short window: sizes, the exact split" {

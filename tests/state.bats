@@ -45,7 +45,7 @@ whole() {
 	finished
 	# The new one gets as far as its first checkpoint, of nothing.
 	run -65 run_job --fresh --set LAUNCH_WORKER='sh -c "exit 65"'
-	[[ $output == *"the run before --fresh is kept in $T/run/state/previous"* ]]
+	[[ $output == *"the earlier run is kept in $T/run/state/previous"* ]]
 	ckpt verify "run/state/previous/checkpoints/$(basename "$model")"
 	cmp run/state/previous/summary <(tail -n 1 first.out)
 	# Once more: still the one that is worth it

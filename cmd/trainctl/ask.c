@@ -127,8 +127,8 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 	if (c.is == CONDITION_RUNNING)
 		return error_set(
 			err, ERROR_TEMPFAIL, NULL,
-			"job %s does not answer: pid %ld runs it since %s, and prepares its "
-			"data, or ends",
+			"job %s does not answer: pid %ld runs it since %s, and is preparing its "
+			"data, or ending",
 			c.name, (long)c.pid, since);
 	return error_set(err, ERROR_UNAVAILABLE, NULL,
 			 "job %s does not run: %s (%s); `trainctl status %s` says more", c.name,
@@ -145,7 +145,8 @@ static int check_sizes(struct error *err)
 	uint64_t n;
 	if (!workers && !servers && !hosts)
 		return error_set(err, ERROR_USAGE, NULL,
-				 "scale: to how many? --workers N, --servers N, --hosts H1,H2,...");
+				 "scale: what is to change? Give --workers N, --servers N or "
+				 "--hosts H1,H2,...");
 	if (workers && number_u64(workers, 0, UINT64_MAX, &n, "--workers", err) != 0)
 		return -1;
 	return servers ? number_u64(servers, 0, UINT64_MAX, &n, "--servers", err) : 0;
@@ -196,9 +197,8 @@ int trainctl_ask(int argc, char **argv)
 		 .answer_seconds = save + answer},
 		{.verb = "kill-restart",
 		 .usage = "ID ",
-		 .about = "Restarts a live worker, or a live server without a rollback; waits "
-			  "until it "
-			  "is there again.",
+		 .about = "Restarts a running worker or, without a rollback, a running server; "
+			  "waits until it is up again.",
 		 .operand = "node",
 		 .key = "id",
 		 .options = {{.name = "force",
@@ -208,40 +208,38 @@ int trainctl_ask(int argc, char **argv)
 			     {.name = "elsewhere",
 			      .kind = OPTION_FLAG,
 			      .target = &elsewhere,
-			      .help = "on another host; its own is avoided (BAD_HOSTS avoid)"}},
+			      .help = "restart it on another host, and avoid its own (BAD_HOSTS "
+				      "avoid)"}},
 		 .answer_seconds = save + deadline_seconds(DEADLINE_HANDOVER)},
 		{.verb = "apply",
 		 .about = "Gives the action lines on stdin to a running job, all of them or none, "
-			  "and "
-			  "says from which iteration on they hold.",
+			  "and prints the iteration in which they take effect.",
 		 .reads_stdin = 1,
 		 .answer_seconds = answer + deadline_seconds(DEADLINE_ACT)},
 		{.verb = "scale",
 		 .usage = "[--workers N] [--servers N] [--hosts H1,H2,...] ",
-		 .about = "Changes how many workers and servers a running job has, and on which "
-			  "hosts, "
-			  "and waits until it has them.",
+		 .about = "Changes the number of workers and servers of a running job, or its "
+			  "hosts, and waits until the change is done.",
 		 .options = {{.name = "workers",
 			      .kind = OPTION_TEXT,
 			      .target = &workers,
 			      .arg = "N",
-			      .help = "so many workers from now on"},
+			      .help = "new number of workers"},
 			     {.name = "servers",
 			      .kind = OPTION_TEXT,
 			      .target = &servers,
 			      .arg = "N",
-			      .help = "so many parameter servers"},
+			      .help = "new number of parameter servers"},
 			     {.name = "hosts",
 			      .kind = OPTION_TEXT,
 			      .target = &hosts,
 			      .arg = "H1,H2,...",
-			      .help = "these of HOSTS, and no others"}},
+			      .help = "use only these of HOSTS"}},
 		 .check = check_sizes,
 		 .answer_seconds = SCALE_SECONDS},
 		{.verb = "rebalance",
-		 .about = "Lets the servers share out their parameters anew, so that one of which "
-			  "more is "
-			  "asked has less to do; waits for it.",
+		 .about = "Divides the parameters among the servers anew, so that the busiest "
+			  "server has less to do, and waits until this is done.",
 		 .answer_seconds = SCALE_SECONDS},
 	};
 	const struct question *q = questions;

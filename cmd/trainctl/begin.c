@@ -38,7 +38,7 @@ static void tell_drag(const struct job *job)
 {
 	if (job->drag[0] && access(job->drag, F_OK) != 0)
 		log_say(LOG_LEVEL_INFO,
-			"DRAG: %s is not there: nothing is slowed as long as it is not", job->drag);
+			"DRAG: %s is not there: nothing is slowed until it is", job->drag);
 }
 
 /* What the job can't have is wrong, or told. */
@@ -243,8 +243,8 @@ void trainctl_tell_cores(const struct job *job, const struct hosts *hosts)
 	    job->launch_worker[0] || (double)job->workers * each <= (double)cores)
 		return;
 	log_say(LOG_LEVEL_INFO,
-		"WORKERS: %llu workers share the %llu core%s of this machine: more of them than cores "
-		"train no faster",
+		"WORKERS: %llu workers share the %llu core%s of this machine: more workers than "
+		"cores train no faster",
 		(unsigned long long)job->workers, (unsigned long long)cores, cores == 1 ? "" : "s");
 }
 

@@ -79,8 +79,8 @@ static int check_sockets(const struct job *job, const struct dirs *dirs, struct 
 		snprintf(name, sizeof name, "ps%zu.sock", i - count);
 		if (is_taken(dirs, i < count ? services[i] : name, path))
 			return error_set(err, ERROR_TEMPFAIL, path,
-					 "somebody answers here already: another job has this run "
-					 "directory");
+					 "a process answers here already: another job uses this "
+					 "run directory");
 	}
 	return 0;
 }
@@ -544,14 +544,13 @@ int trainctl_check(int argc, char **argv)
 					  {.name = "self-test",
 					   .kind = OPTION_FLAG,
 					   .target = &call.self_test,
-					   .help = "test the hosts, for a second or two, and name the "
-						   "bad ones; then the status is 1"},
+					   .help = "test the hosts, for a second or two; if any is "
+						   "bad, name it and exit with 1"},
 					  {0}};
 	const struct option_table table = {
 		PROGRAM " check", "JOB.env [OPTION]...",
-		"Looks at a job as run would before it starts anything, with the same errors and "
-		"the "
-		"same exit status, changes nothing, and says what the job will do.",
+		"Checks a job as run would before it starts a process, with the same errors and "
+		"the same exit status. It changes nothing, and says what the job will do.",
 		rows, NULL};
 	const char *path;
 	struct error err;

@@ -69,7 +69,7 @@ static int ask_label(const struct survey *s, const char *path, const struct surv
 		     size_t count, size_t *chosen, struct error *err)
 {
 	char classes[SURVEY_CLASSES_MAX], answer[ANSWER_MAX], name[COLUMN_SHOWN + 1];
-	fprintf(stderr, "Which column shall the model learn?\n");
+	fprintf(stderr, "Which column is the model to learn?\n");
 	for (size_t i = 0; i < count; i++) {
 		survey_classes(&s->column[label[i].column], classes);
 		fprintf(stderr, "  %zu  %-20s %s\n", i + 1,
@@ -147,8 +147,9 @@ static int choose_label(const struct call *call, const struct survey *s, size_t 
 	size_t count = survey_labels(s, label);
 	if (count == 0)
 		return error_set(err, ERROR_DATA, path,
-				 "no column can be the label: none has 2 to 20 different values (in the "
-				 "%llu rows looked at). Models here tell 0 from 1; add a column that says it",
+				 "no column can be the label: none has 2 to 20 different values "
+				 "(in the %llu rows looked at). Models here tell 0 from 1: add a "
+				 "column of 0 and 1",
 				 (unsigned long long)s->rows);
 	return call->asks ? ask_label(s, path, label, count, chosen, err)
 			  : no_label(s, path, label, count, err);
@@ -172,8 +173,8 @@ static int unfit_label(const struct survey *s, const struct column *c, const cha
 {
 	if (column_present(c) == 0 || c->distinct == 1)
 		return error_set(err, ERROR_DATA, path,
-				 "label '%.80s' has only one value in the %llu rows looked at: nothing to "
-				 "tell apart",
+				 "label '%.80s' has only one value in the %llu rows looked at: "
+				 "there is nothing to learn",
 				 c->name, (unsigned long long)c->rows);
 	if (c->numbers == column_present(c) && s->syntax.format == ROW_CSV)
 		return error_set(err, ERROR_DATA, path,
@@ -307,11 +308,10 @@ static void tell_split(struct call *call, const struct survey *s, size_t label)
 		snprintf(said, sizeof said, " --label %s",
 			 words_quote(s->column[label].name, column, sizeof column));
 	snprintf(call->test_why, sizeof call->test_why,
-		 "no file to score was found beside DATA; without one nobody knows how good the model is.\n"
-		 "These make one of every tenth row, and DATA of all others:\n"
-		 "  %s %s | awk '%sNR %% 10 == 0' > %s-test.%s\n"
-		 "  %s %s | awk '%sNR %% 10' > %s-train.%s\n"
-		 "  trainctl init %s-train.%s%s --force\n",
+		 "no file to score was found beside DATA; without one nobody knows how good the "
+		 "model is.\nThese commands put every tenth row into a test file, and all others "
+		 "into DATA:\n  %s %s | awk '%sNR %% 10 == 0' > %s-test.%s\n  %s %s | awk '%sNR %% "
+		 "10' > %s-train.%s\n  trainctl init %s-train.%s%s --force\n",
 		 cat, from, head, name, ending, cat, from, head, name, ending, name, ending, said);
 }
 
@@ -521,7 +521,8 @@ static void say_test(FILE *out, const struct call *call)
 	/* Of a reason its commands. */
 	const char *split = strstr(call->test_why, "\n  ");
 	fprintf(out, "  test     none%s\n",
-		split ? ": nobody will know how good the model is; these make one of every tenth row:"
+		split ? ": nobody will know how good the model is; these commands make one of "
+			"every tenth row:"
 		      : "");
 	for (const char *p = split ? split + 1 : ""; *p;) {
 		size_t n = strcspn(p, "\n");
@@ -559,20 +560,22 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 	if (bad)
 		say_bad_rows(out, s, bad);
 	if (s->not_utf8 > 0) {
-		fprintf(out, "  text     line %llu is no UTF-8, and trained on as it stands; if it is Latin-1:\n",
+		fprintf(out, "  text     line %llu is not UTF-8, and is used unchanged; if it is "
+			     "Latin-1:\n",
 			(unsigned long long)s->not_utf8);
 		survey_recode(s, call->data[0], call->name, command);
 		say_command(out, command, strlen(command));
 	}
 	if (survey_sorted(&s->column[p->label])) {
-		fprintf(out, "  order    rows are sorted by the label; this shuffles them:\n");
+		fprintf(out, "  order    rows are sorted by the label; this command shuffles "
+			     "them:\n");
 		survey_shuffle(s, call->data[0], call->name, command);
 		say_command(out, command, strlen(command));
 	}
 	for (size_t i = 0; i < s->count; i++)
 		if (s->column[i].tells)
 			fprintf(out, "  look at  %s: it tells the label of every row; is it known "
-				     "beforehand?\n", plain(s->column[i].name, name));
+				     "before the label is?\n", plain(s->column[i].name, name));
 	for (size_t i = 0; i < s->count; i++) {
 		struct column_verdict v;
 		column_judge(&s->column[i], &v);
@@ -588,7 +591,7 @@ static void say(const struct call *call, const struct survey *s, const struct pl
 		return;
 	words_quote(call->file, file, sizeof file);
 	error_plain(file);
-	fprintf(out, "%s is written; each guess has its reason there. Next:\n"
+	fprintf(out, "%s is written, with a reason for each guess. Next:\n"
 		     "  " PROGRAM " check %s\n  " PROGRAM " run %s\n",
 		file, file, file);
 }
@@ -600,8 +603,8 @@ static int choose_names(struct call *call, struct error *err)
 	for (size_t i = 0; i < call->set.count; i++)
 		if (strncmp(call->set.item[i], "TRAINER=", strlen("TRAINER=")) == 0)
 			return error_set(err, ERROR_USAGE, "--set TRAINER",
-					 "init writes job files for the kit's own models; for a trainer of "
-					 "yours begin with a copy of examples/trainer.env, see "
+					 "init writes job files for the kit's own models; for a "
+					 "trainer of your own copy examples/trainer.env, see "
 					 "paceline-trainers(7)");
 	if (call->job)
 		snprintf(call->name, sizeof call->name, "%s", call->job);
@@ -626,8 +629,8 @@ static int check_text(const struct call *call, const struct survey *s, const str
 	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
 		if (text[i] && !utf8_is(text[i], strlen(text[i])))
 			return error_set(err, ERROR_DATA, call->data[0],
-					 "the label%s '%.60s' is no UTF-8, as a job file is; if it is "
-					 "Latin-1: %.300s",
+					 "the label%s '%.60s' is not UTF-8, but a job file must "
+					 "be; if it is Latin-1: %.300s",
 					 i == 0 ? "" : "'s value", text[i],
 					 survey_recode(s, call->data[0], call->name, command));
 	return 0;
@@ -738,25 +741,25 @@ int trainctl_init(int argc, char **argv)
 		{.name = "output", .letter = 'o', .kind = OPTION_TEXT, .target = &call.output,
 		 .arg = "FILE", .help = "the job file; - for standard output (NAME.env)"},
 		{.name = "label", .letter = 'l', .kind = OPTION_TEXT, .target = &call.label,
-		 .arg = "COLUMN", .help = "what the model learns (asked for on a terminal)"},
+		 .arg = "COLUMN", .help = "column that the model learns (asked for on a terminal)"},
 		{.name = "positive", .letter = 'p', .kind = OPTION_TEXT, .target = &call.positive,
 		 .arg = "VALUE", .help = "the label's value that means 1 (of two the rarer)"},
 		{.name = "test", .letter = 't', .kind = OPTION_TEXT, .target = &call.test,
-		 .arg = "FILE", .help = "what is scored at the end (found beside DATA)"},
+		 .arg = "FILE", .help = "file to score at the end (found beside DATA)"},
 		{.name = "job", .letter = 'j', .kind = OPTION_ID, .target = &call.job, .arg = "NAME",
 		 .help = "the job's name (from that of DATA)"},
 		{.name = "set", .letter = 's', .kind = OPTION_LIST, .target = &call.set,
-		 .arg = "KEY=VALUE", .help = "one key of the job file, again and again"},
+		 .arg = "KEY=VALUE", .help = "another key of the job file; may be repeated"},
 		{.name = "bytes", .kind = OPTION_BYTES, .target = &call.bytes, .arg = "N",
-		 .help = "how much of DATA to look at", .min = 1024, .max = 1e12},
+		 .help = "how many bytes of DATA to look at", .min = 1024, .max = 1e12},
 		{.name = "force", .kind = OPTION_FLAG, .target = &call.force,
-		 .help = "overwrite a job file that is there"},
+		 .help = "overwrite an existing job file"},
 		{.name = "keys", .kind = OPTION_FLAG, .target = &call.keys,
 		 .help = "print every key with its default, as comments; no DATA is looked at"},
 		{0}};
 	struct option_table table = {NAME, "DATA... [-o FILE] [OPTION]...\n--keys",
-				     "Looks at data and writes the job file that trains on it.", rows,
-				     "It waits for nothing but your answers on a terminal."};
+				     "Looks at data and writes a job file that trains on it.", rows,
+				     "It waits only for your answers on a terminal."};
 	struct error err;
 	int shown = parse(&table, argc, argv, &call, &err);
 	if (shown == OPTION_SHOWN)

@@ -156,7 +156,8 @@ static void tell_words(const struct condition *c, const struct dirs *dirs)
 	trainctl_time(c->since, since);
 	human_percent(part_of(c), done);
 	if (c->is == CONDITION_RUNNING)
-		printf("%s: prepares its data since %s, pid %ld; it does not answer yet\n", c->name,
+		printf("%s: has been preparing its data since %s, pid %ld; it does not answer "
+		       "yet\n", c->name,
 		       since, (long)c->pid);
 	else if (c->summary[0]) {
 		tell_end(c);

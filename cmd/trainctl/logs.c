@@ -232,20 +232,21 @@ int trainctl_logs(int argc, char **argv)
 					   .letter = 'f',
 					   .kind = OPTION_FLAG,
 					   .target = &wanted.follow,
-					   .help = "go on as the log grows, until the job ends"},
+					   .help = "show new lines until the job ends"},
 					  {.name = "lines",
 					   .letter = 'n',
 					   .kind = OPTION_COUNT,
 					   .target = &wanted.lines,
 					   .arg = "N",
-					   .help = "the last N only; with --follow",
+					   .help = "only the last N lines; with --follow by "
+						   "default",
 					   .min = 1,
 					   .max = 1e15,
 					   .seen = &wanted.limited},
 					  {0}};
 	const struct option_table table = {
 		PROGRAM " logs", "[ID] -j NAME | --run-dir DIR [-f] [-n LINES]",
-		"Shows the log of a job or, with the id of a node, what that node printed.", rows,
+		"Shows the log of a job or, with the id of a node, the output of that node.", rows,
 		NULL};
 	struct error err;
 	int shown = trainctl_parse(&table, argc, argv, "[node]", &id, &err);

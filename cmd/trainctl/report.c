@@ -169,26 +169,26 @@ int trainctl_report(int argc, char **argv)
 		{.name = "records",
 		 .kind = OPTION_FLAG,
 		 .target = &w.records,
-		 .help = "records on a terminal, too"},
+		 .help = "records also on a terminal"},
 		{.name = "text",
 		 .kind = OPTION_FLAG,
 		 .target = &text,
-		 .help = "words where standard output is no terminal, too"},
+		 .help = "words also on a pipe"},
 		{.name = "html",
 		 .kind = OPTION_TEXT,
 		 .target = &w.html,
 		 .arg = "FILE",
-		 .help = "one file with pictures (needs gnuplot)"},
+		 .help = "the report as one file, with pictures (needs gnuplot)"},
 		{.name = "png",
 		 .kind = OPTION_TEXT,
 		 .target = &w.png,
 		 .arg = "FILE.png|DIR",
-		 .help = "the pictures: in one file, or in a file each (needs gnuplot)"},
+		 .help = "the pictures, in one file or one file each (needs gnuplot)"},
 		{0}};
 	const struct option_table table = {
 		PROGRAM " report", "-j NAME | --run-dir DIR | --state-dir DIR [OPTION]...",
-		"Tells from a job's log how long it took and why, what was decided, and what that "
-		"changed.\nOn a terminal in words, elsewhere as records.",
+		"Reports from a job's log how long the job took and why, what was decided, and "
+		"what that changed.\nOn a terminal in words, elsewhere as records.",
 		rows, NULL};
 	struct dirs dirs;
 	struct dirs_environment env;
@@ -200,7 +200,7 @@ int trainctl_report(int argc, char **argv)
 	if (shown == OPTION_GO && w.records && (text || w.html || w.png))
 		shown = error_set(
 			&err, ERROR_USAGE, NULL,
-			"--records is a report of its own: without --text, --html, --png");
+			"--records can't be combined with --text, --html or --png");
 	if (shown != OPTION_GO || jobs_find(&dirs, job, run_dir, state_dir, &env, &err) != 0 ||
 	    jobs_need_state(&dirs, job, &err) != 0)
 		return cmd_fail(PROGRAM, &err);

@@ -21,29 +21,30 @@
 
 const struct picture_kind picture_kind[PICTURES] = {
 	[PICTURE_LOSS] = {"loss", "Loss",
-			  "The mean loss of the samples between two points, of the model as it was "
-			  "before it saw them.",
+			  "The mean loss of the samples between two points, computed before the "
+			  "model was trained on them.",
 			  picture_loss},
 	[PICTURE_PACE] = {"pace", "Pace of the job",
-			  "Samples a second of all workers. Above it what they could do if none of "
-			  "them waited for a slower one, was down or idle.",
+			  "Samples a second of all workers. The line above is the pace if no "
+			  "worker had waited for a slower one, been down or been idle.",
 			  picture_pace},
 	[PICTURE_SIZE] = {"batch-size", "Batch size of each worker",
 			  "Samples of a batch. A solution that balances gives slow workers smaller "
 			  "batches and fast ones larger.",
 			  picture_sizes},
-	[PICTURE_TIME] = {"batch-time", "Batch time of each worker, waiting left out",
-			  "Computing and communicating, per batch. Under BSP the slowest one sets "
-			  "the pace: a job is balanced where the curves meet.",
+	[PICTURE_TIME] = {"batch-time", "Batch time of each worker, without waiting",
+			  "Seconds of computing and communicating in a batch. Under BSP the "
+			  "slowest worker sets the pace: a job is balanced where the curves meet.",
 			  picture_times},
 	[PICTURE_GANTT] = {"gantt", "What the nodes did",
-			   "A row a node; the height of a colour is its share of the time. What is "
-			   "light was spent on anything else: asking for shards, having nothing to "
-			   "do.",
+			   "One row for each node; the height of a colour is its share of the "
+			   "time. The light part is all other time: asking for shards, having "
+			   "nothing to do.",
 			   picture_gantt},
 	[PICTURE_SHARDS] = {"shards", "Shards taken against speed",
 			    "How many shards each worker took, and how fast it was while it "
-			    "worked. A worker whose speed is above what it took waited for others.",
+			    "worked. A worker with a speed above its share of shards waited for "
+			    "others.",
 			    picture_shards}};
 
 /* ---- text and time ---- */

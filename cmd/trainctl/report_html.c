@@ -97,7 +97,7 @@ static void end_rows(struct html *h)
 		fputs("</table>\n", h->out);
 	if (h->bars)
 		fputs("<p class=\"quiet\"><span class=\"key\"></span>the workers train &nbsp; "
-		      "<span class=\"key lost\"></span>time that is lost to anything else</p>\n",
+		      "<span class=\"key lost\"></span>time that is spent on anything else</p>\n",
 		      h->out);
 	h->rows = h->bars = 0;
 }

@@ -82,11 +82,12 @@ static void tell_could(const struct teller *t)
 	char text[100];
 	double jct;
 	words(t, REPORT_HEADING, "How long it took");
-	took(t, c->seconds, "with all that happened");
+	took(t, c->seconds, "as it was");
 	if (number_real(t->p->a->jct, 0, c->seconds, &jct, NULL, NULL) == 0)
 		took(t, jct, "of these, from the first shard to the last (jct)");
 	if (!c->known) {
-		took(t, NAN, "what it could have taken is not known: the log has no measurements");
+		took(t, NAN, "how long it could have taken is not known: the log has no "
+			     "measurements");
 		return;
 	}
 	snprintf(text, sizeof text, "without stragglers (%.2f times as fast)",
@@ -294,7 +295,7 @@ static void tell_effect(const struct teller *t, struct section *s, const struct 
 	char text[1024], what[300], before[HUMAN_MAX], after[HUMAN_MAX], saved[HUMAN_MAX];
 	report_effect_words(t->p, e, what, sizeof what);
 	if (isnan(e->saved))
-		snprintf(text, sizeof text, "%s; what that changed is not known", what);
+		snprintf(text, sizeof text, "%s; the effect is not known", what);
 	else
 		snprintf(text, sizeof text, "%s: from %s to %s samples/s (x%.2f); %s %s", what,
 			 human_count(e->before, before), human_count(e->after, after),
@@ -324,7 +325,7 @@ static void tell_effects(const struct teller *t)
 	if (count == 0 && strncmp(p->a->solution, "lb-bsp", 6) == 0) {
 		words(t, REPORT_HEADING, s.heading);
 		words(t, REPORT_WORDS,
-		      "Batch sizes at every barrier; balance.log has them, with reasons.");
+		      "Batch sizes were set at every barrier; balance.log has them, with reasons.");
 	}
 }
 

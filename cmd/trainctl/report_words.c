@@ -27,7 +27,7 @@ void report_title(const struct report *p, char *out, size_t max)
 	else if (strcmp(a->state, "done") == 0)
 		snprintf(how, sizeof how, "done in %s", took);
 	else
-		snprintf(how, sizeof how, "not at its end after %s (it runs, or was killed)", took);
+		snprintf(how, sizeof how, "not ended after %s (it runs, or was killed)", took);
 	snprintf(out, max, "%s: %s, %s samples", a->job, how, human_count(count, samples));
 	utf8_plain(out);
 }
@@ -164,7 +164,8 @@ static void plan_words(const struct account_plan *p, char *out, size_t max)
 	size_t at = 0;
 	out[0] = '\0';
 	if (strcmp(p->what, "rebalance") == 0)
-		at += (size_t)snprintf(out, max, "parameters shared out anew, because of %s", p->id);
+		at += (size_t)snprintf(out, max, "parameters divided among the servers anew, "
+						 "because of %s", p->id);
 	else if (p->nodes > 0)
 		at += (size_t)snprintf(out, max, "%s%s for %s",
 				       strcmp(p->what, "migrate") == 0 ? "another machine"
@@ -198,7 +199,7 @@ void report_plan_words(const struct account_plan *p, char *out, size_t max)
 	if (isnan(p->took))
 		snprintf(out + at, max - at, "; not done before the end");
 	else if (isnan(p->after))
-		snprintf(out + at, max - at, "; what that changed is not known");
+		snprintf(out + at, max - at, "; the effect is not known");
 	else if (isnan(p->expected))
 		snprintf(out + at, max - at, ": from %s to %s samples/s (x%.2f)", before, after,
 			 p->after / p->before);
@@ -219,9 +220,9 @@ static const char *reason_means(const char *reason)
 		{"busy-servers", "they used all of their cores"},
 		{"idle-servers", "they had cores left for more workers"},
 		{"oom", "no memory was left"},
-		{"hot", "more is asked of it than of the others"},
-		{"few-cores", "it has less than the others"},
-		{"slow-machine", "it takes longer, and is asked no more than the others"},
+		{"hot", "it gets more requests than the others"},
+		{"few-cores", "it has fewer cores than the others"},
+		{"slow-machine", "it takes longer, and gets no more requests than the others"},
 	};
 	for (size_t i = 0; i < sizeof row / sizeof *row; i++)
 		if (strcmp(reason, row[i].reason) == 0)
@@ -252,8 +253,8 @@ void report_rebalance_words(const struct account_rebalance *b, char *out, size_t
 {
 	char moved[HUMAN_MAX], held[HUMAN_MAX];
 	snprintf(out, max,
-		 "%s had %.2f times the mean of all servers to do%s: %s of parameters moved, and the "
-		 "busiest had %.2f times; workers waited %s at most",
+		 "%s had %.2f times the mean work of all servers%s: %s of parameters moved, and "
+		 "the busiest had %.2f times after that; workers waited %s at most",
 		 b->id, b->before, strcmp(b->reason, "hot") == 0 ? ", as the brain found" : "",
 		 human_bytes(b->bytes, moved), b->after, human_time(b->stall, held));
 	utf8_plain(out);
@@ -288,7 +289,7 @@ void report_restart_words(const struct report *p, const struct account_mark *m, 
 	else if (strcmp(m->what, "killed") == 0)
 		snprintf(what, sizeof what, "%s was killed by trainctl", id);
 	else if (strcmp(m->what, "unseen") == 0)
-		snprintf(what, sizeof what, "%s ended while nobody supervised it", id);
+		snprintf(what, sizeof what, "%s ended while no trainctl supervised it", id);
 	else
 		snprintf(what, sizeof what, "%s was restarted (%s)", id, m->what);
 	human_time(m->seconds, back);

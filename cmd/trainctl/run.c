@@ -256,7 +256,8 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 		return -1;
 	if (call->fresh && running)
 		return error_set(err, ERROR_TEMPFAIL, dirs->state,
-				 "--fresh, but %s of this job still runs: stop it first", id);
+				 "--fresh starts over, but %s of this job still runs: stop the job "
+				 "first", id);
 	const struct prepare_options options = {
 		.running = running, .fresh = call->fresh, .progress = on_progress};
 	int result = prepare(job, dirs, &options, ready, err);
@@ -322,7 +323,7 @@ static void tell_kept(const struct dirs *dirs)
 	char path[DIRS_PATH_MAX];
 	if (fresh_kept(dirs, path))
 		log_say(LOG_LEVEL_INFO,
-			"the run before --fresh is kept in %s, its model in %s/checkpoints", path,
+			"the earlier run is kept in %s, its model in %s/checkpoints", path,
 			path);
 }
 
@@ -381,8 +382,8 @@ static void fill_help(char *out, size_t max)
 	deadline_text(out + at, max - at);
 	at = strlen(out);
 	snprintf(out + at, max - at,
-			       "\n  %-12s %4g s  until a request that a client has begun is whole, and "
-			       "1 s a MiB; then it is closed",
+			       "\n  %-12s %4g s  until a client has completed a request, and 1 s "
+			       "more for each MiB; then its connection is closed",
 			       "request", SERVER_BEGUN_SECONDS);
 }
 
@@ -394,11 +395,11 @@ int trainctl_run(int argc, char **argv)
 	const struct option_row rows[] = {
 		TRAINCTL_ROWS_CALL(&call),
 		{.name = "rows", .kind = OPTION_SECONDS, .target = &row_seconds,
-		 .arg = "S", .help = "seconds between rows, after the early ones", .min = 0.1,
+		 .arg = "S", .help = "seconds between rows, after the first ones", .min = 0.1,
 		 .max = 1e6},
 		{0}};
 	struct option_table table = {NAME, "JOB.env [OPTION]...",
-				     "Starts a job, or goes on with it, until its end.", rows,
+				     "Runs a job until its end: starts it, or goes on with it.", rows,
 				     more};
 	struct error err;
 	const char *path;

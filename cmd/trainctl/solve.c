@@ -81,8 +81,8 @@ int trainctl_decide(const struct solution *solution, const struct solution_optio
 	for (size_t i = 0; (wrong = snapshot_info_wrong(s, &i));) {
 		if (strcmp(wrong->value, told) != 0)
 			fprintf(stderr,
-				PROGRAM ": %s:%llu: info name=%s: '%.80s' is no number, and taken "
-					"as not known\n",
+				PROGRAM ": %s:%llu: info name=%s: '%.80s' is not a number, and "
+					"counts as unknown\n",
 				file, (unsigned long long)wrong->line, wrong->name, wrong->value);
 		snprintf(told, sizeof told, "%s", wrong->value);
 	}
@@ -133,25 +133,27 @@ int trainctl_solve(int argc, char **argv)
 	const struct option_row rows[] = {
 		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
 		 .arg = "KEY=VALUE",
-		 .help = "an option of the solution; to an executable as an argument"},
+		 .help = "an option of the solution; an executable gets it as an argument"},
 		{.name = "log", .kind = OPTION_TEXT, .target = &log, .arg = "LOG",
-		 .help = "decide again on the snapshots of a job's log"},
+		 .help = "decide again on all snapshots of a job's log"},
 		{.name = "brain", .kind = OPTION_TEXT, .target = &brain, .arg = "on|FILE",
-		 .help = "with --log: this brain instead: res-plan, or an executable"},
+		 .help = "with --log: ask this brain instead: res-plan (on), or an executable"},
 		{0}};
 	const struct option_table table = {
 		PROGRAM " solve",
 		"NAME [-o KEY=VALUE]... < snapshot > actions\n"
 		"--log LOG [--brain on|FILE] [NAME]",
-		"Lets a built-in solution or an executable decide on one snapshot, or again on those "
-		"of a log,\nwith the options of then, and a brain on its rounds.",
+		"Lets a built-in solution or an executable decide on one snapshot. With --log it "
+		"decides again on\nthe snapshots of a log, with the options of that time, and a "
+		"brain on the rounds.",
 		rows, more};
 	struct error err;
 	int result = trainctl_parse(&table, argc, argv, "[solution]", &f.name, &err);
 	if (result == OPTION_SHOWN)
 		return 0;
 	if (result == OPTION_GO && log && f.set.count > 0)
-		result = error_set(&err, ERROR_USAGE, "--option", "a log has the options of then");
+		result = error_set(&err, ERROR_USAGE, "--option", "-o is not for --log: the log "
+								  "has the options");
 	else if (result == OPTION_GO && !log && brain)
 		result = error_set(&err, ERROR_USAGE, "--brain", "goes with --log");
 	else if (result == OPTION_GO && !log && !f.name)

@@ -544,15 +544,15 @@ static int status(int argc, char **argv, const struct option_table *shown_as, do
 					   .kind = OPTION_SECONDS,
 					   .target = &t.every,
 					   .arg = "S",
-					   .help = "on a terminal a table every so many seconds, "
-						   "until q",
+					   .help = "on a terminal, a new table every so many "
+						   "seconds, until q is typed",
 					   .min = 0.1,
 					   .max = 3600},
 					  {.name = "sort",
 					   .kind = OPTION_CHOICE,
 					   .target = &order,
 					   .arg = "ORDER",
-					   .help = "what stands first (slow)",
+					   .help = "which nodes come first (slow)",
 					   .choices = VIEW_ORDER_WORDS},
 					  {0}};
 	struct option_table table = *shown_as;
@@ -591,8 +591,8 @@ int trainctl_status(int argc, char **argv)
 	const struct option_table table = {
 		.program = PROGRAM " status",
 		.synopsis = "[-j NAME | --run-dir DIR [-i SECONDS] [--sort ORDER]]",
-		.about = "Shows all your jobs: how each is, since when, how far it came, and where its "
-			 "state is. Of one job it shows the nodes and how far it is, or how it ended."};
+		.about = "Shows all your jobs, with state, progress and state directory. Of one "
+			 "job it shows the nodes and the progress, or how the job ended."};
 	return status(argc, argv, &table, 0);
 }
 
@@ -601,7 +601,7 @@ int trainctl_top(int argc, char **argv)
 	const struct option_table table = {
 		.program = PROGRAM " top",
 		.synopsis = "-j NAME | --run-dir DIR [-i SECONDS] [--sort ORDER]",
-		.about = "status -i 1: the nodes of a running job as a table, again and again on a "
-			 "terminal (h shows the keys, q ends it), once elsewhere."};
+		.about = "The same as status -i 1: a table of a running job's nodes, again and "
+			 "again on a terminal (h shows the keys, q ends it), once elsewhere."};
 	return status(argc, argv, &table, 1);
 }

@@ -67,7 +67,7 @@ int trainctl_wait(int argc, char **argv)
 					   .kind = OPTION_SECONDS,
 					   .target = &seconds,
 					   .arg = "S",
-					   .help = "give up after so long, with status 75",
+					   .help = "give up after this time, with status 75",
 					   .max = 1e9,
 					   .seen = &limited},
 					  {0}};

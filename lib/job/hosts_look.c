@@ -481,11 +481,11 @@ static void need_here(struct look *l, const char *program, const struct hosts_en
  * others with. */
 static void look_here(struct look *l, const struct hosts_environment *env)
 {
-	static const char open_mpi[] = "it comes with Open MPI (scripts/deps)";
+	static const char open_mpi[] = "install Open MPI (scripts/deps)";
 	need_here(l, "fabricd", env, "it is built where Open MPI is (scripts/deps)");
 	need_here(l, "mpirun", env, open_mpi);
 	if (strcmp(l->hosts->launcher->name, "slurm") == 0)
-		need_here(l, "srun", env, "it comes with Slurm");
+		need_here(l, "srun", env, "install Slurm");
 }
 
 int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,

@@ -124,7 +124,7 @@ const struct key_row key_rows[] = {
 	{"SOLUTION pending", NULL, "PENDING", KEY_SECONDS, AT(options.pending), "60", 0, 1e9, NULL,
 	 "antdt-nd|pace", FREE, "the cluster is busy when a new node waits so many seconds"},
 	{"SOLUTION cmax", NULL, "CMAX", KEY_COUNT, AT(options.cmax), "5", 1, ACCUM_STEPS_MAX, NULL,
-	 "antdt-dd", FREE, "accumulation steps of a batch, at most (antdt-dd)"},
+	 "antdt-dd", FREE, "most accumulation steps of a batch (antdt-dd)"},
 	{"SOLUTION least", NULL, "LEAST", KEY_COUNT, AT(options.least), "1", 1, NODE_BATCH_MAX,
 	 NULL, NULL, FREE, "fewest samples in a step of a worker"},
 	{"SOLUTION predict", NULL, "PREDICT", KEY_CHOICE, AT(predict), "mix", 0, 0,

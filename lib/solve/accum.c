@@ -323,7 +323,8 @@ static int take_fewest(struct problem *p, struct error *err)
 		sum = take_row(p, i, cost, sum);
 	free(cost);
 	free(table);
-	return sum == 0 ? 0 : error_set(err, ERROR_SOFTWARE, NULL, "the way back was lost");
+	return sum == 0 ? 0 : error_set(err, ERROR_SOFTWARE, NULL, "the sizes of the best sum were "
+								   "not found again (a bug)");
 }
 
 /* The sums next to the global batch that can be met; 0 below, UINT64_MAX above: none, or too far

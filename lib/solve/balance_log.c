@@ -343,7 +343,8 @@ int balance_replay_record(struct balance_replay *b, const struct record *r, stru
 	    (from == 0 && balance_replay_end(b, err) != 0))
 		return -1;
 	if (from != b->count || (from && iteration != b->iteration))
-		return error_set(err, ERROR_DATA, NULL, "from=: the record before has not so many");
+		return error_set(err, ERROR_DATA, NULL, "from=: the record before does not have so "
+							"many");
 	b->iteration = iteration;
 	return take_round(b, r, err);
 }

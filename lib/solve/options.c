@@ -20,11 +20,11 @@ static const struct solution_option table[] = {
 	{"sync", SOLUTION_SYNC, 0, 0, "", AT(sync), "SYNC",
 	 "bsp, ssp or asp; else as the snapshot says, or bsp"},
 	{"limit", SOLUTION_COUNT, 0, 1 << 20, "3", AT(limit), "KILL_RESTART",
-	 "restarts of a node by intention, at most"},
+	 "most intended restarts of a node"},
 	{"cmax", SOLUTION_COUNT, 1, ACCUM_STEPS_MAX, "5", AT(cmax), "SOLUTION cmax",
-	 "accumulation steps of a batch, at most (antdt-dd)"},
+	 "most accumulation steps of a batch (antdt-dd)"},
 	{"least", SOLUTION_COUNT, 1, NODE_BATCH_MAX, "1", AT(least), "SOLUTION least",
-	 "samples that a step of a worker has at least"},
+	 "fewest samples in a step of a worker"},
 };
 #define ROWS (sizeof table / sizeof *table)
 _Static_assert(ROWS <= SOLUTION_OPTIONS_MAX, "SOLUTION_OPTIONS_MAX is too small");

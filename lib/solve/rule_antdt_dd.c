@@ -125,8 +125,8 @@ static int solve_below(struct dd *d, uint64_t batch, struct error *err)
 		    can_give(d, batch - below)) {
 			say_reason(
 				d->why,
-				"antdt-dd: Eq. 4 over %zu types has no solution for %llu; that of "
-				"%llu, and one sample a step more for some",
+				"antdt-dd: Eq. 4 over %zu types has no solution for %llu: this is "
+				"the solution for %llu, with one sample more in some steps",
 				d->types, (unsigned long long)batch, (unsigned long long)below);
 			return 0;
 		}
@@ -202,7 +202,7 @@ static int decide(struct dd *d, const struct snapshot *s, const struct solution_
 	if (result == 1)
 		return say_none(v, "antdt-dd: %s", d->why);
 	if (result == 0 && as_solved(d))
-		return say_none(v, "antdt-dd: sizes and steps are those of Eq. 4 already");
+		return say_none(v, "antdt-dd: sizes and steps already are those of Eq. 4");
 	return result == 0 ? say_steps(d, v) : -1;
 }
 

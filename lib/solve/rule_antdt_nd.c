@@ -56,13 +56,13 @@ static int split_pays(struct nd *d, const struct crew *c, const struct split *sp
 			c->node[slow]->id, crew_ratio(c, slow, CREW_SHORT), d->s->window_short,
 			split->after, split->before);
 	else if (!split->sums)
-		say_reason(why, "antdt-nd: the sizes of those up don't sum to %llu",
+		say_reason(why, "antdt-nd: the sizes of the workers that are up don't sum to %llu",
 			   (unsigned long long)solution_batch(d->o, d->s));
 	else if (split->after < split->before * (1 - GAIN_MIN))
 		say_reason(
 			why,
-			"antdt-nd: nobody is slow, sizes are uneven; the slowest would take %.4g "
-			"s instead of %.4g s",
+			"antdt-nd: no worker is slow, but sizes are uneven; the slowest would take "
+			"%.4g s instead of %.4g s",
 			split->after, split->before);
 	return why[0] != '\0';
 }
@@ -134,7 +134,7 @@ int rule_antdt_nd(const struct snapshot *s, const struct solution_options *o, ac
 	if (result == 0)
 		result = restart(&d, &servers);
 	if (result == 0 && d.v.given == 0)
-		result = say_none(&d.v, "%s", d.why[0] ? d.why : "antdt-nd: nobody is slow");
+		result = say_none(&d.v, "%s", d.why[0] ? d.why : "antdt-nd: no node is slow");
 	crew_free(&workers);
 	crew_free(&servers);
 	return result;

@@ -265,7 +265,7 @@ static void explain(char *out, const struct snapshot_node *n, const struct pace_
 {
 	char costs[64];
 	if (isnan(offer->costs))
-		snprintf(costs, sizeof costs, "costs what is not known");
+		snprintf(costs, sizeof costs, "its cost is not known");
 	else
 		snprintf(costs, sizeof costs, "costs %.3g s", offer->costs);
 	say_reason(out,
@@ -409,8 +409,8 @@ static int balance(struct pace *p)
 			   now, after, saves, p->left);
 	else
 		say_reason(reason,
-			   "pace: the sizes of those up sum to %llu, not to %llu; with these an "
-			   "iteration lasts %.4g s",
+			   "pace: the sizes of the workers that are up sum to %llu, not to %llu; "
+			   "with new sizes an iteration lasts %.4g s",
 			   (unsigned long long)sum, (unsigned long long)p->batch, after);
 	return crew_say_sizes(&p->workers, p->w, reason, &p->v);
 }
@@ -492,16 +492,17 @@ static int back_up(struct pace *p)
 	if (count > outs)
 		say_reason(
 			reason,
-			"pace: iterations are %.3g s late beyond the slowest average: one backup "
-			"worker saves %.3g s, costs %.3g s of each",
+			"pace: iterations take %.3g s longer than the slowest worker does on "
+			"average: one backup worker saves %.3g s, and costs %.3g s, of each",
 			late, gains, z / n);
 	else if (count > 0)
 		say_reason(reason,
-			   "pace: %llu have a delay longer than the %.4g s that the others take; "
-			   "they get the least batch and nobody waits: saves %.3g s",
+			   "pace: %llu workers have a delay longer than the %.4g s that the others "
+			   "take; they get the least batch, and no worker waits for them: saves "
+			   "%.3g s",
 			   (unsigned long long)count, z, p->left * (1 - z / (p->z + p->serving)));
 	else
-		say_reason(reason, "pace: backup workers don't pay any more");
+		say_reason(reason, "pace: backup workers no longer pay");
 	return say_backup(&p->v, count, reason);
 }
 
@@ -571,11 +572,11 @@ static int decide(struct pace *p)
 	if (p->workers.count == 0)
 		return say_none(&p->v, "pace: no worker is up");
 	if (p->batch == 0 || !anything_known(p))
-		return say_none(&p->v, "pace: nobody has reported yet");
+		return say_none(&p->v, "pace: no worker has reported yet");
 	find_serving(p);
 	int result = solution_sync(p->o, p->s) == SYNC_ASP ? decide_asp(p) : decide_bsp(p);
 	if (result == 0 && p->v.given == 0)
-		result = say_none(&p->v, "%s", p->why[0] ? p->why : "pace: nobody is slow");
+		result = say_none(&p->v, "%s", p->why[0] ? p->why : "pace: no worker is slow");
 	return result;
 }
 

@@ -68,10 +68,11 @@ int rule_backup(const struct snapshot *s, const struct solution_options *o, acti
 	char reason[ACTION_REASON_MAX];
 	double in_force = snapshot_info_real(s, "backup-workers");
 	if (solution_sync(o, s) != SYNC_BSP)
-		return say_none(&v, "backup: only BSP has a barrier to leave somebody behind at");
+		return say_none(&v, "backup: only BSP has a barrier at which a worker can be left "
+				    "out");
 	if (!solution_leaves_behind(o, s))
-		return say_none(&v, "backup: what these trainers have trained is in their own "
-				    "parameters, and can't be left out");
+		return say_none(&v, "backup: the batches of these trainers are in their own "
+				    "parameters already, and can't be left out");
 	if (crew_gather(&c, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	size_t up = c.count;
@@ -81,9 +82,9 @@ int rule_backup(const struct snapshot *s, const struct solution_options *o, acti
 	uint64_t count = o->number < up ? o->number : up - 1;
 	if (in_force == (double)count)
 		return say_none(&v, "backup: %llu in force already", (unsigned long long)count);
-	say_reason(reason, "backup: iterations end with %llu of %zu workers%s",
+	say_reason(reason, "backup: iterations end when %llu of %zu workers have finished%s",
 		   (unsigned long long)(up - count), up,
-		   count < o->number ? ", as one must be left" : "");
+		   count < o->number ? ", because one must be left" : "");
 	return say_backup(&v, count, reason);
 }
 
@@ -103,7 +104,8 @@ int rule_lb_bsp(const struct snapshot *s, const struct solution_options *o, acti
 	struct split split = {0};
 	char why[ACTION_REASON_MAX];
 	if (solution_sync(o, s) == SYNC_ASP)
-		return say_none(&v, "lb-bsp: under ASP nobody waits for a size");
+		return say_none(&v, "lb-bsp: under ASP workers do not wait for each other, so "
+				    "sizes do not matter");
 	if (crew_gather(&c, s, NODE_WORKER, 0, err) != 0)
 		return -1;
 	double *speed = calloc(c.count + 1, sizeof *speed);

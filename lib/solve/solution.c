@@ -147,13 +147,14 @@ static const struct solution table[] = {
 	{"none", "changes nothing", rule_none, 0},
 	{"even", "the same batch for every worker that is up or starting", rule_even, 0},
 	{"backup:N", "every iteration ends without its N slowest workers", rule_backup, 0},
-	{"lb-bsp", "sizes by the newest speeds, each time", rule_lb_bsp, 1},
-	{"lb-bsp-gpu", "sizes by trying, a step an iteration: at the barriers of a job only",
+	{"lb-bsp", "sizes by the newest speeds, at every decision", rule_lb_bsp, 1},
+	{"lb-bsp-gpu", "finds sizes by trying, a step an iteration; only at the barriers of a job",
 	 rule_lb_bsp_gpu, 0},
-	{"antdt-nd", "sizes for what is slow for a while, a restart for what stays slow",
+	{"antdt-nd", "sizes for nodes that are slow for a while, a restart for those that stay "
+		     "slow",
 	 rule_antdt_nd, 1},
-	{"antdt-dd", "sizes and accumulation for devices of several types, once", rule_antdt_dd, 1},
-	{"pace", "what saves more than it costs over the rest of the job", rule_pace, 1},
+	{"antdt-dd", "sizes and accumulation steps for devices of several types, once", rule_antdt_dd, 1},
+	{"pace", "actions that save more than they cost over the rest of the job", rule_pace, 1},
 	{NULL, NULL, NULL, 0},
 };
 
@@ -199,8 +200,8 @@ int solution_decide(const struct solution *solution, const struct snapshot *s,
 	if (silent && solution->measures && solution_sync(o, s) != SYNC_ASP) {
 		struct voice v = {.take = take, .arg = arg, .err = err};
 		return say_none(&v,
-				"%s has reported nothing for %.3g s: decisions wait until it is "
-				"back or lost",
+				"%s has reported nothing for %.3g s: decisions wait until it "
+				"reports again or is lost",
 				silent->id, seconds);
 	}
 	return solution->decide(s, o, take, arg, err);

@@ -109,7 +109,7 @@ static void backup_takes_its_number_from_its_name(void **state)
 	job(3, 0);
 	for (int i = 0; i < 3; i++)
 		take("node role=worker id=w%d state=up size=10", i);
-	says("backup:1", "action kind=backup-workers count=1\n", "end with 2 of 3");
+	says("backup:1", "action kind=backup-workers count=1\n", "end when 2 of 3");
 	says("backup:2", "action kind=backup-workers count=2\n", "");
 	says("backup:7", "action kind=backup-workers count=2\n", "one must be left");
 	take("info name=backup-workers value=2 age=0");
@@ -294,10 +294,10 @@ static void slow_for_a_while_means_sizes(void **state)
 	     "action kind=adjust-bs id=w3 size=48 accum=1\n",
 	     "w3 takes 2 times the mean per sample over 1 s");
 	o.lambda = 2.1;
-	says("antdt-nd", NONE, "nobody is slow");
+	says("antdt-nd", NONE, "no node is slow");
 	assert_int_equal(solution_options_set(&o, "sync=asp", &err), 0);
 	o.lambda = 1.3;
-	says("antdt-nd", NONE, "nobody is slow");
+	says("antdt-nd", NONE, "no node is slow");
 }
 
 /* Sizes as balanced: each takes 0.12 s a batch, and only speeds tell. */
@@ -359,12 +359,12 @@ static void uneven_sizes_are_evened_out(void **state)
 	     "action kind=adjust-bs id=w1 size=120 accum=1\n"
 	     "action kind=adjust-bs id=w2 size=120 accum=1\n"
 	     "action kind=adjust-bs id=w3 size=120 accum=1\n",
-	     "nobody is slow, sizes are uneven");
+	     "no worker is slow, but sizes are uneven");
 	/* Less than 1 % to gain. */
 	for (int i = 0; i < 4; i++)
 		s.node[i].size = i == 3 ? 118 : i == 0 ? 122 : 120;
 	s.node[0].speed_short = 1215;
-	says("antdt-nd", NONE, "nobody is slow");
+	says("antdt-nd", NONE, "no node is slow");
 }
 
 static void sizes_of_the_gone_are_taken_over(void **state)
@@ -410,7 +410,7 @@ static void a_slow_server_is_restarted(void **state)
 	says("antdt-nd", "action kind=kill-restart role=server id=ps1 reason=\n",
 	     "ps1 takes 2 times the mean of the servers over 10 s");
 	s.node[3].ratio_long = 1;
-	says("antdt-nd", NONE, "nobody is slow"); /* a short one is no reason */
+	says("antdt-nd", NONE, "no node is slow"); /* a short one is no reason */
 	s.node[3].ratio_long = 2;
 	s.node[3].up = 1;
 	says("antdt-nd", NONE, "ps1");
@@ -424,7 +424,7 @@ static void ratios_stand_in_for_speeds(void **state)
 	take("node role=worker id=w1 state=up size=10 ratio-short=0.4 ratio-long=0.4 up=10");
 	says("antdt-nd", "action kind=kill-restart role=worker id=w0 reason=\n", "1.6 times");
 	says("lb-bsp", NONE, "no speed reported");
-	says("pace", NONE, "nobody has reported");
+	says("pace", NONE, "no worker has reported");
 }
 
 static void empty_and_tiny_snapshots(void **state)
@@ -526,7 +526,7 @@ static void dd_without_a_solution_gives_some_one_more(void **state)
 	device("w3", "b", 10, 1, 100, 1, 1000);
 	o.batch = 601;
 	at = decide("antdt-dd");
-	assert_non_null(strstr(reasons, "no solution for 601; that of 600"));
+	assert_non_null(strstr(reasons, "no solution for 601: this is the solution for 600"));
 	for (int i = 0; i < 4; i++) {
 		at = strstr(at, "size=") + 5;
 		uint64_t size = strtoull(at, NULL, 10);
@@ -682,7 +682,7 @@ static void pace_sees_a_jump_in_one_report(void **state)
 	     "action kind=adjust-bs id=w3 size=48 accum=1\n",
 	     "an iteration lasts 0.3 s, with these sizes 0.12 s: saves 37.5 s of 62.5 s");
 	s.node[3].speed_last = 1150; /* noise */
-	says("pace", NONE, "nobody is slow");
+	says("pace", NONE, "no worker is slow");
 }
 
 /* 0.25 s of delay and 1200 samples a second, seen at two sizes: the right size in one step, where
