@@ -355,7 +355,7 @@ int main(int argc, char **argv)
 			    "--pid PID,... | --pid-file FILE | --match TEXT [OPTION]... PATTERN...",
 		.about = "Slows nodes or processes down by pattern; all is undone at the end.",
 		.rows = rows,
-		.epilogue = "A PATTERN is transient, persistent, server, pace or replay, and "
+		.epilogue = "A PATTERN is transient, persistent, server, device or replay, and "
 			    "key=value words:\nintensity= sleep= slowdown= on= every= p= from= until= "
 			    "life= nodes= count= fraction=\nspeed= factor= launch= saturation= memory= "
 			    "type= file= unit= own= batch= step=\n"};

@@ -179,7 +179,7 @@ go() {
 		rm -r run
 	done
 	slow 4000
-	for w in w1 w2; do echo 'drag pace=4000 delay=0.1' >drag/$w; done
+	for w in w1 w2; do echo 'drag speed=4000 delay=0.1' >drag/$w; done
 	run run_job --set SOLUTION=lb-bsp-gpu
 	[ "$status" -eq 0 ]
 	for w in w1 w2; do

@@ -122,7 +122,7 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	# So many batches that it would take far longer to count them once more.
 	wait_for '[ "$(status 2>/dev/null | grep "^job " | field iteration || echo 0)" -ge 3000 ]'
 	wait_for 'logged "^brain-done change=no "'
-	echo 'drag pace=40' >drag/w0
+	echo 'drag speed=40' >drag/w0
 	kill -9 "$(pid_of bpt-monitor)"
 	# The supervisor sees what the new one counts only when all have reported to it.
 	wait_for '[ -S run/bpt-monitor.sock ] && [ -e run/state/nodes/bpt-monitor.1 ]'
@@ -286,9 +286,9 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	job MODEL=audit EPOCHS=30 BATCH=16 CHECKPOINT=end MONITOR=report:1 BRAIN=./mind,every:1,cores:8,node-cores:1 \
 		WORKERS=1 SERVERS=1 "DRAG=$T/drag"
 	mkdir drag
-	for w in 0 1 2 3 4 5 6; do echo 'drag pace=25 cores=1' >"drag/w$w"; done
+	for w in 0 1 2 3 4 5 6; do echo 'drag speed=25 cores=1' >"drag/w$w"; done
 	servers_drag() {
-		for p in 0 1 2 3 4 5 6; do echo "drag pace=$((100 * $1)) cores=1" >"drag/ps$p"; done
+		for p in 0 1 2 3 4 5 6; do echo "drag speed=$((100 * $1)) cores=1" >"drag/ps$p"; done
 	}
 	servers_drag 1
 	cat >mind <<-B

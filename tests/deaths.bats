@@ -330,7 +330,7 @@ load helper
 @test "a drag file for one process of a node only" {
 	job EPOCHS=500
 	slow 400
-	echo 'drag pace=399' >drag/w1.1
+	echo 'drag speed=399' >drag/w1.1
 	begin first
 	strike w1
 	wait_for 'pid=$(pid_of w1) && [ -n "$pid" ] && tr "\0" " " <"/proc/$pid/cmdline" | grep -q "drag/w1\.1 "'

@@ -232,7 +232,7 @@ sizes() {
 	data 1500
 	job SOLUTION=lb-bsp,predict:last WORKERS=3 BATCH=120 SERVERS=1
 	slow 250
-	echo 'drag pace=62.5' >drag/w2
+	echo 'drag speed=62.5' >drag/w2
 	run run_job
 	[ "$status" -eq 0 ]
 	[ "$(sizes 0)" = 40,40,40 ]
@@ -261,7 +261,7 @@ sizes() {
 	job SOLUTION=lb-bsp,predict:ema WORKERS=3 BATCH=120 SERVERS=1 MODEL=audit EPOCHS=5 \
 		"LAUNCH_WORKER='sh -c \"while [ -e $T/hold ]; do sleep 0.1; done; exec \\\"\\\$@\\\"\" x'"
 	slow 100
-	echo 'drag pace=40' >drag/w2
+	echo 'drag speed=40' >drag/w2
 	begin job
 	wait_for '[ -e run/state/balance.log ] && [ "$(wc -l <run/state/balance.log)" -ge 2 ]'
 	touch hold
@@ -351,7 +351,7 @@ lives() {
 	data 6000
 	job SOLUTION=lb-bsp-gpu WORKERS=2 SERVERS=1 BATCH=64
 	slow 4000
-	echo 'drag pace=500' >drag/w1
+	echo 'drag speed=500' >drag/w1
 	run run_job
 	[ "$status" -eq 0 ]
 	tail -n 1 run/state/balance.log | plrec tsv sizes |
@@ -363,7 +363,7 @@ lives() {
 	data 3000
 	job SOLUTION=lb-bsp-gpu WORKERS=3 SERVERS=1 BATCH=48
 	slow 4000
-	for w in w1 w2; do echo 'drag pace=4000 delay=0.05' >drag/$w; done
+	for w in w1 w2; do echo 'drag speed=4000 delay=0.05' >drag/$w; done
 	run run_job
 	[ "$status" -eq 0 ]
 	# They are as slow: the lead warns of one, then of the other, and so on.

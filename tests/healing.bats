@@ -135,7 +135,7 @@ nodes_are() { [ "$(status | sed -n 's/^node role=\(worker\|spare\) id=\([^ ]*\) 
 spare_in_place() {
 	job MODEL=audit EPOCHS=6 WORKERS=3,spares:1 RESTARTS=shard:never "$@"
 	slow 200
-	echo 'drag pace=25' >drag/s0
+	echo 'drag speed=25' >drag/s0
 	begin first
 	wait_for 'came_to 300'
 	wait_for 'node s0 spare'

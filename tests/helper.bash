@@ -98,13 +98,13 @@ end_jobs() {
 slow() {
 	PACE=$1
 	mkdir -p drag
-	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"drag/$w"; done
+	for w in w0 w1 w2 w3; do echo "drag speed=$1" >"drag/$w"; done
 	echo "DRAG=$T/drag" >>job.env
 }
 crawl() {
 	local file
 	for file in drag/w?; do
-		[ ! -e "$file" ] || sed -i "s/^drag pace=$PACE\$/drag pace=$(((PACE + 7) / 8))/" "$file"
+		[ ! -e "$file" ] || sed -i "s/^drag speed=$PACE\$/drag speed=$(((PACE + 7) / 8))/" "$file"
 	done
 }
 

@@ -267,7 +267,7 @@ mkdir -p /etc/paceline/drag
 data 2000 >/etc/paceline/d.csv
 printf '%s\n' JOB=tiny DATA=d.csv LABEL=y DENSE=a SPARSE=b BATCH=64,shard:4 EPOCHS=50 \
 	DRAG=drag >/etc/paceline/tiny.env
-for w in w0 w1; do echo 'drag pace=500' >/etc/paceline/drag/$w; done
+for w in w0 w1; do echo 'drag speed=500' >/etc/paceline/drag/$w; done
 systemctl daemon-reload
 systemctl start trainctl@tiny
 status() { XDG_STATE_HOME=/var/lib trainctl status -j tiny 2>/dev/null; }

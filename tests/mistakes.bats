@@ -1063,7 +1063,7 @@ E
 
 @test "a job that runs already" {
 	mkdir drag
-	echo drag pace=20 >drag/w0
+	echo drag speed=20 >drag/w0
 	begin first --set DRAG=drag --set EPOCHS=100
 	wait_for 'grep -qs "^row" first.out'
 	transcript <<'E'

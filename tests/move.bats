@@ -55,7 +55,7 @@ iteration() { ask "$T/ps0.sock" stat | field iteration; }
 came_to_unit() { [ "$(iteration)" -ge "$1" ]; }
 
 # crawl PACE: workers are that slow; trains: they go on.
-crawl() { echo "drag pace=$1" >drag; }
+crawl() { echo "drag speed=$1" >drag; }
 
 # finished EPOCHS WORKER...: all samples are done; workers end; a checkpoint has each sample that often.
 finished() {

@@ -85,7 +85,7 @@ local_job() {
 	data 900
 	for w in 0 1 2; do { head -n 1 d.csv; tail -n +2 d.csv | sed -n "$((300 * w + 1)),$((300 * w + 300))p"; } >"d$w.csv"; done
 	mkdir drag
-	for w in 0 1 2; do echo "drag pace=$((100 + 500 * w))" >"drag/w$w"; done
+	for w in 0 1 2; do echo "drag speed=$((100 + 500 * w))" >"drag/w$w"; done
 	job MODEL=audit WORKERS=3 SHUFFLE=samples "EPOCHS=$epochs" PARTITIONS=local,migrate:0.5 SYNC=asp \
 		"DRAG=$T/drag" "DATA='$T/d0.csv $T/d1.csv $T/d2.csv'" "$@"
 }

@@ -63,7 +63,7 @@ sources() {
 	JOB_PID=$PID
 	wait_for 'grep -q "^action kind=adjust-bs id=w1 " job.out && [ -d by-hand/cut/3 ]'
 	# It creeps meanwhile.
-	for node in w0 w1 w2; do echo 'drag pace=600' >"by-hand/$node.drag"; done
+	for node in w0 w1 w2; do echo 'drag speed=600' >"by-hand/$node.drag"; done
 	for node in 'worker --id w0' ps-server shardd bpt-monitor 'worker --id w1'; do
 		pkill -9 -P "$JOB_PID" -f "^$node "
 		wait_for 'pgrep -P "$JOB_PID" -f "^'"$node"' "'

@@ -44,7 +44,7 @@ came_to_unit() { [ "$(iteration)" -ge "$1" ]; }
 @test "a part with nine tenths of the keys gives some away, and all is exact" {
 	queue 3
 	servers
-	echo 'drag pace=2000' >drag
+	echo 'drag speed=2000' >drag
 	work
 	wait_for 'came_to_unit 2'
 	run ask "$T/ps0.sock" rebalance

@@ -191,7 +191,7 @@ load helper
 @test "backup workers: the first close the iteration, and nothing is lost" {
 	job MODEL=audit WORKERS=4 EPOCHS=2
 	slow 400
-	echo 'drag pace=100' >drag/w3
+	echo 'drag speed=100' >drag/w3
 	begin first
 	wait_for 'came_to 200'
 	echo 'action kind=backup-workers count=1' | trainctl apply --run-dir "$T/run"

@@ -58,9 +58,9 @@ busy() {
 @test "drag files: written, changed, removed at the end" {
 	mkdir d
 	start s straggle --dir d --nodes w0,w1 --life 0 \
-		pace nodes=w0 speed=100 pace nodes=w0 speed=50 from=0.2 \
+		device nodes=w0 speed=100 device nodes=w0 speed=50 from=0.2 \
 		persistent nodes=w1 intensity=0.5 persistent nodes=w1 from=1000
-	wait_for 'grep -qx "drag pace=50" d/w0'
+	wait_for 'grep -qx "drag speed=50" d/w0'
 	[ "$(cat d/w1.0)" = "drag delay=2" ]
 	[ "$(ls -A d)" = "w0
 w1.0" ]
@@ -68,9 +68,9 @@ w1.0" ]
 	ended "$PID"
 	[ "$status" -eq 0 ]
 	[ -z "$(ls -A d)" ]
-	[ "$(sed 's/ epoch=.*//; s/at=[0-9.]*/at=/' s.out)" = "on at= id=w0 pace=100
+	[ "$(sed 's/ epoch=.*//; s/at=[0-9.]*/at=/' s.out)" = "on at= id=w0 speed=100
 on at= id=w1 life=0 delay=2
-on at= id=w0 pace=50
+on at= id=w0 speed=50
 off at= id=w0
 off at= id=w1 life=0" ]
 	not grep -v ' epoch=[0-9]*\.[0-9]*$' s.out
@@ -103,10 +103,10 @@ off at= id=w1 life=0" ]
 
 @test "files that are there already are left alone, or taken over with --force" {
 	mkdir d
-	echo 'drag pace=7' >d/w0
+	echo 'drag speed=7' >d/w0
 	run -73 straggle --dir d --for 0.01 persistent nodes=w1 persistent nodes=w0
 	[[ $output == *"d/w0: is there already"* ]]
-	[ "$(cat d/w0)" = "drag pace=7" ]
+	[ "$(cat d/w0)" = "drag speed=7" ]
 	[ "$(ls -A d)" = w0 ]
 	run -0 straggle --dir d --force --for 0.01 persistent nodes=w0
 	[ -z "$(ls -A d)" ]

@@ -15,8 +15,8 @@ whole_job() {
 		"DRAG=$T/drag" CHECKPOINT=0.2
 	half
 	mkdir drag
-	echo 'drag pace=4000' >drag/w0
-	echo 'drag pace=2000' >drag/w1
+	echo 'drag speed=4000' >drag/w0
+	echo 'drag speed=2000' >drag/w1
 }
 
 # A solution that reads and writes a number with a point: reason=1.5.

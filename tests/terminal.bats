@@ -103,7 +103,7 @@ press() { printf '%b' "$1" >&7; }
 	wait $SUPERVISOR || true
 	job EPOCHS=500
 	slow 500
-	echo "drag pace=100" >drag/w1
+	echo "drag speed=100" >drag/w1
 	begin second --fresh
 	wait_for 'status | grep -q " id=w1 .* ratio=1\.[3-9]"'
 	in_terminal 80 "trainctl status --run-dir $T/run"

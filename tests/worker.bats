@@ -396,7 +396,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	queue -e 20
 	servers 2
 	take_reports
-	echo 'drag pace=2000 launch=0.01 saturation=8 memory=10' >drag
+	echo 'drag speed=2000 launch=0.01 saturation=8 memory=10' >drag
 	work w0 --model-file audit --drag "$T/drag" --batch 10 --monitor "$T/mon.sock" --report-every 1
 	W0=$PID
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active* ]]'
@@ -448,13 +448,13 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	[ "$(audit_values)" = 1000x2 ]
 }
 
-@test "reports to the monitor: every batch is in one; the drag file sets the pace" {
+@test "reports to the monitor: every batch is in one; the drag file sets the speed" {
 	make_csv
 	audit_layout
 	queue
 	servers 1
 	take_reports
-	echo 'drag delay=0.01 pace=1000' >drag
+	echo 'drag delay=0.01 speed=1000' >drag
 	work w0 --model-file audit --monitor "$T/mon.sock" --drag "$T/drag" --report-every 7 --report-seconds 1000
 	finish
 	wait_for '[ "$(grep -o " count=[0-9]*" bpt.log | awk -F= "{ n += \$2 } END { print n }")" = 50 ]'
@@ -462,7 +462,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	# the first, second, fourth and eighth, then every seventh
 	[ "$(grep -o ' count=[0-9]*' bpt.log | cut -d= -f2 | xargs)" = "1 1 2 4 7 7 7 7 7 7" ]
 	[ "$(grep -o ' size=[0-9]*' bpt.log | sort -u)" = " size=20" ]
-	# size/pace + delay at least
+	# size/speed + delay at least
 	sed 's/.* time=\([0-9.]*\) size=\([0-9]*\) .*/\1 \2/' bpt.log |
 		awk '$1 < $2 / 1000 + 0.01 - 0.00001 { print; early = 1 } END { exit early }'
 }
@@ -518,7 +518,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	start monitor bpt-monitor -s "$T/mon.sock"
 	MONITOR=$PID
 	ready "$T/mon.sock"
-	echo 'drag delay=0.002 launch=0.001 pace=20000 saturation=16 memory=100 type=P-100' >drag
+	echo 'drag delay=0.002 launch=0.001 speed=20000 saturation=16 memory=100 type=P-100' >drag
 	work w0 --model-file audit --monitor "$T/mon.sock" --drag "$T/drag" --profile 1 --device other
 	wait_for '[ "$(node w0 type)" = P-100 ]'
 	echo 'drag delay=0.02' >drag
@@ -827,8 +827,8 @@ wdl_layout() {
 	audit_layout
 	queue
 	servers 1 --balance lb-bsp --batch 60 --expect 2 --balance-log "$T/balance.log"
-	echo 'drag pace=400' >fast
-	echo 'drag pace=40' >slow
+	echo 'drag speed=400' >fast
+	echo 'drag speed=40' >slow
 	work w0 --model-file audit --predict last --drag fast --log w0.log
 	work w1 --model-file audit --predict last --drag slow --log w1.log
 	finish

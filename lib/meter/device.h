@@ -1,6 +1,6 @@
 /*
  * device: measures what a node's device is like: the time of a step over sizes 1, 2, 4, ..., and
- * what fits its memory.  Whoever trains says how a step is made.  A drag's launch, pace and
+ * what fits its memory.  Whoever trains says how a step is made.  A drag's launch, speed and
  * saturation count, its delay does not.
  */
 #ifndef PACELINE_METER_DEVICE_H

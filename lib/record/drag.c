@@ -27,16 +27,16 @@ int drag_fields(const struct record *r, struct drag *d, struct error *err)
 {
 	*d = (struct drag){0};
 	if (record_real_opt(r, "delay", 0, DRAG_SECONDS_MAX, &d->delay, err) != 0 ||
-	    record_real_opt(r, "pace", 0, DRAG_PACE_MAX, &d->pace, err) != 0 ||
+	    record_real_opt(r, "speed", 0, DRAG_SPEED_MAX, &d->speed, err) != 0 ||
 	    record_real_opt(r, "launch", 0, DRAG_SECONDS_MAX, &d->launch, err) != 0 ||
 	    record_u64_opt(r, "saturation", 0, DRAG_SAMPLES_MAX, &d->saturation, err) != 0 ||
 	    record_u64_opt(r, "memory", 0, DRAG_SAMPLES_MAX, &d->memory, err) != 0 ||
 	    record_real_opt(r, "cores", 0, DRAG_CORES_MAX, &d->cores, err) != 0 ||
 	    read_type(r, d, err) != 0)
 		return -1;
-	if (d->pace <= 0 && (d->launch > 0 || d->saturation > 0))
-		return error_set(err, ERROR_DATA, "", "%s= without pace=",
-				 d->launch > 0 ? "launch" : "saturation");
+	if (d->speed <= 0 && (d->launch > 0 || d->saturation > 0))
+		return error_set(err, ERROR_DATA, "",
+				 "%s= without speed=", d->launch > 0 ? "launch" : "saturation");
 	return 0;
 }
 
@@ -60,8 +60,8 @@ void drag_add(struct record_out *o, const struct drag *d)
 {
 	if (d->delay > 0)
 		record_add_brief(o, "delay", d->delay);
-	if (d->pace > 0)
-		record_add_brief(o, "pace", d->pace);
+	if (d->speed > 0)
+		record_add_brief(o, "speed", d->speed);
 	if (d->launch > 0)
 		record_add_brief(o, "launch", d->launch);
 	if (d->saturation > 0)
@@ -119,14 +119,14 @@ const struct drag *drag_look(struct drag_file *f)
 
 double drag_seconds(const struct drag *d, uint64_t samples, uint64_t size)
 {
-	if (d->pace <= 0 || samples == 0 || size == 0)
+	if (d->speed <= 0 || samples == 0 || size == 0)
 		return 0;
 	uint64_t whole = samples / size, left = samples % size;
 	double floor = (double)d->saturation;
 	double all = (double)size > floor ? (double)size : floor;
 	double last = (double)left > floor ? (double)left : floor;
-	double seconds = (double)whole * (d->launch + all / d->pace);
-	return left ? seconds + d->launch + last / d->pace : seconds;
+	double seconds = (double)whole * (d->launch + all / d->speed);
+	return left ? seconds + d->launch + last / d->speed : seconds;
 }
 
 double drag_pause(const struct drag *d, uint64_t samples, uint64_t size, double elapsed)

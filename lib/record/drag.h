@@ -2,7 +2,7 @@
  * drag: a file that slows a worker or a server down on purpose (straggle(1)), or makes it act as a
  * device of another kind:
  *
- *     drag [delay=S] [pace=V] [launch=S] [saturation=N] [memory=N] [type=NAME] [cores=V]
+ *     drag [delay=S] [speed=V] [launch=S] [saturation=N] [memory=N] [type=NAME] [cores=V]
  *
  * A worker reads it before each batch, a server before each unit; the file may change, come and go
  * at any time.  A bad file must never stop a job: it is reported once and ignored.
@@ -18,15 +18,15 @@
 #define DRAG_BYTES_MAX 512
 #define DRAG_TYPE_MAX 64
 #define DRAG_SECONDS_MAX 86400.0
-#define DRAG_PACE_MAX 1e15
+#define DRAG_SPEED_MAX 1e15
 #define DRAG_CORES_MAX 1e5
 #define DRAG_SAMPLES_MAX (UINT64_C(1) << 53) /* exact in a double */
 
 struct drag {
 	double delay;        /* seconds on top of each batch */
-	double pace;         /* samples/s; 0: as fast as it is */
-	double launch;       /* with pace: seconds before each step */
-	uint64_t saturation; /* with pace: a step of fewer samples takes as long as this many */
+	double speed;        /* samples/s; 0: as fast as it is */
+	double launch;       /* with speed: seconds before each step */
+	uint64_t saturation; /* with speed: a step of fewer samples takes as long as this many */
 	uint64_t memory;     /* samples that fit into a step; 0: any number */
 	char type[DRAG_TYPE_MAX]; /* of the emulated device; "": none said */
 	double cores; /* that the device is said to keep busy while it works; 0: as measured */
@@ -53,7 +53,7 @@ struct drag_file {
 const struct drag *drag_look(struct drag_file *f);
 
 /* The least seconds that a batch lasts, without delay: samples in steps of size, the last step has
- * the rest. 0 without pace. */
+ * the rest. 0 without speed. */
 double drag_seconds(const struct drag *d, uint64_t samples, uint64_t size);
 
 /* Seconds to sleep in such a batch that took elapsed so far: the rest of drag_seconds(), plus

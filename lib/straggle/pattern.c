@@ -15,7 +15,7 @@
 
 enum {
 	DELAYS = PATTERN_TRANSIENT | PATTERN_PERSISTENT | PATTERN_SERVER,
-	SPANS = DELAYS | PATTERN_PACE,
+	SPANS = DELAYS | PATTERN_DEVICE,
 	FILES = 32,    /* with drag files only */
 	PROCESSES = 64 /* with processes only */
 };
@@ -26,7 +26,7 @@ static const struct {
 } kinds[] = {{"transient", PATTERN_TRANSIENT},
 	     {"persistent", PATTERN_PERSISTENT},
 	     {"server", PATTERN_SERVER},
-	     {"pace", PATTERN_PACE},
+	     {"device", PATTERN_DEVICE},
 	     {"replay", PATTERN_REPLAY}};
 
 static const struct {
@@ -44,12 +44,12 @@ static const struct {
 	    {"nodes", SPANS | PATTERN_REPLAY},
 	    {"count", SPANS},
 	    {"fraction", SPANS},
-	    {"speed", PATTERN_PACE},
-	    {"factor", PATTERN_PACE},
-	    {"launch", PATTERN_PACE},
-	    {"saturation", PATTERN_PACE},
-	    {"memory", PATTERN_PACE},
-	    {"type", PATTERN_PACE},
+	    {"speed", PATTERN_DEVICE},
+	    {"factor", PATTERN_DEVICE},
+	    {"launch", PATTERN_DEVICE},
+	    {"saturation", PATTERN_DEVICE},
+	    {"memory", PATTERN_DEVICE},
+	    {"type", PATTERN_DEVICE},
 	    {"file", PATTERN_REPLAY},
 	    {"unit", PATTERN_REPLAY | FILES},
 	    {"own", PATTERN_REPLAY | FILES},
@@ -60,7 +60,7 @@ void pattern_free(struct pattern *p)
 {
 	free(p->chosen);
 	free(p->place);
-	free(p->pace);
+	free(p->speed);
 	trace_free(&p->trace);
 }
 
@@ -73,10 +73,11 @@ static int read_kind(const struct schedule *s, struct pattern *p, const char *na
 		if (strcmp(kinds[i].name, name) == 0)
 			p->kind = kinds[i].kind;
 	if (!p->kind)
-		return error_set(err, ERROR_USAGE, NULL,
-				 "'%.80s' is no pattern: transient, persistent, server, pace, replay",
-				 name);
-	if (s->options.processes && (p->kind & (PATTERN_SERVER | PATTERN_PACE)))
+		return error_set(
+			err, ERROR_USAGE, NULL,
+			"'%.80s' is no pattern: transient, persistent, server, device, replay",
+			name);
+	if (s->options.processes && (p->kind & (PATTERN_SERVER | PATTERN_DEVICE)))
 		return error_set(err, ERROR_USAGE, name, "needs drag files, not processes");
 	return 0;
 }
@@ -259,7 +260,7 @@ static int read_delay(const struct schedule *s, struct pattern *p, const struct 
 	return 0;
 }
 
-/* One value for all chosen nodes or one for each; pace[i] is multiplied by it. */
+/* One value for all chosen nodes or one for each; speed[i] is multiplied by it. */
 static int read_values(struct pattern *p, const char *list, const char *key, struct error *err)
 {
 	size_t values = 1;
@@ -278,11 +279,11 @@ static int read_values(struct pattern *p, const char *list, const char *key, str
 						 list);
 			memcpy(word, list, n);
 			word[n] = '\0';
-			if (number_real(word, 1e-9, DRAG_PACE_MAX, &value, key, err) != 0)
+			if (number_real(word, 1e-9, DRAG_SPEED_MAX, &value, key, err) != 0)
 				return -1;
 			list += n + (list[n] == ',');
 		}
-		p->pace[i] *= value;
+		p->speed[i] *= value;
 	}
 	return 0;
 }
@@ -291,10 +292,10 @@ static int read_device(struct pattern *p, const struct record *r, struct error *
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	/* a drag record without its pace reads launch=, saturation=, memory=, type= as ever */
+	/* a drag record without its speed reads launch=, saturation=, memory=, type= as ever */
 	record_begin(&o, line, sizeof line, "drag");
 	if (record_get(r, "speed"))
-		record_add(&o, "pace", "1");
+		record_add(&o, "speed", "1");
 	else if (record_get(r, "factor"))
 		return error_set(err, ERROR_USAGE, NULL, "factor= without speed=");
 	for (size_t i = 0; i < r->count; i++)
@@ -305,16 +306,16 @@ static int read_device(struct pattern *p, const struct record *r, struct error *
 	size_t len = record_end(&o, NULL);
 	if (drag_parse(line, len, &p->device, err) != 0)
 		return -1;
-	p->device.pace = 0;
+	p->device.speed = 0;
 	if (!record_get(r, "speed"))
 		return p->device.memory || p->device.type[0]
 			       ? 0
 			       : error_set(err, ERROR_USAGE, NULL, "speed= is missing");
-	p->pace = calloc(p->count + 1, sizeof *p->pace);
-	if (!p->pace)
+	p->speed = calloc(p->count + 1, sizeof *p->speed);
+	if (!p->speed)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes", p->count);
 	for (size_t i = 0; i < p->count; i++)
-		p->pace[i] = 1;
+		p->speed[i] = 1;
 	const char *factor = record_get(r, "factor");
 	if (read_values(p, record_get(r, "speed"), "speed", err) != 0)
 		return -1;
@@ -353,7 +354,7 @@ int pattern_parse(struct schedule *s, struct pattern *p, char *const *words, siz
 		return -1;
 	if (read_words(s, p, words, count, &r, err) != 0 || choose_nodes(s, p, &r, err) != 0 ||
 	    read_times(s, p, &r, err) != 0 || read_delay(s, p, &r, err) != 0 ||
-	    (p->kind == PATTERN_PACE && read_device(p, &r, err) != 0) ||
+	    (p->kind == PATTERN_DEVICE && read_device(p, &r, err) != 0) ||
 	    (p->kind == PATTERN_REPLAY && read_trace(s, p, &r, err) != 0))
 		return as_usage(p, words[0], err);
 	return 0;

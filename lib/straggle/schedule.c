@@ -136,12 +136,12 @@ static int drawn(const struct schedule *s, const struct pattern *p, size_t node,
 	return (double)(bits >> 11) * 0x1p-53 < p->p;
 }
 
-static void put_device(struct drag *d, const struct drag *device, double pace)
+static void put_device(struct drag *d, const struct drag *device, double speed)
 {
 	double delay = d->delay;
 	*d = *device;
 	d->delay = delay;
-	d->pace = pace;
+	d->speed = speed;
 }
 
 static void add_delay(struct drag *d, double delay)
@@ -160,8 +160,8 @@ static void put_trace(const struct pattern *p, const struct schedule_slot *slot,
 		return;
 	out->on = 1;
 	out->slowdown *= got.slowdown;
-	if (got.drag.pace > 0 || got.drag.memory > 0 || got.drag.type[0])
-		put_device(&out->drag, &got.drag, got.drag.pace);
+	if (got.drag.speed > 0 || got.drag.memory > 0 || got.drag.type[0])
+		put_device(&out->drag, &got.drag, got.drag.speed);
 	add_delay(&out->drag, got.drag.delay);
 }
 
@@ -178,8 +178,8 @@ static void put_pattern(const struct schedule *s, const struct pattern *p,
 		return;
 	out->on = 1;
 	out->slowdown *= p->slowdown;
-	if (p->kind == PATTERN_PACE)
-		put_device(&out->drag, &p->device, p->pace ? p->pace[place - 1] : 0);
+	if (p->kind == PATTERN_DEVICE)
+		put_device(&out->drag, &p->device, p->speed ? p->speed[place - 1] : 0);
 	add_delay(&out->drag, p->delay);
 }
 
@@ -227,6 +227,6 @@ int schedule_same(const struct schedule_state *a, const struct schedule_state *b
 {
 	const struct drag *x = &a->drag, *y = &b->drag;
 	return a->on == b->on && a->slowdown == b->slowdown && x->delay == y->delay &&
-	       x->pace == y->pace && x->launch == y->launch && x->saturation == y->saturation &&
+	       x->speed == y->speed && x->launch == y->launch && x->saturation == y->saturation &&
 	       x->memory == y->memory && strcmp(x->type, y->type) == 0;
 }

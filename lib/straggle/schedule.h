@@ -3,7 +3,7 @@
  * (AntDT section VII, after FlexRR), as a pure function of time and seed.
  *
  * A pattern is a name and key=value words (straggle(1)).  Several may be in force on one node:
- * delays add up, slowdowns multiply, and of two devices (pace) the later one counts.
+ * delays add up, slowdowns multiply, and of two devices (speed) the later one counts.
  *
  * Times are seconds from the start.  Nothing is remembered between calls, so that a schedule can
  * be asked for any moment, and the same seed gives the same schedule whatever the end.

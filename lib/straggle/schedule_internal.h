@@ -9,7 +9,7 @@ enum pattern_kind {
 	PATTERN_TRANSIENT = 1,
 	PATTERN_PERSISTENT = 2,
 	PATTERN_SERVER = 4,
-	PATTERN_PACE = 8,
+	PATTERN_DEVICE = 8,
 	PATTERN_REPLAY = 16
 };
 
@@ -38,8 +38,8 @@ struct pattern {
 	double from, until;
 	double on, every, p; /* transient */
 	double delay, slowdown;
-	struct drag device; /* pace, but for its pace */
-	double *pace;	    /* by place in chosen; NULL: none */
+	struct drag device; /* but for its speed */
+	double *speed;	    /* by place in chosen; NULL: none */
 	struct trace trace;
 };
 
@@ -67,7 +67,7 @@ struct trace_options {
 	const char *path;
 	double unit;  /* seconds of a batch time of 1 */
 	double own;   /* seconds that a batch takes without any drag */
-	double batch; /* samples of a batch: then the pace is set; 0: the delay is */
+	double batch; /* samples of a batch: then the speed is set; 0: the delay is */
 	double step;  /* seconds from a step to the next; 0: as long as its longest batch */
 };
 int trace_read(struct trace *t, const struct schedule *s, const struct pattern *p,

@@ -205,7 +205,7 @@ static struct schedule_state batch_state(const struct trace_options *o, double s
 {
 	struct schedule_state state = {.on = 1, .slowdown = 1};
 	if (o->batch > 0 && seconds > 0)
-		state.drag.pace = o->batch / seconds;
+		state.drag.speed = o->batch / seconds;
 	else if (o->batch <= 0 && seconds > o->own)
 		state.drag.delay = seconds - o->own;
 	else

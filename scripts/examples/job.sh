@@ -60,8 +60,8 @@ cut() {
 	ask ps0 "cut path=cut/$cuts" | grep -q '^ok' && latest=cut/$cuts
 }
 
-echo 'drag pace=6000' | tee w0.drag >w2.drag # samples per second
-echo 'drag pace=1500' >w1.drag
+echo 'drag speed=6000' | tee w0.drag >w2.drag # samples per second
+echo 'drag speed=1500' >w1.drag
 for node in shardd bpt-monitor ps0; do start "$node"; done
 cut
 for node in w0 w1 w2; do start "$node"; done

@@ -92,7 +92,7 @@ cluster_of_bound() { # NAME BATCH SKIP-SECONDS (until then it is not steady)
 		for (i = 2; i <= NF; i++) { split($i, f, "="); v[f[1]] = f[2] }
 	}
 	($1 == "on" || $1 == "off") && !("life" in v) {
-		when[++n] = v["epoch"]; who[n] = v["id"]; wait[n] = v["delay"] + 0; speed[n] = v["pace"] + 0
+		when[++n] = v["epoch"]; who[n] = v["id"]; wait[n] = v["delay"] + 0; speed[n] = v["speed"] + 0
 	}
 	$1 == "row" { at[++rows] = v["at"]; did[rows] = v["samples-done"]; all = v["samples"] }
 	END {

@@ -1,7 +1,7 @@
 /*
  * lb-flexrr: FlexRR (Harlap et al., SoCC '16) as a model, and what its one-sample steps cost.
  *
- *   lb-flexrr model BATCH FROM UNTIL [key=value...] < trace     `on at= id= pace=` records, by at
+ *   lb-flexrr model BATCH FROM UNTIL [key=value...] < trace     `on at= id= speed=` records, by at
  *   lb-flexrr loss                                              measured with this project's models
  *
  * Why a model: our workers take a batch as one step, like all tensor frameworks, and a batch is
@@ -100,7 +100,7 @@ static void read_trace(void)
 			continue;
 		if (record_id(&r, "id", &id, &err) < 0 ||
 		    record_real(&r, "at", 0, 1e9, &c.at, &err) < 0 ||
-		    record_real(&r, "pace", 1e-9, 1e15, &c.pace, &err) < 0)
+		    record_real(&r, "speed", 1e-9, 1e15, &c.pace, &err) < 0)
 			die(err.text);
 		struct worker *w = worker_of(id);
 		if (w->changes == w->room) {

@@ -121,7 +121,7 @@ exact() { # CHECKPOINT: each sample EPOCHS times
 # and is seconds away from its end when the last one is due: a busy machine is late.
 pace() {
 	local w
-	for w in w0 w1 w2 w3; do echo "drag pace=$1" >"$T/new" && mv "$T/new" "$T/drag/$w"; done
+	for w in w0 w1 w2 w3; do echo "drag speed=$1" >"$T/new" && mv "$T/new" "$T/drag/$w"; done
 }
 
 # ---- storms: trainctl is killed, and the job is stopped, at any time; $status is its last ----

@@ -64,29 +64,29 @@ static void refused(const char *text, const char *why)
 	assert_int_equal(err.code, ERROR_DATA);
 	if (!strstr(err.text, why))
 		fail_msg("\"%s\" does not say \"%s\"", err.text, why);
-	assert_true(d.delay == 0 && d.pace == 0);
+	assert_true(d.delay == 0 && d.speed == 0);
 }
 
 static void test_parse(void **state)
 {
 	(void)state;
-	struct drag d = parsed("drag delay=0.5 pace=100 launch=0.01 saturation=64 memory=512 "
+	struct drag d = parsed("drag delay=0.5 speed=100 launch=0.01 saturation=64 memory=512 "
 			       "type=v100\n");
-	assert_true(d.delay == 0.5 && d.pace == 100 && d.launch == 0.01);
+	assert_true(d.delay == 0.5 && d.speed == 100 && d.launch == 0.01);
 	assert_int_equal(d.saturation, 64);
 	assert_int_equal(d.memory, 512);
 	assert_string_equal(d.type, "v100");
-	d = parsed("drag pace=0 later=1\tfor people\ndrag delay=9\n");
-	assert_true(d.delay == 0 && d.pace == 0);
+	d = parsed("drag speed=0 later=1\tfor people\ndrag delay=9\n");
+	assert_true(d.delay == 0 && d.speed == 0);
 	assert_true(parsed("drag delay=3").delay == 3); /* a text without newline is whole, too */
 	assert_int_equal(parsed("drag memory=7\n").memory, 7);
 	refused("drag delay=soon\n", "soon");
 	refused("drag delay=-1\n", "-1");
-	refused("drag pace=nan\n", "nan");
-	refused("drag saturation=1.5 pace=1\n", "1.5");
+	refused("drag speed=nan\n", "nan");
+	refused("drag saturation=1.5 speed=1\n", "1.5");
 	refused("dragon delay=1\n", "dragon");
-	refused("drag launch=1\n", "without pace");
-	refused("drag saturation=2 delay=1\n", "saturation= without pace");
+	refused("drag launch=1\n", "without speed");
+	refused("drag saturation=2 delay=1\n", "saturation= without speed");
 	refused("drag type=a%20b\n", "type");
 	refused("drag type=a12345678901234567890123456789012345678901234567890123456789012345\n",
 		"type");
@@ -98,8 +98,8 @@ static void test_add(void **state)
 {
 	(void)state;
 	static const char *const texts[] = {
-		"drag delay=0.5 pace=100 launch=0.01 saturation=64 memory=512 type=v100\n",
-		"drag pace=1e+10\n", "drag memory=7\n", "drag\n"};
+		"drag delay=0.5 speed=100 launch=0.01 saturation=64 memory=512 type=v100\n",
+		"drag speed=1e+10\n", "drag memory=7\n", "drag\n"};
 	for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
@@ -114,15 +114,15 @@ static void test_add(void **state)
 static void test_seconds(void **state)
 {
 	(void)state;
-	struct drag d = parsed("drag pace=100\n");
-	assert_true(drag_seconds(&d, 250, 100) == 2.5); /* the old meaning: size/pace */
+	struct drag d = parsed("drag speed=100\n");
+	assert_true(drag_seconds(&d, 250, 100) == 2.5); /* the old meaning: size/speed */
 	assert_true(drag_seconds(&d, 250, 250) == 2.5);
 	assert_true(drag_seconds(&d, 0, 100) == 0);
 	assert_true(drag_seconds(&d, 0, 0) == 0);
-	d = parsed("drag pace=100 launch=0.25\n");
+	d = parsed("drag speed=100 launch=0.25\n");
 	assert_true(drag_seconds(&d, 250, 100) == 2.5 + 3 * 0.25);
 	assert_true(drag_seconds(&d, 200, 100) == 2.0 + 2 * 0.25);
-	d = parsed("drag pace=100 launch=0.25 saturation=50\n");
+	d = parsed("drag speed=100 launch=0.25 saturation=50\n");
 	assert_true(drag_seconds(&d, 3, 3) == 0.5 + 0.25);
 	assert_true(drag_seconds(&d, 120, 100) == 1.0 + 0.5 + 2 * 0.25);
 	assert_true(drag_seconds(&d, 120, 10) == 12 * (0.5 + 0.25));
@@ -133,7 +133,7 @@ static void test_seconds(void **state)
 static void test_pause(void **state)
 {
 	(void)state;
-	struct drag d = parsed("drag pace=100 delay=0.5\n");
+	struct drag d = parsed("drag speed=100 delay=0.5\n");
 	assert_true(drag_pause(&d, 100, 50, 0.25) == 0.75 + 0.5);
 	assert_true(drag_pause(&d, 100, 50, 4) == 0.5); /* delay comes on top of any work */
 	d = parsed("drag\n");

@@ -228,19 +228,19 @@ static void test_pace(void **state)
 {
 	(void)state;
 	struct schedule_options o = options(4);
-	struct schedule *s = made(&o, "pace speed=1200 factor=1,1,0.5,0.2 launch=0.01 "
+	struct schedule *s = made(&o, "device speed=1200 factor=1,1,0.5,0.2 launch=0.01 "
 				      "saturation=32 memory=512 type=v100 "
 				      "persistent nodes=w2 sleep=1 "
-				      "pace nodes=w0 speed=100 from=5 until=6");
+				      "device nodes=w0 speed=100 from=5 until=6");
 	struct schedule_state a = state_of(s, "w2", EVERY, 0);
-	assert_true(a.drag.pace == 600 && a.drag.launch == 0.01 && a.drag.delay == 1);
+	assert_true(a.drag.speed == 600 && a.drag.launch == 0.01 && a.drag.delay == 1);
 	assert_int_equal(a.drag.saturation, 32);
 	assert_int_equal(a.drag.memory, 512);
 	assert_string_equal(a.drag.type, "v100");
-	assert_true(state_of(s, "w3", EVERY, 0).drag.pace == 240);
-	assert_true(state_of(s, "w0", EVERY, 0).drag.pace == 1200);
+	assert_true(state_of(s, "w3", EVERY, 0).drag.speed == 240);
+	assert_true(state_of(s, "w0", EVERY, 0).drag.speed == 1200);
 	a = state_of(s, "w0", EVERY, 5); /* of two devices the later one counts, whole */
-	assert_true(a.drag.pace == 100 && a.drag.launch == 0 && a.drag.memory == 0);
+	assert_true(a.drag.speed == 100 && a.drag.launch == 0 && a.drag.memory == 0);
 	assert_true(schedule_next(s, 0) == 5 && schedule_next(s, 5) == 6);
 	schedule_free(s);
 }
@@ -277,7 +277,7 @@ static void test_processes(void **state)
 	assert_int_equal(add(s, "persistent", &err), -1);
 	assert_non_null(strstr(err.text, "slowdown"));
 	assert_int_equal(add(s, "persistent slowdown=2 sleep=1", &err), -1);
-	assert_int_equal(add(s, "pace speed=1", &err), -1);
+	assert_int_equal(add(s, "device speed=1", &err), -1);
 	schedule_free(s);
 }
 
@@ -299,12 +299,12 @@ static void test_usage(void **state)
 		{"persistent intensity=1e6", "more than 86400"},
 		{"persistent from=2 until=2", "not after"},
 		{"server", "--servers"},
-		{"pace", "speed= is missing"},
-		{"pace factor=2", "without speed"},
-		{"pace speed=1,2", "2 values for 3 nodes"},
-		{"pace speed=1,2,x", "x"},
-		{"pace speed=1 launch=soon", "soon"},
-		{"pace launch=1 memory=5", "without pace"},
+		{"device", "speed= is missing"},
+		{"device factor=2", "without speed"},
+		{"device speed=1,2", "2 values for 3 nodes"},
+		{"device speed=1,2,x", "x"},
+		{"device speed=1 launch=soon", "soon"},
+		{"device launch=1 memory=5", "without speed"},
 		{"replay", "file= is missing"},
 	};
 	struct schedule_options o = options(3);
@@ -343,7 +343,7 @@ static void test_records(void **state)
 	write_trace("on at=4 id=w1 delay=2\n"
 		    "on at=1 id=w0 delay=1 epoch=17\n"
 		    "gone at=2 id=w2\n"
-		    "on at=1 id=w0 life=0 pace=100 launch=0.5 delay=3\n"
+		    "on at=1 id=w0 life=0 speed=100 launch=0.5 delay=3\n"
 		    "\n"
 		    "on at=6 id=w1 delay=2\n"
 		    "off at=6 id=w1\n"
@@ -387,8 +387,8 @@ static void test_batches(void **state)
 	assert_int_equal(state_of(s, "w0", EVERY, 3).on, 0);
 	schedule_free(s);
 	s = replayed(&o, "unit=0.01 batch=600 step=10 nodes=w2,w1");
-	assert_true(state_of(s, "w2", EVERY, 9).drag.pace == 200);
-	assert_true(state_of(s, "w1", EVERY, 20).drag.pace == 300);
+	assert_true(state_of(s, "w2", EVERY, 9).drag.speed == 200);
+	assert_true(state_of(s, "w1", EVERY, 20).drag.speed == 300);
 	assert_int_equal(state_of(s, "w1", EVERY, 30).on, 0);
 	schedule_free(s);
 	write_trace("1,0,2\n1,1,4\r\n2,0,1\n");
@@ -405,7 +405,7 @@ static void test_bad_traces(void **state)
 		{"", "says nothing"},
 		{"on at=1 id=w0 delay=1\non at=x id=w0\n", ":2"},
 		{"on at=1 id=w7\n", ":1"},
-		{"on at=1 id=w0 launch=2\n", "without pace"},
+		{"on at=1 id=w0 launch=2\n", "without speed"},
 		{"on at=1 id=w0 slowdown=2\n", "processes"},
 		{"on at=1 id=w0 delay=1", "no end"},
 		{"worker,time\n", "batch_time"},
