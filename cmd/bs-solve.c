@@ -55,6 +55,6 @@ int main(int argc, char **argv)
 		return cmd_fail(PROGRAM, &err);
 	step.global = global;
 	int status = strcmp(method, "step") == 0 ? bs_solve_step(&step, strict)
-						 : bs_solve_plan(method, global, strict);
+						 : bs_solve_once(method, global, strict);
 	return cmd_end(PROGRAM, status);
 }

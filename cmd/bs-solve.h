@@ -9,8 +9,8 @@
 
 #define PROGRAM "bs-solve"
 
-/* share, even, accum: all workers in, one plan out. An exit status. */
-int bs_solve_plan(const char *method, uint64_t global, int strict);
+/* share, even, accum: all workers in, one answer out. An exit status. */
+int bs_solve_once(const char *method, uint64_t global, int strict);
 /* step: iterations in, sizes out after each. An exit status. */
 int bs_solve_step(const struct step_options *options, int strict);
 

@@ -49,7 +49,7 @@ unset SLOW LINK
 	run -0 bs-solve -B 8 -m even <in
 	[ "${lines[0]}" = "batch id=a size=3 accum=1 time=3" ]
 	[ "${lines[2]}" = "batch id=c size=2 accum=1 time=0.666666667" ]
-	[ "${lines[3]}" = "plan time=3 total=8 method=even" ]
+	[ "${lines[3]}" = "total time=3 samples=8 method=even" ]
 	printf 'worker id=d speed=1 max=1\n' >>in
 	run -65 bs-solve -B 8 -m even <in
 	[[ $output == *"worker id=d: even size 2 is above max 1"* ]]
@@ -122,7 +122,7 @@ unset SLOW LINK
 	awk 'BEGIN { srand(7); for (i = 0; i < 1000; i++)
 		printf "worker id=w%d speed=%.3f fixed=%.4f\n", i, 10 + rand() * 990, rand() / 10 }' >in
 	bs-solve -B 81920 <in >out
-	# Optimal: whoever took one sample more would be slower than the plan.
+	# Optimal: whoever took one sample more would be slower than the slowest.
 	paste -d' ' in out | awk '
 		{ for (i = 1; i <= NF; i++) { split($i, f, "="); v[f[1]] = f[2] } }
 		$1 == "worker" { sum += v["size"]; n++
@@ -139,13 +139,13 @@ unset SLOW LINK
 	run -0 bs-solve -B 384 -m accum <in
 	[ "$output" = "batch id=a size=96 accum=3 time=1.02
 batch id=b size=96 accum=1 time=0.98
-plan time=1.02 total=384 method=accum steps=4" ]
+total time=1.02 samples=384 method=accum steps=4" ]
 	# Without launch costs two steps of 6 take as long as one of 12: one it is.
 	printf 'worker id=a speed=4 cmax=5\nworker id=b speed=2 cmax=5 cmin=2\n' >in
 	run -0 bs-solve -B 18 -m accum <in
 	[ "${lines[0]}" = "batch id=a size=12 accum=1 time=3" ]
 	[ "${lines[1]}" = "batch id=b size=3 accum=2 time=3" ]
-	[ "${lines[2]}" = "plan time=3 total=18 method=accum steps=3" ]
+	[ "${lines[2]}" = "total time=3 samples=18 method=accum steps=3" ]
 }
 
 @test "accum: what can't be met says which bound, or the nearest sums" {
@@ -179,7 +179,7 @@ plan time=1.02 total=384 method=accum steps=4" ]
 					1 + int(rand() * cmax), (cmax > 1) ? 1 + int(rand() * 4) : 1 } }' >in
 			[ "$cmax" = 1 ] && method=share || method=accum
 			bs-solve -B 230 -m "$method" <in >out
-			mine=$(awk '$1 == "plan" { sub("time=", "", $2); print $2 }' out)
+			mine=$(awk '$1 == "total" { sub("time=", "", $2); print $2 }' out)
 			"$lp" -v batch=230 in >problem
 			glpsol --lp problem --tmlim 20 -o solution >/dev/null
 			grep -q 'INTEGER OPTIMAL' solution
@@ -188,7 +188,7 @@ plan time=1.02 total=384 method=accum steps=4" ]
 				false
 			}
 			[ "$method" = accum ] || continue
-			steps=$(sed -n 's/^plan .* steps=//p' out)
+			steps=$(sed -n 's/^total .* steps=//p' out)
 			"$lp" -v batch=230 -v limit="$(awk -v t="$mine" 'BEGIN { printf "%.12g", t * (1 + 1e-8) }')" in >problem
 			glpsol --lp problem --tmlim 20 -o solution >/dev/null
 			awk -v a="$steps" '$1 == "Objective:" { exit !($4 == a) }' solution || {
@@ -232,16 +232,16 @@ devices() {
 	# Two of them cost more than they give, each by its launch alone, and are warned of once.
 	[ "$(sed -n 's/^[0-9]* warn //p' out)" = "id=k520 reason=remove-straggler
 id=k80 reason=remove-straggler" ]
-	grep -q '^6 plan .* phase=coarse$' out
-	grep -q '^249 plan .* phase=fine$' out
+	grep -q '^6 total .* phase=coarse$' out
+	grep -q '^249 total .* phase=fine$' out
 	awk '$1 > 250 && $1 < 300 && /phase=coarse/ { lost = 1 } END { exit !lost }' out
-	grep -q '^600 plan .* phase=fine$' out
+	grep -q '^600 total .* phase=fine$' out
 	# Balanced: as far from share's optimum as one sample of the slowest device, at most.
 	near() { # ROUND FIXED_K80
 		local best
 		best=$(printf 'worker id=%s speed=%s fixed=%s\n' v100 892.857 0.02 m60 215.054 0.03 \
-			k80 130.039 "$2" k520 70.028 0.05 | bs-solve -B 128 | sed -n 's/^plan time=\([^ ]*\) .*/\1/p')
-		awk -v k="$1" -v best="$best" '$1 == k && $2 == "plan" { sub("time=", "", $3)
+			k80 130.039 "$2" k520 70.028 0.05 | bs-solve -B 128 | sed -n 's/^total time=\([^ ]*\) .*/\1/p')
+		awk -v k="$1" -v best="$best" '$1 == k && $2 == "total" { sub("time=", "", $3)
 			exit !($3 <= best + 0.0143) }' out
 	}
 	near 249 0.04
@@ -276,17 +276,17 @@ id=k80 reason=remove-straggler" ]
 	[ "$(cat out)" = "batch id=a size=40 accum=1 time=1
 batch id=b size=40 accum=1 time=1
 batch id=c size=40 accum=1 time=1
-plan time=1 total=120 method=step phase=coarse
+total time=1 samples=120 method=step phase=coarse
 
 batch id=c size=60 accum=1 time=1
 batch id=a size=60 accum=1 time=1
-plan time=1 total=120 method=step phase=coarse
+total time=1 samples=120 method=step phase=coarse
 
 batch id=a size=30 accum=1 time=1
 batch id=b size=30 accum=1 time=1
 batch id=c size=30 accum=1 time=1
 batch id=d size=30 accum=1 time=1
-plan time=1 total=120 method=step phase=coarse" ]
+total time=1 samples=120 method=step phase=coarse" ]
 }
 
 @test "step: options set steps and windows; size= is where a worker starts; time= may be unknown" {
@@ -297,7 +297,7 @@ plan time=1 total=120 method=step phase=coarse" ]
 	} | bs-solve -B 100 -m step --window 2 --step 7 >out
 	grep -q '^batch id=a size=30 ' out
 	[ "$(grep -c '^batch id=a size=37 ' out)" = 1 ]
-	[[ $(printf 'worker id=a time=\n' | bs-solve -B 9 -m step) == *$'\n''plan time= total=9 '* ]]
+	[[ $(printf 'worker id=a time=\n' | bs-solve -B 9 -m step) == *$'\n''total time= samples=9 '* ]]
 	printf 'worker id=a time=\nworker id=b time=2\n' | bs-solve -B 9 -m step >out
 	[ "$(head -n 1 out)" = "batch id=a size=5 accum=1 time=" ]
 }

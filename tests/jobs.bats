@@ -209,7 +209,7 @@ stopped() {
 	# A pid that another process has by now is nobody's.
 	sed -i "s/ pid=[0-9]* / pid=$$ /" run/state/lock
 	run -0 trainctl check job.env --run-dir "$T/run"
-	[[ $output == "check job=tiny plan=adopt "* ]]
+	[[ $output == "check job=tiny start=adopt "* ]]
 	rm drag/*
 	run -0 run_job
 }
@@ -479,16 +479,16 @@ as_run() {
 	everything() { find run home tmp -type f -exec sha256sum {} + 2>/dev/null | sort; }
 	job TEST=d.csv EPOCHS=3
 	run -0 trainctl check job.env --run-dir "$T/run"
-	[[ $output == "check job=tiny plan=begin rows=2000 bad-rows=0 samples-done=0 samples=6000 dense=1 sparse=1 model=lr parameters="*" run-dir=$T/run state-dir=$T/run/state"* ]]
+	[[ $output == "check job=tiny start=begin rows=2000 bad-rows=0 samples-done=0 samples=6000 dense=1 sparse=1 model=lr parameters="*" run-dir=$T/run state-dir=$T/run/state"* ]]
 	[ ! -e run ]
 	run -0 script -qc "trainctl check job.env --run-dir '$T/run'" /dev/null
 	[[ $output == *"tiny: run would begin it"*"$T/d.csv  (2000 rows)"*"3 epochs of 2000 rows, about 94 batches of 64"* ]]
 	stopped TEST=d.csv MODEL=lr
 	everything >before
 	run -0 trainctl check job.env --run-dir "$T/run"
-	[[ $output == "check job=tiny plan=go-on "* ]]
+	[[ $output == "check job=tiny start=go-on "* ]]
 	run -0 trainctl check job.env --run-dir "$T/run" --fresh --set EPOCHS=1
-	[[ $output == "check job=tiny plan=start-over "* ]]
+	[[ $output == "check job=tiny start=start-over "* ]]
 	run -78 trainctl check job.env --run-dir "$T/run" --set EPOCHS=1
 	[ "$output" = "trainctl: $T/run/state: holds the state of this job with another EPOCHS (50, not 1); --fresh starts over" ]
 	touch d.csv

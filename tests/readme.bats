@@ -52,7 +52,7 @@ sources() {
 
 @test "other blocks are commands, without words beside them" {
 	awk '/^```/ { off = !off } !off && /^    [^$ ]/ { print substr($0, 5) }' "$PACELINE_ROOT/README.md" |
-		grep -v '^\(paceline\|ok\|shard\|batch\|plan\|action\)\( \|$\)' >commands
+		grep -v '^\(paceline\|ok\|shard\|batch\|total\|action\)\( \|$\)' >commands
 	[ "$(wc -l <commands)" -ge 5 ]
 	bash -n commands
 	not grep -E '[^ ]  +[^ ]' commands

@@ -521,7 +521,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	each_job 'true'
 	run trainctl check job.env --run-dir "$T/run"
 	[ "$status" -eq 0 ]
-	[[ $output == "check job=each plan=begin rows=1000 "*" trainer=true trainer-kind=each workers=2 servers=0 "* ]]
+	[[ $output == "check job=each start=begin rows=1000 "*" trainer=true trainer-kind=each workers=2 servers=0 "* ]]
 	[ ! -e run ]
 }
 

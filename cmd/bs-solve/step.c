@@ -74,8 +74,8 @@ static void print_sizes(const struct iteration *now, const struct step *s, uint6
 		record_print(stdout, RECORD("warn", F("id", now->worker[i].id),
 					    F("reason", "remove-straggler")));
 	}
-	record_print(stdout, RECORD("plan", F_BRIEF("time", longest > 0 ? longest : NAN),
-				    F("total", global), F("method", "step"),
+	record_print(stdout, RECORD("total", F_BRIEF("time", longest > 0 ? longest : NAN),
+				    F("samples", global), F("method", "step"),
 				    F("phase", step_phase(s) == STEP_FINE ? "fine" : "coarse")));
 	fputc('\n', stdout);
 }

@@ -35,8 +35,8 @@
 #define NOT_FOUND_STATUS 127 /* of sh(1) */
 
 /* What run would do with the state that is there. */
-enum next_step { PLAN_BEGIN, PLAN_GO_ON, PLAN_ADOPT, PLAN_START_OVER, PLAN_FINISHED };
-static const char *const plan_names[] = {"begin", "go-on", "adopt", "start-over", "finished"};
+enum start { START_BEGIN, START_GO_ON, START_ADOPT, START_OVER, START_FINISHED };
+static const char *const start_names[] = {"begin", "go-on", "adopt", "start-over", "finished"};
 
 struct call {
 	struct trainctl_call run; /* as run is given */
@@ -45,7 +45,7 @@ struct call {
 };
 
 struct checked {
-	enum next_step plan;
+	enum start start;
 	struct condition before; /* of the state that is there; .name empty: none */
 	struct prepared ready;
 	size_t dense, sparse; /* columns */
@@ -181,32 +181,32 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 		    struct checked *k, struct error *err)
 {
 	struct dirs trial = *dirs;
-	const struct prepare_options options = {.running = k->plan == PLAN_ADOPT,
+	const struct prepare_options options = {.running = k->start == START_ADOPT,
 						.fresh = call->run.fresh,
-						.finished = k->plan == PLAN_FINISHED,
+						.finished = k->start == START_FINISHED,
 						.progress =
 							isatty(STDERR_FILENO) ? on_progress : NULL};
 	memcpy(trial.state, call->trial, sizeof call->trial);
 	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);
-	if (result == 0 && k->plan != PLAN_FINISHED && !job_kind(job)->foreign)
+	if (result == 0 && k->start != START_FINISHED && !job_kind(job)->foreign)
 		result = measure(k, &trial, err);
-	if (result == 0 && k->plan != PLAN_FINISHED && k->plan != PLAN_ADOPT)
+	if (result == 0 && k->start != START_FINISHED && k->start != START_ADOPT)
 		result = check_room(job, dirs, &trial, k, err);
 	return result;
 }
 
-static enum next_step find_plan(const struct job *job, const struct dirs *dirs, const struct call *call,
+static enum start find_start(const struct job *job, const struct dirs *dirs, const struct call *call,
 			   struct checked *k)
 {
 	if (condition_read(&k->before, dirs, NULL) != 0)
-		return PLAN_BEGIN;
+		return START_BEGIN;
 	if (k->before.node[0])
-		return PLAN_ADOPT;
+		return START_ADOPT;
 	if (call->run.fresh)
-		return PLAN_START_OVER;
+		return START_OVER;
 	if (k->before.is_finished && !spent_goes_on(job, dirs, k->before.ended))
-		return PLAN_FINISHED;
-	return k->before.is == CONDITION_NEW ? PLAN_BEGIN : PLAN_GO_ON;
+		return START_FINISHED;
+	return k->before.is == CONDITION_NEW ? START_BEGIN : START_GO_ON;
 }
 
 /* Of nodes that run, those that are missing are told as run tells them. */
@@ -216,9 +216,9 @@ static int check_hosts(const struct job *job, const struct dirs *dirs, struct ch
 	struct hosts_environment env;
 	trainctl_hosts_environment(&env);
 	int result = hosts_look(&k->hosts, job, dirs, &env,
-				deadline_seconds(k->plan == PLAN_ADOPT ? DEADLINE_ADOPT : DEADLINE_HOSTS),
+				deadline_seconds(k->start == START_ADOPT ? DEADLINE_ADOPT : DEADLINE_HOSTS),
 				err);
-	return result == 0 || k->plan == PLAN_ADOPT ? 0 : -1;
+	return result == 0 || k->start == START_ADOPT ? 0 : -1;
 }
 
 /* What was scaled holds where the job goes on; --fresh forgets it. */
@@ -258,14 +258,14 @@ static int check(const struct job *job, const struct dirs *dirs, const struct ca
 	struct wrong w = {0};
 	if (trainctl_runs_already(job, dirs, &call->run, err) != 0 || dirs_check(dirs, err) != 0)
 		return -1;
-	k->plan = find_plan(job, dirs, call, k);
-	if (k->plan == PLAN_FINISHED)
+	k->start = find_start(job, dirs, call, k);
+	if (k->start == START_FINISHED)
 		return in_trial(job, dirs, call, k, err);
-	if (k->plan == PLAN_ADOPT && call->run.fresh)
+	if (k->start == START_ADOPT && call->run.fresh)
 		return error_set(err, ERROR_TEMPFAIL, dirs->state,
 				 "--fresh, but %s of this job still runs: stop it first",
 				 k->before.node);
-	if (k->plan != PLAN_ADOPT) {
+	if (k->start != START_ADOPT) {
 		look(&w, check_sockets(job, dirs, err), err);
 		look(&w, metrics_try(job, err), err);
 		look(&w, check_nodes(job, dirs, call, k, err), err);
@@ -291,13 +291,13 @@ static void add_memory(struct record_out *o, const char *key, uint64_t bytes)
 		record_add(o, key, "all");
 }
 
-static void put_plan(const struct job *job, const struct dirs *dirs, const struct checked *k)
+static void put_start(const struct job *job, const struct dirs *dirs, const struct checked *k)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "check");
 	record_add(&o, "job", job->name);
-	record_add(&o, "plan", plan_names[k->plan]);
+	record_add(&o, "start", start_names[k->start]);
 	record_add_u64(&o, "rows", k->ready.samples);
 	record_add_u64(&o, "bad-rows", k->ready.bad_rows);
 	record_add_u64(&o, "samples-done", k->before.samples_done);
@@ -375,29 +375,29 @@ static void tell_brain(const struct job *job, const struct checked *k)
 	       (unsigned long long)job->plan_limit);
 }
 
-static void tell_plan(const struct job *job, const struct dirs *dirs, const struct checked *k)
+static void tell_start(const struct job *job, const struct dirs *dirs, const struct checked *k)
 {
 	const unsigned long long done = k->before.samples_done,
 				 all = k->ready.samples * job->epochs,
 				 batches = (all + job->batch - 1) / job->batch;
-	switch (k->plan) {
-	case PLAN_BEGIN:
+	switch (k->start) {
+	case START_BEGIN:
 		printf("%s: run would begin it\n", job->name);
 		break;
-	case PLAN_GO_ON:
+	case START_GO_ON:
 		printf("%s: run would go on with it, after %llu of %llu samples\n", job->name, done,
 		       all);
 		break;
-	case PLAN_ADOPT:
+	case START_ADOPT:
 		printf("%s: run would take over the nodes that run, %s for one\n", job->name,
 		       k->before.node);
 		break;
-	case PLAN_START_OVER:
+	case START_OVER:
 		printf("%s: run --fresh would start it over; the run before is kept until the new "
 		       "one has a checkpoint\n",
 		       job->name);
 		break;
-	case PLAN_FINISHED:
+	case START_FINISHED:
 		return;
 	}
 	tell_files("data", &job->data, k->ready.rows);
@@ -472,7 +472,7 @@ static int check_job(const char *path, const struct call *call, struct error *er
 	int result = trainctl_hosts(&k.hosts, &job, err);
 	if (result == 0)
 		result = check(&job, &dirs, call, &k, err);
-	if (result == 0 && k.plan == PLAN_FINISHED) {
+	if (result == 0 && k.start == START_FINISHED) {
 		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts over\n");
 		spent_text(&job, &dirs, k.before.ended, text);
 		if (text[0])
@@ -480,10 +480,10 @@ static int check_job(const char *path, const struct call *call, struct error *er
 		fputs(k.before.summary, stdout);
 		result = k.before.status;
 	} else if (result == 0 && isatty(STDOUT_FILENO))
-		tell_plan(&job, &dirs, &k);
+		tell_start(&job, &dirs, &k);
 	else if (result == 0)
-		put_plan(&job, &dirs, &k);
-	if (result == 0 && k.plan != PLAN_FINISHED && k.plan != PLAN_ADOPT) {
+		put_start(&job, &dirs, &k);
+	if (result == 0 && k.start != START_FINISHED && k.start != START_ADOPT) {
 		fflush(stdout);
 		trainctl_tell_cores(&job, &k.hosts);
 	}

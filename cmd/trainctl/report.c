@@ -35,7 +35,7 @@ static void put_times(const struct account *a)
 		record_print(stdout,
 			     RECORD("time", F("phase", a->phase[i].name),
 				    F_SECONDS("seconds", a->phase[i].seconds),
-				    F_BRIEF("share", all > 0 ? a->phase[i].seconds / all : NAN)));
+				    F_BRIEF("fraction", all > 0 ? a->phase[i].seconds / all : NAN)));
 	}
 }
 

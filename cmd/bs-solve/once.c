@@ -1,4 +1,4 @@
-/* plan: the methods that read all workers first and cut the global batch once. */
+/* once: the methods that read all workers first and cut the global batch once. */
 #include "cmd/bs-solve.h"
 
 #include "base/grow.h"
@@ -116,7 +116,7 @@ static void print_batch(const char *id, uint64_t size, uint64_t larger, uint64_t
 				    F_BRIEF("time", time)));
 }
 
-static void print_plan(const struct workers *all, const char *method, uint64_t global)
+static void print_sizes(const struct workers *all, const char *method, uint64_t global)
 {
 	static char buffer[1 << 18];
 	double longest = 0;
@@ -135,11 +135,11 @@ static void print_plan(const struct workers *all, const char *method, uint64_t g
 		}
 	}
 	record_print(stdout,
-		     RECORD("plan", F_BRIEF("time", longest), F("total", global),
+		     RECORD("total", F_BRIEF("time", longest), F("samples", global),
 			    F("method", method), all->accumulate ? F("steps", steps) : F_NONE));
 }
 
-int bs_solve_plan(const char *method, uint64_t global, int strict)
+int bs_solve_once(const char *method, uint64_t global, int strict)
 {
 	struct error err = {0};
 	struct workers all = {.accumulate = strcmp(method, "accum") == 0};
@@ -147,7 +147,7 @@ int bs_solve_plan(const char *method, uint64_t global, int strict)
 	if (read_workers(&all, strict, &err) != 0 || solve(&all, method, global, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	else
-		print_plan(&all, method, global);
+		print_sizes(&all, method, global);
 	idset_clear(&all.ids);
 	free(all.row);
 	free(all.type);
