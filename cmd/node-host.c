@@ -24,7 +24,7 @@ static const char *opt_by = "ssh", *opt_id, *opt_program;
 static double opt_cores, opt_seconds = 0.5;
 static uint64_t opt_memory, opt_first, opt_job;
 static struct option_list opt_make, opt_bring, opt_fetch;
-static int opt_serve, opt_keep, opt_test;
+static int opt_serve, opt_hold, opt_test;
 
 static const struct option_row rows[] = {
 	{.name = "by", .kind = OPTION_CHOICE, .target = &opt_by, .arg = "LAUNCHER",
@@ -42,7 +42,7 @@ static const struct option_row rows[] = {
 	 .help = "memory that it may use; 0: all"},
 	{.name = "first-core", .kind = OPTION_COUNT, .target = &opt_first, .arg = "N",
 	 .help = "where cores can only be chosen: from this one on"},
-	{.name = "keep", .kind = OPTION_FLAG, .target = &opt_keep,
+	{.name = "hold", .kind = OPTION_FLAG, .target = &opt_hold,
 	 .help = "hold there what it wants to outlive it"},
 	{.name = "slurm-job", .kind = OPTION_COUNT, .target = &opt_job, .arg = "JOB",
 	 .help = "the allocation of Slurm that has the host; 0: the one that this runs in"},
@@ -62,7 +62,7 @@ static char deadlines[400];
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "[--by LAUNCHER] [--cores N] [--memory BYTES] [--keep] [--make DIR]... [--bring PATH]...\n"
+	.synopsis = "[--by LAUNCHER] [--cores N] [--memory BYTES] [--hold] [--make DIR]... [--bring PATH]...\n"
 		    "HOST COMMAND [ARG]...\n"
 		    "[--by LAUNCHER] --fetch PATH=HERE HOST\n"
 		    "[--by LAUNCHER] [--seconds S] --test [HOST]...\n"
@@ -171,7 +171,7 @@ static int near(int argc, char **argv, struct error *err)
 				  .limits = {.cores = opt_cores,
 					     .memory = opt_memory,
 					     .first_core = opt_first},
-				  .keeps = opt_keep,
+				  .keeps = opt_hold,
 				  .argv = argv + 1};
 	if (find_self(self, err) != 0)
 		return -1;

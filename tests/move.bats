@@ -350,7 +350,7 @@ END
 	# requests that no lead makes
 	run ask "$T/ps1.sock" 'give incarnation=1 attempt=5' 'accept incarnation=1 attempt=5' \
 		'adopt incarnation=1 attempt=5 map=9 iteration=2' 'prepare incarnation=1 attempt=5 map=9 iteration=2' \
-		'keep incarnation=1 attempt=1' 'give incarnation=2 attempt=5'
+		'cancel incarnation=1 attempt=1' 'give incarnation=2 attempt=5'
 	[ "$(sed -n 's/^err code=\([a-z-]*\).*/\1/p' <<<"$output" | xargs)" = "move stale order move fenced" ] ||
 		{ echo "$output"; return 1; }
 	run ask "$T/ps0.sock" 'move parts=0' 'move parts=2' 'move parts=3 servers=a,a' 'move parts=2 servers=a,b' \
@@ -405,7 +405,7 @@ keys_of() {
 	{ printf 'pull %s iteration=1 dense=0 rows=10 bytes=40\n' "$me"; cat keys; } >"$sent"
 	cat "$sent" >&"$FD_c"
 	wait_for 'ask "$T/ps2.sock" stat | grep -q pulls=1'
-	tell b 'keep incarnation=1 attempt=1\n'
+	tell b 'cancel incarnation=1 attempt=1\n'
 	tell b "apply incarnation=1 iteration=0 units=1 bytes=$((${#unit} + 1))\n$unit\n"
 	answered b 'ok iteration=1$'
 	[ "$(ask "$T/ps2.sock" stat | field rows)" -eq 10 ]
@@ -445,9 +445,9 @@ keys_of() {
 		ask "$T/ps1.sock" stat
 		ask "$T/ps2.sock" stat | grep -q ' rows=10 '
 		# the first time it is not told
-		[ "$i" = 2 ] || tell b 'keep incarnation=1 attempt=1\n'
+		[ "$i" = 2 ] || tell b 'cancel incarnation=1 attempt=1\n'
 		[ "$i" = 2 ] || answered a '^err code=move.*attempt'
-		[ "$i" = 2 ] || tell a 'keep incarnation=1 attempt=1\n'
+		[ "$i" = 2 ] || tell a 'cancel incarnation=1 attempt=1\n'
 	done
 	tell b "$unit"
 	tell b 'give incarnation=1 attempt=2\n'
@@ -601,7 +601,7 @@ take_over() {
 	[ "$(grep -ac 'pending=1' a.answers)" -ge 2 ]
 	tell a "$prepare"
 	wait_for 'tail -n 1 a.answers | grep -aq "^ok pending=1$"'
-	tell a 'keep incarnation=1 attempt=1\n'
+	tell a 'cancel incarnation=1 attempt=1\n'
 	tell a "$prepare"
 	wait_for 'tail -n 1 a.answers | grep -aq "^err code=move.*the attempt is over"'
 	tell a "$prepare"

@@ -73,10 +73,10 @@ killed() {
 	wait_for "gone $n"
 }
 
-@test "--keep: what is held there outlives the command" {
+@test "--hold: what is held there outlives the command" {
 	layouts d10
 	server() {
-		start "$1" node-host --keep h1 "$(command -v ps-server)" -s "$T/$1.sock" --id ps0 --layout "$T/d10" \
+		start "$1" node-host --hold h1 "$(command -v ps-server)" -s "$T/$1.sock" --id ps0 --layout "$T/d10" \
 			--optimizer sgd --memory "$T/memory" "${@:2}"
 		ready "$1.sock"
 	}

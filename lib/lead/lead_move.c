@@ -9,7 +9,7 @@
  *     adopt     the commit: from here on the map is in force, in this process' memory. Pushes under
  *               the old one are refused with code=map, and said again under the new one.
  *
- * Until the commit any refusal, lost connection or deadline ends the attempt: `keep`, and the old map
+ * Until the commit any refusal, lost connection or deadline ends the attempt: `cancel`, and the old map
  * goes on.  After it a part that can't adopt is a part that lacks what is committed: only a rollback
  * helps, as for apply.
  *
@@ -210,7 +210,7 @@ static void fail(struct lead *l, const char *who, const char *why)
 	if (stage == MOVE_JOINING) {
 		m->tries = TRIES;
 	} else {
-		order(l, ORDER_KEEP, &nobody);
+		order(l, ORDER_CANCEL, &nobody);
 		m->tries++;
 	}
 	m->is_last = 0;

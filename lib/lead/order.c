@@ -9,7 +9,7 @@
 #define SERVER_ROOM 4096 /* of a server: an id, a path, which may need encoding, and three numbers */
 
 static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut", "sum", "fill",
-					      "prepare", "give", "adopt", "keep", "heat"};
+					      "prepare", "give", "adopt", "cancel", "heat"};
 
 /* ---- writing ---- */
 
@@ -109,7 +109,7 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 		record_add_u64(&o, "iteration", order->iteration);
 		break;
 	case ORDER_GIVE:
-	case ORDER_KEEP:
+	case ORDER_CANCEL:
 		record_add_u64(&o, "attempt", order->attempt);
 		break;
 	default:
@@ -316,7 +316,7 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 			       ? -1
 			       : record_u64(r, "iteration", 0, UINT64_MAX, &o->iteration, err);
 	case ORDER_GIVE:
-	case ORDER_KEEP:
+	case ORDER_CANCEL:
 		return record_u64(r, "attempt", 1, UINT64_MAX, &o->attempt, err);
 	case ORDER_HEAT:
 		return 0;

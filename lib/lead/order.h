@@ -4,7 +4,7 @@
  * request; both obey alike.
  *
  * Parts, each with some of the parameters, are told hold, apply, throw, cut; and when parameters
- * move from one part to another (lead_move.c), prepare, give, adopt or keep.  Replicas, each with
+ * move from one part to another (lead_move.c), prepare, give, adopt or cancel.  Replicas, each with
  * all parameters, are told sum, apply (which names a sum, not pushes), fill, throw, cut.
  */
 #ifndef PACELINE_LEAD_ORDER_H
@@ -35,7 +35,7 @@ enum order_kind {
 	ORDER_PREPARE, /* find what you will give by servers[], and make room for what will come */
 	ORDER_GIVE,    /* send it, but keep it too; apply nothing until the move is over */
 	ORDER_ADOPT,   /* servers[] is in force, at iteration; what you gave is no longer yours */
-	ORDER_KEEP,    /* the attempt has failed: all is as before */
+	ORDER_CANCEL,  /* the attempt has failed: all is as before */
 	ORDER_HEAT,    /* say how much is asked of which places; changes nothing */
 	ORDERS
 };

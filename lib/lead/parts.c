@@ -245,7 +245,7 @@ const struct part_here *lead_parts_here(const struct lead_parts *p)
 static int is_of_a_move(const struct order *o)
 {
 	return o->kind == ORDER_PREPARE || o->kind == ORDER_GIVE || o->kind == ORDER_ADOPT ||
-	       o->kind == ORDER_KEEP;
+	       o->kind == ORDER_CANCEL;
 }
 
 static int give_remote(struct lead_parts *p, const struct order *o, const struct order_answer *a)

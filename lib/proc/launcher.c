@@ -173,7 +173,7 @@ static int far_start(const struct node_start *start, struct argv *front, struct 
 		argv_u64(front, "--first-core", start->limits.first_core);
 	}
 	if (start->keeps)
-		argv_add(front, "--keep");
+		argv_add(front, "--hold");
 	add_each(front, "--make", start->make);
 	if (place->apart)
 		add_each(front, "--bring", start->bring);

@@ -44,7 +44,7 @@ static int ask_run(struct running *r, struct error *err)
 		record_add_u64(&o, "first-core", r->what->limits.first_core);
 	}
 	if (r->what->keeps)
-		record_add_u64(&o, "keep", 1);
+		record_add_u64(&o, "hold", 1);
 	record_add_u64(&o, "bytes", len);
 	int result = remote_ask(r->remote, &o, text, len, err);
 	free(text);

@@ -460,7 +460,7 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 	const char *host;
 	uint64_t bytes, keeps = 0;
 	if (record_text(r, "host", &host, err) != 0 ||
-	    record_u64_opt(r, "keep", 0, 1, &keeps, err) != 0 ||
+	    record_u64_opt(r, "hold", 0, 1, &keeps, err) != 0 ||
 	    record_u64(r, "bytes", 2, ARGV_MAX, &bytes, err) != 0)
 		return -1;
 	if (s->node || s->failed)

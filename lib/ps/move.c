@@ -855,7 +855,7 @@ void move_adopt(struct ps *p, const struct order *o, const struct order_answer *
 	a->done(a->part, &result, a->arg);
 }
 
-void move_keep(struct ps *p, const struct order *o, const struct order_answer *a)
+void move_cancel(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	struct order_result result = {.attempt = o->attempt};
 

@@ -12,11 +12,11 @@
 
 struct ps_move;
 
-/* The orders prepare, give, adopt, keep. */
+/* The orders prepare, give, adopt, cancel. */
 void move_prepare(struct ps *p, const struct order *o, const struct order_answer *a);
 void move_give(struct ps *p, const struct order *o, const struct order_answer *a);
 void move_adopt(struct ps *p, const struct order *o, const struct order_answer *a);
-void move_keep(struct ps *p, const struct order *o, const struct order_answer *a);
+void move_cancel(struct ps *p, const struct order *o, const struct order_answer *a);
 /* The request of a giver. */
 void move_on_accept(struct request *rq, void *ps);
 

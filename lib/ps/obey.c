@@ -222,7 +222,7 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 		[ORDER_PREPARE] = move_prepare,
 		[ORDER_GIVE] = move_give,
 		[ORDER_ADOPT] = move_adopt,
-		[ORDER_KEEP] = move_keep,
+		[ORDER_CANCEL] = move_cancel,
 		[ORDER_HEAT] = obey_heat,
 	};
 

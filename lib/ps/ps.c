@@ -276,7 +276,7 @@ const struct verb ps_led_verbs[] = {
 	 "the lead: give what changes its owner to its new one, and keep it"},
 	{"adopt", "incarnation attempt map iteration", "", ps_on_order, ORDER_BYTES_MAX,
 	 "the lead: the map that was prepared is in force"},
-	{"keep", "incarnation attempt", "", ps_on_order, 0,
+	{"cancel", "incarnation attempt", "", ps_on_order, 0,
 	 "the lead: that map comes no more, all stays as it is"},
 	{"stat", "", "", ps_on_stat, 0, "what is here"},
 };

@@ -141,7 +141,7 @@ byte thrown[3 * NW];             /* generations up to it go */
 byte prepared[3], next_of[3];    /* the attempt that it knows of, and its layout; 0: none */
 byte aside[3];                   /* cells that have come, for that attempt */
 Cells came[3];
-mtype = { APPLY, THROW, CUT, PREPARE, GIVE, ADOPT, KEEP };
+mtype = { APPLY, THROW, CUT, PREPARE, GIVE, ADOPT, CANCEL };
 chan orders[3] = [6] of { mtype, short, short, byte };   /* of the lead */
 chan gifts[3] = [CELLS] of { byte, byte, byte };             /* attempt, cell, its rows */
 
@@ -492,7 +492,7 @@ inline answer_move(how) {
 	if :: step == MOVING -> step = how :: else fi
 }
 inline give_up() {
-	for (i : 1 .. 2) { if :: INVOLVED(i) -> order(i, KEEP, attempt, 0, 0) :: else fi }
+	for (i : 1 .. 2) { if :: INVOLVED(i) -> order(i, CANCEL, attempt, 0, 0) :: else fi }
 	i = 0; keep_own(0); end_move(); answer_move(FAILED)
 }
 #define IS_THERE(t, s) (!(IN(t, s) || IN(layout[0], s)) || link[s] == 1)
@@ -809,7 +809,7 @@ end:	do
 		orders[s]?_, p, q, k; adopt(s, p, q, k);
 		if :: link[s] == 1 -> answers!ADOPT, p, s :: else fi;
 		p = 0; q = 0; k = 0 }
-	:: d_step { up[s] && orders[s]?[KEEP, _, _, _] ->
+	:: d_step { up[s] && orders[s]?[CANCEL, _, _, _] ->
 		orders[s]?_, p, _, _; if :: prepared[s] == p -> keep_own(s) :: else fi; p = 0 }
 	od
 }
