@@ -81,7 +81,7 @@ turned() {
 	# 35000 samples at 500 a second, and 12 s of all else
 	grep -q '^   1 min 22 s   without stragglers (1.3[67] times as fast)$' <<<"$output"
 	grep -q '^         30 s   27%   waiting for slower workers, mostly for w0$' <<<"$output"
-	grep -q '^   1 min 10 s   62%   training, at the pace of all workers together$' <<<"$output"
+	grep -q '^   1 min 10 s   62%   training, at the speed of all workers together$' <<<"$output"
 	grep -q '^  w0  *10.0k .* 1.0 s  *100 ' <<<"$output"
 	grep -q '^  w1  *25.0k .* 400 .* 37%  *1$' <<<"$output"
 	grep -q '^        1 min   batch sizes set, from 20 (w0) to 80 (w1): from 200 to 500$' <<<"$output"
@@ -183,7 +183,7 @@ turned() {
 	grep -q '^  s0  *1.00k  *50  *1.0 s  *50  *100%' <<<"$output"
 	grep -q '^  w0  *2.00k  *50  *1.0 s  *50  *100%' <<<"$output"
 	grep -q '^  w1  *1.00k  *50  *1.0 s  *50  *100%' <<<"$output"
-	grep -qE '^ +(39|40) s +(99|100)%   training, at the pace of all workers together' <<<"$output"
+	grep -qE '^ +(39|40) s +(99|100)%   training, at the speed of all workers together' <<<"$output"
 	grep -q 'w1 was killed by signal 9, SIGKILL; ready again after 2.0 s' <<<"$output"
 }
 
@@ -205,7 +205,7 @@ turned() {
 	not grep -q '[^ -~]' ascii
 	LC_ALL=C.UTF-8 report --text >utf8
 	grep -q '^  loss      0.68 █.*▁ 0.5$' utf8
-	grep -q '^  pace  *▄.*█.* samples/s' utf8
+	grep -q '^  speed  *▄.*█.* samples/s' utf8
 }
 
 @test "40 and 200 columns: nothing is wider" {
@@ -327,7 +327,7 @@ turned() {
 	grep -q '<td>waiting for slower workers, mostly for w0</td>' x.html
 	grep -q ' to 80 (w1): from 200 to 500 samples/s (x2.50); saved 1 min 15 s<br>' x.html
 	local title
-	for title in Loss 'Pace of the job' 'Batch size of each worker' 'What the nodes did'; do
+	for title in Loss 'Speed of the job' 'Batch size of each worker' 'What the nodes did'; do
 		grep -q "<title>$title</title>" x.html
 	done
 	# the legend stands beside the bars, not on them
@@ -381,8 +381,8 @@ turned() {
 batch-time.png
 gantt.png
 loss.png
-pace.png
-shards.png" ]
+shards.png
+speed.png" ]
 	run -0 report --png pictures # over the old ones
 	run -73 report --png /dev/full/x
 }

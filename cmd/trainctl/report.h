@@ -80,7 +80,7 @@ void report_text(const struct report *p);
 
 enum picture {
 	PICTURE_LOSS,
-	PICTURE_PACE,
+	PICTURE_SPEED,
 	PICTURE_SIZE,
 	PICTURE_TIME,
 	PICTURE_GANTT,

@@ -1,4 +1,4 @@
-/* report: pictures of what goes on over time: loss, pace, batch size and time of each worker. */
+/* report: pictures of what goes on over time: loss, speed, batch size and time of each worker. */
 #include "cmd/trainctl/report_draw.h"
 
 #include "base/reals.h"
@@ -233,7 +233,7 @@ void picture_times(const struct report *p, FILE *out)
 	curves_free(&c);
 }
 
-/* ---- loss and pace ---- */
+/* ---- loss and speed ---- */
 
 void picture_loss(const struct report *p, FILE *out)
 {
@@ -271,12 +271,12 @@ void picture_loss(const struct report *p, FILE *out)
 
 /* What a worker could do in a window where it did nothing is what it could do before; at first,
  * what it did first. */
-static void put_paces(const struct curves *c, FILE *out)
+static void put_speeds(const struct curves *c, FILE *out)
 {
 	double *speed = calloc(c->workers + 1, sizeof *speed);
 	struct account_point *did = calloc(c->workers + 1, sizeof *did);
 	int begun = 0;
-	fputs("$pace << EOD\n", out);
+	fputs("$speed << EOD\n", out);
 	for (size_t i = 0; speed && i < c->workers; i++)
 		speed[i] = cost_first_speed(c->worker[i]);
 	for (size_t k = 0; speed && did && k < c->windows; k++) {
@@ -304,22 +304,22 @@ static void put_paces(const struct curves *c, FILE *out)
 	free(did);
 }
 
-void picture_pace(const struct report *p, FILE *out)
+void picture_speed(const struct report *p, FILE *out)
 {
 	struct curves c;
 	struct draw_marks marks;
 	if (curves_make(p, &c, curves_time) == 0) {
 		draw_time_axis(p, out);
-		draw_marks(p, PICTURE_PACE, &marks, out);
+		draw_marks(p, PICTURE_SPEED, &marks, out);
 		fputs("set ylabel 'samples a second'\nset yrange [0:*]\n", out);
 		draw_format(p->cost.could, "y", out);
-		put_paces(&c, out);
+		put_speeds(&c, out);
 		fprintf(out,
-			"plot $pace using 1:2:3 with filledcurves fs solid noborder lc rgb "
+			"plot $speed using 1:2:3 with filledcurves fs solid noborder lc rgb "
 			"'#F3E3D3' notitle, "
-			"$pace using 1:3 with lines lw 1.8 dt '-' lc rgb '%s' title 'all "
+			"$speed using 1:3 with lines lw 1.8 dt '-' lc rgb '%s' title 'all "
 			"together', "
-			"$pace using 1:2 with lines lw 1.8 lc rgb '%s' title 'as it was'",
+			"$speed using 1:2 with lines lw 1.8 lc rgb '%s' title 'as it was'",
 			draw_colour[5], draw_colour[0]);
 		draw_marks_key(&marks, out);
 	}

@@ -24,17 +24,17 @@ const struct picture_kind picture_kind[PICTURES] = {
 			  "The mean loss of the samples between two points, computed before the "
 			  "model was trained on them.",
 			  picture_loss},
-	[PICTURE_PACE] = {"pace", "Pace of the job",
-			  "Samples a second of all workers. The line above is the pace if no "
+	[PICTURE_SPEED] = {"speed", "Speed of the job",
+			  "Samples a second of all workers. The line above is the speed if no "
 			  "worker had waited for a slower one, been down or been idle.",
-			  picture_pace},
+			  picture_speed},
 	[PICTURE_SIZE] = {"batch-size", "Batch size of each worker",
 			  "Samples of a batch. A solution that balances gives slow workers smaller "
 			  "batches and fast ones larger.",
 			  picture_sizes},
 	[PICTURE_TIME] = {"batch-time", "Batch time of each worker, without waiting",
 			  "Seconds of computing and communicating in a batch. Under BSP the "
-			  "slowest worker sets the pace: a job is balanced where the curves meet.",
+			  "slowest worker sets the speed: a job is balanced where the curves meet.",
 			  picture_times},
 	[PICTURE_GANTT] = {"gantt", "What the nodes did",
 			   "One row for each node; the height of a colour is its share of the "

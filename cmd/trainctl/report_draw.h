@@ -79,7 +79,7 @@ double curves_time(const struct account_point *did); /* of a batch, in seconds *
 /* ---- pictures ---- */
 
 void picture_loss(const struct report *p, FILE *out);
-void picture_pace(const struct report *p, FILE *out);
+void picture_speed(const struct report *p, FILE *out);
 void picture_sizes(const struct report *p, FILE *out);
 void picture_times(const struct report *p, FILE *out);
 void picture_gantt(const struct report *p, FILE *out);

@@ -130,7 +130,7 @@ static size_t fill_losses(const struct account *a, double *value, size_t count, 
 	return shown;
 }
 
-static void fill_paces(const struct account *a, double *value, size_t count)
+static void fill_speeds(const struct account *a, double *value, size_t count)
 {
 	double begin = NAN, end = NAN;
 	for (size_t i = 0; i < a->nodes; i++) {
@@ -168,11 +168,11 @@ static int text_courses(void *to, const struct report *p, struct error *err)
 	}
 	if (!p->cost.known)
 		return 0;
-	char pace[HUMAN_MAX], could[HUMAN_MAX];
-	fill_paces(p->a, value, room);
-	printf("%s  pace  %8s ", isnan(last) ? "\n" : "", "");
+	char speed[HUMAN_MAX], could[HUMAN_MAX];
+	fill_speeds(p->a, value, room);
+	printf("%s  speed %8s ", isnan(last) ? "\n" : "", "");
 	put_line(g, value, room, 0);
-	printf(" %s samples/s", human_count(p->cost.pace, pace));
+	printf(" %s samples/s", human_count(p->cost.speed, speed));
 	if (wide)
 		printf("; all: %s", human_count(p->cost.could, could));
 	putchar('\n');

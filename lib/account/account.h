@@ -185,7 +185,7 @@ double account_state_seconds(const struct account_node *n, enum account_state st
 double account_overlap(const struct account_spans *s, int what, double from, double to);
 /* For how long a node was up between two times: all but what the log says that it was not. */
 double account_up(const struct account_node *n, double from, double to);
-/* What a node did between two times: at an even pace between two points, while it was up. */
+/* What a node did between two times: at an even speed between two points, while it was up. */
 struct account_point account_between(const struct account_node *n, double from, double to);
 /* Its seconds in collectives with other trainers: communication outside the time of the batches (a
  * worker's communication is inside that time). */

@@ -387,7 +387,7 @@ double account_up(const struct account_node *n, double from, double to)
 }
 
 /* How much of what was done between two points was done in a part of that time: it was done at an
- * even pace while the node was up. */
+ * even speed while the node was up. */
 static double share(const struct account_node *n, const struct account_point *p, double from,
 		    double to)
 {

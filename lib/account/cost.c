@@ -11,7 +11,7 @@
 #define COUNTED 0.95 /* more than that: all */
 
 const char *const cost_text[COST_KINDS] = {
-	[COST_TOGETHER] = "training, at the pace of all workers together",
+	[COST_TOGETHER] = "training, at the speed of all workers together",
 	[COST_THROWN] = "training what was dropped or rolled back",
 	[COST_WAITING] = "waiting for slower workers",
 	[COST_SERVER] = "waiting for a slower server",
@@ -43,7 +43,7 @@ struct sums {
 	double *sorted;
 	size_t workers;
 	double samples;  /* trained by workers */
-	double together; /* seconds: what they trained, at the pace of all */
+	double together; /* seconds: what they trained, at the speed of all */
 	double even;     /* at that of the median */
 	double *blamed;  /* by worker */
 };
@@ -312,7 +312,7 @@ static void conclude(struct sums *s)
 	cost->known = 1;
 	cost->of[COST_TOGETHER] = s->together * part;
 	cost->of[COST_THROWN] = s->together * (1 - part);
-	cost->pace = s->samples * part / cost->training;
+	cost->speed = s->samples * part / cost->training;
 	add_marks(s->a, cost);
 	double meeting = cost->of[COST_BARRIER] + cost->of[COST_COLLECTIVE];
 	double always = away + cost->of[COST_FIRST] + meeting;
@@ -350,7 +350,7 @@ int cost_of(const struct account *a, struct cost *out, struct error *err)
 {
 	struct sums s = {.a = a, .cost = out};
 	*out = (struct cost){
-		.busy = NAN, .even = NAN, .pace = NAN, .could = NAN, .slowest = ACCOUNT_NOBODY};
+		.busy = NAN, .even = NAN, .speed = NAN, .could = NAN, .slowest = ACCOUNT_NOBODY};
 	add_phases(a, out);
 	int result = make(&s);
 	if (result != 0)

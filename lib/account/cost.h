@@ -3,8 +3,8 @@
  *
  * The time in which workers train is cut into windows.  In each window worker i has a speed v(i):
  * the samples that it computed over the seconds of its batches, without waiting (if it computed
- * none, its speed in the window before).  V is the sum of all v(i): the pace of all machines
- * together.  What the job trained in the window takes samples/V seconds at that pace, and as
+ * none, its speed in the window before).  V is the sum of all v(i): the speed of all machines
+ * together.  What the job trained in the window takes samples/V seconds at that speed, and as
  *
  *     samples = sum over i of v(i) * (seconds that worker i computed)
  *
@@ -29,7 +29,7 @@
 #define COST_WINDOWS 600
 
 enum cost_kind {
-	COST_TOGETHER, /* training at the pace of all workers together */
+	COST_TOGETHER, /* training at the speed of all workers together */
 	COST_THROWN,   /* training what does not count: dropped, or rolled back */
 	COST_WAITING,  /* for slower workers */
 	COST_SERVER,   /* for a slower server */
@@ -59,7 +59,7 @@ struct cost {
 	 * or been idle; if also each had been as fast as the median one. Both include phases in
 	 * which nobody trains, workers that start, barriers and collectives. NAN: not known. */
 	double busy, even;
-	double pace;  /* samples a second while workers train */
+	double speed; /* samples a second while workers train */
 	double could; /* the same, of all workers together, barriers and collectives included */
 	/* The worker that others waited for most: it waited least itself. ACCOUNT_NOBODY: none. */
 	size_t slowest;

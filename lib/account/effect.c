@@ -23,7 +23,7 @@ static double training(const struct account *a, double from, double to)
 	return sum;
 }
 
-static double pace(const struct account *a, double from, double to)
+static double speed(const struct account *a, double from, double to)
 {
 	double samples = 0, seconds = training(a, from, to);
 	for (size_t i = 0; i < a->nodes; i++)
@@ -91,8 +91,8 @@ static void measure(const struct account *a, struct effect *list, size_t count)
 		struct effect *e = &list[i];
 		e->until = i + 1 < count ? list[i + 1].from : end;
 		double since = i > 0 ? list[i - 1].last : begin;
-		e->before = pace(a, fmax(since, e->from - past), e->from);
-		e->after = pace(a, e->from, e->until);
+		e->before = speed(a, fmax(since, e->from - past), e->from);
+		e->after = speed(a, e->from, e->until);
 		e->saved = training(a, e->from, e->until) * (e->after / e->before - 1);
 	}
 }

@@ -1,9 +1,9 @@
 /*
- * effect: what the actions of a job did: the pace of the job before and after.
+ * effect: what the actions of a job did: the speed of the job before and after.
  *
  * Actions that follow each other closely are one effect (they can't be told apart); actions that
- * set what is set already are none.  Before: the pace since the previous effect, but only its last
- * part, which is recent enough to compare with.  After: the pace from the first action until the
+ * set what is set already are none.  Before: the speed since the previous effect, but only its last
+ * part, which is recent enough to compare with.  After: the speed from the first action until the
  * next effect, so that the cost of an action (a restart) is included.  Other changes in that time
  * are included too, such as a straggler that came or went by itself.
  *
@@ -21,7 +21,7 @@ struct effect {
 	size_t mark;                    /* its first restart, else its first action */
 	size_t sizes, restarts, others; /* how many actions */
 	double before, after;           /* samples a second; NAN: not known */
-	/* How many seconds longer the training after it would have taken at the pace before; below
+	/* How many seconds longer the training after it would have taken at the speed before; below
 	 * 0: shorter. NAN: not known. */
 	double saved;
 };

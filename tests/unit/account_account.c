@@ -300,7 +300,7 @@ static void what_all_wait_is_no_stragglers_fault(void **state)
 	near(c.of[COST_BARRIER], 50);
 	near(c.of[COST_WAITING], 0);
 	near(c.busy, c.seconds);
-	near(c.could, c.pace);
+	near(c.could, c.speed);
 }
 
 /* Two ranks alike, but that w1 computes for 0.25 s and w0 for half of that; sums take 0.5 s. */
@@ -423,7 +423,7 @@ static void size(const char *id, int samples, double at)
 	take("decided actions=1 at=%g", at);
 }
 
-static void effects_are_paces_before_and_after(void **state)
+static void effects_are_speeds_before_and_after(void **state)
 {
 	(void)state;
 	struct effect *list;
@@ -471,7 +471,7 @@ int main(void)
 		TEST(what_does_not_count_was_thrown_away),
 		TEST(a_worker_that_is_down_costs_what_it_could_have_done),
 		TEST(without_measurements_there_are_only_phases),
-		TEST(effects_are_paces_before_and_after),
+		TEST(effects_are_speeds_before_and_after),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
