@@ -78,29 +78,24 @@ void report_text(const struct report *p);
 
 /* ---- pictures (report_draw.c) ---- */
 
-enum picture {
-	PICTURE_LOSS,
-	PICTURE_SPEED,
-	PICTURE_SIZE,
-	PICTURE_TIME,
-	PICTURE_GANTT,
-	PICTURE_SHARDS,
-	PICTURES
-};
-
+/* Its number is its place in picture_kind. */
 extern const struct picture_kind {
-	const char *name;    /* as a file */
-	const char *title;   /* what it shows */
-	const char *caption; /* and how to read it */
-	void (*draw)(const struct report *p, FILE *out);
-} picture_kind[PICTURES];
+	const char *name;                               /* as a file */
+	const char *title;                              /* what it shows */
+	const char *caption;                            /* and how to read it */
+	int (*draw)(const struct report *p, FILE *out); /* -1: no memory, nothing is drawn */
+	size_t (*has)(const struct report *p);          /* 0: there is nothing to draw */
+	unsigned height; /* of the plot, in pixels; 0: by what it has */
+	unsigned lines;  /* of the legend, besides those of marks */
+	int timeless;    /* without an axis of time, and marks on it */
+} picture_kind[];
+extern const size_t picture_count;
 
-/* Whether there is anything to draw. */
-int picture_has(const struct report *p, enum picture what);
-unsigned picture_height(const struct report *p, enum picture what); /* in pixels, of 960 wide */
+int picture_has(const struct report *p, size_t what);
+unsigned picture_height(const struct report *p, size_t what); /* in pixels, of 960 wide */
 /* The commands for gnuplot(1), without those for the terminal. place: commands that say where in
  * the page it is, or "". */
-void picture_script(const struct report *p, enum picture what, const char *place, FILE *out);
+void picture_script(const struct report *p, size_t what, const char *place, FILE *out);
 
 /* ---- files (report_files.c, report_html.c) ---- */
 
@@ -114,8 +109,8 @@ struct drawing {
 /* --html FILE, --png FILE.png | DIR. Without gnuplot: ERROR_UNAVAILABLE. */
 int report_html(const struct report *p, const char *path, struct error *err);
 int report_png(const struct report *p, const char *path, struct error *err);
-/* One of them for a page; all of them as an image, where what is PICTURES. */
-int report_draw(const struct report *p, enum picture what, int svg, struct drawing *out,
+/* One of them for a page; all of them as an image, where what is picture_count. */
+int report_draw(const struct report *p, size_t what, int svg, struct drawing *out,
 		struct error *err);
 /* -1: nothing to draw yet. */
 int report_has_pictures(const struct report *p, struct error *err);

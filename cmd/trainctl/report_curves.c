@@ -144,8 +144,7 @@ static double top_of(const struct curves *c, const unsigned char *chosen, int *c
 	return top > 0 ? top * 1.08 : 1;
 }
 
-static void put_lines(const struct curves *c, const unsigned char *chosen,
-		      const struct draw_marks *m, FILE *out)
+static void put_lines(const struct curves *c, const unsigned char *chosen, FILE *out)
 {
 	const char *comma = "";
 	size_t n = 0;
@@ -166,34 +165,30 @@ static void put_lines(const struct curves *c, const unsigned char *chosen,
 		comma = ", ";
 		n++;
 	}
-	draw_marks_key(m, out);
 }
 
-static void draw_curves(const struct report *p, enum picture what, const struct curves *c,
-			const char *label, double scale, FILE *out)
+static int draw_curves(const struct curves *c, const char *label, double scale, FILE *out)
 {
 	unsigned char *chosen = calloc(c->workers + 1, 1);
-	struct draw_marks marks;
-	int cut;
+	int cut, many = c->workers > DRAW_LINES_MAX;
 	if (!chosen)
-		return;
-	curves_choose(c, c->workers <= DRAW_LINES_MAX ? c->workers : LINES_OF_MANY, chosen);
+		return -1;
+	curves_choose(c, many ? LINES_OF_MANY : c->workers, chosen);
 	double top = top_of(c, chosen, &cut) * scale;
-	draw_time_axis(p, out);
-	draw_marks(p, what, &marks, out);
 	fprintf(out, "set ylabel '%s'\nset yrange [0:%.7g]\n", label, top);
 	if (cut)
 		fputs("set label 'higher values are cut off' at graph 0.01, graph 0.96 textcolor "
 		      "rgb "
 		      "'#777777' font ',10'\n",
 		      out);
-	if (c->workers <= DRAW_LINES_MAX || put_band(c, scale, out) == 0) {
-		for (size_t i = 0; i < c->workers; i++)
-			if (chosen[i])
-				put_curve(c, i, scale, out);
-		put_lines(c, chosen, &marks, out);
-	}
+	int result = many ? put_band(c, scale, out) : 0;
+	for (size_t i = 0; result == 0 && i < c->workers; i++)
+		if (chosen[i])
+			put_curve(c, i, scale, out);
+	if (result == 0)
+		put_lines(c, chosen, out);
 	free(chosen);
+	return result;
 }
 
 static double size_of(const struct account_point *did)
@@ -207,42 +202,42 @@ double curves_time(const struct account_point *did)
 }
 
 /* Of those workers whose times are drawn. */
-void picture_sizes(const struct report *p, FILE *out)
+int picture_sizes(const struct report *p, FILE *out)
 {
 	struct curves c, times;
 	int result = curves_make(p, &times, curves_time);
-	if (curves_make(p, &c, size_of) == 0 && result == 0) {
+	if (curves_make(p, &c, size_of) != 0 || result != 0)
+		result = -1;
+	else {
 		memcpy(c.stands_out, times.stands_out, c.workers * sizeof *c.stands_out);
-		draw_curves(p, PICTURE_SIZE, &c, "batch size (samples)", 1, out);
+		result = draw_curves(&c, "batch size (samples)", 1, out);
 	}
 	curves_free(&c);
 	curves_free(&times);
+	return result;
 }
 
-void picture_times(const struct report *p, FILE *out)
+int picture_times(const struct report *p, FILE *out)
 {
 	struct curves c;
-	if (curves_make(p, &c, curves_time) == 0) {
-		double most = 0;
-		for (size_t i = 0; i < c.workers * c.windows; i++)
-			most = fmax(most, isnan(c.value[i]) ? 0 : c.value[i]);
-		draw_curves(p, PICTURE_TIME, &c,
-			    most < 0.5 ? "batch time (ms)" : "batch time (seconds)",
-			    most < 0.5 ? 1000 : 1, out);
-	}
+	double most = 0;
+	int result = curves_make(p, &c, curves_time);
+	for (size_t i = 0; result == 0 && i < c.workers * c.windows; i++)
+		most = fmax(most, isnan(c.value[i]) ? 0 : c.value[i]);
+	if (result == 0)
+		result = draw_curves(&c, most < 0.5 ? "batch time (ms)" : "batch time (seconds)",
+				     most < 0.5 ? 1000 : 1, out);
 	curves_free(&c);
+	return result;
 }
 
 /* ---- loss and speed ---- */
 
-void picture_loss(const struct report *p, FILE *out)
+int picture_loss(const struct report *p, FILE *out)
 {
 	const struct account *a = p->a;
-	struct draw_marks marks;
 	size_t step = 1 + a->rows / (2 * DRAW_WINDOWS), shown = 0;
 	double low = INFINITY, high = -INFINITY;
-	draw_time_axis(p, out);
-	draw_marks(p, PICTURE_LOSS, &marks, out);
 	fputs("set ylabel 'loss'\n$loss << EOD\n", out);
 	for (size_t i = 0; i < a->rows; i += step) {
 		double sum = 0, weight = 0;
@@ -266,7 +261,7 @@ void picture_loss(const struct report *p, FILE *out)
 		"plot $loss using 1:2 with %s lw 1.8 lc rgb '%s' title 'loss'",
 		low - room, high + room, shown < 40 ? "linespoints pt 7 ps 0.5" : "lines",
 		draw_colour[0]);
-	draw_marks_key(&marks, out);
+	return 0;
 }
 
 /* What a worker could do in a window where it did nothing is what it could do before; at first,
@@ -304,13 +299,11 @@ static void put_speeds(const struct curves *c, FILE *out)
 	free(did);
 }
 
-void picture_speed(const struct report *p, FILE *out)
+int picture_speed(const struct report *p, FILE *out)
 {
 	struct curves c;
-	struct draw_marks marks;
-	if (curves_make(p, &c, curves_time) == 0) {
-		draw_time_axis(p, out);
-		draw_marks(p, PICTURE_SPEED, &marks, out);
+	int result = curves_make(p, &c, curves_time);
+	if (result == 0) {
 		fputs("set ylabel 'samples a second'\nset yrange [0:*]\n", out);
 		draw_format(p->cost.could, "y", out);
 		put_speeds(&c, out);
@@ -321,7 +314,7 @@ void picture_speed(const struct report *p, FILE *out)
 			"together', "
 			"$speed using 1:2 with lines lw 1.8 lc rgb '%s' title 'as it was'",
 			draw_colour[5], draw_colour[0]);
-		draw_marks_key(&marks, out);
 	}
 	curves_free(&c);
+	return result;
 }

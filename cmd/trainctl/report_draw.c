@@ -11,41 +11,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MARK_PLACES 300
 #define MARKS_MAX 16      /* more: without lines, only where they are */
+#define HEIGHT 350        /* of a picture, in pixels */
 #define MARGINS 115       /* above and below a plot, in pixels */
 #define LEGEND_LINE 18    /* of a legend, in pixels; one that is higher than the plot goes into it */
 #define LEGEND_MARGINS 150 /* of a picture around its legend */
 #define LEGEND_MARKS 3    /* lines: action, failure, goes on */
 #define LABEL_PART 0.05   /* of the width, between two names over marks */
 #define NAME_MAX_SHOWN 16 /* letters of a node's name */
-
-const struct picture_kind picture_kind[PICTURES] = {
-	[PICTURE_LOSS] = {"loss", "Loss",
-			  "The mean loss of the samples between two points, computed before the "
-			  "model was trained on them.",
-			  picture_loss},
-	[PICTURE_SPEED] = {"speed", "Speed of the job",
-			  "Samples a second of all workers. The line above is the speed if no "
-			  "worker had waited for a slower one, been down or been idle.",
-			  picture_speed},
-	[PICTURE_SIZE] = {"batch-size", "Batch size of each worker",
-			  "Samples of a batch. A solution that balances gives slow workers smaller "
-			  "batches and fast ones larger.",
-			  picture_sizes},
-	[PICTURE_TIME] = {"batch-time", "Batch time of each worker, without waiting",
-			  "Seconds of computing and communicating in a batch. Under BSP the "
-			  "slowest worker sets the speed: a job is balanced where the curves meet.",
-			  picture_times},
-	[PICTURE_GANTT] = {"gantt", "What the nodes did",
-			   "One row for each node; the height of a colour is its share of the "
-			   "time. The light part is all other time: asking for shards, having "
-			   "nothing to do.",
-			   picture_gantt},
-	[PICTURE_SHARDS] = {"shards", "Shards taken against speed",
-			    "How many shards each worker took, and how fast it was while it "
-			    "worked. A worker with a speed above its share of shards waited for "
-			    "others.",
-			    picture_shards}};
 
 /* ---- text and time ---- */
 
@@ -128,7 +102,7 @@ const char *const draw_colour[DRAW_COLOURS] = {"#0072B2", "#E69F00", "#009E73", 
 #define FAILURE_COLOUR "#B00020"
 #define GOES_ON_COLOUR "#8A9BA8"
 
-static void put_head(enum picture what, FILE *out)
+static void put_head(const struct picture_kind *kind, FILE *out)
 {
 	fputs("reset\nset encoding utf8\nset termoption noenhanced\n"
 	      "set border 3 lc rgb '#777777'\nset tics nomirror out textcolor rgb '#333333'\n"
@@ -136,7 +110,7 @@ static void put_head(enum picture what, FILE *out)
 	      "set key outside right top vertical Left reverse samplen 2 width 1 "
 	      "textcolor rgb '#333333'\nset title ",
 	      out);
-	put_text(out, picture_kind[what].title);
+	put_text(out, kind->title);
 	fputs(" font ',15' offset 0,1.2\nset tmargin 5\n", out);
 }
 
@@ -150,7 +124,7 @@ size_t draw_left_margin(const struct report *p)
 	return longest < 7 ? 9 : longest < NAME_MAX_SHOWN ? longest + 2 : NAME_MAX_SHOWN + 2;
 }
 
-void draw_time_axis(const struct report *p, FILE *out)
+static void put_time_axis(const struct report *p, FILE *out)
 {
 	struct axis axis = axis_of(p);
 	double all = account_seconds(p->a) / axis.unit;
@@ -159,13 +133,20 @@ void draw_time_axis(const struct report *p, FILE *out)
 		draw_left_margin(p), axis.word, all > 0 ? all : 1);
 }
 
+struct marks {
+	size_t actions, failures, goes_on;
+	double labelled; /* how far to the right there is a name */
+	double pixel;    /* of the plot's height */
+	unsigned char taken[2][MARK_PLACES + 1];
+};
+
 /* Above the plot: failures above actions. */
-static void put_mark(const struct report *p, struct draw_marks *m, int failure, double at, int line,
+static void put_mark(const struct report *p, struct marks *m, int failure, double at, int line,
 		     size_t node, FILE *out)
 {
 	double x = draw_x(p, at), all = account_seconds(p->a) / axis_of(p).unit;
 	const char *colour = failure ? FAILURE_COLOUR : ACTION_COLOUR;
-	size_t place = all > 0 ? (size_t)fmin(x / all * DRAW_MARKS, DRAW_MARKS) : 0;
+	size_t place = all > 0 ? (size_t)fmin(x / all * MARK_PLACES, MARK_PLACES) : 0;
 	*(failure ? &m->failures : &m->actions) += 1;
 	if (m->taken[failure][place])
 		return;
@@ -189,12 +170,11 @@ static void put_mark(const struct report *p, struct draw_marks *m, int failure, 
 }
 
 /* What was done and what failed, as lines through the whole picture. */
-void draw_marks(const struct report *p, enum picture what, struct draw_marks *m, FILE *out)
+static void put_marks(const struct report *p, unsigned height, struct marks *m, FILE *out)
 {
 	const struct account *a = p->a;
 	size_t failures = 0;
-	*m = (struct draw_marks){.labelled = -1,
-				 .pixel = 1.0 / (picture_height(p, what) - MARGINS)};
+	*m = (struct marks){.labelled = -1, .pixel = 1.0 / (height - MARGINS)};
 	for (size_t i = 0; i < a->marks; i++)
 		failures += report_is_failure(&a->mark[i]) != 0;
 	for (size_t i = 0; i < a->marks; i++) {
@@ -216,7 +196,7 @@ void draw_marks(const struct report *p, enum picture what, struct draw_marks *m,
 }
 
 /* The legend's lines of the marks. */
-void draw_marks_key(const struct draw_marks *m, FILE *out)
+static void put_marks_key(const struct marks *m, FILE *out)
 {
 	if (m->actions > 0)
 		fputs(", NaN with linespoints dt 2 lw 1 pt 11 ps 0.7 lc rgb '" ACTION_COLOUR
@@ -271,33 +251,74 @@ void draw_format(double most, const char *axis, FILE *out)
 
 /* ---- all of them ---- */
 
-int picture_has(const struct report *p, enum picture what)
+static size_t has_losses(const struct report *p)
 {
-	int losses = 0, workers = 0;
+	size_t losses = 0;
 	for (size_t i = 0; i < p->a->rows; i++)
-		losses |= !isnan(p->a->row[i].loss);
-	for (size_t i = 0; i < p->a->nodes; i++)
-		workers |= account_is_worker(&p->a->node[i]) && p->a->node[i].points > 1;
-	if (!(account_seconds(p->a) > 0))
-		return 0;
-	return what == PICTURE_LOSS ? losses : what == PICTURE_GANTT ? draw_rows(p) > 0 : workers;
+		losses += isnan(p->a->row[i].loss) ? 0 : 1;
+	return losses;
 }
 
-unsigned picture_height(const struct report *p, enum picture what)
+static size_t has_workers(const struct report *p)
 {
-	unsigned lines = 0, height = what == PICTURE_SHARDS ? 420 : 350;
-	if (what == PICTURE_GANTT) {
-		lines = LEGEND_MARKS + DRAW_DOINGS;
-		height = MARGINS + 26 * (unsigned)draw_rows(p);
-	} else if (what == PICTURE_SIZE || what == PICTURE_TIME)
-		lines = LEGEND_MARKS + DRAW_LINES_MAX;
+	size_t workers = 0;
+	for (size_t i = 0; i < p->a->nodes; i++)
+		workers += account_is_worker(&p->a->node[i]) && p->a->node[i].points > 1;
+	return workers;
+}
+
+const struct picture_kind picture_kind[] = {
+	{"loss", "Loss",
+	 "The mean loss of the samples between two points, computed before the model was trained on "
+	 "them.",
+	 picture_loss, has_losses, HEIGHT, 0, 0},
+	{"speed", "Speed of the job",
+	 "Samples a second of all workers. The line above is the speed if no worker had waited for a "
+	 "slower one, been down or been idle.",
+	 picture_speed, has_workers, HEIGHT, 0, 0},
+	{"batch-size", "Batch size of each worker",
+	 "Samples of a batch. A solution that balances gives slow workers smaller batches and fast "
+	 "ones larger.",
+	 picture_sizes, has_workers, HEIGHT, DRAW_LINES_MAX, 0},
+	{"batch-time", "Batch time of each worker, without waiting",
+	 "Seconds of computing and communicating in a batch. Under BSP the slowest worker sets the "
+	 "speed: a job is balanced where the curves meet.",
+	 picture_times, has_workers, HEIGHT, DRAW_LINES_MAX, 0},
+	{"gantt", "What the nodes did",
+	 "One row for each node; the height of a colour is its share of the time. The light part is "
+	 "all other time: asking for shards, having nothing to do.",
+	 picture_gantt, draw_rows, 0, DRAW_DOINGS, 0},
+	{"shards", "Shards taken against speed",
+	 "How many shards each worker took, and how fast it was while it worked. A worker with a "
+	 "speed above its share of shards waited for others.",
+	 picture_shards, has_workers, 420, 0, 1},
+};
+const size_t picture_count = sizeof picture_kind / sizeof *picture_kind;
+
+int picture_has(const struct report *p, size_t what)
+{
+	return account_seconds(p->a) > 0 && picture_kind[what].has(p) > 0;
+}
+
+unsigned picture_height(const struct report *p, size_t what)
+{
+	const struct picture_kind *k = &picture_kind[what];
+	unsigned height = k->height > 0 ? k->height : MARGINS + 26 * (unsigned)k->has(p);
+	unsigned lines = k->lines > 0 ? k->lines + LEGEND_MARKS : 0;
 	unsigned legend = LEGEND_MARGINS + LEGEND_LINE * lines;
 	return height > legend ? height : legend;
 }
 
-void picture_script(const struct report *p, enum picture what, const char *place, FILE *out)
+void picture_script(const struct report *p, size_t what, const char *place, FILE *out)
 {
-	put_head(what, out);
+	const struct picture_kind *k = &picture_kind[what];
+	struct marks marks;
+	put_head(k, out);
 	fputs(place, out);
-	picture_kind[what].draw(p, out);
+	if (!k->timeless) {
+		put_time_axis(p, out);
+		put_marks(p, picture_height(p, what), &marks, out);
+	}
+	if (k->draw(p, out) == 0 && !k->timeless)
+		put_marks_key(&marks, out);
 }

@@ -1,6 +1,6 @@
 /* report_draw: what the pictures of a report share: how names get into a script, the axis of time,
- * what was done and what failed as marks, and the courses of workers. For the files report_draw.c,
- * report_curves.c, report_gantt.c and report_shards.c only. */
+ * and the courses of workers. For the files report_draw.c, report_curves.c, report_gantt.c and
+ * report_shards.c only. */
 #ifndef PACELINE_CMD_TRAINCTL_REPORT_DRAW_H
 #define PACELINE_CMD_TRAINCTL_REPORT_DRAW_H
 
@@ -11,7 +11,6 @@
 #define DRAW_DOINGS 8    /* things that a node does there */
 #define DRAW_LINES_MAX 10 /* of workers; more: those that stand out, and where the others are */
 #define DRAW_COLOURS 7
-#define DRAW_MARKS 300 /* places for marks */
 
 extern const char *const draw_colour[DRAW_COLOURS];
 
@@ -33,23 +32,8 @@ struct draw_window {
  * NULL: no memory. */
 struct draw_window *draw_windows(const struct report *p, size_t most, size_t *count);
 double draw_x(const struct report *p, double at);
-void draw_time_axis(const struct report *p, FILE *out);
 /* Pictures one below the other have the same times one below the other. */
 size_t draw_left_margin(const struct report *p);
-
-/* ---- marks ---- */
-
-struct draw_marks {
-	size_t actions, failures, goes_on;
-	double labelled; /* how far to the right there is a name */
-	double pixel;    /* of the plot's height */
-	unsigned char taken[2][DRAW_MARKS + 1];
-};
-
-/* What was done and what failed, as lines through the whole picture. */
-void draw_marks(const struct report *p, enum picture what, struct draw_marks *m, FILE *out);
-/* Ends a plot command with the legend's lines of the marks. */
-void draw_marks_key(const struct draw_marks *m, FILE *out);
 
 /* ---- nodes ---- */
 
@@ -76,13 +60,13 @@ void curves_free(struct curves *c);
 void curves_choose(const struct curves *c, size_t most, unsigned char *chosen);
 double curves_time(const struct account_point *did); /* of a batch, in seconds */
 
-/* ---- pictures ---- */
+/* ---- pictures: behind their last command, over time, the legend of the marks is put ---- */
 
-void picture_loss(const struct report *p, FILE *out);
-void picture_speed(const struct report *p, FILE *out);
-void picture_sizes(const struct report *p, FILE *out);
-void picture_times(const struct report *p, FILE *out);
-void picture_gantt(const struct report *p, FILE *out);
-void picture_shards(const struct report *p, FILE *out);
+int picture_loss(const struct report *p, FILE *out);
+int picture_speed(const struct report *p, FILE *out);
+int picture_sizes(const struct report *p, FILE *out);
+int picture_times(const struct report *p, FILE *out);
+int picture_gantt(const struct report *p, FILE *out);
+int picture_shards(const struct report *p, FILE *out);
 
 #endif

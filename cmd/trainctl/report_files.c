@@ -95,22 +95,22 @@ static void put_terminal(FILE *out, int svg, unsigned height)
 			WIDTH, height, WIDTH, height);
 }
 
-int report_draw(const struct report *p, enum picture what, int svg, struct drawing *d,
+int report_draw(const struct report *p, size_t what, int svg, struct drawing *d,
 		struct error *err)
 {
 	char *script = NULL, place[128] = "";
 	size_t bytes = 0;
 	unsigned height = 0, at = 0;
-	int all = what == PICTURES;
-	enum picture from = all ? 0 : what, to = all ? PICTURES : what + 1;
+	int all = what == picture_count;
+	size_t from = all ? 0 : what, to = all ? picture_count : what + 1;
 	FILE *out = open_memstream(&script, &bytes);
 	if (!out)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	for (enum picture k = from; k < to; k++)
+	for (size_t k = from; k < to; k++)
 		height += picture_has(p, k) ? picture_height(p, k) : 0;
 	put_terminal(out, svg, height);
 	fputs(all ? "set multiplot\n" : "", out);
-	for (enum picture k = from; k < to; k++) {
+	for (size_t k = from; k < to; k++) {
 		if (!picture_has(p, k))
 			continue;
 		at += picture_height(p, k);
@@ -128,8 +128,8 @@ int report_draw(const struct report *p, enum picture what, int svg, struct drawi
 
 int report_has_pictures(const struct report *p, struct error *err)
 {
-	for (int k = 0; k < PICTURES; k++)
-		if (picture_has(p, (enum picture)k))
+	for (size_t k = 0; k < picture_count; k++)
+		if (picture_has(p, k))
 			return 0;
 	return error_set(err, ERROR_NEGATIVE, p->path, "has nothing to draw yet");
 }
@@ -162,7 +162,7 @@ static int is_png(const char *path)
 	return n > 4 && strcmp(path + n - 4, ".png") == 0;
 }
 
-static int put_picture(const struct report *p, enum picture what, const char *path,
+static int put_picture(const struct report *p, size_t what, const char *path,
 		       struct error *err)
 {
 	struct drawing d;
@@ -180,10 +180,10 @@ int report_png(const struct report *p, const char *path, struct error *err)
 	if (result != 0)
 		return -1;
 	if (is_png(path) && !(stat(path, &st) == 0 && S_ISDIR(st.st_mode)))
-		return put_picture(p, PICTURES, path, err);
+		return put_picture(p, picture_count, path, err);
 	if (stat(path, &st) != 0 && mkdir(path, 0777) != 0)
 		return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
-	for (enum picture k = 0; k < PICTURES && result == 0; k++) {
+	for (size_t k = 0; k < picture_count && result == 0; k++) {
 		char name[64], file[PATH_MAX];
 		snprintf(name, sizeof name, "%s.png", picture_kind[k].name);
 		if (picture_has(p, k))

@@ -169,19 +169,17 @@ static int put_boxes(const struct gantt *g, enum doing what, FILE *out)
 	return any;
 }
 
-void picture_gantt(const struct report *p, FILE *out)
+int picture_gantt(const struct report *p, FILE *out)
 {
 	struct gantt g;
-	struct draw_marks marks;
 	const char *comma = "plot ";
-	if (make_gantt(p, &g) == 0) {
+	int result = make_gantt(p, &g);
+	if (result == 0) {
 		if (g.of > g.nodes)
 			fprintf(out,
 				"set title 'What the nodes did: those that stand out, %zu of %zu' "
 				"font ',15' offset 0,1.2\n",
 				g.nodes, g.of);
-		draw_time_axis(p, out);
-		draw_marks(p, PICTURE_GANTT, &marks, out);
 		fprintf(out, "set yrange [%zu.5:-0.5]\nunset grid\nset ytics scale 0 (",
 			g.nodes - 1);
 		for (size_t i = 0; i < g.nodes; i++) {
@@ -204,7 +202,7 @@ void picture_gantt(const struct report *p, FILE *out)
 			}
 		if (comma[0] == 'p')
 			fputs("plot NaN notitle", out);
-		draw_marks_key(&marks, out);
 	}
 	gantt_free(&g);
+	return result;
 }

@@ -163,7 +163,7 @@ static void html_table(void *to, const struct grid *t)
 }
 
 /* gnuplot's document without its head, and with a title that says what it is. */
-static void put_svg(FILE *out, const char *svg, enum picture what)
+static void put_svg(FILE *out, const char *svg, size_t what)
 {
 	static const char title[] = "<title>Gnuplot</title>";
 	const char *begin = strstr(svg, "<svg"), *at = begin ? strstr(begin, title) : NULL;
@@ -182,7 +182,7 @@ static int html_pictures(void *to, const struct report *p, struct error *err)
 {
 	struct html *h = to;
 	end_rows(h);
-	for (enum picture what = 0; what < PICTURES; what++) {
+	for (size_t what = 0; what < picture_count; what++) {
 		struct drawing d;
 		if (!picture_has(p, what))
 			continue;

@@ -81,7 +81,7 @@ static void put_cloud(const struct report *p, const struct taken *list, size_t c
 		speed_top, top, top / speed_top, draw_colour[0]);
 }
 
-void picture_shards(const struct report *p, FILE *out)
+int picture_shards(const struct report *p, FILE *out)
 {
 	struct taken *list;
 	size_t count = list_taken(p, &list);
@@ -104,4 +104,5 @@ void picture_shards(const struct report *p, FILE *out)
 		list[i].taken = list[i].samples / unit;
 	(count <= BARS_MAX ? put_bars : put_cloud)(p, list, count, top / unit, top / deserved, out);
 	free(list);
+	return 0;
 }
