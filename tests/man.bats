@@ -119,6 +119,13 @@ export -f socat
 	[ "$(for log in slow fast; do tail -n 1 $log.log; done | plrec tsv state | sort -u)" = "done" ]
 }
 
+@test "paceline-job(5) has every key, with its parts and defaults as trainctl init --keys says them" {
+	trainctl init --keys | sed -n 's/^#\([A-Z]\)/\1/p' | sort >said
+	sed -n '/^\.It Cm [A-Z]/ { s/ Ns =/=/; p; }' "$PACELINE_ROOT/man/paceline-job.5" | tr ' ' '\n' |
+		sed -n '/^[A-Z_]\{3,\}=/p; s/^[A-Z_]\{3,\}$/&=/p' | sort >shown
+	diff said shown
+}
+
 @test "the schemas of paceline-schema(5) are some, also the one that is written by hand" {
 	awk '/^\.Sh / { on = $2 == "EXAMPLES" } on && /^(schema|dense|sparse|end)/ { print >"schema" n + 0 } /^end/ { n++ }' \
 		"$PACELINE_ROOT/man/paceline-schema.5"
