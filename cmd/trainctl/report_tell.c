@@ -197,16 +197,19 @@ static void add_worker(struct grid *table, const struct worker *w, size_t name)
 	text_name(w->node->host, name, host, sizeof host);
 	if (w->collective > 0)
 		human_time(w->collective / batches, collective);
-	const char *const cell[COLUMNS] = {id,
-					   human_count(w->samples, samples),
-					   human_count(w->samples / batches, size),
-					   human_time(w->time / batches, time),
-					   human_count(w->speed, speed),
-					   human_percent(w->time / all, busy),
-					   human_percent(w->wait / all, wait),
-					   human_count((double)w->node->restarts, restarts),
-					   collective,
-					   host};
+	const char *const cell[] = {
+		id,
+		human_count(w->samples, samples),
+		human_count(w->samples / batches, size),
+		human_time(w->time / batches, time),
+		human_count(w->speed, speed),
+		human_percent(w->time / all, busy),
+		human_percent(w->wait / all, wait),
+		human_count((double)w->node->restarts, restarts),
+		collective,
+		host,
+	};
+	_Static_assert(sizeof cell == COLUMNS * sizeof *cell, "a cell for each column");
 	grid_add(table, cell);
 }
 
