@@ -15,9 +15,7 @@ setup_more() {
 	awk -v rows="$ROWS" 'BEGIN { print "label,x"; for (i = 0; i < rows; i++) print i % 2 "," i }' >data.csv
 	schema_file x ''
 	model_file audit 1 0 "$ROWS"
-	# Sample i adds 1 to parameter i.
-	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
-		"$ROWS" >layout
+	audit_layout "$ROWS"
 }
 
 world() {

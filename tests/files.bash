@@ -14,6 +14,12 @@ layouts() {
 	done
 }
 
+# audit_layout ROWS: `layout` of the model audit, where sample i adds 1 to parameter i.
+audit_layout() {
+	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
+		"$1" >layout
+}
+
 # schema_file DENSE SPARSE [KEY=VALUE...]: `schema`: the columns of a csv, separated by commas, its label,
 # and nothing is scaled; or what its first record says instead.
 schema_file() {

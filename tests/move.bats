@@ -6,8 +6,7 @@ ROWS=4000
 csv() {
 	awk -v rows="$ROWS" 'BEGIN { print "label,x1,x2,c,d"
 		for (i = 0; i < rows; i++) print i % 2 "," i % 9 "," i % 5 ",c" i % 5 ",d" i % 50 }' >data.csv
-	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
-		"$ROWS" >layout
+	audit_layout "$ROWS"
 	schema_file x1,x2 c,d
 	model_file audit 2 2 "$ROWS"
 }

@@ -8,8 +8,7 @@ ROWS=4000
 queue() {
 	awk -v rows="$ROWS" 'BEGIN { print "label,x1,c"
 		for (i = 0; i < rows; i++) print i % 2 "," i % 9 ",c" i % 5 }' >data.csv
-	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
-		"$ROWS" >layout
+	audit_layout "$ROWS"
 	schema_file x1 c
 	model_file audit 1 1 "$ROWS"
 	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n "$ROWS" -b 100 -m 4 --epochs "$1"

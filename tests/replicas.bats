@@ -11,12 +11,6 @@ teardown_more() {
 	wait_for '[ ! -e a/fabric.sock ] && [ ! -e b/fabric.sock ]'
 }
 
-# Sample i adds 1 to parameter i.
-audit_layout() {
-	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
-		"$ROWS" >layout
-}
-
 make_csv() {
 	awk -v rows="$ROWS" 'BEGIN { print "label,x"; for (i = 0; i < rows; i++) print i % 2 "," i }' >data.csv
 	schema_file x ''
@@ -79,7 +73,7 @@ each_once() {
 }
 
 @test "audit: workers of one replica, sizes that change, backup workers: each sample once" {
-	audit_layout
+	audit_layout "$ROWS"
 	make_csv
 	queue
 	replica
@@ -99,7 +93,7 @@ each_once() {
 }
 
 @test "what does not fit is refused by name; a lead whose replicas are another's ends with 75" {
-	audit_layout
+	audit_layout "$ROWS"
 	queue
 	replica
 	lead
@@ -131,7 +125,7 @@ each_once() {
 
 @test "a lead that dies is started anew: a new term, and each sample once" {
 	ROWS=8000 # more than there are before all have died
-	audit_layout
+	audit_layout "$ROWS"
 	make_csv
 	queue
 	replica
@@ -435,7 +429,7 @@ work_at() {
 
 @test "two hosts: a replica, the fabric and the lead die; each sample is in the model once" {
 	ROWS=10000 # more than there are before all have died
-	audit_layout
+	audit_layout "$ROWS"
 	make_csv
 	echo 'drag delay=0.2' >drag
 	fabric

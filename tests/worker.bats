@@ -15,10 +15,6 @@ make_csv() {
 }
 CSV=(--data data.csv --schema schema --model-file lr)
 
-audit_layout() {
-	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
-		"${1:-1000}" >layout
-}
 lr_layout() {
 	printf '%s\n' 'layout version=1 seed=1' 'tensor name=bias rows=1 cols=1 init=zero scale=0' \
 		'tensor name=dense.weight rows=2 cols=1 init=zero scale=0' \
@@ -206,7 +202,7 @@ has_learnt() {
 
 @test "audit: exact under bsp, ssp and asp, whatever the batch sizes" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	for sync in bsp ssp:1 asp; do
 		T2=$T/${sync%:*} # a colon would mean something to socat
 		mkdir "$T2"
@@ -229,7 +225,7 @@ has_learnt() {
 
 @test "SIGTERM: the batch is finished, the rest goes back, exit 0" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 2
 	servers 2
 	echo 'drag delay=0.05' >drag
@@ -248,7 +244,7 @@ has_learnt() {
 
 @test "SIGTERM ends waiting for daemons, at the barrier's door and at the end" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	SERVERS=$T/ps0.sock
 	work w0 --model-file audit
 	sleep_pid=$PID
@@ -270,7 +266,7 @@ has_learnt() {
 
 @test "SIGTERM is heard while a server stands still: pulling, staging, and at its door" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 2
 	servers 2
 	echo 'drag delay=0.05' >drag
@@ -297,7 +293,7 @@ has_learnt() {
 
 @test "a person's fail, and shardd killed: workers start over or resume, nothing twice" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 2
 	servers 2
 	echo 'drag delay=0.2' >drag
@@ -329,7 +325,7 @@ has_learnt() {
 
 @test "a worker killed: fenced as the supervisor does it, its rows are trained once" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 1
 	servers 2
 	echo 'drag delay=0.2' >drag
@@ -350,7 +346,7 @@ has_learnt() {
 
 @test "a worker that found nothing to do trains what comes back" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 1
 	servers 1 --sync asp
 	echo 'drag delay=1000' >drag
@@ -370,7 +366,7 @@ has_learnt() {
 
 @test "actions: obeyed by all in one iteration, and logged" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 8
 	servers 1
 	echo 'drag delay=0.05' >drag
@@ -392,7 +388,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "accumulation: one push for all steps, each of which has to fit; 71 when one does not" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 20
 	servers 2
 	take_reports
@@ -417,7 +413,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "a batch larger than the memory: 71 and both numbers" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue
 	servers 1
 	echo 'drag memory=12' >drag
@@ -430,7 +426,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "a server that takes no shared memory gets everything inline" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 2
 	servers 2
 	# whoever stands between loses the descriptor
@@ -450,7 +446,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "reports to the monitor: every batch is in one; the drag file sets the speed" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue
 	servers 1
 	take_reports
@@ -469,7 +465,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "reports: after so many seconds, and when the batch changes" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 2
 	servers 1
 	take_reports
@@ -490,7 +486,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "a monitor that stands still is not waited for; one started anew hears of the device again" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 4
 	servers 1
 	start monitor bpt-monitor -s "$T/mon.sock"
@@ -512,7 +508,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "profile: what the device is like goes to the monitor, and again to a new one" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 100
 	servers 1
 	start monitor bpt-monitor -s "$T/mon.sock"
@@ -580,7 +576,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "the load of the node goes with each report" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue
 	servers 1
 	take_reports
@@ -596,7 +592,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "spent: where the time went, at the end and when asked by SIGUSR1" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 2
 	servers 1
 	echo 'drag delay=0.01' >drag
@@ -618,7 +614,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "a drag file that says nothing sensible is told once and not obeyed" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue
 	servers 1
 	echo 'drag delay=soon' >drag
@@ -630,7 +626,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 @test "a bad row stops the worker: 65 with its place, and nothing is kept; or it is skipped" {
 	make_csv
 	sed -i '701s/^[01]/maybe/' data.csv
-	audit_layout
+	audit_layout 1000
 	queue
 	servers 1
 	schema_file x1 c
@@ -649,7 +645,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 
 @test "other data, other servers: 78" {
 	make_csv 900
-	audit_layout
+	audit_layout 1000
 	queue
 	servers 1
 	work w0 --model-file audit
@@ -824,7 +820,7 @@ wdl_layout() {
 
 @test "--predict: the speed goes with the pushes; sizes come back, sum to the batch, and every row is trained" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue
 	servers 1 --balance lb-bsp --batch 60 --expect 2 --balance-log "$T/balance.log"
 	echo 'drag speed=400' >fast
@@ -845,7 +841,7 @@ wdl_layout() {
 
 @test "--predict-save, --predict-load: what was learnt is kept; what is no model is said and not used" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue
 	servers 1 --balance lb-bsp --batch 60
 	work w0 --model-file audit --predict ema --predict-load nothing --predict-save "$T/model"
@@ -899,7 +895,7 @@ wdl_layout() {
 
 @test "allreduce: audit is exact, whatever the sizes, with steps, a backup worker, one that comes late" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 3 --shuffle samples
 	replica
 	lead --backup 1
@@ -918,7 +914,7 @@ wdl_layout() {
 
 @test "allreduce: a worker killed, the lead killed, SIGTERM: nothing is lost or twice" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 2
 	replica
 	lead
@@ -954,7 +950,7 @@ wdl_layout() {
 
 @test "allreduce: a replica that goes: rows go back at once, and SIGTERM ends the wait for it" {
 	make_csv
-	audit_layout
+	audit_layout 1000
 	queue -e 2
 	replica
 	lead
