@@ -10,7 +10,7 @@ here=$(dirname "$(readlink -f "$0")") solution=${2:-antdt-nd} incarnation=1 cuts
 mkdir -p "${1:-by-hand}" && cd "${1:-by-hand}" && rm -rf cut journal ./*.sock ./*.log
 "$here/make-shop" .
 { # what the columns mean: paceline-schema(5)
-	echo 'schema version=1 format=csv scale=log-z hash=xxh3 hash-bits=16 fitted=1 label=bought positive=yes'
+	echo 'schema version=1 format=csv hash-bits=16 fitted=1 label=bought positive=yes'
 	printf 'dense name=%s mean=2 deviation=1\n' age pages minutes spent_before
 	printf 'sparse name=%s\n' source device city weekday
 	echo end
