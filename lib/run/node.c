@@ -416,14 +416,11 @@ static void mend(struct sup_node *n)
 	if (!within_limit(n))
 		return;
 	switch (n->role->death) {
-	case DEATH_TRAINER:
-		if (sup_goes_back(n)) {
-			sup_rollback_after(n);
-			break;
-		}
-		/* fallthrough */
 	case DEATH_FENCE:
-		sup_fence_begin(n);
+		if (sup_goes_back(n))
+			sup_rollback_after(n);
+		else
+			sup_fence_begin(n);
 		break;
 	case DEATH_REPLICA:
 	case DEATH_LEAD:

@@ -728,7 +728,7 @@ const struct role role_agent = {.name = "worker",
 				  .limits = worker_limits,
 				.where = WHERE_WORKER,
 				.ready = READY_MEMBER,
-				.death = DEATH_TRAINER,
+				.death = DEATH_FENCE,
 				.restart = RESTART_KILL,
 				.told = "worker",
 				.foreign = 1};

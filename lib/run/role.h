@@ -29,11 +29,11 @@ enum role_ready {
 /* Before it may run again. */
 enum role_death {
 	DEATH_NOTHING,
-	DEATH_FENCE,    /* what it had in hand is given up, and its generation refused */
+	DEATH_FENCE,    /* what it had in hand is given up, and its generation refused; if it is a
+			   trainer that has parameters itself, the same as: */
 	DEATH_ROLLBACK, /* all that hold parameters go back to a checkpoint, with the queue */
 	DEATH_REPLICA,  /* the same, when no other has the parameters; else it starts empty */
-	DEATH_LEAD,     /* the same, when it found no parameters to lead */
-	DEATH_TRAINER   /* the same, when it has parameters itself; else as a worker's */
+	DEATH_LEAD      /* the same, when it found no parameters to lead */
 };
 
 /* On which of the job's hosts. */
