@@ -293,6 +293,16 @@ void row_sums_free(struct row_sums *rows)
 	*rows = (struct row_sums){0};
 }
 
+/* Values that were judged before, in memory that nobody writes: they may be read twice. */
+static inline void add_judged(float *restrict to, const float *restrict from, float weight,
+			      enum how how, size_t w)
+{
+	for (size_t i = 0; how == FIRST && i < w; i++)
+		to[i] = weight * from[i];
+	for (size_t i = 0; how == MORE && i < w; i++)
+		to[i] += weight * from[i];
+}
+
 static inline unsigned add_row(float *to, const float *from, float weight, enum how how, size_t w)
 {
 	unsigned found = 0;
@@ -344,7 +354,9 @@ static void sum_share(size_t share, void *arg)
 			size_t place = table_place(push->row[i], row, count);
 			enum how how = place == count ? FIRST : MORE;
 			count += place == count;
-			if (add_row(value + place * w, g, weight, how, w))
+			if (!job->pushes.bad)
+				add_judged(value + place * w, g, weight, how, w);
+			else if (add_row(value + place * w, g, weight, how, w))
 				note_bad(&job->pushes, k, 1, i * w, w);
 		}
 	}

@@ -40,7 +40,8 @@ struct row_sums {
 	size_t room;
 };
 
-/* Those of all these pushes. ERROR_OS: no memory. */
+/* Those of all these pushes. bad NULL: they were judged before, and nobody writes there. ERROR_OS: no
+ * memory. */
 int store_sum_rows(struct store *s, struct team *team, const struct store_push *push, size_t pushes,
 		   struct row_sums *out, struct store_bad *bad, struct error *err);
 /* Room for so many. */
