@@ -309,7 +309,7 @@ lives() {
 	[[ $output == *nowhere*PREDICT_FROM* ]]
 	mv from/predict-w1 from/predict-w1.new
 	run -66 run_job --fresh --set PREDICT_FROM="$T/from"
-	[[ $output == *"$T/from: PREDICT_FROM: no predict-ID"* ]]
+	[[ $output == *"$T/from: PREDICT_FROM: the directory has no predict-ID"* ]]
 	mv from/predict-w1.new from/predict-w17 # no worker here has that name
 	touch from/predict-w2000 from/predict-w3.new
 	run_job --fresh --set PREDICT_FROM="$T/from" >/dev/null

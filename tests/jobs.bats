@@ -506,7 +506,7 @@ as_run() {
 	PIDS+=($!)
 	wait_for '[ -S taken/ps1.sock ]'
 	run -75 trainctl check job.env --run-dir "$T/taken"
-	[[ $output == *"$T/taken/ps1.sock: somebody answers here already"* ]]
+	[[ $output == *"$T/taken/ps1.sock: a process answers here already"* ]]
 	[ "$(id -u)" = 0 ] || chmod 500 tmp
 	[ "$(id -u)" = 0 ] || run -73 trainctl check job.env --run-dir "$T/tmp/run"
 	chmod 700 tmp

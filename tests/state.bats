@@ -158,7 +158,7 @@ fault_at() {
 	ln -s "$T/large" run/state/checkpoints
 	whole
 	run -78 run_job --fresh
-	[[ $output == *"$T/run/state/checkpoints: is a link, and what it leads to is not empty"* ]]
+	[[ $output == *"$T/run/state/checkpoints: is a link to a directory that is not empty"* ]]
 	run -78 trainctl check job.env --run-dir "$T/run" --fresh
 	whole
 	mkdir empty

@@ -101,6 +101,6 @@ went_well() {
 	run -0 trainctl run job.env --run-dir "$dir"
 	ckpt verify "$(ckpt latest "$dir/state/checkpoints")"
 	run -78 trainctl run job.env --run-dir "$T/a,b"
-	[[ $output == *"a,b: has a comma, which stands between sockets in lists of them"* ]]
+	[[ $output == *"a,b: has a comma, which separates sockets in lists"* ]]
 	not test -e "$T/a,b"
 }
