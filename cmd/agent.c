@@ -36,45 +36,46 @@ static struct node_options node = {
 
 static const struct option_row option_rows[] = {
 	{.name = "id", .kind = OPTION_ID, .target = &opt.id, .arg = "ID",
-	 .help = "name of this node; needed"},
+	 .help = "name of this node; required"},
 	{.name = "shards", .kind = OPTION_TEXT, .target = &opt.shards, .arg = "SOCKET",
-	 .help = "the socket of shardd; needed"},
+	 .help = "the socket of shardd; required"},
 	{.name = "lead", .kind = OPTION_TEXT, .target = &opt.lead, .arg = "SOCKET",
-	 .help = "the socket of the lead (ps-server --lead-only); needed but for filters"},
+	 .help = "the socket of the lead (ps-server --lead-only); required except for filters"},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
 	 .help = "rows in a batch, until an action changes it", .min = 1, .max = NODE_BATCH_MAX},
 	{.name = "rank", .kind = OPTION_TEXT, .target = &opt.rank, .arg = "I/N",
-	 .help = "this is trainer I (0 is the first) of N: no iteration begins without all of them"},
+	 .help = "this is trainer I (0 is the first) of N; no iteration begins without all N"},
 	{.name = "resume", .kind = OPTION_TEXT, .target = &opt.resume, .arg = "DIR",
-	 .help = "the checkpoint that the trainer is to go on from"},
+	 .help = "the checkpoint from which the trainer is to go on"},
 	{.name = "env", .kind = OPTION_LIST, .target = &opt.env, .arg = "NAME=VALUE",
-	 .help = "for the environment of COMMAND; may be repeated"},
+	 .help = "a variable for the environment of COMMAND; may be repeated"},
 	{.name = "grace", .kind = OPTION_SECONDS, .target = &opt.grace, .arg = "SECONDS",
-	 .help = "when stopped: for the batch; then for COMMAND to end", .max = 86400},
+	 .help = "after SIGTERM: time to finish the batch, then time for COMMAND to end", .max = 86400},
 	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
-	 .help = "batches reserved at shardd in advance, at most", .min = 1, .max = 1024},
+	 .help = "most batches reserved at shardd in advance", .min = 1, .max = 1024},
 	NODE_REPORT_OPTIONS(node),
 	{.name = "rows", .kind = OPTION_LIST, .target = &opt.rows, .arg = "FILE[,FILE]",
 	 .help = "COMMAND reads the rows of these files from its standard input"},
 	{.name = "header", .kind = OPTION_FLAG, .target = &opt.header,
-	 .help = "first the header line of the csv"},
+	 .help = "the header line of the csv comes first"},
 	{.name = "format", .kind = OPTION_CHOICE, .target = &opt.format, .arg = "FORMAT",
 	 .choices = ROW_FORMAT_CHOICES "|lines",
-	 .help = "what a row is (as the index says, else by the first line)"},
+	 .help = "format of the rows (by the index, else by the first line)"},
 	{.name = "separator", .kind = OPTION_TEXT, .target = &opt.separator, .arg = "CHARACTER",
-	 .help = "of a csv: stands between two fields; or the word tab (,)"},
+	 .help = "separator of a csv: a character, or the word tab (,)"},
 	{.name = "index-dir", .kind = OPTION_TEXT, .target = &opt.index_dir, .arg = "DIR",
-	 .help = "where row indexes are kept (beside the files)"},
+	 .help = "directory of row indexes (beside the files)"},
 	{.name = "each", .kind = OPTION_FLAG, .target = &opt.each,
 	 .help = "COMMAND runs once for each shard: $SHARD, $BEGIN, $LENGTH, $EPOCH"},
 	{.name = "jobs", .kind = OPTION_COUNT, .target = &opt.jobs, .arg = "N",
-	 .help = "--each: so many at a time (1)", .min = 1, .max = FILTER_JOBS_MAX},
+	 .help = "--each: how many COMMANDs run at a time (1)", .min = 1, .max = FILTER_JOBS_MAX},
 	{.name = "output", .kind = OPTION_TEXT, .target = &opt.output, .arg = "DIR",
-	 .help = "--each: what COMMAND prints, a file a shard, there only when it is whole"},
+	 .help = "--each: directory for the output of COMMAND, a file for each shard once it is "
+		 "complete"},
 	{.name = "timeout", .kind = OPTION_SECONDS, .target = &opt.timeout, .arg = "SECONDS",
-	 .help = "--each: a COMMAND that runs longer has failed (0: none does)", .max = 8640000},
+	 .help = "--each: a COMMAND that runs longer has failed (0: no limit)", .max = 8640000},
 	NODE_OPTIONS(node),
 	{0}};
 
@@ -84,9 +85,9 @@ static const struct option_table table = {
 		    "--id ID --shards SOCKET --rows FILE... [OPTION]... -- COMMAND [ARGUMENT]...\n"
 		    "--id ID --shards SOCKET --each [--rows FILE...] [--output DIR] [OPTION]... -- "
 		    "COMMAND [ARGUMENT]...",
-	.about = "Trains with COMMAND, which asks for rows and says what it has trained on the two\n"
-		 "descriptors that $PACELINE_IN and $PACELINE_OUT name. Without a lead: gives COMMAND\n"
-		 "rows to read, or runs it for each shard.",
+	.about = "Trains with COMMAND, which asks for rows and reports what it has trained, "
+		 "through the two\ndescriptors in $PACELINE_IN and $PACELINE_OUT. Without a lead, "
+		 "it gives COMMAND rows to\nread, or runs it for each shard.",
 	.rows = option_rows};
 
 static volatile int stop, look;
@@ -143,7 +144,7 @@ static int read_rank(struct agent_options *o, struct error *err)
 	if (sscanf(opt.rank, "%llu/%llu%c", &rank, &world, &rest) != 2 || strpbrk(opt.rank, "+- ") ||
 	    rank >= world || world > 65536)
 		return error_set(err, ERROR_USAGE, "--rank",
-				 "'%.80s' is not I/N, as 0/2 is the first of two", opt.rank);
+				 "'%.80s' is not I/N; 0/2 is the first of two", opt.rank);
 	o->rank = rank;
 	o->world = world;
 	return 0;

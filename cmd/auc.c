@@ -53,7 +53,7 @@ static int parse_row(const char *line, size_t len, struct row *r, struct error *
 	if (n == 0)
 		return error_set(err, ERROR_DATA, NULL, "\"score label\" expected, the line is empty");
 	if (number_real_span(line, n, &r->score) != 0 || !(r->score >= 0 && r->score <= 1))
-		return bad_word(err, "the score is no number from 0 to 1", line, n);
+		return bad_word(err, "the score is not a number from 0 to 1", line, n);
 	line += n;
 	n = next_word(&line, end);
 	if (n == 0)
@@ -66,7 +66,7 @@ static int parse_row(const char *line, size_t len, struct row *r, struct error *
 	line += n;
 	n = next_word(&line, end);
 	if (n && (number_real_span(line, n, &r->weight) != 0 || !(r->weight >= 0)))
-		return bad_word(err, "the weight is no number from 0 up", line, n);
+		return bad_word(err, "the weight is not a number from 0 up", line, n);
 	line += n;
 	n = next_word(&line, end);
 	if (n)
@@ -108,8 +108,8 @@ static int read_rows(FILE *in, const char *name, struct rows *all, struct error 
 		return error_set(err, ERROR_DATA, name, "no rows");
 	if (result == 0 && all->count == 0)
 		return error_set(err, ERROR_DATA, name,
-				 "no row has a label: there is nothing to compare scores with; has the "
-				 "data the label's column?");
+				 "no row has a label, so there is nothing to compare scores with: "
+				 "do the data have the label's column?");
 	return result;
 }
 
@@ -198,7 +198,8 @@ int main(int argc, char **argv)
 		status = cmd_fail(PROGRAM, &err);
 	else {
 		if (all.unlabelled > 0)
-			fprintf(stderr, PROGRAM ": %s: %zu of %zu rows have no label and count nowhere\n",
+			fprintf(stderr, PROGRAM ": %s: %zu of %zu rows have no label and are "
+						"ignored\n",
 				name, all.unlabelled, all.lines);
 		scale_weights(&all);
 		print_scores(&all);

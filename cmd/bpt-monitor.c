@@ -174,13 +174,15 @@ static const struct verb verbs[] = {
 	{"bpt", "role id iter time size",
 	 "at accum count compute comm wait cpu mem psi-cpu psi-mem throttled own-cpu "
 	 "own-mem", on_record, 0,
-	 "a node's batch, or the mean of count: seconds without waiting for others, samples"},
+	 "a node's batch, or the mean of count batches: seconds without waiting for others, "
+	 "samples"},
 	{"device", "role id type speed saturation max", "at launch", on_record, 0,
-	 "what a node measured about its device"},
+	 "what a node has measured about its device"},
 	{"event", "role id kind", "at status signal class", on_record, 0,
 	 "a node's start, ready, exit, lost, kill or restart"},
 	{"info", "name value", "at", on_record, 0, "something from outside, such as pending"},
-	{"clock", "at", "", on_clock, 0, "what follows on this connection has its at= by this clock"},
+	{"clock", "at", "", on_clock, 0, "at= of the next records on this connection is by this "
+					 "clock"},
 	{"snapshot", "", "", on_snapshot, 0, "the job, its nodes and infos as of now"},
 	{"history", "id", "role last", on_history, 0, "the last reports of a node"},
 	{"watch", "", "", on_watch, 0, "each record taken, from now on, until the client closes"},
@@ -361,7 +363,7 @@ int main(int argc, char **argv)
 		{.name = "long", .kind = OPTION_SECONDS, .target = &s.window_long, .arg = "SECONDS",
 		 .help = "long window", .min = 0.001, .max = 1e9},
 		{.name = "prometheus", .kind = OPTION_TEXT, .target = &s.prometheus, .arg = "FILE",
-		 .help = "replace FILE with a text exposition"},
+		 .help = "write metrics to FILE, for Prometheus"},
 		{.name = "every", .kind = OPTION_SECONDS, .target = &s.every, .arg = "SECONDS",
 		 .help = "how often --prometheus writes", .min = 0.1, .max = 86400},
 		{.name = "log", .kind = OPTION_TEXT, .target = &s.log, .arg = "FILE",
@@ -374,7 +376,8 @@ int main(int argc, char **argv)
 		.synopsis = "-s SOCKET [--short SECONDS] [--long SECONDS] [--prometheus FILE] "
 			    "[--log FILE]\n"
 			    "--filter [--short SECONDS] [--long SECONDS] < records > snapshot",
-		.about = "Windows over batch processing times, node states, outside information.",
+		.about = "Keeps windows over batch processing times, node states and information "
+			 "from outside.",
 		.rows = rows,
 		.epilogue = DAEMON_CLIENTS};
 	struct error err = {0};

@@ -18,18 +18,19 @@ int main(int argc, char **argv)
 		 .arg = "SAMPLES", .help = "global batch, to be divided among the workers; required",
 		 .min = 1, .max = (double)BATCH_SIZE_MAX, .seen = &global_seen},
 		{.name = "method", .letter = 'm', .kind = OPTION_CHOICE, .target = &method,
-		 .arg = "METHOD", .help = "how to cut (share)", .choices = "even|share|accum|step"},
+		 .arg = "METHOD", .help = "how to divide the batch (share)", .choices = "even|share|accum|step"},
 		{.name = "step", .kind = OPTION_COUNT, .target = &step.step, .arg = "SAMPLES",
 		 .help = "-m step: samples moved at a time", .min = 1,
 		 .max = (double)BATCH_SIZE_MAX, .seen = &step_seen},
 		{.name = "window", .kind = OPTION_COUNT, .target = &step.window,
-		 .arg = "ITERATIONS", .help = "-m step: after so many with the same straggler",
+		 .arg = "ITERATIONS", .help = "-m step: iterations with the same straggler before "
+					      "samples are moved",
 		 .min = 1, .max = STEP_WINDOW_MAX, .seen = &step_seen},
 		{.name = "fine-step", .kind = OPTION_COUNT, .target = &step.fine_step,
-		 .arg = "SAMPLES", .help = "-m step: the same once they swing", .min = 1,
+		 .arg = "SAMPLES", .help = "-m step: the same once sizes swing", .min = 1,
 		 .max = (double)BATCH_SIZE_MAX, .seen = &step_seen},
 		{.name = "fine-window", .kind = OPTION_COUNT, .target = &step.fine_window,
-		 .arg = "ITERATIONS", .help = "-m step: the same once they swing", .min = 1,
+		 .arg = "ITERATIONS", .help = "-m step: the same once sizes swing", .min = 1,
 		 .max = STEP_WINDOW_MAX, .seen = &step_seen},
 		{.name = "strict", .kind = OPTION_FLAG, .target = &strict,
 		 .help = "unknown record types are errors"},
@@ -39,7 +40,8 @@ int main(int argc, char **argv)
 		.synopsis = "-B GLOBAL_BATCH [-m even|share|accum] [--strict] < workers > batches\n"
 			    "-B GLOBAL_BATCH -m step [--step N] [--window K] [--fine-step N] "
 			    "[--fine-window K] < iterations > batches",
-		.about = "Batch sizes for workers of different speeds, to the exact optimum.",
+		.about = "Computes batch sizes for workers of different speeds, to the exact "
+			 "optimum.",
 		.rows = rows};
 	struct error err = {0};
 	cmd_begin(PROGRAM);

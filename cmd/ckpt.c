@@ -28,14 +28,14 @@ static int keep_seen, protect_seen, job_seen, run_dir_seen, servers_seen, layout
 
 static const struct option_row rows[] = {
 	{.name = "keep", .kind = OPTION_COUNT, .target = &opt_keep, .arg = "N", .min = 1,
-	 .help = "prune: how many complete checkpoints stay; needed", .seen = &keep_seen},
+	 .help = "prune: how many complete checkpoints to keep; required", .seen = &keep_seen},
 	{.name = "protect", .kind = OPTION_TEXT, .target = &opt_protect, .arg = "PATH",
-	 .help = "prune: one that stays whatever its age", .seen = &protect_seen},
+	 .help = "prune: a checkpoint to keep, whatever its age", .seen = &protect_seen},
 	{.name = "servers", .kind = OPTION_COUNT, .target = &opt_servers, .arg = "M", .min = 1,
-	 .max = MAP_PARTS_MAX, .help = "reshard, import: into how many parts (reshard: needed)",
+	 .max = MAP_PARTS_MAX, .help = "reshard, import: number of parts (reshard: required)",
 	 .seen = &servers_seen},
 	{.name = "level", .kind = OPTION_COUNT, .target = &opt_level, .arg = "N",
-	 .max = PLANES_LEVEL_MAX, .help = "reshard, import: how hard to compress, 0 to 9 (1)",
+	 .max = PLANES_LEVEL_MAX, .help = "reshard, import: compression, 0 none to 9 smallest (1)",
 	 .seen = &level_seen},
 	{.name = "layout", .kind = OPTION_TEXT, .target = &opt_layout, .arg = "FILE",
 	 .help = "import: which tensors are parameters", .seen = &layout_seen},
@@ -52,7 +52,7 @@ static const struct option_table table = {
 		    "export PATH|-j JOB FILE.safetensors\n"
 		    "import FILE.safetensors OUT [--layout FILE] [--servers M] [--level N]\n"
 		    "reshard PATH|-j JOB OUT --servers M [--level N]",
-	.about = "Checkpoints: list, look at, verify, prune, export, import, reshard.",
+	.about = "Lists, shows, verifies, prunes, exports, imports and reshards checkpoints.",
 	.rows = rows};
 
 static int run_list(const char *const *operand, struct error *err)
@@ -356,7 +356,7 @@ static int parse(int argc, char **argv, const char **operand, size_t *count, str
 static const struct verb *find_verb(const char *const *operand, size_t count, struct error *err)
 {
 	if (count == 0) {
-		error_set(err, ERROR_USAGE, NULL, "what to do? list, show, verify, ...");
+		error_set(err, ERROR_USAGE, NULL, "which command? list, show, verify, ...");
 		return NULL;
 	}
 	struct near near = {0};

@@ -87,7 +87,8 @@ int main(int argc, char **argv)
 		{.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = &options.run_dir,
 		 .arg = "DIR", .help = "the sockets of the job are in DIR, on every host"},
 		{.name = "routes", .kind = OPTION_TEXT, .target = &options.routes, .arg = "FILE",
-		 .help = "which daemon lives on which host; rank 0 reads it and tells the others"},
+		 .help = "which daemon is on which host; rank 0 reads it and sends it to the "
+			 "others"},
 		{.name = "host", .kind = OPTION_ID, .target = &options.host, .arg = "NAME",
 		 .help = "this host, as routes call it ($SLURMD_NODENAME, $PACELINE_HOST, or its own name)"},
 		{0}};

@@ -31,29 +31,29 @@ static const struct option_row rows[] = {
 	 .choices = LAUNCHER_CHOICES,
 	 .help = "what reaches the host (ssh); slurm: srun, in the allocation"},
 	{.name = "id", .kind = OPTION_ID, .target = &opt_id, .arg = "ID",
-	 .help = "of the node, for those who look at processes"},
+	 .help = "name of the node, shown in lists of processes"},
 	{.name = "make", .kind = OPTION_LIST, .target = &opt_make, .arg = "DIR",
 	 .help = "make this directory there first, with mode 0700"},
 	{.name = "bring", .kind = OPTION_LIST, .target = &opt_bring, .arg = "PATH",
-	 .help = "bring this file or directory there first, under the same name"},
+	 .help = "copy this file or directory there first, under the same name"},
 	{.name = "cores", .kind = OPTION_REAL, .target = &opt_cores, .arg = "N", .max = 1e9,
 	 .help = "cores that it may use, 1.5 for example; 0: all"},
 	{.name = "memory", .kind = OPTION_BYTES, .target = &opt_memory, .arg = "BYTES",
 	 .help = "memory that it may use; 0: all"},
 	{.name = "first-core", .kind = OPTION_COUNT, .target = &opt_first, .arg = "N",
-	 .help = "where cores can only be chosen: from this one on"},
+	 .help = "first core to use, where cores can only be chosen"},
 	{.name = "hold", .kind = OPTION_FLAG, .target = &opt_hold,
-	 .help = "hold there what it wants to outlive it"},
+	 .help = "hold the memory there that is to outlive the command"},
 	{.name = "slurm-job", .kind = OPTION_COUNT, .target = &opt_job, .arg = "JOB",
 	 .help = "the allocation of Slurm that has the host; 0: the one that this runs in"},
 	{.name = "fetch", .kind = OPTION_LIST, .target = &opt_fetch, .arg = "PATH=HERE",
-	 .help = "run nothing: bring the file PATH from there"},
+	 .help = "run nothing: copy the file PATH from there"},
 	{.name = "program", .kind = OPTION_TEXT, .target = &opt_program, .arg = "PATH",
 	 .help = "this program on the other host (the same path as here)"},
 	{.name = "test", .kind = OPTION_FLAG, .target = &opt_test,
 	 .help = "run nothing: test these hosts and name the bad ones; without one, this machine"},
 	{.name = "seconds", .kind = OPTION_REAL, .target = &opt_seconds, .arg = "S",
-	 .help = "with --test: about so long this machine is tested", .min = 0.01, .max = 60},
+	 .help = "with --test: about how long this machine is tested", .min = 0.01, .max = 60},
 	{.name = "serve", .kind = OPTION_FLAG, .target = &opt_serve,
 	 .help = "be the far end, on standard input and output"},
 	{0}};
@@ -67,7 +67,7 @@ static const struct option_table table = {
 		    "[--by LAUNCHER] --fetch PATH=HERE HOST\n"
 		    "[--by LAUNCHER] [--seconds S] --test [HOST]...\n"
 		    "--serve",
-	.about = "Runs a command on another host and stands for it here.",
+	.about = "Runs a command on another host and represents it here.",
 	.rows = rows,
 	.epilogue = deadlines};
 
@@ -232,9 +232,9 @@ int main(int argc, char **argv)
 	int first;
 	cmd_begin(PROGRAM);
 	snprintf(deadlines, sizeof deadlines,
-		 "Deadlines:\n"
-		 "  %4g s  until the far end, which hears nothing, kills the command\n"
-		 "  %4g s  until this end, which hears nothing, gives the host up (exit status %d)",
+		 "Deadlines:\n  %4g s  until the far end, when it hears nothing, kills the "
+		 "command\n  %4g s  until this end, when it hears nothing, gives the host up (exit "
+		 "status %d)",
 		 REMOTE_FAR_SECONDS, REMOTE_NEAR_SECONDS, LOST_STATUS);
 	int shown = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (shown == OPTION_SHOWN)

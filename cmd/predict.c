@@ -30,9 +30,9 @@ static const struct option_row rows_of_options[] = {
 	{.name = "run-dir", .kind = OPTION_TEXT, .target = &opt_run_dir, .arg = "DIR",
 	 .help = "or of the job with this run directory"},
 	{.name = "format", .kind = OPTION_CHOICE, .target = &opt_format, .arg = "FORMAT",
-	 .help = "of the rows (that of the training data)", .choices = ROW_FORMAT_CHOICES},
+	 .help = "format of the rows (that of the training data)", .choices = ROW_FORMAT_CHOICES},
 	{.name = "separator", .kind = OPTION_TEXT, .target = &opt_separator, .arg = "CHARACTER",
-	 .help = "csv: between two fields, or the word tab (that of the training data)"},
+	 .help = "separator of a csv: a character, or the word tab (that of the training data)"},
 	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt_bad_rows, .arg = "stop|skip:N",
 	 .help = "what to do about a bad row (stop)"},
 	KERNELS_OPTIONS(kernels),
@@ -42,7 +42,7 @@ static const struct option_table table = {
 	.program = PROGRAM,
 	.synopsis = "-c CHECKPOINT | -j JOB | --run-dir DIR [--format FORMAT] [--separator CHARACTER]\n"
 		    "[--bad-rows stop|skip:N] [FILE...] < rows",
-	.about = "Scores rows: a \"score label\" line each, in input order.",
+	.about = "Scores rows: prints a line \"score label\" for each, in input order.",
 	.rows = rows_of_options,
 	.epilogue = KERNELS_FILES};
 
@@ -148,7 +148,7 @@ static int load_parameters(struct scorer *s, struct ckpt *c, struct error *err)
 	    ckpt_restore(c, s->store, &lost, err) != 0)
 		return -1;
 	if (store_row_count(s->store) != ckpt_row_count(c))
-		return error_set(err, ERROR_DATA, ckpt_dir(c), "holds a row twice");
+		return error_set(err, ERROR_DATA, ckpt_dir(c), "holds a row of the table twice");
 	return 0;
 }
 

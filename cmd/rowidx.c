@@ -28,17 +28,17 @@ static const struct option_row rows[] = {
 	 .help = "the index file (default: FILE.rowidx)"},
 	{.name = "format", .letter = 'f', .kind = OPTION_CHOICE, .target = &opt.format,
 	 .arg = "FORMAT", .choices = ROW_FORMAT_CHOICES "|lines",
-	 .help = "what a row is (default: as the index says, else by the first line)"},
+	 .help = "format of the rows (default: by the index, else by the first line)"},
 	{.name = "separator", .letter = 's', .kind = OPTION_TEXT, .target = &opt.separator,
-	 .arg = "CHARACTER", .help = "of a csv: stands between two fields; or the word tab (,)"},
+	 .arg = "CHARACTER", .help = "separator of a csv: a character, or the word tab (,)"},
 	{.name = "count", .letter = 'c', .kind = OPTION_FLAG, .target = &opt.count,
 	 .help = "print how many rows there are"},
 	{.name = "cat", .letter = 'p', .kind = OPTION_FLAG, .target = &opt.cat,
-	 .help = "print LENGTH rows from row BEGIN (from 0), byte by byte as they are"},
+	 .help = "print LENGTH rows from row BEGIN (counted from 0), unchanged"},
 	{.name = "check", .letter = 'k', .kind = OPTION_FLAG, .target = &opt.check,
 	 .help = "compare the index with the whole file; exit 1 when they differ"},
 	{.name = "force", .kind = OPTION_FLAG, .target = &opt.force,
-	 .help = "build the index anew, even where it fits the file"},
+	 .help = "build the index anew, even if it fits the file"},
 	{0}};
 
 static const struct option_table table = {
@@ -49,8 +49,8 @@ static const struct option_table table = {
 		    "--check FILE",
 	.about = "Builds and uses an index of the rows of a csv, tsv, criteo or libsvm file, plain, gzip or zstd.",
 	.rows = rows,
-	.epilogue = "An index beside a file is used when size, time and first bytes of the file are still\n"
-		    "those it was made from, else it is built anew. Nothing here waits for anybody."};
+	.epilogue = "An index beside a file is used if the file still has the size, time and first "
+		    "bytes that it\nhad when the index was made; else the index is built anew."};
 
 /* Options may stand behind FILE too. */
 static int parse(int argc, char **argv, const char **operand, size_t *count, struct error *err)
@@ -267,7 +267,8 @@ static int run(const char *const *operand, struct error *err)
 	if (opt.count)
 		printf("%llu\n", (unsigned long long)number);
 	if (opt.cat && number < length)
-		return error_set(err, ERROR_NEGATIVE, path, "of the %llu rows from %llu on only %llu are there",
+		return error_set(err, ERROR_NEGATIVE, path, "of the %llu rows from %llu on only "
+							    "%llu are there",
 				 (unsigned long long)length, (unsigned long long)begin,
 				 (unsigned long long)number);
 	return 0;

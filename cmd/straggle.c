@@ -331,29 +331,30 @@ int main(int argc, char **argv)
 		{.name = "seed", .kind = OPTION_COUNT, .target = &o.seed, .arg = "N",
 		 .help = "the same seed gives the same schedule"},
 		{.name = "intensity", .kind = OPTION_REAL, .target = &o.intensity, .arg = "X",
-		 .help = "a delay is sleep= times it", .max = 1e6},
+		 .help = "a delay is sleep= times this value", .max = 1e6},
 		{.name = "scale", .kind = OPTION_TEXT, .target = &o.scale, .arg = "F",
-		 .help = "all times of the patterns are multiplied by it; 1/60 is allowed (1)"},
+		 .help = "factor for all times of the patterns; 1/60 is allowed (1)"},
 		{.name = "delay-scale", .kind = OPTION_TEXT, .target = &o.delay_scale, .arg = "F",
-		 .help = "all delays are multiplied by it (1)"},
+		 .help = "factor for all delays (1)"},
 		{.name = "life", .kind = OPTION_COUNT, .target = &o.life, .arg = "N",
-		 .help = "persistent ones slow the N-th process of a node only (from 0)",
+		 .help = "persistent stragglers slow only the N-th process of a node (from 0)",
 		 .max = 1e9, .seen = &o.life_seen},
 		{.name = "for", .kind = OPTION_SECONDS, .target = &o.duration, .arg = "SECONDS",
 		 .help = "end after this time (at a signal)", .max = 1e9, .seen = &o.for_seen},
 		{.name = "period", .kind = OPTION_SECONDS, .target = &o.processes.period,
-		 .arg = "SECONDS", .help = "of processes: from one stop to the next", .min = 0.01,
+		 .arg = "SECONDS", .help = "processes: time from one stop to the next", .min = 0.01,
 		 .max = 10},
 		{.name = "force", .kind = OPTION_FLAG, .target = &o.force,
-		 .help = "take over drag files that are there already"},
+		 .help = "take over existing drag files"},
 		{.name = "dry-run", .letter = 'n', .kind = OPTION_FLAG, .target = &o.dry_run,
-		 .help = "print the schedule, do nothing"},
+		 .help = "print the schedule and do nothing"},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
 		.synopsis = "--dir DIR --nodes ID,... [--servers ID,...] [OPTION]... PATTERN...\n"
 			    "--pid PID,... | --pid-file FILE | --match TEXT [OPTION]... PATTERN...",
-		.about = "Slows nodes or processes down by pattern; all is undone at the end.",
+		.about = "Slows nodes or processes down by a pattern; at the end they run at full "
+			 "speed again.",
 		.rows = rows,
 		.epilogue = "A PATTERN is transient, persistent, server, device or replay, and "
 			    "key=value words:\nintensity= sleep= slowdown= on= every= p= from= until= "

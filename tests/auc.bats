@@ -52,9 +52,9 @@ near() {
 @test "a row without label counts nowhere, and is told" {
 	run -0 --separate-stderr auc < <(printf '0.9 1\n0.7 -\n0.4 0\n0.4 1\n0.1 0\n0.2 - \n')
 	[ "$output" = "auc auc=0.875 logloss=0.409459347 accuracy=0.75 n=4" ]
-	[ "$stderr" = "auc: stdin: 2 of 6 rows have no label and count nowhere" ]
+	[ "$stderr" = "auc: stdin: 2 of 6 rows have no label and are ignored" ]
 	run -65 auc < <(printf '0.9 -\n0.7 -\n')
-	[[ "$output" == "auc: stdin: no row has a label: "* ]]
+	[[ "$output" == "auc: stdin: no row has a label, so there is nothing to compare scores with: "* ]]
 	run -65 auc < <(printf '0.9 -\n0.7 2\n')
 	[[ "$output" == "auc: stdin:2: the label is neither 0 nor 1"* ]]
 	run -65 auc < <(printf '0.9 -1\n')

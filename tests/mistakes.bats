@@ -148,7 +148,7 @@ agent: --id, --shards, a COMMAND, and --lead, --rows or --each are needed
 agent: --help shows the usage
 = 64
 $ agent --id w0 --shards s --lead l --rank 2/2 -- true
-agent: --rank: '2/2' is not I/N, as 0/2 is the first of two
+agent: --rank: '2/2' is not I/N; 0/2 is the first of two
 agent: --help shows the usage
 = 64
 $ agent --id w0 --shards s --lead l --env =x -- true
@@ -777,7 +777,7 @@ $ echo 0.5 2 | auc
 auc: stdin:1: the label is neither 0 nor 1: '2'
 = 65
 $ echo 1.5 1 | auc
-auc: stdin:1: the score is no number from 0 to 1: '1.5'
+auc: stdin:1: the score is not a number from 0 to 1: '1.5'
 = 65
 $ echo 0.5 | auc
 auc: stdin:1: the label is missing

@@ -178,7 +178,7 @@ floats() {
 	[ "$(echo "$output" | cut -d' ' -f2 | xargs)" = "1 0 -" ]
 	[ "$(echo "$output" | cut -d' ' -f1 | uniq | wc -l)" = 1 ]
 	run -0 auc < <(predict -c "$MODELS/lr" in.csv)
-	[ "${lines[0]}" = "auc: stdin: 1 of 3 rows have no label and count nowhere" ]
+	[ "${lines[0]}" = "auc: stdin: 1 of 3 rows have no label and are ignored" ]
 	[ "$(echo "$output" | field n)" = 2 ]
 }
 

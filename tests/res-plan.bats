@@ -17,9 +17,9 @@ round() {
 	[[ $output == "usage: res-plan "* ]]
 	run -0 res-plan --version
 	run -64 res-plan </dev/null
-	[[ $output == *"--cores: how many cores the job may have is missing"* ]]
+	[[ $output == *"--cores: the number of cores that the job may have is missing"* ]]
 	run -64 res-plan --cores 8 </dev/null
-	[[ $output == *"--node-cores: how many cores a node may have is missing"* ]]
+	[[ $output == *"--node-cores: the number of cores that a node may have is missing"* ]]
 	run -64 res-plan --cores 1 --node-cores 1 </dev/null
 	run -64 plan --stage later </dev/null
 	[[ $output == *"'later' is none of auto|sample|optimize|adjust"* ]]
