@@ -104,12 +104,12 @@ go() {
 	exact_job HUNG=2 CHECKPOINT=30
 	wait_for 'came_to 300'
 	kill -STOP "$(pid_of lead)"
-	wait_for '[ "$(logged "^event role=lead id=lead kind=lost section=exchange ")" -eq 1 ]'
+	wait_for '[ "$(logged "^event role=lead id=lead kind=hung section=exchange ")" -eq 1 ]'
 	wait_for 'status | grep -q "^node role=lead id=lead state=up "'
 	[ "$(logged '^rollback ')" -eq 0 ]
 	wait_for 'came_to 600'
 	kill -STOP "$(pid_of r0)"
-	wait_for '[ "$(logged "^event role=replica id=r0 kind=lost ")" -eq 1 ]'
+	wait_for '[ "$(logged "^event role=replica id=r0 kind=hung ")" -eq 1 ]'
 	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
 	go first.out
 }

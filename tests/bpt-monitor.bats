@@ -33,14 +33,14 @@ monitor() {
 		bpt role=worker id=w1 iter=2 time=0.6 size=60 at=1100
 		bpt role=server id=ps0 iter=2 time=0.05 size=110 at=1100
 		info name=pending value=42 at=1340
-		event role=worker id=w1 kind=lost at=1350
+		event role=worker id=w1 kind=hung at=1350
 	END
 	none='type= launch= device-speed= saturation= max= cpu= mem='
 	split='compute-sum= comm-sum= wait-sum='
 	run -0 bpt-monitor --filter <in
 	[ "$output" = "job at=1350.000000 iter=2 workers=2 servers=1 short=300 long=600
 node role=worker id=w0 state=up size=50 short=0.3 long=0.2 speed-short=166.666667 speed-long=150 ratio-short=0.666666667 ratio-long=0.5 samples=60 restarts=0 meant=0 up=350.000000 accum= last=1100.000000 speed-last=166.666667 $none batches=2 time-sum=0.400000 $split
-node role=worker id=w1 state=lost size=60 short=0.6 long=0.6 speed-short=100 speed-long=100 ratio-short=1.33333333 ratio-long=1.5 samples=60 restarts=0 meant=0 up=0.000000 accum= last=1100.000000 speed-last=100 $none batches=1 time-sum=0.600000 $split
+node role=worker id=w1 state=hung size=60 short=0.6 long=0.6 speed-short=100 speed-long=100 ratio-short=1.33333333 ratio-long=1.5 samples=60 restarts=0 meant=0 up=0.000000 accum= last=1100.000000 speed-last=100 $none batches=1 time-sum=0.600000 $split
 node role=server id=ps0 state=up size=110 short=0.05 long=0.05 speed-short=2200 speed-long=2200 ratio-short=1 ratio-long=1 samples=110 restarts=0 meant=0 up=250.000000 accum= last=1100.000000 speed-last=2200 $none batches=1 time-sum=0.050000 $split
 info name=pending value=42 age=10.000000" ]
 	bpt-monitor --filter --short 10 --long 20 <in | grep -q 'id=w0 state=up size=50 short= long= '

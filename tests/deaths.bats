@@ -73,7 +73,7 @@ load helper
 	local pid
 	pid=$(pid_of w1)
 	kill -STOP "$pid"
-	wait_for 'grep -q "^event role=worker id=w1 kind=lost section=batch silent=[0-9.]* limit=2.000000 state=T%20(stopped) wchan=.* life=0 at=" run/state/job.log'
+	wait_for 'grep -q "^event role=worker id=w1 kind=hung section=batch silent=[0-9.]* deadline=2.000000 state=T%20(stopped) wchan=.* life=0 at=" run/state/job.log'
 	wait_for '[ "$(pid_of w1)" != "'"$pid"'" ]'
 	grep -q '^trainctl: w1 has given no sign of life for [0-9.]* s (section batch, at most 2 s by HUNG): killed$' run/state/logs/w1.log
 	grep -q '^trainctl: the lead said last: member worker=w1 generation=1 .* owes=push ' run/state/logs/w1.log
@@ -83,7 +83,7 @@ load helper
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 4
-	report | grep -q '^restarted at=.* id=w1 why=lost '
+	report | grep -q '^restarted at=.* id=w1 why=hung '
 }
 
 @test "a worker that hangs while no supervisor is there is given up by the next one" {
@@ -97,7 +97,7 @@ load helper
 	wait $SUPERVISOR || true
 	kill -STOP "$pid"
 	begin second
-	wait_for '[ "$(logged "^event role=worker id=w0 kind=lost section=batch ")" = 1 ]'
+	wait_for '[ "$(logged "^event role=worker id=w0 kind=hung section=batch ")" = 1 ]'
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary second.out | field checkpoint)" 2000 20
@@ -113,7 +113,7 @@ load helper
 	sleep 5
 	kill -CONT $SUPERVISOR
 	wait $SUPERVISOR
-	[ "$(logged "^event .*kind=lost ")" = 0 ]
+	[ "$(logged "^event .*kind=hung ")" = 0 ]
 }
 
 @test "killed workers and a killed shardd: exact" {

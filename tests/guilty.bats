@@ -32,7 +32,7 @@ exact() {
 	[ "$(last "$1" state)" = done ]
 	[ "$(last "$1" samples)" = 240 ]
 }
-lost() { grep -c "^event .* id=$1 kind=lost " run/state/job.log || true; }
+hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 
 @test "a pause is no hang, of the rank that pauses and of those that wait for it" {
 	ranks_job HUNG=batch:2,exchange:2 <<-'P'
@@ -92,7 +92,7 @@ lost() { grep -c "^event .* id=$1 kind=lost " run/state/job.log || true; }
 	exact out
 	grep -q 'w1 has given no sign of life for .* (section batch, at most 4 s by HUNG): killed; it was \(S (sleeping)\|R (running)\)' err
 	grep -q 'batches.pause()' err
-	[ "$(lost w0) $(lost w1) $(lost w2)" = "0 1 0" ]
+	[ "$(hung w0) $(hung w1) $(hung w2)" = "0 1 0" ]
 	grep -q 'the trainer of w1, as the kernel sees it:' run/state/logs/w1.log
 	grep -q 'in stuck$' run/state/logs/w1.log
 	grep -q 'in waiting$\|in <module>$' run/state/logs/w0.log

@@ -71,7 +71,7 @@ works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
 	wait_for 'node s0 spare'
 	wait_for 'works w2'
 	kill -STOP "$(pid_of w2)"
-	wait_for 'grep -q "^event role=worker id=w2 kind=lost" run/state/job.log'
+	wait_for 'grep -q "^event role=worker id=w2 kind=hung" run/state/job.log'
 	wait_for 'grep -q "^spare id=s0 for=w2 " run/state/job.log'
 	wait_for 'node s0 worker'
 	kill -9 "$(pid_of ps1)"
@@ -206,9 +206,9 @@ hold_back() {
 	slow 200
 	touch hold-w1
 	begin first
-	wait_for 'grep -q "^event role=worker id=w1 kind=lost section=start silent=.* limit=4.000000 state=T%20(stopped) " run/state/job.log'
+	wait_for 'grep -q "^event role=worker id=w1 kind=hung section=start silent=.* deadline=4.000000 state=T%20(stopped) " run/state/job.log'
 	wait_for 'works w1'
-	[ "$(logged '^event .* kind=lost ')" = 1 ]
+	[ "$(logged '^event .* kind=hung ')" = 1 ]
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(last first.out checkpoint)" 2000 3
@@ -236,11 +236,11 @@ hold_back() {
 	touch busy idle
 	begin first
 	wait_for 'came_to 100'
-	wait_for 'grep -q "^event role=worker id=w2 kind=lost section=start silent=.* limit=30.000000 state=S" run/state/job.log'
+	wait_for 'grep -q "^event role=worker id=w2 kind=hung section=start silent=.* deadline=30.000000 state=S" run/state/job.log'
 	touch go
 	wait_for 'works w1'
 	wait_for 'works w2'
-	[ "$(logged '^event .* kind=lost ')" = 1 ]
+	[ "$(logged '^event .* kind=hung ')" = 1 ]
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(last first.out checkpoint)" 2000 3
@@ -308,7 +308,7 @@ to_end() {
 	on h2 pkill -9 -f 'worker --id w2 '
 	wait_for 'new=$(on h2 pgrep -f "^[^ ]*worker --id w2 " | tail -n 1); [ -n "$new" ] && [ "$new" != "$old" ]'
 	on h2 pkill -STOP -f 'worker --id w2 '
-	wait_for 'has "^event role=worker id=w2 kind=lost .*limit=5"'
+	wait_for 'has "^event role=worker id=w2 kind=hung .*deadline=5"'
 	wait_for 'has "^host name=h2 state=avoided .* id=w2 why="'
 	wait_for 'status | grep -q "id=w2 state=up .* host=h[01]"'
 	to_end

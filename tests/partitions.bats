@@ -120,7 +120,7 @@ as_told() {
 	local job=$PID
 	wait_for '[ "$(ask run/shardd.sock stat | field samples-done)" -gt 1000 ]'
 	kill -STOP "$(trainctl status --run-dir run | grep "^node .* id=w0 " | field pid)"
-	wait_for 'grep -q "^event role=worker id=w0 kind=lost " run/state/job.log'
+	wait_for 'grep -q "^event role=worker id=w0 kind=hung " run/state/job.log'
 	ended "$job"
 	[ "$status" -eq 0 ]
 	[ "$(tail -n 1 first.out | field samples)" -eq 10800 ]

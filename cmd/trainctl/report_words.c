@@ -284,7 +284,7 @@ void report_restart_words(const struct report *p, const struct account_mark *m, 
 			 name ? ", SIG" : "", name ? name : "");
 	} else if (strncmp(m->what, "status-", 7) == 0)
 		snprintf(what, sizeof what, "%s ended with status %s", id, m->what + 7);
-	else if (strcmp(m->what, "lost") == 0)
+	else if (strcmp(m->what, "hung") == 0)
 		snprintf(what, sizeof what, "%s gave no sign of life and was killed", id);
 	else if (strcmp(m->what, "killed") == 0)
 		snprintf(what, sizeof what, "%s was killed by trainctl", id);

@@ -176,9 +176,9 @@ static void take_event(struct account *a, const struct record *r)
 			snprintf(in->why, sizeof in->why, "killed");
 		in->from = in->from > 0 && in->asked ? in->from : a->at;
 		in->asked = 1;
-	} else if (strcmp(kind, "lost") == 0) {
+	} else if (strcmp(kind, "hung") == 0) {
 		if (!in->handing) { /* else it is the next process that is given up */
-			snprintf(in->why, sizeof in->why, "lost");
+			snprintf(in->why, sizeof in->why, "hung");
 			in->from = a->at;
 			in->asked = 1;
 		}

@@ -22,7 +22,7 @@ enum event_kind {
 	EVENT_START,
 	EVENT_READY,
 	EVENT_EXIT,
-	EVENT_LOST,
+	EVENT_HUNG,
 	EVENT_KILL,
 	EVENT_RESTART,
 	EVENT_LEFT
@@ -30,15 +30,15 @@ enum event_kind {
 #define EVENT_KINDS 7
 
 static const char *const event_word[EVENT_KINDS] = {"start", "ready", "exit",
-						    "lost",  "kill",  "restart", "left"};
+						    "hung",  "kill",  "restart", "left"};
 
 /* State x event -> state. Senders are many and messages get lost, so every pair means something:
- * the event is believed. Only a process known to be over can't be lost. */
+ * the event is believed. Only a process known to be over can't be hung. */
 static const enum node_state next_state[4][EVENT_KINDS] = {
-	/* start, ready, exit, lost, kill, restart, left */
-	[NODE_STARTING] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING, NODE_DOWN},
-	[NODE_UP] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING, NODE_DOWN},
-	[NODE_LOST] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_LOST, NODE_DOWN, NODE_STARTING, NODE_DOWN},
+	/* start, ready, exit, hung, kill, restart, left */
+	[NODE_STARTING] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_HUNG, NODE_DOWN, NODE_STARTING, NODE_DOWN},
+	[NODE_UP] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_HUNG, NODE_DOWN, NODE_STARTING, NODE_DOWN},
+	[NODE_HUNG] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_HUNG, NODE_DOWN, NODE_STARTING, NODE_DOWN},
 	[NODE_DOWN] = {NODE_STARTING, NODE_UP, NODE_DOWN, NODE_DOWN, NODE_DOWN, NODE_STARTING, NODE_DOWN},
 };
 
@@ -101,7 +101,7 @@ static int forget_one(struct monitor *m)
 	size_t oldest = m->node_count;
 	for (size_t i = 0; i < m->node_count; i++) {
 		const struct node *n = m->node[i];
-		if (n->state != NODE_DOWN && n->state != NODE_LOST)
+		if (n->state != NODE_DOWN && n->state != NODE_HUNG)
 			continue;
 		if (oldest == m->node_count || n->seen_at < m->node[oldest]->seen_at)
 			oldest = i;
@@ -167,7 +167,7 @@ static void believe_report(struct node *n, double at)
 {
 	if (n->state == NODE_UP || at < n->since)
 		return;
-	if ((n->state == NODE_DOWN || n->state == NODE_LOST) && at <= n->ended_at)
+	if ((n->state == NODE_DOWN || n->state == NODE_HUNG) && at <= n->ended_at)
 		return;
 	n->state = NODE_UP;
 	n->was_started = 1;
@@ -267,7 +267,7 @@ static int parse_event(const struct record *r, enum event_kind *kind, struct err
 			return 0;
 		}
 	return error_set(err, ERROR_DATA, NULL,
-			 "kind=: '%.80s' is none of start|ready|exit|lost|kill|restart|left", word);
+			 "kind=: '%.80s' is none of start|ready|exit|hung|kill|restart|left", word);
 }
 
 /* A new process: nothing measured before is about it. A restart that is both announced and followed

@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const char *const role_word[] = {"worker", "server"};
-static const char *const state_word[] = {"starting", "up", "lost", "down"};
+static const char *const state_word[] = {"starting", "up", "hung", "down"};
 
 const char *node_role_name(enum node_role role)
 {

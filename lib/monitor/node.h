@@ -17,7 +17,7 @@ enum node_role { NODE_WORKER, NODE_SERVER };
 enum node_state {
 	NODE_STARTING, /* a process was started and has not said that it is ready */
 	NODE_UP,       /* ready, or reporting */
-	NODE_LOST,     /* silent or unreachable, by somebody else's judgement */
+	NODE_HUNG,     /* silent or unreachable, by somebody else's judgement */
 	NODE_DOWN      /* its process has ended */
 };
 

@@ -179,17 +179,17 @@ static void add_silence(struct record_out *o, const struct sup_silence *silence)
 {
 	record_add(o, "section", pulse_section_name(silence->section));
 	record_add_seconds(o, "silent", silence->seconds);
-	record_add_seconds(o, "limit", silence->limit);
+	record_add_seconds(o, "deadline", silence->limit);
 	record_add(o, "state", silence->state);
 	record_add(o, "wchan", silence->wchan);
 }
 
-void sup_event_lost(const struct sup_process *p, const struct sup_silence *silence)
+void sup_event_hung(const struct sup_process *p, const struct sup_silence *silence)
 {
 	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
 	struct record_out to_log, to_monitor;
-	fill(&to_log, line, p->node, NULL, "lost", NULL);
-	fill(&to_monitor, other, p->node, p->node->role->told, "lost", NULL);
+	fill(&to_log, line, p->node, NULL, "hung", NULL);
+	fill(&to_monitor, other, p->node, p->node->role->told, "hung", NULL);
 	add_silence(&to_log, silence);
 	add_silence(&to_monitor, silence);
 	put_event(p, &to_log, &to_monitor);

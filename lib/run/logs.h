@@ -49,7 +49,7 @@ void sup_add_end(struct record_out *o, const struct node_end *end);
 /* To the log and to the monitor: event role= id= kind= ... */
 void sup_event(const struct sup_node *n, const char *kind, const struct node_end *end);
 /* About a process that is to take over; only in the log. */
-void sup_event_lost(const struct sup_process *p, const struct sup_silence *silence);
+void sup_event_hung(const struct sup_process *p, const struct sup_silence *silence);
 
 void sup_node_log_path(const struct sup_node *n, char *out);
 /* Before a launch, when nobody writes to it. */

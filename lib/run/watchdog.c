@@ -286,7 +286,7 @@ static void tell(struct sup_node *n, struct sup_process *p, struct sup_silence *
 		 silence->seconds, pulse_section_name(silence->section), silence->limit,
 		 by_itself ? "its own word" : "HUNG");
 	keep_words(n, why);
-	sup_event_lost(p, silence);
+	sup_event_hung(p, silence);
 	log_say(LOG_LEVEL_WARNING, "%s %s%s%s%s", n->id, why, silence->state[0] ? "; it was " : "",
 		silence->state, advice(n, silence));
 }
@@ -427,7 +427,7 @@ static int may_be_stopped(struct sup_node *n, struct sup_process *p)
 	return state[0] == 'T' || state[0] == 't';
 }
 
-/* Seconds after which a stopped node is lost, in a section for which HUNG gives no limit. */
+/* Seconds after which a stopped node is hung, in a section for which HUNG gives no limit. */
 static double stopped_limit(const struct sup_node *n)
 {
 	const struct pulse_rules *rules = &n->sup->watchdog.rules;

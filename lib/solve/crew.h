@@ -14,7 +14,7 @@ enum crew_window { CREW_SHORT, CREW_LONG };
 /*
  * A node that is up and has reported nothing for longer than any node needs for a few batches: it
  * may be idle, or hang.  Its older reports are out of date, so it belongs to no crew: a silent node
- * must not look fast.  If others wait for it, nothing is decided until it is back or lost: this is
+ * must not look fast.  If others wait for it, nothing is decided until it reports again or is hung: this is
  * such a node, or NULL.  Nobody waits for a node that owes nothing, or shows other signs of life:
  * there is nothing for it to do, perhaps for good.
  */

@@ -129,7 +129,7 @@ static int parse_node(struct snapshot_node *n, const struct record *r, struct er
 		return -1;
 	if (node_state_of(state, &n->state) != 0)
 		return error_set(err, ERROR_DATA, NULL,
-				 "state=: '%.80s' is none of starting|up|lost|down", state);
+				 "state=: '%.80s' is none of starting|up|hung|down", state);
 	memcpy(n->id, id, strlen(id) + 1);
 	if (count_or_zero(r, "size", NODE_SIZE_MAX, &n->size, err) != 0 ||
 	    real_or_nan(r, "short", &n->mean_short, err) != 0 ||

@@ -201,7 +201,7 @@ int solution_decide(const struct solution *solution, const struct snapshot *s,
 		struct voice v = {.take = take, .arg = arg, .err = err};
 		return say_none(&v,
 				"%s has reported nothing for %.3g s: decisions wait until it "
-				"reports again or is lost",
+				"reports again or is hung",
 				silent->id, seconds);
 	}
 	return solution->decide(s, o, take, arg, err);

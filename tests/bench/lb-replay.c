@@ -112,7 +112,7 @@ static void report(struct worker *w, int here)
 			 w->time, (unsigned long long)w->size, now);
 		tell(line);
 	} else if (w->known) {
-		snprintf(line, sizeof line, "event role=worker id=%s kind=lost at=%.6f\n", w->id,
+		snprintf(line, sizeof line, "event role=worker id=%s kind=hung at=%.6f\n", w->id,
 			 now);
 		tell(line);
 	}

@@ -142,8 +142,8 @@ static void states_follow_events(void **state)
 {
 	(void)state;
 	static const char *const steps[][2] = {
-		{"start", "starting"},   {"ready", "up"},       {"lost", "lost"},
-		{"ready", "up"},         {"exit", "down"},      {"lost", "down"},
+		{"start", "starting"},   {"ready", "up"},       {"hung", "hung"},
+		{"ready", "up"},         {"exit", "down"},      {"hung", "down"},
 		{"restart", "starting"}, {"start", "starting"}, {"ready", "up"},
 		{"kill", "down"},        {"exit", "down"},      {"start", "starting"}};
 	for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
@@ -174,7 +174,7 @@ static void up_counts_from_ready(void **state)
 	take("event role=worker id=w0 kind=ready at=160", 160);
 	take("bpt role=worker id=w0 iter=1 time=1 size=1 at=170", 170);
 	assert_string_equal(node("w0", "up", 200), "40.000000");
-	take("event role=worker id=w0 kind=lost at=210", 210);
+	take("event role=worker id=w0 kind=hung at=210", 210);
 	assert_string_equal(node("w0", "up", 220), "0.000000");
 	take("bpt role=worker id=w0 iter=2 time=1 size=1 at=230", 230);
 	assert_string_equal(node("w0", "state", 240), "up");
@@ -371,7 +371,7 @@ static void a_full_table_forgets_the_dead_first(void **state)
 	}
 	assert_int_equal(add("event role=worker id=new kind=ready at=9000", NAN), -1);
 	assert_int_equal(err.code, ERROR_TEMPFAIL);
-	take("event role=worker id=w5 kind=lost at=9001", NAN);
+	take("event role=worker id=w5 kind=hung at=9001", NAN);
 	take("event role=worker id=w9 kind=exit at=9000", NAN);
 	take("event role=worker id=new kind=ready at=9000", NAN);
 	assert_null(strstr(snapshot(9002), " id=w9 "));

@@ -384,7 +384,7 @@ static void sizes_of_the_gone_are_taken_over(void **state)
 	     "action kind=adjust-bs id=w1 size=150 accum=1\n",
 	     "not to 300");
 	s.node[0].size = s.node[1].size = 150;
-	static const enum node_state away[] = {NODE_DOWN, NODE_LOST, NODE_STARTING};
+	static const enum node_state away[] = {NODE_DOWN, NODE_HUNG, NODE_STARTING};
 	for (size_t i = 0; i < 3; i++) {
 		s.node[2].state = away[i];
 		says("antdt-nd", NONE, "");
@@ -626,7 +626,7 @@ static void who_sends_nothing_gets_nothing(void **state)
 	assert_null(strstr(text, "w3"));
 	s.node[3].last = s.at - 1;
 	assert_non_null(strstr(decide("antdt-nd"), "kill-restart role=worker id=w3"));
-	s.node[3].state = NODE_LOST;
+	s.node[3].state = NODE_HUNG;
 	assert_null(strstr(decide("antdt-nd"), "w3"));
 }
 

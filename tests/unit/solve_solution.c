@@ -94,7 +94,7 @@ static void even_says_none_when_there_is_nothing_to_do(void **state)
 	s.node[0].size = s.node[1].size = 0;
 	assert_int_equal(decide("even", 0), 0);
 	assert_int_equal(strncmp(text, "action kind=none reason=", 24), 0);
-	s.node[0].state = s.node[1].state = NODE_LOST;
+	s.node[0].state = s.node[1].state = NODE_HUNG;
 	assert_int_equal(decide("even", 100), 0);
 	assert_int_equal(strncmp(text, "action kind=none reason=", 24), 0);
 }
