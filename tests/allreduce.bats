@@ -83,7 +83,7 @@ go() {
 	strike lead
 	wait_for '[ "$(logged "^acted by=in-force ")" -eq 1 ]'
 	wait_for 'came_to 900'
-	wait_for 'status | grep -q "^node role=worker id=w0 .* size=30 "'
+	wait_for 'in_status "^node role=worker id=w0 .* size=30 "'
 	strike lead
 	strike shardd
 	go first.out
@@ -95,7 +95,7 @@ go() {
 	wait_for 'came_to 500'
 	strike r0
 	wait_for '[ "$(logged "^rollback .*the last replica ended: all replicas go back")" -eq 1 ]'
-	wait_for 'status | grep -q "^job .* state=running .* incarnation=2 "'
+	wait_for 'in_status "^job .* state=running .* incarnation=2 "'
 	wait_for 'came_to 700'
 	go first.out
 }
@@ -105,7 +105,7 @@ go() {
 	wait_for 'came_to 300'
 	kill -STOP "$(pid_of lead)"
 	wait_for '[ "$(logged "^event role=lead id=lead kind=hung section=exchange ")" -eq 1 ]'
-	wait_for 'status | grep -q "^node role=lead id=lead state=up "'
+	wait_for 'in_status "^node role=lead id=lead state=up "'
 	[ "$(logged '^rollback ')" -eq 0 ]
 	wait_for 'came_to 600'
 	kill -STOP "$(pid_of r0)"
@@ -123,7 +123,7 @@ go() {
 	wait $SUPERVISOR || true
 	kill -9 "$lead"
 	begin second
-	wait_for 'status | grep -q "^node role=lead id=lead state=up "'
+	wait_for 'in_status "^node role=lead id=lead state=up "'
 	[ "$(pid_of r0)" = "$replica" ]
 	[ "$(pid_of lead)" != "$lead" ]
 	[ "$(logged '^rollback ')" -eq 0 ]

@@ -10,17 +10,19 @@ nap() {
 }
 
 # holds_within SECONDS 'CONDITION' ['UNLESS']: waits until the condition holds; not once UNLESS does. A
-# limit, not a measurement. It looks each 50 ms, and less often where to look takes long: the shells and
-# filters of those who wait would take the cores from those for whom they wait.
+# limit, not a measurement. It looks each 50 ms, and less often where to look takes long or what is waited for
+# does: the shells and filters of those who wait would take the cores from those for whom they wait.
 holds_within() {
-	local holds_until=$((SECONDS + $1)) holds_began holds_pause
+	local holds_until=$((SECONDS + $1)) holds_began=${EPOCHREALTIME/./} holds_looked holds_now holds_pause
 	while :; do
-		holds_began=${EPOCHREALTIME/./}
+		holds_looked=${EPOCHREALTIME/./}
 		if eval "$2"; then return 0; fi
 		if [ -n "${3-}" ] && eval "$3"; then return 1; fi
 		[ "$SECONDS" -lt "$holds_until" ] || break
-		holds_pause=$((${EPOCHREALTIME/./} - holds_began))
-		holds_pause=$((3 * holds_pause))
+		holds_now=${EPOCHREALTIME/./}
+		holds_pause=$((3 * (holds_now - holds_looked)))
+		holds_now=$(((holds_now - holds_began) / 8))
+		holds_pause=$((holds_now > holds_pause ? holds_now : holds_pause))
 		nap $((holds_pause < 50000 ? 50000 : holds_pause > 400000 ? 400000 : holds_pause))
 	done
 	echo "waited in vain for: $2" >&2

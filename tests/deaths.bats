@@ -157,7 +157,7 @@ load helper
 	wait_for "grep -q '^rollback ' run/state/job.log"
 	wait_for 'came_to 700'
 	strike ps0
-	wait_for 'status | grep -q "^job .* state=running .* incarnation=3 "'
+	wait_for 'in_status "^job .* state=running .* incarnation=3 "'
 	[ ! -e run/state/intent ]
 	rm drag/*
 	wait $SUPERVISOR
@@ -193,7 +193,7 @@ load helper
 	run -78 run_job --set SOLUTION=lb-bsp # the lead that runs sets no sizes
 	[[ $output == *"another SOLUTION (none, not lb-bsp); stop it first"* ]]
 	begin second
-	wait_for "running && status | grep -q '^node .* id=w1 state=up'"
+	wait_for "running && in_status '^node .* id=w1 state=up'"
 	grep -q 'run already and are adopted' second.err
 	local after=
 	for id in shardd bpt-monitor w0; do after+="$(pid_of $id) "; done

@@ -155,7 +155,7 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	P
 	begin first
 	wait_for 'grep -q "^failed-first " run/state/job.log'
-	wait_for 'status | grep -q "^job .* failure=w2:%20exit%20status%201 "'
+	wait_for 'in_status "^job .* failure=w2:%20exit%20status%201 "'
 	ended "$SUPERVISOR"
 	[ "$status" -eq 1 ]
 	[ "$(last first.out failed)" = w2 ]

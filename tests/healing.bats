@@ -4,12 +4,11 @@ load helper
 
 teardown_more() { hosts_down; }
 
-logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
 # node ID ROLE: it is up, and has this role.
-node() { status 2>/dev/null | grep " id=$1 " | grep -q "role=$2 .*state=up"; }
+node() { in_status "^node role=$2 id=$1 state=up "; }
 
 # works ID: it has done a batch: from then on a silence is one of a batch, not of its start.
-works() { status 2>/dev/null | grep -q " id=$1 state=up .* size=[1-9]"; }
+works() { in_status " id=$1 state=up .* size=[1-9]"; }
 
 # ---- spares ----
 
@@ -286,11 +285,11 @@ to_end() {
 @test "hosts: a worker that hangs starts on another host; its own is avoided: exact" {
 	far_job HUNG=5
 	wait_for 'came_to 500'
-	wait_for 'status | grep -q "id=w2 state=up .* host=h2"'
+	wait_for 'in_status "id=w2 state=up .* host=h2"'
 	wait_for 'works w2'
 	on h2 pkill -STOP -f 'worker --id w2 '
 	wait_for 'has "^host name=h2 state=avoided seconds=600.000000 id=w2 why="'
-	wait_for 'status | grep -q "id=w2 state=up .* host=h[01]"'
+	wait_for 'in_status "id=w2 state=up .* host=h[01]"'
 	[ "$(status | grep '^host name=h2 ' | field state)" = avoided ]
 	# nobody else was started anew
 	[ "$(grep -c '^event .* kind=restart ' "$STATE/job.log")" = 1 ]
@@ -301,7 +300,7 @@ to_end() {
 @test "hosts: a worker that stops before its first batch is found there, too: exact" {
 	far_job HUNG=5
 	wait_for 'came_to 500'
-	wait_for 'status | grep -q "id=w2 state=up .* host=h2"'
+	wait_for 'in_status "id=w2 state=up .* host=h2"'
 	wait_for 'works w2'
 	# As soon as its next process is there.
 	old=$(on h2 pgrep -f 'worker --id w2 ' | tail -n 1)
@@ -310,21 +309,21 @@ to_end() {
 	on h2 pkill -STOP -f 'worker --id w2 '
 	wait_for 'has "^event role=worker id=w2 kind=hung .*deadline=5"'
 	wait_for 'has "^host name=h2 state=avoided .* id=w2 why="'
-	wait_for 'status | grep -q "id=w2 state=up .* host=h[01]"'
+	wait_for 'in_status "id=w2 state=up .* host=h[01]"'
 	to_end
 }
 
 @test "hosts: whom one supervisor avoids, the next one avoids, too: exact" {
 	far_job
 	wait_for 'came_to 300'
-	wait_for 'status | grep -q "id=w2 state=up .* host=h2"'
+	wait_for 'in_status "id=w2 state=up .* host=h2"'
 	run -0 on h0 trainctl kill-restart w2 --elsewhere --force --run-dir /tmp/run
 	wait_for 'grep -q "^host name=h2 .* avoided=[1-9]" "$STATE/standing"'
 	kill -9 "$JOB_PID"
 	wait_for 'gone "$JOB_PID"'
 	start first on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
 	JOB_PID=$PID
-	wait_for 'status | grep -q "^host name=h2 state=avoided "'
+	wait_for 'in_status "^host name=h2 state=avoided "'
 	to_end
 }
 
@@ -332,16 +331,16 @@ to_end() {
 @test "hosts: kill-restart --elsewhere; a spare stands on another host" {
 	far_job WORKERS=2,spares:1
 	wait_for 'came_to 300'
-	wait_for 'status | grep -q "id=s0 state=up .* section=wait .* host=h2"'
+	wait_for 'in_status "id=s0 state=up .* section=wait .* host=h2"'
 	on h1 pkill -9 -f 'worker --id w1 '
 	wait_for 'has "^spare id=s0 for=w1 "'
-	wait_for 'status | grep -q "role=worker id=s0 state=up .* host=h2"'
-	wait_for 'status | grep -q "role=spare id=w1 state=up "'
+	wait_for 'in_status "role=worker id=s0 state=up .* host=h2"'
+	wait_for 'in_status "role=spare id=w1 state=up "'
 	run on h0 trainctl kill-restart s0 --elsewhere --force --run-dir /tmp/run
 	[ "$status" -eq 0 ]
 	[[ $output == "ok id=s0 seconds="* ]]
 	wait_for 'has "^host name=h2 state=avoided .* id=s0 why="'
-	wait_for 'status | grep -q "role=spare id=s0 state=up .* host=h[01]"'
+	wait_for 'in_status "role=spare id=s0 state=up .* host=h[01]"'
 	run on h0 trainctl kill-restart ps0 --elsewhere --force --run-dir /tmp/run
 	[ "$status" -eq 1 ]
 	[[ $output == *"hands-over"* ]]
@@ -384,7 +383,7 @@ to_end() {
 @test "hosts: a node is suspected: the bad host is named, and its workers leave it: exact" {
 	far_job BAD_HOSTS=test:on HUNG=60,start:60 KILL_RESTART=window:0
 	wait_for 'came_to 500'
-	wait_for 'status | grep -q "role=worker .* state=up .*host=h2"'
+	wait_for 'in_status "role=worker .* state=up .*host=h2"'
 	hosts_link h2 1mbit
 	printf 'action kind=kill-restart role=worker id=w1 reason=slow\n' >actions
 	on h0 trainctl apply --run-dir /tmp/run <actions

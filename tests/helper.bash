@@ -10,6 +10,9 @@ PATH=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}:$PATH
 DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}
 
 setup() {
+	trace_tests_only
+	local -
+	set +T
 	T=$(mktemp -d "${TMPDIR:-/tmp}/paceline.XXXXXX")
 	PIDS=()
 	SUPERVISOR=
@@ -19,7 +22,16 @@ setup() {
 	if declare -F setup_more >/dev/null; then setup_more; fi
 }
 
+# bats notes where it is before each command, at half the price of a process, also in a function that looks
+# whether something has come. The lines of the test itself are enough: a failure in a function is named by them.
+trace_tests_only() {
+	local trap
+	trap=$(trap -p DEBUG)
+	eval "${trap/"-- '"/"-- '[[ \${FUNCNAME-} != \"\$BATS_TEST_NAME\" ]] || set +T; "}"
+}
+
 teardown() {
+	set +T
 	if declare -F teardown_more >/dev/null; then teardown_more; fi
 	unset LD_PRELOAD
 	end_jobs
@@ -102,27 +114,34 @@ slow() {
 	echo "DRAG=$T/drag" >>job.env
 }
 crawl() {
-	local file
-	for file in drag/w?; do
-		[ ! -e "$file" ] || sed -i "s/^drag speed=$PACE\$/drag speed=$(((PACE + 7) / 8))/" "$file"
-	done
+	local files=(drag/w?)
+	[ ! -e "${files[0]}" ] || sed -i "s/^drag speed=$PACE\$/drag speed=$(((PACE + 7) / 8))/" "${files[@]}"
 }
 
 status() { trainctl status --run-dir "$T/run"; }
-done_samples() { status 2>/dev/null | sed -n 's/^job .* samples-done=\([^ ]*\).*/\1/p'; }
-came_to() {
-	local n
-	n=$(done_samples)
-	[ "${n:-0}" -ge "$1" ] && crawl
+# in_status REGEX: whether a line of it is so; its groups in $BASH_REMATCH. Who waits looks often: no filters.
+in_status() {
+	local lines line
+	lines=$(status 2>/dev/null) || :
+	mapfile -t lines <<<"$lines"
+	for line in "${lines[@]}"; do
+		if [[ $line =~ $1 ]]; then return 0; fi
+	done
+	return 1
 }
-pid_of() { status | sed -n "s/^node .* id=$1 .* pid=\([^ ]*\).*/\1/p"; }
+said() { if in_status "$1"; then echo "${BASH_REMATCH[1]}"; fi; }
+done_samples() { said '^job .* samples-done=([^ ]*)'; }
+came_to() {
+	in_status '^job .* samples-done=([^ ]*)' && [ "${BASH_REMATCH[1]:-0}" -ge "$1" ] && crawl
+}
+pid_of() { said "^node .* id=$1 .* pid=([^ ]*)"; }
 logged() { grep -c "$1" run/state/job.log 2>/dev/null || true; }
 # strike ID: kill -9, as soon as it runs.
 strike() {
 	wait_for '[ -n "$(pid_of '"$1"')" ]'
 	kill -9 "$(pid_of "$1")"
 }
-running() { status 2>/dev/null | grep -q '^job .* state=running'; }
+running() { in_status '^job .* state=running'; }
 gone() { ! kill -0 "$1" 2>/dev/null; }
 summary() { tail -n 1 "$1"; }
 # solution: an executable from stdin, ./solution

@@ -90,7 +90,7 @@ to_end() {
 	wait "$JOB_PID" || true
 	go second
 	wait_for '[ "$(logged "^event role=worker id=w2 kind=adopt host=h0 ")" -eq 1 ]'
-	wait_for 'status | grep -q "^job .* state=running "'
+	wait_for 'in_status "^job .* state=running "'
 	status | grep -q '^host name=h2 state=gone '
 	to_end second 40
 	[ "$(logged '^rollback ')" -eq 0 ]

@@ -79,7 +79,7 @@ load helper
 	local code=0
 	wait $! || code=$?
 	[ $code -eq 1 ]
-	wait_for 'status | grep -q "^job .* state=running .* incarnation=2 "'
+	wait_for 'in_status "^job .* state=running .* incarnation=2 "'
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 12
@@ -136,7 +136,7 @@ load helper
 			wait_for running
 			rm wait
 		fi
-		wait_for "status | grep -q '^node .* id=$id state=up pid=[0-9]* restarts=1'"
+		wait_for "in_status '^node .* id=$id state=up pid=[0-9]* restarts=1'"
 		now=$(done_samples)
 		wait_for "came_to $((now + 128))"
 	done

@@ -430,7 +430,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	chmod +x launch
 	begin_scaled SERVERS=1 RESTARTS=2 "LAUNCH_WORKER=$T/launch"
 	start up scale --workers 4 --servers 2
-	wait_for 'status | grep -q " id=w2 state=up "'
+	wait_for 'in_status " id=w2 state=up "'
 	touch fail
 	ended $PID
 	[ "$status" -eq 1 ]
@@ -503,7 +503,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	rm -rf run
 	printf '%s\n' JOB=agents SAMPLES=100 WORKERS=2 BATCH=8 "TRAINER='sleep 100'" >job.env
 	begin second
-	wait_for 'status 2>/dev/null | grep -q "^node role=worker "'
+	wait_for 'in_status "^node role=worker "'
 	run -1 scale --workers 3
 	[[ $output == *"trainers: TRAINER_KIND=loop: trainers have parameters"* ]]
 }

@@ -105,7 +105,7 @@ press() { printf '%b' "$1" >&7; }
 	slow 500
 	echo "drag speed=100" >drag/w1
 	begin second --fresh
-	wait_for 'status | grep -q " id=w1 .* ratio=1\.[3-9]"'
+	wait_for 'in_status " id=w1 .* ratio=1\.[3-9]"'
 	in_terminal 80 "trainctl status --run-dir $T/run"
 	grep -q $'\e\[33m *1\.[0-9]*' screen
 	export NO_COLOR=1
@@ -121,7 +121,7 @@ press() { printf '%b' "$1" >&7; }
 	wait_for 'came_to 300'
 	printf 'action kind=adjust-bs id=%s size=%s reason=tried%%20out\n' w0 24 w1 40 |
 		trainctl apply --run-dir "$T/run"
-	wait_for 'status | grep -q " id=w1 .* size=40 .* ratio=[01].* told=size"'
+	wait_for 'in_status " id=w1 .* size=40 .* ratio=[01].* told=size"'
 	for columns in 40 80 200; do
 		in_terminal $columns "trainctl status --run-dir $T/run"
 		[ "$(cat status)" = 0 ]

@@ -175,7 +175,7 @@ load helper
 	wait_for 'came_to 200'
 	status >nodes
 	[ "$(grep -c '^node ' nodes)" -eq 6 ]
-	wait_for "status | grep -q '^node role=worker id=w1 state=up pid=[1-9][0-9]* restarts=0'"
+	wait_for "in_status '^node role=worker id=w1 state=up pid=[1-9][0-9]* restarts=0'"
 	[ "$(grep '^job ' nodes | field samples)" = 20000 ]
 	run trainctl checkpoint --run-dir "$T/run"
 	[ "$status" -eq 0 ]
@@ -212,7 +212,7 @@ load helper
 	job
 	slow 50
 	begin first
-	wait_for "status | grep -q '^node .* id=w1 state=up'"
+	wait_for "in_status '^node .* id=w1 state=up'"
 	status | grep '^node ' >nodes
 	[ "$(wc -l <nodes)" -eq 6 ]
 	for pid in $SUPERVISOR $(record_pids nodes | cut -d' ' -f1); do
@@ -339,7 +339,7 @@ load helper
 	wait_for '[ "$(logged "^decided ")" -ge 2 ]'
 	grep -qx 'batch=64 lambda=1.3 pending=60 sync=bsp limit=3 cmax=5 least=1' solution.args
 	grep -q '^job at=' solution.in
-	wait_for 'status | grep -q "^node .* id=w0 .* size=50 "'
+	wait_for 'in_status "^node .* id=w0 .* size=50 "'
 	touch fail
 	wait_for "grep -q 'exit status 3; skipped' first.err"
 	rm fail

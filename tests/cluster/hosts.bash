@@ -2,6 +2,7 @@
 # test's directory, which all hosts see, as they do the programs. $HOSTS is theirs: $HOSTS/local is each
 # one's own disk, from outside $HOSTS/h0, ... They go with the shell that called hosts_up; hosts_down
 # waits until they are gone, so that what they wrote can be removed.
+declare -F nap >/dev/null || . "$(dirname "${BASH_SOURCE[0]}")/../conversation.bash"
 HOSTS_COMMAND=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/hosts
 HOSTS_PID=
 
@@ -24,7 +25,7 @@ hosts_up() {
 			sed 's/^/# /' "$T/hosts.said"
 			exit 77
 		fi
-		sleep 0.02
+		nap 50000
 	done
 }
 
@@ -46,7 +47,7 @@ hosts_boot() { "$HOSTS_COMMAND" boot "$HOSTS" "$1"; }      # HOST: it is back
 started_on() {
 	local pid=$1
 	while [[ $(cat "/proc/$pid/comm") =~ ^(bash|hosts|nsenter|setpriv|bats.*)$ ]]; do
-		pid=$(pgrep -P "$pid") || sleep 0.01
+		pid=$(pgrep -P "$pid") || nap 20000
 		pid=${pid:-$1}
 	done
 	echo "$pid"
