@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 		 .seen = &loss_seen},
 		{.name = "alpha", .kind = OPTION_REAL, .target = &c->alpha, .arg = "WEIGHT",
 		 .help = "ema: weight of the newest speed", .min = 1e-9, .max = 1},
-		{.name = "quantile", .kind = OPTION_REAL, .target = &c->quantile, .arg = "PART",
+		{.name = "quantile", .kind = OPTION_REAL, .target = &c->quantile, .arg = "FRACTION",
 		 .help = "quantile: which quantile of the times", .min = 0, .max = 1},
 		{.name = "window", .kind = OPTION_COUNT, .target = &window, .arg = "LINES",
 		 .help = "quantile: number of times it is taken over", .min = 1, .max = PREDICT_WINDOW_MAX},

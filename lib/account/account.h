@@ -7,7 +7,7 @@
  * however long the job was: when a course gets too long, every other point is left out; as points
  * are sums, nothing between two of them is lost.  All decisions and restarts are kept.
  *
- * Times are epoch seconds, durations seconds.  Pure.
+ * Times are seconds since 1970, durations seconds.  Pure.
  */
 #ifndef PACELINE_ACCOUNT_ACCOUNT_H
 #define PACELINE_ACCOUNT_ACCOUNT_H

@@ -54,7 +54,7 @@ struct ckpt_saved {
 struct ckpt_manifest {
 	char job[CKPT_NAME_MAX];
 	uint64_t iteration, incarnation;
-	double at;      /* epoch seconds */
+	double at;      /* seconds since 1970 */
 	int64_t epoch;  /* -1: not known */
 	char base[CKPT_NAME_MAX]; /* name of the directory beside it with the other rows; "": none */
 	uint64_t base_sum;        /* of its MANIFEST */

@@ -21,7 +21,7 @@ struct ckpt_import {
 	const char *out;    /* a new directory */
 	uint32_t parts;     /* 1..MAP_PARTS_MAX */
 	int level;          /* of compression */
-	double at;          /* epoch seconds, for its MANIFEST */
+	double at;          /* seconds since 1970, for its MANIFEST */
 	/* Told each tensor that the layout does not name; NULL: nobody wants to know. */
 	void (*left_out)(const char *name, void *arg);
 	void *arg;

@@ -34,7 +34,7 @@ struct condition {
 	uint64_t start;           /* as in proc/process.h */
 	char node[OPTION_ID_MAX]; /* one of its nodes that run, though no trainctl is there; "":
 				     none */
-	double since;             /* epoch seconds; NAN: not known */
+	double since;             /* seconds since 1970; NAN: not known */
 	int is_finished;          /* it came to its end; said while a trainctl runs it, too */
 	int status;               /* of trainctl, when it had ended: STOPPED, FAILED, DONE */
 	char ended[32];           /* what ended it before its last sample; "": nothing */

@@ -18,7 +18,7 @@ struct holder {
 	char job[OPTION_ID_MAX]; /* its name */
 	pid_t pid;
 	uint64_t start; /* as in proc/process.h */
-	double at;      /* epoch seconds: since when */
+	double at;      /* seconds since 1970: since when */
 };
 
 /* Takes STATE/lock; closing *lock gives it back. Held by another: ERROR_TEMPFAIL. */

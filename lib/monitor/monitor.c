@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT_MAX 1e11     /* epoch seconds; the year 5138 */
+#define AT_MAX 1e11     /* seconds since 1970; the year 5138 */
 #define SECONDS_MAX 1e9 /* of one batch */
 
 #define MORE_KEY(name, key, max) key,

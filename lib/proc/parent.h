@@ -35,7 +35,7 @@ struct node_record {
 	pid_t parent, pid;
 	uint64_t parent_start, start; /* as in process.h */
 	char boot[BOOT_ID_MAX];
-	double at; /* epoch seconds */
+	double at; /* seconds since 1970 */
 	struct limits_ways by;
 	int ended;
 	struct node_end end; /* seen is set when ended */

@@ -171,5 +171,5 @@ void heat_stat(const struct heat *h, size_t width, struct record_out *o)
 	uint64_t from = h->places * hot / HEAT_RANGES, to = h->places * (hot + 1) / HEAT_RANGES;
 	record_add_u64(o, "hot-begin", h->begin + from);
 	record_add_u64(o, "hot-places", to - from);
-	record_add_real(o, "hot-share", most / sum);
+	record_add_real(o, "hot-fraction", most / sum);
 }

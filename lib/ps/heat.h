@@ -50,8 +50,8 @@ int heat_load(struct heat *h, const struct record *r, struct error *err);
 /* The places of what was loaded: like heat_start(), but the counts stay. */
 void heat_place(struct heat *h, uint64_t begin, uint64_t places);
 
-/* For `stat`: rows-pulled= rows-pushed=, and hot-begin= hot-places= hot-share= of the busiest range:
- * its share of all work for rows. */
+/* For `stat`: rows-pulled= rows-pushed=, and of the busiest range hot-begin= hot-places= and
+ * hot-fraction=, of all work for rows. */
 void heat_stat(const struct heat *h, size_t width, struct record_out *o);
 
 #endif

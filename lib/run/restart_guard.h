@@ -17,7 +17,7 @@ struct restart_rules {
 /* The restarts of one node, or (count unused) of all nodes. */
 struct restart_past {
 	uint64_t count;
-	double last; /* epoch seconds; 0: none yet */
+	double last; /* seconds since 1970; 0: none yet */
 };
 
 enum restart_answer { RESTART_GO, RESTART_LIMIT, RESTART_WINDOW, RESTART_COOLDOWN };

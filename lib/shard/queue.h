@@ -78,7 +78,7 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 void queue_free(struct queue *q); /* NULL is fine */
 const struct queue_parameters *queue_parameters(const struct queue *q);
 
-/* The time of what follows: epoch seconds for ages, monotonic seconds for leases. */
+/* The time of what follows: seconds since 1970 for ages, monotonic seconds for leases. */
 void queue_clock(struct queue *q, double at, double mono);
 
 uint64_t queue_retries(const struct queue *q);

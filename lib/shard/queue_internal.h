@@ -48,7 +48,7 @@ struct piece {
 	int is_first;                          /* which one: its lane's first */
 	struct piece *lease_prev, *lease_next; /* QUEUE_DOING only */
 	double lease_from;                     /* monotonic */
-	double at;                             /* epoch seconds: in this state since */
+	double at;                             /* seconds since 1970: in this state since */
 	uint32_t deaths;
 	uint32_t returns;
 	enum queue_state state;

@@ -29,7 +29,7 @@ struct snapshot_node {
 	uint64_t meant;    /* of the restarts: by intention; all of them where nobody says */
 	double up;         /* seconds since ready; 0 when not up */
 	uint64_t accum;    /* accumulation steps of a batch; 0: not known */
-	double last;       /* when it reported last, epoch seconds */
+	double last;       /* when it reported last, seconds since 1970 */
 	double silent;     /* seconds for which it has owed something and shown no sign of life */
 	double speed_last; /* of that report */
 	/* What it measured about its device; type "" and numbers 0 or NAN: not known. */
