@@ -158,7 +158,7 @@ load helper
 	wait_for 'came_to 700'
 	strike ps0
 	wait_for 'in_status "^job .* state=running .* incarnation=3 "'
-	[ ! -e run/state/intent ]
+	not is_kept intent
 	rm drag/*
 	wait $SUPERVISOR
 	exact "$(summary first.out | field checkpoint)" 2000 5
@@ -214,10 +214,10 @@ load helper
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	oldest=$(ls run/state/checkpoints | head -n 1)
-	echo "intent kind=rollback cut=$T/run/state/checkpoints/$oldest reason=server at=1" >run/state/intent
+	keep "intent kind=rollback cut=$T/run/state/checkpoints/$oldest reason=server at=1"
 	begin second
 	wait_for running
-	[ ! -e run/state/intent ]
+	wait_for 'not is_kept intent'
 	grep -q 'a rollback was not finished' run/state/job.log
 	pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/$oldest"
 	rm drag/*

@@ -199,7 +199,7 @@ load helper
 	wait_for 'came_to 200'
 	printf 'action kind=adjust-bs id=w0 size=50\naction kind=adjust-bs id=w1 size=14\n' |
 		trainctl apply --run-dir "$T/run"
-	wait_for "grep -q 'id=w1 size=14' run/state/standing"
+	wait_for "grep -q 'id=w1 size=14' run/state/kept"
 	wait_for 'applied w1 | grep -q "size=14 "' # the process that is killed below
 	run trainctl kill-restart ps0 --run-dir "$T/run"
 	[ "$status" -eq 0 ]

@@ -318,7 +318,7 @@ to_end() {
 	wait_for 'came_to 300'
 	wait_for 'in_status "id=w2 state=up .* host=h2"'
 	run -0 on h0 trainctl kill-restart w2 --elsewhere --force --run-dir /tmp/run
-	wait_for 'grep -q "^host name=h2 .* avoided=[1-9]" "$STATE/standing"'
+	wait_for 'grep -q "^host name=h2 .* avoided=[1-9]" "$STATE/kept"'
 	kill -9 "$JOB_PID"
 	wait_for 'gone "$JOB_PID"'
 	start first on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"

@@ -88,6 +88,16 @@ begin() {
 	SUPERVISOR=$PID
 }
 
+# keep LINE: as a person may write into run/state/kept, in place of what is there of the type: without a
+# sum, and what else stands there keeps its own.
+keep() {
+	sed -i "/^${1%% *} /d" run/state/kept
+	echo "$1" >>run/state/kept
+}
+
+# is_kept TYPE [WORDS]: whether there is such a line
+is_kept() { grep -q "^$1 .*${2-}" run/state/kept; }
+
 # record_pids FILE: of a node's parent and of the node.
 record_pids() { sed -n 's/^node .* parent=\([0-9]*\) .* pid=\([0-9]*\) .*/\1 \2/p' "$1"; }
 

@@ -100,13 +100,13 @@ to_end() {
 	far_job EPOCHS=60 SYNC=allreduce
 	go first
 	wait_for 'came_to 300'
-	cp "$STATE/standing" before
+	cp "$STATE/kept" before
 	hosts_kill h2
 	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready host=h0 ")" -eq 1 ]'
 	on h0 pkill -9 -x trainctl
 	wait "$JOB_PID" || true
 	hosts_boot h2
-	cp before "$STATE/standing"
+	cp before "$STATE/kept"
 	go second
 	wait_for '[ "$(logged "^event role=replica id=r2 kind=serving host=h2 ")" -eq 2 ]'
 	to_end second 60

@@ -132,7 +132,7 @@ map_of() { ask "$T/run/$1.sock" stat | field map; }
 	wait_for '[ "$(times)" -gt '"$before"' ]'
 	[ "$(map_of ps2)" -gt 4294967296 ]
 	# It may find one more at any time; the file follows the log.
-	wait_for 'grep -q " rebalances=$(times) " run/state/scale'
+	wait_for 'grep -q " rebalances=$(times) " run/state/kept'
 	to_end
 	run report
 	[[ $output == *" rebalances=$(times)"* ]]

@@ -154,7 +154,7 @@ appetite() {
 	begin again --state-dir "$T/run/state"
 	ended "$SUPERVISOR"
 	[ "$status" -eq 0 ]
-	grep -q '^size id=w1 cores=0 memory=125829120 ' run/state/standing
+	grep -q '^size id=w1 cores=0 memory=125829120 ' run/state/kept
 	exact "$(tail -n 1 again.out | field checkpoint)" 2000 20
 }
 

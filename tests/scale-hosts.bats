@@ -114,7 +114,7 @@ one_three_two() {
 	run -1 scale --hosts ,
 	[[ $output == *"bad-scale: a job needs one host at least"* ]]
 	scale --hosts h1,h0,h2
-	[ ! -e "$STATE/scale" ]
+	not grep -q '^scale ' "$STATE/kept"
 	one_three_two 3
 	# One that is not used any more may go; before it is used again it is asked.
 	hosts_kill h1

@@ -88,7 +88,7 @@ summary() { tail -n 1 "$1"; }
 	[[ $output == *"no-room: BATCH=64 is less than one sample for each of 65 workers"* ]]
 	scale --workers 2
 	[ "$(workers)" = "w0 w1 " ]
-	[ ! -e run/state/scale ]
+	not is_kept scale
 	[ "$(logged '^scale-refused ')" = 2 ]
 	let_go
 	audited
@@ -99,7 +99,7 @@ summary() { tail -n 1 "$1"; }
 	begin_scaled
 	start one scale --workers 5
 	one=$PID
-	wait_for '[ -e run/state/scale ]'
+	wait_for 'is_kept scale'
 	start two scale --workers 1
 	two=$PID
 	start three trainctl checkpoint --run-dir "$T/run"
@@ -120,7 +120,7 @@ summary() { tail -n 1 "$1"; }
 @test "scale: a supervisor that is killed in the middle: the next one goes on with it" {
 	begin_scaled
 	start up scale --workers 6
-	wait_for '[ -e run/state/scale ]'
+	wait_for 'is_kept scale'
 	kill -9 $SUPERVISOR
 	wait_for 'not kill -0 $SUPERVISOR 2>/dev/null'
 	begin second
@@ -169,18 +169,20 @@ summary() { tail -n 1 "$1"; }
 	audited third.out
 }
 
-@test "scale: STATE/scale is damaged, then gone, while more nodes run than the job file says: exact" {
+@test "scale: what is kept of it is damaged, then gone, while more nodes run than the job file says: exact" {
 	begin_scaled SERVERS=1
 	scale --workers 4 --servers 3
 	further
 	kill -9 $SUPERVISOR
 	ended $SUPERVISOR
-	for damage in '' 'scale workers=' 'scale job-workers=2 job-servers=1 workers=0 servers=1\n'; do
-		printf "$damage" >run/state/scale
+	cp run/state/kept whole
+	for damage in 's/^scale .*/scale workers=/' '/^scale /s/ workers=4/ workers=5/' \
+		's/^scale .*/scale job-workers=2 job-servers=1 workers=0 servers=1/'; do
+		sed "$damage" whole >run/state/kept
 		run -65 run_job
-		[[ $output == *"/state/scale: "*"; without this file the job goes on from its last checkpoint, with WORKERS and SERVERS of the job file"* ]]
+		[[ $output == *"/state/kept:"[1-9]": "*"; without this line the job goes on from its last checkpoint, with WORKERS and SERVERS of the job file"* ]]
 	done
-	rm run/state/scale
+	sed '/^scale /d' whole >run/state/kept
 	strays=$(sed -n 's/^node .* pid=\([0-9]*\) .*/\1/p' run/state/nodes/w3.0 run/state/nodes/ps2.0)
 	begin second
 	wait_for 'running && all_up 2'
@@ -313,7 +315,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 
 # What a kill between two writes leaves: the file says that the change is under way, and the log has
 # both records of it, or only the first, or none.
-@test "scale: killed between the log and STATE/scale: each change is in the log once" {
+@test "scale: killed between the log and what is kept: each change is in the log once" {
 	begin_scaled SERVERS=1
 	scale --servers 2
 	local lacks n=1
@@ -321,19 +323,19 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	for lacks in '^scaled-never ' '^scaled ' '^scaled\? '; do
 		kill -9 $SUPERVISOR
 		wait_for 'not kill -0 $SUPERVISOR 2>/dev/null'
-		sed -i 's/ maps=/ from-workers=2 from-servers=1 moved=1&/' run/state/scale
+		keep "$(sed -n 's/ sum=[^ ]*$//; s/ maps=/ from-workers=2 from-servers=1 moved=1&/p' run/state/kept)"
 		sed -i "/$lacks/d" run/state/job.log
 		begin "again$((n++))"
-		wait_for 'running && ! grep -q from-workers run/state/scale'
+		wait_for 'running && not is_kept scale from-workers'
 		[ "$(logged '^scale workers=2 servers=2 from-workers=2 from-servers=1 change=1 ')" = 1 ]
 		[ "$(logged '^scaled workers=2 servers=2 from-workers=2 from-servers=1 change=1 ')" = 1 ]
 	done
 	scale --servers 1
 	[ "$(logged '^scaled workers=2 servers=1 .* change=2 ')" = 1 ]
-	# Without the file the numbers go on all the same: an old end is not taken for a new one.
+	# Without the line the numbers go on all the same: an old end is not taken for a new one.
 	trainctl stop --run-dir "$T/run"
 	ended $SUPERVISOR
-	rm run/state/scale
+	sed -i '/^scale /d' run/state/kept
 	begin last
 	wait_for running
 	scale --servers 2
@@ -354,13 +356,14 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	begin_scaled "LAUNCH_WORKER=$T/launch"
 	start up scale --workers 3
 	wait_for '[ "$(logged "^scale workers=3 ")" = 1 ]'
-	rm run/state/scale
-	mkdir run/state/scale
+	rm run/state/kept
+	mkdir run/state/kept
 	touch go
 	wait_for '[ "$(logged "^retry .*can.t%20be%20written%20down\|^retry .*can.t be written down")" -ge 2 ]'
 	[ "$(logged '^scaled ')" = 1 ]
 	kill -0 $PID
-	rmdir run/state/scale
+	wait_for 'status | grep -q "^job .* why=[^ ]*/state/kept%20can"'
+	rmdir run/state/kept
 	ended $PID
 	[ "$status" -eq 0 ]
 	[ "$(logged '^scaled workers=3 .* change=1 ')" = 1 ]
@@ -438,7 +441,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	grep -q 'not-scaled: w3: exit status 75' up.err
 	wait_for '[ "$(workers)" = "w0 w1 " ]'
 	[ "$(servers)" = "ps0 ps1 " ]
-	grep -q ' workers=2 servers=2 ' run/state/scale
+	is_kept scale ' workers=2 servers=2 '
 	rm launch fail
 	printf '#!/bin/sh\nexec "$@"\n' >launch
 	chmod +x launch
@@ -520,7 +523,7 @@ servers() { status | grep '^node role=server ' | field id | tr '\n' ' '; }
 	[ "$status" -eq 0 ]
 	[[ $output == "ok busiest=ps"[01]" peak=1."*,1*" moved-bytes="[1-9]*" stall="* ]]
 	grep -q '^rebalanced id=ps[01] .* moved-bytes=[1-9].* reason=asked%20for ' run/state/job.log
-	grep -q ' maps=1 ' run/state/scale
+	is_kept scale ' maps=1 '
 	# What it does next starts from there.
 	trainctl scale --servers 3 --run-dir "$T/run"
 	trainctl scale --servers 1 --run-dir "$T/run"

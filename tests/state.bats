@@ -510,21 +510,18 @@ kill_all() {
 	trainctl checkpoint --run-dir "$T/run" >/dev/null
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
-	echo "intent kind=rollback cut=$T/run/state/checkpoints/000099 reason=server at=1" >run/state/intent
-	sed 's/kind=rollback/kind=move/' run/state/intent >moved
-	mv run/state/intent kept
-	cp moved run/state/intent
+	keep "intent kind=move cut=$T/run/state/checkpoints/000099 reason=server at=1"
 	run -65 run_job
-	[[ $output == *"run/state/intent"*"kind=move"* ]]
-	mv kept run/state/intent
+	[[ $output == *"run/state/kept:"[1-9]": kind=move is no intent"* ]]
+	keep "intent kind=rollback cut=$T/run/state/checkpoints/000099 reason=server at=1"
 	begin second
 	wait_for 'grep -q "the intent.s checkpoint: .*000099" second.err'
 	wait_for 'pgrep -af "ps-server .*$T/run" | grep -q -- "--restore $T/run/state/checkpoints/000002"'
-	wait_for '[ ! -e run/state/intent ]'
+	wait_for 'not is_kept intent'
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	rm -r run/state/checkpoints/*
-	echo "intent kind=rollback cut=$T/run/state/checkpoints/000002 reason=server at=1" >run/state/intent
+	keep "intent kind=rollback cut=$T/run/state/checkpoints/000002 reason=server at=1"
 	run -66 run_job
 	[[ $output == *"checkpoints/000002, to which a rollback goes back, is gone"* ]]
 }
@@ -660,32 +657,34 @@ grown() {
 
 # ---- its time ----
 
+spent() { grep '^time ' run/state/kept | field seconds | cut -d. -f1; }
+
 @test "MAX_TIME counts over all starts" {
 	job MODEL=audit EPOCHS=50 MAX_TIME=100000
 	slow 400
 	begin first
 	wait_for 'came_to 200'
-	wait_for '[ -s run/state/spent ]'
+	wait_for 'is_kept time'
 	kill -9 $SUPERVISOR
 	wait $SUPERVISOR || true
 	begin second
 	wait_for 'came_to 400'
 	trainctl stop --run-dir "$T/run" >/dev/null
 	wait $SUPERVISOR || true
-	awk -F= '/^time seconds=[0-9.]+$/ && $2 > 0 { ok = 1 } END { exit !ok }' run/state/spent
-	echo time seconds=99999.5 >run/state/spent
+	awk -F'[= ]' '/^time seconds=[0-9.]+ sum=/ && $3 > 0 { ok = 1 } END { exit !ok }' run/state/kept
+	keep 'time seconds=99999.5'
 	run -0 run_job
 	grep -q 'MAX_TIME is over' <<<"$output"
 	[[ $(tail -n 1 <<<"$output") == *" state=done "* ]]
 	[ "$(tail -n 1 <<<"$output" | field samples)" -lt 100000 ]
-	[ "$(field seconds <run/state/spent | cut -d. -f1)" -ge 100000 ]
+	[ "$(spent)" -ge 100000 ]
 	rm run/state/summary
-	echo time seconds=soon >run/state/spent
+	keep 'time seconds=soon'
 	run -65 run_job
-	[[ $output == *run/state/spent*seconds* ]]
+	[[ $output == *run/state/kept:[1-9]:*seconds* ]]
 	# --fresh begins anew
 	run -0 run_job --fresh --set EPOCHS=1 --set DRAG=
-	[ "$(field seconds <run/state/spent | cut -d. -f1)" -lt 1000 ]
+	[ "$(spent)" -lt 1000 ]
 }
 
 # ---- where its sockets are ----

@@ -119,7 +119,7 @@ load helper
 	for i in 2 4 8 16 32; do grep -q "^row iteration=$i " first.out; done
 	# everything ended, and by itself
 	[ "$(grep -c '^end status=0' run/state/nodes/*.0 | grep -c ':1$')" = 6 ]
-	[ ! -e run/state/intent ]
+	not is_kept intent
 	# done is done
 	run run_job --set SEED=5
 	[ "$status" -eq 0 ]

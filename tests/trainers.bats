@@ -354,11 +354,12 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	echo 60 >pace
 	begin first
 	wait_for 'came_to 60'
-	mkdir -p run/state/repeated/in-the-way
+	rm -f run/state/kept
+	mkdir -p run/state/kept/in-the-way
 	kill -9 $(trainer_of w1)
-	wait_for '[ "$(grep -c "can.t be counted yet" first.err)" -ge 2 ]'
+	wait_for '[ "$(grep -c "can.t be \(written\|counted\) yet" first.err)" -ge 2 ]'
 	kill -9 "$SUPERVISOR"
-	rm -r run/state/repeated
+	rm -r run/state/kept
 	rm pace
 	begin second
 	ended "$SUPERVISOR"

@@ -12,6 +12,8 @@
 
 #define DIRS_MAX 3840       /* bytes of a directory's path, NUL included */
 #define DIRS_PATH_MAX 4096  /* bytes of a path below one */
+#define DIRS_KEPT "kept"    /* in the state directory (run/kept.h) */
+#define DIRS_KEPT_BYTES_MAX (64u << 20)
 #define DIRS_SOCKET_MAX 108 /* of a Unix socket's path (unix(7)), NUL included */
 
 /* What the environment says; NULL or "" where it says nothing. main() fills it. */

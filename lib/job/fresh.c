@@ -25,11 +25,10 @@ static const struct {
 	const char *name;
 	int is_dir;
 } ours[] = {
-	{"summary", 0},     {"intent", 0},    {"nodes", 1},   {"journal", 1},   {"checkpoints", 1},
-	{"schema", 0},      {"model", 0},     {"layout", 0},  {"job.env", 0},   {"job.log", 0},
-	{"job.log.1", 0},   {"logs", 1},      {"run-dir", 0}, {"standing", 0},  {"spill", 1},
-	{"balance.log", 0}, {"data-sums", 0}, {"spent", 0}, {"repeated", 0}, {"scale", 0},
-	{"balance.log.1", 0}, {"bpt.log", 0}, {"bpt.log.1", 0},
+	{"summary", 0},     {"kept", 0},          {"nodes", 1},   {"journal", 1},  {"checkpoints", 1},
+	{"schema", 0},      {"model", 0},         {"layout", 0},  {"job.env", 0},  {"job.log", 0},
+	{"job.log.1", 0},   {"logs", 1},          {"run-dir", 0}, {"spill", 1},    {"data-sums", 0},
+	{"balance.log", 0}, {"balance.log.1", 0}, {"bpt.log", 0}, {"bpt.log.1", 0},
 };
 #define OURS (sizeof ours / sizeof *ours)
 

@@ -4,27 +4,33 @@
 #include "base/fs.h"
 #include "record/record.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-int spent_read(const struct dirs *dirs, double *seconds, struct error *err)
+int spent_take(const struct record *r, double *seconds, struct error *err)
 {
-	char path[DIRS_PATH_MAX], *text;
+	return record_real(r, "seconds", 0, 1e300, seconds, err);
+}
+
+/* 0 s where nothing was kept. -1: that can't be read. */
+static int find(const struct dirs *dirs, double *seconds)
+{
+	char path[DIRS_PATH_MAX], *text = NULL;
+	size_t len = 0;
+	struct error err;
 	struct record r;
+	int got, result = 0;
 	*seconds = 0;
-	dirs_state(dirs, "spent", path);
-	if (access(path, F_OK) != 0 && errno == ENOENT)
-		return 0;
-	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
-		return -1;
-	int result = record_first(&r, text, strlen(text), err);
+	dirs_state(dirs, DIRS_KEPT, path);
+	if (fs_read_file(path, DIRS_KEPT_BYTES_MAX, &text, &len, &err) != 0)
+		return err.code == ERROR_NOINPUT ? 0 : -1;
+	struct record_walk walk = record_walk(text, len);
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
+		if (got == RECORD_ONE && record_is(&r, "time"))
+			result = spent_take(&r, seconds, NULL);
 	free(text);
-	if (result == 0)
-		result = record_real(&r, "seconds", 0, 1e300, seconds, err);
-	return result == 0 ? 0 : error_wrap(err, path);
+	return result;
 }
 
 size_t spent_line(double seconds, char out[RECORD_LINE_MAX])
@@ -49,7 +55,7 @@ int spent_goes_on(const struct job *job, const struct dirs *dirs, const char *en
 		return 0;
 	dirs_state(dirs, "job.env", path);
 	int result = 0;
-	if (job_read(&before, path, NULL) == 0 && spent_read(dirs, &seconds, NULL) == 0) {
+	if (job_read(&before, path, NULL) == 0 && find(dirs, &seconds) == 0) {
 		int by_time = is(ended, SPENT_MAX_TIME) ||
 			      (is(ended, SPENT_EARLY) && before.max_time > 0 &&
 			       seconds >= before.max_time);
@@ -69,7 +75,7 @@ void spent_text(const struct job *job, const struct dirs *dirs, const char *ende
 	out[0] = '\0';
 	if (!ended[0])
 		return;
-	if (is(ended, SPENT_MAX_TIME) && spent_read(dirs, &seconds, NULL) == 0) {
+	if (is(ended, SPENT_MAX_TIME) && find(dirs, &seconds) == 0) {
 		key = "MAX_TIME";
 		snprintf(what, sizeof what, "MAX_TIME=%g ended this job after %.1f s",
 			 job->max_time, seconds);

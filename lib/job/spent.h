@@ -1,5 +1,5 @@
 /*
- * spent: how long a job has run, all its starts together, as STATE/spent keeps it; and whether
+ * spent: how long a job has run, all its starts together, as STATE/kept has it; and whether
  * MAX_TIME or EVAL patience, which ended a job before its last sample, let it go on.
  */
 #ifndef PACELINE_JOB_SPENT_H
@@ -10,9 +10,9 @@
 #include "job/job.h"
 #include "record/record.h"
 
-/* 0 s where nothing was kept. ERROR_DATA: the file is damaged. */
-int spent_read(const struct dirs *dirs, double *seconds, struct error *err);
-/* What is to be in the file; returns its length. */
+/* What the line says that is kept. */
+int spent_take(const struct record *r, double *seconds, struct error *err);
+/* The line; returns its length. */
 size_t spent_line(double seconds, char out[RECORD_LINE_MAX]);
 
 /* The words of ended= in a summary. */

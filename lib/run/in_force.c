@@ -2,20 +2,10 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define FILE_BYTES_MAX (8u << 20)
-
-static void force_path(const struct supervisor *s, char *out)
-{
-	dirs_state(&s->dirs, "standing", out);
-}
 
 /* ---- in force ---- */
 
@@ -118,7 +108,7 @@ char *sup_force_lines(const struct supervisor *s)
 	return NULL;
 }
 
-/* ---- the file ---- */
+/* ---- its lines ---- */
 
 static void print_hosts(const struct supervisor *s, FILE *out)
 {
@@ -220,7 +210,7 @@ void sup_force_flush(struct supervisor *s)
 	if (out)
 		print(s, out);
 	if (!out || fclose(out) != 0)
-		sup_note(s, "warning", "standing: out of memory");
+		sup_note(s, "warning", "what is in force is not kept: out of memory");
 	else
 		sup_keep(s, KEPT_FORCE, text, len);
 	s->force.changed = 0;
@@ -297,7 +287,7 @@ static int take_steps(struct supervisor *s, const struct record *r, struct error
 	return 0;
 }
 
-static int take(struct supervisor *s, const struct record *r, struct error *err)
+int sup_force_restore(struct supervisor *s, const struct record *r, struct error *err)
 {
 	struct action a;
 	if (record_is(r, "force"))
@@ -336,22 +326,6 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	if (n)
 		sup_restart_past(n, (struct restart_past){.count = count, .last = at});
 	return 0;
-}
-
-int sup_force_read(struct supervisor *s, struct error *err)
-{
-	char path[DIRS_PATH_MAX], *text;
-	struct record r;
-	int got;
-	force_path(s, path);
-	if (fs_read_file(path, FILE_BYTES_MAX, &text, NULL, err) != 0)
-		return err->code == ERROR_NOINPUT ? 0 : -1;
-	struct record_walk walk = record_walk(text, strlen(text));
-	while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
-		if (take(s, &r, err) != 0)
-			break;
-	free(text);
-	return got == RECORD_END ? 0 : error_wrap(err, path);
 }
 
 void sup_force_forget(struct supervisor *s)

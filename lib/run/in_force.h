@@ -1,7 +1,7 @@
 /*
  * in_force: what outlives a lead and a supervisor, such as the actions in force (a lead of a new
- * incarnation is told them again) and how often each node was restarted by intention.  It is one
- * small file, STATE/standing, written anew with each change:
+ * incarnation is told them again) and how often each node was restarted by intention.  It is kept
+ * (kept.h) with each change:
  *
  *     force incarnation= life=   the lead that has them
  *     action ...             each, without its reason
@@ -45,7 +45,7 @@ struct sup_force {
  * process takes over everything. */
 uint64_t sup_lead_life(const struct supervisor *s);
 
-int sup_force_read(struct supervisor *s, struct error *err);
+int sup_force_restore(struct supervisor *s, const struct record *r, struct error *err); /* a line */
 void sup_force_write(struct supervisor *s); /* soon */
 void sup_force_flush(struct supervisor *s); /* begins to write, if that is due */
 void sup_force_forget(struct supervisor *s);

@@ -3,30 +3,95 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/grow.h"
+#include "record/sealed.h"
 #include "wire/aside.h"
 
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define AGAIN_SECONDS 1.0
-#define END_SECONDS   5.0
+#define END_SECONDS 5.0
 
 static const struct {
-	const char *name, *what; /* what: before the path and why; may be empty */
-} files[KEPT_FILES] = {
-	[KEPT_INTENT] = {"intent", "the intent to roll back can't be written yet: "},
-	[KEPT_REPEATED] = {"repeated", "samples that are trained again can't be counted yet: "},
-	[KEPT_SCALE] = {"scale", "the number of nodes can't be written down yet: "},
-	[KEPT_FORCE] = {"standing", ""},
-	[KEPT_SPENT] = {"spent", "how long the job has run can't be written down yet: "},
+	const char *type;
+	int (*take)(struct supervisor *s, const struct record *r, struct error *err);
+	const char *late; /* before the path and why */
+} types[KEPT_TYPES] = {
+	[KEPT_TIME] = {"time", sup_time_take, ""},
+	[KEPT_SCALE] = {"scale", sup_scale_take, "the number of nodes can't be written down yet: "},
+	[KEPT_INTENT] = {"intent", sup_intent_take,
+			 "the intent to roll back can't be written yet: "},
+	[KEPT_REPEATED] = {"repeated", sup_repeated_take,
+			   "samples that are trained again can't be counted yet: "},
+	[KEPT_FORCE] = {"", sup_force_restore, ""},
 };
 
-struct writing {
-	char path[DIRS_PATH_MAX], dir[DIRS_PATH_MAX], *text;
+/* ---- reading ---- */
+
+static const char without_scale[] = "; without this line the job goes on from its last checkpoint, "
+				    "with WORKERS and SERVERS of the job file";
+
+static enum kept_type type_of(const struct record_walk *line)
+{
+	int type = 0;
+	for (; type < KEPT_FORCE; type++) {
+		size_t len = strlen(types[type].type);
+		if (line->len > len && memcmp(line->line, types[type].type, len) == 0 &&
+		    line->line[len] == ' ')
+			break;
+	}
+	return (enum kept_type)type;
+}
+
+/* The line holds until others of its type are wanted. */
+static int take(struct supervisor *s, enum kept_type type, const struct record_walk *line,
+		const struct record *r, struct error *err)
+{
+	struct sup_kept *k = &s->kept;
+	size_t content = sealed_alone(line->line, line->len), len = k->of[type].len;
+	if (content == 0 || (content == line->len && record_get(r, "sum")))
+		return error_set(err, ERROR_DATA, NULL, "damaged: its sum is another one");
+	if (GROW(k->of[type].text, k->of[type].room, len + content + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	memcpy(k->of[type].text + len, line->line, content);
+	k->of[type].text[len + content] = '\n';
+	k->of[type].len += content + 1;
+	return types[type].take(s, r, err);
+}
+
+int sup_kept_read(struct supervisor *s, enum kept_type first, enum kept_type last,
+		  struct error *err)
+{
+	char path[DIRS_PATH_MAX], place[DIRS_PATH_MAX + 32], why[256], *text;
+	const char *without = "";
 	size_t len;
-	enum kept_file file;
+	struct record r;
+	int got, result = 0;
+	dirs_state(&s->dirs, DIRS_KEPT, path);
+	if (fs_read_file(path, DIRS_KEPT_BYTES_MAX, &text, &len, err) != 0)
+		return err->code == ERROR_NOINPUT ? 0 : -1;
+	struct record_walk line = record_walk(text, len);
+	while (result == 0 && (got = record_next(&line, &r, err)) != RECORD_END) {
+		enum kept_type type = type_of(&line);
+		without = type == KEPT_SCALE ? without_scale : "";
+		if (type >= first && type <= last)
+			result = got == RECORD_ONE ? take(s, type, &line, &r, err) : -1;
+	}
+	free(text);
+	if (result == 0)
+		return 0;
+	snprintf(place, sizeof place, "%s:%llu", path, (unsigned long long)line.number);
+	snprintf(why, sizeof why, "%.200s", err->text);
+	return error_set(err, err->code, place, "%s%s", why, without);
+}
+
+/* ---- writing ---- */
+
+struct writing {
+	char path[DIRS_PATH_MAX];
+	struct sealed_out out;
 	uint64_t serial;
 	int result;
 	struct error error;
@@ -35,25 +100,26 @@ struct writing {
 static void work(void *arg)
 {
 	struct writing *w = arg;
-	if (w->text)
-		w->result = fs_replace_file(w->path, w->text, w->len, &w->error);
-	else if (unlink(w->path) != 0 && errno != ENOENT)
-		w->result = error_errno(&w->error, ERROR_IO, w->path, "can't be removed");
-	else
-		w->result = fs_sync_dir(w->dir, &w->error);
+	w->result = fs_replace_file(w->path, w->out.data, w->out.len, &w->error);
 }
 
 static void release(void *arg)
 {
 	struct writing *w = arg;
-	free(w->text);
+	sealed_free(&w->out);
 	free(w);
 }
 
-static void failed(struct supervisor *s, enum kept_file file, const struct error *err)
+/* Nobody waits for the time and for what is in force. */
+static void failed(struct supervisor *s, const struct error *err)
 {
-	sup_note(s, "retry", "%s%s: %s", files[file].what, err->place, err->text);
-	s->kept.again = clock_mono() + AGAIN_SECONDS;
+	struct sup_kept *k = &s->kept;
+	int late = KEPT_SCALE;
+	while (late < KEPT_FORCE && k->of[late].serial <= k->durable)
+		late++;
+	sup_note(s, "retry", "%s%s: %s", types[late].late, err->place, err->text);
+	snprintf(k->why, sizeof k->why, "%s", late < KEPT_FORCE ? err->text : "");
+	k->again = clock_mono() + AGAIN_SECONDS;
 	sup_kick_after(s, AGAIN_SECONDS);
 }
 
@@ -62,97 +128,83 @@ static void done(void *arg, void *owner)
 	const struct writing *w = arg;
 	struct supervisor *s = owner;
 	if (w->result != 0)
-		failed(s, w->file, &w->error);
-	else if (w->serial == s->kept.file[w->file].serial)
-		s->kept.file[w->file].durable = 1;
+		failed(s, &w->error);
+	else {
+		s->kept.durable = w->serial;
+		s->kept.why[0] = '\0';
+	}
 	sup_kept_step(s);
 	sup_kick(s);
 }
 
-static int fill(const struct supervisor *s, struct writing *w, enum kept_file file,
-		struct error *err)
+static void add_lines(struct sealed_out *out, const char *text, size_t len)
 {
-	const char *text = s->kept.file[file].text;
-	w->file = file;
-	w->serial = s->kept.file[file].serial;
-	w->len = s->kept.file[file].len;
-	dirs_state(&s->dirs, files[file].name, w->path);
-	memcpy(w->dir, s->dirs.state, sizeof w->dir);
-	w->text = text ? malloc(w->len + 1) : NULL;
-	if (text && !w->text)
-		return error_set(err, ERROR_OS, w->path, "out of memory");
-	if (text)
-		memcpy(w->text, text, w->len);
-	return 0;
+	for (const char *end = text + len, *newline; text < end; text = newline + 1) {
+		newline = memchr(text, '\n', (size_t)(end - text));
+		out->chain = 0; /* each for itself */
+		sealed_add(out, text, (size_t)(newline - text));
+	}
 }
 
-static void write_one(struct supervisor *s, enum kept_file file)
+static void write_all(struct supervisor *s)
 {
 	static const struct aside_work how = {work, done, release};
+	struct sup_kept *k = &s->kept;
 	struct writing *w = calloc(1, sizeof *w);
 	struct error err;
-	if (!w)
-		error_set(&err, ERROR_OS, files[file].name, "out of memory");
-	else if (fill(s, w, file, &err) == 0 &&
-		 aside_start(&s->kept.writing, s->base, &how, w, s, &err) == 0)
-		return;
-	else
+	error_set(&err, ERROR_OS, DIRS_KEPT, "out of memory");
+	if (w) {
+		dirs_state(&s->dirs, DIRS_KEPT, w->path);
+		w->serial = k->serial;
+		w->out.fd = -1;
+		for (int i = 0; i < KEPT_TYPES; i++)
+			add_lines(&w->out, k->of[i].text, k->of[i].len);
+		if (!w->out.errnum && aside_start(&k->writing, s->base, &how, w, s, &err) == 0)
+			return;
 		release(w);
-	failed(s, file, &err);
+	}
+	failed(s, &err);
 }
 
-/* KEPT_FILES: all is as it is wanted. */
-static enum kept_file first_wanted(const struct supervisor *s)
+static int may_write(const struct sup_kept *k)
 {
-	int i = 0;
-	while (i < KEPT_FILES && (!s->kept.file[i].wanted || s->kept.file[i].durable))
-		i++;
-	return (enum kept_file)i;
+	return !k->writing && clock_mono() >= k->again;
 }
 
 void sup_kept_step(struct supervisor *s)
 {
-	if (s->kept.writing || clock_mono() < s->kept.again)
-		return;
-	sup_force_flush(s);
-	enum kept_file file = first_wanted(s);
-	if (file < KEPT_FILES && !s->kept.writing)
-		write_one(s, file);
+	if (may_write(&s->kept))
+		sup_force_flush(s);
+	if (s->kept.durable < s->kept.serial && may_write(&s->kept))
+		write_all(s);
 }
 
-int sup_keep(struct supervisor *s, enum kept_file file, const char *text, size_t len)
+static int change(struct sup_kept *k, enum kept_type type, const char *text, size_t len,
+		  struct error *err)
+{
+	if (text && len == 0)
+		return error_set(err, ERROR_SOFTWARE, types[type].type, "does not fit into a line");
+	if (len == k->of[type].len && (len == 0 || memcmp(k->of[type].text, text, len) == 0))
+		return 0;
+	if (GROW(k->of[type].text, k->of[type].room, len) != 0)
+		return error_set(err, ERROR_OS, types[type].type, "out of memory");
+	if (len > 0)
+		memcpy(k->of[type].text, text, len);
+	k->of[type].len = len;
+	k->of[type].serial = ++k->serial;
+	return 0;
+}
+
+int sup_keep(struct supervisor *s, enum kept_type type, const char *text, size_t len)
 {
 	struct sup_kept *k = &s->kept;
-	const char *old = k->file[file].text;
-	if (text && len == 0) {
-		struct error err;
-		error_set(&err, ERROR_SOFTWARE, files[file].name, "does not fit into a line");
-		failed(s, file, &err);
-		return -1;
-	}
-	int same = k->file[file].wanted &&
-		   (text ? old && k->file[file].len == len && memcmp(old, text, len) == 0 : !old);
-	if (!same) {
-		char *copy = text ? malloc(len + 1) : NULL;
-		struct error err;
-		if (text && !copy) {
-			error_set(&err, ERROR_OS, files[file].name, "out of memory");
-			failed(s, file, &err);
-			return -1;
-		}
-		if (text)
-			memcpy(copy, text, len);
-		free(k->file[file].text);
-		k->file[file].text = copy;
-		k->file[file].len = len;
-		k->file[file].wanted = 1;
-		k->file[file].durable = 0;
-		k->file[file].serial++;
-	}
-	if (k->file[file].durable)
+	struct error err;
+	if (change(k, type, text, len, &err) != 0)
+		failed(s, &err);
+	else if (k->of[type].serial <= k->durable)
 		return 0;
-	if (!k->writing && clock_mono() >= k->again)
-		write_one(s, file);
+	else if (may_write(k))
+		write_all(s);
 	return -1;
 }
 
@@ -164,13 +216,14 @@ void sup_kept_end(struct supervisor *s)
 	while (s->kept.writing && aside_wait(&s->kept.writing, until - clock_mono()) == 0)
 		;
 	if (s->kept.writing)
-		sup_note(s, "warning", "%s: the disk gives no answer: %s may be an older one",
-			 s->dirs.state, files[first_wanted(s)].name);
+		sup_note(s, "warning",
+			 "%s/" DIRS_KEPT ": the disk gives no answer: it may be an older one",
+			 s->dirs.state);
 }
 
 void sup_kept_free(struct supervisor *s)
 {
 	aside_abandon(&s->kept.writing);
-	for (int i = 0; i < KEPT_FILES; i++)
-		free(s->kept.file[i].text);
+	for (int i = 0; i < KEPT_TYPES; i++)
+		free(s->kept.of[i].text);
 }

@@ -1,10 +1,20 @@
 /*
- * kept: the small files of a job's state that a supervisor writes while it serves.  The text wanted
- * for each is kept here, and a thread writes one file after the other, because a disk may take
- * long, or hang.  If a text changes again before it was written, only the last one is written.
+ * kept: what a job's next supervisor has to know, in one file, STATE/kept.  Its lines are sealed
+ * (record/sealed.h), each for itself; the first word says whose it is.
+ *
+ *     time        how long the job has run (job/spent.h)
+ *     scale       how many nodes there are (scale.h)
+ *     intent      a rollback that is under way (recover.h)
+ *     repeated    samples that were trained again (trainers.h)
+ *     any other   what is in force (in_force.h)
+ *
+ * A thread writes all that is wanted, because a disk may take long, or hang.  What changes
+ * meanwhile is written after that, together.
  */
 #ifndef PACELINE_RUN_KEPT_H
 #define PACELINE_RUN_KEPT_H
+
+#include "base/error.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -12,30 +22,26 @@
 struct aside;
 struct supervisor;
 
-enum kept_file {
-	KEPT_INTENT,
-	KEPT_REPEATED,
-	KEPT_SCALE,
-	KEPT_FORCE,
-	KEPT_SPENT,
-	KEPT_FILES
-};
+enum kept_type { KEPT_TIME, KEPT_SCALE, KEPT_INTENT, KEPT_REPEATED, KEPT_FORCE, KEPT_TYPES };
 
 struct sup_kept {
 	struct {
-		char *text; /* NULL: no file */
-		size_t len;
-		int wanted, durable;
-		uint64_t serial; /* of the text that is wanted */
-	} file[KEPT_FILES];
-	struct aside *writing; /* NULL: nothing is */
-	double again;          /* clock_mono(): after a failure */
+		char *text; /* its lines, without sums */
+		size_t len, room;
+		uint64_t serial; /* of its last change */
+	} of[KEPT_TYPES];
+	uint64_t serial, durable; /* of the last change; of the last one on the disk */
+	struct aside *writing;    /* NULL: nothing is */
+	double again;             /* clock_mono(): after a failure */
+	char why[ERROR_TEXT_MAX]; /* why the job waits until it can be written; "": it does not */
 };
 
-/* The file shall have this text from now on; NULL: it shall be gone. 0: so it is on the disk. -1:
- * not yet, and a kick follows: a caller that needs it on disk first asks again, with the same
- * text. */
-int sup_keep(struct supervisor *s, enum kept_file file, const char *text, size_t len);
+/* Each line of these types goes to its owner, once. A damaged one is an error, in FILE:LINE. */
+int sup_kept_read(struct supervisor *s, enum kept_type first, enum kept_type last,
+		  struct error *err);
+/* The lines of a type are these from now on; NULL: none. 0: so it is on the disk. -1: not yet, and
+ * a kick follows: a caller that needs it on the disk first asks again, with the same text. */
+int sup_keep(struct supervisor *s, enum kept_type type, const char *text, size_t len);
 /* Writes what waits, and what is in force if that has changed. */
 void sup_kept_step(struct supervisor *s);
 /* Waits for the last write, but not for ever. */

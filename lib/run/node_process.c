@@ -436,7 +436,7 @@ static int end_stray(struct supervisor *s, const char *path)
 	int runs = node_record_read(path, &r, NULL) == 0 ? node_record_running(&r) : 0;
 	if (!runs || sup_find(s, r.id))
 		return 0;
-	sup_note(s, "stray", "%s runs, and is no node of this job (STATE/scale is gone): it is killed",
+	sup_note(s, "stray", "%s runs, and is no node of this job (its line in STATE/kept is gone): it is killed",
 		 r.id);
 	if (runs & RECORD_NODE_RUNS)
 		kill(-r.pid, SIGKILL);
@@ -445,7 +445,7 @@ static int end_stray(struct supervisor *s, const char *path)
 	return 1;
 }
 
-/* Only STATE/scale says which nodes a scaled job has. If a person has removed that file, nodes run
+/* Only STATE/kept says which nodes a scaled job has. If a person has removed that line, nodes run
  * that the job file does not have, and they may have parameters, rows, and a place at the
  * barrier. */
 static void end_strays(struct supervisor *s)

@@ -241,9 +241,8 @@ static void step_servers(struct supervisor *s)
 			sup_parts_left(s, base);
 	}
 	s->recover.together = 0; /* who comes later is no longer at the beginning */
-	if (sup_intent_remove(s) != 0)
-		sup_kick_after(s, 1);
-	else if (job_kind(s->job)->cut == CUT_SAVED && s->phases.goal != GOAL_DONE && s->checkpoint.latest[0])
+	sup_intent_remove(s);
+	if (job_kind(s->job)->cut == CUT_SAVED && s->phases.goal != GOAL_DONE && s->checkpoint.latest[0])
 		sup_enter(s, PHASE_STOPPING); /* at the cut, and nothing was trained since */
 	else
 		sup_enter(s, !s->checkpoint.latest[0]      ? PHASE_FIRST_CUT

@@ -37,7 +37,7 @@ struct sup_rebalance {
 	struct request *rq; /* the client that waits for it; NULL: none */
 	char reason[REBALANCE_REASON_MAX]; /* why it is wanted */
 	double next;        /* clock_mono(): not before */
-	uint64_t done;      /* moves, in all starts of the job together (STATE/scale) */
+	uint64_t done;      /* moves, in all starts of the job together (STATE/kept) */
 	uint64_t moved;     /* moves done by this supervisor */
 	int is_even;        /* there was nothing to gain when the lead was asked last, */
 	double even_at;     /* clock_mono(): then */

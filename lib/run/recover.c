@@ -2,12 +2,10 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/human.h"
 #include "ckpt/ckpt.h"
 #include "wire/aside.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,30 +130,16 @@ void sup_fence_step(struct supervisor *s)
 
 /* ---- the intent ---- */
 
-static void intent_path(const struct supervisor *s, char *out)
+int sup_intent_take(struct supervisor *s, const struct record *r, struct error *err)
 {
-	dirs_state(&s->dirs, "intent", out);
-}
-
-int sup_intent_read(struct supervisor *s, struct error *err)
-{
-	char path[DIRS_PATH_MAX], *text;
-	struct record r;
 	const char *cut, *kind;
-	intent_path(s, path);
-	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
-		return err->code == ERROR_NOINPUT ? 0 : -1;
-	int result = record_first(&r, text, strlen(text), err);
-	free(text);
-	if (result == 0)
-		result = record_text(&r, "kind", &kind, err);
-	if (result == 0 && strcmp(kind, "rollback") != 0)
-		result = error_set(err, ERROR_DATA, NULL, "kind=%.40s is no intent of this version",
-				   kind);
-	if (result == 0)
-		result = record_text(&r, "cut", &cut, err);
-	if (result != 0)
-		return error_wrap(err, path);
+	if (record_text(r, "kind", &kind, err) != 0)
+		return -1;
+	if (strcmp(kind, "rollback") != 0)
+		return error_set(err, ERROR_DATA, NULL, "kind=%.40s is no intent of this version",
+				 kind);
+	if (record_text(r, "cut", &cut, err) != 0)
+		return -1;
 	snprintf(s->recover.cut, sizeof s->recover.cut, "%s", cut);
 	s->recover.intent = 1;
 	return 0;
@@ -178,20 +162,11 @@ static int write_intent(struct supervisor *s, const char *cut, const char *reaso
 	return 0;
 }
 
-int sup_intent_remove(struct supervisor *s)
+/* If the line is still there after a crash, its rollback is only done once more. */
+void sup_intent_remove(struct supervisor *s)
 {
-	char path[DIRS_PATH_MAX];
-	if (!s->recover.intent)
-		return 0;
-	intent_path(s, path);
-	if (unlink(path) != 0 && errno != ENOENT) {
-		sup_note(s, "retry", "%s can't be removed: %s", path, strerror(errno));
-		return -1;
-	}
-	/* If a power cut brings the file back, its rollback is only done once more. */
 	sup_keep(s, KEPT_INTENT, NULL, 0);
 	s->recover.intent = 0;
-	return 0;
 }
 
 /* ---- going back ---- */

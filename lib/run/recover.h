@@ -41,7 +41,7 @@ struct sup_fence {
 };
 
 struct sup_recover {
-	int intent;              /* the file is there */
+	int intent;              /* one is kept */
 	char cut[DIRS_PATH_MAX]; /* what servers restore; "": none */
 	uint64_t incarnation;    /* in force; 0: not known yet */
 	uint64_t rollbacks; /* of this supervisor */
@@ -62,9 +62,10 @@ struct sup_recover {
 void sup_fence_begin(struct sup_node *worker);
 void sup_fence_step(struct supervisor *s);
 
-int sup_intent_read(struct supervisor *s, struct error *err);
-/* The intent is carried out: removes its file. -1: not removed yet. */
-int sup_intent_remove(struct supervisor *s);
+/* One that an earlier supervisor kept. */
+int sup_intent_take(struct supervisor *s, const struct record *r, struct error *err);
+/* The intent is carried out. */
+void sup_intent_remove(struct supervisor *s);
 
 void sup_rollback_begin(struct supervisor *s, const char *reason);
 void sup_rollback_after(struct sup_node *server); /* after its end, unless that is one too many */

@@ -102,6 +102,8 @@ void sup_waits(const struct supervisor *s, char *out, size_t max)
 	out[0] = '\0';
 	if (sup_room_is_waited_for(s))
 		snprintf(out, max, "no room in %s", s->dirs.state);
+	else if (s->kept.why[0])
+		snprintf(out, max, "%s/" DIRS_KEPT " can't be written: %s", s->dirs.state, s->kept.why);
 	else if (s->recover.verifying)
 		snprintf(out, max, "whether %s is damaged", s->recover.cut);
 }

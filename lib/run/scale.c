@@ -2,9 +2,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,14 +15,9 @@
 #define WAY_TRIES_MAX 3
 #define CHANGE_MAX (UINT64_MAX / 2) /* a greater number in a file is none */
 
-/* ---- the file ---- */
+/* ---- what is kept of it ---- */
 
-static void scale_path(const struct supervisor *s, char *out)
-{
-	dirs_state(&s->dirs, "scale", out);
-}
-
-/* Hosts that the file names, of a job file that had the same ones. NULL: it names none. */
+/* Hosts that the line names, of a job file that had the same ones. NULL: it names none. */
 static unsigned char *hosts_of(struct supervisor *s, const struct record *r, const char *key)
 {
 	const char *names = record_get(r, key);
@@ -69,6 +62,7 @@ static int take(struct supervisor *s, const struct record *r, struct error *err)
 	struct sup_scale *c = &s->scale;
 	uint64_t workers, servers;
 	const char *reason = record_get(r, "reason");
+	c->is_kept = 1;
 	if (record_u64(r, "job-workers", 1, UINT64_MAX, &workers, err) != 0 ||
 	    record_u64(r, "job-servers", 0, UINT64_MAX, &servers, err) != 0 ||
 	    record_u64(r, "workers", 1, job_workers_most(), &c->now.workers, err) != 0 ||
@@ -122,28 +116,12 @@ static void fit_batch(struct supervisor *s)
 	c->from.workers = c->from.workers < most ? c->from.workers : most;
 }
 
-int sup_scale_read(struct supervisor *s, struct error *err)
+int sup_scale_take(struct supervisor *s, const struct record *r, struct error *err)
 {
-	char path[DIRS_PATH_MAX], why[256], *text;
-	struct record r;
-	s->scale.now = s->scale.from = (struct sup_sizes){s->job->workers, s->job->servers};
-	scale_path(s, path);
-	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
-		return err->code == ERROR_NOINPUT ? 0 : -1;
-	s->scale.is_kept = 1;
-	int result = record_first(&r, text, strlen(text), err);
-	if (result == 0)
-		result = take(s, &r, err);
-	free(text);
-	if (result == 0) {
-		fit_batch(s);
-		return 0;
-	}
-	snprintf(why, sizeof why, "%.200s", err->text);
-	return error_set(err, err->code, path,
-			 "%s; without this file the job goes on from its last checkpoint, with WORKERS "
-			 "and SERVERS of the job file",
-			 why);
+	if (take(s, r, err) != 0)
+		return -1;
+	fit_batch(s);
+	return 0;
 }
 
 static void add_hosts(const struct supervisor *s, struct record_out *o,

@@ -3,7 +3,7 @@
  * trains: a person asks (`trainctl scale`), or another module does.
  *
  * One change at a time, in the order in which they were asked for; one that comes while the job
- * saves, rolls back or changes already waits for its turn.  What is wanted is on disk (STATE/scale)
+ * saves, rolls back or changes already waits for its turn.  What is wanted is on disk (STATE/kept)
  * before anything is done, with what there was before, so that a supervisor that comes after a crash goes
  * on with it.  The job file's WORKERS and SERVERS stay what a fresh start has: when somebody
  * changes them between two starts, they win.
@@ -95,7 +95,7 @@ struct sup_scale_hosts {
 struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
-	int is_kept;           /* the file is there */
+	int is_kept;           /* its line was there */
 	int is_ahead; /* the file may have a change that was not begun */
 	int under_way, shared; /* all is there, and workers have been told their shares */
 	uint64_t change;       /* number of the last one begun, from 1; in the file and in the log */
@@ -125,8 +125,8 @@ uint64_t sup_scale_workers_most(const struct supervisor *s);
 /* Samples of an iteration, all workers together. */
 uint64_t sup_scale_batch(const struct supervisor *s);
 
-/* What an earlier supervisor left; before the roster is filled, and then for its nodes. */
-int sup_scale_read(struct supervisor *s, struct error *err);
+/* What an earlier supervisor kept; before the roster is filled, and then for its nodes. */
+int sup_scale_take(struct supervisor *s, const struct record *r, struct error *err);
 void sup_scale_mark(struct supervisor *s);
 /* Who runs is known. */
 void sup_scale_begin(struct supervisor *s);

@@ -3,7 +3,7 @@
  * worker has ended, one of them takes its place at once, while what the dead one left behind is
  * removed (recover.h); the worker that comes back is a spare from then on.
  *
- * Both keep their ids, and swap their roles and numbers.  STATE/standing says who has which, for
+ * Both keep their ids, and swap their roles and numbers.  STATE/kept says who has which, for
  * the supervisor that comes after a crash.  A spare asks for its place (`spare id=`).  So a spare
  * that hangs before it is ready is never chosen, and one whose supervisor has gone asks the next.
  *

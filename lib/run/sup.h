@@ -94,4 +94,7 @@ struct supervisor {
 	struct sup_metrics metrics;
 };
 
+/* How long the job had run before. */
+int sup_time_take(struct supervisor *s, const struct record *r, struct error *err);
+
 #endif

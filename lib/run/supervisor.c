@@ -31,7 +31,12 @@ static void write_time(struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX];
 	s->spent.kept = clock_mono();
-	sup_keep(s, KEPT_SPENT, line, spent_line(run_time(s), line));
+	sup_keep(s, KEPT_TIME, line, spent_line(run_time(s), line));
+}
+
+int sup_time_take(struct supervisor *s, const struct record *r, struct error *err)
+{
+	return spent_take(r, &s->spent.before, err);
 }
 
 /* ---- events ---- */
@@ -269,17 +274,16 @@ static int begin(struct supervisor *s, struct error *err)
 {
 	char id[OPTION_ID_MAX];
 	if (sup_hosts_init(s, err) != 0 || sup_watch_init(s, err) != 0 || make_server(s, err) != 0 ||
-	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 || spent_read(&s->dirs, &s->spent.before, err) != 0 ||
-	    sup_scale_read(s, err) != 0 || sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0 ||
-	    sup_routes_fit(s, err) != 0)
+	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 ||
+	    sup_kept_read(s, KEPT_TIME, KEPT_SCALE, err) != 0 || sup_brain_init(s, err) != 0 ||
+	    sup_roster_fill(s, err) != 0 || sup_routes_fit(s, err) != 0)
 		return -1;
 	if (!prepare_running(&s->dirs, id) && sup_may_open_files(s, &(struct sup_sizes){0}, err) != 0)
 		return -1;
-	if (sup_force_read(s, err) != 0)
+	if (sup_kept_read(s, KEPT_INTENT, KEPT_FORCE, err) != 0)
 		return -1;
 	sup_scale_mark(s); /* who has which place is known */
-	if (sup_intent_read(s, err) != 0 || sup_repeated_read(s, err) != 0 ||
-	    sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
+	if (sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */
 	if (sup_newest_begin(s, err) != 0)
@@ -320,6 +324,7 @@ static struct supervisor *make(const struct supervisor_options *options, struct 
 	s->options = *options;
 	s->job = options->job;
 	s->dirs = options->dirs;
+	s->scale.now = s->scale.from = (struct sup_sizes){s->job->workers, s->job->servers};
 	sup_log_init(s);
 	sup_progress_init(s);
 	return s;
@@ -331,7 +336,7 @@ int supervisor_check(const struct supervisor_options *options, struct error *err
 	if (!s)
 		return -1;
 	int result = 0;
-	if (sup_hosts_init(s, err) != 0 || sup_scale_read(s, err) != 0 ||
+	if (sup_hosts_init(s, err) != 0 || sup_kept_read(s, KEPT_SCALE, KEPT_SCALE, err) != 0 ||
 	    sup_may_open_files(s, &(struct sup_sizes){0}, err) != 0)
 		result = -1;
 	release(s);

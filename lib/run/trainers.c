@@ -2,7 +2,6 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 #include "base/random.h"
 
 #include <netinet/in.h>
@@ -231,26 +230,13 @@ int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *
 
 /* ---- samples that are trained again ---- */
 
-static void repeated_path(const struct supervisor *s, char *out)
+int sup_repeated_take(struct supervisor *s, const struct record *r, struct error *err)
 {
-	dirs_state(&s->dirs, "repeated", out);
-}
-
-int sup_repeated_read(struct supervisor *s, struct error *err)
-{
-	char path[DIRS_PATH_MAX], *text;
-	struct record r;
-	repeated_path(s, path);
-	if (fs_read_file(path, RECORD_LINE_MAX, &text, NULL, err) != 0)
-		return err->code == ERROR_NOINPUT ? 0 : -1;
-	int result = record_first(&r, text, strlen(text), err);
-	if (result == 0)
-		result = record_u64(&r, "samples", 0, UINT64_MAX, &s->trainers.repeated, err);
-	s->trainers.under_way = result == 0 && record_get(&r, "before") != NULL;
-	if (s->trainers.under_way)
-		result = record_u64(&r, "before", 0, UINT64_MAX, &s->trainers.before, err);
-	free(text);
-	return result == 0 ? 0 : error_wrap(err, path);
+	struct sup_trainers *t = &s->trainers;
+	t->under_way = record_get(r, "before") != NULL;
+	if (record_u64(r, "samples", 0, UINT64_MAX, &t->repeated, err) != 0)
+		return -1;
+	return t->under_way ? record_u64(r, "before", 0, UINT64_MAX, &t->before, err) : 0;
 }
 
 static int keep(struct supervisor *s)

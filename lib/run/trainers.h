@@ -4,7 +4,7 @@
  * Where trainers have parameters (TRAINER_KIND=loop), the end of one is what a server's is: all go
  * back to one cut, which is shardd's queue and what each trainer saved.  Samples that count as done
  * now, and not in that cut, are trained again: they are counted, over all starts of the job.  The
- * file STATE/repeated has the sum; while a rollback is under way also what was done before it, so
+ * line in STATE/kept has the sum; while a rollback is under way also what was done before it, so
  * that a supervisor that comes after a crash counts the same.
  *
  * If each piece of work stands for itself (each, rows), there is no lead, nothing to save, and no
@@ -75,7 +75,7 @@ int sup_trainer_is_tried_again(const struct sup_node *n, const struct node_end *
 
 /* ---- samples that are trained again ---- */
 
-int sup_repeated_read(struct supervisor *s, struct error *err);
+int sup_repeated_take(struct supervisor *s, const struct record *r, struct error *err);
 /* Call before a cut is loaded, when shardd has said what is done. -1: that is not on disk yet. */
 int sup_repeated_before(struct supervisor *s);
 /* Call when the cut is loaded. -1: shardd has not yet said what is done now. */

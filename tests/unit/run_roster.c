@@ -16,7 +16,7 @@ static char shared[] = "shared", local[] = "local", bsp[] = "bsp", none[] = "", 
 	    each[] = "each", keep[] = "keep", off[] = "off";
 static struct job job = {.batch = 100, .workers = 3, .servers = 2, .data = {.count = 3}};
 
-/* As sup_scale_read() does where a job was never scaled. */
+/* As at a start, where a job was never scaled. */
 static void sizes(struct supervisor *s, const struct job *of)
 {
 	s->scale.now = s->scale.from = (struct sup_sizes){of->workers, of->servers};
