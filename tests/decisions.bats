@@ -86,7 +86,7 @@ load helper
 		all line 1: backup-workers: count
 		server line 1: adjust-bs ps0: unknown-node
 		noisy more than 1048576 bytes of output
-		hang no decision in 10 s
+		hang no answer in 10 s
 	H
 	# what it says is said by whose it is, and has an end
 	grep -q '^trainctl: solution solution: I am well$' first.err

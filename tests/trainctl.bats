@@ -366,7 +366,7 @@ snapshot() {
 	printf '#!/bin/sh\nsleep 300 & sleep 300\n' >hangs
 	chmod +x hangs
 	run -1 timeout 300 trainctl solve --log job.log ./hangs
-	[[ $output == *"solution ./hangs: no decision in 10 s"* ]]
+	[[ $output == *"solution ./hangs: no answer in 10 s"* ]]
 	printf '%s\n' '#!/bin/sh' 'yes words | head -c 100000 >&2' >talks
 	chmod +x talks
 	run -0 --separate-stderr timeout 300 trainctl solve --log job.log ./talks
@@ -430,7 +430,7 @@ action kind=adjust-bs id=w1 size=3 accum=1" ]
 	{ echo 'decision solution=none batch=7 at=1'; snapshot; echo 'decided actions=0 at=1'; } >asked
 	run trainctl solve --log asked ./mine
 	[ "$status" -eq 1 ]
-	[[ $output == *"asked:"*"./mine: no decision in 10 s"* ]]
+	[[ $output == *"asked:"*"./mine: no answer in 10 s"* ]]
 	run trainctl solve --log job.log
 	[ "$status" -eq 66 ]
 	echo 'phase name=running' >job.log

@@ -6,7 +6,6 @@
 #include "proc/child.h"
 #include "proc/process.h"
 
-#include <event2/event.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,25 +17,19 @@
 
 /* ---- gnuplot ---- */
 
-static void on_end(const struct node_end *end, enum child_cut cut, const char *output, size_t bytes,
-		   void *arg)
+static void on_end(const struct child_end *e, void *arg)
 {
 	struct drawing *d = arg;
-	if (cut == CHILD_LATE)
-		snprintf(d->why, sizeof d->why, "took longer than %g s", GNUPLOT_SECONDS);
-	else if (cut == CHILD_TALKS)
-		snprintf(d->why, sizeof d->why, "drew more than %u MiB", PICTURE_BYTES_MAX >> 20);
-	else if (end_class_of(end) != END_CLEAN)
-		end_text(end, d->why, sizeof d->why);
-	else if (bytes == 0)
+	if (child_failure(e, d->why))
+		return;
+	if (e->bytes == 0)
 		snprintf(d->why, sizeof d->why, "drew nothing");
-	else if (!(d->data = malloc(bytes + 1)))
+	else if (!(d->data = malloc(e->bytes + 1)))
 		snprintf(d->why, sizeof d->why, "out of memory");
 	if (!d->data)
 		return;
-	memcpy(d->data, output, bytes);
-	d->data[bytes] = '\0';
-	d->bytes = bytes;
+	memcpy(d->data, e->output, e->bytes + 1);
+	d->bytes = e->bytes;
 }
 
 static int find_gnuplot(char path[PATH_MAX], struct error *err)
@@ -53,15 +46,11 @@ static int draw(const char *script, size_t bytes, struct drawing *out, struct er
 {
 	char path[PATH_MAX];
 	char *argv[] = {path, "-d", NULL}; /* nothing of the user's ~/.gnuplot */
-	struct event_base *base = NULL;
-	struct child *child;
 	*out = (struct drawing){0};
 	if (find_gnuplot(path, err) != 0)
 		return -1;
 	setenv("LC_CTYPE", "C.UTF-8",
 	       1); /* what it gets is UTF-8, whatever the terminal's letters are */
-	if (!(base = event_base_new()))
-		return error_set(err, ERROR_OS, path, "out of memory");
 	const struct child_options options = {.argv = argv,
 					      .input = script,
 					      .input_bytes = bytes,
@@ -69,10 +58,7 @@ static int draw(const char *script, size_t bytes, struct drawing *out, struct er
 					      .output_bytes_max = PICTURE_BYTES_MAX,
 					      .done = on_end,
 					      .arg = out};
-	int result = child_start(&child, base, &options, err);
-	if (result == 0)
-		event_base_dispatch(base); /* until it has ended */
-	event_base_free(base);
+	int result = child_run(&options, err);
 	if (result == 0 && out->why[0])
 		result = error_set(err, ERROR_UNAVAILABLE, path, "%s", out->why);
 	return result;

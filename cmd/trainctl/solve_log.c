@@ -17,11 +17,9 @@
 #include "solve/balance_log.h"
 #include "solve/solution.h"
 
-#include <event2/event.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-#define OUTPUT_BYTES_MAX (1u << 20) /* of an executable's decision, as in a job */
 
 struct replay {
 	const char *path;
@@ -40,10 +38,9 @@ struct replay {
 	char at[32];
 	uint64_t decisions, failed;
 	/* For an executable: */
-	struct event_base *base;
 	char *text; /* the snapshot */
 	size_t text_len, text_room;
-	char why[128]; /* it failed; "" when it did not */
+	char why[CHILD_WHY_MAX]; /* it failed; "" when it did not */
 };
 
 /* The options of then: a decision record has them as its keys. */
@@ -75,19 +72,12 @@ static int text_add(struct replay *p, const struct record *r, struct error *err)
 	return 0;
 }
 
-static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
-		   size_t bytes, void *arg)
+static void on_end(const struct child_end *e, void *arg)
 {
 	struct replay *p = arg;
-	fwrite(output, 1, bytes, stdout);
-	p->why[0] = '\0';
-	if (cut == CHILD_LATE)
-		snprintf(p->why, sizeof p->why, "no decision in %g s",
-			 deadline_seconds(DEADLINE_SOLUTION));
-	else if (cut == CHILD_TALKS)
-		snprintf(p->why, sizeof p->why, "more than %u bytes of output", OUTPUT_BYTES_MAX);
-	else if (end_class_of(end) != END_CLEAN)
-		end_text(end, p->why, sizeof p->why);
+	fwrite(e->output, 1, e->bytes, stdout);
+	if (!child_failure(e, p->why))
+		p->why[0] = '\0';
 }
 
 /* What it prints is printed; p->why says how it failed, if it did. */
@@ -97,7 +87,6 @@ static int ask_executable(struct replay *p, struct error *err)
 	char *argv[SOLUTION_OPTIONS_MAX + 2] = {path};
 	const char *slash = strrchr(p->name, '/');
 	struct solution_arguments given;
-	struct child *child;
 	trainctl_solution_path(p->name, path);
 	solution_options_arguments(&p->options, &given);
 	memcpy(argv + 1, given.item, sizeof given.item);
@@ -107,15 +96,9 @@ static int ask_executable(struct replay *p, struct error *err)
 					      .input = p->text,
 					      .input_bytes = p->text_len,
 					      .seconds = deadline_seconds(DEADLINE_SOLUTION),
-					      .output_bytes_max = OUTPUT_BYTES_MAX,
 					      .done = on_end,
 					      .arg = p};
-	if (!p->base && !(p->base = event_base_new()))
-		return error_set(err, ERROR_OS, p->name, "out of memory");
-	if (child_start(&child, p->base, &options, err) != 0)
-		return -1;
-	event_base_dispatch(p->base); /* until it has ended: nothing else happens there */
-	return 0;
+	return child_run(&options, err);
 }
 
 /* ---- a brain ---- */
@@ -324,8 +307,6 @@ int trainctl_solve_log(const char *path, const char *solution, const char *brain
 	snapshot_clear(&p.snapshot);
 	balance_replay_free(p.balances);
 	record_reader_free(in);
-	if (p.base)
-		event_base_free(p.base);
 	free(p.text);
 	rounds_clear(&p.rounds);
 	if (fd != STDIN_FILENO)

@@ -8,14 +8,12 @@
 #include "proc/child.h"
 #include "proc/process.h"
 
-#include <event2/event.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define SCONTROL_SECONDS 20
-#define NAMES_MAX (1u << 20) /* bytes of what scontrol says */
 
 /* ---- PLACE ---- */
 
@@ -158,51 +156,32 @@ static int fill_places(struct hosts *h, char *const *name, size_t count, struct 
 }
 
 struct names {
-	struct event_base *base;
 	char *text; /* as scontrol writes them, a line each; NULL: it has failed */
-	struct node_end end;
-	enum child_cut cut;
+	char why[CHILD_WHY_MAX];
 };
 
-static void on_names(const struct node_end *end, enum child_cut cut, const char *output,
-		     size_t bytes, void *arg)
+static void on_names(const struct child_end *e, void *arg)
 {
 	struct names *names = arg;
-	(void)bytes;
-	names->end = *end;
-	names->cut = cut;
-	if (cut == CHILD_WHOLE && !end->signal && !end->status)
-		names->text = strdup(output);
-	event_base_loopbreak(names->base);
+	if (!child_failure(e, names->why))
+		names->text = strdup(e->output);
 }
 
 static int ask_scontrol(struct names *names, const char *list, const char *search,
 			struct error *err)
 {
-	char program[PATH_MAX], end[128];
-	struct child *child;
+	char program[PATH_MAX];
 	if (process_find("scontrol", search, program, sizeof program, err) != 0)
 		return error_set(err, ERROR_CONFIG, "HOSTS",
 				 "Slurm has allocated %.200s, and scontrol is not on PATH", list);
 	char *const argv[] = {program, (char *)(size_t) "show", (char *)(size_t) "hostnames",
 			      (char *)(size_t)list, NULL};
-	const struct child_options options = {.argv = argv,
-					      .seconds = SCONTROL_SECONDS,
-					      .output_bytes_max = NAMES_MAX,
-					      .done = on_names,
-					      .arg = names};
-	names->base = event_base_new();
-	if (!names->base)
-		return error_set(err, ERROR_OS, program, "no event loop");
-	int result = child_start(&child, names->base, &options, err);
-	if (result == 0)
-		event_base_dispatch(names->base);
-	event_base_free(names->base);
+	const struct child_options options = {
+		.argv = argv, .seconds = SCONTROL_SECONDS, .done = on_names, .arg = names};
+	int result = child_run(&options, err);
 	if (result != 0 || names->text)
 		return result;
-	end_text(&names->end, end, sizeof end);
-	return error_set(err, ERROR_UNAVAILABLE, "scontrol show hostnames", "%s%s", end,
-			 names->cut == CHILD_LATE ? " after its deadline" : "");
+	return error_set(err, ERROR_UNAVAILABLE, "scontrol show hostnames", "%s", names->why);
 }
 
 /* The hosts of the allocation. */

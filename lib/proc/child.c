@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define OUTPUT_STEP 4096 /* bytes */
+#define OUTPUT_BYTES_MAX (1u << 20)
 #define REAP_TRIES 100 /* a millisecond apart */
 #define NAME_MAX_SHOWN 80
 #define LINE_MAX_SHOWN 800
@@ -78,6 +79,32 @@ int child_ask(struct child **out, struct event_base *base, struct argv *argv,
 		*out = NULL;
 	argv_free(argv);
 	return result;
+}
+
+int child_run(const struct child_options *options, struct error *err)
+{
+	struct child *c;
+	struct event_base *base = event_base_new();
+	int result = base ? child_start(&c, base, options, err)
+			  : error_set(err, ERROR_OS, options->argv[0], "out of memory");
+	if (result == 0)
+		event_base_dispatch(base); /* until it has ended: nothing else happens there */
+	if (base)
+		event_base_free(base);
+	return result;
+}
+
+const char *child_failure(const struct child_end *e, char out[CHILD_WHY_MAX])
+{
+	if (e->cut == CHILD_LATE)
+		snprintf(out, CHILD_WHY_MAX, "no answer in %g s", e->seconds);
+	else if (e->cut == CHILD_TALKS)
+		snprintf(out, CHILD_WHY_MAX, "more than %zu bytes of output", e->output_bytes_max);
+	else if (end_class_of(&e->end) != END_CLEAN)
+		end_text(&e->end, out, CHILD_WHY_MAX);
+	else
+		return NULL;
+	return out;
 }
 
 void child_free(struct child *c)
@@ -144,7 +171,14 @@ static void maybe_done(struct child *c)
 	for (int i = 0; i < DRAIN_READS && c->words_fd >= 0 && read_words(c); i++)
 		;
 	say_line(c);
-	c->options.done(&c->end, c->cut, c->output ? c->output : "", c->bytes, c->options.arg);
+	const struct child_end e = {.end = c->end,
+				    .cut = c->cut,
+				    .output = c->output ? c->output : "",
+				    .bytes = c->bytes,
+				    .seconds = c->options.seconds,
+				    .output_bytes_max = c->options.output_bytes_max};
+	if (c->options.done)
+		c->options.done(&e, c->options.arg);
 	release(c);
 }
 
@@ -290,6 +324,8 @@ int child_start(struct child **out, struct event_base *base, const struct child_
 	if (!c)
 		return error_set(err, ERROR_OS, options->argv[0], "out of memory");
 	c->options = *options;
+	if (c->options.output_bytes_max == 0)
+		c->options.output_bytes_max = OUTPUT_BYTES_MAX;
 	c->output_fd = c->words_fd = c->pid_fd = -1;
 	snprintf(c->called, sizeof c->called, "%s", options->called ? options->called : "");
 	if (spawn(c, err) != 0) {

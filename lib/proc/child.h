@@ -20,19 +20,28 @@ enum child_cut {
 	CHILD_TALKS /* killed for too much output */
 };
 
+/* What is known when it is gone. */
+struct child_end {
+	struct node_end end;
+	enum child_cut cut;
+	const char *output; /* a NUL follows its last byte */
+	size_t bytes;
+	double seconds; /* as in its options */
+	size_t output_bytes_max;
+};
+
 struct child_options {
 	char *const *argv; /* program with its path, arguments; NULL-terminated */
 	const void *input; /* its stdin; NULL: empty */
 	size_t input_bytes;
 	double seconds;          /* after these it and what it started are killed */
-	size_t output_bytes_max; /* more: killed */
+	size_t output_bytes_max; /* more: killed; 0: 1 MiB */
 	/* For a program that is not ours: each line of its stderr is logged behind this name
 	 * (base/log.h), up to CHILD_WORDS_MAX bytes of both; with more than output_bytes_max it is
 	 * killed. Copied. NULL: its stderr is the caller's. */
 	const char *called;
-	/* Called once. A NUL follows the output's last byte. The child is gone after this. */
-	void (*done)(const struct node_end *end, enum child_cut cut, const char *output,
-		     size_t bytes, void *arg);
+	/* Called once. The child is gone after this. NULL: nobody wants to know. */
+	void (*done)(const struct child_end *e, void *arg);
 	void *arg;
 };
 
@@ -43,6 +52,11 @@ int child_start(struct child **out, struct event_base *base, const struct child_
 /* The same with the command line argv, which is freed. *out NULL: it could not be started. */
 int child_ask(struct child **out, struct event_base *base, struct argv *argv,
 	      struct child_options options, struct error *err);
+/* Starts it, and waits until it has ended. */
+int child_run(const struct child_options *options, struct error *err);
+/* NULL: it ended with 0, in time, and has not said too much. Else why that is not so, in out. */
+#define CHILD_WHY_MAX 128
+const char *child_failure(const struct child_end *e, char out[CHILD_WHY_MAX]);
 /* Kills it; done() is not called. NULL is fine. */
 void child_free(struct child *c);
 

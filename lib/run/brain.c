@@ -768,17 +768,16 @@ void sup_brain_step(struct supervisor *s)
 
 /* ---- asking ---- */
 
-static void on_answered(const struct node_end *end, enum child_cut cut, const char *output,
-			size_t bytes, void *arg)
+static void on_answered(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
 	struct answer answer = {0};
 	struct error err;
-	char text[128];
+	char text[CHILD_WHY_MAX];
 	size_t len;
 	s->brain.filter = NULL;
-	const char *why = brain_failure(end, cut, text, sizeof text);
-	const char *last = answer_last(output, bytes, &len);
+	const char *why = child_failure(e, text);
+	const char *last = answer_last(e->output, e->bytes, &len);
 	if (why)
 		skip(s, "%s", why);
 	else if (answer_parse(&answer, last, len, &err) != 0)

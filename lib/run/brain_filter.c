@@ -5,7 +5,6 @@
 #include "job/deadline.h"
 #include "proc/process.h"
 
-#include <event2/event.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,35 +138,21 @@ int brain_words(struct argv *words, const char *name, const struct brain_limits 
 	return argv_end(words, err);
 }
 
-const char *brain_failure(const struct node_end *end, enum child_cut cut, char *out, size_t max)
-{
-	if (cut == CHILD_LATE)
-		snprintf(out, max, "no answer in %g s", deadline_seconds(DEADLINE_SOLUTION));
-	else if (cut == CHILD_TALKS)
-		snprintf(out, max, "more than %u bytes of output", BRAIN_OUTPUT_BYTES_MAX);
-	else if (end_class_of(end) != END_CLEAN)
-		end_text(end, out, max);
-	else
-		return NULL;
-	return out;
-}
-
 /* ---- once ---- */
 
 struct once {
 	char *text;
 	size_t len;
-	char why[128];
+	char why[CHILD_WHY_MAX];
 };
 
-static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
-		   size_t bytes, void *arg)
+static void on_end(const struct child_end *e, void *arg)
 {
 	struct once *o = arg;
 	size_t len;
-	if (brain_failure(end, cut, o->why, sizeof o->why))
+	if (child_failure(e, o->why))
 		return;
-	const char *last = answer_last(output, bytes, &len);
+	const char *last = answer_last(e->output, e->bytes, &len);
 	o->text = malloc(len + 1);
 	if (!o->text) {
 		snprintf(o->why, sizeof o->why, "out of memory");
@@ -182,9 +167,7 @@ int brain_ask_once(struct argv *words, const char *rounds, size_t bytes, char **
 		   struct error *err)
 {
 	struct once o = {0};
-	struct child *child;
-	struct event_base *base = event_base_new();
-	const struct child_options options = {.called = "brain",
+	struct child_options options = {.called = "brain",
 					      .input = rounds,
 					      .input_bytes = bytes,
 					      .seconds = deadline_seconds(DEADLINE_SOLUTION),
@@ -193,13 +176,11 @@ int brain_ask_once(struct argv *words, const char *rounds, size_t bytes, char **
 					      .arg = &o};
 	char name[DIRS_PATH_MAX];
 	snprintf(name, sizeof name, "%s", words->word[0]);
-	int result = base ? child_ask(&child, base, words, options, err)
-			  : error_set(err, ERROR_OS, name, "out of memory");
-	argv_free(words);
+	int result = argv_end(words, err);
+	options.argv = words->word;
 	if (result == 0)
-		event_base_dispatch(base); /* until it has ended: nothing else happens there */
-	if (base)
-		event_base_free(base);
+		result = child_run(&options, err);
+	argv_free(words);
 	if (result == 0 && !o.text)
 		result = error_set(err, ERROR_CONFIG, name, "%s", o.why);
 	*text = o.text;

@@ -52,7 +52,4 @@ int brain_words(struct argv *words, const char *name, const struct brain_limits 
 int brain_ask_once(struct argv *words, const char *rounds, size_t bytes, char **text, size_t *len,
 		   struct error *err);
 
-/* How a filter ended, in words; NULL: it ended well. */
-const char *brain_failure(const struct node_end *end, enum child_cut cut, char *out, size_t max);
-
 #endif

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OUTPUT_BYTES_MAX (1u << 20)
 
 /* ---- what a solution is told besides ---- */
 
@@ -99,22 +98,16 @@ static void carry(struct supervisor *s, const struct sup_actions *list)
 
 /* ---- an executable ---- */
 
-static void on_solved(const struct node_end *end, enum child_cut cut, const char *output,
-		      size_t bytes, void *arg)
+static void on_solved(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
 	struct sup_actions list = {0};
 	struct error err;
-	char text[128];
+	char text[CHILD_WHY_MAX];
 	s->decide.solver = NULL;
-	end_text(end, text, sizeof text);
-	if (cut == CHILD_LATE)
-		skip(s, "no decision in %g s", deadline_seconds(DEADLINE_SOLUTION));
-	else if (cut == CHILD_TALKS)
-		skip(s, "more than %u bytes of output", OUTPUT_BYTES_MAX);
-	else if (end_class_of(end) != END_CLEAN)
+	if (child_failure(e, text))
 		skip(s, "%s", text);
-	else if (sup_actions_parse(&list, output, bytes, &err) != 0)
+	else if (sup_actions_parse(&list, e->output, e->bytes, &err) != 0)
 		skip(s, "%s", err.text);
 	else
 		carry(s, &list);
@@ -135,7 +128,6 @@ static int solve_outside(struct supervisor *s, struct error *err)
 					.input = s->progress.snapshot.text,
 					.input_bytes = s->progress.snapshot.bytes,
 					.seconds = deadline_seconds(DEADLINE_SOLUTION),
-					.output_bytes_max = OUTPUT_BYTES_MAX,
 					.done = on_solved,
 					.arg = s};
 	return child_start(&s->decide.solver, s->base, &options, err);

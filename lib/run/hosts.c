@@ -19,7 +19,6 @@
 #define SILENT_SECONDS REMOTE_FAR_SECONDS
 #define DOUBT_SECONDS 10.0    /* a node there is silent, */
 #define DOUBT_SHARE (1.0 / 3) /* and so much of the time is over for which it may be */
-#define LOOK_BYTES_MAX 65536  /* of what a look prints */
 
 /* ---- which there are ---- */
 
@@ -550,15 +549,13 @@ static double pause_before_look(const struct sup_host *h, double now)
 	return passed < most ? passed : most;
 }
 
-static void on_look(const struct node_end *end, enum child_cut cut, const char *output,
-		    size_t bytes, void *arg)
+static void on_look(const struct child_end *e, void *arg)
 {
 	struct sup_host *h = arg;
 	double now = clock_mono();
-	(void)output;
-	(void)bytes;
+	char text[CHILD_WHY_MAX];
+	int answers = child_failure(e, text) == NULL;
 	h->look = NULL;
-	int answers = cut == CHILD_WHOLE && end_class_of(end) == END_CLEAN;
 	if (h->probe == PROBE_ASKED) {
 		h->probe = answers ? PROBE_THERE : PROBE_MISSING;
 		sup_kick(h->sup);
@@ -591,10 +588,8 @@ void sup_host_set_use(struct sup_host *h, enum host_use use)
 static void look(struct sup_host *h)
 {
 	double now = clock_mono();
-	const struct child_options options = {.seconds = look_seconds(h, now),
-					      .output_bytes_max = LOOK_BYTES_MAX,
-					      .done = on_look,
-					      .arg = h};
+	const struct child_options options = {
+		.seconds = look_seconds(h, now), .done = on_look, .arg = h};
 	struct argv argv = {0};
 	struct error err;
 	if (h->look || !is_far(h))

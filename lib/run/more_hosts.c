@@ -24,7 +24,6 @@
 #define AGAIN_SECONDS 30.0    /* after a request that was refused, or a host that can't be used */
 #define PENDING_SECONDS 3e7   /* nobody waits for it */
 #define CANCEL_SECONDS 5.0    /* at the end, before we go on without an answer */
-#define BYTES_MAX (1u << 20)
 
 /* ---- how many are wanted ---- */
 
@@ -105,22 +104,10 @@ static int begin(struct supervisor *s, struct argv *w, const char *program)
 	return 0;
 }
 
-static void on_cancelled(const struct node_end *end, enum child_cut cut, const char *output,
-			 size_t bytes, void *arg)
-{
-	(void)end;
-	(void)cut;
-	(void)output;
-	(void)bytes;
-	(void)arg;
-}
-
 /* What did not work is tried again: the list still has it. */
 static void cancel(struct supervisor *s, uint64_t job)
 {
-	const struct child_options options = {.seconds = ANSWER_SECONDS,
-					      .output_bytes_max = BYTES_MAX,
-					      .done = on_cancelled};
+	const struct child_options options = {.seconds = ANSWER_SECONDS};
 	struct argv w = {0};
 	struct child *child;
 	if (begin(s, &w, "scancel") != 0)
@@ -181,17 +168,16 @@ static void unfit(struct sup_more_host *m, const char *output)
 }
 
 /* The last line that it prints. */
-static void on_host(const struct node_end *end, enum child_cut cut, const char *output,
-		    size_t bytes, void *arg)
+static void on_host(const struct child_end *e, void *arg)
 {
 	struct sup_more_host *m = arg;
 	unsigned long long cores, kib, sees;
-	const char *said = strstr(output, "paceline-host ");
-	(void)bytes;
+	const char *said = strstr(e->output, "paceline-host ");
+	char text[CHILD_WHY_MAX];
 	m->look = NULL;
-	if (cut != CHILD_WHOLE || end_class_of(end) != END_CLEAN || !said ||
+	if (child_failure(e, text) || !said ||
 	    sscanf(said, "paceline-host %llu %llu %llu", &cores, &kib, &sees) != 3) {
-		unfit(m, output[0] ? output : "it does not answer");
+		unfit(m, e->output[0] ? e->output : "it does not answer");
 		return;
 	}
 	m->place.cores = cores;
@@ -213,10 +199,7 @@ static const char look_script[] =
 static void look(struct sup_more_host *m)
 {
 	struct supervisor *s = m->sup;
-	const struct child_options options = {.seconds = ANSWER_SECONDS,
-					      .output_bytes_max = BYTES_MAX,
-					      .done = on_host,
-					      .arg = m};
+	const struct child_options options = {.seconds = ANSWER_SECONDS, .done = on_host, .arg = m};
 	char socket[DIRS_PATH_MAX], journal[DIRS_PATH_MAX];
 	struct argv w = {0};
 	struct error err;
@@ -278,14 +261,12 @@ static void take_line(struct supervisor *s, char *line)
 		granted(s, job, host);
 }
 
-static void on_list(const struct node_end *end, enum child_cut cut, const char *output,
-		    size_t bytes, void *arg)
+static void on_list(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
-	char *text, *save = NULL;
-	(void)bytes;
+	char *text, *save = NULL, why[CHILD_WHY_MAX];
 	s->more.list = NULL;
-	if (cut != CHILD_WHOLE || end_class_of(end) != END_CLEAN || !(text = strdup(output)))
+	if (child_failure(e, why) || !(text = strdup(e->output)))
 		return; /* a controller that is away for a while says nothing of its hosts */
 	for (size_t i = 0; i < s->more.count; i++)
 		s->more.one[i].seen = 0;
@@ -301,10 +282,7 @@ static void on_list(const struct node_end *end, enum child_cut cut, const char *
 
 static void list(struct supervisor *s)
 {
-	const struct child_options options = {.seconds = ANSWER_SECONDS,
-					      .output_bytes_max = BYTES_MAX,
-					      .done = on_list,
-					      .arg = s};
+	const struct child_options options = {.seconds = ANSWER_SECONDS, .done = on_list, .arg = s};
 	struct argv w = {0};
 	if (begin(s, &w, "squeue") != 0)
 		return;
@@ -315,15 +293,13 @@ static void list(struct supervisor *s)
 
 /* ---- asking for one ---- */
 
-static void on_asked(const struct node_end *end, enum child_cut cut, const char *output,
-		     size_t bytes, void *arg)
+static void on_asked(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
-	(void)output;
-	(void)bytes;
+	char why[CHILD_WHY_MAX];
 	s->more.asked = NULL;
 	s->more.list_at = 0;
-	if (cut == CHILD_WHOLE && end_class_of(end) == END_CLEAN)
+	if (!child_failure(e, why))
 		return;
 	tell(s, "refused", NULL);
 	if (s->more.preemptible && !s->more.refused) {
@@ -356,10 +332,7 @@ static void exclude(const struct supervisor *s, struct argv *w)
 
 static void ask(struct supervisor *s)
 {
-	const struct child_options options = {.seconds = PENDING_SECONDS,
-					      .output_bytes_max = BYTES_MAX,
-					      .done = on_asked,
-					      .arg = s};
+	const struct child_options options = {.seconds = PENDING_SECONDS, .done = on_asked, .arg = s};
 	struct argv w = {0};
 	uint64_t workers = room_of_more(s);
 	if (begin(s, &w, "salloc") != 0)

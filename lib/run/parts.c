@@ -123,7 +123,6 @@ int sup_parts_are_due(const struct supervisor *s, const char *dir)
 
 /* ---- what is run for it ---- */
 
-#define OUTPUT_BYTES_MAX 65536
 
 static void add_way(struct argv *w, const struct node_place *place)
 {
@@ -189,8 +188,7 @@ static void sweep_words(struct argv *w, const struct supervisor *s)
 		argv_add(w, s->parts.left[i]);
 }
 
-static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
-		   size_t bytes, void *arg);
+static void on_end(const struct child_end *e, void *arg);
 
 /* -1: it could not even be started. */
 static int start(struct supervisor *s, enum parts_doing doing)
@@ -206,7 +204,6 @@ static int start(struct supervisor *s, enum parts_doing doing)
 	words_of[doing](&w, s);
 	const struct child_options options = {
 		.seconds = deadline_seconds(p->end == PARTS_ENDING ? DEADLINE_FINISH : DEADLINE_CUT),
-		.output_bytes_max = OUTPUT_BYTES_MAX,
 		.done = on_end,
 		.arg = s};
 	if (child_ask(&p->child, s->base, &w, options, &err) == 0)
@@ -366,14 +363,11 @@ static void compared(struct supervisor *s, const struct node_end *end)
 	go_on(s, p->node);
 }
 
-static void on_end(const struct node_end *end, enum child_cut cut, const char *output,
-		   size_t bytes, void *arg)
+static void on_end(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
 	struct sup_parts *p = &s->parts;
-	(void)cut;
-	(void)output;
-	(void)bytes;
+	const struct node_end *end = &e->end;
 	int failed = end_class_of(end) != END_CLEAN;
 	p->child = NULL;
 	if (p->doing == PARTS_SWEEP && failed)

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define OUTPUT_BYTES_MAX (1u << 20)
 
 /* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
  * prediction must not become a score. */
@@ -68,22 +67,14 @@ static void score_failed(struct supervisor *s, int status, const char *why)
 	sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score.of, why);
 }
 
-static void on_scored(const struct node_end *end, enum child_cut cut, const char *output,
-		      size_t bytes, void *arg)
+static void on_scored(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
-	char text[128];
-	(void)bytes;
+	char text[CHILD_WHY_MAX];
 	s->score.child = NULL;
-	end_text(end, text, sizeof text);
-	if (cut != CHILD_WHOLE)
-		snprintf(text, sizeof text, "no score after %g s",
-			 deadline_seconds(DEADLINE_SCORE));
-	if (cut != CHILD_WHOLE)
-		score_failed(s, ERROR_TEMPFAIL, text);
-	else if (end_class_of(end) != END_CLEAN)
-		score_failed(s, end_status(end), text);
-	else if (take_scores(s, output) != 0)
+	if (child_failure(e, text))
+		score_failed(s, e->cut == CHILD_WHOLE ? end_status(&e->end) : ERROR_TEMPFAIL, text);
+	else if (take_scores(s, e->output) != 0)
 		score_failed(s, ERROR_DATA, "TEST has no AUC: it needs rows of both classes");
 	else {
 		log_score(s);
@@ -119,10 +110,8 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 		 s->job->bad_rows);
 	for (size_t i = 0; i < s->job->test.count; i++)
 		argv_add(&argv, s->job->test.item[i]);
-	struct child_options options = {.seconds = deadline_seconds(DEADLINE_SCORE),
-					.output_bytes_max = OUTPUT_BYTES_MAX,
-					.done = on_scored,
-					.arg = s};
+	const struct child_options options = {
+		.seconds = deadline_seconds(DEADLINE_SCORE), .done = on_scored, .arg = s};
 	if (child_ask(&s->score.child, s->base, &argv, options, &err) == 0)
 		s->score.done = 0;
 	else

@@ -10,7 +10,6 @@
 
 #define PAUSE_SECONDS 30.0 /* between two */
 #define MOST_SECONDS 60.0  /* a test ends long before */
-#define OUTPUT_MAX (1u << 20)
 
 /* Its workers go elsewhere, if the guard of restarts lets them. */
 static void leave(struct supervisor *s, struct sup_host *h, const char *why)
@@ -44,20 +43,17 @@ static void take(struct supervisor *s, const struct record *r)
 	}
 }
 
-static void on_tested(const struct node_end *end, enum child_cut cut, const char *output,
-		      size_t bytes, void *arg)
+static void on_tested(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
-	struct record_walk walk = record_walk(output, bytes);
+	struct record_walk walk = record_walk(e->output, e->bytes);
 	struct record r;
-	char text[128];
+	char text[CHILD_WHY_MAX];
 	int got;
 	s->self_test.child = NULL;
-	if (cut != CHILD_WHOLE || !end->seen || end->signal ||
-	    (end->status != 0 && end->status != ERROR_NEGATIVE)) {
-		end_text(end, text, sizeof text);
-		sup_note(s, "warning", "the self-test of the hosts has failed: %s",
-			 cut == CHILD_WHOLE ? text : "it takes too long");
+	/* Its status says, too, that a host is bad. */
+	if (e->end.status != ERROR_NEGATIVE && child_failure(e, text)) {
+		sup_note(s, "warning", "the self-test of the hosts has failed: %s", text);
 		return;
 	}
 	while (s->phases.now < PHASE_STOPPING && (got = record_next(&walk, &r, NULL)) != RECORD_END)
@@ -94,10 +90,7 @@ void sup_self_test(struct supervisor *s, const char *id)
 	EACH_HOST (h, s, s->hosts.first)
 		if (is_tested(h))
 			argv_add(&argv, h == s->hosts.host ? "." : h->place->host);
-	const struct child_options options = {.seconds = MOST_SECONDS,
-					      .output_bytes_max = OUTPUT_MAX,
-					      .done = on_tested,
-					      .arg = s};
+	const struct child_options options = {.seconds = MOST_SECONDS, .done = on_tested, .arg = s};
 	s->self_test.at = now;
 	sup_note(s, "self-test", "%s is suspected: all hosts are tested", id);
 	if (child_ask(&s->self_test.child, s->base, &argv, options, &err) != 0)

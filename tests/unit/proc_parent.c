@@ -281,15 +281,14 @@ static void in_the_window(void)
 		kill(getpid(), SIGINT);
 }
 
-static void on_done(const struct node_end *end, enum child_cut cut, const char *output, size_t bytes,
-		    void *arg)
+static void on_done(const struct child_end *e, void *arg)
 {
 	(void)arg;
-	assert_int_equal(cut, CHILD_WHOLE);
-	assert_int_equal(end->signal, 0);
-	assert_int_equal(end->status, 7);
-	assert_int_equal(bytes, 0);
-	assert_string_equal(output, "");
+	assert_int_equal(e->cut, CHILD_WHOLE);
+	assert_int_equal(e->end.signal, 0);
+	assert_int_equal(e->end.status, 7);
+	assert_int_equal(e->bytes, 0);
+	assert_string_equal(e->output, "");
 }
 
 static void a_signal_behind_fork_is_nobodys(void **state)
