@@ -2,10 +2,12 @@
  * runs, on its trainctl.sock. A new one is a row of trainctl_ask(), and a row in trainctl.c. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
+#include "base/clock.h"
 #include "base/number.h"
 #include "base/words.h"
 #include "job/condition.h"
 #include "job/deadline.h"
+#include "job/holder.h"
 #include "job/jobs.h"
 #include "run/supervisor.h"
 #include "wire/call.h"
@@ -13,6 +15,7 @@
 #include <unistd.h>
 
 #define CONNECT_SECONDS 0.0   /* it is there or it is not */
+#define END_SECONDS 10.0      /* of a trainctl whose job has ended */
 #define SCALE_SECONDS 86400.0 /* its turn may come late; the job answers all when it ends */
 
 #define OPTIONS_MAX 3
@@ -23,6 +26,7 @@ struct question {
 	const char *operand, *key; /* what the command names, and its key in the request; or NULL */
 	struct option_row options[OPTIONS_MAX]; /* keys of the request, too, where they are given */
 	int reads_stdin;                        /* the request's payload */
+	int ends_job;                           /* its trainctl ends, too */
 	int (*check)(struct error *err);        /* what can be seen without asking a job; or NULL */
 	double answer_seconds;
 };
@@ -152,6 +156,17 @@ static int check_sizes(struct error *err)
 	return servers ? number_u64(servers, 0, UINT64_MAX, &n, "--servers", err) : 0;
 }
 
+/* The job has ended, and its trainctl soon: who starts it again right after us must find none. */
+static void wait_for_the_end(const struct dirs *dirs)
+{
+	struct holder holder;
+	pid_t pid = 0; /* another one holds it: somebody was faster */
+	for (double limit = clock_mono() + END_SECONDS;
+	     holder_find(dirs, &holder) && (!pid || pid == holder.pid) && clock_mono() < limit;
+	     pid = holder.pid)
+		clock_sleep(0.02);
+}
+
 static int ask(const struct question *q, int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *operand = NULL;
@@ -179,6 +194,8 @@ static int ask(const struct question *q, int argc, char **argv)
 	size_t len = request_line(q, operand, bytes, line);
 	int result = converse(socket, q, line, len, text, bytes, &err);
 	free(text);
+	if (result == 0 && q->ends_job)
+		wait_for_the_end(&dirs);
 	if (result != 0 && err.code == ERROR_UNAVAILABLE)
 		trainctl_explain(job, &dirs, &err);
 	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
@@ -191,6 +208,7 @@ int trainctl_ask(int argc, char **argv)
 	const struct question questions[] = {
 		{.verb = "stop",
 		 .about = "Makes a checkpoint and stops the job; waits for it.",
+		 .ends_job = 1,
 		 .answer_seconds = save + 4 * deadline_seconds(DEADLINE_STOP)},
 		{.verb = "checkpoint",
 		 .about = "Makes a checkpoint now and says where.",
