@@ -140,7 +140,7 @@ E
 @test "an option that is needed" {
 	transcript <<'E'
 $ worker --id w0
-worker: --id, --shards, --servers (or --lead and --replica) and --data are needed
+worker: --id, --shards, --servers (or --lead and --replica), --data, --schema and --model-file are needed
 worker: --help shows the usage
 = 64
 $ agent --id w0
