@@ -20,7 +20,8 @@
 
 #define HEARD 48               /* messages that may wait for us, beyond what MPI keeps */
 #define ROUNDS 16              /* looks of one turn, before others have theirs */
-#define SPIN_SECONDS 200e-6    /* after something has happened */
+#define SPIN_SECONDS 200e-6    /* after something has happened, at most */
+#define SPIN_LEAST 20e-6
 #define QUIET_LOOKS 4          /* before a sleep: one sees what MPI has read in the one before it */
 #define WORK_SECONDS 20e-6     /* a look that took as long has moved something */
 #define WORK_LOOKS 1000        /* in a row; from then on it is the machine that is slow */
@@ -81,6 +82,7 @@ struct world {
 	int silent; /* a rank that stands still; -1: none does */
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
+	double happened_at, spin;
 	int quiet; /* looks since something came */
 	int worked; /* those of them that took their time */
 	int is_new; /* something may have come where no socket was watched */
@@ -96,7 +98,7 @@ static void arm(struct world *w, double seconds)
 /* Something has begun or come: look at MPI soon, and for a while. */
 static void stir(struct world *w)
 {
-	w->busy_until = clock_mono() + SPIN_SECONDS;
+	w->busy_until = clock_mono() + w->spin;
 	w->sleep = NAP_SECONDS;
 	w->quiet = w->worked = 0;
 	arm(w, 0);
@@ -306,6 +308,22 @@ static int was_at_work(struct world *w, double began, double now)
 	return began < w->busy_until && now - began > WORK_SECONDS && ++w->worked <= WORK_LOOKS;
 }
 
+/* Something has happened. We look again and again for as long as twice the longest of the short times
+ * between two such moments lately: who is answered within 50 us spins no longer than that for it, and where
+ * all is far apart nobody spins for long. */
+static void happened(struct world *w, double now)
+{
+	double gap = now - w->happened_at;
+	w->happened_at = now;
+	w->spin *= 7.0 / 8;
+	if (gap < SPIN_SECONDS && w->spin < 2 * gap)
+		w->spin = 2 * gap < SPIN_SECONDS ? 2 * gap : SPIN_SECONDS;
+	if (w->spin < SPIN_LEAST)
+		w->spin = SPIN_LEAST;
+	if (w->busy_until < now + w->spin)
+		w->busy_until = now + w->spin;
+}
+
 static void take_turn(struct world *w)
 {
 	double began = clock_mono();
@@ -317,7 +335,7 @@ static void take_turn(struct world *w)
 		w->worked = 0;
 	}
 	if (came > 0 || was_at_work(w, began, now)) {
-		w->busy_until = now + SPIN_SECONDS;
+		happened(w, now);
 		w->sleep = NAP_SECONDS;
 		w->quiet = 0;
 	}
@@ -351,9 +369,7 @@ static void on_socket(evutil_socket_t fd, short what, void *world)
 	w->is_new = 1;
 	w->quiet = 0;
 	w->sleep = NAP_SECONDS;
-	double busy = clock_mono() + SPIN_SECONDS;
-	if (w->busy_until < busy)
-		w->busy_until = busy;
+	happened(w, clock_mono());
 	take_turn(w);
 }
 
@@ -486,6 +502,7 @@ int world_open(struct world **out, const struct world_options *options, struct e
 		free_world(w);
 		return error_set(err, ERROR_UNAVAILABLE, "the MPI world", "can't be entered");
 	}
+	w->spin = SPIN_SECONDS;
 	MPI_Comm_rank(MPI_COMM_WORLD, &w->rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &w->size);
 	w->who = calloc((size_t)w->size, sizeof *w->who);
