@@ -1,4 +1,5 @@
-# Sourced: a conversation with a daemon by hand, what is in its records, and how to wait for something.
+# Sourced: a conversation with a daemon by hand, what is in its records and in a job's status, and how to wait
+# for something.
 
 # nap MICROSECONDS: without a process; nobody ever writes into this pipe. It is opened here, because what
 # makes it is a child and changes $!.
@@ -38,6 +39,19 @@ ask() {
 
 # field KEY: its values in the records on stdin.
 field() { sed -n "s/.* $1=\([^ 	]*\).*/\1/p"; }
+
+# in_status REGEX: whether a line of `status` is so; its groups in $BASH_REMATCH. Who waits looks often: no
+# filters. said REGEX: its first group.
+in_status() {
+	local lines line
+	lines=$(status 2>/dev/null) || :
+	mapfile -t lines <<<"$lines"
+	for line in "${lines[@]}"; do
+		if [[ $line =~ $1 ]]; then return 0; fi
+	done
+	return 1
+}
+said() { if in_status "$1"; then echo "${BASH_REMATCH[1]}"; fi; }
 
 # open NAME SOCKET: a conversation; `tell NAME TEXT` says something, answers come in NAME.answers.
 open() {

@@ -129,17 +129,6 @@ crawl() {
 }
 
 status() { trainctl status --run-dir "$T/run"; }
-# in_status REGEX: whether a line of it is so; its groups in $BASH_REMATCH. Who waits looks often: no filters.
-in_status() {
-	local lines line
-	lines=$(status 2>/dev/null) || :
-	mapfile -t lines <<<"$lines"
-	for line in "${lines[@]}"; do
-		if [[ $line =~ $1 ]]; then return 0; fi
-	done
-	return 1
-}
-said() { if in_status "$1"; then echo "${BASH_REMATCH[1]}"; fi; }
 done_samples() { said '^job .* samples-done=([^ ]*)'; }
 came_to() {
 	in_status '^job .* samples-done=([^ ]*)' && [ "${BASH_REMATCH[1]:-0}" -ge "$1" ] && crawl

@@ -56,8 +56,8 @@ fault_end() {
 # ---- the job ----
 
 status() { trainctl status --run-dir "$run" 2>/dev/null; }
-progress() { status | sed -n 's/^job .* samples-done=\([^ ]*\).*/\1/p'; }
-pid_of() { status | sed -n "s/^node .* id=$1 .* pid=\([^ ]*\).*/\1/p"; }
+progress() { said '^job .* samples-done=([^ ]*)'; }
+pid_of() { said "^node .* id=$1 .* pid=([^ ]*)"; }
 
 start() {
 	trainctl run "$T/job.env" --run-dir "$run" ${mode+--set "SYNC=$mode"} >>"$run.out" 2>>"$run.err" &
@@ -71,11 +71,7 @@ until_true() { holds_within 300 "$1" '[ -n "$supervisor" ] && over'; }
 
 # Until the job has come so far (after a rollback it may be less again), or is over.
 await() { holds_within 300 "came_to $1" over; }
-came_to() {
-	local now
-	now=$(progress)
-	[ "${now:-0}" -ge "$1" ]
-}
+came_to() { in_status '^job .* samples-done=([^ ]*)' && [ "${BASH_REMATCH[1]:-0}" -ge "$1" ]; }
 
 # strike ID: kill -9, as soon as it is there; trainctl is started again.
 strike() {
