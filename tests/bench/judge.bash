@@ -1,0 +1,80 @@
+# judge.bash: what benches must reach. Sourced by a bench before it does anything: it runs the bench once more,
+# lets through what that prints, and exits with 1 and a line `MISSED: ...` on standard error for each figure that
+# is worse than here. The figures are those of doc/benchmarks.md, with room for another machine.
+#
+# A line: NAME KEY RELATION FULL SHORT [OTHER=VALUE]...: in records `bench name=NAME` in which OTHER is VALUE,
+# KEY is at least (>) or at most (<) FULL; SHORT with --short, beside whatever else the machine does. -: any.
+[ -z "${PACELINE_JUDGED-}" ] || return 0
+judge_limits() {
+	cat <<-'L'
+		agent-cost net-p99-of-target < 1 - compute-us=1000
+		allreduce-host faster-than-mpi > 1.5 -
+		allreduce-host faster-than-tuned > 1.5 -
+		allreduce-overlap hidden > 0.5 -
+		antdt-asp ratio-even > 2 1 solution=antdt-nd
+		antdt-asp ratio-dds > 1 0.7 solution=antdt-nd
+		antdt-dd of-antdt-dd > 1.25 0.9 solution=ddp
+		antdt-dd of-antdt-dd > 1.1 0.9 solution=lb-bsp
+		antdt-dd-hosts of-antdt-dd > 1.2 - solution=even
+		antdt-dd-hosts of-antdt-dd > 1.1 - solution=lb-bsp
+		antdt-overhead sum-percent < 0.46 5
+		antdt-restart rollbacks < 0 0
+		antdt-restart repeated-worker < 80 80
+		antdt-restart repeated-server < 0 0
+		antdt-stragglers of-bound > 0.8 - solution=pace kind=workers
+		antdt-stragglers of-bound > 0.8 - solution=antdt-nd kind=workers
+		antdt-stragglers of-bsp < 0.95 1.1 solution=antdt-nd
+		antdt-stragglers of-bsp < 0.65 1.1 solution=antdt-nd intensity=0.8
+		ckpt-save faster-than-pigz > 3 -
+		ckpt-save restore-of-slower > 0.7 -
+		ddp-straggler faster > 1 -
+		fabric-allreduce by-mpi < 1 - link=none
+		fabric-allreduce of-bound > 0.8 - link=1gbit
+		fabric-relay of-mpi > 0.8 0.2 link=none
+		fabric-relay of-link > 0.8 0.4 link=1gbit
+		fabric-relay of-them < 2 20
+		fabric-relay idle-percent < 0.5 5
+		fabric-rows wire-by-touched < 1.1 1.3
+		lb-barrier of-bsp < 0.9 - predict=auto
+		lb-barrier over-oracle < 1.4 - predict=auto
+		lb-contention rmse-of-ema < 0.95 - model=mix load=others
+		paceline-py p50-us < 1000 10000
+		ps-growth longest/copy < 3 -
+		ps-growth restart/longest > 3 1
+		ps-pushpull over-one-process < 1.6 -
+		ps-pushpull faster-than-mpi > 0.9 -
+		ps-unit over-slowest-part < 1.2 3
+		scale lead < 1.3 - slopes=1
+		scale supervisor < 1.3 - slopes=1
+		worker-agent report-us < 5 100
+		worker-torch ratio > 1.2 -
+	L
+}
+
+set +e
+PACELINE_JUDGED=1 "$0" "$@" | awk -v form="$([[ " $* " == *" --short "* ]] && echo 5 || echo 4)" '
+	NR == FNR { limit[++limits] = $0; next }
+	{ print; fflush() }
+	$1 == "bench" {
+		delete said
+		for (i = 2; i <= NF; i++) { at = index($i, "="); said[substr($i, 1, at - 1)] = substr($i, at + 1) }
+		for (l = 1; l <= limits; l++) {
+			n = split(limit[l], word, " ")
+			if (word[1] != said["name"] || !(word[2] in said) || word[form] == "-") continue
+			for (k = 6; k <= n; k++) {
+				split(word[k], other, "=")
+				if (said[other[1]] != other[2]) break
+			}
+			if (k <= n) continue
+			value = said[word[2]] + 0
+			if (said[word[2]] ~ /nan|inf/ || (word[3] == ">" ? value < word[form] : value > word[form])) {
+				missed = 1
+				printf "MISSED: %s: %s=%s is not at %s %s\n", said["name"], word[2], said[word[2]],
+					word[3] == ">" ? "least" : "most", word[form] >"/dev/stderr"
+			}
+		}
+	}
+	END { exit missed }' <(judge_limits) -
+judge_ends=("${PIPESTATUS[@]}")
+[ "${judge_ends[0]}" = 0 ] || exit "${judge_ends[0]}"
+exit "${judge_ends[1]}"
