@@ -37,6 +37,7 @@ load helper
 }
 
 @test "RESTARTS: a node that never comes to work is not well because it took long to end" {
+	# longer than the ten seconds after which one that trains is well
 	job RESTARTS=1 "LAUNCH_WORKER='sh -c \"sleep 11; exit 75\" x'"
 	run run_job
 	[ "$status" -eq 75 ]
@@ -110,7 +111,7 @@ load helper
 	begin first
 	wait_for '[ "$(logged "^event role=server id=ps0 kind=start ")" = 1 ]'
 	kill -STOP $SUPERVISOR
-	sleep 5
+	sleep 5 # longer than a start may last
 	kill -CONT $SUPERVISOR
 	wait $SUPERVISOR
 	[ "$(logged "^event .*kind=hung ")" = 0 ]

@@ -130,7 +130,7 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	rm -rf run stops
 	begin never --set HUNG=never
 	wait_for '[ -e stops ]'
-	sleep 13
+	sleep 13 # longer than the ten seconds that it was given before
 	not grep "no sign of life" never.err
 	shell=$(cat /proc/$(pid_of w2)/task/*/children)
 	kill -CONT $(cat /proc/${shell% }/task/*/children)

@@ -157,13 +157,13 @@ killed() {
 	opened() { [ "$(wc -l <opened-busy)" = "$1" ]; }
 	wait_for 'opened 6'
 	start other node-host "free.$$" /bin/true
-	wait_for '[ -s opened-free ]'
-	sleep 0.3
+	wait_for '[ -s opened-free ]' # as a seventh would have by now
 	opened 6
 	# One that ends before it is open gives its place away.
 	kill -9 "$(head -n 1 opened-busy)"
 	wait_for 'opened 7'
-	sleep 0.3
+	start other node-host "free.$$" /bin/true
+	wait_for '[ "$(wc -l <opened-free)" = 2 ]'
 	opened 7
 	touch go
 	wait_for 'opened 8'
@@ -258,6 +258,7 @@ killed() {
 }
 
 @test "a file that comes slowly: signs of life are given meanwhile" {
+	# longer than two signs of life are apart
 	{ printf 'file path=%s bytes=4\nab' "$T/slow"; sleep 5; echo c; sleep 1; } | node-host --serve >said
 	[ "$(cat slow)" = abc ]
 	[ "$(grep -n -m 1 '^beat' said | cut -d : -f 1)" -lt "$(grep -n '^ok' said | cut -d : -f 1)" ]

@@ -98,7 +98,7 @@ load helper
 	trainctl kill-restart ps0 --run-dir "$T/run" >answer &
 	wait_for 'grep -q "^restart id=ps0 " run/state/job.log'
 	asked=$(date +%s.%N)
-	sleep 1.5
+	sleep 1.5 # what must not be in the price
 	kill -CONT $still
 	wait $!
 	awk -v took="$(field seconds <answer)" -v from="$asked" -v to="$(date +%s.%N)" \
