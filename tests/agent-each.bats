@@ -97,7 +97,7 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	run -1 each --output out --jobs 2 -- sh -c 'echo $SHARD; [ $SHARD != 3 ]'
 	[ "$(grep -c 'shard 3 .*; it goes back' <<<"$output")" -eq 3 ]
 	[[ $output == *"shard 3 (epoch 0, rows 30 to 39) is held: its commands failed; "* ]]
-	[[ $output == *"all is done but for 1 shard that is held"* ]]
+	[[ $output == *"all is done except 1 shard that is held"* ]]
 	[ "$(cat out/*)" = "0
 1
 2
@@ -125,7 +125,7 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	run -78 each -- ./no-such-command
 	[[ $output == *"no-such-command"* ]]
 	run -127 each -- sh -c no-such-command
-	[[ $output == *"it would be the same with any other shard"* ]]
+	[[ $output == *"any other shard would fail in the same way"* ]]
 	run -64 each -- sh -c 'exit 64'
 	[ "$(ask s.sock list | field state | sort -u)" = todo ]
 	run -0 each -- true
@@ -146,7 +146,7 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	queue 20
 	run -0 each --timeout 0.3 --grace 0.1 -- sh -c \
 		'[ -e tried ] && exit; touch tried; trap "" TERM; while :; do sleep 1; done'
-	[[ $output == *"shard 0 (epoch 0, rows 0 to 9) ran longer than --timeout 0.3 s; it goes back"* ]]
+	[[ $output == *"shard 0 (epoch 0, rows 0 to 9) ran longer than --timeout 0.3 s; it goes back to the queue"* ]]
 	[ "$(stat_of samples-done)" = 20 ]
 }
 
@@ -154,7 +154,7 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	queue 20
 	run -0 each --timeout 0.3 --grace 1000 --output out -- sh -c '[ -e tried ] && exec echo $SHARD
 		touch tried; echo half; trap "exit 0" TERM; while :; do sleep 0.05; done'
-	[[ $output == *"shard 0 (epoch 0, rows 0 to 9) ran longer than --timeout 0.3 s; it goes back"* ]]
+	[[ $output == *"shard 0 (epoch 0, rows 0 to 9) ran longer than --timeout 0.3 s; it goes back to the queue"* ]]
 	[ "$(cat out/*)" = "$(seq 0 1)" ]
 }
 
@@ -284,7 +284,7 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	ask s.sock 'fail worker=w0'
 	ended "$PID"
 	[ "$status" -eq 0 ]
-	[[ $(cat w0.err) == *"w0 was given up by somebody: starting over"* ]]
+	[[ $(cat w0.err) == *"w0 was fenced, because somebody took it for dead: starting over"* ]]
 	[ "$(cat out/*)" = "$(seq 0 1)" ]
 }
 
@@ -307,7 +307,7 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	seq 30 >d
 	queue 20
 	run -78 each --rows d -- cat
-	[[ $output == *"--rows: the files have 30 rows, and the queue has 20"* ]]
+	[[ $output == *"--rows: the files have 30 rows, but the queue has 20"* ]]
 	seq 20 >d
 	run -65 each --rows d --output out -- sh -c 'cat; if [ $SHARD = 0 ]; then seq 21 >d; fi'
 	[[ $output == *"d: was changed while in use"* ]]

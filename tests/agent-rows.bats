@@ -91,7 +91,7 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	run -3 filter --rows d -- sh -c 'cat >/dev/null; exit 3'
 	[[ $output == *"agent: sh: exit status 3; its 100 shards go back"* ]]
 	run -65 filter --rows d -- head -n 1
-	[[ $output == *"agent: head: ended with exit status 0, and has not read all of its rows: "* ]]
+	[[ $output == *"agent: head: ended with exit status 0, but has not read all its rows: "* ]]
 	run -65 filter --rows d -- true
 	run -65 filter --rows d -- sh -c 'exec <&-; sleep 0.3'
 	# All but a few of the last bytes, which were in the pipe.
@@ -144,7 +144,7 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 		kill -CONT "$PID"
 		ended "$PID"
 		[ "$status" -eq 75 ]
-		[[ $(cat w0.err) == *"is no longer ours"*"its output is not to be used"* ]]
+		[[ $(cat w0.err) == *"no longer belongs to this agent"*"do not use the command's output"* ]]
 	done
 	[ "$(stat_of samples-done)" = 0 ]
 }
@@ -181,14 +181,14 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	ask s.sock 'fail worker=w0'
 	ended "$PID"
 	[ "$status" -eq 75 ]
-	[[ $(cat w0.err) == *"w0: was given up by somebody"* ]]
+	[[ $(cat w0.err) == *"w0: was fenced, because somebody took it for dead"* ]]
 }
 
 @test "a file that is not the queue's, or changes in the middle" {
 	seq 1000 >d
 	queue 1001
 	run -78 filter --rows d -- cat
-	[[ $output == *"--rows: the files have 1000 rows, and the queue has 1001"* ]]
+	[[ $output == *"--rows: the files have 1000 rows, but the queue has 1001"* ]]
 	yes "$(head -c 1000 /dev/zero | tr '\0' x)" | head -n 100000 >big
 	again 100000
 	start w0 agent --id w0 --shards s.sock --rows big -- sh -c \
@@ -235,5 +235,5 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	not cmp -s w0.out <(seq 100 | sed 's/$/,x/')
 	sort -n w0.out | cmp - <(seq 100 | sed 's/$/,x/')
 	run -78 agent --id w0 --shards s.sock --lead lead.sock --rows trainer.sh -- true
-	[[ $output == *"--rows: the files have "*" rows, and the queue has 100"* ]]
+	[[ $output == *"--rows: the files have "*" rows, but the queue has 100"* ]]
 }

@@ -436,7 +436,7 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	run -78 agent --id w0 --shards shardd.sock --lead lead.sock --resume "$deep/c1" -- true
 	[[ $output == *"the full path is too long for a line to the trainer"* ]]
 	run -78 predict --checkpoint c1 x.csv
-	[[ $output == *"its parameters are files of trainers that are not ours"* ]]
+	[[ $output == *"its parameters are files of trainers of your own, which the kit can't read"* ]]
 }
 
 # ---- trainers that break the rules ----
@@ -470,7 +470,7 @@ bad() {
 	bad 65 "PACELINE_OUT:1: '?*' is no record: " 'head -c 300 /dev/zero >&4; echo >&4; sleep 100'
 	bad 65 'PACELINE_OUT:2: .*more than 4096 bytes' 'say next; printf "step loss=%05000d\n" 1 >&4; sleep 100'
 	bad 65 "PACELINE_OUT:2: 'ste' ends without a newline" 'say next; printf ste >&4'
-	bad 65 "PACELINE_OUT:3: 'step', but there is no batch" 'say next; say step; echo step >&4; sleep 100'
+	bad 65 "PACELINE_OUT:3: 'step', but all batches are done" 'say next; say step; echo step >&4; sleep 100'
 	bad 65 "PACELINE_OUT:2: 'next' before 'step'" 'say next; say next; sleep 100'
 	bad 65 "PACELINE_OUT:2: loss=: 'low' " 'trap "" TERM; say next; say step loss=low; sleep 100'
 	grep -q '^err code=bad-request' w0.heard
@@ -548,7 +548,7 @@ bad() {
 	kill "$AGENT_w0"
 	ends "$AGENT_w0" 0
 	grep -q 'has not finished its batch within 0.3 s' w0.err
-	grep -q 'is killed: it did not end within 0.3 s of SIGTERM' w0.err
+	grep -q 'is killed: it did not end within 0.3 s after SIGTERM' w0.err
 	rm has
 	agent_of w0 --grace 0.3 -- sh -c '. ./words.sh; say next; : >has; kill -STOP $$; sleep 100'
 	wait_for '[ -e has ]'
@@ -628,7 +628,7 @@ bad() {
 	kill "$AGENT_w0"
 	kill -CONT "$AGENT_w0"
 	ends "$AGENT_w0" 75
-	grep -q 'stopped; the lead has ended before' w0.err
+	grep -q 'stopped; the lead had ended before' w0.err
 	not grep -q 'has to go back' w0.err
 }
 

@@ -400,7 +400,7 @@ assert at == len(data) - 8 - n
 	[[ $output == *"ckpt: d/000003/schema: "* ]]
 	flip d/000002/part-0 200
 	run -65 ckpt prune d --keep 1
-	[[ $output == *"ckpt: d: none of its checkpoints is whole: no complete one was removed" ]]
+	[[ $output == *"ckpt: d: none of its checkpoints is whole, so no complete one was removed" ]]
 	[ "$(cd d && echo *)" = "000002 000004" ]
 }
 

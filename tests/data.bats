@@ -95,7 +95,7 @@ same_model() {
 	: >empty.csv
 	refused 78 "DATA: - means standard input, and a file is needed" DATA=-
 	refused 78 "TEST: - means standard input" TEST=-
-	refused 66 "fifo: is a pipe, and a file is needed: rows are read by number, and more than once. Write one first: COMMAND | pzstd" \
+	refused 66 "fifo: is a pipe, but a file is needed: rows are read by number, and more than once. Write one first: COMMAND | pzstd" \
 		DATA=fifo
 	refused 66 "TEST: $T/fifo: is a pipe" TEST=fifo
 	refused 66 "dir: is a directory" DATA=dir
@@ -103,7 +103,7 @@ same_model() {
 	refused 65 "empty.csv: is empty: no header line" DATA=empty.csv
 	refused 66 "none.csv: can't be read: No such file" DATA=none.csv
 	printf 'PAR1\025rows' >rows.parquet
-	refused 65 "rows.parquet: is Parquet, which is not read here; write its rows as csv" DATA=rows.parquet
+	refused 65 "rows.parquet: is Parquet, which Paceline does not read; write its rows as csv" DATA=rows.parquet
 	rm fifo
 }
 

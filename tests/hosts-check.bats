@@ -87,7 +87,7 @@ check() { run on h0 trainctl check job.env --run-dir /tmp/r --state-dir "$T/stat
 	[ "$(stat -c %s d.csv)" = "$(stat -c %s hosts/h2/d.csv)" ]
 	check -s "DATA=$HOSTS/local/d.csv"
 	[ "$status" -eq 78 ]
-	[[ $output == *"trainctl: h2: $HOSTS/local/d.csv: DATA has as many bytes there as on h0, but not the same ones"* ]]
+	[[ $output == *"trainctl: h2: $HOSTS/local/d.csv: DATA has as many bytes there as on h0, but other content"* ]]
 	[[ $output == *"HOSTS: 1 thing is wrong"* ]]
 	cp d.csv hosts/h2/d.csv
 	check -s "DATA=$HOSTS/local/d.csv"

@@ -129,12 +129,12 @@ trained() {
 	[[ $output == *"job.env:"*": METRICS: 'metrics.txt' is none of DIR/NAME.prom, DIR/, unix:SOCKET or http://[ADDRESS]:PORT" ]]
 	job
 	run -78 run_job --set METRICS=http://9100
-	[[ $output == *"'http://9100' ends with no port"* ]]
+	[[ $output == *"'http://9100' does not end with a port"* ]]
 	run -73 run_job --set METRICS=no/such/tiny.prom
 	[[ $output == *"$T/no/such/tiny.prom: METRICS: there is no directory $T/no/such: No such file"* ]]
 	mkdir dir.prom
 	run -73 run_job --set METRICS=dir.prom
-	[[ $output == *"dir.prom: is there and no regular file"* ]]
+	[[ $output == *"dir.prom: exists, and is not a regular file"* ]]
 	start other bpt-monitor -s m.sock
 	ready m.sock
 	run -75 run_job --set METRICS=unix:m.sock

@@ -494,7 +494,7 @@ $ trainctl run job.env -s DATA=nothing.csv
 trainctl: ...nothing.csv: can't be read: No such file or directory
 = 66
 $ mkfifo f.csv; trainctl run job.env -s DATA=f.csv
-trainctl: ...f.csv: is a pipe, and a file is needed: rows are read by number, ... Write one first: ...
+trainctl: ...f.csv: is a pipe, but a file is needed: rows are read by number, ... Write one first: ...
 = 66
 $ trainctl run job.env -s DATA=-
 trainctl: ...DATA: ...rows are read by ...
@@ -536,7 +536,7 @@ E
 @test "data: a value that is no number" {
 	transcript <<'E'
 $ echo 1,NA,c1 >>d.csv; trainctl run job.env
-trainctl: DIR/d.csv:102:3: a: 'NA' is not a number; MISSING= says which values mean that there is none; BAD_ROWS=skip:N leaves such rows out
+trainctl: DIR/d.csv:102:3: a: 'NA' is not a number; MISSING= says which values mean a missing value; BAD_ROWS=skip:N leaves such rows out
 = 65
 $ echo 1,99 percent,c1 >d2.csv; cat d.csv d2.csv | sed 102d >e.csv; trainctl run job.env -s DATA=e.csv
 trainctl: DIR/e.csv:102:3: a: '99 percent' is not a number; BAD_ROWS=skip:N leaves such rows out
@@ -763,7 +763,7 @@ $ printf 'A,b\n1,c1\n' | predict -c c
 predict: stdin:1: no column 'a' in the header; the nearest is 'A'
 = 65
 $ printf 'a,b\nx,c1\n' | predict -c c
-predict: stdin:2:1: a: 'x' is not a number; MISSING= says which values mean that there is none
+predict: stdin:2:1: a: 'x' is not a number; MISSING= says which values mean a missing value
 = 65
 $ predict -c c nothing.csv
 predict: nothing.csv: can't be read: No such file or directory
@@ -904,7 +904,7 @@ $ agent --id w0 --shards s.sock --rows nothing.csv -- cat
 agent: nothing.csv: can't be read: No such file or directory
 = 66
 $ agent --id w0 --shards s.sock --rows d.csv,d.csv -- cat
-agent: --rows: the files have 200 rows, and the queue has 100
+agent: --rows: the files have 200 rows, but the queue has 100
 = 78
 $ agent --id w0 --shards s.sock --rows job.env --format libsvm --header -- cat
 agent: job.env: is read as libsvm, which has no header line; is it --format csv?
@@ -913,7 +913,7 @@ $ sed 1s/y,a/a,y/ d.csv >e.csv; agent --id w0 --shards s.sock --rows d.csv,e.csv
 agent: e.csv: its header line is not that of d.csv
 = 65
 $ agent --id w0 --shards s.sock --each -- sh -c 'exit 126'
-agent: sh: shard 0 (epoch 0, rows 0 to 9): exit status 126: it would be the same with any other shard
+agent: sh: shard 0 (epoch 0, rows 0 to 9): exit status 126: any other shard would fail in the same way
 = 126
 $ agent --id w0 --shards s.sock --each --output d.csv -- true
 agent: d.csv: ...

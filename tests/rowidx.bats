@@ -279,13 +279,13 @@ seq_rows() { awk -v n="$1" 'BEGIN { for (i = 0; i < n; i++) printf "%d,%*d\n", i
 	[[ $output == *"dir: is a directory, not a file of rows" ]]
 	mkfifo fifo
 	run -66 rowidx --count fifo
-	[[ $output == *"fifo: is a pipe, and a file is needed: rows are read by number"*"pzstd >rows.csv.zst" ]]
+	[[ $output == *"fifo: is a pipe, but a file is needed: rows are read by number"*"pzstd >rows.csv.zst" ]]
 	run -66 rowidx /dev/null -o index
-	[[ $output == *"/dev/null: is a device, and a file is needed"* ]]
+	[[ $output == *"/dev/null: is a device, but a file is needed"* ]]
 	start listener socat -u UNIX-LISTEN:sock,fork /dev/null
 	ready sock
 	run -66 rowidx sock
-	[[ $output == *"sock: is a socket, and a file is needed"* ]]
+	[[ $output == *"sock: is a socket, but a file is needed"* ]]
 	: >empty
 	[ "$(rowidx --count empty)" = 0 ]
 }

@@ -272,7 +272,7 @@ fault_at() {
 	[[ $output == *row.csv:9:* ]]
 	mkfifo pipe.csv
 	run -66 run_job --set TEST="$T/pipe.csv"
-	[[ $output == *"pipe.csv: is a pipe, and a file is needed"* ]]
+	[[ $output == *"pipe.csv: is a pipe, but a file is needed"* ]]
 	[ -z "$(ls run/state/nodes)" ]
 	run -0 run_job --set TEST="$T/row.csv" --set BAD_ROWS=skip:1
 }

@@ -12,7 +12,7 @@
 
 const char *const cost_text[COST_KINDS] = {
 	[COST_TOGETHER] = "training, at the speed of all workers together",
-	[COST_THROWN] = "training what was dropped or rolled back",
+	[COST_THROWN] = "training samples that were dropped or rolled back",
 	[COST_WAITING] = "waiting for slower workers",
 	[COST_SERVER] = "waiting for a slower server",
 	[COST_BARRIER] = "waiting for servers and the commit",
@@ -22,7 +22,7 @@ const char *const cost_text[COST_KINDS] = {
 	[COST_HANDOVER] = "servers handing over",
 	[COST_STALL] = "checkpoints",
 	[COST_OTHER] = "getting shards and rows, the last batches",
-	[COST_STARTING] = "before training: services, servers",
+	[COST_STARTING] = "before training: start of daemons and servers",
 	[COST_ROLLBACK] = "going back to a checkpoint",
 	[COST_ENDING] = "after training: last checkpoint, stopping",
 	[COST_SCORING] = "scoring TEST"};

@@ -208,7 +208,7 @@ static int gone(struct agent *a, struct error *err)
 	}
 	if (!a->command.ended)
 		return error_set(err, ERROR_DATA, a->options.command.argv[0],
-				 "has closed PACELINE_IN or PACELINE_OUT, and runs on");
+				 "has closed PACELINE_IN or PACELINE_OUT, but still runs");
 	end_text(end, what, sizeof what);
 	if (end->signal || end->status)
 		return error_set(err, end_status(end), a->options.command.argv[0],
@@ -216,12 +216,12 @@ static int gone(struct agent *a, struct error *err)
 	if (!a->spoke)
 		return error_set(err, ERROR_DATA, a->options.command.argv[0],
 				 "the trainer ended (exit status 0) and asked for no batch: it has "
-				 "to say next and step (WORDS in agent(1)); a command that knows "
-				 "no words is a filter, see --rows and --each (TRAINER_KIND of a "
+				 "to say next and step (WORDS in agent(1)); a command that does "
+				 "not do so is a filter, see --rows and --each (TRAINER_KIND of a "
 				 "job)");
 	return error_set(err, ERROR_DATA, a->options.command.argv[0],
-			 "the trainer ended (exit status 0) before it was told state=end; %llu rows "
-			 "of a batch that it had go back",
+			 "the trainer ended (exit status 0) before it was told state=end; %llu "
+			 "rows of its batch go back",
 			 (unsigned long long)(a->given ? a->cut.rows : 0));
 }
 
@@ -314,10 +314,10 @@ static int live(struct agent *a, struct error *err)
 static int no_way_back(struct agent *a, int result, struct error *err)
 {
 	if (conversation_stopped(&a->lead)) /* a job that is stopped stops the lead, too */
-		return error_set(err, ERROR_TEMPFAIL, NULL, "stopped; the lead has ended before");
+		return error_set(err, ERROR_TEMPFAIL, NULL, "stopped; the lead had ended before");
 	return error_set(err, ERROR_TEMPFAIL, result == WORK_FENCED ? a->options.id : a->options.lead,
-			 "%s, and the trainer's parameters have what was not committed: it has to go "
-			 "back to a checkpoint",
+			 "%s, and the trainer's parameters have updates that were not committed: "
+			 "it has to go back to a checkpoint",
 			 result == WORK_FENCED ? "was refused" : "the lead went away");
 }
 
@@ -357,8 +357,8 @@ static void end_trainer(struct agent *a)
 	while (!command_ended(&a->command) && clock_mono() < until)
 		poll(&p, 1, milliseconds(until, clock_mono()));
 	if (!a->command.ended)
-		log_say(LOG_LEVEL_WARNING, "the trainer of %s is killed: it did not end within %g s of "
-			"SIGTERM", a->options.id, a->options.grace_seconds);
+		log_say(LOG_LEVEL_WARNING, "the trainer of %s is killed: it did not end within %g "
+					   "s after SIGTERM", a->options.id, a->options.grace_seconds);
 }
 
 int agent_run(struct agent *a, struct node_end *end, struct error *err)

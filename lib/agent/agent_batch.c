@@ -36,8 +36,8 @@ int agent_connect(struct agent *a, struct error *err)
 		const char *sync = record_get(call_greeting(a->lead.call), "sync");
 		if (record_get(call_greeting(a->lead.call), "part"))
 			return error_set(err, ERROR_CONFIG, a->options.lead,
-					 "keeps parameters itself: a trainer of its own needs "
-					 "ps-server --lead-only");
+					 "keeps parameters itself: for a trainer start ps-server "
+					 "with --lead-only");
 		a->bsp = sync && strcmp(sync, "bsp") == 0;
 		a->lead.generation = shards_generation(a->shards)->number;
 		a->lead.incarnation = shards_generation(a->shards)->incarnation;
@@ -45,7 +45,7 @@ int agent_connect(struct agent *a, struct error *err)
 			return WORK_OK;
 		if (clock_mono() >= deadline)
 			return error_set(err, ERROR_UNAVAILABLE, a->options.lead,
-					 "a lead of incarnation %llu, a queue of %llu",
+					 "the lead is of incarnation %llu, but the queue of %llu",
 					 (unsigned long long)incarnation,
 					 (unsigned long long)a->lead.incarnation);
 		hello = incarnation > a->lead.incarnation;
@@ -366,7 +366,7 @@ static int refused(struct agent *a, struct error *err)
 		return WORK_OK;
 	}
 	if (kind == ASK_SAVED) {
-		log_say(LOG_LEVEL_WARNING, "%s: what was saved is of no use any more: %s",
+		log_say(LOG_LEVEL_WARNING, "%s: the saved files are no longer of use: %s",
 			a->options.id, a->lead.record.text ? a->lead.record.text : "");
 		return WORK_OK;
 	}
@@ -390,7 +390,8 @@ static int hear(struct agent *a, struct error *err)
 	if (!record_is(r, "err") && !record_is(r, "ok"))
 		return WORK_OK;
 	if (a->asked_count == 0)
-		return error_set(err, ERROR_SOFTWARE, a->options.lead, "an answer that nobody wants");
+		return error_set(err, ERROR_SOFTWARE, a->options.lead, "an answer without a "
+								       "request");
 	return record_is(r, "err") ? refused(a, err) : on_answer(a, err);
 }
 

@@ -144,7 +144,7 @@ static int on_step(struct agent *a, struct error *err)
 	double loss, now = clock_mono();
 	a->look.seen.pauses = 0;
 	if (!a->given)
-		return broken(a, "order", "'step', but there is no batch that was not said to be done",
+		return broken(a, "order", "'step', but all batches are done already",
 			      err);
 	*push = (struct exchange_push){.size = agent_batch_size(a), .time = now - a->given_at};
 	if (record_real_opt(&a->record, "time", 0, SECONDS_MAX, &push->time, &why) != 0 ||

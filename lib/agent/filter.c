@@ -164,6 +164,6 @@ int filter_check_held(struct filter *f, uint64_t held, struct error *err)
 		return 0;
 	(void)pieces_held(f->pieces, log_held, &count, &ignored);
 	return error_set(err, ERROR_NEGATIVE, "",
-			 "all is done but for %llu shard%s that %s held", (unsigned long long)held,
+			 "all is done except %llu shard%s that %s held", (unsigned long long)held,
 			 held == 1 ? "" : "s", held == 1 ? "is" : "are");
 }

@@ -240,7 +240,7 @@ static void pause_after(struct each *e, const struct node_end *end)
 static int disk_full(const struct each *e, struct error *err)
 {
 	return error_set(err, ERROR_IO, e->o->output,
-			 "the disk is full; nothing that was half written is kept");
+			 "the disk is full; half-written files are removed");
 }
 
 static int succeeded(struct each *e, struct job *j, struct error *err)
@@ -263,11 +263,12 @@ static int failed(struct each *e, struct job *j, const struct node_end *end, str
 	end_text(end, how, sizeof how);
 	if (j->cause == BY_ITSELF && is_job_level(end))
 		return error_set(err, end->status, e->o->command.argv[0],
-				 "%s: %s: it would be the same with any other shard", what, how);
+				 "%s: %s: any other shard would fail in the same way", what, how);
 	if (e->outputs && outputs_is_full(e->outputs))
 		return disk_full(e, err);
 	if (j->cause == BY_TIMEOUT)
-		log_say(LOG_LEVEL_WARNING, "%s ran longer than --timeout %g s; it goes back", what,
+		log_say(LOG_LEVEL_WARNING, "%s ran longer than --timeout %g s; it goes back to the "
+					   "queue", what,
 			e->o->timeout_seconds);
 	else
 		log_say(LOG_LEVEL_WARNING, "%s: %s; it %s", what, how,
@@ -383,14 +384,16 @@ static void lose(struct each *e, uint64_t id)
 		if (e->job[i].runs && e->job[i].piece.id == id) {
 			filter_describe(&e->job[i].piece, what, sizeof what);
 			log_say(LOG_LEVEL_WARNING,
-				"%s is no longer ours (its lease was over?): its command is killed", what);
+				"%s no longer belongs to this agent (its lease was over?): its "
+				"command is killed", what);
 			kill_now(&e->job[i], BY_LOSS);
 		}
 }
 
 static int begin_anew(struct each *e, struct error *err)
 {
-	log_say(LOG_LEVEL_WARNING, "%s was given up by somebody: starting over", e->o->id);
+	log_say(LOG_LEVEL_WARNING, "%s was fenced, because somebody took it for dead: starting "
+				   "over", e->o->id);
 	for (uint64_t i = 0; i < e->o->jobs; i++)
 		if (e->job[i].runs)
 			kill_now(&e->job[i], BY_LOSS);

@@ -110,7 +110,7 @@ static int look_at_pipe(struct rows *r, struct rows_pipe_look *look, struct erro
 static int unread(struct rows *r, struct error *err)
 {
 	return error_set(err, ERROR_DATA, r->o->command.argv[0],
-			 "ended with exit status 0, and has not read all of its rows: %zu shards go "
+			 "ended with exit status 0, but has not read all its rows: %zu shards go "
 			 "back",
 			 r->count);
 }
@@ -165,8 +165,9 @@ static void kill_due(struct rows *r, double *seconds)
 static int lost(struct rows *r, uint64_t id, struct error *err)
 {
 	return error_set(err, ERROR_TEMPFAIL, r->o->command.argv[0],
-			 "shard %llu is no longer ours (its lease was over?), and the command was given "
-			 "its rows, which somebody gets again: its output is not to be used",
+			 "shard %llu no longer belongs to this agent (its lease was over?), but "
+			 "the command has got its rows, which another worker gets, too: do not use "
+			 "the command's output",
 			 (unsigned long long)id);
 }
 
@@ -174,8 +175,9 @@ static int lost(struct rows *r, uint64_t id, struct error *err)
 static int unsettled(struct rows *r, struct error *err)
 {
 	return error_set(err, ERROR_TEMPFAIL, r->o->shards,
-			 "went away before it said that %zu shards are done: if they are not, somebody "
-			 "gets their rows again, and the command's output is not to be used",
+			 "went away before it said that %zu shards are done: if they are not, "
+			 "another worker gets their rows, too, and the command's output must not "
+			 "be used",
 			 pieces_owed(r->f.pieces));
 }
 
@@ -183,7 +185,8 @@ static int fenced(struct rows *r, struct error *err)
 {
 	if (r->runs)
 		return error_set(err, ERROR_TEMPFAIL, r->o->id,
-				 "was given up by somebody: what the command has read goes to others");
+				 "was fenced, because somebody took it for dead: the rows that the "
+				 "command has read go to others");
 	return filter_hello(&r->f, err);
 }
 

@@ -168,7 +168,7 @@ int rows_text_fit(struct rows_text *t, uint64_t samples, uint64_t part_begin, ui
 	t->begin = part ? part_begin : 0;
 	if (rows_text_rows(t) == want)
 		return 0;
-	return error_set(err, ERROR_CONFIG, "--rows", "the files have %llu rows, and %s has %llu",
+	return error_set(err, ERROR_CONFIG, "--rows", "the files have %llu rows, but %s has %llu",
 			 (unsigned long long)rows_text_rows(t), part ? "our partition" : "the queue",
 			 (unsigned long long)want);
 }
@@ -296,7 +296,8 @@ static uint64_t plain_until(const struct index *ix, uint64_t at, uint64_t end)
 
 static int was_cut(const struct rowfile *f, struct error *err)
 {
-	return error_set(err, ERROR_DATA, f->path, "is shorter than its index says: was it changed?");
+	return error_set(err, ERROR_DATA, f->path, "is shorter than its index says: was the file "
+						   "changed?");
 }
 
 /* Bytes from the page cache into the pipe, up to an offset. */
@@ -492,7 +493,7 @@ static int check_here(const struct rows_text *t, const struct piece *p, struct e
 	    p->length <= rows - (p->begin - t->begin))
 		return 0;
 	return error_set(err, ERROR_CONFIG, "--rows",
-			 "shard %llu is rows %llu to %llu, and the files hold rows %llu to %llu",
+			 "shard %llu has rows %llu to %llu, but the files hold rows %llu to %llu",
 			 (unsigned long long)p->id, (unsigned long long)p->begin,
 			 (unsigned long long)(p->begin + p->length - 1),
 			 (unsigned long long)t->begin, (unsigned long long)(t->begin + rows) - 1);

@@ -69,7 +69,7 @@ static int end(struct words *w, struct error *err)
 	if (left == 0)
 		return WORDS_END;
 	w->line++;
-	snprintf(what, sizeof what, "'%.*s' ends without a newline: half a word",
+	snprintf(what, sizeof what, "'%.*s' ends without a newline: the line is not complete",
 		 left > 60 ? 60 : (int)left, data);
 	return bad(w, what, err);
 }

@@ -336,7 +336,7 @@ int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struc
 	char temporary[PATH_MAX] = "", dir[PATH_MAX], self[FD_PATH_MAX];
 	struct stat st;
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* root could rename over a device */
-		return error_set(err, ERROR_CANTCREAT, path, "is there and no regular file");
+		return error_set(err, ERROR_CANTCREAT, path, "exists, and is not a regular file");
 	fs_dirname(path, dir, sizeof dir);
 	int fd = create_unnamed(dir, mode, self);
 	int has_name = fd < 0;

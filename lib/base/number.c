@@ -102,7 +102,7 @@ static const char *why_none(const char *text)
 {
 	size_t number = strspn(text, "0123456789.");
 	if (strchr(text, ','))
-		return ": a point stands before the fraction, not a comma";
+		return ": write a point, not a comma, before the fraction";
 	if (number > 0 && strcspn(text + number, "0123456789") == strlen(text + number))
 		return ": write it without a unit";
 	return "";

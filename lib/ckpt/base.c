@@ -50,8 +50,8 @@ int ckpt_base_read(struct ckpt_manifest *base, const struct ckpt_manifest *m, co
 	if (base->sum != m->base_sum || base->base[0] || base->foreign) {
 		ckpt_manifest_free(base);
 		return error_set(err, ERROR_DATA, dir,
-				 "its other rows are in %.200s, which is not the one that it was made "
-				 "from",
+				 "its other rows are in %.200s, which is not the checkpoint that "
+				 "it was made from",
 				 path);
 	}
 	return 0;

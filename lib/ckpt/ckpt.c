@@ -138,7 +138,8 @@ int ckpt_open(struct ckpt **out, const char *dir, struct error *err)
 	int result = ckpt_manifest_read(&c->manifest, c->dir, err);
 	if (result == 0 && c->manifest.foreign)
 		result = error_set(err, ERROR_CONFIG, c->dir,
-				   "its parameters are files of trainers that are not ours");
+				   "its parameters are files of trainers of your own, which the "
+				   "kit can't read");
 	if (result != 0 || open_parts(c, err) != 0 || check_rows(c, err) != 0 ||
 	    (c->manifest.base[0] && open_base(c, err) != 0)) {
 		ckpt_close(c);

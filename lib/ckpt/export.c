@@ -212,7 +212,7 @@ static int check_count(const struct fill *f, uint64_t count, struct error *err)
 	return count == f->x->rows
 		       ? 0
 		       : error_set(err, ERROR_DATA, ckpt_dir(f->x->ckpt),
-				   "has not as many rows as its parts say (%" PRIu64 ")", f->x->rows);
+				   "does not have as many rows as its parts say (%" PRIu64 ")", f->x->rows);
 }
 
 static int take_keys(void *arg, size_t rows, const uint32_t *keys, const float *values,

@@ -214,8 +214,10 @@ static int check_spans(const struct import *x, struct error *err)
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		if (span[i].begin != end)
 			result = wrong(x, span[i].name,
-				       span[i].begin < end ? "its bytes are also another tensor's"
-							   : "the bytes before it are no tensor's",
+				       span[i].begin < end ? "its bytes belong to another tensor, "
+							     "too"
+							   : "the bytes before it belong to no "
+							     "tensor",
 				       err);
 		end = span[i].end;
 	}
@@ -297,7 +299,7 @@ static int find_floats(const struct import *x, const char *name, uint64_t rows, 
 		return -1;
 	if (found > 0)
 		return error_set(err, ERROR_DATA, x->how->file,
-				 "holds no tensor '%.80s', which the layout names", name);
+				 "has no tensor '%.80s', which the layout names", name);
 	if (t->type == I32 || t->type == I64)
 		return wrong(x, name, "its dtype is none of F32, F64, F16 and BF16", err);
 	snprintf(shape, sizeof shape, "its shape is not the layout's [%" PRIu64 ", %" PRIu64 "]", rows,

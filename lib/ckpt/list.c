@@ -343,7 +343,8 @@ static int prune(const char *dir, const struct ckpt_entry *entry, size_t count,
 	}
 	if (result == 0 && complete_go && whole == count)
 		return error_set(err, ERROR_DATA, dir,
-				 "none of its checkpoints is whole: no complete one was removed");
+				 "none of its checkpoints is whole, so no complete one was "
+				 "removed");
 	return result;
 }
 

@@ -353,7 +353,7 @@ int dataset_read(struct dataset *ds, uint64_t begin, uint64_t length, struct row
 	rows_begin(rows, ds->schema);
 	if (dataset_has(ds, begin, length) < length)
 		return error_set(err, ERROR_DATA, ds->file[0].rows.path,
-				 "rows from %llu, %llu of them, are not in its %llu rows",
+				 "rows from %llu on, %llu of them, are not within its %llu rows",
 				 (unsigned long long)begin, (unsigned long long)length,
 				 (unsigned long long)ds->rows);
 	if ((ds->span ? read_spans(ds, begin, length, rows, err)

@@ -70,7 +70,8 @@ int row_syntax_find(const char *format, const char *separator, struct row_syntax
 		return error_set(err, ERROR_CONFIG, "FORMAT",
 				 "'%.80s' is none of criteo, csv, libsvm, tsv", format);
 	if (!given && (!separator || !*separator))
-		return error_set(err, ERROR_CONFIG, "FORMAT", "is not given: criteo, csv, libsvm or tsv");
+		return error_set(err, ERROR_CONFIG, "FORMAT", "is not given: give criteo, csv, "
+							      "libsvm or tsv");
 	if (!separator || !*separator)
 		return 0;
 	int c = find_separator(separator);

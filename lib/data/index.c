@@ -253,9 +253,9 @@ int index_is_of(const struct index *ix, struct source *source, struct error *err
 	if (now.mtime_ns != ix->identity.mtime_ns)
 		return differs(err, "stale: the data file was changed since");
 	if (now.head_bytes != ix->identity.head_bytes || now.head_sum != ix->identity.head_sum)
-		return differs(err, "stale: the data file begins otherwise");
+		return differs(err, "stale: the data file begins with other bytes");
 	if (source_packing(source) != ix->packing)
-		return differs(err, "stale: the data file is compressed otherwise");
+		return differs(err, "stale: the data file is compressed in another way");
 	return 1;
 }
 

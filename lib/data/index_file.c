@@ -202,7 +202,7 @@ static int take_head(struct index *ix, const struct record *r, uint64_t *table_s
 	if (record_u64(r, "version", 1, INT64_MAX, &version, err) != 0)
 		return -1;
 	if (version != INDEX_VERSION)
-		return error_set(err, ERROR_DATA, NULL, "it is of version %llu, and %d is needed",
+		return error_set(err, ERROR_DATA, NULL, "it has version %llu, but %d is needed",
 				 (unsigned long long)version, INDEX_VERSION);
 	if (record_text(r, "format", &format, err) != 0 ||
 	    record_text(r, "compression", &compression, err) != 0 ||
@@ -242,7 +242,7 @@ static int check_head(const struct index *ix, size_t len, struct error *err)
 	snprintf(want, sizeof want, " sum=%016llx\n",
 		 (unsigned long long)XXH3_64bits(ix->head, len - tail));
 	if (memcmp(want, ix->head + len - tail, tail) != 0)
-		return error_set(err, ERROR_DATA, NULL, "the sum of its first line is another");
+		return error_set(err, ERROR_DATA, NULL, "the checksum of its first line differs");
 	return 0;
 }
 
@@ -286,7 +286,7 @@ static int read_tables(struct index *ix, int fd, const char *path, size_t at, ui
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	int result = fs_pread_all(fd, table, bytes, at, NULL, err);
 	if (result == 0 && XXH3_64bits(table, bytes) != table_sum)
-		result = error_set(err, ERROR_DATA, NULL, "the sum of its tables is another");
+		result = error_set(err, ERROR_DATA, NULL, "the checksum of its tables differs");
 	if (result == 0)
 		result = take_tables(ix, table, err);
 	if (result == 0 && place_windows(ix, at + bytes) != windows)
@@ -365,7 +365,7 @@ int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, st
 	if (result == 0)
 		result = fs_pread_all(fd, data, len, ix->window_at[i], ix->path, err);
 	if (result == 0 && XXH3_64bits(data, len) != ix->point[i].window_sum)
-		result = bad(ix->path, err, "the sum of a window is another");
+		result = bad(ix->path, err, "the checksum of a window differs");
 	close(fd);
 	if (result != 0) {
 		free(data);

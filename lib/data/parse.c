@@ -222,7 +222,7 @@ static int missing_column(const struct header *h, const char *name, struct error
 				 name);
 	if (holds_numbers_only(h))
 		return error_set(err, ERROR_DATA, place,
-				 "no column '%.80s': the first line holds numbers, and should hold "
+				 "no column '%.80s': the first line holds numbers, but should hold "
 				 "the names of the columns",
 				 name);
 	const char *nearest = schema_nearest(name, h->names, h->count);
@@ -346,8 +346,8 @@ static const char *hint_number(const struct row_field *f)
 	for (size_t i = 0; i < f->len; i++)
 		point[i] = f->data[i] == ',' ? '.' : f->data[i];
 	if (number_real_span(point, f->len, &x) == 0)
-		return ": it has a comma where a point belongs";
-	return f->len > WORD_SHORT ? "" : "; MISSING= says which values mean that there is none";
+		return ": write a point instead of the comma";
+	return f->len > WORD_SHORT ? "" : "; MISSING= says which values mean a missing value";
 }
 
 static int csv_dense(struct parser *p, const struct columns *c, const struct row_ref *row,

@@ -226,7 +226,8 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 	if (s->syntax.format == ROW_CSV) {
 		if (!o->label || !*o->label)
 			return error_set(err, ERROR_CONFIG, "LABEL",
-					 "is needed with FORMAT=%s: the name of the column that the model learns",
+					 "is needed with FORMAT=%s: the name of the column that "
+					 "the model learns",
 					 name);
 		if (copy_text(&s->label, o->label, "LABEL", err) != 0 ||
 		    (o->weight && *o->weight && copy_text(&s->weight, o->weight, "WEIGHT", err) != 0))
@@ -326,7 +327,7 @@ static int same_columns(const struct schema_column *a, size_t a_count,
 			return differ(err, what, a[i].name, b[i].name);
 		if (fitted && (a[i].mean != b[i].mean || a[i].deviation != b[i].deviation)) {
 			error_set(err, ERROR_DATA, "schema",
-				  "mean or deviation of '%.80s' is another", a[i].name);
+				  "mean or deviation of '%.80s' differs", a[i].name);
 			return 0;
 		}
 	}

@@ -170,10 +170,10 @@ static int not_regular(const char *path, mode_t mode, struct error *err)
 		return error_set(err, ERROR_NOINPUT, path, "is a directory, not a file of rows");
 	if (S_ISFIFO(mode))
 		return error_set(err, ERROR_NOINPUT, path,
-				 "is a pipe, and a file is needed: %s. Write one first: COMMAND | pzstd "
+				 "is a pipe, but a file is needed: %s. Write one first: COMMAND | pzstd "
 				 ">rows.csv.zst",
 				 why);
-	return error_set(err, ERROR_NOINPUT, path, "is a %s, and a file is needed: %s",
+	return error_set(err, ERROR_NOINPUT, path, "is a %s, but a file is needed: %s",
 			 S_ISSOCK(mode) ? "socket" : "device", why);
 }
 
@@ -324,11 +324,11 @@ int source_check_text(const struct source *s, struct error *err)
 			continue;
 		if (foreign[i].how)
 			return error_set(err, ERROR_DATA, s->name,
-					 "is %s, which is not read here; make it zstd: %s FILE | pzstd "
+					 "is %s, which Paceline does not read; convert it to zstd: %s FILE | pzstd "
 					 ">FILE.zst",
 					 foreign[i].what, foreign[i].how);
 		return error_set(err, ERROR_DATA, s->name,
-				 "is %s, which is not read here; write its rows as csv "
+				 "is %s, which Paceline does not read; write its rows as csv "
 				 "(paceline-job(5), EXAMPLES)",
 				 foreign[i].what);
 	}

@@ -60,12 +60,12 @@ static int refuse(const struct source *s, size_t code, struct error *err)
 		return source_no_memory(s, err);
 	case ZSTD_error_frameParameter_windowTooLarge:
 		return error_set(err, ERROR_DATA, s->name,
-				 "its zstd frames need a window of more than 128 MiB (zstd --long=28 or "
-				 "more); compress it anew with less");
+				 "its zstd frames need a window of more than 128 MiB (zstd "
+				 "--long=28 or more); compress it again with a smaller window");
 	case ZSTD_error_dictionary_wrong:
 		return error_set(err, ERROR_DATA, s->name,
-				 "was compressed with a dictionary (zstd -D), which is not here; compress "
-				 "it anew without");
+				 "was compressed with a dictionary (zstd -D), which Paceline does "
+				 "not have; compress it again without one");
 	default:
 		return source_damaged(s, err, ZSTD_getErrorName(code));
 	}

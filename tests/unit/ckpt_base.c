@@ -212,7 +212,7 @@ static void without_its_base_it_is_none(void **state)
 	assert_int_equal(bytes_of("2"), 0);
 	/* Another one by that name. */
 	assert_int_equal(0, rename(in_dir("d/3"), in_dir("d/1")));
-	assert_true(refused("d/2", "not the one that it was made from"));
+	assert_true(refused("d/2", "not the checkpoint that it was made from"));
 	/* Nor may a base have one. */
 	assert_int_equal(0, rename(in_dir("d/1"), in_dir("d/3")));
 	assert_int_equal(0, rename(in_dir("d/gone"), in_dir("d/1")));

@@ -205,7 +205,7 @@ static void test_wrong_separator_is_guessed(void **state)
 		      "\tq\tr\ts\tt\tu\tv\tw\tx\tz\n");
 	open_fails(tsv, ERROR_DATA, ":1", "the first line looks like a row of FORMAT=criteo");
 	write_text(0, "y,a\n0,\"2,5\"\n");
-	read_fails(s, ":2:3", "a: '2,5' is not a number: it has a comma where a point belongs");
+	read_fails(s, ":2:3", "a: '2,5' is not a number: write a point instead of the comma");
 	write_text(0, "y\ta\n1\t2\n");
 	read_fails(criteo, ":1:4", "2 fields instead of");
 	read_fails(criteo, ":1:4", "if this is a header, say FORMAT=tsv and LABEL=");
@@ -482,9 +482,9 @@ static void test_files_that_are_no_text(void **state)
 	(void)state;
 	struct schema *s = make((struct schema_options){.format = "csv", .label = "x", .dense = "a"});
 	write_text(0, "PAR1\x15\x04");
-	open_fails(s, ERROR_DATA, "", "is Parquet, which is not read here; write its rows as csv");
+	open_fails(s, ERROR_DATA, "", "is Parquet, which Paceline does not read; write its rows as csv");
 	write_text(0, "BZh91AY&SY");
-	open_fails(s, ERROR_DATA, "", "is bzip2, which is not read here; make it zstd: bzip2 -dc FILE | pzstd");
+	open_fails(s, ERROR_DATA, "", "is bzip2, which Paceline does not read; convert it to zstd: bzip2 -dc FILE | pzstd");
 	write_text(0, "\xff\xfex");
 	open_fails(s, ERROR_DATA, "", "iconv -f UTF-16 -t UTF-8");
 	write_text(0, "PAR1,x,a\n1,1,2\n");

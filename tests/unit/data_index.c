@@ -312,7 +312,7 @@ static void test_stale(void **state)
 	struct timespec same[2] = {st.st_atim, st.st_mtim};
 	assert_int_equal(utimensat(AT_FDCWD, path, same, 0), 0);
 	assert_int_equal(is_of(ix, &err), 0);
-	assert_non_null(strstr(err.text, "begins otherwise"));
+	assert_non_null(strstr(err.text, "begins with other bytes"));
 	f = fopen(path, "ab");
 	fputs("more\n", f);
 	fclose(f);
@@ -370,7 +370,7 @@ static void test_other_version(void **state)
 	fclose(f);
 	assert_int_equal(index_read(&read, index_name, 0, &err), -1);
 	assert_int_equal(err.code, ERROR_DATA);
-	assert_string_equal(err.text, "damaged index: it is of version 1, and 3 is needed");
+	assert_string_equal(err.text, "damaged index: it has version 1, but 3 is needed");
 }
 
 int main(void)
