@@ -233,7 +233,7 @@ cut() { ask lead.sock "cut path=$T/$1"; }
 	ends "$AGENT_w0" 137
 	grep -q 'the trainer ended: signal 9' w0.err
 	run cut c2
-	[[ $output == "err code=cut"*"w0 went with parameters that nobody has saved"* ]]
+	[[ $output == "err code=cut"*"w0 left with parameters that were not saved"* ]]
 	[ ! -e c2 ]
 	kill "$AGENT_w1"
 	ends "$AGENT_w1" 0

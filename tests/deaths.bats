@@ -293,7 +293,7 @@ load helper
 	echo 'LAUNCH_SERVER="nice %x"' >bad.env
 	cat job.env >>bad.env
 	run -78 trainctl run bad.env --run-dir "$T/other"
-	[[ $output == *"bad.env:1: LAUNCH_SERVER: '%x' in column 6 stands for nothing: %i, %n, %h, "* ]]
+	[[ $output == *"bad.env:1: LAUNCH_SERVER: '%x' in column 6 is unknown: use %i, %n, %h, "* ]]
 }
 
 @test "a node whose parent hangs before it starts it is given up" {

@@ -90,7 +90,7 @@ load helper
 	H
 	# what it says is said by whose it is, and has an end
 	grep -q '^trainctl: solution solution: I am well$' first.err
-	grep -q '^trainctl: solution solution: says more on standard error; it is left out$' first.err
+	grep -q '^trainctl: solution solution: its further lines on standard error are left out$' first.err
 	local noisy
 	noisy=$(grep -c 'solution solution: many words$' first.err)
 	[ "$noisy" -gt 2000 ]

@@ -106,7 +106,7 @@ sums() {
 		"sum-drop epoch=1"
 	[[ ${lines[0]} == "err code=lost"*"z is not in this world" ]]
 	[[ ${lines[1]} == "err code=bad-request"*"a, which is this one, is not among them" ]]
-	[[ ${lines[2]} == "err code=bad-request"*"a is there twice" ]]
+	[[ ${lines[2]} == "err code=bad-request"*"a appears twice" ]]
 	[[ ${lines[3]} == "err code="* ]]
 	[[ ${lines[4]} == "err code=bad-request"*"not inside the memory that was mapped"* ]]
 	[[ ${lines[5]} == "err code=bad-request"*"dense-offset"* ]]

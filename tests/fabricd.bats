@@ -166,7 +166,7 @@ route socket=y.sock host=c"
 	rm routes
 	mkfifo routes
 	kill -HUP "$PID"
-	wait_for 'grep -q "routes: is no regular file: the routes stay as they were" fabricd.err'
+	wait_for 'grep -q "routes: is no regular file: the old routes stay in force" fabricd.err'
 	run -0 ask a/fabric.sock routes
 	[ "${lines[0]}" = "route socket=x.sock host=b listens=1" ]
 }
@@ -225,7 +225,7 @@ route socket=y.sock host=c"
 	ended "$WORLD"
 	cat world.err
 	[ "$status" -eq 75 ]
-	grep -q "^fabricd: b: nothing has come from its fabricd (rank 1) for 30 s" world.err
+	grep -q "^fabricd: b: its fabricd (rank 1) has sent nothing for 30 s" world.err
 	not grep -q "^fabricd: [ac]: nothing" world.err
 	not pgrep -f "fabricd --run-dir $T/"
 }

@@ -218,14 +218,14 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	awk 'BEGIN { print "wert;town;y"; for (i = 0; i < 400; i++) print int(i / 7) "," i % 10 ";town-" i % 5 ";" i % 2 }' >d.csv
 	run trainctl init d.csv --label y
 	[ "$status" -eq 0 ]
-	[[ $output == *"look at  wert: left out; numbers with a comma ('0,0' in line 2): write them with a point and without separators"* ]]
+	[[ $output == *"look at  wert: left out; numbers with a comma ('0,0' in line 2): write them with a point and without thousands separators"* ]]
 }
 
 @test "a column of percents is named, with what to do" {
 	awk 'BEGIN { print "share,few,y"; for (i = 0; i < 400; i++) print i * 7 % 99 "%," i % 4 "%," i % 2 }' >d.csv
 	run -0 trainctl init d.csv --label y
 	[[ $output == *"look at  share: left out; numbers with a % ('0%' in line 2): write them without it"* ]]
-	[[ $output == *"look at  few: 4 values: "*"; numbers with a %, taken as categories"* ]]
+	[[ $output == *"look at  few: 4 values: "*"; numbers with a %, used as categories"* ]]
 	[ "$(key SPARSE d.env)" = few ]
 }
 

@@ -417,7 +417,7 @@ E
 @test "job file: a template of a launcher" {
 	transcript <<'E'
 $ trainctl run job.env -s 'LAUNCH_WORKER=taskset -c %x'
-trainctl: --set: LAUNCH_WORKER: '%x' in column 12 stands for nothing: %i, %n, %h, %cores, %mem, or %% for a percent sign
+trainctl: --set: LAUNCH_WORKER: '%x' in column 12 is unknown: use %i, %n, %h, %cores, %mem, or %% for a percent sign
 = 78
 E
 }
@@ -946,7 +946,7 @@ E
 	model_file lr 1 0
 	transcript <<'E'
 $ touch plain; shardd -s plain -j j -n 10
-shardd: plain: is there and is no socket
+shardd: plain: exists and is not a socket
 = 73
 $ shardd -s "$(printf '%0120d' 0)" -j j -n 10
 shardd: 000...000: name of a socket too long

@@ -330,7 +330,7 @@ far_says() {
 	[[ $output == *"node-host: h1: "* ]]
 	far_says 'ok\nok\n'
 	[ "$status" -eq 65 ]
-	[[ $output == *"h1: answers what was not asked"* ]]
+	[[ $output == *"h1: sent an answer without a question"* ]]
 	far_says 'end status=999\n'
 	[ "$status" -eq 65 ]
 	[[ $output == *"999"* ]]

@@ -107,7 +107,7 @@ dense() {
 	push a w0 3 2
 	wait_for '[ "$(ask ps0.sock members | grep "worker=w0" | field owes)" = "" ]'
 	answered a 'iteration=3 applied=1'
-	grep -q 'w1 has owed a push for .* s: nobody waits for it any more' ps0.err
+	grep -q 'w1 has owed a push for .* s: it is dropped, and units no longer wait for it' ps0.err
 	[ "$(ask ps0.sock members | grep -c '^member')" = 1 ]
 	push b w1 1 2
 	answered b 'err code=fenced'

@@ -101,7 +101,7 @@ each_once() {
 	run ask lead.sock 'join worker=w0 generation=1 incarnation=1 replica=r1' \
 		'join worker=w0 generation=1 incarnation=1'
 	[[ ${lines[0]} == "err code=no-replica"*"'r1'"* ]]
-	[[ ${lines[1]} == "err code=no-replica"*"replica= is wanted"* ]]
+	[[ ${lines[1]} == "err code=no-replica"*"replica= is missing"* ]]
 	# A second lead takes a term: what the first one settles, or orders, counts no more.
 	start other ps-server -s "$T/other.sock" --id other --lead-only --replicas "$T/r0.sock" \
 		--shards "$T/shardd.sock" --layout layout
@@ -115,7 +115,7 @@ each_once() {
 	ask lead.sock 'join worker=w1 generation=1 incarnation=1 replica=r0' >/dev/null
 	ended "$LEAD"
 	[ "$status" -eq 75 ]
-	grep -q "another lead orders it" lead.err
+	grep -q "it takes orders from another lead" lead.err
 	kill -9 "$REPLICA"
 	ended "$REPLICA" # and with it its lock
 	start r0 ps-server -s "$T/r0.sock" --id r0 --replica 0/1 --layout layout
@@ -314,7 +314,7 @@ lead_of() {
 	kill -9 "$REPLICA"
 	ended "$LEAD"
 	[ "$status" -eq 75 ]
-	grep -q "replicas: none of 1 can go on at iteration 0: only a rollback helps" lead.err
+	grep -q "replicas: none of 1 replicas can go on at iteration 0: a rollback is needed" lead.err
 }
 
 four_fast() {

@@ -870,7 +870,7 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	wait $SUPERVISOR || code=$?
 	[ $code -eq 130 ]
 	grep -q "no room in $T/run/state for a last checkpoint: what was trained since .*/000001 is trained again" first.err
-	not grep -q 'does not end' first.err
+	not grep -q 'does not complete its request' first.err
 	tail -n 1 first.out | grep -q ' state=stopped '
 	rm disk/fill drag/*
 	run_job >second.out

@@ -21,7 +21,7 @@ busy() {
 	run -64 straggle --dir d --nodes w0 wobble
 	[[ $output == *"'wobble' is no pattern"* ]]
 	run -64 straggle --dir d --nodes w0 persistent P=1
-	[[ $output == *"P= is no key"* ]]
+	[[ $output == *"this pattern has no key P="* ]]
 	run -64 straggle --dir d --nodes w0,w0 persistent
 	run -64 straggle --dir d --nodes ../w0 persistent
 	run -64 straggle -n --nodes w5..w2 persistent

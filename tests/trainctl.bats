@@ -371,7 +371,7 @@ snapshot() {
 	chmod +x talks
 	run -0 --separate-stderr timeout 300 trainctl solve --log job.log ./talks
 	[[ $stderr == "trainctl: solution talks: words"* ]]
-	[[ $stderr == *"trainctl: solution talks: says more on standard error; it is left out" ]]
+	[[ $stderr == *"trainctl: solution talks: its further lines on standard error are left out" ]]
 }
 
 @test "info name=pending that is no number: a warning with its place" {

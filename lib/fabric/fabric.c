@@ -148,7 +148,7 @@ static void on_end(struct request *rq, void *fabric)
 static const struct verb verbs[] = {
 	{"end", "", "", on_end, 0, "ends all ranks, as SIGTERM does"},
 	{"routes", "", "bytes", on_routes, ROUTES_TEXT_MAX,
-	 "which daemon lives on which host; with route records as payload: from now on these"},
+	 "which daemon is on which host; route records as payload replace the table"},
 	{"stat", "", "", on_stat, 0, "the hosts of this world, and what has gone between them"},
 };
 

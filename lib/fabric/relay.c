@@ -73,7 +73,7 @@ void conversation_leave(struct conversation *c)
 		return;
 	if (!c->gone && link_tell(c, (struct head){.kind = KIND_GONE}, NULL, 0) != 0)
 		log_say(LOG_LEVEL_ERROR, "relay: out of memory: the other side of a conversation "
-					 "does not know that it is over");
+					 "is not told that it is over");
 	conversation_end(c);
 }
 
@@ -382,7 +382,7 @@ static int listen_at(struct listener *l)
 	struct error why = {0};
 	if (l->at.fd < 0 && transport_listen(&l->at, l->path, &why) != 0) {
 		if (!l->told)
-			log_say(LOG_LEVEL_WARNING, "%s: %s: will be listened at when it can",
+			log_say(LOG_LEVEL_WARNING, "%s: %s: listening is tried again later",
 				why.place, why.text);
 		l->told = 1;
 		return -1;

@@ -162,7 +162,7 @@ void link_swallow(struct link *l, unsigned tag, size_t bytes)
 	if (!nowhere || world_receive_bulk(l->relay->options.world, l->rank, WORLD_RELAY, tag,
 					   nowhere, bytes, free, nowhere) != 0) {
 		/* It stays with its sender, as one chunk of the few that may be on their way. */
-		log_say(LOG_LEVEL_ERROR, "relay: out of memory for a chunk that nobody wants");
+		log_say(LOG_LEVEL_ERROR, "relay: out of memory for a chunk without a reader");
 		free(nowhere);
 	}
 }

@@ -144,10 +144,10 @@ static void on_reread(struct routing *r)
 	struct error why;
 	char said[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	if (!r->options.file) {
-		log_say(LOG_LEVEL_WARNING, "there is no file of routes to read again");
+		log_say(LOG_LEVEL_WARNING, "there is no routes file to read again");
 	} else if (read_file(r, &why) != 0) {
 		error_format(&why, said, sizeof said);
-		log_say(LOG_LEVEL_ERROR, "%s: the routes stay as they were", said);
+		log_say(LOG_LEVEL_ERROR, "%s: the old routes stay in force", said);
 	}
 }
 

@@ -276,7 +276,7 @@ static enum sum_code list_members(struct epoch *e, const struct sum_epoch_option
 			return SUM_LOST;
 		}
 		if (i > 0 && rank == e->member[i - 1].rank) {
-			error_set(err, ERROR_DATA, NULL, "hosts: %s is there twice",
+			error_set(err, ERROR_DATA, NULL, "hosts: %s appears twice",
 				  epoch_host(e, i));
 			return SUM_BAD;
 		}
@@ -328,7 +328,8 @@ enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *o, sum_ans
 	struct epoch *old = s->open, *e;
 
 	if (o->ranks == 0 || o->ranks > SUM_HOSTS_MAX) {
-		error_set(err, ERROR_DATA, NULL, "hosts: %zu of them, 1 to %d can be", o->ranks,
+		error_set(err, ERROR_DATA, NULL, "hosts: %zu are given, but only 1 to %d are "
+						 "allowed", o->ranks,
 			  SUM_HOSTS_MAX);
 		return SUM_BAD;
 	}
@@ -439,7 +440,7 @@ enum sum_code sum_rows(struct sum *s, const void *client, uint64_t epoch,
 	enum sum_code code = find_living(s, client, epoch, &e, err);
 
 	if (code == SUM_OK && e->rows_said) {
-		error_set(err, ERROR_DATA, NULL, "the rows of this epoch have been said");
+		error_set(err, ERROR_DATA, NULL, "the rows of this epoch have been sent already");
 		code = SUM_BAD;
 	}
 	if (code == SUM_OK)
@@ -457,7 +458,7 @@ enum sum_code sum_wait(struct sum *s, const void *client, uint64_t epoch, int ch
 	if (code != SUM_OK)
 		return code;
 	if (e->waited.fn) {
-		error_set(err, ERROR_DATA, NULL, "somebody waits for it already");
+		error_set(err, ERROR_DATA, NULL, "another client waits for it already");
 		return SUM_BUSY;
 	}
 	if (!e->rows_said) {

@@ -253,7 +253,7 @@ static void on_grant(struct sum *s, unsigned rank, const struct message *m)
 
 static void lost_sense(struct epoch *e, size_t from)
 {
-	epoch_fail(e, SUM_LOST, "%s sent something that does not belong there",
+	epoch_fail(e, SUM_LOST, "%s sent a message that does not belong there",
 		   epoch_host(e, from));
 }
 

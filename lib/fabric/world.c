@@ -548,7 +548,7 @@ static int part(struct world *w, struct error *err)
 	if (done)
 		return 0;
 	return error_set(err, ERROR_TEMPFAIL, "the MPI world",
-			 "not all hosts have come to the end of it in %.0f s", CLOSE_SECONDS);
+			 "not all hosts have reached the end of the world in %.0f s", CLOSE_SECONDS);
 }
 
 int world_close(struct world *w, struct error *err)
@@ -557,8 +557,8 @@ int world_close(struct world *w, struct error *err)
 		return 0;
 	int result = w->silent >= 0
 			     ? error_set(err, ERROR_TEMPFAIL, world_host(w, (unsigned)w->silent),
-					 "nothing has come from its fabricd (rank %d) for %.0f s, "
-					 "which stands still or can't be reached: the world ends",
+					 "its fabricd (rank %d) has sent nothing for %.0f s: it "
+					 "hangs or can't be reached, and the world ends",
 					 w->silent, WORLD_SILENT_SECONDS)
 			     : part(w, err);
 	if (result == 0) {

@@ -29,8 +29,8 @@ static int check_line(const struct gate *g, const struct record *r, struct error
 			return -1;
 		return count > 0 && g->options.foreign
 			       ? error_set(err, ERROR_DATA, "act",
-					   "no backup workers: what members have trained is in "
-					   "their own parameters, and can't be left out")
+					   "no backup workers: the batches of members are in their "
+					   "own parameters already, and can't be left out")
 			       : 0;
 	}
 	if (strcmp(kind, "adjust-lr") == 0)

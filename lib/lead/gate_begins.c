@@ -161,7 +161,7 @@ static int is_whole(struct gate *g)
 
 	if (g->lost[0])
 		effect_err(g, g->cut_token, "cut",
-			   "%s went with parameters that nobody has saved: go back to a checkpoint",
+			   "%s left with parameters that were not saved: go back to a checkpoint",
 			   g->lost);
 	else if (g->applied > 0 && (b.here == 0 || b.here < b.world))
 		effect_err(g, g->cut_token, "cut", "%zu of %llu trainers are here", b.here,

@@ -54,7 +54,7 @@ static void join_push(struct gate *g, struct push *p, const struct gate_push *pu
 			   (unsigned long long)p->sequence, (unsigned long long)p->count,
 			   (unsigned long long)p->iteration);
 	else if (p->tokens == GATE_TOKENS_MAX)
-		effect_err(g, token, "busy", "this push is asked for too often");
+		effect_err(g, token, "busy", "this push was repeated too often");
 	else
 		p->token[p->tokens++] = token;
 }

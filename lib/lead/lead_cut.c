@@ -104,7 +104,7 @@ static int add_layout(struct commit *k)
 		return 0;
 	if (!k->has_layout)
 		return error_set(err, ERROR_CONFIG, "layout",
-				 "none is known here: start the lead with --layout FILE");
+				 "no layout is known here: start the lead with --layout FILE");
 	if (fs_join(path, sizeof path, k->dir, "layout", err) != 0 ||
 	    layout_write(&k->layout, path, err) != 0)
 		return -1;
@@ -294,7 +294,7 @@ static int take_base(struct lead *l, const char *dir, const char *base, struct e
 	if (!base || (layout && !layout->has_table)) /* there are no rows to leave out */
 		return 0;
 	if (l->options.gate.foreign)
-		return error_set(err, ERROR_CONFIG, NULL, "trainers save all that they save");
+		return error_set(err, ERROR_CONFIG, NULL, "trainers save their whole state");
 	if (ckpt_set_base(&m, dir, base, err) != 0)
 		return -1;
 	memcpy(c->base, m.base, sizeof c->base);

@@ -842,7 +842,7 @@ static int order_movers(struct lead *l, const struct wanted *w, struct error *er
 			for (k = 1; k < at; k++) {
 				if (strcmp(lead_parts_name(l->parts, k), w->socket[i]) == 0)
 					return error_set(err, ERROR_DATA, NULL,
-							 "servers that stay keep their order");
+							 "servers that stay must keep their order");
 			}
 			rc = add_mover(m, w->socket[i], 0, 1);
 			continue;

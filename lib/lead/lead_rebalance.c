@@ -143,7 +143,8 @@ static void decide(struct lead *l)
 		return;
 	}
 	log_say(LOG_LEVEL_INFO,
-		"part %u has %.3g times the mean of all parts to do; with other bounds the busiest has %.3g",
+		"part %u has %.3g times the mean work of all parts; with other bounds the busiest "
+		"has %.3g times",
 		result.busiest, result.before, result.after);
 	snprintf(peak, sizeof peak, "%.3g,%.3g", result.before, result.after);
 	lead_move_bounds(l, next, b->token, peak, id_of(l, result.busiest));

@@ -241,7 +241,8 @@ static void sum_answered(struct told *t, const struct record *r)
 	} else if (!is_code(r, "stale"))
 		refused(t->one, "sum", r);
 	else if (t->epoch == gate_epoch(l->gate))
-		lead_breakf(l, ERROR_TEMPFAIL, t->one->path, "another lead orders it: %s",
+		lead_breakf(l, ERROR_TEMPFAIL, t->one->path, "it takes orders from another lead: "
+							     "%s",
 			    r->text ? r->text : "");
 }
 
@@ -571,7 +572,7 @@ static void on_alone(void *lead)
 		return;
 	}
 	lead_breakf(l, ERROR_TEMPFAIL, "replicas",
-		    "none of %zu can go on at iteration %llu: only a rollback helps",
+		    "none of %zu replicas can go on at iteration %llu: a rollback is needed",
 		    l->replicas->count, (unsigned long long)gate_iteration(l->gate));
 }
 

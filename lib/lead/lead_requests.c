@@ -57,7 +57,7 @@ static int pushes_to(struct lead *l, struct request *rq, const struct gate_who *
 	if (replica && gate_pushes_to(l->gate, who, replica) == 0)
 		return 1;
 	request_err(rq, "no-replica", "%s%.64s%s of the %zu replicas",
-		    replica ? "'" : "replica= is wanted, one", replica ? replica : "",
+		    replica ? "'" : "replica= is missing: give one", replica ? replica : "",
 		    replica ? "' is none" : "", l->options.replica_count);
 	return 0;
 }
@@ -314,7 +314,7 @@ static void on_act(struct request *rq, void *lead)
 	}
 	if (!payload || payload_bytes(payload) > ACTIONS_BYTES_MAX) {
 		request_err(rq, "bad-request",
-			    "a payload of action lines is wanted, at most %u bytes",
+			    "a payload of action lines is missing; at most %u bytes",
 			    ACTIONS_BYTES_MAX);
 		return;
 	}
@@ -465,21 +465,22 @@ const struct verb lead_verbs[] = {
 	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0,
 	 "become a member, at the next iteration"},
 	{"begin", WHO_KEYS " iteration count", "empty ahead", on_begin, 0,
-	 "a worker that keeps the parameters: its next batch; answered when all have said so"},
-	{"leave", WHO_KEYS, "", on_leave, 0, "nobody waits for this worker any more"},
+	 "for a worker that has parameters itself: it begins its next batch; answered when all "
+	 "workers have begun"},
+	{"leave", WHO_KEYS, "", on_leave, 0, "units no longer wait for this worker"},
 	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
 	{"saved", WHO_KEYS " iteration", "path failed why", lead_on_saved, LEAD_SAVED_BYTES_MAX,
 	 "what such a worker has written for a checkpoint; payload: its files"},
 	{"trainer", WHO_KEYS, "waits pauses stopped state wchan", lead_on_trainer, 0,
-	 "what an agent sees of its trainer, when that is another than before"},
+	 "what an agent sees of its trainer, when it has changed"},
 	{"fence", "worker generation", "", on_fence, 0,
 	 "the supervisor: refuse generations up to this one"},
 	{"cut", "path", "base", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
-	{"parts", "", "", lead_on_parts, 0, "who has which parameters"},
+	{"parts", "", "", lead_on_parts, 0, "which part has which parameters"},
 	{"move", "parts", "servers piece-bytes", lead_on_move, ORDER_BYTES_MAX,
-	 "the supervisor: let these have them; payload: where each begins"},
+	 "the supervisor: give the parameters to these parts; payload: where each begins"},
 	{"rebalance", "", "gain", lead_on_rebalance, 0,
-	 "the supervisor: let all parts have as much to do, if that gains enough"},
+	 "the supervisor: give all parts the same work, if that gains enough"},
 	{"act", "", "number", on_act, ACTIONS_BYTES_MAX,
 	 "the supervisor: actions for all workers; payload: their lines"},
 	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},

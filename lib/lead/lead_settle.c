@@ -167,8 +167,8 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 		len += settle_line(text + len, &e->line[i]);
 	if (len > SETTLE_BYTES_MAX) {
 		lead_breakf(l, ERROR_DATA, l->options.shards,
-			    "iteration %llu has %zu ranges of rows, more than shardd takes at once: "
-			    "let shards be of more batches",
+			    "iteration %llu has %zu ranges of rows, more than shardd takes at "
+			    "once: give shards more batches (BATCH shard)",
 			    (unsigned long long)e->iteration, e->lines);
 		free(text);
 		return;
@@ -218,7 +218,8 @@ static int read_commit(const struct record *r, struct gate_commit *last, struct 
 			at += len + (i < 2);
 	}
 	return at ? 0
-		  : error_set(err, ERROR_DATA, NULL, "note=%.64s is none of a lead of replicas",
+		  : error_set(err, ERROR_DATA, NULL, "note=%.64s is not the note of a lead of "
+						     "replicas",
 			      note ? note : "");
 }
 

@@ -80,7 +80,8 @@ static void on_look(void *lead)
 		if (!m->hung)
 			continue;
 		log_say(LOG_LEVEL_WARNING,
-			"%s has owed a push for %.3g s: nobody waits for it any more", m->worker,
+			"%s has owed a push for %.3g s: it is dropped, and units no longer wait "
+			"for it", m->worker,
 			m->pulse.silent);
 		m->hung = m->owes = 0;
 		pulse_begin(&m->pulse);

@@ -211,7 +211,7 @@ void lead_on_trainer(struct request *rq, void *lead)
 	}
 	if (who.incarnation != l->options.gate.incarnation ||
 	    !gate_is_member(l->gate, who.worker, who.generation)) {
-		request_err(rq, "no-member", "%s is none of this generation", who.worker);
+		request_err(rq, "no-member", "%s is not of this generation", who.worker);
 		return;
 	}
 	t = seen_get(l, who.worker);
@@ -238,7 +238,7 @@ void lead_trainers_look(struct lead *l)
 		if (t->answered || gate_is_member(l->gate, t->worker, t->generation))
 			continue;
 		t->answered = 1;
-		lead_cut_fail(l, t->worker, "went before it had saved");
+		lead_cut_fail(l, t->worker, "left before it had saved");
 		gone++;
 	}
 	while (gone-- > 0)

@@ -16,21 +16,24 @@
 static const struct {
 	const char *name, *type, *help;
 } table[METRICS] = {
-	[METRIC_JOB_INFO] = {"job_info", GAUGE, "What is trained and how, as labels; always 1."},
+	[METRIC_JOB_INFO] = {"job_info", GAUGE, "What is trained and how, as labels; the value is "
+						"always 1."},
 	[METRIC_JOB_STATE] = {"job_state", GAUGE,
-			      "1 for the state that the job is in: running, done, stopped or "
+			      "1 for the present state of the job: running, done, stopped or "
 			      "failed."},
-	[METRIC_JOB_PHASE] = {"job_phase", GAUGE, "1 for the phase that the job is in."},
+	[METRIC_JOB_PHASE] = {"job_phase", GAUGE, "1 for the present phase of the job."},
 	[METRIC_JOB_START] = {"job_start_timestamp_seconds", GAUGE, "When this run began."},
 	[METRIC_JOB_END] = {"job_end_timestamp_seconds", GAUGE, "When this run ended."},
-	[METRIC_JOB_EPOCH] = {"job_epoch", GAUGE, "The pass over the data, from 1."},
+	[METRIC_JOB_EPOCH] = {"job_epoch", GAUGE, "The present pass over the data, counted from "
+						  "1."},
 	[METRIC_JOB_EPOCHS] = {"job_epochs", GAUGE, "Passes over the data in all."},
 	[METRIC_JOB_ITERATION] = {"job_iteration", GAUGE, "The furthest iteration."},
 	[METRIC_JOB_SAMPLES_DONE] = {"job_samples_done", GAUGE,
-				     "Samples that are in the model; less after a rollback."},
+				     "Samples in the model; a rollback makes them fewer."},
 	[METRIC_JOB_SAMPLES] = {"job_samples", GAUGE, "Samples of the whole job, all epochs."},
 	[METRIC_JOB_BAD_ROWS] = {"job_bad_rows", GAUGE, "Rows of the data that are left out."},
-	[METRIC_JOB_LOSS] = {"job_loss", GAUGE, "Mean loss of the last samples, before the model saw them."},
+	[METRIC_JOB_LOSS] = {"job_loss", GAUGE, "Mean loss of the last samples, computed before "
+						"the model was trained on them."},
 	[METRIC_JOB_SPEED] = {"job_samples_per_second", GAUGE,
 			      "Samples a second, over the last seconds."},
 	[METRIC_JOB_LEFT] = {"job_left_seconds", GAUGE, "Time left, at the present speed."},
@@ -54,16 +57,15 @@ static const struct {
 	[METRIC_JOB_ROLLBACKS] = {"job_rollbacks_total", COUNTER,
 				  "Times that the job went back to a checkpoint, in this run."},
 	[METRIC_JOB_REBALANCES] = {"job_rebalances_total", COUNTER,
-				   "Times that a server gave keys to others, as it had more to do, in this "
-				   "run."},
+				   "Times that a busy server gave keys to others, in this run."},
 	[METRIC_JOB_SCALED] = {"job_scaled_total", COUNTER,
 			       "Times that the number of nodes was changed, in this run."},
 	[METRIC_JOB_BRAIN_CHANGES] = {"job_brain_changes_total", COUNTER,
 				      "Changes of numbers or sizes of nodes by the brain, all runs "
 				      "together."},
 	[METRIC_JOB_OOM_STEPS] = {"job_oom_steps_total", COUNTER,
-				  "Times that a node without memory was given more, or less to do, in "
-				  "this run."},
+				  "Times that a node without memory was given more memory, or less "
+				  "to do, in this run."},
 	[METRIC_JOB_SPARES_USED] = {"job_spares_used_total", COUNTER,
 				    "Times that a spare took a node's place, in this run."},
 	[METRIC_JOB_NODES_WANTED] = {"job_nodes_wanted", GAUGE,
@@ -72,20 +74,21 @@ static const struct {
 	[METRIC_JOB_DECISIONS] = {"job_decisions_total", COUNTER,
 				  "Decisions that the solution was asked for, in this run."},
 	[METRIC_JOB_DECISIONS_SKIPPED] = {"job_decisions_skipped_total", COUNTER,
-					  "Decisions of which nothing was done."},
+					  "Decisions that had no effect."},
 	[METRIC_JOB_ACTIONS] = {"job_actions_total", COUNTER, "Actions carried out, by kind."},
 	[METRIC_JOB_ACTIONS_REFUSED] = {"job_actions_refused_total", COUNTER,
 					"Actions refused, by kind."},
 	[METRIC_NODE_UP] = {"node_up", GAUGE, "1 when the node is ready or reporting."},
 	[METRIC_NODE_UP_TIME] = {"node_up_seconds", GAUGE, "Seconds since ready."},
-	[METRIC_NODE_STAGE] = {"node_stage", GAUGE, "1 for the stage that the node is in."},
+	[METRIC_NODE_STAGE] = {"node_stage", GAUGE, "1 for the present stage of the node."},
 	[METRIC_NODE_RESTARTS] = {"node_restarts_total", COUNTER, "Restarts of the node."},
 	[METRIC_NODE_SILENT] = {"node_silent_seconds", GAUGE,
 				"Time for which the node has owed a sign of life."},
 	[METRIC_NODE_BPT] = {"node_bpt_seconds", GAUGE,
 			     "Mean batch processing time in the window."},
 	[METRIC_NODE_BPT_RATIO] = {"node_bpt_ratio", GAUGE,
-				   "That mean over the mean of all nodes of its role."},
+				   "Mean batch processing time divided by the mean of all nodes of "
+				   "the role."},
 	[METRIC_NODE_SPEED] = {"node_speed_samples_per_second", GAUGE,
 			       "Samples over seconds of the window."},
 	[METRIC_NODE_BATCH] = {"node_batch_samples", GAUGE, "Last batch size reported."},
@@ -106,9 +109,9 @@ static const struct {
 				  "Batch processing time, as last reported."},
 	[METRIC_NODE_LAST_SPEED] = {"node_last_speed_samples_per_second", GAUGE,
 				    "Samples over seconds, as last reported."},
-	[METRIC_NODE_LAST] = {"node_last", GAUGE, "What the last report of the node says."},
+	[METRIC_NODE_LAST] = {"node_last", GAUGE, "Values of the node's last report."},
 	[METRIC_NODE_DEVICE] = {"node_device", GAUGE,
-				"What the node measured about its device."},
+				"What the node has measured about its device."},
 	[METRIC_INFO] = {"info_value", GAUGE, "Value of an info record."},
 	[METRIC_INFO_AGE] = {"info_age_seconds", GAUGE, "Seconds since the info record."},
 	[METRIC_PAGE_TIME] = {"page_timestamp_seconds", GAUGE, "When this page was made."},

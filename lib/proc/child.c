@@ -129,7 +129,7 @@ static void say_line(struct child *c)
 	if (c->said + strlen(c->called) + c->line_bytes <= CHILD_WORDS_MAX)
 		log_say(LOG_LEVEL_INFO, "%s: %.*s", c->called, (int)c->line_bytes, c->line);
 	else if (c->said <= CHILD_WORDS_MAX)
-		log_say(LOG_LEVEL_INFO, "%s: says more on standard error; it is left out", c->called);
+		log_say(LOG_LEVEL_INFO, "%s: its further lines on standard error are left out", c->called);
 	c->said += strlen(c->called) + c->line_bytes;
 	c->line_bytes = 0;
 }

@@ -54,7 +54,7 @@ const char *end_class_name(enum end_class c)
 void end_text(const struct node_end *end, char *out, size_t out_max)
 {
 	if (!end->seen)
-		snprintf(out, out_max, "an end that nobody saw");
+		snprintf(out, out_max, "an unknown end");
 	else if (end->signal)
 		snprintf(out, out_max, "%ssignal %d (%s)", end->oom ? "out of memory, " : "",
 			 end->signal, strsignal(end->signal));

@@ -72,7 +72,7 @@ static int put_template(const char *template, const struct node_name *name, FILE
 		const char *next = *t == '%' ? put_word(t + 1, name, out) : t + 1;
 		if (!next)
 			return error_set(err, ERROR_CONFIG, NULL,
-					 "'%.2s' in column %zu stands for nothing: %%i, %%n, %%h, "
+					 "'%.2s' in column %zu is unknown: use %%i, %%n, %%h, "
 					 "%%cores, %%mem, or %%%% for a percent sign",
 					 t, (size_t)(t - template) + 1);
 		if (*t != '%')

@@ -405,7 +405,7 @@ static int take_greeting(struct remote *r, const char *line, size_t len, struct 
 	r->noise += len + 1;
 	if (r->noise > NOISE_MAX)
 		return error_set(err, ERROR_CONFIG, r->host,
-				 "login scripts there print more than a greeting can stand behind");
+				 "login scripts there print too much before the greeting");
 	if (len < sizeof head - 1 || memcmp(line, head, sizeof head - 1) != 0)
 		return 0;
 	if (record_parse(&rec, line, len, err) != 0)
@@ -465,7 +465,7 @@ static int begin_answer(struct remote *r, struct record *rec, struct error *err)
 	uint64_t bytes = 0;
 	int closes = record_is(rec, "ok") || record_is(rec, "err");
 	if (closes && r->open == 0)
-		return error_set(err, ERROR_DATA, r->host, "answers what was not asked");
+		return error_set(err, ERROR_DATA, r->host, "sent an answer without a question");
 	r->open -= (size_t)closes;
 	if (record_u64_opt(rec, "bytes", 0, UINT64_MAX, &bytes, err) != 0)
 		return error_wrap(err, r->host);
@@ -495,7 +495,7 @@ int remote_take(struct remote *r, const struct record **out, struct error *err)
 		if (found == FRAMER_MORE)
 			return 0;
 		if (found == FRAMER_LONG)
-			return error_set(err, ERROR_DATA, r->host, "says a line that is too long");
+			return error_set(err, ERROR_DATA, r->host, "sent a line that is too long");
 		if (record_parse(&r->answer, line, len, err) != 0)
 			return error_wrap(err, r->host);
 		if (record_is(&r->answer, "beat"))

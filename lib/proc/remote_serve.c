@@ -294,7 +294,7 @@ static int fill(int fd, const char *path, void *arg, struct error *err)
 			return error_errno(err, ERROR_IO, path, "fdatasync");
 		unsynced = 0;
 	}
-	return n == 0 ? 0 : error_set(err, ERROR_IO, path, "has not come whole");
+	return n == 0 ? 0 : error_set(err, ERROR_IO, path, "has not arrived completely");
 }
 
 static int file(struct serve *s, const struct record *r, struct error *err)
@@ -465,7 +465,8 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 		return -1;
 	if (s->node || s->failed)
 		return error_set(err, ERROR_SOFTWARE, NULL,
-				 s->node ? "runs a node already" : "what it needs is not there");
+				 s->node ? "runs a node already" : "a file that it needs is "
+								   "missing");
 	if (take_limits(s, r, err) != 0)
 		return -1;
 	size_t first = s->limits.fronts;
@@ -478,7 +479,8 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 			      ? argv_of(&s->limits, text, (size_t)bytes)
 			      : NULL;
 	char path[PATH_MAX];
-	int result = argv ? 0 : error_set(err, ERROR_OS, NULL, "command has not come whole");
+	int result = argv ? 0 : error_set(err, ERROR_OS, NULL, "the command has not arrived "
+							       "completely");
 	if (result == 0 && !strchr(argv[first], '/')) {
 		result = find_program(s, argv[first], path, err);
 		argv[first] = path;

@@ -93,7 +93,7 @@ static int check_key(const struct schedule *s, const struct pattern *p, const ch
 					 s->options.processes ? "drag files" : "processes");
 		return 0;
 	}
-	return error_set(err, ERROR_USAGE, NULL, "%.80s= is no key of this pattern", key);
+	return error_set(err, ERROR_USAGE, NULL, "this pattern has no key %.80s=", key);
 }
 
 static int read_words(const struct schedule *s, struct pattern *p, char *const *words,

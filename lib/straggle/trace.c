@@ -92,7 +92,8 @@ static int read_record(struct reading *in, const char *line, size_t len, struct 
 		return -1;
 	if (!record_is(&r, "on") && !record_is(&r, "off")) {
 		if (!in->warned)
-			log_say(LOG_LEVEL_WARNING, "%s:%llu: passing over what is neither on nor off",
+			log_say(LOG_LEVEL_WARNING, "%s:%llu: ignored: the record is neither on nor "
+						   "off",
 				in->options->path, (unsigned long long)in->line);
 		in->warned = 1;
 		return 0;

@@ -339,15 +339,16 @@ static void judge_mixed(const struct column *c, struct column_verdict *out)
 	uint64_t present = column_present(c);
 	out->mend = 1;
 	if ((double)(c->numbers + c->commas) >= NEARLY_ALL * (double)present && c->commas > 0)
-		verdict(out, COLUMN_OUT, "numbers with a comma ('%s' in line %llu): write them with a "
-					 "point and without separators",
+		verdict(out, COLUMN_OUT, "numbers with a comma ('%s' in line %llu): write them "
+					 "with a point and without thousands separators",
 			c->odd, (unsigned long long)c->odd_line);
 	else if (is_percent(c))
 		verdict(out, COLUMN_OUT, "numbers with a %% ('%s' in line %llu): write them without it",
 			c->odd, (unsigned long long)c->odd_line);
 	else
-		verdict(out, COLUMN_OUT, "numbers, and something else ('%s' in line %llu): mend it, or "
-					 "put it into DENSE and leave out such rows with BAD_ROWS",
+		verdict(out, COLUMN_OUT, "numbers, and other text ('%s' in line %llu): correct it, "
+					 "or put the column into DENSE and leave out such rows "
+					 "with BAD_ROWS",
 			c->odd, (unsigned long long)c->odd_line);
 }
 
@@ -356,7 +357,7 @@ static void judge_words(const struct column *c, struct column_verdict *out)
 	double present = (double)column_present(c);
 	if ((double)c->words >= TEXT_WORDS * present && c->distinct >= ROWS_FEW &&
 	    2 * (double)c->distinct >= present)
-		verdict(out, COLUMN_OUT, "free text, %.0f words in the mean: no model here reads it",
+		verdict(out, COLUMN_OUT, "free text, %.0f words on average: no model here uses it",
 			(double)c->words / present);
 	else if (names_rows(c))
 		verdict(out, COLUMN_OUT, "different in nearly every row: it names the row");
@@ -366,7 +367,8 @@ static void judge_words(const struct column *c, struct column_verdict *out)
 		return;
 	size_t at = strlen(out->why);
 	snprintf(out->why + at, sizeof out->why - at,
-		 "; numbers with a %%, taken as categories: write them without it for numbers");
+		 "; numbers with a %%, used as categories: write them without the %% to use them "
+		 "as numbers");
 	out->mend = 1;
 }
 
@@ -400,7 +402,7 @@ void column_judge(const struct column *c, struct column_verdict *out)
 	size_t at = strlen(out->why);
 	if (c->tells && out->use != COLUMN_OUT)
 		snprintf(out->why + at, sizeof out->why - at,
-			 "; TELLS THE LABEL of every row: is it known beforehand?");
+			 "; TELLS THE LABEL of every row: is it known before the label is?");
 }
 
 int column_rare(const struct column *c, const struct column_verdict *v)

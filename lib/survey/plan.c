@@ -307,8 +307,8 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 		return -1;
 	if (survey_sorted(&s->column[c->label])) {
 		snprintf(reason, sizeof reason,
-			 "DATA is sorted by the label, which makes training worse: shuffle its rows "
-			 "once,\n  %s\nwhat is set here shuffles within a shard only\n",
+			 "DATA is sorted by the label, which makes training worse: shuffle its "
+			 "rows once,\n  %s\nthis setting shuffles only within a shard\n",
 			 survey_shuffle(s, c->shown, c->job, command));
 		return jobfile_set(f, "SHUFFLE", "samples", reason, err);
 	}
@@ -324,18 +324,20 @@ static int set_model(struct jobfile *f, const struct survey *s, const struct lis
 	int wide = s->syntax.format == ROW_CRITEO || (l && l->count[0] + l->count[1] > 1);
 	int deep = wide && s->rows_about >= WDL_ROWS;
 	return jobfile_set(f, "MODEL", deep ? "wdl" : "lr",
-			   deep ? "wdl: wide & deep, learns what columns mean together; lr: logistic "
+			   deep ? "wdl: wide & deep, learns how columns act together; lr: logistic "
 				  "regression, faster\n"
-				: "lr: logistic regression; wdl: wide & deep, for more rows than these\n",
+				: "lr: logistic regression; wdl: wide & deep, for more rows than "
+				  "DATA has\n",
 			   err);
 }
 
 /* ---- the whole ---- */
 
 static const char tail[] =
-	"\n# ---- Stragglers: nobody acts; this would, every 60 s\n#SOLUTION=pace\n"
-	"# ---- Failures: a node silent for longer is killed; auto learns how long\n#HUNG=auto\n"
-	"# ---- Checkpoints: seconds between them, how many stay\n#CHECKPOINT=60,keep:3\n";
+	"\n# ---- Stragglers: nothing is done about them; this line would act every 60 "
+	"s\n#SOLUTION=pace\n# ---- Failures: a node that is silent for longer is killed; auto "
+	"learns how long\n#HUNG=auto\n# ---- Checkpoints: seconds between them, how many are "
+	"kept\n#CHECKPOINT=60,keep:3\n";
 
 static int make(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
 		struct lists *l, struct error *err)
@@ -347,7 +349,7 @@ static int make(struct jobfile *f, const struct survey *s, const struct plan_cho
 	    set_label(f, s, c, err) != 0 || (l && set_lists(f, l, err) != 0))
 		return -1;
 	if (l && l->missing[0] &&
-	    jobfile_set(f, "MISSING", l->missing, "read as missing values, as an empty one is\n",
+	    jobfile_set(f, "MISSING", l->missing, "read as missing values, like empty ones\n",
 			err) != 0)
 		return -1;
 	if (set_bad_rows(f, s, c, err) != 0 || set_test(f, c, err) != 0 ||

@@ -388,12 +388,13 @@ static int survey(struct survey *s, const char *path, uint64_t bytes_max, struct
 	if (find_twins(s, err) != 0)
 		return -1;
 	if (s->rows == 0)
-		return error_set(err, ERROR_DATA, path, "has a line of names, and no row behind it");
+		return error_set(err, ERROR_DATA, path, "has a line of names, but no row behind "
+							"it");
 	s->features /= (double)s->rows;
 	if (10 * s->ragged > s->rows)
 		return error_set(err, ERROR_DATA, path,
-				 "%llu of %llu rows have another number of columns than the %zu of line 1; "
-				 "the first is line %llu, with %zu",
+				 "%llu of %llu rows do not have the %zu columns of line 1; the "
+				 "first is line %llu, with %zu",
 				 (unsigned long long)s->ragged, (unsigned long long)s->rows, s->count,
 				 (unsigned long long)s->ragged_line, s->ragged_fields);
 	return 0;

@@ -206,11 +206,12 @@ int connection_look(struct connection *c)
 	c->looks++;
 	if (!is_in_the_way && c->looks * (s->options.begun_seconds / BEGUN_LOOKS) <= seconds)
 		return 1;
-	log_say(LOG_LEVEL_WARNING, "client %llu (pid %ld) does not end what it has begun: closed",
+	log_say(LOG_LEVEL_WARNING, "client %llu (pid %ld) does not complete its request: closed",
 		(unsigned long long)c->number, (long)c->pid);
 	struct verb_entry *verb = c->payload ? c->payload_verb : NULL;
 	if (is_in_the_way)
-		refuse(c, verb, "slow", "others wait for this payload's room, and no more comes");
+		refuse(c, verb, "slow", "the payload stopped arriving, and other clients wait for "
+					"its memory");
 	else
 		refuse(c, verb, "slow", "the rest of the request did not come in %.0f s", seconds);
 	connection_end(c);

@@ -178,7 +178,7 @@ static int give(struct peer *p)
 	struct open_request *q = p->first;
 	int closing = answers_is_last(&p->record);
 	if (!q) {
-		log_say(LOG_LEVEL_WARNING, "%s: an answer that nobody asked for", p->path);
+		log_say(LOG_LEVEL_WARNING, "%s: an answer without a request", p->path);
 		drop(p);
 		return 0;
 	}

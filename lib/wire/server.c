@@ -39,7 +39,7 @@ static void turn_away(int fd, const char *line)
 static void welcome(struct server *s, int fd)
 {
 	if (s->connection_count >= s->options.clients_max) {
-		turn_away(fd, "err code=too-many-clients\tno more clients are taken\n");
+		turn_away(fd, "err code=too-many-clients\tno more clients are accepted\n");
 		return;
 	}
 	struct connection *c = connection_new(s, fd);
@@ -48,7 +48,7 @@ static void welcome(struct server *s, int fd)
 		return;
 	}
 	if (c->uid != geteuid() && c->uid != 0) {
-		log_say(LOG_LEVEL_WARNING, "client of uid %ld turned away", (long)c->uid);
+		log_say(LOG_LEVEL_WARNING, "client of uid %ld refused", (long)c->uid);
 		connection_lose(c);
 		return;
 	}

@@ -77,7 +77,8 @@ static int check_server(int fd, const char *name, struct error *err)
 		return error_errno(err, ERROR_OS, name, "SO_PEERCRED");
 	if (self == 0 || server == 0 || server == self)
 		return 0;
-	return error_set(err, ERROR_NOPERM, name, "who listens there is another user's (%lu)",
+	return error_set(err, ERROR_NOPERM, name, "the process that listens there is another "
+						  "user's (%lu)",
 			 (unsigned long)server);
 }
 
@@ -128,7 +129,7 @@ int transport_remove_dead(const char *path, struct error *err)
 	if (lstat(path, &st) != 0)
 		return errno == ENOENT ? 0 : error_errno(err, 0, path, "can't be looked at");
 	if (!S_ISSOCK(st.st_mode))
-		return error_set(err, ERROR_CANTCREAT, path, "is there and is no socket");
+		return error_set(err, ERROR_CANTCREAT, path, "exists and is not a socket");
 	int fd, errnum;
 	struct error why;
 	if (reach(path, &fd, &errnum, &why) == 0) {
@@ -139,7 +140,7 @@ int transport_remove_dead(const char *path, struct error *err)
 	if (why.code == ERROR_UNAVAILABLE && errnum != 0 && errnum != ECONNREFUSED &&
 	    errnum != ENOENT) {
 		errno = errnum;
-		return error_errno(err, ERROR_CANTCREAT, path, "is there and may be in use");
+		return error_errno(err, ERROR_CANTCREAT, path, "exists and may be in use");
 	}
 	if (why.code != ERROR_UNAVAILABLE) {
 		if (err)

@@ -59,7 +59,7 @@ static void answer_map(struct request *rq, void *server)
 }
 
 static const struct verb builtin[] = {
-	{"help", "", "", answer_help, 0, "what can be asked here"},
+	{"help", "", "", answer_help, 0, "lists all requests"},
 	{"counters", "", "", answer_counters, 0, "requests and errors of each verb"},
 	{"map", "bytes", "", answer_map, 0,
 	 "takes the descriptor sent with it as shared memory for payloads"},

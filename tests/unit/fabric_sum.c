@@ -978,7 +978,7 @@ static void longer_than_a_message(void **state)
 		;
 	quiet();
 	assert_int_equal(client[0].code, SUM_LOST);
-	assert_non_null(strstr(client[0].why, "h1 sent something that does not belong there"));
+	assert_non_null(strstr(client[0].why, "h1 sent a message that does not belong there"));
 	may_get = 0;
 	stop();
 	free_clients();

@@ -378,7 +378,7 @@ static void what_has_gone_with_a_member_is_in_no_cut(void **state)
 	two();
 	closed("w1");
 	gate_cut(gate, ++token);
-	expect("1 err cut: w1 went with parameters that nobody has saved: go back to a "
+	expect("1 err cut: w1 left with parameters that were not saved: go back to a "
 	       "checkpoint\n");
 }
 
@@ -397,10 +397,10 @@ static void who_goes_while_shardd_saves_is_in_no_cut(void **state)
 	gate_saved(gate);
 	collect();
 	assert_null(strstr(text, "cut 1:"));
-	assert_non_null(strstr(text, "2 err cut: w1 went with parameters that nobody has saved"));
+	assert_non_null(strstr(text, "2 err cut: w1 left with parameters that were not saved"));
 	gate_cut(gate, ++token);
 	collect();
-	assert_non_null(strstr(text, "4 err cut: w1 went with"));
+	assert_non_null(strstr(text, "4 err cut: w1 left with"));
 }
 
 /* Its push is on its way to shardd, and is settled when it has gone. */
@@ -429,7 +429,7 @@ static void what_is_settled_when_a_member_has_gone_is_in_no_cut(void **state)
 	text[0] = '\0';
 	token = 0;
 	gate_cut(gate, ++token);
-	expect("1 err cut: w1 went with parameters that nobody has saved: go back to a "
+	expect("1 err cut: w1 left with parameters that were not saved: go back to a "
 	       "checkpoint\n");
 }
 
@@ -463,7 +463,7 @@ static void a_second_life_has_not_what_the_first_one_trained(void **state)
 	enter("w1", 2, 2);
 	gate_cut(gate, ++token);
 	collect();
-	assert_non_null(strstr(text, "2 err cut: w1 went with parameters that nobody has saved"));
+	assert_non_null(strstr(text, "2 err cut: w1 left with parameters that were not saved"));
 }
 
 static void a_wrong_number_of_ranks_goes_with_who_said_it(void **state)

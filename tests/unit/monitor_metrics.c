@@ -54,7 +54,7 @@ static void a_family_has_its_help_and_its_samples(void **state)
 	      "# TYPE paceline_node_restarts_total counter\n"
 	      "paceline_node_restarts_total{role=\"worker\",id=\"w0\"} 2\n"
 	      "paceline_node_restarts_total{id=\"w1\"} 0\n"
-	      "# HELP paceline_job_epoch The pass over the data, from 1.\n"
+	      "# HELP paceline_job_epoch The present pass over the data, counted from 1.\n"
 	      "# TYPE paceline_job_epoch gauge\n"
 	      "paceline_job_epoch 1\n");
 }
@@ -78,7 +78,7 @@ static void what_is_no_number_is_not_there(void **state)
 	metrics_begin(&page, METRIC_JOB_LOSS);
 	metrics_put(&page, NAN, NULL);
 	metrics_put(&page, INFINITY, NULL);
-	holds("# HELP paceline_job_loss Mean loss of the last samples, before the model saw them.\n"
+	holds("# HELP paceline_job_loss Mean loss of the last samples, computed before the model was trained on them.\n"
 	      "# TYPE paceline_job_loss gauge\n");
 }
 

@@ -286,7 +286,7 @@ static void test_usage(void **state)
 	(void)state;
 	static const char *const bad[][2] = {
 		{"wobble", "'wobble' is no pattern"},
-		{"transient P=0.3", "P= is no key"},
+		{"transient P=0.3", "this pattern has no key P="},
 		{"transient p=1.5", "1.5"},
 		{"transient p=0.1 p=0.2", "p"},
 		{"transient every=0.0001", "less than"},

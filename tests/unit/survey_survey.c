@@ -110,7 +110,7 @@ static void test_refused(void **state)
 	REFUSED("39,State-gov,0\n50,Private,1\n", "not the names of the 3 columns");
 	REFUSED("39\tState-gov\t0\n50\tPrivate\t1\n", "seq -s \"$(printf '\\t')\" -f c%g 3");
 	REFUSED("red,big,red,big\nred,big,red,big\n", "not the names");
-	REFUSED("a,b\n1,2\n3,4\n1,2,3\n", "1 of 3 rows have another number of columns than the 2 of");
+	REFUSED("a,b\n1,2\n3,4\n1,2,3\n", "1 of 3 rows do not have the 2 columns of");
 	assert_non_null(strstr(err.text, "line 4, with 3"));
 }
 

@@ -936,7 +936,7 @@ static void test_who_is_in_the_way_goes(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(call_receive(hostile[i], &r, &err), 0);
 		assert_string_equal(record_get(&r, "code"), "slow");
-		assert_non_null(strstr(r.text, "others wait"));
+		assert_non_null(strstr(r.text, "other clients wait"));
 		hear_closed(hostile[i]);
 		call_close(hostile[i]);
 	}
