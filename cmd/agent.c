@@ -1,6 +1,6 @@
 /*
- * agent: a node that trains by means of somebody else's program, in any language.  It takes shards
- * from shardd(8) and tells the lead what its trainer did.
+ * agent: a node that trains with a program of the user's, in any language. It takes shards from
+ * shardd(8) and reports to the lead what its trainer did.
  */
 #include "cmd/names.h"
 #include "cmd/node.h"
@@ -226,7 +226,7 @@ static int run(struct agent_options *o, struct filter_options *f, struct node_en
 	o->wake = f->wake = wake;
 	o->look = &look;
 	o->log = node_write_log;
-	if (node.log) /* a pipeline's standard error is read by people */
+	if (node.log) /* the standard error of a pipeline is read by people */
 		f->log = node_write_log;
 	o->owner = f->owner = &log_fd;
 	int result = open_rows(&o->rows, err);
@@ -240,7 +240,7 @@ static int run(struct agent_options *o, struct filter_options *f, struct node_en
 	return result;
 }
 
-/* As the trainer died we die, so that who started us judges its end. */
+/* Die as the trainer died, so that our parent can judge its end. */
 static void die_by(int number)
 {
 	struct rlimit none = {0, 0};

@@ -12,7 +12,7 @@
 #include <math.h>
 
 #define PROGRAM "auc"
-#define CLIP 1e-15 /* log loss of a certain score that is wrong stays finite */
+#define CLIP 1e-15 /* a wrong score of exactly 0 or 1 must have a finite log loss */
 #define LINE_ROOM 4096
 
 struct row {
@@ -23,7 +23,7 @@ struct row {
 struct rows {
 	struct row *row;
 	size_t count, room;
-	size_t lines, unlabelled; /* read; those of them that count nowhere */
+	size_t lines, unlabelled; /* rows read; rows without a label, which do not count */
 };
 
 /* The next word of a line; 0 at its end. */
@@ -44,7 +44,7 @@ static int bad_word(struct error *err, const char *what, const char *word, size_
 
 #define NO_LABEL 1
 
-/* NO_LABEL: "-" stands where predict(1) has found none. */
+/* NO_LABEL: predict(1) writes "-" when a row has no label. */
 static int parse_row(const char *line, size_t len, struct row *r, struct error *err)
 {
 	const char *end = line + len;
@@ -139,8 +139,8 @@ static double area(struct rows *all)
 	return positives > 0 && negatives > 0 ? wins / (positives * negatives) : NAN;
 }
 
-/* All weights times one power of two, which changes no quotient of them, so that neither sums of
- * huge ones nor products of tiny ones leave the range of a double. */
+/* Multiplies all weights by one power of two. No quotient of them changes, and neither sums of huge
+ * weights nor products of tiny ones leave the range of a double. */
 static void scale_weights(struct rows *all)
 {
 	double largest = 0;

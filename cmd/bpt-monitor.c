@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define PROGRAM "bpt-monitor"
-/* A clock that is off by less is taken as right: what it says may have been on its way that long. */
+/* A clock that is off by less counts as right: its record may have been on its way for so long. */
 #define BEHIND_SECONDS_MIN 0.5
 #define IDLE_SECONDS 0 /* reporters may be silent for hours: an iteration can be that long */
 
@@ -47,7 +47,8 @@ static void fail_request(struct request *rq, const struct error *err)
 			    err->text);
 }
 
-/* How far the clock of who is at this connection is behind ours; kept as long as it is open. */
+/* How far the clock of this connection's client is behind ours; kept as long as the connection is
+ * open. */
 static void on_clock(struct request *rq, void *owner)
 {
 	(void)owner;
@@ -75,7 +76,8 @@ static void on_closed(struct connection *c, void *owner)
 	free(connection_user(c));
 }
 
-/* Who has not said it has the machine's clock, which may have been set since we began. */
+/* A client that has sent no clock record uses this machine's clock, which may have been set since
+ * we began. */
 static double behind_us(struct request *rq)
 {
 	const double *said = connection_user(request_connection(rq));
@@ -83,7 +85,8 @@ static double behind_us(struct request *rq)
 	return said ? *said : fabs(set) < BEHIND_SECONDS_MIN ? 0 : set;
 }
 
-/* bpt, device, event and info: into the monitor, and from there to the log and to whoever watches. */
+/* bpt, device, event and info go into the monitor, and from there to the log and to all
+ * watchers. */
 static void on_record(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
@@ -198,7 +201,7 @@ static int write_page(struct daemon *d, struct error *err)
 	return fs_publish(d->prometheus, d->page.text, d->page.len, err);
 }
 
-/* A failure is said once; the job goes on, and so does the next attempt. */
+/* A failure is logged once; the job goes on, and writing is tried again. */
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
@@ -281,7 +284,8 @@ static int run_daemon(const struct settings *s, struct monitor *m, struct error 
 		const char *path = strcmp(s->log, "-") == 0 ? "/dev/stdout" : s->log;
 		d.has_log = recordlog_open(&d.log, path, err) == 0;
 	}
-	/* A page that can't be written is found out now, not by the first look at an old one. */
+	/* If the page can't be written, say so now; otherwise people would notice it only by an old
+	 * page. */
 	if ((!s->log || d.has_log) && (!s->prometheus || write_page(&d, err) == 0))
 		result = serve(&d, s, err);
 	server_free(d.server);

@@ -134,7 +134,7 @@ static void show_files(const struct ckpt_manifest *m)
 	}
 }
 
-/* What the notes of the first part say (optimiser, counters). */
+/* Prints the notes of the first part (optimiser, counters). */
 static void show_notes(const struct ckpt *c)
 {
 	const char *key, *value;
@@ -143,7 +143,7 @@ static void show_notes(const struct ckpt *c)
 	}
 }
 
-/* Of trainers that are not ours: what is in their files, they know. */
+/* A checkpoint of trainers: only they know what is in their files. */
 static void show_foreign(const struct ckpt_manifest *m)
 {
 	char line[RECORD_LINE_MAX];
@@ -159,7 +159,7 @@ static void show_foreign(const struct ckpt_manifest *m)
 	}
 }
 
-/* 1: it is foreign, and was shown. */
+/* 1: the checkpoint is of trainers, and has been shown. */
 static int try_foreign(const char *dir, struct error *err)
 {
 	struct ckpt_manifest m;
@@ -186,7 +186,7 @@ static int run_show(const char *const *operand, struct error *err)
 	show_head(c);
 	show_files(ckpt_get_manifest(c));
 	show_notes(c);
-	/* The layout's own records, as they are. */
+	/* Prints the records of the layout unchanged. */
 	if (ckpt_find_file(c, "layout")) {
 		result = ckpt_read_file(c, "layout", &text, &len, err);
 		if (result == 0) {
@@ -247,7 +247,8 @@ static int run_prune(const char *const *operand, struct error *err)
 	return ckpt_prune(operand[0], &how, err);
 }
 
-/* To a pipe: made whole in an unnamed file first, so that a damaged checkpoint writes nothing. */
+/* Writes to a pipe. The file is completed in an unnamed file first, so that a damaged checkpoint
+ * writes nothing. */
 static int export_stdout(struct ckpt *c, struct error *err)
 {
 	char buffer[65536];
@@ -315,7 +316,7 @@ static int run_reshard(const char *const *operand, struct error *err)
 /* Options that only some verbs take. */
 enum { TAKES_PRUNE = 1, TAKES_SERVERS = 2, TAKES_LAYOUT = 4 };
 
-/* What -j and --run-dir stand for, as the first operand. */
+/* The directory or checkpoint of -j and --run-dir, as the first operand. */
 enum by_job { BY_JOB_DIR, BY_JOB_NEWEST, BY_NO_JOB };
 
 static const struct verb {

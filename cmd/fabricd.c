@@ -10,20 +10,22 @@
 
 #define PROGRAM "fabricd"
 #define START_SECONDS 20
-#define OTHERS_SECONDS 1 /* for their word, before the first one that ends takes all with it */
+#define OTHERS_SECONDS 1 /* seconds for the others to say why they end, before the first one that
+			  * ends takes all with it */
 #define END_SECONDS 15
 
 static char late_words[512];
 
-/* The world sleeps on TCP connections, so that is how MPI is to talk, also on one host; who wants
- * another way says so to mpirun. */
+/* The world waits on TCP connections, so MPI must use TCP even on one host; a user who wants
+ * another transport tells mpirun. */
 static void choose_transport(void)
 {
 	setenv("OMPI_MCA_pml", "ob1", 0);
 	setenv("OMPI_MCA_btl", "tcp,self", 0);
 }
 
-/* Slurm's name of the node comes first: srun gives what else is in the environment to all ranks. */
+/* Slurm's name of the node comes first: srun gives the rest of the environment to all ranks
+ * alike. */
 static const char *this_host(char *name, size_t max)
 {
 	static const char *const variable[] = {"SLURMD_NODENAME", "PACELINE_HOST"};
@@ -36,8 +38,8 @@ static const char *this_host(char *name, size_t max)
 	return name;
 }
 
-/* MPI waits for a rank that does not come, and for ever. All that do come say so: whose word is missing
- * is the one. */
+/* MPI waits forever for a rank that does not come. Each rank that comes says so: the rank whose
+ * line is missing is the one to look at. */
 static void on_late(int signal)
 {
 	static volatile sig_atomic_t said;
@@ -70,7 +72,7 @@ static int run(const struct fabric_options *options, struct error *err)
 	if (begin(&f, options, err) != 0)
 		return -1;
 	int result = daemon_run(fabric_server(f), err);
-	/* A rank that hangs in the end of MPI is no use to anybody. */
+	/* A rank that hangs in MPI_Finalize is of no use: it ends itself. */
 	alarm(END_SECONDS);
 	if (fabric_free(f, &late) != 0 && result == 0) {
 		*err = late;

@@ -1,9 +1,9 @@
 /*
- * node-host(8): runs a command on another host and stands for it here: signals reach it, it ends
- * with its exit status, and nothing of it is left when the connection is gone.
+ * node-host(8): runs a command on another host and represents it here: it passes signals on, ends
+ * with the command's exit status, and leaves nothing there when the connection is gone.
  *
- * The far end is the same program with --serve, which ssh or srun start there. With --test it
- * says what this machine gives, or which of several hosts is bad.
+ * The far end is the same program with --serve, started by ssh or srun. With --test it measures
+ * this machine, or finds out which of several hosts is bad.
  */
 #include "cmd/cmd.h"
 
@@ -71,7 +71,8 @@ static const struct option_table table = {
 	.rows = rows,
 	.epilogue = deadlines};
 
-/* Names may hold a `=`: where both halves are the same it is between them, else it is the first. */
+/* Splits PATH=HERE. Names may contain a `=`: if both halves can be the same name they are, else the
+ * first `=` separates them. */
 static const char *equals_of(const char *pair)
 {
 	size_t half = strlen(pair) / 2;
@@ -110,7 +111,7 @@ static int fetch(const struct remote_options *host, struct error *err)
 	return result;
 }
 
-/* As the command ended. */
+/* Ends as the command ended. */
 static int end_like(const struct node_end *end)
 {
 	const struct rlimit no_core = {0};
@@ -138,7 +139,8 @@ static uint64_t number_of(const char *variable)
 	return value;
 }
 
-/* What srun is asked for, in MiB: only of an allocation that has memory, and no more than that. */
+/* The memory to request from srun, in MiB: only from an allocation that has memory, and no more
+ * than it has. */
 static uint64_t slurm_memory(void)
 {
 	uint64_t all = number_of("SLURM_MEM_PER_NODE"), wanted = (opt_memory + 1048575) / 1048576;

@@ -8,7 +8,7 @@
 
 int rec_with_text;
 const char *rec_default_type;
-int rec_reader_left; /* a reader that left (head(1)) ends us early, and quietly */
+int rec_reader_left; /* when the reader has left (head(1)), end early and quietly */
 static int with_header;
 
 static const struct option_row rows[] = {
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
 	arg += next - 1;
 	arg[0] = command;
 	if (run(arg, count - next + 1, &err) != 0) {
-		/* What was right before the error goes out first. */
+		/* Write the records before the error first. */
 		struct error late;
 		(void)rec_flush(&late);
 		return rec_reader_left ? ERROR_IO : cmd_fail(PROGRAM, &err);

@@ -72,7 +72,7 @@ static int is_criteo_name(const char *name, char letter, unsigned max)
 	return *end == '\0' && n <= max;
 }
 
-/* What lib/data calls by its key of the job file is an option here. */
+/* lib/data names keys of the job file in its errors; replace them by options of this program. */
 static void name_options(struct error *err)
 {
 	static const char *const key[][3] = {
@@ -91,8 +91,8 @@ static void name_options(struct error *err)
 	}
 }
 
-/* A csv is one with any separator. Criteo rows and a csv whose header names I1..I13 and C1..C26
- * hold the same columns. */
+/* Sets another format of the rows, if they can hold the same columns. A csv may have any separator.
+ * Criteo rows and a csv with the columns I1..I13 and C1..C26 hold the same columns. */
 static int change_syntax(struct schema *s, struct error *err)
 {
 	struct row_syntax want;
@@ -202,7 +202,7 @@ static int score_batch(struct scorer *s, struct error *err)
 	return model_predict(s->model, &batch, store_dense(s->store), s->row, s->score, err);
 }
 
-/* "-" stands for a label that is not there; nine digits tell one float from all others. */
+/* A missing label is written as "-". Nine digits distinguish any two floats. */
 static void print_batch(const struct scorer *s)
 {
 	const struct rows *r = &s->rows;
@@ -213,7 +213,7 @@ static void print_batch(const struct scorer *s)
 		else
 			printf("%.9g %s\n", (double)s->score[i], label);
 	}
-	/* A reader on a pipe gets what is scored while we wait for more rows. */
+	/* Write the scores so far while we wait for more rows from a pipe. */
 	fflush(stdout);
 }
 
@@ -227,7 +227,7 @@ static int score_stream(struct scorer *s, int fd, const char *name, struct error
 	int result = 0;
 	while (result == 0 && !ferror(stdout)) {
 		result = row_stream_read(in, BATCH, &s->rows, err);
-		/* What stands before a bad row is scored, however far apart the two were read. */
+		/* Score the rows before a bad row first, however far apart the two were read. */
 		struct error why;
 		if (s->rows.count == 0 || (result != 0 && err->code == ERROR_OS))
 			break;

@@ -89,7 +89,7 @@ static void print_answer(const struct plan *p, const struct usage *u)
 struct stream {
 	struct plan *plan;
 	struct usage usage;
-	uint64_t line; /* of the round's first record; 0: it has none yet */
+	uint64_t line; /* line of the round's first record; 0: the round has no record yet */
 	uint64_t rounds;
 };
 

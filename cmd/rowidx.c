@@ -19,7 +19,7 @@
 static struct {
 	const char *index, *format, *separator;
 	int count, cat, check, force;
-	int named; /* the syntax was said */
+	int named; /* --format or --separator was given */
 	struct row_syntax syntax;
 } opt;
 
@@ -107,7 +107,7 @@ static int open_file(struct rowfile *f, const char *path, const char *index_name
 		     struct error *err)
 {
 	struct row_syntax syntax = opt.syntax;
-	/* Whoever only looks needs no index kept. */
+	/* A command that only reads does not write an index. */
 	int only_looks = (opt.count || opt.cat) && !opt.index;
 	const struct rowfile_options options = {
 		.index_path = index_name,
@@ -120,7 +120,7 @@ static int open_file(struct rowfile *f, const char *path, const char *index_name
 	return rowfile_open(f, path, syntax, &options, err);
 }
 
-/* In a whole pass this costs nothing; to whoever reads rows in any order, it does. */
+/* Long frames cost nothing in a whole pass, but much when rows are read in any order. */
 static void warn_of_frames(const struct rowfile *f)
 {
 	char size[HUMAN_MAX];
@@ -155,7 +155,7 @@ static int cat_file(struct rowfile *f, uint64_t begin, uint64_t length, uint64_t
 	return 0;
 }
 
-/* Prints rows that scan gives, from its first on, as far as they are wanted. */
+/* Prints the wanted rows of a scan, from its first row on. */
 static int print_rows(struct rowscan *scan, uint64_t begin, uint64_t length, uint64_t *printed,
 		      struct error *err)
 {
@@ -201,7 +201,7 @@ static int run_stream(uint64_t begin, uint64_t length, uint64_t *number, struct 
 	return result;
 }
 
-/* 1: the index says what one made now would say; 0 and why in err; -1. */
+/* 1: the index equals one made now; 0: it differs, and err says how; -1: error. */
 static int compare(const struct index *old, const char *path, struct error *err)
 {
 	struct source *source;
@@ -287,7 +287,7 @@ int main(int argc, char **argv)
 		return cmd_fail(PROGRAM, &err);
 	int status = 0;
 	if (run(operand, &err) != 0) {
-		fflush(stdout); /* rows printed come before the word that there are no more */
+		fflush(stdout); /* write the rows before the message that there are no more */
 		status = cmd_fail(PROGRAM, &err);
 	}
 	return cmd_end(PROGRAM, status);

@@ -10,8 +10,8 @@
 #include <math.h>
 #include <unistd.h>
 
-/* What a worker unknown to the file starts with: of those of the file the one that has learnt from
- * most; NULL: there is none. */
+/* The start of a worker that the file does not have: the file's model that has learnt from most
+ * lines; NULL: there is none. */
 static const struct predictor *teacher(const struct table *t)
 {
 	const struct worker *best = NULL;
@@ -35,7 +35,7 @@ static int worker_new(struct job *job, const char *id, struct worker **out, stru
 	return predictor_new(&(*out)->predictor, &job->config, err);
 }
 
-/* One of the file, of which other lines than the next come: what it has learnt is kept. */
+/* A worker of the file whose next line is not the expected one: keep what its model has learnt. */
 static int begin_anew(struct job *job, struct worker *w, struct error *err)
 {
 	w->loaded = w->predictor;
@@ -45,12 +45,13 @@ static int begin_anew(struct job *job, struct worker *w, struct error *err)
 	return predictor_reuse(&w->predictor, w->loaded, err);
 }
 
-/* A worker's first line in this run. w: the file's, which goes on if its next k comes; or NULL. */
+/* A worker's first line in this run. w: the file's worker, which goes on if its next k comes; or
+ * NULL. */
 static int meet(struct job *job, struct worker *w, const char *id, uint64_t k, struct worker **out,
 		struct error *err)
 {
 	int result = 0, goes_on = w && w->k + 1 == k;
-	if (!job->came_first && !goes_on && job->now.group) { /* rounds are of other numbers now */
+	if (!job->came_first && !goes_on && job->now.group) { /* the round numbers have changed */
 		predict_group_close(job->now.group);
 		job->now.round = k;
 	}
@@ -185,7 +186,7 @@ static int run(struct job *job, const char *load, const char *save, int strict, 
 		return -1;
 	print_scores(job);
 	if (fflush(stdout) != 0 || !save)
-		return 0; /* the failed output is reported at the end */
+		return 0; /* a failed write is reported at the end */
 	return file_save(job, save, err);
 }
 

@@ -1,7 +1,7 @@
 /*
- * straggle(1): slows nodes down by the patterns of the papers.  lib/straggle says what is slow when,
- * as a pure function; here it is done, to drag files (straggle/files.c) or processes
- * (straggle/processes.c), and undone at the end, whatever end that is (straggle/guard.c).
+ * straggle(1): slows nodes down by the patterns of the papers. lib/straggle decides what is slow
+ * when, as a pure function. This program carries it out, with drag files (straggle/files.c) or on
+ * processes (straggle/processes.c), and undoes it at the end, however it ends (straggle/guard.c).
  */
 #include "cmd/straggle.h"
 
@@ -128,7 +128,7 @@ static int on_signal(struct run *run, int number, struct error *err)
 {
 	if (number == SIGCHLD)
 		return guard_check(&run->guard, err);
-	if (number == SIGTSTP) { /* nobody stays stopped while nobody counts */
+	if (number == SIGTSTP) { /* no process may stay stopped while we do not look at the clock */
 		if (run->processes)
 			processes_continue(run->processes, clock_mono());
 		raise(SIGSTOP);
@@ -166,7 +166,7 @@ static int wait_until(struct run *run, double until, struct error *err)
 	return 0;
 }
 
-/* Until the time is over, a signal comes, or nothing will ever happen again. */
+/* Waits until the time is over, a signal comes, or the schedule has no more events. */
 static int walk(struct run *run, struct error *err)
 {
 	int dry = run->options->dry_run;

@@ -1,8 +1,7 @@
 /*
- * trainctl(1): starts, minds and finishes a job; and talks to one that runs. The supervisor itself
- * is lib/run; a subcommand is a file in cmd/trainctl.
- *
- * Under the name node-parent this program is the small parent of one node (lib/proc/parent.h).
+ * trainctl(1): starts, supervises and finishes a job, and talks to a running one. The supervisor
+ * itself is lib/run; each subcommand is a file in cmd/trainctl. Under the name node-parent this
+ * program is the small parent of one node (lib/proc/parent.h).
  */
 #include "cmd/trainctl.h"
 #include "base/near.h"
@@ -125,8 +124,8 @@ static int no_command(void)
 	return cmd_fail(PROGRAM, &err);
 }
 
-/* What a user's programs read from us and write to us (solutions, launchers) has numbers with a
- * point, whatever the language; all else of the locale stays as it is. */
+/* The user's programs (solutions, launchers) exchange numbers with a decimal point with us,
+ * whatever the language; the rest of the locale stays unchanged. */
 static void numbers_with_point(void)
 {
 	static const char *const others[] = {"LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_MONETARY",

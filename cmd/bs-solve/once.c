@@ -10,7 +10,7 @@
 #include "record/record.h"
 
 struct workers {
-	int accumulate;          /* which of the two is used; the other stays NULL */
+	int accumulate;          /* the array in use; the other stays NULL */
 	struct batch_worker *row;
 	struct accum_type *type;
 	size_t count, room;
@@ -34,7 +34,7 @@ static int parse_worker(struct accum_type *t, const struct record *r, struct err
 	if (t->min > t->max)
 		return error_set(err, ERROR_DATA, NULL, "min=%llu is above max=%llu",
 				 (unsigned long long)t->min, (unsigned long long)t->max);
-	/* A cmin alone moves the other bound, too. */
+	/* A cmin alone moves the default of cmax, too. */
 	if (!record_get(r, "cmax") && t->cmax < t->cmin)
 		t->cmax = t->cmin;
 	if (t->cmin > t->cmax)

@@ -20,7 +20,7 @@ struct iteration {
 	struct step_worker *worker;
 	size_t count, room;
 	struct idset ids; /* by worker */
-	uint64_t line;    /* of its first worker */
+	uint64_t line;    /* line of the iteration's first worker */
 };
 
 static int parse_worker(struct step_worker *w, const struct record *r, struct error *err)

@@ -1,11 +1,11 @@
 /*
- * plrec: lines that are no records, and what a line's record must be to get out.
+ * plrec: reads lines that are not records, and checks that a line fits into a record.
  */
 #include "cmd/plrec.h"
 
 #include <unistd.h>
 
-#define LINE_MAX_BYTES (1u << 20) /* longer ones are no data */
+#define LINE_MAX_BYTES (1u << 20) /* longer lines are not data */
 #define ROOM (LINE_MAX_BYTES + 65536)
 
 /* 0 at the end of the input. */

@@ -10,7 +10,7 @@
 
 #define EXACT_MAX 9007199254740991.0 /* 2^53 - 1: whole numbers that every double tells apart */
 
-/* A record's member as the commands see it; NULL when it is missing. */
+/* A member of a record by its key, as the commands use it; NULL when it is missing. */
 static const char *member(const struct record *r, const char *key)
 {
 	return strcmp(key, "type") == 0 ? r->type : record_get(r, key);
@@ -44,9 +44,9 @@ static void put_tsv(const char *value)
 	}
 }
 
-/* JSON is read by jansson (json.c), and written here: jansson would take two and a half times as long,
- * print the digits of a double for those that stand in the record (0.78309899999999999 for
- * 0.783099), and refuse a text that is not UTF-8. */
+/* jansson reads JSON (json.c), but JSON is written here: jansson would take two and a half times as
+ * long, print all digits of a double (0.78309899999999999) instead of the digits of the record
+ * (0.783099), and refuse text that is not UTF-8. */
 
 static void put_json_text(const char *value)
 {
@@ -72,7 +72,7 @@ static const char *skip_digits(const char *p)
 	return p + strspn(p, "0123456789");
 }
 
-/* A number of JSON's grammar that every reader of JSON gets unchanged. */
+/* Whether text is a number in JSON's grammar that every JSON reader reads without loss. */
 static int is_json_number(const char *text)
 {
 	const char *p = text + (*text == '-'), *end = skip_digits(p);

@@ -18,7 +18,7 @@ static size_t split(char *line, char **column, size_t max)
 	return n;
 }
 
-/* Takes the backslashes of put_tsv() back, in place. */
+/* Undoes the backslashes of put_tsv(), in place. */
 static void unescape(char *s)
 {
 	char *to = s;

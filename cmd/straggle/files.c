@@ -1,6 +1,7 @@
 /*
- * files: drag files, each written beside its place and renamed, so that a node reads the old one
- * or the new one.  They are not synced: after a power cut there is nobody to be slowed down.
+ * files: writes drag files: each under another name first, then renamed, so that a node reads the
+ * old content or the new one. They are not synced: after a power cut no node runs that they could
+ * slow down.
  */
 #include "cmd/straggle.h"
 
@@ -19,7 +20,8 @@
 
 struct file {
 	char path[PATH_MAX], fresh[PATH_MAX];
-	int kept; /* from start to end: a supervisor looks for it when it starts a node */
+	int kept; /* the file stays from start to end: a supervisor looks for it when it starts a
+		   * node */
 	int there;
 };
 
@@ -115,7 +117,8 @@ int files_new(struct files **out, const char *dir, const struct schedule *s, int
 {
 	struct files *f = calloc(1, sizeof *f);
 	struct file *row = calloc(schedule_slots(s) + 1, sizeof *row);
-	char *full = realpath(dir, NULL); /* the guardian's, wherever it runs */
+	char *full = realpath(dir, NULL); /* absolute, because the guardian may have another current
+					   * directory */
 	int result = -1;
 	if (!f || !row)
 		error_set(err, ERROR_OS, NULL, "out of memory for %zu files", schedule_slots(s));

@@ -173,7 +173,7 @@ int guard_main(void)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	struct record_reader *in = record_reader_new(STDIN_FILENO, "stdin");
-	/* A line that breaks off is a straggle that was killed in the middle of it. */
+	/* An incomplete line means that straggle was killed while it wrote the line. */
 	while (in && result == 0 && record_read(in, &r, &err) == RECORD_ONE)
 		result = take_ward(&wards, &r, &err);
 	undo(&wards);

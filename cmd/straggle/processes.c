@@ -1,8 +1,7 @@
 /*
- * processes: slowed down from outside, by SIGSTOP and SIGCONT, when lib/straggle/duty.h says so.
- *
- * A process is held by a descriptor (pidfd_open(2)) that was checked against its start time: a pid
- * that another process got later is never signalled.
+ * processes: slows processes down from outside, by SIGSTOP and SIGCONT, as lib/straggle/duty.h
+ * says. Each process is held by a descriptor (pidfd_open(2)) whose start time was checked, so
+ * another process that gets the same pid later is never signalled.
  */
 #include "cmd/straggle.h"
 
@@ -27,7 +26,7 @@
 
 #define PROCESSES_MAX 1024
 #define COMMAND_MAX (1 << 20)
-#define LOOK_SECONDS 0.2 /* how often it is asked who has ended */
+#define LOOK_SECONDS 0.2 /* seconds between two checks which processes have ended */
 
 struct process {
 	pid_t pid;
@@ -118,7 +117,7 @@ static pid_t parent_of(pid_t pid)
 	return (pid_t)parent;
 }
 
-/* Those who started straggle have its words in their own command line. */
+/* The parents of straggle have its words in their own command lines: leave them out. */
 static int is_ancestor(pid_t pid)
 {
 	for (pid_t up = getpid(); up > 1; up = parent_of(up))
@@ -170,7 +169,7 @@ static int add_matching(struct processes *all, const char *words, struct error *
 	qsort(found, count, sizeof *found, by_pid);
 	for (size_t i = 0; i < count; i++)
 		if (add(all, found[i], "--match", err) != 0 && err->code != ERROR_NOINPUT)
-			return -1; /* one that has ended meanwhile is none */
+			return -1; /* a process that has ended meanwhile does not count */
 	return all->count > before
 		       ? 0
 		       : error_set(err, ERROR_NOINPUT, "--match",
@@ -231,7 +230,7 @@ void processes_set(struct processes *all, size_t i, double slowdown, double now)
 	int was_stopped = p->duty.stopped;
 	if (p->fd < 0)
 		return;
-	/* side by side, or all would stand still at the same moments */
+	/* at different times, or all processes would be stopped at the same moments */
 	double first = now + all->period * (double)i / (double)all->count;
 	duty_start(&p->duty, slowdown, first);
 	obey(p, was_stopped);

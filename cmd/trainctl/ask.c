@@ -14,9 +14,9 @@
 
 #include <unistd.h>
 
-#define CONNECT_SECONDS 0.0   /* it is there or it is not */
+#define CONNECT_SECONDS 0.0   /* do not wait: the daemon is there or it is not */
 #define END_SECONDS 10.0      /* of a trainctl whose job has ended */
-#define SCALE_SECONDS 86400.0 /* its turn may come late; the job answers all when it ends */
+#define SCALE_SECONDS 86400.0 /* its turn may come late; the job answers all requests before it ends */
 
 #define OPTIONS_MAX 3
 
@@ -73,7 +73,7 @@ static int converse(const char *socket, const struct question *q, const char *li
 	return 0;
 }
 
-/* The request's line; what was not given is left out. */
+/* Builds the request line, without the keys that were not given. */
 static size_t request_line(const struct question *q, const char *operand, size_t bytes, char *line)
 {
 	struct record_out o;
@@ -94,7 +94,7 @@ static size_t request_line(const struct question *q, const char *operand, size_t
 	return record_end(&o, NULL);
 }
 
-/* What is too long is not sent: the job would hang up in the middle of it. */
+/* Refuse a payload that is too long: the job would close the connection in the middle. */
 static int read_stdin(char **text, size_t *bytes, struct error *err)
 {
 	*text = malloc(SUPERVISOR_ACTIONS_MAX + 1);

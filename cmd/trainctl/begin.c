@@ -1,5 +1,6 @@
-/* What `trainctl run` does before it makes anything, and `trainctl check` does as well: the job
- * file, the job's directories, what its names mean, and whether another trainctl runs it. */
+/* The first steps of `trainctl run`, before it makes anything, which `trainctl check` does as well:
+ * read the job file, find the job's directories, resolve names, and see whether another trainctl
+ * runs the job. */
 #include "cmd/trainctl.h"
 
 #include "base/fs.h"
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A name mistyped is found now, not by each decision. */
+/* Find a mistyped name now, not at each decision. */
 static int check_solution(const struct job *job, const char *path, struct error *err)
 {
 	char known[TRAINCTL_SOLUTIONS_MAX];
@@ -33,7 +34,7 @@ static int check_solution(const struct job *job, const char *path, struct error 
 			 known);
 }
 
-/* A directory that is mistyped slows nothing; but it may be made later. */
+/* A mistyped directory slows nothing; warn, because the directory may be made later. */
 static void tell_drag(const struct job *job)
 {
 	if (job->drag[0] && access(job->drag, F_OK) != 0)
@@ -41,7 +42,7 @@ static void tell_drag(const struct job *job)
 			"DRAG: %s is not there: nothing is slowed until it is", job->drag);
 }
 
-/* What the job can't have is wrong, or told. */
+/* Keys that do not fit the job are errors or warnings. */
 static int check_fit(const struct job *job, const char *path, struct error *err)
 {
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
@@ -57,7 +58,8 @@ static int check_fit(const struct job *job, const char *path, struct error *err)
 	return 0;
 }
 
-/* Nodes that run are where they were started, from whatever environment. */
+/* Running nodes use the run directory with which they were started, whatever the environment says
+ * now. */
 static void stay(struct dirs *dirs)
 {
 	char id[OPTION_ID_MAX], run[DIRS_MAX];
@@ -82,11 +84,11 @@ int trainctl_history(char path[DIRS_PATH_MAX])
 	trainctl_environment(&env);
 	if (dirs_base(base, &env) != 0)
 		return -1;
-	snprintf(path, DIRS_PATH_MAX, "%s/+history", base); /* no job can be called that */
+	snprintf(path, DIRS_PATH_MAX, "%s/+history", base); /* no job can have this name */
 	return 0;
 }
 
-/* A job that goes on has what it began with. */
+/* A job that goes on keeps the numbers with which it began. */
 static int take_kept(struct job *job, const char *kept)
 {
 	struct job before;
@@ -122,7 +124,7 @@ static void take_plan(struct job *job, const struct answer *a)
 			most = job_batch_workers(job);
 		if (a->plans[i] && !job_is_given(job, roles[i].count))
 			*roles[i].nodes = a->role[i].count < most ? a->role[i].count : most;
-		/* Of so many cores is the plan for so many nodes. */
+		/* The plan for this number of nodes assumes this number of cores each. */
 		if (a->plans[i] && !job_is_given(job, roles[i].count) &&
 		    !job_is_given(job, roles[i].cores))
 			*roles[i].each = (double)a->role[i].cores;
@@ -161,8 +163,8 @@ static int ask_first(struct job *job, struct error *err)
 	return result;
 }
 
-/* What somebody has given holds. A brain that fails here, or a history that can't be read, is said: the
- * job begins as any other. */
+/* Numbers in the job file hold. If the brain fails here, or its history can't be read, warn: the
+ * job begins without a plan. */
 static void plan_first(struct job *job, const char *kept, int fresh)
 {
 	struct error err;
@@ -234,7 +236,8 @@ int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err
 	return hosts_find(hosts, job, &env, err);
 }
 
-/* Whoever paces workers, gives each a part of a core, or launches them, knows what he does. */
+/* No warning when workers are paced, have a part of a core each, or use a launcher: the user knows
+ * what he does. */
 void trainctl_tell_cores(const struct job *job, const struct hosts *hosts)
 {
 	const uint64_t cores = hosts->place[0].cores;

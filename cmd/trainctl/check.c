@@ -39,14 +39,15 @@ enum start { START_BEGIN, START_GO_ON, START_ADOPT, START_OVER, START_FINISHED }
 static const char *const start_names[] = {"begin", "go-on", "adopt", "start-over", "finished"};
 
 struct call {
-	struct trainctl_call run; /* as run is given */
+	struct trainctl_call run; /* the options of run */
 	int self_test;
 	char trial[DIRS_MAX];     /* what run would prepare is made there */
 };
 
 struct checked {
 	enum start start;
-	struct condition before; /* of the state that is there; .name empty: none */
+	struct condition before; /* what the existing state was made with; .name empty: there is
+				  * none */
 	struct prepared ready;
 	size_t dense, sparse; /* columns */
 	uint64_t parameters;  /* dense ones, and rows of the table times their width */
@@ -60,7 +61,7 @@ static int is_taken(const struct dirs *dirs, const char *name, char path[DIRS_PA
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	dirs_run(dirs, name, path);
 	if (strlen(path) >= sizeof at.sun_path)
-		return 0; /* dirs_resolve() has said it */
+		return 0; /* dirs_resolve() has checked it */
 	memcpy(at.sun_path, path, strlen(path) + 1);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int taken = fd >= 0 && connect(fd, (const struct sockaddr *)&at, sizeof at) == 0;
@@ -69,7 +70,8 @@ static int is_taken(const struct dirs *dirs, const char *name, char path[DIRS_PA
 	return taken;
 }
 
-/* Nobody else may listen where this job's daemons will: another job, with the same --run-dir. */
+/* No other process may listen at the sockets of this job's daemons: another job would have the same
+ * --run-dir. */
 static int check_sockets(const struct job *job, const struct dirs *dirs, struct error *err)
 {
 	static const char *const services[] = {"trainctl.sock", "shardd.sock", "bpt-monitor.sock"};
@@ -117,7 +119,8 @@ static int shell_knows(const char *word)
 	return pid < 0 || !WIFEXITED(status) || WEXITSTATUS(status) == 0;
 }
 
-/* Where a trainer runs here, behind nothing; the error has the status that it would end with. */
+/* Looks for the program of a trainer that runs on this machine without a launcher; the error has
+ * the exit status that the shell would give. */
 static int check_trainer(const struct job *job, const struct hosts *hosts, struct error *err)
 {
 	char program[DIRS_PATH_MAX];
@@ -209,7 +212,7 @@ static enum start find_start(const struct job *job, const struct dirs *dirs, con
 	return k->before.is == CONDITION_NEW ? START_BEGIN : START_GO_ON;
 }
 
-/* Of nodes that run, those that are missing are told as run tells them. */
+/* While nodes run, hosts that are missing are only reported, as run does. */
 static int check_hosts(const struct job *job, const struct dirs *dirs, struct checked *k,
 		       struct error *err)
 {
@@ -221,7 +224,7 @@ static int check_hosts(const struct job *job, const struct dirs *dirs, struct ch
 	return result == 0 || k->start == START_ADOPT ? 0 : -1;
 }
 
-/* What was scaled holds where the job goes on; --fresh forgets it. */
+/* The numbers of scale hold when the job goes on; --fresh forgets them. */
 static int check_nodes(const struct job *job, const struct dirs *dirs, const struct call *call,
 		       const struct checked *k, struct error *err)
 {
@@ -231,11 +234,11 @@ static int check_nodes(const struct job *job, const struct dirs *dirs, const str
 	return supervisor_check(&options, err);
 }
 
-/* All that is wrong is said in one go: each but the last one here, that one by who called. */
+/* Reports all errors in one run: prints each but the last one, which the caller prints. */
 struct wrong {
 	size_t count;
 	struct error last;
-	int code; /* of one that would be wrong again, if there is one */
+	int code; /* exit status of an error that would come again, if there is one */
 };
 
 static void look(struct wrong *w, int result, const struct error *err)
@@ -505,9 +508,8 @@ static void pass_on(int sig)
 		kill(looking, sig);
 }
 
-/* An index of large data takes a while. Whoever is tired of it presses Ctrl-C, and must not find
- * half an index in /tmp: so another process looks, and this one waits, and takes the directory
- * away. */
+/* Indexing large data takes a while, and Ctrl-C must not leave half an index in /tmp. So another
+ * process does the work, and this one waits and removes the directory. */
 static int check_apart(const char *path, struct call *call, struct error *err)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};

@@ -1,5 +1,5 @@
-/* trainctl init: looks at a data file and writes the job file that trains on it. What it finds is
- * lib/survey's; here it is asked for and printed. */
+/* trainctl init: looks at a data file and writes a job file that trains on it. lib/survey examines
+ * the data; this file asks questions and prints. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/fs.h"
@@ -33,7 +33,7 @@ struct call {
 	char file[PATH_MAX]; /* of the job file; "-" for stdout */
 	char name[OPTION_ID_MAX];
 	char test_name[PATH_MAX], test_why[2 * WORDS_QUOTED(1000) + 2000];
-	int asks; /* somebody is there to answer */
+	int asks; /* there is a terminal, so questions can be asked */
 };
 
 /* ---- questions ---- */
@@ -57,7 +57,7 @@ static size_t number_of(const char *answer, size_t count)
 	return answer[0] && *end == '\0' && n >= 1 && n <= count ? (size_t)n : 0;
 }
 
-/* A file's own words on a terminal. */
+/* Prints text of a data file safely on a terminal. */
 static const char *plain(const char *text, char out[COLUMN_SHOWN + 1])
 {
 	snprintf(out, COLUMN_SHOWN + 1, "%s", text);
@@ -339,7 +339,8 @@ static int choose_test(struct call *call, const struct survey *s, size_t label, 
 	return 0;
 }
 
-/* A name that the job file may say: as it was given where both are in this directory, else whole. */
+/* A name for the job file: as given if data and job file are in this directory, else the full
+ * path. */
 static int job_path(const struct call *call, const char *path, char out[PATH_MAX], struct error *err)
 {
 	char here[PATH_MAX];
@@ -386,7 +387,7 @@ static int take(const char *key, const char *value, size_t line, void *arg, stru
 	return job_set(r->job, key, value, place, err);
 }
 
-/* Nothing is written that trainctl run would refuse. */
+/* Refuse here what trainctl run would refuse, before anything is written. */
 static int check(const char *file, const char *text, size_t len, struct error *err)
 {
 	struct job job;
@@ -439,7 +440,7 @@ static int has_parts(const char *name)
 	return job_key(i, &key) == 0 && key.part;
 }
 
-/* A later line of a key with parts says some of them. */
+/* A later line of a key with parts replaces only the parts that it names. */
 static int set_given(struct jobfile *f, const struct option_list *set, struct error *err)
 {
 	for (size_t i = 0; i < set->count; i++) {
@@ -472,7 +473,7 @@ static void say_label(FILE *out, const struct survey *s, const struct plan_choic
 	fputc('\n', out);
 }
 
-/* A line to be copied, below what it is good for. */
+/* A command to copy, below a line that says what it does. */
 static void say_command(FILE *out, const char *text, size_t len)
 {
 	char line[SURVEY_COMMAND_MAX];
@@ -518,7 +519,7 @@ static void say_test(FILE *out, const struct call *call)
 			call->test ? "" : ", found beside it");
 		return;
 	}
-	/* Of a reason its commands. */
+	/* Prints the commands in a reason. */
 	const char *split = strstr(call->test_why, "\n  ");
 	fprintf(out, "  test     none%s\n",
 		split ? ": nobody will know how good the model is; these commands make one of "
@@ -620,7 +621,7 @@ static int choose_names(struct call *call, struct error *err)
 	return 0;
 }
 
-/* What the job file must hold as it is written in the data. */
+/* The label's name and value must be written into the job file exactly as in the data. */
 static int check_text(const struct call *call, const struct survey *s, const struct plan_choices *p,
 		      struct error *err)
 {

@@ -1,5 +1,5 @@
-/* trainctl status of all jobs of this user, and of one that does not answer, by what their state
- * directories tell. Nobody is asked, so nothing is waited for. */
+/* trainctl status of all jobs of this user, and of one job that does not answer, from their state
+ * directories. No daemon is asked, so nothing is waited for. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "cmd/trainctl/terminal.h"
@@ -37,7 +37,7 @@ static double part_of(const struct condition *c)
 
 /* ---- all of them ---- */
 
-#define DIRECTORY_LEAST 12 /* columns: a name in fewer says nothing */
+#define DIRECTORY_LEAST 12 /* columns: a shorter name would be useless */
 
 enum { JOB, STATE, DONE, SINCE, COLUMNS };
 static const struct grid_column columns[COLUMNS] = {
@@ -47,7 +47,7 @@ static const struct grid_column columns[COLUMNS] = {
 	[SINCE] = {.head = "SINCE", .rank = 3},
 };
 
-/* The time of what was today, the day of what was before. */
+/* The time if it was today, else the day. */
 static void since_text(double at, char out[32])
 {
 	char today[32];
@@ -177,7 +177,8 @@ int trainctl_show_condition(const struct condition *c, const struct dirs *dirs)
 	if (terminal_open() != TERMINAL_NONE)
 		tell_words(c, dirs);
 	else { /* a job record is of one that answers */
-		if (c->is == CONDITION_RUNNING) /* scripts wait for running: nothing trains yet */
+		if (c->is == CONDITION_RUNNING) /* not `running`, because scripts wait for that, and
+						 * nothing trains yet */
 			put_record("preparing", "preparing", c, dirs);
 		else {
 			put_record("ended", condition_name(c->is), c, dirs);

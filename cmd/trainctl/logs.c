@@ -17,7 +17,8 @@
 #define FOLLOW_LINES 10 /* shown at first */
 
 struct log {
-	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX + 2]; /* older: what was moved aside */
+	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX + 2]; /* older: the part of the log that was
+							     * moved aside */
 	int fd;
 	off_t at; /* shown so far */
 };
@@ -29,8 +30,8 @@ static int write_failed(void)
 
 static int on_terminal;
 
-/* What a node has printed may be of a data file, which is a stranger's: on a terminal its escape
- * sequences are shown, not obeyed. A \r, with which a bar is drawn again and again, ends a line. */
+/* A node may have printed text of a data file, which is a stranger's: on a terminal escape
+ * sequences are shown, not executed. A \r, with which a bar is redrawn, ends a line. */
 static void show_plain(char *text, size_t len)
 {
 	for (size_t i = 0, n; i < len; i += n + 1) {
@@ -110,7 +111,8 @@ static int show_older(const struct log *log, struct error *err)
 
 /* ---- following ---- */
 
-/* It was copied aside and cut while its writer went on: what was not shown is in the copy. */
+/* The log was copied aside and cut while its writer went on: the lines not shown yet are in the
+ * copy. */
 static int follow_cut(struct log *log, struct error *err)
 {
 	struct stat st;
@@ -124,7 +126,7 @@ static int follow_cut(struct log *log, struct error *err)
 	return result;
 }
 
-/* It was renamed, and another one has its name. */
+/* The log was renamed, and a new file has its name. */
 static int follow_rename(struct log *log, struct error *err)
 {
 	struct stat now, st;

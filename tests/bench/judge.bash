@@ -41,6 +41,7 @@ judge_limits() {
 		paceline-py p50-us < 1000 10000
 		ps-growth longest/copy < 3 -
 		ps-growth restart/longest > 3 1
+		ps-growth seconds/sent < 3 -
 		ps-pushpull over-one-process < 1.6 -
 		ps-pushpull faster-than-mpi > 0.9 -
 		ps-unit over-slowest-part < 1.2 3
