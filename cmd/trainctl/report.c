@@ -1,6 +1,6 @@
-/* trainctl report: what a job's log says when one asks why it took so long: each decision with its
- * reason, each restart with what it cost, and where the time went. Only the log is read, so the job
- * may run, be over, or have died. */
+/* trainctl report: tells from a job's log why the job took so long: each decision with its reason,
+ * each restart with its cost, and where the time went. It reads only the log, so the job may run,
+ * be over, or have died. */
 #include "cmd/trainctl/report.h"
 
 #include "cmd/cmd.h"
@@ -98,7 +98,7 @@ static int take_file(struct account *a, const char *path, struct error *err)
 	return got;
 }
 
-/* older: what the log was before it grew too large; often there is none. */
+/* older: the log that was moved aside when it grew too large; often there is none */
 static int take_files(struct account *a, const char *older, const char *path, struct error *err)
 {
 	int got = access(older, F_OK) == 0 ? take_file(a, older, err) : 0;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINES_OF_MANY 6 /* where there are more workers than DRAW_LINES_MAX */
+#define LINES_OF_MANY 6 /* for jobs with more workers than DRAW_LINES_MAX */
 
 /* ---- curves of workers ---- */
 
@@ -102,7 +102,7 @@ static void put_curve(const struct curves *c, size_t worker, double scale, FILE 
 	fputs("EOD\n", out);
 }
 
-/* From the least to the greatest of all workers, and the middle one. */
+/* A band from the least to the greatest worker, and the median. */
 static int put_band(const struct curves *c, double scale, FILE *out)
 {
 	double *sorted = calloc(c->workers + 1, sizeof *sorted);
@@ -121,7 +121,7 @@ static int put_band(const struct curves *c, double scale, FILE *out)
 	return 0;
 }
 
-/* How high the picture goes: a few values that are far above all others would make the rest flat.
+/* The top of the picture: a few values far above all others would make the rest flat.
  */
 static double top_of(const struct curves *c, const unsigned char *chosen, int *cut)
 {
@@ -201,7 +201,7 @@ double curves_time(const struct account_point *did)
 	return did->time / did->batches;
 }
 
-/* Of those workers whose times are drawn. */
+/* Only the workers whose times are drawn. */
 int picture_sizes(const struct report *p, FILE *out)
 {
 	struct curves c, times;
@@ -264,8 +264,8 @@ int picture_loss(const struct report *p, FILE *out)
 	return 0;
 }
 
-/* What a worker could do in a window where it did nothing is what it could do before; at first,
- * what it did first. */
+/* The speed of a worker in a window in which it did nothing is its speed before; at first, it is
+ * its first speed. */
 static void put_speeds(const struct curves *c, FILE *out)
 {
 	double *speed = calloc(c->workers + 1, sizeof *speed);

@@ -12,10 +12,11 @@
 #include <string.h>
 
 #define MARK_PLACES 300
-#define MARKS_MAX 16      /* more: without lines, only where they are */
+#define MARKS_MAX 16      /* with more actions: marks without lines */
 #define HEIGHT 350        /* of a picture, in pixels */
 #define MARGINS 115       /* above and below a plot, in pixels */
-#define LEGEND_LINE 18    /* of a legend, in pixels; one that is higher than the plot goes into it */
+#define LEGEND_LINE 18    /* height of a legend, in pixels; a higher one than the plot goes into the
+			   * plot */
 #define LEGEND_MARGINS 150 /* of a picture around its legend */
 #define LEGEND_MARKS 3    /* lines: action, failure, goes on */
 #define LABEL_PART 0.05   /* of the width, between two names over marks */
@@ -135,7 +136,7 @@ static void put_time_axis(const struct report *p, FILE *out)
 
 struct marks {
 	size_t actions, failures, goes_on;
-	double labelled; /* how far to the right there is a name */
+	double labelled; /* the right end of the last name */
 	double pixel;    /* of the plot's height */
 	unsigned char taken[2][MARK_PLACES + 1];
 };
@@ -169,7 +170,7 @@ static void put_mark(const struct report *p, struct marks *m, int failure, doubl
 		y + 2 * m->pixel, colour);
 }
 
-/* What was done and what failed, as lines through the whole picture. */
+/* Actions and failures, as lines through the whole picture. */
 static void put_marks(const struct report *p, unsigned height, struct marks *m, FILE *out)
 {
 	const struct account *a = p->a;

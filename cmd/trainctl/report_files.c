@@ -1,5 +1,5 @@
-/* report: pictures as files. gnuplot(1) draws them, as a program; what it does not get through is
- * said, and nothing is left half done. */
+/* report: pictures as files. gnuplot(1) draws them, as a separate program; if it fails, the report
+ * says so and leaves no incomplete file. */
 #include "cmd/trainctl/report.h"
 
 #include "base/fs.h"
@@ -50,7 +50,7 @@ static int draw(const char *script, size_t bytes, struct drawing *out, struct er
 	if (find_gnuplot(path, err) != 0)
 		return -1;
 	setenv("LC_CTYPE", "C.UTF-8",
-	       1); /* what it gets is UTF-8, whatever the terminal's letters are */
+	       1); /* the script is UTF-8, whatever the terminal's encoding */
 	const struct child_options options = {.argv = argv,
 					      .input = script,
 					      .input_bytes = bytes,
@@ -133,7 +133,7 @@ static int fill(int fd, const char *path, void *arg, struct error *err)
 	return fs_write_all(fd, b->data, b->count, path, err);
 }
 
-/* For others to read, if the user's umask lets them. */
+/* Readable by others, if the user's umask allows it. */
 int report_put_file(const char *path, const char *data, size_t count, struct error *err)
 {
 	struct bytes b = {data, count};

@@ -1,5 +1,5 @@
-/* report: a Gantt chart of the nodes. What a node did in a window is known as shares of it, so a
- * row is as many bars as there are windows, each divided by its shares. */
+/* report: a Gantt chart of the nodes. For each window the log gives shares of what a node did, so a
+ * row has one bar for each window, and each bar is divided by these shares. */
 #include "cmd/trainctl/report_draw.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ struct gantt {
 	size_t nodes, of; /* rows, of so many nodes */
 	struct draw_window *window;
 	size_t windows;
-	struct bar *bar; /* of a row; all rows */
+	struct bar *bar; /* bars of a row; of all rows */
 	size_t bars;
 	size_t *row_end; /* bars until the end of a row */
 };
@@ -71,7 +71,7 @@ static int alike(const struct bar *a, const struct bar *b)
 	return fabs(a->x1 - b->x0) < 1e-9 * (1 + fabs(a->x1));
 }
 
-/* A bar that looks like the one before goes on with it. */
+/* A bar that looks like the previous one is joined to it. */
 static void add_bar(struct gantt *g, size_t begin, const struct bar *b)
 {
 	struct bar *last = g->bars > begin ? &g->bar[g->bars - 1] : NULL;
@@ -85,7 +85,7 @@ static void add_bar(struct gantt *g, size_t begin, const struct bar *b)
 	last->x1 = b->x1;
 }
 
-/* Those workers that stand out, where there are too many. */
+/* Chooses the workers that stand out, when there are too many. */
 static int choose_rows(const struct report *p, struct gantt *g)
 {
 	const struct account_node **server = calloc(p->a->nodes + 1, sizeof *server);
@@ -146,7 +146,7 @@ static int make_gantt(const struct report *p, struct gantt *g)
 	return 0;
 }
 
-/* The boxes of one kind; whether there are any. */
+/* Writes the boxes of one kind; returns whether there are any. */
 static int put_boxes(const struct gantt *g, enum doing what, FILE *out)
 {
 	size_t row = 0;

@@ -1,4 +1,4 @@
-/* report: one HTML file with its pictures in it, that needs nothing else. */
+/* report: one HTML file that contains its pictures and needs no other file. */
 #include "cmd/trainctl/report.h"
 
 #include "base/human.h"
@@ -78,8 +78,7 @@ static void put_head(FILE *out, const char *title)
 	      ".picture svg{width:100%;height:auto;display:block}\n"
 	      "figcaption{color:var(--quiet);margin:.1em 0 0 1em}\n"
 	      ".gantt svg{shape-rendering:crispEdges}\n"
-	      /* What is wider than a telephone moves sideways by itself, in letters that can be
-	       * read. */
+	      /* On a telephone, wide tables and pictures scroll sideways, in a readable size. */
 	      "@media(max-width:700px){table{display:block;overflow-x:auto}td.wide{display:none}"
 	      ".picture svg{width:720px}figcaption{margin-left:0}}\n"
 	      "@media(prefers-color-scheme:dark){:root{--text:#ddd;--page:#15181b;--quiet:#9aa0a6;"
@@ -162,7 +161,7 @@ static void html_table(void *to, const struct grid *t)
 	fputs("</table>\n", h->out);
 }
 
-/* gnuplot's document without its head, and with a title that says what it is. */
+/* gnuplot's SVG without its head, and with a title for screen readers. */
 static void put_svg(FILE *out, const char *svg, size_t what)
 {
 	static const char title[] = "<title>Gnuplot</title>";

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define SHARDS_LEAST 5 /* fewer: the picture is of samples */
+#define SHARDS_LEAST 5 /* with fewer shards the picture shows samples */
 #define BARS_MAX 40    /* workers of the bar chart */
 
 struct taken {
@@ -33,8 +33,8 @@ static size_t list_taken(const struct report *p, struct taken **out)
 	return n;
 }
 
-/* Both axes begin at 0 and end so that a mark stands on top of its bar where a worker took as much
- * as its speed deserves. */
+/* Both axes begin at 0. Their ends are chosen so that a worker's mark is at the top of its bar if
+ * it took the shards that its speed deserves. */
 static void put_bars(const struct report *p, const struct taken *list, size_t count, double top,
 		     double speed_top, FILE *out)
 {

@@ -1,4 +1,4 @@
-/* report: the document: what a report says, in its order, to whoever writes it. */
+/* report: the document: gives the contents of a report, in order, to any writer (text, HTML). */
 #include "cmd/trainctl/report.h"
 
 #include "base/human.h"
@@ -27,8 +27,8 @@ static void took(const struct teller *t, double seconds, const char *text)
 	t->page->row(t->page->to, &row);
 }
 
-/* What happened when. The heading stands above the first, and below the last of `most` how many
- * there are besides. */
+/* Events with their times. The heading is printed before the first event; after `most` events a
+ * line says how many more there are. */
 struct section {
 	const char *heading;
 	size_t most, count;
@@ -111,7 +111,7 @@ static void tell_costs(const struct teller *t)
 	for (int k = 0; k < COST_KINDS; k++)
 		order[k] = &c->of[k];
 	qsort(order + 1, COST_KINDS - 1, sizeof *order,
-	      by_seconds); /* what it is for comes first */
+	      by_seconds); /* the time that the job is for comes first */
 	words(t, REPORT_HEADING, "Where the time went");
 	for (int k = 0; k < COST_KINDS; k++) {
 		enum cost_kind kind = (enum cost_kind)(order[k] - c->of);
@@ -145,7 +145,7 @@ static int by_speed(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Those that have trained, by name; to be freed. NULL: none. */
+/* The workers that have trained, by name; to be freed. NULL: none. */
 static struct worker *list_workers(const struct account *a, size_t *count)
 {
 	struct worker *list = calloc(a->nodes + 1, sizeof *list);
@@ -185,7 +185,7 @@ static const struct grid_column columns[] = {
 };
 #define COLUMNS (sizeof columns / sizeof *columns)
 
-/* Busy and waiting are parts of the time that it was up, as far as the log saw it in time. */
+/* Busy and waiting are parts of the time for which the log saw the worker up. */
 static void add_worker(struct grid *table, const struct worker *w, size_t name)
 {
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
@@ -241,7 +241,7 @@ static void tell_workers(const struct teller *t)
 
 /* ---- what was done, what failed ---- */
 
-/* All of them: a brain makes few. */
+/* All changes: a brain makes few. */
 static void tell_plans(const struct teller *t)
 {
 	struct section s = {"How it found its resources", SIZE_MAX, 0};
@@ -307,7 +307,7 @@ static void tell_effect(const struct teller *t, struct section *s, const struct 
 	happened(t, s, e->from, text, m->reason ? m->reason : "");
 }
 
-/* Those that changed most, in order of time. */
+/* The decisions that changed most, in order of time. */
 static void tell_effects(const struct teller *t)
 {
 	const struct report *p = t->p;

@@ -1,4 +1,4 @@
-/* report: on a terminal, in words and in numbers as people read them. */
+/* report: the writer for terminals, in words and human numbers. */
 #include "cmd/trainctl/report.h"
 
 #include "base/human.h"
@@ -25,7 +25,7 @@ struct text {
 
 /* ---- words ---- */
 
-/* first, then text in as many lines as it takes; later ones begin below its beginning. */
+/* Prints `first`, then text in as many lines as needed, indented below its beginning. */
 static void put_words(const struct text *g, const char *first, size_t indent, const char *text)
 {
 	char line[1024];
@@ -78,7 +78,7 @@ static void text_table(void *to, const struct grid *t)
 
 /* ---- courses ---- */
 
-/* A value a column, from least (or from low) to greatest; NAN: a blank. */
+/* One character for each value, from least (or from low) to greatest; NAN: a blank. */
 static void put_line(const struct text *g, const double *value, size_t count, double low)
 {
 	static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -101,8 +101,8 @@ static void put_line(const struct text *g, const double *value, size_t count, do
 	}
 }
 
-/* Columns are pieces of the time in which the job ran. One without a row has what the one before it
- * has. */
+/* Each column is a piece of the job's running time. A column without a row repeats the column
+ * before. */
 static size_t fill_losses(const struct account *a, double *value, size_t count, double *first,
 			  double *last)
 {
@@ -157,7 +157,7 @@ static int text_courses(void *to, const struct report *p, struct error *err)
 	const struct text *g = to;
 	double value[LINE_COLUMNS], first, last;
 	(void)err;
-	int wide = g->width >= WIDE; /* for what all could do */
+	int wide = g->width >= WIDE; /* for the speed of all workers together */
 	size_t besides = wide ? 46 : 34;
 	size_t room = g->width > LINE_COLUMNS + besides ? LINE_COLUMNS : g->width - besides;
 	size_t shown = fill_losses(p->a, value, room, &first, &last);

@@ -72,7 +72,7 @@ static void append(char *out, size_t max, const char *text)
 	snprintf(out + at, max - at, "%s%s", at > 0 ? ", " : "", text);
 }
 
-/* A size that is set, as one of several, or alone. */
+/* A new batch size, as one of several or alone. */
 static void size_words(const struct report *p, const struct effect *e, char *text, size_t max)
 {
 	const struct account_mark *least = NULL, *most = NULL;
@@ -98,7 +98,7 @@ static void size_words(const struct report *p, const struct effect *e, char *tex
 			 node_name(p, least->node), large, node_name(p, most->node));
 }
 
-/* Learning rates that are set; a scaled job tells all workers one. */
+/* New learning rates; when a job is scaled, all workers get the same one. */
 static void rate_words(const struct report *p, const struct effect *e, char *text, size_t max)
 {
 	const struct account_mark *least = NULL, *most = NULL;
@@ -209,7 +209,7 @@ void report_plan_words(const struct account_plan *p, char *out, size_t max)
 	utf8_plain(out);
 }
 
-/* Those of res-plan(1); an executable has its own. */
+/* The reasons of res-plan(1); an executable has its own. */
 static const char *reason_means(const char *reason)
 {
 	static const struct {

@@ -26,20 +26,20 @@
 
 #define NAME PROGRAM " run"
 #define DRAW_SECONDS 0.9
-#define LOW_TERMINAL 6 /* lines: fewer, and the block is one line */
+#define LOW_TERMINAL 6 /* on a terminal with fewer lines the block has one line */
 
 static struct {
 	enum terminal_kind terminal; /* what stdout is */
 	double shown;                /* clock_mono() of what was drawn last */
 	size_t width;                /* of the terminal then */
 	struct screen_line line[COURSE_LINES];
-	struct course last; /* row, that is not among those that stay; iteration 0: it is */
+	struct course last; /* the last row that is not printed permanently; iteration 0: it is */
 } screen;
 static double row_seconds = 5;
 
 /* ---- what people see ---- */
 
-/* Messages go to stderr; on a terminal they stand above the block. */
+/* Messages go to stderr; on a terminal they are printed above the block. */
 static void say(enum log_level level, const char *text, void *arg)
 {
 	char line[RECORD_LINE_MAX];
@@ -74,7 +74,7 @@ static void course_of(const struct run_row *row, struct course *c)
 	text_clean(row->waits, c->waits, sizeof c->waits);
 }
 
-/* One column is left free: a line that fills the last one is wrapped by some terminals. */
+/* Leave one column free: some terminals wrap a line that fills the last column. */
 static size_t columns(void)
 {
 	return terminal_width() - 1;
@@ -90,8 +90,9 @@ static void draw(const struct run_row *row)
 	terminal_draw(screen.line, terminal_height() < LOW_TERMINAL ? 1 : count);
 }
 
-/* Once a second, and when the terminal has another width: some tell it only after they have moved
- * the lines, and what is drawn between goes to the wrong place. */
+/* Redraw once a second, and when the terminal's width has changed: some terminals report a new
+ * width only after they have moved the lines, and anything drawn in between goes to the wrong
+ * place. */
 static void on_tick(const struct run_row *row, void *arg)
 {
 	(void)arg;
@@ -109,8 +110,8 @@ static void show_row(const struct course *c)
 	fflush(stdout);
 }
 
-/* Records where a program reads; for people the early rows stay and the last one, others are in
- * the block. */
+/* Programs get records; people get the first rows and the last one as lines, and the others in the
+ * block. */
 static void on_row(const struct run_row *row, void *arg)
 {
 	char text[RECORD_LINE_MAX];
@@ -130,7 +131,7 @@ static void on_row(const struct run_row *row, void *arg)
 		draw(row);
 }
 
-/* A record, or on a terminal what it says. */
+/* Prints a record, or its words on a terminal. */
 static void show_summary(const char *text)
 {
 	struct screen_line line[SUMMARY_LINES];
@@ -184,7 +185,8 @@ static void tell_early(const struct job *job, const struct dirs *dirs, const cha
 		say(LOG_LEVEL_INFO, text, NULL);
 }
 
-/* Already done: its summary again, and the status that it had then. 0: there is something to do. */
+/* A finished job: prints its summary again, with the exit status of that time. 0: there is
+ * something to do. */
 static int finished_before(const struct job *job, const struct dirs *dirs, int *status,
 			   struct error *err)
 {
@@ -213,8 +215,8 @@ static int test_hosts(struct hosts *hosts, const struct hosts_environment *env, 
 	return hosts_test(hosts, env, say_tested, err) < 0 ? -1 : 0;
 }
 
-/* Those that are missing while nodes run are told, and must not keep anybody from minding the others: they
- * are not waited for as long. */
+/* While nodes run, missing hosts are only reported, and waited for less long: the other nodes must
+ * be supervised. */
 static int look_at_hosts(const struct job *job, const struct dirs *dirs, struct hosts *hosts,
 			 struct error *err)
 {
@@ -265,8 +267,8 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 	return result;
 }
 
-/* Whoever has named interfaces to Open MPI knows better; hosts that only Slurm knows by now may be
- * anywhere. */
+/* No restriction if the user has named interfaces to Open MPI, or if only Slurm knows the hosts,
+ * which may then be in any network. */
 static void find_network(const struct job *job, const struct hosts *hosts, char *network)
 {
 	static const char *const said[] = {
@@ -306,7 +308,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 	find_network(job, hosts, network);
 	if (!prepare_running(dirs, id))
 		trainctl_tell_cores(job, hosts);
-	/* Of a run that MAX_TIME or EVAL patience ended: this one goes on. */
+	/* MAX_TIME or EVAL patience ended the last run: this one goes on. */
 	dirs_state(dirs, "summary", path);
 	unlink(path);
 	if (supervisor_run(&options, &result, err) != 0)
@@ -317,7 +319,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 	return result.status;
 }
 
-/* To those whose new run failed before it had anything to show. */
+/* For a user whose new run failed before it made a checkpoint. */
 static void tell_kept(const struct dirs *dirs)
 {
 	char path[DIRS_PATH_MAX];

@@ -56,7 +56,8 @@ void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX])
 	snprintf(path, DIRS_PATH_MAX, "%s%s", strchr(name, '/') ? "" : "./", name);
 }
 
-/* An executable takes our place: same stdin, same stdout, each KEY=VALUE an argument. */
+/* Replaces this process by an executable: same stdin, same stdout, each KEY=VALUE as an
+ * argument. */
 static int become(const struct filter *f, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
@@ -71,7 +72,7 @@ static int become(const struct filter *f, struct error *err)
 	return error_errno(err, ERROR_CONFIG, f->name, "can't be run");
 }
 
-/* What was told last, so that a log tells each of them once. */
+/* The last warning, so that a log gives each warning only once. */
 static char told[SNAPSHOT_VALUE_MAX];
 
 int trainctl_decide(const struct solution *solution, const struct solution_options *options,

@@ -23,7 +23,7 @@
 
 struct replay {
 	const char *path;
-	char name[DIRS_PATH_MAX];            /* of the solution; records are gone by the snapshot's end */
+	char name[DIRS_PATH_MAX];            /* of the solution; copied, as its record goes */
 	const struct solution *built_in; /* NULL: an executable */
 	struct solution_options options; /* of then */
 	int open;                        /* between `decision` and `decided` */
@@ -32,18 +32,18 @@ struct replay {
 	/* Of a brain: the rounds so far, and the one that is being read. */
 	struct rounds rounds;
 	struct brain_limits limits;
-	const char *brain; /* this one instead; NULL: as it was asked */
+	const char *brain; /* the brain to ask instead; NULL: the one that was asked */
 	char brain_name[DIRS_PATH_MAX];
-	int reading, asked; /* lines of a round; which is to be asked about */
+	int reading, asked; /* inside of a round; the brain is to be asked about it */
 	char at[32];
 	uint64_t decisions, failed;
 	/* For an executable: */
 	char *text; /* the snapshot */
 	size_t text_len, text_room;
-	char why[CHILD_WHY_MAX]; /* it failed; "" when it did not */
+	char why[CHILD_WHY_MAX]; /* how it failed; "" when it did not */
 };
 
-/* The options of then: a decision record has them as its keys. */
+/* The options of that time: a decision record has them as its keys. */
 static int take_options(struct replay *p, const struct record *r, struct error *err)
 {
 	const struct solution_option *option;
@@ -80,7 +80,7 @@ static void on_end(const struct child_end *e, void *arg)
 		p->why[0] = '\0';
 }
 
-/* What it prints is printed; p->why says how it failed, if it did. */
+/* Prints the output; p->why says how it failed, if it did. */
 static int ask_executable(struct replay *p, struct error *err)
 {
 	char path[DIRS_PATH_MAX], called[80];
@@ -168,7 +168,7 @@ static int ask_brain(struct replay *p, const char *place, struct error *err)
 	return 0;
 }
 
-/* 1: this record is none of a brain's. */
+/* 1: this is not a record of a brain. */
 static int take_brain(struct replay *p, const struct record *r, const char *place, struct error *err)
 {
 	int is_line = record_is(r, "brain-job") || record_is(r, "brain-node");
@@ -212,7 +212,7 @@ static int begin_decision(struct replay *p, const struct record *r, const char *
 	return 0;
 }
 
-/* A solution that fails is noted and passed over, as in a job. */
+/* A solution that fails is reported and skipped, as in a job. */
 static int end_decision(struct replay *p, const char *place, struct error *err)
 {
 	p->open = 0;

@@ -15,7 +15,7 @@
 #include <signal.h>
 
 #define ANSWER_SECONDS 10.0
-#define END_SECONDS 2.0 /* a trainctl that ends gives its last answer first */
+#define END_SECONDS 2.0 /* seconds: a trainctl that is ending first gives its last answer */
 
 /* ---- the job's answers ---- */
 
@@ -110,7 +110,7 @@ static int show(struct top *t, enum terminal_kind kind, struct error *err)
 {
 	if (call_open(&t->call, t->socket, 0, ANSWER_SECONDS, err) != 0 || top_ask(t, err) != 0 ||
 	    top_receive(t, ANSWER_SECONDS, err) != 1)
-		return -1; /* also when there was no answer: err says so */
+		return -1; /* even when there was no answer: err says so */
 	if (t->every > 0 && kind == TERMINAL_FULL)
 		return top_on_screen(t, err);
 	if (!t->records)

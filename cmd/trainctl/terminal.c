@@ -28,7 +28,7 @@ static struct {
 
 static volatile sig_atomic_t continued;
 
-/* Whoever was in front of the terminal meanwhile has written below the block. */
+/* While the job was in the background, another program has written below the block. */
 static void on_continue(int signal)
 {
 	(void)signal;
@@ -145,7 +145,8 @@ void terminal_say(const char *text)
 	for (const char *p = text; *p && width > 0;) {
 		const char *next;
 		size_t n = text_fold(p, width, &next);
-		if (strcspn(p, " ") > width) /* a path that is wider is one that may be copied */
+		if (strcspn(p, " ") > width) /* a path is printed whole even if it is too wide,
+					      * because people copy it */
 			n = strcspn(p, " "), next = p + n + strspn(p + n, " ");
 		fprintf(stderr, "%.*s\n", (int)n, p);
 		p = next;
@@ -172,9 +173,9 @@ static void go_up(size_t count)
 		putp(cursor_up);
 }
 
-/* Line by line, and each of them whole: of a line that was longer once some terminals keep the
- * length, and wrap its end when they become narrower; and a screen that is erased from its first
- * line on is kept by some as one that was scrolled away. */
+/* Erase line by line, each line wholly. Some terminals remember the length of a line that was
+ * longer once, and wrap its end when they become narrower; and some keep a screen that is erased
+ * from its first line on as scrolled text. */
 static void erase_block(void)
 {
 	if (continued)

@@ -16,8 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SILENT_SECONDS 3.0 /* without an answer, before that is told */
-#define ROWS_LEAST 3       /* of the table, whatever stands above it */
+#define SILENT_SECONDS 3.0 /* seconds without an answer before top says so */
+#define ROWS_LEAST 3       /* rows of the table, whatever is above it */
 #define KEY_ESCAPE 27
 #define KEY_REDRAW 12 /* Ctrl-L */
 
@@ -159,8 +159,8 @@ static void draw_foot(const struct top *t, int y, size_t width)
 	put(y, &line, A_NORMAL);
 }
 
-/* Curses does not follow by itself. What a terminal shows that has changed its size, only the
- * terminal knows: it has wrapped, cut or moved lines, so all is written anew, not what differs. */
+/* Curses does not follow a new size by itself. Only the terminal knows what it shows after a
+ * change: it has wrapped, cut or moved lines. So redraw everything, not only differences. */
 static void follow_size(void)
 {
 	int height = (int)terminal_height(), width = (int)terminal_width();

@@ -1,4 +1,5 @@
-/* trainctl wait: until a job ends, whoever runs it; then its summary, and its exit status. */
+/* trainctl wait: waits until a job ends, whichever trainctl runs it; then prints its summary and
+ * exits with its status. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/clock.h"
@@ -9,7 +10,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#define LOOK_SECONDS 60 /* a sleep ends at the latest then */
+#define LOOK_SECONDS 60 /* seconds of a sleep at most */
 
 /* Until exactly that process has ended, or the clock is at `until`. */
 static void sleep_through(const struct condition *c, double until)

@@ -36,8 +36,8 @@ int error_code_of_errno(int errnum)
 	}
 }
 
-/* A disk that fails or is full, a machine that is short of something: 73, which nobody tries again, is
- * not what that is. */
+/* Errors that may pass: of a disk that fails or is full, of a machine that is short of something.
+ * They do not become 73, after which nobody tries again. */
 static int may_pass(int errnum)
 {
 	static const int some[] = {EIO, ENOSPC, EDQUOT, EMFILE, ENFILE, ENOMEM};
@@ -52,8 +52,9 @@ void error_plain(char *text)
 	for (size_t n; *text; text += n) {
 		const unsigned char *c = (const unsigned char *)text;
 		n = utf8_length(text);
-		/* U+0080 to U+009F begin escape sequences, too: in two bytes, or as a byte that is
-		 * no letter. Other bytes that are none may be a name in another encoding. */
+		/* U+0080 to U+009F begin escape sequences, too, as two bytes of UTF-8 or as one
+		 * byte that is no letter. Other bytes that are not UTF-8 may be a name in another
+		 * encoding. */
 		if (n == 2 && c[0] == 0xc2 && c[1] < 0xa0)
 			text[0] = text[1] = '?';
 		else if (c[0] < ' ' || c[0] == 0x7f || (n == 0 && c[0] < 0xa0))

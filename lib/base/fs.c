@@ -21,12 +21,13 @@
 #define SAMPLE_PIECE (UINT64_C(64) << 10) /* at least: a disk that turns seeks for each */
 #define SAMPLE_PIECES 32
 
-/* 64 random bits meet a name by chance once at most; more is somebody's intention. */
+/* 64 random bits collide with an existing name once at most; more collisions are intended. */
 #define CREATE_TRIES 8
 #define FD_PATH_MAX 32
 
-/* The name of dir is on disk. Of one that was there already, who made it may have been killed
- * before that; where its parent may not be opened or synced, it is not one that we made. */
+/* Makes sure that the name of dir is on disk. If dir existed already, the process that made it may
+ * have been killed before it synced the parent. If we may not open or sync the parent, we have not
+ * made dir. */
 static int sync_parent(const char *dir, int is_new, struct error *err)
 {
 	char parent[PATH_MAX];
@@ -84,7 +85,7 @@ static int belongs_to_us(const char *path, int (*look)(const char *path, struct 
 	return 0;
 }
 
-/* Whether anybody may make names in dir, and nobody but their owner may remove them. */
+/* Whether anybody may create files in dir, but only their owner may remove them (as in /tmp). */
 static int is_for_all(const char *dir)
 {
 	const mode_t both = S_ISVTX | S_IWOTH;
@@ -186,7 +187,7 @@ int fs_sample_sum(const char *path, uint64_t max, uint64_t *sum, struct error *e
 	else if (!S_ISREG(st.st_mode))
 		result = error_set(err, ERROR_NOINPUT, path, "is not a regular file");
 	uint64_t size = result == 0 ? (uint64_t)st.st_size : 0;
-	uint64_t apart = piece; /* one behind the other: all of it */
+	uint64_t apart = piece; /* read the whole file, piece by piece */
 	if (size > pieces * piece)
 		apart = (size - piece) / (pieces - 1);
 	*sum = size;
@@ -295,8 +296,8 @@ int fs_sync_dir(const char *dir, struct error *err)
 	return result;
 }
 
-/* A new file in dir that has no name, so that nothing is left of it whenever this process ends. -1:
- * not on this disk, or there would be no way to name it. */
+/* Makes a file in dir without a name, so that nothing is left of it whenever this process ends. -1:
+ * this file system can't do so, or could not name it later. */
 static int create_unnamed(const char *dir, mode_t mode, char self[FD_PATH_MAX])
 {
 	int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
@@ -307,8 +308,8 @@ static int create_unnamed(const char *dir, mode_t mode, char self[FD_PATH_MAX])
 	return -1;
 }
 
-/* A name beside path, which nobody can have put there before: not a link, and not another process's
- * that writes the same path; for the file `self`, or (*fd < 0) for a new one. */
+/* Makes a name beside path that another process can't have prepared (as a link) or use at the same
+ * time: for the file `self`, or (*fd < 0) for a new file. */
 static int name_beside(const char *path, mode_t mode, const char *self, char temporary[PATH_MAX],
 		       int *fd, struct error *err)
 {
@@ -391,7 +392,7 @@ int fs_publish(const char *path, const void *data, size_t len, struct error *err
 	return fs_replace(path, 0600, fill_for_all, &b, err);
 }
 
-/* Who had the lock before may have removed it. */
+/* The previous holder of the lock may have removed the file. */
 static int is_gone(int fd)
 {
 	struct stat st;

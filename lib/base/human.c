@@ -92,7 +92,7 @@ static int format_short(double seconds, const char *blank, char *out)
 	return 0;
 }
 
-/* The two units that matter of a minute or more. */
+/* A minute or more, in its two largest units. */
 struct two {
 	unsigned long long many, few; /* of the greater unit, of the lesser one */
 	const char *great, *less, *great_brief, *less_brief;

@@ -35,7 +35,7 @@ int keep_new(const char *name, struct error *err)
 	return fd >= 0 ? fd : error_errno(err, ERROR_OS, name, "no file of memory");
 }
 
-/* A message with a descriptor beside it; -1: none. */
+/* Sends a message with a descriptor; -1: without one. */
 static ssize_t send_with(int socket, const char *text, int fd)
 {
 	union {

@@ -18,7 +18,8 @@ static size_t least(size_t a, size_t b)
 
 size_t near_distance(const char *a, const char *b)
 {
-	size_t row[3][NEAR_WORD_MAX + 1]; /* of this letter of a, and of the two before */
+	size_t row[3][NEAR_WORD_MAX + 1]; /* distances for this letter of a, and for the two letters
+					   * before */
 	size_t width = strlen(b);
 	if (width > NEAR_WORD_MAX || strlen(a) > NEAR_WORD_MAX)
 		return SIZE_MAX;

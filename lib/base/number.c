@@ -22,7 +22,8 @@ int number_u64_span(const char *text, size_t len, uint64_t *out)
 	return 0;
 }
 
-/* Digits with at most one point and an exponent; what strtod takes beyond that is refused. */
+/* Accepts digits with at most one point and an exponent; refuses everything else that strtod
+ * takes. */
 static int is_decimal(const char *text, size_t len)
 {
 	size_t i = 0, digits = 0;
@@ -97,7 +98,7 @@ int number_u64(const char *text, uint64_t min, uint64_t max, uint64_t *out, cons
 	return 0;
 }
 
-/* What is wrong with a number that is nearly one. */
+/* Says what is wrong with text that is almost a number. */
 static const char *why_none(const char *text)
 {
 	size_t number = strspn(text, "0123456789.");

@@ -17,7 +17,7 @@ static int is_of_id(char c)
 	       c == '.' || c == '_' || c == '-';
 }
 
-/* Asked of every request: no strspn(), which makes a table of all bytes each time. */
+/* Called for every request: no strspn(), which builds a table of all bytes each time. */
 int option_id_ok(const char *text)
 {
 	size_t n = 0;
@@ -134,7 +134,7 @@ static const char *long_name(const struct option_row *rows, size_t count, size_t
 	return i < count ? rows[i].name : ours[i - count];
 }
 
-/* What begins so, and what one mistyped letter would make of it. */
+/* Options that begin with this text, or differ from it by one mistyped letter. */
 static int could_be(const char *name, const char *given)
 {
 	return strncmp(name, given, strlen(given)) == 0 || near_distance(given, name) <= 1;
@@ -153,9 +153,9 @@ static int unknown_long(const struct option_row *rows, size_t count, const char 
 	return error_set(err, ERROR_USAGE, NULL, "unknown option --%s", given);
 }
 
-/* An option is given in full, or by a beginning that only it can be meant by. So --st is refused
- * where there are --set and --state-dir, though only one of them begins so: who mistyped --set must
- * not get a directory. */
+/* An option may be shortened only if no other option can be meant. So --st is refused where there
+ * are --set and --state-dir, although only one begins so: a user who mistyped --set must not set a
+ * directory. */
 static int check_long(const struct option_row *rows, size_t count, const char *argument,
 		      struct error *err)
 {
@@ -248,7 +248,7 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 	if (count > ROWS_MAX)
 		return error_set(err, ERROR_SOFTWARE, table->program, "too many options");
 	build(table->rows, count, longs, letters);
-	/* Defaults are shown by --help, which must not depend on what stands before it. */
+	/* --help shows defaults, and must not depend on the options before it. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "--help") == 0) {
 			option_help(table, out);
@@ -258,7 +258,7 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 			break;
 	}
 	opterr = 0;
-	optind = 0; /* glibc: scan from the start again, whoever parsed before */
+	optind = 0; /* glibc: scan from the start again, even if somebody has parsed before */
 	for (;;) {
 		const char *next = optind > 0 ? argv[optind] : argc > 1 ? argv[1] : NULL;
 		if (next && strncmp(next, "--", 2) == 0 && next[2] &&

@@ -12,7 +12,7 @@ struct team {
 	pthread_mutex_t lock;
 	pthread_cond_t begun, done;
 	unsigned loop;    /* its number */
-	unsigned working; /* threads that have not left this loop */
+	unsigned working; /* number of threads that have not left this loop */
 	int end;
 	size_t pieces;
 	void (*do_piece)(size_t piece, void *arg);
@@ -51,7 +51,7 @@ static void *thread_main(void *team)
 		if (t->end)
 			break;
 		seen = t->loop;
-		/* Awake too late: the others have done it all, and the caller goes on. */
+		/* Woken too late: the others have done all the work, and the caller has gone on. */
 		if (atomic_load_explicit(&t->next, memory_order_relaxed) >= t->pieces)
 			continue;
 		t->working++;

@@ -78,7 +78,7 @@ int words_split(const char *text, size_t max, char ***item, size_t *count, struc
 	return result;
 }
 
-/* What a word may hold without quotes: nothing that words_split() looks at. */
+/* The characters of a word that needs no quotes: none that words_split() interprets. */
 static int is_plain(const char *word)
 {
 	return *word && !strpbrk(word, " \t\n'\"\\");

@@ -74,7 +74,7 @@ void drag_add(struct record_out *o, const struct drag *d)
 		record_add_brief(o, "cores", d->cores);
 }
 
-/* Its bytes; 0 for a file that is not there, and for one between truncation and writing. */
+/* Bytes of the file; 0 if it does not exist, or is read between truncation and writing. */
 static ssize_t read_text(const char *path, char *text, struct error *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

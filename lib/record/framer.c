@@ -48,7 +48,7 @@ void framer_clear(struct framer *f)
 size_t framer_pieces(struct framer *f, void *to, size_t bytes, struct iovec piece[2])
 {
 	size_t count = 0, left = framer_left(f);
-	/* What is left is moved only where the room behind it gets small. */
+	/* Unread bytes are moved to the front only when the room behind them gets small. */
 	if (left == 0 || f->room - f->end < f->room / 16) {
 		if (left > 0 && f->begin > 0)
 			memmove(f->data, f->data + f->begin, left);

@@ -11,7 +11,7 @@
 struct record_reader {
 	int fd;
 	int of_log, torn;
-	uint64_t line; /* lines given so far */
+	uint64_t line; /* lines returned so far */
 	struct framer in;
 	char name[256];
 	char place[300];
@@ -63,7 +63,7 @@ const char *record_reader_place(struct record_reader *in)
 	return in->place;
 }
 
-/* More bytes behind those there are; 0 at the end of input. */
+/* Reads more bytes behind the existing ones; 0 at the end of input. */
 static int refill(struct record_reader *in, struct error *err)
 {
 	struct iovec piece[2];
@@ -78,7 +78,7 @@ static int refill(struct record_reader *in, struct error *err)
 	return n > 0;
 }
 
-/* The input is at its end, with or without half a line. */
+/* The input has ended, perhaps in the middle of a line. */
 static int take_end(struct record_reader *in, struct error *err)
 {
 	if (framer_left(&in->in) == 0)

@@ -105,7 +105,8 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
 				 RECORD_LINE_MAX);
 	if (memchr(line, '\0', len))
 		return error_set(err, ERROR_DATA, NULL, "NUL byte in the line");
-	/* Every piece shrinks or keeps its length, its separator making room for the NUL. */
+	/* Decodes in place: every piece shrinks or keeps its length, and its separator makes room
+	 * for the NUL. */
 	char *to = r->line;
 	size_t i = 0;
 	r->type = to;
@@ -159,7 +160,7 @@ int record_is(const struct record *r, const char *type)
 	return strcmp(r->type, type) == 0;
 }
 
-/* A number's error is one of data here, with the key in the text: places belong to the reader. */
+/* A bad number is an error of data here, and the text names the key: the reader adds the place. */
 static int as_data(struct error *err, const char *key)
 {
 	if (err) {
@@ -325,7 +326,7 @@ size_t record_end(struct record_out *o, const char *text)
 		put(o, "\t", 1);
 		size_t start = o->len, room = o->max - o->len;
 		size_t n = strlen(text);
-		/* Text is for people: cut it rather than lose the record. */
+		/* Text is for people: cut it rather than lose the whole record. */
 		if (n + 2 > room)
 			n = room > 2 ? room - 2 : 0;
 		put(o, text, n);

@@ -14,7 +14,7 @@
 
 #define GATHER_MAX (1u << 20) /* lines beyond this are written at once */
 
-/* A torn last line, left by a power cut, goes: a reader would stop at it. */
+/* Removes an incomplete last line, left by a power cut: a reader would stop at it. */
 static void drop_torn_line(int fd)
 {
 	char tail[RECORD_LINE_MAX];
@@ -32,7 +32,7 @@ static void drop_torn_line(int fd)
 
 static int open_file(const char *path, int *fd, struct error *err)
 {
-	/* Nobody may read a FIFO for hours: better lose lines than stand still. */
+	/* A FIFO may have no reader for hours: better lose lines than block. */
 	*fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
 	if (*fd < 0)
 		return error_errno(err, ERROR_CANTCREAT, path, "can't be opened for appending");
@@ -65,7 +65,7 @@ void recordlog_close(struct recordlog *log)
 	*log = (struct recordlog){.fd = -1};
 }
 
-/* Takes back the part of a batch that did fit. */
+/* Removes the part of a batch that was written before the disk was full. */
 static void cut_back(int fd, size_t written)
 {
 	struct stat st;
@@ -74,7 +74,7 @@ static void cut_back(int fd, size_t written)
 		(void)!ftruncate(fd, st.st_size - (off_t)written);
 }
 
-/* All that is gathered, or nothing of it. */
+/* Writes all gathered lines, or none. */
 static int write_out(struct recordlog *log, struct error *err)
 {
 	size_t written = 0;
@@ -104,7 +104,7 @@ static int write_out(struct recordlog *log, struct error *err)
 void recordlog_add(struct recordlog *log, const char *line, size_t len)
 {
 	if (log->len + len > GATHER_MAX)
-		(void)write_out(log, NULL); /* told by the next flush that fails */
+		(void)write_out(log, NULL); /* reported by the next flush that fails */
 	if (GROW(log->data, log->room, log->len + len) != 0) {
 		log->lost++;
 		return;
