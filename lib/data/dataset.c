@@ -23,7 +23,7 @@ struct file {
 	uint64_t first; /* number of its first row */
 };
 
-/* Rows of the dataset that have other numbers than their place in it. */
+/* Ranges of rows whose numbers differ from their place in the dataset. */
 struct span {
 	uint64_t begin, length, place;
 };
@@ -43,7 +43,8 @@ struct dataset {
 	const char *progress_path;
 	struct parser parser;
 	size_t current; /* the file that is read; the others rest */
-	struct u64map bad; /* numbers of the bad rows met: again in a later epoch, they count once */
+	struct u64map bad; /* numbers of the bad rows found: in a later epoch they do not count
+			    * again */
 	char last_bad[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 };
 
@@ -222,7 +223,7 @@ int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct err
 	struct file *f = &ds->file[ds->file_count];
 	*f = (struct file){0};
 	if (open_file(ds, f, path, err) != 0) {
-		close_file(f); /* it may be added again when it can be read */
+		close_file(f); /* the caller may add it again once it can be read */
 		return -1;
 	}
 	ds->file_count++;
@@ -257,7 +258,7 @@ static int go_to(struct dataset *ds, uint64_t row, struct error *err)
 	return rowfile_go_to(&ds->file[i].rows, row - ds->file[i].first, err);
 }
 
-/* A bad row: counted and left out, or the error that ends the reading. */
+/* Handles a bad row: counts it and leaves it out, or returns the error that ends reading. */
 static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, uint64_t number,
 		    struct error *why, struct error *err)
 {
@@ -268,7 +269,7 @@ static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, ui
 	if (ds->bad.count >= ds->bad_rows_max) {
 		char text[ERROR_TEXT_MAX];
 		snprintf(text, sizeof text, "%s", why->text);
-		/* Labels that are read wrongly want another POSITIVE, not fewer rows. */
+		/* Wrong labels mean a wrong POSITIVE, not bad rows. */
 		if (ds->bad_rows_max > 0)
 			snprintf(text, sizeof text, "%.400s (more than %llu bad rows)", why->text,
 				 (unsigned long long)ds->bad_rows_max);
@@ -329,7 +330,7 @@ static int read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct 
 	return 0;
 }
 
-/* The same by numbers, which span by span become places. */
+/* The same, by numbers; they are converted to places span by span. */
 static int read_spans(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
 		      struct error *err)
 {

@@ -25,7 +25,7 @@ int row_syntax_is_odd(struct row_syntax s)
 	return s.format == ROW_CSV && s.separator != ',' && s.separator != '\t';
 }
 
-/* -1: it can't be one. Letters, digits and what numbers are written with would be a slip. */
+/* -1: it can't be a separator. Letters, digits and the signs of numbers would be a mistake. */
 static int find_separator(const char *text)
 {
 	if (strcmp(text, "tab") == 0 || strcmp(text, "\\t") == 0)
@@ -128,8 +128,8 @@ static size_t count_of(const char *line, size_t len, char c)
 	return n;
 }
 
-/* 40 fields, of which up to three at the end may have lost their tabs; the first is the label. A
- * table with as many columns has a name there. */
+/* Criteo: 40 fields, of which up to three at the end may have lost their tabs; the first is the
+ * label. A table with a header and as many columns has a name there. */
 static int looks_criteo(const char *line, size_t len)
 {
 	size_t tabs = count_of(line, len, '\t');

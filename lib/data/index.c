@@ -46,7 +46,7 @@ static int no_memory(struct error *err)
 	return error_set(err, ERROR_OS, "index", "out of memory");
 }
 
-/* Every second place goes, and the distance doubles. */
+/* Removes every second place, and doubles the distance. */
 static void thin_places(struct index *ix)
 {
 	for (size_t i = 0; 2 * i < ix->place_count; i++)
@@ -71,7 +71,7 @@ static int add_place(struct building *b, uint64_t offset, uint64_t line, struct 
 	return 0;
 }
 
-/* Every second access point goes but the first, and the span doubles. */
+/* Removes every second access point but the first, and doubles the span. */
 static void thin_points(struct building *b)
 {
 	struct index *ix = b->ix;
@@ -297,7 +297,7 @@ int index_seek(const struct index *ix, struct source *source, struct rowscan *sc
 			return -1;
 	} else {
 		size_t nearest = point_before(ix, place->offset);
-		/* The source may stand nearer by itself. */
+		/* The source's present position may already be nearer. */
 		uint64_t here = source_offset(source);
 		if (here > place->offset || here < ix->point[nearest].out)
 			if (enter_point(ix, source, nearest, err) != 0)

@@ -101,7 +101,7 @@ static size_t put_head(struct index *ix, const unsigned char *tables, uint64_t w
 	return record_end(&o, NULL);
 }
 
-/* Where each window lies, from the lengths; returns the bytes of all. */
+/* Computes where each window lies from the lengths; returns the bytes of all windows. */
 static uint64_t place_windows(struct index *ix, uint64_t from)
 {
 	uint64_t at = from;
@@ -276,7 +276,7 @@ static int read_tables(struct index *ix, int fd, const char *path, size_t at, ui
 	struct stat st;
 	if (fstat(fd, &st) != 0)
 		return error_errno(err, ERROR_IO, path, "fstat");
-	/* Before memory is asked for what the first line promises. */
+	/* Check the size before we allocate what the first line promises. */
 	if ((uint64_t)st.st_size != at + bytes + windows)
 		return error_set(err, ERROR_DATA, NULL, "%llu bytes long instead of %llu",
 				 (unsigned long long)st.st_size,
@@ -349,8 +349,8 @@ int index_read(struct index **out, const char *path, int check_windows, struct e
 
 int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, struct error *err)
 {
-	/* Opened anew each time, so that a thousand files cost no descriptors; then it must still
-	 * be the same index. */
+	/* Opens the file each time, so that a thousand files cost no descriptors; then checks that
+	 * it is still the same index. */
 	int fd = open(ix->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, 0, ix->path, "can't be read");
@@ -397,7 +397,7 @@ static int keep(struct index *ix, const char *path, enum index_keep how, struct 
 	return -1;
 }
 
-/* 1: it fits; 0: there is none that does; -1: the data file can't be read. */
+/* 1: the index fits; 0: there is none that fits; -1: the data file can't be read. */
 static int read_fitting(struct index **out, struct source *source, struct row_syntax syntax,
 			const char *path, struct error *err)
 {

@@ -61,7 +61,7 @@ const struct label_value *labels_most(const struct labels *l, enum label_meaning
 	return most;
 }
 
-/* The one that comes behind `last` (NULL: the first) when values are ordered by rows. */
+/* The value behind `last` (NULL: the first) in the order by rows. */
 static const struct label_value *next_value(const struct labels *l, const struct label_value *last)
 {
 	const struct label_value *next = NULL;

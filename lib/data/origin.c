@@ -177,7 +177,7 @@ int origin_read(const char *path, struct origin *out, struct error *err)
 
 /* ---- still the same? ---- */
 
-/* *touched: the same bytes under another time. */
+/* *touched: the file has the same bytes and another time. */
 static int check_file(const char *path, struct file *f, int *touched, struct error *err)
 {
 	struct source_identity now;
@@ -207,7 +207,8 @@ int origin_check(const char *path, char *const *files, size_t count, struct erro
 			  : error_set(err, ERROR_OS, path, "out of memory");
 	for (size_t i = 0; result == 0 && i < count; i++)
 		result = check_file(files[i], &file[i], &touched, err);
-	/* The next start need not read them again; where it can't be kept it does. */
+	/* Writes the new times, so that the next start does not read the files again; if this
+	 * fails, it reads them. */
 	if (result == 0 && touched)
 		(void)write_down(path, &origin, files, file, count, NULL);
 	free(file);

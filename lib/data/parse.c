@@ -161,7 +161,7 @@ int parse_label(struct parser *p, const char *text, size_t len, float *out, size
 /* ---- csv ---- */
 
 #define NAMES_SHOWN 6 /* of a header */
-#define WORD_SHORT 8 /* bytes that somebody may write for a missing value */
+#define WORD_SHORT 8 /* most bytes of a word for a missing value */
 
 struct header {
 	const char *file;
@@ -170,7 +170,7 @@ struct header {
 	size_t count;
 };
 
-/* How the header seems to be written, where not as the format says: "FORMAT='csv,separator:;'". */
+/* How the header seems to be written, if not as FORMAT says: "FORMAT='csv,separator:;'". */
 static int guess_separator(const struct header *h, char *out, size_t max)
 {
 	char text[8], guess = row_separator_guess(h->row->data, h->row->len, h->row->separator);
@@ -336,7 +336,7 @@ void columns_free(struct columns *c)
 	*c = (struct columns){0};
 }
 
-/* What to do about a value that is not a number. */
+/* Advice for a value that is not a number. */
 static const char *hint_number(const struct row_field *f)
 {
 	char point[32];
@@ -390,7 +390,7 @@ static int csv_weight(const struct columns *c, const struct row_ref *row,
 	return PARSE_OK;
 }
 
-/* From here on a missing value is an empty one, however it is written. */
+/* From here on every missing value is empty, however it was written. */
 static void empty_missing(const struct schema *s, const struct columns *c, struct row_field *field,
 			  size_t count)
 {
@@ -457,7 +457,7 @@ static void gather(struct parser *p)
 	}
 }
 
-/* A table with a header, read as Criteo's rows because of its name. */
+/* A table with a header that is read as Criteo rows because of its name. */
 static void hint_header(const struct row_ref *row, struct error *err)
 {
 	struct row_syntax guess = row_syntax_guess(row->data, row->len);

@@ -57,8 +57,8 @@ static size_t find_tabs(const char *data, size_t len, uint32_t tab[TABS + 64])
 	return n;
 }
 
-/* A whole number of at most 18 digits, the only kind the format knows; anything else that is a
- * number is taken too, but slowly. */
+/* A whole number of at most 18 digits, the only kind in the format; any other number is accepted,
+ * too, but slowly. */
 static int take_number(const char *text, size_t len, int *whole, int64_t *integer, double *real)
 {
 	size_t i = text[0] == '-';
@@ -100,8 +100,8 @@ static int take_dense(struct parser *p, size_t column, const char *text, size_t 
 	return isfinite(*out) ? 0 : -1;
 }
 
-/* From the places of the tabs behind bound[0] to where fields begin; those that the line has lost
- * are empty ones behind its end. */
+/* Turns the places of the tabs behind bound[0] into beginnings of fields; fields whose tabs are
+ * lost are empty, behind the row's end. */
 static void mark_fields(uint32_t bound[1 + TABS + 64 + 1], size_t tabs, size_t len)
 {
 	bound[0] = 0;

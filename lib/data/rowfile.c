@@ -132,7 +132,7 @@ static int append(struct rowfile_text *out, const char *data, size_t len, struct
 	return 0;
 }
 
-/* As it stands, but never without its newline. */
+/* Writes the row unchanged, but always with a newline. */
 static int append_row(struct rowfile_text *out, const struct row_ref *row, struct error *err)
 {
 	if (append(out, row->data, row->raw_len, err) != 0)

@@ -24,7 +24,7 @@ static int is_any_blank(unsigned char c)
 	return is_blank(c);
 }
 
-/* What libcsv takes for blanks: it knows them by a function that is told one byte. */
+/* The blanks for libcsv, which asks a function for each byte. */
 static int is_blank_but_tab(unsigned char c)
 {
 	return c == ' ' || c == '\r';
@@ -88,7 +88,7 @@ static int feed_csv(struct rowscan *r, size_t from, size_t to, int last, struct 
 	if (n != to - from || f->failed)
 		return no_memory(r, err);
 	if (last && !f->row_done) {
-		/* Only the end is judged strictly, for a quote left open. */
+		/* Only the end is checked strictly, for a quote left open. */
 		(void)csv_set_opts(&r->csv, CSV_STRICT | CSV_STRICT_FINI);
 		if (csv_fini(&r->csv, on_field, on_row, f) != 0)
 			return bad_row(r, err, "a quote is never closed");
@@ -259,7 +259,7 @@ static void give(struct rowscan *r, struct row_ref *row, size_t to)
 	row->separator = r->syntax.separator;
 }
 
-/* The row (or the line that is none) is over at `to`, after `lines` newlines. */
+/* The row (or the line that is not a row) ends at `to`, after `lines` newlines. */
 static void pass(struct rowscan *r, size_t to, uint64_t lines)
 {
 	r->offset += to - r->begin;
@@ -294,8 +294,8 @@ static int judge(struct rowscan *r, struct row_ref *row, size_t line_at, size_t 
 
 int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct error *err)
 {
-	/* For csv, where the line begins that is not given to libcsv yet: rows of several lines
-	 * leave scan there, all others have it at begin. */
+	/* For csv: the beginning of the line that libcsv has not got yet. If a row has several
+	 * lines it differs from scan's begin, otherwise it is the same. */
 	size_t line_at = r->row_open ? r->scan : r->begin;
 	for (size_t look = r->scan;;) {
 		const char *newline = memchr(r->buffer + look, '\n', r->end - look);
@@ -343,7 +343,7 @@ int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct erro
 
 int rowscan_guess(struct rowscan *r, struct error *err)
 {
-	/* Until a line with something in it is whole. */
+	/* Reads on until a line that is not empty is complete. */
 	for (size_t look = r->begin; !r->eof && r->end - r->begin < CHUNK;) {
 		const char *newline = memchr(r->buffer + look, '\n', r->end - look);
 		if (newline) {

@@ -58,7 +58,7 @@ static int out_of_memory(struct error *err)
 static int add_column(struct schema_column **columns, size_t *count, const char *name, size_t len,
 		      struct error *err)
 {
-	/* Room doubles at each power of two, so that the count itself says how much there is. */
+	/* The room doubles at each power of two, so the count itself gives the room. */
 	if ((*count & (*count - 1)) == 0) {
 		size_t room = *count ? *count * 2 : 1;
 		struct schema_column *larger = realloc(*columns, room * sizeof **columns);
@@ -112,7 +112,8 @@ static int take_name(const char **text, char *out, size_t *len, const char *key,
 	return 0;
 }
 
-/* Names may be thousands, so the check for doubles sorts instead of comparing all pairs. */
+/* There may be thousands of names, so the check for duplicates sorts instead of comparing all
+ * pairs. */
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);

@@ -95,7 +95,7 @@ int schema_write(const struct schema *s, const char *path, struct error *err)
 	return result;
 }
 
-/* What the lines say, gathered as option values, so that schema_new() checks them all. */
+/* The contents of the lines as option values, so that schema_new() checks them all. */
 struct reading {
 	const char *path;
 	uint64_t line;
@@ -149,7 +149,7 @@ static int take_head(struct reading *in, const struct record *r, struct error *e
 	return 0;
 }
 
-/* Commas are coded too, so that any name survives the list. */
+/* Commas are encoded, too, so that any name fits into the list. */
 static int add_to_list(struct text *list, const char *name, struct error *err)
 {
 	size_t len = strlen(name);
@@ -177,7 +177,7 @@ static int take_column(struct reading *in, const struct record *r, int dense, st
 	if (*count == SCHEMA_COLUMNS_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d columns", SCHEMA_COLUMNS_MAX);
 	if (dense) {
-		/* They come with the data where it is not fitted. */
+		/* In a schema that is not fitted, they come from the data. */
 		int (*real)(const struct record *, const char *, double, double, double *,
 			    struct error *) = in->fitted ? record_real : record_real_opt;
 		double *mean = &in->mean[*count], *deviation = &in->deviation[*count];
@@ -195,7 +195,7 @@ static int take_column(struct reading *in, const struct record *r, int dense, st
 static int take_end(struct reading *in, const struct record *r, const char *file, size_t before,
 		    struct error *err)
 {
-	const char *sum = record_get(r, "sum"); /* none: written by hand */
+	const char *sum = record_get(r, "sum"); /* no checksum: written by hand */
 	char want[17];
 	snprintf(want, sizeof want, "%016llx", (unsigned long long)XXH3_64bits(file, before));
 	if (sum && strcmp(sum, want) != 0)

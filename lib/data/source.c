@@ -78,7 +78,8 @@ static int read_some(struct source *s, void *data, size_t max, size_t *got, stru
 			return 0;
 		}
 		if (errno == EAGAIN) {
-			/* Someone else made the pipe non-blocking: wait as read would have. */
+			/* Another process made the pipe non-blocking: wait as read(2) would
+			 * have. */
 			struct pollfd p = {.fd = s->fd, .events = POLLIN};
 			if (poll(&p, 1, -1) >= 0 || errno == EINTR)
 				continue;
@@ -119,7 +120,7 @@ int source_want_input(struct source *s, size_t need, struct error *err)
 	return 0;
 }
 
-/* The longest mark by which a packing is known. */
+/* The longest magic number of a compression format. */
 #define MARK_MAX 4
 
 static int find_packing(struct source *s, struct error *err)
@@ -179,7 +180,7 @@ static int not_regular(const char *path, mode_t mode, struct error *err)
 
 int source_open(struct source **out, const char *path, struct error *err)
 {
-	/* Not blocking, so that a FIFO is refused instead of waited for. */
+	/* Non-blocking, so that a FIFO is refused at once, without waiting for its writer. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st = {0};
 	/* A socket can't even be opened. */

@@ -15,7 +15,7 @@
 enum state {
 	BETWEEN, /* a member may begin here, or the file ends */
 	MEMBER,  /* zlib reads header, blocks and trailer */
-	RAW      /* entered at an access point: blocks only, the trailer is ours to skip */
+	RAW      /* entered at an access point: zlib reads blocks only, and we skip the trailer */
 };
 
 struct gzip {
@@ -129,7 +129,7 @@ static int inflate_some(struct source *s, struct gzip *g, void *data, size_t max
 	case Z_BUF_ERROR:
 		if (s->in_eof && s->in_begin == s->in_end && *got == 0)
 			return source_truncated(s, err);
-		/* zlib holds what it was given and wants more. */
+		/* zlib has used its input and needs more. */
 		return s->in_begin == s->in_end ? source_fill_input(s, err) : 0;
 	case Z_MEM_ERROR:
 		return source_no_memory(s, err);

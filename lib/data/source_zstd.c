@@ -21,7 +21,8 @@ enum state {
 struct zstd {
 	ZSTD_DCtx *context;
 	enum state state;
-	size_t wanted; /* bytes that libzstd takes next: it is given no more, so that damage has a place */
+	size_t wanted; /* bytes that libzstd takes next: it gets no more, so that damage has a known
+		        * place */
 };
 
 static int matches(const unsigned char *head, size_t len)

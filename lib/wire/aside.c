@@ -20,7 +20,7 @@ struct aside {
 	void *arg, *owner;
 	int fd;
 	atomic_int holders;
-	atomic_int worked; /* what the thread wrote is seen by who has seen this */
+	atomic_int worked; /* whoever sees this also sees what the thread wrote */
 };
 
 static void let_go(struct aside *a)
@@ -37,7 +37,7 @@ static void *run(void *aside)
 	struct aside *a = aside;
 	a->work.work(a->arg);
 	atomic_store(&a->worked, 1);
-	eventfd_write(a->fd, 1); /* the only one: it can't be full */
+	eventfd_write(a->fd, 1); /* the only write: the counter can't overflow */
 	let_go(a);
 	return NULL;
 }

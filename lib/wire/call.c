@@ -18,7 +18,7 @@
 
 #define RETRY_SECONDS_FIRST 0.01
 #define RETRY_SECONDS_MAX 0.5
-#define TURN_PART 0.25 /* of what was waited for already */
+#define TURN_PART 0.25 /* seconds that were waited already */
 #define TURN_SECONDS_MIN 0.05
 #define TURN_SECONDS_MAX 0.5
 
@@ -70,7 +70,7 @@ void call_close(struct call *c)
 
 /* ---- sending ---- */
 
-/* The daemon may wait for us to read before it reads on: takes what fits meanwhile. */
+/* The daemon may wait for us to read before it reads on: take what it sends meanwhile. */
 static int send_all(struct call *c, struct iovec *piece, size_t count, int pass, struct error *err)
 {
 	double deadline = clock_mono() + c->answer_seconds;
@@ -115,7 +115,8 @@ int call_record(struct call *c, struct record_out *r, const void *payload, size_
 
 /* ---- receiving ---- */
 
-/* Reads, and waits for something to read; bytes of a payload go to `to`, if there are any due. */
+/* Reads, and waits until there is something to read. Bytes of a payload go to `to`, if a payload is
+ * due. */
 static int fill(struct call *c, void *to, size_t bytes, double deadline, struct error *err)
 {
 	ssize_t n;
@@ -128,7 +129,7 @@ static int fill(struct call *c, void *to, size_t bytes, double deadline, struct 
 static int receive_until(struct call *c, struct record *r, double deadline, struct error *err)
 {
 	int got;
-	/* A payload that the caller did not take is thrown away. */
+	/* Discards a payload that the caller did not take. */
 	while (answers_due(&c->in) > 0) {
 		(void)framer_take(&c->in.in, NULL, SIZE_MAX);
 		if (answers_due(&c->in) > 0 && fill(c, NULL, 0, deadline, err) != 0)
@@ -289,7 +290,7 @@ int call_open(struct call **out, const char *path, double wait_seconds, double a
 
 /* ---- shared memory ---- */
 
-/* Gives the memory to the server. */
+/* Passes the memory to the server. */
 static int give_memory(struct call *c, int fd, size_t bytes, struct error *err)
 {
 	char line[64];

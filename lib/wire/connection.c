@@ -1,6 +1,6 @@
 /*
- * connection: one client, from welcome to burial: what it waits for and how its answers are
- * written.  What it says is input.c's business.
+ * connection: one client from its greeting to its end: which events we wait for, and how answers
+ * are written. input.c parses what the client sends.
  */
 #include "wire/server_internal.h"
 
@@ -74,7 +74,7 @@ void connection_close(struct connection *c)
 	if (c->closing)
 		return;
 	c->closing = 1;
-	connection_mark_dirty(c); /* what is answered in this turn is still written */
+	connection_mark_dirty(c); /* answers of this turn are still written */
 	c->closing_next = s->closing;
 	s->closing = c;
 }
@@ -138,9 +138,9 @@ static int is_read_from(const struct connection *c)
 	return !c->ended && !c->paused && !c->waits && !c->server->draining;
 }
 
-/* Registers for what c waits for now. A client that is not read from is still watched for its
- * death, edge-triggered: a half-closed one would report for ever otherwise. (EV_CLOSED would miss
- * those deaths that libevent reports as an error.) */
+/* Registers for the events that c waits for now. A client that we do not read from is still watched
+ * for its death, edge-triggered: a half-closed one would report forever otherwise. (EV_CLOSED would
+ * miss deaths that libevent reports as an error.) */
 void connection_watch(struct connection *c)
 {
 	short flags = EV_PERSIST | EV_READ;
@@ -191,8 +191,8 @@ static void check_paused(struct connection *c)
 	s->resume = c;
 }
 
-/* The client needs no answers any more. What it sent before it went is read to the end, because it
- * may have one-way requests; the end closes the connection. */
+/* The client no longer needs answers. Read what it sent before it went to the end, because this may
+ * contain one-way requests; then the connection closes. */
 static void go_deaf(struct connection *c)
 {
 	struct server *s = c->server;

@@ -33,13 +33,13 @@ struct door {
 	struct door *next;
 	struct evconnlistener *listener; /* evhttp's */
 	struct transport_listener unix_socket;
-	char *path; /* of that; NULL: it is a port */
+	char *path; /* path of the socket; NULL: it is a port */
 };
 
 struct guest {
 	struct bufferevent *stream; /* NULL: the place is free */
 	double since;
-	int is_late; /* he was shown out */
+	int is_late; /* the client was told to leave */
 };
 
 struct http {
@@ -57,7 +57,7 @@ struct http {
 
 /* ---- who is here ---- */
 
-/* Until the next look. */
+/* Pauses listening until the next look. */
 static void close_doors(struct http *h)
 {
 	for (struct door *d = h->doors; d; d = d->next)
@@ -124,7 +124,7 @@ static struct bufferevent *on_guest(struct event_base *base, void *arg)
 	return stream;
 }
 
-/* Out of descriptors, or the like: otherwise the loop would try again at once, for ever. */
+/* Out of descriptors, or similar: without a pause the loop would try again at once, forever. */
 static void on_accept_error(struct evconnlistener *listener, void *server)
 {
 	(void)server;
@@ -133,8 +133,8 @@ static void on_accept_error(struct evconnlistener *listener, void *server)
 
 /* ---- answers ---- */
 
-/* evhttp 2.1 sends a body even to a client that asks only for the head. And it drops the answer to
- * a client that has closed its sending side (socat, nc): so nothing more is read from it. */
+/* evhttp 2.1 sends a body even to a client that asks only for the head. It also drops the answer to
+ * a client that has closed its sending side (socat, nc), so stop reading from the client. */
 static void answer(struct evhttp_request *rq, int code, const char *reason, const char *type,
 		   const char *text, size_t len)
 {

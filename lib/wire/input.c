@@ -1,7 +1,7 @@
 /*
- * input: what a client says.  Bytes become lines, lines become requests, with their payload.
- * Nothing the client sends may end the process: what can't be understood is answered with an error;
- * if the beginning of the next request can't be found, the client is closed.
+ * input: parses what a client sends: bytes into lines, lines into requests with their payload.
+ * Nothing that a client sends may end the process. Input that can't be understood gets an error; if
+ * the beginning of the next request can't be found, the client is closed.
  */
 #include "wire/server_internal.h"
 
@@ -13,14 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READ_TURN_MAX (4 * 1024 * 1024) /* of one client's payload, before others have their turn */
+#define READ_TURN_MAX (4 * 1024 * 1024) /* bytes of one client's payload, before others have their
+					 * turn */
 
 /* ---- requests ---- */
 
 static void dispatch(struct connection *c, struct verb_entry *verb, struct payload *payload)
 {
 	struct server *s = c->server;
-	if (c->lost && !verb->one_way) { /* nobody takes what it would hand out */
+	if (c->lost && !verb->one_way) { /* it could not take what the verb hands out */
 		payload_release(payload);
 		return;
 	}
@@ -54,8 +55,8 @@ refuse(struct connection *c, struct verb_entry *verb, const char *code, const ch
 		connection_lose(c);
 }
 
-/* Whether a line that is not a record ends like one that announces a payload: then what follows
- * could be taken for requests that nobody made. */
+/* Whether a line that is not a record ends as if it announced a payload: the bytes behind it could
+ * then be mistaken for requests. */
 static int may_announce(const char *line, size_t len)
 {
 	const char *tab = memchr(line, '\t', len);
@@ -66,7 +67,8 @@ static int may_announce(const char *line, size_t len)
 
 enum announced { ANNOUNCED_NOTHING, ANNOUNCED_RAW, ANNOUNCED_MAPPED, ANNOUNCED_BADLY };
 
-/* What the record says about a payload. BADLY: err says why; if *raw, unknown bytes follow. */
+/* Reads what the record says about a payload. BADLY: err says why; if *raw, unknown bytes
+ * follow. */
 static enum announced announcement(const struct record *r, const struct verb_entry *verb,
 				   uint64_t *bytes, int *raw, struct error *err)
 {
@@ -94,8 +96,8 @@ static enum announced announcement(const struct record *r, const struct verb_ent
 									     : ANNOUNCED_BADLY;
 }
 
-/* The payload of a refused request is read and thrown away, so that the next one is found; one
- * too long for that closes the client. */
+/* Discards the payload of a refused request, so that the next request is found; if the payload is
+ * too long, closes the client. */
 static void skip_payload(struct connection *c, uint64_t bytes, uint64_t bytes_max)
 {
 	if (bytes > bytes_max)
@@ -113,8 +115,8 @@ static void no_memory(struct connection *c)
 	connection_end(c);
 }
 
-/* The room for payloads that are read: the sum of what their clients have announced, so that each
- * one that was begun can come whole. One alone may be longer. */
+/* Memory for payloads that are being read: the sum of what their clients have announced, so that
+ * each payload that has begun can be completed. A single payload may be longer. */
 static uint64_t counted(uint64_t bytes)
 {
 	return bytes > PAYLOAD_FREE_BYTES ? bytes : 0;
@@ -127,7 +129,7 @@ static int has_room(const struct server *s, uint64_t bytes)
 	       (s->payload_bytes <= max && bytes <= max - s->payload_bytes);
 }
 
-/* c's payload is no longer being read: it is whole, or c goes. */
+/* c's payload is no longer being read: it is complete, or c is closed. */
 static struct payload *take_payload(struct connection *c)
 {
 	struct payload *p = c->payload;
@@ -191,7 +193,7 @@ static int is_begun(const struct connection *c)
 	       (framer_left(&c->in) > 0 && !c->paused && !c->waits);
 }
 
-/* Time is counted in looks: those that were missed while this process stood still count as one. */
+/* Time is counted in looks: if this process stood still, the looks that it missed count as one. */
 int connection_look(struct connection *c)
 {
 	const struct server *s = c->server;
@@ -312,7 +314,8 @@ static size_t payload_got(const struct connection *c)
 	return c->payload->bytes - (size_t)c->in.due;
 }
 
-/* What is there of the payload. -1: it is not whole, or there is no memory for it. */
+/* Takes the bytes of the payload that have arrived. -1: it is not complete, or there is no memory
+ * for it. */
 static int take_some(struct connection *c)
 {
 	size_t got = payload_got(c), left = framer_left(&c->in);
@@ -330,7 +333,8 @@ static void finish_payload(struct connection *c)
 	struct payload *p = take_payload(c);
 	c->looks = 0;
 	if (c->line) {
-		/* Other clients' lines have been in the server's record meanwhile. */
+		/* Parse the request's line again: the server's record has held other clients' lines
+		 * meanwhile. */
 		(void)record_parse(&c->server->record, c->line, c->line_len, NULL);
 		free(c->line);
 		c->line = NULL;
@@ -351,7 +355,7 @@ static void keep_line(struct connection *c, const char *line, size_t len)
 	c->line_len = len;
 }
 
-/* Takes one line, or what is there of a payload. -1: nothing more is to be taken now. */
+/* Takes one line, or the available bytes of a payload. -1: nothing more can be taken now. */
 static int take_one(struct connection *c)
 {
 	const char *line;
@@ -387,7 +391,7 @@ static int take_one(struct connection *c)
 	return c->waits ? -1 : 0;
 }
 
-/* Takes back what was lent. */
+/* Takes back the buffers that were lent. */
 static void consume(struct connection *c)
 {
 	while (!c->closing && !c->ended && take_one(c) == 0)
@@ -411,7 +415,7 @@ void connection_resume(struct connection *c)
 	connection_mark_dirty(c); /* for its watch */
 }
 
-/* The client says no more, or has gone. */
+/* The client sends no more, or has gone. */
 static void hear_end(struct connection *c, int half_closed)
 {
 	if (!half_closed) {
@@ -423,8 +427,8 @@ static void hear_end(struct connection *c, int half_closed)
 	connection_end(c);
 }
 
-/* One read: straight into the payload where one is due, into the common input beyond it. Returns
- * the bytes read, 0 when nothing more is to be read now. */
+/* One read: straight into the payload if one is due, and into the common input beyond it. Returns
+ * the bytes read, 0 when nothing more can be read now. */
 static size_t read_once(struct connection *c)
 {
 	struct iovec piece[2];
@@ -454,7 +458,7 @@ void connection_read(struct connection *c)
 {
 	size_t got = 0;
 	c->active = 1;
-	if (c->resuming) /* what it has said before comes first */
+	if (c->resuming) /* handle what it sent before first */
 		return;
 	do {
 		size_t n = read_once(c);
@@ -464,7 +468,7 @@ void connection_read(struct connection *c)
 	} while (c->payload && got < READ_TURN_MAX && !c->closing && !c->ended);
 	if (is_begun(c))
 		server_look_later(c->server);
-	/* A descriptor that came with anything but `map`. */
+	/* Closes a descriptor that came with any request but `map`. */
 	if (c->passed_fd >= 0 && framer_left(&c->in) == 0 && !c->payload) {
 		close(c->passed_fd);
 		c->passed_fd = -1;

@@ -38,7 +38,8 @@ int mapping_new(struct mapping **out, int fd, uint64_t bytes, struct error *err)
 	struct stat st;
 	if (fd < 0)
 		return error_set(err, ERROR_DATA, NULL, "map without a descriptor");
-	/* Without the seal the client could cut the memory short under us: death by SIGBUS. */
+	/* Without the seal the client could shrink the memory under us, and we would die by
+	 * SIGBUS. */
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK))
 		return error_set(err, ERROR_DATA, NULL,

@@ -142,7 +142,7 @@ int output_put_ref(struct output *o, struct chunk_pool *pool, const void *data, 
 
 void output_move(struct output *to, struct output *from, struct chunk_pool *pool)
 {
-	/* A short answer joins the chunk there is: fewer pieces for writev. */
+	/* A short answer is added to the last chunk: writev gets fewer pieces. */
 	struct chunk *k = from->first;
 	if (k && !k->next && !k->borrowed && k->pass < 0 && to->last && !to->last->borrowed &&
 	    to->last->room - to->last->end >= k->end - k->begin) {
@@ -169,7 +169,7 @@ void output_clear(struct output *o, struct chunk_pool *pool)
 	*o = (struct output){0};
 }
 
-/* Takes n written bytes off the front. */
+/* Removes n written bytes from the front. */
 static void advance(struct output *o, struct chunk_pool *pool, size_t n)
 {
 	o->bytes -= n;
@@ -196,7 +196,8 @@ int output_write(struct output *o, struct chunk_pool *pool, int fd)
 			return OUTPUT_BLOCKED;
 		struct iovec piece[PIECES_MAX];
 		size_t count = 0;
-		/* A descriptor goes with the first piece, so that one further on has to wait. */
+		/* A descriptor is sent with the first piece of a write, so the write must end
+		 * before a later piece that has one. */
 		for (struct chunk *k = o->first; k && count < PIECES_MAX; k = k->next) {
 			if (count > 0 && k->pass >= 0)
 				break;
@@ -210,7 +211,7 @@ int output_write(struct output *o, struct chunk_pool *pool, int fd)
 		written += (size_t)n;
 		advance(o, pool, (size_t)n);
 	}
-	/* What was reserved and never used. */
+	/* Frees space that was reserved and never used. */
 	if (o->first)
 		output_clear(o, pool);
 	return OUTPUT_DONE;

@@ -1,7 +1,7 @@
 /*
  * payload: the bulk of a request, either read from the socket into its own memory, or in memory
- * that the client has passed.  Reference counted: it may outlive its request, its
- * connection and its server.  Not for several threads at once.
+ * that the client has passed. It is reference-counted and may outlive its request, its connection
+ * and its server. Only one thread may use it at a time.
  */
 #include "wire/server_internal.h"
 
@@ -10,7 +10,7 @@
 #define SMALL_ROOM 2048
 #define SMALL_MAX 256              /* kept for the next requests */
 #define SPARE_BYTES_MIN (1 << 20)  /* larger payloads: the last one is kept */
-#define FIRST_ROOM (64 * 1024)     /* of a payload that is still to come */
+#define FIRST_ROOM (64 * 1024)     /* bytes of a payload that has not arrived yet */
 #define GROWTH 4
 
 struct payload_pool *payload_pool_new(void)
@@ -34,7 +34,7 @@ void payload_pool_release(struct payload_pool *pool)
 	free(pool);
 }
 
-/* A block with room for bytes, used before or new. */
+/* A block with room for `bytes`, reused or new. */
 static struct payload *take_block(struct payload_pool *pool, size_t bytes)
 {
 	struct payload *p;

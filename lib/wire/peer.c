@@ -146,7 +146,8 @@ static void retry_later(struct peer *p)
 		p->retry_seconds = RETRY_SECONDS_MAX;
 }
 
-/* The connection is over. Requests are told first, then the owner; only then the next try. */
+/* The connection has ended. Tell the requests first, then the owner; only then try to connect
+ * again. */
 static void drop(struct peer *p)
 {
 	int was_up = p->state == PEER_UP;
@@ -172,7 +173,7 @@ static void watch_oldest(struct peer *p)
 
 /* ---- reading ---- */
 
-/* Gives the answer's record to its request. 0: the peer is gone or dropped. */
+/* Passes the record to the request that it answers. 0: the peer is gone or dropped. */
 static int give(struct peer *p)
 {
 	struct open_request *q = p->first;
@@ -264,7 +265,7 @@ static void on_writable(evutil_socket_t fd, short what, void *peer)
 		write_out(p);
 }
 
-/* All of it or nothing: half a request could never be taken back. */
+/* Sends all or nothing: half a request could never be undone. */
 static int put(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes)
 {
 	char *to = output_reserve(&p->out, &p->chunks, len + bytes);
@@ -277,7 +278,7 @@ static int put(struct peer *p, const char *line, size_t len, const void *payload
 	return 0;
 }
 
-/* For one of so many bytes; NULL: it can't be sent. */
+/* Prepares a request of this many bytes; NULL: it can't be sent. */
 static struct open_request *request_new(struct peer *p, size_t bytes)
 {
 	struct open_request *q = p->unused;
@@ -306,7 +307,7 @@ static int request_open(struct peer *p, struct open_request *q, int is_put, peer
 	p->open++;
 	if (p->open == 1)
 		watch_oldest(p);
-	/* Written when the callbacks that are due have run: what they send goes in one write. */
+	/* Write after the callbacks that are due: what they send goes in the same write. */
 	if (!event_pending(p->writer, EV_WRITE, NULL))
 		event_active(p->flusher, EV_TIMEOUT, 0);
 	return 0;
@@ -346,7 +347,8 @@ void peer_flush(struct peer *p)
 		return;
 	int result = output_write(&p->out, &p->chunks, p->in.fd);
 	if (result < 0)
-		event_active(p->flusher, EV_TIMEOUT, 0); /* it finds the same, and may drop */
+		event_active(p->flusher, EV_TIMEOUT, 0); /* the timer finds the same state, and may
+							  * drop the connection */
 	else if (result == OUTPUT_BLOCKED)
 		event_add(p->writer, NULL);
 }

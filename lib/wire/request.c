@@ -1,7 +1,7 @@
 /*
- * request: from handler to answer.  Answers leave a connection in the order of their requests:
- * the first open request writes straight into the connection's output, later ones into their own
- * until it is their turn.
+ * request: from the handler to the answer. Answers leave a connection in the order of their
+ * requests: the first open request writes directly into the connection's output, and later requests
+ * into their own buffers until it is their turn.
  */
 #include "wire/server_internal.h"
 
@@ -36,7 +36,7 @@ struct request *request_new(struct connection *c, struct verb_entry *verb, struc
 	return rq;
 }
 
-/* The first of its connection. */
+/* Whether rq is the first open request of its connection. */
 static void request_free(struct request *rq)
 {
 	struct connection *c = rq->connection;
@@ -55,7 +55,7 @@ static void request_free(struct request *rq)
 	}
 }
 
-/* Takes answered requests from the front; what the first open one has put so far goes out. */
+/* Removes answered requests from the front; what the new first one has written so far is sent. */
 static void advance(struct connection *c)
 {
 	struct server *s = c->server;
@@ -117,7 +117,7 @@ struct payload *request_hold_mapped(struct request *rq, uint64_t offset, uint64_
 	return payload_of_mapping(c->server->payloads, c->mapping, offset, length, NULL);
 }
 
-/* Where rq's bytes go now, or NULL when they are not wanted any more. */
+/* The buffer for rq's bytes, or NULL when nobody needs them any more. */
 static struct output *output_of(struct request *rq)
 {
 	struct connection *c = rq->connection;
@@ -174,7 +174,7 @@ void request_put_record(struct request *rq, struct record_out *o)
 	request_put(rq, o->data, len);
 }
 
-/* The closing record is put; rq goes as soon as those before it have gone. */
+/* The closing record is written; rq goes as soon as the requests before it have gone. */
 static void finish(struct request *rq)
 {
 	struct connection *c = rq->connection;
@@ -192,7 +192,7 @@ static void finish(struct request *rq)
 
 void request_ok(struct request *rq, const char *fields_fmt, ...)
 {
-	char line[RECORD_LINE_MAX]; /* not cleared: this is every answer's way */
+	char line[RECORD_LINE_MAX]; /* not cleared, to be fast: every answer comes here */
 	size_t len = 2;
 	memcpy(line, "ok", len);
 	if (fields_fmt && fields_fmt[0]) {
@@ -242,7 +242,8 @@ void request_err(struct request *rq, const char *code, const char *text_fmt, ...
 		vsnprintf(text, sizeof text, text_fmt, ap);
 		va_end(ap);
 	}
-	/* Values of requests are quoted here: bytes of theirs may end a record's text for others. */
+	/* Texts quote values of requests, whose bytes could end the text of a record for other
+	 * readers. */
 	for (char *p = text; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = ' ';
@@ -270,7 +271,7 @@ void request_defer(struct request *rq, void (*cancelled)(struct request *rq, voi
 	rq->state = REQUEST_DEFERRED;
 	rq->cancelled = cancelled;
 	rq->arg = arg;
-	/* What the handler has put so far is sent, too. */
+	/* Sends what the handler has written so far, too. */
 	if (rq == rq->connection->first)
 		connection_mark_dirty(rq->connection);
 }

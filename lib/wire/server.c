@@ -28,7 +28,7 @@
 
 /* ---- clients come ---- */
 
-/* Before the greeting: tells a client why it is refused, if it listens. */
+/* Tells a client, before the greeting, why it is refused, if it listens. */
 static void turn_away(int fd, const char *line)
 {
 	struct iovec piece = {(char *)(uintptr_t)line, strlen(line)};
@@ -75,7 +75,8 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *server)
 			continue;
 		if (errno == EAGAIN || errno == EWOULDBLOCK)
 			return;
-		/* No descriptors, no memory: clients wait in the backlog, we do not spin. */
+		/* Without descriptors or memory, clients wait in the backlog, and we do not
+		 * spin. */
 		if (!s->accept_told)
 			log_say(LOG_LEVEL_WARNING, "%s: no more clients for now: %s", s->path,
 				strerror(errno));
@@ -93,8 +94,8 @@ static void on_accept_again(void *server)
 		event_add(s->listener, NULL);
 }
 
-/* Closes who has been silent for too long. A client's deeds since the last sweep count as done
- * now: exact to a quarter of the deadline, without a timer a client. */
+/* Closes clients that have been silent for too long. What a client did since the last sweep counts
+ * as done now: this is exact to a quarter of the deadline, and needs no timer for each client. */
 static void on_sweep(void *server)
 {
 	struct server *s = server;
@@ -109,7 +110,7 @@ static void on_sweep(void *server)
 	}
 }
 
-/* Runs only while a client has begun something. */
+/* Runs only while a client has begun a request. */
 static void on_look(void *server)
 {
 	struct server *s = server;
@@ -298,7 +299,7 @@ void server_forked(struct server *s)
 	if (s->listens.fd >= 0)
 		close(s->listens.fd);
 	close(s->lock_fd);
-	/* The loop's handlers would wake the parent. */
+	/* After fork(): the handlers of the loop would wake the parent. */
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 }
@@ -319,7 +320,7 @@ void server_abandon(struct server *s)
 	event_base_loopbreak(s->base);
 }
 
-/* Clients whose socket takes no more for now. */
+/* Clients whose socket accepts no more for now. */
 static size_t write_some(struct server *s)
 {
 	size_t blocked = 0;
@@ -352,8 +353,8 @@ int server_quiet(struct server *s, double seconds)
 
 /* ---- turns ---- */
 
-/* What follows the reading: hook, writing, freeing connections. Each may bring work for the next
- * round; no work is left when this returns, so that the loop may sleep. */
+/* The work after reading: hook, writing, freeing connections. Each may cause work for the next
+ * round; when this returns no work is left, so the loop may sleep. */
 static int server_turn(struct server *s, struct error *err)
 {
 	do {
@@ -401,7 +402,7 @@ static int is_unread(const struct server *s)
 	return 0;
 }
 
-/* Nothing is read any more; what has been answered is written, for a while. */
+/* Stop reading, and write the remaining answers, for a limited time. */
 static int drain(struct server *s, struct error *err)
 {
 	double deadline = clock_mono() + s->options.drain_seconds;

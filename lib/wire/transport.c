@@ -67,8 +67,8 @@ static int stream_socket(void)
 	return socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
 
-/* Anybody who can write to a socket's directory can listen at its name. What we tell a server is
- * not for others: it must be our user's, or root's, who may do anything. Root may ask anyone. */
+/* Anybody who can write to a socket's directory can listen at its name. We talk only to a server of
+ * our own user or of root, who may do anything. Root may talk to any server. */
 static int check_server(int fd, const char *name, struct error *err)
 {
 	uid_t server, self = geteuid();
@@ -136,7 +136,7 @@ int transport_remove_dead(const char *path, struct error *err)
 		close(fd);
 		return error_set(err, ERROR_TEMPFAIL, path, "another instance runs");
 	}
-	/* One for datagrams may be alive; so may any when there is no memory to ask it. */
+	/* A datagram socket may be alive; so may any socket when there is no memory to test it. */
 	if (why.code == ERROR_UNAVAILABLE && errnum != 0 && errnum != ECONNREFUSED &&
 	    errnum != ENOENT) {
 		errno = errnum;

@@ -71,7 +71,7 @@ int verbs_is_map(const struct verb_entry *v)
 	return v->verb->handler == answer_map;
 }
 
-/* A table has a few dozen rows: most are told apart by their first letter. */
+/* A table has a few dozen rows: the first letter distinguishes most of them. */
 struct verb_entry *verbs_find(struct verb_table *t, const char *name)
 {
 	for (struct verb_entry *v = t->entry; v < t->entry + t->count; v++)
@@ -80,7 +80,7 @@ struct verb_entry *verbs_find(struct verb_table *t, const char *name)
 	return NULL;
 }
 
-/* Splits at blanks; words and their pointers lie in one block. */
+/* Splits at blanks; one block has the pointers and the words. */
 static int split_words(const char *text, char ***words, size_t *count)
 {
 	size_t len = text ? strlen(text) : 0, n = 0;
