@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How much of a log's end is looked at: more when no row was in so much. */
+/* Bytes of a log's end that are read first; more when they contain no row. */
 static const size_t tail_bytes[] = {256u << 10, 8u << 20};
 
 const char *condition_name(enum condition_is is)
@@ -43,8 +43,8 @@ const char *condition_words(enum condition_is is)
 /* ---- the log ---- */
 
 struct tail {
-	int has_run;                   /* a run began, as far as it was read */
-	int is_over;                   /* and has said its summary */
+	int has_run;                   /* a run has begun in the part that was read */
+	int is_over;                   /* and has written its summary */
 	double at;                     /* of the last record that has a time */
 	char summary[RECORD_LINE_MAX]; /* of the last run, with newline */
 	uint64_t samples_done, samples;
@@ -56,7 +56,7 @@ static void take_record(struct tail *t, const struct record *r, const char *line
 	record_real_opt(r, "at", 0, 1e300, &at, NULL);
 	if (!isnan(at))
 		t->at = at;
-	t->has_run = 1; /* a log begins with a run, or goes on with one */
+	t->has_run = 1; /* a log begins with a run, or continues one */
 	if (record_is(r, "begin") && !record_get(r, "goes-on")) {
 		t->is_over = 0;
 		t->summary[0] = '\0';
@@ -126,7 +126,7 @@ static void read_log(struct tail *t, const struct dirs *dirs)
 
 /* ---- what it comes to ---- */
 
-/* Of a version that did not write the status of trainctl down: what it must have been. */
+/* For logs of a version that did not write trainctl's status: what the status must have been. */
 static int old_status(const struct record *r, enum condition_is is)
 {
 	uint64_t held = 0, status = 0, signal = 0;
@@ -140,7 +140,7 @@ static int old_status(const struct record *r, enum condition_is is)
 	return signal ? 128 + (int)signal : status ? (int)status : ERROR_SOFTWARE;
 }
 
-/* The same of what ended it: MAX_TIME and EVAL patience leave samples over. */
+/* The same for what ended the job: MAX_TIME and EVAL patience leave samples over. */
 static void old_end(struct condition *c, const struct record *r)
 {
 	uint64_t shards = 0, done = 0, held = 0;
@@ -175,7 +175,8 @@ static void take_summary(struct condition *c, const char *line)
 		old_end(c, &r);
 }
 
-/* That of a finished job, which its log may have lost; NULL: it is not finished. To be freed. */
+/* The summary of a finished job, which its log may no longer have; NULL: the job is not finished.
+ * To be freed. */
 static char *finished(const struct dirs *dirs)
 {
 	char path[DIRS_PATH_MAX], *text;
@@ -210,7 +211,7 @@ static void take_state(struct condition *c, const struct dirs *dirs)
 	c->node[0] = '\0';
 }
 
-/* A name is there from the first start on, and while it is still preparing it has none. */
+/* The job's name is known from the first start on, but not while that start is still preparing. */
 static int read_name(struct condition *c, const struct dirs *dirs)
 {
 	char path[DIRS_PATH_MAX];

@@ -75,7 +75,7 @@ int deadline_rules(struct pulse_rules *rules, const char *hung, struct error *er
 	return pulse_rules_parse(rules, hung, err);
 }
 
-/* Parsed anew: a single number is of checkpoints only where it is longer than this. */
+/* Parsed again, because a single number counts for checkpoints only if it is longer than this. */
 int deadline_rules_saving(struct pulse_rules *rules, const char *hung, struct error *err)
 {
 	*rules = (struct pulse_rules){0};

@@ -15,7 +15,8 @@ static int given(const char *text)
 	return text && text[0];
 }
 
-/* A path from a variable: the XDG Base Directory Specification wants relative paths passed over. */
+/* A path from an environment variable: the XDG Base Directory Specification says that relative
+ * paths are to be ignored. */
 static int given_path(const char *text)
 {
 	return text && text[0] == '/';
@@ -29,7 +30,8 @@ static int fill(char *out, struct error *err, const char *a, const char *b, cons
 	return 0;
 }
 
-/* Without changing what the user wrote: no links resolved, so that it can be found in ps(1). */
+/* Makes the path absolute, but resolves no links, so that ps(1) shows the path as the user wrote
+ * it. */
 static int absolute(char *path, struct error *err)
 {
 	char here[DIRS_PATH_MAX], full[2 * DIRS_PATH_MAX];
@@ -48,7 +50,7 @@ static int absolute(char *path, struct error *err)
 
 #define BASE_MAX 64
 
-/* Where the run directories lie that nobody chose. */
+/* The directory of run directories that the user did not choose. */
 static void base_of(char out[BASE_MAX])
 {
 	snprintf(out, BASE_MAX, "/tmp/paceline-%lu", (unsigned long)getuid());
@@ -98,8 +100,8 @@ static int resolve_state(struct dirs *p, const char *job, const char *run_dir,
 			 "not given, and the environment has neither XDG_STATE_HOME nor HOME");
 }
 
-/* Whether sockets can lie there. The longest is the monitor's; the wire room puts ".lock" behind it
- * for its lock. */
+/* Whether the directory can hold sockets. The monitor's has the longest name, and the wire room
+ * adds ".lock" for its lock. */
 static int check_name(const char *run, struct error *err)
 {
 	if (strchr(run, ','))
@@ -159,7 +161,7 @@ int dirs_guess(struct dirs *p, const char *job, const char *run_dir, const char 
 	return p->state[0] ? absolute(p->state, err) : 0;
 }
 
-/* In /tmp anybody could have made it first, as a link to elsewhere, too. */
+/* In /tmp another user could have made the directory first, perhaps as a link. */
 static int ours(const char *dir, int (*look)(const char *path, struct stat *st), struct error *err)
 {
 	struct stat st;
@@ -176,7 +178,7 @@ static int is_below(const char *path, const char *base)
 	return strncmp(path, base, len) == 0 && path[len] == '/';
 }
 
-/* Of those below the directory in /tmp: whether that is ours. */
+/* For a directory below ours in /tmp: whether it belongs to us. */
 static int base_is_ours(const struct dirs *p, struct error *err)
 {
 	char base[BASE_MAX];
@@ -203,7 +205,7 @@ int dirs_make(const struct dirs *p, struct error *err)
 	static const char *const inside[] = {"journal", "checkpoints", "index", "nodes", "logs"};
 	char path[DIRS_PATH_MAX], base[BASE_MAX];
 	base_of(base);
-	/* Nothing is made below it before it is known whose it is. */
+	/* Check the owner before anything is made below it. */
 	if (is_below(p->run, base) && (fs_make_dirs(base, err) != 0 || base_is_ours(p, err) != 0))
 		return -1;
 	if (fs_make_dirs(p->run, err) != 0 || fs_make_dirs(p->state, err) != 0 ||

@@ -74,7 +74,7 @@ static int predicts(const struct job *job)
 	return is(job->solution, "lb-bsp") && !job_kind(job)->foreign;
 }
 
-/* The default is no wish: a job file that trainctl has written has all keys. */
+/* A default is not the user's wish: a job file that trainctl has written has all keys. */
 static int predict_of_none(const struct job *job)
 {
 	return !predicts(job) && !is(job->predict, "mix") && !is(job->predict, "none");

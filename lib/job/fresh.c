@@ -20,7 +20,7 @@
 #define PREVIOUS_MAKING "previous.making"
 #define PREVIOUS_GONE "previous.gone"
 
-/* What a run leaves in its state directory. Beside these: what workers have learnt, predict-ID. */
+/* The files of a run in its state directory. In addition: what workers have learnt, predict-ID. */
 static const struct {
 	const char *name;
 	int is_dir;
@@ -32,7 +32,8 @@ static const struct {
 };
 #define OURS (sizeof ours / sizeof *ours)
 
-/* By its name and kind: a file is no directory of the same name that somebody else keeps there. */
+/* By name and type: a directory that somebody else keeps there may have the same name as one of our
+ * files. */
 static int is_ours(const char *dir, const char *name)
 {
 	char path[DIRS_PATH_MAX + 256];
@@ -65,8 +66,8 @@ int fresh_takes(const struct dirs *dirs, const char *path)
 
 typedef int each_fn(const char *path, const char *name, void *arg, struct error *err);
 
-/* Each name of a run's in dir, as dir/name; fn takes it away. So the directory is read anew after
- * each: what it says while names go is not defined. */
+/* Calls fn, which removes the file, for each of a run's names in dir, as dir/name. It reads the
+ * directory again after each, because reading while names disappear is undefined. */
 static int each(const char *dir, each_fn *fn, void *arg, struct error *err)
 {
 	char path[DIRS_PATH_MAX + 256];
@@ -93,7 +94,7 @@ static int remove_one(const char *path, const char *name, void *arg, struct erro
 	return fs_remove_tree(path, err);
 }
 
-/* With what it holds of a run; the directory itself stays when there is more in it. */
+/* Removes a run's files in the directory, and the directory itself if nothing else is in it. */
 static int remove_run(const char *dir, struct error *err)
 {
 	if (each(dir, remove_one, NULL, err) != 0)
@@ -103,8 +104,8 @@ static int remove_run(const char *dir, struct error *err)
 	return 0;
 }
 
-/* A file that is there already was moved before a crash; the one that has its name now was made
- * since, and is empty. */
+/* A file that is already there was moved before a crash; the file with its old name was made since
+ * then, and is empty. */
 static int move_one(const char *path, const char *name, void *arg, struct error *err)
 {
 	char to[DIRS_PATH_MAX + 256];
@@ -165,8 +166,8 @@ static int holds_anything(const struct dirs *dirs, const char *name)
 
 /* ---- the two change places ---- */
 
-/* Until fresh.ready is renamed all that lies in the state directory is of the run before. A half
- * moved one has lost its job.env, but not the directory that it goes to. */
+/* Until fresh.ready is renamed, the whole state directory belongs to the earlier run. If it was
+ * moved halfway, its job.env is gone, but the target directory is still there. */
 static int put_aside(const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
@@ -193,7 +194,7 @@ int fresh_recover(const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	dirs_state(dirs, MAKING, path);
-	if (fs_remove_tree(path, err) != 0) /* with temporary files of all names */
+	if (fs_remove_tree(path, err) != 0) /* including temporary files of all these names */
 		return -1;
 	dirs_state(dirs, PREVIOUS_GONE, path);
 	if (remove_run(path, err) != 0)
@@ -204,7 +205,7 @@ int fresh_recover(const struct dirs *dirs, struct error *err)
 	return is_dir(dirs, MOVING) ? move_in(dirs, err) : 0;
 }
 
-/* What a link leads to is not ours to move, and the new run would go on from it. */
+/* The target of a link is not ours to move, and the new run would continue from it. */
 static int check_link(const struct dirs *dirs, const char *name, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
@@ -268,7 +269,7 @@ int fresh_forget(const struct dirs *dirs, struct error *err)
 	char path[DIRS_PATH_MAX];
 	if (!fresh_kept(dirs, path))
 		return 0;
-	/* Half removed it must not look like a run to be kept. */
+	/* When it is removed only halfway, it must not look like a run to keep. */
 	if (rename_in(dirs, PREVIOUS, PREVIOUS_GONE, err) != 0)
 		return -1;
 	dirs_state(dirs, PREVIOUS_GONE, path);

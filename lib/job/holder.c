@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* On a full disk the job goes on: only who holds it stays unsaid. */
+/* The job goes on when the disk is full: then only the holder's pid is missing. */
 static void write_down(int lock, const char *path, const char *job)
 {
 	char line[RECORD_LINE_MAX], boot[BOOT_ID_MAX];

@@ -63,7 +63,7 @@ static size_t index_of(const struct hosts *h, const char *host)
 	return i;
 }
 
-/* As many on each, from the first on, the rest one by one on the first ones. */
+/* The same number on each host, in order; the rest one by one on the first hosts. */
 static void fill(struct hosts *h, uint64_t workers)
 {
 	uint64_t trains = h->count - h->first;
@@ -118,7 +118,7 @@ size_t hosts_server(const struct hosts *h, uint64_t number)
 
 /* ---- names ---- */
 
-/* Also when one has the domain behind it and the other has not. */
+/* Names also match when only one of them has the domain. */
 static int is_here(const char *host, const char *here)
 {
 	size_t n = strcspn(host, "."), m = strcspn(here, ".");
@@ -139,7 +139,7 @@ static void add_host(struct hosts *h, const char *name)
 	snprintf(place->host, sizeof place->host, "%s", name);
 }
 
-/* This machine first, the others in their order. */
+/* Puts this machine first; the others keep their order. */
 static int fill_places(struct hosts *h, char *const *name, size_t count, struct error *err)
 {
 	h->place = calloc(count + 1, sizeof *h->place);
@@ -212,7 +212,7 @@ static int names_of_slurm(struct hosts *h, const struct hosts_environment *env, 
 	return result;
 }
 
-/* A sum names all its hosts in one line, and so does the lead its replicas. */
+/* The request for a sum has all hosts in one line, and so has the lead's list of replicas. */
 static int names_fit(const struct hosts *h, const struct job *job, struct error *err)
 {
 	size_t names = 0, replicas = 0, training = h->count - h->first;
@@ -234,7 +234,7 @@ static int is_given(const char *text)
 	return text && text[0];
 }
 
-/* In an allocation Slurm starts what is to run there; else there is ssh. */
+/* In an allocation Slurm starts nodes on its hosts; else ssh does. */
 static const struct launcher *choose(const struct job *job, const struct hosts_environment *env)
 {
 	if (job->launcher[0])
@@ -275,7 +275,8 @@ static int find(struct hosts *h, const struct job *job, const struct hosts_envir
 		result = fill_places(h, NULL, 0, err);
 	if (result != 0)
 		return -1;
-	/* Open MPI starts its processes where the allocation is, and trainctl needs one of them. */
+	/* Open MPI starts its processes on the hosts of the allocation, and trainctl needs one of
+	 * them. */
 	if (slurm && h->first == 1)
 		return error_set(err, ERROR_CONFIG, h->place[0].host,
 				 "this machine is not a host of the job (%.80s is one): start "

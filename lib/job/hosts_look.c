@@ -29,7 +29,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* A file here, which a host sees or does not. */
+/* A file here that tells whether a host sees our state directory. */
 struct token {
 	char path[DIRS_PATH_MAX], text[96];
 };
@@ -45,11 +45,11 @@ struct look {
 	const struct dirs *dirs;
 	struct token run, state;
 	uint64_t bytes;    /* room for so many */
-	int room;          /* only that is asked */
-	struct wrong *wrong; /* as it was found */
+	int room;          /* ask only for room */
+	struct wrong *wrong; /* in the order in which they were found */
 	size_t wrongs, wrong_room;
-	uint64_t *sum; /* of each file of the data, as it is here; 0: not looked at yet */
-	int lost; /* some of it, for want of memory */
+	uint64_t *sum; /* checksum of each data file here; 0: not computed yet */
+	int lost; /* some errors, for want of memory */
 };
 
 /* One host. */
@@ -58,7 +58,8 @@ struct asked {
 	size_t place;
 	struct remote *remote;
 	struct asked *all; /* of all hosts */
-	char is[HOST_NAME_MAX_BYTES + BOOT_ID_MAX]; /* which machine, as it says; "": not known yet */
+	char is[HOST_NAME_MAX_BYTES + BOOT_ID_MAX]; /* the machine's id, as it says; "": not known
+						     * yet */
 	int began; /* its questions are on their way */
 	size_t question, of_data;
 	int over;
@@ -94,8 +95,8 @@ __attribute__((format(printf, 4, 5))) static void wrong_at(struct asked *a, int 
 	is_wrong(a->look, a->place, &err);
 }
 
-/* By hosts, however fast each has answered. The status is that of the first one that would be wrong
- * again, else of the first. */
+/* Reports in the order of hosts, not of answers. The exit status is that of the first error that
+ * would come again, else of the first error. */
 static int sum_up(struct look *l, struct error *err)
 {
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
@@ -120,7 +121,7 @@ static int sum_up(struct look *l, struct error *err)
 
 /* ---- tokens ---- */
 
-/* In the directory, or where it is to be made. */
+/* Looks at the directory, or at the one in which it is to be made. */
 static int make_token(struct token *t, const char *dir, struct error *err)
 {
 	char at[DIRS_PATH_MAX], boot[BOOT_ID_MAX], up[DIRS_PATH_MAX];
@@ -150,7 +151,7 @@ static void remove_token(struct token *t)
 
 /* ---- questions ---- */
 
-/* mpirun starts the last one, by ssh or by srun. */
+/* orted comes last; mpirun starts it by ssh or srun. */
 static const char *const programs_of_ours[] = {"fabricd", "ps-server", "worker", "orted", NULL};
 static const char *const programs_of_foreign[] = {"fabricd", "agent", "orted", NULL};
 
@@ -201,7 +202,7 @@ static int ask_data(struct asked *a, const char *path, struct error *err)
 
 #define FIXED 6 /* questions, before those for programs */
 
-/* How its nodes would be limited there; of a job that limits none the answer is that. */
+/* The way in which nodes would be limited there; if the job limits none, the answer says so. */
 static int ask_limits(struct asked *a, struct error *err)
 {
 	const struct limits want = job_limits(a->look->job);
@@ -343,8 +344,8 @@ static void end(struct asked *a, const struct error *err)
 	a->remote = NULL;
 }
 
-/* The name of this machine, or of one that was asked before, when this is the same; NULL: it is not.
- * Their directories would be the same as well. */
+/* The name of this machine, or of a host that was asked before, if it is the same machine; NULL: it
+ * is not. Their directories would be the same, too. */
 static const char *other_name(struct asked *a, const struct remote_greeting *g,
 			      const struct node_place *here)
 {
@@ -447,7 +448,7 @@ static int ask_all(struct look *l, const struct hosts_environment *env, double s
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		asked[i] = (struct asked){.look = l, .place = i + 1, .all = asked};
 		if (l->room && l->hosts->place[i + 1].cores == 0)
-			asked[i].over = 1; /* it did not answer before: that was said */
+			asked[i].over = 1; /* it did not answer before, which was reported */
 		else
 			open_one(&asked[i], env);
 	}
@@ -548,7 +549,8 @@ static void room_here(struct look *l)
 	struct error err;
 	char has[HUMAN_MAX], needs[HUMAN_MAX];
 	if (statvfs(l->dirs->state, &st) != 0)
-		return; /* it is not made yet, or will be said by who writes there */
+		return; /* it does not exist yet, or the process that writes there reports the
+			 * error */
 	double free = (double)st.f_bavail * (double)st.f_frsize;
 	if (free >= (double)l->bytes)
 		return;
@@ -571,7 +573,7 @@ int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 	return -1;
 }
 
-/* Rows that the data can touch, not those that keys have room for. */
+/* Rows that the data can touch, not all rows for which keys have room. */
 int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint64_t samples,
 			   uint64_t *bytes, struct error *err)
 {
@@ -581,7 +583,7 @@ int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint6
 	struct opt opt;
 	*bytes = 0;
 	if (job_kind(job)->cut != CUT_PARTS)
-		return 0; /* what a trainer saves nobody knows before */
+		return 0; /* nobody knows in advance how much a trainer saves */
 	dirs_state(dirs, "layout", path);
 	if (opt_by_name(&opt, job->optimizer, err) != 0 || layout_read(&layout, path, err) != 0)
 		return -1;

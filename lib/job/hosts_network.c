@@ -37,7 +37,7 @@ static struct addrinfo *look_up(const struct node_place *place)
 	return getaddrinfo(at ? at + 1 : place->host, NULL, &hints, &found) == 0 ? found : NULL;
 }
 
-/* All networks of this machine but its own loop. */
+/* All networks of this machine except the loopback. */
 static size_t own(const struct ifaddrs *all, struct network *out, size_t max)
 {
 	size_t count = 0;
@@ -51,7 +51,7 @@ static size_t own(const struct ifaddrs *all, struct network *out, size_t max)
 	return count;
 }
 
-/* Of those networks, the ones in which the host is. */
+/* Which of these networks contain the host. */
 static size_t keep(struct network *n, size_t count, const struct node_place *place)
 {
 	struct addrinfo *found = look_up(place);

@@ -70,14 +70,14 @@ void job_free(struct job *job)
 	memset(job, 0, sizeof *job);
 }
 
-/* Where a value stands. */
+/* The place of a value. */
 struct where {
 	const char *place;
 	const char *dir;      /* of the job file, NULL: of none */
 	unsigned char *given; /* of each row: whether this file says it; or NULL */
 };
 
-/* "" is the default, which is not given. */
+/* An empty text is the default, and does not count as given. */
 static int set_row(struct job *job, const struct key_row *row, const char *value,
 		   const struct where *w, struct error *err)
 {
@@ -93,7 +93,7 @@ static int set_row(struct job *job, const struct key_row *row, const char *value
 	return 0;
 }
 
-/* Whether the head that its key has now has this part. */
+/* Whether the present head of its key has this part. */
 static int is_fit(const struct job *job, const struct key_row *row)
 {
 	const struct key_row *head = key_family(row->name, key_len(row));
@@ -128,8 +128,8 @@ static int no_part(const struct key_row *family, const char *word, const char *p
 			 (int)key_len(family), family->name, word, parts);
 }
 
-/* "HEAD,name:value,...": what is not named stays as it is. The head comes first: it forgets the
- * parts that it does not have. text is cut. */
+/* "HEAD,name:value,...": parts that are not named keep their values. The head is first: it drops
+ * the parts that it does not have. text is cut. */
 static int set_parts(struct job *job, const struct key_row *family, char *text,
 		     const struct where *w, struct error *err)
 {
@@ -226,7 +226,7 @@ static int unknown_key(const char *key, const char *place, struct error *err)
 
 /* ---- keys of before ---- */
 
-/* What they said by 0, commas and other words; to be freed. */
+/* Converts an old value (0, commas, other words) to the new words; to be freed. */
 static char *old_value(const struct key_row *row, const char *value)
 {
 	static const char *const words[][3] = {
@@ -341,8 +341,8 @@ struct reading {
 static int read_file(struct job *job, const char *path, const struct reading *outer,
 		     const char *place, struct error *err);
 
-/* Its name is seen from the file that names it, and nothing else: so an included file is the same
- * one wherever a job is started. */
+/* The name is relative only to the file that has the INCLUDE line, so it is the same file wherever
+ * a job is started. */
 static int include(const struct reading *reading, const char *value, const char *place,
 		   struct error *err)
 {
@@ -408,7 +408,7 @@ static int identify(struct reading *reading, const char *place, struct error *er
 	return 0;
 }
 
-/* Nobody may ever write into a pipe that a job file names. */
+/* A pipe in a job file might never get a writer. */
 static int refuse_pipe(const char *path, const char *place, struct error *err)
 {
 	struct stat st;
@@ -434,7 +434,8 @@ static int read_file(struct job *job, const char *path, const struct reading *ou
 		result = jobtext_parse(path, text, len, take, &reading, err);
 	free(text);
 	struct where w = {.place = reading.old_place, .given = reading.given};
-	/* Before any other mistake: whoever has old keys has many, and is told all of them at once. */
+	/* Report old keys before any other mistake: a job file with one has many, and all are
+	 * reported together. */
 	if (reading.first_old)
 		result = refuse_old(job, reading.first_old, reading.old, &w, err);
 	return result;
@@ -461,7 +462,8 @@ static int refuse_stdin(const struct job_list *list, const char *key, const char
 	return 0;
 }
 
-/* A file in DIR/ is called after the job. What is made lies beside the job file. */
+/* In DIR/ the file gets the job's name. Files that are written start at the job file's
+ * directory. */
 static int finish_metrics(struct job *job, struct error *err)
 {
 	const char *dir = origin_of(job, key_find("METRICS"))->dir;
@@ -510,8 +512,8 @@ size_t job_packed(const char *path)
 	return 0;
 }
 
-/* By the name alone, no file is opened here. A .tsv is a table whose label column is named, else
- * Criteo's rows, which have no names. */
+/* Decides by the name alone, without opening the file. A .tsv is a table if LABEL is given, else
+ * Criteo rows, which have no names. */
 static const char *guess_format(const char *path, int has_label)
 {
 	static const char *const guess[][2] = {{".csv", "csv"},	      {".svm", "libsvm"},
@@ -624,7 +626,7 @@ static int finish_options(struct job *job, const char *path, struct error *err)
 	return 0;
 }
 
-/* What its own line, or a later one, gave to a head that does not have it. */
+/* Refuses parts that a line gave to a head that does not have them. */
 static int finish_parts(const struct job *job, struct error *err)
 {
 	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
@@ -733,7 +735,7 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 	return 0;
 }
 
-/* It plans workers and servers: both must be able to be there. */
+/* A brain plans workers and servers: there must be room for both. */
 static int finish_brain(const struct job *job, const char *path, struct error *err)
 {
 	if (!job_has_brain(job) || job->cores != 1)
@@ -819,7 +821,7 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	return finish_names(job, err);
 }
 
-/* A head stands there by its name, as a part does. */
+/* Heads are written by their names, like parts. */
 static int write_keys(const struct job *job, FILE *out, struct error *err)
 {
 	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
@@ -878,7 +880,7 @@ static int is_late(const struct key_row *row)
 	return key_is_word("OPTIMIZER lr|OPTIMIZER l2|TEST", row->name);
 }
 
-/* A method that sets sizes at every barrier is the lead's from its start to its end. */
+/* The lead runs a method that sets sizes at every barrier, from its start to its end. */
 static enum job_change change_of(const struct key_row *row, const struct job *old,
 				 const struct job *now, int finished)
 {
@@ -895,7 +897,7 @@ static enum job_change change_of(const struct key_row *row, const struct job *ol
 	return row->change;
 }
 
-/* Long values, and those that look alike, are no help. */
+/* Long values, and values that look alike, do not help the reader. */
 static size_t add_change(char *keys, size_t at, const char *key, const char *old, const char *now)
 {
 	char values[2 * CHANGE_SHOWN + 16] = "";

@@ -59,7 +59,7 @@ static int list_usual(struct jobs *jobs, const char *base, struct error *err)
 	return result;
 }
 
-/* The state that a link names; -1: it is none. */
+/* The state directory to which a link leads; -1: there is none. */
 static int follow(const char *links, const char *name, char state[DIRS_MAX])
 {
 	char path[DIRS_PATH_MAX + 256];
@@ -171,7 +171,7 @@ static int runs(const char *state)
 	return holder_find(&dirs, &holder);
 }
 
-/* state: its usual place; then where it is. */
+/* state: in: the usual place; out: the real one. */
 static int choose(char state[DIRS_MAX], const struct jobs *jobs, const char *name,
 		  struct error *err)
 {
@@ -197,7 +197,7 @@ static int choose(char state[DIRS_MAX], const struct jobs *jobs, const char *nam
 	return 0;
 }
 
-/* The state of a job by its run directory, where it is not in there. */
+/* Finds the state of a job by its run directory, if the state is not in there. */
 static void by_run_dir(struct dirs *p, const struct jobs *jobs)
 {
 	char run[DIRS_MAX];

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What ends or changes a bare word in sh; a blank would start a second word (and a command). */
+/* Characters that end or change a bare word in sh; a blank would start a second word (and a
+ * command). */
 static const char bare_special[] = " \t|&;<>()$`\\\"'";
 
 /* what: the key, or the line's words; NULL: neither. */

@@ -22,7 +22,7 @@ static int is_there(const struct job_file *file, const char *path)
 	return file->is_program ? fs_is_program(path) : access(path, F_OK) == 0;
 }
 
-/* By name, whether it is there or not, or by what it is. */
+/* Compares by name, whether the file exists or not, or by device and inode. */
 static int is_same(const char *a, const char *b)
 {
 	struct stat x, y;
@@ -31,7 +31,7 @@ static int is_same(const char *a, const char *b)
 	return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* What the job began with under this key; NULL: nothing. */
+/* The file with which the job began under this key; NULL: none. */
 static const char *began_with(const struct job *kept, const struct job_file *file)
 {
 	struct job_file other;
@@ -41,7 +41,7 @@ static const char *began_with(const struct job *kept, const struct job_file *fil
 	return NULL;
 }
 
-/* The one that is meant; NULL: the error says why none is. */
+/* The file that is meant; NULL: the error says why there is none. */
 static const char *choose(const struct job_file *file, const struct places *at,
 			  const struct job *kept, struct error *err)
 {
@@ -83,7 +83,7 @@ static int locate(const struct job_file *file, const char *current, const struct
 	int is_word = file->is_program && !strchr(name, '/');
 	if (name[0] == '/' || (is_word && is_known_word(file, name)))
 		return 0;
-	if (strcmp(name, "-") == 0) /* no file: who reads it says so */
+	if (strcmp(name, "-") == 0) /* not a file: the reader of the key reports it */
 		return 0;
 	snprintf(at.beside, sizeof at.beside, "%s/%s", dir ? dir : current, name);
 	snprintf(at.here, sizeof at.here, "%s/%s", current, name);
@@ -91,7 +91,7 @@ static int locate(const struct job_file *file, const char *current, const struct
 	if (!chosen)
 		return -1;
 	if (is_word && !is_there(file, chosen))
-		return 0; /* a word that nobody knows stays what it is */
+		return 0; /* an unknown word stays unchanged */
 	char *copy = strdup(chosen);
 	if (!copy)
 		return error_set(err, ERROR_OS, name, "out of memory");
@@ -108,7 +108,7 @@ int job_locate(struct job *job, const char *kept, struct error *err)
 	int result = 0;
 	if (!getcwd(current, sizeof current))
 		return error_errno(err, ERROR_OS, NULL, "current directory");
-	/* What can't be read is said where the two jobs are compared. */
+	/* A file that can't be read is reported when the two jobs are compared. */
 	int has_begun =
 		kept && job_init(&began, NULL) == 0 && job_read(&began, kept, NULL) == 0;
 	for (size_t i = 0; result == 0 && job_file(job, i, &file) == 0; i++)

@@ -28,7 +28,7 @@ static const char *given(const char *text)
 
 /* ---- is it the same job? ---- */
 
-/* Nodes that run are reached by their sockets, so they must be where they were. */
+/* Running nodes are reached by their sockets, so the run directory must be the same. */
 static int same_run_dir(const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX], *text;
@@ -52,7 +52,7 @@ static int write_run_dir(const struct dirs *made, struct error *err)
 	return fs_replace_file(path, line, (size_t)n, err);
 }
 
-/* Whether a run began here: its job file comes last. */
+/* Whether a run has begun here: its job file is written last. */
 static int has_begun(const struct dirs *dirs)
 {
 	char path[DIRS_PATH_MAX];
@@ -85,7 +85,7 @@ static int compare_keys(const struct job *job, const struct dirs *dirs, int runn
 	return result;
 }
 
-/* A state that was made before this was written down has nothing to compare. */
+/* The state of an older version does not have this file: there is nothing to compare. */
 static int compare_data(const struct job *job, const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
@@ -108,7 +108,8 @@ static int compare(const struct job *job, const struct dirs *dirs, int running, 
 {
 	if (compare_keys(job, dirs, running, finished, err) != 0)
 		return -1;
-	/* Workers that run notice by themselves, and somebody must mind them until then. */
+	/* Running workers notice changed data themselves, and until then they must be
+	 * supervised. */
 	return running ? 0 : compare_data(job, dirs, err);
 }
 
@@ -119,7 +120,7 @@ int prepare_finished(const struct job *job, const struct dirs *dirs, struct erro
 
 /* ---- schema, dataset ---- */
 
-/* A model that is told the answer learns nothing else. */
+/* A model that gets the label as a column learns nothing else. */
 static int check_label(const struct schema *s, const struct schema_column *columns, size_t count,
 		       const char *key, struct error *err)
 {
@@ -178,8 +179,8 @@ static int saved_schema(const char *path, const struct schema *wanted, struct sc
 			 "does not fit the job (%.300s); --fresh starts over", why.text);
 }
 
-/* Whether items from `from` up to `to` are one name with blanks between: relative ones, of which each
- * became an absolute path. */
+/* Whether items `from` to `to` are one name with blanks: relative names, each of which became an
+ * absolute path. */
 static int is_one_name(const struct job_list *list, size_t from, size_t to, char *name, size_t max)
 {
 	const char *second = list->item[from + 1];
@@ -196,7 +197,7 @@ static int is_one_name(const struct job_list *list, size_t from, size_t to, char
 	return 0;
 }
 
-/* What is not there may be half of a name. */
+/* A file that is not there may be half of a name with blanks. */
 static void hint_names(const struct job_list *list, const char *key, struct error *err)
 {
 	enum { BLANKS_MAX = 8 };
@@ -244,8 +245,8 @@ static int open_data(const struct job *job, const struct dirs *dirs, const struc
 
 #define LOOK_ROWS 1024 /* read at once, and of each file of TEST */
 
-/* How many rows have each label, as far as the answer may depend on it: until both were seen, or to
- * the end where bad rows are to be counted. */
+/* Counts rows by label, as far as the answer may depend on it: until both labels were seen, or to
+ * the end if bad rows are counted. */
 static int count_labels(struct dataset *ds, int to_end, uint64_t count[2], struct error *err)
 {
 	struct rows rows = {0};
@@ -265,13 +266,13 @@ static int count_labels(struct dataset *ds, int to_end, uint64_t count[2], struc
 
 #define CENSUS_ROWS 1000000 /* looked at, to explain a label that is refused */
 
-/* Without NEGATIVE a slip in a label means 0, and nothing else would tell. */
+/* Without NEGATIVE a misspelt label means 0, and nothing else would show it. */
 static int takes_any_label(const struct job *job)
 {
 	return job->positive[0] && !job->negative[0] && strcmp(job->model, "audit") != 0;
 }
 
-/* Whether bad rows or odd labels are to be counted, unless schema_fit() is going to meet them all. */
+/* Whether to count bad rows or odd labels here, unless schema_fit() reads all rows anyway. */
 static int counts_all(const struct job *job)
 {
 	return job->bad_rows_max > 0 || takes_any_label(job);
@@ -293,7 +294,7 @@ static void say_labels(const struct job *job, struct dataset *ds, const struct l
 		log_say(LOG_LEVEL_WARNING, "DATA has more than two labels: %s", text);
 }
 
-/* A label was refused: which others there are says what POSITIVE and NEGATIVE should be. */
+/* A label was refused: list the other labels, which shows what POSITIVE and NEGATIVE should be. */
 static void explain_labels(const struct job *job, const struct dirs *dirs,
 			   const struct schema *schema, struct error *err)
 {
@@ -351,7 +352,7 @@ static int check_labels(const struct job *job, const struct schema *schema, stru
 			 (unsigned long long)(count[0] + count[1]), count[1] > 0);
 }
 
-/* An error that would stop the scoring hours later is told now. */
+/* Report an error now that would stop the scoring hours later. */
 static int check_test_file(const struct job *job, const struct schema *schema, const char *path,
 			   struct error *err)
 {
@@ -410,7 +411,7 @@ static int look_at_rows(const struct job *job, const struct dirs *dirs, struct s
 	return result;
 }
 
-/* What the data were, and are: once, before anything is trained on them. */
+/* Records the data files, once, before anything is trained on them. */
 static int write_origin(const struct job *job, const struct dirs *made, struct dataset *ds,
 			struct prepared *out, struct error *err)
 {
@@ -521,7 +522,7 @@ static void on_count(uint64_t done, uint64_t total, void *arg)
 		c->options->progress("index", c->path, done, total, c->options->progress_arg);
 }
 
-/* The rows of its files are counted, and found by number; what is in them is the trainer's business. */
+/* Rows are counted and indexed; only the trainer knows what is in them. */
 static int count_files(const struct job *job, const struct dirs *dirs,
 		       const struct prepare_options *options, struct prepared *out,
 		       struct error *err)
@@ -553,7 +554,7 @@ static int count_files(const struct job *job, const struct dirs *dirs,
 	return result;
 }
 
-/* What an older job left there would stand between the files of this one. */
+/* Files of an older job would mix with the files of this one. */
 static int look_at_output(const char *dir, struct error *err)
 {
 	DIR *d = opendir(dir);
@@ -629,7 +630,7 @@ static int begin_or_go_on(const struct job *job, const struct dirs *dirs,
 
 /* ---- starting over ---- */
 
-/* By whatever way it is named; what is not there is in nothing. */
+/* Whether path is inside of dir, by any name; a path that does not exist is in nothing. */
 static int lies_in(const char *path, const char *dir)
 {
 	char *whole = realpath(path, NULL), *top = realpath(dir, NULL);
@@ -641,7 +642,7 @@ static int lies_in(const char *path, const char *dir)
 	return result;
 }
 
-/* The run before is moved, and goes one day: nothing of it can be what the new one starts from. */
+/* The earlier run is moved, and later removed: the new run must not start from any file of it. */
 static int check_apart(const struct job *job, const struct dirs *dirs, struct error *err)
 {
 	if (job->init[0] && fresh_takes(dirs, job->init))
@@ -697,7 +698,7 @@ static int start_over(const struct job *job, const struct dirs *dirs,
 	return dirs_make(dirs, err);
 }
 
-/* Said here: each worker would say that it can't read it, and learn anew. */
+/* Reported here: otherwise each worker would report that it can't read the file, and learn anew. */
 static int check_predict_from(const char *path, struct error *err)
 {
 	char model[DIRS_PATH_MAX];
@@ -712,7 +713,8 @@ static int check_predict_from(const char *path, struct error *err)
 	return 0;
 }
 
-/* Said here: the servers would all say it, and leave a state behind. Later it is not looked at. */
+/* Reported here: otherwise all servers would report it, and leave a state behind. In later starts
+ * INIT is not used. */
 static int check_init(const struct job *job, const struct dirs *dirs, int fresh, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
@@ -750,7 +752,7 @@ int prepare(const struct job *job, const struct dirs *dirs,
 
 /* ---- a trial ---- */
 
-/* What is replaced in the trial's directory takes the place of the link, not of what it names. */
+/* A file that is replaced in the trial's directory replaces the link, not its target. */
 static int link_one(const char *from, const char *to, const char *name, struct error *err)
 {
 	char a[DIRS_PATH_MAX + 256], b[DIRS_PATH_MAX + 256];
@@ -877,7 +879,7 @@ int prepare_running(const struct dirs *dirs, char *id)
 {
 	struct running now;
 	if (look_at_nodes(dirs, 0, &now, NULL) != 0) {
-		snprintf(id, OPTION_ID_MAX, "a node"); /* for all we can see */
+		snprintf(id, OPTION_ID_MAX, "a node"); /* as far as we can see */
 		return 1;
 	}
 	if (now.nodes > 0)

@@ -13,7 +13,7 @@ int spent_take(const struct record *r, double *seconds, struct error *err)
 	return record_real(r, "seconds", 0, 1e300, seconds, err);
 }
 
-/* 0 s where nothing was kept. -1: that can't be read. */
+/* 0 s if there is no file. -1: the file can't be read. */
 static int find(const struct dirs *dirs, double *seconds)
 {
 	char path[DIRS_PATH_MAX], *text = NULL;

@@ -311,7 +311,7 @@ static int deadline_plain(const struct key_row *row, const char *value, char out
 	return 0;
 }
 
-/* A character that a line of a job file would have to quote, or that ends a part, has a name. */
+/* Characters that would need quotes in a job file, or that end a part, have names. */
 static const struct {
 	const char *name, *separator;
 } separators[] = {{"comma", ","}, {"semicolon", ";"}, {"pipe", "|"}, {"space", " "}};
@@ -333,7 +333,8 @@ static const char *separator_name(const char *text)
 	return text;
 }
 
-/* What value becomes in struct job; NULL: it is none of this kind, and why is filled. plain: room.
+/* Converts value to its form in struct job; NULL: it is not of this kind, and why is filled. plain:
+ * room.
  */
 static const char *text_of(struct job *job, const struct key_row *row, const char *value,
 			   char plain[40], struct error *why)

@@ -1,4 +1,4 @@
-/* beside: what the names of files say of them.  See survey.h. */
+/* beside: finds test files by their names. See survey.h. */
 #include "survey/survey.h"
 
 #include "base/option.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The name without what says how it is written: "adult-train" of "adult-train.csv.gz". */
+/* The name without its endings: "adult-train" of "adult-train.csv.gz". */
 static size_t stem(const char *name)
 {
 	static const char *const endings[] = {".gz",  ".zst", ".csv",    ".tsv", ".tab",   ".txt",
@@ -36,7 +36,7 @@ static int is_letter(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Where the word stands in name[len], not as a part of a longer one; -1: nowhere. */
+/* The position of the word in name[len], not inside of a longer word; -1: it is not there. */
 static int find_word(const char *name, size_t len, const char *word)
 {
 	size_t n = strlen(word);

@@ -16,13 +16,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define RARE 5              /* fewer rows for each value: they are soon learnt by heart */
-#define RARE_ROWS 100       /* in fewer, every column of categories would be such a one */
-#define ROWS_FEW 20         /* too few to say that values never come twice */
+#define RARE 5              /* fewer rows for each value: the model learns them by heart */
+#define RARE_ROWS 100       /* in a smaller file every column of categories would be like that */
+#define ROWS_FEW 20         /* too few rows to say that values never repeat */
 #define CODES_MAX 10        /* whole numbers of so many kinds are categories */
-#define CODE_ROWS 5         /* rows that each of them needs */
+#define CODE_ROWS 5         /* rows that each value needs */
 #define NEARLY_ALL 0.95
-#define TEXT_WORDS 3.5      /* so many words in the mean are a sentence */
+#define TEXT_WORDS 3.5      /* with more words on average the column is free text */
 
 /* ---- values ---- */
 
@@ -41,7 +41,7 @@ void column_free(struct column *c)
 	*c = (struct column){0};
 }
 
-/* Of the first different values how often each came. */
+/* Counts of the first different values. */
 static int keep(struct column *c, const char *text, size_t len, uint64_t hash, int missing,
 		uint64_t line)
 {
@@ -91,7 +91,7 @@ int column_add(struct column *c, const char *text, size_t len, uint64_t line, st
 	c->runs += c->rows == 0 || hash != c->last_hash;
 	c->last_hash = hash;
 	c->rows++;
-	/* A column with more values than are kept has no use for their counts. */
+	/* A column with more values than we keep needs no counts. */
 	if (len > 0 && !c->more_values &&
 	    keep(c, text, len, hash, v.kind == VALUE_MISSING, line) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
@@ -277,7 +277,7 @@ static int names_rows(const struct column *c)
 	       (present >= ROWS_FEW || names_code(c->name));
 }
 
-/* Row numbers, keys of a database: they say nothing of a row that is not there yet. */
+/* Row numbers, keys of a database: they say nothing about new rows. */
 static int counts_rows(const struct column *c)
 {
 	uint64_t present = column_present(c);

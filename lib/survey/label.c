@@ -1,4 +1,4 @@
-/* label: which column is what a model should learn, and which of its values means 1.  See survey.h. */
+/* label: finds the column that a model should learn, and its value that means 1. See survey.h. */
 #include "survey/survey.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 
 #define CLASSES_MAX 20 /* a label with more values than this is something else */
 
-#define FAR_BEHIND 3   /* of the best score not this part */
+#define FAR_BEHIND 3   /* columns below this fraction of the best score are not offered */
 
 /* What people call it. */
 static int names_label(const char *name)
@@ -57,7 +57,7 @@ size_t survey_labels(const struct survey *s, struct survey_label out[SURVEY_LABE
 		memmove(out + at + 1, out + at, (count - at - 1) * sizeof *out);
 		out[at] = one;
 	}
-	/* Far behind the first one nobody wants to read on. */
+	/* Columns far behind the best one are not worth showing. */
 	while (count > 1 && FAR_BEHIND * out[count - 1].score < out[0].score)
 		count--;
 	return count;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LISTED 60         /* columns that are told of one by one, of each use */
+#define LISTED 60         /* columns that are listed one by one, for each use */
 #define STEPS 1000        /* iterations that a model of this kind wants, about */
 #define BATCH_MAX 1024    /* the default */
 #define BATCH_MIN 16
@@ -19,7 +19,7 @@
 #define EPOCHS_MAX 20
 #define WORKERS 2         /* the default */
 #define WDL_ROWS 4000     /* fewer are learnt better by lr */
-#define SHARDS_A_WORKER 4 /* of an epoch, so that a slow worker can leave some to others */
+#define SHARDS_A_WORKER 4 /* shards in an epoch, so that a slow worker can leave some to others */
 
 /* A growing text. */
 struct text {
@@ -50,7 +50,7 @@ static void text_close(struct text *t)
 
 /* ---- columns ---- */
 
-/* As a list of columns wants it: %XX for what would end a name, and for what is no UTF-8. */
+/* A name for a list of columns: %XX for bytes that would end a name or are not UTF-8. */
 static void print_name(FILE *out, const char *name)
 {
 	for (const char *p = name; *p;) {
@@ -81,7 +81,7 @@ static void tell(struct lists *l, enum column_use use, const char *name, const c
 		fprintf(l->reason[use].out, "  %-20s %s\n", plain, why);
 }
 
-/* A list of a job file has an end. */
+/* A list in a job file has a limited length. */
 static int has_room(struct lists *l, enum column_use use, const char *name)
 {
 	text_so_far(&l->name[use]);
@@ -155,7 +155,7 @@ static void lists_free(struct lists *l)
 	}
 }
 
-/* What is left out stands behind what is not. */
+/* Columns that are left out come last. */
 static int set_lists(struct jobfile *f, struct lists *l, struct error *err)
 {
 	static const char *const key[] = {"DENSE", "SPARSE"};
@@ -237,7 +237,7 @@ static int set_label(struct jobfile *f, const struct survey *s, const struct pla
 	return c->negative ? jobfile_set(f, "NEGATIVE", c->negative, "", err) : 0;
 }
 
-/* Rows that the job would stop at: twice as many as there are likely to be. */
+/* BAD_ROWS, when the data have rows at which the job would stop: twice as many as are likely. */
 static int set_bad_rows(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
 			struct error *err)
 {
@@ -320,7 +320,8 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 static int set_model(struct jobfile *f, const struct survey *s, const struct lists *l,
 		     struct error *err)
 {
-	/* Where columns may say more together than each alone, and there are rows to learn it from. */
+	/* wdl if columns may say more together than alone, and there are enough rows to learn
+	 * that. */
 	int wide = s->syntax.format == ROW_CRITEO || (l && l->count[0] + l->count[1] > 1);
 	int deep = wide && s->rows_about >= WDL_ROWS;
 	return jobfile_set(f, "MODEL", deep ? "wdl" : "lr",

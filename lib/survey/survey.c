@@ -23,7 +23,7 @@
 
 /* ---- what is no text ---- */
 
-/* What a file begins with that is read only after something was done to it. */
+/* Magic numbers of files that must be converted first. */
 static const struct {
 	const char *head;
 	size_t at, len;
@@ -172,7 +172,7 @@ static int find_syntax(struct survey *s, const char *path, const char *head, siz
 	s->syntax = (struct row_syntax){ROW_CSV, '\0'};
 	if (find_separator(path, bytes_max, &s->syntax.separator, err) != 0)
 		return -1;
-	/* Where rows agree with none of them, it is said which rows they are. */
+	/* If rows fit none of them, say which rows. */
 	if (!s->syntax.separator)
 		s->syntax.separator = guessed;
 	if (s->syntax.separator)
@@ -209,7 +209,7 @@ static int by_text(const void *a, const void *b)
 	return order ? order : (x->len > y->len) - (x->len < y->len);
 }
 
-/* Names are no numbers, few are empty, and no two are the same. */
+/* Names are not numbers, few are empty, and no two are equal. */
 static int looks_like_names(const struct row_field *field, size_t count)
 {
 	size_t empty = 0;
@@ -231,7 +231,7 @@ static int looks_like_names(const struct row_field *field, size_t count)
 	for (size_t i = 1; i < count; i++)
 		twice += sorted[i].len > 0 && by_text(&sorted[i - 1], &sorted[i]) == 0;
 	free(sorted);
-	/* A name or two may appear twice; values do so all the time. */
+	/* A few names may appear twice; values do so all the time. */
 	return twice < 2 || 10 * twice < (int)count;
 }
 
@@ -333,14 +333,14 @@ static int take_row(struct survey *s, const char *path, struct rowscan *scan,
 	return open_columns(s, field, count, err);
 }
 
-/* More of them would look as if the number were known. */
+/* More digits would suggest that the number is exact. */
 static uint64_t two_digits(double x)
 {
 	double unit = pow(10, fmax(0, floor(log10(x)) - 1));
 	return (uint64_t)(round(x / unit) * unit);
 }
 
-/* How many rows the whole file has, when rows behind are like those that were seen. */
+/* Estimates the rows of the whole file, assuming that the rest is like the rows that were read. */
 static void count_about(struct survey *s, struct source *source)
 {
 	struct source_identity id;

@@ -15,7 +15,7 @@
 
 /* What was seen of one column so far, by label 0 and 1. */
 struct told {
-	int not;                               /* it does not tell it */
+	int not;                               /* the column does not tell the label */
 	double min[2], max[2];                 /* of numbers */
 	unsigned char seen[COLUMN_VALUES_MAX]; /* of values: bit 0, bit 1 */
 };
