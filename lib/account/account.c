@@ -86,7 +86,7 @@ void account_enter(struct account *a, struct account_spans *s, int what, double 
 		if (last->what == what)
 			return;
 		if (last->to > at)
-			at = last->to; /* a clock that went back */
+			at = last->to; /* the clock went back */
 		if (last->to == last->from)
 			s->count--; /* nothing of it is left */
 	}
@@ -144,7 +144,7 @@ void account_mark_reason(struct account *a, struct account_mark *m, const char *
 		out_of_memory(a);
 }
 
-/* Who decides from now on. */
+/* The solution that decides from now on. */
 static void take_decider(struct account *a, const char *name)
 {
 	struct account_reader *in = a->reader;
@@ -215,7 +215,7 @@ static void take_description(struct account *a, const struct record *r)
 	record_u64_opt(r, "shard", 0, UINT64_MAX, &a->shard, NULL);
 }
 
-/* Of a supervisor that was killed nobody knows when: its last record is taken. */
+/* Nobody knows when a killed supervisor ended: take its last record. */
 static void take_begin(struct account *a, const struct record *r, double before)
 {
 	double now = a->at;
@@ -443,7 +443,7 @@ static void take_round(struct account *a, const struct record *r)
 
 /* ---- servers ---- */
 
-/* Those that could not be carried out are told as warnings. */
+/* Changes that failed are reported as warnings. */
 static void take_rebalanced(struct account *a, const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
@@ -551,7 +551,7 @@ static void take(struct account *a, const struct record *r, double before)
 		take_summary(a, r);
 }
 
-/* Times go on where the clock was set back before a run began. */
+/* If the clock was set back before a run began, times continue from the last one. */
 static void take_time(struct account *a, const struct record *r)
 {
 	double at;

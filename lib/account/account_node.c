@@ -1,5 +1,5 @@
-/* account_node: of an account, what it has of its nodes: their states, their restarts, and what
- * they had done at which time. */
+/* account_node: the nodes in an account: their states, their restarts, and what they had done at
+ * which time. */
 #include "account/account.h"
 
 #include "account/account_internal.h"
@@ -114,13 +114,13 @@ static void take_ready(struct account *a, struct account_node *n)
 	enter(a, n, ACCOUNT_UP);
 	if (n->intake->ended_at != 0)
 		put_restart(a, n);
-	else if (n->intake->handing) /* the process before, to a supervisor that is new */
+	else if (n->intake->handing) /* the earlier process, for a new supervisor */
 		return;
 	forget_restart(n->intake);
 }
 
-/* Left over from a supervisor that was killed. Another process than it knew: there was a restart
- * that nobody saw. */
+/* The node is left over from a killed supervisor. If it is not the process that the supervisor
+ * knew, there was a restart that nobody saw. */
 static void take_adopted(struct account *a, struct account_node *n, uint64_t life)
 {
 	struct account_intake *in = n->intake;
@@ -172,12 +172,13 @@ static void take_event(struct account *a, const struct record *r)
 	if (record_get(r, "host"))
 		snprintf(n->host, sizeof n->host, "%s", record_get(r, "host"));
 	if (strcmp(kind, "kill") == 0) {
-		if (!in->asked) /* not from the guard: a person's kill, or a deadline */
+		if (!in->asked) /* not from KILL_RESTART's guard: killed by a person, or by a
+				 * deadline */
 			snprintf(in->why, sizeof in->why, "killed");
 		in->from = in->from > 0 && in->asked ? in->from : a->at;
 		in->asked = 1;
 	} else if (strcmp(kind, "hung") == 0) {
-		if (!in->handing) { /* else it is the next process that is given up */
+		if (!in->handing) { /* else the next process is given up */
 			snprintf(in->why, sizeof in->why, "hung");
 			in->from = a->at;
 			in->asked = 1;
@@ -203,7 +204,7 @@ static void take_event(struct account *a, const struct record *r)
 	in->life = life;
 }
 
-/* Of a server: its next process is there, or has failed and the one before goes on. */
+/* For a server: its next process is up, or has failed and the old one goes on. */
 static void take_hand_over(struct account *a, const struct record *r, int failed)
 {
 	struct account_node *n = account_node(a, account_value(r, "id"), "");
@@ -229,7 +230,7 @@ static void take_restart(struct account *a, const struct record *r)
 
 /* ---- what it had done ---- */
 
-/* Points are sums: one that is left out takes nothing away. */
+/* Points are sums, so leaving one out loses nothing. */
 static void thin(struct account_node *n)
 {
 	size_t count = 1;
@@ -248,8 +249,8 @@ static void add_point(struct account *a, struct account_node *n, const struct ac
 		n->point[n->points++] = *p;
 }
 
-/* Where a course begins: with nothing, when the node was ready first. Of one whose beginning is not
- * in the log any more, with what it had done by then. */
+/* The first point of a course: 0, when the node was ready first; if the log no longer has the
+ * beginning, what the node had done by then. */
 static double course_begin(const struct account_node *n, double at)
 {
 	for (size_t i = 0; i < n->spans.count; i++)
@@ -301,7 +302,7 @@ static void add_sums(struct account *a, struct account_node *n, const struct acc
 	add_point(a, n, &next);
 }
 
-/* Of a `series` record, or of a decision's snapshot: both are what the monitor says. */
+/* Reads a `series` record or a node of a decision's snapshot: both come from the monitor. */
 static void take_sums(struct account *a, struct account_node *n, const struct record *r)
 {
 	struct account_sums s = {.compute = NAN, .comm = NAN, .wait = NAN};
@@ -315,7 +316,8 @@ static void take_sums(struct account *a, struct account_node *n, const struct re
 	record_real_opt(r, "last", 0, 1e300, &at, NULL);
 	record_u64_opt(r, "size", 0, UINT64_MAX, &n->size, NULL);
 	if (!n->intake->has_sums && n->points > 0)
-		n->intake->last = s; /* until now they were guessed: what is between is not known */
+		n->intake->last = s; /* the earlier sums were estimates: the difference is not
+				      * known */
 	n->intake->has_sums = 1;
 	if (s.batches > 0)
 		add_sums(a, n, &s, fmin(at, a->at));
@@ -328,8 +330,8 @@ static void take_series(struct account *a, const struct record *r)
 		take_sums(a, n, r);
 }
 
-/* The snapshots of an older log have no sums. What a node's batches took follows from its speed and
- * their number from their size, as of the short window. */
+/* Snapshots of an older log have no sums: estimate the times of batches from the node's speed, and
+ * their number from the batch size, over the short window. */
 static void guess(struct account *a, struct account_node *n, const struct record *r, double samples,
 		  double speed)
 {
@@ -386,8 +388,8 @@ double account_up(const struct account_node *n, double from, double to)
 	return to - from - away(n, from, to);
 }
 
-/* How much of what was done between two points was done in a part of that time: it was done at an
- * even speed while the node was up. */
+/* The share of the work between two points that was done in a part of that time, assuming an even
+ * speed while the node was up. */
 static double share(const struct account_node *n, const struct account_point *p, double from,
 		    double to)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTED 0.95 /* more than that: all */
+#define COUNTED 0.95 /* a larger fraction counts as all */
 
 const char *const cost_text[COST_KINDS] = {
 	[COST_TOGETHER] = "training, at the speed of all workers together",
@@ -30,7 +30,7 @@ const char *const cost_text[COST_KINDS] = {
 /* A worker in a window. */
 struct cell {
 	double speed;
-	double there; /* part of the window in which it belonged to the job */
+	double there; /* fraction of the window in which it belonged to the job */
 	double samples, busy, wait, barrier, collective, first, again, other; /* seconds */
 };
 
@@ -43,8 +43,8 @@ struct sums {
 	double *sorted;
 	size_t workers;
 	double samples;  /* trained by workers */
-	double together; /* seconds: what they trained, at the speed of all */
-	double even;     /* at that of the median */
+	double together; /* seconds for the trained samples, at the speed of all */
+	double even;     /* at the speed of the median */
 	double *blamed;  /* by worker */
 };
 
@@ -102,8 +102,8 @@ double cost_collective(const struct account_point *did, size_t count)
 	return least(did, count, account_collective);
 }
 
-/* Seconds of the window in which it was no node of the job: before it came, after it left, or as a
- * spare. What it trained meanwhile (nobody may have been there to see it) is no such time. */
+/* Seconds of the window in which the worker did not belong to the job: before it came, after it
+ * left, or as a spare. Time in which it trained (perhaps unseen) does not count. */
 static double absent(const struct account_node *n, const struct account_point *did, double from,
 		     double to)
 {
@@ -114,12 +114,13 @@ static double absent(const struct account_node *n, const struct account_point *d
 	return fmax(fmin(away, to - from - did->time), 0);
 }
 
-/* speed is that of the window before where it did nothing. What clocks disagree on is cut. */
+/* In a window without work, the speed is that of the window before. Differences between clocks are
+ * cut off. */
 static void fill_cell(struct cell *c, const struct account_node *n, const struct account_point *did,
 		      double barrier, double collective, double from, double to)
 {
 	double left = to - from - absent(n, did, from, to);
-	c->there = to > from ? left / (to - from) : 0; /* a clock has its steps */
+	c->there = to > from ? left / (to - from) : 0; /* clocks are not exact */
 	if (did->time > 0 && did->samples > 0)
 		c->speed = did->samples / did->time;
 	c->samples = did->samples;
@@ -136,7 +137,7 @@ static void fill_cell(struct cell *c, const struct account_node *n, const struct
 	c->other = fmax(left - c->busy - wait - in_them, 0);
 }
 
-/* How much longer the slowest server took than the one in the middle, in all batches. */
+/* How much longer than the median server the slowest one took, in all batches. */
 static double slow_server(const struct sums *s, double from, double to)
 {
 	size_t count = 0;
@@ -165,7 +166,7 @@ static double sum_samples(const struct sums *s)
 	return sum;
 }
 
-/* Others wait for the one that waits least itself, of those that work. */
+/* The other workers wait for the working one that waits least itself. */
 static void blame(struct sums *s, double waited)
 {
 	size_t least = s->workers;
@@ -255,8 +256,7 @@ static void add_training(struct sums *s)
 	}
 }
 
-/* What the servers' restarts and the checkpoints took, workers saw as waiting, for a server or,
- * where some had not come so far, for others. */
+/* Workers saw restarts of servers and checkpoints as waiting, for a server or for other workers. */
 static void take_from_waiting(struct cost *cost, enum cost_kind kind, double seconds)
 {
 	static const enum cost_kind from[] = {COST_BARRIER, COST_SERVER, COST_WAITING};
@@ -286,8 +286,8 @@ static void add_marks(const struct account *a, struct cost *cost)
 	}
 }
 
-/* What part of what workers trained counts, since the first row of the log. Some batches are on
- * their way, so that a little less than all is all. */
+/* The fraction of the trained samples that counts, since the first row of the log. Some batches are
+ * still under way, so slightly less than all counts as all. */
 static double counted(const struct sums *s)
 {
 	const struct account *a = s->a;
@@ -340,7 +340,7 @@ static int make(struct sums *s)
 	for (size_t i = 0; i < a->nodes; i++)
 		if (account_is_worker(&a->node[i]) && a->node[i].points > 1) {
 			s->worker[s->workers] = &a->node[i];
-			/* until it has trained it has the speed that it has first */
+			/* before its first batch a worker has the speed of its first batch */
 			s->cell[s->workers++].speed = cost_first_speed(&a->node[i]);
 		}
 	return 0;

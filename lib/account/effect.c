@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSE_SECONDS 1.0   /* actions that are no further apart are one effect */
+#define CLOSE_SECONDS 1.0   /* actions at most so many seconds apart count as one */
 #define CLOSE_BATCHES 4.0   /* or so many batches */
-#define BEFORE_SECONDS 10.0 /* how long a past speaks for now, or */
-#define BEFORE_PART 0.02    /* of the time in which workers train, if that is more */
+#define BEFORE_SECONDS 10.0 /* seconds of the past that are compared, or */
+#define BEFORE_PART 0.02    /* this fraction of the time in which workers train, if it is more */
 
 /* ---- time in which workers train ---- */
 
@@ -57,7 +57,7 @@ static double batch_seconds(const struct account *a)
 
 /* ---- effects ---- */
 
-/* Whether it changes anything: in_force is what is set of each node. */
+/* Whether the action changes anything; in_force: the settings of each node. */
 static int changes(const struct account_mark *m, double *in_force)
 {
 	if (m->kind != ACCOUNT_ACTION)

@@ -13,15 +13,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define HELD_SECONDS 1.0   /* a `next` that can't be answered is held back so long */
-#define CLOSED_SECONDS 2.0 /* a trainer that has closed its end is about to end, or broken */
+#define HELD_SECONDS 1.0   /* seconds for which a `next` that can't be answered is held back */
+#define CLOSED_SECONDS 2.0 /* a trainer that has closed its end is ending, or is broken */
 #define SPIN_SECONDS 100e-6
 #define SPIN_VAIN_MAX 6u /* then one of 2^6 waits is tried */
 #define LIVES_PAUSE_SECONDS 0.05
 
 /* ---- making ---- */
 
-/* shardd says what we hold; what we do not know of was an answer that got lost. */
+/* shardd says which pieces we hold; a piece that we do not know was in an answer that got lost. */
 static int take_held(const struct piece *p, void *owner, struct error *err)
 {
 	struct agent *a = owner;
@@ -113,7 +113,7 @@ static void poll_set(struct pollfd *p, int fd, int wanted, short events)
 	*p = (struct pollfd){.fd = wanted ? fd : -1, .events = events};
 }
 
-/* When something is to be done though nothing comes; INFINITY: never. */
+/* The time of the next action without an event; INFINITY: never. */
 static double next_deadline(const struct agent *a)
 {
 	double at = agent_answer_due(a);
@@ -132,8 +132,8 @@ static int milliseconds(double deadline, double now)
 	return deadline <= now ? 0 : (int)fmin(ceil((deadline - now) * 1e3), 1e6);
 }
 
-/* The lead's answer, while the trainer waits for it; the trainer's `next`, behind its `step`. Never
- * while the trainer computes. */
+/* Polls for the lead's answer while the trainer waits for it, and for the trainer's `next` behind
+ * its `step`. Never while the trainer computes. */
 static enum spin spin_for(const struct agent *a)
 {
 	if (a->word != WORD_NONE)
@@ -142,8 +142,8 @@ static enum spin spin_for(const struct agent *a)
 	return a->trained && !a->given && !a->finished ? SPIN_WORD : SPIN_NONE;
 }
 
-/* To wake one who sleeps takes a core that idles longer than all that is done here. What does not
- * come in time is waited for asleep, and so, twice as often each time, are those that follow. 1:
+/* Waking a sleeper on an idle core takes longer than all the work here, so we poll first. If
+ * nothing comes in time we sleep, and poll less and less often: half as often each time. 1:
  * something came. */
 static int spin(struct agent *a, struct pollfd p[POLLS], double now)
 {
@@ -193,7 +193,7 @@ static void wait_event(struct agent *a, struct pollfd p[POLLS])
 
 /* ---- a life ---- */
 
-/* The trainer went, or closed its end, before it was told that there is no more. */
+/* The trainer ended, or closed its end, before it was told that there is no more. */
 static int gone(struct agent *a, struct error *err)
 {
 	double until = clock_mono() + CLOSED_SECONDS;
@@ -225,7 +225,7 @@ static int gone(struct agent *a, struct error *err)
 			 (unsigned long long)(a->given ? a->cut.rows : 0));
 }
 
-/* A stop waits for the batch that the trainer has. */
+/* A stop waits until the trainer has finished its batch. */
 static int stop_now(struct agent *a)
 {
 	if (!conversation_stopped(&a->lead))
@@ -241,7 +241,7 @@ static int stop_now(struct agent *a)
 	return 1;
 }
 
-/* What `wake` was made readable for is done. */
+/* Clears `wake`. */
 static void look(struct agent *a)
 {
 	uint64_t ignored;
@@ -310,7 +310,8 @@ static int live(struct agent *a, struct error *err)
 	return result;
 }
 
-/* What is refused, or forgotten by a lead that went, is in the trainer's parameters. */
+/* Updates that were refused, or that a lead forgot when it ended, are in the trainer's
+ * parameters. */
 static int no_way_back(struct agent *a, int result, struct error *err)
 {
 	if (conversation_stopped(&a->lead)) /* a job that is stopped stops the lead, too */
@@ -346,7 +347,7 @@ static int run(struct agent *a, struct error *err)
 	}
 }
 
-/* The trainer is asked to go, and then made to. */
+/* Sends the trainer SIGTERM, and later SIGKILL. */
 static void end_trainer(struct agent *a)
 {
 	double until = clock_mono() + a->options.grace_seconds;
@@ -368,7 +369,7 @@ int agent_run(struct agent *a, struct node_end *end, struct error *err)
 	int by_itself = result < 0 && a->command.ended && err->code == end_status(&a->command.end);
 	if (by_itself)
 		*end = a->command.end;
-	/* First what others wait for. */
+	/* First release what others wait for. */
 	if (a->lead.call && a->phase != PHASE_OUT && a->phase != PHASE_ENDED)
 		conversation_close(&a->lead); /* leaves */
 	end_trainer(a);

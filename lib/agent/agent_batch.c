@@ -1,6 +1,7 @@
 /*
- * Rows and the lead: a batch is cut, given, pushed.  What is asked of the lead is not waited for:
- * its answer comes as an event (agent.c).  Pieces are asked of shardd while the trainer computes.
+ * Rows and the lead: a batch is cut, given to the trainer, and pushed. Requests to the lead are not
+ * waited for: answers come as events (agent.c). Pieces are requested from shardd while the trainer
+ * computes.
  */
 #include "agent/agent_internal.h"
 
@@ -10,7 +11,8 @@
 #include <math.h>
 #include <string.h>
 
-#define DOOR_SECONDS 1.0 /* shardd may hold back an answer for so long when there is nothing */
+#define DOOR_SECONDS 1.0 /* seconds for which shardd may hold back an answer when there are no
+			  * rows */
 #define PAUSE_SECONDS 0.05
 
 uint64_t agent_batch_size(const struct agent *a)
@@ -20,7 +22,7 @@ uint64_t agent_batch_size(const struct agent *a)
 
 /* ---- beginning ---- */
 
-/* A lead that was started again, and a queue that was loaded, have another incarnation. */
+/* A restarted lead, and a queue that was loaded, have another incarnation. */
 int agent_connect(struct agent *a, struct error *err)
 {
 	double deadline = clock_mono() + a->options.wait_seconds;
@@ -73,7 +75,7 @@ void agent_forget(struct agent *a)
 
 /* ---- rows ---- */
 
-/* Pieces that are here; it does not wait. */
+/* Cuts from the pieces that are here, without waiting. */
 static int take_pieces(struct agent *a, struct error *err)
 {
 	while (shards_asked(a->shards)) {
@@ -94,7 +96,8 @@ static int take_pieces(struct agent *a, struct error *err)
 	return WORK_OK;
 }
 
-/* More is asked for when there is no whole batch in hand, or half of what may be held at most. */
+/* Requests more when less than a whole batch is in hand, or less than half of the most that may be
+ * held. */
 static int ask_pieces(struct agent *a, struct error *err)
 {
 	uint64_t size = agent_batch_size(a), most = size * a->options.ahead, held = a->stock.rows;
@@ -196,7 +199,7 @@ int agent_begin_early(struct agent *a, struct error *err)
 	return say_begin(a, a->iteration + 1, a->next_cut.rows, err);
 }
 
-/* An iteration of the others. */
+/* Takes part in an iteration of the others. */
 static int push_nothing(struct agent *a, struct error *err)
 {
 	a->push = (struct exchange_push){.size = agent_batch_size(a), .no_loss = 1};
@@ -216,8 +219,8 @@ static int ask_end(struct agent *a, struct error *err)
 
 /* ---- what it answers ---- */
 
-/* What it took is told later: a report reads files of /proc. Of the time that it had the batch the
- * trainer says its own; in the rest of it it was in collectives with other trainers. */
+/* The times of the batch are reported later, because a report reads files of /proc. The trainer
+ * reports its own time; for the rest of the batch it was in collectives with other trainers. */
 static void note_batch(struct agent *a)
 {
 	double had = a->stepped_at - a->given_at;
@@ -242,7 +245,7 @@ static void obey(struct agent *a)
 	double began = clock_mono();
 	if (!a->actions.news)
 		return;
-	if (actions_resize(&a->actions)) { /* what was measured was about another size */
+	if (actions_resize(&a->actions)) { /* the measurement was for another size */
 		agent_report(a);
 		meter_report(a->meter);
 	}
@@ -272,7 +275,7 @@ static int on_begun(struct agent *a, uint64_t count, struct error *err)
 	if (record_u64_opt(r, "members", 0, UINT32_MAX, &members, err) != 0 ||
 	    record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, err) != 0)
 		return error_wrap(err, a->options.lead);
-	if (samples == 0) { /* it is to be said again, if it was not already */
+	if (samples == 0) { /* to be sent again, if it was not already */
 		int again = a->phase == PHASE_BEGINNING;
 		for (size_t i = 0; i < a->asked_count; i++)
 			again &= a->asked[(a->asked_first + i) % CONVERSATION_OPEN_MAX].kind !=
@@ -305,7 +308,8 @@ static int on_pushed(struct agent *a, struct error *err)
 {
 	uint64_t size = agent_batch_size(a);
 	if (!a->none && record_get(&a->lead.record, "dropped"))
-		return WORK_FENCED; /* its rows come again, and the trainer's model has them */
+		return WORK_FENCED; /* its rows are handed out again, but the trainer's model has
+				     * them already */
 	if (!a->none) {
 		note_batch(a);
 		a->cut.rows = 0;
@@ -356,12 +360,13 @@ static int on_answer(struct agent *a, struct error *err)
 	return WORK_OK;
 }
 
-/* What an `err` means. A loss that is none names the rows. */
+/* Handles an `err`. If the loss is not finite, the message names the rows. */
 static int refused(struct agent *a, struct error *err)
 {
 	struct error what;
 	enum ask kind = answered(a).kind;
-	if (kind == ASK_TRAINER) { /* a lead that knows no such thing, or no such member any more */
+	if (kind == ASK_TRAINER) { /* a lead without this request, or one that no longer knows this
+				    * member */
 		a->look.is_asked = 0;
 		return WORK_OK;
 	}
@@ -407,7 +412,8 @@ int agent_hear_lead(struct agent *a, struct error *err)
 		if (result == WORK_OK)
 			result = hear(a, err);
 		if (result != WORK_OK && a->phase == PHASE_ENDED) {
-			/* A lead whose job is finished may go; the trainer writes its result. */
+			/* A lead may end when its job is finished; the trainer still writes its
+			 * result. */
 			conversation_close(&a->lead);
 			return WORK_OK;
 		}
@@ -419,7 +425,7 @@ int agent_hear_lead(struct agent *a, struct error *err)
 
 /* ---- going on ---- */
 
-/* A member cuts its next batch, and says what it has. */
+/* A member cuts its next batch, and tells the lead its size. */
 static int begin(struct agent *a, struct error *err)
 {
 	if (a->cut.rows == 0) {
@@ -431,7 +437,7 @@ static int begin(struct agent *a, struct error *err)
 		if (a->cut.rows > 0 && a->dry == WORK_WAIT)
 			a->dry = 0;
 	}
-	/* Without a barrier one that is open, as there was nothing, is answered with this one. */
+	/* Without a barrier, this batch answers an open request that had no rows so far. */
 	if (a->bsp || a->cut.rows == 0 || a->phase == PHASE_BEGINNING)
 		return ask_begin(a, err);
 	a->weight = 1;
@@ -439,7 +445,7 @@ static int begin(struct agent *a, struct error *err)
 	return WORK_OK;
 }
 
-/* Rows have come while the lead was told that there are none, or the end has. */
+/* Rows, or the end, have come while the lead was being told that there are none. */
 static int begin_again(struct agent *a, struct error *err)
 {
 	if (a->cut.rows > 0)
@@ -491,14 +497,14 @@ int agent_advance(struct agent *a, struct error *err)
 		int result = take_pieces(a, err);
 		if (result == WORK_OK)
 			result = step(a, err);
-		/* For the batches behind this one it is asked when nobody waits. */
+		/* Requests for later batches are sent when nobody waits. */
 		if (result == WORK_OK && a->phase != PHASE_ENDED && !a->given &&
 		    a->phase != PHASE_READY && a->cut.rows == 0)
 			result = ask_pieces(a, err);
 		if (result != WORK_OK)
 			return result;
 	} while (a->phase != before);
-	/* A checkpoint is not held back with a batch that may be long in coming. */
+	/* A checkpoint must not wait for a batch that may take long to come. */
 	if (a->word == WORD_NEXT && a->save.is_due && a->phase != PHASE_READY)
 		agent_answer_state(a, "wait");
 	return WORK_OK;

@@ -1,8 +1,8 @@
 /*
- * What the agent, who is beside it, sees of its trainer while that has the word: whether it is
- * stopped, whether it waits in a collective for other trainers, whether it pauses.  The lead is told when it
- * is another than before, and whoever watches over the job asks the lead: so nobody takes the agent's
- * own state, or a trainer that waits, for the cause of a silence.
+ * The agent, on the trainer's host, watches the trainer while the trainer has the word: whether it
+ * is stopped, waits in a collective for other trainers, or pauses. It reports changes to the lead,
+ * and trainctl asks the lead. So neither the agent's own state nor a trainer that waits is taken
+ * for the cause of a silence.
  */
 #include "agent/agent_internal.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_SECONDS 2.0 /* most batches are over before */
+#define FIRST_SECONDS 2.0 /* seconds; most batches have ended before */
 #define EVERY_SECONDS 1.0
 #define WAITS_SECONDS 3.0 /* a trainer says so each second while it waits */
 
@@ -73,8 +73,7 @@ static void look(struct agent *a, double now)
 	l->seen.stopped = l->motion.stopped > 0;
 }
 
-/* What it was stopped or waited for is over with the next word; a state is as it was when it was asked
- * for. */
+/* The next word ends a stop or a wait; its state is the one when we asked. */
 int agent_look(struct agent *a, struct error *err)
 {
 	struct look *l = &a->look;
@@ -114,7 +113,7 @@ void agent_waits(struct agent *a)
 
 /* ---- asked for ---- */
 
-/* Python prints its stacks at a signal that others pass over (paceline.py). */
+/* Python prints its stacks at this signal, which other programs ignore (paceline.py). */
 void agent_look_closely(struct agent *a)
 {
 	struct look *l = &a->look;

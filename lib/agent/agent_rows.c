@@ -1,6 +1,6 @@
 /*
- * Rows on the trainer's standard input: those of each batch that it is given, in their order, so that
- * it reads `size` of them.  A thread writes them: a trainer that does not read holds up nobody.
+ * Rows on the trainer's standard input: the rows of each batch, in order, so that the trainer reads
+ * `size` of them. A thread writes them, so that a trainer that does not read blocks nobody.
  */
 #include "agent/agent_internal.h"
 

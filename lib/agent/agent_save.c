@@ -1,7 +1,7 @@
 /*
- * Checkpoints of a trainer's own making: it is told where, writes by its own means, and says what.
- * Length and checksum of each file go to the lead, which enters them.  After a restart the trainer
- * hears where that is, once it has been found undamaged.
+ * Checkpoints of trainers: the trainer is told a directory, writes its files there, and names them.
+ * Length and checksum of each file go to the lead, which records them. After a restart the trainer
+ * gets the path, once its files were found undamaged.
  */
 #include "agent/agent_internal.h"
 
@@ -60,7 +60,7 @@ static int take_resume(struct agent *a, const struct ckpt_manifest *m, struct er
 	if (!a->resume || !a->resume_of)
 		return error_set(err, ERROR_OS, dir, "out of memory");
 	put_resume(a, &o, line);
-	if (record_end(&o, NULL) == 0) /* a trainer that is not told begins anew */
+	if (record_end(&o, NULL) == 0) /* without a path a trainer begins anew */
 		return error_set(err, ERROR_CONFIG, dir,
 				 "the full path is too long for a line to the trainer");
 	return 0;
@@ -97,7 +97,7 @@ static int to_lead(struct agent *a, const char *path, const char *failed, size_t
 	}
 	if (bytes > 0)
 		record_add_u64(&o, "bytes", bytes);
-	if (a->phase == PHASE_ENDED && !a->lead.call) /* the lead has gone, and wants none */
+	if (a->phase == PHASE_ENDED && !a->lead.call) /* the lead has gone, and needs none */
 		return WORK_OK;
 	int result = agent_ask(a, &o, (struct asked){.kind = ASK_SAVED}, a->save.files, bytes, err);
 	if (result != WORK_OK && a->phase == PHASE_ENDED) {
@@ -175,7 +175,8 @@ static void answer_ok(struct agent *a)
 	words_send(&a->words);
 }
 
-/* Whether a save is being answered that somebody still waits for; answered otherwise. */
+/* Whether somebody still waits for the save that is being answered; otherwise answers the
+ * trainer. */
 static int is_wanted(struct agent *a)
 {
 	struct save *s = &a->save;
@@ -194,7 +195,7 @@ static int is_wanted(struct agent *a)
 static int read_files(struct agent *a, const char *path, struct error *err)
 {
 	struct save *s = &a->save;
-	saved_files_abandon(s->reading); /* of one that was given up */
+	saved_files_abandon(s->reading); /* files of a save that was given up */
 	s->reading = NULL;
 	s->reading_is_old = 0;
 	return saved_files_start(&s->reading, s->cut, s->dir, path, err);

@@ -1,6 +1,6 @@
 /*
- * The trainer's side: what it says, and what it is told.  It is trusted with nothing: each word is
- * judged, and one that breaks the order ends it.
+ * The conversation with the trainer. The trainer is not trusted: each word is checked, and one out
+ * of order ends it.
  */
 #include "agent/agent_internal.h"
 
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define SECONDS_MAX 1e9
-#define PAUSE_SECONDS 1800.0 /* as job/deadline.c; where the trainer names none */
-#define TURN_WORDS 64        /* then others have their turn: it may say some without end */
+#define PAUSE_SECONDS 1800.0 /* seconds, as in job/deadline.c; if the trainer names no limit */
+#define TURN_WORDS 64        /* words in one turn, because a trainer may send them without end */
 
 /* ---- answers ---- */
 
@@ -21,7 +21,7 @@ static void begin(struct record_out *o, char *line, const char *type)
 	record_begin(o, line, RECORD_LINE_MAX, type);
 }
 
-/* Sent when all that can be done is done: the answer to a word said ahead goes with it. */
+/* Sent when nothing more can be done now: the answer to a word that came early goes with it. */
 static void answered(struct agent *a)
 {
 	a->word = WORD_NONE;
@@ -98,7 +98,7 @@ void agent_refuse(struct agent *a, const char *code, const char *why)
 	words_send(&a->words);
 }
 
-/* The trainer breaks the rules: it is told, and *err says so. */
+/* The trainer broke the rules: tell it, and *err says how. */
 static int broken(struct agent *a, const char *code, const char *why, struct error *err)
 {
 	char place[ERROR_PLACE_MAX];
@@ -125,7 +125,7 @@ static int on_next(struct agent *a, struct error *err)
 	return WORK_OK;
 }
 
-/* A loss that is no number goes to the lead as it is: it says that the model has diverged. */
+/* A loss that is not finite goes to the lead unchanged: it shows that the model has diverged. */
 static int read_loss(const struct record *r, double *loss, struct error *err)
 {
 	const char *text = record_get(r, "loss");
@@ -161,7 +161,7 @@ static int on_step(struct agent *a, struct error *err)
 	return result == WORK_OK ? agent_begin_early(a, err) : result;
 }
 
-/* It is the only one that says how long it may take. */
+/* Only a pause says how long it may take. */
 static int on_pause(struct agent *a)
 {
 	char line[RECORD_LINE_MAX];
@@ -202,7 +202,7 @@ static int take_word(struct agent *a, struct error *err)
 	return WORK_OK;
 }
 
-/* Words come one at a time: the next one is read when the one before is answered. */
+/* Words are handled one at a time: the next one is read when the previous one is answered. */
 int agent_hear_trainer(struct agent *a, struct error *err)
 {
 	for (int i = 0; i < TURN_WORDS && a->word == WORD_NONE && words_have_room(&a->words); i++) {

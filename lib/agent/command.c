@@ -35,7 +35,7 @@ static void close_pipes(struct pipes *p)
 	}
 }
 
-/* value NULL: it is not to be there. */
+/* value NULL: remove the variable. */
 static void put(const char *name, const char *value)
 {
 	if ((value ? setenv(name, value, 1) : unsetenv(name)) != 0)
@@ -78,7 +78,7 @@ static _Noreturn void become(const struct command_options *o, const struct pipes
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	process_signals_reset();
-	if (getppid() != parent) /* it died before we asked to be told */
+	if (getppid() != parent) /* our parent died before prctl() */
 		_exit(ERROR_OS);
 	if (input < 0)
 		input = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -89,10 +89,10 @@ static _Noreturn void become(const struct command_options *o, const struct pipes
 	put_all(o->env, o->env_count);
 	if (o->talks) {
 		give_pipes(p);
-		/* What it prints is for a log that people follow; Python would keep it for long. */
+		/* People follow the log, and Python would buffer its output for long. */
 		if (setenv("PYTHONUNBUFFERED", "1", 0) != 0)
 			_exit(ERROR_OS);
-	} else { /* of an agent that we run under: not ours to give */
+	} else { /* descriptors of an agent above us: not ours to pass on */
 		put("PACELINE_IN", NULL);
 		put("PACELINE_OUT", NULL);
 	}
@@ -141,7 +141,8 @@ int command_ended(struct command *c)
 	int status;
 	if (c->ended || c->pid == 0)
 		return c->ended;
-	/* First those it leaves, while its zombie still keeps the group's number from others. */
+	/* First kill the processes that it leaves, while its zombie keeps the group's number from
+	 * others. */
 	siginfo_t info = {0};
 	if (waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
 		return 0;
@@ -162,7 +163,8 @@ void command_kill(struct command *c, int signal)
 void command_close(struct command *c)
 {
 	command_kill(c, SIGKILL);
-	/* One that the kernel holds (its storage hangs) is left to whoever reaps us. */
+	/* A process that hangs in the kernel (hung storage) is left to whoever reaps our
+	 * children. */
 	for (int i = 0; c->pid > 0 && i < REAP_TRIES && !command_ended(c); i++)
 		clock_sleep(0.001);
 	close_fd(&c->pid_fd);

@@ -11,7 +11,7 @@
 
 #define FENCES_MAX 4
 #define RENEWALS 3 /* in a lease */
-#define LOOK_SECONDS 2.0 /* without leases: that we were given up is told when we ask */
+#define LOOK_SECONDS 2.0 /* without leases: only an answer tells us that we were fenced */
 #define STOP_LOOK_SECONDS 0.1
 #define HELD_LOGGED 20
 

@@ -23,19 +23,19 @@
 #include <unistd.h>
 
 #define AHEAD_MAX 64
-#define AHEAD_SECONDS 0.05    /* of work that may lie here */
-#define WAIT_SECONDS 1.0      /* of a get when there is nothing else to do */
-#define ASK_SECONDS 0.25      /* between two when there is */
-#define PAUSE_MIN_SECONDS 0.1 /* after a failure that may pass; doubled with each */
+#define AHEAD_SECONDS 0.05    /* seconds of work that may wait here */
+#define WAIT_SECONDS 1.0      /* seconds that a get may wait, when there is nothing else to do */
+#define ASK_SECONDS 0.25      /* seconds between two gets, when there is */
+#define PAUSE_MIN_SECONDS 0.1 /* seconds after a failure that may pass; doubled with each */
 #define PAUSE_MAX_SECONDS 10.0
-#define KEPT_MAX 128 /* files that wait for the disk */
+#define KEPT_MAX 128 /* most files that wait for the disk */
 #define VARIABLES 7
 _Static_assert(VARIABLES <= FILTER_VARIABLES, "there is room in env[]");
 #define VARIABLE_BYTES 40
 
 enum cause {
 	BY_ITSELF,
-	BY_STOP, /* what we killed it for */
+	BY_STOP, /* why we killed it */
 	BY_TIMEOUT,
 	BY_LOSS
 };
@@ -106,7 +106,7 @@ static size_t ready(const struct each *e)
 	return e->ready_count - e->ready_first;
 }
 
-/* Nothing of ours is under way. */
+/* Whether nothing is under way. */
 static int is_idle(const struct each *e)
 {
 	return e->running == 0 && pieces_owed(e->f.pieces) == 0 &&
@@ -279,7 +279,7 @@ static int failed(struct each *e, struct job *j, const struct node_end *end, str
 			   err);
 }
 
-/* What its end says of the shard. */
+/* What the command's end means for the shard. */
 static int judge(struct each *e, struct job *j, struct error *err)
 {
 	struct rows_pipe_look look = {0};
@@ -292,7 +292,7 @@ static int judge(struct each *e, struct job *j, struct error *err)
 		*err = look.error;
 		return -1;
 	}
-	/* One that we told to end may say 0 of half of its work. */
+	/* A command that we told to end may exit with 0 after half of its work. */
 	if (end.signal == 0 && end.status == 0 && !j->last)
 		return succeeded(e, j, err);
 	if (j->cause == BY_STOP)
@@ -329,7 +329,7 @@ static void kill_now(struct job *j, enum cause cause)
 	command_kill(&j->command, SIGKILL);
 }
 
-/* What is due; *seconds is made shorter to be there for the next. */
+/* Does what is due; *seconds is reduced to the time until the next action. */
 static void kill_due(struct each *e, double *seconds)
 {
 	double now = clock_mono();
@@ -408,7 +408,7 @@ static int on_news(struct each *e, const struct pieces_news *news, struct error 
 	case PIECES_GIVEN:
 		return add_ready(e, &news->piece, err);
 	case PIECES_WAIT:
-		/* Asked again at once where shardd holds the answer back. */
+		/* Ask again at once if shardd holds answers back. */
 		e->ask_at = clock_mono() + (is_idle(e) ? 0 : ASK_SECONDS);
 		return 0;
 	case PIECES_END:
@@ -550,7 +550,7 @@ static int live(struct each *e, struct error *err)
 	}
 }
 
-/* After an error: what is on the disk under its name is done all the same. */
+/* After an error: files that are on the disk under their names are done. */
 static void settle_kept(struct each *e)
 {
 	struct error ignored;

@@ -1,9 +1,8 @@
 /*
- * filter_rows: one command for all the shards that this agent takes (filter.h).
- *
- * It is fed as fast as it reads, and so takes its share beside other agents.  When nothing is left to
- * hand out its input ends; its rows are done when it has read them all and ended with 0, and before
- * that none is.  What comes back later, from others that died, is another life of the command.
+ * filter_rows: one command for all shards that this agent takes (filter.h). It gets rows as fast as
+ * it reads, and so takes its share beside other agents. When no rows are left to hand out its input
+ * ends. Its shards are done when it has read all of them and ended with 0, and none is done before.
+ * If rows come back later from agents that died, the command is run again.
  */
 #include "agent/filter_internal.h"
 #include "agent/rows_pipe.h"
@@ -20,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PENDING_MAX 2    /* shards that are not all in the pipe, or asked for */
+#define PENDING_MAX 2    /* most shards that are not wholly in the pipe, or are requested */
 #define WAIT_SECONDS 1.0 /* of a get when there is nothing else to do */
 
 struct rows {
@@ -29,7 +28,7 @@ struct rows {
 	struct command command;
 	struct rows_pipe *pipe;
 	int runs;
-	int is_fed;  /* nothing more comes: the input has its end */
+	int is_fed;  /* no more rows come: the input is closed */
 	int is_over; /* the queue has nothing left */
 	int waits;   /* there was nothing to hand out: the next get may be held back */
 	uint64_t held;
@@ -106,7 +105,7 @@ static int look_at_pipe(struct rows *r, struct rows_pipe_look *look, struct erro
 	return 0;
 }
 
-/* All of this life is in nobody's model, or whatever the command makes of it. */
+/* The rows of this run of the command count for nothing. */
 static int unread(struct rows *r, struct error *err)
 {
 	return error_set(err, ERROR_DATA, r->o->command.argv[0],
@@ -161,7 +160,7 @@ static void kill_due(struct rows *r, double *seconds)
 
 /* ---- what shardd says ---- */
 
-/* Its command has read it, or will: that can't be taken back. */
+/* The command has read the shard's rows, or will: this can't be undone. */
 static int lost(struct rows *r, uint64_t id, struct error *err)
 {
 	return error_set(err, ERROR_TEMPFAIL, r->o->command.argv[0],
@@ -171,7 +170,7 @@ static int lost(struct rows *r, uint64_t id, struct error *err)
 			 (unsigned long long)id);
 }
 
-/* We stop, and shardd has not said that all is done that a command had read and ended with 0. */
+/* We stop, but shardd has not confirmed shards that the command had read before it ended with 0. */
 static int unsettled(struct rows *r, struct error *err)
 {
 	return error_set(err, ERROR_TEMPFAIL, r->o->shards,
@@ -310,7 +309,7 @@ int filter_rows(const struct filter_options *o, struct node_end *end, struct err
 		result = live(&r, end, err);
 	if (result == WORK_STOP && pieces_owed(r.f.pieces) > 0)
 		result = unsettled(&r, err);
-	/* Said and no more: 1 may be the command's own status, which ends a job. */
+	/* Only reported: 1 may be the command's own status, which ends a job. */
 	if (result == 0 && r.is_over && filter_check_held(&r.f, r.held, err) != 0)
 		log_say(LOG_LEVEL_WARNING, "%s", err->text);
 	command_close(&r.command);

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #define NAME_BYTES 512
-#define ROOM_BYTES 4096 /* less than this is a full disk */
+#define ROOM_BYTES 4096 /* with less room than this the disk counts as full */
 
 struct kept {
 	struct output output;
@@ -125,8 +125,8 @@ static int sync_one(const struct outputs *o, struct output *out, struct error *e
 	return result;
 }
 
-/* All of them, with one look at the directory: the disk works on the second while the first is
- * waited for. */
+/* Syncs all files, and the directory once: the disk works on the second while we wait for the
+ * first. */
 static void sync_all(const struct outputs *o, struct kept_list *l)
 {
 	for (size_t i = 0; i < l->count; i++)

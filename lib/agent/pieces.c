@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESUME_SECONDS 2 /* for its answer once stopped: without it nothing is given back */
+#define RESUME_SECONDS 2 /* seconds to wait for an answer once stopped: without it nothing is given
+			  * back */
 
 enum verb { GET, DONE, BACK, RENEW };
 
@@ -25,13 +26,13 @@ struct asked {
 
 struct asked_list {
 	struct asked *item;
-	size_t first, count, room; /* those from first on are open */
+	size_t first, count, room; /* requests from `first` on are open */
 };
 
 struct held {
 	struct piece piece;
 	int listed; /* by the last resume */
-	int over;   /* done or back was said */
+	int over;   /* done or back was sent */
 };
 
 struct news_list {
@@ -43,7 +44,7 @@ struct pieces {
 	struct generation generation;
 	int is_fenced;
 	struct asked_list asked; /* sent, and not answered */
-	struct asked_list later; /* to be said once more, at `later_at` */
+	struct asked_list later; /* to be sent again, at `later_at` */
 	double later_at, heard; /* clock_mono() */
 	size_t gets, owed;
 	struct u64map hand;
@@ -154,7 +155,7 @@ static int take_in_hand(struct pieces *p, const struct piece *piece, struct erro
 	return tell(p, (struct pieces_news){.kind = PIECES_GIVEN, .piece = *piece}, err);
 }
 
-/* Whether it was there. */
+/* Removes a piece; returns whether it was there. */
 static int drop(struct pieces *p, uint64_t id)
 {
 	struct held *h = u64map_get(&p->hand, id);
@@ -172,7 +173,7 @@ static int lose(struct pieces *p, uint64_t id, struct error *err)
 	return tell(p, (struct pieces_news){.kind = PIECES_LOST, .id = id}, err);
 }
 
-/* Nothing is ours any more, and nothing that was asked counts. */
+/* We hold nothing any more, and open requests do not count. */
 static int fence(struct pieces *p, struct error *err)
 {
 	generation_disconnect(&p->generation);
@@ -202,7 +203,8 @@ static int send_asked(struct pieces *p, const struct asked *a, struct error *err
 
 /* ---- hello ---- */
 
-/* A piece that is in our hand. One that we do not know is the answer to a get that was lost. */
+/* A piece that shardd says we hold. If we do not know it, it was in the answer to a get that was
+ * lost. */
 static int found_in_hand(const struct piece *piece, void *owner, struct error *err)
 {
 	struct pieces *p = owner;
@@ -231,8 +233,8 @@ int pieces_hello(struct pieces *p, struct error *err)
 
 /* ---- a connection that went ---- */
 
-/* What shardd did not name is not ours any more. What was said to be done or to go back is asked
- * again, and its answer tells. */
+/* Pieces that shardd did not name are no longer ours. Requests done and back are sent again, and
+ * their answers show what happened. */
 static int lose_unlisted(struct pieces *p, struct error *err)
 {
 	size_t at = 0, lost = 0;
@@ -250,7 +252,7 @@ static int lose_unlisted(struct pieces *p, struct error *err)
 	return result;
 }
 
-/* In the old order, but for so many gets, whose answers came. */
+/* Sends requests again in the old order, except the gets whose answers came. */
 static int ask_again(struct pieces *p, size_t answered, struct error *err)
 {
 	struct asked_list old = p->asked;
@@ -299,7 +301,7 @@ static int come_back(struct pieces *p, struct error *err)
 
 static int ask(struct pieces *p, struct asked a, struct error *err)
 {
-	if (p->is_fenced) /* it is told, and means nothing any more */
+	if (p->is_fenced) /* it is reported, but no longer matters */
 		return 0;
 	p->gets += a.verb == GET;
 	p->owed += a.verb == DONE || a.verb == BACK;
@@ -427,7 +429,7 @@ static int on_record(struct pieces *p, struct error *err)
 		return 0;
 	if (generation_piece(&p->generation, &piece, err) != 0)
 		return -1;
-	/* Its lease was over, and it came to us again: ours as before. */
+	/* Its lease had ended, and shardd gave it to us again: ours as before. */
 	const struct held *h = u64map_get(&p->hand, piece.id);
 	if (h && !h->over)
 		return 0;
@@ -467,7 +469,7 @@ static int is_silent(const struct pieces *p)
 	return open_count(&p->asked) > 0 && clock_mono() >= p->heard + p->generation.answer_seconds;
 }
 
-/* A record that is there, or one that is not and should be. */
+/* Handles a record that has come, or reports one that is missing. */
 static int hear(struct pieces *p, struct error *err)
 {
 	double seconds = is_silent(p) ? 0 : p->generation.answer_seconds;

@@ -61,7 +61,7 @@ static void finish(struct rows_pipe *p, enum rows_pipe_state state)
 {
 	char name[64];
 	if (state == ROWS_PIPE_ALL) {
-		/* A pipe that nobody has open any more could not be asked what is left in it. */
+		/* Keeps the pipe open: otherwise we could not ask how much is left in it. */
 		snprintf(name, sizeof name, "/proc/self/fd/%d", p->write_end);
 		p->read_end = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	}
@@ -73,7 +73,7 @@ static void finish(struct rows_pipe *p, enum rows_pipe_state state)
 
 /* ---- the thread ---- */
 
-/* The next thing to write, with the mutex; what came of it. */
+/* With the mutex: finds the next bytes to write, and records the result. */
 static int write_next(struct rows_pipe *p, struct error *err)
 {
 	struct rows_sink to = {.fd = p->write_end, .cancel = p->cancel};

@@ -42,8 +42,8 @@ struct rows_reader {
 	const struct rows_sink *to;
 	char *out; /* not written yet */
 	size_t out_len;
-	/* A shuffled piece, kept for the next part of it: its rows one behind the other, where each
-	 * ends, their order. length 0: none. */
+	/* A shuffled piece, kept for its next part: its rows one after the other, where each ends,
+	 * and their order. length 0: none. */
 	struct piece gathered;
 	struct rowfile_text rows;
 	size_t *end;
@@ -77,7 +77,7 @@ static int find_syntax(const struct rows_text_options *o, struct row_syntax *syn
 		if (index_path(index, sizeof index, o->paths[i], o->index_dir, err) != 0 ||
 		    rowfile_guess(o->paths[i], index, syntax, err) != 0)
 			return -1;
-		if (syntax->format != ROW_LINES) /* which an empty file is taken for, too */
+		if (syntax->format != ROW_LINES) /* an empty file counts as this format, too */
 			break;
 	}
 	return 0;
@@ -222,7 +222,7 @@ static int wait_for_room(const struct rows_sink *to)
 	return to->cancel >= 0 && p[1].revents ? ROWS_CANCELLED : ROWS_GIVEN;
 }
 
-/* What a write that failed comes to. */
+/* The error of a write that failed. */
 static int after_errno(const struct rows_sink *to, struct error *err)
 {
 	if (errno == EAGAIN)
@@ -300,7 +300,7 @@ static int was_cut(const struct rowfile *f, struct error *err)
 						   "changed?");
 }
 
-/* Bytes from the page cache into the pipe, up to an offset. */
+/* Moves bytes from the page cache into the pipe, up to an offset. */
 static int splice_until(struct rows_reader *r, uint64_t until, struct error *err)
 {
 	struct source *source = r->file.source;
@@ -340,7 +340,7 @@ static int copy_until(struct rows_reader *r, uint64_t until, struct error *err)
 	return result;
 }
 
-/* What the scan has read already, as far as it is wanted. */
+/* Writes bytes that the scan has already read, as far as they are wanted. */
 static int hand_over_read(struct rows_reader *r, uint64_t until, struct error *err)
 {
 	struct rowscan *scan = &r->file.scan;
@@ -354,7 +354,7 @@ static int hand_over_read(struct rows_reader *r, uint64_t until, struct error *e
 	return result;
 }
 
-/* Rows up to number `row`, the start of a stride, unseen. */
+/* Copies rows up to number `row`, the start of a stride, without looking at them. */
 static int hand_over(struct rows_reader *r, uint64_t row, struct error *err)
 {
 	struct rowfile *f = &r->file;
@@ -457,7 +457,7 @@ static int go_through(struct rows_reader *r, uint64_t begin, uint64_t end, int s
 		result = shuffled ? gather_rows(r, row - first, stop - first, (size_t)(row - begin),
 						err)
 				  : give_rows(r, row - first, stop - first, err);
-		/* What it was when it was opened is what was given. */
+		/* The rows must come from the file as it was when it was opened. */
 		if (result == ROWS_GIVEN &&
 		    source_check_unchanged(r->file.source, &r->file.index->identity, err) != 0)
 			result = -1;
@@ -466,7 +466,7 @@ static int go_through(struct rows_reader *r, uint64_t begin, uint64_t end, int s
 	return result;
 }
 
-/* Trainers are given a piece in several parts: it is read once. */
+/* Trainers get a piece in several parts, but it is read once. */
 static int gather(struct rows_reader *r, const struct piece *p, struct error *err)
 {
 	uint64_t begin = p->begin - r->text->begin;
@@ -517,7 +517,7 @@ int rows_reader_give(struct rows_reader *r, const struct piece *p, const struct 
 	int result = give(r, p, err);
 	if (result == ROWS_GIVEN)
 		result = flush(r, err);
-	if (result != ROWS_GIVEN) { /* where it stands is not known */
+	if (result != ROWS_GIVEN) { /* its position is not known */
 		rowfile_rest(&r->file);
 		r->at = NO_FILE;
 	}

@@ -98,8 +98,8 @@ static int add_dir(struct tree *t, const char *path, struct error *err)
 	return result == 0 ? fs_sync_dir(path, err) : -1;
 }
 
-/* A file, or a directory with all that is below it, as deep as a name is long. Links in it are taken
- * for what they lead to, a directory's are not followed: they may lead in a circle. */
+/* Adds a file, or a directory with everything below it, as deep as a path can be. A link to a file
+ * counts as the file; a link to a directory is not followed, because links may form a circle. */
 static int add(struct tree *t, const char *path, struct error *err)
 {
 	struct stat st, link;
@@ -114,7 +114,7 @@ static int add(struct tree *t, const char *path, struct error *err)
 	return error_set(err, ERROR_DATA, path, "is neither a file nor a directory");
 }
 
-/* To the disk, with the names above it as far as the checkpoint's directory. */
+/* Syncs the file, and the directories above it up to the checkpoint's. */
 static int sync_above(const char *base, const char *path, struct error *err)
 {
 	char dir[CKPT_PATH_MAX], at[CKPT_PATH_MAX];

@@ -59,7 +59,7 @@ static int parse(struct words *w, struct record *r, const char *line, size_t len
 	return bad(w, what, err);
 }
 
-/* Nothing will come any more: what is left is half a line. */
+/* The input has ended: the rest is an incomplete line. */
 static int end(struct words *w, struct error *err)
 {
 	char what[200];
@@ -126,7 +126,7 @@ int words_send(struct words *w)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			break;
-		if (n < 0) { /* nobody reads: what it says no longer matters, either */
+		if (n < 0) { /* nobody reads, so its words no longer matter, either */
 			w->answer_len = sent = 0;
 			w->closed = 1;
 			break;

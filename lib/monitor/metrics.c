@@ -155,7 +155,7 @@ void metrics_begin(struct metrics_page *p, enum metric which)
 		add(p, word[i]);
 }
 
-/* A reader refuses the whole page for one byte that is no UTF-8. */
+/* A reader refuses the whole page if one byte is not UTF-8. */
 static void add_value(struct metrics_page *p, const char *value)
 {
 	while (*value) {
@@ -172,7 +172,7 @@ static void add_value(struct metrics_page *p, const char *value)
 	}
 }
 
-/* As many digits as a measurement has; counts whole, and moments to the microsecond. */
+/* Digits: as many as a measurement has; counts in full, and times to the microsecond. */
 static size_t format(double value, char *out)
 {
 	if (value == floor(value) && fabs(value) <= WHOLE_MAX)

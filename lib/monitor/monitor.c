@@ -78,7 +78,7 @@ double monitor_latest(const struct monitor *m)
 	return m->latest;
 }
 
-/* Where the node is, or belongs. */
+/* The place of the node, or where it would be inserted. */
 static size_t place_of(const struct monitor *m, enum node_role role, const char *id)
 {
 	size_t low = 0, high = m->node_count;
@@ -95,7 +95,7 @@ static size_t place_of(const struct monitor *m, enum node_role role, const char 
 	return low;
 }
 
-/* A full table gives up the node that has been gone for longest. */
+/* A full table drops the node that has been gone for longest. */
 static int forget_one(struct monitor *m)
 {
 	size_t oldest = m->node_count;
@@ -114,7 +114,7 @@ static int forget_one(struct monitor *m)
 	return 0;
 }
 
-/* The node of that name, made when it is new. */
+/* Finds the node by name, or adds it. */
 static struct node *node_of(struct monitor *m, enum node_role role, const char *id,
 			    struct error *err)
 {
@@ -203,7 +203,7 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	struct node *n = node_of(m, role, id, err);
 	if (!n)
 		return -1;
-	if (n->has_left) /* its last words came late */
+	if (n->has_left) /* its last report came late */
 		return 0;
 	if (!n->history && !(n->history = calloc(MONITOR_HISTORY_MAX, sizeof *n->history)))
 		return error_set(err, ERROR_OS, NULL, "out of memory for a history");
@@ -227,8 +227,8 @@ static int add_bpt(struct monitor *m, const struct record *r, double at, double 
 	return 0;
 }
 
-/* What a device is like is believed until the node says otherwise: a new process may have moved, and
- * then says so. */
+/* Measurements of a device hold until the node sends new ones: a new process may run elsewhere, and
+ * then sends them. */
 static int add_device(struct monitor *m, const struct record *r, double at, struct error *err)
 {
 	struct device d = {.known = 1, .launch = NAN};
@@ -341,7 +341,7 @@ static int add_info(struct monitor *m, const struct record *r, double at, struct
 	return 0;
 }
 
-/* When the record counts: its at=, but never later than now. */
+/* The time of a record: its at=, but never later than now. */
 static int time_of(const struct monitor *m, const struct record *r, double behind, double *now,
 		   double *at, struct error *err)
 {

@@ -1,4 +1,4 @@
-/* prometheus: what a monitor knows as a page of metrics. It reads the monitor and changes nothing. */
+/* prometheus: the contents of a monitor as a page of metrics. It only reads the monitor. */
 #include "monitor/metrics.h"
 #include "monitor/monitor.h"
 #include "monitor/monitor_internal.h"
@@ -28,7 +28,7 @@ static void put_node(const struct look *l, const struct node *n, double value, c
 						   {0}});
 }
 
-/* One metric of each node; those of which nothing is known are left out. */
+/* One metric of each node; unknown values are left out. */
 static void each_node(const struct look *l, enum metric which,
 		      double (*value)(const struct node *n, double now))
 {

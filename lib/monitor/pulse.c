@@ -7,8 +7,8 @@
 #include <string.h>
 
 #define SECONDS_MAX 1e9
-#define WEIGHT 0.25 /* of the newest in what is usual */
-#define FADES 0.99  /* of the longest, with each piece of work */
+#define WEIGHT 0.25 /* weight of the newest time in the usual time */
+#define FADES 0.99  /* the longest time decays by this factor with each piece of work */
 
 static const char *const section_name[PULSE_SECTIONS] = {"start", "batch", "exchange",
 							 "checkpoint", "hand-over", "pause"};
@@ -72,7 +72,7 @@ static int take_word(struct pulse_rules *rules, const struct pulse_rules *usual,
 	return 0;
 }
 
-/* What is said of one section is more than what is said of several, in whatever order. */
+/* A limit for one section wins over a limit for several, in any order. */
 int pulse_rules_parse(struct pulse_rules *rules, const char *text, struct error *err)
 {
 	const struct pulse_rules usual = *rules;

@@ -56,7 +56,7 @@ static int make_room(struct window *w, double now, double window_short, double w
 		compact(w, now, window_short, window_long);
 		if (w->count < w->room)
 			return 0;
-		/* Only when observations lie ahead of now: the oldest one goes. */
+		/* Only happens when observations are later than now: drop the oldest one. */
 		memmove(w->entry, w->entry + 1, --w->count * sizeof *w->entry);
 		return 0;
 	}
