@@ -38,7 +38,7 @@ struct problem {
 	struct accum_type *row;
 	size_t n;
 	uint64_t global;
-	uint64_t least; /* the sum of what each row takes at least */
+	uint64_t least; /* sum of the least that each row takes */
 	uint64_t unit;  /* all sums are multiples of it */
 	/* What time allows: */
 	double time;
@@ -59,7 +59,7 @@ static uint64_t least_of(const struct accum_type *t)
 	return batch_add(0, t->count * t->cmin, t->min);
 }
 
-/* What is left for a row when the others take their least. */
+/* The most that a row can take when the others take their least. */
 static uint64_t room_for(const struct problem *p, size_t i)
 {
 	return p->global - (p->least - least_of(&p->row[i]));
@@ -88,7 +88,7 @@ static int largest_size(const struct problem *p, size_t i, uint64_t c, uint64_t 
 	return 1;
 }
 
-/* What fits into `time`. Returns whether the rows together could take the global batch. */
+/* Computes what fits into `time`. Returns whether the rows together could take the global batch. */
 static int set_time(struct problem *p, double time)
 {
 	p->time = time;
@@ -131,8 +131,8 @@ static int row_sums(const struct problem *p, size_t i, uint64_t c, uint64_t last
 	return 1;
 }
 
-/* A single number that fewer steps gave need not be looked at again: with a great many
- * numbers of steps nearly all are such. */
+/* A single number that fewer steps gave already is not examined again: with many numbers of steps
+ * nearly all are like that. */
 static int told_already(uint64_t *told, const struct progression *list)
 {
 	if (list->len > 1)
@@ -274,7 +274,7 @@ static void fill_costs(const struct problem *p, uint64_t **cost, uint64_t width,
 }
 
 /* The first choice of row i, in the order that accum.h promises, on a cheapest way to `sum`;
- * returns what is left of it. */
+ * returns the rest of `sum`. */
 static uint64_t take_row(const struct problem *p, size_t i, uint64_t *const *cost, uint64_t sum)
 {
 	struct accum_type *t = &p->row[i];

@@ -59,7 +59,7 @@ static int reserve(struct balance *b, size_t n, struct error *err)
 	return 0;
 }
 
-/* What it foretells; without that it stays as fast as it was. */
+/* The predicted speed; without a prediction the speed stays the same. */
 static double speed_of(const struct balance_member *m)
 {
 	if (m->speed > 0.0)
@@ -67,7 +67,7 @@ static double speed_of(const struct balance_member *m)
 	return m->count && m->time > 0.0 ? (double)m->count / m->time : 0.0;
 }
 
-/* A step of more would not fit into its memory. */
+/* A larger step would not fit into its memory. */
 static uint64_t most_of(const struct balance_member *m)
 {
 	return m->most > 0 && m->most < NODE_BATCH_MAX ? m->most : NODE_BATCH_MAX;
@@ -121,8 +121,8 @@ static int step(struct balance *b, struct balance_member *m, size_t n, struct er
 	return 0;
 }
 
-/* Where the members' bounds can't meet the global batch each has the nearest that it may: Algorithm
- * 2 does not see such a round. */
+/* If the members' bounds can't meet the global batch, each gets the nearest size that it may have:
+ * Algorithm 2 does not see such a round. */
 static int bounded(const struct balance *b, struct balance_member *m, size_t n)
 {
 	uint64_t most = 0, least = 0;

@@ -86,7 +86,7 @@ static void add_number(struct list *l, double value, int first)
 	l->any = 1;
 }
 
-/* Of a member as it was before the round. Where a speed is known, nothing looks at the count. */
+/* The state of a member before the round. If a speed is known, the count is not used. */
 static void add_numbers(struct list *list, struct balance_member m, uint64_t had, int first)
 {
 	m.size = had;
@@ -96,7 +96,7 @@ static void add_numbers(struct list *list, struct balance_member m, uint64_t had
 		add_number(&list[k], list_value(&m, k), first);
 }
 
-/* From one member on, as many as fit a record; the next one. */
+/* Writes members from this one on, as many as fit into a record; returns the next one. */
 static size_t put_some(uint64_t iteration, const struct balance_member *m, size_t from, size_t n,
 		       const uint64_t *had, double us, balance_log_put_fn *put, void *arg)
 {
@@ -114,7 +114,8 @@ static size_t put_some(uint64_t iteration, const struct balance_member *m, size_
 	}
 	record_begin(&o, line, sizeof line, "balance");
 	record_add_u64(&o, "iteration", iteration);
-	if (from) /* an iteration may have two rounds: all go before it is over, others come */
+	if (from) /* an iteration may have two rounds, if all members leave before it is over and
+		   * others come */
 		record_add_u64(&o, "from", from);
 	record_add_brief(&o, "time-us", rint(us * 10.0) / 10.0);
 	record_add(&o, "sizes", sizes.text);
@@ -140,7 +141,7 @@ struct replay_member {
 };
 
 struct balance_replay {
-	const char *method; /* instead of the one of then; NULL */
+	const char *method; /* a method instead of the recorded one; or NULL */
 	balance_replay_fn *say;
 	void *arg;
 	struct balance *balance;
@@ -241,7 +242,7 @@ static int take_round(struct balance_replay *b, const struct record *r, struct e
 	return 0;
 }
 
-/* Members are parted into records as they were. */
+/* Divides members into records as the lead did. */
 static void print_round(const struct balance_replay *b, FILE *out)
 {
 	const unsigned long long iteration = b->iteration;

@@ -68,7 +68,7 @@ struct open_row {
 	uint64_t key; /* searching: the size in the middle; ties: bits of the time at low */
 };
 
-/* Rows whose size is the same at both ends are settled: out of the list, into *settled. */
+/* Rows with the same size at both ends are settled: moves them out of the list, into *settled. */
 static size_t drop_settled(const struct batch_worker *w, struct open_row *row, size_t n,
 			   uint64_t *settled)
 {
@@ -82,7 +82,7 @@ static size_t drop_settled(const struct batch_worker *w, struct open_row *row, s
 	return kept;
 }
 
-/* The largest size worth thinking of. */
+/* The largest size that needs to be considered. */
 static uint64_t size_cap(const struct batch_worker *w, uint64_t global)
 {
 	uint64_t cap = w->max < global ? w->max : global;
@@ -122,8 +122,8 @@ static double find_threshold(const struct batch_worker *w, struct open_row *row,
 	return duration_of_bits(high);
 }
 
-/* Everybody gets the elements below t; row lists those who have some equal to it. Returns how many
- * rows, and in *left the samples that are left for them. */
+/* Gives every row its elements below t; row lists the rows that have elements equal to t. Returns
+ * how many rows, and in *left the samples that remain for them. */
 static size_t take_below(struct batch_worker *w, struct open_row *row, size_t n, uint64_t global,
 			 double t, uint64_t *left)
 {

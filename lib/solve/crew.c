@@ -7,7 +7,7 @@
 
 #define SILENT_SECONDS 10.0
 #define SILENT_BATCHES 4.0 /* of the slowest */
-#define OWED_SECONDS 5.0   /* without a sign, from one that owes some */
+#define OWED_SECONDS 5.0   /* seconds without a sign of life from a node that owes one */
 
 static double crew_speed(const struct snapshot_node *n, enum crew_window window)
 {
@@ -27,7 +27,8 @@ static double mean_per_sample(const struct crew *c, enum crew_window window)
 	return count > 0 ? sum / count : NAN;
 }
 
-/* Seconds without a report that say something. At a barrier all report as often as the slowest. */
+/* Seconds without a report after which a node counts as silent. At a barrier all workers report as
+ * often as the slowest. */
 static double silence(const struct snapshot *s)
 {
 	double slowest = 0;
@@ -48,7 +49,7 @@ static double silent_for(const struct snapshot *s, const struct snapshot_node *n
 	return n->state == NODE_UP && snapshot_known(n->last) ? s->at - n->last : 0;
 }
 
-/* Where nobody watches who owes what, everybody does. */
+/* If nothing watches which nodes owe a sign of life, all do. */
 static int owes(const struct snapshot_node *n)
 {
 	return !(n->silent < OWED_SECONDS);
@@ -118,7 +119,7 @@ static double mean_speed(const double *speed, size_t n)
 	return count > 0 ? sum / count : NAN;
 }
 
-/* What the sizes reported look like beside those of the split. */
+/* Compares the reported sizes with those of the split. */
 static void compare_sizes(struct split *s, const struct crew *c, uint64_t batch)
 {
 	uint64_t sum = 0, least = UINT64_MAX, most = 0;

@@ -52,7 +52,7 @@ static void join_type(struct accum_type *t, const struct snapshot_node *n)
 	t->max = n->max < t->max ? n->max : t->max;
 }
 
-/* 1: something was not measured, and why says what. */
+/* 1: a measurement is missing, and why says which. */
 static int find_types(struct dd *d, const struct solution_options *o)
 {
 	for (size_t i = 0; i < d->crew.count; i++) {
@@ -79,9 +79,9 @@ static int find_types(struct dd *d, const struct solution_options *o)
 }
 
 /*
- * Gives `rest` samples out: a device that gets one more a step takes `accum` of them.  Type by
- * type, as many as still leave a rest that the types behind can take; dead[] remembers what they
- * can't, so that each (type, rest) is tried once.  As deep as there are types.
+ * Distributes `rest` samples: a device that gets one more a step takes `accum` of them. Goes type
+ * by type, with as many as leave a rest that later types can take; dead[] remembers the rests that
+ * they can't, so each (type, rest) is tried once. The recursion is as deep as there are types.
  */
 static int give_rest(struct dd *d, size_t type, uint64_t rest, unsigned char *dead)
 {
@@ -166,7 +166,7 @@ static int say_steps(struct dd *d, struct voice *v)
 	return 0;
 }
 
-/* Which devices of a type got one more before is all the same. */
+/* It does not matter which devices of a type got one more before. */
 static int as_solved(const struct dd *d)
 {
 	for (size_t t = 0; t < d->types; t++) {

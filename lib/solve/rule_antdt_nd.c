@@ -21,14 +21,14 @@ struct nd {
 	char why[ACTION_REASON_MAX]; /* nothing was done */
 };
 
-/* Keeps the first reason not to act: it is the weightiest. */
+/* Keeps the first reason not to act, which is the weightiest. */
 static void excuse(struct nd *d, const char *id, const char *reason)
 {
 	if (!d->why[0])
 		say_reason(d->why, "antdt-nd: %s%s%s", id, id[0] ? ": " : "", reason);
 }
 
-/* The slowest of the short window who counts as slow, or c->count. */
+/* The slowest node of the short window that counts as slow, or c->count. */
 static size_t slowest_short(const struct nd *d, const struct crew *c)
 {
 	size_t slowest = c->count;

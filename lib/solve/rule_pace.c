@@ -87,7 +87,8 @@ static uint64_t least_of(const struct pace *p, size_t i)
 	return batch_least(p->o->least, most_of(p, i));
 }
 
-/* Shares B out by the beliefs; those left out get the least. The slowest of the others, or NAN. */
+/* Divides B by the beliefs; workers that are left out get the least. Returns the time of the
+ * slowest of the others, or NAN. */
 static double share(struct pace *p, size_t cured)
 {
 	uint64_t outs = 0;
@@ -111,7 +112,8 @@ static double share(struct pace *p, size_t cured)
 		return NAN;
 	for (size_t i = 0; i < n; i++)
 		z = fmax(z, batch_time(&p->w[i]));
-	/* The n results stand at the front; each goes to its worker's place, the last one first. */
+	/* The n results are at the front of the array: move each to its worker's place, the last
+	 * one first. */
 	for (size_t i = p->workers.count; i-- > 0;) {
 		if (p->out[i])
 			p->w[i] = (struct batch_worker){.size = least_of(p, i)};
@@ -177,7 +179,7 @@ static int may_restart(const struct pace *p, const struct snapshot_node *n)
 	return n->meant < p->o->limit && (n->restarts == 0 || n->up >= p->s->window_long);
 }
 
-/* As AntDT-ND would say. */
+/* Whether AntDT-ND would restart it. */
 static int slow_for_long(const struct pace *p, const struct crew *c, size_t i)
 {
 	return c->node[i]->up >= p->s->window_long &&
@@ -198,7 +200,7 @@ static double restart_seconds(const struct pace *p, const char *name)
 	return seconds >= 0 ? seconds : NAN;
 }
 
-/* What part of all is lost while a worker is restarted that has that part of the work. */
+/* The fraction of the work that is lost while a worker with this share is restarted. */
 static double lost(const struct pace *p, double part)
 {
 	return snapshot_info_real(p->s, "restart-all") > 0 ? 1 : part;
@@ -331,7 +333,7 @@ static int restart(struct pace *p, const struct crew *c, const struct pace_node 
 
 /* ---- sizes ---- */
 
-/* Leaves out whoever has a delay alone that is longer than the iteration of the others. */
+/* Leaves out workers whose delay alone is longer than the iteration of the others. */
 static void leave_out(struct pace *p)
 {
 	p->z_split = share(p, p->workers.count);
@@ -450,9 +452,9 @@ static double late_by(const struct pace *p)
 	return (double)p->batch / rate - slowest - p->serving;
 }
 
-/* Whether the backup worker in force still has spikes to work against: of those that are not slow
- * now, seconds per sample over the long window are above today's median by more, in sum, than twice
- * what the backup worker costs. */
+/* Whether the backup worker in force still has spikes to work against. Take the workers that are
+ * not slow now, and add up the seconds per sample by which their long window is above today's
+ * median: the sum must be more than twice the cost of the backup worker. */
 static int spikes_go_on(const struct pace *p)
 {
 	double spikes = 0;
@@ -537,7 +539,7 @@ static int decide_bsp(struct pace *p)
 	return result;
 }
 
-/* Here z is the time of a worker's mean batch. */
+/* z is here the time of a worker's mean batch. */
 static int decide_asp(struct pace *p)
 {
 	double count = 0;

@@ -30,7 +30,7 @@ static struct point point_last(const struct snapshot_node *n)
 		       : (struct point){NAN, NAN};
 }
 
-/* A snapshot made by hand may have speeds and no times. */
+/* A snapshot that was made by hand may have speeds and no times. */
 static struct point point_short(const struct snapshot_node *n)
 {
 	struct point p = point_of(n->mean_short, n->speed_short);
@@ -155,7 +155,7 @@ static double slope_of(const struct snapshot_node *n, struct point best, const s
 	return isnan(slope) ? none : fmin(fmax(slope, all), none);
 }
 
-/* The part of the long window that the trouble of today has been there for, 0..1. */
+/* The fraction of the long window, 0..1, for which the present trouble has lasted. */
 static double part_of_long(const struct snapshot_node *n, const struct pace_node *p,
 			   const struct kind *k)
 {
@@ -194,7 +194,7 @@ static void model_node(struct pace_node *p, const struct snapshot_node *n, const
 		p->size = best.size;
 		p->slope = slope_of(n, best, k);
 		add_trouble(p, n, s, k);
-	} else { /* new: like the others, until it says otherwise */
+	} else { /* a new node counts as like the others until it reports */
 		p->time = 0;
 		p->slope = k->median;
 	}
@@ -209,7 +209,8 @@ struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, int
 	int failed = !p || !scratch;
 	double median = failed ? NAN : median_of(c, NULL, best_per_sample, spiky, scratch);
 	for (size_t i = 0; !failed && i < c->count; i++) {
-		/* Types mostly come in runs: what was found for the one before is kept. */
+		/* Nodes of a type mostly follow each other: keep the type found for the previous
+		 * node. */
 		if (i == 0 || strcmp(c->node[i]->type, c->node[i - 1]->type) != 0)
 			k = kind_of(c, c->node[i]->type, spiky, scratch);
 		if (isnan(k.median))

@@ -62,7 +62,7 @@ static int add_job(struct snapshot *s, const struct record *r, struct error *err
 	return 0;
 }
 
-/* What the worker measured may stand there as a real; half a sample is none. */
+/* A measured number may be a real; half a sample does not count. */
 static int samples_or_zero(const struct record *r, const char *key, uint64_t *out,
 			   struct error *err)
 {
@@ -96,7 +96,7 @@ static int parse_device(struct snapshot_node *n, const struct record *r, struct 
 		       : 0;
 }
 
-/* Where its time went, that of its last report and all, and how busy its machine was. */
+/* Where its time went, in its last report and in all, and how busy its machine was. */
 static int parse_load(struct snapshot_node *n, const struct record *r, struct error *err)
 {
 	const struct {

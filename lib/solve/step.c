@@ -164,7 +164,8 @@ static int take_over(struct step *s, struct step_worker *const *w, size_t n, str
 
 /* ---- what is known of their times ---- */
 
-/* h rounds ago; 0 is this one. Not known: 0, which is neither faster nor slower than anything. */
+/* The time h rounds ago; 0 is this round. If not known, 0, which is neither faster nor slower than
+ * anything. */
 static double time_of(const struct step *s, size_t i, uint64_t h)
 {
 	return s->times[(size_t)((s->round - h) % s->depth) * s->n + i];
@@ -280,13 +281,13 @@ static void move(struct step *s, size_t from, size_t to, uint64_t step)
 {
 	s->slot[from].size -= step;
 	s->slot[to].size += step;
-	/* Tried anew: what it was like long ago is no measure. */
+	/* Tried again: old times are no measure. */
 	struct tried *t = find_tried(s, key_of(s, NOBODY, NOBODY));
 	if (t)
 		t->sum = 0, t->rounds = 0;
 }
 
-/* The leader's move is known to be of no use: the next fastest that surely stays faster. */
+/* The leader's move is known to be useless: take the next fastest that surely stays faster. */
 static size_t next_leader(struct step *s, size_t straggler)
 {
 	size_t best = NOBODY;
@@ -325,8 +326,8 @@ static void find_ends(const struct step *s, size_t *leader, size_t *straggler)
 	}
 }
 
-/* Are the others done with its samples, too, before it is? One more costs each of them its mean
- * cost at most, and who is full takes none. */
+/* Could the others take all its samples and still finish before it? One more sample costs each of
+ * them at most its mean cost, and full workers take none. */
 static int is_better_without(const struct step *s, size_t straggler)
 {
 	const struct slot *g = &s->slot[straggler];
@@ -342,7 +343,7 @@ static int is_better_without(const struct step *s, size_t straggler)
 	return left < 0;
 }
 
-/* Returns whom to warn of, or NOBODY. */
+/* Returns the worker to warn of, or NOBODY. */
 static size_t decide(struct step *s)
 {
 	size_t leader, straggler;
@@ -355,7 +356,8 @@ static size_t decide(struct step *s)
 	uint64_t window = s->phase == STEP_FINE ? s->o.fine_window : s->o.window;
 	const struct slot *g = &s->slot[straggler];
 	if (g->size - g->min < step) {
-		/* Not the paper's: what is too little for a coarse step may do for a fine one. */
+		/* Not in the paper: samples that are too few for a coarse step may do for a fine
+		 * one. */
 		if (g->size - g->min >= s->o.fine_step)
 			s->phase = STEP_FINE;
 		return is_better_without(s, straggler) ? straggler : NOBODY;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MORE 1.1      /* times as much as the others: worth a word */
+#define MORE 1.1      /* a cause is named from so many times the others on */
 #define SHARE 0.1     /* of the time, more than the others: worth a word */
 #define BUSY 0.9      /* of the processors */
 #define BUSY_MORE 0.2 /* than those of the others */
@@ -60,7 +60,7 @@ __attribute__((format(printf, 2, 3))) static void add(char *out, const char *for
 	va_end(ap);
 }
 
-/* Nothing is known of a part that nobody measured; then it explains nothing. */
+/* A part that was not measured explains nothing. */
 static double more_than(double own, double mean)
 {
 	return isfinite(own) && isfinite(mean) ? own - mean : 0;

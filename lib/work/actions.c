@@ -31,7 +31,8 @@ static int read_action(struct actions *a, const struct record *r, struct error *
 			return -1;
 		a->new_size = size;
 		a->new_accum = accum;
-		/* Those of a barrier come and go with each batch: the lead's log has them. */
+		/* Not the actions of a barrier, which come with each batch: the lead's log has
+		 * them. */
 		a->news |= record_get(r, "barrier") ? NEWS_BARRIER : NEWS_SIZE;
 	} else if (strcmp(kind, "adjust-lr") == 0) {
 		if (record_real(r, "scale", 0, 1e9, &a->scale, err) != 0)
@@ -73,7 +74,7 @@ int actions_resize(const struct actions *a)
 	return (a->news & NEWS_SIZE) && (a->new_size != a->size || a->new_accum != a->accum);
 }
 
-/* The servers weigh the gradients (adjust-lr); here only the batch changes. */
+/* The servers weight the gradients (adjust-lr); here only the batch changes. */
 int actions_obey(struct actions *a, uint64_t iteration)
 {
 	int news = a->news, changed = a->new_size != a->size || a->new_accum != a->accum;

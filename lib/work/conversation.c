@@ -7,15 +7,17 @@
 #include <sys/socket.h>
 
 #define PAUSE_SECONDS 0.05       /* between attempts to connect */
-/* Between attempts to connect again: a part of the time that it has been away already. An heir is
- * there soon; and a server that stays away is not asked 200 times a second by each worker. */
+/* Seconds between attempts to connect again: a fraction of the time that the daemon has been away.
+ * An heir is up soon, but a server that stays away is not asked 200 times a second by each
+ * worker. */
 #define BACK_PAUSE_PART 0.125
 #define BACK_PAUSE_SECONDS_MIN 0.005
 #define BACK_PAUSE_SECONDS_MAX 0.25
-#define GREETING_SECONDS 2       /* then, maybe, another attempt: *stop is looked at in between */
-#define STOP_GRACE_SECONDS 30    /* an unfinished batch is waited for, once *stop is set */
-#define NEEDLESS_SECONDS 0.25    /* between looks at whether who went is still wanted */
-#define STOP_BACK_SECONDS 2      /* and a server that went, to come back */
+#define GREETING_SECONDS 2       /* seconds until another attempt; *stop is checked in between */
+#define STOP_GRACE_SECONDS 30    /* seconds to wait for an unfinished batch, once *stop is set */
+#define NEEDLESS_SECONDS 0.25    /* seconds between checks whether we still need the daemon that
+				  * went */
+#define STOP_BACK_SECONDS 2      /* and seconds for a server that went to come back */
 
 int conversation_stopped(const struct conversation *c)
 {
@@ -32,7 +34,7 @@ static int check_greeting(const struct conversation *c, struct error *err)
 	return error_wrap(err, o->path);
 }
 
-/* A server that is stopped has a socket, too, and greets nobody. */
+/* A stopped server has a socket, too, but does not greet. */
 static double greeting_seconds(const struct conversation *c)
 {
 	return c->options.answer_seconds < GREETING_SECONDS ? c->options.answer_seconds
@@ -82,7 +84,7 @@ static void pause_since(double gone)
 	clock_sleep(pause < BACK_PAUSE_SECONDS_MAX ? pause : BACK_PAUSE_SECONDS_MAX);
 }
 
-/* The connection went: until the same daemon, or its heir, is there again. */
+/* The connection is lost: waits until the same daemon, or its heir, is there again. */
 static int come_back(struct conversation *c, struct error *err)
 {
 	double gone = clock_mono(), grace = 0, look = gone + NEEDLESS_SECONDS;
@@ -139,7 +141,7 @@ int conversation_again(struct conversation *c, struct error *err)
 		if (send_open(c, err) == 0)
 			return WORK_OK;
 	}
-	if (err->code == ERROR_TEMPFAIL) /* one that is silent is not there */
+	if (err->code == ERROR_TEMPFAIL) /* a silent daemon counts as away */
 		err->code = ERROR_UNAVAILABLE;
 	return -1;
 }
@@ -183,14 +185,14 @@ int conversation_aside(struct conversation *c, struct record_out *o)
 		return 0;
 	if (call_send(c->call, o->data, len, NULL, 0, &ignored) == 0)
 		c->asides++;
-	else /* half of it may be there: nothing may follow on this connection */
+	else /* half of the request may have arrived: nothing may follow on this connection */
 		(void)shutdown(call_fd(c->call), SHUT_RDWR);
 	return 1;
 }
 
 /* ---- answers ---- */
 
-/* c->record is the last one of an answer. 1: of an aside. */
+/* c->record is the last record of an answer. 1: of an aside. */
 static int close_answer(struct conversation *c)
 {
 	if (c->asides == 0) {
@@ -248,7 +250,8 @@ int conversation_refused(const struct conversation *c, struct error *err)
 	}
 	if (code && strcmp(code, "empty") == 0) /* a replica that is not filled yet */
 		return WORK_RESET;
-	/* A server without memory, or that thinks us too slow, may well take it from our next life. */
+	/* A server without memory, or one that found us too slow, may accept us in our next
+	 * life. */
 	int is_passing = code && (strcmp(code, "no-memory") == 0 || strcmp(code, "slow") == 0 ||
 				  strcmp(code, "busy") == 0);
 	return error_set(err, is_passing ? ERROR_TEMPFAIL : ERROR_SOFTWARE, c->options.path,

@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCHES 4 /* one in the trainer's hand, one being filled, the others ready */
+#define BATCHES 4 /* one batch in the trainer's hand, one being filled, the others ready */
 
 struct held_piece {
 	struct held_piece *next;
 	struct piece piece;
 	int parsed;
 	struct rows rows;
-	uint32_t *order; /* NULL: as they stand */
+	uint32_t *order; /* NULL: in file order */
 };
 
 struct cursor {
@@ -38,12 +38,12 @@ struct feed {
 	pthread_cond_t work; /* for the thread */
 	pthread_cond_t news; /* for the trainer */
 	int stop, busy;
-	int short_ok; /* the trainer waits and would take a short batch */
+	int short_ok; /* the trainer waits, and would accept a short batch */
 	struct held_piece *first, *last;
 	struct cursor taken, cut;
 	uint64_t held, uncut; /* rows behind each */
 	struct batch batch[BATCHES];
-	struct cursor after[BATCHES]; /* where cut stood when it was full */
+	struct cursor after[BATCHES]; /* position of cut when the batch was full */
 	size_t ready_first, ready_count; /* a ring; the one in hand is before ready_first */
 	struct error failed;             /* code 0: no */
 	struct rows spare;               /* arrays of a freed piece, to be used again */
@@ -68,7 +68,7 @@ static uint64_t held_end(const struct held_piece *p)
 	return p->piece.skip + p->piece.take;
 }
 
-/* At the end of the last piece a cursor stays there: what is added later is behind it. */
+/* A cursor at the end of the last piece stays there: pieces that are added later are behind it. */
 static void cursor_settle(struct cursor *c)
 {
 	while (c->in && c->in->next && c->position == held_end(c->in)) {
@@ -122,14 +122,15 @@ static int parse(struct feed *f, struct held_piece *p, struct error *err)
 		length = piece->take;
 	}
 	struct dataset *ds = f->options.dataset;
-	/* They have come from another worker since: shardd gave them when they were here. */
+	/* These rows have come from another worker since: shardd handed them out when they were
+	 * here. */
 	if (f->options.spill && dataset_has(ds, begin, length) < length &&
 	    rows_spill_load(f->options.spill, ds, err) != 0)
 		return -1;
 	return dataset_read(ds, begin, length, &p->rows, err);
 }
 
-/* Where in p->rows the row of a position is; -1 when it was bad and skipped. */
+/* The place in p->rows of the row at a position; -1 if the row was bad and skipped. */
 static ptrdiff_t find_row(const struct held_piece *p, uint64_t position)
 {
 	const struct rows *rows = &p->rows;
@@ -168,8 +169,8 @@ static int add_rows(struct feed *f, struct batch *b, const struct held_piece *p,
 	return 0;
 }
 
-/* Fills b from *cut on, and moves it. Reads pieces up to `last`, which are parsed; what is behind
- * may change meanwhile. */
+/* Fills b from *cut on, and moves *cut. Reads the pieces up to `last`, which are parsed; later
+ * pieces may change meanwhile. */
 static int fill(struct feed *f, struct batch *b, uint64_t size, struct cursor *cut,
 		const struct held_piece *last, struct error *err)
 {

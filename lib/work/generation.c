@@ -139,7 +139,7 @@ static int read_hello(struct generation *g, struct error *err)
 	return WORK_OK;
 }
 
-/* Before the ok of a resumed generation comes a record for each piece that we hold. */
+/* Before the ok of a resumed generation, shardd sends a record for each piece that we hold. */
 static int hello_answer(struct generation *g, int resume, struct error *err)
 {
 	for (;;) {

@@ -27,9 +27,8 @@ static size_t align(size_t bytes)
 
 /* ---- connecting ---- */
 
-/* Sizes for all of the dense part, and for the most rows a batch can touch here; pages cost nothing until
- * they are used. A server
- * that refuses gets everything inline. */
+/* Sizes for the whole dense part, and for the most rows that a batch can touch here; pages cost
+ * nothing until they are used. If a server refuses, everything goes inline. */
 static void share(struct part_client *p, uint64_t floats)
 {
 	size_t dense = floats * sizeof(float), row = p->width * sizeof(float);
@@ -48,7 +47,7 @@ static void share(struct part_client *p, uint64_t floats)
 		p->memory = memory;
 }
 
-/* The memory is for the life of the connection, and a part may grow. */
+/* The memory lasts as long as the connection, and a part may grow. */
 static void share_memory(struct part_client *p)
 {
 	if (p->dense_most > p->dense_count)
@@ -57,8 +56,8 @@ static void share_memory(struct part_client *p)
 		share(p, p->dense_count);
 }
 
-/* fd: what the server passed, of `bytes` as it said. Without the seal it could cut the memory short
- * under us: death by SIGBUS. */
+/* fd: the memory that the server passed, of `bytes`, as it said. Without the seal the server could
+ * shrink it under us, and we would die by SIGBUS. */
 static void look_at(struct part_client *p, int fd, uint64_t bytes)
 {
 	size_t want = p->dense_count * sizeof(float);
@@ -74,7 +73,7 @@ static void look_at(struct part_client *p, int fd, uint64_t bytes)
 	p->looked_bytes = want;
 }
 
-/* One that refuses is pulled from. */
+/* If the server refuses to share its parameters, pull them. */
 static int look(struct part_client *p, struct error *err)
 {
 	static const char line[] = "look\n";
@@ -200,7 +199,7 @@ int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t aft
 	return conversation_ask(&p->talk, &o, p->key, sent, err);
 }
 
-/* The `model` record and its payload, to where the model wants it. */
+/* Reads the `model` record, and its payload to where the model expects it. */
 static int take_model(struct part_client *p, const struct part_place *to,
 		      struct part_answer *answer, struct error *err)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EARLY_PAUSE 32 /* pushes without a pull behind them, after one that came too early */
+#define EARLY_PAUSE 32 /* pushes without a pull behind them, after a pull that came too early */
 
 int part_clients_new(struct part_clients *s, const struct map *map, uint32_t width,
 		     struct error *err)
@@ -101,12 +101,12 @@ static int group_room(struct part_clients *s, size_t keys)
 	return GROW(s->own_begin, s->begin_room, s->count + 2);
 }
 
-/* The batch was grouped by another map. */
+/* Whether the batch was grouped by another map. */
 static int group(struct part_clients *s, const struct batch *b, struct error *err)
 {
 	if (group_room(s, b->unique) != 0)
 		return error_set(err, ERROR_OS, "", "out of memory");
-	size_t *begin = s->own_begin + 1; /* where the next key of each goes */
+	size_t *begin = s->own_begin + 1; /* the place of each part's next key */
 	memset(s->own_begin, 0, (s->count + 2) * sizeof(*s->own_begin));
 	for (size_t u = 0; u < b->unique; u++)
 		begin[map_part_of_key(s->map, b->key[u]) + 1]++;
@@ -123,7 +123,7 @@ static int group(struct part_clients *s, const struct batch *b, struct error *er
 	return 0;
 }
 
-/* One part has them all, in any order. */
+/* A single part has all keys, in any order. */
 static int group_alone(struct part_clients *s, const struct batch *b, struct error *err)
 {
 	if (group_room(s, b->unique) != 0)
@@ -176,7 +176,7 @@ static int reserve_private(struct part_clients *s, const struct batch *b, struct
 	return reserve(&s->row_gradient, &s->row_gradient_room, rows, err);
 }
 
-/* Where the model finds parameters and puts gradients, which are zeroed. */
+/* Points the model to its parameters and to its gradients, which are zeroed. */
 static void lay_out(struct part_clients *s, const struct batch *b, struct exchange_values *v)
 {
 	const float *looked = s->count == 1 ? s->part[0].looked : NULL;
@@ -203,7 +203,7 @@ static int ask_pulls(struct part_clients *s, uint64_t iteration, uint64_t after,
 	return result;
 }
 
-/* Rows that came part by part, to where the batch has them. */
+/* Moves rows, which came part by part, to their places in the batch. */
 static void put_in_order(struct part_clients *s, size_t rows)
 {
 	for (size_t i = 0; s->place && i < rows; i++)
@@ -211,7 +211,7 @@ static void put_in_order(struct part_clients *s, size_t rows)
 		       s->width * sizeof(float));
 }
 
-/* Where one goes by another map, the others' answers are taken all the same. */
+/* If one part uses another map, still read the answers of the others. */
 static int take_answers(struct part_clients *s, const struct batch *b, struct error *err)
 {
 	int result = WORK_OK, other_map = 0;
@@ -266,7 +266,7 @@ int part_clients_drop_early(struct part_clients *s, enum patience patience, stru
 		return WORK_OK;
 	for (uint32_t i = 0; i < s->count && result == WORK_OK; i++) {
 		result = conversation_answer(&s->part[i].talk, patience, err);
-		if (result == WORK_MAP) /* it is for nobody anyway */
+		if (result == WORK_MAP) /* nobody needs it anyway */
 			result = WORK_OK;
 	}
 	s->early = 0;
@@ -295,7 +295,8 @@ int part_clients_pull(struct part_clients *s, uint64_t iteration, const struct b
 		s->early = 0;
 		result = take_answers(s, b, err);
 		here = s->as_of >= iteration;
-		/* As under SSP, where a push is answered when slower workers have caught up. */
+		/* For example under SSP, where a push is answered when slower workers have caught
+		 * up. */
 		s->early_pause = here ? 0 : EARLY_PAUSE;
 	} else {
 		result = part_clients_drop_early(s, HASTY, err);
@@ -312,8 +313,8 @@ int part_clients_pull(struct part_clients *s, uint64_t iteration, const struct b
 	return WORK_OK;
 }
 
-/* A push without samples may be in no unit, and what waits for the next one would wait long. Keys
- * that do not lie in shared pages could not be looked at again. */
+/* A push without samples may be in no unit, and a pull behind it would wait long. Keys outside of
+ * shared pages could not be checked later. */
 int part_clients_ask_early(struct part_clients *s, const struct exchange_push *push,
 			   const struct batch *b, const struct batch *next, struct error *err)
 {

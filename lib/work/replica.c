@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Gradients are told to be final in pieces of so many floats at least: a message for each tensor of
- * a small model would cost more than it saves. */
+/* Final gradients are announced in pieces of at least so many floats: for a small model, a message
+ * for each tensor would cost more than it saves. */
 #define FINAL_FLOATS_MIN ((size_t)65536)
 
 struct replica {
 	struct exchange exchange; /* first */
 	struct replica_options options;
 	struct map map;
-	struct part_clients parts; /* one: it has all */
+	struct part_clients parts; /* one part: it has all */
 	struct conversation lead;
 	size_t final_begin, final_count; /* not told yet */
 };
@@ -59,8 +59,8 @@ static void replica_identify(struct exchange *x, uint64_t generation, uint64_t i
 	s->lead.incarnation = incarnation;
 }
 
-/* When one of them is gone, the lead shall not wait for us either; and where something is left
- * open, it is for nobody. */
+/* When one of them is gone, the lead must not wait for us either; and nobody needs an answer that
+ * is still open. */
 static int end_of(struct replica *s, int result, int open)
 {
 	if (result == WORK_RESET || (result != WORK_OK && open))

@@ -32,7 +32,7 @@ struct wanted {
 	uint64_t count;
 };
 
-/* What of the wanted rows is in this file, which begins with row `first`. */
+/* Which of the wanted rows are in this file, whose first row is `first`. */
 static int look(const char *path, uint64_t first, struct wanted *w, uint64_t *rows,
 		struct error *err)
 {

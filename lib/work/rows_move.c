@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #define ASK_SECONDS 2.0     /* shardd may hold an answer back so long */
-#define SILENCE_SECONDS 2.0 /* before a greeting, and amid the bytes of rows */
-#define PAUSE_SECONDS 0.5   /* after something that did not work */
-#define MOVES_MAX 64        /* of one answer; the others are asked for again */
+#define SILENCE_SECONDS 2.0 /* seconds before a greeting, and between bytes of rows */
+#define PAUSE_SECONDS 0.5   /* seconds after a failure */
+#define MOVES_MAX 64        /* most rows of one answer; the rest is requested again */
 
 struct move {
 	uint64_t id, begin, length;
@@ -42,7 +42,7 @@ static int open_call(const struct rows_move *m, struct call **out, const char *p
 	return call_open(out, path, 0, answer < SILENCE_SECONDS ? answer : SILENCE_SECONDS, err);
 }
 
-/* The next record, waited for as long as an answer may take, or `stop`: 1. */
+/* Waits for the next record as long as an answer may take, or until `stop`: 1. */
 static int receive(const struct rows_move *m, struct call *c, struct record *r, double held,
 		   struct error *err)
 {
@@ -118,7 +118,7 @@ static int take_rows(const struct rows_move *m, struct call *giver, const struct
 	return result;
 }
 
-/* One answer's worth of the rows from begin on. */
+/* Requests one answer's worth of rows from begin on. */
 static int fetch_some(const struct rows_move *m, struct call *giver, uint64_t begin, uint64_t length,
 		      struct error *err)
 {
@@ -136,7 +136,7 @@ static int fetch_some(const struct rows_move *m, struct call *giver, uint64_t be
 		if (record_is(&r, "err"))
 			return error_set(err, ERROR_TEMPFAIL, call_path(giver), "%s",
 					 r.text ? r.text : "refused");
-		if (record_is(&r, "ok") && !got) /* or it would be asked for ever */
+		if (record_is(&r, "ok") && !got) /* or it would be requested forever */
 			return error_set(err, ERROR_DATA, call_path(giver),
 					 "an answer to rows without rows");
 		if (record_is(&r, "ok"))
@@ -264,7 +264,8 @@ static void *taker_main(void *rows_move)
 			result = move_all(m, shards, &moves, &err);
 		if (result >= 0)
 			continue;
-		/* Daemons and workers come back; what else there is, is said once. */
+		/* Daemons and workers come back, so their absence is not reported; any other
+		 * failure is reported once. */
 		if (err.code != ERROR_UNAVAILABLE && strcmp(err.text, said.text) != 0) {
 			log_say(LOG_LEVEL_WARNING, "rows do not come: %s: %s", err.place, err.text);
 			said = err;

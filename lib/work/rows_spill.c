@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "BEGIN-COUNT"; everything else (a temporary name, an index) is none of ours. */
+/* "BEGIN-COUNT"; any other name (a temporary file, an index) is not ours. */
 static int read_name(const char *name, uint64_t *begin, uint64_t *count)
 {
 	const char *dash = strchr(name, '-');

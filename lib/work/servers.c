@@ -22,7 +22,7 @@ struct wanted {
 	uint32_t index, count, width;
 };
 
-/* Who has what, as the lead says. */
+/* The map: which part has which parameters, as the lead says. */
 struct places {
 	struct map map;
 	char **path; /* of each part; of part 0 NULL */
@@ -36,7 +36,7 @@ struct servers {
 	struct part_clients parts;
 	struct wanted *wanted; /* of each part */
 	char **path;           /* of each */
-	/* The push that is under way, and its batch: until wait() is over. */
+	/* The push that is under way, and its batch, until wait() has returned. */
 	struct exchange_push push;
 	const struct batch *batch;
 	double pause;
@@ -83,7 +83,7 @@ static void servers_identify(struct exchange *x, uint64_t generation, uint64_t i
 	part_clients_identify(&servers_of(x)->parts, generation, incarnation);
 }
 
-/* After a rollback all are new processes; nobody needs anything else that is still open. */
+/* After a rollback all servers are new processes; nobody needs the answers that are still open. */
 static int end_of(struct servers *s, int result, int open)
 {
 	if (result == WORK_RESET || (result != WORK_OK && open))
@@ -101,7 +101,8 @@ static int check_greeting(const struct record *r, const void *wanted, struct err
 	char want[48], *end = want;
 	if (record_u64_opt(r, "map", 0, UINT64_MAX, &map, err) != 0)
 		return -1;
-	/* The lead is asked, which knows; a part says it when it is asked for something. */
+	/* With another map, nothing can be compared here: the lead is asked for its map, and a part
+	 * answers a request of another map. */
 	if (map != w->map || (w->index == 0 && map > 1))
 		return 0;
 	end += number_format_u64(w->index, end);
@@ -208,8 +209,8 @@ static int ask_places(struct servers *s, struct places *p, struct error *err)
 	return result;
 }
 
-/* Asked while a part that went is waited for: whether it is one no more. The lead's greeting says
- * it, on a connection of its own: on the other one something may be open. */
+/* Called while we wait for a part that went: whether it still is a part. The lead's greeting says
+ * so, on a connection of its own, because a request may be open on the other one. */
 static int is_needless(const void *wanted)
 {
 	const struct servers *s = ((const struct wanted *)wanted)->servers;
@@ -223,7 +224,7 @@ static int is_needless(const void *wanted)
 	return map > s->map.version;
 }
 
-/* A client of part i, of whoever serves at path. */
+/* Makes a client of part i, which is served at path. */
 static void set_up(struct servers *s, struct part_client *p, uint32_t i)
 {
 	const struct servers_options *o = &s->options;
@@ -255,7 +256,7 @@ static int old_of(const struct servers *s, const struct places *to, uint32_t i, 
 	return 0;
 }
 
-/* From now on the parts are those; connections to those that were there before go on. */
+/* Changes to these parts; connections to parts that stay go on. */
 static int move_to(struct servers *s, struct places *to, struct error *err)
 {
 	struct part_client *part = calloc(to->count, sizeof(*part));
@@ -312,7 +313,7 @@ static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, st
 		return result;
 	if (record_u64_opt(call_greeting(lead->talk.call), "map", 0, UINT64_MAX, &map, err) != 0)
 		return -1;
-	if (map != s->map.version || (is_new && map > 1)) { /* or another life's map */
+	if (map != s->map.version || (is_new && map > 1)) { /* or the map of another incarnation */
 		struct places *to = places_new();
 		result = to ? ask_places(s, to, err)
 			    : error_set(err, ERROR_OS, "", "out of memory");
@@ -331,14 +332,14 @@ static int connect_more(struct servers *s, struct error *err)
 	uint64_t low, high, ours = lead_of(s)->incarnation;
 	for (uint32_t i = 0; i < s->parts.count; i++)
 		if (!s->parts.part[i].talk.call)
-			part_client_close(&s->parts.part[i]); /* what it shared has gone */
+			part_client_close(&s->parts.part[i]); /* its shared memory is gone */
 	int result = part_clients_connect(&s->parts, clock_mono() + s->options.wait_seconds, &low,
 					  &high, err);
 	return result == WORK_OK && (low != ours || high != ours) ? WORK_RESET : result;
 }
 
-/* A part goes by another map: by the lead's from now on; where that is ours, the part is behind, and
- * is asked again soon. */
+/* A part uses another map: use the lead's from now on; if ours is the lead's, the part is behind,
+ * and is asked again soon. */
 static int follow(struct servers *s, struct error *err)
 {
 	struct places *to = places_new();
@@ -422,8 +423,8 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 	return part_clients_push(&s->parts, i, &o, s->batch, err);
 }
 
-/* Stages at the others, then tells the lead. WORK_MAP: one goes by another map; no answer is open
- * then but of those that were asked. */
+/* Stages the push at the other parts, then tells the lead. WORK_MAP: a part uses another map; then
+ * only answers of parts that were asked are open. */
 static int push_once(struct servers *s, struct error *err)
 {
 	int result = WORK_OK, other_map = 0;
@@ -441,7 +442,8 @@ static int push_once(struct servers *s, struct error *err)
 	return result == WORK_OK ? push_to(s, 0, err) : result;
 }
 
-/* The same push by another map: what was computed is cut anew, wherever it lies. */
+/* Sends the same push by another map: the computed gradients are divided anew, wherever they
+ * are. */
 static int push_again(struct servers *s, struct error *err)
 {
 	int result = WORK_MAP;
@@ -468,7 +470,7 @@ static int servers_push(struct exchange *x, const struct exchange_push *push,
 		result = push_again(s, err);
 	else if (result == WORK_OK)
 		result = part_clients_ask_early(&s->parts, push, b, next, err);
-	if (result == WORK_MAP) /* of what was asked early: the push's answer says it, too */
+	if (result == WORK_MAP) /* for an early pull: the push's answer says so, too */
 		result = WORK_OK;
 	return end_of(s, result,
 		      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
@@ -483,7 +485,7 @@ static int servers_wait(struct exchange *x, uint64_t *iteration, struct error *e
 		if (result == WORK_OK)
 			result = lead_client_wait(lead_of(s), iteration, err);
 	}
-	/* No server can say when it would answer what was sent early. */
+	/* An early request has no deadline: no server knows when it can answer. */
 	if (result == WORK_OK)
 		result = part_clients_check_early(&s->parts, *iteration);
 	return end_of(s, result, result == WORK_STOP || s->parts.early);

@@ -82,7 +82,7 @@ static int send_get(struct shards *s, struct error *err)
 	return WORK_OK;
 }
 
-/* Connected in our generation; what shardd still held for us has been told to held(). */
+/* Connected in our generation; held() has got the pieces that shardd still held for us. */
 static int resume(struct shards *s, struct error *err)
 {
 	disconnect(s);
@@ -151,7 +151,7 @@ int shards_take(struct shards *s, int block, struct piece *p, struct error *err)
 	int result = take_answer(s, p, err);
 	if (result >= 0 || !generation_is_lost(err))
 		return result;
-	/* The answer may have been a piece: then the resume tells it, to held(). */
+	/* The lost answer may have been a piece: then the resume gives it to held(). */
 	result = resume(s, err);
 	return result == WORK_OK ? WORK_WAIT : result;
 }

@@ -19,7 +19,7 @@
 struct speed {
 	struct predictor *predictor;
 	const char *save;
-	double kept; /* when; NAN: not yet */
+	double kept; /* time of the last sample; NAN: none yet */
 	double next;
 };
 

@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROFILE_BATCHES 8    /* sizes up to so many batches are measured */
+#define PROFILE_BATCHES 8    /* a profile measures sizes up to so many batches */
 #define IDLE_ASK_SECONDS 1.0 /* shardd may hold a get back this long; *stop waits for it */
 #define PAUSE_SECONDS 0.05
 
@@ -32,14 +32,14 @@ struct trainer {
 	struct model *model;
 	struct shards *shards;
 	struct exchange *exchange;
-	struct feed *feed; /* NULL: not yet, the dataset is ours */
+	struct feed *feed; /* NULL: not yet; until then the dataset is ours */
 	struct rows_move *move; /* NULL: no rows move, or not yet */
 	uint64_t own_rows;
 	struct actions actions;
 	struct meter *meter;
-	struct speed *speed; /* NULL: none is foretold */
+	struct speed *speed; /* NULL: speeds are not predicted */
 	int member;
-	int steady; /* what the last push brought has not changed the batches */
+	int steady; /* the answer to the last push has not changed the batches yet */
 	uint64_t iteration, sequence;
 	uint64_t map; /* the version that batches are grouped by */
 	const struct batch *batch; /* in hand; NULL: none */
@@ -216,7 +216,8 @@ static int start_move(struct trainer *t, uint64_t begin, struct error *err)
 	return o->peers && !t->move ? rows_move_start(&t->move, &move, err) : 0;
 }
 
-/* The queue is of these data; where it has partitions, ours begins with the row that it says. */
+/* Checks that the queue is of these data; with partitions, ours begins with the row that shardd
+ * says. */
 static int check_samples(struct trainer *t, struct error *err)
 {
 	const struct generation *g = shards_generation(t->shards);
@@ -239,7 +240,7 @@ static int check_samples(struct trainer *t, struct error *err)
 			 (unsigned long long)queue, (unsigned long long)data);
 }
 
-/* A new generation, and servers of the queue's incarnation. While a rollback goes on the two
+/* Begins a new generation, with servers of the queue's incarnation. During a rollback the two
  * differ: servers with a higher one mean that the queue was loaded after our hello. */
 static int start_over(struct trainer *t, struct error *err)
 {
@@ -279,7 +280,7 @@ static int start_over(struct trainer *t, struct error *err)
 	return WORK_OK;
 }
 
-/* Nobody waits for us any more. */
+/* Leaves the barrier: units no longer wait for us. */
 static void forget(struct trainer *t)
 {
 	struct error ignored;
@@ -293,7 +294,7 @@ static void forget(struct trainer *t)
 
 /* ---- a batch ---- */
 
-/* Samples that fit a step: as measured, else as an emulated device says; 0: not known. */
+/* The samples that fit into a step, as measured or as an emulated device says; 0: not known. */
 static uint64_t most(struct trainer *t)
 {
 	uint64_t memory = drag_look(&t->drag)->memory;
@@ -318,9 +319,10 @@ static int join(struct trainer *t, struct error *err)
 	return WORK_OK;
 }
 
-/* Asks shardd for more when there is no whole batch in hand, or half of what may be held at most,
- * and takes its answer: at once when there is one, after waiting when there is no whole batch in
- * hand. *dry: WORK_WAIT or WORK_END as shardd said; then it is not asked again. */
+/* Requests rows from shardd when less than a whole batch is in hand, or less than half of the most
+ * that may be held, and takes the answer: at once if it is there, else after waiting if less than a
+ * whole batch is in hand. *dry: WORK_WAIT or WORK_END as shardd said; then it is not asked
+ * again. */
 static int stock_up(struct trainer *t, int *dry, struct error *err)
 {
 	uint64_t size = batch_size(t), most = size * t->options.ahead;
@@ -376,7 +378,7 @@ static int next_batch(struct trainer *t, struct error *err)
 	}
 }
 
-/* elapsed: of this batch's own time, so far. */
+/* elapsed: seconds of this batch's own time so far. */
 static void slow_down(struct trainer *t, const struct drag *drag, double elapsed)
 {
 	double until = clock_mono(), left;
@@ -385,7 +387,7 @@ static void slow_down(struct trainer *t, const struct drag *drag, double elapsed
 		clock_sleep(left);
 }
 
-/* Adds to the error what may be the reason, and the row that stands out. */
+/* Adds the likely reason, and the row that stands out, to the error. */
 static int diverged(struct trainer *t, struct error *err)
 {
 	struct batch_extreme e = batch_extreme(t->batch, t->options.unit_weights);
@@ -429,7 +431,7 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 	return diverged(t, err);
 }
 
-/* Parameters are there: the steps of the batch, one after the other. */
+/* With the parameters at hand, computes the steps of the batch, one after the other. */
 static int take_steps(struct trainer *t, const struct exchange_values *values, double began,
 		      double *loss, struct error *err)
 {
@@ -455,8 +457,8 @@ static void account(struct trainer *t, const struct tally_batch *b)
 	}
 }
 
-/* The prediction for the next batch. seconds: of this one until now; sending takes about as long as
- * it did last time. */
+/* Predicts the next batch. seconds: of this batch so far; sending is assumed to take as long as
+ * last time. */
 static void foretell(struct trainer *t, struct exchange_push *push, double seconds)
 {
 	double began = clock_mono();
@@ -466,7 +468,7 @@ static void foretell(struct trainer *t, struct exchange_push *push, double secon
 	meter_look(t->meter, push->time, &load);
 	push->mem = load.mem > 0 ? fmin(load.mem, 1) : 0; /* NAN: 0 */
 	if (t->speed) {
-		/* One that is shorter than it was to be says nothing about the speed. */
+		/* A batch that is shorter than planned says nothing about the speed. */
 		speed_batch(t->speed, samples >= push->size ? samples : 0, push->time, &load);
 		push->speed = speed_next(t->speed);
 	}
@@ -502,7 +504,7 @@ static int train(struct trainer *t, struct error *err)
 	double computed = clock_mono();
 	foretell(t, &push, computed - began - values.waited);
 	double foretold = clock_mono();
-	/* Where each answer changes the batches, the next one is not what is ready now. */
+	/* If each answer changes the batches, the next batch is not the one that is ready now. */
 	const struct batch *next = t->steady ? feed_next(t->feed) : NULL;
 	if ((result = x->kind->push(x, &push, t->batch, next, err)) != WORK_OK)
 		return result == WORK_DIVERGED ? diverged(t, err) : result;
@@ -512,7 +514,8 @@ static int train(struct trainer *t, struct error *err)
 	follow_map(t);
 	t->mark = clock_mono();
 	t->pushing = pushed - foretold;
-	obeying = meter_spent(t->meter, SPENT_ACTIONS) - obeying; /* taking actions is no waiting */
+	obeying = meter_spent(t->meter, SPENT_ACTIONS) - obeying; /* carrying out actions does not
+								   * count as waiting */
 	struct tally_batch b = {.time = pushed - began - values.waited,
 				.compute = computed - pulled,
 				.comm = pulled - pulling - values.waited + pushed - foretold,
@@ -593,7 +596,7 @@ static int run(struct trainer *t, struct error *err)
 			log_say(LOG_LEVEL_INFO, "%s: starting over",
 				result == WORK_FENCED ? "refused" : "a server went away");
 		forget(t);
-		/* so that a repeated refusal does not keep everybody busy */
+		/* so that repeated refusals do not keep everybody busy */
 		if (clock_mono() - began < PAUSE_SECONDS && result >= 0)
 			clock_sleep(PAUSE_SECONDS);
 	} while (result == WORK_FENCED || result == WORK_RESET);

@@ -88,7 +88,7 @@ static int make_parameters(struct trial *t, struct error *err)
 	return 0;
 }
 
-/* What a sample needs at least, with any allocator: its own numbers, and the rows of its keys with
+/* The least memory of a sample, with any allocator: its own numbers, and the rows of its keys with
  * their gradients. */
 static double sample_bytes_min(const struct trial *t)
 {
