@@ -82,7 +82,7 @@ static void list_routes(const struct fabric *f, struct request *rq)
 	request_ok(rq, NULL);
 }
 
-/* Who waits until routes are in force. */
+/* A client that waits until routes are in force. */
 struct asking {
 	struct fabric *fabric;
 	struct request *request;
@@ -166,7 +166,7 @@ static void on_ended(void *fabric)
 	server_stop(f->server);
 }
 
-/* Whoever started this world starts it anew. */
+/* trainctl, which started this world, starts it anew. */
 static void on_broken(void *fabric)
 {
 	struct fabric *f = fabric;
@@ -204,8 +204,8 @@ static int open_relay(struct fabric *f, struct error *err)
 	return 0;
 }
 
-/* Before it is a rank: there is one fabricd at a time. The one before may still be ending, with the
- * world that it was part of. */
+/* Before this process is a rank: only one fabricd may run. The previous one may still be ending,
+ * together with its world. */
 static int take_socket(struct fabric *f, const struct server_options *options, struct error *err)
 {
 	double deadline = clock_mono() + LOCK_SECONDS;
@@ -274,7 +274,7 @@ int fabric_free(struct fabric *f, struct error *err)
 {
 	if (!f)
 		return 0;
-	/* The end of MPI may take its time, or never come; the names are free before. */
+	/* MPI_Finalize may take long, or never return: remove the names before. */
 	relay_stop(f->relay);
 	if (f->server)
 		server_unlisten(f->server);

@@ -12,7 +12,7 @@
 
 #define SEEN 16 /* of one look */
 
-/* As long as there is something to read, at one of them after the other. */
+/* Wakes as long as there is something to read, for one socket after the other. */
 static void on_data(evutil_socket_t fd, short what, void *sockets)
 {
 	struct mpi_sockets *s = sockets;
@@ -22,7 +22,7 @@ static void on_data(evutil_socket_t fd, short what, void *sockets)
 		s->came(seen[i].data.fd, what, s->arg);
 }
 
-/* Only that there were some matters. */
+/* It only matters that there were events. */
 static void on_room(evutil_socket_t fd, short what, void *sockets)
 {
 	struct mpi_sockets *s = sockets;
@@ -106,7 +106,7 @@ static int watch(struct mpi_sockets *s, int fd)
 				     .listens = option(fd, SO_ACCEPTCONN) == 1,
 				     .seen = 1};
 	struct epoll_event data = {.events = EPOLLIN, .data.fd = fd};
-	/* Tells when there is room after there was none, and not that there is. */
+	/* Reports only when there is room after there was none. */
 	struct epoll_event room = {.events = EPOLLOUT | EPOLLET, .data.fd = fd};
 	if (epoll_ctl(s->data.fd, EPOLL_CTL_ADD, fd, &data) != 0)
 		return -1;

@@ -14,7 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RETRY_SECONDS 0.02   /* listening, and daemons with no room for one more */
+#define RETRY_SECONDS 0.02   /* seconds between attempts to listen, or to reach a daemon that has no
+			      * room for one more */
 #define CONNECT_SECONDS 10.0
 #define ACCEPTS 64           /* of one turn */
 #define DESCRIPTORS_MAX 65536
@@ -40,7 +41,7 @@ void conversation_release(struct conversation *c)
 	free(c);
 }
 
-/* The table's own hold is given up; the memory that chunks come from or go to stays. */
+/* Drops the table's own reference; the memory of chunks on their way stays. */
 void conversation_end(struct conversation *c)
 {
 	struct relay *relay = c->relay;
@@ -91,8 +92,8 @@ static void on_event(evutil_socket_t fd, short what, void *conversation)
 	conversation_release(c);
 }
 
-/* Registers for what c waits for now. One that has said its last is watched for its death only,
- * edge-triggered: its end is there to be read for ever. */
+/* Registers for the events that c waits for now. A client that has sent its last byte is watched
+ * only for its death, edge-triggered: its end of file stays readable forever. */
 void conversation_watch(struct conversation *c)
 {
 	short flags = 0;
@@ -187,7 +188,7 @@ static void retry_soon(struct relay *relay)
 
 /* ---- the daemon's side ---- */
 
-/* -1: it will not be. 1: later. */
+/* -1: it can't be connected. 1: later. */
 static int connect_daemon(struct conversation *c)
 {
 	struct relay *relay = c->relay;
@@ -224,7 +225,8 @@ static void connect_again(struct relay *relay)
 	}
 }
 
-/* Only what a route says lives here: nobody else's socket is to be had through the world. */
+/* Connects only to sockets that a route places here: other sockets of this host can't be reached
+ * through the world. */
 static void on_open(struct relay *relay, unsigned rank, const struct head *h, const char *name,
 		    size_t bytes)
 {
@@ -254,8 +256,8 @@ static void on_open(struct relay *relay, unsigned rank, const struct head *h, co
 	}
 }
 
-/* As much memory as the client shares, for the daemon. Where there is none the daemon will say that
- * no descriptor came. */
+/* Makes as much memory for the daemon as the client shares. If there is none, the daemon will
+ * report that no descriptor came. */
 static void on_map(struct conversation *c, uint64_t bytes)
 {
 	struct error why;
@@ -344,7 +346,7 @@ static void begin(struct listener *l, int fd)
 		rank < 0 ? NULL
 			 : conversation_new(relay, (unsigned)rank, me, ++relay->last_number);
 	if (!c) {
-		close(fd); /* as a daemon that is not there */
+		close(fd); /* closed, like a connection to a daemon that is not there */
 		return;
 	}
 	c->fd = fd;
@@ -519,7 +521,7 @@ void relay_stop(struct relay *relay)
 	timer_stop(relay->retry);
 }
 
-/* Of lists; those that MPI's chunks hold are lost with them. */
+/* Frees the lists; memory that is still in MPI's chunks is lost. */
 static void let_go(struct relay *relay)
 {
 	struct conversation *c, *next;

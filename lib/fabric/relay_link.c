@@ -1,4 +1,4 @@
-/* relay_link: what goes from here to one other host: messages, and payloads in chunks. */
+/* relay_link: sends messages, and payloads in chunks, to one other host. */
 #include "fabric/relay_internal.h"
 
 #include "base/log.h"
@@ -115,7 +115,7 @@ static void on_chunk_sent(void *conversation)
 		pump(l);
 }
 
-/* The memory stays where it is until the chunk is sent: c is held. */
+/* c is held, so the memory stays until the chunk is sent. */
 static int send_chunk(struct conversation *c)
 {
 	struct link *l = c->link;
@@ -161,7 +161,7 @@ void link_swallow(struct link *l, unsigned tag, size_t bytes)
 	void *nowhere = malloc(bytes ? bytes : 1);
 	if (!nowhere || world_receive_bulk(l->relay->options.world, l->rank, WORLD_RELAY, tag,
 					   nowhere, bytes, free, nowhere) != 0) {
-		/* It stays with its sender, as one chunk of the few that may be on their way. */
+		/* The chunk counts for its sender as one of the few that may be on their way. */
 		log_say(LOG_LEVEL_ERROR, "relay: out of memory for a chunk without a reader");
 		free(nowhere);
 	}

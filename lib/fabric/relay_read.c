@@ -1,9 +1,8 @@
 /*
- * relay_read: what one end of a conversation says, on its way to the other.
- *
- * All of it goes on as it is.  Lines are looked at for three things: payloads that follow them in
- * the stream, and are no lines; payloads in shared memory, which go first; and the memory itself.
- * What can't be understood is not the relay's business.
+ * relay_read: bytes from one end of a conversation, on their way to the other. Everything is passed
+ * on unchanged. Lines are parsed only for three things: payloads that follow in the stream, and are
+ * not lines; payloads in shared memory, which are sent first; and the memory itself. Lines that
+ * can't be parsed are passed on, too.
  */
 #include "fabric/relay_internal.h"
 
@@ -11,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of c's own turn: what is read is given on, unless the other side has enough for now. */
+/* In c's own turn: what is read is passed on, unless the other side has enough for now. */
 static int may_say(const struct conversation *c)
 {
 	return !c->is_over && !c->line && c->window > 0 && !link_is_full(c->link);
@@ -32,7 +31,7 @@ static void flush_out(struct conversation *c)
 		conversation_leave(c);
 }
 
-/* Where `bytes` of the stream are to be written; at most a line. */
+/* The place for `bytes` of the stream; at most a line. */
 static char *out_room(struct conversation *c, size_t bytes)
 {
 	struct relay *relay = c->relay;
@@ -43,8 +42,8 @@ static char *out_room(struct conversation *c, size_t bytes)
 	return at;
 }
 
-/* When a worker has asked is said by its host's clock, which is not the daemon's: a 0 says nothing
- * (paceline-protocol(7)). */
+/* A worker's time of asking is by its host's clock, which is not the daemon's: write 0, which means
+ * unknown (paceline-protocol(7)). */
 static void forget_asked(char *line, size_t len)
 {
 	if (len < 5 || memcmp(line, "pull ", 5) != 0)
@@ -70,11 +69,12 @@ static void put_line(struct conversation *c, const char *line, size_t len)
 
 /* ---- lines ---- */
 
-/* The client's memory is known from here on, and the other side makes as much. */
+/* From here on the client's memory is known, and the other side makes as much. */
 static void share_memory(struct conversation *c, const char *line, size_t len, uint64_t bytes)
 {
 	if (c->mapping || mapping_new(&c->mapping, c->passed_fd, bytes, NULL) != 0) {
-		put_line(c, line, len); /* the daemon says why not, or that there is none */
+		put_line(c, line, len); /* the daemon reports what is wrong, or that there is no
+					 * memory */
 		return;
 	}
 	flush_out(c);
@@ -91,7 +91,7 @@ static void share_memory(struct conversation *c, const char *line, size_t len, u
 		conversation_leave(c);
 }
 
-/* A record whose payload is in shared memory: that goes first. */
+/* A record with a payload in shared memory: send the payload first. */
 static void send_payload(struct conversation *c, const char *line, size_t len, uint64_t offset,
 			 uint64_t bytes)
 {
@@ -151,7 +151,7 @@ static void handle_record(struct conversation *c, const char *line, size_t len)
 	}
 }
 
-/* Takes one line, or what is there of a payload. -1: no more is there. */
+/* Takes one line, or the available bytes of a payload. -1: no more is there. */
 static int take_one(struct conversation *c)
 {
 	const char *line;
@@ -168,7 +168,7 @@ static int take_one(struct conversation *c)
 	switch (framer_line(&c->in, RECORD_LINE_MAX, &line, &len)) {
 	case FRAMER_MORE:
 		return -1;
-	case FRAMER_LONG: /* no record: whoever gets it closes */
+	case FRAMER_LONG: /* not a record: the receiver will close */
 		framer_expect(&c->in, UINT64_MAX);
 		return 0;
 	case FRAMER_LINE:
@@ -183,7 +183,7 @@ static int take_one(struct conversation *c)
 
 /* ---- reading ---- */
 
-/* Nothing more comes from this end, and all that came has been said. */
+/* This end has closed, and all its bytes have been passed on. */
 static void end_reading(struct conversation *c)
 {
 	struct relay *relay = c->relay;
@@ -206,7 +206,7 @@ static void end_reading(struct conversation *c)
 		conversation_write(c); /* perhaps that was all */
 }
 
-/* What is there is said, as far as it may be; c's input was lent. */
+/* Passes on what has arrived, as far as allowed; c's input was lent. */
 static void say(struct conversation *c)
 {
 	c->relay->out_len = 0;
@@ -249,8 +249,8 @@ int conversation_reads(const struct conversation *c)
 	return !c->read_end && may_say(c);
 }
 
-/* A daemon whose answers are not taken takes no more requests, and what the client had said before
- * it went would never arrive. */
+/* A daemon whose answers are not read reads no more requests, and then the client's last requests
+ * would never arrive. */
 int conversation_drains(const struct conversation *c)
 {
 	return c->gone && !c->is_near && !c->drained;

@@ -1,4 +1,4 @@
-/* relay_write: what the other end of a conversation has said, on its way into this one's socket. */
+/* relay_write: bytes from the other end of a conversation, on their way into this end's socket. */
 #include "fabric/relay_internal.h"
 
 #include <stdlib.h>
@@ -50,7 +50,7 @@ static struct piece *push(struct conversation *c, const char *data, size_t bytes
 	return p;
 }
 
-/* Nobody reads here any more. What comes counts as taken, so that the other side can end. */
+/* Nobody reads here any more. Count what comes as read, so that the other side can end. */
 static void go_deaf(struct conversation *c)
 {
 	c->taken += c->kept;
@@ -77,7 +77,7 @@ static void count_written(struct conversation *c, size_t n)
 	}
 }
 
-/* The pieces at the front that one write may take. */
+/* The pieces at the front that fit into one write. */
 static size_t gather(const struct conversation *c, struct iovec *vector)
 {
 	size_t count = 0;
@@ -111,7 +111,7 @@ static void write_pieces(struct conversation *c)
 	}
 }
 
-/* What was taken is told in larger pieces: a short request and its answer never need it. */
+/* Reports read bytes in larger pieces: a short request and its answer need no report. */
 static void tell_taken(struct conversation *c)
 {
 	if (c->taken < CONVERSATION_WINDOW / 4)

@@ -40,7 +40,7 @@ static int add(struct routes *r, const struct record *record, struct error *err)
 	return 0;
 }
 
-/* An error of the text says its line. */
+/* Adds the line to an error of the text. */
 static int read_all(struct routes *r, struct record_walk *walk, struct record *record,
 		    const char *place, struct error *err)
 {

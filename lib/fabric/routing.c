@@ -10,22 +10,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define PIECE_BYTES 32768 /* of a text in one message of the world */
+#define PIECE_BYTES 32768 /* bytes of a text in one message of the world */
 
 enum kind {
-	KIND_MORE,   /* a piece of the text of a message that comes behind it */
+	KIND_MORE,   /* a piece of the text of a message that follows */
 	KIND_SET,    /* to rank 0, with records */
 	KIND_REREAD, /* to rank 0 */
 	KIND_NOW,    /* from rank 0 to all, with records */
 	KIND_TAKEN,  /* to rank 0: this version is in force here */
-	KIND_DONE    /* to who asked; with a text: it was refused */
+	KIND_DONE    /* to the rank that asked; with a text: it was refused */
 };
 
 struct head {
 	uint64_t kind, number; /* of the request; a version for NOW and TAKEN */
 };
 
-/* Of a client here. */
+/* A request of a client here. */
 struct asked {
 	struct asked *next;
 	uint64_t number;
@@ -33,14 +33,14 @@ struct asked {
 	void *arg;
 };
 
-/* At rank 0: who is told when all have this version. */
+/* At rank 0: the client to answer when all ranks have this version. */
 struct waiting {
 	struct waiting *next;
 	unsigned rank;
 	uint64_t number, version;
 };
 
-/* What has come of a text, from one rank. */
+/* The pieces of a text that have come from one rank. */
 struct pieces {
 	char *text;
 	size_t len, room;
@@ -88,7 +88,7 @@ static void tell_those_done(struct routing *r)
 	}
 }
 
-/* To all, and to itself like to the others. -1: err says why not. */
+/* Sends to all ranks, itself included. -1: err says why not. */
 static int put_in_force(struct routing *r, const char *text, size_t len, const char *place,
 			struct error *err)
 {
@@ -107,7 +107,7 @@ static int put_in_force(struct routing *r, const char *text, size_t len, const c
 	return 0;
 }
 
-/* A pipe would keep the rank waiting for its writer, and the others would take it for dead. */
+/* A pipe would block this rank until it has a writer, and the others would take it for dead. */
 static int read_file(struct routing *r, struct error *err)
 {
 	char *text;
@@ -214,7 +214,8 @@ static void on_whole(struct routing *r, unsigned rank, const struct head *h, con
 	}
 }
 
-/* A text of several pieces that could not be kept is none: its last piece alone would be other routes. */
+/* A text of several pieces counts only if all were kept: its last piece alone would be other
+ * routes. */
 static void on_message(unsigned rank, const void *data, size_t bytes, void *routing)
 {
 	struct routing *r = routing;
@@ -231,7 +232,7 @@ static void on_message(unsigned rank, const void *data, size_t bytes, void *rout
 	}
 	if (keep_piece(p, text, len) != 0) {
 		log_say(LOG_LEVEL_ERROR, "routes of rank %u: too long, or out of memory", rank);
-		p->len = ROUTES_TEXT_MAX; /* so is all that belongs to it */
+		p->len = ROUTES_TEXT_MAX; /* so everything that belongs to it is gone, too */
 		if (h.kind == KIND_MORE)
 			return;
 	} else if (h.kind != KIND_MORE)

@@ -30,7 +30,7 @@ size_t rowlist_owner(uint32_t key, size_t n)
 
 /* ---- apart ---- */
 
-/* Keys as they were when they were checked, and how many each owner has. */
+/* A copy of the keys when they were checked, and how many each owner has. */
 static int copy_keys(const uint32_t *from, size_t count, size_t owners, uint32_t *key, size_t *each,
 		     struct error *err)
 {
@@ -81,7 +81,7 @@ out:
 
 /* ---- together ---- */
 
-/* The least key that stands next in any list; 0: all are at their end. */
+/* The least of the next keys of all lists; 0: all lists are at their end. */
 static int least(const struct rowlist *list, size_t n, const size_t *at, uint32_t *key)
 {
 	int found = 0;

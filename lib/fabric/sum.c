@@ -1,8 +1,7 @@
 /*
- * Epochs: who has opened which, what clients said of them, how they end.
- *
- * A host has at most one open.  One that was replaced or dropped is retired: it stays until nothing
- * of it is under way, and only then the next one may use the memory.
+ * Epochs: which client has opened which, what clients have said about them, how they end. A host
+ * has at most one open epoch. An epoch that was replaced or dropped is retired: it stays until
+ * nothing of it is under way, and only then the next one may use the memory.
  */
 #include "fabric/sum_internal.h"
 
@@ -62,7 +61,7 @@ void block_give(struct sum *s, struct block *b)
 	s->spare = b;
 	if (++s->spares <= SPARES_MAX)
 		return;
-	struct block **last = &s->spare; /* the one that was not used for longest */
+	struct block **last = &s->spare; /* the least recently used one */
 	while ((*last)->next)
 		last = &(*last)->next;
 	block_free(s, *last);
@@ -162,7 +161,7 @@ void epoch_fail(struct epoch *e, enum sum_code code, const char *fmt, ...)
 	wire_forget_offers(e);
 }
 
-/* Another one may be opened; what is under way of this one comes to its end. */
+/* Retires the epoch: another one may be opened; transfers of this one come to their end. */
 static void retire(struct epoch *e, enum sum_code code, const char *why)
 {
 	struct sum *s = e->sum;

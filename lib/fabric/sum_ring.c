@@ -95,7 +95,7 @@ static uint8_t *out(struct epoch *e, size_t to, struct piece p)
 	return has_final_out(e, p.chunk) ? &chunk_of(e, p)->final_out : NULL;
 }
 
-/* Whether what this host has at the chunk's place is what the piece is to be. */
+/* Whether this host's data at the chunk's place are already what the piece is to be. */
 static int is_ready(const struct epoch *e, struct piece p)
 {
 	const struct chunk *c = chunk_of(e, p);
@@ -139,7 +139,7 @@ static void final_is_here(struct epoch *e, struct piece p)
 {
 	struct bucket *b = &e->bucket[p.bucket];
 
-	/* While it is still in a cache. */
+	/* Add it now, while it is still in a cache. */
 	if (--b->left == 0 && e->want_check)
 		check_bucket(e, p.bucket);
 	if (e->hosts > 1)

@@ -13,7 +13,7 @@ static uint8_t *in(struct epoch *e, size_t from, struct piece p, size_t *bytes)
 {
 	struct member *m = &e->member[from];
 
-	(void)bytes; /* whatever the other side has */
+	(void)bytes; /* whatever the other side sends */
 	if (from == e->self)
 		return NULL;
 	return p.kind == PIECE_ROWS ? &m->rows.state : &m->merged.state;
@@ -223,7 +223,7 @@ enum sum_code rows_say(struct epoch *e, const struct sum_rows *rows, struct erro
 	e->out_arg = rows->arg;
 	e->rows_said = 1;
 	if (rows->count && rows_agree(e, e->self, rows->width) != 0)
-		return SUM_OK; /* the answer to the wait says it */
+		return SUM_OK; /* the answer to the wait reports it */
 	epoch_one_less(e);
 	for (size_t i = 1; i < e->hosts; i++)
 		wire_offer(e, (e->self + i) % e->hosts, (struct piece){PIECE_ROWS, 0, 0});

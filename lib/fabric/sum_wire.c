@@ -1,8 +1,7 @@
 /*
- * What the hosts of an epoch tell each other.
- *
- * Every epoch that a host opens has a number of its own, its life; messages name the lives of both
- * sides, so nothing of one epoch is taken for another's, whatever numbers clients give.
+ * The messages between the hosts of an epoch. Every epoch that a host opens has its own number, its
+ * life. Messages name the lives of both sides, so nothing of one epoch is taken for another's,
+ * whatever numbers clients give.
  */
 #include "fabric/sum_internal.h"
 
@@ -220,7 +219,7 @@ static void nothing_sent(void *arg)
 	(void)arg;
 }
 
-/* The other side has room that it keeps until something comes: it always gets an answer. */
+/* The other side keeps room until something comes, so it always gets an answer. */
 static void on_grant(struct sum *s, unsigned rank, const struct message *m)
 {
 	const struct sum_link *l = &s->link;
@@ -257,7 +256,7 @@ static void lost_sense(struct epoch *e, size_t from)
 		   epoch_host(e, from));
 }
 
-/* Where a piece stands that somebody has for this host; NULL: of no epoch that lives here. */
+/* The place of a piece that another host has for this one; NULL: of no epoch that lives here. */
 static uint8_t *incoming(struct sum *s, unsigned rank, const struct message *m, size_t *from)
 {
 	struct epoch *e = s->open;
@@ -360,7 +359,7 @@ static void received(void *arg, size_t came)
 	r->epoch = NULL;
 	s->receiving -= it.bytes;
 	e->under_way--;
-	/* Less came: that host's epoch has died meanwhile, which it tells, too. */
+	/* Fewer bytes came: that host's epoch has died meanwhile, which the host also reports. */
 	if (e->failed || e->retired || came != it.bytes)
 		block_give(s, it.block);
 	else

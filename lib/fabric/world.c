@@ -18,19 +18,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEARD 48               /* messages that may wait for us, beyond what MPI keeps */
-#define ROUNDS 16              /* looks of one turn, before others have theirs */
+#define HEARD 48               /* messages that may wait for us besides those in MPI */
+#define ROUNDS 16              /* looks in one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has happened, at most */
 #define SPIN_LEAST 20e-6
-#define QUIET_LOOKS 4          /* before a sleep: one sees what MPI has read in the one before it */
-#define WORK_SECONDS 20e-6     /* a look that took as long has moved something */
-#define WORK_LOOKS 1000        /* in a row; from then on it is the machine that is slow */
+#define QUIET_LOOKS 4          /* before a sleep: each sees what MPI has read in the last one */
+#define WORK_SECONDS 20e-6     /* a look that took so long has moved data */
+#define WORK_LOOKS 1000        /* slow looks in a row; with more, the machine is slow */
 #define NAP_SECONDS 1e-3       /* the shortest sleep */
 #define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
 #define FIND_SECONDS 1.0       /* between looks for sockets that are new */
 #define CLOSE_SECONDS 5.0
 #define BEAT_SECONDS 2.0       /* between two signs of life */
-#define LATE_SECONDS (5 * BEAT_SECONDS) /* so long without a turn: it was we who stood still */
+#define LATE_SECONDS (5 * BEAT_SECONDS) /* after so long without a turn we ourselves stood still */
 #define VERSION_MAX 64
 #define TAG_BITS 24
 
@@ -77,9 +77,9 @@ struct world {
 	struct flight *landed;
 	size_t index_room, status_room, landed_room;
 	struct timer *turn, *beat;
-	double *alive; /* clock_mono() of each rank: something has come from it */
+	double *alive; /* clock_mono() of the last message of each rank */
 	double beat_at;
-	int silent; /* a rank that stands still; -1: none does */
+	int silent; /* a rank that hangs; -1: none does */
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
 	double happened_at, spin;
@@ -95,7 +95,7 @@ static void arm(struct world *w, double seconds)
 	timer_set(w->turn, seconds);
 }
 
-/* Something has begun or come: look at MPI soon, and for a while. */
+/* Something has begun or arrived: look at MPI soon, and repeatedly for a while. */
 static void stir(struct world *w)
 {
 	w->busy_until = clock_mono() + w->spin;
@@ -140,7 +140,7 @@ static void count_came(struct world *w, int n)
 	}
 }
 
-/* Returns how many have come to their end. They are told in the order in which they began. */
+/* Returns how many have ended. They are reported in the order in which they began. */
 static int land(struct world *w)
 {
 	int n = 0;
@@ -160,7 +160,7 @@ static int land(struct world *w)
 		w->flight[kept++] = w->flight[i];
 	}
 	w->flights = kept;
-	/* Who is told may begin others, and the array of those landed may move. */
+	/* A callback may begin others, and the array of ended ones may move. */
 	for (size_t i = 0; i < landed; i++) {
 		struct flight f = w->landed[i];
 		if (f.came)
@@ -257,7 +257,7 @@ static void listen_for(struct world *w, struct heard *h)
 		  &h->request);
 }
 
-/* Whatever is sent goes to the receive that was posted first, so they are taken in turn. */
+/* A message goes to the receive that was posted first, so take them in turn. */
 static int hear(struct world *w)
 {
 	struct heard *h = &w->heard[w->head];
@@ -347,7 +347,7 @@ static void take_turn(struct world *w)
 	}
 	if (w->is_new && now - w->found_at > FIND_SECONDS)
 		find_sockets(w, now);
-	/* What should be missed all the same waits no longer than it has been quiet. Without
+	/* Events that are missed nevertheless wait no longer than the silence before them. Without
 	 * sockets to wake us every sleep is short. */
 	arm(w, w->sleep);
 	w->counts.sleeps++;
@@ -403,7 +403,7 @@ static void all_are_alive(struct world *w, double now)
 	w->beat_at = now;
 }
 
-/* What has come while we stood still ourselves was not looked at. */
+/* While we stood still ourselves, arrived messages were not read: do not count that time. */
 static void on_beat(void *world)
 {
 	struct world *w = world;
@@ -451,7 +451,8 @@ static int meet(struct world *w, struct error *err)
 	strncpy(me.host, w->options.host, sizeof me.host - 1);
 	strncpy(me.version, w->options.version, sizeof me.version - 1);
 	MPI_Allgather(&me, sizeof me, MPI_BYTE, w->who, sizeof me, MPI_BYTE, MPI_COMM_WORLD);
-	/* Each with each, so that the connections are there when sockets are looked for. */
+	/* All ranks exchange a message in pairs, so that the connections exist when we look for
+	 * sockets. */
 	for (int d = 1; d < w->size; d++) {
 		int to = (w->rank + d) % w->size, from = (w->rank - d + w->size) % w->size;
 		MPI_Sendrecv(NULL, 0, MPI_BYTE, to, 0, NULL, 0, MPI_BYTE, from, 0, MPI_COMM_WORLD,

@@ -24,7 +24,7 @@
 #define REAP_TRIES 100 /* a millisecond apart */
 #define NAME_MAX_SHOWN 80
 #define LINE_MAX_SHOWN 800
-#define DRAIN_READS 256 /* as much as a pipe holds */
+#define DRAIN_READS 256 /* bytes: as much as a pipe holds */
 
 struct child {
 	struct child_options options;
@@ -35,7 +35,7 @@ struct child {
 	size_t bytes, room;
 	int eof, reaped;
 	char called[NAME_MAX_SHOWN], line[LINE_MAX_SHOWN];
-	size_t line_bytes; /* of one that is not whole yet */
+	size_t line_bytes; /* bytes of a line that is not complete yet */
 	size_t words_read, said;
 	enum child_cut cut;
 	struct node_end end;
@@ -111,10 +111,11 @@ void child_free(struct child *c)
 {
 	if (!c)
 		return;
-	/* A child that has ended may have left others, who hold its output. */
+	/* An ended child may have left processes that hold its output. */
 	if (!c->reaped || !c->eof)
 		kill(-c->pid, SIGKILL);
-	/* One that the kernel holds (its storage hangs) is left to the process that reaps us. */
+	/* A process that hangs in the kernel (hung storage) is left to the process that reaps our
+	 * children. */
 	for (int i = 0; !c->reaped && i < REAP_TRIES && waitpid(c->pid, NULL, WNOHANG) == 0; i++)
 		clock_sleep(0.001);
 	release(c);
@@ -162,8 +163,8 @@ static int read_words(struct child *c)
 
 /* ---- its end ---- */
 
-/* Both its end and the end of its output are there (a grandchild may hold the pipe: the deadline
- * kills the group). Nobody waits for the end of its words. */
+/* Both the child and its output have ended (a grandchild may hold the pipe: the deadline kills the
+ * group). Do not wait for the end of its standard error. */
 static void maybe_done(struct child *c)
 {
 	if (!c->eof || !c->reaped)
@@ -264,7 +265,7 @@ static void become(char *const *argv, int input, int output, int words)
 	_exit(errno == ENOENT ? ERROR_NOINPUT : ERROR_CONFIG);
 }
 
-/* The input lies in memory, so that a child which does not read it can't block us. */
+/* The input is a file in memory, so a child that does not read it can't block us. */
 static int input_fd(const struct child_options *o, struct error *err)
 {
 	int fd = memfd_create("input", MFD_CLOEXEC);
@@ -279,7 +280,7 @@ static int input_fd(const struct child_options *o, struct error *err)
 	return fd;
 }
 
-/* Its end that is read into *mine; the other one, or -1. */
+/* *mine: the end that we read; returns the other one, or -1. */
 static int open_pipe(int *mine, const char *program, struct error *err)
 {
 	int fd[2];

@@ -21,9 +21,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define HOST_SECONDS 15.0 /* for all that is asked of a host */
-#define HERE_SECONDS 10.0 /* for the program; it takes less than one */
-#define LINK_QUICK 0.05 /* what took less says little: more is sent */
+#define HOST_SECONDS 15.0 /* seconds for all questions to a host */
+#define HERE_SECONDS 10.0 /* seconds for the program, which takes less than one */
+#define LINK_QUICK 0.05 /* a shorter transfer says little: send more */
 
 /* Bytes for a link, one after the other. */
 static const size_t sent[] = {64u << 10, 1u << 20, 8u << 20};
@@ -335,7 +335,7 @@ static int any_bad(const struct host_test *tests, size_t count)
 	return 0;
 }
 
-/* A machine that was busy for a moment is not bad. */
+/* Test again: a machine that was busy for a moment is not bad. */
 static int run_twice(struct host_test *tests, size_t count, const void *payload,
 		     const char *search_path, struct error *err)
 {

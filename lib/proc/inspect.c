@@ -147,7 +147,8 @@ struct moves {
 	int processes, stopped, busy;
 };
 
-/* Of /proc/PID/stat behind the name, which may hold anything; NULL: it is gone. */
+/* The fields of /proc/PID/stat behind the name, which may contain anything; NULL: the process is
+ * gone. */
 static const char *fields_of(const char *stat)
 {
 	const char *end = strrchr(stat, ')');
@@ -195,7 +196,7 @@ static int by_group(const void *a, const void *b)
 	return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
-/* Without memory it has those that fit: the leaders are looked at in any case. */
+/* Without memory it takes the processes that fit: the leaders are examined in any case. */
 void inspect_groups_read(struct inspect_groups *g)
 {
 	DIR *d = opendir("/proc");

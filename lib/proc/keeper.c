@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define NODE_FD 3
-#define LOOK_SECONDS 0.5 /* whether the link leads here still */
+#define LOOK_SECONDS 0.5 /* whether the link still leads here */
 
 struct kept {
 	int fd; /* -1: nothing */
@@ -67,7 +67,7 @@ static void serve(void)
 	let_go(&k);
 }
 
-/* Nothing of the node's parent stays open here: its lock, the log. */
+/* Close everything of the node's parent: its lock, the log. */
 static void become_keeper(int node)
 {
 	prctl(PR_SET_NAME, KEEPER_NAME);

@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SSH_OPENINGS 6 /* sshd drops some beyond 10; there are ours, a look, and what others open */
+#define SSH_OPENINGS 6 /* sshd drops some connections beyond 10: leave room for ours, a check, and
+		        * those of others */
 
 /* ---- templates ---- */
 
@@ -52,7 +53,7 @@ static const struct {
 } words[] = {{"cores", put_cores}, {"mem", put_memory}, {"h", put_host},
 	     {"i", put_id},        {"n", put_number},   {"%", put_percent}};
 
-/* Where t goes on behind the word that stands there; NULL: none does. */
+/* The position behind the word at t; NULL: there is no such word. */
 static const char *put_word(const char *t, const struct node_name *name, FILE *out)
 {
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -138,13 +139,13 @@ static int local_start(const struct node_start *start, struct argv *front, struc
 	return argv_end(front, err);
 }
 
-/* The node leads a group of its own: a template's shell is hit with the program. */
+/* The node leads its own process group: a signal reaches the template's shell and the program. */
 static int local_stop(pid_t pid, int signal)
 {
 	return kill(-pid, signal) == 0 ? 0 : kill(pid, signal);
 }
 
-/* A shell that stays in front says so of a program that died by such a signal. */
+/* Exit status of a shell whose program died by such a signal. */
 static enum end_class local_class(const struct node_end *end)
 {
 	struct node_end program = *end;
@@ -190,9 +191,9 @@ static enum end_class far_class(const struct node_end *end)
 	return local_class(end);
 }
 
-/* A step beside the others of the allocation, with all cores that are allocated there, as a local
- * process would have it: steps that overlap and ask for some are all given the same ones, so that
- * node-host(8) limits them. */
+/* A step of the allocation with all cores that are allocated there, like a local process. If
+ * overlapping steps asked for some cores, all would get the same ones; so node-host(8) limits
+ * them. */
 static int slurm_reach(const struct node_reach *to, struct argv *line, struct error *err)
 {
 	argv_add(line, "srun", "--overlap", "--nodes=1", "--ntasks=1", "--overcommit",
@@ -205,8 +206,8 @@ static int slurm_reach(const struct node_reach *to, struct argv *line, struct er
 	return argv_end(line, err);
 }
 
-/* Nothing is asked at a terminal, and no connection is shared: each ends with its node. The words
- * behind the host are read by a shell there. */
+/* ssh must not ask at a terminal, nor share a connection: each connection ends with its node. A
+ * shell there reads the words behind the host. */
 static int ssh_reach(const struct node_reach *to, struct argv *line, struct error *err)
 {
 	size_t max = WORDS_QUOTED(strlen(to->program));

@@ -126,7 +126,8 @@ static uint64_t count_of(const char *path, const char *word)
 
 /* ---- which control group is ours ---- */
 
-/* Its directory; version 2: controller is "". A container may see its own as the root. -1: none. */
+/* The directory of our group; version 2: controller is "". A container may see its own group as the
+ * root. -1: none. */
 static int own_group(const struct limits_where *where, const char *controller, char out[PATH_MAX])
 {
 	char root[PATH_MAX], *text, *save = NULL;
@@ -163,7 +164,7 @@ static int has_systemd(const struct limits_where *where)
 	return access(where->systemd, F_OK) == 0;
 }
 
-/* It belongs to whoever runs in it, and systemd looks away. */
+/* A delegated group belongs to the user who runs in it, and systemd leaves it alone. */
 static int is_delegated(const char *dir)
 {
 	char value[4];
@@ -173,7 +174,7 @@ static int is_delegated(const char *dir)
 
 /* ---- making one ---- */
 
-/* Of processes that are gone; one that still has a member stays. */
+/* Removes groups whose processes are gone; a group that still has a member stays. */
 static void remove_stale(const char *dir)
 {
 	char path[PATH_MAX];
@@ -223,7 +224,7 @@ static uint64_t quota_of(double cores)
 static int limit_memory(const char *dir, int version, uint64_t bytes)
 {
 	if (version == 2) {
-		put(dir, "memory.oom.group", "1"); /* half a node is none */
+		put(dir, "memory.oom.group", "1"); /* kill all processes of the node together */
 		put(dir, "memory.swap.max", "0");
 		return put_u64(dir, "memory.max", bytes);
 	}
@@ -269,8 +270,8 @@ static void make_cores_1(struct limits_group *g, const char *id, const struct li
 		remove_group(g->cpu_dir);
 }
 
-/* Those in a group to which nobody else has a claim, to one below it: only groups without members
- * give controllers to others. */
+/* Moves the processes of a group that nobody else uses into one below it: only groups without
+ * members can give controllers to others. */
 static int empty_group(const char *dir)
 {
 	char rest[PATH_MAX], *text, *save = NULL;
@@ -292,7 +293,7 @@ static void enable(const char *dir, const struct limits *want)
 		put(dir, "cgroup.subtree_control", "+cpu");
 }
 
-/* Ours, when it is at the top of all that we see in a container, is nobody else's. */
+/* In a container, our group belongs to us if it is the top of all that we see. */
 static int is_all_ours(const char *dir, const struct limits_where *where)
 {
 	char type[PATH_MAX];
@@ -301,7 +302,8 @@ static int is_all_ours(const char *dir, const struct limits_where *where)
 		access(type, F_OK) == 0);
 }
 
-/* Where groups with these controllers can be made: in ours, or beside it. -1: nowhere. */
+/* The directory in which groups with these controllers can be made: ours, or the one beside it. -1:
+ * none. */
 static int find_place_2(const struct limits *want, const struct limits_where *where,
 			char out[PATH_MAX])
 {
@@ -443,7 +445,7 @@ static int ask_systemd(const struct limits_group *g, const char *const words[3],
 	return run_quietly(argv, output, max);
 }
 
-/* A scope whose process was killed for memory has failed, and is known until that is forgotten. */
+/* A scope whose process was killed for memory has failed, and stays known until it is reset. */
 static int scope_was_killed(const struct limits_group *g)
 {
 	static const char *const show[3] = {"show", "--property=Result", "--value"},
@@ -478,7 +480,7 @@ static uint64_t number_in(const char *dir, const char *name)
 	return number;
 }
 
-#define UNLIMITED_1 (UINT64_C(1) << 62) /* version 1 has no word for it, but a very large number */
+#define UNLIMITED_1 (UINT64_C(1) << 62) /* version 1 has a very large number instead of a word */
 
 uint64_t limits_memory(const struct limits_where *where)
 {
@@ -584,7 +586,7 @@ void limits_take(struct limits_group *g, pid_t pid)
 		g->ways.memory = LIMITS_NONE;
 }
 
-/* In a group that others share only a SIGKILL can be such an end. */
+/* In a shared group, only a death by SIGKILL can be for want of memory. */
 static int was_memory(const struct limits_group *g, const struct node_end *end)
 {
 	int killed = end->signal == SIGKILL || (!end->signal && end->status == 128 + SIGKILL);

@@ -7,7 +7,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The name begins with a NUL. Of a long host its beginning: two that share it only wait for each other. */
+/* The name begins with a NUL. A long host name is cut: two hosts with the same beginning only wait
+ * for each other. */
 static int hold(const char *host, int place)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};

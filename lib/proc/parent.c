@@ -173,7 +173,7 @@ static int put_front(int fd, const struct launch *launch, struct error *err)
 
 static int put_spec(int fd, const struct launch *launch, struct error *err)
 {
-	/* On another host node-host(8) sees to it. */
+	/* On another host node-host(8) sets the limits. */
 	const struct limits none = {0};
 	const struct limits *l = launch->name.place->launcher->is_far ? &none : &launch->limits;
 	char life[24], cores[32], memory[24], first[24];
@@ -230,7 +230,7 @@ int parent_launch(const struct launch *launch, pid_t *parent, struct error *err)
 	}
 	if (spec >= 0)
 		close(spec);
-	close(lock); /* the parent's copy keeps it */
+	close(lock); /* the parent's copy keeps the lock */
 	*parent = pid;
 	return result;
 }
@@ -292,7 +292,8 @@ static void limit(struct spec *spec)
 		*--spec->argv = spec->limits.front[i - 1];
 }
 
-/* Its own session, nothing that reaches a terminal or a supervisor's group, output to the log. */
+/* Gives the node its own session, without a terminal or the supervisor's group, and its output to
+ * the log. */
 static int settle_in(const struct spec *spec)
 {
 	prctl(PR_SET_NAME, PARENT_NAME);
@@ -317,10 +318,11 @@ static int settle_in(const struct spec *spec)
 	return 0;
 }
 
-/* Waits for the word that the record is written; without it (the parent was killed) no node. */
+/* Waits for the message that the record is written; if none comes (the parent was killed), starts
+ * no node. */
 static void become_node(const struct spec *spec, int gate, int keeper)
 {
-	/* The service manager's talk is with the supervisor. */
+	/* The service manager talks to the supervisor, not to nodes. */
 	static const char *const not_yours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
 						"LISTEN_FDS",    "LISTEN_PID",    "LISTEN_FDNAMES"};
 	char word;
@@ -358,13 +360,13 @@ static int start_node(struct spec *spec, struct node_record *r)
 	if (keeper >= 0)
 		close(keeper);
 	if (r->pid > 0) {
-		setpgid(r->pid, r->pid); /* here too: whoever comes first */
+		setpgid(r->pid, r->pid); /* also here: parent or child, whichever comes first */
 		limits_take(&spec->limits, r->pid);
 		r->by = spec->limits.ways;
 		if (process_start(r->pid, &r->start) == 0 &&
 		    node_record_write(spec->record, r, NULL) == 0) {
-			/* Killed since then it does not read this: its end is recorded all the
-			 * same. */
+			/* If it was killed meanwhile it does not read this: its end is recorded
+			 * nevertheless. */
 			if (write(gate[1], "", 1) < 0)
 				(void)0;
 			close(gate[1]);
@@ -385,7 +387,7 @@ static int append_end(const char *path, const struct node_record *r)
 	off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : -1;
 	int written = size >= 0 && write(fd, text, len) == (ssize_t)len;
 	if (size >= 0 && !written && ftruncate(fd, size) != 0)
-		written = 0; /* half a line: nobody saw the end */
+		written = 0; /* an incomplete line: the end is unknown */
 	if (fd >= 0)
 		close(fd);
 	return written ? 0 : -1;
@@ -427,7 +429,7 @@ int parent_main(int argc, char **argv)
 	/* A launch template's shell may have died before the program. The dead node still holds its
 	 * pid, so this reaches no stranger. */
 	kill(-r.pid, SIGKILL);
-	process_kill_session(); /* what the node has put into groups of their own */
+	process_kill_session(); /* processes of the node in groups of their own */
 	write_end(&spec, &r, process_wait(r.pid));
 	free(spec.words);
 	free(spec.text);

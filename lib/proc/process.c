@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What /proc says of a process that runs (a zombie does not), one field of it, from the third on. */
+/* Reads one field, from the third on, of /proc's line about a running process (not a zombie). */
 static int stat_field(pid_t pid, int wanted, uint64_t *value)
 {
 	char path[64], *text;
@@ -53,7 +53,8 @@ int process_alive(pid_t pid, uint64_t start)
 int process_watch(pid_t pid, uint64_t start)
 {
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	if (fd >= 0 && !process_alive(pid, start)) { /* looked at after the descriptor holds it */
+	if (fd >= 0 && !process_alive(pid, start)) { /* checked after the descriptor holds the
+						      * process */
 		close(fd);
 		return -1;
 	}
@@ -85,7 +86,7 @@ void process_signals_reset(void)
 {
 	sigset_t none;
 	for (int sig = 1; sig < NSIG; sig++) {
-		signal(sig, SIG_IGN); /* what is pending is gone */
+		signal(sig, SIG_IGN); /* pending signals are gone */
 		signal(sig, SIG_DFL);
 	}
 	sigemptyset(&none);
@@ -112,8 +113,8 @@ static int runs(const char *path)
 
 #define EXEC_DIR "libexec/paceline"
 
-/* PREFIX/libexec/paceline and PREFIX/bin, whichever of them we are in; both are our own directory
- * where there is no such pair. */
+/* PREFIX/libexec/paceline and PREFIX/bin, if we are in one of them; else both are our own
+ * directory. */
 static int find_dirs(char exec[PATH_MAX], char bin[PATH_MAX], struct error *err)
 {
 	char self[PATH_MAX], prefix[PATH_MAX];
@@ -163,7 +164,7 @@ int process_find(const char *program, const char *search, char *out, size_t out_
 
 #define SESSION_TRIES 100 /* ten milliseconds apart */
 
-/* One that has ended is of none. */
+/* An ended process has no session. */
 static int is_of_session(pid_t pid, pid_t session)
 {
 	uint64_t of;

@@ -25,9 +25,9 @@
 
 #define CHUNK 65536          /* bytes written at once */
 #define NOISE_MAX (1u << 20) /* bytes before the greeting: what login scripts print */
-#define WORDS_MAX 512        /* bytes kept of what ssh or srun said last */
+#define WORDS_MAX 512        /* bytes kept of the last output of ssh or srun */
 #define REAP_SECONDS 2.0     /* from the end of its output to its own */
-#define OPENING_SECONDS 10.0 /* until a connection is opened beside all others */
+#define OPENING_SECONDS 10.0 /* seconds until a connection is opened beside all others */
 #define OPENING_POLL 0.05
 
 enum { IN, OUT, SAID };
@@ -63,7 +63,7 @@ struct remote {
 	double heard, beat; /* clock_mono(): last sign from there, last one from here */
 	size_t open;        /* requests without an answer */
 	int into;
-	struct inspect_motion motion; /* of its node, as the last beat said */
+	struct inspect_motion motion; /* of its node, as its last sign of life said */
 	struct record answer; /* whose payload is on its way */
 	int answering;
 	char words[WORDS_MAX];
@@ -79,7 +79,7 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* ssh or srun: it ends with us, and no signal of ours reaches it but by us. */
+/* Starts ssh or srun, which ends with us and gets signals only from us. */
 static void become(char **argv, const char *path, int pipes[REMOTE_POLLS][2], int quiet)
 {
 	process_signals_reset();
@@ -119,7 +119,8 @@ static int start(struct remote *r, struct error *err)
 	return result;
 }
 
-/* When it is its turn. One that hangs while it is opened keeps others waiting only for a time. */
+/* Waits for its turn to connect. A connection that hangs while it is opened delays the others only
+ * for a time. */
 static int start_in_turn(struct remote *r, struct error *err)
 {
 	if (r->launcher->openings > 0)
@@ -234,7 +235,7 @@ int remote_ask_path(struct remote *r, const char *verb, const char *path, struct
 
 static int bring_file(struct remote *r, const char *path, struct error *err)
 {
-	struct stat st; /* of what is sent: another one may have come under its name */
+	struct stat st; /* the file that is sent: another one may have its name now */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
@@ -289,7 +290,7 @@ int remote_bring(struct remote *r, const char *path, size_t *asked, struct error
 	return bring_file(r, path, err);
 }
 
-/* What of the first piece is to be written now; NULL: a file that has become shorter. */
+/* The part of the first piece to write now; NULL: the file has become shorter. */
 static const char *next_bytes(struct remote *r, size_t *len)
 {
 	struct piece *p = r->first;
@@ -397,7 +398,7 @@ static int read_greeting(struct remote *r, const struct record *rec, struct erro
 	return 0;
 }
 
-/* What login scripts print comes before it. */
+/* Output of login scripts comes before the greeting. */
 static int take_greeting(struct remote *r, const char *line, size_t len, struct error *err)
 {
 	static const char head[] = "paceline role=node-host ";
@@ -449,7 +450,7 @@ static int hear(struct remote *r, struct error *err)
 	return 0;
 }
 
-/* As much of an answer's payload as is there. 1: all of it was. */
+/* Takes as much of an answer's payload as has arrived. 1: all of it. */
 static int take_payload(struct remote *r, struct error *err)
 {
 	char some[CHUNK];
@@ -550,7 +551,7 @@ static const char *last_words(struct remote *r)
 	return newline ? newline + 1 : r->words;
 }
 
-/* Its output has ended, so it does, too. */
+/* Its output has ended, so the process is ending, too. */
 static struct node_end reap(struct remote *r)
 {
 	struct node_end unseen = {0};
@@ -567,7 +568,8 @@ static struct node_end reap(struct remote *r)
 	return unseen;
 }
 
-/* A shell there says so of a program that it does not find or may not run; srun names the call. */
+/* Exit statuses of a shell that does not find the program or may not run it; srun names the
+ * call. */
 static int is_not_there(const struct node_end *end, const char *words)
 {
 	return (end->seen && !end->signal && (end->status == 127 || end->status == 126)) ||

@@ -20,7 +20,7 @@ struct running {
 	struct node_end *end;
 };
 
-#define DIR_MAX 1024 /* bytes of a directory that has room in the request, whatever is in it */
+#define DIR_MAX 1024 /* bytes of a directory name that fits into the request, whatever is in it */
 
 static int ask_run(struct running *r, struct error *err)
 {
@@ -52,7 +52,8 @@ static int ask_run(struct running *r, struct error *err)
 	return result;
 }
 
-/* When it greets: what the node needs, and the node, without waiting for answers in between. */
+/* After the greeting: sends the files that the node needs, and starts the node, without waiting for
+ * answers in between. */
 static int ask_all(struct running *r, struct error *err)
 {
 	if (!remote_greets(r->remote) || r->has_asked)
@@ -226,7 +227,7 @@ int remote_fetch(const struct remote_options *host, const struct remote_pair *pa
 		if (result == 0 && err)
 			*err = one;
 		result = -1;
-		if (!f.refused) /* half of an answer may stand before the next one */
+		if (!f.refused) /* half an answer may be before the next one */
 			break;
 	}
 	remote_close(f.remote);

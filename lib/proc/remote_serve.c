@@ -35,7 +35,7 @@
 
 struct serve {
 	const char *search;
-	int gate;    /* to the process that waits for us; its end is ours */
+	int gate;    /* to the process that waits for us; when it ends we end */
 	int signals; /* signalfd */
 	pid_t node;  /* 0: none */
 	struct limits_group limits; /* of the node */
@@ -145,7 +145,7 @@ static void keep_beating(struct serve *s)
 
 /* ---- hearing ---- */
 
-/* What is there now, to the buffer. -1: the conversation has ended. */
+/* Reads what has arrived into the buffer. -1: the conversation has ended. */
 static int hear(struct serve *s)
 {
 	struct iovec piece[2];
@@ -160,8 +160,8 @@ static int hear(struct serve *s)
 	return 0;
 }
 
-/* Some of a payload; 0: all of it was taken. -1: it does not come. A long one takes longer than the
- * other end waits for a sign of life. */
+/* Takes some of a payload; 0: it is complete; -1: it does not come. A long one takes longer than
+ * the other end waits for a sign of life, so we send some. */
 static ssize_t take_payload(struct serve *s, void *to, size_t max)
 {
 	double began = clock_mono(); /* before, its own storage may have kept this end */
@@ -181,7 +181,7 @@ static ssize_t take_payload(struct serve *s, void *to, size_t max)
 	return 0;
 }
 
-/* What is left of a payload that nobody wants. */
+/* Discards the rest of a payload. */
 static void drop_payload(struct serve *s)
 {
 	char some[CHUNK];
@@ -310,7 +310,7 @@ static int file(struct serve *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-/* If a file becomes shorter meanwhile, its rest can't be sent: the conversation ends. */
+/* If the file becomes shorter meanwhile, its rest can't be sent: end the conversation. */
 static void send_all(struct serve *s, int fd, uint64_t bytes)
 {
 	char some[CHUNK];
@@ -367,14 +367,15 @@ static int program(struct serve *s, const struct record *r, struct error *err)
 
 /* ---- the node ---- */
 
-/* As the asking side's; where there is no such directory, it stays as we were started. */
+/* Changes to the asking side's directory; if it does not exist here, stays where we were
+ * started. */
 static void enter(const char *dir)
 {
 	if (dir && dir[0] == '/' && chdir(dir) == 0)
 		setenv("PWD", dir, 1);
 }
 
-/* Held until it is limited; its own copy of `go` is closed already. */
+/* The child waits here until its limits are set; its own copy of `go` is closed already. */
 static void become_node(const char *host, const char *dir, int hold, int keeper, char *const *argv)
 {
 	char word;
@@ -553,7 +554,7 @@ static int send_signal(struct serve *s, const struct record *r, struct error *er
 	return 0;
 }
 
-/* The node's group is gone before anybody hears that the node has ended. */
+/* Kill the node's group before we report that the node has ended. */
 static void node_ended(struct serve *s)
 {
 	kill_group();
@@ -627,7 +628,7 @@ static void answer_all(struct serve *s)
 			answer(s, &r);
 }
 
-/* Signals to us are for the node; without one they are the end. */
+/* Signals to us go to the node; without a node they end us. */
 static void take_signals(struct serve *s)
 {
 	struct signalfd_siginfo info;
@@ -728,7 +729,7 @@ int remote_serve(const char *search)
 	close(0);
 	close(1);
 	int status = process_wait(pid);
-	/* Killed: what it had started goes, too. */
+	/* If it was killed, kill what it had started, too. */
 	if (!WIFEXITED(status) && read(gate[0], &node, sizeof node) == (ssize_t)sizeof node && node > 0)
 		kill(-node, SIGKILL);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : ERROR_TEMPFAIL;
