@@ -332,7 +332,8 @@ static int name_beside(const char *path, mode_t mode, const char *self, char tem
 	return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
 }
 
-int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err)
+static int replace(const char *path, mode_t mode, int is_synced, fs_fill_fn *fill, void *arg,
+		   struct error *err)
 {
 	char temporary[PATH_MAX] = "", dir[PATH_MAX], self[FD_PATH_MAX];
 	struct stat st;
@@ -344,7 +345,7 @@ int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struc
 	if (has_name && name_beside(path, mode, self, temporary, &fd, err) != 0)
 		return -1;
 	int result = fill(fd, path, arg, err);
-	if (result == 0 && fsync(fd) != 0)
+	if (result == 0 && is_synced && fsync(fd) != 0)
 		result = error_errno(err, ERROR_IO, path, "fsync");
 	if (result == 0 && !has_name) {
 		result = name_beside(path, mode, self, temporary, &fd, err);
@@ -359,7 +360,12 @@ int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struc
 			unlink(temporary);
 		return -1;
 	}
-	return fs_sync_dir(dir, err);
+	return is_synced ? fs_sync_dir(dir, err) : 0;
+}
+
+int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err)
+{
+	return replace(path, mode, 1, fill, arg, err);
 }
 
 struct bytes {
@@ -377,6 +383,12 @@ int fs_replace_file(const char *path, const void *data, size_t len, struct error
 {
 	struct bytes b = {data, len};
 	return fs_replace(path, 0600, fill_bytes, &b, err);
+}
+
+int fs_replace_for_now(const char *path, const void *data, size_t len, struct error *err)
+{
+	struct bytes b = {data, len};
+	return replace(path, 0600, 0, fill_bytes, &b, err);
 }
 
 static int fill_for_all(int fd, const char *path, void *arg, struct error *err)

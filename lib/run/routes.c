@@ -81,7 +81,7 @@ static void write_users(struct supervisor *s)
 	dirs_run(&s->dirs, SUP_ROUTES_USERS, path);
 	if (fclose(out) != 0)
 		sup_note(s, "warning", "%s: no memory", path);
-	else if (fs_replace_file(path, text, bytes, &err) != 0)
+	else if (fs_replace_for_now(path, text, bytes, &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
 	free(text);
 }
@@ -121,7 +121,7 @@ void sup_routes_step(struct supervisor *s)
 		free(text);
 	else {
 		dirs_run(&s->dirs, "routes", path);
-		if (fs_replace_file(path, text, bytes, &err) != 0) {
+		if (fs_replace_for_now(path, text, bytes, &err) != 0) {
 			sup_note(s, "warning", "%s: %s", err.place, err.text);
 			sup_kick_after(s, 1);
 			free(text);

@@ -162,6 +162,10 @@ static void test_files(void **state)
 	assert_int_equal(fs_read_file(at("f"), 10, &data, NULL, &err), 0);
 	assert_string_equal(data, "new");
 	free(data);
+	assert_int_equal(fs_replace_for_now(at("f"), "now", 3, &err), 0);
+	assert_int_equal(fs_read_file(at("f"), 10, &data, NULL, &err), 0);
+	assert_string_equal(data, "now");
+	free(data);
 	assert_int_equal(fs_read_file(at("none"), 10, &data, NULL, &err), -1);
 	assert_int_equal(err.code, ERROR_NOINPUT);
 	assert_non_null(strstr(err.place, "none"));
@@ -175,7 +179,7 @@ static void test_files(void **state)
 	assert_true(S_ISFIFO(st.st_mode));
 	int fd = open(at("f"), O_RDONLY);
 	assert_int_equal(fs_pread_all(fd, part, 2, 1, "f", &err), 0);
-	assert_memory_equal(part, "ew", 2);
+	assert_memory_equal(part, "ow", 2);
 	assert_int_equal(fs_pread_all(fd, part, 3, 1, "f", &err), -1);
 	assert_int_equal(err.code, ERROR_DATA);
 	close(fd);
