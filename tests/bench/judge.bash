@@ -40,6 +40,7 @@ judge_limits() {
 		lb-contention rmse-of-ema < 0.95 - model=mix load=others
 		paceline-py p50-us < 1000 10000
 		ps-growth longest/copy < 3 -
+		ps-growth seconds/sent < 5 -
 		ps-growth restart/longest > 3 1
 		ps-growth seconds/sent < 3 -
 		ps-pushpull over-one-process < 1.6 -
