@@ -111,7 +111,7 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	[ "$status" -eq 0 ]
 	exact first.out
 	[ "$(grep -c "no sign of life" first.err)" -eq 1 ]
-	grep -q 'is one of several trainers that stand still, and nobody knows' first.err
+	grep -q 'is one of several trainers that stand still, and it is not known' first.err
 }
 
 @test "a trainer that is stopped is found in seconds, behind its shell too, and HUNG=never leaves it" {

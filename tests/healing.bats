@@ -355,7 +355,7 @@ to_end() {
 	wait_for 'node w1 worker'
 	run trainctl kill-restart w1 --elsewhere --run-dir "$T/run"
 	[ "$status" -eq 1 ]
-	[[ $output == *"no-host: w1 is not restarted now: it has no other host to go to"* ]]
+	[[ $output == *"no-host: w1 is not restarted now: the job has no other host"* ]]
 	kill $SUPERVISOR
 	wait $SUPERVISOR || true
 }

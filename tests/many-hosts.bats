@@ -198,7 +198,7 @@ stop_on_the_way() {
 	ended "$JOB_PID"
 	[ "$status" -eq 69 ]
 	[[ $(summary first.out) == *" state=stopped "*" exit=69 "* ]]
-	grep -q "^stop .*h2 is gone, nothing else is left to be trained, and nobody else has the rows of w2; waited 2 s" "$STATE/job.log"
+	grep -q "^stop .*h2 is gone, it alone has the rows of w2, and all other rows are trained; waited 2 s" "$STATE/job.log"
 	hosts_boot h2
 	on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state" >second.out 2>second.err
 	[[ $(summary second.out) == *" state=done "*" samples=8000 "* ]]

@@ -72,7 +72,7 @@ summary() { tail -n 1 "$1"; }
 @test "scale: what can't be is refused with words, and the job goes on" {
 	begin_scaled
 	run -1 scale --workers 0
-	[[ $output == *"bad-scale: a job needs one worker at least"* ]]
+	[[ $output == *"bad-scale: a job needs at least one worker"* ]]
 	run -64 scale --workers many
 	[[ $output == *"--workers: 'many' is not a whole number"* ]]
 	run -64 scale
@@ -81,7 +81,7 @@ summary() { tail -n 1 "$1"; }
 	run -0 ask run/trainctl.sock 'scale workers=many'
 	[[ $output == *"err code=bad-scale"*"workers=: 'many'"* ]]
 	run -0 ask run/trainctl.sock 'scale'
-	[[ $output == *"err code=bad-scale"*"workers=, servers= or hosts= is wanted"* ]]
+	[[ $output == *"err code=bad-scale"*"workers=, servers= or hosts= is missing"* ]]
 	run -1 scale --workers 1025
 	[[ $output == *"no-room: a job has 1024 workers at most"* ]]
 	run -1 scale --workers 65

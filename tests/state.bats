@@ -524,7 +524,7 @@ kill_all() {
 	rm -r run/state/checkpoints/*
 	keep "intent kind=rollback cut=$T/run/state/checkpoints/000002 reason=server at=1"
 	run -66 run_job
-	[[ $output == *"checkpoints/000002, to which a rollback goes back, is gone"* ]]
+	[[ $output == *"checkpoints/000002, the checkpoint of a rollback, is gone"* ]]
 }
 
 # end_of_boot: all is killed, and the machine started anew; the pids and starts of servers are those of
@@ -894,11 +894,11 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 @test "too few open files: said before anything starts, and by check" {
 	job
 	run -71 bash -c "ulimit -n 40; trainctl check job.env --run-dir '$T/run'"
-	[[ $output == *"trainctl: files and sockets: 40 may be open at once, and for the 6 nodes of this job 54 are needed: raise the limit (ulimit -n)" ]]
+	[[ $output == *"trainctl: files and sockets: 40 may be open at once, but the 6 nodes of this job need 54: raise the limit (ulimit -n)" ]]
 	[ ! -e run/state ]
 	run -0 bash -c "ulimit -n 54; trainctl check job.env --run-dir '$T/run'"
 	run -71 bash -c "ulimit -n 40; trainctl run job.env --run-dir '$T/run'"
-	[[ $output == "trainctl: files and sockets: 40 may be open at once, and for the "*" nodes of this job "*" are needed: raise the limit (ulimit -n)" ]]
+	[[ $output == "trainctl: files and sockets: 40 may be open at once, but the "*" nodes of this job need "*": raise the limit (ulimit -n)" ]]
 	[ -z "$(ls run/state/nodes)" ]
 }
 
@@ -909,7 +909,7 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	begin first
 	wait_for 'came_to 64'
 	run -1 --separate-stderr trainctl scale --run-dir "$T/run" --workers 60
-	[[ $stderr == *"no-room: files and sockets: 80 may be open at once, and for the "*"raise the limit (ulimit -n)" ]]
+	[[ $stderr == *"no-room: files and sockets: 80 may be open at once, but the "*"raise the limit (ulimit -n)" ]]
 	[ -z "$(ls run/state/nodes/w2.* 2>/dev/null)" ]
 	trainctl stop --run-dir "$T/run"
 	ended "$PID"

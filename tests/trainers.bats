@@ -458,7 +458,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$(last out state)" = done ]
 	grep -q '^row .* loss= ' out
 	not grep -q '^row .* loss=[^ ]' out
-	grep -q 'no loss at all: the trainers told none, or none that is a number' err
+	grep -q 'no loss at all: the trainers reported none, or none that is a number' err
 	rm -rf run
 	sed -i 's/lost.py 0/lost.py 2/' job.env
 	run_job >out 2>err
@@ -467,7 +467,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	local last
 	last=$(sed -n 's/^row iteration=\([0-9]*\) .* loss=0.5 .*/\1/p' out | tail -n 1)
 	[ "$last" -le 2 ]
-	grep -q "no loss since iteration $last: the trainers told none" err
+	grep -q "no loss since iteration $last: the trainers reported none" err
 	rm -rf run
 	sed -i 's/lost.py 2/lost.py 999/' job.env
 	run_job >out 2>err

@@ -26,8 +26,8 @@ static void on_bye(const struct record *r, void *owner)
 	if (!sup_answer_ok(r))
 		return;
 	sup_note(s, "stray",
-		 "%s is no worker of this job, nor a member, and nothing was trained for %g s: "
-		 "what it held is handed out again",
+		 "%s is neither a worker of this job nor a member, and nothing was trained for %g "
+		 "s: its rows are handed out again",
 		 s->abandoned.id, deadline_seconds(DEADLINE_STRAY));
 	look_behind(s, s->abandoned.id);
 }

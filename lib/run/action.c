@@ -130,8 +130,8 @@ static const char *in_words(const char *reason)
 		{"balanced", "SOLUTION sets the sizes itself, at every barrier"},
 		{"unknown-node", "there is no such worker or server"},
 		{"size", "size= times accum= is 0, or more than a batch can be"},
-		{"trainer", "what a TRAINER has trained is in its own parameters, and can't be left out: "
-			    "no backup workers"},
+		{"trainer", "no backup workers: the batches of a TRAINER are in its own parameters "
+			    "already, and can't be left out"},
 		{"count", "as many as there are workers, or more"}};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strcmp(words[i][0], reason) == 0)

@@ -579,7 +579,7 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 	if (k->what == PLAN_REBALANCE) {
 		if (sup_rebalance_want(s, k->reason, NULL) == 0)
 			return 1;
-		tell_once(s, "servers can't share out their parameters anew now");
+		tell_once(s, "servers can't divide their parameters anew now");
 	} else if (k->batch > 0 && k->role == PLAN_WORKER) {
 		if (make_smaller(s, n, k, &err) == 0)
 			return 1;

@@ -280,8 +280,8 @@ static void complete(struct supervisor *s, const struct record *r)
 		succeeded(s, r);
 		return;
 	}
-	sup_note(s, "warning", "checkpoint %s failed: %s: %s; a trainer on another host has to save "
-		 "below the directory that it is told", s->checkpoint.making, err.place, err.text);
+	sup_note(s, "warning", "checkpoint %s failed: %s: %s; a trainer on another host has to "
+			       "save below the directory that the job gives it", s->checkpoint.making, err.place, err.text);
 	remove_half(s);
 	limit_failures(s);
 }

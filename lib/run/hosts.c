@@ -259,7 +259,7 @@ const char *sup_host_stays(const struct sup_node *n)
 		if (h != sup_host_of(n) && is_good(h))
 			return NULL;
 	return hosts->count - hosts->first < 2 ? "the job has no other host"
-					       : "no other host is there that is not avoided";
+					       : "all other hosts are gone or avoided";
 }
 
 struct sup_host *sup_host_by_name(struct supervisor *s, const char *name)
@@ -379,8 +379,8 @@ static void mind_awaited(struct supervisor *s, double now)
 		    now - fmax(h->since, hosts->moved) < s->job->host_wait)
 			continue;
 		snprintf(text, sizeof text,
-			 "%s is gone, nothing else is left to be trained, and nobody else has the "
-			 "rows of %s; waited %g s (BAD_HOSTS wait)",
+			 "%s is gone, it alone has the rows of %s, and all other rows are trained; "
+			 "waited %g s (BAD_HOSTS wait)",
 			 h->place->host, n->id, s->job->host_wait);
 		s->phases.fail_status = ERROR_UNAVAILABLE;
 		sup_finish_early(s, GOAL_STOP, text);
@@ -474,7 +474,7 @@ static void happens(struct sup_host *h, enum host_event event, double silent, co
 	case HOST_DO_NOTHING:
 		return;
 	case HOST_DO_LOOK:
-		snprintf(text, sizeof text, "%s is lost: %s; it is asked whether it is there", name, why);
+		snprintf(text, sizeof text, "%s is lost: %s; it is asked for an answer", name, why);
 		h->again = now;
 		break;
 	case HOST_DO_TELL:
@@ -483,8 +483,8 @@ static void happens(struct sup_host *h, enum host_event event, double silent, co
 		break;
 	case HOST_DO_KILL:
 		snprintf(text, sizeof text,
-			 "%s is gone: no answer for %.3g s; what ran there runs elsewhere, until it is "
-			 "there again",
+			 "%s is gone: no answer for %.3g s; its nodes run elsewhere until it is "
+			 "back",
 			 name, now - h->since);
 		break;
 	case HOST_DO_YIELD: /* Slurm tells the processes there to end, and so do we */

@@ -52,7 +52,7 @@ static int take(struct supervisor *s, enum kept_type type, const struct record_w
 	struct sup_kept *k = &s->kept;
 	size_t content = sealed_alone(line->line, line->len), len = k->of[type].len;
 	if (content == 0 || (content == line->len && record_get(r, "sum")))
-		return error_set(err, ERROR_DATA, NULL, "damaged: its sum is another one");
+		return error_set(err, ERROR_DATA, NULL, "damaged: its checksum differs");
 	if (GROW(k->of[type].text, k->of[type].room, len + content + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(k->of[type].text + len, line->line, content);

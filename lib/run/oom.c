@@ -127,6 +127,7 @@ void sup_oom_ended(struct sup_node *n)
 		sup_force_write(s);
 	else
 		sup_note(s, "warning",
-			 "%s ended for want of memory, and there is neither more for it nor less to do",
+			 "%s ended for want of memory, and can get neither more memory nor smaller "
+			 "batches",
 			 n->id);
 }

@@ -471,12 +471,12 @@ void sup_progress_end(struct supervisor *s)
 		return;
 	if (p->loss_until > 0)
 		sup_note(s, "warning",
-			 "no loss since iteration %llu: the trainers told none, or none that is a "
-			 "number",
+			 "no loss since iteration %llu: the trainers reported none, or none that "
+			 "is a number",
 			 (unsigned long long)p->loss_until);
 	else
 		sup_note(s, "warning",
-			 "no loss at all: the trainers told none, or none that is a number");
+			 "no loss at all: the trainers reported none, or none that is a number");
 }
 
 void sup_progress_tick(struct supervisor *s)

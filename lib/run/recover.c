@@ -407,7 +407,8 @@ static int choose_cut(struct supervisor *s)
 	if (!gone)
 		return 0;
 	sup_fail(s, ERROR_NOINPUT,
-		 "%s, to which a rollback goes back, is gone, and so are all others; --fresh starts over",
+		 "%s, the checkpoint of a rollback, is gone, and so are all others; --fresh starts "
+		 "over",
 		 s->recover.cut);
 	return -1;
 }

@@ -45,11 +45,11 @@ const char *sup_restart_why(const char *word)
 		{"role", "only workers and servers are"},
 		{"not-up", "it is not up, or the job is not running"},
 		{"under-way", "it is being restarted already"},
-		{"no-host", "it has no other host to go to, or BAD_HOSTS avoid is never"},
-		{"hands-over", "a server hands over where it is"},
+		{"no-host", "the job has no other host, or BAD_HOSTS avoid is never"},
+		{"hands-over", "a server hands over only on its own host"},
 		{"only", "no other replica has the parameters that it would lose"},
 		{"limit", "it was restarted KILL_RESTART limit times already"},
-		{"window", "it was, less than KILL_RESTART window ago"},
+		{"window", "it was restarted less than KILL_RESTART window ago"},
 		{"cool-down", "another node was restarted less than KILL_RESTART cooldown ago"}};
 	for (size_t i = 0; i < sizeof text / sizeof *text; i++)
 		if (strcmp(text[i][0], word) == 0)

@@ -44,8 +44,8 @@ int sup_routes_fit(const struct supervisor *s, struct error *err)
 	if (bytes <= MOST_ROUTES_BYTES)
 		return 0;
 	return error_set(err, ERROR_CONFIG, "HOSTS",
-			 "the sockets of all nodes take %zu bytes of routes, of %d at most: fewer WORKERS or "
-			 "SERVERS, or shorter names of hosts", bytes, MOST_ROUTES_BYTES);
+			 "the sockets of all nodes need %zu bytes of routes, at most %d are "
+			 "possible: use fewer WORKERS or SERVERS, or shorter names of hosts", bytes, MOST_ROUTES_BYTES);
 }
 
 int sup_routes_have_users(const struct supervisor *s)

@@ -28,7 +28,7 @@ static unsigned char *hosts_of(struct supervisor *s, const struct record *r, con
 		return NULL;
 	if (sum == sup_scale_hosts_sum(s) && sup_scale_hosts_parse(s, names, &hosts, &why) == 0)
 		return hosts;
-	sup_note(s, "scale", "HOSTS are others since the job was scaled to %s: they hold", names);
+	sup_note(s, "scale", "HOSTS has changed since the job was scaled to %s: HOSTS holds", names);
 	return NULL;
 }
 

@@ -243,7 +243,7 @@ static void give_up(struct supervisor *s)
 {
 	struct sup_scale_hosts *c = &s->scale.hosts;
 	snprintf(s->scale.why, sizeof s->scale.why,
-		 "hosts that were to come are not ready after %g s; those of before are used again",
+		 "new hosts are not ready after %g s; the earlier hosts are used again",
 		 deadline_seconds(DEADLINE_SCALE));
 	sup_note(s, "warning", "not scaled: %s", s->scale.why);
 	set(s, c->before);

@@ -113,7 +113,7 @@ void sup_scale_share(struct supervisor *s)
 	EACH_OF (n, s, sup_trainers(s))
 		n->joining_share = 0;
 	if (list.count > 0 && sup_actions_carry(s, &list, "scale", NULL, &err) < 0)
-		sup_note(s, "warning", "workers are not told their shares: %s", err.text);
+		sup_note(s, "warning", "workers do not get their shares: %s", err.text);
 	sup_actions_free(&list);
 }
 

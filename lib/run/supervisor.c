@@ -233,8 +233,8 @@ int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more,
 	if (allowed >= needed)
 		return 0;
 	return error_set(err, ERROR_OS, "files and sockets",
-			 "%llu may be open at once, and for the %llu nodes of this job %llu are "
-			 "needed: raise the limit (ulimit -n)",
+			 "%llu may be open at once, but the %llu nodes of this job need "
+			 "%llu: raise the limit (ulimit -n)",
 			 (unsigned long long)allowed, (unsigned long long)nodes,
 			 (unsigned long long)needed);
 }

@@ -219,7 +219,7 @@ static void do_checkpoint(struct request *rq, void *owner)
 	struct supervisor *s = owner;
 	if (!sup_lead(s)) {
 		request_err(rq, "no-checkpoints",
-			    "TRAINER_KIND=%s has nothing to save: what is done is done",
+			    "TRAINER_KIND=%s has nothing to save: finished shards stay finished",
 			    s->job->trainer_kind);
 		return;
 	}
@@ -326,10 +326,10 @@ static int take_sizes(const struct record *r, uint64_t *workers, uint64_t *serve
 	    record_u64_opt(r, "servers", 0, UINT64_MAX, servers, err) != 0)
 		return -1;
 	if (!record_get(r, "workers") && !record_get(r, "servers") && !record_get(r, "hosts"))
-		return error_set(err, ERROR_DATA, NULL, "workers=, servers= or hosts= is wanted");
+		return error_set(err, ERROR_DATA, NULL, "workers=, servers= or hosts= is missing");
 	if ((record_get(r, "workers") && *workers == 0) || (record_get(r, "servers") && *servers == 0))
 		return error_set(err, ERROR_DATA, NULL,
-				 "a job needs one worker at least, and one server where it has "
+				 "a job needs at least one worker, and one server if it has "
 				 "servers; `trainctl stop` ends it");
 	return 0;
 }
@@ -370,7 +370,7 @@ const struct verb sup_verbs[] = {
 	{"scale", "", "workers servers hosts", do_scale, 0,
 	 "so many nodes from now on, on these hosts; answered when it is done"},
 	{"rebalance", "", "", do_rebalance, 0,
-	 "servers share out their parameters anew; answered when it is done"},
+	 "servers divide their parameters anew; answered when this is done"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
 };
 const size_t sup_verb_count = sizeof sup_verbs / sizeof *sup_verbs;

@@ -271,8 +271,8 @@ static const char *advice(const struct sup_node *n, const struct sup_silence *si
 		return "";
 	if (silence->section == PULSE_PAUSE)
 		return "; a longer pause names its seconds, as pause(seconds=7200), or HUNG=pause:7200";
-	return "; work that is no batch (a validation) belongs into batches.pause(), longer batches need "
-	       "a longer HUNG (paceline-trainers(7))";
+	return "; put other work (a validation) into batches.pause(), and give longer batches a "
+	       "longer HUNG (paceline-trainers(7))";
 }
 
 static void tell(struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
@@ -336,8 +336,8 @@ static void give_up(struct sup_node *n, enum pulse_section section, double limit
 		sup_self_test(n->sup, n->id);
 	} else {
 		log_say(LOG_LEVEL_WARNING,
-			"%s is one of several trainers that stand still, and nobody knows for which of them "
-			"the others wait; their logs say what each was at",
+			"%s is one of several trainers that stand still, and it is not known for "
+			"which of them the others wait; their logs say what each was doing",
 			n->id);
 	}
 	n->sup->watchdog.gives_up |= is_trainer(n);
