@@ -70,12 +70,12 @@ static const struct option_row option_rows[] = {
 	{.name = "each", .kind = OPTION_FLAG, .target = &opt.each,
 	 .help = "COMMAND runs once for each shard: $SHARD, $BEGIN, $LENGTH, $EPOCH"},
 	{.name = "jobs", .kind = OPTION_COUNT, .target = &opt.jobs, .arg = "N",
-	 .help = "--each: how many COMMANDs run at a time (1)", .min = 1, .max = FILTER_JOBS_MAX},
+	 .help = "--each: how many COMMANDs run at a time", .min = 1, .max = FILTER_JOBS_MAX},
 	{.name = "output", .kind = OPTION_TEXT, .target = &opt.output, .arg = "DIR",
 	 .help = "--each: directory for the output of COMMAND, a file for each shard once it is "
 		 "complete"},
 	{.name = "timeout", .kind = OPTION_SECONDS, .target = &opt.timeout, .arg = "SECONDS",
-	 .help = "--each: a COMMAND that runs longer has failed (0: no limit)", .max = 8640000},
+	 .help = "--each: a COMMAND that runs longer has failed; 0: no limit", .max = 8640000},
 	NODE_OPTIONS(node),
 	{0}};
 

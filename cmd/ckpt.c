@@ -35,7 +35,7 @@ static const struct option_row rows[] = {
 	 .max = MAP_PARTS_MAX, .help = "reshard, import: number of parts (reshard: required)",
 	 .seen = &servers_seen},
 	{.name = "level", .kind = OPTION_COUNT, .target = &opt_level, .arg = "N",
-	 .max = PLANES_LEVEL_MAX, .help = "reshard, import: compression, 0 none to 9 smallest (1)",
+	 .max = PLANES_LEVEL_MAX, .help = "reshard, import: compression, 0 none to 9 smallest",
 	 .seen = &level_seen},
 	{.name = "layout", .kind = OPTION_TEXT, .target = &opt_layout, .arg = "FILE",
 	 .help = "import: which tensors are parameters", .seen = &layout_seen},

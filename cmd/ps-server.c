@@ -543,7 +543,7 @@ int main(int argc, char **argv)
 			 "start from it",
 		 .seen = &s.seen_part},
 		{.name = "checkpoint-level", .kind = OPTION_COUNT, .target = &s.level, .arg = "N",
-		 .help = "compression of checkpoints, 0 none to 9 smallest (1)",
+		 .help = "compression of checkpoints, 0 none to 9 smallest",
 		 .max = PLANES_LEVEL_MAX, .seen = &s.seen_part},
 		{.name = "drag", .kind = OPTION_TEXT, .target = &s.drag, .arg = "FILE",
 		 .help = "be as slow as the `drag` record in FILE says",
@@ -566,7 +566,7 @@ int main(int argc, char **argv)
 		 .seen = &s.seen_part},
 		{.name = "map-version", .kind = OPTION_COUNT, .target = &s.map_version, .arg = "N",
 		 .help = "version of the first map; after a rollback it must be above all earlier "
-			 "ones (1)",
+			 "ones",
 		 .min = 1, .max = 1e15, .seen = &s.seen_part},
 		{.name = "servers", .kind = OPTION_TEXT, .target = &s.servers_text,
 		 .arg = "SOCKET,...", .help = "part 0: the other parts, in order",
