@@ -844,12 +844,12 @@ waits() { status 2>/dev/null | grep '^job ' | grep -q " why=no%20room%20in%20$T/
 	wait_for '[ "$(status | grep "^node .* id=w0 " | field state)" = off ]'
 	grep -q '^end signal=9 ' run/state/nodes/w0.0
 	# said once, not at each try
-	wait_for 'grep -q "how long the job has run can.t be written down yet" first.err'
+	wait_for 'grep -q "state/kept: .*No space left" first.err'
 	sleep 2.5 # two more tries
-	[ "$(grep -c "how long the job has run can.t be written down yet" first.err)" -eq 1 ]
+	[ "$(grep -c "state/kept: .*No space left" first.err)" -eq 1 ]
 	rm disk/fill
 	wait_for '[ -n "$(pid_of w0)" ] && [ "$(pid_of w0)" != "$w0" ]'
-	grep -q "there is room in $T/run/state again" first.err
+	wait_for 'grep -q "there is room in $T/run/state again" first.err'
 	not waits
 	rm drag/*
 	wait $SUPERVISOR
