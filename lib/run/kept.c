@@ -158,7 +158,8 @@ static void write_all(struct supervisor *s)
 		w->serial = k->serial;
 		w->out.fd = -1;
 		for (int i = 0; i < KEPT_TYPES; i++)
-			add_lines(&w->out, k->of[i].text, k->of[i].len);
+			if (k->of[i].len > 0)
+				add_lines(&w->out, k->of[i].text, k->of[i].len);
 		if (!w->out.errnum && aside_start(&k->writing, s->base, &how, w, s, &err) == 0)
 			return;
 		release(w);

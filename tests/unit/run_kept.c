@@ -45,6 +45,7 @@ static void release(struct supervisor *s)
 {
 	sup_kept_free(s);
 	sup_force_free(s);
+	sup_log_close(s);
 	event_free(s->phases.kick);
 	event_free(s->phases.retry);
 	event_base_free(s->base);
