@@ -340,7 +340,7 @@ int main(int argc, char **argv)
 		 .help = "persistent stragglers slow only the N-th process of a node (from 0)",
 		 .max = 1e9, .seen = &o.life_seen},
 		{.name = "for", .kind = OPTION_SECONDS, .target = &o.duration, .arg = "SECONDS",
-		 .help = "end after this time; 0: at a signal", .max = 1e9, .seen = &o.for_seen},
+		 .help = "end after this time; without it, at a signal", .max = 1e9, .seen = &o.for_seen},
 		{.name = "period", .kind = OPTION_SECONDS, .target = &o.processes.period,
 		 .arg = "SECONDS", .help = "processes: time from one stop to the next", .min = 0.01,
 		 .max = 10},
