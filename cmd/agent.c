@@ -93,7 +93,7 @@ static const struct option_table table = {
 static volatile int stop, look;
 static int wake = -1;
 
-static void on_stop(int number)
+static void agent_main_on_stop(int number)
 {
 	int before = errno;
 	uint64_t one = 1;
@@ -104,7 +104,7 @@ static void on_stop(int number)
 	errno = before;
 }
 
-static void on_look(int number)
+static void agent_main_on_look(int number)
 {
 	int before = errno;
 	uint64_t one = 1;
@@ -120,10 +120,10 @@ static int is_filter(void)
 	return opt.each || (opt.rows.count > 0 && !opt.lead);
 }
 
-static int catch_signals(struct error *err)
+static int agent_main_catch_signals(struct error *err)
 {
-	struct sigaction looks = {.sa_handler = is_filter() ? SIG_IGN : on_look};
-	struct sigaction action = {.sa_handler = on_stop};
+	struct sigaction looks = {.sa_handler = is_filter() ? SIG_IGN : agent_main_on_look};
+	struct sigaction action = {.sa_handler = agent_main_on_stop};
 	wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (wake < 0)
 		return error_errno(err, ERROR_OS, "", "eventfd");
@@ -160,7 +160,7 @@ static int check_filter(struct error *err)
 	return 0;
 }
 
-static int check_options(struct agent_options *o, char **command, struct error *err)
+static int agent_main_check_options(struct agent_options *o, char **command, struct error *err)
 {
 	if (!opt.id || !opt.shards || (!opt.lead && !is_filter()) || !command[0])
 		return error_set(err, ERROR_USAGE, "",
@@ -207,7 +207,7 @@ static int open_rows(struct rows_text **rows, struct error *err)
 	return rows_text_open(rows, &o, err);
 }
 
-static int train(const struct agent_options *o, struct node_end *end, struct error *err)
+static int agent_main_train(const struct agent_options *o, struct node_end *end, struct error *err)
 {
 	struct agent *agent = NULL;
 	int result = agent_new(&agent, o, err);
@@ -217,11 +217,11 @@ static int train(const struct agent_options *o, struct node_end *end, struct err
 	return result;
 }
 
-static int run(struct agent_options *o, struct filter_options *f, struct node_end *end,
-	       struct error *err)
+static int agent_main_run(struct agent_options *o, struct filter_options *f, struct node_end *end,
+			  struct error *err)
 {
 	int log_fd;
-	if (catch_signals(err) != 0 || node_open_log(&node, &log_fd, err) != 0)
+	if (agent_main_catch_signals(err) != 0 || node_open_log(&node, &log_fd, err) != 0)
 		return -1;
 	o->wake = f->wake = wake;
 	o->look = &look;
@@ -232,7 +232,7 @@ static int run(struct agent_options *o, struct filter_options *f, struct node_en
 	int result = open_rows(&o->rows, err);
 	f->rows = o->rows;
 	if (result == 0 && !is_filter())
-		result = train(o, end, err);
+		result = agent_main_train(o, end, err);
 	else if (result == 0)
 		result = opt.each ? filter_each(f, err) : filter_rows(f, end, err);
 	rows_text_free(o->rows);
@@ -299,9 +299,9 @@ int main(int argc, char **argv)
 					.wait_seconds = node.wait,
 					.answer_seconds = node.answer,
 					.stop = &stop};
-	int result = check_options(&options, argv + first, &err);
+	int result = agent_main_check_options(&options, argv + first, &err);
 	if (result == 0)
-		result = run(&options, &filter, &end, &err);
+		result = agent_main_run(&options, &filter, &end, &err);
 	int status = result < 0 ? cmd_fail(PROGRAM, &err) : 0;
 	if (end.seen && end.signal) {
 		cmd_end(PROGRAM, status);

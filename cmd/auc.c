@@ -27,7 +27,7 @@ struct rows {
 };
 
 /* The next word of a line; 0 at its end. */
-static size_t next_word(const char **at, const char *end)
+static size_t auc_next_word(const char **at, const char *end)
 {
 	while (*at < end && (**at == ' ' || **at == '\t'))
 		(*at)++;
@@ -37,7 +37,7 @@ static size_t next_word(const char **at, const char *end)
 	return (size_t)(from - *at);
 }
 
-static int bad_word(struct error *err, const char *what, const char *word, size_t len)
+static int auc_bad_word(struct error *err, const char *what, const char *word, size_t len)
 {
 	return error_set(err, ERROR_DATA, NULL, "%s: '%.*s'", what, (int)(len < 40 ? len : 40), word);
 }
@@ -45,40 +45,40 @@ static int bad_word(struct error *err, const char *what, const char *word, size_
 #define NO_LABEL 1
 
 /* NO_LABEL: predict(1) writes "-" when a row has no label. */
-static int parse_row(const char *line, size_t len, struct row *r, struct error *err)
+static int auc_parse_row(const char *line, size_t len, struct row *r, struct error *err)
 {
 	const char *end = line + len;
 	double label = 0;
-	size_t n = next_word(&line, end);
+	size_t n = auc_next_word(&line, end);
 	if (n == 0)
 		return error_set(err, ERROR_DATA, NULL, "\"score label\" expected, the line is empty");
 	if (number_real_span(line, n, &r->score) != 0 || !(r->score >= 0 && r->score <= 1))
-		return bad_word(err, "the score is not a number from 0 to 1", line, n);
+		return auc_bad_word(err, "the score is not a number from 0 to 1", line, n);
 	line += n;
-	n = next_word(&line, end);
+	n = auc_next_word(&line, end);
 	if (n == 0)
 		return error_set(err, ERROR_DATA, NULL, "the label is missing");
 	int none = n == 1 && *line == '-';
 	if (!none && (number_real_span(line, n, &label) != 0 || (label != 0 && label != 1)))
-		return bad_word(err, "the label is neither 0 nor 1", line, n);
+		return auc_bad_word(err, "the label is neither 0 nor 1", line, n);
 	r->label = !none && label == 1;
 	r->weight = 1;
 	line += n;
-	n = next_word(&line, end);
+	n = auc_next_word(&line, end);
 	if (n && (number_real_span(line, n, &r->weight) != 0 || !(r->weight >= 0)))
-		return bad_word(err, "the weight is not a number from 0 up", line, n);
+		return auc_bad_word(err, "the weight is not a number from 0 up", line, n);
 	line += n;
-	n = next_word(&line, end);
+	n = auc_next_word(&line, end);
 	if (n)
-		return bad_word(err, "more than score, label and weight", line, n);
+		return auc_bad_word(err, "more than score, label and weight", line, n);
 	return none ? NO_LABEL : 0;
 }
 
-static int add_row(struct rows *all, const char *line, size_t len, struct error *err)
+static int auc_add_row(struct rows *all, const char *line, size_t len, struct error *err)
 {
 	if (GROW(all->row, all->room, all->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu rows", all->count + 1);
-	int parsed = parse_row(line, len, &all->row[all->count], err);
+	int parsed = auc_parse_row(line, len, &all->row[all->count], err);
 	if (parsed < 0)
 		return -1;
 	all->lines++;
@@ -87,7 +87,7 @@ static int add_row(struct rows *all, const char *line, size_t len, struct error 
 	return 0;
 }
 
-static int read_rows(FILE *in, const char *name, struct rows *all, struct error *err)
+static int auc_read_rows(FILE *in, const char *name, struct rows *all, struct error *err)
 {
 	char line[LINE_ROOM], place[ERROR_PLACE_MAX];
 	ssize_t n;
@@ -98,7 +98,7 @@ static int read_rows(FILE *in, const char *name, struct rows *all, struct error 
 		else if (line[n - 1] != '\n')
 			result = error_set(err, ERROR_DATA, NULL, "the input ends without a newline");
 		else
-			result = add_row(all, line, (size_t)n - 1, err);
+			result = auc_add_row(all, line, (size_t)n - 1, err);
 		if (result != 0) {
 			snprintf(place, sizeof place, "%.400s:%zu", name, all->lines + 1);
 			error_wrap(err, place);
@@ -152,7 +152,7 @@ static void scale_weights(struct rows *all)
 		all->row[i].weight = ldexp(all->row[i].weight, -exponent);
 }
 
-static void print_scores(struct rows *all)
+static void auc_print_scores(struct rows *all)
 {
 	double loss = 0, right = 0, weight = 0;
 	for (size_t i = 0; i < all->count; i++) {
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
 		error_errno(&err, 0, name, "can't be read");
 		return cmd_fail(PROGRAM, &err);
 	}
-	if (read_rows(in, name, &all, &err) != 0)
+	if (auc_read_rows(in, name, &all, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	else {
 		if (all.unlabelled > 0)
@@ -202,7 +202,7 @@ int main(int argc, char **argv)
 						"ignored\n",
 				name, all.unlabelled, all.lines);
 		scale_weights(&all);
-		print_scores(&all);
+		auc_print_scores(&all);
 	}
 	if (!piped)
 		fclose(in);

@@ -70,7 +70,7 @@ static void on_clock(struct request *rq, void *owner)
 	request_ok(rq, "behind=%.3f", *behind);
 }
 
-static void on_closed(struct connection *c, void *owner)
+static void bpt_monitor_on_closed(struct connection *c, void *owner)
 {
 	(void)owner;
 	free(connection_user(c));
@@ -87,7 +87,7 @@ static double behind_us(struct request *rq)
 
 /* bpt, device, event and info go into the monitor, and from there to the log and to all
  * watchers. */
-static void on_record(struct request *rq, void *owner)
+static void bpt_monitor_on_record(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
 	struct error err = {0};
@@ -113,7 +113,7 @@ static void on_record(struct request *rq, void *owner)
 	request_ok(rq, NULL);
 }
 
-static void on_snapshot(struct request *rq, void *owner)
+static void bpt_monitor_on_snapshot(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
 	struct error err = {0};
@@ -162,7 +162,7 @@ static void watcher_left(struct request *rq, void *owner)
 		}
 }
 
-static void on_watch(struct request *rq, void *owner)
+static void bpt_monitor_on_watch(struct request *rq, void *owner)
 {
 	struct daemon *d = owner;
 	if (GROW(d->watcher, d->watcher_room, d->watcher_count + 1) != 0) {
@@ -176,19 +176,23 @@ static void on_watch(struct request *rq, void *owner)
 static const struct verb verbs[] = {
 	{"bpt", "role id iter time size",
 	 "at accum count compute comm wait cpu mem psi-cpu psi-mem throttled own-cpu "
-	 "own-mem", on_record, 0,
+	 "own-mem",
+	 bpt_monitor_on_record, 0,
 	 "a node's batch, or the mean of count batches: seconds without waiting for others, "
 	 "samples"},
-	{"device", "role id type speed saturation max", "at launch", on_record, 0,
+	{"device", "role id type speed saturation max", "at launch", bpt_monitor_on_record, 0,
 	 "what a node has measured about its device"},
-	{"event", "role id kind", "at status signal class", on_record, 0,
+	{"event", "role id kind", "at status signal class", bpt_monitor_on_record, 0,
 	 "a node's start, ready, exit, lost, kill or restart"},
-	{"info", "name value", "at", on_record, 0, "something from outside, such as pending"},
-	{"clock", "at", "", on_clock, 0, "at= of the next records on this connection is by this "
-					 "clock"},
-	{"snapshot", "", "", on_snapshot, 0, "the job, its nodes and infos as of now"},
+	{"info", "name value", "at", bpt_monitor_on_record, 0,
+	 "something from outside, such as pending"},
+	{"clock", "at", "", on_clock, 0,
+	 "at= of the next records on this connection is by this "
+	 "clock"},
+	{"snapshot", "", "", bpt_monitor_on_snapshot, 0, "the job, its nodes and infos as of now"},
 	{"history", "id", "role last", on_history, 0, "the last reports of a node"},
-	{"watch", "", "", on_watch, 0, "each record taken, from now on, until the client closes"},
+	{"watch", "", "", bpt_monitor_on_watch, 0,
+	 "each record taken, from now on, until the client closes"},
 };
 
 /* ---- files ---- */
@@ -202,7 +206,7 @@ static int write_page(struct daemon *d, struct error *err)
 }
 
 /* A failure is logged once; the job goes on, and writing is tried again. */
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void bpt_monitor_on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
@@ -214,7 +218,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	d->prometheus_failed = failed;
 }
 
-static void on_hup(evutil_socket_t fd, short what, void *arg)
+static void bpt_monitor_on_hup(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
@@ -241,7 +245,7 @@ struct settings {
 	int filter, strict;
 };
 
-static int serve(struct daemon *d, const struct settings *s, struct error *err)
+static int bpt_monitor_serve(struct daemon *d, const struct settings *s, struct error *err)
 {
 	struct event *timer = NULL, *hup = NULL;
 	struct event_base *base = server_base(d->server);
@@ -249,8 +253,8 @@ static int serve(struct daemon *d, const struct settings *s, struct error *err)
 	int result = -1;
 	if (daemon_listen(d->server, err) != 0)
 		return -1;
-	hup = evsignal_new(base, SIGHUP, on_hup, d);
-	timer = event_new(base, -1, EV_PERSIST, on_timer, d);
+	hup = evsignal_new(base, SIGHUP, bpt_monitor_on_hup, d);
+	timer = event_new(base, -1, EV_PERSIST, bpt_monitor_on_timer, d);
 	if (!hup || !timer || event_add(hup, NULL) != 0 ||
 	    (s->prometheus && event_add(timer, &every) != 0))
 		error_set(err, ERROR_OS, NULL, "out of memory for events");
@@ -275,7 +279,7 @@ static int run_daemon(const struct settings *s, struct monitor *m, struct error 
 					       .one_way = "bpt device event info clock",
 					       .owner = &d,
 					       .flush = flush_log,
-					       .closed = on_closed,
+					       .closed = bpt_monitor_on_closed,
 					       .idle_seconds = IDLE_SECONDS};
 	int result = -1;
 	if (server_new(&d.server, &options, err) != 0)
@@ -287,7 +291,7 @@ static int run_daemon(const struct settings *s, struct monitor *m, struct error 
 	/* If the page can't be written, say so now; otherwise people would notice it only by an old
 	 * page. */
 	if ((!s->log || d.has_log) && (!s->prometheus || write_page(&d, err) == 0))
-		result = serve(&d, s, err);
+		result = bpt_monitor_serve(&d, s, err);
 	server_free(d.server);
 	if (d.has_log) {
 		struct error late = {0};
@@ -308,8 +312,8 @@ static void put_stdout(const char *text, size_t len, void *arg)
 	fwrite(text, 1, len, stdout);
 }
 
-static int take_line(struct monitor *m, const struct record *r, const char *place,
-		     struct filter_unknown *unknown, struct error *err)
+static int bpt_monitor_take_line(struct monitor *m, const struct record *r, const char *place,
+				 struct filter_unknown *unknown, struct error *err)
 {
 	if (record_is(r, "snapshot"))
 		return monitor_snapshot(m, monitor_latest(m), put_stdout, NULL, err);
@@ -332,14 +336,15 @@ static int run_filter(const struct settings *s, struct monitor *m, struct error 
 	while (result == 0 && (got = record_read(in, &r, err)) != RECORD_END)
 		if (got != RECORD_BLANK)
 			result = got < 0 ? -1
-					 : take_line(m, &r, record_reader_place(in), &unknown, err);
+					 : bpt_monitor_take_line(m, &r, record_reader_place(in),
+								 &unknown, err);
 	record_reader_free(in);
 	if (result == 0)
 		result = monitor_snapshot(m, monitor_latest(m), put_stdout, NULL, err);
 	return result;
 }
 
-static int check_settings(const struct settings *s, struct error *err)
+static int bpt_monitor_check_settings(const struct settings *s, struct error *err)
 {
 	if (s->window_short > s->window_long)
 		return error_set(err, ERROR_USAGE, "--short", "%g is longer than --long %g",
@@ -391,7 +396,7 @@ int main(int argc, char **argv)
 	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed != 0 || check_settings(&s, &err) != 0)
+	if (parsed != 0 || bpt_monitor_check_settings(&s, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	if (monitor_new(&m, s.window_short, s.window_long, &err) != 0 ||
 	    (s.filter ? run_filter(&s, m, &err) : run_daemon(&s, m, &err)) != 0)

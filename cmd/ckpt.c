@@ -205,7 +205,7 @@ static void tell_damage(const char *place, const char *text, void *arg)
 }
 
 /* One file of a checkpoint, whose others may be missing. */
-static int verify_file(const char *path, struct error *err)
+static int ckpt_main_verify(const char *path, struct error *err)
 {
 	char dir[CKPT_PATH_MAX];
 	fs_dirname(path, dir, sizeof dir);
@@ -221,7 +221,7 @@ static int run_verify(const char *const *operand, struct error *err)
 {
 	struct stat st;
 	if (stat(operand[0], &st) == 0 && S_ISREG(st.st_mode))
-		return verify_file(operand[0], err);
+		return ckpt_main_verify(operand[0], err);
 	int found = ckpt_verify(operand[0], tell_damage, NULL, err);
 	if (found < 0)
 		return -1;
@@ -338,7 +338,8 @@ static const struct verb {
 };
 
 /* Options may stand on either side of operands. */
-static int parse(int argc, char **argv, const char **operand, size_t *count, struct error *err)
+static int ckpt_main_parse(int argc, char **argv, const char **operand, size_t *count,
+			   struct error *err)
 {
 	*count = 0;
 	for (;;) {
@@ -382,7 +383,7 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 }
 
 /* The verb's operands, the first of them found by the job's name where that was given. */
-static int run(const struct verb *verb, const char *const *given, struct error *err)
+static int ckpt_main_run(const struct verb *verb, const char *const *given, struct error *err)
 {
 	const char *operand[OPERANDS_MAX] = {NULL};
 	char path[CKPT_PATH_MAX];
@@ -403,12 +404,12 @@ int main(int argc, char **argv)
 	size_t count;
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	int parsed = parse(argc, argv, operand, &count, &err);
+	int parsed = ckpt_main_parse(argc, argv, operand, &count, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
 	const struct verb *verb = parsed == 0 ? find_verb(operand, count, &err) : NULL;
 	if (!verb)
 		return cmd_fail(PROGRAM, &err);
-	int status = run(verb, operand + 1, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	int status = ckpt_main_run(verb, operand + 1, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 	return cmd_end(PROGRAM, status);
 }

@@ -40,7 +40,7 @@ static const char *this_host(char *name, size_t max)
 
 /* MPI waits forever for a rank that does not come. Each rank that comes says so: the rank whose
  * line is missing is the one to look at. */
-static void on_late(int signal)
+static void fabricd_on_late(int signal)
 {
 	static volatile sig_atomic_t said;
 	(void)signal;
@@ -52,12 +52,12 @@ static void on_late(int signal)
 		_exit(ERROR_TEMPFAIL);
 }
 
-static int begin(struct fabric **f, const struct fabric_options *options, struct error *err)
+static int fabricd_begin(struct fabric **f, const struct fabric_options *options, struct error *err)
 {
 	snprintf(late_words, sizeof late_words,
 		 PROGRAM ": %.64s: the MPI world has not begun after %d s: it waits for other hosts\n",
 		 options->host, START_SECONDS);
-	signal(SIGALRM, on_late);
+	signal(SIGALRM, fabricd_on_late);
 	alarm(START_SECONDS);
 	int result = fabric_new(f, options, err);
 	alarm(0);
@@ -65,11 +65,11 @@ static int begin(struct fabric **f, const struct fabric_options *options, struct
 	return result;
 }
 
-static int run(const struct fabric_options *options, struct error *err)
+static int fabricd_run(const struct fabric_options *options, struct error *err)
 {
 	struct fabric *f = NULL;
 	struct error late;
-	if (begin(&f, options, err) != 0)
+	if (fabricd_begin(&f, options, err) != 0)
 		return -1;
 	int result = daemon_run(fabric_server(f), err);
 	/* A rank that hangs in MPI_Finalize is of no use: it ends itself. */
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
 		parsed = error_set(&err, ERROR_USAGE, options.host,
 				   "is no name of a host: letters, digits, . _ and -");
 	choose_transport();
-	if (parsed != 0 || run(&options, &err) != 0)
+	if (parsed != 0 || fabricd_run(&options, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	return cmd_end(PROGRAM, status);
 }

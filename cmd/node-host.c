@@ -92,7 +92,7 @@ static int read_pair(char *text, struct remote_pair *pair, struct error *err)
 	return 0;
 }
 
-static int fetch(const struct remote_options *host, struct error *err)
+static int node_host_fetch(const struct remote_options *host, struct error *err)
 {
 	struct remote_pair *pair = calloc(opt_fetch.count, sizeof *pair);
 	char **text = calloc(opt_fetch.count, sizeof *text);
@@ -130,7 +130,7 @@ static int end_like(const struct node_end *end)
 	return 128 + end->signal; /* one that ends nothing here */
 }
 
-static uint64_t number_of(const char *variable)
+static uint64_t node_host_number_of(const char *variable)
 {
 	const char *text = getenv(variable);
 	uint64_t value = 0;
@@ -143,9 +143,11 @@ static uint64_t number_of(const char *variable)
  * than it has. */
 static uint64_t slurm_memory(void)
 {
-	uint64_t all = number_of("SLURM_MEM_PER_NODE"), wanted = (opt_memory + 1048575) / 1048576;
+	uint64_t all = node_host_number_of("SLURM_MEM_PER_NODE"),
+		 wanted = (opt_memory + 1048575) / 1048576;
 	if (all == 0)
-		all = number_of("SLURM_MEM_PER_CPU") * number_of("SLURM_CPUS_ON_NODE");
+		all = node_host_number_of("SLURM_MEM_PER_CPU") *
+		      node_host_number_of("SLURM_CPUS_ON_NODE");
 	return wanted <= all ? wanted : 0;
 }
 
@@ -185,7 +187,7 @@ static int near(int argc, char **argv, struct error *err)
 		return error_set(err, ERROR_USAGE, NULL,
 				 argc == 1 ? "which command?" : "--fetch runs no command");
 	if (opt_fetch.count > 0)
-		return fetch(&what.host, err);
+		return node_host_fetch(&what.host, err);
 	return remote_run(&what, &end, err) == 0 ? end_like(&end) : -1;
 }
 
@@ -201,7 +203,7 @@ static int test_here(struct error *err)
 }
 
 /* "." is this machine. */
-static int test_hosts(char **host, size_t count, struct error *err)
+static int node_host_test_hosts(char **host, size_t count, struct error *err)
 {
 	char self[PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -252,7 +254,7 @@ int main(int argc, char **argv)
 	argc -= first;
 	argv += first;
 	int status = !opt_test  ? near(argc, argv, &err)
-		     : argc > 0 ? test_hosts(argv, (size_t)argc, &err)
+		     : argc > 0 ? node_host_test_hosts(argv, (size_t)argc, &err)
 				: test_here(&err);
 	if (status >= 0)
 		return cmd_end(PROGRAM, status);

@@ -66,12 +66,12 @@ int rec_flush(struct error *err)
 
 /* ---- commands ---- */
 
-static int usage(struct error *err, const char *why)
+static int plrec_usage(struct error *err, const char *why)
 {
 	return error_set(err, ERROR_USAGE, NULL, "%s", why);
 }
 
-static int unknown_command(const char *given, struct error *err)
+static int plrec_unknown_command(const char *given, struct error *err)
 {
 	static const char *const command[] = {"tsv", "json", "where", "from-tsv", "from-json"};
 	struct near near = {0};
@@ -80,13 +80,13 @@ static int unknown_command(const char *given, struct error *err)
 	return near_unknown(&near, given, err);
 }
 
-static int run(char **arg, int count, struct error *err)
+static int plrec_run(char **arg, int count, struct error *err)
 {
 	struct rec_job job = {.arg = arg + 1, .count = count - 1};
 	const char *command = arg[0];
 	if (strcmp(command, "from-tsv") == 0) {
 		if (job.count < 1)
-			return usage(err, "from-tsv needs the type");
+			return plrec_usage(err, "from-tsv needs the type");
 		if (rec_check_names(job.arg, job.count, err) != 0)
 			return -1;
 		const char *twice = rec_doubled(job.arg + 1, (size_t)job.count - 1);
@@ -98,12 +98,13 @@ static int run(char **arg, int count, struct error *err)
 		if (rec_default_type && !rec_is_name(rec_default_type))
 			return error_set(err, ERROR_USAGE, "--type", "'%.80s' is no name",
 					 rec_default_type);
-		return job.count == 0 ? rec_from_json(err) : usage(err, "from-json takes no operand");
+		return job.count == 0 ? rec_from_json(err)
+				      : plrec_usage(err, "from-json takes no operand");
 	}
 	if (strcmp(command, "where") == 0) {
 		struct rec_condition c;
 		if (job.count == 0)
-			return usage(err, "where needs a condition");
+			return plrec_usage(err, "where needs a condition");
 		for (int i = 0; i < job.count; i++)
 			if (rec_condition(job.arg[i], &c, err) != 0)
 				return -1;
@@ -111,10 +112,10 @@ static int run(char **arg, int count, struct error *err)
 		return rec_from_records(&job, err);
 	}
 	if (strcmp(command, "json") != 0 && strcmp(command, "tsv") != 0)
-		return unknown_command(command, err);
+		return plrec_unknown_command(command, err);
 	job.each = command[0] == 't' ? rec_each_tsv : rec_each_json;
 	if (job.each == rec_each_tsv && job.count == 0)
-		return usage(err, "tsv needs keys");
+		return plrec_usage(err, "tsv needs keys");
 	if (rec_check_names(job.arg, job.count, err) != 0)
 		return -1;
 	if (job.each == rec_each_tsv && with_header) {
@@ -136,7 +137,7 @@ int main(int argc, char **argv)
 	if (got == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
 	if (first == argc) {
-		usage(&err, "a command is missing: tsv, json, where, from-tsv or from-json");
+		plrec_usage(&err, "a command is missing: tsv, json, where, from-tsv or from-json");
 		return cmd_fail(PROGRAM, &err);
 	}
 	/* Options may stand behind the command, too. */
@@ -149,7 +150,7 @@ int main(int argc, char **argv)
 		return cmd_end(PROGRAM, 0);
 	arg += next - 1;
 	arg[0] = command;
-	if (run(arg, count - next + 1, &err) != 0) {
+	if (plrec_run(arg, count - next + 1, &err) != 0) {
 		/* Write the records before the error first. */
 		struct error late;
 		(void)rec_flush(&late);

@@ -115,8 +115,8 @@ static int change_syntax(struct schema *s, struct error *err)
 	return 0;
 }
 
-static int check_fit(const struct scorer *s, struct ckpt *c, const struct model_spec *spec,
-		     struct error *err)
+static int predict_main_check_fit(const struct scorer *s, struct ckpt *c,
+				  const struct model_spec *spec, struct error *err)
 {
 	const char *what = NULL;
 	if (spec->dense_inputs != s->schema->dense_count)
@@ -152,7 +152,7 @@ static int load_parameters(struct scorer *s, struct ckpt *c, struct error *err)
 	return 0;
 }
 
-static int load(struct scorer *s, struct ckpt *c, struct error *err)
+static int predict_main_load(struct scorer *s, struct ckpt *c, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
 	struct model_spec spec;
@@ -162,8 +162,8 @@ static int load(struct scorer *s, struct ckpt *c, struct error *err)
 	if (model_keys_are_rows(&spec))
 		return error_set(err, ERROR_CONFIG, path, "model '%s' scores nothing", spec.name);
 	if (ckpt_check_file(c, "schema", path, sizeof path, err) != 0 ||
-	    schema_read(&s->schema, path, err) != 0 || check_fit(s, c, &spec, err) != 0 ||
-	    load_parameters(s, c, err) != 0)
+	    schema_read(&s->schema, path, err) != 0 ||
+	    predict_main_check_fit(s, c, &spec, err) != 0 || load_parameters(s, c, err) != 0)
 		return -1;
 	if ((opt_format || opt_separator) && change_syntax(s->schema, err) != 0)
 		return -1;
@@ -172,7 +172,7 @@ static int load(struct scorer *s, struct ckpt *c, struct error *err)
 
 /* ---- a batch ---- */
 
-static int make_room(struct scorer *s, size_t keys, struct error *err)
+static int predict_main_make_room(struct scorer *s, size_t keys, struct error *err)
 {
 	if (!s->offset)
 		s->offset = malloc((BATCH + 1) * sizeof *s->offset);
@@ -186,7 +186,7 @@ static int score_batch(struct scorer *s, struct error *err)
 {
 	const struct rows *r = &s->rows;
 	size_t keys = r->offset[r->count];
-	if (make_room(s, keys, err) != 0)
+	if (predict_main_make_room(s, keys, err) != 0)
 		return -1;
 	store_look_rows(s->store, r->key, keys, s->row);
 	for (size_t i = 0; i < keys; i++)
@@ -203,7 +203,7 @@ static int score_batch(struct scorer *s, struct error *err)
 }
 
 /* A missing label is written as "-". Nine digits distinguish any two floats. */
-static void print_batch(const struct scorer *s)
+static void predict_main_print_batch(const struct scorer *s)
 {
 	const struct rows *r = &s->rows;
 	for (size_t i = 0; i < r->count; i++) {
@@ -233,7 +233,7 @@ static int score_stream(struct scorer *s, int fd, const char *name, struct error
 			break;
 		int scored = score_batch(s, &why);
 		if (scored == 0)
-			print_batch(s);
+			predict_main_print_batch(s);
 		else if (result == 0) {
 			result = scored;
 			*err = why;
@@ -264,7 +264,7 @@ static int score_all(struct scorer *s, char **path, int count, struct error *err
 		return -1;
 	if (ckpt_open(&c, opt_checkpoint ? opt_checkpoint : newest, err) != 0)
 		return -1;
-	int result = load(s, c, err);
+	int result = predict_main_load(s, c, err);
 	ckpt_close(c);
 	if (result == 0 && count == 0)
 		result = score_file(s, "-", err);

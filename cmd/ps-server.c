@@ -114,7 +114,7 @@ static int parse_servers(struct settings *s, struct error *err)
 }
 
 /* A replica is led by a process of its own, and part 0 of 1 otherwise. */
-static int check_replica(struct settings *s, struct error *err)
+static int ps_server_check_replica(struct settings *s, struct error *err)
 {
 	if (!s->replica_text) {
 		if (s->fabric || s->hosts_text || s->serve)
@@ -162,7 +162,7 @@ static int check_join(const struct settings *s, struct error *err)
 	return 0;
 }
 
-static int check_settings(struct settings *s, struct error *err)
+static int ps_server_check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
@@ -177,7 +177,7 @@ static int check_settings(struct settings *s, struct error *err)
 	if (!s->lead_only && !s->layout_path && !s->restore)
 		return error_set(err, ERROR_USAGE, NULL,
 				 "needs --layout FILE, --restore DIR, or --lead-only");
-	if (check_replica(s, err) != 0 ||
+	if (ps_server_check_replica(s, err) != 0 ||
 	    parse_share(s->part_text, "--part", &s->part, &s->parts, err) != 0 ||
 	    parse_servers(s, err) != 0 || check_join(s, err) != 0)
 		return -1;
@@ -281,7 +281,7 @@ static void greet_replica(const struct settings *s, const struct node *n, char *
 		 store_width(n->store), ps_boot(n->ps), (unsigned long long)ps_life(n->ps));
 }
 
-static void greet(const struct settings *s, const struct node *n, char *out, size_t max)
+static void ps_server_greet(const struct settings *s, const struct node *n, char *out, size_t max)
 {
 	char part[64] = "", holds[256] = "", boot[BOOT_ID_MAX];
 
@@ -307,7 +307,7 @@ static void adopted(void *node)
 	char greeting[GREETING_MAX];
 	struct error err = {0};
 
-	greet(n->settings, n, greeting, sizeof greeting);
+	ps_server_greet(n->settings, n, greeting, sizeof greeting);
 	if (server_greet(n->server, greeting, &err) != 0)
 		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
 }
@@ -388,7 +388,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 	return 0;
 }
 
-static int make_server(const struct settings *s, struct node *n, struct error *err)
+static int ps_server_make(const struct settings *s, struct node *n, struct error *err)
 {
 	char greeting[GREETING_MAX];
 	struct server_options options = {.path = s->socket,
@@ -412,7 +412,7 @@ static int make_server(const struct settings *s, struct node *n, struct error *e
 		options.more_count = 0;
 		greet_replica(s, n, greeting, sizeof greeting);
 	} else
-		greet(s, n, greeting, sizeof greeting);
+		ps_server_greet(s, n, greeting, sizeof greeting);
 	if (server_new(&n->server, &options, err) != 0)
 		return -1;
 	if (daemon_listen(n->server, err) != 0)
@@ -422,7 +422,7 @@ static int make_server(const struct settings *s, struct node *n, struct error *e
 	return n->lead ? lead_start(n->lead, n->server, err) : 0;
 }
 
-static int serve(struct node *n, struct error *err)
+static int ps_server_serve(struct node *n, struct error *err)
 {
 	const struct error *broken;
 
@@ -438,7 +438,7 @@ static int serve(struct node *n, struct error *err)
 }
 
 /* Of a lead without parameters: where the trainers are that have them. */
-static int read_iteration(const char *dir, uint64_t *iteration, struct error *err)
+static int ps_server_read_iteration(const char *dir, uint64_t *iteration, struct error *err)
 {
 	struct ckpt_manifest m;
 	int result = ckpt_manifest_read(&m, dir, err);
@@ -455,19 +455,19 @@ static int read_iteration(const char *dir, uint64_t *iteration, struct error *er
 static int prepare_lead(const struct settings *s, struct node *n, struct error *err)
 {
 	if (s->restore)
-		return read_iteration(s->restore, &n->iteration, err);
+		return ps_server_read_iteration(s->restore, &n->iteration, err);
 	/* for the checkpoints of replicas */
 	return s->layout_path ? layout_read(&n->layout, s->layout_path, err) : 0;
 }
 
-static int run(const struct settings *s, struct error *err)
+static int ps_server_run(const struct settings *s, struct error *err)
 {
 	struct node n = {.settings = s};
 	int rc = -1;
 
 	if ((s->lead_only ? prepare_lead(s, &n, err) : make_store(s, &n, err)) == 0 &&
-	    make_ps(s, &n, err) == 0 && make_server(s, &n, err) == 0)
-		rc = serve(&n, err);
+	    make_ps(s, &n, err) == 0 && ps_server_make(s, &n, err) == 0)
+		rc = ps_server_serve(&n, err);
 	if (rc == 0 && s->memory && n.store) { /* nobody goes on at once */
 		ckpt_memory_forget(s->memory, s->part);
 		ckpt_memory_forget(s->memory, store_part(n.store)); /* after a move another one */
@@ -632,7 +632,7 @@ int main(int argc, char **argv)
 	if (parsed == 0)
 		/* Each worker is a connection, and each of those may pass shared memory. */
 		fs_allow_files(UINT64_MAX);
-	if (parsed != 0 || check_settings(&s, &err) != 0 || run(&s, &err) != 0)
+	if (parsed != 0 || ps_server_check_settings(&s, &err) != 0 || ps_server_run(&s, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	free(s.servers_copy);
 	free(s.hosts_copy);

@@ -63,7 +63,7 @@ static void print_action(const struct plan_action *action)
 				    F("reason", action->reason)));
 }
 
-static void print_answer(const struct plan *p, const struct usage *u)
+static void res_plan_print_answer(const struct plan *p, const struct usage *u)
 {
 	const struct plan_answer *a = &p->answer;
 	if (p->fit.rounds)
@@ -93,7 +93,7 @@ struct stream {
 	uint64_t rounds;
 };
 
-static int end_round(struct stream *s, struct error *err)
+static int res_plan_end_round(struct stream *s, struct error *err)
 {
 	int result = 0;
 	char place[64];
@@ -106,7 +106,7 @@ static int end_round(struct stream *s, struct error *err)
 	if (plan_round(s->plan, &s->usage, err) != 0)
 		result = error_wrap(err, place);
 	else
-		print_answer(s->plan, &s->usage);
+		res_plan_print_answer(s->plan, &s->usage);
 	if (result == 0 && fflush(stdout) != 0)
 		result = error_errno(err, ERROR_IO, "standard output", "can't be written");
 	usage_begin(&s->usage);
@@ -115,7 +115,8 @@ static int end_round(struct stream *s, struct error *err)
 	return result;
 }
 
-static int follow(struct record_reader *in, struct stream *s, int strict, struct error *err)
+static int res_plan_follow(struct record_reader *in, struct stream *s, int strict,
+			   struct error *err)
 {
 	static struct record r;
 	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
@@ -126,7 +127,7 @@ static int follow(struct record_reader *in, struct stream *s, int strict, struct
 		if (got < 0) {
 			result = -1;
 		} else if (got == RECORD_BLANK || got == RECORD_END) {
-			result = end_round(s, err);
+			result = res_plan_end_round(s, err);
 		} else if (!is_job && !record_is(&r, "node")) {
 			result = filter_unknown(&unknown, &r, record_reader_place(in), err);
 		} else {
@@ -143,8 +144,8 @@ static int follow(struct record_reader *in, struct stream *s, int strict, struct
 	return result;
 }
 
-static int run(const struct plan_limits *limits, enum plan_stage stage, const char *path,
-	       int strict, struct error *err)
+static int res_plan_run(const struct plan_limits *limits, enum plan_stage stage, const char *path,
+			int strict, struct error *err)
 {
 	static struct plan plan; /* large */
 	struct history history = {0};
@@ -155,7 +156,7 @@ static int run(const struct plan_limits *limits, enum plan_stage stage, const ch
 	if (result == 0 && !(in = record_reader_new(STDIN_FILENO, "stdin")))
 		result = error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0)
-		result = follow(in, &s, strict, err);
+		result = res_plan_follow(in, &s, strict, err);
 	record_reader_free(in);
 	usage_clear(&s.usage);
 	plan_clear(&plan);
@@ -266,6 +267,7 @@ int main(int argc, char **argv)
 	if (parsed != 0)
 		return cmd_fail(PROGRAM, &err);
 	plan_stage_of(stage_name, &stage); /* a choice is a stage */
-	int status = run(&l, stage, history, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	int status =
+		res_plan_run(&l, stage, history, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 	return cmd_end(PROGRAM, status);
 }

@@ -53,7 +53,8 @@ static const struct option_table table = {
 		    "bytes that it\nhad when the index was made; else the index is built anew."};
 
 /* Options may stand behind FILE too. */
-static int parse(int argc, char **argv, const char **operand, size_t *count, struct error *err)
+static int rowidx_parse(int argc, char **argv, const char **operand, size_t *count,
+			struct error *err)
 {
 	*count = 0;
 	for (;;) {
@@ -103,8 +104,8 @@ static void show_progress(uint64_t done, uint64_t total, void *name)
 		fprintf(stderr, "\r\033[K");
 }
 
-static int open_file(struct rowfile *f, const char *path, const char *index_name,
-		     struct error *err)
+static int rowidx_open_file(struct rowfile *f, const char *path, const char *index_name,
+			    struct error *err)
 {
 	struct row_syntax syntax = opt.syntax;
 	/* A command that only reads does not write an index. */
@@ -202,7 +203,7 @@ static int run_stream(uint64_t begin, uint64_t length, uint64_t *number, struct 
 }
 
 /* 1: the index equals one made now; 0: it differs, and err says how; -1: error. */
-static int compare(const struct index *old, const char *path, struct error *err)
+static int rowidx_compare(const struct index *old, const char *path, struct error *err)
 {
 	struct source *source;
 	struct index *new;
@@ -220,7 +221,7 @@ static int compare(const struct index *old, const char *path, struct error *err)
 	return same;
 }
 
-static int check(const char *path, const char *index_name, struct error *err)
+static int rowidx_check(const char *path, const char *index_name, struct error *err)
 {
 	struct index *old;
 	if (index_read(&old, index_name, 1, err) != 0) {
@@ -228,14 +229,14 @@ static int check(const char *path, const char *index_name, struct error *err)
 			err->code = ERROR_NEGATIVE;
 		return -1;
 	}
-	int same = compare(old, path, err);
+	int same = rowidx_compare(old, path, err);
 	index_free(old);
 	if (same == 0)
 		snprintf(err->place, sizeof err->place, "%.500s", index_name);
 	return same == 1 ? 0 : -1;
 }
 
-static int run(const char *const *operand, struct error *err)
+static int rowidx_run(const char *const *operand, struct error *err)
 {
 	const char *path = operand[0];
 	char name[PATH_MAX];
@@ -253,8 +254,8 @@ static int run(const char *const *operand, struct error *err)
 		else if (index_path(name, sizeof name, path, NULL, err) != 0)
 			return -1;
 		if (opt.check)
-			return check(path, name, err);
-		result = open_file(&file, path, name, err);
+			return rowidx_check(path, name, err);
+		result = rowidx_open_file(&file, path, name, err);
 		number = result == 0 ? file.index->rows : 0;
 		if (result == 0)
 			warn_of_frames(&file);
@@ -280,13 +281,13 @@ int main(int argc, char **argv)
 	size_t count;
 	struct error err;
 	cmd_begin(PROGRAM);
-	int parsed = parse(argc, argv, operand, &count, &err);
+	int parsed = rowidx_parse(argc, argv, operand, &count, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
 	if (parsed != OPTION_GO || check_usage(operand, count, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int status = 0;
-	if (run(operand, &err) != 0) {
+	if (rowidx_run(operand, &err) != 0) {
 		fflush(stdout); /* write the rows before the message that there are no more */
 		status = cmd_fail(PROGRAM, &err);
 	}

@@ -13,7 +13,7 @@ struct settings {
 	struct partition_own *partition;
 };
 
-static int check_settings(struct settings *s, struct error *err)
+static int shardd_check_settings(struct settings *s, struct error *err)
 {
 	struct service_options *o = &s->options;
 	if (!o->socket || !o->dir)
@@ -36,7 +36,7 @@ static int check_settings(struct settings *s, struct error *err)
 	return 0;
 }
 
-static int serve(const struct settings *s, struct error *err)
+static int shardd_serve(const struct settings *s, struct error *err)
 {
 	struct service *service;
 	if (service_new(&service, &s->options, err) != 0)
@@ -124,9 +124,9 @@ int main(int argc, char **argv)
 	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed != 0 || check_settings(&s, &err) != 0)
+	if (parsed != 0 || shardd_check_settings(&s, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
-	int result = serve(&s, &err);
+	int result = shardd_serve(&s, &err);
 	free(s.partition);
 	return cmd_end(PROGRAM, result == 0 ? 0 : cmd_fail(PROGRAM, &err));
 }

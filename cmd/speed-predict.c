@@ -36,7 +36,7 @@ static int worker_new(struct job *job, const char *id, struct worker **out, stru
 }
 
 /* A worker of the file whose next line is not the expected one: keep what its model has learnt. */
-static int begin_anew(struct job *job, struct worker *w, struct error *err)
+static int speed_predict_begin_anew(struct job *job, struct worker *w, struct error *err)
 {
 	w->loaded = w->predictor;
 	w->predictor = NULL;
@@ -47,8 +47,8 @@ static int begin_anew(struct job *job, struct worker *w, struct error *err)
 
 /* A worker's first line in this run. w: the file's worker, which goes on if its next k comes; or
  * NULL. */
-static int meet(struct job *job, struct worker *w, const char *id, uint64_t k, struct worker **out,
-		struct error *err)
+static int speed_predict_meet(struct job *job, struct worker *w, const char *id, uint64_t k,
+			      struct worker **out, struct error *err)
 {
 	int result = 0, goes_on = w && w->k + 1 == k;
 	if (!job->came_first && !goes_on && job->now.group) { /* the round numbers have changed */
@@ -59,7 +59,7 @@ static int meet(struct job *job, struct worker *w, const char *id, uint64_t k, s
 	if (!w)
 		result = worker_new(job, id, out, err);
 	else if (!goes_on)
-		result = begin_anew(job, w, err);
+		result = speed_predict_begin_anew(job, w, err);
 	if (result != 0)
 		return -1;
 	(*out)->came = 1;
@@ -90,7 +90,7 @@ static int find_worker(struct job *job, const struct obs *o, struct worker **out
 {
 	struct worker *w = *out = table_find(&job->now, o->id);
 	if (!w || !w->came)
-		return meet(job, w, o->id, o->k, out, err);
+		return speed_predict_meet(job, w, o->id, o->k, out, err);
 	if (o->k != w->k + 1)
 		return error_set(err, ERROR_DATA, NULL, "k=%llu of id=%s after k=%llu: %s",
 				 (unsigned long long)o->k, o->id, (unsigned long long)w->k,
@@ -113,7 +113,7 @@ static double predict(struct job *job, struct worker *w, const struct obs *o)
 								   : PREDICT_LOSS_BOTH);
 }
 
-static void answer(const struct obs *o, double said)
+static void speed_predict_answer(const struct obs *o, double said)
 {
 	record_print(stdout, RECORD("pred", F("id", o->id), F("k", o->k), F_BRIEF("speed", said),
 				    !isnan(o->speed) ? F_BRIEF("actual", o->speed) : F_NONE));
@@ -128,7 +128,7 @@ static int take_obs(const struct record *r, void *arg, struct error *err)
 		return -1;
 	w->k = o.k;
 	double said = predict(job, w, &o);
-	answer(&o, said);
+	speed_predict_answer(&o, said);
 	if (isnan(o.speed))
 		return 0;
 	if (!isnan(said) && o.k >= job->score_from) {
@@ -141,7 +141,7 @@ static int take_obs(const struct record *r, void *arg, struct error *err)
 	return 0;
 }
 
-static void print_scores(const struct job *job)
+static void speed_predict_print_scores(const struct job *job)
 {
 	for (const struct worker *w = job->came_first; w; w = w->came_next) {
 		record_print(
@@ -174,7 +174,8 @@ static int parse_order(const char *text, struct predict_config *c, struct error 
 	return 0;
 }
 
-static int run(struct job *job, const char *load, const char *save, int strict, struct error *err)
+static int speed_predict_run(struct job *job, const char *load, const char *save, int strict,
+			     struct error *err)
 {
 	if (save && !save[0])
 		return error_set(err, ERROR_USAGE, "--save", "no name of a file");
@@ -184,7 +185,7 @@ static int run(struct job *job, const char *load, const char *save, int strict, 
 		return -1;
 	if (filter_read(PROGRAM, strict, "obs", take_obs, job, err) != 0)
 		return -1;
-	print_scores(job);
+	speed_predict_print_scores(job);
 	if (fflush(stdout) != 0 || !save)
 		return 0; /* a failed write is reported at the end */
 	return file_save(job, save, err);
@@ -249,7 +250,9 @@ int main(int argc, char **argv)
 		return cmd_fail(PROGRAM, &err);
 	predict_model_of(model, &c->model); /* a choice is a model */
 	c->window = (size_t)window;
-	int status = run(&job, load, save, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	int status = speed_predict_run(&job, load, save, strict, &err) == 0
+			     ? 0
+			     : cmd_fail(PROGRAM, &err);
 	table_clear(&job.now);
 	return cmd_end(PROGRAM, status);
 }

@@ -68,8 +68,8 @@ static void say_gone(size_t i, void *arg)
 
 /* ---- what is done ---- */
 
-static int change(struct run *run, size_t i, const struct schedule_state *state, double at,
-		  struct error *err)
+static int straggle_change(struct run *run, size_t i, const struct schedule_state *state, double at,
+			   struct error *err)
 {
 	if (schedule_same(&run->now[i], state))
 		return 0;
@@ -88,7 +88,7 @@ static int change_all(struct run *run, double at, struct error *err)
 	struct schedule_state state;
 	for (size_t i = 0; i < schedule_slots(run->schedule); i++) {
 		schedule_at(run->schedule, i, at, &state);
-		if (change(run, i, &state, at, err) != 0)
+		if (straggle_change(run, i, &state, at, err) != 0)
 			return -1;
 	}
 	if (!run->options->dry_run && fflush(stdout) != 0)
@@ -100,7 +100,7 @@ static int all_off(struct run *run, double at, struct error *err)
 {
 	const struct schedule_state off = {.slowdown = 1};
 	for (size_t i = 0; i < schedule_slots(run->schedule); i++)
-		if (change(run, i, &off, at, err) != 0)
+		if (straggle_change(run, i, &off, at, err) != 0)
 			return -1;
 	return 0;
 }
@@ -115,7 +115,7 @@ static int anything_on(const struct run *run)
 
 /* ---- time ---- */
 
-static void take_signals(struct run *run)
+static void straggle_take_signals(struct run *run)
 {
 	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCHLD};
 	sigemptyset(&run->signals);
@@ -124,7 +124,7 @@ static void take_signals(struct run *run)
 	sigprocmask(SIG_BLOCK, &run->signals, NULL);
 }
 
-static int on_signal(struct run *run, int number, struct error *err)
+static int straggle_on_signal(struct run *run, int number, struct error *err)
 {
 	if (number == SIGCHLD)
 		return guard_check(&run->guard, err);
@@ -144,30 +144,30 @@ static int pause_until(struct run *run, double until, struct error *err)
 	struct timespec wait = {.tv_sec = (time_t)seconds,
 				.tv_nsec = (long)((seconds - floor(seconds)) * 1e9)};
 	int number = sigtimedwait(&run->signals, NULL, &wait);
-	return number > 0 ? on_signal(run, number, err) : 0;
+	return number > 0 ? straggle_on_signal(run, number, err) : 0;
 }
 
-static int over(const struct run *run)
+static int straggle_over(const struct run *run)
 {
 	return run->ended || (run->processes && processes_left(run->processes) == 0);
 }
 
 static int wait_until(struct run *run, double until, struct error *err)
 {
-	while (!over(run)) {
+	while (!straggle_over(run)) {
 		double now = clock_mono(), next = until;
 		if (now >= until)
 			return 0;
 		if (run->processes)
 			next = fmin(until, processes_tick(run->processes, now, say_gone, run));
-		if (!over(run) && pause_until(run, next, err) != 0)
+		if (!straggle_over(run) && pause_until(run, next, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* Waits until the time is over, a signal comes, or the schedule has no more events. */
-static int walk(struct run *run, struct error *err)
+static int straggle_walk(struct run *run, struct error *err)
 {
 	int dry = run->options->dry_run;
 	double end = run->options->for_seen ? run->options->duration : INFINITY, at = 0;
@@ -182,7 +182,7 @@ static int walk(struct run *run, struct error *err)
 		if (!dry && wait_until(run, run->begin + next, err) != 0)
 			return -1;
 		at = next;
-		if (at >= end || over(run))
+		if (at >= end || straggle_over(run))
 			break;
 	}
 	return all_off(run, dry ? end : fmin(end, clock_mono() - run->begin), err);
@@ -257,7 +257,7 @@ static int make_schedule(struct run *run, const struct nodes *nodes, const char 
 	return run->now ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 }
 
-static int check_options(const struct options *o, struct error *err)
+static int straggle_check_options(const struct options *o, struct error *err)
 {
 	int processes = o->processes.list || o->processes.file || o->processes.match;
 	if (o->dir && processes)
@@ -271,19 +271,19 @@ static int check_options(const struct options *o, struct error *err)
 	return 0;
 }
 
-static int carry_out(struct run *run, struct error *err)
+static int straggle_carry_out(struct run *run, struct error *err)
 {
 	const struct options *o = run->options;
 	if (o->dry_run)
-		return walk(run, err);
-	take_signals(run);
+		return straggle_walk(run, err);
+	straggle_take_signals(run);
 	if (guard_start(&run->guard, err) != 0)
 		return -1;
 	if (run->processes ? processes_guard(run->processes, &run->guard, err) != 0
 			   : files_new(&run->files, o->dir, run->schedule, o->force, &run->guard,
 				       err) != 0)
 		return -1;
-	return walk(run, err);
+	return straggle_walk(run, err);
 }
 
 static int straggle(const struct options *o, char **words, size_t count, struct error *err)
@@ -292,13 +292,13 @@ static int straggle(const struct options *o, char **words, size_t count, struct 
 	struct nodes nodes = {0};
 	const char *const *ids;
 	int result = -1;
-	if (check_options(o, err) == 0 &&
+	if (straggle_check_options(o, err) == 0 &&
 	    (o->processes.list || o->processes.file || o->processes.match
 		     ? processes_new(&run.processes, &o->processes, err)
 		     : read_nodes(o, &nodes, words, count, err)) == 0 &&
 	    (ids = nodes_list(&nodes, err)) &&
 	    make_schedule(&run, &nodes, ids, words, count, err) == 0)
-		result = carry_out(&run, err);
+		result = straggle_carry_out(&run, err);
 	files_free(run.files);
 	processes_free(run.processes);
 	guard_end(&run.guard);

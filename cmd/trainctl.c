@@ -76,7 +76,7 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 	}
 }
 
-static void usage(FILE *out)
+static void trainctl_usage(FILE *out)
 {
 	fprintf(out, "usage: " PROGRAM " COMMAND [OPTION]... [ARGUMENT]...\n"
 		     "Starts, supervises and finishes a training job.\n\n");
@@ -89,7 +89,7 @@ static void usage(FILE *out)
 		"this text", "--version", "name and version");
 }
 
-static int unknown_command(const char *given)
+static int trainctl_unknown_command(const char *given)
 {
 	static const struct {
 		const char *old, *now;
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return no_command();
 	if (strcmp(argv[1], "--help") == 0) {
-		usage(stdout);
+		trainctl_usage(stdout);
 		return cmd_end(PROGRAM, 0);
 	}
 	if (strcmp(argv[1], "--exec-path") == 0)
@@ -158,5 +158,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
 			return cmd_end(PROGRAM, commands[i].main(argc - 1, argv + 1));
-	return unknown_command(argv[1]);
+	return trainctl_unknown_command(argv[1]);
 }

@@ -97,7 +97,7 @@ static const struct option_table table = {
 
 static volatile int stop, spent_wanted;
 
-static void on_stop(int number)
+static void worker_on_stop(int number)
 {
 	(void)number;
 	stop = 1;
@@ -109,9 +109,9 @@ static void on_usr1(int number)
 	spent_wanted = 1;
 }
 
-static void catch_signals(void)
+static void worker_catch_signals(void)
 {
-	struct sigaction action = {.sa_handler = on_stop};
+	struct sigaction action = {.sa_handler = worker_on_stop};
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGTERM, &action, NULL);
 	sigaction(SIGINT, &action, NULL);
@@ -123,7 +123,7 @@ static void catch_signals(void)
 
 _Static_assert(OPTION_LIST_MAX <= MAP_PARTS_MAX, "a map has room for all servers named");
 
-static int check_options(struct names *servers, struct names *data, struct error *err)
+static int worker_check_options(struct names *servers, struct names *data, struct error *err)
 {
 	int at_replica = opt.lead || opt.replica;
 	if (!opt.id || !opt.shards || (!opt.servers && !at_replica) || opt.data.count == 0 ||
@@ -160,8 +160,8 @@ static int fit(struct schema *schema, struct dataset *data, struct error *err)
 	return result;
 }
 
-static int open_data(const struct names *files, struct schema **schema, struct dataset **data,
-		     struct error *err)
+static int worker_open_data(const struct names *files, struct schema **schema,
+			    struct dataset **data, struct error *err)
 {
 	struct dataset_options options = {.paths = files->item,
 					  .path_count = files->count,
@@ -196,9 +196,9 @@ static int read_model(struct model_spec *spec, const struct schema *schema,
 
 /* ---- running ---- */
 
-static int train(const struct names *servers, const struct names *files,
-		 const struct schema *schema, struct dataset *data, const struct model_spec *spec,
-		 struct error *err)
+static int worker_train(const struct names *servers, const struct names *files,
+			const struct schema *schema, struct dataset *data,
+			const struct model_spec *spec, struct error *err)
 {
 	struct trainer *trainer = NULL;
 	int log_fd;
@@ -271,10 +271,10 @@ int main(int argc, char **argv)
 	openblas_set_num_threads(1);
 	if (kernels.probe)
 		return cmd_end(PROGRAM, kernels_probe(PROGRAM));
-	catch_signals();
-	int result = check_options(&servers, &data_files, &err);
+	worker_catch_signals();
+	int result = worker_check_options(&servers, &data_files, &err);
 	if (result == 0)
-		result = open_data(&data_files, &schema, &data, &err);
+		result = worker_open_data(&data_files, &schema, &data, &err);
 	if (result == 0)
 		result = read_model(&spec, schema, data, &err);
 	kernels.fastest = result == 0 && model_uses_blas(&spec);
@@ -284,7 +284,7 @@ int main(int argc, char **argv)
 	if (has_place < 0)
 		result = -1;
 	if (has_place > 0)
-		result = train(&servers, &data_files, schema, data, &spec, &err);
+		result = worker_train(&servers, &data_files, schema, data, &spec, &err);
 	if (data && dataset_bad_rows(data) > 0)
 		log_say(LOG_LEVEL_WARNING, "%llu bad rows were skipped; the last: %s",
 			(unsigned long long)dataset_bad_rows(data), dataset_last_bad(data));

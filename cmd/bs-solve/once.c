@@ -17,7 +17,7 @@ struct workers {
 	struct idset ids; /* by row */
 };
 
-static int parse_worker(struct accum_type *t, const struct record *r, struct error *err)
+static int bs_once_parse_worker(struct accum_type *t, const struct record *r, struct error *err)
 {
 	double mem = 0;
 	*t = (struct accum_type){
@@ -61,7 +61,7 @@ static int keep_worker(struct workers *all, const struct accum_type *t, struct e
 	return 0;
 }
 
-static int add_worker(const struct record *r, void *workers, struct error *err)
+static int bs_once_add_worker(const struct record *r, void *workers, struct error *err)
 {
 	struct workers *all = workers;
 	const char *id;
@@ -69,7 +69,7 @@ static int add_worker(const struct record *r, void *workers, struct error *err)
 	if ((all->accumulate ? GROW(all->type, all->room, all->count + 1)
 			     : GROW(all->row, all->room, all->count + 1)) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a worker");
-	if (record_id(r, "id", &id, err) != 0 || parse_worker(&t, r, err) != 0 ||
+	if (record_id(r, "id", &id, err) != 0 || bs_once_parse_worker(&t, r, err) != 0 ||
 	    keep_worker(all, &t, err) != 0)
 		return -1;
 	int added = idset_add(&all->ids, id, err);
@@ -81,12 +81,13 @@ static int add_worker(const struct record *r, void *workers, struct error *err)
 
 static int read_workers(struct workers *all, int strict, struct error *err)
 {
-	if (filter_read(PROGRAM, strict, "worker", add_worker, all, err) != 0)
+	if (filter_read(PROGRAM, strict, "worker", bs_once_add_worker, all, err) != 0)
 		return -1;
 	return all->count > 0 ? 0 : error_set(err, ERROR_DATA, "stdin", "no worker");
 }
 
-static int solve(struct workers *all, const char *method, uint64_t global, struct error *err)
+static int bs_once_solve(struct workers *all, const char *method, uint64_t global,
+			 struct error *err)
 {
 	if (strcmp(method, "share") == 0) {
 		if (batch_share(all->row, all->count, global, err) != 0)
@@ -109,14 +110,15 @@ static int solve(struct workers *all, const char *method, uint64_t global, struc
 	return error_wrap(err, "stdin");
 }
 
-static void print_batch(const char *id, uint64_t size, uint64_t larger, uint64_t accum, double time)
+static void bs_once_print_batch(const char *id, uint64_t size, uint64_t larger, uint64_t accum,
+				double time)
 {
 	record_print(stdout, RECORD("batch", F("id", id), F("size", size),
 				    larger ? F("larger", larger) : F_NONE, F("accum", accum),
 				    F_BRIEF("time", time)));
 }
 
-static void print_sizes(const struct workers *all, const char *method, uint64_t global)
+static void bs_once_print_sizes(const struct workers *all, const char *method, uint64_t global)
 {
 	static char buffer[1 << 18];
 	double longest = 0;
@@ -128,10 +130,10 @@ static void print_sizes(const struct workers *all, const char *method, uint64_t 
 		longest = time > longest ? time : longest;
 		if (all->accumulate) {
 			const struct accum_type *t = &all->type[i];
-			print_batch(id, t->size, 0, t->accum, time);
+			bs_once_print_batch(id, t->size, 0, t->accum, time);
 			steps += t->count * t->accum;
 		} else {
-			print_batch(id, all->row[i].size, all->row[i].larger, 1, time);
+			bs_once_print_batch(id, all->row[i].size, all->row[i].larger, 1, time);
 		}
 	}
 	record_print(stdout,
@@ -144,10 +146,10 @@ int bs_solve_once(const char *method, uint64_t global, int strict)
 	struct error err = {0};
 	struct workers all = {.accumulate = strcmp(method, "accum") == 0};
 	int status = 0;
-	if (read_workers(&all, strict, &err) != 0 || solve(&all, method, global, &err) != 0)
+	if (read_workers(&all, strict, &err) != 0 || bs_once_solve(&all, method, global, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	else
-		print_sizes(&all, method, global);
+		bs_once_print_sizes(&all, method, global);
 	idset_clear(&all.ids);
 	free(all.row);
 	free(all.type);

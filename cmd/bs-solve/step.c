@@ -23,7 +23,7 @@ struct iteration {
 	uint64_t line;    /* line of the iteration's first worker */
 };
 
-static int parse_worker(struct step_worker *w, const struct record *r, struct error *err)
+static int bs_step_parse_worker(struct step_worker *w, const struct record *r, struct error *err)
 {
 	*w = (struct step_worker){.min = 1, .max = BATCH_SIZE_MAX};
 	if (!record_get(r, "time"))
@@ -40,7 +40,7 @@ static int parse_worker(struct step_worker *w, const struct record *r, struct er
 	return 0;
 }
 
-static int add_worker(struct iteration *now, const struct record *r, struct error *err)
+static int bs_step_add_worker(struct iteration *now, const struct record *r, struct error *err)
 {
 	const char *id;
 	if (GROW(now->worker, now->room, now->count + 1) != 0)
@@ -48,7 +48,7 @@ static int add_worker(struct iteration *now, const struct record *r, struct erro
 	if (now->count == STEP_WORKERS_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d workers", STEP_WORKERS_MAX);
 	if (record_id(r, "id", &id, err) != 0 ||
-	    parse_worker(&now->worker[now->count], r, err) != 0)
+	    bs_step_parse_worker(&now->worker[now->count], r, err) != 0)
 		return -1;
 	int added = idset_add(&now->ids, id, err);
 	if (added == 0)
@@ -58,7 +58,7 @@ static int add_worker(struct iteration *now, const struct record *r, struct erro
 	return added > 0 ? 0 : -1;
 }
 
-static void print_sizes(const struct iteration *now, const struct step *s, uint64_t global)
+static void bs_step_print_sizes(const struct iteration *now, const struct step *s, uint64_t global)
 {
 	double longest = 0;
 	for (size_t i = 0; i < now->count; i++) {
@@ -91,7 +91,7 @@ static int end_iteration(struct iteration *now, struct step *s, uint64_t global,
 			snprintf(place, sizeof place, "stdin:%llu", (unsigned long long)now->line);
 			result = error_wrap(err, place);
 		} else {
-			print_sizes(now, s, global);
+			bs_step_print_sizes(now, s, global);
 			if (fflush(stdout) != 0)
 				result = error_errno(err, ERROR_IO, "standard output",
 						     "can't be written");
@@ -102,8 +102,8 @@ static int end_iteration(struct iteration *now, struct step *s, uint64_t global,
 	return result;
 }
 
-static int follow(struct record_reader *in, struct step *s, uint64_t global, int strict,
-		  struct error *err)
+static int bs_step_follow(struct record_reader *in, struct step *s, uint64_t global, int strict,
+			  struct error *err)
 {
 	static struct record r;
 	struct filter_unknown unknown = {.program = PROGRAM, .strict = strict};
@@ -122,7 +122,7 @@ static int follow(struct record_reader *in, struct step *s, uint64_t global, int
 		} else {
 			if (now.count == 0)
 				now.line = record_reader_line(in);
-			if (add_worker(&now, &r, err) != 0)
+			if (bs_step_add_worker(&now, &r, err) != 0)
 				result = error_wrap(err, record_reader_place(in));
 		}
 	}
@@ -142,7 +142,7 @@ int bs_solve_step(const struct step_options *options, int strict)
 	if (s && !in)
 		result = error_set(&err, ERROR_OS, NULL, "out of memory");
 	else
-		result = s ? follow(in, s, options->global, strict, &err) : -1;
+		result = s ? bs_step_follow(in, s, options->global, strict, &err) : -1;
 	record_reader_free(in);
 	step_free(s);
 	if (result != 0 && ferror(stdout))

@@ -11,7 +11,7 @@
 #define EXACT_MAX 9007199254740991.0 /* 2^53 - 1: whole numbers that every double tells apart */
 
 /* A member of a record by its key, as the commands use it; NULL when it is missing. */
-static const char *member(const struct record *r, const char *key)
+static const char *records_member(const struct record *r, const char *key)
 {
 	return strcmp(key, "type") == 0 ? r->type : record_get(r, key);
 }
@@ -120,7 +120,7 @@ int rec_each_tsv(const struct rec_job *job, const struct record *r, struct error
 	for (int i = 0; i < job->count; i++) {
 		if (i > 0)
 			putchar_unlocked('\t');
-		put_tsv(member(r, job->arg[i]));
+		put_tsv(records_member(r, job->arg[i]));
 	}
 	if (rec_with_text) {
 		putchar_unlocked('\t');
@@ -137,7 +137,7 @@ int rec_each_json(const struct rec_job *job, const struct record *r, struct erro
 		return error_set(err, ERROR_DATA, NULL,
 				 "a key of the record has the name of the type's or text's member");
 	for (int i = 0; i < job->count; i++)
-		put_json_member(job->arg[i], member(r, job->arg[i]), &count);
+		put_json_member(job->arg[i], records_member(r, job->arg[i]), &count);
 	if (job->count == 0) {
 		put_json_member("type", r->type, &count);
 		for (size_t i = 0; i < r->count; i++)
@@ -174,7 +174,7 @@ int rec_condition(const char *text, struct rec_condition *c, struct error *err)
 
 static int holds(const struct rec_condition *c, const struct record *r)
 {
-	const char *value = member(r, c->key);
+	const char *value = records_member(r, c->key);
 	double number;
 	if (c->op == '=' || c->op == '!')
 		return (value && strcmp(value, c->value) == 0) == (c->op == '=');

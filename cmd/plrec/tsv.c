@@ -4,7 +4,7 @@
 #include "cmd/plrec.h"
 
 /* Cuts at tabs. */
-static size_t split(char *line, char **column, size_t max)
+static size_t tsv_split(char *line, char **column, size_t max)
 {
 	size_t n = 0;
 	for (char *p = line; p && n < max; n++) {
@@ -43,14 +43,14 @@ const char *rec_doubled(char **key, size_t count)
 	return NULL;
 }
 
-static int take_header(char *line, size_t len, char **key, size_t *count, const char *place,
-		       struct error *err)
+static int tsv_take_header(char *line, size_t len, char **key, size_t *count, const char *place,
+			   struct error *err)
 {
 	char *copy = malloc(len + 1);
 	if (!copy)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(copy, line, len + 1);
-	*count = split(copy, key, KEYS_MAX);
+	*count = tsv_split(copy, key, KEYS_MAX);
 	if (*count > KEYS_MAX)
 		return error_set(err, ERROR_DATA, place, "more than %d columns", KEYS_MAX);
 	for (size_t i = 0; i < *count; i++)
@@ -66,7 +66,7 @@ static int each_row(const char *type, char *line, char **key, size_t count, cons
 		    struct error *err)
 {
 	char *column[KEYS_MAX], text[RECORD_LINE_MAX + 1];
-	size_t columns = split(line, column, count);
+	size_t columns = tsv_split(line, column, count);
 	if (columns != count)
 		return error_set(err, ERROR_DATA, place, "%s than %zu columns",
 				 columns < count ? "fewer" : "more", count);
@@ -98,7 +98,7 @@ int rec_from_tsv(char **arg, int arg_count, struct error *err)
 		else if (strlen(line) != len)
 			result = error_set(err, ERROR_DATA, in.place, "NUL byte in the line");
 		else if (count == 0)
-			result = take_header(line, len, key, &count, in.place, err);
+			result = tsv_take_header(line, len, key, &count, in.place, err);
 		else
 			result = each_row(arg[0], line, key, count, in.place, err);
 	}

@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static int put_head(const struct job *job, struct predict_file *file, struct error *err)
+static int speed_file_put_head(const struct job *job, struct predict_file *file, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -27,7 +27,7 @@ static int put_models(const struct job *job, struct predict_file *file, struct e
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (put_head(job, file, err) != 0)
+	if (speed_file_put_head(job, file, err) != 0)
 		return -1;
 	for (size_t i = 0; i < job->now.count; i++) {
 		struct worker *w = job->now.row[i];
@@ -43,7 +43,7 @@ static int put_models(const struct job *job, struct predict_file *file, struct e
 	return predict_file_put_end(file, err);
 }
 
-static int fill_file(int fd, const char *path, void *arg, struct error *err)
+static int speed_file_fill(int fd, const char *path, void *arg, struct error *err)
 {
 	int own = dup(fd);
 	struct predict_file file = {.out = own < 0 ? NULL : fdopen(own, "w")};
@@ -59,7 +59,8 @@ static int fill_file(int fd, const char *path, void *arg, struct error *err)
 	return result;
 }
 
-static int take_head(struct job *job, struct record *r, uint64_t *workers, struct error *err)
+static int speed_file_take_head(struct job *job, struct record *r, uint64_t *workers,
+				struct error *err)
 {
 	uint64_t version;
 	const char *model, *loss;
@@ -107,8 +108,8 @@ static int take_worker(struct job *job, struct record *r, struct predict_file *i
 	return 0;
 }
 
-static int take_group(struct job *job, struct record *r, struct predict_file *in,
-		      struct error *err)
+static int speed_file_take_group(struct job *job, struct record *r, struct predict_file *in,
+				 struct error *err)
 {
 	if (predict_file_take(r, in, err) != 0)
 		return -1;
@@ -126,12 +127,12 @@ static int take_models(struct job *job, struct predict_file *in, struct record *
 		       struct error *err)
 {
 	uint64_t workers;
-	if (predict_file_take(r, in, err) != 0 || take_head(job, r, &workers, err) != 0)
+	if (predict_file_take(r, in, err) != 0 || speed_file_take_head(job, r, &workers, err) != 0)
 		return -1;
 	for (uint64_t i = 0; i < workers; i++)
 		if (predict_file_take(r, in, err) != 0 || take_worker(job, r, in, err) != 0)
 			return -1;
-	if (job->grouped && take_group(job, r, in, err) != 0)
+	if (job->grouped && speed_file_take_group(job, r, in, err) != 0)
 		return -1;
 	return predict_file_take_end(in, r, err);
 }
@@ -154,5 +155,5 @@ int file_load(struct job *job, const char *path, struct error *err)
 
 int file_save(struct job *job, const char *path, struct error *err)
 {
-	return fs_replace(path, 0644, fill_file, job, err);
+	return fs_replace(path, 0644, speed_file_fill, job, err);
 }

@@ -30,8 +30,8 @@ struct files {
 	size_t count;
 };
 
-static int name_file(struct file *f, const char *dir, const struct schedule_slot *slot,
-		     struct error *err)
+static int files_name(struct file *f, const char *dir, const struct schedule_slot *slot,
+		      struct error *err)
 {
 	char life[32] = "";
 	if (slot->life != SCHEDULE_EVERY_LIFE)
@@ -44,7 +44,7 @@ static int name_file(struct file *f, const char *dir, const struct schedule_slot
 	return 0;
 }
 
-static int write_file(struct file *f, const struct drag *drag, struct error *err)
+static int files_write(struct file *f, const struct drag *drag, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -87,8 +87,8 @@ static int check_free(const struct file *f, int force, struct error *err)
 				 "over");
 }
 
-static int take_over(struct files *f, const char *dir, const struct schedule *s, int force,
-		     struct guard *g, struct error *err)
+static int files_take_over(struct files *f, const char *dir, const struct schedule *s, int force,
+			   struct guard *g, struct error *err)
 {
 	struct stat st;
 	if (stat(dir, &st) != 0)
@@ -96,7 +96,7 @@ static int take_over(struct files *f, const char *dir, const struct schedule *s,
 	if (!S_ISDIR(st.st_mode))
 		return error_set(err, ERROR_CANTCREAT, dir, "is no directory");
 	for (size_t i = 0; i < f->count; i++)
-		if (name_file(&f->row[i], dir, schedule_slot(s, i), err) != 0 ||
+		if (files_name(&f->row[i], dir, schedule_slot(s, i), err) != 0 ||
 		    check_free(&f->row[i], force, err) != 0)
 			return -1;
 	for (size_t i = 0; i < f->count; i++)
@@ -105,7 +105,7 @@ static int take_over(struct files *f, const char *dir, const struct schedule *s,
 			return -1;
 	for (size_t i = 0; i < f->count; i++) {
 		struct drag none = {0};
-		if (f->row[i].kept ? write_file(&f->row[i], &none, err) != 0
+		if (f->row[i].kept ? files_write(&f->row[i], &none, err) != 0
 				   : force && remove_file(&f->row[i], err) != 0)
 			return -1;
 	}
@@ -124,7 +124,7 @@ int files_new(struct files **out, const char *dir, const struct schedule *s, int
 		error_set(err, ERROR_OS, NULL, "out of memory for %zu files", schedule_slots(s));
 	else {
 		*f = (struct files){row, schedule_slots(s)};
-		result = take_over(f, full ? full : dir, s, force, g, err);
+		result = files_take_over(f, full ? full : dir, s, force, g, err);
 	}
 	free(full);
 	if (result == 0) {
@@ -143,7 +143,7 @@ int files_new(struct files **out, const char *dir, const struct schedule *s, int
 int files_set(struct files *f, size_t slot, const struct schedule_state *state, struct error *err)
 {
 	struct file *file = &f->row[slot];
-	return state->on || file->kept ? write_file(file, &state->drag, err)
+	return state->on || file->kept ? files_write(file, &state->drag, err)
 				       : remove_file(file, err);
 }
 

@@ -69,7 +69,7 @@ int guard_start(struct guard *g, struct error *err)
 	return 0;
 }
 
-static int tell(struct guard *g, struct record_out *o, struct error *err)
+static int guard_tell(struct guard *g, struct record_out *o, struct error *err)
 {
 	size_t len = record_end(o, NULL), done = 0;
 	if (len == 0)
@@ -85,12 +85,12 @@ static int tell(struct guard *g, struct record_out *o, struct error *err)
 
 int guard_file(struct guard *g, const char *path, struct error *err)
 {
-	return tell(g, RECORD("file", F("path", path)), err);
+	return guard_tell(g, RECORD("file", F("path", path)), err);
 }
 
 int guard_process(struct guard *g, pid_t pid, uint64_t start, struct error *err)
 {
-	return tell(g, RECORD("process", F("pid", (uint64_t)pid), F("start", start)), err);
+	return guard_tell(g, RECORD("process", F("pid", (uint64_t)pid), F("start", start)), err);
 }
 
 void guard_end(struct guard *g)
@@ -98,7 +98,7 @@ void guard_end(struct guard *g)
 	struct error ignored;
 	if (g->pid == 0)
 		return;
-	tell(g, RECORD_BARE("done"), &ignored);
+	guard_tell(g, RECORD_BARE("done"), &ignored);
 	close(g->fd);
 	while (waitpid(g->pid, NULL, 0) < 0 && errno == EINTR)
 		;
@@ -117,7 +117,7 @@ int guard_check(struct guard *g, struct error *err)
 
 /* ---- in the guardian ---- */
 
-static void forget(struct wards *w)
+static void guard_forget(struct wards *w)
 {
 	for (size_t i = 0; i < w->count; i++)
 		free(w->row[i].path);
@@ -125,7 +125,7 @@ static void forget(struct wards *w)
 	*w = (struct wards){0};
 }
 
-static void undo(const struct wards *w)
+static void guard_undo(const struct wards *w)
 {
 	for (size_t i = 0; i < w->count; i++) {
 		const struct ward *ward = &w->row[i];
@@ -142,7 +142,7 @@ static int take_ward(struct wards *w, const struct record *r, struct error *err)
 	const char *path;
 	uint64_t pid = 0;
 	if (record_is(r, "done")) {
-		forget(w);
+		guard_forget(w);
 		return 0;
 	}
 	if (record_is(r, "file")) {
@@ -176,8 +176,8 @@ int guard_main(void)
 	/* An incomplete line means that straggle was killed while it wrote the line. */
 	while (in && result == 0 && record_read(in, &r, &err) == RECORD_ONE)
 		result = take_ward(&wards, &r, &err);
-	undo(&wards);
-	forget(&wards);
+	guard_undo(&wards);
+	guard_forget(&wards);
 	record_reader_free(in);
 	return in && result == 0 ? 0 : ERROR_OS;
 }

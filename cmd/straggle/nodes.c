@@ -74,7 +74,7 @@ int nodes_add(struct nodes *n, const char *text, const char *option, struct erro
 	return 0;
 }
 
-static int is_listed(const struct nodes *n, const char *id, size_t len)
+static int nodes_is_listed(const struct nodes *n, const char *id, size_t len)
 {
 	for (size_t i = 0; i < n->count; i++)
 		if (strlen(n->id[i]) == len && memcmp(n->id[i], id, len) == 0)
@@ -92,7 +92,7 @@ int nodes_of_patterns(struct nodes *n, char *const *words, size_t count, struct 
 			char word[128];
 			size_t len = strcspn(at, ",");
 			snprintf(word, sizeof word, "%.*s", (int)(len < 127 ? len : 127), at);
-			if (!is_listed(n, at, len) && add_one(n, word, "nodes=", err) != 0)
+			if (!nodes_is_listed(n, at, len) && add_one(n, word, "nodes=", err) != 0)
 				return -1;
 			at += len + (at[len] == ',');
 		}

@@ -43,14 +43,14 @@ struct processes {
 	double period, look;
 };
 
-static int send(const struct process *p, int number)
+static int processes_send(const struct process *p, int number)
 {
 	return (int)syscall(SYS_pidfd_send_signal, p->fd, number, NULL, 0);
 }
 
 /* ---- who ---- */
 
-static int add(struct processes *all, uint64_t pid, const char *what, struct error *err)
+static int processes_add(struct processes *all, uint64_t pid, const char *what, struct error *err)
 {
 	if (pid < 2 || pid == (uint64_t)getpid())
 		return error_set(err, ERROR_USAGE, what, "%llu can't be stopped",
@@ -67,7 +67,7 @@ static int add(struct processes *all, uint64_t pid, const char *what, struct err
 	if (p->fd < 0)
 		return error_set(err, ERROR_NOINPUT, what, "no process %llu",
 				 (unsigned long long)pid);
-	if (send(p, 0) != 0) {
+	if (processes_send(p, 0) != 0) {
 		error_errno(err, 0, what, "process %llu", (unsigned long long)pid);
 		close(p->fd);
 		return -1;
@@ -86,14 +86,14 @@ static int add_list(struct processes *all, const char *text, const char *between
 		size_t n = strcspn(text, between);
 		snprintf(word, sizeof word, "%.*s", (int)(n < 23 ? n : 23), text);
 		if (number_u64(word, 1, INT32_MAX, &pid, what, err) != 0 ||
-		    add(all, pid, what, err) != 0)
+		    processes_add(all, pid, what, err) != 0)
 			return -1;
 		text += n;
 	}
 	return 0;
 }
 
-static int add_file(struct processes *all, const char *path, struct error *err)
+static int processes_add_file(struct processes *all, const char *path, struct error *err)
 {
 	char *text;
 	if (fs_read_file(path, 1 << 16, &text, NULL, err) != 0)
@@ -126,7 +126,7 @@ static int is_ancestor(pid_t pid)
 	return 0;
 }
 
-static int matches(pid_t pid, const char *words)
+static int processes_matches(pid_t pid, const char *words)
 {
 	char path[64], *text;
 	size_t len = 0;
@@ -162,13 +162,13 @@ static int add_matching(struct processes *all, const char *words, struct error *
 		uint64_t pid;
 		if (isdigit((unsigned char)d->d_name[0]) &&
 		    number_u64_span(d->d_name, strlen(d->d_name), &pid) == 0 && pid > 1 &&
-		    matches((pid_t)pid, words) && !is_ancestor((pid_t)pid))
+		    processes_matches((pid_t)pid, words) && !is_ancestor((pid_t)pid))
 			found[count++] = pid;
 	}
 	closedir(proc);
 	qsort(found, count, sizeof *found, by_pid);
 	for (size_t i = 0; i < count; i++)
-		if (add(all, found[i], "--match", err) != 0 && err->code != ERROR_NOINPUT)
+		if (processes_add(all, found[i], "--match", err) != 0 && err->code != ERROR_NOINPUT)
 			return -1; /* a process that has ended meanwhile does not count */
 	return all->count > before
 		       ? 0
@@ -184,7 +184,7 @@ int processes_new(struct processes **out, const struct processes_options *option
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	p->period = options->period;
 	if ((options->list && add_list(p, options->list, ",", "--pid", err) != 0) ||
-	    (options->file && add_file(p, options->file, err) != 0) ||
+	    (options->file && processes_add_file(p, options->file, err) != 0) ||
 	    (options->match && add_matching(p, options->match, err) != 0)) {
 		processes_free(p);
 		return -1;
@@ -218,10 +218,10 @@ int processes_guard(struct processes *p, struct guard *g, struct error *err)
 
 /* ---- stop and go ---- */
 
-static void obey(struct process *p, int was_stopped)
+static void processes_obey(struct process *p, int was_stopped)
 {
 	if (p->duty.stopped != was_stopped)
-		send(p, p->duty.stopped ? SIGSTOP : SIGCONT);
+		processes_send(p, p->duty.stopped ? SIGSTOP : SIGCONT);
 }
 
 void processes_set(struct processes *all, size_t i, double slowdown, double now)
@@ -233,10 +233,11 @@ void processes_set(struct processes *all, size_t i, double slowdown, double now)
 	/* at different times, or all processes would be stopped at the same moments */
 	double first = now + all->period * (double)i / (double)all->count;
 	duty_start(&p->duty, slowdown, first);
-	obey(p, was_stopped);
+	processes_obey(p, was_stopped);
 }
 
-static void look_around(struct processes *all, double now, void (*gone)(size_t, void *), void *arg)
+static void processes_look_around(struct processes *all, double now, void (*gone)(size_t, void *),
+				  void *arg)
 {
 	if (now < all->look)
 		return;
@@ -255,14 +256,14 @@ static void look_around(struct processes *all, double now, void (*gone)(size_t, 
 
 double processes_tick(struct processes *all, double now, void (*gone)(size_t, void *), void *arg)
 {
-	look_around(all, now, gone, arg);
+	processes_look_around(all, now, gone, arg);
 	double next = all->look;
 	for (size_t i = 0; i < all->count; i++) {
 		struct process *p = &all->row[i];
 		int was_stopped = p->duty.stopped;
 		if (p->duty.turn <= now)
 			duty_turn(&p->duty, all->period, now);
-		obey(p, was_stopped);
+		processes_obey(p, was_stopped);
 		next = fmin(next, p->duty.turn);
 	}
 	return next;
@@ -282,7 +283,7 @@ void processes_continue(struct processes *p, double now)
 		int was_stopped = p->row[i].duty.stopped;
 		duty_go_on(&p->row[i].duty, now);
 		if (p->row[i].fd >= 0)
-			obey(&p->row[i], was_stopped);
+			processes_obey(&p->row[i], was_stopped);
 	}
 }
 

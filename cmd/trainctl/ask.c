@@ -31,7 +31,7 @@ struct question {
 	double answer_seconds;
 };
 
-static const char *value(const struct record *r, const char *key)
+static const char *trainctl_ask_value(const struct record *r, const char *key)
 {
 	const char *text = record_get(r, key);
 	return text && text[0] ? text : "-";
@@ -47,8 +47,8 @@ void trainctl_show_record(const struct record *r)
 		fputs(line, stdout);
 }
 
-static int converse(const char *socket, const struct question *q, const char *line, size_t len,
-		    const char *payload, size_t bytes, struct error *err)
+static int trainctl_ask_converse(const char *socket, const struct question *q, const char *line,
+				 size_t len, const char *payload, size_t bytes, struct error *err)
 {
 	struct call *c;
 	static struct record r;
@@ -65,9 +65,11 @@ static int converse(const char *socket, const struct question *q, const char *li
 		return -1;
 	if (record_is(&r, "err"))
 		return error_set(err,
-				 strcmp(value(&r, "code"), "unknown-node") == 0 ? ERROR_NOINPUT
-										: ERROR_NEGATIVE,
-				 NULL, "%s: %s", value(&r, "code"), r.text ? r.text : "refused");
+				 strcmp(trainctl_ask_value(&r, "code"), "unknown-node") == 0
+					 ? ERROR_NOINPUT
+					 : ERROR_NEGATIVE,
+				 NULL, "%s: %s", trainctl_ask_value(&r, "code"),
+				 r.text ? r.text : "refused");
 	if (r.count > 0)
 		trainctl_show_record(&r);
 	return 0;
@@ -144,7 +146,7 @@ int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err
 static int force, elsewhere;
 static const char *workers, *servers, *hosts; /* NULL: as it is */
 
-static int check_sizes(struct error *err)
+static int trainctl_ask_check_sizes(struct error *err)
 {
 	uint64_t n;
 	if (!workers && !servers && !hosts)
@@ -167,7 +169,7 @@ static void wait_for_the_end(const struct dirs *dirs)
 		clock_sleep(0.02);
 }
 
-static int ask(const struct question *q, int argc, char **argv)
+static int trainctl_ask_job(const struct question *q, int argc, char **argv)
 {
 	const char *job = NULL, *run_dir = NULL, *operand = NULL;
 	char name[64], usage[128], socket[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
@@ -192,7 +194,7 @@ static int ask(const struct question *q, int argc, char **argv)
 	}
 	dirs_run(&dirs, "trainctl.sock", socket);
 	size_t len = request_line(q, operand, bytes, line);
-	int result = converse(socket, q, line, len, text, bytes, &err);
+	int result = trainctl_ask_converse(socket, q, line, len, text, bytes, &err);
 	free(text);
 	if (result == 0 && q->ends_job)
 		wait_for_the_end(&dirs);
@@ -253,7 +255,7 @@ int trainctl_ask(int argc, char **argv)
 			      .target = &hosts,
 			      .arg = "H1,H2,...",
 			      .help = "use only these of HOSTS"}},
-		 .check = check_sizes,
+		 .check = trainctl_ask_check_sizes,
 		 .answer_seconds = SCALE_SECONDS},
 		{.verb = "rebalance",
 		 .about = "Divides the parameters among the servers anew, so that the busiest "
@@ -263,5 +265,5 @@ int trainctl_ask(int argc, char **argv)
 	const struct question *q = questions;
 	while (strcmp(q->verb, argv[0]) != 0)
 		q++;
-	return ask(q, argc, argv);
+	return trainctl_ask_job(q, argc, argv);
 }

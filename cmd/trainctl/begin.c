@@ -43,7 +43,7 @@ static void tell_drag(const struct job *job)
 }
 
 /* Keys that do not fit the job are errors or warnings. */
-static int check_fit(const struct job *job, const char *path, struct error *err)
+static int trainctl_begin_check_fit(const struct job *job, const char *path, struct error *err)
 {
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
 	enum job_fit fit;
@@ -109,7 +109,7 @@ static int take_kept(struct job *job, const char *kept)
 	return result;
 }
 
-static void take_plan(struct job *job, const struct answer *a)
+static void trainctl_begin_take_plan(struct job *job, const struct answer *a)
 {
 	const struct {
 		const char *count, *cores;
@@ -157,7 +157,7 @@ static int ask_first(struct job *job, struct error *err)
 	if (result == 0)
 		result = answer_parse(&answer, text, len, err);
 	if (result == 0)
-		take_plan(job, &answer);
+		trainctl_begin_take_plan(job, &answer);
 	answer_clear(&answer);
 	free(text);
 	return result;
@@ -165,7 +165,7 @@ static int ask_first(struct job *job, struct error *err)
 
 /* Numbers in the job file hold. If the brain fails here, or its history can't be read, warn: the
  * job begins without a plan. */
-static void plan_first(struct job *job, const char *kept, int fresh)
+static void trainctl_begin_plan_first(struct job *job, const char *kept, int fresh)
 {
 	struct error err;
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
@@ -185,7 +185,7 @@ static int read_job(struct job *job, const char *path, const struct trainctl_cal
 		result = job_set_text(job, call->set.item[i], err);
 	if (result != 0 || job_finish(job, path, err) != 0)
 		return -1;
-	return check_fit(job, path, err);
+	return trainctl_begin_check_fit(job, path, err);
 }
 
 int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
@@ -208,7 +208,7 @@ int trainctl_begin(struct job *job, struct dirs *dirs, const char *path,
 	if (result == 0)
 		result = check_brain(job, path, err);
 	if (result == 0)
-		plan_first(job, kept, call->fresh);
+		trainctl_begin_plan_first(job, kept, call->fresh);
 	if (result == 0)
 		result = prepare_columns(job, path, err);
 	if (result == 0)

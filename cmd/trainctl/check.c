@@ -87,7 +87,7 @@ static int check_sockets(const struct job *job, const struct dirs *dirs, struct 
 	return 0;
 }
 
-static int find_all(const char *const *programs, struct error *err)
+static int check_find_programs(const char *const *programs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	for (; *programs; programs++)
@@ -100,9 +100,9 @@ static int check_programs(const struct job *job, struct error *err)
 {
 	const char *const own[] = {"shardd", "bpt-monitor", "ps-server", job_kind(job)->program, NULL};
 	static const char *const score[] = {"predict", "auc", NULL};
-	if (find_all(own, err) != 0)
+	if (check_find_programs(own, err) != 0)
 		return -1;
-	return job->test.count > 0 ? find_all(score, err) : 0;
+	return job->test.count > 0 ? check_find_programs(score, err) : 0;
 }
 
 /* Whether sh(1) knows that word, which may be one of its own. */
@@ -132,8 +132,8 @@ static int check_trainer(const struct job *job, const struct hosts *hosts, struc
 
 /* ---- the trial ---- */
 
-static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
-			void *arg)
+static void check_on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
+			      void *arg)
 {
 	static double shown;
 	double now = clock_mono();
@@ -147,7 +147,7 @@ static void on_progress(const char *what, const char *path, uint64_t done, uint6
 			total ? (int)(100.0 * (double)done / (double)total) : 0);
 }
 
-static int measure(struct checked *k, const struct dirs *trial, struct error *err)
+static int check_measure(struct checked *k, const struct dirs *trial, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	struct schema *schema;
@@ -184,15 +184,15 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 		    struct checked *k, struct error *err)
 {
 	struct dirs trial = *dirs;
-	const struct prepare_options options = {.running = k->start == START_ADOPT,
-						.fresh = call->run.fresh,
-						.finished = k->start == START_FINISHED,
-						.progress =
-							isatty(STDERR_FILENO) ? on_progress : NULL};
+	const struct prepare_options options = {
+		.running = k->start == START_ADOPT,
+		.fresh = call->run.fresh,
+		.finished = k->start == START_FINISHED,
+		.progress = isatty(STDERR_FILENO) ? check_on_progress : NULL};
 	memcpy(trial.state, call->trial, sizeof call->trial);
 	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);
 	if (result == 0 && k->start != START_FINISHED && !job_kind(job)->foreign)
-		result = measure(k, &trial, err);
+		result = check_measure(k, &trial, err);
 	if (result == 0 && k->start != START_FINISHED && k->start != START_ADOPT)
 		result = check_room(job, dirs, &trial, k, err);
 	return result;
@@ -241,7 +241,7 @@ struct wrong {
 	int code; /* exit status of an error that would come again, if there is one */
 };
 
-static void look(struct wrong *w, int result, const struct error *err)
+static void check_note(struct wrong *w, int result, const struct error *err)
 {
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX + 8];
 	if (result == 0)
@@ -255,8 +255,8 @@ static void look(struct wrong *w, int result, const struct error *err)
 		w->code = err->code;
 }
 
-static int check(const struct job *job, const struct dirs *dirs, const struct call *call,
-		 struct checked *k, struct error *err)
+static int check_whole_job(const struct job *job, const struct dirs *dirs, const struct call *call,
+			   struct checked *k, struct error *err)
 {
 	struct wrong w = {0};
 	if (trainctl_runs_already(job, dirs, &call->run, err) != 0 || dirs_check(dirs, err) != 0)
@@ -269,14 +269,14 @@ static int check(const struct job *job, const struct dirs *dirs, const struct ca
 				 "--fresh, but %s of this job still runs: stop it first",
 				 k->before.node);
 	if (k->start != START_ADOPT) {
-		look(&w, check_sockets(job, dirs, err), err);
-		look(&w, metrics_try(job, err), err);
-		look(&w, check_nodes(job, dirs, call, k, err), err);
+		check_note(&w, check_sockets(job, dirs, err), err);
+		check_note(&w, metrics_try(job, err), err);
+		check_note(&w, check_nodes(job, dirs, call, k, err), err);
 	}
-	look(&w, check_programs(job, err), err);
-	look(&w, check_trainer(job, &k->hosts, err), err);
-	look(&w, check_hosts(job, dirs, k, err), err);
-	look(&w, in_trial(job, dirs, call, k, err), err);
+	check_note(&w, check_programs(job, err), err);
+	check_note(&w, check_trainer(job, &k->hosts, err), err);
+	check_note(&w, check_hosts(job, dirs, k, err), err);
+	check_note(&w, in_trial(job, dirs, call, k, err), err);
 	if (w.count == 0)
 		return 0;
 	*err = w.last;
@@ -474,7 +474,7 @@ static int check_job(const char *path, const struct call *call, struct error *er
 		return -1;
 	int result = trainctl_hosts(&k.hosts, &job, err);
 	if (result == 0)
-		result = check(&job, &dirs, call, &k, err);
+		result = check_whole_job(&job, &dirs, call, &k, err);
 	if (result == 0 && k.start == START_FINISHED) {
 		fprintf(stderr, PROGRAM ": this job has been finished; --fresh starts over\n");
 		spent_text(&job, &dirs, k.before.ended, text);
@@ -502,7 +502,7 @@ static int check_job(const char *path, const struct call *call, struct error *er
 
 static pid_t looking;
 
-static void pass_on(int sig)
+static void check_pass_on(int sig)
 {
 	if (looking > 0)
 		kill(looking, sig);
@@ -513,7 +513,7 @@ static void pass_on(int sig)
 static int check_apart(const char *path, struct call *call, struct error *err)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-	const struct sigaction action = {.sa_handler = pass_on};
+	const struct sigaction action = {.sa_handler = check_pass_on};
 	const char *tmp = getenv("TMPDIR");
 	int result;
 	snprintf(call->trial, sizeof call->trial, "%.3000s/trainctl-check.XXXXXX",

@@ -39,7 +39,7 @@ struct call {
 /* ---- questions ---- */
 
 /* An answer in line[ANSWER_MAX], without its newline; "" for enter. */
-static int ask(const char *question, const char *usual, char *line, struct error *err)
+static int init_ask(const char *question, const char *usual, char *line, struct error *err)
 {
 	fprintf(stderr, "%s [%s]: ", question, usual);
 	fflush(stderr);
@@ -50,7 +50,7 @@ static int ask(const char *question, const char *usual, char *line, struct error
 }
 
 /* 1..count as a number; 0: it is none. */
-static size_t number_of(const char *answer, size_t count)
+static size_t init_number_of(const char *answer, size_t count)
 {
 	char *end;
 	unsigned long n = strtoul(answer, &end, 10);
@@ -76,9 +76,9 @@ static int ask_label(const struct survey *s, const char *path, const struct surv
 			plain(s->column[label[i].column].name, name), classes);
 	}
 	for (;;) {
-		if (ask("Its number, or the name of any column", "1", answer, err) != 0)
+		if (init_ask("Its number, or the name of any column", "1", answer, err) != 0)
 			return -1;
-		size_t n = answer[0] ? number_of(answer, count) : 1;
+		size_t n = answer[0] ? init_number_of(answer, count) : 1;
 		*chosen = n > 0 ? label[n - 1].column : survey_column(s, path, answer, err);
 		if (*chosen != SIZE_MAX)
 			return 0;
@@ -98,9 +98,9 @@ static int ask_positive(const struct column *c, const size_t *index, size_t coun
 			snprintf(first, sizeof first, "%zu", i + 1);
 	}
 	for (;;) {
-		if (ask("Its number, or the value", first, answer, err) != 0)
+		if (init_ask("Its number, or the value", first, answer, err) != 0)
 			return -1;
-		size_t n = number_of(answer[0] ? answer : first, count);
+		size_t n = init_number_of(answer[0] ? answer : first, count);
 		for (size_t i = 0; n == 0 && i < count; i++)
 			if (strcmp(c->value[index[i]].text, answer) == 0)
 				n = i + 1;
@@ -156,7 +156,8 @@ static int choose_label(const struct call *call, const struct survey *s, size_t 
 }
 
 /* 0 and 1 need no POSITIVE, nor do -1 and 1 in libsvm. */
-static int is_plain(const struct survey *s, const struct column *c, const size_t *index, size_t count)
+static int init_is_plain(const struct survey *s, const struct column *c, const size_t *index,
+			 size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
 		const char *text = c->value[index[i]].text;
@@ -223,7 +224,7 @@ static int choose_positive(const struct call *call, const struct survey *s, stru
 		p->positive = call->positive;
 		if (said_positive(call, c, err) != 0)
 			return -1;
-	} else if (is_plain(s, c, index, count)) {
+	} else if (init_is_plain(s, c, index, count)) {
 		return 0;
 	} else if (count < 2) {
 		return unfit_label(s, c, call->data[0], err);
@@ -253,8 +254,8 @@ static const char *base_name(const char *path)
 }
 
 /* Whether another file can be read as the one that was looked at. */
-static int same_columns(const struct survey *s, const char *path, const char *other,
-			struct error *err)
+static int init_same_columns(const struct survey *s, const char *path, const char *other,
+			     struct error *err)
 {
 	struct survey o;
 	if (survey_file(&o, other, HEADER_BYTES, err) != 0)
@@ -321,13 +322,13 @@ static int choose_test(struct call *call, const struct survey *s, size_t label, 
 	const char *path = call->data[0];
 	if (call->test) {
 		snprintf(call->test_name, sizeof call->test_name, "%s", call->test);
-		return same_columns(s, path, call->test, err);
+		return init_same_columns(s, path, call->test, err);
 	}
 	if (!find_beside(path, call->test_name)) {
 		tell_split(call, s, label);
 		return 0;
 	}
-	if (same_columns(s, path, call->test_name, &why) == 0) {
+	if (init_same_columns(s, path, call->test_name, &why) == 0) {
 		snprintf(call->test_why, sizeof call->test_why,
 			 "found beside DATA, with the same columns; it is scored at the end\n");
 		return 0;
@@ -379,7 +380,7 @@ struct reading {
 	const char *file;
 };
 
-static int take(const char *key, const char *value, size_t line, void *arg, struct error *err)
+static int init_take(const char *key, const char *value, size_t line, void *arg, struct error *err)
 {
 	struct reading *r = arg;
 	char place[ERROR_PLACE_MAX];
@@ -388,42 +389,43 @@ static int take(const char *key, const char *value, size_t line, void *arg, stru
 }
 
 /* Refuse here what trainctl run would refuse, before anything is written. */
-static int check(const char *file, const char *text, size_t len, struct error *err)
+static int init_check(const char *file, const char *text, size_t len, struct error *err)
 {
 	struct job job;
 	if (job_init(&job, err) != 0)
 		return -1;
 	struct reading reading = {&job, file};
-	int result = jobtext_parse(file, text, len, take, &reading, err);
+	int result = jobtext_parse(file, text, len, init_take, &reading, err);
 	if (result == 0)
 		result = job_finish(&job, file, err);
 	job_free(&job);
 	return result;
 }
 
-static int exists(const char *file, struct error *err)
+static int init_exists(const char *file, struct error *err)
 {
 	return error_set(err, ERROR_CANTCREAT, file,
 			 "is there already; --force overwrites it, -o FILE writes another");
 }
 
-static int fill(int fd, const char *path, void *arg, struct error *err)
+static int init_fill(int fd, const char *path, void *arg, struct error *err)
 {
 	const char *text = arg;
 	return fs_write_all(fd, text, strlen(text), path, err);
 }
 
-static int write_file(const struct call *call, char *text, struct error *err)
+static int init_write_file(const struct call *call, char *text, struct error *err)
 {
 	if (strcmp(call->file, "-") == 0)
 		return fputs(text, stdout) < 0 ? error_errno(err, ERROR_IO, "stdout", "write") : 0;
 	if (call->force)
-		return fs_replace(call->file, 0644, fill, text, err);
+		return fs_replace(call->file, 0644, init_fill, text, err);
 	int fd = open(call->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
-		return errno == EEXIST ? exists(call->file, err)
-				       : error_errno(err, ERROR_CANTCREAT, call->file, "can't be made");
-	int result = fill(fd, call->file, text, err);
+		return errno == EEXIST
+			       ? init_exists(call->file, err)
+			       : error_errno(err, ERROR_CANTCREAT, call->file, "can't be made");
+	int result = init_fill(fd, call->file, text, err);
 	if (close(fd) != 0 && result == 0)
 		result = error_errno(err, ERROR_IO, call->file, "write");
 	if (result != 0)
@@ -441,7 +443,7 @@ static int has_parts(const char *name)
 }
 
 /* A later line of a key with parts replaces only the parts that it names. */
-static int set_given(struct jobfile *f, const struct option_list *set, struct error *err)
+static int init_set_given(struct jobfile *f, const struct option_list *set, struct error *err)
 {
 	for (size_t i = 0; i < set->count; i++) {
 		char key[JOBTEXT_KEY_MAX];
@@ -532,8 +534,8 @@ static void say_test(FILE *out, const struct call *call)
 	}
 }
 
-static void say(const struct call *call, const struct survey *s, const struct plan_choices *p,
-		const struct plan_counts *n, const struct jobfile *f)
+static void init_say(const struct call *call, const struct survey *s, const struct plan_choices *p,
+		     const struct plan_counts *n, const struct jobfile *f)
 {
 	FILE *out = strcmp(call->file, "-") == 0 ? stderr : stdout;
 	char file[WORDS_QUOTED(PATH_MAX)];
@@ -617,13 +619,13 @@ static int choose_names(struct call *call, struct error *err)
 		snprintf(call->file, sizeof call->file, "%s.env", call->name);
 	/* Before any question. */
 	if (strcmp(call->file, "-") != 0 && !call->force && access(call->file, F_OK) == 0)
-		return exists(call->file, err);
+		return init_exists(call->file, err);
 	return 0;
 }
 
 /* The label's name and value must be written into the job file exactly as in the data. */
-static int check_text(const struct call *call, const struct survey *s, const struct plan_choices *p,
-		      struct error *err)
+static int init_check_text(const struct call *call, const struct survey *s,
+			   const struct plan_choices *p, struct error *err)
 {
 	char command[SURVEY_COMMAND_MAX];
 	const char *const text[] = {s->column[p->label].name, p->positive, p->negative};
@@ -637,7 +639,7 @@ static int check_text(const struct call *call, const struct survey *s, const str
 	return 0;
 }
 
-static int make(struct call *call, struct survey *s, struct jobfile *f, struct error *err)
+static int init_make(struct call *call, struct survey *s, struct jobfile *f, struct error *err)
 {
 	struct plan_choices choices = {.file = strcmp(call->file, "-") == 0 ? "JOB.env"
 									    : base_name(call->file),
@@ -650,11 +652,11 @@ static int make(struct call *call, struct survey *s, struct jobfile *f, struct e
 	if (result == 0)
 		result = choose_positive(call, s, &choices, err);
 	if (result == 0)
-		result = check_text(call, s, &choices, err);
+		result = init_check_text(call, s, &choices, err);
 	if (result == 0)
 		result = survey_tells(s, call->data[0], choices.label, choices.positive, err);
 	for (size_t i = 1; result == 0 && i < call->data_count; i++)
-		result = same_columns(s, call->data[0], call->data[i], err);
+		result = init_same_columns(s, call->data[0], call->data[i], err);
 	if (result == 0)
 		result = choose_test(call, s, choices.label, err);
 	if (result == 0 && call->test_name[0])
@@ -667,15 +669,15 @@ static int make(struct call *call, struct survey *s, struct jobfile *f, struct e
 	if (result == 0)
 		result = plan_make(f, s, &choices, &counts, err);
 	if (result == 0)
-		result = set_given(f, &call->set, err);
+		result = init_set_given(f, &call->set, err);
 	if (result == 0)
 		result = jobfile_text(f, &text, &len, err);
 	if (result == 0)
-		result = check(call->file, text, len, err);
+		result = init_check(call->file, text, len, err);
 	if (result == 0)
-		result = write_file(call, text, err);
+		result = init_write_file(call, text, err);
 	if (result == 0)
-		say(call, s, &choices, &counts, f);
+		init_say(call, s, &choices, &counts, f);
 	free(text);
 	free(test);
 	free(data);
@@ -689,7 +691,7 @@ static int init(struct call *call, struct error *err)
 	if (choose_names(call, err) != 0 ||
 	    survey_file(&s, call->data[0], call->bytes, err) != 0)
 		return -1;
-	int result = s.rows > 1 ? make(call, &s, &f, err)
+	int result = s.rows > 1 ? init_make(call, &s, &f, err)
 				: error_set(err, ERROR_DATA, call->data[0],
 					    "has one row only: nothing can be learnt from it");
 	if (result != 0 && !err->place[0])
@@ -700,8 +702,8 @@ static int init(struct call *call, struct error *err)
 }
 
 /* Operands between options, as in other commands; here there may be several. */
-static int parse(const struct option_table *table, int argc, char **argv, struct call *call,
-		 struct error *err)
+static int init_parse(const struct option_table *table, int argc, char **argv, struct call *call,
+		      struct error *err)
 {
 	for (;;) {
 		int first, result = option_parse(table, argc, argv, &first, stdout, err);
@@ -762,7 +764,7 @@ int trainctl_init(int argc, char **argv)
 				     "Looks at data and writes a job file that trains on it.", rows,
 				     "It waits only for your answers on a terminal."};
 	struct error err;
-	int shown = parse(&table, argc, argv, &call, &err);
+	int shown = init_parse(&table, argc, argv, &call, &err);
 	if (shown == OPTION_SHOWN)
 		return 0;
 	if (shown != OPTION_GO)

@@ -13,8 +13,8 @@
 
 #include <math.h>
 
-static void put_record(const char *type, const char *state, const struct condition *c,
-		       const struct dirs *dirs)
+static void list_put_record(const char *type, const char *state, const struct condition *c,
+			    const struct dirs *dirs)
 {
 	record_print(
 		stdout,
@@ -30,7 +30,7 @@ static void put_record(const char *type, const char *state, const struct conditi
 		       F("state-dir", dirs->state)));
 }
 
-static double part_of(const struct condition *c)
+static double list_part_of(const struct condition *c)
 {
 	return c->samples > 0 ? fmin((double)c->samples_done / (double)c->samples, 1) : NAN;
 }
@@ -63,17 +63,17 @@ static void since_text(double at, char out[32])
 		out[day] = '\0';
 }
 
-static void add_row(struct grid *table, const struct condition *c)
+static void list_add_row(struct grid *table, const struct condition *c)
 {
 	char done[HUMAN_MAX], since[32];
-	human_percent(part_of(c), done);
+	human_percent(list_part_of(c), done);
 	since_text(c->since, since);
 	const char *const cell[COLUMNS] = {c->name, condition_name(c->is), done, since};
 	grid_add(table, cell);
 }
 
 /* state: a directory for each row, as far as there is room for it. */
-static void put_rows(const struct grid *table, const struct jobs *jobs, const size_t *shown)
+static void list_put_rows(const struct grid *table, const struct jobs *jobs, const size_t *shown)
 {
 	size_t layout[GRID_MAX], width = terminal_width();
 	grid_layout(table, width, layout);
@@ -117,14 +117,14 @@ int trainctl_list(struct error *err)
 			continue; /* it has just gone */
 		snprintf(c.name, sizeof c.name, "%s", jobs.entry[i].name);
 		if (!people) {
-			put_record("job", condition_name(c.is), &c, &dirs);
+			list_put_record("job", condition_name(c.is), &c, &dirs);
 			continue;
 		}
 		shown[table.rows] = i;
-		add_row(&table, &c);
+		list_add_row(&table, &c);
 	}
 	if (people && table.rows > 0)
-		put_rows(&table, &jobs, shown);
+		list_put_rows(&table, &jobs, shown);
 	else if (people)
 		fprintf(stderr,
 			PROGRAM ": you have no jobs yet; `trainctl run JOB.env` starts one\n");
@@ -154,7 +154,7 @@ static void tell_words(const struct condition *c, const struct dirs *dirs)
 {
 	char since[32], done[HUMAN_MAX];
 	trainctl_time(c->since, since);
-	human_percent(part_of(c), done);
+	human_percent(list_part_of(c), done);
 	if (c->is == CONDITION_RUNNING)
 		printf("%s: has been preparing its data since %s, pid %ld; it does not answer "
 		       "yet\n", c->name,
@@ -179,9 +179,9 @@ int trainctl_show_condition(const struct condition *c, const struct dirs *dirs)
 	else { /* a job record is of one that answers */
 		if (c->is == CONDITION_RUNNING) /* not `running`, because scripts wait for that, and
 						 * nothing trains yet */
-			put_record("preparing", "preparing", c, dirs);
+			list_put_record("preparing", "preparing", c, dirs);
 		else {
-			put_record("ended", condition_name(c->is), c, dirs);
+			list_put_record("ended", condition_name(c->is), c, dirs);
 			fputs(c->summary, stdout);
 		}
 	}

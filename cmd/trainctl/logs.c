@@ -60,7 +60,7 @@ static size_t half_letter(const char *text, size_t len)
 }
 
 /* From *at to the end. */
-static int show(int fd, off_t *at, const char *path, struct error *err)
+static int logs_show(int fd, off_t *at, const char *path, struct error *err)
 {
 	char buffer[65536 + 1];
 	ssize_t got;
@@ -104,7 +104,7 @@ static int show_older(const struct log *log, struct error *err)
 	int fd = open(log->older, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	int result = show(fd, &at, log->older, err);
+	int result = logs_show(fd, &at, log->older, err);
 	close(fd);
 	return result;
 }
@@ -119,7 +119,7 @@ static int follow_cut(struct log *log, struct error *err)
 	if (fstat(log->fd, &st) != 0 || st.st_size >= log->at)
 		return 0;
 	int fd = open(log->older, O_RDONLY | O_CLOEXEC);
-	int result = fd >= 0 ? show(fd, &log->at, log->older, err) : 0;
+	int result = fd >= 0 ? logs_show(fd, &log->at, log->older, err) : 0;
 	if (fd >= 0)
 		close(fd);
 	log->at = 0;
@@ -136,20 +136,20 @@ static int follow_rename(struct log *log, struct error *err)
 	int fd = open(log->path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return 0;
-	int result = show(log->fd, &log->at, log->path, err);
+	int result = logs_show(log->fd, &log->at, log->path, err);
 	close(log->fd);
 	log->fd = fd;
 	log->at = 0;
 	return result;
 }
 
-static int follow(struct log *log, const struct dirs *dirs, struct error *err)
+static int logs_follow(struct log *log, const struct dirs *dirs, struct error *err)
 {
 	struct holder holder;
 	for (;;) {
 		int running = holder_find(dirs, &holder);
 		if (follow_cut(log, err) != 0 || follow_rename(log, err) != 0 ||
-		    show(log->fd, &log->at, log->path, err) != 0)
+		    logs_show(log->fd, &log->at, log->path, err) != 0)
 			return -1;
 		if (!running || write_failed())
 			return 0;
@@ -218,8 +218,8 @@ static int logs(const char *job, const char *run_dir, const char *id, const stru
 	else
 		result = show_older(&log, err);
 	if (result == 0)
-		result = wanted->follow ? follow(&log, &dirs, err)
-					: show(log.fd, &log.at, log.path, err);
+		result = wanted->follow ? logs_follow(&log, &dirs, err)
+					: logs_show(log.fd, &log.at, log.path, err);
 	close(log.fd);
 	return result;
 }

@@ -22,13 +22,13 @@ void trainctl_tell_torn(struct record_reader *in)
 
 /* ---- as records ---- */
 
-static void print_line(const char *line, void *arg)
+static void report_print_line(const char *line, void *arg)
 {
 	(void)arg;
 	fputs(line, stdout);
 }
 
-static void put_times(const struct account *a)
+static void report_put_times(const struct account *a)
 {
 	double all = account_seconds(a);
 	for (size_t i = 0; i < a->phases; i++) {
@@ -39,7 +39,7 @@ static void put_times(const struct account *a)
 	}
 }
 
-static void put_nodes(const struct account *a)
+static void report_put_nodes(const struct account *a)
 {
 	for (size_t i = 0; i < a->nodes; i++) {
 		const struct account_node *n = &a->node[i];
@@ -76,7 +76,7 @@ static void put_report(const struct account *a)
 
 /* ---- reading ---- */
 
-static int take_file(struct account *a, const char *path, struct error *err)
+static int report_take_file(struct account *a, const char *path, struct error *err)
 {
 	static struct record r;
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -101,9 +101,9 @@ static int take_file(struct account *a, const char *path, struct error *err)
 /* older: the log that was moved aside when it grew too large; often there is none */
 static int take_files(struct account *a, const char *older, const char *path, struct error *err)
 {
-	int got = access(older, F_OK) == 0 ? take_file(a, older, err) : 0;
+	int got = access(older, F_OK) == 0 ? report_take_file(a, older, err) : 0;
 	if (got == 0)
-		got = take_file(a, path, err);
+		got = report_take_file(a, path, err);
 	if (got == 0 && a->runs == 0)
 		got = error_set(err, ERROR_NEGATIVE, path, "no run has begun");
 	if (got == 0)
@@ -119,7 +119,7 @@ struct wanted {
 	const char *older, *path; /* the log */
 };
 
-static int make(const struct wanted *w, const struct account *a, struct error *err)
+static int report_make_all(const struct wanted *w, const struct account *a, struct error *err)
 {
 	struct report p = {.a = a, .path = w->path};
 	int result = cost_of(a, &p.cost, err);
@@ -135,17 +135,17 @@ static int make(const struct wanted *w, const struct account *a, struct error *e
 	return result;
 }
 
-static int report(const struct wanted *w, struct error *err)
+static int report_job(const struct wanted *w, struct error *err)
 {
 	struct account *a;
-	if (account_new(&a, w->records ? print_line : NULL, NULL, err) != 0)
+	if (account_new(&a, w->records ? report_print_line : NULL, NULL, err) != 0)
 		return -1;
 	int result = take_files(a, w->older, w->path, err);
 	if (result == 0 && !w->records)
-		result = make(w, a, err);
+		result = report_make_all(w, a, err);
 	else if (result == 0) {
-		put_times(a);
-		put_nodes(a);
+		report_put_times(a);
+		report_put_nodes(a);
 		put_report(a);
 	}
 	account_free(a);
@@ -208,5 +208,5 @@ int trainctl_report(int argc, char **argv)
 		w.records = 1;
 	dirs_state(&dirs, "job.log", path);
 	dirs_state(&dirs, "job.log.1", older);
-	return report(&w, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
+	return report_job(&w, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

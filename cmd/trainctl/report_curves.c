@@ -191,7 +191,7 @@ static int draw_curves(const struct curves *c, const char *label, double scale, 
 	return result;
 }
 
-static double size_of(const struct account_point *did)
+static double curves_size_of(const struct account_point *did)
 {
 	return did->samples / did->batches;
 }
@@ -206,7 +206,7 @@ int picture_sizes(const struct report *p, FILE *out)
 {
 	struct curves c, times;
 	int result = curves_make(p, &times, curves_time);
-	if (curves_make(p, &c, size_of) != 0 || result != 0)
+	if (curves_make(p, &c, curves_size_of) != 0 || result != 0)
 		result = -1;
 	else {
 		memcpy(c.stands_out, times.stands_out, c.workers * sizeof *c.stands_out);

@@ -25,7 +25,7 @@
 /* ---- text and time ---- */
 
 /* In single quotes gnuplot replaces nothing but a doubled quote. */
-static void put_text(FILE *out, const char *text)
+static void draw_put_text(FILE *out, const char *text)
 {
 	char plain[128];
 	snprintf(plain, sizeof plain, "%s", text);
@@ -45,7 +45,7 @@ void draw_name(FILE *out, const char *id)
 	snprintf(name, sizeof name, "%s", id);
 	if (strlen(id) > NAME_MAX_SHOWN)
 		memset(name + NAME_MAX_SHOWN - 2, '.', 2);
-	put_text(out, name);
+	draw_put_text(out, name);
 }
 
 struct axis {
@@ -103,7 +103,7 @@ const char *const draw_colour[DRAW_COLOURS] = {"#0072B2", "#E69F00", "#009E73", 
 #define FAILURE_COLOUR "#B00020"
 #define GOES_ON_COLOUR "#8A9BA8"
 
-static void put_head(const struct picture_kind *kind, FILE *out)
+static void draw_put_head(const struct picture_kind *kind, FILE *out)
 {
 	fputs("reset\nset encoding utf8\nset termoption noenhanced\n"
 	      "set border 3 lc rgb '#777777'\nset tics nomirror out textcolor rgb '#333333'\n"
@@ -111,7 +111,7 @@ static void put_head(const struct picture_kind *kind, FILE *out)
 	      "set key outside right top vertical Left reverse samplen 2 width 1 "
 	      "textcolor rgb '#333333'\nset title ",
 	      out);
-	put_text(out, kind->title);
+	draw_put_text(out, kind->title);
 	fputs(" font ',15' offset 0,1.2\nset tmargin 5\n", out);
 }
 
@@ -214,7 +214,7 @@ static void put_marks_key(const struct marks *m, FILE *out)
 
 /* ---- nodes ---- */
 
-static int by_id(const void *a, const void *b)
+static int draw_by_id(const void *a, const void *b)
 {
 	const struct account_node *p = *(const struct account_node *const *)a;
 	const struct account_node *q = *(const struct account_node *const *)b;
@@ -229,7 +229,7 @@ size_t draw_nodes(const struct report *p, int (*is_one)(const struct account_nod
 	for (size_t i = 0; i < p->a->nodes; i++)
 		if (is_one(&p->a->node[i]))
 			list[count++] = &p->a->node[i];
-	qsort(list, count, sizeof *list, by_id);
+	qsort(list, count, sizeof *list, draw_by_id);
 	return count;
 }
 
@@ -314,7 +314,7 @@ void picture_script(const struct report *p, size_t what, const char *place, FILE
 {
 	const struct picture_kind *k = &picture_kind[what];
 	struct marks marks;
-	put_head(k, out);
+	draw_put_head(k, out);
 	fputs(place, out);
 	if (!k->timeless) {
 		put_time_axis(p, out);

@@ -17,7 +17,7 @@
 
 /* ---- gnuplot ---- */
 
-static void on_end(const struct child_end *e, void *arg)
+static void report_files_on_end(const struct child_end *e, void *arg)
 {
 	struct drawing *d = arg;
 	if (child_failure(e, d->why))
@@ -42,7 +42,8 @@ static int find_gnuplot(char path[PATH_MAX], struct error *err)
 }
 
 /* What script draws; to be freed. */
-static int draw(const char *script, size_t bytes, struct drawing *out, struct error *err)
+static int report_files_run_gnuplot(const char *script, size_t bytes, struct drawing *out,
+				    struct error *err)
 {
 	char path[PATH_MAX];
 	char *argv[] = {path, "-d", NULL}; /* nothing of the user's ~/.gnuplot */
@@ -56,7 +57,7 @@ static int draw(const char *script, size_t bytes, struct drawing *out, struct er
 					      .input_bytes = bytes,
 					      .seconds = GNUPLOT_SECONDS,
 					      .output_bytes_max = PICTURE_BYTES_MAX,
-					      .done = on_end,
+					      .done = report_files_on_end,
 					      .arg = out};
 	int result = child_run(&options, err);
 	if (result == 0 && out->why[0])
@@ -106,7 +107,7 @@ int report_draw(const struct report *p, size_t what, int svg, struct drawing *d,
 		picture_script(p, k, place, out);
 	}
 	fputs(all ? "unset multiplot\n" : "", out);
-	int result = fclose(out) == 0 ? draw(script, bytes, d, err)
+	int result = fclose(out) == 0 ? report_files_run_gnuplot(script, bytes, d, err)
 				      : error_set(err, ERROR_OS, NULL, "out of memory");
 	free(script);
 	return result;
@@ -127,7 +128,7 @@ struct bytes {
 	size_t count;
 };
 
-static int fill(int fd, const char *path, void *arg, struct error *err)
+static int report_files_fill(int fd, const char *path, void *arg, struct error *err)
 {
 	const struct bytes *b = arg;
 	return fs_write_all(fd, b->data, b->count, path, err);
@@ -139,7 +140,7 @@ int report_put_file(const char *path, const char *data, size_t count, struct err
 	struct bytes b = {data, count};
 	mode_t mask = umask(0);
 	umask(mask);
-	return fs_replace(path, 0666 & ~mask, fill, &b, err);
+	return fs_replace(path, 0666 & ~mask, report_files_fill, &b, err);
 }
 
 static int is_png(const char *path)

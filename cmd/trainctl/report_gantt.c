@@ -86,7 +86,7 @@ static void add_bar(struct gantt *g, size_t begin, const struct bar *b)
 }
 
 /* Chooses the workers that stand out, when there are too many. */
-static int choose_rows(const struct report *p, struct gantt *g)
+static int gantt_choose_rows(const struct report *p, struct gantt *g)
 {
 	const struct account_node **server = calloc(p->a->nodes + 1, sizeof *server);
 	unsigned char *chosen = calloc(p->a->nodes + 1, 1);
@@ -125,7 +125,7 @@ static void gantt_free(struct gantt *g)
 static int make_gantt(const struct report *p, struct gantt *g)
 {
 	*g = (struct gantt){.node = calloc(p->a->nodes + 1, sizeof *g->node)};
-	if (!g->node || choose_rows(p, g) != 0 || g->nodes == 0)
+	if (!g->node || gantt_choose_rows(p, g) != 0 || g->nodes == 0)
 		return -1;
 	size_t most = BOXES / (3 * g->nodes);
 	most = most < 60 ? 60 : most > DRAW_WINDOWS ? DRAW_WINDOWS : most;

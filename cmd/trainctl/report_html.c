@@ -44,14 +44,14 @@ static void put_html(FILE *out, const char *text)
 		}
 }
 
-static void put(FILE *out, const char *before, const char *text, const char *behind)
+static void html_put(FILE *out, const char *before, const char *text, const char *behind)
 {
 	fputs(before, out);
 	put_html(out, text);
 	fputs(behind, out);
 }
 
-static void put_head(FILE *out, const char *title)
+static void html_put_head(FILE *out, const char *title)
 {
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -106,11 +106,11 @@ static void html_words(void *to, enum report_words kind, const char *text)
 	struct html *h = to;
 	end_rows(h);
 	if (kind == REPORT_TITLE)
-		put_head(h->out, text);
+		html_put_head(h->out, text);
 	else if (kind == REPORT_HEADING)
-		put(h->out, "<h2>", text, "</h2>\n");
+		html_put(h->out, "<h2>", text, "</h2>\n");
 	else
-		put(h->out, kind == REPORT_BAD ? "<p class=\"bad\">" : "<p>", text, "</p>\n");
+		html_put(h->out, kind == REPORT_BAD ? "<p class=\"bad\">" : "<p>", text, "</p>\n");
 }
 
 static void html_row(void *to, const struct report_row *row)
@@ -121,12 +121,12 @@ static void html_row(void *to, const struct report_row *row)
 		human_time(row->seconds, time);
 	fputs(h->rows ? "" : "<table>\n", h->out);
 	h->rows = 1;
-	put(h->out, "<tr><td class=\"n\">", time, "</td>");
+	html_put(h->out, "<tr><td class=\"n\">", time, "</td>");
 	if (!isnan(row->share))
 		fprintf(h->out, "<td class=\"n\">%.1f%%</td>", 100 * row->share);
-	put(h->out, "<td>", row->text, "");
+	html_put(h->out, "<td>", row->text, "");
 	if (row->why[0])
-		put(h->out, "<br><span class=\"quiet\">", row->why, "</span>");
+		html_put(h->out, "<br><span class=\"quiet\">", row->why, "</span>");
 	fputs("</td>", h->out);
 	if (!isnan(row->share)) {
 		h->bars = 1;
@@ -173,7 +173,7 @@ static void put_svg(FILE *out, const char *svg, size_t what)
 		return;
 	}
 	fwrite(begin, 1, (size_t)(at - begin), out);
-	put(out, "<title>", picture_kind[what].title, "</title>");
+	html_put(out, "<title>", picture_kind[what].title, "</title>");
 	fputs(at + sizeof title - 1, out);
 }
 
@@ -190,8 +190,8 @@ static int html_pictures(void *to, const struct report *p, struct error *err)
 			fprintf(h->out, "<figure class=\"%s\">\n<div class=\"picture\">\n",
 				picture_kind[what].name);
 			put_svg(h->out, d.data, what);
-			put(h->out, "</div>\n<figcaption>", picture_kind[what].caption,
-			    "</figcaption>\n</figure>\n");
+			html_put(h->out, "</div>\n<figcaption>", picture_kind[what].caption,
+				 "</figcaption>\n</figure>\n");
 		}
 		free(d.data);
 		if (result != 0)

@@ -34,8 +34,8 @@ struct section {
 	size_t most, count;
 };
 
-static void happened(const struct teller *t, struct section *s, double at, const char *text,
-		     const char *why)
+static void report_tell_happened(const struct teller *t, struct section *s, double at,
+				 const char *text, const char *why)
 {
 	const struct report_row row = {account_seconds_by(t->p->a, at), NAN, 0, text, why};
 	if (s->count++ == 0)
@@ -44,7 +44,7 @@ static void happened(const struct teller *t, struct section *s, double at, const
 		t->page->row(t->page->to, &row);
 }
 
-static void end(const struct teller *t, const struct section *s)
+static void report_tell_end(const struct teller *t, const struct section *s)
 {
 	char text[80];
 	snprintf(text, sizeof text, "and %zu others; --records shows all", s->count - s->most);
@@ -133,7 +133,7 @@ struct worker {
 	double up; /* seconds; 0: not known */
 };
 
-static int by_name(const void *a, const void *b)
+static int report_tell_by_name(const void *a, const void *b)
 {
 	return node_id_compare(((const struct worker *)a)->node->id,
 			       ((const struct worker *)b)->node->id);
@@ -167,7 +167,7 @@ static struct worker *list_workers(const struct account *a, size_t *count)
 		w->speed = w->time > 0 ? w->samples / w->time : 0;
 	}
 	if (list)
-		qsort(list, *count, sizeof *list, by_name);
+		qsort(list, *count, sizeof *list, report_tell_by_name);
 	return list;
 }
 
@@ -186,7 +186,7 @@ static const struct grid_column columns[] = {
 #define COLUMNS (sizeof columns / sizeof *columns)
 
 /* Busy and waiting are parts of the time for which the log saw the worker up. */
-static void add_worker(struct grid *table, const struct worker *w, size_t name)
+static void report_tell_add_worker(struct grid *table, const struct worker *w, size_t name)
 {
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
 	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
@@ -223,11 +223,11 @@ static void tell_workers(const struct teller *t)
 	if (count > t->page->workers) {
 		shown = t->page->workers;
 		qsort(list, count, sizeof *list, by_speed);
-		qsort(list, shown, sizeof *list, by_name);
+		qsort(list, shown, sizeof *list, report_tell_by_name);
 	}
 	grid_init(&table, columns, COLUMNS);
 	for (size_t i = 0; i < shown; i++)
-		add_worker(&table, &list[i], t->page->name);
+		report_tell_add_worker(&table, &list[i], t->page->name);
 	if (count > 0) {
 		words(t, REPORT_HEADING, shown < count ? "The slowest workers" : "Workers");
 		t->page->table(t->page->to, &table);
@@ -250,7 +250,7 @@ static void tell_plans(const struct teller *t)
 		const struct account_plan *plan = &t->p->a->plan[i];
 		report_plan_words(plan, text, sizeof text);
 		report_plan_reason(plan, why, sizeof why);
-		happened(t, &s, plan->at, text, why);
+		report_tell_happened(t, &s, plan->at, text, why);
 	}
 }
 
@@ -260,9 +260,9 @@ static void tell_rebalances(const struct teller *t)
 	char text[600];
 	for (size_t i = 0; i < t->p->a->rebalances; i++) {
 		report_rebalance_words(&t->p->a->rebalance[i], text, sizeof text);
-		happened(t, &s, t->p->a->rebalance[i].at, text, "");
+		report_tell_happened(t, &s, t->p->a->rebalance[i].at, text, "");
 	}
-	end(t, &s);
+	report_tell_end(t, &s);
 }
 
 static void tell_turns(const struct teller *t)
@@ -272,9 +272,9 @@ static void tell_turns(const struct teller *t)
 	for (size_t i = 0; i < t->p->a->turns; i++) {
 		const struct account_turn *turn = &t->p->a->turn[i];
 		if (report_turn_words(turn, text, sizeof text, why, sizeof why))
-			happened(t, &s, turn->at, text, why);
+			report_tell_happened(t, &s, turn->at, text, why);
 	}
-	end(t, &s);
+	report_tell_end(t, &s);
 }
 
 static int by_gain(const void *a, const void *b)
@@ -285,7 +285,7 @@ static int by_gain(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-static int by_time(const void *a, const void *b)
+static int report_tell_by_time(const void *a, const void *b)
 {
 	const struct effect *p = *(const struct effect *const *)a;
 	const struct effect *q = *(const struct effect *const *)b;
@@ -304,7 +304,7 @@ static void tell_effect(const struct teller *t, struct section *s, const struct 
 			 human_count(e->before, before), human_count(e->after, after),
 			 e->after / e->before, e->saved >= 0 ? "saved" : "lost",
 			 human_time(fabs(e->saved), saved));
-	happened(t, s, e->from, text, m->reason ? m->reason : "");
+	report_tell_happened(t, s, e->from, text, m->reason ? m->reason : "");
 }
 
 /* The decisions that changed most, in order of time. */
@@ -319,11 +319,11 @@ static void tell_effects(const struct teller *t)
 	if (count > s.most) {
 		s.heading = "The decisions that changed most";
 		qsort(list, count, sizeof *list, by_gain);
-		qsort(list, s.most, sizeof *list, by_time);
+		qsort(list, s.most, sizeof *list, report_tell_by_time);
 	}
 	for (size_t i = 0; i < count; i++)
 		tell_effect(t, &s, list[i]);
-	end(t, &s);
+	report_tell_end(t, &s);
 	free(list);
 	if (count == 0 && strncmp(p->a->solution, "lb-bsp", 6) == 0) {
 		words(t, REPORT_HEADING, s.heading);
@@ -341,9 +341,9 @@ static void tell_failures(const struct teller *t)
 		if (m->kind != ACCOUNT_ROLLBACK)
 			report_restart_words(t->p, m, text, sizeof text);
 		if (report_is_failure(m))
-			happened(t, &s, m->at, text, "");
+			report_tell_happened(t, &s, m->at, text, "");
 	}
-	end(t, &s);
+	report_tell_end(t, &s);
 }
 
 int report_tell(const struct report *p, const struct report_page *page, struct error *err)

@@ -79,7 +79,8 @@ static void text_table(void *to, const struct grid *t)
 /* ---- courses ---- */
 
 /* One character for each value, from least (or from low) to greatest; NAN: a blank. */
-static void put_line(const struct text *g, const double *value, size_t count, double low)
+static void report_text_put_line(const struct text *g, const double *value, size_t count,
+				 double low)
 {
 	static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 	static const char ascii[] = "_.-=+*%#";
@@ -163,7 +164,7 @@ static int text_courses(void *to, const struct report *p, struct error *err)
 	size_t shown = fill_losses(p->a, value, room, &first, &last);
 	if (!isnan(last)) {
 		printf("\n  loss  %8.4g ", first);
-		put_line(g, value, shown, INFINITY);
+		report_text_put_line(g, value, shown, INFINITY);
 		printf(" %.4g\n", last);
 	}
 	if (!p->cost.known)
@@ -171,7 +172,7 @@ static int text_courses(void *to, const struct report *p, struct error *err)
 	char speed[HUMAN_MAX], could[HUMAN_MAX];
 	fill_speeds(p->a, value, room);
 	printf("%s  speed %8s ", isnan(last) ? "\n" : "", "");
-	put_line(g, value, room, 0);
+	report_text_put_line(g, value, room, 0);
 	printf(" %s samples/s", human_count(p->cost.speed, speed));
 	if (wide)
 		printf("; all: %s", human_count(p->cost.could, could));

@@ -66,7 +66,7 @@ static const char *node_name(const struct report *p, size_t node)
 	return node < p->a->nodes ? p->a->node[node].id : "a node";
 }
 
-static void append(char *out, size_t max, const char *text)
+static void report_words_append(char *out, size_t max, const char *text)
 {
 	size_t at = strlen(out);
 	snprintf(out + at, max - at, "%s%s", at > 0 ? ", " : "", text);
@@ -136,10 +136,10 @@ void report_effect_words(const struct report *p, const struct effect *e, char *o
 	else
 		snprintf(text, sizeof text, "%zu nodes restarted", e->restarts);
 	if (e->restarts > 0)
-		append(out, max, text);
+		report_words_append(out, max, text);
 	if (e->sizes > 0) {
 		size_words(p, e, text, sizeof text);
-		append(out, max, text);
+		report_words_append(out, max, text);
 	}
 	for (size_t i = e->mark_first; i <= e->mark_last && e->others > 0; i++) {
 		const struct account_mark *k = &p->a->mark[i];
@@ -148,11 +148,11 @@ void report_effect_words(const struct report *p, const struct effect *e, char *o
 		if (strcmp(k->what, "backup-workers") != 0)
 			continue;
 		snprintf(text, sizeof text, "%.0f backup workers", k->size);
-		append(out, max, text);
+		report_words_append(out, max, text);
 	}
 	rate_words(p, e, text, sizeof text);
 	if (text[0])
-		append(out, max, text);
+		report_words_append(out, max, text);
 	utf8_plain(out);
 }
 

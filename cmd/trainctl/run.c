@@ -40,7 +40,7 @@ static double row_seconds = 5;
 /* ---- what people see ---- */
 
 /* Messages go to stderr; on a terminal they are printed above the block. */
-static void say(enum log_level level, const char *text, void *arg)
+static void run_say(enum log_level level, const char *text, void *arg)
 {
 	char line[RECORD_LINE_MAX];
 	(void)level;
@@ -80,7 +80,7 @@ static size_t columns(void)
 	return terminal_width() - 1;
 }
 
-static void draw(const struct run_row *row)
+static void run_draw(const struct run_row *row)
 {
 	struct course c;
 	course_of(row, &c);
@@ -93,15 +93,15 @@ static void draw(const struct run_row *row)
 /* Redraw once a second, and when the terminal's width has changed: some terminals report a new
  * width only after they have moved the lines, and anything drawn in between goes to the wrong
  * place. */
-static void on_tick(const struct run_row *row, void *arg)
+static void run_on_tick(const struct run_row *row, void *arg)
 {
 	(void)arg;
 	if (screen.terminal == TERMINAL_FULL && (screen.width != terminal_width() ||
 						 clock_mono() - screen.shown >= DRAW_SECONDS))
-		draw(row);
+		run_draw(row);
 }
 
-static void show_row(const struct course *c)
+static void run_show_row(const struct course *c)
 {
 	struct screen_line line = {.tint = TINT_NONE};
 	course_row(c, columns(), line.text, sizeof line.text);
@@ -112,7 +112,7 @@ static void show_row(const struct course *c)
 
 /* Programs get records; people get the first rows and the last one as lines, and the others in the
  * block. */
-static void on_row(const struct run_row *row, void *arg)
+static void run_on_row(const struct run_row *row, void *arg)
 {
 	char text[RECORD_LINE_MAX];
 	(void)arg;
@@ -124,11 +124,11 @@ static void on_row(const struct run_row *row, void *arg)
 	}
 	course_of(row, &screen.last);
 	if (screen.terminal == TERMINAL_PLAIN || (row->iteration & (row->iteration - 1)) == 0) {
-		show_row(&screen.last);
+		run_show_row(&screen.last);
 		screen.last.iteration = 0;
 	}
 	if (screen.terminal == TERMINAL_FULL)
-		draw(row);
+		run_draw(row);
 }
 
 /* Prints a record, or its words on a terminal. */
@@ -142,7 +142,7 @@ static void show_summary(const char *text)
 		return;
 	}
 	if (screen.last.iteration > 0)
-		show_row(&screen.last);
+		run_show_row(&screen.last);
 	size_t count = summary_lines(&r, columns(), line);
 	for (size_t i = 0; i < count; i++)
 		terminal_put(&line[i]);
@@ -151,8 +151,8 @@ static void show_summary(const char *text)
 		printf("checkpoint %s\n", path);
 }
 
-static void on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
-			void *arg)
+static void run_on_progress(const char *what, const char *path, uint64_t done, uint64_t total,
+			    void *arg)
 {
 	char text[512], percent[16];
 	double now = clock_mono();
@@ -172,7 +172,7 @@ static void on_progress(const char *what, const char *path, uint64_t done, uint6
 		return;
 	}
 	snprintf(text, sizeof text, "%s %.300s: %s", what, path, percent);
-	say(LOG_LEVEL_INFO, text, NULL);
+	run_say(LOG_LEVEL_INFO, text, NULL);
 }
 
 /* ---- the job ---- */
@@ -182,7 +182,7 @@ static void tell_early(const struct job *job, const struct dirs *dirs, const cha
 	char text[SPENT_TEXT_MAX];
 	spent_text(job, dirs, ended, text);
 	if (text[0])
-		say(LOG_LEVEL_INFO, text, NULL);
+		run_say(LOG_LEVEL_INFO, text, NULL);
 }
 
 /* A finished job: prints its summary again, with the exit status of that time. 0: there is
@@ -210,7 +210,8 @@ static void say_tested(const struct host_test *t)
 		log_say(LOG_LEVEL_WARNING, "host %s is bad, as the self-test says: %s", t->host, t->why);
 }
 
-static int test_hosts(struct hosts *hosts, const struct hosts_environment *env, struct error *err)
+static int run_test_hosts(struct hosts *hosts, const struct hosts_environment *env,
+			  struct error *err)
 {
 	return hosts_test(hosts, env, say_tested, err) < 0 ? -1 : 0;
 }
@@ -231,7 +232,7 @@ static int look_at_hosts(const struct job *job, const struct dirs *dirs, struct 
 		log_say(LOG_LEVEL_INFO, "host %s", text);
 	}
 	if (result == 0 && !running && strcmp(job->self_test, "on") == 0)
-		result = test_hosts(hosts, &env, err);
+		result = run_test_hosts(hosts, &env, err);
 	return result == 0 || running ? 0 : -1;
 }
 
@@ -261,7 +262,7 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 				 "--fresh starts over, but %s of this job still runs: stop the job "
 				 "first", id);
 	const struct prepare_options options = {
-		.running = running, .fresh = call->fresh, .progress = on_progress};
+		.running = running, .fresh = call->fresh, .progress = run_on_progress};
 	int result = prepare(job, dirs, &options, ready, err);
 	terminal_clear();
 	return result;
@@ -302,8 +303,8 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
 					     .history = has_history ? history : NULL,
 					     .row_seconds = row_seconds,
-					     .row = on_row,
-					     .tick = on_tick};
+					     .row = run_on_row,
+					     .tick = run_on_tick};
 	static struct supervisor_result result;
 	find_network(job, hosts, network);
 	if (!prepare_running(dirs, id))
@@ -360,7 +361,7 @@ static int locked(const struct job *job, const struct dirs *dirs, struct hosts *
 	return result;
 }
 
-static int run(const char *path, const struct trainctl_call *call, struct error *err)
+static int run_job(const char *path, const struct trainctl_call *call, struct error *err)
 {
 	struct job job;
 	struct dirs dirs;
@@ -378,7 +379,7 @@ static int run(const char *path, const struct trainctl_call *call, struct error 
 }
 
 /* Behind the options: the deadlines. */
-static void fill_help(char *out, size_t max)
+static void run_fill_help(char *out, size_t max)
 {
 	size_t at = (size_t)snprintf(out, max, "Deadlines:\n");
 	deadline_text(out + at, max - at);
@@ -393,7 +394,7 @@ int trainctl_run(int argc, char **argv)
 {
 	static struct trainctl_call call;
 	char more[4096];
-	fill_help(more, sizeof more);
+	run_fill_help(more, sizeof more);
 	const struct option_row rows[] = {
 		TRAINCTL_ROWS_CALL(&call),
 		{.name = "rows", .kind = OPTION_SECONDS, .target = &row_seconds,
@@ -415,8 +416,8 @@ int trainctl_run(int argc, char **argv)
 		return cmd_fail(PROGRAM, &err);
 	screen.terminal = terminal_open();
 	screen.shown = clock_mono();
-	log_set_sink(say, NULL, LOG_LEVEL_INFO);
-	int result = run(path, &call, &err);
+	log_set_sink(run_say, NULL, LOG_LEVEL_INFO);
+	int result = run_job(path, &call, &err);
 	terminal_clear();
 	return result < 0 ? cmd_fail(PROGRAM, &err) : result;
 }

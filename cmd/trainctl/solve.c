@@ -58,7 +58,7 @@ void trainctl_solution_path(const char *name, char path[DIRS_PATH_MAX])
 
 /* Replaces this process by an executable: same stdin, same stdout, each KEY=VALUE as an
  * argument. */
-static int become(const struct filter *f, struct error *err)
+static int solve_become(const struct filter *f, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	char *argv[OPTION_LIST_MAX + 2];
@@ -91,7 +91,7 @@ int trainctl_decide(const struct solution *solution, const struct solution_optio
 }
 
 /* One snapshot, to its end. */
-static int solve(const struct filter *f, struct error *err)
+static int solve_snapshots(const struct filter *f, struct error *err)
 {
 	struct snapshot s;
 	static struct record r;
@@ -112,7 +112,7 @@ static int solve(const struct filter *f, struct error *err)
 }
 
 /* The names and the options, from their tables. */
-static void fill_help(char *out, size_t max)
+static void solve_fill_help(char *out, size_t max)
 {
 	const struct solution_option *o;
 	size_t at = (size_t)snprintf(out, max, "NAME is an executable, or:");
@@ -130,7 +130,7 @@ int trainctl_solve(int argc, char **argv)
 	static struct filter f;
 	const char *log = NULL, *brain = NULL;
 	char more[4096];
-	fill_help(more, sizeof more);
+	solve_fill_help(more, sizeof more);
 	const struct option_row rows[] = {
 		{.name = "option", .letter = 'o', .kind = OPTION_LIST, .target = &f.set,
 		 .arg = "KEY=VALUE",
@@ -162,8 +162,8 @@ int trainctl_solve(int argc, char **argv)
 	else if (result == OPTION_GO && !log)
 		result = find_solution(&f, &err);
 	if (result == OPTION_GO)
-		result = log	      ? trainctl_solve_log(log, f.name, brain, &err)
-			 : f.built_in ? solve(&f, &err)
-				      : become(&f, &err);
+		result = log          ? trainctl_solve_log(log, f.name, brain, &err)
+			 : f.built_in ? solve_snapshots(&f, &err)
+				      : solve_become(&f, &err);
 	return result == 0 ? 0 : cmd_fail(PROGRAM, &err);
 }

@@ -72,7 +72,7 @@ static int text_add(struct replay *p, const struct record *r, struct error *err)
 	return 0;
 }
 
-static void on_end(const struct child_end *e, void *arg)
+static void solve_log_on_end(const struct child_end *e, void *arg)
 {
 	struct replay *p = arg;
 	fwrite(e->output, 1, e->bytes, stdout);
@@ -96,14 +96,14 @@ static int ask_executable(struct replay *p, struct error *err)
 					      .input = p->text,
 					      .input_bytes = p->text_len,
 					      .seconds = deadline_seconds(DEADLINE_SOLUTION),
-					      .done = on_end,
+					      .done = solve_log_on_end,
 					      .arg = p};
 	return child_run(&options, err);
 }
 
 /* ---- a brain ---- */
 
-static int begin_round(struct replay *p, const struct record *r, struct error *err)
+static int solve_log_begin_round(struct replay *p, const struct record *r, struct error *err)
 {
 	const char *name = record_get(r, "brain"), *at = record_get(r, "at");
 	p->asked = record_is(r, "brain-asked");
@@ -115,7 +115,7 @@ static int begin_round(struct replay *p, const struct record *r, struct error *e
 }
 
 /* Its types begin with brain-. */
-static int add_line(struct replay *p, const struct record *r, struct error *err)
+static int solve_log_add_line(struct replay *p, const struct record *r, struct error *err)
 {
 	static struct record plain; /* large */
 	plain = *r;
@@ -123,7 +123,7 @@ static int add_line(struct replay *p, const struct record *r, struct error *err)
 	return text_add(p, &plain, err);
 }
 
-static void print_answer(const char *text, size_t len)
+static void solve_log_print_answer(const char *text, size_t len)
 {
 	struct record_walk walk = record_walk(text, len);
 	struct record r;
@@ -158,7 +158,7 @@ static int ask_brain(struct replay *p, const char *place, struct error *err)
 		return error_set(err, ERROR_OS, p->path, "out of memory");
 	}
 	if (brain_ask_once(&words, all, bytes, &text, &len, err) == 0)
-		print_answer(text, len);
+		solve_log_print_answer(text, len);
 	else {
 		p->failed++;
 		fprintf(stderr, PROGRAM ": %s: brain %s: %s\n", place, p->brain_name, err->text);
@@ -173,7 +173,7 @@ static int take_brain(struct replay *p, const struct record *r, const char *plac
 {
 	int is_line = record_is(r, "brain-job") || record_is(r, "brain-node");
 	if (p->reading && is_line)
-		return add_line(p, r, err);
+		return solve_log_add_line(p, r, err);
 	if (p->reading && !is_line) {
 		p->reading = 0;
 		if (p->text_len > 0 && (rounds_add(&p->rounds, p->text, p->text_len, err) != 0 ||
@@ -181,7 +181,7 @@ static int take_brain(struct replay *p, const struct record *r, const char *plac
 			return -1;
 	}
 	if (record_is(r, "brain-asked") || record_is(r, "brain-known"))
-		return begin_round(p, r, err);
+		return solve_log_begin_round(p, r, err);
 	return strncmp(r->type, "brain-", strlen("brain-")) != 0;
 }
 
@@ -227,8 +227,8 @@ static int end_decision(struct replay *p, const char *place, struct error *err)
 	return 0;
 }
 
-static int take_record(struct replay *p, const struct record *r, const char *solution,
-		       const char *place, struct error *err)
+static int solve_log_take_record(struct replay *p, const struct record *r, const char *solution,
+				 const char *place, struct error *err)
 {
 	int other = take_brain(p, r, place, err);
 	if (other <= 0)
@@ -246,14 +246,14 @@ static int take_record(struct replay *p, const struct record *r, const char *sol
 
 /* ---- a log ---- */
 
-static void put_text(const char *text, size_t len, void *arg)
+static void solve_log_put_text(const char *text, size_t len, void *arg)
 {
 	(void)arg;
 	fwrite(text, 1, len, stdout);
 }
 
-static int read_log(struct replay *p, struct record_reader *in, const char *solution,
-		    struct error *err)
+static int solve_log_read_log(struct replay *p, struct record_reader *in, const char *solution,
+			      struct error *err)
 {
 	static struct record r;
 	int got = RECORD_ONE;
@@ -261,7 +261,7 @@ static int read_log(struct replay *p, struct record_reader *in, const char *solu
 		got = record_read(in, &r, err);
 		p->snapshot.line = record_reader_line(in);
 		if (got == RECORD_ONE &&
-		    take_record(p, &r, solution, record_reader_place(in), err) != 0)
+		    solve_log_take_record(p, &r, solution, record_reader_place(in), err) != 0)
 			got = error_wrap(err, record_reader_place(in));
 	}
 	if (got != RECORD_END)
@@ -272,7 +272,7 @@ static int read_log(struct replay *p, struct record_reader *in, const char *solu
 		       : error_wrap(err, record_reader_place(in));
 }
 
-static int count(struct replay *p, struct error *err)
+static int solve_log_count(struct replay *p, struct error *err)
 {
 	uint64_t failed;
 	p->decisions += balance_replay_rounds(p->balances, &failed);
@@ -295,15 +295,15 @@ int trainctl_solve_log(const char *path, const char *solution, const char *brain
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
 	struct record_reader *in = record_reader_new(fd, path);
-	int result = in ? balance_replay_new(&p.balances, solution, put_text, NULL, err)
+	int result = in ? balance_replay_new(&p.balances, solution, solve_log_put_text, NULL, err)
 			: error_set(err, ERROR_OS, path, "out of memory");
 	if (in && fd != STDIN_FILENO)
 		record_reader_of_log(in);
 	snapshot_init(&p.snapshot);
 	if (result == 0)
-		result = read_log(&p, in, solution, err);
+		result = solve_log_read_log(&p, in, solution, err);
 	if (result == 0)
-		result = count(&p, err);
+		result = solve_log_count(&p, err);
 	snapshot_clear(&p.snapshot);
 	balance_replay_free(p.balances);
 	record_reader_free(in);

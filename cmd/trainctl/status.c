@@ -26,7 +26,7 @@ int top_ask(struct top *t, struct error *err)
 	return call_send(t->call, "status\n", 7, NULL, 0, err);
 }
 
-static void take_answer(struct top *t)
+static void status_take_answer(struct top *t)
 {
 	struct view old = t->view;
 	t->view = t->filling;
@@ -47,7 +47,7 @@ int top_receive(struct top *t, double seconds, struct error *err)
 			return error_set(err, ERROR_NEGATIVE, t->socket, "%s",
 					 r.text ? r.text : "refused");
 		if (record_is(&r, "ok"))
-			take_answer(t);
+			status_take_answer(t);
 		else if (t->records)
 			trainctl_show_record(&r);
 		else
@@ -106,7 +106,7 @@ static void die_of(int signal_number)
 	sigprocmask(SIG_UNBLOCK, &one, NULL);
 }
 
-static int show(struct top *t, enum terminal_kind kind, struct error *err)
+static int status_show(struct top *t, enum terminal_kind kind, struct error *err)
 {
 	if (call_open(&t->call, t->socket, 0, ANSWER_SECONDS, err) != 0 || top_ask(t, err) != 0 ||
 	    top_receive(t, ANSWER_SECONDS, err) != 1)
@@ -164,7 +164,7 @@ static int status(int argc, char **argv, const struct option_table *shown_as, do
 	view_init(&t.filling);
 	enum terminal_kind kind = terminal_open();
 	t.records = kind == TERMINAL_NONE && !(t.every > 0);
-	int result = show(&t, kind, &err), over = 0;
+	int result = status_show(&t, kind, &err), over = 0;
 	if (t.is_over)
 		show_end(&dirs);
 	else if (result < 0 && err.code == ERROR_UNAVAILABLE &&

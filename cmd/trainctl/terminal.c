@@ -158,7 +158,7 @@ void terminal_say(const char *text)
 /* ---- the block ---- */
 
 /* Lines that the block takes now: a terminal that has become narrower has wrapped some of them. */
-static size_t rows(void)
+static size_t terminal_rows(void)
 {
 	size_t width = terminal_width(), sum = 0;
 	for (size_t i = 0; i < terminal.drawn; i++)
@@ -183,7 +183,7 @@ static void erase_block(void)
 	continued = 0;
 	if (terminal.drawn == 0)
 		return;
-	size_t taken = rows();
+	size_t taken = terminal_rows();
 	go_up(taken - 1);
 	for (size_t i = 0; i < taken; i++) {
 		if (i > 0)

@@ -23,7 +23,7 @@
 
 static volatile sig_atomic_t told_to_end;
 
-static void on_end(int signal)
+static void top_on_end(int signal)
 {
 	told_to_end = signal;
 }
@@ -54,7 +54,7 @@ static attr_t attribute(enum screen_tint tint)
 	return A_NORMAL;
 }
 
-static void put(int y, const struct screen_line *line, attr_t all)
+static void top_put(int y, const struct screen_line *line, attr_t all)
 {
 	size_t len = strlen(line->text), from = line->from < len ? line->from : len;
 	size_t marked = line->len < len - from ? line->len : len - from;
@@ -81,7 +81,7 @@ static size_t chosen_row(const struct top *t)
 	return 0;
 }
 
-static void choose(struct top *t, size_t row)
+static void top_choose(struct top *t, size_t row)
 {
 	if (t->view.nodes == 0)
 		return;
@@ -98,7 +98,7 @@ static void draw_table(struct top *t, int y, int rows, size_t width)
 	grid_layout(&table, width, layout);
 	grid_line(&table, layout, GRID_HEAD, line.text, sizeof line.text);
 	line.len = strlen(line.text);
-	put(y++, &line, A_NORMAL);
+	top_put(y++, &line, A_NORMAL);
 	if (row < t->first)
 		t->first = row;
 	if (shown > 0 && row >= t->first + shown)
@@ -107,7 +107,7 @@ static void draw_table(struct top *t, int y, int rows, size_t width)
 		t->first = table.rows > shown ? table.rows - shown : 0;
 	for (size_t i = t->first; i < table.rows && i < t->first + shown; i++) {
 		view_row(&t->view, &table, layout, i, &line);
-		put(y++, &line, i == row ? A_REVERSE : A_NORMAL);
+		top_put(y++, &line, i == row ? A_REVERSE : A_NORMAL);
 	}
 	grid_free(&table);
 }
@@ -139,7 +139,7 @@ static void draw_help(int y, int bottom, size_t width)
 			size_t n = text_fold(p, width, &next);
 			snprintf(line.text, sizeof line.text, "%.*s", (int)n, p);
 			if (y < bottom)
-				put(y++, &line, A_NORMAL);
+				top_put(y++, &line, A_NORMAL);
 			p = next;
 		} while (*p);
 	}
@@ -156,7 +156,7 @@ static void draw_foot(const struct top *t, int y, size_t width)
 	const struct piece piece[] = {PIECE("q quit"),       PIECE("h help"),    PIECE("Enter log"),
 				      PIECE(sort, "s sort"), PIECE("r reverse"), PIECE(shown)};
 	line_fit(piece, sizeof piece / sizeof *piece, width, line.text, sizeof line.text);
-	put(y, &line, A_NORMAL);
+	top_put(y, &line, A_NORMAL);
 }
 
 /* Curses does not follow a new size by itself. Only the terminal knows what it shows after a
@@ -170,7 +170,7 @@ static void follow_size(void)
 	clearok(stdscr, TRUE);
 }
 
-static void draw(struct top *t)
+static void top_draw(struct top *t)
 {
 	struct screen_line line[VIEW_HEAD_MAX];
 	follow_size();
@@ -182,7 +182,7 @@ static void draw(struct top *t)
 				 t->asked && silent > SILENT_SECONDS ? silent : 0, line);
 	int rows = t->help ? HELP_LINES : ROWS_LEAST, most = height - 2 - rows, y = 0;
 	for (size_t i = 0; i < count && y < (most > 1 ? most : 1); i++)
-		put(y++, &line[i], A_NORMAL);
+		top_put(y++, &line[i], A_NORMAL);
 	if (y + rows + 2 < height)
 		y++; /* an empty line */
 	if (t->help)
@@ -200,7 +200,7 @@ static void sort_by(struct top *t, int step)
 	t->order = (enum view_order)(((int)t->order + step + VIEW_ORDERS) % VIEW_ORDERS);
 	view_sort(&t->view, t->order, t->reverse);
 	t->first = 0;
-	choose(t, 0);
+	top_choose(t, 0);
 }
 
 /* `trainctl logs -f` on this terminal; Ctrl-C, which is its alone, comes back here. */
@@ -229,14 +229,14 @@ static void show_log(const struct top *t)
 		if (told_to_end)
 			kill(pid, SIGTERM);
 	}
-	signal(SIGINT, on_end);
+	signal(SIGINT, top_on_end);
 	clearok(stdscr, TRUE);
 }
 
 static void move_by(struct top *t, long rows)
 {
 	long row = (long)chosen_row(t) + rows;
-	choose(t, row > 0 ? (size_t)row : 0);
+	top_choose(t, row > 0 ? (size_t)row : 0);
 }
 
 /* 0: that was the last one. */
@@ -288,11 +288,11 @@ static int take_key(struct top *t, int key)
 		return 1;
 	case 'g':
 	case KEY_HOME:
-		choose(t, 0);
+		top_choose(t, 0);
 		return 1;
 	case 'G':
 	case KEY_END:
-		choose(t, t->view.nodes);
+		top_choose(t, t->view.nodes);
 		return 1;
 	case 'l':
 	case '\r':
@@ -336,7 +336,7 @@ static int wait_for_something(const struct top *t, int keys)
 	return 0;
 }
 
-static int watch(struct top *t, struct error *err)
+static int top_watch(struct top *t, struct error *err)
 {
 	int keys = isatty(STDIN_FILENO); /* else nobody types: only the clock counts */
 	while (!told_to_end) {
@@ -344,7 +344,7 @@ static int watch(struct top *t, struct error *err)
 			break;
 		if (top_receive(t, 0, err) < 0)
 			break;
-		draw(t);
+		top_draw(t);
 		if (wait_for_something(t, keys) != 0)
 			return SIGHUP;
 		/* A terminal that has changed its size is a key, too. */
@@ -361,7 +361,7 @@ static int watch(struct top *t, struct error *err)
 static void hold_signals(void)
 {
 	static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-	struct sigaction act = {.sa_handler = on_end};
+	struct sigaction act = {.sa_handler = top_on_end};
 	sigset_t held;
 	sigemptyset(&held);
 	sigaddset(&held, SIGWINCH);
@@ -397,7 +397,7 @@ int top_on_screen(struct top *t, struct error *err)
 		init_pair(1, COLOR_YELLOW, -1);
 		init_pair(2, COLOR_RED, -1);
 	}
-	int result = watch(t, err);
+	int result = top_watch(t, err);
 	endwin();
 	delscreen(screen);
 	terminal_again();

@@ -26,7 +26,7 @@ static void sleep_through(const struct condition *c, double until)
 	close(fd);
 }
 
-static int tell(const struct condition *c, struct error *err)
+static int trainctl_wait_tell(const struct condition *c, struct error *err)
 {
 	fputs(c->summary, stdout);
 	if (c->is == CONDITION_CRASHED)
@@ -49,7 +49,7 @@ static int wait_for(const char *job, const char *run_dir, double until, struct e
 		    jobs_need_state(&dirs, job, err) != 0 || condition_read(&c, &dirs, err) != 0)
 			return -1;
 		if (c.is != CONDITION_RUNNING)
-			return tell(&c, err);
+			return trainctl_wait_tell(&c, err);
 		if (clock_mono() >= until)
 			return error_set(err, ERROR_TEMPFAIL, NULL, "job %s still runs", c.name);
 		sleep_through(&c, until);

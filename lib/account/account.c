@@ -61,7 +61,7 @@ void account_tell(struct account *a, struct record_out *o)
 		a->reader->tell(o->data, a->reader->arg);
 }
 
-static int out_of_memory(struct account *a)
+static int account_out_of_memory(struct account *a)
 {
 	a->reader->failed = 1;
 	return -1;
@@ -91,7 +91,7 @@ void account_enter(struct account *a, struct account_spans *s, int what, double 
 			s->count--; /* nothing of it is left */
 	}
 	if (GROW(s->span, s->room, s->count + 1) != 0) {
-		out_of_memory(a);
+		account_out_of_memory(a);
 		return;
 	}
 	s->span[s->count++] = (struct account_span){at, at, what};
@@ -125,7 +125,7 @@ double account_overlap(const struct account_spans *s, int what, double from, dou
 struct account_mark *account_mark(struct account *a, enum account_kind kind)
 {
 	if (GROW(a->mark, a->marks_room, a->marks + 1) != 0) {
-		out_of_memory(a);
+		account_out_of_memory(a);
 		return NULL;
 	}
 	struct account_mark *m = &a->mark[a->marks++];
@@ -141,7 +141,7 @@ struct account_mark *account_mark(struct account *a, enum account_kind kind)
 void account_mark_reason(struct account *a, struct account_mark *m, const char *reason)
 {
 	if (reason[0] && !(m->reason = strndup(reason, ACCOUNT_REASON_MAX - 1)))
-		out_of_memory(a);
+		account_out_of_memory(a);
 }
 
 /* The solution that decides from now on. */
@@ -153,7 +153,7 @@ static void take_decider(struct account *a, const char *name)
 			return;
 	if (GROW(in->by, in->bys_room, in->bys + 1) != 0 ||
 	    !(in->by[in->bys] = strndup(name, 255))) {
-		out_of_memory(a);
+		account_out_of_memory(a);
 		return;
 	}
 	in->bys++;
@@ -196,12 +196,12 @@ int account_is_training(const struct account *a, int phase)
 	       strcmp(a->phase[phase].name, "running") == 0;
 }
 
-static void keep(char *out, size_t max, const char *text)
+static void account_keep(char *out, size_t max, const char *text)
 {
 	snprintf(out, max, "%s", text);
 }
 
-#define KEEP(out, text) keep((out), sizeof(out), (text))
+#define KEEP(out, text) account_keep((out), sizeof(out), (text))
 
 /* What the begin record says of the job. */
 static void take_description(struct account *a, const struct record *r)
@@ -236,7 +236,7 @@ static void take_begin(struct account *a, const struct record *r, double before)
 	take_phase(a, "services");
 }
 
-static void take_summary(struct account *a, const struct record *r)
+static void account_take_summary(struct account *a, const struct record *r)
 {
 	KEEP(a->state, account_value(r, "state"));
 	KEEP(a->samples, account_value(r, "samples"));
@@ -251,7 +251,7 @@ static void take_error(struct account *a, const struct record *r)
 	free(a->error);
 	a->error = r->text ? strdup(r->text) : NULL;
 	if (r->text && !a->error)
-		out_of_memory(a);
+		account_out_of_memory(a);
 }
 
 /* ---- the course of the loss ---- */
@@ -277,7 +277,7 @@ static void thin_rows(struct account *a)
 	a->rows = count;
 }
 
-static void take_row(struct account *a, const struct record *r)
+static void account_take_row(struct account *a, const struct record *r)
 {
 	struct account_row row = {.at = a->at, .loss = NAN, .samples = NAN};
 	record_real_opt(r, "loss", -1e300, 1e300, &row.loss, NULL);
@@ -291,14 +291,14 @@ static void take_row(struct account *a, const struct record *r)
 	if (a->rows == ACCOUNT_POINTS_MAX)
 		thin_rows(a);
 	if (GROW(a->row, a->rows_room, a->rows + 1) != 0)
-		out_of_memory(a);
+		account_out_of_memory(a);
 	else
 		a->row[a->rows++] = row;
 }
 
 /* ---- decisions ---- */
 
-static void take_action(struct account *a, const struct record *r)
+static void account_take_action(struct account *a, const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -363,7 +363,7 @@ static void take_rollback(struct account *a)
 			     : ACCOUNT_ROLLBACK);
 }
 
-static void take_decision(struct account *a, const struct record *r)
+static void account_take_decision(struct account *a, const struct record *r)
 {
 	a->decisions++;
 	a->reader->snapshot_at = a->at;
@@ -372,7 +372,7 @@ static void take_decision(struct account *a, const struct record *r)
 
 /* ---- a brain ---- */
 
-static void take_sizes(struct account_plan *p, const struct record *r)
+static void account_take_sizes(struct account_plan *p, const struct record *r)
 {
 	static const char *const roles[] = {"worker", "server"};
 	for (int i = 0; i < 2; i++) {
@@ -388,7 +388,7 @@ static void take_sizes(struct account_plan *p, const struct record *r)
 	}
 }
 
-static void take_plan(struct account *a, const struct record *r)
+static void account_take_plan(struct account *a, const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -400,7 +400,7 @@ static void take_plan(struct account *a, const struct record *r)
 	record_add_fields(&o, r, NULL);
 	account_tell(a, &o);
 	if (GROW(a->plan, a->plans_room, a->plans + 1) != 0) {
-		out_of_memory(a);
+		account_out_of_memory(a);
 		return;
 	}
 	struct account_plan *p = &a->plan[a->plans++];
@@ -411,7 +411,7 @@ static void take_plan(struct account *a, const struct record *r)
 				   .confidence = NAN,
 				   .took = NAN,
 				   .cost = NAN};
-	take_sizes(p, r);
+	account_take_sizes(p, r);
 	KEEP(p->reason, account_value(r, "reason"));
 	KEEP(p->method, account_value(r, "method"));
 	KEEP(p->id, account_value(r, "id"));
@@ -431,7 +431,7 @@ static void take_changed(struct account *a, const struct record *r)
 }
 
 /* A round that was measured. */
-static void take_round(struct account *a, const struct record *r)
+static void account_take_round(struct account *a, const struct record *r)
 {
 	double rate = NAN, batch = NAN;
 	a->rounds++;
@@ -454,7 +454,7 @@ static void take_rebalanced(struct account *a, const struct record *r)
 	record_add_fields(&o, r, NULL);
 	account_tell(a, &o);
 	if (GROW(a->rebalance, a->rebalances_room, a->rebalances + 1) != 0) {
-		out_of_memory(a);
+		account_out_of_memory(a);
 		return;
 	}
 	struct account_rebalance *b = &a->rebalance[a->rebalances++];
@@ -481,7 +481,7 @@ static int is_turn(const struct record *r)
 	return record_is(r, "host") && !record_get(r, "trains");
 }
 
-static void take_turn(struct account *a, const struct record *r)
+static void account_take_turn(struct account *a, const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -495,7 +495,7 @@ static void take_turn(struct account *a, const struct record *r)
 	char *copy = strdup(o.data);
 	if (!copy || GROW(a->turn, a->turns_room, a->turns + 1) != 0) {
 		free(copy);
-		out_of_memory(a);
+		account_out_of_memory(a);
 		return;
 	}
 	a->turn[a->turns++] = (struct account_turn){.at = a->at, .line = copy};
@@ -509,7 +509,7 @@ static void take_turn(struct account *a, const struct record *r)
 
 /* ---- records in ---- */
 
-static void take(struct account *a, const struct record *r, double before)
+static void account_take_record(struct account *a, const struct record *r, double before)
 {
 	if (account_take_node(a, r))
 		return;
@@ -518,25 +518,25 @@ static void take(struct account *a, const struct record *r, double before)
 	else if (record_is(r, "phase"))
 		take_phase(a, account_value(r, "name"));
 	else if (record_is(r, "decision"))
-		take_decision(a, r);
+		account_take_decision(a, r);
 	else if (record_is(r, "by-hand"))
 		take_decider(a, record_get(r, "by") ? account_value(r, "by") : "hand");
 	else if (record_is(r, "row"))
-		take_row(a, r);
+		account_take_row(a, r);
 	else if (record_is(r, "action"))
-		take_action(a, r);
+		account_take_action(a, r);
 	else if (record_is(r, "refused"))
 		take_refused(a, r);
 	else if (record_is(r, "decided"))
 		a->skipped += record_get(r, "skipped") != NULL;
 	else if (record_is(r, "brain-job"))
-		take_round(a, r);
+		account_take_round(a, r);
 	else if (record_is(r, "brain-done"))
-		take_plan(a, r);
+		account_take_plan(a, r);
 	else if (record_is(r, "brain-changed"))
 		take_changed(a, r);
 	else if (is_turn(r))
-		take_turn(a, r);
+		account_take_turn(a, r);
 	else if (record_is(r, "rebalanced"))
 		take_rebalanced(a, r);
 	else if (record_is(r, "rollback"))
@@ -548,11 +548,11 @@ static void take(struct account *a, const struct record *r, double before)
 	else if (record_is(r, "error"))
 		take_error(a, r);
 	else if (record_is(r, "summary"))
-		take_summary(a, r);
+		account_take_summary(a, r);
 }
 
 /* If the clock was set back before a run began, times continue from the last one. */
-static void take_time(struct account *a, const struct record *r)
+static void account_take_time(struct account *a, const struct record *r)
 {
 	double at;
 	if (!record_get(r, "at") || record_real(r, "at", 0, 1e300, &at, NULL) != 0)
@@ -565,10 +565,10 @@ static void take_time(struct account *a, const struct record *r)
 int account_take(struct account *a, const struct record *r, struct error *err)
 {
 	double before = a->at;
-	take_time(a, r);
+	account_take_time(a, r);
 	if (a->first_at == 0)
 		a->first_at = a->at;
-	take(a, r, before);
+	account_take_record(a, r, before);
 	return a->reader->failed ? error_set(err, ERROR_OS, NULL, "out of memory") : 0;
 }
 

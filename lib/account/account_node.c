@@ -12,7 +12,7 @@
 
 /* A spare that takes a place is a worker from then on, also when it waits again later; some records
  * name no role. */
-static void take_role(struct account_node *n, const char *role)
+static void account_node_take_role(struct account_node *n, const char *role)
 {
 	if (role[0] && (!n->role[0] || strcmp(n->role, "spare") == 0))
 		snprintf(n->role, sizeof n->role, "%s", role);
@@ -25,7 +25,7 @@ struct account_node *account_node(struct account *a, const char *id, const char 
 		size_t i = (in->found + 1 + k) % a->nodes;
 		if (strcmp(a->node[i].id, id) == 0) {
 			in->found = i;
-			take_role(&a->node[i], role);
+			account_node_take_role(&a->node[i], role);
 			return &a->node[i];
 		}
 	}
@@ -59,7 +59,7 @@ void account_node_free(struct account_node *n)
 	free(n->intake);
 }
 
-static void enter(struct account *a, struct account_node *n, enum account_state state)
+static void account_node_enter(struct account *a, struct account_node *n, enum account_state state)
 {
 	account_enter(a, &n->spans, (int)state, a->at);
 }
@@ -111,7 +111,7 @@ static void forget_restart(struct account_intake *in)
 
 static void take_ready(struct account *a, struct account_node *n)
 {
-	enter(a, n, ACCOUNT_UP);
+	account_node_enter(a, n, ACCOUNT_UP);
 	if (n->intake->ended_at != 0)
 		put_restart(a, n);
 	else if (n->intake->handing) /* the earlier process, for a new supervisor */
@@ -124,7 +124,7 @@ static void take_ready(struct account *a, struct account_node *n)
 static void take_adopted(struct account *a, struct account_node *n, uint64_t life)
 {
 	struct account_intake *in = n->intake;
-	enter(a, n, ACCOUNT_STARTING);
+	account_node_enter(a, n, ACCOUNT_STARTING);
 	if (life <= in->life || in->ended_at != 0)
 		return;
 	in->ended_at = NAN;
@@ -134,7 +134,7 @@ static void take_adopted(struct account *a, struct account_node *n, uint64_t lif
 	in->from = a->at;
 }
 
-static void take_end(struct account *a, struct account_node *n, const struct record *r)
+static void account_node_take_end(struct account *a, struct account_node *n, const struct record *r)
 {
 	struct account_intake *in = n->intake;
 	in->ended_at = a->at;
@@ -150,12 +150,12 @@ static void take_end(struct account *a, struct account_node *n, const struct rec
 		in->from = a->at;
 		in->reason[0] = '\0';
 	}
-	enter(a, n, ACCOUNT_DOWN);
+	account_node_enter(a, n, ACCOUNT_DOWN);
 }
 
 static void take_start(struct account *a, struct account_node *n)
 {
-	enter(a, n, ACCOUNT_STARTING);
+	account_node_enter(a, n, ACCOUNT_STARTING);
 	forget_restart(n->intake); /* the first of its run */
 	if (n->points == 0)
 		n->intake->begun = 1;
@@ -184,23 +184,24 @@ static void take_event(struct account *a, const struct record *r)
 			in->asked = 1;
 		}
 	} else if (strcmp(kind, "exit") == 0)
-		take_end(a, n, r);
+		account_node_take_end(a, n, r);
 	else if (strcmp(kind, "start") == 0)
 		take_start(a, n);
 	else if (strcmp(kind, "restart") == 0)
-		enter(a, n, ACCOUNT_AGAIN);
+		account_node_enter(a, n, ACCOUNT_AGAIN);
 	else if (strcmp(kind, "joins") == 0)
-		enter(a, n, ACCOUNT_STARTING);
+		account_node_enter(a, n, ACCOUNT_STARTING);
 	else if (strcmp(kind, "adopt") == 0)
 		take_adopted(a, n, life);
 	else if (strcmp(kind, "ready") == 0)
 		take_ready(a, n);
 	else if (strcmp(kind, "left") == 0) {
-		enter(a, n, ACCOUNT_AWAY);
+		account_node_enter(a, n, ACCOUNT_AWAY);
 		forget_restart(in);
 	}
 	if (strcmp(account_value(r, "role"), "spare") == 0)
-		enter(a, n, ACCOUNT_AWAY); /* it waits for a place, and trains nothing */
+		account_node_enter(a, n,
+				   ACCOUNT_AWAY); /* it waits for a place, and trains nothing */
 	in->life = life;
 }
 
@@ -239,7 +240,8 @@ static void thin(struct account_node *n)
 	n->points = count;
 }
 
-static void add_point(struct account *a, struct account_node *n, const struct account_point *p)
+static void account_node_add_point(struct account *a, struct account_node *n,
+				   const struct account_point *p)
 {
 	if (n->points == ACCOUNT_POINTS_MAX)
 		thin(n);
@@ -280,7 +282,7 @@ static void add_sums(struct account *a, struct account_node *n, const struct acc
 		next.compute = next.comm = next.wait = isnan(sums->compute) ? NAN : 0;
 		if (in->begun) {
 			next.at = course_begin(n, at);
-			add_point(a, n, &next);
+			account_node_add_point(a, n, &next);
 			next.at = at;
 		} else
 			more = (struct account_sums){0};
@@ -299,7 +301,7 @@ static void add_sums(struct account *a, struct account_node *n, const struct acc
 	next.compute += more.compute;
 	next.comm += more.comm;
 	next.wait += more.wait;
-	add_point(a, n, &next);
+	account_node_add_point(a, n, &next);
 }
 
 /* Reads a `series` record or a node of a decision's snapshot: both come from the monitor. */
@@ -332,8 +334,8 @@ static void take_series(struct account *a, const struct record *r)
 
 /* Snapshots of an older log have no sums: estimate the times of batches from the node's speed, and
  * their number from the batch size, over the short window. */
-static void guess(struct account *a, struct account_node *n, const struct record *r, double samples,
-		  double speed)
+static void account_node_guess(struct account *a, struct account_node *n, const struct record *r,
+			       double samples, double speed)
 {
 	struct account_intake *in = n->intake;
 	struct account_sums s = in->last;
@@ -351,7 +353,7 @@ static void guess(struct account *a, struct account_node *n, const struct record
 }
 
 /* Of a decision's snapshot. */
-static void take_node(struct account *a, const struct record *r)
+static void account_node_take(struct account *a, const struct record *r)
 {
 	double samples = 0, speed = NAN, snapshot_at = a->reader->snapshot_at;
 	struct account_node *n = account_node(a, account_value(r, "id"), account_value(r, "role"));
@@ -368,12 +370,12 @@ static void take_node(struct account *a, const struct record *r)
 	if (record_get(r, "batches"))
 		take_sums(a, n, r);
 	else
-		guess(a, n, r, samples, speed);
+		account_node_guess(a, n, r, samples, speed);
 	in->samples_at = snapshot_at;
 	in->samples = samples;
 }
 
-static double away(const struct account_node *n, double from, double to)
+static double account_node_away_between(const struct account_node *n, double from, double to)
 {
 	static const enum account_state states[] = {ACCOUNT_AWAY, ACCOUNT_STARTING, ACCOUNT_DOWN,
 						    ACCOUNT_AGAIN};
@@ -385,13 +387,13 @@ static double away(const struct account_node *n, double from, double to)
 
 double account_up(const struct account_node *n, double from, double to)
 {
-	return to - from - away(n, from, to);
+	return to - from - account_node_away_between(n, from, to);
 }
 
 /* The share of the work between two points that was done in a part of that time, assuming an even
  * speed while the node was up. */
-static double share(const struct account_node *n, const struct account_point *p, double from,
-		    double to)
+static double account_node_share(const struct account_node *n, const struct account_point *p,
+				 double from, double to)
 {
 	double begin = fmax(p[0].at, from), end = fmin(p[1].at, to);
 	double all = p[1].at - p[0].at, part = end - begin;
@@ -423,7 +425,7 @@ struct account_point account_between(const struct account_node *n, double from, 
 	size_t first = point_at(n, from);
 	for (size_t i = first > 0 ? first : 1; i < n->points && n->point[i - 1].at < to; i++) {
 		const struct account_point *p = &n->point[i - 1];
-		double part = share(n, p, from, to);
+		double part = account_node_share(n, p, from, to);
 		if (!(part > 0))
 			continue;
 		sum.batches += part * (p[1].batches - p[0].batches);
@@ -451,7 +453,7 @@ int account_take_node(struct account *a, const struct record *r)
 	else if (record_is(r, "series"))
 		take_series(a, r);
 	else if (record_is(r, "node"))
-		take_node(a, r);
+		account_node_take(a, r);
 	else if (record_is(r, "restart"))
 		take_restart(a, r);
 	else if (record_is(r, "hand-over") || record_is(r, "handover-failed"))

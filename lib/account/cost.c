@@ -77,13 +77,13 @@ static void add_phases(const struct account *a, struct cost *out)
 
 /* ---- a window ---- */
 
-static double waited(const struct account_point *did)
+static double cost_waited(const struct account_point *did)
 {
 	return did->wait;
 }
 
-static double least(const struct account_point *did, size_t count,
-		    double (*seconds)(const struct account_point *did))
+static double cost_least(const struct account_point *did, size_t count,
+			 double (*seconds)(const struct account_point *did))
 {
 	double least = INFINITY;
 	for (size_t i = 0; i < count; i++)
@@ -94,12 +94,12 @@ static double least(const struct account_point *did, size_t count,
 
 double cost_barrier(const struct account_point *did, size_t count)
 {
-	return least(did, count, waited);
+	return cost_least(did, count, cost_waited);
 }
 
 double cost_collective(const struct account_point *did, size_t count)
 {
-	return least(did, count, account_collective);
+	return cost_least(did, count, account_collective);
 }
 
 /* Seconds of the window in which the worker did not belong to the job: before it came, after it
@@ -288,7 +288,7 @@ static void add_marks(const struct account *a, struct cost *cost)
 
 /* The fraction of the trained samples that counts, since the first row of the log. Some batches are
  * still under way, so slightly less than all counts as all. */
-static double counted(const struct sums *s)
+static double cost_counted(const struct sums *s)
 {
 	const struct account *a = s->a;
 	double counts, end = a->at, trained = 0;
@@ -308,7 +308,7 @@ static double counted(const struct sums *s)
 static void conclude(struct sums *s)
 {
 	struct cost *cost = s->cost;
-	double part = counted(s), away = cost->seconds - cost->training;
+	double part = cost_counted(s), away = cost->seconds - cost->training;
 	cost->known = 1;
 	cost->of[COST_TOGETHER] = s->together * part;
 	cost->of[COST_THROWN] = s->together * (1 - part);
@@ -326,7 +326,7 @@ static void conclude(struct sums *s)
 		}
 }
 
-static int make(struct sums *s)
+static int cost_make(struct sums *s)
 {
 	const struct account *a = s->a;
 	size_t room = a->nodes + 1;
@@ -352,7 +352,7 @@ int cost_of(const struct account *a, struct cost *out, struct error *err)
 	*out = (struct cost){
 		.busy = NAN, .even = NAN, .speed = NAN, .could = NAN, .slowest = ACCOUNT_NOBODY};
 	add_phases(a, out);
-	int result = make(&s);
+	int result = cost_make(&s);
 	if (result != 0)
 		error_set(err, ERROR_OS, NULL, "out of memory");
 	else if (s.workers > 0 && out->training > 0)

@@ -69,7 +69,7 @@ static int changes(const struct account_mark *m, double *in_force)
 	return other;
 }
 
-static void add(const struct account *a, struct effect *e, size_t mark)
+static void effect_add_mark(const struct account *a, struct effect *e, size_t mark)
 {
 	const struct account_mark *m = &a->mark[mark];
 	e->last = m->at;
@@ -83,7 +83,7 @@ static void add(const struct account *a, struct effect *e, size_t mark)
 		e->others++;
 }
 
-static void measure(const struct account *a, struct effect *list, size_t count)
+static void effect_measure(const struct account *a, struct effect *list, size_t count)
 {
 	double end = a->at, begin = beginning(a), all = training(a, begin, end);
 	double past = fmax(BEFORE_SECONDS, BEFORE_PART * all);
@@ -114,14 +114,14 @@ int effect_list(const struct account *a, struct effect **out, size_t *count, str
 				break;
 			list[n++] = (struct effect){.from = m->at, .mark_first = i, .mark = i};
 		}
-		add(a, &list[n - 1], i);
+		effect_add_mark(a, &list[n - 1], i);
 	}
 	free(in_force);
 	if (failed) {
 		free(list);
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
-	measure(a, list, n);
+	effect_measure(a, list, n);
 	*out = list;
 	*count = n;
 	return 0;

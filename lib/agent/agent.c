@@ -22,7 +22,7 @@
 /* ---- making ---- */
 
 /* shardd says which pieces we hold; a piece that we do not know was in an answer that got lost. */
-static int take_held(const struct piece *p, void *owner, struct error *err)
+static int agent_take_held(const struct piece *p, void *owner, struct error *err)
 {
 	struct agent *a = owner;
 	for (size_t i = 0; i < a->batch.range_count; i++)
@@ -42,7 +42,7 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 				    .wait_seconds = o->wait_seconds,
 				    .answer_seconds = o->answer_seconds,
 				    .stop = o->stop,
-				    .held = take_held};
+				    .held = agent_take_held};
 	struct meter_options meter = {.id = o->id,
 				      .monitor = o->monitor,
 				      .load_root = o->load_root ? o->load_root : "",
@@ -169,7 +169,7 @@ static int spin(struct agent *a, struct pollfd p[POLLS], double now)
 }
 
 /* Until something comes. */
-static void wait_event(struct agent *a, struct pollfd p[POLLS])
+static void agent_wait_event(struct agent *a, struct pollfd p[POLLS])
 {
 	double now = clock_mono();
 	int ms = milliseconds(next_deadline(a), now);
@@ -242,7 +242,7 @@ static int stop_now(struct agent *a)
 }
 
 /* Clears `wake`. */
-static void look(struct agent *a)
+static void agent_look_if_woken(struct agent *a)
 {
 	uint64_t ignored;
 	if (!a->options.look || !*a->options.look)
@@ -275,7 +275,7 @@ static int events(struct agent *a, const struct pollfd p[POLLS], struct error *e
 
 /* From being connected until something ends it: WORK_END: the trainer has ended, after it was told
  * so; WORK_STOP, WORK_FENCED, WORK_RESET or -1. */
-static int live(struct agent *a, struct error *err)
+static int agent_live(struct agent *a, struct error *err)
 {
 	struct pollfd p[POLLS];
 	int result = agent_advance(a, err);
@@ -286,13 +286,13 @@ static int live(struct agent *a, struct error *err)
 		if (clock_mono() >= agent_answer_due(a))
 			return error_set(err, ERROR_TEMPFAIL, a->options.lead,
 					 "no answer within %g s", a->options.answer_seconds);
-		wait_event(a, p);
+		agent_wait_event(a, p);
 		result = events(a, p, err);
 		if (result == WORK_OK && a->word == WORD_NEXT &&
 		    clock_mono() >= a->word_at + HELD_SECONDS)
 			agent_answer_state(a, "wait");
 		words_send(&a->words);
-		look(a);
+		agent_look_if_woken(a);
 		if (result == WORK_OK)
 			result = agent_look(a, err);
 		if (result != WORK_OK)
@@ -322,7 +322,7 @@ static int no_way_back(struct agent *a, int result, struct error *err)
 			 result == WORK_FENCED ? "was refused" : "the lead went away");
 }
 
-static int run(struct agent *a, struct error *err)
+static int agent_lives(struct agent *a, struct error *err)
 {
 	for (;;) {
 		int result = agent_connect(a, err);
@@ -335,7 +335,7 @@ static int run(struct agent *a, struct error *err)
 			agent_look_turn(a);
 		}
 		if (result == WORK_OK)
-			result = live(a, err);
+			result = agent_live(a, err);
 		if (result != WORK_FENCED && result != WORK_RESET)
 			return result;
 		if (a->trained)
@@ -365,7 +365,7 @@ static void end_trainer(struct agent *a)
 int agent_run(struct agent *a, struct node_end *end, struct error *err)
 {
 	*end = (struct node_end){0};
-	int result = run(a, err);
+	int result = agent_lives(a, err);
 	int by_itself = result < 0 && a->command.ended && err->code == end_status(&a->command.end);
 	if (by_itself)
 		*end = a->command.end;

@@ -131,7 +131,7 @@ double agent_answer_due(const struct agent *a)
 	return INFINITY;
 }
 
-static struct asked answered(struct agent *a)
+static struct asked agent_batch_answered(struct agent *a)
 {
 	struct asked what = a->asked[a->asked_first];
 	a->asked_first = (a->asked_first + 1) % CONVERSATION_OPEN_MAX;
@@ -240,7 +240,7 @@ void agent_report(struct agent *a)
 	a->is_done = 0;
 }
 
-static void obey(struct agent *a)
+static void agent_batch_obey(struct agent *a)
 {
 	double began = clock_mono();
 	if (!a->actions.news)
@@ -253,7 +253,7 @@ static void obey(struct agent *a)
 	meter_spend(a->meter, SPENT_ACTIONS, began);
 }
 
-static int read_iteration(struct agent *a, struct error *err)
+static int agent_batch_read_iteration(struct agent *a, struct error *err)
 {
 	if (record_u64(&a->lead.record, "iteration", 0, UINT64_MAX, &a->iteration, err) != 0)
 		return error_wrap(err, a->options.lead);
@@ -263,8 +263,8 @@ static int read_iteration(struct agent *a, struct error *err)
 static int on_joined(struct agent *a, struct error *err)
 {
 	a->phase = PHASE_IN;
-	int result = read_iteration(a, err);
-	obey(a);
+	int result = agent_batch_read_iteration(a, err);
+	agent_batch_obey(a);
 	return result;
 }
 
@@ -317,8 +317,8 @@ static int on_pushed(struct agent *a, struct error *err)
 	}
 	a->none = 0;
 	a->phase = PHASE_IN;
-	int result = read_iteration(a, err);
-	obey(a);
+	int result = agent_batch_read_iteration(a, err);
+	agent_batch_obey(a);
 	if (a->next_cut.rows > 0) { /* the lead knows of it */
 		a->phase = PHASE_BEGINNING;
 		if (agent_batch_size(a) == size)
@@ -331,7 +331,7 @@ static int on_pushed(struct agent *a, struct error *err)
 	return result;
 }
 
-static int on_ended(struct agent *a, struct error *err)
+static int agent_batch_on_ended(struct agent *a, struct error *err)
 {
 	if (record_get(&a->lead.record, "wait"))
 		return ask_end(a, err);
@@ -339,9 +339,9 @@ static int on_ended(struct agent *a, struct error *err)
 	return WORK_OK;
 }
 
-static int on_answer(struct agent *a, struct error *err)
+static int agent_batch_on_answer(struct agent *a, struct error *err)
 {
-	struct asked what = answered(a);
+	struct asked what = agent_batch_answered(a);
 	switch (what.kind) {
 	case ASK_JOIN:
 		return on_joined(a, err);
@@ -350,7 +350,7 @@ static int on_answer(struct agent *a, struct error *err)
 	case ASK_PUSH:
 		return on_pushed(a, err);
 	case ASK_END:
-		return on_ended(a, err);
+		return agent_batch_on_ended(a, err);
 	case ASK_SAVED:
 		return WORK_OK;
 	case ASK_TRAINER:
@@ -361,10 +361,10 @@ static int on_answer(struct agent *a, struct error *err)
 }
 
 /* Handles an `err`. If the loss is not finite, the message names the rows. */
-static int refused(struct agent *a, struct error *err)
+static int agent_batch_refused(struct agent *a, struct error *err)
 {
 	struct error what;
-	enum ask kind = answered(a).kind;
+	enum ask kind = agent_batch_answered(a).kind;
 	if (kind == ASK_TRAINER) { /* a lead without this request, or one that no longer knows this
 				    * member */
 		a->look.is_asked = 0;
@@ -385,7 +385,7 @@ static int refused(struct agent *a, struct error *err)
 			 (unsigned long long)a->batch.range[0].id);
 }
 
-static int hear(struct agent *a, struct error *err)
+static int agent_batch_hear(struct agent *a, struct error *err)
 {
 	const struct record *r = &a->lead.record;
 	if (record_is(r, "action"))
@@ -397,7 +397,7 @@ static int hear(struct agent *a, struct error *err)
 	if (a->asked_count == 0)
 		return error_set(err, ERROR_SOFTWARE, a->options.lead, "an answer without a "
 								       "request");
-	return record_is(r, "err") ? refused(a, err) : on_answer(a, err);
+	return record_is(r, "err") ? agent_batch_refused(a, err) : agent_batch_on_answer(a, err);
 }
 
 int agent_lead_waiting(const struct agent *a)
@@ -410,7 +410,7 @@ int agent_hear_lead(struct agent *a, struct error *err)
 	do {
 		int result = conversation_receive(&a->lead, PATIENT, NULL, err);
 		if (result == WORK_OK)
-			result = hear(a, err);
+			result = agent_batch_hear(a, err);
 		if (result != WORK_OK && a->phase == PHASE_ENDED) {
 			/* A lead may end when its job is finished; the trainer still writes its
 			 * result. */
@@ -426,7 +426,7 @@ int agent_hear_lead(struct agent *a, struct error *err)
 /* ---- going on ---- */
 
 /* A member cuts its next batch, and tells the lead its size. */
-static int begin(struct agent *a, struct error *err)
+static int agent_batch_begin(struct agent *a, struct error *err)
 {
 	if (a->cut.rows == 0) {
 		if (a->stock.rows < agent_batch_size(a) && !a->dry)
@@ -451,11 +451,11 @@ static int begin_again(struct agent *a, struct error *err)
 	if (a->cut.rows > 0)
 		return WORK_OK;
 	if (a->stock.rows > 0)
-		return begin(a, err);
+		return agent_batch_begin(a, err);
 	return a->dry == WORK_END ? ask_end(a, err) : WORK_OK;
 }
 
-static int ready(struct agent *a, int wanted, struct error *err)
+static int agent_batch_ready(struct agent *a, int wanted, struct error *err)
 {
 	if (a->none && !a->takes_empty)
 		return push_nothing(a, err);
@@ -465,18 +465,18 @@ static int ready(struct agent *a, int wanted, struct error *err)
 	return agent_rows_give(a, err);
 }
 
-static int step(struct agent *a, struct error *err)
+static int agent_batch_step(struct agent *a, struct error *err)
 {
 	int wanted = a->word == WORD_NEXT;
 	switch (a->phase) {
 	case PHASE_OUT:
 		return wanted ? ask_join(a, err) : WORK_OK;
 	case PHASE_IN:
-		return begin(a, err);
+		return agent_batch_begin(a, err);
 	case PHASE_BEGINNING:
 		return begin_again(a, err);
 	case PHASE_READY:
-		return ready(a, wanted && !a->given, err);
+		return agent_batch_ready(a, wanted && !a->given, err);
 	case PHASE_ENDED:
 		if (wanted) {
 			agent_answer_state(a, "end");
@@ -496,7 +496,7 @@ int agent_advance(struct agent *a, struct error *err)
 		before = a->phase;
 		int result = take_pieces(a, err);
 		if (result == WORK_OK)
-			result = step(a, err);
+			result = agent_batch_step(a, err);
 		/* Requests for later batches are sent when nobody waits. */
 		if (result == WORK_OK && a->phase != PHASE_ENDED && !a->given &&
 		    a->phase != PHASE_READY && a->cut.rows == 0)

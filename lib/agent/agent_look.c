@@ -40,7 +40,7 @@ double agent_look_due(const struct agent *a)
 	return fmax(l->turn_at + FIRST_SECONDS, l->at + EVERY_SECONDS);
 }
 
-static void say(struct agent *a, struct error *err, int *result)
+static void agent_look_say(struct agent *a, struct error *err, int *result)
 {
 	struct look *l = &a->look;
 	char line[RECORD_LINE_MAX];
@@ -61,7 +61,7 @@ static void say(struct agent *a, struct error *err, int *result)
 	*result = agent_ask(a, &o, (struct asked){.kind = ASK_TRAINER}, NULL, 0, err);
 }
 
-static void look(struct agent *a, double now)
+static void agent_look_now(struct agent *a, double now)
 {
 	struct look *l = &a->look;
 	struct inspect_groups groups = {0};
@@ -83,7 +83,7 @@ int agent_look(struct agent *a, struct error *err)
 		l->seen.stopped = l->seen.waits = 0;
 		l->seen.state[0] = l->seen.wchan[0] = '\0';
 	} else if (now >= agent_look_due(a)) {
-		look(a, now);
+		agent_look_now(a, now);
 	}
 	if (now - l->waits_at > WAITS_SECONDS)
 		l->seen.waits = 0;
@@ -93,7 +93,7 @@ int agent_look(struct agent *a, struct error *err)
 	if (!is_known && !l->is_asked && a->lead.call && a->phase != PHASE_OUT &&
 	    a->phase != PHASE_JOINING && a->phase != PHASE_ENDED &&
 	    a->asked_count + 3 < CONVERSATION_OPEN_MAX)
-		say(a, err, &result);
+		agent_look_say(a, err, &result);
 	return result;
 }
 

@@ -107,7 +107,7 @@ static int to_lead(struct agent *a, const char *path, const char *failed, size_t
 	return result;
 }
 
-static int give_up(struct agent *a, const char *why, struct error *err)
+static int agent_save_give_up(struct agent *a, const char *why, struct error *err)
 {
 	log_say(LOG_LEVEL_WARNING, "%s: the checkpoint %s: %s", a->options.id,
 		a->save.cut ? a->save.cut : "", why);
@@ -115,7 +115,7 @@ static int give_up(struct agent *a, const char *why, struct error *err)
 }
 
 /* The trainer's directory in the checkpoint's. */
-static int make_dir(struct agent *a, const char *cut, struct error *err)
+static int agent_save_make_dir(struct agent *a, const char *cut, struct error *err)
 {
 	struct save *s = &a->save;
 	char dir[CKPT_PATH_MAX];
@@ -141,13 +141,13 @@ int agent_save_due(struct agent *a, const struct record *r, struct error *err)
 	s->given_up += (uint64_t)s->is_told;
 	s->is_told = 0;
 	s->reading_is_old = 1;
-	if (make_dir(a, path, &why) == 0) {
+	if (agent_save_make_dir(a, path, &why) == 0) {
 		s->is_due = 1;
 		return WORK_OK;
 	}
 	s->is_due = 0;
 	error_format(&why, text, sizeof text);
-	return give_up(a, text, err);
+	return agent_save_give_up(a, text, err);
 }
 
 void agent_save_tell(struct agent *a)
@@ -169,7 +169,7 @@ void agent_save_tell(struct agent *a)
 
 /* ---- what was written ---- */
 
-static void answer_ok(struct agent *a)
+static void agent_save_answer_ok(struct agent *a)
 {
 	words_put(&a->words, RECORD_BARE("ok"), NULL);
 	words_send(&a->words);
@@ -177,12 +177,12 @@ static void answer_ok(struct agent *a)
 
 /* Whether somebody still waits for the save that is being answered; otherwise answers the
  * trainer. */
-static int is_wanted(struct agent *a)
+static int agent_save_is_wanted(struct agent *a)
 {
 	struct save *s = &a->save;
 	if (s->given_up > 0) {
 		s->given_up--;
-		answer_ok(a);
+		agent_save_answer_ok(a);
 		return 0;
 	}
 	if (!s->is_told)
@@ -206,20 +206,20 @@ int agent_saved(struct agent *a, const struct record *r, struct error *err)
 	const char *path = record_get(r, "path");
 	struct error why = {0};
 	char text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
-	if (!is_wanted(a))
+	if (!agent_save_is_wanted(a))
 		return WORK_OK;
 	if (!path) {
-		answer_ok(a);
+		agent_save_answer_ok(a);
 		rmdir(a->save.dir);
 		return to_lead(a, NULL, NULL, 0, err);
 	}
 	if (read_files(a, path, &why) == 0) {
-		answer_ok(a);
+		agent_save_answer_ok(a);
 		return WORK_OK;
 	}
 	error_format(&why, text, sizeof text);
 	agent_refuse(a, "no-file", text);
-	return give_up(a, text, err);
+	return agent_save_give_up(a, text, err);
 }
 
 /* All files are read. */
@@ -237,16 +237,16 @@ int agent_save_gathered(struct agent *a, struct error *err)
 	if (result == 0)
 		return to_lead(a, name, NULL, len, err);
 	error_format(&why, text, sizeof text);
-	return give_up(a, text, err);
+	return agent_save_give_up(a, text, err);
 }
 
 int agent_save_failed(struct agent *a, const struct record *r, struct error *err)
 {
 	const char *why = record_get(r, "why");
-	if (!is_wanted(a))
+	if (!agent_save_is_wanted(a))
 		return WORK_OK;
-	answer_ok(a);
+	agent_save_answer_ok(a);
 	if (!why)
 		why = r->text ? r->text : "the trainer could not write it";
-	return give_up(a, why, err);
+	return agent_save_give_up(a, why, err);
 }

@@ -16,13 +16,13 @@
 
 /* ---- answers ---- */
 
-static void begin(struct record_out *o, char *line, const char *type)
+static void agent_words_begin(struct record_out *o, char *line, const char *type)
 {
 	record_begin(o, line, RECORD_LINE_MAX, type);
 }
 
 /* Sent when nothing more can be done now: the answer to a word that came early goes with it. */
-static void answered(struct agent *a)
+static void agent_words_answered(struct agent *a)
 {
 	a->word = WORD_NONE;
 	agent_look_turn(a);
@@ -33,10 +33,10 @@ void agent_answer_state(struct agent *a, const char *state)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	agent_save_tell(a);
-	begin(&o, line, "ok");
+	agent_words_begin(&o, line, "ok");
 	record_add(&o, "state", state);
 	words_put(&a->words, &o, NULL);
-	answered(a);
+	agent_words_answered(a);
 }
 
 void agent_answer_step(struct agent *a)
@@ -44,10 +44,10 @@ void agent_answer_step(struct agent *a)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	agent_save_tell(a);
-	begin(&o, line, "ok");
+	agent_words_begin(&o, line, "ok");
 	record_add_u64(&o, "iteration", a->iteration);
 	words_put(&a->words, &o, NULL);
-	answered(a);
+	agent_words_answered(a);
 }
 
 static void put_range(struct agent *a, const struct stock_range *r)
@@ -55,7 +55,7 @@ static void put_range(struct agent *a, const struct stock_range *r)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	const struct piece *p = &r->piece;
-	begin(&o, line, "range");
+	agent_words_begin(&o, line, "range");
 	record_add_u64(&o, "begin", p->shuffled ? p->begin : p->begin + r->position);
 	record_add_u64(&o, "length", p->shuffled ? p->length : r->length);
 	if (p->shuffled) {
@@ -71,7 +71,7 @@ void agent_give_batch(struct agent *a)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	agent_save_tell(a);
-	begin(&o, line, "batch");
+	agent_words_begin(&o, line, "batch");
 	record_add_u64(&o, "iteration", a->iteration);
 	record_add_u64(&o, "size", a->none ? 0 : a->cut.rows);
 	record_add_u64(&o, "accum", a->actions.accum);
@@ -80,26 +80,26 @@ void agent_give_batch(struct agent *a)
 	words_put(&a->words, &o, NULL);
 	for (size_t i = 0; !a->none && i < a->cut.ranges; i++)
 		put_range(a, &a->cut.range[i]);
-	begin(&o, line, "ok");
+	agent_words_begin(&o, line, "ok");
 	words_put(&a->words, &o, NULL);
 	a->given = a->trained = 1;
 	a->given_at = clock_mono();
 	a->waited = a->given_at - a->word_at;
-	answered(a);
+	agent_words_answered(a);
 }
 
 void agent_refuse(struct agent *a, const char *code, const char *why)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	begin(&o, line, "err");
+	agent_words_begin(&o, line, "err");
 	record_add(&o, "code", code);
 	words_put(&a->words, &o, why);
 	words_send(&a->words);
 }
 
 /* The trainer broke the rules: tell it, and *err says how. */
-static int broken(struct agent *a, const char *code, const char *why, struct error *err)
+static int agent_words_broken(struct agent *a, const char *code, const char *why, struct error *err)
 {
 	char place[ERROR_PLACE_MAX];
 	words_place(&a->words, place, sizeof place);
@@ -115,10 +115,10 @@ static int on_next(struct agent *a, struct error *err)
 	struct error why = {0};
 	a->look.seen.pauses = 0;
 	if (a->given)
-		return broken(a, "order", "'next' before 'step' has said that the batch is trained",
-			      err);
+		return agent_words_broken(
+			a, "order", "'next' before 'step' has said that the batch is trained", err);
 	if (record_u64_opt(&a->record, "empty", 0, 1, &empty, &why) != 0)
-		return broken(a, "bad-request", why.text, err);
+		return agent_words_broken(a, "bad-request", why.text, err);
 	a->takes_empty = empty != 0;
 	a->word = WORD_NEXT;
 	a->word_at = clock_mono();
@@ -144,13 +144,13 @@ static int on_step(struct agent *a, struct error *err)
 	double loss, now = clock_mono();
 	a->look.seen.pauses = 0;
 	if (!a->given)
-		return broken(a, "order", "'step', but all batches are done already",
-			      err);
+		return agent_words_broken(a, "order", "'step', but all batches are done already",
+					  err);
 	*push = (struct exchange_push){.size = agent_batch_size(a), .time = now - a->given_at};
 	if (record_real_opt(&a->record, "time", 0, SECONDS_MAX, &push->time, &why) != 0 ||
 	    record_real_opt(&a->record, "mem", 0, 1, &push->mem, &why) != 0 ||
 	    read_loss(&a->record, &loss, &why) != 0)
-		return broken(a, "bad-request", why.text, err);
+		return agent_words_broken(a, "bad-request", why.text, err);
 	push->loss = a->none ? 0 : loss * (double)a->cut.rows;
 	push->no_loss = a->none || !record_get(&a->record, "loss");
 	a->stepped_at = now;
@@ -174,13 +174,13 @@ static int on_pause(struct agent *a)
 	}
 	a->look.seen.pauses = seconds;
 	agent_look_turn(a);
-	begin(&o, line, "ok");
+	agent_words_begin(&o, line, "ok");
 	words_put(&a->words, &o, NULL);
 	words_send(&a->words);
 	return WORK_OK;
 }
 
-static int take_word(struct agent *a, struct error *err)
+static int agent_words_take(struct agent *a, struct error *err)
 {
 	char why[200];
 	if (record_is(&a->record, "waits")) { /* not answered: it may come between any two words */
@@ -218,7 +218,7 @@ int agent_hear_trainer(struct agent *a, struct error *err)
 		if (found != WORDS_ONE)
 			return WORK_OK;
 		a->spoke = 1;
-		int result = take_word(a, err);
+		int result = agent_words_take(a, err);
 		if (result != WORK_OK)
 			return result;
 	}

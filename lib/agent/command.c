@@ -20,7 +20,7 @@ struct pipes {
 	int in[2], out[2]; /* of the command */
 };
 
-static void close_fd(int *fd)
+static void command_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -30,23 +30,23 @@ static void close_fd(int *fd)
 static void close_pipes(struct pipes *p)
 {
 	for (int i = 0; i < 2; i++) {
-		close_fd(&p->in[i]);
-		close_fd(&p->out[i]);
+		command_close_fd(&p->in[i]);
+		command_close_fd(&p->out[i]);
 	}
 }
 
 /* value NULL: remove the variable. */
-static void put(const char *name, const char *value)
+static void command_put(const char *name, const char *value)
 {
 	if ((value ? setenv(name, value, 1) : unsetenv(name)) != 0)
 		_exit(ERROR_OS);
 }
 
-static void put_number(const char *name, int number)
+static void command_put_number(const char *name, int number)
 {
 	char text[16];
 	snprintf(text, sizeof text, "%d", number);
-	put(name, text);
+	command_put(name, text);
 }
 
 static void put_all(const char *const *env, size_t count)
@@ -56,7 +56,7 @@ static void put_all(const char *const *env, size_t count)
 		char *name = strndup(env[i], (size_t)(equals - env[i]));
 		if (!name)
 			_exit(ERROR_OS);
-		put(name, equals + 1);
+		command_put(name, equals + 1);
 		free(name);
 	}
 }
@@ -68,11 +68,12 @@ static void give_pipes(const struct pipes *p)
 	int out = fcntl(p->out[1], F_DUPFD_CLOEXEC, COMMAND_OUT + 1);
 	if (in < 0 || out < 0 || dup2(in, COMMAND_IN) < 0 || dup2(out, COMMAND_OUT) < 0)
 		_exit(ERROR_OS);
-	put_number("PACELINE_IN", COMMAND_IN);
-	put_number("PACELINE_OUT", COMMAND_OUT);
+	command_put_number("PACELINE_IN", COMMAND_IN);
+	command_put_number("PACELINE_OUT", COMMAND_OUT);
 }
 
-static _Noreturn void become(const struct command_options *o, const struct pipes *p, pid_t parent)
+static _Noreturn void command_become(const struct command_options *o, const struct pipes *p,
+				     pid_t parent)
 {
 	int input = o->input;
 	setpgid(0, 0);
@@ -84,8 +85,8 @@ static _Noreturn void become(const struct command_options *o, const struct pipes
 		input = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (input < 0 || dup2(input, 0) < 0 || (o->output >= 0 && dup2(o->output, 1) < 0))
 		_exit(ERROR_OS);
-	put("PACELINE_ID", o->id);
-	put("PACELINE_RESUME", o->resume);
+	command_put("PACELINE_ID", o->id);
+	command_put("PACELINE_RESUME", o->resume);
 	put_all(o->env, o->env_count);
 	if (o->talks) {
 		give_pipes(p);
@@ -93,22 +94,22 @@ static _Noreturn void become(const struct command_options *o, const struct pipes
 		if (setenv("PYTHONUNBUFFERED", "1", 0) != 0)
 			_exit(ERROR_OS);
 	} else { /* descriptors of an agent above us: not ours to pass on */
-		put("PACELINE_IN", NULL);
-		put("PACELINE_OUT", NULL);
+		command_put("PACELINE_IN", NULL);
+		command_put("PACELINE_OUT", NULL);
 	}
 	execvp(o->argv[0], o->argv);
 	process_not_run("agent", o->argv[0]);
 }
 
-static int spawn(struct command *c, const struct command_options *o, struct pipes *p,
-		 struct error *err)
+static int command_spawn(struct command *c, const struct command_options *o, struct pipes *p,
+			 struct error *err)
 {
 	pid_t parent = getpid();
 	if (o->talks && (pipe2(p->in, O_CLOEXEC) != 0 || pipe2(p->out, O_CLOEXEC) != 0))
 		return error_errno(err, ERROR_OS, o->argv[0], "pipe");
 	c->pid = process_fork();
 	if (c->pid == 0)
-		become(o, p, parent);
+		command_become(o, p, parent);
 	if (c->pid < 0) {
 		c->pid = 0;
 		return error_errno(err, ERROR_OS, o->argv[0], "fork");
@@ -122,7 +123,7 @@ int command_start(struct command *c, const struct command_options *options, stru
 {
 	struct pipes p = {{-1, -1}, {-1, -1}};
 	*c = (struct command){.pid_fd = -1, .to = -1, .from = -1};
-	int result = spawn(c, options, &p, err);
+	int result = command_spawn(c, options, &p, err);
 	if (result == 0 && options->talks) {
 		c->to = p.in[1];
 		c->from = p.out[0];
@@ -167,9 +168,9 @@ void command_close(struct command *c)
 	 * children. */
 	for (int i = 0; c->pid > 0 && i < REAP_TRIES && !command_ended(c); i++)
 		clock_sleep(0.001);
-	close_fd(&c->pid_fd);
-	close_fd(&c->to);
-	close_fd(&c->from);
+	command_close_fd(&c->pid_fd);
+	command_close_fd(&c->to);
+	command_close_fd(&c->from);
 	c->pid = 0;
 }
 

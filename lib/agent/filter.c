@@ -63,7 +63,7 @@ void filter_end(struct filter *f)
 	*f = (struct filter){0};
 }
 
-static int check_rows(const struct filter *f, struct error *err)
+static int filter_check_rows(const struct filter *f, struct error *err)
 {
 	const struct generation *g = pieces_generation(f->pieces);
 	if (!f->o->rows)
@@ -78,7 +78,7 @@ int filter_hello(struct filter *f, struct error *err)
 				 "is refused again and again: does another agent use this --id?");
 	f->fences++;
 	int result = pieces_hello(f->pieces, err);
-	if (result == WORK_OK && check_rows(f, err) != 0)
+	if (result == WORK_OK && filter_check_rows(f, err) != 0)
 		return -1;
 	f->renewed_at = clock_mono();
 	return result;

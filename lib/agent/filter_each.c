@@ -101,7 +101,7 @@ static int each_make(struct each *e, const struct filter_options *o, struct erro
 	return 0;
 }
 
-static size_t ready(const struct each *e)
+static size_t filter_each_ready(const struct each *e)
 {
 	return e->ready_count - e->ready_first;
 }
@@ -181,8 +181,8 @@ static int start_jobs(struct each *e, struct error *err)
 	struct job *j;
 	if (filter_stopped(&e->f) || clock_mono() < e->pause_until)
 		return 0;
-	while (ready(e) > 0 && (!e->outputs || outputs_waiting(e->outputs) < KEPT_MAX) &&
-	       (j = free_job(e)) != NULL)
+	while (filter_each_ready(e) > 0 &&
+	       (!e->outputs || outputs_waiting(e->outputs) < KEPT_MAX) && (j = free_job(e)) != NULL)
 		if (start_job(e, j, &e->ready[e->ready_first++], err) != 0)
 			return -1;
 	return 0;
@@ -190,23 +190,23 @@ static int start_jobs(struct each *e, struct error *err)
 
 /* ---- asking for shards ---- */
 
-static size_t wanted(const struct each *e)
+static size_t filter_each_wanted(const struct each *e)
 {
 	size_t idle = e->o->jobs - e->running;
 	double ahead = e->mean_seconds > 0
 			       ? AHEAD_SECONDS / e->mean_seconds * (double)e->o->jobs
 			       : 0;
 	size_t want = idle + (size_t)fmin(ahead, AHEAD_MAX);
-	size_t have = ready(e) + pieces_asked(e->f.pieces);
+	size_t have = filter_each_ready(e) + pieces_asked(e->f.pieces);
 	return want > have ? want - have : 0;
 }
 
-static int ask(struct each *e, struct error *err)
+static int filter_each_ask(struct each *e, struct error *err)
 {
 	double now = clock_mono();
 	if (e->is_over || filter_stopped(&e->f) || now < e->ask_at || now < e->pause_until)
 		return 0;
-	size_t want = wanted(e);
+	size_t want = filter_each_wanted(e);
 	if (want > 0 && e->ask_at > 0) { /* there was nothing: one asks for all */
 		if (pieces_asked(e->f.pieces) > 0)
 			return 0;
@@ -243,7 +243,7 @@ static int disk_full(const struct each *e, struct error *err)
 			 "the disk is full; half-written files are removed");
 }
 
-static int succeeded(struct each *e, struct job *j, struct error *err)
+static int filter_each_succeeded(struct each *e, struct job *j, struct error *err)
 {
 	double seconds = clock_mono() - j->began_at;
 	if (e->outputs && outputs_is_full(e->outputs))
@@ -255,7 +255,8 @@ static int succeeded(struct each *e, struct job *j, struct error *err)
 			  : pieces_done(e->f.pieces, j->piece.id, err);
 }
 
-static int failed(struct each *e, struct job *j, const struct node_end *end, struct error *err)
+static int filter_each_failed(struct each *e, struct job *j, const struct node_end *end,
+			      struct error *err)
 {
 	char what[200], how[100];
 	int is_bad_data = end->signal == 0 && end->status == ERROR_DATA;
@@ -280,7 +281,7 @@ static int failed(struct each *e, struct job *j, const struct node_end *end, str
 }
 
 /* What the command's end means for the shard. */
-static int judge(struct each *e, struct job *j, struct error *err)
+static int filter_each_judge(struct each *e, struct job *j, struct error *err)
 {
 	struct rows_pipe_look look = {0};
 	struct node_end end = j->command.end;
@@ -294,15 +295,15 @@ static int judge(struct each *e, struct job *j, struct error *err)
 	}
 	/* A command that we told to end may exit with 0 after half of its work. */
 	if (end.signal == 0 && end.status == 0 && !j->last)
-		return succeeded(e, j, err);
+		return filter_each_succeeded(e, j, err);
 	if (j->cause == BY_STOP)
 		return pieces_back(e->f.pieces, j->piece.id, PIECES_UNDONE, err);
-	return failed(e, j, &end, err);
+	return filter_each_failed(e, j, &end, err);
 }
 
 static int end_job(struct each *e, struct job *j, struct error *err)
 {
-	int result = judge(e, j, err);
+	int result = filter_each_judge(e, j, err);
 	if (j->pipe)
 		rows_pipe_cancel(j->pipe);
 	if (e->outputs)
@@ -330,7 +331,7 @@ static void kill_now(struct job *j, enum cause cause)
 }
 
 /* Does what is due; *seconds is reduced to the time until the next action. */
-static void kill_due(struct each *e, double *seconds)
+static void filter_each_kill_due(struct each *e, double *seconds)
 {
 	double now = clock_mono();
 	filter_look(&e->f, seconds);
@@ -370,7 +371,7 @@ static int add_ready(struct each *e, const struct piece *p, struct error *err)
 	return 0;
 }
 
-static void lose(struct each *e, uint64_t id)
+static void filter_each_lose(struct each *e, uint64_t id)
 {
 	char what[200];
 	for (size_t i = e->ready_first; i < e->ready_count; i++)
@@ -390,7 +391,7 @@ static void lose(struct each *e, uint64_t id)
 		}
 }
 
-static int begin_anew(struct each *e, struct error *err)
+static int filter_each_begin_anew(struct each *e, struct error *err)
 {
 	log_say(LOG_LEVEL_WARNING, "%s was fenced, because somebody took it for dead: starting "
 				   "over", e->o->id);
@@ -402,7 +403,7 @@ static int begin_anew(struct each *e, struct error *err)
 	return filter_hello(&e->f, err);
 }
 
-static int on_news(struct each *e, const struct pieces_news *news, struct error *err)
+static int filter_each_on_news(struct each *e, const struct pieces_news *news, struct error *err)
 {
 	switch (news->kind) {
 	case PIECES_GIVEN:
@@ -416,10 +417,10 @@ static int on_news(struct each *e, const struct pieces_news *news, struct error 
 		e->held = news->held;
 		return 0;
 	case PIECES_LOST:
-		lose(e, news->id);
+		filter_each_lose(e, news->id);
 		return 0;
 	case PIECES_FENCED:
-		return begin_anew(e, err);
+		return filter_each_begin_anew(e, err);
 	case PIECES_DONE:
 		if (e->ask_at > 0 && is_idle(e)) /* it may have been the last */
 			e->ask_at = clock_mono();
@@ -430,20 +431,20 @@ static int on_news(struct each *e, const struct pieces_news *news, struct error 
 	return 0;
 }
 
-static int hear_shardd(struct each *e, struct error *err)
+static int filter_each_hear_shardd(struct each *e, struct error *err)
 {
 	struct pieces_news news;
 	for (;;) {
 		int result = pieces_next(e->f.pieces, &news, err);
 		if (result != 0 || news.kind == PIECES_NOTHING)
 			return result;
-		result = on_news(e, &news, err);
+		result = filter_each_on_news(e, &news, err);
 		if (result != 0)
 			return result;
 	}
 }
 
-static int renew(struct each *e, double *seconds, struct error *err)
+static int filter_each_renew(struct each *e, double *seconds, struct error *err)
 {
 	int result = 0;
 	if (!filter_renews(&e->f, seconds))
@@ -494,7 +495,7 @@ static int end_jobs(struct each *e, struct error *err)
 	return 0;
 }
 
-static void wait_event(struct each *e, double seconds)
+static void filter_each_wait_event(struct each *e, double seconds)
 {
 	size_t count = 0;
 	double now = clock_mono(), more = pieces_seconds(e->f.pieces);
@@ -520,12 +521,12 @@ static void wait_event(struct each *e, double seconds)
 	filter_poll(e->fd, count, seconds);
 }
 
-static int live(struct each *e, struct error *err)
+static int filter_each_live(struct each *e, struct error *err)
 {
 	for (;;) {
 		double seconds = 3600;
 		/* shardd may be away when we stop: commands end all the same. */
-		int away = hear_shardd(e, err);
+		int away = filter_each_hear_shardd(e, err);
 		int result = away == WORK_STOP ? 0 : away;
 		if (result == 0)
 			result = end_jobs(e, err);
@@ -536,17 +537,17 @@ static int live(struct each *e, struct error *err)
 		if (result == 0)
 			result = start_jobs(e, err);
 		if (result == 0)
-			result = ask(e, err);
+			result = filter_each_ask(e, err);
 		if (result == 0)
-			result = renew(e, &seconds, err);
+			result = filter_each_renew(e, &seconds, err);
 		if (result == WORK_STOP && e->running > 0)
 			result = 0; /* shardd is away; commands may still finish */
 		if (result != 0)
 			return result;
 		if (is_idle(e) && (e->is_over || filter_stopped(&e->f)))
 			return 0;
-		kill_due(e, &seconds);
-		wait_event(e, seconds);
+		filter_each_kill_due(e, &seconds);
+		filter_each_wait_event(e, seconds);
 	}
 }
 
@@ -574,7 +575,7 @@ int filter_each(const struct filter_options *o, struct error *err)
 		result = outputs_open(&e.outputs, o->output, o->id, pieces_generation(e.f.pieces)->epochs,
 				      pieces_generation(e.f.pieces)->samples, err);
 	if (result == 0)
-		result = live(&e, err);
+		result = filter_each_live(&e, err);
 	if (result == 0 && e.is_over)
 		result = filter_check_held(&e.f, e.held, err);
 	if (result < 0 && err->code != ERROR_UNAVAILABLE)

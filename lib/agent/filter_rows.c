@@ -42,7 +42,7 @@ struct rows {
 
 /* ---- the command ---- */
 
-static int start(struct rows *r, struct error *err)
+static int filter_rows_start(struct rows *r, struct error *err)
 {
 	struct command_options c = r->o->command;
 	int input;
@@ -65,9 +65,9 @@ static int start(struct rows *r, struct error *err)
 	return 0;
 }
 
-static int take(struct rows *r, const struct piece *p, struct error *err)
+static int filter_rows_take(struct rows *r, const struct piece *p, struct error *err)
 {
-	if (!r->runs && start(r, err) != 0)
+	if (!r->runs && filter_rows_start(r, err) != 0)
 		return -1;
 	if (GROW(r->hand, r->room, r->count + 1) != 0)
 		return error_set(err, ERROR_OS, "", "out of memory");
@@ -141,7 +141,7 @@ static int ended(struct rows *r, struct node_end *end, struct error *err)
 }
 
 /* What is due of a stop; *seconds is made shorter to be there for the next. */
-static void kill_due(struct rows *r, double *seconds)
+static void filter_rows_kill_due(struct rows *r, double *seconds)
 {
 	double now = clock_mono();
 	if (!r->runs || r->f.stop_at <= 0)
@@ -161,7 +161,7 @@ static void kill_due(struct rows *r, double *seconds)
 /* ---- what shardd says ---- */
 
 /* The command has read the shard's rows, or will: this can't be undone. */
-static int lost(struct rows *r, uint64_t id, struct error *err)
+static int filter_rows_lost(struct rows *r, uint64_t id, struct error *err)
 {
 	return error_set(err, ERROR_TEMPFAIL, r->o->command.argv[0],
 			 "shard %llu no longer belongs to this agent (its lease was over?), but "
@@ -180,7 +180,7 @@ static int unsettled(struct rows *r, struct error *err)
 			 pieces_owed(r->f.pieces));
 }
 
-static int fenced(struct rows *r, struct error *err)
+static int filter_rows_fenced(struct rows *r, struct error *err)
 {
 	if (r->runs)
 		return error_set(err, ERROR_TEMPFAIL, r->o->id,
@@ -189,12 +189,12 @@ static int fenced(struct rows *r, struct error *err)
 	return filter_hello(&r->f, err);
 }
 
-static int on_news(struct rows *r, const struct pieces_news *news, struct error *err)
+static int filter_rows_on_news(struct rows *r, const struct pieces_news *news, struct error *err)
 {
 	switch (news->kind) {
 	case PIECES_GIVEN:
 		r->waits = 0;
-		return take(r, &news->piece, err);
+		return filter_rows_take(r, &news->piece, err);
 	case PIECES_WAIT:
 		r->waits = 1;
 		feed_no_more(r);
@@ -205,9 +205,9 @@ static int on_news(struct rows *r, const struct pieces_news *news, struct error 
 		feed_no_more(r);
 		return 0;
 	case PIECES_LOST:
-		return lost(r, news->id, err);
+		return filter_rows_lost(r, news->id, err);
 	case PIECES_FENCED:
-		return fenced(r, err);
+		return filter_rows_fenced(r, err);
 	case PIECES_DONE:
 	case PIECES_NOTHING:
 		break;
@@ -215,20 +215,20 @@ static int on_news(struct rows *r, const struct pieces_news *news, struct error 
 	return 0;
 }
 
-static int hear_shardd(struct rows *r, struct error *err)
+static int filter_rows_hear_shardd(struct rows *r, struct error *err)
 {
 	struct pieces_news news;
 	for (;;) {
 		int result = pieces_next(r->f.pieces, &news, err);
 		if (result != 0 || news.kind == PIECES_NOTHING)
 			return result;
-		result = on_news(r, &news, err);
+		result = filter_rows_on_news(r, &news, err);
 		if (result != 0)
 			return result;
 	}
 }
 
-static int ask(struct rows *r, const struct rows_pipe_look *look, struct error *err)
+static int filter_rows_ask(struct rows *r, const struct rows_pipe_look *look, struct error *err)
 {
 	size_t asked = pieces_asked(r->f.pieces);
 	int is_full = r->runs && (r->is_fed || look->state != ROWS_PIPE_OPEN);
@@ -245,7 +245,7 @@ static int ask(struct rows *r, const struct rows_pipe_look *look, struct error *
 	return result;
 }
 
-static int renew(struct rows *r, double *seconds, struct error *err)
+static int filter_rows_renew(struct rows *r, double *seconds, struct error *err)
 {
 	int result = 0;
 	if (!filter_renews(&r->f, seconds))
@@ -258,7 +258,7 @@ static int renew(struct rows *r, double *seconds, struct error *err)
 
 /* ---- a life ---- */
 
-static void wait_event(struct rows *r, double seconds)
+static void filter_rows_wait_event(struct rows *r, double seconds)
 {
 	seconds = fmin(seconds, pieces_seconds(r->f.pieces));
 	struct pollfd fd[4] = {
@@ -270,20 +270,20 @@ static void wait_event(struct rows *r, double seconds)
 	filter_poll(fd, 4, seconds);
 }
 
-static int live(struct rows *r, struct node_end *end, struct error *err)
+static int filter_rows_live(struct rows *r, struct node_end *end, struct error *err)
 {
 	struct rows_pipe_look look;
 	for (;;) {
 		double seconds = 3600;
-		int result = hear_shardd(r, err);
+		int result = filter_rows_hear_shardd(r, err);
 		if (result == 0 && r->runs && command_ended(&r->command))
 			result = ended(r, end, err);
 		if (result == 0)
 			result = look_at_pipe(r, &look, err);
 		if (result == 0)
-			result = ask(r, &look, err);
+			result = filter_rows_ask(r, &look, err);
 		if (result == 0)
-			result = renew(r, &seconds, err);
+			result = filter_rows_renew(r, &seconds, err);
 		if (result != 0)
 			return result;
 		if (filter_stopped(&r->f))
@@ -291,8 +291,8 @@ static int live(struct rows *r, struct node_end *end, struct error *err)
 		int is_idle = !r->runs && pieces_owed(r->f.pieces) == 0;
 		if (is_idle && (r->is_over || r->f.stop_at > 0))
 			return 0;
-		kill_due(r, &seconds);
-		wait_event(r, seconds);
+		filter_rows_kill_due(r, &seconds);
+		filter_rows_wait_event(r, seconds);
 	}
 }
 
@@ -306,7 +306,7 @@ int filter_rows(const struct filter_options *o, struct node_end *end, struct err
 	if (result == 0)
 		result = filter_hello(&r.f, err);
 	if (result == 0)
-		result = live(&r, end, err);
+		result = filter_rows_live(&r, end, err);
 	if (result == WORK_STOP && pieces_owed(r.f.pieces) > 0)
 		result = unsettled(&r, err);
 	/* Only reported: 1 may be the command's own status, which ends a job. */

@@ -51,7 +51,7 @@ struct outputs {
 
 /* ---- names ---- */
 
-static int digits(uint64_t largest)
+static int outputs_digits(uint64_t largest)
 {
 	int n = 1;
 	while (largest >= 10) {
@@ -97,8 +97,8 @@ static void remove_left_over(const struct outputs *o)
 	closedir(dir);
 }
 
-static int failed(const struct outputs *o, int code, const char *name, const char *what,
-		  struct error *err)
+static int outputs_failed(const struct outputs *o, int code, const char *name, const char *what,
+			  struct error *err)
 {
 	char place[PATH_MAX];
 	int errnum = errno;
@@ -116,9 +116,9 @@ static int sync_one(const struct outputs *o, struct output *out, struct error *e
 	growing_name(o, out, from);
 	int result = 0;
 	if (fsync(out->fd) != 0)
-		result = failed(o, 0, to, "can't be written", err);
+		result = outputs_failed(o, 0, to, "can't be written", err);
 	else if (renameat(o->dir_fd, from, o->dir_fd, to) != 0)
-		result = failed(o, 0, to, "can't be named", err);
+		result = outputs_failed(o, 0, to, "can't be named", err);
 	if (result != 0)
 		unlinkat(o->dir_fd, from, 0);
 	close(out->fd);
@@ -136,10 +136,11 @@ static void sync_all(const struct outputs *o, struct kept_list *l)
 	if (fsync(o->dir_fd) != 0)
 		for (size_t i = 0; i < l->count; i++)
 			if (l->item[i].result == 0)
-				l->item[i].result = failed(o, 0, ".", "fsync", &l->item[i].error);
+				l->item[i].result =
+					outputs_failed(o, 0, ".", "fsync", &l->item[i].error);
 }
 
-static void *work(void *arg)
+static void *outputs_work(void *arg)
 {
 	struct outputs *o = arg;
 	uint64_t one = 1;
@@ -183,12 +184,12 @@ static int open_dir(struct outputs *o, const char *dir, struct error *err)
 	return 0;
 }
 
-static int start(struct outputs *o, struct error *err)
+static int outputs_start(struct outputs *o, struct error *err)
 {
 	o->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (o->news < 0)
 		return error_errno(err, ERROR_OS, "", "eventfd");
-	int errnum = thread_start(&o->thread, work, o);
+	int errnum = thread_start(&o->thread, outputs_work, o);
 	if (errnum != 0)
 		return error_set(err, ERROR_OS, "", "thread: %s", strerror(errnum));
 	o->has_thread = 1;
@@ -204,11 +205,11 @@ int outputs_open(struct outputs **out, const char *dir, const char *id, uint64_t
 	*o = (struct outputs){.id = id,
 			      .dir_fd = -1,
 			      .news = -1,
-			      .epoch_digits = digits(epochs ? epochs - 1 : 0),
-			      .row_digits = digits(samples ? samples - 1 : 0)};
+			      .epoch_digits = outputs_digits(epochs ? epochs - 1 : 0),
+			      .row_digits = outputs_digits(samples ? samples - 1 : 0)};
 	pthread_mutex_init(&o->mutex, NULL);
 	pthread_cond_init(&o->change, NULL);
-	if (open_dir(o, dir, err) != 0 || start(o, err) != 0) {
+	if (open_dir(o, dir, err) != 0 || outputs_start(o, err) != 0) {
 		outputs_free(o);
 		return -1;
 	}
@@ -248,7 +249,7 @@ int outputs_begin(struct outputs *o, const struct piece *piece, struct output *o
 	growing_name(o, out, name);
 	out->fd = openat(o->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (out->fd < 0)
-		return failed(o, ERROR_CANTCREAT, name, "can't be made", err);
+		return outputs_failed(o, ERROR_CANTCREAT, name, "can't be made", err);
 	return 0;
 }
 

@@ -107,20 +107,20 @@ int pieces_fd(const struct pieces *p)
 	return p->generation.call ? call_fd(p->generation.call) : -1;
 }
 
-static int no_memory(struct error *err)
+static int pieces_no_memory(struct error *err)
 {
 	return error_set(err, ERROR_OS, "", "out of memory");
 }
 
 /* ---- news, requests, the hand ---- */
 
-static int tell(struct pieces *p, struct pieces_news news, struct error *err)
+static int pieces_tell(struct pieces *p, struct pieces_news news, struct error *err)
 {
 	struct news_list *l = &p->news;
 	if (l->first == l->count)
 		l->first = l->count = 0;
 	if (GROW(l->item, l->room, l->count + 1) != 0)
-		return no_memory(err);
+		return pieces_no_memory(err);
 	l->item[l->count++] = news;
 	return 0;
 }
@@ -133,7 +133,7 @@ static int keep_asked(struct asked_list *l, struct asked a, struct error *err)
 		l->first = 0;
 	}
 	if (GROW(l->item, l->room, l->count + 1) != 0)
-		return no_memory(err);
+		return pieces_no_memory(err);
 	l->item[l->count++] = a;
 	return 0;
 }
@@ -148,15 +148,15 @@ static int take_in_hand(struct pieces *p, const struct piece *piece, struct erro
 	struct held *h = calloc(1, sizeof *h);
 	if (!h || u64map_reserve(&p->hand, p->hand.count + 1) != 0) {
 		free(h);
-		return no_memory(err);
+		return pieces_no_memory(err);
 	}
 	*h = (struct held){.piece = *piece, .listed = 1};
 	u64map_put(&p->hand, piece->id, h);
-	return tell(p, (struct pieces_news){.kind = PIECES_GIVEN, .piece = *piece}, err);
+	return pieces_tell(p, (struct pieces_news){.kind = PIECES_GIVEN, .piece = *piece}, err);
 }
 
 /* Removes a piece; returns whether it was there. */
-static int drop(struct pieces *p, uint64_t id)
+static int pieces_drop(struct pieces *p, uint64_t id)
 {
 	struct held *h = u64map_get(&p->hand, id);
 	if (!h)
@@ -166,15 +166,15 @@ static int drop(struct pieces *p, uint64_t id)
 	return 1;
 }
 
-static int lose(struct pieces *p, uint64_t id, struct error *err)
+static int pieces_lose(struct pieces *p, uint64_t id, struct error *err)
 {
-	if (!drop(p, id))
+	if (!pieces_drop(p, id))
 		return 0;
-	return tell(p, (struct pieces_news){.kind = PIECES_LOST, .id = id}, err);
+	return pieces_tell(p, (struct pieces_news){.kind = PIECES_LOST, .id = id}, err);
 }
 
 /* We hold nothing any more, and open requests do not count. */
-static int fence(struct pieces *p, struct error *err)
+static int pieces_fence(struct pieces *p, struct error *err)
 {
 	generation_disconnect(&p->generation);
 	drop_hand(p);
@@ -182,7 +182,7 @@ static int fence(struct pieces *p, struct error *err)
 	p->gets = p->owed = 0;
 	p->news.first = p->news.count = 0;
 	p->is_fenced = 1;
-	return tell(p, (struct pieces_news){.kind = PIECES_FENCED}, err);
+	return pieces_tell(p, (struct pieces_news){.kind = PIECES_FENCED}, err);
 }
 
 /* ---- sending ---- */
@@ -215,7 +215,7 @@ static int found_in_hand(const struct piece *piece, void *owner, struct error *e
 	return 0;
 }
 
-static int hello(struct pieces *p, int resume, struct error *err)
+static int pieces_say_hello(struct pieces *p, int resume, struct error *err)
 {
 	int result = generation_hello(&p->generation, resume, err);
 	if (result >= 0)
@@ -225,7 +225,7 @@ static int hello(struct pieces *p, int resume, struct error *err)
 
 int pieces_hello(struct pieces *p, struct error *err)
 {
-	int result = hello(p, 0, err);
+	int result = pieces_say_hello(p, 0, err);
 	if (result == WORK_OK)
 		p->is_fenced = 0;
 	return result;
@@ -241,19 +241,19 @@ static int lose_unlisted(struct pieces *p, struct error *err)
 	struct held *h;
 	uint64_t *id = malloc((p->hand.count + 1) * sizeof *id);
 	if (!id)
-		return no_memory(err);
+		return pieces_no_memory(err);
 	while ((h = u64map_next(&p->hand, &at)) != NULL)
 		if (!h->listed && !h->over)
 			id[lost++] = h->piece.id;
 	int result = 0;
 	for (size_t i = 0; result == 0 && i < lost; i++)
-		result = lose(p, id[i], err);
+		result = pieces_lose(p, id[i], err);
 	free(id);
 	return result;
 }
 
 /* Sends requests again in the old order, except the gets whose answers came. */
-static int ask_again(struct pieces *p, size_t answered, struct error *err)
+static int pieces_ask_again(struct pieces *p, size_t answered, struct error *err)
 {
 	struct asked_list old = p->asked;
 	p->asked = (struct asked_list){0};
@@ -274,16 +274,16 @@ static int ask_again(struct pieces *p, size_t answered, struct error *err)
 }
 
 /* err: why the connection can't be used. */
-static int come_back(struct pieces *p, struct error *err)
+static int pieces_come_back(struct pieces *p, struct error *err)
 {
 	while (generation_is_lost(err)) {
 		size_t at = 0, held = p->hand.count;
 		generation_disconnect(&p->generation);
 		for (struct held *h; (h = u64map_next(&p->hand, &at)) != NULL;)
 			h->listed = 0;
-		int result = hello(p, 1, err);
+		int result = pieces_say_hello(p, 1, err);
 		if (result == WORK_FENCED)
-			return fence(p, err);
+			return pieces_fence(p, err);
 		if (result == WORK_STOP) /* an answer that still came would be to the hello */
 			generation_disconnect(&p->generation);
 		if (result != WORK_OK)
@@ -291,7 +291,7 @@ static int come_back(struct pieces *p, struct error *err)
 		size_t found = p->hand.count - held;
 		if (lose_unlisted(p, err) != 0)
 			return -1;
-		if (ask_again(p, found, err) == 0)
+		if (pieces_ask_again(p, found, err) == 0)
 			return WORK_OK;
 	}
 	return -1;
@@ -299,7 +299,7 @@ static int come_back(struct pieces *p, struct error *err)
 
 /* ---- asking ---- */
 
-static int ask(struct pieces *p, struct asked a, struct error *err)
+static int pieces_ask(struct pieces *p, struct asked a, struct error *err)
 {
 	if (p->is_fenced) /* it is reported, but no longer matters */
 		return 0;
@@ -313,15 +313,15 @@ static int ask(struct pieces *p, struct asked a, struct error *err)
 		error_set(err, ERROR_UNAVAILABLE, p->generation.path, "not connected");
 	else if (send_asked(p, &a, err) == 0)
 		return 0;
-	return come_back(p, err);
+	return pieces_come_back(p, err);
 }
 
 int pieces_get(struct pieces *p, double wait_seconds, struct error *err)
 {
-	return ask(p, (struct asked){.verb = GET, .wait = wait_seconds}, err);
+	return pieces_ask(p, (struct asked){.verb = GET, .wait = wait_seconds}, err);
 }
 
-static void is_over(struct pieces *p, uint64_t id)
+static void pieces_is_over(struct pieces *p, uint64_t id)
 {
 	struct held *h = u64map_get(&p->hand, id);
 	if (h)
@@ -330,25 +330,25 @@ static void is_over(struct pieces *p, uint64_t id)
 
 int pieces_done(struct pieces *p, uint64_t id, struct error *err)
 {
-	is_over(p, id);
-	return ask(p, (struct asked){.verb = DONE, .id = id}, err);
+	pieces_is_over(p, id);
+	return pieces_ask(p, (struct asked){.verb = DONE, .id = id}, err);
 }
 
 int pieces_back(struct pieces *p, uint64_t id, enum pieces_back why, struct error *err)
 {
-	is_over(p, id);
-	return ask(p, (struct asked){.verb = BACK, .id = id, .why = why}, err);
+	pieces_is_over(p, id);
+	return pieces_ask(p, (struct asked){.verb = BACK, .id = id, .why = why}, err);
 }
 
 int pieces_renew(struct pieces *p, uint64_t id, struct error *err)
 {
-	return ask(p, (struct asked){.verb = RENEW, .id = id}, err);
+	return pieces_ask(p, (struct asked){.verb = RENEW, .id = id}, err);
 }
 
 /* ---- answers ---- */
 
 /* The oldest request is answered; it is in *a. */
-static int shift(struct pieces *p, struct asked *a, struct error *err)
+static int pieces_shift(struct pieces *p, struct asked *a, struct error *err)
 {
 	struct asked_list *l = &p->asked;
 	if (open_count(l) == 0)
@@ -361,12 +361,12 @@ static int shift(struct pieces *p, struct asked *a, struct error *err)
 	return 0;
 }
 
-static int on_ok(struct pieces *p, struct error *err)
+static int pieces_on_ok(struct pieces *p, struct error *err)
 {
 	struct asked a = {0};
 	struct pieces_news news = {.kind = PIECES_WAIT};
 	const char *state = record_get(&p->generation.record, "state");
-	if (shift(p, &a, err) != 0)
+	if (pieces_shift(p, &a, err) != 0)
 		return -1;
 	switch (a.verb) {
 	case GET:
@@ -377,12 +377,12 @@ static int on_ok(struct pieces *p, struct error *err)
 		if (record_u64_opt(&p->generation.record, "held", 0, UINT64_MAX, &news.held, err) !=
 		    0)
 			return error_wrap(err, p->generation.path);
-		return tell(p, news, err);
+		return pieces_tell(p, news, err);
 	case DONE:
-		drop(p, a.id);
-		return tell(p, (struct pieces_news){.kind = PIECES_DONE, .id = a.id}, err);
+		pieces_drop(p, a.id);
+		return pieces_tell(p, (struct pieces_news){.kind = PIECES_DONE, .id = a.id}, err);
 	case BACK:
-		drop(p, a.id);
+		pieces_drop(p, a.id);
 		return 0;
 	case RENEW:
 		break;
@@ -402,27 +402,27 @@ static int on_err(struct pieces *p, struct error *err)
 {
 	struct asked a = {0};
 	const char *code = record_get(&p->generation.record, "code");
-	if (shift(p, &a, err) != 0)
+	if (pieces_shift(p, &a, err) != 0)
 		return -1;
 	if (a.verb != GET && code &&
 	    (strcmp(code, "not-yours") == 0 || strcmp(code, "unknown-shard") == 0)) {
 		if (a.verb != BACK)
-			return lose(p, a.id, err);
-		drop(p, a.id);
+			return pieces_lose(p, a.id, err);
+		pieces_drop(p, a.id);
 		return 0;
 	}
 	int result = generation_refused(&p->generation, err);
 	if (result == WORK_FENCED)
-		return fence(p, err);
+		return pieces_fence(p, err);
 	return result == WORK_WAIT ? say_later(p, a, err) : result;
 }
 
-static int on_record(struct pieces *p, struct error *err)
+static int pieces_on_record(struct pieces *p, struct error *err)
 {
 	struct piece piece;
 	p->heard = clock_mono();
 	if (record_is(&p->generation.record, "ok"))
-		return on_ok(p, err);
+		return pieces_on_ok(p, err);
 	if (record_is(&p->generation.record, "err"))
 		return on_err(p, err);
 	if (!record_is(&p->generation.record, "shard"))
@@ -433,7 +433,7 @@ static int on_record(struct pieces *p, struct error *err)
 	const struct held *h = u64map_get(&p->hand, piece.id);
 	if (h && !h->over)
 		return 0;
-	drop(p, piece.id);
+	pieces_drop(p, piece.id);
 	return take_in_hand(p, &piece, err);
 }
 
@@ -445,7 +445,7 @@ static int say_again(struct pieces *p, struct error *err)
 	for (size_t i = l.first; result == 0 && !p->is_fenced && i < l.count; i++) {
 		p->gets -= l.item[i].verb == GET;
 		p->owed -= l.item[i].verb == DONE || l.item[i].verb == BACK;
-		result = ask(p, l.item[i], err);
+		result = pieces_ask(p, l.item[i], err);
 	}
 	free(l.item);
 	return result;
@@ -470,14 +470,14 @@ static int is_silent(const struct pieces *p)
 }
 
 /* Handles a record that has come, or reports one that is missing. */
-static int hear(struct pieces *p, struct error *err)
+static int pieces_hear(struct pieces *p, struct error *err)
 {
 	double seconds = is_silent(p) ? 0 : p->generation.answer_seconds;
 	if (!p->generation.call)
 		error_set(err, ERROR_UNAVAILABLE, p->generation.path, "not connected");
 	else if (call_receive_within(p->generation.call, &p->generation.record, seconds, err) == 0)
-		return on_record(p, err);
-	return come_back(p, err);
+		return pieces_on_record(p, err);
+	return pieces_come_back(p, err);
 }
 
 int pieces_next(struct pieces *p, struct pieces_news *news, struct error *err)
@@ -489,7 +489,7 @@ int pieces_next(struct pieces *p, struct pieces_news *news, struct error *err)
 			result = say_again(p, err);
 		else if (p->generation.call ? generation_is_answered(&p->generation) || is_silent(p)
 					    : open_count(&p->asked) > 0)
-			result = hear(p, err);
+			result = pieces_hear(p, err);
 		else
 			return 0;
 	}
@@ -524,7 +524,7 @@ int pieces_held(struct pieces *p, void (*each)(const struct piece *piece, void *
 	while (result == WORK_OK && p->generation.call && open_count(&p->asked) > 0) {
 		result = generation_receive(&p->generation, 0, 0, err);
 		if (result == WORK_OK)
-			result = on_record(p, err);
+			result = pieces_on_record(p, err);
 	}
 	if (result != WORK_OK || !p->generation.call)
 		return result;

@@ -49,7 +49,7 @@ static void drain_fd(int fd)
 		;
 }
 
-static void close_fd(int *fd)
+static void rows_pipe_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -57,7 +57,7 @@ static void close_fd(int *fd)
 }
 
 /* Nothing more is written. */
-static void finish(struct rows_pipe *p, enum rows_pipe_state state)
+static void rows_pipe_finish(struct rows_pipe *p, enum rows_pipe_state state)
 {
 	char name[64];
 	if (state == ROWS_PIPE_ALL) {
@@ -65,7 +65,7 @@ static void finish(struct rows_pipe *p, enum rows_pipe_state state)
 		snprintf(name, sizeof name, "/proc/self/fd/%d", p->write_end);
 		p->read_end = open(name, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	}
-	close_fd(&p->write_end);
+	rows_pipe_close_fd(&p->write_end);
 	p->first = p->count = 0;
 	p->state = state;
 	signal_fd(p->news);
@@ -92,7 +92,7 @@ static int write_next(struct rows_pipe *p, struct error *err)
 	return result;
 }
 
-static void *work(void *arg)
+static void *rows_pipe_work(void *arg)
 {
 	struct rows_pipe *p = arg;
 	pthread_mutex_lock(&p->mutex);
@@ -103,10 +103,10 @@ static void *work(void *arg)
 			if (result == ROWS_GIVEN)
 				signal_fd(p->news);
 			else
-				finish(p, result < 0 ? ROWS_PIPE_BAD : ROWS_PIPE_CLOSED);
+				rows_pipe_finish(p, result < 0 ? ROWS_PIPE_BAD : ROWS_PIPE_CLOSED);
 			pthread_cond_broadcast(&p->change);
 		} else if (is_open && p->has_ended) {
-			finish(p, ROWS_PIPE_ALL);
+			rows_pipe_finish(p, ROWS_PIPE_ALL);
 		} else {
 			pthread_cond_wait(&p->change, &p->mutex);
 		}
@@ -117,9 +117,9 @@ static void *work(void *arg)
 
 /* ---- the owner ---- */
 
-static int start(struct rows_pipe *p, struct error *err)
+static int rows_pipe_start(struct rows_pipe *p, struct error *err)
 {
-	int errnum = thread_start(&p->thread, work, p);
+	int errnum = thread_start(&p->thread, rows_pipe_work, p);
 	if (errnum != 0)
 		return error_set(err, ERROR_OS, "", "thread: %s", strerror(errnum));
 	p->has_thread = 1;
@@ -140,7 +140,7 @@ int rows_pipe_new(struct rows_pipe **out, const struct rows_text *text, struct e
 	int result = p->cancel < 0 || p->news < 0 ? error_errno(err, ERROR_OS, "", "eventfd")
 						  : rows_reader_new(&p->reader, text, err);
 	if (result == 0)
-		result = start(p, err);
+		result = rows_pipe_start(p, err);
 	if (result != 0) {
 		rows_pipe_free(p);
 		return -1;
@@ -159,7 +159,7 @@ void rows_pipe_cancel(struct rows_pipe *p)
 	}
 	drain_fd(p->cancel);
 	if (p->state == ROWS_PIPE_OPEN)
-		finish(p, ROWS_PIPE_CLOSED);
+		rows_pipe_finish(p, ROWS_PIPE_CLOSED);
 	pthread_mutex_unlock(&p->mutex);
 }
 
@@ -176,10 +176,10 @@ void rows_pipe_free(struct rows_pipe *p)
 		pthread_join(p->thread, NULL);
 	}
 	rows_reader_free(p->reader);
-	close_fd(&p->write_end);
-	close_fd(&p->read_end);
-	close_fd(&p->cancel);
-	close_fd(&p->news);
+	rows_pipe_close_fd(&p->write_end);
+	rows_pipe_close_fd(&p->read_end);
+	rows_pipe_close_fd(&p->cancel);
+	rows_pipe_close_fd(&p->news);
 	pthread_mutex_destroy(&p->mutex);
 	pthread_cond_destroy(&p->change);
 	free(p->piece);
@@ -195,7 +195,7 @@ int rows_pipe_begin(struct rows_pipe *p, int *read_end, struct error *err)
 	(void)fcntl(fd[1], F_SETPIPE_SZ, PIPE_BYTES); /* a smaller one is slower, and no mistake */
 	fcntl(fd[1], F_SETFL, O_NONBLOCK);
 	pthread_mutex_lock(&p->mutex);
-	close_fd(&p->read_end);
+	rows_pipe_close_fd(&p->read_end);
 	p->write_end = fd[1];
 	p->first = p->count = 0;
 	p->has_ended = 0;

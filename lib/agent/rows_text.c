@@ -53,8 +53,8 @@ struct rows_reader {
 
 /* ---- files ---- */
 
-static int open_file(struct rows_text *t, size_t i, const struct rows_text_options *o,
-		     struct row_syntax syntax, struct error *err)
+static int rows_text_open_file(struct rows_text *t, size_t i, const struct rows_text_options *o,
+			       struct row_syntax syntax, struct error *err)
 {
 	const struct rowfile_options options = {
 		.index_dir = o->index_dir,
@@ -68,8 +68,8 @@ static int open_file(struct rows_text *t, size_t i, const struct rows_text_optio
 	return 0;
 }
 
-static int find_syntax(const struct rows_text_options *o, struct row_syntax *syntax,
-		       struct error *err)
+static int rows_text_find_syntax(const struct rows_text_options *o, struct row_syntax *syntax,
+				 struct error *err)
 {
 	char index[PATH_MAX];
 	*syntax = o->syntax;
@@ -85,7 +85,7 @@ static int find_syntax(const struct rows_text_options *o, struct row_syntax *syn
 
 /* The header of a file, unless it is empty; all have to have the same one, or columns would change
  * their meaning in the middle. */
-static int take_header(struct rows_text *t, struct rowfile *f, struct error *err)
+static int rows_text_take_header(struct rows_text *t, struct rowfile *f, struct error *err)
 {
 	struct rowfile_text line = {0};
 	if (f->index->text_bytes == 0)
@@ -109,17 +109,19 @@ static int take_header(struct rows_text *t, struct rowfile *f, struct error *err
 	return result;
 }
 
-static int open_all(struct rows_text *t, const struct rows_text_options *o, struct error *err)
+static int rows_text_open_all(struct rows_text *t, const struct rows_text_options *o,
+			      struct error *err)
 {
 	struct row_syntax syntax;
-	if (find_syntax(o, &syntax, err) != 0)
+	if (rows_text_find_syntax(o, &syntax, err) != 0)
 		return -1;
 	if (o->header && syntax.format != ROW_CSV)
 		return error_set(err, ERROR_CONFIG, o->paths[0],
 				 "is read as %s, which has no header line; is it --format csv?",
 				 row_syntax_name(syntax));
 	for (size_t i = 0; i < o->count; i++)
-		if (open_file(t, i, o, syntax, err) != 0 || take_header(t, &t->file[i], err) != 0)
+		if (rows_text_open_file(t, i, o, syntax, err) != 0 ||
+		    rows_text_take_header(t, &t->file[i], err) != 0)
 			return -1;
 	return 0;
 }
@@ -136,7 +138,8 @@ int rows_text_open(struct rows_text **out, const struct rows_text_options *o, st
 		rows_text_free(t);
 		return error_set(err, ERROR_OS, "", "out of memory");
 	}
-	if ((o->index_dir && fs_make_dirs(o->index_dir, err) != 0) || open_all(t, o, err) != 0) {
+	if ((o->index_dir && fs_make_dirs(o->index_dir, err) != 0) ||
+	    rows_text_open_all(t, o, err) != 0) {
 		rows_text_free(t);
 		return -1;
 	}
@@ -234,7 +237,8 @@ static int after_errno(const struct rows_sink *to, struct error *err)
 	return error_errno(err, ERROR_IO, "rows", "write to the command");
 }
 
-static int write_out(const struct rows_sink *to, const char *data, size_t len, struct error *err)
+static int rows_text_write_out(const struct rows_sink *to, const char *data, size_t len,
+			       struct error *err)
 {
 	while (len > 0) {
 		ssize_t n = write(to->fd, data, len);
@@ -250,22 +254,22 @@ static int write_out(const struct rows_sink *to, const char *data, size_t len, s
 	return ROWS_GIVEN;
 }
 
-static int flush(struct rows_reader *r, struct error *err)
+static int rows_text_flush(struct rows_reader *r, struct error *err)
 {
 	size_t len = r->out_len;
 	r->out_len = 0;
-	return write_out(r->to, r->out, len, err);
+	return rows_text_write_out(r->to, r->out, len, err);
 }
 
-static int put(struct rows_reader *r, const char *data, size_t len, struct error *err)
+static int rows_text_put(struct rows_reader *r, const char *data, size_t len, struct error *err)
 {
 	if (len > OUT_BYTES - r->out_len) {
-		int result = flush(r, err);
+		int result = rows_text_flush(r, err);
 		if (result != ROWS_GIVEN)
 			return result;
 	}
 	if (len > OUT_BYTES)
-		return write_out(r->to, data, len, err);
+		return rows_text_write_out(r->to, data, len, err);
 	memcpy(r->out + r->out_len, data, len);
 	r->out_len += len;
 	return ROWS_GIVEN;
@@ -275,7 +279,7 @@ int rows_reader_header(struct rows_reader *r, const struct rows_sink *to, struct
 {
 	if (!r->text->wants_header || !r->text->header)
 		return ROWS_GIVEN;
-	return write_out(to, r->text->header, r->text->header_len, err);
+	return rows_text_write_out(to, r->text->header, r->text->header_len, err);
 }
 
 /* ---- rows in their order ---- */
@@ -335,7 +339,8 @@ static int copy_until(struct rows_reader *r, uint64_t until, struct error *err)
 		if (source_read(source, r->out, left < OUT_BYTES ? (size_t)left : OUT_BYTES, &got,
 				err) != 0)
 			return -1;
-		result = got == 0 ? was_cut(&r->file, err) : write_out(r->to, r->out, got, err);
+		result = got == 0 ? was_cut(&r->file, err)
+				  : rows_text_write_out(r->to, r->out, got, err);
 	}
 	return result;
 }
@@ -347,7 +352,7 @@ static int hand_over_read(struct rows_reader *r, uint64_t until, struct error *e
 	size_t there = scan->end - scan->begin;
 	if (there > until - scan->offset)
 		there = (size_t)(until - scan->offset);
-	int result = write_out(r->to, scan->buffer + scan->begin, there, err);
+	int result = rows_text_write_out(r->to, scan->buffer + scan->begin, there, err);
 	scan->begin += there;
 	scan->scan = scan->begin;
 	scan->offset += there;
@@ -359,7 +364,7 @@ static int hand_over(struct rows_reader *r, uint64_t row, struct error *err)
 {
 	struct rowfile *f = &r->file;
 	struct index_place to = f->index->place[row / f->index->every];
-	int result = flush(r, err);
+	int result = rows_text_flush(r, err);
 	if (result == ROWS_GIVEN)
 		result = hand_over_read(r, to.offset, err);
 	if (result != ROWS_GIVEN)
@@ -387,8 +392,9 @@ static int give_row(struct rows_reader *r, struct error *err)
 	struct row_ref row;
 	if (rowfile_next(&r->file, &row, err) != 0)
 		return -1;
-	int result = put(r, row.data, row.raw_len, err);
-	return result == ROWS_GIVEN && row.raw_len == row.len ? put(r, "\n", 1, err) : result;
+	int result = rows_text_put(r, row.data, row.raw_len, err);
+	return result == ROWS_GIVEN && row.raw_len == row.len ? rows_text_put(r, "\n", 1, err)
+							      : result;
 }
 
 /* Rows [begin, end) of the file that is read. */
@@ -434,7 +440,7 @@ static int give_shuffled(struct rows_reader *r, const struct piece *p, struct er
 	for (uint64_t i = p->skip; result == ROWS_GIVEN && i < p->skip + p->take; i++) {
 		uint32_t row = r->order[i];
 		size_t from = row ? r->end[row - 1] : 0;
-		result = put(r, r->rows.data + from, r->end[row] - from, err);
+		result = rows_text_put(r, r->rows.data + from, r->end[row] - from, err);
 	}
 	return result;
 }
@@ -467,7 +473,7 @@ static int go_through(struct rows_reader *r, uint64_t begin, uint64_t end, int s
 }
 
 /* Trainers get a piece in several parts, but it is read once. */
-static int gather(struct rows_reader *r, const struct piece *p, struct error *err)
+static int rows_text_gather(struct rows_reader *r, const struct piece *p, struct error *err)
 {
 	uint64_t begin = p->begin - r->text->begin;
 	struct piece *kept = &r->gathered;
@@ -499,14 +505,14 @@ static int check_here(const struct rows_text *t, const struct piece *p, struct e
 			 (unsigned long long)t->begin, (unsigned long long)(t->begin + rows) - 1);
 }
 
-static int give(struct rows_reader *r, const struct piece *p, struct error *err)
+static int rows_text_give(struct rows_reader *r, const struct piece *p, struct error *err)
 {
 	uint64_t begin = p->begin - r->text->begin;
 	if (check_here(r->text, p, err) != 0)
 		return -1;
 	if (!p->shuffled)
 		return go_through(r, begin + p->skip, begin + p->skip + p->take, 0, err);
-	return gather(r, p, err) != 0 ? -1 : give_shuffled(r, p, err);
+	return rows_text_gather(r, p, err) != 0 ? -1 : give_shuffled(r, p, err);
 }
 
 int rows_reader_give(struct rows_reader *r, const struct piece *p, const struct rows_sink *to,
@@ -514,9 +520,9 @@ int rows_reader_give(struct rows_reader *r, const struct piece *p, const struct 
 {
 	r->to = to;
 	r->out_len = 0;
-	int result = give(r, p, err);
+	int result = rows_text_give(r, p, err);
 	if (result == ROWS_GIVEN)
-		result = flush(r, err);
+		result = rows_text_flush(r, err);
 	if (result != ROWS_GIVEN) { /* its position is not known */
 		rowfile_rest(&r->file);
 		r->at = NO_FILE;

@@ -43,7 +43,7 @@ static const char *name_of(const struct tree *t, const char *path)
 	return strncmp(path, t->base, len) == 0 && path[len] == '/' ? path + len + 1 : path;
 }
 
-static int check_name(const struct tree *t, const char *path, struct error *err)
+static int saved_files_check_name(const struct tree *t, const char *path, struct error *err)
 {
 	if (strlen(name_of(t, path)) < CKPT_FILE_NAME_MAX)
 		return 0;
@@ -51,7 +51,7 @@ static int check_name(const struct tree *t, const char *path, struct error *err)
 			 CKPT_FILE_NAME_MAX - 1);
 }
 
-static int add_file(struct tree *t, const char *path, struct error *err)
+static int saved_files_add_one(struct tree *t, const char *path, struct error *err)
 {
 	char line[RECORD_LINE_MAX], text[17];
 	struct record_out o;
@@ -73,7 +73,7 @@ static int add_file(struct tree *t, const char *path, struct error *err)
 	return 0;
 }
 
-static int add(struct tree *t, const char *path, struct error *err);
+static int saved_files_add(struct tree *t, const char *path, struct error *err);
 
 static int is_entry(const struct dirent *e)
 {
@@ -91,7 +91,7 @@ static int add_dir(struct tree *t, const char *path, struct error *err)
 		if (result == 0)
 			result = fs_join(below, sizeof below, path, entry[i]->d_name, err);
 		if (result == 0)
-			result = add(t, below, err);
+			result = saved_files_add(t, below, err);
 		free(entry[i]);
 	}
 	free(entry);
@@ -100,15 +100,15 @@ static int add_dir(struct tree *t, const char *path, struct error *err)
 
 /* Adds a file, or a directory with everything below it, as deep as a path can be. A link to a file
  * counts as the file; a link to a directory is not followed, because links may form a circle. */
-static int add(struct tree *t, const char *path, struct error *err)
+static int saved_files_add(struct tree *t, const char *path, struct error *err)
 {
 	struct stat st, link;
-	if (check_name(t, path, err) != 0)
+	if (saved_files_check_name(t, path, err) != 0)
 		return -1;
 	if (stat(path, &st) != 0 || lstat(path, &link) != 0)
 		return error_errno(err, ERROR_DATA, path, "can't be found");
 	if (S_ISREG(st.st_mode))
-		return add_file(t, path, err);
+		return saved_files_add_one(t, path, err);
 	if (S_ISDIR(st.st_mode) && !S_ISLNK(link.st_mode))
 		return add_dir(t, path, err);
 	return error_set(err, ERROR_DATA, path, "is neither a file nor a directory");
@@ -129,7 +129,7 @@ static int sync_above(const char *base, const char *path, struct error *err)
 	}
 }
 
-static void forget(struct saved_files *s)
+static void saved_files_forget(struct saved_files *s)
 {
 	if (!atomic_exchange(&s->is_left, 1))
 		return;
@@ -138,23 +138,23 @@ static void forget(struct saved_files *s)
 	free(s);
 }
 
-static void *gather(void *saved_files)
+static void *saved_files_gather(void *saved_files)
 {
 	struct saved_files *s = saved_files;
 	uint64_t one = 1;
-	s->result = add(&s->tree, s->path, &s->error);
+	s->result = saved_files_add(&s->tree, s->path, &s->error);
 	if (s->result == 0)
 		s->result = sync_above(s->tree.base, s->path, &s->error);
 	if (s->result == 0 && s->tree.files == 0)
 		s->result = error_set(&s->error, ERROR_DATA, s->path, "has no file");
 	if (write(s->fd, &one, sizeof one) < 0) /* an eventfd of ours takes it */
 		s->result = error_errno(&s->error, ERROR_OS, s->path, "eventfd");
-	forget(s);
+	saved_files_forget(s);
 	return NULL;
 }
 
-static int find(struct saved_files *s, const char *cut, const char *dir, const char *path,
-		struct error *err)
+static int saved_files_find(struct saved_files *s, const char *cut, const char *dir,
+			    const char *path, struct error *err)
 {
 	char full[CKPT_PATH_MAX];
 	if (fs_join(full, sizeof full, dir, path, err) != 0)
@@ -165,15 +165,15 @@ static int find(struct saved_files *s, const char *cut, const char *dir, const c
 		return error_errno(err, ERROR_DATA, cut, "can't be found");
 	if (strcmp(s->path, s->tree.base) == 0)
 		return error_set(err, ERROR_DATA, full, "is the whole checkpoint's directory");
-	return check_name(&s->tree, s->path, err);
+	return saved_files_check_name(&s->tree, s->path, err);
 }
 
-static int start(struct saved_files *s, struct error *err)
+static int saved_files_start_thread(struct saved_files *s, struct error *err)
 {
 	s->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->fd < 0)
 		return error_errno(err, ERROR_OS, s->path, "eventfd");
-	int errnum = thread_start(&s->thread, gather, s);
+	int errnum = thread_start(&s->thread, saved_files_gather, s);
 	if (errnum == 0)
 		return 0;
 	close(s->fd);
@@ -186,7 +186,8 @@ int saved_files_start(struct saved_files **out, const char *cut, const char *dir
 	struct saved_files *s = calloc(1, sizeof *s);
 	if (!s)
 		return error_set(err, ERROR_OS, path, "out of memory");
-	if (find(s, cut, dir, path, err) != 0 || start(s, err) != 0) {
+	if (saved_files_find(s, cut, dir, path, err) != 0 ||
+	    saved_files_start_thread(s, err) != 0) {
 		free(s);
 		return -1;
 	}
@@ -220,5 +221,5 @@ void saved_files_abandon(struct saved_files *s)
 	if (!s)
 		return;
 	pthread_detach(s->thread);
-	forget(s);
+	saved_files_forget(s);
 }

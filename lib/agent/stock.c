@@ -13,7 +13,7 @@ void stock_free(struct stock *s)
 }
 
 /* The pieces are to begin at `first`, with so many free places behind them. */
-static int make_room(struct stock *s, size_t first, size_t more, struct error *err)
+static int stock_make_room(struct stock *s, size_t first, size_t more, struct error *err)
 {
 	if (GROW(s->piece, s->room, first + s->count + more) != 0)
 		return error_set(err, ERROR_OS, "", "out of memory");
@@ -27,7 +27,7 @@ int stock_add(struct stock *s, const struct piece *p, struct error *err)
 {
 	if (p->take == 0)
 		return 0;
-	if (make_room(s, s->first + s->count == s->room ? 0 : s->first, 1, err) != 0)
+	if (stock_make_room(s, s->first + s->count == s->room ? 0 : s->first, 1, err) != 0)
 		return -1;
 	s->piece[s->first + s->count++] = *p;
 	s->rows += p->take;
@@ -73,7 +73,7 @@ void stock_cut(struct stock *s, uint64_t rows, struct stock_cut *cut, struct bat
 }
 
 /* In front of the others; or of what is left of the same piece. */
-static void give_back(struct stock *s, const struct stock_range *r)
+static void stock_give_back(struct stock *s, const struct stock_range *r)
 {
 	struct piece *p = &s->piece[s->first];
 	if (s->count == 0 || p->id != r->piece.id || p->skip != r->position + r->length) {
@@ -90,10 +90,10 @@ static void give_back(struct stock *s, const struct stock_range *r)
 
 int stock_uncut(struct stock *s, struct stock_cut *cut, struct batch *batch, struct error *err)
 {
-	if (s->first < cut->ranges && make_room(s, cut->ranges, 0, err) != 0)
+	if (s->first < cut->ranges && stock_make_room(s, cut->ranges, 0, err) != 0)
 		return -1;
 	while (cut->ranges > 0)
-		give_back(s, &cut->range[--cut->ranges]);
+		stock_give_back(s, &cut->range[--cut->ranges]);
 	cut->rows = 0;
 	batch->positions = batch->count = batch->range_count = batch->ranges_bytes = 0;
 	return 0;

@@ -27,7 +27,7 @@ void words_place(const struct words *w, char *out, size_t max)
 }
 
 /* What is wrong with the line read last. */
-static int bad(const struct words *w, const char *what, struct error *err)
+static int trainer_words_bad(const struct words *w, const char *what, struct error *err)
 {
 	char place[64];
 	words_place(w, place, sizeof place);
@@ -35,7 +35,7 @@ static int bad(const struct words *w, const char *what, struct error *err)
 }
 
 /* 1: something came. 0: nothing is there now. -1: nothing will come any more. */
-static int fill(struct words *w)
+static int trainer_words_fill(struct words *w)
 {
 	struct iovec piece[2];
 	size_t pieces = framer_pieces(&w->framer, NULL, 0, piece);
@@ -48,7 +48,8 @@ static int fill(struct words *w)
 	return n > 0 ? 1 : n < 0 && errno == EAGAIN ? 0 : -1;
 }
 
-static int parse(struct words *w, struct record *r, const char *line, size_t len, struct error *err)
+static int trainer_words_parse(struct words *w, struct record *r, const char *line, size_t len,
+			       struct error *err)
 {
 	char what[ERROR_TEXT_MAX + 100];
 	struct error why = {0};
@@ -56,11 +57,11 @@ static int parse(struct words *w, struct record *r, const char *line, size_t len
 		return WORDS_ONE;
 	snprintf(what, sizeof what, "'%.*s' is no record: %s", len > 60 ? 60 : (int)len, line,
 		 why.text);
-	return bad(w, what, err);
+	return trainer_words_bad(w, what, err);
 }
 
 /* The input has ended: the rest is an incomplete line. */
-static int end(struct words *w, struct error *err)
+static int trainer_words_end(struct words *w, struct error *err)
 {
 	char what[200];
 	size_t left = framer_left(&w->framer);
@@ -71,7 +72,7 @@ static int end(struct words *w, struct error *err)
 	w->line++;
 	snprintf(what, sizeof what, "'%.*s' ends without a newline: the line is not complete",
 		 left > 60 ? 60 : (int)left, data);
-	return bad(w, what, err);
+	return trainer_words_bad(w, what, err);
 }
 
 int words_read(struct words *w, struct record *r, struct error *err)
@@ -82,17 +83,17 @@ int words_read(struct words *w, struct record *r, struct error *err)
 		enum framer_found found = framer_line(&w->framer, RECORD_LINE_MAX, &line, &len);
 		if (found == FRAMER_LINE) {
 			w->line++;
-			return parse(w, r, line, len, err);
+			return trainer_words_parse(w, r, line, len, err);
 		}
 		if (found == FRAMER_LONG) {
 			w->line++;
-			return bad(w, "a line of more than 4096 bytes", err);
+			return trainer_words_bad(w, "a line of more than 4096 bytes", err);
 		}
 		if (w->closed)
 			return WORDS_END;
-		int got = fill(w);
+		int got = trainer_words_fill(w);
 		if (got < 0)
-			return end(w, err);
+			return trainer_words_end(w, err);
 		if (got == 0)
 			return WORDS_NONE;
 	}

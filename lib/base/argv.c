@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Takes word. */
-static void take(struct argv *a, char *word)
+static void argv_take(struct argv *a, char *word)
 {
 	if (!word || GROW(a->word, a->room, a->count + 2) != 0) {
 		free(word);
@@ -25,7 +25,7 @@ static void take(struct argv *a, char *word)
 void argv_add_all(struct argv *a, const char *const *words)
 {
 	for (; *words; words++)
-		take(a, strdup(*words));
+		argv_take(a, strdup(*words));
 }
 
 void argv_format(struct argv *a, const char *format, ...)
@@ -35,7 +35,7 @@ void argv_format(struct argv *a, const char *format, ...)
 	va_start(ap, format);
 	int n = vasprintf(&word, format, ap);
 	va_end(ap);
-	take(a, n < 0 ? NULL : word);
+	argv_take(a, n < 0 ? NULL : word);
 }
 
 void argv_u64(struct argv *a, const char *option, uint64_t value)

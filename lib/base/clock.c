@@ -22,7 +22,7 @@ double clock_wall(void)
 
 static double booted; /* seconds since 1970 */
 
-static void look(void)
+static void clock_look(void)
 {
 	booted = read_clock(CLOCK_REALTIME) - read_clock(CLOCK_BOOTTIME);
 }
@@ -30,7 +30,7 @@ static void look(void)
 double clock_epoch(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, look);
+	pthread_once(&once, clock_look);
 	return booted + read_clock(CLOCK_BOOTTIME);
 }
 

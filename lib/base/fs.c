@@ -332,8 +332,8 @@ static int name_beside(const char *path, mode_t mode, const char *self, char tem
 	return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
 }
 
-static int replace(const char *path, mode_t mode, int is_synced, fs_fill_fn *fill, void *arg,
-		   struct error *err)
+static int fs_replace_with(const char *path, mode_t mode, int is_synced, fs_fill_fn *fill,
+			   void *arg, struct error *err)
 {
 	char temporary[PATH_MAX] = "", dir[PATH_MAX], self[FD_PATH_MAX];
 	struct stat st;
@@ -365,7 +365,7 @@ static int replace(const char *path, mode_t mode, int is_synced, fs_fill_fn *fil
 
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err)
 {
-	return replace(path, mode, 1, fill, arg, err);
+	return fs_replace_with(path, mode, 1, fill, arg, err);
 }
 
 struct bytes {
@@ -388,7 +388,7 @@ int fs_replace_file(const char *path, const void *data, size_t len, struct error
 int fs_replace_for_now(const char *path, const void *data, size_t len, struct error *err)
 {
 	struct bytes b = {data, len};
-	return replace(path, 0600, 0, fill_bytes, &b, err);
+	return fs_replace_with(path, 0600, 0, fill_bytes, &b, err);
 }
 
 static int fill_for_all(int fd, const char *path, void *arg, struct error *err)
@@ -405,7 +405,7 @@ int fs_publish(const char *path, const void *data, size_t len, struct error *err
 }
 
 /* The previous holder of the lock may have removed the file. */
-static int is_gone(int fd)
+static int fs_is_gone(int fd)
 {
 	struct stat st;
 	return fstat(fd, &st) == 0 && st.st_nlink == 0;
@@ -427,7 +427,7 @@ int fs_lock(const char *path, int *fd, struct error *err)
 			return -1;
 		}
 		*fd = lock;
-		if (!is_gone(lock))
+		if (!fs_is_gone(lock))
 			return 0;
 		close(lock);
 	}
@@ -445,7 +445,7 @@ uint64_t fs_allow_files(uint64_t count)
 	return setrlimit(RLIMIT_NOFILE, &more) == 0 ? more.rlim_cur : limit.rlim_cur;
 }
 
-static int remove_at(int dir_fd, const char *name, const char *place, struct error *err)
+static int fs_remove_at(int dir_fd, const char *name, const char *place, struct error *err)
 {
 	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
 		return 0;
@@ -462,7 +462,7 @@ static int remove_at(int dir_fd, const char *name, const char *place, struct err
 	int result = 0;
 	for (struct dirent *entry; result == 0 && (entry = readdir(dir)) != NULL;)
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			result = remove_at(dirfd(dir), entry->d_name, place, err);
+			result = fs_remove_at(dirfd(dir), entry->d_name, place, err);
 	closedir(dir);
 	if (result == 0 && unlinkat(dir_fd, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
 		result = error_errno(err, ERROR_IO, place, "can't be removed");
@@ -471,5 +471,5 @@ static int remove_at(int dir_fd, const char *name, const char *place, struct err
 
 int fs_remove_tree(const char *path, struct error *err)
 {
-	return remove_at(AT_FDCWD, path, path, err);
+	return fs_remove_at(AT_FDCWD, path, path, err);
 }

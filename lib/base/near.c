@@ -11,7 +11,7 @@ static int small(char c)
 	return c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c;
 }
 
-static size_t least(size_t a, size_t b)
+static size_t near_least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -31,10 +31,11 @@ size_t near_distance(const char *a, const char *b)
 		now[0] = i;
 		for (size_t j = 1; j <= width; j++) {
 			int same = small(a[i - 1]) == small(b[j - 1]);
-			now[j] = least(before[j - 1] + !same, least(before[j], now[j - 1]) + 1);
+			now[j] = near_least(before[j - 1] + !same,
+					    near_least(before[j], now[j - 1]) + 1);
 			if (i > 1 && j > 1 && small(a[i - 1]) == small(b[j - 2]) &&
 			    small(a[i - 2]) == small(b[j - 1]))
-				now[j] = least(now[j], older[j - 2] + 1);
+				now[j] = near_least(now[j], older[j - 2] + 1);
 		}
 	}
 	return row[(i - 1) % 3][width];

@@ -39,7 +39,7 @@ static int choice_ok(const char *choices, const char *text)
 	return 0;
 }
 
-static int store(const struct option_row *row, const char *value, struct error *err)
+static int option_store(const struct option_row *row, const char *value, struct error *err)
 {
 	char what[96];
 	snprintf(what, sizeof what, "--%s", row->name);
@@ -85,7 +85,7 @@ static int store(const struct option_row *row, const char *value, struct error *
 	return error_set(err, ERROR_SOFTWARE, what, "unknown kind of option %d", (int)row->kind);
 }
 
-static size_t count_rows(const struct option_row *rows)
+static size_t option_count_rows(const struct option_row *rows)
 {
 	size_t n = 0;
 	while (rows[n].name)
@@ -94,7 +94,8 @@ static size_t count_rows(const struct option_row *rows)
 }
 
 /* getopt_long wants its own table and a string of letters; both are made from ours. */
-static int build(const struct option_row *rows, size_t count, struct option *longs, char *letters)
+static int option_build(const struct option_row *rows, size_t count, struct option *longs,
+			char *letters)
 {
 	size_t l = 0;
 	letters[l++] = '+';
@@ -244,10 +245,10 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 {
 	struct option longs[ROWS_MAX + 3];
 	char letters[2 * ROWS_MAX + 3];
-	size_t count = count_rows(table->rows);
+	size_t count = option_count_rows(table->rows);
 	if (count > ROWS_MAX)
 		return error_set(err, ERROR_SOFTWARE, table->program, "too many options");
-	build(table->rows, count, longs, letters);
+	option_build(table->rows, count, longs, letters);
 	/* --help shows defaults, and must not depend on the options before it. */
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		if (strcmp(argv[i], "--help") == 0) {
@@ -278,7 +279,7 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 		if (c == ':' || c == '?')
 			return bad_option(c, argv[optind - 1], err);
 		const struct option_row *row = row_of(table->rows, count, c);
-		if (store(row, optarg, err) != 0)
+		if (option_store(row, optarg, err) != 0)
 			return -1;
 		if (row->seen)
 			*row->seen = 1;

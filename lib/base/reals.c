@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-static int compare(const void *a, const void *b)
+static int reals_compare(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
 	return (x > y) - (x < y);
@@ -11,7 +11,7 @@ static int compare(const void *a, const void *b)
 
 void reals_sort(double *v, size_t n)
 {
-	qsort(v, n, sizeof *v, compare);
+	qsort(v, n, sizeof *v, reals_compare);
 }
 
 double reals_median(double *v, size_t n)

@@ -31,7 +31,7 @@ unsigned team_cores(void)
 		       : 1;
 }
 
-static void work(struct team *t)
+static void team_work(struct team *t)
 {
 	size_t piece;
 
@@ -39,7 +39,7 @@ static void work(struct team *t)
 		t->do_piece(piece, t->arg);
 }
 
-static void *thread_main(void *team)
+static void *team_thread_main(void *team)
 {
 	struct team *t = team;
 	unsigned seen = 0;
@@ -56,7 +56,7 @@ static void *thread_main(void *team)
 			continue;
 		t->working++;
 		pthread_mutex_unlock(&t->lock);
-		work(t);
+		team_work(t);
 		pthread_mutex_lock(&t->lock);
 		if (--t->working == 0)
 			pthread_cond_signal(&t->done);
@@ -65,9 +65,9 @@ static void *thread_main(void *team)
 	return NULL;
 }
 
-static int start(struct team *t)
+static int team_start(struct team *t)
 {
-	int errnum = thread_start(&t->thread[t->threads], thread_main, t);
+	int errnum = thread_start(&t->thread[t->threads], team_thread_main, t);
 	t->threads += errnum == 0;
 	return errnum;
 }
@@ -83,7 +83,7 @@ int team_new(struct team **out, unsigned threads, struct error *err)
 	pthread_cond_init(&t->done, NULL);
 	t->threads = 1;
 	while (t->threads < threads) {
-		if (start(t) != 0) {
+		if (team_start(t) != 0) {
 			error_set(err, ERROR_OS, "threads", "no more than %u can be started",
 				  t->threads);
 			team_free(t);
@@ -130,7 +130,7 @@ void team_run(struct team *t, size_t pieces, void (*do_piece)(size_t piece, void
 	t->loop++;
 	pthread_cond_broadcast(&t->begun);
 	pthread_mutex_unlock(&t->lock);
-	work(t);
+	team_work(t);
 	pthread_mutex_lock(&t->lock);
 	while (t->working > 0)
 		pthread_cond_wait(&t->done, &t->lock);

@@ -39,7 +39,7 @@ void u64map_put(struct u64map *t, uint64_t key, void *value)
 	t->count++;
 }
 
-static size_t find(const struct u64map *t, uint64_t key)
+static size_t u64map_find(const struct u64map *t, uint64_t key)
 {
 	if (t->count == 0)
 		return SIZE_MAX;
@@ -51,13 +51,13 @@ static size_t find(const struct u64map *t, uint64_t key)
 
 void *u64map_get(const struct u64map *t, uint64_t key)
 {
-	size_t i = find(t, key);
+	size_t i = u64map_find(t, key);
 	return i == SIZE_MAX ? NULL : t->slot[i].value;
 }
 
 void u64map_remove(struct u64map *t, uint64_t key)
 {
-	size_t hole = find(t, key);
+	size_t hole = u64map_find(t, key);
 	if (hole == SIZE_MAX)
 		return;
 	size_t mask = t->room - 1;

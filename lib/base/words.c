@@ -15,7 +15,7 @@ void words_free(char **item, size_t count)
 }
 
 /* One word from text on into out, which has room for all of it; *used of the text. */
-static int take_word(const char *text, char *out, size_t *used, struct error *err)
+static int words_take_one(const char *text, char *out, size_t *used, struct error *err)
 {
 	const char *p = text;
 	char quote = '\0';
@@ -37,8 +37,8 @@ static int take_word(const char *text, char *out, size_t *used, struct error *er
 	return 0;
 }
 
-static int split(const char *text, size_t max, char **item, size_t *count, char *word,
-		 struct error *err)
+static int words_split_into(const char *text, size_t max, char **item, size_t *count, char *word,
+			    struct error *err)
 {
 	for (;;) {
 		size_t used = 0;
@@ -47,7 +47,7 @@ static int split(const char *text, size_t max, char **item, size_t *count, char 
 			return 0;
 		if (*count == max)
 			return error_set(err, ERROR_CONFIG, NULL, "more than %zu names", max);
-		if (take_word(text, word, &used, err) != 0)
+		if (words_take_one(text, word, &used, err) != 0)
 			return -1;
 		item[*count] = strdup(word);
 		if (!item[*count])
@@ -68,7 +68,7 @@ int words_split(const char *text, size_t max, char ***item, size_t *count, struc
 	if (!word || !*item)
 		error_set(err, ERROR_OS, NULL, "out of memory");
 	else
-		result = split(text, max, *item, count, word, err);
+		result = words_split_into(text, max, *item, count, word, err);
 	free(word);
 	if (result != 0) {
 		words_free(*item, *count);
@@ -79,7 +79,7 @@ int words_split(const char *text, size_t max, char ***item, size_t *count, struc
 }
 
 /* The characters of a word that needs no quotes: none that words_split() interprets. */
-static int is_plain(const char *word)
+static int words_is_plain(const char *word)
 {
 	return *word && !strpbrk(word, " \t\n'\"\\");
 }
@@ -97,9 +97,9 @@ static char *put_quoted(char *out, const char *word)
 	return out;
 }
 
-static char *put_word(char *out, const char *word)
+static char *words_put_one(char *out, const char *word)
 {
-	return is_plain(word) ? stpcpy(out, word) : put_quoted(out, word);
+	return words_is_plain(word) ? stpcpy(out, word) : put_quoted(out, word);
 }
 
 const char *words_quote(const char *text, char *out, size_t max)
@@ -126,7 +126,7 @@ char *words_join(char *const *item, size_t count)
 	for (size_t i = 0; text && i < count; i++) {
 		if (i > 0)
 			*p++ = ' ';
-		p = put_word(p, item[i]);
+		p = words_put_one(p, item[i]);
 	}
 	if (text)
 		*p = '\0';

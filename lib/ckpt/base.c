@@ -96,8 +96,8 @@ struct own_keys {
 	unsigned shift;
 };
 
-static int take_keys(void *owner, size_t rows, const uint32_t *keys, const float *values,
-		     const float *const *slots, struct error *err)
+static int ckpt_base_take_keys(void *owner, size_t rows, const uint32_t *keys, const float *values,
+			       const float *const *slots, struct error *err)
 {
 	struct own_keys *o = owner;
 	(void)values;
@@ -109,7 +109,7 @@ static int take_keys(void *owner, size_t rows, const uint32_t *keys, const float
 	return 0;
 }
 
-static size_t bucket_of(const struct own_keys *o, uint32_t key)
+static size_t ckpt_base_bucket_of(const struct own_keys *o, uint32_t key)
 {
 	return (size_t)((uint64_t)map_place(key) >> o->shift);
 }
@@ -127,12 +127,12 @@ static int fill_buckets(struct own_keys *o, struct error *err)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
 	for (size_t i = 0; i < o->count; i++)
-		o->first[bucket_of(o, o->key[i])]++;
+		o->first[ckpt_base_bucket_of(o, o->key[i])]++;
 	for (size_t i = 0, end = 0; i <= buckets; i++)
 		o->first[i] = end += o->first[i];
 	/* From their ends down: first[] is then what its name says. */
 	for (size_t i = o->count; i-- > 0;)
-		sorted[--o->first[bucket_of(o, o->key[i])]] = o->key[i];
+		sorted[--o->first[ckpt_base_bucket_of(o, o->key[i])]] = o->key[i];
 	free(o->key);
 	o->key = sorted;
 	return 0;
@@ -140,7 +140,7 @@ static int fill_buckets(struct own_keys *o, struct error *err)
 
 static int is_own(const struct own_keys *o, uint32_t key)
 {
-	size_t bucket = bucket_of(o, key), i = o->first[bucket];
+	size_t bucket = ckpt_base_bucket_of(o, key), i = o->first[bucket];
 	while (i < o->first[bucket + 1] && o->key[i] != key)
 		i++;
 	return i < o->first[bucket + 1];
@@ -156,7 +156,7 @@ struct others {
 	float *values[1 + STREAM_SLOTS_MAX];
 };
 
-static int make_room(struct others *o, struct error *err)
+static int ckpt_base_make_room(struct others *o, struct error *err)
 {
 	if (o->key)
 		return 0;
@@ -171,7 +171,7 @@ static int take_others(void *others, size_t rows, const uint32_t *keys, const fl
 {
 	struct others *o = others;
 	size_t width = o->shape->width, n = 0, bytes = width * sizeof(float);
-	if (make_room(o, err) != 0)
+	if (ckpt_base_make_room(o, err) != 0)
 		return -1;
 	for (size_t i = 0; i < rows; i++) {
 		if (is_own(&o->own, keys[i]))
@@ -193,7 +193,7 @@ int ckpt_base_rows(ckpt_read_fn *read_own, ckpt_read_fn *read_base, void *owner,
 		   const struct stream_taker *taker, struct error *err)
 {
 	struct others o = {.taker = taker, .shape = shape};
-	struct stream_taker keys = {.rows = take_keys, .owner = &o.own, .keys_only = 1};
+	struct stream_taker keys = {.rows = ckpt_base_take_keys, .owner = &o.own, .keys_only = 1};
 	struct stream_taker rows = *taker;
 	struct part_want places = {.place_begin = want->place_begin, .place_end = want->place_end};
 	rows.rows = take_others;

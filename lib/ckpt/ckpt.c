@@ -115,7 +115,7 @@ static int open_base(struct ckpt *c, struct error *err)
 }
 
 /* Which rows a part lacks, only a base has. */
-static int check_rows(const struct ckpt *c, struct error *err)
+static int ckpt_check_rows(const struct ckpt *c, struct error *err)
 {
 	for (uint32_t i = 0; i < c->manifest.parts; i++)
 		if (stream_get_shape(part_stream(c->part[i]))->partial && !c->manifest.base[0])
@@ -140,7 +140,7 @@ int ckpt_open(struct ckpt **out, const char *dir, struct error *err)
 		result = error_set(err, ERROR_CONFIG, c->dir,
 				   "its parameters are files of trainers of your own, which the "
 				   "kit can't read");
-	if (result != 0 || open_parts(c, err) != 0 || check_rows(c, err) != 0 ||
+	if (result != 0 || open_parts(c, err) != 0 || ckpt_check_rows(c, err) != 0 ||
 	    (c->manifest.base[0] && open_base(c, err) != 0)) {
 		ckpt_close(c);
 		return -1;
@@ -196,8 +196,8 @@ static int check_sum(const char *path, const struct ckpt_file *f, uint64_t bytes
 }
 
 /* A file in dir, by its length and then all that it holds. Its full path into path. */
-static int check_file(const char *dir, const struct ckpt_file *f, char path[CKPT_PATH_MAX],
-		      struct error *err)
+static int ckpt_check_whole(const char *dir, const struct ckpt_file *f, char path[CKPT_PATH_MAX],
+			    struct error *err)
 {
 	uint64_t bytes, sum;
 	if (fs_join(path, CKPT_PATH_MAX, dir, f->name, err) != 0 ||
@@ -242,7 +242,7 @@ int ckpt_check_sum(const char *dir, const char *name, struct error *err)
 	if (ckpt_manifest_read(&m, dir, err) != 0)
 		return -1;
 	const struct ckpt_file *f = ckpt_manifest_file(&m, name);
-	int result = f ? check_file(dir, f, path, err)
+	int result = f ? ckpt_check_whole(dir, f, path, err)
 		       : error_set(err, ERROR_DATA, dir, "MANIFEST names no file '%s'", name);
 	ckpt_manifest_free(&m);
 	return result;
@@ -268,7 +268,7 @@ int ckpt_read_layout(struct ckpt *c, struct layout *l, struct error *err)
 /* ---- of trainers that are not ours ---- */
 
 /* Whether a file is the one that was saved, or lies in it. */
-static int is_below(const char *name, const char *saved)
+static int ckpt_is_below(const char *name, const char *saved)
 {
 	size_t len = strlen(saved);
 	return strncmp(name, saved, len) == 0 && (name[len] == '\0' || name[len] == '/');
@@ -280,7 +280,7 @@ int ckpt_check_saved(const struct ckpt_manifest *m, const char *dir, const struc
 	char path[CKPT_PATH_MAX];
 	for (size_t i = 0; i < m->count; i++) {
 		const struct ckpt_file *f = &m->file[i];
-		if (is_below(f->name, saved->path) && check_file(dir, f, path, err) != 0)
+		if (ckpt_is_below(f->name, saved->path) && ckpt_check_whole(dir, f, path, err) != 0)
 			return -1;
 	}
 	return fs_join(out, max, dir, saved->path, err);
@@ -328,8 +328,8 @@ const char *ckpt_note_at(const struct ckpt *c, size_t i, const char **value)
 
 /* ---- parameters ---- */
 
-static int read_own(void *ckpt, const struct part_want *want, const struct stream_taker *taker,
-		    struct error *err)
+static int ckpt_read_own(void *ckpt, const struct part_want *want, const struct stream_taker *taker,
+			 struct error *err)
 {
 	struct ckpt *c = ckpt;
 	for (uint32_t i = 0; i < c->manifest.parts; i++)
@@ -341,16 +341,17 @@ static int read_own(void *ckpt, const struct part_want *want, const struct strea
 static int read_base(void *ckpt, const struct part_want *want, const struct stream_taker *taker,
 		     struct error *err)
 {
-	return read_own(((struct ckpt *)ckpt)->base, want, taker, err);
+	return ckpt_read_own(((struct ckpt *)ckpt)->base, want, taker, err);
 }
 
 int ckpt_read(struct ckpt *c, const struct part_want *want, const struct stream_taker *taker,
 	      struct error *err)
 {
 	int rows = c->base && ckpt_width(c) && want->place_begin < want->place_end;
-	if (rows && ckpt_base_rows(read_own, read_base, c, last_shape(c), want, taker, err) != 0)
+	if (rows &&
+	    ckpt_base_rows(ckpt_read_own, read_base, c, last_shape(c), want, taker, err) != 0)
 		return -1;
-	return read_own(c, want, taker, err);
+	return ckpt_read_own(c, want, taker, err);
 }
 
 int ckpt_write_part(const struct store *s, const char *path, uint32_t since, int level,
@@ -426,7 +427,7 @@ int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error 
 	const struct stream_taker taker = store_taker(s);
 	/* A row that comes twice is as it came last: there is no need to know which do. */
 	if ((!c->base || read_base(c, &rows, &taker, err) == 0) &&
-	    read_own(c, &want, &taker, err) == 0)
+	    ckpt_read_own(c, &want, &taker, err) == 0)
 		return 0;
 	return err && !err->place[0] ? error_wrap(err, c->dir) : -1;
 }
@@ -441,7 +442,7 @@ struct verdict {
 	struct error trouble; /* why something could not be looked at, that is no damage */
 };
 
-static void tell(struct verdict *v, const struct error *e)
+static void ckpt_tell(struct verdict *v, const struct error *e)
 {
 	if (e->code == ERROR_OS || e->code == ERROR_NOPERM || e->code == ERROR_CONFIG) {
 		v->trouble = *e;
@@ -457,7 +458,7 @@ static int verify_part(const char *path, struct verdict *v)
 	struct error why = {0};
 	struct part_reader *p;
 	if (part_open(&p, path, &why) != 0) {
-		tell(v, &why);
+		ckpt_tell(v, &why);
 		return 1;
 	}
 	part_share(p, v->team);
@@ -467,25 +468,26 @@ static int verify_part(const char *path, struct verdict *v)
 	return found != 0;
 }
 
-static void verify_file(const char *dir, const struct ckpt_file *f, int foreign, struct verdict *v)
+static void ckpt_verify_file(const char *dir, const struct ckpt_file *f, int foreign,
+			     struct verdict *v)
 {
 	char path[CKPT_PATH_MAX];
 	uint64_t bytes, sum;
 	struct error why = {0};
 	if (fs_join(path, sizeof path, dir, f->name, &why) != 0 ||
 	    ckpt_check_length(dir, f, &why) != 0) {
-		tell(v, &why);
+		ckpt_tell(v, &why);
 		return;
 	}
 	if (!foreign && strncmp(f->name, "part-", 5) == 0 && verify_part(path, v))
 		return;
 	if (ckpt_sum_file(path, 0, &bytes, &sum, &why) != 0 ||
 	    check_sum(path, f, bytes, sum, &why) != 0)
-		tell(v, &why);
+		ckpt_tell(v, &why);
 }
 
-static int count_keys(void *count, size_t rows, const uint32_t *keys, const float *values,
-		      const float *const *slots, struct error *err)
+static int ckpt_count_keys(void *count, size_t rows, const uint32_t *keys, const float *values,
+			   const float *const *slots, struct error *err)
 {
 	(void)keys;
 	(void)values;
@@ -500,7 +502,8 @@ static int check_all_rows(struct ckpt *c, struct error *err)
 {
 	const struct part_want rows = {.place_end = MAP_PLACES};
 	uint64_t count = 0;
-	const struct stream_taker taker = {.rows = count_keys, .owner = &count, .keys_only = 1};
+	const struct stream_taker taker = {
+		.rows = ckpt_count_keys, .owner = &count, .keys_only = 1};
 	if (!c->base || ckpt_read(c, &rows, &taker, err) != 0)
 		return c->base ? -1 : 0;
 	if (count != ckpt_row_count(c))
@@ -522,7 +525,7 @@ static void verify_whole(const char *dir, struct verdict *v)
 	if (!l || ckpt_open(&c, dir, &why) != 0 ||
 	    (ckpt_find_file(c, "layout") && ckpt_read_layout(c, l, &why) != 0) ||
 	    check_all_rows(c, &why) != 0)
-		tell(v, &why);
+		ckpt_tell(v, &why);
 	ckpt_close(c);
 	free(l);
 }
@@ -534,13 +537,13 @@ static void verify_base(const char *dir, const struct ckpt_manifest *m, struct v
 	struct error why = {0};
 	struct ckpt_manifest base;
 	if (ckpt_base_read(&base, m, dir, path, &why) != 0)
-		tell(v, &why);
+		ckpt_tell(v, &why);
 	for (size_t i = 0; i < base.count; i++)
-		verify_file(path, &base.file[i], 0, v);
+		ckpt_verify_file(path, &base.file[i], 0, v);
 	ckpt_manifest_free(&base);
 }
 
-static uint64_t bytes_of(const struct ckpt_manifest *m)
+static uint64_t ckpt_bytes_of(const struct ckpt_manifest *m)
 {
 	uint64_t bytes = 0;
 	for (size_t i = 0; i < m->count; i++)
@@ -554,16 +557,16 @@ int ckpt_verify(const char *dir, part_bad_fn *bad, void *arg, struct error *err)
 	struct error why = {0};
 	struct ckpt_manifest m;
 	if (ckpt_manifest_read(&m, dir, &why) == 0) {
-		v.team = m.foreign || bytes_of(&m) <= PLANES_BYTES_MAX ? NULL : ckpt_team();
+		v.team = m.foreign || ckpt_bytes_of(&m) <= PLANES_BYTES_MAX ? NULL : ckpt_team();
 		for (size_t i = 0; i < m.count; i++)
-			verify_file(dir, &m.file[i], m.foreign, &v);
+			ckpt_verify_file(dir, &m.file[i], m.foreign, &v);
 		if (m.base[0])
 			verify_base(dir, &m, &v);
 		if (v.found == 0 && !v.trouble.code && !m.foreign)
 			verify_whole(dir, &v);
 	} else if (why.code == ERROR_DATA ||
 		   (why.code == ERROR_NOINPUT && access(dir, F_OK) == 0)) {
-		tell(&v, &why);
+		ckpt_tell(&v, &why);
 	} else {
 		v.found = -1;
 		if (err)

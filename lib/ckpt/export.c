@@ -33,7 +33,7 @@ struct export {
 	uint8_t *data;         /* mapped */
 };
 
-static int no_memory(const struct export *x, struct error *err)
+static int export_no_memory(const struct export *x, struct error *err)
 {
 	return error_set(err, ERROR_OS, x->name, "out of memory");
 }
@@ -58,7 +58,7 @@ static int add_tensor(json_t *header, const char *name, const char *dtype, json_
 }
 
 /* [rows], or [rows, cols]. */
-static json_t *shape_of(uint64_t rows, uint64_t cols, int flat)
+static json_t *export_shape_of(uint64_t rows, uint64_t cols, int flat)
 {
 	return flat ? json_pack("[I]", (json_int_t)rows)
 		    : json_pack("[I, I]", (json_int_t)rows, (json_int_t)cols);
@@ -70,19 +70,22 @@ static int add_table(const struct export *x, json_t *header)
 	uint64_t bytes = x->data_bytes - x->table_at;
 	char name[LAYOUT_NAME_MAX + 8];
 	if (!has_sorted_rows(x))
-		return add_tensor(header, t->name, "F32", shape_of(x->rows, t->width, t->width == 1),
-				  x->table_at, bytes);
+		return add_tensor(header, t->name, "F32",
+				  export_shape_of(x->rows, t->width, t->width == 1), x->table_at,
+				  bytes);
 	snprintf(name, sizeof name, "%s.keys", t->name);
-	int result = add_tensor(header, name, "I64", shape_of(x->rows, 0, 1), 0, x->keys_bytes);
+	int result =
+		add_tensor(header, name, "I64", export_shape_of(x->rows, 0, 1), 0, x->keys_bytes);
 	snprintf(name, sizeof name, "%s.values", t->name);
 	return result ? result
-		      : add_tensor(header, name, "F32", shape_of(x->rows, t->width, 0), x->table_at,
-				   bytes);
+		      : add_tensor(header, name, "F32", export_shape_of(x->rows, t->width, 0),
+				   x->table_at, bytes);
 }
 
 /* An included file as it is, so that the export says by itself what its inputs mean. One that is not
  * UTF-8 (a column's name in another encoding) is no JSON string, and stays behind. */
-static int add_text(const struct export *x, json_t *metadata, const char *name, struct error *err)
+static int export_add_text(const struct export *x, json_t *metadata, const char *name,
+			   struct error *err)
 {
 	char *text;
 	size_t len;
@@ -93,7 +96,7 @@ static int add_text(const struct export *x, json_t *metadata, const char *name, 
 	json_t *string = json_stringn(text, len);
 	free(text);
 	if (string && json_object_set_new(metadata, name, string) != 0)
-		return no_memory(x, err);
+		return export_no_memory(x, err);
 	return 0;
 }
 
@@ -104,10 +107,11 @@ static int add_metadata(const struct export *x, json_t *header, struct error *er
 	snprintf(iteration, sizeof iteration, "%" PRIu64, m->iteration);
 	json_t *metadata = json_pack("{s:s, s:s}", "job", m->job, "iteration", iteration);
 	if (json_object_set_new(header, "__metadata__", metadata) != 0)
-		return no_memory(x, err);
-	if (add_text(x, metadata, "schema", err) != 0 || add_text(x, metadata, "model", err) != 0)
+		return export_no_memory(x, err);
+	if (export_add_text(x, metadata, "schema", err) != 0 ||
+	    export_add_text(x, metadata, "model", err) != 0)
 		return -1;
-	return add_text(x, metadata, "layout", err);
+	return export_add_text(x, metadata, "layout", err);
 }
 
 static int add_all(const struct export *x, json_t *header)
@@ -115,7 +119,8 @@ static int add_all(const struct export *x, json_t *header)
 	int result = 0;
 	for (size_t i = 0; result == 0 && i < x->layout.count; i++) {
 		const struct layout_tensor *t = &x->layout.tensor[i];
-		result = add_tensor(header, t->name, "F32", shape_of(t->rows, t->cols, t->cols == 1),
+		result = add_tensor(header, t->name, "F32",
+				    export_shape_of(t->rows, t->cols, t->cols == 1),
 				    x->dense_at + 4 * t->begin, 4 * t->rows * t->cols);
 	}
 	if (result == 0 && x->layout.has_table)
@@ -127,7 +132,7 @@ static int make_header(struct export *x, struct error *err)
 {
 	json_t *header = json_object();
 	if (!header)
-		return no_memory(x, err);
+		return export_no_memory(x, err);
 	if (add_metadata(x, header, err) != 0) {
 		json_decref(header);
 		return -1;
@@ -148,7 +153,7 @@ static int make_header(struct export *x, struct error *err)
 }
 
 /* Where everything lies. */
-static int plan(struct export *x, struct error *err)
+static int export_plan(struct export *x, struct error *err)
 {
 	const struct layout_table *t = &x->layout.table;
 	if (ckpt_read_layout(x->ckpt, &x->layout, err) != 0)
@@ -176,14 +181,14 @@ struct fill {
 	uint32_t *rank;  /* [number in the walk]: place in the file */
 };
 
-static void put_row(const struct export *x, uint64_t row, const float *values)
+static void export_put_row(const struct export *x, uint64_t row, const float *values)
 {
 	uint64_t bytes = 4 * (uint64_t)x->layout.table.width;
 	memcpy(x->data + x->table_at + bytes * row, values, (size_t)bytes);
 }
 
-static int take_dense(void *arg, int slot, uint64_t begin, size_t count, const float *values,
-		      struct error *err)
+static int export_take_dense(void *arg, int slot, uint64_t begin, size_t count, const float *values,
+			     struct error *err)
 {
 	const struct export *x = ((const struct fill *)arg)->x;
 	(void)slot;
@@ -201,7 +206,7 @@ static int take_all_rows(void *arg, size_t rows, const uint32_t *keys, const flo
 		if (keys[i] >= x->rows)
 			return error_set(err, ERROR_DATA, ckpt_dir(x->ckpt),
 					 "row %u of a table of %" PRIu64, keys[i], x->rows);
-		put_row(x, keys[i], values + i * x->layout.table.width);
+		export_put_row(x, keys[i], values + i * x->layout.table.width);
 	}
 	return 0;
 }
@@ -215,8 +220,8 @@ static int check_count(const struct fill *f, uint64_t count, struct error *err)
 				   "does not have as many rows as its parts say (%" PRIu64 ")", f->x->rows);
 }
 
-static int take_keys(void *arg, size_t rows, const uint32_t *keys, const float *values,
-		     const float *const *slots, struct error *err)
+static int export_take_keys(void *arg, size_t rows, const uint32_t *keys, const float *values,
+			    const float *const *slots, struct error *err)
 {
 	struct fill *f = arg;
 	(void)values;
@@ -237,11 +242,11 @@ static int take_sorted_rows(void *arg, size_t rows, const uint32_t *keys, const 
 	if (rows > f->x->rows - f->n)
 		return check_count(f, f->n + rows, err);
 	for (size_t i = 0; i < rows; i++, f->n++)
-		put_row(f->x, f->rank[f->n], values + i * f->x->layout.table.width);
+		export_put_row(f->x, f->rank[f->n], values + i * f->x->layout.table.width);
 	return 0;
 }
 
-static int compare_u64(const void *left, const void *right)
+static int export_compare_u64(const void *left, const void *right)
 {
 	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
 	return (a > b) - (a < b);
@@ -254,12 +259,12 @@ static int fill_sorted(struct fill *f, struct error *err)
 {
 	const struct part_want rows = {.place_end = MAP_PLACES};
 	struct stream_taker taker = {
-		.dense = take_dense, .rows = take_keys, .owner = f, .keys_only = 1};
+		.dense = export_take_dense, .rows = export_take_keys, .owner = f, .keys_only = 1};
 	const struct export *x = f->x;
 	if (ckpt_read(x->ckpt, &everything, &taker, err) != 0 || check_count(f, f->n, err) != 0)
 		return -1;
 	if (f->n)
-		qsort(f->order, (size_t)f->n, sizeof *f->order, compare_u64);
+		qsort(f->order, (size_t)f->n, sizeof *f->order, export_compare_u64);
 	for (uint64_t i = 0; i < f->n; i++) {
 		int64_t key = (int64_t)(f->order[i] >> 32);
 		if (i && f->order[i - 1] >> 32 == f->order[i] >> 32)
@@ -277,20 +282,21 @@ static int fill_sorted(struct fill *f, struct error *err)
 /* Absent rows of a table that is one tensor have their initial values. */
 static int fill_all_rows(struct fill *f, struct error *err)
 {
-	const struct stream_taker taker = {.dense = take_dense, .rows = take_all_rows, .owner = f};
+	const struct stream_taker taker = {
+		.dense = export_take_dense, .rows = take_all_rows, .owner = f};
 	const struct export *x = f->x;
 	float *initial = malloc(4 * (size_t)x->layout.table.width + 1);
 	if (!initial)
 		return error_set(err, ERROR_OS, x->name, "out of memory");
 	for (uint64_t row = 0; row < x->rows; row++) {
 		layout_init_row(&x->layout, (uint32_t)row, initial);
-		put_row(x, row, initial);
+		export_put_row(x, row, initial);
 	}
 	free(initial);
 	return ckpt_read(x->ckpt, &everything, &taker, err);
 }
 
-static int fill(const struct export *x, struct error *err)
+static int export_fill(const struct export *x, struct error *err)
 {
 	struct fill f = {.x = x};
 	if (!has_sorted_rows(x))
@@ -322,7 +328,7 @@ static int map_and_fill(struct export *x, int fd, struct error *err)
 	memcpy(map, &length, sizeof length);
 	memcpy(map + HEADER_PREFIX_BYTES, x->header, x->header_bytes);
 	x->data = map + data_at;
-	int result = fill(x, err);
+	int result = export_fill(x, err);
 	if (munmap(map, (size_t)total) != 0 && result == 0)
 		result = error_errno(err, ERROR_IO, x->name, "munmap");
 	return result;
@@ -335,7 +341,7 @@ int ckpt_export(struct ckpt *c, int fd, const char *name, struct error *err)
 		return error_set(err, ERROR_OS, name, "out of memory");
 	x->ckpt = c;
 	x->name = name;
-	int result = plan(x, err);
+	int result = export_plan(x, err);
 	if (result == 0)
 		result = map_and_fill(x, fd, err);
 	free(x->header);
@@ -343,12 +349,12 @@ int ckpt_export(struct ckpt *c, int fd, const char *name, struct error *err)
 	return result;
 }
 
-static int fill_file(int fd, const char *path, void *c, struct error *err)
+static int export_fill_file(int fd, const char *path, void *c, struct error *err)
 {
 	return ckpt_export(c, fd, path, err);
 }
 
 int ckpt_export_file(struct ckpt *c, const char *path, struct error *err)
 {
-	return fs_replace(path, 0666, fill_file, c, err);
+	return fs_replace(path, 0666, export_fill_file, c, err);
 }

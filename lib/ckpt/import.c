@@ -55,7 +55,7 @@ struct import {
 	uint32_t *key;
 };
 
-static int no_memory(const struct import *x, struct error *err)
+static int import_no_memory(const struct import *x, struct error *err)
 {
 	return error_set(err, ERROR_OS, x->how->file, "out of memory");
 }
@@ -82,7 +82,7 @@ static int read_header(struct import *x, struct error *err)
 	return 0;
 }
 
-static int open_file(struct import *x, struct error *err)
+static int import_open_file(struct import *x, struct error *err)
 {
 	const char *file = x->how->file;
 	struct stat st;
@@ -113,7 +113,8 @@ static const char *metadata(const struct import *x, const char *name)
 	return json_string_value(json_object_get(json_object_get(x->header, "__metadata__"), name));
 }
 
-static int wrong(const struct import *x, const char *name, const char *what, struct error *err)
+static int import_wrong(const struct import *x, const char *name, const char *what,
+			struct error *err)
 {
 	return error_set(err, ERROR_DATA, x->how->file, "tensor '%.80s': %s", name, what);
 }
@@ -146,23 +147,26 @@ static int read_shape(const json_t *shape, struct tensor *t)
 }
 
 /* 1: there is no such tensor. */
-static int find(const struct import *x, const char *name, struct tensor *t, struct error *err)
+static int import_find(const struct import *x, const char *name, struct tensor *t,
+		       struct error *err)
 {
 	const json_t *j = json_object_get(x->header, name);
 	const json_t *at = json_object_get(j, "data_offsets");
 	if (!j)
 		return 1;
 	if (find_type(json_string_value(json_object_get(j, "dtype")), &t->type) != 0)
-		return wrong(x, name, "its dtype is none of F32, F64, F16, BF16, I64 and I32", err);
+		return import_wrong(x, name,
+				    "its dtype is none of F32, F64, F16, BF16, I64 and I32", err);
 	if (read_shape(json_object_get(j, "shape"), t) != 0)
-		return wrong(x, name, "its shape is no list of sizes", err);
+		return import_wrong(x, name, "its shape is no list of sizes", err);
 	const json_t *from = json_array_get(at, 0), *to = json_array_get(at, 1);
 	if (json_array_size(at) != 2 || !json_is_integer(from) || !json_is_integer(to))
-		return wrong(x, name, "its data_offsets are no two numbers", err);
+		return import_wrong(x, name, "its data_offsets are no two numbers", err);
 	json_int_t begin = json_integer_value(from), end = json_integer_value(to);
 	if (begin < 0 || end < begin || (uint64_t)end > x->data_bytes ||
 	    (uint64_t)(end - begin) != t->count * types[t->type].bytes)
-		return wrong(x, name, "its data_offsets fit neither its shape nor the file", err);
+		return import_wrong(x, name, "its data_offsets fit neither its shape nor the file",
+				    err);
 	t->data = x->data + begin;
 	return 0;
 }
@@ -182,7 +186,8 @@ static int compare_spans(const void *left, const void *right)
 	return (a->end > b->end) - (a->end < b->end);
 }
 
-static int read_spans(const struct import *x, struct span *span, size_t *count, struct error *err)
+static int import_read_spans(const struct import *x, struct span *span, size_t *count,
+			     struct error *err)
 {
 	const char *name;
 	json_t *value;
@@ -194,9 +199,9 @@ static int read_spans(const struct import *x, struct span *span, size_t *count, 
 		if (strcmp(name, "__metadata__") == 0)
 			continue;
 		if (json_array_size(at) != 2 || !json_is_integer(from) || !json_is_integer(to))
-			return wrong(x, name, "its data_offsets are no two numbers", err);
+			return import_wrong(x, name, "its data_offsets are no two numbers", err);
 		if (begin < 0 || end < begin || (uint64_t)end > x->data_bytes)
-			return wrong(x, name, "its data_offsets do not fit the file", err);
+			return import_wrong(x, name, "its data_offsets do not fit the file", err);
 		span[(*count)++] = (struct span){(uint64_t)begin, (uint64_t)end, name};
 	}
 	return 0;
@@ -208,17 +213,18 @@ static int check_spans(const struct import *x, struct error *err)
 	struct span *span = malloc((json_object_size(x->header) + 1) * sizeof *span);
 	size_t count = 0;
 	uint64_t end = 0;
-	int result = span ? read_spans(x, span, &count, err) : no_memory(x, err);
+	int result = span ? import_read_spans(x, span, &count, err) : import_no_memory(x, err);
 	if (result == 0 && count)
 		qsort(span, count, sizeof *span, compare_spans);
 	for (size_t i = 0; result == 0 && i < count; i++) {
 		if (span[i].begin != end)
-			result = wrong(x, span[i].name,
-				       span[i].begin < end ? "its bytes belong to another tensor, "
-							     "too"
-							   : "the bytes before it belong to no "
-							     "tensor",
-				       err);
+			result = import_wrong(x, span[i].name,
+					      span[i].begin < end
+						      ? "its bytes belong to another tensor, "
+							"too"
+						      : "the bytes before it belong to no "
+							"tensor",
+					      err);
 		end = span[i].end;
 	}
 	if (result == 0 && end != x->data_bytes)
@@ -248,7 +254,7 @@ static float from_half(uint16_t h)
 }
 
 /* Elements begin.. of t as floats. */
-static void load(const struct tensor *t, uint64_t begin, size_t count, float *out)
+static void import_load(const struct tensor *t, uint64_t begin, size_t count, float *out)
 {
 	const uint8_t *at = t->data + begin * types[t->type].bytes;
 	if (t->type == F32) {
@@ -280,7 +286,7 @@ static void load(const struct tensor *t, uint64_t begin, size_t count, float *ou
 static int load_finite(const struct import *x, const struct tensor *t, const char *name,
 		       uint64_t begin, size_t count, float *out, struct error *err)
 {
-	load(t, begin, count, out);
+	import_load(t, begin, count, out);
 	size_t bad = stream_not_finite(out, count);
 	if (bad == count)
 		return 0;
@@ -294,17 +300,17 @@ static int find_floats(const struct import *x, const char *name, uint64_t rows, 
 		       struct tensor *t, struct error *err)
 {
 	char shape[80];
-	int found = find(x, name, t, err);
+	int found = import_find(x, name, t, err);
 	if (found < 0)
 		return -1;
 	if (found > 0)
 		return error_set(err, ERROR_DATA, x->how->file,
 				 "has no tensor '%.80s', which the layout names", name);
 	if (t->type == I32 || t->type == I64)
-		return wrong(x, name, "its dtype is none of F32, F64, F16 and BF16", err);
+		return import_wrong(x, name, "its dtype is none of F32, F64, F16 and BF16", err);
 	snprintf(shape, sizeof shape, "its shape is not the layout's [%" PRIu64 ", %" PRIu64 "]", rows,
 		 cols);
-	return t->count == rows * cols && t->rows == rows ? 0 : wrong(x, name, shape, err);
+	return t->count == rows * cols && t->rows == rows ? 0 : import_wrong(x, name, shape, err);
 }
 
 /* NAME.keys and NAME.values, or NAME. */
@@ -314,16 +320,16 @@ static int find_table(struct import *x, struct error *err)
 	char keys[NAME_BYTES], values[NAME_BYTES];
 	snprintf(keys, sizeof keys, "%s.keys", t->name);
 	snprintf(values, sizeof values, "%s.values", t->name);
-	int found = find(x, keys, &x->keys, err);
+	int found = import_find(x, keys, &x->keys, err);
 	if (found < 0)
 		return -1;
 	if (found == 0) {
 		x->rows = x->keys.count;
 		if (x->keys.type != I64 && x->keys.type != I32)
-			return wrong(x, keys, "its dtype is neither I64 nor I32", err);
+			return import_wrong(x, keys, "its dtype is neither I64 nor I32", err);
 		return find_floats(x, values, x->rows, t->width, &x->values, err);
 	}
-	found = find(x, t->name, &x->values, err);
+	found = import_find(x, t->name, &x->values, err);
 	if (found > 0)
 		return error_set(err, ERROR_DATA, x->how->file,
 				 "holds neither '%s' and '%s' nor '%s', a table of the layout", keys,
@@ -332,7 +338,7 @@ static int find_table(struct import *x, struct error *err)
 	return found < 0 ? -1 : find_floats(x, t->name, x->rows, t->width, &x->values, err);
 }
 
-static int64_t key_of(const struct import *x, uint64_t row)
+static int64_t import_key_of(const struct import *x, uint64_t row)
 {
 	int32_t narrow;
 	int64_t wide;
@@ -346,7 +352,7 @@ static int64_t key_of(const struct import *x, uint64_t row)
 	return wide;
 }
 
-static int compare_u64(const void *left, const void *right)
+static int import_compare_u64(const void *left, const void *right)
 {
 	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
 	return (a > b) - (a < b);
@@ -360,13 +366,13 @@ static int is_untouched(const struct import *x, uint32_t key, uint64_t row, floa
 	size_t width = x->layout.table.width;
 	if (x->layout.table.export != LAYOUT_EXPORT_DENSE || x->keys.data)
 		return 0;
-	load(&x->values, row * width, width, values);
+	import_load(&x->values, row * width, width, values);
 	layout_init_row(&x->layout, key, initial);
 	return memcmp(values, initial, width * sizeof *values) == 0;
 }
 
 /* Its rows in the order of their places, none twice. */
-static int order_rows(struct import *x, struct error *err)
+static int import_order_rows(struct import *x, struct error *err)
 {
 	const struct layout_table *t = &x->layout.table;
 	uint64_t most = t->rows ? t->rows : UINT64_C(1) << 32, n = 0;
@@ -377,9 +383,9 @@ static int order_rows(struct import *x, struct error *err)
 				 x->rows);
 	}
 	x->order = malloc((x->rows + 1) * sizeof *x->order);
-	int result = row && x->order ? 0 : no_memory(x, err);
+	int result = row && x->order ? 0 : import_no_memory(x, err);
 	for (uint64_t i = 0; result == 0 && i < x->rows; i++) {
-		int64_t key = key_of(x, i);
+		int64_t key = import_key_of(x, i);
 		if (key < 0 || (uint64_t)key >= most)
 			result = error_set(err, ERROR_DATA, x->how->file,
 					   "key %" PRId64 " of table '%s' is not below %" PRIu64, key,
@@ -390,17 +396,17 @@ static int order_rows(struct import *x, struct error *err)
 	free(row);
 	if (result != 0)
 		return -1;
-	qsort(x->order, (size_t)n, sizeof *x->order, compare_u64);
+	qsort(x->order, (size_t)n, sizeof *x->order, import_compare_u64);
 	x->rows = n;
 	for (uint64_t i = 1; i < n; i++)
 		if (x->order[i] >> 32 == x->order[i - 1] >> 32)
 			return error_set(err, ERROR_DATA, x->how->file,
 					 "key %" PRId64 " of table '%s' is there twice",
-					 key_of(x, (uint32_t)x->order[i]), t->name);
+					 import_key_of(x, (uint32_t)x->order[i]), t->name);
 	return 0;
 }
 
-static int is_wanted(const struct import *x, const char *name)
+static int import_is_wanted(const struct import *x, const char *name)
 {
 	const struct layout_table *t = &x->layout.table;
 	char keys[NAME_BYTES], values[NAME_BYTES];
@@ -411,7 +417,7 @@ static int is_wanted(const struct import *x, const char *name)
 						     : strcmp(name, t->name) == 0));
 }
 
-static int find_all(struct import *x, struct error *err)
+static int import_find_all(struct import *x, struct error *err)
 {
 	const char *name;
 	json_t *value;
@@ -421,10 +427,10 @@ static int find_all(struct import *x, struct error *err)
 			return -1;
 	}
 	if ((x->layout.has_table && find_table(x, err) != 0) || check_spans(x, err) != 0 ||
-	    (x->layout.has_table && order_rows(x, err) != 0))
+	    (x->layout.has_table && import_order_rows(x, err) != 0))
 		return -1;
 	json_object_foreach(x->header, name, value)
-		if (x->how->left_out && !is_wanted(x, name))
+		if (x->how->left_out && !import_is_wanted(x, name))
 			x->how->left_out(name, x->how->arg);
 	return 0;
 }
@@ -452,15 +458,15 @@ static int write_dense(struct import *x, struct stream_writer *w, uint64_t begin
 	return 0;
 }
 
-static int write_rows(struct import *x, struct stream_writer *w, const struct stream_shape *shape,
-		      uint64_t first, struct error *err)
+static int import_write_rows(struct import *x, struct stream_writer *w,
+			     const struct stream_shape *shape, uint64_t first, struct error *err)
 {
 	size_t width = shape->width, most = stream_block_rows(shape);
 	for (uint64_t at = 0; at < shape->rows;) {
 		size_t n = shape->rows - at < most ? (size_t)(shape->rows - at) : most;
 		for (size_t i = 0; i < n; i++) {
 			uint64_t row = (uint32_t)x->order[first + at + i];
-			x->key[i] = (uint32_t)key_of(x, row);
+			x->key[i] = (uint32_t)import_key_of(x, row);
 			if (load_finite(x, &x->values, x->layout.table.name, row * width, width,
 					x->buffer + i * width, err) != 0)
 				return -1;
@@ -486,7 +492,8 @@ static uint64_t row_at(const struct import *x, uint64_t place)
 	return low;
 }
 
-static int write_part(struct import *x, const struct map *map, uint32_t part, struct error *err)
+static int import_write_part(struct import *x, const struct map *map, uint32_t part,
+			     struct error *err)
 {
 	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
 	uint64_t first = row_at(x, map->key_begin[part]);
@@ -510,7 +517,7 @@ static int write_part(struct import *x, const struct map *map, uint32_t part, st
 		result = write_dense(x, w, shape.dense_begin, shape.dense_begin + shape.dense_count,
 				     err);
 	if (result == 0 && shape.width)
-		result = write_rows(x, w, &shape, first, err);
+		result = import_write_rows(x, w, &shape, first, err);
 	if (result == 0)
 		result = stream_end(w, err);
 	stream_writer_free(w);
@@ -528,11 +535,11 @@ static int write_parts(struct import *x, struct error *err)
 	struct map *map = malloc(sizeof *map);
 	x->buffer = malloc(PLANES_BYTES_MAX);
 	x->key = malloc(PLANES_BYTES_MAX);
-	int result = map && x->buffer && x->key ? 0 : no_memory(x, err);
+	int result = map && x->buffer && x->key ? 0 : import_no_memory(x, err);
 	if (result == 0)
 		map_even(map, x->how->parts, layout_dense_count(&x->layout));
 	for (uint32_t i = 0; result == 0 && i < x->how->parts; i++)
-		result = write_part(x, map, i, err);
+		result = import_write_part(x, map, i, err);
 	free(map);
 	return result;
 }
@@ -577,11 +584,11 @@ static int start_manifest(struct import *x, struct error *err)
 				   err);
 }
 
-static int write_all(struct import *x, struct error *err)
+static int import_write_all(struct import *x, struct error *err)
 {
-	if (start_manifest(x, err) != 0 || write_layout(x, err) != 0 || find_all(x, err) != 0 ||
-	    write_text(x, "schema", err) != 0 || write_text(x, "model", err) != 0 ||
-	    write_parts(x, err) != 0)
+	if (start_manifest(x, err) != 0 || write_layout(x, err) != 0 ||
+	    import_find_all(x, err) != 0 || write_text(x, "schema", err) != 0 ||
+	    write_text(x, "model", err) != 0 || write_parts(x, err) != 0)
 		return -1;
 	return ckpt_commit(&x->manifest, x->how->out, err);
 }
@@ -593,11 +600,11 @@ int ckpt_import(const struct ckpt_import *how, struct error *err)
 		return error_set(err, ERROR_OS, how->file, "out of memory");
 	x->how = how;
 	x->team = ckpt_team();
-	int making, result = open_file(x, err);
+	int making, result = import_open_file(x, err);
 	if (result == 0)
 		result = ckpt_make_dir(how->out, &making, err);
 	if (result == 0)
-		result = ckpt_made_dir(how->out, making, write_all(x, err), err);
+		result = ckpt_made_dir(how->out, making, import_write_all(x, err), err);
 	team_free(x->team);
 	if (x->map)
 		munmap(x->map, x->map_bytes);

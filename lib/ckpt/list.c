@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int is_number(const char *name)
+static int ckpt_list_is_number(const char *name)
 {
 	return name[0] && strspn(name, "0123456789") == strlen(name);
 }
@@ -31,9 +31,9 @@ static int compare_numbers(const char *a, const char *b)
 	return la != lb ? (la > lb) - (la < lb) : strcmp(a, b);
 }
 
-static int compare_names(const char *a, const char *b)
+static int ckpt_list_compare_names(const char *a, const char *b)
 {
-	int order = is_number(a) && is_number(b) ? compare_numbers(a, b) : 0;
+	int order = ckpt_list_is_number(a) && ckpt_list_is_number(b) ? compare_numbers(a, b) : 0;
 	return order ? order : strcmp(a, b);
 }
 
@@ -50,7 +50,7 @@ static int compare_entries(const void *left, const void *right)
 		return (a->iteration > b->iteration) - (a->iteration < b->iteration);
 	if (a->at != b->at)
 		return (a->at > b->at) - (a->at < b->at);
-	return compare_names(a->name, b->name);
+	return ckpt_list_compare_names(a->name, b->name);
 }
 
 static int check_lengths(const char *dir, const struct ckpt_manifest *m, struct error *err)
@@ -117,7 +117,8 @@ static int take_manifest(const char *dir, struct ckpt_entry *e, struct error *er
 }
 
 /* 1 when name is a checkpoint, or what is left of one; -1 when nobody can tell. */
-static int look_at(const char *dir, const char *name, struct ckpt_entry *e, struct error *err)
+static int ckpt_list_look_at(const char *dir, const char *name, struct ckpt_entry *e,
+			     struct error *err)
 {
 	char path[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
 	struct stat st;
@@ -132,7 +133,7 @@ static int look_at(const char *dir, const char *name, struct ckpt_entry *e, stru
 	if (access(manifest, F_OK) != 0) {
 		missing = errno == ENOENT || errno == ELOOP;
 		error_errno(&why, 0, manifest, "can't be looked at");
-		if (!is_number(name))
+		if (!ckpt_list_is_number(name))
 			return 0;
 	}
 	memset(e, 0, sizeof *e);
@@ -152,7 +153,7 @@ static int collect(DIR *d, const char *dir, struct ckpt_entry **out, size_t *cou
 	while ((errno = 0, de = readdir(d)) != NULL) {
 		if (GROW(*out, room, *count + 1) != 0)
 			return error_set(err, ERROR_OS, dir, "out of memory");
-		int found = look_at(dir, de->d_name, *out + *count, err);
+		int found = ckpt_list_look_at(dir, de->d_name, *out + *count, err);
 		if (found < 0)
 			return -1;
 		*count += (size_t)found;
@@ -209,7 +210,7 @@ static void last_part(const char *path, char *out, size_t max)
 }
 
 /* What is half removed must not look complete. */
-static int remove_one(const char *dir, const char *name, struct error *err)
+static int ckpt_list_remove_one(const char *dir, const char *name, struct error *err)
 {
 	char path[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
 	if (fs_join(path, sizeof path, dir, name, err) != 0 ||
@@ -225,7 +226,7 @@ static int remove_one(const char *dir, const char *name, struct error *err)
 }
 
 /* list: of paths or names, NULL behind the last. */
-static int is_in(const char *name, const char *const *list)
+static int ckpt_list_is_in(const char *name, const char *const *list)
 {
 	char one[CKPT_PATH_MAX];
 	for (; list && *list; list++) {
@@ -239,7 +240,7 @@ static int is_in(const char *name, const char *const *list)
 static int is_one(const char *name, const char *path)
 {
 	const char *const list[] = {path, NULL};
-	return path && is_in(name, list);
+	return path && ckpt_list_is_in(name, list);
 }
 
 /* By its name, or as what a link, or ".", stands for. */
@@ -247,7 +248,7 @@ static int is_protected(const char *dir, const char *name, const char *const *li
 {
 	char path[CKPT_PATH_MAX];
 	struct stat own, st;
-	if (is_in(name, list))
+	if (ckpt_list_is_in(name, list))
 		return 1;
 	if (fs_join(path, sizeof path, dir, name, NULL) != 0 || stat(path, &own) != 0)
 		return 0;
@@ -265,8 +266,8 @@ static void tell_nobody(const char *place, const char *text, void *arg)
 }
 
 /* The number of the newest that is whole; count: none is. -1: can't be looked at. */
-static int find_whole(const char *dir, const struct ckpt_entry *entry, size_t count,
-		      const struct ckpt_pruning *how, size_t *out, struct error *err)
+static int ckpt_list_find_whole(const char *dir, const struct ckpt_entry *entry, size_t count,
+				const struct ckpt_pruning *how, size_t *out, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
 	*out = count;
@@ -294,7 +295,7 @@ static void choose_kept(const char *dir, const struct ckpt_entry *entry, size_t 
 	for (size_t i = count; i-- > 0;) {
 		kept[i] = is_protected(dir, entry[i].name, how->protect) ||
 			  (entry[i].complete && newer < how->keep);
-		newer += entry[i].complete && !is_in(entry[i].name, how->damaged);
+		newer += entry[i].complete && !ckpt_list_is_in(entry[i].name, how->damaged);
 	}
 }
 
@@ -315,15 +316,15 @@ static int any_goes(const struct ckpt_entry *entry, size_t count, const char *ke
 	return 0;
 }
 
-static int prune(const char *dir, const struct ckpt_entry *entry, size_t count,
-		 const struct ckpt_pruning *how, char *kept, struct error *err)
+static int ckpt_list_prune(const char *dir, const struct ckpt_entry *entry, size_t count,
+			   const struct ckpt_pruning *how, char *kept, struct error *err)
 {
 	const char *newest = count && entry[count - 1].complete ? entry[count - 1].name : NULL;
 	size_t whole = count;
 	choose_kept(dir, entry, count, how, kept);
 	keep_bases(entry, count, kept);
 	int complete_go = any_goes(entry, count, kept), result = 0;
-	if (complete_go && find_whole(dir, entry, count, how, &whole, err) != 0)
+	if (complete_go && ckpt_list_find_whole(dir, entry, count, how, &whole, err) != 0)
 		return -1;
 	if (whole < count)
 		kept[whole] = 1;
@@ -331,12 +332,13 @@ static int prune(const char *dir, const struct ckpt_entry *entry, size_t count,
 	for (size_t i = 0; i < count; i++) {
 		const struct ckpt_entry *e = &entry[i];
 		int goes = e->complete ? whole < count
-				       : newest && !e->unread && is_number(e->name) && is_number(newest) &&
+				       : newest && !e->unread && ckpt_list_is_number(e->name) &&
+						 ckpt_list_is_number(newest) &&
 						 compare_numbers(e->name, newest) < 0;
 		if (!goes || kept[i])
 			continue;
 		/* One that can't be removed keeps no other. */
-		if (remove_one(dir, e->name, result == 0 ? err : NULL) != 0)
+		if (ckpt_list_remove_one(dir, e->name, result == 0 ? err : NULL) != 0)
 			result = -1;
 		else if (how->removed)
 			how->removed(e->name, how->arg);
@@ -355,7 +357,7 @@ int ckpt_prune(const char *dir, const struct ckpt_pruning *how, struct error *er
 	if (ckpt_list(dir, &entry, &count, err) != 0)
 		return -1;
 	char *kept = malloc(count + 1);
-	int result = kept ? prune(dir, entry, count, how, kept, err)
+	int result = kept ? ckpt_list_prune(dir, entry, count, how, kept, err)
 			  : error_set(err, ERROR_OS, dir, "out of memory");
 	free(kept);
 	free(entry);

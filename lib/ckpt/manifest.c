@@ -76,7 +76,7 @@ static int is_path(const char *path)
 	}
 }
 
-static size_t bucket_of(const char *name)
+static size_t manifest_bucket_of(const char *name)
 {
 	return XXH3_64bits(name, strlen(name)) % CKPT_BUCKETS;
 }
@@ -100,7 +100,7 @@ int ckpt_add(struct ckpt_manifest *m, const char *name, uint64_t bytes, uint64_t
 	if (GROW(m->file, m->file_room, m->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	struct ckpt_file *f = &m->file[m->count++];
-	uint16_t *bucket = &m->bucket[bucket_of(name)];
+	uint16_t *bucket = &m->bucket[manifest_bucket_of(name)];
 	memcpy(f->name, name, strlen(name) + 1);
 	f->next = *bucket;
 	*bucket = (uint16_t)m->count;
@@ -144,8 +144,8 @@ const struct ckpt_saved *ckpt_find_saved(const struct ckpt_manifest *m, const ch
 }
 
 /* Reads in to its end, writes what it reads to out (unless -1), sums it. */
-static int pump(int in, const char *in_name, int out, const char *out_name, uint64_t *bytes,
-		uint64_t *sum, struct error *err)
+static int manifest_pump(int in, const char *in_name, int out, const char *out_name,
+			 uint64_t *bytes, uint64_t *sum, struct error *err)
 {
 	char *buffer = malloc(COPY_BYTES);
 	XXH3_state_t *state = XXH3_createState();
@@ -184,7 +184,7 @@ int ckpt_sum_file(const char *path, int sync, uint64_t *bytes, uint64_t *sum, st
 	else if (!S_ISREG(st.st_mode))
 		result = error_set(err, ERROR_DATA, path, "is no regular file");
 	if (result == 0)
-		result = pump(fd, path, -1, NULL, bytes, sum, err);
+		result = manifest_pump(fd, path, -1, NULL, bytes, sum, err);
 	if (result == 0 && sync && fsync(fd) != 0)
 		result = error_errno(err, ERROR_IO, path, "fsync");
 	close(fd);
@@ -207,7 +207,7 @@ static int copy_file(int in, const char *in_name, const char *path, uint64_t *by
 	int out = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (out < 0)
 		return error_errno(err, ERROR_CANTCREAT, path, "can't be made");
-	int result = pump(in, in_name, out, path, bytes, sum, err);
+	int result = manifest_pump(in, in_name, out, path, bytes, sum, err);
 	if (result == 0 && fsync(out) != 0)
 		result = error_errno(err, ERROR_IO, path, "fsync");
 	if (close(out) != 0 && result == 0)
@@ -260,7 +260,7 @@ static int count_parts(struct ckpt_manifest *m, struct error *err)
 
 const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const char *name)
 {
-	for (size_t i = m->bucket[bucket_of(name)]; i > 0; i = m->file[i - 1].next)
+	for (size_t i = m->bucket[manifest_bucket_of(name)]; i > 0; i = m->file[i - 1].next)
 		if (strcmp(m->file[i - 1].name, name) == 0)
 			return &m->file[i - 1];
 	return NULL;
@@ -336,7 +336,8 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err)
 
 /* ---- reading ---- */
 
-static int read_sum(const struct record *r, const char *key, uint64_t *out, struct error *err)
+static int manifest_read_sum(const struct record *r, const char *key, uint64_t *out,
+			     struct error *err)
 {
 	const char *sum;
 	if (record_text(r, key, &sum, err) != 0)
@@ -348,11 +349,11 @@ static int read_sum(const struct record *r, const char *key, uint64_t *out, stru
 }
 
 /* A name, not a path: it is beside this one. */
-static int take_base(struct ckpt_manifest *m, const struct record *r, struct error *err)
+static int manifest_take_base(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	const char *base;
 	if (record_text(r, "base", &base, err) != 0 ||
-	    read_sum(r, "base-sum", &m->base_sum, err) != 0)
+	    manifest_read_sum(r, "base-sum", &m->base_sum, err) != 0)
 		return -1;
 	if (!option_id_ok(base))
 		return error_set(err, ERROR_DATA, NULL, "base=: '%.80s' is no name", base);
@@ -360,7 +361,7 @@ static int take_base(struct ckpt_manifest *m, const struct record *r, struct err
 	return 0;
 }
 
-static int take_head(struct ckpt_manifest *m, const struct record *r, struct error *err)
+static int manifest_take_head(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	uint64_t version, iteration, incarnation, epoch = UINT64_MAX;
 	const char *job, *kind = record_get(r, "kind");
@@ -383,7 +384,7 @@ static int take_head(struct ckpt_manifest *m, const struct record *r, struct err
 		return -1;
 	if (epoch <= INT64_MAX)
 		m->epoch = (int64_t)epoch;
-	if (version == 2 && take_base(m, r, err) != 0)
+	if (version == 2 && manifest_take_base(m, r, err) != 0)
 		return -1;
 	m->foreign = kind && strcmp(kind, FOREIGN) == 0;
 	if (kind && !m->foreign)
@@ -405,23 +406,23 @@ int ckpt_add_line(struct ckpt_manifest *m, const struct record *r, struct error 
 	uint64_t bytes, sum = 0;
 	if (record_text(r, "name", &name, err) != 0 ||
 	    record_u64(r, "bytes", 0, INT64_MAX, &bytes, err) != 0 ||
-	    read_sum(r, "sum", &sum, err) != 0)
+	    manifest_read_sum(r, "sum", &sum, err) != 0)
 		return -1;
 	return ckpt_add(m, name, bytes, sum, err);
 }
 
-static int take_line(struct ckpt_manifest *m, const struct record *r, uint64_t number,
-		     struct error *err)
+static int manifest_take_line(struct ckpt_manifest *m, const struct record *r, uint64_t number,
+			      struct error *err)
 {
 	if (number == 1)
-		return take_head(m, r, err);
+		return manifest_take_head(m, r, err);
 	if (record_is(r, "file"))
 		return ckpt_add_line(m, r, err);
 	return record_is(r, "saved") ? take_saved(m, r, err) : 0;
 }
 
 /* The last line, exactly as we would write it. */
-static int check_end(const char *text, size_t len, struct error *err)
+static int manifest_check_end(const char *text, size_t len, struct error *err)
 {
 	char end[END_BYTES + 1];
 	if (len < END_BYTES)
@@ -435,15 +436,15 @@ static int check_end(const char *text, size_t len, struct error *err)
 	return 0;
 }
 
-static int take_text(struct ckpt_manifest *m, struct record *r, const char *text, size_t len,
-		     struct error *err)
+static int manifest_take_text(struct ckpt_manifest *m, struct record *r, const char *text,
+			      size_t len, struct error *err)
 {
 	char place[32];
 	size_t body = len - END_BYTES;
 	struct record_walk walk = record_walk(text, body);
 	int got;
 	while ((got = record_next(&walk, r, err)) == RECORD_ONE)
-		if (take_line(m, r, walk.number, err) != 0)
+		if (manifest_take_line(m, r, walk.number, err) != 0)
 			break;
 	if (got != RECORD_END) {
 		snprintf(place, sizeof place, "line %llu", (unsigned long long)walk.number);
@@ -474,10 +475,11 @@ int ckpt_manifest_read(struct ckpt_manifest *m, const char *dir, struct error *e
 		return -1;
 	}
 	struct record *r = malloc(sizeof *r);
-	int result = r ? check_end(text, len, err) : error_set(err, ERROR_OS, NULL, "out of memory");
+	int result = r ? manifest_check_end(text, len, err)
+		       : error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0)
-		result = take_text(m, r, text, len, err);
-	if (result == 0) /* take_head() has cleared it */
+		result = manifest_take_text(m, r, text, len, err);
+	if (result == 0) /* manifest_take_head() has cleared it */
 		m->sum = XXH3_64bits(text, len);
 	free(r);
 	free(text);

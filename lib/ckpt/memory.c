@@ -82,8 +82,8 @@ static int write_sealed(const struct store *s, const char *path, uint32_t part, 
 	return result;
 }
 
-static int write_file(const struct store *s, const char *dir, const char *path, uint32_t part,
-		      uint32_t since, struct error *err)
+static int ckpt_memory_write_file(const struct store *s, const char *dir, const char *path,
+				  uint32_t part, uint32_t since, struct error *err)
 {
 	char making[CKPT_PATH_MAX];
 	uint64_t bytes, own;
@@ -110,7 +110,7 @@ int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uin
 	remove_part(dir, part);
 	if (keeper >= 0 && keep_give(keeper, path, -1, err) == 0)
 		return write_sealed(s, path, part, since, sum, keeper, err);
-	return write_file(s, dir, path, part, since, err);
+	return ckpt_memory_write_file(s, dir, path, part, since, err);
 }
 
 /* The one that is held; else the file that lies there. */

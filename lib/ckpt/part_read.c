@@ -56,8 +56,8 @@ struct part_reader {
 /* ---- the index ---- */
 
 /* end: where the block before it ended; blocks leave no gap, so that no byte goes unchecked. */
-static int take_block(struct part_reader *p, const struct record *r, const struct stream_block *b,
-		      uint64_t *end, struct error *err)
+static int part_read_take_block(struct part_reader *p, const struct record *r,
+				const struct stream_block *b, uint64_t *end, struct error *err)
 {
 	struct section *s = &p->section[b->section];
 	uint64_t at;
@@ -111,7 +111,8 @@ static int take_index(struct part_reader *p, const char *index, size_t len, stru
 	while (got == RECORD_ONE) {
 		got = record_next(&walk, r, err);
 		int kind = got == RECORD_ONE ? stream_record(p->stream, r, &b, err) : STREAM_OTHER;
-		if (kind < 0 || (kind == STREAM_BLOCK && take_block(p, r, &b, &end, err) != 0))
+		if (kind < 0 ||
+		    (kind == STREAM_BLOCK && part_read_take_block(p, r, &b, &end, err) != 0))
 			got = -1;
 	}
 	free(r);
@@ -189,7 +190,7 @@ static int check_index_sum(const struct part_reader *p, const char *line, size_t
 	return 0;
 }
 
-static int read_all(struct part_reader *p, struct error *err)
+static int part_read_all(struct part_reader *p, struct error *err)
 {
 	char line[RECORD_LINE_MAX], end[PART_END_BYTES + 1];
 	struct stat st;
@@ -236,7 +237,7 @@ int part_open(struct part_reader **out, const char *path, struct error *err)
 	else if ((p->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)) < 0)
 		error_errno(err, 0, path, "can't be read");
 	else
-		result = read_all(p, err);
+		result = part_read_all(p, err);
 	if (result != 0)
 		part_close(p);
 	else
@@ -362,8 +363,8 @@ void part_share(struct part_reader *p, struct team *team)
 	p->team = team;
 }
 
-static int add_group(struct pass *s, size_t section, size_t sections, size_t number,
-		     struct error *err)
+static int part_read_add_group(struct pass *s, size_t section, size_t sections, size_t number,
+			       struct error *err)
 {
 	struct group *last = s->count ? &s->group[s->count - 1] : NULL;
 
@@ -422,7 +423,8 @@ static int decode_group(struct pass *s, const struct group *g, struct work *w, v
 	return 0;
 }
 
-static int take_group(struct pass *s, const struct group *g, void **values, struct error *err)
+static int part_read_take_group(struct pass *s, const struct group *g, void **values,
+				struct error *err)
 {
 	struct error why = {0};
 
@@ -440,7 +442,7 @@ static int take_group(struct pass *s, const struct group *g, void **values, stru
 static void finish_group(struct pass *s, const struct group *g, void **values, struct error *why)
 {
 	if (s->taker && !why->code)
-		(void)take_group(s, g, values, why);
+		(void)part_read_take_group(s, g, values, why);
 	if (!s->taker && why->code) {
 		s->bad(why->place, why->text, s->arg);
 		s->found++;
@@ -501,7 +503,7 @@ static int make_works(struct part_reader *p, struct error *err)
 	return 0;
 }
 
-static int run(struct pass *s, struct error *err)
+static int part_read_run(struct pass *s, struct error *err)
 {
 	if (make_works(s->part, err) != 0)
 		return -1;
@@ -519,7 +521,8 @@ static int run(struct pass *s, struct error *err)
 
 /* ---- what is wanted ---- */
 
-static int add_dense(struct pass *s, size_t section, const struct part_want *want, struct error *err)
+static int part_read_add_dense(struct pass *s, size_t section, const struct part_want *want,
+			       struct error *err)
 {
 	const struct part_reader *p = s->part;
 	uint64_t begin = stream_get_shape(p->stream)->dense_begin;
@@ -528,7 +531,7 @@ static int add_dense(struct pass *s, size_t section, const struct part_want *wan
 		const struct block *b = &p->section[section].block[i];
 		uint64_t first = begin + b->stream.first;
 		if (first < want->dense_end && first + b->stream.count > want->dense_begin &&
-		    add_group(s, section, 1, i, err) != 0)
+		    part_read_add_group(s, section, 1, i, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -541,13 +544,13 @@ static int add_wanted(struct pass *s, const struct part_want *want, struct error
 	size_t keys = stream_keys_section(shape), end = stream_wanted_end(shape, s->taker);
 
 	for (size_t i = 0; i < (s->taker->slots ? keys : 1); i++) {
-		if (add_dense(s, i, want, err) != 0)
+		if (part_read_add_dense(s, i, want, err) != 0)
 			return -1;
 	}
 	for (size_t i = 0; i < p->section[keys].count; i++) {
 		const struct stream_block *k = &p->section[keys].block[i].stream;
 		if (k->low < want->place_end && k->high >= want->place_begin &&
-		    add_group(s, keys, end - keys, i, err) != 0)
+		    part_read_add_group(s, keys, end - keys, i, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -557,7 +560,7 @@ int part_read(struct part_reader *p, const struct part_want *want, const struct 
 	      struct error *err)
 {
 	struct pass s = {.part = p, .taker = taker};
-	int result = add_wanted(&s, want, err) == 0 ? run(&s, err) : -1;
+	int result = add_wanted(&s, want, err) == 0 ? part_read_run(&s, err) : -1;
 
 	free(s.group);
 	return result;
@@ -571,8 +574,8 @@ int part_verify(struct part_reader *p, part_bad_fn *bad, void *arg)
 
 	for (size_t i = 0; result == 0 && i < STREAM_SECTIONS_MAX; i++)
 		for (size_t b = 0; result == 0 && b < p->section[i].count; b++)
-			result = add_group(&s, i, 1, b, &why);
-	if (result != 0 || run(&s, &why) != 0) {
+			result = part_read_add_group(&s, i, 1, b, &why);
+	if (result != 0 || part_read_run(&s, &why) != 0) {
 		bad(why.place, why.text, arg);
 		s.found++;
 	}

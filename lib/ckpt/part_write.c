@@ -27,7 +27,7 @@ struct part_writer {
 };
 
 /* Bytes at the end of the file, summed on their way. */
-static int append(struct part_writer *w, const void *data, size_t len, struct error *err)
+static int part_write_append(struct part_writer *w, const void *data, size_t len, struct error *err)
 {
 	if (len && fs_write_all(w->fd, data, len, w->path, err) != 0)
 		return -1;
@@ -37,8 +37,8 @@ static int append(struct part_writer *w, const void *data, size_t len, struct er
 }
 
 /* The first record begins the file, all others are the index. */
-static int put(void *writer, struct record_out *r, const void *values, size_t bytes,
-	       struct error *err)
+static int part_write_put(void *writer, struct record_out *r, const void *values, size_t bytes,
+			  struct error *err)
 {
 	struct part_writer *w = writer;
 	size_t len = record_end(r, NULL);
@@ -47,13 +47,13 @@ static int put(void *writer, struct record_out *r, const void *values, size_t by
 		return error_set(err, ERROR_SOFTWARE, w->path, "an index line is too long");
 	if (w->offset == 0) {
 		XXH3_64bits_update(w->index_sum, r->data, len);
-		return append(w, r->data, len, err);
+		return part_write_append(w, r->data, len, err);
 	}
 	if (GROW(w->index, w->index_room, w->index_len + len) != 0)
 		return error_set(err, ERROR_OS, w->path, "out of memory");
 	memcpy(w->index + w->index_len, r->data, len);
 	w->index_len += len;
-	return append(w, values, bytes, err);
+	return part_write_append(w, values, bytes, err);
 }
 
 static int create(struct part_writer **out, int fd, const char *path, struct error *err)
@@ -64,7 +64,7 @@ static int create(struct part_writer **out, int fd, const char *path, struct err
 		return error_set(err, ERROR_OS, path, "out of memory");
 	w->fd = -1;
 	w->sink = (struct stream_sink){
-		.put = put, .owner = w, .at = &w->offset, .level = PLANES_LEVEL};
+		.put = part_write_put, .owner = w, .at = &w->offset, .level = PLANES_LEVEL};
 	w->path = strdup(path);
 	w->file_sum = XXH3_createState();
 	w->index_sum = XXH3_createState();
@@ -118,12 +118,12 @@ static int put_index(struct part_writer *w, struct error *err)
 	XXH3_64bits_update(w->index_sum, end, PART_END_PREFIX_BYTES);
 	snprintf(end + PART_END_PREFIX_BYTES, sizeof end - PART_END_PREFIX_BYTES,
 		 "%016" PRIx64 "\n", (uint64_t)XXH3_64bits_digest(w->index_sum));
-	if (append(w, w->index, w->index_len, err) != 0)
+	if (part_write_append(w, w->index, w->index_len, err) != 0)
 		return -1;
-	return append(w, end, PART_END_BYTES, err);
+	return part_write_append(w, end, PART_END_BYTES, err);
 }
 
-static int finish(struct part_writer *w, struct error *err)
+static int part_write_finish(struct part_writer *w, struct error *err)
 {
 	if (put_index(w, err) != 0)
 		return -1;
@@ -142,7 +142,7 @@ static int finish(struct part_writer *w, struct error *err)
 
 int part_finish(struct part_writer *w, uint64_t *bytes, uint64_t *sum, struct error *err)
 {
-	int result = finish(w, err);
+	int result = part_write_finish(w, err);
 
 	if (result == 0) {
 		*bytes = w->offset;

@@ -82,8 +82,8 @@ int ckpt_made_dir(const char *out, int making, int result, struct error *err)
 
 /* ---- what is read ---- */
 
-static int count_rows(void *reshard, size_t rows, const uint32_t *keys, const float *values,
-		      const float *const *slots, struct error *err)
+static int reshard_count_rows(void *reshard, size_t rows, const uint32_t *keys, const float *values,
+			      const float *const *slots, struct error *err)
 {
 	struct reshard *r = reshard;
 	(void)values;
@@ -94,8 +94,8 @@ static int count_rows(void *reshard, size_t rows, const uint32_t *keys, const fl
 	return 0;
 }
 
-static int take_dense(void *reshard, int slot, uint64_t begin, size_t count, const float *values,
-		      struct error *err)
+static int reshard_take_dense(void *reshard, int slot, uint64_t begin, size_t count,
+			      const float *values, struct error *err)
 {
 	struct reshard *r = reshard;
 	uint64_t from = r->shape.dense_begin, to = from + r->shape.dense_count;
@@ -104,7 +104,7 @@ static int take_dense(void *reshard, int slot, uint64_t begin, size_t count, con
 			   : 0;
 }
 
-static int put_rows(struct reshard *r, struct error *err)
+static int reshard_put_rows(struct reshard *r, struct error *err)
 {
 	int result = r->have ? stream_rows(r->writer, r->have, r->keys, r->values[0],
 					   (const float *const *)r->values + 1, err)
@@ -113,8 +113,8 @@ static int put_rows(struct reshard *r, struct error *err)
 	return result;
 }
 
-static int take_rows(void *reshard, size_t rows, const uint32_t *keys, const float *values,
-		     const float *const *slots, struct error *err)
+static int reshard_take_rows(void *reshard, size_t rows, const uint32_t *keys, const float *values,
+			     const float *const *slots, struct error *err)
 {
 	struct reshard *r = reshard;
 	size_t width = r->shape.width;
@@ -126,7 +126,7 @@ static int take_rows(void *reshard, size_t rows, const uint32_t *keys, const flo
 		for (size_t k = 0; k < r->shape.row_slots; k++)
 			memcpy(r->values[1 + k] + r->have * width, slots[k] + i * width,
 			       width * sizeof *values);
-		if (++r->have == r->most && put_rows(r, err) != 0)
+		if (++r->have == r->most && reshard_put_rows(r, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -134,7 +134,7 @@ static int take_rows(void *reshard, size_t rows, const uint32_t *keys, const flo
 
 /* ---- what is written ---- */
 
-static int write_notes(struct reshard *r, struct error *err)
+static int reshard_write_notes(struct reshard *r, struct error *err)
 {
 	const char *key, *value;
 	for (size_t i = 0; (key = ckpt_note_at(r->ckpt, i, &value)) != NULL; i++)
@@ -146,18 +146,18 @@ static int write_notes(struct reshard *r, struct error *err)
 static int write_values(struct reshard *r, struct error *err)
 {
 	const struct stream_taker taker = {
-		.dense = take_dense, .rows = take_rows, .owner = r, .slots = 1};
+		.dense = reshard_take_dense, .rows = reshard_take_rows, .owner = r, .slots = 1};
 	const struct part_want dense = {.dense_begin = r->shape.dense_begin,
 					.dense_end = r->shape.dense_begin + r->shape.dense_count};
 	const struct part_want rows = {.place_begin = r->map.key_begin[r->part],
 				       .place_end = r->map.key_begin[r->part + 1]};
-	if (write_notes(r, err) != 0 || ckpt_read(r->ckpt, &dense, &taker, err) != 0 ||
-	    ckpt_read(r->ckpt, &rows, &taker, err) != 0 || put_rows(r, err) != 0)
+	if (reshard_write_notes(r, err) != 0 || ckpt_read(r->ckpt, &dense, &taker, err) != 0 ||
+	    ckpt_read(r->ckpt, &rows, &taker, err) != 0 || reshard_put_rows(r, err) != 0)
 		return -1;
 	return stream_end(r->writer, err);
 }
 
-static int write_part(struct reshard *r, struct error *err)
+static int reshard_write_part(struct reshard *r, struct error *err)
 {
 	char name[CKPT_NAME_MAX], path[CKPT_PATH_MAX];
 	struct part_writer *file;
@@ -200,10 +200,10 @@ static int copy_files(struct reshard *r, struct error *err)
 	return 0;
 }
 
-static int make_room(struct reshard *r, struct error *err)
+static int reshard_make_room(struct reshard *r, struct error *err)
 {
 	const struct part_want all = {.place_end = MAP_PLACES};
-	const struct stream_taker taker = {.rows = count_rows, .owner = r, .keys_only = 1};
+	const struct stream_taker taker = {.rows = reshard_count_rows, .owner = r, .keys_only = 1};
 	if (r->shape.width == 0)
 		return 0;
 	r->most = stream_block_rows(&r->shape);
@@ -217,15 +217,16 @@ static int make_room(struct reshard *r, struct error *err)
 		    : error_set(err, ERROR_OS, r->out, "out of memory");
 }
 
-static int write_all(struct reshard *r, struct error *err)
+static int reshard_write_all(struct reshard *r, struct error *err)
 {
 	const struct ckpt_manifest *m = ckpt_get_manifest(r->ckpt);
-	if (ckpt_manifest_start(&r->manifest, m->job, m->iteration, m->incarnation, m->at, err) != 0 ||
-	    make_room(r, err) != 0)
+	if (ckpt_manifest_start(&r->manifest, m->job, m->iteration, m->incarnation, m->at, err) !=
+		    0 ||
+	    reshard_make_room(r, err) != 0)
 		return -1;
 	r->manifest.epoch = m->epoch;
 	for (r->part = 0; r->part < r->map.parts; r->part++)
-		if (write_part(r, err) != 0)
+		if (reshard_write_part(r, err) != 0)
 			return -1;
 	return copy_files(r, err) == 0 ? ckpt_commit(&r->manifest, r->out, err) : -1;
 }
@@ -246,7 +247,7 @@ int ckpt_reshard(struct ckpt *c, const char *out, uint32_t parts, int level, str
 	map_even(&r->map, parts, ckpt_dense_count(c));
 	int making, result = ckpt_make_dir(out, &making, err);
 	if (result == 0)
-		result = ckpt_made_dir(out, making, write_all(r, err), err);
+		result = ckpt_made_dir(out, making, reshard_write_all(r, err), err);
 	team_free(r->team);
 	ckpt_manifest_free(&r->manifest);
 	free(r->keys);

@@ -64,7 +64,8 @@ static int bind_header(struct dataset *ds, struct file *f, struct error *err)
 	return columns_bind(&f->columns, &ds->parser, &f->rows.scan, &header, f->rows.path, err);
 }
 
-static int open_file(struct dataset *ds, struct file *f, const char *path, struct error *err)
+static int dataset_open_file(struct dataset *ds, struct file *f, const char *path,
+			     struct error *err)
 {
 	const struct rowfile_options options = {
 		.index_dir = ds->index_dir,
@@ -87,7 +88,7 @@ static void close_file(struct file *f)
 	columns_free(&f->columns);
 }
 
-static int open_all(struct dataset *ds, const struct dataset_options *o, struct error *err)
+static int dataset_open_all(struct dataset *ds, const struct dataset_options *o, struct error *err)
 {
 	if (o->path_count == 0 || o->path_count > DATASET_FILES_MAX)
 		return error_set(err, ERROR_CONFIG, "DATA", "%zu files (1..%d are possible)",
@@ -103,7 +104,7 @@ static int open_all(struct dataset *ds, const struct dataset_options *o, struct 
 		return -1;
 	for (size_t i = 0; i < o->path_count; i++) {
 		ds->file_count = i + 1;
-		if (open_file(ds, &ds->file[i], o->paths[i], err) != 0)
+		if (dataset_open_file(ds, &ds->file[i], o->paths[i], err) != 0)
 			return -1;
 	}
 	if (ds->rows == 0)
@@ -122,7 +123,7 @@ int dataset_open(struct dataset **out, const struct schema *schema,
 	ds->bad_rows_max = options->bad_rows_max;
 	ds->progress = options->progress;
 	ds->progress_arg = options->progress_arg;
-	if (open_all(ds, options, err) != 0) {
+	if (dataset_open_all(ds, options, err) != 0) {
 		dataset_close(ds);
 		return -1;
 	}
@@ -222,7 +223,7 @@ int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct err
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
 	struct file *f = &ds->file[ds->file_count];
 	*f = (struct file){0};
-	if (open_file(ds, f, path, err) != 0) {
+	if (dataset_open_file(ds, f, path, err) != 0) {
 		close_file(f); /* the caller may add it again once it can be read */
 		return -1;
 	}
@@ -259,8 +260,8 @@ static int go_to(struct dataset *ds, uint64_t row, struct error *err)
 }
 
 /* Handles a bad row: counts it and leaves it out, or returns the error that ends reading. */
-static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, uint64_t number,
-		    struct error *why, struct error *err)
+static int dataset_take_bad(struct dataset *ds, const struct row_ref *ref, size_t at,
+			    uint64_t number, struct error *why, struct error *err)
 {
 	if (u64map_get(&ds->bad, number))
 		return 0;
@@ -288,7 +289,7 @@ static int take_bad(struct dataset *ds, const struct row_ref *ref, size_t at, ui
 }
 
 /* Rows up to `end`, all in the current file. */
-static int read_rows(struct dataset *ds, uint64_t end, struct rows *rows, struct error *err)
+static int dataset_read_rows(struct dataset *ds, uint64_t end, struct rows *rows, struct error *err)
 {
 	struct file *f = &ds->file[ds->current];
 	struct row_ref ref;
@@ -307,14 +308,14 @@ static int read_rows(struct dataset *ds, uint64_t end, struct rows *rows, struct
 				*err = why;
 			return -1;
 		}
-		if (take_bad(ds, &ref, at, number, &why, err) != 0)
+		if (dataset_take_bad(ds, &ref, at, number, &why, err) != 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
-		    struct error *err)
+static int dataset_read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
+			    struct error *err)
 {
 	for (uint64_t end = begin + length; begin < end;) {
 		if (go_to(ds, begin, err) != 0)
@@ -323,7 +324,7 @@ static int read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct 
 		uint64_t stop = f->first + f->rows.index->rows;
 		if (stop > end)
 			stop = end;
-		if (read_rows(ds, stop, rows, err) != 0)
+		if (dataset_read_rows(ds, stop, rows, err) != 0)
 			return -1;
 		begin = stop;
 	}
@@ -331,8 +332,8 @@ static int read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct 
 }
 
 /* The same, by numbers; they are converted to places span by span. */
-static int read_spans(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
-		      struct error *err)
+static int dataset_read_spans(struct dataset *ds, uint64_t begin, uint64_t length,
+			      struct rows *rows, struct error *err)
 {
 	while (length > 0) {
 		const struct span *s = span_of(ds, begin);
@@ -340,7 +341,7 @@ static int read_spans(struct dataset *ds, uint64_t begin, uint64_t length, struc
 		if (here > length)
 			here = length;
 		ds->shift = s->begin - s->place;
-		if (read_all(ds, begin - ds->shift, here, rows, err) != 0)
+		if (dataset_read_all(ds, begin - ds->shift, here, rows, err) != 0)
 			return -1;
 		begin += here;
 		length -= here;
@@ -357,8 +358,8 @@ int dataset_read(struct dataset *ds, uint64_t begin, uint64_t length, struct row
 				 "rows from %llu on, %llu of them, are not within its %llu rows",
 				 (unsigned long long)begin, (unsigned long long)length,
 				 (unsigned long long)ds->rows);
-	if ((ds->span ? read_spans(ds, begin, length, rows, err)
-		      : read_all(ds, begin, length, rows, err)) == 0)
+	if ((ds->span ? dataset_read_spans(ds, begin, length, rows, err)
+		      : dataset_read_all(ds, begin, length, rows, err)) == 0)
 		return 0;
 	rowfile_rest(&ds->file[ds->current].rows);
 	return -1;

@@ -26,7 +26,7 @@ int row_syntax_is_odd(struct row_syntax s)
 }
 
 /* -1: it can't be a separator. Letters, digits and the signs of numbers would be a mistake. */
-static int find_separator(const char *text)
+static int format_find_separator(const char *text)
 {
 	if (strcmp(text, "tab") == 0 || strcmp(text, "\\t") == 0)
 		return '\t';
@@ -74,7 +74,7 @@ int row_syntax_find(const char *format, const char *separator, struct row_syntax
 							      "libsvm or tsv");
 	if (!separator || !*separator)
 		return 0;
-	int c = find_separator(separator);
+	int c = format_find_separator(separator);
 	if (c < 0)
 		return error_set(err, ERROR_CONFIG, "FORMAT separator",
 				 "'%.80s' is neither one character (no letter, digit, quote or "
@@ -90,7 +90,7 @@ int row_syntax_find(const char *format, const char *separator, struct row_syntax
 	return 0;
 }
 
-static int is_blank(unsigned char c)
+static int format_is_blank(unsigned char c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
 }
@@ -99,7 +99,7 @@ int row_is_blank(const char *data, size_t len, char separator)
 {
 	/* Nearly every line ends this at its first byte. */
 	size_t i = 0;
-	while (i < len && is_blank((unsigned char)data[i]) && data[i] != separator)
+	while (i < len && format_is_blank((unsigned char)data[i]) && data[i] != separator)
 		i++;
 	return i == len;
 }
@@ -108,9 +108,9 @@ int row_is_blank(const char *data, size_t len, char separator)
 static int looks_libsvm(const char *line, size_t len)
 {
 	size_t i = 0;
-	while (i < len && !is_blank((unsigned char)line[i]))
+	while (i < len && !format_is_blank((unsigned char)line[i]))
 		i++;
-	while (i < len && is_blank((unsigned char)line[i]))
+	while (i < len && format_is_blank((unsigned char)line[i]))
 		i++;
 	if (i + 4 < len && memcmp(line + i, "qid:", 4) == 0)
 		return 1;
@@ -120,7 +120,7 @@ static int looks_libsvm(const char *line, size_t len)
 	return i > digits && i < len && line[i] == ':';
 }
 
-static size_t count_of(const char *line, size_t len, char c)
+static size_t format_count_of(const char *line, size_t len, char c)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < len; i++)
@@ -132,7 +132,7 @@ static size_t count_of(const char *line, size_t len, char c)
  * label. A table with a header and as many columns has a name there. */
 static int looks_criteo(const char *line, size_t len)
 {
-	size_t tabs = count_of(line, len, '\t');
+	size_t tabs = format_count_of(line, len, '\t');
 	int label = len > 1 && (line[0] == '\t' || (strchr("01", line[0]) && line[1] == '\t'));
 	return tabs >= 35 && tabs <= 39 && label;
 }
@@ -141,9 +141,9 @@ char row_separator_guess(const char *line, size_t len, char separator)
 {
 	static const char known[] = ",\t;|";
 	char best = separator;
-	size_t most = separator ? count_of(line, len, separator) : 0;
+	size_t most = separator ? format_count_of(line, len, separator) : 0;
 	for (size_t i = 0; known[i]; i++) {
-		size_t n = count_of(line, len, known[i]);
+		size_t n = format_count_of(line, len, known[i]);
 		if (n > most) {
 			most = n;
 			best = known[i];

@@ -41,7 +41,7 @@ void index_free(struct index *ix)
 	free(ix);
 }
 
-static int no_memory(struct error *err)
+static int index_no_memory(struct error *err)
 {
 	return error_set(err, ERROR_OS, "index", "out of memory");
 }
@@ -66,7 +66,7 @@ static int add_place(struct building *b, uint64_t offset, uint64_t line, struct 
 			return 0;
 	}
 	if (GROW(ix->place, b->place_room, ix->place_count + 1) != 0)
-		return no_memory(err);
+		return index_no_memory(err);
 	ix->place[ix->place_count++] = (struct index_place){offset, line};
 	return 0;
 }
@@ -96,7 +96,7 @@ static int grow_points(struct building *b, struct error *err)
 	if (GROW(ix->point, b->point_room, ix->point_count + 1) != 0 ||
 	    GROW(ix->window, b->window_room, ix->point_count + 1) != 0 ||
 	    GROW(ix->window_at, b->window_at_room, ix->point_count + 1) != 0)
-		return no_memory(err);
+		return index_no_memory(err);
 	return 0;
 }
 
@@ -115,7 +115,7 @@ static int on_point(const struct source_point *p, const void *window, size_t win
 	if (window_len) {
 		size_t len;
 		if (source_pack_window(window, window_len, &packed, &len) != 0)
-			return no_memory(err);
+			return index_no_memory(err);
 		unsigned char *shorter = realloc(packed, len);
 		if (shorter)
 			packed = shorter;
@@ -184,7 +184,8 @@ static int scan_all(struct building *b, struct rowscan *scan, index_progress_fn 
 	return result;
 }
 
-static int build(struct building *b, index_progress_fn *progress, void *arg, struct error *err)
+static int index_build_all(struct building *b, index_progress_fn *progress, void *arg,
+			   struct error *err)
 {
 	struct index *ix = b->ix;
 	struct source *source = b->source;
@@ -211,7 +212,7 @@ int index_build_within(struct index **out, struct source *source, struct row_syn
 {
 	struct index *ix = calloc(1, sizeof *ix);
 	if (!ix)
-		return no_memory(err);
+		return index_no_memory(err);
 	ix->syntax = syntax;
 	ix->packing = source_packing(source);
 	ix->every = bounds->every;
@@ -220,7 +221,7 @@ int index_build_within(struct index **out, struct source *source, struct row_syn
 			     .places_max = bounds->places_max,
 			     .points_max = bounds->points_max,
 			     .span = bounds->span};
-	int result = build(&b, progress, arg, err);
+	int result = index_build_all(&b, progress, arg, err);
 	if (result != 0) {
 		index_free(ix);
 		return -1;

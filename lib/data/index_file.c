@@ -69,7 +69,7 @@ static void put_tables(const struct index *ix, unsigned char *p)
 	}
 }
 
-static size_t put_head(struct index *ix, const unsigned char *tables, uint64_t windows)
+static size_t index_file_put_head(struct index *ix, const unsigned char *tables, uint64_t windows)
 {
 	char sum[17];
 	struct record_out o;
@@ -124,7 +124,7 @@ int index_write(struct index *ix, const char *path, struct error *err)
 		error_set(err, ERROR_OS, path, "out of memory");
 	} else {
 		put_tables(ix, table);
-		size_t at = put_head(ix, table, windows);
+		size_t at = index_file_put_head(ix, table, windows);
 		memcpy(file, ix->head, at);
 		memcpy(file + at, table, tables);
 		place_windows(ix, at + tables);
@@ -151,7 +151,7 @@ int index_write(struct index *ix, const char *path, struct error *err)
 
 /* ---- reading ---- */
 
-static int bad(const char *path, struct error *err, const char *why)
+static int index_file_bad(const char *path, struct error *err, const char *why)
 {
 	return error_set(err, ERROR_DATA, path, "damaged index: %s", why);
 }
@@ -171,7 +171,8 @@ static int get_hex(const struct record *r, const char *key, uint64_t *out, struc
 }
 
 /* The first line into ix->head; *len with its newline. */
-static int read_head(struct index *ix, int fd, const char *path, size_t *len, struct error *err)
+static int index_file_read_head(struct index *ix, int fd, const char *path, size_t *len,
+				struct error *err)
 {
 	size_t have = 0;
 	while (have < sizeof ix->head - 1) {
@@ -186,14 +187,14 @@ static int read_head(struct index *ix, int fd, const char *path, size_t *len, st
 	}
 	char *newline = memchr(ix->head, '\n', have);
 	if (!newline)
-		return bad(path, err, "no first line");
+		return index_file_bad(path, err, "no first line");
 	*len = (size_t)(newline - ix->head) + 1;
 	newline[1] = '\0';
 	return 0;
 }
 
-static int take_head(struct index *ix, const struct record *r, uint64_t *table_sum,
-		     uint64_t *windows, struct error *err)
+static int index_file_take_head(struct index *ix, const struct record *r, uint64_t *table_sum,
+				uint64_t *windows, struct error *err)
 {
 	const char *format, *compression;
 	uint64_t version, places, points;
@@ -295,7 +296,7 @@ static int read_tables(struct index *ix, int fd, const char *path, size_t at, ui
 	return result;
 }
 
-static int read_all(struct index *ix, int fd, const char *path, struct error *err)
+static int index_file_read(struct index *ix, int fd, const char *path, struct error *err)
 {
 	size_t len = 0;
 	uint64_t table_sum, windows;
@@ -305,18 +306,18 @@ static int read_all(struct index *ix, int fd, const char *path, struct error *er
 		free(r);
 		return error_set(err, ERROR_OS, path, "out of memory");
 	}
-	int result = read_head(ix, fd, path, &len, err);
+	int result = index_file_read_head(ix, fd, path, &len, err);
 	if (result == 0) {
 		result = record_parse(r, ix->head, len - 1, err);
 		if (result == 0)
 			result = check_head(ix, len, err);
 		if (result == 0)
-			result = take_head(ix, r, &table_sum, &windows, err);
+			result = index_file_take_head(ix, r, &table_sum, &windows, err);
 		if (result == 0)
 			result = read_tables(ix, fd, path, len, table_sum, windows, err);
 		if (result != 0 && err && err->place[0] == '\0' && err->code == ERROR_DATA) {
 			struct error why = *err;
-			bad(path, err, why.text);
+			index_file_bad(path, err, why.text);
 		}
 	}
 	free(r);
@@ -329,8 +330,8 @@ int index_read(struct index **out, const char *path, int check_windows, struct e
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");
 	struct index *ix = calloc(1, sizeof *ix);
-	int result =
-		ix ? read_all(ix, fd, path, err) : error_set(err, ERROR_OS, path, "out of memory");
+	int result = ix ? index_file_read(ix, fd, path, err)
+			: error_set(err, ERROR_OS, path, "out of memory");
 	close(fd);
 	for (size_t i = 0; result == 0 && check_windows && i < ix->point_count; i++) {
 		if (ix->point[i].window_len == 0)
@@ -365,7 +366,7 @@ int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, st
 	if (result == 0)
 		result = fs_pread_all(fd, data, len, ix->window_at[i], ix->path, err);
 	if (result == 0 && XXH3_64bits(data, len) != ix->point[i].window_sum)
-		result = bad(ix->path, err, "the checksum of a window differs");
+		result = index_file_bad(ix->path, err, "the checksum of a window differs");
 	close(fd);
 	if (result != 0) {
 		free(data);
@@ -377,20 +378,21 @@ int index_fetch_window(const struct index *ix, size_t i, unsigned char **out, st
 
 /* ---- the one to use ---- */
 
-static int may_write(const char *path)
+static int index_file_may_write(const char *path)
 {
 	char dir[PATH_MAX];
 	fs_dirname(path, dir, sizeof dir);
 	return access(dir, W_OK) == 0;
 }
 
-static int keep(struct index *ix, const char *path, enum index_keep how, struct error *err)
+static int index_file_keep(struct index *ix, const char *path, enum index_keep how,
+			   struct error *err)
 {
 	struct error why;
 	if (how == INDEX_KEEP)
 		return index_write(ix, path, err);
-	if (how == INDEX_KEEP_NOT || !may_write(path) || index_write(ix, path, &why) == 0 ||
-	    why.code == ERROR_IO)
+	if (how == INDEX_KEEP_NOT || !index_file_may_write(path) ||
+	    index_write(ix, path, &why) == 0 || why.code == ERROR_IO)
 		return 0;
 	if (err)
 		*err = why;
@@ -420,7 +422,7 @@ int index_open(struct index **out, struct source *source, struct row_syntax synt
 		return found == 1 ? 0 : -1;
 	if (index_build(out, source, syntax, making->progress, making->arg, err) != 0)
 		return -1;
-	if (keep(*out, path, making->keep, err) == 0)
+	if (index_file_keep(*out, path, making->keep, err) == 0)
 		return 0;
 	index_free(*out);
 	*out = NULL;

@@ -56,7 +56,7 @@ static int sum_file(const char *path, uint64_t *sum, struct error *err)
 	return result;
 }
 
-static int identify(const char *path, struct source_identity *out, struct error *err)
+static int origin_identify(const char *path, struct source_identity *out, struct error *err)
 {
 	struct source *source;
 	if (source_open(&source, path, err) != 0)
@@ -76,8 +76,8 @@ static void print_file(FILE *out, const char *path, const struct file *f)
 				 F("head-sum", f->identity.head_sum), F("sum", f->sum)));
 }
 
-static int write_down(const char *path, const struct origin *origin, char *const *names,
-		      const struct file *file, size_t count, struct error *err)
+static int origin_write_down(const char *path, const struct origin *origin, char *const *names,
+			     const struct file *file, size_t count, struct error *err)
 {
 	char *text = NULL;
 	size_t len = 0;
@@ -100,17 +100,17 @@ int origin_write(const char *path, const struct origin *origin, char *const *fil
 	struct file *file = calloc(count, sizeof *file);
 	int result = file ? 0 : error_set(err, ERROR_OS, path, "out of memory");
 	for (size_t i = 0; result == 0 && i < count; i++) {
-		result = identify(files[i], &file[i].identity, err);
+		result = origin_identify(files[i], &file[i].identity, err);
 		if (result == 0)
 			result = sum_file(files[i], &file[i].sum, err);
 	}
 	if (result == 0)
-		result = write_down(path, origin, files, file, count, err);
+		result = origin_write_down(path, origin, files, file, count, err);
 	free(file);
 	return result;
 }
 
-static int take_data(const struct record *r, struct origin *out, struct error *err)
+static int origin_take_data(const struct record *r, struct origin *out, struct error *err)
 {
 	uint64_t version;
 	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
@@ -119,7 +119,7 @@ static int take_data(const struct record *r, struct origin *out, struct error *e
 	return record_u64(r, "bad-rows", 0, UINT64_MAX, &out->bad_rows, err);
 }
 
-static int take_file(const struct record *r, struct file *out, struct error *err)
+static int origin_take_file(const struct record *r, struct file *out, struct error *err)
 {
 	const struct {
 		const char *key;
@@ -136,18 +136,18 @@ static int take_file(const struct record *r, struct file *out, struct error *err
 }
 
 /* file[count], or count 0: only what is known of the whole. */
-static int take_text(const char *text, size_t len, struct origin *out, struct file *file,
-		     size_t count, struct error *err)
+static int origin_take_text(const char *text, size_t len, struct origin *out, struct file *file,
+			    size_t count, struct error *err)
 {
 	struct record r;
 	size_t files = 0, heads = 0;
 	struct record_walk walk = record_walk(text, len);
 	int got;
 	while ((got = record_next(&walk, &r, err)) == RECORD_ONE) {
-		if (record_is(&r, "data") && heads++ == 0 && take_data(&r, out, err) != 0)
+		if (record_is(&r, "data") && heads++ == 0 && origin_take_data(&r, out, err) != 0)
 			return -1;
 		if (record_is(&r, "file") && files++ < count &&
-		    take_file(&r, &file[files - 1], err) != 0)
+		    origin_take_file(&r, &file[files - 1], err) != 0)
 			return -1;
 	}
 	if (got != RECORD_END)
@@ -158,31 +158,31 @@ static int take_text(const char *text, size_t len, struct origin *out, struct fi
 	return 0;
 }
 
-static int read_all(const char *path, struct origin *out, struct file *file, size_t count,
-		    struct error *err)
+static int origin_read_all(const char *path, struct origin *out, struct file *file, size_t count,
+			   struct error *err)
 {
 	char *text;
 	size_t len;
 	if (fs_read_file(path, ORIGIN_BYTES_MAX, &text, &len, err) != 0)
 		return -1;
-	int result = take_text(text, len, out, file, count, err);
+	int result = origin_take_text(text, len, out, file, count, err);
 	free(text);
 	return result == 0 ? 0 : error_wrap(err, path);
 }
 
 int origin_read(const char *path, struct origin *out, struct error *err)
 {
-	return read_all(path, out, NULL, 0, err);
+	return origin_read_all(path, out, NULL, 0, err);
 }
 
 /* ---- still the same? ---- */
 
 /* *touched: the file has the same bytes and another time. */
-static int check_file(const char *path, struct file *f, int *touched, struct error *err)
+static int origin_check_file(const char *path, struct file *f, int *touched, struct error *err)
 {
 	struct source_identity now;
 	uint64_t sum;
-	if (identify(path, &now, err) != 0)
+	if (origin_identify(path, &now, err) != 0)
 		return -1;
 	if (now.bytes != f->identity.bytes || now.head_bytes != f->identity.head_bytes ||
 	    now.head_sum != f->identity.head_sum)
@@ -203,14 +203,14 @@ int origin_check(const char *path, char *const *files, size_t count, struct erro
 	struct origin origin = {0};
 	struct file *file = calloc(count, sizeof *file);
 	int touched = 0;
-	int result = file ? read_all(path, &origin, file, count, err)
+	int result = file ? origin_read_all(path, &origin, file, count, err)
 			  : error_set(err, ERROR_OS, path, "out of memory");
 	for (size_t i = 0; result == 0 && i < count; i++)
-		result = check_file(files[i], &file[i], &touched, err);
+		result = origin_check_file(files[i], &file[i], &touched, err);
 	/* Writes the new times, so that the next start does not read the files again; if this
 	 * fails, it reads them. */
 	if (result == 0 && touched)
-		(void)write_down(path, &origin, files, file, count, NULL);
+		(void)origin_write_down(path, &origin, files, file, count, NULL);
 	free(file);
 	return result;
 }

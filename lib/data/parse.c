@@ -97,16 +97,16 @@ void parser_free(struct parser *p)
 
 /* ---- labels ---- */
 
-static int same(const char *text, size_t len, const char *want)
+static int parse_same(const char *text, size_t len, const char *want)
 {
 	return strlen(want) == len && memcmp(text, want, len) == 0;
 }
 
 /* As text, or as numbers where both are ("1" and "1.0" and "+1"). */
-static int matches(const char *text, size_t len, const char *want)
+static int parse_matches(const char *text, size_t len, const char *want)
 {
 	double a, b;
-	if (same(text, len, want))
+	if (parse_same(text, len, want))
 		return 1;
 	return number_real_span(text, len, &a) == 0 &&
 	       number_real_span(want, strlen(want), &b) == 0 && a == b;
@@ -132,9 +132,10 @@ static enum label_meaning meaning_of(const struct schema *s, const char *text, s
 	if (len == 0)
 		return LABEL_BAD;
 	if (s->positive) {
-		if (matches(text, len, s->positive))
+		if (parse_matches(text, len, s->positive))
 			return LABEL_ONE;
-		return s->negative && !matches(text, len, s->negative) ? LABEL_BAD : LABEL_ZERO;
+		return s->negative && !parse_matches(text, len, s->negative) ? LABEL_BAD
+									     : LABEL_ZERO;
 	}
 	if (number_real_span(text, len, &x) != 0 ||
 	    !(x == 0 || x == 1 || (s->syntax.format == ROW_LIBSVM && x == -1)))
@@ -198,7 +199,7 @@ static int holds_numbers_only(const struct header *h)
 }
 
 /* The first names, where none is near. */
-static void list_names(const struct header *h, char *out, size_t max)
+static void parse_list_names(const struct header *h, char *out, size_t max)
 {
 	size_t at = 0;
 	for (size_t i = 0; i < h->count && i < NAMES_SHOWN && at < max; i++)
@@ -229,7 +230,7 @@ static int missing_column(const struct header *h, const char *name, struct error
 	if (nearest)
 		return error_set(err, ERROR_DATA, place,
 				 "no column '%.80s' in the header; the nearest is '%.80s'", name, nearest);
-	list_names(h, names, sizeof names);
+	parse_list_names(h, names, sizeof names);
 	return error_set(err, ERROR_DATA, place, "no column '%.80s' in the header, which has %s", name,
 			 names);
 }
@@ -444,7 +445,7 @@ static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *
 
 /* ---- any row ---- */
 
-static void gather(struct parser *p)
+static void parse_gather(struct parser *p)
 {
 	for (size_t i = 0; i < p->schema->dense_count; i++) {
 		if (isnan(p->raw[i]))
@@ -493,6 +494,6 @@ int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
 		return result;
 	rows->row[rows->count++] = number;
 	if (p->fit)
-		gather(p);
+		parse_gather(p);
 	return PARSE_OK;
 }

@@ -80,7 +80,8 @@ static int take_number(const char *text, size_t len, int *whole, int64_t *intege
 	return number_real_span(text, len, real);
 }
 
-static int take_dense(struct parser *p, size_t column, const char *text, size_t len, float *out)
+static int criteo_take_dense(struct parser *p, size_t column, const char *text, size_t len,
+			     float *out)
 {
 	int whole;
 	int64_t integer;
@@ -146,7 +147,7 @@ int parse_criteo(struct parser *p, const struct columns *c, const struct row_ref
 	float *dense = rows->dense + n * s->dense_count;
 	for (size_t i = 0; i < s->dense_count; i++) {
 		size_t f = c->dense_at[i] - shift, from = bound[f], len = bound[f + 1] - 1 - from;
-		if (take_dense(p, i, data + from, len, &dense[i]) != 0)
+		if (criteo_take_dense(p, i, data + from, len, &dense[i]) != 0)
 			return parse_bad(at, from, err, "%s: '%.*s' is not a number",
 					 s->dense[i].name, len > 80 ? 80 : (int)len, data + from);
 	}

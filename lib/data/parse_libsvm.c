@@ -15,46 +15,46 @@ struct word {
 	size_t len, at;
 };
 
-static int is_blank(char c)
+static int libsvm_is_blank(char c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
 /* The next word of the row; 0 at its end. */
-static int next_word(const struct row_ref *row, size_t *i, struct word *w)
+static int libsvm_next_word(const struct row_ref *row, size_t *i, struct word *w)
 {
-	while (*i < row->len && is_blank(row->data[*i]))
+	while (*i < row->len && libsvm_is_blank(row->data[*i]))
 		(*i)++;
 	if (*i == row->len || row->data[*i] == '#')
 		return 0;
 	size_t from = *i;
-	while (*i < row->len && !is_blank(row->data[*i]))
+	while (*i < row->len && !libsvm_is_blank(row->data[*i]))
 		(*i)++;
 	*w = (struct word){row->data + from, *i - from, from};
 	return 1;
 }
 
-static int bad_word(const struct word *w, size_t *at, struct error *err, const char *what)
+static int libsvm_bad_word(const struct word *w, size_t *at, struct error *err, const char *what)
 {
 	return parse_bad(at, w->at, err, "'%.*s' is not %s", w->len > 80 ? 80 : (int)w->len, w->text,
 			 what);
 }
 
 /* [field:]index:value */
-static int take_word(const struct word *w, int64_t *field, uint64_t *index, float *value,
-		     size_t *at, struct error *err)
+static int libsvm_take_word(const struct word *w, int64_t *field, uint64_t *index, float *value,
+			    size_t *at, struct error *err)
 {
 	const char *end = w->text + w->len;
 	const char *first = memchr(w->text, ':', w->len);
 	if (!first)
-		return bad_word(w, at, err, "index:value");
+		return libsvm_bad_word(w, at, err, "index:value");
 	const char *second = memchr(first + 1, ':', (size_t)(end - first) - 1);
 	const char *from = w->text, *to = first;
 	*field = -1;
 	if (second) {
 		uint64_t f;
 		if (number_u64_span(from, (size_t)(to - from), &f) != 0 || f > INT_MAX)
-			return bad_word(w, at, err, "field:index:value");
+			return libsvm_bad_word(w, at, err, "field:index:value");
 		*field = (int64_t)f;
 		from = first + 1;
 		to = second;
@@ -62,7 +62,7 @@ static int take_word(const struct word *w, int64_t *field, uint64_t *index, floa
 	double x;
 	if (number_u64_span(from, (size_t)(to - from), index) != 0 ||
 	    number_real_span(to + 1, (size_t)(end - to) - 1, &x) != 0 || !isfinite((float)x))
-		return bad_word(w, at, err, second ? "field:index:value" : "index:value");
+		return libsvm_bad_word(w, at, err, second ? "field:index:value" : "index:value");
 	*value = (float)x;
 	return PARSE_OK;
 }
@@ -76,23 +76,23 @@ int parse_libsvm(struct parser *p, const struct row_ref *row, struct rows *rows,
 		return -1;
 	rows->weight[n] = 1;
 	rows->label[n] = NAN;
-	if (!next_word(row, &i, &w))
+	if (!libsvm_next_word(row, &i, &w))
 		return parse_bad(at, 0, err, "no label");
 	int labelled = !memchr(w.text, ':', w.len);
 	if (!labelled && !p->label_optional)
-		return bad_word(&w, at, err, "a label");
+		return libsvm_bad_word(&w, at, err, "a label");
 	if (labelled &&
 	    parse_label(p, w.text, w.len, &rows->label[n], at, w.at, err) != PARSE_OK)
 		return PARSE_BAD;
 	size_t k = rows->offset[n];
-	int more = labelled ? next_word(row, &i, &w) : 1;
-	for (; more; more = next_word(row, &i, &w)) {
+	int more = labelled ? libsvm_next_word(row, &i, &w) : 1;
+	for (; more; more = libsvm_next_word(row, &i, &w)) {
 		int64_t field = -1;
 		uint64_t index = 0;
 		float value = 0;
 		if (w.len > 4 && memcmp(w.text, "qid:", 4) == 0)
 			continue;
-		if (take_word(&w, &field, &index, &value, at, err) != PARSE_OK)
+		if (libsvm_take_word(&w, &field, &index, &value, at, err) != PARSE_OK)
 			return PARSE_BAD;
 		if (k + 1 > rows->key_room || k + 1 > rows->value_room_count)
 			if (rows_reserve(rows, k + 1 - rows->offset[n], err) != 0)

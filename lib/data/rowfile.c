@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int guess(const char *path, struct row_syntax *syntax, struct error *err)
+static int rowfile_guess_syntax(const char *path, struct row_syntax *syntax, struct error *err)
 {
 	struct source *source;
 	struct rowscan scan;
@@ -29,7 +29,7 @@ int rowfile_guess(const char *path, const char *index, struct row_syntax *syntax
 {
 	struct index *old;
 	if (index_read(&old, index, 0, NULL) != 0)
-		return guess(path, syntax, err);
+		return rowfile_guess_syntax(path, syntax, err);
 	*syntax = old->syntax;
 	index_free(old);
 	return 0;
@@ -72,7 +72,7 @@ void rowfile_rest(struct rowfile *f)
 }
 
 /* At the start of the file, anew. */
-static int start(struct rowfile *f, struct error *err)
+static int rowfile_start(struct rowfile *f, struct error *err)
 {
 	rowfile_rest(f);
 	if (source_open(&f->source, f->path, err) != 0)
@@ -84,7 +84,7 @@ int rowfile_header(struct rowfile *f, struct row_ref *row, struct error *err)
 {
 	if (f->index->syntax.format != ROW_CSV)
 		return 0;
-	int got = start(f, err) == 0 ? rowscan_start(&f->scan, f->source, 1, err) : -1;
+	int got = rowfile_start(f, err) == 0 ? rowscan_start(&f->scan, f->source, 1, err) : -1;
 	if (got == 0)
 		got = rowscan_next(&f->scan, row, 0, err);
 	f->at = UINT64_MAX; /* go_to() seeks */
@@ -107,7 +107,7 @@ int rowfile_go_to(struct rowfile *f, uint64_t row, struct error *err)
 {
 	struct row_ref passed;
 	int fresh = !f->source;
-	if (fresh && start(f, err) != 0)
+	if (fresh && rowfile_start(f, err) != 0)
 		return -1;
 	if (source_check_unchanged(f->source, &f->index->identity, err) != 0)
 		return -1;
@@ -123,7 +123,7 @@ int rowfile_go_to(struct rowfile *f, uint64_t row, struct error *err)
 
 /* ---- text ---- */
 
-static int append(struct rowfile_text *out, const char *data, size_t len, struct error *err)
+static int rowfile_append(struct rowfile_text *out, const char *data, size_t len, struct error *err)
 {
 	if (GROW(out->data, out->room, out->len + len) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
@@ -135,9 +135,9 @@ static int append(struct rowfile_text *out, const char *data, size_t len, struct
 /* Writes the row unchanged, but always with a newline. */
 static int append_row(struct rowfile_text *out, const struct row_ref *row, struct error *err)
 {
-	if (append(out, row->data, row->raw_len, err) != 0)
+	if (rowfile_append(out, row->data, row->raw_len, err) != 0)
 		return -1;
-	return row->raw_len > row->len ? 0 : append(out, "\n", 1, err);
+	return row->raw_len > row->len ? 0 : rowfile_append(out, "\n", 1, err);
 }
 
 int rowfile_add_header(struct rowfile *f, struct rowfile_text *out, struct error *err)

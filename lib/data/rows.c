@@ -33,7 +33,7 @@ void rows_begin(struct rows *rows, const struct schema *s)
 }
 
 /* Of several arrays with one room. */
-static int grow_rows(struct rows *r)
+static int rows_grow(struct rows *r)
 {
 	size_t row = r->row_room, label = row, weight = row, offset = r->offset ? row + 1 : 0;
 	int first = r->offset == NULL;
@@ -49,7 +49,7 @@ static int grow_rows(struct rows *r)
 int rows_reserve(struct rows *r, size_t keys, struct error *err)
 {
 	size_t dense, need;
-	if (r->count == r->row_room && grow_rows(r) != 0)
+	if (r->count == r->row_room && rows_grow(r) != 0)
 		return error_set(err, ERROR_OS, "rows", "out of memory");
 	if (__builtin_mul_overflow(r->count + 1, r->dense_columns, &dense) ||
 	    __builtin_add_overflow(r->offset[r->count], keys, &need))

@@ -14,14 +14,14 @@
 
 #define CHUNK 262144
 
-static int is_blank(int c)
+static int rowscan_is_blank(int c)
 {
 	return c == ' ' || c == '\t' || c == '\r';
 }
 
 static int is_any_blank(unsigned char c)
 {
-	return is_blank(c);
+	return rowscan_is_blank(c);
 }
 
 /* The blanks for libcsv, which asks a function for each byte. */
@@ -56,13 +56,13 @@ static void on_field(void *data, size_t len, void *arg)
 	f->end[f->count++] = f->bytes_len;
 }
 
-static void on_row(int c, void *arg)
+static void rowscan_on_row(int c, void *arg)
 {
 	(void)c;
 	((struct rowscan_fields *)arg)->row_done = 1;
 }
 
-static int no_memory(struct rowscan *r, struct error *err)
+static int rowscan_no_memory(struct rowscan *r, struct error *err)
 {
 	return error_set(err, ERROR_OS, r->source ? source_name(r->source) : "rows",
 			 "out of memory");
@@ -84,17 +84,17 @@ static int feed_csv(struct rowscan *r, size_t from, size_t to, int last, struct 
 		f->count = f->bytes_len = 0;
 		f->row_done = 0;
 	}
-	size_t n = csv_parse(&r->csv, r->buffer + from, to - from, on_field, on_row, f);
+	size_t n = csv_parse(&r->csv, r->buffer + from, to - from, on_field, rowscan_on_row, f);
 	if (n != to - from || f->failed)
-		return no_memory(r, err);
+		return rowscan_no_memory(r, err);
 	if (last && !f->row_done) {
 		/* Only the end is checked strictly, for a quote left open. */
 		(void)csv_set_opts(&r->csv, CSV_STRICT | CSV_STRICT_FINI);
-		if (csv_fini(&r->csv, on_field, on_row, f) != 0)
+		if (csv_fini(&r->csv, on_field, rowscan_on_row, f) != 0)
 			return bad_row(r, err, "a quote is never closed");
 	}
 	if (f->failed)
-		return no_memory(r, err);
+		return rowscan_no_memory(r, err);
 	return f->row_done;
 }
 
@@ -105,7 +105,7 @@ int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct ro
 	size_t n = 0;
 	if (row->quoted) {
 		if (GROW(f->field, f->field_room, f->count) != 0)
-			return no_memory(r, err);
+			return rowscan_no_memory(r, err);
 		for (size_t from = 0; n < f->count; n++) {
 			f->field[n] = (struct row_field){f->bytes + from, f->end[n] - from};
 			from = f->end[n];
@@ -116,11 +116,11 @@ int rowscan_fields(struct rowscan *r, const struct row_ref *row, const struct ro
 			const char *next = memchr(p, row->separator, (size_t)(end - p));
 			const char *to = next ? next : end;
 			if (GROW(f->field, f->field_room, n + 1) != 0)
-				return no_memory(r, err);
+				return rowscan_no_memory(r, err);
 			const char *from = p, *stop = to;
-			while (from < stop && is_blank(*from))
+			while (from < stop && rowscan_is_blank(*from))
 				from++;
-			while (stop > from && is_blank(stop[-1]))
+			while (stop > from && rowscan_is_blank(stop[-1]))
 				stop--;
 			f->field[n++] = (struct row_field){from, (size_t)(stop - from)};
 			if (!next)
@@ -149,7 +149,7 @@ size_t rowscan_field_at(const struct row_ref *row, size_t index)
 			field++;
 			at = i + 1;
 			begun = 0;
-		} else if (!is_blank(c)) {
+		} else if (!rowscan_is_blank(c)) {
 			begun = 1;
 		}
 	}
@@ -163,7 +163,7 @@ int rowscan_init(struct rowscan *r, struct row_syntax syntax, struct error *err)
 	*r = (struct rowscan){.syntax = syntax, .room = 2 * CHUNK};
 	r->buffer = calloc(1, r->room + ROWSCAN_SLACK);
 	if (!r->buffer)
-		return no_memory(r, err);
+		return rowscan_no_memory(r, err);
 	return 0;
 }
 
@@ -173,7 +173,7 @@ static int begin_csv(struct rowscan *r, struct error *err)
 		csv_free(&r->csv);
 	r->csv_ready = csv_init(&r->csv, 0) == 0;
 	if (!r->csv_ready)
-		return no_memory(r, err);
+		return rowscan_no_memory(r, err);
 	char separator = r->syntax.separator;
 	csv_set_delim(&r->csv, (unsigned char)separator);
 	csv_set_space_func(&r->csv, separator == '\t'  ? is_blank_but_tab
@@ -207,7 +207,7 @@ static int fill_buffer(struct rowscan *r, struct error *err)
 	if (r->room - r->end < CHUNK / 2) {
 		char *larger = realloc(r->buffer, r->room + CHUNK + ROWSCAN_SLACK);
 		if (!larger)
-			return no_memory(r, err);
+			return rowscan_no_memory(r, err);
 		r->buffer = larger;
 		r->room += CHUNK;
 		memset(r->buffer + r->room, 0, ROWSCAN_SLACK);
@@ -243,7 +243,7 @@ int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struc
 	return 0;
 }
 
-static void give(struct rowscan *r, struct row_ref *row, size_t to)
+static void rowscan_give(struct rowscan *r, struct row_ref *row, size_t to)
 {
 	size_t raw = to - r->begin, len = raw;
 	const char *data = r->buffer + r->begin;
@@ -260,7 +260,7 @@ static void give(struct rowscan *r, struct row_ref *row, size_t to)
 }
 
 /* The row (or the line that is not a row) ends at `to`, after `lines` newlines. */
-static void pass(struct rowscan *r, size_t to, uint64_t lines)
+static void rowscan_pass(struct rowscan *r, size_t to, uint64_t lines)
 {
 	r->offset += to - r->begin;
 	r->begin = r->scan = to;
@@ -270,10 +270,10 @@ static void pass(struct rowscan *r, size_t to, uint64_t lines)
 }
 
 /* Whether the line is a row of its own; for csv, -1 is an error and 2 an open row. */
-static int judge(struct rowscan *r, struct row_ref *row, size_t line_at, size_t to, int last,
-		 struct error *err)
+static int rowscan_judge(struct rowscan *r, struct row_ref *row, size_t line_at, size_t to,
+			 int last, struct error *err)
 {
-	give(r, row, to);
+	rowscan_give(r, row, to);
 	row->quoted = 0;
 	switch (r->syntax.format) {
 	case ROW_LINES:
@@ -318,7 +318,7 @@ int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct erro
 		size_t to = newline ? (size_t)(newline - r->buffer) + 1 : r->end;
 		if (to - r->begin > ROWSCAN_ROW_MAX)
 			break;
-		int is_row = judge(r, row, line_at, to, !newline, err);
+		int is_row = rowscan_judge(r, row, line_at, to, !newline, err);
 		if (is_row < 0)
 			return -1;
 		if (is_row == 2) {
@@ -327,7 +327,7 @@ int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct erro
 			r->scan = line_at = look = to;
 			continue;
 		}
-		pass(r, to, r->lines_in_row + (newline != NULL));
+		rowscan_pass(r, to, r->lines_in_row + (newline != NULL));
 		if (is_row)
 			return ROWSCAN_ROW;
 		if (r->rows_until > 0 && r->offset >= r->rows_until)

@@ -49,7 +49,7 @@ void schema_free(struct schema *s)
 	free(s);
 }
 
-static int out_of_memory(struct error *err)
+static int schema_out_of_memory(struct error *err)
 {
 	return error_set(err, ERROR_OS, "schema", "out of memory");
 }
@@ -63,19 +63,19 @@ static int add_column(struct schema_column **columns, size_t *count, const char 
 		size_t room = *count ? *count * 2 : 1;
 		struct schema_column *larger = realloc(*columns, room * sizeof **columns);
 		if (!larger)
-			return out_of_memory(err);
+			return schema_out_of_memory(err);
 		*columns = larger;
 	}
 	struct schema_column *c = &(*columns)[*count];
 	*c = (struct schema_column){.deviation = 1, .seed = XXH3_64bits(name, len)};
 	c->name = strndup(name, len);
 	if (!c->name)
-		return out_of_memory(err);
+		return schema_out_of_memory(err);
 	(*count)++;
 	return 0;
 }
 
-static int hex_value(char c)
+static int schema_hex_value(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -84,15 +84,16 @@ static int hex_value(char c)
 }
 
 /* One name of a list, up to the comma: %XX decoded into out. */
-static int take_name(const char **text, char *out, size_t *len, const char *key, struct error *err)
+static int schema_take_name(const char **text, char *out, size_t *len, const char *key,
+			    struct error *err)
 {
 	const char *p = *text;
 	size_t n = 0;
 	for (; *p && *p != ','; p++) {
 		char c = *p;
 		if (c == '%') {
-			int high = p[1] ? hex_value(p[1]) : -1;
-			int low = high >= 0 && p[2] ? hex_value(p[2]) : -1;
+			int high = p[1] ? schema_hex_value(p[1]) : -1;
+			int low = high >= 0 && p[2] ? schema_hex_value(p[2]) : -1;
 			if (low < 0 || high * 16 + low == 0)
 				return error_set(err, ERROR_CONFIG, key,
 						 "'%.80s': '%%' without two hexadecimal digits", p);
@@ -114,22 +115,22 @@ static int take_name(const char **text, char *out, size_t *len, const char *key,
 
 /* There may be thousands of names, so the check for duplicates sorts instead of comparing all
  * pairs. */
-static int by_name(const void *a, const void *b)
+static int schema_by_name(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static int check_twice(const struct schema_column *columns, size_t count, const char *key,
-		       struct error *err)
+static int schema_check_twice(const struct schema_column *columns, size_t count, const char *key,
+			      struct error *err)
 {
 	if (count < 2)
 		return 0;
 	const char **names = malloc(count * sizeof *names);
 	if (!names)
-		return out_of_memory(err);
+		return schema_out_of_memory(err);
 	for (size_t i = 0; i < count; i++)
 		names[i] = columns[i].name;
-	qsort(names, count, sizeof *names, by_name);
+	qsort(names, count, sizeof *names, schema_by_name);
 	int result = 0;
 	for (size_t i = 1; i < count && result == 0; i++)
 		if (strcmp(names[i - 1], names[i]) == 0)
@@ -138,13 +139,13 @@ static int check_twice(const struct schema_column *columns, size_t count, const 
 	return result;
 }
 
-static int parse_list(const char *text, struct schema_column **columns, size_t *count,
-		      const char *key, struct error *err)
+static int schema_parse_list(const char *text, struct schema_column **columns, size_t *count,
+			     const char *key, struct error *err)
 {
 	char name[SCHEMA_NAME_MAX + 1];
 	while (text && *text) {
 		size_t len;
-		if (take_name(&text, name, &len, key, err) != 0)
+		if (schema_take_name(&text, name, &len, key, err) != 0)
 			return -1;
 		if (*count == SCHEMA_COLUMNS_MAX)
 			return error_set(err, ERROR_CONFIG, key, "more than %d columns",
@@ -154,7 +155,7 @@ static int parse_list(const char *text, struct schema_column **columns, size_t *
 		if (*text == ',' && *++text == '\0')
 			return error_set(err, ERROR_CONFIG, key, "an empty name in the list");
 	}
-	return check_twice(*columns, *count, key, err);
+	return schema_check_twice(*columns, *count, key, err);
 }
 
 /* criteo: all columns I1.. or C1.., or those of a list, which must be among them. */
@@ -170,7 +171,7 @@ static int criteo_columns(const char *text, char letter, unsigned count_max,
 		if (!text && add_column(columns, count, name[i], (size_t)n, err) != 0)
 			return -1;
 	}
-	if (parse_list(text, columns, count, key, err) != 0)
+	if (schema_parse_list(text, columns, count, key, err) != 0)
 		return -1;
 	for (size_t i = 0; i < *count; i++)
 		if (find_name(known, count_max, (*columns)[i].name) < 0)
@@ -187,10 +188,10 @@ static int copy_text(char **out, const char *text, const char *key, struct error
 	if (strlen(text) > SCHEMA_NAME_MAX)
 		return error_set(err, ERROR_CONFIG, key, "longer than %d bytes", SCHEMA_NAME_MAX);
 	*out = strdup(text);
-	return *out ? 0 : out_of_memory(err);
+	return *out ? 0 : schema_out_of_memory(err);
 }
 
-static int refuse(const char *text, const char *key, const char *format, struct error *err)
+static int schema_refuse(const char *text, const char *key, const char *format, struct error *err)
 {
 	if (!text || !*text)
 		return 0;
@@ -207,16 +208,16 @@ static int set_missing(struct schema *s, const char *text, struct error *err)
 	s->missing = strdup(text);
 	s->missing_word = calloc(SCHEMA_MISSING_MAX, sizeof *s->missing_word);
 	if (!s->missing || !s->missing_word)
-		return out_of_memory(err);
+		return schema_out_of_memory(err);
 	for (const char *p = text; p; p = *p == ',' ? p + 1 : NULL) {
-		if (take_name(&p, word, &len, "MISSING", err) != 0)
+		if (schema_take_name(&p, word, &len, "MISSING", err) != 0)
 			return -1;
 		if (s->missing_count == SCHEMA_MISSING_MAX)
 			return error_set(err, ERROR_CONFIG, "MISSING", "more than %d values",
 					 SCHEMA_MISSING_MAX);
 		s->missing_word[s->missing_count] = (struct schema_word){strdup(word), len};
 		if (!s->missing_word[s->missing_count++].text)
-			return out_of_memory(err);
+			return schema_out_of_memory(err);
 	}
 	return 0;
 }
@@ -234,21 +235,21 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 		    (o->weight && *o->weight && copy_text(&s->weight, o->weight, "WEIGHT", err) != 0))
 			return -1;
 		if (set_missing(s, o->missing, err) != 0 ||
-		    parse_list(o->dense, &s->dense, &s->dense_count, "DENSE", err) != 0 ||
-		    parse_list(o->sparse, &s->sparse, &s->sparse_count, "SPARSE", err) != 0)
+		    schema_parse_list(o->dense, &s->dense, &s->dense_count, "DENSE", err) != 0 ||
+		    schema_parse_list(o->sparse, &s->sparse, &s->sparse_count, "SPARSE", err) != 0)
 			return -1;
 		if (s->dense_count + s->sparse_count == 0)
 			return error_set(err, ERROR_CONFIG, "DENSE",
 					 "FORMAT=%s needs columns in DENSE or SPARSE", name);
 		return 0;
 	}
-	if (refuse(o->label, "LABEL", name, err) != 0 ||
-	    refuse(o->weight, "WEIGHT", name, err) != 0 ||
-	    refuse(o->missing, "MISSING", name, err) != 0)
+	if (schema_refuse(o->label, "LABEL", name, err) != 0 ||
+	    schema_refuse(o->weight, "WEIGHT", name, err) != 0 ||
+	    schema_refuse(o->missing, "MISSING", name, err) != 0)
 		return -1;
 	if (s->syntax.format == ROW_LIBSVM) {
-		if (refuse(o->dense, "DENSE", name, err) != 0 ||
-		    refuse(o->sparse, "SPARSE", name, err) != 0)
+		if (schema_refuse(o->dense, "DENSE", name, err) != 0 ||
+		    schema_refuse(o->sparse, "SPARSE", name, err) != 0)
 			return -1;
 		return 0;
 	}
@@ -293,7 +294,7 @@ int schema_new(struct schema **out, const struct schema_options *options, struct
 {
 	struct schema *s = calloc(1, sizeof *s);
 	if (!s)
-		return out_of_memory(err);
+		return schema_out_of_memory(err);
 	if (set_options(s, options, err) != 0) {
 		schema_free(s);
 		return -1;
@@ -314,9 +315,9 @@ static int same_text(const char *a, const char *b)
 	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
-static int same_columns(const struct schema_column *a, size_t a_count,
-			const struct schema_column *b, size_t b_count, int fitted, const char *what,
-			struct error *err)
+static int schema_same_columns(const struct schema_column *a, size_t a_count,
+			       const struct schema_column *b, size_t b_count, int fitted,
+			       const char *what, struct error *err)
 {
 	if (a_count != b_count) {
 		error_set(err, ERROR_DATA, "schema", "%zu %s columns in one and %zu in the other",
@@ -365,10 +366,10 @@ int schema_equal(const struct schema *a, const struct schema *b, struct error *e
 	if (!same_text(a->missing, b->missing))
 		return differ(err, "missing", a->missing, b->missing);
 	int fitted = a->fitted && b->fitted;
-	return same_columns(a->dense, a->dense_count, b->dense, b->dense_count, fitted, "dense",
-			    err) &&
-	       same_columns(a->sparse, a->sparse_count, b->sparse, b->sparse_count, 0, "sparse",
-			    err);
+	return schema_same_columns(a->dense, a->dense_count, b->dense, b->dense_count, fitted,
+				   "dense", err) &&
+	       schema_same_columns(a->sparse, a->sparse_count, b->sparse, b->sparse_count, 0,
+				   "sparse", err);
 }
 
 int schema_needs_fit(const struct schema *s)

@@ -26,7 +26,8 @@ struct text {
 	size_t len, room;
 };
 
-static int append(struct text *t, struct record_out *o, const char *path, struct error *err)
+static int schema_file_append(struct text *t, struct record_out *o, const char *path,
+			      struct error *err)
 {
 	size_t n = record_end(o, NULL);
 	if (n == 0)
@@ -64,25 +65,25 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 		record_add(&o, "negative", s->negative);
 	if (s->missing)
 		record_add(&o, "missing", s->missing);
-	if (append(t, &o, path, err) != 0)
+	if (schema_file_append(t, &o, path, err) != 0)
 		return -1;
 	for (size_t i = 0; i < s->dense_count; i++) {
 		record_begin(&o, line, sizeof line, "dense");
 		record_add(&o, "name", s->dense[i].name);
 		record_add_real(&o, "mean", s->dense[i].mean);
 		record_add_real(&o, "deviation", s->dense[i].deviation);
-		if (append(t, &o, path, err) != 0)
+		if (schema_file_append(t, &o, path, err) != 0)
 			return -1;
 	}
 	for (size_t i = 0; i < s->sparse_count; i++) {
 		record_begin(&o, line, sizeof line, "sparse");
 		record_add(&o, "name", s->sparse[i].name);
-		if (append(t, &o, path, err) != 0)
+		if (schema_file_append(t, &o, path, err) != 0)
 			return -1;
 	}
 	char sum[17];
 	snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH3_64bits(t->data, t->len));
-	return append(t, RECORD("end", F("sum", sum)), path, err);
+	return schema_file_append(t, RECORD("end", F("sum", sum)), path, err);
 }
 
 int schema_write(const struct schema *s, const char *path, struct error *err)
@@ -108,7 +109,7 @@ struct reading {
 	size_t dense_count, sparse_count;
 };
 
-static int bad(const struct reading *in, struct error *err)
+static int schema_file_bad(const struct reading *in, struct error *err)
 {
 	if (err) {
 		int n = snprintf(err->place, sizeof err->place, "%.400s:%llu", in->path,
@@ -119,7 +120,7 @@ static int bad(const struct reading *in, struct error *err)
 	return -1;
 }
 
-static int take_head(struct reading *in, const struct record *r, struct error *err)
+static int schema_file_take_head(struct reading *in, const struct record *r, struct error *err)
 {
 	static const char *const keys[] = {"format",   "separator", "scale",	"label",
 					   "weight",   "positive",  "negative", "missing"};
@@ -192,8 +193,8 @@ static int take_column(struct reading *in, const struct record *r, int dense, st
 	return add_to_list(dense ? &in->dense : &in->sparse, name, err);
 }
 
-static int take_end(struct reading *in, const struct record *r, const char *file, size_t before,
-		    struct error *err)
+static int schema_file_take_end(struct reading *in, const struct record *r, const char *file,
+				size_t before, struct error *err)
 {
 	const char *sum = record_get(r, "sum"); /* no checksum: written by hand */
 	char want[17];
@@ -205,23 +206,24 @@ static int take_end(struct reading *in, const struct record *r, const char *file
 	return 0;
 }
 
-static int take_line(struct reading *in, const struct record *r, const char *file, size_t before,
-		     struct error *err)
+static int schema_file_take_line(struct reading *in, const struct record *r, const char *file,
+				 size_t before, struct error *err)
 {
 	if (in->ended)
 		return error_set(err, ERROR_DATA, NULL, "lines after the end");
 	if ((in->line == 1) != record_is(r, "schema"))
 		return error_set(err, ERROR_DATA, NULL, "a schema begins with one 'schema' record");
 	if (record_is(r, "schema"))
-		return take_head(in, r, err);
+		return schema_file_take_head(in, r, err);
 	if (record_is(r, "dense") || record_is(r, "sparse"))
 		return take_column(in, r, record_is(r, "dense"), err);
 	if (record_is(r, "end"))
-		return take_end(in, r, file, before, err);
+		return schema_file_take_end(in, r, file, before, err);
 	return 0; /* formats grow */
 }
 
-static int take_file(struct reading *in, const char *data, size_t len, struct error *err)
+static int schema_file_take_file(struct reading *in, const char *data, size_t len,
+				 struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
 	if (!r)
@@ -230,7 +232,7 @@ static int take_file(struct reading *in, const char *data, size_t len, struct er
 	int result;
 	while ((result = record_next(&walk, r, err)) == RECORD_ONE) {
 		in->line = walk.number;
-		if (take_line(in, r, data, (size_t)(walk.line - data), err) != 0)
+		if (schema_file_take_line(in, r, data, (size_t)(walk.line - data), err) != 0)
 			break;
 	}
 	if (result != RECORD_END)
@@ -241,11 +243,11 @@ static int take_file(struct reading *in, const char *data, size_t len, struct er
 		in->line++;
 		result = error_set(err, ERROR_DATA, NULL, "ends without its 'end' record");
 	}
-	return result == 0 ? 0 : bad(in, err);
+	return result == 0 ? 0 : schema_file_bad(in, err);
 }
 
 /* The gathered options as a schema. */
-static int finish(struct schema **out, struct reading *in, struct error *err)
+static int schema_file_finish(struct schema **out, struct reading *in, struct error *err)
 {
 	struct schema *s;
 	in->options.dense = in->dense.data;
@@ -281,9 +283,9 @@ int schema_read(struct schema **out, const char *path, struct error *err)
 		return error_set(err, ERROR_OS, path, "out of memory");
 	}
 	in->path = path;
-	int result = take_file(in, data, len, err);
+	int result = schema_file_take_file(in, data, len, err);
 	if (result == 0)
-		result = finish(out, in, err);
+		result = schema_file_finish(out, in, err);
 	for (size_t i = 0; i < sizeof in->head / sizeof *in->head; i++)
 		free(in->head[i]);
 	free(in->dense.data);

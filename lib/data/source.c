@@ -142,8 +142,8 @@ static int find_packing(struct source *s, struct error *err)
 	return 0;
 }
 
-static int make(struct source **out, int fd, int owns, int regular, const char *name,
-		struct error *err)
+static int source_make(struct source **out, int fd, int owns, int regular, const char *name,
+		       struct error *err)
 {
 	struct source *s = calloc(1, sizeof *s);
 	if (s) {
@@ -193,12 +193,12 @@ int source_open(struct source **out, const char *path, struct error *err)
 		return not_regular(path, st.st_mode, err);
 	}
 	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-	return make(out, fd, 1, 1, path, err);
+	return source_make(out, fd, 1, 1, path, err);
 }
 
 int source_open_fd(struct source **out, int fd, const char *name, struct error *err)
 {
-	return make(out, fd, 0, 0, name, err);
+	return source_make(out, fd, 0, 0, name, err);
 }
 
 void source_close(struct source *s)

@@ -23,7 +23,7 @@ struct gzip {
 	enum state state;
 };
 
-static int matches(const unsigned char *head, size_t len)
+static int gzip_matches(const unsigned char *head, size_t len)
 {
 	return len >= 2 && head[0] == 0x1f && head[1] == 0x8b;
 }
@@ -52,7 +52,7 @@ static int next_member(struct source *s, struct gzip *g, struct error *err)
 {
 	if (source_want_input(s, 2, err) != 0)
 		return -1;
-	if (matches(s->input + s->in_begin, s->in_end - s->in_begin)) {
+	if (gzip_matches(s->input + s->in_begin, s->in_end - s->in_begin)) {
 		if (inflateReset2(&g->z, 31) != Z_OK)
 			return source_damaged(s, err, "inflateReset2");
 		g->state = MEMBER;
@@ -204,7 +204,7 @@ int source_unpack_window(const void *packed, size_t len, unsigned char **out, si
 }
 
 const struct source_codec source_gzip = {.name = "gzip",
-					 .matches = matches,
+					 .matches = gzip_matches,
 					 .open = open_gzip,
 					 .close = close_gzip,
 					 .read = read_gzip,

@@ -25,7 +25,7 @@ struct zstd {
 		        * place */
 };
 
-static int matches(const unsigned char *head, size_t len)
+static int zstd_matches(const unsigned char *head, size_t len)
 {
 	static const unsigned char frame[] = {0x28, 0xb5, 0x2f, 0xfd}, skipped[] = {0x2a, 0x4d, 0x18};
 	if (len < MAGIC_BYTES)
@@ -54,7 +54,7 @@ static void close_zstd(struct source *s)
 	free(z);
 }
 
-static int refuse(const struct source *s, size_t code, struct error *err)
+static int zstd_refuse(const struct source *s, size_t code, struct error *err)
 {
 	switch (ZSTD_getErrorCode(code)) {
 	case ZSTD_error_memory_allocation:
@@ -85,7 +85,7 @@ static int next_frame(struct source *s, struct zstd *z, struct error *err)
 		s->done = 1;
 		return 0;
 	}
-	if (!matches(s->input + s->in_begin, there(s)))
+	if (!zstd_matches(s->input + s->in_begin, there(s)))
 		return source_damaged(s, err, "bytes behind the last frame that are no zstd");
 	(void)ZSTD_DCtx_reset(z->context, ZSTD_reset_session_only);
 	z->state = FRAME;
@@ -103,7 +103,7 @@ static int unpack_some(struct source *s, struct zstd *z, void *data, size_t max,
 	ZSTD_outBuffer out = {data, max, 0};
 	size_t left = ZSTD_decompressStream(z->context, &out, &in);
 	if (ZSTD_isError(left))
-		return refuse(s, left, err);
+		return zstd_refuse(s, left, err);
 	s->in_begin += in.pos;
 	s->out_at += out.pos;
 	s->pending = out.pos == out.size;
@@ -141,7 +141,7 @@ static int seek_zstd(struct source *s, const struct source_point *p, const void 
 }
 
 const struct source_codec source_zstd = {.name = "zstd",
-					 .matches = matches,
+					 .matches = zstd_matches,
 					 .open = open_zstd,
 					 .close = close_zstd,
 					 .read = read_zstd,

@@ -73,7 +73,8 @@ uint64_t row_stream_bad_rows(const struct row_stream *in)
 	return in->bad_rows;
 }
 
-static int take_bad(struct row_stream *in, const struct row_ref *ref, size_t at, struct error *err)
+static int row_stream_take_bad(struct row_stream *in, const struct row_ref *ref, size_t at,
+			       struct error *err)
 {
 	if (in->bad_rows < in->bad_rows_max) {
 		in->bad_rows++;
@@ -102,7 +103,7 @@ int row_stream_read(struct row_stream *in, size_t max, struct rows *rows, struct
 			continue;
 		if (err)
 			*err = why;
-		if (result < 0 || take_bad(in, &ref, at, err) != 0)
+		if (result < 0 || row_stream_take_bad(in, &ref, at, err) != 0)
 			return -1;
 	}
 	return 0;

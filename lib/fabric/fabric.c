@@ -33,7 +33,7 @@ struct fabric {
 
 /* ---- what can be asked ---- */
 
-static void on_stat(struct request *rq, void *fabric)
+static void fabric_on_stat(struct request *rq, void *fabric)
 {
 	const struct fabric *f = fabric;
 	char line[RECORD_LINE_MAX];
@@ -108,7 +108,7 @@ static void on_routes_cancelled(struct request *rq, void *asking)
 	free(a);
 }
 
-static void on_routes(struct request *rq, void *fabric)
+static void fabric_on_routes(struct request *rq, void *fabric)
 {
 	struct fabric *f = fabric;
 	struct payload *records = request_payload(rq);
@@ -133,54 +133,55 @@ static void on_routes(struct request *rq, void *fabric)
 	request_defer(rq, on_routes_cancelled, a);
 }
 
-static void end(struct fabric *f)
+static void fabric_end(struct fabric *f)
 {
 	world_end(f->world);
 	server_stop(f->server);
 }
 
-static void on_end(struct request *rq, void *fabric)
+static void fabric_on_end(struct request *rq, void *fabric)
 {
 	request_ok(rq, NULL);
-	end(fabric);
+	fabric_end(fabric);
 }
 
 static const struct verb verbs[] = {
-	{"end", "", "", on_end, 0, "ends all ranks, as SIGTERM does"},
-	{"routes", "", "bytes", on_routes, ROUTES_TEXT_MAX,
+	{"end", "", "", fabric_on_end, 0, "ends all ranks, as SIGTERM does"},
+	{"routes", "", "bytes", fabric_on_routes, ROUTES_TEXT_MAX,
 	 "which daemon is on which host; route records as payload replace the table"},
-	{"stat", "", "", on_stat, 0, "the hosts of this world, and what has gone between them"},
+	{"stat", "", "", fabric_on_stat, 0,
+	 "the hosts of this world, and what has gone between them"},
 };
 
 /* ---- life ---- */
 
-static void on_signal(int signal, void *fabric)
+static void fabric_on_signal(int signal, void *fabric)
 {
 	(void)signal;
-	end(fabric);
+	fabric_end(fabric);
 }
 
-static void on_ended(void *fabric)
+static void fabric_on_ended(void *fabric)
 {
 	struct fabric *f = fabric;
 	server_stop(f->server);
 }
 
 /* trainctl, which started this world, starts it anew. */
-static void on_broken(void *fabric)
+static void fabric_on_broken(void *fabric)
 {
 	struct fabric *f = fabric;
 	if (f->broken++ == 0)
-		end(f);
+		fabric_end(f);
 }
 
-static void on_closed(struct connection *c, void *fabric)
+static void fabric_on_closed(struct connection *c, void *fabric)
 {
 	struct fabric *f = fabric;
 	sums_closed(f->sums, c);
 }
 
-static void on_hup(evutil_socket_t number, short what, void *fabric)
+static void fabric_on_hup(evutil_socket_t number, short what, void *fabric)
 {
 	(void)number;
 	(void)what;
@@ -198,7 +199,7 @@ static int open_relay(struct fabric *f, struct error *err)
 	routing.relay = f->relay;
 	if (routing_new(&f->routing, &routing, err) != 0)
 		return -1;
-	f->on_hup = evsignal_new(relay.base, SIGHUP, on_hup, f);
+	f->on_hup = evsignal_new(relay.base, SIGHUP, fabric_on_hup, f);
 	if (!f->on_hup || event_add(f->on_hup, NULL) != 0)
 		return error_set(err, ERROR_OS, NULL, "no event loop");
 	return 0;
@@ -219,7 +220,7 @@ static int take_socket(struct fabric *f, const struct server_options *options, s
 
 static int open_fabric(struct fabric *f, struct error *err)
 {
-	if (sums_new(&f->sums, on_broken, f, err) != 0)
+	if (sums_new(&f->sums, fabric_on_broken, f, err) != 0)
 		return -1;
 	struct server_options server = {.path = f->path,
 					.role = "fabricd",
@@ -230,11 +231,11 @@ static int open_fabric(struct fabric *f, struct error *err)
 					.more_verbs = sums_verbs,
 					.more_count = SUMS_VERBS,
 					.more_owner = f->sums,
-					.closed = on_closed,
-					.signalled = on_signal};
+					.closed = fabric_on_closed,
+					.signalled = fabric_on_signal};
 	struct world_options world = {.host = f->options.host,
 				      .version = f->options.version,
-				      .ended = on_ended,
+				      .ended = fabric_on_ended,
 				      .owner = f};
 	if (fs_join(f->path, sizeof f->path, f->options.run_dir, "fabric.sock", err) != 0)
 		return -1;

@@ -13,7 +13,7 @@
 #define SEEN 16 /* of one look */
 
 /* Wakes as long as there is something to read, for one socket after the other. */
-static void on_data(evutil_socket_t fd, short what, void *sockets)
+static void mpi_sockets_on_data(evutil_socket_t fd, short what, void *sockets)
 {
 	struct mpi_sockets *s = sockets;
 	struct epoll_event seen[SEEN];
@@ -32,8 +32,8 @@ static void on_room(evutil_socket_t fd, short what, void *sockets)
 	s->came(fd, what, s->arg);
 }
 
-static int begin(struct mpi_epoll *e, struct event_base *base, event_callback_fn on,
-		 struct mpi_sockets *s)
+static int mpi_sockets_poll_begin(struct mpi_epoll *e, struct event_base *base,
+				  event_callback_fn on, struct mpi_sockets *s)
 {
 	e->fd = epoll_create1(EPOLL_CLOEXEC);
 	if (e->fd < 0)
@@ -48,7 +48,7 @@ static int begin(struct mpi_epoll *e, struct event_base *base, event_callback_fn
 	return -1;
 }
 
-static void end(struct mpi_epoll *e)
+static void mpi_sockets_poll_end(struct mpi_epoll *e)
 {
 	if (!e->event)
 		return;
@@ -60,15 +60,15 @@ int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_call
 		      void *arg)
 {
 	*s = (struct mpi_sockets){.came = came, .arg = arg};
-	if (begin(&s->data, base, on_data, s) != 0)
+	if (mpi_sockets_poll_begin(&s->data, base, mpi_sockets_on_data, s) != 0)
 		return -1;
-	return begin(&s->room, base, on_room, s);
+	return mpi_sockets_poll_begin(&s->room, base, on_room, s);
 }
 
 void mpi_sockets_end(struct mpi_sockets *s)
 {
-	end(&s->data);
-	end(&s->room);
+	mpi_sockets_poll_end(&s->data);
+	mpi_sockets_poll_end(&s->room);
 	free(s->at);
 	*s = (struct mpi_sockets){0};
 }
@@ -87,7 +87,7 @@ static int is_mpi(int fd)
 	return (domain == AF_INET || domain == AF_INET6) && option(fd, SO_TYPE) == SOCK_STREAM;
 }
 
-static int watch(struct mpi_sockets *s, int fd)
+static int mpi_sockets_watch(struct mpi_sockets *s, int fd)
 {
 	struct stat st;
 	if (fstat(fd, &st) != 0)
@@ -126,7 +126,7 @@ int mpi_sockets_find(struct mpi_sockets *s)
 		s->at[i].seen = 0;
 	for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
 		int fd = atoi(entry->d_name);
-		if (entry->d_name[0] != '.' && is_mpi(fd) && watch(s, fd) != 0)
+		if (entry->d_name[0] != '.' && is_mpi(fd) && mpi_sockets_watch(s, fd) != 0)
 			result = -1;
 	}
 	closedir(dir);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The first range that ends at `begin` or behind it. */
-static size_t find(const struct ranges *r, uint64_t begin)
+static size_t ranges_find(const struct ranges *r, uint64_t begin)
 {
 	size_t low = 0, high = r->count;
 
@@ -20,7 +20,7 @@ static size_t find(const struct ranges *r, uint64_t begin)
 	return low;
 }
 
-static void take_out(struct ranges *r, size_t at)
+static void ranges_take_out(struct ranges *r, size_t at)
 {
 	r->count--;
 	memmove(r->range + at, r->range + at + 1, (r->count - at) * sizeof *r->range);
@@ -28,7 +28,7 @@ static void take_out(struct ranges *r, size_t at)
 
 enum ranges_result ranges_add(struct ranges *r, uint64_t begin, uint64_t end)
 {
-	size_t at = find(r, begin);
+	size_t at = ranges_find(r, begin);
 	int touches_last = at < r->count && r->range[at].end == begin;
 	size_t next = touches_last ? at + 1 : at;
 	int touches_next = next < r->count && r->range[next].begin == end;
@@ -38,7 +38,7 @@ enum ranges_result ranges_add(struct ranges *r, uint64_t begin, uint64_t end)
 	if (touches_last) {
 		r->range[at].end = touches_next ? r->range[next].end : end;
 		if (touches_next)
-			take_out(r, next);
+			ranges_take_out(r, next);
 		return RANGES_OK;
 	}
 	if (touches_next) {

@@ -78,7 +78,7 @@ void conversation_leave(struct conversation *c)
 	conversation_end(c);
 }
 
-static void on_event(evutil_socket_t fd, short what, void *conversation)
+static void relay_on_event(evutil_socket_t fd, short what, void *conversation)
 {
 	struct conversation *c = conversation;
 	(void)fd;
@@ -114,8 +114,8 @@ void conversation_watch(struct conversation *c)
 	if (c->watched)
 		event_del(&c->event);
 	c->watched = flags;
-	if (flags && (event_assign(&c->event, c->relay->options.base, c->fd, flags, on_event, c) !=
-			      0 ||
+	if (flags && (event_assign(&c->event, c->relay->options.base, c->fd, flags, relay_on_event,
+				   c) != 0 ||
 		      event_add(&c->event, NULL) != 0)) {
 		log_say(LOG_LEVEL_ERROR, "relay: a conversation can't be watched: closed");
 		c->watched = 0;
@@ -227,8 +227,8 @@ static void connect_again(struct relay *relay)
 
 /* Connects only to sockets that a route places here: other sockets of this host can't be reached
  * through the world. */
-static void on_open(struct relay *relay, unsigned rank, const struct head *h, const char *name,
-		    size_t bytes)
+static void relay_on_open(struct relay *relay, unsigned rank, const struct head *h,
+			  const char *name, size_t bytes)
 {
 	struct conversation *c = conversation_new(relay, rank, h->origin, h->number);
 	char *socket = strndup(name, bytes);
@@ -309,7 +309,7 @@ static void on_talk(struct conversation *c, const struct head *h, const char *da
 	}
 }
 
-static void on_message(unsigned rank, const void *data, size_t bytes, void *owner)
+static void relay_on_message(unsigned rank, const void *data, size_t bytes, void *owner)
 {
 	struct relay *relay = owner;
 	struct link *l = &relay->link[rank];
@@ -329,7 +329,7 @@ static void on_message(unsigned rank, const void *data, size_t bytes, void *owne
 		on_talk(c, &h, rest, bytes - sizeof h);
 		conversation_release(c);
 	} else if (!c && h.kind == KIND_OPEN && h.origin == rank) {
-		on_open(relay, rank, &h, rest, bytes - sizeof h);
+		relay_on_open(relay, rank, &h, rest, bytes - sizeof h);
 	} else if (h.kind == KIND_CHUNK) {
 		link_swallow(l, h.tag, (size_t)h.bytes);
 	}
@@ -337,7 +337,7 @@ static void on_message(unsigned rank, const void *data, size_t bytes, void *owne
 
 /* ---- the clients' side ---- */
 
-static void begin(struct listener *l, int fd)
+static void relay_begin(struct listener *l, int fd)
 {
 	struct relay *relay = l->relay;
 	int rank = world_find(relay->options.world, l->route.host);
@@ -358,7 +358,7 @@ static void begin(struct listener *l, int fd)
 		conversation_watch(c);
 }
 
-static void on_accept(evutil_socket_t fd, short what, void *listener)
+static void relay_on_accept(evutil_socket_t fd, short what, void *listener)
 {
 	struct listener *l = listener;
 	(void)fd;
@@ -366,7 +366,7 @@ static void on_accept(evutil_socket_t fd, short what, void *listener)
 	for (int i = 0; i < ACCEPTS; i++) {
 		int client = transport_accept(&l->at);
 		if (client >= 0) {
-			begin(l, client);
+			relay_begin(l, client);
 		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
 			   errno == ENOBUFS) {
 			event_del(l->event); /* others wait in the kernel */
@@ -379,7 +379,7 @@ static void on_accept(evutil_socket_t fd, short what, void *listener)
 }
 
 /* -1: not now. */
-static int listen_at(struct listener *l)
+static int relay_listen_at(struct listener *l)
 {
 	struct error why = {0};
 	if (l->at.fd < 0 && transport_listen(&l->at, l->path, &why) != 0) {
@@ -391,7 +391,7 @@ static int listen_at(struct listener *l)
 	}
 	if (!l->event)
 		l->event = event_new(l->relay->options.base, l->at.fd, EV_READ | EV_PERSIST,
-				     on_accept, l);
+				     relay_on_accept, l);
 	return l->event ? event_add(l->event, NULL) : -1;
 }
 
@@ -400,7 +400,7 @@ static void on_retry(void *owner)
 	struct relay *relay = owner;
 	int again = 0;
 	for (size_t i = 0; i < relay->listener_count; i++)
-		if (listen_at(relay->listener[i]) != 0)
+		if (relay_listen_at(relay->listener[i]) != 0)
 			again = 1;
 	connect_again(relay);
 	if (again || relay->connecting)
@@ -434,7 +434,7 @@ static void add_listener(struct relay *relay, const struct route *route)
 	l->route = *route;
 	l->at.fd = -1;
 	relay->listener[relay->listener_count++] = l;
-	if (listen_at(l) != 0)
+	if (relay_listen_at(l) != 0)
 		retry_soon(relay);
 }
 
@@ -497,7 +497,7 @@ int relay_new(struct relay **out, const struct relay_options *options, struct er
 	}
 	/* Two for each conversation between hosts of one machine, one otherwise. */
 	fs_allow_files(DESCRIPTORS_MAX);
-	world_on(options->world, WORLD_RELAY, on_message, relay);
+	world_on(options->world, WORLD_RELAY, relay_on_message, relay);
 	*out = relay;
 	return 0;
 }
@@ -522,7 +522,7 @@ void relay_stop(struct relay *relay)
 }
 
 /* Frees the lists; memory that is still in MPI's chunks is lost. */
-static void let_go(struct relay *relay)
+static void relay_let_go(struct relay *relay)
 {
 	struct conversation *c, *next;
 	for (c = relay->resume.first; c; c = next) {
@@ -552,7 +552,7 @@ void relay_free(struct relay *relay)
 		return;
 	relay_stop(relay);
 	if (relay->link)
-		let_go(relay);
+		relay_let_go(relay);
 	routes_clear(&relay->routes);
 	u64map_free(&relay->all);
 	if (relay->work)

@@ -103,7 +103,7 @@ void link_acked(struct link *l, size_t bytes)
 
 /* ---- payloads ---- */
 
-static void pump(struct link *l);
+static void link_pump(struct link *l);
 
 static void on_chunk_sent(void *conversation)
 {
@@ -112,7 +112,7 @@ static void on_chunk_sent(void *conversation)
 	l->chunks--;
 	conversation_release(c);
 	if (!l->relay->stopped)
-		pump(l);
+		link_pump(l);
 }
 
 /* c is held, so the memory stays until the chunk is sent. */
@@ -134,7 +134,7 @@ static int send_chunk(struct conversation *c)
 	return link_tell(c, head, NULL, 0);
 }
 
-static void pump(struct link *l)
+static void link_pump(struct link *l)
 {
 	while (l->chunks < CHUNKS_MAX && l->bulk.first) {
 		struct conversation *c = pop_bulk(l);
@@ -153,7 +153,7 @@ static void pump(struct link *l)
 void link_bulk(struct conversation *c)
 {
 	push_bulk(c);
-	pump(c->link);
+	link_pump(c->link);
 }
 
 void link_swallow(struct link *l, unsigned tag, size_t bytes)

@@ -58,7 +58,7 @@ static void forget_asked(char *line, size_t len)
 }
 
 /* len bytes and a newline. */
-static void put_line(struct conversation *c, const char *line, size_t len)
+static void relay_read_put_line(struct conversation *c, const char *line, size_t len)
 {
 	char *at = out_room(c, len + 1);
 	memcpy(at, line, len);
@@ -70,11 +70,12 @@ static void put_line(struct conversation *c, const char *line, size_t len)
 /* ---- lines ---- */
 
 /* From here on the client's memory is known, and the other side makes as much. */
-static void share_memory(struct conversation *c, const char *line, size_t len, uint64_t bytes)
+static void relay_read_share_memory(struct conversation *c, const char *line, size_t len,
+				    uint64_t bytes)
 {
 	if (c->mapping || mapping_new(&c->mapping, c->passed_fd, bytes, NULL) != 0) {
-		put_line(c, line, len); /* the daemon reports what is wrong, or that there is no
-					 * memory */
+		relay_read_put_line(c, line, len); /* the daemon reports what is wrong, or that
+						    * there is no memory */
 		return;
 	}
 	flush_out(c);
@@ -116,7 +117,7 @@ static void send_payload(struct conversation *c, const char *line, size_t len, u
 	if (link_tell(c, small, c->mapping->base + offset, (size_t)bytes) != 0)
 		conversation_leave(c);
 	else
-		put_line(c, line, len);
+		relay_read_put_line(c, line, len);
 }
 
 static int is_last_key(const struct record *r, const char *key)
@@ -133,12 +134,12 @@ static void handle_record(struct conversation *c, const char *line, size_t len)
 	int is_closing = !c->is_near && (record_is(r, "ok") || record_is(r, "err"));
 	if (is_map && c->passed_fd >= 0 &&
 	    record_u64(r, "bytes", 1, UINT64_MAX, &bytes, NULL) == 0) {
-		share_memory(c, line, len, bytes);
+		relay_read_share_memory(c, line, len, bytes);
 		if (c->passed_fd >= 0)
 			close(c->passed_fd);
 		c->passed_fd = -1;
 	} else if (is_last_key(r, "bytes") && !is_map && !is_closing) {
-		put_line(c, line, len);
+		relay_read_put_line(c, line, len);
 		if (record_u64(r, "bytes", 0, SIZE_MAX / 2, &bytes, NULL) == 0)
 			framer_expect(&c->in, bytes);
 	} else if (record_get(r, "map-bytes") &&
@@ -147,12 +148,12 @@ static void handle_record(struct conversation *c, const char *line, size_t len)
 		   mapping_at(c->mapping, offset, bytes)) {
 		send_payload(c, line, len, offset, bytes);
 	} else {
-		put_line(c, line, len);
+		relay_read_put_line(c, line, len);
 	}
 }
 
 /* Takes one line, or the available bytes of a payload. -1: no more is there. */
-static int take_one(struct conversation *c)
+static int relay_read_take_one(struct conversation *c)
 {
 	const char *line;
 	size_t len;
@@ -177,19 +178,19 @@ static int take_one(struct conversation *c)
 	if (memmem(line, len, "bytes=", 6) && record_parse(&c->relay->record, line, len, NULL) == 0)
 		handle_record(c, line, len);
 	else
-		put_line(c, line, len);
+		relay_read_put_line(c, line, len);
 	return 0;
 }
 
 /* ---- reading ---- */
 
 /* This end has closed, and all its bytes have been passed on. */
-static void end_reading(struct conversation *c)
+static void relay_read_end(struct conversation *c)
 {
 	struct relay *relay = c->relay;
 	framer_lend(&c->in, relay->input, sizeof relay->input);
 	framer_expect(&c->in, UINT64_MAX); /* a line without newline */
-	while (framer_left(&c->in) > 0 && take_one(c) == 0)
+	while (framer_left(&c->in) > 0 && relay_read_take_one(c) == 0)
 		;
 	flush_out(c);
 	if (c->is_over)
@@ -207,17 +208,17 @@ static void end_reading(struct conversation *c)
 }
 
 /* Passes on what has arrived, as far as allowed; c's input was lent. */
-static void say(struct conversation *c)
+static void relay_read_say(struct conversation *c)
 {
 	c->relay->out_len = 0;
 	if (c->line && c->bulk_bytes == 0) {
-		put_line(c, c->line, c->line_len);
+		relay_read_put_line(c, c->line, c->line_len);
 		free(c->line);
 		c->line = NULL;
 	}
 	int more = 0;
 	while (may_say(c) && more == 0)
-		more = take_one(c);
+		more = relay_read_take_one(c);
 	flush_out(c);
 	if (c->is_over)
 		return;
@@ -230,7 +231,7 @@ static void say(struct conversation *c)
 		c->passed_fd = -1;
 	}
 	if (more != 0 && c->read_end && may_say(c))
-		end_reading(c);
+		relay_read_end(c);
 	if (!c->is_over)
 		conversation_watch(c);
 }
@@ -241,7 +242,7 @@ void conversation_resume(struct conversation *c)
 	if (c->is_over || c->said_end || c->fd < 0)
 		return;
 	framer_lend(&c->in, c->relay->input, sizeof c->relay->input);
-	say(c);
+	relay_read_say(c);
 }
 
 int conversation_reads(const struct conversation *c)
@@ -256,7 +257,7 @@ int conversation_drains(const struct conversation *c)
 	return c->gone && !c->is_near && !c->drained;
 }
 
-static void drain(struct conversation *c)
+static void relay_read_drain(struct conversation *c)
 {
 	struct iovec piece = {c->relay->input, sizeof c->relay->input};
 	ssize_t n = transport_read(c->fd, &piece, 1, NULL);
@@ -273,7 +274,7 @@ void conversation_read(struct conversation *c)
 {
 	struct iovec piece[2];
 	if (conversation_drains(c)) {
-		drain(c);
+		relay_read_drain(c);
 		return;
 	}
 	if (c->said_end) {
@@ -292,5 +293,5 @@ void conversation_read(struct conversation *c)
 		framer_came(&c->in, (size_t)n);
 	else if (n != TRANSPORT_LATER)
 		c->read_end = 1;
-	say(c);
+	relay_read_say(c);
 }

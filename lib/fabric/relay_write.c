@@ -32,7 +32,7 @@ void conversation_drop_pieces(struct conversation *c)
 		free_piece(pop(c));
 }
 
-static struct piece *push(struct conversation *c, const char *data, size_t bytes)
+static struct piece *relay_write_push(struct conversation *c, const char *data, size_t bytes)
 {
 	struct piece *p = malloc(sizeof *p + bytes);
 	if (!p)
@@ -51,7 +51,7 @@ static struct piece *push(struct conversation *c, const char *data, size_t bytes
 }
 
 /* Nobody reads here any more. Count what comes as read, so that the other side can end. */
-static void go_deaf(struct conversation *c)
+static void relay_write_go_deaf(struct conversation *c)
 {
 	c->taken += c->kept;
 	conversation_drop_pieces(c);
@@ -78,7 +78,7 @@ static void count_written(struct conversation *c, size_t n)
 }
 
 /* The pieces at the front that fit into one write. */
-static size_t gather(const struct conversation *c, struct iovec *vector)
+static size_t relay_write_gather(const struct conversation *c, struct iovec *vector)
 {
 	size_t count = 0;
 	for (struct piece *p = c->first; p && count < PIECES_MAX; p = p->next) {
@@ -99,11 +99,11 @@ static void write_pieces(struct conversation *c)
 			free_piece(pop(c));
 			continue;
 		}
-		size_t count = gather(c, vector);
+		size_t count = relay_write_gather(c, vector);
 		ssize_t n = transport_write(c->fd, vector, count,
 					    c->first->passes ? c->mirror_fd : -1);
 		if (n == TRANSPORT_LOST)
-			go_deaf(c);
+			relay_write_go_deaf(c);
 		else if (n == TRANSPORT_LATER)
 			c->blocked = 1;
 		else
@@ -154,12 +154,12 @@ void conversation_take(struct conversation *c, const char *data, size_t bytes, i
 	}
 	if (n == TRANSPORT_LOST) {
 		c->taken += bytes;
-		go_deaf(c);
+		relay_write_go_deaf(c);
 	} else {
 		c->taken += (size_t)n;
 		if ((size_t)n < bytes) {
 			c->blocked = c->fd >= 0 && (c->blocked || !c->first);
-			struct piece *p = push(c, data + n, bytes - (size_t)n);
+			struct piece *p = relay_write_push(c, data + n, bytes - (size_t)n);
 			if (!p) {
 				conversation_leave(c);
 				return;
@@ -188,7 +188,7 @@ void conversation_take_chunk(struct conversation *c, const struct head *h)
 {
 	struct link *l = c->link;
 	void *into = mapping_at(c->mapping, h->offset, h->bytes);
-	struct piece *p = into && !c->deaf ? push(c, NULL, 0) : NULL;
+	struct piece *p = into && !c->deaf ? relay_write_push(c, NULL, 0) : NULL;
 	if (!p) {
 		link_swallow(l, h->tag, (size_t)h->bytes);
 		return;

@@ -22,7 +22,7 @@ const struct route *routes_find(const struct routes *r, const char *socket)
 	return NULL;
 }
 
-static int add(struct routes *r, const struct record *record, struct error *err)
+static int routes_add(struct routes *r, const struct record *record, struct error *err)
 {
 	const char *socket, *host;
 	if (record_id(record, "socket", &socket, err) != 0 ||
@@ -41,13 +41,13 @@ static int add(struct routes *r, const struct record *record, struct error *err)
 }
 
 /* Adds the line to an error of the text. */
-static int read_all(struct routes *r, struct record_walk *walk, struct record *record,
-		    const char *place, struct error *err)
+static int routes_read_all(struct routes *r, struct record_walk *walk, struct record *record,
+			   const char *place, struct error *err)
 {
 	char where[ERROR_PLACE_MAX];
 	int got;
 	while ((got = record_next(walk, record, err)) == RECORD_ONE)
-		if (record_is(record, "route") && (got = add(r, record, err)) != 0)
+		if (record_is(record, "route") && (got = routes_add(r, record, err)) != 0)
 			break;
 	if (got != -1)
 		return 0;
@@ -70,7 +70,7 @@ int routes_read(struct routes *r, const char *text, size_t len, const char *plac
 	struct record *record = malloc(sizeof *record);
 	if (!record)
 		return error_set(err, ERROR_OS, place, "out of memory");
-	int result = read_all(&all, &walk, record, place, err);
+	int result = routes_read_all(&all, &walk, record, place, err);
 	free(record);
 	if (result != 0) {
 		routes_clear(&all);

@@ -57,8 +57,8 @@ struct routing {
 	struct waiting *waiting;
 };
 
-static int say(struct routing *r, unsigned rank, enum kind kind, uint64_t number, const char *text,
-	       size_t len)
+static int routing_say(struct routing *r, unsigned rank, enum kind kind, uint64_t number,
+		       const char *text, size_t len)
 {
 	struct head head = {.kind = kind, .number = number};
 	const struct head more = {.kind = KIND_MORE};
@@ -83,7 +83,7 @@ static void tell_those_done(struct routing *r)
 			continue;
 		}
 		*at = w->next;
-		(void)say(r, w->rank, KIND_DONE, w->number, NULL, 0);
+		(void)routing_say(r, w->rank, KIND_DONE, w->number, NULL, 0);
 		free(w);
 	}
 }
@@ -102,13 +102,13 @@ static int put_in_force(struct routing *r, const char *text, size_t len, const c
 	routes_clear(&routes);
 	r->version++;
 	for (unsigned i = 0; i < world_size(r->options.world); i++)
-		if (say(r, i, KIND_NOW, r->version, text, len) != 0)
+		if (routing_say(r, i, KIND_NOW, r->version, text, len) != 0)
 			return error_set(err, ERROR_OS, place, "out of memory");
 	return 0;
 }
 
 /* A pipe would block this rank until it has a writer, and the others would take it for dead. */
-static int read_file(struct routing *r, struct error *err)
+static int routing_read_file(struct routing *r, struct error *err)
 {
 	char *text;
 	size_t len;
@@ -136,7 +136,7 @@ static void on_set(struct routing *r, unsigned rank, uint64_t number, const char
 	}
 	free(w);
 	error_format(&why, said, sizeof said);
-	(void)say(r, rank, KIND_DONE, number, said, strlen(said));
+	(void)routing_say(r, rank, KIND_DONE, number, said, strlen(said));
 }
 
 static void on_reread(struct routing *r)
@@ -145,7 +145,7 @@ static void on_reread(struct routing *r)
 	char said[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	if (!r->options.file) {
 		log_say(LOG_LEVEL_WARNING, "there is no routes file to read again");
-	} else if (read_file(r, &why) != 0) {
+	} else if (routing_read_file(r, &why) != 0) {
 		error_format(&why, said, sizeof said);
 		log_say(LOG_LEVEL_ERROR, "%s: the old routes stay in force", said);
 	}
@@ -162,10 +162,10 @@ static void on_now(struct routing *r, uint64_t version, const char *text, size_t
 		return;
 	}
 	relay_set_routes(r->options.relay, &routes);
-	(void)say(r, 0, KIND_TAKEN, version, NULL, 0);
+	(void)routing_say(r, 0, KIND_TAKEN, version, NULL, 0);
 }
 
-static void on_done(struct routing *r, uint64_t number, const char *text, size_t len)
+static void routing_on_done(struct routing *r, uint64_t number, const char *text, size_t len)
 {
 	char why[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	struct asked **at = &r->asked;
@@ -209,14 +209,14 @@ static void on_whole(struct routing *r, unsigned rank, const struct head *h, con
 		tell_those_done(r);
 		break;
 	case KIND_DONE:
-		on_done(r, h->number, text, len);
+		routing_on_done(r, h->number, text, len);
 		break;
 	}
 }
 
 /* A text of several pieces counts only if all were kept: its last piece alone would be other
  * routes. */
-static void on_message(unsigned rank, const void *data, size_t bytes, void *routing)
+static void routing_on_message(unsigned rank, const void *data, size_t bytes, void *routing)
 {
 	struct routing *r = routing;
 	struct head h;
@@ -249,7 +249,7 @@ uint64_t routing_set(struct routing *r, const char *text, size_t len, routing_do
 	struct asked *a = malloc(sizeof *a);
 	if (len > ROUTES_TEXT_MAX) {
 		error_set(err, ERROR_DATA, "routes", "%zu bytes: at most %d", len, ROUTES_TEXT_MAX);
-	} else if (!a || say(r, 0, KIND_SET, r->last_number + 1, text, len) != 0) {
+	} else if (!a || routing_say(r, 0, KIND_SET, r->last_number + 1, text, len) != 0) {
 		error_set(err, ERROR_OS, "routes", "out of memory");
 	} else {
 		*a = (struct asked){r->asked, ++r->last_number, done, arg};
@@ -274,7 +274,7 @@ void routing_forget(struct routing *r, uint64_t number)
 
 void routing_reread(struct routing *r)
 {
-	(void)say(r, 0, KIND_REREAD, 0, NULL, 0);
+	(void)routing_say(r, 0, KIND_REREAD, 0, NULL, 0);
 }
 
 int routing_new(struct routing **out, const struct routing_options *options, struct error *err)
@@ -288,9 +288,9 @@ int routing_new(struct routing **out, const struct routing_options *options, str
 	r->pieces = calloc(r->ranks, sizeof *r->pieces);
 	int result = r->taken && r->pieces ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0) {
-		world_on(options->world, WORLD_ROUTES, on_message, r);
+		world_on(options->world, WORLD_ROUTES, routing_on_message, r);
 		if (world_rank(options->world) == 0 && options->file)
-			result = read_file(r, err);
+			result = routing_read_file(r, err);
 	}
 	if (result == 0)
 		*out = r;

@@ -82,7 +82,7 @@ out:
 /* ---- together ---- */
 
 /* The least of the next keys of all lists; 0: all lists are at their end. */
-static int least(const struct rowlist *list, size_t n, const size_t *at, uint32_t *key)
+static int rowlist_least(const struct rowlist *list, size_t n, const size_t *at, uint32_t *key)
 {
 	int found = 0;
 
@@ -101,14 +101,14 @@ size_t rowlist_count(const struct rowlist *list, size_t n, size_t *at)
 	uint32_t key = 0;
 
 	memset(at, 0, n * sizeof *at);
-	for (; least(list, n, at, &key); count++) {
+	for (; rowlist_least(list, n, at, &key); count++) {
 		for (size_t i = 0; i < n; i++)
 			at[i] += at[i] < list[i].count && list[i].key[at[i]] == key;
 	}
 	return count;
 }
 
-static void add(float *restrict to, const float *restrict from, size_t n)
+static void rowlist_add(float *restrict to, const float *restrict from, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		to[i] += from[i];
@@ -121,7 +121,7 @@ void rowlist_merge(const struct rowlist *list, size_t n, uint32_t width, size_t 
 	float *to = (float *)(void *)(to_key + count);
 
 	memset(at, 0, n * sizeof *at);
-	for (; count > 0 && least(list, n, at, &key); count--, to += width) {
+	for (; count > 0 && rowlist_least(list, n, at, &key); count--, to += width) {
 		int first = 1;
 		*to_key++ = key;
 		for (size_t i = 0; i < n; i++) {
@@ -131,7 +131,7 @@ void rowlist_merge(const struct rowlist *list, size_t n, uint32_t width, size_t 
 			if (first)
 				memcpy(to, row, width * sizeof *to);
 			else
-				add(to, row, width);
+				rowlist_add(to, row, width);
 			first = 0;
 		}
 	}

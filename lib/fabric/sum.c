@@ -86,7 +86,7 @@ int sum_new(struct sum **out, const struct sum_link *link, struct error *err)
 	return 0;
 }
 
-static void epoch_free(struct epoch *e)
+static void sum_epoch_free(struct epoch *e)
 {
 	rows_end(e);
 	ring_end(e);
@@ -104,11 +104,11 @@ void sum_free(struct sum *s)
 	struct epoch *e = s->open, *next;
 	if (e) {
 		wire_forget_offers(e);
-		epoch_free(e);
+		sum_epoch_free(e);
 	}
 	for (e = s->retired; e; e = next) {
 		next = e->next;
-		epoch_free(e);
+		sum_epoch_free(e);
 	}
 	for (size_t i = 0; i < RECEIVES_MAX; i++) {
 		if (s->receive[i].epoch)
@@ -136,8 +136,8 @@ void epoch_one_less(struct epoch *e)
 
 /* ---- the end of one ---- */
 
-static void answer(struct answer *a, enum sum_code code, const char *why,
-		   const struct sum_result *result)
+static void sum_answer(struct answer *a, enum sum_code code, const char *why,
+		       const struct sum_result *result)
 {
 	struct answer to = *a;
 
@@ -187,7 +187,7 @@ static void tell_result(struct epoch *e)
 			result.check = XXH3_64bits_withSeed(
 				e->out, rowlist_bytes(e->out_rows, e->width), result.check);
 	}
-	answer(&e->waited, SUM_OK, NULL, &result);
+	sum_answer(&e->waited, SUM_OK, NULL, &result);
 }
 
 /* One retired epoch that nothing holds any more; 0: there is none. */
@@ -198,15 +198,15 @@ static int bury_one(struct sum *s)
 		struct answer dropped = e->dropped;
 		if (e->opened.fn || e->waited.fn) {
 			enum sum_code code = e->failed ? e->failed : SUM_STALE;
-			answer(&e->opened, code, e->why, NULL);
-			answer(&e->waited, code, e->why, NULL);
+			sum_answer(&e->opened, code, e->why, NULL);
+			sum_answer(&e->waited, code, e->why, NULL);
 			return 1;
 		}
 		if (e->under_way)
 			continue;
 		*at = e->next;
-		epoch_free(e);
-		answer(&dropped, SUM_OK, NULL, NULL);
+		sum_epoch_free(e);
+		sum_answer(&dropped, SUM_OK, NULL, NULL);
 		return 1;
 	}
 	return 0;
@@ -224,11 +224,11 @@ static int look_at_open(struct sum *s)
 		rows_done(e);
 	}
 	if (e->opened.fn && (e->failed || !s->retired)) {
-		answer(&e->opened, e->failed, e->why, NULL);
+		sum_answer(&e->opened, e->failed, e->why, NULL);
 		return 1;
 	}
 	if (e->waited.fn && e->failed) {
-		answer(&e->waited, e->failed, e->why, NULL);
+		sum_answer(&e->waited, e->failed, e->why, NULL);
 		return 1;
 	}
 	if (e->waited.fn && e->done) {
@@ -259,8 +259,8 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* The hosts in the order of ranks, which is the same everywhere. */
-static enum sum_code list_members(struct epoch *e, const struct sum_epoch_options *o,
-				  struct error *err)
+static enum sum_code sum_list_members(struct epoch *e, const struct sum_epoch_options *o,
+				      struct error *err)
 {
 	const struct sum_link *l = &e->sum->link;
 	int found = 0;
@@ -308,13 +308,13 @@ static enum sum_code make_epoch(struct sum *s, const struct sum_epoch_options *o
 	e->dense = o->dense;
 	e->floats = o->floats;
 	e->hosts = o->ranks;
-	enum sum_code code = list_members(e, o, err);
+	enum sum_code code = sum_list_members(e, o, err);
 	if (code == SUM_OK && (ring_begin(e) != 0 || sum_rows_begin(e) != 0)) {
 		error_set(err, ERROR_OS, NULL, "out of memory");
 		code = SUM_ROOM;
 	}
 	if (code != SUM_OK) {
-		epoch_free(e);
+		sum_epoch_free(e);
 		return code;
 	}
 	*out = e;
@@ -366,8 +366,8 @@ enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *o, sum_ans
 /* ---- what is said of it ---- */
 
 /* The epoch, when it is this client's and lives. */
-static enum sum_code find(struct sum *s, const void *client, uint64_t epoch, struct epoch **out,
-			  struct error *err)
+static enum sum_code sum_find(struct sum *s, const void *client, uint64_t epoch, struct epoch **out,
+			      struct error *err)
 {
 	struct epoch *e = s->open;
 
@@ -388,7 +388,7 @@ static enum sum_code find(struct sum *s, const void *client, uint64_t epoch, str
 static enum sum_code find_living(struct sum *s, const void *client, uint64_t epoch,
 				 struct epoch **out, struct error *err)
 {
-	enum sum_code code = find(s, client, epoch, out, err);
+	enum sum_code code = sum_find(s, client, epoch, out, err);
 
 	if (code == SUM_OK && (*out)->failed) {
 		code = (*out)->failed;
@@ -476,7 +476,7 @@ enum sum_code sum_drop(struct sum *s, const void *client, uint64_t epoch, sum_an
 		       void *arg, struct error *err)
 {
 	struct epoch *e;
-	enum sum_code code = find(s, client, epoch, &e, err);
+	enum sum_code code = sum_find(s, client, epoch, &e, err);
 
 	if (code != SUM_OK)
 		return code;
@@ -486,7 +486,7 @@ enum sum_code sum_drop(struct sum *s, const void *client, uint64_t epoch, sum_an
 	return SUM_OK;
 }
 
-static void forget(struct epoch *e, const void *arg)
+static void sum_forget_asker(struct epoch *e, const void *arg)
 {
 	struct answer *all[] = {&e->opened, &e->waited, &e->dropped};
 
@@ -499,9 +499,9 @@ static void forget(struct epoch *e, const void *arg)
 void sum_forget(struct sum *s, const void *arg)
 {
 	if (s->open)
-		forget(s->open, arg);
+		sum_forget_asker(s->open, arg);
 	for (struct epoch *e = s->retired; e; e = e->next)
-		forget(e, arg);
+		sum_forget_asker(e, arg);
 }
 
 void sum_client_gone(struct sum *s, const void *client)

@@ -70,15 +70,15 @@ static int has_final_out(const struct epoch *e, size_t chunk)
 	return behind(e, e->self) != chunk;
 }
 
-static int exists(const struct epoch *e, struct piece p)
+static int ring_exists(const struct epoch *e, struct piece p)
 {
 	return e->hosts > 1 && p.bucket < e->buckets && p.chunk < e->hosts &&
 	       chunk_floats(e, p.bucket, p.chunk) > 0;
 }
 
-static uint8_t *in(struct epoch *e, size_t from, struct piece p, size_t *bytes)
+static uint8_t *ring_in(struct epoch *e, size_t from, struct piece p, size_t *bytes)
 {
-	if (!exists(e, p) || behind(e, from) != e->self)
+	if (!ring_exists(e, p) || behind(e, from) != e->self)
 		return NULL;
 	*bytes = chunk_floats(e, p.bucket, p.chunk) * sizeof(float);
 	if (p.kind == PIECE_PARTIAL)
@@ -86,9 +86,9 @@ static uint8_t *in(struct epoch *e, size_t from, struct piece p, size_t *bytes)
 	return has_final_in(e, p.chunk) ? &chunk_of(e, p)->final_in : NULL;
 }
 
-static uint8_t *out(struct epoch *e, size_t to, struct piece p)
+static uint8_t *ring_out(struct epoch *e, size_t to, struct piece p)
 {
-	if (!exists(e, p) || behind(e, e->self) != to)
+	if (!ring_exists(e, p) || behind(e, e->self) != to)
 		return NULL;
 	if (p.kind == PIECE_PARTIAL)
 		return has_partial_out(e, p.chunk) ? &chunk_of(e, p)->partial_out : NULL;
@@ -96,7 +96,7 @@ static uint8_t *out(struct epoch *e, size_t to, struct piece p)
 }
 
 /* Whether this host's data at the chunk's place are already what the piece is to be. */
-static int is_ready(const struct epoch *e, struct piece p)
+static int ring_is_ready(const struct epoch *e, struct piece p)
 {
 	const struct chunk *c = chunk_of(e, p);
 	int added = e->bucket[p.bucket].ready &&
@@ -107,19 +107,19 @@ static int is_ready(const struct epoch *e, struct piece p)
 	return c->final_in == PIECE_DONE;
 }
 
-static const void *data(struct epoch *e, size_t to, struct piece p, size_t *bytes)
+static const void *ring_data(struct epoch *e, size_t to, struct piece p, size_t *bytes)
 {
 	(void)to;
 	*bytes = chunk_floats(e, p.bucket, p.chunk) * sizeof(float);
-	return is_ready(e, p) ? chunk_at(e, p) : NULL;
+	return ring_is_ready(e, p) ? chunk_at(e, p) : NULL;
 }
 
-static int wanted(struct epoch *e, struct piece p)
+static int ring_wanted(struct epoch *e, struct piece p)
 {
 	return p.kind == PIECE_FINAL || e->bucket[p.bucket].ready;
 }
 
-static void *place(struct epoch *e, struct piece p)
+static void *ring_place(struct epoch *e, struct piece p)
 {
 	return p.kind == PIECE_FINAL ? chunk_at(e, p) : NULL;
 }
@@ -146,7 +146,7 @@ static void final_is_here(struct epoch *e, struct piece p)
 		wire_offer(e, behind(e, e->self), (struct piece){PIECE_FINAL, p.bucket, p.chunk});
 }
 
-static void add(float *restrict to, const float *restrict from, size_t n)
+static void ring_add(float *restrict to, const float *restrict from, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		to[i] += from[i];
@@ -154,7 +154,7 @@ static void add(float *restrict to, const float *restrict from, size_t n)
 
 static void add_partial(struct epoch *e, struct piece p, const void *floats, struct block *block)
 {
-	add(chunk_at(e, p), floats, chunk_floats(e, p.bucket, p.chunk));
+	ring_add(chunk_at(e, p), floats, chunk_floats(e, p.bucket, p.chunk));
 	block_give(e->sum, block);
 	chunk_of(e, p)->partial_in = PIECE_DONE;
 	epoch_one_less(e);
@@ -164,8 +164,8 @@ static void add_partial(struct epoch *e, struct piece p, const void *floats, str
 		wire_offer(e, behind(e, e->self), p);
 }
 
-static void take(struct epoch *e, size_t from, struct piece p, const void *floats, size_t bytes,
-		 struct block *block)
+static void ring_take(struct epoch *e, size_t from, struct piece p, const void *floats,
+		      size_t bytes, struct block *block)
 {
 	struct chunk *c = chunk_of(e, p);
 
@@ -188,7 +188,8 @@ static void take(struct epoch *e, size_t from, struct piece p, const void *float
 	}
 }
 
-const struct piece_way ring_way = {in, out, data, wanted, place, take};
+const struct piece_way ring_way = {ring_in,     ring_out,   ring_data,
+				   ring_wanted, ring_place, ring_take};
 
 /* ---- as they become ready here ---- */
 
@@ -208,7 +209,7 @@ static void ready_chunk(struct epoch *e, struct piece p)
 	}
 }
 
-static void ready(struct epoch *e, uint32_t bucket)
+static void ring_ready(struct epoch *e, uint32_t bucket)
 {
 	e->bucket[bucket].ready = 1;
 	epoch_one_less(e);
@@ -216,7 +217,7 @@ static void ready(struct epoch *e, uint32_t bucket)
 		/* Each host begins with another chunk: with the one that starts here. */
 		struct piece p = {PIECE_PARTIAL, bucket,
 				  (uint32_t)((e->self + e->hosts - 1 + i) % e->hosts)};
-		if (exists(e, p))
+		if (ring_exists(e, p))
 			ready_chunk(e, p);
 	}
 	if (e->hosts == 1 && e->want_check)
@@ -231,7 +232,7 @@ void ring_part(struct epoch *e, uint64_t begin, uint64_t end)
 		uint64_t to = end < behind_it ? end : behind_it;
 		e->bucket[bucket].filled += to - begin;
 		if (e->bucket[bucket].filled == bucket_length(e, bucket))
-			ready(e, bucket);
+			ring_ready(e, bucket);
 		begin = to;
 	}
 }
@@ -266,7 +267,7 @@ static void count_missing(struct epoch *e, uint32_t bucket)
 {
 	e->left++; /* this host's own */
 	for (uint32_t c = 0; c < e->hosts; c++) {
-		if (!exists(e, (struct piece){PIECE_PARTIAL, bucket, c}))
+		if (!ring_exists(e, (struct piece){PIECE_PARTIAL, bucket, c}))
 			continue;
 		e->left += (uint64_t)(has_partial_in(e, c) + has_partial_out(e, c) +
 				      has_final_in(e, c) + has_final_out(e, c));

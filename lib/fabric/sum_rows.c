@@ -9,7 +9,7 @@
 
 #define WIDTH_MAX (UINT32_C(1) << 20)
 
-static uint8_t *in(struct epoch *e, size_t from, struct piece p, size_t *bytes)
+static uint8_t *sum_rows_in(struct epoch *e, size_t from, struct piece p, size_t *bytes)
 {
 	struct member *m = &e->member[from];
 
@@ -19,7 +19,7 @@ static uint8_t *in(struct epoch *e, size_t from, struct piece p, size_t *bytes)
 	return p.kind == PIECE_ROWS ? &m->rows.state : &m->merged.state;
 }
 
-static uint8_t *out(struct epoch *e, size_t to, struct piece p)
+static uint8_t *sum_rows_out(struct epoch *e, size_t to, struct piece p)
 {
 	struct member *m = &e->member[to];
 
@@ -28,7 +28,7 @@ static uint8_t *out(struct epoch *e, size_t to, struct piece p)
 	return p.kind == PIECE_ROWS ? &m->rows_out : &m->merged_out;
 }
 
-static const void *data(struct epoch *e, size_t to, struct piece p, size_t *bytes)
+static const void *sum_rows_data(struct epoch *e, size_t to, struct piece p, size_t *bytes)
 {
 	const struct rowlist *list = &e->member[to].mine;
 
@@ -40,13 +40,13 @@ static const void *data(struct epoch *e, size_t to, struct piece p, size_t *byte
 	return list->count ? (const void *)list->key : "";
 }
 
-static int wanted(struct epoch *e, struct piece p)
+static int sum_rows_wanted(struct epoch *e, struct piece p)
 {
 	(void)e, (void)p;
 	return 1;
 }
 
-static void *place(struct epoch *e, struct piece p)
+static void *sum_rows_place(struct epoch *e, struct piece p)
 {
 	(void)e, (void)p;
 	return NULL;
@@ -54,7 +54,7 @@ static void *place(struct epoch *e, struct piece p)
 
 /* ---- the lists of all owners ---- */
 
-static void gather(struct epoch *e)
+static void sum_rows_gather(struct epoch *e)
 {
 	struct rowlist *list = calloc(e->hosts, sizeof *list);
 	uint64_t rows = 0;
@@ -83,7 +83,7 @@ static void gather(struct epoch *e)
 static void merged_is_here(struct epoch *e)
 {
 	if (--e->merged_missing == 0)
-		gather(e);
+		sum_rows_gather(e);
 }
 
 /* ---- what this host owns ---- */
@@ -142,8 +142,8 @@ int rows_agree(struct epoch *e, size_t member, uint32_t width)
 	return -1;
 }
 
-static void take(struct epoch *e, size_t from, struct piece p, const void *bulk, size_t bytes,
-		 struct block *block)
+static void sum_rows_take(struct epoch *e, size_t from, struct piece p, const void *bulk,
+			  size_t bytes, struct block *block)
 {
 	struct list_in *l = p.kind == PIECE_ROWS ? &e->member[from].rows : &e->member[from].merged;
 	size_t row = rowlist_bytes(1, e->width);
@@ -168,11 +168,12 @@ static void take(struct epoch *e, size_t from, struct piece p, const void *bulk,
 		merged_is_here(e);
 }
 
-const struct piece_way rows_way = {in, out, data, wanted, place, take};
+const struct piece_way rows_way = {sum_rows_in,     sum_rows_out,   sum_rows_data,
+				   sum_rows_wanted, sum_rows_place, sum_rows_take};
 
 /* ---- this host's own ---- */
 
-static int split(struct epoch *e, const struct sum_rows *rows, struct error *err)
+static int sum_rows_split(struct epoch *e, const struct sum_rows *rows, struct error *err)
 {
 	struct rowlist *list = calloc(e->hosts, sizeof *list);
 	int result = -1;
@@ -215,7 +216,7 @@ enum sum_code rows_say(struct epoch *e, const struct sum_rows *rows, struct erro
 		error_set(err, ERROR_DATA, NULL, "the sums of rows would go into the dense vector");
 		return SUM_BAD;
 	}
-	if (rows->count && split(e, rows, err) != 0)
+	if (rows->count && sum_rows_split(e, rows, err) != 0)
 		return err->code == ERROR_DATA ? SUM_BAD : SUM_ROOM;
 	e->out = rows->out;
 	e->out_bytes = rows->out_bytes;

@@ -45,8 +45,8 @@ static void count_sent(struct epoch *e, size_t bytes)
 	e->sum->wire_bytes += bytes;
 }
 
-static void tell(struct epoch *e, size_t to, const void *head, size_t head_bytes, const void *data,
-		 size_t bytes)
+static void wire_tell(struct epoch *e, size_t to, const void *head, size_t head_bytes,
+		      const void *data, size_t bytes)
 {
 	const struct sum_link *l = &e->sum->link;
 
@@ -54,11 +54,11 @@ static void tell(struct epoch *e, size_t to, const void *head, size_t head_bytes
 	count_sent(e, head_bytes + bytes);
 }
 
-static void tell_all(struct epoch *e, const void *head, size_t bytes)
+static void wire_tell_all(struct epoch *e, const void *head, size_t bytes)
 {
 	for (size_t i = 0; i < e->hosts; i++) {
 		if (i != e->self)
-			tell(e, i, head, bytes, NULL, 0);
+			wire_tell(e, i, head, bytes, NULL, 0);
 	}
 }
 
@@ -70,7 +70,7 @@ void wire_tell_open(struct epoch *e)
 				 .floats = e->floats,
 				 .hosts_check = e->hosts_check};
 
-	tell_all(e, &m, sizeof m);
+	wire_tell_all(e, &m, sizeof m);
 }
 
 void wire_tell_leave(struct epoch *e)
@@ -79,7 +79,7 @@ void wire_tell_leave(struct epoch *e)
 			    .from_life = e->life,
 			    .why = (uint8_t)(e->done ? SUM_OK : e->failed)};
 
-	tell_all(e, &m, sizeof m);
+	wire_tell_all(e, &m, sizeof m);
 }
 
 static struct message message_about(const struct epoch *e, size_t to, struct piece p, uint8_t kind)
@@ -125,7 +125,7 @@ void wire_meet(struct epoch *e, size_t member)
 	rows_met(e, member);
 }
 
-static int member_of(const struct epoch *e, unsigned rank, size_t *member)
+static int wire_member_of(const struct epoch *e, unsigned rank, size_t *member)
 {
 	for (size_t i = 0; e && i < e->hosts; i++) {
 		if (e->member[i].rank == rank) {
@@ -136,24 +136,24 @@ static int member_of(const struct epoch *e, unsigned rank, size_t *member)
 	return 0;
 }
 
-static void on_open(struct sum *s, unsigned rank, const struct message_open *m)
+static void wire_on_open(struct sum *s, unsigned rank, const struct message_open *m)
 {
 	size_t member;
 
 	s->host[rank] =
 		(struct host){m->head.from_life, m->epoch, m->iteration, m->floats, m->hosts_check, 0};
-	if (member_of(s->open, rank, &member))
+	if (wire_member_of(s->open, rank, &member))
 		wire_meet(s->open, member);
 }
 
-static void on_leave(struct sum *s, unsigned rank, const struct message *m)
+static void wire_on_leave(struct sum *s, unsigned rank, const struct message *m)
 {
 	struct epoch *e = s->open;
 	size_t member;
 
 	if (s->host[rank].life == m->from_life)
 		s->host[rank] = (struct host){.epoch = s->host[rank].epoch, .left = m->why != SUM_OK};
-	if (m->why == SUM_OK || !member_of(e, rank, &member) ||
+	if (m->why == SUM_OK || !wire_member_of(e, rank, &member) ||
 	    e->member[member].life != m->from_life)
 		return;
 	const char *name = epoch_host(e, member);
@@ -185,11 +185,11 @@ void wire_offer(struct epoch *e, size_t to, struct piece p)
 	m.width = way == &rows_way && bytes ? e->width : 0;
 	if (m.kind == MESSAGE_OFFER) {
 		*state = PIECE_OFFERED;
-		tell(e, to, &m, sizeof m, NULL, 0);
+		wire_tell(e, to, &m, sizeof m, NULL, 0);
 		return;
 	}
 	*state = PIECE_DONE;
-	tell(e, to, &m, sizeof m, data, bytes);
+	wire_tell(e, to, &m, sizeof m, data, bytes);
 	epoch_one_less(e);
 }
 
@@ -199,7 +199,7 @@ struct sending {
 	struct piece piece;
 };
 
-static void sent(void *arg)
+static void wire_sent(void *arg)
 {
 	struct sending *g = arg;
 	struct epoch *e = g->epoch;
@@ -230,7 +230,7 @@ static void on_grant(struct sum *s, unsigned rank, const struct message *m)
 	uint8_t *state;
 	size_t to, bytes = 0;
 
-	if (e && !e->failed && e->life == m->to_life && member_of(e, rank, &to) &&
+	if (e && !e->failed && e->life == m->to_life && wire_member_of(e, rank, &to) &&
 	    (state = way_of[p.kind]->out(e, to, p)) != NULL && *state == PIECE_OFFERED) {
 		data = way_of[p.kind]->data(e, to, p, &bytes);
 		g = malloc(sizeof *g);
@@ -245,7 +245,7 @@ static void on_grant(struct sum *s, unsigned rank, const struct message *m)
 	*state = PIECE_MOVING;
 	e->under_way++;
 	count_sent(e, bytes);
-	l->send(l->carrier, rank, m->tag, data, bytes, sent, g);
+	l->send(l->carrier, rank, m->tag, data, bytes, wire_sent, g);
 }
 
 /* ---- receiving ---- */
@@ -263,7 +263,7 @@ static uint8_t *incoming(struct sum *s, unsigned rank, const struct message *m, 
 	struct piece p = {m->piece, m->bucket, m->chunk};
 	size_t bytes = (size_t)m->bytes, unit;
 
-	if (!e || e->failed || e->life != m->to_life || !member_of(e, rank, from) ||
+	if (!e || e->failed || e->life != m->to_life || !wire_member_of(e, rank, from) ||
 	    e->member[*from].life != m->from_life)
 		return NULL;
 	uint8_t *state = way_of[p.kind]->in(e, *from, p, &bytes);
@@ -283,8 +283,8 @@ static uint8_t *incoming(struct sum *s, unsigned rank, const struct message *m, 
 	return state;
 }
 
-static void on_data(struct sum *s, unsigned rank, const struct message *m, const void *data,
-		    size_t bytes)
+static void wire_on_data(struct sum *s, unsigned rank, const struct message *m, const void *data,
+			 size_t bytes)
 {
 	size_t from;
 	uint8_t *state = incoming(s, rank, m, &from);
@@ -401,7 +401,7 @@ static void grant(struct sum *s, struct receive *r, const struct offer *o)
 	l->receive(l->carrier, e->member[o->from].rank, tag, place, o->bytes, received, r);
 	struct message m = message_about(e, o->from, o->piece, MESSAGE_GRANT);
 	m.tag = tag;
-	tell(e, o->from, &m, sizeof m, NULL, 0);
+	wire_tell(e, o->from, &m, sizeof m, NULL, 0);
 }
 
 void wire_pump(struct sum *s)
@@ -436,17 +436,17 @@ void sum_message(struct sum *s, unsigned rank, const void *data, size_t bytes)
 		if (bytes != sizeof m)
 			return;
 		memcpy(&m, data, sizeof m);
-		on_open(s, rank, &m);
+		wire_on_open(s, rank, &m);
 		break;
 	case MESSAGE_LEAVE:
-		on_leave(s, rank, &m.head);
+		wire_on_leave(s, rank, &m.head);
 		break;
 	case MESSAGE_OFFER:
 		on_offer(s, rank, &m.head);
 		break;
 	case MESSAGE_DATA:
-		on_data(s, rank, &m.head, (const char *)data + sizeof m.head,
-			bytes - sizeof m.head);
+		wire_on_data(s, rank, &m.head, (const char *)data + sizeof m.head,
+			     bytes - sizeof m.head);
 		break;
 	case MESSAGE_GRANT:
 		on_grant(s, rank, &m.head);

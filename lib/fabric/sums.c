@@ -18,13 +18,13 @@ struct sums {
 
 /* ---- the world ---- */
 
-static const char *host(void *sums, unsigned rank)
+static const char *sums_host(void *sums, unsigned rank)
 {
 	return world_host(((struct sums *)sums)->world, rank);
 }
 
-static void tell(void *sums, unsigned rank, const void *head, size_t head_bytes, const void *data,
-		 size_t bytes)
+static void sums_tell(void *sums, unsigned rank, const void *head, size_t head_bytes,
+		      const void *data, size_t bytes)
 {
 	struct sums *s = sums;
 
@@ -32,8 +32,8 @@ static void tell(void *sums, unsigned rank, const void *head, size_t head_bytes,
 		s->broken(s->owner);
 }
 
-static void send(void *sums, unsigned rank, unsigned tag, const void *data, size_t bytes,
-		 void (*done)(void *arg), void *arg)
+static void sums_send(void *sums, unsigned rank, unsigned tag, const void *data, size_t bytes,
+		      void (*done)(void *arg), void *arg)
 {
 	struct sums *s = sums;
 
@@ -41,8 +41,8 @@ static void send(void *sums, unsigned rank, unsigned tag, const void *data, size
 		s->broken(s->owner);
 }
 
-static void receive(void *sums, unsigned rank, unsigned tag, void *into, size_t bytes,
-		    void (*done)(void *arg, size_t came), void *arg)
+static void sums_receive(void *sums, unsigned rank, unsigned tag, void *into, size_t bytes,
+			 void (*done)(void *arg, size_t came), void *arg)
 {
 	struct sums *s = sums;
 
@@ -50,14 +50,14 @@ static void receive(void *sums, unsigned rank, unsigned tag, void *into, size_t 
 		s->broken(s->owner);
 }
 
-static void on_message(unsigned rank, const void *data, size_t bytes, void *sums)
+static void sums_on_message(unsigned rank, const void *data, size_t bytes, void *sums)
 {
 	sum_message(((struct sums *)sums)->sum, rank, data, bytes);
 }
 
 /* ---- answers ---- */
 
-static void cancelled(struct request *rq, void *sums)
+static void sums_cancelled(struct request *rq, void *sums)
 {
 	struct sums *s = sums;
 
@@ -65,7 +65,7 @@ static void cancelled(struct request *rq, void *sums)
 		sum_forget(s->sum, rq);
 }
 
-static void refuse(struct request *rq, enum sum_code code, const struct error *err)
+static void sums_refuse(struct request *rq, enum sum_code code, const struct error *err)
 {
 	request_err(rq, sum_code_name(code), "%s", err->text);
 }
@@ -97,7 +97,7 @@ static void answer_checked(void *rq, enum sum_code code, const char *why,
 		answer_sum(rq, code, why, r);
 }
 
-static void release(void *payload)
+static void sums_release(void *payload)
 {
 	payload_release(payload);
 }
@@ -161,12 +161,12 @@ static int hold_dense(struct request *rq, struct sum_epoch_options *o, uint64_t 
 				 " is not inside the memory that was mapped, or not aligned to 8",
 				 o->floats, offset);
 	}
-	o->release = release;
+	o->release = sums_release;
 	o->arg = held;
 	return 0;
 }
 
-static void on_open(struct request *rq, void *sums)
+static void sums_on_open(struct request *rq, void *sums)
 {
 	struct sums *s = sums;
 	struct error err;
@@ -186,14 +186,14 @@ static void on_open(struct request *rq, void *sums)
 	enum sum_code code = read_hosts(s, hosts, rank, &o.ranks, &err);
 	if (code == SUM_OK && hold_dense(rq, &o, offset, &err) != 0)
 		code = SUM_BAD;
-	request_defer(rq, cancelled, s);
+	request_defer(rq, sums_cancelled, s);
 	if (code == SUM_OK) {
 		code = sum_open(s->sum, &o, answer_plain, rq, &err);
 		if (code != SUM_OK)
 			payload_release(o.arg);
 	}
 	if (code != SUM_OK)
-		refuse(rq, code, &err);
+		sums_refuse(rq, code, &err);
 }
 
 /* ---- what is said of an epoch ---- */
@@ -218,10 +218,10 @@ static void end_at_once(struct request *rq, enum sum_code code, const struct err
 	if (code == SUM_OK)
 		request_ok(rq, NULL);
 	else
-		refuse(rq, code, err);
+		sums_refuse(rq, code, err);
 }
 
-static void on_part(struct request *rq, void *sums)
+static void sums_on_part(struct request *rq, void *sums)
 {
 	struct sums *s = sums;
 	const struct record *r = request_record(rq);
@@ -238,7 +238,7 @@ static void on_part(struct request *rq, void *sums)
 	end_at_once(rq, sum_part(s->sum, request_connection(rq), epoch, begin, length, &err), &err);
 }
 
-static int read_rows(struct request *rq, struct sum_rows *rows, struct error *err)
+static int sums_read_rows(struct request *rq, struct sum_rows *rows, struct error *err)
 {
 	const struct record *r = request_record(rq);
 	uint64_t width = 0, offset = 0, out_offset = 0, bytes;
@@ -261,7 +261,7 @@ static int read_rows(struct request *rq, struct sum_rows *rows, struct error *er
 		return 0;
 	rows->out = request_mapped(rq, out_offset, rows->out_bytes);
 	rows->arg = request_hold_mapped(rq, out_offset, rows->out_bytes);
-	rows->release = release;
+	rows->release = sums_release;
 	if (rows->out && rows->arg)
 		return 0;
 	payload_release(rows->arg);
@@ -271,7 +271,7 @@ static int read_rows(struct request *rq, struct sum_rows *rows, struct error *er
 			 out_offset, rows->out_bytes);
 }
 
-static void on_rows(struct request *rq, void *sums)
+static void sums_on_rows(struct request *rq, void *sums)
 {
 	struct sums *s = sums;
 	struct error err;
@@ -280,7 +280,7 @@ static void on_rows(struct request *rq, void *sums)
 
 	if (!read_epoch(s, rq, &epoch))
 		return;
-	if (read_rows(rq, &rows, &err) != 0) {
+	if (sums_read_rows(rq, &rows, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
@@ -302,11 +302,11 @@ static void on_wait(struct request *rq, void *sums)
 		request_bad(rq, &err);
 		return;
 	}
-	request_defer(rq, cancelled, s);
+	request_defer(rq, sums_cancelled, s);
 	enum sum_code code = sum_wait(s->sum, request_connection(rq), epoch, (int)check,
 				      check ? answer_checked : answer_sum, rq, &err);
 	if (code != SUM_OK)
-		refuse(rq, code, &err);
+		sums_refuse(rq, code, &err);
 }
 
 static void on_drop(struct request *rq, void *sums)
@@ -317,19 +317,19 @@ static void on_drop(struct request *rq, void *sums)
 
 	if (!read_epoch(s, rq, &epoch))
 		return;
-	request_defer(rq, cancelled, s);
+	request_defer(rq, sums_cancelled, s);
 	enum sum_code code =
 		sum_drop(s->sum, request_connection(rq), epoch, answer_plain, rq, &err);
 	if (code != SUM_OK)
-		refuse(rq, code, &err);
+		sums_refuse(rq, code, &err);
 }
 
 const struct verb sums_verbs[SUMS_VERBS] = {
-	{"sum-open", "epoch iteration hosts dense", "dense-offset", on_open, 0,
+	{"sum-open", "epoch iteration hosts dense", "dense-offset", sums_on_open, 0,
 	 "begins a sum of these hosts, in the mapped memory"},
-	{"sum-part", "epoch begin length", "", on_part, 0,
+	{"sum-part", "epoch begin length", "", sums_on_part, 0,
 	 "these floats hold this host's own sum now"},
-	{"sum-rows", "epoch rows out-bytes", "width offset out-offset", on_rows, 0,
+	{"sum-rows", "epoch rows out-bytes", "width offset out-offset", sums_on_rows, 0,
 	 "all rows of this host, and where their sums go"},
 	{"sum-wait", "epoch", "check", on_wait, 0, "answered when the sum of all hosts is here"},
 	{"sum-drop", "epoch", "", on_drop, 0, "ends a sum; answered when its memory is free"},
@@ -354,15 +354,15 @@ int sums_enter(struct sums *s, struct world *w, struct error *err)
 	struct sum_link link = {.carrier = s,
 				.rank = world_rank(w),
 				.size = world_size(w),
-				.host = host,
-				.tell = tell,
-				.send = send,
-				.receive = receive};
+				.host = sums_host,
+				.tell = sums_tell,
+				.send = sums_send,
+				.receive = sums_receive};
 
 	s->world = w;
 	if (sum_new(&s->sum, &link, err) != 0)
 		return -1;
-	world_on(w, WORLD_SUM, on_message, s);
+	world_on(w, WORLD_SUM, sums_on_message, s);
 	return 0;
 }
 

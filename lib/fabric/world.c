@@ -90,7 +90,7 @@ struct world {
 	struct world_counts counts;
 };
 
-static void arm(struct world *w, double seconds)
+static void world_arm(struct world *w, double seconds)
 {
 	timer_set(w->turn, seconds);
 }
@@ -101,7 +101,7 @@ static void stir(struct world *w)
 	w->busy_until = clock_mono() + w->spin;
 	w->sleep = NAP_SECONDS;
 	w->quiet = w->worked = 0;
-	arm(w, 0);
+	world_arm(w, 0);
 }
 
 /* ---- bulk and sends ---- */
@@ -258,7 +258,7 @@ static void listen_for(struct world *w, struct heard *h)
 }
 
 /* A message goes to the receive that was posted first, so take them in turn. */
-static int hear(struct world *w)
+static int world_hear(struct world *w)
 {
 	struct heard *h = &w->heard[w->head];
 	MPI_Status status;
@@ -289,12 +289,12 @@ static void find_sockets(struct world *w, double now)
 		log_say(LOG_LEVEL_WARNING, "not all of MPI's connections can be watched");
 }
 
-static int look(struct world *w)
+static int world_look(struct world *w)
 {
 	int all = 0, came = 1;
 	for (int i = 0; i < ROUNDS && came > 0; i++) {
 		came = land(w);
-		came += hear(w);
+		came += world_hear(w);
 		all += came;
 	}
 	return all;
@@ -311,7 +311,7 @@ static int was_at_work(struct world *w, double began, double now)
 /* Something has happened. We look again and again for as long as twice the longest of the short times
  * between two such moments lately: who is answered within 50 us spins no longer than that for it, and where
  * all is far apart nobody spins for long. */
-static void happened(struct world *w, double now)
+static void world_happened(struct world *w, double now)
 {
 	double gap = now - w->happened_at;
 	w->happened_at = now;
@@ -324,10 +324,10 @@ static void happened(struct world *w, double now)
 		w->busy_until = now + w->spin;
 }
 
-static void take_turn(struct world *w)
+static void world_take_turn(struct world *w)
 {
 	double began = clock_mono();
-	int came = look(w);
+	int came = world_look(w);
 	double now = clock_mono();
 	w->quiet++;
 	if (came > 0) {
@@ -335,29 +335,29 @@ static void take_turn(struct world *w)
 		w->worked = 0;
 	}
 	if (came > 0 || was_at_work(w, began, now)) {
-		happened(w, now);
+		world_happened(w, now);
 		w->sleep = NAP_SECONDS;
 		w->quiet = 0;
 	}
 	if (now < w->busy_until || w->quiet < QUIET_LOOKS) {
 		if (came == 0)
 			sched_yield();
-		arm(w, 0);
+		world_arm(w, 0);
 		return;
 	}
 	if (w->is_new && now - w->found_at > FIND_SECONDS)
 		find_sockets(w, now);
 	/* Events that are missed nevertheless wait no longer than the silence before them. Without
 	 * sockets to wake us every sleep is short. */
-	arm(w, w->sleep);
+	world_arm(w, w->sleep);
 	w->counts.sleeps++;
 	if (w->sockets.count > 0 || w->size == 1)
 		w->sleep = w->sleep * 2 < SLEEP_SECONDS ? w->sleep * 2 : SLEEP_SECONDS;
 }
 
-static void on_turn(void *world)
+static void world_on_turn(void *world)
 {
-	take_turn(world);
+	world_take_turn(world);
 }
 
 static void on_socket(evutil_socket_t fd, short what, void *world)
@@ -369,13 +369,13 @@ static void on_socket(evutil_socket_t fd, short what, void *world)
 	w->is_new = 1;
 	w->quiet = 0;
 	w->sleep = NAP_SECONDS;
-	happened(w, clock_mono());
-	take_turn(w);
+	world_happened(w, clock_mono());
+	world_take_turn(w);
 }
 
 /* ---- all others: signs of life, the end ---- */
 
-static void tell_all(struct world *w, enum control what)
+static void world_tell_all(struct world *w, enum control what)
 {
 	char byte = (char)what;
 	for (unsigned i = 0; i < (unsigned)w->size; i++)
@@ -393,7 +393,7 @@ static void on_control(unsigned rank, const void *data, size_t bytes, void *worl
 
 void world_end(struct world *w)
 {
-	tell_all(w, CONTROL_END);
+	world_tell_all(w, CONTROL_END);
 }
 
 static void all_are_alive(struct world *w, double now)
@@ -412,7 +412,7 @@ static void on_beat(void *world)
 	if (now - w->beat_at > LATE_SECONDS)
 		all_are_alive(w, now);
 	w->beat_at = now;
-	tell_all(w, CONTROL_BEAT);
+	world_tell_all(w, CONTROL_BEAT);
 	for (int i = 0; i < w->size && w->silent < 0; i++) {
 		if (i == w->rank || now - w->alive[i] < WORLD_SILENT_SECONDS)
 			continue;
@@ -443,7 +443,7 @@ static int check_ranks(const struct world *w, struct error *err)
 	return 0;
 }
 
-static int meet(struct world *w, struct error *err)
+static int world_meet(struct world *w, struct error *err)
 {
 	struct rank_info me = {0};
 	if (strlen(w->options.host) >= sizeof me.host)
@@ -463,10 +463,10 @@ static int meet(struct world *w, struct error *err)
 	return check_ranks(w, err);
 }
 
-static int make_events(struct world *w, struct error *err)
+static int world_make_events(struct world *w, struct error *err)
 {
 	struct event_base *base = w->options.base;
-	w->turn = timer_new(base, on_turn, w);
+	w->turn = timer_new(base, world_on_turn, w);
 	w->beat = timer_new(base, on_beat, w);
 	if (!w->turn || !w->beat || (w->size > 1 && timer_set(w->beat, BEAT_SECONDS) != 0) ||
 	    mpi_sockets_begin(&w->sockets, base, on_socket, w) != 0)
@@ -513,9 +513,9 @@ int world_open(struct world **out, const struct world_options *options, struct e
 			     ? error_set(err, ERROR_OS, "the MPI world", "out of memory")
 			     : 0;
 	if (result == 0)
-		result = meet(w, err);
+		result = world_meet(w, err);
 	if (result == 0)
-		result = make_events(w, err);
+		result = world_make_events(w, err);
 	if (result != 0) {
 		MPI_Finalize();
 		free_world(w);

@@ -50,7 +50,8 @@ struct tail {
 	uint64_t samples_done, samples;
 };
 
-static void take_record(struct tail *t, const struct record *r, const char *line, size_t len)
+static void condition_take_record(struct tail *t, const struct record *r, const char *line,
+				  size_t len)
 {
 	double at = NAN;
 	record_real_opt(r, "at", 0, 1e300, &at, NULL);
@@ -96,7 +97,7 @@ static char *read_tail(const char *path, size_t bytes, size_t *len)
 	return text;
 }
 
-static void read_end(struct tail *t, const struct dirs *dirs, size_t bytes)
+static void condition_read_end(struct tail *t, const struct dirs *dirs, size_t bytes)
 {
 	static const char *const files[] = {"job.log.1", "job.log"};
 	char path[DIRS_PATH_MAX];
@@ -110,15 +111,15 @@ static void read_end(struct tail *t, const struct dirs *dirs, size_t bytes)
 		struct record_walk walk = record_walk(text ? text : "", text ? len : 0);
 		while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
 			if (got == RECORD_ONE)
-				take_record(t, &r, walk.line, walk.len);
+				condition_take_record(t, &r, walk.line, walk.len);
 		free(text);
 	}
 }
 
-static void read_log(struct tail *t, const struct dirs *dirs)
+static void condition_read_log(struct tail *t, const struct dirs *dirs)
 {
 	for (size_t i = 0; i < sizeof tail_bytes / sizeof *tail_bytes; i++) {
-		read_end(t, dirs, tail_bytes[i]);
+		condition_read_end(t, dirs, tail_bytes[i]);
 		if (t->samples > 0)
 			return;
 	}
@@ -151,7 +152,7 @@ static void old_end(struct condition *c, const struct record *r)
 		snprintf(c->ended, sizeof c->ended, "%s", SPENT_EARLY);
 }
 
-static void take_summary(struct condition *c, const char *line)
+static void condition_take_summary(struct condition *c, const char *line)
 {
 	struct record r;
 	uint64_t status;
@@ -184,17 +185,17 @@ static char *finished(const struct dirs *dirs)
 	return fs_read_file(path, RECORD_LINE_MAX - 1, &text, NULL, NULL) == 0 ? text : NULL;
 }
 
-static void take_state(struct condition *c, const struct dirs *dirs)
+static void condition_take_state(struct condition *c, const struct dirs *dirs)
 {
 	struct tail t;
 	struct holder holder;
 	char *summary = finished(dirs);
-	read_log(&t, dirs);
+	condition_read_log(&t, dirs);
 	c->samples_done = t.samples_done;
 	c->samples = t.samples;
 	c->since = t.at;
 	if (summary || t.is_over)
-		take_summary(c, summary ? summary : t.summary);
+		condition_take_summary(c, summary ? summary : t.summary);
 	else
 		c->is = t.has_run ? CONDITION_CRASHED : CONDITION_NEW;
 	c->is_finished = summary != NULL;
@@ -212,7 +213,7 @@ static void take_state(struct condition *c, const struct dirs *dirs)
 }
 
 /* The job's name is known from the first start on, but not while that start is still preparing. */
-static int read_name(struct condition *c, const struct dirs *dirs)
+static int condition_read_name(struct condition *c, const struct dirs *dirs)
 {
 	char path[DIRS_PATH_MAX];
 	struct job job;
@@ -235,9 +236,9 @@ int condition_read(struct condition *c, const struct dirs *dirs, struct error *e
 	dirs_state(dirs, "job.env", path);
 	if (access(path, F_OK) != 0 && !holder_find(dirs, &holder))
 		return jobs_none(dirs, NULL, err);
-	(void)read_name(c, dirs);
+	(void)condition_read_name(c, dirs);
 	if (dirs_recorded(dirs, c->run) != 0)
 		c->run[0] = '\0';
-	take_state(c, dirs);
+	condition_take_state(c, dirs);
 	return 0;
 }

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int given(const char *text)
+static int dirs_given(const char *text)
 {
 	return text && text[0];
 }
@@ -22,7 +22,7 @@ static int given_path(const char *text)
 	return text && text[0] == '/';
 }
 
-static int fill(char *out, struct error *err, const char *a, const char *b, const char *c)
+static int dirs_fill(char *out, struct error *err, const char *a, const char *b, const char *c)
 {
 	int n = snprintf(out, DIRS_MAX, "%s%s%s", a, b, c);
 	if (n < 0 || n >= DIRS_MAX)
@@ -60,23 +60,23 @@ static int resolve_run(struct dirs *p, const char *job, const char *run_dir,
 		       const struct dirs_environment *env, struct error *err)
 {
 	char base[BASE_MAX];
-	if (given(run_dir))
-		return fill(p->run, err, run_dir, "", "");
-	if (given(env->runtime_directory)) {
+	if (dirs_given(run_dir))
+		return dirs_fill(p->run, err, run_dir, "", "");
+	if (dirs_given(env->runtime_directory)) {
 		size_t n = strcspn(env->runtime_directory, ":");
 		snprintf(p->run, sizeof p->run, "%.*s", (int)n, env->runtime_directory);
 		return 0;
 	}
 	base_of(base);
-	return fill(p->run, err, base, "/", job);
+	return dirs_fill(p->run, err, base, "/", job);
 }
 
 int dirs_base(char *base, const struct dirs_environment *env)
 {
 	if (given_path(env->xdg_state_home))
-		return fill(base, NULL, env->xdg_state_home, "/paceline", "");
+		return dirs_fill(base, NULL, env->xdg_state_home, "/paceline", "");
 	if (given_path(env->home))
-		return fill(base, NULL, env->home, "/.local/state/paceline", "");
+		return dirs_fill(base, NULL, env->home, "/.local/state/paceline", "");
 	return -1;
 }
 
@@ -84,25 +84,25 @@ static int resolve_state(struct dirs *p, const char *job, const char *run_dir,
 			 const char *state_dir, const struct dirs_environment *env,
 			 struct error *err)
 {
-	if (given(state_dir))
-		return fill(p->state, err, state_dir, "", "");
-	if (given(run_dir))
-		return fill(p->state, err, run_dir, "/state", "");
-	if (given(env->state_directory)) {
+	if (dirs_given(state_dir))
+		return dirs_fill(p->state, err, state_dir, "", "");
+	if (dirs_given(run_dir))
+		return dirs_fill(p->state, err, run_dir, "/state", "");
+	if (dirs_given(env->state_directory)) {
 		size_t n = strcspn(env->state_directory, ":");
 		snprintf(p->state, sizeof p->state, "%.*s", (int)n, env->state_directory);
 		return 0;
 	}
 	char base[DIRS_MAX];
 	if (dirs_base(base, env) == 0)
-		return fill(p->state, err, base, "/", job);
+		return dirs_fill(p->state, err, base, "/", job);
 	return error_set(err, ERROR_CONFIG, "--state-dir",
 			 "not given, and the environment has neither XDG_STATE_HOME nor HOME");
 }
 
 /* Whether the directory can hold sockets. The monitor's has the longest name, and the wire room
  * adds ".lock" for its lock. */
-static int check_name(const char *run, struct error *err)
+static int dirs_check_name(const char *run, struct error *err)
 {
 	if (strchr(run, ','))
 		return error_set(err, ERROR_CONFIG, run,
@@ -119,20 +119,20 @@ static int check_name(const char *run, struct error *err)
 static int resolve(struct dirs *p, const char *job, const char *run_dir,
 		   const struct dirs_environment *env, struct error *err)
 {
-	if (!job && !given(run_dir))
+	if (!job && !dirs_given(run_dir))
 		return error_set(err, ERROR_USAGE, NULL,
 				 "which job? give -j NAME or --run-dir DIR");
 	if (resolve_run(p, job ? job : "", run_dir, env, err) != 0 || absolute(p->run, err) != 0)
 		return -1;
-	return check_name(p->run, err);
+	return dirs_check_name(p->run, err);
 }
 
 int dirs_resolve(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,
 		 const struct dirs_environment *env, struct error *err)
 {
 	if (resolve(p, job, run_dir, env, err) != 0 ||
-	    resolve_state(p, job ? job : "", given(run_dir) ? p->run : NULL, state_dir, env, err) !=
-		    0)
+	    resolve_state(p, job ? job : "", dirs_given(run_dir) ? p->run : NULL, state_dir, env,
+			  err) != 0)
 		return -1;
 	return absolute(p->state, err);
 }
@@ -145,17 +145,17 @@ int dirs_recorded(const struct dirs *p, char *run)
 		return -1;
 	int n = snprintf(run, DIRS_MAX, "%.*s", (int)strcspn(text, "\n"), text);
 	free(text);
-	return n > 0 && run[0] == '/' ? check_name(run, NULL) : -1;
+	return n > 0 && run[0] == '/' ? dirs_check_name(run, NULL) : -1;
 }
 
 int dirs_guess(struct dirs *p, const char *job, const char *run_dir, const char *state_dir,
 	       const struct dirs_environment *env, struct error *err)
 {
-	if (!job && !given(run_dir) && given(state_dir))
+	if (!job && !dirs_given(run_dir) && dirs_given(state_dir))
 		p->run[0] = '\0';
 	else if (resolve(p, job, run_dir, env, err) != 0)
 		return -1;
-	if (resolve_state(p, job ? job : "", given(run_dir) ? p->run : NULL, state_dir, env,
+	if (resolve_state(p, job ? job : "", dirs_given(run_dir) ? p->run : NULL, state_dir, env,
 			  NULL) != 0)
 		p->state[0] = '\0';
 	return p->state[0] ? absolute(p->state, err) : 0;
@@ -172,7 +172,7 @@ static int ours(const char *dir, int (*look)(const char *path, struct stat *st),
 	return 0;
 }
 
-static int is_below(const char *path, const char *base)
+static int dirs_is_below(const char *path, const char *base)
 {
 	size_t len = strlen(base);
 	return strncmp(path, base, len) == 0 && path[len] == '/';
@@ -183,7 +183,7 @@ static int base_is_ours(const struct dirs *p, struct error *err)
 {
 	char base[BASE_MAX];
 	base_of(base);
-	return is_below(p->run, base) ? ours(base, lstat, err) : 0;
+	return dirs_is_below(p->run, base) ? ours(base, lstat, err) : 0;
 }
 
 static int could_be_made(const char *dir, struct error *err)
@@ -206,7 +206,8 @@ int dirs_make(const struct dirs *p, struct error *err)
 	char path[DIRS_PATH_MAX], base[BASE_MAX];
 	base_of(base);
 	/* Check the owner before anything is made below it. */
-	if (is_below(p->run, base) && (fs_make_dirs(base, err) != 0 || base_is_ours(p, err) != 0))
+	if (dirs_is_below(p->run, base) &&
+	    (fs_make_dirs(base, err) != 0 || base_is_ours(p, err) != 0))
 		return -1;
 	if (fs_make_dirs(p->run, err) != 0 || fs_make_dirs(p->state, err) != 0 ||
 	    ours(p->run, stat, err) != 0 ||

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static int is(const char *value, const char *word)
+static int job_fit_is(const char *value, const char *word)
 {
 	return strcmp(value, word) == 0;
 }
@@ -29,12 +29,12 @@ static int backup_without_barrier(const struct job *job)
 
 static int dd_of_trainer(const struct job *job)
 {
-	return is(job->solution, "antdt-dd") && job_kind(job)->foreign;
+	return job_fit_is(job->solution, "antdt-dd") && job_kind(job)->foreign;
 }
 
 static int profile_of_trainer(const struct job *job)
 {
-	return is(job->profile, "on") && job_kind(job)->foreign;
+	return job_fit_is(job->profile, "on") && job_kind(job)->foreign;
 }
 
 static int brain_without_servers(const struct job *job)
@@ -49,35 +49,36 @@ static int brain_of_partitions(const struct job *job)
 
 static int rebalance_without_servers(const struct job *job)
 {
-	return is(job->rebalance, "on") && job_kind(job)->holds != HOLD_SERVERS;
+	return job_fit_is(job->rebalance, "on") && job_kind(job)->holds != HOLD_SERVERS;
 }
 
 /* ---- told ---- */
 
 static int dd_without_profile(const struct job *job)
 {
-	return is(job->solution, "antdt-dd") && is(job->profile, "off");
+	return job_fit_is(job->solution, "antdt-dd") && job_fit_is(job->profile, "off");
 }
 
 static int lb_of_trainer(const struct job *job)
 {
-	return is(job->solution, "lb-bsp") && job_kind(job)->foreign;
+	return job_fit_is(job->solution, "lb-bsp") && job_kind(job)->foreign;
 }
 
 static int lb_gpu_of_trainer(const struct job *job)
 {
-	return is(job->solution, "lb-bsp-gpu") && job_kind(job)->foreign;
+	return job_fit_is(job->solution, "lb-bsp-gpu") && job_kind(job)->foreign;
 }
 
 static int predicts(const struct job *job)
 {
-	return is(job->solution, "lb-bsp") && !job_kind(job)->foreign;
+	return job_fit_is(job->solution, "lb-bsp") && !job_kind(job)->foreign;
 }
 
 /* A default is not the user's wish: a job file that trainctl has written has all keys. */
 static int predict_of_none(const struct job *job)
 {
-	return !predicts(job) && !is(job->predict, "mix") && !is(job->predict, "none");
+	return !predicts(job) && !job_fit_is(job->predict, "mix") &&
+	       !job_fit_is(job->predict, "none");
 }
 
 static int predict_from_of_none(const struct job *job)

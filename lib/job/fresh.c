@@ -34,7 +34,7 @@ static const struct {
 
 /* By name and type: a directory that somebody else keeps there may have the same name as one of our
  * files. */
-static int is_ours(const char *dir, const char *name)
+static int fresh_is_ours(const char *dir, const char *name)
 {
 	char path[DIRS_PATH_MAX + 256];
 	struct stat st;
@@ -59,7 +59,7 @@ int fresh_takes(const struct dirs *dirs, const char *path)
 	if (strncmp(whole, top, len) != 0 || whole[len] != '/')
 		return 0;
 	whole[len + 1 + strcspn(whole + len + 1, "/")] = '\0';
-	return is_ours(top, whole + len + 1) || strcmp(whole + len + 1, PREVIOUS) == 0;
+	return fresh_is_ours(top, whole + len + 1) || strcmp(whole + len + 1, PREVIOUS) == 0;
 }
 
 /* ---- one directory ---- */
@@ -77,7 +77,7 @@ static int each(const char *dir, each_fn *fn, void *arg, struct error *err)
 		if (!d)
 			return errno == ENOENT ? 0 : error_errno(err, 0, dir, "can't be listed");
 		for (struct dirent *e; !found && (e = readdir(d));) {
-			found = is_ours(dir, e->d_name);
+			found = fresh_is_ours(dir, e->d_name);
 			if (found && snprintf(path, sizeof path, "%s/%s", dir, e->d_name) > 0)
 				result = fn(path, e->d_name, arg, err);
 		}
@@ -87,7 +87,7 @@ static int each(const char *dir, each_fn *fn, void *arg, struct error *err)
 	}
 }
 
-static int remove_one(const char *path, const char *name, void *arg, struct error *err)
+static int fresh_remove_one(const char *path, const char *name, void *arg, struct error *err)
 {
 	(void)name;
 	(void)arg;
@@ -97,7 +97,7 @@ static int remove_one(const char *path, const char *name, void *arg, struct erro
 /* Removes a run's files in the directory, and the directory itself if nothing else is in it. */
 static int remove_run(const char *dir, struct error *err)
 {
-	if (each(dir, remove_one, NULL, err) != 0)
+	if (each(dir, fresh_remove_one, NULL, err) != 0)
 		return -1;
 	if (rmdir(dir) != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
 		return error_errno(err, ERROR_IO, dir, "can't be removed");
@@ -143,7 +143,7 @@ static int is_dir(const struct dirs *dirs, const char *name)
 	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static int is_there(const struct dirs *dirs, const char *name)
+static int fresh_is_there(const struct dirs *dirs, const char *name)
 {
 	char path[DIRS_PATH_MAX];
 	struct stat st;
@@ -171,11 +171,11 @@ static int holds_anything(const struct dirs *dirs, const char *name)
 static int put_aside(const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
-	int is_run = is_there(dirs, "job.env") || holds_anything(dirs, "checkpoints") ||
+	int is_run = fresh_is_there(dirs, "job.env") || holds_anything(dirs, "checkpoints") ||
 		     is_dir(dirs, PREVIOUS_MAKING);
 	dirs_state(dirs, PREVIOUS_MAKING, path);
 	if (is_dir(dirs, PREVIOUS) || !is_run)
-		return each(dirs->state, remove_one, NULL, err);
+		return each(dirs->state, fresh_remove_one, NULL, err);
 	if (move_run(dirs->state, path, err) != 0)
 		return -1;
 	return rename_in(dirs, PREVIOUS_MAKING, PREVIOUS, err);
@@ -224,8 +224,8 @@ int fresh_check(const struct dirs *dirs, struct error *err)
 	if (check_link(dirs, "checkpoints", err) != 0 || check_link(dirs, "journal", err) != 0)
 		return -1;
 	dirs_state(dirs, PREVIOUS, kept);
-	if (is_there(dirs, PREVIOUS) && !is_there(dirs, PREVIOUS "/job.env") &&
-	    !is_there(dirs, PREVIOUS "/checkpoints"))
+	if (fresh_is_there(dirs, PREVIOUS) && !fresh_is_there(dirs, PREVIOUS "/job.env") &&
+	    !fresh_is_there(dirs, PREVIOUS "/checkpoints"))
 		return error_set(err, ERROR_CONFIG, kept,
 				 "is in the way of --fresh: it is not the state of a job");
 	return 0;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* The job goes on when the disk is full: then only the holder's pid is missing. */
-static void write_down(int lock, const char *path, const char *job)
+static void holder_write_down(int lock, const char *path, const char *job)
 {
 	char line[RECORD_LINE_MAX], boot[BOOT_ID_MAX];
 	struct record_out o;
@@ -36,11 +36,11 @@ int holder_take(const struct dirs *dirs, const char *job, int *lock, struct erro
 	dirs_state(dirs, "lock", path);
 	if (fs_lock(path, lock, err) != 0)
 		return -1;
-	write_down(*lock, path, job);
+	holder_write_down(*lock, path, job);
 	return 0;
 }
 
-static int take(const struct record *r, struct holder *out)
+static int holder_take_record(const struct record *r, struct holder *out)
 {
 	char boot[BOOT_ID_MAX];
 	uint64_t pid;
@@ -66,7 +66,7 @@ int holder_find(const struct dirs *dirs, struct holder *out)
 	*out = (struct holder){0};
 	if (fs_read_file(path, RECORD_LINE_MAX, &text, &len, NULL) != 0)
 		return 0;
-	int found = record_first(&r, text, len, NULL) == 0 && take(&r, out);
+	int found = record_first(&r, text, len, NULL) == 0 && holder_take_record(&r, out);
 	free(text);
 	return found;
 }

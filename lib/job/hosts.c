@@ -64,7 +64,7 @@ static size_t index_of(const struct hosts *h, const char *host)
 }
 
 /* The same number on each host, in order; the rest one by one on the first hosts. */
-static void fill(struct hosts *h, uint64_t workers)
+static void job_hosts_fill(struct hosts *h, uint64_t workers)
 {
 	uint64_t trains = h->count - h->first;
 	for (size_t i = h->first; i < h->count; i++)
@@ -81,7 +81,7 @@ static int count_workers(struct hosts *h, const struct job *job, struct error *e
 	if (!h->workers)
 		return error_set(err, ERROR_OS, "HOSTS", "out of memory");
 	if (strcmp(job->place, "fill") == 0) {
-		fill(h, job->workers);
+		job_hosts_fill(h, job->workers);
 		return 0;
 	}
 	for (const char *p = job->place; *p && next_count(&p, host, &count) == 0; all += count) {
@@ -119,7 +119,7 @@ size_t hosts_server(const struct hosts *h, uint64_t number)
 /* ---- names ---- */
 
 /* Names also match when only one of them has the domain. */
-static int is_here(const char *host, const char *here)
+static int job_hosts_is_here(const char *host, const char *here)
 {
 	size_t n = strcspn(host, "."), m = strcspn(here, ".");
 	if (strcmp(host, here) == 0 || strcmp(host, "localhost") == 0)
@@ -130,7 +130,7 @@ static int is_here(const char *host, const char *here)
 static void add_host(struct hosts *h, const char *name)
 {
 	struct node_place *place = &h->place[h->count];
-	if (h->first == 1 && is_here(name, h->place[0].host)) {
+	if (h->first == 1 && job_hosts_is_here(name, h->place[0].host)) {
 		h->first = 0;
 		place = &h->place[0];
 	} else
@@ -235,7 +235,8 @@ static int is_given(const char *text)
 }
 
 /* In an allocation Slurm starts nodes on its hosts; else ssh does. */
-static const struct launcher *choose(const struct job *job, const struct hosts_environment *env)
+static const struct launcher *job_hosts_choose(const struct job *job,
+					       const struct hosts_environment *env)
 {
 	if (job->launcher[0])
 		return launcher_find(job->launcher);
@@ -244,7 +245,7 @@ static const struct launcher *choose(const struct job *job, const struct hosts_e
 	return launcher_find(job->hosts.count > 0 ? "ssh" : "local");
 }
 
-static int find_program(struct hosts *h, const char *search, struct error *err)
+static int job_hosts_find_program(struct hosts *h, const char *search, struct error *err)
 {
 	char path[PATH_MAX];
 	if (process_find("node-host", search, path, sizeof path, err) != 0)
@@ -257,10 +258,10 @@ static int find_program(struct hosts *h, const char *search, struct error *err)
 	return 0;
 }
 
-static int find(struct hosts *h, const struct job *job, const struct hosts_environment *env,
-		struct error *err)
+static int job_hosts_find(struct hosts *h, const struct job *job,
+			  const struct hosts_environment *env, struct error *err)
 {
-	h->launcher = choose(job, env);
+	h->launcher = job_hosts_choose(job, env);
 	int slurm = strcmp(h->launcher->name, "slurm") == 0;
 	if (slurm && !is_given(env->slurm_nodes))
 		return error_set(err, ERROR_CONFIG, "LAUNCHER",
@@ -286,7 +287,8 @@ static int find(struct hosts *h, const struct job *job, const struct hosts_envir
 	if (job->more_hosts > 0 && !slurm)
 		return error_set(err, ERROR_CONFIG, "LAUNCHER more",
 				 "asks Slurm for hosts, and this is no allocation of Slurm");
-	if ((h->count > 1 || job->more_hosts > 0) && find_program(h, env->search_path, err) != 0)
+	if ((h->count > 1 || job->more_hosts > 0) &&
+	    job_hosts_find_program(h, env->search_path, err) != 0)
 		return -1;
 	return count_workers(h, job, err);
 }
@@ -295,7 +297,7 @@ int hosts_find(struct hosts *h, const struct job *job, const struct hosts_enviro
 	       struct error *err)
 {
 	*h = (struct hosts){0};
-	if (find(h, job, env, err) == 0 && names_fit(h, job, err) == 0)
+	if (job_hosts_find(h, job, env, err) == 0 && names_fit(h, job, err) == 0)
 		return 0;
 	hosts_free(h);
 	return -1;

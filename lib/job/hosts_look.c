@@ -211,7 +211,7 @@ static int ask_limits(struct asked *a, struct error *err)
 			  NULL, 0, err);
 }
 
-static int ask(struct asked *a, struct error *err)
+static int hosts_look_ask(struct asked *a, struct error *err)
 {
 	struct look *l = a->look;
 	const char *path;
@@ -242,14 +242,14 @@ static int sees(const struct record *r, const struct token *t)
 	return record_is(r, "ok") && text && strcmp(text, t->text) == 0;
 }
 
-static void refused(struct asked *a, const struct record *r)
+static void hosts_look_refused(struct asked *a, const struct record *r)
 {
 	struct error err;
 	remote_refused(a->remote, r, &err);
 	is_wrong(a->look, a->place, &err);
 }
 
-static void take_data(struct asked *a, const struct record *r)
+static void hosts_look_take_data(struct asked *a, const struct record *r)
 {
 	struct look *l = a->look;
 	const char *path = next_data(a, &a->of_data), *self = l->hosts->place[0].host;
@@ -259,7 +259,7 @@ static void take_data(struct asked *a, const struct record *r)
 	if (!path)
 		return;
 	if (!record_is(r, "ok"))
-		refused(a, r);
+		hosts_look_refused(a, r);
 	else if (record_u64(r, "size", 0, UINT64_MAX, &size, NULL) != 0 || stat(path, &here) != 0)
 		return;
 	else if ((uint64_t)here.st_size != size)
@@ -279,14 +279,14 @@ static void take_room(struct asked *a, const struct record *r)
 	char has[HUMAN_MAX], needs[HUMAN_MAX];
 	struct look *l = a->look;
 	if (!record_is(r, "ok"))
-		refused(a, r);
+		hosts_look_refused(a, r);
 	else if (record_u64(r, "bytes-free", 0, UINT64_MAX, &free, NULL) == 0 && free < l->bytes)
 		wrong_at(a, ERROR_IO, l->dirs->state,
 			 "has room for %s there, and a checkpoint may need %s",
 			 human_bytes((double)free, has), human_bytes((double)l->bytes, needs));
 }
 
-static void take_limits(struct node_place *place, const struct record *r)
+static void hosts_look_take_limits(struct node_place *place, const struct record *r)
 {
 	const char *cores = record_get(r, "cores-by"), *memory = record_get(r, "memory-by");
 	if (cores)
@@ -295,8 +295,8 @@ static void take_limits(struct node_place *place, const struct record *r)
 		limits_way_find(memory, &place->by.memory);
 }
 
-/* In the order of ask(). */
-static void take(struct asked *a, const struct record *r)
+/* In the order of hosts_look_ask(). */
+static void hosts_look_take(struct asked *a, const struct record *r)
 {
 	struct look *l = a->look;
 	struct node_place *place = &l->hosts->place[a->place];
@@ -313,19 +313,19 @@ static void take(struct asked *a, const struct record *r)
 	else if (question == 1)
 		place->apart = !sees(r, &l->state);
 	else if ((question == 2 || (question == 3 && place->apart)) && !record_is(r, "ok"))
-		refused(a, r);
+		hosts_look_refused(a, r);
 	else if (question == 4 && place->apart && record_is(r, "ok"))
 		wrong_at(a, ERROR_CONFIG, l->dirs->state,
 			 "holds a run of that host's own: choose another --state-dir");
 	else if (question == 5)
-		take_limits(place, r);
+		hosts_look_take_limits(place, r);
 	else if (question >= FIXED && question < FIXED + count && !record_is(r, "ok"))
-		refused(a, r);
+		hosts_look_refused(a, r);
 	else if (question >= FIXED + count)
-		take_data(a, r);
+		hosts_look_take_data(a, r);
 }
 
-static int has_all(const struct asked *a)
+static int hosts_look_has_all(const struct asked *a)
 {
 	size_t i = a->of_data;
 	if (a->look->room)
@@ -335,7 +335,7 @@ static int has_all(const struct asked *a)
 
 /* ---- a host ---- */
 
-static void end(struct asked *a, const struct error *err)
+static void hosts_look_end(struct asked *a, const struct error *err)
 {
 	if (err)
 		is_wrong(a->look, a->place, err);
@@ -360,7 +360,7 @@ static const char *other_name(struct asked *a, const struct remote_greeting *g,
 	return NULL;
 }
 
-static void greeted(struct asked *a)
+static void hosts_look_greeted(struct asked *a)
 {
 	struct error err;
 	const struct remote_greeting *g = remote_greets(a->remote);
@@ -372,26 +372,26 @@ static void greeted(struct asked *a)
 	place->memory_mib = g->memory_mib;
 	if (other) {
 		wrong_at(a, ERROR_CONFIG, "HOSTS", "is the same machine as %.200s", other);
-		end(a, NULL);
-	} else if (ask(a, &err) != 0)
-		end(a, &err);
+		hosts_look_end(a, NULL);
+	} else if (hosts_look_ask(a, &err) != 0)
+		hosts_look_end(a, &err);
 }
 
-static void turn(struct asked *a, const struct pollfd polls[REMOTE_POLLS])
+static void hosts_look_turn(struct asked *a, const struct pollfd polls[REMOTE_POLLS])
 {
 	struct error err, over;
 	const struct record *r;
 	int got = 0, result = remote_turn(a->remote, polls, &over);
-	while ((got = remote_take(a->remote, &r, &err)) > 0 && a->began && !has_all(a))
-		take(a, r);
+	while ((got = remote_take(a->remote, &r, &err)) > 0 && a->began && !hosts_look_has_all(a))
+		hosts_look_take(a, r);
 	if (got < 0)
-		end(a, &err);
-	else if (has_all(a) && a->began)
-		end(a, NULL);
+		hosts_look_end(a, &err);
+	else if (hosts_look_has_all(a) && a->began)
+		hosts_look_end(a, NULL);
 	else if (result != 0)
-		end(a, &over);
+		hosts_look_end(a, &over);
 	else if (remote_greets(a->remote) && !a->began)
-		greeted(a);
+		hosts_look_greeted(a);
 }
 
 /* ---- all of them ---- */
@@ -404,7 +404,8 @@ static int still_asked(const struct asked *asked, size_t count)
 	return 0;
 }
 
-static void poll_all(struct asked *asked, size_t count, struct pollfd *polls, double left)
+static void hosts_look_poll_all(struct asked *asked, size_t count, struct pollfd *polls,
+				double left)
 {
 	int timeout = (int)(left * 1000) + 1;
 	for (size_t i = 0; i < count; i++) {
@@ -421,10 +422,10 @@ static void poll_all(struct asked *asked, size_t count, struct pollfd *polls, do
 		return;
 	for (size_t i = 0; i < count; i++)
 		if (!asked[i].over)
-			turn(&asked[i], polls + i * REMOTE_POLLS);
+			hosts_look_turn(&asked[i], polls + i * REMOTE_POLLS);
 }
 
-static void open_one(struct asked *a, const struct hosts_environment *env)
+static void hosts_look_open_one(struct asked *a, const struct hosts_environment *env)
 {
 	struct error err;
 	const struct node_place *place = &a->look->hosts->place[a->place];
@@ -434,11 +435,11 @@ static void open_one(struct asked *a, const struct hosts_environment *env)
 					       .search_path = env->search_path,
 					       .quiet = 1};
 	if (remote_open(&a->remote, &options, &err) != 0)
-		end(a, &err);
+		hosts_look_end(a, &err);
 }
 
-static int ask_all(struct look *l, const struct hosts_environment *env, double seconds,
-		   struct error *err)
+static int hosts_look_ask_all(struct look *l, const struct hosts_environment *env, double seconds,
+			      struct error *err)
 {
 	size_t count = l->hosts->count - 1;
 	struct asked *asked = calloc(count, sizeof *asked);
@@ -450,15 +451,15 @@ static int ask_all(struct look *l, const struct hosts_environment *env, double s
 		if (l->room && l->hosts->place[i + 1].cores == 0)
 			asked[i].over = 1; /* it did not answer before, which was reported */
 		else
-			open_one(&asked[i], env);
+			hosts_look_open_one(&asked[i], env);
 	}
 	while (result == 0 && still_asked(asked, count) && (left = until - clock_mono()) > 0)
-		poll_all(asked, count, polls, left);
+		hosts_look_poll_all(asked, count, polls, left);
 	for (size_t i = 0; result == 0 && i < count; i++)
 		if (!asked[i].over) {
 			wrong_at(&asked[i], ERROR_UNAVAILABLE, "node-host",
 				 "has not answered a question for %g s", seconds);
-			end(&asked[i], NULL);
+			hosts_look_end(&asked[i], NULL);
 		}
 	free(asked);
 	free(polls);
@@ -504,7 +505,7 @@ int hosts_look(struct hosts *h, const struct job *job, const struct dirs *dirs,
 	if (result == 0)
 		result = make_token(&l.state, dirs->state, err);
 	if (result == 0)
-		result = ask_all(&l, env, seconds, err);
+		result = hosts_look_ask_all(&l, env, seconds, err);
 	remove_token(&l.run);
 	remove_token(&l.state);
 	free(l.sum);
@@ -567,7 +568,7 @@ int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 		return 0;
 	l = (struct look){.hosts = (struct hosts *)(size_t)h, .dirs = dirs, .bytes = bytes, .room = 1};
 	room_here(&l);
-	if (ask_all(&l, env, deadline_seconds(DEADLINE_HOSTS), err) == 0)
+	if (hosts_look_ask_all(&l, env, deadline_seconds(DEADLINE_HOSTS), err) == 0)
 		return sum_up(&l, err);
 	free(l.wrong);
 	return -1;

@@ -21,7 +21,7 @@ static uint32_t of(const struct sockaddr *a)
 	return ntohl(in.sin_addr.s_addr);
 }
 
-static int is_in(const struct network *n, const struct addrinfo *found)
+static int hosts_network_is_in(const struct network *n, const struct addrinfo *found)
 {
 	for (; found; found = found->ai_next)
 		if ((of(found->ai_addr) & n->mask) == n->address)
@@ -29,7 +29,7 @@ static int is_in(const struct network *n, const struct addrinfo *found)
 	return 0;
 }
 
-static struct addrinfo *look_up(const struct node_place *place)
+static struct addrinfo *hosts_network_look_up(const struct node_place *place)
 {
 	const char *at = strrchr(place->host, '@');
 	const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
@@ -52,12 +52,12 @@ static size_t own(const struct ifaddrs *all, struct network *out, size_t max)
 }
 
 /* Which of these networks contain the host. */
-static size_t keep(struct network *n, size_t count, const struct node_place *place)
+static size_t hosts_network_keep(struct network *n, size_t count, const struct node_place *place)
 {
-	struct addrinfo *found = look_up(place);
+	struct addrinfo *found = hosts_network_look_up(place);
 	size_t kept = 0;
 	for (size_t i = 0; i < count; i++)
-		if (is_in(&n[i], found))
+		if (hosts_network_is_in(&n[i], found))
 			n[kept++] = n[i];
 	if (found)
 		freeaddrinfo(found);
@@ -72,7 +72,7 @@ void hosts_network(const struct hosts *h, char out[HOSTS_NETWORK_MAX])
 	if (all)
 		freeifaddrs(all);
 	for (size_t i = 1; i < h->count && count > 0; i++)
-		count = keep(n, count, &h->place[i]);
+		count = hosts_network_keep(n, count, &h->place[i]);
 	out[0] = '\0';
 	if (count == 0 || h->count < 2)
 		return;

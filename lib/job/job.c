@@ -101,7 +101,7 @@ static int is_fit(const struct job *job, const struct key_row *row)
 	return !word || strchr(word, '/') || key_is_word(row->of, word);
 }
 
-static const struct key_row *part_of(const struct key_row *family, const char *name, size_t len)
+static const struct key_row *job_part_of(const struct key_row *family, const char *name, size_t len)
 {
 	for (const struct key_row *row = family; row; row = key_next(row))
 		if (strlen(key_part(row)) == len && memcmp(key_part(row), name, len) == 0)
@@ -140,7 +140,7 @@ static int set_parts(struct job *job, const struct key_row *family, char *text,
 		if ((next = strchr(word, ',')))
 			*next++ = '\0';
 		size_t len = strcspn(word, ":");
-		const struct key_row *part = word[len] ? part_of(family, word, len) : NULL;
+		const struct key_row *part = word[len] ? job_part_of(family, word, len) : NULL;
 		const char *is = part ? word + len + 1 : word;
 		if (!part && word == text && word[0] && (!word[len] || key_takes_colon(family)))
 			part = family->head ? family : NULL;
@@ -338,8 +338,8 @@ struct reading {
 	char old_place[ERROR_PLACE_MAX];
 };
 
-static int read_file(struct job *job, const char *path, const struct reading *outer,
-		     const char *place, struct error *err);
+static int job_read_file(struct job *job, const char *path, const struct reading *outer,
+			 const char *place, struct error *err);
 
 /* The name is relative only to the file that has the INCLUDE line, so it is the same file wherever
  * a job is started. */
@@ -359,10 +359,10 @@ static int include(const struct reading *reading, const char *value, const char 
 				 INCLUDES_MAX);
 	if (snprintf(path, sizeof path, "%.*s%s", len, reading->path, value) >= (int)sizeof path)
 		return error_set(err, ERROR_CONFIG, place, INCLUDE ": path too long");
-	return read_file(reading->job, path, reading, place, err);
+	return job_read_file(reading->job, path, reading, place, err);
 }
 
-static int take(const char *key, const char *value, size_t line, void *arg, struct error *err)
+static int job_take(const char *key, const char *value, size_t line, void *arg, struct error *err)
 {
 	struct reading *reading = arg;
 	char place[ERROR_PLACE_MAX];
@@ -386,7 +386,7 @@ static int take(const char *key, const char *value, size_t line, void *arg, stru
 }
 
 /* Which file it is, and whether it is being read already. */
-static int identify(struct reading *reading, const char *place, struct error *err)
+static int job_identify(struct reading *reading, const char *place, struct error *err)
 {
 	struct stat st;
 	char name[PATH_MAX];
@@ -419,8 +419,8 @@ static int refuse_pipe(const char *path, const char *place, struct error *err)
 }
 
 /* place: of the line that includes it; NULL: none does. */
-static int read_file(struct job *job, const char *path, const struct reading *outer,
-		     const char *place, struct error *err)
+static int job_read_file(struct job *job, const char *path, const struct reading *outer,
+			 const char *place, struct error *err)
 {
 	char *text;
 	size_t len;
@@ -429,9 +429,9 @@ static int read_file(struct job *job, const char *path, const struct reading *ou
 		return -1;
 	if (fs_read_file(path, JOB_FILE_MAX, &text, &len, err) != 0)
 		return place ? error_wrap(err, place) : -1;
-	int result = identify(&reading, place, err);
+	int result = job_identify(&reading, place, err);
 	if (result == 0)
-		result = jobtext_parse(path, text, len, take, &reading, err);
+		result = jobtext_parse(path, text, len, job_take, &reading, err);
 	free(text);
 	struct where w = {.place = reading.old_place, .given = reading.given};
 	/* Report old keys before any other mistake: a job file with one has many, and all are
@@ -443,7 +443,7 @@ static int read_file(struct job *job, const char *path, const struct reading *ou
 
 int job_read(struct job *job, const char *path, struct error *err)
 {
-	return read_file(job, path, NULL, NULL, err);
+	return job_read_file(job, path, NULL, NULL, err);
 }
 
 /* ---- the whole ---- */
@@ -875,7 +875,7 @@ int job_write(const struct job *job, const char *path, struct error *err)
 }
 
 /* A stopped job can go on with another value of these; a finished one would have to train again. */
-static int is_late(const struct key_row *row)
+static int job_is_late(const struct key_row *row)
 {
 	return key_is_word("OPTIMIZER lr|OPTIMIZER l2|TEST", row->name);
 }
@@ -887,7 +887,7 @@ static enum job_change change_of(const struct key_row *row, const struct job *ol
 	const char *before = job_balance(old), *after = job_balance(now);
 	if (strcmp(row->name, "TRAINER") == 0 && job_kind(old)->foreign != job_kind(now)->foreign)
 		return JOB_CHANGE_FRESH;
-	if (finished && is_late(row))
+	if (finished && job_is_late(row))
 		return JOB_CHANGE_FRESH;
 	if (strcmp(row->name, "SOLUTION") == 0 &&
 	    strcmp(before ? before : "", after ? after : "") != 0)
@@ -898,7 +898,8 @@ static enum job_change change_of(const struct key_row *row, const struct job *ol
 }
 
 /* Long values, and values that look alike, do not help the reader. */
-static size_t add_change(char *keys, size_t at, const char *key, const char *old, const char *now)
+static size_t job_add_change(char *keys, size_t at, const char *key, const char *old,
+			     const char *now)
 {
 	char values[2 * CHANGE_SHOWN + 16] = "";
 	const char *comma = at > 0 ? ", " : "";
@@ -921,7 +922,7 @@ enum job_change job_compare(const struct job *old, const struct job *now, int fi
 		if (differs && change >= gravest) {
 			at = change > gravest ? 0 : at;
 			gravest = change;
-			at = add_change(keys, at, row->name, a, b);
+			at = job_add_change(keys, at, row->name, a, b);
 		}
 		free(a);
 		free(b);

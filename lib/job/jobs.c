@@ -28,8 +28,8 @@ static int is_job(const char *state)
 	return access(path, F_OK) == 0 || holder_find(&dirs, &holder);
 }
 
-static int add(struct jobs *jobs, const char *name, size_t len, const char *state,
-	       struct error *err)
+static int jobs_add(struct jobs *jobs, const char *name, size_t len, const char *state,
+		    struct error *err)
 {
 	if (len == 0 || len >= OPTION_ID_MAX || !is_job(state))
 		return 0;
@@ -52,7 +52,7 @@ static int list_usual(struct jobs *jobs, const char *base, struct error *err)
 	for (struct dirent *e; d && result == 0 && (e = readdir(d));) {
 		snprintf(state, sizeof state, "%s/%s", base, e->d_name);
 		if (option_id_ok(e->d_name))
-			result = add(jobs, e->d_name, strlen(e->d_name), state, err);
+			result = jobs_add(jobs, e->d_name, strlen(e->d_name), state, err);
 	}
 	if (d)
 		closedir(d);
@@ -60,7 +60,7 @@ static int list_usual(struct jobs *jobs, const char *base, struct error *err)
 }
 
 /* The state directory to which a link leads; -1: there is none. */
-static int follow(const char *links, const char *name, char state[DIRS_MAX])
+static int jobs_follow(const char *links, const char *name, char state[DIRS_MAX])
 {
 	char path[DIRS_PATH_MAX + 256];
 	snprintf(path, sizeof path, "%s/%s", links, name);
@@ -76,14 +76,14 @@ static int list_links(struct jobs *jobs, const char *base, struct error *err)
 	snprintf(links, sizeof links, "%s/" LINKS, base);
 	DIR *d = opendir(links);
 	for (struct dirent *e; d && result == 0 && (e = readdir(d));)
-		if (follow(links, e->d_name, state) == 0)
-			result = add(jobs, e->d_name, strcspn(e->d_name, "+"), state, err);
+		if (jobs_follow(links, e->d_name, state) == 0)
+			result = jobs_add(jobs, e->d_name, strcspn(e->d_name, "+"), state, err);
 	if (d)
 		closedir(d);
 	return result;
 }
 
-static int by_name(const void *a, const void *b)
+static int jobs_by_name(const void *a, const void *b)
 {
 	const struct jobs_entry *p = a, *q = b;
 	int order = strcmp(p->name, q->name);
@@ -101,7 +101,7 @@ int jobs_list(struct jobs *jobs, const struct dirs_environment *env, struct erro
 		return -1;
 	}
 	if (jobs->count > 1)
-		qsort(jobs->entry, jobs->count, sizeof *jobs->entry, by_name);
+		qsort(jobs->entry, jobs->count, sizeof *jobs->entry, jobs_by_name);
 	return 0;
 }
 
@@ -120,7 +120,7 @@ static void remove_dead(const char *links)
 	char path[DIRS_PATH_MAX + 256], state[DIRS_MAX];
 	DIR *d = opendir(links);
 	for (struct dirent *e; d && (e = readdir(d));) {
-		if (follow(links, e->d_name, state) != 0 || is_job(state))
+		if (jobs_follow(links, e->d_name, state) != 0 || is_job(state))
 			continue;
 		snprintf(path, sizeof path, "%s/%s", links, e->d_name);
 		unlink(path);
@@ -163,7 +163,7 @@ static void several(const struct jobs *jobs, const char *name, struct error *err
 		  name, where);
 }
 
-static int runs(const char *state)
+static int jobs_runs(const char *state)
 {
 	struct dirs dirs;
 	struct holder holder;
@@ -172,8 +172,8 @@ static int runs(const char *state)
 }
 
 /* state: in: the usual place; out: the real one. */
-static int choose(char state[DIRS_MAX], const struct jobs *jobs, const char *name,
-		  struct error *err)
+static int jobs_choose(char state[DIRS_MAX], const struct jobs *jobs, const char *name,
+		       struct error *err)
 {
 	const char *some = NULL, *one_that_runs = NULL;
 	size_t found = 0, running = 0;
@@ -182,7 +182,7 @@ static int choose(char state[DIRS_MAX], const struct jobs *jobs, const char *nam
 			continue;
 		found++;
 		some = jobs->entry[i].state;
-		if (runs(some)) {
+		if (jobs_runs(some)) {
 			running++;
 			one_that_runs = some;
 		}
@@ -238,7 +238,7 @@ int jobs_find(struct dirs *out, const char *job, const char *run_dir, const char
 	    jobs_list(&jobs, env, err) != 0)
 		return -1;
 	if (!has_state && !has_run)
-		result = choose(out->state, &jobs, job, err);
+		result = jobs_choose(out->state, &jobs, job, err);
 	else if (!has_state && !is_job(out->state))
 		by_run_dir(out, &jobs);
 	jobs_free(&jobs);

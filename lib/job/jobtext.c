@@ -12,7 +12,8 @@
 static const char bare_special[] = " \t|&;<>()$`\\\"'";
 
 /* what: the key, or the line's words; NULL: neither. */
-static int bad(struct error *err, const char *name, size_t line, const char *what, const char *why)
+static int jobtext_bad(struct error *err, const char *name, size_t line, const char *what,
+		       const char *why)
 {
 	char place[ERROR_PLACE_MAX];
 	snprintf(place, sizeof place, "%.400s:%zu", name, line);
@@ -86,8 +87,8 @@ static const char *take_bare(const char *p, const char *end, char *out, size_t *
 	return p;
 }
 
-static int take_line(const char *name, size_t line, const char *p, const char *end,
-		     jobtext_fn *each, void *arg, struct error *err)
+static int jobtext_take_line(const char *name, size_t line, const char *p, const char *end,
+			     jobtext_fn *each, void *arg, struct error *err)
 {
 	char key[JOBTEXT_KEY_MAX], value[JOBTEXT_VALUE_MAX];
 	while (p < end && (*p == ' ' || *p == '\t'))
@@ -95,11 +96,12 @@ static int take_line(const char *name, size_t line, const char *p, const char *e
 	if (p == end || *p == '#')
 		return 0;
 	if (memchr(p, '\0', (size_t)(end - p)))
-		return bad(err, name, line, NULL, "holds a NUL byte: this is no text");
+		return jobtext_bad(err, name, line, NULL, "holds a NUL byte: this is no text");
 	if (end[-1] == '\r')
-		return bad(err, name, line, NULL,
-			   "ends in a carriage return (DOS line ends); this removes them: sed -i "
-			   "'s/\\r$//' FILE");
+		return jobtext_bad(
+			err, name, line, NULL,
+			"ends in a carriage return (DOS line ends); this removes them: sed -i "
+			"'s/\\r$//' FILE");
 	const char *start = p;
 	while (p < end && key_char((unsigned char)*p, p == start))
 		p++;
@@ -107,13 +109,14 @@ static int take_line(const char *name, size_t line, const char *p, const char *e
 	if (key_len == 0 || key_len >= sizeof key || p == end || *p != '=') {
 		snprintf(value, sizeof value, "'%.*s'", (int)(end - start > 70 ? 70 : end - start),
 			 start);
-		return bad(err, name, line, value, "is not KEY=value (no blanks around =, no export)");
+		return jobtext_bad(err, name, line, value,
+				   "is not KEY=value (no blanks around =, no export)");
 	}
 	memcpy(key, start, key_len);
 	key[key_len] = '\0';
 	p++;
 	if ((size_t)(end - p) >= sizeof value)
-		return bad(err, name, line, key, "value too long");
+		return jobtext_bad(err, name, line, key, "value too long");
 	size_t n = 0;
 	const char *why = "the single quote is not closed on its line";
 	const char *rest;
@@ -124,14 +127,15 @@ static int take_line(const char *name, size_t line, const char *p, const char *e
 	else
 		rest = take_bare(p, end, value, &n, &why);
 	if (!rest)
-		return bad(err, name, line, key, why);
+		return jobtext_bad(err, name, line, key, why);
 	value[n] = '\0';
 	while (rest < end && (*rest == ' ' || *rest == '\t'))
 		rest++;
 	if (rest < end)
-		return bad(err, name, line, key,
-			   "text behind the value, which sh and systemd read differently: put the "
-			   "whole value in single quotes");
+		return jobtext_bad(
+			err, name, line, key,
+			"text behind the value, which sh and systemd read differently: put the "
+			"whole value in single quotes");
 	return each(key, value, line, arg, err);
 }
 
@@ -145,7 +149,8 @@ int jobtext_parse(const char *name, const char *text, size_t len, jobtext_fn *ea
 		const char *end = memchr(p, '\n', (size_t)(stop - p));
 		if (!end)
 			end = stop;
-		if (take_line(name, line, p, end, each, arg, result == 0 ? err : &later) != 0)
+		if (jobtext_take_line(name, line, p, end, each, arg, result == 0 ? err : &later) !=
+		    0)
 			result = -1;
 		p = end + 1;
 	}

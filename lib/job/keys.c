@@ -249,7 +249,7 @@ const struct key_row key_rows[] = {
 const size_t key_count = sizeof key_rows / sizeof *key_rows;
 _Static_assert(sizeof key_rows / sizeof *key_rows <= KEY_ROWS_MAX, "KEY_ROWS_MAX is too small");
 
-static int is_of(const struct key_row *row, const char *key, size_t len)
+static int keys_is_of(const struct key_row *row, const char *key, size_t len)
 {
 	return strncmp(row->name, key, len) == 0 && (row->name[len] == '\0' || row->name[len] == ' ');
 }
@@ -265,7 +265,7 @@ const struct key_row *key_find(const char *name)
 const struct key_row *key_family(const char *key, size_t len)
 {
 	for (const struct key_row *row = key_rows; len > 0 && row < key_rows + key_count; row++)
-		if (is_of(row, key, len))
+		if (keys_is_of(row, key, len))
 			return row;
 	return NULL;
 }
@@ -273,7 +273,8 @@ const struct key_row *key_family(const char *key, size_t len)
 const struct key_row *key_next(const struct key_row *row)
 {
 	const struct key_row *next = row + 1;
-	return next < key_rows + key_count && is_of(next, row->name, key_len(row)) ? next : NULL;
+	return next < key_rows + key_count && keys_is_of(next, row->name, key_len(row)) ? next
+											: NULL;
 }
 
 const struct key_row *key_old(const char *key)

@@ -17,13 +17,13 @@ struct places {
 	char here[2 * PATH_MAX];   /* as the current one does */
 };
 
-static int is_there(const struct job_file *file, const char *path)
+static int locate_is_there(const struct job_file *file, const char *path)
 {
 	return file->is_program ? fs_is_program(path) : access(path, F_OK) == 0;
 }
 
 /* Compares by name, whether the file exists or not, or by device and inode. */
-static int is_same(const char *a, const char *b)
+static int locate_is_same(const char *a, const char *b)
 {
 	struct stat x, y;
 	if (strcmp(a, b) == 0)
@@ -42,16 +42,16 @@ static const char *began_with(const struct job *kept, const struct job_file *fil
 }
 
 /* The file that is meant; NULL: the error says why there is none. */
-static const char *choose(const struct job_file *file, const struct places *at,
-			  const struct job *kept, struct error *err)
+static const char *locate_choose(const struct job_file *file, const struct places *at,
+				 const struct job *kept, struct error *err)
 {
 	const char *began = began_with(kept, file);
-	if (began && (is_same(began, at->beside) || is_same(began, at->here)))
+	if (began && (locate_is_same(began, at->beside) || locate_is_same(began, at->here)))
 		return began;
 	if (strcmp(at->beside, at->here) == 0)
 		return at->beside;
-	int beside = is_there(file, at->beside), here = is_there(file, at->here);
-	if (beside && here && !is_same(at->beside, at->here)) {
+	int beside = locate_is_there(file, at->beside), here = locate_is_there(file, at->here);
+	if (beside && here && !locate_is_same(at->beside, at->here)) {
 		error_set(err, ERROR_CONFIG, file->origin->place,
 			  "%s: %.100s is %.120s, beside the job file, and %.120s, in the current "
 			  "directory: write the whole name of the one that is meant",
@@ -87,10 +87,10 @@ static int locate(const struct job_file *file, const char *current, const struct
 		return 0;
 	snprintf(at.beside, sizeof at.beside, "%s/%s", dir ? dir : current, name);
 	snprintf(at.here, sizeof at.here, "%s/%s", current, name);
-	const char *chosen = choose(file, &at, kept, err);
+	const char *chosen = locate_choose(file, &at, kept, err);
 	if (!chosen)
 		return -1;
-	if (is_word && !is_there(file, chosen))
+	if (is_word && !locate_is_there(file, chosen))
 		return 0; /* an unknown word stays unchanged */
 	char *copy = strdup(chosen);
 	if (!copy)

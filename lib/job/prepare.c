@@ -21,7 +21,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *given(const char *text)
+static const char *prepare_given(const char *text)
 {
 	return text[0] ? text : NULL;
 }
@@ -103,8 +103,8 @@ static int compare_data(const struct job *job, const struct dirs *dirs, struct e
 	return -1;
 }
 
-static int compare(const struct job *job, const struct dirs *dirs, int running, int finished,
-		   struct error *err)
+static int prepare_compare(const struct job *job, const struct dirs *dirs, int running,
+			   int finished, struct error *err)
 {
 	if (compare_keys(job, dirs, running, finished, err) != 0)
 		return -1;
@@ -115,7 +115,7 @@ static int compare(const struct job *job, const struct dirs *dirs, int running, 
 
 int prepare_finished(const struct job *job, const struct dirs *dirs, struct error *err)
 {
-	return compare(job, dirs, 0, 1, err);
+	return prepare_compare(job, dirs, 0, 1, err);
 }
 
 /* ---- schema, dataset ---- */
@@ -135,14 +135,14 @@ static int check_label(const struct schema *s, const struct schema_column *colum
 static int wanted_schema(const struct job *job, struct schema **schema, struct error *err)
 {
 	struct schema_options options = {.format = job->format,
-					 .separator = given(job->separator),
-					 .label = given(job->label),
-					 .dense = given(job->dense),
-					 .sparse = given(job->sparse),
-					 .weight = given(job->weight),
-					 .positive = given(job->positive),
-					 .negative = given(job->negative),
-					 .missing = given(job->missing),
+					 .separator = prepare_given(job->separator),
+					 .label = prepare_given(job->label),
+					 .dense = prepare_given(job->dense),
+					 .sparse = prepare_given(job->sparse),
+					 .weight = prepare_given(job->weight),
+					 .positive = prepare_given(job->positive),
+					 .negative = prepare_given(job->negative),
+					 .missing = prepare_given(job->missing),
 					 .dense_scale = job->dense_scale,
 					 .hash_bits = job->hash_bits};
 	if (schema_new(schema, &options, err) != 0)
@@ -223,8 +223,9 @@ static void hint_names(const struct job_list *list, const char *key, struct erro
 		}
 }
 
-static int open_data(const struct job *job, const struct dirs *dirs, const struct schema *schema,
-		     const struct prepare_options *o, struct dataset **ds, struct error *err)
+static int prepare_open_data(const struct job *job, const struct dirs *dirs,
+			     const struct schema *schema, const struct prepare_options *o,
+			     struct dataset **ds, struct error *err)
 {
 	char index[DIRS_PATH_MAX];
 	dirs_state(dirs, "index", index);
@@ -304,7 +305,7 @@ static void explain_labels(const struct job *job, const struct dirs *dirs,
 	struct dataset *ds;
 	struct job lenient = *job;
 	lenient.bad_rows_max = CENSUS_ROWS;
-	if (open_data(&lenient, dirs, schema, &quiet, &ds, NULL) != 0)
+	if (prepare_open_data(&lenient, dirs, schema, &quiet, &ds, NULL) != 0)
 		return;
 	uint64_t all = dataset_rows(ds), most = all < CENSUS_ROWS ? all : CENSUS_ROWS, take;
 	int result = 0;
@@ -466,8 +467,8 @@ static int write_model(const struct job *job, const struct dirs *dirs,
 	return layout_write(&layout, path, err);
 }
 
-static int count_rows(const struct job *job, const struct dataset *ds, struct prepared *out,
-		      struct error *err)
+static int prepare_count_rows(const struct job *job, const struct dataset *ds, struct prepared *out,
+			      struct error *err)
 {
 	out->samples = dataset_rows(ds);
 	if (out->samples == 0)
@@ -492,9 +493,9 @@ static int with_schema(const struct job *job, const struct dirs *dirs, const str
 	char path[DIRS_PATH_MAX];
 	struct dataset *ds;
 	dirs_state(made, "schema", path);
-	if (open_data(job, dirs, schema, options, &ds, err) != 0)
+	if (prepare_open_data(job, dirs, schema, options, &ds, err) != 0)
 		return -1;
-	int result = count_rows(job, ds, out, err);
+	int result = prepare_count_rows(job, ds, out, err);
 	if (result == 0 && !options->running)
 		result = check_test(job, schema, err);
 	if (result == 0 && !saved)
@@ -594,8 +595,9 @@ static int make_foreign(const struct job *job, const struct dirs *dirs, const st
 	return job_write(job, path, err);
 }
 
-static int make(const struct job *job, const struct dirs *dirs, const struct dirs *made,
-		const struct prepare_options *options, struct prepared *out, struct error *err)
+static int prepare_make(const struct job *job, const struct dirs *dirs, const struct dirs *made,
+			const struct prepare_options *options, struct prepared *out,
+			struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	struct schema *wanted = NULL, *schema = NULL;
@@ -622,10 +624,10 @@ static int begin_or_go_on(const struct job *job, const struct dirs *dirs,
 			  const struct prepare_options *options, struct prepared *out,
 			  struct error *err)
 {
-	if (compare(job, dirs, options->running, 0, err) != 0 ||
+	if (prepare_compare(job, dirs, options->running, 0, err) != 0 ||
 	    (options->running && same_run_dir(dirs, err) != 0))
 		return -1;
-	return make(job, dirs, dirs, options, out, err);
+	return prepare_make(job, dirs, dirs, options, out, err);
 }
 
 /* ---- starting over ---- */
@@ -643,7 +645,7 @@ static int lies_in(const char *path, const char *dir)
 }
 
 /* The earlier run is moved, and later removed: the new run must not start from any file of it. */
-static int check_apart(const struct job *job, const struct dirs *dirs, struct error *err)
+static int prepare_check_apart(const struct job *job, const struct dirs *dirs, struct error *err)
 {
 	if (job->init[0] && fresh_takes(dirs, job->init))
 		return error_set(
@@ -665,7 +667,7 @@ static int check_apart(const struct job *job, const struct dirs *dirs, struct er
 }
 
 /* A state directory of another job's name is not removed. A file that can't be read has no name. */
-static int check_name(const struct job *job, const struct dirs *dirs, struct error *err)
+static int prepare_check_name(const struct job *job, const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	struct job old;
@@ -681,15 +683,15 @@ static int check_name(const struct job *job, const struct dirs *dirs, struct err
 	return result;
 }
 
-static int start_over(const struct job *job, const struct dirs *dirs,
-		      const struct prepare_options *options, struct prepared *out,
-		      struct error *err)
+static int prepare_start_over(const struct job *job, const struct dirs *dirs,
+			      const struct prepare_options *options, struct prepared *out,
+			      struct error *err)
 {
 	struct dirs made;
-	if (check_name(job, dirs, err) != 0 || check_apart(job, dirs, err) != 0 ||
+	if (prepare_check_name(job, dirs, err) != 0 || prepare_check_apart(job, dirs, err) != 0 ||
 	    fresh_begin(dirs, &made, err) != 0)
 		return -1;
-	if (make(job, dirs, &made, options, out, err) != 0) {
+	if (prepare_make(job, dirs, &made, options, out, err) != 0) {
 		fresh_give_up(dirs);
 		return -1;
 	}
@@ -740,7 +742,7 @@ int prepare(const struct job *job, const struct dirs *dirs,
 	if (result == 0)
 		result = check_init(job, dirs, options->fresh, err);
 	if (result == 0 && options->fresh)
-		result = start_over(job, dirs, options, out, err);
+		result = prepare_start_over(job, dirs, options, out, err);
 	else if (result == 0)
 		result = begin_or_go_on(job, dirs, options, out, err);
 	if (result != 0) {
@@ -805,11 +807,11 @@ int prepare_trial(const struct job *job, const struct dirs *dirs, const struct d
 	for (size_t i = 0; result == 0 && !options->fresh && i < sizeof kept / sizeof *kept; i++)
 		result = link_one(dirs->state, trial->state, kept[i], err);
 	if (result == 0 && options->fresh &&
-	    (check_name(job, dirs, err) != 0 || check_apart(job, dirs, err) != 0 ||
+	    (prepare_check_name(job, dirs, err) != 0 || prepare_check_apart(job, dirs, err) != 0 ||
 	     fresh_check(dirs, err) != 0))
 		result = -1;
 	if (result == 0 && options->finished)
-		result = compare(job, trial, 0, 1, err);
+		result = prepare_compare(job, trial, 0, 1, err);
 	else if (result == 0)
 		result = begin_or_go_on(job, trial, options, out, err);
 	if (result != 0) {

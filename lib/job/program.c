@@ -15,7 +15,7 @@ static size_t assigns(const char *word)
 	return name > 0 && !strchr(DIGITS, word[0]) && word[name] == '=' ? name + 1 : 0;
 }
 
-static int is(const char *word, size_t len, const char *text)
+static int program_is(const char *word, size_t len, const char *text)
 {
 	return len == strlen(text) && strncmp(word, text, len) == 0;
 }
@@ -27,9 +27,9 @@ int program_of(const char *command, char *out, size_t max)
 		size_t len = strcspn(word, " \t\n"), set = assigns(word);
 		/* A value may be that of another variable: no shell splits it. */
 		size_t known = set + strspn(word + set, set > 0 ? PLAIN "$" : PLAIN);
-		if (len == 0 || known < len || word[0] == '-' || is(word, set, "PATH="))
+		if (len == 0 || known < len || word[0] == '-' || program_is(word, set, "PATH="))
 			return 0;
-		if (set == 0 && !is(word, len, "exec") && !is(word, len, "env")) {
+		if (set == 0 && !program_is(word, len, "exec") && !program_is(word, len, "env")) {
 			if (len >= max)
 				return 0;
 			memcpy(out, word, len);

@@ -14,7 +14,7 @@ int spent_take(const struct record *r, double *seconds, struct error *err)
 }
 
 /* 0 s if there is no file. -1: the file can't be read. */
-static int find(const struct dirs *dirs, double *seconds)
+static int spent_find(const struct dirs *dirs, double *seconds)
 {
 	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t len = 0;
@@ -41,7 +41,7 @@ size_t spent_line(double seconds, char out[RECORD_LINE_MAX])
 	return record_end(&o, NULL);
 }
 
-static int is(const char *a, const char *b)
+static int spent_is(const char *a, const char *b)
 {
 	return strcmp(a, b) == 0;
 }
@@ -55,9 +55,9 @@ int spent_goes_on(const struct job *job, const struct dirs *dirs, const char *en
 		return 0;
 	dirs_state(dirs, "job.env", path);
 	int result = 0;
-	if (job_read(&before, path, NULL) == 0 && find(dirs, &seconds) == 0) {
-		int by_time = is(ended, SPENT_MAX_TIME) ||
-			      (is(ended, SPENT_EARLY) && before.max_time > 0 &&
+	if (job_read(&before, path, NULL) == 0 && spent_find(dirs, &seconds) == 0) {
+		int by_time = spent_is(ended, SPENT_MAX_TIME) ||
+			      (spent_is(ended, SPENT_EARLY) && before.max_time > 0 &&
 			       seconds >= before.max_time);
 		result = by_time ? job->max_time == 0 || job->max_time > seconds
 				 : job->patience == 0 || job->patience > before.patience;
@@ -75,11 +75,11 @@ void spent_text(const struct job *job, const struct dirs *dirs, const char *ende
 	out[0] = '\0';
 	if (!ended[0])
 		return;
-	if (is(ended, SPENT_MAX_TIME) && find(dirs, &seconds) == 0) {
+	if (spent_is(ended, SPENT_MAX_TIME) && spent_find(dirs, &seconds) == 0) {
 		key = "MAX_TIME";
 		snprintf(what, sizeof what, "MAX_TIME=%g ended this job after %.1f s",
 			 job->max_time, seconds);
-	} else if (is(ended, SPENT_PATIENCE)) {
+	} else if (spent_is(ended, SPENT_PATIENCE)) {
 		key = "EVAL patience";
 		snprintf(what, sizeof what, "EVAL=patience:%llu ended this job",
 			 (unsigned long long)job->patience);

@@ -127,7 +127,7 @@ void acts_keep(struct gate *g, const struct record *r, const char *line, size_t 
 		keep_force(g, kind, id, line, len);
 }
 
-static void obey(struct gate *g, const struct record *r, const char *line, size_t len)
+static void acts_obey(struct gate *g, const struct record *r, const char *line, size_t len)
 {
 	const char *kind = record_get(r, "kind");
 	double scale = 1.0;
@@ -167,7 +167,7 @@ static void trim(struct gate *g)
 	g->acts_base = least;
 }
 
-static int by_id(const void *a, const void *b)
+static int acts_by_id(const void *a, const void *b)
 {
 	const struct act_line *x = a, *y = b;
 	int order = strcmp(x->id, y->id);
@@ -193,7 +193,7 @@ static int index_lines(struct act *a)
 	}
 	free(r);
 	if (rc == 0 && a->count > 0)
-		qsort(a->line, a->count, sizeof *a->line, by_id);
+		qsort(a->line, a->count, sizeof *a->line, acts_by_id);
 	return rc;
 }
 
@@ -212,7 +212,7 @@ int acts_add(struct gate *g, char *lines, size_t len)
 }
 
 /* The first line of id, or where it would stand. */
-static size_t first_of(const struct act *a, const char *id)
+static size_t acts_first_of(const struct act *a, const char *id)
 {
 	size_t low = 0, high = a->count;
 
@@ -231,7 +231,7 @@ static size_t take_lines(const struct act *a, const char *id, char *out)
 {
 	size_t len = 0;
 
-	for (size_t i = first_of(a, id); i < a->count && strcmp(a->line[i].id, id) == 0; i++) {
+	for (size_t i = acts_first_of(a, id); i < a->count && strcmp(a->line[i].id, id) == 0; i++) {
 		if (out)
 			memcpy(out + len, a->lines + a->line[i].at, a->line[i].len);
 		len += a->line[i].len;
@@ -248,7 +248,7 @@ void acts_publish(struct gate *g)
 		trim(g);
 	if (acts_add(g, g->pending, g->pending_len) != 0)
 		return;
-	each_line(g->pending, g->pending_len, obey, g, NULL);
+	each_line(g->pending, g->pending_len, acts_obey, g, NULL);
 	g->pending = NULL;
 	g->pending_len = 0;
 }

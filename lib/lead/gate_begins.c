@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bsp(const struct gate *g)
+static int begins_bsp(const struct gate *g)
 {
 	return g->options.sync == GATE_BSP;
 }
@@ -74,16 +74,16 @@ void begins_again(struct gate *g, struct worker *w)
 	if (!w->begin_token)
 		return;
 	effect_ok(g, w->begin_token, NULL, "iteration=%llu members=0 samples=0 wait=1",
-		  (unsigned long long)(bsp(g) ? g->open : g->applied));
+		  (unsigned long long)(begins_bsp(g) ? g->open : g->applied));
 	w->begin_token = 0;
 	begins_tell(g, w);
 }
 
-static void answer(struct gate *g, struct worker *w, uint64_t members, uint64_t samples)
+static void begins_answer(struct gate *g, struct worker *w, uint64_t members, uint64_t samples)
 {
 	effect_ok(g, w->begin_token, NULL, "iteration=%llu members=%llu samples=%llu",
-		  (unsigned long long)(bsp(g) ? g->open : g->applied), (unsigned long long)members,
-		  (unsigned long long)samples);
+		  (unsigned long long)(begins_bsp(g) ? g->open : g->applied),
+		  (unsigned long long)members, (unsigned long long)samples);
 	w->begin_token = 0;
 	begins_tell(g, w);
 }
@@ -99,7 +99,7 @@ struct barrier {
 	uint64_t members, samples;
 };
 
-static struct barrier look(const struct gate *g)
+static struct barrier begins_look(const struct gate *g)
 {
 	struct barrier b = {.complete = 1};
 
@@ -114,7 +114,7 @@ static struct barrier look(const struct gate *g)
 			continue;
 		}
 		b.begun++;
-		b.complete &= w->begin_token && (!bsp(g) || w->batch.iteration == g->open);
+		b.complete &= w->begin_token && (!begins_bsp(g) || w->batch.iteration == g->open);
 		b.samples += w->batch.count;
 		b.members += w->batch.count > 0 || w->batch.with_none;
 	}
@@ -125,16 +125,16 @@ static struct barrier look(const struct gate *g)
 
 int begins_may_enter(const struct gate *g)
 {
-	return g->options.foreign && bsp(g) && !g->begun && look(g).strangers == 0;
+	return g->options.foreign && begins_bsp(g) && !g->begun && begins_look(g).strangers == 0;
 }
 
-static void pass(struct gate *g, const struct barrier *b)
+static void begins_pass(struct gate *g, const struct barrier *b)
 {
 	g->begun = 1;
 	for (struct worker *w = g->workers, *next; w; w = next) {
 		next = w->hh.next;
 		if (w->state == WORKER_ACTIVE && w->begin_token)
-			answer(g, w, b->members, b->samples);
+			begins_answer(g, w, b->members, b->samples);
 	}
 }
 
@@ -149,15 +149,15 @@ static int cut_ready(const struct gate *g, const struct barrier *b)
 		return 1;
 	if (g->settling)
 		return 0;
-	if (!bsp(g))
+	if (!begins_bsp(g))
 		return 1;
 	return g->active == 0 || (!g->begun && b->complete);
 }
 
 /* Whether all that was trained is in the parameters of those who are here; else it is refused. */
-static int is_whole(struct gate *g)
+static int begins_is_whole(struct gate *g)
 {
-	struct barrier b = look(g);
+	struct barrier b = begins_look(g);
 
 	if (g->lost[0])
 		effect_err(g, g->cut_token, "cut",
@@ -173,7 +173,7 @@ static int is_whole(struct gate *g)
 
 static void begin_cut(struct gate *g)
 {
-	if (!is_whole(g)) {
+	if (!begins_is_whole(g)) {
 		g->cut = CUT_NONE;
 		return;
 	}
@@ -190,7 +190,7 @@ void begins_saved(struct gate *g)
 	struct worker *w, *next;
 	size_t n = 0;
 
-	if (!is_whole(g)) { /* one of them went while shardd saved */
+	if (!begins_is_whole(g)) { /* one of them went while shardd saved */
 		g->cut = CUT_NONE;
 		return;
 	}
@@ -211,9 +211,9 @@ void begins_saved(struct gate *g)
 		e->member[n++].generation = w->generation;
 	}
 	e->members = n;
-	struct barrier b = look(g);
-	if (bsp(g) && b.samples > 0 && b.complete)
-		pass(g, &b);
+	struct barrier b = begins_look(g);
+	if (begins_bsp(g) && b.samples > 0 && b.complete)
+		begins_pass(g, &b);
 	HASH_ITER(hh, g->workers, w, next)
 	{
 		if (!w->owes_save)
@@ -236,15 +236,15 @@ void begins_step(struct gate *g)
 
 	if (!g->options.foreign || g->quit)
 		return;
-	b = look(g);
+	b = begins_look(g);
 	if (cut_ready(g, &b)) {
 		begin_cut(g);
-		b = look(g);
+		b = begins_look(g);
 	}
 	if (g->cut == CUT_SAVING)
 		return; /* whoever waits goes on behind the cut */
-	if (bsp(g) && !g->begun && b.complete && b.samples > 0 && !g->settling)
-		pass(g, &b);
+	if (begins_bsp(g) && !g->begun && b.complete && b.samples > 0 && !g->settling)
+		begins_pass(g, &b);
 }
 
 /* Its record, if it is a member that begins. */
@@ -267,7 +267,7 @@ static struct worker *beginner(struct gate *g, const struct gate_who *who)
 /* It has pushed, and says at once what comes next: that waits for the others' pushes. */
 static int is_early(const struct gate *g, const struct worker *w, const struct gate_batch *batch)
 {
-	return bsp(g) && batch->iteration == g->open + 1 && w->held &&
+	return begins_bsp(g) && batch->iteration == g->open + 1 && w->held &&
 	       w->held->iteration == g->open;
 }
 
@@ -278,7 +278,7 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 	if (!w)
 		return;
 	int early = is_early(g, w, batch);
-	if (bsp(g) && batch->iteration > g->open && !early) {
+	if (begins_bsp(g) && batch->iteration > g->open && !early) {
 		effect_err(g, who->token, "bad-request", "iteration %llu is open",
 			   (unsigned long long)g->open);
 		return;
@@ -292,16 +292,16 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 	}
 	int is_void = batch->is_ahead && w->voids;
 	w->voids = 0;
-	if (bsp(g) && (is_void || batch->iteration < g->open || g->begun)) {
+	if (begins_bsp(g) && (is_void || batch->iteration < g->open || g->begun)) {
 		begins_again(g, w); /* the answer to what it said before is on its way */
 		return;
 	}
 	w->batch = *batch;
-	if (!bsp(g) && batch->count > 0) {
+	if (!begins_bsp(g) && batch->count > 0) {
 		uint64_t least = units_slowest(g); /* as long as it had nothing it held up nobody */
 		if (w->clock < least)
 			w->clock = least;
-		answer(g, w, g->active, batch->count);
+		begins_answer(g, w, g->active, batch->count);
 	} else if (w->owes_save) {
 		begins_again(g, w);
 	}

@@ -445,7 +445,7 @@ int worker_order(const void *a, const void *b)
 			       (*(const struct worker *const *)b)->id);
 }
 
-static int owes(const struct worker *w)
+static int members_owes(const struct worker *w)
 {
 	return w->state == WORKER_ACTIVE && !w->held && !w->waiting && !w->begin_token &&
 	       !(w->sent && w->sent->generation == w->generation);
@@ -464,18 +464,16 @@ void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 	}
 	qsort(all, n, sizeof *all, worker_order);
 	for (size_t i = 0; i < n; i++) {
-		struct gate_member m = {.worker = all[i]->id,
-					.state = worker_state_name[all[i]->state],
-					.generation = all[i]->generation,
-					.iteration = g->options.sync == GATE_BSP ? g->open
-										 : all[i]->clock,
-					.owes = owes(all[i]),
-					.pushes = all[i]->pushes,
-					.samples = all[i]->samples,
-					.size = all[i]->size ? all[i]->size : all[i]->count,
-					.replica = g->options.replicas
-							   ? g->replica[all[i]->replica].name
-							   : ""};
+		struct gate_member m = {
+			.worker = all[i]->id,
+			.state = worker_state_name[all[i]->state],
+			.generation = all[i]->generation,
+			.iteration = g->options.sync == GATE_BSP ? g->open : all[i]->clock,
+			.owes = members_owes(all[i]),
+			.pushes = all[i]->pushes,
+			.samples = all[i]->samples,
+			.size = all[i]->size ? all[i]->size : all[i]->count,
+			.replica = g->options.replicas ? g->replica[all[i]->replica].name : ""};
 		fn(&m, arg);
 	}
 	free(all);

@@ -160,7 +160,7 @@ static int push_fits(struct gate *g, const struct worker *w, const struct gate_w
 }
 
 /* Its record, if it is a member. */
-static struct worker *member(const struct gate *g, const struct gate_who *who)
+static struct worker *pushes_member(const struct gate *g, const struct gate_who *who)
 {
 	struct worker *w;
 
@@ -173,14 +173,14 @@ static struct worker *member(const struct gate *g, const struct gate_who *who)
 
 int gate_wants(const struct gate *g, const struct gate_who *who, uint64_t sequence)
 {
-	const struct worker *w = member(g, who);
+	const struct worker *w = pushes_member(g, who);
 
 	return w && !is_done(w, who, sequence);
 }
 
 void gate_unfit(struct gate *g, const struct gate_who *who, uint64_t sequence)
 {
-	struct worker *w = member(g, who);
+	struct worker *w = pushes_member(g, who);
 	const struct push *sent = w ? w->sent : NULL;
 
 	if (!w)
@@ -205,7 +205,7 @@ static void refuse_stranger(struct gate *g, const struct gate_who *who)
 
 void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)
 {
-	struct worker *w = member(g, who);
+	struct worker *w = pushes_member(g, who);
 	struct push *p;
 
 	if (!w) {

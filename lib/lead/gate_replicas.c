@@ -76,7 +76,7 @@ static void tell_step(struct gate *g, size_t i)
 	e->samples = g->sums.last.samples;
 }
 
-static void place(struct gate *g, size_t i)
+static void replicas_place_one(struct gate *g, size_t i)
 {
 	const struct gate_commit *last = &g->sums.last;
 	struct replica *r = &g->replica[i];
@@ -98,7 +98,7 @@ static void place(struct gate *g, size_t i)
 		r->is_unfit = 1;
 }
 
-static void fill(struct gate *g, size_t i, size_t from)
+static void replicas_fill(struct gate *g, size_t i, size_t from)
 {
 	struct gate_effect *e = effect_add(g, GATE_FILL);
 
@@ -147,7 +147,7 @@ void replicas_place(struct gate *g)
 	for (size_t i = 0; i < g->options.replicas; i++) {
 		if (g->replica[i].state == REPLICA_HERE && g->replica[i].is_new &&
 		    (g->sums.is_known || g->replica[i].at.serving))
-			place(g, i);
+			replicas_place_one(g, i);
 	}
 	while (from < g->options.replicas && g->replica[from].state != REPLICA_IN)
 		from++;
@@ -158,13 +158,13 @@ void replicas_place(struct gate *g)
 	for (size_t i = 0; i < g->options.replicas; i++) {
 		const struct replica *r = &g->replica[i];
 		if (r->state == REPLICA_HERE && r->is_unfit && !r->is_waiting)
-			fill(g, i, from);
+			replicas_fill(g, i, from);
 	}
 }
 
 /* ---- events ---- */
 
-static void out(struct gate *g, size_t i)
+static void replicas_out(struct gate *g, size_t i)
 {
 	struct replica *r = &g->replica[i];
 	char why[64];
@@ -189,7 +189,7 @@ void gate_replica(struct gate *g, size_t replica, const struct gate_replica *whe
 	if (r->state == REPLICA_HERE && r->at.filling) /* looked at again: who waits for it waits on */
 		r->is_unfit = r->is_waiting = 0;
 	else if (r->state != REPLICA_GONE)
-		out(g, replica);
+		replicas_out(g, replica);
 	r->state = REPLICA_HERE;
 	r->at = *where;
 	r->is_new = 1;
@@ -199,7 +199,7 @@ void gate_replica(struct gate *g, size_t replica, const struct gate_replica *whe
 void gate_replica_gone(struct gate *g, size_t replica)
 {
 	if (g->replica[replica].state != REPLICA_GONE)
-		out(g, replica);
+		replicas_out(g, replica);
 	units_step(g);
 }
 

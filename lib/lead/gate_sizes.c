@@ -15,7 +15,7 @@
 
 #define LINE_ROOM (OPTION_ID_MAX * 3 + 96) /* each byte of an id may be written as three */
 
-static int reserve(struct gate *g)
+static int sizes_reserve(struct gate *g)
 {
 	size_t room = g->members_max;
 
@@ -30,7 +30,7 @@ void sizes_ask(struct gate *g, uint64_t iteration)
 {
 	size_t n = 0;
 
-	if (!g->options.balance || g->active == 0 || reserve(g) != 0)
+	if (!g->options.balance || g->active == 0 || sizes_reserve(g) != 0)
 		return;
 	for (struct worker *w = g->workers; w; w = w->hh.next) {
 		if (w->state == WORKER_ACTIVE)

@@ -21,12 +21,12 @@ static int has_pushed(const struct worker *w)
 	return w->held && !w->held->late;
 }
 
-static int is_listed(const struct worker *w)
+static int gate_sums_is_listed(const struct worker *w)
 {
 	return w->state == WORKER_ACTIVE && w->listed && w->listed == w->generation;
 }
 
-static int is_wanted(const struct gate *g, const struct worker *w)
+static int gate_sums_is_wanted(const struct gate *g, const struct worker *w)
 {
 	return w->state == WORKER_ACTIVE && (!g->backup || has_pushed(w));
 }
@@ -38,14 +38,14 @@ static size_t pushed(const struct gate *g)
 }
 
 /* Members that would be in a sum that is opened now; 0: it is too early for one. */
-static size_t wanted(const struct gate *g)
+static size_t gate_sums_wanted(const struct gate *g)
 {
 	size_t needed = g->active > g->backup ? g->active - (size_t)g->backup : 1, n = 0;
 
 	if (g->backup && pushed(g) < needed)
 		return 0;
 	for (const struct worker *w = g->workers; w; w = w->hh.next)
-		n += is_wanted(g, w) ? 1 : 0;
+		n += gate_sums_is_wanted(g, w) ? 1 : 0;
 	return g->backup && n < needed ? 0 : n;
 }
 
@@ -55,7 +55,7 @@ static int members_same(const struct gate *g)
 	size_t listed = 0;
 
 	for (const struct worker *w = g->workers; w; w = w->hh.next)
-		listed += is_listed(w) && is_wanted(g, w) ? 1 : 0;
+		listed += gate_sums_is_listed(w) && gate_sums_is_wanted(g, w) ? 1 : 0;
 	return listed == g->sums.members && (g->backup || listed == g->active);
 }
 
@@ -82,12 +82,13 @@ static void shut(struct gate *g)
 }
 
 /* The members in worker order, so that replicas sum in the same one. */
-static size_t list_members(struct gate *g, struct order_member *member, struct worker **order)
+static size_t gate_sums_list_members(struct gate *g, struct order_member *member,
+				     struct worker **order)
 {
 	size_t n = 0;
 
 	for (struct worker *w = g->workers; w; w = w->hh.next) {
-		if (is_wanted(g, w))
+		if (gate_sums_is_wanted(g, w))
 			order[n++] = w;
 	}
 	qsort(order, n, sizeof *order, worker_order);
@@ -119,7 +120,7 @@ static void open_sum(struct gate *g)
 	e->iteration = g->applied;
 	e->check = g->sums.is_checked = wants_check(g);
 	e->member = member;
-	e->members = g->sums.members = list_members(g, member, order);
+	e->members = g->sums.members = gate_sums_list_members(g, member, order);
 	g->sums.replicas = e->tos;
 	g->sums.is_open = 1;
 	for (size_t i = 0; i < e->tos; i++)
@@ -135,7 +136,7 @@ static void keep_sum(struct gate *g)
 	if (g->sums.is_open && !g->sums.is_changed && !lacks_check)
 		return;
 	g->sums.is_changed = 0;
-	if (replicas_in(g) == 0 || wanted(g) == 0)
+	if (replicas_in(g) == 0 || gate_sums_wanted(g) == 0)
 		shut(g);
 	else if (!g->sums.is_open || !members_same(g) || !replicas_same(g) ||
 		 lacks_check)
@@ -174,7 +175,7 @@ static int is_pushed(const struct gate *g)
 	if (pushed(g) < g->sums.members)
 		return 0;
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
-		if (is_listed(w) && !has_pushed(w))
+		if (gate_sums_is_listed(w) && !has_pushed(w))
 			return 0;
 	}
 	return 1;
@@ -182,7 +183,7 @@ static int is_pushed(const struct gate *g)
 
 /* A client may tell its replica another thing than the lead. Such a one is out for good, and what
  * it has staged goes. */
-static void refuse(struct gate *g, struct worker *w, const char *why)
+static void gate_sums_refuse(struct gate *g, struct worker *w, const char *why)
 {
 	struct gate_effect *e = effect_add(g, GATE_REFUSED);
 
@@ -208,7 +209,7 @@ static int is_true(struct gate *g)
 
 	for (struct worker *w = g->workers; w && !g->quit; w = w->hh.next) {
 		const struct push *p = w->held;
-		if (!is_listed(w))
+		if (!gate_sums_is_listed(w))
 			continue;
 		if (w->summed != g->sums.epoch) {
 			snprintf(why, sizeof why,
@@ -225,7 +226,7 @@ static int is_true(struct gate *g)
 				 (unsigned long long)w->summed_sequence,
 				 (unsigned long long)w->summed_count,
 				 (unsigned long long)p->sequence, (unsigned long long)p->count);
-			refuse(g, w, why);
+			gate_sums_refuse(g, w, why);
 			all = 0;
 		}
 	}
@@ -256,7 +257,7 @@ static void settle_unit(struct gate *g)
 {
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
-		if (p->late || !is_listed(p->worker))
+		if (p->late || !gate_sums_is_listed(p->worker))
 			continue;
 		pushes_remove(&g->held, p);
 		p->worker->held = NULL;
@@ -268,7 +269,7 @@ static void settle_unit(struct gate *g)
 }
 
 /* 1 when something was settled, or somebody is out: what comes next may be possible, too. */
-static int go_on(struct gate *g)
+static int gate_sums_go_on(struct gate *g)
 {
 	if (g->late) {
 		units_late(g);
@@ -293,7 +294,7 @@ void sums_step(struct gate *g)
 		keep_sum(g);
 		if (g->cut == CUT_SAVING || g->cut == CUT_FORKING || (g->cut == CUT_WANTED && !sums_cut_waits(g)))
 			return;
-	} while (!g->failed && go_on(g));
+	} while (!g->failed && gate_sums_go_on(g));
 }
 
 /* ---- the answer ---- */
@@ -391,8 +392,8 @@ void gate_summed_of(struct gate *g, size_t replica, uint64_t epoch, const char *
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, worker, w);
-	if (!w || w->replica != replica || epoch != g->sums.epoch ||
-	    w->generation != generation || !is_listed(w))
+	if (!w || w->replica != replica || epoch != g->sums.epoch || w->generation != generation ||
+	    !gate_sums_is_listed(w))
 		return;
 	w->summed = epoch;
 	w->summed_sequence = sequence;
@@ -423,7 +424,7 @@ void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t 
 	struct push *p;
 
 	HASH_FIND_STR(g->workers, worker, w);
-	if (!w || !is_summing(g, epoch) || w->generation != generation || !is_listed(w))
+	if (!w || !is_summing(g, epoch) || w->generation != generation || !gate_sums_is_listed(w))
 		return;
 	w->diverged = generation;
 	snprintf(w->why, sizeof w->why, "%s", why);
@@ -442,9 +443,9 @@ void gate_refused(struct gate *g, uint64_t epoch, const char *worker, uint64_t g
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, worker, w);
-	if (!w || !is_summing(g, epoch) || w->generation != generation || !is_listed(w))
+	if (!w || !is_summing(g, epoch) || w->generation != generation || !gate_sums_is_listed(w))
 		return;
-	refuse(g, w, why);
+	gate_sums_refuse(g, w, why);
 	units_step(g);
 }
 
@@ -483,7 +484,7 @@ void gate_sum_late(struct gate *g)
 	e->epoch = g->sums.epoch;
 	e->push = push;
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
-		if (!is_listed(w))
+		if (!gate_sums_is_listed(w))
 			continue;
 		memcpy(push[e->pushes].worker, w->id, sizeof push->worker);
 		push[e->pushes].generation = w->generation;

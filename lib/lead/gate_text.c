@@ -356,7 +356,7 @@ static int load_line(struct load *l, struct error *err)
 }
 
 /* -1: no gate that was saved can be like this. */
-static int check(const struct gate *g, struct error *err)
+static int gate_text_check(const struct gate *g, struct error *err)
 {
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
 		if (w->acts_seen > g->acts_base + g->acts)
@@ -391,5 +391,5 @@ int gate_load(struct gate *g, const char *text, size_t len, struct error *err)
 		return error_wrap(err, place);
 	if (g->failed)
 		return error_set(err, ERROR_OS, "gate", "out of memory");
-	return check(g, err);
+	return gate_text_check(g, err);
 }

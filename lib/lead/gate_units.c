@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int bsp(const struct gate *g)
+static int units_bsp(const struct gate *g)
 {
 	return g->options.sync == GATE_BSP;
 }
@@ -40,18 +40,18 @@ static int try_close(struct gate *g)
 	if (g->held.count == 0)
 		return 0;
 	uint64_t needed = g->active > g->backup ? g->active - g->backup : 1;
-	g->unit = !bsp(g) || (ready > 0 && ready >= needed);
+	g->unit = !units_bsp(g) || (ready > 0 && ready >= needed);
 	if (!g->unit && !g->late)
 		return 0;
 	send_held(g, !g->unit);
 	if (!g->unit)
 		return 1;
-	if (bsp(g)) {
+	if (units_bsp(g)) {
 		g->open++;
 		g->begun = 0;
 	}
 	acts_publish(g);
-	if (bsp(g))
+	if (units_bsp(g))
 		worker_let_in(g, 1);
 	return 1;
 }
@@ -81,7 +81,7 @@ static struct gate_effect *put_pushes(struct gate *g, enum gate_effect_kind kind
 		push[n].generation = p->generation;
 		push[n].sequence = p->sequence;
 		push[n].scale = p->scale;
-		push[n].unit = bsp(g) ? 0 : n;
+		push[n].unit = units_bsp(g) ? 0 : n;
 		push[n].count = p->count;
 		push[n].size = p->size;
 		n++;
@@ -101,7 +101,7 @@ static struct push *first_unsettled(const struct gate *g)
 }
 
 /* With replicas a unit is settled as a whole or not at all. */
-static int is_whole(const struct gate *g)
+static int units_is_whole(const struct gate *g)
 {
 	return g->options.replicas && g->unit;
 }
@@ -113,7 +113,7 @@ static size_t next_settle(const struct gate *g, uint64_t *pushes)
 
 	*pushes = 0;
 	for (const struct push *p = first_unsettled(g); p; p = p->next) {
-		if (lines && lines + p->ranges > GATE_SETTLE_LINES && !is_whole(g))
+		if (lines && lines + p->ranges > GATE_SETTLE_LINES && !units_is_whole(g))
 			break;
 		lines += p->ranges;
 		(*pushes)++;
@@ -145,7 +145,7 @@ static void put_settle(struct gate *g)
 	e->iteration = g->applied;
 	e->line = line;
 	e->lines = lines;
-	if (is_whole(g)) {
+	if (units_is_whole(g)) {
 		e->whole = 1;
 		e->epoch = g->sums.next.epoch;
 		e->divisor = g->sums.next.divisor;
@@ -153,11 +153,11 @@ static void put_settle(struct gate *g)
 	}
 }
 
-static void commit(struct gate *g);
-static void release(struct gate *g);
+static void units_commit(struct gate *g);
+static void units_release(struct gate *g);
 
 /* Asks the parts, or shardd, for what they have not answered, if they are connected. */
-static void ask(struct gate *g)
+static void units_ask(struct gate *g)
 {
 	if (!g->settling || !g->unanswered || g->quit)
 		return;
@@ -171,21 +171,21 @@ static void ask(struct gate *g)
 }
 
 /* Asks shardd for what it has not answered, or commits when there is nothing to ask. */
-static void settle(struct gate *g)
+static void units_settle_next(struct gate *g)
 {
 	uint64_t pushes;
 
-	if (!g->options.commit || (next_settle(g, &pushes) == 0 && !is_whole(g))) {
-		commit(g);
+	if (!g->options.commit || (next_settle(g, &pushes) == 0 && !units_is_whole(g))) {
+		units_commit(g);
 		return;
 	}
 	g->number++;
 	g->unanswered = 1;
-	ask(g);
+	units_ask(g);
 }
 
 /* First all servers say that they have what is to be applied: shardd's word can't be taken back. */
-static void hold(struct gate *g)
+static void units_hold(struct gate *g)
 {
 	size_t steps = 0;
 
@@ -193,24 +193,24 @@ static void hold(struct gate *g)
 		steps += has_step(p) ? 1 : 0;
 	g->settling = 1;
 	if (steps == 0) {
-		settle(g);
+		units_settle_next(g);
 		return;
 	}
 	g->holding = g->unanswered = 1;
-	ask(g);
+	units_ask(g);
 }
 
 void units_settle(struct gate *g)
 {
 	g->settling = g->unit = 1;
-	settle(g);
+	units_settle_next(g);
 }
 
 void units_late(struct gate *g)
 {
 	send_held(g, 1);
 	g->unit = 0;
-	hold(g);
+	units_hold(g);
 }
 
 void units_cut(struct gate *g)
@@ -252,7 +252,7 @@ void gate_still(struct gate *g)
 }
 
 /* Its answer says which map is in force. */
-static void refuse_map(struct gate *g, struct push *p)
+static void units_refuse_map(struct gate *g, struct push *p)
 {
 	pushes_remove(&g->held, p);
 	p->worker->held = NULL;
@@ -265,7 +265,7 @@ void gate_go_on(struct gate *g, int moved)
 {
 	g->still = STILL_NOT;
 	while (moved && g->held.first)
-		refuse_map(g, g->held.first);
+		units_refuse_map(g, g->held.first);
 	if (moved)
 		g->late = 0;
 	units_step(g);
@@ -286,22 +286,22 @@ void units_step(struct gate *g)
 	begins_step(g);
 	while (!g->settling && g->servers_up && !cut_holds(g) && g->still != STILL_IS &&
 	       try_close(g)) {
-		hold(g);
+		units_hold(g);
 		units_cut(g);
 		stand_still(g);
 		begins_step(g);
 	}
-	if (bsp(g))
+	if (units_bsp(g))
 		worker_let_in(g, 0);
 	/* No answer will carry these actions: they hold for those who join. */
 	if (g->pending && g->active == 0)
 		acts_publish(g);
-	release(g);
+	units_release(g);
 }
 
 /* ---- committing ---- */
 
-static int by_worker(const void *a, const void *b)
+static int units_by_worker(const void *a, const void *b)
 {
 	return node_id_compare(((const struct order_push *)a)->worker,
 			       ((const struct order_push *)b)->worker);
@@ -318,7 +318,7 @@ static void put_apply(struct gate *g)
 		if (has_step(p) && p->count > g->largest)
 			g->largest = p->count;
 	}
-	if (steps == 0 && !bsp(g))
+	if (steps == 0 && !units_bsp(g))
 		return;
 	e = put_pushes(g, GATE_APPLY);
 	if (!e)
@@ -336,15 +336,15 @@ static void put_apply(struct gate *g)
 		e->samples += p->count;
 		e->loss += p->loss;
 	}
-	if (bsp(g)) /* the same contributions give the same bits, whoever came first */
-		qsort(e->push, e->pushes, sizeof *e->push, by_worker);
+	if (units_bsp(g)) /* the same contributions give the same bits, whoever came first */
+		qsort(e->push, e->pushes, sizeof *e->push, units_by_worker);
 	e->iteration = g->applied;
-	e->units = bsp(g) ? 1 : e->pushes;
+	e->units = units_bsp(g) ? 1 : e->pushes;
 	g->applied += e->units;
 }
 
 /* What it said of its next batch does not hold when it is told of another size. */
-static void answer(struct gate *g, struct push *p)
+static void units_answer(struct gate *g, struct push *p)
 {
 	const char *word = p->late ? "dropped" : "applied";
 	char *actions = p->tokens ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL;
@@ -398,10 +398,10 @@ void units_finish(struct gate *g, struct push *p)
 		w->clock++;
 	if (g->options.sync == GATE_SSP && w->state == WORKER_ACTIVE &&
 	    w->generation == p->generation && !w->waiting) {
-		w->waiting = p; /* release() answers, now or when the others have caught up */
+		w->waiting = p; /* units_release() answers, now or when the others have caught up */
 		return;
 	}
-	answer(g, p);
+	units_answer(g, p);
 	push_free(p);
 }
 
@@ -416,7 +416,7 @@ static void finish_all(struct gate *g, struct push *p)
 }
 
 /* The commit is known: apply, then tell. */
-static void commit(struct gate *g)
+static void units_commit(struct gate *g)
 {
 	struct pushes sent = g->sent;
 	struct push *p, *next;
@@ -457,7 +457,7 @@ uint64_t units_slowest(const struct gate *g)
 }
 
 /* SSP: answers that waited for slower members. */
-static void release(struct gate *g)
+static void units_release(struct gate *g)
 {
 	struct worker *w, *next;
 	uint64_t least;
@@ -469,7 +469,7 @@ static void release(struct gate *g)
 	{
 		if (!w->waiting || w->clock > least + g->options.staleness)
 			continue;
-		answer(g, w->waiting);
+		units_answer(g, w->waiting);
 		push_free(w->waiting);
 		w->waiting = NULL;
 	}
@@ -517,7 +517,7 @@ void gate_held(struct gate *g, const char *const *missing, size_t count)
 	g->holding = 0;
 	if (refused)
 		drop_refused(g);
-	settle(g);
+	units_settle_next(g);
 	units_step(g);
 }
 
@@ -529,17 +529,17 @@ void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, si
 		return;
 	for (size_t i = 0; i < count; i++)
 		mark_refused(g, fenced[i], REFUSED_BY_SHARDD);
-	if (is_whole(g)) {
+	if (units_is_whole(g)) {
 		if (count)
 			sums_refused(g);
 		else
-			commit(g);
+			units_commit(g);
 		units_step(g);
 		return;
 	}
 	(void)next_settle(g, &pushes);
 	g->settled += pushes;
-	settle(g);
+	units_settle_next(g);
 	units_step(g);
 }
 
@@ -574,7 +574,7 @@ void gate_shards(struct gate *g, int up)
 		return;
 	}
 	/* The same settle under the same number: shardd knows whether it did it already. */
-	ask(g);
+	units_ask(g);
 	if (g->cut == CUT_SAVING && !was)
 		effect_add(g, GATE_SAVE);
 }
@@ -583,7 +583,7 @@ void gate_servers(struct gate *g, int up)
 {
 	g->servers_up = up;
 	if (up)
-		ask(g);
+		units_ask(g);
 	units_step(g);
 }
 

@@ -46,7 +46,7 @@ const struct error *lead_broken(const struct lead *l)
 
 /* ---- requests that wait ---- */
 
-static void on_cancel(struct request *rq, void *arg)
+static void lead_on_cancel(struct request *rq, void *arg)
 {
 	struct pending *p = arg;
 
@@ -67,7 +67,7 @@ uint64_t lead_defer(struct lead *l, struct request *rq)
 	p->lead = l;
 	p->rq = rq;
 	HASH_ADD(hh, l->pendings, token, sizeof p->token, p);
-	request_defer(rq, on_cancel, p);
+	request_defer(rq, lead_on_cancel, p);
 	return p->token;
 }
 
@@ -85,7 +85,7 @@ struct request *lead_undefer(struct lead *l, uint64_t token)
 	return rq;
 }
 
-static void answer(struct lead *l, const struct gate_effect *e)
+static void lead_answer(struct lead *l, const struct gate_effect *e)
 {
 	struct request *rq = lead_undefer(l, e->token);
 
@@ -135,7 +135,7 @@ static void one_holds(struct lead *l)
 	lead_pump(l);
 }
 
-static void on_held(uint32_t part, const struct order_result *result, void *lead)
+static void lead_on_held(uint32_t part, const struct order_result *result, void *lead)
 {
 	struct lead *l = lead;
 
@@ -145,10 +145,10 @@ static void on_held(uint32_t part, const struct order_result *result, void *lead
 	one_holds(l);
 }
 
-static void hold(struct lead *l, const struct gate_effect *e)
+static void lead_hold_pushes(struct lead *l, const struct gate_effect *e)
 {
 	struct order order = {.kind = ORDER_HOLD, .push = e->push, .pushes = e->pushes};
-	struct order_answer answer = {.missing = on_missing, .done = on_held, .arg = l};
+	struct order_answer answer = {.missing = on_missing, .done = lead_on_held, .arg = l};
 
 	l->holding.missing.count = 0;
 	l->holding.asked = lead_parts_count(l->parts) + 1; /* and this function */
@@ -167,7 +167,7 @@ static void apply_pushes(struct lead *l, const struct gate_effect *e)
 	lead_parts_give(l->parts, &order, NULL);
 }
 
-static void apply(struct lead *l, const struct gate_effect *e)
+static void lead_apply(struct lead *l, const struct gate_effect *e)
 {
 	if (l->replicas)
 		lead_step(l, e);
@@ -191,7 +191,7 @@ static void throw_away(struct lead *l, const struct gate_effect *e)
 		lead_parts_give(l->parts, &order, NULL);
 }
 
-static uint64_t iteration(void *lead)
+static uint64_t lead_iteration(void *lead)
 {
 	return gate_iteration(((struct lead *)lead)->gate);
 }
@@ -212,7 +212,7 @@ static void on_joiners(void *lead)
 	lead_pump(l);
 }
 
-static void on_broken(const struct error *err, void *lead)
+static void lead_on_broken(const struct error *err, void *lead)
 {
 	lead_break(lead, err);
 }
@@ -241,19 +241,19 @@ void lead_pump(struct lead *l)
 	while (!l->broken && (e = gate_next(l->gate))) {
 		switch (e->kind) {
 		case GATE_ANSWER:
-			answer(l, e);
+			lead_answer(l, e);
 			break;
 		case GATE_HOLD:
 			if (l->replicas)
 				lead_hold(l, e);
 			else
-				hold(l, e);
+				lead_hold_pushes(l, e);
 			break;
 		case GATE_SETTLE:
 			lead_settle(l, e);
 			break;
 		case GATE_APPLY:
-			apply(l, e);
+			lead_apply(l, e);
 			break;
 		case GATE_DROP:
 		case GATE_THROW:
@@ -302,10 +302,10 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 					   .sockets = options->servers,
 					   .count = options->server_count,
 					   .incarnation = options->gate.incarnation,
-					   .iteration = iteration,
+					   .iteration = lead_iteration,
 					   .ready = on_ready,
 					   .joiners = on_joiners,
-					   .broken = on_broken,
+					   .broken = lead_on_broken,
 					   .owner = l};
 
 	if (!l)
@@ -337,7 +337,7 @@ failed:
 	return -1;
 }
 
-static void on_begin(void *lead)
+static void lead_on_begin(void *lead)
 {
 	struct lead *l = lead;
 
@@ -360,7 +360,7 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 	struct event_base *base = server_base(server);
 
 	l->server = server;
-	l->begin = timer_new(base, on_begin, l);
+	l->begin = timer_new(base, lead_on_begin, l);
 	if (!l->begin || lead_hand_start(l, base) != 0 || lead_silent_start(l, base) != 0 ||
 	    (l->options.gate.foreign && lead_trainers_start(l, base) != 0))
 		return error_set(err, ERROR_OS, "lead", "out of memory");

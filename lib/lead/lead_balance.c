@@ -20,7 +20,7 @@
 
 /* Records are kept until the round is over: those who wait lose less by one write(2) than by
  * several. */
-static void keep(struct lead *l, const char *line, size_t len)
+static void lead_balance_keep(struct lead *l, const char *line, size_t len)
 {
 	struct sizes *s = &l->sizes;
 
@@ -34,7 +34,7 @@ static void put_log(struct record_out *o, void *lead)
 {
 	size_t len = record_end(o, NULL);
 
-	keep(lead, o->data, len);
+	lead_balance_keep(lead, o->data, len);
 }
 
 static void write_log(struct lead *l)
@@ -74,7 +74,7 @@ static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
 	len = record_end(&o, NULL);
 	watchers_say(l->watchers, line, len);
 	if (l->sizes.fd >= 0)
-		keep(l, line, len);
+		lead_balance_keep(l, line, len);
 }
 
 /* A sum that is not the batch is said when it begins, changes and is over. */
@@ -96,7 +96,7 @@ static void say_sum(struct lead *l, const struct balance_member *m, size_t n)
 }
 
 /* What can't be done is said once, until it can be again. */
-static int balance(struct lead *l, struct balance_member *m, size_t n)
+static int lead_balance_sizes(struct lead *l, struct balance_member *m, size_t n)
 {
 	struct error err = {0};
 	int rc = balance_round(l->sizes.balance, m, n, &err);
@@ -109,7 +109,7 @@ static int balance(struct lead *l, struct balance_member *m, size_t n)
 	return rc;
 }
 
-static int ask(uint64_t iteration, struct balance_member *m, size_t n, void *lead)
+static int lead_balance_ask(uint64_t iteration, struct balance_member *m, size_t n, void *lead)
 {
 	struct lead *l = lead;
 	double began = clock_mono(), asked;
@@ -119,7 +119,7 @@ static int ask(uint64_t iteration, struct balance_member *m, size_t n, void *lea
 	for (size_t i = 0; rc == 0 && i < n; i++)
 		before[i] = m[i].size;
 	if (rc == 0)
-		rc = balance(l, m, n);
+		rc = lead_balance_sizes(l, m, n);
 	asked = clock_mono();
 	if (rc == 0 && l->sizes.fd >= 0 && !l->sizes.begun)
 		put_begin(l); /* an heir: not before the old one's last round */
@@ -147,7 +147,7 @@ int lead_balance_new(struct lead *l, struct error *err)
 			l->options.balance_least, err) != 0)
 		return -1;
 	l->sizes.sum = l->options.balance_batch;
-	l->options.gate.balance = ask;
+	l->options.gate.balance = lead_balance_ask;
 	l->options.gate.balance_arg = l;
 	if (!l->options.balance_log)
 		return 0;

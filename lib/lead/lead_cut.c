@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* Who asked gets the answer, if still there. */
-static void answer(struct lead *l, const char *why)
+static void lead_cut_answer(struct lead *l, const char *why)
 {
 	struct cutting *c = &l->cut;
 	struct request *rq = lead_undefer(l, c->token);
@@ -168,13 +168,13 @@ static int commit_fill(struct lead *l, struct commit *k, struct error *err)
 }
 
 /* It is a checkpoint now, or there is nothing of it. */
-static void over(struct lead *l)
+static void lead_cut_over(struct lead *l)
 {
 	struct cutting *c = &l->cut;
 
 	if (c->failed)
 		log_say(LOG_LEVEL_ERROR, "checkpoint %s: %s", c->dir, c->why);
-	answer(l, c->failed ? c->why : NULL);
+	lead_cut_answer(l, c->failed ? c->why : NULL);
 	c->busy = 0;
 	lead_trainers_forget(l);
 	gate_cut_over(l->gate);
@@ -195,11 +195,11 @@ static void on_committed(void *arg, void *lead)
 
 	if (k->result != 0)
 		fail_commit(lead, &k->error);
-	over(lead);
+	lead_cut_over(lead);
 }
 
 /* The last part has answered. */
-static void finish(struct lead *l)
+static void lead_cut_finish(struct lead *l)
 {
 	static const struct aside_work work = {commit_work, on_committed, commit_release};
 	struct cutting *c = &l->cut;
@@ -208,7 +208,7 @@ static void finish(struct lead *l)
 
 	if (c->failed && c->is_left) {
 		free(k);
-		over(l);
+		lead_cut_over(l);
 		return;
 	}
 	if (!k)
@@ -220,7 +220,7 @@ static void finish(struct lead *l)
 		commit_release(k);
 	fail_commit(l, &err);
 	remove_dir(l);
-	over(l);
+	lead_cut_over(l);
 }
 
 void lead_cut_stop(struct lead *l)
@@ -233,7 +233,7 @@ void lead_cut_stop(struct lead *l)
 void lead_cut_answered(struct lead *l)
 {
 	if (--l->cut.writing == 0)
-		finish(l);
+		lead_cut_finish(l);
 }
 
 static void on_written(uint32_t part, const struct order_result *result, void *lead)
@@ -253,7 +253,7 @@ static void on_written(uint32_t part, const struct order_result *result, void *l
 }
 
 /* Makes the directory; its full name into out: shardd and the other servers may run elsewhere. */
-static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
+static int lead_cut_make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
 {
 	char parent[CKPT_PATH_MAX], name[CKPT_PATH_MAX];
 	size_t len = strlen(dir);
@@ -284,7 +284,7 @@ static int make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
 }
 
 /* Whether the base is there, before anything is done. */
-static int take_base(struct lead *l, const char *dir, const char *base, struct error *err)
+static int lead_cut_take_base(struct lead *l, const char *dir, const char *base, struct error *err)
 {
 	struct cutting *c = &l->cut;
 	struct ckpt_manifest m = {0}; /* stays without files */
@@ -310,7 +310,8 @@ void lead_cut_begin(struct lead *l, struct request *rq, const char *dir, const c
 		request_err(rq, "busy", "%s is being written", c->dir);
 		return;
 	}
-	if (take_base(l, dir, base, &err) != 0 || make_dir(dir, c->dir, &err) != 0) {
+	if (lead_cut_take_base(l, dir, base, &err) != 0 ||
+	    lead_cut_make_dir(dir, c->dir, &err) != 0) {
 		request_err(rq, "cut", "%s: %s", err.place, err.text);
 		return;
 	}

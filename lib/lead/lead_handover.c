@@ -78,7 +78,8 @@ int lead_give(void *lead, struct call *heir, struct error *err)
 
 /* ---- taking ---- */
 
-static char *take_text(const struct record *r, struct call *c, uint64_t *bytes, struct error *err)
+static char *lead_handover_take_text(const struct record *r, struct call *c, uint64_t *bytes,
+				     struct error *err)
 {
 	char *text;
 
@@ -114,7 +115,7 @@ static int take_gate(struct lead *l, const struct record *r, struct call *c, str
 {
 	const struct part_here *here = lead_parts_here(l->parts);
 	uint64_t bytes;
-	char *text = take_text(r, c, &bytes, err);
+	char *text = lead_handover_take_text(r, c, &bytes, err);
 	int rc = text ? gate_load(l->gate, text, (size_t)bytes, err) : -1;
 
 	free(text);
@@ -141,7 +142,7 @@ static int take_told(struct lead *l, const struct record *r, struct call *c, str
 	    record_u64(r, "head-bytes", 1, RECORD_LINE_MAX, &head, err) != 0 ||
 	    record_u64(r, "bytes", head, TEXT_BYTES_MAX, &bytes, err) != 0)
 		return -1;
-	text = take_text(r, c, &bytes, err);
+	text = lead_handover_take_text(r, c, &bytes, err);
 	return text ? lead_parts_owe(l->parts, (uint32_t)part, iteration, units, text,
 				     (size_t)head, (size_t)(bytes - head), err)
 		    : -1;
@@ -152,7 +153,7 @@ static int take_sockets(struct lead *l, const struct record *r, struct call *c, 
 	size_t count = lead_parts_count(l->parts), n = 0;
 	const char **socket = calloc(count, sizeof *socket);
 	uint64_t bytes;
-	char *text = socket ? take_text(r, c, &bytes, err) : NULL, *at = text;
+	char *text = socket ? lead_handover_take_text(r, c, &bytes, err) : NULL, *at = text;
 	int rc = -1;
 
 	for (; text && at < text + bytes && n < count; n++) {

@@ -94,7 +94,7 @@ struct moving {
 	char why[ERROR_TEXT_MAX];
 };
 
-static const struct map *map_of(const struct lead *l)
+static const struct map *lead_move_map_of(const struct lead *l)
 {
 	const struct part_here *here = lead_parts_here(l->parts);
 
@@ -117,14 +117,14 @@ static const char *socket_of(const struct lead *l, const struct mover *mover)
 	return mover->socket[0] ? mover->socket : l->options.socket ? l->options.socket : "";
 }
 
-static const char *id_of(const struct lead *l, const struct mover *mover)
+static const char *lead_move_id_of(const struct lead *l, const struct mover *mover)
 {
 	return mover->socket[0] ? lead_parts_id(l->parts, mover->socket) : l->options.id;
 }
 
 /* ---- the end ---- */
 
-static void forget(struct lead *l)
+static void lead_move_forget(struct lead *l)
 {
 	struct moving *m = l->moving;
 
@@ -138,10 +138,10 @@ static void forget(struct lead *l)
 	free(m);
 }
 
-static void answer_ok(struct lead *l, struct request *rq)
+static void lead_move_answer_ok(struct lead *l, struct request *rq)
 {
 	const struct moving *m = l->moving;
-	const struct map *map = map_of(l);
+	const struct map *map = lead_move_map_of(l);
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 
@@ -158,27 +158,27 @@ static void answer_ok(struct lead *l, struct request *rq)
 	request_ok_record(rq, &o);
 }
 
-static void finish(struct lead *l)
+static void lead_move_finish(struct lead *l)
 {
 	struct moving *m = l->moving;
 	struct request *rq = lead_undefer(l, m->token);
-	const struct map *map = map_of(l);
+	const struct map *map = lead_move_map_of(l);
 
 	log_say(LOG_LEVEL_INFO,
 		"map %llu of %u parts: %llu bytes were moved in %llu pieces, held up for %.3g s at most",
 		(unsigned long long)map->version, map->parts, (unsigned long long)m->bytes,
 		(unsigned long long)m->pieces, m->stall);
 	if (rq)
-		answer_ok(l, rq);
-	forget(l);
+		lead_move_answer_ok(l, rq);
+	lead_move_forget(l);
 }
 
 /* For good: nothing more is moved. What was before stays. */
-static void give_up(struct lead *l)
+static void lead_move_give_up(struct lead *l)
 {
 	struct moving *m = l->moving;
 	struct request *rq = lead_undefer(l, m->token);
-	const struct map *map = map_of(l);
+	const struct map *map = lead_move_map_of(l);
 
 	log_say(LOG_LEVEL_WARNING, "parameters are not moved: %s; map %llu of %u parts goes on",
 		m->why, (unsigned long long)map->version, map->parts);
@@ -186,10 +186,10 @@ static void give_up(struct lead *l)
 		request_err(rq, "move", "%.300s; map %llu of %u parts goes on", m->why,
 			    (unsigned long long)map->version, map->parts);
 	lead_parts_forget_joiners(l->parts);
-	forget(l);
+	lead_move_forget(l);
 }
 
-static void order(struct lead *l, enum order_kind kind, const struct order_answer *a);
+static void lead_move_order(struct lead *l, enum order_kind kind, const struct order_answer *a);
 
 static void ignore(uint32_t part, const struct order_result *result, void *lead)
 {
@@ -199,7 +199,7 @@ static void ignore(uint32_t part, const struct order_result *result, void *lead)
 }
 
 /* This attempt. */
-static void fail(struct lead *l, const char *who, const char *why)
+static void lead_move_fail(struct lead *l, const char *who, const char *why)
 {
 	struct moving *m = l->moving;
 	enum stage stage = m->stage;
@@ -210,7 +210,7 @@ static void fail(struct lead *l, const char *who, const char *why)
 	if (stage == MOVE_JOINING) {
 		m->tries = TRIES;
 	} else {
-		order(l, ORDER_CANCEL, &nobody);
+		lead_move_order(l, ORDER_CANCEL, &nobody);
 		m->tries++;
 	}
 	m->is_last = 0;
@@ -236,7 +236,7 @@ static struct order_server *servers(const struct lead *l, size_t *count)
 		struct order_server *one = &s[*count];
 		if (m->is_last && !mover->stays)
 			continue;
-		snprintf(one->id, sizeof one->id, "%s", id_of(l, mover));
+		snprintf(one->id, sizeof one->id, "%s", lead_move_id_of(l, mover));
 		snprintf(one->socket, sizeof one->socket, "%s", socket_of(l, mover));
 		one->dense_begin = m->next.dense[i];
 		one->key_begin = m->next.key[i];
@@ -246,7 +246,7 @@ static struct order_server *servers(const struct lead *l, size_t *count)
 	return s;
 }
 
-static void order(struct lead *l, enum order_kind kind, const struct order_answer *a)
+static void lead_move_order(struct lead *l, enum order_kind kind, const struct order_answer *a)
 {
 	const struct moving *m = l->moving;
 	struct order o = {.kind = kind,
@@ -268,10 +268,10 @@ static void order(struct lead *l, enum order_kind kind, const struct order_answe
 /* ---- pieces ---- */
 
 /* Bytes of an element of the vector, and of a place of the keys: places are all alike. */
-static void weigh(const struct lead *l, double *dense, double *key)
+static void lead_move_weigh(const struct lead *l, double *dense, double *key)
 {
 	const struct part_here *here = lead_parts_here(l->parts);
-	const struct map *map = map_of(l);
+	const struct map *map = lead_move_map_of(l);
 	uint64_t count = map->dense_begin[1], places = map->key_begin[1], d, r;
 
 	here->bytes(here->part, &d, &r);
@@ -280,8 +280,8 @@ static void weigh(const struct lead *l, double *dense, double *key)
 }
 
 /* The next step of the bounds that go left (sign -1) or right, no more than *budget bytes. */
-static void step(uint64_t *now, const uint64_t *target, size_t count, int sign, double weight,
-		 double *budget)
+static void lead_move_step(uint64_t *now, const uint64_t *target, size_t count, int sign,
+			   double weight, double *budget)
 {
 	double room = weight > 0.0 ? *budget / weight : 1e18;
 	uint64_t most = room < 1e18 ? (uint64_t)room + 1 : UINT64_C(1) << 62, far = 0, end = 0;
@@ -310,37 +310,38 @@ static void step(uint64_t *now, const uint64_t *target, size_t count, int sign, 
 	*budget -= (double)by * weight;
 }
 
-static int same(const struct bounds *a, const struct bounds *b, size_t count)
+static int lead_move_same(const struct bounds *a, const struct bounds *b, size_t count)
 {
 	return memcmp(a->dense, b->dense, count * sizeof *a->dense) == 0 &&
 	       memcmp(a->key, b->key, count * sizeof *a->key) == 0;
 }
 
-static void cut_piece(struct lead *l)
+static void lead_move_cut_piece(struct lead *l)
 {
 	struct moving *m = l->moving;
 	double dense, key, budget = (double)m->piece_bytes;
 
-	weigh(l, &dense, &key);
+	lead_move_weigh(l, &dense, &key);
 	m->next = m->now;
 	for (int sign = -1; sign <= 1; sign += 2) {
-		step(m->next.dense, m->target.dense, m->count, sign, dense, &budget);
+		lead_move_step(m->next.dense, m->target.dense, m->count, sign, dense, &budget);
 		/* a bound that goes right may start only when those that go left are there */
 		if (budget <= 0.0)
 			break;
 	}
 	for (int sign = -1; sign <= 1 && budget > 0.0; sign += 2)
-		step(m->next.key, m->target.key, m->count, sign, key, &budget);
-	m->is_last = same(&m->next, &m->target, m->count);
+		lead_move_step(m->next.key, m->target.key, m->count, sign, key, &budget);
+	m->is_last = lead_move_same(&m->next, &m->target, m->count);
 }
 
 /* ---- the stages of an attempt ---- */
 
-static void go_on(struct lead *l);
+static void lead_move_go_on(struct lead *l);
 static void rest(struct lead *l);
 
 /* Of an answer: whether it is one that is waited for. */
-static int is_due(const struct lead *l, const struct order_result *result, enum stage stage)
+static int lead_move_is_due(const struct lead *l, const struct order_result *result,
+			    enum stage stage)
 {
 	return l->moving && !l->broken && l->moving->stage == stage &&
 	       result->attempt == l->moving->attempt;
@@ -351,10 +352,10 @@ static void on_prepared(uint32_t part, const struct order_result *result, void *
 	struct lead *l = lead;
 	struct moving *m = l->moving;
 
-	if (!is_due(l, result, MOVE_PREPARING))
+	if (!lead_move_is_due(l, result, MOVE_PREPARING))
 		return;
 	if (result->code) {
-		fail(l, lead_parts_name(l->parts, part), result->text);
+		lead_move_fail(l, lead_parts_name(l->parts, part), result->text);
 		lead_pump(l);
 		return;
 	}
@@ -365,7 +366,7 @@ static void on_prepared(uint32_t part, const struct order_result *result, void *
 	lead_pump(l);
 }
 
-static void prepare(struct lead *l)
+static void lead_move_prepare(struct lead *l)
 {
 	struct moving *m = l->moving;
 	struct order_answer a = {.done = on_prepared, .arg = l};
@@ -373,19 +374,19 @@ static void prepare(struct lead *l)
 
 	m->stage = MOVE_PREPARING;
 	m->attempt = ++l->attempts;
-	m->version = map_of(l)->version + 1;
+	m->version = lead_move_map_of(l)->version + 1;
 	m->bytes += m->piece;
 	m->piece = 0;
-	cut_piece(l);
+	lead_move_cut_piece(l);
 	if (lost) {
-		fail(l, lost, "is not connected");
+		lead_move_fail(l, lost, "is not connected");
 		return;
 	}
 	m->left = 1; /* this function */
 	for (size_t i = 0; i < m->count; i++)
 		m->left += m->mover[i].is_in || m->mover[i].stays;
 	deadline(m, PREPARE_SECONDS);
-	order(l, ORDER_PREPARE, &a);
+	lead_move_order(l, ORDER_PREPARE, &a);
 	on_prepared(0, &(struct order_result){.attempt = m->attempt}, l);
 }
 
@@ -406,7 +407,7 @@ static void on_adopted(uint32_t part, const struct order_result *result, void *l
 	struct lead *l = lead;
 
 	/* Later only those answer that are in the map no more. */
-	if (!is_due(l, result, MOVE_ADOPTING) || is_leaving(l, part))
+	if (!lead_move_is_due(l, result, MOVE_ADOPTING) || is_leaving(l, part))
 		return;
 	if (result->code) {
 		lead_breakf(l, ERROR_TEMPFAIL, lead_parts_name(l->parts, part),
@@ -414,13 +415,13 @@ static void on_adopted(uint32_t part, const struct order_result *result, void *l
 		return;
 	}
 	if (--l->moving->left == 0) {
-		go_on(l);
+		lead_move_go_on(l);
 		lead_pump(l);
 	}
 }
 
 /* The sockets of the parts behind part 0, of the map that is given now. */
-static const char **others(const struct moving *m, size_t *count)
+static const char **lead_move_others(const struct moving *m, size_t *count)
 {
 	const char **s = calloc(m->count, sizeof *s);
 
@@ -461,25 +462,25 @@ static void fit_piece(struct lead *l)
 }
 
 /* From here on the new map is in force. Who goes is told, and not waited for. */
-static void commit(struct lead *l)
+static void lead_move_commit(struct lead *l)
 {
 	struct moving *m = l->moving;
 	struct order_answer a = {.done = on_adopted, .arg = l};
 	size_t count;
-	const char **socket = others(m, &count);
+	const char **socket = lead_move_others(m, &count);
 	struct part_file *file = calloc(count + 2, sizeof *file);
 
 	if (!socket || !file) {
 		free(socket);
 		free(file);
-		fail(l, "the lead", "out of memory");
+		lead_move_fail(l, "the lead", "out of memory");
 		return;
 	}
 	m->stage = MOVE_ADOPTING;
 	m->left = count + 2; /* and this function */
 	number(l);
 	deadline(m, ADOPT_SECONDS);
-	order(l, ORDER_ADOPT, &a);
+	lead_move_order(l, ORDER_ADOPT, &a);
 	if (!l->broken && lead_parts_are(l->parts, socket, count) != 0)
 		lead_breakf(l, ERROR_OS, "move", "out of memory");
 	free(socket);
@@ -505,17 +506,17 @@ static void on_given(uint32_t part, const struct order_result *result, void *lea
 	struct lead *l = lead;
 	struct moving *m = l->moving;
 
-	if (!is_due(l, result, MOVE_GIVING))
+	if (!lead_move_is_due(l, result, MOVE_GIVING))
 		return;
 	if (result->code) {
-		fail(l, lead_parts_name(l->parts, part), result->text);
+		lead_move_fail(l, lead_parts_name(l->parts, part), result->text);
 		lead_pump(l);
 		return;
 	}
 	m->piece += result->bytes;
 	if (--m->left > 0)
 		return;
-	commit(l);
+	lead_move_commit(l);
 	lead_pump(l);
 }
 
@@ -532,12 +533,12 @@ void lead_move_still(struct lead *l)
 	for (size_t i = 0; i < m->count; i++)
 		m->left += m->mover[i].is_in || m->mover[i].stays;
 	deadline(m, GIVE_SECONDS + (double)m->piece_bytes / GIVE_BYTES_SECOND);
-	order(l, ORDER_GIVE, &a);
+	lead_move_order(l, ORDER_GIVE, &a);
 	on_given(0, &(struct order_result){.attempt = m->attempt}, l);
 }
 
 /* After a piece. The next one is prepared at once: training goes on meanwhile. */
-static void go_on(struct lead *l)
+static void lead_move_go_on(struct lead *l)
 {
 	struct moving *m = l->moving;
 
@@ -545,9 +546,9 @@ static void go_on(struct lead *l)
 	m->piece = 0;
 	m->adopted = clock_mono();
 	if (m->is_last)
-		finish(l);
+		lead_move_finish(l);
 	else
-		prepare(l);
+		lead_move_prepare(l);
 }
 
 /* Seconds until training has gone on for long enough: for a unit at least, unless none closes
@@ -577,7 +578,7 @@ static void rest(struct lead *l)
 	gate_still(l->gate);
 }
 
-static void on_timer(void *lead)
+static void lead_move_on_timer(void *lead)
 {
 	struct lead *l = lead;
 	struct moving *m = l->moving;
@@ -586,16 +587,16 @@ static void on_timer(void *lead)
 	if (m->stage == MOVE_RESTING)
 		rest(l);
 	else if (m->stage == MOVE_AGAIN && m->tries < TRIES)
-		prepare(l);
+		lead_move_prepare(l);
 	else if (m->stage == MOVE_AGAIN)
-		give_up(l);
+		lead_move_give_up(l);
 	else if (m->stage == MOVE_STILL)
-		fail(l, "the lead", "a settle or a checkpoint takes too long");
+		lead_move_fail(l, "the lead", "a settle or a checkpoint takes too long");
 	else if (m->stage == MOVE_ADOPTING)
 		lead_breakf(l, ERROR_TEMPFAIL, lost ? lost : "a server",
 			    "has not adopted a map that is in force in %g s", ADOPT_SECONDS);
 	else
-		fail(l, lost ? lost : "a server", "no answer in time");
+		lead_move_fail(l, lost ? lost : "a server", "no answer in time");
 	lead_pump(l);
 }
 
@@ -608,7 +609,7 @@ static int all_joined(struct lead *l)
 	for (size_t i = 0; lead_parts_joiner(l->parts, i); i++) {
 		const char *wrong = lead_parts_joiner_wrong(l->parts, i);
 		if (wrong) {
-			fail(l, lead_parts_joiner(l->parts, i), wrong);
+			lead_move_fail(l, lead_parts_joiner(l->parts, i), wrong);
 			return 0;
 		}
 		all &= lead_parts_joiner_ready(l->parts, i);
@@ -623,7 +624,8 @@ static const char *same_id(const struct lead *l)
 
 	for (size_t i = 0; i < m->count; i++) {
 		for (size_t k = 0; k < i; k++) {
-			if (strcmp(id_of(l, &m->mover[i]), id_of(l, &m->mover[k])) == 0)
+			if (strcmp(lead_move_id_of(l, &m->mover[i]),
+				   lead_move_id_of(l, &m->mover[k])) == 0)
 				return m->mover[i].socket;
 		}
 	}
@@ -642,9 +644,9 @@ void lead_move_look(struct lead *l)
 		if (!all_joined(l) || lead_parts_lost(l->parts))
 			return;
 		if (same_id(l))
-			fail(l, same_id(l), "has the --id of another server");
+			lead_move_fail(l, same_id(l), "has the --id of another server");
 		else
-			prepare(l);
+			lead_move_prepare(l);
 		break;
 	case MOVE_PREPARING:
 	case MOVE_RESTING:
@@ -652,7 +654,7 @@ void lead_move_look(struct lead *l)
 	case MOVE_GIVING:
 		lost = lead_parts_lost(l->parts);
 		if (lost)
-			fail(l, lost, "connection lost");
+			lead_move_fail(l, lost, "connection lost");
 		break;
 	default:
 		break;
@@ -666,7 +668,7 @@ int lead_move_is_busy(const struct lead *l)
 
 void lead_move_stop(struct lead *l)
 {
-	forget(l);
+	lead_move_forget(l);
 }
 
 /* ---- what is asked for ---- */
@@ -704,7 +706,7 @@ static int read_sockets(struct wanted *w, const char *text, struct error *err)
 	return 0;
 }
 
-static int read_part(struct wanted *w, const struct record *r, struct error *err)
+static int lead_move_read_part(struct wanted *w, const struct record *r, struct error *err)
 {
 	const char *socket = record_get(r, "socket");
 	uint64_t part, last = w->map.parts - 1;
@@ -739,7 +741,7 @@ static int read_parts(struct wanted *w, const char *text, size_t len, struct err
 	if (!r)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	while ((rc = record_next(&walk, r, err)) == RECORD_ONE) {
-		if (read_part(w, r, err) != 0) {
+		if (lead_move_read_part(w, r, err) != 0) {
 			rc = -1;
 			break;
 		}
@@ -771,7 +773,7 @@ static struct wanted *read_wanted(struct lead *l, struct request *rq, uint64_t *
 	const struct record *r = request_record(rq);
 	struct payload *payload = request_payload(rq);
 	size_t len = payload ? payload_bytes(payload) : 0;
-	uint64_t dense = dense_of(map_of(l)), parts;
+	uint64_t dense = dense_of(lead_move_map_of(l)), parts;
 	struct wanted *w = calloc(1, sizeof *w);
 	char *text = malloc(len + 1);
 	int rc = -1;
@@ -816,7 +818,7 @@ static int add_mover(struct moving *m, const char *socket, int was, int stays)
 	return 0;
 }
 
-static int stays(const struct wanted *w, const char *socket)
+static int lead_move_stays(const struct wanted *w, const char *socket)
 {
 	for (uint32_t i = 1; i < w->map.parts; i++) {
 		if (strcmp(w->socket[i], socket) == 0)
@@ -849,7 +851,7 @@ static int order_movers(struct lead *l, const struct wanted *w, struct error *er
 		}
 		for (; rc == 0 && at < k; at++)
 			rc = add_mover(m, lead_parts_name(l->parts, at), 1,
-				       stays(w, lead_parts_name(l->parts, at)));
+				       lead_move_stays(w, lead_parts_name(l->parts, at)));
 		if (rc == 0)
 			rc = add_mover(m, w->socket[i], 1, 1);
 		at = k + 1;
@@ -862,8 +864,8 @@ static int order_movers(struct lead *l, const struct wanted *w, struct error *er
 }
 
 /* Who is not in a map begins where the next one does. */
-static void spread(struct bounds *b, const struct moving *m, const struct map *map,
-		   int (*is_in)(const struct mover *mover))
+static void lead_move_spread(struct bounds *b, const struct moving *m, const struct map *map,
+			     int (*is_in)(const struct mover *mover))
 {
 	uint32_t part = map->parts;
 
@@ -884,9 +886,9 @@ static int will_be_in(const struct mover *mover)
 	return mover->stays;
 }
 
-static int is_there(const struct lead *l, const struct wanted *w)
+static int lead_move_is_there(const struct lead *l, const struct wanted *w)
 {
-	const struct map *map = map_of(l);
+	const struct map *map = lead_move_map_of(l);
 
 	if (map->parts != w->map.parts ||
 	    memcmp(map->dense_begin, w->map.dense_begin, map->parts * sizeof *map->dense_begin) !=
@@ -900,17 +902,17 @@ static int is_there(const struct lead *l, const struct wanted *w)
 	return 1;
 }
 
-static int begin(struct lead *l, const struct wanted *w, struct error *err)
+static int lead_move_begin(struct lead *l, const struct wanted *w, struct error *err)
 {
 	struct moving *m = l->moving;
 
-	m->timer = timer_new(server_base(l->server), on_timer, l);
+	m->timer = timer_new(server_base(l->server), lead_move_on_timer, l);
 	if (!m->timer)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (order_movers(l, w, err) != 0)
 		return -1;
-	spread(&m->now, m, map_of(l), was_in);
-	spread(&m->target, m, &w->map, will_be_in);
+	lead_move_spread(&m->now, m, lead_move_map_of(l), was_in);
+	lead_move_spread(&m->target, m, &w->map, will_be_in);
 	for (size_t i = 0; i < m->count; i++) {
 		if (!m->mover[i].was && lead_parts_join(l->parts, m->mover[i].socket, err) != 0) {
 			lead_parts_forget_joiners(l->parts);
@@ -942,17 +944,17 @@ void lead_on_move(struct request *rq, void *lead)
 		request_bad(rq, &err);
 		return;
 	}
-	if (is_there(l, w)) {
-		answer_ok(l, rq);
+	if (lead_move_is_there(l, w)) {
+		lead_move_answer_ok(l, rq);
 		wanted_free(w);
 		return;
 	}
 	l->moving = calloc(1, sizeof *l->moving);
 	if (!l->moving) {
 		request_err(rq, "no-memory", NULL);
-	} else if (begin(l, w, &err) != 0) {
+	} else if (lead_move_begin(l, w, &err) != 0) {
 		request_bad(rq, &err);
-		forget(l);
+		lead_move_forget(l);
 	} else {
 		l->moving->piece_bytes = piece ? piece : PIECE_BYTES;
 		l->moving->fits = piece == 0;
@@ -1000,8 +1002,8 @@ void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, con
 		l->moving = w ? calloc(1, sizeof *l->moving) : NULL;
 		if (!l->moving)
 			error_set(&err, ERROR_OS, NULL, "out of memory");
-		else if (begin(l, w, &err) != 0)
-			forget(l);
+		else if (lead_move_begin(l, w, &err) != 0)
+			lead_move_forget(l);
 	}
 	wanted_free(w);
 	if (err.code) {
@@ -1025,7 +1027,7 @@ void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, con
 void lead_on_parts(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
-	const struct map *map = lead_parts_here(l->parts) ? map_of(l) : NULL;
+	const struct map *map = lead_parts_here(l->parts) ? lead_move_map_of(l) : NULL;
 
 	for (uint32_t i = 0; map && i < map->parts; i++) {
 		const char *socket = i                   ? lead_parts_name(l->parts, i)
@@ -1046,11 +1048,12 @@ void lead_on_parts(struct request *rq, void *lead)
 
 void lead_refuse_map(struct lead *l, struct request *rq)
 {
-	request_err_record(rq, RECORD("err", F("code", "map"), F("map", map_of(l)->version)),
+	request_err_record(rq,
+			   RECORD("err", F("code", "map"), F("map", lead_move_map_of(l)->version)),
 			   "another map is in force: ask for `parts`");
 }
 
 int lead_map_is(const struct lead *l, uint64_t version)
 {
-	return !lead_parts_here(l->parts) || map_of(l)->version == version;
+	return !lead_parts_here(l->parts) || lead_move_map_of(l)->version == version;
 }

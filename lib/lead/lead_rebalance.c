@@ -31,7 +31,7 @@ struct rebalance {
 	char why[ERROR_TEXT_MAX];
 };
 
-static const struct map *map_of(const struct lead *l)
+static const struct map *lead_rebalance_map_of(const struct lead *l)
 {
 	const struct part_here *here = lead_parts_here(l->parts);
 
@@ -50,14 +50,15 @@ void lead_rebalance_stop(struct lead *l)
 	free(b);
 }
 
-static void fail(struct rebalance *b, const char *who, const char *why)
+static void lead_rebalance_fail(struct rebalance *b, const char *who, const char *why)
 {
 	if (!b->why[0])
 		snprintf(b->why, sizeof b->why, "%.200s: %.290s", who, why);
 }
 
 /* Ranges of places that are alike, of a part; -1: that is no heat. */
-static int add_ranges(struct rebalance *b, const char *heat, uint64_t begin, uint64_t places)
+static int lead_rebalance_add_ranges(struct rebalance *b, const char *heat, uint64_t begin,
+				     uint64_t places)
 {
 	size_t count = 1, n = 0;
 
@@ -86,14 +87,14 @@ static int add_ranges(struct rebalance *b, const char *heat, uint64_t begin, uin
 	return 0;
 }
 
-static int by_begin(const void *a, const void *b)
+static int lead_rebalance_by_begin(const void *a, const void *b)
 {
 	const struct map_load *x = a, *y = b;
 
 	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-static void answer_err(struct lead *l, const char *code, const char *text)
+static void lead_rebalance_answer_err(struct lead *l, const char *code, const char *text)
 {
 	struct request *rq = lead_undefer(l, l->rebalance->token);
 
@@ -102,7 +103,7 @@ static void answer_err(struct lead *l, const char *code, const char *text)
 	lead_rebalance_stop(l);
 }
 
-static const char *id_of(const struct lead *l, uint32_t part)
+static const char *lead_rebalance_id_of(const struct lead *l, uint32_t part)
 {
 	return part ? lead_parts_id(l->parts, lead_parts_name(l->parts, part)) : l->options.id;
 }
@@ -114,17 +115,17 @@ static void answer_same(struct lead *l, const struct map_balance *result)
 	struct record_out o;
 
 	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "version", map_of(l)->version);
-	record_add_u64(&o, "parts", map_of(l)->parts);
+	record_add_u64(&o, "version", lead_rebalance_map_of(l)->version);
+	record_add_u64(&o, "parts", lead_rebalance_map_of(l)->parts);
 	record_add_u64(&o, "moved-bytes", 0);
 	record_add_real(&o, "peak", result->before);
-	record_add(&o, "busiest", id_of(l, result->busiest));
+	record_add(&o, "busiest", lead_rebalance_id_of(l, result->busiest));
 	if (rq)
 		request_ok_record(rq, &o);
 	lead_rebalance_stop(l);
 }
 
-static void decide(struct lead *l)
+static void lead_rebalance_decide(struct lead *l)
 {
 	struct rebalance *b = l->rebalance;
 	struct map *next = malloc(sizeof *next); /* large */
@@ -132,12 +133,13 @@ static void decide(struct lead *l)
 	char peak[64];
 
 	if (!next) {
-		answer_err(l, "no-memory", "out of memory");
+		lead_rebalance_answer_err(l, "no-memory", "out of memory");
 		return;
 	}
-	qsort(b->range, b->ranges, sizeof *b->range, by_begin);
-	if (!map_balance(next, map_of(l), b->element / (double)map_of(l)->parts, b->range,
-			 b->ranges, b->gain, &result)) {
+	qsort(b->range, b->ranges, sizeof *b->range, lead_rebalance_by_begin);
+	if (!map_balance(next, lead_rebalance_map_of(l),
+			 b->element / (double)lead_rebalance_map_of(l)->parts, b->range, b->ranges,
+			 b->gain, &result)) {
 		answer_same(l, &result);
 		free(next);
 		return;
@@ -147,7 +149,7 @@ static void decide(struct lead *l)
 		"has %.3g times",
 		result.busiest, result.before, result.after);
 	snprintf(peak, sizeof peak, "%.3g,%.3g", result.before, result.after);
-	lead_move_bounds(l, next, b->token, peak, id_of(l, result.busiest));
+	lead_move_bounds(l, next, b->token, peak, lead_rebalance_id_of(l, result.busiest));
 	free(next);
 	lead_rebalance_stop(l);
 }
@@ -158,14 +160,14 @@ static void one_answered(struct lead *l)
 
 	if (--b->left > 0)
 		return;
-	if (b->version != map_of(l)->version || l->moving)
-		answer_err(l, "moving", "parameters were moved meanwhile");
+	if (b->version != lead_rebalance_map_of(l)->version || l->moving)
+		lead_rebalance_answer_err(l, "moving", "parameters were moved meanwhile");
 	else if (b->why[0])
-		answer_err(l, "no-heat", b->why);
+		lead_rebalance_answer_err(l, "no-heat", b->why);
 	else if (b->units < UNITS_MIN)
-		answer_err(l, "early", "too few units were counted so far");
+		lead_rebalance_answer_err(l, "early", "too few units were counted so far");
 	else
-		decide(l);
+		lead_rebalance_decide(l);
 }
 
 static void on_heat(uint32_t part, const struct order_result *result, void *lead)
@@ -176,28 +178,29 @@ static void on_heat(uint32_t part, const struct order_result *result, void *lead
 
 	if (!b || l->broken || result->attempt != b->attempt)
 		return;
-	map = map_of(l);
+	map = lead_rebalance_map_of(l);
 	if (result->code)
-		fail(b, lead_parts_name(l->parts, part), result->text);
+		lead_rebalance_fail(b, lead_parts_name(l->parts, part), result->text);
 	else if (part < map->parts && b->version == map->version) {
 		b->element += result->element;
 		if (result->heat_units < b->units)
 			b->units = result->heat_units;
 		if (!result->heat ||
-		    add_ranges(b, result->heat, map->key_begin[part],
-			       map->key_begin[part + 1] - map->key_begin[part]) != 0)
-			fail(b, lead_parts_name(l->parts, part), "its heat can't be read");
+		    lead_rebalance_add_ranges(b, result->heat, map->key_begin[part],
+					      map->key_begin[part + 1] - map->key_begin[part]) != 0)
+			lead_rebalance_fail(b, lead_parts_name(l->parts, part),
+					    "its heat can't be read");
 	}
 	one_answered(l);
 }
 
-static void on_late(void *lead)
+static void lead_rebalance_on_late(void *lead)
 {
 	struct lead *l = lead;
 	const char *lost = lead_parts_lost(l->parts);
 
-	fail(l->rebalance, lost ? lost : "a server", "no answer in time");
-	answer_err(l, "no-heat", l->rebalance->why);
+	lead_rebalance_fail(l->rebalance, lost ? lost : "a server", "no answer in time");
+	lead_rebalance_answer_err(l, "no-heat", l->rebalance->why);
 }
 
 void lead_on_rebalance(struct request *rq, void *lead)
@@ -226,7 +229,7 @@ void lead_on_rebalance(struct request *rq, void *lead)
 	}
 	l->rebalance = calloc(1, sizeof *l->rebalance);
 	if (l->rebalance)
-		l->rebalance->timer = timer_new(server_base(l->server), on_late, l);
+		l->rebalance->timer = timer_new(server_base(l->server), lead_rebalance_on_late, l);
 	if (!l->rebalance || !l->rebalance->timer ||
 	    timer_set(l->rebalance->timer, HEAT_SECONDS) != 0) {
 		lead_rebalance_stop(l);
@@ -236,7 +239,7 @@ void lead_on_rebalance(struct request *rq, void *lead)
 	l->rebalance->attempt = order.attempt;
 	l->rebalance->gain = gain;
 	l->rebalance->units = 1e18;
-	l->rebalance->version = map_of(l)->version;
+	l->rebalance->version = lead_rebalance_map_of(l)->version;
 	l->rebalance->token = lead_defer(l, rq);
 	l->rebalance->left = lead_parts_count(l->parts) + 1; /* and this function */
 	lead_parts_give(l->parts, &order, &answer);

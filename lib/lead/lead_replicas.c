@@ -35,13 +35,15 @@ struct told {
 
 /* ---- connections ---- */
 
-static void on_up(struct peer *p, const struct record *greeting, void *one);
-static void on_down(struct peer *p, void *one);
+static void lead_replicas_on_up(struct peer *p, const struct record *greeting, void *one);
+static void lead_replicas_on_down(struct peer *p, void *one);
 
 static int connect_one(struct one *o)
 {
-	struct peer_options options = {
-		.path = o->path, .up = on_up, .down = on_down, .owner = o};
+	struct peer_options options = {.path = o->path,
+				       .up = lead_replicas_on_up,
+				       .down = lead_replicas_on_down,
+				       .owner = o};
 
 	o->peer = peer_new(server_base(o->lead->server), &options);
 	return o->peer ? 0
@@ -49,13 +51,13 @@ static int connect_one(struct one *o)
 }
 
 /* It may be dropped by the very call that talks to it: that is done in the next turn. */
-static void drop(struct one *o)
+static void lead_replicas_drop(struct one *o)
 {
 	timer_set(o->renew, 0);
 }
 
 /* What was asked of it. */
-static void forget(struct one *o)
+static void lead_replicas_forget(struct one *o)
 {
 	timer_stop(o->limit);
 	timer_stop(o->failed);
@@ -78,18 +80,18 @@ static void on_renew(void *one)
 	struct peer *p = o->peer;
 	o->peer = NULL;
 	peer_free(p);
-	forget(o);
+	lead_replicas_forget(o);
 	timer_set(o->renew, RENEW_SECONDS);
 	gate_replica_gone(o->lead->gate, o->index);
 	lead_pump(o->lead);
 }
 
-static void on_down(struct peer *p, void *one)
+static void lead_replicas_on_down(struct peer *p, void *one)
 {
 	struct one *o = one;
 
 	(void)p;
-	forget(o);
+	lead_replicas_forget(o);
 	log_say(LOG_LEVEL_WARNING, "%s: connection lost", o->path);
 	gate_replica_gone(o->lead->gate, o->index);
 	lead_pump(o->lead);
@@ -122,7 +124,7 @@ static int where_is(const struct one *o, const struct record *r, struct gate_rep
 	return -1;
 }
 
-static void on_stat(const struct record *r, int closing, void *one)
+static void lead_replicas_on_stat(const struct record *r, int closing, void *one)
 {
 	struct one *o = one;
 	struct gate_replica at;
@@ -138,18 +140,18 @@ static void on_stat(const struct record *r, int closing, void *one)
 	lead_pump(o->lead);
 }
 
-static void on_up(struct peer *p, const struct record *greeting, void *one)
+static void lead_replicas_on_up(struct peer *p, const struct record *greeting, void *one)
 {
 	(void)greeting;
-	(void)peer_send(p, "stat\n", 5, NULL, 0, on_stat, one);
+	(void)peer_send(p, "stat\n", 5, NULL, 0, lead_replicas_on_stat, one);
 }
 
-static void on_look(void *one)
+static void lead_replicas_on_look(void *one)
 {
 	struct one *o = one;
 
 	if (o->peer && !o->filling && !gate_in_force(o->lead->gate, o->index))
-		(void)peer_send(o->peer, "stat\n", 5, NULL, 0, on_stat, o);
+		(void)peer_send(o->peer, "stat\n", 5, NULL, 0, lead_replicas_on_stat, o);
 }
 
 /* ---- answers ---- */
@@ -167,14 +169,14 @@ static int is_code(const struct record *r, const char *code)
 }
 
 /* It lacks what the gate thinks it has: it is asked where it is. */
-static void refused(struct one *o, const char *what, const struct record *r)
+static void lead_replicas_refused(struct one *o, const char *what, const struct record *r)
 {
 	log_say(LOG_LEVEL_WARNING, "%s: %s: %s: %s", o->path, what, code_of(r),
 		r->text ? r->text : "");
-	drop(o);
+	lead_replicas_drop(o);
 }
 
-static void on_again(void *lead)
+static void lead_replicas_on_again(void *lead)
 {
 	struct lead *l = lead;
 
@@ -239,7 +241,7 @@ static void sum_answered(struct told *t, const struct record *r)
 		   is_code(r, "differs")) {
 		sum_broke(t, r);
 	} else if (!is_code(r, "stale"))
-		refused(t->one, "sum", r);
+		lead_replicas_refused(t->one, "sum", r);
 	else if (t->epoch == gate_epoch(l->gate))
 		lead_breakf(l, ERROR_TEMPFAIL, t->one->path, "it takes orders from another lead: "
 							     "%s",
@@ -341,7 +343,7 @@ static void fill_goes_on(const struct told *t)
 		timer_set(o->limit, FILL_SECONDS);
 }
 
-static void answered(struct told *t, const struct record *r)
+static void lead_replicas_answered(struct told *t, const struct record *r)
 {
 	switch (t->kind) {
 	case ORDER_SUM:
@@ -349,7 +351,7 @@ static void answered(struct told *t, const struct record *r)
 		break;
 	case ORDER_APPLY:
 		if (!record_is(r, "ok"))
-			refused(t->one, "apply", r);
+			lead_replicas_refused(t->one, "apply", r);
 		lead_replica_cut_ask(t->one->lead);
 		break;
 	case ORDER_FILL:
@@ -360,7 +362,7 @@ static void answered(struct told *t, const struct record *r)
 	}
 }
 
-static void on_answer(const struct record *r, int closing, void *told)
+static void lead_replicas_on_answer(const struct record *r, int closing, void *told)
 {
 	struct told *t = told;
 	struct lead *l = t->one->lead;
@@ -376,7 +378,7 @@ static void on_answer(const struct record *r, int closing, void *told)
 		return;
 	t->one->steps -= t->kind == ORDER_APPLY;
 	if (r && !l->broken)
-		answered(t, r);
+		lead_replicas_answered(t, r);
 	free(t);
 	if (r)
 		lead_pump(l);
@@ -394,8 +396,8 @@ static void send_order(struct one *o, const struct order *order, const char *tex
 		return;
 	}
 	*t = (struct told){.one = o, .kind = order->kind, .epoch = order->epoch};
-	if (o->peer && peer_send(o->peer, text, head, bytes ? text + head : NULL, bytes, on_answer,
-				 t) == 0) {
+	if (o->peer && peer_send(o->peer, text, head, bytes ? text + head : NULL, bytes,
+				 lead_replicas_on_answer, t) == 0) {
 		if (order->kind == ORDER_APPLY) {
 			o->steps++;
 			peer_flush(o->peer);
@@ -404,13 +406,13 @@ static void send_order(struct one *o, const struct order *order, const char *tex
 	}
 	if (o->peer && peer_is_up(o->peer)) {
 		log_say(LOG_LEVEL_WARNING, "%s does not read what it is sent", o->path);
-		drop(o);
+		lead_replicas_drop(o);
 	}
 	free(t);
 }
 
 /* to NULL: all who are in force. */
-static void give(struct lead *l, struct order *order, const size_t *to, size_t tos)
+static void lead_replicas_give(struct lead *l, struct order *order, const size_t *to, size_t tos)
 {
 	struct replicas *all = l->replicas;
 	size_t head, bytes;
@@ -445,7 +447,7 @@ void lead_sum(struct lead *l, const struct gate_effect *e)
 	for (size_t i = 0; i < e->tos && len < sizeof names; i++)
 		len += (size_t)snprintf(names + len, sizeof names - len, "%s%s", i ? "," : "",
 					l->replicas->one[e->to[i]].name);
-	give(l, &order, e->to, e->tos);
+	lead_replicas_give(l, &order, e->to, e->tos);
 }
 
 void lead_hold(struct lead *l, const struct gate_effect *e)
@@ -453,7 +455,7 @@ void lead_hold(struct lead *l, const struct gate_effect *e)
 	struct order order = {
 		.kind = ORDER_HOLD, .epoch = e->epoch, .push = e->push, .pushes = e->pushes};
 
-	give(l, &order, e->to, e->tos);
+	lead_replicas_give(l, &order, e->to, e->tos);
 }
 
 void lead_step(struct lead *l, const struct gate_effect *e)
@@ -465,7 +467,7 @@ void lead_step(struct lead *l, const struct gate_effect *e)
 			      .divisor = (double)e->divisor,
 			      .samples = e->samples};
 
-	give(l, &order, e->to, e->tos);
+	lead_replicas_give(l, &order, e->to, e->tos);
 }
 
 void lead_fill(struct lead *l, const struct gate_effect *e)
@@ -481,12 +483,12 @@ void lead_fill(struct lead *l, const struct gate_effect *e)
 	timer_set(o->limit, FILL_SECONDS);
 	timer_stop(o->look); /* what it says now is about this fill */
 	o->filling = e->epoch;
-	give(l, &order, &e->replica, 1);
+	lead_replicas_give(l, &order, &e->replica, 1);
 }
 
 void lead_replicas_throw(struct lead *l, struct order *order)
 {
-	give(l, order, NULL, 0);
+	lead_replicas_give(l, order, NULL, 0);
 }
 
 /* ---- who is in force ---- */
@@ -534,7 +536,7 @@ void lead_replicas_wait(struct lead *l)
 		timer_set(l->replicas->door, DOOR_SECONDS);
 }
 
-static void on_late(void *lead)
+static void lead_replicas_on_late(void *lead)
 {
 	struct lead *l = lead;
 
@@ -649,9 +651,9 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 
 	if (!all)
 		return 0;
-	all->again = timer_new(base, on_again, l);
+	all->again = timer_new(base, lead_replicas_on_again, l);
 	all->alone = timer_new(base, on_alone, l);
-	all->late = timer_new(base, on_late, l);
+	all->late = timer_new(base, lead_replicas_on_late, l);
 	all->door = timer_new(base, on_door, l);
 	if (!all->again || !all->alone || !all->late || !all->door ||
 	    lead_replica_cut_start(l, base) != 0 ||
@@ -662,7 +664,7 @@ int lead_replicas_start(struct lead *l, struct event_base *base)
 		o->renew = timer_new(base, on_renew, o);
 		o->limit = timer_new(base, on_fill_limit, o);
 		o->failed = timer_new(base, on_fill_failed, o);
-		o->look = timer_new(base, on_look, o);
+		o->look = timer_new(base, lead_replicas_on_look, o);
 		if (!o->renew || !o->limit || !o->failed || !o->look || connect_one(o) != 0)
 			return -1;
 	}

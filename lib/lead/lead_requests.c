@@ -93,7 +93,7 @@ static void on_join(struct request *rq, void *lead)
 }
 
 /* A worker that keeps the parameters itself: what its next batch is. */
-static void on_begin(struct request *rq, void *lead)
+static void requests_on_begin(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	const struct record *r = request_record(rq);
@@ -119,12 +119,12 @@ static void on_begin(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
-static void on_leave(struct request *rq, void *lead)
+static void requests_on_leave(struct request *rq, void *lead)
 {
 	member_event(rq, lead, gate_leave);
 }
 
-static void on_end(struct request *rq, void *lead)
+static void requests_on_end(struct request *rq, void *lead)
 {
 	member_event(rq, lead, gate_end);
 }
@@ -261,7 +261,7 @@ void lead_seen(struct request *rq, void *lead)
 
 /* ---- the supervisor ---- */
 
-static void on_fence(struct request *rq, void *lead)
+static void requests_on_fence(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	const char *worker;
@@ -281,7 +281,7 @@ static void on_fence(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
-static void on_cut(struct request *rq, void *lead)
+static void requests_on_cut(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	const char *path;
@@ -301,7 +301,7 @@ static void on_cut(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
-static void on_act(struct request *rq, void *lead)
+static void requests_on_act(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	struct payload *payload = request_payload(rq);
@@ -348,7 +348,7 @@ static struct rows_fields row_fields(const struct lead *l, double now)
 				    .time = now - l->started};
 }
 
-static void on_finish(struct request *rq, void *lead)
+static void requests_on_finish(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	uint64_t token = lead_defer(l, rq);
@@ -389,14 +389,14 @@ static void put_member(const struct gate_member *m, void *arg)
 	request_put_record(members->rq, &o);
 }
 
-static void on_members(struct request *rq, void *lead)
+static void requests_on_members(struct request *rq, void *lead)
 {
 	struct members members = {.lead = lead, .rq = rq};
 	gate_members(members.lead->gate, put_member, &members);
 	request_ok(rq, NULL);
 }
 
-static void on_stat(struct request *rq, void *lead)
+static void requests_on_stat(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	const struct part_here *here = lead_parts_here(l->parts);
@@ -434,7 +434,7 @@ static void on_stat(struct request *rq, void *lead)
 
 /* ---- rows for watchers ---- */
 
-static void on_watch(struct request *rq, void *lead)
+static void requests_on_watch(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	struct error err = {0};
@@ -464,28 +464,31 @@ const struct verb lead_verbs[] = {
 	 "gradients; answered when they are committed and applied"},
 	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0,
 	 "become a member, at the next iteration"},
-	{"begin", WHO_KEYS " iteration count", "empty ahead", on_begin, 0,
+	{"begin", WHO_KEYS " iteration count", "empty ahead", requests_on_begin, 0,
 	 "for a worker that has parameters itself: it begins its next batch; answered when all "
 	 "workers have begun"},
-	{"leave", WHO_KEYS, "", on_leave, 0, "units no longer wait for this worker"},
-	{"end", WHO_KEYS, "", on_end, 0, "no work is left; answered when the job is finished"},
+	{"leave", WHO_KEYS, "", requests_on_leave, 0, "units no longer wait for this worker"},
+	{"end", WHO_KEYS, "", requests_on_end, 0,
+	 "no work is left; answered when the job is finished"},
 	{"saved", WHO_KEYS " iteration", "path failed why", lead_on_saved, LEAD_SAVED_BYTES_MAX,
 	 "what such a worker has written for a checkpoint; payload: its files"},
 	{"trainer", WHO_KEYS, "waits pauses stopped state wchan", lead_on_trainer, 0,
 	 "what an agent sees of its trainer, when it has changed"},
-	{"fence", "worker generation", "", on_fence, 0,
+	{"fence", "worker generation", "", requests_on_fence, 0,
 	 "the supervisor: refuse generations up to this one"},
-	{"cut", "path", "base", on_cut, 0, "the supervisor: a checkpoint into a new directory"},
+	{"cut", "path", "base", requests_on_cut, 0,
+	 "the supervisor: a checkpoint into a new directory"},
 	{"parts", "", "", lead_on_parts, 0, "which part has which parameters"},
 	{"move", "parts", "servers piece-bytes", lead_on_move, ORDER_BYTES_MAX,
 	 "the supervisor: give the parameters to these parts; payload: where each begins"},
 	{"rebalance", "", "gain", lead_on_rebalance, 0,
 	 "the supervisor: give all parts the same work, if that gains enough"},
-	{"act", "", "number", on_act, ACTIONS_BYTES_MAX,
+	{"act", "", "number", requests_on_act, ACTIONS_BYTES_MAX,
 	 "the supervisor: actions for all workers; payload: their lines"},
-	{"finish", "", "", on_finish, 0, "the supervisor: workers that said end may go"},
-	{"watch", "", "every", on_watch, 0, "a row of progress now and then, until you go"},
-	{"members", "", "", on_members, 0, "who takes part"},
-	{"stat", "", "", on_stat, 0, "what is here"},
+	{"finish", "", "", requests_on_finish, 0, "the supervisor: workers that said end may go"},
+	{"watch", "", "every", requests_on_watch, 0,
+	 "a row of progress now and then, until you go"},
+	{"members", "", "", requests_on_members, 0, "who takes part"},
+	{"stat", "", "", requests_on_stat, 0, "what is here"},
 };
 const size_t lead_verb_count = sizeof lead_verbs / sizeof *lead_verbs;

@@ -27,7 +27,7 @@ static void again_later(struct lead *l)
 	timer_set(l->again, SETTLE_AGAIN_SECONDS);
 }
 
-static void on_again(void *lead)
+static void lead_settle_on_again(void *lead)
 {
 	struct lead *l = lead;
 
@@ -293,7 +293,7 @@ int lead_settle_start(struct lead *l, struct event_base *base, struct error *err
 				      .owner = l,
 				      .answer_seconds = SETTLE_SECONDS};
 
-	l->again = timer_new(base, on_again, l);
+	l->again = timer_new(base, lead_settle_on_again, l);
 	if (l->options.shards)
 		l->shards = peer_new(base, &shards);
 	if (!l->again || (l->options.shards && !l->shards))

@@ -44,7 +44,7 @@ static struct silent *silent_get(struct silents *s, const char *worker)
 	return m;
 }
 
-static void look_at(const struct gate_member *member, void *lead)
+static void lead_silent_look_at(const struct gate_member *member, void *lead)
 {
 	struct silents *s = ((struct lead *)lead)->silents;
 	struct silent *m = silent_get(s, member->worker);
@@ -64,7 +64,7 @@ static void look_at(const struct gate_member *member, void *lead)
 	m->hung = m->owes && pulse_hung(&m->pulse, &s->rules, PULSE_BATCH, 1);
 }
 
-static void on_look(void *lead)
+static void lead_silent_on_look(void *lead)
 {
 	struct lead *l = lead;
 	struct silents *s = l->silents;
@@ -74,7 +74,7 @@ static void on_look(void *lead)
 	timer_set(s->timer, LOOK_SECONDS);
 	s->seconds = now - s->at;
 	s->at = now;
-	gate_members(l->gate, look_at, l);
+	gate_members(l->gate, lead_silent_look_at, l);
 	HASH_ITER(hh, s->all, m, next)
 	{
 		if (!m->hung)
@@ -101,7 +101,7 @@ int lead_silent_start(struct lead *l, struct event_base *base)
 		return -1;
 	s->rules.least[PULSE_BATCH] = l->options.hung_seconds;
 	s->at = clock_mono();
-	s->timer = timer_new(base, on_look, l);
+	s->timer = timer_new(base, lead_silent_on_look, l);
 	return s->timer ? timer_set(s->timer, LOOK_SECONDS) : -1;
 }
 

@@ -70,7 +70,7 @@ const char *lead_trainers_boot(const struct lead *l)
 
 /* ---- beginning ---- */
 
-static void on_deadline(void *lead)
+static void lead_trainers_on_deadline(void *lead)
 {
 	struct lead *l = lead;
 	struct cutting *c = &l->cut;
@@ -89,7 +89,7 @@ static void on_deadline(void *lead)
 
 int lead_trainers_start(struct lead *l, struct event_base *base)
 {
-	l->cut.deadline = timer_new(base, on_deadline, l);
+	l->cut.deadline = timer_new(base, lead_trainers_on_deadline, l);
 	return l->cut.deadline ? 0 : -1;
 }
 
@@ -246,7 +246,7 @@ void lead_trainers_look(struct lead *l)
 }
 
 /* A copy: the client could change mapped memory. -1: no memory. */
-static int keep(struct told *t, const char *path, const struct payload *payload)
+static int lead_trainers_keep(struct told *t, const char *path, const struct payload *payload)
 {
 	size_t len = payload ? payload_bytes(payload) : 0;
 
@@ -288,7 +288,7 @@ void lead_on_saved(struct request *rq, void *lead)
 	t->answered = 1;
 	if (failed)
 		lead_cut_fail(l, who.worker, why ? why : "could not save");
-	else if (keep(t, record_get(r, "path"), request_payload(rq)) != 0)
+	else if (lead_trainers_keep(t, record_get(r, "path"), request_payload(rq)) != 0)
 		lead_cut_fail(l, who.worker, "out of memory");
 	request_ok(rq, NULL);
 	lead_cut_answered(l);
@@ -296,8 +296,8 @@ void lead_on_saved(struct request *rq, void *lead)
 
 /* ---- the manifest ---- */
 
-static int add_file(struct ckpt_manifest *m, const char *worker, const struct record *r,
-		    struct error *err)
+static int lead_trainers_add_file(struct ckpt_manifest *m, const char *worker,
+				  const struct record *r, struct error *err)
 {
 	const char *name;
 	size_t len = strlen(worker);
@@ -318,7 +318,7 @@ static int add_told(struct ckpt_manifest *m, const struct told *t, struct record
 	if (ckpt_add_saved(m, t->worker, t->path, err) != 0)
 		return error_wrap(err, t->worker);
 	while ((got = t->files ? record_next(&walk, r, err) : RECORD_END) == RECORD_ONE) {
-		if (record_is(r, "file") && add_file(m, t->worker, r, err) != 0)
+		if (record_is(r, "file") && lead_trainers_add_file(m, t->worker, r, err) != 0)
 			return error_wrap(err, t->worker);
 	}
 	return got == RECORD_END ? 0 : error_wrap(err, t->worker);

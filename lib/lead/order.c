@@ -215,7 +215,7 @@ static int has_servers(const struct order *o)
 	return o->kind == ORDER_PREPARE || o->kind == ORDER_ADOPT;
 }
 
-static int read_line(struct order *o, void *lines, const struct record *r, struct error *err)
+static int order_read_line(struct order *o, void *lines, const struct record *r, struct error *err)
 {
 	if (o->kind == ORDER_SUM)
 		return read_member(o, (struct order_member *)lines + o->members, r, err);
@@ -226,7 +226,7 @@ static int read_line(struct order *o, void *lines, const struct record *r, struc
 
 /* Of a copy: in memory that is shared, lines could be more when they are read than when they were
  * counted. */
-static int read_lines(struct order *o, const char *text, size_t len, struct error *err)
+static int order_read_lines(struct order *o, const char *text, size_t len, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
 	struct record_walk walk = record_walk(text, len);
@@ -251,7 +251,7 @@ static int read_lines(struct order *o, const char *text, size_t len, struct erro
 		error_set(err, ERROR_DATA, NULL, "the last line has no end");
 	else
 		while ((rc = record_next(&walk, r, err)) == RECORD_ONE) {
-			if (read_line(o, all, r, err) != 0) {
+			if (order_read_line(o, all, r, err) != 0) {
 				rc = -1;
 				break;
 			}
@@ -261,7 +261,7 @@ static int read_lines(struct order *o, const char *text, size_t len, struct erro
 }
 
 /* Of an apply: what it says of a sum, if it is of one. */
-static int read_sum(struct order *o, const struct record *r, struct error *err)
+static int order_read_sum(struct order *o, const struct record *r, struct error *err)
 {
 	if (!record_get(r, "epoch"))
 		return 0;
@@ -274,7 +274,7 @@ static int read_sum(struct order *o, const struct record *r, struct error *err)
 		       : 0;
 }
 
-static int read_head(struct order *o, const struct record *r, struct error *err)
+static int order_read_head(struct order *o, const struct record *r, struct error *err)
 {
 	uint64_t later = 0;
 
@@ -292,7 +292,7 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 				       record_u64(r, "units", 1, ORDER_PUSHES_MAX, &o->units,
 						  err) != 0
 			       ? -1
-			       : read_sum(o, r, err);
+			       : order_read_sum(o, r, err);
 	case ORDER_SUM: {
 		uint64_t check = 0;
 		if (record_u64_opt(r, "check", 0, 1, &check, err) != 0)
@@ -338,7 +338,7 @@ static int read_head(struct order *o, const struct record *r, struct error *err)
 	}
 }
 
-static int read_kind(struct order *o, const struct record *r, struct error *err)
+static int order_read_kind(struct order *o, const struct record *r, struct error *err)
 {
 	for (int i = 0; i < ORDERS; i++) {
 		o->kind = (enum order_kind)i;
@@ -355,7 +355,7 @@ int order_read(struct order *o, const struct record *r, const void *payload, siz
 	int rc;
 
 	*o = (struct order){.push = NULL};
-	if (read_kind(o, r, err) != 0 || read_head(o, r, err) != 0)
+	if (order_read_kind(o, r, err) != 0 || order_read_head(o, r, err) != 0)
 		return -1;
 	if (bytes == 0)
 		return 0;
@@ -363,7 +363,7 @@ int order_read(struct order *o, const struct record *r, const void *payload, siz
 	if (!text)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(text, payload, bytes);
-	rc = read_lines(o, text, bytes, err);
+	rc = order_read_lines(o, text, bytes, err);
 	free(text);
 	return rc;
 }

@@ -161,7 +161,7 @@ static void ask_later(struct part_remote *r, struct told *t)
 	timer_set(r->again, seconds < AGAIN_SECONDS_MAX ? seconds : AGAIN_SECONDS_MAX);
 }
 
-static void on_answer(const struct record *record, int closing, void *remote)
+static void part_remote_on_answer(const struct record *record, int closing, void *remote)
 {
 	struct part_remote *r = remote;
 	struct order_result result;
@@ -190,15 +190,15 @@ static void send_told(struct part_remote *r, const struct told *t)
 	struct error err = {0};
 
 	if (peer_send_ref(r->peer, t->text->text, t->text->head + t->text->bytes, told_text_release,
-			  told_text_hold(t->text), on_answer, r) == 0 ||
+			  told_text_hold(t->text), part_remote_on_answer, r) == 0 ||
 	    !peer_is_up(r->peer))
 		return; /* not connected: it goes when the connection comes */
 	error_set(&err, ERROR_TEMPFAIL, r->options.path, "does not read what it is sent");
 	r->options.broken(&err, r->options.owner);
 }
 
-/* While it is away they wait: on_stat() sends what is told, on_overdue() ends cuts. */
-static void on_again(void *remote)
+/* While it is away they wait: part_remote_on_stat() sends what is told, on_overdue() ends cuts. */
+static void part_remote_on_again(void *remote)
 {
 	struct part_remote *r = remote;
 	struct told *t;
@@ -242,7 +242,7 @@ static void on_overdue(void *remote)
 	struct part_remote *r = remote;
 	struct told **at = &r->first, *t, *gone = NULL;
 
-	on_again(r); /* among all that it was told */
+	part_remote_on_again(r); /* among all that it was told */
 	while ((t = *at)) {
 		if (t->kind != ORDER_CUT) {
 			at = &t->next;
@@ -327,7 +327,7 @@ static int check_where(const struct part_remote *r, const struct record *stat, s
 			 (unsigned long long)committed, (unsigned long long)r->options.incarnation);
 }
 
-static void on_stat(const struct record *record, int closing, void *remote)
+static void part_remote_on_stat(const struct record *record, int closing, void *remote)
 {
 	struct part_remote *r = remote;
 	struct error err = {0};
@@ -354,13 +354,13 @@ static void on_stat(const struct record *record, int closing, void *remote)
 	r->options.changed(r->options.owner);
 }
 
-static void on_up(struct peer *p, const struct record *greeting, void *remote)
+static void part_remote_on_up(struct peer *p, const struct record *greeting, void *remote)
 {
 	(void)greeting;
-	(void)peer_send(p, "stat\n", 5, NULL, 0, on_stat, remote);
+	(void)peer_send(p, "stat\n", 5, NULL, 0, part_remote_on_stat, remote);
 }
 
-static void on_down(struct peer *p, void *remote)
+static void part_remote_on_down(struct peer *p, void *remote)
 {
 	struct part_remote *r = remote;
 
@@ -433,11 +433,13 @@ struct part_remote *part_remote_new(const struct part_remote_options *options)
 
 int part_remote_start(struct part_remote *r, struct event_base *base)
 {
-	struct peer_options options = {
-		.path = r->options.path, .up = on_up, .down = on_down, .owner = r};
+	struct peer_options options = {.path = r->options.path,
+				       .up = part_remote_on_up,
+				       .down = part_remote_on_down,
+				       .owner = r};
 
 	r->overdue = timer_new(base, on_overdue, r);
-	r->again = timer_new(base, on_again, r);
+	r->again = timer_new(base, part_remote_on_again, r);
 	r->peer = r->overdue && r->again ? peer_new(base, &options) : NULL;
 	return r->peer ? 0 : -1;
 }

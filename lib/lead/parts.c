@@ -40,7 +40,7 @@ static void changed(void *parts)
 	p->options.joiners(p->options.owner);
 }
 
-static uint64_t iteration(void *parts)
+static uint64_t lead_parts_iteration(void *parts)
 {
 	struct lead_parts *p = parts;
 
@@ -54,7 +54,7 @@ static uint64_t map_version(void *parts)
 	return p->local ? p->here.map(p->here.part)->version : 1;
 }
 
-static void broken(const struct error *err, void *parts)
+static void lead_parts_broken(const struct error *err, void *parts)
 {
 	struct lead_parts *p = parts;
 
@@ -71,21 +71,21 @@ static void committed(uint32_t part, const struct order_result *result, void *pa
 		return;
 	error_set(&err, ERROR_TEMPFAIL, lead_parts_name(p, part),
 		  "what is committed was not applied: %s: %s", result->code, result->text);
-	broken(&err, p);
+	lead_parts_broken(&err, p);
 }
 
 /* Behind the others of `to`. */
-static int add(struct lead_parts *p, struct remotes *to, const char *socket, int joins)
+static int lead_parts_add(struct lead_parts *p, struct remotes *to, const char *socket, int joins)
 {
 	struct part_remote_options remote = {.path = socket,
 					     .part = p->local + (uint32_t)to->count,
 					     .joins = joins,
 					     .incarnation = p->options.incarnation,
-					     .iteration = iteration,
+					     .iteration = lead_parts_iteration,
 					     .map = map_version,
 					     .changed = changed,
 					     .committed = committed,
-					     .broken = broken,
+					     .broken = lead_parts_broken,
 					     .owner = p};
 
 	if (GROW(to->at, to->room, to->count + 1) != 0)
@@ -113,7 +113,7 @@ int lead_parts_begin(struct lead_parts *p, const char *const *sockets, size_t co
 {
 	free_all(&p->remote);
 	for (size_t i = 0; i < count; i++) {
-		if (add(p, &p->remote, sockets[i], 0) != 0)
+		if (lead_parts_add(p, &p->remote, sockets[i], 0) != 0)
 			return error_set(err, ERROR_OS, "parts", "out of memory");
 	}
 	for (size_t i = 0; i < count; i++)
@@ -142,7 +142,7 @@ int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *opt
 }
 
 /* Those who have answered all, or did not in time. */
-static void on_gone(void *parts)
+static void lead_parts_on_gone(void *parts)
 {
 	struct lead_parts *p = parts;
 	int late = clock_mono() >= p->gone_until;
@@ -165,7 +165,7 @@ static void on_gone(void *parts)
 int lead_parts_start(struct lead_parts *p, struct event_base *base, struct error *err)
 {
 	p->base = base;
-	p->gone_look = timer_new(base, on_gone, p);
+	p->gone_look = timer_new(base, lead_parts_on_gone, p);
 	if (!p->gone_look)
 		return error_set(err, ERROR_OS, "parts", "out of memory");
 	for (size_t i = 0; i < p->remote.count; i++) {
@@ -278,7 +278,7 @@ void lead_parts_give(struct lead_parts *p, struct order *o, const struct order_a
 	o->later = o->kind == ORDER_CUT || o->kind == ORDER_PREPARE;
 	if (give_remote(p, o, &of) != 0) {
 		error_set(&err, ERROR_OS, "parts", "out of memory");
-		broken(&err, p);
+		lead_parts_broken(&err, p);
 	} else if (p->local)
 		p->here.obey(p->here.part, o, &of);
 }
@@ -287,7 +287,7 @@ void lead_parts_give(struct lead_parts *p, struct order *o, const struct order_a
 
 int lead_parts_join(struct lead_parts *p, const char *socket, struct error *err)
 {
-	return add(p, &p->joiners, socket, 1) == 0
+	return lead_parts_add(p, &p->joiners, socket, 1) == 0
 		       ? 0
 		       : error_set(err, ERROR_OS, socket, "out of memory");
 }
@@ -308,7 +308,7 @@ const char *lead_parts_joiner_wrong(const struct lead_parts *p, size_t i)
 }
 
 /* Its own callback may be running: it goes in the next turn at the earliest. */
-static void let_go(struct lead_parts *p, struct part_remote *r)
+static void lead_parts_let_go(struct lead_parts *p, struct part_remote *r)
 {
 
 	part_remote_leave(r);
@@ -325,12 +325,12 @@ static void let_go(struct lead_parts *p, struct part_remote *r)
 void lead_parts_forget_joiners(struct lead_parts *p)
 {
 	for (size_t i = 0; i < p->joiners.count; i++)
-		let_go(p, p->joiners.at[i]);
+		lead_parts_let_go(p, p->joiners.at[i]);
 	p->joiners.count = 0;
 }
 
 /* The one with this socket, which is taken out if `take`. */
-static struct part_remote *find(const struct lead_parts *p, const char *socket, int take)
+static struct part_remote *lead_parts_find(const struct lead_parts *p, const char *socket, int take)
 {
 	const struct remotes *all[] = {&p->remote, &p->joiners};
 
@@ -349,7 +349,7 @@ static struct part_remote *find(const struct lead_parts *p, const char *socket, 
 
 const char *lead_parts_id(const struct lead_parts *p, const char *socket)
 {
-	const struct part_remote *r = find(p, socket, 0);
+	const struct part_remote *r = lead_parts_find(p, socket, 0);
 
 	return r ? part_remote_id(r) : "";
 }
@@ -374,17 +374,17 @@ int lead_parts_are(struct lead_parts *p, const char *const *sockets, size_t coun
 	if (GROW(now.at, now.room, count + 1) != 0)
 		return -1;
 	for (size_t i = 0; i < count; i++) {
-		struct part_remote *r = find(p, sockets[i], 1);
+		struct part_remote *r = lead_parts_find(p, sockets[i], 1);
 		part_remote_place(r, p->local + (uint32_t)i, p->local + count);
 		now.at[now.count++] = r;
 	}
 	for (size_t i = 0; i < p->remote.count; i++) {
 		if (p->remote.at[i])
-			let_go(p, p->remote.at[i]);
+			lead_parts_let_go(p, p->remote.at[i]);
 	}
 	for (size_t i = 0; i < p->joiners.count; i++) {
 		if (p->joiners.at[i])
-			let_go(p, p->joiners.at[i]);
+			lead_parts_let_go(p, p->joiners.at[i]);
 	}
 	p->joiners.count = 0;
 	free(p->remote.at);

@@ -16,7 +16,7 @@ struct watcher {
 
 /* ---- when ---- */
 
-static void pass(struct rows *w, uint64_t iteration)
+static void watchers_pass(struct rows *w, uint64_t iteration)
 {
 	while (w->power <= iteration && w->power)
 		w->power *= 2;
@@ -25,7 +25,7 @@ static void pass(struct rows *w, uint64_t iteration)
 void rows_start(struct rows *w, double every, uint64_t iteration, double now)
 {
 	*w = (struct rows){.every = every, .until = now + every, .next = now + every, .power = 1};
-	pass(w, iteration);
+	watchers_pass(w, iteration);
 }
 
 static double take_mean(struct rows *w)
@@ -51,7 +51,7 @@ int rows_due(struct rows *w, const struct rows_unit *unit, double now, double *m
 	if (!early && !late)
 		return 0;
 	*mean = take_mean(w);
-	pass(w, unit->iteration);
+	watchers_pass(w, unit->iteration);
 	w->next = now + w->every;
 	return 1;
 }
@@ -66,7 +66,7 @@ int rows_last(struct rows *w, double *mean)
 
 /* ---- who ---- */
 
-static void on_gone(struct request *rq, void *arg)
+static void watchers_on_gone(struct request *rq, void *arg)
 {
 	struct watcher *w = arg;
 
@@ -93,10 +93,11 @@ void watchers_add(struct watcher **all, struct request *rq, double every, uint64
 	if (w->next)
 		w->next->at = &w->next;
 	*all = w;
-	request_defer(rq, on_gone, w);
+	request_defer(rq, watchers_on_gone, w);
 }
 
-static void put_row(struct watcher *w, uint64_t iteration, double mean, const struct rows_fields *f)
+static void watchers_put_row(struct watcher *w, uint64_t iteration, double mean,
+			     const struct rows_fields *f)
 {
 	request_put_record(w->rq, RECORD("row", F("iteration", iteration),
 					 !isnan(mean) ? F_REAL("loss", mean) : F_NONE,
@@ -111,7 +112,7 @@ void watchers_row(struct watcher *all, const struct rows_unit *unit, const struc
 
 	for (struct watcher *w = all; w; w = w->next)
 		if (rows_due(&w->rows, unit, now, &mean))
-			put_row(w, unit->iteration, mean, f);
+			watchers_put_row(w, unit->iteration, mean, f);
 }
 
 void watchers_end(struct watcher *all, uint64_t iteration, const struct rows_fields *f)
@@ -120,7 +121,7 @@ void watchers_end(struct watcher *all, uint64_t iteration, const struct rows_fie
 
 	for (struct watcher *w = all; w; w = w->next)
 		if (rows_last(&w->rows, &mean))
-			put_row(w, iteration, mean, f);
+			watchers_put_row(w, iteration, mean, f);
 }
 
 void watchers_say(struct watcher *all, const char *line, size_t len)

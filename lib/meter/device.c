@@ -59,7 +59,7 @@ static uint64_t samples_that_fit(const struct bench *b, uint64_t before, uint64_
 
 /* ---- a step ---- */
 
-static int stopped(const struct bench *b)
+static int device_stopped(const struct bench *b)
 {
 	return b->options->stop && *b->options->stop;
 }
@@ -71,7 +71,7 @@ static int time_step(struct bench *b, double *seconds, struct error *err)
 		return -1;
 	until = clock_mono();
 	until += drag_pause(&b->drag, b->size, b->size, until - began);
-	while ((left = until - clock_mono()) > 0 && !stopped(b))
+	while ((left = until - clock_mono()) > 0 && !device_stopped(b))
 		clock_sleep(left);
 	*seconds = clock_mono() - began;
 	return 0;
@@ -90,7 +90,7 @@ static int time_size(struct bench *b, struct profile_point *p, struct error *err
 			break;
 		if (n == REPEATS_MIN - 1 && p->seconds > STEP_SECONDS_LONG)
 			break;
-		if (stopped(b))
+		if (device_stopped(b))
 			return 1;
 		if (time_step(b, &seconds, err) != 0)
 			return -1;
@@ -104,14 +104,14 @@ static int time_size(struct bench *b, struct profile_point *p, struct error *err
 
 /* ---- all of them ---- */
 
-static int enough(const struct bench *b, const struct profile_point *p, size_t count)
+static int device_enough(const struct bench *b, const struct profile_point *p, size_t count)
 {
 	double spent = clock_mono() - b->began;
 	return spent > SECONDS_MOST ||
 	       (spent > SECONDS_ENOUGH && count >= profile_flat(p, count) + ABOVE_ENOUGH);
 }
 
-static int measure(struct bench *b, struct device *d, struct error *err)
+static int device_measure_sizes(struct bench *b, struct device *d, struct error *err)
 {
 	struct profile_point p[SIZES_MAX];
 	uint64_t most = b->options->size_max, before = resident_bytes();
@@ -123,7 +123,7 @@ static int measure(struct bench *b, struct device *d, struct error *err)
 		int result = time_size(b, &p[count], err);
 		if (result != 0)
 			return result;
-		if (enough(b, p, ++count))
+		if (device_enough(b, p, ++count))
 			break;
 	}
 	profile_fit(p, count, &d->profile);
@@ -170,5 +170,5 @@ int device_measure(struct device *d, const struct device_options *options, struc
 		name_processor(d->type);
 	if (!option_id_ok(d->type))
 		strcpy(d->type, "cpu");
-	return measure(&b, d, err);
+	return device_measure_sizes(&b, d, err);
 }

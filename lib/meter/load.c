@@ -47,7 +47,7 @@ struct load {
 /* ---- reading ---- */
 
 /* The beginning of a file as text; -1 when there is none. */
-static int look_at(struct load *l, enum source s)
+static int load_look_at(struct load *l, enum source s)
 {
 	ssize_t len = l->fd[s] < 0 ? -1 : pread(l->fd[s], l->text, sizeof l->text - 1, 0);
 	l->text[len < 0 ? 0 : len] = '\0';
@@ -88,7 +88,7 @@ static double find_number(const char *text, const char *word)
 /* ---- what the files say ---- */
 
 /* NAN when it can't be one: nothing was counted meanwhile, a counter went back, nonsense. */
-static double share(double part, double whole)
+static double load_share(double part, double whole)
 {
 	return whole > 0 && part >= 0 && part <= whole ? part / whole : NAN;
 }
@@ -98,7 +98,7 @@ static void look_cpu(struct load *l, struct counters *c)
 {
 	const char *at = l->text + 3;
 	double tick[8] = {0};
-	if (look_at(l, NODE_STAT) != 0 || strncmp(l->text, "cpu ", 4) != 0)
+	if (load_look_at(l, NODE_STAT) != 0 || strncmp(l->text, "cpu ", 4) != 0)
 		return;
 	for (int i = 0; i < 8; i++) {
 		double x = read_number(at, &at);
@@ -114,7 +114,7 @@ static void look_cpu(struct load *l, struct counters *c)
 
 static void look_quota(struct load *l, struct counters *c)
 {
-	if (look_at(l, GROUP_CPU) != 0)
+	if (load_look_at(l, GROUP_CPU) != 0)
 		return;
 	c->periods = find_number(l->text, "nr_periods");
 	c->throttled = find_number(l->text, "nr_throttled");
@@ -122,14 +122,14 @@ static void look_quota(struct load *l, struct counters *c)
 
 static double look_pressure(struct load *l, enum source s)
 {
-	return look_at(l, s) != 0 ? NAN : share(find_number(l->text, "some avg10="), 100);
+	return load_look_at(l, s) != 0 ? NAN : load_share(find_number(l->text, "some avg10="), 100);
 }
 
 /* Bytes in all and left, of the node. */
 static void node_memory(struct load *l, double *total, double *left)
 {
 	*total = *left = NAN;
-	if (look_at(l, NODE_MEMORY) != 0)
+	if (load_look_at(l, NODE_MEMORY) != 0)
 		return;
 	*total = find_number(l->text, "MemTotal:") * 1024;
 	*left = find_number(l->text, "MemAvailable:") * 1024;
@@ -140,13 +140,14 @@ static void group_memory(struct load *l, double *total, double *left)
 {
 	const char *end;
 	*total = *left = NAN;
-	if (look_at(l, GROUP_MEMORY_LIMIT) != 0)
+	if (load_look_at(l, GROUP_MEMORY_LIMIT) != 0)
 		return;
 	double limit = read_number(l->text, &end);
-	if (!(limit < NO_LIMIT) || look_at(l, GROUP_MEMORY) != 0)
+	if (!(limit < NO_LIMIT) || load_look_at(l, GROUP_MEMORY) != 0)
 		return;
 	double used = read_number(l->text, &end);
-	double idle = look_at(l, GROUP_MEMORY_STAT) != 0 ? NAN : find_number(l->text, l->inactive);
+	double idle =
+		load_look_at(l, GROUP_MEMORY_STAT) != 0 ? NAN : find_number(l->text, l->inactive);
 	if (idle > 0 && idle <= used)
 		used -= idle;
 	*total = limit;
@@ -158,7 +159,7 @@ static double look_memory(struct load *l)
 	double total, left, limit, spare;
 	node_memory(l, &total, &left);
 	group_memory(l, &limit, &spare);
-	double node = share(total - left, total), group = share(limit - spare, limit);
+	double node = load_share(total - left, total), group = load_share(limit - spare, limit);
 	return isnan(group) || node > group ? node : group;
 }
 
@@ -187,7 +188,7 @@ static double own_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
-static struct counters count(struct load *l, double now)
+static struct counters load_count(struct load *l, double now)
 {
 	struct counters c = {now, NAN, NAN, NAN, NAN, own_seconds()};
 	look_cpu(l, &c);
@@ -195,7 +196,7 @@ static struct counters count(struct load *l, double now)
 	return c;
 }
 
-static void hold(struct load *l, const struct counters *c)
+static void load_hold(struct load *l, const struct counters *c)
 {
 	l->before[1] = l->before[0];
 	l->before[0] = *c;
@@ -204,13 +205,13 @@ static void hold(struct load *l, const struct counters *c)
 
 void load_mark(struct load *l, double now)
 {
-	struct counters c = count(l, now);
-	hold(l, &c);
+	struct counters c = load_count(l, now);
+	load_hold(l, &c);
 	l->marked = 1;
 }
 
 /* What a look is compared with: the look before, or the last mark that is not too new. */
-static const struct counters *base(const struct load *l, double now)
+static const struct counters *load_base(const struct load *l, double now)
 {
 	const struct counters *b = l->before;
 	if (l->held == 0)
@@ -220,18 +221,18 @@ static const struct counters *base(const struct load *l, double now)
 
 void load_look(struct load *l, double now, struct load_values *out)
 {
-	const struct counters *b = base(l, now);
+	const struct counters *b = load_base(l, now);
 	if (b && !l->marked && now - b->at < LOAD_PERIOD_SECONDS) {
 		*out = l->values;
 		return;
 	}
-	struct counters c = count(l, now);
+	struct counters c = load_count(l, now);
 	struct load_values v = {.cpu = NAN, .throttled = NAN, .own_cpu = NAN};
 	if (b) {
-		v.cpu = share(c.busy - b->busy, c.total - b->total);
-		v.throttled = c.periods == b->periods
-				      ? 0
-				      : share(c.throttled - b->throttled, c.periods - b->periods);
+		v.cpu = load_share(c.busy - b->busy, c.total - b->total);
+		v.throttled = c.periods == b->periods ? 0
+						      : load_share(c.throttled - b->throttled,
+								   c.periods - b->periods);
 		v.own_cpu = (c.own - b->own) / (now - b->at);
 	}
 	v.mem = look_memory(l);
@@ -239,14 +240,14 @@ void load_look(struct load *l, double now, struct load_values *out)
 	v.psi_cpu = look_pressure(l, PRESSURE_CPU);
 	v.psi_mem = look_pressure(l, PRESSURE_MEMORY);
 	if (!l->marked)
-		hold(l, &c);
+		load_hold(l, &c);
 	l->values = *out = v;
 }
 
 /* ---- finding the files ---- */
 
 /* Under a root there may be anything: a pipe must not be waited for. */
-static int open_file(const char *path)
+static int load_open_file(const char *path)
 {
 	return open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 }
@@ -255,7 +256,7 @@ static int open_at(const struct load *l, const char *path)
 {
 	char whole[PATH_MAX + 64];
 	snprintf(whole, sizeof whole, "%s%s", l->root, path);
-	return open_file(whole);
+	return load_open_file(whole);
 }
 
 /* Where this process is in a hierarchy: the line `N:NAMES:PATH` of /proc/self/cgroup whose names
@@ -296,7 +297,7 @@ static int limited_group(struct load *l, const char *base, const char *name, con
 			*slash = '\0';
 		snprintf(dir, max, "%s%s%s", l->root, base, path);
 		snprintf(file, sizeof file, "%s/%s", dir, limit);
-		int fd = open_file(file);
+		int fd = load_open_file(file);
 		ssize_t len = fd < 0 ? -1 : read(fd, l->text, sizeof l->text - 1);
 		if (fd >= 0)
 			close(fd);
@@ -315,7 +316,7 @@ static int open_in(const char *dir, const char *name)
 {
 	char path[2 * PATH_MAX + 256];
 	snprintf(path, sizeof path, "%s/%s", dir, name);
-	return open_file(path);
+	return load_open_file(path);
 }
 
 static void find_groups(struct load *l)

@@ -66,7 +66,7 @@ static void keep_rest(struct report *r, const char *line, size_t len, size_t n)
 }
 
 /* Bytes the socket took, or -1 when the connection went. */
-static ssize_t put(struct report *r, const char *data, size_t len)
+static ssize_t meter_report_put(struct report *r, const char *data, size_t len)
 {
 	struct iovec piece = {(char *)(uintptr_t)data, len};
 	ssize_t n = transport_write(r->fd, &piece, 1, -1);
@@ -76,14 +76,14 @@ static ssize_t put(struct report *r, const char *data, size_t len)
 }
 
 /* A monitor on another host has another clock. */
-static void tell_clock(struct report *r)
+static void meter_report_tell_clock(struct report *r)
 {
 	char line[64];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "clock");
 	record_add_seconds(&o, "at", clock_epoch());
 	size_t len = record_end(&o, NULL);
-	ssize_t n = put(r, line, len);
+	ssize_t n = meter_report_put(r, line, len);
 	if (n >= 0)
 		keep_rest(r, line, len, (size_t)n);
 }
@@ -101,7 +101,7 @@ static int connected(struct report *r)
 		return 0;
 	}
 	r->kept_due = r->kept_len > 0;
-	tell_clock(r);
+	meter_report_tell_clock(r);
 	return r->fd >= 0;
 }
 
@@ -118,9 +118,9 @@ static void throw_answers_away(struct report *r)
 }
 
 /* Whether the socket took the line, whole or with a rest to be sent before the next one. */
-static int put_line(struct report *r, const char *line, size_t len)
+static int meter_report_put_line(struct report *r, const char *line, size_t len)
 {
-	ssize_t n = r->fd >= 0 && r->rest_len == 0 ? put(r, line, len) : 0;
+	ssize_t n = r->fd >= 0 && r->rest_len == 0 ? meter_report_put(r, line, len) : 0;
 	if (n <= 0)
 		return 0;
 	keep_rest(r, line, len, (size_t)n);
@@ -145,14 +145,14 @@ void report_send(struct report *r, const char *line, size_t len)
 	if (!connected(r))
 		return;
 	if (r->rest_len > 0) {
-		ssize_t n = put(r, r->rest, r->rest_len);
+		ssize_t n = meter_report_put(r, r->rest, r->rest_len);
 		if (n > 0) {
 			memmove(r->rest, r->rest + n, r->rest_len - (size_t)n);
 			r->rest_len -= (size_t)n;
 		}
 	}
-	if (r->kept_due && put_line(r, r->kept, r->kept_len))
+	if (r->kept_due && meter_report_put_line(r, r->kept, r->kept_len))
 		r->kept_due = 0;
 	if (len > 0)
-		put_line(r, line, len);
+		meter_report_put_line(r, line, len);
 }

@@ -25,7 +25,7 @@ static struct timespec moment(double at)
 	return t;
 }
 
-static void *thread_main(void *watch)
+static void *watch_thread_main(void *watch)
 {
 	struct watch *w = watch;
 	pthread_mutex_lock(&w->lock);
@@ -57,7 +57,7 @@ int watch_new(struct watch **out, const char *root, int marks, struct error *err
 		watch_free(w);
 		return -1;
 	}
-	int errnum = !marks ? 0 : thread_start(&w->thread, thread_main, w);
+	int errnum = !marks ? 0 : thread_start(&w->thread, watch_thread_main, w);
 	if (errnum != 0) {
 		watch_free(w);
 		return error_set(err, ERROR_OS, "", "the watching thread: %s", strerror(errnum));

@@ -108,7 +108,7 @@ int first_begin(struct first *f, const struct first_batch *b, struct error *err)
 /* ---- a block ---- */
 
 /* x = the plain inputs of the block. */
-static void gather(struct first *f)
+static void first_gather(struct first *f)
 {
 	const struct model_batch *b = f->b.batch;
 	size_t dense = f->b.spec->dense_inputs, width = 1 + f->embed;
@@ -139,7 +139,7 @@ float *first_forward(struct first *f, size_t begin, size_t count)
 	float *y = of_block(f, &f->y);
 	if (in == 0)
 		return y;
-	gather(f);
+	first_gather(f);
 	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)count, out, in, f->b.gain,
 		    f->x.data, in, f->weight, in, f->fold.count > 0 ? 1.0f : 0.0f, y, out);
 	return y;
@@ -150,7 +150,7 @@ float *first_by_y(const struct first *f)
 	return of_block(f, &f->by_y);
 }
 
-static void add_rows(struct first *f, const float *by_x)
+static void first_add_rows(struct first *f, const float *by_x)
 {
 	const struct model_batch *b = f->b.batch;
 	size_t width = 1 + f->embed;
@@ -176,7 +176,7 @@ void first_backward(struct first *f)
 	if (learnt > 0) {
 		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, learnt, out, f->b.gain,
 			    by_y, out, f->weight, in, 0.0f, f->by_x.data, learnt);
-		add_rows(f, f->by_x.data);
+		first_add_rows(f, f->by_x.data);
 	}
 }
 

@@ -20,14 +20,14 @@ typedef float vector __attribute__((vector_size(64)));
 #define GROUP 8  /* sums that are kept in registers */
 #define AHEAD 12 /* rows */
 
-static inline vector load(const float *p)
+static inline vector fold_load(const float *p)
 {
 	vector v;
 	memcpy(&v, p, sizeof(v));
 	return v;
 }
 
-static inline void store(float *p, vector v)
+static inline void fold_store(float *p, vector v)
 {
 	memcpy(p, &v, sizeof(v));
 }
@@ -79,7 +79,7 @@ static int plan_reserve(struct fold *f, size_t most, struct error *err)
 	return 0;
 }
 
-static int plan(struct fold *f, struct error *err)
+static int fold_plan(struct fold *f, struct error *err)
 {
 	uint32_t fields = f->b.spec->fields;
 	size_t rows = f->b.batch->count, most = (size_t)((double)rows * FOLD_SHARE);
@@ -111,7 +111,7 @@ int fold_begin(struct fold *f, const struct first_batch *b, struct error *err)
 	f->embed = b->spec->embed;
 	f->in = (size_t)b->spec->fields * f->embed + b->spec->dense_inputs;
 	f->room = (f->embed + LANES - 1) / LANES * LANES;
-	if (plan(f, err) != 0)
+	if (fold_plan(f, err) != 0)
 		return -1;
 	size_t total = f->base.data[f->count];
 	if (total == 0)
@@ -156,14 +156,14 @@ static inline __attribute__((always_inline)) void multiply_group(const float *a,
 {
 	vector sum[GROUP];
 	for (size_t i = 0; i < n; i++)
-		sum[i] = add ? load(c + i * c_step) : (vector){0};
+		sum[i] = add ? fold_load(c + i * c_step) : (vector){0};
 	for (size_t l = 0; l < k; l++) {
-		vector x = load(b + l * b_step);
+		vector x = fold_load(b + l * b_step);
 		for (size_t i = 0; i < n; i++)
 			sum[i] += x * a[i * k + l];
 	}
 	for (size_t i = 0; i < n; i++)
-		store(c + i * c_step, sum[i]);
+		fold_store(c + i * c_step, sum[i]);
 }
 
 static void multiply(const float *a, size_t n, size_t k, const float *b, size_t b_step, float *c,
@@ -176,7 +176,7 @@ static void multiply(const float *a, size_t n, size_t k, const float *b, size_t 
 		multiply_group(a + i * k, k, b, b_step, c + i * c_step, c_step, 1, add);
 }
 
-static void pick(const struct fold *f, float *y, size_t width)
+static void fold_pick(const struct fold *f, float *y, size_t width)
 {
 	const uint32_t *slot = f->slot.data;
 	const float *tile = f->tile.data;
@@ -185,9 +185,9 @@ static void pick(const struct fold *f, float *y, size_t width)
 		vector sum = {0};
 		__builtin_prefetch(y + AHEAD * f->out, 1);
 		for (size_t j = 0; j < count; j++)
-			sum += load(tile + (size_t)slot[j] * LANES);
+			sum += fold_load(tile + (size_t)slot[j] * LANES);
 		if (width == LANES)
-			store(y, sum);
+			fold_store(y, sum);
 		else
 			memcpy(y, &sum, width * sizeof(float));
 	}
@@ -202,13 +202,13 @@ void fold_forward(struct fold *f, float *y)
 				 take_weight(f, at, j, 1), LANES, f->tile.data + base * LANES,
 				 LANES, 0);
 		}
-		pick(f, y + at, tile_width(f, at));
+		fold_pick(f, y + at, tile_width(f, at));
 	}
 }
 
 /* ---- backward ---- */
 
-static void drop(struct fold *f, const float *by_y, size_t width)
+static void fold_drop(struct fold *f, const float *by_y, size_t width)
 {
 	const uint32_t *slot = f->slot.data;
 	float *tile = f->tile.data;
@@ -218,12 +218,12 @@ static void drop(struct fold *f, const float *by_y, size_t width)
 		vector g = {0};
 		__builtin_prefetch(by_y + AHEAD * f->out, 0);
 		if (width == LANES)
-			g = load(by_y);
+			g = fold_load(by_y);
 		else
 			memcpy(&g, by_y, width * sizeof(float));
 		for (size_t j = 0; j < count; j++) {
 			float *sum = tile + (size_t)slot[j] * LANES;
-			store(sum, load(sum) + g);
+			fold_store(sum, fold_load(sum) + g);
 		}
 	}
 }
@@ -234,12 +234,12 @@ static inline void outer(const float *sums, const float *x, size_t step, size_t 
 {
 	vector sum[GROUP] = {0};
 	for (size_t c = 0; c < n; c++) {
-		vector v = load(x + c * step);
+		vector v = fold_load(x + c * step);
 		for (size_t o = 0; o < GROUP; o++)
 			sum[o] += v * sums[c * LANES + o];
 	}
 	for (size_t o = 0; o < GROUP; o++)
-		store(to[o], sum[o]);
+		fold_store(to[o], sum[o]);
 }
 
 /* The gradient of the part of W that a tile and the j-th column share. */
@@ -260,7 +260,7 @@ static void add_weight(struct fold *f, size_t at, size_t j)
 	}
 }
 
-static void add_rows(struct fold *f)
+static void fold_add_rows(struct fold *f)
 {
 	for (size_t c = 0; c < f->base.data[f->count]; c++) {
 		float *to = f->b.row_gradient + f->key.data[c] * (1 + f->embed) + 1;
@@ -272,7 +272,7 @@ static void add_rows(struct fold *f)
 void fold_backward(struct fold *f, const float *by_y)
 {
 	for (size_t at = 0; at < f->out; at += LANES) {
-		drop(f, by_y + at, tile_width(f, at));
+		fold_drop(f, by_y + at, tile_width(f, at));
 		for (size_t j = 0; j < f->count; j++) {
 			size_t base = f->base.data[j], n = f->base.data[j + 1] - base;
 			const float *weight = take_weight(f, at, j, 0);
@@ -282,5 +282,5 @@ void fold_backward(struct fold *f, const float *by_y)
 			add_weight(f, at, j);
 		}
 	}
-	add_rows(f);
+	fold_add_rows(f);
 }

@@ -348,7 +348,7 @@ static void machine_text(char text[17])
 }
 
 /* The line of this machine; judged=1: lines of those that only measured are not taken. */
-static int is_ours(const struct record *r, const char *machine)
+static int kernel_is_ours(const struct record *r, const char *machine)
 {
 	const char *kernel = record_get(r, "kernel"), *of = record_get(r, "machine");
 	const char *judged = record_get(r, "judged");
@@ -365,7 +365,7 @@ static int cache_read(const char *cache, const char *machine, const char *wrong,
 	struct error err;
 	int got;
 	while (in && r && !found && (got = record_read(in, r, &err)) > 0) {
-		if (got != RECORD_ONE || !is_ours(r, machine) ||
+		if (got != RECORD_ONE || !kernel_is_ours(r, machine) ||
 		    (wrong && strcmp(record_get(r, "kernel"), wrong) == 0))
 			continue;
 		strcpy(name, record_get(r, "kernel"));
@@ -404,7 +404,7 @@ static void cache_write(const char *cache, const char *machine, const char *line
 	free(old);
 }
 
-static void remember(const char *cache, const char *machine, const char *name, double speed)
+static void kernel_remember(const char *cache, const char *machine, const char *name, double speed)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -466,7 +466,7 @@ int kernel_choose(const char *program, const char *probe, const char *cache, con
 	if (!found) {
 		measured = contest(program, probe, name, &speed);
 		if (measured && cache)
-			remember(cache, machine, name, speed);
+			kernel_remember(cache, machine, name, speed);
 	}
 	if (lock >= 0)
 		close(lock);

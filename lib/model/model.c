@@ -11,7 +11,7 @@
 static const struct model_kind *const kinds[] = {MODELS(KIND, KIND)};
 
 /* Of a checked spec. */
-static const struct model_kind *kind_of(const struct model_spec *spec)
+static const struct model_kind *model_kind_of(const struct model_spec *spec)
 {
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		if (strcmp(kinds[i]->name, spec->name) == 0)
@@ -27,7 +27,7 @@ int model_new(struct model **out, const struct model_spec *spec, struct error *e
 	if (!m)
 		return error_set(err, ERROR_OS, "", "out of memory");
 	m->spec = *spec;
-	m->kind = kind_of(spec);
+	m->kind = model_kind_of(spec);
 	*out = m;
 	return 0;
 }

@@ -200,7 +200,7 @@ static const struct model_shape *shape_of(const struct model_spec *spec)
 	return shape;
 }
 
-static int check_sizes(const struct model_spec *spec, struct error *err)
+static int shape_check_sizes(const struct model_spec *spec, struct error *err)
 {
 	if (spec->hash_bits < 1 || spec->hash_bits > 31)
 		return error_set(err, ERROR_CONFIG, "hash-bits", "%u is not in 1..31",
@@ -221,7 +221,7 @@ int model_spec_check(const struct model_spec *spec, struct error *err)
 	if (!shape)
 		return error_set(err, ERROR_CONFIG, "model", "\"%s\" is not known; there are %s",
 				 spec->name, MODEL_NAMES);
-	if (check_sizes(spec, err) != 0)
+	if (shape_check_sizes(spec, err) != 0)
 		return -1;
 	return shape->check ? shape->check(spec, err) : 0;
 }

@@ -82,8 +82,8 @@ static int begin_first(struct model *m, const struct model_batch *b, size_t bloc
 	return first_begin(m->own, &first, err);
 }
 
-static void block_take(struct block *k, const struct model_spec *s, const struct model_batch *b,
-		       size_t begin, size_t count)
+static void wdl_block_take(struct block *k, const struct model_spec *s, const struct model_batch *b,
+			   size_t begin, size_t count)
 {
 	k->begin = begin;
 	k->batch = *b;
@@ -211,7 +211,7 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	first_backward(m->own);
 }
 
-static size_t least(size_t a, size_t b)
+static size_t wdl_least(size_t a, size_t b)
 {
 	return a < b ? a : b;
 }
@@ -220,7 +220,7 @@ static size_t least(size_t a, size_t b)
 static size_t last_rows(const struct model *m, size_t rows)
 {
 	if (m->final && model_dense_count(&m->spec) >= LAST_FLOATS_MIN)
-		return least(rows, LAST_ROWS);
+		return wdl_least(rows, LAST_ROWS);
 	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
 }
 
@@ -235,8 +235,8 @@ static int wdl_train(struct model *m, const struct model_batch *b, const float *
 		return -1;
 	for (size_t begin = 0; begin < b->count; begin += count) {
 		size_t left = b->count - begin;
-		count = left <= last ? left : least(left - last, BLOCK_ROWS);
-		block_take(&k, &m->spec, b, begin, count);
+		count = left <= last ? left : wdl_least(left - last, BLOCK_ROWS);
+		wdl_block_take(&k, &m->spec, b, begin, count);
 		forward(&k, m, dense, rows);
 		*loss_sum +=
 			model_logistic(k.batch.count, k.z, k.batch.label, k.batch.weight, k.z);
@@ -255,7 +255,7 @@ static int wdl_logits(struct model *m, const struct model_batch *b, const float 
 	    begin_first(m, b, BLOCK_ROWS, dense, rows, NULL, NULL, err) != 0)
 		return -1;
 	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
-		block_take(&k, &m->spec, b, begin, least(b->count - begin, BLOCK_ROWS));
+		wdl_block_take(&k, &m->spec, b, begin, wdl_least(b->count - begin, BLOCK_ROWS));
 		forward(&k, m, dense, rows);
 		memcpy(score + begin, k.z, k.batch.count * sizeof(float));
 	}

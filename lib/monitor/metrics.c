@@ -139,7 +139,7 @@ static void add_bytes(struct metrics_page *p, const char *bytes, size_t len)
 	p->len += len;
 }
 
-static void add(struct metrics_page *p, const char *text)
+static void metrics_add(struct metrics_page *p, const char *text)
 {
 	add_bytes(p, text, strlen(text));
 }
@@ -152,7 +152,7 @@ void metrics_begin(struct metrics_page *p, enum metric which)
 				    table[which].type, "\n"};
 	p->now = which;
 	for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-		add(p, word[i]);
+		metrics_add(p, word[i]);
 }
 
 /* A reader refuses the whole page if one byte is not UTF-8. */
@@ -161,11 +161,11 @@ static void add_value(struct metrics_page *p, const char *value)
 	while (*value) {
 		size_t n = utf8_length(value);
 		if (*value == '\n')
-			add(p, "\\n");
+			metrics_add(p, "\\n");
 		else if (*value == '"' || *value == '\\')
 			add_bytes(p, (const char[]){'\\', *value}, 2);
 		else if (n == 0)
-			add(p, UTF8_REPLACEMENT);
+			metrics_add(p, UTF8_REPLACEMENT);
 		else
 			add_bytes(p, value, n);
 		value += n ? n : 1;
@@ -186,20 +186,20 @@ void metrics_put(struct metrics_page *p, double value, const struct metrics_labe
 	size_t count = 0;
 	if (!isfinite(value))
 		return;
-	add(p, METRICS_PREFIX);
-	add(p, table[p->now].name);
+	metrics_add(p, METRICS_PREFIX);
+	metrics_add(p, table[p->now].name);
 	for (; labels && labels->name; labels++) {
 		if (!labels->value)
 			continue;
-		add(p, count++ == 0 ? "{" : ",");
-		add(p, labels->name);
-		add(p, "=\"");
+		metrics_add(p, count++ == 0 ? "{" : ",");
+		metrics_add(p, labels->name);
+		metrics_add(p, "=\"");
 		add_value(p, labels->value);
-		add(p, "\"");
+		metrics_add(p, "\"");
 	}
-	add(p, count > 0 ? "} " : " ");
+	metrics_add(p, count > 0 ? "} " : " ");
 	add_bytes(p, number, format(value, number));
-	add(p, "\n");
+	metrics_add(p, "\n");
 }
 
 int metrics_end(struct metrics_page *p, struct error *err)

@@ -79,7 +79,7 @@ double monitor_latest(const struct monitor *m)
 }
 
 /* The place of the node, or where it would be inserted. */
-static size_t place_of(const struct monitor *m, enum node_role role, const char *id)
+static size_t monitor_place_of(const struct monitor *m, enum node_role role, const char *id)
 {
 	size_t low = 0, high = m->node_count;
 	while (low < high) {
@@ -118,7 +118,7 @@ static int forget_one(struct monitor *m)
 static struct node *node_of(struct monitor *m, enum node_role role, const char *id,
 			    struct error *err)
 {
-	size_t i = place_of(m, role, id);
+	size_t i = monitor_place_of(m, role, id);
 	if (i < m->node_count && m->node[i]->role == role && strcmp(m->node[i]->id, id) == 0)
 		return m->node[i];
 	if (m->node_count == MONITOR_NODES_MAX) {
@@ -127,7 +127,7 @@ static struct node *node_of(struct monitor *m, enum node_role role, const char *
 				  MONITOR_NODES_MAX);
 			return NULL;
 		}
-		i = place_of(m, role, id);
+		i = monitor_place_of(m, role, id);
 	}
 	struct node *n = calloc(1, sizeof *n);
 	if (!n) {
@@ -342,8 +342,8 @@ static int add_info(struct monitor *m, const struct record *r, double at, struct
 }
 
 /* The time of a record: its at=, but never later than now. */
-static int time_of(const struct monitor *m, const struct record *r, double behind, double *now,
-		   double *at, struct error *err)
+static int monitor_time_of(const struct monitor *m, const struct record *r, double behind,
+			   double *now, double *at, struct error *err)
 {
 	*at = *now;
 	if (record_real_opt(r, "at", 0, AT_MAX, at, err) != 0)
@@ -373,7 +373,7 @@ int monitor_add_from(struct monitor *m, const struct record *r, double now, doub
 	if (!is_bpt && !is_event && !is_device && !record_is(r, "info"))
 		return MONITOR_UNKNOWN;
 	double at;
-	if (time_of(m, r, behind, &now, &at, err) != 0)
+	if (monitor_time_of(m, r, behind, &now, &at, err) != 0)
 		return -1;
 	int result = is_bpt      ? add_bpt(m, r, at, now, err)
 		     : is_event  ? add_event(m, r, at, err)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double divide(double a, double b)
+static double monitor_text_divide(double a, double b)
 {
 	return b > 0 ? a / b : NAN;
 }
@@ -23,8 +23,8 @@ struct aggregate *monitor_aggregate(const struct monitor *m, double now)
 		const struct node *n = m->node[i];
 		for (int k = 0; k < MONITOR_WINDOWS; k++) {
 			struct window_sum s = window_since(&n->window, now - length[k]);
-			all[i].mean[k] = divide(s.seconds, (double)s.count);
-			all[i].speed[k] = divide(s.samples, s.seconds);
+			all[i].mean[k] = monitor_text_divide(s.seconds, (double)s.count);
+			all[i].speed[k] = monitor_text_divide(s.samples, s.seconds);
 			if (s.count) {
 				sum[n->role][k] += all[i].mean[k];
 				count[n->role][k]++;
@@ -34,8 +34,8 @@ struct aggregate *monitor_aggregate(const struct monitor *m, double now)
 	for (size_t i = 0; i < m->node_count; i++)
 		for (int k = 0; k < MONITOR_WINDOWS; k++) {
 			enum node_role role = m->node[i]->role;
-			all[i].ratio[k] =
-				divide(all[i].mean[k], divide(sum[role][k], count[role][k]));
+			all[i].ratio[k] = monitor_text_divide(
+				all[i].mean[k], monitor_text_divide(sum[role][k], count[role][k]));
 		}
 	return all;
 }
@@ -65,26 +65,28 @@ uint64_t monitor_iter(const struct monitor *m)
 	return any ? up : all;
 }
 
-static void put_record(struct record_out *o, monitor_put_fn *put, void *arg)
+static void monitor_text_put_record(struct record_out *o, monitor_put_fn *put, void *arg)
 {
 	size_t len = record_end(o, NULL);
 	put(o->data, len, arg);
 }
 
-static void put_job(const struct monitor *m, double now, monitor_put_fn *put, void *arg)
+static void monitor_text_put_job(const struct monitor *m, double now, monitor_put_fn *put,
+				 void *arg)
 {
 	uint64_t count[NODE_ROLES] = {0};
 	for (size_t i = 0; i < m->node_count; i++)
 		count[m->node[i]->role] += !m->node[i]->has_left;
-	put_record(RECORD("job", F_SECONDS("at", now), F("iter", monitor_iter(m)),
-			  F("workers", count[NODE_WORKER]), F("servers", count[NODE_SERVER]),
-			  F_REAL("short", m->window_short), F_REAL("long", m->window_long)),
-		   put, arg);
+	monitor_text_put_record(
+		RECORD("job", F_SECONDS("at", now), F("iter", monitor_iter(m)),
+		       F("workers", count[NODE_WORKER]), F("servers", count[NODE_SERVER]),
+		       F_REAL("short", m->window_short), F_REAL("long", m->window_long)),
+		put, arg);
 }
 
 double monitor_last_speed(const struct node *n)
 {
-	return n->last.count ? divide((double)n->last.size, n->last.time) : NAN;
+	return n->last.count ? monitor_text_divide((double)n->last.size, n->last.time) : NAN;
 }
 
 double monitor_last_accum(const struct node *n)
@@ -107,7 +109,7 @@ static void put_last(struct record_out *o, const struct node *n)
 	record_add_brief(o, "speed-last", monitor_last_speed(n));
 }
 
-static void put_device(struct record_out *o, const struct device *d)
+static void monitor_text_put_device(struct record_out *o, const struct device *d)
 {
 	record_add(o, "type", d->type);
 	record_add_brief(o, "launch", d->known ? d->launch : NAN);
@@ -136,8 +138,8 @@ static void put_totals(struct record_out *o, const struct totals *t)
 	record_add_seconds(o, "wait-sum", t->wait);
 }
 
-static void put_node(const struct node *n, const struct aggregate *a, double now,
-		     monitor_put_fn *put, void *arg)
+static void monitor_text_put_node(const struct node *n, const struct aggregate *a, double now,
+				  monitor_put_fn *put, void *arg)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -157,7 +159,7 @@ static void put_node(const struct node *n, const struct aggregate *a, double now
 	record_add_u64(&o, "meant", n->meant);
 	record_add_seconds(&o, "up", monitor_up(n, now));
 	put_last(&o, n);
-	put_device(&o, &n->device);
+	monitor_text_put_device(&o, &n->device);
 	record_add_brief(&o, "cpu", monitor_last_more(n, REPORT_CPU));
 	record_add_brief(&o, "mem", monitor_last_more(n, REPORT_MEM));
 	put_totals(&o, &n->total);
@@ -165,7 +167,7 @@ static void put_node(const struct node *n, const struct aggregate *a, double now
 		if (k != REPORT_CPU && k != REPORT_MEM)
 			add_if_said(&o, report_more_key[k],
 				    monitor_last_more(n, (enum report_more)k));
-	put_record(&o, put, arg);
+	monitor_text_put_record(&o, put, arg);
 }
 
 int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, void *arg,
@@ -174,15 +176,16 @@ int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, v
 	struct aggregate *all = monitor_aggregate(m, now);
 	if (!all)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a snapshot");
-	put_job(m, now, put, arg);
+	monitor_text_put_job(m, now, put, arg);
 	for (size_t i = 0; i < m->node_count; i++)
 		if (!m->node[i]->has_left)
-			put_node(m->node[i], &all[i], now, put, arg);
+			monitor_text_put_node(m->node[i], &all[i], now, put, arg);
 	free(all);
 	for (size_t i = 0; i < m->info_count; i++) {
-		put_record(RECORD("info", F("name", m->info[i].name), F("value", m->info[i].value),
-				  F_SECONDS("age", monitor_age(&m->info[i], now))),
-			   put, arg);
+		monitor_text_put_record(RECORD("info", F("name", m->info[i].name),
+					       F("value", m->info[i].value),
+					       F_SECONDS("age", monitor_age(&m->info[i], now))),
+					put, arg);
 	}
 	return 0;
 }
@@ -207,7 +210,7 @@ static void put_history(const struct node *n, uint64_t last, monitor_put_fn *put
 			record_add_u64(&o, "count", p->count);
 		for (int k = 0; k < REPORT_MORES; k++)
 			add_if_said(&o, report_more_key[k], p->more[k]);
-		put_record(&o, put, arg);
+		monitor_text_put_record(&o, put, arg);
 	}
 }
 

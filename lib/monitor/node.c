@@ -33,7 +33,7 @@ int node_state_of(const char *word, enum node_state *state)
 	return 0;
 }
 
-static int is_digit(char c)
+static int monitor_node_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
@@ -46,9 +46,9 @@ static int compare_digits(const char **a, const char **b)
 	while (**b == '0')
 		(*b)++;
 	size_t n = 0, m = 0;
-	while (is_digit((*a)[n]))
+	while (monitor_node_is_digit((*a)[n]))
 		n++;
-	while (is_digit((*b)[m]))
+	while (monitor_node_is_digit((*b)[m]))
 		m++;
 	int order = n != m ? (n < m ? -1 : 1) : memcmp(*a, *b, n);
 	*a += n;
@@ -78,7 +78,7 @@ int node_id_compare(const char *a, const char *b)
 {
 	const char *p = a, *q = b;
 	while (*p && *q) {
-		if (is_digit(*p) && is_digit(*q)) {
+		if (monitor_node_is_digit(*p) && monitor_node_is_digit(*q)) {
 			int order = compare_digits(&p, &q);
 			if (order)
 				return order;

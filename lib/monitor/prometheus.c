@@ -16,8 +16,8 @@ struct look {
 	struct metrics_page *page;
 };
 
-static void put_node(const struct look *l, const struct node *n, double value, const char *name,
-		     const char *label)
+static void prometheus_put_node(const struct look *l, const struct node *n, double value,
+				const char *name, const char *label)
 {
 	if (n->has_left)
 		return;
@@ -29,16 +29,16 @@ static void put_node(const struct look *l, const struct node *n, double value, c
 }
 
 /* One metric of each node; unknown values are left out. */
-static void each_node(const struct look *l, enum metric which,
-		      double (*value)(const struct node *n, double now))
+static void prometheus_each_node(const struct look *l, enum metric which,
+				 double (*value)(const struct node *n, double now))
 {
 	metrics_begin(l->page, which);
 	for (size_t i = 0; i < l->m->node_count; i++)
-		put_node(l, l->m->node[i], value(l->m->node[i], l->now), NULL, NULL);
+		prometheus_put_node(l, l->m->node[i], value(l->m->node[i], l->now), NULL, NULL);
 }
 
 /* One metric of each node and window; empty windows are left out. */
-static void each_window(const struct look *l, enum metric which, size_t offset)
+static void prometheus_each_window(const struct look *l, enum metric which, size_t offset)
 {
 	static const char *const window[MONITOR_WINDOWS] = {"short", "long"};
 	metrics_begin(l->page, which);
@@ -47,7 +47,7 @@ static void each_window(const struct look *l, enum metric which, size_t offset)
 			double value;
 			memcpy(&value, (const char *)&l->all[i] + offset + (size_t)k * sizeof value,
 			       sizeof value);
-			put_node(l, l->m->node[i], value, "window", window[k]);
+			prometheus_put_node(l, l->m->node[i], value, "window", window[k]);
 		}
 }
 
@@ -99,9 +99,9 @@ static void each_more(const struct look *l)
 	metrics_begin(l->page, METRIC_NODE_LAST);
 	for (size_t i = 0; i < l->m->node_count; i++)
 		for (int k = 0; k < REPORT_MORES; k++)
-			put_node(l, l->m->node[i],
-				 monitor_last_more(l->m->node[i], (enum report_more)k), "key",
-				 report_more_key[k]);
+			prometheus_put_node(l, l->m->node[i],
+					    monitor_last_more(l->m->node[i], (enum report_more)k),
+					    "key", report_more_key[k]);
 }
 
 static void each_device(const struct look *l)
@@ -154,17 +154,17 @@ int monitor_prometheus(const struct monitor *m, double now, struct metrics_page 
 	const struct look look = {m, all, now, page}, *l = &look;
 	metrics_begin(page, METRIC_JOB_ITERATION);
 	metrics_put(page, (double)monitor_iter(m), NULL);
-	each_node(l, METRIC_NODE_UP, node_is_up);
-	each_node(l, METRIC_NODE_UP_TIME, monitor_up);
-	each_node(l, METRIC_NODE_BATCH, node_size);
-	each_node(l, METRIC_NODE_SAMPLES, node_samples);
-	each_node(l, METRIC_NODE_RESTARTS, node_restarts);
-	each_window(l, METRIC_NODE_BPT, offsetof(struct aggregate, mean));
-	each_window(l, METRIC_NODE_SPEED, offsetof(struct aggregate, speed));
-	each_window(l, METRIC_NODE_BPT_RATIO, offsetof(struct aggregate, ratio));
-	each_node(l, METRIC_NODE_ACCUM, node_accum);
-	each_node(l, METRIC_NODE_LAST_BPT, node_last);
-	each_node(l, METRIC_NODE_LAST_SPEED, node_speed_last);
+	prometheus_each_node(l, METRIC_NODE_UP, node_is_up);
+	prometheus_each_node(l, METRIC_NODE_UP_TIME, monitor_up);
+	prometheus_each_node(l, METRIC_NODE_BATCH, node_size);
+	prometheus_each_node(l, METRIC_NODE_SAMPLES, node_samples);
+	prometheus_each_node(l, METRIC_NODE_RESTARTS, node_restarts);
+	prometheus_each_window(l, METRIC_NODE_BPT, offsetof(struct aggregate, mean));
+	prometheus_each_window(l, METRIC_NODE_SPEED, offsetof(struct aggregate, speed));
+	prometheus_each_window(l, METRIC_NODE_BPT_RATIO, offsetof(struct aggregate, ratio));
+	prometheus_each_node(l, METRIC_NODE_ACCUM, node_accum);
+	prometheus_each_node(l, METRIC_NODE_LAST_BPT, node_last);
+	prometheus_each_node(l, METRIC_NODE_LAST_SPEED, node_speed_last);
 	each_more(l);
 	each_device(l);
 	each_info(l);

@@ -20,13 +20,13 @@ const char *pulse_section_name(enum pulse_section section)
 
 /* ---- rules ---- */
 
-static void set(struct pulse_rules *rules, enum pulse_section section, double seconds)
+static void pulse_set(struct pulse_rules *rules, enum pulse_section section, double seconds)
 {
 	rules->least[section] = seconds;
 	rules->fixed[section] = 1;
 }
 
-static int section_of(const char *word, size_t len, enum pulse_section *section)
+static int pulse_section_of(const char *word, size_t len, enum pulse_section *section)
 {
 	for (int i = 0; i < PULSE_SECTIONS; i++)
 		if (strlen(section_name[i]) == len && memcmp(section_name[i], word, len) == 0) {
@@ -36,13 +36,13 @@ static int section_of(const char *word, size_t len, enum pulse_section *section)
 	return -1;
 }
 
-static int take_word(struct pulse_rules *rules, const struct pulse_rules *usual, char *word,
-		     struct error *err)
+static int pulse_take_word(struct pulse_rules *rules, const struct pulse_rules *usual, char *word,
+			   struct error *err)
 {
 	enum pulse_section section = PULSE_BATCH;
 	char *colon = strchr(word, ':'), *number = colon ? colon + 1 : word;
 	double seconds = INFINITY;
-	if (colon && section_of(word, (size_t)(colon - word), &section) != 0)
+	if (colon && pulse_section_of(word, (size_t)(colon - word), &section) != 0)
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "'%.40s' is none of start, batch, exchange, checkpoint, hand-over, "
 				 "pause",
@@ -60,15 +60,15 @@ static int take_word(struct pulse_rules *rules, const struct pulse_rules *usual,
 				 "'%.40s' is neither seconds nor never nor auto", number);
 	if (!(seconds > 0))
 		seconds = INFINITY;
-	set(rules, section, seconds);
+	pulse_set(rules, section, seconds);
 	if (colon)
 		return 0;
-	set(rules, PULSE_EXCHANGE, seconds);
+	pulse_set(rules, PULSE_EXCHANGE, seconds);
 	/* A checkpoint does not make a wait shorter. */
 	if (seconds > rules->least[PULSE_CHECKPOINT])
-		set(rules, PULSE_CHECKPOINT, seconds);
+		pulse_set(rules, PULSE_CHECKPOINT, seconds);
 	for (int i = 0; isinf(seconds) && i < PULSE_SECTIONS; i++)
-		set(rules, (enum pulse_section)i, seconds);
+		pulse_set(rules, (enum pulse_section)i, seconds);
 	return 0;
 }
 
@@ -84,7 +84,7 @@ int pulse_rules_parse(struct pulse_rules *rules, const char *text, struct error 
 		strcpy(copy, text);
 		while (text[0] && (word = strsep(&rest, ",")))
 			if ((strchr(word, ':') != NULL) == of_one &&
-			    take_word(rules, &usual, word, err) != 0)
+			    pulse_take_word(rules, &usual, word, err) != 0)
 				return -1;
 	}
 	return 0;

@@ -25,7 +25,7 @@ static int on_one_grid_point(double a, double b, double grid)
 
 /* Entries on the same grid point become one. At most 2 * (WINDOW_GRID + 1) are left, as the grid
  * is absolute: about half the room, so this happens once in a few hundred observations. */
-static void compact(struct window *w, double now, double window_short, double window_long)
+static void window_compact(struct window *w, double now, double window_short, double window_long)
 {
 	size_t kept = 0;
 	for (size_t i = 0; i < w->count; i++) {
@@ -47,13 +47,13 @@ static void compact(struct window *w, double now, double window_short, double wi
 	w->count = kept;
 }
 
-static int make_room(struct window *w, double now, double window_short, double window_long,
-		     struct error *err)
+static int window_make_room(struct window *w, double now, double window_short, double window_long,
+			    struct error *err)
 {
 	if (w->count < w->room)
 		return 0;
 	if (w->room >= WINDOW_ROOM) {
-		compact(w, now, window_short, window_long);
+		window_compact(w, now, window_short, window_long);
 		if (w->count < w->room)
 			return 0;
 		/* Only happens when observations are later than now: drop the oldest one. */
@@ -71,7 +71,7 @@ int window_add(struct window *w, double at, const struct window_sum *what, doubl
 {
 	if (at <= now - window_long)
 		return 0;
-	if (make_room(w, now, window_short, window_long, err) != 0)
+	if (window_make_room(w, now, window_short, window_long, err) != 0)
 		return -1;
 	size_t i = w->count++;
 	for (; i > 0 && w->entry[i - 1].at > at; i--)

@@ -48,7 +48,7 @@ const struct layout_tensor *layout_tensor(const struct layout *l, const char *na
 	return NULL;
 }
 
-static int check_name(const struct layout *l, const char *name, struct error *err)
+static int layout_check_name(const struct layout *l, const char *name, struct error *err)
 {
 	if (!option_id_ok(name))
 		return error_set(err, ERROR_DATA, NULL, "'%.80s' is no name for a tensor", name);
@@ -70,7 +70,7 @@ int layout_add_tensor(struct layout *l, const char *name, uint64_t rows, uint64_
 		      struct error *err)
 {
 	uint64_t elements, begin = layout_dense_count(l);
-	if (check_name(l, name, err) != 0 || check_scale(name, scale, err) != 0)
+	if (layout_check_name(l, name, err) != 0 || check_scale(name, scale, err) != 0)
 		return -1;
 	if (l->count == LAYOUT_TENSORS_MAX)
 		return error_set(err, ERROR_DATA, NULL, "more than %d tensors", LAYOUT_TENSORS_MAX);
@@ -94,7 +94,7 @@ int layout_set_table(struct layout *l, const struct layout_table *table, struct 
 {
 	if (l->has_table)
 		return error_set(err, ERROR_DATA, NULL, "more than one table");
-	if (check_name(l, table->name, err) != 0 ||
+	if (layout_check_name(l, table->name, err) != 0 ||
 	    check_scale(table->name, table->scale, err) != 0)
 		return -1;
 	if (table->width == 0 || table->width > LAYOUT_WIDTH_MAX)
@@ -116,8 +116,8 @@ int layout_set_table(struct layout *l, const struct layout_table *table, struct 
 
 /* ---- initial values ---- */
 
-static philox4x32_ctr_t draw(const struct layout *l, uint32_t stream, uint64_t index,
-			     uint32_t block)
+static philox4x32_ctr_t layout_draw(const struct layout *l, uint32_t stream, uint64_t index,
+				    uint32_t block)
 {
 	philox4x32_ctr_t counter = {
 		{(uint32_t)index, (uint32_t)(index >> 32), stream, block}};
@@ -126,7 +126,7 @@ static philox4x32_ctr_t draw(const struct layout *l, uint32_t stream, uint64_t i
 }
 
 /* In (0, 1), never an end, so that its logarithm is finite. */
-static double unit(uint32_t bits)
+static double layout_unit(uint32_t bits)
 {
 	return ((double)bits + 0.5) * 0x1p-32;
 }
@@ -135,8 +135,8 @@ static double unit(uint32_t bits)
 static void normal4(philox4x32_ctr_t bits, double scale, float out[4])
 {
 	for (int i = 0; i < 4; i += 2) {
-		double radius = scale * sqrt(-2 * log(unit(bits.v[i])));
-		double angle = 2 * M_PI * unit(bits.v[i + 1]);
+		double radius = scale * sqrt(-2 * log(layout_unit(bits.v[i])));
+		double angle = 2 * M_PI * layout_unit(bits.v[i + 1]);
 		out[i] = (float)(radius * cos(angle));
 		out[i + 1] = (float)(radius * sin(angle));
 	}
@@ -145,7 +145,7 @@ static void normal4(philox4x32_ctr_t bits, double scale, float out[4])
 static void uniform4(philox4x32_ctr_t bits, double scale, float out[4])
 {
 	for (int i = 0; i < 4; i++)
-		out[i] = (float)(scale * (2 * unit(bits.v[i]) - 1));
+		out[i] = (float)(scale * (2 * layout_unit(bits.v[i]) - 1));
 }
 
 /* Element i of the flat vector is the value i % 4 of draw i / 4. */
@@ -160,7 +160,7 @@ static void init_range(const struct layout *l, const struct layout_tensor *t, ui
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t index = begin + i;
 		if (i == 0 || index % 4 == 0) {
-			philox4x32_ctr_t bits = draw(l, STREAM_DENSE, index / 4, 0);
+			philox4x32_ctr_t bits = layout_draw(l, STREAM_DENSE, index / 4, 0);
 			if (t->init == LAYOUT_NORMAL)
 				normal4(bits, t->scale, four);
 			else
@@ -195,7 +195,7 @@ void layout_init_row(const struct layout *l, uint32_t key, float *out)
 			continue;
 		}
 		if (i == t->zero_columns || i % 4 == 0)
-			normal4(draw(l, STREAM_ROW, key, i / 4), t->scale, four);
+			normal4(layout_draw(l, STREAM_ROW, key, i / 4), t->scale, four);
 		out[i] = four[i % 4];
 	}
 }
@@ -256,7 +256,8 @@ static int take_table(struct layout *l, const struct record *r, struct error *er
 }
 
 /* started: the layout record has been seen. Unknown types are passed over: formats grow. */
-static int take_record(struct layout *l, const struct record *r, int *started, struct error *err)
+static int layout_take_record(struct layout *l, const struct record *r, int *started,
+			      struct error *err)
 {
 	uint64_t version, seed;
 	if (record_is(r, "layout")) {
@@ -289,7 +290,7 @@ int layout_read(struct layout *l, const char *path, struct error *err)
 	layout_start(l, 0);
 	while (in && r) {
 		result = record_read(in, r, err);
-		if (result == RECORD_ONE && take_record(l, r, &started, err) != 0)
+		if (result == RECORD_ONE && layout_take_record(l, r, &started, err) != 0)
 			result = error_wrap(err, record_reader_place(in));
 		if (result == RECORD_END && !started)
 			result = error_set(err, ERROR_DATA, path, "holds no layout record");

@@ -4,7 +4,8 @@
 #include <string.h>
 
 /* The load of places from .. to-1. */
-static double load_of(const struct map_load *range, size_t ranges, uint64_t from, uint64_t to)
+static double map_balance_load_of(const struct map_load *range, size_t ranges, uint64_t from,
+				  uint64_t to)
 {
 	double sum = 0.0;
 
@@ -17,11 +18,11 @@ static double load_of(const struct map_load *range, size_t ranges, uint64_t from
 	return sum;
 }
 
-static double work(const struct map *m, double element, const struct map_load *range,
-		   size_t ranges, uint32_t part)
+static double map_balance_work(const struct map *m, double element, const struct map_load *range,
+			       size_t ranges, uint32_t part)
 {
 	return element * (double)(m->dense_begin[part + 1] - m->dense_begin[part]) +
-	       load_of(range, ranges, m->key_begin[part], m->key_begin[part + 1]);
+	       map_balance_load_of(range, ranges, m->key_begin[part], m->key_begin[part + 1]);
 }
 
 /* The busiest part by the mean. */
@@ -32,7 +33,7 @@ static double peak(const struct map *m, double element, const struct map_load *r
 
 	*busiest = 0;
 	for (uint32_t i = 0; i < m->parts; i++) {
-		double one = work(m, element, range, ranges, i);
+		double one = map_balance_work(m, element, range, ranges, i);
 		sum += one;
 		if (one > most) {
 			most = one;
@@ -62,7 +63,7 @@ static uint64_t place_at(const struct map_load *range, size_t ranges, double wan
 static void set_bounds(struct map *m, const struct map_load *range, size_t ranges)
 {
 	uint64_t dense = m->dense_begin[m->parts];
-	double rows = load_of(range, ranges, 0, MAP_PLACES);
+	double rows = map_balance_load_of(range, ranges, 0, MAP_PLACES);
 
 	for (uint64_t i = 1; i < m->parts; i++) {
 		m->dense_begin[i] = i * dense / m->parts;
@@ -83,7 +84,7 @@ int map_balance(struct map *out, const struct map *now, double element,
 	result->before = peak(now, element, range, ranges, &result->busiest);
 	result->after = result->before;
 	/* Nothing is known of keys, or there is nobody to share with. */
-	if (now->parts < 2 || load_of(range, ranges, 0, MAP_PLACES) <= 0.0)
+	if (now->parts < 2 || map_balance_load_of(range, ranges, 0, MAP_PLACES) <= 0.0)
 		return 0;
 	set_bounds(out, range, ranges);
 	double after = peak(out, element, range, ranges, &ignored);

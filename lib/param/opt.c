@@ -42,15 +42,15 @@ static const struct {
 
 /* x within +-most; a NaN becomes one of the two. Written so that a vector of it is a few logical
  * operations and one minimum, like smaller(); a maximum of two minima would become masks. */
-static inline float within(float x, float most)
+static inline float opt_within(float x, float most)
 {
 	float size = fabsf(x);
 
 	return copysignf(size < most ? size : most, x);
 }
 
-/* 1 where within() would change x. */
-static inline unsigned beyond(float x, float most)
+/* 1 where opt_within() would change x. */
+static inline unsigned opt_beyond(float x, float most)
 {
 	return (unsigned)!(fabsf(x) <= most);
 }
@@ -100,7 +100,7 @@ void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n
 	for (size_t i = 0; i < n; i++) {
 		float sign = p[i] > 0.0f ? 1.0f : p[i] < 0.0f ? -1.0f : 0.0f;
 		float z = -p[i] * (FTRL_BETA / o->lr + o->l2) - sign * o->l1;
-		slots[0][i] = within(z, OPT_VALUE_MAX);
+		slots[0][i] = opt_within(z, OPT_VALUE_MAX);
 	}
 }
 
@@ -152,15 +152,15 @@ static inline unsigned sgd(const struct opt_step *s, float *restrict p, const fl
 	if (l2 == 0.0f) {
 		for (size_t i = 0; i < n; i++) {
 			float x = p[i] - step * g[i];
-			held += beyond(x, OPT_VALUE_MAX);
-			p[i] = within(x, OPT_VALUE_MAX);
+			held += opt_beyond(x, OPT_VALUE_MAX);
+			p[i] = opt_within(x, OPT_VALUE_MAX);
 		}
 		return held;
 	}
 	for (size_t i = 0; i < n; i++) {
 		float d = factor * g[i] + l2 * p[i];
-		held += beyond(d, STEP_MAX);
-		p[i] -= lr * within(d, STEP_MAX);
+		held += opt_beyond(d, STEP_MAX);
+		p[i] -= lr * opt_within(d, STEP_MAX);
 	}
 	return held;
 }
@@ -173,8 +173,8 @@ static inline unsigned momentum(const struct opt_step *s, float *restrict p, flo
 
 	for (size_t i = 0; i < n; i++) {
 		float x = mu * v[i] + (factor * g[i] + l2 * p[i]);
-		held += beyond(x, STEP_MAX);
-		v[i] = within(x, STEP_MAX);
+		held += opt_beyond(x, STEP_MAX);
+		v[i] = opt_within(x, STEP_MAX);
 		p[i] -= lr * v[i];
 	}
 	return held;
@@ -192,9 +192,9 @@ static inline unsigned adagrad(const struct opt_step *s, float *restrict p, floa
 		float d = factor * g[i] + l2 * p[i];
 		float most = OUTLIER * OUTLIER * (1.0f + sum[i]);
 		most = smaller(most, STEP_MAX * STEP_MAX);
-		held += beyond(d * d, most);
+		held += opt_beyond(d * d, most);
 		sum[i] += smaller(d * d, most);
-		p[i] -= lr * within(d / (sqrtf(sum[i]) + ADAGRAD_EPSILON), 1.0f);
+		p[i] -= lr * opt_within(d / (sqrtf(sum[i]) + ADAGRAD_EPSILON), 1.0f);
 	}
 	return held;
 }
@@ -209,8 +209,8 @@ static inline unsigned adam(const struct opt_step *s, float *restrict p, float *
 		/* Without the root: it would cost more than all else, and v forgets. */
 		float most = smaller(OUTLIER * (1.0f + v[i]), STEP_MAX);
 		float d = factor * g[i] + l2 * p[i];
-		held += beyond(d, most);
-		d = within(d, most);
+		held += opt_beyond(d, most);
+		d = opt_within(d, most);
 		m[i] = ADAM_BETA1 * m[i] + (1.0f - ADAM_BETA1) * d;
 		v[i] = ADAM_BETA2 * v[i] + (1.0f - ADAM_BETA2) * d * d;
 		p[i] -= lr * m[i] / (sqrtf(v[i]) * bias + ADAM_EPSILON);
@@ -227,13 +227,13 @@ static inline unsigned ftrl(const struct opt_step *s, float *restrict p, float *
 	for (size_t i = 0; i < n; i++) {
 		float root = sqrtf(sum[i]), d = factor * g[i];
 		float most = smaller(OUTLIER * (1.0f + root), STEP_MAX);
-		held += beyond(d, most);
-		d = within(d, most);
+		held += opt_beyond(d, most);
+		d = opt_within(d, most);
 		sum[i] += d * d;
 		float grown = sqrtf(sum[i]);
 		/* In this order: rate may be so large that the other product is infinite, and
 		 * infinity times a p of 0 is no number. */
-		z[i] = within(z[i] + d - (grown - root) * p[i] * rate, OPT_VALUE_MAX);
+		z[i] = opt_within(z[i] + d - (grown - root) * p[i] * rate, OPT_VALUE_MAX);
 		float excess = fabsf(z[i]) - l1;
 		float w = copysignf(excess, z[i]) / ((FTRL_BETA + grown) * rate + l2);
 		p[i] = excess > 0.0f ? -w : 0.0f;
@@ -241,14 +241,14 @@ static inline unsigned ftrl(const struct opt_step *s, float *restrict p, float *
 	return held;
 }
 
-static inline unsigned add(float *restrict p, const float *restrict g, size_t n)
+static inline unsigned opt_add(float *restrict p, const float *restrict g, size_t n)
 {
 	unsigned held = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		float x = p[i] + g[i];
-		held += beyond(x, OPT_VALUE_MAX);
-		p[i] = within(x, OPT_VALUE_MAX);
+		held += opt_beyond(x, OPT_VALUE_MAX);
+		p[i] = opt_within(x, OPT_VALUE_MAX);
 	}
 	return held;
 }
@@ -267,14 +267,14 @@ size_t opt_apply(const struct opt_step *s, float *p, float *const *slots, const 
 	case OPT_FTRL:
 		return ftrl(s, p, slots[0], slots[1], g, n);
 	case OPT_ADD:
-		return add(p, g, n);
+		return opt_add(p, g, n);
 	}
 	return 0;
 }
 
 /* Rows are short: the switch is outside, and with a constant width the inner loops vanish. */
-static inline size_t rows(const struct opt_step *s, float *const *row, size_t count, size_t w,
-			  const float *g)
+static inline size_t opt_rows(const struct opt_step *s, float *const *row, size_t count, size_t w,
+			      const float *g)
 {
 	unsigned held = 0;
 
@@ -301,7 +301,7 @@ static inline size_t rows(const struct opt_step *s, float *const *row, size_t co
 		break;
 	case OPT_ADD:
 		for (size_t i = 0; i < count; i++)
-			held += add(row[i], g + i * w, w);
+			held += opt_add(row[i], g + i * w, w);
 		break;
 	}
 	return held;
@@ -311,8 +311,8 @@ size_t opt_apply_rows(const struct opt_step *s, float *const *row, size_t count,
 		      const float *g)
 {
 	if (width == 1) /* logistic regression */
-		return rows(s, row, count, 1, g);
+		return opt_rows(s, row, count, 1, g);
 	if (width == 17) /* wide & deep: its default embedding */
-		return rows(s, row, count, 17, g);
-	return rows(s, row, count, width, g);
+		return opt_rows(s, row, count, 17, g);
+	return opt_rows(s, row, count, width, g);
 }

@@ -73,7 +73,7 @@ static int ready_to_inflate(struct planes_coder *c)
 }
 
 /* Separate loops over whole arrays: the compiler turns them into byte shuffles. */
-static void split(const uint8_t *restrict values, size_t count, uint8_t *restrict planes)
+static void planes_split(const uint8_t *restrict values, size_t count, uint8_t *restrict planes)
 {
 	uint8_t *restrict p0 = planes, *restrict p1 = planes + count;
 	uint8_t *restrict p2 = planes + 2 * count, *restrict p3 = planes + 3 * count;
@@ -85,9 +85,9 @@ static void split(const uint8_t *restrict values, size_t count, uint8_t *restric
 	}
 }
 
-static void join(const uint8_t *restrict p0, const uint8_t *restrict p1,
-		 const uint8_t *restrict p2, const uint8_t *restrict p3, size_t count,
-		 uint8_t *restrict values)
+static void planes_join(const uint8_t *restrict p0, const uint8_t *restrict p1,
+			const uint8_t *restrict p2, const uint8_t *restrict p3, size_t count,
+			uint8_t *restrict values)
 {
 	for (size_t i = 0; i < count; i++) {
 		values[4 * i] = p0[i];
@@ -184,7 +184,7 @@ size_t planes_encode(struct planes_coder *c, const void *values, size_t count, u
 		    uint32_t plane_bytes[PLANES])
 {
 	size_t len = 0;
-	split(values, count, c->planes);
+	planes_split(values, count, c->planes);
 	for (size_t p = 0; p < PLANES; p++) {
 		plane_bytes[p] = encode_plane(c, c->planes + p * count, count, out + len);
 		len += plane_bytes[p];
@@ -224,6 +224,6 @@ int planes_decode(struct planes_coder *c, const uint8_t *in, const uint32_t plan
 			return -1;
 		in += plane_bytes[p];
 	}
-	join(plane[0], plane[1], plane[2], plane[3], count, values);
+	planes_join(plane[0], plane[1], plane[2], plane[3], count, values);
 	return 0;
 }

@@ -348,7 +348,7 @@ void store_dense_name(const struct store *s, size_t i, char *out, size_t max)
 
 /* ---- reading ---- */
 
-static int check_key(const struct store *s, uint32_t key, struct error *err)
+static int store_check_key(const struct store *s, uint32_t key, struct error *err)
 {
 	uint64_t bound = s->layout.table.rows;
 
@@ -381,7 +381,7 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
 		for (size_t i = 0; i < len; i++)
 			wrong |= own[i] >= bound || map_place(own[i]) - begin >= places;
 		for (size_t i = 0; wrong && i < len; i++) {
-			if (check_key(s, own[i], err) != 0)
+			if (store_check_key(s, own[i], err) != 0)
 				return -1;
 		}
 		if (table_rows(s->table, own, len, row + at, err) != 0)

@@ -136,7 +136,8 @@ static int add_key(uint32_t **key, size_t *count, size_t *room, uint32_t one, st
 	return 0;
 }
 
-static int take_learnt(const struct places *p, struct store_share *share, struct error *err)
+static int store_move_take_learnt(const struct places *p, struct store_share *share,
+				  struct error *err)
 {
 	uint64_t begin = share->key_begin, end = share->key_end;
 
@@ -159,7 +160,7 @@ int store_share_find(const struct store *s, struct store_share *share, size_t *a
 	if (places == 0)
 		*at = n;
 	if (*at == 0 && places > 0 && s->places) {
-		if (take_learnt(s->places, share, err) != 0)
+		if (store_move_take_learnt(s->places, share, err) != 0)
 			return -1;
 		*at = s->places->looked;
 	}
@@ -265,7 +266,7 @@ static int dense_comes(const struct store_incoming *in, uint64_t begin, uint64_t
 	       (s->dense_count == 0 || end <= s->dense_begin || begin >= have_end);
 }
 
-static float *place_dense(void *incoming, int slot, uint64_t begin, size_t count)
+static float *store_move_place_dense(void *incoming, int slot, uint64_t begin, size_t count)
 {
 	struct store_incoming *in = incoming;
 	struct store *s = in->store;
@@ -275,11 +276,11 @@ static float *place_dense(void *incoming, int slot, uint64_t begin, size_t count
 	return store_dense_at(s, slot, begin);
 }
 
-static int take_dense(void *incoming, int slot, uint64_t begin, size_t count, const float *values,
-		      struct error *err)
+static int store_move_take_dense(void *incoming, int slot, uint64_t begin, size_t count,
+				 const float *values, struct error *err)
 {
 	struct store_incoming *in = incoming;
-	float *to = place_dense(in, slot, begin, count);
+	float *to = store_move_place_dense(in, slot, begin, count);
 
 	if (!to)
 		return error_set(err, ERROR_DATA, NULL, "dense parameters that are not ours");
@@ -301,8 +302,8 @@ static int key_comes(const struct store_incoming *in, uint32_t key)
 	       place - begin >= s->map.key_begin[s->part + 1] - begin;
 }
 
-static int take_rows(void *incoming, size_t rows, const uint32_t *keys, const float *values,
-		     const float *const *slots, struct error *err)
+static int store_move_take_rows(void *incoming, size_t rows, const uint32_t *keys,
+				const float *values, const float *const *slots, struct error *err)
 {
 	struct store_incoming *in = incoming;
 	struct store *s = in->store;
@@ -327,7 +328,8 @@ static int take_rows(void *incoming, size_t rows, const uint32_t *keys, const fl
 }
 
 /* The same model, the same optimiser, and as many steps; a store without any takes them over. */
-static int expect(struct store_incoming *in, const struct stream_reader *from, struct error *err)
+static int store_move_expect(struct store_incoming *in, const struct stream_reader *from,
+			     struct error *err)
 {
 	struct store *s = in->store;
 	const char *optimizer = stream_get_note(from, "optimizer");
@@ -353,7 +355,7 @@ struct reading {
 	int expected;
 };
 
-static int read_bytes(void *reading, void *to, size_t bytes, struct error *err)
+static int store_move_read_bytes(void *reading, void *to, size_t bytes, struct error *err)
 {
 	struct reading *r = reading;
 
@@ -365,7 +367,7 @@ static int read_bytes(void *reading, void *to, size_t bytes, struct error *err)
 }
 
 /* The next line, copied: it may change under us. */
-static int read_line(struct reading *r, struct record *record, struct error *err)
+static int store_move_read_line(struct reading *r, struct record *record, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	size_t len = (size_t)(r->end - r->at), most_len = len < sizeof line ? len : sizeof line;
@@ -378,13 +380,13 @@ static int read_line(struct reading *r, struct record *record, struct error *err
 	return record_parse(record, line, (size_t)(end - line), err);
 }
 
-static int take_record(struct store_incoming *in, struct stream_reader *stream, struct reading *r,
-		       const struct record *record, struct error *err)
+static int store_move_take_record(struct store_incoming *in, struct stream_reader *stream,
+				  struct reading *r, const struct record *record, struct error *err)
 {
-	const struct stream_source source = {read_bytes, r};
-	const struct stream_taker taker = {.place = place_dense,
-					   .dense = take_dense,
-					   .rows = take_rows,
+	const struct stream_source source = {store_move_read_bytes, r};
+	const struct stream_taker taker = {.place = store_move_place_dense,
+					   .dense = store_move_take_dense,
+					   .rows = store_move_take_rows,
 					   .owner = in,
 					   .slots = 1};
 	struct stream_block block;
@@ -395,7 +397,7 @@ static int take_record(struct store_incoming *in, struct stream_reader *stream, 
 				 record->type);
 	if (kind != STREAM_BLOCK)
 		return kind < 0 ? -1 : 0;
-	if (!r->expected && expect(in, stream, err) != 0)
+	if (!r->expected && store_move_expect(in, stream, err) != 0)
 		return -1;
 	r->expected = 1;
 	return stream_read(stream, &block, &source, &taker, err);
@@ -410,14 +412,14 @@ int store_incoming_take(struct store_incoming *in, const char *text, size_t byte
 	int rc = stream && record ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 
 	while (rc == 0 && r.at < r.end) {
-		rc = read_line(&r, record, err);
+		rc = store_move_read_line(&r, record, err);
 		if (rc == 0)
-			rc = take_record(in, stream, &r, record, err);
+			rc = store_move_take_record(in, stream, &r, record, err);
 	}
 	if (rc == 0)
 		rc = stream_complete(stream, err);
 	if (rc == 0 && !r.expected)
-		rc = expect(in, stream, err);
+		rc = store_move_expect(in, stream, err);
 	free(record);
 	stream_reader_free(stream);
 	return rc;

@@ -19,7 +19,8 @@
 
 /* ---- writing ---- */
 
-static int write_notes(const struct store *s, struct stream_writer *w, struct error *err)
+static int store_stream_write_notes(const struct store *s, struct stream_writer *w,
+				    struct error *err)
 {
 	char steps[32];
 
@@ -53,7 +54,7 @@ static size_t count_since(const struct store *s, uint32_t since)
 
 /* The numbers of the n rows that are written, group by group; those of a group in the order of their
  * making. NULL: no memory. */
-static uint32_t *order_rows(const struct store *s, uint32_t since, size_t n)
+static uint32_t *store_stream_order_rows(const struct store *s, uint32_t since, size_t n)
 {
 	size_t begin[GROUPS + 1] = {0}, all = table_count(s->table);
 	uint32_t *order = malloc((n + 1) * sizeof *order);
@@ -91,8 +92,8 @@ struct gather {
 
 #define GATHER_ROWS 1024 /* that a thread takes at a time */
 
-static void find_rows(const struct store *s, const struct store_some *some, size_t at, size_t n,
-		      float **row)
+static void store_stream_find_rows(const struct store *s, const struct store_some *some, size_t at,
+				   size_t n, float **row)
 {
 	if (some->key) {
 		table_look(s->table, some->key + at, n, row);
@@ -111,7 +112,7 @@ static void gather_piece(size_t piece, void *gather)
 	size_t n = g->count - first < GATHER_ROWS ? g->count - first : GATHER_ROWS;
 	float *row[GATHER_ROWS];
 
-	find_rows(g->store, g->some, g->begin + first, n, row);
+	store_stream_find_rows(g->store, g->some, g->begin + first, n, row);
 	for (size_t i = 0; i < n; i++) {
 		if (i + AHEAD < n)
 			store_prefetch(row[i + AHEAD], width * sections);
@@ -122,8 +123,9 @@ static void gather_piece(size_t piece, void *gather)
 	}
 }
 
-static int write_rows(const struct store *s, const struct store_some *some, struct team *team,
-		      size_t most, struct stream_writer *w, struct error *err)
+static int store_stream_write_rows(const struct store *s, const struct store_some *some,
+				   struct team *team, size_t most, struct stream_writer *w,
+				   struct error *err)
 {
 	size_t width = s->width, sections = 1 + s->row_slots, n = some->rows;
 	struct gather g = {.store = s, .some = some, .most = most};
@@ -166,14 +168,15 @@ int store_write_some(const struct store *s, const struct store_some *some,
 
 	if (stream_begin(&w, sink, &shape, err) != 0)
 		return -1;
-	rc = write_notes(s, w, err);
+	rc = store_stream_write_notes(s, w, err);
 	for (size_t k = 0; rc == 0 && some->dense_count && k <= s->slots; k++) {
 		rc = stream_dense(w, (int)k - 1, dense + from, some->dense_count, err);
 		dense = s->dense + (k + 1) * s->dense_stride;
 	}
 	if (rc == 0 && s->table)
-		rc = write_rows(s, some, sink->team,
-				sink->at ? stream_batch_rows(w) : stream_block_rows(&shape), w, err);
+		rc = store_stream_write_rows(
+			s, some, sink->team,
+			sink->at ? stream_batch_rows(w) : stream_block_rows(&shape), w, err);
 	if (rc == 0)
 		rc = stream_end(w, err);
 	stream_writer_free(w);
@@ -206,7 +209,7 @@ int store_write_since(const struct store *s, uint32_t since, const struct stream
 	uint32_t *order = NULL;
 
 	if (s->table && (sink->at || since > 0)) {
-		some.number = order = order_rows(s, since, some.rows);
+		some.number = order = store_stream_order_rows(s, since, some.rows);
 		if (!order)
 			return error_set(err, ERROR_OS, "rows", "out of memory");
 	}
@@ -238,7 +241,7 @@ static int name_bad(struct error *err, const char *what, uint64_t number)
 }
 
 /* A block that is this part's alone is read to where it belongs. */
-static float *place_dense(void *store, int slot, uint64_t begin, size_t count)
+static float *store_stream_place_dense(void *store, int slot, uint64_t begin, size_t count)
 {
 	struct store *s = store;
 
@@ -247,8 +250,8 @@ static float *place_dense(void *store, int slot, uint64_t begin, size_t count)
 	return store_dense_at(s, slot, begin);
 }
 
-static int take_dense(void *store, int slot, uint64_t begin, size_t count, const float *values,
-		      struct error *err)
+static int store_stream_take_dense(void *store, int slot, uint64_t begin, size_t count,
+				   const float *values, struct error *err)
 {
 	struct store *s = store;
 	uint64_t end = begin + count, own_end = s->dense_begin + s->dense_count;
@@ -273,8 +276,8 @@ static int take_dense(void *store, int slot, uint64_t begin, size_t count, const
 }
 
 /* Numbers of the rows that are this part's, into own[rows]; key[] are their keys. */
-static size_t choose_rows(const struct store *s, size_t rows, const uint32_t *keys, uint32_t *own,
-			  uint32_t *key)
+static size_t store_stream_choose_rows(const struct store *s, size_t rows, const uint32_t *keys,
+				       uint32_t *own, uint32_t *key)
 {
 	uint64_t begin = s->map.key_begin[s->part], places = s->map.key_begin[s->part + 1] - begin;
 	size_t n = 0;
@@ -307,8 +310,8 @@ int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const 
 	return 0;
 }
 
-static int take_rows(void *store, size_t rows, const uint32_t *keys, const float *values,
-		     const float *const *slots, struct error *err)
+static int store_stream_take_rows(void *store, size_t rows, const uint32_t *keys,
+				  const float *values, const float *const *slots, struct error *err)
 {
 	struct store *s = store;
 	uint32_t *own = malloc(2 * rows * sizeof *own);
@@ -316,7 +319,7 @@ static int take_rows(void *store, size_t rows, const uint32_t *keys, const float
 	int rc = own && row ? 0 : error_set(err, ERROR_OS, "rows", "out of memory");
 
 	if (rc == 0) {
-		size_t n = choose_rows(s, rows, keys, own, own + rows);
+		size_t n = store_stream_choose_rows(s, rows, keys, own, own + rows);
 		s->bare = 1;
 		rc = store_rows(s, own + rows, n, 0, row, err);
 		s->bare = 0;
@@ -351,9 +354,9 @@ int store_expect(struct store *s, const struct stream_reader *from, int *same, s
 
 struct stream_taker store_taker(struct store *s)
 {
-	return (struct stream_taker){.place = place_dense,
-				     .dense = take_dense,
-				     .rows = take_rows,
+	return (struct stream_taker){.place = store_stream_place_dense,
+				     .dense = store_stream_take_dense,
+				     .rows = store_stream_take_rows,
 				     .owner = s,
 				     .slots = s->take_slots};
 }

@@ -30,19 +30,19 @@
 typedef float floats __attribute__((vector_size(64), aligned(4)));
 typedef int32_t words __attribute__((vector_size(64)));
 
-static inline floats read_once(const float *from)
+static inline floats store_sum_read_once(const float *from)
 {
 	return *(const volatile floats *)from;
 }
 
-static inline float read_one(const float *from)
+static inline float store_sum_read_one(const float *from)
 {
 	return *(const volatile float *)from;
 }
 
 /* The sign bit of each lane says whether it is beyond OPT_GRADIENT_MAX: without their signs, floats
  * are ordered as their bits are, and what is no number comes last. */
-static inline words beyond(floats x)
+static inline words store_sum_beyond(floats x)
 {
 	const float most = OPT_GRADIENT_MAX;
 	int32_t limit;
@@ -93,17 +93,17 @@ static inline __attribute__((always_inline)) unsigned add_sources(float *out, co
 		floats sum;
 		int j = 0;
 		if (first) {
-			floats x = read_once(g[0] + i);
+			floats x = store_sum_read_once(g[0] + i);
 			__builtin_prefetch(g[0] + i + AHEAD);
-			bad[0] |= beyond(x);
+			bad[0] |= store_sum_beyond(x);
 			sum = weight[0] * x;
 			j = 1;
 		} else
 			sum = *(floats *)(out + i);
 		for (; j < k; j++) {
-			floats x = read_once(g[j] + i);
+			floats x = store_sum_read_once(g[j] + i);
 			__builtin_prefetch(g[j] + i + AHEAD);
-			bad[j] |= beyond(x);
+			bad[j] |= store_sum_beyond(x);
 			sum += weight[j] * x;
 		}
 		write_sum(out + i, sum, apart);
@@ -111,7 +111,7 @@ static inline __attribute__((always_inline)) unsigned add_sources(float *out, co
 	for (; i < n; i++) {
 		float sum = first ? 0.0f : out[i];
 		for (int j = 0; j < k; j++) {
-			float x = read_one(g[j] + i);
+			float x = store_sum_read_one(g[j] + i);
 			found |= (unsigned)beyond_one(x) << j;
 			if (first && j == 0)
 				sum = weight[0] * x;
@@ -127,8 +127,8 @@ static inline __attribute__((always_inline)) unsigned add_sources(float *out, co
 
 enum how { FIRST_APART, FIRST, MORE };
 
-static unsigned add_group(float *out, const float *const *g, const float *weight, size_t k,
-			  enum how how, size_t n)
+static unsigned store_sum_add_group(float *out, const float *const *g, const float *weight,
+				    size_t k, enum how how, size_t n)
 {
 	switch ((size_t)how * TOGETHER + k) {
 	case 1:
@@ -178,12 +178,12 @@ static void note_bad(struct pushes *pushes, size_t push, int in_rows, size_t at,
 
 	if (!bad)
 		return;
-	while (i < n && !beyond_one(read_one(g + i)))
+	while (i < n && !beyond_one(store_sum_read_one(g + i)))
 		i++;
 	i = i < n ? i : 0;
 	pthread_mutex_lock(&pushes->lock);
 	if (!bad->found || in_rows < bad->in_rows || (in_rows == bad->in_rows && at + i < bad->at))
-		*bad = (struct store_bad){1, in_rows, at + i, read_one(g + i)};
+		*bad = (struct store_bad){1, in_rows, at + i, store_sum_read_one(g + i)};
 	pthread_mutex_unlock(&pushes->lock);
 }
 
@@ -207,7 +207,7 @@ static void sum_block(struct pushes *pushes, size_t at, size_t n, int add, enum 
 
 	for (size_t i = 0; i <= pushes->count; i++) {
 		if (k == TOGETHER || (i == pushes->count && k > 0)) {
-			unsigned found = add_group(out, g, weight, k, how, n);
+			unsigned found = store_sum_add_group(out, g, weight, k, how, n);
 			for (size_t j = 0; found && j < k; j++) {
 				if (found >> j & 1)
 					note_bad(pushes, from[j], 0, at, n);
@@ -303,14 +303,15 @@ static inline void add_judged(float *restrict to, const float *restrict from, fl
 		to[i] += weight * from[i];
 }
 
-static inline unsigned add_row(float *to, const float *from, float weight, enum how how, size_t w)
+static inline unsigned store_sum_add_row(float *to, const float *from, float weight, enum how how,
+					 size_t w)
 {
 	unsigned found = 0;
 
 	if (w >= LANES)
-		return add_group(to, &from, &weight, 1, how, w);
+		return store_sum_add_group(to, &from, &weight, 1, how, w);
 	for (size_t i = 0; i < w; i++) {
-		float x = read_one(from + i);
+		float x = store_sum_read_one(from + i);
 		found |= (unsigned)beyond_one(x);
 		to[i] = how == FIRST ? weight * x : to[i] + weight * x;
 	}
@@ -356,7 +357,7 @@ static void sum_share(size_t share, void *arg)
 			count += place == count;
 			if (!job->pushes.bad)
 				add_judged(value + place * w, g, weight, how, w);
-			else if (add_row(value + place * w, g, weight, how, w))
+			else if (store_sum_add_row(value + place * w, g, weight, how, w))
 				note_bad(&job->pushes, k, 1, i * w, w);
 		}
 	}

@@ -177,8 +177,8 @@ static int find_section(const struct stream_shape *shape, const char *name, uint
 	return -1;
 }
 
-static int take_block(struct stream_reader *s, const struct record *r, struct stream_block *b,
-		      struct error *err)
+static int stream_read_take_block(struct stream_reader *s, const struct record *r,
+				  struct stream_block *b, struct error *err)
 {
 	const char *name;
 
@@ -208,7 +208,7 @@ int stream_record(struct stream_reader *s, const struct record *r, struct stream
 	if (first == s->begun)
 		return error_set(err, ERROR_DATA, NULL, "%s where it can't stand", r->type);
 	if (block)
-		return take_block(s, r, b, err) == 0 ? STREAM_BLOCK : -1;
+		return stream_read_take_block(s, r, b, err) == 0 ? STREAM_BLOCK : -1;
 	return (first ? take_shape(s, r, err) : take_note(s, r, err)) == 0 ? STREAM_HEAD : -1;
 }
 
@@ -248,15 +248,15 @@ int stream_complete(const struct stream_reader *s, struct error *err)
 
 /* ---- values ---- */
 
-static void *room(void **buffer)
+static void *stream_read_room(void **buffer)
 {
 	if (!*buffer)
 		*buffer = malloc(PLANES_BYTES_MAX);
 	return *buffer;
 }
 
-static int check_places(const struct stream_block *b, const uint32_t *keys, const char *name,
-			struct error *err)
+static int stream_read_check_places(const struct stream_block *b, const uint32_t *keys,
+				    const char *name, struct error *err)
 {
 	for (size_t i = 0; i < b->count; i++) {
 		uint32_t place = map_place(keys[i]);
@@ -272,7 +272,7 @@ static int check_values(const struct stream_reader *s, const struct stream_block
 			const void *values, const char *name, struct error *err)
 {
 	if (b->section == stream_keys_section(&s->shape))
-		return check_places(b, values, name, err);
+		return stream_read_check_places(b, values, name, err);
 	/* Whoever wrote it: one such value would make all others so, a step later. */
 	size_t bad = stream_not_finite(values, b->count);
 	if (bad < b->count)
@@ -295,12 +295,12 @@ int stream_decode(const struct stream_reader *s, struct planes_coder *c, const s
 }
 
 /* A block's values. */
-static int load(struct stream_reader *s, const struct stream_block *b, void *values,
-		const struct stream_source *source, struct error *err)
+static int stream_read_load(struct stream_reader *s, const struct stream_block *b, void *values,
+			    const struct stream_source *source, struct error *err)
 {
 	size_t len = (size_t)stream_block_bytes(b);
 	char name[STREAM_SECTION_NAME_MAX];
-	void *encoded = b->raw ? values : room((void **)&s->encoded);
+	void *encoded = b->raw ? values : stream_read_room((void **)&s->encoded);
 
 	stream_section_name(&s->shape, b->section, name);
 	if (!values || !encoded)
@@ -350,8 +350,9 @@ void *stream_place(const struct stream_reader *s, const struct stream_block *b,
 			    b->count);
 }
 
-static int take_dense(struct stream_reader *s, const struct stream_block *b, const float *values,
-		      const struct stream_taker *taker, struct error *err)
+static int stream_read_take_dense(struct stream_reader *s, const struct stream_block *b,
+				  const float *values, const struct stream_taker *taker,
+				  struct error *err)
 {
 	if (b->first + b->count > s->shape.dense_count)
 		return error_set(err, ERROR_DATA, "dense", "has too many values");
@@ -360,7 +361,8 @@ static int take_dense(struct stream_reader *s, const struct stream_block *b, con
 }
 
 /* The last section of a group. */
-static int take_rows(struct stream_reader *s, const struct stream_taker *taker, struct error *err)
+static int stream_read_take_rows(struct stream_reader *s, const struct stream_taker *taker,
+				 struct error *err)
 {
 	const float *slots[STREAM_SLOTS_MAX];
 	size_t rows = s->row_block;
@@ -381,13 +383,15 @@ int stream_take(struct stream_reader *s, const struct stream_block *b, const voi
 	if (is_passed_over(s, b, taker))
 		return 0;
 	if (b->section < keys)
-		return take_dense(s, b, values, taker, err);
+		return stream_read_take_dense(s, b, values, taker, err);
 	if (expect_rows(s, b, err) != 0) {
 		s->row_block = 0;
 		return -1;
 	}
 	s->group[b->section - keys] = values;
-	return s->row_next < stream_wanted_end(&s->shape, taker) ? 0 : take_rows(s, taker, err);
+	return s->row_next < stream_wanted_end(&s->shape, taker)
+		       ? 0
+		       : stream_read_take_rows(s, taker, err);
 }
 
 int stream_read(struct stream_reader *s, const struct stream_block *b,
@@ -400,8 +404,9 @@ int stream_read(struct stream_reader *s, const struct stream_block *b,
 	if (is_passed_over(s, b, taker))
 		return 0;
 	if (!values)
-		values = room(&s->values[b->section < keys ? 0 : 1 + b->section - keys]);
-	if (load(s, b, values, source, err) != 0) {
+		values =
+			stream_read_room(&s->values[b->section < keys ? 0 : 1 + b->section - keys]);
+	if (stream_read_load(s, b, values, source, err) != 0) {
 		s->row_block = 0;
 		return -1;
 	}

@@ -284,7 +284,7 @@ static void do_piece(size_t piece, void *writer)
 }
 
 /* What was encoded is put, what is next is encoded: its values may be gone then. */
-static int turn(struct stream_writer *w, struct error *err)
+static int stream_write_turn(struct stream_writer *w, struct error *err)
 {
 	char name[STREAM_SECTION_NAME_MAX];
 	struct kept *encoded = w->next;
@@ -322,13 +322,13 @@ static int put_block(struct stream_writer *w, size_t section, const void *values
 	k->section = section;
 	k->values = values;
 	k->count = count;
-	return w->nexts == w->room ? turn(w, err) : 0;
+	return w->nexts == w->room ? stream_write_turn(w, err) : 0;
 }
 
 /* The caller's values may change from here on. */
-static int release(struct stream_writer *w, struct error *err)
+static int stream_write_release(struct stream_writer *w, struct error *err)
 {
-	return w->nexts ? turn(w, err) : 0;
+	return w->nexts ? stream_write_turn(w, err) : 0;
 }
 
 size_t stream_batch_rows(const struct stream_writer *w)
@@ -354,7 +354,7 @@ int stream_dense(struct stream_writer *w, int slot, const float *values, uint64_
 		values += n;
 		count -= n;
 	}
-	return release(w, err);
+	return stream_write_release(w, err);
 }
 
 int stream_rows(struct stream_writer *w, size_t rows, const uint32_t *keys, const float *values,
@@ -376,14 +376,14 @@ int stream_rows(struct stream_writer *w, size_t rows, const uint32_t *keys, cons
 				return -1;
 		}
 	}
-	return release(w, err);
+	return stream_write_release(w, err);
 }
 
 int stream_end(struct stream_writer *w, struct error *err)
 {
 	const struct stream_shape *s = &w->shape;
 
-	if (w->readies && turn(w, err) != 0)
+	if (w->readies && stream_write_turn(w, err) != 0)
 		return -1;
 	for (size_t i = 0; i < stream_keys_section(s); i++) {
 		if (w->total[i] != s->dense_count)

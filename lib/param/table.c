@@ -22,7 +22,7 @@
 #define GROUP 32
 #define SLOT_BITS 18 /* of a segment: a huge page has as many slots */
 /* A segment is found by at most this many high bits. The other bits give each of its keys a slot of
- * its own, because hash() has no collisions: so it may get full. */
+ * its own, because table_hash() has no collisions: so it may get full. */
 #define DEPTH_MAX (32 - SLOT_BITS)
 #define HEAD 3 /* generation, key and mark before the parameters */
 
@@ -87,7 +87,7 @@ static struct slot *slots_new(size_t mask)
 	return memory_new(slots_bytes(mask));
 }
 
-static inline size_t hash(uint32_t key)
+static inline size_t table_hash(uint32_t key)
 {
 	/* murmur3's finalizer: one to one. The multiplication that picks a key's part would not do: all keys
 	 * of one part share its high bits. */
@@ -100,13 +100,13 @@ static inline size_t hash(uint32_t key)
 }
 
 /* Where a hash's segment is in the directory. */
-static inline size_t place_of(const struct table *t, size_t h)
+static inline size_t table_place_of(const struct table *t, size_t h)
 {
 	return (size_t)((uint64_t)h >> (32 - t->depth));
 }
 
 /* The first of its places. */
-static inline struct segment *first_of(const struct table *t, size_t place)
+static inline struct segment *table_first_of(const struct table *t, size_t place)
 {
 	unsigned more = t->depth - t->segment[place].depth;
 
@@ -156,7 +156,7 @@ void table_free(struct table *t)
 		munmap(t->chunk[i], t->chunk_bytes);
 	free(t->chunk);
 	for (size_t i = 0; i < (size_t)1 << t->depth; i++)
-		if (first_of(t, i) == &t->segment[i])
+		if (table_first_of(t, i) == &t->segment[i])
 			munmap(t->segment[i].slot, slots_bytes(t->mask));
 	if (t->spare)
 		munmap(t->spare, slots_bytes(t->mask));
@@ -196,7 +196,7 @@ static uint32_t take_slots(struct slot *to, size_t to_mask, const struct slot *f
 	uint32_t count = 0;
 
 	for (size_t i = 0; i <= mask; i++) {
-		size_t h = hash(from[i].key);
+		size_t h = table_hash(from[i].key);
 		if (!from[i].number || (h & bit) != is)
 			continue;
 		for (h &= to_mask; to[h].number;)
@@ -242,9 +242,10 @@ static int double_directory(struct table *t, struct error *err)
 /* The segment with this hash becomes two. */
 static int split_segment(struct table *t, size_t h, struct error *err)
 {
-	if (first_of(t, place_of(t, h))->depth == t->depth && double_directory(t, err) != 0)
+	if (table_first_of(t, table_place_of(t, h))->depth == t->depth &&
+	    double_directory(t, err) != 0)
 		return -1;
-	struct segment *s = first_of(t, place_of(t, h)), was = *s;
+	struct segment *s = table_first_of(t, table_place_of(t, h)), was = *s;
 	size_t half = (size_t)1 << (t->depth - was.depth - 1), bit = (size_t)1 << (31 - was.depth);
 	if (!t->spare && !(t->spare = slots_new(t->mask)))
 		return no_slots(t->count, err);
@@ -263,7 +264,7 @@ static int split_segment(struct table *t, size_t h, struct error *err)
 
 /* With this many keys the segment with this hash is full enough to become two. Multiples of the
  * golden ratio lie evenly between 0 and 1 (Knuth, volume 3, 6.4). */
-static size_t enough(const struct table *t, size_t h, unsigned depth)
+static size_t table_enough(const struct table *t, size_t h, unsigned depth)
 {
 	uint32_t prefix = (uint32_t)((uint64_t)h >> (32 - depth));
 	uint32_t part = prefix * 2654435769u;
@@ -274,9 +275,9 @@ static size_t enough(const struct table *t, size_t h, unsigned depth)
 /* Room for one more key with this hash. */
 static int grow_slots(struct table *t, size_t h, struct error *err)
 {
-	const struct segment *s = first_of(t, place_of(t, h));
+	const struct segment *s = table_first_of(t, table_place_of(t, h));
 
-	if ((size_t)s->count + 1 < enough(t, h, s->depth) || s->depth == DEPTH_MAX)
+	if ((size_t)s->count + 1 < table_enough(t, h, s->depth) || s->depth == DEPTH_MAX)
 		return 0;
 	return t->mask + 1 < (size_t)1 << SLOT_BITS ? grow_segment(t, err)
 						    : split_segment(t, h, err);
@@ -294,7 +295,7 @@ static int grow_chunks(struct table *t, struct error *err)
 }
 
 /* A new row for key; *number counts from 0. */
-static int make(struct table *t, uint32_t key, size_t *number, struct error *err)
+static int table_make(struct table *t, uint32_t key, size_t *number, struct error *err)
 {
 	if (t->count == UINT32_MAX - 1)
 		return error_set(err, ERROR_OS, "table", "too many rows");
@@ -316,15 +317,15 @@ static void aim(const struct table *t, const uint32_t *key, size_t n, uint32_t *
 	/* A copy: the keys may lie in memory that their sender still writes. */
 	memcpy(own, key, n * sizeof *own);
 	for (size_t i = 0; i < n; i++) {
-		h[i] = hash(own[i]);
-		__builtin_prefetch(&t->segment[place_of(t, h[i])].slot[h[i] & t->mask]);
+		h[i] = table_hash(own[i]);
+		__builtin_prefetch(&t->segment[table_place_of(t, h[i])].slot[h[i] & t->mask]);
 	}
 }
 
 /* The slot of a key with hash h, or the empty one where it belongs. */
-static inline struct slot *find(const struct table *t, uint32_t key, size_t h)
+static inline struct slot *table_find_slot(const struct table *t, uint32_t key, size_t h)
 {
-	struct slot *slot = t->segment[place_of(t, h)].slot;
+	struct slot *slot = t->segment[table_place_of(t, h)].slot;
 
 	for (h &= t->mask; slot[h].number && slot[h].key != key;)
 		h = (h + 1) & t->mask;
@@ -332,12 +333,12 @@ static inline struct slot *find(const struct table *t, uint32_t key, size_t h)
 }
 
 /* A slot and a row for a key that has none. */
-static int add(struct table *t, uint32_t key, size_t h, size_t *number, struct error *err)
+static int table_add_row(struct table *t, uint32_t key, size_t h, size_t *number, struct error *err)
 {
-	if (grow_slots(t, h, err) != 0 || make(t, key, number, err) != 0)
+	if (grow_slots(t, h, err) != 0 || table_make(t, key, number, err) != 0)
 		return -1;
-	*find(t, key, h) = (struct slot){key, (uint32_t)*number + 1};
-	first_of(t, place_of(t, h))->count++;
+	*table_find_slot(t, key, h) = (struct slot){key, (uint32_t)*number + 1};
+	table_first_of(t, table_place_of(t, h))->count++;
 	return 0;
 }
 
@@ -346,9 +347,9 @@ static int hit(struct table *t, const uint32_t *key, const size_t *h, size_t n, 
 	       struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct slot *slot = find(t, key[i], h[i]);
+		const struct slot *slot = table_find_slot(t, key[i], h[i]);
 		size_t number = slot->number - 1;
-		if (!slot->number && add(t, key[i], h[i], &number, err) != 0)
+		if (!slot->number && table_add_row(t, key[i], h[i], &number, err) != 0)
 			return -1;
 		row[i] = at(t, number);
 		__builtin_prefetch(row[i] - HEAD, 1);
@@ -384,7 +385,7 @@ void table_look(const struct table *t, const uint32_t *key, size_t n, float **ro
 		len = n - at_key < GROUP ? n - at_key : GROUP;
 		aim(t, key + at_key, len, own, h);
 		for (size_t i = 0; i < len; i++) {
-			const struct slot *slot = find(t, own[i], h[i]);
+			const struct slot *slot = table_find_slot(t, own[i], h[i]);
 			row[at_key + i] = slot->number ? at(t, slot->number - 1) : NULL;
 			if (slot->number)
 				__builtin_prefetch(row[at_key + i]);
@@ -398,21 +399,21 @@ void table_look(const struct table *t, const uint32_t *key, size_t n, float **ro
  * (Knuth, volume 3, 6.4, algorithm R). */
 static void empty_slot(struct table *t, size_t h, struct slot *gone)
 {
-	struct slot *slot = t->segment[place_of(t, h)].slot;
+	struct slot *slot = t->segment[table_place_of(t, h)].slot;
 	size_t at_slot = (size_t)(gone - slot), next = at_slot;
 
 	while (slot[next = (next + 1) & t->mask].number && next != at_slot) {
-		size_t home = hash(slot[next].key) & t->mask;
+		size_t home = table_hash(slot[next].key) & t->mask;
 		if (((next - home) & t->mask) < ((next - at_slot) & t->mask))
 			continue;
 		slot[at_slot] = slot[next];
 		at_slot = next;
 	}
 	slot[at_slot].number = 0;
-	first_of(t, place_of(t, h))->count--;
+	table_first_of(t, table_place_of(t, h))->count--;
 }
 
-static void remove_at(struct table *t, size_t h, struct slot *gone)
+static void table_remove_at(struct table *t, size_t h, struct slot *gone)
 {
 	size_t number = gone->number - 1, last = t->count - 1;
 
@@ -421,7 +422,7 @@ static void remove_at(struct table *t, size_t h, struct slot *gone)
 		float *row = at(t, number) - HEAD, *from = at(t, last) - HEAD;
 		uint32_t key = table_key(at(t, last));
 		memcpy(row, from, t->stride * sizeof *row);
-		find(t, key, hash(key))->number = (uint32_t)number + 1;
+		table_find_slot(t, key, table_hash(key))->number = (uint32_t)number + 1;
 	}
 	t->count--;
 	if (t->count == (t->chunks - 1) << t->chunk_bits) {
@@ -439,9 +440,9 @@ void table_remove(struct table *t, const uint32_t *key, size_t n)
 		len = n - at_key < GROUP ? n - at_key : GROUP;
 		aim(t, key + at_key, len, own, h);
 		for (size_t i = 0; i < len; i++) {
-			struct slot *slot = find(t, own[i], h[i]);
+			struct slot *slot = table_find_slot(t, own[i], h[i]);
 			if (slot->number)
-				remove_at(t, h[i], slot);
+				table_remove_at(t, h[i], slot);
 		}
 	}
 }

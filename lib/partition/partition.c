@@ -8,7 +8,7 @@
 
 #define SLICES_MAX 32 /* of what follows by number, in a ring */
 
-static int add(struct partitions *p, const struct partition_own *own)
+static int partitions_add(struct partitions *p, const struct partition_own *own)
 {
 	struct partition *part = &p->partition[p->count];
 	memcpy(part->worker, own->worker, sizeof part->worker);
@@ -23,7 +23,7 @@ static int add(struct partitions *p, const struct partition_own *own)
 	return 0;
 }
 
-static int by_worker(const void *a, const void *b)
+static int partitions_by_worker(const void *a, const void *b)
 {
 	return strcmp((*(struct partition *const *)a)->worker,
 		      (*(struct partition *const *)b)->worker);
@@ -40,14 +40,14 @@ struct partitions *partitions_new(const struct partition_own *own, size_t count,
 	p->by_name = malloc(count * sizeof *p->by_name);
 	int result = p->own && p->partition && p->by_name ? 0 : -1;
 	for (size_t i = 0; result == 0 && i < count; i++)
-		result = add(p, &own[i]);
+		result = partitions_add(p, &own[i]);
 	if (result != 0) {
 		partitions_free(p);
 		return NULL;
 	}
 	for (size_t i = 0; i < count; i++)
 		p->by_name[i] = &p->partition[i];
-	qsort(p->by_name, count, sizeof *p->by_name, by_worker);
+	qsort(p->by_name, count, sizeof *p->by_name, partitions_by_worker);
 	memcpy(p->own, own, count * sizeof *own);
 	p->grain = (batch - 1) / count + 1;
 	p->budget = p->unseen * passes;
@@ -67,7 +67,7 @@ void partitions_free(struct partitions *p)
 	free(p);
 }
 
-static int is_of(const void *worker, const void *part)
+static int partitions_is_of(const void *worker, const void *part)
 {
 	return strcmp(worker, (*(struct partition *const *)part)->worker);
 }
@@ -75,20 +75,20 @@ static int is_of(const void *worker, const void *part)
 size_t partitions_find(const struct partitions *p, const char *worker)
 {
 	struct partition *const *found =
-		bsearch(worker, p->by_name, p->count, sizeof *p->by_name, is_of);
+		bsearch(worker, p->by_name, p->count, sizeof *p->by_name, partitions_is_of);
 	return found ? (size_t)(*found - p->partition) : p->count;
 }
 
 /* ---- the ring ---- */
 
-static int reserve(struct partition *part, size_t more)
+static int partitions_reserve(struct partition *part, size_t more)
 {
 	return GROW(part->run, part->room, part->count + more);
 }
 
 int partition_prepare(struct partition *part)
 {
-	return reserve(part, 2);
+	return partitions_reserve(part, 2);
 }
 
 static void insert(struct partition *part, size_t at, struct partition_run run)
@@ -105,7 +105,7 @@ static void cut_out(struct partition *part, size_t at)
 }
 
 /* At the end; joined with the run there when that was handed out in this traversal, too. */
-static void push(struct partition *part, struct partition_run run)
+static void partitions_push(struct partition *part, struct partition_run run)
 {
 	struct partition_run *last = part->count > 0 ? &part->run[part->count - 1] : NULL;
 	if (last && part->left < part->rows && last->begin + last->length == run.begin &&
@@ -115,7 +115,7 @@ static void push(struct partition *part, struct partition_run run)
 		insert(part, part->count, run);
 }
 
-static void turn(struct partition *part)
+static void partitions_turn(struct partition *part)
 {
 	if (part->left > 0 || part->rows == 0)
 		return;
@@ -125,7 +125,7 @@ static void turn(struct partition *part)
 
 int partition_append(struct partition *part, uint64_t begin, uint64_t length, uint64_t times)
 {
-	if (reserve(part, 1) != 0)
+	if (partitions_reserve(part, 1) != 0)
 		return -1;
 	insert(part, part->count, (struct partition_run){begin, length, times});
 	part->rows += length;
@@ -167,10 +167,10 @@ uint64_t partition_take(struct partitions *p, struct partition *part, uint64_t n
 	run->length -= n;
 	if (run->length == 0)
 		cut_out(part, next);
-	push(part, taken);
+	partitions_push(part, taken);
 	part->left -= n;
 	part->given += n;
-	turn(part);
+	partitions_turn(part);
 	return taken.begin;
 }
 
@@ -228,7 +228,7 @@ void partitions_drop(struct partitions *p, struct partition_move *move)
 		p->partition[i].given = 0;
 }
 
-static int by_begin(const void *a, const void *b)
+static int partitions_by_begin(const void *a, const void *b)
 {
 	const struct partition_run *x = a, *y = b;
 	return (x->begin > y->begin) - (x->begin < y->begin);
@@ -246,7 +246,7 @@ static int by_place(const void *a, const void *b)
 	uint64_t left = (2 * x->number + 1) * y->of, right = (2 * y->number + 1) * x->of;
 	if (left != right)
 		return (left > right) - (left < right);
-	return by_begin(&x->run, &y->run);
+	return partitions_by_begin(&x->run, &y->run);
 }
 
 static size_t slice_up(const struct partition_run *run, uint64_t grain, struct slice *out)
@@ -266,12 +266,12 @@ static size_t slice_up(const struct partition_run *run, uint64_t grain, struct s
 /* Runs first..end-1 anew: what follows by number is joined, so that rings do not crumble; then each
  * stretch is spread evenly over the whole. slice has room for SLICES_MAX a run, and so has the
  * ring; how many runs they are now. */
-static size_t spread(struct partition *part, size_t first, size_t end, uint64_t grain,
-		     struct slice *slice)
+static size_t partitions_spread(struct partition *part, size_t first, size_t end, uint64_t grain,
+				struct slice *slice)
 {
 	struct partition_run *run = part->run + first;
 	size_t stretches = 0, slices = 0, behind = part->count - end;
-	qsort(run, end - first, sizeof *run, by_begin);
+	qsort(run, end - first, sizeof *run, partitions_by_begin);
 	for (size_t i = 0; i < end - first; i++) {
 		struct partition_run *last = stretches > 0 ? &run[stretches - 1] : NULL;
 		if (last && last->begin + last->length == run[i].begin &&
@@ -291,7 +291,8 @@ static size_t spread(struct partition *part, size_t first, size_t end, uint64_t 
 }
 
 /* Into the receiver's ring, whose first *ahead runs are still of its traversal. */
-static void receive(struct partition *to, struct partition_run run, int is_ahead, size_t *ahead)
+static void partitions_receive(struct partition *to, struct partition_run run, int is_ahead,
+			       size_t *ahead)
 {
 	insert(to, is_ahead ? (*ahead)++ : to->count, run);
 	to->rows += run.length;
@@ -331,7 +332,7 @@ int partitions_commit(struct partitions *p, struct partition_move *move)
 	struct partition *from = &p->partition[move->from], *to = &p->partition[move->to];
 	size_t most = SLICES_MAX * (from->count + to->count + 2), to_ahead = runs_ahead(to);
 	struct slice *slice = malloc(most * sizeof *slice);
-	if (!slice || reserve(from, 2) != 0 || reserve(to, most) != 0) {
+	if (!slice || partitions_reserve(from, 2) != 0 || partitions_reserve(to, most) != 0) {
 		free(slice);
 		return -1;
 	}
@@ -348,15 +349,15 @@ int partitions_commit(struct partitions *p, struct partition_move *move)
 		at += n;
 		from->rows -= n;
 		from->left -= is_ahead ? n : 0;
-		receive(to, got, is_ahead, &to_ahead);
+		partitions_receive(to, got, is_ahead, &to_ahead);
 		/* What stood before it in its run stays, and has been looked at. */
 		if (from->count >= count && from->run[i].begin < got.begin)
 			at += from->run[i++].length;
 	}
-	to_ahead = spread(to, 0, to_ahead, p->grain, slice);
-	spread(to, to_ahead, to->count, p->grain, slice);
+	to_ahead = partitions_spread(to, 0, to_ahead, p->grain, slice);
+	partitions_spread(to, to_ahead, to->count, p->grain, slice);
 	free(slice);
-	turn(from);
+	partitions_turn(from);
 	p->moves_done++;
 	p->rows_moved += move->length;
 	partitions_drop(p, move);
@@ -384,7 +385,7 @@ int partitions_are_whole(const struct partitions *p, uint64_t samples)
 			memcpy(all + filled, part->run, part->count * sizeof *all);
 		filled += part->count;
 	}
-	qsort(all, count, sizeof *all, by_begin);
+	qsort(all, count, sizeof *all, partitions_by_begin);
 	uint64_t next = 0;
 	int whole = 1;
 	for (size_t i = 0; i < count && whole; i++) {

@@ -24,7 +24,7 @@ static uint64_t lowest(const uint64_t *rows, size_t i, uint64_t floor_rows)
 }
 
 /* a * b / c without overflow: c > 0, and the result fits. */
-static uint64_t part_of(uint64_t a, uint64_t b, uint64_t c, uint64_t *rest)
+static uint64_t partition_plan_part_of(uint64_t a, uint64_t b, uint64_t c, uint64_t *rest)
 {
 	__extension__ unsigned __int128 product = a;
 	product *= b;
@@ -42,7 +42,8 @@ static void settle_lowest(const uint64_t *rows, const uint64_t *given, size_t co
 		for (size_t i = 0; i < count; i++) {
 			uint64_t rest, low = lowest(rows, i, floor_rows);
 			if (share[i] > 0 ||
-			    (*weight > 0 && part_of(*left, given[i], *weight, &rest) >= low))
+			    (*weight > 0 &&
+			     partition_plan_part_of(*left, given[i], *weight, &rest) >= low))
 				continue;
 			share[i] = low;
 			*left -= low;
@@ -77,7 +78,7 @@ void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count
 		if (share[i] > 0)
 			continue;
 		seen += given[i];
-		uint64_t upto = weight > 0 ? part_of(left, seen, weight, &rest) : 0;
+		uint64_t upto = weight > 0 ? partition_plan_part_of(left, seen, weight, &rest) : 0;
 		share[i] = upto - done;
 		done = upto;
 		last = i;
@@ -133,7 +134,8 @@ static int find_stretches(struct plan *plan, const struct partitions *p)
 	return 0;
 }
 
-static int add(struct plan *plan, size_t from, size_t to, uint64_t begin, uint64_t length)
+static int partition_plan_add(struct plan *plan, size_t from, size_t to, uint64_t begin,
+			      uint64_t length)
 {
 	if (GROW(plan->move, plan->room, plan->count + 1) != 0)
 		return -1;
@@ -154,7 +156,7 @@ static int take_longest(struct plan *plan, size_t from, size_t to, uint64_t n)
 		uint64_t here = best->length < n ? best->length : n;
 		best->length -= here;
 		n -= here;
-		if (add(plan, from, to, best->begin + best->length, here) != 0)
+		if (partition_plan_add(plan, from, to, best->begin + best->length, here) != 0)
 			return -1;
 	}
 	return 0;

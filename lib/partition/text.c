@@ -11,7 +11,8 @@
 
 /* ---- the option ---- */
 
-static int read_own(const char *text, size_t len, struct partition_own *out, struct error *err)
+static int partition_text_read_own(const char *text, size_t len, struct partition_own *out,
+				   struct error *err)
 {
 	const char *colon = memchr(text, ':', len);
 	size_t id = colon ? (size_t)(colon - text) : 0;
@@ -36,7 +37,8 @@ int partitions_option(const char *text, struct partition_own **out, size_t *coun
 	if (!list)
 		return error_set(err, ERROR_OS, "--partitions", "out of memory");
 	for (*count = 0; *count < room; text += strcspn(text, ",") + 1)
-		if (read_own(text, strcspn(text, ","), &list[(*count)++], err) != 0) {
+		if (partition_text_read_own(text, strcspn(text, ","), &list[(*count)++], err) !=
+		    0) {
 			free(list);
 			return -1;
 		}
@@ -44,7 +46,7 @@ int partitions_option(const char *text, struct partition_own **out, size_t *coun
 	return 0;
 }
 
-static int by_worker(const void *a, const void *b)
+static int partition_text_by_worker(const void *a, const void *b)
 {
 	return strcmp(((const struct partition_own *)a)->worker,
 		      ((const struct partition_own *)b)->worker);
@@ -57,9 +59,9 @@ static int check_names(const struct partition_own *own, size_t count, struct err
 	if (!sorted)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(sorted, own, count * sizeof *sorted);
-	qsort(sorted, count, sizeof *sorted, by_worker);
+	qsort(sorted, count, sizeof *sorted, partition_text_by_worker);
 	for (size_t i = 1; i < count && result == 0; i++)
-		if (by_worker(&sorted[i - 1], &sorted[i]) == 0)
+		if (partition_text_by_worker(&sorted[i - 1], &sorted[i]) == 0)
 			result = error_set(err, ERROR_CONFIG, NULL,
 					   "worker %s has two partitions", sorted[i].worker);
 	free(sorted);
@@ -147,8 +149,8 @@ struct out {
 	void *arg;
 };
 
-static void put(const struct out *out, const char *type, const struct field *fields,
-		const void *from)
+static void partition_text_put(const struct out *out, const char *type, const struct field *fields,
+			       const void *from)
 {
 	char text[RECORD_LINE_MAX];
 	struct record_out o;
@@ -163,14 +165,14 @@ void partitions_write(const struct partitions *p,
 	struct out out = {line, arg};
 	for (size_t i = 0; i < p->count; i++) {
 		const struct partition *part = &p->partition[i];
-		put(&out, "traversal", traversal_fields, part);
+		partition_text_put(&out, "traversal", traversal_fields, part);
 		for (size_t j = 0; j < part->count; j++)
-			put(&out, "rows", rows_fields, &part->run[j]);
+			partition_text_put(&out, "rows", rows_fields, &part->run[j]);
 	}
 	for (size_t i = 0; i < p->moves; i++) {
 		struct move_line m = {p->move[i], p->partition[p->move[i].from].worker,
 				      p->partition[p->move[i].to].worker};
-		put(&out, "move", move_fields, &m);
+		partition_text_put(&out, "move", move_fields, &m);
 	}
 }
 
@@ -181,12 +183,12 @@ void partitions_forget(struct partitions *p)
 	p->unseen = 0;
 }
 
-static int wrong(struct error *err, const char *why)
+static int partition_text_wrong(struct error *err, const char *why)
 {
 	return error_set(err, ERROR_DATA, NULL, "%s", why);
 }
 
-static uint64_t samples_of(const struct partitions *p)
+static uint64_t partition_text_samples_of(const struct partitions *p)
 {
 	const struct partition *last = &p->partition[p->count - 1];
 	return last->begin + last->samples;
@@ -199,7 +201,7 @@ static int read_traversal(struct partitions *p, const struct record *r, struct e
 		return -1;
 	size_t i = partitions_find(p, said.worker);
 	if (i == p->count || p->partition[i].rows > 0)
-		return wrong(err, "`traversal` of no partition, or twice");
+		return partition_text_wrong(err, "`traversal` of no partition, or twice");
 	p->reading = &p->partition[i];
 	p->reading->traversals = said.traversals;
 	p->reading->left = said.left;
@@ -207,20 +209,20 @@ static int read_traversal(struct partitions *p, const struct record *r, struct e
 	return 0;
 }
 
-static int read_rows(struct partitions *p, const struct record *r, struct error *err)
+static int partition_text_read_rows(struct partitions *p, const struct record *r, struct error *err)
 {
 	struct partition_run run;
-	uint64_t samples = samples_of(p);
+	uint64_t samples = partition_text_samples_of(p);
 	struct partition *part = p->reading;
 	if (!part)
-		return wrong(err, "`rows` without a `traversal` line before them");
+		return partition_text_wrong(err, "`rows` without a `traversal` line before them");
 	if (fields_read(rows_fields, r, &run, err) != 0)
 		return -1;
 	if (run.begin >= samples || run.length > samples - run.begin || part->rows > samples ||
 	    part->rows + run.length > samples)
-		return wrong(err, "a partition of more rows than there are");
+		return partition_text_wrong(err, "a partition of more rows than there are");
 	if (part->rows < part->left && part->rows + run.length > part->left)
-		return wrong(err, "left= is in the middle of `rows`");
+		return partition_text_wrong(err, "left= is in the middle of `rows`");
 	if (partition_append(part, run.begin, run.length, run.times) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	p->unseen += run.times == 0 ? run.length : 0;
@@ -236,7 +238,8 @@ static int read_move(struct partitions *p, const struct record *r, struct error 
 	m.move.to = partitions_find(p, m.to);
 	if (m.move.from == p->count || m.move.to == p->count || m.move.from == m.move.to ||
 	    m.move.id >= p->next_move || partitions_move(p, m.move.id))
-		return wrong(err, "a move of nobody, that was not planned, or twice");
+		return partition_text_wrong(err,
+					    "a move of nobody, that was not planned, or twice");
 	if (partitions_plan(p, &m.move) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	return 0;
@@ -247,7 +250,7 @@ int partitions_read(struct partitions *p, const struct record *r, struct error *
 	if (record_is(r, "traversal"))
 		return read_traversal(p, r, err);
 	if (record_is(r, "rows"))
-		return read_rows(p, r, err);
+		return partition_text_read_rows(p, r, err);
 	return record_is(r, "move") ? read_move(p, r, err) : 1;
 }
 
@@ -256,14 +259,15 @@ int partitions_read_all(struct partitions *p, uint64_t samples, uint64_t all, ui
 {
 	for (size_t i = 0; i < p->count; i++)
 		if (p->partition[i].rows == 0 || p->partition[i].left > p->partition[i].rows)
-			return wrong(err, "a partition without rows, or with too many left");
+			return partition_text_wrong(
+				err, "a partition without rows, or with too many left");
 	int whole = partitions_are_whole(p, samples);
 	if (whole < 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (!whole)
-		return wrong(err, "partitions do not have each row once");
+		return partition_text_wrong(err, "partitions do not have each row once");
 	if (used > all || all - used < p->unseen)
-		return wrong(err, "more rows were never handed out than will be");
+		return partition_text_wrong(err, "more rows were never handed out than will be");
 	p->budget = all - used;
 	return 0;
 }

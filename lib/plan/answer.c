@@ -35,7 +35,7 @@ const char *answer_last(const char *output, size_t bytes, size_t *len)
 	return first;
 }
 
-static int take_role(const struct record *r, enum plan_role *role, struct error *err)
+static int answer_take_role(const struct record *r, enum plan_role *role, struct error *err)
 {
 	const char *name;
 	if (record_text(r, "role", &name, err) != 0)
@@ -49,17 +49,17 @@ static int take_role(const struct record *r, enum plan_role *role, struct error 
 			 name);
 }
 
-static void take_word(const struct record *r, const char *key, char *out, size_t max)
+static void answer_take_word(const struct record *r, const char *key, char *out, size_t max)
 {
 	const char *value = record_get(r, key);
 	snprintf(out, max, "%s", value ? value : "");
 }
 
-static int take_plan(struct answer *a, const struct record *r, struct error *err)
+static int answer_take_plan(struct answer *a, const struct record *r, struct error *err)
 {
 	struct plan_role_size size = {0};
 	enum plan_role role = PLAN_WORKER;
-	if (take_role(r, &role, err) != 0 ||
+	if (answer_take_role(r, &role, err) != 0 ||
 	    record_u64(r, "count", 1, PLAN_CORES_MAX, &size.count, err) != 0 ||
 	    record_u64(r, "cores", 1, PLAN_CORES_MAX, &size.cores, err) != 0 ||
 	    record_u64_opt(r, "mem-bytes", 0, PLAN_BYTES_MAX, &size.bytes, err) != 0)
@@ -72,12 +72,12 @@ static int take_plan(struct answer *a, const struct record *r, struct error *err
 	return 0;
 }
 
-static int take_node(struct answer *a, const struct record *r, enum plan_what what,
-		     struct error *err)
+static int answer_take_node(struct answer *a, const struct record *r, enum plan_what what,
+			    struct error *err)
 {
 	struct answer_node n = {.what = what};
 	const char *id;
-	if (take_role(r, &n.role, err) != 0 || record_id(r, "id", &id, err) != 0 ||
+	if (answer_take_role(r, &n.role, err) != 0 || record_id(r, "id", &id, err) != 0 ||
 	    record_u64_opt(r, "cores", 1, PLAN_CORES_MAX, &n.cores, err) != 0 ||
 	    record_u64_opt(r, "mem-bytes", 1, PLAN_BYTES_MAX, &n.bytes, err) != 0 ||
 	    record_u64_opt(r, "batch", 1, 1ull << 53, &n.batch, err) != 0)
@@ -85,38 +85,38 @@ static int take_node(struct answer *a, const struct record *r, enum plan_what wh
 	if (what == PLAN_REBALANCE && n.role != PLAN_SERVER)
 		return error_set(err, ERROR_DATA, NULL, "rebalance: only servers have parameters");
 	snprintf(n.id, sizeof n.id, "%s", id);
-	take_word(r, "reason", n.reason, sizeof n.reason);
+	answer_take_word(r, "reason", n.reason, sizeof n.reason);
 	if (GROW(a->node, a->room, a->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for an answer");
 	a->node[a->count++] = n;
 	return 0;
 }
 
-static int take_decision(struct answer *a, const struct record *r, struct error *err)
+static int answer_take_decision(struct answer *a, const struct record *r, struct error *err)
 {
-	take_word(r, "reason", a->reason, sizeof a->reason);
-	take_word(r, "method", a->method, sizeof a->method);
-	take_word(r, "data", a->data, sizeof a->data);
+	answer_take_word(r, "reason", a->reason, sizeof a->reason);
+	answer_take_word(r, "method", a->method, sizeof a->method);
+	answer_take_word(r, "data", a->data, sizeof a->data);
 	if (record_real_opt(r, "expected", 0, 1e300, &a->expected, err) != 0 ||
 	    record_real_opt(r, "confidence", 0, 1, &a->confidence, err) != 0)
 		return -1;
 	return 0;
 }
 
-static int take(struct answer *a, const struct record *r, struct error *err)
+static int answer_take(struct answer *a, const struct record *r, struct error *err)
 {
 	if (record_is(r, "fit"))
 		return 0;
 	if (record_is(r, "plan"))
-		return take_plan(a, r, err);
+		return answer_take_plan(a, r, err);
 	if (record_is(r, "replace"))
-		return take_node(a, r, PLAN_REPLACE, err);
+		return answer_take_node(a, r, PLAN_REPLACE, err);
 	if (record_is(r, "migrate"))
-		return take_node(a, r, PLAN_MIGRATE, err);
+		return answer_take_node(a, r, PLAN_MIGRATE, err);
 	if (record_is(r, "rebalance"))
-		return take_node(a, r, PLAN_REBALANCE, err);
+		return answer_take_node(a, r, PLAN_REBALANCE, err);
 	if (record_is(r, "decision"))
-		return take_decision(a, r, err);
+		return answer_take_decision(a, r, err);
 	return error_set(err, ERROR_DATA, NULL,
 			 "'%.40s' is none of fit, plan, replace, migrate, rebalance, decision", r->type);
 }
@@ -129,7 +129,7 @@ int answer_parse(struct answer *a, const char *text, size_t len, struct error *e
 	char why[sizeof err->text];
 	answer_clear(a);
 	while ((got = record_next(&walk, &r, err)) == RECORD_ONE)
-		if (take(a, &r, err) != 0)
+		if (answer_take(a, &r, err) != 0)
 			break;
 	if (got == RECORD_END)
 		return 0;

@@ -149,7 +149,7 @@ static double loss_of(const struct row *row, size_t n, const double part[3])
 }
 
 /* weight: of each row in this turn. */
-static void solve(const struct row *row, size_t n, const double *weight, double part[3])
+static void fit_solve(const struct row *row, size_t n, const double *weight, double part[3])
 {
 	double a[3][3] = {{0}}, b[3] = {0}, best = INFINITY, result[3] = {0};
 	for (size_t i = 0; i < n; i++)
@@ -187,7 +187,7 @@ static double fit_rows(const struct row *row, size_t n, double part[3])
 	for (size_t i = 0; i < n; i++)
 		weight[i] = row[i].weight;
 	for (int turn = 0; turn < TURNS; turn++) {
-		solve(row, n, weight, part);
+		fit_solve(row, n, weight, part);
 		for (size_t i = 0; i < n; i++) {
 			double off = fabs(residual(&row[i], part));
 			weight[i] = row[i].weight / (off > SPREAD_MIN ? off : SPREAD_MIN);
@@ -307,7 +307,7 @@ static struct fit_point *find_point(struct fit *f, double workers, double w, dou
 }
 
 /* Once a point has enough, a further round changes little: it is looked at again now and then. */
-static int is_due(uint64_t rounds)
+static int fit_is_due(uint64_t rounds)
 {
 	return rounds <= 8 || rounds % 8 == 0;
 }
@@ -328,7 +328,7 @@ void fit_add(struct fit *f, const struct usage *u)
 	p->value[FIT_UPDATE][at] = u->update;
 	p->value[FIT_WORKER_USED][at] = worker->used / workers;
 	p->value[FIT_SERVER_USED][at] = server->used / workers;
-	if (is_due(p->rounds))
+	if (fit_is_due(p->rounds))
 		fit_all(f);
 }
 

@@ -70,7 +70,7 @@ void history_clear(struct history *h)
 	*h = (struct history){0};
 }
 
-static int is_same(const char *a, const char *b)
+static int history_is_same(const char *a, const char *b)
 {
 	return *a && strcmp(a, b) == 0;
 }
@@ -81,8 +81,9 @@ const struct finished *history_nearest(const struct history *h, const struct usa
 	int most = 0;
 	for (size_t i = 0; i < h->count; i++) {
 		const struct plan_names *a = &h->job[i].names, *b = &u->names;
-		int user = is_same(a->user, b->user), data = is_same(a->data, b->data);
-		int model = is_same(a->model, b->model);
+		int user = history_is_same(a->user, b->user),
+		    data = history_is_same(a->data, b->data);
+		int model = history_is_same(a->model, b->model);
 		/* How many, then which. */
 		int near = 8 * (user + data + model) + 4 * data + 2 * model + user;
 		if (!(user || data) || near < most)

@@ -36,7 +36,7 @@ void plan_clear(struct plan *p)
 	p->answer = (struct plan_answer){0};
 }
 
-static uint64_t room_for(uint64_t bytes, uint64_t node_bytes)
+static uint64_t plan_room_for(uint64_t bytes, uint64_t node_bytes)
 {
 	double want = (double)bytes * MORE_BYTES;
 	if (bytes == 0 || want > (double)PLAN_BYTES_MAX)
@@ -52,7 +52,7 @@ int plan_changes(const struct plan_answer *a)
 	return a->actions > 0 || a->changes[PLAN_WORKER] || a->changes[PLAN_SERVER];
 }
 
-static void begin_answer(struct plan_answer *a, const struct usage *u)
+static void plan_begin_answer(struct plan_answer *a, const struct usage *u)
 {
 	a->actions = 0;
 	a->method = "none";
@@ -338,8 +338,8 @@ static int holds_up(struct plan *p, const struct usage *u, const struct usage_no
 	return 1;
 }
 
-static int judge(struct plan *p, const struct usage *u, const struct usage_node *n,
-		 const struct peers *peers, double *spare, struct error *err)
+static int plan_judge(struct plan *p, const struct usage *u, const struct usage_node *n,
+		      const struct peers *peers, double *spare, struct error *err)
 {
 	const struct usage_role *all = &u->role[n->role];
 	int is_slow = peers->time > 0 && !isnan(n->time) && n->time > p->limits.slow * peers->time;
@@ -389,7 +389,7 @@ static int judge_nodes(struct plan *p, const struct usage *u, struct error *err)
 	    look_at_peers(u, PLAN_SERVER, &peers[PLAN_SERVER], err) != 0)
 		return -1;
 	for (size_t i = 0; i < u->count; i++)
-		if (judge(p, u, &u->node[i], &peers[u->node[i].role], &spare, err) != 0)
+		if (plan_judge(p, u, &u->node[i], &peers[u->node[i].role], &spare, err) != 0)
 			return -1;
 	return 0;
 }
@@ -409,8 +409,8 @@ static struct search search_of(const struct plan *p, const struct usage *u)
 	struct search s = {.limits = l,
 			   .fit = &p->fit,
 			   .workers_max = l->cores,
-			   .worker_bytes = room_for(worker->used_bytes, l->node_bytes),
-			   .servers_bytes = room_for(server->used_bytes_sum, 0),
+			   .worker_bytes = plan_room_for(worker->used_bytes, l->node_bytes),
+			   .servers_bytes = plan_room_for(server->used_bytes_sum, 0),
 			   .server_bytes = bytes_as_now(server, l)};
 	if (!s.worker_bytes)
 		s.worker_bytes = bytes_as_now(worker, l);
@@ -457,7 +457,8 @@ static struct found search_workers_first(const struct plan *p, const struct usag
 	struct found all = search_best(s);
 	struct plan_role_size servers = p->answer.role[PLAN_SERVER];
 	if (servers.bytes == 0) /* what they have is not said: what they need */
-		servers.bytes = room_for(u->role[PLAN_SERVER].used_bytes, p->limits.node_bytes);
+		servers.bytes =
+			plan_room_for(u->role[PLAN_SERVER].used_bytes, p->limits.node_bytes);
 	s->servers = &servers;
 	struct found workers = search_best(s);
 	s->servers = NULL;
@@ -547,13 +548,13 @@ static int sample(struct plan *p, const struct usage *u)
 	return 1;
 }
 
-static int is_too_early(const struct plan *p, const struct usage *u)
+static int plan_is_too_early(const struct plan *p, const struct usage *u)
 {
 	double last = isnan(u->changed) ? p->changed : u->changed;
 	return !isnan(last) && !isnan(u->at) && u->at - last < p->limits.every;
 }
 
-static int decide(struct plan *p, const struct usage *u, struct error *err)
+static int plan_decide(struct plan *p, const struct usage *u, struct error *err)
 {
 	struct plan_answer *a = &p->answer;
 	enum plan_stage stage = u->has_stage ? u->stage : p->stage;
@@ -571,7 +572,7 @@ static int decide(struct plan *p, const struct usage *u, struct error *err)
 		a->reason = "no-steps";
 		return 0;
 	}
-	if (is_too_early(p, u)) {
+	if (plan_is_too_early(p, u)) {
 		a->reason = "every";
 		return 0;
 	}
@@ -591,8 +592,8 @@ int plan_round(struct plan *p, const struct usage *u, struct error *err)
 {
 	struct plan_answer *a = &p->answer;
 	fit_add(&p->fit, u);
-	begin_answer(a, u);
-	if (decide(p, u, err) != 0)
+	plan_begin_answer(a, u);
+	if (plan_decide(p, u, err) != 0)
 		return -1;
 	if (plan_changes(a))
 		p->changed = isnan(u->at) ? p->changed : u->at;

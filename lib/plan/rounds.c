@@ -22,7 +22,7 @@ static int is_alike(const struct rounds_one *a, const struct rounds_one *b)
 	return 1;
 }
 
-static int look(struct rounds *r, struct rounds_one *one, struct error *err)
+static int rounds_look(struct rounds *r, struct rounds_one *one, struct error *err)
 {
 	struct record_walk walk = record_walk(one->text, one->len);
 	struct record record;
@@ -50,14 +50,14 @@ static int look(struct rounds *r, struct rounds_one *one, struct error *err)
 	return 0;
 }
 
-static void drop(struct rounds *r, size_t i)
+static void rounds_drop(struct rounds *r, size_t i)
 {
 	free(r->one[i].text);
 	memmove(r->one + i, r->one + i + 1, (--r->count - i) * sizeof *r->one);
 }
 
 /* The oldest of those that are too many. */
-static void bound(struct rounds *r)
+static void rounds_bound(struct rounds *r)
 {
 	const struct rounds_one *last = &r->one[r->count - 1];
 	size_t alike = 0, first = 0, others = 0;
@@ -68,7 +68,7 @@ static void bound(struct rounds *r)
 		first = i;
 	}
 	if (alike > ROUNDS_EACH) {
-		drop(r, first);
+		rounds_drop(r, first);
 		return;
 	}
 	/* From the newest on: a configuration counts when it is met for the first time. */
@@ -78,7 +78,7 @@ static void bound(struct rounds *r)
 			k++;
 		others += k == r->count;
 		if (others > ROUNDS_CONFIGURATIONS) {
-			drop(r, i);
+			rounds_drop(r, i);
 			others--;
 		}
 	}
@@ -93,12 +93,12 @@ int rounds_add(struct rounds *r, const char *text, size_t len, struct error *err
 	}
 	memcpy(one.text, text, len);
 	one.text[len] = '\0';
-	if (look(r, &one, err) != 0) {
+	if (rounds_look(r, &one, err) != 0) {
 		free(one.text);
 		return -1;
 	}
 	r->one[r->count++] = one;
-	bound(r);
+	rounds_bound(r);
 	return 0;
 }
 

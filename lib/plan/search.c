@@ -118,7 +118,7 @@ static uint64_t apart(uint64_t a, uint64_t b)
 	return a > b ? a - b : b - a;
 }
 
-static void look_at(struct best *b, const struct plan_role_size role[PLAN_ROLES])
+static void search_look_at(struct best *b, const struct plan_role_size role[PLAN_ROLES])
 {
 	if (!search_fits(b->search->limits, role))
 		return;
@@ -147,7 +147,7 @@ static void look_at_servers(struct best *b, const struct plan_role_size *worker,
 	struct plan_role_size role[PLAN_ROLES] = {*worker, {0}};
 	if (s->servers) {
 		role[PLAN_SERVER] = *s->servers;
-		look_at(b, role);
+		search_look_at(b, role);
 		return;
 	}
 	double use = ceil((double)worker->count * s->fit->server_cores);
@@ -168,12 +168,12 @@ static void look_at_servers(struct best *b, const struct plan_role_size *worker,
 				continue;
 			role[PLAN_SERVER] =
 				(struct plan_role_size){count, size, server_bytes(s, count)};
-			look_at(b, role);
+			search_look_at(b, role);
 		}
 	}
 }
 
-static void look_at_all(struct best *b)
+static void search_look_at_all(struct best *b)
 {
 	const struct search *s = b->search;
 	const struct plan_limits *l = s->limits;
@@ -195,10 +195,10 @@ struct found search_best(const struct search *s)
 	struct best b = {.search = s};
 	if (!(s->fit->worker_cores > 0))
 		return b.found;
-	look_at_all(&b);
+	search_look_at_all(&b);
 	if (!b.found.role[PLAN_WORKER].count)
 		return b.found;
 	struct best frugal = {.search = s, .enough = b.found.rate * (1 - PLAN_EQUAL)};
-	look_at_all(&frugal);
+	search_look_at_all(&frugal);
 	return frugal.found.role[PLAN_WORKER].count ? frugal.found : b.found;
 }

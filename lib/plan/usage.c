@@ -40,8 +40,8 @@ static int take_stage(struct usage *u, const struct record *r, struct error *err
 	return 0;
 }
 
-static int take_name(const struct record *r, const char *key, char *to, size_t room,
-		     struct error *err)
+static int usage_take_name(const struct record *r, const char *key, char *to, size_t room,
+			   struct error *err)
 {
 	const char *value = record_get(r, key);
 	to[0] = '\0';
@@ -56,10 +56,10 @@ static int take_name(const struct record *r, const char *key, char *to, size_t r
 
 int plan_take_names(struct plan_names *n, const struct record *r, struct error *err)
 {
-	if (take_name(r, "user", n->user, sizeof n->user, err) != 0 ||
-	    take_name(r, "data", n->data, sizeof n->data, err) != 0)
+	if (usage_take_name(r, "user", n->user, sizeof n->user, err) != 0 ||
+	    usage_take_name(r, "data", n->data, sizeof n->data, err) != 0)
 		return -1;
-	return take_name(r, "model", n->model, sizeof n->model, err);
+	return usage_take_name(r, "model", n->model, sizeof n->model, err);
 }
 
 static int take_phases(struct usage *u, const struct record *r, struct error *err)
@@ -100,7 +100,7 @@ int usage_take_job(struct usage *u, const struct record *r, struct error *err)
 	return 0;
 }
 
-static int parse_node(struct usage_node *n, const struct record *r, struct error *err)
+static int usage_parse_node(struct usage_node *n, const struct record *r, struct error *err)
 {
 	const char *role, *id;
 	uint64_t oom = 0;
@@ -128,7 +128,7 @@ static int parse_node(struct usage_node *n, const struct record *r, struct error
 int usage_take_node(struct usage *u, const struct record *r, struct error *err)
 {
 	struct usage_node n;
-	if (parse_node(&n, r, err) != 0)
+	if (usage_parse_node(&n, r, err) != 0)
 		return -1;
 	if (GROW(u->node, u->room, u->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a node");

@@ -66,7 +66,7 @@ static void series_make(const struct arima *a, unsigned d, struct series *s)
 }
 
 /* Least squares by Cholesky, matrix in full, n <= TERMS_MAX. -1: not solvable. */
-static int solve(double m[TERMS_MAX][TERMS_MAX], double *b, size_t n)
+static int arima_solve(double m[TERMS_MAX][TERMS_MAX], double *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		m[i][i] *= 1 + 1e-9;
@@ -146,7 +146,7 @@ static int forgets(const double *theta, size_t q)
 }
 
 /* Hannan and Rissanen's start; without one, all terms are 0. */
-static void start(struct series *s, struct arima_fit *f, size_t p, size_t q)
+static void arima_start(struct series *s, struct arima_fit *f, size_t p, size_t q)
 {
 	double m[TERMS_MAX][TERMS_MAX] = {{0}}, b[TERMS_MAX] = {0}, x[TERMS_MAX];
 	if (q > 0) {
@@ -155,7 +155,7 @@ static void start(struct series *s, struct arima_fit *f, size_t p, size_t q)
 				x[i] = s->z[t - 1 - i];
 			equation(m, b, x, s->z[t], LONG);
 		}
-		if (solve(m, b, LONG) != 0)
+		if (arima_solve(m, b, LONG) != 0)
 			return;
 		for (size_t t = 0; t < s->n; t++) {
 			s->e[t] = 0;
@@ -175,7 +175,7 @@ static void start(struct series *s, struct arima_fit *f, size_t p, size_t q)
 			x[p + j] = s->e[t - 1 - j];
 		equation(m, b, x, s->z[t], p + q);
 	}
-	if (solve(m, b, p + q) != 0)
+	if (arima_solve(m, b, p + q) != 0)
 		return; /* differences that are all 0 need no terms */
 	memcpy(f->phi, b, p * sizeof *b);
 	memcpy(f->theta, b + p, q * sizeof *b);
@@ -204,7 +204,7 @@ static int newton(const struct series *s, const struct arima_fit *f, size_t p, s
 		if (t >= s->from)
 			equation(m, move, now, -s->e[t], p + q);
 	}
-	return solve(m, move, p + q);
+	return arima_solve(m, move, p + q);
 }
 
 static void refine(struct series *s, struct arima_fit *f, size_t p, size_t q, double *sum)
@@ -240,7 +240,7 @@ static int arima_fit(const struct arima *a, size_t p, unsigned d, size_t q, stru
 	series_make(a, d, &s);
 	*f = (struct arima_fit){.aic = NAN};
 	if (p + q > 0)
-		start(&s, f, p, q);
+		arima_start(&s, f, p, q);
 	double sum = residuals(&s, f, p, q), targets = (double)(s.n - s.from);
 	if (!isfinite(sum))
 		return -1;

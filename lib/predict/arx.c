@@ -61,7 +61,7 @@ static double or_zero(double x)
 	return isnan(x) ? 0 : x;
 }
 
-static void shift(double *load, double *average)
+static void arx_shift(double *load, double *average)
 {
 	if (!isnan(load[0]))
 		*average = isnan(*average) ? load[0] : *average + AVERAGE * (load[0] - *average);
@@ -74,8 +74,8 @@ static double arx_predict(void *state, double cpu, double mem)
 	struct arx *a = state;
 	double *x = a->rls.x;
 	if (!a->waiting) {
-		shift(a->c, &a->c_average);
-		shift(a->m, &a->m_average);
+		arx_shift(a->c, &a->c_average);
+		arx_shift(a->m, &a->m_average);
 	}
 	a->waiting = 1;
 	if (!isnan(cpu)) /* else it is as it was */
@@ -101,7 +101,7 @@ static double arx_predict(void *state, double cpu, double mem)
 }
 
 /* wrong: speed less what was said. jump: speed less the one before. */
-static void learn(struct arx *a, double wrong, double jump)
+static void arx_learn(struct arx *a, double wrong, double jump)
 {
 	double usual = rls_usual(&a->rls, &shape, 1);
 	if (isinf(usual))
@@ -117,7 +117,7 @@ static void arx_observe(void *state, double speed)
 {
 	struct arx *a = state;
 	if (!isnan(a->speed[1]))
-		learn(a, (speed - a->said) / a->mean, (speed - a->speed[0]) / a->mean);
+		arx_learn(a, (speed - a->said) / a->mean, (speed - a->speed[0]) / a->mean);
 	a->waiting = 0;
 	a->mean += (speed - a->mean) / fmin((double)++a->seen, MEAN_OF);
 	a->low = fmin(a->low, speed);

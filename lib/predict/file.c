@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 /* One record's bytes, added to those before. */
-static void add(struct predict_file *f, const char *line, size_t len)
+static void predict_file_add(struct predict_file *f, const char *line, size_t len)
 {
 	f->sum = XXH3_64bits_withSeed(line, len, f->sum);
 }
@@ -14,7 +14,7 @@ static void add(struct predict_file *f, const char *line, size_t len)
 int predict_file_put(const char *line, size_t len, void *file, struct error *err)
 {
 	struct predict_file *f = file;
-	add(f, line, len);
+	predict_file_add(f, line, len);
 	if (fwrite(line, 1, len, f->out) == len)
 		return 0;
 	return error_errno(err, 0, NULL, "write");
@@ -40,7 +40,7 @@ static void add_record(struct predict_file *f, const struct record *r)
 	record_begin(&o, line, sizeof line, r->type);
 	for (size_t i = 0; i < r->count; i++)
 		record_add(&o, r->field[i].key, r->field[i].value);
-	add(f, line, record_end(&o, r->text));
+	predict_file_add(f, line, record_end(&o, r->text));
 }
 
 int predict_file_take(struct record *r, void *file, struct error *err)

@@ -92,7 +92,7 @@ static double gam_predict(void *state, double cpu, double mem)
 }
 
 /* The speed, or what it counts as. Logarithms. */
-static double learn(struct gam *g, double speed)
+static double gam_learn(struct gam *g, double speed)
 {
 	double ratio = exp(g->said) / g->mean, weight = fmin(ratio * ratio, WEIGHT_MAX);
 	double wrong = speed - g->said, usual = rls_usual(&g->rls, &shape, weight);
@@ -115,7 +115,7 @@ static void gam_observe(void *state, double speed)
 	struct gam *g = state;
 	double held = log(speed);
 	if (g->seen > 0 && !isnan(g->said))
-		held = learn(g, held);
+		held = gam_learn(g, held);
 	g->mean += (speed - g->mean) / fmin((double)++g->seen, MEAN_OF);
 	g->low = fmin(g->low, speed);
 	g->high = fmax(g->high, speed);

@@ -191,7 +191,8 @@ static void ask_experts(struct member *m, double own)
 }
 
 /* Weights of the experts that said something, of sum 1. */
-static void weigh(const struct predict_group *g, const struct member *m, double *weight)
+static void predict_group_weigh(const struct predict_group *g, const struct member *m,
+				double *weight)
 {
 	double sum = 0;
 	for (size_t i = 0; i < EXPERTS; i++) {
@@ -215,7 +216,7 @@ static void trust(const struct predict_group *g, double *part)
 		part[w] /= sum;
 }
 
-static double within(double speed)
+static double predict_group_within(double speed)
 {
 	return fmin(fmax(speed, PREDICT_SPEED_MIN), PREDICT_SPEED_MAX);
 }
@@ -227,7 +228,7 @@ static double predict_member(struct predict_group *g, struct member *m, double o
 	if (m->times.count == 0)
 		return NAN;
 	ask_experts(m, own);
-	weigh(g, m, weight);
+	predict_group_weigh(g, m, weight);
 	trust(g, part);
 	for (size_t i = 0; i < EXPERTS; i++)
 		if (weight[i] > 0)
@@ -238,7 +239,7 @@ static double predict_member(struct predict_group *g, struct member *m, double o
 			m->offset[w] + (w != MEAN && isfinite(m->expert[w]) ? m->expert[w] : mean);
 		m->said += part[w] * m->way[w];
 	}
-	return within(exp(-m->said - g->level));
+	return predict_group_within(exp(-m->said - g->level));
 }
 
 double predict_group_predict(struct predict_group *g, size_t worker, double own,
@@ -246,7 +247,7 @@ double predict_group_predict(struct predict_group *g, size_t worker, double own,
 {
 	struct member *m = &g->member[worker];
 	double said = predict_member(g, m, own), lean = lean_predict(&m->lean, own, said);
-	return isnan(said) || loss == PREDICT_LOSS_MAX ? said : within(lean);
+	return isnan(said) || loss == PREDICT_LOSS_MAX ? said : predict_group_within(lean);
 }
 
 void predict_group_observe(struct predict_group *g, size_t worker, double speed)
@@ -315,7 +316,7 @@ static struct round round_of(const struct predict_group *g, size_t way)
 
 /* The slope of the cost by a member's log time: its share of the batch less its part in being the
  * straggler. */
-static double slope_of(const struct round *r, const struct member *m, size_t way)
+static double predict_group_slope_of(const struct round *r, const struct member *m, size_t way)
 {
 	return exp(-m->way[way]) / r->speed -
 	       exp((m->seen - m->way[way] - r->latest) / r->soft) / r->late;
@@ -328,8 +329,9 @@ static void learn_weights(struct predict_group *g, const struct round *r)
 		const struct member *m = &g->member[i];
 		if (!took_part(m))
 			continue;
-		double own = slope_of(r, m, MEAN), mean = m->way[MEAN] - m->offset[MEAN];
-		weigh(g, m, weight);
+		double own = predict_group_slope_of(r, m, MEAN),
+		       mean = m->way[MEAN] - m->offset[MEAN];
+		predict_group_weigh(g, m, weight);
 		for (size_t e = 0; e < EXPERTS; e++)
 			if (weight[e] > 0)
 				slope[e] += weight[e] * own * (m->expert[e] - mean) / r->unit;
@@ -350,7 +352,8 @@ static void learn_offsets(struct predict_group *g, const struct round *r, size_t
 		struct member *m = &g->member[i];
 		if (!took_part(m))
 			continue;
-		double moved = m->offset[way] - OFFSET_RATE * r->unit * slope_of(r, m, way);
+		double moved =
+			m->offset[way] - OFFSET_RATE * r->unit * predict_group_slope_of(r, m, way);
 		m->offset[way] = fmin(fmax(moved, -OFFSET_MAX), OFFSET_MAX);
 	}
 }
@@ -372,7 +375,7 @@ void predict_group_close(struct predict_group *g)
 }
 
 /* ---- files ---- */
-static void walk(void *group, struct predict_state *f)
+static void predict_group_walk(void *group, struct predict_state *f)
 {
 	struct predict_group *g = group;
 	predict_state_reals(f, "weights", g->weight_log, EXPERTS);
@@ -395,17 +398,18 @@ static void walk(void *group, struct predict_state *f)
 
 int predict_group_save(struct predict_group *g, predict_put_fn *put, void *arg, struct error *err)
 {
-	return predict_state_save(RECORD("group", F("workers", g->count)), walk, g, put, arg, err);
+	return predict_state_save(RECORD("group", F("workers", g->count)), predict_group_walk, g,
+				  put, arg, err);
 }
 
-static int load(struct predict_group *g, uint64_t workers, predict_take_fn *take, void *arg,
-		struct error *err)
+static int predict_group_load_workers(struct predict_group *g, uint64_t workers,
+				      predict_take_fn *take, void *arg, struct error *err)
 {
 	size_t worker;
 	for (uint64_t i = 0; i < workers; i++)
 		if (predict_group_add(g, &worker, err) != 0)
 			return -1;
-	return predict_state_load(walk, g, "group", take, arg, err);
+	return predict_state_load(predict_group_walk, g, "group", take, arg, err);
 }
 
 int predict_group_load(struct predict_group **out, const struct record *head, predict_take_fn *take,
@@ -415,7 +419,7 @@ int predict_group_load(struct predict_group **out, const struct record *head, pr
 	if (record_u64(head, "workers", 0, PREDICT_GROUP_MAX, &workers, err) != 0 ||
 	    predict_group_new(out, err) != 0)
 		return -1;
-	if (load(*out, workers, take, arg, err) == 0)
+	if (predict_group_load_workers(*out, workers, take, arg, err) == 0)
 		return 0;
 	predict_group_free(*out);
 	*out = NULL;

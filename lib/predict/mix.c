@@ -37,7 +37,7 @@ struct mix_state {
 };
 
 /* ema as asked for comes first: it stands in when nobody else knows anything. */
-static void set_up(size_t i, const struct predict_config *own, struct predict_config *c)
+static void mix_set_up(size_t i, const struct predict_config *own, struct predict_config *c)
 {
 	static const enum predict_model model[EXPERTS] = {PREDICT_EMA,  PREDICT_LAST,  PREDICT_EMA,
 							  PREDICT_EMA,  PREDICT_ARIMA, PREDICT_RNN,
@@ -64,7 +64,7 @@ static int mix_init(void *state, const struct predict_config *c, struct error *e
 	struct mix_state *a = state;
 	for (size_t i = 0; i < EXPERTS; i++) {
 		struct predict_config own;
-		set_up(i, c, &own);
+		mix_set_up(i, c, &own);
 		a->said[i] = NAN;
 		if (predictor_new(&a->expert[i], &own, err) != 0)
 			return -1;
@@ -73,22 +73,22 @@ static int mix_init(void *state, const struct predict_config *c, struct error *e
 }
 
 /* So many observations are in the sums, in effect. */
-static double held(uint64_t count)
+static double mix_held(uint64_t count)
 {
 	return (1 - pow(1 - FORGET, fmin((double)count, 1e6))) / FORGET;
 }
 
 /* The best one's mean squared error, over as many observations as are in the sums. */
-static double unit(const struct mix_state *a, const double *loss)
+static double mix_unit(const struct mix_state *a, const double *loss)
 {
 	double best = INFINITY;
 	for (size_t i = 0; i < EXPERTS; i++)
 		best = fmin(best, loss[i]);
-	return best / fmax(held(a->count), 1);
+	return best / fmax(mix_held(a->count), 1);
 }
 
 /* The mean of n that said something, by what they have lost, in units of `one`. */
-static double weigh(const double *said, const double *loss, size_t n, double one)
+static double mix_weigh(const double *said, const double *loss, size_t n, double one)
 {
 	double sum = 0, weights = 0, best = INFINITY;
 	for (size_t i = 0; i < n; i++)
@@ -110,8 +110,8 @@ static double mix_predict(void *state, double cpu, double mem)
 	for (size_t i = 0; i < EXPERTS; i++)
 		a->said[i] = predictor_predict(a->expert[i], cpu, mem);
 	for (int m = 0; m < MEANS; m++)
-		a->mean[m] = weigh(a->said, a->loss[m], EXPERTS, unit(a, a->loss[m]));
-	return weigh(a->mean, a->of_mean, MEANS, unit(a, a->loss[NIMBLE]));
+		a->mean[m] = mix_weigh(a->said, a->loss[m], EXPERTS, mix_unit(a, a->loss[m]));
+	return mix_weigh(a->mean, a->of_mean, MEANS, mix_unit(a, a->loss[NIMBLE]));
 }
 
 /* Errors of this observation; none is counted for more than `most`. */
@@ -137,14 +137,14 @@ static void cap(double *loss, size_t n, double behind)
 static void mix_observe(void *state, double speed)
 {
 	struct mix_state *a = state;
-	double one = unit(a, a->loss[NIMBLE]);
+	double one = mix_unit(a, a->loss[NIMBLE]);
 	a->level += (speed - a->level) / fmin((double)++a->seen, LEVEL_OF);
 	add_errors(a->of_mean, a->mean, MEANS, speed, a->level, INFINITY);
 	add_errors(a->loss[STEADY], a->said, EXPERTS, speed, a->level, INFINITY);
 	add_errors(a->loss[NIMBLE], a->said, EXPERTS, speed, a->level,
 		   one > 0 ? CLIP * one : INFINITY);
 	a->count += isnan(a->said[0]) ? 0 : 1;
-	one = unit(a, a->loss[NIMBLE]);
+	one = mix_unit(a, a->loss[NIMBLE]);
 	cap(a->loss[NIMBLE], EXPERTS, CAP * one);
 	cap(a->of_mean, MEANS, CAP * one);
 	for (size_t i = 0; i < EXPERTS; i++)
@@ -177,7 +177,7 @@ static int mix_reuse(void *state, const void *from, struct error *err)
 	}
 	/* Who was better before may be believed for a while. */
 	a->count = b->count < REUSED ? b->count : REUSED;
-	double part = b->count > 0 ? held(a->count) / held(b->count) : 0;
+	double part = b->count > 0 ? mix_held(a->count) / mix_held(b->count) : 0;
 	for (int m = 0; m < MEANS; m++) {
 		for (size_t i = 0; i < EXPERTS; i++)
 			a->loss[m][i] = part * b->loss[m][i];

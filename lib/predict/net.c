@@ -32,7 +32,7 @@ int net_init(struct net *n, const struct net_shape *shape, const struct predict_
 	return 0;
 }
 
-static double load_of(double in_use)
+static double net_load_of(double in_use)
 {
 	return isnan(in_use) ? 0 : 2 * in_use - 1;
 }
@@ -42,8 +42,8 @@ static void fill_inputs(const struct net *n, double *x)
 	for (int i = 0; i < 2; i++)
 		x[NET_V1 + i] = n->v[i] / n->scale - 1;
 	for (int i = 0; i < 3; i++) {
-		x[NET_C0 + i] = load_of(n->c[i]);
-		x[NET_M0 + i] = load_of(n->m[i]);
+		x[NET_C0 + i] = net_load_of(n->c[i]);
+		x[NET_M0 + i] = net_load_of(n->m[i]);
 	}
 	x[NET_BASE] = (isnan(n->base) ? n->ema : n->base) / n->scale - 1;
 }
@@ -99,7 +99,7 @@ static void rescale(struct net *n, double scale)
 	n->scale = scale;
 }
 
-static void remember(struct net *n, const struct net_sample *s)
+static void net_remember(struct net *n, const struct net_sample *s)
 {
 	if ((n->recents + n->checks) % 8 == 7) {
 		n->check[n->checks++ % PREDICT_NET_CHECK] = *s;
@@ -117,7 +117,7 @@ static void remember(struct net *n, const struct net_sample *s)
 	*slot = *s;
 }
 
-static const struct net_sample *draw(struct net *n)
+static const struct net_sample *net_draw(struct net *n)
 {
 	size_t recents = n->recents < PREDICT_NET_RECENT ? (size_t)n->recents : PREDICT_NET_RECENT;
 	size_t olds = n->olds < PREDICT_NET_OLD ? (size_t)n->olds : PREDICT_NET_OLD;
@@ -126,11 +126,11 @@ static const struct net_sample *draw(struct net *n)
 }
 
 /* ---- learning ---- */
-static void step(struct net *n)
+static void net_step(struct net *n)
 {
 	double g[PREDICT_NET_WEIGHTS] = {0};
 	for (int i = 0; i < DRAWS; i++) {
-		const struct net_sample *s = draw(n);
+		const struct net_sample *s = net_draw(n);
 		n->shape->gradient(n->work, s->x, s->target, g);
 	}
 	n->steps++;
@@ -157,7 +157,7 @@ static double error_of(const struct net *n, const double *weights)
 }
 
 /* Both are measured on the samples of now: what was best a while ago may not be any more. */
-static void compare(struct net *n)
+static void net_compare(struct net *n)
 {
 	if (error_of(n, n->mean) < error_of(n, n->best)) {
 		memcpy(n->best, n->mean, sizeof n->best);
@@ -235,7 +235,7 @@ void net_observe(void *state, double speed)
 			to_scale(&s, n->scale); /* kept as speeds while the scale is looked for */
 			n->recent[n->recents++] = s;
 		} else {
-			remember(n, &s);
+			net_remember(n, &s);
 		}
 	}
 	if (n->reused && n->count <= settled)
@@ -253,9 +253,9 @@ void net_observe(void *state, double speed)
 	if (n->count < settled || n->recents == 0)
 		return;
 	for (int i = 0; i < STEPS; i++)
-		step(n);
+		net_step(n);
 	if (n->count % CHECK_EVERY == 0 && n->checks > 0)
-		compare(n);
+		net_compare(n);
 }
 
 int net_reuse(void *state, const void *other, struct error *err)

@@ -119,7 +119,7 @@ void predictor_walk(struct predictor *p, struct predict_state *f)
 	p->kind->walk(p->state, f);
 }
 
-static void walk(void *p, struct predict_state *f)
+static void predict_walk(void *p, struct predict_state *f)
 {
 	predictor_walk(p, f);
 }
@@ -132,7 +132,7 @@ int predictor_save(struct predictor *p, predict_put_fn *put, void *arg, struct e
 					 F("window", c->window), F("by-aic", c->by_aic != 0),
 					 F("p", c->p), F("d", c->d), F("q", c->q),
 					 F("warmup", c->warmup), F("seed", c->seed)),
-				  walk, p, put, arg, err);
+				  predict_walk, p, put, arg, err);
 }
 
 static int read_config(struct predict_config *c, const struct record *head, struct error *err)
@@ -168,7 +168,7 @@ int predictor_load(struct predictor **out, const struct record *head, predict_ta
 	struct predict_config c;
 	if (read_config(&c, head, err) != 0 || predictor_new(out, &c, err) != 0)
 		return -1;
-	if (predict_state_load(walk, *out, "model", take, arg, err) == 0)
+	if (predict_state_load(predict_walk, *out, "model", take, arg, err) == 0)
 		return 0;
 	predictor_free(*out);
 	*out = NULL;

@@ -50,7 +50,7 @@ double rls_usual(struct rls *r, const struct rls_shape *shape, double weight)
 }
 
 /* No term is less known than `most` says. */
-static void bound(struct rls *r, const struct rls_shape *shape)
+static void rls_bound(struct rls *r, const struct rls_shape *shape)
 {
 	size_t n = shape->terms;
 	for (size_t i = 0; i < n; i++) {
@@ -74,7 +74,7 @@ void rls_learn(struct rls *r, const struct rls_shape *shape, double weight, doub
 			r->spread[i * n + j] = (r->spread[i * n + j] -
 						weight * r->gain[i] * r->gain[j] / r->whole) /
 					       shape->memory;
-	bound(r, shape);
+	rls_bound(r, shape);
 }
 
 void rls_reuse(struct rls *r, const struct rls_shape *shape, const struct rls *from, double less)
@@ -83,7 +83,7 @@ void rls_reuse(struct rls *r, const struct rls_shape *shape, const struct rls *f
 		r->term[i] = from->term[i];
 	for (size_t i = 0; i < shape->terms * shape->terms; i++)
 		r->spread[i] = less * from->spread[i];
-	bound(r, shape);
+	rls_bound(r, shape);
 	r->error = from->error;
 	r->count = from->count;
 }

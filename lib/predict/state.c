@@ -37,7 +37,8 @@ static void save(struct predict_state *f, const char *name, const double *x, siz
 }
 
 /* The next `values` record, and that it is the one for name, n, at. */
-static int take_values(struct predict_state *f, const char *name, size_t n, size_t at, const char **list)
+static int predict_state_take_values(struct predict_state *f, const char *name, size_t n, size_t at,
+				     const char **list)
 {
 	uint64_t value;
 	const char *word;
@@ -58,7 +59,7 @@ static int take_values(struct predict_state *f, const char *name, size_t n, size
 	return record_text(r, "v", list, f->err);
 }
 
-static int parse_list(const char *list, double *x, size_t n, struct error *err)
+static int predict_state_parse_list(const char *list, double *x, size_t n, struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		size_t len = strcspn(list, ",");
@@ -75,13 +76,13 @@ static int parse_list(const char *list, double *x, size_t n, struct error *err)
 	return 0;
 }
 
-static void load(struct predict_state *f, const char *name, double *x, size_t n)
+static void predict_state_take(struct predict_state *f, const char *name, double *x, size_t n)
 {
 	for (size_t at = 0; at < n && !f->failed; at += VALUES_A_LINE) {
 		const char *list;
 		size_t here = n - at < VALUES_A_LINE ? n - at : VALUES_A_LINE;
-		f->failed = take_values(f, name, n, at, &list) != 0 ||
-			    parse_list(list, x + at, here, f->err) != 0;
+		f->failed = predict_state_take_values(f, name, n, at, &list) != 0 ||
+			    predict_state_parse_list(list, x + at, here, f->err) != 0;
 	}
 }
 
@@ -90,7 +91,7 @@ void predict_state_reals(struct predict_state *f, const char *name, double *x, s
 	if (f->failed)
 		return;
 	if (f->loading)
-		load(f, name, x, n);
+		predict_state_take(f, name, x, n);
 	else
 		save(f, name, x, n);
 }
@@ -111,7 +112,7 @@ void predict_state_u64(struct predict_state *f, const char *name, uint64_t *x, u
 		f->failed = f->put(line, record_end(&o, NULL), f->arg, f->err) != 0;
 		return;
 	}
-	f->failed = take_values(f, name, 1, 0, &word) != 0 ||
+	f->failed = predict_state_take_values(f, name, 1, 0, &word) != 0 ||
 		    record_u64(f->record, "v", 0, max, x, f->err) != 0;
 }
 

@@ -41,29 +41,29 @@ struct child {
 	struct node_end end;
 };
 
-static void drop(struct event **e)
+static void child_drop(struct event **e)
 {
 	if (*e)
 		event_free(*e);
 	*e = NULL;
 }
 
-static void close_fd(int *fd)
+static void child_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
 	*fd = -1;
 }
 
-static void release(struct child *c)
+static void child_release(struct child *c)
 {
-	drop(&c->readable);
-	drop(&c->speaks);
-	drop(&c->ended);
-	drop(&c->deadline);
-	close_fd(&c->output_fd);
-	close_fd(&c->words_fd);
-	close_fd(&c->pid_fd);
+	child_drop(&c->readable);
+	child_drop(&c->speaks);
+	child_drop(&c->ended);
+	child_drop(&c->deadline);
+	child_close_fd(&c->output_fd);
+	child_close_fd(&c->words_fd);
+	child_close_fd(&c->pid_fd);
 	free(c->output);
 	free(c);
 }
@@ -118,7 +118,7 @@ void child_free(struct child *c)
 	 * children. */
 	for (int i = 0; !c->reaped && i < REAP_TRIES && waitpid(c->pid, NULL, WNOHANG) == 0; i++)
 		clock_sleep(0.001);
-	release(c);
+	child_release(c);
 }
 
 /* ---- its words ---- */
@@ -146,14 +146,14 @@ static void say_bytes(struct child *c, const char *bytes, size_t count)
 }
 
 /* 1: there may be more. */
-static int read_words(struct child *c)
+static int child_read_words(struct child *c)
 {
 	char bytes[4096];
 	ssize_t n = read(c->words_fd, bytes, sizeof bytes);
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (n <= 0) {
-		drop(&c->speaks);
+		child_drop(&c->speaks);
 		return 0;
 	}
 	say_bytes(c, bytes, (size_t)n);
@@ -169,7 +169,7 @@ static void maybe_done(struct child *c)
 {
 	if (!c->eof || !c->reaped)
 		return;
-	for (int i = 0; i < DRAIN_READS && c->words_fd >= 0 && read_words(c); i++)
+	for (int i = 0; i < DRAIN_READS && c->words_fd >= 0 && child_read_words(c); i++)
 		;
 	say_line(c);
 	const struct child_end e = {.end = c->end,
@@ -180,22 +180,22 @@ static void maybe_done(struct child *c)
 				    .output_bytes_max = c->options.output_bytes_max};
 	if (c->options.done)
 		c->options.done(&e, c->options.arg);
-	release(c);
+	child_release(c);
 }
 
-static void kill_group(struct child *c, enum child_cut cut)
+static void child_kill_group(struct child *c, enum child_cut cut)
 {
 	c->cut = cut;
 	kill(-c->pid, SIGKILL);
 	c->eof = 1;
-	drop(&c->readable);
+	child_drop(&c->readable);
 }
 
-static void on_deadline(evutil_socket_t fd, short what, void *arg)
+static void child_on_deadline(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	kill_group(arg, CHILD_LATE);
+	child_kill_group(arg, CHILD_LATE);
 	maybe_done(arg);
 }
 
@@ -204,14 +204,14 @@ static void on_words(evutil_socket_t fd, short what, void *arg)
 	struct child *c = arg;
 	(void)fd;
 	(void)what;
-	if (!read_words(c) || c->words_read <= c->options.output_bytes_max)
+	if (!child_read_words(c) || c->words_read <= c->options.output_bytes_max)
 		return;
-	drop(&c->speaks);
-	kill_group(c, CHILD_TALKS);
+	child_drop(&c->speaks);
+	child_kill_group(c, CHILD_TALKS);
 	maybe_done(c);
 }
 
-static int grow(struct child *c)
+static int child_grow(struct child *c)
 {
 	if (GROW(c->output, c->room, c->bytes + OUTPUT_STEP) != 0)
 		return -1;
@@ -223,8 +223,9 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
 {
 	struct child *c = arg;
 	(void)what;
-	if ((c->room - c->bytes < 2 && grow(c) != 0) || c->bytes > c->options.output_bytes_max) {
-		kill_group(c, CHILD_TALKS);
+	if ((c->room - c->bytes < 2 && child_grow(c) != 0) ||
+	    c->bytes > c->options.output_bytes_max) {
+		child_kill_group(c, CHILD_TALKS);
 		maybe_done(c);
 		return;
 	}
@@ -233,7 +234,7 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
 		return;
 	if (n <= 0) {
 		c->eof = 1;
-		drop(&c->readable);
+		child_drop(&c->readable);
 	} else {
 		c->bytes += (size_t)n;
 		c->output[c->bytes] = '\0';
@@ -241,7 +242,7 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
 	maybe_done(c);
 }
 
-static void on_end(evutil_socket_t fd, short what, void *arg)
+static void child_on_end(evutil_socket_t fd, short what, void *arg)
 {
 	struct child *c = arg;
 	int status;
@@ -251,11 +252,11 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 		return;
 	c->reaped = 1;
 	c->end = end_of(status);
-	drop(&c->ended);
+	child_drop(&c->ended);
 	maybe_done(c);
 }
 
-static void become(char *const *argv, int input, int output, int words)
+static void child_become(char *const *argv, int input, int output, int words)
 {
 	setpgid(0, 0);
 	process_signals_reset();
@@ -291,7 +292,7 @@ static int open_pipe(int *mine, const char *program, struct error *err)
 	return fd[1];
 }
 
-static int spawn(struct child *c, struct error *err)
+static int child_spawn(struct child *c, struct error *err)
 {
 	const char *program = c->options.argv[0];
 	int output = -1, words = -1, input = input_fd(&c->options, err);
@@ -301,20 +302,20 @@ static int spawn(struct child *c, struct error *err)
 	if (output >= 0 && c->options.called)
 		words = open_pipe(&c->words_fd, program, err);
 	if (output < 0 || (c->options.called && words < 0)) {
-		close_fd(&output);
+		child_close_fd(&output);
 		close(input);
 		return -1;
 	}
 	c->pid = process_fork();
 	if (c->pid == 0)
-		become(c->options.argv, input, output, words);
+		child_become(c->options.argv, input, output, words);
 	if (c->pid > 0)
 		setpgid(c->pid, c->pid);
 	else
 		error_errno(err, ERROR_OS, program, "fork");
 	close(input);
-	close_fd(&output);
-	close_fd(&words);
+	child_close_fd(&output);
+	child_close_fd(&words);
 	return c->pid > 0 ? 0 : -1;
 }
 
@@ -329,16 +330,16 @@ int child_start(struct child **out, struct event_base *base, const struct child_
 		c->options.output_bytes_max = OUTPUT_BYTES_MAX;
 	c->output_fd = c->words_fd = c->pid_fd = -1;
 	snprintf(c->called, sizeof c->called, "%s", options->called ? options->called : "");
-	if (spawn(c, err) != 0) {
-		release(c);
+	if (child_spawn(c, err) != 0) {
+		child_release(c);
 		return -1;
 	}
 	c->pid_fd = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	c->readable = event_new(base, c->output_fd, EV_READ | EV_PERSIST, on_output, c);
 	if (c->words_fd >= 0)
 		c->speaks = event_new(base, c->words_fd, EV_READ | EV_PERSIST, on_words, c);
-	c->ended = event_new(base, c->pid_fd, EV_READ | EV_PERSIST, on_end, c);
-	c->deadline = evtimer_new(base, on_deadline, c);
+	c->ended = event_new(base, c->pid_fd, EV_READ | EV_PERSIST, child_on_end, c);
+	c->deadline = evtimer_new(base, child_on_deadline, c);
 	struct timeval tv = clock_timeval(options->seconds);
 	if (c->pid_fd < 0 || !c->readable || !c->ended || !c->deadline ||
 	    (c->words_fd >= 0 && (!c->speaks || event_add(c->speaks, NULL) != 0)) ||

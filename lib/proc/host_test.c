@@ -61,7 +61,7 @@ int host_test_begin(const char *search_path, int *fd, int *pid, struct error *er
 }
 
 /* All output until the end of the process. -1: it did not end in time. */
-static int read_all(int fd, char *line, size_t max)
+static int host_test_read_all(int fd, char *line, size_t max)
 {
 	double until = clock_mono() + HERE_SECONDS, left;
 	size_t len = 0;
@@ -87,7 +87,7 @@ static int read_all(int fd, char *line, size_t max)
 
 int host_test_end(int fd, int pid, char *line, size_t max, struct error *err)
 {
-	int late = read_all(fd, line, max) != 0;
+	int late = host_test_read_all(fd, line, max) != 0;
 	close(fd);
 	if (late)
 		kill(pid, SIGKILL);
@@ -101,7 +101,7 @@ int host_test_end(int fd, int pid, char *line, size_t max, struct error *err)
 	return 0;
 }
 
-static void take_values(struct host_test *t, const struct record *r)
+static void host_test_take_values(struct host_test *t, const struct record *r)
 {
 	for (int k = 0; k < HOST_TEST_LINK; k++)
 		if (record_real(r, words[k], 0, 1e300, &t->value[k], NULL) != 0)
@@ -110,7 +110,7 @@ static void take_values(struct host_test *t, const struct record *r)
 	t->wrong = wrong && strcmp(wrong, "1") == 0;
 }
 
-static void fail(struct host_test *t, const char *text)
+static void host_test_fail(struct host_test *t, const char *text)
 {
 	snprintf(t->why, sizeof t->why, "%.150s", text);
 }
@@ -122,9 +122,9 @@ static void end_here(struct host_test *t, int fd, int pid)
 	struct error err;
 	if (host_test_end(fd, pid, line, sizeof line, &err) != 0 ||
 	    record_parse(&r, line, strlen(line), &err) != 0)
-		fail(t, err.text);
+		host_test_fail(t, err.text);
 	else
-		take_values(t, &r);
+		host_test_take_values(t, &r);
 }
 
 /* ---- on others ---- */
@@ -140,10 +140,10 @@ struct asked {
 	double began; /* at this time of clock_mono() */
 };
 
-static void end(struct asked *a, const char *why)
+static void host_test_end_one(struct asked *a, const char *why)
 {
 	if (why)
-		fail(a->test, why);
+		host_test_fail(a->test, why);
 	remote_close(a->remote);
 	a->remote = NULL;
 	a->step = STEP_OVER;
@@ -164,7 +164,8 @@ static int ask_test(struct asked *a, struct error *err)
 }
 
 /* The next question behind an answer (NULL: the greeting). */
-static int go_on(struct asked *a, const struct record *r, const void *payload, struct error *err)
+static int host_test_go_on(struct asked *a, const struct record *r, const void *payload,
+			   struct error *err)
 {
 	double took = clock_mono() - a->began;
 	if (r && !record_is(r, "ok"))
@@ -181,8 +182,8 @@ static int go_on(struct asked *a, const struct record *r, const void *payload, s
 		a->sent += !a->again;
 		return ask_sink(a, payload, err);
 	case STEP_TEST:
-		take_values(a->test, r);
-		end(a, NULL);
+		host_test_take_values(a->test, r);
+		host_test_end_one(a, NULL);
 		break;
 	case STEP_OVER:
 		break;
@@ -190,19 +191,20 @@ static int go_on(struct asked *a, const struct record *r, const void *payload, s
 	return 0;
 }
 
-static void turn(struct asked *a, const struct pollfd polls[REMOTE_POLLS], const void *payload)
+static void host_test_turn(struct asked *a, const struct pollfd polls[REMOTE_POLLS],
+			   const void *payload)
 {
 	struct error err, over;
 	const struct record *r;
 	int got = 0, result = remote_turn(a->remote, polls, &over), next = 0;
 	if (a->step == STEP_GREETING && remote_greets(a->remote))
-		next = go_on(a, NULL, payload, &err);
+		next = host_test_go_on(a, NULL, payload, &err);
 	while (next == 0 && a->remote && (got = remote_take(a->remote, &r, &err)) > 0)
-		next = go_on(a, r, payload, &err);
+		next = host_test_go_on(a, r, payload, &err);
 	if (next != 0 || got < 0)
-		end(a, err.text);
+		host_test_end_one(a, err.text);
 	else if (a->remote && result != 0)
-		end(a, over.text);
+		host_test_end_one(a, over.text);
 }
 
 static int any_open(const struct asked *asked, size_t count)
@@ -213,8 +215,8 @@ static int any_open(const struct asked *asked, size_t count)
 	return 0;
 }
 
-static void poll_all(struct asked *asked, size_t count, struct pollfd *polls, double left,
-		     const void *payload)
+static void host_test_poll_all(struct asked *asked, size_t count, struct pollfd *polls, double left,
+			       const void *payload)
 {
 	int timeout = (int)(left * 1000) + 1;
 	for (size_t i = 0; i < count; i++) {
@@ -231,10 +233,10 @@ static void poll_all(struct asked *asked, size_t count, struct pollfd *polls, do
 		return;
 	for (size_t i = 0; i < count; i++)
 		if (asked[i].remote)
-			turn(&asked[i], polls + i * REMOTE_POLLS, payload);
+			host_test_turn(&asked[i], polls + i * REMOTE_POLLS, payload);
 }
 
-static void open_one(struct asked *a, struct host_test *t, const char *search_path)
+static void host_test_open_one(struct asked *a, struct host_test *t, const char *search_path)
 {
 	struct error err;
 	const struct remote_options options = {.launcher = t->launcher,
@@ -246,28 +248,28 @@ static void open_one(struct asked *a, struct host_test *t, const char *search_pa
 	if (!t->launcher->is_far)
 		a->step = STEP_OVER;
 	else if (remote_open(&a->remote, &options, &err) != 0)
-		end(a, err.text);
+		host_test_end_one(a, err.text);
 }
 
-static void ask_all(struct host_test *tests, size_t count, struct asked *asked,
-		    struct pollfd *polls, const void *payload, const char *search_path)
+static void host_test_ask_all(struct host_test *tests, size_t count, struct asked *asked,
+			      struct pollfd *polls, const void *payload, const char *search_path)
 {
 	double until = clock_mono() + HOST_SECONDS, left;
 	char text[64];
 	for (size_t i = 0; i < count; i++)
-		open_one(&asked[i], &tests[i], search_path);
+		host_test_open_one(&asked[i], &tests[i], search_path);
 	while (any_open(asked, count) && (left = until - clock_mono()) > 0)
-		poll_all(asked, count, polls, left, payload);
+		host_test_poll_all(asked, count, polls, left, payload);
 	snprintf(text, sizeof text, "has not answered for %g s", HOST_SECONDS);
 	for (size_t i = 0; i < count; i++)
 		if (asked[i].remote)
-			end(&asked[i], text);
+			host_test_end_one(&asked[i], text);
 }
 
 /* ---- judging ---- */
 
 /* Of the others; NAN: none is known. */
-static double others(const struct host_test *tests, size_t count, size_t i, int kind)
+static double host_test_others(const struct host_test *tests, size_t count, size_t i, int kind)
 {
 	double *known = malloc(count * sizeof *known), result = NAN;
 	size_t n = 0;
@@ -286,9 +288,9 @@ void host_tests_judge(struct host_test *tests, size_t count)
 	for (size_t i = 0; i < count; i++) {
 		struct host_test *t = &tests[i];
 		if (t->wrong && !t->why[0])
-			fail(t, "calculates wrongly");
+			host_test_fail(t, "calculates wrongly");
 		for (int k = 0; k < HOST_TEST_KINDS && !t->why[0]; k++) {
-			double of = others(tests, count, i, k);
+			double of = host_test_others(tests, count, i, k);
 			if (isnan(t->value[k]) || isnan(of) || t->value[k] >= of * HOST_TEST_SHARE)
 				continue;
 			snprintf(t->why, sizeof t->why, "%s: %s a second, others %s", words[k],
@@ -317,7 +319,7 @@ static int run_once(struct host_test *tests, size_t count, const void *payload,
 	if (result == 0 && here < count)
 		result = host_test_begin(search_path, &fd, &pid, err);
 	if (result == 0)
-		ask_all(tests, count, asked, polls, payload, search_path);
+		host_test_ask_all(tests, count, asked, polls, payload, search_path);
 	if (fd >= 0)
 		end_here(&tests[here], fd, pid);
 	free(asked);
@@ -327,7 +329,7 @@ static int run_once(struct host_test *tests, size_t count, const void *payload,
 	return result;
 }
 
-static int any_bad(const struct host_test *tests, size_t count)
+static int host_test_any_bad(const struct host_test *tests, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (tests[i].why[0])
@@ -358,7 +360,7 @@ int host_tests_run(struct host_test *tests, size_t count, const char *search_pat
 	if (!payload)
 		return error_set(err, ERROR_OS, "hosts", "out of memory");
 	int result = run_once(tests, count, payload, search_path, err);
-	if (result == 0 && count > 1 && any_bad(tests, count))
+	if (result == 0 && count > 1 && host_test_any_bad(tests, count))
 		result = run_twice(tests, count, payload, search_path, err);
 	free(payload);
 	return result;

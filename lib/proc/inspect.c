@@ -41,7 +41,7 @@ static char *proc_read(char *out, const char *fmt, ...)
 }
 
 /* "T (stopped)", of a thread's status. */
-static void state_of(pid_t pid, pid_t thread, char *out, size_t out_max)
+static void inspect_state_of(pid_t pid, pid_t thread, char *out, size_t out_max)
 {
 	char text[FILE_MAX];
 	proc_read(text, "/proc/%ld/task/%ld/status", (long)pid, (long)thread);
@@ -55,7 +55,7 @@ static void thread_words(FILE *out, const char *prefix, pid_t pid, pid_t thread)
 {
 	char name[FILE_MAX], wchan[FILE_MAX], call[FILE_MAX], stack[FILE_MAX], state[64];
 	int lines = 0;
-	state_of(pid, thread, state, sizeof state);
+	inspect_state_of(pid, thread, state, sizeof state);
 	proc_read(name, "/proc/%ld/task/%ld/comm", (long)pid, (long)thread);
 	proc_read(wchan, "/proc/%ld/task/%ld/wchan", (long)pid, (long)thread);
 	proc_read(call, "/proc/%ld/task/%ld/syscall", (long)pid, (long)thread);
@@ -68,7 +68,7 @@ static void thread_words(FILE *out, const char *prefix, pid_t pid, pid_t thread)
 		fprintf(out, "%s    %.200s\n", prefix, line);
 }
 
-static pid_t number_of(const struct dirent *e)
+static pid_t inspect_number_of(const struct dirent *e)
 {
 	return isdigit((unsigned char)e->d_name[0]) ? (pid_t)strtol(e->d_name, NULL, 10) : 0;
 }
@@ -83,8 +83,8 @@ static void process_words(FILE *out, const char *prefix, pid_t pid)
 		return;
 	fprintf(out, "%sprocess %ld\n", prefix, (long)pid);
 	for (struct dirent *e; (e = readdir(d)) && threads < THREADS_MAX;)
-		if (number_of(e) > 0) {
-			thread_words(out, prefix, pid, number_of(e));
+		if (inspect_number_of(e) > 0) {
+			thread_words(out, prefix, pid, inspect_number_of(e));
 			threads++;
 		}
 	closedir(d);
@@ -96,7 +96,7 @@ void inspect_group(FILE *out, const char *prefix, pid_t leader)
 	int count = 0;
 	process_words(out, prefix, leader);
 	for (struct dirent *e; d && (e = readdir(d)) && count < PROCESSES_MAX;) {
-		pid_t pid = number_of(e);
+		pid_t pid = inspect_number_of(e);
 		if (pid > 0 && pid != leader && getpgid(pid) == leader) {
 			process_words(out, prefix, pid);
 			count++;
@@ -109,7 +109,7 @@ void inspect_group(FILE *out, const char *prefix, pid_t leader)
 void inspect_process(pid_t pid, char *state, size_t state_max, char *wchan, size_t wchan_max)
 {
 	char text[FILE_MAX];
-	state_of(pid, pid, state, state_max);
+	inspect_state_of(pid, pid, state, state_max);
 	proc_read(text, "/proc/%ld/wchan", (long)pid);
 	snprintf(wchan, wchan_max, "%.*s", (int)(wchan_max - 1), text);
 }
@@ -126,7 +126,7 @@ void inspect_worst(pid_t leader, char *state, size_t state_max, char *wchan, siz
 	int looked = 0;
 	inspect_process(leader, state, state_max, wchan, wchan_max);
 	for (struct dirent *e; d && (e = readdir(d)) && looked < PROCESSES_MAX;) {
-		pid_t pid = number_of(e);
+		pid_t pid = inspect_number_of(e);
 		if (pid <= 0 || pid == leader || getpgid(pid) != leader)
 			continue;
 		looked++;
@@ -162,10 +162,10 @@ static void add_threads(pid_t pid, struct moves *out)
 	snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
 	DIR *d = opendir(path);
 	for (struct dirent *e; d && (e = readdir(d)) && threads < THREADS_MAX;) {
-		if (number_of(e) <= 0)
+		if (inspect_number_of(e) <= 0)
 			continue;
 		const char *at = fields_of(proc_read(text, "/proc/%ld/task/%ld/stat", (long)pid,
-						     (long)number_of(e)));
+						     (long)inspect_number_of(e)));
 		out->busy |= at && (*at == 'R' || *at == 'D');
 		threads++;
 	}
@@ -202,7 +202,7 @@ void inspect_groups_read(struct inspect_groups *g)
 	DIR *d = opendir("/proc");
 	g->is_read = 1;
 	for (struct dirent *e; d && (e = readdir(d));) {
-		pid_t pid = number_of(e), group = pid > 0 ? getpgid(pid) : -1;
+		pid_t pid = inspect_number_of(e), group = pid > 0 ? getpgid(pid) : -1;
 		if (group > 0 && pid != group && GROW(g->item, g->room, g->count + 1) == 0)
 			g->item[g->count++] = (struct inspect_member){group, pid};
 	}

@@ -30,7 +30,7 @@ static int leads_here(const struct kept *k)
 	return strcmp(is, k->target) == 0;
 }
 
-static void let_go(struct kept *k)
+static void keeper_let_go(struct kept *k)
 {
 	if (k->fd < 0)
 		return;
@@ -40,7 +40,7 @@ static void let_go(struct kept *k)
 	k->fd = -1;
 }
 
-static int hold(struct kept *k, int fd)
+static int keeper_hold(struct kept *k, int fd)
 {
 	k->fd = fd;
 	snprintf(k->target, sizeof k->target, "/proc/%d/fd/%d", (int)getpid(), fd);
@@ -52,19 +52,19 @@ static int hold(struct kept *k, int fd)
 	return -1;
 }
 
-static void serve(void)
+static void keeper_serve(void)
 {
 	static struct kept k = {.fd = -1};
 	static char link[KEEP_LINK_MAX];
 	int fd;
 	while (keep_next(NODE_FD, &fd, link)) {
-		let_go(&k);
+		keeper_let_go(&k);
 		memcpy(k.link, link, sizeof link);
-		keep_answer(NODE_FD, fd < 0 || hold(&k, fd) == 0);
+		keep_answer(NODE_FD, fd < 0 || keeper_hold(&k, fd) == 0);
 	}
 	for (double s = 0; k.fd >= 0 && s < KEEPER_SECONDS && leads_here(&k); s += LOOK_SECONDS)
 		clock_sleep(LOOK_SECONDS);
-	let_go(&k);
+	keeper_let_go(&k);
 }
 
 /* Close everything of the node's parent: its lock, the log. */
@@ -82,7 +82,7 @@ static void become_keeper(int node)
 	close_range(NODE_FD + 1, ~0u, 0);
 	if (chdir("/") != 0)
 		_exit(1);
-	serve();
+	keeper_serve();
 	_exit(0);
 }
 

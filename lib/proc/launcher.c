@@ -21,7 +21,7 @@ static void put_id(const struct node_name *name, FILE *out)
 	fputs(name->id, out);
 }
 
-static void put_number(const struct node_name *name, FILE *out)
+static void launcher_put_number(const struct node_name *name, FILE *out)
 {
 	fprintf(out, "%llu", (unsigned long long)name->number);
 }
@@ -50,11 +50,11 @@ static void put_percent(const struct node_name *name, FILE *out)
 static const struct {
 	const char *word; /* behind a percent sign */
 	void (*put)(const struct node_name *name, FILE *out);
-} words[] = {{"cores", put_cores}, {"mem", put_memory}, {"h", put_host},
-	     {"i", put_id},        {"n", put_number},   {"%", put_percent}};
+} words[] = {{"cores", put_cores}, {"mem", put_memory},        {"h", put_host},
+	     {"i", put_id},        {"n", launcher_put_number}, {"%", put_percent}};
 
 /* The position behind the word at t; NULL: there is no such word. */
-static const char *put_word(const char *t, const struct node_name *name, FILE *out)
+static const char *launcher_put_word(const char *t, const struct node_name *name, FILE *out)
 {
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
 		size_t len = strlen(words[i].word);
@@ -70,7 +70,7 @@ static int put_template(const char *template, const struct node_name *name, FILE
 			struct error *err)
 {
 	for (const char *t = template; *t;) {
-		const char *next = *t == '%' ? put_word(t + 1, name, out) : t + 1;
+		const char *next = *t == '%' ? launcher_put_word(t + 1, name, out) : t + 1;
 		if (!next)
 			return error_set(err, ERROR_CONFIG, NULL,
 					 "'%.2s' in column %zu is unknown: use %%i, %%n, %%h, "
@@ -116,7 +116,7 @@ int launcher_check(const char *template, struct error *err)
 
 /* A plain command, no list, no assignment: then no shell need stay in front of the node, and its
  * pid is the one that was started. */
-static int is_plain(const char *template)
+static int launcher_is_plain(const char *template)
 {
 	size_t first = strcspn(template, " \t");
 	return !strpbrk(template, ";&|(){}<>`$\n") && !memchr(template, '=', first);
@@ -133,7 +133,8 @@ static int local_start(const struct node_start *start, struct argv *front, struc
 		return -1;
 	}
 	argv_add(front, "/bin/sh", "-c");
-	argv_format(front, "%s%s \"$@\"", is_plain(start->template) ? "exec " : "", in_front);
+	argv_format(front, "%s%s \"$@\"", launcher_is_plain(start->template) ? "exec " : "",
+		    in_front);
 	argv_add(front, "sh");
 	free(in_front);
 	return argv_end(front, err);

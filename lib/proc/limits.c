@@ -54,16 +54,16 @@ int limits_way_find(const char *name, enum limits_way *way)
 
 /* ---- files of the kernel ---- */
 
-static int join(char out[PATH_MAX], const char *dir, const char *name)
+static int limits_join(char out[PATH_MAX], const char *dir, const char *name)
 {
 	return fs_join(out, PATH_MAX, dir, name, NULL);
 }
 
-static int put(const char *dir, const char *name, const char *text)
+static int limits_put(const char *dir, const char *name, const char *text)
 {
 	char path[PATH_MAX];
 	size_t len = strlen(text);
-	if (join(path, dir, name) != 0)
+	if (limits_join(path, dir, name) != 0)
 		return -1;
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -77,13 +77,14 @@ static int put_u64(const char *dir, const char *name, uint64_t value)
 {
 	char text[24];
 	number_format_u64(value, text);
-	return put(dir, name, text);
+	return limits_put(dir, name, text);
 }
 
-static char *read_text(const char *dir, const char *name)
+static char *limits_read_text(const char *dir, const char *name)
 {
 	char path[PATH_MAX], *text;
-	if (join(path, dir, name) != 0 || fs_read_file(path, FILE_MAX, &text, NULL, NULL) != 0)
+	if (limits_join(path, dir, name) != 0 ||
+	    fs_read_file(path, FILE_MAX, &text, NULL, NULL) != 0)
 		return NULL;
 	return text;
 }
@@ -99,9 +100,9 @@ static int has_word(const char *list, size_t len, const char *word)
 	return 0;
 }
 
-static int has_all(const char *dir, const char *name, const struct limits *want)
+static int limits_has_all(const char *dir, const char *name, const struct limits *want)
 {
-	char *text = read_text(dir, name);
+	char *text = limits_read_text(dir, name);
 	size_t len = text ? strlen(text) : 0;
 	int has = text && (want->memory == 0 || has_word(text, len, "memory")) &&
 		  (want->cores <= 0 || has_word(text, len, "cpu"));
@@ -110,7 +111,7 @@ static int has_all(const char *dir, const char *name, const struct limits *want)
 }
 
 /* The number behind a word that begins a line; 0: there is none. */
-static uint64_t count_of(const char *path, const char *word)
+static uint64_t limits_count_of(const char *path, const char *word)
 {
 	char *text, *save = NULL;
 	uint64_t count = 0;
@@ -133,7 +134,7 @@ static int own_group(const struct limits_where *where, const char *controller, c
 	char root[PATH_MAX], *text, *save = NULL;
 	int found = 0;
 	snprintf(root, sizeof root, "%s", where->cgroups);
-	if ((controller[0] && join(root, where->cgroups, controller) != 0) ||
+	if ((controller[0] && limits_join(root, where->cgroups, controller) != 0) ||
 	    access(root, F_OK) != 0 || fs_read_file(where->self, FILE_MAX, &text, NULL, NULL) != 0)
 		return -1;
 	for (char *line = strtok_r(text, "\n", &save); line && !found;
@@ -156,7 +157,8 @@ static int own_group(const struct limits_where *where, const char *controller, c
 static int is_version_2(const struct limits_where *where)
 {
 	char path[PATH_MAX];
-	return join(path, where->cgroups, "cgroup.controllers") == 0 && access(path, F_OK) == 0;
+	return limits_join(path, where->cgroups, "cgroup.controllers") == 0 &&
+	       access(path, F_OK) == 0;
 }
 
 static int has_systemd(const struct limits_where *where)
@@ -186,7 +188,8 @@ static void remove_stale(const char *dir)
 		uint64_t pid;
 		if (strncmp(e->d_name, PREFIX, sizeof PREFIX - 1) == 0 && dash &&
 		    number_u64(dash + 1, 1, INT32_MAX, &pid, NULL, NULL) == 0 &&
-		    kill((pid_t)pid, 0) != 0 && errno == ESRCH && join(path, dir, e->d_name) == 0)
+		    kill((pid_t)pid, 0) != 0 && errno == ESRCH &&
+		    limits_join(path, dir, e->d_name) == 0)
 			rmdir(path);
 	}
 	closedir(d);
@@ -196,7 +199,7 @@ static int make_group(const char *in, const char *id, char out[PATH_MAX])
 {
 	char name[192];
 	snprintf(name, sizeof name, PREFIX "%.100s-%ld", id, (long)getpid());
-	if (join(out, in, name) != 0 || access(in, W_OK) != 0) {
+	if (limits_join(out, in, name) != 0 || access(in, W_OK) != 0) {
 		out[0] = '\0';
 		return -1;
 	}
@@ -224,8 +227,9 @@ static uint64_t quota_of(double cores)
 static int limit_memory(const char *dir, int version, uint64_t bytes)
 {
 	if (version == 2) {
-		put(dir, "memory.oom.group", "1"); /* kill all processes of the node together */
-		put(dir, "memory.swap.max", "0");
+		limits_put(dir, "memory.oom.group",
+			   "1"); /* kill all processes of the node together */
+		limits_put(dir, "memory.swap.max", "0");
 		return put_u64(dir, "memory.max", bytes);
 	}
 	if (put_u64(dir, "memory.limit_in_bytes", bytes) != 0)
@@ -240,7 +244,7 @@ static int limit_cores(const char *dir, int version, double cores)
 	if (version == 2) {
 		snprintf(text, sizeof text, "%llu %d", (unsigned long long)quota_of(cores),
 			 PERIOD_US);
-		return put(dir, "cpu.max", text);
+		return limits_put(dir, "cpu.max", text);
 	}
 	put_u64(dir, "cpu.cfs_period_us", PERIOD_US);
 	return put_u64(dir, "cpu.cfs_quota_us", quota_of(cores));
@@ -275,12 +279,13 @@ static void make_cores_1(struct limits_group *g, const char *id, const struct li
 static int empty_group(const char *dir)
 {
 	char rest[PATH_MAX], *text, *save = NULL;
-	if (join(rest, dir, PREFIX "rest") != 0 || (mkdir(rest, 0755) != 0 && errno != EEXIST))
+	if (limits_join(rest, dir, PREFIX "rest") != 0 ||
+	    (mkdir(rest, 0755) != 0 && errno != EEXIST))
 		return -1;
-	text = read_text(dir, "cgroup.procs");
+	text = limits_read_text(dir, "cgroup.procs");
 	for (char *pid = text ? strtok_r(text, "\n", &save) : NULL; pid;
 	     pid = strtok_r(NULL, "\n", &save))
-		put(rest, "cgroup.procs", pid);
+		limits_put(rest, "cgroup.procs", pid);
 	free(text);
 	return 0;
 }
@@ -288,9 +293,9 @@ static int empty_group(const char *dir)
 static void enable(const char *dir, const struct limits *want)
 {
 	if (want->memory > 0)
-		put(dir, "cgroup.subtree_control", "+memory");
+		limits_put(dir, "cgroup.subtree_control", "+memory");
 	if (want->cores > 0)
-		put(dir, "cgroup.subtree_control", "+cpu");
+		limits_put(dir, "cgroup.subtree_control", "+cpu");
 }
 
 /* In a container, our group belongs to us if it is the top of all that we see. */
@@ -298,7 +303,7 @@ static int is_all_ours(const char *dir, const struct limits_where *where)
 {
 	char type[PATH_MAX];
 	return is_delegated(dir) ||
-	       (strcmp(dir, where->cgroups) == 0 && join(type, dir, "cgroup.type") == 0 &&
+	       (strcmp(dir, where->cgroups) == 0 && limits_join(type, dir, "cgroup.type") == 0 &&
 		access(type, F_OK) == 0);
 }
 
@@ -310,22 +315,22 @@ static int find_place_2(const struct limits *want, const struct limits_where *wh
 	char up[PATH_MAX], procs[PATH_MAX];
 	if (own_group(where, "", out) != 0 || access(out, W_OK) != 0)
 		return -1;
-	if (has_all(out, "cgroup.subtree_control", want))
+	if (limits_has_all(out, "cgroup.subtree_control", want))
 		return 0;
 	enable(out, want);
-	if (has_all(out, "cgroup.subtree_control", want))
+	if (limits_has_all(out, "cgroup.subtree_control", want))
 		return 0;
 	fs_dirname(out, up, sizeof up);
 	if (strlen(out) > strlen(where->cgroups) + 1 && !has_systemd(where) &&
-	    join(procs, up, "cgroup.procs") == 0 && access(procs, W_OK) == 0 &&
-	    has_all(up, "cgroup.subtree_control", want)) {
+	    limits_join(procs, up, "cgroup.procs") == 0 && access(procs, W_OK) == 0 &&
+	    limits_has_all(up, "cgroup.subtree_control", want)) {
 		memcpy(out, up, sizeof up);
 		return 0;
 	}
 	if (!is_all_ours(out, where) || empty_group(out) != 0)
 		return -1;
 	enable(out, want);
-	return has_all(out, "cgroup.subtree_control", want) ? 0 : -1;
+	return limits_has_all(out, "cgroup.subtree_control", want) ? 0 : -1;
 }
 
 static void make_2(struct limits_group *g, const char *id, const struct limits_where *where)
@@ -465,16 +470,16 @@ static void find_events(struct limits_group *g, const struct limits_where *where
 	int version = is_version_2(where) ? 2 : 1;
 	const char *file = version == 1 ? "memory.oom_control" : "memory.events";
 	if (g->memory_dir[0])
-		join(g->events, g->memory_dir, file);
+		limits_join(g->events, g->memory_dir, file);
 	else if (own_group(where, version == 1 ? "memory" : "", own) == 0)
-		join(g->events, own, version == 1 ? file : "memory.events.local");
-	g->before = count_of(g->events, "oom_kill");
+		limits_join(g->events, own, version == 1 ? file : "memory.events.local");
+	g->before = limits_count_of(g->events, "oom_kill");
 }
 
 /* A file of one number; 0: there is none ("max"). */
 static uint64_t number_in(const char *dir, const char *name)
 {
-	char *text = read_text(dir, name);
+	char *text = limits_read_text(dir, name);
 	uint64_t number = text ? strtoull(text, NULL, 10) : 0;
 	free(text);
 	return number;
@@ -487,9 +492,10 @@ uint64_t limits_memory(const struct limits_where *where)
 	char dir[PATH_MAX], path[PATH_MAX], up[PATH_MAX];
 	uint64_t least = 0;
 	if (!is_version_2(where)) {
-		if (own_group(where, "memory", dir) != 0 || join(path, dir, "memory.stat") != 0)
+		if (own_group(where, "memory", dir) != 0 ||
+		    limits_join(path, dir, "memory.stat") != 0)
 			return 0;
-		least = count_of(path, "hierarchical_memory_limit");
+		least = limits_count_of(path, "hierarchical_memory_limit");
 		return least < UNLIMITED_1 ? least : 0;
 	}
 	if (own_group(where, "", dir) != 0)
@@ -597,7 +603,7 @@ static int was_memory(const struct limits_group *g, const struct node_end *end)
 		return 1;
 	if (g->ways.memory == LIMITS_PROCESS && !end->signal && end->status == ERROR_OS)
 		return 1;
-	return (killed || g->memory_dir[0]) && count_of(g->events, "oom_kill") > g->before;
+	return (killed || g->memory_dir[0]) && limits_count_of(g->events, "oom_kill") > g->before;
 }
 
 void limits_end(struct limits_group *g, struct node_end *end)

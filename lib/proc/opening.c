@@ -9,7 +9,7 @@
 
 /* The name begins with a NUL. A long host name is cut: two hosts with the same beginning only wait
  * for each other. */
-static int hold(const char *host, int place)
+static int opening_hold(const char *host, int place)
 {
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -27,7 +27,7 @@ static int hold(const char *host, int place)
 int opening_take(const char *host, int places)
 {
 	for (int i = 0; i < places; i++) {
-		int fd = hold(host, i);
+		int fd = opening_hold(host, i);
 		if (fd >= 0)
 			return fd;
 	}

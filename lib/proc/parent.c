@@ -35,7 +35,7 @@
 
 /* ---- the record file ---- */
 
-static int take_node(struct node_record *r, const struct record *rec, struct error *err)
+static int parent_take_node(struct node_record *r, const struct record *rec, struct error *err)
 {
 	const char *id, *boot;
 	uint64_t parent, pid;
@@ -61,7 +61,7 @@ static int take_node(struct node_record *r, const struct record *rec, struct err
 	return 0;
 }
 
-static int take_end(struct node_record *r, const struct record *rec, struct error *err)
+static int parent_take_end(struct node_record *r, const struct record *rec, struct error *err)
 {
 	uint64_t status = 0, sig = 0, oom = 0;
 	if (record_u64_opt(rec, "status", 0, 255, &status, err) != 0 ||
@@ -90,9 +90,9 @@ int node_record_read(const char *path, struct node_record *r, struct error *err)
 		if (got != RECORD_ONE)
 			result = -1;
 		else if (record_is(&rec, "node"))
-			result = take_node(r, &rec, err);
+			result = parent_take_node(r, &rec, err);
 		else if (record_is(&rec, "end"))
-			result = take_end(r, &rec, err);
+			result = parent_take_end(r, &rec, err);
 	}
 	free(text);
 	if (result == 0 && nodes != 1)
@@ -149,7 +149,7 @@ int node_record_running(const struct node_record *r)
 
 /* ---- the supervisor's side ---- */
 
-static int put_text(int fd, const char *text, struct error *err)
+static int parent_put_text(int fd, const char *text, struct error *err)
 {
 	return fs_write_all(fd, text, strlen(text) + 1, "launch", err);
 }
@@ -166,7 +166,7 @@ static int put_front(int fd, const struct launch *launch, struct error *err)
 	struct argv front = {0};
 	int result = launcher->start(&start, &front, err);
 	for (size_t i = 0; result == 0 && i < front.count; i++)
-		result = put_text(fd, front.word[i], err);
+		result = parent_put_text(fd, front.word[i], err);
 	argv_free(&front);
 	return result;
 }
@@ -188,11 +188,11 @@ static int put_spec(int fd, const struct launch *launch, struct error *err)
 		launch->keeps && !launch->name.place->launcher->is_far ? "1" : "0"};
 	int result = 0;
 	for (size_t i = 0; result == 0 && i < sizeof about / sizeof *about; i++)
-		result = put_text(fd, about[i], err);
+		result = parent_put_text(fd, about[i], err);
 	if (result == 0)
 		result = put_front(fd, launch, err);
 	for (size_t i = 0; result == 0 && launch->argv[i]; i++)
-		result = put_text(fd, launch->argv[i], err);
+		result = parent_put_text(fd, launch->argv[i], err);
 	return result;
 }
 
@@ -320,7 +320,7 @@ static int settle_in(const struct spec *spec)
 
 /* Waits for the message that the record is written; if none comes (the parent was killed), starts
  * no node. */
-static void become_node(const struct spec *spec, int gate, int keeper)
+static void parent_become_node(const struct spec *spec, int gate, int keeper)
 {
 	/* The service manager talks to the supervisor, not to nodes. */
 	static const char *const not_yours[] = {"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",
@@ -345,16 +345,16 @@ static void become_node(const struct spec *spec, int gate, int keeper)
 	process_become(PARENT_NAME, spec->argv);
 }
 
-static int start_node(struct spec *spec, struct node_record *r)
+static int parent_start_node(struct spec *spec, struct node_record *r)
 {
 	int gate[2];
 	if (pipe2(gate, O_CLOEXEC) != 0)
 		return -1;
 	int keeper = spec->keeps ? keeper_start() : -1;
-	r->pid = process_fork(); /* become_node() lets signals come, and loses none */
+	r->pid = process_fork(); /* parent_become_node() lets signals come, and loses none */
 	if (r->pid == 0) {
 		close(gate[1]);
-		become_node(spec, gate[0], keeper);
+		parent_become_node(spec, gate[0], keeper);
 	}
 	close(gate[0]);
 	if (keeper >= 0)
@@ -421,7 +421,7 @@ int parent_main(int argc, char **argv)
 	r.parent = getpid();
 	r.at = clock_epoch();
 	boot_id(r.boot);
-	if (process_start(r.parent, &r.parent_start) != 0 || start_node(&spec, &r) != 0)
+	if (process_start(r.parent, &r.parent_start) != 0 || parent_start_node(&spec, &r) != 0)
 		return ERROR_OS;
 	siginfo_t info;
 	while (waitid(P_PID, (id_t)r.pid, &info, WEXITED | WNOWAIT) != 0 && errno == EINTR)

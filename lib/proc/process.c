@@ -106,7 +106,7 @@ void process_not_run(const char *who, const char *program)
 	_exit(errnum == EAGAIN || errnum == ENOMEM ? ERROR_OS : ERROR_CONFIG);
 }
 
-static int runs(const char *path)
+static int process_runs(const char *path)
 {
 	return access(path, X_OK) == 0;
 }
@@ -124,7 +124,7 @@ static int find_dirs(char exec[PATH_MAX], char bin[PATH_MAX], struct error *err)
 	self[n] = '\0';
 	fs_dirname(self, bin, PATH_MAX);
 	fs_dirname(bin, prefix, sizeof prefix);
-	if (fs_join(exec, PATH_MAX, prefix, EXEC_DIR, NULL) != 0 || !runs(exec))
+	if (fs_join(exec, PATH_MAX, prefix, EXEC_DIR, NULL) != 0 || !process_runs(exec))
 		memcpy(exec, bin, PATH_MAX);
 	size_t len = strlen(bin), end = strlen("/" EXEC_DIR);
 	if (len > end && strcmp(bin + len - end, "/" EXEC_DIR) == 0)
@@ -146,13 +146,13 @@ int process_find(const char *program, const char *search, char *out, size_t out_
 {
 	char exec[PATH_MAX], bin[PATH_MAX];
 	if (find_dirs(exec, bin, NULL) == 0 &&
-	    ((fs_join(out, out_max, exec, program, NULL) == 0 && runs(out)) ||
-	     (fs_join(out, out_max, bin, program, NULL) == 0 && runs(out))))
+	    ((fs_join(out, out_max, exec, program, NULL) == 0 && process_runs(out)) ||
+	     (fs_join(out, out_max, bin, program, NULL) == 0 && process_runs(out))))
 		return 0;
 	for (const char *p = search ? search : ""; *p;) {
 		size_t len = strcspn(p, ":");
 		int m = snprintf(out, out_max, "%.*s/%s", (int)len, p, program);
-		if (len > 0 && m > 0 && (size_t)m < out_max && runs(out))
+		if (len > 0 && m > 0 && (size_t)m < out_max && process_runs(out))
 			return 0;
 		p += len + (p[len] == ':');
 	}

@@ -72,7 +72,7 @@ struct remote {
 
 /* ---- beginning and end ---- */
 
-static void close_fd(int *fd)
+static void remote_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -80,7 +80,7 @@ static void close_fd(int *fd)
 }
 
 /* Starts ssh or srun, which ends with us and gets signals only from us. */
-static void become(char **argv, const char *path, int pipes[REMOTE_POLLS][2], int quiet)
+static void remote_become(char **argv, const char *path, int pipes[REMOTE_POLLS][2], int quiet)
 {
 	process_signals_reset();
 	setpgid(0, 0);
@@ -92,7 +92,7 @@ static void become(char **argv, const char *path, int pipes[REMOTE_POLLS][2], in
 	_exit(ERROR_OS);
 }
 
-static int start(struct remote *r, struct error *err)
+static int remote_start(struct remote *r, struct error *err)
 {
 	int pipes[REMOTE_POLLS][2] = {{-1, -1}, {-1, -1}, {-1, -1}}, result = 0;
 	r->has_started = 1;
@@ -103,13 +103,13 @@ static int start(struct remote *r, struct error *err)
 	if (result == 0) {
 		r->pid = process_fork();
 		if (r->pid == 0)
-			become(r->argv.word, r->path, pipes, r->quiet);
+			remote_become(r->argv.word, r->path, pipes, r->quiet);
 		if (r->pid < 0)
 			result = error_errno(err, ERROR_OS, r->host, "fork");
 	}
-	close_fd(&pipes[IN][1]);
-	close_fd(&pipes[OUT][0]);
-	close_fd(&pipes[SAID][1]);
+	remote_close_fd(&pipes[IN][1]);
+	remote_close_fd(&pipes[OUT][0]);
+	remote_close_fd(&pipes[SAID][1]);
 	r->fd[IN] = pipes[IN][0];
 	r->fd[OUT] = pipes[OUT][1];
 	r->fd[SAID] = pipes[SAID][0];
@@ -127,10 +127,10 @@ static int start_in_turn(struct remote *r, struct error *err)
 		r->opening = opening_take(r->host, r->launcher->openings);
 	if (r->launcher->openings > 0 && r->opening < 0 && clock_mono() < r->opens_by)
 		return 0;
-	return start(r, err);
+	return remote_start(r, err);
 }
 
-static int prepare(struct remote *r, const struct remote_options *o, struct error *err)
+static int remote_prepare(struct remote *r, const struct remote_options *o, struct error *err)
 {
 	const struct node_reach to = {.host = o->host,
 				      .program = o->program,
@@ -157,7 +157,7 @@ int remote_open(struct remote **out, const struct remote_options *options, struc
 	r->host = strdup(options->host);
 	r->program = strdup(options->program);
 	framer_lend(&r->framer, r->in, sizeof r->in);
-	int result = prepare(r, options, err);
+	int result = remote_prepare(r, options, err);
 	if (result == 0)
 		result = start_in_turn(r, err);
 	if (result == 0)
@@ -189,8 +189,8 @@ void remote_close(struct remote *r)
 	while (r->first)
 		drop_first(r);
 	for (int i = 0; i < REMOTE_POLLS; i++)
-		close_fd(&r->fd[i]);
-	close_fd(&r->opening);
+		remote_close_fd(&r->fd[i]);
+	remote_close_fd(&r->opening);
 	argv_free(&r->argv);
 	free(r->host);
 	free(r->program);
@@ -233,7 +233,7 @@ int remote_ask_path(struct remote *r, const char *verb, const char *path, struct
 	return remote_ask(r, RECORD(verb, F("path", path)), NULL, 0, err);
 }
 
-static int bring_file(struct remote *r, const char *path, struct error *err)
+static int remote_bring_file(struct remote *r, const char *path, struct error *err)
 {
 	struct stat st; /* the file that is sent: another one may have its name now */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -287,7 +287,7 @@ int remote_bring(struct remote *r, const char *path, size_t *asked, struct error
 	if (!S_ISREG(st.st_mode))
 		return error_set(err, ERROR_CONFIG, path, "is neither a file nor a directory");
 	++*asked;
-	return bring_file(r, path, err);
+	return remote_bring_file(r, path, err);
 }
 
 /* The part of the first piece to write now; NULL: the file has become shorter. */
@@ -310,7 +310,7 @@ static const char *next_bytes(struct remote *r, size_t *len)
 	return r->chunk + r->chunk_at;
 }
 
-static void sent(struct remote *r, size_t n)
+static void remote_sent(struct remote *r, size_t n)
 {
 	struct piece *p = r->first;
 	p->left -= n;
@@ -336,10 +336,10 @@ static int send_some(struct remote *r, struct error *err)
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0) {
-			close_fd(&r->fd[OUT]);
+			remote_close_fd(&r->fd[OUT]);
 			break;
 		}
-		sent(r, (size_t)n);
+		remote_sent(r, (size_t)n);
 		r->beat = clock_mono();
 	}
 	return 0;
@@ -374,7 +374,7 @@ static void hear_words(struct remote *r)
 		r->words_len += len;
 	}
 	if (n == 0)
-		close_fd(&r->fd[SAID]);
+		remote_close_fd(&r->fd[SAID]);
 }
 
 static int read_greeting(struct remote *r, const struct record *rec, struct error *err)
@@ -394,7 +394,7 @@ static int read_greeting(struct remote *r, const struct record *rec, struct erro
 	    record_u64(rec, "memory-mib", 0, UINT64_MAX, &g->memory_mib, err) != 0)
 		return error_wrap(err, r->host);
 	r->has_greeted = 1;
-	close_fd(&r->opening);
+	remote_close_fd(&r->opening);
 	return 0;
 }
 
@@ -433,7 +433,7 @@ static int skip_noise(struct remote *r, struct error *err)
 	return 0;
 }
 
-static int hear(struct remote *r, struct error *err)
+static int remote_hear(struct remote *r, struct error *err)
 {
 	struct iovec piece[2];
 	size_t count = framer_pieces(&r->framer, NULL, 0, piece);
@@ -446,12 +446,12 @@ static int hear(struct remote *r, struct error *err)
 		return r->has_greeted ? 0 : skip_noise(r, err);
 	}
 	if (count > 0)
-		close_fd(&r->fd[IN]);
+		remote_close_fd(&r->fd[IN]);
 	return 0;
 }
 
 /* Takes as much of an answer's payload as has arrived. 1: all of it. */
-static int take_payload(struct remote *r, struct error *err)
+static int remote_take_payload(struct remote *r, struct error *err)
 {
 	char some[CHUNK];
 	size_t n;
@@ -461,7 +461,7 @@ static int take_payload(struct remote *r, struct error *err)
 	return r->framer.due == 0;
 }
 
-static int begin_answer(struct remote *r, struct record *rec, struct error *err)
+static int remote_begin_answer(struct remote *r, struct record *rec, struct error *err)
 {
 	uint64_t bytes = 0;
 	int closes = record_is(rec, "ok") || record_is(rec, "err");
@@ -501,10 +501,10 @@ int remote_take(struct remote *r, const struct record **out, struct error *err)
 			return error_wrap(err, r->host);
 		if (record_is(&r->answer, "beat"))
 			take_beat(r, &r->answer);
-		else if (begin_answer(r, &r->answer, err) != 0)
+		else if (remote_begin_answer(r, &r->answer, err) != 0)
 			return -1;
 	}
-	int whole = r->answering ? take_payload(r, err) : 0;
+	int whole = r->answering ? remote_take_payload(r, err) : 0;
 	if (whole <= 0)
 		return whole;
 	r->answering = 0;
@@ -519,7 +519,7 @@ const struct remote_greeting *remote_greets(const struct remote *r)
 
 void remote_done(struct remote *r)
 {
-	close_fd(&r->fd[OUT]);
+	remote_close_fd(&r->fd[OUT]);
 }
 
 void remote_into(struct remote *r, int fd)
@@ -557,7 +557,7 @@ static struct node_end reap(struct remote *r)
 	struct node_end unseen = {0};
 	int status;
 	double until = clock_mono() + REAP_SECONDS;
-	close_fd(&r->fd[OUT]);
+	remote_close_fd(&r->fd[OUT]);
 	while (clock_mono() < until) {
 		if (waitpid(r->pid, &status, WNOHANG) == r->pid) {
 			r->pid = 0;
@@ -576,12 +576,12 @@ static int is_not_there(const struct node_end *end, const char *words)
 	       strstr(words, "execve()") != NULL;
 }
 
-static int lost(struct remote *r, struct error *err)
+static int remote_lost(struct remote *r, struct error *err)
 {
 	char how[128];
 	struct node_end end = reap(r);
 	const char *words = last_words(r);
-	close_fd(&r->opening);
+	remote_close_fd(&r->opening);
 	end_text(&end, how, sizeof how);
 	if (!r->has_greeted && is_not_there(&end, words))
 		return error_set(err, ERROR_CONFIG, r->host,
@@ -593,7 +593,7 @@ static int lost(struct remote *r, struct error *err)
 			 words[0] ? ": " : "", words);
 }
 
-static int silent(struct remote *r, struct error *err)
+static int remote_silent(struct remote *r, struct error *err)
 {
 	const char *words = last_words(r);
 	return error_set(err, ERROR_UNAVAILABLE, r->host, "%s for %g s%s%.200s",
@@ -626,12 +626,12 @@ int remote_turn(struct remote *r, const struct pollfd polls[REMOTE_POLLS], struc
 		return start_in_turn(r, err);
 	if (r->fd[SAID] >= 0 && polls[SAID].revents)
 		hear_words(r);
-	if (r->fd[IN] >= 0 && polls[IN].revents && hear(r, err) != 0)
+	if (r->fd[IN] >= 0 && polls[IN].revents && remote_hear(r, err) != 0)
 		return -1;
 	if (r->fd[IN] < 0)
-		return lost(r, err);
+		return remote_lost(r, err);
 	if (clock_mono() - r->heard >= REMOTE_NEAR_SECONDS)
-		return silent(r, err);
+		return remote_silent(r, err);
 	if (beat(r, err) != 0)
 		return -1;
 	return r->fd[OUT] >= 0 ? send_some(r, err) : 0;

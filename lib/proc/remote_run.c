@@ -54,7 +54,7 @@ static int ask_run(struct running *r, struct error *err)
 
 /* After the greeting: sends the files that the node needs, and starts the node, without waiting for
  * answers in between. */
-static int ask_all(struct running *r, struct error *err)
+static int remote_run_ask_all(struct running *r, struct error *err)
 {
 	if (!remote_greets(r->remote) || r->has_asked)
 		return 0;
@@ -68,7 +68,7 @@ static int ask_all(struct running *r, struct error *err)
 	return ask_run(r, err);
 }
 
-static int pass_on(struct running *r, int sig, struct error *err)
+static int remote_run_pass_on(struct running *r, int sig, struct error *err)
 {
 	if (!r->has_asked) { /* nothing has been started */
 		r->killed_by = sig;
@@ -77,16 +77,16 @@ static int pass_on(struct running *r, int sig, struct error *err)
 	return remote_ask(r->remote, RECORD("signal", F("number", (uint64_t)sig)), NULL, 0, err);
 }
 
-static int take_signals(struct running *r, struct error *err)
+static int remote_run_take_signals(struct running *r, struct error *err)
 {
 	struct signalfd_siginfo info;
 	int result = 0;
 	while (result == 0 && read(r->signals, &info, sizeof info) == (ssize_t)sizeof info)
-		result = pass_on(r, (int)info.ssi_signo, err);
+		result = remote_run_pass_on(r, (int)info.ssi_signo, err);
 	return result;
 }
 
-static int take_end(struct running *r, const struct record *rec, struct error *err)
+static int remote_run_take_end(struct running *r, const struct record *rec, struct error *err)
 {
 	uint64_t status = 0, sig = 0, oom = 0;
 	if (record_u64_opt(rec, "status", 0, 255, &status, err) != 0 ||
@@ -100,14 +100,14 @@ static int take_end(struct running *r, const struct record *rec, struct error *e
 	return 0;
 }
 
-static int take_answers(struct running *r, struct error *err)
+static int remote_run_take_answers(struct running *r, struct error *err)
 {
 	const struct record *rec;
 	int got;
 	while ((got = remote_take(r->remote, &rec, err)) > 0) {
 		int result = 0;
 		if (record_is(rec, "end"))
-			result = take_end(r, rec, err);
+			result = remote_run_take_end(r, rec, err);
 		else if (r->left > 0 && record_is(rec, "err"))
 			result = remote_refused(r->remote, rec, err);
 		else if (r->left > 0 && record_is(rec, "ok"))
@@ -119,7 +119,7 @@ static int take_answers(struct running *r, struct error *err)
 }
 
 /* After the node's end, waits for the far side to end: the node's last output comes with it. */
-static int turn(struct running *r, struct error *err)
+static int remote_run_turn(struct running *r, struct error *err)
 {
 	struct pollfd polls[REMOTE_POLLS + 1];
 	struct error over;
@@ -127,10 +127,10 @@ static int turn(struct running *r, struct error *err)
 	polls[REMOTE_POLLS] = (struct pollfd){.fd = r->signals, .events = POLLIN};
 	if (poll(polls, REMOTE_POLLS + 1, remote_timeout(r->remote)) < 0 && errno != EINTR)
 		return error_errno(err, ERROR_OS, r->what->host.host, "poll");
-	if (take_signals(r, err) != 0)
+	if (remote_run_take_signals(r, err) != 0)
 		return -1;
 	int result = remote_turn(r->remote, polls, &over);
-	if (take_answers(r, err) != 0 || ask_all(r, err) != 0)
+	if (remote_run_take_answers(r, err) != 0 || remote_run_ask_all(r, err) != 0)
 		return -1;
 	inspect_show(remote_motion(r->remote));
 	if (result == 0)
@@ -160,7 +160,7 @@ int remote_run(const struct remote_run *what, struct node_end *end, struct error
 		return error_errno(err, ERROR_OS, what->host.host, "signals");
 	int result = remote_open(&r.remote, &what->host, err);
 	while (result == 0 && !r.killed_by)
-		result = turn(&r, err);
+		result = remote_run_turn(&r, err);
 	if (r.killed_by)
 		*end = (struct node_end){.seen = 1, .signal = r.killed_by};
 	remote_close(r.remote);
@@ -199,7 +199,7 @@ static int fetch_turn(struct fetch *f, int *done, struct error *err)
 	return -1;
 }
 
-static int fill(int fd, const char *path, void *arg, struct error *err)
+static int remote_run_fill(int fd, const char *path, void *arg, struct error *err)
 {
 	struct fetch *f = arg;
 	int done = 0, result = remote_ask_path(f->remote, "send", f->path, err);
@@ -222,7 +222,7 @@ int remote_fetch(const struct remote_options *host, const struct remote_pair *pa
 	for (size_t i = 0; i < count; i++) {
 		f.path = pair[i].path;
 		f.refused = 0;
-		if (fs_replace(pair[i].to, 0600, fill, &f, &one) == 0)
+		if (fs_replace(pair[i].to, 0600, remote_run_fill, &f, &one) == 0)
 			continue;
 		if (result == 0 && err)
 			*err = one;

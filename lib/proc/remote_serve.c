@@ -50,7 +50,7 @@ struct serve {
 
 static volatile sig_atomic_t group; /* of the node; 0: none */
 
-static void kill_group(void)
+static void serve_kill_group(void)
 {
 	if (group > 0)
 		kill(-(pid_t)group, SIGKILL);
@@ -60,13 +60,13 @@ static void kill_group(void)
 static void on_alarm(int sig)
 {
 	(void)sig;
-	kill_group();
+	serve_kill_group();
 	_exit(ERROR_TEMPFAIL);
 }
 
 /* ---- saying ---- */
 
-static void say(struct serve *s, const void *data, size_t len)
+static void serve_say(struct serve *s, const void *data, size_t len)
 {
 	alarm((unsigned)REMOTE_FAR_SECONDS);
 	if (fs_write_all(1, data, len, "standard output", NULL) != 0)
@@ -78,13 +78,13 @@ static void say(struct serve *s, const void *data, size_t len)
 static void say_record(struct serve *s, struct record_out *o, const char *text)
 {
 	size_t len = record_end(o, text);
-	say(s, o->data, len);
+	serve_say(s, o->data, len);
 }
 
 static void say_ok(struct serve *s)
 {
 	static const char line[] = "ok\n";
-	say(s, line, sizeof line - 1);
+	serve_say(s, line, sizeof line - 1);
 }
 
 static void say_error(struct serve *s, const struct error *err)
@@ -95,7 +95,7 @@ static void say_error(struct serve *s, const struct error *err)
 		   err->text);
 }
 
-static void greet(struct serve *s)
+static void serve_greet(struct serve *s)
 {
 	char boot[BOOT_ID_MAX];
 	struct node_place here;
@@ -146,7 +146,7 @@ static void keep_beating(struct serve *s)
 /* ---- hearing ---- */
 
 /* Reads what has arrived into the buffer. -1: the conversation has ended. */
-static int hear(struct serve *s)
+static int serve_hear(struct serve *s)
 {
 	struct iovec piece[2];
 	size_t count = framer_pieces(&s->framer, NULL, 0, piece);
@@ -162,7 +162,7 @@ static int hear(struct serve *s)
 
 /* Takes some of a payload; 0: it is complete; -1: it does not come. A long one takes longer than
  * the other end waits for a sign of life, so we send some. */
-static ssize_t take_payload(struct serve *s, void *to, size_t max)
+static ssize_t serve_take_payload(struct serve *s, void *to, size_t max)
 {
 	double began = clock_mono(); /* before, its own storage may have kept this end */
 	while (s->framer.due > 0) {
@@ -172,7 +172,7 @@ static ssize_t take_payload(struct serve *s, void *to, size_t max)
 		if (n > 0)
 			return (ssize_t)n;
 		int ready = poll(&in, 1, (int)(REMOTE_BEAT_SECONDS * 1000));
-		if ((ready < 0 && errno != EINTR) || (ready > 0 && hear(s) != 0) ||
+		if ((ready < 0 && errno != EINTR) || (ready > 0 && serve_hear(s) != 0) ||
 		    (ready == 0 && clock_mono() - began >= REMOTE_FAR_SECONDS)) {
 			s->over = 1;
 			return -1;
@@ -185,13 +185,13 @@ static ssize_t take_payload(struct serve *s, void *to, size_t max)
 static void drop_payload(struct serve *s)
 {
 	char some[CHUNK];
-	while (take_payload(s, some, sizeof some) > 0)
+	while (serve_take_payload(s, some, sizeof some) > 0)
 		;
 }
 
 /* ---- files ---- */
 
-static int look(struct serve *s, const struct record *r, struct error *err)
+static int serve_look(struct serve *s, const struct record *r, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	const char *path;
@@ -215,7 +215,7 @@ static int look(struct serve *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-static int read_line(struct serve *s, const struct record *r, struct error *err)
+static int serve_read_line(struct serve *s, const struct record *r, struct error *err)
 {
 	char text[READ_MAX + 1];
 	const char *path;
@@ -250,7 +250,7 @@ static int could(struct serve *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-static int room(struct serve *s, const struct record *r, struct error *err)
+static int serve_room(struct serve *s, const struct record *r, struct error *err)
 {
 	char dir[PATH_MAX];
 	const char *path;
@@ -269,7 +269,7 @@ static int room(struct serve *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-static int make(struct serve *s, const struct record *r, struct error *err)
+static int serve_make(struct serve *s, const struct record *r, struct error *err)
 {
 	const char *path;
 	if (record_text(r, "path", &path, err) != 0 || fs_make_dirs(path, err) != 0 ||
@@ -279,12 +279,12 @@ static int make(struct serve *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-static int fill(int fd, const char *path, void *arg, struct error *err)
+static int serve_fill(int fd, const char *path, void *arg, struct error *err)
 {
 	char some[CHUNK];
 	size_t unsynced = 0;
 	ssize_t n;
-	while ((n = take_payload(arg, some, sizeof some)) > 0) {
+	while ((n = serve_take_payload(arg, some, sizeof some)) > 0) {
 		if (fs_write_all(fd, some, (size_t)n, path, err) != 0)
 			return -1;
 		unsynced += (size_t)n;
@@ -304,14 +304,14 @@ static int file(struct serve *s, const struct record *r, struct error *err)
 	if (record_text(r, "path", &path, err) != 0)
 		return -1;
 	fs_dirname(path, dir, sizeof dir);
-	if (fs_make_dirs(dir, err) != 0 || fs_replace(path, 0600, fill, s, err) != 0)
+	if (fs_make_dirs(dir, err) != 0 || fs_replace(path, 0600, serve_fill, s, err) != 0)
 		return -1;
 	say_ok(s);
 	return 0;
 }
 
 /* If the file becomes shorter meanwhile, its rest can't be sent: end the conversation. */
-static void send_all(struct serve *s, int fd, uint64_t bytes)
+static void serve_send_all(struct serve *s, int fd, uint64_t bytes)
 {
 	char some[CHUNK];
 	while (bytes > 0 && !s->over) {
@@ -320,7 +320,7 @@ static void send_all(struct serve *s, int fd, uint64_t bytes)
 			s->over = 1;
 			return;
 		}
-		say(s, some, (size_t)n);
+		serve_say(s, some, (size_t)n);
 		bytes -= (uint64_t)n;
 	}
 }
@@ -340,15 +340,15 @@ static int send_back(struct serve *s, const struct record *r, struct error *err)
 	}
 	if (S_ISREG(st.st_mode)) {
 		say_record(s, RECORD("ok", F("bytes", (uint64_t)st.st_size)), NULL);
-		send_all(s, fd, (uint64_t)st.st_size);
+		serve_send_all(s, fd, (uint64_t)st.st_size);
 	} else
 		error_set(err, ERROR_CONFIG, path, "is no file");
 	close(fd);
 	return S_ISREG(st.st_mode) ? 0 : -1;
 }
 
-static int find_program(const struct serve *s, const char *name, char path[PATH_MAX],
-			struct error *err)
+static int serve_find_program(const struct serve *s, const char *name, char path[PATH_MAX],
+			      struct error *err)
 {
 	if (process_find(name, s->search, path, PATH_MAX, NULL) == 0)
 		return 0;
@@ -359,7 +359,7 @@ static int program(struct serve *s, const struct record *r, struct error *err)
 {
 	char path[PATH_MAX];
 	const char *name;
-	if (record_text(r, "name", &name, err) != 0 || find_program(s, name, path, err) != 0)
+	if (record_text(r, "name", &name, err) != 0 || serve_find_program(s, name, path, err) != 0)
 		return -1;
 	say_record(s, RECORD("ok", F("path", path)), NULL);
 	return 0;
@@ -369,14 +369,15 @@ static int program(struct serve *s, const struct record *r, struct error *err)
 
 /* Changes to the asking side's directory; if it does not exist here, stays where we were
  * started. */
-static void enter(const char *dir)
+static void serve_enter(const char *dir)
 {
 	if (dir && dir[0] == '/' && chdir(dir) == 0)
 		setenv("PWD", dir, 1);
 }
 
 /* The child waits here until its limits are set; its own copy of `go` is closed already. */
-static void become_node(const char *host, const char *dir, int hold, int keeper, char *const *argv)
+static void serve_become_node(const char *host, const char *dir, int hold, int keeper,
+			      char *const *argv)
 {
 	char word;
 	if (read(hold, &word, 1) != 1)
@@ -388,13 +389,13 @@ static void become_node(const char *host, const char *dir, int hold, int keeper,
 	if (null < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0)
 		_exit(ERROR_OS);
 	setenv("PACELINE_HOST", host, 1);
-	enter(dir);
+	serve_enter(dir);
 	keeper_pass(keeper);
 	process_become("node-host", argv);
 }
 
-static int start_node(struct serve *s, const char *host, const char *dir, int keeps,
-		      char *const *argv, struct error *err)
+static int serve_start_node(struct serve *s, const char *host, const char *dir, int keeps,
+			    char *const *argv, struct error *err)
 {
 	int hold[2];
 	if (pipe2(hold, O_CLOEXEC) != 0)
@@ -405,7 +406,7 @@ static int start_node(struct serve *s, const char *host, const char *dir, int ke
 		close(hold[1]);
 		if (getppid() != us)
 			_exit(ERROR_TEMPFAIL);
-		become_node(host, dir, hold[0], keeper, argv);
+		serve_become_node(host, dir, hold[0], keeper, argv);
 	}
 	if (keeper >= 0)
 		close(keeper);
@@ -441,7 +442,7 @@ static char **argv_of(const struct limits_group *g, char *text, size_t len)
 	return argv;
 }
 
-static int take_limits(struct serve *s, const struct record *r, struct error *err)
+static int serve_take_limits(struct serve *s, const struct record *r, struct error *err)
 {
 	struct limits_where where = limits_here;
 	struct limits want = {0};
@@ -456,7 +457,7 @@ static int take_limits(struct serve *s, const struct record *r, struct error *er
 	return 0;
 }
 
-static int run(struct serve *s, const struct record *r, struct error *err)
+static int serve_run(struct serve *s, const struct record *r, struct error *err)
 {
 	const char *host;
 	uint64_t bytes, keeps = 0;
@@ -468,13 +469,13 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 		return error_set(err, ERROR_SOFTWARE, NULL,
 				 s->node ? "runs a node already" : "a file that it needs is "
 								   "missing");
-	if (take_limits(s, r, err) != 0)
+	if (serve_take_limits(s, r, err) != 0)
 		return -1;
 	size_t first = s->limits.fronts;
 	char *text = malloc((size_t)bytes);
 	size_t at = 0;
 	ssize_t n = 1;
-	while (text && n > 0 && (n = take_payload(s, text + at, (size_t)bytes - at)) > 0)
+	while (text && n > 0 && (n = serve_take_payload(s, text + at, (size_t)bytes - at)) > 0)
 		at += (size_t)n;
 	char **argv = text && n == 0 && text[bytes - 1] == '\0'
 			      ? argv_of(&s->limits, text, (size_t)bytes)
@@ -483,11 +484,11 @@ static int run(struct serve *s, const struct record *r, struct error *err)
 	int result = argv ? 0 : error_set(err, ERROR_OS, NULL, "the command has not arrived "
 							       "completely");
 	if (result == 0 && !strchr(argv[first], '/')) {
-		result = find_program(s, argv[first], path, err);
+		result = serve_find_program(s, argv[first], path, err);
 		argv[first] = path;
 	}
 	if (result == 0)
-		result = start_node(s, host, record_get(r, "dir"), (int)keeps, argv, err);
+		result = serve_start_node(s, host, record_get(r, "dir"), (int)keeps, argv, err);
 	if (result != 0)
 		limits_end(&s->limits, &(struct node_end){0});
 	free(argv);
@@ -543,7 +544,7 @@ static int limits(struct serve *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-static int send_signal(struct serve *s, const struct record *r, struct error *err)
+static int serve_send_signal(struct serve *s, const struct record *r, struct error *err)
 {
 	uint64_t number;
 	if (record_u64(r, "number", 1, NSIG - 1, &number, err) != 0)
@@ -557,7 +558,7 @@ static int send_signal(struct serve *s, const struct record *r, struct error *er
 /* Kill the node's group before we report that the node has ended. */
 static void node_ended(struct serve *s)
 {
-	kill_group();
+	serve_kill_group();
 	process_kill_session();
 	group = 0;
 	struct node_end end = end_of(process_wait(s->node));
@@ -572,7 +573,7 @@ static void node_ended(struct serve *s)
 	s->over = 1;
 }
 
-static int has_ended(const struct serve *s)
+static int serve_has_ended(const struct serve *s)
 {
 	siginfo_t info = {0};
 	return s->node && waitid(P_PID, (id_t)s->node, &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
@@ -586,14 +587,16 @@ static const struct {
 	int (*ask)(struct serve *s, const struct record *r, struct error *err);
 	int is_needed; /* without it no node is started */
 } verbs[] = {
-	{"look", look, 0},       {"read", read_line, 0}, {"could", could, 0},
-	{"room", room, 0},       {"make", make, 1},      {"file", file, 1},
-	{"send", send_back, 0},  {"program", program, 0}, {"run", run, 0},
-	{"signal", send_signal, 0},
-	{"sink", sink, 0},       {"test", test, 0}, {"limits", limits, 0},
+	{"look", serve_look, 0}, {"read", serve_read_line, 0},
+	{"could", could, 0},     {"room", serve_room, 0},
+	{"make", serve_make, 1}, {"file", file, 1},
+	{"send", send_back, 0},  {"program", program, 0},
+	{"run", serve_run, 0},   {"signal", serve_send_signal, 0},
+	{"sink", sink, 0},       {"test", test, 0},
+	{"limits", limits, 0},
 };
 
-static void answer(struct serve *s, const struct record *r)
+static void serve_answer(struct serve *s, const struct record *r)
 {
 	struct error err = {0};
 	size_t i = 0, count = sizeof verbs / sizeof *verbs;
@@ -625,11 +628,11 @@ static void answer_all(struct serve *s)
 		if (found == FRAMER_LONG || record_parse(&r, line, len, &err) != 0)
 			s->over = 1; /* what follows can't be told apart */
 		else
-			answer(s, &r);
+			serve_answer(s, &r);
 }
 
 /* Signals to us go to the node; without a node they end us. */
-static void take_signals(struct serve *s)
+static void serve_take_signals(struct serve *s)
 {
 	struct signalfd_siginfo info;
 	while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -641,20 +644,20 @@ static void take_signals(struct serve *s)
 	}
 }
 
-static void turn(struct serve *s)
+static void serve_turn(struct serve *s)
 {
 	struct pollfd polls[] = {{.fd = 0, .events = POLLIN},
 				 {.fd = s->signals, .events = POLLIN},
 				 {.fd = s->gate, .events = POLLIN}};
 	double wait = s->beat + REMOTE_BEAT_SECONDS - clock_mono();
 	poll(polls, 3, wait > 0 ? (int)(wait * 1000) + 1 : 0);
-	if (polls[0].revents && hear(s) != 0)
+	if (polls[0].revents && serve_hear(s) != 0)
 		s->over = 1;
 	if (polls[2].revents || clock_mono() - s->heard >= REMOTE_FAR_SECONDS)
 		s->over = 1;
-	take_signals(s);
+	serve_take_signals(s);
 	answer_all(s);
-	if (has_ended(s))
+	if (serve_has_ended(s))
 		node_ended(s);
 	keep_beating(s);
 }
@@ -668,7 +671,7 @@ static int signals_wanted(sigset_t *set)
 	return sigprocmask(SIG_BLOCK, set, NULL);
 }
 
-static int serve(const char *search, int gate)
+static int serve_all(const char *search, int gate)
 {
 	static struct serve s;
 	sigset_t set;
@@ -687,10 +690,10 @@ static int serve(const char *search, int gate)
 	s.signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s.signals < 0)
 		return ERROR_OS;
-	greet(&s);
+	serve_greet(&s);
 	while (!s.over)
-		turn(&s);
-	kill_group();
+		serve_turn(&s);
+	serve_kill_group();
 	process_kill_session();
 	if (s.node)
 		limits_end(&s.limits, &(struct node_end){0});
@@ -701,7 +704,7 @@ static int serve(const char *search, int gate)
 
 static volatile sig_atomic_t worker;
 
-static void pass_on(int sig)
+static void serve_pass_on(int sig)
 {
 	if (worker > 0)
 		kill((pid_t)worker, sig);
@@ -710,7 +713,7 @@ static void pass_on(int sig)
 int remote_serve(const char *search)
 {
 	static const int passed[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
-	const struct sigaction action = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+	const struct sigaction action = {.sa_handler = serve_pass_on, .sa_flags = SA_RESTART};
 	int gate[2];
 	pid_t node = 0;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0)
@@ -718,7 +721,7 @@ int remote_serve(const char *search)
 	pid_t pid = process_fork();
 	if (pid == 0) {
 		close(gate[0]);
-		_exit(serve(search, gate[1]));
+		_exit(serve_all(search, gate[1]));
 	}
 	close(gate[1]);
 	if (pid < 0)

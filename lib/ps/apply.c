@@ -47,7 +47,7 @@ static void add_own(struct ps *p, struct record_out *o)
 		record_add_brief(o, "own-mem", (double)use.ru_maxrss * 1024);
 }
 
-static void report(struct ps *p)
+static void apply_report(struct ps *p)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -86,7 +86,7 @@ static int unit_reserve(struct ps *p, size_t pushes, struct error *err)
 
 /* Values were held at a bound, so that all of them are finite: says so, with the push that most
  * likely did it. */
-static void tell_bounded(struct ps *p, const struct order_push *push, size_t n, uint64_t held)
+static void apply_tell_bounded(struct ps *p, const struct order_push *push, size_t n, uint64_t held)
 {
 	p->bounded += held;
 	if (!log_is_worth(++p->bounded_units))
@@ -145,7 +145,7 @@ static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes
 		return -1;
 	held = store_held(p->store) - held;
 	if (held && n == pushes) /* else it ends here anyway, and places are not those of `push` */
-		tell_bounded(p, push, n, held);
+		apply_tell_bounded(p, push, n, held);
 	for (size_t i = 0; i < pushes; i++)
 		stage_drop(p->stage, push[i].worker, push[i].generation, push[i].sequence);
 	p->work += clock_mono() - start;
@@ -157,7 +157,7 @@ void ps_units_applied(struct ps *p)
 {
 	if (p->options.bsp) /* what was late for these units is thrown away */
 		stage_drop_before(p->stage, p->applied);
-	report(p);
+	apply_report(p);
 	/* Answers about this unit go first, then parameters, one worker after another: nobody waits
 	 * until they have been copied for all. */
 	ps_waits_run(p);

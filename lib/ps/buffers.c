@@ -53,7 +53,7 @@ static int suits(const struct buffer *buffer, size_t bytes)
 }
 
 /* Takes the first that suits from the list, and frees those that are too old. */
-static struct buffer *find(struct buffers *r, size_t bytes)
+static struct buffer *buffers_find(struct buffers *r, size_t bytes)
 {
 	struct buffer **at = &r->idle, *buffer, *found = NULL;
 
@@ -80,7 +80,7 @@ void *buffer_take(struct buffers *r, size_t bytes)
 	size_t all;
 
 	r->takes++;
-	buffer = find(r, bytes);
+	buffer = buffers_find(r, bytes);
 	if (!buffer) {
 		if (__builtin_add_overflow(bytes, (size_t)HEAD, &all) ||
 		    posix_memalign(&fresh, bytes < HUGE_BYTES ? HEAD : HUGE_BYTES, all) != 0)

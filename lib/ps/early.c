@@ -87,9 +87,9 @@ static int add_range(struct early *e, struct range add)
 	return 0;
 }
 
-static void drop_if(struct ps_replica *r,
-		    int (*gone)(const struct early *e, const struct early *like),
-		    const struct early *like)
+static void early_drop_if(struct ps_replica *r,
+			  int (*gone)(const struct early *e, const struct early *like),
+			  const struct early *like)
 {
 	struct early **at = &r->early, *e;
 
@@ -103,7 +103,7 @@ static void drop_if(struct ps_replica *r,
 	}
 }
 
-static int is_before(const struct early *e, const struct early *like)
+static int early_is_before(const struct early *e, const struct early *like)
 {
 	return e->iteration < like->iteration;
 }
@@ -116,7 +116,7 @@ static int is_up_to(const struct early *e, const struct early *like)
 
 void early_drop_before(struct ps_replica *r, uint64_t iteration)
 {
-	drop_if(r, is_before, &(struct early){.iteration = iteration});
+	early_drop_if(r, early_is_before, &(struct early){.iteration = iteration});
 }
 
 void early_drop(struct ps_replica *r, const char *worker, uint64_t generation)
@@ -124,10 +124,10 @@ void early_drop(struct ps_replica *r, const char *worker, uint64_t generation)
 	struct early like = {.generation = generation};
 
 	snprintf(like.worker, sizeof like.worker, "%s", worker ? worker : "");
-	drop_if(r, is_up_to, &like);
+	early_drop_if(r, is_up_to, &like);
 }
 
-static int is_same(const struct early *e, const struct early *like)
+static int early_is_same(const struct early *e, const struct early *like)
 {
 	return e->generation == like->generation && strcmp(e->worker, like->worker) == 0;
 }
@@ -137,13 +137,13 @@ void early_over(struct ps_replica *r, const char *worker, uint64_t generation)
 	struct early like = {.generation = generation};
 
 	snprintf(like.worker, sizeof like.worker, "%s", worker);
-	drop_if(r, is_same, &like);
+	early_drop_if(r, early_is_same, &like);
 }
 
 /* The one of this worker; what it said of another batch, or of other memory, goes. NULL: no room.
  */
-static struct early *find_or_make(struct ps_replica *r, const struct early *like,
-				  struct payload *payload)
+static struct early *early_find_or_make(struct ps_replica *r, const struct early *like,
+					struct payload *payload)
 {
 	struct early **at = &r->early, *e;
 	size_t count = 0;
@@ -170,8 +170,8 @@ static struct early *find_or_make(struct ps_replica *r, const struct early *like
 	return e;
 }
 
-static int read_part(const struct ps_replica *r, struct request *rq, struct early *like,
-		     struct range *range, struct error *err)
+static int early_read_part(const struct ps_replica *r, struct request *rq, struct early *like,
+			   struct range *range, struct error *err)
 {
 	const struct record *rec = request_record(rq);
 	size_t count = store_dense_count(r->ps->store);
@@ -208,7 +208,7 @@ void early_on_part(struct request *rq, void *ps)
 
 	if (!ps_in_force(p, rq) || !ps_replica_serves(r, rq))
 		return;
-	if (read_part(r, rq, &like, &range, &err) != 0) {
+	if (early_read_part(r, rq, &like, &range, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
@@ -234,7 +234,7 @@ void early_on_part(struct request *rq, void *ps)
 			    (unsigned long long)like.generation, like.worker);
 		return;
 	}
-	e = find_or_make(r, &like, request_payload(rq));
+	e = early_find_or_make(r, &like, request_payload(rq));
 	if (!e || (range.begin < range.end && add_range(e, range) != 0)) {
 		request_err(rq, "no-memory", "for a part");
 		return;

@@ -69,7 +69,7 @@ static void put_summed(struct ps_replica *r, struct request *rq)
 }
 
 /* Answers with the result. */
-static void answer(struct ps_replica *r)
+static void epoch_answer(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
 	struct request *rq = e->asked;
@@ -109,18 +109,18 @@ void epoch_summed(struct ps_replica *r, uint64_t digest)
 	 * alike either. */
 	if (e->check)
 		e->digest = store_sum_digest(r->ps->store, &e->rows, digest);
-	answer(r);
+	epoch_answer(r);
 }
 
 /* Tells the lead which members to leave out. */
-static void fail(struct ps_replica *r)
+static void epoch_fails(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
 
 	if (!e->alone)
 		fabric_client_drop(r->fabric, e->number);
 	e->state = EPOCH_FAILED;
-	answer(r);
+	epoch_answer(r);
 }
 
 static void fail_bad(struct ps_replica *r)
@@ -139,7 +139,7 @@ static void fail_bad(struct ps_replica *r)
 			m->worker, (unsigned long long)e->iteration, m->why,
 			(unsigned long long)r->ps->diverged);
 	}
-	fail(r);
+	epoch_fails(r);
 }
 
 /* ---- adding ---- */
@@ -189,7 +189,7 @@ static int bucket_is_here(const struct ps_replica *r, const struct early *const 
 	return 1;
 }
 
-static int any_bad(const struct epoch *e)
+static int epoch_any_bad(const struct epoch *e)
 {
 	for (size_t i = 0; i < e->members; i++) {
 		if (e->bad[i].found)
@@ -223,14 +223,14 @@ static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
 		e->member[i].early = early_dense(early[i]);
 		e->member[i].early_sequence = early_sequence(early[i]);
 	}
-	if (!e->alone && !any_bad(e))
+	if (!e->alone && !epoch_any_bad(e))
 		fabric_client_part(r->fabric, e->number, begin, end - begin);
 	return n;
 }
 
 /* Adds what is here and not yet added. 1: that was all for now; 0: another turn is needed. */
-static int add_dense(struct ps_replica *r, const struct early *const *early,
-		     const unsigned char *whole)
+static int epoch_add_dense(struct ps_replica *r, const struct early *const *early,
+			   const unsigned char *whole)
 {
 	struct epoch *e = &r->epoch;
 	size_t most = TURN_BYTES / sizeof(float) / REPLICA_BUCKET / (e->members + 1);
@@ -245,7 +245,7 @@ static int add_dense(struct ps_replica *r, const struct early *const *early,
 	return 1;
 }
 
-static void add_rows(struct ps_replica *r)
+static void epoch_add_rows(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
 	struct error err = {0};
@@ -256,7 +256,7 @@ static void add_rows(struct ps_replica *r)
 		epoch_end(r, "no-memory", "%s", err.text);
 		return;
 	}
-	if (any_bad(e)) {
+	if (epoch_any_bad(e)) {
 		fail_bad(r);
 		return;
 	}
@@ -268,7 +268,7 @@ static void add_rows(struct ps_replica *r)
 			     e->check ? store_sum_checksum(r->ps->store, r->total, &e->rows) : 0);
 }
 
-static void turn(struct ps_replica *r)
+static void epoch_turn(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
 	double start = clock_mono();
@@ -290,20 +290,20 @@ static void turn(struct ps_replica *r)
 		whole[i] = (unsigned char)find_member(r, i, &early[i]);
 		all = all && whole[i];
 	}
-	if (!add_dense(r, early, whole))
+	if (!epoch_add_dense(r, early, whole))
 		timer_set(e->turn, 0);
-	if (any_bad(e))
+	if (epoch_any_bad(e))
 		fail_bad(r);
 	else if (all && e->left == 0)
-		add_rows(r);
+		epoch_add_rows(r);
 	free(early);
 	free(whole);
 	r->ps->work += clock_mono() - start;
 }
 
-static void on_turn(void *replica)
+static void epoch_on_turn(void *replica)
 {
-	turn(replica);
+	epoch_turn(replica);
 }
 
 void epoch_look(struct ps_replica *r)
@@ -346,7 +346,7 @@ int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct 
 
 /* ---- the lead's orders ---- */
 
-static int reserve(struct epoch *e, size_t members)
+static int epoch_reserve(struct epoch *e, size_t members)
 {
 	size_t room = e->room, also = e->room;
 
@@ -356,7 +356,7 @@ static int reserve(struct epoch *e, size_t members)
 }
 
 /* Whether this replica is one of r0,r2,...; *alone: the only one. */
-static int is_listed(const struct ps_replica *r, const char *list, int *alone)
+static int epoch_is_listed(const struct ps_replica *r, const char *list, int *alone)
 {
 	const char *id = r->ps->options.id;
 	size_t len = strlen(id);
@@ -372,7 +372,7 @@ static int is_listed(const struct ps_replica *r, const char *list, int *alone)
 
 /* Releases the pushes that an older epoch has found: they may be replaced until a newer one finds
  * them. */
-static void let_go(struct ps_replica *r)
+static void epoch_let_go(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
 
@@ -392,13 +392,13 @@ static int take_order(struct ps_replica *r, const struct order *o, struct error 
 {
 	struct epoch *e = &r->epoch;
 
-	let_go(r);
+	epoch_let_go(r);
 	e->number = o->epoch;
 	e->iteration = o->iteration;
 	e->check = o->check;
 	free(e->replicas);
 	e->replicas = strdup(o->replicas);
-	if (!e->replicas || reserve(e, o->members) != 0)
+	if (!e->replicas || epoch_reserve(e, o->members) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu members", o->members);
 	for (size_t i = 0; i < o->members; i++) {
 		const struct order_member *m = &o->member[i];
@@ -427,7 +427,7 @@ static float *find_memory(struct ps_replica *r)
 	return memory;
 }
 
-static void begin(struct ps_replica *r)
+static void epoch_begin(struct ps_replica *r)
 {
 	struct epoch *e = &r->epoch;
 
@@ -440,7 +440,7 @@ static void begin(struct ps_replica *r)
 	epoch_look(r);
 }
 
-static void asker_gone(struct request *rq, void *replica)
+static void epoch_asker_gone(struct request *rq, void *replica)
 {
 	struct ps_replica *r = replica;
 
@@ -449,7 +449,7 @@ static void asker_gone(struct request *rq, void *replica)
 }
 
 /* The sum that is under way or made already, asked for once more. */
-static void ask_again(struct ps_replica *r, struct request *rq)
+static void epoch_ask_again(struct ps_replica *r, struct request *rq)
 {
 	struct epoch *e = &r->epoch;
 
@@ -457,9 +457,9 @@ static void ask_again(struct ps_replica *r, struct request *rq)
 		request_err(e->asked, "stale", "asked for again");
 	e->asked = rq;
 	if (e->state == EPOCH_HELD || e->state == EPOCH_FAILED)
-		answer(r);
+		epoch_answer(r);
 	else
-		request_defer(rq, asker_gone, r);
+		request_defer(rq, epoch_asker_gone, r);
 }
 
 /* 0: it is an order for this replica as it is. Otherwise rq was answered. */
@@ -478,7 +478,7 @@ static int read_order(struct ps *p, struct request *rq, struct order *o)
 	return -1;
 }
 
-static void refuse_iteration(struct ps *p, struct request *rq, const struct order *o)
+static void epoch_refuse_iteration(struct ps *p, struct request *rq, const struct order *o)
 {
 	request_err(rq, "order", "%llu units are applied here, not %llu",
 		    (unsigned long long)p->applied, (unsigned long long)o->iteration);
@@ -493,10 +493,10 @@ static void sum(struct ps_replica *r, struct request *rq, const struct order *o)
 	if (o->epoch < e->number) {
 		request_err(rq, "stale", "epoch %llu is in force", (unsigned long long)e->number);
 	} else if (o->epoch == e->number && e->state != EPOCH_NONE) {
-		ask_again(r, rq);
+		epoch_ask_again(r, rq);
 	} else if (o->iteration != r->ps->applied) {
-		refuse_iteration(r->ps, rq, o);
-	} else if (!is_listed(r, o->replicas, &alone)) {
+		epoch_refuse_iteration(r->ps, rq, o);
+	} else if (!epoch_is_listed(r, o->replicas, &alone)) {
 		request_err(rq, "bad-request", "replicas=%.200s: %s is not among them", o->replicas,
 			    r->ps->options.id);
 	} else if (!alone && !r->fabric) {
@@ -510,8 +510,8 @@ static void sum(struct ps_replica *r, struct request *rq, const struct order *o)
 			return;
 		}
 		e->asked = rq;
-		request_defer(rq, asker_gone, r);
-		begin(r);
+		request_defer(rq, epoch_asker_gone, r);
+		epoch_begin(r);
 	}
 }
 
@@ -525,7 +525,7 @@ void epoch_on_sum(struct request *rq, void *ps)
 	order_clear(&o);
 }
 
-static struct epoch_member *member_of(struct epoch *e, const struct order_push *push)
+static struct epoch_member *epoch_member_of(struct epoch *e, const struct order_push *push)
 {
 	for (size_t i = 0; i < e->members; i++) {
 		struct epoch_member *m = &e->member[i];
@@ -537,8 +537,8 @@ static struct epoch_member *member_of(struct epoch *e, const struct order_push *
 
 /* Whether the push that the lead holds is staged here. A worker tells the lead after the push here
  * was answered: if it is not here, it won't come any more. */
-static int is_here(const struct ps_replica *r, struct epoch_member *m,
-		   const struct order_push *push)
+static int epoch_is_here(const struct ps_replica *r, struct epoch_member *m,
+			 const struct order_push *push)
 {
 	const struct staged *s =
 		stage_find(r->ps->stage, push->worker, push->generation, push->sequence);
@@ -553,7 +553,7 @@ static int is_here(const struct ps_replica *r, struct epoch_member *m,
 	return 0;
 }
 
-static void hold(struct ps_replica *r, const struct order *o)
+static void epoch_hold(struct ps_replica *r, const struct order *o)
 {
 	struct epoch *e = &r->epoch;
 	size_t lacks = 0;
@@ -561,12 +561,12 @@ static void hold(struct ps_replica *r, const struct order *o)
 	if (o->epoch != e->number || e->state != EPOCH_ADDING)
 		return; /* it is summed, or not to be */
 	for (size_t i = 0; i < o->pushes; i++) {
-		struct epoch_member *m = member_of(e, &o->push[i]);
-		if (m && !is_here(r, m, &o->push[i]))
+		struct epoch_member *m = epoch_member_of(e, &o->push[i]);
+		if (m && !epoch_is_here(r, m, &o->push[i]))
 			lacks++;
 	}
 	if (lacks)
-		fail(r);
+		epoch_fails(r);
 }
 
 /* The answers of a connection keep their order: the waiting sum is answered with what is found. */
@@ -576,14 +576,14 @@ void epoch_on_hold(struct request *rq, void *ps)
 	struct order o;
 
 	if (read_order(p, rq, &o) == 0) {
-		hold(p->replica, &o);
+		epoch_hold(p->replica, &o);
 		request_ok(rq, NULL);
 	}
 	order_clear(&o);
 }
 
 /* Values were held at a bound, so that all of them are finite. */
-static void tell_bounded(struct ps *p, uint64_t held)
+static void epoch_tell_bounded(struct ps *p, uint64_t held)
 {
 	p->bounded += held;
 	if (held && log_is_worth(++p->bounded_units))
@@ -595,7 +595,7 @@ static void tell_bounded(struct ps *p, uint64_t held)
 }
 
 /* divisor 0: nobody trained, and only the iteration goes on. */
-static void step(struct ps_replica *r, double divisor, uint64_t samples)
+static void epoch_step(struct ps_replica *r, double divisor, uint64_t samples)
 {
 	struct ps *p = r->ps;
 	uint64_t held = store_held(p->store);
@@ -605,7 +605,7 @@ static void step(struct ps_replica *r, double divisor, uint64_t samples)
 		store_sum_step(p->store, r->team, r->total, &r->epoch.rows, divisor, samples);
 	else
 		epoch_end(r, "stale", "nobody trained");
-	tell_bounded(p, store_held(p->store) - held);
+	epoch_tell_bounded(p, store_held(p->store) - held);
 	r->epoch.state = EPOCH_NONE;
 	p->work += clock_mono() - start;
 	ps_unit_applied(p, samples);
@@ -613,7 +613,7 @@ static void step(struct ps_replica *r, double divisor, uint64_t samples)
 	ps_units_applied(p);
 }
 
-static void apply(struct ps_replica *r, struct request *rq, const struct order *o)
+static void epoch_apply(struct ps_replica *r, struct request *rq, const struct order *o)
 {
 	const struct epoch *e = &r->epoch;
 	struct ps *p = r->ps;
@@ -623,12 +623,12 @@ static void apply(struct ps_replica *r, struct request *rq, const struct order *
 	} else if (o->iteration + 1 <= p->applied) {
 		request_ok(rq, "iteration=%llu repeated=1", (unsigned long long)p->applied);
 	} else if (o->iteration != p->applied) {
-		refuse_iteration(p, rq, o);
+		epoch_refuse_iteration(p, rq, o);
 	} else if (o->divisor > 0.0 && (e->state != EPOCH_HELD || e->number != o->epoch)) {
 		request_err(rq, "no-sum", "the sum of epoch %llu is not here",
 			    (unsigned long long)o->epoch);
 	} else {
-		step(r, o->divisor, o->samples);
+		epoch_step(r, o->divisor, o->samples);
 		request_ok(rq, "iteration=%llu", (unsigned long long)p->applied);
 	}
 }
@@ -639,7 +639,7 @@ void epoch_on_apply(struct request *rq, void *ps)
 	struct order o;
 
 	if (read_order(p, rq, &o) == 0)
-		apply(p->replica, rq, &o);
+		epoch_apply(p->replica, rq, &o);
 	order_clear(&o);
 }
 
@@ -652,7 +652,7 @@ int epoch_start(struct ps_replica *r, struct error *err)
 
 	e->buckets = (count + REPLICA_BUCKET - 1) / REPLICA_BUCKET;
 	e->added = calloc(e->buckets + 1, 1);
-	e->turn = timer_new(server_base(r->ps->server), on_turn, r);
+	e->turn = timer_new(server_base(r->ps->server), epoch_on_turn, r);
 	return e->added && e->turn ? 0 : error_set(err, ERROR_OS, "replica", "out of memory");
 }
 

@@ -45,7 +45,7 @@ struct asked {
 
 /* ---- memory ---- */
 
-static void let_go(struct memory *m)
+static void fabric_client_let_go(struct memory *m)
 {
 	if (m->base)
 		munmap(m->base, m->bytes);
@@ -70,7 +70,7 @@ static int try_memory(struct memory *m, size_t bytes)
 	return -1;
 }
 
-static int make_memory(struct fabric_client *f, struct error *err)
+static int fabric_client_make_memory(struct fabric_client *f, struct error *err)
 {
 	const struct store *s = f->replica->ps->store;
 	size_t dense = (store_dense_count(s) * sizeof(float) + PAGE - 1) / PAGE * PAGE;
@@ -100,7 +100,7 @@ static int is_current(const struct fabric_client *f, uint64_t epoch)
 }
 
 /* Why a sum failed, as a code for the lead. */
-static void refused(struct fabric_client *f, uint64_t epoch, const struct record *r)
+static void fabric_client_refused(struct fabric_client *f, uint64_t epoch, const struct record *r)
 {
 	const char *code = record_get(r, "code");
 
@@ -112,11 +112,12 @@ static void refused(struct fabric_client *f, uint64_t epoch, const struct record
 	epoch_end(f->replica, code, "fabricd: %s", r->text ? r->text : "refused");
 }
 
-static int ask(struct fabric_client *f, uint64_t epoch, peer_reply_fn *reply, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
+static int fabric_client_ask(struct fabric_client *f, uint64_t epoch, peer_reply_fn *reply,
+			     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* 0: it is on its way, and reply will hear of it. */
-static int ask(struct fabric_client *f, uint64_t epoch, peer_reply_fn *reply, const char *fmt, ...)
+static int fabric_client_ask(struct fabric_client *f, uint64_t epoch, peer_reply_fn *reply,
+			     const char *fmt, ...)
 {
 	char line[RECORD_LINE_MAX];
 	struct asked *a = reply ? malloc(sizeof *a) : NULL;
@@ -136,7 +137,7 @@ static int ask(struct fabric_client *f, uint64_t epoch, peer_reply_fn *reply, co
 	return -1;
 }
 
-static void on_mapped(const struct record *r, int closing, void *fabric)
+static void fabric_client_on_mapped(const struct record *r, int closing, void *fabric)
 {
 	struct fabric_client *f = fabric;
 
@@ -148,22 +149,22 @@ static void on_mapped(const struct record *r, int closing, void *fabric)
 			r->text ? r->text : "");
 }
 
-static void on_up(struct peer *peer, const struct record *greeting, void *fabric)
+static void fabric_client_on_up(struct peer *peer, const struct record *greeting, void *fabric)
 {
 	struct fabric_client *f = fabric;
 	struct error err = {0};
 	char line[64];
 
 	(void)greeting;
-	if (make_memory(f, &err) != 0) {
+	if (fabric_client_make_memory(f, &err) != 0) {
 		log_say(LOG_LEVEL_ERROR, "%s: %s", err.place, err.text);
 		return;
 	}
 	int len = snprintf(line, sizeof line, "map bytes=%zu\n", f->now.bytes);
-	(void)peer_send_with(peer, line, (size_t)len, f->now.fd, on_mapped, f);
+	(void)peer_send_with(peer, line, (size_t)len, f->now.fd, fabric_client_on_mapped, f);
 }
 
-static void on_down(struct peer *peer, void *fabric)
+static void fabric_client_on_down(struct peer *peer, void *fabric)
 {
 	struct fabric_client *f = fabric;
 
@@ -173,10 +174,10 @@ static void on_down(struct peer *peer, void *fabric)
 	f->mapped = 0;
 	f->sent = f->open = 0;
 	if (f->replica->total && (char *)f->replica->total == f->now.base) {
-		let_go(&f->old);
+		fabric_client_let_go(&f->old);
 		f->old = f->now;
 	} else
-		let_go(&f->now);
+		fabric_client_let_go(&f->now);
 	f->now = (struct memory){.fd = -1};
 }
 
@@ -199,7 +200,7 @@ static void on_opened(const struct record *r, int closing, void *arg)
 			f->open = a->epoch;
 		epoch_look(f->replica);
 	} else if (r)
-		refused(f, a->epoch, r);
+		fabric_client_refused(f, a->epoch, r);
 	free(a);
 }
 
@@ -233,7 +234,8 @@ float *fabric_client_open(struct fabric_client *f, uint64_t epoch, uint64_t iter
 			  "replicas=%.200s: --hosts does not name them all", replicas);
 		return NULL;
 	}
-	if (!f->mapped || ask(f, epoch, on_opened,
+	if (!f->mapped ||
+	    fabric_client_ask(f, epoch, on_opened,
 			      "sum-open epoch=%llu iteration=%llu hosts=%s dense=%zu "
 			      "dense-offset=0\n",
 			      (unsigned long long)epoch, (unsigned long long)iteration, hosts,
@@ -242,7 +244,7 @@ float *fabric_client_open(struct fabric_client *f, uint64_t epoch, uint64_t iter
 		return NULL;
 	}
 	f->sent = epoch;
-	let_go(&f->old);
+	fabric_client_let_go(&f->old);
 	return (float *)(void *)f->now.base;
 }
 
@@ -251,21 +253,22 @@ int fabric_client_is_open(const struct fabric_client *f, uint64_t epoch)
 	return f->open == epoch;
 }
 
-static void on_part(const struct record *r, int closing, void *arg)
+static void fabric_client_on_part(const struct record *r, int closing, void *arg)
 {
 	struct asked *a = arg;
 
 	if (!closing)
 		return;
 	if (r && record_is(r, "err"))
-		refused(a->fabric, a->epoch, r);
+		fabric_client_refused(a->fabric, a->epoch, r);
 	free(a);
 }
 
 void fabric_client_part(struct fabric_client *f, uint64_t epoch, size_t begin, size_t length)
 {
-	if (ask(f, epoch, on_part, "sum-part epoch=%llu begin=%zu length=%zu\n",
-		(unsigned long long)epoch, begin, length) == 0)
+	if (fabric_client_ask(f, epoch, fabric_client_on_part,
+			      "sum-part epoch=%llu begin=%zu length=%zu\n",
+			      (unsigned long long)epoch, begin, length) == 0)
 		peer_flush(f->peer);
 }
 
@@ -291,7 +294,7 @@ static void sort_keys(struct numbered *list, struct numbered *spare, size_t n)
 }
 
 /* u32 key[rows] ascending, float value[rows][width] */
-static int write_rows(struct fabric_client *f, const struct row_sums *rows)
+static int fabric_client_write_rows(struct fabric_client *f, const struct row_sums *rows)
 {
 	size_t width = store_width(f->replica->ps->store), n = rows->count;
 	struct numbered *list = malloc((2 * n + 1) * sizeof *list), *sorted = list + n;
@@ -313,7 +316,7 @@ static int write_rows(struct fabric_client *f, const struct row_sums *rows)
 }
 
 /* Those of all hosts, in place of this host's own. */
-static int read_rows(struct fabric_client *f, uint64_t rows, struct error *err)
+static int fabric_client_read_rows(struct fabric_client *f, uint64_t rows, struct error *err)
 {
 	struct store *s = f->replica->ps->store;
 	size_t width = store_width(s);
@@ -343,11 +346,12 @@ static void on_summed(const struct record *r, int closing, void *arg)
 	if (!closing)
 		return;
 	if (r && record_is(r, "err"))
-		refused(f, a->epoch, r);
+		fabric_client_refused(f, a->epoch, r);
 	else if (r && is_current(f, a->epoch)) {
 		if (record_u64_opt(r, "rows", 0, UINT64_MAX, &rows, &err) != 0 ||
 		    record_u64_opt(r, "sum", 0, UINT64_MAX, &sum, &err) != 0 ||
-		    (store_width(f->replica->ps->store) && read_rows(f, rows, &err) != 0))
+		    (store_width(f->replica->ps->store) &&
+		     fabric_client_read_rows(f, rows, &err) != 0))
 			epoch_end(f->replica, "fabric", "%s", err.text);
 		else
 			epoch_summed(f->replica, sum);
@@ -367,16 +371,17 @@ void fabric_client_finish(struct fabric_client *f, uint64_t epoch, int check, st
 		return;
 	}
 	if (width && rows->count)
-		rc = write_rows(f, rows);
+		rc = fabric_client_write_rows(f, rows);
 	if (width && rc == 0)
-		rc = ask(f, epoch, on_part,
-			 "sum-rows epoch=%llu rows=%zu width=%zu offset=%zu out-offset=%zu "
-			 "out-bytes=%zu\n",
-			 (unsigned long long)epoch, rows->count, width, f->rows_at, f->out_at,
-			 f->rows_bytes);
+		rc = fabric_client_ask(
+			f, epoch, fabric_client_on_part,
+			"sum-rows epoch=%llu rows=%zu width=%zu offset=%zu out-offset=%zu "
+			"out-bytes=%zu\n",
+			(unsigned long long)epoch, rows->count, width, f->rows_at, f->out_at,
+			f->rows_bytes);
 	if (rc == 0)
-		rc = ask(f, epoch, on_summed, "sum-wait epoch=%llu%s\n", (unsigned long long)epoch,
-			 check ? " check=1" : "");
+		rc = fabric_client_ask(f, epoch, on_summed, "sum-wait epoch=%llu%s\n",
+				       (unsigned long long)epoch, check ? " check=1" : "");
 	if (rc != 0)
 		epoch_end(f->replica, "fabric", "fabricd does not take more");
 	else
@@ -386,7 +391,8 @@ void fabric_client_finish(struct fabric_client *f, uint64_t epoch, int check, st
 void fabric_client_drop(struct fabric_client *f, uint64_t epoch)
 {
 	if (f->sent == epoch)
-		(void)ask(f, epoch, NULL, "sum-drop epoch=%llu\n", (unsigned long long)epoch);
+		(void)fabric_client_ask(f, epoch, NULL, "sum-drop epoch=%llu\n",
+					(unsigned long long)epoch);
 }
 
 /* ---- life ---- */
@@ -406,8 +412,10 @@ int fabric_client_new(struct fabric_client **out, struct ps_replica *r, struct e
 int fabric_client_start(struct fabric_client *f, struct error *err)
 {
 	struct ps *p = f->replica->ps;
-	struct peer_options options = {
-		.path = p->options.fabric, .up = on_up, .down = on_down, .owner = f};
+	struct peer_options options = {.path = p->options.fabric,
+				       .up = fabric_client_on_up,
+				       .down = fabric_client_on_down,
+				       .owner = f};
 
 	f->peer = peer_new(server_base(p->server), &options);
 	return f->peer ? 0 : error_set(err, ERROR_OS, p->options.fabric, "out of memory");
@@ -425,7 +433,7 @@ void fabric_client_free(struct fabric_client *f)
 {
 	if (!f)
 		return;
-	let_go(&f->now);
-	let_go(&f->old);
+	fabric_client_let_go(&f->now);
+	fabric_client_let_go(&f->old);
 	free(f);
 }

@@ -42,7 +42,7 @@ struct copies {
 	struct fork_child *child;
 };
 
-static int write_all(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct error *err)
+static int fill_write_all(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct error *err)
 {
 	const struct ps *p = ps;
 	struct call *c;
@@ -83,11 +83,11 @@ static void taker_gone(struct request *rq, void *copy)
 	((struct copies *)copy)->rq = NULL; /* the child finds out itself */
 }
 
-static void copy(struct ps_replica *r, struct request *rq)
+static void fill_copy(struct ps_replica *r, struct request *rq)
 {
 	struct copies *c = calloc(1, sizeof *c);
 	struct connection *connection = request_connection(rq);
-	struct fork_job job = {.work = write_all,
+	struct fork_job job = {.work = fill_write_all,
 			       .owner = r->ps,
 			       .name = "a copy",
 			       .keep = connection_fd(connection)};
@@ -129,7 +129,7 @@ void fill_on_copy(struct request *rq, void *ps)
 	else if (!request_is_alone(rq)) /* the child writes: nothing may come between */
 		request_err(rq, "busy", "ask for a copy when all before it is answered");
 	else
-		copy(r, rq);
+		fill_copy(r, rq);
 }
 
 /* ---- taking ---- */
@@ -160,7 +160,7 @@ struct fill {
 	int next;
 };
 
-static int take_state(struct fill *f, const struct record *r, struct error *err)
+static int fill_take_state(struct fill *f, const struct record *r, struct error *err)
 {
 	uint64_t incarnation;
 
@@ -173,7 +173,7 @@ static int take_state(struct fill *f, const struct record *r, struct error *err)
 	return 0;
 }
 
-static int take_all(struct fill *f, struct incoming *in, struct record *r, struct error *err)
+static int fill_take_all(struct fill *f, struct incoming *in, struct record *r, struct error *err)
 {
 	char line[128];
 	int head = 0;
@@ -194,7 +194,7 @@ static int take_all(struct fill *f, struct incoming *in, struct record *r, struc
 			return incoming_whole(in, err);
 		if (!head && !record_is(r, "state"))
 			return error_set(err, ERROR_DATA, NULL, "%.64s before state", r->type);
-		if (head ? incoming_record(in, r, err) < 0 : take_state(f, r, err) != 0)
+		if (head ? incoming_record(in, r, err) < 0 : fill_take_state(f, r, err) != 0)
 			return -1;
 		head = 1;
 		atomic_fetch_add(&f->came, 1);
@@ -202,14 +202,14 @@ static int take_all(struct fill *f, struct incoming *in, struct record *r, struc
 }
 
 /* c is open to being cut from outside from now on; NULL: it is not any more. */
-static void show(struct fill *f, struct call *c)
+static void fill_show(struct fill *f, struct call *c)
 {
 	pthread_mutex_lock(&f->lock);
 	f->call = c;
 	pthread_mutex_unlock(&f->lock);
 }
 
-static int is_over(struct fill *f, struct error *err)
+static int fill_is_over(struct fill *f, struct error *err)
 {
 	if (!atomic_load(&f->over))
 		return 0;
@@ -224,14 +224,14 @@ static int open_source(struct fill *f, struct call **out, struct error *err)
 
 	for (;;) {
 		if (call_connect(out, f->from, PAUSE_SECONDS, err) == 0) {
-			show(f, *out);
-			if (!is_over(f, err) && call_greet(*out, err) == 0)
+			fill_show(f, *out);
+			if (!fill_is_over(f, err) && call_greet(*out, err) == 0)
 				return 0;
-			show(f, NULL);
+			fill_show(f, NULL);
 			call_close(*out);
 			*out = NULL;
 		}
-		if (is_over(f, err) ||
+		if (fill_is_over(f, err) ||
 		    (err->code != ERROR_UNAVAILABLE && err->code != ERROR_TEMPFAIL) ||
 		    clock_mono() >= deadline)
 			return -1;
@@ -239,7 +239,7 @@ static int open_source(struct fill *f, struct call **out, struct error *err)
 	}
 }
 
-static int take(struct fill *f, struct error *err)
+static int fill_take(struct fill *f, struct error *err)
 {
 	struct incoming in = {.store = f->replica->ps->store};
 	struct record *r = malloc(sizeof *r);
@@ -248,8 +248,8 @@ static int take(struct fill *f, struct error *err)
 	if (rc == 0)
 		rc = open_source(f, &in.call, err);
 	if (rc == 0) {
-		rc = is_over(f, err) ? -1 : take_all(f, &in, r, err);
-		show(f, NULL);
+		rc = fill_is_over(f, err) ? -1 : fill_take_all(f, &in, r, err);
+		fill_show(f, NULL);
 	}
 	call_close(in.call);
 	incoming_end(&in);
@@ -257,17 +257,17 @@ static int take(struct fill *f, struct error *err)
 	return rc;
 }
 
-static void *thread_main(void *fill)
+static void *fill_thread_main(void *fill)
 {
 	struct fill *f = fill;
 
-	f->rc = take(f, &f->error);
+	f->rc = fill_take(f, &f->error);
 	(void)!write(f->pipe[1], "", 1);
 	return NULL;
 }
 
 /* Of the taking that runs; it ends soon. */
-static void give_up(struct fill *f)
+static void fill_give_up(struct fill *f)
 {
 	atomic_store(&f->over, 1);
 	pthread_mutex_lock(&f->lock);
@@ -276,7 +276,7 @@ static void give_up(struct fill *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-static void asker_gone(struct request *rq, void *fill)
+static void fill_asker_gone(struct request *rq, void *fill)
 {
 	struct fill *f = fill;
 
@@ -286,7 +286,7 @@ static void asker_gone(struct request *rq, void *fill)
 		f->next_asked = NULL;
 }
 
-static void answer_err(struct request **asked, const char *code, const char *text)
+static void fill_answer_err(struct request **asked, const char *code, const char *text)
 {
 	struct request *rq = *asked;
 
@@ -295,7 +295,7 @@ static void answer_err(struct request **asked, const char *code, const char *tex
 		request_err(rq, code, "%s", text);
 }
 
-static int run(struct fill *f, struct error *err)
+static int fill_run(struct fill *f, struct error *err)
 {
 	struct ps *p = f->replica->ps;
 
@@ -307,7 +307,7 @@ static int run(struct fill *f, struct error *err)
 		return -1;
 	f->rc = -1;
 	f->error = (struct error){0};
-	if (thread_start(&f->thread, thread_main, f) != 0)
+	if (thread_start(&f->thread, fill_thread_main, f) != 0)
 		return error_set(err, ERROR_OS, NULL, "no thread");
 	f->runs = 1;
 	f->replica->state = REPLICA_FILLING;
@@ -315,12 +315,12 @@ static int run(struct fill *f, struct error *err)
 	return 0;
 }
 
-static void begin(struct fill *f)
+static void fill_begin(struct fill *f)
 {
 	struct error err = {0};
 
-	if (run(f, &err) != 0)
-		answer_err(&f->asked, "no-memory", err.text);
+	if (fill_run(f, &err) != 0)
+		fill_answer_err(&f->asked, "no-memory", err.text);
 }
 
 /* Who asked waits as long as something comes. */
@@ -354,7 +354,7 @@ static void filled(struct fill *f)
 		request_ok(rq, "iteration=%llu", (unsigned long long)f->iteration);
 }
 
-static void on_done(evutil_socket_t fd, short what, void *fill)
+static void fill_on_done(evutil_socket_t fd, short what, void *fill)
 {
 	struct fill *f = fill;
 	char byte, text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
@@ -371,13 +371,13 @@ static void on_done(evutil_socket_t fd, short what, void *fill)
 		f->next_asked = NULL;
 		memcpy(f->from, f->next_from, sizeof f->from);
 		f->least = f->next_least;
-		begin(f);
+		fill_begin(f);
 	} else if (f->rc == 0) {
 		filled(f);
 	} else {
 		error_format(&f->error, text, sizeof text);
 		log_say(LOG_LEVEL_WARNING, "not filled from %s: %s", f->from, text);
-		answer_err(&f->asked, "fill", text);
+		fill_answer_err(&f->asked, "fill", text);
 	}
 }
 
@@ -411,8 +411,8 @@ void fill_on_fill(struct request *rq, void *ps)
 		request_err(rq, "stale", "epoch %llu is in force", (unsigned long long)e->number);
 		return;
 	}
-	answer_err(&f->asked, "stale", "another fill was asked for");
-	answer_err(&f->next_asked, "stale", "another fill was asked for");
+	fill_answer_err(&f->asked, "stale", "another fill was asked for");
+	fill_answer_err(&f->next_asked, "stale", "another fill was asked for");
 	if (!f->runs)
 		forget_all(p->replica);
 	e->number = epoch;
@@ -421,15 +421,15 @@ void fill_on_fill(struct request *rq, void *ps)
 		f->next_asked = rq;
 		snprintf(f->next_from, sizeof f->next_from, "%s", from);
 		f->next_least = least;
-		request_defer(rq, asker_gone, f);
-		give_up(f);
+		request_defer(rq, fill_asker_gone, f);
+		fill_give_up(f);
 		return;
 	}
 	f->asked = rq;
 	snprintf(f->from, sizeof f->from, "%s", from);
 	f->least = least;
-	request_defer(rq, asker_gone, f);
-	begin(f);
+	request_defer(rq, fill_asker_gone, f);
+	fill_begin(f);
 }
 
 /* ---- life ---- */
@@ -446,8 +446,8 @@ int fill_start(struct ps_replica *r, struct error *err)
 	r->fill = f;
 	if (pipe2(f->pipe, O_CLOEXEC | O_NONBLOCK) != 0)
 		return error_errno(err, ERROR_OS, "replica", "pipe");
-	f->done =
-		event_new(server_base(r->ps->server), f->pipe[0], EV_READ | EV_PERSIST, on_done, f);
+	f->done = event_new(server_base(r->ps->server), f->pipe[0], EV_READ | EV_PERSIST,
+			    fill_on_done, f);
 	f->tell = timer_new(server_base(r->ps->server), on_tell, f);
 	if (!f->tell || !f->done || event_add(f->done, NULL) != 0)
 		return error_set(err, ERROR_OS, "replica", "out of memory");
@@ -469,7 +469,7 @@ void fill_stop(struct ps_replica *r)
 	if (!f)
 		return;
 	if (f->runs) {
-		give_up(f);
+		fill_give_up(f);
 		pthread_join(f->thread, NULL);
 		f->runs = 0;
 	}

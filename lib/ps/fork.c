@@ -43,7 +43,7 @@ static void child(struct server *server, const struct fork_job *job, int out)
 	__attribute__((noreturn));
 
 /* Above all that is closed or named anew. */
-static int away(int fd)
+static int fork_away(int fd)
 {
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD, KEPT_FD + 1);
 }
@@ -54,7 +54,7 @@ static void child(struct server *server, const struct fork_job *job, int out)
 	struct record_out o;
 	char line[RECORD_LINE_MAX], why[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	uint64_t bytes = 0, sum = 0;
-	int pipe_fd = away(out), kept = away(job->keep);
+	int pipe_fd = fork_away(out), kept = fork_away(job->keep);
 
 	server_forked(server);
 	if (dup2(pipe_fd, PIPE_FD) < 0 || (job->keep >= 0 && dup2(kept, KEPT_FD) < 0))
@@ -79,7 +79,7 @@ static void child(struct server *server, const struct fork_job *job, int out)
 /* Those that have answered, or that nobody wants any more, and have not ended yet. */
 static struct fork_child *leaving;
 
-static void forget(struct fork_child *f)
+static void fork_forget(struct fork_child *f)
 {
 	for (struct fork_child **at = &leaving; *at; at = &(*at)->next) {
 		if (*at == f) {
@@ -101,7 +101,7 @@ static void try_reap(struct fork_child *f)
 		clock_sleep(0.001);
 	if (got == 0 && f->reaper && timer_set(f->reaper, REAP_SECONDS) == 0)
 		return;
-	forget(f);
+	fork_forget(f);
 }
 
 static void on_reap(void *arg)
@@ -139,7 +139,7 @@ static void read_answer(struct fork_child *f, struct fork_result *result)
 	free(r);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
+static void fork_on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct fork_child *f = arg;
 	struct fork_result result = {.stall = f->stall};
@@ -183,7 +183,8 @@ int fork_start(struct fork_child **out, struct server *server, const struct fork
 	f->done = done;
 	f->arg = arg;
 	snprintf(f->path, sizeof f->path, "%s", path);
-	f->readable = event_new(server_base(server), f->pipe, EV_READ | EV_PERSIST, on_readable, f);
+	f->readable =
+		event_new(server_base(server), f->pipe, EV_READ | EV_PERSIST, fork_on_readable, f);
 	f->reaper = timer_new(server_base(server), on_reap, f);
 	f->pid = f->readable && f->reaper ? fork() : -1;
 	if (f->pid == 0)

@@ -101,7 +101,7 @@ static int give_worker(const char *worker, uint64_t thrown, const struct staged 
 	return 0;
 }
 
-static int say(struct call *c, const char *line, struct error *err)
+static int handover_say(struct call *c, const char *line, struct error *err)
 {
 	return call_send(c, line, strlen(line), NULL, 0, err);
 }
@@ -117,11 +117,11 @@ static int give_all(const struct ps *p, struct call *c, struct error *err)
 		return -1;
 	if (p->more.give && p->more.give(p->more.owner, c, err) != 0)
 		return -1;
-	return say(c, "ok\n", err);
+	return handover_say(c, "ok\n", err);
 }
 
 /* 0: the heir has it, and knows that we know. */
-static int converse(const struct ps *p, struct call *c, struct error *err)
+static int handover_converse(const struct ps *p, struct call *c, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
 	int rc = r ? give_all(p, c, err) : error_set(err, ERROR_OS, "heir", "out of memory");
@@ -132,7 +132,7 @@ static int converse(const struct ps *p, struct call *c, struct error *err)
 		rc = error_set(err, ERROR_DATA, "heir", "says '%.40s', not taken", r->type);
 	free(r);
 	/* With this answer the part is the heir's. */
-	return rc == 0 ? say(c, "ok\n", err) : -1;
+	return rc == 0 ? handover_say(c, "ok\n", err) : -1;
 }
 
 static void hand_later(struct ps *p)
@@ -161,7 +161,7 @@ static void on_hand(void *ps)
 		error_errno(&err, ERROR_OS, "heir", "dup");
 	else if (call_adopt(&heir, fd, "heir", PAUSE_SECONDS, &err) != 0)
 		close(fd);
-	if (heir && converse(p, heir, &err) == 0) {
+	if (heir && handover_converse(p, heir, &err) == 0) {
 		p->handed = heir;
 		log_say(LOG_LEVEL_INFO, "handed over to process %ld at iteration %llu in %.3f s",
 			(long)connection_pid(c), (unsigned long long)p->applied,
@@ -225,7 +225,7 @@ void ps_handover_stop(struct ps *p)
 
 /* ---- taking ---- */
 
-static int take_head(struct ps *p, const struct record *r, struct error *err)
+static int handover_take_head(struct ps *p, const struct record *r, struct error *err)
 {
 	char mine[32];
 	const char *part;
@@ -300,13 +300,13 @@ struct taking {
 	int head; /* `state` has come */
 };
 
-static int take_record(struct taking *t, const struct record *r, struct error *err)
+static int handover_take_record(struct taking *t, const struct record *r, struct error *err)
 {
 	struct ps *p = t->ps;
 
 	if (record_is(r, "state")) {
 		t->head = 1;
-		return take_head(p, r, err);
+		return handover_take_head(p, r, err);
 	}
 	if (!t->head)
 		return error_set(err, ERROR_DATA, NULL, "%.64s before state", r->type);
@@ -324,14 +324,14 @@ static int take_record(struct taking *t, const struct record *r, struct error *e
 	return p->more.take ? p->more.take(p->more.owner, r, t->in.call, err) : 0;
 }
 
-static int take_all(struct taking *t, struct record *r, struct error *err)
+static int handover_take_all(struct taking *t, struct record *r, struct error *err)
 {
 	struct call *c = t->in.call;
 	char line[96];
 
 	snprintf(line, sizeof line, "take-over incarnation=%llu\n",
 		 (unsigned long long)t->ps->options.incarnation);
-	if (say(c, line, err) != 0)
+	if (handover_say(c, line, err) != 0)
 		return -1;
 	for (;;) {
 		if (call_receive(c, r, err) != 0)
@@ -342,7 +342,7 @@ static int take_all(struct taking *t, struct record *r, struct error *err)
 					 r->text ? r->text : "");
 		if (record_is(r, "ok"))
 			break;
-		if (take_record(t, r, err) != 0)
+		if (handover_take_record(t, r, err) != 0)
 			return error_wrap(err, call_path(c));
 	}
 	return incoming_whole(&t->in, err) == 0 ? 0 : error_wrap(err, call_path(c));
@@ -354,7 +354,8 @@ static int part_from(struct call *c, struct record *r, struct error *err)
 {
 	struct error ignored;
 
-	if (say(c, "taken\n", err) != 0 || call_receive_within(c, r, GONE_SECONDS, err) != 0)
+	if (handover_say(c, "taken\n", err) != 0 ||
+	    call_receive_within(c, r, GONE_SECONDS, err) != 0)
 		return -1;
 	if (!record_is(r, "ok"))
 		return error_set(err, ERROR_UNAVAILABLE, call_path(c), "it did not let go: %s",
@@ -373,7 +374,7 @@ int ps_take(struct ps *p, const char *path, struct error *err)
 		rc = call_open(&t.in.call, path, 0.0, ANSWER_SECONDS, err);
 
 	if (rc == 0)
-		rc = take_all(&t, r, err);
+		rc = handover_take_all(&t, r, err);
 	if (rc == 0)
 		rc = part_from(t.in.call, r, err);
 	/* A pull that waits for what was applied just now has waited until now. */

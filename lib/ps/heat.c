@@ -83,7 +83,7 @@ int heat_load(struct heat *h, const struct record *r, struct error *err)
 		       : read_counts(h, r, "heat-pushed", h->pushed, err);
 }
 
-static void halve(struct heat *h)
+static void heat_halve(struct heat *h)
 {
 	for (size_t i = 0; i < HEAT_RANGES; i++) {
 		h->pulled[i] /= 2;
@@ -96,7 +96,7 @@ static void halve(struct heat *h)
 }
 
 /* Each request begins with another key, so that none is passed over for good. */
-static void count(struct heat *h, uint64_t *range, const uint32_t *key, size_t rows)
+static void heat_count(struct heat *h, uint64_t *range, const uint32_t *key, size_t rows)
 {
 	size_t each = rows <= HEAT_ALL ? 1 : HEAT_EACH;
 
@@ -108,25 +108,25 @@ static void count(struct heat *h, uint64_t *range, const uint32_t *key, size_t r
 		h->counted += each;
 	}
 	if (h->counted >= HALF_AT)
-		halve(h);
+		heat_halve(h);
 }
 
 void heat_pull(struct heat *h, const uint32_t *key, size_t rows, int dense)
 {
 	h->rows_pulled += rows;
 	h->dense_pulls += dense != 0;
-	count(h, h->pulled, key, rows);
+	heat_count(h, h->pulled, key, rows);
 }
 
 void heat_push(struct heat *h, const uint32_t *key, size_t rows, int dense)
 {
 	h->rows_pushed += rows;
 	h->dense_pushes += dense != 0;
-	count(h, h->pushed, key, rows);
+	heat_count(h, h->pushed, key, rows);
 }
 
 /* In floats, since the start. */
-static double load(const struct heat *h, size_t width, size_t range)
+static double heat_load_of(const struct heat *h, size_t width, size_t range)
 {
 	double w = (double)width;
 
@@ -141,7 +141,8 @@ void heat_text(const struct heat *h, size_t width, char out[HEAT_TEXT])
 	out[0] = '\0';
 	for (size_t i = 0; i < HEAT_RANGES; i++)
 		len += (size_t)snprintf(out + len, HEAT_TEXT - len, "%s%.4g", i ? "," : "",
-					h->units > 0.0 ? load(h, width, i) / h->units : 0.0);
+					h->units > 0.0 ? heat_load_of(h, width, i) / h->units
+						       : 0.0);
 }
 
 double heat_element(const struct heat *h)
@@ -157,7 +158,7 @@ void heat_stat(const struct heat *h, size_t width, struct record_out *o)
 	size_t hot = 0;
 
 	for (size_t i = 0; i < HEAT_RANGES; i++) {
-		double one = load(h, width, i);
+		double one = heat_load_of(h, width, i);
 		sum += one;
 		if (one > most) {
 			most = one;

@@ -1,14 +1,14 @@
 /* See incoming.h. */
 #include "ps/incoming.h"
 
-static int read_bytes(void *call, void *to, size_t bytes, struct error *err)
+static int incoming_read_bytes(void *call, void *to, size_t bytes, struct error *err)
 {
 	return call_bytes(call, to, bytes, err);
 }
 
 /* Once the stream's first record and notes are there: they have to be of the same part, model and
  * optimiser. */
-static int expect(struct incoming *in, struct error *err)
+static int incoming_expect(struct incoming *in, struct error *err)
 {
 	const struct store *s = in->store;
 	const struct stream_shape *shape = stream_get_shape(in->stream);
@@ -44,12 +44,12 @@ void incoming_end(struct incoming *in)
 
 int incoming_record(struct incoming *in, const struct record *r, struct error *err)
 {
-	const struct stream_source source = {read_bytes, in->call};
+	const struct stream_source source = {incoming_read_bytes, in->call};
 	struct stream_block block;
 	int kind = stream_record(in->stream, r, &block, err);
 
 	if (kind == STREAM_BLOCK) {
-		if (expect(in, err) != 0)
+		if (incoming_expect(in, err) != 0)
 			return -1;
 		const struct stream_taker taker = store_taker(in->store);
 		return stream_read(in->stream, &block, &source, &taker, err) == 0 ? 1 : -1;
@@ -59,7 +59,7 @@ int incoming_record(struct incoming *in, const struct record *r, struct error *e
 
 int incoming_whole(struct incoming *in, struct error *err)
 {
-	if (stream_complete(in->stream, err) != 0 || expect(in, err) != 0)
+	if (stream_complete(in->stream, err) != 0 || incoming_expect(in, err) != 0)
 		return -1;
 	if (store_row_count(in->store) != stream_get_shape(in->stream)->rows)
 		return error_set(err, ERROR_DATA, NULL, "some of its rows are another part's");

@@ -85,7 +85,7 @@ struct ps_move {
 
 /* ---- answers ---- */
 
-static void answer(struct ps_move *m, struct order_result *result)
+static void move_answer(struct ps_move *m, struct order_result *result)
 {
 	struct order_answer a = m->answer;
 
@@ -95,11 +95,11 @@ static void answer(struct ps_move *m, struct order_result *result)
 		a.done(a.part, result, a.arg);
 }
 
-static void refuse(const struct order *o, const struct order_answer *a, const char *code,
-		   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static void move_refuse(const struct order *o, const struct order_answer *a, const char *code,
+			const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-static void refuse(const struct order *o, const struct order_answer *a, const char *code,
-		   const char *fmt, ...)
+static void move_refuse(const struct order *o, const struct order_answer *a, const char *code,
+			const char *fmt, ...)
 {
 	char text[ERROR_TEXT_MAX];
 	struct order_result result = {.code = code, .text = text, .attempt = o->attempt};
@@ -111,13 +111,13 @@ static void refuse(const struct order *o, const struct order_answer *a, const ch
 	a->done(a->part, &result, a->arg);
 }
 
-static void fail(struct ps_move *m, const char *who, const char *why)
+static void move_fail(struct ps_move *m, const char *who, const char *why)
 {
 	char text[ERROR_TEXT_MAX];
 	struct order_result result = {.code = "move", .text = text};
 
 	snprintf(text, sizeof text, "%.200s: %.290s", who, why);
-	answer(m, &result);
+	move_answer(m, &result);
 }
 
 static void stop_warming(struct ps_move *m)
@@ -189,7 +189,7 @@ static void refuse_stale(struct request *rq, uint64_t attempt)
 }
 
 /* But for what came. */
-static void end(struct ps *p)
+static void move_end_all(struct ps *p)
 {
 	struct ps_move *m = p->move;
 
@@ -250,7 +250,7 @@ static void all_rows(struct ps *p, struct rows r)
 
 /* What came goes, with its rows. Others that were made since then take their places, and pushes that
  * are staged for them stay. */
-static void undo(struct ps *p, struct ps_move *m)
+static void move_undo(struct ps *p, struct ps_move *m)
 {
 	int moves = m->in.rows > 0;
 
@@ -268,8 +268,8 @@ static void end_attempt(struct ps *p)
 	if (!m)
 		return;
 	stop_warming(m);
-	undo(p, m);
-	end(p);
+	move_undo(p, m);
+	move_end_all(p);
 }
 
 void move_stop(struct ps *p)
@@ -314,7 +314,7 @@ static int read_map(const struct ps *p, const struct order *o, struct map *map, 
 	return 0;
 }
 
-static void refuse_map(const struct ps *p, struct request *rq)
+static void move_refuse_map(const struct ps *p, struct request *rq)
 {
 	request_err_record(rq,
 			   RECORD("err", F("code", "map"), F("map", store_map(p->store)->version)),
@@ -332,7 +332,7 @@ int move_check_map(struct ps *p, struct request *rq)
 	}
 	if (version == store_map(p->store)->version)
 		return 1;
-	refuse_map(p, rq);
+	move_refuse_map(p, rq);
 	return 0;
 }
 
@@ -343,10 +343,10 @@ static void look_if_ready(struct ps_move *m)
 	struct order_result result = {.code = NULL};
 
 	if (m->warm && m->ready == m->count)
-		answer(m, &result);
+		move_answer(m, &result);
 }
 
-static void is_ready(struct receiver *r)
+static void move_is_ready(struct receiver *r)
 {
 	if (r->ready)
 		return;
@@ -355,7 +355,7 @@ static void is_ready(struct receiver *r)
 	look_if_ready(r->move);
 }
 
-static void on_mapped(const struct record *record, int closing, void *receiver)
+static void move_on_mapped(const struct record *record, int closing, void *receiver)
 {
 	struct receiver *r = receiver;
 
@@ -365,10 +365,10 @@ static void on_mapped(const struct record *record, int closing, void *receiver)
 		mapping_release(r->memory);
 		r->memory = NULL;
 	}
-	is_ready(r);
+	move_is_ready(r);
 }
 
-static void on_up(struct peer *peer, const struct record *greeting, void *receiver)
+static void move_on_up(struct peer *peer, const struct record *greeting, void *receiver)
 {
 	struct receiver *r = receiver;
 	char line[64];
@@ -378,21 +378,21 @@ static void on_up(struct peer *peer, const struct record *greeting, void *receiv
 	if (r->ready)
 		return; /* it came back: `give` says that it is not what it was */
 	if (!r->memory) {
-		is_ready(r);
+		move_is_ready(r);
 		return;
 	}
 	record_begin(&o, line, sizeof line, "map");
 	record_add_u64(&o, "bytes", r->memory->bytes);
-	(void)peer_send_with(peer, line, record_end(&o, NULL), r->memory_fd, on_mapped, r);
+	(void)peer_send_with(peer, line, record_end(&o, NULL), r->memory_fd, move_on_mapped, r);
 }
 
-static void on_down(struct peer *peer, void *receiver)
+static void move_on_down(struct peer *peer, void *receiver)
 {
 	struct receiver *r = receiver;
 
 	(void)peer;
 	if (r->peer)
-		fail(r->move, r->socket, "connection lost");
+		move_fail(r->move, r->socket, "connection lost");
 }
 
 static void add_receiver(struct ps_move *m, const struct order_server *server,
@@ -428,8 +428,8 @@ static int connect_all(struct ps_move *m, struct error *err)
 	for (size_t i = 0; i < m->count; i++) {
 		struct receiver *r = &m->to[i];
 		struct peer_options options = {.path = r->socket,
-					       .up = on_up,
-					       .down = on_down,
+					       .up = move_on_up,
+					       .down = move_on_down,
 					       .owner = r,
 					       .output_bytes_max = UINT32_MAX,
 					       .answer_seconds = 0};
@@ -441,7 +441,7 @@ static int connect_all(struct ps_move *m, struct error *err)
 }
 
 /* For as much as is known of now, and some more. Where there is none, all is sent. */
-static void make_memory(struct receiver *r)
+static void move_make_memory(struct receiver *r)
 {
 	struct ps *p = r->move->ps;
 	size_t bytes = store_share_bytes(p->store, &r->share);
@@ -499,7 +499,7 @@ static void on_warmed(evutil_socket_t fd, short what, void *move)
 	stop_warming(m);
 	m->warm = 1;
 	if (connect_all(m, &err) != 0)
-		fail(m, m->ps->options.id, err.text);
+		move_fail(m, m->ps->options.id, err.text);
 	else
 		look_if_ready(m);
 }
@@ -507,7 +507,7 @@ static void on_warmed(evutil_socket_t fd, short what, void *move)
 static int start_warming(struct ps_move *m, struct error *err)
 {
 	for (size_t i = 0; i < m->count; i++)
-		make_memory(&m->to[i]);
+		move_make_memory(&m->to[i]);
 	m->warm_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	m->warmed = m->warm_fd < 0 ? NULL
 				   : event_new(server_base(m->ps->server), m->warm_fd, EV_READ,
@@ -541,7 +541,7 @@ static void on_find(void *move)
 
 	if (known <= 0) {
 		if (known < 0)
-			fail(m, m->ps->options.id, err.text);
+			move_fail(m, m->ps->options.id, err.text);
 		else
 			timer_set(m->find, 0);
 		return;
@@ -550,14 +550,15 @@ static void on_find(void *move)
 		i++;
 	if (i < m->count &&
 	    store_share_find(s, &m->to[i].share, &m->to[i].looked, FIND_ROWS, &err) != 0)
-		fail(m, m->to[i].socket, err.text);
+		move_fail(m, m->to[i].socket, err.text);
 	else if (i < m->count)
 		timer_set(m->find, 0);
 	else if (start_warming(m, &err) != 0)
-		fail(m, m->ps->options.id, err.text);
+		move_fail(m, m->ps->options.id, err.text);
 }
 
-static int prepare(struct ps *p, struct ps_move *m, const struct order *o, struct error *err)
+static int move_prepare_shares(struct ps *p, struct ps_move *m, const struct order *o,
+			       struct error *err)
 {
 
 	if (read_map(p, o, &m->map, &m->part, err) != 0 || find_receivers(m, o, err) != 0 ||
@@ -575,25 +576,25 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 	struct error err = {0};
 
 	if (o->attempt <= p->attempt) { /* said again to who comes back: it was ended, or is ready */
-		refuse(o, a, "move", "attempt %llu is over", (unsigned long long)o->attempt);
+		move_refuse(o, a, "move", "attempt %llu is over", (unsigned long long)o->attempt);
 		return;
 	}
 	if (p->move)
-		fail(p->move, p->options.id, "another attempt follows");
+		move_fail(p->move, p->options.id, "another attempt follows");
 	end_attempt(p);
 	p->attempt = o->attempt;
 	m = calloc(1, sizeof *m);
 	if (!m) {
-		refuse(o, a, "no-memory", "out of memory");
+		move_refuse(o, a, "no-memory", "out of memory");
 		return;
 	}
 	m->ps = p;
 	m->attempt = o->attempt;
 	m->warm_fd = -1;
 	p->move = m;
-	if (prepare(p, m, o, &err) != 0) {
+	if (move_prepare_shares(p, m, o, &err) != 0) {
 		end_attempt(p);
-		refuse(o, a, "move", "%s", err.text);
+		move_refuse(o, a, "move", "%s", err.text);
 		return;
 	}
 	m->answer = *a; /* when all is warm and connected */
@@ -601,8 +602,8 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 
 /* ---- give ---- */
 
-static int put_text(void *text, struct record_out *r, const void *values, size_t bytes,
-		    struct error *err)
+static int move_put_text(void *text, struct record_out *r, const void *values, size_t bytes,
+			 struct error *err)
 {
 	struct text *t = text;
 	size_t len = record_end(r, NULL);
@@ -631,23 +632,23 @@ static void on_accepted(const struct record *record, int closing, void *receiver
 	struct order_result result = {.code = NULL};
 
 	if (!r->peer || !record || !closing)
-		return; /* lost: on_down() follows */
+		return; /* lost: move_on_down() follows */
 	if (!record_is(record, "ok")) {
-		fail(m, r->socket, record->text ? record->text : "refused");
+		move_fail(m, r->socket, record->text ? record->text : "refused");
 		return;
 	}
 	m->done += r->done ? 0 : 1;
 	r->done = 1;
 	result.bytes = m->bytes;
 	if (m->done == m->count)
-		answer(m, &result);
+		move_answer(m, &result);
 }
 
 /* Into the memory that is shared, where it fits. */
 static int write_share(struct receiver *r, struct text *text, struct error *err)
 {
 	const struct store *s = r->move->ps->store;
-	const struct stream_sink sink = {.put = put_text, .owner = text};
+	const struct stream_sink sink = {.put = move_put_text, .owner = text};
 
 	if (store_share_find(s, &r->share, &r->looked, SIZE_MAX, err) != 0)
 		return -1;
@@ -683,7 +684,7 @@ static int send_share(struct receiver *r, const struct text *text, struct error 
 }
 
 /* The peer copies what it sends. */
-static int give(struct receiver *r, struct error *err)
+static int move_give_share(struct receiver *r, struct error *err)
 {
 	struct text text = {.at = NULL};
 	int rc;
@@ -744,22 +745,23 @@ void move_give(struct ps *p, const struct order *o, const struct order_answer *a
 	struct error err = {0};
 
 	if (!m || m->attempt != o->attempt || m->given || !m->warm || m->ready < m->count) {
-		refuse(o, a, "move", "attempt %llu is not prepared here",
-		       (unsigned long long)o->attempt);
+		move_refuse(o, a, "move", "attempt %llu is not prepared here",
+			    (unsigned long long)o->attempt);
 		return;
 	}
 	m->answer = *a;
 	m->given = 1;
 	for (size_t i = 0; i < m->count; i++) {
-		if (give(&m->to[i], &err) != 0) {
-			fail(m, m->to[i].socket, err.text); /* who hears it may end the attempt */
+		if (move_give_share(&m->to[i], &err) != 0) {
+			move_fail(m, m->to[i].socket,
+				  err.text); /* who hears it may end the attempt */
 			return;
 		}
 	}
 	while (m->early)
 		accept_share(m, early_next(m));
 	if (m->count == 0)
-		answer(m, &result);
+		move_answer(m, &result);
 }
 
 void move_on_accept(struct request *rq, void *ps)
@@ -787,16 +789,16 @@ void move_on_accept(struct request *rq, void *ps)
 /* ---- the end ---- */
 
 /* Nothing said under the old map holds: workers that wait pull again, and push again. */
-static void forget(struct ps *p)
+static void move_forget(struct ps *p)
 {
 	while (p->waits) {
 		struct request *rq = ps_wait_take(p);
-		refuse_map(p, rq);
+		move_refuse_map(p, rq);
 	}
 	stage_drop_all(p->stage);
 }
 
-static void adopt(struct ps *p, uint64_t iteration)
+static void move_adopt_map(struct ps *p, uint64_t iteration)
 {
 	struct ps_move *m = p->move;
 	struct store_share *given = calloc(m->count + 1, sizeof *given);
@@ -821,12 +823,12 @@ static void adopt(struct ps *p, uint64_t iteration)
 	p->options.part = m->part;
 	p->options.parts = m->map.parts;
 	ps_heat_anew(p);
-	forget(p);
+	move_forget(p);
 	if (had != m->map.parts)
 		log_say(LOG_LEVEL_INFO, "map %llu: part %u of %u, at iteration %llu",
 			(unsigned long long)m->map.version, m->part, m->map.parts,
 			(unsigned long long)iteration);
-	end(p);
+	move_end_all(p);
 	if (p->more.adopted)
 		p->more.adopted(p->more.adopted_owner);
 }
@@ -842,16 +844,17 @@ void move_adopt(struct ps *p, const struct order *o, const struct order_answer *
 		return;
 	}
 	if (!p->move || p->move->attempt != o->attempt || version > o->version) {
-		refuse(o, a, "order", "map %llu is in force here, and attempt %llu not prepared",
-		       (unsigned long long)version, (unsigned long long)o->attempt);
+		move_refuse(o, a, "order",
+			    "map %llu is in force here, and attempt %llu not prepared",
+			    (unsigned long long)version, (unsigned long long)o->attempt);
 		return;
 	}
 	if (version != 0 && o->iteration != p->applied) {
-		refuse(o, a, "order", "%llu units are applied here, not %llu",
-		       (unsigned long long)p->applied, (unsigned long long)o->iteration);
+		move_refuse(o, a, "order", "%llu units are applied here, not %llu",
+			    (unsigned long long)p->applied, (unsigned long long)o->iteration);
 		return;
 	}
-	adopt(p, o->iteration);
+	move_adopt_map(p, o->iteration);
 	a->done(a->part, &result, a->arg);
 }
 
@@ -862,7 +865,7 @@ void move_cancel(struct ps *p, const struct order *o, const struct order_answer 
 	if (p->attempt < o->attempt)
 		p->attempt = o->attempt; /* its prepare comes no more */
 	if (p->move && p->move->attempt <= o->attempt) {
-		fail(p->move, p->options.id, "the attempt is over");
+		move_fail(p->move, p->options.id, "the attempt is over");
 		end_attempt(p);
 	}
 	a->done(a->part, &result, a->arg);

@@ -20,15 +20,15 @@
 
 /* ---- obeying ---- */
 
-static void done(const struct order_answer *a, const struct order_result *result)
+static void obey_done(const struct order_answer *a, const struct order_result *result)
 {
 	a->done(a->part, result, a->arg);
 }
 
-static void refuse(const struct order_answer *a, const char *code, const char *fmt, ...)
+static void obey_refuse(const struct order_answer *a, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static void refuse(const struct order_answer *a, const char *code, const char *fmt, ...)
+static void obey_refuse(const struct order_answer *a, const char *code, const char *fmt, ...)
 {
 	char text[ERROR_TEXT_MAX];
 	struct order_result result = {.code = code, .text = text};
@@ -37,13 +37,13 @@ static void refuse(const struct order_answer *a, const char *code, const char *f
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	done(a, &result);
+	obey_done(a, &result);
 }
 
-static void refuse_iteration(struct ps *p, const struct order *o, const struct order_answer *a)
+static void obey_refuse_iteration(struct ps *p, const struct order *o, const struct order_answer *a)
 {
-	refuse(a, "order", "%llu units are applied here, not %llu", (unsigned long long)p->applied,
-	       (unsigned long long)o->iteration);
+	obey_refuse(a, "order", "%llu units are applied here, not %llu",
+		    (unsigned long long)p->applied, (unsigned long long)o->iteration);
 }
 
 static void obey_hold(struct ps *p, const struct order *o, const struct order_answer *a)
@@ -58,7 +58,7 @@ static void obey_hold(struct ps *p, const struct order *o, const struct order_an
 		else
 			a->missing(a->part, q->worker, q->generation, q->sequence, a->arg);
 	}
-	done(a, &result);
+	obey_done(a, &result);
 }
 
 static void obey_apply(struct ps *p, const struct order *o, const struct order_answer *a)
@@ -68,19 +68,20 @@ static void obey_apply(struct ps *p, const struct order *o, const struct order_a
 	size_t missing = 0;
 
 	if (!result.repeated && o->iteration != p->applied) {
-		refuse_iteration(p, o, a);
+		obey_refuse_iteration(p, o, a);
 		return;
 	}
 	if (!result.repeated && ps_apply(p, o, &missing, &err) != 0) {
-		refuse(a, "no-memory", "%s", err.text);
+		obey_refuse(a, "no-memory", "%s", err.text);
 		return;
 	}
 	if (missing) {
-		refuse(a, "not-staged", "%zu parts are committed, but not staged here", missing);
+		obey_refuse(a, "not-staged", "%zu parts are committed, but not staged here",
+			    missing);
 		return;
 	}
 	result.iteration = p->applied;
-	done(a, &result);
+	obey_done(a, &result);
 }
 
 static void obey_throw(struct ps *p, const struct order *o, const struct order_answer *a)
@@ -95,7 +96,7 @@ static void obey_throw(struct ps *p, const struct order *o, const struct order_a
 			early_drop(p->replica, o->worker, o->generation);
 	}
 	ps_waits_run(p); /* pulls behind it */
-	done(a, &result);
+	obey_done(a, &result);
 }
 
 static void on_forked(const struct fork_result *forked, void *ps)
@@ -109,11 +110,11 @@ static void on_forked(const struct fork_result *forked, void *ps)
 				      .stall = forked->stall};
 
 	p->fork = NULL;
-	done(&p->cut_answer, &result);
+	obey_done(&p->cut_answer, &result);
 }
 
 /* In a child, where the keeper's socket has another number. */
-static int write_part(void *ps, int keeper, uint64_t *bytes, uint64_t *sum, struct error *err)
+static int obey_write_part(void *ps, int keeper, uint64_t *bytes, uint64_t *sum, struct error *err)
 {
 	const struct ps *p = ps;
 
@@ -166,7 +167,9 @@ static void note_full(struct ps *p, const char *path)
 static void obey_cut(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	char name[CKPT_NAME_MAX], file[CKPT_PATH_MAX];
-	struct fork_job job = {.work = write_part, .owner = p, .name = p->cut_file,
+	struct fork_job job = {.work = obey_write_part,
+			       .owner = p,
+			       .name = p->cut_file,
 			       .keep = p->options.memory ? p->options.keeper : -1};
 	struct error err = {0};
 
@@ -174,17 +177,18 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	/* The lead has made it, but on its host, which need not share files with this one. */
 	mkdir(o->path, 0700);
 	if (p->fork) {
-		refuse(a, "busy", "another cut is being written");
+		obey_refuse(a, "busy", "another cut is being written");
 	} else if (o->iteration != ORDER_ANYWHERE && o->iteration != p->applied) {
-		refuse_iteration(p, o, a); /* said again, too late: the others were cut there */
+		obey_refuse_iteration(p, o,
+				      a); /* said again, too late: the others were cut there */
 	} else if (fs_join(file, sizeof file, o->path, name, &err) != 0) {
-		refuse(a, "cut", "%s", err.text);
+		obey_refuse(a, "cut", "%s", err.text);
 	} else {
 		memcpy(p->cut_file, file, sizeof file);
 		p->cut_answer = *a;
 		p->cut_since = since(p, o->path, o->base);
 		if (ps_fork(p, &p->fork, &job, on_forked, p, &err) != 0)
-			refuse(a, "cut", "%s", err.text);
+			obey_refuse(a, "cut", "%s", err.text);
 		else if (!o->base)
 			note_full(p, o->path);
 	}
@@ -199,14 +203,14 @@ static void obey_heat(struct ps *p, const struct order *o, const struct order_an
 				      .heat_units = p->heat.units};
 
 	heat_text(&p->heat, store_width(p->store), text);
-	done(a, &result);
+	obey_done(a, &result);
 }
 
 static void obey_not(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	(void)p;
 	(void)o;
-	refuse(a, "no-replica", "it has a part of the parameters only");
+	obey_refuse(a, "no-replica", "it has a part of the parameters only");
 }
 
 void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
@@ -310,7 +314,7 @@ static void on_long_done(uint32_t part, const struct order_result *result, void 
 }
 
 /* Its client may go first: it goes on, nobody is told. */
-static void asker_gone(struct request *rq, void *asked)
+static void obey_asker_gone(struct request *rq, void *asked)
 {
 	struct ps_long *l = asked;
 
@@ -343,10 +347,10 @@ static int ask_long(struct ps *p, struct ps_long *l, const struct order *o, stru
 			return 0;
 	}
 	if (o->later) {
-		asker_gone(rq, l);
+		obey_asker_gone(rq, l);
 		request_ok(rq, "pending=1");
 	} else {
-		request_defer(rq, asker_gone, l);
+		request_defer(rq, obey_asker_gone, l);
 	}
 	return 1;
 }

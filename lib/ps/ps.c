@@ -36,7 +36,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 }
 
 /* A monitor on another host has another clock. */
-static void tell_clock(struct peer *monitor, const struct record *greeting, void *ps)
+static void ps_tell_clock(struct peer *monitor, const struct record *greeting, void *ps)
 {
 	char line[64];
 	struct record_out o;
@@ -51,8 +51,7 @@ static void tell_clock(struct peer *monitor, const struct record *greeting, void
 
 int ps_start(struct ps *p, struct server *server, struct error *err)
 {
-	struct peer_options options = {
-		.path = p->options.monitor, .up = tell_clock, .owner = p};
+	struct peer_options options = {.path = p->options.monitor, .up = ps_tell_clock, .owner = p};
 
 	p->server = server;
 	if (ps_handover_start(p, err) != 0 || ps_waits_start(p, err) != 0 ||
@@ -130,7 +129,7 @@ uint64_t ps_iteration(const struct ps *p)
 	return p->applied;
 }
 
-static uint64_t iteration(const void *ps)
+static uint64_t ps_iteration_of(const void *ps)
 {
 	return ps_iteration(ps);
 }
@@ -153,7 +152,7 @@ struct part_here ps_here(struct ps *p)
 	return (struct part_here){.part = p,
 				  .obey = ps_obey,
 				  .stage = ps_stage,
-				  .iteration = iteration,
+				  .iteration = ps_iteration_of,
 				  .stat = ps_stat,
 				  .map = part_map,
 				  .bytes = part_bytes};

@@ -72,7 +72,7 @@ static void model_fill(const struct ps *p, int dense, size_t rows, float *const 
 }
 
 /* Seconds from the asking until the units that the pull needs were applied. */
-static double waited(const struct ps *p, uint64_t iteration, double asked)
+static double pull_waited(const struct ps *p, uint64_t iteration, double asked)
 {
 	double reached;
 
@@ -100,7 +100,7 @@ void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, f
 	int dense = (int)q->dense, into = q->into;
 	uint64_t into_offset = q->into_offset, into_bytes = q->into_bytes;
 	size_t rows = (size_t)q->rows;
-	double wait = waited(p, q->iteration, q->asked);
+	double wait = pull_waited(p, q->iteration, q->asked);
 	size_t width = store_width(p->store), count = dense ? store_dense_count(p->store) : 0;
 	size_t bytes = ps_pull_bytes(p, q);
 	char line[256];

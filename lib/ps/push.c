@@ -196,7 +196,7 @@ static void refuse_values(struct ps *p, struct request *rq, const char *why)
 /* Takes s. Keeps it, unless nobody will ever name it: its unit is over (the lead will settle it as
  * dropped), or it has no samples and so is in no unit. Kept, it would stay, and a pull behind it
  * would wait. A sum waits for all its members, also for those without samples. */
-static int keep(struct ps *p, struct staged *s, struct error *err)
+static int push_keep(struct ps *p, struct staged *s, struct error *err)
 {
 	if ((s->push.count == 0 && !p->replica) ||
 	    (p->options.bsp && s->iteration < p->applied)) {
@@ -232,7 +232,7 @@ enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit)
 		staged_free(s);
 		return PART_UNFIT;
 	}
-	if (keep(p, s, &err) == 0)
+	if (push_keep(p, s, &err) == 0)
 		return PART_STAGED;
 	refuse_room(rq, &err);
 	return PART_UNFIT;
@@ -250,7 +250,7 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 		return;
 	}
 	memcpy(worker, s->worker, sizeof worker);
-	if (keep(p, s, &err) != 0) {
+	if (push_keep(p, s, &err) != 0) {
 		refuse_room(rq, &err);
 		return;
 	}

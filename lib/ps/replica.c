@@ -104,7 +104,7 @@ void ps_replica_stat(const struct ps_replica *r, struct record_out *o)
 
 /* ---- requests ---- */
 
-static void on_look(struct request *rq, void *ps)
+static void ps_replica_on_look(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 
@@ -121,7 +121,7 @@ const struct verb ps_replica_verbs[] = {
 	{"pull", "worker generation incarnation iteration dense rows",
 	 "into-offset-bytes into-bytes asked after", ps_on_pull, PART_PAYLOAD_BYTES_MAX,
 	 "parameters as of an iteration; payload: u32 keys"},
-	{"look", "", "", on_look, 0,
+	{"look", "", "", ps_replica_on_look, 0,
 	 "the dense parameters, to be read where they lie: a descriptor comes with the answer"},
 	{"part", "worker generation incarnation sequence iteration begin length", "", early_on_part,
 	 PART_PAYLOAD_BYTES_MAX, "these floats of a gradient in mapped memory are final"},

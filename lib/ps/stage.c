@@ -40,7 +40,7 @@ void staged_free(struct staged *p)
 	free(p);
 }
 
-static struct worker *find(const struct stage *s, const char *id)
+static struct worker *stage_find_worker(const struct stage *s, const char *id)
 {
 	struct worker *w;
 
@@ -48,9 +48,9 @@ static struct worker *find(const struct stage *s, const char *id)
 	return w;
 }
 
-static struct worker *find_or_make(struct stage *s, const char *id)
+static struct worker *stage_find_or_make(struct stage *s, const char *id)
 {
-	struct worker *w = find(s, id);
+	struct worker *w = stage_find_worker(s, id);
 
 	if (w || HASH_COUNT(s->workers) >= WORKERS_MAX)
 		return w;
@@ -63,9 +63,9 @@ static struct worker *find_or_make(struct stage *s, const char *id)
 }
 
 /* Those of w for which gone() says so. */
-static void drop_if(struct stage *s, struct worker *w,
-		    int (*gone)(const struct staged *p, const struct staged *like),
-		    const struct staged *like)
+static void stage_drop_if(struct stage *s, struct worker *w,
+			  int (*gone)(const struct staged *p, const struct staged *like),
+			  const struct staged *like)
 {
 	struct staged **at = &w->first, *p;
 
@@ -108,7 +108,7 @@ static int out_of_window(const struct staged *p, const struct staged *like)
 }
 
 /* The two highest generations of w and p; 0 when p is older than both. */
-static int make_room(struct stage *s, struct worker *w, const struct staged *p)
+static int stage_make_room(struct stage *s, struct worker *w, const struct staged *p)
 {
 	uint64_t newest = p->generation, second = 0;
 
@@ -123,7 +123,7 @@ static int make_room(struct stage *s, struct worker *w, const struct staged *p)
 	if (second == 0)
 		return 1;
 	struct staged like = {.generation = second - 1};
-	drop_if(s, w, up_to_and_free, &like);
+	stage_drop_if(s, w, up_to_and_free, &like);
 	return p->generation >= second;
 }
 
@@ -141,7 +141,7 @@ static int no_room(const struct staged *p, struct error *err)
 
 int stage_restore(struct stage *s, struct staged *p, struct error *err)
 {
-	struct worker *w = find_or_make(s, p->worker);
+	struct worker *w = stage_find_or_make(s, p->worker);
 
 	if (!w)
 		return no_room(p, err);
@@ -151,11 +151,11 @@ int stage_restore(struct stage *s, struct staged *p, struct error *err)
 
 int stage_put(struct stage *s, struct staged *p, struct error *err)
 {
-	struct worker *w = find_or_make(s, p->worker);
+	struct worker *w = stage_find_or_make(s, p->worker);
 
 	if (!w)
 		return no_room(p, err);
-	if (p->generation <= w->thrown || !make_room(s, w, p))
+	if (p->generation <= w->thrown || !stage_make_room(s, w, p))
 		return error_set(err, ERROR_DATA, "stage", "generation %llu of %s is over",
 				 (unsigned long long)p->generation, p->worker);
 	const struct staged *here = stage_find(s, p->worker, p->generation, p->sequence);
@@ -163,8 +163,8 @@ int stage_put(struct stage *s, struct staged *p, struct error *err)
 		staged_free(p);
 		return 0;
 	}
-	drop_if(s, w, same_name, p);
-	drop_if(s, w, out_of_window, p);
+	stage_drop_if(s, w, same_name, p);
+	stage_drop_if(s, w, out_of_window, p);
 	link_in(s, w, p);
 	return 0;
 }
@@ -172,7 +172,7 @@ int stage_put(struct stage *s, struct staged *p, struct error *err)
 struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,
 			  uint64_t sequence)
 {
-	struct worker *w = find(s, worker);
+	struct worker *w = stage_find_worker(s, worker);
 	struct staged *p = w ? w->first : NULL;
 
 	while (p && (p->generation != generation || p->sequence != sequence))
@@ -183,7 +183,7 @@ struct staged *stage_find(const struct stage *s, const char *worker, uint64_t ge
 struct staged *stage_find_for(const struct stage *s, const char *worker, uint64_t generation,
 			      uint64_t iteration)
 {
-	struct worker *w = find(s, worker);
+	struct worker *w = stage_find_worker(s, worker);
 	struct staged *last = NULL;
 
 	for (struct staged *p = w ? w->first : NULL; p; p = p->next) {
@@ -196,30 +196,30 @@ struct staged *stage_find_for(const struct stage *s, const char *worker, uint64_
 
 int stage_is_over(const struct stage *s, const char *worker, uint64_t generation)
 {
-	const struct worker *w = find(s, worker);
+	const struct worker *w = stage_find_worker(s, worker);
 
 	return w && generation <= w->thrown;
 }
 
 void stage_drop(struct stage *s, const char *worker, uint64_t generation, uint64_t sequence)
 {
-	struct worker *w = find(s, worker);
+	struct worker *w = stage_find_worker(s, worker);
 	struct staged like = {.generation = generation, .sequence = sequence};
 
 	if (w)
-		drop_if(s, w, same_name, &like);
+		stage_drop_if(s, w, same_name, &like);
 }
 
 void stage_throw(struct stage *s, const char *worker, uint64_t generation)
 {
-	struct worker *w = find_or_make(s, worker);
+	struct worker *w = stage_find_or_make(s, worker);
 	struct staged like = {.generation = generation};
 
 	if (!w)
 		return; /* too many workers: nothing of this one can be staged either */
 	if (w->thrown < generation)
 		w->thrown = generation;
-	drop_if(s, w, up_to, &like);
+	stage_drop_if(s, w, up_to, &like);
 }
 
 void stage_drop_before(struct stage *s, uint64_t iteration)
@@ -227,7 +227,7 @@ void stage_drop_before(struct stage *s, uint64_t iteration)
 	struct staged like = {.iteration = iteration};
 
 	for (struct worker *w = s->workers; w; w = w->hh.next)
-		drop_if(s, w, before, &like);
+		stage_drop_if(s, w, before, &like);
 }
 
 void stage_drop_all(struct stage *s)
@@ -258,7 +258,7 @@ void stage_free(struct stage *s)
 	HASH_ITER(hh, s->workers, w, next)
 	{
 		struct staged like = {.generation = UINT64_MAX};
-		drop_if(s, w, up_to, &like);
+		stage_drop_if(s, w, up_to, &like);
 		HASH_DEL(s->workers, w);
 		free(w);
 	}

@@ -9,7 +9,7 @@
 
 #define ANSWER_BYTES ((size_t)256 << 10) /* of parameters that are copied in one turn */
 
-static void wait_free(struct ps_wait *w)
+static void ps_wait_free(struct ps_wait *w)
 {
 	struct ps *p = w->ps;
 
@@ -23,10 +23,10 @@ static void wait_free(struct ps_wait *w)
 	free(w);
 }
 
-static void on_cancel(struct request *rq, void *arg)
+static void ps_wait_on_cancel(struct request *rq, void *arg)
 {
 	(void)rq;
-	wait_free(arg);
+	ps_wait_free(arg);
 }
 
 void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq)
@@ -37,10 +37,10 @@ void ps_wait_add(struct ps_wait *w, struct ps *p, struct request *rq)
 	w->next = NULL;
 	*p->waits_end = w;
 	p->waits_end = &w->next;
-	request_defer(rq, on_cancel, w);
+	request_defer(rq, ps_wait_on_cancel, w);
 }
 
-static void answer(struct ps_wait *w)
+static void ps_wait_answer(struct ps_wait *w)
 {
 	struct staged *s = w->push;
 
@@ -49,7 +49,7 @@ static void answer(struct ps_wait *w)
 		ps_push_answer(w->ps, w->rq, s);
 	else
 		ps_pull_answer(w->ps, w->rq, &w->pull, w->row);
-	wait_free(w);
+	ps_wait_free(w);
 }
 
 void ps_waits_soon(struct ps *p)
@@ -61,7 +61,7 @@ void ps_waits_soon(struct ps *p)
 
 /* Those whose iteration is here, as long as what they pull is no more than room bytes together; the
  * first one too when it is more, if `any`. The rest has its turn when these answers have gone. */
-static void run(struct ps *p, size_t room, int any)
+static void ps_wait_run(struct ps *p, size_t room, int any)
 {
 	double start = clock_mono();
 
@@ -76,26 +76,26 @@ static void run(struct ps *p, size_t room, int any)
 		}
 		room -= bytes < room ? bytes : room;
 		any = 0;
-		answer(w);
+		ps_wait_answer(w);
 	}
 	p->work += clock_mono() - start;
 }
 
-static void on_turn(void *ps)
+static void ps_wait_on_turn(void *ps)
 {
-	run(ps, ANSWER_BYTES, 1);
+	ps_wait_run(ps, ANSWER_BYTES, 1);
 }
 
 void ps_waits_run(struct ps *p)
 {
-	run(p, ANSWER_BYTES, 0);
+	ps_wait_run(p, ANSWER_BYTES, 0);
 }
 
 struct request *ps_wait_take(struct ps *p)
 {
 	struct request *rq = p->waits->rq;
 
-	wait_free(p->waits);
+	ps_wait_free(p->waits);
 	return rq;
 }
 
@@ -107,7 +107,7 @@ void ps_waits_refuse(struct ps *p, const char *code, const char *text)
 
 int ps_waits_start(struct ps *p, struct error *err)
 {
-	p->answer = timer_new(server_base(p->server), on_turn, p);
+	p->answer = timer_new(server_base(p->server), ps_wait_on_turn, p);
 	return p->answer ? 0 : error_set(err, ERROR_OS, "ps", "out of memory");
 }
 

@@ -75,7 +75,7 @@ void drag_add(struct record_out *o, const struct drag *d)
 }
 
 /* Bytes of the file; 0 if it does not exist, or is read between truncation and writing. */
-static ssize_t read_text(const char *path, char *text, struct error *err)
+static ssize_t drag_read_text(const char *path, char *text, struct error *err)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
@@ -89,7 +89,7 @@ static ssize_t read_text(const char *path, char *text, struct error *err)
 	return len;
 }
 
-static void tell_once(struct drag_file *f, const struct error *err)
+static void drag_tell_once(struct drag_file *f, const struct error *err)
 {
 	if (!f->told)
 		log_say(LOG_LEVEL_WARNING, "%s: %s: no drag", err->place, err->text);
@@ -100,17 +100,17 @@ const struct drag *drag_look(struct drag_file *f)
 {
 	char text[DRAG_BYTES_MAX];
 	struct error err;
-	ssize_t len = f->path ? read_text(f->path, text, &err) : 0;
+	ssize_t len = f->path ? drag_read_text(f->path, text, &err) : 0;
 	if (len > 0 && (size_t)len == f->len && memcmp(text, f->text, f->len) == 0)
 		return &f->drag;
 	f->drag = (struct drag){0};
 	f->len = len > 0 ? (size_t)len : 0;
 	memcpy(f->text, text, f->len);
 	if (len < 0)
-		tell_once(f, &err);
+		drag_tell_once(f, &err);
 	else if (len > 0 && drag_parse(text, f->len, &f->drag, &err) != 0) {
 		error_wrap(&err, f->path);
-		tell_once(f, &err);
+		drag_tell_once(f, &err);
 	} else {
 		f->told = 0;
 	}

@@ -8,7 +8,8 @@
 #define REAL_MAX 1e15
 #define NUMBER_MAX 1e300
 
-static int read_name(const struct field *f, const struct record *r, void *to, struct error *err)
+static int fields_read_name(const struct field *f, const struct record *r, void *to,
+			    struct error *err)
 {
 	const char *value;
 	if (record_text(r, f->key, &value, err) != 0)
@@ -21,7 +22,8 @@ static int read_name(const struct field *f, const struct record *r, void *to, st
 	return error_set(err, ERROR_DATA, NULL, "%s=: '%.40s' is none", f->key, value);
 }
 
-static int read_one(const struct field *f, const struct record *r, void *to, struct error *err)
+static int fields_read_one(const struct field *f, const struct record *r, void *to,
+			   struct error *err)
 {
 	uint64_t wide;
 	const char *id;
@@ -51,7 +53,7 @@ static int read_one(const struct field *f, const struct record *r, void *to, str
 		memcpy(to, id, strlen(id) + 1);
 		return 0;
 	default:
-		return read_name(f, r, to, err);
+		return fields_read_name(f, r, to, err);
 	}
 }
 
@@ -61,7 +63,7 @@ static int is_missing(const struct field *f, const struct record *r)
 	return !value || (!*value && (f->kind == FIELD_ID || f->kind == FIELD_ID_COPY));
 }
 
-static void leave_out(const struct field *f, void *to)
+static void fields_leave_out(const struct field *f, void *to)
 {
 	if (f->kind == FIELD_U64)
 		*(uint64_t *)to = f->none;
@@ -78,8 +80,8 @@ int fields_read(const struct field *table, const struct record *r, void *to, str
 	for (const struct field *f = table; f->key; f++) {
 		void *member = (char *)to + f->offset;
 		if (f->is_optional && is_missing(f, r))
-			leave_out(f, member);
-		else if (read_one(f, r, member, err) != 0)
+			fields_leave_out(f, member);
+		else if (fields_read_one(f, r, member, err) != 0)
 			return -1;
 	}
 	return 0;

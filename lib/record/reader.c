@@ -79,7 +79,7 @@ static int refill(struct record_reader *in, struct error *err)
 }
 
 /* The input has ended, perhaps in the middle of a line. */
-static int take_end(struct record_reader *in, struct error *err)
+static int reader_take_end(struct record_reader *in, struct error *err)
 {
 	if (framer_left(&in->in) == 0)
 		return RECORD_END;
@@ -100,7 +100,7 @@ int record_read(struct record_reader *in, struct record *r, struct error *err)
 	while ((found = framer_line(&in->in, RECORD_LINE_MAX, &line, &len)) == FRAMER_MORE) {
 		int more = refill(in, err);
 		if (more <= 0)
-			return more < 0 ? -1 : take_end(in, err);
+			return more < 0 ? -1 : reader_take_end(in, err);
 	}
 	in->line++;
 	if (found == FRAMER_LONG)

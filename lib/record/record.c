@@ -19,7 +19,7 @@ static int is_name(unsigned char c)
 	return is_name_start(c) || (c >= '0' && c <= '9') || c == '-';
 }
 
-static int hex_value(unsigned char c)
+static int record_hex_value(unsigned char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -38,7 +38,7 @@ static uint64_t key_bit(const char *key)
 	return 1ull << (h & 63);
 }
 
-static int bad(struct error *err, size_t at, const char *why)
+static int record_bad(struct error *err, size_t at, const char *why)
 {
 	return error_set(err, ERROR_DATA, NULL, "byte %zu: %s", at + 1, why);
 }
@@ -51,16 +51,18 @@ static int take_value(const char *line, size_t len, size_t *i, char **to, struct
 	for (; k < len && line[k] != ' ' && line[k] != '\t'; k++) {
 		unsigned char c = (unsigned char)line[k];
 		if (c == '%') {
-			int high = k + 2 < len + 0 ? hex_value((unsigned char)line[k + 1]) : -1;
-			int low = k + 2 < len + 0 ? hex_value((unsigned char)line[k + 2]) : -1;
+			int high =
+				k + 2 < len + 0 ? record_hex_value((unsigned char)line[k + 1]) : -1;
+			int low =
+				k + 2 < len + 0 ? record_hex_value((unsigned char)line[k + 2]) : -1;
 			if (k + 2 >= len || high < 0 || low < 0)
-				return bad(err, k, "'%' without two hexadecimal digits");
+				return record_bad(err, k, "'%' without two hexadecimal digits");
 			c = (unsigned char)(high * 16 + low);
 			if (c == 0)
-				return bad(err, k, "a value may not hold a NUL");
+				return record_bad(err, k, "a value may not hold a NUL");
 			k += 2;
 		} else if (c < 0x20 || c == 0x7f) {
-			return bad(err, k, "control character in a value");
+			return record_bad(err, k, "control character in a value");
 		}
 		*out++ = (char)c;
 	}
@@ -79,8 +81,8 @@ static int is_key_twice(const struct record *r, const char *key)
 }
 
 /* Copies a type or key; *i ends on the byte behind it. */
-static int take_name(const char *line, size_t len, size_t *i, char **to, const char *what,
-		     struct error *err)
+static int record_take_name(const char *line, size_t len, size_t *i, char **to, const char *what,
+			    struct error *err)
 {
 	size_t k = *i;
 	if (k >= len || !is_name_start((unsigned char)line[k]))
@@ -110,15 +112,15 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
 	char *to = r->line;
 	size_t i = 0;
 	r->type = to;
-	if (take_name(line, len, &i, &to, "the type", err) != 0)
+	if (record_take_name(line, len, &i, &to, "the type", err) != 0)
 		return -1;
 	while (i < len && line[i] == ' ') {
 		i++;
 		if (r->count == RECORD_FIELDS_MAX)
-			return bad(err, i, "too many fields");
+			return record_bad(err, i, "too many fields");
 		struct record_field *f = &r->field[r->count];
 		f->key = to;
-		if (take_name(line, len, &i, &to, "a key", err) != 0)
+		if (record_take_name(line, len, &i, &to, "a key", err) != 0)
 			return -1;
 		if (i >= len || line[i] != '=')
 			return error_set(err, ERROR_DATA, NULL, "byte %zu: key '%.40s' without '='",
@@ -141,7 +143,7 @@ int record_parse(struct record *r, const char *line, size_t len, struct error *e
 		i = len;
 	}
 	if (i != len)
-		return bad(err, i, "fields must be key=value with single spaces between");
+		return record_bad(err, i, "fields must be key=value with single spaces between");
 	return 0;
 }
 
@@ -229,7 +231,7 @@ int record_real(const struct record *r, const char *key, double min, double max,
 }
 
 /* One byte stays free for the newline and one for the NUL. */
-static void put(struct record_out *o, const char *data, size_t len)
+static void record_put(struct record_out *o, const char *data, size_t len)
 {
 	if (o->overflow || len + 2 > o->max - o->len) {
 		o->overflow = 1;
@@ -242,7 +244,7 @@ static void put(struct record_out *o, const char *data, size_t len)
 void record_begin(struct record_out *o, char *data, size_t max, const char *type)
 {
 	*o = (struct record_out){.data = data, .max = max};
-	put(o, type, strlen(type));
+	record_put(o, type, strlen(type));
 }
 
 static int must_encode(unsigned char c)
@@ -258,21 +260,21 @@ static void put_value(struct record_out *o, const char *value)
 		while (value[plain] && !must_encode((unsigned char)value[plain]))
 			plain++;
 		if (plain)
-			put(o, value, plain);
+			record_put(o, value, plain);
 		value += plain;
 		if (*value) {
 			unsigned char c = (unsigned char)*value++;
 			char code[3] = {'%', hex[c >> 4], hex[c & 15]};
-			put(o, code, 3);
+			record_put(o, code, 3);
 		}
 	}
 }
 
 static void put_key(struct record_out *o, const char *key)
 {
-	put(o, " ", 1);
-	put(o, key, strlen(key));
-	put(o, "=", 1);
+	record_put(o, " ", 1);
+	record_put(o, key, strlen(key));
+	record_put(o, "=", 1);
 }
 
 void record_add(struct record_out *o, const char *key, const char *value)
@@ -286,7 +288,7 @@ void record_add_u64(struct record_out *o, const char *key, uint64_t value)
 	char text[32];
 	size_t n = number_format_u64(value, text);
 	put_key(o, key);
-	put(o, text, n);
+	record_put(o, text, n);
 }
 
 void record_add_real(struct record_out *o, const char *key, double value)
@@ -294,7 +296,7 @@ void record_add_real(struct record_out *o, const char *key, double value)
 	char text[40];
 	put_key(o, key);
 	if (isfinite(value))
-		put(o, text, number_format_real(value, text));
+		record_put(o, text, number_format_real(value, text));
 }
 
 void record_add_brief(struct record_out *o, const char *key, double value)
@@ -302,7 +304,7 @@ void record_add_brief(struct record_out *o, const char *key, double value)
 	char text[32];
 	put_key(o, key);
 	if (isfinite(value))
-		put(o, text, (size_t)snprintf(text, sizeof text, "%.9g", value));
+		record_put(o, text, (size_t)snprintf(text, sizeof text, "%.9g", value));
 }
 
 void record_add_seconds(struct record_out *o, const char *key, double value)
@@ -310,7 +312,7 @@ void record_add_seconds(struct record_out *o, const char *key, double value)
 	char text[64];
 	put_key(o, key);
 	if (isfinite(value))
-		put(o, text, (size_t)snprintf(text, sizeof text, "%.6f", value));
+		record_put(o, text, (size_t)snprintf(text, sizeof text, "%.6f", value));
 }
 
 void record_add_fields(struct record_out *o, const struct record *r, const char *except)
@@ -323,13 +325,13 @@ void record_add_fields(struct record_out *o, const struct record *r, const char 
 size_t record_end(struct record_out *o, const char *text)
 {
 	if (text && text[0] && !o->overflow) {
-		put(o, "\t", 1);
+		record_put(o, "\t", 1);
 		size_t start = o->len, room = o->max - o->len;
 		size_t n = strlen(text);
 		/* Text is for people: cut it rather than lose the whole record. */
 		if (n + 2 > room)
 			n = room > 2 ? room - 2 : 0;
-		put(o, text, n);
+		record_put(o, text, n);
 		for (size_t i = start; i < o->len; i++)
 			if (o->data[i] == '\n' || o->data[i] == '\0')
 				o->data[i] = ' ';

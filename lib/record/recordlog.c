@@ -30,7 +30,7 @@ static void drop_torn_line(int fd)
 		(void)!ftruncate(fd, begin + keep);
 }
 
-static int open_file(const char *path, int *fd, struct error *err)
+static int recordlog_open_file(const char *path, int *fd, struct error *err)
 {
 	/* A FIFO may have no reader for hours: better lose lines than block. */
 	*fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
@@ -43,14 +43,14 @@ static int open_file(const char *path, int *fd, struct error *err)
 int recordlog_open(struct recordlog *log, const char *path, struct error *err)
 {
 	*log = (struct recordlog){.path = path, .fd = -1};
-	return open_file(path, &log->fd, err);
+	return recordlog_open_file(path, &log->fd, err);
 }
 
 int recordlog_reopen(struct recordlog *log, struct error *err)
 {
 	int fd;
 	int result = recordlog_flush(log, err);
-	if (open_file(log->path, &fd, err) != 0)
+	if (recordlog_open_file(log->path, &fd, err) != 0)
 		return -1;
 	close(log->fd);
 	log->fd = fd;
@@ -75,7 +75,7 @@ static void cut_back(int fd, size_t written)
 }
 
 /* Writes all gathered lines, or none. */
-static int write_out(struct recordlog *log, struct error *err)
+static int recordlog_write_out(struct recordlog *log, struct error *err)
 {
 	size_t written = 0;
 	int result = 0;
@@ -104,7 +104,7 @@ static int write_out(struct recordlog *log, struct error *err)
 void recordlog_add(struct recordlog *log, const char *line, size_t len)
 {
 	if (log->len + len > GATHER_MAX)
-		(void)write_out(log, NULL); /* reported by the next flush that fails */
+		(void)recordlog_write_out(log, NULL); /* reported by the next flush that fails */
 	if (GROW(log->data, log->room, log->len + len) != 0) {
 		log->lost++;
 		return;
@@ -116,7 +116,7 @@ void recordlog_add(struct recordlog *log, const char *line, size_t len)
 
 int recordlog_flush(struct recordlog *log, struct error *err)
 {
-	if (write_out(log, err) == 0 || log->is_told)
+	if (recordlog_write_out(log, err) == 0 || log->is_told)
 		return 0;
 	log->is_told = 1;
 	return -1;

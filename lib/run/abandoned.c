@@ -13,8 +13,8 @@ static void wait(struct supervisor *s)
 	s->abandoned.since = clock_mono() - deadline_seconds(DEADLINE_STRAY) * 0.9;
 }
 
-static void ask(struct supervisor *s, struct link *link, struct record_out *o, sup_answer_fn *each,
-		sup_answer_fn *done)
+static void abandoned_ask(struct supervisor *s, struct link *link, struct record_out *o,
+			  sup_answer_fn *each, sup_answer_fn *done)
 {
 	if (sup_ask_now(&s->abandoned.question, link, o, each, done, s) != 0)
 		wait(s);
@@ -32,22 +32,24 @@ static void on_bye(const struct record *r, void *owner)
 	look_behind(s, s->abandoned.id);
 }
 
-static void on_who(const struct record *r, void *owner)
+static void abandoned_on_who(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	uint64_t generation = 0;
 	if (!sup_answer_ok(r) || record_u64(r, "generation", 1, UINT64_MAX, &generation, NULL) != 0)
 		return;
-	ask(s, &sup_shardd(s)->link,
-	    RECORD("bye", F("worker", s->abandoned.id), F("generation", generation)), NULL, on_bye);
+	abandoned_ask(s, &sup_shardd(s)->link,
+		      RECORD("bye", F("worker", s->abandoned.id), F("generation", generation)),
+		      NULL, on_bye);
 }
 
 static void ask_who(struct supervisor *s)
 {
-	ask(s, &sup_shardd(s)->link, RECORD("who", F("worker", s->abandoned.id)), NULL, on_who);
+	abandoned_ask(s, &sup_shardd(s)->link, RECORD("who", F("worker", s->abandoned.id)), NULL,
+		      abandoned_on_who);
 }
 
-static void on_member(const struct record *r, void *owner)
+static void abandoned_on_member(const struct record *r, void *owner)
 {
 	struct sup_abandoned *a = &((struct supervisor *)owner)->abandoned;
 	const char *id = record_get(r, "worker"), *state = record_get(r, "state");
@@ -55,7 +57,7 @@ static void on_member(const struct record *r, void *owner)
 }
 
 /* If a member is silent, the lead acts on it. */
-static void on_members(const struct record *r, void *owner)
+static void abandoned_on_members(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	if (!sup_answer_ok(r))
@@ -91,7 +93,8 @@ static void on_holders(const struct record *r, void *owner)
 		ask_who(s);
 		return;
 	}
-	ask(s, &sup_lead(s)->link, RECORD_BARE("members"), on_member, on_members);
+	abandoned_ask(s, &sup_lead(s)->link, RECORD_BARE("members"), abandoned_on_member,
+		      abandoned_on_members);
 }
 
 /* Looks at the next holder of rows; one after the other, in the order of their names. */
@@ -99,7 +102,8 @@ static void look_behind(struct supervisor *s, const char *id)
 {
 	memmove(s->abandoned.behind, id, strlen(id) + 1);
 	s->abandoned.id[0] = '\0';
-	ask(s, &sup_shardd(s)->link, RECORD("list", F("state", "doing")), on_holder, on_holders);
+	abandoned_ask(s, &sup_shardd(s)->link, RECORD("list", F("state", "doing")), on_holder,
+		      on_holders);
 }
 
 void sup_abandoned_tick(struct supervisor *s)

@@ -66,13 +66,13 @@ int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, st
 
 /* ---- looking ---- */
 
-static const char *id_of(const struct action *a)
+static const char *action_id_of(const struct action *a)
 {
 	return a->kind == ACTION_BACKUP_WORKERS ? "" : a->id;
 }
 
-static void log_refused(struct supervisor *s, const struct action *a, size_t line,
-			const char *reason, struct request *rq)
+static void action_log_refused(struct supervisor *s, const struct action *a, size_t line,
+			       const char *reason, struct request *rq)
 {
 	char text[RECORD_LINE_MAX];
 	struct record_out o;
@@ -80,7 +80,7 @@ static void log_refused(struct supervisor *s, const struct action *a, size_t lin
 	for (int to_log = 0; to_log < 2; to_log++) {
 		record_begin(&o, text, sizeof text, "refused");
 		record_add(&o, "kind", action_kind_name(a->kind));
-		record_add(&o, "id", id_of(a));
+		record_add(&o, "id", action_id_of(a));
 		record_add(&o, "reason", reason);
 		if (line > 0)
 			record_add_u64(&o, "line", line);
@@ -95,7 +95,7 @@ static void log_refused(struct supervisor *s, const struct action *a, size_t lin
  * worker gets it when it joins. */
 static const char *nonsense(struct supervisor *s, const struct action *a)
 {
-	struct sup_node *n = id_of(a)[0] ? sup_find(s, a->id) : NULL;
+	struct sup_node *n = action_id_of(a)[0] ? sup_find(s, a->id) : NULL;
 	switch (a->kind) {
 	case ACTION_ADJUST_BS:
 		if (job_balance(s->job)) /* the lead sets them at every barrier */
@@ -139,8 +139,8 @@ static const char *in_words(const char *reason)
 	return reason;
 }
 
-static int check(struct supervisor *s, const struct sup_actions *list, struct request *rq,
-		 struct error *err)
+static int action_check(struct supervisor *s, const struct sup_actions *list, struct request *rq,
+			struct error *err)
 {
 	for (size_t i = 0; i < list->count; i++) {
 		const struct action *a = &list->item[i];
@@ -148,12 +148,12 @@ static int check(struct supervisor *s, const struct sup_actions *list, struct re
 		char line[48] = "";
 		if (!why)
 			continue;
-		log_refused(s, a, list->line[i], why, rq);
+		action_log_refused(s, a, list->line[i], why, rq);
 		if (list->line[i] > 0)
 			snprintf(line, sizeof line, "line %zu: ", list->line[i]);
 		return error_set(err, ERROR_DATA, NULL, "%s%s%s%s: %s (%s)", line,
-				 action_kind_name(a->kind), id_of(a)[0] ? " " : "", id_of(a), why,
-				 in_words(why));
+				 action_kind_name(a->kind), action_id_of(a)[0] ? " " : "",
+				 action_id_of(a), why, in_words(why));
 	}
 	return 0;
 }
@@ -190,7 +190,7 @@ static void warn_of_sum(struct supervisor *s, const struct sup_actions *list)
 
 /* ---- to the lead ---- */
 
-static void drop(struct sup_act *act)
+static void action_drop(struct sup_act *act)
 {
 	for (struct sup_act **p = &act->sup->actions.first; *p; p = &(*p)->next)
 		if (*p == act) {
@@ -201,7 +201,7 @@ static void drop(struct sup_act *act)
 	free(act);
 }
 
-static void answer(struct request *rq, size_t count, size_t refused, const char *iteration)
+static void action_answer(struct request *rq, size_t count, size_t refused, const char *iteration)
 {
 	request_ok_record(rq, RECORD("ok", F("actions", count), F("refused", refused),
 				     iteration ? F("iteration", iteration) : F_NONE));
@@ -215,10 +215,10 @@ static void acknowledged(struct sup_act *act, const struct record *r)
 			  F("iteration", iteration ? iteration : "")));
 	sup_force_take(s, act->text);
 	if (act->rq)
-		answer(act->rq, act->count, act->refused, iteration);
+		action_answer(act->rq, act->count, act->refused, iteration);
 }
 
-static void on_act(const struct record *r, void *owner)
+static void action_on_act(const struct record *r, void *owner)
 {
 	struct sup_act *act = owner;
 	if (!r)
@@ -231,10 +231,10 @@ static void on_act(const struct record *r, void *owner)
 		if (act->rq)
 			request_err(act->rq, "refused", "%s", r->text ? r->text : "by the lead");
 	}
-	drop(act);
+	action_drop(act);
 }
 
-static void send_all(struct supervisor *s)
+static void action_send_all(struct supervisor *s)
 {
 	for (struct sup_act *act = s->actions.first; act; act = act->next) {
 		char line[64];
@@ -242,17 +242,18 @@ static void send_all(struct supervisor *s)
 		record_begin(&o, line, sizeof line, "act");
 		record_add_u64(&o, "number", act->number);
 		record_add_u64(&o, "bytes", act->bytes);
-		sup_ask_with(&act->question, &s->links.lead_act, &o, act->text, act->bytes, on_act, act);
+		sup_ask_with(&act->question, &s->links.lead_act, &o, act->text, act->bytes,
+			     action_on_act, act);
 	}
 }
 
-static void cancelled(struct request *rq, void *arg)
+static void action_cancelled(struct request *rq, void *arg)
 {
 	(void)rq;
 	((struct sup_act *)arg)->rq = NULL;
 }
 
-static uint64_t next_number(struct supervisor *s)
+static uint64_t action_next_number(struct supervisor *s)
 {
 	uint64_t now = (uint64_t)(clock_epoch() * 1e6); /* above those of an earlier supervisor */
 	s->actions.number = now > s->actions.number ? now : s->actions.number + 1;
@@ -271,7 +272,7 @@ static struct sup_act *queue(struct supervisor *s, char *text, size_t count, con
 				.text = text,
 				.bytes = strlen(text),
 				.count = count,
-				.number = next_number(s),
+				.number = action_next_number(s),
 				.until = clock_mono() + deadline_seconds(DEADLINE_ACT)};
 	snprintf(act->who, sizeof act->who, "%s", who);
 	while (*p)
@@ -303,7 +304,7 @@ void sup_actions_up(struct link *link, const struct record *greeting)
 		} else
 			s->actions.first = later;
 	}
-	send_all(s);
+	action_send_all(s);
 }
 
 void sup_actions_tick(struct supervisor *s)
@@ -317,7 +318,7 @@ void sup_actions_tick(struct supervisor *s)
 			 deadline_seconds(DEADLINE_ACT));
 		if (act->rq)
 			request_err(act->rq, "late", "no lead took them in time");
-		drop(act);
+		action_drop(act);
 	}
 }
 
@@ -326,7 +327,7 @@ void sup_actions_over(struct supervisor *s)
 	while (s->actions.first) {
 		if (s->actions.first->rq)
 			request_err(s->actions.first->rq, "over", "the job has ended");
-		drop(s->actions.first);
+		action_drop(s->actions.first);
 	}
 }
 
@@ -396,7 +397,7 @@ static void log_action(struct supervisor *s, const struct action *a)
 static void note(struct supervisor *s, const struct action *a)
 {
 	char what[64];
-	struct sup_node *n = id_of(a)[0] ? sup_find(s, a->id) : NULL;
+	struct sup_node *n = action_id_of(a)[0] ? sup_find(s, a->id) : NULL;
 	s->actions.carried[a->kind]++;
 	describe(a, what, sizeof what);
 	snprintf(s->actions.last, sizeof s->actions.last, "%s%s%s%s%s", n ? n->id : "",
@@ -415,7 +416,8 @@ static void log_decider(struct supervisor *s, const char *who, size_t count)
 }
 
 /* Restarts; the number that were refused. */
-static size_t restart(struct supervisor *s, const struct sup_actions *list, struct request *rq)
+static size_t action_restart(struct supervisor *s, const struct sup_actions *list,
+			     struct request *rq)
 {
 	size_t refused = 0;
 	for (size_t i = 0; i < list->count; i++) {
@@ -424,7 +426,7 @@ static size_t restart(struct supervisor *s, const struct sup_actions *list, stru
 			continue;
 		const char *why = sup_restart(sup_find(s, a->id), 0, a->reason);
 		if (why)
-			log_refused(s, a, list->line[i], why, rq);
+			action_log_refused(s, a, list->line[i], why, rq);
 		else
 			note(s, a);
 		refused += why != NULL;
@@ -436,7 +438,7 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 		      struct request *rq, struct error *err)
 {
 	size_t count;
-	if (check(s, list, rq, err) != 0)
+	if (action_check(s, list, rq, err) != 0)
 		return -1;
 	char *text = lead_lines(list, &count, err);
 	if (!text)
@@ -456,14 +458,14 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 	if (count == 0)
 		free(text);
 	if (act)
-		send_all(s);
-	size_t refused = restart(s, list, rq);
+		action_send_all(s);
+	size_t refused = action_restart(s, list, rq);
 	if (rq && act) {
 		act->rq = rq;
 		act->count = list->count - refused;
 		act->refused = refused;
-		request_defer(rq, cancelled, act);
+		request_defer(rq, action_cancelled, act);
 	} else if (rq)
-		answer(rq, list->count - refused, refused, NULL);
+		action_answer(rq, list->count - refused, refused, NULL);
 	return (int)(list->count - refused);
 }

@@ -38,7 +38,7 @@ static const struct role *role_of(enum plan_role role)
 	return role == PLAN_WORKER ? &role_worker : &role_server;
 }
 
-static uint64_t count_of(const struct supervisor *s, enum plan_role role)
+static uint64_t brain_count_of(const struct supervisor *s, enum plan_role role)
 {
 	return sup_count(s, role_of(role));
 }
@@ -117,7 +117,7 @@ static double zero_if_unknown(double value)
 	return snapshot_known(value) ? value : 0;
 }
 
-static void begin_round(struct supervisor *s)
+static void brain_begin_round(struct supervisor *s)
 {
 	struct sup_brain *b = &s->brain;
 	b->count = 0;
@@ -142,7 +142,8 @@ static void begin_round(struct supervisor *s)
 		}
 }
 
-/* Whether the monitor was started anew, and counts from 0 again. In the order of begin_round(). */
+/* Whether the monitor was started anew, and counts from 0 again. In the order of
+ * brain_begin_round(). */
 static int counts_anew(const struct supervisor *s)
 {
 	const struct brain_node *k = s->brain.node;
@@ -156,8 +157,8 @@ static int counts_anew(const struct supervisor *s)
 	return 0;
 }
 
-/* In the order of begin_round(), of the same processes. */
-static void look(struct supervisor *s)
+/* In the order of brain_begin_round(), of the same processes. */
+static void brain_look(struct supervisor *s)
 {
 	struct brain_node *k = s->brain.node;
 	for (int i = 0; i < PLAN_ROLES; i++)
@@ -209,7 +210,7 @@ struct measured {
 /* Busy times are shares of a second.  Under bsp all wait for the servers' update of the whole
  * batch. Otherwise a worker waits for its own update, and waits longer when the servers are
  * busier. */
-static struct measured measure(const struct supervisor *s)
+static struct measured brain_measure(const struct supervisor *s)
 {
 	struct measured out = {0};
 	const struct brain_node *k = s->brain.node;
@@ -244,9 +245,9 @@ static struct measured measure(const struct supervisor *s)
 	return out;
 }
 
-static void put_job(const struct supervisor *s, FILE *out)
+static void brain_put_job(const struct supervisor *s, FILE *out)
 {
-	struct measured m = measure(s);
+	struct measured m = brain_measure(s);
 	const struct sup_brain *b = &s->brain;
 	uint64_t all = s->options.samples * s->job->epochs, done = s->progress.stat.samples_done;
 	/* Under bsp more workers share the same batch: they cost no convergence. Changed: never is
@@ -262,8 +263,8 @@ static void put_job(const struct supervisor *s, FILE *out)
 			    sup_rebalance_is_offered(s) ? F("rebalance", 1) : F_NONE));
 }
 
-static void put_node(const struct sup_node *n, enum plan_role role, const struct brain_node *k,
-		     FILE *out)
+static void brain_put_node(const struct sup_node *n, enum plan_role role,
+			   const struct brain_node *k, FILE *out)
 {
 	const struct supervisor *s = n->sup;
 	const struct snapshot_node *m = sup_measured(n);
@@ -287,10 +288,10 @@ static char *round_text(const struct supervisor *s, size_t *len)
 	const struct brain_node *k = s->brain.node;
 	if (!out)
 		return NULL;
-	put_job(s, out);
+	brain_put_job(s, out);
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i))
-			put_node(n, (enum plan_role)i, k++, out);
+			brain_put_node(n, (enum plan_role)i, k++, out);
 	if (fclose(out) == 0)
 		return text;
 	free(text);
@@ -331,8 +332,8 @@ static void log_asked(struct supervisor *s, const char *text, size_t len)
 	log_lines(s, text, len);
 }
 
-static void add_size(struct record_out *o, const char *prefix, enum plan_role role,
-		     const struct plan_role_size *size)
+static void brain_add_size(struct record_out *o, const char *prefix, enum plan_role role,
+			   const struct plan_role_size *size)
 {
 	char key[64];
 	snprintf(key, sizeof key, "%s%ss", prefix, plan_role_name(role));
@@ -341,13 +342,13 @@ static void add_size(struct record_out *o, const char *prefix, enum plan_role ro
 	record_add_u64(o, key, size->cores);
 }
 
-static void add_known(const struct supervisor *s, struct record_out *o)
+static void brain_add_known(const struct supervisor *s, struct record_out *o)
 {
 	const struct sup_brain *b = &s->brain;
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		struct plan_role_size size = b->size[i];
-		size.count = count_of(s, (enum plan_role)i);
-		add_size(o, "", (enum plan_role)i, &size);
+		size.count = brain_count_of(s, (enum plan_role)i);
+		brain_add_size(o, "", (enum plan_role)i, &size);
 	}
 	record_add_u64(o, "changes", b->changes);
 	record_add_seconds(o, "changed", b->changed);
@@ -370,14 +371,15 @@ void sup_brain_log_known(struct supervisor *s)
 
 /* ---- the end of a round ---- */
 
-static void done(struct supervisor *s, struct record_out *o)
+static void brain_done(struct supervisor *s, struct record_out *o)
 {
 	sup_log(s, o);
 	s->brain.under_way = 0;
-	begin_round(s);
+	brain_begin_round(s);
 }
 
-__attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void brain_skip(struct supervisor *s, const char *fmt,
+							     ...)
 {
 	char text[sizeof s->brain.fails];
 	struct sup_brain *b = &s->brain;
@@ -389,10 +391,10 @@ __attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, con
 		sup_note(s, "warning", "brain %s: %s; skipped", s->job->brain, text);
 	memcpy(b->fails, text, sizeof text);
 	b->skipped++;
-	done(s, RECORD("brain-done", F("skipped", 1)));
+	brain_done(s, RECORD("brain-done", F("skipped", 1)));
 }
 
-static void well(struct supervisor *s)
+static void brain_well(struct supervisor *s)
 {
 	struct sup_brain *b = &s->brain;
 	if (b->failed > 0)
@@ -411,8 +413,8 @@ struct want {
 
 /* If memory is not limited, a plan does not limit it either: the most that was in use says little
  * about later use. */
-static uint64_t bytes_of(const struct supervisor *s, const struct plan_role_size *planned,
-			 const struct plan_role_size *now)
+static uint64_t brain_bytes_of(const struct supervisor *s, const struct plan_role_size *planned,
+			       const struct plan_role_size *now)
 {
 	const struct job *job = s->job;
 	int is_limited = job->memory || job->node_memory || job->worker_memory || job->server_memory;
@@ -427,17 +429,17 @@ static void want_of(const struct supervisor *s, const struct answer *a, struct w
 	*w = (struct want){0};
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		w->now[i] = s->brain.size[i];
-		w->now[i].count = count_of(s, (enum plan_role)i);
+		w->now[i].count = brain_count_of(s, (enum plan_role)i);
 		w->role[i] = a->plans[i] ? a->role[i] : w->now[i];
 		if (w->role[i].count > most[i])
 			w->role[i].count = most[i];
-		w->role[i].bytes = bytes_of(s, &w->role[i], &w->now[i]);
+		w->role[i].bytes = brain_bytes_of(s, &w->role[i], &w->now[i]);
 		w->counts |= w->role[i].count != w->now[i].count;
 		w->sizes |= w->role[i].cores != w->now[i].cores;
 	}
 }
 
-static uint64_t cores_of(const struct plan_role_size role[PLAN_ROLES])
+static uint64_t brain_cores_of(const struct plan_role_size role[PLAN_ROLES])
 {
 	uint64_t sum = 0;
 	for (int i = 0; i < PLAN_ROLES; i++)
@@ -457,10 +459,11 @@ static int is_beyond(const struct supervisor *s, const struct want *w, char *why
 				 (unsigned long long)l->node_cores);
 			return 1;
 		}
-	if (cores_of(w->role) <= l->cores || cores_of(w->role) <= cores_of(w->now))
+	if (brain_cores_of(w->role) <= l->cores ||
+	    brain_cores_of(w->role) <= brain_cores_of(w->now))
 		return 0;
 	snprintf(why, max, "it plans %llu cores in all, and BRAIN cores is %llu",
-		 (unsigned long long)cores_of(w->role), (unsigned long long)l->cores);
+		 (unsigned long long)brain_cores_of(w->role), (unsigned long long)l->cores);
 	return 1;
 }
 
@@ -475,8 +478,8 @@ static void words_of(const struct plan_role_size role[PLAN_ROLES], char *out, si
 		 (unsigned long long)p->cores);
 }
 
-static void log_done(struct supervisor *s, const struct answer *a, const struct want *w,
-		     const char *refused)
+static void brain_log_done(struct supervisor *s, const struct answer *a, const struct want *w,
+			   const char *refused)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -488,21 +491,21 @@ static void log_done(struct supervisor *s, const struct answer *a, const struct 
 	if (refused)
 		record_add(&o, "refused", refused);
 	for (int i = 0; changes && i < PLAN_ROLES; i++) {
-		add_size(&o, "had-", (enum plan_role)i, &w->now[i]);
-		add_size(&o, "", (enum plan_role)i, &w->role[i]);
+		brain_add_size(&o, "had-", (enum plan_role)i, &w->now[i]);
+		brain_add_size(&o, "", (enum plan_role)i, &w->role[i]);
 	}
 	if (changes && a->count > 0) {
 		record_add(&o, "id", a->node[0].id);
 		record_add(&o, "what", plan_what_name(a->node[0].what));
 		record_add_u64(&o, "nodes", a->count);
 	}
-	record_add_brief(&o, "now", measure(s).rate * (double)s->job->batch);
+	record_add_brief(&o, "now", brain_measure(s).rate * (double)s->job->batch);
 	record_add_brief(&o, "expected", a->expected * (double)s->job->batch);
 	record_add_brief(&o, "confidence", a->confidence);
-	done(s, &o);
+	brain_done(s, &o);
 }
 
-static void tell(struct supervisor *s, const struct answer *a, const struct want *w)
+static void brain_tell(struct supervisor *s, const struct answer *a, const struct want *w)
 {
 	static const char *const whats[] = {"another process for", "another machine for",
 					    "parameters shared out anew, because of"};
@@ -538,7 +541,7 @@ static int make_smaller(struct supervisor *s, struct sup_node *n, const struct a
 }
 
 /* Once, because a brain repeats its wish in every round. */
-static void tell_once(struct supervisor *s, const char *text)
+static void brain_tell_once(struct supervisor *s, const char *text)
 {
 	if (strcmp(text, s->brain.node_told) == 0)
 		return;
@@ -550,12 +553,12 @@ static void tell_node(struct sup_node *n, const char *why)
 {
 	char text[sizeof n->sup->brain.node_told];
 	snprintf(text, sizeof text, "%s is not started anew: %.150s", n->id, why);
-	tell_once(n->sup, text);
+	brain_tell_once(n->sup, text);
 }
 
 /* A server's state goes to a process on the same host; where there is no other host, a process that
  * starts anew may still be another one. */
-static const char *migrate(struct sup_node *n, const char *reason)
+static const char *brain_migrate(struct sup_node *n, const char *reason)
 {
 	const char *why = sup_restart_elsewhere(n, 0, reason);
 	int stays = why && (strcmp(why, "hands-over") == 0 || strcmp(why, "no-host") == 0);
@@ -573,13 +576,13 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 	if (!n) {
 		char text[OPTION_ID_MAX + 32];
 		snprintf(text, sizeof text, "there is no %s %s", plan_role_name(k->role), k->id);
-		tell_once(s, text);
+		brain_tell_once(s, text);
 		return 0;
 	}
 	if (k->what == PLAN_REBALANCE) {
 		if (sup_rebalance_want(s, k->reason, NULL) == 0)
 			return 1;
-		tell_once(s, "servers can't divide their parameters anew now");
+		brain_tell_once(s, "servers can't divide their parameters anew now");
 	} else if (k->batch > 0 && k->role == PLAN_WORKER) {
 		if (make_smaller(s, n, k, &err) == 0)
 			return 1;
@@ -598,7 +601,7 @@ static int change_node(struct supervisor *s, const struct answer_node *k)
 				      k->bytes > 0 ? k->bytes : n->memory, reason);
 		why = why ? sup_restart_why(why) : NULL;
 	} else {
-		why = migrate(n, reason);
+		why = brain_migrate(n, reason);
 		why = why ? sup_restart_why(why) : NULL;
 	}
 	if (why)
@@ -614,7 +617,7 @@ static void begin_change(struct supervisor *s, const struct answer *a, const str
 		b->only_shares &= a->node[i].what == PLAN_REBALANCE;
 	b->changing = 1;
 	b->began = clock_mono();
-	b->before = measure(s).rate * (double)s->job->batch;
+	b->before = brain_measure(s).rate * (double)s->job->batch;
 	b->samples = s->progress.stat.samples_done;
 	sup_kick(s);
 }
@@ -631,7 +634,7 @@ static int resize_one(struct sup_node *n, const struct plan_role_size *to, const
 }
 
 /* Whether any node has the size now. */
-static int resize(struct supervisor *s)
+static int brain_resize(struct supervisor *s)
 {
 	struct sup_brain *b = &s->brain;
 	int some = 0;
@@ -644,14 +647,14 @@ static int resize(struct supervisor *s)
 }
 
 /* BRAIN every holds for every brain; want of memory does not wait. */
-static int is_too_early(const struct supervisor *s, const struct answer *a)
+static int brain_is_too_early(const struct supervisor *s, const struct answer *a)
 {
 	return clock_within(s->brain.changed, clock_epoch(), s->job->plan_every) &&
 	       strcmp(a->reason, "oom") != 0;
 }
 
 /* Carries out what can be done. NULL: something was; else why nothing can be done now. */
-static const char *change(struct supervisor *s, const struct answer *a, const struct want *w)
+static const char *brain_change(struct supervisor *s, const struct answer *a, const struct want *w)
 {
 	char *reason = s->brain.reason;
 	int some = 0;
@@ -661,7 +664,7 @@ static const char *change(struct supervisor *s, const struct answer *a, const st
 				 (unsigned long long)s->job->plan_limit);
 		return "limit";
 	}
-	if ((w->counts || w->sizes) && is_too_early(s, a))
+	if ((w->counts || w->sizes) && brain_is_too_early(s, a))
 		return "every";
 	snprintf(reason, sizeof s->brain.reason, "brain: %s", a->reason);
 	if (w->counts && sup_scale_want(s, w->role[PLAN_WORKER].count, w->role[PLAN_SERVER].count,
@@ -675,20 +678,20 @@ static const char *change(struct supervisor *s, const struct answer *a, const st
 		s->brain.size[i] = w->role[i];
 	}
 	if (!w->counts)
-		some |= resize(s);
+		some |= brain_resize(s);
 	for (size_t i = 0; i < a->count; i++)
 		some |= change_node(s, &a->node[i]);
 	return some ? NULL : "nodes";
 }
 
-static void carry(struct supervisor *s, const char *text, size_t len, const struct answer *a)
+static void brain_carry(struct supervisor *s, const char *text, size_t len, const struct answer *a)
 {
 	struct want w;
 	char why[160];
 	log_lines(s, text, len);
 	if (s->phases.now != PHASE_RUNNING || !is_settled(s) || which_nodes(s) != s->brain.nodes ||
 	    counts_anew(s)) { /* no fault of the brain's */
-		well(s);
+		brain_well(s);
 		sup_log(s, RECORD("brain-done", F("skipped", 1)));
 		s->brain.under_way = 0;
 		s->brain.since = 0;
@@ -696,20 +699,20 @@ static void carry(struct supervisor *s, const char *text, size_t len, const stru
 	}
 	want_of(s, a, &w);
 	if (is_beyond(s, &w, why, sizeof why)) {
-		skip(s, "%s", why);
+		brain_skip(s, "%s", why);
 		return;
 	}
-	well(s);
+	brain_well(s);
 	if (!answer_changes(a) || !(w.counts || w.sizes || a->count > 0)) {
-		log_done(s, a, &w, answer_changes(a) ? "same" : NULL);
+		brain_log_done(s, a, &w, answer_changes(a) ? "same" : NULL);
 		return;
 	}
-	const char *refused = change(s, a, &w);
+	const char *refused = brain_change(s, a, &w);
 	if (!refused) {
 		begin_change(s, a, &w);
-		tell(s, a, &w);
+		brain_tell(s, a, &w);
 	}
-	log_done(s, a, &w, refused);
+	brain_log_done(s, a, &w, refused);
 }
 
 /* ---- a change, until it is done ---- */
@@ -743,7 +746,7 @@ static void end_change(struct supervisor *s)
 		b->costs++;
 	}
 	record_begin(&o, line, sizeof line, "brain-changed");
-	add_known(s, &o);
+	brain_add_known(s, &o);
 	record_add_seconds(&o, "took", took);
 	record_add_seconds(&o, "cost", cost);
 	sup_log(s, &o);
@@ -756,7 +759,7 @@ void sup_brain_step(struct supervisor *s)
 	if (!b->changing)
 		return;
 	if (b->resizing && !sup_turn_is_due(s, TURN_SCALE))
-		resize(s);
+		brain_resize(s);
 	is_over = sup_turn_may_begin(s, TURN_PLAN);
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i))
@@ -779,15 +782,15 @@ static void on_answered(const struct child_end *e, void *arg)
 	const char *why = child_failure(e, text);
 	const char *last = answer_last(e->output, e->bytes, &len);
 	if (why)
-		skip(s, "%s", why);
+		brain_skip(s, "%s", why);
 	else if (answer_parse(&answer, last, len, &err) != 0)
-		skip(s, "%s", err.text);
+		brain_skip(s, "%s", err.text);
 	else
-		carry(s, last, len, &answer);
+		brain_carry(s, last, len, &answer);
 	answer_clear(&answer);
 }
 
-static int ask(struct supervisor *s, struct error *err)
+static int brain_ask(struct supervisor *s, struct error *err)
 {
 	struct sup_brain *b = &s->brain;
 	struct argv words = {0};
@@ -829,17 +832,17 @@ void sup_brain(struct supervisor *s)
 		return;
 	}
 	if (b->since == 0 || which_nodes(s) != b->nodes || counts_anew(s)) {
-		begin_round(s);
+		brain_begin_round(s);
 		return;
 	}
-	look(s);
+	brain_look(s);
 	if (!is_measured(s))
 		return;
 	b->under_way = 1;
 	b->asked++;
 	b->limits.cost = cost_of_a_change(s);
-	if (ask(s, &err) != 0)
-		skip(s, "%s", err.text);
+	if (brain_ask(s, &err) != 0)
+		brain_skip(s, "%s", err.text);
 }
 
 /* ---- what an earlier supervisor knew ---- */
@@ -851,7 +854,7 @@ struct reading {
 	size_t len;
 };
 
-static void end_reading(struct supervisor *s, struct reading *p)
+static void brain_end_reading(struct supervisor *s, struct reading *p)
 {
 	if (!p->out)
 		return;
@@ -872,7 +875,7 @@ static void take_known(struct supervisor *s, const struct record *r)
 	record_u64_opt(r, "server-cores", 1, PLAN_CORES_MAX, &b->size[PLAN_SERVER].cores, NULL);
 }
 
-static void take_record(struct supervisor *s, struct reading *p, const struct record *r)
+static void brain_take_record(struct supervisor *s, struct reading *p, const struct record *r)
 {
 	static const char *const types[] = {"job", "node"};
 	for (size_t i = 0; p->out && i < 2; i++) {
@@ -886,7 +889,7 @@ static void take_record(struct supervisor *s, struct reading *p, const struct re
 		record_print(p->out, &o);
 		return;
 	}
-	end_reading(s, p);
+	brain_end_reading(s, p);
 	if (record_is(r, "brain-asked") || record_is(r, "brain-known"))
 		p->out = open_memstream(&p->text, &p->len);
 	if (record_is(r, "brain-changed") || record_is(r, "brain-known"))
@@ -894,7 +897,7 @@ static void take_record(struct supervisor *s, struct reading *p, const struct re
 }
 
 /* What can't be read is not known: a brain learns again. */
-static void read_log(struct supervisor *s)
+static void brain_read_log(struct supervisor *s)
 {
 	struct reading reading = {0};
 	struct error err;
@@ -906,8 +909,8 @@ static void read_log(struct supervisor *s)
 		int got;
 		while ((got = record_read(in, r, &err)) != RECORD_END && got >= 0)
 			if (got == RECORD_ONE)
-				take_record(s, &reading, r);
-		end_reading(s, &reading);
+				brain_take_record(s, &reading, r);
+		brain_end_reading(s, &reading);
 	}
 	record_reader_free(in);
 	free(r);
@@ -924,7 +927,7 @@ void sup_brain_log_sizes(struct supervisor *s)
 	if (!has_brain(s))
 		return;
 	record_begin(&o, line, sizeof line, "brain-known");
-	add_known(s, &o);
+	brain_add_known(s, &o);
 	sup_log(s, &o);
 }
 
@@ -935,7 +938,7 @@ int sup_brain_init(struct supervisor *s, struct error *err)
 	if (!has_brain(s))
 		return 0;
 	b->limits = brain_limits_of(s->job, s->options.hosts);
-	read_log(s);
+	brain_read_log(s);
 	first_sizes(s);
 	/* Whether it is there is known now, and not with the first round. */
 	struct argv words = {0};
@@ -961,8 +964,8 @@ void sup_brain_finished(struct supervisor *s)
 	brain_likeness_add(&o, s->job);
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		struct plan_role_size size = s->brain.size[i];
-		size.count = count_of(s, (enum plan_role)i);
-		add_size(&o, "", (enum plan_role)i, &size);
+		size.count = brain_count_of(s, (enum plan_role)i);
+		brain_add_size(&o, "", (enum plan_role)i, &size);
 	}
 	if (seconds > 0)
 		record_add_brief(&o, "steps-per-second",

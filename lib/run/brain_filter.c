@@ -16,7 +16,7 @@
 /* ---- limits ---- */
 
 /* A host that did not say its number of cores counts as this machine. */
-static uint64_t cores_of(const struct node_place *place, uint64_t here)
+static uint64_t brain_filter_cores_of(const struct node_place *place, uint64_t here)
 {
 	return place->cores > 0 ? (uint64_t)place->cores : here;
 }
@@ -35,7 +35,7 @@ struct brain_limits brain_limits_of(const struct job *job, const struct hosts *h
 	uint64_t sum = hosts ? 0 : here * (job->hosts.count > 0 ? job->hosts.count : 1);
 	uint64_t most = hosts ? 0 : here;
 	for (size_t i = hosts ? hosts->first : 0; hosts && i < hosts->count; i++) {
-		uint64_t cores = cores_of(&hosts->place[i], here);
+		uint64_t cores = brain_filter_cores_of(&hosts->place[i], here);
 		sum += cores;
 		most = cores > most ? cores : most;
 	}
@@ -146,7 +146,7 @@ struct once {
 	char why[CHILD_WHY_MAX];
 };
 
-static void on_end(const struct child_end *e, void *arg)
+static void brain_filter_on_end(const struct child_end *e, void *arg)
 {
 	struct once *o = arg;
 	size_t len;
@@ -168,12 +168,12 @@ int brain_ask_once(struct argv *words, const char *rounds, size_t bytes, char **
 {
 	struct once o = {0};
 	struct child_options options = {.called = "brain",
-					      .input = rounds,
-					      .input_bytes = bytes,
-					      .seconds = deadline_seconds(DEADLINE_SOLUTION),
-					      .output_bytes_max = BRAIN_OUTPUT_BYTES_MAX,
-					      .done = on_end,
-					      .arg = &o};
+					.input = rounds,
+					.input_bytes = bytes,
+					.seconds = deadline_seconds(DEADLINE_SOLUTION),
+					.output_bytes_max = BRAIN_OUTPUT_BYTES_MAX,
+					.done = brain_filter_on_end,
+					.arg = &o};
 	char name[DIRS_PATH_MAX];
 	snprintf(name, sizeof name, "%s", words->word[0]);
 	int result = argv_end(words, err);

@@ -41,7 +41,7 @@ void sup_checkpoint_use(struct supervisor *s, const char *path)
 
 /* One above the greatest number that exists, complete or not, or was given: parts of a failed
  * checkpoint may lie on other hosts. */
-static uint64_t next_number(struct supervisor *s, const char *dir)
+static uint64_t checkpoint_next_number(struct supervisor *s, const char *dir)
 {
 	uint64_t greatest = s->checkpoint.given, number;
 	DIR *d = opendir(dir);
@@ -140,7 +140,7 @@ static void prune_fill(struct supervisor *s, struct pruning *p)
 				       .arg = p};
 }
 
-static void prune(struct supervisor *s)
+static void checkpoint_prune(struct supervisor *s)
 {
 	static const struct aside_work work = {prune_work, on_pruned, prune_release};
 	struct pruning *p;
@@ -169,7 +169,7 @@ void sup_checkpoint_prune_end(struct supervisor *s)
 	aside_abandon(&s->checkpoint.pruning);
 }
 
-static void succeeded(struct supervisor *s, const struct record *r)
+static void checkpoint_succeeded(struct supervisor *s, const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -199,7 +199,7 @@ static void succeeded(struct supervisor *s, const struct record *r)
 			record_add(&o, keys[i], record_get(r, keys[i]));
 	sup_log(s, &o);
 	sup_checkpoint_answer(s, 1);
-	prune(s);
+	checkpoint_prune(s);
 }
 
 /* As long as the last one was. */
@@ -225,7 +225,7 @@ static void limit_failures(struct supervisor *s)
 	sup_kick_after(s, CUT_RETRY_SECONDS);
 }
 
-static void failed(struct supervisor *s, const struct record *r)
+static void checkpoint_failed(struct supervisor *s, const struct record *r)
 {
 	char text[SUP_ANSWER_TEXT];
 	if (strcmp(sup_answer_code(r), "busy") == 0) { /* one that a supervisor before us asked for */
@@ -268,7 +268,7 @@ static void remove_half(struct supervisor *s)
 	if (fs_remove_tree(s->checkpoint.making, &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
 	sup_checkpoint_answer(s, 0);
-	failed(s, NULL);
+	checkpoint_failed(s, NULL);
 }
 
 /* All parts that can be brought here are here. A trainer may have saved where only its own host
@@ -277,7 +277,7 @@ static void complete(struct supervisor *s, const struct record *r)
 {
 	struct error err;
 	if (job_kind(s->job)->cut == CUT_PARTS || sup_cut_is_whole(s, s->checkpoint.making, &err) == 0) {
-		succeeded(s, r);
+		checkpoint_succeeded(s, r);
 		return;
 	}
 	sup_note(s, "warning", "checkpoint %s failed: %s: %s; a trainer on another host has to "
@@ -317,7 +317,7 @@ void sup_checkpoint_abandon(struct supervisor *s)
 		sup_checkpoint_answer(s, 0);
 }
 
-static void on_cut(const struct record *r, void *owner)
+static void checkpoint_on_cut(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	/* No answer in time, or the lead has died, known already or not. */
@@ -325,19 +325,19 @@ static void on_cut(const struct record *r, void *owner)
 		sup_note(s, "warning", "checkpoint %s failed: the lead gave no answer",
 			 s->checkpoint.making);
 	if (!sup_answer_ok(r))
-		failed(s, r);
+		checkpoint_failed(s, r);
 	else if (!sup_parts_are_due(s, s->checkpoint.making))
 		complete(s, r);
 	else if (s->phases.now == PHASE_ROLLBACK && sup_parts_are_away(s, s->checkpoint.making))
 		remove_half(s); /* its servers end */
 	else if (s->phases.now == PHASE_ROLLBACK || bring_parts(s, r) != 0)
-		succeeded(s, r);
+		checkpoint_succeeded(s, r);
 	sup_kick(s);
 }
 
 /* The name of the checkpoint that this one may build on: it leaves out rows that have not changed
  * since. NULL: it must have all rows. */
-static const char *base(struct supervisor *s)
+static const char *checkpoint_base(struct supervisor *s)
 {
 	const char *slash = strrchr(s->checkpoint.full, '/');
 	/* The last one of a job is for those who take it elsewhere. */
@@ -358,13 +358,13 @@ void sup_checkpoint_make(struct supervisor *s)
 		return;
 	directory(s, dir);
 	snprintf(s->checkpoint.making, sizeof s->checkpoint.making, "%.3900s/%06llu", dir,
-		 (unsigned long long)next_number(s, dir));
+		 (unsigned long long)checkpoint_next_number(s, dir));
 	record_begin(&o, line, sizeof line, "cut");
 	record_add(&o, "path", s->checkpoint.making);
-	if (base(s))
-		record_add(&o, "base", base(s));
+	if (checkpoint_base(s))
+		record_add(&o, "base", checkpoint_base(s));
 	s->checkpoint.samples = s->progress.stat.samples_done; /* so many at least will be in it */
-	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, &o, NULL, on_cut, s);
+	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, &o, NULL, checkpoint_on_cut, s);
 }
 
 void sup_checkpoint_begin(struct supervisor *s)

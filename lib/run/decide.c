@@ -51,7 +51,8 @@ static void decided(struct supervisor *s, int count, int skipped)
 	s->decide.under_way = 0;
 }
 
-__attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void decide_skip(struct supervisor *s, const char *fmt,
+							      ...)
 {
 	char text[sizeof s->decide.fails];
 	va_list ap;
@@ -64,7 +65,7 @@ __attribute__((format(printf, 2, 3))) static void skip(struct supervisor *s, con
 	decided(s, 0, 1);
 }
 
-static void well(struct supervisor *s)
+static void decide_well(struct supervisor *s)
 {
 	if (s->decide.failed > 0)
 		sup_note(s, "solution", "solution %s works again: %llu %s failed",
@@ -73,7 +74,7 @@ static void well(struct supervisor *s)
 	s->decide.failed = 0;
 }
 
-static void carry(struct supervisor *s, const struct sup_actions *list)
+static void decide_carry(struct supervisor *s, const struct sup_actions *list)
 {
 	struct error err;
 	if (s->phases.now != PHASE_RUNNING) { /* no fault of the solution's */
@@ -89,10 +90,10 @@ static void carry(struct supervisor *s, const struct sup_actions *list)
 	}
 	int count = sup_actions_carry(s, list, s->job->solution, NULL, &err);
 	if (count < 0) {
-		skip(s, "%s", err.text);
+		decide_skip(s, "%s", err.text);
 		return;
 	}
-	well(s);
+	decide_well(s);
 	decided(s, count, 0);
 }
 
@@ -106,11 +107,11 @@ static void on_solved(const struct child_end *e, void *arg)
 	char text[CHILD_WHY_MAX];
 	s->decide.solver = NULL;
 	if (child_failure(e, text))
-		skip(s, "%s", text);
+		decide_skip(s, "%s", text);
 	else if (sup_actions_parse(&list, e->output, e->bytes, &err) != 0)
-		skip(s, "%s", err.text);
+		decide_skip(s, "%s", err.text);
 	else
-		carry(s, &list);
+		decide_carry(s, &list);
 	sup_actions_free(&list);
 }
 
@@ -135,7 +136,7 @@ static int solve_outside(struct supervisor *s, struct error *err)
 
 /* ---- a built-in one ---- */
 
-static int take_action(const struct action *a, void *arg, struct error *err)
+static int decide_take_action(const struct action *a, void *arg, struct error *err)
 {
 	return sup_actions_add(arg, a, 0, err);
 }
@@ -162,9 +163,9 @@ static int solve_inside(struct supervisor *s, struct error *err)
 	solution_options_name(&options, s->job->solution);
 	look_at_info(s, snapshot);
 	int result = solution_decide(solution_find(s->job->solution), snapshot, &options,
-				     take_action, &list, err);
+				     decide_take_action, &list, err);
 	if (result == 0)
-		carry(s, &list);
+		decide_carry(s, &list);
 	sup_actions_free(&list);
 	return result;
 }
@@ -185,7 +186,7 @@ static void log_question(struct supervisor *s)
 	sup_log_text(s, s->progress.snapshot.text, s->progress.snapshot.bytes);
 }
 
-static int ask(struct supervisor *s, struct error *err)
+static int decide_ask(struct supervisor *s, struct error *err)
 {
 	if (s->progress.snapshot.is_wrong) {
 		*err = s->progress.snapshot.wrong;
@@ -227,8 +228,8 @@ void sup_decide(struct supervisor *s)
 	s->decide.asked++;
 	add_own_info(s);
 	log_question(s);
-	if (ask(s, &err) != 0)
-		skip(s, "%s", err.text);
+	if (decide_ask(s, &err) != 0)
+		decide_skip(s, "%s", err.text);
 }
 
 void sup_decide_periodic(struct supervisor *s)

@@ -20,7 +20,7 @@ void sup_fabric_log_begin(struct sup_node *fabric)
 }
 
 /* Reads the beginning of what this life has written: mpirun(1) writes much at the end. */
-static void read_log(const struct sup_node *fabric, char *text, size_t max)
+static void fabric_log_read_log(const struct sup_node *fabric, char *text, size_t max)
 {
 	char path[DIRS_PATH_MAX];
 	struct stat st;
@@ -46,7 +46,7 @@ void sup_fabric_log_ended(struct sup_node *fabric)
 {
 	struct supervisor *s = fabric->sup;
 	char text[READ_MAX];
-	read_log(fabric, text, sizeof text);
+	fabric_log_read_log(fabric, text, sizeof text);
 	int begins = strstr(text, WAITS) != NULL;
 	EACH_HOST (h, s, 0) {
 		if (!h->in_world)

@@ -160,7 +160,7 @@ void sup_hosts_limits(struct supervisor *s)
 
 /* ---- where a node runs ---- */
 
-static void put(struct sup_node *n, size_t at)
+static void hosts_put(struct sup_node *n, size_t at)
 {
 	n->at = at;
 	n->place = *n->sup->hosts.host[at].place;
@@ -172,7 +172,7 @@ void sup_host_home(struct sup_node *n)
 	size_t home = n->role->where == WHERE_WORKER ? sup_more_home(n->sup, n->number) : 0;
 	if (home > 0) {
 		n->home = home;
-		put(n, home);
+		hosts_put(n, home);
 		return;
 	}
 	if (hosts && n->role->where == WHERE_WORKER)
@@ -184,7 +184,7 @@ void sup_host_home(struct sup_node *n)
 	else if (hosts && n->role->where == WHERE_REPLICA)
 		home = hosts_replica(hosts, n->number);
 	n->home = home;
-	put(n, home);
+	hosts_put(n, home);
 }
 
 int sup_host_is_avoided(const struct sup_host *h)
@@ -192,14 +192,14 @@ int sup_host_is_avoided(const struct sup_host *h)
 	return h->state == HOST_THERE && h->avoided > clock_mono();
 }
 
-static int is_there(const struct sup_host *h)
+static int hosts_is_there(const struct sup_host *h)
 {
 	return h->state == HOST_THERE && h->use == HOST_USED;
 }
 
 static int is_good(const struct sup_host *h)
 {
-	return is_there(h) && !sup_host_is_avoided(h);
+	return hosts_is_there(h) && !sup_host_is_avoided(h);
 }
 
 static int is_joined(const struct sup_host *h)
@@ -224,7 +224,7 @@ static size_t nth(const struct sup_hosts *hosts, int (*is_such)(const struct sup
 static size_t substitute(const struct sup_hosts *hosts, size_t number)
 {
 	size_t at = nth(hosts, is_good, number);
-	return at < hosts->count ? at : nth(hosts, is_there, number);
+	return at < hosts->count ? at : nth(hosts, hosts_is_there, number);
 }
 
 static int any_lost(const struct supervisor *s)
@@ -241,7 +241,7 @@ int sup_host_is_fixed(const struct sup_node *n)
 }
 
 /* Rows that only one host has can't be read elsewhere; a replica belongs to its host. */
-static int stays(const struct sup_node *n)
+static int hosts_stays(const struct sup_node *n)
 {
 	return n->role == &role_replica ||
 	       (n->role == &role_worker && job_is_local(n->sup->job) && n->place.apart);
@@ -253,7 +253,7 @@ const char *sup_host_stays(const struct sup_node *n)
 	const struct sup_hosts *hosts = &n->sup->hosts;
 	if (sup_host_is_fixed(n))
 		return "it belongs to the machine of trainctl";
-	if (stays(n))
+	if (hosts_stays(n))
 		return "it belongs to its host";
 	EACH_HOST (h, n->sup, hosts->first)
 		if (h != sup_host_of(n) && is_good(h))
@@ -297,7 +297,7 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 int sup_host_is_awaited(const struct sup_node *n)
 {
 	const struct sup_host *home = &n->sup->hosts.host[n->home];
-	return n->stage == STAGE_OFF && stays(n) &&
+	return n->stage == STAGE_OFF && hosts_stays(n) &&
 	       (home->state == HOST_GONE || home->use != HOST_USED);
 }
 
@@ -313,7 +313,7 @@ static void begin_world(struct supervisor *s, uint64_t life)
 		h->in_world = is_joined(h) ? life + 1 : 0;
 }
 
-static size_t world_size(const struct supervisor *s)
+static size_t hosts_world_size(const struct supervisor *s)
 {
 	size_t size = 0;
 	EACH_HOST (h, s, 0)
@@ -324,7 +324,7 @@ static size_t world_size(const struct supervisor *s)
 /* With this machine alone there is nothing to carry. */
 static int choose_fabric(struct sup_node *n)
 {
-	if (world_size(n->sup) < 2)
+	if (hosts_world_size(n->sup) < 2)
 		return -1;
 	begin_world(n->sup, n->lives);
 	sup_fabric_log_begin(n);
@@ -337,9 +337,9 @@ size_t sup_host_choice(const struct sup_node *n)
 {
 	const struct sup_hosts *hosts = &n->sup->hosts;
 	const struct sup_host *home = &hosts->host[n->home];
-	if (sup_host_is_fixed(n) || (is_there(home) && (is_good(home) || sup_host_stays(n))))
+	if (sup_host_is_fixed(n) || (hosts_is_there(home) && (is_good(home) || sup_host_stays(n))))
 		return n->home;
-	if ((home->state == HOST_LOST && home->use == HOST_USED) || stays(n))
+	if ((home->state == HOST_LOST && home->use == HOST_USED) || hosts_stays(n))
 		return hosts->count;
 	return substitute(hosts, n->number);
 }
@@ -416,12 +416,12 @@ int sup_host_choose(struct sup_node *n)
 				 : at != n->home			    ? "gone"
 				 : home->place->slurm_job		    ? "there"
 									    : "there again");
-		put(n, at);
+		hosts_put(n, at);
 		sup_force_write(s);
 	}
 	/* Its socket must be its own, where the fabric had it until now. */
 	sup_routes_step(s);
-	if (world_size(s) > 1 && !sup_routes_hold(s))
+	if (hosts_world_size(s) > 1 && !sup_routes_hold(s))
 		return -1;
 	return at == 0 || fabric_is_there(s) ? 0 : -1;
 }
@@ -549,7 +549,7 @@ static double pause_before_look(const struct sup_host *h, double now)
 	return passed < most ? passed : most;
 }
 
-static void on_look(const struct child_end *e, void *arg)
+static void hosts_on_probe(const struct child_end *e, void *arg)
 {
 	struct sup_host *h = arg;
 	double now = clock_mono();
@@ -585,11 +585,11 @@ void sup_host_set_use(struct sup_host *h, enum host_use use)
 	log_state(h);
 }
 
-static void look(struct sup_host *h)
+static void hosts_probe(struct sup_host *h)
 {
 	double now = clock_mono();
 	const struct child_options options = {
-		.seconds = look_seconds(h, now), .done = on_look, .arg = h};
+		.seconds = look_seconds(h, now), .done = hosts_on_probe, .arg = h};
 	struct argv argv = {0};
 	struct error err;
 	if (h->look || !is_far(h))
@@ -609,7 +609,7 @@ void sup_host_probe(struct sup_host *h)
 {
 	h->probe = is_far(h) ? PROBE_ASKED : PROBE_THERE;
 	if (h->probe == PROBE_ASKED)
-		look(h);
+		hosts_probe(h);
 	if (h->probe == PROBE_ASKED && !h->look)
 		h->probe = PROBE_MISSING;
 }
@@ -620,14 +620,14 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
 }
 
 /* A world ends at once with any of its hosts; launchers may report a lost host later than that. */
-static void look_at_all(struct supervisor *s)
+static void hosts_look_at_all(struct supervisor *s)
 {
 	double now = clock_mono();
 	EACH_HOST (h, s, 1) {
 		if (h->state != HOST_THERE || h->use == HOST_UNUSED || h->look)
 			continue;
 		h->doubted = now;
-		look(h);
+		hosts_probe(h);
 	}
 }
 
@@ -636,20 +636,20 @@ void sup_host_ended(struct sup_node *n, const struct node_end *end)
 	char why[128];
 	if (n->role == &role_fabric && !n->asked) {
 		sup_fabric_log_ended(n);
-		look_at_all(n->sup); /* one of them may be why */
+		hosts_look_at_all(n->sup); /* one of them may be why */
 	}
 	sup_more_doubt(n);
 	if (!sup_host_was_lost(n, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);
 	happens(sup_host_of(n), HOST_FAILS, 0, why);
-	look(sup_host_of(n));
+	hosts_probe(sup_host_of(n));
 }
 
 void sup_host_doubt(struct sup_node *n)
 {
 	if (n->at != 0 && sup_host_of(n)->state == HOST_THERE)
-		look(sup_host_of(n));
+		hosts_probe(sup_host_of(n));
 }
 
 void sup_host_silent(struct sup_node *n, double silent, double limit)
@@ -660,7 +660,7 @@ void sup_host_silent(struct sup_node *n, double silent, double limit)
 	    now - since < fmax(DOUBT_SECONDS, limit * DOUBT_SHARE))
 		return;
 	h->doubted = since;
-	look(h);
+	hosts_probe(h);
 }
 
 void sup_host_restore(struct supervisor *s, const char *name, int is_gone, uint64_t in_world,
@@ -696,14 +696,14 @@ void sup_hosts_are_there(struct supervisor *s)
 		if (h->place->host[0])
 			h->state = HOST_THERE;
 	EACH_NODE (n, s)
-		put(n, n->home);
+		hosts_put(n, n->home);
 }
 
 void sup_host_placed(struct sup_node *n, const char *name)
 {
 	const struct sup_host *h = sup_host_by_name(n->sup, name);
 	if (h)
-		put(n, (size_t)(h - n->sup->hosts.host));
+		hosts_put(n, (size_t)(h - n->sup->hosts.host));
 }
 
 /* ---- the fabric ---- */
@@ -717,7 +717,7 @@ static void mind_start(struct sup_node *fabric)
 	    time < deadline_seconds(DEADLINE_FABRIC))
 		return;
 	sup_note(s, "late", "the fabric is not up after %.3g s: started anew", time);
-	look_at_all(s);
+	hosts_look_at_all(s);
 	sup_node_give_up(fabric);
 }
 
@@ -732,7 +732,7 @@ void sup_hosts_tick(struct supervisor *s)
 			continue;
 		mind_lost(h);
 		if (h->state != HOST_THERE && now >= h->again)
-			look(h);
+			hosts_probe(h);
 	}
 	mind_start(fabric);
 	mind_awaited(s, now);
@@ -740,7 +740,7 @@ void sup_hosts_tick(struct supervisor *s)
 
 /* Ranks that are asked to end do so together, unless one is gone; the next world waits for one that
  * is cut off. */
-static void renew(struct sup_node *fabric, int without)
+static void hosts_renew(struct sup_node *fabric, int without)
 {
 	const struct supervisor *s = fabric->sup;
 	if (without) {
@@ -784,7 +784,7 @@ int sup_hosts_are_joined(const struct supervisor *s)
 	const struct sup_node *fabric = sup_fabric(s);
 	if (!fabric)
 		return 1;
-	if (world_size(s) < 2)
+	if (hosts_world_size(s) < 2)
 		return sup_node_is_off(fabric);
 	EACH_HOST (h, s, 1)
 		if (is_misplaced(h))
@@ -806,6 +806,6 @@ void sup_hosts_step(struct supervisor *s)
 		without |= (h->state == HOST_GONE || h->state == HOST_NONE) && h->in_world;
 	}
 	if (differs && (without || !s->progress.all_done) && sup_node_runs(fabric) && !fabric->asked)
-		renew(fabric, without);
+		hosts_renew(fabric, without);
 	sup_routes_step(s);
 }

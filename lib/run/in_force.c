@@ -13,8 +13,8 @@
 	for (struct sup_forced *f = (force)->first, *f##_next; f && (f##_next = f->hh.next, 1); \
 	     f = f##_next)
 
-static struct sup_forced *find(const struct sup_force *force, enum action_kind kind, const char *id,
-			       char key[sizeof force->first->key])
+static struct sup_forced *in_force_find(const struct sup_force *force, enum action_kind kind,
+					const char *id, char key[sizeof force->first->key])
 {
 	struct sup_forced *f;
 	snprintf(key, sizeof force->first->key, "%d %s", (int)kind,
@@ -27,11 +27,11 @@ const struct action *sup_force_find(const struct supervisor *s, enum action_kind
 				    const char *id)
 {
 	char key[sizeof s->force.first->key];
-	const struct sup_forced *f = find(&s->force, kind, id, key);
+	const struct sup_forced *f = in_force_find(&s->force, kind, id, key);
 	return f ? &f->action : NULL;
 }
 
-static void drop(struct sup_force *f, struct sup_forced *have)
+static void in_force_drop(struct sup_force *f, struct sup_forced *have)
 {
 	HASH_DEL(f->first, have);
 	free(have);
@@ -39,10 +39,10 @@ static void drop(struct sup_force *f, struct sup_forced *have)
 }
 
 /* The last of a kind (and id) is in force. */
-static int put(struct sup_force *f, const struct action *a)
+static int in_force_put(struct sup_force *f, const struct action *a)
 {
 	char key[sizeof f->first->key];
-	struct sup_forced *have = find(f, a->kind, a->id, key);
+	struct sup_forced *have = in_force_find(f, a->kind, a->id, key);
 	if (have) {
 		have->action = *a;
 		return 0;
@@ -71,7 +71,7 @@ void sup_force_take(struct supervisor *s, const char *lines)
 	int got;
 	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
 		if (got == RECORD_ONE && action_parse(&a, &r, NULL) == 0)
-			put(&s->force, &a);
+			in_force_put(&s->force, &a);
 	s->force.incarnation = s->recover.incarnation;
 	s->force.life = sup_lead_life(s);
 	sup_force_write(s);
@@ -83,9 +83,9 @@ void sup_force_drop(struct supervisor *s, const char *id)
 	static const enum action_kind kinds[] = {ACTION_ADJUST_BS, ACTION_ADJUST_LR};
 	char key[sizeof f->first->key];
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-		struct sup_forced *have = find(f, kinds[i], id, key);
+		struct sup_forced *have = in_force_find(f, kinds[i], id, key);
 		if (have) {
-			drop(f, have);
+			in_force_drop(f, have);
 			sup_force_write(s);
 		}
 	}
@@ -153,7 +153,7 @@ static int has_sizes(const struct supervisor *s)
 	return 0;
 }
 
-static void print_sizes(const struct supervisor *s, FILE *out)
+static void in_force_print_sizes(const struct supervisor *s, FILE *out)
 {
 	EACH_NODE (n, s) {
 		struct limits first;
@@ -183,7 +183,7 @@ static void print(const struct supervisor *s, FILE *out)
 	free(lines);
 	print_hosts(s, out);
 	sup_spares_print(s, out);
-	print_sizes(s, out);
+	in_force_print_sizes(s, out);
 	print_steps(s, out);
 	EACH_NODE (n, s) {
 		if (n->restart.past.count == 0)
@@ -242,7 +242,7 @@ static int take_host(struct supervisor *s, const struct record *r, struct error 
 	return 0;
 }
 
-static int take_place(struct supervisor *s, const struct record *r, struct error *err)
+static int in_force_take_place(struct supervisor *s, const struct record *r, struct error *err)
 {
 	const char *id;
 	uint64_t is_spare, number;
@@ -274,7 +274,7 @@ static int take_size(struct supervisor *s, const struct record *r, struct error 
 	return 0;
 }
 
-static int take_steps(struct supervisor *s, const struct record *r, struct error *err)
+static int in_force_take_steps(struct supervisor *s, const struct record *r, struct error *err)
 {
 	const char *id;
 	uint64_t steps;
@@ -302,15 +302,16 @@ int sup_force_restore(struct supervisor *s, const struct record *r, struct error
 			return 0; /* of another SOLUTION, before */
 		if (a.kind == ACTION_BACKUP_WORKERS && !job_kind(s->job)->backup)
 			return 0; /* whoever wrote it */
-		return put(&s->force, &a) == 0 ? 0
-					       : error_set(err, ERROR_OS, NULL, "out of memory");
+		return in_force_put(&s->force, &a) == 0
+			       ? 0
+			       : error_set(err, ERROR_OS, NULL, "out of memory");
 	}
 	if (record_is(r, "host") || record_is(r, "placed"))
 		return take_host(s, r, err);
 	if (record_is(r, "place"))
-		return take_place(s, r, err);
+		return in_force_take_place(s, r, err);
 	if (record_is(r, "oom"))
-		return take_steps(s, r, err);
+		return in_force_take_steps(s, r, err);
 	if (record_is(r, "size"))
 		return take_size(s, r, err);
 	if (!record_is(r, "heavy"))
@@ -333,7 +334,7 @@ void sup_force_forget(struct supervisor *s)
 	s->force.changed = 0;
 	sup_keep(s, KEPT_FORCE, NULL, 0);
 	EACH_FORCED (f, &s->force)
-		drop(&s->force, f);
+		in_force_drop(&s->force, f);
 	s->force.incarnation = s->force.life = 0;
 	sup_spares_forget(s);
 	EACH_NODE (n, s)
@@ -345,6 +346,6 @@ void sup_force_forget(struct supervisor *s)
 void sup_force_free(struct supervisor *s)
 {
 	EACH_FORCED (f, &s->force)
-		drop(&s->force, f);
+		in_force_drop(&s->force, f);
 	s->force = (struct sup_force){0};
 }

@@ -46,8 +46,8 @@ static enum kept_type type_of(const struct record_walk *line)
 }
 
 /* The line holds until others of its type are wanted. */
-static int take(struct supervisor *s, enum kept_type type, const struct record_walk *line,
-		const struct record *r, struct error *err)
+static int kept_take(struct supervisor *s, enum kept_type type, const struct record_walk *line,
+		     const struct record *r, struct error *err)
 {
 	struct sup_kept *k = &s->kept;
 	size_t content = sealed_alone(line->line, line->len), len = k->of[type].len;
@@ -77,7 +77,7 @@ int sup_kept_read(struct supervisor *s, enum kept_type first, enum kept_type las
 		enum kept_type type = type_of(&line);
 		without = type == KEPT_SCALE ? without_scale : "";
 		if (type >= first && type <= last)
-			result = got == RECORD_ONE ? take(s, type, &line, &r, err) : -1;
+			result = got == RECORD_ONE ? kept_take(s, type, &line, &r, err) : -1;
 	}
 	free(text);
 	if (result == 0)
@@ -97,13 +97,13 @@ struct writing {
 	struct error error;
 };
 
-static void work(void *arg)
+static void kept_work(void *arg)
 {
 	struct writing *w = arg;
 	w->result = fs_replace_file(w->path, w->out.data, w->out.len, &w->error);
 }
 
-static void release(void *arg)
+static void kept_release(void *arg)
 {
 	struct writing *w = arg;
 	sealed_free(&w->out);
@@ -111,7 +111,7 @@ static void release(void *arg)
 }
 
 /* Nobody waits for the time and for what is in force. */
-static void failed(struct supervisor *s, const struct error *err)
+static void kept_failed(struct supervisor *s, const struct error *err)
 {
 	struct sup_kept *k = &s->kept;
 	int late = KEPT_SCALE;
@@ -123,12 +123,12 @@ static void failed(struct supervisor *s, const struct error *err)
 	sup_kick_after(s, AGAIN_SECONDS);
 }
 
-static void done(void *arg, void *owner)
+static void kept_done(void *arg, void *owner)
 {
 	const struct writing *w = arg;
 	struct supervisor *s = owner;
 	if (w->result != 0)
-		failed(s, &w->error);
+		kept_failed(s, &w->error);
 	else {
 		s->kept.durable = w->serial;
 		s->kept.why[0] = '\0';
@@ -146,9 +146,9 @@ static void add_lines(struct sealed_out *out, const char *text, size_t len)
 	}
 }
 
-static void write_all(struct supervisor *s)
+static void kept_write_all(struct supervisor *s)
 {
-	static const struct aside_work how = {work, done, release};
+	static const struct aside_work how = {kept_work, kept_done, kept_release};
 	struct sup_kept *k = &s->kept;
 	struct writing *w = calloc(1, sizeof *w);
 	struct error err;
@@ -162,26 +162,26 @@ static void write_all(struct supervisor *s)
 				add_lines(&w->out, k->of[i].text, k->of[i].len);
 		if (!w->out.errnum && aside_start(&k->writing, s->base, &how, w, s, &err) == 0)
 			return;
-		release(w);
+		kept_release(w);
 	}
-	failed(s, &err);
+	kept_failed(s, &err);
 }
 
-static int may_write(const struct sup_kept *k)
+static int kept_may_write(const struct sup_kept *k)
 {
 	return !k->writing && clock_mono() >= k->again;
 }
 
 void sup_kept_step(struct supervisor *s)
 {
-	if (may_write(&s->kept))
+	if (kept_may_write(&s->kept))
 		sup_force_flush(s);
-	if (s->kept.durable < s->kept.serial && may_write(&s->kept))
-		write_all(s);
+	if (s->kept.durable < s->kept.serial && kept_may_write(&s->kept))
+		kept_write_all(s);
 }
 
-static int change(struct sup_kept *k, enum kept_type type, const char *text, size_t len,
-		  struct error *err)
+static int kept_change(struct sup_kept *k, enum kept_type type, const char *text, size_t len,
+		       struct error *err)
 {
 	if (text && len == 0)
 		return error_set(err, ERROR_SOFTWARE, types[type].type, "does not fit into a line");
@@ -200,12 +200,12 @@ int sup_keep(struct supervisor *s, enum kept_type type, const char *text, size_t
 {
 	struct sup_kept *k = &s->kept;
 	struct error err;
-	if (change(k, type, text, len, &err) != 0)
-		failed(s, &err);
+	if (kept_change(k, type, text, len, &err) != 0)
+		kept_failed(s, &err);
 	else if (k->of[type].serial <= k->durable)
 		return 0;
-	else if (may_write(k))
-		write_all(s);
+	else if (kept_may_write(k))
+		kept_write_all(s);
 	return -1;
 }
 

@@ -26,7 +26,7 @@ struct look {
 
 /* ---- of the job ---- */
 
-static void put(const struct look *l, double value, const char *name, const char *label)
+static void page_put(const struct look *l, double value, const char *name, const char *label)
 {
 	metrics_put(l->page, value,
 		    (const struct metrics_label[]){
@@ -36,7 +36,7 @@ static void put(const struct look *l, double value, const char *name, const char
 static void job(const struct look *l, enum metric which, double value)
 {
 	metrics_begin(l->page, which);
-	put(l, value, NULL, NULL);
+	page_put(l, value, NULL, NULL);
 }
 
 static void put_info(const struct look *l)
@@ -54,7 +54,7 @@ static void put_info(const struct look *l)
 }
 
 /* A job counts as failed as soon as the failure is known. */
-static const char *state_of(const struct supervisor *s)
+static const char *page_state_of(const struct supervisor *s)
 {
 	if (s->phases.goal == GOAL_FAIL)
 		return "failed";
@@ -68,14 +68,14 @@ static void put_states(const struct look *l)
 	static const char *const state[] = {"running", "done", "stopped", "failed"};
 	metrics_begin(l->page, METRIC_JOB_STATE);
 	for (size_t i = 0; i < sizeof state / sizeof *state; i++)
-		put(l, strcmp(state_of(l->s), state[i]) == 0, "state", state[i]);
+		page_put(l, strcmp(page_state_of(l->s), state[i]) == 0, "state", state[i]);
 	metrics_begin(l->page, METRIC_JOB_PHASE);
 	for (int i = 0; i < PHASES; i++)
-		put(l, (int)l->s->phases.now == i, "phase", sup_phase_name((enum sup_phase)i));
+		page_put(l, (int)l->s->phases.now == i, "phase", sup_phase_name((enum sup_phase)i));
 }
 
 /* The monitor knows more than the last row; it may have lost what it knew. */
-static double iteration(const struct supervisor *s)
+static double page_iteration(const struct supervisor *s)
 {
 	const struct snapshot *now = &s->progress.snapshot.now;
 	return (double)(now->iter > 0 ? now->iter : s->progress.row.iteration);
@@ -90,7 +90,7 @@ static void put_course(const struct look *l)
 	double rate = sup_rate(s);
 	job(l, METRIC_JOB_EPOCH, stat->known ? (double)row->epoch : NAN);
 	job(l, METRIC_JOB_EPOCHS, (double)s->job->epochs);
-	job(l, METRIC_JOB_ITERATION, iteration(s));
+	job(l, METRIC_JOB_ITERATION, page_iteration(s));
 	job(l, METRIC_JOB_SAMPLES_DONE, stat->known ? (double)stat->samples_done : NAN);
 	job(l, METRIC_JOB_SAMPLES, (double)(s->options.samples * s->job->epochs));
 	job(l, METRIC_JOB_BAD_ROWS, (double)s->options.bad_rows);
@@ -108,10 +108,10 @@ static void put_shards(const struct look *l)
 	metrics_begin(l->page, METRIC_JOB_SHARDS);
 	if (!stat->known)
 		return;
-	put(l, (double)stat->todo, "state", "todo");
-	put(l, (double)stat->doing, "state", "doing");
-	put(l, (double)stat->done, "state", "done");
-	put(l, (double)stat->held, "state", "held");
+	page_put(l, (double)stat->todo, "state", "todo");
+	page_put(l, (double)stat->doing, "state", "doing");
+	page_put(l, (double)stat->done, "state", "done");
+	page_put(l, (double)stat->held, "state", "held");
 }
 
 static void put_checkpoints(const struct look *l)
@@ -131,7 +131,8 @@ static void put_actions(const struct look *l, enum metric which, const uint64_t 
 	metrics_begin(l->page, which);
 	for (int i = 0; i < ACTION_KINDS; i++)
 		if (i != ACTION_NONE)
-			put(l, (double)count[i], "kind", action_kind_name((enum action_kind)i));
+			page_put(l, (double)count[i], "kind",
+				 action_kind_name((enum action_kind)i));
 }
 
 static void put_sizes(const struct look *l)
@@ -143,9 +144,9 @@ static void put_sizes(const struct look *l)
 	job(l, METRIC_JOB_OOM_STEPS, (double)s->roster.oom_steps);
 	job(l, METRIC_JOB_SPARES_USED, (double)s->roster.spares_used);
 	metrics_begin(l->page, METRIC_JOB_NODES_WANTED);
-	put(l, (double)s->scale.now.workers, "role", "worker");
+	page_put(l, (double)s->scale.now.workers, "role", "worker");
 	if (has_servers)
-		put(l, (double)s->scale.now.servers, "role", "server");
+		page_put(l, (double)s->scale.now.servers, "role", "server");
 }
 
 static void put_minding(const struct look *l)
@@ -187,8 +188,8 @@ static int see(struct look *l)
 	return 0;
 }
 
-static void put_node(const struct look *l, const struct seen *seen, double value, const char *name,
-		     const char *label)
+static void page_put_node(const struct look *l, const struct seen *seen, double value,
+			  const char *name, const char *label)
 {
 	metrics_put(l->page, value,
 		    (const struct metrics_label[]){{"job_name", l->s->job->name},
@@ -198,15 +199,15 @@ static void put_node(const struct look *l, const struct seen *seen, double value
 						   {0}});
 }
 
-static void each_node(const struct look *l, enum metric which,
-		      double (*value)(const struct look *l, const struct sup_node *n))
+static void page_each_node(const struct look *l, enum metric which,
+			   double (*value)(const struct look *l, const struct sup_node *n))
 {
 	metrics_begin(l->page, which);
 	for (size_t i = 0; i < l->count; i++)
-		put_node(l, &l->seen[i], value(l, l->seen[i].node), NULL, NULL);
+		page_put_node(l, &l->seen[i], value(l, l->seen[i].node), NULL, NULL);
 }
 
-static double is_up(const struct look *l, const struct sup_node *n)
+static double page_is_up(const struct look *l, const struct sup_node *n)
 {
 	(void)l;
 	return n->stage == STAGE_READY;
@@ -223,7 +224,7 @@ static double restarts(const struct look *l, const struct sup_node *n)
 	return (double)n->restarts;
 }
 
-static double silent(const struct look *l, const struct sup_node *n)
+static double page_silent(const struct look *l, const struct sup_node *n)
 {
 	(void)l;
 	return sup_watch_section(n)[0] ? n->watch.pulse.silent : NAN;
@@ -234,8 +235,8 @@ static void put_stages(const struct look *l)
 	metrics_begin(l->page, METRIC_NODE_STAGE);
 	for (size_t i = 0; i < l->count; i++)
 		for (int k = 0; k < STAGES; k++)
-			put_node(l, &l->seen[i], (int)l->seen[i].node->stage == k, "stage",
-				 stage_name((enum node_stage)k));
+			page_put_node(l, &l->seen[i], (int)l->seen[i].node->stage == k, "stage",
+				      stage_name((enum node_stage)k));
 }
 
 /* What the monitor has of each node that it knows. */
@@ -245,10 +246,10 @@ static void each_measured(const struct look *l, enum metric which,
 	metrics_begin(l->page, which);
 	for (size_t i = 0; i < l->count; i++)
 		if (l->seen[i].measured)
-			put_node(l, &l->seen[i], value(l->seen[i].measured), NULL, NULL);
+			page_put_node(l, &l->seen[i], value(l->seen[i].measured), NULL, NULL);
 }
 
-static double size_of(const struct snapshot_node *m)
+static double page_size_of(const struct snapshot_node *m)
 {
 	return m->size ? (double)m->size : NAN;
 }
@@ -263,7 +264,7 @@ static double batches_of(const struct snapshot_node *m)
 	return m->total.batches;
 }
 
-static double samples_of(const struct snapshot_node *m)
+static double page_samples_of(const struct snapshot_node *m)
 {
 	return (double)m->samples;
 }
@@ -285,7 +286,7 @@ static double mem_of(const struct snapshot_node *m)
 	return m->mem;
 }
 
-static void each_window(const struct look *l, enum metric which, size_t shorter, size_t longer)
+static void page_each_window(const struct look *l, enum metric which, size_t shorter, size_t longer)
 {
 	metrics_begin(l->page, which);
 	for (size_t i = 0; i < l->count; i++) {
@@ -295,13 +296,13 @@ static void each_window(const struct look *l, enum metric which, size_t shorter,
 			continue;
 		memcpy(&value[0], m + shorter, sizeof *value);
 		memcpy(&value[1], m + longer, sizeof *value);
-		put_node(l, &l->seen[i], value[0], "window", "short");
-		put_node(l, &l->seen[i], value[1], "window", "long");
+		page_put_node(l, &l->seen[i], value[0], "window", "short");
+		page_put_node(l, &l->seen[i], value[1], "window", "long");
 	}
 }
 
 /* rows is the rest of the time of a batch; the parts are rounded, so it may be slightly below 0. */
-static void put_times(const struct look *l)
+static void page_put_times(const struct look *l)
 {
 	metrics_begin(l->page, METRIC_NODE_TIME);
 	for (size_t i = 0; i < l->count; i++) {
@@ -309,30 +310,31 @@ static void put_times(const struct look *l)
 		if (!m)
 			continue;
 		double rows = m->total.time - m->total.compute - m->total.comm;
-		put_node(l, &l->seen[i], m->total.compute, "activity", "compute");
-		put_node(l, &l->seen[i], m->total.comm, "activity", "comm");
-		put_node(l, &l->seen[i], isnan(rows) ? NAN : fmax(rows, 0), "activity", "rows");
-		put_node(l, &l->seen[i], m->total.wait, "activity", "wait");
+		page_put_node(l, &l->seen[i], m->total.compute, "activity", "compute");
+		page_put_node(l, &l->seen[i], m->total.comm, "activity", "comm");
+		page_put_node(l, &l->seen[i], isnan(rows) ? NAN : fmax(rows, 0), "activity",
+			      "rows");
+		page_put_node(l, &l->seen[i], m->total.wait, "activity", "wait");
 	}
 }
 
 #define OF(field) offsetof(struct snapshot_node, field)
 
-static void put_nodes(const struct look *l)
+static void page_put_nodes(const struct look *l)
 {
-	each_node(l, METRIC_NODE_UP, is_up);
-	each_node(l, METRIC_NODE_UP_TIME, up_time);
+	page_each_node(l, METRIC_NODE_UP, page_is_up);
+	page_each_node(l, METRIC_NODE_UP_TIME, up_time);
 	put_stages(l);
-	each_node(l, METRIC_NODE_RESTARTS, restarts);
-	each_node(l, METRIC_NODE_SILENT, silent);
-	each_window(l, METRIC_NODE_BPT, OF(mean_short), OF(mean_long));
-	each_window(l, METRIC_NODE_BPT_RATIO, OF(ratio_short), OF(ratio_long));
-	each_window(l, METRIC_NODE_SPEED, OF(speed_short), OF(speed_long));
-	each_measured(l, METRIC_NODE_BATCH, size_of);
+	page_each_node(l, METRIC_NODE_RESTARTS, restarts);
+	page_each_node(l, METRIC_NODE_SILENT, page_silent);
+	page_each_window(l, METRIC_NODE_BPT, OF(mean_short), OF(mean_long));
+	page_each_window(l, METRIC_NODE_BPT_RATIO, OF(ratio_short), OF(ratio_long));
+	page_each_window(l, METRIC_NODE_SPEED, OF(speed_short), OF(speed_long));
+	each_measured(l, METRIC_NODE_BATCH, page_size_of);
 	each_measured(l, METRIC_NODE_ACCUM, accum_of);
 	each_measured(l, METRIC_NODE_BATCHES, batches_of);
-	each_measured(l, METRIC_NODE_SAMPLES, samples_of);
-	put_times(l);
+	each_measured(l, METRIC_NODE_SAMPLES, page_samples_of);
+	page_put_times(l);
 	each_measured(l, METRIC_NODE_BUSY, busy_of);
 	each_measured(l, METRIC_NODE_CPU, cpu_of);
 	each_measured(l, METRIC_NODE_MEMORY, mem_of);
@@ -355,7 +357,7 @@ int sup_metrics_page(const struct supervisor *s, struct metrics_page *page, stru
 	if (s->metrics.ended == 0) {
 		if (see(&l) != 0)
 			return error_set(err, ERROR_OS, NULL, "out of memory for a page of metrics");
-		put_nodes(&l);
+		page_put_nodes(&l);
 		free(l.seen);
 	}
 	job(&l, METRIC_PAGE_TIME, clock_wall());

@@ -58,7 +58,7 @@ static uint64_t room_of_more(const struct supervisor *s)
 	return workers_on(s, cores_of_more(s));
 }
 
-static size_t wanted(const struct supervisor *s)
+static size_t more_hosts_wanted(const struct supervisor *s)
 {
 	uint64_t workers = s->scale.now.workers, own = own_room(s), each = room_of_more(s);
 	if (s->phases.now >= PHASE_WINDING || workers <= own)
@@ -80,7 +80,7 @@ size_t sup_more_home(const struct supervisor *s, uint64_t number)
 
 /* ---- saying ---- */
 
-static void tell(struct supervisor *s, const char *state, const struct sup_more_host *m)
+static void more_hosts_tell(struct supervisor *s, const char *state, const struct sup_more_host *m)
 {
 	sup_log(s, RECORD("more-host", F("state", state), m ? F("host", m->place.host) : F_NONE,
 			  m ? F("job", m->place.slurm_job) : F_NONE,
@@ -91,7 +91,7 @@ static void tell(struct supervisor *s, const char *state, const struct sup_more_
 
 /* ---- running Slurm's programs ---- */
 
-static int begin(struct supervisor *s, struct argv *w, const char *program)
+static int more_hosts_begin(struct supervisor *s, struct argv *w, const char *program)
 {
 	char path[PATH_MAX];
 	struct error err;
@@ -110,7 +110,7 @@ static void cancel(struct supervisor *s, uint64_t job)
 	const struct child_options options = {.seconds = ANSWER_SECONDS};
 	struct argv w = {0};
 	struct child *child;
-	if (begin(s, &w, "scancel") != 0)
+	if (more_hosts_begin(s, &w, "scancel") != 0)
 		return;
 	argv_format(&w, "%llu", (unsigned long long)job);
 	child_ask(&child, s->base, &w, options, NULL);
@@ -135,13 +135,13 @@ static struct sup_more_host *one_of(const struct sup_host *h)
 	return &h->sup->more.one[h - &h->sup->hosts.host[h->sup->more.base]];
 }
 
-static void leave(struct sup_more_host *m, const char *why)
+static void more_hosts_leave(struct sup_more_host *m, const char *why)
 {
 	struct supervisor *s = m->sup;
 	if (m->look)
 		child_free(m->look);
 	m->look = NULL;
-	tell(s, why, m);
+	more_hosts_tell(s, why, m);
 	log_say(LOG_LEVEL_INFO, "%s is no host of this job any more (%s)", m->place.host, why);
 	sup_host_left(host_of(m));
 	m->place.host[0] = '\0';
@@ -163,7 +163,7 @@ static void unfit(struct sup_more_host *m, const char *output)
 	sup_note(s, "warning", "%s can't be used: %.*s; it is given back", m->place.host, (int)len,
 		 output);
 	s->more.ask_at = clock_mono() + AGAIN_SECONDS;
-	leave(m, "unfit");
+	more_hosts_leave(m, "unfit");
 	cancel(s, job);
 }
 
@@ -183,7 +183,7 @@ static void on_host(const struct child_end *e, void *arg)
 	m->place.cores = cores;
 	m->place.memory_mib = kib / 1024;
 	m->place.apart = !sees;
-	tell(m->sup, "there", m);
+	more_hosts_tell(m->sup, "there", m);
 	sup_host_came(host_of(m));
 	sup_force_write(m->sup);
 }
@@ -196,7 +196,7 @@ static const char look_script[] =
 	"echo paceline-host $(nproc) $(sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo) $sees";
 
 /* Whether its data and its kit are there. */
-static void look(struct sup_more_host *m)
+static void more_hosts_look(struct sup_more_host *m)
 {
 	struct supervisor *s = m->sup;
 	const struct child_options options = {.seconds = ANSWER_SECONDS, .done = on_host, .arg = m};
@@ -225,8 +225,8 @@ static void granted(struct supervisor *s, uint64_t job, const char *host)
 		m->place.slurm_job = job;
 		m->seen = 1;
 		sup_host_named(host_of(m));
-		tell(s, "granted", m);
-		look(m);
+		more_hosts_tell(s, "granted", m);
+		more_hosts_look(m);
 		return;
 	}
 	cancel(s, job); /* there is no use for it */
@@ -234,7 +234,7 @@ static void granted(struct supervisor *s, uint64_t job, const char *host)
 
 /* ---- which there are ---- */
 
-static struct sup_more_host *find(struct supervisor *s, uint64_t job)
+static struct sup_more_host *more_hosts_find(struct supervisor *s, uint64_t job)
 {
 	for (size_t i = 0; i < s->more.count; i++)
 		if (s->more.one[i].place.slurm_job == job)
@@ -243,14 +243,14 @@ static struct sup_more_host *find(struct supervisor *s, uint64_t job)
 }
 
 /* "JOB STATE HOST", a line each. */
-static void take_line(struct supervisor *s, char *line)
+static void more_hosts_take_line(struct supervisor *s, char *line)
 {
 	char *save = NULL, *id = strtok_r(line, " ", &save), *state = strtok_r(NULL, " ", &save),
 	     *host = strtok_r(NULL, " ", &save);
 	uint64_t job;
 	if (!id || !state || number_u64(id, 1, UINT32_MAX, &job, NULL, NULL) != 0)
 		return;
-	struct sup_more_host *m = find(s, job);
+	struct sup_more_host *m = more_hosts_find(s, job);
 	if (strcmp(state, "PENDING") == 0 && !s->more.asked)
 		cancel(s, job); /* of a supervisor before us: nobody would know when it comes */
 	if (strcmp(state, "RUNNING") != 0 || !host || !launcher_host_ok(host))
@@ -271,11 +271,11 @@ static void on_list(const struct child_end *e, void *arg)
 	for (size_t i = 0; i < s->more.count; i++)
 		s->more.one[i].seen = 0;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		take_line(s, line);
+		more_hosts_take_line(s, line);
 	free(text);
 	for (size_t i = 0; i < s->more.count; i++)
 		if (s->more.one[i].place.slurm_job != 0 && !s->more.one[i].seen)
-			leave(&s->more.one[i], "ended");
+			more_hosts_leave(&s->more.one[i], "ended");
 	s->more.listed = 1;
 	sup_kick(s);
 }
@@ -284,7 +284,7 @@ static void list(struct supervisor *s)
 {
 	const struct child_options options = {.seconds = ANSWER_SECONDS, .done = on_list, .arg = s};
 	struct argv w = {0};
-	if (begin(s, &w, "squeue") != 0)
+	if (more_hosts_begin(s, &w, "squeue") != 0)
 		return;
 	argv_add(&w, "--noheader", "--me", "--name", s->more.name, "--format=%i %T %N");
 	s->more.list_at = clock_mono() + LIST_SECONDS;
@@ -301,7 +301,7 @@ static void on_asked(const struct child_end *e, void *arg)
 	s->more.list_at = 0;
 	if (!child_failure(e, why))
 		return;
-	tell(s, "refused", NULL);
+	more_hosts_tell(s, "refused", NULL);
 	if (s->more.preemptible && !s->more.refused) {
 		sup_note(s, "warning", "LAUNCHER=preemptible:%s gives no host: asked in the usual partition",
 			 s->job->preemptible);
@@ -330,12 +330,12 @@ static void exclude(const struct supervisor *s, struct argv *w)
 	}
 }
 
-static void ask(struct supervisor *s)
+static void more_hosts_ask(struct supervisor *s)
 {
 	const struct child_options options = {.seconds = PENDING_SECONDS, .done = on_asked, .arg = s};
 	struct argv w = {0};
 	uint64_t workers = room_of_more(s);
-	if (begin(s, &w, "salloc") != 0)
+	if (more_hosts_begin(s, &w, "salloc") != 0)
 		return;
 	s->more.preemptible = s->job->preemptible[0] && !s->more.refused;
 	argv_add(&w, "--no-shell", "--quiet", "--nodes=1", "--ntasks=1");
@@ -353,7 +353,7 @@ static void ask(struct supervisor *s)
 	if (child_ask(&s->more.asked, s->base, &w, options, NULL) != 0)
 		s->more.ask_at = clock_mono() + AGAIN_SECONDS;
 	else
-		tell(s, "asked", NULL);
+		more_hosts_tell(s, "asked", NULL);
 }
 
 double sup_more_pending(const struct supervisor *s)
@@ -374,7 +374,7 @@ static int is_used(const struct sup_more_host *m)
 	return 0;
 }
 
-static size_t held(const struct supervisor *s)
+static size_t more_hosts_held(const struct supervisor *s)
 {
 	size_t held = 0;
 	for (size_t i = 0; i < s->more.count; i++)
@@ -383,7 +383,7 @@ static size_t held(const struct supervisor *s)
 }
 
 /* The last first: its workers have the highest numbers. */
-static void give_back(struct supervisor *s)
+static void more_hosts_give_back(struct supervisor *s)
 {
 	for (size_t i = s->more.count; i > 0; i--) {
 		struct sup_more_host *m = &s->more.one[i - 1];
@@ -392,7 +392,7 @@ static void give_back(struct supervisor *s)
 		if (is_used(m))
 			return;
 		uint64_t job = m->place.slurm_job;
-		leave(m, "given-back");
+		more_hosts_leave(m, "given-back");
 		cancel(s, job);
 		return;
 	}
@@ -411,7 +411,7 @@ void sup_more_tick(struct supervisor *s)
 	double now = clock_mono();
 	if (!s->more.begun)
 		return;
-	size_t want = wanted(s), has = held(s);
+	size_t want = more_hosts_wanted(s), has = more_hosts_held(s);
 	if (!s->more.list && now >= s->more.list_at &&
 	    (!s->more.listed || want > 0 || has > 0 || s->more.asked))
 		list(s);
@@ -421,9 +421,9 @@ void sup_more_tick(struct supervisor *s)
 		withdraw(s);
 	else if (!s->more.asked && has < want && !s->more.list && now >= s->more.ask_at &&
 		 s->phases.now == PHASE_RUNNING)
-		ask(s);
+		more_hosts_ask(s);
 	else if (has > want && s->phases.now == PHASE_RUNNING)
-		give_back(s);
+		more_hosts_give_back(s);
 }
 
 void sup_more_doubt(struct sup_node *n)
@@ -471,7 +471,7 @@ void sup_more_begin(struct supervisor *s)
 static void cancel_all(struct supervisor *s)
 {
 	struct argv w = {0};
-	if (begin(s, &w, "scancel") != 0)
+	if (more_hosts_begin(s, &w, "scancel") != 0)
 		return;
 	argv_add(&w, "--name", s->more.name);
 	double until = clock_mono() + CANCEL_SECONDS;
@@ -493,12 +493,12 @@ static void cancel_all(struct supervisor *s)
 
 void sup_more_free(struct supervisor *s)
 {
-	size_t had = held(s) + (s->more.asked != NULL);
+	size_t had = more_hosts_held(s) + (s->more.asked != NULL);
 	child_free(s->more.asked);
 	child_free(s->more.list);
 	for (size_t i = 0; i < s->more.count; i++) {
 		if (s->more.one[i].place.slurm_job != 0 && s->more.begun)
-			tell(s, "given-back", &s->more.one[i]);
+			more_hosts_tell(s, "given-back", &s->more.one[i]);
 		child_free(s->more.one[i].look);
 	}
 	if (s->more.begun && had > 0)

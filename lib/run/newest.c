@@ -88,8 +88,8 @@ static void tell_damaged(struct supervisor *s, const char *dir, const struct ckp
 	sup_pass_over(s, path, e->why);
 }
 
-static int find_whole(struct supervisor *s, const char *dir, struct ckpt_entry *entry, size_t count,
-		      struct error *err)
+static int newest_find_whole(struct supervisor *s, const char *dir, struct ckpt_entry *entry,
+			     size_t count, struct error *err)
 {
 	char path[DIRS_PATH_MAX], text[ERROR_PLACE_MAX + ERROR_TEXT_MAX];
 	struct error why;
@@ -132,7 +132,7 @@ int sup_newest_find(struct supervisor *s, struct error *err)
 		s->checkpoint.latest[0] = '\0';
 		return err->code == ERROR_NOINPUT ? 0 : -1;
 	}
-	int result = find_whole(s, dir, entry, count, err);
+	int result = newest_find_whole(s, dir, entry, count, err);
 	free(entry);
 	return result;
 }

@@ -15,8 +15,8 @@
 #define END_TEXT_MAX  (128 + RUN_WAITS_MAX)
 #define RENEW_SECONDS 2.0 /* everybody waits for the next one: then SIGKILL */
 
-static void step(struct sup_node *n, enum node_event event);
-static void on_timer(evutil_socket_t fd, short what, void *arg);
+static void node_step(struct sup_node *n, enum node_event event);
+static void node_on_timer(evutil_socket_t fd, short what, void *arg);
 static void now_ended(struct sup_node *n, const struct node_end *end);
 
 void sup_arm(struct event *timer, double seconds)
@@ -49,7 +49,7 @@ struct sup_node *sup_node_new(struct supervisor *s, const struct role *role, uin
 	snprintf(n->id, sizeof n->id, "%.*s", len, role->id);
 	if (number_at)
 		snprintf(n->id + len, sizeof n->id - (size_t)len, "%u", number);
-	n->timer = evtimer_new(s->base, on_timer, n);
+	n->timer = evtimer_new(s->base, node_on_timer, n);
 	if (sup_restart_init(n) == 0 && n->timer)
 		return n;
 	error_set(err, ERROR_OS, n->id, "out of memory");
@@ -147,7 +147,7 @@ const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, c
 /* ---- beginnings and ends ---- */
 
 /* Another process than before. */
-static void begin(struct sup_node *n, int adopted)
+static void node_begin(struct sup_node *n, int adopted)
 {
 	n->ready_at = 0;
 	sup_watch_begin(n, adopted);
@@ -176,23 +176,23 @@ void sup_node_want(struct sup_node *n)
 	}
 	n->restarts = n->now.life - n->spared;
 	n->asked = 0;
-	step(n, EVENT_LAUNCHED);
+	node_step(n, EVENT_LAUNCHED);
 	sup_event(n, n->restarts > 0 ? "restart" : "start", NULL);
-	begin(n, 0);
+	node_begin(n, 0);
 }
 
 void sup_node_found(struct sup_node *n)
 {
-	step(n, EVENT_LAUNCHED);
+	node_step(n, EVENT_LAUNCHED);
 	sup_event(n, "adopt", NULL);
-	begin(n, 1);
+	node_begin(n, 1);
 }
 
 void sup_node_joins(struct sup_node *n)
 {
-	step(n, EVENT_HANDED);
+	node_step(n, EVENT_HANDED);
 	sup_event(n, "joins", NULL);
-	begin(n, 0);
+	node_begin(n, 0);
 }
 
 /* It may have answered already on a connection that we take for the old process's: connect
@@ -202,10 +202,10 @@ void sup_node_replaced(struct sup_node *n)
 	event_del(n->timer);
 	n->restarts = n->now.life - n->spared;
 	n->asked = 0;
-	step(n, EVENT_HANDED);
+	node_step(n, EVENT_HANDED);
 	sup_event(n, "restart", NULL);
 	sup_link_again(n);
-	begin(n, 0);
+	node_begin(n, 0);
 	sup_kick(n->sup);
 }
 
@@ -218,7 +218,7 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 	    incarnation != s->recover.incarnation)
 		sup_rollback_begin(s, "a server of another incarnation runs");
 	else if (n->stage == STAGE_STARTING || n->stage == STAGE_READY)
-		step(n, EVENT_ANSWERS);
+		node_step(n, EVENT_ANSWERS);
 }
 
 /* A node that was killed leaves its socket behind, and may not be started again. */
@@ -247,8 +247,8 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 		sup_oom_ended(n);
 	sup_trainer_ended(n, end);
 	sup_finish_ended(n);
-	step(n, sup_node_class(n, end) == END_UNRETRYABLE && !n->leaving ? EVENT_ENDED_BAD
-									 : EVENT_ENDED);
+	node_step(n, sup_node_class(n, end) == END_UNRETRYABLE && !n->leaving ? EVENT_ENDED_BAD
+									      : EVENT_ENDED);
 }
 
 static void now_ended(struct sup_node *n, const struct node_end *end)
@@ -261,13 +261,13 @@ static void now_ended(struct sup_node *n, const struct node_end *end)
 
 void sup_node_missed_end(struct sup_node *n, const struct node_end *end)
 {
-	step(n, EVENT_LAUNCHED);
+	node_step(n, EVENT_LAUNCHED);
 	sup_node_ended(n, end);
 }
 
 void sup_node_fenced(struct sup_node *n)
 {
-	step(n, EVENT_MENDED);
+	node_step(n, EVENT_MENDED);
 }
 
 /* ---- signals ---- */
@@ -279,7 +279,7 @@ static double stop_seconds(const struct sup_node *n)
 	return n->role->foreign ? seconds + 2 * n->sup->job->trainer_grace : seconds;
 }
 
-static void send_signal(struct sup_node *n)
+static void node_send_signal(struct sup_node *n)
 {
 	int result = sup_process_signal(&n->now, n->stop_signal);
 	if (result < 0)
@@ -290,13 +290,13 @@ static void send_signal(struct sup_node *n)
 		sup_arm(n->timer, n->stage == STAGE_STOPPING ? stop_seconds(n) : RENEW_SECONDS);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void node_on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct sup_node *n = arg;
 	(void)fd;
 	(void)what;
 	if (n->stage == STAGE_PAUSING) {
-		step(n, EVENT_PAUSE_OVER);
+		node_step(n, EVENT_PAUSE_OVER);
 		sup_kick(n->sup);
 		return;
 	}
@@ -310,7 +310,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 			 n->stage == STAGE_STOPPING ? stop_seconds(n) : RENEW_SECONDS);
 		n->stop_signal = SIGKILL;
 	}
-	send_signal(n);
+	node_send_signal(n);
 }
 
 void sup_node_stop(struct sup_node *n, int signal)
@@ -327,7 +327,7 @@ void sup_node_stop(struct sup_node *n, int signal)
 		sup_restart_failed(n, "it is to end");
 	if (signal)
 		sup_restart_kill_next(n);
-	step(n, EVENT_STOP);
+	node_step(n, EVENT_STOP);
 }
 
 void sup_stop_all(struct supervisor *s, const struct role *role, int signal)
@@ -344,7 +344,7 @@ static void end_by(struct sup_node *n, int signal)
 	n->stop_signal = signal;
 	sup_event(n, "kill", NULL);
 	if (signal)
-		send_signal(n);
+		node_send_signal(n);
 	else
 		sup_arm(n->timer, RENEW_SECONDS);
 }
@@ -363,7 +363,7 @@ void sup_node_give_up(struct sup_node *n)
 {
 	n->asked = 0;
 	n->stop_signal = SIGKILL;
-	send_signal(n);
+	node_send_signal(n);
 }
 
 /* ---- the table's actions ---- */
@@ -381,7 +381,7 @@ static void say_end(const struct sup_node *n, char *out, size_t max)
 }
 
 /* Whether it may be launched again after this end. */
-static int within_limit(struct sup_node *n)
+static int node_within_limit(struct sup_node *n)
 {
 	char text[END_TEXT_MAX];
 	struct supervisor *s = n->sup;
@@ -413,7 +413,7 @@ static int within_limit(struct sup_node *n)
 
 static void mend(struct sup_node *n)
 {
-	if (!within_limit(n))
+	if (!node_within_limit(n))
 		return;
 	switch (n->role->death) {
 	case DEATH_FENCE:
@@ -425,7 +425,7 @@ static void mend(struct sup_node *n)
 	case DEATH_REPLICA:
 	case DEATH_LEAD:
 		if (!sup_rollback_is_due(n)) {
-			step(n, EVENT_MENDED);
+			node_step(n, EVENT_MENDED);
 			break;
 		}
 		/* fallthrough */
@@ -435,15 +435,15 @@ static void mend(struct sup_node *n)
 			break;
 		}
 		sup_scale_joiner_ended(n);
-		step(n, EVENT_MENDED);
+		node_step(n, EVENT_MENDED);
 		break;
 	case DEATH_NOTHING:
-		step(n, EVENT_MENDED);
+		node_step(n, EVENT_MENDED);
 	}
 	sup_kick(n->sup);
 }
 
-static void ready(struct sup_node *n)
+static void node_ready(struct sup_node *n)
 {
 	n->ready_at = clock_mono();
 	sup_watch_ready(n);
@@ -461,13 +461,13 @@ void sup_node_failed(struct sup_node *n)
 		sup_fail_by(n, "%s, which would happen again", text);
 }
 
-static void fail(struct sup_node *n)
+static void node_fail(struct sup_node *n)
 {
 	if (!sup_rollback_passes_over(n))
 		sup_node_failed(n);
 }
 
-static void step(struct sup_node *n, enum node_event event)
+static void node_step(struct sup_node *n, enum node_event event)
 {
 	struct error err;
 	enum node_action action;
@@ -479,13 +479,13 @@ static void step(struct sup_node *n, enum node_event event)
 	case DO_NOTHING:
 		break;
 	case DO_TELL:
-		ready(n);
+		node_ready(n);
 		break;
 	case DO_MEND:
 		mend(n);
 		break;
 	case DO_FAIL:
-		fail(n);
+		node_fail(n);
 		break;
 	case DO_PAUSE:
 		sup_arm(n->timer, n->asked ? 0 : stage_pause(n->in_a_row));
@@ -494,7 +494,7 @@ static void step(struct sup_node *n, enum node_event event)
 		break; /* the phase's step wants it, when it is time */
 	case DO_SIGNAL:
 		if (n->stop_signal)
-			send_signal(n);
+			node_send_signal(n);
 		break;
 	case DO_GONE:
 		event_del(n->timer);

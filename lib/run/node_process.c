@@ -21,7 +21,7 @@ static void record_path(const struct sup_node *n, uint64_t life, char *out)
 	dirs_state(&n->sup->dirs, name, out);
 }
 
-static int read_record(const struct sup_process *p, struct node_record *r)
+static int node_process_read_record(const struct sup_process *p, struct node_record *r)
 {
 	char path[DIRS_PATH_MAX];
 	record_path(p->node, p->life, path);
@@ -65,7 +65,7 @@ static void unwatch(struct sup_process *p)
 	p->fd = -1;
 }
 
-static void has_ended(struct sup_process *p, const struct node_end *end)
+static void node_process_has_ended(struct sup_process *p, const struct node_end *end)
 {
 	unwatch(p);
 	p->runs = 0;
@@ -73,7 +73,7 @@ static void has_ended(struct sup_process *p, const struct node_end *end)
 	p->ended(p->node, end);
 }
 
-static void follow(struct sup_process *p, pid_t pid, uint64_t start);
+static void node_process_follow(struct sup_process *p, pid_t pid, uint64_t start);
 
 /* Its parent was killed: the node may go on without it. */
 static int goes_on(struct sup_process *p, const struct node_record *r)
@@ -83,7 +83,7 @@ static int goes_on(struct sup_process *p, const struct node_record *r)
 	p->orphan = 1;
 	p->pid = r->pid;
 	p->start = r->start;
-	follow(p, p->pid, p->start);
+	node_process_follow(p, p->pid, p->start);
 	if (p->doomed)
 		sup_process_signal(p, SIGKILL);
 	else
@@ -92,7 +92,7 @@ static int goes_on(struct sup_process *p, const struct node_record *r)
 }
 
 /* The watched process ended: usually the parent, which has written how. */
-static void on_end(evutil_socket_t fd, short what, void *arg)
+static void node_process_on_end(evutil_socket_t fd, short what, void *arg)
 {
 	struct sup_process *p = arg;
 	struct node_record r;
@@ -102,22 +102,23 @@ static void on_end(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	if (p->parent > 0)
 		waitpid(p->parent, &status, WNOHANG); /* ours to reap, or init's */
-	if (read_record(p, &r) == 0) {
+	if (node_process_read_record(p, &r) == 0) {
 		if (r.ended)
 			end = r.end;
 		else if (goes_on(p, &r))
 			return;
 	} else if (!p->orphan && WIFEXITED(status) && WEXITSTATUS(status) != 0)
 		end = (struct node_end){.seen = 1, .status = WEXITSTATUS(status)};
-	has_ended(p, &end);
+	node_process_has_ended(p, &end);
 }
 
 /* A process that is gone already is looked at in the next turn, as if it had been watched. */
-static void follow(struct sup_process *p, pid_t pid, uint64_t start)
+static void node_process_follow(struct sup_process *p, pid_t pid, uint64_t start)
 {
 	unwatch(p);
 	p->fd = process_watch(pid, start);
-	p->watch = event_new(p->node->sup->base, p->fd, EV_READ | EV_PERSIST, on_end, p);
+	p->watch =
+		event_new(p->node->sup->base, p->fd, EV_READ | EV_PERSIST, node_process_on_end, p);
 	if (!p->watch)
 		sup_fail(p->node->sup, ERROR_OS, "%s can't be watched: out of memory", p->node->id);
 	else if (p->fd < 0 || event_add(p->watch, NULL) != 0)
@@ -189,7 +190,7 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 	p->since = clock_mono();
 	if (process_start(parent, &p->parent_start) != 0)
 		p->parent_start = 0; /* ended at once */
-	follow(p, parent, p->parent_start);
+	node_process_follow(p, parent, p->parent_start);
 	return 0;
 }
 
@@ -197,9 +198,9 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 static void follow_either(struct sup_process *p)
 {
 	if (p->orphan)
-		follow(p, p->pid, p->start);
+		node_process_follow(p, p->pid, p->start);
 	else
-		follow(p, p->parent, p->parent_start);
+		node_process_follow(p, p->parent, p->parent_start);
 }
 
 static void adopt_process(struct sup_process *p, const struct node_record *r)
@@ -235,7 +236,7 @@ void sup_process_move(struct sup_process *p, struct sup_process *from)
 pid_t sup_process_pid(struct sup_process *p)
 {
 	struct node_record r;
-	if (p->runs && p->pid == 0 && read_record(p, &r) == 0) {
+	if (p->runs && p->pid == 0 && node_process_read_record(p, &r) == 0) {
 		p->pid = r.pid;
 		p->start = r.start;
 	}
@@ -266,7 +267,7 @@ int sup_process_force(struct sup_process *p)
 	/* The kernel waits for its storage. No other process of the id starts before it has gone:
 	 * its parent holds the lock. */
 	sup_note(n->sup, "late", "%s was killed and does not end: left alone until it does", n->id);
-	has_ended(p, &unseen);
+	node_process_has_ended(p, &unseen);
 	return 0;
 }
 
@@ -333,7 +334,7 @@ struct found {
 
 /* From the last life backwards. Only a node that hands over can have two processes, and lives that
  * failed to take over may lie between them. */
-static void look(const struct sup_node *n, struct found *f)
+static void node_process_look(const struct sup_node *n, struct found *f)
 {
 	char path[DIRS_PATH_MAX];
 	struct node_record r;
@@ -358,7 +359,7 @@ static void look(const struct sup_node *n, struct found *f)
 /* A parent holds a lock and has written no record of a running node yet, because the supervisor
  * before us was killed while it launched. We wait for the record, so that no id runs twice. A
  * parent whose node has ended long ago hangs, and is killed. */
-static int settle(struct sup_node *n, struct found *f, struct error *err)
+static int node_process_settle(struct sup_node *n, struct found *f, struct error *err)
 {
 	double until = clock_mono() + deadline_seconds(DEADLINE_ADOPT);
 	int forced = 0;
@@ -366,7 +367,7 @@ static int settle(struct sup_node *n, struct found *f, struct error *err)
 		int held = locks_held(n, err);
 		if (held < 0)
 			return -1;
-		look(n, f);
+		node_process_look(n, f);
 		if ((size_t)((held & 1) + (held >> 1)) == f->parents)
 			return 0;
 		if (clock_mono() > until && f->mute.pid > 0 && !forced) {
@@ -384,10 +385,10 @@ static int settle(struct sup_node *n, struct found *f, struct error *err)
 
 /* Two processes of a server may run, if the supervisor was killed in the middle of a hand-over. The
  * younger is the next one, and the first to end shows the result (restart.h). */
-static int adopt(struct sup_node *n, struct error *err)
+static int node_process_adopt(struct sup_node *n, struct error *err)
 {
 	struct found f;
-	if (settle(n, &f, err) != 0)
+	if (node_process_settle(n, &f, err) != 0)
 		return -1;
 	if (!f.known)
 		return 0;
@@ -408,14 +409,14 @@ static int adopt(struct sup_node *n, struct error *err)
 static void take_missed_end(struct sup_node *n)
 {
 	struct node_record r;
-	if (n->stage != STAGE_OFF || n->lives == 0 || read_record(&n->now, &r) != 0)
+	if (n->stage != STAGE_OFF || n->lives == 0 || node_process_read_record(&n->now, &r) != 0)
 		return;
 	n->now.since = r.ended ? clock_mono() - (r.end_at - r.at) : clock_mono();
 	sup_node_missed_end(n, r.ended ? &r.end : &(struct node_end){0});
 }
 
 /* Nothing runs: what was in force for those nodes no longer is. */
-static void forget(struct supervisor *s)
+static void node_process_forget(struct supervisor *s)
 {
 	EACH_NODE (n, s) {
 		char path[DIRS_PATH_MAX];
@@ -470,13 +471,13 @@ int sup_adopt(struct supervisor *s, struct error *err)
 	if (!s->scale.is_kept)
 		end_strays(s);
 	EACH_NODE (n, s) {
-		int one = adopt(n, err);
+		int one = node_process_adopt(n, err);
 		if (one < 0)
 			return -1;
 		running += one;
 	}
 	if (running == 0) {
-		forget(s);
+		node_process_forget(s);
 		return 0;
 	}
 	EACH_NODE (n, s)

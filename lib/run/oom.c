@@ -18,7 +18,7 @@ static uint64_t steps(const struct sup_node *n)
 	return sum;
 }
 
-static void begin(struct record_out *o, char *line, struct sup_node *n)
+static void oom_begin(struct record_out *o, char *line, struct sup_node *n)
 {
 	n->oom.steps++;
 	n->sup->roster.oom_steps++;
@@ -37,7 +37,7 @@ static int more_memory(struct sup_node *n)
 	uint64_t now = most > 0 && was > most / 2 ? most : 2 * was;
 	if (was == 0 || now <= was)
 		return 0;
-	begin(&o, line, n);
+	oom_begin(&o, line, n);
 	record_add_u64(&o, "memory", now);
 	record_add_u64(&o, "memory-before", was);
 	sup_node_sized(n, n->cores, now);
@@ -48,7 +48,7 @@ static int more_memory(struct sup_node *n)
 }
 
 /* Steps of one size, if some near number of them makes them so. */
-static void halve(struct action *a, uint64_t least)
+static void oom_halve(struct action *a, uint64_t least)
 {
 	uint64_t all = a->size * a->accum, twice = 2 * a->accum;
 	a->accum = twice;
@@ -77,14 +77,14 @@ static int smaller_batch(struct sup_node *n)
 		return 0;
 	snprintf(a.id, sizeof a.id, "%s", n->id);
 	snprintf(a.reason, sizeof a.reason, "it ended for want of memory");
-	halve(&a, s->job->options.least);
+	oom_halve(&a, s->job->options.least);
 	int result = sup_actions_add(&list, &a, 0, &err);
 	if (result == 0)
 		result = sup_actions_carry(s, &list, "oom", NULL, &err) < 0 ? -1 : 0;
 	sup_actions_free(&list);
 	if (result != 0)
 		return 0;
-	begin(&o, line, n);
+	oom_begin(&o, line, n);
 	record_add_u64(&o, "size", a.size);
 	record_add_u64(&o, "accum", a.accum);
 	sup_log(s, &o);
@@ -109,7 +109,7 @@ static int more_servers(struct sup_node *n)
 	if (n->role != &role_server ||
 	    sup_scale_want(s, 0, 2 * was, "a server ended for want of memory", NULL) != 0)
 		return 0;
-	begin(&o, line, n);
+	oom_begin(&o, line, n);
 	record_add_u64(&o, "servers", 2 * was);
 	record_add_u64(&o, "servers-before", was);
 	sup_log(s, &o);

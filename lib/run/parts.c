@@ -98,7 +98,7 @@ static int has_learnt(const struct supervisor *s, size_t host)
 	return 0;
 }
 
-static int is_due(const struct supervisor *s, enum parts_doing doing, size_t host)
+static int parts_is_due(const struct supervisor *s, enum parts_doing doing, size_t host)
 {
 	const struct sup_host *h = &s->hosts.host[host];
 	if (h->state != HOST_THERE || h->use == HOST_UNUSED || !h->place->apart)
@@ -110,7 +110,7 @@ static int is_due(const struct supervisor *s, enum parts_doing doing, size_t hos
 static size_t next_host(const struct supervisor *s, enum parts_doing doing, size_t after)
 {
 	size_t i = after + 1;
-	while (i < s->hosts.count && !is_due(s, doing, i))
+	while (i < s->hosts.count && !parts_is_due(s, doing, i))
 		i++;
 	return i;
 }
@@ -188,10 +188,10 @@ static void sweep_words(struct argv *w, const struct supervisor *s)
 		argv_add(w, s->parts.left[i]);
 }
 
-static void on_end(const struct child_end *e, void *arg);
+static void parts_on_end(const struct child_end *e, void *arg);
 
 /* -1: it could not even be started. */
-static int start(struct supervisor *s, enum parts_doing doing)
+static int parts_start(struct supervisor *s, enum parts_doing doing)
 {
 	static void (*const words_of[])(struct argv * w, const struct supervisor *s) = {
 		[PARTS_FETCH] = fetch_words,   [PARTS_CHECK] = check_words,
@@ -203,8 +203,9 @@ static int start(struct supervisor *s, enum parts_doing doing)
 	p->doing = doing;
 	words_of[doing](&w, s);
 	const struct child_options options = {
-		.seconds = deadline_seconds(p->end == PARTS_ENDING ? DEADLINE_FINISH : DEADLINE_CUT),
-		.done = on_end,
+		.seconds =
+			deadline_seconds(p->end == PARTS_ENDING ? DEADLINE_FINISH : DEADLINE_CUT),
+		.done = parts_on_end,
 		.arg = s};
 	if (child_ask(&p->child, s->base, &w, options, &err) == 0)
 		return 0;
@@ -225,7 +226,7 @@ static void log_part(struct supervisor *s)
 			  F_SECONDS("seconds", clock_mono() - s->parts.began)));
 }
 
-static void over(struct supervisor *s, int here)
+static void parts_over(struct supervisor *s, int here)
 {
 	if (s->parts.end == PARTS_ENDING) {
 		s->parts.end = PARTS_ENDED;
@@ -276,7 +277,7 @@ static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 	struct sup_parts *p = &s->parts;
 	for (; doing <= PARTS_SWEEP; doing++, after = 0) {
 		while ((p->host = next_host(s, doing, after)) < s->hosts.count) {
-			if (start(s, doing) == 0)
+			if (parts_start(s, doing) == 0)
 				return;
 			p->left_some |= doing == PARTS_SWEEP;
 			after = p->host;
@@ -285,7 +286,7 @@ static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 	if (!p->left_some && !any_unreached(s))
 		forget_left(p);
 	p->left_some = 0;
-	over(s, 1);
+	parts_over(s, 1);
 }
 
 /* Files that trainers have saved: all are brought, then compared, then removed there in one sweep. */
@@ -297,16 +298,16 @@ static void go_on_saved(struct supervisor *s)
 	p->began = clock_mono();
 	p->node = next_saved_away(s, p->dir, p->file, sizeof p->file);
 	if (!p->node) {
-		if (start(s, PARTS_CHECK) != 0)
-			over(s, 0);
+		if (parts_start(s, PARTS_CHECK) != 0)
+			parts_over(s, 0);
 		return;
 	}
 	fs_dirname(p->file, dir, sizeof dir);
 	if (fs_make_dirs(dir, &err) != 0) {
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
-		over(s, 0);
-	} else if (start(s, PARTS_FETCH) != 0)
-		over(s, 0);
+		parts_over(s, 0);
+	} else if (parts_start(s, PARTS_FETCH) != 0)
+		parts_over(s, 0);
 }
 
 /* One that can't be brought now can't be brought from anybody else. */
@@ -325,12 +326,12 @@ static void on_end_saved(struct supervisor *s, const struct node_end *end)
 		if (p->doing == PARTS_CHECK)
 			sup_note(s, "warning", "%s is not what trainers have saved (ckpt verify: %s)",
 				 p->dir, text);
-		over(s, 0);
+		parts_over(s, 0);
 	}
 }
 
 /* Of several replicas the first that has written it is asked first; the others have nothing. */
-static void go_on(struct supervisor *s, const struct sup_node *after)
+static void parts_go_on(struct supervisor *s, const struct sup_node *after)
 {
 	struct sup_parts *p = &s->parts;
 	p->node = next_away(s, p->dir, after);
@@ -341,8 +342,8 @@ static void go_on(struct supervisor *s, const struct sup_node *after)
 	}
 	if (p->node)
 		name_part(p->node, p->dir, p->file, sizeof p->file);
-	if (!p->node || start(s, PARTS_FETCH) != 0)
-		over(s, 0);
+	if (!p->node || parts_start(s, PARTS_FETCH) != 0)
+		parts_over(s, 0);
 }
 
 /* Another one may lie there under the same name, of a time before. */
@@ -352,18 +353,18 @@ static void compared(struct supervisor *s, const struct node_end *end)
 	struct sup_parts *p = &s->parts;
 	if (end_class_of(end) == END_CLEAN) {
 		log_part(s);
-		if (start(s, PARTS_DROP) != 0)
-			go_on(s, p->node);
+		if (parts_start(s, PARTS_DROP) != 0)
+			parts_go_on(s, p->node);
 		return;
 	}
 	end_text(end, text, sizeof text);
 	sup_note(s, "warning", "%s, as %s has it, is not what was written (ckpt verify: %s)", p->file,
 		 p->node->place.host, text);
 	unlink(p->file);
-	go_on(s, p->node);
+	parts_go_on(s, p->node);
 }
 
-static void on_end(const struct child_end *e, void *arg)
+static void parts_on_end(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
 	struct sup_parts *p = &s->parts;
@@ -380,8 +381,9 @@ static void on_end(const struct child_end *e, void *arg)
 		on_end_saved(s, end);
 	else if (p->doing == PARTS_CHECK)
 		compared(s, end);
-	else if (p->doing != PARTS_FETCH || access(p->file, F_OK) != 0 || start(s, PARTS_CHECK) != 0)
-		go_on(s, p->node);
+	else if (p->doing != PARTS_FETCH || access(p->file, F_OK) != 0 ||
+		 parts_start(s, PARTS_CHECK) != 0)
+		parts_go_on(s, p->node);
 }
 
 void sup_parts_bring(struct supervisor *s, const char *dir)
@@ -392,7 +394,7 @@ void sup_parts_bring(struct supervisor *s, const char *dir)
 	else if (job_kind(s->job)->cut == CUT_SAVED)
 		go_hosts(s, PARTS_SWEEP, 0);
 	else
-		go_on(s, NULL);
+		parts_go_on(s, NULL);
 }
 
 void sup_parts_stop(struct supervisor *s)

@@ -157,7 +157,7 @@ static size_t running_servers(const struct supervisor *s)
 
 /* shardd answers; its state decides how the job goes on. After a reboot no server runs, and what
  * shardd had not yet written is lost: then only a saved queue is right. */
-static void choose(struct supervisor *s)
+static void phase_choose(struct supervisor *s)
 {
 	const struct sup_stat *stat = &s->progress.stat;
 	const char *latest = s->checkpoint.latest;
@@ -206,7 +206,7 @@ static void step_services(struct supervisor *s)
 	if (!s->progress.stat.known)
 		sup_ask_stat(s);
 	else
-		choose(s);
+		phase_choose(s);
 }
 
 /* No wait for a replica that is filled for new hosts: others serve, and scale has the deadline. */
@@ -303,7 +303,7 @@ static int any_trained(const struct supervisor *s)
 	return 0;
 }
 
-static int all_run(const struct supervisor *s)
+static int phase_all_run(const struct supervisor *s)
 {
 	EACH_OF (n, s, sup_trainers(s))
 		if (!sup_node_runs(n))
@@ -336,7 +336,7 @@ static void step_winding(struct supervisor *s)
 	if (stops_without_room(s))
 		return;
 	if (job_kind(s->job)->cut == CUT_SAVED) {
-		if (!all_run(s))
+		if (!phase_all_run(s))
 			sup_enter(s, PHASE_STOPPING); /* what one did without the others is done again */
 		else if (any_starting(s) && !any_trained(s))
 			sup_enter(s, PHASE_STOPPING); /* nothing is newer than the last checkpoint */
@@ -384,7 +384,7 @@ static void step_last_cut(struct supervisor *s)
 	}
 }
 
-static void on_finish(const struct record *r, void *owner)
+static void phase_on_finish(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	if (!sup_answer_ok(r))
@@ -396,8 +396,8 @@ static void on_finish(const struct record *r, void *owner)
 static void tell_finish(struct supervisor *s)
 {
 	struct sup_node *lead = sup_lead(s);
-	if (lead && sup_ask_now(&s->phases.finish, &lead->link, RECORD_BARE("finish"), NULL, on_finish,
-				s) != 0)
+	if (lead && sup_ask_now(&s->phases.finish, &lead->link, RECORD_BARE("finish"), NULL,
+				phase_on_finish, s) != 0)
 		return;
 	s->phases.told = 1;
 	s->phases.told_at = clock_mono();

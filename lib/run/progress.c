@@ -65,9 +65,9 @@ static void take_stat(struct supervisor *s, const struct record *r)
 	note_rate(s);
 }
 
-static void show_row(struct supervisor *s);
+static void progress_show_row(struct supervisor *s);
 
-static void on_stat(const struct record *r, void *owner)
+static void progress_on_stat(const struct record *r, void *owner)
 {
 	if (record_is(r, "stat"))
 		take_stat(owner, r);
@@ -78,20 +78,20 @@ static void on_stat_end(const struct record *r, void *owner)
 	struct supervisor *s = owner;
 	(void)r;
 	if (s->progress.row_waits)
-		show_row(s);
+		progress_show_row(s);
 	sup_kick(s);
 }
 
 static int stat_again(struct supervisor *s)
 {
 	return sup_ask_again(&s->progress.stat_question, &sup_shardd(s)->link, RECORD_BARE("stat"),
-			     on_stat, on_stat_end, s);
+			     progress_on_stat, on_stat_end, s);
 }
 
 void sup_ask_stat(struct supervisor *s)
 {
-	sup_ask(&s->progress.stat_question, &sup_shardd(s)->link, RECORD_BARE("stat"), on_stat,
-		on_stat_end, s);
+	sup_ask(&s->progress.stat_question, &sup_shardd(s)->link, RECORD_BARE("stat"),
+		progress_on_stat, on_stat_end, s);
 }
 
 void sup_stat_forget(struct supervisor *s)
@@ -109,7 +109,7 @@ int sup_nothing_left(const struct supervisor *s)
 	return nothing_left(&s->progress.stat);
 }
 
-static void on_done(const struct record *r, void *owner)
+static void progress_on_done(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	if (sup_answer_ok(r) && s->phases.now == PHASE_RUNNING)
@@ -122,7 +122,8 @@ void sup_wait_done(struct supervisor *s)
 	if (s->progress.all_done)
 		return;
 	sup_ask(&s->progress.done_question, &s->links.shardd_wait,
-		RECORD("stat", F_REAL("wait", WAIT_SECONDS)), on_stat, on_done, s);
+		RECORD("stat", F_REAL("wait", WAIT_SECONDS)), progress_on_stat, progress_on_done,
+		s);
 }
 
 void sup_progress_phase(struct supervisor *s)
@@ -134,7 +135,7 @@ void sup_progress_phase(struct supervisor *s)
 
 /* ---- the end's numbers ---- */
 
-static void on_held(const struct record *r, void *owner)
+static void progress_on_held(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	char *held = s->progress.last.held;
@@ -159,7 +160,7 @@ void sup_ask_last(struct supervisor *s)
 	s->progress.last.held[0] = '\0';
 	if (stat_again(s) == 0)
 		sup_ask(&s->progress.held_question, &sup_shardd(s)->link,
-			RECORD("list", F("state", "held")), on_held, on_held_end, s);
+			RECORD("list", F("state", "held")), progress_on_held, on_held_end, s);
 }
 
 /* ---- rows ---- */
@@ -222,7 +223,7 @@ static void log_row(struct supervisor *s, const struct run_row *row)
 }
 
 /* Samples are shardd's count: the lead's begins again with each of its lives. */
-static void show_row(struct supervisor *s)
+static void progress_show_row(struct supervisor *s)
 {
 	s->progress.row_waits = 0;
 	fill_row(s);
@@ -232,12 +233,12 @@ static void show_row(struct supervisor *s)
 	sup_answer_watchers(s, &s->progress.row);
 }
 
-static void take_row(struct supervisor *s, const struct record *r)
+static void progress_take_row(struct supervisor *s, const struct record *r)
 {
 	uint64_t samples = 0;
 	double at = 0;
 	if (s->progress.row_waits) /* shardd is slow, or away: with the count of before */
-		show_row(s);
+		progress_show_row(s);
 	s->progress.row.loss = NAN;
 	record_u64_opt(r, "iteration", 0, UINT64_MAX, &s->progress.row.iteration, NULL);
 	record_real_opt(r, "loss", -1e300, 1e300, &s->progress.row.loss, NULL);
@@ -254,7 +255,7 @@ static void take_row(struct supervisor *s, const struct record *r)
 	s->progress.row_waits = 1;
 	/* Again: one that is under way may have been answered before this row. */
 	if (stat_again(s) != 0)
-		show_row(s);
+		progress_show_row(s);
 }
 
 /* If several are equally slow, the lead warns of one after the other, again and again: once for
@@ -268,10 +269,10 @@ static void take_warning(struct supervisor *s, const struct record *r)
 		n->warned = n->lives;
 }
 
-static void on_row(const struct record *r, void *owner)
+static void progress_on_row(const struct record *r, void *owner)
 {
 	if (record_is(r, "row"))
-		take_row(owner, r);
+		progress_take_row(owner, r);
 	else if (record_is(r, "warn"))
 		take_warning(owner, r);
 }
@@ -282,7 +283,8 @@ void sup_progress_up(struct link *link, const struct record *greeting)
 	(void)greeting;
 	s->progress.row_at = 0; /* a lead that was rolled back counts from its cut */
 	if (sup_ask_now(&s->progress.rows_question, link,
-			RECORD("watch", F_REAL("every", s->options.row_seconds)), on_row, NULL, s) != 0)
+			RECORD("watch", F_REAL("every", s->options.row_seconds)), progress_on_row,
+			NULL, s) != 0)
 		sup_fail(s, ERROR_OS, "out of memory"); /* the connection is there */
 }
 
@@ -292,7 +294,7 @@ static const char *const own_info[] = {"samples-left",   "rate",           "back
 				       "restart-worker", "restart-server", "restart-all",    "sync"};
 
 /* Whether this is info that we know better than any sender. */
-static int is_ours(const struct record *r)
+static int progress_is_ours(const struct record *r)
 {
 	const char *name = record_is(r, "info") ? record_get(r, "name") : NULL;
 	for (size_t i = 0; name && i < sizeof own_info / sizeof *own_info; i++)
@@ -301,7 +303,7 @@ static int is_ours(const struct record *r)
 	return 0;
 }
 
-static void append(struct sup_snapshot *p, struct record_out *o)
+static void progress_append(struct sup_snapshot *p, struct record_out *o)
 {
 	size_t len = record_end(o, NULL);
 	if (p->bytes + len > SNAPSHOT_BYTES_MAX) {
@@ -318,7 +320,7 @@ static void append(struct sup_snapshot *p, struct record_out *o)
 }
 
 /* Adds for how long each node has owed something, which we know. */
-static void on_snapshot(const struct record *r, void *owner)
+static void progress_on_snapshot(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	struct sup_snapshot *p = &s->progress.snapshot;
@@ -326,13 +328,13 @@ static void on_snapshot(const struct record *r, void *owner)
 	struct record_out o;
 	const char *id = record_is(r, "node") ? record_get(r, "id") : NULL;
 	struct sup_node *n = id ? sup_find(s, id) : NULL;
-	if (p->is_wrong || is_ours(r) || (n && sup_node_is_spare(n)))
+	if (p->is_wrong || progress_is_ours(r) || (n && sup_node_is_spare(n)))
 		return;
 	record_begin(&o, line, sizeof line, r->type);
 	record_add_fields(&o, r, n ? "silent" : NULL);
 	if (n && sup_watch_section(n)[0])
 		record_add_seconds(&o, "silent", n->watch.pulse.silent);
-	append(p, &o);
+	progress_append(p, &o);
 	p->is_wrong |= snapshot_add(&p->filling, r, &p->wrong) != 0;
 	if (!n || p->filling.node_count == 0)
 		return;
@@ -367,7 +369,7 @@ void sup_ask_snapshot(struct supervisor *s)
 	snapshot_clear(&p->filling);
 	p->bytes = 0;
 	p->is_wrong = 0;
-	sup_ask(&p->question, &sup_monitor(s)->link, RECORD_BARE("snapshot"), on_snapshot,
+	sup_ask(&p->question, &sup_monitor(s)->link, RECORD_BARE("snapshot"), progress_on_snapshot,
 		on_snapshot_end, s);
 }
 
@@ -395,14 +397,14 @@ void sup_snapshot_info(struct supervisor *s, const char *name, const char *value
 	record_add(&o, "name", name);
 	record_add(&o, "value", value);
 	record_add(&o, "age", "0");
-	append(p, &o);
+	progress_append(p, &o);
 	p->is_wrong |= record_first(&r, line, o.len, &p->wrong) != 0 ||
 		       snapshot_add(&p->now, &r, &p->wrong) != 0;
 }
 
 /* ---- members ---- */
 
-static void on_member(const struct record *r, void *owner)
+static void progress_on_member(const struct record *r, void *owner)
 {
 	const char *state = record_get(r, "state");
 	struct sup_node *n = sup_find_of(owner, sup_trainers(owner), record_get(r, "worker"));
@@ -423,8 +425,8 @@ void sup_ask_members(struct supervisor *s)
 	if (now - s->progress.members_at < 0.9 * pause)
 		return;
 	s->progress.members_at = now;
-	sup_ask(&s->progress.members_question, &sup_lead(s)->link, RECORD_BARE("members"), on_member,
-		NULL, s);
+	sup_ask(&s->progress.members_question, &sup_lead(s)->link, RECORD_BARE("members"),
+		progress_on_member, NULL, s);
 }
 
 /* ---- beginning, tick, end ---- */
@@ -461,7 +463,7 @@ static void make_row(struct supervisor *s)
 		row->members += n->stage == STAGE_READY;
 	s->progress.row_waits = 1;
 	if (stat_again(s) != 0)
-		show_row(s);
+		progress_show_row(s);
 }
 
 void sup_progress_end(struct supervisor *s)

@@ -23,12 +23,12 @@ static int is_asked_by_person(const struct supervisor *s)
 	return s->rebalance.rq != NULL;
 }
 
-static int is_spent(const struct supervisor *s)
+static int rebalance_is_spent(const struct supervisor *s)
 {
 	return s->rebalance.done >= s->job->rebalance_limit;
 }
 
-static void again(struct supervisor *s, double seconds)
+static void rebalance_again(struct supervisor *s, double seconds)
 {
 	s->rebalance.next = clock_mono() + seconds;
 }
@@ -36,7 +36,7 @@ static void again(struct supervisor *s, double seconds)
 void sup_rebalance_soon(struct supervisor *s)
 {
 	s->rebalance.is_even = 0;
-	again(s, fmin(SOON_SECONDS, s->job->rebalance_every));
+	rebalance_again(s, fmin(SOON_SECONDS, s->job->rebalance_every));
 }
 
 int sup_rebalance_helps(struct sup_node *n)
@@ -48,7 +48,7 @@ int sup_rebalance_helps(struct sup_node *n)
 
 /* ---- who wants it ---- */
 
-static int refuse(struct request *rq, const char *code, const char *text)
+static int rebalance_refuse(struct request *rq, const char *code, const char *text)
 {
 	if (rq)
 		request_err(rq, code, "%s", text);
@@ -56,7 +56,7 @@ static int refuse(struct request *rq, const char *code, const char *text)
 }
 
 /* The client that asked has gone: the rebalance is done all the same. */
-static void cancelled(struct request *rq, void *sup)
+static void rebalance_cancelled(struct request *rq, void *sup)
 {
 	struct supervisor *s = sup;
 	(void)rq;
@@ -68,28 +68,28 @@ int sup_rebalance_is_offered(const struct supervisor *s)
 	const struct sup_rebalance *b = &s->rebalance;
 	if (b->is_even && clock_mono() - b->even_at < LONG_AGO)
 		return 0;
-	return s->scale.now.servers > 1 && sup_count(s, &role_server) > 1 && !is_spent(s);
+	return s->scale.now.servers > 1 && sup_count(s, &role_server) > 1 && !rebalance_is_spent(s);
 }
 
 int sup_rebalance_want(struct supervisor *s, const char *reason, struct request *rq)
 {
 	struct sup_rebalance *b = &s->rebalance;
 	if (job_kind(s->job)->servers_stay)
-		return refuse(rq, "no-servers", "this job has no parameter servers");
+		return rebalance_refuse(rq, "no-servers", "this job has no parameter servers");
 	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
-		return refuse(rq, "over", "the job ends");
+		return rebalance_refuse(rq, "over", "the job ends");
 	if (s->scale.now.servers < 2)
-		return refuse(rq, "one-server", "one server has all parameters");
+		return rebalance_refuse(rq, "one-server", "one server has all parameters");
 	if (sup_turn_is_due(s, TURN_REBALANCE))
-		return refuse(rq, "moving", "servers share out their parameters already");
-	if (!rq && is_spent(s))
+		return rebalance_refuse(rq, "moving", "servers share out their parameters already");
+	if (!rq && rebalance_is_spent(s))
 		return -1;
 	b->wanted = 1;
 	b->rq = rq;
 	snprintf(b->reason, sizeof b->reason, "%s", reason);
-	again(s, 0);
+	rebalance_again(s, 0);
 	if (rq)
-		request_defer(rq, cancelled, s);
+		request_defer(rq, rebalance_cancelled, s);
 	sup_kick(s);
 	return 0;
 }
@@ -103,7 +103,7 @@ void sup_rebalance_over(struct supervisor *s)
 		request_err(rq, "over", "the job has ended");
 }
 
-static void answer_ok(struct request *rq, const struct record *r)
+static void rebalance_answer_ok(struct request *rq, const struct record *r)
 {
 	static const char *const keys[] = {"busiest", "peak", "moved-bytes", "stall"};
 	char line[RECORD_LINE_MAX];
@@ -116,24 +116,24 @@ static void answer_ok(struct request *rq, const struct record *r)
 }
 
 /* Nothing has moved: it was wanted, and the log says why not. */
-static void log_refused(struct supervisor *s, const char *code)
+static void rebalance_log_refused(struct supervisor *s, const char *code)
 {
 	sup_log(s, RECORD("rebalance-refused", F("code", code), F("reason", s->rebalance.reason)));
 }
 
 /* r: what the lead said; NULL: its connection went. */
-static void answer(struct supervisor *s, const struct record *r)
+static void rebalance_answer(struct supervisor *s, const struct record *r)
 {
 	struct sup_rebalance *b = &s->rebalance;
 	struct request *rq = b->rq;
 	if (b->wanted && !sup_answer_ok(r))
-		log_refused(s, r ? sup_answer_code(r) : "lost");
+		rebalance_log_refused(s, r ? sup_answer_code(r) : "lost");
 	else if (b->wanted && b->is_even)
-		log_refused(s, "even");
+		rebalance_log_refused(s, "even");
 	b->wanted = 0;
 	b->rq = NULL;
 	if (rq && sup_answer_ok(r))
-		answer_ok(rq, r);
+		rebalance_answer_ok(rq, r);
 	else if (rq)
 		request_err(rq, r ? sup_answer_code(r) : "lost", "%s",
 			    !r        ? "a server ended meanwhile"
@@ -185,7 +185,7 @@ static void count_one(struct supervisor *s)
 	sup_scale_keep(s, 0);
 }
 
-static void on_ok(struct supervisor *s, const struct record *r)
+static void rebalance_on_ok(struct supervisor *s, const struct record *r)
 {
 	struct sup_rebalance *b = &s->rebalance;
 	uint64_t bytes = 0;
@@ -216,7 +216,7 @@ static void on_refused(struct supervisor *s, const struct record *r)
 		double seconds = EARLY_PART * s->job->rebalance_every;
 		if (b->wanted)
 			seconds = fmin(seconds, SOON_SECONDS);
-		again(s, fmax(seconds, SOON_SECONDS / 4));
+		rebalance_again(s, fmax(seconds, SOON_SECONDS / 4));
 		return;
 	}
 	count_one(s);
@@ -228,18 +228,18 @@ static void on_refused(struct supervisor *s, const struct record *r)
 	snprintf(b->failed, sizeof b->failed, "%.500s", text);
 }
 
-static void on_answer(const struct record *r, void *owner)
+static void rebalance_on_answer(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	struct sup_rebalance *b = &s->rebalance;
 	b->open = 0;
-	again(s, s->job->rebalance_every);
+	rebalance_again(s, s->job->rebalance_every);
 	if (sup_answer_ok(r))
-		on_ok(s, r);
+		rebalance_on_ok(s, r);
 	else if (r)
 		on_refused(s, r);
 	if (!r || !is_passing(sup_answer_code(r)))
-		answer(s, r);
+		rebalance_answer(s, r);
 	sup_kick(s);
 }
 
@@ -259,7 +259,7 @@ static int may_ask(const struct supervisor *s)
 
 /* An uneven map has a version of its own, and the servers after a rollback begin above it: that is
  * on disk before the first one is made. */
-static int write_down(struct supervisor *s)
+static int rebalance_write_down(struct supervisor *s)
 {
 	if (s->scale.servers.ever)
 		return 0;
@@ -276,14 +276,14 @@ static int is_pointless(struct supervisor *s)
 	struct request *rq = s->rebalance.rq;
 	if (!s->rebalance.wanted || sup_turn_is_due(s, TURN_SCALE) || sup_count(s, &role_server) > 1)
 		return 0;
-	log_refused(s, "one-server");
+	rebalance_log_refused(s, "one-server");
 	s->rebalance.wanted = 0;
 	s->rebalance.rq = NULL;
-	refuse(rq, "one-server", "one server has all parameters");
+	rebalance_refuse(rq, "one-server", "one server has all parameters");
 	return 1;
 }
 
-static void ask(struct supervisor *s)
+static void rebalance_ask(struct supervisor *s)
 {
 	struct sup_rebalance *b = &s->rebalance;
 	char line[RECORD_LINE_MAX];
@@ -295,7 +295,7 @@ static void ask(struct supervisor *s)
 	if (is_pointless(s) || sup_count(s, &role_server) < 2)
 		return;
 	if (b->next <= 0)
-		again(s, s->job->rebalance_every);
+		rebalance_again(s, s->job->rebalance_every);
 	if (clock_mono() < b->next) {
 		if (b->wanted)
 			sup_kick_after(s, b->next - clock_mono());
@@ -303,7 +303,7 @@ static void ask(struct supervisor *s)
 	}
 	if (!may_ask(s))
 		return;
-	if (is_spent(s) && !is_asked_by_person(s)) {
+	if (rebalance_is_spent(s) && !is_asked_by_person(s)) {
 		if (!b->limit_told++ && s->job->rebalance_limit > 0)
 			sup_note(s, "rebalance",
 				 "REBALANCE=limit:%llu: servers keep the keys that they have now",
@@ -311,25 +311,25 @@ static void ask(struct supervisor *s)
 		sup_rebalance_over(s);
 		return;
 	}
-	if (write_down(s) != 0)
+	if (rebalance_write_down(s) != 0)
 		return; /* a kick follows */
 	record_begin(&o, line, sizeof line, "rebalance");
 	if (!b->wanted)
 		record_add_real(&o, "gain", s->job->rebalance_gain);
 	sup_move_began(s);
-	b->open = sup_ask_now(&b->ask, &s->links.lead_move, &o, NULL, on_answer, s) == 0;
+	b->open = sup_ask_now(&b->ask, &s->links.lead_move, &o, NULL, rebalance_on_answer, s) == 0;
 	if (!b->open)
-		again(s, SOON_SECONDS);
+		rebalance_again(s, SOON_SECONDS);
 }
 
 void sup_rebalance_step(struct supervisor *s)
 {
 	if (s->rebalance.wanted)
-		ask(s);
+		rebalance_ask(s);
 }
 
 void sup_rebalance_periodic(struct supervisor *s)
 {
 	if (is_on(s) || s->rebalance.wanted)
-		ask(s);
+		rebalance_ask(s);
 }

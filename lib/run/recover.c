@@ -14,14 +14,15 @@
 
 /* ---- a worker's death ---- */
 
-static void begin(struct record_out *o, char *line, const char *type, const struct sup_node *n)
+static void recover_begin(struct record_out *o, char *line, const char *type,
+			  const struct sup_node *n)
 {
 	record_begin(o, line, RECORD_LINE_MAX, type);
 	record_add(o, "worker", n->id);
 }
 
 /* An answer that is neither expected nor lost: said, and asked again a little later. */
-static void again(struct sup_node *n, const struct record *r)
+static void recover_again(struct sup_node *n, const struct record *r)
 {
 	char text[SUP_ANSWER_TEXT];
 	n->fence.step = FENCE_WHO;
@@ -32,7 +33,7 @@ static void again(struct sup_node *n, const struct record *r)
 	}
 }
 
-static void fenced(struct sup_node *n)
+static void recover_fenced(struct sup_node *n)
 {
 	n->fence.step = FENCE_WHO;
 	if (n->leaving)
@@ -51,37 +52,39 @@ static int take_generation(struct sup_node *n, const struct record *r)
 	return 0;
 }
 
-static void on_who(struct sup_node *n, const struct record *r)
+static void recover_on_who(struct sup_node *n, const struct record *r)
 {
 	if (sup_answer_ok(r) && take_generation(n, r) == 0)
 		n->fence.step = n->fence.generation > 0 && sup_lead(n->sup) ? FENCE_LEAD : FENCE_SHARDD;
 	else if (strcmp(sup_answer_code(r), "unknown-worker") == 0)
-		fenced(n); /* it never said hello: there is nothing of it anywhere */
+		recover_fenced(n); /* it never said hello: there is nothing of it anywhere */
 	else
-		again(n, r);
+		recover_again(n, r);
 }
 
-static void on_fence(struct sup_node *n, const struct record *r)
+static void recover_on_fence(struct sup_node *n, const struct record *r)
 {
 	if (sup_answer_ok(r))
 		n->fence.step = FENCE_SHARDD;
 	else
-		again(n, r);
+		recover_again(n, r);
 }
 
 static void on_fail(struct sup_node *n, const struct record *r)
 {
 	const char *code = sup_answer_code(r);
 	if (sup_answer_ok(r) || strcmp(code, "unknown-worker") == 0 || strcmp(code, "fenced") == 0)
-		fenced(n);
+		recover_fenced(n);
 	else
-		again(n, r);
+		recover_again(n, r);
 }
 
-static void on_answer(const struct record *r, void *owner)
+static void recover_on_answer(const struct record *r, void *owner)
 {
-	static void (*const taken[])(struct sup_node * n, const struct record *r) = {
-		[FENCE_WHO] = on_who, [FENCE_LEAD] = on_fence, [FENCE_SHARDD] = on_fail};
+	static void (*const taken[])(struct sup_node * n,
+				     const struct record *r) = {[FENCE_WHO] = recover_on_who,
+								[FENCE_LEAD] = recover_on_fence,
+								[FENCE_SHARDD] = on_fail};
 	struct sup_node *n = owner;
 	sup_kick(n->sup);
 	if (n->stage == STAGE_MENDING || sup_scale_fences(n))
@@ -94,7 +97,7 @@ void sup_fence_begin(struct sup_node *n)
 	sup_ask_forget(&n->fence.question); /* it was about an earlier death */
 }
 
-static void fence(struct sup_node *n)
+static void recover_fence(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
 	struct link *link = &sup_shardd(s)->link;
@@ -103,21 +106,21 @@ static void fence(struct sup_node *n)
 	int meant = n->restart.from > 0 || n->leaving;
 	switch (n->fence.step) {
 	case FENCE_WHO:
-		begin(&o, line, "who", n);
+		recover_begin(&o, line, "who", n);
 		break;
 	case FENCE_LEAD:
-		begin(&o, line, "fence", n);
+		recover_begin(&o, line, "fence", n);
 		record_add_u64(&o, "generation", n->fence.generation);
 		link = &sup_lead(s)->link;
 		break;
 	case FENCE_SHARDD:
 		/* A restart by intention is nobody's fault: shards must not be held for it. */
-		begin(&o, line, meant ? "bye" : "fail", n);
+		recover_begin(&o, line, meant ? "bye" : "fail", n);
 		if (meant)
 			record_add_u64(&o, "generation", n->fence.generation);
 		break;
 	}
-	sup_ask(&n->fence.question, link, &o, NULL, on_answer, n);
+	sup_ask(&n->fence.question, link, &o, NULL, recover_on_answer, n);
 }
 
 void sup_fence_step(struct supervisor *s)
@@ -125,7 +128,7 @@ void sup_fence_step(struct supervisor *s)
 	EACH_NODE (n, s)
 		if (n->role->ready != READY_ANSWERS && !sup_goes_back(n) &&
 		    (n->stage == STAGE_MENDING || sup_scale_fences(n)))
-			fence(n);
+			recover_fence(n);
 }
 
 /* ---- the intent ---- */
@@ -219,7 +222,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 
 /* A job that only goes back is over, even if each server runs for a while in between. Servers that
  * end together make one rollback. */
-static int within_limit(struct sup_node *n)
+static int recover_within_limit(struct sup_node *n)
 {
 	char text[128];
 	struct supervisor *s = n->sup;
@@ -249,7 +252,7 @@ void sup_rollback_after(struct sup_node *n)
 		snprintf(reason, sizeof reason, "the last replica ended");
 	if (n->role == &role_agent)
 		snprintf(reason, sizeof reason, "the trainer %.32s ended", n->id);
-	if (within_limit(n))
+	if (recover_within_limit(n))
 		sup_rollback_begin(n->sup, reason);
 }
 
@@ -298,7 +301,7 @@ static void on_load(const struct record *r, void *owner)
 	sup_kick_after(s, 1);
 }
 
-static void load(struct supervisor *s)
+static void recover_load(struct supervisor *s)
 {
 	char file[DIRS_PATH_MAX + 8];
 	if (!s->progress.stat.known) {
@@ -483,7 +486,7 @@ void sup_rollback_step(struct supervisor *s)
 	if (!s->recover.intent && !may_start_anew(s))
 		return;
 	if (s->recover.intent && !s->recover.loaded) {
-		load(s);
+		recover_load(s);
 		return;
 	}
 	if (s->recover.intent && (sup_repeated_after(s) != 0 || tell_from(s) != 0))

@@ -57,7 +57,7 @@ const char *sup_restart_why(const char *word)
 	return word;
 }
 
-static void tell(struct sup_node *n, const char *reason)
+static void restart_tell(struct sup_node *n, const char *reason)
 {
 	log_say(LOG_LEVEL_INFO, "%s is restarted: %s", n->id, reason);
 	sup_log(n->sup, RECORD("restart", F("id", n->id), F("reason", reason)));
@@ -69,7 +69,7 @@ static int saves_first(const struct sup_node *n)
 	return n->role->foreign && sup_goes_back(n);
 }
 
-static uint64_t cuts(const struct supervisor *s)
+static uint64_t restart_cuts(const struct supervisor *s)
 {
 	return s->checkpoint.made + s->checkpoint.failed;
 }
@@ -83,7 +83,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 	n->restart.past.last = clock_epoch();
 	n->restart.from = clock_mono();
 	sup_force_write(n->sup);
-	tell(n, reason && reason[0] ? reason : "no reason given");
+	restart_tell(n, reason && reason[0] ? reason : "no reason given");
 	if (!force)
 		sup_self_test(n->sup, n->id);
 	/* Where it was restarted once before, and is slow again, its host may be why. */
@@ -91,7 +91,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 		sup_host_leave(n, "was slow there even after a restart");
 	if (!force && saves_first(n)) {
 		n->restart.save_until = clock_mono() + SAVE_SECONDS;
-		n->restart.saves_before = cuts(n->sup);
+		n->restart.saves_before = restart_cuts(n->sup);
 		sup_kick(n->sup);
 		sup_kick_after(n->sup, SAVE_SECONDS);
 	} else if (n->role->restart == RESTART_KILL)
@@ -135,7 +135,7 @@ static void log_hand_over(struct sup_node *n, const char *type, const struct nod
 	sup_log(n->sup, &o);
 }
 
-static void begin(struct sup_node *n)
+static void restart_begin(struct sup_node *n)
 {
 	struct error err;
 	n->restart.wanted = 0;
@@ -157,7 +157,7 @@ static void step_trainers(struct supervisor *s)
 	EACH_OF (n, s, &role_agent) {
 		if (n->restart.save_until <= 0)
 			continue;
-		int waits = cuts(s) == n->restart.saves_before &&
+		int waits = restart_cuts(s) == n->restart.saves_before &&
 			    clock_mono() < n->restart.save_until;
 		if (waits && n->stage == STAGE_READY && sup_trainers_can_save(s)) {
 			sup_checkpoint_make(s);
@@ -178,7 +178,7 @@ void sup_restart_step(struct supervisor *s)
 		if (!sup_turn_may_begin(s, TURN_HAND_OVER))
 			return;
 		if (n->stage == STAGE_READY)
-			begin(n);
+			restart_begin(n);
 		else {
 			n->restart.wanted = 0;
 			sup_restart_failed(n, "it is not up any more");
@@ -186,7 +186,7 @@ void sup_restart_step(struct supervisor *s)
 	}
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void restart_on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct sup_node *n = arg;
 	(void)fd;
@@ -236,7 +236,7 @@ static void next_ended(struct sup_node *n, const struct node_end *end)
 int sup_restart_init(struct sup_node *n)
 {
 	sup_process_init(&n->restart.next, n, next_ended);
-	n->restart.timer = evtimer_new(n->sup->base, on_timer, n);
+	n->restart.timer = evtimer_new(n->sup->base, restart_on_timer, n);
 	return n->restart.timer ? 0 : -1;
 }
 

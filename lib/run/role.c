@@ -300,7 +300,7 @@ static int find_learnt(const struct sup_node *n, char out[DIRS_PATH_MAX])
 }
 
 /* What is brought to another host is the worker's own: nothing of another name is written there. */
-static void take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
+static void role_take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
 {
 	char own[DIRS_PATH_MAX], *text;
 	size_t len;
@@ -320,7 +320,7 @@ static void add_predict(struct argv *w, const struct sup_node *n)
 		return;
 	argv_add(w, "--predict", n->sup->job->predict);
 	if (find_learnt(n, path) == 0) {
-		take_learnt(n, path);
+		role_take_learnt(n, path);
 		argv_add(w, "--predict-load", path);
 	}
 	learnt_path(n, path);
@@ -415,7 +415,7 @@ static void add_environment(struct argv *w, const struct sup_node *n)
 }
 
 /* Rows for a command's standard input, text as in the files. */
-static void add_rows(struct argv *w, const struct supervisor *s)
+static void role_add_rows(struct argv *w, const struct supervisor *s)
 {
 	const struct job *job = s->job;
 	for (size_t i = 0; i < job->data.count; i++)
@@ -449,7 +449,7 @@ static void agent_words(struct argv *w, const struct sup_node *n, uint64_t life,
 		add_report(w, job);
 		add_patience(w, s);
 	} else
-		add_rows(w, s);
+		role_add_rows(w, s);
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	if (job_kind(job)->given == GIVEN_SHARD) {
 		argv_add(w, "--each");
@@ -534,14 +534,14 @@ static void put_file(const char **list, char (*path)[DIRS_PATH_MAX], const char 
 	list[i] = path[i];
 }
 
-static void make_dir(struct sup_files *f, const struct sup_node *n, const char *name)
+static void role_make_dir(struct sup_files *f, const struct sup_node *n, const char *name)
 {
 	char path[DIRS_PATH_MAX];
 	dirs_state(&n->sup->dirs, name, path);
 	put_file(f->make, f->path[0], path);
 }
 
-static void bring_file(struct sup_files *f, const struct sup_node *n, const char *name)
+static void role_bring_file(struct sup_files *f, const struct sup_node *n, const char *name)
 {
 	char path[DIRS_PATH_MAX];
 	dirs_state(&n->sup->dirs, name, path);
@@ -568,19 +568,19 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	put_file(f->make, f->path[0], s->dirs.state);
 	if (n->role == &role_worker || n->role == &role_spare) {
 		snprintf(learnt, sizeof learnt, "predict-%s", n->id);
-		make_dir(f, n, "index");
-		make_dir(f, n, "spill");
-		bring_file(f, n, "schema");
-		bring_file(f, n, "model");
-		bring_file(f, n, learnt);
+		role_make_dir(f, n, "index");
+		role_make_dir(f, n, "spill");
+		role_bring_file(f, n, "schema");
+		role_bring_file(f, n, "model");
+		role_bring_file(f, n, learnt);
 	} else if (n->role == &role_agent) {
-		make_dir(f, n, "index");
-		make_dir(f, n, "checkpoints");
+		role_make_dir(f, n, "index");
+		role_make_dir(f, n, "checkpoints");
 		if (restored(s))
 			put_file(f->bring, f->path[1], restored(s));
 	} else if (n->role->back) {
-		make_dir(f, n, "checkpoints");
-		bring_file(f, n, "layout");
+		role_make_dir(f, n, "checkpoints");
+		role_bring_file(f, n, "layout");
 		if (restored(s) && !n->joining &&
 		    (n->role != &role_replica || s->recover.together))
 			bring_cut(f, restored(s));
@@ -600,7 +600,7 @@ static uint64_t fabrics_of(const struct supervisor *s)
 	return s->hosts.count > 1;
 }
 
-static uint64_t servers_of(const struct supervisor *s)
+static uint64_t role_servers_of(const struct supervisor *s)
 {
 	return job_kind(s->job)->holds == HOLD_SERVERS ? sup_scale_servers(s) : 0;
 }
@@ -696,11 +696,11 @@ const struct role role_replica = {.name = "replica",
 const struct role role_server = {.name = "server",
 				 .program = "ps-server",
 				 .id = "ps%u",
-				 .count = servers_of,
+				 .count = role_servers_of,
 				 .words = server_words,
 				 .template = launch_server,
-				  .limits = server_limits,
-				  .keeps = 1,
+				 .limits = server_limits,
+				 .keeps = 1,
 				 .where = WHERE_SERVER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,

@@ -40,13 +40,13 @@ static void is_seen(struct supervisor *s, double left)
 	s->room.looked = clock_mono();
 }
 
-static void work(void *arg)
+static void room_work(void *arg)
 {
 	struct look *l = arg;
 	l->left = left_in(l->dir);
 }
 
-static void done(void *arg, void *owner)
+static void room_done(void *arg, void *owner)
 {
 	const struct look *l = arg;
 	is_seen(owner, l->left);
@@ -55,7 +55,7 @@ static void done(void *arg, void *owner)
 /* Storage that hangs gives no answer: the loop goes on without. */
 static void look_aside(struct supervisor *s)
 {
-	static const struct aside_work how = {work, done, free};
+	static const struct aside_work how = {room_work, room_done, free};
 	struct look *l = calloc(1, sizeof *l);
 	s->room.begun = clock_mono();
 	if (!l)

@@ -105,7 +105,7 @@ uint64_t sup_share(const struct sup_node *worker)
 
 /* ---- filling it ---- */
 
-static size_t order(const struct role *role)
+static size_t roster_order(const struct role *role)
 {
 	size_t i = 0;
 	while (roles[i] && roles[i] != role)
@@ -115,11 +115,11 @@ static size_t order(const struct role *role)
 
 static int stands_before(const struct sup_node *n, const struct role *role, uint32_t number)
 {
-	return n->role == role ? n->number < number : order(n->role) < order(role);
+	return n->role == role ? n->number < number : roster_order(n->role) < roster_order(role);
 }
 
 /* One of that id that has left comes back. */
-static struct sup_node *back(struct supervisor *s, const struct role *role, uint32_t number)
+static struct sup_node *roster_back(struct supervisor *s, const struct role *role, uint32_t number)
 {
 	for (struct sup_node **at = &s->roster.left; *at; at = &(*at)->next) {
 		struct sup_node *n = *at;
@@ -147,7 +147,7 @@ struct sup_node *sup_roster_add(struct supervisor *s, const struct role *role, s
 		error_set(err, ERROR_CONFIG, role->name, "there is no file of DATA for one more");
 		return NULL;
 	}
-	n = back(s, role, number);
+	n = roster_back(s, role, number);
 	if (!n && (n = sup_node_new(s, role, number, err)))
 		sup_recall_lives(n);
 	if (!n)

@@ -57,7 +57,7 @@ static void take_wish(struct supervisor *s, const struct record *r)
 	s->scale.carried = w;
 }
 
-static int take(struct supervisor *s, const struct record *r, struct error *err)
+static int scale_take(struct supervisor *s, const struct record *r, struct error *err)
 {
 	struct sup_scale *c = &s->scale;
 	uint64_t workers, servers;
@@ -118,7 +118,7 @@ static void fit_batch(struct supervisor *s)
 
 int sup_scale_take(struct supervisor *s, const struct record *r, struct error *err)
 {
-	if (take(s, r, err) != 0)
+	if (scale_take(s, r, err) != 0)
 		return -1;
 	fit_batch(s);
 	return 0;
@@ -144,8 +144,9 @@ static void add_hosts(const struct supervisor *s, struct record_out *o,
 }
 
 /* moved: servers are as wanted. hosts: NULL: as they are. */
-static int keep(struct supervisor *s, const struct sup_sizes *now, const struct sup_sizes *from,
-		int moved, const unsigned char *hosts, const char *reason)
+static int scale_keep(struct supervisor *s, const struct sup_sizes *now,
+		      const struct sup_sizes *from, int moved, const unsigned char *hosts,
+		      const char *reason)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -169,8 +170,8 @@ static int keep(struct supervisor *s, const struct sup_sizes *now, const struct 
 
 int sup_scale_keep(struct supervisor *s, int under_way)
 {
-	return keep(s, &s->scale.now, under_way ? &s->scale.from : NULL,
-		    s->scale.servers.step == SCALE_OVER, NULL, s->scale.reason);
+	return scale_keep(s, &s->scale.now, under_way ? &s->scale.from : NULL,
+			  s->scale.servers.step == SCALE_OVER, NULL, s->scale.reason);
 }
 
 /* ---- nodes ---- */
@@ -192,7 +193,7 @@ void sup_scale_fenced(struct sup_node *n)
 	n->fenced = 1;
 }
 
-static void leave(struct sup_node *n)
+static void scale_leave(struct sup_node *n)
 {
 	n->leaving = 1;
 	n->joining = n->fenced = 0;
@@ -205,7 +206,7 @@ static void mark_leaving(struct supervisor *s)
 		sup_spares_settle(s, s->scale.now.workers);
 	EACH_OF (n, s, sup_trainers(s))
 		if (n->number >= s->scale.now.workers)
-			leave(n);
+			scale_leave(n);
 	EACH_OF (n, s, &role_server)
 		n->leaving = n->number >= s->scale.now.servers;
 }
@@ -256,7 +257,7 @@ void sup_scale_leave(struct sup_node *n)
 }
 
 /* 1: some are still there. */
-static int let_go(struct supervisor *s)
+static int scale_let_go(struct supervisor *s)
 {
 	int there = 0;
 	for (struct sup_node *n = sup_first(s, sup_trainers(s)), *next; n; n = next) {
@@ -309,7 +310,7 @@ static int gives_up_late(struct sup_node *n, const char *why)
 		return 0;
 	sup_note(s, "warning", "%s: %s; it is not tried again; `trainctl logs %s` says more", n->id,
 		 why, n->id);
-	leave(n);
+	scale_leave(n);
 	return 1;
 }
 
@@ -337,7 +338,7 @@ int sup_scale_gives_up(struct sup_node *n, const char *why)
 /* ---- a change ---- */
 
 /* number: the change's; 0: it has none, and the record no change=. */
-static void add_change(const struct supervisor *s, struct record_out *o, uint64_t number)
+static void scale_add_change(const struct supervisor *s, struct record_out *o, uint64_t number)
 {
 	record_add_u64(o, "workers", s->scale.now.workers);
 	record_add_u64(o, "servers", s->scale.now.servers);
@@ -367,12 +368,12 @@ static void log_begun(struct supervisor *s, uint64_t number, const char *reason)
 			(unsigned long long)from->servers, (unsigned long long)now->servers,
 			reason);
 	record_begin(&o, line, sizeof line, "scale");
-	add_change(s, &o, number);
+	scale_add_change(s, &o, number);
 	record_add(&o, "reason", reason);
 	sup_log(s, &o);
 }
 
-static void answer_ok(struct supervisor *s, struct request *rq, double seconds)
+static void scale_answer_ok(struct supervisor *s, struct request *rq, double seconds)
 {
 	char text[SCALE_HOSTS_MAX];
 	char line[RECORD_LINE_MAX];
@@ -396,12 +397,13 @@ static void answer_ok(struct supervisor *s, struct request *rq, double seconds)
 	request_ok_record(rq, &o);
 }
 
-static void log_done(struct supervisor *s, uint64_t number, double seconds, const char *reason)
+static void scale_log_done(struct supervisor *s, uint64_t number, double seconds,
+			   const char *reason)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	record_begin(&o, line, sizeof line, "scaled");
-	add_change(s, &o, number);
+	scale_add_change(s, &o, number);
 	record_add_u64(&o, "batch", sup_scale_batch(s));
 	record_add_real(&o, "lr-factor", sup_scale_rate_factor(s));
 	record_add_seconds(&o, "seconds", seconds);
@@ -421,11 +423,11 @@ static void log_end(struct supervisor *s)
 	enum scale_logged end = s->scale.why[0] ? SCALE_LOGGED_FAILED : SCALE_LOGGED;
 	if (s->scale.logged == end)
 		return;
-	log_done(s, s->scale.change, clock_mono() - s->scale.began, s->scale.reason);
+	scale_log_done(s, s->scale.change, clock_mono() - s->scale.began, s->scale.reason);
 	s->scale.logged = end;
 }
 
-static void done(struct supervisor *s)
+static void scale_done(struct supervisor *s)
 {
 	struct sup_wish *w = s->scale.carried;
 	struct request *rq = w && !w->has_rest ? sup_wish_drop(w) : NULL;
@@ -435,7 +437,7 @@ static void done(struct supervisor *s)
 	if (rq && s->scale.why[0])
 		request_err(rq, "not-scaled", "%s", s->scale.why);
 	else if (rq)
-		answer_ok(s, rq, seconds);
+		scale_answer_ok(s, rq, seconds);
 	if (s->scale.now.servers != s->scale.from.servers)
 		sup_rebalance_soon(s);
 	sup_scale_hosts_end(s);
@@ -443,7 +445,7 @@ static void done(struct supervisor *s)
 	s->scale.from = s->scale.now;
 }
 
-static void fail(struct supervisor *s, const char *text)
+static void scale_fail(struct supervisor *s, const char *text)
 {
 	sup_fail(s, ERROR_OS, "nodes can't be added: %s", text);
 }
@@ -453,7 +455,7 @@ int sup_scale_add_servers(struct supervisor *s)
 	struct error err;
 	while (sup_count(s, &role_server) < s->scale.now.servers)
 		if (!sup_roster_add(s, &role_server, &err)) {
-			fail(s, err.text);
+			scale_fail(s, err.text);
 			return -1;
 		}
 	return 0;
@@ -475,12 +477,12 @@ int sup_scale_take_servers(struct supervisor *s)
 	s->scale.servers.ever = 1;
 	s->scale.servers.bytes = 0;
 	log_begun(s, 0, last->reason);
-	log_done(s, 0, 0, last->reason);
+	scale_log_done(s, 0, 0, last->reason);
 	s->scale.from = s->scale.under_way ? from : s->scale.now;
 	return 1;
 }
 
-static void start(struct supervisor *s)
+static void scale_start(struct supervisor *s)
 {
 	struct error err;
 	s->scale.began = clock_mono();
@@ -489,7 +491,7 @@ static void start(struct supervisor *s)
 	if (add_joining(s, sup_trainers(s), s->scale.now.workers, &err) != 0 ||
 	    (s->scale.now.servers != s->scale.from.servers &&
 	     add_joining(s, &role_server, s->scale.now.servers, &err) != 0)) {
-		fail(s, err.text);
+		scale_fail(s, err.text);
 		return;
 	}
 	sup_scale_servers_begin(s, 1);
@@ -504,7 +506,7 @@ struct log_seen {
 	int has_begun, is_done; /* the one that the file names; is_done: and did not fail */
 };
 
-static void look_at(const struct record *r, uint64_t number, struct log_seen *seen)
+static void scale_look_at(const struct record *r, uint64_t number, struct log_seen *seen)
 {
 	int begins = record_is(r, "scale"), ends = record_is(r, "scaled");
 	uint64_t n = 0;
@@ -526,7 +528,7 @@ static void look_into(const char *path, uint64_t number, struct log_seen *seen)
 		record_reader_of_log(in);
 	while (in && (got = record_read(in, &r, &err)) != RECORD_END) {
 		if (got == RECORD_ONE)
-			look_at(&r, number, seen);
+			scale_look_at(&r, number, seen);
 		else if (got < 0 && err.code != ERROR_DATA)
 			break;
 	}
@@ -551,7 +553,7 @@ static int keep_begin(struct supervisor *s, const struct sup_sizes *to, const un
 {
 	uint64_t before = s->scale.change;
 	s->scale.change = 1 + (before > 0 ? before : look_at_logs(s).last);
-	if (keep(s, to, &s->scale.now, 0, hosts, reason) == 0)
+	if (scale_keep(s, to, &s->scale.now, 0, hosts, reason) == 0)
 		return 0;
 	s->scale.change = before;
 	s->scale.is_ahead = 1; /* it is being written */
@@ -559,7 +561,8 @@ static int keep_begin(struct supervisor *s, const struct sup_sizes *to, const un
 }
 
 /* A change for this wish; has_rest: another one follows. */
-static void begin(struct supervisor *s, struct sup_wish *w, const struct sup_sizes *to, int has_rest)
+static void scale_begin(struct supervisor *s, struct sup_wish *w, const struct sup_sizes *to,
+			int has_rest)
 {
 	const unsigned char *hosts = has_rest ? NULL : w->hosts;
 	int had_rest = w->has_rest;
@@ -584,12 +587,12 @@ static void begin(struct supervisor *s, struct sup_wish *w, const struct sup_siz
 	if (hosts)
 		sup_scale_hosts_begin(s, hosts);
 	log_begun(s, s->scale.change, s->scale.reason);
-	start(s);
+	scale_start(s);
 	if (has_rest)
 		sup_scale_hosts_forget(s); /* it takes its time */
 }
 
-static int refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
+static int scale_refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
 {
 	sup_scale_hosts_forget(w->sup); /* the next one asks again */
 	sup_wish_refuse(w, why);
@@ -603,11 +606,11 @@ static int make_way(struct supervisor *s, struct sup_wish *w, const struct sup_s
 	if (w->tries == WAY_TRIES_MAX) {
 		sup_scale_refuse(&why, "not-scaled", "servers do not leave their hosts: %.400s",
 				 s->scale.why[0] ? s->scale.why : "all went back meanwhile");
-		return refuse(w, &why);
+		return scale_refuse(w, &why);
 	}
 	if (w->want.servers == 0)
 		w->want.servers = s->scale.now.servers;
-	begin(s, w, to, 1);
+	scale_begin(s, w, to, 1);
 	return 0;
 }
 
@@ -624,27 +627,27 @@ static int next(struct supervisor *s)
 	if (others)
 		asked = sup_scale_hosts_ask(s, w->hosts, &why);
 	if (asked != 0)
-		return asked < 0 ? refuse(w, &why) : 0;
+		return asked < 0 ? scale_refuse(w, &why) : 0;
 	if (others && sup_first(s, &role_server))
 		stay = sup_scale_hosts_stay(s, w->hosts);
 	enum scale_next what = scale_next(&s->scale.now, &w->want, others, stay, &to);
 	if (what == SCALE_IS_DONE) {
 		if ((rq = sup_wish_drop(w)))
-			answer_ok(s, rq, 0);
+			scale_answer_ok(s, rq, 0);
 		return 1;
 	}
 	if (!sup_turn_may_begin(s, TURN_SCALE))
 		return 0;
 	if (what == SCALE_MAKES_WAY)
 		return make_way(s, w, &to);
-	begin(s, w, &to, 0);
+	scale_begin(s, w, &to, 0);
 	return 0;
 }
 
 /* A step further with what is under way. */
-static void go_on(struct supervisor *s)
+static void scale_go_on(struct supervisor *s)
 {
-	int there = let_go(s), awaited = wait_for_joiners(s), hosts = sup_scale_hosts_step(s);
+	int there = scale_let_go(s), awaited = wait_for_joiners(s), hosts = sup_scale_hosts_step(s);
 	if (there || awaited || hosts)
 		return;
 	if (!s->scale.shared && s->scale.now.workers != s->scale.from.workers)
@@ -655,7 +658,7 @@ static void go_on(struct supervisor *s)
 	log_end(s); /* before the file: who comes after us looks there only while it is under way */
 	if (sup_scale_keep(s, 0) != 0)
 		return;
-	done(s);
+	scale_done(s);
 	sup_kick(s);
 }
 
@@ -663,7 +666,7 @@ void sup_scale_step(struct supervisor *s)
 {
 	wait_for_joiners(s); /* of an earlier change, too */
 	if (s->scale.under_way)
-		go_on(s);
+		scale_go_on(s);
 	else if (s->scale.hosts.under_way && !sup_scale_hosts_step(s))
 		sup_scale_hosts_end(s); /* of a supervisor before us; the rest is as in the job file */
 	while (!s->scale.under_way && s->scale.wishes && next(s))

@@ -14,7 +14,7 @@
 
 /* ---- their names ---- */
 
-static struct sup_host *find(const struct supervisor *s, const char *name)
+static struct sup_host *scale_hosts_find(const struct supervisor *s, const char *name)
 {
 	EACH_HOST (h, s, 0) {
 		if (!sup_more_is(h) && (strcmp(h->place->host, name) == 0 || strcmp(h->name, name) == 0))
@@ -23,10 +23,10 @@ static struct sup_host *find(const struct supervisor *s, const char *name)
 	return NULL;
 }
 
-static int add(const struct supervisor *s, const char *name, unsigned char *hosts,
-	       struct sup_scale_refusal *why)
+static int scale_hosts_add(const struct supervisor *s, const char *name, unsigned char *hosts,
+			   struct sup_scale_refusal *why)
 {
-	struct sup_host *h = find(s, name);
+	struct sup_host *h = scale_hosts_find(s, name);
 	size_t i = h ? (size_t)(h - s->hosts.host) : 0;
 	if (h && i >= s->hosts.first) {
 		hosts[i] = 1;
@@ -51,7 +51,7 @@ int sup_scale_hosts_parse(const struct supervisor *s, const char *names, unsigne
 		result = sup_scale_refuse(why, "no-host", "this job has no HOSTS");
 	for (char *name = result == 0 ? strtok_r(text, ", ", &save) : NULL; name && result == 0;
 	     name = strtok_r(NULL, ", ", &save), any = 1)
-		result = add(s, name, hosts, why);
+		result = scale_hosts_add(s, name, hosts, why);
 	if (result == 0 && !any)
 		result = sup_scale_refuse(why, "bad-scale",
 					  "a job needs one host at least; `trainctl stop` ends it");
@@ -161,7 +161,7 @@ uint64_t sup_scale_hosts_stay(struct supervisor *s, const unsigned char *wanted)
 
 /* ---- a change ---- */
 
-static void set(struct supervisor *s, const unsigned char *wanted)
+static void scale_hosts_set(struct supervisor *s, const unsigned char *wanted)
 {
 	for (size_t i = s->hosts.first; i < s->hosts.count; i++) {
 		struct sup_host *h = &s->hosts.host[i];
@@ -180,7 +180,7 @@ void sup_scale_hosts_begin(struct supervisor *s, const unsigned char *wanted)
 	for (size_t i = 0; c->before && i < s->hosts.count; i++)
 		c->before[i] = s->hosts.host[i].use == HOST_USED;
 	c->under_way = 1;
-	set(s, wanted);
+	scale_hosts_set(s, wanted);
 }
 
 void sup_scale_hosts_take(struct supervisor *s, const unsigned char *wanted, int under_way)
@@ -199,7 +199,7 @@ void sup_scale_hosts_end(struct supervisor *s)
 	*c = (struct sup_scale_hosts){0};
 }
 
-static int is_late(const struct supervisor *s)
+static int scale_hosts_is_late(const struct supervisor *s)
 {
 	return clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
 }
@@ -220,12 +220,12 @@ static int are_ready(const struct supervisor *s)
 	}
 	if (job_kind(s->job)->holds != HOLD_REPLICAS)
 		return 1;
-	return serve > 0 && (missing == 0 || is_late(s));
+	return serve > 0 && (missing == 0 || scale_hosts_is_late(s));
 }
 
 /* A supervisor before us began it: what was used then is in no file. Those that have the parameters
  * were, or are as good. */
-static void recall(struct supervisor *s)
+static void scale_hosts_recall(struct supervisor *s)
 {
 	struct sup_scale_hosts *c = &s->scale.hosts;
 	int any = 0;
@@ -239,14 +239,14 @@ static void recall(struct supervisor *s)
 		free(serve);
 }
 
-static void give_up(struct supervisor *s)
+static void scale_hosts_give_up(struct supervisor *s)
 {
 	struct sup_scale_hosts *c = &s->scale.hosts;
 	snprintf(s->scale.why, sizeof s->scale.why,
 		 "new hosts are not ready after %g s; the earlier hosts are used again",
 		 deadline_seconds(DEADLINE_SCALE));
 	sup_note(s, "warning", "not scaled: %s", s->scale.why);
-	set(s, c->before);
+	scale_hosts_set(s, c->before);
 }
 
 static int may_move(const struct sup_node *n)
@@ -255,7 +255,7 @@ static int may_move(const struct sup_node *n)
 }
 
 /* It ends as one that leaves does, and starts elsewhere at once. */
-static void move(struct sup_node *n)
+static void scale_hosts_move(struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	size_t to = sup_host_choice(n);
@@ -276,11 +276,11 @@ static int has_moved(const struct sup_node *n)
 	if (n->stage == STAGE_READY && !n->asked)
 		return 1;
 	return n->in_a_row > 0 || sup_host_is_awaited(n) || s->progress.all_done ||
-	       !sup_trainer_is_needed(n) || is_late(s);
+	       !sup_trainer_is_needed(n) || scale_hosts_is_late(s);
 }
 
 /* 1: somebody is still there. */
-static int leave(struct sup_host *h)
+static int scale_hosts_leave(struct sup_host *h)
 {
 	struct supervisor *s = h->sup;
 	size_t at = (size_t)(h - s->hosts.host);
@@ -306,25 +306,25 @@ int sup_scale_hosts_step(struct supervisor *s)
 	if (!c->under_way)
 		return 0;
 	if (!c->ready && !are_ready(s)) {
-		if (!is_late(s)) {
+		if (!scale_hosts_is_late(s)) {
 			sup_kick_after(s, WAIT_SECONDS);
 			return 1;
 		}
 		if (!c->before)
-			recall(s);
+			scale_hosts_recall(s);
 		if (c->before)
-			give_up(s);
+			scale_hosts_give_up(s);
 	}
 	c->ready = 1;
 	EACH_NODE (n, s)
 		if (may_move(n))
-			move(n);
+			scale_hosts_move(n);
 	EACH_NODE (n, s)
 		moved &= has_moved(n);
 	EACH_HOST (h, s, s->hosts.first)
 		if (h->use == HOST_LEAVES)
-			there |= leave(h);
-	if (moved && !there && (sup_hosts_are_joined(s) || is_late(s)))
+			there |= scale_hosts_leave(h);
+	if (moved && !there && (sup_hosts_are_joined(s) || scale_hosts_is_late(s)))
 		return 0;
 	sup_kick_after(s, WAIT_SECONDS);
 	return 1;

@@ -34,7 +34,7 @@ static void arrive(struct supervisor *s)
 	sup_kick(s);
 }
 
-static void again(struct supervisor *s, enum scale_move step, double seconds)
+static void scale_servers_again(struct supervisor *s, enum scale_move step, double seconds)
 {
 	s->scale.servers.step = step;
 	s->scale.servers.again = clock_mono() + seconds;
@@ -59,7 +59,7 @@ static void revert(struct supervisor *s)
 
 /* ---- new ones ---- */
 
-static void join(struct supervisor *s)
+static void scale_servers_join(struct supervisor *s)
 {
 	int up = 1;
 	if (s->scale.servers.began <= 0)
@@ -87,7 +87,7 @@ void sup_scale_joiner_ended(struct sup_node *n)
 	if (c->step != SCALE_MOVE)
 		return;
 	c->tries++;
-	again(n->sup, SCALE_LOOK, 0);
+	scale_servers_again(n->sup, SCALE_LOOK, 0);
 }
 
 /* Until the lead has said that it has no part: the next process would have none. */
@@ -152,10 +152,10 @@ static void on_move(const struct record *r, void *owner)
 		sup_note(s, "retry", "parts are not moved yet: %s", c->why);
 		c->tries++;
 	}
-	again(s, SCALE_LOOK, LOOK_SECONDS);
+	scale_servers_again(s, SCALE_LOOK, LOOK_SECONDS);
 }
 
-static void move(struct supervisor *s)
+static void scale_servers_move(struct supervisor *s)
 {
 	struct sup_scale_servers *c = &s->scale.servers;
 	char line[RECORD_LINE_MAX], path[DIRS_PATH_MAX], *parts = NULL;
@@ -188,7 +188,7 @@ static void move(struct supervisor *s)
 	free(parts);
 }
 
-static void on_part(const struct record *r, void *owner)
+static void scale_servers_on_part(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	if (!record_is(r, "part"))
@@ -199,7 +199,7 @@ static void on_part(const struct record *r, void *owner)
 }
 
 /* One that has a part and does not run takes its parameters along. */
-static int all_run(const struct supervisor *s)
+static int scale_servers_all_run(const struct supervisor *s)
 {
 	EACH_OF (n, s, &role_server)
 		if (n->has_part && !sup_node_runs(n))
@@ -216,25 +216,25 @@ static int is_reached(const struct supervisor *s)
 	return 1;
 }
 
-static void on_look(const struct record *r, void *owner)
+static void scale_servers_on_found(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	struct sup_scale_servers *c = &s->scale.servers;
 	uint64_t moving = 0;
 	if (c->step != SCALE_LOOK || s->phases.now != PHASE_RUNNING)
 		return;
-	if (sup_answer_ok(r) && !all_run(s)) { /* whatever the lead still waits for */
+	if (sup_answer_ok(r) && !scale_servers_all_run(s)) { /* whatever the lead still waits for */
 		sup_rollback_begin(s, "a server ended while parts moved");
 		return;
 	}
 	if (!sup_answer_ok(r) || record_u64_opt(r, "moving", 0, 1, &moving, NULL) != 0 || moving) {
-		again(s, SCALE_LOOK, LOOK_SECONDS);
+		scale_servers_again(s, SCALE_LOOK, LOOK_SECONDS);
 		return;
 	}
 	EACH_OF (n, s, &role_server)
 		n->joining &= !n->has_part;
 	if (c->tries < TRIES_MAX) {
-		again(s, SCALE_JOIN, c->tries > 0 ? AGAIN_SECONDS : 0);
+		scale_servers_again(s, SCALE_JOIN, c->tries > 0 ? AGAIN_SECONDS : 0);
 		return;
 	}
 	if (is_reached(s)) /* what they have is not even yet */
@@ -243,19 +243,20 @@ static void on_look(const struct record *r, void *owner)
 		revert(s);
 }
 
-static void look(struct supervisor *s)
+static void scale_servers_find_parts(struct supervisor *s)
 {
 	if (s->scale.servers.look.open)
 		return;
 	EACH_OF (n, s, &role_server)
 		n->has_part = 0;
 	/* Not behind a move that is not answered yet. */
-	sup_ask(&s->scale.servers.look, &sup_lead(s)->link, RECORD_BARE("parts"), on_part, on_look, s);
+	sup_ask(&s->scale.servers.look, &sup_lead(s)->link, RECORD_BARE("parts"),
+		scale_servers_on_part, scale_servers_on_found, s);
 }
 
 /* ---- those that have nothing any more ---- */
 
-static int let_go(struct supervisor *s)
+static int scale_servers_let_go(struct supervisor *s)
 {
 	int there = 0;
 	for (struct sup_node *n = sup_first(s, &role_server), *next; n; n = next) {
@@ -290,13 +291,13 @@ void sup_scale_servers_begin(struct supervisor *s, int anew)
 	c->ever = 1;
 	sup_move_began(s);
 	/* An earlier supervisor may have asked for it. */
-	again(s, anew ? SCALE_JOIN : SCALE_LOOK, 0);
+	scale_servers_again(s, anew ? SCALE_JOIN : SCALE_LOOK, 0);
 }
 
 void sup_scale_servers_fail(struct supervisor *s)
 {
 	s->scale.servers.tries = TRIES_MAX;
-	again(s, SCALE_LOOK, 0);
+	scale_servers_again(s, SCALE_LOOK, 0);
 }
 
 int sup_scale_servers_step(struct supervisor *s)
@@ -307,11 +308,11 @@ int sup_scale_servers_step(struct supervisor *s)
 		return 1;
 	}
 	if (c->step == SCALE_JOIN)
-		join(s);
+		scale_servers_join(s);
 	if (c->step == SCALE_MOVE)
-		move(s);
+		scale_servers_move(s);
 	if (c->step == SCALE_LOOK)
-		look(s);
+		scale_servers_find_parts(s);
 	if ((c->step == SCALE_MOVE || c->step == SCALE_LOOK) && sup_move_is_late(s))
 		return 1;
 	if (c->step != SCALE_OVER)
@@ -320,7 +321,7 @@ int sup_scale_servers_step(struct supervisor *s)
 	if (c->is_new && sup_scale_keep(s, 1) != 0)
 		return 1;
 	c->is_new = 0;
-	return let_go(s);
+	return scale_servers_let_go(s);
 }
 
 int sup_scale_rolled_back(struct supervisor *s)

@@ -48,7 +48,7 @@ static void set_size(struct supervisor *s, struct sup_actions *list, const struc
 	sup_actions_add(list, &set, 0, NULL);
 }
 
-static double weight(const struct supervisor *s, const struct sup_node *n)
+static double scale_shares_weight(const struct supervisor *s, const struct sup_node *n)
 {
 	const struct action *a =
 		n->joining_share ? NULL : sup_force_find(s, ACTION_ADJUST_BS, n->id);
@@ -61,7 +61,7 @@ static void add_sizes(struct supervisor *s, struct sup_actions *list)
 	double known = 0, mean = 1, sum = 0, at = 0;
 	size_t count = 0;
 	EACH_OF (n, s, sup_trainers(s)) {
-		double w = weight(s, n);
+		double w = scale_shares_weight(s, n);
 		known += isnan(w) ? 0 : w;
 		count += isnan(w) ? 0 : 1;
 	}
@@ -70,7 +70,7 @@ static void add_sizes(struct supervisor *s, struct sup_actions *list)
 	sum = known + mean * (double)(sup_count(s, sup_trainers(s)) - count);
 	double batch = (double)sup_scale_batch(s), least = (double)s->job->options.least;
 	EACH_OF (n, s, sup_trainers(s)) {
-		double w = weight(s, n), before = floor(at / sum * batch + 0.5);
+		double w = scale_shares_weight(s, n), before = floor(at / sum * batch + 0.5);
 		at += isnan(w) ? mean : w;
 		double size = floor(at / sum * batch + 0.5) - before;
 		set_size(s, list, n, (uint64_t)fmax(size, least));

@@ -57,7 +57,7 @@ static int check_servers(const struct supervisor *s, uint64_t servers,
 	return 0;
 }
 
-static int check_hosts(const struct supervisor *s, struct sup_scale_refusal *why)
+static int scale_wish_check_hosts(const struct supervisor *s, struct sup_scale_refusal *why)
 {
 	if (job_is_local(s->job))
 		return sup_scale_refuse(why, "partitions",
@@ -72,7 +72,7 @@ static int check_hosts(const struct supervisor *s, struct sup_scale_refusal *why
 	return 0;
 }
 
-static uint64_t more_than(uint64_t want, uint64_t now)
+static uint64_t scale_wish_more_than(uint64_t want, uint64_t now)
 {
 	return want > now ? want - now : 0;
 }
@@ -80,8 +80,9 @@ static uint64_t more_than(uint64_t want, uint64_t now)
 static int check_files(const struct supervisor *s, const struct sup_sizes *want,
 		       struct sup_scale_refusal *why)
 {
-	const struct sup_sizes more = {.workers = more_than(want->workers, s->scale.now.workers),
-				       .servers = more_than(want->servers, s->scale.now.servers)};
+	const struct sup_sizes more = {
+		.workers = scale_wish_more_than(want->workers, s->scale.now.workers),
+		.servers = scale_wish_more_than(want->servers, s->scale.now.servers)};
 	struct error err;
 	if ((more.workers == 0 && more.servers == 0) || sup_may_open_files(s, &more, &err) == 0)
 		return 0;
@@ -94,7 +95,7 @@ int sup_scale_check(const struct supervisor *s, const struct sup_wish *w,
 	const struct sup_sizes *want = &w->want;
 	if (s->phases.goal != GOAL_DONE || s->phases.now >= PHASE_FINISHING)
 		return sup_scale_refuse(why, "over", "the job ends");
-	if (w->hosts && check_hosts(s, why) != 0)
+	if (w->hosts && scale_wish_check_hosts(s, why) != 0)
 		return -1;
 	if (want->servers > 0 && check_servers(s, want->servers, why) != 0)
 		return -1;
@@ -170,7 +171,7 @@ void sup_wish_refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
 }
 
 /* Who asked has gone: what was asked for is done all the same. */
-static void cancelled(struct request *rq, void *arg)
+static void scale_wish_cancelled(struct request *rq, void *arg)
 {
 	struct sup_wish *w = arg;
 	(void)rq;
@@ -200,7 +201,7 @@ int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t server
 		return -1;
 	}
 	if (rq)
-		request_defer(rq, cancelled, w);
+		request_defer(rq, scale_wish_cancelled, w);
 	sup_kick(s);
 	return 0;
 }

@@ -39,7 +39,7 @@ static int take_scores(struct supervisor *s, const char *output)
 }
 
 /* EVAL patience: so many scores in a row without a better one. */
-static void judge(struct supervisor *s)
+static void score_judge(struct supervisor *s)
 {
 	if (isnan(s->score.best_auc) || s->score.auc > s->score.best_auc) {
 		s->score.best_auc = s->score.auc;
@@ -81,7 +81,7 @@ static void on_scored(const struct child_end *e, void *arg)
 		if (s->phases.now == PHASE_RUNNING) {
 			log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->score.auc,
 				s->score.logloss, s->score.of);
-			judge(s);
+			score_judge(s);
 		}
 	}
 	if (is_last(s))

@@ -12,7 +12,7 @@
 #define MOST_SECONDS 60.0  /* a test ends long before */
 
 /* Its workers go elsewhere, if the guard of restarts lets them. */
-static void leave(struct supervisor *s, struct sup_host *h, const char *why)
+static void self_test_leave(struct supervisor *s, struct sup_host *h, const char *why)
 {
 	if (sup_host_avoid(h, NULL, why) != 0)
 		return;
@@ -21,7 +21,7 @@ static void leave(struct supervisor *s, struct sup_host *h, const char *why)
 			sup_restart_elsewhere(n, 0, why);
 }
 
-static void take(struct supervisor *s, const struct record *r)
+static void self_test_take(struct supervisor *s, const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -39,7 +39,7 @@ static void take(struct supervisor *s, const struct record *r)
 	sup_log(s, &o);
 	if (strcmp(state, "bad") == 0) {
 		sup_note(s, "bad-host", "%s is bad, as the self-test says: %s", h->place->host, why);
-		leave(s, h, why);
+		self_test_leave(s, h, why);
 	}
 }
 
@@ -58,7 +58,7 @@ static void on_tested(const struct child_end *e, void *arg)
 	}
 	while (s->phases.now < PHASE_STOPPING && (got = record_next(&walk, &r, NULL)) != RECORD_END)
 		if (got == RECORD_ONE)
-			take(s, &r);
+			self_test_take(s, &r);
 }
 
 /* srun reaches no host of another allocation (LAUNCHER more) from this one. */

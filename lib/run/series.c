@@ -39,7 +39,7 @@ static const char *const keys[] = {"role",     "id",       "state",    "size",
 				   "samples",  "batches",  "time-sum", "compute-sum",
 				   "comm-sum", "wait-sum", "last",     "cpu"};
 
-static void put(FILE *out, const struct record *r, double at)
+static void series_put(FILE *out, const struct record *r, double at)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -69,7 +69,7 @@ void sup_series(struct supervisor *s)
 		return;
 	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
 		if (got == RECORD_ONE && record_is(&r, "node"))
-			put(out, &r, at);
+			series_put(out, &r, at);
 	if (fclose(out) == 0 && len > 0)
 		sup_log_text(s, text, len);
 	free(text);

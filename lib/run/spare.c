@@ -147,14 +147,14 @@ static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
 	sup_actions_free(&list);
 }
 
-static void answer(struct sup_node *n)
+static void spare_answer(struct sup_node *n)
 {
 	struct request *rq = n->spare.rq;
 	n->spare.rq = NULL;
 	request_ok_record(rq, RECORD("ok", F("batch", sup_share(n))));
 }
 
-static void take_place(struct sup_node *n, struct sup_node *dead)
+static void spare_take_place(struct sup_node *n, struct sup_node *dead)
 {
 	struct supervisor *s = n->sup;
 	swap_roles(n, dead);
@@ -163,7 +163,7 @@ static void take_place(struct sup_node *n, struct sup_node *dead)
 	log_say(LOG_LEVEL_INFO, "%s, which stood ready, takes the place of %s", n->id, dead->id);
 	sup_log(s, RECORD("spare", F("id", n->id), F("for", dead->id),
 			  F_SECONDS("waited", clock_mono() - n->ready_at)));
-	answer(n);
+	spare_answer(n);
 	sup_node_joins(n);
 	tell_sizes(n, dead);
 }
@@ -203,7 +203,7 @@ void sup_spares_step(struct supervisor *s)
 {
 	struct sup_node *missed, *spare;
 	while (!s->progress.all_done && (missed = find_missed(s)) && (spare = find_waiting(s, missed)))
-		take_place(spare, missed);
+		spare_take_place(spare, missed);
 	EACH_OF (n, s, &role_spare)
 		if (!n->spare.given_up && !s->progress.all_done)
 			sup_node_want(n);
@@ -211,7 +211,7 @@ void sup_spares_step(struct supervisor *s)
 
 /* ---- a spare ---- */
 
-static void cancelled(struct request *rq, void *arg)
+static void spare_cancelled(struct request *rq, void *arg)
 {
 	struct sup_node *n = arg;
 	if (n->spare.rq == rq)
@@ -231,10 +231,10 @@ void sup_spare_asks(struct sup_node *n, struct request *rq)
 	}
 	n->spare.rq = rq;
 	if (!sup_node_is_spare(n)) { /* its place was given before it could be told */
-		answer(n);
+		spare_answer(n);
 		return;
 	}
-	request_defer(rq, cancelled, n);
+	request_defer(rq, spare_cancelled, n);
 	sup_node_answers(n, 0);
 	sup_kick(s);
 }

@@ -41,7 +41,7 @@ int sup_time_take(struct supervisor *s, const struct record *r, struct error *er
 
 /* ---- events ---- */
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void supervisor_on_tick(evutil_socket_t fd, short what, void *arg)
 {
 	struct supervisor *s = arg;
 	(void)fd;
@@ -92,7 +92,7 @@ static double period(const struct job *job)
 	return shortest > PERIOD_SECONDS_MIN ? shortest : PERIOD_SECONDS_MIN;
 }
 
-static void on_signal(int sig, void *owner)
+static void supervisor_on_signal(int sig, void *owner)
 {
 	sup_interrupt(owner, sig);
 	sup_score_stop(owner);
@@ -102,7 +102,7 @@ static void on_hangup(evutil_socket_t sig, short what, void *arg)
 {
 	(void)sig;
 	(void)what;
-	on_signal(SIGHUP, arg);
+	supervisor_on_signal(SIGHUP, arg);
 }
 
 /* ---- beginning and end ---- */
@@ -176,7 +176,7 @@ static int end_status_of(const struct supervisor *s)
 	return s->progress.stat.held > 0 ? ERROR_NEGATIVE : 0;
 }
 
-static int make_server(struct supervisor *s, struct error *err)
+static int supervisor_make_server(struct supervisor *s, struct error *err)
 {
 	char path[DIRS_PATH_MAX], fields[96];
 	dirs_run(&s->dirs, "trainctl.sock", path);
@@ -187,7 +187,7 @@ static int make_server(struct supervisor *s, struct error *err)
 					 .verbs = sup_verbs,
 					 .verb_count = sup_verb_count,
 					 .owner = s,
-					 .signalled = on_signal};
+					 .signalled = supervisor_on_signal};
 	if (server_new(&s->server, &options, err) != 0) {
 		/* With the same state it would have been found before. */
 		if (err->code == ERROR_TEMPFAIL)
@@ -200,11 +200,11 @@ static int make_server(struct supervisor *s, struct error *err)
 	return 0;
 }
 
-static int make_events(struct supervisor *s, struct error *err)
+static int supervisor_make_events(struct supervisor *s, struct error *err)
 {
 	struct timeval tick = clock_timeval(TICK_SECONDS);
 	struct timeval often = clock_timeval(period(s->job));
-	s->tick = event_new(s->base, -1, EV_PERSIST, on_tick, s);
+	s->tick = event_new(s->base, -1, EV_PERSIST, supervisor_on_tick, s);
 	s->periodic = event_new(s->base, -1, EV_PERSIST, on_periodic, s);
 	struct sigaction hangup;
 	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) /* nohup(1) */
@@ -239,7 +239,7 @@ int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more,
 			 (unsigned long long)needed);
 }
 
-static void release(struct supervisor *s)
+static void supervisor_release(struct supervisor *s)
 {
 	struct event *const events[] = {s->tick, s->periodic, s->hangup};
 	sup_score_stop(s);
@@ -270,13 +270,14 @@ static void release(struct supervisor *s)
 	free(s);
 }
 
-static int begin(struct supervisor *s, struct error *err)
+static int supervisor_begin(struct supervisor *s, struct error *err)
 {
 	char id[OPTION_ID_MAX];
-	if (sup_hosts_init(s, err) != 0 || sup_watch_init(s, err) != 0 || make_server(s, err) != 0 ||
-	    make_events(s, err) != 0 || sup_log_open(s, err) != 0 ||
-	    sup_kept_read(s, KEPT_TIME, KEPT_SCALE, err) != 0 || sup_brain_init(s, err) != 0 ||
-	    sup_roster_fill(s, err) != 0 || sup_routes_fit(s, err) != 0)
+	if (sup_hosts_init(s, err) != 0 || sup_watch_init(s, err) != 0 ||
+	    supervisor_make_server(s, err) != 0 || supervisor_make_events(s, err) != 0 ||
+	    sup_log_open(s, err) != 0 || sup_kept_read(s, KEPT_TIME, KEPT_SCALE, err) != 0 ||
+	    sup_brain_init(s, err) != 0 || sup_roster_fill(s, err) != 0 ||
+	    sup_routes_fit(s, err) != 0)
 		return -1;
 	if (!prepare_running(&s->dirs, id) && sup_may_open_files(s, &(struct sup_sizes){0}, err) != 0)
 		return -1;
@@ -314,7 +315,8 @@ static void forget_memory(const struct supervisor *s)
 		ckpt_memory_forget_all(dir);
 }
 
-static struct supervisor *make(const struct supervisor_options *options, struct error *err)
+static struct supervisor *supervisor_make(const struct supervisor_options *options,
+					  struct error *err)
 {
 	struct supervisor *s = calloc(1, sizeof *s);
 	if (!s) {
@@ -332,26 +334,26 @@ static struct supervisor *make(const struct supervisor_options *options, struct 
 
 int supervisor_check(const struct supervisor_options *options, struct error *err)
 {
-	struct supervisor *s = make(options, err);
+	struct supervisor *s = supervisor_make(options, err);
 	if (!s)
 		return -1;
 	int result = 0;
 	if (sup_hosts_init(s, err) != 0 || sup_kept_read(s, KEPT_SCALE, KEPT_SCALE, err) != 0 ||
 	    sup_may_open_files(s, &(struct sup_sizes){0}, err) != 0)
 		result = -1;
-	release(s);
+	supervisor_release(s);
 	return result;
 }
 
 int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
 		   struct error *err)
 {
-	struct supervisor *s = make(options, err);
+	struct supervisor *s = supervisor_make(options, err);
 	*result = (struct supervisor_result){0};
 	if (!s)
 		return -1;
-	if (begin(s, err) != 0) {
-		release(s);
+	if (supervisor_begin(s, err) != 0) {
+		supervisor_release(s);
 		return -1;
 	}
 	int served = server_run(s->server, options->notify_socket, 0, err);
@@ -370,6 +372,6 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 			sup_brain_finished(s);
 		sup_log_text(s, result->summary, strlen(result->summary));
 	}
-	release(s);
+	supervisor_release(s);
 	return served;
 }

@@ -10,7 +10,7 @@
 
 /* ---- connections ---- */
 
-static void on_up(struct peer *p, const struct record *greeting, void *owner)
+static void talk_on_up(struct peer *p, const struct record *greeting, void *owner)
 {
 	struct link *link = owner;
 	(void)p;
@@ -19,7 +19,7 @@ static void on_up(struct peer *p, const struct record *greeting, void *owner)
 	sup_kick(link->sup);
 }
 
-static void on_down(struct peer *p, void *owner)
+static void talk_on_down(struct peer *p, void *owner)
 {
 	struct link *link = owner;
 	(void)p;
@@ -37,8 +37,8 @@ static void open_link(struct link *link, struct sup_node *n, double answer_secon
 	link->node = n;
 	link->up = up;
 	struct peer_options options = {.path = path,
-				       .up = on_up,
-				       .down = on_down,
+				       .up = talk_on_up,
+				       .down = talk_on_down,
 				       .owner = link,
 				       .answer_seconds = answer_seconds};
 	link->peer = peer_new(n->sup->base, &options);
@@ -59,7 +59,7 @@ int sup_link_up(const struct link *link)
 }
 
 /* The monitor may have begun before, or after, somebody set the machine's clock. */
-static void tell_clock(struct link *monitor)
+static void talk_tell_clock(struct link *monitor)
 {
 	sup_tell(monitor, RECORD("clock", F_SECONDS("at", clock_epoch())));
 }
@@ -69,7 +69,7 @@ static void node_up(struct link *link, const struct record *greeting)
 	struct sup_node *n = link->node;
 	uint64_t incarnation = 0;
 	if (n == sup_monitor(n->sup))
-		tell_clock(link);
+		talk_tell_clock(link);
 	record_u64_opt(greeting, "incarnation", 0, UINT64_MAX, &incarnation, NULL);
 	sup_node_answers(n, incarnation);
 }
@@ -154,8 +154,9 @@ static void on_reply(const struct record *r, int closing, void *arg)
 		q->done(counts ? r : NULL, q->owner);
 }
 
-static int ask(struct question *q, struct link *link, struct record_out *o, const void *payload,
-	       size_t bytes, sup_answer_fn *each, sup_answer_fn *done, void *owner)
+static int talk_ask(struct question *q, struct link *link, struct record_out *o,
+		    const void *payload, size_t bytes, sup_answer_fn *each, sup_answer_fn *done,
+		    void *owner)
 {
 	size_t len = record_end(o, NULL);
 	if (!sup_link_up(link))
@@ -177,7 +178,7 @@ static int ask(struct question *q, struct link *link, struct record_out *o, cons
 void sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
 		  size_t bytes, sup_answer_fn *done, void *owner)
 {
-	if (!q->open && ask(q, link, o, payload, bytes, NULL, done, owner) != 0 && link->sup)
+	if (!q->open && talk_ask(q, link, o, payload, bytes, NULL, done, owner) != 0 && link->sup)
 		sup_kick_after(link->sup, UNSENT_SECONDS);
 }
 
@@ -191,13 +192,13 @@ void sup_ask(struct question *q, struct link *link, struct record_out *o, sup_an
 int sup_ask_now(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		sup_answer_fn *done, void *owner)
 {
-	return q->open ? 0 : ask(q, link, o, NULL, 0, each, done, owner);
+	return q->open ? 0 : talk_ask(q, link, o, NULL, 0, each, done, owner);
 }
 
 int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		  sup_answer_fn *done, void *owner)
 {
-	return ask(q, link, o, NULL, 0, each, done, owner);
+	return talk_ask(q, link, o, NULL, 0, each, done, owner);
 }
 
 void sup_ask_forget(struct question *q)

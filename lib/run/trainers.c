@@ -95,7 +95,7 @@ int sup_trainer_is_judged(const struct sup_node *n)
 /* How much an end looks like one that came by itself. What is known already is told already. */
 enum { LATER, BY_ITSELF, KNOWN };
 
-static int judge(const struct sup_node *n, const struct node_end *own)
+static int trainers_judge(const struct sup_node *n, const struct node_end *own)
 {
 	if (n->asked || n->now.doomed || sup_host_was_lost(n, own))
 		return KNOWN;
@@ -127,13 +127,13 @@ void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 		n->trials = 0;
 	if (!n->asked && n->place.launcher->class_of(&own) == END_UNRETRYABLE)
 		n->trials++;
-	if (!sup_trainer_is_judged(n) || (t->first && t->surely >= judge(n, &own)))
+	if (!sup_trainer_is_judged(n) || (t->first && t->surely >= trainers_judge(n, &own)))
 		return;
 	if (!t->first)
 		t->first_at = clock_mono();
 	t->first = n;
 	t->first_end = own;
-	t->surely = judge(n, &own);
+	t->surely = trainers_judge(n, &own);
 }
 
 static int others_live(const struct supervisor *s)
@@ -144,7 +144,7 @@ static int others_live(const struct supervisor *s)
 	return 0;
 }
 
-static int is_spent(const struct supervisor *s)
+static int trainers_is_spent(const struct supervisor *s)
 {
 	EACH_OF (n, s, &role_agent)
 		if (n->trials >= TRAINERS_TRIES)
@@ -164,7 +164,7 @@ static void tell_first(struct sup_node *n, const struct node_end *end, int is_kn
 	if (!is_known)
 		sup_note(s, "failed-first", "%s failed first: %s", n->id, text);
 	n->end = *end;
-	if (is_spent(s))
+	if (trainers_is_spent(s))
 		sup_fail_by(n, "%s, which would happen again", text);
 	else if (t->is_last)
 		sup_fail_by(n,
@@ -239,7 +239,7 @@ int sup_repeated_take(struct supervisor *s, const struct record *r, struct error
 	return t->under_way ? record_u64(r, "before", 0, UINT64_MAX, &t->before, err) : 0;
 }
 
-static int keep(struct supervisor *s)
+static int trainers_keep(struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -260,7 +260,7 @@ int sup_repeated_before(struct supervisor *s)
 	const struct sup_trainers was = *t;
 	t->before = done;
 	t->under_way = 1;
-	if (keep(s) == 0)
+	if (trainers_keep(s) == 0)
 		return 0;
 	*t = was;
 	return -1;
@@ -279,7 +279,7 @@ int sup_repeated_after(struct supervisor *s)
 	uint64_t again = t->before > done ? t->before - done : 0;
 	t->under_way = 0;
 	t->repeated += again;
-	if (keep(s) != 0) {
+	if (trainers_keep(s) != 0) {
 		t->under_way = 1;
 		t->repeated -= again;
 		return -1;

@@ -38,7 +38,7 @@ static int rebalance_is_wished(const struct supervisor *s)
 	return s->rebalance.wanted;
 }
 
-static int cuts(const struct supervisor *s)
+static int turn_cuts(const struct supervisor *s)
 {
 	return s->checkpoint.cut.open > 0 || s->checkpoint.cut_line[0];
 }
@@ -80,7 +80,7 @@ static const struct turn_kind kinds[TURNS] = {
 		       .not_before = IS(SCALE) | IS(REBALANCE),
 		       .step = sup_brain_step},
 	/* A part that is handing over would not answer. With a move the lead takes turns itself. */
-	[TURN_CUT] = {.is_under_way = cuts, .not_beside = IS(CUT) | IS(HAND_OVER)},
+	[TURN_CUT] = {.is_under_way = turn_cuts, .not_beside = IS(CUT) | IS(HAND_OVER)},
 };
 
 unsigned turn_waits_for(enum turn t, const struct turn_now *now)

@@ -163,7 +163,7 @@ static void end_saves(struct supervisor *s)
 }
 
 /* A worker that the lead has not named in this round is no member. */
-static void end_round(struct supervisor *s)
+static void watchdog_end_round(struct supervisor *s)
 {
 	end_saves(s);
 	EACH_OF (n, s, sup_trainers(s)) {
@@ -176,7 +176,7 @@ static void end_round(struct supervisor *s)
 }
 
 /* An empty replica is up, but has no parameters until another one has filled it. */
-static void take_state(struct sup_node *n, const struct record *r)
+static void watchdog_take_state(struct sup_node *n, const struct record *r)
 {
 	const char *state = record_get(r, "state");
 	int serves = state && strcmp(state, "serving") == 0;
@@ -185,7 +185,7 @@ static void take_state(struct sup_node *n, const struct record *r)
 	n->watch.seen.serves = serves;
 }
 
-static void on_record(const struct record *r, void *owner)
+static void watchdog_on_record(const struct record *r, void *owner)
 {
 	struct sup_node *n = owner;
 	if (is_lead(n) && record_is(r, "member"))
@@ -193,25 +193,25 @@ static void on_record(const struct record *r, void *owner)
 	else if (n == sup_shardd(n->sup) && record_is(r, "worker"))
 		take_asks(n->sup, r);
 	else if (n->role == &role_replica && record_is(r, "stat"))
-		take_state(n, r);
+		watchdog_take_state(n, r);
 }
 
-static void on_answer(const struct record *r, void *owner)
+static void watchdog_on_answer(const struct record *r, void *owner)
 {
 	struct sup_node *n = owner;
 	if (!r)
 		return; /* the connection went: it owes still */
 	if (is_lead(n) && sup_answer_ok(r))
-		end_round(n->sup);
+		watchdog_end_round(n->sup);
 	pulse_work(&n->watch.pulse, 1);
 }
 
 /* If the question can't be sent, the daemon owes the answer all the same. */
-static void ask(struct sup_node *n)
+static void watchdog_ask(struct sup_node *n)
 {
 	const char *asked = n->role->asked ? n->role->asked : "counters";
 	sup_ask(&n->watch.question, &n->watch_link, RECORD_BARE(is_lead(n) ? "members" : asked),
-		on_record, on_answer, n);
+		watchdog_on_record, watchdog_on_answer, n);
 }
 
 /* ---- giving up ---- */
@@ -275,7 +275,7 @@ static const char *advice(const struct sup_node *n, const struct sup_silence *si
 	       "longer HUNG (paceline-trainers(7))";
 }
 
-static void tell(struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
+static void watchdog_tell(struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
 {
 	char why[256];
 	int by_itself = silence->section == PULSE_PAUSE &&
@@ -324,11 +324,11 @@ static int is_guilty(const struct sup_node *n)
 	return !seen->waits;
 }
 
-static void give_up(struct sup_node *n, enum pulse_section section, double limit)
+static void watchdog_give_up(struct sup_node *n, enum pulse_section section, double limit)
 {
 	struct sup_silence silence = {
 		.section = section, .seconds = n->watch.pulse.silent, .limit = limit};
-	tell(n, &n->now, &silence);
+	watchdog_tell(n, &n->now, &silence);
 	sup_restart_failed(n, "it gave no sign of life");
 	sup_host_doubt(n);
 	if (is_guilty(n)) {
@@ -351,13 +351,13 @@ static void give_up_next(struct sup_node *n)
 				      .seconds = n->watch.next.silent,
 				      .limit = fmin(n->watch.next.silent,
 						    n->sup->watchdog.rules.least[PULSE_HANDOVER])};
-	tell(n, &n->restart.next, &silence);
+	watchdog_tell(n, &n->restart.next, &silence);
 	sup_restart_kill_next(n);
 }
 
 /* ---- judging ---- */
 
-static enum pulse_section section_of(const struct sup_node *n)
+static enum pulse_section watchdog_section_of(const struct sup_node *n)
 {
 	if (is_trainer(n) && n->watch.seen.pauses > 0)
 		return PULSE_PAUSE;
@@ -386,7 +386,7 @@ static uint64_t units_of(struct sup_node *n)
 
 /* A launch template may be the client of a process elsewhere, and a user's trainer may sleep: for
  * these it only means something if they are stopped. */
-static int is_ours(const struct sup_node *n)
+static int watchdog_is_ours(const struct sup_node *n)
 {
 	const char *front = n->role->template ? n->role->template(n->sup->job) : "";
 	return (is_worker(n) || is_spare(n)) && !n->role->foreign && (!front || !front[0]);
@@ -397,8 +397,8 @@ static int others_train(const struct sup_node *n)
 	return n->sup->watchdog.trained > (n->watch.worked ? 1 : 0);
 }
 
-static void look_at(struct sup_node *n, struct sup_process *p, struct inspect_motion *m, double *looked,
-		    double seconds)
+static void watchdog_look_at(struct sup_node *n, struct sup_process *p, struct inspect_motion *m,
+			     double *looked, double seconds)
 {
 	struct sup_watchdog *all = &n->sup->watchdog;
 	pid_t pid = sup_process_pid(p);
@@ -439,7 +439,7 @@ static void look_whether_stopped(struct sup_node *n, struct sup_process *p, stru
 				 double *looked, double silent, double seconds)
 {
 	if (silent > ASK_SECONDS && (m->stopped > 0 || *looked > 0 || may_be_stopped(n, p)))
-		look_at(n, p, m, looked, seconds);
+		watchdog_look_at(n, p, m, looked, seconds);
 	else if (silent <= ASK_SECONDS)
 		*m = (struct inspect_motion){0};
 }
@@ -463,11 +463,11 @@ static int is_still(struct sup_node *n, double seconds, double *limit)
 {
 	struct sup_watched *w = &n->watch;
 	*limit = fmax(limit_of(n, PULSE_BATCH, 1), deadline_seconds(DEADLINE_BATCH));
-	if (!is_ours(n) || n->sup->watchdog.rules.fixed[PULSE_START] ||
+	if (!watchdog_is_ours(n) || n->sup->watchdog.rules.fixed[PULSE_START] ||
 	    *limit >= limit_of(n, PULSE_START, 1))
 		return 0;
 	if (!may_be_stopped(n, &n->now)) /* else it was looked at already */
-		look_at(n, &n->now, &w->motion, &w->looked, seconds);
+		watchdog_look_at(n, &n->now, &w->motion, &w->looked, seconds);
 	w->others = others_train(n) ? w->others + seconds : 0;
 	return w->pulse.silent > *limit && w->motion.still > *limit && w->others > *limit;
 }
@@ -484,23 +484,23 @@ static void ask_agents(struct sup_node *n)
 }
 
 /* Agents are asked first. */
-static void is_over(struct sup_node *n, enum pulse_section section, double limit)
+static void watchdog_is_over(struct sup_node *n, enum pulse_section section, double limit)
 {
 	if (is_trainer(n) && n->watch.motion.stopped <= 0) {
 		ask_agents(n);
 		if (n->watch.asked <= LOOK_SECONDS)
 			return;
 	}
-	give_up(n, section, limit);
+	watchdog_give_up(n, section, limit);
 }
 
-static void judge(struct sup_node *n, double seconds, int owes)
+static void watchdog_judge(struct sup_node *n, double seconds, int owes)
 {
 	double limit;
 	/* A silence that began while a checkpoint was cut belongs to that section. */
 	n->watch.cutting =
 		!is_worker(n) && (sup_turn_is(n->sup, TURN_CUT) || (n->watch.cutting && owes));
-	enum pulse_section section = section_of(n);
+	enum pulse_section section = watchdog_section_of(n);
 	uint64_t units = units_of(n);
 	pulse_tick(&n->watch.pulse, seconds, owes);
 	double tick = seconds < PULSE_TICK_MAX ? seconds : PULSE_TICK_MAX;
@@ -513,11 +513,11 @@ static void judge(struct sup_node *n, double seconds, int owes)
 	n->watch.asked += n->watch.asked > 0 ? tick : 0;
 	sup_host_silent(n, n->watch.pulse.silent, takes_long ? limit_of(n, section, units) : 0);
 	if (n->watch.pulse.silent > limit_of(n, section, units))
-		is_over(n, section, limit_of(n, section, units));
+		watchdog_is_over(n, section, limit_of(n, section, units));
 	else if (is_stopped(n, section, tick, &limit))
-		is_over(n, section, limit);
+		watchdog_is_over(n, section, limit);
 	else if (section == PULSE_START && is_still(n, tick, &limit))
-		give_up(n, section, limit);
+		watchdog_give_up(n, section, limit);
 }
 
 /* The old process serves nobody meanwhile. If it is stopped, its next process waits in vain. */
@@ -544,12 +544,12 @@ static void judge_daemon(struct sup_node *n, double seconds)
 	else if (!sup_node_runs(n) || !sup_host_is_reached(n))
 		n->watch.pulse.silent = n->watch.pulse.busy = 0;
 	else
-		judge(n, seconds,
-		      n->stage == STAGE_STARTING || n->watch.question.open ||
-			      !sup_link_up(&n->watch_link));
+		watchdog_judge(n, seconds,
+			       n->stage == STAGE_STARTING || n->watch.question.open ||
+				       !sup_link_up(&n->watch_link));
 }
 
-static int is_there(const struct sup_node *n)
+static int watchdog_is_there(const struct sup_node *n)
 {
 	return n->stage == STAGE_READY && !n->now.doomed && !n->restart.next.runs &&
 	       sup_link_up(&n->watch_link) && n->watch.pulse.silent < PRESENT_SECONDS;
@@ -565,17 +565,17 @@ static int trains(const struct supervisor *s)
 /* Whether all daemons are there that a worker may wait for. */
 static int all_there(const struct supervisor *s)
 {
-	int there = trains(s) && is_there(sup_shardd(s));
+	int there = trains(s) && watchdog_is_there(sup_shardd(s));
 	EACH_NODE (n, s)
 		if (n->role->back && !sup_host_is_awaited(n))
-			there &= is_there(n);
+			there &= watchdog_is_there(n);
 	EACH_OF (n, s, sup_trainers(s))
 		there &= sup_host_is_reached(n);
 	return there;
 }
 
 /* A worker that is adopted did batches before: the monitor knows how long they took. */
-static void recall(struct sup_node *n)
+static void watchdog_recall(struct sup_node *n)
 {
 	const struct sup_seen *seen = &n->watch.seen;
 	const struct snapshot_node *m = sup_measured(n);
@@ -604,9 +604,9 @@ static int waits_for_others(const struct sup_node *n)
 
 static void judge_worker(struct sup_node *n, double seconds, int there)
 {
-	recall(n);
+	watchdog_recall(n);
 	if (sup_node_runs(n) && !n->sup->watchdog.gives_up)
-		judge(n, seconds, there && has_turn(n) && !waits_for_others(n));
+		watchdog_judge(n, seconds, there && has_turn(n) && !waits_for_others(n));
 }
 
 /* It was told to leave, because all is trained: a stopped node never hears that. */
@@ -620,8 +620,9 @@ static void judge_leaving(struct sup_node *n, double seconds)
 	look_whether_stopped(n, &n->now, &w->motion, &w->looked, since, seconds);
 	if (fmax(w->motion.stopped, w->stopped) <= limit)
 		return;
-	struct sup_silence silence = {.section = section_of(n), .seconds = since, .limit = limit};
-	tell(n, &n->now, &silence);
+	struct sup_silence silence = {
+		.section = watchdog_section_of(n), .seconds = since, .limit = limit};
+	watchdog_tell(n, &n->now, &silence);
 	sup_node_stop(n, SIGKILL);
 }
 
@@ -681,7 +682,7 @@ const char *sup_watch_section(const struct sup_node *n)
 	if ((is_worker(n) && n->watch.seen.member && !n->watch.seen.owes) ||
 	    (is_spare(n) && n->stage == STAGE_READY))
 		return "wait";
-	return pulse_section_name(section_of(n));
+	return pulse_section_name(watchdog_section_of(n));
 }
 
 void sup_watch_tick(struct supervisor *s)
@@ -703,12 +704,12 @@ void sup_watch_tick(struct supervisor *s)
 			continue;
 		if (is_spare(n)) {
 			if (sup_node_runs(n))
-				judge(n, seconds, n->stage == STAGE_STARTING);
+				watchdog_judge(n, seconds, n->stage == STAGE_STARTING);
 			continue;
 		}
 		judge_daemon(n, seconds);
 		if (due && sup_node_runs(n))
-			ask(n);
+			watchdog_ask(n);
 	}
 	int there = all_there(s);
 	w->gives_up = 0;

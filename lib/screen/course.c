@@ -27,7 +27,7 @@ void course_init(struct course *c)
 			     .told_age = NAN};
 }
 
-static void take_text(const struct record *r, const char *key, char *out, size_t max)
+static void course_take_text(const struct record *r, const char *key, char *out, size_t max)
 {
 	const char *text = record_get(r, key);
 	if (text)
@@ -59,9 +59,9 @@ void course_take(struct course *c, const struct record *r)
 	}
 	for (size_t i = 0; i < sizeof count / sizeof *count; i++)
 		record_u64_opt(r, count[i].key, 0, UINT64_MAX, count[i].at, NULL);
-	take_text(r, "state", c->state, sizeof c->state);
-	take_text(r, "slowest", c->slowest, sizeof c->slowest);
-	take_text(r, "why", c->waits, sizeof c->waits);
+	course_take_text(r, "state", c->state, sizeof c->state);
+	course_take_text(r, "slowest", c->slowest, sizeof c->slowest);
+	course_take_text(r, "why", c->waits, sizeof c->waits);
 }
 
 const char *course_state(const char *state)
@@ -103,7 +103,7 @@ void course_ago(double seconds, char *out, size_t max)
 		snprintf(out, max, "%.0f s ago", seconds > 0 ? floor(seconds) : 0);
 }
 
-static int runs(const struct course *c)
+static int course_runs(const struct course *c)
 {
 	return !c->state[0] || strcmp(c->state, "running") == 0;
 }
@@ -123,7 +123,7 @@ static void say_left(const struct course *c, char *text, char *brief, size_t max
 	if (c->waits[0]) {
 		snprintf(text, max, "waits");
 		snprintf(brief, max, "%s", text);
-	} else if (!runs(c)) {
+	} else if (!course_runs(c)) {
 		snprintf(text, max, "%s", course_state(c->state));
 		snprintf(brief, max, "%s", text);
 	} else if (isnan(c->left)) {
@@ -176,8 +176,8 @@ struct words {
 	size_t count;
 };
 
-__attribute__((format(printf, 3, 4))) static void say(struct words *w, int form, const char *format,
-						      ...)
+__attribute__((format(printf, 3, 4))) static void course_say(struct words *w, int form,
+							     const char *format, ...)
 {
 	va_list ap;
 	char *out = w->text[w->count][form];
@@ -191,35 +191,35 @@ static void say_numbers(const struct course *c, struct words *w)
 {
 	char number[HUMAN_MAX], other[HUMAN_MAX];
 	if (!isnan(c->loss)) {
-		say(w, 0, "loss %s", human_real(c->loss, 4, number));
+		course_say(w, 0, "loss %s", human_real(c->loss, 4, number));
 		w->count++;
 	}
 	if (!isnan(c->rate)) {
-		say(w, 0, "%s samples/s", human_count(c->rate, number));
-		say(w, 1, "%s/s", number);
+		course_say(w, 0, "%s samples/s", human_count(c->rate, number));
+		course_say(w, 1, "%s/s", number);
 		w->count++;
 	}
 	if (c->epoch > 0) {
-		say(w, 0, "epoch %llu/%llu", (unsigned long long)c->epoch,
-		    (unsigned long long)c->epochs);
+		course_say(w, 0, "epoch %llu/%llu", (unsigned long long)c->epoch,
+			   (unsigned long long)c->epochs);
 		w->count++;
 	}
 	if (c->held > 0) {
-		say(w, 0, "%llu shards held", (unsigned long long)c->held);
+		course_say(w, 0, "%llu shards held", (unsigned long long)c->held);
 		w->count++;
 	}
 	if (c->restarts > 0) {
-		say(w, 0, "%llu restart%s", (unsigned long long)c->restarts,
-		    c->restarts > 1 ? "s" : "");
+		course_say(w, 0, "%llu restart%s", (unsigned long long)c->restarts,
+			   c->restarts > 1 ? "s" : "");
 		w->piece[w->count++].extra = 1;
 	}
 	if (c->total > 0 && !isnan(c->samples)) {
-		say(w, 0, "%s of %s samples", human_count(c->samples, number),
-		    human_count(c->total, other));
+		course_say(w, 0, "%s of %s samples", human_count(c->samples, number),
+			   human_count(c->total, other));
 		w->piece[w->count++].extra = 1;
 	}
 	if (c->iteration > 0) {
-		say(w, 0, "step %llu", (unsigned long long)c->iteration);
+		course_say(w, 0, "step %llu", (unsigned long long)c->iteration);
 		w->piece[w->count++].extra = 1;
 	}
 }
@@ -230,23 +230,23 @@ static void say_slowest(const struct course *c, struct words *w)
 	if (!c->slowest[0] || isnan(c->ratio))
 		return;
 	if (c->ratio < EVEN) { /* whose name would be another one each second */
-		say(w, 0, "no worker is slow");
+		course_say(w, 0, "no worker is slow");
 		w->count++;
 		return;
 	}
 	human_real(c->ratio, 2, ratio);
-	say(w, 0, "slowest %s: %sx the mean", c->slowest, ratio);
-	say(w, 1, "%s: %sx the mean", c->slowest, ratio);
-	say(w, 2, "%s %sx", c->slowest, ratio);
+	course_say(w, 0, "slowest %s: %sx the mean", c->slowest, ratio);
+	course_say(w, 1, "%s: %sx the mean", c->slowest, ratio);
+	course_say(w, 2, "%s %sx", c->slowest, ratio);
 	w->count++;
 	if (c->why[0]) {
-		say(w, 0, "%s", c->why);
+		course_say(w, 0, "%s", c->why);
 		w->piece[w->count].words = 1;
 		w->piece[w->count++].least = WHY_LEAST;
 	}
 	if (c->told[0]) {
 		course_ago(c->told_age, ago, sizeof ago);
-		say(w, 0, "%s, %s", c->told, ago);
+		course_say(w, 0, "%s, %s", c->told, ago);
 		w->piece[w->count++].extra = 1;
 	}
 }
@@ -329,20 +329,20 @@ void course_row(const struct course *c, size_t width, char *out, size_t max)
 	char number[HUMAN_MAX];
 	char text[64], brief[64];
 	say_left(c, text, brief, sizeof text);
-	say(&w, 0, "step %llu", (unsigned long long)c->iteration);
+	course_say(&w, 0, "step %llu", (unsigned long long)c->iteration);
 	w.count++;
 	if (!isnan(c->left)) {
-		say(&w, 0, "%s", text);
-		say(&w, 1, "%s", brief);
+		course_say(&w, 0, "%s", text);
+		course_say(&w, 1, "%s", brief);
 		w.count++;
 	}
 	if (!isnan(c->loss)) {
-		say(&w, 0, "loss %s", human_real(c->loss, 4, number));
+		course_say(&w, 0, "loss %s", human_real(c->loss, 4, number));
 		w.count++;
 	}
 	if (!isnan(c->rate)) {
-		say(&w, 0, "%s samples/s", human_count(c->rate, number));
-		say(&w, 1, "%s/s", number);
+		course_say(&w, 0, "%s samples/s", human_count(c->rate, number));
+		course_say(&w, 1, "%s/s", number);
 		w.count++;
 	}
 	if (c->ratio >= EVEN)

@@ -65,7 +65,7 @@ static size_t needed(const struct grid *t, size_t column)
 }
 
 /* What it can't do with less of. */
-static size_t least(const struct grid *t, size_t column, size_t need)
+static size_t grid_least(const struct grid *t, size_t column, size_t need)
 {
 	const struct grid_column *c = &t->column[column];
 	size_t head = text_width(c->head), min = c->least > head ? c->least : head;
@@ -95,7 +95,7 @@ void grid_layout(const struct grid *t, size_t width, size_t out[GRID_MAX])
 	size_t need[GRID_MAX], count = 0;
 	for (size_t i = 0; i < t->count; i++) {
 		need[i] = needed(t, i);
-		out[i] = least(t, i, need[i]);
+		out[i] = grid_least(t, i, need[i]);
 		count += out[i] > 0;
 	}
 	for (; total(out, t->count) > width && count > 1; count--)
@@ -121,7 +121,7 @@ struct line {
 	size_t at, max, columns;
 };
 
-static void put(struct line *l, const char *text)
+static void grid_put(struct line *l, const char *text)
 {
 	size_t n = strlen(text);
 	if (l->at + n >= l->max)
@@ -134,7 +134,7 @@ static void put(struct line *l, const char *text)
 static void put_blanks(struct line *l, size_t n)
 {
 	while (n-- > 0)
-		put(l, " ");
+		grid_put(l, " ");
 }
 
 size_t grid_line(const struct grid *t, const size_t layout[GRID_MAX], size_t row, char *out,
@@ -156,7 +156,7 @@ size_t grid_line(const struct grid *t, const size_t layout[GRID_MAX], size_t row
 			end += layout[i] - wide;
 		if (wide > 0) { /* blanks only in front of something */
 			put_blanks(&l, end - l.columns);
-			put(&l, text);
+			grid_put(&l, text);
 		}
 		end += (t->column[i].align == GRID_RIGHT ? wide : layout[i]) + GRID_GAP;
 	}

@@ -49,8 +49,8 @@ static void lengthen(const struct piece *p, struct chosen *c, size_t *room)
 
 /* The pieces in front of `count` that are or are no extras, in their shortest forms. 0: one of them
  * did not fit. */
-static int choose(const struct piece *piece, size_t count, int extra, struct chosen *chosen,
-		  size_t *room, int *any)
+static int line_choose(const struct piece *piece, size_t count, int extra, struct chosen *chosen,
+		       size_t *room, int *any)
 {
 	for (size_t i = 0; i < count; i++) {
 		int form = extra ? 0 : shortest(&piece[i]);
@@ -90,10 +90,10 @@ void line_fit(const struct piece *piece, size_t count, size_t width, char *out, 
 	count = count < PIECES_MAX ? count : PIECES_MAX;
 	for (size_t i = 0; i < count; i++)
 		chosen[i] = (struct chosen){-1, 0};
-	int all = choose(piece, count, 0, chosen, &room, &any);
+	int all = line_choose(piece, count, 0, chosen, &room, &any);
 	all &= lengthen_all(piece, count, chosen, &room);
 	if (all)
-		choose(piece, count, 1, chosen, &room, &any);
+		line_choose(piece, count, 1, chosen, &room, &any);
 	lengthen_all(piece, count, chosen, &room);
 	out[0] = '\0';
 	for (size_t i = 0; i < count; i++) {

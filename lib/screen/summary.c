@@ -17,27 +17,27 @@ struct lines {
 	size_t count, width;
 };
 
-static const char *value(const struct record *r, const char *key)
+static const char *summary_value(const struct record *r, const char *key)
 {
 	const char *text = record_get(r, key);
 	return text ? text : "";
 }
 
-static double real(const struct record *r, const char *key)
+static double summary_real(const struct record *r, const char *key)
 {
 	double x;
 	return record_real(r, key, -1e300, 1e300, &x, NULL) == 0 ? x : NAN;
 }
 
-static uint64_t count(const struct record *r, const char *key)
+static uint64_t summary_count(const struct record *r, const char *key)
 {
 	uint64_t n = 0;
 	record_u64_opt(r, key, 0, UINT64_MAX, &n, NULL);
 	return n;
 }
 
-__attribute__((format(printf, 3, 4))) static void put(struct lines *l, enum screen_tint tint,
-						      const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+summary_put(struct lines *l, enum screen_tint tint, const char *format, ...)
 {
 	char text[TEXT_MAX], clean[TEXT_MAX];
 	va_list ap;
@@ -57,9 +57,9 @@ __attribute__((format(printf, 3, 4))) static void put(struct lines *l, enum scre
 static void put_end(struct lines *l, const struct record *r)
 {
 	char time[HUMAN_MAX], samples[HUMAN_MAX], restarts[64] = "", took[64] = "";
-	const char *state = value(r, "state"), *ended = value(r, "ended");
-	double ran = real(r, "time");
-	uint64_t n = count(r, "restarts");
+	const char *state = summary_value(r, "state"), *ended = summary_value(r, "ended");
+	double ran = summary_real(r, "time");
+	uint64_t n = summary_count(r, "restarts");
 	if (n > 0)
 		snprintf(restarts, sizeof restarts, ", %llu restart%s", (unsigned long long)n,
 			 n > 1 ? "s" : "");
@@ -70,33 +70,37 @@ static void put_end(struct lines *l, const struct record *r)
 			 human_time(ran, time));
 	if (early)
 		state = early == 1 ? "ended by MAX_TIME" : "ended by EVAL patience";
-	put(l, strcmp(state, "failed") == 0 ? TINT_BAD : TINT_STRONG, "%s: %s%s, %s samples%s%s",
-	    value(r, "job"), state[0] ? state : "over", took,
-	    human_count(real(r, "samples"), samples), restarts,
-	    strcmp(state, "stopped") == 0 ? "; `trainctl run` goes on with it" : "");
+	summary_put(l, strcmp(state, "failed") == 0 ? TINT_BAD : TINT_STRONG,
+		    "%s: %s%s, %s samples%s%s", summary_value(r, "job"), state[0] ? state : "over",
+		    took, human_count(summary_real(r, "samples"), samples), restarts,
+		    strcmp(state, "stopped") == 0 ? "; `trainctl run` goes on with it" : "");
 }
 
 static void put_failure(struct lines *l, const struct record *r)
 {
-	if (value(r, "failed")[0] && value(r, "signal")[0])
-		put(l, TINT_BAD, "%s ended by signal %s", value(r, "failed"), value(r, "signal"));
-	else if (value(r, "failed")[0])
-		put(l, TINT_BAD, "%s ended with status %s", value(r, "failed"), value(r, "status"));
-	if (count(r, "held") > 0)
-		put(l, TINT_BAD, "%llu of %llu shards held, not in the model: %s",
-		    (unsigned long long)count(r, "held"), (unsigned long long)count(r, "shards"),
-		    value(r, "held-ids"));
+	if (summary_value(r, "failed")[0] && summary_value(r, "signal")[0])
+		summary_put(l, TINT_BAD, "%s ended by signal %s", summary_value(r, "failed"),
+			    summary_value(r, "signal"));
+	else if (summary_value(r, "failed")[0])
+		summary_put(l, TINT_BAD, "%s ended with status %s", summary_value(r, "failed"),
+			    summary_value(r, "status"));
+	if (summary_count(r, "held") > 0)
+		summary_put(l, TINT_BAD, "%llu of %llu shards held, not in the model: %s",
+			    (unsigned long long)summary_count(r, "held"),
+			    (unsigned long long)summary_count(r, "shards"),
+			    summary_value(r, "held-ids"));
 }
 
 static void put_score(struct lines *l, const struct record *r)
 {
 	char auc[HUMAN_MAX], loss[HUMAN_MAX];
-	double a = real(r, "auc"), b = real(r, "logloss");
-	if (strcmp(value(r, "score"), "failed") == 0)
-		put(l, TINT_BAD, "the scoring of TEST failed; `trainctl run` scores it again");
+	double a = summary_real(r, "auc"), b = summary_real(r, "logloss");
+	if (strcmp(summary_value(r, "score"), "failed") == 0)
+		summary_put(l, TINT_BAD,
+			    "the scoring of TEST failed; `trainctl run` scores it again");
 	if (!isnan(a) && !isnan(b))
-		put(l, TINT_NONE, "TEST: AUC %s, log loss %s", human_real(a, 4, auc),
-		    human_real(b, 4, loss));
+		summary_put(l, TINT_NONE, "TEST: AUC %s, log loss %s", human_real(a, 4, auc),
+			    human_real(b, 4, loss));
 }
 
 size_t summary_lines(const struct record *r, size_t width, struct screen_line line[SUMMARY_LINES])
@@ -106,11 +110,12 @@ size_t summary_lines(const struct record *r, size_t width, struct screen_line li
 	put_end(&l, r);
 	put_score(&l, r);
 	put_failure(&l, r);
-	if (count(r, "repeated") > 0)
-		put(&l, TINT_NONE, "%s samples trained again, after going back to a checkpoint",
-		    human_count((double)count(r, "repeated"), rows));
-	if (count(r, "bad-rows") > 0)
-		put(&l, TINT_NONE, "%s bad rows left out",
-		    human_count((double)count(r, "bad-rows"), rows));
+	if (summary_count(r, "repeated") > 0)
+		summary_put(&l, TINT_NONE,
+			    "%s samples trained again, after going back to a checkpoint",
+			    human_count((double)summary_count(r, "repeated"), rows));
+	if (summary_count(r, "bad-rows") > 0)
+		summary_put(&l, TINT_NONE, "%s bad rows left out",
+			    human_count((double)summary_count(r, "bad-rows"), rows));
 	return l.count;
 }

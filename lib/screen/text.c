@@ -81,7 +81,7 @@ static size_t whole_words(const char *text, size_t width)
 	return n;
 }
 
-static void copy(char *out, size_t max, const char *text, size_t n)
+static void text_copy(char *out, size_t max, const char *text, size_t n)
 {
 	n = n < max ? n : max - 1;
 	memcpy(out, text, n);
@@ -107,7 +107,7 @@ size_t text_words(const char *text, size_t width, char *out, size_t max)
 		n--;
 	if (n == 0)
 		return 0;
-	copy(out, max, text, n);
+	text_copy(out, max, text, n);
 	memcpy(out + n, dots, sizeof dots);
 	return text_width(out);
 }
@@ -130,7 +130,7 @@ void text_name(const char *text, size_t width, char *out, size_t max)
 {
 	size_t all = text_width(text);
 	if (all <= width) {
-		copy(out, max, text, strlen(text));
+		text_copy(out, max, text, strlen(text));
 		return;
 	}
 	size_t kept = width > 2 ? width - 2 : 0, before = (kept + 1) / 2, after = kept - before;
@@ -140,7 +140,7 @@ void text_name(const char *text, size_t width, char *out, size_t max)
 	while (continues_letter(text[from]) && text_has_blocks())
 		from++;
 	if (kept == 0)
-		copy(out, max, "..", width < 2 ? width : 2);
+		text_copy(out, max, "..", width < 2 ? width : 2);
 	else
 		snprintf(out, max, "%.*s..%s", (int)n, text, text + from);
 }

@@ -27,7 +27,7 @@ void view_free(struct view *v)
 	view_init(v);
 }
 
-static void take_text(const struct record *r, const char *key, char *out, size_t max)
+static void view_take_text(const struct record *r, const char *key, char *out, size_t max)
 {
 	const char *text = record_get(r, key);
 	text_clean(text ? text : "", out, max);
@@ -49,11 +49,11 @@ static void take_path(const struct record *r, const char *key, char *out, size_t
 static void take_job(struct view *v, const struct record *r)
 {
 	course_take(&v->course, r);
-	take_text(r, "name", v->name, sizeof v->name);
-	take_text(r, "decision", v->decision, sizeof v->decision);
+	view_take_text(r, "name", v->name, sizeof v->name);
+	view_take_text(r, "decision", v->decision, sizeof v->decision);
 	take_path(r, "state-dir", v->state_dir, sizeof v->state_dir);
 	take_path(r, "checkpoint", v->checkpoint, sizeof v->checkpoint);
-	take_text(r, "brain", v->brain, sizeof v->brain);
+	view_take_text(r, "brain", v->brain, sizeof v->brain);
 	v->brain_age = take_real(r, "brain-age");
 	v->decision_age = take_real(r, "decision-age");
 	v->up = take_real(r, "up");
@@ -70,7 +70,7 @@ static void note_slowest(struct view *v, const struct view_node *n)
 	c->told_age = n->told_age;
 }
 
-static void take_node(struct view *v, const struct record *r)
+static void view_take_node(struct view *v, const struct record *r)
 {
 	if (GROW(v->node, v->room, v->nodes + 1) != 0) {
 		v->failed = 1;
@@ -78,13 +78,13 @@ static void take_node(struct view *v, const struct record *r)
 	}
 	struct view_node *n = &v->node[v->nodes];
 	*n = (struct view_node){.place = v->nodes++};
-	take_text(r, "role", n->role, sizeof n->role);
-	take_text(r, "id", n->id, sizeof n->id);
-	take_text(r, "state", n->state, sizeof n->state);
-	take_text(r, "host", n->host, sizeof n->host);
-	take_text(r, "section", n->section, sizeof n->section);
-	take_text(r, "told", n->told, sizeof n->told);
-	take_text(r, "why", n->why, sizeof n->why);
+	view_take_text(r, "role", n->role, sizeof n->role);
+	view_take_text(r, "id", n->id, sizeof n->id);
+	view_take_text(r, "state", n->state, sizeof n->state);
+	view_take_text(r, "host", n->host, sizeof n->host);
+	view_take_text(r, "section", n->section, sizeof n->section);
+	view_take_text(r, "told", n->told, sizeof n->told);
+	view_take_text(r, "why", n->why, sizeof n->why);
 	n->pid = take_real(r, "pid");
 	n->restarts = take_real(r, "restarts");
 	n->size = take_real(r, "size");
@@ -104,7 +104,7 @@ void view_take(struct view *v, const struct record *r)
 	else if (record_is(r, "host"))
 		v->hosts++;
 	else if (record_is(r, "node"))
-		take_node(v, r);
+		view_take_node(v, r);
 }
 
 /* ---- order ---- */
@@ -112,17 +112,17 @@ void view_take(struct view *v, const struct record *r)
 const char *const view_order_name[VIEW_ORDERS] = {"slow",  "node", "time",
 						  "speed", "size", "restarts"};
 
-static int is_up(const struct view_node *n)
+static int view_is_up(const struct view_node *n)
 {
 	return strcmp(n->state, "up") == 0;
 }
 
 /* What is greater stands first; not known is last. */
-static double weight(const struct view_node *n, enum view_order order)
+static double view_weight(const struct view_node *n, enum view_order order)
 {
 	switch (order) {
 	case VIEW_SLOW:
-		if (!is_up(n))
+		if (!view_is_up(n))
 			return INFINITY;
 		if (strcmp(n->role, "worker") != 0)
 			return NAN;
@@ -148,7 +148,7 @@ struct sorted {
 	struct view_node node;
 };
 
-static int compare(const void *a, const void *b)
+static int view_compare(const void *a, const void *b)
 {
 	const struct sorted *p = a, *q = b;
 	int known = !isnan(p->weight) - !isnan(q->weight);
@@ -167,8 +167,8 @@ void view_sort(struct view *v, enum view_order order, int reverse)
 		return;
 	}
 	for (size_t i = 0; i < v->nodes; i++)
-		all[i] = (struct sorted){weight(&v->node[i], order), v->node[i]};
-	qsort(all, v->nodes, sizeof *all, compare);
+		all[i] = (struct sorted){view_weight(&v->node[i], order), v->node[i]};
+	qsort(all, v->nodes, sizeof *all, view_compare);
 	for (size_t i = 0; i < v->nodes; i++)
 		v->node[reverse ? v->nodes - 1 - i : i] = all[i].node;
 	free(all);
@@ -321,11 +321,12 @@ void view_row(const struct view *v, const struct grid *t, const size_t layout[GR
 	size_t at, width;
 	grid_line(t, layout, row, line->text, sizeof line->text);
 	tint(line, TINT_NONE, 0, 0);
-	size_t column = !is_up(n) ? STATE : RATIO;
-	if ((is_up(n) && !(n->ratio >= SLOW)) || grid_place(t, layout, column, &at, &width) != 0)
+	size_t column = !view_is_up(n) ? STATE : RATIO;
+	if ((view_is_up(n) && !(n->ratio >= SLOW)) ||
+	    grid_place(t, layout, column, &at, &width) != 0)
 		return;
 	/* In front of it and in it are ids and numbers, of a byte a column. */
 	size_t len = strlen(line->text);
 	at = at < len ? at : len;
-	tint(line, is_up(n) ? TINT_SLOW : TINT_BAD, at, at + width < len ? width : len - at);
+	tint(line, view_is_up(n) ? TINT_SLOW : TINT_BAD, at, at + width < len ? width : len - at);
 }

@@ -31,7 +31,7 @@ static const char *const event_name[EVENTS] = {"done", "progress", "back", "rene
 static const char *const place_name[PLACES] = {"todo", "doing", "in another's hand", "done",
 					       "held"};
 
-static enum place place_of(const struct piece *p, const struct worker *w)
+static enum place change_place_of(const struct piece *p, const struct worker *w)
 {
 	if (!p)
 		return PLACE_DONE;
@@ -41,13 +41,14 @@ static enum place place_of(const struct piece *p, const struct worker *w)
 }
 
 /* QUEUE_OK with *p: act; with *p NULL: do nothing. */
-static enum queue_result look_up(const struct queue *q, enum event event, const struct worker *w,
-				 uint64_t id, struct piece **p, struct error *err)
+static enum queue_result change_look_up(const struct queue *q, enum event event,
+					const struct worker *w, uint64_t id, struct piece **p,
+					struct error *err)
 {
 	*p = u64map_get(&q->pieces, id);
 	if (!*p && id >= q->cursor && (id < q->total || id >= q->next_id))
 		return queue_no(QUEUE_UNKNOWN_SHARD, err, "no shard %llu has been handed out", id);
-	enum place place = place_of(*p, w);
+	enum place place = change_place_of(*p, w);
 	switch (action_of[event][place]) {
 	case ACT:
 		return QUEUE_OK;
@@ -64,14 +65,15 @@ static enum queue_result look_up(const struct queue *q, enum event event, const 
 }
 
 /* The same for the piece that a worker names. */
-static enum queue_result find(struct queue *q, enum event event, const struct queue_change *c,
-			      struct piece **p, struct error *err)
+static enum queue_result change_find(struct queue *q, enum event event,
+				     const struct queue_change *c, struct piece **p,
+				     struct error *err)
 {
 	struct worker *w;
 	*p = NULL;
 	enum queue_result result = queue_grip(q, c->worker, c->generation, &w, err);
 	if (result == QUEUE_OK)
-		result = look_up(q, event, w, c->id, p, err);
+		result = change_look_up(q, event, w, c->id, p, err);
 	if (result == QUEUE_OK && *p)
 		w->is_blamed = 0;
 	return result;
@@ -79,10 +81,10 @@ static enum queue_result find(struct queue *q, enum event event, const struct qu
 
 /* ---- of one piece ---- */
 
-static enum queue_result done(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_done(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct piece *p;
-	enum queue_result result = find(q, EVENT_DONE, c, &p, err);
+	enum queue_result result = change_find(q, EVENT_DONE, c, &p, err);
 	if (result == QUEUE_OK && p) {
 		piece_finish(q, p);
 		c->is_made = 1;
@@ -93,7 +95,7 @@ static enum queue_result done(struct queue *q, struct queue_change *c, struct er
 static enum queue_result progress(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct piece *p;
-	enum queue_result result = find(q, EVENT_PROGRESS, c, &p, err);
+	enum queue_result result = change_find(q, EVENT_PROGRESS, c, &p, err);
 	if (result != QUEUE_OK || !p)
 		return result;
 	if (c->upto > p->length)
@@ -108,10 +110,10 @@ static enum queue_result progress(struct queue *q, struct queue_change *c, struc
 	return QUEUE_OK;
 }
 
-static enum queue_result back(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_back(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct piece *p;
-	enum queue_result result = find(q, EVENT_BACK, c, &p, err);
+	enum queue_result result = change_find(q, EVENT_BACK, c, &p, err);
 	int is_whole = c->begin == QUEUE_UNSAID && c->length == 0;
 	if (result == QUEUE_OK && !is_whole && (c->begin == QUEUE_UNSAID || c->length == 0))
 		return queue_no(QUEUE_BAD, err, "begin= and length= go together", 0);
@@ -142,16 +144,16 @@ enum queue_result queue_renew(struct queue *q, const char *worker, uint64_t gene
 {
 	struct queue_change c = {.worker = worker, .generation = generation, .id = id};
 	struct piece *p;
-	enum queue_result result = find(q, EVENT_RENEW, &c, &p, err);
+	enum queue_result result = change_find(q, EVENT_RENEW, &c, &p, err);
 	if (result == QUEUE_OK)
 		piece_renew(q, p);
 	return result;
 }
 
-static enum queue_result release(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_release(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct piece *p;
-	enum queue_result result = look_up(q, EVENT_RELEASE, NULL, c->id, &p, err);
+	enum queue_result result = change_look_up(q, EVENT_RELEASE, NULL, c->id, &p, err);
 	if (result != QUEUE_OK || !p)
 		return result;
 	piece_unlink(&q->held, p);
@@ -192,7 +194,7 @@ static uint64_t return_all(struct queue *q, struct worker *w, int is_death)
 	return count;
 }
 
-static enum queue_result hello(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_hello(struct queue *q, struct queue_change *c, struct error *err)
 {
 	if (!source_knows(q, c->worker)) {
 		error_set(err, ERROR_DATA, NULL, "worker '%.64s' has no partition", c->worker);
@@ -221,7 +223,7 @@ static enum queue_result bye(struct queue *q, struct queue_change *c, struct err
 	return QUEUE_OK;
 }
 
-static enum queue_result fail(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_fail(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct worker *w;
 	enum queue_result result = queue_grip(q, c->worker, 0, &w, err);
@@ -245,7 +247,7 @@ static void leave_todo(struct queue *q, struct piece *p)
 }
 
 /* The first max samples of p under a new id; the rest stays first in the queue. */
-static struct piece *cut_piece(struct queue *q, struct piece *p, uint64_t max)
+static struct piece *change_cut_piece(struct queue *q, struct piece *p, uint64_t max)
 {
 	piece_share(q, p);
 	struct piece *part = piece_new(q);
@@ -288,7 +290,7 @@ static enum queue_result get(struct queue *q, struct queue_change *c, struct err
 	else if ((p = source_fresh(q, w, c->max)) == NULL)
 		return queue_no_memory(err);
 	if (c->max > 0 && p->hi - p->lo > c->max)
-		p = cut_piece(q, p, c->max);
+		p = change_cut_piece(q, p, c->max);
 	piece_take(q, p, w);
 	piece_describe(q, p, &c->piece);
 	c->id = p->id;
@@ -298,7 +300,7 @@ static enum queue_result get(struct queue *q, struct queue_change *c, struct err
 
 /* ---- of the queue ---- */
 
-static enum queue_result set(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_set(struct queue *q, struct queue_change *c, struct error *err)
 {
 	(void)err;
 	q->retries = c->retries;
@@ -327,7 +329,7 @@ static enum queue_result term(struct queue *q, struct queue_change *c, struct er
 	return QUEUE_OK;
 }
 
-static enum queue_result set_time(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_set_time(struct queue *q, struct queue_change *c, struct error *err)
 {
 	(void)err;
 	q->at = c->at;
@@ -337,7 +339,7 @@ static enum queue_result set_time(struct queue *q, struct queue_change *c, struc
 
 /* ---- of partitions ---- */
 
-static enum queue_result migrate(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_migrate(struct queue *q, struct queue_change *c, struct error *err)
 {
 	(void)err;
 	if (q->own) {
@@ -347,7 +349,7 @@ static enum queue_result migrate(struct queue *q, struct queue_change *c, struct
 	return QUEUE_OK;
 }
 
-static enum queue_result move(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_move(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct partition_move m = {.id = c->id, .begin = c->begin, .length = c->length};
 	if (q->own) {
@@ -387,7 +389,7 @@ static enum queue_result moved(struct queue *q, struct queue_change *c, struct e
 	return QUEUE_OK;
 }
 
-static enum queue_result drop(struct queue *q, struct queue_change *c, struct error *err)
+static enum queue_result change_drop(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct partition_move *m;
 	enum queue_result result = find_move(q, c->id, &m, err);
@@ -407,37 +409,45 @@ static enum queue_result drop(struct queue *q, struct queue_change *c, struct er
 /* The most frequent ones first. */
 static const struct queue_kind kinds[] = {
 	{"get", QUEUE_BY_WORKER, get,
-	 FIELDS{WORKER, ID, {FIELD("max", U64, queue_change, max), .is_optional = 1, .min = 1},
+	 FIELDS{WORKER,
+		ID,
+		{FIELD("max", U64, queue_change, max), .is_optional = 1, .min = 1},
 		{0}}},
-	{"done", QUEUE_BY_WORKER | QUEUE_COUNTS, done, FIELDS{WORKER, ID, {0}}},
-	{"time", 0, set_time, FIELDS{{FIELD("at", TIME, queue_change, at)}, {0}}},
+	{"done", QUEUE_BY_WORKER | QUEUE_COUNTS, change_done, FIELDS{WORKER, ID, {0}}},
+	{"time", 0, change_set_time, FIELDS{{FIELD("at", TIME, queue_change, at)}, {0}}},
 	{"progress", QUEUE_BY_WORKER | QUEUE_COUNTS, progress,
 	 FIELDS{WORKER, ID, {FIELD("upto", U64, queue_change, upto)}, {0}}},
-	{"back", QUEUE_BY_WORKER, back,
-	 FIELDS{WORKER, ID,
+	{"back", QUEUE_BY_WORKER, change_back,
+	 FIELDS{WORKER,
+		ID,
 		{FIELD("begin", U64, queue_change, begin), .is_optional = 1, .none = QUEUE_UNSAID},
 		{FIELD("length", U64, queue_change, length), .is_optional = 1, .min = 1},
 		{FIELD("failed", FLAG, queue_change, failed), .is_optional = 1},
-		{FIELD("hold", FLAG, queue_change, hold), .is_optional = 1}, {0}}},
-	{"hello", QUEUE_FENCES, hello,
+		{FIELD("hold", FLAG, queue_change, hold), .is_optional = 1},
+		{0}}},
+	{"hello", QUEUE_FENCES, change_hello,
 	 FIELDS{WORKER, {FIELD("generation", U64, queue_change, generation)}, {0}}},
 	{"bye", QUEUE_BY_WORKER | QUEUE_FENCES, bye, FIELDS{WORKER, {0}}},
-	{"fail", QUEUE_FENCES | QUEUE_TELLS, fail, FIELDS{WORKER, {0}}},
-	{"release", 0, release, FIELDS{ID, {0}}},
+	{"fail", QUEUE_FENCES | QUEUE_TELLS, change_fail, FIELDS{WORKER, {0}}},
+	{"release", 0, change_release, FIELDS{ID, {0}}},
 	{"expire", 0, expire, FIELDS{ID, {FIELD("blamed", U64, queue_change, blamed)}, {0}}},
-	{"set", 0, set,
+	{"set", 0, change_set,
 	 FIELDS{{FIELD("retries", U64, queue_change, retries)},
-		{FIELD("lease", REAL, queue_change, lease)}, {0}}},
-	{"loose", 0, loose,
-	 FIELDS{{FIELD("boot", ID, queue_change, boot), .is_optional = 1}, {0}}},
+		{FIELD("lease", REAL, queue_change, lease)},
+		{0}}},
+	{"loose", 0, loose, FIELDS{{FIELD("boot", ID, queue_change, boot), .is_optional = 1}, {0}}},
 	{"term", 0, term, FIELDS{{FIELD("term", U64, queue_change, term)}, {0}}},
-	{"migrate", 0, migrate, FIELDS{{FIELD("threshold", REAL, queue_change, threshold)}, {0}}},
-	{"move", 0, move,
-	 FIELDS{ID, {FIELD("from", ID, queue_change, from)}, {FIELD("to", ID, queue_change, to)},
+	{"migrate", 0, change_migrate,
+	 FIELDS{{FIELD("threshold", REAL, queue_change, threshold)}, {0}}},
+	{"move", 0, change_move,
+	 FIELDS{ID,
+		{FIELD("from", ID, queue_change, from)},
+		{FIELD("to", ID, queue_change, to)},
 		{FIELD("begin", U64, queue_change, begin)},
-		{FIELD("length", U64, queue_change, length)}, {0}}},
+		{FIELD("length", U64, queue_change, length)},
+		{0}}},
 	{"moved", 0, moved, FIELDS{ID, {0}}},
-	{"drop", 0, drop, FIELDS{ID, {0}}},
+	{"drop", 0, change_drop, FIELDS{ID, {0}}},
 };
 
 const struct queue_kind *queue_kind(const char *type)

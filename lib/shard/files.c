@@ -90,7 +90,7 @@ static int may_be_saved_to(const struct service *s, const char *path, struct err
 	return result;
 }
 
-static void add_line(void *out, const char *line, size_t len)
+static void shard_files_add_line(void *out, const char *line, size_t len)
 {
 	sealed_add(out, line, len);
 }
@@ -113,7 +113,7 @@ static void verb_save(struct request *rq, void *service)
 		return;
 	}
 	struct sealed_out text = {.fd = -1};
-	queue_write(s->queue, add_line, &text);
+	queue_write(s->queue, shard_files_add_line, &text);
 	if (text.errnum != 0)
 		request_err(rq, "no-memory", "out of memory");
 	else if (fs_replace_file(path, text.data, text.len, &err) != 0)
@@ -126,7 +126,7 @@ static void verb_save(struct request *rq, void *service)
 
 /* ---- load ---- */
 
-static int take_line(void *loader, const char *line, size_t len, struct error *err)
+static int shard_files_take_line(void *loader, const char *line, size_t len, struct error *err)
 {
 	if (queue_loader_ended(loader))
 		return error_set(err, ERROR_DATA, NULL, "lines behind the end");
@@ -152,7 +152,7 @@ static int read_queue(struct service *s, const char *path, struct queue **out, s
 		return -1;
 	struct queue_loader *loader = queue_loader_new(queue_parameters(s->queue));
 	struct scan scan;
-	int result = loader ? scan_lines(text, len, path, take_line, loader, &scan, err)
+	int result = loader ? scan_lines(text, len, path, shard_files_take_line, loader, &scan, err)
 			    : error_set(err, ERROR_OS, path, "out of memory");
 	free(text);
 	if (result == 0 && (scan.end != len || scan.lacks_newline))

@@ -17,7 +17,7 @@ struct queue_loader {
 	struct record r;
 };
 
-static int wrong(struct error *err, const char *why)
+static int follow_wrong(struct error *err, const char *why)
 {
 	return error_set(err, ERROR_DATA, NULL, "%s", why);
 }
@@ -64,7 +64,7 @@ static int end_settle(struct queue_loader *l, struct error *err)
 	if (queue_settle_again(q, &said, l->range, l->ranges, err) != QUEUE_OK)
 		return -1;
 	if (q->refusals > 0)
-		return wrong(err, "a settled line is refused now");
+		return follow_wrong(err, "a settled line is refused now");
 	free(q->refusal);
 	q->refusal = l->refusal;
 	q->refusals = l->refusals;
@@ -78,7 +78,7 @@ static int begin_settle(struct queue_loader *l, struct error *err)
 	if (fields_read(settle_fields, &l->r, &l->settle, err) != 0)
 		return -1;
 	if (l->settle.lines > SETTLE_LINES_MAX)
-		return wrong(err, "a settle of too many lines");
+		return follow_wrong(err, "a settle of too many lines");
 	l->due = l->settle.lines;
 	l->range = malloc((l->due + 1) * sizeof *l->range);
 	l->refusal = malloc((l->due + 1) * sizeof *l->refusal);
@@ -95,12 +95,12 @@ static int read_settle_line(struct queue_loader *l, struct error *err)
 	struct queue_range *range = &l->range[l->ranges];
 	*range = (struct queue_range){.is_back = record_is(&l->r, "back")};
 	if (!range->is_back && !record_is(&l->r, "apply"))
-		return wrong(err, "a settle ends before its lines do");
+		return follow_wrong(err, "a settle ends before its lines do");
 	if (fields_read(range_fields, &l->r, range, err) != 0)
 		return -1;
 	const struct worker *w = queue_worker(l->state.q, range->worker);
 	if (!w)
-		return wrong(err, "unknown worker");
+		return follow_wrong(err, "unknown worker");
 	range->worker = w->id; /* the record is the next line's */
 	range->generation = w->generation;
 	l->ranges++;
@@ -128,7 +128,7 @@ static int follow_change(struct queue_loader *l, struct error *err)
 		return -1;
 	if (!c.is_made || c.id != said.id || c.generation != said.generation ||
 	    c.term != said.term)
-		return wrong(err, "what was written down would not be so now");
+		return follow_wrong(err, "what was written down would not be so now");
 	return 0;
 }
 
@@ -160,7 +160,7 @@ int queue_loader_finish(struct queue_loader *l, struct queue **out, struct error
 {
 	int result = 0;
 	if (!queue_loader_ended(l)) {
-		result = wrong(err, "ends before its `end` line");
+		result = follow_wrong(err, "ends before its `end` line");
 	} else {
 		*out = l->state.q;
 		l->state.q = NULL;

@@ -63,8 +63,8 @@ struct report {
 
 /* ---- files ---- */
 
-static int name_file(const struct journal *j, uint64_t number, const char *suffix, struct file *f,
-		     struct error *err)
+static int journal_name_file(const struct journal *j, uint64_t number, const char *suffix,
+			     struct file *f, struct error *err)
 {
 	f->number = number;
 	f->fd = -1;
@@ -75,8 +75,8 @@ static int name_file(const struct journal *j, uint64_t number, const char *suffi
 	return 0;
 }
 
-/* The number in a name that name_file() makes, else 0. */
-static uint64_t number_of(const char *name)
+/* The number in a name that journal_name_file() makes, else 0. */
+static uint64_t journal_number_of(const char *name)
 {
 	char same[NAME_MAX];
 	uint64_t number;
@@ -102,7 +102,7 @@ static int find_newest(struct journal *j, uint64_t below, uint64_t *newest, stru
 		return error_errno(err, 0, j->dir, "can't be read");
 	*newest = 0;
 	for (struct dirent *entry; (errno = 0, entry = readdir(dir)) != NULL;) {
-		uint64_t number = number_of(entry->d_name);
+		uint64_t number = journal_number_of(entry->d_name);
 		if (number > *newest && number < below)
 			*newest = number;
 		else if (is_half_written(entry->d_name))
@@ -113,12 +113,12 @@ static int find_newest(struct journal *j, uint64_t below, uint64_t *newest, stru
 	return result;
 }
 
-static int look_around(struct journal *j, struct error *err)
+static int journal_look_around(struct journal *j, struct error *err)
 {
 	uint64_t newest;
 	if (find_newest(j, UINT64_MAX, &newest, err) != 0)
 		return -1;
-	return newest == 0 ? 0 : name_file(j, newest, "", &j->file, err);
+	return newest == 0 ? 0 : journal_name_file(j, newest, "", &j->file, err);
 }
 
 int journal_open(struct journal **out, const char *dir, enum journal_sync sync, uint64_t long_bytes,
@@ -135,7 +135,7 @@ int journal_open(struct journal **out, const char *dir, enum journal_sync sync, 
 	if ((size_t)snprintf(j->dir, sizeof j->dir, "%s", dir) >= sizeof j->dir)
 		error_set(err, ERROR_CANTCREAT, dir, "path too long");
 	else if (fs_make_dirs(dir, err) == 0 && fs_join(lock, sizeof lock, dir, "lock", err) == 0 &&
-		 fs_lock(lock, &j->lock_fd, err) == 0 && look_around(j, err) == 0) {
+		 fs_lock(lock, &j->lock_fd, err) == 0 && journal_look_around(j, err) == 0) {
 		*out = j;
 		return 0;
 	}
@@ -158,7 +158,7 @@ const char *journal_path(const struct journal *j)
 	return j->file.path;
 }
 
-static void close_fd(int *fd)
+static void journal_close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(*fd);
@@ -174,8 +174,8 @@ static void forget_child(struct journal *j)
 		unlink(j->next.path);
 	}
 	j->child = 0;
-	close_fd(&j->report_fd);
-	close_fd(&j->next.fd);
+	journal_close_fd(&j->report_fd);
+	journal_close_fd(&j->next.fd);
 	sealed_free(&j->since);
 }
 
@@ -184,8 +184,8 @@ void journal_close(struct journal *j)
 	if (!j)
 		return;
 	forget_child(j);
-	close_fd(&j->file.fd);
-	close_fd(&j->lock_fd);
+	journal_close_fd(&j->file.fd);
+	journal_close_fd(&j->lock_fd);
 	sealed_free(&j->buffer);
 	free(j);
 }
@@ -193,7 +193,7 @@ void journal_close(struct journal *j)
 /* ---- zeros ahead ---- */
 
 /* Zeros until the file is filled up to `to`, or as far as the disk goes. */
-static void fill(struct file *f, uint64_t to)
+static void journal_fill(struct file *f, uint64_t to)
 {
 	static const char zeros[1 << 16];
 	while (f->filled < to) {
@@ -233,7 +233,7 @@ static int pwrite_all(const struct file *f, const char *data, size_t len, uint64
 
 /* ---- replay ---- */
 
-static int read_all(struct file *f, char **data, struct error *err)
+static int journal_read_all(struct file *f, char **data, struct error *err)
 {
 	struct stat st;
 	f->fd = open(f->path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -251,8 +251,8 @@ static int read_all(struct file *f, char **data, struct error *err)
 
 /* Whether the file was cut short. Zeros behind the lines are on disk before the lines are, so that
  * no crash leaves a file without any. */
-static int check_end(const struct file *f, const char *data, const struct scan *scan,
-		     struct error *err)
+static int journal_check_end(const struct file *f, const char *data, const struct scan *scan,
+			     struct error *err)
 {
 	char at[ERROR_PLACE_MAX];
 	if (scan->is_loose || (f->filled > 0 && data[f->filled - 1] == '\0'))
@@ -261,17 +261,18 @@ static int check_end(const struct file *f, const char *data, const struct scan *
 	return error_set(err, ERROR_DATA, at, "the file is shorter than it was: no zeros end it");
 }
 
-static int read_lines(struct file *f,
-		      int (*line)(void *arg, const char *line, size_t len, struct error *err),
-		      void *arg, struct scan *scan, struct error *err)
+static int journal_read_lines(struct file *f,
+			      int (*line)(void *arg, const char *line, size_t len,
+					  struct error *err),
+			      void *arg, struct scan *scan, struct error *err)
 {
 	char *data = NULL;
-	int result = read_all(f, &data, err);
-	close_fd(&f->fd);
+	int result = journal_read_all(f, &data, err);
+	journal_close_fd(&f->fd);
 	if (result == 0)
 		result = scan_lines(data, (size_t)f->filled, f->path, line, arg, scan, err);
 	if (result == 0)
-		result = check_end(f, data, scan, err);
+		result = journal_check_end(f, data, scan, err);
 	free(data);
 	return result;
 }
@@ -281,7 +282,7 @@ int journal_replay(struct journal *j,
 		   void *arg, struct error *err)
 {
 	struct file *f = &j->file;
-	if (read_lines(f, line, arg, &j->replayed, err) != 0)
+	if (journal_read_lines(f, line, arg, &j->replayed, err) != 0)
 		return -1;
 	if (j->replayed.torn > 0)
 		log_say(LOG_LEVEL_WARNING, "%s:%llu: torn tail of %zu bytes dropped", f->path,
@@ -294,8 +295,8 @@ int journal_keep(struct journal *j, struct error *err)
 	const struct scan *scan = &j->replayed;
 	struct file *f = &j->file;
 	char *data = NULL;
-	int result = read_all(f, &data, err);
-	close_fd(&f->fd);
+	int result = journal_read_all(f, &data, err);
+	journal_close_fd(&f->fd);
 	if (result == 0) {
 		memset(data + scan->end, 0, (size_t)f->filled - scan->end);
 		if (scan->lacks_newline)
@@ -327,9 +328,9 @@ void journal_name_older(struct journal *j, struct error *err)
 	struct file older;
 	struct scan scan;
 	uint64_t number;
-	if (find_newest(j, j->file.number, &number, NULL) != 0 ||
-	    number == 0 || name_file(j, number, "", &older, NULL) != 0 ||
-	    read_lines(&older, pass_line, NULL, &scan, NULL) != 0)
+	if (find_newest(j, j->file.number, &number, NULL) != 0 || number == 0 ||
+	    journal_name_file(j, number, "", &older, NULL) != 0 ||
+	    journal_read_lines(&older, pass_line, NULL, &scan, NULL) != 0)
 		return;
 	size_t len = strlen(err->text);
 	snprintf(err->text + len, sizeof err->text - len,
@@ -338,7 +339,7 @@ void journal_name_older(struct journal *j, struct error *err)
 
 /* ---- a new file ---- */
 
-static void add_line(void *out, const char *line, size_t len)
+static void journal_add_line(void *out, const char *line, size_t len)
 {
 	sealed_add(out, line, len);
 }
@@ -347,7 +348,7 @@ static void add_line(void *out, const char *line, size_t len)
 static int write_state(struct file *f, journal_state_fn *state, void *owner, uint32_t *chain)
 {
 	struct sealed_out out = {.fd = f->fd};
-	state(owner, add_line, &out);
+	state(owner, journal_add_line, &out);
 	sealed_flush(&out);
 	int errnum = out.errnum;
 	*chain = out.chain;
@@ -355,7 +356,7 @@ static int write_state(struct file *f, journal_state_fn *state, void *owner, uin
 	sealed_free(&out);
 	if (errnum == 0) {
 		/* Some room there must be, or the first change would find none. */
-		fill(f, fill_target(f, f->pos));
+		journal_fill(f, fill_target(f, f->pos));
 		if (f->filled < f->pos + JOURNAL_LINE_BYTES)
 			errnum = ENOSPC;
 		else if (fdatasync(f->fd) != 0)
@@ -378,7 +379,7 @@ static int create_file(struct file *f, struct error *err)
 static int install(struct journal *j, struct file *f, uint32_t chain, struct error *err)
 {
 	struct file named = *f;
-	if (name_file(j, f->number, "", &named, err) != 0)
+	if (journal_name_file(j, f->number, "", &named, err) != 0)
 		return -1;
 	named.fd = f->fd;
 	if (rename(f->path, named.path) != 0)
@@ -388,7 +389,7 @@ static int install(struct journal *j, struct file *f, uint32_t chain, struct err
 		j->is_broken = 1;
 		return -1;
 	}
-	close_fd(&j->file.fd);
+	journal_close_fd(&j->file.fd);
 	j->file = named;
 	j->long_after = 0;
 	j->is_loose = 0;
@@ -406,7 +407,7 @@ static void remove_older(const struct journal *j)
 	if (!dir)
 		return;
 	for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-		uint64_t number = number_of(entry->d_name);
+		uint64_t number = journal_number_of(entry->d_name);
 		if (number > 0 && number < j->file.number)
 			unlinkat(dirfd(dir), entry->d_name, 0);
 	}
@@ -418,7 +419,8 @@ int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struc
 	forget_child(j);
 	struct file f = {.fd = -1};
 	uint32_t chain;
-	if (name_file(j, j->file.number + 1, ".new", &f, err) != 0 || create_file(&f, err) != 0)
+	if (journal_name_file(j, j->file.number + 1, ".new", &f, err) != 0 ||
+	    create_file(&f, err) != 0)
 		return -1;
 	int result = write_state(&f, state, owner, &chain);
 	if (result != 0)
@@ -426,7 +428,7 @@ int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struc
 	else
 		result = install(j, &f, chain, err);
 	if (result != 0) {
-		close_fd(&f.fd);
+		journal_close_fd(&f.fd);
 		unlink(f.path);
 		return -1;
 	}
@@ -449,7 +451,7 @@ int journal_reserve(struct journal *j, size_t bytes, struct error *err)
 		return 0;
 	errno = 0;
 	if (end >= f->filled)
-		fill(f, fill_target(f, end));
+		journal_fill(f, fill_target(f, end));
 	if (end >= f->filled)
 		return error_errno(err, ERROR_IO, f->path, "no room for another line");
 	/* A failure here is one of journal_commit(): see there. */
@@ -475,7 +477,7 @@ int journal_is_pending(const struct journal *j)
 
 /* After a failure here the kernel may mark pages as clean that never reached the disk: another try
  * would prove nothing. */
-static int fail(struct journal *j, const char *what, struct error *err)
+static int journal_fail(struct journal *j, const char *what, struct error *err)
 {
 	j->is_broken = 1;
 	return error_errno(err, ERROR_IO, j->file.path, "%s", what);
@@ -492,7 +494,7 @@ int journal_write(struct journal *j, struct error *err)
 		return error_set(err, ERROR_OS, j->file.path, "out of memory");
 	}
 	if (pwrite_all(&j->file, j->buffer.data, j->buffer.len, j->file.pos) != 0)
-		return fail(j, "write", err);
+		return journal_fail(j, "write", err);
 	j->file.pos += j->buffer.len;
 	j->buffer.len = 0;
 	j->is_loose = 1;
@@ -504,7 +506,7 @@ int journal_commit(struct journal *j, struct error *err)
 	if (journal_write(j, err) != 0)
 		return -1;
 	if (j->is_loose && j->sync != JOURNAL_OFF && fdatasync(j->file.fd) != 0)
-		return fail(j, "fdatasync", err);
+		return journal_fail(j, "fdatasync", err);
 	j->is_loose = 0;
 	return 0;
 }
@@ -552,11 +554,11 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 	assert(j->child == 0);
 	/* When it fails, it is not tried again at once. */
 	j->long_after = j->file.pos + j->long_bytes / 4;
-	if (name_file(j, j->file.number + 1, ".new", &j->next, err) != 0 ||
+	if (journal_name_file(j, j->file.number + 1, ".new", &j->next, err) != 0 ||
 	    create_file(&j->next, err) != 0)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) != 0) {
-		close_fd(&j->next.fd);
+		journal_close_fd(&j->next.fd);
 		unlink(j->next.path);
 		return error_errno(err, ERROR_OS, j->next.path, "pipe");
 	}
@@ -566,7 +568,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 	close(ends[1]);
 	if (child < 0) {
 		close(ends[0]);
-		close_fd(&j->next.fd);
+		journal_close_fd(&j->next.fd);
 		unlink(j->next.path);
 		return error_errno(err, ERROR_OS, j->next.path, "fork");
 	}
@@ -590,7 +592,7 @@ static int add_since(struct journal *j, uint32_t *chain)
 	errno = out.errnum;
 	int result = out.errnum ? -1 : 0;
 	if (result == 0 && f->filled < f->pos + out.len + JOURNAL_LINE_BYTES) {
-		fill(f, fill_target(f, f->pos + out.len));
+		journal_fill(f, fill_target(f, f->pos + out.len));
 		if (f->filled < f->pos + out.len + JOURNAL_LINE_BYTES) {
 			errno = ENOSPC;
 			result = -1;
@@ -612,7 +614,7 @@ static int add_since(struct journal *j, uint32_t *chain)
 }
 
 /* What the child has written becomes the journal. */
-static int take_over(struct journal *j, const struct report *report, struct error *err)
+static int journal_take_over(struct journal *j, const struct report *report, struct error *err)
 {
 	uint32_t chain = report->chain;
 	j->next.pos = j->next.state_bytes = report->pos;
@@ -633,7 +635,7 @@ int journal_compact_end(struct journal *j, struct error *err)
 		n = read(j->report_fd, &report, sizeof report);
 	while (n < 0 && errno == EINTR);
 	if (n == sizeof report && report.errnum == 0) {
-		result = take_over(j, &report, err);
+		result = journal_take_over(j, &report, err);
 	} else {
 		errno = n == sizeof report ? report.errnum : EPIPE;
 		result = error_errno(err, ERROR_IO, j->next.path, "could not be written");

@@ -17,7 +17,7 @@ static const char *name(const struct partitions *own, size_t i)
 	return own->partition[i].worker;
 }
 
-static void drop_all(struct service *s, const struct partitions *own)
+static void moves_drop_all(struct service *s, const struct partitions *own)
 {
 	struct error err;
 	while (own->moves > 0 && service_make_room(s, JOURNAL_LINE_BYTES, &err) == 0) {
@@ -30,8 +30,8 @@ static void drop_all(struct service *s, const struct partitions *own)
 	service_changed(s, NULL);
 }
 
-static void take_plan(struct service *s, const struct partitions *own,
-		      const struct partition_move *moves, size_t count)
+static void moves_take_plan(struct service *s, const struct partitions *own,
+			    const struct partition_move *moves, size_t count)
 {
 	struct error err;
 	if (service_make_room(s, (count + 1) * JOURNAL_LINE_BYTES, &err) != 0)
@@ -65,13 +65,13 @@ void moves_plan(struct service *s)
 	} else if (s->planned == 0) {
 		s->planned = now;
 	} else if (now - s->planned > MOVE_SECONDS_MAX) {
-		drop_all(s, own);
+		moves_drop_all(s, own);
 		s->planned = 0;
 	}
 	if (partitions_due(own, queue_parameters(s->queue)->batch, &moves, &count) != 0)
 		return; /* out of memory: later */
 	if (count > 0)
-		take_plan(s, own, moves, count);
+		moves_take_plan(s, own, moves, count);
 	free(moves);
 }
 

@@ -19,7 +19,7 @@ void piece_append(struct piece_list *list, struct piece *p)
 }
 
 /* In front of one that has later rows. */
-static int is_before(const struct piece *p, const struct piece *other)
+static int piece_is_before(const struct piece *p, const struct piece *other)
 {
 	if (p->origin != other->origin)
 		return p->origin < other->origin;
@@ -30,7 +30,7 @@ void piece_put_first(struct piece *p)
 {
 	struct piece_list *list = &p->lane->first;
 	struct piece *before = list->tail;
-	while (before && is_before(p, before))
+	while (before && piece_is_before(p, before))
 		before = before->prev;
 	p->is_first = 1;
 	p->prev = before;
@@ -207,7 +207,7 @@ struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_
 }
 
 /* n samples of p are in the model; is_last: p has no others. */
-static void account(struct queue *q, struct piece *p, uint64_t n, int is_last)
+static void piece_account(struct queue *q, struct piece *p, uint64_t n, int is_last)
 {
 	q->samples_done += n;
 	q->last_at = q->at;
@@ -243,7 +243,7 @@ static void leave_hand(struct queue *q, struct piece *p)
 
 void piece_finish(struct queue *q, struct piece *p)
 {
-	account(q, p, piece_left(p), 1);
+	piece_account(q, p, piece_left(p), 1);
 	leave_hand(q, p);
 	u64map_remove(&q->pieces, p->id);
 	q->pieces_done++;
@@ -263,7 +263,7 @@ void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi)
 			uint64_t n = hi - p->lo;
 			p->lo = hi;
 			/* The rest is all that is left of the shard, when it was never cut. */
-			account(q, p, n, 0);
+			piece_account(q, p, n, 0);
 		}
 		return;
 	}
@@ -273,7 +273,7 @@ void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi)
 	if (all) {
 		piece_finish(q, p);
 	} else if (chain) {
-		account(q, p, piece_left(chain), 0);
+		piece_account(q, p, piece_left(chain), 0);
 		free_chain(q, chain);
 	}
 }
@@ -299,7 +299,7 @@ enum put { PUT_LAST, PUT_FIRST, PUT_HELD };
 
 /* Into the queue, or held. Unshuffled pieces get a frame of what remains: their client needs
  * no skip= and take=. */
-static void put_away(struct queue *q, struct piece *p, enum put where)
+static void piece_put_away(struct queue *q, struct piece *p, enum put where)
 {
 	if (q->p.shuffle != QUEUE_SHUFFLE_SAMPLES) {
 		p->begin += p->lo;
@@ -333,16 +333,16 @@ static void put_away_run(struct queue *q, const struct piece *p, struct piece *r
 	run->deaths = p->deaths;
 	run->returns = p->returns;
 	u64map_put(&q->pieces, run->id, run);
-	put_away(q, run, where);
+	piece_put_away(q, run, where);
 }
 
 /* Of one that is held only the run that it was working on is. */
-static void come_back(struct queue *q, struct piece *p, enum put where)
+static void piece_come_back(struct queue *q, struct piece *p, enum put where)
 {
 	leave_hand(q, p);
 	const struct piece as_it_was = *p;
 	p->more = NULL;
-	put_away(q, p, where);
+	piece_put_away(q, p, where);
 	for (struct piece *run = as_it_was.more, *next; run; run = next) {
 		next = run->more;
 		q->runs--;
@@ -352,12 +352,12 @@ static void come_back(struct queue *q, struct piece *p, enum put where)
 
 void piece_return(struct queue *q, struct piece *p, int is_held)
 {
-	come_back(q, p, is_held ? PUT_HELD : PUT_LAST);
+	piece_come_back(q, p, is_held ? PUT_HELD : PUT_LAST);
 }
 
 void piece_roll_back(struct queue *q, struct piece *p)
 {
-	come_back(q, p, PUT_FIRST);
+	piece_come_back(q, p, PUT_FIRST);
 }
 
 void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi)

@@ -364,7 +364,7 @@ static void describe_whole(const struct queue *q, uint64_t id, enum queue_state 
 	out->upto = state == QUEUE_DONE ? out->length : 0;
 }
 
-static int by_id(const void *a, const void *b)
+static int queue_by_id(const void *a, const void *b)
 {
 	uint64_t x = (*(const struct piece *const *)a)->id,
 		 y = (*(const struct piece *const *)b)->id;
@@ -383,7 +383,7 @@ static int sorted_pieces(const struct queue *q, uint64_t from, struct piece ***s
 	for (size_t at = 0; (p = u64map_next(&q->pieces, &at)) != NULL;)
 		if (p->id >= from)
 			(*sorted)[(*count)++] = p;
-	qsort(*sorted, *count, sizeof **sorted, by_id);
+	qsort(*sorted, *count, sizeof **sorted, queue_by_id);
 	return 0;
 }
 

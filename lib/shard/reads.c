@@ -200,7 +200,7 @@ static void verb_partitions(struct request *rq, void *service)
 				     F("rows-moved", own->rows_moved)));
 }
 
-static void put_rows(struct request *rq, const struct partition *p)
+static void reads_put_rows(struct request *rq, const struct partition *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		request_put_record(
@@ -216,7 +216,7 @@ static void verb_rows(struct request *rq, void *service)
 	const char *only = record_get(request_record(rq), "worker");
 	for (size_t i = 0; own && i < own->count; i++)
 		if (!only || !*only || strcmp(only, own->partition[i].worker) == 0)
-			put_rows(rq, &own->partition[i]);
+			reads_put_rows(rq, &own->partition[i]);
 	request_ok(rq, NULL);
 }
 
@@ -252,7 +252,7 @@ static void verb_watch(struct request *rq, void *service)
 	request_defer(rq, stop_watching, w);
 }
 
-static void tell(const struct service *s, struct record_out *o)
+static void reads_tell(const struct service *s, struct record_out *o)
 {
 	struct queue_stat stat;
 	queue_stat(s->queue, &stat);
@@ -269,13 +269,13 @@ void watch_change(void *service, uint64_t id, enum queue_state state, const char
 	const struct service *s = service;
 	if (!s->watchers)
 		return;
-	tell(s, RECORD("change", F("id", id), F("state", queue_state_name(state)),
-		       F("worker", worker)));
+	reads_tell(s, RECORD("change", F("id", id), F("state", queue_state_name(state)),
+			     F("worker", worker)));
 }
 
 void watch_load(struct service *s)
 {
-	tell(s, RECORD("load", F("incarnation", queue_incarnation(s->queue))));
+	reads_tell(s, RECORD("load", F("incarnation", queue_incarnation(s->queue))));
 }
 
 const struct verb read_verbs[] = {

@@ -8,7 +8,7 @@
 
 #define SECTOR 512
 
-static size_t find(const char *data, size_t from, size_t size, char c)
+static size_t scan_find(const char *data, size_t from, size_t size, char c)
 {
 	const char *p = from < size ? memchr(data + from, c, size - from) : NULL;
 	return p ? (size_t)(p - data) : size;
@@ -35,7 +35,7 @@ static int is_batch_behind(const char *data, size_t from, size_t size)
 	uint32_t chain = 0, sum;
 	int has_chain = 0;
 	while (from < size) {
-		size_t end = find(data, from, size, '\n'), content;
+		size_t end = scan_find(data, from, size, '\n'), content;
 		if (end == size)
 			return 0;
 		const char *text = data + from;
@@ -54,7 +54,7 @@ enum tail { TAIL_CLEAN, TAIL_LACKS_NEWLINE, TAIL_TORN, TAIL_DAMAGED };
 /* What begins at `at` and is not a valid line. */
 static enum tail judge_tail(const char *data, size_t at, size_t size, uint32_t chain)
 {
-	size_t newline = find(data, at, size, '\n'), zero = find(data, at, size, '\0');
+	size_t newline = scan_find(data, at, size, '\n'), zero = scan_find(data, at, size, '\0');
 	if (newline < zero)
 		return TAIL_DAMAGED; /* a whole line that is not what was written */
 	size_t behind = zeros_end(data, zero, size), content;
@@ -80,7 +80,7 @@ static size_t last_used(const char *data, size_t from, size_t size)
 	return size;
 }
 
-static int refuse(struct error *err, const char *place, uint64_t line)
+static int scan_refuse(struct error *err, const char *place, uint64_t line)
 {
 	char at[ERROR_PLACE_MAX];
 	snprintf(at, sizeof at, "%.480s:%llu", place, (unsigned long long)line);
@@ -93,18 +93,18 @@ int scan_lines(const char *data, size_t size, const char *place,
 {
 	struct scan whole = {0}, now = {0}; /* up to the last complete group; up to here */
 	for (;;) {
-		size_t end = find(data, now.end, size, '\n'), len = end - now.end, content;
+		size_t end = scan_find(data, now.end, size, '\n'), len = end - now.end, content;
 		const char *text = data + now.end;
 		uint32_t sum;
 		int lacks_newline = 0;
 		if (end == size || !sealed_valid(text, len, now.chain, &content, &sum)) {
 			enum tail tail = judge_tail(data, now.end, size, now.chain);
 			if (tail == TAIL_DAMAGED && !now.is_loose)
-				return refuse(err, place, now.lines + 1);
+				return scan_refuse(err, place, now.lines + 1);
 			if (tail != TAIL_LACKS_NEWLINE)
 				break;
 			lacks_newline = 1;
-			len = find(data, now.end, size, '\0') - now.end;
+			len = scan_find(data, now.end, size, '\0') - now.end;
 			sealed_valid(text, len, now.chain, &content, &sum);
 		}
 		now.lines++;

@@ -109,7 +109,7 @@ static void count_client(struct service *s, struct connection *c)
 }
 
 /* What was changed is on disk, or the kernel's where that is enough. */
-static int write_down(struct service *s, struct error *err)
+static int service_write_down(struct service *s, struct error *err)
 {
 	int is_firm = s->is_firm;
 	s->is_firm = 0;
@@ -123,7 +123,7 @@ void service_changed(struct service *s, struct request *rq)
 	s->is_firm |= !s->is_loose;
 	if (rq && !s->is_loose)
 		count_client(s, request_connection(rq));
-	if (s->options.sync == JOURNAL_ALWAYS && write_down(s, &err) != 0)
+	if (s->options.sync == JOURNAL_ALWAYS && service_write_down(s, &err) != 0)
 		service_set_fatal(s, &err); /* the flush hook ends all before an answer leaves */
 }
 
@@ -151,7 +151,7 @@ void service_write_state(void *service, void (*line)(void *arg, const char *line
 }
 
 /* Whether lines are of a boot of the machine that is over. */
-static int is_lost(const struct service *s, const char *boot)
+static int service_is_lost(const struct service *s, const char *boot)
 {
 	return boot[0] && strcmp(boot, s->boot) != 0;
 }
@@ -163,7 +163,7 @@ void service_adopt(struct service *s, struct queue *q)
 	queue_set_log(q, log_change, s);
 	queue_set_watch(q, watch_change, s);
 	number_format_real(queue_lease(q), s->lease_text);
-	s->is_lost = is_lost(s, queue_loose(q));
+	s->is_lost = service_is_lost(s, queue_loose(q));
 	s->is_stirred = 1;
 }
 
@@ -176,7 +176,7 @@ static int replay_line(void *replay, const char *line, size_t len, struct error 
 {
 	struct replay *r = replay;
 	int taken = queue_loader_line(r->loader, line, len, err);
-	if (taken >= 0 && is_lost(r->service, queue_loader_loose(r->loader)))
+	if (taken >= 0 && service_is_lost(r->service, queue_loader_loose(r->loader)))
 		taken |= SCAN_LOOSE;
 	return taken;
 }
@@ -233,7 +233,7 @@ static int check_given(const struct service *s, const struct queue *q, struct er
 
 /* A new journal, with the state of the old one if there is one: we acknowledge nothing that is only
  * in the kernel's memory. */
-static int begin(struct service *s, struct queue *q, struct error *err)
+static int service_begin(struct service *s, struct queue *q, struct error *err)
 {
 	service_adopt(s, q);
 	follow_clock(s);
@@ -242,7 +242,7 @@ static int begin(struct service *s, struct queue *q, struct error *err)
 	return journal_begin(s->journal, service_write_state, s, err);
 }
 
-static void set(struct queue *q, uint64_t retries, double lease)
+static void service_set(struct queue *q, uint64_t retries, double lease)
 {
 	struct queue_change c = {.retries = retries, .lease = lease};
 	queue_make(q, queue_kind("set"), &c, NULL);
@@ -255,17 +255,17 @@ static void set_migrate(struct queue *q, double threshold)
 }
 
 /* What the command line changes, which in a new journal is part of the state. */
-static void set_given(struct service *s, struct queue *q)
+static void service_set_given(struct service *s, struct queue *q)
 {
 	const struct service_given *given = &s->options.given;
-	set(q, given->retries ? s->options.retries : queue_retries(q),
-	    given->lease ? s->options.lease : queue_lease(q));
+	service_set(q, given->retries ? s->options.retries : queue_retries(q),
+		    given->lease ? s->options.lease : queue_lease(q));
 	if (given->migrate)
 		set_migrate(q, s->options.migrate);
 }
 
 /* A full disk is no reason not to answer: the old journal goes on, as far as it has room. */
-static int keep(struct service *s, struct error *err)
+static int service_keep(struct service *s, struct error *err)
 {
 	const struct service_given *given = &s->options.given;
 	if (journal_is_broken(s->journal))
@@ -277,16 +277,16 @@ static int keep(struct service *s, struct error *err)
 		return 0;
 	if (journal_reserve(s->journal, 3 * JOURNAL_LINE_BYTES, err) != 0)
 		return -1;
-	set_given(s, s->queue);
+	service_set_given(s, s->queue);
 	return journal_commit(s->journal, err);
 }
 
-static int go_on(struct service *s, struct error *err)
+static int service_go_on(struct service *s, struct error *err)
 {
 	struct queue *q = NULL;
 	if (replay(s, &q, err) != 0)
 		return -1;
-	if (is_lost(s, queue_loose(q)))
+	if (service_is_lost(s, queue_loose(q)))
 		log_say(LOG_LEVEL_WARNING,
 			"%s: of boot %s of the machine: settles may be missing, and all changes "
 			"are refused until a saved state is loaded",
@@ -295,8 +295,8 @@ static int go_on(struct service *s, struct error *err)
 		queue_free(q);
 		return -1;
 	}
-	set_given(s, q);
-	return begin(s, q, err) == 0 ? 0 : keep(s, err);
+	service_set_given(s, q);
+	return service_begin(s, q, err) == 0 ? 0 : service_keep(s, err);
 }
 
 static int begin_new(struct service *s, struct error *err)
@@ -307,9 +307,9 @@ static int begin_new(struct service *s, struct error *err)
 				 s->options.dir);
 	if (queue_new(&q, &s->options.parameters, err) != 0)
 		return -1;
-	set(q, s->options.retries, s->options.lease);
+	service_set(q, s->options.retries, s->options.lease);
 	set_migrate(q, s->options.migrate);
-	return begin(s, q, err);
+	return service_begin(s, q, err);
 }
 
 /* ---- leases ---- */
@@ -361,7 +361,7 @@ static void on_compacted(evutil_socket_t fd, short what, void *service)
 	end_compaction(service);
 }
 
-static void compact(struct service *s)
+static void service_compact(struct service *s)
 {
 	struct error err;
 	int fd;
@@ -379,7 +379,7 @@ static void compact(struct service *s)
 /* Clients that were answered by the last commit send their next requests one after the other.
  * It pays to wait until all of them are back, a fraction of what a commit takes, and to have one
  * commit for all. A client that is alone is back already. */
-static void gather(struct service *s)
+static void service_gather(struct service *s)
 {
 	double begin = clock_mono(), last = begin, now = begin;
 	double gap = s->sync_seconds / GATHER_GAP, limit = s->sync_seconds / GATHER_LIMIT;
@@ -392,12 +392,12 @@ static void gather(struct service *s)
 	}
 }
 
-static int commit(struct service *s, struct error *err)
+static int service_commit(struct service *s, struct error *err)
 {
 	if (s->options.sync != JOURNAL_GROUP || !s->is_firm || !journal_is_pending(s->journal))
-		return write_down(s, err);
+		return service_write_down(s, err);
 	double begin = clock_mono();
-	int result = write_down(s, err);
+	int result = service_write_down(s, err);
 	double took = clock_mono() - begin;
 	if (took > SYNC_SECONDS_MAX)
 		took = SYNC_SECONDS_MAX;
@@ -408,17 +408,17 @@ static int commit(struct service *s, struct error *err)
 	return result;
 }
 
-static int flush(void *service, struct error *err)
+static int service_flush(void *service, struct error *err)
 {
 	struct service *s = service;
 	struct error why;
 	if (s->options.sync == JOURNAL_GROUP && s->is_firm && journal_is_pending(s->journal))
-		gather(s);
+		service_gather(s);
 	if (s->is_stirred) {
 		moves_plan(s);
 		wait_serve(s);
 	}
-	if (!s->is_fatal && commit(s, &why) != 0)
+	if (!s->is_fatal && service_commit(s, &why) != 0)
 		service_set_fatal(s, &why);
 	if (s->is_fatal) {
 		*err = s->fatal;
@@ -426,7 +426,7 @@ static int flush(void *service, struct error *err)
 	}
 	service_arm_lease(s);
 	if (journal_is_long(s->journal))
-		compact(s);
+		service_compact(s);
 	return 0;
 }
 
@@ -444,7 +444,7 @@ static size_t collect_verbs(struct service *s)
 	return count;
 }
 
-static int make_server(struct service *s, struct error *err)
+static int service_make_server(struct service *s, struct error *err)
 {
 	const struct server_options options = {
 		.path = s->options.socket,
@@ -452,7 +452,7 @@ static int make_server(struct service *s, struct error *err)
 		.verbs = s->verbs,
 		.verb_count = collect_verbs(s),
 		.owner = s,
-		.flush = flush,
+		.flush = service_flush,
 	};
 	if (server_new(&s->server, &options, err) != 0)
 		return -1;
@@ -468,10 +468,10 @@ int service_new(struct service **out, const struct service_options *options, str
 	s->options = *options;
 	s->commit = 1;
 	boot_id(s->boot);
-	if (journal_open(&s->journal, options->dir, options->sync, options->compact_bytes,
-			 err) == 0 &&
-	    make_server(s, err) == 0 &&
-	    (journal_exists(s->journal) ? go_on(s, err) : begin_new(s, err)) == 0) {
+	if (journal_open(&s->journal, options->dir, options->sync, options->compact_bytes, err) ==
+		    0 &&
+	    service_make_server(s, err) == 0 &&
+	    (journal_exists(s->journal) ? service_go_on(s, err) : begin_new(s, err)) == 0) {
 		*out = s;
 		return 0;
 	}

@@ -151,8 +151,8 @@ static void judge_pieces(const struct claim *claim, size_t count)
 }
 
 /* Fills claim[] in order and ranges[].refused; changes nothing else. How many claims there are. */
-static size_t judge(const struct queue *q, struct queue_range *ranges, size_t count,
-		    struct claim *claim)
+static size_t settle_judge(const struct queue *q, struct queue_range *ranges, size_t count,
+			   struct claim *claim)
 {
 	size_t claims = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -200,7 +200,7 @@ static int act(struct queue *q, const struct claim *c)
 	return 1;
 }
 
-static void refuse(struct queue *q, const struct queue_range *ranges, size_t count)
+static void settle_refuse(struct queue *q, const struct queue_range *ranges, size_t count)
 {
 	q->refusals = 0;
 	for (size_t i = 0; i < count; i++) {
@@ -218,8 +218,8 @@ static void refuse(struct queue *q, const struct queue_range *ranges, size_t cou
 
 /* Carries out the claims and writes down what changed and what was refused: as one transaction,
  * whose first line says how many there are. */
-static void carry_out(struct queue *q, const struct queue_settlement *s, struct claim *claim,
-		      size_t claims)
+static void settle_carry_out(struct queue *q, const struct queue_settlement *s, struct claim *claim,
+			     size_t claims)
 {
 	size_t done = 0;
 	for (size_t i = 0; i < claims; i++)
@@ -242,7 +242,7 @@ static void carry_out(struct queue *q, const struct queue_settlement *s, struct 
 
 /* The model after this settle. A lead without a term knows no notes: after its settles an earlier
  * note would be out of date. */
-static void commit(struct queue *q, const struct queue_settlement *s)
+static void settle_commit(struct queue *q, const struct queue_settlement *s)
 {
 	q->iteration = s->iteration;
 	if (s->note || !s->term) {
@@ -252,9 +252,9 @@ static void commit(struct queue *q, const struct queue_settlement *s)
 }
 
 /* is_replay: in the order of the lines, which is that in which they were carried out. */
-static enum queue_result settle(struct queue *q, const struct queue_settlement *said,
-				struct queue_range *ranges, size_t count, int is_replay,
-				struct error *err)
+static enum queue_result settle_pushes(struct queue *q, const struct queue_settlement *said,
+				       struct queue_range *ranges, size_t count, int is_replay,
+				       struct error *err)
 {
 	struct queue_settlement s = *said;
 	struct queue_refusal *refusal = malloc((count + 1) * sizeof *refusal);
@@ -264,7 +264,7 @@ static enum queue_result settle(struct queue *q, const struct queue_settlement *
 		free(claim);
 		return queue_no_memory(err);
 	}
-	size_t claims = judge(q, ranges, count, claim);
+	size_t claims = settle_judge(q, ranges, count, claim);
 	if (is_replay)
 		qsort(claim, claims, sizeof *claim, asked_order);
 	free(q->refusal);
@@ -272,14 +272,14 @@ static enum queue_result settle(struct queue *q, const struct queue_settlement *
 	q->has_settled = 1;
 	q->settle_number = s.number;
 	q->is_whole = s.is_whole ? 1 : 0;
-	refuse(q, ranges, count);
+	settle_refuse(q, ranges, count);
 	if (s.is_whole && q->refusals > 0) { /* nothing of it is carried out */
 		claims = 0;
 		s.iteration = q->iteration;
 		s.note = NULL;
 	}
-	commit(q, &s);
-	carry_out(q, &s, claim, claims);
+	settle_commit(q, &s);
+	settle_carry_out(q, &s, claim, claims);
 	free(claim);
 	return QUEUE_OK;
 }
@@ -288,13 +288,13 @@ enum queue_result queue_settle(struct queue *q, const struct queue_settlement *s
 			       struct queue_range *ranges, size_t count, struct error *err)
 {
 	enum queue_result result = queue_settle_known(q, s, err);
-	return result == QUEUE_OK ? settle(q, s, ranges, count, 0, err) : result;
+	return result == QUEUE_OK ? settle_pushes(q, s, ranges, count, 0, err) : result;
 }
 
 enum queue_result queue_settle_again(struct queue *q, const struct queue_settlement *s,
 				     struct queue_range *ranges, size_t count, struct error *err)
 {
-	return settle(q, s, ranges, count, 1, err);
+	return settle_pushes(q, s, ranges, count, 1, err);
 }
 
 const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count)

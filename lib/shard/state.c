@@ -126,7 +126,8 @@ static void begin_line(struct writer *w, const char *type, const struct field *f
 	fields_write(fields, &w->o, from);
 }
 
-static void put(struct writer *w, const char *type, const struct field *fields, const void *from)
+static void shard_state_put(struct writer *w, const char *type, const struct field *fields,
+			    const void *from)
 {
 	begin_line(w, type, fields, from);
 	end_line(w, &w->o);
@@ -135,9 +136,9 @@ static void put(struct writer *w, const char *type, const struct field *fields, 
 static void write_head(struct writer *w, const struct queue *q)
 {
 	struct head_line head = {.version = 1, .partitions = q->p.partitions, .p = q->p};
-	put(w, "queue", head_fields, &head);
+	shard_state_put(w, "queue", head_fields, &head);
 	for (size_t i = 0; i < q->p.partitions; i++)
-		put(w, "partition", partition_own_fields, &q->p.partition[i]);
+		shard_state_put(w, "partition", partition_own_fields, &q->p.partition[i]);
 	begin_line(w, "state", state_fields, q);
 	if (q->own)
 		fields_write(partitions_fields, &w->o, q->own);
@@ -151,9 +152,9 @@ static void write_settled(struct writer *w, const struct queue *q)
 				   .is_whole = q->is_whole};
 	if (!q->has_settled)
 		return;
-	put(w, "settled", settled_fields, &head);
+	shard_state_put(w, "settled", settled_fields, &head);
 	for (size_t i = 0; i < q->refusals; i++)
-		put(w, "fenced", refusal_fields, &q->refusal[i]);
+		shard_state_put(w, "fenced", refusal_fields, &q->refusal[i]);
 }
 
 static void write_piece(struct writer *w, const struct queue *q, const struct piece *p)
@@ -163,9 +164,9 @@ static void write_piece(struct writer *w, const struct queue *q, const struct pi
 				  .worker = p->worker ? p->worker->id : NULL,
 				  .is_cut = p->whole != NULL,
 				  .is_front = p->is_first != 0};
-	put(w, "piece", piece_fields, &line);
+	shard_state_put(w, "piece", piece_fields, &line);
 	while ((p = p->more) != NULL)
-		put(w, "run", run_fields, p);
+		shard_state_put(w, "run", run_fields, p);
 }
 
 static void write_list(struct writer *w, const struct queue *q, const struct piece_list *list)
@@ -184,7 +185,7 @@ void queue_write(const struct queue *q, void (*line)(void *arg, const char *line
 		partitions_write(q->own, end_line, &w);
 	for (const struct worker *worker = q->first_worker; worker; worker = worker->next) {
 		struct worker_line said = {worker->id, worker->generation, worker->last};
-		put(&w, "worker", worker_fields, &said);
+		shard_state_put(&w, "worker", worker_fields, &said);
 		write_list(&w, q, &worker->hand);
 	}
 	for (const struct lane *l = NULL; (l = source_lane_behind(q, l)) != NULL;) {
@@ -193,35 +194,35 @@ void queue_write(const struct queue *q, void (*line)(void *arg, const char *line
 	}
 	write_list(&w, q, &q->held);
 	struct end_line end = {w.count};
-	put(&w, "end", end_fields, &end);
+	shard_state_put(&w, "end", end_fields, &end);
 }
 
 /* ---- reading ---- */
 
-static int wrong(struct error *err, const char *why)
+static int shard_state_wrong(struct error *err, const char *why)
 {
 	return error_set(err, ERROR_DATA, NULL, "%s", why);
 }
 
-static int no_memory(struct error *err)
+static int shard_state_no_memory(struct error *err)
 {
 	return error_set(err, ERROR_OS, NULL, "out of memory");
 }
 
 /* While a state is read its partitions are not known yet, but for their count. */
-static int is_same(const struct queue_parameters *a, const struct queue_parameters *b)
+static int shard_state_is_same(const struct queue_parameters *a, const struct queue_parameters *b)
 {
 	return a->samples == b->samples && a->batch == b->batch && a->batches == b->batches &&
 	       a->epochs == b->epochs && a->shuffle == b->shuffle && a->seed == b->seed &&
 	       a->partitions == b->partitions;
 }
 
-static int read_head(struct state_reader *s, const struct record *r, struct error *err)
+static int shard_state_read_head(struct state_reader *s, const struct record *r, struct error *err)
 {
 	struct head_line head;
 	uint64_t version;
 	if (!record_is(r, "queue"))
-		return wrong(err, "does not begin with a `queue` line");
+		return shard_state_wrong(err, "does not begin with a `queue` line");
 	if (record_u64(r, "version", 0, UINT64_MAX, &version, err) != 0)
 		return -1;
 	if (version != 1)
@@ -233,7 +234,7 @@ static int read_head(struct state_reader *s, const struct record *r, struct erro
 	s->p.partitions = (size_t)head.partitions;
 	s->p.partition = NULL;
 	/* Before anything is allocated for them: a file may say what it likes. */
-	if (s->has_expected && !is_same(&s->p, &s->expected))
+	if (s->has_expected && !shard_state_is_same(&s->p, &s->expected))
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "made for samples=%llu batch=%llu batches=%llu epochs=%llu "
 				 "shuffle=%s seed=%llu",
@@ -251,10 +252,10 @@ static int read_head(struct state_reader *s, const struct record *r, struct erro
 static int read_partition(struct state_reader *s, const struct record *r, struct error *err)
 {
 	if (!record_is(r, "partition"))
-		return wrong(err, "fewer `partition` lines than partitions=");
+		return shard_state_wrong(err, "fewer `partition` lines than partitions=");
 	/* As they come: a file may say any number of them. */
 	if (GROW(s->own, s->room, s->owns + 1) != 0)
-		return no_memory(err);
+		return shard_state_no_memory(err);
 	struct partition_own *own = &s->own[s->owns];
 	*own = (struct partition_own){0};
 	if (fields_read(partition_own_fields, r, own, err) != 0)
@@ -273,13 +274,13 @@ static int read_numbers(struct state_reader *s, const struct record *r, struct e
 {
 	struct queue *q = s->q;
 	if (!record_is(r, "state"))
-		return wrong(err, "a `state` line must come second");
+		return shard_state_wrong(err, "a `state` line must come second");
 	if (fields_read(state_fields, r, q, err) != 0 ||
 	    (q->own && fields_read(partitions_fields, r, q->own, err) != 0))
 		return -1;
 	if (q->cursor > q->total || q->next_id < q->total || q->next_id > UINT64_MAX >> 1 ||
 	    q->skipped > q->next_id - q->total)
-		return wrong(err, "cursor= or next-id= can't be");
+		return shard_state_wrong(err, "cursor= or next-id= can't be");
 	if (q->own)
 		partitions_forget(q->own);
 	s->stage = STATE_PIECES;
@@ -291,23 +292,23 @@ static int read_settled(struct state_reader *s, const struct record *r, struct e
 	struct queue *q = s->q;
 	struct settle_head head;
 	if (q->has_settled)
-		return wrong(err, "`settled` appears twice");
+		return shard_state_wrong(err, "`settled` appears twice");
 	if (fields_read(settled_fields, r, &head, err) != 0)
 		return -1;
 	if (head.lines > SETTLE_LINES_MAX)
-		return wrong(err, "`settled` of too many lines");
+		return shard_state_wrong(err, "`settled` of too many lines");
 	s->refusals_due = head.lines;
 	q->settle_number = head.number;
 	q->is_whole = head.is_whole;
 	q->has_settled = 1;
 	q->refusal = malloc((head.lines + 1) * sizeof *q->refusal);
-	return q->refusal ? 0 : no_memory(err);
+	return q->refusal ? 0 : shard_state_no_memory(err);
 }
 
 static int read_fenced(struct state_reader *s, const struct record *r, struct error *err)
 {
 	if (s->refusals_due == 0)
-		return wrong(err, "`fenced` without a `settled` line that counts it");
+		return shard_state_wrong(err, "`fenced` without a `settled` line that counts it");
 	if (fields_read(refusal_fields, r, &s->q->refusal[s->q->refusals], err) != 0)
 		return -1;
 	s->q->refusals++;
@@ -315,20 +316,21 @@ static int read_fenced(struct state_reader *s, const struct record *r, struct er
 	return 0;
 }
 
-static int read_worker(struct state_reader *s, const struct record *r, struct error *err)
+static int shard_state_read_worker(struct state_reader *s, const struct record *r,
+				   struct error *err)
 {
 	struct worker_line said;
 	if (fields_read(worker_fields, r, &said, err) != 0)
 		return -1;
 	if (queue_worker(s->q, said.id))
-		return wrong(err, "worker appears twice");
+		return shard_state_wrong(err, "worker appears twice");
 	if (!source_knows(s->q, said.id))
-		return wrong(err, "worker without a partition");
+		return shard_state_wrong(err, "worker without a partition");
 	if (said.generation != 0 && said.generation != said.last)
-		return wrong(err, "generation= is neither 0 nor last=");
+		return shard_state_wrong(err, "generation= is neither 0 nor last=");
 	struct worker *w = queue_worker_make(s->q, said.id);
 	if (!w)
-		return no_memory(err);
+		return shard_state_no_memory(err);
 	w->generation = said.generation;
 	w->last = said.last;
 	return 0;
@@ -339,14 +341,14 @@ static int check_piece(const struct queue *q, const struct piece *p, struct erro
 {
 	uint64_t begin = 0, length = q->p.samples;
 	if (p->id >= q->next_id || p->origin >= (q->own ? q->next_id : q->cursor))
-		return wrong(err, "a piece of a shard that was not handed out");
+		return shard_state_wrong(err, "a piece of a shard that was not handed out");
 	if (!q->own)
 		source_frame(q, p->origin, &begin, &length);
 	if (p->begin < begin || p->length > length || p->begin - begin > length - p->length ||
 	    p->lo >= p->hi || p->hi > p->length)
-		return wrong(err, "the piece is not inside its shard");
+		return shard_state_wrong(err, "the piece is not inside its shard");
 	if ((p->id < q->total && p->id != p->origin) || u64map_get(&q->pieces, p->id))
-		return wrong(err, "id= of another piece");
+		return shard_state_wrong(err, "id= of another piece");
 	return 0;
 }
 
@@ -355,11 +357,11 @@ static int join_origin(struct state_reader *s, struct piece *p, int is_cut, stru
 {
 	struct whole *w = u64map_get(&s->origins, p->origin);
 	if (w && (!is_cut || w->next == w))
-		return wrong(err, "two pieces of one shard that was not cut");
+		return shard_state_wrong(err, "two pieces of one shard that was not cut");
 	if (!w) {
 		if (u64map_reserve(&s->origins, s->origins.count + 1) != 0 ||
 		    (w = malloc(sizeof *w)) == NULL)
-			return no_memory(err);
+			return shard_state_no_memory(err);
 		*w = (struct whole){.id = p->origin};
 		w->next = is_cut ? NULL : w; /* a mark: it ends with the reader */
 		u64map_put(&s->origins, p->origin, w);
@@ -379,9 +381,10 @@ static int place_piece(struct queue *q, struct piece *p, const struct piece_line
 	switch (said->p.state) {
 	case QUEUE_DOING:
 		if (!w || w->generation == 0)
-			return wrong(err, "a piece in the hand of nobody in force");
+			return shard_state_wrong(err, "a piece in the hand of nobody in force");
 		if (own && strcmp(own, w->id) != 0)
-			return wrong(err, "a piece in the hand of another partition's worker");
+			return shard_state_wrong(
+				err, "a piece in the hand of another partition's worker");
 		p->worker = w;
 		piece_append(&w->hand, p);
 		piece_renew(q, p);
@@ -398,7 +401,7 @@ static int place_piece(struct queue *q, struct piece *p, const struct piece_line
 		piece_append(&q->held, p);
 		return 0;
 	default:
-		return wrong(err, "a piece that is done");
+		return shard_state_wrong(err, "a piece that is done");
 	}
 }
 
@@ -409,12 +412,13 @@ static int read_piece(struct state_reader *s, const struct record *r, struct err
 	if (fields_read(piece_fields, r, &said, err) != 0 || check_piece(q, &said.p, err) != 0)
 		return -1;
 	if (piece_prepare(q, 1) != 0)
-		return no_memory(err);
+		return shard_state_no_memory(err);
 	if (q->own && !said.partition)
-		return wrong(err, "a piece without partition=");
+		return shard_state_wrong(err, "a piece without partition=");
 	said.p.lane = source_lane(q, said.partition, said.p.origin);
 	if (!said.p.lane)
-		return q->own ? wrong(err, "partition= of nobody") : no_memory(err);
+		return q->own ? shard_state_wrong(err, "partition= of nobody")
+			      : shard_state_no_memory(err);
 	struct piece *p = piece_new(q);
 	*p = said.p;
 	/* From here on the queue has it, and frees it. */
@@ -427,14 +431,14 @@ static int read_run(struct state_reader *s, const struct record *r, struct error
 {
 	struct piece *of = s->last, said;
 	if (!of || of->state != QUEUE_DOING || !of->whole)
-		return wrong(err, "`run` without a piece that has several");
+		return shard_state_wrong(err, "`run` without a piece that has several");
 	struct piece *before = of->last_cut ? of->last_cut : of; /* the last run */
 	if (fields_read(run_fields, r, &said, err) != 0)
 		return -1;
 	if (said.lo < before->hi || said.lo >= said.hi || said.hi > of->length)
-		return wrong(err, "the run is not behind the one before");
+		return shard_state_wrong(err, "the run is not behind the one before");
 	if (piece_prepare(s->q, 1) != 0)
-		return no_memory(err);
+		return shard_state_no_memory(err);
 	before->more = of->last_cut = piece_new(s->q);
 	before->more->lo = said.lo;
 	before->more->hi = said.hi;
@@ -454,13 +458,13 @@ static void forget_origins(struct state_reader *s)
 	u64map_free(&s->origins);
 }
 
-static int read_end(struct state_reader *s, const struct record *r, struct error *err)
+static int shard_state_read_end(struct state_reader *s, const struct record *r, struct error *err)
 {
 	struct end_line end;
 	if (fields_read(end_fields, r, &end, err) != 0)
 		return -1;
 	if (end.lines != s->lines || s->refusals_due > 0)
-		return wrong(err, "lines are missing before the `end`");
+		return shard_state_wrong(err, "lines are missing before the `end`");
 	if (source_read_all(s->q, s->remaining, s->origins.count, err) != 0)
 		return -1;
 	forget_origins(s);
@@ -472,11 +476,11 @@ static const struct {
 	const char *type;
 	int (*read)(struct state_reader *s, const struct record *r, struct error *err);
 } lines[] = {
-	{"piece", read_piece},     {"run", read_run},       {"worker", read_worker},
-	{"settled", read_settled}, {"fenced", read_fenced}, {"end", read_end},
+	{"piece", read_piece},     {"run", read_run},       {"worker", shard_state_read_worker},
+	{"settled", read_settled}, {"fenced", read_fenced}, {"end", shard_state_read_end},
 };
 
-static int read_line(struct state_reader *s, const struct record *r, struct error *err)
+static int shard_state_read_line(struct state_reader *s, const struct record *r, struct error *err)
 {
 	if (!record_is(r, "run"))
 		s->last = record_is(r, "piece") ? s->last : NULL;
@@ -493,7 +497,7 @@ int state_read(struct state_reader *s, const struct record *r, struct error *err
 	int result = -1;
 	switch (s->stage) {
 	case STATE_HEAD:
-		result = read_head(s, r, err);
+		result = shard_state_read_head(s, r, err);
 		break;
 	case STATE_PARTITIONS:
 		result = read_partition(s, r, err);
@@ -502,10 +506,10 @@ int state_read(struct state_reader *s, const struct record *r, struct error *err
 		result = read_numbers(s, r, err);
 		break;
 	case STATE_PIECES:
-		result = read_line(s, r, err);
+		result = shard_state_read_line(s, r, err);
 		break;
 	case STATE_WHOLE:
-		return wrong(err, "lines behind the end of the state");
+		return shard_state_wrong(err, "lines behind the end of the state");
 	}
 	s->lines++;
 	return result;

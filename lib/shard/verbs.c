@@ -29,7 +29,7 @@ static int is_in_force(struct service *s, struct request *rq, const struct queue
 }
 
 /* worker= and generation=; 0: they are wrong, or nothing can be said now, and it was answered. */
-static int read_worker(struct service *s, struct request *rq, struct queue_change *c)
+static int shard_verbs_read_worker(struct service *s, struct request *rq, struct queue_change *c)
 {
 	struct error err;
 	const struct record *r = request_record(rq);
@@ -69,7 +69,7 @@ static int read_change(struct service *s, struct request *rq, const struct queue
 		}
 		return 1;
 	}
-	if (!read_worker(s, rq, c))
+	if (!shard_verbs_read_worker(s, rq, c))
 		return 0;
 	if (fields_read(kind->fields + 1, r, c, &err) == 0) /* the first is the worker */
 		return 1;
@@ -88,7 +88,7 @@ static int may_count(struct service *s, struct request *rq, const struct queue_c
 	return 0;
 }
 
-static void change(struct service *s, struct request *rq, const struct queue_kind *kind)
+static void shard_verbs_change(struct service *s, struct request *rq, const struct queue_kind *kind)
 {
 	struct queue_change c = {0};
 	struct error err;
@@ -112,12 +112,12 @@ static void change(struct service *s, struct request *rq, const struct queue_kin
 
 static void verb_change(struct request *rq, void *service)
 {
-	change(service, rq, queue_kind(request_record(rq)->type));
+	shard_verbs_change(service, rq, queue_kind(request_record(rq)->type));
 }
 
 static void verb_drop_move(struct request *rq, void *service)
 {
-	change(service, rq, queue_kind("drop"));
+	shard_verbs_change(service, rq, queue_kind("drop"));
 }
 
 /* A lease is of this life of the daemon: nothing is written down. */
@@ -126,7 +126,7 @@ static void verb_renew(struct request *rq, void *service)
 	struct service *s = service;
 	struct queue_change c;
 	struct error err;
-	if (!read_worker(s, rq, &c))
+	if (!shard_verbs_read_worker(s, rq, &c))
 		return;
 	if (record_u64(request_record(rq), "id", 0, UINT64_MAX, &c.id, &err) != 0) {
 		if (is_in_force(s, rq, &c))
@@ -188,11 +188,11 @@ static int put_held(void *target, const struct queue_piece *piece)
 	return 0;
 }
 
-static void resume(struct service *s, struct request *rq)
+static void shard_verbs_resume(struct service *s, struct request *rq)
 {
 	struct queue_change c;
 	uint64_t in_force, last;
-	if (!read_worker(s, rq, &c) || !is_in_force(s, rq, &c))
+	if (!shard_verbs_read_worker(s, rq, &c) || !is_in_force(s, rq, &c))
 		return;
 	queue_asked(s->queue, c.worker);
 	struct piece_target to = {s, rq};
@@ -209,7 +209,7 @@ static int pass_over(void *arg, const struct queue_piece *piece)
 
 /* When a worker dies, the supervisor says fail before the worker says hello again. So a worker that
  * says hello and still holds something was refused, or has no supervisor: that is not a death. */
-static void give_back(struct service *s, const char *worker)
+static void shard_verbs_give_back(struct service *s, const char *worker)
 {
 	struct queue_change c = {.worker = worker};
 	uint64_t last;
@@ -224,7 +224,7 @@ static void verb_hello(struct request *rq, void *service)
 	struct queue_change c = {0};
 	struct error err;
 	if (record_get(request_record(rq), "generation")) {
-		resume(s, rq);
+		shard_verbs_resume(s, rq);
 		return;
 	}
 	if (record_id(request_record(rq), "worker", &c.worker, &err) != 0) {
@@ -236,7 +236,7 @@ static void verb_hello(struct request *rq, void *service)
 		return;
 	}
 	if (s->options.settle_only)
-		give_back(s, c.worker);
+		shard_verbs_give_back(s, c.worker);
 	enum queue_result result = queue_make(s->queue, queue_kind("hello"), &c, &err);
 	if (result != QUEUE_OK) {
 		verb_refuse(rq, result, &err);
@@ -287,7 +287,7 @@ static void verb_get(struct request *rq, void *service)
 	struct queue_change c = {0};
 	struct error err;
 	double wait = 0;
-	if (!read_worker(s, rq, &c))
+	if (!shard_verbs_read_worker(s, rq, &c))
 		return;
 	if (record_u64_opt(r, "max", 1, UINT64_MAX, &c.max, &err) != 0 ||
 	    record_real_opt(r, "wait", 0, WAIT_SECONDS_MAX, &wait, &err) != 0) {

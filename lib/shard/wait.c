@@ -22,7 +22,7 @@ static void unlink_waiter(struct waiter *w)
 	free(w);
 }
 
-static void cancelled(struct request *rq, void *waiter)
+static void shard_wait_cancelled(struct request *rq, void *waiter)
 {
 	(void)rq;
 	unlink_waiter(waiter);
@@ -33,7 +33,7 @@ static void answer_wait(struct request *rq)
 	request_ok(rq, "state=wait after=%g", AFTER_SECONDS);
 }
 
-static void on_deadline(void *waiter)
+static void shard_wait_on_deadline(void *waiter)
 {
 	struct waiter *w = waiter;
 	struct service *s = w->service;
@@ -49,11 +49,11 @@ static void on_deadline(void *waiter)
 }
 
 /* NULL: it was answered, as memory or time was short. */
-static struct waiter *add(struct service *s, struct request *rq, double seconds)
+static struct waiter *shard_wait_add(struct service *s, struct request *rq, double seconds)
 {
 	struct waiter *w = calloc(1, sizeof *w);
 	if (w)
-		w->timer = timer_new(server_base(s->server), on_deadline, w);
+		w->timer = timer_new(server_base(s->server), shard_wait_on_deadline, w);
 	if (!w || !w->timer || timer_set(w->timer, seconds) != 0) {
 		if (w)
 			timer_free(w->timer);
@@ -69,7 +69,7 @@ static struct waiter *add(struct service *s, struct request *rq, double seconds)
 	else
 		s->first_waiter = w;
 	s->last_waiter = w;
-	request_defer(rq, cancelled, w);
+	request_defer(rq, shard_wait_cancelled, w);
 	return w;
 }
 
@@ -80,7 +80,7 @@ void wait_for_piece(struct service *s, struct request *rq, const struct queue_ch
 		answer_wait(rq);
 		return;
 	}
-	struct waiter *w = add(s, rq, seconds);
+	struct waiter *w = shard_wait_add(s, rq, seconds);
 	if (!w)
 		return;
 	memcpy(w->worker, asked->worker, strlen(asked->worker) + 1);
@@ -91,14 +91,14 @@ void wait_for_piece(struct service *s, struct request *rq, const struct queue_ch
 
 void wait_for_end(struct service *s, struct request *rq, double seconds)
 {
-	struct waiter *w = add(s, rq, seconds);
+	struct waiter *w = shard_wait_add(s, rq, seconds);
 	if (w)
 		w->is_stat = 1;
 }
 
 void wait_for_moves(struct service *s, struct request *rq, const char *worker, double seconds)
 {
-	struct waiter *w = add(s, rq, seconds);
+	struct waiter *w = shard_wait_add(s, rq, seconds);
 	if (!w)
 		return;
 	memcpy(w->worker, worker, strlen(worker) + 1);

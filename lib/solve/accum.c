@@ -54,22 +54,22 @@ double accum_time(const struct accum_type *t)
 	return duration_of(t->speed, t->fixed, t->accum, t->size);
 }
 
-static uint64_t least_of(const struct accum_type *t)
+static uint64_t accum_least_of(const struct accum_type *t)
 {
 	return batch_add(0, t->count * t->cmin, t->min);
 }
 
 /* The most that a row can take when the others take their least. */
-static uint64_t room_for(const struct problem *p, size_t i)
+static uint64_t accum_room_for(const struct problem *p, size_t i)
 {
-	return p->global - (p->least - least_of(&p->row[i]));
+	return p->global - (p->least - accum_least_of(&p->row[i]));
 }
 
 /* With more steps than that even one sample a step is too much; size 0 needs no more than cmin. */
 static uint64_t most_steps(const struct problem *p, size_t i)
 {
 	const struct accum_type *t = &p->row[i];
-	uint64_t steps = room_for(p, i) / t->count;
+	uint64_t steps = accum_room_for(p, i) / t->count;
 	steps = steps > t->cmin ? steps : t->cmin;
 	return steps < t->cmax ? steps : t->cmax;
 }
@@ -80,7 +80,7 @@ static int largest_size(const struct problem *p, size_t i, uint64_t c, uint64_t 
 	const struct accum_type *t = &p->row[i];
 	if (duration_of(t->speed, t->fixed, c, t->min) > p->time)
 		return 0;
-	uint64_t cap = room_for(p, i) / (t->count * c);
+	uint64_t cap = accum_room_for(p, i) / (t->count * c);
 	cap = cap < t->max ? cap : t->max;
 	if (cap < t->min)
 		return 0;
@@ -89,7 +89,7 @@ static int largest_size(const struct problem *p, size_t i, uint64_t c, uint64_t 
 }
 
 /* Computes what fits into `time`. Returns whether the rows together could take the global batch. */
-static int set_time(struct problem *p, double time)
+static int accum_set_time(struct problem *p, double time)
 {
 	p->time = time;
 	p->total = p->members = 0;
@@ -121,7 +121,7 @@ static int row_sums(const struct problem *p, size_t i, uint64_t c, uint64_t last
 	uint64_t size, stride = t->count * c;
 	if (!largest_size(p, i, c, &size))
 		return -1;
-	out->start = p->from_top ? p->top[i] - stride * size : stride * t->min - least_of(t);
+	out->start = p->from_top ? p->top[i] - stride * size : stride * t->min - accum_least_of(t);
 	out->start /= p->unit;
 	out->stride = stride / p->unit;
 	if (out->start > last)
@@ -203,11 +203,11 @@ static int is_feasible(const struct problem *p, struct error *err)
 static uint64_t first_time(struct problem *p)
 {
 	uint64_t low = 0, high = duration_bits(DBL_MAX);
-	if (set_time(p, 0))
+	if (accum_set_time(p, 0))
 		return 0;
 	while (high - low > 1) {
 		uint64_t middle = low + (high - low) / 2;
-		*(set_time(p, duration_of_bits(middle)) ? &high : &low) = middle;
+		*(accum_set_time(p, duration_of_bits(middle)) ? &high : &low) = middle;
 	}
 	return high;
 }
@@ -216,12 +216,12 @@ static uint64_t first_time(struct problem *p)
 static int find_time(struct problem *p, uint64_t *bits, struct error *err)
 {
 	uint64_t last = duration_bits(DBL_MAX), at, below, bad = UINT64_MAX, step = 1;
-	if (!set_time(p, DBL_MAX))
+	if (!accum_set_time(p, DBL_MAX))
 		return 0;
 	int got = 0;
 	at = below = first_time(p);
 	for (;; step *= 2) {
-		set_time(p, duration_of_bits(at));
+		accum_set_time(p, duration_of_bits(at));
 		if (p->members == UINT64_MAX || p->members != bad)
 			got = is_feasible(p, err);
 		if (got != 0 || at == last)
@@ -234,7 +234,7 @@ static int find_time(struct problem *p, uint64_t *bits, struct error *err)
 	while (got > 0 && at - below > 1) {
 		uint64_t middle = below + (at - below) / 2;
 		int fits = 0;
-		set_time(p, duration_of_bits(middle));
+		accum_set_time(p, duration_of_bits(middle));
 		if (p->members == UINT64_MAX || (p->members != bad && p->members != good))
 			fits = is_feasible(p, err);
 		else
@@ -275,7 +275,8 @@ static void fill_costs(const struct problem *p, uint64_t **cost, uint64_t width,
 
 /* The first choice of row i, in the order that accum.h promises, on a cheapest way to `sum`;
  * returns the rest of `sum`. */
-static uint64_t take_row(const struct problem *p, size_t i, uint64_t *const *cost, uint64_t sum)
+static uint64_t accum_take_row(const struct problem *p, size_t i, uint64_t *const *cost,
+			       uint64_t sum)
 {
 	struct accum_type *t = &p->row[i];
 	uint64_t most = most_steps(p, i);
@@ -320,7 +321,7 @@ static int take_fewest(struct problem *p, struct error *err)
 	fill_costs(p, cost, width, told, told + width);
 	uint64_t sum = p->target;
 	for (size_t i = 0; i < p->n && sum != SUMSET_NEVER; i++)
-		sum = take_row(p, i, cost, sum);
+		sum = accum_take_row(p, i, cost, sum);
 	free(cost);
 	free(table);
 	return sum == 0 ? 0 : error_set(err, ERROR_SOFTWARE, NULL, "the sizes of the best sum were "
@@ -340,7 +341,7 @@ static void nearest_sums(struct problem *p, uint64_t *below, uint64_t *above)
 	}
 	margin = margin < BATCH_SIZE_MAX ? margin : BATCH_SIZE_MAX;
 	p->global = p->global + margin < BATCH_SIZE_MAX ? p->global + margin : BATCH_SIZE_MAX;
-	set_time(p, DBL_MAX);
+	accum_set_time(p, DBL_MAX);
 	p->from_top = 0;
 	uint64_t last = (p->global - p->least) / p->unit;
 	uint64_t *set = last < NEAREST_MAX ? reachable(p, last, NULL) : NULL;
@@ -398,7 +399,7 @@ uint64_t accum_unit(const struct accum_type *t, size_t n)
 	return unit;
 }
 
-static int check_rows(struct problem *p, struct error *err)
+static int accum_check_rows(struct problem *p, struct error *err)
 {
 	uint64_t most = 0;
 	if (p->n == 0)
@@ -412,7 +413,7 @@ static int check_rows(struct problem *p, struct error *err)
 		    t->cmin > t->cmax || t->cmax > ACCUM_STEPS_MAX || t->count < 1 ||
 		    t->count > BATCH_COUNT_MAX)
 			return error_set(err, ERROR_DATA, NULL, "row %zu: bounds", i);
-		p->least = batch_add(p->least, 1, least_of(t));
+		p->least = batch_add(p->least, 1, accum_least_of(t));
 		most = batch_add(most, t->count * t->cmax, t->max);
 	}
 	p->unit = accum_unit(p->row, p->n);
@@ -430,7 +431,7 @@ static int check_rows(struct problem *p, struct error *err)
 	return 0;
 }
 
-static int solve(struct problem *p, struct error *err)
+static int accum_solve_all(struct problem *p, struct error *err)
 {
 	uint64_t bits;
 	if (p->global % p->unit != 0)
@@ -438,19 +439,19 @@ static int solve(struct problem *p, struct error *err)
 	int found = find_time(p, &bits, err);
 	if (found <= 0)
 		return found == 0 ? no_sum(p, err) : -1;
-	set_time(p, duration_of_bits(bits) * (1 + DURATION_EQUAL));
+	accum_set_time(p, duration_of_bits(bits) * (1 + DURATION_EQUAL));
 	return take_fewest(p, err);
 }
 
 int accum_solve(struct accum_type *t, size_t n, uint64_t global, struct error *err)
 {
 	struct problem p = {.row = t, .n = n, .global = global};
-	if (check_rows(&p, err) != 0)
+	if (accum_check_rows(&p, err) != 0)
 		return -1;
 	p.top = reallocarray(NULL, n, sizeof *p.top);
 	if (!p.top)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu rows", n);
-	int result = solve(&p, err);
+	int result = accum_solve_all(&p, err);
 	free(p.top);
 	return result;
 }

@@ -50,7 +50,7 @@ void balance_free(struct balance *b)
 	free(b);
 }
 
-static int reserve(struct balance *b, size_t n, struct error *err)
+static int balance_reserve(struct balance *b, size_t n, struct error *err)
 {
 	size_t room = b->room; /* of both */
 
@@ -68,17 +68,17 @@ static double speed_of(const struct balance_member *m)
 }
 
 /* A larger step would not fit into its memory. */
-static uint64_t most_of(const struct balance_member *m)
+static uint64_t balance_most_of(const struct balance_member *m)
 {
 	return m->most > 0 && m->most < NODE_BATCH_MAX ? m->most : NODE_BATCH_MAX;
 }
 
-static uint64_t least_of(const struct balance *b, const struct balance_member *m)
+static uint64_t balance_least_of(const struct balance *b, const struct balance_member *m)
 {
-	return batch_least(b->least, most_of(m));
+	return batch_least(b->least, balance_most_of(m));
 }
 
-static int share(struct balance *b, struct balance_member *m, size_t n, struct error *err)
+static int balance_share(struct balance *b, struct balance_member *m, size_t n, struct error *err)
 {
 	double sum = 0.0;
 	size_t known = 0;
@@ -88,8 +88,8 @@ static int share(struct balance *b, struct balance_member *m, size_t n, struct e
 		sum += speed;
 		known += speed > 0.0;
 		b->batch[i] = (struct batch_worker){.speed = speed,
-						    .min = least_of(b, &m[i]),
-						    .max = most_of(&m[i]),
+						    .min = balance_least_of(b, &m[i]),
+						    .max = balance_most_of(&m[i]),
 						    .count = 1};
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -103,14 +103,14 @@ static int share(struct balance *b, struct balance_member *m, size_t n, struct e
 	return 0;
 }
 
-static int step(struct balance *b, struct balance_member *m, size_t n, struct error *err)
+static int balance_step(struct balance *b, struct balance_member *m, size_t n, struct error *err)
 {
 	for (size_t i = 0; i < n; i++)
 		b->step_worker[i] = (struct step_worker){.id = m[i].worker,
 							 .time = m[i].time,
 							 .mem = m[i].mem,
-							 .min = least_of(b, &m[i]),
-							 .max = most_of(&m[i]),
+							 .min = balance_least_of(b, &m[i]),
+							 .max = balance_most_of(&m[i]),
 							 .start = m[i].size};
 	if (step_round(b->step, b->step_worker, n, err) != 0)
 		return -1;
@@ -128,13 +128,13 @@ static int bounded(const struct balance *b, struct balance_member *m, size_t n)
 	uint64_t most = 0, least = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		most += most_of(&m[i]);
-		least += least_of(b, &m[i]);
+		most += balance_most_of(&m[i]);
+		least += balance_least_of(b, &m[i]);
 	}
 	if (most >= b->global && least <= b->global)
 		return 0;
 	for (size_t i = 0; i < n; i++) {
-		m[i].size = most < b->global ? most_of(&m[i]) : least_of(b, &m[i]);
+		m[i].size = most < b->global ? balance_most_of(&m[i]) : balance_least_of(b, &m[i]);
 		m[i].warn = 0;
 	}
 	return 1;
@@ -144,7 +144,7 @@ int balance_round(struct balance *b, struct balance_member *m, size_t n, struct 
 {
 	if (bounded(b, m, n))
 		return 0;
-	if (reserve(b, n, err) != 0)
+	if (balance_reserve(b, n, err) != 0)
 		return -1;
-	return b->step ? step(b, m, n, err) : share(b, m, n, err);
+	return b->step ? balance_step(b, m, n, err) : balance_share(b, m, n, err);
 }

@@ -55,34 +55,34 @@ struct list {
 	int any;
 };
 
-static void add_text(struct list *l, const char *text)
+static void balance_log_add_text(struct list *l, const char *text)
 {
 	size_t len = strlen(text);
 	memcpy(l->text + l->len, text, len + 1);
 	l->len += len;
 }
 
-static void add_size(struct list *l, const struct balance_member *m, int first)
+static void balance_log_add_size(struct list *l, const struct balance_member *m, int first)
 {
 	char number[NUMBER_MAX];
 	if (!first)
-		add_text(l, ",");
-	add_text(l, m->worker);
-	add_text(l, ":");
+		balance_log_add_text(l, ",");
+	balance_log_add_text(l, m->worker);
+	balance_log_add_text(l, ":");
 	number_format_u64(m->size, number);
-	add_text(l, number);
+	balance_log_add_text(l, number);
 }
 
 /* Nine digits, as many as a worker's own message has. */
-static void add_number(struct list *l, double value, int first)
+static void balance_log_add_number(struct list *l, double value, int first)
 {
 	char text[NUMBER_MAX];
 	if (!first)
-		add_text(l, ",");
+		balance_log_add_text(l, ",");
 	if (!(value > 0.0))
 		return;
 	snprintf(text, sizeof text, "%.9g", value);
-	add_text(l, text);
+	balance_log_add_text(l, text);
 	l->any = 1;
 }
 
@@ -93,7 +93,7 @@ static void add_numbers(struct list *list, struct balance_member m, uint64_t had
 	if (m.speed > 0.0)
 		m.count = 0;
 	for (size_t k = 0; k < LISTS; k++)
-		add_number(&list[k], list_value(&m, k), first);
+		balance_log_add_number(&list[k], list_value(&m, k), first);
 }
 
 /* Writes members from this one on, as many as fit into a record; returns the next one. */
@@ -106,7 +106,7 @@ static size_t put_some(uint64_t iteration, const struct balance_member *m, size_
 	int full = 0;
 	size_t i;
 	for (i = from; i < n && !full; i++) {
-		add_size(&sizes, &m[i], i == from);
+		balance_log_add_size(&sizes, &m[i], i == from);
 		add_numbers(list, m[i], had ? had[i] : 0, i == from);
 		full = sizes.len >= LIST_MAX;
 		for (size_t k = 0; k < LISTS; k++)
@@ -231,7 +231,8 @@ static int take_list(struct balance_replay *b, const struct record *r, size_t k,
 			 : 0;
 }
 
-static int take_round(struct balance_replay *b, const struct record *r, struct error *err)
+static int balance_log_take_round(struct balance_replay *b, const struct record *r,
+				  struct error *err)
 {
 	size_t first = b->count;
 	if (take_ids(b, r, err) != 0)
@@ -347,5 +348,5 @@ int balance_replay_record(struct balance_replay *b, const struct record *r, stru
 		return error_set(err, ERROR_DATA, NULL, "from=: the record before does not have so "
 							"many");
 	b->iteration = iteration;
-	return take_round(b, r, err);
+	return balance_log_take_round(b, r, err);
 }

@@ -28,14 +28,14 @@
 
 #include <stdlib.h>
 
-static double time_of(const struct batch_worker *w, uint64_t size)
+static double solve_batch_time_of(const struct batch_worker *w, uint64_t size)
 {
 	return duration_of(w->speed, w->fixed, 1, size);
 }
 
 double batch_time(const struct batch_worker *w)
 {
-	return time_of(w, w->size + (w->larger > 0));
+	return solve_batch_time_of(w, w->size + (w->larger > 0));
 }
 
 static uint64_t largest_within(const struct batch_worker *w, double t, uint64_t low, uint64_t high)
@@ -98,7 +98,7 @@ static double find_threshold(const struct batch_worker *w, struct open_row *row,
 	for (size_t i = 0; i < n; i++) {
 		uint64_t cap = size_cap(&w[i], global);
 		row[i] = (struct open_row){.index = i, .low = w[i].min, .high = cap};
-		double t = time_of(&w[i], cap);
+		double t = solve_batch_time_of(&w[i], cap);
 		top = t > top ? t : top;
 	}
 	uint64_t low = 0, high = duration_bits(top), settled = 0;
@@ -137,10 +137,11 @@ static size_t take_below(struct batch_worker *w, struct open_row *row, size_t n,
 		w[i].larger = 0;
 		*left -= w[i].count * low;
 		if (high > low)
-			row[ties++] = (struct open_row){.index = i,
-							.low = low,
-							.high = high,
-							.key = duration_bits(time_of(&w[i], low))};
+			row[ties++] = (struct open_row){
+				.index = i,
+				.low = low,
+				.high = high,
+				.key = duration_bits(solve_batch_time_of(&w[i], low))};
 	}
 	return ties;
 }

@@ -50,7 +50,7 @@ static double silent_for(const struct snapshot *s, const struct snapshot_node *n
 }
 
 /* If nothing watches which nodes owe a sign of life, all do. */
-static int owes(const struct snapshot_node *n)
+static int crew_owes(const struct snapshot_node *n)
 {
 	return !(n->silent < OWED_SECONDS);
 }
@@ -60,7 +60,7 @@ const struct snapshot_node *crew_silent(const struct snapshot *s, double *second
 	const struct snapshot_node *longest = NULL;
 	*seconds = silence(s);
 	for (size_t i = 0; i < s->node_count; i++)
-		if (owes(&s->node[i]) && silent_for(s, &s->node[i]) > *seconds) {
+		if (crew_owes(&s->node[i]) && silent_for(s, &s->node[i]) > *seconds) {
 			longest = &s->node[i];
 			*seconds = silent_for(s, longest);
 		}

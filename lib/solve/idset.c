@@ -20,7 +20,7 @@ const char *idset_get(const struct idset *s, size_t row)
 	return s->text + s->offset[row];
 }
 
-static uint64_t hash(const char *id)
+static uint64_t idset_hash(const char *id)
 {
 	uint64_t h = 1469598103934665603ull;
 	for (; *id; id++)
@@ -29,9 +29,9 @@ static uint64_t hash(const char *id)
 }
 
 /* The slot of id, or the free one where it belongs. There is always a free one. */
-static uint32_t *find(const struct idset *s, const char *id)
+static uint32_t *idset_find(const struct idset *s, const char *id)
 {
-	for (size_t i = (size_t)hash(id);; i++) {
+	for (size_t i = (size_t)idset_hash(id);; i++) {
 		uint32_t *slot = &s->slot[i & (s->slots - 1)];
 		if (*slot == 0 || strcmp(idset_get(s, *slot - 1), id) == 0)
 			return slot;
@@ -39,7 +39,7 @@ static uint32_t *find(const struct idset *s, const char *id)
 }
 
 /* Twice the rows and four times the slots, so that two of them a row stay the least. */
-static int grow_rows(struct idset *s)
+static int idset_grow_rows(struct idset *s)
 {
 	size_t room = s->room ? s->room * 2 : 256;
 	if (room > UINT32_MAX / 4)
@@ -56,17 +56,17 @@ static int grow_rows(struct idset *s)
 	s->slots = room * 2;
 	s->room = room;
 	for (size_t i = 0; i < s->count; i++)
-		*find(s, idset_get(s, i)) = (uint32_t)(i + 1);
+		*idset_find(s, idset_get(s, i)) = (uint32_t)(i + 1);
 	return 0;
 }
 
 int idset_add(struct idset *s, const char *id, struct error *err)
 {
 	size_t len = strlen(id) + 1;
-	if ((s->count == s->room && grow_rows(s) != 0) ||
+	if ((s->count == s->room && idset_grow_rows(s) != 0) ||
 	    GROW(s->text, s->text_room, s->text_len + len) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu ids", s->count + 1);
-	uint32_t *slot = find(s, id);
+	uint32_t *slot = idset_find(s, id);
 	if (*slot)
 		return 0;
 	memcpy(s->text + s->text_len, id, len);

@@ -188,8 +188,8 @@ static int as_solved(const struct dd *d)
 	return 1;
 }
 
-static int decide(struct dd *d, const struct snapshot *s, const struct solution_options *o,
-		  struct voice *v)
+static int antdt_dd_decide(struct dd *d, const struct snapshot *s, const struct solution_options *o,
+			   struct voice *v)
 {
 	uint64_t batch = solution_batch(o, s);
 	if (d->crew.count == 0)
@@ -217,7 +217,7 @@ int rule_antdt_dd(const struct snapshot *s, const struct solution_options *o, ac
 	d.device = calloc(d.crew.count + 1, sizeof *d.device);
 	d.more = calloc(d.crew.count + 1, sizeof *d.more);
 	int result = d.type && d.device && d.more
-			     ? decide(&d, s, o, &v)
+			     ? antdt_dd_decide(&d, s, o, &v)
 			     : error_set(err, ERROR_OS, NULL, "out of memory for device types");
 	free(d.type);
 	free(d.device);

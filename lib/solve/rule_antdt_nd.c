@@ -67,7 +67,7 @@ static int split_pays(struct nd *d, const struct crew *c, const struct split *sp
 	return why[0] != '\0';
 }
 
-static int balance(struct nd *d, const struct crew *c)
+static int antdt_nd_balance(struct nd *d, const struct crew *c)
 {
 	struct split split = {0};
 	size_t slow = slowest_short(d, c);
@@ -92,7 +92,7 @@ static int balance(struct nd *d, const struct crew *c)
 	return result;
 }
 
-static int restart(struct nd *d, const struct crew *c)
+static int antdt_nd_restart(struct nd *d, const struct crew *c)
 {
 	for (size_t i = 0; i < c->count; i++) {
 		const struct snapshot_node *n = c->node[i];
@@ -128,11 +128,11 @@ int rule_antdt_nd(const struct snapshot *s, const struct solution_options *o, ac
 	if (result == 0)
 		result = crew_gather(&servers, s, NODE_SERVER, 0, err);
 	if (result == 0 && solution_sync(o, s) != SYNC_ASP)
-		result = balance(&d, &workers);
+		result = antdt_nd_balance(&d, &workers);
 	if (result == 0)
-		result = restart(&d, &workers);
+		result = antdt_nd_restart(&d, &workers);
 	if (result == 0)
-		result = restart(&d, &servers);
+		result = antdt_nd_restart(&d, &servers);
 	if (result == 0 && d.v.given == 0)
 		result = say_none(&d.v, "%s", d.why[0] ? d.why : "antdt-nd: no node is slow");
 	crew_free(&workers);

@@ -76,20 +76,20 @@ struct pace {
 
 /* ---- times ---- */
 
-static uint64_t most_of(const struct pace *p, size_t i)
+static uint64_t pace_most_of(const struct pace *p, size_t i)
 {
 	uint64_t max = p->workers.node[i]->max;
 	return max ? max : BATCH_SIZE_MAX;
 }
 
-static uint64_t least_of(const struct pace *p, size_t i)
+static uint64_t pace_least_of(const struct pace *p, size_t i)
 {
-	return batch_least(p->o->least, most_of(p, i));
+	return batch_least(p->o->least, pace_most_of(p, i));
 }
 
 /* Divides B by the beliefs; workers that are left out get the least. Returns the time of the
  * slowest of the others, or NAN. */
-static double share(struct pace *p, size_t cured)
+static double pace_share(struct pace *p, size_t cured)
 {
 	uint64_t outs = 0;
 	size_t n = 0;
@@ -97,15 +97,15 @@ static double share(struct pace *p, size_t cured)
 	for (size_t i = 0; i < p->workers.count; i++) {
 		const struct pace_node *b = &p->worker[i];
 		if (p->out[i]) {
-			outs += least_of(p, i);
+			outs += pace_least_of(p, i);
 			continue;
 		}
 		double slope = i == cured ? b->cured_slope : b->slope;
 		double fixed = i == cured ? 0 : b->time - b->size * slope;
 		p->w[n++] = (struct batch_worker){.speed = 1 / slope,
 						  .fixed = fmax(fixed, 0),
-						  .min = least_of(p, i),
-						  .max = most_of(p, i),
+						  .min = pace_least_of(p, i),
+						  .max = pace_most_of(p, i),
 						  .count = 1};
 	}
 	if (outs > p->batch || batch_share(p->w, n, p->batch - outs, NULL) != 0)
@@ -116,7 +116,7 @@ static double share(struct pace *p, size_t cured)
 	 * one first. */
 	for (size_t i = p->workers.count; i-- > 0;) {
 		if (p->out[i])
-			p->w[i] = (struct batch_worker){.size = least_of(p, i)};
+			p->w[i] = (struct batch_worker){.size = pace_least_of(p, i)};
 		else
 			p->w[i] = p->w[--n];
 	}
@@ -201,7 +201,7 @@ static double restart_seconds(const struct pace *p, const char *name)
 }
 
 /* The fraction of the work that is lost while a worker with this share is restarted. */
-static double lost(const struct pace *p, double part)
+static double pace_lost(const struct pace *p, double part)
 {
 	return snapshot_info_real(p->s, "restart-all") > 0 ? 1 : part;
 }
@@ -216,7 +216,7 @@ static void offer_asp(const struct pace *p, struct offer *offer, double seconds)
 			speed += p->worker[i].size / p->worker[i].time;
 	double own = b->size / b->time, cured = 1 / b->cured_slope;
 	offer->saves *= (cured - own) / (speed - own + cured);
-	offer->costs = (seconds + b->time) * lost(p, own / speed);
+	offer->costs = (seconds + b->time) * pace_lost(p, own / speed);
 }
 
 static void offer_bsp(struct pace *p, struct offer *offer, double seconds)
@@ -227,12 +227,12 @@ static void offer_bsp(struct pace *p, struct offer *offer, double seconds)
 	double before = p->z_split + p->serving;
 	p->out[i] = 0;
 	p->outs -= out;
-	double cured = share(p, i) + p->serving;
+	double cured = pace_share(p, i) + p->serving;
 	p->out[i] = out;
 	p->outs += out;
-	share(p, p->workers.count);
+	pace_share(p, p->workers.count);
 	offer->saves *= cured < before ? 1 - cured / before : 0;
-	offer->costs = (seconds + before) * lost(p, size / (double)p->batch);
+	offer->costs = (seconds + before) * pace_lost(p, size / (double)p->batch);
 }
 
 static struct offer offer_worker(struct pace *p, size_t i, int asp)
@@ -306,7 +306,7 @@ static size_t next_likely(const struct pace *p, const struct crew *c, const stru
 }
 
 /* The best restart of a role, when it pays. */
-static int restart(struct pace *p, const struct crew *c, const struct pace_node *node, int asp)
+static int pace_restart(struct pace *p, const struct crew *c, const struct pace_node *node, int asp)
 {
 	struct offer best = {.index = c->count, .saves = 0};
 	char reason[ACTION_REASON_MAX];
@@ -334,15 +334,15 @@ static int restart(struct pace *p, const struct crew *c, const struct pace_node 
 /* ---- sizes ---- */
 
 /* Leaves out workers whose delay alone is longer than the iteration of the others. */
-static void leave_out(struct pace *p)
+static void pace_leave_out(struct pace *p)
 {
-	p->z_split = share(p, p->workers.count);
+	p->z_split = pace_share(p, p->workers.count);
 	while (solution_leaves_behind(p->o, p->s) &&
 	       (p->outs + 1) * LEFT_OUT_PART <= p->workers.count) {
 		size_t worst = p->workers.count;
 		double delay = 0;
 		for (size_t i = 0; i < p->workers.count; i++) {
-			double own = pace_time(&p->worker[i], (double)least_of(p, i));
+			double own = pace_time(&p->worker[i], (double)pace_least_of(p, i));
 			if (!p->out[i] && own > delay) {
 				worst = i;
 				delay = own;
@@ -352,14 +352,14 @@ static void leave_out(struct pace *p)
 			break;
 		p->out[worst] = 1;
 		p->outs++;
-		double z = share(p, p->workers.count);
+		double z = pace_share(p, p->workers.count);
 		if (z * LEFT_OUT_MIN < delay) {
 			p->z_split = z;
 			continue;
 		}
 		p->out[worst] = 0;
 		p->outs--;
-		share(p, p->workers.count);
+		pace_share(p, p->workers.count);
 		break;
 	}
 }
@@ -373,7 +373,7 @@ static int heed_spikes(struct pace *p)
 {
 	uint64_t leasts = 0;
 	for (size_t i = 0; i < p->workers.count; i++)
-		leasts += p->workers.node[i]->size == least_of(p, i);
+		leasts += p->workers.node[i]->size == pace_least_of(p, i);
 	p->spiky = p->backup > p->outs && p->backup > leasts;
 	if (!p->spiky)
 		return 0;
@@ -383,11 +383,11 @@ static int heed_spikes(struct pace *p)
 	p->outs = 0;
 	if (!p->worker)
 		return -1;
-	leave_out(p);
+	pace_leave_out(p);
 	return 0;
 }
 
-static int balance(struct pace *p)
+static int pace_balance(struct pace *p)
 {
 	uint64_t sum = 0;
 	int changes = 0, missing = 0;
@@ -515,7 +515,7 @@ static int decide_bsp(struct pace *p)
 	double *scratch = calloc(p->workers.count, sizeof *scratch);
 	if (!scratch)
 		return error_set(p->v.err, ERROR_OS, NULL, "out of memory for times");
-	leave_out(p);
+	pace_leave_out(p);
 	if (heed_spikes(p) != 0) {
 		free(scratch);
 		return -1;
@@ -528,11 +528,11 @@ static int decide_bsp(struct pace *p)
 					"each at least",
 					(unsigned long long)p->batch, p->workers.count,
 					(unsigned long long)p->o->least)
-			     : balance(p);
+			     : pace_balance(p);
 	if (result == 0)
-		result = restart(p, &p->workers, p->worker, 0);
+		result = pace_restart(p, &p->workers, p->worker, 0);
 	if (result == 0)
-		result = restart(p, &p->servers, p->server, 0);
+		result = pace_restart(p, &p->servers, p->server, 0);
 	if (result == 0 && solution_leaves_behind(p->o, p->s) && !isnan(p->z_split))
 		result = back_up(p);
 	free(scratch);
@@ -550,8 +550,8 @@ static int decide_asp(struct pace *p)
 		}
 	p->z_split = count > 0 ? p->z_split / count : NAN;
 	p->left = find_left(p, p->z_split + p->serving);
-	int result = restart(p, &p->workers, p->worker, 1);
-	return result == 0 ? restart(p, &p->servers, p->server, 1) : result;
+	int result = pace_restart(p, &p->workers, p->worker, 1);
+	return result == 0 ? pace_restart(p, &p->servers, p->server, 1) : result;
 }
 
 static uint64_t backup_in_force(const struct snapshot *s)
@@ -568,7 +568,7 @@ static int anything_known(const struct pace *p)
 	return 0;
 }
 
-static int decide(struct pace *p)
+static int pace_decide(struct pace *p)
 {
 	p->batch = solution_batch(p->o, p->s);
 	if (p->workers.count == 0)
@@ -597,7 +597,7 @@ int rule_pace(const struct snapshot *s, const struct solution_options *o, action
 		p.out = calloc(p.workers.count + 1, 1);
 		result = !p.worker || !p.server ? -1
 			 : p.w && p.out
-				 ? decide(&p)
+				 ? pace_decide(&p)
 				 : error_set(err, ERROR_OS, NULL, "out of memory for a split");
 	}
 	free(p.worker);

@@ -122,7 +122,8 @@ static double long_time(const struct snapshot_node *n, int spiky)
 	return n->mean_long;
 }
 
-static struct kind kind_of(const struct crew *c, const char *type, int spiky, double *scratch)
+static struct kind pace_model_kind_of(const struct crew *c, const char *type, int spiky,
+				      double *scratch)
 {
 	struct kind k = {.fastest = INFINITY};
 	k.median = median_of(c, type, best_per_sample, spiky, scratch);
@@ -145,7 +146,8 @@ static double secant(struct point a, struct point b)
 		       : NAN;
 }
 
-static double slope_of(const struct snapshot_node *n, struct point best, const struct kind *k)
+static double pace_model_slope_of(const struct snapshot_node *n, struct point best,
+				  const struct kind *k)
 {
 	double none = per_sample(best), all = fmin(k->fastest, none);
 	struct point last = point_last(n), window = point_short(n);
@@ -192,7 +194,7 @@ static void model_node(struct pace_node *p, const struct snapshot_node *n, const
 	} else if (snapshot_known(best.time)) {
 		p->time = best.time;
 		p->size = best.size;
-		p->slope = slope_of(n, best, k);
+		p->slope = pace_model_slope_of(n, best, k);
 		add_trouble(p, n, s, k);
 	} else { /* a new node counts as like the others until it reports */
 		p->time = 0;
@@ -212,7 +214,7 @@ struct pace_node *pace_model(const struct crew *c, const struct snapshot *s, int
 		/* Nodes of a type mostly follow each other: keep the type found for the previous
 		 * node. */
 		if (i == 0 || strcmp(c->node[i]->type, c->node[i - 1]->type) != 0)
-			k = kind_of(c, c->node[i]->type, spiky, scratch);
+			k = pace_model_kind_of(c, c->node[i]->type, spiky, scratch);
 		if (isnan(k.median))
 			k.median = median;
 		model_node(&p[i], c->node[i], s, &k, spiky);

@@ -121,7 +121,7 @@ static int parse_load(struct snapshot_node *n, const struct record *r, struct er
 	return 0;
 }
 
-static int parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
+static int snapshot_parse_node(struct snapshot_node *n, const struct record *r, struct error *err)
 {
 	const char *id, *state;
 	if (node_name_in(r, &n->role, &id, err) != 0 ||
@@ -175,7 +175,7 @@ int snapshot_add(struct snapshot *s, const struct record *r, struct error *err)
 		if (GROW(s->node, s->node_room, s->node_count + 1) != 0)
 			return error_set(err, ERROR_OS, NULL, "out of memory for %zu nodes",
 					 s->node_count);
-		if (parse_node(&s->node[s->node_count], r, err) != 0)
+		if (snapshot_parse_node(&s->node[s->node_count], r, err) != 0)
 			return -1;
 		s->node[s->node_count].line = s->line;
 		s->node_count++;
@@ -191,7 +191,7 @@ int snapshot_add(struct snapshot *s, const struct record *r, struct error *err)
 	return 0;
 }
 
-static int compare_names(const struct snapshot_node *p, const struct snapshot_node *q)
+static int snapshot_compare_names(const struct snapshot_node *p, const struct snapshot_node *q)
 {
 	return p->role != q->role ? (p->role < q->role ? -1 : 1) : strcmp(p->id, q->id);
 }
@@ -200,12 +200,12 @@ static int compare_nodes(const void *a, const void *b)
 {
 	const struct snapshot_node *p = *(const struct snapshot_node *const *)a;
 	const struct snapshot_node *q = *(const struct snapshot_node *const *)b;
-	int order = compare_names(p, q);
+	int order = snapshot_compare_names(p, q);
 	return order != 0 ? order : (p->line > q->line) - (p->line < q->line);
 }
 
 /* " (line 3)", or nothing where lines are not known. */
-static const char *at_line(uint64_t line, char text[40])
+static const char *snapshot_at_line(uint64_t line, char text[40])
 {
 	text[0] = '\0';
 	if (line > 0)
@@ -213,7 +213,7 @@ static const char *at_line(uint64_t line, char text[40])
 	return text;
 }
 
-static int check_twice(const struct snapshot *s, struct error *err)
+static int snapshot_check_twice(const struct snapshot *s, struct error *err)
 {
 	const struct snapshot_node **sorted = reallocarray(NULL, s->node_count + 1, sizeof *sorted);
 	if (!sorted)
@@ -223,12 +223,12 @@ static int check_twice(const struct snapshot *s, struct error *err)
 	qsort(sorted, s->node_count, sizeof *sorted, compare_nodes);
 	int result = 0;
 	for (size_t i = 1; i < s->node_count && result == 0; i++)
-		if (compare_names(sorted[i - 1], sorted[i]) == 0) {
+		if (snapshot_compare_names(sorted[i - 1], sorted[i]) == 0) {
 			char line[40];
 			result = error_set(err, ERROR_DATA, NULL,
 					   "snapshot: node role=%s id=%s appears twice%s",
 					   node_role_name(sorted[i]->role), sorted[i]->id,
-					   at_line(sorted[i]->line, line));
+					   snapshot_at_line(sorted[i]->line, line));
 		}
 	free(sorted);
 	return result;
@@ -246,11 +246,11 @@ int snapshot_check(const struct snapshot *s, struct error *err)
 		return error_set(err, ERROR_DATA, NULL,
 				 "snapshot: job%s says workers=%llu servers=%llu, but there are "
 				 "%llu and %llu node records",
-				 at_line(s->job_line, line), (unsigned long long)s->workers,
-				 (unsigned long long)s->servers,
+				 snapshot_at_line(s->job_line, line),
+				 (unsigned long long)s->workers, (unsigned long long)s->servers,
 				 (unsigned long long)count[NODE_WORKER],
 				 (unsigned long long)count[NODE_SERVER]);
-	return check_twice(s, err);
+	return snapshot_check_twice(s, err);
 }
 
 int snapshot_known(double measured)

@@ -159,7 +159,7 @@ static const struct solution table[] = {
 };
 
 /* A name that ends in ":N" stands for all that have a number there. */
-static int matches(const char *row, const char *name, uint64_t *number)
+static int solution_matches(const char *row, const char *name, uint64_t *number)
 {
 	const char *colon = strchr(row, ':');
 	size_t len = colon ? (size_t)(colon - row) + 1 : 0;
@@ -178,7 +178,7 @@ const struct solution *solution_find(const char *name)
 {
 	uint64_t number;
 	for (const struct solution *row = table; row->name; row++)
-		if (matches(row->name, name, &number))
+		if (solution_matches(row->name, name, &number))
 			return row;
 	return NULL;
 }
@@ -186,7 +186,7 @@ const struct solution *solution_find(const char *name)
 void solution_options_name(struct solution_options *o, const char *name)
 {
 	for (const struct solution *row = table; row->name; row++)
-		if (strchr(row->name, ':') && matches(row->name, name, &o->number))
+		if (strchr(row->name, ':') && solution_matches(row->name, name, &o->number))
 			return;
 }
 

@@ -104,8 +104,8 @@ static void start_coarse(struct step *s, uint64_t known)
 
 /* Sizes in proportion to those so far: Eq. 3 with the size as speed, which leaves sizes that sum
  * to the global batch as they are. */
-static int divide(const struct step *s, struct step_worker *const *w, struct slot *slot, size_t n,
-		  struct error *err)
+static int step_divide(const struct step *s, struct step_worker *const *w, struct slot *slot,
+		       size_t n, struct error *err)
 {
 	struct batch_worker *row = reallocarray(NULL, n, sizeof *row);
 	if (!row)
@@ -135,7 +135,7 @@ static int divide(const struct step *s, struct step_worker *const *w, struct slo
 	return result;
 }
 
-static int take_over(struct step *s, struct step_worker *const *w, size_t n, struct error *err)
+static int step_take_over(struct step *s, struct step_worker *const *w, size_t n, struct error *err)
 {
 	struct slot *slot = calloc(n, sizeof *slot);
 	double *times = reallocarray(NULL, n * s->depth, sizeof *times);
@@ -143,7 +143,7 @@ static int take_over(struct step *s, struct step_worker *const *w, size_t n, str
 	int result = 0;
 	if (!slot || !times || !slower)
 		result = error_set(err, ERROR_OS, NULL, "out of memory for %zu workers", n);
-	if (result != 0 || divide(s, w, slot, n, err) != 0) {
+	if (result != 0 || step_divide(s, w, slot, n, err) != 0) {
 		free(slot);
 		free(times);
 		free(slower);
@@ -166,7 +166,7 @@ static int take_over(struct step *s, struct step_worker *const *w, size_t n, str
 
 /* The time h rounds ago; 0 is this round. If not known, 0, which is neither faster nor slower than
  * anything. */
-static double time_of(const struct step *s, size_t i, uint64_t h)
+static double step_time_of(const struct step *s, size_t i, uint64_t h)
 {
 	return s->times[(size_t)((s->round - h) % s->depth) * s->n + i];
 }
@@ -176,7 +176,7 @@ static int is_slower(double a, double b)
 	return b > 0 && a > b;
 }
 
-static void remember(struct step *s)
+static void step_remember(struct step *s)
 {
 	size_t words = (s->n + 63) / 64;
 	s->round++;
@@ -199,7 +199,7 @@ static int always_faster(const struct step *s, size_t i, size_t j, uint64_t wind
 {
 	int faster = s->known >= window;
 	for (uint64_t h = 0; faster && h < window; h++)
-		faster = is_slower(time_of(s, j, h), time_of(s, i, h));
+		faster = is_slower(step_time_of(s, j, h), step_time_of(s, i, h));
 	return faster;
 }
 
@@ -211,7 +211,7 @@ static int balance_lost(const struct step *s, size_t leader, size_t straggler)
 	int lost = s->known >= s->o.window && g->size >= s->o.step + g->min &&
 		   l->size + s->o.step <= l->max;
 	for (uint64_t h = 0; lost && h < s->o.window; h++) {
-		double fast = time_of(s, leader, h), slow = time_of(s, straggler, h);
+		double fast = step_time_of(s, leader, h), slow = step_time_of(s, straggler, h);
 		double each = slow / (double)g->size + fast / (double)(l->size ? l->size : 1);
 		lost = is_slower(slow, fast) && slow - fast > (double)s->o.step * each;
 	}
@@ -228,7 +228,7 @@ static uint64_t mix(uint64_t z)
 }
 
 /* Of the sizes as they would be after a move; from NOBODY: as they are. */
-static uint64_t key_of(const struct step *s, size_t from, size_t to)
+static uint64_t step_key_of(const struct step *s, size_t from, size_t to)
 {
 	uint64_t key = 0;
 	for (size_t i = 0; i < s->n; i++) {
@@ -250,7 +250,7 @@ static struct tried *find_tried(struct step *s, uint64_t key)
 
 static void note_tried(struct step *s, double slowest)
 {
-	uint64_t key = key_of(s, NOBODY, NOBODY);
+	uint64_t key = step_key_of(s, NOBODY, NOBODY);
 	struct tried *t = find_tried(s, key);
 	if (!t) {
 		t = &s->tried[s->tried_next];
@@ -264,8 +264,8 @@ static void note_tried(struct step *s, double slowest)
 
 static int was_no_better(struct step *s, size_t from, size_t to)
 {
-	const struct tried *now = find_tried(s, key_of(s, NOBODY, NOBODY));
-	const struct tried *then = find_tried(s, key_of(s, from, to));
+	const struct tried *now = find_tried(s, step_key_of(s, NOBODY, NOBODY));
+	const struct tried *then = find_tried(s, step_key_of(s, from, to));
 	return now && then && then->rounds > 0 &&
 	       then->sum / (double)then->rounds >= now->sum / (double)now->rounds;
 }
@@ -277,12 +277,12 @@ static int can_take(const struct slot *w, uint64_t step)
 	return w->time > 0 && w->mem <= STEP_MEM_MAX && step <= w->max - w->size;
 }
 
-static void move(struct step *s, size_t from, size_t to, uint64_t step)
+static void step_move(struct step *s, size_t from, size_t to, uint64_t step)
 {
 	s->slot[from].size -= step;
 	s->slot[to].size += step;
 	/* Tried again: old times are no measure. */
-	struct tried *t = find_tried(s, key_of(s, NOBODY, NOBODY));
+	struct tried *t = find_tried(s, step_key_of(s, NOBODY, NOBODY));
 	if (t)
 		t->sum = 0, t->rounds = 0;
 }
@@ -310,7 +310,7 @@ static void move_fine(struct step *s, size_t leader, size_t straggler)
 	if (was_no_better(s, straggler, leader))
 		leader = next_leader(s, straggler);
 	if (leader != NOBODY)
-		move(s, straggler, leader, s->o.fine_step);
+		step_move(s, straggler, leader, s->o.fine_step);
 }
 
 static void find_ends(const struct step *s, size_t *leader, size_t *straggler)
@@ -344,7 +344,7 @@ static int is_better_without(const struct step *s, size_t straggler)
 }
 
 /* Returns the worker to warn of, or NOBODY. */
-static size_t decide(struct step *s)
+static size_t step_decide(struct step *s)
 {
 	size_t leader, straggler;
 	find_ends(s, &leader, &straggler);
@@ -366,7 +366,7 @@ static size_t decide(struct step *s)
 		if (s->phase == STEP_FINE)
 			move_fine(s, leader, straggler);
 		else
-			move(s, straggler, leader, step);
+			step_move(s, straggler, leader, step);
 	} else if (was_ever_slower(s, leader, straggler)) {
 		s->phase = STEP_FINE;
 	}
@@ -386,7 +386,7 @@ static void take_times(struct step *s, struct step_worker *const *w)
 		slowest = slot->time > slowest ? slot->time : slowest;
 		all = all && slot->time > 0;
 	}
-	remember(s);
+	step_remember(s);
 	if (all && s->phase == STEP_FINE)
 		note_tried(s, slowest);
 }
@@ -412,12 +412,12 @@ int step_round(struct step *s, struct step_worker *w, size_t n, struct error *er
 			result = error_set(err, ERROR_DATA, NULL, "worker id=%s appears twice",
 					   order[i]->id);
 	if (result == 0 && !same_workers(s, order, n))
-		result = take_over(s, order, n, err);
+		result = step_take_over(s, order, n, err);
 	if (result == 0) {
 		take_times(s, order);
 		size_t leader, slowest;
 		find_ends(s, &leader, &slowest);
-		size_t warn = decide(s);
+		size_t warn = step_decide(s);
 		for (size_t i = 0; i < n; i++) {
 			order[i]->size = s->slot[i].size;
 			order[i]->remove = i == warn && !s->slot[i].warned;

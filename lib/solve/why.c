@@ -13,7 +13,7 @@
 #define BUSY 0.9      /* of the processors */
 #define BUSY_MORE 0.2 /* than those of the others */
 
-static double value(const struct snapshot_node *n, enum why_value what)
+static double why_value_of(const struct snapshot_node *n, enum why_value what)
 {
 	const double values[WHY_VALUES] = {
 		[WHY_SIZE] = (double)n->size, [WHY_SPEED] = n->speed_short,
@@ -31,23 +31,24 @@ void why_gather(struct why *w, const struct snapshot *s, enum node_role role)
 		if (n->role != role || n->state != NODE_UP)
 			continue;
 		for (enum why_value k = 0; k < WHY_VALUES; k++)
-			if (isfinite(value(n, k))) {
-				w->sum[k] += value(n, k);
+			if (isfinite(why_value_of(n, k))) {
+				w->sum[k] += why_value_of(n, k);
 				w->count[k]++;
 			}
 	}
 }
 
 /* The mean of the others; NAN: nobody measured it. */
-static double others(const struct why *w, const struct snapshot_node *n, enum why_value k)
+static double why_others(const struct why *w, const struct snapshot_node *n, enum why_value k)
 {
-	int own = isfinite(value(n, k));
+	int own = isfinite(why_value_of(n, k));
 	size_t count = w->count[k] - (size_t)own;
-	return w->count[k] > (size_t)own ? (w->sum[k] - (own ? value(n, k) : 0)) / (double)count
-					 : NAN;
+	return w->count[k] > (size_t)own
+		       ? (w->sum[k] - (own ? why_value_of(n, k) : 0)) / (double)count
+		       : NAN;
 }
 
-__attribute__((format(printf, 2, 3))) static void add(char *out, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void why_add(char *out, const char *format, ...)
 {
 	va_list ap;
 	size_t at = strlen(out);
@@ -61,7 +62,7 @@ __attribute__((format(printf, 2, 3))) static void add(char *out, const char *for
 }
 
 /* A part that was not measured explains nothing. */
-static double more_than(double own, double mean)
+static double why_more_than(double own, double mean)
 {
 	return isfinite(own) && isfinite(mean) ? own - mean : 0;
 }
@@ -69,21 +70,23 @@ static double more_than(double own, double mean)
 static void say_times(char *out, const char *what, double own, double mean)
 {
 	if (mean > 0 && own / mean < 100)
-		add(out, "%s %.1fx as long", what, own / mean);
+		why_add(out, "%s %.1fx as long", what, own / mean);
 	else
-		add(out, "%s much longer", what);
+		why_add(out, "%s much longer", what);
 }
 
 /* Which part of its time is the longer one. */
 static void say_part(const struct why *w, const struct snapshot_node *n, char *out)
 {
-	double size = others(w, n, WHY_SIZE), speed = others(w, n, WHY_SPEED);
-	double compute = others(w, n, WHY_COMPUTE), comm = others(w, n, WHY_COMM);
-	double more_compute = more_than(n->compute, compute), more_comm = more_than(n->comm, comm);
+	double size = why_others(w, n, WHY_SIZE), speed = why_others(w, n, WHY_SPEED);
+	double compute = why_others(w, n, WHY_COMPUTE), comm = why_others(w, n, WHY_COMM);
+	double more_compute = why_more_than(n->compute, compute),
+	       more_comm = why_more_than(n->comm, comm);
 	char own_size[HUMAN_MAX], mean_size[HUMAN_MAX];
 	if (size > 0 && (double)n->size > MORE * size && n->speed_short * MORE > speed)
-		add(out, "its batch is larger: %s samples, the others' %s",
-		    human_count((double)n->size, own_size), human_count(round(size), mean_size));
+		why_add(out, "its batch is larger: %s samples, the others' %s",
+			human_count((double)n->size, own_size),
+			human_count(round(size), mean_size));
 	else if (more_compute >= more_comm && n->compute > MORE * compute)
 		say_times(out, "computes", n->compute, compute);
 	else if (more_comm > more_compute && n->comm > MORE * comm)
@@ -94,14 +97,14 @@ static void say_part(const struct why *w, const struct snapshot_node *n, char *o
 static void say_load(const struct why *w, const struct snapshot_node *n, char *out)
 {
 	char percent[HUMAN_MAX];
-	if (more_than(n->throttled, others(w, n, WHY_THROTTLED)) > SHARE)
-		add(out, "its cpu limit holds it back");
-	else if (more_than(n->psi_mem, others(w, n, WHY_PSI_MEM)) > SHARE)
-		add(out, "it is short of memory");
-	else if (n->cpu > BUSY && more_than(n->cpu, others(w, n, WHY_CPU)) > BUSY_MORE)
-		add(out, "its machine is busy (cpu %s)", human_percent(n->cpu, percent));
-	else if (more_than(n->psi_cpu, others(w, n, WHY_PSI_CPU)) > SHARE)
-		add(out, "it waits for a processor");
+	if (why_more_than(n->throttled, why_others(w, n, WHY_THROTTLED)) > SHARE)
+		why_add(out, "its cpu limit holds it back");
+	else if (why_more_than(n->psi_mem, why_others(w, n, WHY_PSI_MEM)) > SHARE)
+		why_add(out, "it is short of memory");
+	else if (n->cpu > BUSY && why_more_than(n->cpu, why_others(w, n, WHY_CPU)) > BUSY_MORE)
+		why_add(out, "its machine is busy (cpu %s)", human_percent(n->cpu, percent));
+	else if (why_more_than(n->psi_cpu, why_others(w, n, WHY_PSI_CPU)) > SHARE)
+		why_add(out, "it waits for a processor");
 }
 
 void why_slow(const struct why *w, const struct snapshot_node *n, char out[WHY_MAX])

@@ -66,8 +66,8 @@ void pattern_free(struct pattern *p)
 
 /* ---- words ---- */
 
-static int read_kind(const struct schedule *s, struct pattern *p, const char *name,
-		     struct error *err)
+static int pattern_read_kind(const struct schedule *s, struct pattern *p, const char *name,
+			     struct error *err)
 {
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
 		if (strcmp(kinds[i].name, name) == 0)
@@ -82,8 +82,8 @@ static int read_kind(const struct schedule *s, struct pattern *p, const char *na
 	return 0;
 }
 
-static int check_key(const struct schedule *s, const struct pattern *p, const char *key,
-		     struct error *err)
+static int pattern_check_key(const struct schedule *s, const struct pattern *p, const char *key,
+			     struct error *err)
 {
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		if (strcmp(keys[i].name, key) != 0 || !(keys[i].kinds & (int)p->kind))
@@ -96,8 +96,8 @@ static int check_key(const struct schedule *s, const struct pattern *p, const ch
 	return error_set(err, ERROR_USAGE, NULL, "this pattern has no key %.80s=", key);
 }
 
-static int read_words(const struct schedule *s, struct pattern *p, char *const *words,
-		      size_t count, struct record *r, struct error *err)
+static int pattern_read_words(const struct schedule *s, struct pattern *p, char *const *words,
+			      size_t count, struct record *r, struct error *err)
 {
 	char line[RECORD_LINE_MAX], key[80];
 	struct record_out o;
@@ -109,7 +109,7 @@ static int read_words(const struct schedule *s, struct pattern *p, char *const *
 					 words[i]);
 		memcpy(key, words[i], n);
 		key[n] = '\0';
-		if (check_key(s, p, key, err) != 0)
+		if (pattern_check_key(s, p, key, err) != 0)
 			return -1;
 		record_add(&o, key, words[i] + n + 1);
 	}
@@ -122,7 +122,8 @@ static int read_words(const struct schedule *s, struct pattern *p, char *const *
 
 /* ---- which nodes ---- */
 
-static int choose(const struct schedule *s, struct pattern *p, size_t node, struct error *err)
+static int pattern_choose(const struct schedule *s, struct pattern *p, size_t node,
+			  struct error *err)
 {
 	if (p->place[node])
 		return error_set(err, ERROR_USAGE, "nodes=", "%s appears twice",
@@ -143,7 +144,7 @@ static int choose_named(const struct schedule *s, struct pattern *p, const char 
 		if (node == s->nodes)
 			return error_set(err, ERROR_USAGE, "nodes=", "'%.*s' is none of the nodes",
 					 (int)(n < 80 ? n : 80), list);
-		if (choose(s, p, node, err) != 0)
+		if (pattern_choose(s, p, node, err) != 0)
 			return -1;
 		list += n + (list[n] == ',');
 	}
@@ -165,7 +166,7 @@ static int choose_drawn(const struct schedule *s, struct pattern *p, size_t firs
 		for (size_t j = 0; j < nodes; j++)
 			before += draw[j] < draw[i] || (draw[j] == draw[i] && j < i);
 		if (before < count)
-			result = choose(s, p, first + i, err);
+			result = pattern_choose(s, p, first + i, err);
 	}
 	free(draw);
 	return result;
@@ -350,10 +351,11 @@ int pattern_parse(struct schedule *s, struct pattern *p, char *const *words, siz
 		  struct error *err)
 {
 	struct record r;
-	if (read_kind(s, p, words[0], err) != 0)
+	if (pattern_read_kind(s, p, words[0], err) != 0)
 		return -1;
-	if (read_words(s, p, words, count, &r, err) != 0 || choose_nodes(s, p, &r, err) != 0 ||
-	    read_times(s, p, &r, err) != 0 || read_delay(s, p, &r, err) != 0 ||
+	if (pattern_read_words(s, p, words, count, &r, err) != 0 ||
+	    choose_nodes(s, p, &r, err) != 0 || read_times(s, p, &r, err) != 0 ||
+	    read_delay(s, p, &r, err) != 0 ||
 	    (p->kind == PATTERN_DEVICE && read_device(p, &r, err) != 0) ||
 	    (p->kind == PATTERN_REPLAY && read_trace(s, p, &r, err) != 0))
 		return as_usage(p, words[0], err);

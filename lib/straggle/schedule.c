@@ -136,7 +136,7 @@ static int drawn(const struct schedule *s, const struct pattern *p, size_t node,
 	return (double)(bits >> 11) * 0x1p-53 < p->p;
 }
 
-static void put_device(struct drag *d, const struct drag *device, double speed)
+static void schedule_put_device(struct drag *d, const struct drag *device, double speed)
 {
 	double delay = d->delay;
 	*d = *device;
@@ -161,7 +161,7 @@ static void put_trace(const struct pattern *p, const struct schedule_slot *slot,
 	out->on = 1;
 	out->slowdown *= got.slowdown;
 	if (got.drag.speed > 0 || got.drag.memory > 0 || got.drag.type[0])
-		put_device(&out->drag, &got.drag, got.drag.speed);
+		schedule_put_device(&out->drag, &got.drag, got.drag.speed);
 	add_delay(&out->drag, got.drag.delay);
 }
 
@@ -179,7 +179,7 @@ static void put_pattern(const struct schedule *s, const struct pattern *p,
 	out->on = 1;
 	out->slowdown *= p->slowdown;
 	if (p->kind == PATTERN_DEVICE)
-		put_device(&out->drag, &p->device, p->speed ? p->speed[place - 1] : 0);
+		schedule_put_device(&out->drag, &p->device, p->speed ? p->speed[place - 1] : 0);
 	add_delay(&out->drag, p->delay);
 }
 

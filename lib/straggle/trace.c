@@ -51,7 +51,7 @@ void trace_free(struct trace *t)
 	*t = (struct trace){0};
 }
 
-static int add_point(struct trace *t, const struct trace_point *point, struct error *err)
+static int trace_add_point(struct trace *t, const struct trace_point *point, struct error *err)
 {
 	if (GROW(t->point, t->room, t->count + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu lines", t->count);
@@ -82,7 +82,7 @@ static int check_target(const struct reading *in, const struct record *r, struct
 	return 0;
 }
 
-static int read_record(struct reading *in, const char *line, size_t len, struct error *err)
+static int trace_read_record(struct reading *in, const char *line, size_t len, struct error *err)
 {
 	struct record r;
 	struct trace_point p = {.life = SCHEDULE_EVERY_LIFE, .line = in->line};
@@ -111,12 +111,12 @@ static int read_record(struct reading *in, const char *line, size_t len, struct 
 	p.at *= in->schedule->options.scale;
 	p.state.drag.delay *= in->schedule->options.delay_scale;
 	p.state.drag.delay = fmin(p.state.drag.delay, DRAG_SECONDS_MAX);
-	return add_point(in->trace, &p, err);
+	return trace_add_point(in->trace, &p, err);
 }
 
 /* ---- batch times ---- */
 
-static size_t split(char *line, char *word[COLUMNS_MAX])
+static size_t trace_split(char *line, char *word[COLUMNS_MAX])
 {
 	size_t n = 0;
 	for (char *at = line; at && n < COLUMNS_MAX;)
@@ -124,7 +124,7 @@ static size_t split(char *line, char *word[COLUMNS_MAX])
 	return n;
 }
 
-static int read_head(struct reading *in, char *const *word, size_t words, struct error *err)
+static int trace_read_head(struct reading *in, char *const *word, size_t words, struct error *err)
 {
 	static const char *const wanted[] = {"time", "worker", "batch_time"};
 	for (size_t w = 0; w < 3; w++) {
@@ -142,14 +142,14 @@ static int read_head(struct reading *in, char *const *word, size_t words, struct
 static int read_batch(struct reading *in, char *line, struct error *err)
 {
 	char *word[COLUMNS_MAX];
-	size_t words = split(line, word);
+	size_t words = trace_split(line, word);
 	double ignored;
 	if (!in->head) {
 		in->head = 1;
 		for (size_t w = 0; w < 3; w++)
 			in->column[w] = w;
 		if (number_real_span(word[0], strlen(word[0]), &ignored) != 0)
-			return read_head(in, word, words, err);
+			return trace_read_head(in, word, words, err);
 	}
 	if (GROW(in->row, in->room, in->rows + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu lines", in->rows);
@@ -171,7 +171,7 @@ static int read_batch(struct reading *in, char *line, struct error *err)
 	return 0;
 }
 
-static int by_worker(const void *a, const void *b)
+static int trace_by_worker(const void *a, const void *b)
 {
 	const struct batch_row *x = a, *y = b;
 	return x->worker < y->worker ? -1 : x->worker > y->worker;
@@ -190,7 +190,7 @@ static int name_workers(struct reading *in, struct error *err)
 {
 	size_t next = 0;
 	uint64_t last = 0;
-	qsort(in->row, in->rows, sizeof *in->row, by_worker);
+	qsort(in->row, in->rows, sizeof *in->row, trace_by_worker);
 	for (size_t i = 0; i < in->rows; i++) {
 		next += i == 0 || in->row[i].worker != last;
 		last = in->row[i].worker;
@@ -228,7 +228,7 @@ static int make_points(struct reading *in, struct error *err)
 						.life = SCHEDULE_EVERY_LIFE,
 						.line = row->line,
 						.state = batch_state(o, row->seconds)};
-			if (add_point(in->trace, &p, err) != 0)
+			if (trace_add_point(in->trace, &p, err) != 0)
 				return -1;
 			longest = fmax(longest, row->seconds);
 		}
@@ -240,7 +240,7 @@ static int make_points(struct reading *in, struct error *err)
 					.life = SCHEDULE_EVERY_LIFE,
 					.line = in->line + 1,
 					.state = {.slowdown = 1}};
-		if (add_point(in->trace, &p, err) != 0)
+		if (trace_add_point(in->trace, &p, err) != 0)
 			return -1;
 	}
 	return 0;
@@ -248,7 +248,7 @@ static int make_points(struct reading *in, struct error *err)
 
 /* ---- reading ---- */
 
-static int read_line(struct reading *in, char *line, size_t len, struct error *err)
+static int trace_read_line(struct reading *in, char *line, size_t len, struct error *err)
 {
 	if (len == 0)
 		return 0;
@@ -257,7 +257,7 @@ static int read_line(struct reading *in, char *line, size_t len, struct error *e
 	if (!in->records && !in->head)
 		in->records = line[strcspn(line, " ,")] == ' ';
 	if (in->records)
-		return read_record(in, line, len, err);
+		return trace_read_record(in, line, len, err);
 	if (in->schedule->options.processes)
 		return error_set(err, ERROR_DATA, NULL, "a record on or off is expected here");
 	if (line[len - 1] == '\r')
@@ -265,7 +265,7 @@ static int read_line(struct reading *in, char *line, size_t len, struct error *e
 	return read_batch(in, line, err);
 }
 
-static int at_line(const struct reading *in, struct error *err)
+static int trace_at_line(const struct reading *in, struct error *err)
 {
 	if (err->place[0]) { /* a number's: "step" */
 		char text[ERROR_TEXT_MAX];
@@ -280,7 +280,7 @@ static int at_line(const struct reading *in, struct error *err)
 	return -1;
 }
 
-static int read_lines(struct reading *in, FILE *file, struct error *err)
+static int trace_read_lines(struct reading *in, FILE *file, struct error *err)
 {
 	char line[LINE_ROOM];
 	ssize_t len;
@@ -293,13 +293,13 @@ static int read_lines(struct reading *in, FILE *file, struct error *err)
 			result = error_set(err, ERROR_DATA, NULL, "the last line has no end");
 		else
 			line[--len] = '\0';
-		if (result != 0 || read_line(in, line, (size_t)len, err) != 0)
-			result = at_line(in, err);
+		if (result != 0 || trace_read_line(in, line, (size_t)len, err) != 0)
+			result = trace_at_line(in, err);
 	}
 	return result;
 }
 
-static int by_time(const void *a, const void *b)
+static int trace_by_time(const void *a, const void *b)
 {
 	const double *x = a, *y = b;
 	return *x < *y ? -1 : *x > *y;
@@ -326,7 +326,7 @@ static int sort_points(struct trace *t, const char *path, struct error *err)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu lines", t->count);
 	for (size_t i = 0; i < t->count; i++)
 		t->time[i] = t->point[i].at;
-	qsort(t->time, t->count, sizeof *t->time, by_time);
+	qsort(t->time, t->count, sizeof *t->time, trace_by_time);
 	qsort(t->point, t->count, sizeof *t->point, by_slot);
 	return 0;
 }
@@ -338,7 +338,7 @@ int trace_read(struct trace *t, const struct schedule *s, const struct pattern *
 	FILE *file = fopen(options->path, "re");
 	if (!file)
 		return error_errno(err, 0, options->path, "open");
-	int result = read_lines(&in, file, err);
+	int result = trace_read_lines(&in, file, err);
 	fclose(file);
 	if (result == 0 && in.rows > 0 && (result = name_workers(&in, err)) == 0)
 		result = make_points(&in, err);

@@ -42,8 +42,8 @@ void column_free(struct column *c)
 }
 
 /* Counts of the first different values. */
-static int keep(struct column *c, const char *text, size_t len, uint64_t hash, int missing,
-		uint64_t line)
+static int column_keep(struct column *c, const char *text, size_t len, uint64_t hash, int missing,
+		       uint64_t line)
 {
 	for (size_t i = 0; i < c->values; i++)
 		if (c->value[i].hash == hash) {
@@ -61,7 +61,7 @@ static int keep(struct column *c, const char *text, size_t len, uint64_t hash, i
 	return 0;
 }
 
-static void add_number(struct column *c, const struct value *v)
+static void column_add_number(struct column *c, const struct value *v)
 {
 	if (c->numbers > 0 && v->number <= c->last)
 		c->falls = 1;
@@ -93,7 +93,7 @@ int column_add(struct column *c, const char *text, size_t len, uint64_t line, st
 	c->rows++;
 	/* A column with more values than we keep needs no counts. */
 	if (len > 0 && !c->more_values &&
-	    keep(c, text, len, hash, v.kind == VALUE_MISSING, line) != 0)
+	    column_keep(c, text, len, hash, v.kind == VALUE_MISSING, line) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (v.kind == VALUE_MISSING) {
 		c->missing[v.spelling]++;
@@ -109,7 +109,7 @@ int column_add(struct column *c, const char *text, size_t len, uint64_t line, st
 	c->percents += v.kind == VALUE_PERCENT;
 	c->dates += v.kind == VALUE_DATE;
 	if (v.kind == VALUE_NUMBER)
-		add_number(c, &v);
+		column_add_number(c, &v);
 	else
 		add_odd(c, text, len, line);
 	return 0;

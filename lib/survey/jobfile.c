@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int no_memory(struct error *err)
+static int jobfile_no_memory(struct error *err)
 {
 	return error_set(err, ERROR_OS, NULL, "out of memory");
 }
@@ -31,29 +31,29 @@ void jobfile_free(struct jobfile *f)
 	*f = (struct jobfile){0};
 }
 
-static int replace(char **at, const char *text, struct error *err)
+static int jobfile_replace(char **at, const char *text, struct error *err)
 {
 	free(*at);
 	*at = strdup(text);
-	return *at ? 0 : no_memory(err);
+	return *at ? 0 : jobfile_no_memory(err);
 }
 
 int jobfile_head(struct jobfile *f, const char *lines, struct error *err)
 {
-	return replace(&f->head, lines, err);
+	return jobfile_replace(&f->head, lines, err);
 }
 
 int jobfile_tail(struct jobfile *f, const char *lines, struct error *err)
 {
-	return replace(&f->tail, lines, err);
+	return jobfile_replace(&f->tail, lines, err);
 }
 
 int jobfile_section(struct jobfile *f, const char *title, struct error *err)
 {
-	return replace(&f->section, title, err);
+	return jobfile_replace(&f->section, title, err);
 }
 
-static struct jobfile_setting *find(const struct jobfile *f, const char *key)
+static struct jobfile_setting *jobfile_find(const struct jobfile *f, const char *key)
 {
 	for (size_t i = 0; i < f->count; i++)
 		if (strcmp(f->setting[i].key, key) == 0)
@@ -63,7 +63,7 @@ static struct jobfile_setting *find(const struct jobfile *f, const char *key)
 
 const char *jobfile_get(const struct jobfile *f, const char *key)
 {
-	const struct jobfile_setting *s = find(f, key);
+	const struct jobfile_setting *s = jobfile_find(f, key);
 	return s ? s->value : NULL;
 }
 
@@ -71,27 +71,29 @@ int jobfile_add(struct jobfile *f, const char *key, const char *value, const cha
 		struct error *err)
 {
 	if (GROW(f->setting, f->room, f->count + 1) != 0)
-		return no_memory(err);
+		return jobfile_no_memory(err);
 	struct jobfile_setting *s = &f->setting[f->count++];
 	*s = (struct jobfile_setting){.key = strdup(key),
 				      .value = strdup(value),
 				      .section = f->section,
 				      .reason = strdup(reason)};
 	f->section = NULL;
-	return s->key && s->value && s->reason ? 0 : no_memory(err);
+	return s->key && s->value && s->reason ? 0 : jobfile_no_memory(err);
 }
 
 int jobfile_set(struct jobfile *f, const char *key, const char *value, const char *reason,
 		struct error *err)
 {
-	struct jobfile_setting *s = find(f, key);
+	struct jobfile_setting *s = jobfile_find(f, key);
 	if (!s)
 		return jobfile_add(f, key, value, reason, err);
-	return replace(&s->value, value, err) == 0 ? replace(&s->reason, reason, err) : -1;
+	return jobfile_replace(&s->value, value, err) == 0
+		       ? jobfile_replace(&s->reason, reason, err)
+		       : -1;
 }
 
 /* '?' for each byte that is no UTF-8: editors refuse a whole file for one. */
-static void print_line(FILE *out, const char *line, size_t len)
+static void jobfile_print_line(FILE *out, const char *line, size_t len)
 {
 	for (size_t i = 0; i < len;) {
 		size_t n = utf8_length(line + i);
@@ -109,7 +111,7 @@ static void print_comment(FILE *out, const char *lines)
 	for (const char *p = lines; *p;) {
 		size_t n = strcspn(p, "\n");
 		fputs(n > 0 ? "# " : "#", out);
-		print_line(out, p, n);
+		jobfile_print_line(out, p, n);
 		fputc('\n', out);
 		p += n + (p[n] == '\n');
 	}
@@ -136,7 +138,7 @@ int jobfile_text(const struct jobfile *f, char **text, size_t *len, struct error
 	*text = NULL;
 	FILE *out = open_memstream(text, len);
 	if (!out)
-		return no_memory(err);
+		return jobfile_no_memory(err);
 	print_comment(out, f->head ? f->head : "");
 	for (size_t i = 0; result == 0 && i < f->count; i++)
 		result = print_setting(out, &f->setting[i]);
@@ -144,7 +146,7 @@ int jobfile_text(const struct jobfile *f, char **text, size_t *len, struct error
 	if (fclose(out) != 0 || result != 0) {
 		free(*text);
 		*text = NULL;
-		return no_memory(err);
+		return jobfile_no_memory(err);
 	}
 	return 0;
 }
@@ -171,7 +173,7 @@ int jobfile_keys(char **text, size_t *len, struct error *err)
 	*text = NULL;
 	FILE *out = open_memstream(text, len);
 	if (!out)
-		return no_memory(err);
+		return jobfile_no_memory(err);
 	fprintf(out, "# Every key of a job file with its defaults, parts below it; see paceline-job(5).\n");
 	for (size_t i = 0; job_key(i, &key) == 0; i++) {
 		if (key.section)
@@ -188,5 +190,5 @@ int jobfile_keys(char **text, size_t *len, struct error *err)
 		return 0;
 	free(*text);
 	*text = NULL;
-	return no_memory(err);
+	return jobfile_no_memory(err);
 }

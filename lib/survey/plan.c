@@ -72,7 +72,8 @@ struct lists {
 };
 
 /* The columns of one use, a line each; the rest is counted. */
-static void tell(struct lists *l, enum column_use use, const char *name, const char *why)
+static void survey_plan_tell(struct lists *l, enum column_use use, const char *name,
+			     const char *why)
 {
 	char plain[COLUMN_SHOWN + 1];
 	snprintf(plain, sizeof plain, "%s", name[0] ? name : "(no name)");
@@ -82,7 +83,7 @@ static void tell(struct lists *l, enum column_use use, const char *name, const c
 }
 
 /* A list in a job file has a limited length. */
-static int has_room(struct lists *l, enum column_use use, const char *name)
+static int survey_plan_has_room(struct lists *l, enum column_use use, const char *name)
 {
 	text_so_far(&l->name[use]);
 	return l->count[use] < SCHEMA_COLUMNS_MAX &&
@@ -111,7 +112,7 @@ static void sort_column(struct lists *l, const struct column *c, int whole)
 		snprintf(v.why + at, sizeof v.why - at,
 			 "; few rows for each: leave it out if they are names");
 	}
-	if (v.use != COLUMN_OUT && !has_room(l, v.use, c->name)) {
+	if (v.use != COLUMN_OUT && !survey_plan_has_room(l, v.use, c->name)) {
 		v.use = COLUMN_OUT;
 		snprintf(v.why, sizeof v.why, "more columns than a job file has room for");
 	}
@@ -123,7 +124,7 @@ static void sort_column(struct lists *l, const struct column *c, int whole)
 	if (v.use != COLUMN_OUT)
 		note_missing(l, c);
 	l->count[v.use]++;
-	tell(l, v.use, c->name, v.why);
+	survey_plan_tell(l, v.use, c->name, v.why);
 }
 
 static int lists_make(struct lists *l, const struct survey *s, size_t label, struct error *err)
@@ -340,8 +341,8 @@ static const char tail[] =
 	"learns how long\n#HUNG=auto\n# ---- Checkpoints: seconds between them, how many are "
 	"kept\n#CHECKPOINT=60,keep:3\n";
 
-static int make(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
-		struct lists *l, struct error *err)
+static int survey_plan_make(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
+			    struct lists *l, struct error *err)
 {
 	if (set_head(f, s, c, l, err) != 0 || jobfile_section(f, "Job", err) != 0 ||
 	    jobfile_set(f, "JOB", c->job, "its name, as in: trainctl status -j NAME\n", err) != 0 ||
@@ -371,7 +372,7 @@ int plan_make(struct jobfile *f, const struct survey *s, const struct plan_choic
 	int csv = s->syntax.format == ROW_CSV;
 	int result = csv ? lists_make(&lists, s, c->label, err) : 0;
 	if (result == 0)
-		result = make(f, s, c, csv ? &lists : NULL, err);
+		result = survey_plan_make(f, s, c, csv ? &lists : NULL, err);
 	if (counts)
 		*counts = (struct plan_counts){lists.count[COLUMN_DENSE], lists.count[COLUMN_SPARSE],
 					       lists.count[COLUMN_OUT]};

@@ -48,7 +48,7 @@ static const struct {
 };
 
 /* Behind head[len] stands a NUL. */
-static int check_text(const char *path, const char *head, size_t len, struct error *err)
+static int survey_check_text(const char *path, const char *head, size_t len, struct error *err)
 {
 	if (len == 0)
 		return error_set(err, ERROR_DATA, path, "is empty");
@@ -72,7 +72,7 @@ static int check_text(const char *path, const char *head, size_t len, struct err
 	return 0;
 }
 
-static int read_head(const char *path, char *head, size_t *len, struct error *err)
+static int survey_read_head(const char *path, char *head, size_t *len, struct error *err)
 {
 	struct source *source;
 	size_t got = 1;
@@ -86,7 +86,7 @@ static int read_head(const char *path, char *head, size_t *len, struct error *er
 	}
 	source_close(source);
 	head[*len] = '\0';
-	return result == 0 ? check_text(path, head, *len, err) : -1;
+	return result == 0 ? survey_check_text(path, head, *len, err) : -1;
 }
 
 /* ---- rows ---- */
@@ -145,7 +145,8 @@ static int try_separator(const char *path, char separator, uint64_t bytes_max, s
 }
 
 /* The separator with which most rows have the same number of fields, and more than one. */
-static int find_separator(const char *path, uint64_t bytes_max, char *separator, struct error *err)
+static int survey_find_separator(const char *path, uint64_t bytes_max, char *separator,
+				 struct error *err)
 {
 	static const char known[] = ",\t;|";
 	size_t most = 1, best = 0, fields, agree;
@@ -162,15 +163,15 @@ static int find_separator(const char *path, uint64_t bytes_max, char *separator,
 	return 0;
 }
 
-static int find_syntax(struct survey *s, const char *path, const char *head, size_t len,
-		       uint64_t bytes_max, struct error *err)
+static int survey_find_syntax(struct survey *s, const char *path, const char *head, size_t len,
+			      uint64_t bytes_max, struct error *err)
 {
 	s->syntax = row_syntax_guess(head, len);
 	if (s->syntax.format == ROW_CRITEO || s->syntax.format == ROW_LIBSVM)
 		return 0;
 	char guessed = s->syntax.separator;
 	s->syntax = (struct row_syntax){ROW_CSV, '\0'};
-	if (find_separator(path, bytes_max, &s->syntax.separator, err) != 0)
+	if (survey_find_separator(path, bytes_max, &s->syntax.separator, err) != 0)
 		return -1;
 	/* If rows fit none of them, say which rows. */
 	if (!s->syntax.separator)
@@ -184,7 +185,7 @@ static int find_syntax(struct survey *s, const char *path, const char *head, siz
 
 /* ---- names ---- */
 
-static int is_number(const struct row_field *f)
+static int survey_is_number(const struct row_field *f)
 {
 	double x;
 	return number_real_span(f->data, f->len, &x) == 0;
@@ -217,7 +218,7 @@ static int looks_like_names(const struct row_field *field, size_t count)
 		return 1;
 	for (size_t i = 0; i < count; i++) {
 		empty += field[i].len == 0;
-		if (is_number(&field[i]))
+		if (survey_is_number(&field[i]))
 			return 0;
 	}
 	if (2 * empty > count)
@@ -317,8 +318,8 @@ static int add_label(struct survey *s, const struct row_ref *row, struct error *
 	return column_add(&s->column[0], row->data, at, row->line, err);
 }
 
-static int take_row(struct survey *s, const char *path, struct rowscan *scan,
-		    const struct row_ref *row, struct error *err)
+static int survey_take_row(struct survey *s, const char *path, struct rowscan *scan,
+			   const struct row_ref *row, struct error *err)
 {
 	const struct row_field *field;
 	size_t count;
@@ -350,7 +351,8 @@ static void count_about(struct survey *s, struct source *source)
 		s->rows_about = two_digits((double)s->rows * (double)id.bytes / (double)consumed);
 }
 
-static int read_rows(struct survey *s, const char *path, uint64_t bytes_max, struct error *err)
+static int survey_read_rows(struct survey *s, const char *path, uint64_t bytes_max,
+			    struct error *err)
 {
 	static const struct row_field label = {"label", 5};
 	struct reading r;
@@ -365,7 +367,7 @@ static int read_rows(struct survey *s, const char *path, uint64_t bytes_max, str
 		s->bytes = row.offset + row.raw_len;
 		if (s->not_utf8 == 0 && !utf8_is(row.data, row.len))
 			s->not_utf8 = row.line;
-		result = take_row(s, path, &r.scan, &row, err);
+		result = survey_take_row(s, path, &r.scan, &row, err);
 	}
 	s->whole = got == ROWSCAN_END;
 	if (got < 0)
@@ -379,9 +381,9 @@ static int survey(struct survey *s, const char *path, uint64_t bytes_max, struct
 {
 	char head[HEAD + 1];
 	size_t len;
-	if (read_head(path, head, &len, err) != 0 ||
-	    find_syntax(s, path, head, len, bytes_max, err) != 0 ||
-	    read_rows(s, path, bytes_max, err) != 0)
+	if (survey_read_head(path, head, &len, err) != 0 ||
+	    survey_find_syntax(s, path, head, len, bytes_max, err) != 0 ||
+	    survey_read_rows(s, path, bytes_max, err) != 0)
 		return -1;
 	for (size_t i = 0; i < s->count; i++)
 		column_close(&s->column[i]);
@@ -418,7 +420,7 @@ void survey_free(struct survey *s)
 }
 
 /* The first names, where none is near. */
-static void list_names(const struct survey *s, char *out, size_t max)
+static void survey_list_names(const struct survey *s, char *out, size_t max)
 {
 	size_t at = 0, shown = s->count < NAMES_SHOWN ? s->count : NAMES_SHOWN;
 	for (size_t i = 0; i < shown && at < max; i++)
@@ -443,7 +445,7 @@ size_t survey_column(const struct survey *s, const char *path, const char *name,
 			found = i;
 	}
 	const char *nearest = schema_nearest(name, names, s->count);
-	list_names(s, list, sizeof list);
+	survey_list_names(s, list, sizeof list);
 	if (found == SIZE_MAX && nearest)
 		error_set(err, ERROR_DATA, path, "no column '%.80s' in line 1; the nearest is '%.80s'",
 			  name, nearest);

@@ -41,7 +41,7 @@ static int numbers_only(const struct column *c)
 	return c->numbers > 0 && c->numbers == column_present(c);
 }
 
-static void look(struct told *t, const struct column *c, const struct row_field *f, int label)
+static void tells_look(struct told *t, const struct column *c, const struct row_field *f, int label)
 {
 	double x;
 	if (f->len == 0)
@@ -61,8 +61,8 @@ static void look(struct told *t, const struct column *c, const struct row_field 
 		}
 }
 
-static int take_row(struct pass *p, struct rowscan *scan, const struct row_ref *row,
-		    struct error *err)
+static int tells_take_row(struct pass *p, struct rowscan *scan, const struct row_ref *row,
+			  struct error *err)
 {
 	const struct row_field *field;
 	size_t count;
@@ -74,12 +74,12 @@ static int take_row(struct pass *p, struct rowscan *scan, const struct row_ref *
 	p->rows[label]++;
 	for (size_t i = 0; i < count; i++)
 		if (!p->told[i].not)
-			look(&p->told[i], &p->s->column[i], &field[i], label);
+			tells_look(&p->told[i], &p->s->column[i], &field[i], label);
 	return 0;
 }
 
 /* All rows behind the header that survey_file() looked at. */
-static int read_rows(struct pass *p, const char *path, struct error *err)
+static int tells_read_rows(struct pass *p, const char *path, struct error *err)
 {
 	struct source *source;
 	struct rowscan scan = {0};
@@ -94,7 +94,7 @@ static int read_rows(struct pass *p, const char *path, struct error *err)
 		got = rowscan_next(&scan, &row, 0, err);
 		if (got == ROWSCAN_END)
 			break;
-		result = got < 0 ? -1 : take_row(p, &scan, &row, err);
+		result = got < 0 ? -1 : tells_take_row(p, &scan, &row, err);
 	}
 	rowscan_free(&scan);
 	source_close(source);
@@ -125,7 +125,7 @@ int survey_tells(struct survey *s, const char *path, size_t label, const char *p
 		p.told[i].min[0] = p.told[i].min[1] = INFINITY;
 		p.told[i].max[0] = p.told[i].max[1] = -INFINITY;
 	}
-	int result = read_rows(&p, path, err);
+	int result = tells_read_rows(&p, path, err);
 	for (size_t i = 0; result == 0 && i < s->count && p.rows[0] > 0 && p.rows[1] > 0; i++)
 		s->column[i].tells = i != label && tells(&p.told[i], &s->column[i]);
 	free(p.told);

@@ -15,17 +15,17 @@ const char *value_spelling(size_t i)
 	return i < VALUE_SPELLINGS ? spellings[i] : NULL;
 }
 
-static int is_digit(char c)
+static int value_is_digit(char c)
 {
 	return c >= '0' && c <= '9';
 }
 
 /* How many digits begin at p, and their value. */
-static size_t digits(const char *p, const char *end, unsigned *value)
+static size_t value_digits(const char *p, const char *end, unsigned *value)
 {
 	size_t n = 0;
 	*value = 0;
-	for (; p + n < end && is_digit(p[n]) && n < 5; n++)
+	for (; p + n < end && value_is_digit(p[n]) && n < 5; n++)
 		*value = *value * 10 + (unsigned)(p[n] - '0');
 	return n;
 }
@@ -42,7 +42,7 @@ static size_t take_day(const char *text, const char *end)
 	size_t width[3], at = 0;
 	char between = '\0';
 	for (int i = 0; i < 3; i++) {
-		width[i] = digits(text + at, end, &part[i]);
+		width[i] = value_digits(text + at, end, &part[i]);
 		if (width[i] == 0 || width[i] > 4)
 			return 0;
 		at += width[i];
@@ -63,23 +63,23 @@ static size_t take_day(const char *text, const char *end)
 }
 
 /* 13:05, 13:05:59.25, with a zone behind it. */
-static size_t take_time(const char *text, const char *end)
+static size_t value_take_time(const char *text, const char *end)
 {
 	unsigned hour, minute, second;
-	size_t at = digits(text, end, &hour), n;
+	size_t at = value_digits(text, end, &hour), n;
 	if (at == 0 || at > 2 || hour > 24 || text + at == end || text[at++] != ':')
 		return 0;
-	n = digits(text + at, end, &minute);
+	n = value_digits(text + at, end, &minute);
 	if (n != 2 || minute > 59)
 		return 0;
 	at += n;
 	if (text + at < end && text[at] == ':') {
-		n = digits(text + at + 1, end, &second);
+		n = value_digits(text + at + 1, end, &second);
 		if (n != 2 || second > 60)
 			return 0;
 		at += n + 1;
 	}
-	while (text + at < end && (is_digit(text[at]) || strchr(".,+-:Z ", text[at])))
+	while (text + at < end && (value_is_digit(text[at]) || strchr(".,+-:Z ", text[at])))
 		at++;
 	return at;
 }
@@ -91,10 +91,10 @@ static int is_date(const char *text, size_t len)
 	if (day == len)
 		return 1;
 	if (day > 0 && (text[day] == ' ' || text[day] == 'T')) {
-		size_t time = take_time(text + day + 1, end);
+		size_t time = value_take_time(text + day + 1, end);
 		return time > 0 && day + 1 + time == len;
 	}
-	return day == 0 && take_time(text, end) == len;
+	return day == 0 && value_take_time(text, end) == len;
 }
 
 /* 3,14 or 1,234 or 1.234,5: digits and points with a comma among them. */
@@ -103,8 +103,8 @@ static int has_comma(const char *text, size_t len)
 	size_t commas = 0, figures = 0;
 	for (size_t i = text[0] == '-' || text[0] == '+'; i < len; i++) {
 		commas += text[i] == ',';
-		figures += is_digit(text[i]) != 0;
-		if (!is_digit(text[i]) && text[i] != ',' && text[i] != '.')
+		figures += value_is_digit(text[i]) != 0;
+		if (!value_is_digit(text[i]) && text[i] != ',' && text[i] != '.')
 			return 0;
 	}
 	return commas > 0 && figures > 0 && text[len - 1] != ',';
@@ -134,11 +134,11 @@ static void look_number(const char *text, size_t len, struct value *out)
 	out->kind = VALUE_NUMBER;
 	out->whole = 1;
 	for (size_t i = sign; i < len; i++)
-		out->whole &= is_digit(text[i]);
+		out->whole &= value_is_digit(text[i]);
 	out->padded = out->whole && len > sign + 1 && text[sign] == '0';
 	if (out->whole && len == 8 && (memcmp(text, "19", 2) == 0 || memcmp(text, "20", 2) == 0)) {
-		digits(text + 4, text + 6, &month);
-		digits(text + 6, text + 8, &day);
+		value_digits(text + 4, text + 6, &month);
+		value_digits(text + 6, text + 8, &day);
 		out->day = day_ok(month, day);
 	}
 }

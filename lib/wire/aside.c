@@ -23,7 +23,7 @@ struct aside {
 	atomic_int worked; /* whoever sees this also sees what the thread wrote */
 };
 
-static void let_go(struct aside *a)
+static void aside_let_go(struct aside *a)
 {
 	if (atomic_fetch_sub(&a->holders, 1) > 1)
 		return;
@@ -32,13 +32,13 @@ static void let_go(struct aside *a)
 	free(a);
 }
 
-static void *run(void *aside)
+static void *aside_run(void *aside)
 {
 	struct aside *a = aside;
 	a->work.work(a->arg);
 	atomic_store(&a->worked, 1);
 	eventfd_write(a->fd, 1); /* the only write: the counter can't overflow */
-	let_go(a);
+	aside_let_go(a);
 	return NULL;
 }
 
@@ -49,10 +49,10 @@ void aside_abandon(struct aside **place)
 		return;
 	*place = NULL;
 	event_free(a->event);
-	let_go(a);
+	aside_let_go(a);
 }
 
-static void on_done(evutil_socket_t fd, short what, void *aside)
+static void aside_on_done(evutil_socket_t fd, short what, void *aside)
 {
 	struct aside *a = aside;
 	(void)fd;
@@ -62,7 +62,7 @@ static void on_done(evutil_socket_t fd, short what, void *aside)
 	*a->place = NULL;
 	event_free(a->event);
 	a->work.done(a->arg, a->owner);
-	let_go(a);
+	aside_let_go(a);
 }
 
 int aside_wait(struct aside **place, double seconds)
@@ -75,7 +75,7 @@ int aside_wait(struct aside **place, double seconds)
 		left = until - clock_mono();
 	if (ready <= 0)
 		return -1;
-	on_done(a->fd, EV_READ, a);
+	aside_on_done(a->fd, EV_READ, a);
 	return 0;
 }
 
@@ -92,11 +92,11 @@ int aside_start(struct aside **out, struct event_base *base, const struct aside_
 	atomic_init(&a->worked, 0);
 	a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	errnum = a->fd < 0 ? errno : 0;
-	a->event = errnum == 0 ? event_new(base, a->fd, EV_READ, on_done, a) : NULL;
+	a->event = errnum == 0 ? event_new(base, a->fd, EV_READ, aside_on_done, a) : NULL;
 	if (errnum == 0 && (!a->event || event_add(a->event, NULL) != 0))
 		errnum = ENOMEM;
 	if (errnum == 0)
-		errnum = thread_start(&thread, run, a);
+		errnum = thread_start(&thread, aside_run, a);
 	if (errnum == 0) {
 		pthread_detach(thread);
 		*out = a;

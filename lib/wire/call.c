@@ -71,7 +71,8 @@ void call_close(struct call *c)
 /* ---- sending ---- */
 
 /* The daemon may wait for us to read before it reads on: take what it sends meanwhile. */
-static int send_all(struct call *c, struct iovec *piece, size_t count, int pass, struct error *err)
+static int call_send_all(struct call *c, struct iovec *piece, size_t count, int pass,
+			 struct error *err)
 {
 	double deadline = clock_mono() + c->answer_seconds;
 	while (count > 0) {
@@ -101,7 +102,7 @@ int call_send(struct call *c, const char *line, size_t len, const void *payload,
 {
 	struct iovec piece[2] = {{(char *)(uintptr_t)line, len},
 				 {(char *)(uintptr_t)payload, bytes}};
-	return send_all(c, piece, bytes ? 2 : 1, -1, err);
+	return call_send_all(c, piece, bytes ? 2 : 1, -1, err);
 }
 
 int call_record(struct call *c, struct record_out *r, const void *payload, size_t bytes,
@@ -117,7 +118,7 @@ int call_record(struct call *c, struct record_out *r, const void *payload, size_
 
 /* Reads, and waits until there is something to read. Bytes of a payload go to `to`, if a payload is
  * due. */
-static int fill(struct call *c, void *to, size_t bytes, double deadline, struct error *err)
+static int call_fill(struct call *c, void *to, size_t bytes, double deadline, struct error *err)
 {
 	ssize_t n;
 	while ((n = answers_read(&c->in, to, bytes, err)) == 0)
@@ -132,11 +133,11 @@ static int receive_until(struct call *c, struct record *r, double deadline, stru
 	/* Discards a payload that the caller did not take. */
 	while (answers_due(&c->in) > 0) {
 		(void)framer_take(&c->in.in, NULL, SIZE_MAX);
-		if (answers_due(&c->in) > 0 && fill(c, NULL, 0, deadline, err) != 0)
+		if (answers_due(&c->in) > 0 && call_fill(c, NULL, 0, deadline, err) != 0)
 			return -1;
 	}
 	while ((got = answers_next(&c->in, r, err)) == RECORD_END)
-		if (fill(c, NULL, 0, deadline, err) != 0)
+		if (call_fill(c, NULL, 0, deadline, err) != 0)
 			return -1;
 	return got == RECORD_ONE ? 0 : -1;
 }
@@ -168,7 +169,7 @@ int call_bytes(struct call *c, void *data, size_t bytes, struct error *err)
 	size_t got = framer_take(&c->in.in, data, bytes);
 	while (got < bytes) {
 		double deadline = clock_mono() + c->answer_seconds;
-		if (fill(c, (char *)data + got, bytes - got, deadline, err) != 0)
+		if (call_fill(c, (char *)data + got, bytes - got, deadline, err) != 0)
 			return -1;
 		got = (size_t)(due - answers_due(&c->in));
 	}
@@ -300,7 +301,7 @@ static int give_memory(struct call *c, int fd, size_t bytes, struct error *err)
 		return error_set(err, ERROR_OS, c->path, "out of memory");
 	int len = snprintf(line, sizeof line, "map bytes=%zu\n", bytes);
 	struct iovec piece = {line, (size_t)len};
-	if (send_all(c, &piece, 1, fd, err) == 0 && call_receive(c, answer, err) == 0) {
+	if (call_send_all(c, &piece, 1, fd, err) == 0 && call_receive(c, answer, err) == 0) {
 		if (record_is(answer, "ok"))
 			result = 0;
 		else

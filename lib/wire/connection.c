@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static void on_event(evutil_socket_t fd, short what, void *connection);
+static void connection_on_event(evutil_socket_t fd, short what, void *connection);
 
 /* ---- life ---- */
 
@@ -33,7 +33,7 @@ struct connection *connection_new(struct server *s, int fd)
 	return c;
 }
 
-static void take_out(struct connection *c)
+static void connection_take_out(struct connection *c)
 {
 	struct server *s = c->server;
 	if (c->next)
@@ -64,7 +64,7 @@ void connection_free(struct connection *c)
 	if (c->watched)
 		event_del(&c->event);
 	close(c->fd);
-	take_out(c);
+	connection_take_out(c);
 	free(c);
 }
 
@@ -153,7 +153,7 @@ void connection_watch(struct connection *c)
 	if (c->watched)
 		event_del(&c->event);
 	c->watched = flags;
-	if (event_assign(&c->event, c->server->base, c->fd, flags, on_event, c) != 0 ||
+	if (event_assign(&c->event, c->server->base, c->fd, flags, connection_on_event, c) != 0 ||
 	    event_add(&c->event, NULL) != 0) {
 		log_say(LOG_LEVEL_ERROR, "client %llu can't be watched: closed",
 			(unsigned long long)c->number);
@@ -161,7 +161,7 @@ void connection_watch(struct connection *c)
 	}
 }
 
-static void on_event(evutil_socket_t fd, short what, void *connection)
+static void connection_on_event(evutil_socket_t fd, short what, void *connection)
 {
 	struct connection *c = connection;
 	(void)fd;
@@ -193,7 +193,7 @@ static void check_paused(struct connection *c)
 
 /* The client no longer needs answers. Read what it sent before it went to the end, because this may
  * contain one-way requests; then the connection closes. */
-static void go_deaf(struct connection *c)
+static void connection_go_deaf(struct connection *c)
 {
 	struct server *s = c->server;
 	if (!s->verbs.any_one_way || c->ended || s->draining || !transport_is_gone(c->fd)) {
@@ -214,7 +214,7 @@ void connection_flush(struct connection *c)
 		size_t before = c->out.bytes;
 		int result = output_write(&c->out, &c->server->chunks, c->fd);
 		if (result < 0)
-			go_deaf(c);
+			connection_go_deaf(c);
 		if (c->closing && c->lost)
 			return;
 		c->blocked = result == OUTPUT_BLOCKED;

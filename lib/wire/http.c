@@ -71,21 +71,21 @@ static void open_doors(struct http *h)
 }
 
 /* A stream that evhttp has freed has no callbacks any more. */
-static int is_gone(struct bufferevent *stream)
+static int http_is_gone(struct bufferevent *stream)
 {
 	bufferevent_event_cb on_event;
 	bufferevent_getcb(stream, NULL, NULL, &on_event, NULL);
 	return !on_event;
 }
 
-static void release(struct http *h, struct guest *g)
+static void http_release(struct http *h, struct guest *g)
 {
 	bufferevent_decref(g->stream);
 	*g = (struct guest){0};
 	h->guests--;
 }
 
-static void on_look(void *arg)
+static void http_on_look(void *arg)
 {
 	struct http *h = arg;
 	double now = clock_mono();
@@ -94,8 +94,8 @@ static void on_look(void *arg)
 		struct guest *g = &h->guest[i];
 		if (!g->stream)
 			continue;
-		if (is_gone(g->stream)) {
-			release(h, g);
+		if (http_is_gone(g->stream)) {
+			http_release(h, g);
 		} else if (!g->is_late && now - g->since >= h->options.seconds) {
 			g->is_late = 1; /* evhttp finds the end of the stream, and frees it */
 			shutdown(bufferevent_getfd(g->stream), SHUT_RDWR);
@@ -135,8 +135,8 @@ static void on_accept_error(struct evconnlistener *listener, void *server)
 
 /* evhttp 2.1 sends a body even to a client that asks only for the head. It also drops the answer to
  * a client that has closed its sending side (socat, nc), so stop reading from the client. */
-static void answer(struct evhttp_request *rq, int code, const char *reason, const char *type,
-		   const char *text, size_t len)
+static void http_answer(struct evhttp_request *rq, int code, const char *reason, const char *type,
+			const char *text, size_t len)
 {
 	char length[24];
 	int head = evhttp_request_get_command(rq) == EVHTTP_REQ_HEAD;
@@ -164,20 +164,20 @@ static void on_page(struct evhttp_request *rq, void *arg)
 	if (h->page_at == 0 || now - h->page_at >= HTTP_PAGE_SECONDS) {
 		h->page_at = 0;
 		if (h->options.page(h->options.owner, &h->page, &h->page_len, &h->why) != 0) {
-			answer(rq, HTTP_SERVUNAVAIL, "Service Unavailable", "text/plain",
-			       h->why.text, strlen(h->why.text));
+			http_answer(rq, HTTP_SERVUNAVAIL, "Service Unavailable", "text/plain",
+				    h->why.text, strlen(h->why.text));
 			return;
 		}
 		h->page_at = now;
 	}
-	answer(rq, HTTP_OK, "OK", h->options.type, h->page, h->page_len);
+	http_answer(rq, HTTP_OK, "OK", h->options.type, h->page, h->page_len);
 }
 
 static void on_other(struct evhttp_request *rq, void *arg)
 {
 	struct http *h = arg;
-	answer(rq, HTTP_NOTFOUND, "Not Found", "text/plain", h->options.about,
-	       strlen(h->options.about));
+	http_answer(rq, HTTP_NOTFOUND, "Not Found", "text/plain", h->options.about,
+		    strlen(h->options.about));
 }
 
 /* ---- beginning and end ---- */
@@ -189,7 +189,7 @@ int http_new(struct http **out, const struct http_options *options, struct error
 		return error_set(err, ERROR_OS, "http", "out of memory");
 	h->options = *options;
 	h->server = evhttp_new(options->base);
-	h->look = timer_new(options->base, on_look, h);
+	h->look = timer_new(options->base, http_on_look, h);
 	if (!h->server || !h->look || timer_set(h->look, LOOK_SECONDS) != 0) {
 		http_free(h);
 		return error_set(err, ERROR_OS, "http", "out of memory");
@@ -213,7 +213,7 @@ void http_free(struct http *h)
 		evhttp_free(h->server); /* the listeners, too */
 	for (size_t i = 0; i < HTTP_CLIENTS_MAX; i++)
 		if (h->guest[i].stream)
-			release(h, &h->guest[i]);
+			http_release(h, &h->guest[i]);
 	for (struct door *d = h->doors, *next; d; d = next) {
 		next = d->next;
 		if (d->path)
@@ -263,8 +263,8 @@ static void name_tcp(const struct sockaddr *address, char *name)
 	}
 }
 
-static int listen_at(int fd, const struct sockaddr *address, socklen_t len, char *name,
-		     struct error *err)
+static int http_listen_at(int fd, const struct sockaddr *address, socklen_t len, char *name,
+			  struct error *err)
 {
 	int on = 1;
 	struct sockaddr_storage bound;
@@ -291,7 +291,7 @@ static int open_tcp(const struct sockaddr *address, socklen_t len, int *fd, char
 	*fd = socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (*fd < 0)
 		return error_errno(err, ERROR_OS, name, "socket");
-	if (listen_at(*fd, address, len, name, err) == 0)
+	if (http_listen_at(*fd, address, len, name, err) == 0)
 		return 0;
 	close(*fd);
 	return -1;

@@ -41,7 +41,7 @@ static void dispatch(struct connection *c, struct verb_entry *verb, struct paylo
 }
 
 __attribute__((format(printf, 4, 5))) static void
-refuse(struct connection *c, struct verb_entry *verb, const char *code, const char *fmt, ...)
+input_refuse(struct connection *c, struct verb_entry *verb, const char *code, const char *fmt, ...)
 {
 	char text[ERROR_TEXT_MAX];
 	va_list ap;
@@ -108,33 +108,33 @@ static void skip_payload(struct connection *c, uint64_t bytes, uint64_t bytes_ma
 
 /* ---- payloads that are still to come ---- */
 
-static void no_memory(struct connection *c)
+static void input_no_memory(struct connection *c)
 {
-	refuse(c, c->payload_verb, "no-memory", "out of memory for a payload of %llu bytes",
-	       (unsigned long long)c->payload_bytes);
+	input_refuse(c, c->payload_verb, "no-memory", "out of memory for a payload of %llu bytes",
+		     (unsigned long long)c->payload_bytes);
 	connection_end(c);
 }
 
 /* Memory for payloads that are being read: the sum of what their clients have announced, so that
  * each payload that has begun can be completed. A single payload may be longer. */
-static uint64_t counted(uint64_t bytes)
+static uint64_t input_counted(uint64_t bytes)
 {
 	return bytes > PAYLOAD_FREE_BYTES ? bytes : 0;
 }
 
-static int has_room(const struct server *s, uint64_t bytes)
+static int input_has_room(const struct server *s, uint64_t bytes)
 {
 	uint64_t max = s->options.payloads_bytes_max;
-	return counted(bytes) == 0 || s->payload_bytes == 0 ||
+	return input_counted(bytes) == 0 || s->payload_bytes == 0 ||
 	       (s->payload_bytes <= max && bytes <= max - s->payload_bytes);
 }
 
 /* c's payload is no longer being read: it is complete, or c is closed. */
-static struct payload *take_payload(struct connection *c)
+static struct payload *input_take_payload(struct connection *c)
 {
 	struct payload *p = c->payload;
 	if (p)
-		c->server->payload_bytes -= counted(c->payload_bytes);
+		c->server->payload_bytes -= input_counted(c->payload_bytes);
 	c->payload = NULL;
 	return p;
 }
@@ -143,21 +143,21 @@ static void start_payload(struct connection *c)
 {
 	c->payload = payload_begin(c->server->payloads, (size_t)c->payload_bytes);
 	if (!c->payload) {
-		no_memory(c);
+		input_no_memory(c);
 		return;
 	}
 	framer_expect(&c->in, c->payload_bytes);
 	c->due_seen = UINT64_MAX;
-	c->server->payload_bytes += counted(c->payload_bytes);
+	c->server->payload_bytes += input_counted(c->payload_bytes);
 	if (c->payload_bytes == 0)
-		dispatch(c, c->payload_verb, take_payload(c));
+		dispatch(c, c->payload_verb, input_take_payload(c));
 }
 
 /* The one that waits longest comes first. */
 static void give_room(struct server *s)
 {
 	struct connection *c;
-	while ((c = s->first_waiting) != NULL && has_room(s, c->payload_bytes)) {
+	while ((c = s->first_waiting) != NULL && input_has_room(s, c->payload_bytes)) {
 		s->first_waiting = c->waits_next;
 		c->waits = 0;
 		start_payload(c);
@@ -183,7 +183,7 @@ void connection_drop_input(struct connection *c)
 	if (c->waits)
 		*at = c->waits_next;
 	c->waits = 0;
-	payload_release(take_payload(c));
+	payload_release(input_take_payload(c));
 	give_room(c->server);
 }
 
@@ -212,10 +212,12 @@ int connection_look(struct connection *c)
 		(unsigned long long)c->number, (long)c->pid);
 	struct verb_entry *verb = c->payload ? c->payload_verb : NULL;
 	if (is_in_the_way)
-		refuse(c, verb, "slow", "the payload stopped arriving, and other clients wait for "
-					"its memory");
+		input_refuse(c, verb, "slow",
+			     "the payload stopped arriving, and other clients wait for "
+			     "its memory");
 	else
-		refuse(c, verb, "slow", "the rest of the request did not come in %.0f s", seconds);
+		input_refuse(c, verb, "slow", "the rest of the request did not come in %.0f s",
+			     seconds);
 	connection_end(c);
 	return 0;
 }
@@ -224,19 +226,19 @@ static void start_raw(struct connection *c, struct verb_entry *verb, uint64_t by
 {
 	uint64_t max = verb->verb->payload_bytes_max;
 	if (max == 0) {
-		refuse(c, verb, "bad-request", "%s takes no payload", verb->verb->name);
+		input_refuse(c, verb, "bad-request", "%s takes no payload", verb->verb->name);
 		skip_payload(c, bytes, DISCARD_BYTES_MAX);
 		return;
 	}
 	if (bytes > max) {
-		refuse(c, verb, "bad-request", "bytes=%llu is more than %llu",
-		       (unsigned long long)bytes, (unsigned long long)max);
+		input_refuse(c, verb, "bad-request", "bytes=%llu is more than %llu",
+			     (unsigned long long)bytes, (unsigned long long)max);
 		connection_end(c);
 		return;
 	}
 	c->payload_verb = verb;
 	c->payload_bytes = bytes;
-	if (has_room(c->server, bytes)) {
+	if (input_has_room(c->server, bytes)) {
 		start_payload(c);
 		return;
 	}
@@ -254,12 +256,12 @@ static void start_mapped(struct connection *c, struct verb_entry *verb, uint64_t
 	uint64_t offset, max = verb->verb->payload_bytes_max;
 	struct error err;
 	if (record_u64(r, "map-offset-bytes", 0, UINT64_MAX, &offset, &err) != 0) {
-		refuse(c, verb, "bad-request", "%s", err.text);
+		input_refuse(c, verb, "bad-request", "%s", err.text);
 		return;
 	}
 	if (bytes > max) {
-		refuse(c, verb, "bad-request", "map-bytes=%llu is more than %llu",
-		       (unsigned long long)bytes, (unsigned long long)max);
+		input_refuse(c, verb, "bad-request", "map-bytes=%llu is more than %llu",
+			     (unsigned long long)bytes, (unsigned long long)max);
 		return;
 	}
 	struct payload *p =
@@ -267,7 +269,7 @@ static void start_mapped(struct connection *c, struct verb_entry *verb, uint64_t
 	if (p)
 		dispatch(c, verb, p);
 	else
-		refuse(c, verb, "bad-request", "%s", err.text);
+		input_refuse(c, verb, "bad-request", "%s", err.text);
 }
 
 static void handle_line(struct connection *c, const char *line, size_t len)
@@ -276,7 +278,7 @@ static void handle_line(struct connection *c, const char *line, size_t len)
 	struct error err;
 	c->looks = 0;
 	if (record_parse(r, line, len, &err) != 0) {
-		refuse(c, NULL, "bad-request", "%s", err.text);
+		input_refuse(c, NULL, "bad-request", "%s", err.text);
 		if (may_announce(line, len))
 			connection_end(c);
 		return;
@@ -287,15 +289,16 @@ static void handle_line(struct connection *c, const char *line, size_t len)
 	enum announced how = announcement(r, verb, &bytes, &raw, &err);
 	const char *missing = verb ? verbs_missing(verb, r) : NULL;
 	if (how == ANNOUNCED_BADLY) {
-		refuse(c, verb, "bad-request", "%s", err.text);
+		input_refuse(c, verb, "bad-request", "%s", err.text);
 		if (raw)
 			connection_end(c);
 	} else if (!verb) {
-		refuse(c, NULL, "unknown-request", "there is no request '%.64s'; help lists them",
-		       r->type);
+		input_refuse(c, NULL, "unknown-request",
+			     "there is no request '%.64s'; help lists them", r->type);
 		skip_payload(c, raw ? bytes : 0, DISCARD_BYTES_MAX);
 	} else if (missing) {
-		refuse(c, verb, "bad-request", "%s: %s= is missing", verb->verb->name, missing);
+		input_refuse(c, verb, "bad-request", "%s: %s= is missing", verb->verb->name,
+			     missing);
 		uint64_t max = verb->verb->payload_bytes_max;
 		skip_payload(c, raw ? bytes : 0, max > DISCARD_BYTES_MAX ? max : DISCARD_BYTES_MAX);
 	} else if (how == ANNOUNCED_RAW) {
@@ -320,7 +323,7 @@ static int take_some(struct connection *c)
 {
 	size_t got = payload_got(c), left = framer_left(&c->in);
 	if (payload_grow(&c->payload, got + (left < c->in.due ? left : (size_t)c->in.due)) != 0) {
-		no_memory(c);
+		input_no_memory(c);
 		return -1;
 	}
 	(void)framer_take(&c->in, c->payload->data + got, SIZE_MAX);
@@ -330,7 +333,7 @@ static int take_some(struct connection *c)
 /* All bytes of the payload are there. */
 static void finish_payload(struct connection *c)
 {
-	struct payload *p = take_payload(c);
+	struct payload *p = input_take_payload(c);
 	c->looks = 0;
 	if (c->line) {
 		/* Parse the request's line again: the server's record has held other clients' lines
@@ -356,7 +359,7 @@ static void keep_line(struct connection *c, const char *line, size_t len)
 }
 
 /* Takes one line, or the available bytes of a payload. -1: nothing more can be taken now. */
-static int take_one(struct connection *c)
+static int input_take_one(struct connection *c)
 {
 	const char *line;
 	size_t len;
@@ -379,7 +382,7 @@ static int take_one(struct connection *c)
 	case FRAMER_MORE:
 		return -1;
 	case FRAMER_LONG:
-		refuse(c, NULL, "bad-request", "line longer than %d bytes", RECORD_LINE_MAX);
+		input_refuse(c, NULL, "bad-request", "line longer than %d bytes", RECORD_LINE_MAX);
 		connection_end(c);
 		return -1;
 	case FRAMER_LINE:
@@ -394,7 +397,7 @@ static int take_one(struct connection *c)
 /* Takes back the buffers that were lent. */
 static void consume(struct connection *c)
 {
-	while (!c->closing && !c->ended && take_one(c) == 0)
+	while (!c->closing && !c->ended && input_take_one(c) == 0)
 		;
 	if (c->closing)
 		framer_clear(&c->in);
@@ -423,13 +426,13 @@ static void hear_end(struct connection *c, int half_closed)
 		return;
 	}
 	if (framer_left(&c->in) > 0 && !c->payload)
-		refuse(c, NULL, "bad-request", "the input ends without a newline");
+		input_refuse(c, NULL, "bad-request", "the input ends without a newline");
 	connection_end(c);
 }
 
 /* One read: straight into the payload if one is due, and into the common input beyond it. Returns
  * the bytes read, 0 when nothing more can be read now. */
-static size_t read_once(struct connection *c)
+static size_t input_read_once(struct connection *c)
 {
 	struct iovec piece[2];
 	void *to = NULL;
@@ -437,7 +440,7 @@ static size_t read_once(struct connection *c)
 	if (c->payload) {
 		size_t got = payload_got(c);
 		if (payload_grow(&c->payload, got + 1) != 0) {
-			no_memory(c);
+			input_no_memory(c);
 			return 0;
 		}
 		to = c->payload->data + got;
@@ -461,7 +464,7 @@ void connection_read(struct connection *c)
 	if (c->resuming) /* handle what it sent before first */
 		return;
 	do {
-		size_t n = read_once(c);
+		size_t n = input_read_once(c);
 		if (n == 0)
 			break;
 		got += n;

@@ -68,7 +68,7 @@ void chunk_pool_clear(struct chunk_pool *pool)
 	pool->count = 0;
 }
 
-static void append(struct output *o, struct chunk *k)
+static void output_append(struct output *o, struct chunk *k)
 {
 	if (o->last)
 		o->last->next = k;
@@ -84,7 +84,7 @@ char *output_reserve(struct output *o, struct chunk_pool *pool, size_t len)
 		k = chunk_new(pool, len > CHUNK_ROOM ? len : CHUNK_ROOM);
 		if (!k)
 			return NULL;
-		append(o, k);
+		output_append(o, k);
 	}
 	return k->own + k->end;
 }
@@ -115,7 +115,7 @@ int output_put_with(struct output *o, struct chunk_pool *pool, const void *data,
 	if (!k)
 		return -1;
 	k->pass = pass;
-	append(o, k);
+	output_append(o, k);
 	memcpy(k->own, data, len);
 	output_commit(o, len);
 	return 0;
@@ -135,7 +135,7 @@ int output_put_ref(struct output *o, struct chunk_pool *pool, const void *data, 
 	k->release = release;
 	k->arg = arg;
 	k->borrowed = 1;
-	append(o, k);
+	output_append(o, k);
 	o->bytes += len;
 	return 0;
 }
@@ -151,7 +151,7 @@ void output_move(struct output *to, struct output *from, struct chunk_pool *pool
 		return;
 	}
 	if (k) {
-		append(to, k);
+		output_append(to, k);
 		to->last = from->last;
 		to->bytes += from->bytes;
 		to->copied += from->copied;
@@ -170,7 +170,7 @@ void output_clear(struct output *o, struct chunk_pool *pool)
 }
 
 /* Removes n written bytes from the front. */
-static void advance(struct output *o, struct chunk_pool *pool, size_t n)
+static void output_advance(struct output *o, struct chunk_pool *pool, size_t n)
 {
 	o->bytes -= n;
 	while (o->first) {
@@ -209,7 +209,7 @@ int output_write(struct output *o, struct chunk_pool *pool, int fd)
 			return n == TRANSPORT_LATER ? OUTPUT_BLOCKED : -1;
 		o->first->pass = -1;
 		written += (size_t)n;
-		advance(o, pool, (size_t)n);
+		output_advance(o, pool, (size_t)n);
 	}
 	/* Frees space that was reserved and never used. */
 	if (o->first)

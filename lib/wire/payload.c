@@ -35,7 +35,7 @@ void payload_pool_release(struct payload_pool *pool)
 }
 
 /* A block with room for `bytes`, reused or new. */
-static struct payload *take_block(struct payload_pool *pool, size_t bytes)
+static struct payload *payload_take_block(struct payload_pool *pool, size_t bytes)
 {
 	struct payload *p;
 	size_t room = bytes < SMALL_ROOM ? SMALL_ROOM : bytes;
@@ -58,9 +58,9 @@ static struct payload *take_block(struct payload_pool *pool, size_t bytes)
 	return p;
 }
 
-static struct payload *begin(struct payload_pool *pool, size_t bytes, size_t room)
+static struct payload *payload_begin_block(struct payload_pool *pool, size_t bytes, size_t room)
 {
-	struct payload *p = take_block(pool, room);
+	struct payload *p = payload_take_block(pool, room);
 	if (!p)
 		return NULL;
 	p->references = 1;
@@ -74,13 +74,14 @@ static struct payload *begin(struct payload_pool *pool, size_t bytes, size_t roo
 
 struct payload *payload_new(struct payload_pool *pool, size_t bytes)
 {
-	return begin(pool, bytes, bytes);
+	return payload_begin_block(pool, bytes, bytes);
 }
 
 struct payload *payload_begin(struct payload_pool *pool, size_t bytes)
 {
 	int is_there = pool->spare && pool->spare->room >= bytes && pool->spare->room / 2 <= bytes;
-	return begin(pool, bytes, is_there || bytes < FIRST_ROOM ? bytes : FIRST_ROOM);
+	return payload_begin_block(pool, bytes,
+				   is_there || bytes < FIRST_ROOM ? bytes : FIRST_ROOM);
 }
 
 int payload_grow(struct payload **payload, size_t need)

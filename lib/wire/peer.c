@@ -47,7 +47,7 @@ struct peer {
 	struct answers in;
 };
 
-static void arm(struct peer *p, double seconds)
+static void peer_arm(struct peer *p, double seconds)
 {
 	timer_set(p->timer, seconds > 0 ? seconds : 0);
 }
@@ -70,13 +70,13 @@ static void free_now(struct peer *p)
 	free(p);
 }
 
-static void enter(struct peer *p)
+static void peer_enter(struct peer *p)
 {
 	p->busy++;
 }
 
 /* 0 when the peer is gone. */
-static int leave(struct peer *p)
+static int peer_leave(struct peer *p)
 {
 	if (--p->busy > 0 || !p->dead)
 		return !p->dead;
@@ -140,7 +140,7 @@ static void forget_connection(struct peer *p)
 
 static void retry_later(struct peer *p)
 {
-	arm(p, p->retry_seconds);
+	peer_arm(p, p->retry_seconds);
 	p->retry_seconds *= 2;
 	if (p->retry_seconds > RETRY_SECONDS_MAX)
 		p->retry_seconds = RETRY_SECONDS_MAX;
@@ -148,15 +148,15 @@ static void retry_later(struct peer *p)
 
 /* The connection has ended. Tell the requests first, then the owner; only then try to connect
  * again. */
-static void drop(struct peer *p)
+static void peer_drop(struct peer *p)
 {
 	int was_up = p->state == PEER_UP;
 	forget_connection(p);
-	enter(p);
+	peer_enter(p);
 	fail_all(p);
 	if (was_up && !p->dead && p->options.down)
 		p->options.down(p, p->options.owner);
-	if (leave(p))
+	if (peer_leave(p))
 		retry_later(p);
 }
 
@@ -166,7 +166,7 @@ static void watch_oldest(struct peer *p)
 	if (p->state != PEER_UP || p->options.answer_seconds <= 0)
 		return;
 	if (p->first)
-		arm(p, p->first->since + p->options.answer_seconds - clock_mono());
+		peer_arm(p, p->first->since + p->options.answer_seconds - clock_mono());
 	else
 		timer_stop(p->timer);
 }
@@ -174,13 +174,13 @@ static void watch_oldest(struct peer *p)
 /* ---- reading ---- */
 
 /* Passes the record to the request that it answers. 0: the peer is gone or dropped. */
-static int give(struct peer *p)
+static int peer_give(struct peer *p)
 {
 	struct open_request *q = p->first;
 	int closing = answers_is_last(&p->record);
 	if (!q) {
 		log_say(LOG_LEVEL_WARNING, "%s: an answer without a request", p->path);
-		drop(p);
+		peer_drop(p);
 		return 0;
 	}
 	peer_reply_fn *reply = q->reply;
@@ -192,15 +192,15 @@ static int give(struct peer *p)
 	if (!reply)
 		return 1;
 	int fd = p->in.fd;
-	enter(p);
+	peer_enter(p);
 	reply(&p->record, closing, arg);
-	return leave(p) && p->in.fd == fd;
+	return peer_leave(p) && p->in.fd == fd;
 }
 
-static int greeted(struct peer *p)
+static int peer_greeted(struct peer *p)
 {
 	if (answers_greeting(&p->record, p->path, NULL) != 0) {
-		drop(p);
+		peer_drop(p);
 		return 0;
 	}
 	p->state = PEER_UP;
@@ -208,13 +208,13 @@ static int greeted(struct peer *p)
 	timer_stop(p->timer);
 	if (!p->options.up)
 		return 1;
-	enter(p);
+	peer_enter(p);
 	p->options.up(p, &p->record, p->options.owner);
-	return leave(p);
+	return peer_leave(p);
 }
 
 /* One record. 0: more has to be read first, or the peer is gone or dropped. */
-static int take_one(struct peer *p)
+static int peer_take_one(struct peer *p)
 {
 	struct error err;
 	(void)framer_take(&p->in.in, NULL, SIZE_MAX);
@@ -225,33 +225,33 @@ static int take_one(struct peer *p)
 		return 0;
 	if (found < 0) {
 		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
-		drop(p);
+		peer_drop(p);
 		return 0;
 	}
-	return p->state == PEER_GREETING ? greeted(p) : give(p);
+	return p->state == PEER_GREETING ? peer_greeted(p) : peer_give(p);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *peer)
+static void peer_on_readable(evutil_socket_t fd, short what, void *peer)
 {
 	struct peer *p = peer;
 	(void)fd;
 	(void)what;
-	enter(p);
+	peer_enter(p);
 	ssize_t n = answers_read(&p->in, NULL, 0, NULL);
 	if (n < 0)
-		drop(p);
-	while (n > 0 && take_one(p))
+		peer_drop(p);
+	while (n > 0 && peer_take_one(p))
 		;
-	(void)leave(p);
+	(void)peer_leave(p);
 }
 
 /* ---- writing ---- */
 
-static void write_out(struct peer *p)
+static void peer_write_out(struct peer *p)
 {
 	int result = output_write(&p->out, &p->chunks, p->in.fd);
 	if (result < 0)
-		drop(p);
+		peer_drop(p);
 	else if (result == OUTPUT_BLOCKED)
 		event_add(p->writer, NULL);
 }
@@ -262,11 +262,11 @@ static void on_writable(evutil_socket_t fd, short what, void *peer)
 	(void)fd;
 	(void)what;
 	if (p->in.fd >= 0)
-		write_out(p);
+		peer_write_out(p);
 }
 
 /* Sends all or nothing: half a request could never be undone. */
-static int put(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes)
+static int peer_put(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes)
 {
 	char *to = output_reserve(&p->out, &p->chunks, len + bytes);
 	if (!to)
@@ -279,7 +279,7 @@ static int put(struct peer *p, const char *line, size_t len, const void *payload
 }
 
 /* Prepares a request of this many bytes; NULL: it can't be sent. */
-static struct open_request *request_new(struct peer *p, size_t bytes)
+static struct open_request *peer_request_new(struct peer *p, size_t bytes)
 {
 	struct open_request *q = p->unused;
 	if (p->state != PEER_UP || p->dead || p->out.bytes + bytes > p->options.output_bytes_max)
@@ -316,14 +316,14 @@ static int request_open(struct peer *p, struct open_request *q, int is_put, peer
 int peer_send(struct peer *p, const char *line, size_t len, const void *payload, size_t bytes,
 	      peer_reply_fn *reply, void *arg)
 {
-	struct open_request *q = request_new(p, len + bytes);
-	return q ? request_open(p, q, put(p, line, len, payload, bytes) == 0, reply, arg) : -1;
+	struct open_request *q = peer_request_new(p, len + bytes);
+	return q ? request_open(p, q, peer_put(p, line, len, payload, bytes) == 0, reply, arg) : -1;
 }
 
 int peer_send_ref(struct peer *p, const char *text, size_t len, void (*release)(void *of), void *of,
 		  peer_reply_fn *reply, void *arg)
 {
-	struct open_request *q = request_new(p, len);
+	struct open_request *q = peer_request_new(p, len);
 	if (q)
 		return request_open(
 			p, q, output_put_ref(&p->out, &p->chunks, text, len, release, of) == 0,
@@ -335,7 +335,7 @@ int peer_send_ref(struct peer *p, const char *text, size_t len, void (*release)(
 int peer_send_with(struct peer *p, const char *line, size_t len, int fd, peer_reply_fn *reply,
 		   void *arg)
 {
-	struct open_request *q = request_new(p, len);
+	struct open_request *q = peer_request_new(p, len);
 	return q ? request_open(p, q, output_put_with(&p->out, &p->chunks, line, len, fd) == 0,
 				reply, arg)
 		 : -1;
@@ -364,16 +364,16 @@ static void connect_now(struct peer *p)
 	}
 	answers_begin(&p->in, fd, p->path);
 	p->state = PEER_GREETING;
-	p->reader = event_new(p->base, fd, EV_READ | EV_PERSIST, on_readable, p);
+	p->reader = event_new(p->base, fd, EV_READ | EV_PERSIST, peer_on_readable, p);
 	p->writer = event_new(p->base, fd, EV_WRITE, on_writable, p);
 	if (!p->reader || !p->writer || event_add(p->reader, NULL) != 0) {
-		drop(p);
+		peer_drop(p);
 		return;
 	}
-	arm(p, p->options.answer_seconds > 0 ? p->options.answer_seconds : GREETING_SECONDS);
+	peer_arm(p, p->options.answer_seconds > 0 ? p->options.answer_seconds : GREETING_SECONDS);
 }
 
-static void on_timer(void *peer)
+static void peer_on_timer(void *peer)
 {
 	struct peer *p = peer;
 	if (p->state == PEER_DOWN) {
@@ -387,7 +387,7 @@ static void on_timer(void *peer)
 	}
 	log_say(LOG_LEVEL_WARNING, "%s: no answer in %g s: connection dropped", p->path,
 		p->options.answer_seconds > 0 ? p->options.answer_seconds : GREETING_SECONDS);
-	drop(p);
+	peer_drop(p);
 }
 
 struct peer *peer_new(struct event_base *base, const struct peer_options *options)
@@ -402,13 +402,13 @@ struct peer *peer_new(struct event_base *base, const struct peer_options *option
 	p->in.fd = -1;
 	p->retry_seconds = RETRY_SECONDS_FIRST;
 	p->path = strdup(options->path);
-	p->timer = timer_new(base, on_timer, p);
+	p->timer = timer_new(base, peer_on_timer, p);
 	p->flusher = event_new(base, -1, 0, on_writable, p);
 	if (!p->path || !p->timer || !p->flusher) {
 		free_now(p);
 		return NULL;
 	}
-	arm(p, 0);
+	peer_arm(p, 0);
 	return p;
 }
 
@@ -418,7 +418,7 @@ void peer_free(struct peer *p)
 		return;
 	forget_connection(p);
 	p->dead = 1;
-	enter(p);
+	peer_enter(p);
 	fail_all(p);
-	(void)leave(p);
+	(void)peer_leave(p);
 }

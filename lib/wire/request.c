@@ -56,7 +56,7 @@ static void request_free(struct request *rq)
 }
 
 /* Removes answered requests from the front; what the new first one has written so far is sent. */
-static void advance(struct connection *c)
+static void request_advance(struct connection *c)
 {
 	struct server *s = c->server;
 	while (c->first) {
@@ -175,7 +175,7 @@ void request_put_record(struct request *rq, struct record_out *o)
 }
 
 /* The closing record is written; rq goes as soon as the requests before it have gone. */
-static void finish(struct request *rq)
+static void request_finish(struct request *rq)
 {
 	struct connection *c = rq->connection;
 	struct server *s = c->server;
@@ -187,7 +187,7 @@ static void finish(struct request *rq)
 	payload_release(rq->payload);
 	rq->payload = NULL;
 	if (rq == c->first)
-		advance(c);
+		request_advance(c);
 }
 
 void request_ok(struct request *rq, const char *fields_fmt, ...)
@@ -209,7 +209,7 @@ void request_ok(struct request *rq, const char *fields_fmt, ...)
 	}
 	line[len++] = '\n';
 	request_put(rq, line, len);
-	finish(rq);
+	request_finish(rq);
 }
 
 void request_ok_record(struct request *rq, struct record_out *o)
@@ -220,7 +220,7 @@ void request_ok_record(struct request *rq, struct record_out *o)
 		return;
 	}
 	request_put(rq, o->data, len);
-	finish(rq);
+	request_finish(rq);
 }
 
 void request_ok_with(struct request *rq, struct record_out *o, int fd)
@@ -230,7 +230,7 @@ void request_ok_with(struct request *rq, struct record_out *o, int fd)
 	if (out)
 		was_put(rq, len,
 			output_put_with(out, &rq->connection->server->chunks, o->data, len, fd));
-	finish(rq);
+	request_finish(rq);
 }
 
 void request_err(struct request *rq, const char *code, const char *text_fmt, ...)
@@ -255,7 +255,7 @@ void request_err_record(struct request *rq, struct record_out *o, const char *te
 	request_put(rq, o->data, record_end(o, text));
 	if (rq->verb)
 		rq->verb->errors++;
-	finish(rq);
+	request_finish(rq);
 }
 
 void request_bad(struct request *rq, const struct error *err)

@@ -59,7 +59,7 @@ static void welcome(struct server *s, int fd)
 	connection_mark_dirty(c);
 }
 
-static void on_accept(evutil_socket_t listen_fd, short what, void *server)
+static void server_on_accept(evutil_socket_t listen_fd, short what, void *server)
 {
 	struct server *s = server;
 	(void)listen_fd;
@@ -111,7 +111,7 @@ static void on_sweep(void *server)
 }
 
 /* Runs only while a client has begun a request. */
-static void on_look(void *server)
+static void server_on_look(void *server)
 {
 	struct server *s = server;
 	int begun = 0;
@@ -127,7 +127,7 @@ void server_look_later(struct server *s)
 		timer_set(s->look, s->options.begun_seconds / BEGUN_LOOKS);
 }
 
-static void on_signal(evutil_socket_t signal_number, short what, void *server)
+static void server_on_signal(evutil_socket_t signal_number, short what, void *server)
 {
 	struct server *s = server;
 	(void)what;
@@ -209,14 +209,14 @@ static int make_base(struct server *s, struct error *err)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	s->accept_again = timer_new(s->base, on_accept_again, s);
 	s->sweep = timer_new(s->base, on_sweep, s);
-	s->look = timer_new(s->base, on_look, s);
+	s->look = timer_new(s->base, server_on_look, s);
 	s->watchdog = timer_new(s->base, on_watchdog, s);
 	if (!s->accept_again || !s->sweep || !s->look || !s->watchdog)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	if (s->options.beside)
 		return 0;
-	s->on_term = evsignal_new(s->base, SIGTERM, on_signal, s);
-	s->on_int = evsignal_new(s->base, SIGINT, on_signal, s);
+	s->on_term = evsignal_new(s->base, SIGTERM, server_on_signal, s);
+	s->on_int = evsignal_new(s->base, SIGINT, server_on_signal, s);
 	if (!s->on_term || !s->on_int || event_add(s->on_term, NULL) != 0 ||
 	    event_add(s->on_int, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
@@ -403,7 +403,7 @@ static int is_unread(const struct server *s)
 }
 
 /* Stop reading, and write the remaining answers, for a limited time. */
-static int drain(struct server *s, struct error *err)
+static int server_drain(struct server *s, struct error *err)
 {
 	double deadline = clock_mono() + s->options.drain_seconds;
 	s->draining = 1;
@@ -431,7 +431,7 @@ int server_run(struct server *s, const char *notify_socket, double watchdog_seco
 		return -1;
 	s->notify_socket = notify_socket;
 	s->watchdog_seconds = watchdog_seconds;
-	s->listener = event_new(s->base, s->listens.fd, EV_READ | EV_PERSIST, on_accept, s);
+	s->listener = event_new(s->base, s->listens.fd, EV_READ | EV_PERSIST, server_on_accept, s);
 	if (!s->listener || event_add(s->listener, NULL) != 0)
 		return error_set(err, ERROR_OS, s->path, "no event loop");
 	if ((watchdog_seconds > 0 && timer_set(s->watchdog, watchdog_seconds / 2) != 0) ||
@@ -444,5 +444,5 @@ int server_run(struct server *s, const char *notify_socket, double watchdog_seco
 	if (s->abandoned)
 		return 0;
 	notify_send(notify_socket, "STOPPING=1");
-	return result == 0 ? drain(s, err) : -1;
+	return result == 0 ? server_drain(s, err) : -1;
 }

@@ -237,7 +237,7 @@ static void take_descriptors(struct msghdr *message, int *passed)
 	}
 }
 
-static ssize_t receive(int fd, const struct iovec *piece, size_t count, int *passed)
+static ssize_t transport_receive(int fd, const struct iovec *piece, size_t count, int *passed)
 {
 	union {
 		struct cmsghdr align;
@@ -262,7 +262,8 @@ ssize_t transport_read(int fd, const struct iovec *piece, size_t count, int *pas
 {
 	ssize_t n;
 	do
-		n = passed ? receive(fd, piece, count, passed) : readv(fd, piece, (int)count);
+		n = passed ? transport_receive(fd, piece, count, passed)
+			   : readv(fd, piece, (int)count);
 	while (n < 0 && errno == EINTR);
 	return n > 0 ? n : n == 0 ? TRANSPORT_END : later_or_lost();
 }

@@ -116,7 +116,8 @@ static int mark_one_way(struct verb_table *t, const char *names, struct error *e
 }
 
 /* The i-th of all verbs that a server answers: its owner's, then `more`, then the built-in ones. */
-static void pick(struct verb_entry *v, size_t i, struct server *s, const struct server_options *o)
+static void verbs_pick(struct verb_entry *v, size_t i, struct server *s,
+		       const struct server_options *o)
 {
 	if (i < o->verb_count) {
 		v->verb = &o->verbs[i];
@@ -141,7 +142,7 @@ int verbs_new(struct verb_table *t, struct server *s, const struct server_option
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	for (size_t i = 0; i < count + BUILTIN_COUNT; i++) {
 		struct verb_entry *v = &t->entry[i];
-		pick(v, i, s, options);
+		verbs_pick(v, i, s, options);
 		if (verbs_find(t, v->verb->name))
 			return error_set(err, ERROR_SOFTWARE, NULL, "verb %s appears twice",
 					 v->verb->name);

@@ -76,7 +76,7 @@ void batch_add_range(struct batch *b, uint64_t id, uint64_t begin, uint64_t leng
 }
 
 /* Grows to exactly `count` (1 or more), because several arrays share one count. */
-static int grow(void *array_at, size_t count, size_t size, struct error *err)
+static int batch_grow(void *array_at, size_t count, size_t size, struct error *err)
 {
 	size_t room = 0;
 	if (grow_array(array_at, &room, count, size) != 0)
@@ -89,10 +89,10 @@ static int reserve_rows(struct batch *b, size_t rows, struct error *err)
 	if (rows <= b->row_room && b->offset)
 		return 0;
 	size_t room = rows + rows / 4 + 16;
-	if (grow(&b->label, room, sizeof(float), err) != 0 ||
-	    grow(&b->weight, room, sizeof(float), err) != 0 ||
-	    grow(&b->row, room, sizeof(uint64_t), err) != 0 ||
-	    grow(&b->offset, room + 1, sizeof(uint32_t), err) != 0)
+	if (batch_grow(&b->label, room, sizeof(float), err) != 0 ||
+	    batch_grow(&b->weight, room, sizeof(float), err) != 0 ||
+	    batch_grow(&b->row, room, sizeof(uint64_t), err) != 0 ||
+	    batch_grow(&b->offset, room + 1, sizeof(uint32_t), err) != 0)
 		return -1;
 	b->row_room = room;
 	if (b->count == 0)
@@ -106,15 +106,15 @@ static int reserve_keys(struct batch *b, size_t keys, struct error *err)
 		return error_set(err, ERROR_DATA, "", "%zu keys are too many for one batch", keys);
 	size_t room = keys + keys / 4 + 64;
 	if (keys > b->key_room || !b->index) {
-		if (grow(&b->index, room, sizeof(uint32_t), err) != 0 ||
-		    grow(&b->raw, room, sizeof(uint32_t), err) != 0 ||
-		    grow(&b->key, room, sizeof(uint32_t), err) != 0 ||
-		    grow(&b->move, room, sizeof(uint32_t), err) != 0)
+		if (batch_grow(&b->index, room, sizeof(uint32_t), err) != 0 ||
+		    batch_grow(&b->raw, room, sizeof(uint32_t), err) != 0 ||
+		    batch_grow(&b->key, room, sizeof(uint32_t), err) != 0 ||
+		    batch_grow(&b->move, room, sizeof(uint32_t), err) != 0)
 			return -1;
 		b->key_room = room;
 	}
 	if (b->has_value && b->value_room < b->key_room) {
-		if (grow(&b->value, b->key_room, sizeof(float), err) != 0)
+		if (batch_grow(&b->value, b->key_room, sizeof(float), err) != 0)
 			return -1;
 		b->value_room = b->key_room;
 	}
@@ -130,7 +130,7 @@ int batch_reserve(struct batch *b, size_t rows, size_t keys, struct error *err)
 	if (__builtin_mul_overflow(rows, b->dense_columns, &dense))
 		return error_set(err, ERROR_OS, "", "out of memory");
 	if (dense > b->dense_room) {
-		if (grow(&b->dense, dense + dense / 4, sizeof(float), err) != 0)
+		if (batch_grow(&b->dense, dense + dense / 4, sizeof(float), err) != 0)
 			return -1;
 		b->dense_room = dense + dense / 4;
 	}
@@ -173,7 +173,7 @@ static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
 	while (size < total + total / 8 && size < key_count)
 		size *= 2;
 	if (size > b->table_room) {
-		if (grow(&b->table, size, sizeof(uint64_t), err) != 0)
+		if (batch_grow(&b->table, size, sizeof(uint64_t), err) != 0)
 			return -1;
 		b->table_room = size;
 	}
@@ -223,7 +223,7 @@ int batch_finish(struct batch *b, const struct map *map, uint64_t key_count, str
 {
 	uint32_t parts = map->parts;
 	if (parts + 1 > b->part_room) {
-		if (grow(&b->part_begin, parts + 1, sizeof(size_t), err) != 0)
+		if (batch_grow(&b->part_begin, parts + 1, sizeof(size_t), err) != 0)
 			return -1;
 		b->part_room = parts + 1;
 	}

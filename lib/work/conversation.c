@@ -26,7 +26,7 @@ int conversation_stopped(const struct conversation *c)
 
 /* ---- connecting ---- */
 
-static int check_greeting(const struct conversation *c, struct error *err)
+static int conversation_check_greeting(const struct conversation *c, struct error *err)
 {
 	const struct conversation_options *o = &c->options;
 	if (!o->check || o->check(call_greeting(c->call), o->wanted, err) == 0)
@@ -55,7 +55,7 @@ int conversation_connect(struct conversation *c, double deadline, struct error *
 		clock_sleep(PAUSE_SECONDS);
 	}
 	call_set_answer(c->call, c->options.answer_seconds);
-	if (check_greeting(c, err) == 0)
+	if (conversation_check_greeting(c, err) == 0)
 		return WORK_OK;
 	conversation_close(c);
 	return -1;
@@ -85,7 +85,7 @@ static void pause_since(double gone)
 }
 
 /* The connection is lost: waits until the same daemon, or its heir, is there again. */
-static int come_back(struct conversation *c, struct error *err)
+static int conversation_come_back(struct conversation *c, struct error *err)
 {
 	double gone = clock_mono(), grace = 0, look = gone + NEEDLESS_SECONDS;
 	double deadline = gone + (c->brief ? 0 : c->options.wait_seconds);
@@ -116,7 +116,8 @@ static int come_back(struct conversation *c, struct error *err)
 	}
 	c->asides = 0;
 	call_set_answer(c->call, c->options.answer_seconds);
-	if (check_greeting(c, err) != 0 || conversation_incarnation(c, &incarnation, err) != 0)
+	if (conversation_check_greeting(c, err) != 0 ||
+	    conversation_incarnation(c, &incarnation, err) != 0)
 		return -1;
 	return incarnation == c->incarnation ? WORK_OK : WORK_RESET;
 }
@@ -135,7 +136,7 @@ static int send_open(struct conversation *c, struct error *err)
 int conversation_again(struct conversation *c, struct error *err)
 {
 	while (err->code == ERROR_UNAVAILABLE) {
-		int result = come_back(c, err);
+		int result = conversation_come_back(c, err);
 		if (result != WORK_OK)
 			return result;
 		if (send_open(c, err) == 0)

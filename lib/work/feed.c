@@ -108,7 +108,7 @@ static uint64_t parsed_uncut(const struct feed *f)
 
 /* ---- the thread ---- */
 
-static int parse(struct feed *f, struct held_piece *p, struct error *err)
+static int feed_parse(struct feed *f, struct held_piece *p, struct error *err)
 {
 	const struct piece *piece = &p->piece;
 	uint64_t begin = piece->begin, length = piece->length;
@@ -149,8 +149,8 @@ static ptrdiff_t find_row(const struct held_piece *p, uint64_t position)
 	return low < rows->count && rows->row[low] == row ? (ptrdiff_t)low : -1;
 }
 
-static int add_rows(struct feed *f, struct batch *b, const struct held_piece *p, uint64_t position,
-		    uint64_t length, struct error *err)
+static int feed_add_rows(struct feed *f, struct batch *b, const struct held_piece *p,
+			 uint64_t position, uint64_t length, struct error *err)
 {
 	const struct rows *rows = &p->rows;
 	batch_add_range(b, p->piece.id, p->piece.begin + position, length);
@@ -171,8 +171,8 @@ static int add_rows(struct feed *f, struct batch *b, const struct held_piece *p,
 
 /* Fills b from *cut on, and moves *cut. Reads the pieces up to `last`, which are parsed; later
  * pieces may change meanwhile. */
-static int fill(struct feed *f, struct batch *b, uint64_t size, struct cursor *cut,
-		const struct held_piece *last, struct error *err)
+static int feed_fill(struct feed *f, struct batch *b, uint64_t size, struct cursor *cut,
+		     const struct held_piece *last, struct error *err)
 {
 	const struct rows *rows = &cut->in->rows;
 	int audit = f->options.keys_are_rows;
@@ -186,7 +186,7 @@ static int fill(struct feed *f, struct batch *b, uint64_t size, struct cursor *c
 		if (length > 0 && !batch_takes_range(b, p->piece.id,
 						     p->piece.begin + cut->position, length))
 			break;
-		if (length > 0 && add_rows(f, b, p, cut->position, length, err) != 0)
+		if (length > 0 && feed_add_rows(f, b, p, cut->position, length, err) != 0)
 			return -1;
 		cut->position += length;
 		if (length < left || p == last)
@@ -205,7 +205,7 @@ static void step_parse(struct feed *f, struct held_piece *p)
 	f->spare = (struct rows){0};
 	f->busy = 1;
 	pthread_mutex_unlock(&f->lock);
-	int result = parse(f, p, &err);
+	int result = feed_parse(f, p, &err);
 	pthread_mutex_lock(&f->lock);
 	f->busy = 0;
 	if (result < 0)
@@ -224,7 +224,7 @@ static void step_cut(struct feed *f)
 		last = last->next;
 	f->busy = 1;
 	pthread_mutex_unlock(&f->lock);
-	int result = fill(f, &f->batch[slot], f->options.size, &cut, last, &err);
+	int result = feed_fill(f, &f->batch[slot], f->options.size, &cut, last, &err);
 	pthread_mutex_lock(&f->lock);
 	f->busy = 0;
 	if (result < 0) {
@@ -249,7 +249,7 @@ static int can_cut(const struct feed *f)
 	return rows > 0 && f->short_ok && f->ready_count == 0 && !first_unparsed(f);
 }
 
-static void *thread_main(void *arg)
+static void *feed_thread_main(void *arg)
 {
 	struct feed *f = arg;
 	pthread_mutex_lock(&f->lock);
@@ -279,7 +279,7 @@ int feed_new(struct feed **out, const struct feed_options *options, struct error
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_cond_init(&f->work, NULL);
 	pthread_cond_init(&f->news, NULL);
-	int errnum = thread_start(&f->thread, thread_main, f);
+	int errnum = thread_start(&f->thread, feed_thread_main, f);
 	if (errnum != 0) {
 		feed_free(f);
 		return error_set(err, ERROR_OS, "", "the reading thread: %s", strerror(errnum));
@@ -295,7 +295,7 @@ static void wait_idle(struct feed *f)
 		pthread_cond_wait(&f->news, &f->lock);
 }
 
-static void drop_all(struct feed *f)
+static void feed_drop_all(struct feed *f)
 {
 	f->taken = f->cut = (struct cursor){0};
 	free_taken(f);
@@ -315,7 +315,7 @@ void feed_free(struct feed *f)
 		pthread_mutex_unlock(&f->lock);
 		pthread_join(f->thread, NULL);
 	}
-	drop_all(f);
+	feed_drop_all(f);
 	rows_free(&f->spare);
 	for (size_t i = 0; i < BATCHES; i++)
 		batch_free(&f->batch[i]);
@@ -411,7 +411,7 @@ void feed_drop(struct feed *f)
 {
 	pthread_mutex_lock(&f->lock);
 	wait_idle(f);
-	drop_all(f);
+	feed_drop_all(f);
 	pthread_mutex_unlock(&f->lock);
 }
 

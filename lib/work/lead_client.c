@@ -3,20 +3,21 @@
 
 #include "base/number.h"
 
-static void add_known(struct record_out *o, const char *key, double value)
+static void lead_client_add_known(struct record_out *o, const char *key, double value)
 {
 	if (value > 0)
 		record_add_brief(o, key, value);
 }
 
-static int ask(struct conversation *lead, struct record_out *o, enum patience patience,
-	       struct error *err)
+static int lead_client_ask(struct conversation *lead, struct record_out *o, enum patience patience,
+			   struct error *err)
 {
 	int result = conversation_ask(lead, o, NULL, 0, err);
 	return result == WORK_OK ? conversation_answer(lead, patience, err) : result;
 }
 
-static int read_iteration(const struct conversation *lead, uint64_t *iteration, struct error *err)
+static int lead_client_read_iteration(const struct conversation *lead, uint64_t *iteration,
+				      struct error *err)
 {
 	if (record_u64(&lead->record, "iteration", 0, UINT64_MAX, iteration, err) != 0)
 		return error_wrap(err, lead->options.path);
@@ -32,11 +33,11 @@ int lead_client_join(struct conversation *lead, const struct exchange_member *me
 	if (replica)
 		record_add(&o, "replica", replica);
 	record_add_u64(&o, "size", member->size);
-	add_known(&o, "speed", member->speed);
+	lead_client_add_known(&o, "speed", member->speed);
 	if (member->most > 0)
 		record_add_u64(&o, "max", member->most);
-	int result = ask(lead, &o, HASTY, err);
-	return result == WORK_OK ? read_iteration(lead, iteration, err) : result;
+	int result = lead_client_ask(lead, &o, HASTY, err);
+	return result == WORK_OK ? lead_client_read_iteration(lead, iteration, err) : result;
 }
 
 int lead_client_leave(struct conversation *lead, struct error *err)
@@ -44,7 +45,7 @@ int lead_client_leave(struct conversation *lead, struct error *err)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(lead, &o, line, "leave");
-	return ask(lead, &o, PATIENT, err);
+	return lead_client_ask(lead, &o, PATIENT, err);
 }
 
 int lead_client_end(struct conversation *lead, struct error *err)
@@ -52,12 +53,12 @@ int lead_client_end(struct conversation *lead, struct error *err)
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(lead, &o, line, "end");
-	return ask(lead, &o, HASTY, err);
+	return lead_client_ask(lead, &o, HASTY, err);
 }
 
 /* ---- a push ---- */
 
-static void add_ranges(struct record_out *o, const struct batch *b)
+static void lead_client_add_ranges(struct record_out *o, const struct batch *b)
 {
 	char text[RECORD_LINE_MAX], *end = text;
 	for (size_t i = 0; i < b->range_count; i++) {
@@ -83,20 +84,20 @@ void lead_client_add_push(struct record_out *o, const struct exchange_push *push
 	if (b->positions > b->count) /* rows that can't be read: they count as covered, but are not
 				      * in the gradient */
 		record_add_u64(o, "skipped", b->positions - b->count);
-	add_ranges(o, b);
+	lead_client_add_ranges(o, b);
 }
 
 void lead_client_add_report(struct record_out *o, const struct exchange_push *push)
 {
 	if (!push->no_loss)
 		record_add_real(o, "loss", push->loss);
-	add_known(o, "speed", push->speed);
-	add_known(o, "time", push->time);
-	add_known(o, "mem", push->mem);
+	lead_client_add_known(o, "speed", push->speed);
+	lead_client_add_known(o, "time", push->time);
+	lead_client_add_known(o, "mem", push->mem);
 }
 
 int lead_client_wait(struct conversation *lead, uint64_t *iteration, struct error *err)
 {
 	int result = conversation_answer(lead, PATIENT, err);
-	return result == WORK_OK ? read_iteration(lead, iteration, err) : result;
+	return result == WORK_OK ? lead_client_read_iteration(lead, iteration, err) : result;
 }

@@ -29,7 +29,7 @@ static size_t align(size_t bytes)
 
 /* Sizes for the whole dense part, and for the most rows that a batch can touch here; pages cost
  * nothing until they are used. If a server refuses, everything goes inline. */
-static void share(struct part_client *p, uint64_t floats)
+static void part_client_share(struct part_client *p, uint64_t floats)
 {
 	size_t dense = floats * sizeof(float), row = p->width * sizeof(float);
 	size_t each = 2 * row + 2 * sizeof(uint32_t);
@@ -48,17 +48,17 @@ static void share(struct part_client *p, uint64_t floats)
 }
 
 /* The memory lasts as long as the connection, and a part may grow. */
-static void share_memory(struct part_client *p)
+static void part_client_share_memory(struct part_client *p)
 {
 	if (p->dense_most > p->dense_count)
-		share(p, p->dense_most);
+		part_client_share(p, p->dense_most);
 	if (!p->memory)
-		share(p, p->dense_count);
+		part_client_share(p, p->dense_count);
 }
 
 /* fd: the memory that the server passed, of `bytes`, as it said. Without the seal the server could
  * shrink it under us, and we would die by SIGBUS. */
-static void look_at(struct part_client *p, int fd, uint64_t bytes)
+static void part_client_look_at(struct part_client *p, int fd, uint64_t bytes)
 {
 	size_t want = p->dense_count * sizeof(float);
 	struct stat st;
@@ -74,7 +74,7 @@ static void look_at(struct part_client *p, int fd, uint64_t bytes)
 }
 
 /* If the server refuses to share its parameters, pull them. */
-static int look(struct part_client *p, struct error *err)
+static int part_client_look(struct part_client *p, struct error *err)
 {
 	static const char line[] = "look\n";
 	struct record *r = &p->talk.record;
@@ -87,7 +87,7 @@ static int look(struct part_client *p, struct error *err)
 	if (fd < 0)
 		return 0;
 	if (result == CALL_OK && record_u64(r, "map-bytes", 1, SIZE_MAX, &bytes, &ignored) == 0)
-		look_at(p, fd, bytes);
+		part_client_look_at(p, fd, bytes);
 	close(fd);
 	return 0;
 }
@@ -107,8 +107,8 @@ int part_client_connect(struct part_client *p, double deadline, struct error *er
 	if (result != WORK_OK)
 		return result;
 	p->same_clock = shares_clock(call_greeting(p->talk.call));
-	share_memory(p);
-	if (!p->looks || p->dense_count == 0 || look(p, err) == 0)
+	part_client_share_memory(p);
+	if (!p->looks || p->dense_count == 0 || part_client_look(p, err) == 0)
 		return WORK_OK;
 	part_client_close(p);
 	return err->code == ERROR_UNAVAILABLE ? WORK_RESET : -1;
@@ -200,8 +200,8 @@ int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t aft
 }
 
 /* Reads the `model` record, and its payload to where the model expects it. */
-static int take_model(struct part_client *p, const struct part_place *to,
-		      struct part_answer *answer, struct error *err)
+static int part_client_take_model(struct part_client *p, const struct part_place *to,
+				  struct part_answer *answer, struct error *err)
 {
 	const struct record *r = &p->talk.record;
 	size_t dense = pulled(p) * sizeof(float), rows = p->rows * p->width * sizeof(float);
@@ -250,7 +250,7 @@ int part_client_answer_pull(struct part_client *p, const struct part_place *to,
 			return WORK_OK;
 		if (!record_is(r, "model"))
 			continue;
-		if (take_model(p, to, answer, err) == 0) {
+		if (part_client_take_model(p, to, answer, err) == 0) {
 			got = 1;
 			continue;
 		}

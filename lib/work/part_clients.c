@@ -151,7 +151,7 @@ int part_clients_speak_of(struct part_clients *s, const struct batch *b, struct 
 	return 0;
 }
 
-static int reserve(float **p, size_t *room, size_t floats, struct error *err)
+static int part_clients_reserve(float **p, size_t *room, size_t floats, struct error *err)
 {
 	if (floats <= *room && *p)
 		return 0;
@@ -168,12 +168,12 @@ static int reserve(float **p, size_t *room, size_t floats, struct error *err)
 static int reserve_private(struct part_clients *s, const struct batch *b, struct error *err)
 {
 	size_t dense = s->dense_count, rows = b->unique * s->width;
-	if (reserve(&s->dense, &s->dense_room, dense, err) != 0 ||
-	    reserve(&s->dense_gradient, &s->dense_gradient_room, dense, err) != 0 ||
-	    reserve(&s->rows, &s->rows_room, rows, err) != 0 ||
-	    (s->place && reserve(&s->sorted, &s->sorted_room, rows, err) != 0))
+	if (part_clients_reserve(&s->dense, &s->dense_room, dense, err) != 0 ||
+	    part_clients_reserve(&s->dense_gradient, &s->dense_gradient_room, dense, err) != 0 ||
+	    part_clients_reserve(&s->rows, &s->rows_room, rows, err) != 0 ||
+	    (s->place && part_clients_reserve(&s->sorted, &s->sorted_room, rows, err) != 0))
 		return -1;
-	return reserve(&s->row_gradient, &s->row_gradient_room, rows, err);
+	return part_clients_reserve(&s->row_gradient, &s->row_gradient_room, rows, err);
 }
 
 /* Points the model to its parameters and to its gradients, which are zeroed. */
@@ -212,7 +212,8 @@ static void put_in_order(struct part_clients *s, size_t rows)
 }
 
 /* If one part uses another map, still read the answers of the others. */
-static int take_answers(struct part_clients *s, const struct batch *b, struct error *err)
+static int part_clients_take_answers(struct part_clients *s, const struct batch *b,
+				     struct error *err)
 {
 	int result = WORK_OK, other_map = 0;
 	s->reached = 0;
@@ -293,7 +294,7 @@ int part_clients_pull(struct part_clients *s, uint64_t iteration, const struct b
 	int here = 0, result = WORK_OK;
 	if (early_is_for(s, b)) {
 		s->early = 0;
-		result = take_answers(s, b, err);
+		result = part_clients_take_answers(s, b, err);
 		here = s->as_of >= iteration;
 		/* For example under SSP, where a push is answered when slower workers have caught
 		 * up. */
@@ -304,7 +305,7 @@ int part_clients_pull(struct part_clients *s, uint64_t iteration, const struct b
 	if (result == WORK_OK && !here) {
 		result = ask_pulls(s, iteration, 0, b, err);
 		if (result == WORK_OK)
-			result = take_answers(s, b, err);
+			result = part_clients_take_answers(s, b, err);
 	}
 	if (result != WORK_OK)
 		return result;
@@ -375,7 +376,7 @@ int part_clients_push(struct part_clients *s, uint32_t i, struct record_out *lin
 	if (s->laid)
 		return part_client_ask_push(p, line, NULL, err);
 	if (s->place &&
-	    reserve(&s->sorted, &s->sorted_room, b->unique * s->width, err) != 0)
+	    part_clients_reserve(&s->sorted, &s->sorted_room, b->unique * s->width, err) != 0)
 		return -1;
 	from.dense += p->dense_begin;
 	from.rows = s->place ? sort_gradients(s, p) : s->row_gradient + p->first * s->width;

@@ -61,7 +61,7 @@ static void replica_identify(struct exchange *x, uint64_t generation, uint64_t i
 
 /* When one of them is gone, the lead must not wait for us either; and nobody needs an answer that
  * is still open. */
-static int end_of(struct replica *s, int result, int open)
+static int replica_end_of(struct replica *s, int result, int open)
 {
 	if (result == WORK_RESET || (result != WORK_OK && open))
 		replica_disconnect(&s->exchange);
@@ -70,7 +70,7 @@ static int end_of(struct replica *s, int result, int open)
 
 /* ---- connecting ---- */
 
-static int check_replica(const struct record *r, const void *options, struct error *err)
+static int replica_check_greeting(const struct record *r, const void *options, struct error *err)
 {
 	const struct replica_options *o = options;
 	uint64_t dense, width;
@@ -105,7 +105,7 @@ static int replica_connect(struct exchange *x, uint64_t *low, uint64_t *high, st
 	if (result == WORK_OK && !s->lead.call)
 		result = conversation_connect(&s->lead, deadline, err);
 	if (result != WORK_OK)
-		return end_of(s, result, 0);
+		return replica_end_of(s, result, 0);
 	if (conversation_incarnation(&s->lead, &lead, err) != 0)
 		return -1;
 	*low = lead < *low ? lead : *low;
@@ -123,7 +123,7 @@ static int replica_join(struct exchange *x, const struct exchange_member *member
 	int result = part_clients_drop_early(&s->parts, HASTY, err);
 	if (result == WORK_OK)
 		result = lead_client_join(&s->lead, member, id, iteration, err);
-	return end_of(s, result, result == WORK_STOP);
+	return replica_end_of(s, result, result == WORK_STOP);
 }
 
 static int replica_leave(struct exchange *x, int brief, struct error *err)
@@ -136,7 +136,7 @@ static int replica_leave(struct exchange *x, int brief, struct error *err)
 	if (result == WORK_OK)
 		result = lead_client_leave(&s->lead, err);
 	s->lead.brief = 0;
-	return end_of(s, result, result == WORK_STOP);
+	return replica_end_of(s, result, result == WORK_STOP);
 }
 
 static int replica_end(struct exchange *x, struct error *err)
@@ -145,7 +145,7 @@ static int replica_end(struct exchange *x, struct error *err)
 	int result = part_clients_drop_early(&s->parts, HASTY, err);
 	if (result == WORK_OK)
 		result = lead_client_end(&s->lead, err);
-	return end_of(s, result, result == WORK_STOP);
+	return replica_end_of(s, result, result == WORK_STOP);
 }
 
 /* ---- a batch ---- */
@@ -156,7 +156,7 @@ static int replica_pull(struct exchange *x, uint64_t iteration, const struct bat
 	struct replica *s = replica_of(x);
 	int result = part_clients_pull(&s->parts, iteration, b, values, err);
 	s->final_count = 0;
-	return end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
+	return replica_end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
 }
 
 static void replica_final(struct exchange *x, uint64_t sequence, uint64_t iteration, size_t begin,
@@ -213,8 +213,8 @@ static int replica_push(struct exchange *x, const struct exchange_push *push,
 		result = push_to_lead(s, push, b, err);
 	if (result == WORK_OK)
 		result = part_clients_ask_early(&s->parts, push, b, next, err);
-	return end_of(s, result,
-		      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
+	return replica_end_of(s, result,
+			      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
 }
 
 static int replica_wait(struct exchange *x, uint64_t *iteration, struct error *err)
@@ -223,7 +223,7 @@ static int replica_wait(struct exchange *x, uint64_t *iteration, struct error *e
 	int result = lead_client_wait(&s->lead, iteration, err);
 	if (result == WORK_OK)
 		result = part_clients_check_early(&s->parts, *iteration);
-	return end_of(s, result, result == WORK_STOP || s->parts.early);
+	return replica_end_of(s, result, result == WORK_STOP || s->parts.early);
 }
 
 static const struct exchange_kind replica_kind = {
@@ -260,7 +260,7 @@ int replica_new(struct exchange **out, const struct replica_options *options, st
 					    .answer_seconds = options->answer_seconds,
 					    .stop = options->stop,
 					    .once = 1,
-					    .check = check_replica,
+					    .check = replica_check_greeting,
 					    .wanted = &s->options};
 	s->parts.part[0].key_count = options->key_count;
 	s->parts.part[0].looks = 1;

@@ -33,8 +33,8 @@ struct wanted {
 };
 
 /* Which of the wanted rows are in this file, whose first row is `first`. */
-static int look(const char *path, uint64_t first, struct wanted *w, uint64_t *rows,
-		struct error *err)
+static int rows_give_look(const char *path, uint64_t first, struct wanted *w, uint64_t *rows,
+			  struct error *err)
 {
 	struct rowfile file;
 	const struct rows_move_options *o = &w->move->options;
@@ -59,22 +59,22 @@ static int look_spilled(const char *path, uint64_t begin, uint64_t count, void *
 	struct wanted *w = arg;
 	if (w->begin < begin || w->begin - begin >= count)
 		return 0;
-	return look(path, begin, w, &count, err) != 0 ? -1 : w->count > 0;
+	return rows_give_look(path, begin, w, &count, err) != 0 ? -1 : w->count > 0;
 }
 
-static int find_rows(struct wanted *w, struct error *err)
+static int rows_give_find_rows(struct wanted *w, struct error *err)
 {
 	const struct rows_move_options *o = &w->move->options;
 	uint64_t first = o->begin, rows;
 	if (w->begin < o->begin || w->begin - o->begin >= o->length)
 		return rows_spill_each(o->spill, look_spilled, w, err);
 	for (size_t i = 0; i < o->path_count && w->count == 0; i++, first += rows)
-		if (look(o->paths[i], first, w, &rows, err) != 0)
+		if (rows_give_look(o->paths[i], first, w, &rows, err) != 0)
 			return -1;
 	return 0;
 }
 
-static void on_rows(struct request *rq, void *rows_move)
+static void rows_give_on_rows(struct request *rq, void *rows_move)
 {
 	struct wanted w = {.move = rows_move};
 	const struct record *r = request_record(rq);
@@ -84,7 +84,7 @@ static void on_rows(struct request *rq, void *rows_move)
 		request_bad(rq, &err);
 		return;
 	}
-	int found = find_rows(&w, &err);
+	int found = rows_give_find_rows(&w, &err);
 	if (found < 0 || w.count == 0) {
 		free(w.text.data);
 		if (found < 0)
@@ -101,8 +101,8 @@ static void on_rows(struct request *rq, void *rows_move)
 
 int rows_give_start(struct rows_move *m, struct error *err)
 {
-	static const struct verb verbs[] = {
-		{"rows", "begin length", "", on_rows, 0, "the text of rows that are here"}};
+	static const struct verb verbs[] = {{"rows", "begin length", "", rows_give_on_rows, 0,
+					     "the text of rows that are here"}};
 	char path[4096], fields[96];
 	struct server_options options = {.path = path,
 					 .role = "rows",
@@ -120,7 +120,7 @@ int rows_give_start(struct rows_move *m, struct error *err)
 	return server_listen(m->server, err);
 }
 
-static void on_look(void *rows_move)
+static void rows_give_on_look(void *rows_move)
 {
 	struct rows_move *m = rows_move;
 	timer_set(m->look, ROWS_LOOK_SECONDS);
@@ -132,7 +132,7 @@ void *rows_give_main(void *rows_move)
 {
 	struct rows_move *m = rows_move;
 	struct error err = {0};
-	m->look = timer_new(server_base(m->server), on_look, m);
+	m->look = timer_new(server_base(m->server), rows_give_on_look, m);
 	if (!m->look || timer_set(m->look, ROWS_LOOK_SECONDS) != 0 ||
 	    server_run(m->server, NULL, 0, &err) != 0)
 		log_say(LOG_LEVEL_WARNING, "rows are not given: %s: %s", err.place, err.text);

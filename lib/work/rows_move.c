@@ -28,7 +28,7 @@ struct moves {
 	size_t count;
 };
 
-static int stopped(const struct rows_move *m)
+static int rows_move_stopped(const struct rows_move *m)
 {
 	return atomic_load(&m->stop);
 }
@@ -43,12 +43,12 @@ static int open_call(const struct rows_move *m, struct call **out, const char *p
 }
 
 /* Waits for the next record as long as an answer may take, or until `stop`: 1. */
-static int receive(const struct rows_move *m, struct call *c, struct record *r, double held,
-		   struct error *err)
+static int rows_move_receive(const struct rows_move *m, struct call *c, struct record *r,
+			     double held, struct error *err)
 {
 	double began = clock_mono(), most = held + m->options.answer_seconds;
 	struct error why;
-	while (!stopped(m)) {
+	while (!rows_move_stopped(m)) {
 		if (call_receive_turn(c, r, began, &why) == 0)
 			return 0;
 		if (why.code != ERROR_TEMPFAIL || clock_mono() - began > most) {
@@ -99,8 +99,9 @@ static int first_missing(const struct rows_move *m, uint64_t begin, uint64_t *mi
 
 /* ---- fetching ---- */
 
-static int take_rows(const struct rows_move *m, struct call *giver, const struct record *r,
-		     uint64_t begin, uint64_t most, struct error *err)
+static int rows_move_take_rows(const struct rows_move *m, struct call *giver,
+			       const struct record *r, uint64_t begin, uint64_t most,
+			       struct error *err)
 {
 	uint64_t first, count, header, bytes;
 	if (record_u64(r, "begin", begin, begin, &first, err) != 0 ||
@@ -132,7 +133,7 @@ static int fetch_some(const struct rows_move *m, struct call *giver, uint64_t be
 	if (call_send(giver, line, len, NULL, 0, err) != 0)
 		return -1;
 	int result, got = 0;
-	while ((result = receive(m, giver, &r, 0, err)) == 0) {
+	while ((result = rows_move_receive(m, giver, &r, 0, err)) == 0) {
 		if (record_is(&r, "err"))
 			return error_set(err, ERROR_TEMPFAIL, call_path(giver), "%s",
 					 r.text ? r.text : "refused");
@@ -143,20 +144,20 @@ static int fetch_some(const struct rows_move *m, struct call *giver, uint64_t be
 			return 0;
 		if (!record_is(&r, "rows"))
 			continue;
-		if (take_rows(m, giver, &r, begin, length, err) != 0)
+		if (rows_move_take_rows(m, giver, &r, begin, length, err) != 0)
 			return -1;
 		got = 1;
 	}
 	return result;
 }
 
-static int fetch(const struct rows_move *m, const struct move *move, struct error *err)
+static int rows_move_fetch(const struct rows_move *m, const struct move *move, struct error *err)
 {
 	char path[4096];
 	struct call *giver = NULL;
 	uint64_t end = move->begin + move->length, at = move->begin;
 	int result = rows_move_socket(path, sizeof path, m->options.dir, move->from, err);
-	while (result == 0 && !stopped(m)) {
+	while (result == 0 && !rows_move_stopped(m)) {
 		if ((result = first_missing(m, at, &at, err)) != 0 || at >= end)
 			break;
 		if (!giver)
@@ -165,7 +166,7 @@ static int fetch(const struct rows_move *m, const struct move *move, struct erro
 			result = fetch_some(m, giver, at, end - at, err);
 	}
 	call_close(giver);
-	return result == 0 && stopped(m) ? 1 : result;
+	return result == 0 && rows_move_stopped(m) ? 1 : result;
 }
 
 /* ---- shardd ---- */
@@ -186,11 +187,11 @@ static void take_move(const struct record *r, struct moves *moves)
 }
 
 /* Until the closing record, or `stop`: 1. */
-static int answer(const struct rows_move *m, struct call *shards, struct record *r,
-		  struct moves *moves, struct error *err)
+static int rows_move_answer(const struct rows_move *m, struct call *shards, struct record *r,
+			    struct moves *moves, struct error *err)
 {
 	int result;
-	while ((result = receive(m, shards, r, ASK_SECONDS, err)) == 0) {
+	while ((result = rows_move_receive(m, shards, r, ASK_SECONDS, err)) == 0) {
 		if (record_is(r, "ok"))
 			return 0;
 		if (record_is(r, "err"))
@@ -215,7 +216,7 @@ static int ask_moves(const struct rows_move *m, struct call *shards, struct move
 	size_t len = record_end(&o, NULL);
 	if (call_send(shards, line, len, NULL, 0, err) != 0)
 		return -1;
-	return answer(m, shards, &r, moves, err);
+	return rows_move_answer(m, shards, &r, moves, err);
 }
 
 static int say_moved(const struct rows_move *m, struct call *shards, uint64_t id, struct error *err)
@@ -229,7 +230,7 @@ static int say_moved(const struct rows_move *m, struct call *shards, uint64_t id
 	size_t len = record_end(&o, NULL);
 	if (call_send(shards, line, len, NULL, 0, err) != 0)
 		return -1;
-	return answer(m, shards, &r, NULL, err);
+	return rows_move_answer(m, shards, &r, NULL, err);
 }
 
 /* 0: all were done; 1: stopped. */
@@ -239,7 +240,7 @@ static int move_all(const struct rows_move *m, struct call *shards, const struct
 	int result = 0;
 	for (size_t i = 0; i < moves->count && result == 0; i++) {
 		const struct move *move = &moves->move[i];
-		result = fetch(m, move, err);
+		result = rows_move_fetch(m, move, err);
 		if (result == 0)
 			result = say_moved(m, shards, move->id, err);
 		if (result == 0)
@@ -256,7 +257,7 @@ static void *taker_main(void *rows_move)
 	static _Thread_local struct moves moves;
 	struct call *shards = NULL;
 	struct error err, said = {0};
-	while (!stopped(m)) {
+	while (!rows_move_stopped(m)) {
 		int result = shards ? 0 : open_call(m, &shards, m->options.shards, &err);
 		if (result == 0)
 			result = ask_moves(m, shards, &moves, &err);

@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* "BEGIN-COUNT"; any other name (a temporary file, an index) is not ours. */
-static int read_name(const char *name, uint64_t *begin, uint64_t *count)
+static int rows_spill_read_name(const char *name, uint64_t *begin, uint64_t *count)
 {
 	const char *dash = strchr(name, '-');
 	return dash && number_u64_span(name, (size_t)(dash - name), begin) == 0 &&
@@ -30,7 +30,7 @@ int rows_spill_each(const char *dir,
 	if (!d)
 		return errno == ENOENT ? 0 : error_errno(err, ERROR_IO, dir, "can't be read");
 	for (struct dirent *e; result == 0 && (e = readdir(d));) {
-		if (!read_name(e->d_name, &begin, &count))
+		if (!rows_spill_read_name(e->d_name, &begin, &count))
 			continue;
 		result = fs_join(path, sizeof path, dir, e->d_name, err);
 		if (result == 0)

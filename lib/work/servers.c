@@ -84,7 +84,7 @@ static void servers_identify(struct exchange *x, uint64_t generation, uint64_t i
 }
 
 /* After a rollback all servers are new processes; nobody needs the answers that are still open. */
-static int end_of(struct servers *s, int result, int open)
+static int servers_end_of(struct servers *s, int result, int open)
 {
 	if (result == WORK_RESET || (result != WORK_OK && open))
 		part_clients_close(&s->parts);
@@ -93,7 +93,7 @@ static int end_of(struct servers *s, int result, int open)
 
 /* ---- connecting ---- */
 
-static int check_greeting(const struct record *r, const void *wanted, struct error *err)
+static int servers_check_greeting(const struct record *r, const void *wanted, struct error *err)
 {
 	const struct wanted *w = wanted;
 	const char *part = record_get(r, "part");
@@ -146,7 +146,7 @@ static struct places *places_new(void)
 	return NULL;
 }
 
-static int take_place(struct places *p, const struct record *r, struct error *err)
+static int servers_take_place(struct places *p, const struct record *r, struct error *err)
 {
 	const char *socket;
 	uint64_t part, dense, keys;
@@ -170,8 +170,8 @@ static int take_place(struct places *p, const struct record *r, struct error *er
 	return 0;
 }
 
-static int check_places(const struct servers *s, struct places *p, const struct record *r,
-			struct error *err)
+static int servers_check_places(const struct servers *s, struct places *p, const struct record *r,
+				struct error *err)
 {
 	if (record_u64(r, "version", 1, UINT64_MAX, &p->map.version, err) != 0)
 		return -1;
@@ -200,10 +200,10 @@ static int ask_places(struct servers *s, struct places *p, struct error *err)
 		if (record_is(&c->record, "err"))
 			return conversation_refused(c, err);
 		if (record_is(&c->record, "ok"))
-			return check_places(s, p, &c->record, err) == 0
+			return servers_check_places(s, p, &c->record, err) == 0
 				       ? WORK_OK
 				       : error_wrap(err, c->options.path);
-		if (record_is(&c->record, "part") && take_place(p, &c->record, err) != 0)
+		if (record_is(&c->record, "part") && servers_take_place(p, &c->record, err) != 0)
 			return error_wrap(err, c->options.path);
 	}
 	return result;
@@ -225,7 +225,7 @@ static int is_needless(const void *wanted)
 }
 
 /* Makes a client of part i, which is served at path. */
-static void set_up(struct servers *s, struct part_client *p, uint32_t i)
+static void servers_set_up(struct servers *s, struct part_client *p, uint32_t i)
 {
 	const struct servers_options *o = &s->options;
 	p->dense_begin = s->map.dense_begin[i];
@@ -240,7 +240,7 @@ static void set_up(struct servers *s, struct part_client *p, uint32_t i)
 							.wait_seconds = o->wait_seconds,
 							.answer_seconds = o->answer_seconds,
 							.stop = o->stop,
-							.check = check_greeting,
+							.check = servers_check_greeting,
 							.wanted = &s->wanted[i],
 							.needless = i > 0 ? is_needless : NULL,
 							.action = o->action,
@@ -292,7 +292,7 @@ static int move_to(struct servers *s, struct places *to, struct error *err)
 	s->path = path;
 	s->map = to->map;
 	for (uint32_t i = 0; i < to->count; i++) {
-		set_up(s, &part[i], i);
+		servers_set_up(s, &part[i], i);
 		part[i].talk.generation = part[0].talk.generation;
 		part[i].talk.incarnation = part[0].talk.incarnation;
 		if (!part[i].talk.call)
@@ -340,7 +340,7 @@ static int connect_more(struct servers *s, struct error *err)
 
 /* A part uses another map: use the lead's from now on; if ours is the lead's, the part is behind,
  * and is asked again soon. */
-static int follow(struct servers *s, struct error *err)
+static int servers_follow(struct servers *s, struct error *err)
 {
 	struct places *to = places_new();
 	int result = to ? part_clients_drain(&s->parts, err)
@@ -371,7 +371,7 @@ static int servers_join(struct exchange *x, const struct exchange_member *member
 	int result = part_clients_drop_early(&s->parts, HASTY, err);
 	if (result == WORK_OK)
 		result = lead_client_join(lead_of(s), member, NULL, iteration, err);
-	return end_of(s, result, result == WORK_STOP);
+	return servers_end_of(s, result, result == WORK_STOP);
 }
 
 static int servers_leave(struct exchange *x, int brief, struct error *err)
@@ -384,7 +384,7 @@ static int servers_leave(struct exchange *x, int brief, struct error *err)
 	if (result == WORK_OK)
 		result = lead_client_leave(lead_of(s), err);
 	part_clients_brief(&s->parts, 0);
-	return end_of(s, result, result == WORK_STOP);
+	return servers_end_of(s, result, result == WORK_STOP);
 }
 
 static int servers_end(struct exchange *x, struct error *err)
@@ -393,7 +393,7 @@ static int servers_end(struct exchange *x, struct error *err)
 	int result = part_clients_drop_early(&s->parts, HASTY, err);
 	if (result == WORK_OK)
 		result = lead_client_end(lead_of(s), err);
-	return end_of(s, result, result == WORK_STOP);
+	return servers_end_of(s, result, result == WORK_STOP);
 }
 
 /* ---- a batch ---- */
@@ -404,12 +404,12 @@ static int servers_pull(struct exchange *x, uint64_t iteration, const struct bat
 	struct servers *s = servers_of(x);
 	int result = part_clients_pull(&s->parts, iteration, b, values, err);
 	while (result == WORK_MAP) {
-		result = follow(s, err);
+		result = servers_follow(s, err);
 		if (result == WORK_OK)
 			result = part_clients_pull(&s->parts, iteration, b, values, err);
 	}
 	/* answers of the other parts may still come */
-	return end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
+	return servers_end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
 }
 
 static int push_to(struct servers *s, uint32_t i, struct error *err)
@@ -450,7 +450,7 @@ static int push_again(struct servers *s, struct error *err)
 	while (result == WORK_MAP) {
 		result = part_clients_keep(&s->parts, s->batch, err);
 		if (result == WORK_OK)
-			result = follow(s, err);
+			result = servers_follow(s, err);
 		if (result == WORK_OK)
 			result = part_clients_speak_of(&s->parts, s->batch, err);
 		if (result == WORK_OK)
@@ -472,8 +472,8 @@ static int servers_push(struct exchange *x, const struct exchange_push *push,
 		result = part_clients_ask_early(&s->parts, push, b, next, err);
 	if (result == WORK_MAP) /* for an early pull: the push's answer says so, too */
 		result = WORK_OK;
-	return end_of(s, result,
-		      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
+	return servers_end_of(s, result,
+			      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
 }
 
 static int servers_wait(struct exchange *x, uint64_t *iteration, struct error *err)
@@ -488,7 +488,7 @@ static int servers_wait(struct exchange *x, uint64_t *iteration, struct error *e
 	/* An early request has no deadline: no server knows when it can answer. */
 	if (result == WORK_OK)
 		result = part_clients_check_early(&s->parts, *iteration);
-	return end_of(s, result, result == WORK_STOP || s->parts.early);
+	return servers_end_of(s, result, result == WORK_STOP || s->parts.early);
 }
 
 static const struct exchange_kind servers_kind = {
@@ -535,7 +535,7 @@ int servers_new(struct exchange **out, const struct servers_options *options, st
 			servers_free(&s->exchange);
 			return error_set(err, ERROR_OS, "", "out of memory");
 		}
-		set_up(s, &s->parts.part[i], i);
+		servers_set_up(s, &s->parts.part[i], i);
 	}
 	*out = &s->exchange;
 	return 0;

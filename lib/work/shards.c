@@ -83,7 +83,7 @@ static int send_get(struct shards *s, struct error *err)
 }
 
 /* Connected in our generation; held() has got the pieces that shardd still held for us. */
-static int resume(struct shards *s, struct error *err)
+static int shards_resume(struct shards *s, struct error *err)
 {
 	disconnect(s);
 	return generation_hello(&s->generation, 1, err);
@@ -100,7 +100,7 @@ int shards_ask(struct shards *s, uint64_t max, double wait_seconds, struct error
 			return WORK_OK;
 		if (s->generation.call && !generation_is_lost(err))
 			return -1;
-		int result = resume(s, err);
+		int result = shards_resume(s, err);
 		if (result != WORK_OK)
 			return result;
 	}
@@ -118,7 +118,7 @@ static int get_done(struct shards *s, struct piece *p)
 	return state && strcmp(state, "end") == 0 ? WORK_END : WORK_WAIT;
 }
 
-static int take_answer(struct shards *s, struct piece *p, struct error *err)
+static int shards_take_answer(struct shards *s, struct piece *p, struct error *err)
 {
 	struct generation *g = &s->generation;
 	for (;;) {
@@ -148,11 +148,11 @@ int shards_take(struct shards *s, int block, struct piece *p, struct error *err)
 		return WORK_WAIT;
 	if (!block && !generation_is_answered(&s->generation))
 		return WORK_STOP;
-	int result = take_answer(s, p, err);
+	int result = shards_take_answer(s, p, err);
 	if (result >= 0 || !generation_is_lost(err))
 		return result;
 	/* The lost answer may have been a piece: then the resume gives it to held(). */
-	result = resume(s, err);
+	result = shards_resume(s, err);
 	return result == WORK_OK ? WORK_WAIT : result;
 }
 

@@ -11,28 +11,29 @@
 #define PAUSE_SECONDS 0.1  /* between attempts to connect */
 #define GREETING_SECONDS 2 /* a supervisor that is stopped has a socket, too */
 
-static int stopped(const struct spare_options *o)
+static int work_spare_stopped(const struct spare_options *o)
 {
 	return o->stop && *o->stop;
 }
 
-static int is_lost(const struct error *err)
+static int work_spare_is_lost(const struct error *err)
 {
 	return err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL;
 }
 
-static int ask(struct call *c, const struct spare_options *o, struct error *err)
+static int work_spare_ask(struct call *c, const struct spare_options *o, struct error *err)
 {
 	return call_record(c, RECORD("spare", F("id", o->id)), NULL, 0, err);
 }
 
 /* WORK_WAIT: the connection has gone. */
-static int hear(struct call *c, const struct spare_options *o, uint64_t *batch, struct error *err)
+static int work_spare_hear(struct call *c, const struct spare_options *o, uint64_t *batch,
+			   struct error *err)
 {
 	static struct record r; /* large */
 	double began = clock_mono();
 	for (;;) {
-		if (stopped(o))
+		if (work_spare_stopped(o))
 			return WORK_STOP;
 		if (call_receive_turn(c, &r, began, err) == 0)
 			break;
@@ -54,17 +55,17 @@ int spare_wait(const struct spare_options *o, uint64_t *batch, struct error *err
 	for (;;) {
 		struct call *c = NULL;
 		int result = WORK_WAIT;
-		if (stopped(o))
+		if (work_spare_stopped(o))
 			return WORK_STOP;
 		if (call_open(&c, o->path, 0, GREETING_SECONDS, err) == 0) {
-			if (ask(c, o, err) == 0) {
+			if (work_spare_ask(c, o, err) == 0) {
 				deadline = clock_mono() + o->wait_seconds;
-				result = hear(c, o, batch, err);
+				result = work_spare_hear(c, o, batch, err);
 				if (result == WORK_WAIT)
 					deadline = clock_mono() + o->wait_seconds;
 			}
 			call_close(c);
-		} else if (!is_lost(err))
+		} else if (!work_spare_is_lost(err))
 			return -1;
 		if (result != WORK_WAIT)
 			return result;

@@ -25,8 +25,8 @@ struct speed {
 
 /* ---- the file ---- */
 
-static int take_model(struct predictor **out, struct predict_file *in,
-		      const struct speed_options *o, struct error *err)
+static int speed_take_model(struct predictor **out, struct predict_file *in,
+			    const struct speed_options *o, struct error *err)
 {
 	const char *want = predict_model_name(o->model), *kind;
 	struct predictor *saved = NULL;
@@ -61,7 +61,7 @@ static int load_model(struct predictor **out, const struct speed_options *o, str
 	}
 	struct predict_file file = {.in = record_reader_new(fd, o->load)};
 	struct record_reader *in = file.in;
-	int result = in ? take_model(out, &file, o, err)
+	int result = in ? speed_take_model(out, &file, o, err)
 			: error_set(err, ERROR_OS, "", "out of memory");
 	/* The reader says where by itself: the file, mostly with the line. */
 	if (result != 0 && in && strcmp(err->place, o->load) != 0 &&

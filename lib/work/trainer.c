@@ -55,12 +55,12 @@ static uint64_t batch_size(const struct trainer *t)
 	return t->actions.size * t->actions.accum;
 }
 
-static int stopped(const struct trainer *t)
+static int trainer_stopped(const struct trainer *t)
 {
 	return t->options.stop && *t->options.stop;
 }
 
-static void take_action(const struct record *r, void *owner)
+static void trainer_take_action(const struct record *r, void *owner)
 {
 	struct trainer *t = owner;
 	double began = clock_mono();
@@ -68,7 +68,7 @@ static void take_action(const struct record *r, void *owner)
 	meter_spend(t->meter, SPENT_ACTIONS, began);
 }
 
-static void obey(struct trainer *t)
+static void trainer_obey(struct trainer *t)
 {
 	t->steady = 1;
 	if (!t->actions.news)
@@ -86,7 +86,7 @@ static void obey(struct trainer *t)
 /* ---- start and end ---- */
 
 /* shardd says what we hold; a piece that we do not know was in an answer that got lost. */
-static int take_held(const struct piece *p, void *owner, struct error *err)
+static int trainer_take_held(const struct piece *p, void *owner, struct error *err)
 {
 	struct trainer *t = owner;
 	for (size_t i = 0; t->batch && i < t->batch->range_count; i++)
@@ -107,7 +107,7 @@ static int new_exchange(struct trainer *t, struct error *err)
 					  .wait_seconds = o->wait_seconds,
 					  .answer_seconds = o->answer_seconds,
 					  .stop = o->stop,
-					  .action = take_action,
+					  .action = trainer_take_action,
 					  .owner = t};
 	struct replica_options replica = {.lead = o->lead,
 					  .replica = o->replica,
@@ -118,7 +118,7 @@ static int new_exchange(struct trainer *t, struct error *err)
 					  .wait_seconds = o->wait_seconds,
 					  .answer_seconds = o->answer_seconds,
 					  .stop = o->stop,
-					  .action = take_action,
+					  .action = trainer_take_action,
 					  .owner = t};
 	return o->replica ? replica_new(&t->exchange, &replica, err)
 			  : servers_new(&t->exchange, &servers, err);
@@ -132,7 +132,7 @@ static int new_parts(struct trainer *t, struct error *err)
 				    .wait_seconds = o->wait_seconds,
 				    .answer_seconds = o->answer_seconds,
 				    .stop = o->stop,
-				    .held = take_held,
+				    .held = trainer_take_held,
 				    .owner = t};
 	struct meter_options meter = {.id = o->worker,
 				      .monitor = o->monitor,
@@ -242,7 +242,7 @@ static int check_samples(struct trainer *t, struct error *err)
 
 /* Begins a new generation, with servers of the queue's incarnation. During a rollback the two
  * differ: servers with a higher one mean that the queue was loaded after our hello. */
-static int start_over(struct trainer *t, struct error *err)
+static int trainer_start_over(struct trainer *t, struct error *err)
 {
 	double deadline = clock_mono() + t->options.wait_seconds;
 	struct exchange *x = t->exchange;
@@ -271,7 +271,7 @@ static int start_over(struct trainer *t, struct error *err)
 		hello = high > incarnation;
 		x->kind->disconnect(x);
 		clock_sleep(PAUSE_SECONDS);
-		if (stopped(t))
+		if (trainer_stopped(t))
 			return WORK_STOP;
 	}
 	x->kind->identify(x, shards_generation(t->shards)->number, incarnation);
@@ -281,7 +281,7 @@ static int start_over(struct trainer *t, struct error *err)
 }
 
 /* Leaves the barrier: units no longer wait for us. */
-static void forget(struct trainer *t)
+static void trainer_forget(struct trainer *t)
 {
 	struct error ignored;
 	struct exchange *x = t->exchange;
@@ -303,7 +303,7 @@ static uint64_t most(struct trainer *t)
 		       : (uint64_t)((double)memory * DEVICE_MEMORY_PART);
 }
 
-static int join(struct trainer *t, struct error *err)
+static int trainer_join(struct trainer *t, struct error *err)
 {
 	struct exchange_member member = {.size = batch_size(t), .most = most(t)};
 	if (t->speed)
@@ -314,7 +314,7 @@ static int join(struct trainer *t, struct error *err)
 	if (result != WORK_OK)
 		return result;
 	t->member = 1;
-	obey(t);
+	trainer_obey(t);
 	t->mark = clock_mono();
 	return WORK_OK;
 }
@@ -337,7 +337,7 @@ static int stock_up(struct trainer *t, int *dry, struct error *err)
 		return WORK_OK;
 	int result = shards_take(t->shards, held < size, &piece, err);
 	if (result == WORK_STOP)
-		return stopped(t) ? WORK_STOP : WORK_OK;
+		return trainer_stopped(t) ? WORK_STOP : WORK_OK;
 	if (result == WORK_WAIT || result == WORK_END) {
 		*dry = result;
 		return WORK_OK;
@@ -353,7 +353,7 @@ static int next_batch(struct trainer *t, struct error *err)
 	for (;;) {
 		struct batch *b;
 		double began = clock_mono();
-		int result = stopped(t) ? WORK_STOP : stock_up(t, &dry, err);
+		int result = trainer_stopped(t) ? WORK_STOP : stock_up(t, &dry, err);
 		began = meter_spend(t->meter, SPENT_SHARDS, began);
 		if (result != WORK_OK)
 			return result;
@@ -363,7 +363,7 @@ static int next_batch(struct trainer *t, struct error *err)
 		if (held < batch_size(t) && !dry)
 			continue;
 		if (!t->member) { /* which may change the batch's size */
-			result = join(t, err);
+			result = trainer_join(t, err);
 			if (result != WORK_OK)
 				return result;
 			continue;
@@ -383,7 +383,7 @@ static void slow_down(struct trainer *t, const struct drag *drag, double elapsed
 {
 	double until = clock_mono(), left;
 	until += drag_pause(drag, t->batch->positions, t->actions.size, elapsed);
-	while ((left = until - clock_mono()) > 0 && !stopped(t))
+	while ((left = until - clock_mono()) > 0 && !trainer_stopped(t))
 		clock_sleep(left);
 }
 
@@ -432,8 +432,8 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 }
 
 /* With the parameters at hand, computes the steps of the batch, one after the other. */
-static int take_steps(struct trainer *t, const struct exchange_values *values, double began,
-		      double *loss, struct error *err)
+static int trainer_take_steps(struct trainer *t, const struct exchange_values *values, double began,
+			      double *loss, struct error *err)
 {
 	const struct drag *drag = drag_look(&t->drag);
 	uint64_t size = t->actions.size;
@@ -446,7 +446,7 @@ static int take_steps(struct trainer *t, const struct exchange_values *values, d
 	return result;
 }
 
-static void account(struct trainer *t, const struct tally_batch *b)
+static void trainer_account(struct trainer *t, const struct tally_batch *b)
 {
 	meter_batch(t->meter, t->iteration, t->actions.accum, b);
 	if (t->speed)
@@ -484,7 +484,7 @@ static void follow_map(struct trainer *t)
 	t->map = map->version;
 }
 
-static int train(struct trainer *t, struct error *err)
+static int trainer_train(struct trainer *t, struct error *err)
 {
 	struct exchange_values values;
 	struct exchange_push push = {
@@ -499,7 +499,7 @@ static int train(struct trainer *t, struct error *err)
 	follow_map(t);
 	if (values.waited > pulled - pulling) /* by a server's clock */
 		values.waited = pulled - pulling;
-	if ((result = take_steps(t, &values, began, &push.loss, err)) != WORK_OK)
+	if ((result = trainer_take_steps(t, &values, began, &push.loss, err)) != WORK_OK)
 		return result;
 	double computed = clock_mono();
 	foretell(t, &push, computed - began - values.waited);
@@ -521,16 +521,16 @@ static int train(struct trainer *t, struct error *err)
 				.comm = pulled - pulling - values.waited + pushed - foretold,
 				.wait = t->mark - pushed - obeying + values.waited,
 				.samples = t->batch->positions};
-	account(t, &b);
+	trainer_account(t, &b);
 	t->iteration = iteration;
 	t->batch = NULL;
-	obey(t);
+	trainer_obey(t);
 	return WORK_OK;
 }
 
 /* ---- the life ---- */
 
-static int leave(struct trainer *t, struct error *err)
+static int trainer_leave(struct trainer *t, struct error *err)
 {
 	double began = clock_mono();
 	meter_report(t->meter); /* no batch follows for a while */
@@ -546,7 +546,7 @@ static int leave(struct trainer *t, struct error *err)
 static int wait_for_work(struct trainer *t, struct error *err)
 {
 	struct piece piece;
-	int result = leave(t, err);
+	int result = trainer_leave(t, err);
 	double began = clock_mono();
 	if (result == WORK_OK)
 		result = shards_ask(t->shards, batch_size(t) * t->options.ahead, IDLE_ASK_SECONDS,
@@ -560,9 +560,9 @@ static int wait_for_work(struct trainer *t, struct error *err)
 }
 
 /* The lead answers when the final checkpoint is there. */
-static int end(struct trainer *t, struct error *err)
+static int trainer_end(struct trainer *t, struct error *err)
 {
-	int result = leave(t, err);
+	int result = trainer_leave(t, err);
 	double began = clock_mono();
 	if (result == WORK_OK)
 		result = t->exchange->kind->end(t->exchange, err);
@@ -571,31 +571,31 @@ static int end(struct trainer *t, struct error *err)
 }
 
 /* From hello until something ends it: WORK_END, WORK_STOP, WORK_FENCED, WORK_RESET or -1. */
-static int live(struct trainer *t, struct error *err)
+static int trainer_live(struct trainer *t, struct error *err)
 {
-	int result = start_over(t, err);
+	int result = trainer_start_over(t, err);
 	while (result == WORK_OK) {
 		result = next_batch(t, err);
 		if (result == WORK_OK)
-			result = train(t, err);
+			result = trainer_train(t, err);
 		else if (result == WORK_WAIT)
 			result = wait_for_work(t, err);
 		else if (result == WORK_END)
-			return end(t, err);
+			return trainer_end(t, err);
 	}
 	return result;
 }
 
-static int run(struct trainer *t, struct error *err)
+static int trainer_lives(struct trainer *t, struct error *err)
 {
 	int result;
 	do {
 		double began = clock_mono();
-		result = live(t, err);
+		result = trainer_live(t, err);
 		if (result == WORK_FENCED || result == WORK_RESET)
 			log_say(LOG_LEVEL_INFO, "%s: starting over",
 				result == WORK_FENCED ? "refused" : "a server went away");
-		forget(t);
+		trainer_forget(t);
 		/* so that repeated refusals do not keep everybody busy */
 		if (clock_mono() - began < PAUSE_SECONDS && result >= 0)
 			clock_sleep(PAUSE_SECONDS);
@@ -638,7 +638,7 @@ int trainer_run(struct trainer *t, struct error *err)
 	if (result == 0 && start_feed(t, err) != 0)
 		result = -1;
 	if (result == 0)
-		result = run(t, err);
+		result = trainer_lives(t, err);
 	meter_report(t->meter);
 	if (t->speed)
 		speed_keep(t->speed, NAN);

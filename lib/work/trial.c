@@ -48,7 +48,7 @@ void trial_free(struct trial *t)
 }
 
 /* Keys of the first `size` rows; few rows are used again and again. */
-static size_t count_keys(const struct rows *rows, uint64_t size)
+static size_t trial_count_keys(const struct rows *rows, uint64_t size)
 {
 	return (size_t)(size / rows->count) * rows->offset[rows->count] +
 	       rows->offset[size % rows->count];
@@ -61,7 +61,8 @@ static int fill_batch(struct trial *t, uint64_t size, struct error *err)
 	struct batch *b = &t->batch;
 	int audit = model_keys_are_rows(spec);
 	batch_start(b, audit ? 0 : rows->dense_columns, !audit && rows->value != NULL);
-	if (batch_reserve(b, (size_t)size, audit ? (size_t)size : count_keys(rows, size), err) != 0)
+	if (batch_reserve(b, (size_t)size, audit ? (size_t)size : trial_count_keys(rows, size),
+			  err) != 0)
 		return -1;
 	for (uint64_t i = 0; i < size; i++)
 		batch_add_sample(b, rows, (size_t)(i % rows->count), audit);

@@ -219,7 +219,7 @@ static void mixed_up_parts_are_found(void **state)
 	}
 }
 
-/* What read_all() of part_read.c checks, made to fit again: hostile bytes reach the parser of the
+/* What part_read_all() of part_read.c checks, made to fit again: hostile bytes reach the parser of the
  * index with checksums that are right. */
 static void fix_sum(char *data, size_t len)
 {
