@@ -2,10 +2,10 @@
 # every test has a directory of its own, $T; whatever it started is killed afterwards.
 bats_require_minimum_version 1.5.0
 
-. "$(dirname "${BASH_SOURCE[0]}")/environment.bash"
-. "$(dirname "${BASH_SOURCE[0]}")/conversation.bash"
-. "$(dirname "${BASH_SOURCE[0]}")/files.bash"
-PACELINE_ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+. "${BASH_SOURCE[0]%/*}/environment.bash"
+. "${BASH_SOURCE[0]%/*}/conversation.bash"
+. "${BASH_SOURCE[0]%/*}/files.bash"
+PACELINE_ROOT=$(cd "${BASH_SOURCE[0]%/*}/.." && pwd)
 PATH=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}:$PATH
 DATA=${PACELINE_DATA:-$PACELINE_ROOT/../shared/data}
 

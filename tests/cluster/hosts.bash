@@ -2,8 +2,8 @@
 # test's directory, which all hosts see, as they do the programs. $HOSTS is theirs: $HOSTS/local is each
 # one's own disk, from outside $HOSTS/h0, ... They go with the shell that called hosts_up; hosts_down
 # waits until they are gone, so that what they wrote can be removed.
-declare -F nap >/dev/null || . "$(dirname "${BASH_SOURCE[0]}")/../conversation.bash"
-HOSTS_COMMAND=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/hosts
+declare -F nap >/dev/null || . "${BASH_SOURCE[0]%/*}/../conversation.bash"
+HOSTS_COMMAND=$(cd "${BASH_SOURCE[0]%/*}" && pwd)/hosts
 HOSTS_PID=
 
 # hosts_up [OPTION]...: as `hosts up` has them. Where there can be none the test is skipped: in bats,
