@@ -21,7 +21,7 @@
 #define HEARD 48               /* messages that may wait for us besides those in MPI */
 #define ROUNDS 16              /* looks in one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has happened, at most */
-#define SPIN_LEAST 20e-6
+#define SPIN_LEAST 20e-6       /* the same, at least */
 #define QUIET_LOOKS 4          /* before a sleep: each sees what MPI has read in the last one */
 #define WORK_SECONDS 20e-6     /* a look that took so long has moved data */
 #define WORK_LOOKS 1000        /* slow looks in a row; with more, the machine is slow */
@@ -308,9 +308,9 @@ static int was_at_work(struct world *w, double began, double now)
 	return began < w->busy_until && now - began > WORK_SECONDS && ++w->worked <= WORK_LOOKS;
 }
 
-/* Something has happened. We look again and again for as long as twice the longest of the short times
- * between two such moments lately: who is answered within 50 us spins no longer than that for it, and where
- * all is far apart nobody spins for long. */
+/* Something has happened. We look again and again for twice the longest of the short times between
+ * two such moments lately: who is answered within 50 us spins no longer than 100 us for it, and
+ * where all is far apart nobody spins for long. */
 static void world_happened(struct world *w, double now)
 {
 	double gap = now - w->happened_at;
