@@ -28,6 +28,8 @@ trace_tests_only() {
 	local trap
 	trap=$(trap -p DEBUG)
 	eval "${trap/"-- '"/"-- '[[ \${FUNCNAME-} != \"\$BATS_TEST_NAME\" ]] || set +T; "}"
+	# At a failure bats removes its trap, which without -T comes back behind its function.
+	trap 'trap - DEBUG; bats_error_trap' ERR
 }
 
 teardown() {
