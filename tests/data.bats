@@ -113,7 +113,7 @@ same_model() {
 	job POSITIVE=yes
 	run run_job
 	[ "$status" -eq 0 ]
-	[[ $output == *"DATA has more than two labels: 'no' (0): 265 rows, first at d.csv:3; 'yes' (1): 133 rows, first at d.csv:2; 'maybe' (0): 2 rows, first at d.csv:9. With NEGATIVE='no', any third one would make a bad row"* ]]
+	[[ $output == *"DATA has more than two labels: 'no' (0): 265 rows, first at d.csv:3; 'yes' (1): 133 rows, first at d.csv:2; 'maybe' (0): 2 rows, first at d.csv:9. With NEGATIVE='no', a row with any third label is a bad row"* ]]
 	# Without dense columns to be fitted, too.
 	run run_job --fresh --set DENSE=
 	[ "$status" -eq 0 ]

@@ -143,7 +143,7 @@ load helper
 	grep -q '^shard ' x.out
 	rm drag/*
 	wait $SUPERVISOR
-	[ "$(logged '^stray .*x is no worker of this job')" -eq 1 ]
+	[ "$(logged '^stray .*x is neither a worker of this job')" -eq 1 ]
 	[ "$(summary first.out | field held)" -eq 0 ]
 	[ "$(summary first.out | field restarts)" -eq 0 ]
 	exact "$(summary first.out | field checkpoint)" 2000 2

@@ -105,7 +105,7 @@ works() { in_status " id=$1 state=up .* size=[1-9]"; }
 	job EPOCHS=3 WORKERS=spares:2 RESTARTS=1 "LAUNCH_WORKER='$T/launch %i'"
 	slow 300
 	begin first
-	wait_for '[ "$(logged "is no spare any more: exit status 75")" = 2 ]'
+	wait_for '[ "$(logged "is no longer a spare: exit status 75")" = 2 ]'
 	rm drag/*
 	wait $SUPERVISOR
 	tail -n 1 first.out | grep -q ' state=done '

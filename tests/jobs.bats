@@ -139,7 +139,7 @@ stopped() {
 	job MODEL=audit EPOCHS=20 MAX_TIME=0.5
 	slow 1000
 	run -0 run_job
-	[[ $output == *"MAX_TIME=0.5 ended this job after "*" s; \`trainctl run\` with a greater MAX_TIME, or never, goes on from there"* ]]
+	[[ $output == *"MAX_TIME=0.5 ended this job after "*" s; \`trainctl run\` with a greater MAX_TIME, or never, continues the job"* ]]
 	local first
 	first=$(tail -n 1 <<<"$output")
 	[[ $first == *" state=done "*" ended=max-time exit=0 at="*" checkpoint="* ]]
@@ -181,7 +181,7 @@ stopped() {
 	local last
 	last=$(tail -n 1 <<<"$output")
 	[[ $last == *" ended=patience exit=0 at="*" checkpoint="* ]]
-	[[ $output == *"EVAL=patience:1 ended this job; \`trainctl run\` with a greater EVAL patience, or never, goes on"* ]]
+	[[ $output == *"EVAL=patience:1 ended this job; \`trainctl run\` with a greater EVAL patience, or never, continues the job"* ]]
 	run -0 run_job --set MAX_TIME=0.1
 	[ "$(tail -n 1 <<<"$output")" = "$last" ]
 	run -0 run_job --set EVAL=patience:2

@@ -169,7 +169,7 @@ one_three_two() {
 	kill -9 $JOB_PID
 	ended $JOB_PID
 	go second
-	wait_for 'grep -q "not scaled: hosts that were to come are not ready" second.err'
+	wait_for 'grep -q "not scaled: new hosts are not ready" second.err'
 	wait_for '[ "$(hosts_of replica)" = "r0@h0 " ]'
 	further
 	rm hold

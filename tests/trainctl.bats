@@ -377,7 +377,7 @@ snapshot() {
 @test "info name=pending that is no number: a warning with its place" {
 	run -0 --separate-stderr trainctl solve antdt-nd < <(snapshot; echo 'info name=note value=x'
 		echo 'info name=pending value=ten%20minutes')
-	[ "$stderr" = "trainctl: stdin:5: info name=pending: 'ten minutes' is no number, and taken as not known" ]
+	[ "$stderr" = "trainctl: stdin:5: info name=pending: 'ten minutes' is not a number, and counts as unknown" ]
 	[[ $output == "action "* ]]
 	run -0 --separate-stderr trainctl solve antdt-nd < <(snapshot; echo 'info name=pending value=70')
 	[ -z "$stderr" ]
@@ -388,15 +388,15 @@ snapshot() {
 		echo 'decided actions=0'
 	done >job.log
 	run -0 --separate-stderr trainctl solve --log job.log
-	[ "$stderr" = "trainctl: job.log:5: info name=pending: 'x' is no number, and taken as not known
-trainctl: job.log:17: info name=pending: 'y' is no number, and taken as not known" ]
+	[ "$stderr" = "trainctl: job.log:5: info name=pending: 'x' is not a number, and counts as unknown
+trainctl: job.log:17: info name=pending: 'y' is not a number, and counts as unknown" ]
 	# in a job: once
 	job SOLUTION=antdt-nd,every:0.2 EPOCHS=5
 	slow 100
 	begin first
 	wait_for running
 	wait_for 'ask run/bpt-monitor.sock "info name=pending value=soon" | grep -q ^ok'
-	wait_for 'grep -q "info name=pending: .soon. is no number" first.err'
+	wait_for 'grep -q "info name=pending: .soon. is not a number" first.err'
 	local before
 	before=$(logged '^decided ')
 	wait_for '[ "$(logged "^decided ")" -ge $((before + 3)) ]'

@@ -656,7 +656,7 @@ ranks_job() {
 	echo 'action kind=backup-workers count=1' >actions
 	run trainctl apply --run-dir "$T/run" <actions
 	[ "$status" -eq 1 ] || { echo "$status $output"; return 1; }
-	[[ $output == *"line 1: backup-workers: trainer (what a TRAINER has trained is in its own parameters, and can't be left out"* ]]
+	[[ $output == *"line 1: backup-workers: trainer (no backup workers: the batches of a TRAINER are in its own parameters already, and can't be left out"* ]]
 	wait_for 'grep -q "^refused kind=backup-workers .*reason=trainer" run/state/job.log'
 	grep -q "solution $T/mine: .*backup-workers: trainer .*; skipped" first.err
 	finished_exactly 12

@@ -558,7 +558,8 @@ int world_close(struct world *w, struct error *err)
 		return 0;
 	int result = w->silent >= 0
 			     ? error_set(err, ERROR_TEMPFAIL, world_host(w, (unsigned)w->silent),
-					 "its fabricd (rank %d) has sent nothing for %.0f s: it "
+					 /* lib/run/fabric_log.c looks for these words */
+					 "nothing has come from its fabricd (rank %d) for %.0f s: it "
 					 "hangs or can't be reached, and the world ends",
 					 w->silent, WORLD_SILENT_SECONDS)
 			     : part(w, err);

@@ -148,8 +148,8 @@ static void look_at_info(struct supervisor *s, const struct snapshot *snapshot)
 	const struct snapshot_info *wrong = snapshot_info_wrong(snapshot, &at);
 	if (wrong && strcmp(wrong->value, s->decide.info_wrong) != 0)
 		sup_note(s, "warning",
-			 "the monitor has info name=%s: '%.80s' is no number, and taken as "
-			 "not known",
+			 "the monitor has info name=%s: '%.80s' is not a number, and counts "
+			 "as unknown",
 			 wrong->name, wrong->value);
 	snprintf(s->decide.info_wrong, sizeof s->decide.info_wrong, "%s",
 		 wrong ? wrong->value : "");
