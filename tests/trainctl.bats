@@ -402,7 +402,7 @@ trainctl: job.log:17: info name=pending: 'y' is not a number, and counts as unkn
 	wait_for '[ "$(logged "^decided ")" -ge $((before + 3)) ]'
 	rm drag/*
 	wait $SUPERVISOR
-	[ "$(grep -c 'no number' first.err)" -eq 1 ]
+	[ "$(grep -c 'not a number' first.err)" -eq 1 ]
 }
 
 @test "solve: built-in, executable, bad input" {
