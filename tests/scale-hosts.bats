@@ -151,6 +151,24 @@ one_three_two() {
 	exact "$(final)" 2000 $EPOCHS
 }
 
+@test "scale --hosts: trainctl is killed before it has kept where a node runs: the next one knows it" {
+	far_job
+	rm -f "$STATE/kept"
+	mkdir "$STATE/kept"
+	on h0 trainctl kill-restart w1 --elsewhere --force --run-dir /tmp/run
+	wait_for '[[ $(hosts_of worker) == *"w1@h"[02]" "* ]]'
+	local before
+	before=$(hosts_of worker)
+	kill -9 $JOB_PID
+	ended $JOB_PID
+	rmdir "$STATE/kept"
+	go second
+	wait_for '[ "$(hosts_of worker | wc -w)" -eq 3 ]'
+	[ "$(hosts_of worker)" = "$before" ]
+	to_end
+	exact_or_more "$(final)" 2000 "$EPOCHS"
+}
+
 # bats test_tags=long
 @test "scale --hosts: trainctl is killed in the middle, and who comes gets no parameters: those who have them stay" {
 	cat >launch <<-END

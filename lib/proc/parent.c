@@ -37,7 +37,7 @@
 
 static int parent_take_node(struct node_record *r, const struct record *rec, struct error *err)
 {
-	const char *id, *boot;
+	const char *id, *boot, *host;
 	uint64_t parent, pid;
 	if (record_id(rec, "id", &id, err) != 0 ||
 	    record_u64(rec, "life", 0, UINT64_MAX, &r->life, err) != 0 ||
@@ -46,10 +46,12 @@ static int parent_take_node(struct node_record *r, const struct record *rec, str
 	    record_u64(rec, "pid", 1, INT32_MAX, &pid, err) != 0 ||
 	    record_u64(rec, "start", 0, UINT64_MAX, &r->start, err) != 0 ||
 	    record_text(rec, "boot", &boot, err) != 0 ||
+	    record_text(rec, "host", &host, err) != 0 ||
 	    record_real(rec, "at", 0, 1e300, &r->at, err) != 0)
 		return -1;
 	snprintf(r->id, sizeof r->id, "%s", id);
 	snprintf(r->boot, sizeof r->boot, "%s", boot);
+	snprintf(r->host, sizeof r->host, "%s", host);
 	const char *by = record_get(rec, "cores-by");
 	if (by)
 		limits_way_find(by, &r->by.cores);
@@ -126,6 +128,7 @@ int node_record_write(const char *path, const struct node_record *r, struct erro
 	record_add_u64(&o, "pid", (uint64_t)r->pid);
 	record_add_u64(&o, "start", r->start);
 	record_add(&o, "boot", r->boot);
+	record_add(&o, "host", r->host);
 	record_add_seconds(&o, "at", r->at);
 	if (r->by.cores != LIMITS_NONE)
 		record_add(&o, "cores-by", limits_way_name(r->by.cores));
@@ -417,6 +420,7 @@ int parent_main(int argc, char **argv)
 	}
 	limit(&spec);
 	snprintf(r.id, sizeof r.id, "%s", spec.id);
+	snprintf(r.host, sizeof r.host, "%s", spec.host);
 	r.life = spec.life;
 	r.parent = getpid();
 	r.at = clock_epoch();

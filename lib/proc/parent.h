@@ -10,7 +10,7 @@
  * the name of its host in $PACELINE_HOST.
  *
  * Record file (STATE/nodes/ID.LIFE), always whole:
- *     node id=w0 life=3 parent= parent-start= pid= start= boot= at= [cores-by= memory-by=]
+ *     node id=w0 life=3 parent= parent-start= pid= start= boot= host= at= [cores-by= memory-by=]
  *     end status=75 at=          or: end signal=9 at= [oom=1]  (only once it has ended)
  * cores-by and memory-by say how it is limited (limits.h), when it is and runs on this host.
  */
@@ -35,6 +35,7 @@ struct node_record {
 	pid_t parent, pid;
 	uint64_t parent_start, start; /* as in process.h */
 	char boot[BOOT_ID_MAX];
+	char host[HOST_NAME_MAX_BYTES]; /* where the node runs, as its place has it */
 	double at; /* seconds since 1970 */
 	struct limits_ways by;
 	int ended;

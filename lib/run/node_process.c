@@ -397,6 +397,8 @@ static int node_process_adopt(struct sup_node *n, struct error *err)
 	if (f.nodes == 0)
 		return 0;
 	adopt_process(&n->now, &f.run[0]);
+	/* The supervisor before us may have been killed before it had kept this. */
+	sup_host_placed(n, f.run[0].host);
 	sup_node_found(n);
 	if (f.nodes == 2) {
 		adopt_process(&n->restart.next, &f.run[1]);
