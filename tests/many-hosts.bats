@@ -100,6 +100,7 @@ to_end() {
 	far_job EPOCHS=60 SYNC=allreduce
 	go first
 	wait_for 'came_to 300'
+	wait_for '[ "$(logged "^event role=replica id=r2 kind=serving host=h2 ")" -eq 1 ]'
 	cp "$STATE/kept" before
 	hosts_kill h2
 	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready host=h0 ")" -eq 1 ]'

@@ -47,7 +47,7 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "each: what commands find in their environment" {
 	cat >look <<-'E'
-		env | grep -E "^(RANK|LOCAL|WORLD|MASTER|PACELINE_[DESJ]|PACELINE_BATCH)" | LC_ALL=C sort >env.$RANK.new
+		env | grep -E "^(RANK|LOCAL|WORLD|MASTER|PACELINE_[DES]|PACELINE_JOB=|PACELINE_BATCH)" | LC_ALL=C sort >env.$RANK.new
 		mv env.$RANK.new env.$RANK
 		while [ ! -e env.0 ] || [ ! -e env.1 ]; do sleep 0.05; done
 	E
