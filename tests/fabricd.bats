@@ -225,7 +225,7 @@ route socket=y.sock host=c"
 	ended "$WORLD"
 	cat world.err
 	[ "$status" -eq 75 ]
-	grep -q "^fabricd: b: its fabricd (rank 1) has sent nothing for 30 s" world.err
+	grep -q "^fabricd: b: nothing has come from its fabricd (rank 1) for 30 s" world.err
 	not grep -q "^fabricd: [ac]: nothing" world.err
 	not pgrep -f "fabricd --run-dir $T/"
 }
