@@ -230,6 +230,20 @@ route socket=y.sock host=c"
 	not pgrep -f "fabricd --run-dir $T/"
 }
 
+@test "one that is stopped does not keep the next one from its socket; one that runs does" {
+	start first fabricd --run-dir "$T/a" --host a
+	local first=$PID
+	ready a/fabric.sock
+	run -75 fabricd --run-dir "$T/a" --host a
+	[[ $output == *"another instance runs"* ]]
+	kill -STOP "$first"
+	start next fabricd --run-dir "$T/a" --host a
+	ended "$first"
+	[ "$status" -eq 137 ]
+	wait_for 'grep -q "^fabricd: an earlier fabricd (pid $first) is stopped: killed" next.err'
+	ready a/fabric.sock
+}
+
 @test "two ranks of one name: 78, and which" {
 	run mpirun --oversubscribe --bind-to none -n 2 fabricd --run-dir "$T/a" --host a
 	[ "$status" -ne 0 ]

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/log.h"
 #include "fabric/relay.h"
 #include "fabric/routing.h"
 #include "fabric/sums.h"
@@ -14,6 +15,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #define LOCK_SECONDS 10.0
 #define LOCK_PAUSE_SECONDS 0.02
@@ -205,14 +208,60 @@ static int open_relay(struct fabric *f, struct error *err)
 	return 0;
 }
 
+static int is_stopped_fabricd(pid_t pid)
+{
+	char path[64], comm[32] = "", state = 0;
+	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
+	FILE *in = fopen(path, "re");
+	int found = in && fscanf(in, "%*d (%31[^)]) %c", comm, &state) == 2;
+	if (in)
+		fclose(in);
+	return found && strcmp(comm, "fabricd") == 0 && (state == 'T' || state == 't');
+}
+
+/* Who has this file locked, as flock(2) does; 0: not known. */
+static pid_t lock_holder(const char *path)
+{
+	struct stat st;
+	char line[256];
+	unsigned long long inode;
+	long pid, found = 0;
+	FILE *in = stat(path, &st) == 0 ? fopen("/proc/locks", "re") : NULL;
+	while (in && !found && fgets(line, sizeof line, in))
+		if (sscanf(line, "%*s FLOCK %*s WRITE %ld %*x:%*x:%llu", &pid, &inode) == 2 &&
+		    inode == (unsigned long long)st.st_ino && pid > 0)
+			found = pid;
+	if (in)
+		fclose(in);
+	return (pid_t)found;
+}
+
+/* One that is stopped would hold the socket for ever: its own world gave it up after 30 s, but where the
+ * first host has died without a word nobody is left to end it. */
+static int end_stopped(const struct fabric *f)
+{
+	char lock[sizeof f->path + 8];
+	snprintf(lock, sizeof lock, "%s.lock", f->path);
+	pid_t pid = lock_holder(lock);
+	if (pid == 0 || !is_stopped_fabricd(pid) || kill(pid, SIGKILL) != 0)
+		return -1;
+	log_say(LOG_LEVEL_WARNING, "an earlier fabricd (pid %ld) is stopped: killed", (long)pid);
+	return 0;
+}
+
 /* Before this process is a rank: only one fabricd may run. The previous one may still be ending,
  * together with its world. */
 static int take_socket(struct fabric *f, const struct server_options *options, struct error *err)
 {
 	double deadline = clock_mono() + LOCK_SECONDS;
 	while (server_new(&f->server, options, err) != 0) {
-		if (err->code != ERROR_TEMPFAIL || clock_mono() > deadline)
+		if (err->code != ERROR_TEMPFAIL)
 			return -1;
+		if (clock_mono() > deadline) {
+			if (end_stopped(f) != 0)
+				return -1;
+			deadline = clock_mono() + LOCK_SECONDS;
+		}
 		clock_sleep(LOCK_PAUSE_SECONDS);
 	}
 	return 0;
