@@ -236,8 +236,8 @@ static pid_t lock_holder(const char *path)
 	return (pid_t)found;
 }
 
-/* One that is stopped would hold the socket for ever: its own world gave it up after 30 s, but where the
- * first host has died without a word nobody is left to end it. */
+/* One that is stopped would hold the socket for ever: its own world gave it up after 30 s, but
+ * where the first host has died without a word nobody is left to end it. */
 static int end_stopped(const struct fabric *f)
 {
 	char lock[sizeof f->path + 8];
