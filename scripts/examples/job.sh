@@ -4,7 +4,7 @@
 # gives it less to do. Kill any of them meanwhile (kill -9): it comes back, and each row still counts
 # eight times. At the end it prints the AUC on the test file.
 set -eu
-PATH=$PATH:$(trainctl --exec-path) # worker(1)
+PATH=$PATH:$(trainctl --exec-path) # paceline-worker(1)
 for program in shardd socat; do command -v $program >/dev/null || { echo "job.sh: no $program on PATH" >&2; exit 69; }; done
 here=$(dirname "$(readlink -f "$0")") solution=${2:-antdt-nd} incarnation=1 cuts=0 latest=
 mkdir -p "${1:-by-hand}" && cd "${1:-by-hand}" && rm -rf cut journal ./*.sock ./*.log

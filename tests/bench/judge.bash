@@ -35,8 +35,8 @@ judge_limits() {
 		fabric-relay of-them < 2 20
 		fabric-relay idle-percent < 0.5 5
 		fabric-rows wire-by-touched < 1.1 1.3
-		lb-barrier of-bsp < 0.9 - predict=auto
-		lb-barrier over-oracle < 1.4 - predict=auto
+		lb-barrier of-bsp < 0.9 - predict=mix
+		lb-barrier over-oracle < 1.4 - predict=mix
 		lb-contention rmse-of-ema < 0.95 - model=mix load=others
 		paceline-py p50-us < 1000 10000
 		ps-growth longest/copy < 3 -
