@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #define LOCK_SECONDS 10.0
 #define LOCK_PAUSE_SECONDS 0.02
@@ -219,16 +220,20 @@ static int is_stopped_fabricd(pid_t pid)
 	return found && strcmp(comm, "fabricd") == 0 && (state == 'T' || state == 't');
 }
 
-/* Who has this file locked, as flock(2) does; 0: not known. */
+/* Who has this file locked, as flock(2) does; 0: not known. A file of another device may have the
+ * same number. */
 static pid_t lock_holder(const char *path)
 {
 	struct stat st;
 	char line[256];
+	unsigned major_of, minor_of;
 	unsigned long long inode;
 	long pid, found = 0;
 	FILE *in = stat(path, &st) == 0 ? fopen("/proc/locks", "re") : NULL;
 	while (in && !found && fgets(line, sizeof line, in))
-		if (sscanf(line, "%*s FLOCK %*s WRITE %ld %*x:%*x:%llu", &pid, &inode) == 2 &&
+		if (sscanf(line, "%*s FLOCK %*s WRITE %ld %x:%x:%llu", &pid, &major_of, &minor_of,
+			   &inode) == 4 &&
+		    major_of == major(st.st_dev) && minor_of == minor(st.st_dev) &&
 		    inode == (unsigned long long)st.st_ino && pid > 0)
 			found = pid;
 	if (in)
