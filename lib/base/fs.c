@@ -278,6 +278,12 @@ void fs_dirname(const char *path, char *out, size_t out_max)
 		snprintf(out, out_max, "%.*s", (int)(slash - path), path);
 }
 
+const char *fs_basename(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
 int fs_is_program(const char *path)
 {
 	struct stat st;

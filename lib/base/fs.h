@@ -64,6 +64,8 @@ int fs_is_program(const char *path);
 int fs_sync_dir(const char *dir, struct error *err);
 /* The directory part of path ("." when it has none) into out. */
 void fs_dirname(const char *path, char *out, size_t out_max);
+/* What follows its last slash, in path itself. */
+const char *fs_basename(const char *path);
 
 /* An exclusive flock on path (made 0600 if missing); *fd holds it. ERROR_TEMPFAIL: another process
  * has it. The holder may remove path before it closes fd: even then two processes never have the

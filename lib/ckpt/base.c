@@ -28,7 +28,7 @@ static int base_path(const char *dir, const char *base, char *out, size_t max, s
 	if (len + sizeof "/.." > sizeof parent)
 		return error_set(err, ERROR_USAGE, dir, "path too long");
 	snprintf(plain, sizeof plain, "%.*s", (int)len, dir);
-	const char *slash = strrchr(plain, '/'), *last = slash ? slash + 1 : plain;
+	const char *last = fs_basename(plain);
 	if (strcmp(last, ".") == 0 || strcmp(last, "..") == 0 ||
 	    (lstat(plain, &st) == 0 && S_ISLNK(st.st_mode)))
 		snprintf(parent, sizeof parent, "%.*s/..", (int)len, dir);

@@ -222,10 +222,8 @@ int ckpt_include(struct ckpt_manifest *m, const char *dir, const char *path, con
 {
 	char to[CKPT_PATH_MAX];
 	uint64_t bytes, sum;
-	if (!name) {
-		name = strrchr(path, '/');
-		name = name ? name + 1 : path;
-	}
+	if (!name)
+		name = fs_basename(path);
 	if (check_new_name(m, name, err) != 0 || fs_join(to, sizeof to, dir, name, err) != 0)
 		return -1;
 	int in = open(path, O_RDONLY | O_CLOEXEC);

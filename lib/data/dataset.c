@@ -391,8 +391,7 @@ static void label_place(uint64_t row, char *out, size_t max, void *arg)
 {
 	char place[ERROR_PLACE_MAX];
 	dataset_place(arg, row, place, sizeof place);
-	const char *slash = strrchr(place, '/');
-	snprintf(out, max, "%s", slash ? slash + 1 : place);
+	snprintf(out, max, "%s", fs_basename(place));
 }
 
 void dataset_describe_labels(struct dataset *ds, const struct labels *labels, char *out, size_t max)

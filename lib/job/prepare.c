@@ -209,10 +209,9 @@ static void hint_names(const struct job_list *list, const char *key, struct erro
 		for (size_t to = from + 1; to < list->count && to <= from + BLANKS_MAX; to++) {
 			if (!is_one_name(list, from, to, name, sizeof name))
 				continue;
-			const char *slash = strrchr(name, '/');
 			snprintf(err->text + n, sizeof err->text - n,
 				 "; a name with blanks is quoted inside of %s: %s=\"'%.100s'\"", key,
-				 key, slash ? slash + 1 : name);
+				 key, fs_basename(name));
 			return;
 		}
 	for (size_t i = 0; i < list->count; i++)

@@ -233,7 +233,7 @@ static void checkpoint_failed(struct supervisor *s, const struct record *r)
 		sup_kick_after(s, CUT_RETRY_SECONDS);
 		return;
 	}
-	sup_parts_left(s, s->checkpoint.making);
+	sup_parts_left(s);
 	s->checkpoint.full[0] = '\0'; /* whatever was wrong, the next one needs no other */
 	s->checkpoint.failures++;
 	s->checkpoint.failed++;

@@ -506,6 +506,7 @@ static void happens(struct sup_host *h, enum host_event event, double silent, co
 void sup_host_named(struct sup_host *h)
 {
 	name_host(h, (size_t)(h - h->sup->hosts.host));
+	h->swept = 0;
 	EACH_NODE (n, h->sup)
 		if (sup_host_of(n) == h)
 			n->place = *h->place;

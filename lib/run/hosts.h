@@ -58,6 +58,7 @@ struct sup_host {
 	uint64_t in_world;   /* N + 1: it is in the world of the fabric's life N; 0: in none */
 	struct child *look;  /* asks it now; NULL: it is not being asked */
 	int unanswered;      /* the last look had no answer */
+	int swept;           /* no checkpoint lies there for nothing (parts.h) */
 	double since, again; /* clock_mono(): not there since; asked next */
 	double asked, heard; /* clock_mono(): the look began; it answered last */
 	double avoided;      /* clock_mono(): it is avoided until then; 0: it is not */

@@ -52,20 +52,18 @@ int sup_cut_is_whole(const struct supervisor *s, const char *cut, struct error *
 
 int sup_is_passed_over(const struct supervisor *s, const char *cut)
 {
-	const char *slash = strrchr(cut, '/');
 	for (size_t i = 0; i < s->newest.damaged_count && i < SUP_DAMAGED_MAX; i++)
-		if (strcmp(s->newest.damaged[i], slash ? slash + 1 : cut) == 0)
+		if (strcmp(s->newest.damaged[i], fs_basename(cut)) == 0)
 			return 1;
 	return 0;
 }
 
 void sup_pass_over(struct supervisor *s, const char *cut, const char *why)
 {
-	const char *slash = strrchr(cut, '/');
 	if (sup_is_passed_over(s, cut))
 		return;
 	snprintf(s->newest.damaged[s->newest.damaged_count++ % SUP_DAMAGED_MAX],
-		 sizeof s->newest.damaged[0], "%s", slash ? slash + 1 : cut);
+		 sizeof s->newest.damaged[0], "%s", fs_basename(cut));
 	sup_note(s, "damaged", "checkpoint %s is damaged, and is passed over: %s", cut, why);
 }
 

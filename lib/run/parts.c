@@ -101,9 +101,12 @@ static int has_learnt(const struct supervisor *s, size_t host)
 static int parts_is_due(const struct supervisor *s, enum parts_doing doing, size_t host)
 {
 	const struct sup_host *h = &s->hosts.host[host];
-	if (h->state != HOST_THERE || h->use == HOST_UNUSED || !h->place->apart)
+	if (h->state != HOST_THERE || !h->place->apart)
 		return 0;
-	return doing == PARTS_SWEEP ? s->parts.left_count > 0 : has_learnt(s, host);
+	/* While the job trains it does not wait for a host that it does not use. */
+	if (h->use == HOST_UNUSED && s->parts.end == PARTS_OPEN)
+		return 0;
+	return doing == PARTS_SWEEP ? !h->swept : has_learnt(s, host);
 }
 
 /* The next host behind `after` where that is to be done; the count of hosts: none. */
@@ -122,7 +125,6 @@ int sup_parts_are_due(const struct supervisor *s, const char *dir)
 }
 
 /* ---- what is run for it ---- */
-
 
 static void add_way(struct argv *w, const struct node_place *place)
 {
@@ -179,13 +181,31 @@ static void learnt_words(struct argv *w, const struct supervisor *s)
 	argv_add(w, place->host);
 }
 
+/* $1: the state directory, $2: what servers have in memory, or nothing; then names that stay. A
+ * supervisor's own state is never swept. A name is free at once, because a checkpoint may be brought
+ * under it. */
+static const char sweep_script[] =
+	"state=$1; [ -z \"$2\" ] || rm -rf -- \"$2\" || exit; shift 2; "
+	"[ ! -e \"$state/kept\" ] || exit 0; cd \"$state/checkpoints\" 2>/dev/null || exit 0; "
+	"for c in *; do for k; do [ \"$c\" != \"$k\" ] || continue 2; done; [ -e \"$c\" ] || continue; "
+	"case $c in *.gone) ;; *) mv -- \"$c\" \"$c.gone\" || exit; c=$c.gone;; esac; "
+	"rm -rf -- \"$c\" || exit; done";
+
 static void sweep_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = s->hosts.host[s->parts.host].place;
+	int ends = s->parts.end == PARTS_ENDING;
+	char state[DIRS_PATH_MAX], memory[DIRS_PATH_MAX] = "", base[DIRS_PATH_MAX];
+	dirs_state(&s->dirs, "", state);
+	if (ends)
+		sup_memory_dir(s, memory);
 	add_way(w, place);
-	argv_add(w, place->host, "rm", "-rf", "--");
-	for (size_t i = 0; i < s->parts.left_count; i++)
-		argv_add(w, s->parts.left[i]);
+	argv_add(w, place->host, "/bin/sh", "-c", sweep_script, "sweep", state, memory);
+	if (ends || !s->recover.cut[0])
+		return;
+	argv_add(w, fs_basename(s->recover.cut));
+	if (ckpt_find_base(s->recover.cut, base, sizeof base) == 0)
+		argv_add(w, fs_basename(base));
 }
 
 static void parts_on_end(const struct child_end *e, void *arg);
@@ -235,31 +255,6 @@ static void parts_over(struct supervisor *s, int here)
 		sup_checkpoint_parts(s, here);
 }
 
-static void forget_left(struct sup_parts *p)
-{
-	while (p->left_count > 0)
-		free(p->left[--p->left_count]);
-}
-
-static int any_apart(const struct supervisor *s)
-{
-	EACH_HOST (h, s, 0)
-		if (h->state != HOST_NONE && h->place->apart)
-			return 1;
-	return 0;
-}
-
-/* One that is used and does not answer now. */
-static int any_unreached(const struct supervisor *s)
-{
-	EACH_HOST (h, s, 0) {
-		if (h->place->apart && h->use != HOST_UNUSED &&
-		    (h->state == HOST_LOST || h->state == HOST_GONE))
-			return 1;
-	}
-	return 0;
-}
-
 /* It is asked again the next time. */
 static void not_swept(struct supervisor *s, const struct node_end *end)
 {
@@ -268,7 +263,6 @@ static void not_swept(struct supervisor *s, const struct node_end *end)
 	sup_note(s, "warning", "what checkpoints have left on %s can't be removed%s: %s",
 		 s->hosts.host[s->parts.host].place->host,
 		 s->parts.end == PARTS_ENDING ? "" : " yet", text);
-	s->parts.left_some = 1;
 }
 
 /* All parts are here. A host that can't be reached keeps what it has. */
@@ -279,13 +273,9 @@ static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 		while ((p->host = next_host(s, doing, after)) < s->hosts.count) {
 			if (parts_start(s, doing) == 0)
 				return;
-			p->left_some |= doing == PARTS_SWEEP;
 			after = p->host;
 		}
 	}
-	if (!p->left_some && !any_unreached(s))
-		forget_left(p);
-	p->left_some = 0;
 	parts_over(s, 1);
 }
 
@@ -319,7 +309,7 @@ static void on_end_saved(struct supervisor *s, const struct node_end *end)
 		log_part(s);
 		go_on_saved(s);
 	} else if (p->doing == PARTS_CHECK && end_class_of(end) == END_CLEAN) {
-		sup_parts_left(s, p->dir);
+		sup_parts_left(s);
 		go_hosts(s, PARTS_SWEEP, 0);
 	} else {
 		end_text(end, text, sizeof text);
@@ -373,8 +363,10 @@ static void parts_on_end(const struct child_end *e, void *arg)
 	p->child = NULL;
 	if (p->doing == PARTS_SWEEP && failed)
 		not_swept(s, end);
+	else if (p->doing == PARTS_SWEEP)
+		s->hosts.host[p->host].swept = 1;
 	if (p->doing == PARTS_DROP && failed)
-		sup_parts_left(s, p->dir);
+		sup_parts_left(s);
 	if (p->doing >= PARTS_LEARNT)
 		go_hosts(s, p->doing, p->host);
 	else if (job_kind(s->job)->cut == CUT_SAVED)
@@ -403,27 +395,10 @@ void sup_parts_stop(struct supervisor *s)
 	s->parts.child = NULL;
 }
 
-void sup_parts_free(struct supervisor *s)
+void sup_parts_left(struct supervisor *s)
 {
-	sup_parts_stop(s);
-	forget_left(&s->parts);
-}
-
-void sup_parts_left(struct supervisor *s, const char *dir)
-{
-	struct sup_parts *p = &s->parts;
-	if (!any_apart(s))
-		return;
-	for (size_t i = 0; i < p->left_count; i++)
-		if (strcmp(p->left[i], dir) == 0)
-			return;
-	if (p->left_count < PARTS_LEFT_MAX && (p->left[p->left_count] = strdup(dir)))
-		p->left_count++;
-	else if (!p->left_told++)
-		sup_note(s, "warning",
-			 "more than %d checkpoints may lie on hosts that can't be reached: from %s on "
-			 "they stay there",
-			 PARTS_LEFT_MAX, dir);
+	EACH_HOST (h, s, 0)
+		h->swept = 0;
 }
 
 int sup_parts_end(struct supervisor *s)
@@ -434,11 +409,9 @@ int sup_parts_end(struct supervisor *s)
 		return 1;
 	}
 	if (p->end == PARTS_OPEN && !p->child) {
-		char memory[DIRS_PATH_MAX];
 		p->end = PARTS_ENDING;
-		sup_memory_dir(s, memory);
-		if (memory[0])
-			sup_parts_left(s, memory);
+		if (s->recover.cut[0] || s->job->checkpoint_memory[0])
+			sup_parts_left(s);
 		go_hosts(s, PARTS_LEARNT, 0);
 	}
 	return p->end == PARTS_ENDED;

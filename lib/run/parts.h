@@ -8,7 +8,9 @@
  * - What workers have learnt about their speeds (predict-ID), which their next process needs, wherever
  *   it runs: with each checkpoint, and at the end of the job.
  * - Checkpoints that lie there for nothing are removed, at the same times, until every host has done
- *   so; in the end what killed servers have left in memory, too.
+ *   so: parts of one that failed, and what was brought there for servers that run by now.  Which these
+ *   are need not be remembered: all are, but the one that nodes go back to.  In the end that one is
+ *   removed as well, and what killed servers have left in memory.
  */
 #ifndef PACELINE_RUN_PARTS_H
 #define PACELINE_RUN_PARTS_H
@@ -20,8 +22,6 @@
 struct child;
 struct sup_node;
 struct supervisor;
-
-#define PARTS_LEFT_MAX 256 /* more of them stay where they are */
 
 enum parts_doing {
 	PARTS_FETCH,  /* a part is brought, */
@@ -37,10 +37,6 @@ struct sup_parts {
 	char dir[DIRS_PATH_MAX], file[DIRS_PATH_MAX + 512]; /* with the name that a trainer gives it */
 	enum parts_doing doing;
 	size_t host;                              /* LEARNT, SWEEP: of which */
-	char *left[PARTS_LEFT_MAX]; /* checkpoints that may lie on other hosts for nothing */
-	size_t left_count;
-	int left_some; /* a host could not be swept this time */
-	int left_told; /* there are too many to remember */
 	enum { PARTS_OPEN, PARTS_ENDING, PARTS_ENDED } end;
 	double began; /* clock_mono() */
 };
@@ -52,10 +48,9 @@ int sup_parts_are_due(const struct supervisor *s, const char *dir);
 /* Does it; the end is told to sup_checkpoint_parts(). */
 void sup_parts_bring(struct supervisor *s, const char *dir);
 void sup_parts_stop(struct supervisor *s);
-void sup_parts_free(struct supervisor *s);
-/* This checkpoint is needed no more on hosts that do not see ours: it failed, or was brought there for
- * servers that run by now. */
-void sup_parts_left(struct supervisor *s, const char *dir);
+/* Something may lie on hosts that do not see ours and is needed no more. It is so, too, when a
+ * supervisor begins: the one before it may have died. */
+void sup_parts_left(struct supervisor *s);
 /* All nodes have ended: whether nothing is left to be done on other hosts, which the first call begins. */
 int sup_parts_end(struct supervisor *s);
 

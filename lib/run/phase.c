@@ -234,12 +234,8 @@ static void step_servers(struct supervisor *s)
 			up &= n->stage == STAGE_READY && sup_link_up(&n->link);
 	if (!up || running_servers(s) == 0)
 		return;
-	if (s->recover.together && s->recover.cut[0]) {
-		char base[DIRS_PATH_MAX];
-		sup_parts_left(s, s->recover.cut);
-		if (ckpt_find_base(s->recover.cut, base, sizeof base) == 0)
-			sup_parts_left(s, base);
-	}
+	if (s->recover.together && s->recover.cut[0])
+		sup_parts_left(s);
 	s->recover.together = 0; /* who comes later is no longer at the beginning */
 	sup_intent_remove(s);
 	if (job_kind(s->job)->cut == CUT_SAVED && s->phases.goal != GOAL_DONE && s->checkpoint.latest[0])

@@ -246,7 +246,7 @@ static void supervisor_release(struct supervisor *s)
 	sup_decide_stop(s);
 	sup_self_test_stop(s);
 	sup_brain_free(s);
-	sup_parts_free(s);
+	sup_parts_stop(s);
 	sup_metrics_close(s);
 	sup_links_free(s);
 	sup_answer_all(s);
