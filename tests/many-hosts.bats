@@ -101,6 +101,24 @@ to_end() {
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+# bats test_tags=long
+@test "the machine of trainctl dies without a word: nothing of the job is left on the other hosts" {
+	far_job EPOCHS=40
+	go first
+	wait_for 'came_to 300'
+	on h1 pkill -STOP -x fabricd # or it would ask for the others, and be told
+	hosts_link h1 down
+	hosts_link h2 down
+	hosts_kill h0
+	hosts_boot h0
+	hosts_link h1 up
+	hosts_link h2 up
+	for host in h1 h2; do
+		on $host true
+		wait_for '[ -z "$(on $host pgrep -x "orted|fabricd|worker|ps-server")" ]'
+	done
+}
+
 @test "what is kept of the hosts is older than the fabric that runs: another one is started; exact" {
 	far_job EPOCHS=60 SYNC=allreduce
 	go first
