@@ -73,37 +73,37 @@ sums() {
 
 @test "a sum of one host is what it has" {
 	fabric a
-	run ask "$T/a/fabric.sock" "sum-open epoch=5 iteration=2 hosts=a dense=0" \
-		"sum-rows epoch=5 rows=0 out-bytes=0" "sum-wait epoch=5 check=1" "sum-drop epoch=5" \
-		"sum-wait epoch=5"
+	run ask "$T/a/fabric.sock" "sum-open round=5 iteration=2 hosts=a dense=0" \
+		"sum-rows round=5 rows=0 out-bytes=0" "sum-wait round=5 check=1" "sum-drop round=5" \
+		"sum-wait round=5"
 	[ "${lines[0]}" = ok ]
 	[ "${lines[1]}" = ok ]
 	[[ ${lines[2]} == "ok rows=0 wire-bytes=0 sum="* ]]
 	[ "${lines[3]}" = ok ]
-	[[ ${lines[4]} == "err code=stale"*"epoch 5 is not open here" ]]
+	[[ ${lines[4]} == "err code=stale"*"round 5 is not open here" ]]
 }
 
 @test "what makes no sense is refused, and harms nothing" {
 	fabric a b
 	run ask "$T/a/fabric.sock" \
-		"sum-open epoch=1 iteration=0 hosts=a,z dense=0" \
-		"sum-open epoch=1 iteration=0 hosts=b dense=0" \
-		"sum-open epoch=1 iteration=0 hosts=a,a dense=0" \
-		"sum-open epoch=1 iteration=0 hosts= dense=0" \
-		"sum-open epoch=1 iteration=0 hosts=a,b dense=10 dense-offset=0" \
-		"sum-open epoch=1 iteration=0 hosts=a,b dense=10" \
-		"sum-open epoch=1 iteration=0 hosts=a,b dense=1e3" \
-		"sum-open epoch=1 iteration=0 hosts=a,b" \
-		"sum-part epoch=1 begin=0 length=1" \
-		"sum-open epoch=1 iteration=0 hosts=b,a dense=0" \
-		"sum-open epoch=1 iteration=0 hosts=b,a dense=0" \
-		"sum-part epoch=1 begin=0 length=1" \
-		"sum-rows epoch=1 rows=3 width=4 offset=0 out-bytes=0" \
-		"sum-rows epoch=1 rows=3 out-bytes=0" \
-		"sum-rows epoch=1 rows=0 out-bytes=8 out-offset=0" \
-		"sum-wait epoch=1 check=2" \
-		"sum-drop epoch=2" \
-		"sum-drop epoch=1"
+		"sum-open round=1 iteration=0 hosts=a,z dense=0" \
+		"sum-open round=1 iteration=0 hosts=b dense=0" \
+		"sum-open round=1 iteration=0 hosts=a,a dense=0" \
+		"sum-open round=1 iteration=0 hosts= dense=0" \
+		"sum-open round=1 iteration=0 hosts=a,b dense=10 dense-offset=0" \
+		"sum-open round=1 iteration=0 hosts=a,b dense=10" \
+		"sum-open round=1 iteration=0 hosts=a,b dense=1e3" \
+		"sum-open round=1 iteration=0 hosts=a,b" \
+		"sum-part round=1 begin=0 length=1" \
+		"sum-open round=1 iteration=0 hosts=b,a dense=0" \
+		"sum-open round=1 iteration=0 hosts=b,a dense=0" \
+		"sum-part round=1 begin=0 length=1" \
+		"sum-rows round=1 rows=3 width=4 offset=0 out-bytes=0" \
+		"sum-rows round=1 rows=3 out-bytes=0" \
+		"sum-rows round=1 rows=0 out-bytes=8 out-offset=0" \
+		"sum-wait round=1 check=2" \
+		"sum-drop round=2" \
+		"sum-drop round=1"
 	[[ ${lines[0]} == "err code=lost"*"z is not in this world" ]]
 	[[ ${lines[1]} == "err code=bad-request"*"a, which is this one, is not among them" ]]
 	[[ ${lines[2]} == "err code=bad-request"*"a appears twice" ]]
@@ -126,18 +126,18 @@ sums() {
 
 @test "a client that leaves in the middle: the others are told which, and the next sum is whole" {
 	fabric a b c
-	stays b "sum-open epoch=1 iteration=0 hosts=a,b,c dense=0" "sum-wait epoch=1"
-	run ask "$T/c/fabric.sock" "sum-open epoch=1 iteration=0 hosts=a,b,c dense=0"
+	stays b "sum-open round=1 iteration=0 hosts=a,b,c dense=0" "sum-wait round=1"
+	run ask "$T/c/fabric.sock" "sum-open round=1 iteration=0 hosts=a,b,c dense=0"
 	wait_for "grep -q '^err' b.said.out"
 	[[ $(tail -n 1 b.said.out) == "err code=lost"*"c left it before its end"* ]]
-	# Another client of that host, a newer epoch of all; the first one's is out of the way.
-	run ask "$T/b/fabric.sock" "sum-part epoch=1 begin=0 length=0"
+	# Another client of that host, a newer round of all; the first one's is out of the way.
+	run ask "$T/b/fabric.sock" "sum-part round=1 begin=0 length=0"
 	[[ $output == "err code=busy"* ]]
 	for host in a c; do
 		start "$host" ask "$T/$host/fabric.sock" \
-			"sum-open epoch=2 iteration=0 hosts=a,b,c dense=0" "sum-wait epoch=2"
+			"sum-open round=2 iteration=0 hosts=a,b,c dense=0" "sum-wait round=2"
 	done
-	run ask "$T/b/fabric.sock" "sum-open epoch=2 iteration=0 hosts=a,b,c dense=0" "sum-wait epoch=2"
+	run ask "$T/b/fabric.sock" "sum-open round=2 iteration=0 hosts=a,b,c dense=0" "sum-wait round=2"
 	[[ ${lines[1]} == "ok rows=0 "* ]]
 	exec 7>&-
 	ended "$CLIENT"
@@ -166,16 +166,16 @@ sums() {
 	sums 2 100000 1 50
 }
 
-@test "hosts that name different things, or another epoch" {
+@test "hosts that name different things, or another round" {
 	fabric a b
-	stays a "sum-open epoch=3 iteration=7 hosts=a,b dense=0" "sum-wait epoch=3"
-	run ask "$T/b/fabric.sock" "sum-open epoch=3 iteration=8 hosts=a,b dense=0" "sum-wait epoch=3"
+	stays a "sum-open round=3 iteration=7 hosts=a,b dense=0" "sum-wait round=3"
+	run ask "$T/b/fabric.sock" "sum-open round=3 iteration=8 hosts=a,b dense=0" "sum-wait round=3"
 	[[ $output == *"err code=differs"*"a named iteration 7, this host 8"* ]]
 	wait_for "grep -q '^err code=differs' a.said.out"
-	printf '%s\n' "sum-open epoch=4 iteration=7 hosts=a,b dense=0" "sum-wait epoch=4" >&7
-	run ask "$T/b/fabric.sock" "sum-open epoch=3 iteration=7 hosts=a,b dense=0" "sum-wait epoch=3"
-	[[ $output == *"err code=stale"*"a is at epoch 4 already"* ]]
-	run ask "$T/b/fabric.sock" "sum-open epoch=5 iteration=7 hosts=a,b dense=0"
+	printf '%s\n' "sum-open round=4 iteration=7 hosts=a,b dense=0" "sum-wait round=4" >&7
+	run ask "$T/b/fabric.sock" "sum-open round=3 iteration=7 hosts=a,b dense=0" "sum-wait round=3"
+	[[ $output == *"err code=stale"*"a is at round 4 already"* ]]
+	run ask "$T/b/fabric.sock" "sum-open round=5 iteration=7 hosts=a,b dense=0"
 	wait_for "grep -q '^err code=stale' a.said.out"
 	exec 7>&-
 	ended "$CLIENT"

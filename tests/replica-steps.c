@@ -164,7 +164,7 @@ static void step(struct store *s, size_t i, uint32_t who, const char *list)
 	*expected_sum = '\0';
 	for (size_t k = 0; k < replicas; k++)
 		say(lead[k],
-		    "sum incarnation=1 epoch=%zu iteration=%zu replicas=%s%s bytes=%zu\n%s", i + 1,
+		    "sum incarnation=1 round=%zu iteration=%zu replicas=%s%s bytes=%zu\n%s", i + 1,
 		    i, list, i % 50 == 0 ? " check=1" : "", strlen(members), members);
 	for (size_t k = 0; k < 2 * replicas; k++) {
 		struct worker *w = &worker[k];
@@ -182,7 +182,7 @@ static void step(struct store *s, size_t i, uint32_t who, const char *list)
 		expect_ok(lead[k]);
 	for (size_t k = 0; k < replicas; k++) {
 		say(lead[k],
-		    "apply incarnation=1 iteration=%zu units=1 epoch=%zu divisor=%zu samples=%zu\n",
+		    "apply incarnation=1 iteration=%zu units=1 round=%zu divisor=%zu samples=%zu\n",
 		    i, i + 1, samples, samples);
 		expect_ok(lead[k]);
 	}

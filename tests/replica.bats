@@ -24,9 +24,9 @@ push() {
 	tell "$1" "push worker=$2 generation=${6:-1} $ME sequence=$(($3 + 1)) iteration=$3 count=${5:-1} dense=1 rows=0 bytes=16\n$4"
 }
 
-# sum NAME EPOCH ITERATION WORKER...: of r0 alone; WORKER may be worker:generation:replica:scale.
+# sum NAME ROUND ITERATION WORKER...: of r0 alone; WORKER may be worker:generation:replica:scale.
 sum() {
-	local conversation=$1 head="sum $ME epoch=$2 iteration=$3 replicas=${REPLICAS:-r0}${CHECK:+ check=1}" lines= w
+	local conversation=$1 head="sum $ME round=$2 iteration=$3 replicas=${REPLICAS:-r0}${CHECK:+ check=1}" lines= w
 	shift 3
 	for w in "$@"; do
 		IFS=: read -r id generation where scale <<<"$w"
@@ -35,9 +35,9 @@ sum() {
 	tell "$conversation" "$head bytes=${#lines}\n$lines"
 }
 
-# apply NAME ITERATION EPOCH DIVISOR [SAMPLES]
+# apply NAME ITERATION ROUND DIVISOR [SAMPLES]
 apply() {
-	tell "$1" "apply $ME iteration=$2 units=1 epoch=$3 divisor=$4 samples=${5:-1}\n"
+	tell "$1" "apply $ME iteration=$2 units=1 round=$3 divisor=$4 samples=${5:-1}\n"
 }
 
 # dense SOCKET ITERATION: the dense parameters.
@@ -69,21 +69,21 @@ SGD='--optimizer sgd --lr 1'
 	push w w0 0 "$G1234" 2
 	answered w 'ok staged=1'
 	sum l 7 0 w0 w1
-	wait_for 'ask r0.sock stat | grep -q "epoch=0 .*staged=1"'
+	wait_for 'ask r0.sock stat | grep -q "round=0 .*staged=1"'
 	open m r0.sock
 	apply m 0 7 3
-	answered m '^err code=no-sum.*the sum of epoch 7 is not here'
+	answered m '^err code=no-sum.*the sum of round 7 is not here'
 	# The answer to `sum` is held back until w1 has pushed.
 	push w w1 0 "$G2222"
-	answered l '^ok epoch=7$'
-	[ "$(ask r0.sock stat | field epoch)" = 7 ]
+	answered l '^ok round=7$'
+	[ "$(ask r0.sock stat | field round)" = 7 ]
 	[ "$(ask r0.sock stat | field staged)" = 2 ]
 	apply l 0 7 4
 	answered l '^ok iteration=1$'
 	[ "$(dense r0.sock 1)" = "-0.75 -1 -1.25 -1.5" ]
 	run ask r0.sock stat
-	[[ ${lines[0]} == "stat id=r0 part=0/1 replica=r0 state=serving life="*" epoch=0 "*" iteration=1 incarnation=1 "*" staged=0 pushes=2 "* ]]
-	# Said again, of another epoch, of another iteration, of a sum that is gone.
+	[[ ${lines[0]} == "stat id=r0 part=0/1 replica=r0 state=serving life="*" round=0 "*" iteration=1 incarnation=1 "*" staged=0 pushes=2 "* ]]
+	# Said again, of another round, of another iteration, of a sum that is gone.
 	apply l 0 7 3
 	answered l '^ok iteration=1 repeated=1$'
 	apply l 1 7 3
@@ -91,13 +91,13 @@ SGD='--optimizer sgd --lr 1'
 	apply l 3 7 3
 	answered l '^err code=order'
 	sum l 6 1 w0
-	answered l '^err code=stale.*epoch 7 is in force'
+	answered l '^err code=stale.*round 7 is in force'
 	sum l 8 5 w0
 	answered l '^err code=order.*1 units are applied here, not 5'
 	[ "$(dense r0.sock 1)" = "-0.75 -1 -1.25 -1.5" ]
 }
 
-@test "a newer epoch replaces an older one; contributions stay until the step" {
+@test "a newer round replaces an older one; contributions stay until the step" {
 	replica r0 0/1 --layout d4 $SGD --serve
 	open w r0.sock
 	open a r0.sock
@@ -108,15 +108,15 @@ SGD='--optimizer sgd --lr 1'
 	sum a 1 0 w0 w1 w2
 	wait_for 'ask r0.sock counters | grep -q "verb=sum requests=1"'
 	sum b 2 0 w0 w1
-	answered a '^err code=stale.*epoch 2 is in force'
-	answered b '^ok epoch=2$'
+	answered a '^err code=stale.*round 2 is in force'
+	answered b '^ok round=2$'
 	# Made already: another one with a member less, and with another weight.
 	sum b 3 0 w1:1:r0:0.5
-	answered b '^ok epoch=3$'
+	answered b '^ok round=3$'
 	apply b 0 2 1
 	answered b '^err code=no-sum'
 	sum b 3 0 w1
-	wait_for '[ "$(grep -c "^ok epoch=3" b.answers)" = 2 ]'
+	wait_for '[ "$(grep -c "^ok round=3" b.answers)" = 2 ]'
 	apply b 0 3 1
 	answered b '^ok iteration=1'
 	[ "$(dense r0.sock 1)" = "-1 -1 -1 -1" ]
@@ -141,7 +141,7 @@ SGD='--optimizer sgd --lr 1'
 			w2) push w w2 0 '\x9a\x99\x19\x3f\xcd\x1c\xcc\x3d\0\0\x40\xb0\0\0\x80\xcb' ;;
 			esac
 		done
-		answered l '^ok epoch=1$'
+		answered l '^ok round=1$'
 		apply l 0 1 3
 		answered l '^ok iteration=1'
 		dense r0.sock 1
@@ -162,7 +162,7 @@ SGD='--optimizer sgd --lr 1'
 	push w w0 0 "$G2222"
 	push w w1 0 "$NAN4"
 	answered l "^diverged worker=w1 generation=1	the gradient of parameter b\[0\] is nan, beyond 1e\+18$"
-	answered l '^ok epoch=1 diverged=1$'
+	answered l '^ok round=1 diverged=1$'
 	grep -q 'a push of w1 in iteration 0 .*b\[0\] is nan' r0.err
 	apply l 0 1 2
 	answered l '^err code=no-sum'
@@ -170,7 +170,7 @@ SGD='--optimizer sgd --lr 1'
 	wait_for '[ "$(grep -c "diverged=1" l.answers)" = 2 ]'
 	tell l "throw $ME worker=w1 generation=1\n"
 	sum l 2 0 w0
-	answered l '^ok epoch=2'
+	answered l '^ok round=2'
 	apply l 0 2 1
 	answered l '^ok iteration=1'
 	[ "$(dense r0.sock 1)" = "-2 -2 -2 -2" ]
@@ -186,7 +186,7 @@ SGD='--optimizer sgd --lr 1'
 	tell w "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=1 dense=0 rows=1 bytes=12\n\5\0\0\0\0\0\x80\x3f\0\0\0\x40"
 	tell w "push worker=w1 generation=1 $ME sequence=1 iteration=0 count=1 dense=0 rows=2 bytes=24\n\7\0\0\0\5\0\0\0\0\0\x80\x3f\0\0\x80\x3f\0\0\0\x40\0\0\0\x40"
 	tell w "push worker=w2 generation=1 $ME sequence=1 iteration=0 count=0 dense=0 rows=0\n"
-	answered l '^ok epoch=1 sum=[0-9]+$'
+	answered l '^ok round=1 sum=[0-9]+$'
 	apply l 0 1 2 2
 	answered l '^ok iteration=1'
 	printf 'pull worker=x generation=1 %s iteration=1 dense=0 rows=2 bytes=8\n\5\0\0\0\7\0\0\0' "$ME" |
@@ -207,24 +207,24 @@ SGD='--optimizer sgd --lr 1'
 @test "orders that make no sense are refused, and nothing has happened" {
 	replica r0 0/2 --layout d4 $SGD --serve
 	open l r0.sock
-	tell l "sum incarnation=2 epoch=1 iteration=0 replicas=r0\n"
+	tell l "sum incarnation=2 round=1 iteration=0 replicas=r0\n"
 	answered l '^err code=fenced'
 	REPLICAS=r1 sum l 1 0 w0
 	answered l '^err code=bad-request.*r0 is not among them'
 	REPLICAS=r0,r1 sum l 2 0 w0
 	answered l '^err code=bad-request.*no --fabric to them'
-	tell l "sum $ME epoch=3 iteration=0 replicas=r0 bytes=5\nx=1\n\n"
-	tell l "sum $ME epoch=4 iteration=0 replicas=r0 bytes=9\nmember a\n"
-	tell l "sum $ME epoch=5 iteration=0 replicas=r0 bytes=31\nmember worker=w0 generation=1 r\n"
+	tell l "sum $ME round=3 iteration=0 replicas=r0 bytes=5\nx=1\n\n"
+	tell l "sum $ME round=4 iteration=0 replicas=r0 bytes=9\nmember a\n"
+	tell l "sum $ME round=5 iteration=0 replicas=r0 bytes=31\nmember worker=w0 generation=1 r\n"
 	wait_for '[ "$(grep -c "^err code=bad-request" l.answers)" -ge 5 ]'
-	tell l "sum $ME epoch=6 iteration=0 replicas=r0\n"
-	answered l '^ok epoch=6'
+	tell l "sum $ME round=6 iteration=0 replicas=r0\n"
+	answered l '^ok round=6'
 	tell l "apply $ME iteration=0 units=1 bytes=5\nx=1\n\n"
-	answered l '^err code=bad-request.*epoch= is missing'
+	answered l '^err code=bad-request.*round= is missing'
 	tell l "part worker=w0 generation=1 $ME sequence=1 iteration=0 begin=0 length=4 bytes=16\n$G1234"
 	answered l '^err code=bad-request.*mapped memory'
 	tell l "hold $ME\n"
-	answered l '^err code=bad-request.*hold: epoch= is missing'
+	answered l '^err code=bad-request.*hold: round= is missing'
 	[ "$(ask r0.sock stat | field iteration)" = 0 ]
 }
 
@@ -237,7 +237,7 @@ SGD='--optimizer sgd --lr 1'
 	for i in 0 1 2; do
 		tell w "push worker=w0 generation=1 $ME sequence=$((i + 1)) iteration=$i count=1 dense=1 rows=1 bytes=28\n$G1234\5\0\0\0\0\0\x80\x3f\0\0\0\x40"
 		sum l $((i + 1)) "$i" w0
-		answered l "^ok epoch=$((i + 1))"
+		answered l "^ok round=$((i + 1))"
 		apply l "$i" $((i + 1)) 1
 	done
 	answered l '^ok iteration=3'
@@ -261,12 +261,12 @@ SGD='--optimizer sgd --lr 1'
 	# Both make the same step from here.
 	tell w "push worker=w0 generation=1 $ME sequence=4 iteration=3 count=1 dense=1 rows=1 bytes=28\n$G2222\5\0\0\0\0\0\x80\x3f\0\0\0\x40"
 	CHECK=1 sum l 9 3 w0
-	answered l '^ok epoch=9 sum='
+	answered l '^ok round=9 sum='
 	apply l 3 9 1
 	answered l '^ok iteration=4'
 	tell m "push worker=w0 generation=1 $ME sequence=4 iteration=3 count=1 dense=1 rows=1 bytes=28\n$G2222\5\0\0\0\0\0\x80\x3f\0\0\0\x40"
 	CHECK=1 REPLICAS=r1 sum m 9 3 w0:1:r1
-	answered m '^ok epoch=9 sum='
+	answered m '^ok round=9 sum='
 	apply m 3 9 1
 	answered m '^ok iteration=4'
 	[ "$(field sum <l.answers)" = "$(field sum <m.answers)" ]
@@ -285,13 +285,13 @@ SGD='--optimizer sgd --lr 1'
 	tell m "fill $ME from=r0.sock iteration=0\n"
 	wait_for '[ "$(grep -c "^ok iteration=4" m.answers)" = 2 ]'
 	# The order of a lead that is no more, read late, empties nothing.
-	tell m "fill $ME epoch=8 from=r0.sock iteration=4\n"
-	answered m '^err code=stale.*epoch 9 is in force'
+	tell m "fill $ME round=8 from=r0.sock iteration=4\n"
+	answered m '^err code=stale.*round 9 is in force'
 	[ "$(ask r1.sock stat | field state)" = serving ]
-	tell m "fill $ME epoch=10 from=r0.sock iteration=4\n"
+	tell m "fill $ME round=10 from=r0.sock iteration=4\n"
 	wait_for '[ "$(grep -c "^ok iteration=4" m.answers)" = 3 ]'
 	CHECK=1 REPLICAS=r1 sum m 10 4
-	wait_for '[ "$(grep -c "^ok epoch=10" m.answers)" = 1 ]'
+	wait_for '[ "$(grep -c "^ok round=10" m.answers)" = 1 ]'
 }
 
 @test "fill: as long as something comes, it says so" {
@@ -304,7 +304,7 @@ SGD='--optimizer sgd --lr 1'
 	start slow socat UNIX-LISTEN:slow.sock EXEC:./slow
 	wait_for '[ -S slow.sock ]'
 	open m r1.sock
-	tell m "fill $ME epoch=1 from=slow.sock iteration=0\n"
+	tell m "fill $ME round=1 from=slow.sock iteration=0\n"
 	answered m '^filling records='
 	answered m '^ok iteration=0'
 	[ "$(ask r1.sock stat | field state)" = serving ]
@@ -353,7 +353,7 @@ SGD='--optimizer sgd --lr 1'
 	open l r0.sock
 	push w w0 0 "$G1234"
 	sum l 1 0 w0
-	answered l '^ok epoch=1'
+	answered l '^ok round=1'
 	apply l 0 1 1
 	answered l '^ok iteration=1'
 	mkdir cut

@@ -82,7 +82,7 @@ each_once() {
 	wait_for '[ "$(stat_of lead.sock iteration)" -ge 3 ]'
 	[ "$(stat_of lead.sock replicas)" = r0 ]
 	[ "$(stat_of lead.sock term)" = 1 ]
-	[ "$(stat_of lead.sock epoch)" -gt $((1 << 32)) ]
+	[ "$(stat_of lead.sock round)" -gt $((1 << 32)) ]
 	printf 'act bytes=%d\n%s' 68 $'action kind=adjust-bs id=w0 size=5 accum=1\naction kind=none id=w0\n\n\n\n' |
 		socat -t 300 - UNIX-CONNECT:lead.sock | grep -q '^ok'
 	text=$'action kind=backup-workers count=1\n'
@@ -260,7 +260,7 @@ stand_in() {
 			echo "\$verb \$rest" >>$T/$r.asked
 			case \$verb in
 			stat)
-				echo "stat id=$r part=$1 replica=$r state=\$(cat $T/$r.state) life=1 epoch=0 iteration=\$(cat $T/$r.at) incarnation=1"
+				echo "stat id=$r part=$1 replica=$r state=\$(cat $T/$r.state) life=1 round=0 iteration=\$(cat $T/$r.at) incarnation=1"
 				echo ok ;;
 			fill)
 				until [ -e $T/$r.filled ]; do sleep 0.05; done

@@ -1,6 +1,6 @@
 /*
- * Epochs: which client has opened which, what clients have said about them, how they end. A host
- * has at most one open epoch. An epoch that was replaced or dropped is retired: it stays until
+ * Rounds: which client has opened which, what clients have said about them, how they end. A host
+ * has at most one open round. A round that was replaced or dropped is retired: it stays until
  * nothing of it is under way, and only then the next one may use the memory.
  */
 #include "fabric/sum_internal.h"
@@ -69,7 +69,7 @@ void block_give(struct sum *s, struct block *b)
 	s->spares--;
 }
 
-/* ---- all epochs of a host ---- */
+/* ---- all rounds of a host ---- */
 
 int sum_new(struct sum **out, const struct sum_link *link, struct error *err)
 {
@@ -86,32 +86,32 @@ int sum_new(struct sum **out, const struct sum_link *link, struct error *err)
 	return 0;
 }
 
-static void sum_epoch_free(struct epoch *e)
+static void sum_round_free(struct round *rd)
 {
-	rows_end(e);
-	ring_end(e);
-	if (e->release)
-		e->release(e->release_arg);
-	if (e->out_release)
-		e->out_release(e->out_arg);
-	free(e);
+	rows_end(rd);
+	ring_end(rd);
+	if (rd->release)
+		rd->release(rd->release_arg);
+	if (rd->out_release)
+		rd->out_release(rd->out_arg);
+	free(rd);
 }
 
 void sum_free(struct sum *s)
 {
 	if (!s)
 		return;
-	struct epoch *e = s->open, *next;
-	if (e) {
-		wire_forget_offers(e);
-		sum_epoch_free(e);
+	struct round *rd = s->open, *next;
+	if (rd) {
+		wire_forget_offers(rd);
+		sum_round_free(rd);
 	}
-	for (e = s->retired; e; e = next) {
-		next = e->next;
-		sum_epoch_free(e);
+	for (rd = s->retired; rd; rd = next) {
+		next = rd->next;
+		sum_round_free(rd);
 	}
 	for (size_t i = 0; i < RECEIVES_MAX; i++) {
-		if (s->receive[i].epoch)
+		if (s->receive[i].round)
 			block_give(s, s->receive[i].block);
 	}
 	while (s->spare) {
@@ -122,16 +122,16 @@ void sum_free(struct sum *s)
 	free(s);
 }
 
-const char *epoch_host(const struct epoch *e, size_t member)
+const char *round_host(const struct round *rd, size_t member)
 {
-	const struct sum_link *l = &e->sum->link;
+	const struct sum_link *l = &rd->sum->link;
 
-	return l->host(l->carrier, e->member[member].rank);
+	return l->host(l->carrier, rd->member[member].rank);
 }
 
-void epoch_one_less(struct epoch *e)
+void round_one_less(struct round *rd)
 {
-	e->left--;
+	rd->left--;
 }
 
 /* ---- the end of one ---- */
@@ -146,66 +146,66 @@ static void sum_answer(struct answer *a, enum sum_code code, const char *why,
 		to.fn(to.arg, code, why, code == SUM_OK ? result : NULL);
 }
 
-void epoch_fail(struct epoch *e, enum sum_code code, const char *fmt, ...)
+void round_fail(struct round *rd, enum sum_code code, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (e->failed || e->done || e->retired)
+	if (rd->failed || rd->done || rd->retired)
 		return;
-	e->failed = code;
+	rd->failed = code;
 	va_start(ap, fmt);
-	vsnprintf(e->why, sizeof e->why, fmt, ap);
+	vsnprintf(rd->why, sizeof rd->why, fmt, ap);
 	va_end(ap);
-	e->sum->died++;
-	wire_tell_leave(e);
-	wire_forget_offers(e);
+	rd->sum->died++;
+	wire_tell_leave(rd);
+	wire_forget_offers(rd);
 }
 
-/* Retires the epoch: another one may be opened; transfers of this one come to their end. */
-static void retire(struct epoch *e, enum sum_code code, const char *why)
+/* Retires the round: another one may be opened; transfers of this one come to their end. */
+static void retire(struct round *rd, enum sum_code code, const char *why)
 {
-	struct sum *s = e->sum;
+	struct sum *s = rd->sum;
 
-	if (e->done)
-		wire_tell_leave(e);
-	epoch_fail(e, code, "%s", why);
-	e->retired = 1;
-	e->next = s->retired;
-	s->retired = e;
+	if (rd->done)
+		wire_tell_leave(rd);
+	round_fail(rd, code, "%s", why);
+	rd->retired = 1;
+	rd->next = s->retired;
+	s->retired = rd;
 	s->open = NULL;
 }
 
 /* ---- after each event ---- */
 
-static void tell_result(struct epoch *e)
+static void tell_result(struct round *rd)
 {
-	struct sum_result result = {.rows = e->out_rows, .wire_bytes = e->wire_bytes};
+	struct sum_result result = {.rows = rd->out_rows, .wire_bytes = rd->wire_bytes};
 
-	if (e->waited.fn && e->want_check) {
-		result.check = ring_check(e);
-		if (e->out_rows)
+	if (rd->waited.fn && rd->want_check) {
+		result.check = ring_check(rd);
+		if (rd->out_rows)
 			result.check = XXH3_64bits_withSeed(
-				e->out, rowlist_bytes(e->out_rows, e->width), result.check);
+				rd->out, rowlist_bytes(rd->out_rows, rd->width), result.check);
 	}
-	sum_answer(&e->waited, SUM_OK, NULL, &result);
+	sum_answer(&rd->waited, SUM_OK, NULL, &result);
 }
 
-/* One retired epoch that nothing holds any more; 0: there is none. */
+/* One retired round that nothing holds any more; 0: there is none. */
 static int bury_one(struct sum *s)
 {
-	for (struct epoch **at = &s->retired; *at; at = &(*at)->next) {
-		struct epoch *e = *at;
-		struct answer dropped = e->dropped;
-		if (e->opened.fn || e->waited.fn) {
-			enum sum_code code = e->failed ? e->failed : SUM_STALE;
-			sum_answer(&e->opened, code, e->why, NULL);
-			sum_answer(&e->waited, code, e->why, NULL);
+	for (struct round **at = &s->retired; *at; at = &(*at)->next) {
+		struct round *rd = *at;
+		struct answer dropped = rd->dropped;
+		if (rd->opened.fn || rd->waited.fn) {
+			enum sum_code code = rd->failed ? rd->failed : SUM_STALE;
+			sum_answer(&rd->opened, code, rd->why, NULL);
+			sum_answer(&rd->waited, code, rd->why, NULL);
 			return 1;
 		}
-		if (e->under_way)
+		if (rd->under_way)
 			continue;
-		*at = e->next;
-		sum_epoch_free(e);
+		*at = rd->next;
+		sum_round_free(rd);
 		sum_answer(&dropped, SUM_OK, NULL, NULL);
 		return 1;
 	}
@@ -214,25 +214,25 @@ static int bury_one(struct sum *s)
 
 static int look_at_open(struct sum *s)
 {
-	struct epoch *e = s->open;
+	struct round *rd = s->open;
 
-	if (!e)
+	if (!rd)
 		return 0;
-	if (e->left == 0 && !e->failed && !e->done) {
-		e->done = 1;
+	if (rd->left == 0 && !rd->failed && !rd->done) {
+		rd->done = 1;
 		s->done++;
-		rows_done(e);
+		rows_done(rd);
 	}
-	if (e->opened.fn && (e->failed || !s->retired)) {
-		sum_answer(&e->opened, e->failed, e->why, NULL);
+	if (rd->opened.fn && (rd->failed || !s->retired)) {
+		sum_answer(&rd->opened, rd->failed, rd->why, NULL);
 		return 1;
 	}
-	if (e->waited.fn && e->failed) {
-		sum_answer(&e->waited, e->failed, e->why, NULL);
+	if (rd->waited.fn && rd->failed) {
+		sum_answer(&rd->waited, rd->failed, rd->why, NULL);
 		return 1;
 	}
-	if (e->waited.fn && e->done) {
-		tell_result(e);
+	if (rd->waited.fn && rd->done) {
+		tell_result(rd);
 		return 1;
 	}
 	return 0;
@@ -259,31 +259,31 @@ static int by_rank(const void *a, const void *b)
 }
 
 /* The hosts in the order of ranks, which is the same everywhere. */
-static enum sum_code sum_list_members(struct epoch *e, const struct sum_epoch_options *o,
+static enum sum_code sum_list_members(struct round *rd, const struct sum_round_options *o,
 				      struct error *err)
 {
-	const struct sum_link *l = &e->sum->link;
+	const struct sum_link *l = &rd->sum->link;
 	int found = 0;
 
 	for (size_t i = 0; i < o->ranks; i++)
-		e->member[i] = (struct member){.rank = o->rank[i]};
-	qsort(e->member, o->ranks, sizeof *e->member, by_rank);
+		rd->member[i] = (struct member){.rank = o->rank[i]};
+	qsort(rd->member, o->ranks, sizeof *rd->member, by_rank);
 	for (size_t i = 0; i < o->ranks; i++) {
-		unsigned rank = e->member[i].rank;
+		unsigned rank = rd->member[i].rank;
 		if (rank >= l->size) {
 			error_set(err, ERROR_DATA, NULL, "hosts: there is no rank %u", rank);
 			return SUM_LOST;
 		}
-		if (i > 0 && rank == e->member[i - 1].rank) {
+		if (i > 0 && rank == rd->member[i - 1].rank) {
 			error_set(err, ERROR_DATA, NULL, "hosts: %s appears twice",
-				  epoch_host(e, i));
+				  round_host(rd, i));
 			return SUM_BAD;
 		}
 		if (rank == l->rank) {
-			e->self = i;
+			rd->self = i;
 			found = 1;
 		}
-		e->hosts_check = XXH3_64bits_withSeed(&rank, sizeof rank, e->hosts_check);
+		rd->hosts_check = XXH3_64bits_withSeed(&rank, sizeof rank, rd->hosts_check);
 	}
 	if (found)
 		return SUM_OK;
@@ -292,39 +292,39 @@ static enum sum_code sum_list_members(struct epoch *e, const struct sum_epoch_op
 	return SUM_BAD;
 }
 
-static enum sum_code make_epoch(struct sum *s, const struct sum_epoch_options *o,
-				struct epoch **out, struct error *err)
+static enum sum_code make_round(struct sum *s, const struct sum_round_options *o,
+				struct round **out, struct error *err)
 {
-	struct epoch *e = calloc(1, sizeof *e + o->ranks * sizeof *e->member);
+	struct round *rd = calloc(1, sizeof *rd + o->ranks * sizeof *rd->member);
 
-	if (!e) {
+	if (!rd) {
 		error_set(err, ERROR_OS, NULL, "out of memory");
 		return SUM_ROOM;
 	}
-	e->sum = s;
-	e->client = o->client;
-	e->epoch = o->epoch;
-	e->iteration = o->iteration;
-	e->dense = o->dense;
-	e->floats = o->floats;
-	e->hosts = o->ranks;
-	enum sum_code code = sum_list_members(e, o, err);
-	if (code == SUM_OK && (ring_begin(e) != 0 || sum_rows_begin(e) != 0)) {
+	rd->sum = s;
+	rd->client = o->client;
+	rd->round = o->round;
+	rd->iteration = o->iteration;
+	rd->dense = o->dense;
+	rd->floats = o->floats;
+	rd->hosts = o->ranks;
+	enum sum_code code = sum_list_members(rd, o, err);
+	if (code == SUM_OK && (ring_begin(rd) != 0 || sum_rows_begin(rd) != 0)) {
 		error_set(err, ERROR_OS, NULL, "out of memory");
 		code = SUM_ROOM;
 	}
 	if (code != SUM_OK) {
-		sum_epoch_free(e);
+		sum_round_free(rd);
 		return code;
 	}
-	*out = e;
+	*out = rd;
 	return SUM_OK;
 }
 
-enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *o, sum_answer_fn *opened,
+enum sum_code sum_open(struct sum *s, const struct sum_round_options *o, sum_answer_fn *opened,
 		       void *arg, struct error *err)
 {
-	struct epoch *old = s->open, *e;
+	struct round *old = s->open, *rd;
 
 	if (o->ranks == 0 || o->ranks > SUM_HOSTS_MAX) {
 		error_set(err, ERROR_DATA, NULL, "hosts: %zu are given, but only 1 to %d are "
@@ -332,32 +332,32 @@ enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *o, sum_ans
 			  SUM_HOSTS_MAX);
 		return SUM_BAD;
 	}
-	if (old && old->epoch > o->epoch) {
-		error_set(err, ERROR_DATA, NULL, "epoch %llu is open here already",
-			  (unsigned long long)old->epoch);
+	if (old && old->round > o->round) {
+		error_set(err, ERROR_DATA, NULL, "round %llu is open here already",
+			  (unsigned long long)old->round);
 		return SUM_STALE;
 	}
-	if (old && old->epoch == o->epoch) {
-		error_set(err, ERROR_DATA, NULL, "epoch %llu is open here already, by %s",
-			  (unsigned long long)old->epoch,
+	if (old && old->round == o->round) {
+		error_set(err, ERROR_DATA, NULL, "round %llu is open here already, by %s",
+			  (unsigned long long)old->round,
 			  old->client == o->client ? "you" : "another client");
 		return SUM_BUSY;
 	}
-	enum sum_code code = make_epoch(s, o, &e, err);
+	enum sum_code code = make_round(s, o, &rd, err);
 	if (code != SUM_OK)
 		return code;
 	if (old)
-		retire(old, SUM_STALE, "a newer epoch was opened here");
-	e->release = o->release;
-	e->release_arg = o->arg;
-	e->life = ++s->lives;
-	e->opened = (struct answer){opened, arg};
-	s->open = e;
+		retire(old, SUM_STALE, "a newer round was opened here");
+	rd->release = o->release;
+	rd->release_arg = o->arg;
+	rd->life = ++s->lives;
+	rd->opened = (struct answer){opened, arg};
+	s->open = rd;
 	s->opened++;
-	wire_tell_open(e);
-	for (size_t i = 0; i < e->hosts; i++) {
-		if (i != e->self)
-			wire_meet(e, i);
+	wire_tell_open(rd);
+	for (size_t i = 0; i < rd->hosts; i++) {
+		if (i != rd->self)
+			wire_meet(rd, i);
 	}
 	sum_turn(s);
 	return SUM_OK;
@@ -365,30 +365,30 @@ enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *o, sum_ans
 
 /* ---- what is said of it ---- */
 
-/* The epoch, when it is this client's and lives. */
-static enum sum_code sum_find(struct sum *s, const void *client, uint64_t epoch, struct epoch **out,
+/* The round, when it is this client's and lives. */
+static enum sum_code sum_find(struct sum *s, const void *client, uint64_t round, struct round **out,
 			      struct error *err)
 {
-	struct epoch *e = s->open;
+	struct round *rd = s->open;
 
-	if (!e || e->epoch != epoch) {
-		error_set(err, ERROR_DATA, NULL, "epoch %llu is not open here",
-			  (unsigned long long)epoch);
+	if (!rd || rd->round != round) {
+		error_set(err, ERROR_DATA, NULL, "round %llu is not open here",
+			  (unsigned long long)round);
 		return SUM_STALE;
 	}
-	if (e->client != client) {
-		error_set(err, ERROR_DATA, NULL, "epoch %llu is another client's",
-			  (unsigned long long)epoch);
+	if (rd->client != client) {
+		error_set(err, ERROR_DATA, NULL, "round %llu is another client's",
+			  (unsigned long long)round);
 		return SUM_BUSY;
 	}
-	*out = e;
+	*out = rd;
 	return SUM_OK;
 }
 
-static enum sum_code find_living(struct sum *s, const void *client, uint64_t epoch,
-				 struct epoch **out, struct error *err)
+static enum sum_code find_living(struct sum *s, const void *client, uint64_t round,
+				 struct round **out, struct error *err)
 {
-	enum sum_code code = sum_find(s, client, epoch, out, err);
+	enum sum_code code = sum_find(s, client, round, out, err);
 
 	if (code == SUM_OK && (*out)->failed) {
 		code = (*out)->failed;
@@ -397,24 +397,24 @@ static enum sum_code find_living(struct sum *s, const void *client, uint64_t epo
 	return code;
 }
 
-enum sum_code sum_part(struct sum *s, const void *client, uint64_t epoch, uint64_t begin,
+enum sum_code sum_part(struct sum *s, const void *client, uint64_t round, uint64_t begin,
 		       uint64_t length, struct error *err)
 {
-	struct epoch *e;
-	enum sum_code code = find_living(s, client, epoch, &e, err);
+	struct round *rd;
+	enum sum_code code = find_living(s, client, round, &rd, err);
 
 	if (code != SUM_OK)
 		return code;
-	if (begin > e->floats || length > e->floats - begin) {
+	if (begin > rd->floats || length > rd->floats - begin) {
 		error_set(err, ERROR_DATA, NULL,
 			  "begin=%llu length=%llu is not within the %llu floats",
 			  (unsigned long long)begin, (unsigned long long)length,
-			  (unsigned long long)e->floats);
+			  (unsigned long long)rd->floats);
 		return SUM_BAD;
 	}
 	if (length == 0)
 		return SUM_OK;
-	switch (ranges_add(&e->parts, begin, begin + length)) {
+	switch (ranges_add(&rd->parts, begin, begin + length)) {
 	case RANGES_OVERLAP:
 		error_set(err, ERROR_DATA, NULL,
 			  "begin=%llu length=%llu: some of it was named before",
@@ -427,68 +427,68 @@ enum sum_code sum_part(struct sum *s, const void *client, uint64_t epoch, uint64
 	default:
 		break;
 	}
-	ring_part(e, begin, begin + length);
+	ring_part(rd, begin, begin + length);
 	sum_turn(s);
 	return SUM_OK;
 }
 
-enum sum_code sum_rows(struct sum *s, const void *client, uint64_t epoch,
+enum sum_code sum_rows(struct sum *s, const void *client, uint64_t round,
 		       const struct sum_rows *rows, struct error *err)
 {
-	struct epoch *e;
-	enum sum_code code = find_living(s, client, epoch, &e, err);
+	struct round *rd;
+	enum sum_code code = find_living(s, client, round, &rd, err);
 
-	if (code == SUM_OK && e->rows_said) {
-		error_set(err, ERROR_DATA, NULL, "the rows of this epoch have been sent already");
+	if (code == SUM_OK && rd->rows_said) {
+		error_set(err, ERROR_DATA, NULL, "the rows of this round have been sent already");
 		code = SUM_BAD;
 	}
 	if (code == SUM_OK)
-		code = rows_say(e, rows, err);
+		code = rows_say(rd, rows, err);
 	sum_turn(s);
 	return code;
 }
 
-enum sum_code sum_wait(struct sum *s, const void *client, uint64_t epoch, int check,
+enum sum_code sum_wait(struct sum *s, const void *client, uint64_t round, int check,
 		       sum_answer_fn *waited, void *arg, struct error *err)
 {
-	struct epoch *e;
-	enum sum_code code = find_living(s, client, epoch, &e, err);
+	struct round *rd;
+	enum sum_code code = find_living(s, client, round, &rd, err);
 
 	if (code != SUM_OK)
 		return code;
-	if (e->waited.fn) {
+	if (rd->waited.fn) {
 		error_set(err, ERROR_DATA, NULL, "another client waits for it already");
 		return SUM_BUSY;
 	}
-	if (!e->rows_said) {
+	if (!rd->rows_said) {
 		struct sum_rows none = {0};
-		code = rows_say(e, &none, err);
+		code = rows_say(rd, &none, err);
 		if (code != SUM_OK)
 			return code;
 	}
-	e->want_check = check;
-	e->waited = (struct answer){waited, arg};
+	rd->want_check = check;
+	rd->waited = (struct answer){waited, arg};
 	sum_turn(s);
 	return SUM_OK;
 }
 
-enum sum_code sum_drop(struct sum *s, const void *client, uint64_t epoch, sum_answer_fn *dropped,
+enum sum_code sum_drop(struct sum *s, const void *client, uint64_t round, sum_answer_fn *dropped,
 		       void *arg, struct error *err)
 {
-	struct epoch *e;
-	enum sum_code code = sum_find(s, client, epoch, &e, err);
+	struct round *rd;
+	enum sum_code code = sum_find(s, client, round, &rd, err);
 
 	if (code != SUM_OK)
 		return code;
-	e->dropped = (struct answer){dropped, arg};
-	retire(e, SUM_LOST, "it was dropped");
+	rd->dropped = (struct answer){dropped, arg};
+	retire(rd, SUM_LOST, "it was dropped");
 	sum_turn(s);
 	return SUM_OK;
 }
 
-static void sum_forget_asker(struct epoch *e, const void *arg)
+static void sum_forget_asker(struct round *rd, const void *arg)
 {
-	struct answer *all[] = {&e->opened, &e->waited, &e->dropped};
+	struct answer *all[] = {&rd->opened, &rd->waited, &rd->dropped};
 
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
 		if (all[i]->fn && all[i]->arg == arg)
@@ -500,8 +500,8 @@ void sum_forget(struct sum *s, const void *arg)
 {
 	if (s->open)
 		sum_forget_asker(s->open, arg);
-	for (struct epoch *e = s->retired; e; e = e->next)
-		sum_forget_asker(e, arg);
+	for (struct round *rd = s->retired; rd; rd = rd->next)
+		sum_forget_asker(rd, arg);
 }
 
 void sum_client_gone(struct sum *s, const void *client)
@@ -521,10 +521,10 @@ void sum_count(const struct sum *s, struct sum_counts *counts)
 				      .memory_bytes = s->blocks_bytes};
 	if (s->open) {
 		counts->open = 1;
-		counts->epoch = s->open->epoch;
+		counts->round = s->open->round;
 	}
 	if (s->open)
 		counts->under_way = s->open->under_way;
-	for (const struct epoch *e = s->retired; e; e = e->next)
-		counts->under_way += e->under_way;
+	for (const struct round *rd = s->retired; rd; rd = rd->next)
+		counts->under_way += rd->under_way;
 }

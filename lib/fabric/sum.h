@@ -1,26 +1,26 @@
 /*
  * sum: one host's part in summing vectors and rows over hosts.
  *
- * One sum is an epoch: a number that grows, the hosts that take part, a dense vector, and rows by
- * key.  Each host's client opens it, says part by part what is ready, and waits.  Only equal epochs
+ * One sum is a round: a number that grows, the hosts that take part, a dense vector, and rows by
+ * key.  Each host's client opens it, says part by part what is ready, and waits.  Only equal rounds
  * from exactly the listed hosts are added; the result has the same bits on all of them.
  *
- * Dense vectors are cut into buckets, each bucket into a chunk a host.  A chunk goes round the ring
- * of hosts twice: each host adds its own to what comes and sends it on, the last one has the sum,
- * which then goes round as it is (Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
- * clusters of workstations", 2009).  Buckets start as soon as they are ready here, in any order,
- * and many are on their way at once.  All happens in the client's memory.
+ * Dense vectors are cut into buckets, each bucket into a chunk a host.  A chunk goes along the ring
+ * of hosts twice: first each host adds its own to what comes and sends it on, and the last one has
+ * the sum; then the sum goes along as it is (Patarasuk and Yuan, "Bandwidth optimal all-reduce
+ * algorithms for clusters of workstations", 2009).  Buckets start as soon as they are ready here,
+ * in any order, and many are on their way at once.  All happens in the client's memory.
  *
  * Rows: each host sends those that it has to their owners (rowlist.h), who add them in the order of
  * hosts and send the sums to all.  Nothing else of a table travels.
  *
  * Bulk is first offered, and sent when the other side has room and is ready for it.  So a host
- * whose client is slow or silent makes others wait, but costs them no memory.  When an epoch dies
+ * whose client is slow or silent makes others wait, but costs them no memory.  When a round dies
  * (a newer one is opened here or at another host, a client leaves, hosts named different things),
  * its other hosts are told, and transfers that were promised are completed before the memory is
  * released.
  *
- * One thread. What is given to functions is the caller's; memory of an epoch is used until its
+ * One thread. What is given to functions is the caller's; memory of a round is used until its
  * `release`.
  */
 #ifndef PACELINE_FABRIC_SUM_H
@@ -66,12 +66,12 @@ void sum_message(struct sum *s, unsigned rank, const void *data, size_t bytes);
 
 enum sum_code {
 	SUM_OK = 0,
-	SUM_BAD,     /* the request makes no sense; the epoch is unchanged */
-	SUM_STALE,   /* that epoch isn't open here, or a newer one has taken its place somewhere */
+	SUM_BAD,     /* the request makes no sense; the round is unchanged */
+	SUM_STALE,   /* that round isn't open here, or a newer one has taken its place somewhere */
 	SUM_LOST,    /* a host is not in the world, or its client left before the end */
 	SUM_ROOM,    /* the rows do not fit, or there is no memory */
 	SUM_DIFFERS, /* hosts named another iteration, other hosts, another length or width */
-	SUM_BUSY     /* the epoch is another client's */
+	SUM_BUSY     /* the round is another client's */
 };
 const char *sum_code_name(enum sum_code code);
 
@@ -87,9 +87,9 @@ typedef void sum_answer_fn(void *arg, enum sum_code code, const char *why,
 
 #define SUM_HOSTS_MAX 1024
 
-struct sum_epoch_options {
+struct sum_round_options {
 	const void *client; /* who opens it; only compared */
-	uint64_t epoch, iteration;
+	uint64_t round, iteration;
 	const unsigned *rank; /* the hosts, in any order, each once, this one among them */
 	size_t ranks;
 	float *dense; /* floats of them; NULL: none */
@@ -99,14 +99,14 @@ struct sum_epoch_options {
 	void *arg;
 };
 
-/* An older epoch of this host dies. opened is called as soon as nothing of the older one is under
+/* An older round of this host dies. opened is called as soon as nothing of the older one is under
  * way any more, maybe at once; until then nothing may be written to its memory. Only called if
  * SUM_OK. */
-enum sum_code sum_open(struct sum *s, const struct sum_epoch_options *options,
+enum sum_code sum_open(struct sum *s, const struct sum_round_options *options,
 		       sum_answer_fn *opened, void *arg, struct error *err);
 
 /* These floats of the vector hold this host's own sum now. */
-enum sum_code sum_part(struct sum *s, const void *client, uint64_t epoch, uint64_t begin,
+enum sum_code sum_part(struct sum *s, const void *client, uint64_t round, uint64_t begin,
 		       uint64_t length, struct error *err);
 
 struct sum_rows {
@@ -119,26 +119,26 @@ struct sum_rows {
 	void *arg;
 };
 /* All rows of this host, once. */
-enum sum_code sum_rows(struct sum *s, const void *client, uint64_t epoch,
+enum sum_code sum_rows(struct sum *s, const void *client, uint64_t round,
 		       const struct sum_rows *rows, struct error *err);
 
 /* All rows have been given; parts may still come. waited is called when the whole sum is here and
- * no host needs anything more from this one, or when the epoch died. One wait at a time; another
+ * no host needs anything more from this one, or when the round died. One wait at a time; another
  * one after the answer gets the same answer. Only called if SUM_OK. */
-enum sum_code sum_wait(struct sum *s, const void *client, uint64_t epoch, int check,
+enum sum_code sum_wait(struct sum *s, const void *client, uint64_t round, int check,
 		       sum_answer_fn *waited, void *arg, struct error *err);
 
-/* Ends the epoch, complete or not. dropped is called when its memory is free. */
-enum sum_code sum_drop(struct sum *s, const void *client, uint64_t epoch, sum_answer_fn *dropped,
+/* Ends the round, complete or not. dropped is called when its memory is free. */
+enum sum_code sum_drop(struct sum *s, const void *client, uint64_t round, sum_answer_fn *dropped,
 		       void *arg, struct error *err);
 
 /* Who asked is gone: functions given with this arg are not called any more. */
 void sum_forget(struct sum *s, const void *arg);
-/* The client is gone, and with it its epoch. */
+/* The client is gone, and with it its round. */
 void sum_client_gone(struct sum *s, const void *client);
 
 struct sum_counts {
-	uint64_t epoch; /* open here; 0 and open 0: none */
+	uint64_t round; /* open here; 0 and open 0: none */
 	int open;
 	uint64_t opened, done, died;
 	uint64_t wire_bytes;

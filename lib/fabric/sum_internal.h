@@ -1,8 +1,8 @@
 /*
- * sum_internal: what the files of sums share: sum.c (epochs), sum_wire.c (what hosts tell each
+ * sum_internal: what the files of sums share: sum.c (rounds), sum_wire.c (what hosts tell each
  * other), sum_ring.c (dense), sum_rows.c (rows).  Nobody else includes this.
  *
- * Everything that travels is a piece.  For each piece both sides know its state; an epoch counts
+ * Everything that travels is a piece.  For each piece both sides know its state; a round counts
  * what is still missing, and is done at 0.
  */
 #ifndef PACELINE_FABRIC_SUM_INTERNAL_H
@@ -60,10 +60,10 @@ struct list_in {
 	struct rowlist list;
 };
 
-/* A host of an epoch, by its place in the order of ranks. */
+/* A host of a round, by its place in the order of ranks. */
 struct member {
 	unsigned rank;
-	uint64_t life;       /* of its epoch; 0: it has not opened it yet */
+	uint64_t life;       /* of its round; 0: it has not opened it yet */
 	struct rowlist mine; /* what this host has for it */
 	uint8_t rows_out, merged_out;
 	struct list_in rows, merged;
@@ -74,11 +74,11 @@ struct answer {
 	void *arg;
 };
 
-struct epoch {
+struct round {
 	struct sum *sum;
-	struct epoch *next; /* of those that are retired */
+	struct round *next; /* of those that are retired */
 	const void *client;
-	uint64_t epoch, iteration, life, hosts_check;
+	uint64_t round, iteration, life, hosts_check;
 	size_t hosts, self;
 	uint64_t left; /* what is missing */
 	uint64_t wire_bytes;
@@ -108,15 +108,15 @@ struct epoch {
 	struct member member[];
 };
 
-/* What a host has told about its open epoch; life 0: it has none. */
+/* What a host has told about its open round; life 0: it has none. */
 struct host {
-	uint64_t life, epoch, iteration, floats, hosts_check;
-	int left; /* it has left that epoch before its end */
+	uint64_t life, round, iteration, floats, hosts_check;
+	int left; /* it has left that round before its end */
 };
 
 struct offer {
 	struct offer *next;
-	struct epoch *epoch;
+	struct round *round;
 	size_t from;
 	struct piece piece;
 	size_t bytes;
@@ -124,7 +124,7 @@ struct offer {
 
 struct receive {
 	struct sum *sum;
-	struct epoch *epoch; /* NULL: free */
+	struct round *round; /* NULL: free */
 	size_t from, bytes;
 	struct piece piece;
 	struct block *block; /* NULL: it comes into the client's memory */
@@ -132,7 +132,7 @@ struct receive {
 
 struct sum {
 	struct sum_link link;
-	struct epoch *open, *retired;
+	struct round *open, *retired;
 	uint64_t lives;
 	struct offer *first_offer, **last_offer;
 	size_t offers, receiving; /* bytes */
@@ -146,11 +146,11 @@ struct sum {
 };
 
 /* ---- sum.c ---- */
-/* Ends the epoch before it is done, and tells its other hosts. Nothing if it ended already. */
-void epoch_fail(struct epoch *e, enum sum_code code, const char *fmt, ...)
+/* Ends the round before it is done, and tells its other hosts. Nothing if it ended already. */
+void round_fail(struct round *rd, enum sum_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void epoch_one_less(struct epoch *e);
-const char *epoch_host(const struct epoch *e, size_t member);
+void round_one_less(struct round *rd);
+const char *round_host(const struct round *rd, size_t member);
 /* Call after each event: handles what has ended meanwhile: answers, memory, the next receives. */
 void sum_turn(struct sum *s);
 
@@ -158,48 +158,48 @@ struct block *block_take(struct sum *s, size_t bytes); /* NULL: no memory */
 void block_give(struct sum *s, struct block *b);       /* NULL is fine */
 
 /* ---- sum_wire.c ---- */
-void wire_tell_open(struct epoch *e);
-void wire_tell_leave(struct epoch *e);
-/* Looks whether a host has opened the same epoch or another one, and acts on it. */
-void wire_meet(struct epoch *e, size_t member);
+void wire_tell_open(struct round *rd);
+void wire_tell_leave(struct round *rd);
+/* Looks whether a host has opened the same round or another one, and acts on it. */
+void wire_meet(struct round *rd, size_t member);
 /* A piece of this host is ready for a member: sends or offers it, once, when that one has opened
- * the epoch. */
-void wire_offer(struct epoch *e, size_t to, struct piece piece);
+ * the round. */
+void wire_offer(struct round *rd, size_t to, struct piece piece);
 /* A piece that was offered can be taken now. */
-void wire_want(struct epoch *e, size_t from, struct piece piece, size_t bytes);
-void wire_forget_offers(struct epoch *e);
+void wire_want(struct round *rd, size_t from, struct piece piece, size_t bytes);
+void wire_forget_offers(struct round *rd);
 void wire_pump(struct sum *s);
 
 /* ---- sum_ring.c ---- */
-int ring_begin(struct epoch *e);
-void ring_end(struct epoch *e);
-void ring_part(struct epoch *e, uint64_t begin, uint64_t end);
-void ring_met(struct epoch *e, size_t member);
-uint64_t ring_check(struct epoch *e);
+int ring_begin(struct round *rd);
+void ring_end(struct round *rd);
+void ring_part(struct round *rd, uint64_t begin, uint64_t end);
+void ring_met(struct round *rd, size_t member);
+uint64_t ring_check(struct round *rd);
 
 /* ---- sum_rows.c ---- */
-int sum_rows_begin(struct epoch *e);
-void rows_done(struct epoch *e); /* lets go of what came and went */
-void rows_end(struct epoch *e);
-enum sum_code rows_say(struct epoch *e, const struct sum_rows *rows, struct error *err);
-void rows_met(struct epoch *e, size_t member);
-/* -1: it is not the width of the others; the epoch has ended. */
-int rows_agree(struct epoch *e, size_t member, uint32_t width);
+int sum_rows_begin(struct round *rd);
+void rows_done(struct round *rd); /* lets go of what came and went */
+void rows_end(struct round *rd);
+enum sum_code rows_say(struct round *rd, const struct sum_rows *rows, struct error *err);
+void rows_met(struct round *rd, size_t member);
+/* -1: it is not the width of the others; the round has ended. */
+int rows_agree(struct round *rd, size_t member, uint32_t width);
 
 /* ---- pieces: the ring's and the rows' way of saying what a piece is ---- */
 struct piece_way {
 	/* How far the piece is that comes from, or goes to, this member; NULL: there is none. */
-	uint8_t *(*in)(struct epoch *e, size_t from, struct piece piece, size_t *bytes);
-	uint8_t *(*out)(struct epoch *e, size_t to, struct piece piece);
+	uint8_t *(*in)(struct round *rd, size_t from, struct piece piece, size_t *bytes);
+	uint8_t *(*out)(struct round *rd, size_t to, struct piece piece);
 	/* What is sent; NULL: it is not ready. */
-	const void *(*data)(struct epoch *e, size_t to, struct piece piece, size_t *bytes);
+	const void *(*data)(struct round *rd, size_t to, struct piece piece, size_t *bytes);
 	/* Whether it may come now. */
-	int (*wanted)(struct epoch *e, struct piece piece);
+	int (*wanted)(struct round *rd, struct piece piece);
 	/* Where it goes; NULL: into a block. */
-	void *(*place)(struct epoch *e, struct piece piece);
+	void *(*place)(struct round *rd, struct piece piece);
 	/* It is here: in its place (data NULL), or at data, which is block's where there is one.
 	 * The block is the callee's from here on. */
-	void (*take)(struct epoch *e, size_t from, struct piece piece, const void *data,
+	void (*take)(struct round *rd, size_t from, struct piece piece, const void *data,
 		     size_t bytes, struct block *block);
 };
 extern const struct piece_way ring_way, rows_way;

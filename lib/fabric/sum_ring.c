@@ -1,8 +1,8 @@
 /*
- * The dense vector of an epoch: buckets, each a ring of its own.
+ * The dense vector of a round: buckets, each a ring of its own.
  *
  * Chunk c begins at the host behind c, goes on from host to host, each adding its own, and is whole
- * at host c; from there it goes round again, to the host before c.  So one host makes the sum of a
+ * at host c; from there it goes along the ring once more, to the host before c.  So one host makes the sum of a
  * chunk, in one order, and all others have its bits.
  */
 #include "fabric/sum_internal.h"
@@ -11,139 +11,140 @@
 #include <string.h>
 #include <xxhash.h>
 
-static size_t behind(const struct epoch *e, size_t member)
+static size_t behind(const struct round *rd, size_t member)
 {
-	return member + 1 == e->hosts ? 0 : member + 1;
+	return member + 1 == rd->hosts ? 0 : member + 1;
 }
 
-static uint64_t bucket_length(const struct epoch *e, uint32_t bucket)
+static uint64_t bucket_length(const struct round *rd, uint32_t bucket)
 {
-	uint64_t rest = e->floats - bucket * e->bucket_floats;
+	uint64_t rest = rd->floats - bucket * rd->bucket_floats;
 
-	return rest < e->bucket_floats ? rest : e->bucket_floats;
+	return rest < rd->bucket_floats ? rest : rd->bucket_floats;
 }
 
-static uint64_t chunk_begin(const struct epoch *e, uint64_t length, size_t chunk)
+static uint64_t chunk_begin(const struct round *rd, uint64_t length, size_t chunk)
 {
-	uint64_t at = (length * chunk / e->hosts + CHUNK_UNIT - 1) / CHUNK_UNIT * CHUNK_UNIT;
+	uint64_t at = (length * chunk / rd->hosts + CHUNK_UNIT - 1) / CHUNK_UNIT * CHUNK_UNIT;
 
 	return at < length ? at : length;
 }
 
-static size_t chunk_floats(const struct epoch *e, uint32_t bucket, size_t chunk)
+static size_t chunk_floats(const struct round *rd, uint32_t bucket, size_t chunk)
 {
-	uint64_t length = bucket_length(e, bucket);
+	uint64_t length = bucket_length(rd, bucket);
 
-	return (size_t)(chunk_begin(e, length, chunk + 1) - chunk_begin(e, length, chunk));
+	return (size_t)(chunk_begin(rd, length, chunk + 1) - chunk_begin(rd, length, chunk));
 }
 
-static float *chunk_at(const struct epoch *e, struct piece p)
+static float *chunk_at(const struct round *rd, struct piece p)
 {
-	return e->dense + p.bucket * e->bucket_floats +
-	       chunk_begin(e, bucket_length(e, p.bucket), p.chunk);
+	return rd->dense + p.bucket * rd->bucket_floats +
+	       chunk_begin(rd, bucket_length(rd, p.bucket), p.chunk);
 }
 
-static struct chunk *chunk_of(const struct epoch *e, struct piece p)
+static struct chunk *chunk_of(const struct round *rd, struct piece p)
 {
-	return &e->chunk[p.bucket * e->hosts + p.chunk];
+	return &rd->chunk[p.bucket * rd->hosts + p.chunk];
 }
 
 /* ---- which pieces there are ---- */
 
-static int has_partial_in(const struct epoch *e, size_t chunk)
+static int has_partial_in(const struct round *rd, size_t chunk)
 {
-	return e->self != behind(e, chunk);
+	return rd->self != behind(rd, chunk);
 }
 
-static int has_partial_out(const struct epoch *e, size_t chunk)
+static int has_partial_out(const struct round *rd, size_t chunk)
 {
-	return e->self != chunk;
+	return rd->self != chunk;
 }
 
-static int has_final_in(const struct epoch *e, size_t chunk)
+static int has_final_in(const struct round *rd, size_t chunk)
 {
-	return e->self != chunk;
+	return rd->self != chunk;
 }
 
-static int has_final_out(const struct epoch *e, size_t chunk)
+static int has_final_out(const struct round *rd, size_t chunk)
 {
-	return behind(e, e->self) != chunk;
+	return behind(rd, rd->self) != chunk;
 }
 
-static int ring_exists(const struct epoch *e, struct piece p)
+static int ring_exists(const struct round *rd, struct piece p)
 {
-	return e->hosts > 1 && p.bucket < e->buckets && p.chunk < e->hosts &&
-	       chunk_floats(e, p.bucket, p.chunk) > 0;
+	return rd->hosts > 1 && p.bucket < rd->buckets && p.chunk < rd->hosts &&
+	       chunk_floats(rd, p.bucket, p.chunk) > 0;
 }
 
-static uint8_t *ring_in(struct epoch *e, size_t from, struct piece p, size_t *bytes)
+static uint8_t *ring_in(struct round *rd, size_t from, struct piece p, size_t *bytes)
 {
-	if (!ring_exists(e, p) || behind(e, from) != e->self)
+	if (!ring_exists(rd, p) || behind(rd, from) != rd->self)
 		return NULL;
-	*bytes = chunk_floats(e, p.bucket, p.chunk) * sizeof(float);
+	*bytes = chunk_floats(rd, p.bucket, p.chunk) * sizeof(float);
 	if (p.kind == PIECE_PARTIAL)
-		return has_partial_in(e, p.chunk) ? &chunk_of(e, p)->partial_in : NULL;
-	return has_final_in(e, p.chunk) ? &chunk_of(e, p)->final_in : NULL;
+		return has_partial_in(rd, p.chunk) ? &chunk_of(rd, p)->partial_in : NULL;
+	return has_final_in(rd, p.chunk) ? &chunk_of(rd, p)->final_in : NULL;
 }
 
-static uint8_t *ring_out(struct epoch *e, size_t to, struct piece p)
+static uint8_t *ring_out(struct round *rd, size_t to, struct piece p)
 {
-	if (!ring_exists(e, p) || behind(e, e->self) != to)
+	if (!ring_exists(rd, p) || behind(rd, rd->self) != to)
 		return NULL;
 	if (p.kind == PIECE_PARTIAL)
-		return has_partial_out(e, p.chunk) ? &chunk_of(e, p)->partial_out : NULL;
-	return has_final_out(e, p.chunk) ? &chunk_of(e, p)->final_out : NULL;
+		return has_partial_out(rd, p.chunk) ? &chunk_of(rd, p)->partial_out : NULL;
+	return has_final_out(rd, p.chunk) ? &chunk_of(rd, p)->final_out : NULL;
 }
 
 /* Whether this host's data at the chunk's place are already what the piece is to be. */
-static int ring_is_ready(const struct epoch *e, struct piece p)
+static int ring_is_ready(const struct round *rd, struct piece p)
 {
-	const struct chunk *c = chunk_of(e, p);
-	int added = e->bucket[p.bucket].ready &&
-		    (!has_partial_in(e, p.chunk) || c->partial_in == PIECE_DONE);
+	const struct chunk *c = chunk_of(rd, p);
+	int added = rd->bucket[p.bucket].ready &&
+		    (!has_partial_in(rd, p.chunk) || c->partial_in == PIECE_DONE);
 
-	if (p.kind == PIECE_PARTIAL || e->self == p.chunk)
+	if (p.kind == PIECE_PARTIAL || rd->self == p.chunk)
 		return added;
 	return c->final_in == PIECE_DONE;
 }
 
-static const void *ring_data(struct epoch *e, size_t to, struct piece p, size_t *bytes)
+static const void *ring_data(struct round *rd, size_t to, struct piece p, size_t *bytes)
 {
 	(void)to;
-	*bytes = chunk_floats(e, p.bucket, p.chunk) * sizeof(float);
-	return ring_is_ready(e, p) ? chunk_at(e, p) : NULL;
+	*bytes = chunk_floats(rd, p.bucket, p.chunk) * sizeof(float);
+	return ring_is_ready(rd, p) ? chunk_at(rd, p) : NULL;
 }
 
-static int ring_wanted(struct epoch *e, struct piece p)
+static int ring_wanted(struct round *rd, struct piece p)
 {
-	return p.kind == PIECE_FINAL || e->bucket[p.bucket].ready;
+	return p.kind == PIECE_FINAL || rd->bucket[p.bucket].ready;
 }
 
-static void *ring_place(struct epoch *e, struct piece p)
+static void *ring_place(struct round *rd, struct piece p)
 {
-	return p.kind == PIECE_FINAL ? chunk_at(e, p) : NULL;
+	return p.kind == PIECE_FINAL ? chunk_at(rd, p) : NULL;
 }
 
 /* ---- as they come ---- */
 
-static void check_bucket(struct epoch *e, uint32_t bucket)
+static void check_bucket(struct round *rd, uint32_t bucket)
 {
-	struct bucket *b = &e->bucket[bucket];
+	struct bucket *b = &rd->bucket[bucket];
 
-	b->check = XXH3_64bits(e->dense + bucket * e->bucket_floats,
-			       (size_t)bucket_length(e, bucket) * sizeof(float));
+	b->check = XXH3_64bits(rd->dense + bucket * rd->bucket_floats,
+			       (size_t)bucket_length(rd, bucket) * sizeof(float));
 	b->checked = 1;
 }
 
-static void final_is_here(struct epoch *e, struct piece p)
+static void final_is_here(struct round *rd, struct piece p)
 {
-	struct bucket *b = &e->bucket[p.bucket];
+	struct bucket *b = &rd->bucket[p.bucket];
 
 	/* Add it now, while it is still in a cache. */
-	if (--b->left == 0 && e->want_check)
-		check_bucket(e, p.bucket);
-	if (e->hosts > 1)
-		wire_offer(e, behind(e, e->self), (struct piece){PIECE_FINAL, p.bucket, p.chunk});
+	if (--b->left == 0 && rd->want_check)
+		check_bucket(rd, p.bucket);
+	if (rd->hosts > 1)
+		wire_offer(rd, behind(rd, rd->self),
+			   (struct piece){PIECE_FINAL, p.bucket, p.chunk});
 }
 
 static void ring_add(float *restrict to, const float *restrict from, size_t n)
@@ -152,39 +153,39 @@ static void ring_add(float *restrict to, const float *restrict from, size_t n)
 		to[i] += from[i];
 }
 
-static void add_partial(struct epoch *e, struct piece p, const void *floats, struct block *block)
+static void add_partial(struct round *rd, struct piece p, const void *floats, struct block *block)
 {
-	ring_add(chunk_at(e, p), floats, chunk_floats(e, p.bucket, p.chunk));
-	block_give(e->sum, block);
-	chunk_of(e, p)->partial_in = PIECE_DONE;
-	epoch_one_less(e);
-	if (e->self == p.chunk)
-		final_is_here(e, p);
+	ring_add(chunk_at(rd, p), floats, chunk_floats(rd, p.bucket, p.chunk));
+	block_give(rd->sum, block);
+	chunk_of(rd, p)->partial_in = PIECE_DONE;
+	round_one_less(rd);
+	if (rd->self == p.chunk)
+		final_is_here(rd, p);
 	else
-		wire_offer(e, behind(e, e->self), p);
+		wire_offer(rd, behind(rd, rd->self), p);
 }
 
-static void ring_take(struct epoch *e, size_t from, struct piece p, const void *floats,
+static void ring_take(struct round *rd, size_t from, struct piece p, const void *floats,
 		      size_t bytes, struct block *block)
 {
-	struct chunk *c = chunk_of(e, p);
+	struct chunk *c = chunk_of(rd, p);
 
 	(void)from;
-	if (p.kind == PIECE_PARTIAL && e->bucket[p.bucket].ready) {
-		add_partial(e, p, floats, block);
+	if (p.kind == PIECE_PARTIAL && rd->bucket[p.bucket].ready) {
+		add_partial(rd, p, floats, block);
 	} else if (p.kind == PIECE_PARTIAL) {
-		if (!block && (block = block_take(e->sum, bytes)) != NULL)
+		if (!block && (block = block_take(rd->sum, bytes)) != NULL)
 			memcpy(block->data, floats, bytes);
 		if (!block)
-			epoch_fail(e, SUM_ROOM, "out of memory");
+			round_fail(rd, SUM_ROOM, "out of memory");
 		c->early = block;
 	} else {
 		if (floats)
-			memcpy(chunk_at(e, p), floats, bytes);
-		block_give(e->sum, block);
+			memcpy(chunk_at(rd, p), floats, bytes);
+		block_give(rd->sum, block);
 		c->final_in = PIECE_DONE;
-		epoch_one_less(e);
-		final_is_here(e, p);
+		round_one_less(rd);
+		final_is_here(rd, p);
 	}
 }
 
@@ -193,116 +194,116 @@ const struct piece_way ring_way = {ring_in,     ring_out,   ring_data,
 
 /* ---- as they become ready here ---- */
 
-static void ready_chunk(struct epoch *e, struct piece p)
+static void ready_chunk(struct round *rd, struct piece p)
 {
-	struct chunk *c = chunk_of(e, p);
-	size_t before = e->self == 0 ? e->hosts - 1 : e->self - 1;
+	struct chunk *c = chunk_of(rd, p);
+	size_t before = rd->self == 0 ? rd->hosts - 1 : rd->self - 1;
 
-	if (!has_partial_in(e, p.chunk)) {
-		wire_offer(e, behind(e, e->self), p);
+	if (!has_partial_in(rd, p.chunk)) {
+		wire_offer(rd, behind(rd, rd->self), p);
 	} else if (c->early) {
 		struct block *block = c->early;
 		c->early = NULL;
-		add_partial(e, p, block->data, block);
+		add_partial(rd, p, block->data, block);
 	} else if (c->partial_in == PIECE_OFFERED) {
-		wire_want(e, before, p, chunk_floats(e, p.bucket, p.chunk) * sizeof(float));
+		wire_want(rd, before, p, chunk_floats(rd, p.bucket, p.chunk) * sizeof(float));
 	}
 }
 
-static void ring_ready(struct epoch *e, uint32_t bucket)
+static void ring_ready(struct round *rd, uint32_t bucket)
 {
-	e->bucket[bucket].ready = 1;
-	epoch_one_less(e);
-	for (uint32_t i = 0; i < e->hosts; i++) {
+	rd->bucket[bucket].ready = 1;
+	round_one_less(rd);
+	for (uint32_t i = 0; i < rd->hosts; i++) {
 		/* Each host begins with another chunk: with the one that starts here. */
 		struct piece p = {PIECE_PARTIAL, bucket,
-				  (uint32_t)((e->self + e->hosts - 1 + i) % e->hosts)};
-		if (ring_exists(e, p))
-			ready_chunk(e, p);
+				  (uint32_t)((rd->self + rd->hosts - 1 + i) % rd->hosts)};
+		if (ring_exists(rd, p))
+			ready_chunk(rd, p);
 	}
-	if (e->hosts == 1 && e->want_check)
-		check_bucket(e, bucket);
+	if (rd->hosts == 1 && rd->want_check)
+		check_bucket(rd, bucket);
 }
 
-void ring_part(struct epoch *e, uint64_t begin, uint64_t end)
+void ring_part(struct round *rd, uint64_t begin, uint64_t end)
 {
 	while (begin < end) {
-		uint32_t bucket = (uint32_t)(begin / e->bucket_floats);
-		uint64_t behind_it = (bucket + UINT64_C(1)) * e->bucket_floats;
+		uint32_t bucket = (uint32_t)(begin / rd->bucket_floats);
+		uint64_t behind_it = (bucket + UINT64_C(1)) * rd->bucket_floats;
 		uint64_t to = end < behind_it ? end : behind_it;
-		e->bucket[bucket].filled += to - begin;
-		if (e->bucket[bucket].filled == bucket_length(e, bucket))
-			ring_ready(e, bucket);
+		rd->bucket[bucket].filled += to - begin;
+		if (rd->bucket[bucket].filled == bucket_length(rd, bucket))
+			ring_ready(rd, bucket);
 		begin = to;
 	}
 }
 
-void ring_met(struct epoch *e, size_t member)
+void ring_met(struct round *rd, size_t member)
 {
-	if (e->hosts == 1 || member != behind(e, e->self))
+	if (rd->hosts == 1 || member != behind(rd, rd->self))
 		return;
-	for (uint32_t b = 0; b < e->buckets; b++) {
-		for (uint32_t c = 0; c < e->hosts; c++) {
-			wire_offer(e, member, (struct piece){PIECE_PARTIAL, b, c});
-			wire_offer(e, member, (struct piece){PIECE_FINAL, b, c});
+	for (uint32_t b = 0; b < rd->buckets; b++) {
+		for (uint32_t c = 0; c < rd->hosts; c++) {
+			wire_offer(rd, member, (struct piece){PIECE_PARTIAL, b, c});
+			wire_offer(rd, member, (struct piece){PIECE_FINAL, b, c});
 		}
 	}
 }
 
-uint64_t ring_check(struct epoch *e)
+uint64_t ring_check(struct round *rd)
 {
 	uint64_t check = 0;
 
-	for (uint32_t b = 0; b < e->buckets; b++) {
-		if (!e->bucket[b].checked)
-			check_bucket(e, b);
-		check = XXH3_64bits_withSeed(&e->bucket[b].check, sizeof check, check);
+	for (uint32_t b = 0; b < rd->buckets; b++) {
+		if (!rd->bucket[b].checked)
+			check_bucket(rd, b);
+		check = XXH3_64bits_withSeed(&rd->bucket[b].check, sizeof check, check);
 	}
 	return check;
 }
 
 /* ---- the whole of it ---- */
 
-static void count_missing(struct epoch *e, uint32_t bucket)
+static void count_missing(struct round *rd, uint32_t bucket)
 {
-	e->left++; /* this host's own */
-	for (uint32_t c = 0; c < e->hosts; c++) {
-		if (!ring_exists(e, (struct piece){PIECE_PARTIAL, bucket, c}))
+	rd->left++; /* this host's own */
+	for (uint32_t c = 0; c < rd->hosts; c++) {
+		if (!ring_exists(rd, (struct piece){PIECE_PARTIAL, bucket, c}))
 			continue;
-		e->left += (uint64_t)(has_partial_in(e, c) + has_partial_out(e, c) +
-				      has_final_in(e, c) + has_final_out(e, c));
-		e->bucket[bucket].left++;
+		rd->left += (uint64_t)(has_partial_in(rd, c) + has_partial_out(rd, c) +
+				       has_final_in(rd, c) + has_final_out(rd, c));
+		rd->bucket[bucket].left++;
 	}
 }
 
-int ring_begin(struct epoch *e)
+int ring_begin(struct round *rd)
 {
-	uint64_t least = e->hosts * BUCKET_HOST_FLOATS;
+	uint64_t least = rd->hosts * BUCKET_HOST_FLOATS;
 
-	e->bucket_floats = least > BUCKET_FLOATS ? least : BUCKET_FLOATS;
-	uint64_t buckets = e->floats / e->bucket_floats + (e->floats % e->bucket_floats != 0);
+	rd->bucket_floats = least > BUCKET_FLOATS ? least : BUCKET_FLOATS;
+	uint64_t buckets = rd->floats / rd->bucket_floats + (rd->floats % rd->bucket_floats != 0);
 	if (buckets == 0)
 		return 0;
 	if (buckets > UINT32_MAX)
 		return -1;
-	e->buckets = (uint32_t)buckets;
-	e->bucket = calloc(e->buckets, sizeof *e->bucket);
-	e->chunk = calloc(buckets * e->hosts, sizeof *e->chunk);
-	if (!e->bucket || !e->chunk)
+	rd->buckets = (uint32_t)buckets;
+	rd->bucket = calloc(rd->buckets, sizeof *rd->bucket);
+	rd->chunk = calloc(buckets * rd->hosts, sizeof *rd->chunk);
+	if (!rd->bucket || !rd->chunk)
 		return -1;
-	for (uint32_t b = 0; b < e->buckets; b++)
-		count_missing(e, b);
+	for (uint32_t b = 0; b < rd->buckets; b++)
+		count_missing(rd, b);
 	return 0;
 }
 
-void ring_end(struct epoch *e)
+void ring_end(struct round *rd)
 {
-	for (size_t i = 0; e->chunk && i < e->buckets * e->hosts; i++)
-		block_give(e->sum, e->chunk[i].early);
-	free(e->chunk);
-	free(e->bucket);
-	ranges_free(&e->parts);
-	e->chunk = NULL;
-	e->bucket = NULL;
-	e->buckets = 0;
+	for (size_t i = 0; rd->chunk && i < rd->buckets * rd->hosts; i++)
+		block_give(rd->sum, rd->chunk[i].early);
+	free(rd->chunk);
+	free(rd->bucket);
+	ranges_free(&rd->parts);
+	rd->chunk = NULL;
+	rd->bucket = NULL;
+	rd->buckets = 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The messages between the hosts of an epoch. Every epoch that a host opens has its own number, its
- * life. Messages name the lives of both sides, so nothing of one epoch is taken for another's,
+ * The messages between the hosts of a round. Every round that a host opens has its own number, its
+ * life. Messages name the lives of both sides, so nothing of one round is taken for another's,
  * whatever numbers clients give.
  */
 #include "fabric/sum_internal.h"
@@ -27,7 +27,7 @@ struct message {
 
 struct message_open {
 	struct message head;
-	uint64_t epoch, iteration, floats, hosts_check;
+	uint64_t round, iteration, floats, hosts_check;
 };
 
 #define DATA_MAX (SUM_MESSAGE_MAX - sizeof(struct message))
@@ -39,96 +39,96 @@ static const struct piece_way *const way_of[PIECE_KINDS] = {
 	[PIECE_MERGED] = &rows_way,
 };
 
-static void count_sent(struct epoch *e, size_t bytes)
+static void count_sent(struct round *rd, size_t bytes)
 {
-	e->wire_bytes += bytes;
-	e->sum->wire_bytes += bytes;
+	rd->wire_bytes += bytes;
+	rd->sum->wire_bytes += bytes;
 }
 
-static void wire_tell(struct epoch *e, size_t to, const void *head, size_t head_bytes,
+static void wire_tell(struct round *rd, size_t to, const void *head, size_t head_bytes,
 		      const void *data, size_t bytes)
 {
-	const struct sum_link *l = &e->sum->link;
+	const struct sum_link *l = &rd->sum->link;
 
-	l->tell(l->carrier, e->member[to].rank, head, head_bytes, data, bytes);
-	count_sent(e, head_bytes + bytes);
+	l->tell(l->carrier, rd->member[to].rank, head, head_bytes, data, bytes);
+	count_sent(rd, head_bytes + bytes);
 }
 
-static void wire_tell_all(struct epoch *e, const void *head, size_t bytes)
+static void wire_tell_all(struct round *rd, const void *head, size_t bytes)
 {
-	for (size_t i = 0; i < e->hosts; i++) {
-		if (i != e->self)
-			wire_tell(e, i, head, bytes, NULL, 0);
+	for (size_t i = 0; i < rd->hosts; i++) {
+		if (i != rd->self)
+			wire_tell(rd, i, head, bytes, NULL, 0);
 	}
 }
 
-void wire_tell_open(struct epoch *e)
+void wire_tell_open(struct round *rd)
 {
-	struct message_open m = {.head = {.kind = MESSAGE_OPEN, .from_life = e->life},
-				 .epoch = e->epoch,
-				 .iteration = e->iteration,
-				 .floats = e->floats,
-				 .hosts_check = e->hosts_check};
+	struct message_open m = {.head = {.kind = MESSAGE_OPEN, .from_life = rd->life},
+				 .round = rd->round,
+				 .iteration = rd->iteration,
+				 .floats = rd->floats,
+				 .hosts_check = rd->hosts_check};
 
-	wire_tell_all(e, &m, sizeof m);
+	wire_tell_all(rd, &m, sizeof m);
 }
 
-void wire_tell_leave(struct epoch *e)
+void wire_tell_leave(struct round *rd)
 {
 	struct message m = {.kind = MESSAGE_LEAVE,
-			    .from_life = e->life,
-			    .why = (uint8_t)(e->done ? SUM_OK : e->failed)};
+			    .from_life = rd->life,
+			    .why = (uint8_t)(rd->done ? SUM_OK : rd->failed)};
 
-	wire_tell_all(e, &m, sizeof m);
+	wire_tell_all(rd, &m, sizeof m);
 }
 
-static struct message message_about(const struct epoch *e, size_t to, struct piece p, uint8_t kind)
+static struct message message_about(const struct round *rd, size_t to, struct piece p, uint8_t kind)
 {
 	return (struct message){.kind = kind,
 				.piece = (uint8_t)p.kind,
 				.bucket = p.bucket,
 				.chunk = p.chunk,
-				.from_life = e->life,
-				.to_life = e->member[to].life};
+				.from_life = rd->life,
+				.to_life = rd->member[to].life};
 }
 
-/* ---- the other hosts' epochs ---- */
+/* ---- the other hosts' rounds ---- */
 
-void wire_meet(struct epoch *e, size_t member)
+void wire_meet(struct round *rd, size_t member)
 {
-	struct member *m = &e->member[member];
-	const struct host *h = &e->sum->host[m->rank];
-	const char *name = epoch_host(e, member);
+	struct member *m = &rd->member[member];
+	const struct host *h = &rd->sum->host[m->rank];
+	const char *name = round_host(rd, member);
 
-	if (m->life || e->failed || h->epoch < e->epoch)
+	if (m->life || rd->failed || h->round < rd->round)
 		return;
-	if (h->life == 0 && !(h->left && h->epoch == e->epoch)) /* it has none */
+	if (h->life == 0 && !(h->left && h->round == rd->round)) /* it has none */
 		return;
-	if (h->epoch > e->epoch)
-		epoch_fail(e, SUM_STALE, "%s is at epoch %llu already", name,
-			   (unsigned long long)h->epoch);
+	if (h->round > rd->round)
+		round_fail(rd, SUM_STALE, "%s is at round %llu already", name,
+			   (unsigned long long)h->round);
 	else if (h->left)
-		epoch_fail(e, SUM_LOST, "%s left it before its end", name);
-	else if (h->hosts_check != e->hosts_check)
-		epoch_fail(e, SUM_DIFFERS, "%s named other hosts for epoch %llu", name,
-			   (unsigned long long)e->epoch);
-	else if (h->iteration != e->iteration)
-		epoch_fail(e, SUM_DIFFERS, "%s named iteration %llu, this host %llu", name,
-			   (unsigned long long)h->iteration, (unsigned long long)e->iteration);
-	else if (h->floats != e->floats)
-		epoch_fail(e, SUM_DIFFERS, "%s named %llu dense floats, this host %llu", name,
-			   (unsigned long long)h->floats, (unsigned long long)e->floats);
-	if (e->failed)
+		round_fail(rd, SUM_LOST, "%s left it before its end", name);
+	else if (h->hosts_check != rd->hosts_check)
+		round_fail(rd, SUM_DIFFERS, "%s named other hosts for round %llu", name,
+			   (unsigned long long)rd->round);
+	else if (h->iteration != rd->iteration)
+		round_fail(rd, SUM_DIFFERS, "%s named iteration %llu, this host %llu", name,
+			   (unsigned long long)h->iteration, (unsigned long long)rd->iteration);
+	else if (h->floats != rd->floats)
+		round_fail(rd, SUM_DIFFERS, "%s named %llu dense floats, this host %llu", name,
+			   (unsigned long long)h->floats, (unsigned long long)rd->floats);
+	if (rd->failed)
 		return;
 	m->life = h->life;
-	ring_met(e, member);
-	rows_met(e, member);
+	ring_met(rd, member);
+	rows_met(rd, member);
 }
 
-static int wire_member_of(const struct epoch *e, unsigned rank, size_t *member)
+static int wire_member_of(const struct round *rd, unsigned rank, size_t *member)
 {
-	for (size_t i = 0; e && i < e->hosts; i++) {
-		if (e->member[i].rank == rank) {
+	for (size_t i = 0; rd && i < rd->hosts; i++) {
+		if (rd->member[i].rank == rank) {
 			*member = i;
 			return 1;
 		}
@@ -140,61 +140,65 @@ static void wire_on_open(struct sum *s, unsigned rank, const struct message_open
 {
 	size_t member;
 
-	s->host[rank] =
-		(struct host){m->head.from_life, m->epoch, m->iteration, m->floats, m->hosts_check, 0};
+	s->host[rank] = (struct host){.life = m->head.from_life,
+				      .round = m->round,
+				      .iteration = m->iteration,
+				      .floats = m->floats,
+				      .hosts_check = m->hosts_check};
 	if (wire_member_of(s->open, rank, &member))
 		wire_meet(s->open, member);
 }
 
 static void wire_on_leave(struct sum *s, unsigned rank, const struct message *m)
 {
-	struct epoch *e = s->open;
+	struct round *rd = s->open;
 	size_t member;
 
 	if (s->host[rank].life == m->from_life)
-		s->host[rank] = (struct host){.epoch = s->host[rank].epoch, .left = m->why != SUM_OK};
-	if (m->why == SUM_OK || !wire_member_of(e, rank, &member) ||
-	    e->member[member].life != m->from_life)
+		s->host[rank] =
+			(struct host){.round = s->host[rank].round, .left = m->why != SUM_OK};
+	if (m->why == SUM_OK || !wire_member_of(rd, rank, &member) ||
+	    rd->member[member].life != m->from_life)
 		return;
-	const char *name = epoch_host(e, member);
+	const char *name = round_host(rd, member);
 	if (m->why == SUM_STALE)
-		epoch_fail(e, SUM_STALE, "%s went on to a newer epoch", name);
+		round_fail(rd, SUM_STALE, "%s went on to a newer round", name);
 	else if (m->why == SUM_DIFFERS)
-		epoch_fail(e, SUM_DIFFERS, "%s says that hosts named different things", name);
+		round_fail(rd, SUM_DIFFERS, "%s says that hosts named different things", name);
 	else
-		epoch_fail(e, SUM_LOST, "%s left it before its end (%s)", name,
+		round_fail(rd, SUM_LOST, "%s left it before its end (%s)", name,
 			   sum_code_name(m->why));
 }
 
 /* ---- sending ---- */
 
-void wire_offer(struct epoch *e, size_t to, struct piece p)
+void wire_offer(struct round *rd, size_t to, struct piece p)
 {
 	const struct piece_way *way = way_of[p.kind];
-	uint8_t *state = way->out(e, to, p);
+	uint8_t *state = way->out(rd, to, p);
 	size_t bytes;
 
-	if (!state || *state != PIECE_NOT_YET || e->failed || !e->member[to].life)
+	if (!state || *state != PIECE_NOT_YET || rd->failed || !rd->member[to].life)
 		return;
-	const void *data = way->data(e, to, p, &bytes);
+	const void *data = way->data(rd, to, p, &bytes);
 	if (!data)
 		return;
 	struct message m =
-		message_about(e, to, p, bytes <= DATA_MAX ? MESSAGE_DATA : MESSAGE_OFFER);
+		message_about(rd, to, p, bytes <= DATA_MAX ? MESSAGE_DATA : MESSAGE_OFFER);
 	m.bytes = bytes;
-	m.width = way == &rows_way && bytes ? e->width : 0;
+	m.width = way == &rows_way && bytes ? rd->width : 0;
 	if (m.kind == MESSAGE_OFFER) {
 		*state = PIECE_OFFERED;
-		wire_tell(e, to, &m, sizeof m, NULL, 0);
+		wire_tell(rd, to, &m, sizeof m, NULL, 0);
 		return;
 	}
 	*state = PIECE_DONE;
-	wire_tell(e, to, &m, sizeof m, data, bytes);
-	epoch_one_less(e);
+	wire_tell(rd, to, &m, sizeof m, data, bytes);
+	round_one_less(rd);
 }
 
 struct sending {
-	struct epoch *epoch;
+	struct round *round;
 	size_t to;
 	struct piece piece;
 };
@@ -202,13 +206,13 @@ struct sending {
 static void wire_sent(void *arg)
 {
 	struct sending *g = arg;
-	struct epoch *e = g->epoch;
-	struct sum *s = e->sum;
+	struct round *rd = g->round;
+	struct sum *s = rd->sum;
 
-	e->under_way--;
-	if (!e->failed && !e->retired) {
-		*way_of[g->piece.kind]->out(e, g->to, g->piece) = PIECE_DONE;
-		epoch_one_less(e);
+	rd->under_way--;
+	if (!rd->failed && !rd->retired) {
+		*way_of[g->piece.kind]->out(rd, g->to, g->piece) = PIECE_DONE;
+		round_one_less(rd);
 	}
 	free(g);
 	sum_turn(s);
@@ -223,61 +227,61 @@ static void nothing_sent(void *arg)
 static void on_grant(struct sum *s, unsigned rank, const struct message *m)
 {
 	const struct sum_link *l = &s->link;
-	struct epoch *e = s->open;
+	struct round *rd = s->open;
 	struct piece p = {m->piece, m->bucket, m->chunk};
 	struct sending *g = NULL;
 	const void *data = NULL;
 	uint8_t *state;
 	size_t to, bytes = 0;
 
-	if (e && !e->failed && e->life == m->to_life && wire_member_of(e, rank, &to) &&
-	    (state = way_of[p.kind]->out(e, to, p)) != NULL && *state == PIECE_OFFERED) {
-		data = way_of[p.kind]->data(e, to, p, &bytes);
+	if (rd && !rd->failed && rd->life == m->to_life && wire_member_of(rd, rank, &to) &&
+	    (state = way_of[p.kind]->out(rd, to, p)) != NULL && *state == PIECE_OFFERED) {
+		data = way_of[p.kind]->data(rd, to, p, &bytes);
 		g = malloc(sizeof *g);
 		if (!g)
-			epoch_fail(e, SUM_ROOM, "out of memory");
+			round_fail(rd, SUM_ROOM, "out of memory");
 	}
 	if (!data || !g) {
 		l->send(l->carrier, rank, m->tag, "", 0, nothing_sent, NULL);
 		return;
 	}
-	*g = (struct sending){e, to, p};
+	*g = (struct sending){rd, to, p};
 	*state = PIECE_MOVING;
-	e->under_way++;
-	count_sent(e, bytes);
+	rd->under_way++;
+	count_sent(rd, bytes);
 	l->send(l->carrier, rank, m->tag, data, bytes, wire_sent, g);
 }
 
 /* ---- receiving ---- */
 
-static void lost_sense(struct epoch *e, size_t from)
+static void lost_sense(struct round *rd, size_t from)
 {
-	epoch_fail(e, SUM_LOST, "%s sent a message that does not belong there",
-		   epoch_host(e, from));
+	round_fail(rd, SUM_LOST, "%s sent a message that does not belong there",
+		   round_host(rd, from));
 }
 
-/* The place of a piece that another host has for this one; NULL: of no epoch that lives here. */
+/* The place of a piece that another host has for this one; NULL: of no round that lives here. */
 static uint8_t *incoming(struct sum *s, unsigned rank, const struct message *m, size_t *from)
 {
-	struct epoch *e = s->open;
+	struct round *rd = s->open;
 	struct piece p = {m->piece, m->bucket, m->chunk};
 	size_t bytes = (size_t)m->bytes, unit;
 
-	if (!e || e->failed || e->life != m->to_life || !wire_member_of(e, rank, from) ||
-	    e->member[*from].life != m->from_life)
+	if (!rd || rd->failed || rd->life != m->to_life || !wire_member_of(rd, rank, from) ||
+	    rd->member[*from].life != m->from_life)
 		return NULL;
-	uint8_t *state = way_of[p.kind]->in(e, *from, p, &bytes);
+	uint8_t *state = way_of[p.kind]->in(rd, *from, p, &bytes);
 	if (!state || *state != PIECE_NOT_YET || bytes != m->bytes || bytes > SUM_PIECE_MAX) {
-		lost_sense(e, *from);
+		lost_sense(rd, *from);
 		return NULL;
 	}
 	if (way_of[p.kind] == &rows_way && bytes) {
 		unit = rowlist_bytes(1, m->width);
 		if (m->width == 0 || bytes % unit != 0) {
-			lost_sense(e, *from);
+			lost_sense(rd, *from);
 			return NULL;
 		}
-		if (rows_agree(e, *from, m->width) != 0)
+		if (rows_agree(rd, *from, m->width) != 0)
 			return NULL;
 	}
 	return state;
@@ -315,30 +319,30 @@ static void on_offer(struct sum *s, unsigned rank, const struct message *m)
 		wire_want(s->open, from, p, (size_t)m->bytes);
 }
 
-void wire_want(struct epoch *e, size_t from, struct piece p, size_t bytes)
+void wire_want(struct round *rd, size_t from, struct piece p, size_t bytes)
 {
-	struct sum *s = e->sum;
-	if (e->failed) /* its offers are forgotten */
+	struct sum *s = rd->sum;
+	if (rd->failed) /* its offers are forgotten */
 		return;
 	struct offer *o = malloc(sizeof *o);
 	if (!o) {
-		epoch_fail(e, SUM_ROOM, "out of memory");
+		round_fail(rd, SUM_ROOM, "out of memory");
 		return;
 	}
-	*o = (struct offer){NULL, e, from, p, bytes};
+	*o = (struct offer){NULL, rd, from, p, bytes};
 	*s->last_offer = o;
 	s->last_offer = &o->next;
 	s->offers++;
 }
 
-void wire_forget_offers(struct epoch *e)
+void wire_forget_offers(struct round *rd)
 {
-	struct sum *s = e->sum;
+	struct sum *s = rd->sum;
 	struct offer **at = &s->first_offer;
 
 	while (*at) {
 		struct offer *o = *at;
-		if (o->epoch != e) {
+		if (o->round != rd) {
 			at = &o->next;
 			continue;
 		}
@@ -353,17 +357,17 @@ static void received(void *arg, size_t came)
 {
 	struct receive *r = arg;
 	struct receive it = *r;
-	struct epoch *e = it.epoch;
+	struct round *rd = it.round;
 	struct sum *s = it.sum;
 
-	r->epoch = NULL;
+	r->round = NULL;
 	s->receiving -= it.bytes;
-	e->under_way--;
-	/* Fewer bytes came: that host's epoch has died meanwhile, which the host also reports. */
-	if (e->failed || e->retired || came != it.bytes)
+	rd->under_way--;
+	/* Fewer bytes came: that host's round has died meanwhile, which the host also reports. */
+	if (rd->failed || rd->retired || came != it.bytes)
 		block_give(s, it.block);
 	else
-		way_of[it.piece.kind]->take(e, it.from, it.piece, it.block ? it.block->data : NULL,
+		way_of[it.piece.kind]->take(rd, it.from, it.piece, it.block ? it.block->data : NULL,
 					    it.bytes, it.block);
 	sum_turn(s);
 }
@@ -371,7 +375,7 @@ static void received(void *arg, size_t came)
 static struct receive *free_receive(struct sum *s)
 {
 	for (size_t i = 0; i < RECEIVES_MAX; i++) {
-		if (!s->receive[i].epoch)
+		if (!s->receive[i].round)
 			return &s->receive[i];
 	}
 	return NULL;
@@ -381,27 +385,27 @@ static void grant(struct sum *s, struct receive *r, const struct offer *o)
 {
 	const struct piece_way *way = way_of[o->piece.kind];
 	const struct sum_link *l = &s->link;
-	struct epoch *e = o->epoch;
+	struct round *rd = o->round;
 	struct block *block = NULL;
-	void *place = way->place(e, o->piece);
+	void *place = way->place(rd, o->piece);
 
 	if (!place) {
 		block = block_take(s, o->bytes);
 		if (!block) {
-			epoch_fail(e, SUM_ROOM, "out of memory");
+			round_fail(rd, SUM_ROOM, "out of memory");
 			return;
 		}
 		place = block->data;
 	}
 	unsigned tag = (unsigned)(r - s->receive);
-	*r = (struct receive){s, e, o->from, o->bytes, o->piece, block};
-	*way->in(e, o->from, o->piece, &r->bytes) = PIECE_MOVING;
+	*r = (struct receive){s, rd, o->from, o->bytes, o->piece, block};
+	*way->in(rd, o->from, o->piece, &r->bytes) = PIECE_MOVING;
 	s->receiving += o->bytes;
-	e->under_way++;
-	l->receive(l->carrier, e->member[o->from].rank, tag, place, o->bytes, received, r);
-	struct message m = message_about(e, o->from, o->piece, MESSAGE_GRANT);
+	rd->under_way++;
+	l->receive(l->carrier, rd->member[o->from].rank, tag, place, o->bytes, received, r);
+	struct message m = message_about(rd, o->from, o->piece, MESSAGE_GRANT);
 	m.tag = tag;
-	wire_tell(e, o->from, &m, sizeof m, NULL, 0);
+	wire_tell(rd, o->from, &m, sizeof m, NULL, 0);
 }
 
 void wire_pump(struct sum *s)

@@ -133,10 +133,10 @@ static enum sum_code read_hosts(struct sums *s, const char *text, unsigned *rank
 	return SUM_OK;
 }
 
-static int read_open(const struct record *r, struct sum_epoch_options *o, uint64_t *offset,
+static int read_open(const struct record *r, struct sum_round_options *o, uint64_t *offset,
 		     const char **hosts, struct error *err)
 {
-	if (record_u64(r, "epoch", 0, UINT64_MAX, &o->epoch, err) != 0 ||
+	if (record_u64(r, "round", 0, UINT64_MAX, &o->round, err) != 0 ||
 	    record_u64(r, "iteration", 0, UINT64_MAX, &o->iteration, err) != 0 ||
 	    record_text(r, "hosts", hosts, err) != 0 ||
 	    record_u64(r, "dense", 0, SIZE_MAX / 16, &o->floats, err) != 0)
@@ -144,7 +144,7 @@ static int read_open(const struct record *r, struct sum_epoch_options *o, uint64
 	return o->floats ? record_u64(r, "dense-offset", 0, SIZE_MAX, offset, err) : 0;
 }
 
-static int hold_dense(struct request *rq, struct sum_epoch_options *o, uint64_t offset,
+static int hold_dense(struct request *rq, struct sum_round_options *o, uint64_t offset,
 		      struct error *err)
 {
 	uint64_t bytes = o->floats * sizeof(float);
@@ -171,7 +171,7 @@ static void sums_on_open(struct request *rq, void *sums)
 	struct sums *s = sums;
 	struct error err;
 	unsigned rank[SUM_HOSTS_MAX];
-	struct sum_epoch_options o = {.client = request_connection(rq), .rank = rank};
+	struct sum_round_options o = {.client = request_connection(rq), .rank = rank};
 	uint64_t offset = 0;
 	const char *hosts;
 
@@ -196,10 +196,10 @@ static void sums_on_open(struct request *rq, void *sums)
 		sums_refuse(rq, code, &err);
 }
 
-/* ---- what is said of an epoch ---- */
+/* ---- what is said of a round ---- */
 
 /* 0: it was refused. */
-static int read_epoch(struct sums *s, struct request *rq, uint64_t *epoch)
+static int read_round(struct sums *s, struct request *rq, uint64_t *round)
 {
 	struct error err;
 
@@ -207,7 +207,7 @@ static int read_epoch(struct sums *s, struct request *rq, uint64_t *epoch)
 		request_err(rq, "lost", "this host is in no world");
 		return 0;
 	}
-	if (record_u64(request_record(rq), "epoch", 0, UINT64_MAX, epoch, &err) == 0)
+	if (record_u64(request_record(rq), "round", 0, UINT64_MAX, round, &err) == 0)
 		return 1;
 	request_bad(rq, &err);
 	return 0;
@@ -226,16 +226,16 @@ static void sums_on_part(struct request *rq, void *sums)
 	struct sums *s = sums;
 	const struct record *r = request_record(rq);
 	struct error err;
-	uint64_t epoch, begin, length;
+	uint64_t round, begin, length;
 
-	if (!read_epoch(s, rq, &epoch))
+	if (!read_round(s, rq, &round))
 		return;
 	if (record_u64(r, "begin", 0, UINT64_MAX, &begin, &err) != 0 ||
 	    record_u64(r, "length", 0, UINT64_MAX, &length, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
-	end_at_once(rq, sum_part(s->sum, request_connection(rq), epoch, begin, length, &err), &err);
+	end_at_once(rq, sum_part(s->sum, request_connection(rq), round, begin, length, &err), &err);
 }
 
 static int sums_read_rows(struct request *rq, struct sum_rows *rows, struct error *err)
@@ -276,15 +276,15 @@ static void sums_on_rows(struct request *rq, void *sums)
 	struct sums *s = sums;
 	struct error err;
 	struct sum_rows rows = {0};
-	uint64_t epoch;
+	uint64_t round;
 
-	if (!read_epoch(s, rq, &epoch))
+	if (!read_round(s, rq, &round))
 		return;
 	if (sums_read_rows(rq, &rows, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
-	enum sum_code code = sum_rows(s->sum, request_connection(rq), epoch, &rows, &err);
+	enum sum_code code = sum_rows(s->sum, request_connection(rq), round, &rows, &err);
 	if (code != SUM_OK)
 		payload_release(rows.arg);
 	end_at_once(rq, code, &err);
@@ -294,16 +294,16 @@ static void on_wait(struct request *rq, void *sums)
 {
 	struct sums *s = sums;
 	struct error err;
-	uint64_t epoch, check = 0;
+	uint64_t round, check = 0;
 
-	if (!read_epoch(s, rq, &epoch))
+	if (!read_round(s, rq, &round))
 		return;
 	if (record_u64_opt(request_record(rq), "check", 0, 1, &check, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
 	request_defer(rq, sums_cancelled, s);
-	enum sum_code code = sum_wait(s->sum, request_connection(rq), epoch, (int)check,
+	enum sum_code code = sum_wait(s->sum, request_connection(rq), round, (int)check,
 				      check ? answer_checked : answer_sum, rq, &err);
 	if (code != SUM_OK)
 		sums_refuse(rq, code, &err);
@@ -313,26 +313,26 @@ static void on_drop(struct request *rq, void *sums)
 {
 	struct sums *s = sums;
 	struct error err;
-	uint64_t epoch;
+	uint64_t round;
 
-	if (!read_epoch(s, rq, &epoch))
+	if (!read_round(s, rq, &round))
 		return;
 	request_defer(rq, sums_cancelled, s);
 	enum sum_code code =
-		sum_drop(s->sum, request_connection(rq), epoch, answer_plain, rq, &err);
+		sum_drop(s->sum, request_connection(rq), round, answer_plain, rq, &err);
 	if (code != SUM_OK)
 		sums_refuse(rq, code, &err);
 }
 
 const struct verb sums_verbs[SUMS_VERBS] = {
-	{"sum-open", "epoch iteration hosts dense", "dense-offset", sums_on_open, 0,
+	{"sum-open", "round iteration hosts dense", "dense-offset", sums_on_open, 0,
 	 "begins a sum of these hosts, in the mapped memory"},
-	{"sum-part", "epoch begin length", "", sums_on_part, 0,
+	{"sum-part", "round begin length", "", sums_on_part, 0,
 	 "these floats hold this host's own sum now"},
-	{"sum-rows", "epoch rows out-bytes", "width offset out-offset", sums_on_rows, 0,
+	{"sum-rows", "round rows out-bytes", "width offset out-offset", sums_on_rows, 0,
 	 "all rows of this host, and where their sums go"},
-	{"sum-wait", "epoch", "check", on_wait, 0, "answered when the sum of all hosts is here"},
-	{"sum-drop", "epoch", "", on_drop, 0, "ends a sum; answered when its memory is free"},
+	{"sum-wait", "round", "check", on_wait, 0, "answered when the sum of all hosts is here"},
+	{"sum-drop", "round", "", on_drop, 0, "ends a sum; answered when its memory is free"},
 };
 
 /* ---- life ---- */
@@ -394,7 +394,7 @@ void sums_stat(const struct sums *s, struct record_out *o)
 	if (s->sum)
 		sum_count(s->sum, &n);
 	if (n.open)
-		record_add_u64(o, "sum-epoch", n.epoch);
+		record_add_u64(o, "sum-round", n.round);
 	record_add_u64(o, "sums-opened", n.opened);
 	record_add_u64(o, "sums-done", n.done);
 	record_add_u64(o, "sums-died", n.died);

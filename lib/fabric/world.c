@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define HEARD 48               /* messages that may wait for us besides those in MPI */
-#define ROUNDS 16              /* looks in one turn, before others have theirs */
+#define LOOKS 16               /* in one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has happened, at most */
 #define SPIN_LEAST 20e-6       /* the same, at least */
 #define QUIET_LOOKS 4          /* before a sleep: each sees what MPI has read in the last one */
@@ -292,7 +292,7 @@ static void find_sockets(struct world *w, double now)
 static int world_look(struct world *w)
 {
 	int all = 0, came = 1;
-	for (int i = 0; i < ROUNDS && came > 0; i++) {
+	for (int i = 0; i < LOOKS && came > 0; i++) {
 		came = land(w);
 		came += world_hear(w);
 		all += came;

@@ -14,7 +14,7 @@
  *
  * Replicas (BSP only): each has all parameters.  A sum of all members' gradients is committed, and
  * every replica in force has this sum: first the sum, then the commit, then the step.  A sum has an
- * epoch that is never used again; when its members or replicas change, there is a new sum, but
+ * round that is never used again; when its members or replicas change, there is a new sum, but
  * never while a settle is out.  A unit's settle counts as a whole or not at all.  A unit is closed
  * by its commit, not earlier.
  *
@@ -218,7 +218,7 @@ void gate_save_refused(struct gate *g, int incarnation, const char *why);
 /* The last commit. */
 struct gate_commit {
 	uint64_t iteration; /* units in the model since */
-	uint64_t epoch, divisor, samples;
+	uint64_t round, divisor, samples;
 };
 
 /* Nothing happens before this call. last NULL: nothing was committed yet, and the first replica
@@ -230,30 +230,30 @@ struct gate_replica {
 	int serving; /* it has parameters */
 	int filling; /* or another lead fills it: it is asked again when that is over */
 	uint64_t iteration;
-	uint64_t epoch; /* of the sum that it has; 0: none */
+	uint64_t round; /* of the sum that it has; 0: none */
 };
 void gate_replica(struct gate *g, size_t replica, const struct gate_replica *where);
 void gate_replica_gone(struct gate *g, size_t replica); /* its connection is */
 /* Refuses workers that have waited to join for a while and push to a replica that is not in force,
  * if others are in force: their rows can be trained by others. 1: some workers still wait. */
 int gate_turn_away(struct gate *g);
-/* What a replica has added for one of its members; before gate_summed() of that epoch. */
-void gate_summed_of(struct gate *g, size_t replica, uint64_t epoch, const char *worker,
+/* What a replica has added for one of its members; before gate_summed() of that round. */
+void gate_summed_of(struct gate *g, size_t replica, uint64_t round, const char *worker,
 		    uint64_t generation, uint64_t sequence, uint64_t count);
-/* A replica has the sum of this epoch; an old epoch is ignored. sum: its checksum, if asked for. */
-void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum);
+/* A replica has the sum of this round; an old round is ignored. sum: its checksum, if asked for. */
+void gate_summed(struct gate *g, size_t replica, uint64_t round, uint64_t sum);
 /* Nothing was summed, because this worker's gradient can't be summed. */
-void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+void gate_diverged(struct gate *g, uint64_t round, const char *worker, uint64_t generation,
 		   const char *why);
 /* Nothing was summed, because this worker told the lead about another push than its replica. */
-void gate_refused(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+void gate_refused(struct gate *g, uint64_t round, const char *worker, uint64_t generation,
 		  const char *why);
-/* The epoch of a sum that has not come, though all its members have pushed; 0: none. */
+/* The round of a sum that has not come, though all its members have pushed; 0: none. */
 uint64_t gate_sum_due(const struct gate *g);
 /* That sum takes long: replicas that lack it are told which pushes have come here (HOLD). */
 void gate_sum_late(struct gate *g);
-/* The sum of this epoch can't be made (the fabric is gone): orders a new one now. */
-void gate_sum_again(struct gate *g, uint64_t epoch);
+/* The sum of this round can't be made (the fabric is gone): orders a new one now. */
+void gate_sum_again(struct gate *g, uint64_t round);
 /* Call when it has the parameters of gate_iteration(); if it has others, the fill has failed. */
 void gate_filled(struct gate *g, size_t replica);
 /* The other replicas go on without it, until gate_fill_again(). */
@@ -265,17 +265,17 @@ void gate_fill_again(struct gate *g, size_t replica);
 enum gate_effect_kind {
 	GATE_ANSWER, /* token, ok, fields or code and text, actions */
 	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack;
-			with replicas: to[tos], epoch: they say it to the sum */
+			with replicas: to[tos], round: they say it to the sum */
 	GATE_SETTLE, /* number, iteration, line[lines] */
 	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss; with replicas:
-			to[tos], epoch, divisor; units 0: it was committed before */
+			to[tos], round, divisor; units 0: it was committed before */
 	GATE_DROP,   /* worker, generation, sequence: this push, which nobody will name again */
 	GATE_THROW,  /* worker, generation: staged pushes up to it */
 	GATE_SAVE,   /* ask shardd to save */
 	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica; or
 			member[members] are told by `save` in their answers */
-	GATE_SUM,    /* to[tos]: epoch, iteration, check, member[members] */
-	GATE_FILL,   /* replica: epoch, from the replica `from`, which is at iteration */
+	GATE_SUM,    /* to[tos]: round, iteration, check, member[members] */
+	GATE_FILL,   /* replica: round, from the replica `from`, which is at iteration */
 	GATE_STILL,  /* nothing is with the parts or shardd, and will be until gate_go_on() */
 	GATE_REFUSED, /* worker, generation, fields: why it is out, for people */
 	GATE_QUIT    /* the lead must end; fields: why; "": the incarnation, or the term, is not in
@@ -307,7 +307,7 @@ struct gate_effect {
 	uint64_t generation, sequence;
 	/* with replicas */
 	size_t *to, tos;
-	uint64_t epoch, divisor;
+	uint64_t round, divisor;
 	struct order_member *member;
 	size_t members;
 	size_t replica, from;
@@ -336,8 +336,8 @@ void gate_absent(struct gate *g);
 
 uint64_t gate_iteration(const struct gate *g); /* units applied */
 size_t gate_active(const struct gate *g);
-/* The epoch of the last sum that was ordered. */
-uint64_t gate_epoch(const struct gate *g);
+/* The round of the last sum that was ordered. */
+uint64_t gate_round(const struct gate *g);
 /* shardd has been asked and has not answered. */
 int gate_is_settling(const struct gate *g);
 int gate_in_force(const struct gate *g, size_t replica);

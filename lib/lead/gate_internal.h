@@ -64,7 +64,7 @@ struct worker {
 	/* with replicas */
 	size_t replica;  /* it pushes to this one, or will once it has joined */
 	uint64_t listed; /* its generation in the open sum; 0: it is not in it */
-	uint64_t summed; /* epoch for which its replica said what it has added, */
+	uint64_t summed; /* round for which its replica said what it has added, */
 	uint64_t summed_sequence, summed_count; /* and that */
 	uint64_t diverged; /* generation whose gradient could not be summed; 0: none */
 	char why[160];     /* then */
@@ -113,15 +113,15 @@ struct replica {
 	int is_new;             /* `at` is not looked at yet */
 	int is_unfit;           /* `at` was looked at: it must be filled */
 	int is_waiting;         /* it must be filled, but not yet */
-	uint64_t told, summed;  /* epochs: ordered, and answered */
+	uint64_t told, summed;  /* rounds: ordered, and answered */
 	uint64_t sum;           /* of summed */
 };
 
 /* The sum that is open, and what was committed last. */
 struct sums {
 	uint64_t term;
-	uint64_t used;   /* the last epoch, of a sum or a fill */
-	uint64_t epoch;  /* of the last sum */
+	uint64_t used;   /* the last round, of a sum or a fill */
+	uint64_t round;  /* of the last sum */
 	int is_open;     /* it is being summed */
 	int is_changed;  /* its members or replicas have changed since the last look */
 	int is_checked;  /* with checksums */

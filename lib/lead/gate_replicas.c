@@ -44,7 +44,7 @@ int replicas_same(const struct gate *g)
 	size_t same = 0;
 
 	for (size_t i = 0; i < g->options.replicas; i++)
-		same += g->replica[i].state == REPLICA_IN && g->replica[i].told == g->sums.epoch;
+		same += g->replica[i].state == REPLICA_IN && g->replica[i].told == g->sums.round;
 	return same == g->sums.replicas && same == replicas_in(g);
 }
 
@@ -71,7 +71,7 @@ static void tell_step(struct gate *g, size_t i)
 	e->to[0] = i;
 	e->tos = 1;
 	e->iteration = g->sums.last.iteration - 1;
-	e->epoch = g->sums.last.epoch;
+	e->round = g->sums.last.round;
 	e->divisor = g->sums.last.divisor;
 	e->samples = g->sums.last.samples;
 }
@@ -91,7 +91,7 @@ static void replicas_place_one(struct gate *g, size_t i)
 		r->state = REPLICA_IN;
 	else if (r->at.serving && last->iteration && last->iteration == g->applied &&
 		 r->at.iteration + 1 == g->applied &&
-		 (r->at.epoch == last->epoch || last->divisor == 0)) {
+		 (r->at.round == last->round || last->divisor == 0)) {
 		tell_step(g, i);
 		r->state = REPLICA_IN;
 	} else
@@ -106,7 +106,7 @@ static void replicas_fill(struct gate *g, size_t i, size_t from)
 		return;
 	e->replica = i;
 	e->from = from;
-	e->epoch = ++g->sums.used;
+	e->round = ++g->sums.used;
 	e->iteration = g->applied;
 	g->replica[i].state = REPLICA_FILLING;
 }

@@ -1,7 +1,7 @@
 /*
  * Units of replicas: sum first, commit then, step last.  What is summed is a list of members
- * (worker, generation) over the replicas in force, under an epoch.  Whenever the list or the
- * replicas are others, a new epoch begins: sums_step() compares what is open with what should be,
+ * (worker, generation) over the replicas in force, under a round.  Whenever the list or the
+ * replicas are others, a new round begins: sums_step() compares what is open with what should be,
  * so that no event has to know what it breaks.  A unit is settled when its members have pushed and
  * its replicas have the sum; nothing begins anew while that settle is out.
  *
@@ -116,7 +116,7 @@ static void open_sum(struct gate *g)
 		g->failed = 1;
 		return;
 	}
-	e->epoch = g->sums.epoch = ++g->sums.used;
+	e->round = g->sums.round = ++g->sums.used;
 	e->iteration = g->applied;
 	e->check = g->sums.is_checked = wants_check(g);
 	e->member = member;
@@ -124,7 +124,7 @@ static void open_sum(struct gate *g)
 	g->sums.replicas = e->tos;
 	g->sums.is_open = 1;
 	for (size_t i = 0; i < e->tos; i++)
-		g->replica[e->to[i]].told = e->epoch;
+		g->replica[e->to[i]].told = e->round;
 	free(order);
 }
 
@@ -155,7 +155,7 @@ static int is_summed(struct gate *g)
 		const struct replica *r = &g->replica[i];
 		if (r->state != REPLICA_IN)
 			continue;
-		if (r->summed != g->sums.epoch)
+		if (r->summed != g->sums.round)
 			return 0;
 		if (first && g->sums.is_checked && r->sum != first->sum) {
 			snprintf(why, sizeof why,
@@ -211,7 +211,7 @@ static int is_true(struct gate *g)
 		const struct push *p = w->held;
 		if (!gate_sums_is_listed(w))
 			continue;
-		if (w->summed != g->sums.epoch) {
+		if (w->summed != g->sums.round) {
 			snprintf(why, sizeof why,
 				 "iteration %llu: %s does not say what it has summed of %.64s",
 				 (unsigned long long)g->applied, g->replica[w->replica].name,
@@ -240,7 +240,7 @@ static void count_unit(struct gate *g)
 	uint64_t largest = g->largest, size;
 	struct sums *s = &g->sums;
 
-	s->next = (struct gate_commit){.iteration = g->applied + 1, .epoch = s->epoch};
+	s->next = (struct gate_commit){.iteration = g->applied + 1, .round = s->round};
 	s->loss = 0.0;
 	for (const struct push *p = g->sent.first; p; p = p->next)
 		largest = p->count > largest ? p->count : largest;
@@ -322,7 +322,7 @@ void sums_commit(struct gate *g)
 	s->was_checked = s->is_checked;
 	e->iteration = g->applied;
 	e->units = 1;
-	e->epoch = s->last.epoch;
+	e->round = s->last.round;
 	e->divisor = s->last.divisor;
 	e->samples = s->last.samples;
 	e->loss = s->loss;
@@ -376,7 +376,7 @@ void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last)
 	struct sums *s = &g->sums;
 
 	s->term = term;
-	s->epoch = s->used = term << 32;
+	s->round = s->used = term << 32;
 	g->number = term << 32;
 	if (last) {
 		s->last = *last;
@@ -386,45 +386,45 @@ void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last)
 	units_step(g);
 }
 
-void gate_summed_of(struct gate *g, size_t replica, uint64_t epoch, const char *worker,
+void gate_summed_of(struct gate *g, size_t replica, uint64_t round, const char *worker,
 		    uint64_t generation, uint64_t sequence, uint64_t count)
 {
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, worker, w);
-	if (!w || w->replica != replica || epoch != g->sums.epoch || w->generation != generation ||
+	if (!w || w->replica != replica || round != g->sums.round || w->generation != generation ||
 	    !gate_sums_is_listed(w))
 		return;
-	w->summed = epoch;
+	w->summed = round;
 	w->summed_sequence = sequence;
 	w->summed_count = count;
 }
 
-void gate_summed(struct gate *g, size_t replica, uint64_t epoch, uint64_t sum)
+void gate_summed(struct gate *g, size_t replica, uint64_t round, uint64_t sum)
 {
 	struct replica *r = &g->replica[replica];
 
-	if (epoch != r->told || epoch != g->sums.epoch)
+	if (round != r->told || round != g->sums.round)
 		return;
-	r->summed = epoch;
+	r->summed = round;
 	r->sum = sum;
 	units_step(g);
 }
 
 /* Whether that sum is still of use, and its unit is not with shardd (what is late may be). */
-static int is_summing(const struct gate *g, uint64_t epoch)
+static int is_summing(const struct gate *g, uint64_t round)
 {
-	return epoch == g->sums.epoch && g->sums.is_open && !(g->settling && g->unit);
+	return round == g->sums.round && g->sums.is_open && !(g->settling && g->unit);
 }
 
-void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+void gate_diverged(struct gate *g, uint64_t round, const char *worker, uint64_t generation,
 		   const char *why)
 {
 	struct worker *w;
 	struct push *p;
 
 	HASH_FIND_STR(g->workers, worker, w);
-	if (!w || !is_summing(g, epoch) || w->generation != generation || !gate_sums_is_listed(w))
+	if (!w || !is_summing(g, round) || w->generation != generation || !gate_sums_is_listed(w))
 		return;
 	w->diverged = generation;
 	snprintf(w->why, sizeof w->why, "%s", why);
@@ -437,13 +437,13 @@ void gate_diverged(struct gate *g, uint64_t epoch, const char *worker, uint64_t 
 	units_step(g);
 }
 
-void gate_refused(struct gate *g, uint64_t epoch, const char *worker, uint64_t generation,
+void gate_refused(struct gate *g, uint64_t round, const char *worker, uint64_t generation,
 		  const char *why)
 {
 	struct worker *w;
 
 	HASH_FIND_STR(g->workers, worker, w);
-	if (!w || !is_summing(g, epoch) || w->generation != generation || !gate_sums_is_listed(w))
+	if (!w || !is_summing(g, round) || w->generation != generation || !gate_sums_is_listed(w))
 		return;
 	gate_sums_refuse(g, w, why);
 	units_step(g);
@@ -453,16 +453,16 @@ static int lacks_sum(const struct gate *g, size_t replica)
 {
 	const struct replica *r = &g->replica[replica];
 
-	return r->state == REPLICA_IN && r->told == g->sums.epoch && r->summed != g->sums.epoch;
+	return r->state == REPLICA_IN && r->told == g->sums.round && r->summed != g->sums.round;
 }
 
 uint64_t gate_sum_due(const struct gate *g)
 {
-	if (!is_summing(g, g->sums.epoch) || g->quit || !is_pushed(g))
+	if (!is_summing(g, g->sums.round) || g->quit || !is_pushed(g))
 		return 0;
 	for (size_t i = 0; i < g->options.replicas; i++) {
 		if (lacks_sum(g, i))
-			return g->sums.epoch;
+			return g->sums.round;
 	}
 	return 0;
 }
@@ -481,7 +481,7 @@ void gate_sum_late(struct gate *g)
 		g->failed = 1;
 		return;
 	}
-	e->epoch = g->sums.epoch;
+	e->round = g->sums.round;
 	e->push = push;
 	for (const struct worker *w = g->workers; w; w = w->hh.next) {
 		if (!gate_sums_is_listed(w))
@@ -498,15 +498,15 @@ void gate_sum_late(struct gate *g)
 	}
 }
 
-void gate_sum_again(struct gate *g, uint64_t epoch)
+void gate_sum_again(struct gate *g, uint64_t round)
 {
-	if (!is_summing(g, epoch))
+	if (!is_summing(g, round))
 		return;
 	shut(g);
 	units_step(g);
 }
 
-uint64_t gate_epoch(const struct gate *g)
+uint64_t gate_round(const struct gate *g)
 {
-	return g->sums.epoch;
+	return g->sums.round;
 }

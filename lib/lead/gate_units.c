@@ -147,7 +147,7 @@ static void put_settle(struct gate *g)
 	e->lines = lines;
 	if (units_is_whole(g)) {
 		e->whole = 1;
-		e->epoch = g->sums.next.epoch;
+		e->round = g->sums.next.round;
 		e->divisor = g->sums.next.divisor;
 		e->samples = g->sums.next.samples;
 	}

@@ -18,8 +18,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Records are kept until the round is over: those who wait lose less by one write(2) than by
- * several. */
+/* Records are kept until all of a barrier are there: those who wait lose less by one write(2) than
+ * by several. */
 static void lead_balance_keep(struct lead *l, const char *line, size_t len)
 {
 	struct sizes *s = &l->sizes;
@@ -122,7 +122,7 @@ static int lead_balance_ask(uint64_t iteration, struct balance_member *m, size_t
 		rc = lead_balance_sizes(l, m, n);
 	asked = clock_mono();
 	if (rc == 0 && l->sizes.fd >= 0 && !l->sizes.begun)
-		put_begin(l); /* an heir: not before the old one's last round */
+		put_begin(l); /* an heir: not before the old one's last barrier */
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		changes += m[i].size != before[i];
 		if (m[i].warn)

@@ -83,9 +83,9 @@ struct sizes {
 	uint64_t sum;            /* of the last ones */
 	int warned;              /* that there are none */
 	int fd, lost;            /* of the log; -1: none */
-	char *text;              /* for it, of this round */
+	char *text;              /* for it, of this barrier */
 	size_t text_len, text_room;
-	int whole; /* each round is logged, not only changes: the method remembers rounds */
+	int whole; /* each barrier is logged, not only changes: the method remembers them */
 	int begun; /* the log says what is decided by */
 	uint64_t asked;
 	double seconds;

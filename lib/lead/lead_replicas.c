@@ -29,7 +29,7 @@
 struct told {
 	struct one *one;
 	enum order_kind kind;
-	uint64_t epoch;
+	uint64_t round;
 	int failed; /* somebody is named who is not in it */
 };
 
@@ -114,7 +114,7 @@ static int where_is(const struct one *o, const struct record *r, struct gate_rep
 				    .filling = strcmp(state, "filling") == 0};
 	if (record_u64(r, "iteration", 0, UINT64_MAX - 1, &at->iteration, &err) != 0 ||
 	    record_u64(r, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
-	    record_u64_opt(r, "epoch", 0, UINT64_MAX, &at->epoch, &err) != 0)
+	    record_u64_opt(r, "round", 0, UINT64_MAX, &at->round, &err) != 0)
 		return lead_breakf(l, ERROR_CONFIG, o->path, "%s", err.text);
 	if (incarnation == l->options.gate.incarnation)
 		return 0;
@@ -180,7 +180,7 @@ static void lead_replicas_on_again(void *lead)
 {
 	struct lead *l = lead;
 
-	gate_sum_again(l->gate, l->replicas->again_epoch);
+	gate_sum_again(l->gate, l->replicas->again_round);
 	lead_pump(l);
 }
 
@@ -193,10 +193,10 @@ static double try_again(struct told *t, const struct record *r)
 	uint64_t iteration = gate_iteration(l->gate);
 	int is_room = is_code(r, "room");
 
-	if (t->epoch > all->failed_epoch) {
+	if (t->round > all->failed_round) {
 		all->failures = all->failed_iteration == iteration ? all->failures + 1 : 1;
 		all->failed_iteration = iteration;
-		all->failed_epoch = t->epoch;
+		all->failed_round = t->round;
 	}
 	if (all->failures <= SUM_TRIES)
 		return AGAIN_SECONDS * (double)(UINT64_C(1) << (all->failures - 1));
@@ -218,13 +218,13 @@ static void sum_broke(struct told *t, const struct record *r)
 	if (log_is_worth(++l->sums_broken))
 		log_say(LOG_LEVEL_WARNING, "%s: sum: %s: %s: it is made again", t->one->path,
 			code_of(r), r->text ? r->text : "");
-	if (t->epoch < all->again_epoch)
+	if (t->round < all->again_round)
 		return; /* of an older one: answers of replicas cross each other */
 	if (is_code(r, "room") || is_code(r, "differs"))
 		seconds = try_again(t, r);
 	if (l->broken)
 		return;
-	all->again_epoch = t->epoch;
+	all->again_round = t->round;
 	timer_set(all->again, seconds);
 }
 
@@ -236,13 +236,13 @@ static void sum_answered(struct told *t, const struct record *r)
 	if (record_is(r, "ok")) {
 		(void)record_u64_opt(r, "sum", 0, UINT64_MAX, &sum, NULL);
 		if (!t->failed)
-			gate_summed(l->gate, t->one->index, t->epoch, sum);
+			gate_summed(l->gate, t->one->index, t->round, sum);
 	} else if (is_code(r, "fabric") || is_code(r, "lost") || is_code(r, "room") ||
 		   is_code(r, "differs")) {
 		sum_broke(t, r);
 	} else if (!is_code(r, "stale"))
 		lead_replicas_refused(t->one, "sum", r);
-	else if (t->epoch == gate_epoch(l->gate))
+	else if (t->round == gate_round(l->gate))
 		lead_breakf(l, ERROR_TEMPFAIL, t->one->path, "it takes orders from another lead: "
 							     "%s",
 			    r->text ? r->text : "");
@@ -262,11 +262,11 @@ static void sum_says(struct told *t, const struct record *r)
 	if (record_is(r, "summed")) {
 		if (record_u64(r, "sequence", 0, UINT64_MAX, &sequence, &ignored) == 0 &&
 		    record_u64(r, "count", 0, ORDER_COUNT_MAX, &count, &ignored) == 0)
-			gate_summed_of(l->gate, t->one->index, t->epoch, worker, generation,
+			gate_summed_of(l->gate, t->one->index, t->round, worker, generation,
 				       sequence, count);
 	} else if (record_is(r, "refused")) {
 		t->failed = 1;
-		gate_refused(l->gate, t->epoch, worker, generation,
+		gate_refused(l->gate, t->round, worker, generation,
 			     r->text ? r->text : "its replica does not have its push");
 	} else if (record_is(r, "diverged")) {
 		const char *why = r->text ? r->text : "its gradient is not finite";
@@ -274,7 +274,7 @@ static void sum_says(struct told *t, const struct record *r)
 		if (log_is_worth(++l->diverged))
 			log_say(LOG_LEVEL_WARNING, "a push of %s is refused: %s; %llu so far",
 				worker, why, (unsigned long long)l->diverged);
-		gate_diverged(l->gate, t->epoch, worker, generation, why);
+		gate_diverged(l->gate, t->round, worker, generation, why);
 	}
 }
 
@@ -313,7 +313,7 @@ static void fill_answered(struct told *t, const struct record *r)
 	struct one *o = t->one;
 	uint64_t iteration = 0;
 
-	if (o->filling != t->epoch)
+	if (o->filling != t->round)
 		return; /* the others have gone on without it, or it is filled again */
 	timer_stop(o->limit);
 	o->filling = 0;
@@ -339,7 +339,7 @@ static void fill_goes_on(const struct told *t)
 {
 	struct one *o = t->one;
 
-	if (o->filling == t->epoch)
+	if (o->filling == t->round)
 		timer_set(o->limit, FILL_SECONDS);
 }
 
@@ -395,7 +395,7 @@ static void send_order(struct one *o, const struct order *order, const char *tex
 		lead_breakf(o->lead, ERROR_OS, o->path, "out of memory");
 		return;
 	}
-	*t = (struct told){.one = o, .kind = order->kind, .epoch = order->epoch};
+	*t = (struct told){.one = o, .kind = order->kind, .round = order->round};
 	if (o->peer && peer_send(o->peer, text, head, bytes ? text + head : NULL, bytes,
 				 lead_replicas_on_answer, t) == 0) {
 		if (order->kind == ORDER_APPLY) {
@@ -437,7 +437,7 @@ void lead_sum(struct lead *l, const struct gate_effect *e)
 	char names[RECORD_LINE_MAX / 2];
 	size_t len = 0;
 	struct order order = {.kind = ORDER_SUM,
-			      .epoch = e->epoch,
+			      .round = e->round,
 			      .iteration = e->iteration,
 			      .check = e->check,
 			      .member = e->member,
@@ -453,7 +453,7 @@ void lead_sum(struct lead *l, const struct gate_effect *e)
 void lead_hold(struct lead *l, const struct gate_effect *e)
 {
 	struct order order = {
-		.kind = ORDER_HOLD, .epoch = e->epoch, .push = e->push, .pushes = e->pushes};
+		.kind = ORDER_HOLD, .round = e->round, .push = e->push, .pushes = e->pushes};
 
 	lead_replicas_give(l, &order, e->to, e->tos);
 }
@@ -463,7 +463,7 @@ void lead_step(struct lead *l, const struct gate_effect *e)
 	struct order order = {.kind = ORDER_APPLY,
 			      .iteration = e->iteration,
 			      .units = 1,
-			      .epoch = e->epoch,
+			      .round = e->round,
 			      .divisor = (double)e->divisor,
 			      .samples = e->samples};
 
@@ -474,7 +474,7 @@ void lead_fill(struct lead *l, const struct gate_effect *e)
 {
 	struct one *o = &l->replicas->one[e->replica];
 	struct order order = {.kind = ORDER_FILL,
-			      .epoch = e->epoch,
+			      .round = e->round,
 			      .from = l->replicas->one[e->from].path,
 			      .iteration = e->iteration};
 
@@ -482,7 +482,7 @@ void lead_fill(struct lead *l, const struct gate_effect *e)
 		(unsigned long long)e->iteration);
 	timer_set(o->limit, FILL_SECONDS);
 	timer_stop(o->look); /* what it says now is about this fill */
-	o->filling = e->epoch;
+	o->filling = e->round;
 	lead_replicas_give(l, &order, &e->replica, 1);
 }
 
@@ -544,15 +544,15 @@ static void lead_replicas_on_late(void *lead)
 	lead_pump(l);
 }
 
-/* Once for each epoch that takes so long. */
+/* Once for each round that takes so long. */
 static void look_late(struct lead *l)
 {
 	struct replicas *all = l->replicas;
 	uint64_t due = gate_sum_due(l->gate);
 
-	if (due == all->late_epoch)
+	if (due == all->late_round)
 		return;
-	all->late_epoch = due;
+	all->late_round = due;
 	if (due)
 		timer_set(all->late, LATE_SECONDS);
 	else

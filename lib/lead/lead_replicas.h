@@ -17,7 +17,7 @@ struct one {
 	struct timer *failed; /* a fill failed, so long ago */
 	double pause;
 	uint64_t steps;     /* that it was told and has not answered */
-	uint64_t filling;   /* the epoch of the fill that it was told; 0: none */
+	uint64_t filling;   /* the round of the fill that it was told; 0: none */
 	struct timer *look; /* it is being filled for another lead */
 };
 
@@ -35,13 +35,13 @@ struct cutter {
 struct replicas {
 	struct one *one;
 	size_t count, in;
-	struct timer *again; /* for the sum of this epoch */
-	uint64_t again_epoch;
+	struct timer *again; /* for the sum of this round */
+	uint64_t again_round;
 	/* Sums that could not be made: how many of that iteration. */
-	uint64_t failures, failed_epoch, failed_iteration;
+	uint64_t failures, failed_round, failed_iteration;
 	struct timer *alone;
-	struct timer *late; /* the sum of this epoch, when all have pushed */
-	uint64_t late_epoch;
+	struct timer *late; /* the sum of this round, when all have pushed */
+	uint64_t late_round;
 	struct timer *door; /* somebody waits to join */
 	struct cutter cut;
 };

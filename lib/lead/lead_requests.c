@@ -425,7 +425,7 @@ static void requests_on_stat(struct request *rq, void *lead)
 		lead_replicas_names(l, names, sizeof names);
 		record_add_u64(&o, "refused", l->refusals);
 		record_add(&o, "replicas", names);
-		record_add_u64(&o, "epoch", gate_epoch(l->gate));
+		record_add_u64(&o, "round", gate_round(l->gate));
 		record_add_u64(&o, "term", l->term);
 	}
 	request_put_record(rq, &o);

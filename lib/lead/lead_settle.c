@@ -183,7 +183,7 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 		record_add_u64(&o, "term", l->term);
 	if (e->whole) {
 		char note[OPTION_ID_MAX];
-		snprintf(note, sizeof note, "%llu-%llu-%llu", (unsigned long long)e->epoch,
+		snprintf(note, sizeof note, "%llu-%llu-%llu", (unsigned long long)e->round,
 			 (unsigned long long)e->divisor, (unsigned long long)e->samples);
 		record_add_u64(&o, "whole", 1);
 		record_add(&o, "note", note);
@@ -206,7 +206,7 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 static int read_commit(const struct record *r, struct gate_commit *last, struct error *err)
 {
 	const char *note = record_get(r, "note"), *at = note;
-	uint64_t *number[] = {&last->epoch, &last->divisor, &last->samples};
+	uint64_t *number[] = {&last->round, &last->divisor, &last->samples};
 
 	if (record_u64(r, "iteration", 1, UINT64_MAX - 1, &last->iteration, err) != 0)
 		return -1;

@@ -64,14 +64,14 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 	record_add_u64(&o, "incarnation", order->incarnation);
 	switch (order->kind) {
 	case ORDER_HOLD:
-		if (order->epoch)
-			record_add_u64(&o, "epoch", order->epoch);
+		if (order->round)
+			record_add_u64(&o, "round", order->round);
 		break;
 	case ORDER_APPLY:
 		record_add_u64(&o, "iteration", order->iteration);
 		record_add_u64(&o, "units", order->units);
-		if (order->epoch) {
-			record_add_u64(&o, "epoch", order->epoch);
+		if (order->round) {
+			record_add_u64(&o, "round", order->round);
 			record_add_real(&o, "divisor", order->divisor);
 			record_add_u64(&o, "samples", order->samples);
 		}
@@ -91,14 +91,14 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 			record_add_u64(&o, "attempt", order->attempt);
 		break;
 	case ORDER_SUM:
-		record_add_u64(&o, "epoch", order->epoch);
+		record_add_u64(&o, "round", order->round);
 		record_add_u64(&o, "iteration", order->iteration);
 		record_add(&o, "replicas", order->replicas);
 		if (order->check)
 			record_add_u64(&o, "check", 1);
 		break;
 	case ORDER_FILL:
-		record_add_u64(&o, "epoch", order->epoch);
+		record_add_u64(&o, "round", order->round);
 		record_add(&o, "from", order->from);
 		record_add_u64(&o, "iteration", order->iteration);
 		break;
@@ -263,11 +263,11 @@ static int order_read_lines(struct order *o, const char *text, size_t len, struc
 /* Of an apply: what it says of a sum, if it is of one. */
 static int order_read_sum(struct order *o, const struct record *r, struct error *err)
 {
-	if (!record_get(r, "epoch"))
+	if (!record_get(r, "round"))
 		return 0;
 	if (o->units != 1)
 		return error_set(err, ERROR_DATA, NULL, "a sum is one unit");
-	return record_u64(r, "epoch", 1, UINT64_MAX, &o->epoch, err) != 0 ||
+	return record_u64(r, "round", 1, UINT64_MAX, &o->round, err) != 0 ||
 			       record_real(r, "divisor", 0.0, 1e300, &o->divisor, err) != 0 ||
 			       record_u64_opt(r, "samples", 0, UINT64_MAX, &o->samples, err) != 0
 		       ? -1
@@ -285,7 +285,7 @@ static int order_read_head(struct order *o, const struct record *r, struct error
 	switch (o->kind) {
 	case ORDER_HOLD:
 		o->units = ORDER_PUSHES_MAX;
-		return record_u64_opt(r, "epoch", 1, UINT64_MAX, &o->epoch, err);
+		return record_u64_opt(r, "round", 1, UINT64_MAX, &o->round, err);
 	case ORDER_APPLY:
 		return record_u64(r, "iteration", 0, UINT64_MAX - ORDER_PUSHES_MAX, &o->iteration,
 				  err) != 0 ||
@@ -298,14 +298,14 @@ static int order_read_head(struct order *o, const struct record *r, struct error
 		if (record_u64_opt(r, "check", 0, 1, &check, err) != 0)
 			return -1;
 		o->check = (int)check;
-		return record_u64(r, "epoch", 1, UINT64_MAX, &o->epoch, err) != 0 ||
+		return record_u64(r, "round", 1, UINT64_MAX, &o->round, err) != 0 ||
 				       record_u64(r, "iteration", 0, UINT64_MAX - 1, &o->iteration,
 						  err) != 0
 			       ? -1
 			       : record_text(r, "replicas", &o->replicas, err);
 	}
 	case ORDER_FILL:
-		return record_u64_opt(r, "epoch", 1, UINT64_MAX, &o->epoch, err) != 0 ||
+		return record_u64_opt(r, "round", 1, UINT64_MAX, &o->round, err) != 0 ||
 				       record_text(r, "from", &o->from, err) != 0
 			       ? -1
 			       : record_u64(r, "iteration", 0, UINT64_MAX, &o->iteration, err);

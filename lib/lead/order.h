@@ -25,13 +25,13 @@
 
 enum order_kind {
 	ORDER_HOLD,  /* keep push[] until an apply or a throw, and say what is not there. A replica:
-			these are the lead's; the sum of epoch that waits for another one fails */
+			these are the lead's; the sum of round that waits for another one fails */
 	ORDER_APPLY, /* push[] is committed: `units` units, after the first `iteration` ones */
 	ORDER_THROW, /* drop what worker has staged up to generation; with `one`, one push */
 	ORDER_CUT,   /* after the last apply, at iteration: write this part into directory path */
-	ORDER_SUM,   /* a replica: sum what member[] push for iteration, under this epoch */
+	ORDER_SUM,   /* a replica: sum what member[] push for iteration, under this round */
 	ORDER_FILL,  /* a replica: forget all, and copy the parameters of the one at socket from, which
-			is at iteration; unless a sum or a fill of a later epoch was told before */
+			is at iteration; unless a sum or a fill of a later round was told before */
 	ORDER_PREPARE, /* find what you will give by servers[], and make room for what will come */
 	ORDER_GIVE,    /* send it, but keep it too; apply nothing until the move is over */
 	ORDER_ADOPT,   /* servers[] is in force, at iteration; what you gave is no longer yours */
@@ -87,8 +87,8 @@ struct order {
 	const char *path;
 	const char *base; /* cut: rows that have not changed since the cut of this name may be left
 			     out; NULL: none may */
-	/* Sums. Epochs are never used again, and grow: (term of the lead << 32) + a counter. */
-	uint64_t epoch; /* sum, fill, a replica's hold; apply: of the committed sum, 0: push[] */
+	/* Sums. Rounds are never used again, and grow: (term of the lead << 32) + a counter. */
+	uint64_t round; /* sum, fill, a replica's hold; apply: of the committed sum, 0: push[] */
 	const struct order_member *member;
 	size_t members;
 	const char *replicas; /* those that sum together: r0,r2 */
@@ -114,7 +114,7 @@ struct order_result {
 	const char *file; /* of a cut: what was written, */
 	uint64_t bytes, sum; /* sum: of a sum that is checked, too */
 	double stall; /* and the seconds that the part stood still */
-	uint64_t epoch; /* of a sum */
+	uint64_t round; /* of a sum */
 	uint64_t attempt; /* of a move */
 	int pending;      /* see later */
 	/* heat: floats a unit, counted in so many units: of each range of its places (equal ranges,

@@ -239,6 +239,6 @@ void early_on_part(struct request *rq, void *ps)
 		request_err(rq, "no-memory", "for a part");
 		return;
 	}
-	epoch_look(r);
+	round_look(r);
 	request_ok(rq, NULL);
 }

@@ -1,4 +1,4 @@
-/* See fabric_client.h.  Answers are told by the epoch that they were asked for. */
+/* See fabric_client.h.  Answers are told by the round that they were asked for. */
 #include "ps/fabric_client.h"
 
 #include "base/log.h"
@@ -32,7 +32,7 @@ struct fabric_client {
 	struct memory old; /* what the replica's sum may still lie in */
 	size_t rows_at, out_at, rows_bytes;
 	int mapped;    /* fabricd has `now` */
-	uint64_t sent; /* the last epoch that was opened there, */
+	uint64_t sent; /* the last round that was opened there, */
 	uint64_t open; /* and that it has answered */
 	struct row_sums *rows;
 };
@@ -40,7 +40,7 @@ struct fabric_client {
 /* One request. */
 struct asked {
 	struct fabric_client *fabric;
-	uint64_t epoch;
+	uint64_t round;
 };
 
 /* ---- memory ---- */
@@ -91,32 +91,32 @@ static int fabric_client_make_memory(struct fabric_client *f, struct error *err)
 
 /* ---- the connection ---- */
 
-static int is_current(const struct fabric_client *f, uint64_t epoch)
+static int is_current(const struct fabric_client *f, uint64_t round)
 {
-	const struct epoch *e = &f->replica->epoch;
+	const struct round *rd = &f->replica->round;
 
-	return e->number == epoch && !e->alone &&
-	       (e->state == EPOCH_ADDING || e->state == EPOCH_ABROAD);
+	return rd->number == round && !rd->alone &&
+	       (rd->state == ROUND_ADDING || rd->state == ROUND_ABROAD);
 }
 
 /* Why a sum failed, as a code for the lead. */
-static void fabric_client_refused(struct fabric_client *f, uint64_t epoch, const struct record *r)
+static void fabric_client_refused(struct fabric_client *f, uint64_t round, const struct record *r)
 {
 	const char *code = record_get(r, "code");
 
-	if (!is_current(f, epoch))
+	if (!is_current(f, round))
 		return;
 	if (!code || (strcmp(code, "lost") != 0 && strcmp(code, "room") != 0 &&
 		      strcmp(code, "differs") != 0))
 		code = "fabric";
-	epoch_end(f->replica, code, "fabricd: %s", r->text ? r->text : "refused");
+	round_end(f->replica, code, "fabricd: %s", r->text ? r->text : "refused");
 }
 
-static int fabric_client_ask(struct fabric_client *f, uint64_t epoch, peer_reply_fn *reply,
+static int fabric_client_ask(struct fabric_client *f, uint64_t round, peer_reply_fn *reply,
 			     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* 0: it is on its way, and reply will hear of it. */
-static int fabric_client_ask(struct fabric_client *f, uint64_t epoch, peer_reply_fn *reply,
+static int fabric_client_ask(struct fabric_client *f, uint64_t round, peer_reply_fn *reply,
 			     const char *fmt, ...)
 {
 	char line[RECORD_LINE_MAX];
@@ -129,7 +129,7 @@ static int fabric_client_ask(struct fabric_client *f, uint64_t epoch, peer_reply
 	int len = vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
 	if (a)
-		*a = (struct asked){f, epoch};
+		*a = (struct asked){f, round};
 	if (len > 0 && (size_t)len < sizeof line &&
 	    peer_send(f->peer, line, (size_t)len, NULL, 0, reply, a) == 0)
 		return 0;
@@ -169,8 +169,8 @@ static void fabric_client_on_down(struct peer *peer, void *fabric)
 	struct fabric_client *f = fabric;
 
 	(void)peer;
-	if (is_current(f, f->replica->epoch.number))
-		epoch_end(f->replica, "fabric", "fabricd is gone");
+	if (is_current(f, f->replica->round.number))
+		round_end(f->replica, "fabric", "fabricd is gone");
 	f->mapped = 0;
 	f->sent = f->open = 0;
 	if (f->replica->total && (char *)f->replica->total == f->now.base) {
@@ -196,11 +196,11 @@ static void on_opened(const struct record *r, int closing, void *arg)
 	if (!closing)
 		return;
 	if (r && record_is(r, "ok")) {
-		if (a->epoch == f->sent)
-			f->open = a->epoch;
-		epoch_look(f->replica);
+		if (a->round == f->sent)
+			f->open = a->round;
+		round_look(f->replica);
 	} else if (r)
-		fabric_client_refused(f, a->epoch, r);
+		fabric_client_refused(f, a->round, r);
 	free(a);
 }
 
@@ -224,33 +224,33 @@ static int name_hosts(const struct fabric_client *f, const char *replicas, char 
 	return 0;
 }
 
-float *fabric_client_open(struct fabric_client *f, uint64_t epoch, uint64_t iteration,
+float *fabric_client_open(struct fabric_client *f, uint64_t round, uint64_t iteration,
 			  const char *replicas)
 {
 	char hosts[RECORD_LINE_MAX - LINE_MAX_BYTES];
 
 	if (name_hosts(f, replicas, hosts, sizeof hosts) != 0) {
-		epoch_end(f->replica, "bad-request",
+		round_end(f->replica, "bad-request",
 			  "replicas=%.200s: --hosts does not name them all", replicas);
 		return NULL;
 	}
 	if (!f->mapped ||
-	    fabric_client_ask(f, epoch, on_opened,
-			      "sum-open epoch=%llu iteration=%llu hosts=%s dense=%zu "
+	    fabric_client_ask(f, round, on_opened,
+			      "sum-open round=%llu iteration=%llu hosts=%s dense=%zu "
 			      "dense-offset=0\n",
-			      (unsigned long long)epoch, (unsigned long long)iteration, hosts,
+			      (unsigned long long)round, (unsigned long long)iteration, hosts,
 			      store_dense_count(f->replica->ps->store)) != 0) {
-		epoch_end(f->replica, "fabric", "fabricd is not there");
+		round_end(f->replica, "fabric", "fabricd is not there");
 		return NULL;
 	}
-	f->sent = epoch;
+	f->sent = round;
 	fabric_client_let_go(&f->old);
 	return (float *)(void *)f->now.base;
 }
 
-int fabric_client_is_open(const struct fabric_client *f, uint64_t epoch)
+int fabric_client_is_open(const struct fabric_client *f, uint64_t round)
 {
-	return f->open == epoch;
+	return f->open == round;
 }
 
 static void fabric_client_on_part(const struct record *r, int closing, void *arg)
@@ -260,15 +260,15 @@ static void fabric_client_on_part(const struct record *r, int closing, void *arg
 	if (!closing)
 		return;
 	if (r && record_is(r, "err"))
-		fabric_client_refused(a->fabric, a->epoch, r);
+		fabric_client_refused(a->fabric, a->round, r);
 	free(a);
 }
 
-void fabric_client_part(struct fabric_client *f, uint64_t epoch, size_t begin, size_t length)
+void fabric_client_part(struct fabric_client *f, uint64_t round, size_t begin, size_t length)
 {
-	if (fabric_client_ask(f, epoch, fabric_client_on_part,
-			      "sum-part epoch=%llu begin=%zu length=%zu\n",
-			      (unsigned long long)epoch, begin, length) == 0)
+	if (fabric_client_ask(f, round, fabric_client_on_part,
+			      "sum-part round=%llu begin=%zu length=%zu\n",
+			      (unsigned long long)round, begin, length) == 0)
 		peer_flush(f->peer);
 }
 
@@ -346,20 +346,20 @@ static void on_summed(const struct record *r, int closing, void *arg)
 	if (!closing)
 		return;
 	if (r && record_is(r, "err"))
-		fabric_client_refused(f, a->epoch, r);
-	else if (r && is_current(f, a->epoch)) {
+		fabric_client_refused(f, a->round, r);
+	else if (r && is_current(f, a->round)) {
 		if (record_u64_opt(r, "rows", 0, UINT64_MAX, &rows, &err) != 0 ||
 		    record_u64_opt(r, "sum", 0, UINT64_MAX, &sum, &err) != 0 ||
 		    (store_width(f->replica->ps->store) &&
 		     fabric_client_read_rows(f, rows, &err) != 0))
-			epoch_end(f->replica, "fabric", "%s", err.text);
+			round_end(f->replica, "fabric", "%s", err.text);
 		else
-			epoch_summed(f->replica, sum);
+			round_summed(f->replica, sum);
 	}
 	free(a);
 }
 
-void fabric_client_finish(struct fabric_client *f, uint64_t epoch, int check, struct row_sums *rows)
+void fabric_client_finish(struct fabric_client *f, uint64_t round, int check, struct row_sums *rows)
 {
 	size_t width = store_width(f->replica->ps->store);
 	size_t bytes = (1 + width) * sizeof(float);
@@ -367,32 +367,32 @@ void fabric_client_finish(struct fabric_client *f, uint64_t epoch, int check, st
 
 	f->rows = rows;
 	if (width && rows->count > f->rows_bytes / bytes) {
-		epoch_end(f->replica, "room", "%zu rows are too many", rows->count);
+		round_end(f->replica, "room", "%zu rows are too many", rows->count);
 		return;
 	}
 	if (width && rows->count)
 		rc = fabric_client_write_rows(f, rows);
 	if (width && rc == 0)
 		rc = fabric_client_ask(
-			f, epoch, fabric_client_on_part,
-			"sum-rows epoch=%llu rows=%zu width=%zu offset=%zu out-offset=%zu "
+			f, round, fabric_client_on_part,
+			"sum-rows round=%llu rows=%zu width=%zu offset=%zu out-offset=%zu "
 			"out-bytes=%zu\n",
-			(unsigned long long)epoch, rows->count, width, f->rows_at, f->out_at,
+			(unsigned long long)round, rows->count, width, f->rows_at, f->out_at,
 			f->rows_bytes);
 	if (rc == 0)
-		rc = fabric_client_ask(f, epoch, on_summed, "sum-wait epoch=%llu%s\n",
-				       (unsigned long long)epoch, check ? " check=1" : "");
+		rc = fabric_client_ask(f, round, on_summed, "sum-wait round=%llu%s\n",
+				       (unsigned long long)round, check ? " check=1" : "");
 	if (rc != 0)
-		epoch_end(f->replica, "fabric", "fabricd does not take more");
+		round_end(f->replica, "fabric", "fabricd does not take more");
 	else
 		peer_flush(f->peer);
 }
 
-void fabric_client_drop(struct fabric_client *f, uint64_t epoch)
+void fabric_client_drop(struct fabric_client *f, uint64_t round)
 {
-	if (f->sent == epoch)
-		(void)fabric_client_ask(f, epoch, NULL, "sum-drop epoch=%llu\n",
-					(unsigned long long)epoch);
+	if (f->sent == round)
+		(void)fabric_client_ask(f, round, NULL, "sum-drop round=%llu\n",
+					(unsigned long long)round);
 }
 
 /* ---- life ---- */

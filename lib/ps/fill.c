@@ -384,7 +384,7 @@ static void fill_on_done(evutil_socket_t fd, short what, void *fill)
 /* Nothing of what was here is of use any more. */
 static void forget_all(struct ps_replica *r)
 {
-	epoch_end(r, "empty", "it is filled anew");
+	round_end(r, "empty", "it is filled anew");
 	ps_waits_refuse(r->ps, "empty", "there are no parameters here yet");
 	stage_drop_all(r->ps->stage);
 	early_drop(r, NULL, UINT64_MAX);
@@ -394,28 +394,29 @@ void fill_on_fill(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct fill *f = p->replica->fill;
-	struct epoch *e = &p->replica->epoch;
+	struct round *rd = &p->replica->round;
 	const char *from;
-	uint64_t least, epoch = e->number;
+	uint64_t least, round = rd->number;
 	struct error err = {0};
 
 	if (!ps_in_force(p, rq))
 		return;
 	if (record_text(request_record(rq), "from", &from, &err) != 0 ||
-	    record_u64_opt(request_record(rq), "epoch", 1, UINT64_MAX, &epoch, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "round", 1, UINT64_MAX, &round, &err) != 0 ||
 	    record_u64(request_record(rq), "iteration", 0, UINT64_MAX, &least, &err) != 0) {
 		request_bad(rq, &err);
 		return;
 	}
-	if (epoch < e->number) { /* of a lead that is no more: it would empty what another filled */
-		request_err(rq, "stale", "epoch %llu is in force", (unsigned long long)e->number);
+	/* An order of a lead that is no more would empty what another one filled. */
+	if (round < rd->number) {
+		request_err(rq, "stale", "round %llu is in force", (unsigned long long)rd->number);
 		return;
 	}
 	fill_answer_err(&f->asked, "stale", "another fill was asked for");
 	fill_answer_err(&f->next_asked, "stale", "another fill was asked for");
 	if (!f->runs)
 		forget_all(p->replica);
-	e->number = epoch;
+	rd->number = round;
 	if (f->runs) {
 		f->next = 1;
 		f->next_asked = rq;

@@ -244,7 +244,7 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 	uint64_t generation = s->generation;
 	struct error err = {0};
 
-	if (p->replica && epoch_check_push(p->replica, s, &err) != 0) {
+	if (p->replica && round_check_push(p->replica, s, &err) != 0) {
 		request_bad(rq, &err);
 		staged_free(s);
 		return;
@@ -257,7 +257,7 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 	request_ok(rq, "staged=1");
 	if (p->replica) {
 		early_over(p->replica, worker, generation);
-		epoch_look(p->replica);
+		round_look(p->replica);
 	}
 }
 

@@ -48,7 +48,7 @@ int ps_replica_new(struct ps_replica **out, struct ps *p, struct error *err)
 
 int ps_replica_start(struct ps_replica *r, struct error *err)
 {
-	if (epoch_start(r, err) != 0 || fill_start(r, err) != 0)
+	if (round_start(r, err) != 0 || fill_start(r, err) != 0)
 		return -1;
 	return r->fabric ? fabric_client_start(r->fabric, err) : 0;
 }
@@ -59,7 +59,7 @@ void ps_replica_stop(struct ps_replica *r)
 		return;
 	fill_stop(r);
 	fabric_client_stop(r->fabric);
-	epoch_stop(r);
+	round_stop(r);
 }
 
 void ps_replica_free(struct ps_replica *r)
@@ -67,7 +67,7 @@ void ps_replica_free(struct ps_replica *r)
 	if (!r)
 		return;
 	early_drop(r, NULL, UINT64_MAX);
-	epoch_free(r);
+	round_free(r);
 	fill_free(r);
 	fabric_client_free(r->fabric);
 	if (r->memory)
@@ -96,7 +96,7 @@ void ps_replica_stat(const struct ps_replica *r, struct record_out *o)
 	record_add(o, "replica", r->ps->options.id);
 	record_add(o, "state", state[r->state]);
 	record_add_u64(o, "life", r->life);
-	record_add_u64(o, "epoch", r->epoch.state == EPOCH_HELD ? r->epoch.number : 0);
+	record_add_u64(o, "round", r->round.state == ROUND_HELD ? r->round.number : 0);
 	record_add_u64(o, "threads", team_threads(r->team));
 	if (r->fabric)
 		record_add_u64(o, "fabric", fabric_client_is_up(r->fabric) ? 1 : 0);
@@ -128,17 +128,17 @@ const struct verb ps_replica_verbs[] = {
 	{"push", "worker generation incarnation sequence iteration count dense rows",
 	 "size skipped ranges loss", ps_on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; mapped ones stay where they are until the step"},
-	{"sum", "incarnation epoch iteration replicas", "check", epoch_on_sum, ORDER_BYTES_MAX,
+	{"sum", "incarnation round iteration replicas", "check", round_on_sum, ORDER_BYTES_MAX,
 	 "the lead: add up what these members push; answered when it is done"},
-	{"hold", "incarnation epoch", "", epoch_on_hold, ORDER_BYTES_MAX,
+	{"hold", "incarnation round", "", round_on_hold, ORDER_BYTES_MAX,
 	 "the lead: it holds these pushes; a sum that waits for one that is not here fails"},
-	{"apply", "incarnation iteration units epoch divisor", "samples", epoch_on_apply, 0,
+	{"apply", "incarnation iteration units round divisor", "samples", round_on_apply, 0,
 	 "the lead: that sum is committed: make a step with it"},
 	{"throw", "incarnation worker generation", "sequence", ps_on_order, 0,
 	 "the lead: what is staged of a worker that is fenced, or has gone, goes"},
 	{"cut", "incarnation path", "iteration base", ps_on_order, 0,
 	 "the lead: fork now and write all parameters into path"},
-	{"fill", "incarnation from iteration", "epoch", fill_on_fill, 0,
+	{"fill", "incarnation from iteration", "round", fill_on_fill, 0,
 	 "the lead: copy all parameters from the replica at this socket"},
 	{"copy", "incarnation", "iteration", fill_on_copy, 0,
 	 "another replica: all parameters as they are now"},

@@ -2,11 +2,11 @@
  * replica: a part that holds all parameters, one on each host of a job, all alike.
  *
  * Its workers push as they do to any part, but their gradients stay where they are, in memory that
- * the workers share with it.  The lead names an epoch and its members.  The replica sums the
- * gradients of the members that push here, bucket by bucket, as soon as all have a bucket (epoch.c,
+ * the workers share with it.  The lead names a round and its members.  The replica sums the
+ * gradients of the members that push here, bucket by bucket, as soon as all have a bucket (round.c,
  * early.c); fabricd sums over hosts (fabric_client.c), and the replica holds that sum.  It makes a
  * step with it when the lead says that it is committed.  Until then the contributions stay: a newer
- * epoch, with other members, sums them again.
+ * round, with other members, sums them again.
  *
  * A replica without parameters copies them from another one (fill.c).
  *
@@ -30,16 +30,16 @@ struct copies;
 
 enum replica_state { REPLICA_EMPTY, REPLICA_FILLING, REPLICA_SERVING };
 
-enum epoch_state {
-	EPOCH_NONE,
-	EPOCH_ADDING, /* not all contributions are here, or not all are added */
-	EPOCH_ABROAD, /* this host's sum is ready: those of the others are added */
-	EPOCH_HELD,   /* a step may be made with the sum */
-	EPOCH_FAILED  /* some can't be added, or are not what the lead has: they are named */
+enum round_state {
+	ROUND_NONE,
+	ROUND_ADDING, /* not all contributions are here, or not all are added */
+	ROUND_ABROAD, /* this host's sum is ready: those of the others are added */
+	ROUND_HELD,   /* a step may be made with the sum */
+	ROUND_FAILED  /* some can't be added, or are not what the lead has: they are named */
 };
 
 /* A member that pushes to this replica. */
-struct epoch_member {
+struct round_member {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation;
 	double scale;
@@ -54,14 +54,14 @@ struct epoch_member {
 	char why[STAGED_WHY_MAX]; /* why it can't be added: kept, as its push may be gone later */
 };
 
-struct epoch {
-	enum epoch_state state;
+struct round {
+	enum round_state state;
 	uint64_t number; /* the highest ever heard of, whatever the state is */
 	uint64_t iteration;
 	int check;
 	int alone;      /* no other replica takes part */
 	char *replicas; /* which do */
-	struct epoch_member *member;
+	struct round_member *member;
 	size_t members, room; /* of member, push and bad */
 	struct store_push *push;
 	struct store_bad *bad;
@@ -80,7 +80,7 @@ struct ps_replica {
 	struct team *team;
 	float *total;  /* the sum: floats of the dense vector */
 	float *memory; /* for the sum when no fabricd takes part; NULL: not needed yet */
-	struct epoch epoch;
+	struct round round;
 	struct early *early;
 	struct fabric_client *fabric; /* NULL: this is the only replica */
 	struct fill *fill;
@@ -98,23 +98,23 @@ void ps_replica_stat(const struct ps_replica *r, struct record_out *o);
 /* Whether it has parameters; if not, rq was answered. */
 int ps_replica_serves(struct ps_replica *r, struct request *rq);
 
-/* epoch.c */
-void epoch_on_sum(struct request *rq, void *ps);
-void epoch_on_apply(struct request *rq, void *ps);
-void epoch_on_hold(struct request *rq, void *ps);
-int epoch_start(struct ps_replica *r, struct error *err);
-void epoch_stop(struct ps_replica *r);
-void epoch_free(struct ps_replica *r);
-/* Something is here that may be of this epoch. */
-void epoch_look(struct ps_replica *r);
+/* round.c */
+void round_on_sum(struct request *rq, void *ps);
+void round_on_apply(struct request *rq, void *ps);
+void round_on_hold(struct request *rq, void *ps);
+int round_start(struct ps_replica *r, struct error *err);
+void round_stop(struct ps_replica *r);
+void round_free(struct ps_replica *r);
+/* Something is here that may be of this round. */
+void round_look(struct ps_replica *r);
 /* Whether s may be staged: one push is added for its member, from the first part on. -1,
  * ERROR_DATA: s is another push. */
-int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct error *err);
+int round_check_push(const struct ps_replica *r, const struct staged *s, struct error *err);
 /* The sum so far is of no use: tells the lead; contributions stay. */
-void epoch_end(struct ps_replica *r, const char *code, const char *fmt, ...)
+void round_end(struct ps_replica *r, const char *code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The sums of all hosts are in r->total and r->epoch.rows. */
-void epoch_summed(struct ps_replica *r, uint64_t digest);
+/* The sums of all hosts are in r->total and r->round.rows. */
+void round_summed(struct ps_replica *r, uint64_t digest);
 
 /* early.c */
 void early_on_part(struct request *rq, void *ps);

@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 	const float *parameters = look(worker[0], floats);
 	for (size_t i = 0; i < rounds; i++) {
 		double start = 0;
-		say(lead, "sum incarnation=1 epoch=%zu iteration=%zu replicas=%s bytes=%zu\n%s",
+		say(lead, "sum incarnation=1 round=%zu iteration=%zu replicas=%s bytes=%zu\n%s",
 		    i + 1, i, replicas, strlen(members), members);
 		if (argc % 2 == 0) /* parts */
 			say_parts(worker, workers, i, floats);
@@ -185,7 +185,7 @@ int main(int argc, char **argv)
 		}
 		expect_ok(lead);
 		say(lead,
-		    "apply incarnation=1 iteration=%zu units=1 epoch=%zu divisor=%zu samples=%zu\n",
+		    "apply incarnation=1 iteration=%zu units=1 round=%zu divisor=%zu samples=%zu\n",
 		    i, i + 1, all, all);
 		say(worker[0], "pull worker=w0 " ME " iteration=%zu dense=0 rows=0\n", i + 1);
 		expect_ok(worker[0]);

@@ -40,7 +40,7 @@ static struct call *call;
 static struct record answer;
 static const char *hosts;
 static unsigned host_count = 1, self, workers;
-static uint64_t floats, samples, epoch, oks;
+static uint64_t floats, samples, opened, oks;
 static float *worker[WORKERS_MAX], *dense;
 static char *memory;
 static size_t rows, rows_offset, out_offset, out_bytes;
@@ -84,8 +84,8 @@ static void hear(void)
 /* All hosts have come here. */
 static void begin_together(void)
 {
-	say("sum-open epoch=%" PRIu64 " iteration=0 hosts=%s dense=0\n", ++epoch, hosts);
-	say("sum-wait epoch=%" PRIu64 "\n", epoch);
+	say("sum-open round=%" PRIu64 " iteration=0 hosts=%s dense=0\n", ++opened, hosts);
+	say("sum-wait round=%" PRIu64 "\n", opened);
 	hear();
 }
 
@@ -122,7 +122,7 @@ static void give_dense(void)
 		uint64_t begin = (end - 1) / BLOCK_FLOATS * BLOCK_FLOATS;
 		if (workers > 1)
 			add_block(begin, end - begin);
-		say("sum-part epoch=%" PRIu64 " begin=%" PRIu64 " length=%" PRIu64 "\n", epoch,
+		say("sum-part round=%" PRIu64 " begin=%" PRIu64 " length=%" PRIu64 "\n", opened,
 		    begin, end - begin);
 		end = begin;
 	}
@@ -219,21 +219,21 @@ static double run_round(uint64_t round)
 		memcpy(dense, worker[0], floats * sizeof *dense);
 	begin_together();
 	double began = now();
-	say("sum-open epoch=%" PRIu64 " iteration=%" PRIu64 " hosts=%s dense=%" PRIu64
+	say("sum-open round=%" PRIu64 " iteration=%" PRIu64 " hosts=%s dense=%" PRIu64
 	    " dense-offset=0\n",
-	    ++epoch, round, hosts, floats);
+	    ++opened, round, hosts, floats);
 	give_dense();
 	if (samples)
-		say("sum-rows epoch=%" PRIu64 " rows=%zu width=%d offset=%zu out-offset=%zu "
+		say("sum-rows round=%" PRIu64 " rows=%zu width=%d offset=%zu out-offset=%zu "
 		    "out-bytes=%zu\n",
-		    epoch, rows, WIDTH, rows_offset, out_offset, out_bytes);
-	say("sum-wait epoch=%" PRIu64 "\n", epoch);
+		    opened, rows, WIDTH, rows_offset, out_offset, out_bytes);
+	say("sum-wait round=%" PRIu64 "\n", opened);
 	hear();
 	double seconds = now() - began;
 	if (record_u64(&answer, "rows", 0, UINT64_MAX, &merged_rows, &err) != 0 ||
 	    record_u64(&answer, "wire-bytes", 0, UINT64_MAX, &wire_bytes, &err) != 0)
 		die("answer", err.text);
-	say("sum-wait epoch=%" PRIu64 " check=1\n", epoch);
+	say("sum-wait round=%" PRIu64 " check=1\n", opened);
 	hear();
 	sums = sums * 31 + strtoull(record_get(&answer, "sum"), NULL, 10);
 	check_dense(workers > 1 ? round : 0);

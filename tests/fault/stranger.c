@@ -1057,10 +1057,10 @@ static void act_noise(struct self *me)
 static void act_order(struct self *me)
 {
 	static const char *const order[] = {
-		"sum incarnation=%" PRIu64 " epoch=%" PRIu64 " iteration=0 replicas=r0",
-		"apply incarnation=%" PRIu64 " epoch=%" PRIu64 " iteration=0 units=1 divisor=1",
-		"fill incarnation=%" PRIu64 " epoch=%" PRIu64 " iteration=0 from=/none",
-		"hold incarnation=%" PRIu64 " epoch=%" PRIu64,
+		"sum incarnation=%" PRIu64 " round=%" PRIu64 " iteration=0 replicas=r0",
+		"apply incarnation=%" PRIu64 " round=%" PRIu64 " iteration=0 units=1 divisor=1",
+		"fill incarnation=%" PRIu64 " round=%" PRIu64 " iteration=0 from=/none",
+		"hold incarnation=%" PRIu64 " round=%" PRIu64,
 		"throw incarnation=%" PRIu64 " generation=%" PRIu64 " worker=w0",
 		"cut incarnation=%" PRIu64 " iteration=%" PRIu64 " path=/none",
 		"copy incarnation=%" PRIu64 " iteration=%" PRIu64,

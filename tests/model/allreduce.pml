@@ -54,19 +54,19 @@
 /* FAULT: what the protocol leaves out or does wrong.
  *  1 a settle of which shardd refuses one worker commits the others
  *  2 the lead settles when the first replica has the sum
- *  3 the fabric adds what has different epochs
+ *  3 the fabric adds what has different rounds
  *  4 a new lead does not ask what was committed, but goes by the first replica that it finds
  *  5 a settle of an older term is taken
- *  6 who comes back behind a new fabric goes on with the epoch that was open
+ *  6 who comes back behind a new fabric goes on with the round that was open
  *  7 the fabric sums over the hosts that there are, not over those listed
  *  8 settles go on while a replica is filled
  *  9 the lead does not see that a replica is another life of it
  * 10 the job is rolled back only when no replica lives
  * 11 what is staged at its source comes with the parameters of a fill
- * 12 a new lead counts its epochs from the first again
+ * 12 a new lead counts its rounds from the first again
  * 13 replicas are told to step before the settle was answered
  * 14 a step that was told before is taken again
- * 15 what is in a sum is not staged any more: a new epoch lacks it
+ * 15 what is in a sum is not staged any more: a new round lacks it
  * 16 a cut does not wait for the steps that were ordered before it
  * 17 settles go on between `save` and the order to cut
  * 18 a replica sums all that is staged for the iteration, not only what is listed
@@ -84,25 +84,25 @@
 /* ---- shardd: all of it is in its journal ---- */
 byte hand[2], done;
 byte force[2], newest[2];        /* of each worker the generation in force, and the last one */
-byte term = 1, committed, note;  /* of the lead; iterations, and the epoch of the last one */
+byte term = 1, committed, note;  /* of the lead; iterations, and the round of the last one */
 byte was_done[N + 4];            /* the rows of each version */
-byte number, refusals;           /* of the last settle (its epoch), and its answer */
+byte number, refusals;           /* of the last settle (its round), and its answer */
 #define TODO (ALL & ~(done | hand[0] | hand[1]))
 
 /* ---- a settle, of each of two lives of the lead; one of them runs ---- */
 mtype = { NOTHING, ASKED, ANSWERED };
 mtype ask[2] = NOTHING;
-byte ask_term[2], ask_epoch[2], ask_rows[4], answered[2]; /* rows: 2 * life + worker */
+byte ask_term[2], ask_round[2], ask_rows[4], answered[2]; /* rows: 2 * life + worker */
 byte ask_list[2];
 byte life;
 
 /* ---- the lead ---- */
 bool up = 1, learns;             /* learns: new, it does not know what was committed */
-byte lead_term = 1, version, epoch = 16, applied_epoch;
+byte lead_term = 1, version, round = 16, applied_round;
 mtype = { GATHER, OPEN, SETTLING };
 mtype phase = GATHER;
 bool closed;                     /* the unit: its members have pushed; nobody enters it any more */
-byte list;                       /* the members of the epoch */
+byte list;                       /* the members of the round */
 byte force_set = 3, summed, connected = 3, filling; /* replicas, as bits */
 byte member[2], pushed[2], late[2]; /* generation; rows of the unit; rows that came too late */
 bool left[2];                    /* its connection is gone */
@@ -112,14 +112,14 @@ byte cutter, cuts;
 
 /* ---- orders to replicas: 2 * life + replica ---- */
 mtype = { SUM, APPLY, FILL, CUT };
-chan orders[4] = [3] of { mtype, byte, byte, byte, byte }; /* epoch, version, list, hosts */
+chan orders[4] = [3] of { mtype, byte, byte, byte, byte }; /* round, version, list, hosts */
 
 /* ---- replicas ---- */
 mtype = { DEAD, EMPTY, SERVES };
 mtype state[2] = SERVES;
 byte iteration[2], rows[2];      /* its version, and what is in its parameters */
-byte ordered[2], of_list[2], of_hosts[2]; /* the newest epoch that it was told */
-byte held[2], held_rows[2];      /* epoch of the sum that it has; 0: none */
+byte ordered[2], of_list[2], of_hosts[2]; /* the newest round that it was told */
+byte held[2], held_rows[2];      /* round of the sum that it has; 0: none */
 byte staged[2], staged_gen[2], staged_at[2]; /* by worker: rows, generation, iteration */
 byte extra[2];                   /* FAULT 11 */
 byte said[2];                    /* with LIES, of each worker: what was added for it */
@@ -127,7 +127,7 @@ bool lied;
 
 /* ---- the fabric ---- */
 bool fabric = 1;
-byte given[2], given_rows[2];    /* by host: epoch and rows of what its replica gave */
+byte given[2], given_rows[2];    /* by host: round and rows of what its replica gave */
 byte result[2], result_rows[2];
 
 /* ---- workers ---- */
@@ -156,9 +156,9 @@ hidden mtype what;
 
 /* ---- the lead ---- */
 
-inline tell(r, order, e, v, l, h) {
+inline tell(r, order, n, v, l, h) {
 	if
-	:: (force_set & BIT(r)) && (connected & BIT(r)) -> orders[2 * life + r]!order, e, v, l, h
+	:: (force_set & BIT(r)) && (connected & BIT(r)) -> orders[2 * life + r]!order, n, v, l, h
 	:: else
 	fi;
 	j = 0
@@ -177,10 +177,10 @@ inline close_unit() {
 	if :: phase == OPEN && list && PUSHED_ALL -> closed = 1 :: else fi;
 	j = 0
 }
-/* A new epoch: its members, and what replicas are told. Without backup workers it is opened before
+/* A new round: its members, and what replicas are told. Without backup workers it is opened before
  * the pushes are there; with them, when the unit is closed. What is closed stays so, whoever of its
  * members goes: others may have been let into the next unit. */
-inline new_epoch() {
+inline new_round() {
 	list = 0; summed = 0; closed = closed | BACKUP;
 	for (j : 0 .. 1) {
 		if
@@ -189,25 +189,25 @@ inline new_epoch() {
 		:: else
 		fi
 	}
-	epoch++; assert(epoch & 15);
+	round++; assert(round & 15);
 	if
 	:: list == 0 && !closed -> phase = GATHER
 	:: else ->
 		phase = OPEN;
 		if
-		:: list -> tell(0, SUM, epoch, version, list, force_set);
-			tell(1, SUM, epoch, version, list, force_set)
+		:: list -> tell(0, SUM, round, version, list, force_set);
+			tell(1, SUM, round, version, list, force_set)
 		:: else
 		fi;
 		close_unit()
 	fi;
 	j = 0
 }
-/* Its part in an epoch that is not being settled ends with it. */
+/* Its part in a round that is not being settled ends with it. */
 inline out(w) {
 	assert(phase != SETTLING || !GEN(list, w));
 	member[w] = 0; late[w] = 0; left[w] = 0; pushed[w] = 0;
-	if :: phase == OPEN && GEN(list, w) -> new_epoch() :: else fi;
+	if :: phase == OPEN && GEN(list, w) -> new_round() :: else fi;
 	j = 0
 }
 inline members_of_replicas() {
@@ -228,32 +228,32 @@ inline replica_out(r) {
 	if :: cut == WRITING && cutter == r -> cut = NONE :: else fi;
 	if
 	:: m && phase != SETTLING -> members_of_replicas();
-		if :: phase == OPEN -> new_epoch() :: else fi
+		if :: phase == OPEN -> new_round() :: else fi
 	:: else
 	fi;
 	m = 0
 }
 inline replica_in(r) {
 	force_set = force_set | BIT(r); connected = connected | BIT(r); filling = filling & ~BIT(r);
-	if :: phase == OPEN && FAULT != 6 -> new_epoch() :: else fi;
+	if :: phase == OPEN && FAULT != 6 -> new_round() :: else fi;
 	j = 0
 }
 inline send_settle() {
-	phase = SETTLING; ask[life] = ASKED; ask_term[life] = lead_term; ask_epoch[life] = epoch;
+	phase = SETTLING; ask[life] = ASKED; ask_term[life] = lead_term; ask_round[life] = round;
 	ask_list[life] = list; answered[life] = 0;
 	for (j : 0 .. 1) { ask_rows[2 * life + j] = (GEN(list, j) -> pushed[j] : 0) };
 	j = 0
 }
 inline step() {
 	if
-	:: list -> tell(0, APPLY, epoch, version, 0, 0); tell(1, APPLY, epoch, version, 0, 0)
+	:: list -> tell(0, APPLY, round, version, 0, 0); tell(1, APPLY, round, version, 0, 0)
 	:: else -> tell(0, APPLY, 0, version, 0, 0); tell(1, APPLY, 0, version, 0, 0)
 	fi;
 	j = 0
 }
 inline commit() {
 	if :: FAULT != 13 -> step() :: else fi;
-	version++; applied_epoch = epoch; phase = GATHER; closed = 0;
+	version++; applied_round = round; phase = GATHER; closed = 0;
 	for (k : 0 .. 1) {
 		if
 		:: GEN(list, k) -> pushed[k] = 0;
@@ -279,10 +279,10 @@ inline settle_answered() {
 			:: else
 			fi
 		}
-		members_of_replicas(); new_epoch()
+		members_of_replicas(); new_round()
 	fi;
 	ask[life] = NOTHING; ask_rows[2 * life] = 0; ask_rows[2 * life + 1] = 0; ask_list[life] = 0;
-	ask_term[life] = 0; ask_epoch[life] = 0; answered[life] = 0; m = 0;
+	ask_term[life] = 0; ask_round[life] = 0; answered[life] = 0; m = 0;
 	j = 0
 }
 inline drop(w) {
@@ -311,7 +311,7 @@ inline write(r) {
  * replica has not: it is out for good. */
 #define IS_LIE(w) (LIES && GEN(list, w) && said[w] != pushed[w])
 #define LACKS(w) (LIES && GEN(list, w) && state[place[w]] == SERVES && \
-	iteration[place[w]] == version && ordered[place[w]] == epoch && \
+	iteration[place[w]] == version && ordered[place[w]] == round && \
 	!(staged_gen[w] == GEN(list, w) && staged_at[w] == version))
 inline refuse(w) {
 	assert(lied && w == 0);
@@ -323,19 +323,19 @@ inline refuse(w) {
 inline look(r) {
 	if
 	:: state[r] == SERVES && iteration[r] == version -> replica_in(r)
-	:: state[r] == SERVES && iteration[r] + 1 == version && held[r] == applied_epoch &&
+	:: state[r] == SERVES && iteration[r] + 1 == version && held[r] == applied_round &&
 			held[r] ->
 		force_set = force_set | BIT(r); connected = connected | BIT(r);
-		tell(r, APPLY, applied_epoch, version - 1, 0, 0);
-		if :: phase == OPEN -> new_epoch() :: else fi
+		tell(r, APPLY, applied_round, version - 1, 0, 0);
+		if :: phase == OPEN -> new_round() :: else fi
 	:: else ->                       /* told as no member of the set: tell() would not */
 		filling = filling | BIT(r); connected = connected | BIT(r);
-		orders[2 * life + r]!FILL, epoch, version, 0, 0
+		orders[2 * life + r]!FILL, round, version, 0, 0
 	fi;
 	j = 0
 }
 #define FITS_LEAD(r) (state[r] == SERVES && (iteration[r] == version || \
-	(iteration[r] + 1 == version && held[r] == applied_epoch && held[r])))
+	(iteration[r] + 1 == version && held[r] == applied_round && held[r])))
 
 /* What the lead can do by itself it does before anybody else moves. */
 #define OPENS (RUNS && phase == GATHER && force_set && ROOM && \
@@ -349,7 +349,7 @@ inline look(r) {
 
 proctype Lead() {
 end:	do
-	:: d_step { OPENS -> new_epoch() }
+	:: d_step { OPENS -> new_round() }
 	:: d_step { SETTLES ->
 		if
 		:: FAULT == 21 && list == 0 -> commit()
@@ -397,10 +397,10 @@ end:	do
 	:: d_step { !DUE && !up && !finished -> up = 1; learns = 1 }
 	:: d_step { !DUE && up && learns && !finished ->
 		term++; assert(term < 8); lead_term = term; learns = 0;
-		version = committed; applied_epoch = note; epoch = lead_term * 16;
+		version = committed; applied_round = note; round = lead_term * 16;
 		if
 		:: FAULT == 4 -> version = (state[0] == SERVES -> iteration[0] : iteration[1])
-		:: FAULT == 12 -> epoch = 16
+		:: FAULT == 12 -> round = 16
 		:: else
 		fi }
 	od
@@ -423,10 +423,10 @@ end:	do
 		if
 		:: ask_term[l] != term && FAULT != 5 ->
 				skip          /* an old lead hears nothing */
-		:: (ask_term[l] == term || FAULT == 5) && ask_epoch[l] == number &&
+		:: (ask_term[l] == term || FAULT == 5) && ask_round[l] == number &&
 				FAULT != 19 -> skip
 		:: else ->
-			number = ask_epoch[l];
+			number = ask_round[l];
 			refusals = (REFUSED(0) -> 1 : 0) | (REFUSED(1) -> 2 : 0);
 			if
 			:: refusals == 0 || FAULT == 1 ->
@@ -440,7 +440,7 @@ end:	do
 		:: l == life && up -> ask[l] = ANSWERED; answered[l] = refusals
 		:: else -> ask[l] = NOTHING; ask_rows[2 * l] = 0; ask_rows[2 * l + 1] = 0;
 				ask_list[l] = 0;
-			ask_term[l] = 0; ask_epoch[l] = 0
+			ask_term[l] = 0; ask_round[l] = 0
 		fi }
 	:: d_step { !DUE && l == 0 && up && cut == SAVING && !finished ->
 		new_queue = done; new_version = committed; cut = SAVED }
@@ -449,11 +449,11 @@ end:	do
 
 /* ---- replicas ---- */
 
-inline took(r, e, s) {
-	held[r] = e; held_rows[r] = s;
+inline took(r, n, s) {
+	held[r] = n; held_rows[r] = s;
 	if
 	:: up && !learns && (connected & BIT(r)) && (force_set & BIT(r)) && phase == OPEN &&
-			epoch == e ->
+			round == n ->
 		summed = summed | BIT(r)
 	:: else
 	fi;
@@ -667,12 +667,12 @@ end:	do
 inline forget(l) {
 	ask[l] = NOTHING; ask_rows[2 * (l)] = 0; ask_rows[2 * (l) + 1] = 0; ask_list[l] = 0;
 		ask_term[l] = 0;
-	ask_epoch[l] = 0; answered[l] = 0;
+	ask_round[l] = 0; answered[l] = 0;
 	j = 0
 }
 /* The rest of a lead that is gone; its settle and its orders may still be read. */
 inline lead_dies() {
-	up = 0; learns = 0; version = 0; epoch = 0; applied_epoch = 0; lead_term = 0;
+	up = 0; learns = 0; version = 0; round = 0; applied_round = 0; lead_term = 0;
 		phase = GATHER; closed = 0;
 	list = 0; force_set = 0; summed = 0; connected = 0; filling = 0; cut = NONE; cutter = 0;
 	new_queue = 0; new_rows = 0; new_version = 0;
@@ -761,7 +761,7 @@ inline fabric_dies() {
 	if
 	:: FAULT == 6 && up && !learns && (force_set & 2) -> connected = connected | 2;
 		if :: phase == OPEN && !(summed & 2) ->
-			orders[2 * life + 1]!SUM, epoch, version, list, force_set
+			orders[2 * life + 1]!SUM, round, version, list, force_set
 		:: else
 		fi
 	:: else

@@ -325,7 +325,7 @@ static void on_rows_release(void *arg)
 	((struct client *)arg)->rows_released++;
 }
 
-static enum sum_code open_as(unsigned i, uint64_t epoch, uint64_t iteration, unsigned ranks)
+static enum sum_code open_as(unsigned i, uint64_t round, uint64_t iteration, unsigned ranks)
 {
 	unsigned rank[HOSTS_MAX];
 	struct client *c = &client[i];
@@ -343,8 +343,8 @@ static enum sum_code open_as(unsigned i, uint64_t epoch, uint64_t iteration, uns
 	}
 	c->opened = 0;
 	c->said = 0;
-	struct sum_epoch_options o = {.client = c,
-				      .epoch = epoch,
+	struct sum_round_options o = {.client = c,
+				      .round = round,
 				      .iteration = iteration,
 				      .rank = rank,
 				      .ranks = n,
@@ -357,10 +357,10 @@ static enum sum_code open_as(unsigned i, uint64_t epoch, uint64_t iteration, uns
 	return code;
 }
 
-static void open_all(uint64_t epoch)
+static void open_all(uint64_t round)
 {
 	for (unsigned i = 0; i < hosts; i++)
-		assert_int_equal(open_as(i, epoch, 1, (1u << hosts) - 1), SUM_OK);
+		assert_int_equal(open_as(i, round, 1, (1u << hosts) - 1), SUM_OK);
 }
 
 static float any_float(void)
@@ -455,7 +455,7 @@ static void free_clients(void)
 	}
 }
 
-static void say_rows(unsigned i, uint64_t epoch)
+static void say_rows(unsigned i, uint64_t round)
 {
 	struct client *c = &client[i];
 	struct error err;
@@ -467,11 +467,11 @@ static void say_rows(unsigned i, uint64_t epoch)
 				.release = on_rows_release,
 				.arg = c};
 
-	(void)ok(sum_rows(host[i], c, epoch, &rows, &err));
+	(void)ok(sum_rows(host[i], c, round, &rows, &err));
 }
 
-/* The next thing that a client has to say of the epoch; 0: all is said. */
-static int say(unsigned i, uint64_t epoch)
+/* The next thing that a client has to say of the round; 0: all is said. */
+static int say(unsigned i, uint64_t round)
 {
 	struct client *c = &client[i];
 	struct error err;
@@ -480,11 +480,11 @@ static int say(unsigned i, uint64_t epoch)
 		return 1;
 	if (c->said < c->parts) {
 		size_t *part = c->part + 2 * c->said;
-		(void)ok(sum_part(host[i], c, epoch, part[0], part[1], &err));
+		(void)ok(sum_part(host[i], c, round, part[0], part[1], &err));
 	} else if (c->said == c->parts && c->out) {
-		say_rows(i, epoch);
+		say_rows(i, round);
 	} else if (c->said <= c->parts + 1) {
-		enum sum_code code = sum_wait(host[i], c, epoch, 1, on_waited, c, &err);
+		enum sum_code code = sum_wait(host[i], c, round, 1, on_waited, c, &err);
 		if (!ok(code))
 			on_waited(c, code, err.text, NULL);
 	} else {
@@ -494,14 +494,14 @@ static int say(unsigned i, uint64_t epoch)
 	return 1;
 }
 
-static void say_all(uint64_t epoch)
+static void say_all(uint64_t round)
 {
 	unsigned busy = hosts;
 
 	while (busy) {
 		busy = 0;
 		for (unsigned i = 0; i < hosts; i++)
-			busy += any(3) == 0 ? (unsigned)say(i, epoch) : 1;
+			busy += any(3) == 0 ? (unsigned)say(i, round) : 1;
 		for (uint64_t n = any(20); n > 0 && step(); n--)
 			;
 	}
@@ -653,11 +653,11 @@ static void one_after_the_other(void **state)
 	(void)state;
 	start(3, 11);
 	make_clients(2000000, KEYS_OVERLAP, 500);
-	for (uint64_t epoch = 1; epoch <= 4; epoch++) {
+	for (uint64_t round = 1; round <= 4; round++) {
 		for (unsigned i = 0; i < hosts; i++)
 			memcpy(client[i].dense, client[i].own, client[i].floats * sizeof(float));
-		open_all(epoch);
-		say_all(epoch);
+		open_all(round);
+		say_all(round);
 		check_all();
 	}
 	struct sum_counts c;
@@ -668,9 +668,9 @@ static void one_after_the_other(void **state)
 	free_clients();
 }
 
-/* At any moment a host goes on to a newer epoch, drops it, or its client goes. Everybody is told,
- * memory is let go once, and the next epoch has nothing of it. */
-static void torn_epoch(uint64_t with_seed, unsigned how, size_t floats, size_t rows)
+/* At any moment a host goes on to a newer round, drops it, or its client goes. Everybody is told,
+ * memory is let go once, and the next round has nothing of it. */
+static void torn_round(uint64_t with_seed, unsigned how, size_t floats, size_t rows)
 {
 	struct error err;
 
@@ -723,9 +723,9 @@ static void torn_at_any_moment(void **state)
 {
 	(void)state;
 	for (uint64_t s = 0; s < 15; s++)
-		torn_epoch(s, (unsigned)(s % 3), 1500000, 2000);
+		torn_round(s, (unsigned)(s % 3), 1500000, 2000);
 	for (uint64_t s = 0; s < (uint64_t)ROUNDS(400); s++)
-		torn_epoch(s, (unsigned)(s % 3), 40000, 10);
+		torn_round(s, (unsigned)(s % 3), 40000, 10);
 }
 
 static void dead_for_others(void **state)
@@ -752,7 +752,7 @@ static void dead_for_others(void **state)
 		/* Whatever is said of it gets the same. */
 		assert_int_equal(sum_part(host[i], &client[i], 1, 999, 1, &err), SUM_LOST);
 	}
-	/* A newer epoch at one host ends the old one at the others. */
+	/* A newer round at one host ends the old one at the others. */
 	open_all(2);
 	assert_int_equal(sum_wait(host[0], &client[0], 2, 0, on_waited, &client[0], &err), SUM_OK);
 	quiet();
@@ -778,7 +778,7 @@ static void dead_for_others(void **state)
 	assert_int_equal(sum_wait(host[1], &client[1], 5, 0, on_waited, &client[1], &err), SUM_OK);
 	quiet();
 	assert_int_equal(client[1].waited, 0);
-	/* One that is opened at an older epoch than another host is at. */
+	/* One that is opened at an older round than another host is at. */
 	assert_int_equal(sum_drop(host[0], &client[0], 2, on_dropped, &client[0], &err), SUM_OK);
 	quiet();
 	assert_int_equal(open_as(0, 2, 1, 7), SUM_OK);

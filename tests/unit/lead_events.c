@@ -49,7 +49,7 @@ static void add_effect(const struct gate_effect *e)
 	case GATE_HOLD:
 		add("hold");
 		if (e->tos)
-			add(" %llu", (unsigned long long)e->epoch & 0xffffffff);
+			add(" %llu", (unsigned long long)e->round & 0xffffffff);
 		for (size_t i = 0; i < e->tos; i++)
 			add(" r%zu%s", e->to[i], i + 1 < e->tos ? "" : ":");
 		for (size_t i = 0; i < e->pushes; i++) {
@@ -68,11 +68,11 @@ static void add_effect(const struct gate_effect *e)
 			    (unsigned long long)e->line[i].range.begin,
 			    (unsigned long long)e->line[i].range.length);
 		if (e->whole)
-			add(" whole %llu/%llu/%llu", (unsigned long long)e->epoch & 0xffffffff,
+			add(" whole %llu/%llu/%llu", (unsigned long long)e->round & 0xffffffff,
 			    (unsigned long long)e->divisor, (unsigned long long)e->samples);
 		break;
 	case GATE_SUM:
-		add("sum %llu", (unsigned long long)e->epoch & 0xffffffff);
+		add("sum %llu", (unsigned long long)e->round & 0xffffffff);
 		for (size_t i = 0; i < e->tos; i++)
 			add(" r%zu", e->to[i]);
 		add("%s:", e->check ? " check" : "");
@@ -89,8 +89,8 @@ static void add_effect(const struct gate_effect *e)
 		add("apply %llu", (unsigned long long)e->iteration);
 		for (size_t i = 0; i < e->tos; i++)
 			add(" r%zu", e->to[i]);
-		if (e->epoch)
-			add(" sum %llu/%llu", (unsigned long long)e->epoch & 0xffffffff,
+		if (e->round)
+			add(" sum %llu/%llu", (unsigned long long)e->round & 0xffffffff,
 			    (unsigned long long)e->divisor);
 		for (size_t i = 0; i < e->pushes; i++)
 			add(" %s/%llu.%llu@%llu*%g", e->push[i].worker,
@@ -1172,10 +1172,10 @@ static void sync_modes(void **state)
 
 /* ---- replicas ---- */
 
-static void here(size_t replica, uint64_t iteration, uint64_t epoch)
+static void here(size_t replica, uint64_t iteration, uint64_t round)
 {
 	struct gate_replica at = {
-		.serving = 1, .iteration = iteration, .epoch = epoch};
+		.serving = 1, .iteration = iteration, .round = round};
 
 	gate_replica(gate, replica, &at);
 }
@@ -1188,17 +1188,17 @@ static void join_at(const char *replica, const char *worker, uint64_t generation
 	gate_join(gate, &w);
 }
 
-#define EPOCH(n) ((UINT64_C(3) << 32) + (n))
+#define ROUND(n) ((UINT64_C(3) << 32) + (n))
 
 /* The worker of that replica pushed this to it, of ten samples; with other generations nothing is
  * said. */
-static void summed(size_t replica, uint64_t epoch, uint64_t sequence, uint64_t sum)
+static void summed(size_t replica, uint64_t round, uint64_t sequence, uint64_t sum)
 {
 	const char *worker = replica ? "w1" : "w0";
 
-	gate_summed_of(gate, replica, epoch, worker, 1, sequence, 10);
-	gate_summed_of(gate, replica, epoch, worker, 2, sequence, 10);
-	gate_summed(gate, replica, epoch, sum);
+	gate_summed_of(gate, replica, round, worker, 1, sequence, 10);
+	gate_summed_of(gate, replica, round, worker, 2, sequence, 10);
+	gate_summed(gate, replica, round, sum);
 }
 
 /* Two replicas at iteration 5 with a worker each. */
@@ -1213,11 +1213,11 @@ static void replicas(struct gate_options options)
 	expect("1 ok iteration=5 members=1\nsum 1 r0 r1: w0/1@r0*1\n");
 	join_at("r1", "w1", 1);
 	push("w0", 1, 1, 5);
-	summed(0, EPOCH(1), 1, 7);
+	summed(0, ROUND(1), 1, 7);
 	expect("");
-	summed(1, EPOCH(1), 0, 7);
+	summed(1, ROUND(1), 0, 7);
 	expect("settle 12884901889 w0/1:10+10 whole 1/10/10\n");
-	settled(EPOCH(1), NULL);
+	settled(ROUND(1), NULL);
 	expect("apply 5 r0 r1 sum 1/10\n2 ok iteration=6 members=2\n"
 	       "3 ok iteration=6 applied=1\nsum 2 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
 }
@@ -1226,19 +1226,19 @@ static void sum_first_commit_then_step_last(void **state)
 {
 	(void)state;
 	replicas((struct gate_options){0});
-	summed(0, EPOCH(2), 2, 0);
-	summed(1, EPOCH(2), 1, 0);
+	summed(0, ROUND(2), 2, 0);
+	summed(1, ROUND(2), 1, 0);
 	push("w0", 1, 2, 6);
 	expect("");
 	push("w1", 1, 1, 6);
-	settled(EPOCH(2), "w1"); /* all of it is refused */
+	settled(ROUND(2), "w1"); /* all of it is refused */
 	expect("settle 12884901890 w0/1:20+10 w1/1:10+10 whole 2/20/20\n"
 	       "5 err fenced\nthrow w1/1\nsum 3 r0 r1: w0/1@r0*1\n");
-	summed(0, EPOCH(2), 0, 0); /* of an old one */
-	summed(1, EPOCH(3), 0, 0);
+	summed(0, ROUND(2), 0, 0); /* of an old one */
+	summed(1, ROUND(3), 0, 0);
 	expect("");
-	summed(0, EPOCH(3), 2, 0);
-	settled(EPOCH(3), NULL);
+	summed(0, ROUND(3), 2, 0);
+	settled(ROUND(3), NULL);
 	expect("settle 12884901891 w0/1:20+10 whole 3/10/10\napply 6 r0 r1 sum 3/10\n"
 	       "4 ok iteration=7 applied=1\nsum 4 r0 r1: w0/1@r0*1\n");
 }
@@ -1252,20 +1252,20 @@ static void replica_that_goes_takes_its_members_along(void **state)
 	expect("drop w1/1.1\n4 err fenced\nsum 3 r0: w0/1@r0*1\n");
 	join_at("r1", "w1", 2);
 	push("w0", 1, 2, 6);
-	summed(0, EPOCH(3), 2, 0);
+	summed(0, ROUND(3), 2, 0);
 	here(1, 6, 0); /* a settle is out: it is looked at later */
 	expect("throw w1/1\nsettle 12884901890 w0/1:20+10 whole 3/10/10\n");
-	settled(EPOCH(2), NULL);
+	settled(ROUND(2), NULL);
 	expect("apply 6 r0 sum 3/10\n6 ok iteration=7 applied=1\nfill r1 from r0 at 7\n"
 	       "sum 5 r0: w0/1@r0*1\n");
 	push("w0", 1, 3, 7);
-	summed(0, EPOCH(5), 3, 0);
+	summed(0, ROUND(5), 3, 0);
 	expect(""); /* held for the one that is filled */
 	gate_filled(gate, 1);
 	expect("sum 6 r0 r1: w0/1@r0*1\n");
-	summed(0, EPOCH(6), 3, 0);
-	summed(1, EPOCH(6), 0, 0);
-	settled(EPOCH(3), NULL);
+	summed(0, ROUND(6), 3, 0);
+	summed(1, ROUND(6), 0, 0);
+	settled(ROUND(3), NULL);
 	expect("settle 12884901891 w0/1:30+10 whole 6/10/10\napply 7 r0 r1 sum 6/10\n"
 	       "5 ok iteration=8 members=2\n7 ok iteration=8 applied=1\n"
 	       "sum 7 r0 r1: w0/1@r0*1 w1/2@r1*1\n");
@@ -1277,16 +1277,16 @@ static void replica_comes_back_with_the_sum(void **state)
 	replicas((struct gate_options){0});
 	push("w0", 1, 2, 6);
 	push("w1", 1, 1, 6);
-	summed(0, EPOCH(2), 2, 0);
-	summed(1, EPOCH(2), 1, 0);
+	summed(0, ROUND(2), 2, 0);
+	summed(1, ROUND(2), 1, 0);
 	pass();
 	gate_replica_gone(gate, 0);
 	gate_replica_gone(gate, 1);
-	settled(EPOCH(2), NULL);
+	settled(ROUND(2), NULL);
 	expect("apply 6 sum 2/20\n4 ok iteration=7 applied=1\n5 ok iteration=7 applied=1\n");
-	here(1, 6, EPOCH(2));
+	here(1, 6, ROUND(2));
 	expect("apply 6 r1 sum 2/20\n");
-	here(0, 6, EPOCH(1)); /* another sum */
+	here(0, 6, ROUND(1)); /* another sum */
 	expect("fill r0 from r1 at 7\n");
 	gate_fill_failed(gate, 0);
 	expect("");
@@ -1301,7 +1301,7 @@ static void replica_comes_back_with_the_sum(void **state)
 
 static void new_lead_asks_what_was_committed(void **state)
 {
-	struct gate_commit last = {.iteration = 9, .epoch = 77, .divisor = 4, .samples = 4};
+	struct gate_commit last = {.iteration = 9, .round = 77, .divisor = 4, .samples = 4};
 
 	(void)state;
 	start((struct gate_options){.replicas = 3});
@@ -1335,9 +1335,9 @@ static void gradient_that_cant_be_summed(void **state)
 	(void)state;
 	replicas((struct gate_options){0});
 	push("w0", 1, 2, 6);
-	gate_diverged(gate, EPOCH(2), "w0", 1, "dense[3] is nan");
+	gate_diverged(gate, ROUND(2), "w0", 1, "dense[3] is nan");
 	expect("4 err diverged\ndrop w0/1.2\nsum 3 r0 r1: w1/1@r1*1\n");
-	gate_diverged(gate, EPOCH(3), "w1", 1, "dense[4] is nan"); /* before its push */
+	gate_diverged(gate, ROUND(3), "w1", 1, "dense[4] is nan"); /* before its push */
 	expect("");
 	push("w1", 1, 1, 6);
 	push("w1", 2, 1, 6);
@@ -1354,8 +1354,8 @@ static void sums_that_differ_end_the_lead(void **state)
 	join_at("r0", "w0", 1);
 	expect("1 ok iteration=63 members=1\nsum 1 r0 r1 check: w0/1@r0*1\n");
 	push("w0", 1, 1, GATE_CHECK_UNITS - 1);
-	gate_summed(gate, 0, EPOCH(1), 1);
-	gate_summed(gate, 1, EPOCH(1), 2);
+	gate_summed(gate, 0, ROUND(1), 1);
+	gate_summed(gate, 1, ROUND(1), 2);
 	expect("quit: iteration 63: the sums of r0 and r1 differ (0000000000000001, "
 	       "0000000000000002)\n");
 }
@@ -1364,28 +1364,28 @@ static void cut_is_behind_a_sum_that_is_checked(void **state)
 {
 	(void)state;
 	replicas((struct gate_options){0});
-	summed(0, EPOCH(2), 2, 0);
+	summed(0, ROUND(2), 2, 0);
 	gate_cut(gate, ++token);
 	expect("sum 3 r0 r1 check: w0/1@r0*1 w1/1@r1*1\n");
-	summed(0, EPOCH(3), 2, 9);
-	summed(1, EPOCH(3), 1, 9);
+	summed(0, ROUND(3), 2, 9);
+	summed(1, ROUND(3), 1, 9);
 	push("w0", 1, 2, 6);
 	push("w1", 1, 1, 6);
-	settled(EPOCH(2), NULL);
+	settled(ROUND(2), NULL);
 	expect("settle 12884901890 w0/1:20+10 w1/1:10+10 whole 3/20/20\n"
 	       "apply 6 r0 r1 sum 3/20\n5 ok iteration=7 applied=1\n6 ok iteration=7 applied=1\n"
 	       "save\nsum 4 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
 	gate_saved(gate);
 	expect("cut 7\n");
-	summed(0, EPOCH(4), 3, 9);
-	summed(1, EPOCH(4), 2, 9);
+	summed(0, ROUND(4), 3, 9);
+	summed(1, ROUND(4), 2, 9);
 	push("w0", 1, 3, 7);
 	push("w1", 1, 2, 7);
 	expect(""); /* the cut must not have that */
 	gate_cut_forked(gate);
 	expect("settle 12884901891 w0/1:30+10 w1/1:20+10 whole 4/20/20\n");
 	gate_cut_over(gate);
-	settled(EPOCH(3), NULL);
+	settled(ROUND(3), NULL);
 	pass();
 	gate_cut(gate, ++token);
 	expect("sum 6 r0 r1 check: w0/1@r0*1 w1/1@r1*1\n");
@@ -1398,9 +1398,9 @@ static void sum_breaks_with_its_fabric(void **state)
 {
 	(void)state;
 	replicas((struct gate_options){0});
-	gate_sum_again(gate, EPOCH(1)); /* of an old one */
+	gate_sum_again(gate, ROUND(1)); /* of an old one */
 	expect("");
-	gate_sum_again(gate, EPOCH(2));
+	gate_sum_again(gate, ROUND(2));
 	expect("sum 3 r0 r1: w0/1@r0*1 w1/1@r1*1\n");
 }
 
@@ -1411,33 +1411,33 @@ static void backup_workers_are_not_summed(void **state)
 	act("action kind=backup-workers count=1\naction kind=adjust-lr id=w1 scale=0.5\n");
 	push("w0", 1, 2, 6);
 	push("w1", 1, 1, 6);
-	summed(0, EPOCH(2), 2, 0);
-	summed(1, EPOCH(2), 1, 0);
+	summed(0, ROUND(2), 2, 0);
+	summed(1, ROUND(2), 1, 0);
 	pass();
-	settled(EPOCH(2), NULL);
+	settled(ROUND(2), NULL);
 	pass();
 	push("w1", 1, 2, 7);
 	expect("sum 3 r0 r1: w1/1@r1*0.5\n");
 	push("w0", 1, 3, 7); /* too late, though nothing is settled yet */
-	summed(0, EPOCH(3), 0, 0);
-	summed(1, EPOCH(3), 2, 0);
-	settled(EPOCH(3), NULL);
+	summed(0, ROUND(3), 0, 0);
+	summed(1, ROUND(3), 2, 0);
+	settled(ROUND(3), NULL);
 	expect("settle 12884901891 w1/1:20+10 whole 3/10/10\napply 7 r0 r1 sum 3/10\n"
 	       "7 ok iteration=8 applied=1\nsettle 12884901892 -w0/1:30+10\n");
 	push("w1", 1, 3, 8);
-	settled(EPOCH(4), NULL);
+	settled(ROUND(4), NULL);
 	expect("8 ok iteration=8 dropped=1\nsum 4 r0 r1: w1/1@r1*0.5\n");
 	push("w0", 1, 4, 7); /* the same again, and the fabric goes meanwhile */
 	expect("settle 12884901893 -w0/1:40+10\n");
-	gate_sum_again(gate, EPOCH(4));
+	gate_sum_again(gate, ROUND(4));
 	expect("");
-	settled(EPOCH(5), NULL);
+	settled(ROUND(5), NULL);
 	expect("10 ok iteration=8 dropped=1\nsum 5 r0 r1: w1/1@r1*0.5\n");
 	push("w0", 1, 5, 7);
 	pass();
-	gate_diverged(gate, EPOCH(5), "w1", 1, "nan");
+	gate_diverged(gate, ROUND(5), "w1", 1, "nan");
 	expect("9 err diverged\ndrop w1/1.3\n");
-	settled(EPOCH(6), NULL);
+	settled(ROUND(6), NULL);
 	expect("11 ok iteration=8 dropped=1\n");
 	push("w0", 1, 6, 8);
 	expect("sum 6 r0 r1: w0/1@r0*1\n");
@@ -1462,10 +1462,10 @@ static void divisor_of_a_short_batch(void **state)
 	w = who("w1", 1);
 	p = (struct gate_push){.sequence = 1, .iteration = 6};
 	gate_push(gate, &w, &p); /* nothing to train */
-	gate_summed_of(gate, 0, EPOCH(2), "w0", 1, 2, 3);
-	gate_summed_of(gate, 1, EPOCH(2), "w1", 1, 1, 0);
-	gate_summed(gate, 0, EPOCH(2), 0);
-	gate_summed(gate, 1, EPOCH(2), 0);
+	gate_summed_of(gate, 0, ROUND(2), "w0", 1, 2, 3);
+	gate_summed_of(gate, 1, ROUND(2), "w1", 1, 1, 0);
+	gate_summed(gate, 0, ROUND(2), 0);
+	gate_summed(gate, 1, ROUND(2), 0);
 	expect("settle 12884901890 w0/1:50+3 whole 2/10/3\n");
 }
 
@@ -1474,11 +1474,11 @@ static void who_says_two_things_is_out(void **state)
 	(void)state;
 	replicas((struct gate_options){0});
 	push("w0", 1, 2, 6);
-	summed(0, EPOCH(2), 2, 0);
-	gate_summed_of(gate, 1, EPOCH(2), "w1", 1, 1, 11);
-	gate_summed_of(gate, 1, EPOCH(2), "w0", 1, 9, 9); /* which is not its own */
-	gate_summed_of(gate, 1, EPOCH(1), "w1", 1, 1, 10);
-	gate_summed(gate, 1, EPOCH(2), 0);
+	summed(0, ROUND(2), 2, 0);
+	gate_summed_of(gate, 1, ROUND(2), "w1", 1, 1, 11);
+	gate_summed_of(gate, 1, ROUND(2), "w0", 1, 9, 9); /* which is not its own */
+	gate_summed_of(gate, 1, ROUND(1), "w1", 1, 1, 10);
+	gate_summed(gate, 1, ROUND(2), 0);
 	expect("");
 	push("w1", 1, 1, 6);
 	expect("refused w1/1: it told r1 of sequence 1 with 11 samples, and the lead of sequence 1 "
@@ -1486,16 +1486,16 @@ static void who_says_two_things_is_out(void **state)
 	join_at("r1", "w1", 1);
 	expect("6 err fenced\n");
 	join_at("r1", "w1", 2);
-	summed(0, EPOCH(3), 2, 0);
-	summed(1, EPOCH(3), 0, 0);
-	settled(EPOCH(2), NULL);
+	summed(0, ROUND(3), 2, 0);
+	summed(1, ROUND(3), 0, 0);
+	settled(ROUND(2), NULL);
 	expect("settle 12884901890 w0/1:20+10 whole 3/10/10\napply 6 r0 r1 sum 3/10\n"
 	       "7 ok iteration=7 members=2\n4 ok iteration=7 applied=1\n"
 	       "sum 4 r0 r1: w0/1@r0*1 w1/2@r1*1\n");
 	push("w1", 2, 1, 7);
 	push("w0", 1, 3, 7);
-	summed(0, EPOCH(4), 4, 0);
-	summed(1, EPOCH(4), 2, 0); /* both at once */
+	summed(0, ROUND(4), 4, 0);
+	summed(1, ROUND(4), 2, 0); /* both at once */
 	expect("refused w0/1: it told r0 of sequence 4 with 10 samples, and the lead of sequence 3 "
 	       "with 10\ndrop w0/1.3\n9 err fenced\nthrow w0/1\n"
 	       "refused w1/2: it told r1 of sequence 2 with 10 samples, and the lead of sequence 1 "
@@ -1512,22 +1512,22 @@ static void who_told_the_lead_alone_is_found(void **state)
 	gate_sum_late(gate);
 	expect(""); /* w1 has not pushed */
 	push("w1", 1, 1, 6);
-	assert_int_equal(gate_sum_due(gate), EPOCH(2));
-	summed(0, EPOCH(2), 2, 0);
-	assert_int_equal(gate_sum_due(gate), EPOCH(2));
+	assert_int_equal(gate_sum_due(gate), ROUND(2));
+	summed(0, ROUND(2), 2, 0);
+	assert_int_equal(gate_sum_due(gate), ROUND(2));
 	gate_sum_late(gate);
 	expect("hold 2 r1: w0/1.2*10 w1/1.1*10\n");
-	gate_refused(gate, EPOCH(1), "w1", 1, "of an old one");
-	gate_refused(gate, EPOCH(2), "w1", 2, "of another life");
-	gate_refused(gate, EPOCH(2), "w9", 1, "of nobody");
+	gate_refused(gate, ROUND(1), "w1", 1, "of an old one");
+	gate_refused(gate, ROUND(2), "w1", 2, "of another life");
+	gate_refused(gate, ROUND(2), "w9", 1, "of nobody");
 	expect("");
-	gate_refused(gate, EPOCH(2), "w1", 1, "not here");
+	gate_refused(gate, ROUND(2), "w1", 1, "not here");
 	expect("refused w1/1: not here\ndrop w1/1.1\n5 err fenced\nthrow w1/1\n"
 	       "sum 3 r0 r1: w0/1@r0*1\n");
-	summed(0, EPOCH(3), 2, 0);
-	summed(1, EPOCH(3), 0, 0);
+	summed(0, ROUND(3), 2, 0);
+	summed(1, ROUND(3), 0, 0);
 	assert_int_equal(gate_sum_due(gate), 0); /* it is with shardd */
-	gate_refused(gate, EPOCH(3), "w0", 1, "too late");
+	gate_refused(gate, ROUND(3), "w0", 1, "too late");
 	gate_sum_late(gate);
 	expect("settle 12884901890 w0/1:20+10 whole 3/10/10\n");
 }
@@ -1547,9 +1547,9 @@ static void a_push_said_again_says_the_same(void **state)
 	expect("5 err bad-request\n");
 	push("w0", 1, 2, 6);
 	push("w1", 1, 1, 6);
-	summed(0, EPOCH(2), 2, 0);
-	summed(1, EPOCH(2), 1, 0);
-	settled(EPOCH(2), NULL);
+	summed(0, ROUND(2), 2, 0);
+	summed(1, ROUND(2), 1, 0);
+	settled(ROUND(2), NULL);
 	expect("settle 12884901890 w0/1:20+10 w1/1:10+10 whole 2/20/20\n"
 	       "apply 6 r0 r1 sum 2/20\n4 ok iteration=7 applied=1\n"
 	       "6 ok iteration=7 applied=1 repeated=1\n7 ok iteration=7 applied=1\n"

@@ -120,7 +120,7 @@ static void sums_and_fills(void **state)
 	};
 	struct order o = {.kind = ORDER_SUM,
 			  .incarnation = 5,
-			  .epoch = (UINT64_C(7) << 32) + 1,
+			  .round = (UINT64_C(7) << 32) + 1,
 			  .iteration = 41,
 			  .replicas = "r0,r2",
 			  .member = member,
@@ -128,7 +128,7 @@ static void sums_and_fills(void **state)
 
 	(void)state;
 	pass(&o);
-	assert_true(back.epoch == o.epoch);
+	assert_true(back.round == o.round);
 	assert_int_equal(back.iteration, 41);
 	assert_false(back.check);
 	assert_string_equal(back.replicas, "r0,r2");
@@ -148,17 +148,17 @@ static void sums_and_fills(void **state)
 	o = (struct order){.kind = ORDER_APPLY,
 			   .iteration = 8,
 			   .units = 1,
-			   .epoch = 9,
+			   .round = 9,
 			   .divisor = 1.0 / 3.0,
 			   .samples = 77};
 	pass(&o);
-	assert_int_equal(back.epoch, 9);
+	assert_int_equal(back.round, 9);
 	assert_true(back.divisor >= o.divisor && back.divisor <= o.divisor);
 	assert_int_equal(back.samples, 77);
 	o = (struct order){
-		.kind = ORDER_FILL, .epoch = 10, .from = "/run dir/r0.sock", .iteration = 12};
+		.kind = ORDER_FILL, .round = 10, .from = "/run dir/r0.sock", .iteration = 12};
 	pass(&o);
-	assert_int_equal(back.epoch, 10);
+	assert_int_equal(back.round, 10);
 	assert_string_equal(back.from, "/run dir/r0.sock");
 	assert_int_equal(back.iteration, 12);
 }
@@ -184,17 +184,17 @@ static void what_no_lead_writes_is_refused(void **state)
 	refused("cut incarnation=1", "");
 	refused("hold", "");
 	refused("sum incarnation=1 iteration=0 replicas=r0", "");
-	refused("sum incarnation=1 epoch=0 iteration=0 replicas=r0", "");
-	refused("sum incarnation=1 epoch=1 iteration=0", "");
-	refused("sum incarnation=1 epoch=1 iteration=0 replicas=r0",
+	refused("sum incarnation=1 round=0 iteration=0 replicas=r0", "");
+	refused("sum incarnation=1 round=1 iteration=0", "");
+	refused("sum incarnation=1 round=1 iteration=0 replicas=r0",
 		"part worker=w0 generation=1 sequence=1 unit=0\n");
-	refused("sum incarnation=1 epoch=1 iteration=0 replicas=r0",
+	refused("sum incarnation=1 round=1 iteration=0 replicas=r0",
 		"member worker=w0 generation=0 replica=r0\n");
-	refused("sum incarnation=1 epoch=1 iteration=0 replicas=r0",
+	refused("sum incarnation=1 round=1 iteration=0 replicas=r0",
 		"member worker=w0 generation=1\n");
-	refused("apply incarnation=1 iteration=0 units=2 epoch=1 divisor=1", "");
-	refused("apply incarnation=1 iteration=0 units=1 epoch=1 divisor=-1", "");
-	refused("apply incarnation=1 iteration=0 units=1 epoch=1", "");
+	refused("apply incarnation=1 iteration=0 units=2 round=1 divisor=1", "");
+	refused("apply incarnation=1 iteration=0 units=1 round=1 divisor=-1", "");
+	refused("apply incarnation=1 iteration=0 units=1 round=1", "");
 	refused("fill incarnation=1 iteration=0", "");
 	refused(apply, "part worker=w0 generation=1 sequence=1 unit=0");
 	refused(apply, "rubbish\n");

@@ -6,11 +6,11 @@
  *
  * Checked at every step: what is in a replica is exactly what was settled up to its iteration, so
  * that nothing is there twice or lost and all replicas are equal; no replica is told to step with a
- * sum that it lacks; epochs only grow; no sum is ordered while a unit is being settled; every token
+ * sum that it lacks; rounds only grow; no sum is ordered while a unit is being settled; every token
  * is answered once; queue and replica agree at every cut.  Workers lie now and then: they tell the
  * lead of another push than their replica, or of one that their replica never gets; nothing of
- * such a push is settled, and nobody else is refused for it.  In the end every sample is in the model
- * once, or the lead gave up, and then no living replica had what is committed.
+ * such a push is settled, and nobody else is refused for it.  In the end every sample is in the
+ * model once, or the lead gave up, and then no living replica had what is committed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,7 +79,7 @@ enum order_is { O_SUM, O_APPLY, O_FILL, O_HOLD };
 
 struct told {
 	enum order_is kind;
-	uint64_t epoch, iteration, divisor, hosts, generation[WORKERS], sequence[WORKERS];
+	uint64_t round, iteration, divisor, hosts, generation[WORKERS], sequence[WORKERS];
 	size_t from, connection;
 	int check;
 };
@@ -89,7 +89,7 @@ enum answer_is { A_STAT, A_OF, A_SUMMED, A_DIVERGED, A_MISSING, A_FABRIC, A_FILL
 struct answered {
 	enum answer_is kind;
 	struct gate_replica at;
-	uint64_t epoch, sum, iteration;
+	uint64_t round, sum, iteration;
 	int worker;
 	uint64_t generation, sequence, count;
 };
@@ -102,10 +102,10 @@ struct host {
 		uint64_t generation, iteration, sequence;
 		int sample, bad;
 	} staged[WORKERS];
-	struct told sum; /* the last; epoch 0: none */
-	uint64_t newest; /* epoch that it was told */
+	struct told sum; /* the last; round 0: none */
+	uint64_t newest; /* round that it was told */
 	int given;       /* its contribution is in the fabric */
-	uint64_t has, set; /* the sum that it has: epoch, samples */
+	uint64_t has, set; /* the sum that it has: round, samples */
 	int filling, pauses, was_filling, is_told, stray;
 	size_t from, asked; /* the connection */
 	uint64_t least;
@@ -117,12 +117,12 @@ struct host {
 	struct answered answer[ORDERS_MAX];
 	size_t answer_head, answer_tail;
 	/* the fabric's */
-	uint64_t in_epoch, in_hosts, in_set, out_epoch, out_set;
+	uint64_t in_round, in_hosts, in_set, out_round, out_set;
 };
 
 struct settle {
 	int waits;
-	uint64_t number, iteration, term, epoch, divisor;
+	uint64_t number, iteration, term, round, divisor;
 	int whole;
 	struct gate_line line[64];
 	size_t lines;
@@ -137,15 +137,15 @@ struct world {
 	int todo[SAMPLES], todo_count, hold[SAMPLES];
 	uint64_t done, saved;
 	uint64_t generation[WORKERS], last[WORKERS];
-	uint64_t term, settled, committed, epoch, divisor, in[UNITS];
+	uint64_t term, settled, committed, round, divisor, in[UNITS];
 	int refused[WORKERS], has_settled;
 	struct settle request, old;
 	int answer, shards_up, save_request, save_answer, has_term;
-	uint64_t epoch_most;
+	uint64_t round_most;
 	struct host host[REPLICAS];
 	size_t connections;
 	int fabric;
-	uint64_t again; /* epoch of a sum that broke */
+	uint64_t again; /* round of a sum that broke */
 	uint64_t late;  /* of the last one that took long */
 	struct worker worker[WORKERS];
 	struct connection connection[CONNECTIONS];
@@ -240,7 +240,7 @@ static int shardd_settle(struct world *w, const struct settle *s)
 	if (s->whole) {
 		CHECK(s->iteration == w->committed && w->committed + 1 < UNITS);
 		w->in[++w->committed] = w->done;
-		w->epoch = s->epoch;
+		w->round = s->round;
 		w->divisor = s->divisor;
 	}
 	return 1;
@@ -297,20 +297,20 @@ static void say_summed(struct host *h, size_t r)
 			continue;
 		say_answer(h, h->sum.connection,
 			   (struct answered){.kind = A_OF,
-					     .epoch = h->sum.epoch,
+					     .round = h->sum.round,
 					     .worker = i,
 					     .generation = h->sum.generation[i],
 					     .sequence = h->staged[i].sequence,
 					     .count = h->staged[i].sample >= 0});
 	}
 	say_answer(h, h->sum.connection,
-		   (struct answered){.kind = A_SUMMED, .epoch = h->has, .sum = h->set});
+		   (struct answered){.kind = A_SUMMED, .round = h->has, .sum = h->set});
 }
 
 /* The lead has these pushes: a sum that waits for another one fails. */
 static void host_hold(struct host *h, size_t r, const struct told *t)
 {
-	if (t->epoch != h->sum.epoch || h->given || h->has == t->epoch)
+	if (t->round != h->sum.round || h->given || h->has == t->round)
 		return;
 	for (int i = 0; i < WORKERS; i++) {
 		if (HOST(i) != (int)r || !t->generation[i] ||
@@ -319,10 +319,10 @@ static void host_hold(struct host *h, size_t r, const struct told *t)
 			continue;
 		say_answer(h, h->sum.connection,
 			   (struct answered){.kind = A_MISSING,
-					     .epoch = t->epoch,
+					     .round = t->round,
 					     .worker = i,
 					     .generation = t->generation[i]});
-		h->sum.epoch = 0;
+		h->sum.round = 0;
 	}
 }
 
@@ -332,7 +332,7 @@ static void host_sum(struct world *w, size_t r)
 	struct host *h = &w->host[r];
 	uint64_t set = 0;
 
-	if (!h->serving || !h->sum.epoch || h->given || h->has == h->sum.epoch ||
+	if (!h->serving || !h->sum.round || h->given || h->has == h->sum.round ||
 	    h->sum.iteration != h->iteration)
 		return;
 	for (int i = 0; i < WORKERS; i++) {
@@ -343,60 +343,60 @@ static void host_sum(struct world *w, size_t r)
 		if (h->staged[i].bad) {
 			say_answer(h, h->sum.connection,
 				   (struct answered){.kind = A_DIVERGED,
-						     .epoch = h->sum.epoch,
+						     .round = h->sum.round,
 						     .worker = i,
 						     .generation = h->sum.generation[i]});
-			h->sum.epoch = 0;
+			h->sum.round = 0;
 			return;
 		}
 		if (h->staged[i].sample >= 0)
 			set |= BIT(h->staged[i].sample);
 	}
 	if (h->sum.hosts == BIT(r)) {
-		h->has = h->sum.epoch;
+		h->has = h->sum.round;
 		h->set = set;
 		say_summed(h, r);
 		return;
 	}
 	if (!w->fabric) {
 		say_answer(h, h->sum.connection,
-			   (struct answered){.kind = A_FABRIC, .epoch = h->sum.epoch});
-		h->sum.epoch = 0;
+			   (struct answered){.kind = A_FABRIC, .round = h->sum.round});
+		h->sum.round = 0;
 		return;
 	}
 	h->given = 1;
-	h->in_epoch = h->sum.epoch;
+	h->in_round = h->sum.round;
 	h->in_hosts = h->sum.hosts;
 	h->in_set = set;
 }
 
-/* Adds equal epochs, from exactly the listed hosts. */
+/* Adds equal rounds, from exactly the listed hosts. */
 static void fabric_step(struct world *w)
 {
 	for (size_t r = 0; r < REPLICAS; r++) {
 		struct host *h = &w->host[r];
 		uint64_t set = 0;
-		int all = w->fabric && h->in_epoch && h->out_epoch != h->in_epoch;
+		int all = w->fabric && h->in_round && h->out_round != h->in_round;
 		for (size_t k = 0; k < REPLICAS && all; k++) {
 			const struct host *o = &w->host[k];
 			if (!(h->in_hosts & BIT(k)))
 				continue;
 			/* What a host gave stays in the fabric until it gives anew. */
-			all &= o->in_epoch == h->in_epoch && o->in_hosts == h->in_hosts;
+			all &= o->in_round == h->in_round && o->in_hosts == h->in_hosts;
 			set |= o->in_set;
 		}
 		if (!all)
 			continue;
-		h->out_epoch = h->in_epoch;
+		h->out_round = h->in_round;
 		h->out_set = set;
 	}
 }
 
 static void host_result(struct host *h, size_t r)
 {
-	if (!h->given || h->out_epoch != h->sum.epoch || !h->sum.epoch)
+	if (!h->given || h->out_round != h->sum.round || !h->sum.round)
 		return;
-	h->has = h->sum.epoch;
+	h->has = h->sum.round;
 	h->set = h->out_set;
 	h->given = 0;
 	say_summed(h, r);
@@ -406,7 +406,7 @@ static void host_apply(struct world *w, struct host *h, const struct told *t)
 {
 	if (!h->serving || t->iteration != h->iteration)
 		return; /* done before, or of an older time */
-	CHECK(!t->divisor || h->has == t->epoch); /* committed, and the sum is here */
+	CHECK(!t->divisor || h->has == t->round); /* committed, and the sum is here */
 	CHECK(t->iteration < w->committed);
 	if (t->divisor) {
 		CHECK(!(h->app & h->set));
@@ -414,7 +414,7 @@ static void host_apply(struct world *w, struct host *h, const struct told *t)
 		h->app |= h->set;
 	}
 	h->iteration++;
-	h->has = h->set = h->sum.epoch = 0;
+	h->has = h->set = h->sum.round = 0;
 	h->given = 0;
 	check_host(w, h);
 }
@@ -427,19 +427,19 @@ static void host_order(struct world *w, size_t r, const struct told *t)
 		host_apply(w, h, t);
 	} else if (t->kind == O_HOLD) {
 		host_hold(h, r, t);
-	} else if (t->kind == O_FILL && t->epoch > h->newest) {
-		h->newest = t->epoch;
+	} else if (t->kind == O_FILL && t->round > h->newest) {
+		h->newest = t->round;
 		memset(h->staged, 0, sizeof h->staged);
 		h->serving = 0;
-		h->has = h->set = h->sum.epoch = h->app = 0;
+		h->has = h->set = h->sum.round = h->app = 0;
 		h->given = 0;
 		h->filling = 1;
 		h->from = t->from;
 		h->asked = t->connection;
 		h->least = t->iteration;
-	} else if (h->serving && t->iteration == h->iteration && t->epoch > h->sum.epoch &&
-		   t->epoch > h->newest) {
-		h->newest = t->epoch;
+	} else if (h->serving && t->iteration == h->iteration && t->round > h->sum.round &&
+		   t->round > h->newest) {
+		h->newest = t->round;
 		h->sum = *t;
 		h->has = h->set = 0;
 		h->given = 0;
@@ -490,23 +490,23 @@ static void host_answer(struct world *w, size_t r)
 		break;
 	case A_OF:
 		name_of(a.worker, name);
-		gate_summed_of(w->lead, r, a.epoch, name, a.generation, a.sequence, a.count);
+		gate_summed_of(w->lead, r, a.round, name, a.generation, a.sequence, a.count);
 		break;
 	case A_MISSING:
 		seen.missing++;
 		name_of(a.worker, name);
-		gate_refused(w->lead, a.epoch, name, a.generation, "not staged");
+		gate_refused(w->lead, a.round, name, a.generation, "not staged");
 		break;
 	case A_SUMMED:
-		gate_summed(w->lead, r, a.epoch, a.sum);
+		gate_summed(w->lead, r, a.round, a.sum);
 		break;
 	case A_DIVERGED:
 		seen.diverged++;
 		name_of(a.worker, name);
-		gate_diverged(w->lead, a.epoch, name, a.generation, "nan");
+		gate_diverged(w->lead, a.round, name, a.generation, "nan");
 		break;
 	case A_FABRIC:
-		w->again = a.epoch > w->again ? a.epoch : w->again;
+		w->again = a.round > w->again ? a.round : w->again;
 		break;
 	case A_FILLED:
 		seen.fills++;
@@ -543,7 +543,7 @@ static void host_connect(struct world *w, size_t r)
 				     .at = {.serving = h->serving,
 					    .filling = h->filling,
 					    .iteration = h->iteration,
-					    .epoch = h->has}});
+					    .round = h->has}});
 }
 
 static void host_step(struct world *w, size_t r)
@@ -594,12 +594,12 @@ static void fabric_dies(struct world *w)
 	w->fabric = 0;
 	for (size_t r = 0; r < REPLICAS; r++) {
 		struct host *h = &w->host[r];
-		h->in_epoch = h->out_epoch = 0;
+		h->in_round = h->out_round = 0;
 		if (h->given) {
 			say_answer(h, h->sum.connection,
-				   (struct answered){.kind = A_FABRIC, .epoch = h->sum.epoch});
+				   (struct answered){.kind = A_FABRIC, .round = h->sum.round});
 			h->given = 0;
-			h->sum.epoch = 0;
+			h->sum.round = 0;
 		}
 		if (r && h->up) {
 			disconnect(w, h);
@@ -624,7 +624,7 @@ static void take_settle(struct world *w, const struct gate_effect *e)
 			     .number = e->number,
 			     .iteration = e->iteration,
 			     .term = w->term,
-			     .epoch = e->epoch,
+			     .round = e->round,
 			     .divisor = e->divisor,
 			     .whole = e->whole,
 			     .lines = e->lines};
@@ -650,13 +650,13 @@ static void send_told(struct world *w, size_t r, const struct told *t)
 static void take_sum(struct world *w, const struct gate_effect *e)
 {
 	struct told t = {.kind = O_SUM,
-			 .epoch = e->epoch,
+			 .round = e->round,
 			 .iteration = e->iteration,
 			 .check = e->check};
 
 	CHECK(!w->request.waits || !w->request.whole);
-	CHECK(e->epoch > w->epoch_most && e->epoch >> 32 == w->term);
-	w->epoch_most = e->epoch;
+	CHECK(e->round > w->round_most && e->round >> 32 == w->term);
+	w->round_most = e->round;
 	CHECK(e->tos > 0 && e->members > 0 && e->iteration == w->committed);
 	for (size_t i = 0; i < e->tos; i++)
 		t.hosts |= BIT(e->to[i]);
@@ -674,9 +674,9 @@ static void take_sum(struct world *w, const struct gate_effect *e)
 /* What was staged is not taken back, so that it is not here any more only when it never was. */
 static void take_hold(struct world *w, const struct gate_effect *e)
 {
-	struct told t = {.kind = O_HOLD, .epoch = e->epoch};
+	struct told t = {.kind = O_HOLD, .round = e->round};
 
-	CHECK(e->epoch == gate_epoch(w->lead) && e->tos > 0);
+	CHECK(e->round == gate_round(w->lead) && e->tos > 0);
 	for (size_t i = 0; i < e->pushes; i++) {
 		t.generation[number_of(e->push[i].worker)] = e->push[i].generation;
 		t.sequence[number_of(e->push[i].worker)] = e->push[i].sequence;
@@ -697,12 +697,12 @@ static void take_refused(struct world *w, const struct gate_effect *e)
 static void take_apply(struct world *w, const struct gate_effect *e)
 {
 	struct told t = {.kind = O_APPLY,
-			 .epoch = e->epoch,
+			 .round = e->round,
 			 .iteration = e->iteration,
 			 .divisor = e->divisor};
 
 	CHECK(e->iteration + 1 == w->committed);
-	CHECK(e->epoch == w->epoch && e->divisor == w->divisor);
+	CHECK(e->round == w->round && e->divisor == w->divisor);
 	seen.steps_told += !e->units;
 	CHECK(!e->units || !w->forking);
 	for (size_t i = 0; i < e->tos; i++)
@@ -712,12 +712,12 @@ static void take_apply(struct world *w, const struct gate_effect *e)
 static void take_fill(struct world *w, const struct gate_effect *e)
 {
 	struct told t = {.kind = O_FILL,
-			 .epoch = e->epoch,
+			 .round = e->round,
 			 .from = e->from,
 			 .iteration = e->iteration};
 
-	CHECK(e->epoch > w->epoch_most && e->epoch >> 32 == w->term);
-	w->epoch_most = e->epoch;
+	CHECK(e->round > w->round_most && e->round >> 32 == w->term);
+	w->round_most = e->round;
 
 	CHECK(gate_in_force(w->lead, e->from));
 	CHECK(!w->request.waits && !w->answer);
@@ -735,7 +735,7 @@ static void take_quit(struct world *w)
 		CHECK(!h->alive || !h->serving || h->stray ||
 		      !(h->iteration == w->committed ||
 			(h->iteration + 1 == w->committed &&
-			 (h->has == w->epoch || !w->divisor))));
+			 (h->has == w->round || !w->divisor))));
 	}
 	w->over = 1;
 	seen.rolled++;
@@ -1153,7 +1153,7 @@ static void ask_cut(struct world *w)
 static void take_term(struct world *w)
 {
 	struct gate_commit last = {.iteration = w->committed,
-				   .epoch = w->epoch,
+				   .round = w->round,
 				   .divisor = w->divisor,
 				   .samples = w->divisor};
 
@@ -1216,13 +1216,13 @@ static void shards_step(struct world *w)
 
 static void sum_again(struct world *w)
 {
-	uint64_t epoch = w->again;
+	uint64_t round = w->again;
 
-	if (!w->lead || !epoch)
+	if (!w->lead || !round)
 		return;
 	w->again = 0;
 	seen.again++;
-	gate_sum_again(w->lead, epoch);
+	gate_sum_again(w->lead, round);
 	pump(w);
 }
 

@@ -47,7 +47,7 @@ struct stand_in {
 };
 
 static struct stand_in *stand;
-static uint64_t rows_at, out_at, rows_here, epoch_open;
+static uint64_t rows_at, out_at, rows_here, round_open;
 static struct request *wait_held;
 
 static uint64_t number(struct request *rq, const char *key)
@@ -62,7 +62,7 @@ static void on_open(struct request *rq, void *owner)
 {
 	(void)owner;
 	snprintf(stand->hosts, sizeof stand->hosts, "%s", record_get(request_record(rq), "hosts"));
-	epoch_open = number(rq, "epoch");
+	round_open = number(rq, "round");
 	rows_here = 0;
 	atomic_store(&stand->floats, 0);
 	atomic_fetch_add(&stand->opened, 1);
@@ -145,11 +145,11 @@ static void on_drop(struct request *rq, void *owner)
 }
 
 static const struct verb fabric_verbs[] = {
-	{"sum-open", "epoch iteration hosts dense dense-offset", "", on_open, 0, ""},
-	{"sum-part", "epoch begin length", "", on_part, 0, ""},
-	{"sum-rows", "epoch rows width offset out-offset out-bytes", "", on_rows, 0, ""},
-	{"sum-wait", "epoch", "check", on_wait, 0, ""},
-	{"sum-drop", "epoch", "", on_drop, 0, ""},
+	{"sum-open", "round iteration hosts dense dense-offset", "", on_open, 0, ""},
+	{"sum-part", "round begin length", "", on_part, 0, ""},
+	{"sum-rows", "round rows width offset out-offset out-bytes", "", on_rows, 0, ""},
+	{"sum-wait", "round", "check", on_wait, 0, ""},
+	{"sum-drop", "round", "", on_drop, 0, ""},
 };
 
 static int serve_fabric(void)
@@ -352,19 +352,19 @@ static void part(struct worker *w, unsigned iteration, size_t from, size_t to)
 }
 
 /* Of w0 and w1, without waiting. */
-static void sum(unsigned epoch, unsigned iteration, const char *replicas, int check)
+static void sum(unsigned round, unsigned iteration, const char *replicas, int check)
 {
 	const char *members = "member worker=w0 generation=1 replica=r0\n"
 			      "member worker=w1 generation=1 replica=r0\n";
 
-	say(lead, "sum incarnation=0 epoch=%u iteration=%u replicas=%s%s bytes=%zu\n%s", epoch,
+	say(lead, "sum incarnation=0 round=%u iteration=%u replicas=%s%s bytes=%zu\n%s", round,
 	    iteration, replicas, check ? " check=1" : "", strlen(members), members);
 }
 
-static void apply(unsigned epoch, unsigned iteration, unsigned divisor)
+static void apply(unsigned round, unsigned iteration, unsigned divisor)
 {
-	say(lead, "apply incarnation=0 iteration=%u units=1 epoch=%u divisor=%u samples=%u\n",
-	    iteration, epoch, divisor, divisor);
+	say(lead, "apply incarnation=0 iteration=%u units=1 round=%u divisor=%u samples=%u\n",
+	    iteration, round, divisor, divisor);
 	assert_true(closing(lead));
 }
 
@@ -444,7 +444,7 @@ static void gradients_stay_where_they_are(void **state)
 	sum(1, 0, "r0", 0);
 	push(&b, 0, 1);
 	assert_true(closing(lead));
-	/* From here on nothing of this matters, but for an epoch that adds them up again. */
+	/* From here on nothing of this matters, but for a round that adds them up again. */
 	fill(&a, 7.0f);
 	apply(1, 0, 2);
 	assert_all(seen, -5.5f);
@@ -457,10 +457,10 @@ static void gradients_stay_where_they_are(void **state)
 	/* One of them, alone. The other has gone by now: what it shared is here still. */
 	fill(&b, 8.0f);
 	call_close(b.call);
-	say(lead, "sum incarnation=0 epoch=3 iteration=1 replicas=r0 bytes=41\n"
+	say(lead, "sum incarnation=0 round=3 iteration=1 replicas=r0 bytes=41\n"
 		  "member worker=w1 generation=1 replica=r0\n");
 	assert_true(closing(lead));
-	assert_int_equal(stat_of("epoch"), 3);
+	assert_int_equal(stat_of("round"), 3);
 	apply(3, 1, 1);
 	assert_all(seen, -13.5f);
 	assert_int_equal(stat_of("staged"), 0);
@@ -574,9 +574,9 @@ static void push_as(struct worker *w, unsigned sequence, unsigned count)
 }
 
 /* Answered behind the sum. */
-static void hold(unsigned epoch, const char *lines)
+static void hold(unsigned round, const char *lines)
 {
-	say(lead, "hold incarnation=0 epoch=%u bytes=%zu\n%s", epoch, strlen(lines), lines);
+	say(lead, "hold incarnation=0 round=%u bytes=%zu\n%s", round, strlen(lines), lines);
 }
 
 static void one_push_of_a_member_is_added_and_named(void **state)
@@ -604,7 +604,7 @@ static void one_push_of_a_member_is_added_and_named(void **state)
 	assert_summed(&a, 4, 8);
 	assert_summed(&b, 9, 2);
 	assert_true(closing(lead));
-	/* A newer epoch says it, too, and one that is asked for again. */
+	/* A newer round says it, too, and one that is asked for again. */
 	for (int turn = 0; turn < 2; turn++) {
 		sum(2, 0, "r0", 0);
 		assert_summed(&a, 4, 8);
@@ -627,7 +627,7 @@ static void who_told_the_lead_alone_is_named(void **state)
 	sum(1, 0, "r0", 0);
 	push_as(&a, 1, 1);
 	assert_true(closing(a.call));
-	/* What is here is no matter, and strangers are nobody; of another epoch nothing is said. */
+	/* What is here is no matter, and strangers are nobody; of another round nothing is said. */
 	hold(1, "part worker=w0 generation=1 sequence=1 unit=0 count=1\n"
 		"part worker=w1 generation=7 sequence=1 unit=0 count=1\n"
 		"part worker=x generation=1 sequence=1 unit=0 count=1\n");
@@ -642,7 +642,7 @@ static void who_told_the_lead_alone_is_named(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_true(closing(lead));
 	/* Another count than the lead was told. */
-	say(lead, "sum incarnation=0 epoch=2 iteration=0 replicas=r0 bytes=82\n"
+	say(lead, "sum incarnation=0 round=2 iteration=0 replicas=r0 bytes=82\n"
 		  "member worker=w1 generation=1 replica=r0\n"
 		  "member worker=w0 generation=1 replica=r0\n");
 	hold(2, "part worker=w0 generation=1 sequence=1 unit=0 count=2\n");
@@ -652,13 +652,13 @@ static void who_told_the_lead_alone_is_named(void **state)
 	assert_true(closing(lead));
 	assert_true(closing(lead));
 	/* When it is summed it is too late to ask. */
-	say(lead, "sum incarnation=0 epoch=3 iteration=0 replicas=r0 bytes=41\n"
+	say(lead, "sum incarnation=0 round=3 iteration=0 replicas=r0 bytes=41\n"
 		  "member worker=w0 generation=1 replica=r0\n");
 	assert_summed(&a, 1, 1);
 	assert_true(closing(lead));
 	hold(3, "part worker=w0 generation=1 sequence=2 unit=0 count=1\n");
 	assert_true(closing(lead));
-	assert_int_equal(stat_of("epoch"), 3);
+	assert_int_equal(stat_of("round"), 3);
 	call_close(a.call);
 	call_close(b.call);
 	stop(0);
@@ -681,7 +681,7 @@ static void *scribble(void *arg)
 static void who_writes_meanwhile_spoils_nothing_else(void **state)
 {
 	pthread_t thread;
-	unsigned epoch = 0, applied = 0;
+	unsigned round = 0, applied = 0;
 
 	(void)state;
 	start(0);
@@ -694,11 +694,11 @@ static void who_writes_meanwhile_spoils_nothing_else(void **state)
 	for (int turn = 0; turn < 60; turn++) {
 		push(&a, applied, 1);
 		push(&b, applied, 1);
-		sum(++epoch, applied, "r0", 0);
+		sum(++round, applied, "r0", 0);
 		assert_true(closing(lead));
 		if (record_get(&record, "diverged"))
 			continue;
-		apply(epoch, applied, 2);
+		apply(round, applied, 2);
 		applied++;
 	}
 	atomic_store(&over, 1);
@@ -809,7 +809,7 @@ static void sums_of_all_hosts_are_stepped_with(void **state)
 	stop(1);
 }
 
-static void a_fabric_that_goes_costs_an_epoch(void **state)
+static void a_fabric_that_goes_costs_a_round(void **state)
 {
 	(void)state;
 	start(1);
@@ -853,10 +853,10 @@ static void a_fabric_that_goes_costs_an_epoch(void **state)
 	while (stat_of("fabric") == 0)
 		usleep(1000);
 	/* Its death may be heard of late. */
-	for (unsigned epoch = 6;; epoch++) {
-		sum(epoch, 1, "r0,r1", 0);
+	for (unsigned round = 6;; round++) {
+		sum(round, 1, "r0,r1", 0);
 		if (closing(lead)) {
-			apply(epoch, 1, 1);
+			apply(round, 1, 1);
 			break;
 		}
 		assert_string_equal(record_get(&record, "code"), "fabric");
@@ -878,7 +878,7 @@ int main(void)
 		cmocka_unit_test(who_writes_meanwhile_spoils_nothing_else),
 		cmocka_unit_test(what_cant_be_added_is_named_again),
 		cmocka_unit_test(sums_of_all_hosts_are_stepped_with),
-		cmocka_unit_test(a_fabric_that_goes_costs_an_epoch),
+		cmocka_unit_test(a_fabric_that_goes_costs_a_round),
 	};
 
 	stand = mmap(NULL, sizeof *stand, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,

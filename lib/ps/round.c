@@ -29,15 +29,15 @@
 
 static void put_failed(struct ps_replica *r, struct request *rq)
 {
-	const struct epoch *e = &r->epoch;
+	const struct round *rd = &r->round;
 	size_t diverged = 0, refused = 0;
 	char also[48] = "";
 
-	for (size_t i = 0; i < e->members; i++) {
-		const struct epoch_member *m = &e->member[i];
+	for (size_t i = 0; i < rd->members; i++) {
+		const struct round_member *m = &rd->member[i];
 		char line[RECORD_LINE_MAX];
 		struct record_out o;
-		if (!e->bad[i].found && !m->refused)
+		if (!rd->bad[i].found && !m->refused)
 			continue;
 		record_begin(&o, line, sizeof line, m->refused ? "refused" : "diverged");
 		record_add(&o, "worker", m->worker);
@@ -47,99 +47,99 @@ static void put_failed(struct ps_replica *r, struct request *rq)
 	}
 	if (refused)
 		snprintf(also, sizeof also, " refused=%zu", refused);
-	request_ok(rq, "epoch=%llu diverged=%zu%s", (unsigned long long)e->number, diverged, also);
+	request_ok(rq, "round=%llu diverged=%zu%s", (unsigned long long)rd->number, diverged, also);
 }
 
 /* Whose pushes are in the sum: the lead commits no other. */
 static void put_summed(struct ps_replica *r, struct request *rq)
 {
-	const struct epoch *e = &r->epoch;
+	const struct round *rd = &r->round;
 
-	for (size_t i = 0; i < e->members; i++) {
-		const struct epoch_member *m = &e->member[i];
+	for (size_t i = 0; i < rd->members; i++) {
+		const struct round_member *m = &rd->member[i];
 		request_put_record(rq, RECORD("summed", F("worker", m->worker),
 					      F("generation", m->generation),
 					      F("sequence", m->sequence), F("count", m->count)));
 	}
-	if (e->check)
-		request_ok(rq, "epoch=%llu sum=%llu", (unsigned long long)e->number,
-			   (unsigned long long)e->digest);
+	if (rd->check)
+		request_ok(rq, "round=%llu sum=%llu", (unsigned long long)rd->number,
+			   (unsigned long long)rd->digest);
 	else
-		request_ok(rq, "epoch=%llu", (unsigned long long)e->number);
+		request_ok(rq, "round=%llu", (unsigned long long)rd->number);
 }
 
 /* Answers with the result. */
-static void epoch_answer(struct ps_replica *r)
+static void round_answer(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
-	struct request *rq = e->asked;
+	struct round *rd = &r->round;
+	struct request *rq = rd->asked;
 
-	e->asked = NULL;
+	rd->asked = NULL;
 	if (!rq)
 		return;
-	if (e->state == EPOCH_FAILED)
+	if (rd->state == ROUND_FAILED)
 		put_failed(r, rq);
 	else
 		put_summed(r, rq);
 }
 
-void epoch_end(struct ps_replica *r, const char *code, const char *fmt, ...)
+void round_end(struct ps_replica *r, const char *code, const char *fmt, ...)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 	char text[ERROR_TEXT_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	if (!e->alone && (e->state == EPOCH_ADDING || e->state == EPOCH_ABROAD))
-		fabric_client_drop(r->fabric, e->number);
-	e->state = EPOCH_NONE;
-	if (e->asked)
-		request_err(e->asked, code, "%s", text);
-	e->asked = NULL;
+	if (!rd->alone && (rd->state == ROUND_ADDING || rd->state == ROUND_ABROAD))
+		fabric_client_drop(r->fabric, rd->number);
+	rd->state = ROUND_NONE;
+	if (rd->asked)
+		request_err(rd->asked, code, "%s", text);
+	rd->asked = NULL;
 }
 
-void epoch_summed(struct ps_replica *r, uint64_t digest)
+void round_summed(struct ps_replica *r, uint64_t digest)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	e->state = EPOCH_HELD;
+	rd->state = ROUND_HELD;
 	/* With the parameters that it will be added to: replicas that differ in those do not answer
 	 * alike either. */
-	if (e->check)
-		e->digest = store_sum_digest(r->ps->store, &e->rows, digest);
-	epoch_answer(r);
+	if (rd->check)
+		rd->digest = store_sum_digest(r->ps->store, &rd->rows, digest);
+	round_answer(r);
 }
 
 /* Tells the lead which members to leave out. */
-static void epoch_fails(struct ps_replica *r)
+static void round_fails(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	if (!e->alone)
-		fabric_client_drop(r->fabric, e->number);
-	e->state = EPOCH_FAILED;
-	epoch_answer(r);
+	if (!rd->alone)
+		fabric_client_drop(r->fabric, rd->number);
+	rd->state = ROUND_FAILED;
+	round_answer(r);
 }
 
 static void fail_bad(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	for (size_t i = 0; i < e->members; i++) {
-		struct epoch_member *m = &e->member[i];
-		if (!e->bad[i].found)
+	for (size_t i = 0; i < rd->members; i++) {
+		struct round_member *m = &rd->member[i];
+		if (!rd->bad[i].found)
 			continue;
-		ps_bad_gradient(r->ps, &e->push[i], &e->bad[i], m->why);
+		ps_bad_gradient(r->ps, &rd->push[i], &rd->bad[i], m->why);
 		if (!log_is_worth(++r->ps->diverged))
 			continue;
 		log_say(LOG_LEVEL_WARNING,
 			"a push of %s in iteration %llu can't be added: %s; %llu so far",
-			m->worker, (unsigned long long)e->iteration, m->why,
+			m->worker, (unsigned long long)rd->iteration, m->why,
 			(unsigned long long)r->ps->diverged);
 	}
-	epoch_fails(r);
+	round_fails(r);
 }
 
 /* ---- adding ---- */
@@ -147,12 +147,12 @@ static void fail_bad(struct ps_replica *r)
 /* The contribution of a member as far as it is known. 1: all of it is here. */
 static int find_member(const struct ps_replica *r, size_t i, const struct early **early)
 {
-	const struct epoch *e = &r->epoch;
-	struct epoch_member *m = &e->member[i];
-	struct store_push *push = &e->push[i];
+	const struct round *rd = &r->round;
+	struct round_member *m = &rd->member[i];
+	struct store_push *push = &rd->push[i];
 	struct staged *s =
 		m->found ? stage_find(r->ps->stage, m->worker, m->generation, m->sequence)
-			 : stage_find_for(r->ps->stage, m->worker, m->generation, e->iteration);
+			 : stage_find_for(r->ps->stage, m->worker, m->generation, rd->iteration);
 
 	*early = NULL;
 	*push = (struct store_push){.scale = m->scale};
@@ -165,7 +165,7 @@ static int find_member(const struct ps_replica *r, size_t i, const struct early 
 		push->scale = m->scale;
 		return 1;
 	}
-	*early = m->found ? NULL : early_find(r, m->worker, m->generation, e->iteration);
+	*early = m->found ? NULL : early_find(r, m->worker, m->generation, rd->iteration);
 	if (*early && m->early &&
 	    (early_dense(*early) != m->early || early_sequence(*early) != m->early_sequence))
 		*early = NULL; /* some is added already, and this is something else */
@@ -182,17 +182,17 @@ static int bucket_is_here(const struct ps_replica *r, const struct early *const 
 	size_t begin = bucket * REPLICA_BUCKET, end = begin + REPLICA_BUCKET;
 
 	end = end < count ? end : count;
-	for (size_t i = 0; i < r->epoch.members; i++) {
+	for (size_t i = 0; i < r->round.members; i++) {
 		if (!whole[i] && !(early[i] && early_covers(early[i], begin, end)))
 			return 0;
 	}
 	return 1;
 }
 
-static int epoch_any_bad(const struct epoch *e)
+static int round_any_bad(const struct round *rd)
 {
-	for (size_t i = 0; i < e->members; i++) {
-		if (e->bad[i].found)
+	for (size_t i = 0; i < rd->members; i++) {
+		if (rd->bad[i].found)
 			return 1;
 	}
 	return 0;
@@ -202,120 +202,121 @@ static int epoch_any_bad(const struct epoch *e)
 static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
 			  const struct early *const *early, const unsigned char *whole)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 	size_t count = store_dense_count(r->ps->store), n = 0;
 	size_t begin = bucket * REPLICA_BUCKET, end;
 
-	while (n < most && bucket + n < e->buckets && !e->added[bucket + n] &&
+	while (n < most && bucket + n < rd->buckets && !rd->added[bucket + n] &&
 	       bucket_is_here(r, early, whole, bucket + n))
 		n++;
 	if (n == 0)
 		return 0;
 	end = (bucket + n) * REPLICA_BUCKET;
 	end = end < count ? end : count;
-	store_sum_dense(r->ps->store, r->team, e->push, e->members, begin, end - begin,
-			r->total + begin, e->bad);
-	memset(e->added + bucket, 1, n);
-	e->left -= n;
-	for (size_t i = 0; i < e->members; i++) {
+	store_sum_dense(r->ps->store, r->team, rd->push, rd->members, begin, end - begin,
+			r->total + begin, rd->bad);
+	memset(rd->added + bucket, 1, n);
+	rd->left -= n;
+	for (size_t i = 0; i < rd->members; i++) {
 		if (whole[i])
 			continue;
-		e->member[i].early = early_dense(early[i]);
-		e->member[i].early_sequence = early_sequence(early[i]);
+		rd->member[i].early = early_dense(early[i]);
+		rd->member[i].early_sequence = early_sequence(early[i]);
 	}
-	if (!e->alone && !epoch_any_bad(e))
-		fabric_client_part(r->fabric, e->number, begin, end - begin);
+	if (!rd->alone && !round_any_bad(rd))
+		fabric_client_part(r->fabric, rd->number, begin, end - begin);
 	return n;
 }
 
 /* Adds what is here and not yet added. 1: that was all for now; 0: another turn is needed. */
-static int epoch_add_dense(struct ps_replica *r, const struct early *const *early,
+static int round_add_dense(struct ps_replica *r, const struct early *const *early,
 			   const unsigned char *whole)
 {
-	struct epoch *e = &r->epoch;
-	size_t most = TURN_BYTES / sizeof(float) / REPLICA_BUCKET / (e->members + 1);
+	struct round *rd = &r->round;
+	size_t most = TURN_BYTES / sizeof(float) / REPLICA_BUCKET / (rd->members + 1);
 
 	most = most ? most : 1;
-	for (size_t b = 0; b < e->buckets; b++) {
+	for (size_t b = 0; b < rd->buckets; b++) {
 		if (most == 0)
 			return 0;
-		if (!e->added[b])
+		if (!rd->added[b])
 			most -= add_buckets(r, b, most, early, whole);
 	}
 	return 1;
 }
 
-static void epoch_add_rows(struct ps_replica *r)
+static void round_add_rows(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 	struct error err = {0};
 
-	e->rows.count = 0;
-	if (store_width(r->ps->store) && store_sum_rows(r->ps->store, r->team, e->push, e->members,
-							&e->rows, e->bad, &err) != 0) {
-		epoch_end(r, "no-memory", "%s", err.text);
+	rd->rows.count = 0;
+	if (store_width(r->ps->store) &&
+	    store_sum_rows(r->ps->store, r->team, rd->push, rd->members, &rd->rows, rd->bad,
+			   &err) != 0) {
+		round_end(r, "no-memory", "%s", err.text);
 		return;
 	}
-	if (epoch_any_bad(e)) {
+	if (round_any_bad(rd)) {
 		fail_bad(r);
 		return;
 	}
-	e->state = EPOCH_ABROAD;
-	if (!e->alone)
-		fabric_client_finish(r->fabric, e->number, e->check, &e->rows);
+	rd->state = ROUND_ABROAD;
+	if (!rd->alone)
+		fabric_client_finish(r->fabric, rd->number, rd->check, &rd->rows);
 	else
-		epoch_summed(r,
-			     e->check ? store_sum_checksum(r->ps->store, r->total, &e->rows) : 0);
+		round_summed(r,
+			     rd->check ? store_sum_checksum(r->ps->store, r->total, &rd->rows) : 0);
 }
 
-static void epoch_turn(struct ps_replica *r)
+static void round_turn(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 	double start = clock_mono();
 	int all = 1;
 
-	if (e->state != EPOCH_ADDING)
+	if (rd->state != ROUND_ADDING)
 		return;
-	if (!e->alone && !fabric_client_is_open(r->fabric, e->number))
-		return; /* it may still use that memory for the epoch before */
-	const struct early **early = calloc(e->members + 1, sizeof *early);
-	unsigned char *whole = calloc(e->members + 1, 1);
+	if (!rd->alone && !fabric_client_is_open(r->fabric, rd->number))
+		return; /* it may still use that memory for the round before */
+	const struct early **early = calloc(rd->members + 1, sizeof *early);
+	unsigned char *whole = calloc(rd->members + 1, 1);
 	if (!early || !whole) {
 		free(early);
 		free(whole);
-		epoch_end(r, "no-memory", "for %zu members", e->members);
+		round_end(r, "no-memory", "for %zu members", rd->members);
 		return;
 	}
-	for (size_t i = 0; i < e->members; i++) {
+	for (size_t i = 0; i < rd->members; i++) {
 		whole[i] = (unsigned char)find_member(r, i, &early[i]);
 		all = all && whole[i];
 	}
-	if (!epoch_add_dense(r, early, whole))
-		timer_set(e->turn, 0);
-	if (epoch_any_bad(e))
+	if (!round_add_dense(r, early, whole))
+		timer_set(rd->turn, 0);
+	if (round_any_bad(rd))
 		fail_bad(r);
-	else if (all && e->left == 0)
-		epoch_add_rows(r);
+	else if (all && rd->left == 0)
+		round_add_rows(r);
 	free(early);
 	free(whole);
 	r->ps->work += clock_mono() - start;
 }
 
-static void epoch_on_turn(void *replica)
+static void round_on_turn(void *replica)
 {
-	epoch_turn(replica);
+	round_turn(replica);
 }
 
-void epoch_look(struct ps_replica *r)
+void round_look(struct ps_replica *r)
 {
 
-	if (r->epoch.state == EPOCH_ADDING)
-		timer_set(r->epoch.turn, 0);
+	if (r->round.state == ROUND_ADDING)
+		timer_set(r->round.turn, 0);
 }
 
-int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct error *err)
+int round_check_push(const struct ps_replica *r, const struct staged *s, struct error *err)
 {
-	const struct epoch *e = &r->epoch;
+	const struct round *rd = &r->round;
 	const struct staged *here =
 		stage_find_for(r->ps->stage, s->worker, s->generation, s->iteration);
 
@@ -327,10 +328,10 @@ int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct 
 				 (unsigned long long)here->sequence,
 				 (unsigned long long)here->push.count,
 				 (unsigned long long)s->iteration);
-	for (size_t i = 0; i < e->members && e->state == EPOCH_ADDING; i++) {
-		const struct epoch_member *m = &e->member[i];
+	for (size_t i = 0; i < rd->members && rd->state == ROUND_ADDING; i++) {
+		const struct round_member *m = &rd->member[i];
 		if (!m->early || m->generation != s->generation ||
-		    s->iteration != e->iteration || strcmp(m->worker, s->worker) != 0)
+		    s->iteration != rd->iteration || strcmp(m->worker, s->worker) != 0)
 			continue;
 		if (s->push.count == 0 || s->push.dense != m->early ||
 		    s->sequence != m->early_sequence)
@@ -346,17 +347,17 @@ int epoch_check_push(const struct ps_replica *r, const struct staged *s, struct 
 
 /* ---- the lead's orders ---- */
 
-static int epoch_reserve(struct epoch *e, size_t members)
+static int round_reserve(struct round *rd, size_t members)
 {
-	size_t room = e->room, also = e->room;
+	size_t room = rd->room, also = rd->room;
 
-	if (GROW(e->member, room, members) != 0 || GROW(e->push, also, members) != 0)
+	if (GROW(rd->member, room, members) != 0 || GROW(rd->push, also, members) != 0)
 		return -1;
-	return GROW(e->bad, e->room, members);
+	return GROW(rd->bad, rd->room, members);
 }
 
 /* Whether this replica is one of r0,r2,...; *alone: the only one. */
-static int epoch_is_listed(const struct ps_replica *r, const char *list, int *alone)
+static int round_is_listed(const struct ps_replica *r, const char *list, int *alone)
 {
 	const char *id = r->ps->options.id;
 	size_t len = strlen(id);
@@ -370,96 +371,96 @@ static int epoch_is_listed(const struct ps_replica *r, const char *list, int *al
 	return 0;
 }
 
-/* Releases the pushes that an older epoch has found: they may be replaced until a newer one finds
+/* Releases the pushes that an older round has found: they may be replaced until a newer one finds
  * them. */
-static void epoch_let_go(struct ps_replica *r)
+static void round_let_go(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	for (size_t i = 0; i < e->members; i++) {
-		const struct epoch_member *m = &e->member[i];
+	for (size_t i = 0; i < rd->members; i++) {
+		const struct round_member *m = &rd->member[i];
 		struct staged *s = m->found ? stage_find(r->ps->stage, m->worker, m->generation,
 							 m->sequence)
 					    : NULL;
 		if (s)
 			s->held = 0;
 	}
-	e->members = 0;
+	rd->members = 0;
 }
 
 /* Of the members those that push here, in their order. */
 static int take_order(struct ps_replica *r, const struct order *o, struct error *err)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	epoch_let_go(r);
-	e->number = o->epoch;
-	e->iteration = o->iteration;
-	e->check = o->check;
-	free(e->replicas);
-	e->replicas = strdup(o->replicas);
-	if (!e->replicas || epoch_reserve(e, o->members) != 0)
+	round_let_go(r);
+	rd->number = o->round;
+	rd->iteration = o->iteration;
+	rd->check = o->check;
+	free(rd->replicas);
+	rd->replicas = strdup(o->replicas);
+	if (!rd->replicas || round_reserve(rd, o->members) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu members", o->members);
 	for (size_t i = 0; i < o->members; i++) {
 		const struct order_member *m = &o->member[i];
 		if (strcmp(m->replica, r->ps->options.id) != 0)
 			continue;
-		struct epoch_member *own = &e->member[e->members];
-		*own = (struct epoch_member){.found = 0};
+		struct round_member *own = &rd->member[rd->members];
+		*own = (struct round_member){.found = 0};
 		snprintf(own->worker, sizeof own->worker, "%s", m->worker);
 		own->generation = m->generation;
 		own->scale = m->scale;
-		e->bad[e->members++] = (struct store_bad){0};
+		rd->bad[rd->members++] = (struct store_bad){0};
 	}
 	return 0;
 }
 
-/* Where it is added up; NULL: epoch_end() was called. */
+/* Where it is added up; NULL: round_end() was called. */
 static float *find_memory(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	if (!e->alone)
-		return fabric_client_open(r->fabric, e->number, e->iteration, e->replicas);
+	if (!rd->alone)
+		return fabric_client_open(r->fabric, rd->number, rd->iteration, rd->replicas);
 	float *memory = ps_replica_memory(r);
 	if (!memory)
-		epoch_end(r, "no-memory", "for a sum");
+		round_end(r, "no-memory", "for a sum");
 	return memory;
 }
 
-static void epoch_begin(struct ps_replica *r)
+static void round_begin(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	e->state = EPOCH_ADDING;
-	e->left = e->buckets;
-	memset(e->added, 0, e->buckets);
+	rd->state = ROUND_ADDING;
+	rd->left = rd->buckets;
+	memset(rd->added, 0, rd->buckets);
 	float *memory = find_memory(r);
 	if (memory)
 		r->total = memory;
-	epoch_look(r);
+	round_look(r);
 }
 
-static void epoch_asker_gone(struct request *rq, void *replica)
+static void round_asker_gone(struct request *rq, void *replica)
 {
 	struct ps_replica *r = replica;
 
-	if (r->epoch.asked == rq)
-		r->epoch.asked = NULL;
+	if (r->round.asked == rq)
+		r->round.asked = NULL;
 }
 
 /* The sum that is under way or made already, asked for once more. */
-static void epoch_ask_again(struct ps_replica *r, struct request *rq)
+static void round_ask_again(struct ps_replica *r, struct request *rq)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	if (e->asked)
-		request_err(e->asked, "stale", "asked for again");
-	e->asked = rq;
-	if (e->state == EPOCH_HELD || e->state == EPOCH_FAILED)
-		epoch_answer(r);
+	if (rd->asked)
+		request_err(rd->asked, "stale", "asked for again");
+	rd->asked = rq;
+	if (rd->state == ROUND_HELD || rd->state == ROUND_FAILED)
+		round_answer(r);
 	else
-		request_defer(rq, epoch_asker_gone, r);
+		request_defer(rq, round_asker_gone, r);
 }
 
 /* 0: it is an order for this replica as it is. Otherwise rq was answered. */
@@ -478,7 +479,7 @@ static int read_order(struct ps *p, struct request *rq, struct order *o)
 	return -1;
 }
 
-static void epoch_refuse_iteration(struct ps *p, struct request *rq, const struct order *o)
+static void round_refuse_iteration(struct ps *p, struct request *rq, const struct order *o)
 {
 	request_err(rq, "order", "%llu units are applied here, not %llu",
 		    (unsigned long long)p->applied, (unsigned long long)o->iteration);
@@ -486,36 +487,36 @@ static void epoch_refuse_iteration(struct ps *p, struct request *rq, const struc
 
 static void sum(struct ps_replica *r, struct request *rq, const struct order *o)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 	struct error err = {0};
 	int alone;
 
-	if (o->epoch < e->number) {
-		request_err(rq, "stale", "epoch %llu is in force", (unsigned long long)e->number);
-	} else if (o->epoch == e->number && e->state != EPOCH_NONE) {
-		epoch_ask_again(r, rq);
+	if (o->round < rd->number) {
+		request_err(rq, "stale", "round %llu is in force", (unsigned long long)rd->number);
+	} else if (o->round == rd->number && rd->state != ROUND_NONE) {
+		round_ask_again(r, rq);
 	} else if (o->iteration != r->ps->applied) {
-		epoch_refuse_iteration(r->ps, rq, o);
-	} else if (!epoch_is_listed(r, o->replicas, &alone)) {
+		round_refuse_iteration(r->ps, rq, o);
+	} else if (!round_is_listed(r, o->replicas, &alone)) {
 		request_err(rq, "bad-request", "replicas=%.200s: %s is not among them", o->replicas,
 			    r->ps->options.id);
 	} else if (!alone && !r->fabric) {
 		request_err(rq, "bad-request", "replicas=%.200s: there is no --fabric to them",
 			    o->replicas);
 	} else {
-		epoch_end(r, "stale", "epoch %llu is in force", (unsigned long long)o->epoch);
-		e->alone = alone;
+		round_end(r, "stale", "round %llu is in force", (unsigned long long)o->round);
+		rd->alone = alone;
 		if (take_order(r, o, &err) != 0) {
 			request_err(rq, "no-memory", "%s", err.text);
 			return;
 		}
-		e->asked = rq;
-		request_defer(rq, epoch_asker_gone, r);
-		epoch_begin(r);
+		rd->asked = rq;
+		request_defer(rq, round_asker_gone, r);
+		round_begin(r);
 	}
 }
 
-void epoch_on_sum(struct request *rq, void *ps)
+void round_on_sum(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct order o;
@@ -525,10 +526,10 @@ void epoch_on_sum(struct request *rq, void *ps)
 	order_clear(&o);
 }
 
-static struct epoch_member *epoch_member_of(struct epoch *e, const struct order_push *push)
+static struct round_member *round_member_of(struct round *rd, const struct order_push *push)
 {
-	for (size_t i = 0; i < e->members; i++) {
-		struct epoch_member *m = &e->member[i];
+	for (size_t i = 0; i < rd->members; i++) {
+		struct round_member *m = &rd->member[i];
 		if (m->generation == push->generation && strcmp(m->worker, push->worker) == 0)
 			return m;
 	}
@@ -537,13 +538,13 @@ static struct epoch_member *epoch_member_of(struct epoch *e, const struct order_
 
 /* Whether the push that the lead holds is staged here. A worker tells the lead after the push here
  * was answered: if it is not here, it won't come any more. */
-static int epoch_is_here(const struct ps_replica *r, struct epoch_member *m,
+static int round_is_here(const struct ps_replica *r, struct round_member *m,
 			 const struct order_push *push)
 {
 	const struct staged *s =
 		stage_find(r->ps->stage, push->worker, push->generation, push->sequence);
 
-	if (s && s->iteration == r->epoch.iteration && s->push.count == push->count)
+	if (s && s->iteration == r->round.iteration && s->push.count == push->count)
 		return 1;
 	m->refused = 1;
 	snprintf(m->why, sizeof m->why,
@@ -553,37 +554,37 @@ static int epoch_is_here(const struct ps_replica *r, struct epoch_member *m,
 	return 0;
 }
 
-static void epoch_hold(struct ps_replica *r, const struct order *o)
+static void round_hold(struct ps_replica *r, const struct order *o)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 	size_t lacks = 0;
 
-	if (o->epoch != e->number || e->state != EPOCH_ADDING)
+	if (o->round != rd->number || rd->state != ROUND_ADDING)
 		return; /* it is summed, or not to be */
 	for (size_t i = 0; i < o->pushes; i++) {
-		struct epoch_member *m = epoch_member_of(e, &o->push[i]);
-		if (m && !epoch_is_here(r, m, &o->push[i]))
+		struct round_member *m = round_member_of(rd, &o->push[i]);
+		if (m && !round_is_here(r, m, &o->push[i]))
 			lacks++;
 	}
 	if (lacks)
-		epoch_fails(r);
+		round_fails(r);
 }
 
 /* The answers of a connection keep their order: the waiting sum is answered with what is found. */
-void epoch_on_hold(struct request *rq, void *ps)
+void round_on_hold(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct order o;
 
 	if (read_order(p, rq, &o) == 0) {
-		epoch_hold(p->replica, &o);
+		round_hold(p->replica, &o);
 		request_ok(rq, NULL);
 	}
 	order_clear(&o);
 }
 
 /* Values were held at a bound, so that all of them are finite. */
-static void epoch_tell_bounded(struct ps *p, uint64_t held)
+static void round_tell_bounded(struct ps *p, uint64_t held)
 {
 	p->bounded += held;
 	if (held && log_is_worth(++p->bounded_units))
@@ -595,81 +596,81 @@ static void epoch_tell_bounded(struct ps *p, uint64_t held)
 }
 
 /* divisor 0: nobody trained, and only the iteration goes on. */
-static void epoch_step(struct ps_replica *r, double divisor, uint64_t samples)
+static void round_step(struct ps_replica *r, double divisor, uint64_t samples)
 {
 	struct ps *p = r->ps;
 	uint64_t held = store_held(p->store);
 	double start = clock_mono();
 
 	if (divisor > 0.0)
-		store_sum_step(p->store, r->team, r->total, &r->epoch.rows, divisor, samples);
+		store_sum_step(p->store, r->team, r->total, &r->round.rows, divisor, samples);
 	else
-		epoch_end(r, "stale", "nobody trained");
-	epoch_tell_bounded(p, store_held(p->store) - held);
-	r->epoch.state = EPOCH_NONE;
+		round_end(r, "stale", "nobody trained");
+	round_tell_bounded(p, store_held(p->store) - held);
+	r->round.state = ROUND_NONE;
 	p->work += clock_mono() - start;
 	ps_unit_applied(p, samples);
 	early_drop_before(r, p->applied);
 	ps_units_applied(p);
 }
 
-static void epoch_apply(struct ps_replica *r, struct request *rq, const struct order *o)
+static void round_apply(struct ps_replica *r, struct request *rq, const struct order *o)
 {
-	const struct epoch *e = &r->epoch;
+	const struct round *rd = &r->round;
 	struct ps *p = r->ps;
 
-	if (!o->epoch) {
-		request_err(rq, "bad-request", "epoch= is missing: a replica steps with sums");
+	if (!o->round) {
+		request_err(rq, "bad-request", "round= is missing: a replica steps with sums");
 	} else if (o->iteration + 1 <= p->applied) {
 		request_ok(rq, "iteration=%llu repeated=1", (unsigned long long)p->applied);
 	} else if (o->iteration != p->applied) {
-		epoch_refuse_iteration(p, rq, o);
-	} else if (o->divisor > 0.0 && (e->state != EPOCH_HELD || e->number != o->epoch)) {
-		request_err(rq, "no-sum", "the sum of epoch %llu is not here",
-			    (unsigned long long)o->epoch);
+		round_refuse_iteration(p, rq, o);
+	} else if (o->divisor > 0.0 && (rd->state != ROUND_HELD || rd->number != o->round)) {
+		request_err(rq, "no-sum", "the sum of round %llu is not here",
+			    (unsigned long long)o->round);
 	} else {
-		epoch_step(r, o->divisor, o->samples);
+		round_step(r, o->divisor, o->samples);
 		request_ok(rq, "iteration=%llu", (unsigned long long)p->applied);
 	}
 }
 
-void epoch_on_apply(struct request *rq, void *ps)
+void round_on_apply(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct order o;
 
 	if (read_order(p, rq, &o) == 0)
-		epoch_apply(p->replica, rq, &o);
+		round_apply(p->replica, rq, &o);
 	order_clear(&o);
 }
 
 /* ---- life ---- */
 
-int epoch_start(struct ps_replica *r, struct error *err)
+int round_start(struct ps_replica *r, struct error *err)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 	size_t count = store_dense_count(r->ps->store);
 
-	e->buckets = (count + REPLICA_BUCKET - 1) / REPLICA_BUCKET;
-	e->added = calloc(e->buckets + 1, 1);
-	e->turn = timer_new(server_base(r->ps->server), epoch_on_turn, r);
-	return e->added && e->turn ? 0 : error_set(err, ERROR_OS, "replica", "out of memory");
+	rd->buckets = (count + REPLICA_BUCKET - 1) / REPLICA_BUCKET;
+	rd->added = calloc(rd->buckets + 1, 1);
+	rd->turn = timer_new(server_base(r->ps->server), round_on_turn, r);
+	return rd->added && rd->turn ? 0 : error_set(err, ERROR_OS, "replica", "out of memory");
 }
 
-void epoch_stop(struct ps_replica *r)
+void round_stop(struct ps_replica *r)
 {
-	timer_free(r->epoch.turn);
-	r->epoch.turn = NULL;
+	timer_free(r->round.turn);
+	r->round.turn = NULL;
 }
 
-void epoch_free(struct ps_replica *r)
+void round_free(struct ps_replica *r)
 {
-	struct epoch *e = &r->epoch;
+	struct round *rd = &r->round;
 
-	row_sums_free(&e->rows);
-	free(e->replicas);
-	free(e->member);
-	free(e->push);
-	free(e->bad);
-	free(e->added);
+	row_sums_free(&rd->rows);
+	free(rd->replicas);
+	free(rd->member);
+	free(rd->push);
+	free(rd->bad);
+	free(rd->added);
 }
