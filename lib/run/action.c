@@ -173,7 +173,7 @@ static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_action
 		if (!size && n->stage != STAGE_STARTING && n->stage != STAGE_READY)
 			continue;
 		if (!size)
-			size = sup_force_find(s, ACTION_ADJUST_BS, n->id);
+			size = sup_in_force_find(s, ACTION_ADJUST_BS, n->id);
 		sum += size ? size->size * size->accum : sup_share(n);
 	}
 	return sets ? sum : 0;
@@ -213,7 +213,7 @@ static void acknowledged(struct sup_act *act, const struct record *r)
 	const char *iteration = record_get(r, "iteration");
 	sup_log(s, RECORD("acted", F("by", act->who), F("actions", act->count),
 			  F("iteration", iteration ? iteration : "")));
-	sup_force_take(s, act->text);
+	sup_in_force_take(s, act->text);
 	if (act->rq)
 		action_answer(act->rq, act->count, act->refused, iteration);
 }
@@ -288,16 +288,17 @@ void sup_actions_up(struct link *link, const struct record *greeting)
 	struct supervisor *s = link->sup;
 	uint64_t incarnation = 0;
 	record_u64_opt(greeting, "incarnation", 0, UINT64_MAX, &incarnation, NULL);
-	int again = (incarnation != s->force.incarnation || sup_lead_life(s) != s->force.life) &&
-		    s->force.count > 0;
+	int again =
+		(incarnation != s->in_force.incarnation || sup_lead_life(s) != s->in_force.life) &&
+		s->in_force.count > 0;
 	for (struct sup_act *act = s->actions.first; act; act = act->next)
 		again &= !act->again; /* it is on its way */
-	char *text = again ? sup_force_lines(s) : NULL;
+	char *text = again ? sup_in_force_lines(s) : NULL;
 	if (text) {
 		/* In front of what came later. */
 		struct sup_act *later = s->actions.first;
 		s->actions.first = NULL;
-		struct sup_act *act = queue(s, text, s->force.count, "in-force");
+		struct sup_act *act = queue(s, text, s->in_force.count, "in-force");
 		if (act) {
 			act->again = 1;
 			act->next = later;

@@ -27,7 +27,7 @@ static void add_own_info(struct supervisor *s)
 {
 	char text[40];
 	uint64_t total = s->options.samples * s->job->epochs, done = s->progress.stat.samples_done;
-	const struct action *backup = sup_force_find(s, ACTION_BACKUP_WORKERS, "");
+	const struct action *backup = sup_in_force_find(s, ACTION_BACKUP_WORKERS, "");
 	number_format_u64(total > done ? total - done : 0, text);
 	sup_snapshot_info(s, "samples-left", text);
 	add_info_real(s, "rate", sup_rate(s));

@@ -290,7 +290,7 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 		seconds, id ? id : "", id ? " " : "", why);
 	sup_log(s, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
 			  F_SECONDS("seconds", seconds), id ? F("id", id) : F_NONE, F("why", why)));
-	sup_force_write(s);
+	sup_in_force_changed(s);
 	return 0;
 }
 
@@ -328,7 +328,7 @@ static int choose_fabric(struct sup_node *n)
 		return -1;
 	begin_world(n->sup, n->lives);
 	sup_fabric_log_begin(n);
-	sup_force_write(n->sup);
+	sup_in_force_changed(n->sup);
 	sup_routes_begin(n->sup);
 	return 0;
 }
@@ -417,7 +417,7 @@ int sup_host_choose(struct sup_node *n)
 				 : home->place->slurm_job		    ? "there"
 									    : "there again");
 		hosts_put(n, at);
-		sup_force_write(s);
+		sup_in_force_changed(s);
 	}
 	/* Its socket must be its own, where the fabric had it until now. */
 	sup_routes_step(s);
@@ -432,7 +432,7 @@ int sup_host_choose(struct sup_node *n)
 static void log_state(struct sup_host *h)
 {
 	sup_log(h->sup, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h))));
-	sup_force_write(h->sup);
+	sup_in_force_changed(h->sup);
 	sup_kick(h->sup);
 }
 

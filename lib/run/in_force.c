@@ -13,7 +13,7 @@
 	for (struct sup_forced *f = (force)->first, *f##_next; f && (f##_next = f->hh.next, 1); \
 	     f = f##_next)
 
-static struct sup_forced *in_force_find(const struct sup_force *force, enum action_kind kind,
+static struct sup_forced *in_force_find(const struct sup_in_force *force, enum action_kind kind,
 					const char *id, char key[sizeof force->first->key])
 {
 	struct sup_forced *f;
@@ -23,15 +23,15 @@ static struct sup_forced *in_force_find(const struct sup_force *force, enum acti
 	return f;
 }
 
-const struct action *sup_force_find(const struct supervisor *s, enum action_kind kind,
-				    const char *id)
+const struct action *sup_in_force_find(const struct supervisor *s, enum action_kind kind,
+				       const char *id)
 {
-	char key[sizeof s->force.first->key];
-	const struct sup_forced *f = in_force_find(&s->force, kind, id, key);
+	char key[sizeof s->in_force.first->key];
+	const struct sup_forced *f = in_force_find(&s->in_force, kind, id, key);
 	return f ? &f->action : NULL;
 }
 
-static void in_force_drop(struct sup_force *f, struct sup_forced *have)
+static void in_force_drop(struct sup_in_force *f, struct sup_forced *have)
 {
 	HASH_DEL(f->first, have);
 	free(have);
@@ -39,7 +39,7 @@ static void in_force_drop(struct sup_force *f, struct sup_forced *have)
 }
 
 /* The last of a kind (and id) is in force. */
-static int in_force_put(struct sup_force *f, const struct action *a)
+static int in_force_put(struct sup_in_force *f, const struct action *a)
 {
 	char key[sizeof f->first->key];
 	struct sup_forced *have = in_force_find(f, a->kind, a->id, key);
@@ -63,7 +63,7 @@ uint64_t sup_lead_life(const struct supervisor *s)
 	return lead && lead->role == &role_lead ? lead->now.life : 0;
 }
 
-void sup_force_take(struct supervisor *s, const char *lines)
+void sup_in_force_take(struct supervisor *s, const char *lines)
 {
 	struct record_walk walk = record_walk(lines, strlen(lines));
 	struct record r;
@@ -71,34 +71,34 @@ void sup_force_take(struct supervisor *s, const char *lines)
 	int got;
 	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
 		if (got == RECORD_ONE && action_parse(&a, &r, NULL) == 0)
-			in_force_put(&s->force, &a);
-	s->force.incarnation = s->recover.incarnation;
-	s->force.life = sup_lead_life(s);
-	sup_force_write(s);
+			in_force_put(&s->in_force, &a);
+	s->in_force.incarnation = s->recover.incarnation;
+	s->in_force.life = sup_lead_life(s);
+	sup_in_force_changed(s);
 }
 
-void sup_force_drop(struct supervisor *s, const char *id)
+void sup_in_force_drop(struct supervisor *s, const char *id)
 {
-	struct sup_force *f = &s->force;
+	struct sup_in_force *f = &s->in_force;
 	static const enum action_kind kinds[] = {ACTION_ADJUST_BS, ACTION_ADJUST_LR};
 	char key[sizeof f->first->key];
 	for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
 		struct sup_forced *have = in_force_find(f, kinds[i], id, key);
 		if (have) {
 			in_force_drop(f, have);
-			sup_force_write(s);
+			sup_in_force_changed(s);
 		}
 	}
 }
 
-char *sup_force_lines(const struct supervisor *s)
+char *sup_in_force_lines(const struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX], *text = NULL;
 	size_t len = 0;
-	FILE *out = s->force.count > 0 ? open_memstream(&text, &len) : NULL;
+	FILE *out = s->in_force.count > 0 ? open_memstream(&text, &len) : NULL;
 	if (!out)
 		return NULL;
-	EACH_FORCED (f, &s->force) {
+	EACH_FORCED (f, &s->in_force) {
 		action_format(&f->action, line, sizeof line);
 		fputs(line, out);
 	}
@@ -176,9 +176,9 @@ static void print_steps(const struct supervisor *s, FILE *out)
 
 static void print(const struct supervisor *s, FILE *out)
 {
-	char *lines = sup_force_lines(s);
-	record_print(out, RECORD("force", F("incarnation", s->force.incarnation),
-				 F("life", s->force.life)));
+	char *lines = sup_in_force_lines(s);
+	record_print(out, RECORD("force", F("incarnation", s->in_force.incarnation),
+				 F("life", s->in_force.life)));
 	fputs(lines ? lines : "", out);
 	free(lines);
 	print_hosts(s, out);
@@ -193,18 +193,18 @@ static void print(const struct supervisor *s, FILE *out)
 	}
 }
 
-void sup_force_write(struct supervisor *s)
+void sup_in_force_changed(struct supervisor *s)
 {
-	s->force.changed = 1;
+	s->in_force.changed = 1;
 	sup_kick(s);
 }
 
 /* If it can't be written, the job goes on: only a supervisor after a crash would miss it. */
-void sup_force_flush(struct supervisor *s)
+void sup_in_force_flush(struct supervisor *s)
 {
 	char *text = NULL;
 	size_t len = 0;
-	if (!s->force.changed)
+	if (!s->in_force.changed)
 		return;
 	FILE *out = open_memstream(&text, &len);
 	if (out)
@@ -212,8 +212,8 @@ void sup_force_flush(struct supervisor *s)
 	if (!out || fclose(out) != 0)
 		sup_note(s, "warning", "what is in force is not kept: out of memory");
 	else
-		sup_keep(s, KEPT_FORCE, text, len);
-	s->force.changed = 0;
+		sup_keep(s, KEPT_IN_FORCE, text, len);
+	s->in_force.changed = 0;
 	free(text);
 }
 
@@ -287,12 +287,13 @@ static int in_force_take_steps(struct supervisor *s, const struct record *r, str
 	return 0;
 }
 
-int sup_force_restore(struct supervisor *s, const struct record *r, struct error *err)
+int sup_in_force_restore(struct supervisor *s, const struct record *r, struct error *err)
 {
 	struct action a;
 	if (record_is(r, "force"))
-		return record_u64(r, "incarnation", 0, UINT64_MAX, &s->force.incarnation, err) ||
-				       record_u64_opt(r, "life", 0, UINT64_MAX, &s->force.life, err)
+		return record_u64(r, "incarnation", 0, UINT64_MAX, &s->in_force.incarnation, err) ||
+				       record_u64_opt(r, "life", 0, UINT64_MAX, &s->in_force.life,
+						      err)
 			       ? -1
 			       : 0;
 	if (record_is(r, "action")) {
@@ -302,7 +303,7 @@ int sup_force_restore(struct supervisor *s, const struct record *r, struct error
 			return 0; /* of another SOLUTION, before */
 		if (a.kind == ACTION_BACKUP_WORKERS && !job_kind(s->job)->backup)
 			return 0; /* whoever wrote it */
-		return in_force_put(&s->force, &a) == 0
+		return in_force_put(&s->in_force, &a) == 0
 			       ? 0
 			       : error_set(err, ERROR_OS, NULL, "out of memory");
 	}
@@ -329,23 +330,23 @@ int sup_force_restore(struct supervisor *s, const struct record *r, struct error
 	return 0;
 }
 
-void sup_force_forget(struct supervisor *s)
+void sup_in_force_forget(struct supervisor *s)
 {
-	s->force.changed = 0;
-	sup_keep(s, KEPT_FORCE, NULL, 0);
-	EACH_FORCED (f, &s->force)
-		in_force_drop(&s->force, f);
-	s->force.incarnation = s->force.life = 0;
+	s->in_force.changed = 0;
+	sup_keep(s, KEPT_IN_FORCE, NULL, 0);
+	EACH_FORCED (f, &s->in_force)
+		in_force_drop(&s->in_force, f);
+	s->in_force.incarnation = s->in_force.life = 0;
 	sup_spares_forget(s);
 	EACH_NODE (n, s)
 		sup_restart_past(n, (struct restart_past){0});
 	if (has_sizes(s))
-		sup_force_write(s);
+		sup_in_force_changed(s);
 }
 
-void sup_force_free(struct supervisor *s)
+void sup_in_force_free(struct supervisor *s)
 {
-	EACH_FORCED (f, &s->force)
-		in_force_drop(&s->force, f);
-	s->force = (struct sup_force){0};
+	EACH_FORCED (f, &s->in_force)
+		in_force_drop(&s->in_force, f);
+	s->in_force = (struct sup_in_force){0};
 }

@@ -34,7 +34,7 @@ struct sup_forced {
 	UT_hash_handle hh;
 };
 
-struct sup_force {
+struct sup_in_force {
 	struct sup_forced *first; /* uthash: in the order in which they came */
 	size_t count;
 	uint64_t incarnation, life; /* of the lead that has them */
@@ -45,18 +45,21 @@ struct sup_force {
  * process takes over everything. */
 uint64_t sup_lead_life(const struct supervisor *s);
 
-int sup_force_restore(struct supervisor *s, const struct record *r, struct error *err); /* a line */
-void sup_force_write(struct supervisor *s); /* soon */
-void sup_force_flush(struct supervisor *s); /* begins to write, if that is due */
-void sup_force_forget(struct supervisor *s);
-void sup_force_free(struct supervisor *s);
+/* Takes a line that an earlier supervisor kept. */
+int sup_in_force_restore(struct supervisor *s, const struct record *r, struct error *err);
+/* Call after a change of anything that is in the list above: it is written soon. */
+void sup_in_force_changed(struct supervisor *s);
+/* Begins to write, if something has changed. */
+void sup_in_force_flush(struct supervisor *s);
+void sup_in_force_forget(struct supervisor *s);
+void sup_in_force_free(struct supervisor *s);
 /* Takes over what the lead has acknowledged. */
-void sup_force_take(struct supervisor *s, const char *lines);
+void sup_in_force_take(struct supervisor *s, const char *lines);
 /* Nothing is in force any more for this node: it no longer exists, or has another role now. */
-void sup_force_drop(struct supervisor *s, const char *id);
+void sup_in_force_drop(struct supervisor *s, const char *id);
 /* The lines of all that is in force; the caller frees them. NULL: none, or out of memory. */
-char *sup_force_lines(const struct supervisor *s);
-const struct action *sup_force_find(const struct supervisor *s, enum action_kind kind,
-				    const char *id);
+char *sup_in_force_lines(const struct supervisor *s);
+const struct action *sup_in_force_find(const struct supervisor *s, enum action_kind kind,
+				       const char *id);
 
 #endif

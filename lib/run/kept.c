@@ -25,7 +25,7 @@ static const struct {
 			 "the intent to roll back can't be written yet: "},
 	[KEPT_REPEATED] = {"repeated", sup_repeated_take,
 			   "samples that are trained again can't be counted yet: "},
-	[KEPT_FORCE] = {"", sup_force_restore, ""},
+	[KEPT_IN_FORCE] = {"", sup_in_force_restore, ""},
 };
 
 /* ---- reading ---- */
@@ -36,7 +36,7 @@ static const char without_scale[] = "; without this line the job goes on from it
 static enum kept_type type_of(const struct record_walk *line)
 {
 	int type = 0;
-	for (; type < KEPT_FORCE; type++) {
+	for (; type < KEPT_IN_FORCE; type++) {
 		size_t len = strlen(types[type].type);
 		if (line->len > len && memcmp(line->line, types[type].type, len) == 0 &&
 		    line->line[len] == ' ')
@@ -115,10 +115,10 @@ static void kept_failed(struct supervisor *s, const struct error *err)
 {
 	struct sup_kept *k = &s->kept;
 	int late = KEPT_SCALE;
-	while (late < KEPT_FORCE && k->of[late].serial <= k->durable)
+	while (late < KEPT_IN_FORCE && k->of[late].serial <= k->durable)
 		late++;
 	sup_note(s, "retry", "%s%s: %s", types[late].late, err->place, err->text);
-	snprintf(k->why, sizeof k->why, "%s", late < KEPT_FORCE ? err->text : "");
+	snprintf(k->why, sizeof k->why, "%s", late < KEPT_IN_FORCE ? err->text : "");
 	k->again = clock_mono() + AGAIN_SECONDS;
 	sup_kick_after(s, AGAIN_SECONDS);
 }
@@ -175,7 +175,7 @@ static int kept_may_write(const struct sup_kept *k)
 void sup_kept_step(struct supervisor *s)
 {
 	if (kept_may_write(&s->kept))
-		sup_force_flush(s);
+		sup_in_force_flush(s);
 	if (s->kept.durable < s->kept.serial && kept_may_write(&s->kept))
 		kept_write_all(s);
 }

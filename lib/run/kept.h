@@ -22,7 +22,7 @@
 struct aside;
 struct supervisor;
 
-enum kept_type { KEPT_TIME, KEPT_SCALE, KEPT_INTENT, KEPT_REPEATED, KEPT_FORCE, KEPT_TYPES };
+enum kept_type { KEPT_TIME, KEPT_SCALE, KEPT_INTENT, KEPT_REPEATED, KEPT_IN_FORCE, KEPT_TYPES };
 
 struct sup_kept {
 	struct {

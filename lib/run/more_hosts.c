@@ -146,7 +146,7 @@ static void more_hosts_leave(struct sup_more_host *m, const char *why)
 	sup_host_left(host_of(m));
 	m->place.host[0] = '\0';
 	m->place.slurm_job = 0;
-	sup_force_write(s);
+	sup_in_force_changed(s);
 }
 
 static void unfit(struct sup_more_host *m, const char *output)
@@ -185,7 +185,7 @@ static void on_host(const struct child_end *e, void *arg)
 	m->place.apart = !sees;
 	more_hosts_tell(m->sup, "there", m);
 	sup_host_came(host_of(m));
-	sup_force_write(m->sup);
+	sup_in_force_changed(m->sup);
 }
 
 /* $1: our socket, which is not to be seen there; $2: our journal; the others are the data. */

@@ -137,7 +137,7 @@ const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, c
 	if (cores == n->cores && memory == n->memory)
 		return NULL;
 	sup_node_sized(n, cores, memory);
-	sup_force_write(n->sup);
+	sup_in_force_changed(n->sup);
 	log_resize(n, reason);
 	if (!sup_node_runs(n))
 		return NULL;

@@ -429,7 +429,7 @@ static void node_process_forget(struct supervisor *s)
 		sup_node_lived(n, 0);
 	}
 	sup_hosts_are_there(s);
-	sup_force_forget(s);
+	sup_in_force_forget(s);
 }
 
 /* 1: it runs, and no node of the job has its id. */

@@ -67,7 +67,7 @@ static int smaller_batch(struct sup_node *n)
 	struct error err;
 	struct sup_actions list = {0};
 	struct supervisor *s = n->sup;
-	const struct action *now = sup_force_find(s, ACTION_ADJUST_BS, n->id);
+	const struct action *now = sup_in_force_find(s, ACTION_ADJUST_BS, n->id);
 	struct action a = {.kind = ACTION_ADJUST_BS, .size = sup_share(n), .accum = 1};
 	if (n->role != sup_trainers(s) || !sup_lead(s) || job_balance(s->job))
 		return 0;
@@ -124,7 +124,7 @@ void sup_oom_ended(struct sup_node *n)
 	    steps(n) >= s->job->oom_limit)
 		return;
 	if (more_servers(n) || more_memory(n) || smaller_batch(n))
-		sup_force_write(s);
+		sup_in_force_changed(s);
 	else
 		sup_note(s, "warning",
 			 "%s ended for want of memory, and can get neither more memory nor smaller "

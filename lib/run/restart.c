@@ -82,7 +82,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 	n->restart.past.count++;
 	n->restart.past.last = clock_epoch();
 	n->restart.from = clock_mono();
-	sup_force_write(n->sup);
+	sup_in_force_changed(n->sup);
 	restart_tell(n, reason && reason[0] ? reason : "no reason given");
 	if (!force)
 		sup_self_test(n->sup, n->id);

@@ -251,7 +251,7 @@ static int wait_for_joiners(struct supervisor *s)
 void sup_scale_leave(struct sup_node *n)
 {
 	sup_event(n, "left", NULL);
-	sup_force_drop(n->sup, n->id);
+	sup_in_force_drop(n->sup, n->id);
 	sup_roster_leave(n);
 	n->number = n->made_number; /* should it come back */
 }
@@ -735,6 +735,6 @@ void sup_scale_begin(struct supervisor *s)
 			 "has %llu and %llu",
 			 (unsigned long long)now->workers, (unsigned long long)now->servers,
 			 (unsigned long long)s->job->workers, (unsigned long long)s->job->servers);
-	if (sup_scale_rate_factor(s) != 1 && s->force.count == 0 && sup_lead(s))
+	if (sup_scale_rate_factor(s) != 1 && s->in_force.count == 0 && sup_lead(s))
 		sup_scale_put_rates(s);
 }

@@ -40,7 +40,7 @@ double sup_scale_rate_factor(const struct supervisor *s)
 static void set_size(struct supervisor *s, struct sup_actions *list, const struct sup_node *n,
 		     uint64_t samples)
 {
-	const struct action *a = sup_force_find(s, ACTION_ADJUST_BS, n->id);
+	const struct action *a = sup_in_force_find(s, ACTION_ADJUST_BS, n->id);
 	uint64_t accum = a && a->accum * s->job->options.least <= samples ? a->accum : 1;
 	struct action set = {.kind = ACTION_ADJUST_BS, .size = samples / accum, .accum = accum};
 	snprintf(set.id, sizeof set.id, "%s", n->id);
@@ -51,7 +51,7 @@ static void set_size(struct supervisor *s, struct sup_actions *list, const struc
 static double scale_shares_weight(const struct supervisor *s, const struct sup_node *n)
 {
 	const struct action *a =
-		n->joining_share ? NULL : sup_force_find(s, ACTION_ADJUST_BS, n->id);
+		n->joining_share ? NULL : sup_in_force_find(s, ACTION_ADJUST_BS, n->id);
 	return a ? (double)(a->size * a->accum) : NAN;
 }
 
@@ -90,7 +90,7 @@ static void add_rates(struct supervisor *s, struct sup_actions *list)
 /* At least one is waited for at each barrier. */
 static void add_backup(struct supervisor *s, struct sup_actions *list)
 {
-	const struct action *a = sup_force_find(s, ACTION_BACKUP_WORKERS, "");
+	const struct action *a = sup_in_force_find(s, ACTION_BACKUP_WORKERS, "");
 	if (!a || a->count < s->scale.now.workers)
 		return;
 	struct action set = {.kind = ACTION_BACKUP_WORKERS, .count = s->scale.now.workers - 1};
@@ -129,7 +129,7 @@ void sup_scale_put_rates(struct supervisor *s)
 		fputs(line, out);
 	}
 	if (out && fclose(out) == 0)
-		sup_force_take(s, text);
+		sup_in_force_take(s, text);
 	free(text);
 	sup_actions_free(&list);
 }

@@ -65,7 +65,7 @@ void sup_spares_settle(struct supervisor *s, uint64_t workers)
 	EACH_OF (n, s, &role_spare)
 		if (goes(n, workers))
 			n->leaving = 1;
-	sup_force_write(s);
+	sup_in_force_changed(s);
 }
 
 struct sup_node *sup_spare_drops(struct sup_node *worker)
@@ -82,7 +82,7 @@ struct sup_node *sup_spare_drops(struct sup_node *worker)
 		swap_roles(n, worker);
 		worker->leaving = 0;
 		sup_event(worker, "spare", NULL);
-		sup_force_drop(s, worker->id);
+		sup_in_force_drop(s, worker->id);
 		return n;
 	}
 	return worker;
@@ -127,12 +127,12 @@ static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
 	struct supervisor *s = n->sup;
 	struct sup_actions list = {0};
 	struct error err;
-	const struct action *size = sup_force_find(s, ACTION_ADJUST_BS, dead->id);
-	const struct action *lr = sup_force_find(s, ACTION_ADJUST_LR, dead->id);
+	const struct action *size = sup_in_force_find(s, ACTION_ADJUST_BS, dead->id);
+	const struct action *lr = sup_in_force_find(s, ACTION_ADJUST_LR, dead->id);
 	struct action set = {.kind = ACTION_ADJUST_BS,
 			     .size = size ? size->size : sup_share(n),
 			     .accum = size ? size->accum : 1};
-	int had_lr = lr || sup_force_find(s, ACTION_ADJUST_LR, n->id);
+	int had_lr = lr || sup_in_force_find(s, ACTION_ADJUST_LR, n->id);
 	snprintf(set.id, sizeof set.id, "%s", n->id);
 	snprintf(set.reason, sizeof set.reason, "spare");
 	if (!job_balance(s->job) && (size || n->lives > 1))
@@ -141,7 +141,7 @@ static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
 	set.scale = lr ? lr->scale : 1;
 	if (had_lr)
 		sup_actions_add(&list, &set, 0, NULL);
-	sup_force_drop(s, dead->id);
+	sup_in_force_drop(s, dead->id);
 	if (list.count > 0 && sup_actions_carry(s, &list, "spare", NULL, &err) < 0)
 		sup_note(s, "warning", "%s is not told what %s was: %s", n->id, dead->id, err.text);
 	sup_actions_free(&list);
@@ -159,7 +159,7 @@ static void spare_take_place(struct sup_node *n, struct sup_node *dead)
 	struct supervisor *s = n->sup;
 	swap_roles(n, dead);
 	s->roster.spares_used++;
-	sup_force_write(s);
+	sup_in_force_changed(s);
 	log_say(LOG_LEVEL_INFO, "%s, which stood ready, takes the place of %s", n->id, dead->id);
 	sup_log(s, RECORD("spare", F("id", n->id), F("for", dead->id),
 			  F_SECONDS("waited", clock_mono() - n->ready_at)));

@@ -86,7 +86,7 @@ struct supervisor {
 	struct sup_decisions decide;
 	struct sup_brain brain;
 	struct sup_actions_sent actions;
-	struct sup_force force;
+	struct sup_in_force in_force;
 	struct sup_kept kept;
 	struct sup_self_test self_test;
 	struct sup_score score;

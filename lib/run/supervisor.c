@@ -259,7 +259,7 @@ static void supervisor_release(struct supervisor *s)
 	sup_room_free(s);
 	sup_rollback_free(s);
 	aside_abandon(&s->checkpoint.pruning);
-	sup_force_free(s);
+	sup_in_force_free(s);
 	sup_progress_free(s);
 	sup_phase_free(s);
 	for (size_t i = 0; i < sizeof events / sizeof *events; i++)
@@ -281,7 +281,7 @@ static int supervisor_begin(struct supervisor *s, struct error *err)
 		return -1;
 	if (!prepare_running(&s->dirs, id) && sup_may_open_files(s, &(struct sup_sizes){0}, err) != 0)
 		return -1;
-	if (sup_kept_read(s, KEPT_INTENT, KEPT_FORCE, err) != 0)
+	if (sup_kept_read(s, KEPT_INTENT, KEPT_IN_FORCE, err) != 0)
 		return -1;
 	sup_scale_mark(s); /* who has which place is known */
 	if (sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)

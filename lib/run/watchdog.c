@@ -379,7 +379,7 @@ static uint64_t units_of(struct sup_node *n)
 {
 	if (!is_worker(n))
 		return 1;
-	const struct action *a = sup_force_find(n->sup, ACTION_ADJUST_BS, n->id);
+	const struct action *a = sup_in_force_find(n->sup, ACTION_ADJUST_BS, n->id);
 	uint64_t told = a ? a->size * a->accum : 0;
 	return told > n->watch.seen.size ? told : n->watch.seen.size;
 }

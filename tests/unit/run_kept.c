@@ -44,7 +44,7 @@ static struct supervisor *make(void)
 static void release(struct supervisor *s)
 {
 	sup_kept_free(s);
-	sup_force_free(s);
+	sup_in_force_free(s);
 	sup_log_close(s);
 	event_free(s->phases.kick);
 	event_free(s->phases.retry);
@@ -141,7 +141,7 @@ static void what_changes_meanwhile_is_written_after_it(void **state)
 {
 	struct supervisor *s = *state;
 	keep(s, KEPT_TIME, TIME);
-	assert_int_equal(keep(s, KEPT_FORCE, FORCE), -1);
+	assert_int_equal(keep(s, KEPT_IN_FORCE, FORCE), -1);
 	assert_int_equal(keep(s, KEPT_REPEATED, "repeated samples=1\n"), -1);
 	assert_int_equal(keep(s, KEPT_REPEATED, REPEATED), -1);
 	assert_int_equal(aside_wait(&s->kept.writing, 60), 0);
@@ -166,30 +166,30 @@ static void each_goes_to_its_owner_and_stays(void **state)
 	assert_true(s->scale.is_kept);
 	assert_true(s->spent.before >= 12 && s->spent.before <= 12);
 	assert_false(s->recover.intent);
-	assert_int_equal(sup_kept_read(s, KEPT_INTENT, KEPT_FORCE, &err), 0);
+	assert_int_equal(sup_kept_read(s, KEPT_INTENT, KEPT_IN_FORCE, &err), 0);
 	assert_string_equal(s->recover.cut, "/c/000002");
 	assert_int_equal(s->trainers.repeated, 7);
 	assert_int_equal(s->trainers.before, 9);
-	assert_int_equal(s->force.incarnation, 3);
-	assert_int_equal(s->force.count, 1);
+	assert_int_equal(s->in_force.incarnation, 3);
+	assert_int_equal(s->in_force.count, 1);
 	assert_int_equal(keep(s, KEPT_SCALE, SCALE), 0);
 	keep(s, KEPT_INTENT, NULL);
 	written(s);
 	expect(TIME SCALE REPEATED FORCE "new-type of=tomorrow\n");
 	/* As they are written they are read. */
 	struct supervisor *next = make();
-	assert_int_equal(sup_kept_read(next, KEPT_TIME, KEPT_FORCE, &err), 0);
+	assert_int_equal(sup_kept_read(next, KEPT_TIME, KEPT_IN_FORCE, &err), 0);
 	assert_int_equal(next->scale.now.workers, 3);
-	assert_int_equal(next->force.count, 1);
+	assert_int_equal(next->in_force.count, 1);
 	release(next);
 }
 
 static void none_is_no_error(void **state)
 {
 	struct error err;
-	assert_int_equal(sup_kept_read(*state, KEPT_TIME, KEPT_FORCE, &err), 0);
+	assert_int_equal(sup_kept_read(*state, KEPT_TIME, KEPT_IN_FORCE, &err), 0);
 	put_file("");
-	assert_int_equal(sup_kept_read(*state, KEPT_TIME, KEPT_FORCE, &err), 0);
+	assert_int_equal(sup_kept_read(*state, KEPT_TIME, KEPT_IN_FORCE, &err), 0);
 }
 
 /* text in place of what the file has at the first `what` */
@@ -203,7 +203,7 @@ static void damaged(struct supervisor *s, const char *what, const char *text, in
 	assert_true(asprintf(&bad, "%.*s%s%s", (int)(at - good), good, text, at + strlen(what)) >
 		    0);
 	put_file(bad);
-	assert_int_equal(sup_kept_read(s, KEPT_TIME, KEPT_FORCE, &err), -1);
+	assert_int_equal(sup_kept_read(s, KEPT_TIME, KEPT_IN_FORCE, &err), -1);
 	assert_int_equal(err.code, ERROR_DATA);
 	snprintf(place, sizeof place, "%s:%d", path, line);
 	assert_string_equal(err.place, place);
@@ -233,7 +233,7 @@ static void a_damaged_line_is_named(void **state)
 	put_file(text);
 	free(text);
 	assert_int_equal(sup_kept_read(s, KEPT_TIME, KEPT_SCALE, &err), 0);
-	assert_int_equal(sup_kept_read(s, KEPT_INTENT, KEPT_FORCE, &err), -1);
+	assert_int_equal(sup_kept_read(s, KEPT_INTENT, KEPT_IN_FORCE, &err), -1);
 	assert_non_null(strstr(err.text, "newline"));
 }
 

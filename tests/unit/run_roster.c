@@ -97,24 +97,24 @@ static void what_is_in_force_is_found_by_kind_and_id(void **state)
 {
 	struct supervisor *s = *state;
 	s->phases.kick = evtimer_new(s->base, ignore, NULL);
-	sup_force_take(s, "action kind=adjust-bs id=w1 size=7 accum=2\n"
+	sup_in_force_take(s, "action kind=adjust-bs id=w1 size=7 accum=2\n"
 			  "action kind=adjust-lr id=w1 scale=0.5\n"
 			  "action kind=adjust-bs id=w11 size=9 accum=1\n"
 			  "action kind=backup-workers count=1\n"
 			  "action kind=adjust-bs id=w1 size=8 accum=1\n");
-	assert_int_equal(s->force.count, 4);
-	assert_int_equal(sup_force_find(s, ACTION_ADJUST_BS, "w1")->size, 8);
-	assert_int_equal(sup_force_find(s, ACTION_ADJUST_BS, "w11")->size, 9);
-	assert_int_equal(sup_force_find(s, ACTION_BACKUP_WORKERS, "")->count, 1);
-	assert_null(sup_force_find(s, ACTION_ADJUST_BS, "w2"));
-	sup_force_drop(s, "w1");
-	assert_int_equal(s->force.count, 2);
-	assert_null(sup_force_find(s, ACTION_ADJUST_LR, "w1"));
-	char *lines = sup_force_lines(s);
+	assert_int_equal(s->in_force.count, 4);
+	assert_int_equal(sup_in_force_find(s, ACTION_ADJUST_BS, "w1")->size, 8);
+	assert_int_equal(sup_in_force_find(s, ACTION_ADJUST_BS, "w11")->size, 9);
+	assert_int_equal(sup_in_force_find(s, ACTION_BACKUP_WORKERS, "")->count, 1);
+	assert_null(sup_in_force_find(s, ACTION_ADJUST_BS, "w2"));
+	sup_in_force_drop(s, "w1");
+	assert_int_equal(s->in_force.count, 2);
+	assert_null(sup_in_force_find(s, ACTION_ADJUST_LR, "w1"));
+	char *lines = sup_in_force_lines(s);
 	assert_string_equal(lines, "action kind=adjust-bs id=w11 size=9 accum=1\n"
 				   "action kind=backup-workers count=1\n");
 	free(lines);
-	sup_force_free(s);
+	sup_in_force_free(s);
 	event_free(s->phases.kick);
 }
 
