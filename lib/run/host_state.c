@@ -5,7 +5,7 @@ static const struct {
 	enum host_do todo;
 	enum host_reach reach; /* where something is to be done */
 } table[HOST_REACHES][HOST_EVENTS] = {
-	[HOST_THERE] = {[HOST_FAILS] = {HOST_DO_LOOK, HOST_LOST},
+	[HOST_THERE] = {[HOST_FAILS] = {HOST_DO_PROBE, HOST_LOST},
 			[HOST_TAKEN] = {HOST_DO_YIELD, HOST_NONE}},
 	[HOST_LOST] = {[HOST_ANSWERS] = {HOST_DO_TELL, HOST_THERE},
 		       [HOST_SILENT] = {HOST_DO_KILL, HOST_GONE},

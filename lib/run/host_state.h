@@ -30,11 +30,11 @@ enum host_event {
 
 enum host_do {
 	HOST_DO_NOTHING,
-	HOST_DO_LOOK, /* again and again, whether it is there */
-	HOST_DO_TELL, /* it is there again before anybody left it */
-	HOST_DO_HOME, /* who belongs there comes home */
-	HOST_DO_KILL, /* what ran there, to run elsewhere */
-	HOST_DO_YIELD /* the same: it is none of the job's hosts any more */
+	HOST_DO_PROBE, /* again and again, whether it is there */
+	HOST_DO_TELL,  /* it is there again before anybody left it */
+	HOST_DO_HOME,  /* who belongs there comes home */
+	HOST_DO_KILL,  /* what ran there, to run elsewhere */
+	HOST_DO_YIELD  /* the same: it is none of the job's hosts any more */
 };
 
 /* Changes *reach. A host that is not used is there for nobody: it is not missed. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOK_SECONDS 1.0      /* between two looks */
+#define PROBE_SECONDS 1.0     /* between two probes */
 #define CUT_OFF_SECONDS 5.0   /* without an answer, once nothing runs there any more */
 /* The same while connections remain: the host may only be slow. By then its ends have given up the
  * connections, and killed what ran there. */
@@ -69,7 +69,7 @@ int sup_hosts_init(struct supervisor *s, struct error *err)
 void sup_hosts_free(struct supervisor *s)
 {
 	EACH_HOST (h, s, 0)
-		child_free(h->look);
+		child_free(h->probing);
 	free(s->hosts.host);
 	s->hosts.host = NULL;
 	s->hosts.count = 0;
@@ -241,7 +241,7 @@ int sup_host_is_fixed(const struct sup_node *n)
 }
 
 /* Rows that only one host has can't be read elsewhere; a replica belongs to its host. */
-static int hosts_stays(const struct sup_node *n)
+static int is_bound_to_host(const struct sup_node *n)
 {
 	return n->role == &role_replica ||
 	       (n->role == &role_worker && job_is_local(n->sup->job) && n->place.apart);
@@ -253,7 +253,7 @@ const char *sup_host_stays(const struct sup_node *n)
 	const struct sup_hosts *hosts = &n->sup->hosts;
 	if (sup_host_is_fixed(n))
 		return "it belongs to the machine of trainctl";
-	if (hosts_stays(n))
+	if (is_bound_to_host(n))
 		return "it belongs to its host";
 	EACH_HOST (h, n->sup, hosts->first)
 		if (h != sup_host_of(n) && is_good(h))
@@ -270,7 +270,7 @@ struct sup_host *sup_host_by_name(struct supervisor *s, const char *name)
 	return NULL;
 }
 
-void sup_host_leave(struct sup_node *n, const char *why)
+void sup_host_avoid_of(struct sup_node *n, const char *why)
 {
 	if (!sup_host_stays(n))
 		sup_host_avoid(sup_host_of(n), n->id, why);
@@ -297,7 +297,7 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 int sup_host_is_awaited(const struct sup_node *n)
 {
 	const struct sup_host *home = &n->sup->hosts.host[n->home];
-	return n->stage == STAGE_OFF && hosts_stays(n) &&
+	return n->stage == STAGE_OFF && is_bound_to_host(n) &&
 	       (home->state == HOST_GONE || home->use != HOST_USED);
 }
 
@@ -339,13 +339,13 @@ size_t sup_host_choice(const struct sup_node *n)
 	const struct sup_host *home = &hosts->host[n->home];
 	if (sup_host_is_fixed(n) || (hosts_is_there(home) && (is_good(home) || sup_host_stays(n))))
 		return n->home;
-	if ((home->state == HOST_LOST && home->use == HOST_USED) || hosts_stays(n))
+	if ((home->state == HOST_LOST && home->use == HOST_USED) || is_bound_to_host(n))
 		return hosts->count;
 	return substitute(hosts, n->number);
 }
 
 /* All hosts that train are gone: one of them may come back, but not for ever. */
-static void mind_none(struct supervisor *s)
+static void fail_if_no_host(struct supervisor *s)
 {
 	struct sup_hosts *hosts = &s->hosts;
 	double now = clock_mono(), most = s->job->host_wait;
@@ -363,20 +363,20 @@ static void mind_none(struct supervisor *s)
 
 /* Some rows are only on a host that is gone. Others train their own rows meanwhile; when these are
  * done, the job waits, and stops at last. It can go on later. */
-static void mind_awaited(struct supervisor *s, double now)
+static void stop_if_awaited(struct supervisor *s, double now)
 {
 	char text[512];
 	struct sup_hosts *hosts = &s->hosts;
 	if (s->progress.stat.samples_done != hosts->samples) {
 		hosts->samples = s->progress.stat.samples_done;
-		hosts->moved = now;
+		hosts->trained_at = now;
 	}
 	if (s->phases.now != PHASE_RUNNING || s->job->host_wait <= 0)
 		return;
 	EACH_OF (n, s, &role_worker) {
 		const struct sup_host *h = &hosts->host[n->home];
 		if (!sup_host_is_awaited(n) ||
-		    now - fmax(h->since, hosts->moved) < s->job->host_wait)
+		    now - fmax(h->since, hosts->trained_at) < s->job->host_wait)
 			continue;
 		snprintf(text, sizeof text,
 			 "%s is gone, it alone has the rows of %s, and all other rows are trained; "
@@ -398,7 +398,7 @@ int sup_host_choose(struct sup_node *n)
 		return choose_fabric(n);
 	size_t at = sup_host_choice(n);
 	if (at == hosts->count) {
-		mind_none(s);
+		fail_if_no_host(s);
 		return -1;
 	}
 	hosts->none_since = 0;
@@ -448,8 +448,8 @@ static int is_cut_off(const struct sup_host *h)
 
 static void kill_all(struct sup_host *h)
 {
-	child_free(h->look);
-	h->look = NULL;
+	child_free(h->probing);
+	h->probing = NULL;
 	EACH_NODE (n, h->sup)
 		if (sup_host_of(n) == h && n->role != &role_fabric)
 			sup_node_kill(n);
@@ -464,7 +464,7 @@ static void call_home(struct sup_host *h)
 }
 
 /* silent: seconds since something was heard from it, if it fails; why is for people. */
-static void happens(struct sup_host *h, enum host_event event, double silent, const char *why)
+static void hosts_event(struct sup_host *h, enum host_event event, double silent, const char *why)
 {
 	char text[512] = "";
 	double now = clock_mono();
@@ -473,9 +473,9 @@ static void happens(struct sup_host *h, enum host_event event, double silent, co
 	switch (todo) {
 	case HOST_DO_NOTHING:
 		return;
-	case HOST_DO_LOOK:
+	case HOST_DO_PROBE:
 		snprintf(text, sizeof text, "%s is lost: %s; it is asked for an answer", name, why);
-		h->again = now;
+		h->probe_at = now;
 		break;
 	case HOST_DO_TELL:
 	case HOST_DO_HOME:
@@ -512,18 +512,18 @@ void sup_host_named(struct sup_host *h)
 			n->place = *h->place;
 }
 
-void sup_host_came(struct sup_host *h)
+void sup_host_given(struct sup_host *h)
 {
-	happens(h, HOST_ANSWERS, 0, NULL);
+	hosts_event(h, HOST_ANSWERS, 0, NULL);
 }
 
-void sup_host_left(struct sup_host *h)
+void sup_host_taken(struct sup_host *h)
 {
-	happens(h, HOST_TAKEN, 0, NULL);
+	hosts_event(h, HOST_TAKEN, 0, NULL);
 }
 
-/* On a link that is full, the answer to a look needs some time. */
-static double look_seconds(const struct sup_host *h, double now)
+/* On a link that is full, the answer to a probe needs some time. */
+static double probe_seconds(const struct sup_host *h, double now)
 {
 	double least = deadline_seconds(DEADLINE_HOST);
 	if (is_cut_off(h))
@@ -533,20 +533,20 @@ static double look_seconds(const struct sup_host *h, double now)
 	return fmax(least, h->since + SILENT_SECONDS - now);
 }
 
-static void mind_lost(struct sup_host *h)
+static void give_up_if_silent(struct sup_host *h)
 {
 	double now = clock_mono();
-	int unanswered = h->unanswered || (h->look && now - h->asked >= CUT_OFF_SECONDS);
+	int unanswered = h->unanswered || (h->probing && now - h->probed >= CUT_OFF_SECONDS);
 	if (unanswered && now - h->since >= (is_cut_off(h) ? CUT_OFF_SECONDS : SILENT_SECONDS))
-		happens(h, HOST_SILENT, 0, NULL);
+		hosts_event(h, HOST_SILENT, 0, NULL);
 }
 
 /* A host that was given up wrongly is found soon. */
-static double pause_before_look(const struct sup_host *h, double now)
+static double pause_before_probe(const struct sup_host *h, double now)
 {
 	double most = deadline_seconds(DEADLINE_HOST_AGAIN), passed = now - h->since;
-	if (h->state != HOST_GONE || passed < LOOK_SECONDS)
-		return LOOK_SECONDS;
+	if (h->state != HOST_GONE || passed < PROBE_SECONDS)
+		return PROBE_SECONDS;
 	return passed < most ? passed : most;
 }
 
@@ -556,21 +556,21 @@ static void hosts_on_probe(const struct child_end *e, void *arg)
 	double now = clock_mono();
 	char text[CHILD_WHY_MAX];
 	int answers = child_failure(e, text) == NULL;
-	h->look = NULL;
-	if (h->probe == PROBE_ASKED) {
+	h->probing = NULL;
+	if (h->probe == PROBE_PENDING) {
 		h->probe = answers ? PROBE_THERE : PROBE_MISSING;
 		sup_kick(h->sup);
 	}
-	happens(h, answers ? HOST_ANSWERS : HOST_FAILS,
-		!answers && h->doubted > 0 ? now - h->doubted : 0, "it does not answer");
+	hosts_event(h, answers ? HOST_ANSWERS : HOST_FAILS,
+		    !answers && h->doubted > 0 ? now - h->doubted : 0, "it does not answer");
 	h->unanswered = !answers;
 	if (answers) {
 		h->doubted = 0;
 		h->heard = now;
 		return;
 	}
-	h->again = now + pause_before_look(h, now);
-	mind_lost(h);
+	h->probe_at = now + pause_before_probe(h, now);
+	give_up_if_silent(h);
 }
 
 void sup_host_set_use(struct sup_host *h, enum host_use use)
@@ -590,28 +590,28 @@ static void hosts_probe(struct sup_host *h)
 {
 	double now = clock_mono();
 	const struct child_options options = {
-		.seconds = look_seconds(h, now), .done = hosts_on_probe, .arg = h};
+		.seconds = probe_seconds(h, now), .done = hosts_on_probe, .arg = h};
 	struct argv argv = {0};
 	struct error err;
-	if (h->look || !is_far(h))
+	if (h->probing || !is_far(h))
 		return;
 	/* What ssh says of a host that does not answer is no news the second time. */
-	argv_add(&argv, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "look");
+	argv_add(&argv, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "probe");
 	argv_add(&argv, h->place->node_host, "--by", h->place->launcher->name);
 	argv_u64(&argv, "--slurm-job", h->place->slurm_job);
 	argv_add(&argv, h->place->host, "/bin/sh", "-c", ":");
-	h->asked = now;
-	h->again = now + LOOK_SECONDS;
-	if (child_ask(&h->look, h->sup->base, &argv, options, &err) != 0)
+	h->probed = now;
+	h->probe_at = now + PROBE_SECONDS;
+	if (child_ask(&h->probing, h->sup->base, &argv, options, &err) != 0)
 		sup_note(h->sup, "warning", "%s can't be asked: %s", h->place->host, err.text);
 }
 
 void sup_host_probe(struct sup_host *h)
 {
-	h->probe = is_far(h) ? PROBE_ASKED : PROBE_THERE;
-	if (h->probe == PROBE_ASKED)
+	h->probe = is_far(h) ? PROBE_PENDING : PROBE_THERE;
+	if (h->probe == PROBE_PENDING)
 		hosts_probe(h);
-	if (h->probe == PROBE_ASKED && !h->look)
+	if (h->probe == PROBE_PENDING && !h->probing)
 		h->probe = PROBE_MISSING;
 }
 
@@ -621,11 +621,11 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
 }
 
 /* A world ends at once with any of its hosts; launchers may report a lost host later than that. */
-static void hosts_look_at_all(struct supervisor *s)
+static void hosts_probe_all(struct supervisor *s)
 {
 	double now = clock_mono();
 	EACH_HOST (h, s, 1) {
-		if (h->state != HOST_THERE || h->use == HOST_UNUSED || h->look)
+		if (h->state != HOST_THERE || h->use == HOST_UNUSED || h->probing)
 			continue;
 		h->doubted = now;
 		hosts_probe(h);
@@ -637,13 +637,13 @@ void sup_host_ended(struct sup_node *n, const struct node_end *end)
 	char why[128];
 	if (n->role == &role_fabric && !n->asked) {
 		sup_fabric_log_ended(n);
-		hosts_look_at_all(n->sup); /* one of them may be why */
+		hosts_probe_all(n->sup); /* one of them may be why */
 	}
 	sup_more_doubt(n);
 	if (!sup_host_was_lost(n, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);
-	happens(sup_host_of(n), HOST_FAILS, 0, why);
+	hosts_event(sup_host_of(n), HOST_FAILS, 0, why);
 	hosts_probe(sup_host_of(n));
 }
 
@@ -657,7 +657,7 @@ void sup_host_silent(struct sup_node *n, double silent, double limit)
 {
 	struct sup_host *h = sup_host_of(n);
 	double now = clock_mono(), since = fmax(now - silent, h->heard);
-	if (n->at == 0 || h->state != HOST_THERE || h->look ||
+	if (n->at == 0 || h->state != HOST_THERE || h->probing ||
 	    now - since < fmax(DOUBT_SECONDS, limit * DOUBT_SHARE))
 		return;
 	h->doubted = since;
@@ -710,7 +710,7 @@ void sup_host_placed(struct sup_node *n, const char *name)
 /* ---- the fabric ---- */
 
 /* A world that does not come up is given up; one of its hosts may be the reason. */
-static void mind_start(struct sup_node *fabric)
+static void renew_if_late(struct sup_node *fabric)
 {
 	struct supervisor *s = fabric->sup;
 	double time = clock_mono() - fabric->now.since;
@@ -718,7 +718,7 @@ static void mind_start(struct sup_node *fabric)
 	    time < deadline_seconds(DEADLINE_FABRIC))
 		return;
 	sup_note(s, "late", "the fabric is not up after %.3g s: started anew", time);
-	hosts_look_at_all(s);
+	hosts_probe_all(s);
 	sup_node_give_up(fabric);
 }
 
@@ -731,12 +731,12 @@ void sup_hosts_tick(struct supervisor *s)
 	EACH_HOST (h, s, 1) {
 		if (h->state == HOST_NONE || h->use == HOST_UNUSED)
 			continue;
-		mind_lost(h);
-		if (h->state != HOST_THERE && now >= h->again)
+		give_up_if_silent(h);
+		if (h->state != HOST_THERE && now >= h->probe_at)
 			hosts_probe(h);
 	}
-	mind_start(fabric);
-	mind_awaited(s, now);
+	renew_if_late(fabric);
+	stop_if_awaited(s, now);
 }
 
 /* Ranks that are asked to end do so together, unless one is gone; the next world waits for one that

@@ -45,8 +45,9 @@ struct child;
 struct supervisor;
 struct sup_node;
 
-/* Before a host is taken into use it is asked whether it is there. */
-enum sup_host_probe { PROBE_NONE, PROBE_ASKED, PROBE_THERE, PROBE_MISSING };
+/* A probe asks a host whether it is there. Before a host is taken into use it is probed: what came
+ * of that. */
+enum sup_host_probe { PROBE_NONE, PROBE_PENDING, PROBE_THERE, PROBE_MISSING };
 
 struct sup_host {
 	struct supervisor *sup;
@@ -56,13 +57,13 @@ struct sup_host {
 	enum host_use use; /* whether the job trains there (scale_hosts.c) */
 	enum sup_host_probe probe;
 	uint64_t in_world;   /* N + 1: it is in the world of the fabric's life N; 0: in none */
-	struct child *look;  /* asks it now; NULL: it is not being asked */
-	int unanswered;      /* the last look had no answer */
+	struct child *probing; /* the probe that runs; NULL: none */
+	int unanswered;        /* the last probe had no answer */
 	int swept;           /* no checkpoint lies there for nothing (parts.h) */
-	double since, again; /* clock_mono(): not there since; asked next */
-	double asked, heard; /* clock_mono(): the look began; it answered last */
+	double since, probe_at; /* clock_mono(): not there since; the next probe is due */
+	double probed, heard;   /* clock_mono(): the last probe began; it answered last */
 	double avoided;      /* clock_mono(): it is avoided until then; 0: it is not */
-	double doubted;      /* clock_mono(): a node there is silent since; it is asked; 0: none */
+	double doubted;      /* clock_mono(): a node there is silent since; it is probed; 0: none */
 };
 
 struct sup_hosts {
@@ -72,7 +73,7 @@ struct sup_hosts {
 	int64_t log_from;       /* where the log of the fabric that runs begins */
 	double none_since;      /* clock_mono(): all that train are gone since then; 0: not so */
 	uint64_t samples;       /* trained, as seen last, */
-	double moved;           /* and clock_mono() when that number last changed */
+	double trained_at;      /* and clock_mono() when that number last changed */
 };
 
 #define EACH_HOST(h, s, from)                                                                      \
@@ -100,8 +101,8 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end);
 
 /* ---- told by others ---- */
 void sup_host_ended(struct sup_node *n, const struct node_end *end);
-/* Its host is avoided from now on, if the node has another one to go to; why is for people. */
-void sup_host_leave(struct sup_node *n, const char *why);
+/* Avoids the host of this node, if the node has another one to go to; why is for people. */
+void sup_host_avoid_of(struct sup_node *n, const char *why);
 /* Avoids this host; -1: there is no other one. id (or NULL): of the node that is the reason. */
 int sup_host_avoid(struct sup_host *h, const char *id, const char *why);
 struct sup_host *sup_host_by_name(struct supervisor *s, const char *name); /* NULL: none is */
@@ -122,15 +123,16 @@ void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier sup
 void sup_hosts_are_there(struct supervisor *s);
 void sup_hosts_tick(struct supervisor *s);
 void sup_hosts_step(struct supervisor *s);
-/* For a host that was NONE: it has a name; it can be used from now on; it is NONE again. */
+/* For a host that was NONE: Slurm has said which it is; it can be used from now on; Slurm has taken
+ * it back, and it is NONE again. */
 void sup_host_named(struct sup_host *h);
-void sup_host_came(struct sup_host *h);
-void sup_host_left(struct sup_host *h);
+void sup_host_given(struct sup_host *h);
+void sup_host_taken(struct sup_host *h);
 const char *sup_host_word(const struct sup_host *h); /* of its state */
 /* ---- for scale_hosts.c ---- */
 /* The use from now on. Hosts that are used, and those that leave, are in the fabric. */
 void sup_host_set_use(struct sup_host *h, enum host_use use);
-/* Asks the host; the answer will be in h->probe. */
+/* Probes the host; the answer will be in h->probe. */
 void sup_host_probe(struct sup_host *h);
 /* Index of the host where the node would be started now; the count of hosts: nowhere. */
 size_t sup_host_choice(const struct sup_node *n);

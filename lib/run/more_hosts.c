@@ -135,7 +135,7 @@ static struct sup_more_host *one_of(const struct sup_host *h)
 	return &h->sup->more.one[h - &h->sup->hosts.host[h->sup->more.base]];
 }
 
-static void more_hosts_leave(struct sup_more_host *m, const char *why)
+static void more_hosts_drop(struct sup_more_host *m, const char *why)
 {
 	struct supervisor *s = m->sup;
 	if (m->look)
@@ -143,7 +143,7 @@ static void more_hosts_leave(struct sup_more_host *m, const char *why)
 	m->look = NULL;
 	more_hosts_tell(s, why, m);
 	log_say(LOG_LEVEL_INFO, "%s is no host of this job any more (%s)", m->place.host, why);
-	sup_host_left(host_of(m));
+	sup_host_taken(host_of(m));
 	m->place.host[0] = '\0';
 	m->place.slurm_job = 0;
 	sup_in_force_changed(s);
@@ -163,7 +163,7 @@ static void unfit(struct sup_more_host *m, const char *output)
 	sup_note(s, "warning", "%s can't be used: %.*s; it is given back", m->place.host, (int)len,
 		 output);
 	s->more.ask_at = clock_mono() + AGAIN_SECONDS;
-	more_hosts_leave(m, "unfit");
+	more_hosts_drop(m, "unfit");
 	cancel(s, job);
 }
 
@@ -184,7 +184,7 @@ static void on_host(const struct child_end *e, void *arg)
 	m->place.memory_mib = kib / 1024;
 	m->place.apart = !sees;
 	more_hosts_tell(m->sup, "there", m);
-	sup_host_came(host_of(m));
+	sup_host_given(host_of(m));
 	sup_in_force_changed(m->sup);
 }
 
@@ -275,7 +275,7 @@ static void on_list(const struct child_end *e, void *arg)
 	free(text);
 	for (size_t i = 0; i < s->more.count; i++)
 		if (s->more.one[i].place.slurm_job != 0 && !s->more.one[i].seen)
-			more_hosts_leave(&s->more.one[i], "ended");
+			more_hosts_drop(&s->more.one[i], "ended");
 	s->more.listed = 1;
 	sup_kick(s);
 }
@@ -392,7 +392,7 @@ static void more_hosts_give_back(struct supervisor *s)
 		if (is_used(m))
 			return;
 		uint64_t job = m->place.slurm_job;
-		more_hosts_leave(m, "given-back");
+		more_hosts_drop(m, "given-back");
 		cancel(s, job);
 		return;
 	}

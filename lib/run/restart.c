@@ -88,7 +88,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 		sup_self_test(n->sup, n->id);
 	/* Where it was restarted once before, and is slow again, its host may be why. */
 	if (!force && n->restart.past.count > 1 && n->role->restart == RESTART_KILL)
-		sup_host_leave(n, "was slow there even after a restart");
+		sup_host_avoid_of(n, "was slow there even after a restart");
 	if (!force && saves_first(n)) {
 		n->restart.save_until = clock_mono() + SAVE_SECONDS;
 		n->restart.saves_before = restart_cuts(n->sup);
@@ -112,7 +112,7 @@ const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *rea
 		return "hands-over";
 	if (n->sup->job->host_avoid <= 0 || sup_host_stays(n))
 		return "no-host";
-	sup_host_leave(n, reason);
+	sup_host_avoid_of(n, reason);
 	return sup_restart(n, force, reason);
 }
 

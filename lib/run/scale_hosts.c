@@ -127,7 +127,7 @@ int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 			continue;
 		if (h->probe == PROBE_NONE)
 			sup_host_probe(h);
-		awaited |= h->probe == PROBE_ASKED;
+		awaited |= h->probe == PROBE_PENDING;
 		if (h->probe == PROBE_MISSING)
 			missing = h;
 	}

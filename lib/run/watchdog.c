@@ -332,7 +332,7 @@ static void watchdog_give_up(struct sup_node *n, enum pulse_section section, dou
 	sup_restart_failed(n, "it gave no sign of life");
 	sup_host_doubt(n);
 	if (is_guilty(n)) {
-		sup_host_leave(n, "gave no sign of life there");
+		sup_host_avoid_of(n, "gave no sign of life there");
 		sup_self_test(n->sup, n->id);
 	} else {
 		log_say(LOG_LEVEL_WARNING,
