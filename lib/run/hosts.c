@@ -143,7 +143,7 @@ void sup_hosts_limits(struct supervisor *s)
 	struct limits_where where = limits_here;
 	where.search = s->options.search_path;
 	for (size_t i = 0; limits_any(&want) && i < s->hosts.count; i++) {
-		if (sup_more_is(&s->hosts.host[i]))
+		if (sup_is_more_host(&s->hosts.host[i]))
 			continue; /* nobody has asked it */
 		const struct node_place *place = s->hosts.host[i].place;
 		struct limits_ways by = i == 0 ? limits_look(&want, &where) : place->by;
@@ -639,7 +639,7 @@ void sup_host_ended(struct sup_node *n, const struct node_end *end)
 		sup_fabric_log_ended(n);
 		hosts_probe_all(n->sup); /* one of them may be why */
 	}
-	sup_more_doubt(n);
+	sup_more_recheck(n);
 	if (!sup_host_was_lost(n, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);

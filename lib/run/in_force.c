@@ -126,7 +126,7 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 		if (is_avoided)
 			record_add_seconds(&o, "avoided",
 					   clock_epoch() + h->avoided - clock_mono());
-		if (sup_more_is(h))
+		if (sup_is_more_host(h))
 			sup_more_print(h, &o);
 		record_print(out, &o);
 	}

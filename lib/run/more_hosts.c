@@ -80,7 +80,7 @@ size_t sup_more_home(const struct supervisor *s, uint64_t number)
 
 /* ---- saying ---- */
 
-static void more_hosts_tell(struct supervisor *s, const char *state, const struct sup_more_host *m)
+static void more_hosts_log(struct supervisor *s, const char *state, const struct sup_more_host *m)
 {
 	sup_log(s, RECORD("more-host", F("state", state), m ? F("host", m->place.host) : F_NONE,
 			  m ? F("job", m->place.slurm_job) : F_NONE,
@@ -105,7 +105,7 @@ static int more_hosts_begin(struct supervisor *s, struct argv *w, const char *pr
 }
 
 /* What did not work is tried again: the list still has it. */
-static void cancel(struct supervisor *s, uint64_t job)
+static void more_hosts_cancel(struct supervisor *s, uint64_t job)
 {
 	const struct child_options options = {.seconds = ANSWER_SECONDS};
 	struct argv w = {0};
@@ -124,7 +124,7 @@ static struct sup_host *host_of(struct sup_more_host *m)
 	return &s->hosts.host[s->more.base + (size_t)(m - s->more.one)];
 }
 
-int sup_more_is(const struct sup_host *h)
+int sup_is_more_host(const struct sup_host *h)
 {
 	const struct supervisor *s = h->sup;
 	return s->more.count > 0 && h >= &s->hosts.host[s->more.base];
@@ -138,10 +138,10 @@ static struct sup_more_host *one_of(const struct sup_host *h)
 static void more_hosts_drop(struct sup_more_host *m, const char *why)
 {
 	struct supervisor *s = m->sup;
-	if (m->look)
-		child_free(m->look);
-	m->look = NULL;
-	more_hosts_tell(s, why, m);
+	if (m->checking)
+		child_free(m->checking);
+	m->checking = NULL;
+	more_hosts_log(s, why, m);
 	log_say(LOG_LEVEL_INFO, "%s is no host of this job any more (%s)", m->place.host, why);
 	sup_host_taken(host_of(m));
 	m->place.host[0] = '\0';
@@ -164,7 +164,7 @@ static void unfit(struct sup_more_host *m, const char *output)
 		 output);
 	s->more.ask_at = clock_mono() + AGAIN_SECONDS;
 	more_hosts_drop(m, "unfit");
-	cancel(s, job);
+	more_hosts_cancel(s, job);
 }
 
 /* The last line that it prints. */
@@ -174,7 +174,7 @@ static void on_host(const struct child_end *e, void *arg)
 	unsigned long long cores, kib, sees;
 	const char *said = strstr(e->output, "paceline-host ");
 	char text[CHILD_WHY_MAX];
-	m->look = NULL;
+	m->checking = NULL;
 	if (child_failure(e, text) || !said ||
 	    sscanf(said, "paceline-host %llu %llu %llu", &cores, &kib, &sees) != 3) {
 		unfit(m, e->output[0] ? e->output : "it does not answer");
@@ -183,20 +183,22 @@ static void on_host(const struct child_end *e, void *arg)
 	m->place.cores = cores;
 	m->place.memory_mib = kib / 1024;
 	m->place.apart = !sees;
-	more_hosts_tell(m->sup, "there", m);
+	more_hosts_log(m->sup, "there", m);
 	sup_host_given(host_of(m));
 	sup_in_force_changed(m->sup);
 }
 
 /* $1: our socket, which is not to be seen there; $2: our journal; the others are the data. */
-static const char look_script[] =
-	"[ ! -S \"$1\" ] || { echo \"$1 is the same as here: --run-dir on a disk of its own\"; exit 78; }; "
+static const char check_script[] =
+	"[ ! -S \"$1\" ] || { echo \"$1 is the same as here: --run-dir on a disk of its own\"; "
+	"exit 78; }; "
 	"sees=0; [ ! -e \"$2\" ] || sees=1; shift 2; "
 	"for f; do [ -r \"$f\" ] || { echo \"$f is not there\"; exit 66; }; done; "
-	"echo paceline-host $(nproc) $(sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo) $sees";
+	"echo paceline-host $(nproc) $(sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo) "
+	"$sees";
 
 /* Whether its data and its kit are there. */
-static void more_hosts_look(struct sup_more_host *m)
+static void more_hosts_check(struct sup_more_host *m)
 {
 	struct supervisor *s = m->sup;
 	const struct child_options options = {.seconds = ANSWER_SECONDS, .done = on_host, .arg = m};
@@ -205,13 +207,13 @@ static void more_hosts_look(struct sup_more_host *m)
 	struct error err;
 	dirs_run(&s->dirs, "trainctl.sock", socket);
 	dirs_state(&s->dirs, "journal", journal);
-	argv_add(&w, "/bin/sh", "-c", "exec \"$@\" 2>&1", "look");
+	argv_add(&w, "/bin/sh", "-c", "exec \"$@\" 2>&1", "check");
 	argv_add(&w, m->place.node_host, "--by", "slurm");
 	argv_u64(&w, "--slurm-job", m->place.slurm_job);
-	argv_add(&w, m->place.host, "/bin/sh", "-c", look_script, "look", socket, journal);
+	argv_add(&w, m->place.host, "/bin/sh", "-c", check_script, "check", socket, journal);
 	for (size_t i = 0; i < s->job->data.count; i++)
 		argv_add(&w, s->job->data.item[i]);
-	if (child_ask(&m->look, s->base, &w, options, &err) != 0)
+	if (child_ask(&m->checking, s->base, &w, options, &err) != 0)
 		sup_note(s, "warning", "%s can't be asked: %s", m->place.host, err.text);
 }
 
@@ -225,11 +227,11 @@ static void granted(struct supervisor *s, uint64_t job, const char *host)
 		m->place.slurm_job = job;
 		m->seen = 1;
 		sup_host_named(host_of(m));
-		more_hosts_tell(s, "granted", m);
-		more_hosts_look(m);
+		more_hosts_log(s, "granted", m);
+		more_hosts_check(m);
 		return;
 	}
-	cancel(s, job); /* there is no use for it */
+	more_hosts_cancel(s, job); /* there is no use for it */
 }
 
 /* ---- which there are ---- */
@@ -251,8 +253,9 @@ static void more_hosts_take_line(struct supervisor *s, char *line)
 	if (!id || !state || number_u64(id, 1, UINT32_MAX, &job, NULL, NULL) != 0)
 		return;
 	struct sup_more_host *m = more_hosts_find(s, job);
-	if (strcmp(state, "PENDING") == 0 && !s->more.asked)
-		cancel(s, job); /* of a supervisor before us: nobody would know when it comes */
+	/* A request of a supervisor before us: nobody would know when it is granted. */
+	if (strcmp(state, "PENDING") == 0 && !s->more.request)
+		more_hosts_cancel(s, job);
 	if (strcmp(state, "RUNNING") != 0 || !host || !launcher_host_ok(host))
 		return;
 	if (m)
@@ -265,7 +268,7 @@ static void on_list(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
 	char *text, *save = NULL, why[CHILD_WHY_MAX];
-	s->more.list = NULL;
+	s->more.listing = NULL;
 	if (child_failure(e, why) || !(text = strdup(e->output)))
 		return; /* a controller that is away for a while says nothing of its hosts */
 	for (size_t i = 0; i < s->more.count; i++)
@@ -280,7 +283,7 @@ static void on_list(const struct child_end *e, void *arg)
 	sup_kick(s);
 }
 
-static void list(struct supervisor *s)
+static void more_hosts_list(struct supervisor *s)
 {
 	const struct child_options options = {.seconds = ANSWER_SECONDS, .done = on_list, .arg = s};
 	struct argv w = {0};
@@ -288,20 +291,20 @@ static void list(struct supervisor *s)
 		return;
 	argv_add(&w, "--noheader", "--me", "--name", s->more.name, "--format=%i %T %N");
 	s->more.list_at = clock_mono() + LIST_SECONDS;
-	child_ask(&s->more.list, s->base, &w, options, NULL);
+	child_ask(&s->more.listing, s->base, &w, options, NULL);
 }
 
 /* ---- asking for one ---- */
 
-static void on_asked(const struct child_end *e, void *arg)
+static void on_request(const struct child_end *e, void *arg)
 {
 	struct supervisor *s = arg;
 	char why[CHILD_WHY_MAX];
-	s->more.asked = NULL;
+	s->more.request = NULL;
 	s->more.list_at = 0;
 	if (!child_failure(e, why))
 		return;
-	more_hosts_tell(s, "refused", NULL);
+	more_hosts_log(s, "refused", NULL);
 	if (s->more.preemptible && !s->more.refused) {
 		sup_note(s, "warning", "LAUNCHER=preemptible:%s gives no host: asked in the usual partition",
 			 s->job->preemptible);
@@ -332,7 +335,8 @@ static void exclude(const struct supervisor *s, struct argv *w)
 
 static void more_hosts_ask(struct supervisor *s)
 {
-	const struct child_options options = {.seconds = PENDING_SECONDS, .done = on_asked, .arg = s};
+	const struct child_options options = {
+		.seconds = PENDING_SECONDS, .done = on_request, .arg = s};
 	struct argv w = {0};
 	uint64_t workers = room_of_more(s);
 	if (more_hosts_begin(s, &w, "salloc") != 0)
@@ -350,15 +354,15 @@ static void more_hosts_ask(struct supervisor *s)
 	if (s->more.preemptible)
 		argv_add(&w, "--partition", s->job->preemptible);
 	s->more.since = clock_mono();
-	if (child_ask(&s->more.asked, s->base, &w, options, NULL) != 0)
+	if (child_ask(&s->more.request, s->base, &w, options, NULL) != 0)
 		s->more.ask_at = clock_mono() + AGAIN_SECONDS;
 	else
-		more_hosts_tell(s, "asked", NULL);
+		more_hosts_log(s, "asked", NULL);
 }
 
 double sup_more_pending(const struct supervisor *s)
 {
-	return s->more.asked ? clock_mono() - s->more.since : NAN;
+	return s->more.request ? clock_mono() - s->more.since : NAN;
 }
 
 /* ---- giving back ---- */
@@ -393,7 +397,7 @@ static void more_hosts_give_back(struct supervisor *s)
 			return;
 		uint64_t job = m->place.slurm_job;
 		more_hosts_drop(m, "given-back");
-		cancel(s, job);
+		more_hosts_cancel(s, job);
 		return;
 	}
 }
@@ -401,8 +405,8 @@ static void more_hosts_give_back(struct supervisor *s)
 /* A request that nobody needs any more; the list cancels what Slurm keeps of it. */
 static void withdraw(struct supervisor *s)
 {
-	child_free(s->more.asked);
-	s->more.asked = NULL;
+	child_free(s->more.request);
+	s->more.request = NULL;
 	s->more.list_at = 0;
 }
 
@@ -412,23 +416,23 @@ void sup_more_tick(struct supervisor *s)
 	if (!s->more.begun)
 		return;
 	size_t want = more_hosts_wanted(s), has = more_hosts_held(s);
-	if (!s->more.list && now >= s->more.list_at &&
-	    (!s->more.listed || want > 0 || has > 0 || s->more.asked))
-		list(s);
+	if (!s->more.listing && now >= s->more.list_at &&
+	    (!s->more.listed || want > 0 || has > 0 || s->more.request))
+		more_hosts_list(s);
 	if (!s->more.listed)
 		return;
-	if (s->more.asked && has >= want)
+	if (s->more.request && has >= want)
 		withdraw(s);
-	else if (!s->more.asked && has < want && !s->more.list && now >= s->more.ask_at &&
+	else if (!s->more.request && has < want && !s->more.listing && now >= s->more.ask_at &&
 		 s->phases.now == PHASE_RUNNING)
 		more_hosts_ask(s);
 	else if (has > want && s->phases.now == PHASE_RUNNING)
 		more_hosts_give_back(s);
 }
 
-void sup_more_doubt(struct sup_node *n)
+void sup_more_recheck(struct sup_node *n)
 {
-	if (sup_more_is(sup_host_of(n)))
+	if (sup_is_more_host(sup_host_of(n)))
 		n->sup->more.list_at = 0;
 }
 
@@ -493,13 +497,13 @@ static void cancel_all(struct supervisor *s)
 
 void sup_more_free(struct supervisor *s)
 {
-	size_t had = more_hosts_held(s) + (s->more.asked != NULL);
-	child_free(s->more.asked);
-	child_free(s->more.list);
+	size_t had = more_hosts_held(s) + (s->more.request != NULL);
+	child_free(s->more.request);
+	child_free(s->more.listing);
 	for (size_t i = 0; i < s->more.count; i++) {
 		if (s->more.one[i].place.slurm_job != 0 && s->more.begun)
-			more_hosts_tell(s, "given-back", &s->more.one[i]);
-		child_free(s->more.one[i].look);
+			more_hosts_log(s, "given-back", &s->more.one[i]);
+		child_free(s->more.one[i].checking);
 	}
 	if (s->more.begun && had > 0)
 		cancel_all(s);

@@ -36,7 +36,7 @@ struct supervisor;
 struct sup_more_host {
 	struct supervisor *sup;
 	struct node_place place; /* host "": there is none */
-	struct child *look;      /* whether it can be used */
+	struct child *checking;  /* asks whether it can be used; NULL: nothing does */
 	int seen;                /* in what Slurm said last */
 };
 
@@ -45,8 +45,8 @@ struct sup_more_hosts {
 	struct sup_more_host *one;
 	char name[96]; /* of the allocations */
 	char *unfit;   /* names of hosts that can't be used, with commas */
-	struct child *asked; /* salloc: a request is pending */
-	struct child *list;  /* squeue */
+	struct child *request; /* salloc: a request is pending; NULL: none is */
+	struct child *listing; /* squeue runs; NULL: it does not */
 	int listed;          /* Slurm has said at least once which there are */
 	double since;        /* clock_mono(): of the request */
 	double list_at, ask_at; /* clock_mono(): not before */
@@ -67,12 +67,12 @@ void sup_more_free(struct supervisor *s);
 size_t sup_more_home(const struct supervisor *s, uint64_t number);
 /* Seconds for which the request has been pending; NAN: none is. */
 double sup_more_pending(const struct supervisor *s);
-/* A node on a host has ended: who knows whether the host is still ours. */
-void sup_more_doubt(struct sup_node *n);
+/* A node has ended, perhaps because Slurm has taken its host: Slurm is asked at once. */
+void sup_more_recheck(struct sup_node *n);
 /* What a file keeps of one, and what it had kept. */
 void sup_more_print(const struct sup_host *h, struct record_out *o);
 int sup_more_take(struct supervisor *s, const struct record *r, struct error *err);
-int sup_more_is(const struct sup_host *h);
+int sup_is_more_host(const struct sup_host *h);
 /* One of them is in the fabric: its processes are started with its allocation's number. */
 int sup_more_in_world(const struct supervisor *s);
 

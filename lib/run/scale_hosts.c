@@ -17,7 +17,8 @@
 static struct sup_host *scale_hosts_find(const struct supervisor *s, const char *name)
 {
 	EACH_HOST (h, s, 0) {
-		if (!sup_more_is(h) && (strcmp(h->place->host, name) == 0 || strcmp(h->name, name) == 0))
+		if (!sup_is_more_host(h) &&
+		    (strcmp(h->place->host, name) == 0 || strcmp(h->name, name) == 0))
 			return h;
 	}
 	return NULL;

@@ -64,7 +64,7 @@ static void on_tested(const struct child_end *e, void *arg)
 /* srun reaches no host of another allocation (LAUNCHER more) from this one. */
 static int is_tested(const struct sup_host *h)
 {
-	return h->state == HOST_THERE && h->use == HOST_USED && !sup_more_is(h);
+	return h->state == HOST_THERE && h->use == HOST_USED && !sup_is_more_host(h);
 }
 
 static size_t tested(const struct supervisor *s)
