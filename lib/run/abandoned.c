@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-static void look_behind(struct supervisor *s, const char *id);
+static void ask_holder_after(struct supervisor *s, const char *id);
 
 /* Not again at once. */
-static void wait(struct supervisor *s)
+static void abandoned_wait(struct supervisor *s)
 {
 	s->abandoned.since = clock_mono() - deadline_seconds(DEADLINE_STRAY) * 0.9;
 }
@@ -17,7 +17,7 @@ static void abandoned_ask(struct supervisor *s, struct link *link, struct record
 			  sup_answer_fn *each, sup_answer_fn *done)
 {
 	if (sup_ask_now(&s->abandoned.question, link, o, each, done, s) != 0)
-		wait(s);
+		abandoned_wait(s);
 }
 
 static void on_bye(const struct record *r, void *owner)
@@ -29,7 +29,7 @@ static void on_bye(const struct record *r, void *owner)
 		 "%s is neither a worker of this job nor a member, and nothing was trained for %g "
 		 "s: its rows are handed out again",
 		 s->abandoned.id, deadline_seconds(DEADLINE_STRAY));
-	look_behind(s, s->abandoned.id);
+	ask_holder_after(s, s->abandoned.id);
 }
 
 static void abandoned_on_who(const struct record *r, void *owner)
@@ -63,7 +63,7 @@ static void abandoned_on_members(const struct record *r, void *owner)
 	if (!sup_answer_ok(r))
 		return;
 	if (s->abandoned.is_member)
-		look_behind(s, s->abandoned.id);
+		ask_holder_after(s, s->abandoned.id);
 	else
 		ask_who(s);
 }
@@ -74,7 +74,7 @@ static void on_holder(const struct record *r, void *owner)
 	struct supervisor *s = owner;
 	struct sup_abandoned *a = &s->abandoned;
 	const char *id = record_get(r, "worker");
-	if (id && strlen(id) < sizeof a->id && strcmp(id, a->behind) > 0 &&
+	if (id && strlen(id) < sizeof a->id && strcmp(id, a->after) > 0 &&
 	    (!a->id[0] || strcmp(id, a->id) < 0) && !sup_find(s, id))
 		memcpy(a->id, id, strlen(id) + 1);
 }
@@ -85,7 +85,7 @@ static void on_holders(const struct record *r, void *owner)
 	if (!sup_answer_ok(r))
 		return;
 	if (!s->abandoned.id[0]) { /* all are ours */
-		wait(s);
+		abandoned_wait(s);
 		return;
 	}
 	s->abandoned.is_member = 0;
@@ -98,9 +98,9 @@ static void on_holders(const struct record *r, void *owner)
 }
 
 /* Looks at the next holder of rows; one after the other, in the order of their names. */
-static void look_behind(struct supervisor *s, const char *id)
+static void ask_holder_after(struct supervisor *s, const char *id)
 {
-	memmove(s->abandoned.behind, id, strlen(id) + 1);
+	memmove(s->abandoned.after, id, strlen(id) + 1);
 	s->abandoned.id[0] = '\0';
 	abandoned_ask(s, &sup_shardd(s)->link, RECORD("list", F("state", "doing")), on_holder,
 		      on_holders);
@@ -117,5 +117,5 @@ void sup_abandoned_tick(struct supervisor *s)
 		return;
 	}
 	if (!a->question.open && clock_mono() - a->since >= deadline_seconds(DEADLINE_STRAY))
-		look_behind(s, "");
+		ask_holder_after(s, "");
 }

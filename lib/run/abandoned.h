@@ -16,9 +16,9 @@
 struct sup_abandoned {
 	uint64_t samples; /* in the model, since that second of clock_mono() */
 	double since;
-	struct question question; /* if it is lost, the next look asks again */
+	struct question question; /* if it is lost, the next tick asks again */
 	int is_member;
-	char id[OPTION_ID_MAX], behind[OPTION_ID_MAX]; /* who is asked about; who was before */
+	char id[OPTION_ID_MAX], after[OPTION_ID_MAX]; /* who is asked about; who was before */
 };
 
 void sup_abandoned_tick(struct supervisor *s);

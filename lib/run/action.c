@@ -93,7 +93,7 @@ static void action_log_refused(struct supervisor *s, const struct action *a, siz
 
 /* Why an action makes no sense; NULL: it does. A size for a worker that is not up is fine: the
  * worker gets it when it joins. */
-static const char *nonsense(struct supervisor *s, const struct action *a)
+static const char *action_nonsense(struct supervisor *s, const struct action *a)
 {
 	struct sup_node *n = action_id_of(a)[0] ? sup_find(s, a->id) : NULL;
 	switch (a->kind) {
@@ -144,7 +144,7 @@ static int action_check(struct supervisor *s, const struct sup_actions *list, st
 {
 	for (size_t i = 0; i < list->count; i++) {
 		const struct action *a = &list->item[i];
-		const char *why = nonsense(s, a);
+		const char *why = action_nonsense(s, a);
 		char line[48] = "";
 		if (!why)
 			continue;
@@ -207,7 +207,7 @@ static void action_answer(struct request *rq, size_t count, size_t refused, cons
 				     iteration ? F("iteration", iteration) : F_NONE));
 }
 
-static void acknowledged(struct sup_act *act, const struct record *r)
+static void action_acknowledged(struct sup_act *act, const struct record *r)
 {
 	struct supervisor *s = act->sup;
 	const char *iteration = record_get(r, "iteration");
@@ -224,7 +224,7 @@ static void action_on_act(const struct record *r, void *owner)
 	if (!r)
 		return; /* the next lead gets it */
 	if (sup_answer_ok(r))
-		acknowledged(act, r);
+		action_acknowledged(act, r);
 	else {
 		sup_note(act->sup, "warning", "the lead refuses actions (%s): %s", act->who,
 			 r->text ? r->text : "");
@@ -261,7 +261,7 @@ static uint64_t action_next_number(struct supervisor *s)
 }
 
 /* text is taken over. */
-static struct sup_act *queue(struct supervisor *s, char *text, size_t count, const char *who)
+static struct sup_act *action_queue(struct supervisor *s, char *text, size_t count, const char *who)
 {
 	struct sup_act *act = calloc(1, sizeof *act), **p = &s->actions.first;
 	if (!act) {
@@ -298,7 +298,7 @@ void sup_actions_up(struct link *link, const struct record *greeting)
 		/* In front of what came later. */
 		struct sup_act *later = s->actions.first;
 		s->actions.first = NULL;
-		struct sup_act *act = queue(s, text, s->in_force.count, "in-force");
+		struct sup_act *act = action_queue(s, text, s->in_force.count, "in-force");
 		if (act) {
 			act->again = 1;
 			act->next = later;
@@ -362,7 +362,7 @@ static char *lead_lines(const struct sup_actions *list, size_t *count, struct er
 	return NULL;
 }
 
-static void describe(const struct action *a, char *out, size_t max)
+static void action_describe(const struct action *a, char *out, size_t max)
 {
 	switch (a->kind) {
 	case ACTION_ADJUST_BS:
@@ -395,12 +395,12 @@ static void log_action(struct supervisor *s, const struct action *a)
 }
 
 /* The action is carried out: notes it for status and the metrics. */
-static void note(struct supervisor *s, const struct action *a)
+static void action_note(struct supervisor *s, const struct action *a)
 {
 	char what[64];
 	struct sup_node *n = action_id_of(a)[0] ? sup_find(s, a->id) : NULL;
 	s->actions.carried[a->kind]++;
-	describe(a, what, sizeof what);
+	action_describe(a, what, sizeof what);
 	snprintf(s->actions.last, sizeof s->actions.last, "%s%s%s%s%s", n ? n->id : "",
 		 n ? " " : "", what, a->reason[0] ? ": " : "", a->reason);
 	s->actions.last_at = clock_mono();
@@ -429,7 +429,7 @@ static size_t action_restart(struct supervisor *s, const struct sup_actions *lis
 		if (why)
 			action_log_refused(s, a, list->line[i], why, rq);
 		else
-			note(s, a);
+			action_note(s, a);
 		refused += why != NULL;
 	}
 	return refused;
@@ -450,11 +450,11 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 	for (size_t i = 0; i < list->count; i++) {
 		log_action(s, &list->item[i]);
 		if (list->item[i].kind != ACTION_NONE && list->item[i].kind != ACTION_KILL_RESTART)
-			note(s, &list->item[i]);
+			action_note(s, &list->item[i]);
 	}
 	/* First those of the lead: a restarted worker joins with the new sizes. */
 	struct sup_act *act = NULL;
-	if (count > 0 && !(act = queue(s, text, count, who)))
+	if (count > 0 && !(act = action_queue(s, text, count, who)))
 		return error_set(err, ERROR_OS, "actions", "out of memory");
 	if (count == 0)
 		free(text);

@@ -158,7 +158,7 @@ static int counts_anew(const struct supervisor *s)
 }
 
 /* In the order of brain_begin_round(), of the same processes. */
-static void brain_look(struct supervisor *s)
+static void brain_sample(struct supervisor *s)
 {
 	struct brain_node *k = s->brain.node;
 	for (int i = 0; i < PLAN_ROLES; i++)
@@ -835,7 +835,7 @@ void sup_brain(struct supervisor *s)
 		brain_begin_round(s);
 		return;
 	}
-	brain_look(s);
+	brain_sample(s);
 	if (!is_measured(s))
 		return;
 	b->under_way = 1;

@@ -18,12 +18,12 @@
 #define PRUNE_END_SECONDS 5.0
 #define CUT_FAILURES_MAX 30 /* in a row, where the job can't go on without one */
 
-static void directory(const struct supervisor *s, char *out)
+static void checkpoint_dir(const struct supervisor *s, char *out)
 {
 	dirs_state(&s->dirs, "checkpoints", out);
 }
 
-static void look_at_latest(struct supervisor *s)
+static void read_latest(struct supervisor *s)
 {
 	struct ckpt_manifest m;
 	if (ckpt_manifest_read(&m, s->checkpoint.latest, NULL) == 0) {
@@ -36,7 +36,7 @@ static void look_at_latest(struct supervisor *s)
 void sup_checkpoint_use(struct supervisor *s, const char *path)
 {
 	snprintf(s->checkpoint.latest, sizeof s->checkpoint.latest, "%s", path);
-	look_at_latest(s);
+	read_latest(s);
 }
 
 /* One above the greatest number that exists, complete or not, or was given: parts of a failed
@@ -128,7 +128,7 @@ static void prune_fill(struct supervisor *s, struct pruning *p)
 	memcpy(p->name, s->newest.damaged, sizeof p->name);
 	for (size_t i = 0; i < s->newest.damaged_count && i < SUP_DAMAGED_MAX; i++)
 		p->damaged[i] = p->name[i];
-	directory(s, p->dir);
+	checkpoint_dir(s, p->dir);
 	p->dirs = s->dirs;
 	p->forgets = s->checkpoint.samples > 0; /* from now on this run has a model of its own */
 	/* It was written a moment ago, by servers that said which bytes. */
@@ -273,7 +273,7 @@ static void remove_half(struct supervisor *s)
 
 /* All parts that can be brought here are here. A trainer may have saved where only its own host
  * sees it. */
-static void complete(struct supervisor *s, const struct record *r)
+static void checkpoint_complete(struct supervisor *s, const struct record *r)
 {
 	struct error err;
 	if (job_kind(s->job)->cut == CUT_PARTS || sup_cut_is_whole(s, s->checkpoint.making, &err) == 0) {
@@ -294,7 +294,7 @@ void sup_checkpoint_parts(struct supervisor *s, int here)
 	memcpy(line, s->checkpoint.cut_line, sizeof line);
 	s->checkpoint.cut_line[0] = '\0';
 	if (here && record_first(&r, line, strlen(line), &err) == 0)
-		complete(s, &r);
+		checkpoint_complete(s, &r);
 	else {
 		sup_note(s, "warning", "checkpoint %s failed: a part can't be brought here",
 			 s->checkpoint.making);
@@ -327,7 +327,7 @@ static void checkpoint_on_cut(const struct record *r, void *owner)
 	if (!sup_answer_ok(r))
 		checkpoint_failed(s, r);
 	else if (!sup_parts_are_due(s, s->checkpoint.making))
-		complete(s, r);
+		checkpoint_complete(s, r);
 	else if (s->phases.now == PHASE_ROLLBACK && sup_parts_are_away(s, s->checkpoint.making))
 		remove_half(s); /* its servers end */
 	else if (s->phases.now == PHASE_ROLLBACK || bring_parts(s, r) != 0)
@@ -356,7 +356,7 @@ void sup_checkpoint_make(struct supervisor *s)
 	    !sup_turn_may_begin(s, TURN_CUT) ||
 	    !sup_link_up(&s->links.lead_cut)) /* its number would be used up */
 		return;
-	directory(s, dir);
+	checkpoint_dir(s, dir);
 	snprintf(s->checkpoint.making, sizeof s->checkpoint.making, "%.3900s/%06llu", dir,
 		 (unsigned long long)checkpoint_next_number(s, dir));
 	record_begin(&o, line, sizeof line, "cut");

@@ -142,7 +142,7 @@ static int decide_take_action(const struct action *a, void *arg, struct error *e
 }
 
 /* Looks at info records; a bad value is reported once, until it changes. */
-static void look_at_info(struct supervisor *s, const struct snapshot *snapshot)
+static void check_info(struct supervisor *s, const struct snapshot *snapshot)
 {
 	size_t at = 0;
 	const struct snapshot_info *wrong = snapshot_info_wrong(snapshot, &at);
@@ -161,7 +161,7 @@ static int solve_inside(struct supervisor *s, struct error *err)
 	struct solution_options options = s->job->options;
 	struct sup_actions list = {0};
 	solution_options_name(&options, s->job->solution);
-	look_at_info(s, snapshot);
+	check_info(s, snapshot);
 	int result = solution_decide(solution_find(s->job->solution), snapshot, &options,
 				     decide_take_action, &list, err);
 	if (result == 0)
@@ -206,12 +206,12 @@ static int all_reported(const struct supervisor *s)
 	return 1;
 }
 
-static int due(const struct supervisor *s)
+static int decide_is_due(const struct supervisor *s)
 {
 	return clock_mono() - s->decide.at >= s->job->every;
 }
 
-static int decides(const struct supervisor *s)
+static int decide_may_ask(const struct supervisor *s)
 {
 	return strcmp(s->job->solution, "none") != 0 && !job_balance(s->job) &&
 	       s->phases.now == PHASE_RUNNING && !s->decide.under_way;
@@ -220,7 +220,7 @@ static int decides(const struct supervisor *s)
 void sup_decide(struct supervisor *s)
 {
 	struct error err;
-	if (!decides(s) || (!due(s) && (s->decide.once || !all_reported(s))))
+	if (!decide_may_ask(s) || (!decide_is_due(s) && (s->decide.once || !all_reported(s))))
 		return;
 	s->decide.once = s->decide.under_way = 1;
 	s->decide.at = clock_mono();
@@ -234,13 +234,13 @@ void sup_decide(struct supervisor *s)
 
 void sup_decide_periodic(struct supervisor *s)
 {
-	if (decides(s) && due(s))
+	if (decide_may_ask(s) && decide_is_due(s))
 		sup_ask_snapshot(s);
 }
 
 void sup_decide_first(struct supervisor *s)
 {
-	if (decides(s) && !s->decide.once)
+	if (decide_may_ask(s) && !s->decide.once)
 		sup_ask_snapshot(s);
 }
 

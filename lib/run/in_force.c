@@ -174,7 +174,7 @@ static void print_steps(const struct supervisor *s, FILE *out)
 	}
 }
 
-static void print(const struct supervisor *s, FILE *out)
+static void in_force_print(const struct supervisor *s, FILE *out)
 {
 	char *lines = sup_in_force_lines(s);
 	record_print(out, RECORD("force", F("incarnation", s->in_force.incarnation),
@@ -208,7 +208,7 @@ void sup_in_force_flush(struct supervisor *s)
 		return;
 	FILE *out = open_memstream(&text, &len);
 	if (out)
-		print(s, out);
+		in_force_print(s, out);
 	if (!out || fclose(out) != 0)
 		sup_note(s, "warning", "what is in force is not kept: out of memory");
 	else

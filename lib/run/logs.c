@@ -26,7 +26,7 @@
 #define LINES_MAX 20
 
 /* A log that can't be renamed goes on growing. */
-static int sup_logs_put_away(struct supervisor *s)
+static int logs_rename(struct supervisor *s)
 {
 	char older[DIRS_PATH_MAX];
 	dirs_state(&s->dirs, "job.log.1", older);
@@ -43,12 +43,12 @@ int sup_log_open(struct supervisor *s, struct error *err)
 	struct stat st;
 	dirs_state(&s->dirs, "job.log", s->log.path);
 	if (stat(s->log.path, &st) == 0 && st.st_size >= (off_t)LOG_BYTES_MAX)
-		sup_logs_put_away(s);
+		logs_rename(s);
 	return recordlog_open(&s->log.file, s->log.path, err);
 }
 
 /* A full disk must not stop a job, because its log is only for people. */
-static void sup_logs_flush(struct supervisor *s)
+static void logs_flush(struct supervisor *s)
 {
 	struct error err;
 	if (s->log.file.fd >= 0 && recordlog_flush(&s->log.file, &err) != 0)
@@ -59,10 +59,10 @@ static void sup_logs_flush(struct supervisor *s)
 void sup_log_text(struct supervisor *s, const char *lines, size_t len)
 {
 	recordlog_add(&s->log.file, lines, len);
-	sup_logs_flush(s);
+	logs_flush(s);
 }
 
-static void sup_logs_put(struct supervisor *s, struct record_out *o, const char *text)
+static void logs_put(struct supervisor *s, struct record_out *o, const char *text)
 {
 	record_add_seconds(o, "at", clock_epoch());
 	size_t len = record_end(o, text);
@@ -72,36 +72,36 @@ static void sup_logs_put(struct supervisor *s, struct record_out *o, const char 
 
 void sup_log_begin(struct supervisor *s, int goes_on)
 {
-	sup_logs_put(
-		s,
-		RECORD("begin", F("job", s->job->name), F("workers", sup_count(s, sup_trainers(s))),
-		       F("servers", job_kind(s->job)->foreign ? 0 : sup_count(s, sup_keepers(s))),
-		       F("batch", sup_scale_batch(s)),
-		       F("shard", s->job->batch * s->job->batches_per_shard),
-		       F("sync", s->job->sync), F("solution", s->job->solution),
-		       goes_on ? F("goes-on", 1) : F_NONE),
-		NULL);
+	logs_put(s,
+		 RECORD("begin", F("job", s->job->name),
+			F("workers", sup_count(s, sup_trainers(s))),
+			F("servers", job_kind(s->job)->foreign ? 0 : sup_count(s, sup_keepers(s))),
+			F("batch", sup_scale_batch(s)),
+			F("shard", s->job->batch * s->job->batches_per_shard),
+			F("sync", s->job->sync), F("solution", s->job->solution),
+			goes_on ? F("goes-on", 1) : F_NONE),
+		 NULL);
 	sup_hosts_log(s);
 }
 
 /* The new file repeats the beginning of the old one, because it will be the oldest one day. */
-static void sup_logs_bound_own(struct supervisor *s)
+static void logs_bound_own(struct supervisor *s)
 {
 	struct error err;
 	struct stat st;
 	if (s->log.file.fd < 0 || fstat(s->log.file.fd, &st) != 0 ||
 	    st.st_size < (off_t)LOG_BYTES_MAX)
 		return;
-	if (sup_logs_put_away(s) != 0 || recordlog_reopen(&s->log.file, &err) != 0)
+	if (logs_rename(s) != 0 || recordlog_reopen(&s->log.file, &err) != 0)
 		return;
 	sup_log_begin(s, 1);
-	sup_logs_put(s, RECORD("phase", F("name", sup_phase_name(s->phases.now))), NULL);
+	logs_put(s, RECORD("phase", F("name", sup_phase_name(s->phases.now))), NULL);
 	sup_brain_log_known(s);
 }
 
 void sup_log(struct supervisor *s, struct record_out *o)
 {
-	sup_logs_put(s, o, NULL);
+	logs_put(s, o, NULL);
 }
 
 static int was_said(struct sup_log *log, const char *text)
@@ -134,7 +134,7 @@ void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 	if (strcmp(type, "retry") == 0 && was_said(&s->log, text))
 		return;
 	log_say(strcmp(type, "error") == 0 ? LOG_LEVEL_ERROR : LOG_LEVEL_INFO, "%s", text);
-	sup_logs_put(s, RECORD_BARE(type), text);
+	logs_put(s, RECORD_BARE(type), text);
 }
 
 void sup_add_end(struct record_out *o, const struct node_end *end)
@@ -146,8 +146,8 @@ void sup_add_end(struct record_out *o, const struct node_end *end)
 		record_add_u64(o, "oom", 1);
 }
 
-static void sup_logs_fill(struct record_out *o, char *line, const struct sup_node *n,
-			  const char *role, const char *kind, const struct node_end *end)
+static void logs_fill(struct record_out *o, char *line, const struct sup_node *n, const char *role,
+		      const char *kind, const struct node_end *end)
 {
 	record_begin(o, line, RECORD_LINE_MAX, "event");
 	record_add(o, "role", role ? role : n->role->name);
@@ -169,7 +169,7 @@ static void put_event(const struct sup_process *p, struct record_out *to_log,
 {
 	const struct sup_node *n = p->node;
 	record_add_u64(to_log, "life", p->life);
-	sup_logs_put(n->sup, to_log, NULL);
+	logs_put(n->sup, to_log, NULL);
 	if (p == &n->restart.next || !n->role->told) /* the next one's: the node itself goes on */
 		return;
 	/* A monitor that is not there misses it. */
@@ -190,8 +190,8 @@ void sup_event_hung(const struct sup_process *p, const struct sup_silence *silen
 {
 	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
 	struct record_out to_log, to_monitor;
-	sup_logs_fill(&to_log, line, p->node, NULL, "hung", NULL);
-	sup_logs_fill(&to_monitor, other, p->node, p->node->role->told, "hung", NULL);
+	logs_fill(&to_log, line, p->node, NULL, "hung", NULL);
+	logs_fill(&to_monitor, other, p->node, p->node->role->told, "hung", NULL);
 	add_silence(&to_log, silence);
 	add_silence(&to_monitor, silence);
 	put_event(p, &to_log, &to_monitor);
@@ -201,8 +201,8 @@ void sup_event(const struct sup_node *n, const char *kind, const struct node_end
 {
 	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
 	struct record_out to_log, to_monitor;
-	sup_logs_fill(&to_log, line, n, NULL, kind, end);
-	sup_logs_fill(&to_monitor, other, n, n->role->told, kind, end);
+	logs_fill(&to_log, line, n, NULL, kind, end);
+	logs_fill(&to_monitor, other, n, n->role->told, kind, end);
 	put_event(&n->now, &to_log, &to_monitor);
 }
 
@@ -289,7 +289,7 @@ void sup_logs_bound(struct supervisor *s)
 	dirs_state(&s->dirs, "balance.log", path); /* the lead's */
 	cut_if_large(path);
 	bound_bpt(s);
-	sup_logs_bound_own(s);
+	logs_bound_own(s);
 }
 
 /* What a node's time went to is written for `trainctl report`. */

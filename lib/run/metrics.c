@@ -110,7 +110,7 @@ static void tell_failed(struct supervisor *s, struct sup_metrics_place *p, const
 /* ---- all of them ---- */
 
 /* -1: the first that failed. */
-static int sup_metrics_write_all(struct supervisor *s, int may_fail, struct error *err)
+static int metrics_write_all(struct supervisor *s, int may_fail, struct error *err)
 {
 	struct sup_metrics *m = &s->metrics;
 	m->at = clock_mono();
@@ -145,7 +145,7 @@ int sup_metrics_open(struct supervisor *s, int is_running, struct error *err)
 			return -1;
 		m->places++;
 	}
-	return sup_metrics_write_all(s, !is_running, err);
+	return metrics_write_all(s, !is_running, err);
 }
 
 void sup_metrics_tick(struct supervisor *s)
@@ -153,14 +153,14 @@ void sup_metrics_tick(struct supervisor *s)
 	struct error err;
 	struct sup_metrics *m = &s->metrics;
 	if (clock_mono() - m->at >= FILE_SECONDS || m->phase != (int)s->phases.now)
-		sup_metrics_write_all(s, 0, &err);
+		metrics_write_all(s, 0, &err);
 }
 
 void sup_metrics_last(struct supervisor *s)
 {
 	struct error err;
 	s->metrics.ended = clock_epoch();
-	sup_metrics_write_all(s, 0, &err);
+	metrics_write_all(s, 0, &err);
 }
 
 void sup_metrics_close(struct supervisor *s)

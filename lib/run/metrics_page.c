@@ -16,7 +16,7 @@ struct seen {
 	const struct snapshot_node *measured;
 };
 
-struct look {
+struct page_source {
 	const struct supervisor *s;
 	struct metrics_page *page;
 	double now; /* clock_mono() */
@@ -26,20 +26,20 @@ struct look {
 
 /* ---- of the job ---- */
 
-static void page_put(const struct look *l, double value, const char *name, const char *label)
+static void page_put(const struct page_source *l, double value, const char *name, const char *label)
 {
 	metrics_put(l->page, value,
 		    (const struct metrics_label[]){
 			    {"job_name", l->s->job->name}, {name, label}, {0}});
 }
 
-static void job(const struct look *l, enum metric which, double value)
+static void page_put_job(const struct page_source *l, enum metric which, double value)
 {
 	metrics_begin(l->page, which);
 	page_put(l, value, NULL, NULL);
 }
 
-static void put_info(const struct look *l)
+static void put_info(const struct page_source *l)
 {
 	const struct job *j = l->s->job;
 	metrics_begin(l->page, METRIC_JOB_INFO);
@@ -63,7 +63,7 @@ static const char *page_state_of(const struct supervisor *s)
 	return s->phases.goal == GOAL_STOP ? "stopped" : "done";
 }
 
-static void put_states(const struct look *l)
+static void put_states(const struct page_source *l)
 {
 	static const char *const state[] = {"running", "done", "stopped", "failed"};
 	metrics_begin(l->page, METRIC_JOB_STATE);
@@ -81,28 +81,28 @@ static double page_iteration(const struct supervisor *s)
 	return (double)(now->iter > 0 ? now->iter : s->progress.row.iteration);
 }
 
-static void put_course(const struct look *l)
+static void put_course(const struct page_source *l)
 {
 	const struct supervisor *s = l->s;
 	const struct sup_stat *stat = &s->progress.stat;
 	const struct run_row *row = &s->progress.row;
 	int runs = s->metrics.ended == 0;
 	double rate = sup_rate(s);
-	job(l, METRIC_JOB_EPOCH, stat->known ? (double)row->epoch : NAN);
-	job(l, METRIC_JOB_EPOCHS, (double)s->job->epochs);
-	job(l, METRIC_JOB_ITERATION, page_iteration(s));
-	job(l, METRIC_JOB_SAMPLES_DONE, stat->known ? (double)stat->samples_done : NAN);
-	job(l, METRIC_JOB_SAMPLES, (double)(s->options.samples * s->job->epochs));
-	job(l, METRIC_JOB_BAD_ROWS, (double)s->options.bad_rows);
-	job(l, METRIC_JOB_LOSS, row->loss);
-	job(l, METRIC_JOB_SPEED, runs ? rate : NAN);
-	job(l, METRIC_JOB_LEFT, runs && rate > 0 ? row->left : NAN);
-	job(l, METRIC_JOB_AUC, s->score.auc);
-	job(l, METRIC_JOB_LOG_LOSS, s->score.logloss);
-	job(l, METRIC_JOB_MEMBERS, runs ? (double)row->members : NAN);
+	page_put_job(l, METRIC_JOB_EPOCH, stat->known ? (double)row->epoch : NAN);
+	page_put_job(l, METRIC_JOB_EPOCHS, (double)s->job->epochs);
+	page_put_job(l, METRIC_JOB_ITERATION, page_iteration(s));
+	page_put_job(l, METRIC_JOB_SAMPLES_DONE, stat->known ? (double)stat->samples_done : NAN);
+	page_put_job(l, METRIC_JOB_SAMPLES, (double)(s->options.samples * s->job->epochs));
+	page_put_job(l, METRIC_JOB_BAD_ROWS, (double)s->options.bad_rows);
+	page_put_job(l, METRIC_JOB_LOSS, row->loss);
+	page_put_job(l, METRIC_JOB_SPEED, runs ? rate : NAN);
+	page_put_job(l, METRIC_JOB_LEFT, runs && rate > 0 ? row->left : NAN);
+	page_put_job(l, METRIC_JOB_AUC, s->score.auc);
+	page_put_job(l, METRIC_JOB_LOG_LOSS, s->score.logloss);
+	page_put_job(l, METRIC_JOB_MEMBERS, runs ? (double)row->members : NAN);
 }
 
-static void put_shards(const struct look *l)
+static void put_shards(const struct page_source *l)
 {
 	const struct sup_stat *stat = &l->s->progress.stat;
 	metrics_begin(l->page, METRIC_JOB_SHARDS);
@@ -114,19 +114,19 @@ static void put_shards(const struct look *l)
 	page_put(l, (double)stat->held, "state", "held");
 }
 
-static void put_checkpoints(const struct look *l)
+static void put_checkpoints(const struct page_source *l)
 {
 	const struct sup_checkpoints *c = &l->s->checkpoint;
 	int known = c->latest[0] && c->latest_at > 0;
 	double age = clock_epoch() - c->latest_at;
-	job(l, METRIC_JOB_CHECKPOINT_TIME, known ? c->latest_at : NAN);
-	job(l, METRIC_JOB_CHECKPOINT_AGE, known ? fmax(age, 0) : NAN);
-	job(l, METRIC_JOB_CHECKPOINT_ITERATION, known ? (double)c->latest_iteration : NAN);
-	job(l, METRIC_JOB_CHECKPOINTS, (double)c->made);
-	job(l, METRIC_JOB_CHECKPOINT_FAILURES, (double)c->failed);
+	page_put_job(l, METRIC_JOB_CHECKPOINT_TIME, known ? c->latest_at : NAN);
+	page_put_job(l, METRIC_JOB_CHECKPOINT_AGE, known ? fmax(age, 0) : NAN);
+	page_put_job(l, METRIC_JOB_CHECKPOINT_ITERATION, known ? (double)c->latest_iteration : NAN);
+	page_put_job(l, METRIC_JOB_CHECKPOINTS, (double)c->made);
+	page_put_job(l, METRIC_JOB_CHECKPOINT_FAILURES, (double)c->failed);
 }
 
-static void put_actions(const struct look *l, enum metric which, const uint64_t *count)
+static void put_actions(const struct page_source *l, enum metric which, const uint64_t *count)
 {
 	metrics_begin(l->page, which);
 	for (int i = 0; i < ACTION_KINDS; i++)
@@ -135,29 +135,29 @@ static void put_actions(const struct look *l, enum metric which, const uint64_t 
 				 action_kind_name((enum action_kind)i));
 }
 
-static void put_sizes(const struct look *l)
+static void put_sizes(const struct page_source *l)
 {
 	const struct supervisor *s = l->s;
 	int has_servers = job_kind(s->job)->holds == HOLD_SERVERS;
-	job(l, METRIC_JOB_SCALED, (double)s->scale.changes_done);
-	job(l, METRIC_JOB_BRAIN_CHANGES, (double)s->brain.changes);
-	job(l, METRIC_JOB_OOM_STEPS, (double)s->roster.oom_steps);
-	job(l, METRIC_JOB_SPARES_USED, (double)s->roster.spares_used);
+	page_put_job(l, METRIC_JOB_SCALED, (double)s->scale.changes_done);
+	page_put_job(l, METRIC_JOB_BRAIN_CHANGES, (double)s->brain.changes);
+	page_put_job(l, METRIC_JOB_OOM_STEPS, (double)s->roster.oom_steps);
+	page_put_job(l, METRIC_JOB_SPARES_USED, (double)s->roster.spares_used);
 	metrics_begin(l->page, METRIC_JOB_NODES_WANTED);
 	page_put(l, (double)s->scale.now.workers, "role", "worker");
 	if (has_servers)
 		page_put(l, (double)s->scale.now.servers, "role", "server");
 }
 
-static void put_minding(const struct look *l)
+static void put_interventions(const struct page_source *l)
 {
 	const struct supervisor *s = l->s;
-	job(l, METRIC_JOB_RESTARTS, (double)sup_all_restarts(s));
-	job(l, METRIC_JOB_ROLLBACKS, (double)s->recover.rollbacks);
-	job(l, METRIC_JOB_REBALANCES, (double)s->rebalance.moved);
+	page_put_job(l, METRIC_JOB_RESTARTS, (double)sup_all_restarts(s));
+	page_put_job(l, METRIC_JOB_ROLLBACKS, (double)s->recover.rollbacks);
+	page_put_job(l, METRIC_JOB_REBALANCES, (double)s->rebalance.moved);
 	put_sizes(l);
-	job(l, METRIC_JOB_DECISIONS, (double)s->decide.asked);
-	job(l, METRIC_JOB_DECISIONS_SKIPPED, (double)s->decide.skipped);
+	page_put_job(l, METRIC_JOB_DECISIONS, (double)s->decide.asked);
+	page_put_job(l, METRIC_JOB_DECISIONS_SKIPPED, (double)s->decide.skipped);
 	put_actions(l, METRIC_JOB_ACTIONS, s->actions.carried);
 	put_actions(l, METRIC_JOB_ACTIONS_REFUSED, s->actions.refused);
 }
@@ -165,7 +165,7 @@ static void put_minding(const struct look *l)
 /* ---- of its nodes ---- */
 
 /* The monitor's order differs from the roster's, but neighbours are neighbours in both. */
-static int see(struct look *l)
+static int find_measured(struct page_source *l)
 {
 	const struct snapshot *now = &l->s->progress.snapshot.now;
 	size_t count = 0, at = 0;
@@ -188,7 +188,7 @@ static int see(struct look *l)
 	return 0;
 }
 
-static void page_put_node(const struct look *l, const struct seen *seen, double value,
+static void page_put_node(const struct page_source *l, const struct seen *seen, double value,
 			  const char *name, const char *label)
 {
 	metrics_put(l->page, value,
@@ -199,38 +199,38 @@ static void page_put_node(const struct look *l, const struct seen *seen, double 
 						   {0}});
 }
 
-static void page_each_node(const struct look *l, enum metric which,
-			   double (*value)(const struct look *l, const struct sup_node *n))
+static void page_each_node(const struct page_source *l, enum metric which,
+			   double (*value)(const struct page_source *l, const struct sup_node *n))
 {
 	metrics_begin(l->page, which);
 	for (size_t i = 0; i < l->count; i++)
 		page_put_node(l, &l->seen[i], value(l, l->seen[i].node), NULL, NULL);
 }
 
-static double page_is_up(const struct look *l, const struct sup_node *n)
+static double page_is_up(const struct page_source *l, const struct sup_node *n)
 {
 	(void)l;
 	return n->stage == STAGE_READY;
 }
 
-static double up_time(const struct look *l, const struct sup_node *n)
+static double up_time(const struct page_source *l, const struct sup_node *n)
 {
 	return n->stage == STAGE_READY && n->ready_at > 0 ? l->now - n->ready_at : 0;
 }
 
-static double restarts(const struct look *l, const struct sup_node *n)
+static double page_restarts(const struct page_source *l, const struct sup_node *n)
 {
 	(void)l;
 	return (double)n->restarts;
 }
 
-static double page_silent(const struct look *l, const struct sup_node *n)
+static double page_silent(const struct page_source *l, const struct sup_node *n)
 {
 	(void)l;
 	return sup_watch_section(n)[0] ? n->watch.pulse.silent : NAN;
 }
 
-static void put_stages(const struct look *l)
+static void put_stages(const struct page_source *l)
 {
 	metrics_begin(l->page, METRIC_NODE_STAGE);
 	for (size_t i = 0; i < l->count; i++)
@@ -240,7 +240,7 @@ static void put_stages(const struct look *l)
 }
 
 /* What the monitor has of each node that it knows. */
-static void each_measured(const struct look *l, enum metric which,
+static void each_measured(const struct page_source *l, enum metric which,
 			  double (*value)(const struct snapshot_node *m))
 {
 	metrics_begin(l->page, which);
@@ -286,7 +286,8 @@ static double mem_of(const struct snapshot_node *m)
 	return m->mem;
 }
 
-static void page_each_window(const struct look *l, enum metric which, size_t shorter, size_t longer)
+static void page_each_window(const struct page_source *l, enum metric which, size_t shorter,
+			     size_t longer)
 {
 	metrics_begin(l->page, which);
 	for (size_t i = 0; i < l->count; i++) {
@@ -302,7 +303,7 @@ static void page_each_window(const struct look *l, enum metric which, size_t sho
 }
 
 /* rows is the rest of the time of a batch; the parts are rounded, so it may be slightly below 0. */
-static void page_put_times(const struct look *l)
+static void page_put_times(const struct page_source *l)
 {
 	metrics_begin(l->page, METRIC_NODE_TIME);
 	for (size_t i = 0; i < l->count; i++) {
@@ -320,12 +321,12 @@ static void page_put_times(const struct look *l)
 
 #define OF(field) offsetof(struct snapshot_node, field)
 
-static void page_put_nodes(const struct look *l)
+static void page_put_nodes(const struct page_source *l)
 {
 	page_each_node(l, METRIC_NODE_UP, page_is_up);
 	page_each_node(l, METRIC_NODE_UP_TIME, up_time);
 	put_stages(l);
-	page_each_node(l, METRIC_NODE_RESTARTS, restarts);
+	page_each_node(l, METRIC_NODE_RESTARTS, page_restarts);
 	page_each_node(l, METRIC_NODE_SILENT, page_silent);
 	page_each_window(l, METRIC_NODE_BPT, OF(mean_short), OF(mean_long));
 	page_each_window(l, METRIC_NODE_BPT_RATIO, OF(ratio_short), OF(ratio_long));
@@ -344,22 +345,22 @@ static void page_put_nodes(const struct look *l)
 
 int sup_metrics_page(const struct supervisor *s, struct metrics_page *page, struct error *err)
 {
-	struct look l = {.s = s, .page = page, .now = clock_mono()};
+	struct page_source l = {.s = s, .page = page, .now = clock_mono()};
 	metrics_clear(page);
 	put_info(&l);
 	put_states(&l);
-	job(&l, METRIC_JOB_START, s->metrics.began);
-	job(&l, METRIC_JOB_END, s->metrics.ended > 0 ? s->metrics.ended : NAN);
+	page_put_job(&l, METRIC_JOB_START, s->metrics.began);
+	page_put_job(&l, METRIC_JOB_END, s->metrics.ended > 0 ? s->metrics.ended : NAN);
 	put_course(&l);
 	put_shards(&l);
 	put_checkpoints(&l);
-	put_minding(&l);
+	put_interventions(&l);
 	if (s->metrics.ended == 0) {
-		if (see(&l) != 0)
+		if (find_measured(&l) != 0)
 			return error_set(err, ERROR_OS, NULL, "out of memory for a page of metrics");
 		page_put_nodes(&l);
 		free(l.seen);
 	}
-	job(&l, METRIC_PAGE_TIME, clock_wall());
+	page_put_job(&l, METRIC_PAGE_TIME, clock_wall());
 	return metrics_end(page, err);
 }

@@ -411,7 +411,7 @@ static int node_within_limit(struct sup_node *n)
 	return 0;
 }
 
-static void mend(struct sup_node *n)
+static void node_mend(struct sup_node *n)
 {
 	if (!node_within_limit(n))
 		return;
@@ -482,7 +482,7 @@ static void node_step(struct sup_node *n, enum node_event event)
 		node_ready(n);
 		break;
 	case DO_MEND:
-		mend(n);
+		node_mend(n);
 		break;
 	case DO_FAIL:
 		node_fail(n);

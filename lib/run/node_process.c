@@ -334,7 +334,7 @@ struct found {
 
 /* From the last life backwards. Only a node that hands over can have two processes, and lives that
  * failed to take over may lie between them. */
-static void node_process_look(const struct sup_node *n, struct found *f)
+static void node_process_read_records(const struct sup_node *n, struct found *f)
 {
 	char path[DIRS_PATH_MAX];
 	struct node_record r;
@@ -367,7 +367,7 @@ static int node_process_settle(struct sup_node *n, struct found *f, struct error
 		int held = locks_held(n, err);
 		if (held < 0)
 			return -1;
-		node_process_look(n, f);
+		node_process_read_records(n, f);
 		if ((size_t)((held & 1) + (held >> 1)) == f->parents)
 			return 0;
 		if (clock_mono() > until && f->mute.pid > 0 && !forced) {
