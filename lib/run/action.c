@@ -15,7 +15,7 @@ struct sup_act {
 	size_t bytes, count;
 	uint64_t number;          /* so that the lead does not take a repeated request twice */
 	struct question question; /* open: it was sent */
-	int again;                /* was in force before; for a lead of a new incarnation */
+	int is_repeat;            /* was in force before; for a lead of a new incarnation */
 	double until;             /* clock_mono() */
 	char who[128];
 	struct request *rq; /* NULL: nobody waits */
@@ -292,7 +292,7 @@ void sup_actions_up(struct link *link, const struct record *greeting)
 		(incarnation != s->in_force.incarnation || sup_lead_life(s) != s->in_force.life) &&
 		s->in_force.count > 0;
 	for (struct sup_act *act = s->actions.first; act; act = act->next)
-		again &= !act->again; /* it is on its way */
+		again &= !act->is_repeat; /* it is on its way */
 	char *text = again ? sup_in_force_lines(s) : NULL;
 	if (text) {
 		/* In front of what came later. */
@@ -300,7 +300,7 @@ void sup_actions_up(struct link *link, const struct record *greeting)
 		s->actions.first = NULL;
 		struct sup_act *act = action_queue(s, text, s->in_force.count, "in-force");
 		if (act) {
-			act->again = 1;
+			act->is_repeat = 1;
 			act->next = later;
 		} else
 			s->actions.first = later;
@@ -405,8 +405,8 @@ static void action_note(struct supervisor *s, const struct action *a)
 		 n ? " " : "", what, a->reason[0] ? ": " : "", a->reason);
 	s->actions.last_at = clock_mono();
 	if (n) {
-		snprintf(n->said.what, sizeof n->said.what, "%s", what);
-		n->said.at = clock_mono();
+		snprintf(n->last_action.what, sizeof n->last_action.what, "%s", what);
+		n->last_action.at = clock_mono();
 	}
 }
 

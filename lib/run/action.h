@@ -18,8 +18,8 @@
 struct request;
 struct sup_act;
 
-/* The last message about a node, for people. */
-struct sup_said {
+/* What was decided about a node last, for people. */
+struct sup_last_action {
 	char what[64];
 	double at; /* clock_mono() */
 };

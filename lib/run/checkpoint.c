@@ -229,7 +229,7 @@ static void checkpoint_failed(struct supervisor *s, const struct record *r)
 {
 	char text[SUP_ANSWER_TEXT];
 	if (strcmp(sup_answer_code(r), "busy") == 0) { /* one that a supervisor before us asked for */
-		s->checkpoint.again = clock_mono() + CUT_RETRY_SECONDS;
+		s->checkpoint.retry_at = clock_mono() + CUT_RETRY_SECONDS;
 		sup_kick_after(s, CUT_RETRY_SECONDS);
 		return;
 	}
@@ -237,7 +237,7 @@ static void checkpoint_failed(struct supervisor *s, const struct record *r)
 	s->checkpoint.full[0] = '\0'; /* whatever was wrong, the next one needs no other */
 	s->checkpoint.failures++;
 	s->checkpoint.failed++;
-	s->checkpoint.again = clock_mono() + CUT_RETRY_SECONDS;
+	s->checkpoint.retry_at = clock_mono() + CUT_RETRY_SECONDS;
 	s->checkpoint.at = clock_mono();
 	if (!r) /* rolled back, handed over, or the deadline: the phases see to it */
 		return;
@@ -352,7 +352,7 @@ void sup_checkpoint_make(struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (!sup_lead(s) || !sup_trainers_can_save(s) || clock_mono() < s->checkpoint.again ||
+	if (!sup_lead(s) || !sup_trainers_can_save(s) || clock_mono() < s->checkpoint.retry_at ||
 	    !sup_turn_may_begin(s, TURN_CUT) ||
 	    !sup_link_up(&s->links.lead_cut)) /* its number would be used up */
 		return;

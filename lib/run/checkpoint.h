@@ -27,7 +27,7 @@ struct sup_checkpoints {
 	uint64_t iteration; /* the greatest of any; 0: not known */
 	uint64_t samples;   /* at least, in the model when the one under way was asked for */
 	unsigned failures;  /* in a row */
-	double at, again;   /* clock_mono(): the last one; the next one not before this */
+	double at, retry_at;   /* clock_mono(): the last one; the next one not before this */
 	struct aside *pruning; /* NULL: none are being removed */
 	struct sup_waiters waiters;
 };

@@ -635,7 +635,7 @@ static void hosts_probe_all(struct supervisor *s)
 void sup_host_ended(struct sup_node *n, const struct node_end *end)
 {
 	char why[128];
-	if (n->role == &role_fabric && !n->asked) {
+	if (n->role == &role_fabric && !n->end_wanted) {
 		sup_fabric_log_ended(n);
 		hosts_probe_all(n->sup); /* one of them may be why */
 	}
@@ -748,7 +748,7 @@ static void hosts_renew(struct sup_node *fabric, int without)
 		sup_node_kill(fabric);
 		return;
 	}
-	fabric->spared += s->scale.hosts.under_way != 0;
+	fabric->uncounted += s->scale.hosts.under_way != 0;
 	sup_tell(&fabric->link, RECORD_BARE("end"));
 	sup_node_renew(fabric, sup_link_up(&fabric->link) ? 0 : SIGTERM);
 }
@@ -790,7 +790,7 @@ int sup_hosts_are_joined(const struct supervisor *s)
 	EACH_HOST (h, s, 1)
 		if (is_misplaced(h))
 			return 0;
-	return fabric_is_there(s) && !fabric->asked;
+	return fabric_is_there(s) && !fabric->end_wanted;
 }
 
 /* If the world does not have the present hosts, it is started anew: nothing is lost by that. A lost
@@ -806,7 +806,8 @@ void sup_hosts_step(struct supervisor *s)
 		differs |= is_misplaced(h);
 		without |= (h->state == HOST_GONE || h->state == HOST_NONE) && h->in_world;
 	}
-	if (differs && (without || !s->progress.all_done) && sup_node_runs(fabric) && !fabric->asked)
+	if (differs && (without || !s->progress.all_done) && sup_node_runs(fabric) &&
+	    !fabric->end_wanted)
 		hosts_renew(fabric, without);
 	sup_routes_step(s);
 }

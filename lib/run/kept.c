@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AGAIN_SECONDS 1.0
+#define RETRY_SECONDS 1.0
 #define END_SECONDS 5.0
 
 static const struct {
@@ -119,8 +119,8 @@ static void kept_failed(struct supervisor *s, const struct error *err)
 		late++;
 	sup_note(s, "retry", "%s%s: %s", types[late].late, err->place, err->text);
 	snprintf(k->why, sizeof k->why, "%s", late < KEPT_IN_FORCE ? err->text : "");
-	k->again = clock_mono() + AGAIN_SECONDS;
-	sup_kick_after(s, AGAIN_SECONDS);
+	k->retry_at = clock_mono() + RETRY_SECONDS;
+	sup_kick_after(s, RETRY_SECONDS);
 }
 
 static void kept_done(void *arg, void *owner)
@@ -169,7 +169,7 @@ static void kept_write_all(struct supervisor *s)
 
 static int kept_may_write(const struct sup_kept *k)
 {
-	return !k->writing && clock_mono() >= k->again;
+	return !k->writing && clock_mono() >= k->retry_at;
 }
 
 void sup_kept_step(struct supervisor *s)
@@ -212,7 +212,7 @@ int sup_keep(struct supervisor *s, enum kept_type type, const char *text, size_t
 void sup_kept_end(struct supervisor *s)
 {
 	double until = clock_mono() + END_SECONDS;
-	s->kept.again = 0;
+	s->kept.retry_at = 0;
 	sup_kept_step(s);
 	while (s->kept.writing && aside_wait(&s->kept.writing, until - clock_mono()) == 0)
 		;

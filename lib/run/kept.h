@@ -32,7 +32,7 @@ struct sup_kept {
 	} of[KEPT_TYPES];
 	uint64_t serial, durable; /* of the last change; of the last one on the disk */
 	struct aside *writing;    /* NULL: nothing is */
-	double again;             /* clock_mono(): after a failure */
+	double retry_at;          /* clock_mono(): after a failure */
 	char why[ERROR_TEXT_MAX]; /* why the job waits until it can be written; "": it does not */
 };
 

@@ -174,8 +174,8 @@ void sup_node_want(struct sup_node *n)
 			sup_fail(n->sup, err.code, "%s can't be started: %s", n->id, text);
 		return;
 	}
-	n->restarts = n->now.life - n->spared;
-	n->asked = 0;
+	n->restarts = n->now.life - n->uncounted;
+	n->end_wanted = 0;
 	node_step(n, EVENT_LAUNCHED);
 	sup_event(n, n->restarts > 0 ? "restart" : "start", NULL);
 	node_begin(n, 0);
@@ -200,8 +200,8 @@ void sup_node_joins(struct sup_node *n)
 void sup_node_replaced(struct sup_node *n)
 {
 	event_del(n->timer);
-	n->restarts = n->now.life - n->spared;
-	n->asked = 0;
+	n->restarts = n->now.life - n->uncounted;
+	n->end_wanted = 0;
 	node_step(n, EVENT_HANDED);
 	sup_event(n, "restart", NULL);
 	sup_link_again(n);
@@ -236,7 +236,7 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 	event_del(n->timer);
 	n->end = *end;
 	remove_socket(n);
-	if (!n->asked)
+	if (!n->end_wanted)
 		sup_restart_failed(n, "it ended by itself first");
 	sup_event(n, "exit", end);
 	if (n->role->ready != READY_MEMBER)
@@ -340,7 +340,7 @@ static void end_by(struct sup_node *n, int signal)
 {
 	if (n->stage != STAGE_STARTING && n->stage != STAGE_READY)
 		return;
-	n->asked = 1;
+	n->end_wanted = 1;
 	n->stop_signal = signal;
 	sup_event(n, "kill", NULL);
 	if (signal)
@@ -361,7 +361,7 @@ void sup_node_renew(struct sup_node *n, int signal)
 
 void sup_node_give_up(struct sup_node *n)
 {
-	n->asked = 0;
+	n->end_wanted = 0;
 	n->stop_signal = SIGKILL;
 	node_send_signal(n);
 }
@@ -391,7 +391,7 @@ static int node_within_limit(struct sup_node *n)
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;
-	if (n->asked || n->leaving || n->oom.stepped || sup_host_was_lost(n, &n->end) ||
+	if (n->end_wanted || n->leaving || n->oom.stepped || sup_host_was_lost(n, &n->end) ||
 	    sup_trainer_is_done(n, &n->end))
 		return 1; /* no failure of its own */
 	n->in_a_row++;
@@ -488,7 +488,7 @@ static void node_step(struct sup_node *n, enum node_event event)
 		node_fail(n);
 		break;
 	case DO_PAUSE:
-		sup_arm(n->timer, n->asked ? 0 : stage_pause(n->in_a_row));
+		sup_arm(n->timer, n->end_wanted ? 0 : stage_pause(n->in_a_row));
 		break;
 	case DO_LAUNCH:
 		break; /* the phase's step wants it, when it is time */

@@ -40,8 +40,8 @@ struct sup_node {
 	struct sup_process now;      /* the one that runs, or ran last */
 	uint64_t lives;              /* processes started so far: the next life's number */
 	uint64_t in_a_row, restarts; /* failures since it did well; processes after the first */
-	uint64_t spared;             /* processes that are no restarts: it left and came back */
-	int asked;                   /* we asked for its end: no failure of its own */
+	uint64_t uncounted;          /* processes that are no restarts: it only changed its host */
+	int end_wanted;              /* by us: its end is no failure of its own */
 	int stop_signal;
 	struct event *timer;
 	struct node_end end;
@@ -50,7 +50,7 @@ struct sup_node {
 	struct sup_watched watch;     /* watchdog */
 	struct sup_restart restart;   /* restart */
 	struct sup_fence fence;       /* recover */
-	struct sup_said said;         /* action */
+	struct sup_last_action last_action; /* action */
 	struct sup_oom oom;           /* oom */
 	uint64_t warned;              /* progress: its lives when the lead warned of it */
 	struct sup_spare spare;       /* spare */

@@ -188,9 +188,9 @@ static void find_slowest(struct supervisor *s)
 	why_gather(&why, now, NODE_WORKER);
 	why_slow(&why, slowest, row->why);
 	const struct sup_node *n = sup_find_of(s, sup_trainers(s), slowest->id);
-	if (n && n->said.what[0]) {
-		snprintf(row->told, sizeof row->told, "%s", n->said.what);
-		row->told_age = clock_mono() - n->said.at;
+	if (n && n->last_action.what[0]) {
+		snprintf(row->told, sizeof row->told, "%s", n->last_action.what);
+		row->told_age = clock_mono() - n->last_action.at;
 	}
 }
 

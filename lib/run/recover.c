@@ -188,7 +188,7 @@ static double pause_of(const struct supervisor *s)
 {
 	double longest = 0;
 	EACH_NODE (n, s) {
-		int waits = sup_goes_back(n) && !n->asked && n->in_a_row > 0 &&
+		int waits = sup_goes_back(n) && !n->end_wanted && n->in_a_row > 0 &&
 			    n->stage == STAGE_MENDING;
 		double pause = waits ? stage_pause(n->in_a_row) : 0;
 		longest = pause > longest ? pause : longest;
@@ -226,7 +226,7 @@ static int recover_within_limit(struct sup_node *n)
 {
 	char text[128];
 	struct supervisor *s = n->sup;
-	if (n->asked || sup_host_was_lost(n, &n->end) || s->phases.now == PHASE_ROLLBACK ||
+	if (n->end_wanted || sup_host_was_lost(n, &n->end) || s->phases.now == PHASE_ROLLBACK ||
 	    s->phases.now >= PHASE_STOPPING)
 		return 1;
 	if (++s->recover.in_a_row <= s->job->rollbacks)

@@ -127,10 +127,10 @@ static struct sup_node *roster_back(struct supervisor *s, const struct role *rol
 			continue;
 		*at = n->next;
 		n->in_a_row = n->trials = 0;
-		n->spared = n->lives - n->restarts;
+		n->uncounted = n->lives - n->restarts;
 		n->leaving = 0;
 		n->spare.given_up = 0;
-		n->said = (struct sup_said){0};
+		n->last_action = (struct sup_last_action){0};
 		sup_host_home(n);
 		return n;
 	}

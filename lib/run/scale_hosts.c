@@ -260,11 +260,11 @@ static void scale_hosts_move(struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	size_t to = sup_host_choice(n);
-	if (!sup_node_runs(n) || n->asked || to == s->hosts.count || to == n->at ||
+	if (!sup_node_runs(n) || n->end_wanted || to == s->hosts.count || to == n->at ||
 	    (s->hosts.host[n->at].use == HOST_USED && to != n->home))
 		return;
 	n->restart.from = clock_mono(); /* its rows are given back, and it is nobody's fault */
-	n->spared++;
+	n->uncounted++;
 	sup_node_renew(n, SIGTERM);
 }
 
@@ -274,7 +274,7 @@ static int has_moved(const struct sup_node *n)
 	const struct supervisor *s = n->sup;
 	if (!may_move(n) || n->role == &role_spare || n->joining)
 		return 1;
-	if (n->stage == STAGE_READY && !n->asked)
+	if (n->stage == STAGE_READY && !n->end_wanted)
 		return 1;
 	return n->in_a_row > 0 || sup_host_is_awaited(n) || s->progress.all_done ||
 	       !sup_trainer_is_needed(n) || scale_hosts_is_late(s);

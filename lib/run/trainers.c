@@ -97,7 +97,7 @@ enum { LATER, BY_ITSELF, KNOWN };
 
 static int trainers_judge(const struct sup_node *n, const struct node_end *own)
 {
-	if (n->asked || n->now.doomed || sup_host_was_lost(n, own))
+	if (n->end_wanted || n->now.doomed || sup_host_was_lost(n, own))
 		return KNOWN;
 	switch (own->signal) {
 	case 0:
@@ -125,7 +125,7 @@ void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 		return;
 	if (n->watch.worked)
 		n->trials = 0;
-	if (!n->asked && n->place.launcher->class_of(&own) == END_UNRETRYABLE)
+	if (!n->end_wanted && n->place.launcher->class_of(&own) == END_UNRETRYABLE)
 		n->trials++;
 	if (!sup_trainer_is_judged(n) || (t->first && t->surely >= trainers_judge(n, &own)))
 		return;
@@ -171,7 +171,7 @@ static void tell_first(struct sup_node *n, const struct node_end *end, int is_kn
 			    "%s; that is rollback %llu in a row without a checkpoint that goes "
 			    "further (RESTARTS rollbacks)",
 			    text, (unsigned long long)s->recover.in_a_row);
-	else if (!n->asked && n->in_a_row > s->job->restarts)
+	else if (!n->end_wanted && n->in_a_row > s->job->restarts)
 		sup_fail_by(n, "%s, %llu times in a row (RESTARTS)", text,
 			    (unsigned long long)n->in_a_row);
 	else if (!is_known)

@@ -254,14 +254,14 @@ static void it_can_not_be_written(void **state)
 	written(s);
 	status_says(s, "");
 	keep(s, KEPT_SCALE, SCALE);
-	s->kept.again = 0;
+	s->kept.retry_at = 0;
 	sup_kept_step(s);
 	written(s);
 	status_says(s, "/kept can't be written: ");
 	assert_int_equal(keep(s, KEPT_SCALE, SCALE), -1);
 	assert_null(s->kept.writing); /* not at once */
 	assert_int_equal(rmdir(path), 0);
-	s->kept.again = 0;
+	s->kept.retry_at = 0;
 	sup_kept_end(s);
 	status_says(s, "");
 	assert_int_equal(keep(s, KEPT_SCALE, SCALE), 0);
