@@ -390,7 +390,6 @@ __attribute__((format(printf, 2, 3))) static void brain_skip(struct supervisor *
 	if (b->failed++ == 0 || strcmp(text, b->fails) != 0)
 		sup_note(s, "warning", "brain %s: %s; skipped", s->job->brain, text);
 	memcpy(b->fails, text, sizeof text);
-	b->skipped++;
 	brain_done(s, RECORD("brain-done", F("skipped", 1)));
 }
 
@@ -839,7 +838,6 @@ void sup_brain(struct supervisor *s)
 	if (!is_measured(s))
 		return;
 	b->under_way = 1;
-	b->asked++;
 	b->limits.cost = cost_of_a_change(s);
 	if (brain_ask(s, &err) != 0)
 		brain_skip(s, "%s", err.text);

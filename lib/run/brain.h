@@ -39,7 +39,6 @@ struct sup_brain {
 	/* asking */
 	struct child *filter;
 	int under_way;
-	uint64_t asked, skipped;   /* rounds, by this supervisor */
 	uint64_t failed;           /* in a row */
 	char fails[1024];          /* why the last round failed */
 	/* changing */

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-
 /* ---- what a solution is told besides ---- */
 
 static void add_info_real(struct supervisor *s, const char *name, double value)

@@ -336,7 +336,7 @@ void sup_stop_all(struct supervisor *s, const struct role *role, int signal)
 		sup_node_stop(n, signal);
 }
 
-static void end_by(struct sup_node *n, int signal)
+void sup_node_renew(struct sup_node *n, int signal)
 {
 	if (n->stage != STAGE_STARTING && n->stage != STAGE_READY)
 		return;
@@ -351,12 +351,7 @@ static void end_by(struct sup_node *n, int signal)
 
 void sup_node_kill(struct sup_node *n)
 {
-	end_by(n, SIGKILL);
-}
-
-void sup_node_renew(struct sup_node *n, int signal)
-{
-	end_by(n, signal);
+	sup_node_renew(n, SIGKILL);
 }
 
 void sup_node_give_up(struct sup_node *n)
