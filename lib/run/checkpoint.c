@@ -169,6 +169,15 @@ void sup_checkpoint_prune_end(struct supervisor *s)
 	aside_abandon(&s->checkpoint.pruning);
 }
 
+/* What the lead says of a checkpoint. */
+static void checkpoint_add_answer(struct record_out *o, const struct record *r)
+{
+	const char *const keys[] = {"base", "iteration", "incarnation", "stall"};
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		if (record_get(r, keys[i]))
+			record_add(o, keys[i], record_get(r, keys[i]));
+}
+
 static void checkpoint_succeeded(struct supervisor *s, const struct record *r)
 {
 	char line[RECORD_LINE_MAX];
@@ -193,10 +202,7 @@ static void checkpoint_succeeded(struct supervisor *s, const struct record *r)
 	}
 	record_begin(&o, line, sizeof line, "checkpoint");
 	record_add(&o, "path", s->checkpoint.latest);
-	const char *const keys[] = {"base", "iteration", "incarnation", "stall"};
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (record_get(r, keys[i]))
-			record_add(&o, keys[i], record_get(r, keys[i]));
+	checkpoint_add_answer(&o, r);
 	sup_log(s, &o);
 	sup_checkpoint_answer(s, 1);
 	checkpoint_prune(s);
@@ -252,10 +258,7 @@ static int bring_parts(struct supervisor *s, const struct record *r)
 {
 	struct record_out o;
 	record_begin(&o, s->checkpoint.cut_line, sizeof s->checkpoint.cut_line, r->type);
-	const char *const keys[] = {"base", "iteration", "incarnation", "stall"};
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		if (record_get(r, keys[i]))
-			record_add(&o, keys[i], record_get(r, keys[i]));
+	checkpoint_add_answer(&o, r);
 	if (record_end(&o, NULL) == 0)
 		return -1;
 	sup_parts_bring(s, s->checkpoint.making);
