@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define ROUNDS_A_CHANGE 12.0 /* so many rounds are asked in BRAIN every, */
 #define ROUND_SECONDS_MIN 0.5
@@ -101,13 +102,12 @@ static int is_settled(const struct supervisor *s)
 /* A number for the present set of processes: if it differs, the set is another one. */
 static uint64_t which_nodes(const struct supervisor *s)
 {
-	uint64_t sum = 14695981039346656037u; /* FNV-1a */
+	uint64_t sum = 0;
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i)) {
 			char text[OPTION_ID_MAX + 32];
 			snprintf(text, sizeof text, "%s.%llu ", n->id, (unsigned long long)n->lives);
-			for (const char *p = text; *p; p++)
-				sum = (sum ^ (unsigned char)*p) * 1099511628211u;
+			sum = XXH3_64bits_withSeed(text, strlen(text), sum);
 		}
 	return sum;
 }
