@@ -61,7 +61,7 @@ static void course_of(const struct run_row *row, struct course *c)
 	c->epochs = row->epochs;
 	c->loss = row->loss;
 	c->rate = row->rate;
-	c->left = row->left;
+	c->eta = row->eta;
 	if (row->known) {
 		c->samples = (double)row->samples;
 		c->total = (double)row->total;

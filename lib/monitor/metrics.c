@@ -36,7 +36,7 @@ static const struct {
 						"the model was trained on them."},
 	[METRIC_JOB_SPEED] = {"job_samples_per_second", GAUGE,
 			      "Samples a second, over the last seconds."},
-	[METRIC_JOB_LEFT] = {"job_left_seconds", GAUGE, "Time left, at the present speed."},
+	[METRIC_JOB_ETA] = {"job_eta_seconds", GAUGE, "Time until the end, at the present speed."},
 	[METRIC_JOB_AUC] = {"job_auc", GAUGE, "AUC of the last scoring."},
 	[METRIC_JOB_LOG_LOSS] = {"job_log_loss", GAUGE, "Log loss of the last scoring."},
 	[METRIC_JOB_MEMBERS] = {"job_members", GAUGE, "Workers that the barrier waits for."},

@@ -96,7 +96,7 @@ static void put_course(const struct page_source *l)
 	page_put_job(l, METRIC_JOB_BAD_ROWS, (double)s->options.bad_rows);
 	page_put_job(l, METRIC_JOB_LOSS, row->loss);
 	page_put_job(l, METRIC_JOB_SPEED, runs ? rate : NAN);
-	page_put_job(l, METRIC_JOB_LEFT, runs && rate > 0 ? row->left : NAN);
+	page_put_job(l, METRIC_JOB_ETA, runs && rate > 0 ? row->eta : NAN);
 	page_put_job(l, METRIC_JOB_AUC, s->score.auc);
 	page_put_job(l, METRIC_JOB_LOG_LOSS, s->score.logloss);
 	page_put_job(l, METRIC_JOB_MEMBERS, runs ? (double)row->members : NAN);

@@ -205,9 +205,9 @@ static void fill_row(struct supervisor *s)
 		s->progress.stat.epoch + 1 < row->epochs ? s->progress.stat.epoch + 1 : row->epochs;
 	row->total = s->options.samples * s->job->epochs;
 	row->time = clock_mono() - s->phases.started;
-	row->left = NAN;
+	row->eta = NAN;
 	if (row->rate > 0 && row->total >= row->samples)
-		row->left = (double)(row->total - row->samples) / row->rate;
+		row->eta = (double)(row->total - row->samples) / row->rate;
 	find_slowest(s);
 	sup_waits(s, row->waits, sizeof row->waits);
 }

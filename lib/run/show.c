@@ -24,7 +24,7 @@ void show_fields(struct record_out *o, const struct run_row *row)
 	record_add_u64(o, "samples-done", row->samples);
 	record_add_u64(o, "samples", row->total);
 	add_measured(o, "samples-per-second", row->rate, 6);
-	add_measured(o, "left", row->left, 4);
+	add_measured(o, "eta", row->eta, 4);
 	record_add(o, "slowest", row->slowest);
 	add_measured(o, "ratio", row->ratio, 4);
 }

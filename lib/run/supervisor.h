@@ -32,7 +32,7 @@ struct run_row {
 	double loss;             /* mean before the update since the last row; NAN: none */
 	uint64_t samples, total; /* in the model so far; EPOCHS times the rows of DATA */
 	double rate;             /* samples per second; NAN: not known yet */
-	double left;             /* seconds, at this rate; NAN: not known */
+	double eta;              /* seconds until the end, at this rate; NAN: not known */
 	double time;             /* seconds since this supervisor's start */
 	uint64_t members;
 	char slowest[OPTION_ID_MAX]; /* worker with the greatest mean time; "": not known */

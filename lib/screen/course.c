@@ -22,7 +22,7 @@ void course_init(struct course *c)
 			     .samples = NAN,
 			     .total = NAN,
 			     .rate = NAN,
-			     .left = NAN,
+			     .eta = NAN,
 			     .ratio = NAN,
 			     .told_age = NAN};
 }
@@ -41,7 +41,7 @@ void course_take(struct course *c, const struct record *r)
 		double *at;
 	} real[] = {{"loss", &c->loss},     {"samples-done", &c->samples},
 		    {"samples", &c->total}, {"samples-per-second", &c->rate},
-		    {"left", &c->left},     {"ratio", &c->ratio}};
+		    {"eta", &c->eta},       {"ratio", &c->ratio}};
 	const struct {
 		const char *key;
 		uint64_t *at;
@@ -126,11 +126,11 @@ static void say_left(const struct course *c, char *text, char *brief, size_t max
 	} else if (!course_runs(c)) {
 		snprintf(text, max, "%s", course_state(c->state));
 		snprintf(brief, max, "%s", text);
-	} else if (isnan(c->left)) {
+	} else if (isnan(c->eta)) {
 		snprintf(text, max, "time left not known yet");
 		snprintf(brief, max, "time left: ?");
 	} else {
-		double left = ceil(c->left); /* a part of a second is nothing to wait for */
+		double left = ceil(c->eta); /* a part of a second is nothing to wait for */
 		snprintf(text, max, "%s left", human_wait(left, time));
 		if (left < 10)
 			snprintf(brief, max, "%s", text);
@@ -331,7 +331,7 @@ void course_row(const struct course *c, size_t width, char *out, size_t max)
 	say_left(c, text, brief, sizeof text);
 	course_say(&w, 0, "step %llu", (unsigned long long)c->iteration);
 	w.count++;
-	if (!isnan(c->left)) {
+	if (!isnan(c->eta)) {
 		course_say(&w, 0, "%s", text);
 		course_say(&w, 1, "%s", brief);
 		w.count++;

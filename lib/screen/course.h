@@ -19,7 +19,7 @@ struct course {
 	char state[16]; /* the phase, as `status` names it; "": it runs */
 	uint64_t iteration, epoch, epochs, restarts, held;
 	double loss, samples, total, rate; /* rate in samples a second */
-	double left;                       /* seconds */
+	double eta;                        /* seconds until the end */
 	char slowest[OPTION_ID_MAX];
 	double ratio;               /* its time of a batch over the mean of all workers */
 	char why[COURSE_TEXT_MAX];  /* it is slow */

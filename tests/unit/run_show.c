@@ -21,20 +21,20 @@ static void rows_for_programs(void **state)
 			      .samples = 512,
 			      .total = 1024,
 			      .rate = 100,
-			      .left = 5.12,
+			      .eta = 5.12,
 			      .time = 5,
 			      .slowest = "w3",
 			      .ratio = 1.5};
 	char text[RECORD_LINE_MAX];
 	show_record(&row, text, sizeof text);
 	assert_string_equal(text, "row iteration=8 epoch=1 epochs=2 loss=0.5 samples-done=512 "
-				  "samples=1024 samples-per-second=100 left=5.12 slowest=w3 "
+				  "samples=1024 samples-per-second=100 eta=5.12 slowest=w3 "
 				  "ratio=1.5 time=5.000000\n");
-	row.loss = row.rate = row.left = row.ratio = NAN;
+	row.loss = row.rate = row.eta = row.ratio = NAN;
 	row.slowest[0] = '\0';
 	show_record(&row, text, sizeof text);
 	assert_string_equal(text, "row iteration=8 epoch=1 epochs=2 loss= samples-done=512 samples=1024 "
-				  "samples-per-second= left= slowest= ratio= time=5.000000\n");
+				  "samples-per-second= eta= slowest= ratio= time=5.000000\n");
 }
 
 int main(void)

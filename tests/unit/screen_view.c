@@ -14,7 +14,7 @@
 
 static const char job_line[] =
 	"job name=adult state=running goal=done iteration=1234 epoch=2 epochs=6 loss=0.43123 "
-	"samples-done=12000 samples=36000 samples-per-second=12345 left=251.5 slowest=w3 "
+	"samples-done=12000 samples=36000 samples-per-second=12345 eta=251.5 slowest=w3 "
 	"ratio=1.823 "
 	"held=0 restarts=5 up=723.4 "
 	"decision=w3%20size%2048:%20antdt-nd:%20w3%20takes%204.1%20times%20"
@@ -245,7 +245,7 @@ static void any_width(void **state)
 	take(&v,
 	     "job name=a-job-with-a-very-long-name-0123456789.0123456789.0123456789 state=running "
 	     "iteration=0 epoch=0 epochs=6 loss= samples-done=0 samples=36000 "
-	     "samples-per-second= left= slowest= ratio= held=2 restarts=0 up= decision= "
+	     "samples-per-second= eta= slowest= ratio= held=2 restarts=0 up= decision= "
 	     "decision-age=\n");
 	check_widths(&v, 0);
 	struct screen_line line[VIEW_HEAD_MAX];
@@ -268,7 +268,7 @@ static void time_left(void **state)
 	struct screen_line line[COURSE_LINES];
 	struct course c;
 	static const struct {
-		double left;
+		double eta;
 		const char *text;
 	} want[] = {{0, "0 s left"},
 		    {0.2, "1 s left"},
@@ -281,7 +281,7 @@ static void time_left(void **state)
 	course_init(&c);
 	c.samples = c.total = 100;
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
-		c.left = want[i].left;
+		c.eta = want[i].eta;
 		course_lines(&c, 100, 0, line);
 		assert_memory_equal(line[0].text, want[i].text, strlen(want[i].text));
 		assert_int_equal(line[0].tint, TINT_STRONG);
@@ -296,14 +296,14 @@ static void waiting(void **state)
 	struct view v;
 	struct screen_line line[VIEW_HEAD_MAX];
 	view_init(&v);
-	take(&v, "job name=x state=running left=5 loss=0.5 samples-done=1 samples=2 slowest=w1 ratio=3 "
+	take(&v, "job name=x state=running eta=5 loss=0.5 samples-done=1 samples=2 slowest=w1 ratio=3 "
 		 "why=no%20room%20in%20/state\n");
 	size_t count = view_head(&v, 80, 0, 0, line);
 	assert_int_equal(count, 4);
 	assert_memory_equal(line[1].text, "waits ", 6);
 	assert_string_equal(line[3].text, "the job waits: no room in /state");
 	assert_int_equal(line[3].tint, TINT_BAD);
-	take(&v, "job name=x state=running left=5 slowest=w1 ratio=3 why=\n");
+	take(&v, "job name=x state=running eta=5 slowest=w1 ratio=3 why=\n");
 	view_head(&v, 80, 0, 0, line);
 	assert_memory_equal(line[1].text, "5 s left", 8);
 	view_free(&v);
