@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Third word of the counter: what the index in the first two counts. */
+/* The third word of the counter: it says what the index in the first two words counts. */
 enum { STREAM_DENSE = 0, STREAM_ROW = 1 };
 
 #define SCALE_MAX 1e6
@@ -125,13 +125,13 @@ static philox4x32_ctr_t layout_draw(const struct layout *l, uint32_t stream, uin
 	return philox4x32(counter, key);
 }
 
-/* In (0, 1), never an end, so that its logarithm is finite. */
+/* A number in (0, 1): never 0 or 1, so that its logarithm is finite. */
 static double layout_unit(uint32_t bits)
 {
 	return ((double)bits + 0.5) * 0x1p-32;
 }
 
-/* Four values from one draw.  Box and Muller: two uniforms make two normals. */
+/* Four values from one draw. Two uniform numbers make two normal ones (Box and Muller, 1958). */
 static void normal4(philox4x32_ctr_t bits, double scale, float out[4])
 {
 	for (int i = 0; i < 4; i += 2) {
@@ -255,7 +255,8 @@ static int take_table(struct layout *l, const struct record *r, struct error *er
 	return layout_set_table(l, &t, err);
 }
 
-/* started: the layout record has been seen. Unknown types are passed over: formats grow. */
+/* *started: the layout record has come. Records of an unknown type are ignored, because formats
+ * grow. */
 static int layout_take_record(struct layout *l, const struct record *r, int *started,
 			      struct error *err)
 {
@@ -333,7 +334,7 @@ static void put_table(struct record_out *o, char *line, const struct layout_tabl
 
 int layout_write(const struct layout *l, const char *path, struct error *err)
 {
-	/* A line of ours is under 512 bytes: names are ids. */
+	/* A line that we write is under 512 bytes, as names are ids. */
 	char text[(LAYOUT_TENSORS_MAX + 2) * 512], line[RECORD_LINE_MAX];
 	struct record_out o;
 	size_t len = 0;

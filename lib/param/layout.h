@@ -1,13 +1,14 @@
 /*
- * layout: which parameters a model has, and how they begin.
+ * layout: which parameters a model has, and their initial values.
  *
- * The dense parameters are one flat float vector: the tensors in their order, each row-major, one
- * behind the other.  Besides there is at most one table of sparse rows, `width` floats each, found
- * by a 32-bit key; a row exists from its first touch on.  Which server has what: map.h.
+ * The dense parameters are one flat vector of floats: all tensors in their order, each row-major,
+ * without gaps.  A model may also have one table of sparse rows.  A row has `width` floats and is
+ * found by a 32-bit key; it exists from its first touch on. map.h says which server has which
+ * parameters.
  *
  * Initial values come from Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2,
- * 3", SC'11) with the seed as its key and the index as its counter: the value of an element depends
- * on the seed and its index only, so any number of servers starts with the same model.
+ * 3", SC'11).  Its key is the seed, and its counter is the index of the element.  So a value
+ * depends on the seed and the index only, and any number of servers starts with the same model.
  *
  * A struct layout is plain data without pointers; it may be copied.
  */
@@ -40,11 +41,11 @@ struct layout_tensor {
 struct layout_table {
 	char name[LAYOUT_NAME_MAX];
 	uint32_t width;
-	uint64_t rows;         /* keys are below it; 0: any 32-bit key */
+	uint64_t rows;         /* all keys are smaller; 0: any 32-bit key */
 	uint32_t zero_columns; /* the leading columns of a row that start at 0 */
 	double scale;          /* standard deviation of the others */
 	enum layout_update update;
-	enum layout_export export; /* dense: exported as one tensor of all `rows`, absent ones initial */
+	enum layout_export export; /* DENSE: one tensor of all `rows`; missing ones are initial */
 };
 
 struct layout {
@@ -55,10 +56,10 @@ struct layout {
 	struct layout_table table;
 };
 
-/* An empty layout. */
+/* Makes *l an empty layout. */
 void layout_start(struct layout *l, uint64_t seed);
-/* Appends a tensor. Fails (ERROR_DATA) on a bad or repeated name, an empty tensor, a negative scale,
- * more than LAYOUT_TENSORS_MAX tensors or LAYOUT_DENSE_MAX elements. */
+/* Appends a tensor. Fails (ERROR_DATA) on a bad or repeated name, an empty tensor, a negative
+ * scale, more than LAYOUT_TENSORS_MAX tensors or LAYOUT_DENSE_MAX elements. */
 int layout_add_tensor(struct layout *l, const char *name, uint64_t rows, uint64_t cols,
 		      enum layout_init init, double scale, enum layout_update update,
 		      struct error *err);
@@ -66,7 +67,7 @@ int layout_add_tensor(struct layout *l, const char *name, uint64_t rows, uint64_
 int layout_set_table(struct layout *l, const struct layout_table *table, struct error *err);
 
 uint64_t layout_dense_count(const struct layout *l);
-/* By name; NULL when there is none. */
+/* Finds a tensor by its name; NULL: there is none. */
 const struct layout_tensor *layout_tensor(const struct layout *l, const char *name);
 
 /* Initial values of elements begin..begin+count-1 of the flat vector (in range) into out[count]. */

@@ -1,11 +1,11 @@
 /*
- * map: which part has which parameters: a table with a version, used by all who ask for parameters
- * and all who have them.
+ * map: which part has which parameters.  It is a table with a version, and everybody who asks for
+ * parameters or has some uses it.
  *
  * A part has one range of the dense vector and one range of the places of keys.  The place of a key
- * is Knuth's multiplicative hash, 0 .. 2^32-1, so that dense ranges of keys spread evenly over the
- * places.  Ranges follow each other in the order of the parts, without a gap; they need not be of
- * the same length.
+ * is its hash, 0 .. 2^32-1 (multiplicative hashing: Knuth, volume 3, 6.4).  It spreads keys that
+ * follow each other evenly over all places.  The ranges follow each other in the order of the
+ * parts, without gaps; they may differ in length.
  *
  * A struct map is plain data without pointers, 16 KB; it may be copied.
  */
@@ -18,7 +18,7 @@
 #define MAP_PLACES (UINT64_C(1) << 32)
 
 struct map {
-	uint64_t version; /* of two maps of a job the one in force has the larger one */
+	uint64_t version; /* of two maps of a job, the one in force has the larger version */
 	uint32_t parts;
 	/* Part i has elements dense_begin[i] .. dense_begin[i+1]-1 of the vector, and the keys at
 	 * places key_begin[i] .. key_begin[i+1]-1. */
@@ -42,7 +42,7 @@ static inline uint32_t map_place(uint32_t key)
 	return key * 2654435761u;
 }
 
-/* Where the even map would have it, then to where this one does. */
+/* Begins with the part that an even map gives, and goes from there to the right one. */
 static inline uint32_t map_part_of_key(const struct map *m, uint32_t key)
 {
 	uint64_t place = map_place(key);

@@ -25,7 +25,7 @@ static double map_balance_work(const struct map *m, double element, const struct
 	       map_balance_load_of(range, ranges, m->key_begin[part], m->key_begin[part + 1]);
 }
 
-/* The busiest part by the mean. */
+/* The work of the busiest part, divided by the mean of all parts. */
 static double peak(const struct map *m, double element, const struct map_load *range,
 		   size_t ranges, uint32_t *busiest)
 {
@@ -43,7 +43,7 @@ static double peak(const struct map *m, double element, const struct map_load *r
 	return sum > 0.0 ? most * m->parts / sum : 1.0;
 }
 
-/* Where the load of the places before it is `wanted`. */
+/* The place before which the load of all places is `wanted`. */
 static uint64_t place_at(const struct map_load *range, size_t ranges, double wanted)
 {
 	double sum = 0.0;
@@ -59,7 +59,8 @@ static uint64_t place_at(const struct map_load *range, size_t ranges, double wan
 	return MAP_PLACES;
 }
 
-/* The dense vector is asked for as a whole: its parts are alike. Keys are by what is asked of them. */
+/* The dense vector is always asked for as a whole, so all parts get the same length of it. Keys are
+ * divided by how much is asked of them. */
 static void set_bounds(struct map *m, const struct map_load *range, size_t ranges)
 {
 	uint64_t dense = m->dense_begin[m->parts];
@@ -83,7 +84,7 @@ int map_balance(struct map *out, const struct map *now, double element,
 	*out = *now;
 	result->before = peak(now, element, range, ranges, &result->busiest);
 	result->after = result->before;
-	/* Nothing is known of keys, or there is nobody to share with. */
+	/* No load of keys is known, or there is no other part to share with. */
 	if (now->parts < 2 || map_balance_load_of(range, ranges, 0, MAP_PLACES) <= 0.0)
 		return 0;
 	set_bounds(out, range, ranges);

@@ -2,9 +2,10 @@
  * The optimisers as loops that compilers vectorise: one kernel an optimiser, used for long ranges
  * and for rows.  No state, no allocation, no failure but an unknown name.
  *
- * Must never store what is not finite, whatever the gradient is.  Each kernel has the one bound
- * from which the rest follows.  Where a step is at most 1e24, or a square at most 1e30, the float
- * that it is added to needs no bound: it stops growing below 4e37, where one more changes nothing.
+ * It must never store a value that is not finite, whatever the gradient is.  Each kernel has one
+ * bound, and the others follow from it.  If a step is at most 1e24, or a square at most 1e30, then
+ * the float to which it is added needs no bound: it stops growing below 4e37, because there the
+ * rounded sum is the old value.
  */
 #include "param/opt.h"
 
@@ -19,9 +20,9 @@
 #define FTRL_BETA 1.0f
 
 #define STEP_MAX 1e15f /* of the gradient that a step is made with */
-#define OUTLIER 1e3f   /* times what was before; see opt.h */
-/* Of a first moment that was not made here: more, over the root of a second one that does not fit
- * it, could be an infinite step. */
+#define OUTLIER 1e3f   /* times what was usual before; see opt.h */
+/* The bound of a first moment that comes from a file or another process. A larger one, divided by
+ * the root of a second moment that does not fit it, could be an infinite step. */
 #define MOMENT_MAX 1e18f
 
 #define NO_SLOT OPT_SLOTS_MAX
@@ -29,7 +30,7 @@
 static const struct {
 	const char *name;
 	size_t slots;
-	size_t squares; /* a slot that is a sum or a mean of squares, of which roots are taken */
+	size_t squares; /* the slot that is a sum or a mean of squares; its roots are taken */
 	double usual_lr;
 } opt_table[] = {
 	[OPT_SGD] = {"sgd", 0, NO_SLOT, 0.1},
@@ -40,8 +41,9 @@ static const struct {
 	[OPT_ADD] = {"add", 0, NO_SLOT, 0},
 };
 
-/* x within +-most; a NaN becomes one of the two. Written so that a vector of it is a few logical
- * operations and one minimum, like smaller(); a maximum of two minima would become masks. */
+/* Holds x within +-most; a NaN becomes one of the two. It is written so that a vector needs only a
+ * few logical operations and one minimum, as smaller() does; with a maximum of two minima,
+ * compilers make masks. */
 static inline float opt_within(float x, float most)
 {
 	float size = fabsf(x);
@@ -96,7 +98,7 @@ void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n
 			slots[0][i] = OPT_ADAGRAD_START;
 	if (o->kind != OPT_FTRL)
 		return;
-	/* ftrl computes p from z and n alone: start z where the proximal step gives p back. */
+	/* ftrl computes p from z and n alone. So z starts where the proximal step gives back p. */
 	for (size_t i = 0; i < n; i++) {
 		float sign = p[i] > 0.0f ? 1.0f : p[i] < 0.0f ? -1.0f : 0.0f;
 		float z = -p[i] * (FTRL_BETA / o->lr + o->l2) - sign * o->l1;
@@ -104,8 +106,8 @@ void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n
 	}
 }
 
-/* The first that is not in low..high: one pass that compilers vectorise, and a second one only when
- * there is something to find. */
+/* The first value that is not in low..high, or n. The first pass is one that compilers vectorise;
+ * the second runs only if there is something to find. */
 static size_t first_beyond(const float *x, size_t n, float low, float high)
 {
 	unsigned any = 0;
@@ -141,7 +143,7 @@ void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint
 	s->adam_bias = (float)(1.0 / sqrt(1.0 - pow((double)ADAM_BETA2, steps)));
 }
 
-/* ---- kernels: n elements each; how many values were held at a bound ---- */
+/* ---- kernels: each does n elements and returns how many values were held at a bound ---- */
 
 static inline unsigned sgd(const struct opt_step *s, float *restrict p, const float *restrict g,
 			   size_t n)
@@ -180,8 +182,8 @@ static inline unsigned momentum(const struct opt_step *s, float *restrict p, flo
 	return held;
 }
 
-/* Of an outlier not all is added to the sum. Its step is lr all the same, as that of any gradient
- * that is large beside those before it. */
+/* Only a part of an outlier is added to the sum. Its step is lr all the same, as it is for any
+ * gradient that is large beside those before it. */
 static inline unsigned adagrad(const struct opt_step *s, float *restrict p, float *restrict sum,
 			       const float *restrict g, size_t n)
 {
@@ -206,7 +208,8 @@ static inline unsigned adam(const struct opt_step *s, float *restrict p, float *
 	unsigned held = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		/* Without the root: it would cost more than all else, and v forgets. */
+		/* The mean of squares itself, not its root: the root would cost more than all else
+		 * here, and v forgets an outlier. */
 		float most = smaller(OUTLIER * (1.0f + v[i]), STEP_MAX);
 		float d = factor * g[i] + l2 * p[i];
 		held += opt_beyond(d, most);
@@ -231,8 +234,8 @@ static inline unsigned ftrl(const struct opt_step *s, float *restrict p, float *
 		d = opt_within(d, most);
 		sum[i] += d * d;
 		float grown = sqrtf(sum[i]);
-		/* In this order: rate may be so large that the other product is infinite, and
-		 * infinity times a p of 0 is no number. */
+		/* The order matters: rate may be so large that p[i] * rate is infinite, and
+		 * infinity times 0 is a NaN. */
 		z[i] = opt_within(z[i] + d - (grown - root) * p[i] * rate, OPT_VALUE_MAX);
 		float excess = fabsf(z[i]) - l1;
 		float w = copysignf(excess, z[i]) / ((FTRL_BETA + grown) * rate + l2);
@@ -272,7 +275,8 @@ size_t opt_apply(const struct opt_step *s, float *p, float *const *slots, const 
 	return 0;
 }
 
-/* Rows are short: the switch is outside, and with a constant width the inner loops vanish. */
+/* Rows are short. So the switch is outside of the loop over rows, and with a constant width the
+ * compiler unrolls the inner loops. */
 static inline size_t opt_rows(const struct opt_step *s, float *const *row, size_t count, size_t w,
 			      const float *g)
 {

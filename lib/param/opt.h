@@ -1,6 +1,7 @@
 /*
- * opt: what an optimiser does to parameters, given a gradient.  Pure: no state of its own; slots
- * are the caller's memory, beside the parameters.  Servers use it, AllReduce workers too.
+ * opt: what an optimiser does to parameters, given a gradient.  Pure: it has no state of its own.
+ * Slots are the caller's memory, beside the parameters.  Servers use it, and so do AllReduce
+ * workers.
  *
  * g below is factor * (sum of gradients), so that factor = 1/samples makes it their mean.  t counts
  * the steps from 1.
@@ -17,16 +18,16 @@
  * Everything is computed in float, elementwise, in the order of the elements: the same input gives
  * the same bits however a range is cut.
  *
- * What is stored is finite, whatever comes, and an outlier does not stop a parameter:
- *   - the g' of a step (momentum: its v) stays within +-1e15; what no such step bounds, a parameter
- *     of sgd and add, and ftrl's z, within +-OPT_VALUE_MAX
- *   - where squares are kept, their root tells what is usual, and a g' counts as 1000 + 1000 times
- *     that at most (adam: as 1000 + 1000 times the mean of squares itself).  One gradient of 1e14
- *     would otherwise make all later steps 1e14 times smaller.  Data whose gradients are that large
- *     throughout are followed after a few steps.
- * Each function that makes a step returns how many values it held at such a bound.
- * Not all bounds can be checked before, push by push: a push is committed before it is applied, and
- * a sum over members, a weight or many iterations can pass a bound that each single push keeps.
+ * All stored values are finite, whatever the gradient is, and an outlier does not stop a parameter:
+ *   - the g' of a step (momentum: its v) is held within +-1e15.  That bounds most values.  The
+ *     others (parameters of sgd and add, and ftrl's z) are held within +-OPT_VALUE_MAX
+ *   - where squares are kept, their root tells which gradient is usual: a g' counts as at most
+ *     1000 + 1000 times that (adam: 1000 + 1000 times the mean of squares).  One gradient of 1e14
+ *     would otherwise make all later steps 1e14 times smaller.  If all gradients are that large,
+ *     the bound has grown with them after a few steps.
+ * Each function that makes a step returns how many values it held at such a bound.  A check of each
+ * push can't replace these bounds: a push is committed before it is applied, and a sum over
+ * members, a weight, or many iterations can exceed a bound that no single push exceeds.
  */
 #ifndef PACELINE_PARAM_OPT_H
 #define PACELINE_PARAM_OPT_H
@@ -40,17 +41,18 @@
 /* Floats of a block: gradient, parameters and slots of one block stay in the first cache. */
 #define OPT_BLOCK 2048
 
-/* Where adagrad's sums start.  From 0 the first step of every parameter is lr whatever its
- * gradient, which disturbs the hidden layers of a fresh network; 0.1, as TensorFlow has it, is slow
- * to start with means over batches.  This gave the best worst-of-200-seeds AUC of wide & deep. */
+/* The value with which adagrad's sums start. If they started at 0, the first step of every
+ * parameter would be lr, whatever its gradient; this disturbs the hidden layers of a fresh network.
+ * 0.1, as in TensorFlow, is slow to start with means over batches. This value gave wide & deep the
+ * best AUC in the worst of 200 seeds. */
 #define OPT_ADAGRAD_START 1e-5f
 
-/* Of each gradient that is pushed. The sum of OPT_SOURCES_MAX of them, with weights up to
- * OPT_WEIGHT_MAX, is finite, so that no sum can be infinity minus infinity. */
+/* The bound of each gradient that is pushed. The sum of OPT_SOURCES_MAX gradients, with weights up
+ * to OPT_WEIGHT_MAX, is finite. So no sum can be infinity minus infinity. */
 #define OPT_GRADIENT_MAX 1e18f
 #define OPT_SOURCES_MAX 65536
 #define OPT_WEIGHT_MAX 1e9
-#define OPT_VALUE_MAX 1e28f /* times the largest learning rate it is finite, too */
+#define OPT_VALUE_MAX 1e28f /* multiplied by the largest learning rate it is still finite */
 
 enum opt_kind { OPT_SGD, OPT_MOMENTUM, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_ADD };
 #define OPT_JOB_NAMES "sgd|momentum|adagrad|adam|ftrl" /* for a job to choose from */
@@ -71,29 +73,33 @@ struct opt_step {
 	float adam_bias; /* 1 / sqrt(1 - beta2^t) */
 };
 
-/* ERROR_CONFIG naming an unknown optimiser. */
+/* Fills *o with the optimiser of this name. ERROR_CONFIG, with the name: there is no such
+ * optimiser. */
 int opt_by_name(struct opt *o, const char *name, struct error *err);
 const char *opt_name(const struct opt *o);
-/* The learning rate of a job that says none; name is one of OPT_JOB_NAMES. */
+/* The learning rate of a job that does not set one; name is one of OPT_JOB_NAMES. */
 double opt_usual_lr(const char *name);
 /* Floats kept beside each parameter: 0, 1 or 2. */
 size_t opt_slots(const struct opt *o);
 
-/* Sets slots[k][0..n-1] for fresh parameters p (ftrl's z is such that p stays as it is). */
+/* Sets slots[k][0..n-1] for fresh parameters p[n]. (ftrl: z is such that p stays as it is.) */
 void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n);
 
+/* Step t (from 1) with g = factor * gradient. */
 void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t);
 
-/* The first element that may not stand here, n when all may: a gradient beyond OPT_GRADIENT_MAX, a
- * slot that is not finite, a sum of squares below 0, a first moment beyond 1e18. */
+/* Return the first element that is not allowed, or n if all are: a gradient beyond
+ * OPT_GRADIENT_MAX, a slot that is not finite, a sum of squares below 0, a first moment beyond
+ * 1e18. */
 size_t opt_bad_gradient(const float *g, size_t n);
 size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n);
 
-/* n parameters with gradient g. slots[k] has n floats; unused ones are not looked at. */
+/* One step on n parameters p with gradient g[n]. slots[k] has n floats; slots that the optimiser
+ * does not use are not read. Returns how many values were held at a bound. */
 size_t opt_apply(const struct opt_step *s, float *p, float *const *slots, const float *g, size_t n);
 
-/* The same for count rows; row[i] points at width parameters, followed by the slots of width floats
- * each; the gradient of row i is g[i*width...]. */
+/* The same for count rows. row[i] points at width parameters and the slots behind them, width
+ * floats each; the gradient of row i is g[i*width .. (i+1)*width-1]. */
 size_t opt_apply_rows(const struct opt_step *s, float *const *row, size_t count, size_t width,
 		      const float *g);
 

@@ -1,9 +1,9 @@
 /*
  * planes: see planes.h.  Bytes to bytes; it must never know what the values mean or where they go.
  *
- * Deflating every plane to find out that it does not shrink costs 10 ms per MiB; counting its bytes
- * costs a tenth of a millisecond and says the same, because a Huffman code alone comes within a few
- * per cent of the entropy of single bytes.
+ * Deflating a plane only to find out that it does not shrink costs 10 ms per MiB.  Counting its
+ * bytes costs a tenth of a millisecond and tells the same: a Huffman code comes within a few per
+ * cent of the entropy of single bytes.
  */
 #include "param/planes.h"
 
@@ -14,18 +14,18 @@
 
 #define SAMPLE_SLICES 16
 #define SAMPLE_SLICE_BYTES 1024
-/* Shrinking by less than this is not worth the time of inflating. */
+/* A plane that shrinks to no less than this fraction is not worth the time of inflating. */
 #define WORTH 0.95
-/* So much of a plane is deflated to see whether strings repeat: where they do not, looking for them
- * takes ten times as long, and what it finds by chance makes the plane longer. */
+/* So much of a plane is deflated to see whether strings repeat. If they do not, looking for them
+ * takes ten times as long, and the strings that are found by chance make the plane longer. */
 #define PROBE_BYTES (1u << 13)
 #define STRINGS_WORTH 0.97 /* of what Huffman codes alone would give */
 
-/* How a plane is deflated. */
+/* Ways to deflate a plane: Huffman codes only, or strings as well. */
 enum way { BY_BYTES, BY_STRINGS, WAYS };
 
 struct planes_coder {
-	int level, deflates[WAYS], inflates; /* whether those are ready */
+	int level, deflates[WAYS], inflates; /* deflates, inflates: whether those below are ready */
 	z_stream deflater[WAYS], inflater;
 	uint8_t planes[PLANES_BYTES_MAX];
 };
@@ -54,7 +54,7 @@ void planes_coder_free(struct planes_coder *c)
 	free(c);
 }
 
-/* Each direction is made ready when it is used: most coders go one way only. */
+/* A direction is made ready when it is first used: most coders go one way only. */
 static int ready_to_deflate(struct planes_coder *c, enum way way)
 {
 	z_stream *z = &c->deflater[way];
@@ -97,7 +97,7 @@ static void planes_join(const uint8_t *restrict p0, const uint8_t *restrict p1,
 	}
 }
 
-/* Bits a byte of the plane needs, from a sample: 0..8. */
+/* How many bits a byte of the plane needs (0..8), estimated from a sample. */
 static double sampled_entropy(const uint8_t *plane, size_t count)
 {
 	uint32_t seen[256] = {0};
@@ -119,7 +119,8 @@ static double sampled_entropy(const uint8_t *plane, size_t count)
 	return bits / (double)total;
 }
 
-/* Length written to out (room for count bytes), or 0 when deflating gains nothing. */
+/* Deflates a plane into out (room for count bytes). Returns the length, or 0 if this gains
+ * nothing. */
 static size_t squeeze(struct planes_coder *c, enum way way, const uint8_t *plane, size_t count,
 		      uint8_t *out)
 {
@@ -133,10 +134,11 @@ static size_t squeeze(struct planes_coder *c, enum way way, const uint8_t *plane
 	if (deflate(z, Z_FINISH) != Z_STREAM_END)
 		return 0;
 	size_t len = count - 1 - z->avail_out;
-	return len > 1 ? len : 0; /* a length of 1 has another meaning */
+	return len > 1 ? len : 0; /* a length of 1 means that all bytes are alike */
 }
 
-/* Whether strings repeat so much that looking for them is worth it; bits: what a byte needs alone. */
+/* Whether strings repeat so much that it is worth looking for them. bits: what a byte needs
+ * without. */
 static int repeats(struct planes_coder *c, double bits, const uint8_t *plane, size_t count,
 		   uint8_t *out)
 {
@@ -149,7 +151,7 @@ static int repeats(struct planes_coder *c, double bits, const uint8_t *plane, si
 	return len > 0 && (double)len < STRINGS_WORTH * bytes * PROBE_BYTES;
 }
 
-/* The shorter of both ways, where it is not clear which that is. */
+/* Deflates the plane both ways if it is not clear which is shorter, and takes the shorter one. */
 static size_t deflate_plane(struct planes_coder *c, double bits, const uint8_t *plane, size_t count,
 			    uint8_t *out)
 {
@@ -192,7 +194,7 @@ size_t planes_encode(struct planes_coder *c, const void *values, size_t count, u
 	return len;
 }
 
-/* Where the plane lies then: as it came, or in room[count]. NULL: it does not decode. */
+/* Returns where the decoded plane lies: as it came, or in room[count]. NULL: it does not decode. */
 static const uint8_t *decode_plane(struct planes_coder *c, const uint8_t *in, size_t len,
 				   size_t count, uint8_t *room)
 {

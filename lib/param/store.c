@@ -1,6 +1,6 @@
 /*
- * The parameters of one server, and one step of the optimiser on them.  Dense ranges are gone
- * through once a unit, block by block; rows are found when a push is staged, so that applying only
+ * The parameters of one server, and one step of the optimiser on them.  A unit passes over the
+ * dense range once, block by block.  Rows are found when a push is staged, so that applying only
  * follows pointers.
  *
  * Never decides what is applied, never touches a socket.
@@ -19,11 +19,11 @@
 #include <immintrin.h>
 #endif
 
-#define APART_BYTES_MIN ((size_t)1 << 20) /* below, the caches are faster */
+#define APART_BYTES_MIN ((size_t)1 << 20) /* smaller copies are faster through the caches */
 #define ROWS_GROUP 64
 #define KEYS_GROUP 1024
 #define COPY_GROUP 4096 /* floats */
-#define FREEZE_FLOATS ((size_t)1 << 20) /* that one thread copies at a time */
+#define FREEZE_FLOATS ((size_t)1 << 20) /* one thread copies so many at a time */
 #define PAGE_FLOATS ((size_t)4096 / sizeof(float))
 
 /* ---- making ---- */
@@ -65,14 +65,14 @@ void store_cut_segments(struct store *s)
 	}
 }
 
-/* Addresses only: pages come with store_open_room(). */
+/* Reserves addresses only: memory comes with store_open_room(). */
 static int reserve_room(struct store *s, uint64_t begin, uint64_t end, struct error *err)
 {
 	size_t floats, bytes, shift;
 	void *memory;
 
-	/* Whole pages: the parameters alone may lie in memory that is shared; this part's range
-	 * begins with one. */
+	/* Whole pages, because the parameters alone may lie in shared memory. This part's range
+	 * begins with a page. */
 	s->dense_stride = (size_t)((end - begin + PAGE_FLOATS - 1) / PAGE_FLOATS * PAGE_FLOATS);
 	shift = (PAGE_FLOATS - (size_t)(s->dense_begin - begin) % PAGE_FLOATS) % PAGE_FLOATS;
 	if (shift)
@@ -136,7 +136,8 @@ static int make_dense(struct store *s, struct error *err)
 	s->dense_count = (size_t)(end - begin);
 	if (all == 0)
 		return 0;
-	/* Where there are no addresses for all, it has what it needs, and can't grow. */
+	/* If there are no addresses for the whole vector, the store gets what it needs and can't
+	 * grow. */
 	if (reserve_room(s, 0, all, &ignored) != 0 && begin < end &&
 	    reserve_room(s, begin, end, err) != 0)
 		return -1;
@@ -228,7 +229,7 @@ int store_empty(struct store *s, struct error *err)
 
 static int seal(int fd, struct error *err)
 {
-	/* Mapped before for writing here, and nowhere else from now on. */
+	/* It was mapped for writing before, here. From now on nobody can map it so. */
 	if (fcntl(fd, F_ADD_SEALS,
 		  F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) == 0)
 		return 0;
@@ -376,7 +377,8 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
 	for (size_t at = 0; at < n; at += KEYS_GROUP) {
 		size_t len = n - at < KEYS_GROUP ? n - at : KEYS_GROUP;
 		unsigned wrong = 0;
-		/* A copy: checked keys must be the ones looked up, whoever writes meanwhile. */
+		/* A copy, because others may write to key[] meanwhile: the keys that are checked
+		 * must be the ones that are looked up. */
 		memcpy(own, key + at, len * sizeof *own);
 		for (size_t i = 0; i < len; i++)
 			wrong |= own[i] >= bound || map_place(own[i]) - begin >= places;
@@ -395,7 +397,8 @@ int store_rows(struct store *s, const uint32_t *key, size_t n, int unique, float
 	return 0;
 }
 
-/* Whole lines past the caches: they are neither read first nor do they push the parameters out. */
+/* Writes whole cache lines past the caches. So they are not read first, and they do not push the
+ * parameters out of the caches. */
 static void copy_apart(float *out, const float *in, size_t n)
 {
 #ifdef __AVX512F__
@@ -421,7 +424,7 @@ static void copy_apart(float *out, const float *in, size_t n)
 }
 
 #ifdef __AVX512F__
-/* Judged are the registers that are stored: a second look at `from` could see something else. */
+/* Judges the registers that are stored: a second read of `from` could see other values. */
 static __mmask16 move_judged(float *to, const float *from)
 {
 	const __m512 most = _mm512_set1_ps(OPT_GRADIENT_MAX);
@@ -439,7 +442,7 @@ size_t store_copy_judged(float *to, const float *from, size_t n)
 	size_t at = 0;
 
 #ifdef __AVX512F__
-	/* Past the caches: what is staged is read when its unit closes, not now. */
+	/* Past the caches: a push is read when its unit is applied, not now. */
 	if (n * sizeof *to >= APART_BYTES_MIN && ((uintptr_t)to & 63) == 0) {
 		for (; at + 32 <= n; at += 32) {
 			if (move_judged(to + at, from + at))
@@ -508,14 +511,14 @@ void store_look_rows(const struct store *s, const uint32_t *key, size_t n, float
 
 /* ---- what pushes weigh ---- */
 
-/* Within what makes a sum of gradients safe. Only naive means of batches whose sizes differ a billion
- * times weigh more. */
+/* A push's weight, within the bound that makes a sum of gradients safe. A larger one comes only
+ * from naive means of batches whose sizes differ a billion times. */
 double store_weight(const struct store_push *push)
 {
 	return push->scale < OPT_WEIGHT_MAX ? push->scale : OPT_WEIGHT_MAX;
 }
 
-/* What a mean over one push divides by. */
+/* By what a mean over one push is divided. */
 uint64_t store_divisor(const struct store_push *push)
 {
 	return push->count > push->size ? push->count : push->size;

@@ -1,4 +1,5 @@
-/* What store.c (numbers), store_sum.c (sums of pushes, and steps) and store_stream.c (from and to streams) share. */
+/* What store.c (numbers), store_sum.c (sums of pushes, and steps) and store_stream.c (from and to
+ * streams) share. */
 #ifndef PACELINE_PARAM_STORE_INTERNAL_H
 #define PACELINE_PARAM_STORE_INTERNAL_H
 
@@ -6,7 +7,8 @@
 #include "param/store_sum.h"
 #include "param/table.h"
 
-#define STORE_STEPS_MAX (UINT64_C(1) << 62) /* more come on top, and must not come round to 0 */
+/* A larger number of steps is refused: steps are added to it, and it must not wrap to 0. */
+#define STORE_STEPS_MAX (UINT64_C(1) << 62)
 
 /* A piece of the dense range that is updated in one way. */
 struct segment {
@@ -27,8 +29,9 @@ struct store {
 	uint64_t dense_begin;
 	size_t dense_count, dense_stride; /* floats; stride: to the next slot */
 	float *dense;                     /* parameters, then slot 0, then slot 1 */
-	/* Addresses for more than this part's range, so that it can grow where it lies: elements
-	 * room_begin .. room_end-1 of the vector, in each slot; the first of them is room[0]. */
+	/* Addresses for more than this part's range, so that it can grow in place. In each slot
+	 * there are those of elements room_begin .. room_end-1 of the vector; room[0] is the first
+	 * of them. */
 	uint64_t room_begin, room_end;
 	float *room;
 	void *memory; /* all of it; NULL: there is no dense vector */
@@ -40,24 +43,24 @@ struct store {
 
 	size_t width;
 	struct table *table;
-	struct places *places; /* of its rows, as far as they were learnt (store_move.c); or NULL */
+	struct places *places; /* of its rows that have been looked at (store_move.c); or NULL */
 
 	struct row_sums sums; /* of store_apply(), kept between units */
 
 	/* while parameters are taken from a stream */
-	int take_slots; /* slots come with them, and are this optimiser's */
-	int bare;       /* rows that are made get their values at once: none are made up */
+	int take_slots; /* the stream has slots, and they are this optimiser's */
+	int bare;       /* rows that are made get no initial values: theirs come at once */
 };
 
 /* store.c */
 void store_cut_segments(struct store *s);
-/* Elements of the vector, which are within the room, can be read and written. */
+/* Makes memory of elements begin .. end-1 of the vector, which are within the room. */
 int store_open_room(struct store *s, uint64_t begin, uint64_t end, struct error *err);
-/* Their memory comes now, and not when they are written. Advice only. */
+/* Gets their memory now, and not when they are written. Advice only. */
 void store_warm(struct store *s, uint64_t begin, uint64_t end);
 /* store_move.c */
 void store_forget_places(struct store *s);
-/* Where an element of the vector is, which is within the room; slot -1: its parameter. */
+/* The address of an element of the vector that is within the room; slot -1: its parameter. */
 static inline float *store_dense_at(const struct store *s, int slot, uint64_t element)
 {
 	return s->room + (size_t)(slot + 1) * s->dense_stride + (element - s->room_begin);
@@ -65,17 +68,19 @@ static inline float *store_dense_at(const struct store *s, int slot, uint64_t el
 
 /* store_stream.c */
 
-/* What of a store is written: a range of its own elements, and rows. */
+/* What is written of a store: a range of its own elements, and rows. */
 struct store_some {
 	uint64_t dense_begin, dense_count;
 	size_t rows;
-	const uint32_t *number, *key; /* of the rows, one or the other; both NULL: as they were made */
+	/* Which rows: by their numbers or by their keys; both NULL: all, as they were made. */
+	const uint32_t *number, *key;
 	int partial;                  /* as of struct stream_shape */
 };
 
 int store_write_some(const struct store *s, const struct store_some *some,
 		     const struct stream_sink *sink, struct error *err);
-/* Of what came, those of these numbers (NULL: all), into their rows. */
+/* Puts rows that came from a stream into rows of the table. own[n]: their numbers in what came;
+ * NULL: all, in order. */
 int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const *row,
 		   const float *values, const float *const *slots, struct error *err);
 double store_weight(const struct store_push *push);

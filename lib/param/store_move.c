@@ -1,5 +1,5 @@
-/* See store_move.h.  Dense parameters are copied to where they belong, outside of the range that is
- * in force; rows go into the table, where nobody asks for them yet. */
+/* See store_move.h. Dense parameters are copied at once to where they will belong, outside of the
+ * range that is in force. Rows go into the table at once; nobody asks for them yet. */
 #include "param/store_move.h"
 
 #include "base/grow.h"
@@ -12,12 +12,12 @@
 #include <sys/mman.h>
 
 #define PAGE ((size_t)4096)
-#define BLOCK_OVERHEAD 256 /* of a block's record, at most */
-#define HEAD_OVERHEAD 1024 /* of the first record and the notes */
+#define BLOCK_OVERHEAD 256 /* bytes of a block's record, at most */
+#define HEAD_OVERHEAD 1024 /* bytes of the first record and the notes, at most */
 #define FIND_GROUP 256
 #define BUCKET_ROWS 256
 #define BUCKET_SHIFT_MIN 12 /* of 32 bits: 2^20 buckets at most */
-#define PLACES_GROWTH 8     /* times as many rows: then the buckets are made anew */
+#define PLACES_GROWTH 8     /* when rows are so many times as many, buckets are made anew */
 
 /* ---- giving ---- */
 
@@ -45,12 +45,12 @@ int store_share_is_empty(const struct store_share *share)
 
 /* ---- rows by their places ---- */
 
-/* The keys of rows, by the high bits of their places. Removed rows leave it, and new rows are
- * behind the ones that were looked at: table_remove() fills gaps from the end, so all rows must
- * have been looked at before. */
+/* The keys of rows, in buckets by the high bits of their places. When rows are removed, their keys
+ * leave it. table_remove() fills gaps from the end of the table; so all rows must have been looked
+ * at before, and then new rows are behind those. */
 struct places {
-	size_t looked; /* at so many of the table's rows */
-	size_t most;   /* beyond so many rows the buckets are too full */
+	size_t looked; /* how many of the table's rows were looked at */
+	size_t most;   /* with more rows than this, buckets are too full */
 	unsigned shift;
 	struct bucket {
 		uint32_t *key;
@@ -71,7 +71,7 @@ void store_forget_places(struct store *s)
 	s->places = NULL;
 }
 
-/* As fine as this part's rows want it. */
+/* Makes as many buckets as the number of this part's rows needs. */
 static int make_places(struct store *s, struct error *err)
 {
 	uint64_t own = s->map.key_begin[s->part + 1] - s->map.key_begin[s->part];
@@ -109,7 +109,7 @@ int store_learn_places(struct store *s, size_t most_rows, struct error *err)
 	return n == count;
 }
 
-/* Those of a range of places go. */
+/* Removes the keys of a range of places. */
 static void leave_places(struct places *p, uint64_t begin, uint64_t end)
 {
 	for (uint64_t i = begin >> p->shift; begin < end && i <= (end - 1) >> p->shift; i++) {
@@ -180,7 +180,7 @@ size_t store_share_bytes(const struct store *s, const struct store_share *share)
 	size_t dense = (size_t)(share->dense_end - share->dense_begin) * (1 + s->slots);
 	size_t rows = share->rows * (1 + s->width * (1 + s->row_slots));
 
-	/* A block is never shorter than 4096 values, but the last ones of each section. */
+	/* Only the last blocks of each section are shorter than 4096 values. */
 	return HEAD_OVERHEAD + (dense + rows) * sizeof(float) +
 	       BLOCK_OVERHEAD * ((dense + rows) / 4096 + 2 * STREAM_SECTIONS_MAX);
 }
@@ -220,7 +220,7 @@ int store_incoming_begin(struct store_incoming *in, struct store *s, const struc
 	in->warm = 0;
 	in->new_begin[0] = in->new_begin[1] = begin;
 	in->new_end[0] = in->new_end[1] = end;
-	/* Only what is new: pages that are in use are none of this. */
+	/* Only what is new: pages in use are not touched. */
 	if (have_begin == have_end) {
 		in->new_begin[1] = end;
 	} else {
@@ -255,7 +255,7 @@ int store_incoming_warm(struct store_incoming *in, size_t bytes)
 	return 1;
 }
 
-/* Whether these elements are to be ours, and are not yet. */
+/* Whether these elements will be ours, and are not yet. */
 static int dense_comes(const struct store_incoming *in, uint64_t begin, uint64_t end)
 {
 	const struct store *s = in->store;
@@ -327,7 +327,8 @@ static int store_move_take_rows(void *incoming, size_t rows, const uint32_t *key
 	return rc;
 }
 
-/* The same model, the same optimiser, and as many steps; a store without any takes them over. */
+/* Checks that the stream has the same model, the same optimiser, and as many steps. A store that
+ * has made no steps takes over their number. */
 static int store_move_expect(struct store_incoming *in, const struct stream_reader *from,
 			     struct error *err)
 {
@@ -349,7 +350,7 @@ static int store_move_expect(struct store_incoming *in, const struct stream_read
 			 (unsigned long long)its, (unsigned long long)steps);
 }
 
-/* Where the reading of a stream is. */
+/* State of the reading of a stream. */
 struct reading {
 	const char *at, *end;
 	int expected;
@@ -366,7 +367,7 @@ static int store_move_read_bytes(void *reading, void *to, size_t bytes, struct e
 	return 0;
 }
 
-/* The next line, copied: it may change under us. */
+/* Reads the next line, from a copy: another process may change the original. */
 static int store_move_read_line(struct reading *r, struct record *record, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
@@ -434,8 +435,8 @@ void store_incoming_free(struct store_incoming *in)
 
 /* ---- the map ---- */
 
-/* The pages of elements that are no longer ours go back, also where a limit counts them
- * (RLIMIT_DATA). If that fails, they are only in use for nothing. */
+/* Gives back the pages of elements that are no longer ours, so that a limit (RLIMIT_DATA) does not
+ * count them either. If that fails, memory is wasted, no more. */
 static void close_room(struct store *s, uint64_t begin, uint64_t end)
 {
 	for (size_t k = 0; begin < end && k <= s->slots; k++) {
@@ -462,7 +463,7 @@ void store_incoming_undo(struct store_incoming *in)
 		close_room(in->store, in->new_begin[i], in->new_end[i]);
 }
 
-/* Rows that were given; what is known of places stays so. */
+/* Removes the rows that were given; the places that are known stay known. */
 static void remove_given(struct store *s, const struct store_share *given)
 {
 	if (given->rows == 0)

@@ -1,5 +1,5 @@
 /*
- * A store's parameters into a stream, and this part's share of any stream back into a store, whatever
+ * Writes a store's parameters into a stream, and reads this part's share of any stream, whatever
  * part wrote it.  Writing only reads the store: a forked child does it.
  */
 #include "param/store_internal.h"
@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stream that is kept has its rows in this many groups, by their places.  With more groups a
- * reader with other ranges could skip more, but rows that were touched first (the hottest) must
- * stay side by side: a store that is restored makes them in this order. */
+/* A stream that is kept has its rows in this many groups, by their places. With more groups a
+ * reader with other ranges could skip more. But rows that were touched first are the ones in
+ * demand, and they must stay side by side: a store that is restored makes its rows in this
+ * order. */
 #define GROUPS 256
-#define AHEAD 24 /* rows that are on their way to the cache */
+#define AHEAD 24 /* rows that are being fetched into the cache */
 
 /* ---- writing ---- */
 
@@ -52,8 +53,8 @@ static size_t count_since(const struct store *s, uint32_t since)
 	return since > 0 ? n : all;
 }
 
-/* The numbers of the n rows that are written, group by group; those of a group in the order of their
- * making. NULL: no memory. */
+/* The numbers of the n rows that are written, group by group. Within a group they are in the order
+ * in which the rows were made. NULL: no memory. */
 static uint32_t *store_stream_order_rows(const struct store *s, uint32_t since, size_t n)
 {
 	size_t begin[GROUPS + 1] = {0}, all = table_count(s->table);
@@ -80,17 +81,17 @@ static uint32_t *store_stream_order_rows(const struct store *s, uint32_t since, 
 	return order;
 }
 
-/* Rows on their way from the table's records to arrays of a section each. */
+/* Copies rows from the table's records to one array for each section. */
 struct gather {
 	const struct store *store;
 	const struct store_some *some;
 	size_t begin, count; /* of this batch */
-	size_t most;         /* of any; distance of the arrays */
+	size_t most;         /* the most of any batch: the distance between the arrays */
 	uint32_t *key;
 	float *values; /* parameters, then slots */
 };
 
-#define GATHER_ROWS 1024 /* that a thread takes at a time */
+#define GATHER_ROWS 1024 /* a thread takes so many at a time */
 
 static void store_stream_find_rows(const struct store *s, const struct store_some *some, size_t at,
 				   size_t n, float **row)
@@ -103,7 +104,7 @@ static void store_stream_find_rows(const struct store *s, const struct store_som
 		row[i] = table_at(s->table, some->number ? some->number[at + i] : at + i);
 }
 
-/* Records hold parameters and slots side by side; a stream has each for itself. */
+/* A record has parameters and slots side by side; a stream has each in a section of its own. */
 static void gather_piece(size_t piece, void *gather)
 {
 	const struct gather *g = gather;
@@ -220,7 +221,8 @@ int store_write_since(const struct store *s, uint32_t since, const struct stream
 
 /* ---- reading ---- */
 
-/* Slots are finite, as all that comes out of a stream, but roots are taken of some. */
+/* Slots are finite, as everything that comes out of a stream; but some must not be negative either,
+ * as their roots are taken. */
 static int check_slot(const struct store *s, size_t k, const float *x, size_t n, size_t *bad,
 		      struct error *err)
 {
@@ -240,7 +242,7 @@ static int name_bad(struct error *err, const char *what, uint64_t number)
 	return -1;
 }
 
-/* A block that is this part's alone is read to where it belongs. */
+/* If a whole block belongs to this part, it is read straight to where it belongs. */
 static float *store_stream_place_dense(void *store, int slot, uint64_t begin, size_t count)
 {
 	struct store *s = store;
@@ -275,7 +277,7 @@ static int store_stream_take_dense(void *store, int slot, uint64_t begin, size_t
 	return 0;
 }
 
-/* Numbers of the rows that are this part's, into own[rows]; key[] are their keys. */
+/* Which of keys[rows] are this part's: their numbers into own[rows], the keys into key[]. */
 static size_t store_stream_choose_rows(const struct store *s, size_t rows, const uint32_t *keys,
 				       uint32_t *own, uint32_t *key)
 {

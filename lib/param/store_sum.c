@@ -1,6 +1,6 @@
 /*
- * See store_sum.h.  Vectors of 16 floats are read by volatile loads, one each: compilers must not
- * look twice at memory that others write.
+ * See store_sum.h.  A vector of 16 floats is read by one volatile load: compilers must not read
+ * memory twice that others write.
  */
 #include "param/store_sum.h"
 
@@ -21,11 +21,11 @@
 #define PIECE ((size_t)64 << 10) /* floats that one thread takes at a time */
 #define ROWS_PIECE 4096
 #define ROWS_GROUP 64
-#define ROWS_SHARED_MIN 4096 /* that are worth several threads */
-#define BLOCK ((size_t)4096) /* floats of out that stay near while further sources are added */
+#define ROWS_SHARED_MIN 4096 /* fewer are not worth several threads */
+#define BLOCK ((size_t)4096) /* floats of out that stay in the cache while more sources are added */
 #define TOGETHER 4           /* sources that are read side by side */
-#define AHEAD 256 /* floats: memory in small pages is not fetched ahead over the end of a page */
-#define APART_FLOATS_MIN ((size_t)1 << 18) /* of a sum that goes past the caches */
+#define AHEAD 256 /* floats; the hardware does not prefetch beyond the end of a small page */
+#define APART_FLOATS_MIN ((size_t)1 << 18) /* a sum of so many is written past the caches */
 
 typedef float floats __attribute__((vector_size(64), aligned(4)));
 typedef int32_t words __attribute__((vector_size(64)));
@@ -40,8 +40,8 @@ static inline float store_sum_read_one(const float *from)
 	return *(const volatile float *)from;
 }
 
-/* The sign bit of each lane says whether it is beyond OPT_GRADIENT_MAX: without their signs, floats
- * are ordered as their bits are, and what is no number comes last. */
+/* The sign bit of each lane says whether its float is beyond OPT_GRADIENT_MAX. Without their sign,
+ * floats are ordered as their bits are, and NaNs come last. */
 static inline words store_sum_beyond(floats x)
 {
 	const float most = OPT_GRADIENT_MAX;
@@ -65,7 +65,8 @@ static inline int any_negative(words w)
 	return all < 0;
 }
 
-/* Whole lines past the caches are not read first. out is aligned to 64 then. */
+/* Past the caches, whole lines are written without reading them first. Then out is aligned to
+ * 64. */
 static inline void write_sum(float *out, floats sum, int apart)
 {
 #ifdef __AVX512F__
@@ -78,8 +79,8 @@ static inline void write_sum(float *out, floats sum, int apart)
 	*(floats *)out = sum;
 }
 
-/* out = or += the weighted sum of k sources (k a constant: the loops over it vanish). Bit i of the
- * result: source i has a value that may not be. */
+/* out = (first) or += the weighted sum of k sources. k is a constant, so the compiler unrolls the
+ * loops over it. Bit i of the result: source i has a value that is not allowed. */
 static inline __attribute__((always_inline)) unsigned add_sources(float *out, const float *const *g,
 								  const float *weight, const int k,
 								  const int first, const int apart,
@@ -167,8 +168,8 @@ struct pushes {
 	pthread_mutex_t lock;  /* of bad */
 };
 
-/* Which of n values of a push it was. Its sender may have changed it since: then the first of
- * them is named, with what is there now. */
+/* Finds out which of n values of a push is bad. Its sender may have changed it since: then the
+ * first of the n is named, with its present value. */
 static void note_bad(struct pushes *pushes, size_t push, int in_rows, size_t at, size_t n)
 {
 	const struct store_push *from = &pushes->push[push];
@@ -197,7 +198,7 @@ struct dense_job {
 	int apart; /* out is written past the caches */
 };
 
-/* Elements at .. at + n of the vector, all updated in the same way. */
+/* Sums elements at .. at+n-1 of the range, which are all updated in the same way. */
 static void sum_block(struct pushes *pushes, size_t at, size_t n, int add, enum how how,
 		      float *out)
 {
@@ -259,7 +260,7 @@ void store_sum_dense(const struct store *s, struct team *team, const struct stor
 
 	for (size_t i = 0; i < pushes; i++)
 		sources += push[i].dense != NULL;
-	/* Further sources would have to read it again. */
+	/* More sources would have to read out again. */
 	job.apart = count >= APART_FLOATS_MIN && sources <= TOGETHER;
 
 	team_run(team, (count + PIECE - 1) / PIECE, sum_piece, &job);
@@ -293,7 +294,7 @@ void row_sums_free(struct row_sums *rows)
 	*rows = (struct row_sums){0};
 }
 
-/* Values that were judged before, in memory that nobody writes: they may be read twice. */
+/* For values that were judged before, in memory that nobody writes: they may be read twice. */
 static inline void add_judged(float *restrict to, const float *restrict from, float weight,
 			      enum how how, size_t w)
 {
@@ -318,8 +319,8 @@ static inline unsigned store_sum_add_row(float *to, const float *from, float wei
 	return found;
 }
 
-/* The rows of all pushes, each row by the one thread whose share it is in: what a share has found
- * lies behind `most` places for each share before it. */
+/* Sums the rows of all pushes. Each row belongs to one share, and one thread does a share. Share i
+ * puts its rows behind place i * most of `out`. */
 struct rows_job {
 	struct pushes pushes;
 	size_t shares, most, width;
@@ -330,7 +331,7 @@ struct rows_job {
 
 static inline size_t share_of(const float *row, size_t shares)
 {
-	/* Fibonacci hashing of its address. */
+	/* Fibonacci hashing of the row's address (Knuth, volume 3, 6.4). */
 	uint64_t mixed = (uint64_t)(uintptr_t)row * UINT64_C(0x9e3779b97f4a7c15);
 
 	return (size_t)((mixed >> 32) * shares >> 32);
@@ -364,7 +365,7 @@ static void sum_share(size_t share, void *arg)
 	job->count[share] = count;
 }
 
-/* Shares moved together. */
+/* Moves the shares together, so that no gaps are left. */
 static void join_shares(struct rows_job *job)
 {
 	struct row_sums *out = job->out;
@@ -391,7 +392,7 @@ int store_sum_rows(struct store *s, struct team *team, const struct store_push *
 		job.most += push[k].rows;
 	job.shares = job.most < ROWS_SHARED_MIN ? 1 : team_threads(team);
 	out->count = 0;
-	/* Places that are not used take no memory. */
+	/* Memory that is never written costs nothing. */
 	if (row_sums_reserve(s, out, job.most * job.shares, err) != 0)
 		return -1;
 	if (job.most) {
@@ -404,19 +405,20 @@ int store_sum_rows(struct store *s, struct team *team, const struct store_push *
 
 /* ---- the step ---- */
 
-/* What one step is made with. A sum of one is that one, and its weight is in the factor. */
+/* What one step is made with. If there is only one push, its gradients are used as they lie, and
+ * its weight goes into the factor. */
 struct step {
 	struct store *store;
 	int samples;           /* 0: there is no mean, and only what is plainly added changes */
-	const float *dense;    /* of the whole range, or */
-	struct pushes *pushes; /* whose sum it is; both NULL: none */
+	const float *dense;    /* of the whole range; or NULL, and */
+	struct pushes *pushes; /* the pushes to be summed; both NULL: nothing dense */
 	double dense_factor;
 	float *const *row;
 	const float *gradient;
 	size_t rows;
 	double row_factor;
 
-	const struct segment *segment; /* that is at work */
+	const struct segment *segment; /* the one in work */
 	struct opt_step opt;
 	pthread_mutex_t lock;
 	size_t held; /* values, at a bound */
@@ -525,7 +527,7 @@ int store_apply(struct store *s, const struct store_push *push, size_t pushes, s
 {
 	struct pushes all = {.push = push, .count = pushes};
 	struct step step = {.store = s};
-	double count = 0.0; /* whatever clients say they have: this sum can't come round to 0 */
+	double count = 0.0; /* a double can't wrap to 0, whatever counts clients send */
 	size_t with_dense = 0, with_rows = 0;
 
 	for (size_t i = 0; i < pushes; i++) {
@@ -534,7 +536,8 @@ int store_apply(struct store *s, const struct store_push *push, size_t pushes, s
 		with_dense += push[i].dense != NULL;
 		with_rows += push[i].rows > 0;
 	}
-	/* A unit without samples has no mean; sums (audit) count all the same. */
+	/* A unit without samples has no mean; what is plainly added (the audit model) is applied
+	 * all the same. */
 	step.dense_factor = step.row_factor = step.samples ? 1.0 / count : 0.0;
 	if (with_dense > 1)
 		step.pushes = &all;
@@ -550,7 +553,8 @@ int store_apply(struct store *s, const struct store_push *push, size_t pushes, s
 			step.row_factor *= store_weight(&push[i]);
 		}
 	}
-	/* Several touch the same rows: their gradients are summed first, a step is made once. */
+	/* Several pushes may touch the same rows: their gradients are summed first, and one step is
+	 * made. */
 	if (with_rows > 1) {
 		if (store_sum_rows(s, NULL, push, pushes, &s->sums, NULL, err) != 0)
 			return -1;

@@ -1,6 +1,6 @@
 /*
- * stream_read: see stream.h.  What comes in may be anything: every length and count is checked before
- * it is used, and memory needed is that of a block of each section, whatever a number says.
+ * stream_read: see stream.h.  The input may be anything: every length and count is checked before
+ * it is used.  Memory is needed for one block of each section, whatever number the input contains.
  */
 #include "param/stream.h"
 
@@ -16,8 +16,8 @@ struct note {
 	char key[STREAM_NOTE_MAX], value[STREAM_NOTE_MAX];
 };
 
-/* Blocks of values are kept until the next of their kind: one of dense, and one of each section of
- * rows. */
+/* The values of a block are kept until the next block of its kind comes. There is one kind for all
+ * dense sections, and one for each section of rows. */
 #define KINDS (STREAM_SLOTS_MAX + 3)
 
 struct stream_reader {
@@ -27,11 +27,11 @@ struct stream_reader {
 	struct note note[STREAM_NOTES_MAX];
 	uint64_t total[STREAM_SECTIONS_MAX]; /* values of the blocks so far */
 	struct planes_coder *coder;
-	uint8_t *encoded; /* these are made when needed */
+	uint8_t *encoded; /* this and values[] are made when they are needed */
 	void *values[KINDS];
-	const void *group[KINDS]; /* values of the sections of a group of rows, whoever has them */
-	size_t row_block; /* rows in the block of keys that was read, 0: none */
-	size_t row_next;  /* section that has to come next then */
+	const void *group[KINDS]; /* values of a group of rows, in our memory or the caller's */
+	size_t row_block; /* rows in the last block of keys; 0: no group has begun */
+	size_t row_next;  /* the section that must come next in the group */
 };
 
 struct stream_reader *stream_reader_new(void)
@@ -267,13 +267,13 @@ static int stream_read_check_places(const struct stream_block *b, const uint32_t
 	return 0;
 }
 
-/* Whether the values of a block may be taken. */
+/* Checks the values of a block. */
 static int check_values(const struct stream_reader *s, const struct stream_block *b,
 			const void *values, const char *name, struct error *err)
 {
 	if (b->section == stream_keys_section(&s->shape))
 		return stream_read_check_places(b, values, name, err);
-	/* Whoever wrote it: one such value would make all others so, a step later. */
+	/* No matter who wrote it: one such value would make all others bad in the next step. */
 	size_t bad = stream_not_finite(values, b->count);
 	if (bad < b->count)
 		return error_set(err, ERROR_DATA, name, "value %" PRIu64 " of %s is not finite",
@@ -294,7 +294,7 @@ int stream_decode(const struct stream_reader *s, struct planes_coder *c, const s
 	return check_values(s, b, values, name, err);
 }
 
-/* A block's values. */
+/* Reads and decodes the values of a block. */
 static int stream_read_load(struct stream_reader *s, const struct stream_block *b, void *values,
 			    const struct stream_source *source, struct error *err)
 {
@@ -329,7 +329,7 @@ static int expect_rows(struct stream_reader *s, const struct stream_block *b, st
 	return 0;
 }
 
-/* Whether the taker wants none of this section. */
+/* Whether the taker does not want this section. */
 static int is_passed_over(const struct stream_reader *s, const struct stream_block *b,
 			  const struct stream_taker *taker)
 {
@@ -360,7 +360,7 @@ static int stream_read_take_dense(struct stream_reader *s, const struct stream_b
 			    b->count, values, err);
 }
 
-/* The last section of a group. */
+/* Gives a group of rows to the taker, after its last section. */
 static int stream_read_take_rows(struct stream_reader *s, const struct stream_taker *taker,
 				 struct error *err)
 {

@@ -1,7 +1,7 @@
 /*
- * stream_write: see stream.h; and what writer and reader both know of its form.  It may run in a
- * forked child, on arrays that are shared copy-on-write: it never changes what it is given, and
- * needs memory for one block.
+ * stream_write: see stream.h.  It also has what both writer and reader need to know of the form.
+ * It may run in a forked child, on arrays that are shared copy-on-write: it never changes its
+ * input, and needs memory for one block only.
  */
 #include "param/layout.h"
 #include "param/stream.h"
@@ -12,14 +12,15 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* Of a block that is taken at once: it stays in the cache of who reads and then checks it. */
+/* Values of a block that is taken at once: it stays in the reader's cache until it has been
+ * checked. */
 #define LIVE_VALUES (1u << 16)
 
-/* A block of a sink that keeps: encoded by any thread, put in its turn. */
+/* A block of a stream that is kept. Any thread encodes it; it is put in its turn. */
 struct kept {
 	size_t section, count;
 	const void *values; /* the caller's */
-	uint32_t low, high; /* of keys: their places */
+	uint32_t low, high; /* of keys: their least and greatest place */
 	uint32_t plane[PLANES];
 	size_t bytes;
 	uint64_t sum;
@@ -33,7 +34,8 @@ struct stream_writer {
 	uint64_t total[STREAM_SECTIONS_MAX]; /* values written */
 	size_t notes;
 	size_t block_values;
-	/* Of a sink that keeps: blocks to be encoded, while those before them are put. */
+	/* For a stream that is kept: `next` are blocks to be encoded; those before them are `ready`
+	 * to be put. */
 	size_t room; /* of each list */
 	struct planes_coder **coder; /* [room] */
 	struct kept *next, *ready;   /* [room] */
@@ -79,7 +81,7 @@ int stream_shape_check(const struct stream_shape *s, struct error *err)
 	return 0;
 }
 
-/* By its bits: all ones in the exponent. */
+/* A float is not finite if all bits of its exponent are 1. */
 static int is_finite(const uint8_t *value)
 {
 	uint32_t bits;
@@ -123,7 +125,7 @@ static int put_first(struct stream_writer *w, struct error *err)
 			   NULL, 0, err);
 }
 
-/* Twice as many as there are threads: one that is late holds up half of what there is to do. */
+/* Two blocks for each thread: then one that is late does not hold up all others. */
 static int make_lists(struct stream_writer *w)
 {
 	unsigned threads = team_threads(w->sink.team);
@@ -218,7 +220,7 @@ static void begin_block(struct record_out *o, char *line, const struct stream_wr
 		record_add_u64(o, "at", *w->sink.at);
 }
 
-/* To a sink that takes it at once, as it lies. */
+/* Puts a block into a stream that is taken at once, as the values lie. */
 static int put_live(struct stream_writer *w, size_t section, const void *values, size_t count,
 		    struct error *err)
 {
@@ -259,8 +261,8 @@ static void encode(struct stream_writer *w, struct kept *k, struct planes_coder 
 {
 	int keys = k->section == stream_keys_section(&w->shape);
 
-	/* Only where it is kept: a reader at the other end checks it before the values are gone
-	 * here. */
+	/* Only in a stream that is kept. In one that is taken at once, the reader checks the values
+	 * while they still exist here. */
 	k->bad = keys ? k->count : stream_not_finite(k->values, k->count);
 	if (k->bad < k->count)
 		return;
@@ -270,7 +272,7 @@ static void encode(struct stream_writer *w, struct kept *k, struct planes_coder 
 	k->sum = XXH3_64bits(k->encoded, k->bytes);
 }
 
-/* Piece 0 puts what is ready; each other one encodes a block. */
+/* Piece 0 puts the blocks that are ready; each other piece encodes one block. */
 static void do_piece(size_t piece, void *writer)
 {
 	struct stream_writer *w = writer;
@@ -283,7 +285,8 @@ static void do_piece(size_t piece, void *writer)
 		w->failed = put_kept(w, &w->ready[i], &w->why) != 0;
 }
 
-/* What was encoded is put, what is next is encoded: its values may be gone then. */
+/* Puts the blocks that are encoded, and encodes the next ones. Then the caller's values are no
+ * longer needed. */
 static int stream_write_turn(struct stream_writer *w, struct error *err)
 {
 	char name[STREAM_SECTION_NAME_MAX];
@@ -302,7 +305,7 @@ static int stream_write_turn(struct stream_writer *w, struct error *err)
 			w->failed = 1;
 			error_set(&w->why, ERROR_SOFTWARE, NULL, "a value of %s is not finite", name);
 		}
-	/* Nobody else would put them meanwhile. */
+	/* A thread that is alone puts its blocks itself. */
 	if (alone && w->readies && !w->failed)
 		do_piece(0, w);
 	if (alone)
@@ -325,7 +328,7 @@ static int put_block(struct stream_writer *w, size_t section, const void *values
 	return w->nexts == w->room ? stream_write_turn(w, err) : 0;
 }
 
-/* The caller's values may change from here on. */
+/* After this the caller's values may change. */
 static int stream_write_release(struct stream_writer *w, struct error *err)
 {
 	return w->nexts ? stream_write_turn(w, err) : 0;

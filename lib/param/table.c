@@ -1,11 +1,14 @@
 /*
- * The row table: open addressing with linear probing over (key, row number), rows in chunks.  Slots
- * lie in segments of one size, by the high bits of a key's hash (extendible hashing: Fagin,
- * Nievergelt, Pippenger, Strong, 1979): one that is full enough becomes two, so that nobody ever waits
- * until a large table has grown.  Hashes spread so evenly that all would become two at about the same
- * time; so each has a number of its own, from three eighths to a half, that is enough.  A
- * batch asks for tens of thousands of keys at random places, so the time is cache misses: keys are
- * looked up in groups, each stage of a group prefetching what the next one reads.
+ * The row table: open addressing with linear probing over (key, row number), and rows in chunks.
+ *
+ * The slots are in segments of one size, chosen by the high bits of a key's hash (extendible
+ * hashing: Fagin, Nievergelt, Pippenger, Strong, 1979).  A segment that is full enough is split in
+ * two, so nobody ever waits until a large table has grown.  But hashes spread so evenly that all
+ * segments would be split at about the same time.  So each has its own threshold, between three
+ * eighths and a half.
+ *
+ * A batch asks for tens of thousands of keys at random places, so the time is that of cache misses.
+ * Keys are looked up in groups, and each stage of a group prefetches what the next stage reads.
  *
  * Rows stay where they are until some are removed: staged pushes hold pointers to them.
  */
@@ -20,21 +23,21 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 #define CHUNK_BYTES (4 * HUGE_BYTES)
 #define GROUP 32
-#define SLOT_BITS 18 /* of a segment: a huge page has as many slots */
-/* A segment is found by at most this many high bits. The other bits give each of its keys a slot of
- * its own, because table_hash() has no collisions: so it may get full. */
+#define SLOT_BITS 18 /* of a segment: so many slots fill a huge page */
+/* At most so many high bits choose a segment. A segment of this depth may get full: table_hash() is
+ * one to one, so the other SLOT_BITS bits give each of its keys a slot of its own. */
 #define DEPTH_MAX (32 - SLOT_BITS)
 #define HEAD 3 /* generation, key and mark before the parameters */
 
 struct slot {
 	uint32_t key;
-	uint32_t number; /* of the row, plus 1; 0: empty */
+	uint32_t number; /* number of the row, plus 1; 0: empty */
 };
 
 struct segment {
 	struct slot *slot;
-	uint32_t depth; /* bits of hashes that are the same in it */
-	uint32_t count; /* keys; in the first of the places that it has in the directory */
+	uint32_t depth; /* so many high bits are the same in all its hashes */
+	uint32_t count; /* keys; counted in the first of its places in the directory only */
 };
 
 struct table {
@@ -44,16 +47,16 @@ struct table {
 	uint32_t generation;
 	float **chunk;
 	size_t chunks, chunks_max, chunk_bytes;
-	struct segment *segment; /* the directory: by the first `depth` bits of a hash */
+	struct segment *segment; /* the directory, by the first `depth` bits of a hash */
 	unsigned depth;
-	size_t mask; /* of the slots of a segment; all alike */
-	struct slot *spare; /* of one that became two, as new memory costs most; or NULL */
+	size_t mask; /* of the slots of a segment; the same for all */
+	struct slot *spare; /* of a segment that was split: fresh memory is slow; or NULL */
 	table_init_fn *init;
 	void *arg;
 };
 
-/* Zeroed memory, in huge pages where it is large: with small ones a random access costs a walk
- * through page tables besides the cache miss. NULL: none. */
+/* Zeroed memory. If it is large, it is in huge pages: with small ones, a random access costs a walk
+ * through page tables besides the cache miss. NULL: no memory. */
 static void *memory_new(size_t bytes)
 {
 	size_t room = bytes < HUGE_BYTES ? bytes : bytes + HUGE_BYTES;
@@ -89,8 +92,8 @@ static struct slot *slots_new(size_t mask)
 
 static inline size_t table_hash(uint32_t key)
 {
-	/* murmur3's finalizer: one to one. The multiplication that picks a key's part would not do: all keys
-	 * of one part share its high bits. */
+	/* murmur3's finalizer: one to one. map_place() would not do: all keys of one part share the
+	 * high bits of their places. */
 	key ^= key >> 16;
 	key *= 0x85ebca6bu;
 	key ^= key >> 13;
@@ -99,13 +102,13 @@ static inline size_t table_hash(uint32_t key)
 	return key;
 }
 
-/* Where a hash's segment is in the directory. */
+/* The place in the directory of the segment of a hash. */
 static inline size_t table_place_of(const struct table *t, size_t h)
 {
 	return (size_t)((uint64_t)h >> (32 - t->depth));
 }
 
-/* The first of its places. */
+/* A segment may have several places in the directory; this is the first. */
 static inline struct segment *table_first_of(const struct table *t, size_t place)
 {
 	unsigned more = t->depth - t->segment[place].depth;
@@ -189,7 +192,8 @@ static int no_slots(size_t count, struct error *err)
 	return error_set(err, ERROR_OS, "table", "out of memory for %zu keys", count);
 }
 
-/* Those of `from` with bit `bit` of their hash as `is` says; all when bit is 0. */
+/* Copies those slots of `from` whose hash has bit `bit` as `is` says; bit 0: all. Returns how
+ * many. */
 static uint32_t take_slots(struct slot *to, size_t to_mask, const struct slot *from, size_t mask,
 			   size_t bit, size_t is)
 {
@@ -207,7 +211,7 @@ static uint32_t take_slots(struct slot *to, size_t to_mask, const struct slot *f
 	return count;
 }
 
-/* The only segment gets longer. */
+/* Doubles the segment, while there is only one. */
 static int grow_segment(struct table *t, struct error *err)
 {
 	size_t mask = t->mask * 2 + 1;
@@ -239,7 +243,7 @@ static int double_directory(struct table *t, struct error *err)
 	return 0;
 }
 
-/* The segment with this hash becomes two. */
+/* Splits the segment of this hash in two. */
 static int split_segment(struct table *t, size_t h, struct error *err)
 {
 	if (table_first_of(t, table_place_of(t, h))->depth == t->depth &&
@@ -262,8 +266,8 @@ static int split_segment(struct table *t, size_t h, struct error *err)
 	return 0;
 }
 
-/* With this many keys the segment with this hash is full enough to become two. Multiples of the
- * golden ratio lie evenly between 0 and 1 (Knuth, volume 3, 6.4). */
+/* So many keys are enough to split the segment of this hash. Multiples of the golden ratio lie
+ * evenly between 0 and 1 (Knuth, volume 3, 6.4), so the thresholds differ. */
 static size_t table_enough(const struct table *t, size_t h, unsigned depth)
 {
 	uint32_t prefix = (uint32_t)((uint64_t)h >> (32 - depth));
@@ -272,7 +276,7 @@ static size_t table_enough(const struct table *t, size_t h, unsigned depth)
 	return (t->mask + 1) / 2 - (size_t)((uint64_t)(t->mask + 1) / 8 * part >> 32);
 }
 
-/* Room for one more key with this hash. */
+/* Makes room for one more key with this hash. */
 static int grow_slots(struct table *t, size_t h, struct error *err)
 {
 	const struct segment *s = table_first_of(t, table_place_of(t, h));
@@ -294,7 +298,7 @@ static int grow_chunks(struct table *t, struct error *err)
 	return 0;
 }
 
-/* A new row for key; *number counts from 0. */
+/* Makes a new row for key; *number counts from 0. */
 static int table_make(struct table *t, uint32_t key, size_t *number, struct error *err)
 {
 	if (t->count == UINT32_MAX - 1)
@@ -311,10 +315,10 @@ static int table_make(struct table *t, uint32_t key, size_t *number, struct erro
 	return 0;
 }
 
-/* The hashes of a group's keys; their slots are on the way to the cache. */
+/* Computes the hashes of a group's keys, and prefetches their slots. */
 static void aim(const struct table *t, const uint32_t *key, size_t n, uint32_t *own, size_t *h)
 {
-	/* A copy: the keys may lie in memory that their sender still writes. */
+	/* A copy, as the keys may lie in memory that their sender still writes. */
 	memcpy(own, key, n * sizeof *own);
 	for (size_t i = 0; i < n; i++) {
 		h[i] = table_hash(own[i]);
@@ -322,7 +326,7 @@ static void aim(const struct table *t, const uint32_t *key, size_t n, uint32_t *
 	}
 }
 
-/* The slot of a key with hash h, or the empty one where it belongs. */
+/* The slot of a key with hash h; if there is none, the empty slot where it belongs. */
 static inline struct slot *table_find_slot(const struct table *t, uint32_t key, size_t h)
 {
 	struct slot *slot = t->segment[table_place_of(t, h)].slot;
@@ -332,7 +336,7 @@ static inline struct slot *table_find_slot(const struct table *t, uint32_t key, 
 	return &slot[h];
 }
 
-/* A slot and a row for a key that has none. */
+/* Makes a slot and a row for a key that has none. */
 static int table_add_row(struct table *t, uint32_t key, size_t h, size_t *number, struct error *err)
 {
 	if (grow_slots(t, h, err) != 0 || table_make(t, key, number, err) != 0)
@@ -342,7 +346,7 @@ static int table_add_row(struct table *t, uint32_t key, size_t h, size_t *number
 	return 0;
 }
 
-/* Finds or makes the rows of a group that was aimed at. */
+/* Finds or makes the rows of a group, after aim(). */
 static int hit(struct table *t, const uint32_t *key, const size_t *h, size_t n, float **row,
 	       struct error *err)
 {
@@ -366,7 +370,7 @@ int table_rows(struct table *t, const uint32_t *key, size_t n, float **row, stru
 	aim(t, key, len, own[0], h[0]);
 	for (size_t i = 0, turn = 0; i < n; turn ^= 1) {
 		size_t next = i + len, next_len = n - next < GROUP ? n - next : GROUP;
-		/* The next group's misses run while this one is looked up. */
+		/* The next group's cache misses run while this group is looked up. */
 		aim(t, key + next, next_len, own[turn ^ 1], h[turn ^ 1]);
 		if (hit(t, own[turn], h[turn], len, row + i, err) != 0)
 			return -1;
@@ -395,7 +399,7 @@ void table_look(const struct table *t, const uint32_t *key, size_t n, float **ro
 
 /* ---- removing ---- */
 
-/* Empties a slot of the segment of hash h. Those behind it that would not be found any more move up
+/* Empties a slot of the segment of hash h. Slots behind it that could not be found any more move up
  * (Knuth, volume 3, 6.4, algorithm R). */
 static void empty_slot(struct table *t, size_t h, struct slot *gone)
 {

@@ -15,7 +15,7 @@
 
 struct table;
 
-/* Fills row (width parameters and the slots behind them) for a key that is seen first. */
+/* Fills row (width parameters, then the slots) for a key that comes for the first time. */
 typedef void table_init_fn(uint32_t key, float *row, void *arg);
 
 int table_new(struct table **out, size_t width, size_t slots, table_init_fn *init, void *arg,
@@ -24,18 +24,19 @@ void table_free(struct table *t); /* NULL is fine */
 
 size_t table_count(const struct table *t);
 
-/* row[i] = the record of key[i], made when it is new. ERROR_OS when memory is gone; rows made until
- * then stay. */
+/* row[i] = the record of key[i]; it is made if the key is new. ERROR_OS: no memory; rows that were
+ * made before stay. */
 int table_rows(struct table *t, const uint32_t *key, size_t n, float **row, struct error *err);
 
-/* The same without making any: NULL when it is not there. */
+/* The same, but no row is made: NULL if there is none. */
 void table_look(const struct table *t, const uint32_t *key, size_t n, float **row);
 
-/* Rows of keys go; keys that are not there are passed over. No pointer to a row of this table is
- * good any more: the last ones take the places of those that went. */
+/* Removes the rows of n keys; keys without a row are ignored. All pointers to rows of this table
+ * are invalid afterwards: the last rows of the table move into the gaps. */
 void table_remove(struct table *t, const uint32_t *key, size_t n);
 
-/* The i-th row in order of making (i < table_count()), but where some were removed. */
+/* The i-th row (i < table_count()), in the order in which rows were made, except that removals
+ * change it. */
 float *table_at(const struct table *t, size_t i);
 
 static inline uint32_t table_key(const float *row)
@@ -43,8 +44,8 @@ static inline uint32_t table_key(const float *row)
 	return ((const uint32_t *)(const void *)row)[-2];
 }
 
-/* A row that is made, or given to table_touch(), gets the generation of that moment, from 1 on.
- * This tells which rows have changed since. */
+/* Each row has a generation. A row that is made, or given to table_touch(), gets the present one;
+ * they count from 1. So one can tell which rows have changed since some generation. */
 uint32_t table_generation(const struct table *t);
 void table_next_generation(struct table *t);
 
@@ -58,9 +59,10 @@ static inline uint32_t table_touched(const float *row)
 	return ((const uint32_t *)(const void *)row)[-3];
 }
 
-/* Sets of rows without clearing (Briggs and Torczon, "An efficient representation for sparse sets",
- * 1993): a row is in list[0..n) when its mark says where. Returns its place there, after appending
- * it when it was not (then the result is the old n, and the caller adds one). */
+/* A set of rows that need not be cleared (Briggs and Torczon, "An efficient representation for
+ * sparse sets", 1993): a row is in list[0..n) if its mark is its place there. Returns that place.
+ * If the row was not in the list, it is appended: then the result is n, and the caller adds one to
+ * n. */
 static inline size_t table_place(float *row, float **list, size_t n)
 {
 	uint32_t *mark = &((uint32_t *)(void *)row)[-1];
