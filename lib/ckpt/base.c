@@ -1,6 +1,6 @@
 /*
- * base: a checkpoint that has only those rows that changed since an older one, its base, reads as if it
- * had all of them: the base's rows, but for those that it has itself (ckpt.h).
+ * base: makes a checkpoint that has only the rows that changed since an older one, its base, read
+ * as if it had all rows.  The other rows come from the base (ckpt.h).
  */
 #include "ckpt/base.h"
 
@@ -16,8 +16,8 @@
 
 #define BUCKET_KEYS 8
 
-/* The directory of the base of the checkpoint in dir: beside it. Beside what a link, or ".", stands for
- * only its parent is. */
+/* The directory of the base: beside dir. If dir is a link or ".", it is beside the directory that
+ * dir stands for. */
 static int base_path(const char *dir, const char *base, char *out, size_t max, struct error *err)
 {
 	char plain[CKPT_PATH_MAX], parent[CKPT_PATH_MAX];
@@ -88,11 +88,11 @@ int ckpt_find_base(const char *dir, char *out, size_t max)
 
 /* ---- which rows a checkpoint has itself ---- */
 
-/* Sorted into buckets by their places, which spread evenly: a key is looked for among a few. */
+/* The keys in buckets by their places. Places spread evenly, so a key is looked for among a few. */
 struct own_keys {
 	uint32_t *key;
 	size_t count, room;
-	size_t *first; /* of each bucket, and behind the last one */
+	size_t *first; /* where each bucket begins; and where the last one ends */
 	unsigned shift;
 };
 
@@ -130,7 +130,7 @@ static int fill_buckets(struct own_keys *o, struct error *err)
 		o->first[ckpt_base_bucket_of(o, o->key[i])]++;
 	for (size_t i = 0, end = 0; i <= buckets; i++)
 		o->first[i] = end += o->first[i];
-	/* From their ends down: first[] is then what its name says. */
+	/* Each bucket is filled from its end down, so that first[] then says where it begins. */
 	for (size_t i = o->count; i-- > 0;)
 		sorted[--o->first[ckpt_base_bucket_of(o, o->key[i])]] = o->key[i];
 	free(o->key);
@@ -152,7 +152,7 @@ struct others {
 	const struct stream_taker *taker;
 	const struct stream_shape *shape;
 	struct own_keys own;
-	uint32_t *key; /* of a block, as all that follows */
+	uint32_t *key; /* of a block, as values[] is */
 	float *values[1 + STREAM_SLOTS_MAX];
 };
 

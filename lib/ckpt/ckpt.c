@@ -1,6 +1,6 @@
 /*
- * ckpt: one checkpoint, opened, read and verified (ckpt.h).  It only ever reads; what is not covered
- * by a checksum that fits is refused.
+ * ckpt: one checkpoint, opened, read and verified (ckpt.h).  It only reads, and refuses everything
+ * that is not covered by a correct checksum.
  */
 #include "ckpt/ckpt.h"
 
@@ -19,9 +19,9 @@
 
 #define INCLUDED_MAX (256u << 20) /* bytes of an included file that is read into memory */
 
-#define FILES_BESIDE 512 /* that a process may have open besides parts */
+#define FILES_BESIDE 512 /* so many files a process may have open besides parts */
 
-/* More only wait for memory and disk. */
+/* more threads would only wait for memory and disk */
 #define TEAM_MAX 16u
 
 struct ckpt {
@@ -29,7 +29,7 @@ struct ckpt {
 	struct team *team;
 	struct ckpt_manifest manifest;
 	struct part_reader **part; /* [manifest.parts] */
-	struct ckpt *base;         /* with the rows that have not changed since; NULL: all are here */
+	struct ckpt *base;         /* has the rows that have not changed; NULL: all are here */
 };
 
 struct team *ckpt_team(void)
@@ -60,7 +60,7 @@ int ckpt_check_length(const char *dir, const struct ckpt_file *f, struct error *
 	return 0;
 }
 
-/* Part i follows part i-1 without a gap, and both are made the same way. */
+/* Checks that part i follows part i-1 without a gap, and that both have the same shape. */
 static int check_part(struct ckpt *c, uint32_t i, struct error *err)
 {
 	const struct stream_shape *s = stream_get_shape(part_stream(c->part[i]));
@@ -86,7 +86,7 @@ static int open_parts(struct ckpt *c, struct error *err)
 	for (size_t i = 0; i < c->manifest.count; i++)
 		if (ckpt_check_length(c->dir, &c->manifest.file[i], err) != 0)
 			return -1;
-	/* Its base may have as many. */
+	/* A base may have as many parts. */
 	fs_allow_files(2 * (uint64_t)c->manifest.parts + FILES_BESIDE);
 	c->part = calloc(c->manifest.parts, sizeof *c->part);
 	if (!c->part)
@@ -100,7 +100,7 @@ static int open_parts(struct ckpt *c, struct error *err)
 	return 0;
 }
 
-/* The other rows, of the same shape. */
+/* Opens the base, which must have the same shape. */
 static int open_base(struct ckpt *c, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
@@ -114,7 +114,7 @@ static int open_base(struct ckpt *c, struct error *err)
 	return 0;
 }
 
-/* Which rows a part lacks, only a base has. */
+/* A part that lacks rows is refused if there is no base. */
 static int ckpt_check_rows(const struct ckpt *c, struct error *err)
 {
 	for (uint32_t i = 0; i < c->manifest.parts; i++)
@@ -177,7 +177,7 @@ const struct ckpt_file *ckpt_find_file(const struct ckpt *c, const char *name)
 	return ckpt_manifest_file(&c->manifest, name);
 }
 
-/* Path and entry of an included file whose content has been checked. */
+/* Path and entry of an included file; its content is checked. */
 static int find_included(struct ckpt *c, const char *name, char *path, size_t max,
 			 const struct ckpt_file **file, struct error *err)
 {
@@ -195,7 +195,7 @@ static int check_sum(const char *path, const struct ckpt_file *f, uint64_t bytes
 	return 0;
 }
 
-/* A file in dir, by its length and then all that it holds. Its full path into path. */
+/* Checks a file in dir: first its length, then its sum. Its full path goes into path. */
 static int ckpt_check_whole(const char *dir, const struct ckpt_file *f, char path[CKPT_PATH_MAX],
 			    struct error *err)
 {
@@ -267,7 +267,7 @@ int ckpt_read_layout(struct ckpt *c, struct layout *l, struct error *err)
 
 /* ---- of trainers that are not ours ---- */
 
-/* Whether a file is the one that was saved, or lies in it. */
+/* Whether the file `name` is `saved`, or lies in the directory `saved`. */
 static int ckpt_is_below(const char *name, const char *saved)
 {
 	size_t len = strlen(saved);
@@ -425,7 +425,7 @@ int ckpt_restore(struct ckpt *c, struct store *s, int *slots_lost, struct error 
 				       .place_end = map->key_begin[part + 1]};
 	const struct part_want rows = {.place_begin = want.place_begin, .place_end = want.place_end};
 	const struct stream_taker taker = store_taker(s);
-	/* A row that comes twice is as it came last: there is no need to know which do. */
+	/* A row that comes twice keeps what comes last. So there is no need to know which do. */
 	if ((!c->base || read_base(c, &rows, &taker, err) == 0) &&
 	    ckpt_read_own(c, &want, &taker, err) == 0)
 		return 0;
@@ -439,7 +439,7 @@ struct verdict {
 	part_bad_fn *bad;
 	void *arg;
 	int found;
-	struct error trouble; /* why something could not be looked at, that is no damage */
+	struct error trouble; /* why something could not be looked at; this is not damage */
 };
 
 static void ckpt_tell(struct verdict *v, const struct error *e)
@@ -452,7 +452,8 @@ static void ckpt_tell(struct verdict *v, const struct error *e)
 	v->found++;
 }
 
-/* A part's own checksums say which block it is; MANIFEST's, whether they can be believed. */
+/* A part's own checksums say which block is damaged; MANIFEST's checksum says whether the part's
+ * own can be believed. */
 static int verify_part(const char *path, struct verdict *v)
 {
 	struct error why = {0};
@@ -497,7 +498,7 @@ static int ckpt_count_keys(void *count, size_t rows, const uint32_t *keys, const
 	return 0;
 }
 
-/* Whether it and its base have together as many rows as there were. */
+/* Checks that it and its base together have as many rows as there were. */
 static int check_all_rows(struct ckpt *c, struct error *err)
 {
 	const struct part_want rows = {.place_end = MAP_PLACES};
@@ -513,8 +514,8 @@ static int check_all_rows(struct ckpt *c, struct error *err)
 	return 0;
 }
 
-/* What no single file shows: parts of different shapes, a layout that does not fit them, rows that
- * neither the checkpoint nor its base has. */
+/* Checks what no single file shows: parts of different shapes, a layout that does not fit them,
+ * rows that neither the checkpoint nor its base has. */
 static void verify_whole(const char *dir, struct verdict *v)
 {
 	struct error why = {0};
@@ -530,7 +531,7 @@ static void verify_whole(const char *dir, struct verdict *v)
 	free(l);
 }
 
-/* Of the base every byte, too: it is needed as much. */
+/* Verifies every byte of the base as well: it is needed as much. */
 static void verify_base(const char *dir, const struct ckpt_manifest *m, struct verdict *v)
 {
 	char path[CKPT_PATH_MAX];

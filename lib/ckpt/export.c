@@ -1,6 +1,7 @@
 /*
- * export: see export.h.  The file is laid out first, its space allocated and mapped; tensors are then
- * read straight into their places.  It must never interpret the parameters.
+ * export: see export.h.  First the layout of the file is computed, and its space is allocated and
+ * mapped; then tensors are read straight into their places.  It must never interpret the
+ * parameters.
  */
 #include "ckpt/export.h"
 
@@ -24,8 +25,8 @@ struct export {
 	const char *name;
 	struct layout layout;
 	uint64_t rows;         /* of the table, as exported */
-	uint64_t keys_bytes;   /* at 0 of the data */
-	uint64_t dense_at;     /* the flat vector is contiguous there, tensors being its pieces */
+	uint64_t keys_bytes;   /* keys are at 0 of the data */
+	uint64_t dense_at;     /* where the flat vector is: its tensors follow each other */
 	uint64_t table_at;
 	uint64_t data_bytes;
 	char *header;          /* JSON, padded */
@@ -82,8 +83,8 @@ static int add_table(const struct export *x, json_t *header)
 				   x->table_at, bytes);
 }
 
-/* An included file as it is, so that the export says by itself what its inputs mean. One that is not
- * UTF-8 (a column's name in another encoding) is no JSON string, and stays behind. */
+/* Adds an included file as it is. One that is not UTF-8 (a column's name in another encoding) can't
+ * be a JSON string, and is left out. */
 static int export_add_text(const struct export *x, json_t *metadata, const char *name,
 			   struct error *err)
 {
@@ -152,7 +153,7 @@ static int make_header(struct export *x, struct error *err)
 	return x->header ? 0 : error_set(err, ERROR_OS, x->name, "out of memory");
 }
 
-/* Where everything lies. */
+/* Computes where everything is in the file. */
 static int export_plan(struct export *x, struct error *err)
 {
 	const struct layout_table *t = &x->layout.table;
@@ -177,8 +178,8 @@ static int export_plan(struct export *x, struct error *err)
 struct fill {
 	const struct export *x;
 	uint64_t n;      /* rows seen */
-	uint64_t *order; /* key << 32 | number in the walk */
-	uint32_t *rank;  /* [number in the walk]: place in the file */
+	uint64_t *order; /* key << 32 | number of the row, in the order of reading */
+	uint32_t *rank;  /* [number of the row]: its place in the file */
 };
 
 static void export_put_row(const struct export *x, uint64_t row, const float *values)
@@ -211,7 +212,7 @@ static int take_all_rows(void *arg, size_t rows, const uint32_t *keys, const flo
 	return 0;
 }
 
-/* The parts say how many rows there are, and room was made for that many. */
+/* The parts say how many rows there are, and there is room for exactly so many. */
 static int check_count(const struct fill *f, uint64_t count, struct error *err)
 {
 	return count == f->x->rows
@@ -254,7 +255,7 @@ static int export_compare_u64(const void *left, const void *right)
 
 static const struct part_want everything = {.dense_end = UINT64_MAX, .place_end = MAP_PLACES};
 
-/* Two walks over the rows, the same order in both: keys first, then each row to its rank. */
+/* Reads the rows twice, in the same order: first the keys, then each row to its rank. */
 static int fill_sorted(struct fill *f, struct error *err)
 {
 	const struct part_want rows = {.place_end = MAP_PLACES};
@@ -279,7 +280,7 @@ static int fill_sorted(struct fill *f, struct error *err)
 	return ckpt_read(x->ckpt, &rows, &taker, err);
 }
 
-/* Absent rows of a table that is one tensor have their initial values. */
+/* For a table that is one tensor: rows that do not exist get their initial values. */
 static int fill_all_rows(struct fill *f, struct error *err)
 {
 	const struct stream_taker taker = {
@@ -316,7 +317,7 @@ static int map_and_fill(struct export *x, int fd, struct error *err)
 {
 	uint64_t data_at = HEADER_PREFIX_BYTES + x->header_bytes;
 	uint64_t total = data_at + x->data_bytes;
-	uint64_t length = x->header_bytes; /* little-endian, as the machine */
+	uint64_t length = x->header_bytes; /* little-endian, as is the machine */
 	int errnum = posix_fallocate(fd, 0, (off_t)total);
 	if (errnum != 0) {
 		errno = errnum;

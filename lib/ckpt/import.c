@@ -33,7 +33,7 @@ static const struct {
 
 struct tensor {
 	enum type type;
-	uint64_t rows, count; /* first dimension; elements */
+	uint64_t rows, count; /* rows: first dimension; count: elements */
 	const uint8_t *data;
 };
 
@@ -47,7 +47,7 @@ struct import {
 	json_t *header;
 	struct layout layout;
 	struct tensor tensor[LAYOUT_TENSORS_MAX];
-	struct tensor keys, values; /* of the table; keys.data NULL: row k is that of key k */
+	struct tensor keys, values; /* of the table; keys.data NULL: row k is for key k */
 	uint64_t rows;
 	uint64_t *order; /* place of the key << 32 | number of the row, ascending */
 	struct ckpt_manifest manifest;
@@ -68,7 +68,7 @@ static int read_header(struct import *x, struct error *err)
 	json_error_t why;
 	uint64_t len = 0;
 	if (x->map_bytes >= HEADER_PREFIX_BYTES)
-		memcpy(&len, x->map, sizeof len); /* little-endian, as the machine */
+		memcpy(&len, x->map, sizeof len); /* little-endian, as is the machine */
 	if (x->map_bytes < HEADER_PREFIX_BYTES || len > HEADER_BYTES_MAX ||
 	    len > x->map_bytes - HEADER_PREFIX_BYTES)
 		return error_set(err, ERROR_DATA, file, "is no safetensors file, or is cut off");
@@ -86,7 +86,7 @@ static int import_open_file(struct import *x, struct error *err)
 {
 	const char *file = x->how->file;
 	struct stat st;
-	/* A pipe that nobody writes into is refused, not waited for. */
+	/* A pipe is refused, not waited for. */
 	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return error_errno(err, 0, file, "can't be read");
@@ -129,7 +129,8 @@ static int find_type(const char *name, enum type *out)
 	return -1;
 }
 
-/* Elements, and the first dimension; a shape without dimensions has one. */
+/* Reads the number of elements and the first dimension; a shape without dimensions has one
+ * element. */
 static int read_shape(const json_t *shape, struct tensor *t)
 {
 	size_t n = json_array_size(shape);
@@ -146,7 +147,7 @@ static int read_shape(const json_t *shape, struct tensor *t)
 	return t->count <= INT64_MAX / 16 ? 0 : -1;
 }
 
-/* 1: there is no such tensor. */
+/* Finds a tensor. 1: there is none of this name. */
 static int import_find(const struct import *x, const char *name, struct tensor *t,
 		       struct error *err)
 {
@@ -207,7 +208,8 @@ static int import_read_spans(const struct import *x, struct span *span, size_t *
 	return 0;
 }
 
-/* The format has neither gaps nor bytes of two tensors: a header that does belongs to other data. */
+/* In this format tensors have no gaps between them and do not overlap. A header that has either
+ * belongs to other data. */
 static int check_spans(const struct import *x, struct error *err)
 {
 	struct span *span = malloc((json_object_size(x->header) + 1) * sizeof *span);
@@ -243,7 +245,7 @@ static float from_half(uint16_t h)
 	float value;
 	if (exponent == 31) {
 		bits = sign | 0x7f800000u | mantissa << 13;
-	} else if (exponent == 0) { /* a multiple of 2^-24 */
+	} else if (exponent == 0) { /* subnormal: a multiple of 2^-24 */
 		value = (float)mantissa * 0x1p-24f;
 		return sign ? -value : value;
 	} else {
@@ -253,7 +255,7 @@ static float from_half(uint16_t h)
 	return value;
 }
 
-/* Elements begin.. of t as floats. */
+/* Elements begin .. begin+count-1 of t, as floats. */
 static void import_load(const struct tensor *t, uint64_t begin, size_t count, float *out)
 {
 	const uint8_t *at = t->data + begin * types[t->type].bytes;
@@ -282,7 +284,7 @@ static void import_load(const struct tensor *t, uint64_t begin, size_t count, fl
 	}
 }
 
-/* The same; they are to be finite. */
+/* The same, but a value that is not finite is an error. */
 static int load_finite(const struct import *x, const struct tensor *t, const char *name,
 		       uint64_t begin, size_t count, float *out, struct error *err)
 {
@@ -313,7 +315,7 @@ static int find_floats(const struct import *x, const char *name, uint64_t rows, 
 	return t->count == rows * cols && t->rows == rows ? 0 : import_wrong(x, name, shape, err);
 }
 
-/* NAME.keys and NAME.values, or NAME. */
+/* Finds NAME.keys and NAME.values, or NAME. */
 static int find_table(struct import *x, struct error *err)
 {
 	const struct layout_table *t = &x->layout.table;
@@ -358,8 +360,8 @@ static int import_compare_u64(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-/* In a table that is one tensor, a row with its initial values can't be told from one that does not
- * exist. */
+/* Whether a row of a table that is one tensor has its initial values: it can't be told from one
+ * that does not exist. */
 static int is_untouched(const struct import *x, uint32_t key, uint64_t row, float *values,
 			float *initial)
 {
@@ -371,7 +373,7 @@ static int is_untouched(const struct import *x, uint32_t key, uint64_t row, floa
 	return memcmp(values, initial, width * sizeof *values) == 0;
 }
 
-/* Its rows in the order of their places, none twice. */
+/* Sorts the rows by their places; a key that comes twice is an error. */
 static int import_order_rows(struct import *x, struct error *err)
 {
 	const struct layout_table *t = &x->layout.table;
@@ -478,7 +480,7 @@ static int import_write_rows(struct import *x, struct stream_writer *w,
 	return 0;
 }
 
-/* The first row at this place or behind it. */
+/* The first row whose place is this one or a later one. */
 static uint64_t row_at(const struct import *x, uint64_t place)
 {
 	uint64_t low = 0, high = x->rows;
@@ -544,7 +546,7 @@ static int write_parts(struct import *x, struct error *err)
 	return result;
 }
 
-/* A file that the metadata hold. */
+/* Writes a file that the metadata have. */
 static int write_text(struct import *x, const char *name, struct error *err)
 {
 	const char *text = metadata(x, name);

@@ -1,6 +1,6 @@
 /*
  * list: a directory of checkpoints: which are complete, which is the newest, which may go (ckpt.h).
- * Whatever lies there that is no checkpoint is left alone.
+ * Things there that are no checkpoints are left alone.
  */
 #include "ckpt/ckpt.h"
 
@@ -22,7 +22,7 @@ static int ckpt_list_is_number(const char *name)
 	return name[0] && strspn(name, "0123456789") == strlen(name);
 }
 
-/* Names of digits as numbers, of any length. */
+/* Compares names of digits as numbers, of any length. */
 static int compare_numbers(const char *a, const char *b)
 {
 	a += strspn(a, "0");
@@ -37,8 +37,8 @@ static int ckpt_list_compare_names(const char *a, const char *b)
 	return order ? order : strcmp(a, b);
 }
 
-/* Oldest first. Incarnations before iterations: a job that was rolled back counts its iterations
- * again. */
+/* Oldest first. Incarnations come before iterations: a job that was rolled back counts its
+ * iterations again. */
 static int compare_entries(const void *left, const void *right)
 {
 	const struct ckpt_entry *a = left, *b = right;
@@ -61,9 +61,9 @@ static int check_lengths(const char *dir, const struct ckpt_manifest *m, struct 
 	return 0;
 }
 
-/* Its damage is known, or it can't be read just now: then it is taken neither for complete nor for
- * one that may be removed. -1: unknown, because it may not be read or a newer program wrote it:
- * then `latest` must not answer with an older one. */
+/* 1: its damage is known, or it can't be read just now; then it counts neither as complete nor as
+ * one that may be removed. -1: nothing is known, because there is no permission, or a newer program
+ * wrote it; then `latest` must not answer with an older one. */
 static int not_complete(struct ckpt_entry *e, const struct error *why, struct error *err)
 {
 	if (why->code != ERROR_DATA && why->code != ERROR_NOINPUT && why->code != ERROR_IO) {
@@ -80,7 +80,7 @@ static int not_complete(struct ckpt_entry *e, const struct error *why, struct er
 	return 1;
 }
 
-/* Whether the base is there, as long as it was. */
+/* Checks that the base exists, with the length of its files. */
 static int check_base(const char *dir, const struct ckpt_manifest *m, struct error *err)
 {
 	char path[CKPT_PATH_MAX];
@@ -92,7 +92,7 @@ static int check_base(const char *dir, const struct ckpt_manifest *m, struct err
 	return result;
 }
 
-/* What the one in dir says of itself, and that its files are there. */
+/* Reads MANIFEST of the checkpoint in dir, and checks that its files exist. */
 static int take_manifest(const char *dir, struct ckpt_entry *e, struct error *err)
 {
 	struct ckpt_manifest m;
@@ -116,7 +116,7 @@ static int take_manifest(const char *dir, struct ckpt_entry *e, struct error *er
 	return result;
 }
 
-/* 1 when name is a checkpoint, or what is left of one; -1 when nobody can tell. */
+/* 1: name is a checkpoint, or what is left of one; -1: this can't be found out. */
 static int ckpt_list_look_at(const char *dir, const char *name, struct ckpt_entry *e,
 			     struct error *err)
 {
@@ -197,7 +197,7 @@ int ckpt_latest(const char *dir, char *out, size_t out_max, struct error *err)
 	return result;
 }
 
-/* The last part of a path, trailing slashes left out. */
+/* The last part of a path, without trailing slashes. */
 static void last_part(const char *path, char *out, size_t max)
 {
 	size_t len = strlen(path);
@@ -209,7 +209,7 @@ static void last_part(const char *path, char *out, size_t max)
 	snprintf(out, max, "%.*s", (int)(len - from), path + from);
 }
 
-/* What is half removed must not look complete. */
+/* MANIFEST goes first: what is half removed must not look complete. */
 static int ckpt_list_remove_one(const char *dir, const char *name, struct error *err)
 {
 	char path[CKPT_PATH_MAX], manifest[CKPT_PATH_MAX];
@@ -225,7 +225,7 @@ static int ckpt_list_remove_one(const char *dir, const char *name, struct error 
 	return fs_remove_tree(path, err);
 }
 
-/* list: of paths or names, NULL behind the last. */
+/* list: paths or names; NULL behind the last. */
 static int ckpt_list_is_in(const char *name, const char *const *list)
 {
 	char one[CKPT_PATH_MAX];
@@ -243,7 +243,7 @@ static int is_one(const char *name, const char *path)
 	return path && ckpt_list_is_in(name, list);
 }
 
-/* By its name, or as what a link, or ".", stands for. */
+/* Whether it is in the list by its name, or as the directory that a link or "." stands for. */
 static int is_protected(const char *dir, const char *name, const char *const *list)
 {
 	char path[CKPT_PATH_MAX];
@@ -265,7 +265,8 @@ static void tell_nobody(const char *place, const char *text, void *arg)
 	(void)arg;
 }
 
-/* The number of the newest that is whole; count: none is. -1: can't be looked at. */
+/* Finds the number of the newest whole one; count: there is none. -1: not all could be looked
+ * at. */
 static int ckpt_list_find_whole(const char *dir, const struct ckpt_entry *entry, size_t count,
 				const struct ckpt_pruning *how, size_t *out, struct error *err)
 {
@@ -287,11 +288,12 @@ static int ckpt_list_find_whole(const char *dir, const struct ckpt_entry *entry,
 	return 0;
 }
 
-/* Which stay, whatever is whole: the newest, those that are protected, and the bases of both. */
+/* Marks those that stay in any case: the newest, and those that are protected. (keep_bases() adds
+ * their bases.) */
 static void choose_kept(const char *dir, const struct ckpt_entry *entry, size_t count,
 			const struct ckpt_pruning *how, char *kept)
 {
-	uint64_t newer = 0; /* that are of use */
+	uint64_t newer = 0; /* complete ones that are newer */
 	for (size_t i = count; i-- > 0;) {
 		kept[i] = is_protected(dir, entry[i].name, how->protect) ||
 			  (entry[i].complete && newer < how->keep);
@@ -307,7 +309,7 @@ static void keep_bases(const struct ckpt_entry *entry, size_t count, char *kept)
 				kept[b] = 1;
 }
 
-/* Whether a complete one would go, so that it matters which are whole. */
+/* Whether a complete one would be removed. Only then does it matter which are whole. */
 static int any_goes(const struct ckpt_entry *entry, size_t count, const char *kept)
 {
 	for (size_t i = 0; i < count; i++)
@@ -337,7 +339,7 @@ static int ckpt_list_prune(const char *dir, const struct ckpt_entry *entry, size
 						 compare_numbers(e->name, newest) < 0;
 		if (!goes || kept[i])
 			continue;
-		/* One that can't be removed keeps no other. */
+		/* If one can't be removed, the others still are. */
 		if (ckpt_list_remove_one(dir, e->name, result == 0 ? err : NULL) != 0)
 			result = -1;
 		else if (how->removed)

@@ -59,8 +59,8 @@ int ckpt_manifest_start(struct ckpt_manifest *m, const char *job, uint64_t itera
 	return 0;
 }
 
-/* A path of a foreign checkpoint: parts that are names, so that it can't lead out of the directory
- * unless it says so by a slash in front. */
+/* Whether it is a path of a foreign checkpoint: its parts are names, so it can't lead out of the
+ * directory unless it begins with a slash. */
 static int is_path(const char *path)
 {
 	const char *at = path + (path[0] == '/');
@@ -136,14 +136,14 @@ const struct ckpt_saved *ckpt_find_saved(const struct ckpt_manifest *m, const ch
 			continue;
 		if (strcmp(s->worker, worker) == 0)
 			return s;
-		/* By number: they stand in the order in which they joined. */
+		/* By number: the entries are in the order in which trainers joined. */
 		if (!first || strverscmp(s->worker, first->worker) < 0)
 			first = s;
 	}
 	return first;
 }
 
-/* Reads in to its end, writes what it reads to out (unless -1), sums it. */
+/* Reads `in` to its end, sums what it reads and writes it to `out` (-1: nowhere). */
 static int manifest_pump(int in, const char *in_name, int out, const char *out_name,
 			 uint64_t *bytes, uint64_t *sum, struct error *err)
 {
@@ -234,7 +234,7 @@ int ckpt_include(struct ckpt_manifest *m, const char *dir, const char *path, con
 	return result == 0 ? ckpt_add(m, name, bytes, sum, err) : -1;
 }
 
-/* Sets m->parts: part-0, part-1, ... as far as they go; a part beyond is one too many. */
+/* Sets m->parts: part-0, part-1, ... without a gap; a part behind a gap is an error. */
 static int count_parts(struct ckpt_manifest *m, struct error *err)
 {
 	uint32_t named = 0, n = 0;
@@ -264,7 +264,7 @@ const struct ckpt_file *ckpt_manifest_file(const struct ckpt_manifest *m, const 
 	return NULL;
 }
 
-/* The whole text into text[TEXT_ROOM()]; its length. */
+/* Writes the whole text into text[TEXT_ROOM()]; returns its length. */
 static size_t format_manifest(const struct ckpt_manifest *m, char *text)
 {
 	struct record_out o;
@@ -317,7 +317,8 @@ int ckpt_commit(struct ckpt_manifest *m, const char *dir, struct error *err)
 	char *text = malloc(TEXT_ROOM(m->count + m->saved_count));
 	if (!text)
 		return error_set(err, ERROR_OS, dir, "out of memory");
-	/* The files' names before MANIFEST's: the directory's entries must be on disk first. */
+	/* First the files' names, then MANIFEST's: the other entries of the directory must be on
+	 * disk first. */
 	int result = fs_sync_dir(dir, err);
 	if (result == 0)
 		result = fs_replace_file(path, text, format_manifest(m, text), err);
@@ -346,7 +347,7 @@ static int manifest_read_sum(const struct record *r, const char *key, uint64_t *
 	return 0;
 }
 
-/* A name, not a path: it is beside this one. */
+/* The base: a name, not a path, as it is beside this one. */
 static int manifest_take_base(struct ckpt_manifest *m, const struct record *r, struct error *err)
 {
 	const char *base;
@@ -419,7 +420,7 @@ static int manifest_take_line(struct ckpt_manifest *m, const struct record *r, u
 	return record_is(r, "saved") ? take_saved(m, r, err) : 0;
 }
 
-/* The last line, exactly as we would write it. */
+/* Checks the last line: it must be exactly as we would write it. */
 static int manifest_check_end(const char *text, size_t len, struct error *err)
 {
 	char end[END_BYTES + 1];

@@ -1,4 +1,4 @@
-/* memory: see memory.h. If anything is wrong with it, the part is on the disk, too. */
+/* memory: see memory.h. Nothing here is needed for safety: the part is on the disk, too. */
 #include "ckpt/memory.h"
 
 #include "base/fs.h"
@@ -60,7 +60,7 @@ void ckpt_memory_forget(const char *dir, uint32_t part)
 	rmdir(dir); /* when it is empty */
 }
 
-/* What keep_open() asks for. */
+/* The name under which keep_open() asks for it. */
 static void memory_name(uint32_t part, uint64_t sum, char *out, size_t max)
 {
 	snprintf(out, max, "paceline-part-%u.%016" PRIx64, part, sum);
@@ -106,14 +106,14 @@ int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uin
 	if (fs_make_dirs(dir, err) != 0 || fs_is_ours(dir, err) != 0 ||
 	    memory_path(dir, part, digits, path, sizeof path, err) != 0)
 		return -1;
-	/* The one before goes first: there may be no room for two. */
+	/* The old copy is removed first: there may be no room for two. */
 	remove_part(dir, part);
 	if (keeper >= 0 && keep_give(keeper, path, -1, err) == 0)
 		return write_sealed(s, path, part, since, sum, keeper, err);
 	return ckpt_memory_write_file(s, dir, path, part, since, err);
 }
 
-/* The one that is held; else the file that lies there. */
+/* Uses the copy that a process holds, or else the file. */
 static int use(struct ckpt *c, uint32_t part, uint64_t sum, const char *path)
 {
 	char name[CKPT_NAME_MAX + 20], held[64];

@@ -1,7 +1,7 @@
 /*
- * part_read: part files, read and checked (part.h).  The file may be anything: every offset is checked
- * before it is used, and memory needed is in proportion to the file's index, never to a number in
- * it.
+ * part_read: part files, read and checked (part.h).  The file may be anything: every offset is
+ * checked before it is used.  The memory that is needed grows with the file's index, never with a
+ * number in it.
  */
 #include "ckpt/part.h"
 
@@ -33,8 +33,8 @@ struct section {
 	size_t count, room;
 };
 
-/* What one thread reads and decodes with; each of these is made when it is needed, as long as the
- * longest block of the file: a short one should not cost a megabyte of fresh memory. */
+/* Memory with which one thread reads and decodes. Each piece is made when it is needed, as long as
+ * the longest block of the file: a short file should not cost a megabyte of fresh memory. */
 struct work {
 	void *values[STREAM_SECTIONS_MAX]; /* of the blocks of a group */
 	uint8_t *encoded;
@@ -48,14 +48,14 @@ struct part_reader {
 	size_t works;
 	int fd;
 	struct stream_reader *stream;
-	size_t blocks, longest_bytes; /* of a block, as it lies there or decoded */
+	size_t blocks, longest_bytes; /* longest_bytes: of a block, encoded or decoded */
 	struct section section[STREAM_SECTIONS_MAX];
 	uint64_t blocks_begin, blocks_end; /* the blocks fill this range of the file */
 };
 
 /* ---- the index ---- */
 
-/* end: where the block before it ended; blocks leave no gap, so that no byte goes unchecked. */
+/* *end: where the block before it ended. Blocks leave no gap, so no byte goes unchecked. */
 static int part_read_take_block(struct part_reader *p, const struct record *r,
 				const struct stream_block *b, uint64_t *end, struct error *err)
 {
@@ -64,7 +64,7 @@ static int part_read_take_block(struct part_reader *p, const struct record *r,
 
 	if (record_u64(r, "at", *end, *end, &at, err) != 0)
 		return -1;
-	if (b->raw) /* fine on a socket; on a disk nothing would notice that it is damaged */
+	if (b->raw) /* fine on a socket; on a disk, damage would not be noticed */
 		return error_set(err, ERROR_DATA, NULL, "a block without planes= and sum=");
 	if (stream_block_bytes(b) > p->blocks_end - at)
 		return error_set(err, ERROR_DATA, NULL, "a block without room");
@@ -72,12 +72,14 @@ static int part_read_take_block(struct part_reader *p, const struct record *r,
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->block[s->count++] = (struct block){*b, at, p->blocks++};
 	p->longest_bytes = (size_t)most(p->longest_bytes, sizeof(float) * b->count);
-	p->longest_bytes = (size_t)most(p->longest_bytes, stream_block_bytes(b)); /* damaged: more */
+	/* a damaged one may be longer */
+	p->longest_bytes = (size_t)most(p->longest_bytes, stream_block_bytes(b));
 	*end += stream_block_bytes(b);
 	return 0;
 }
 
-/* Whether the sections hold what the first line promises, and those of rows go together. */
+/* Checks that the sections have all that the first line promises, and that those of rows fit each
+ * other. */
 static int check_sections(const struct part_reader *p, struct error *err)
 {
 	const struct stream_shape *shape = stream_get_shape(p->stream);
@@ -151,7 +153,7 @@ static int read_first_line(struct part_reader *p, char *line, uint64_t size, siz
 	return result;
 }
 
-/* Where the index begins, from the last line. */
+/* Reads where the index begins, from the last line. */
 static int read_last_line(struct part_reader *p, char end[PART_END_BYTES + 1], uint64_t size,
 			  uint64_t *at, struct error *err)
 {
@@ -286,7 +288,7 @@ uint64_t part_row_count(const struct part_reader *p)
 
 /* ---- blocks ---- */
 
-/* What is wrong with a block, and where it is. */
+/* The error for a block: what is wrong, and where. */
 static void name_block(const struct part_reader *p, const struct block *b, const struct error *why,
 		       struct error *err)
 {
@@ -308,7 +310,7 @@ static void *made(const struct part_reader *p, void **buffer)
 	return *buffer;
 }
 
-/* The k-th block of a group into *values, or, when that is NULL, into memory of the thread's own. */
+/* Decodes the k-th block of a group into *values; if that is NULL, into the thread's own memory. */
 static int decode(const struct part_reader *p, struct work *w, const struct block *b, size_t k,
 		  void **values, struct error *err)
 {
@@ -326,22 +328,24 @@ static int decode(const struct part_reader *p, struct work *w, const struct bloc
 
 /* ---- several threads ---- */
 
-#define AHEAD 8 /* groups that the disk reads, while those before them are decoded */
+#define AHEAD 8 /* so many groups are read ahead while others are decoded */
 
-/* Of dense ones: two are as long as a huge page, which only one thread should have to clear. */
+/* Dense blocks in a group: two are as long as a huge page, and only one thread should have to clear
+ * it. */
 #define SIDE_BY_SIDE 2
 
-/* Blocks that belong together: from this one on, one of each of so many sections, or so many of one. */
+/* Blocks that belong together: from `number` on, one of each of `sections` sections, or `blocks` of
+ * one. */
 struct group {
 	uint32_t section, sections, blocks;
 	size_t number;
 };
 
-/* A pass over some blocks of a part. Any thread decodes the next group; when those before it have
- * been taken, it gives the group to the taker: so all groups come in order, one at a time. */
+/* A pass over some blocks of a part. Any thread decodes the next group. When all groups before it
+ * have been taken, the thread gives it to the taker. So groups come in order, one at a time. */
 struct pass {
 	struct part_reader *part;
-	const struct stream_taker *taker; /* NULL: none is taken, and each damaged one is told: */
+	const struct stream_taker *taker; /* NULL: verify only; bad() is called for damage */
 	part_bad_fn *bad;
 	void *arg;
 	int found;
@@ -394,7 +398,7 @@ static const struct block *block_of(const struct pass *s, const struct group *g,
 	return &s->part->section[g->section + across].block[g->number + (k - across)];
 }
 
-/* Advice only: who waits for a disk decodes nothing. */
+/* Advice only: a thread that waits for the disk decodes nothing. */
 static void read_ahead(struct pass *s, size_t from, size_t to)
 {
 	for (; from < to; from++) {
@@ -438,7 +442,7 @@ static int part_read_take_group(struct pass *s, const struct group *g, void **va
 	return 0;
 }
 
-/* It is this group's turn, and the thread's alone. */
+/* Takes a group; no other thread is here. */
 static void finish_group(struct pass *s, const struct group *g, void **values, struct error *why)
 {
 	if (s->taker && !why->code)

@@ -1,6 +1,6 @@
 /*
- * part_write: part files, written in one pass (part.h).  It runs in a forked child of a server: memory
- * grows with the index only.
+ * part_write: part files, written in one pass (part.h).  It may run in a forked child of a server:
+ * its memory grows with the index only.
  */
 #include "ckpt/part.h"
 
@@ -18,7 +18,7 @@
 struct part_writer {
 	char *path;
 	int fd;
-	int stays; /* the file was there */
+	int stays; /* the file existed before: it is not removed */
 	struct stream_sink sink;
 	uint64_t offset;
 	XXH3_state_t *file_sum, *index_sum;
@@ -26,7 +26,7 @@ struct part_writer {
 	size_t index_len, index_room;
 };
 
-/* Bytes at the end of the file, summed on their way. */
+/* Appends bytes to the file and to its sum. */
 static int part_write_append(struct part_writer *w, const void *data, size_t len, struct error *err)
 {
 	if (len && fs_write_all(w->fd, data, len, w->path, err) != 0)
@@ -36,7 +36,7 @@ static int part_write_append(struct part_writer *w, const void *data, size_t len
 	return 0;
 }
 
-/* The first record begins the file, all others are the index. */
+/* The first record is written at once; all others go to the index. */
 static int part_write_put(void *writer, struct record_out *r, const void *values, size_t bytes,
 			  struct error *err)
 {
@@ -108,7 +108,7 @@ const struct stream_sink *part_sink(struct part_writer *w)
 	return &w->sink;
 }
 
-/* The index and the last line behind the blocks. */
+/* Writes the index and the last line, behind the blocks. */
 static int put_index(struct part_writer *w, struct error *err)
 {
 	char end[PART_END_BYTES + 1];

@@ -1,6 +1,6 @@
 /*
- * reshard: see reshard.h.  Part by part: what belongs to it is read, wherever it lies, and written at
- * once, so that memory is needed for a block of rows only.
+ * reshard: see reshard.h.  It goes part by part: it reads what belongs to the part, wherever it is,
+ * and writes it at once.  So it needs memory for one block of rows only.
  */
 #include "ckpt/reshard.h"
 
@@ -14,26 +14,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAKING ".ckpt-making" /* locked by who makes it; gone when it is made */
+#define MAKING ".ckpt-making" /* its maker holds a lock on it; removed when all is made */
 
 struct reshard {
 	struct ckpt *ckpt;
 	const char *out;
 	int level;
-	struct team *team; /* of the writer; the reader has one of its own */
+	struct team *team; /* for writing; the reader has one of its own */
 	struct map map;
 	uint64_t rows[MAP_PARTS_MAX]; /* of each new part */
 	struct ckpt_manifest manifest;
-	/* of the part that is written */
+	/* the part that is being written */
 	uint32_t part;
 	struct stream_shape shape;
 	struct stream_writer *writer;
-	size_t most, have; /* rows of a block; in it */
+	size_t most, have; /* rows of a block; rows that are in it now */
 	uint32_t *keys;
 	float *values[1 + STREAM_SLOTS_MAX];
 };
 
-/* One with nothing in it is what is left of a maker that did not come as far as its lock. */
+/* Makes the directory. It may exist if it is empty: that is left of a maker that died before it had
+ * its lock. */
 static int make_empty(const char *out)
 {
 	if (mkdir(out, 0700) == 0)
@@ -63,7 +64,7 @@ int ckpt_make_dir(const char *out, int *making, struct error *err)
 		return error_errno(err, ERROR_CANTCREAT, out, "can't be made");
 	if (fs_lock(lock, making, err) == 0)
 		return 0;
-	rmdir(out); /* not when another one has the lock */
+	rmdir(out); /* this fails if another process has made its lock */
 	return -1;
 }
 
