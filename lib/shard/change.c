@@ -1,7 +1,7 @@
-/* change: all changes of a queue except settle: one row each, with what is said, what happens, and
- * the line that says so.  A function checks first, then reserves memory, then changes; a result
- * other than QUEUE_OK means that nothing changed.  The same functions follow a journal: what they
- * answer then must be what they answered when the line was written. */
+/* change: all changes of a queue except settle. Each is a row of a table: what is said, what
+ * happens, and the line about it. A function checks first, then reserves memory, then changes; a
+ * result other than QUEUE_OK means that nothing has changed. The same functions replay a journal,
+ * and then their result must be what it was when the line was written. */
 #include "shard/queue_internal.h"
 
 #include "record/sealed.h"
@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WORKERS_MAX (1u << 20) /* names; a worker that comes back has its old one */
+#define WORKERS_MAX (1u << 20) /* names; a worker that comes back keeps its name */
 
-/* ---- what may be said of a piece: state x event -> action ---- */
+/* ---- what a worker may say of a piece: state x event -> action ---- */
 
 enum event { EVENT_DONE, EVENT_PROGRESS, EVENT_BACK, EVENT_RENEW, EVENT_RELEASE, EVENTS };
 enum place { PLACE_TODO, PLACE_MINE, PLACE_OTHERS, PLACE_DONE, PLACE_HELD, PLACES };
@@ -40,7 +40,7 @@ static enum place change_place_of(const struct piece *p, const struct worker *w)
 	return p->state == QUEUE_HELD ? PLACE_HELD : PLACE_TODO;
 }
 
-/* QUEUE_OK with *p: act; with *p NULL: do nothing. */
+/* QUEUE_OK: act on *p; *p NULL: there is nothing to do. */
 static enum queue_result change_look_up(const struct queue *q, enum event event,
 					const struct worker *w, uint64_t id, struct piece **p,
 					struct error *err)
@@ -167,7 +167,7 @@ static enum queue_result change_release(struct queue *q, struct queue_change *c,
 	return QUEUE_OK;
 }
 
-/* A lease is over. */
+/* The lease of a piece is over. */
 static enum queue_result expire(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct piece *p = u64map_get(&q->pieces, c->id);
@@ -182,7 +182,8 @@ static enum queue_result expire(struct queue *q, struct queue_change *c, struct 
 
 /* ---- of one worker ---- */
 
-/* What a worker held comes back; with is_death the piece in work, the oldest, is blamed. */
+/* All that a worker holds comes back. is_death: its oldest piece, which it was working on, is
+ * blamed. */
 static uint64_t return_all(struct queue *q, struct worker *w, int is_death)
 {
 	uint64_t count = w->hand.count;
@@ -230,7 +231,7 @@ static enum queue_result change_fail(struct queue *q, struct queue_change *c, st
 	if (result == QUEUE_UNKNOWN_WORKER)
 		return result;
 	if (w->generation == 0)
-		return QUEUE_OK; /* given up before */
+		return QUEUE_OK; /* it was given up before */
 	c->shards = return_all(q, w, 1);
 	w->generation = 0;
 	c->is_made = 1;
@@ -246,7 +247,7 @@ static void leave_todo(struct queue *q, struct piece *p)
 	q->todo--;
 }
 
-/* The first max samples of p under a new id; the rest stays first in the queue. */
+/* The first max samples of p get a new id; the rest stays first in the queue. */
 static struct piece *change_cut_piece(struct queue *q, struct piece *p, uint64_t max)
 {
 	piece_share(q, p);
@@ -260,7 +261,7 @@ static struct piece *change_cut_piece(struct queue *q, struct piece *p, uint64_t
 		p->begin += max;
 		p->length -= max;
 		p->hi = p->length;
-	} else { /* shuffled and partly in the model: both keep the frame that the order is of */
+	} else { /* shuffled and partly in the model: both keep the frame of the order */
 		part->hi = part->lo + max;
 		p->lo += max;
 	}
@@ -317,7 +318,7 @@ static enum queue_result loose(struct queue *q, struct queue_change *c, struct e
 	return QUEUE_OK;
 }
 
-/* Settle numbers belong to a term; requests of an older lead are refused from now on. */
+/* Settle numbers belong to a term; from now on requests of an older lead are refused. */
 static enum queue_result term(struct queue *q, struct queue_change *c, struct error *err)
 {
 	(void)err;
@@ -364,7 +365,7 @@ static enum queue_result change_move(struct queue *q, struct queue_change *c, st
 	return QUEUE_OK;
 }
 
-/* QUEUE_OK with *m NULL: it was done or dropped. */
+/* QUEUE_OK and *m NULL: the move was done or dropped before. */
 static enum queue_result find_move(const struct queue *q, uint64_t id, struct partition_move **m,
 				   struct error *err)
 {
@@ -374,7 +375,7 @@ static enum queue_result find_move(const struct queue *q, uint64_t id, struct pa
 	return queue_no(QUEUE_UNKNOWN_SHARD, err, "no move %llu was planned", id);
 }
 
-/* The worker (if one is named) has the text of the rows: from now on its partition has them. */
+/* The worker (if one is named) has the text of the rows; from now on they are in its partition. */
 static enum queue_result moved(struct queue *q, struct queue_change *c, struct error *err)
 {
 	struct partition_move *m;
@@ -488,7 +489,8 @@ uint64_t queue_expire(struct queue *q, uint64_t limit)
 	uint64_t count = 0;
 	double end;
 	while ((limit == 0 || count < limit) && queue_next_expiry(q, &end) && end <= q->mono) {
-		/* Blame is written down: signs of life leave no lines, replay can't judge. */
+		/* Blame is written down: signs of life leave no lines, so a replay could not judge
+		 * it. */
 		const struct piece *p = q->lease_head;
 		struct queue_change c = {.id = p->id};
 		c.blamed = p->worker->hand.head == p && !p->worker->is_blamed;

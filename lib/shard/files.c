@@ -1,5 +1,5 @@
-/* files: save and load.  The file is like the beginning of a journal, with the same lines and sums,
- * and ends with its `end` line.  A load that fails leaves everything as it was. */
+/* files: save and load. A saved file is like the beginning of a journal: it has the same lines and
+ * sums, and ends with the `end` line. A load that fails changes nothing. */
 #include "shard/service_internal.h"
 
 #include "base/fs.h"
@@ -16,8 +16,8 @@
 
 #define FILE_BYTES_MAX ((size_t)8 << 30)
 
-/* With incarnation= it must be the one in force: an old lead's save must never write the file of
- * the current cut, and an old supervisor's load must never roll back a second time. */
+/* incarnation=, if given, must be the one in force: an old lead must not save over the file of the
+ * current cut, and an old supervisor must not roll back a second time. */
 static int may_touch_files(struct service *s, struct request *rq, const char **path)
 {
 	const struct record *r = request_record(rq);
@@ -46,8 +46,8 @@ static void file_error(struct request *rq, const struct error *err)
 
 /* ---- save ---- */
 
-/* Whether the file is one that `save` has written: its first and last lines are those of a state.
- * A journal has zeros behind its lines. */
+/* Whether `save` has written the file: its first and last lines are those of a state. (A journal
+ * has zeros behind its lines.) */
 static int is_save(int fd, off_t size)
 {
 	char text[SEALED_MAX];
@@ -106,7 +106,7 @@ static void verb_save(struct request *rq, void *service)
 		file_error(rq, &err);
 		return;
 	}
-	/* The file must not know more than the journal does. */
+	/* The file must not have more than the journal. */
 	if (journal_commit(s->journal, &err) != 0) {
 		service_set_fatal(s, &err);
 		request_err(rq, "journal", "%s: %s", err.place, err.text);
@@ -133,7 +133,7 @@ static int shard_files_take_line(void *loader, const char *line, size_t len, str
 	return queue_loader_line(loader, line, len, err);
 }
 
-/* A fifo would make us wait for its writer. */
+/* A fifo is refused: we would wait for its writer. */
 static int read_regular(const char *path, char **text, size_t *len, struct error *err)
 {
 	struct stat st;

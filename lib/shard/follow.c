@@ -1,5 +1,5 @@
-/* follow: lines back to a queue: its state, then the changes since.  Each change is made again, by
- * the function that made it; what it answers must be what it answered when the line was written. */
+/* follow: makes a queue of lines: of its state, and then of the changes since. Each change is made
+ * again by the function that made it; its result must be what it was when the line was written. */
 #include "shard/state.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ static int read_settle_line(struct queue_loader *l, struct error *err)
 	const struct worker *w = queue_worker(l->state.q, range->worker);
 	if (!w)
 		return follow_wrong(err, "unknown worker");
-	range->worker = w->id; /* the record is the next line's */
+	range->worker = w->id; /* the record will be used for the next line */
 	range->generation = w->generation;
 	l->ranges++;
 	return 0;

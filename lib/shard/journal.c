@@ -23,16 +23,16 @@
 #include <unistd.h>
 
 #define FILL_BYTES (4u << 20)        /* zeros written ahead at a time */
-#define FILL_SMALL_BYTES (64u << 10) /* the same on a disk that is nearly full */
-#define NUMBER_MAX 999999999999999ull /* of a file: nobody starts so often */
+#define FILL_SMALL_BYTES (64u << 10) /* the same, if the disk is nearly full */
+#define NUMBER_MAX 999999999999999ull /* of a file; nobody starts so often */
 
 struct file {
 	uint64_t number; /* 0: none */
 	int fd;
 	uint64_t pos;         /* end of the lines */
 	uint64_t filled;      /* end of the zeros */
-	uint64_t firm;        /* end of the zeros that are on disk: lines stay before it */
-	uint64_t state_bytes; /* how long the file was when its changes began */
+	uint64_t firm;        /* end of the zeros that are on disk; lines must end before it */
+	uint64_t state_bytes; /* length of the file when its changes began */
 	char path[PATH_MAX];
 };
 
@@ -41,14 +41,14 @@ struct journal {
 	uint64_t long_bytes;
 	char dir[PATH_MAX];
 	int lock_fd;
-	int is_broken; /* a commit failed: never again */
+	int is_broken; /* a commit failed: no more writing */
 	int is_loose;  /* lines were written that may not be on disk */
 	struct file file;
 	struct scan replayed;
 	struct sealed_out buffer;
-	/* Replacing the file. */
+	/* For replacing the file. */
 	pid_t child;
-	uint64_t long_after; /* file.pos before which it is not tried */
+	uint64_t long_after; /* it is not tried while file.pos is less */
 	int report_fd;
 	struct file next;
 	struct sealed_out since; /* changes that the child has not seen */
@@ -75,7 +75,7 @@ static int journal_name_file(const struct journal *j, uint64_t number, const cha
 	return 0;
 }
 
-/* The number in a name that journal_name_file() makes, else 0. */
+/* The number in a name that journal_name_file() has made; 0: it is no such name. */
 static uint64_t journal_number_of(const char *name)
 {
 	char same[NAME_MAX];
@@ -93,8 +93,8 @@ static int is_half_written(const char *name)
 	return strncmp(name, "journal.", 8) == 0 && len > 4 && strcmp(name + len - 4, ".new") == 0;
 }
 
-/* The highest number below `below`, 0 when there is none. Removes what a crash left half written: a
- * file gets its name only when its state is whole and on disk. */
+/* Finds the highest number below `below`; 0: there is none. Removes what a crash left half written:
+ * a file gets its name only when its state is whole and on disk. */
 static int find_newest(struct journal *j, uint64_t below, uint64_t *newest, struct error *err)
 {
 	DIR *dir = opendir(j->dir);
@@ -192,7 +192,7 @@ void journal_close(struct journal *j)
 
 /* ---- zeros ahead ---- */
 
-/* Zeros until the file is filled up to `to`, or as far as the disk goes. */
+/* Writes zeros until the file is filled up to `to`, or the disk is full. */
 static void journal_fill(struct file *f, uint64_t to)
 {
 	static const char zeros[1 << 16];
@@ -249,8 +249,8 @@ static int journal_read_all(struct file *f, char **data, struct error *err)
 	return fs_pread_all(f->fd, *data, (size_t)st.st_size, 0, f->path, err);
 }
 
-/* Whether the file was cut short. Zeros behind the lines are on disk before the lines are, so that
- * no crash leaves a file without any. */
+/* Refuses a file that was cut short. Zeros behind the lines are on disk before the lines are, so no
+ * crash leaves a file without any. */
 static int journal_check_end(const struct file *f, const char *data, const struct scan *scan,
 			     struct error *err)
 {
@@ -344,7 +344,7 @@ static void journal_add_line(void *out, const char *line, size_t len)
 	sealed_add(out, line, len);
 }
 
-/* The state into f, filled behind and on disk. errno on failure. */
+/* Writes the state into f, with zeros behind it, and syncs it. Returns an errno. */
 static int write_state(struct file *f, journal_state_fn *state, void *owner, uint32_t *chain)
 {
 	struct sealed_out out = {.fd = f->fd};
@@ -355,7 +355,7 @@ static int write_state(struct file *f, journal_state_fn *state, void *owner, uin
 	f->pos = f->filled = out.written;
 	sealed_free(&out);
 	if (errnum == 0) {
-		/* Some room there must be, or the first change would find none. */
+		/* There must be some room, or the first change would find none. */
 		journal_fill(f, fill_target(f, f->pos));
 		if (f->filled < f->pos + JOURNAL_LINE_BYTES)
 			errnum = ENOSPC;
@@ -370,12 +370,12 @@ static int write_state(struct file *f, journal_state_fn *state, void *owner, uin
 
 static int create_file(struct file *f, struct error *err)
 {
-	unlink(f->path); /* what a failure left; a link is not followed */
+	unlink(f->path); /* left of a failure; a link is not followed */
 	f->fd = open(f->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	return f->fd < 0 ? error_errno(err, ERROR_CANTCREAT, f->path, "can't be made") : 0;
 }
 
-/* f, which is whole and on disk, gets its name and takes the place of the file in use. */
+/* f is whole and on disk: it gets its name and replaces the file in use. */
 static int install(struct journal *j, struct file *f, uint32_t chain, struct error *err)
 {
 	struct file named = *f;
@@ -384,7 +384,8 @@ static int install(struct journal *j, struct file *f, uint32_t chain, struct err
 	named.fd = f->fd;
 	if (rename(f->path, named.path) != 0)
 		return error_errno(err, ERROR_CANTCREAT, f->path, "rename");
-	/* From here on a restart may find either: only one that is certain may be written to. */
+	/* From here on a restart may find either file. Lines may go only to the one that it will
+	 * certainly find. */
 	if (fs_sync_dir(j->dir, err) != 0) {
 		j->is_broken = 1;
 		return -1;
@@ -399,8 +400,8 @@ static int install(struct journal *j, struct file *f, uint32_t chain, struct err
 	return 0;
 }
 
-/* The files that the one in use has replaced. Removing long files takes long, so a child does it
- * when somebody waits. */
+/* Removes the files that the one in use has replaced. Removing a long file takes long, so if
+ * somebody waits, a child does it. */
 static void remove_older(const struct journal *j)
 {
 	DIR *dir = opendir(j->dir);
@@ -454,7 +455,7 @@ int journal_reserve(struct journal *j, size_t bytes, struct error *err)
 		journal_fill(f, fill_target(f, end));
 	if (end >= f->filled)
 		return error_errno(err, ERROR_IO, f->path, "no room for another line");
-	/* A failure here is one of journal_commit(): see there. */
+	/* A failure here is like one of journal_commit(): see there. */
 	if (j->sync != JOURNAL_OFF && fdatasync(f->fd) != 0) {
 		j->is_broken = 1;
 		return error_errno(err, ERROR_IO, f->path, "fdatasync");
@@ -520,7 +521,8 @@ int journal_is_long(const struct journal *j)
 	       j->file.pos >= j->long_after;
 }
 
-/* In the child: no lock, socket or file of the parent may live on in it, no handler either. */
+/* In the child: closes all locks, sockets and files of the parent, and resets its signal
+ * handlers. */
 static void leave_parent(struct file *f, int *report_fd)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -552,7 +554,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 {
 	int ends[2];
 	assert(j->child == 0);
-	/* When it fails, it is not tried again at once. */
+	/* If it fails, it is not tried again at once. */
 	j->long_after = j->file.pos + j->long_bytes / 4;
 	if (journal_name_file(j, j->file.number + 1, ".new", &j->next, err) != 0 ||
 	    create_file(&j->next, err) != 0)
@@ -578,7 +580,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 	return 0;
 }
 
-/* Lines that came while the child wrote: their sums continue the new file's. */
+/* Adds the lines that came while the child wrote: their sums continue those of the new file. */
 static int add_since(struct journal *j, uint32_t *chain)
 {
 	struct sealed_out out = {.fd = -1, .chain = *chain};
@@ -640,7 +642,8 @@ int journal_compact_end(struct journal *j, struct error *err)
 		errno = n == sizeof report ? report.errnum : EPIPE;
 		result = error_errno(err, ERROR_IO, j->next.path, "could not be written");
 	}
-	/* It has said what it had to say; the name it wrote to is gone when it was installed. */
+	/* The child has reported; and if the file was installed, the name to which it wrote is
+	 * gone. */
 	forget_child(j);
 	return result;
 }

@@ -1,5 +1,5 @@
-/* moves: rows that go to another worker's partition: when they are planned, who is told of them,
- * and when nobody waits for them any more. */
+/* moves: rows that go to another worker's partition. It decides when they are planned, who is told
+ * of them, and when nobody waits for them any more. */
 #include "shard/service_internal.h"
 
 #include "base/clock.h"
@@ -35,7 +35,7 @@ static void moves_take_plan(struct service *s, const struct partitions *own,
 {
 	struct error err;
 	if (service_make_room(s, (count + 1) * JOURNAL_LINE_BYTES, &err) != 0)
-		return; /* it will be as due when there is room again */
+		return; /* they will still be due when there is room again */
 	for (size_t i = 0; i < count; i++) {
 		struct queue_change c = {.id = moves[i].id,
 					 .from = name(own, moves[i].from),

@@ -1,5 +1,5 @@
-/* piece: the objects of the queue: lists, memory reserved ahead, samples that leave a piece, hands
- * and leases.  It decides nothing: change.c and settle.c decide whether a request is allowed.
+/* piece: the pieces of the queue: their lists, memory reserved for them, samples that leave them,
+ * hands and leases. It decides nothing: change.c and settle.c decide whether a request is allowed.
  * Nothing here can fail once piece_prepare() has succeeded. */
 #include "shard/queue_internal.h"
 
@@ -18,7 +18,7 @@ void piece_append(struct piece_list *list, struct piece *p)
 	list->count++;
 }
 
-/* In front of one that has later rows. */
+/* Whether p comes before the other: its rows come first. */
 static int piece_is_before(const struct piece *p, const struct piece *other)
 {
 	if (p->origin != other->origin)
@@ -135,14 +135,14 @@ void piece_share(struct queue *q, struct piece *p)
 	p->whole = w;
 }
 
-/* The run of p from which a walk to position `at` may begin: those before it end at `at` or
- * earlier. */
+/* The run of p from which a walk to position `at` may begin: all runs before it end at `at` or
+ * before. */
 static struct piece *walk_begin(struct piece *p, uint64_t at)
 {
 	return p->last_cut && p->last_cut->hi <= at ? p->last_cut : p;
 }
 
-/* A run boundary at `at`, if it lies inside one of these runs. */
+/* If `at` lies inside one of these runs, splits the run there. */
 static void split_runs(struct queue *q, struct piece *runs, uint64_t at)
 {
 	for (struct piece *r = runs; r && r->lo < at; r = r->more) {
@@ -164,7 +164,8 @@ static int is_inside(const struct piece *run, uint64_t lo, uint64_t hi)
 	return run->lo >= lo && run->hi <= hi;
 }
 
-/* p itself stays with its id: it changes places with the first run outside [lo, hi); 0: none is. */
+/* p itself must stay, as it has the id: it swaps its positions with the first run outside of [lo,
+ * hi). 0: there is no such run. */
 static int leave_front(struct piece *p, uint64_t lo, uint64_t hi)
 {
 	struct piece *stays = p->more;
@@ -206,7 +207,7 @@ struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_
 	return chain;
 }
 
-/* n samples of p are in the model; is_last: p has no others. */
+/* Counts n samples of p as in the model; is_last: p has no others. */
 static void piece_account(struct queue *q, struct piece *p, uint64_t n, int is_last)
 {
 	q->samples_done += n;
@@ -256,13 +257,13 @@ void piece_finish(struct queue *q, struct piece *p)
 
 void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi)
 {
-	if (!p->more && lo <= p->lo) { /* the usual case: from the front */
+	if (!p->more && lo <= p->lo) { /* the usual case: a range at the front */
 		if (hi >= p->hi) {
 			piece_finish(q, p);
 		} else if (hi > p->lo) {
 			uint64_t n = hi - p->lo;
 			p->lo = hi;
-			/* The rest is all that is left of the shard, when it was never cut. */
+			/* If the shard was never cut, the rest is all that is left of it. */
 			piece_account(q, p, n, 0);
 		}
 		return;
@@ -297,8 +298,8 @@ void piece_take(struct queue *q, struct piece *p, struct worker *w)
 
 enum put { PUT_LAST, PUT_FIRST, PUT_HELD };
 
-/* Into the queue, or held. Unshuffled pieces get a frame of what remains: their client needs
- * no skip= and take=. */
+/* Puts p into the queue, or among the held. If samples are not shuffled, its frame shrinks to what
+ * remains: then its client needs no skip= and take=. */
 static void piece_put_away(struct queue *q, struct piece *p, enum put where)
 {
 	if (q->p.shuffle != QUEUE_SHUFFLE_SAMPLES) {
@@ -336,7 +337,8 @@ static void put_away_run(struct queue *q, const struct piece *p, struct piece *r
 	piece_put_away(q, run, where);
 }
 
-/* Of one that is held only the run that it was working on is. */
+/* All runs of p come back, each as a piece. If p is to be held, only its first run is: the one on
+ * which the worker was working. */
 static void piece_come_back(struct queue *q, struct piece *p, enum put where)
 {
 	leave_hand(q, p);

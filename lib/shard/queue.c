@@ -78,7 +78,7 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "samples, batch, batches and epochs must be 1 at least");
 	if (__builtin_mul_overflow(p->batch, p->batches, &rows) || rows > p->samples)
-		rows = p->samples; /* one shard has them all */
+		rows = p->samples; /* one shard has all samples */
 	uint64_t shards = (p->samples - 1) / rows + 1;
 	if (__builtin_mul_overflow(shards, p->epochs, &total) ||
 	    __builtin_mul_overflow(p->samples, p->epochs, &ids) || ids >> 62)
@@ -264,8 +264,8 @@ enum queue_result queue_in_force(const struct queue *q, const char *worker, uint
 
 int queue_roll_back(struct queue *q, const struct queue *replaced, struct error *err)
 {
-	/* Generations never go back: what was given since the file was written is not given again.
-	 */
+	/* Generations never go back: those that were given since the file was written are not given
+	 * again. */
 	for (const struct worker *w = replaced->first_worker; w; w = w->next) {
 		struct worker *mine = queue_worker_make(q, w->id);
 		if (!mine)
@@ -273,7 +273,7 @@ int queue_roll_back(struct queue *q, const struct queue *replaced, struct error 
 		if (mine->last < w->last)
 			mine->last = w->last;
 	}
-	/* Nor are ids: pieces that come back in several runs get some. */
+	/* Nor are ids: a piece that comes back in several runs gets some. */
 	if (q->next_id < replaced->next_id) {
 		q->skipped += replaced->next_id - q->next_id;
 		q->next_id = replaced->next_id;
@@ -371,7 +371,7 @@ static int queue_by_id(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Objects of the wanted states in order of id; *sorted is the caller's to free. */
+/* Pieces that are objects, from id `from` on, in order of id; the caller frees *sorted. */
 static int sorted_pieces(const struct queue *q, uint64_t from, struct piece ***sorted,
 			 size_t *count)
 {
@@ -397,7 +397,8 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 	struct queue_piece out;
 	uint64_t id = from;
 	int stopped = 0;
-	/* Whole shards without an object are done before the cursor and todo behind it. */
+	/* Whole shards without an object are done if they are before the cursor, and todo behind
+	 * it. */
 	for (; id < q->total && !stopped; id++) {
 		if (i < count && sorted[i]->id == id) {
 			piece_describe(q, sorted[i++], &out);
@@ -409,7 +410,7 @@ int queue_list(const struct queue *q, unsigned states, uint64_t from,
 		if (states >> state & 1) {
 			describe_whole(q, id, state, &out);
 			stopped = give(arg, &out);
-		} else { /* none until the next object, the cursor or the end */
+		} else { /* there are none until the next object, the cursor or the end */
 			uint64_t next = id < q->cursor ? q->cursor : q->total;
 			if (i < count && sorted[i]->id < next)
 				next = sorted[i]->id;

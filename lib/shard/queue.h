@@ -1,30 +1,32 @@
 /*
- * queue: which samples are to be trained, by whom, and which are in the model: AntDT's stateful
- * dynamic data sharding service (AntDT V-C), DLRover's data shard manager.  A pure state machine:
- * no clock, no file, no socket.  The same calls give the same state, which is what replay needs.
+ * queue: which samples are to be trained, by whom, and which are in the model.  (AntDT, section
+ * V-C, calls this the stateful dynamic data sharding service; DLRover has a data shard manager.) It
+ * is a pure state machine: no clock, no file, no socket.  The same calls give the same state;
+ * replay needs that.
  *
- * N samples are cut into K = ceil(N / (B*M)) shards an epoch.  A shard that nobody has asked for
- * yet is not an object: a cursor over all epochs stands for those that are left, so 3,000,000 of
- * them cost nothing (4 bytes each when shuffled).  A PIECE is a shard, or a part of one, that is in
- * a worker's hand, came back, is held, or is the rest of one that was cut.  When all its samples
- * are in the model, a piece is done, and only the counts remember it.
+ * In each epoch, N samples are cut into K = ceil(N / (B*M)) shards.  A shard that nobody has asked
+ * for yet is not an object: a cursor over all epochs stands for those that are left.  So 3,000,000
+ * of them cost nothing (4 bytes each if they are shuffled).  A PIECE is a shard, or a part of one,
+ * that is in a worker's hand, has come back, is held, or is the rest of a shard that was cut.  When
+ * all its samples are in the model, a piece is done, and only the counts remember it.
  *
- * Ids: the k-th shard handed out of epoch e (both from 0) is e*K + k; parts that are cut off get
- * numbers from E*K on.  No id is given twice.
+ * Ids: the k-th shard that is handed out of epoch e (both from 0) has the id e*K + k.  Parts that
+ * are cut off have ids from E*K on.  No id is given twice.
  *
  * Rows and positions: a piece has a frame (begin, length) and a seed.  Position p of it is row
  * begin + p, or in --shuffle samples the p-th row of its shuffled order.  Ranges are given as
- * "begin + p".  Positions [lo, hi) remain.
+ * "begin + p".  Positions [lo, hi) of it are not yet in the model.
  *
- * Order: the oldest epoch that has something to hand out comes first; in it the rest of a cut
- * piece, then shards not handed out yet, then what came back, in the order in which it came.
+ * Order: the oldest epoch that has something to hand out comes first.  Within it, the rest of a cut
+ * piece comes first, then shards that were not handed out yet, then what came back, in the order in
+ * which it came.
  *
- * Partitions (LB-BSP 3.5): with parameters that name some, each worker is handed rows of its own
+ * Partitions (LB-BSP, section 3.5): if the parameters have some, each worker gets rows of its own
  * partition only, over and over, until EPOCHS * N rows are in the model; see partition/partition.h.
  *
- * A change is one row of a table (change.c): what a client says, what happens, and the line that
- * says so (queue_set_log), which queue_loader_line() repeats in another queue.  A change is made as
- * a whole or not at all.
+ * Each kind of change is a row of a table (change.c): what a client says, what happens, and the
+ * line about it, which goes to the log (queue_set_log()). queue_loader_line() makes the same change
+ * of that line in another queue.  A change is made as a whole or not at all.
  */
 #ifndef PACELINE_SHARD_QUEUE_H
 #define PACELINE_SHARD_QUEUE_H
@@ -41,7 +43,7 @@ struct queue;
 
 enum queue_shuffle { QUEUE_SHUFFLE_NONE, QUEUE_SHUFFLE_SHARDS, QUEUE_SHUFFLE_SAMPLES };
 
-/* What identifies a queue: a journal with other parameters is another job's. */
+/* What identifies a queue. A journal with other parameters is of another job. */
 struct queue_parameters {
 	uint64_t samples; /* N > 0 */
 	uint64_t batch;   /* B > 0, samples */
@@ -49,15 +51,15 @@ struct queue_parameters {
 	uint64_t epochs;  /* E > 0 */
 	enum queue_shuffle shuffle;
 	uint64_t seed;
-	const struct partition_own *partition; /* copied; all of their rows are the samples */
-	size_t partitions;                     /* 0: everybody is handed everything */
+	const struct partition_own *partition; /* copied; the samples are all of their rows */
+	size_t partitions;                     /* 0: none, and everybody gets everything */
 };
 
 enum queue_result {
-	QUEUE_OK,       /* as asked, now or before */
-	QUEUE_WAIT,     /* nothing to hand out now, some are in others' hands */
+	QUEUE_OK,       /* done as asked, now or before */
+	QUEUE_WAIT,     /* nothing to hand out now, as others have it */
 	QUEUE_END,      /* all done or held */
-	QUEUE_REPEATED, /* the last settle again */
+	QUEUE_REPEATED, /* it was the last settle, again */
 	QUEUE_FENCED,
 	QUEUE_BAD,
 	QUEUE_UNKNOWN_WORKER,
@@ -65,7 +67,7 @@ enum queue_result {
 	QUEUE_NOT_YOURS,
 	QUEUE_MEMORY
 };
-/* "fenced", "bad-request", ... as err code= says it. */
+/* "fenced", "bad-request", ...: the code= of an err answer. */
 const char *queue_result_code(enum queue_result result);
 const char *queue_shuffle_name(enum queue_shuffle shuffle);
 int queue_shuffle_of(const char *name, enum queue_shuffle *out); /* -1: none of them */
@@ -78,16 +80,17 @@ int queue_new(struct queue **out, const struct queue_parameters *p, struct error
 void queue_free(struct queue *q); /* NULL is fine */
 const struct queue_parameters *queue_parameters(const struct queue *q);
 
-/* The time of what follows: seconds since 1970 for ages, monotonic seconds for leases. */
+/* Sets the time of what follows: `at`, seconds since 1970, for ages; `mono`, monotonic seconds, for
+ * leases. */
 void queue_clock(struct queue *q, double at, double mono);
 
 uint64_t queue_retries(const struct queue *q);
 double queue_lease(const struct queue *q);
-/* The boot of this machine under which lines may be lost; "": none may be. */
+/* The boot of this machine in which lines may be lost; "": none may be lost. */
 const char *queue_loose(const struct queue *q);
 
-/* Where the lines go; NULL (the default) is nowhere. The queue owns the lines. A settle is several
- * lines, given one after the other. */
+/* Where lines go; NULL (at first): nowhere. Lines belong to the queue. A settle is several lines,
+ * given one after the other. */
 void queue_set_log(struct queue *q, void (*log)(void *arg, const char *line, size_t len),
 		   void *arg);
 /* Called at each transition of a piece; worker is "" when nobody holds it. */
@@ -96,39 +99,40 @@ void queue_set_watch(struct queue *q,
 				    const char *worker),
 		     void *arg);
 
-/* A piece as it is told. */
+/* A piece, as others are told of it. */
 struct queue_piece {
 	uint64_t id;
 	uint64_t epoch;
 	enum queue_state state;
 	uint64_t begin, length; /* frame */
-	uint64_t skip, take;    /* positions that remain: all when skip == 0 and take == length */
-	uint64_t upto;          /* positions before it are in the model, counted from begin */
+	uint64_t skip, take;    /* positions that remain; skip 0 and take == length: all */
+	uint64_t upto;          /* so many positions from begin are in the model */
 	uint64_t seed;          /* 0 unless samples are shuffled */
-	const char *worker;     /* "" when in nobody's hand; queue's own */
+	const char *worker;     /* "": in nobody's hand; the text is the queue's */
 	uint64_t returns;       /* times it came back */
-	double age;             /* seconds in this state; 0 for one never handed out */
+	double age;             /* seconds in this state; 0: never handed out */
 };
 
-/* ---- changes: err (may be NULL) says why not, for people ---- */
+/* ---- changes: err (may be NULL) says why one is refused, for people ---- */
 
-#define QUEUE_UNSAID UINT64_MAX /* a begin that is none: all of the piece */
+#define QUEUE_UNSAID UINT64_MAX /* no begin was given: all of the piece */
 
-/* What a client asks for, and what a line of the journal says of it. Texts are borrowed; what the
- * change does not need is NULL or 0. */
+/* What a client asks for, and what a line of the journal says. Texts are borrowed. What a change
+ * does not need is NULL or 0. */
 struct queue_change {
 	const char *worker, *from, *to, *boot;
 	uint64_t generation, id, begin, length, upto, max, retries, blamed, term;
 	double lease, threshold, at;
-	int failed, hold; /* of back: it counts as a death; it is held */
-	/* What came of it. */
-	int is_made;              /* 0: nothing changed, and there is no line */
-	uint64_t shards;          /* that came back */
-	struct queue_piece piece; /* that is the worker's now */
+	int failed, hold; /* of back: failed: it counts as a death; hold: it is held */
+	/* Results. */
+	int is_made;              /* 0: nothing has changed, and there is no line */
+	uint64_t shards;          /* how many came back */
+	struct queue_piece piece; /* the one that the worker has now */
 };
 
 enum queue_kind_flags {
-	QUEUE_BY_WORKER = 1, /* a worker says it, of a generation in force; its first field */
+	/* a worker says it, with a generation in force; the first field is its name */
+	QUEUE_BY_WORKER = 1,
 	QUEUE_COUNTS = 2,    /* it says that rows are in the model */
 	QUEUE_FENCES = 4,    /* a generation may end */
 	QUEUE_TELLS = 8      /* the client hears how many shards came back */
@@ -151,11 +155,11 @@ enum queue_result queue_make(struct queue *q, const struct queue_kind *kind, str
 /* Whether this generation of the worker is in force. */
 enum queue_result queue_in_force(const struct queue *q, const char *worker, uint64_t generation,
 				 struct error *err);
-/* The lease begins again. This is not a part of the state: leases end with the process. */
+/* The lease begins again. This is not part of the state, as leases end with the process. */
 enum queue_result queue_renew(struct queue *q, const char *worker, uint64_t generation, uint64_t id,
 			      struct error *err);
-/* The worker itself has asked for something; queue_workers() shows so that it lives. This is not a
- * part of the state: it is counted from the start of the process. */
+/* Notes that the worker itself has asked for something: queue_workers() shows thereby that it
+ * lives. This is not part of the state: it is counted since the start of the process. */
 void queue_asked(struct queue *q, const char *worker);
 struct queue_worker_stat {
 	const char *worker;
@@ -163,7 +167,7 @@ struct queue_worker_stat {
 	uint64_t asks;
 	uint64_t pieces; /* in its hand */
 };
-/* All that ever said hello, in that order. */
+/* Gives all workers that ever said hello, in that order. */
 void queue_workers(const struct queue *q,
 		   void (*give)(void *arg, const struct queue_worker_stat *worker), void *arg);
 
@@ -171,9 +175,10 @@ void queue_workers(const struct queue *q,
 /* What a settle says besides its ranges. */
 struct queue_settlement {
 	uint64_t number, iteration, incarnation;
-	uint64_t term;    /* of the lead; 0: it has none */
-	int is_whole;     /* all ranges or, when one to be applied is refused, none */
-	const char *note; /* a word of the lead's own, an id; NULL: none. See queue_committed(). */
+	uint64_t term;    /* the lead's term; 0: it has none */
+	int is_whole;     /* 1: if a range to be applied is refused, none is carried out */
+	/* a word that the lead chooses, an id; NULL: none. See queue_committed(). */
+	const char *note;
 };
 struct queue_range {
 	int is_back;
@@ -185,48 +190,51 @@ struct queue_refusal {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, id;
 };
-/* QUEUE_FENCED (by incarnation, or by a later term), QUEUE_REPEATED (queue_refusals() is the answer
- * again), QUEUE_OK (a new one), or QUEUE_BAD: its number is lower than the last one's. Such a late
- * duplicate would replace the answer that the lead may still ask for. */
+/* Judges a settle by its number. QUEUE_OK: it is a new one. QUEUE_REPEATED: it is the last one
+ * again; queue_refusals() has its answer. QUEUE_FENCED: there is a later incarnation or term.
+ * QUEUE_BAD: its number is lower than that of the last one: such a late duplicate would replace the
+ * answer that the lead may still ask for. */
 enum queue_result queue_settle_known(const struct queue *q, const struct queue_settlement *s,
 				     struct error *err);
 /* The ranges are judged together, before any of them changes anything. A range to be applied is
- * refused, and listed by queue_refusals(), unless all of its rows are in this worker's hand, in
- * this generation, and in no other range. Then all ranges to be applied of that worker's generation
- * are refused, as together they are one gradient. All others are carried out, unless is_whole. A
- * range to go back may have gone back already: rows no longer in the hand are skipped silently. */
+ * accepted if all of its rows are in this worker's hand, in this generation, and in no other range.
+ * Otherwise it is refused, and queue_refusals() lists it; then all ranges to be applied of the same
+ * worker and generation are refused, as together they are one gradient. All other ranges are
+ * carried out, unless is_whole. A range to go back may have gone back already: rows that are no
+ * longer in the hand are ignored. */
 enum queue_result queue_settle(struct queue *q, const struct queue_settlement *s,
 			       struct queue_range *ranges, size_t count, struct error *err);
 /* The answer of the last settle; valid until the next. */
 const struct queue_refusal *queue_refusals(const struct queue *q, size_t *count);
-/* Whether that settle was a whole one. */
+/* Whether that settle had is_whole. */
 int queue_settled_whole(const struct queue *q);
 /* The newest term that a lead has taken; 0: none. Terms never go back, also not on a rollback. */
 uint64_t queue_term(const struct queue *q);
-/* The last settle with a note that was carried out: how many units are in the model since then (its
- * iteration plus one), and the note. 0 and "": there was none, or a lead without a term came later.
- * This is saved and loaded. */
+/* About the last settle with a note that was carried out: returns how many units are in the model
+ * since then (its iteration plus one), and *note. 0 and "": there was none, or a lead without a
+ * term came later. This is part of the state. */
 uint64_t queue_committed(const struct queue *q, const char **note);
 
 /* ---- partitions ---- */
-/* To read; NULL: there are none. */
+/* For reading; NULL: there are none. */
 const struct partitions *queue_own(const struct queue *q);
 
 /* ---- leases ---- */
-/* Takes back every piece whose lease is over; how many. limit 0: all that are. */
+/* Takes back pieces whose lease is over, at most `limit` (0: all of them). Returns how many. */
 uint64_t queue_expire(struct queue *q, uint64_t limit);
-/* Every lease begins now: after a restart, as monotonic clocks end with the machine. */
+/* All leases begin now. For a restart, as monotonic clocks end with the machine. */
 void queue_restart_leases(struct queue *q);
-/* Monotonic seconds of the next end of a lease; 0 when there is none, else *mono is set. */
+/* 1: *mono is when the next lease ends (monotonic seconds); 0: there is no lease. */
 int queue_next_expiry(const struct queue *q, double *mono);
 
 /* ---- telling ---- */
 struct queue_stat {
-	uint64_t epoch;                   /* the oldest that is not finished; epochs when all are */
+	/* the oldest that is not finished; if all are: their number */
+	uint64_t epoch;
 	uint64_t todo, doing, done, held; /* pieces */
 	uint64_t shards, shards_done;     /* whole shards, all epochs together */
 	uint64_t samples_done;
-	uint64_t samples_repeated; /* handed out once more, each time counted */
+	uint64_t samples_repeated; /* handed out again; each time counts */
 	uint64_t incarnation;
 	uint64_t iteration;       /* of the last settle */
 	double first_at, last_at; /* first piece handed out, last samples done; 0: none yet */
@@ -235,17 +243,17 @@ struct queue_stat {
 void queue_stat(const struct queue *q, struct queue_stat *out);
 uint64_t queue_shards(const struct queue *q); /* K */
 uint64_t queue_incarnation(const struct queue *q);
-/* Nothing to hand out and nothing in a hand. */
+/* Whether nothing is left to hand out and nothing is in a hand. */
 int queue_is_over(const struct queue *q);
 /* Whether a get would be answered with a piece. */
 int queue_has_todo(const struct queue *q);
 
-/* Pieces with id >= from in rising order, those of the states in the mask (bit 1 << state); give
- * returns nonzero to stop. Done pieces: whole shards only. -1: out of memory. */
+/* Gives pieces with id >= from, in rising order, whose state is in the mask (bit 1 << state). give
+ * returns nonzero to stop. Of done pieces only whole shards are given. -1: out of memory. */
 int queue_list(const struct queue *q, unsigned states, uint64_t from,
 	       int (*give)(void *arg, const struct queue_piece *piece), void *arg);
-/* The pieces in a worker's hand, oldest first, one call for each run of positions that remains;
- * *generation is the one in force (0: none), *last the newest ever. */
+/* Gives the pieces in a worker's hand, the oldest first, with one call for each run of positions
+ * that remains. *generation is the one in force (0: none), *last the newest there ever was. */
 enum queue_result queue_who(const struct queue *q, const char *worker, uint64_t *generation,
 			    uint64_t *last, int (*give)(void *arg, const struct queue_piece *piece),
 			    void *arg, struct error *err);
@@ -256,23 +264,23 @@ void queue_write(const struct queue *q, void (*line)(void *arg, const char *line
 		 void *arg);
 
 struct queue_loader;
-/* expected (may be NULL; copied): a file of other parameters is ERROR_CONFIG. NULL: out of
- * memory. */
+/* expected (may be NULL; copied): then a file of other parameters is ERROR_CONFIG. Returns NULL:
+ * out of memory. */
 struct queue_loader *queue_loader_new(const struct queue_parameters *expected);
-/* One line, in order. 0: taken; 1: taken, and the lines that follow must complete it; -1: it can't
- * be taken (ERROR_DATA, ERROR_OS). */
+/* Takes the next line. 0: taken. 1: taken, but the lines that follow must complete it. -1: refused
+ * (ERROR_DATA, ERROR_OS). */
 int queue_loader_line(struct queue_loader *l, const char *line, size_t len, struct error *err);
 /* Whether the `end` line has come, so that changes follow. */
 int queue_loader_ended(const struct queue_loader *l);
-/* queue_loose() so far. */
+/* queue_loose() after the lines so far. */
 const char *queue_loader_loose(const struct queue_loader *l);
-/* Gives the queue to the caller and frees the loader; -1 when the state has no end. */
+/* Gives the queue to the caller and frees the loader. -1: the state has no `end` line. */
 int queue_loader_finish(struct queue_loader *l, struct queue **out, struct error *err);
 void queue_loader_free(struct queue_loader *l); /* NULL is fine */
 
-/* q, just loaded from a file, takes the place of `replaced`: every generation is fenced and never
- * used again, the incarnation is a new one, the last settle is forgotten, no line may be lost. Not
- * logged. -1: out of memory. */
+/* q, which was loaded from a file, takes the place of `replaced`. All generations end and are never
+ * used again; the incarnation is a new one; the last settle is forgotten; no line may be lost. This
+ * is not logged. -1: out of memory. */
 int queue_roll_back(struct queue *q, const struct queue *replaced, struct error *err);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What the files of the queue share, and nobody else: queue.c (workers, telling), change.c (what
- * changes it), settle.c, source.c (what is handed out next), piece.c (pieces and their rows),
- * state.c (the state as text, and back) and follow.c (changes, read).
+ * What the files of the queue share, and nobody else uses: queue.c (workers, telling), change.c
+ * (what changes it), settle.c, source.c (what is handed out next), piece.c (pieces and their rows),
+ * state.c (the state as text, and back) and follow.c (makes changes again from their lines).
  */
 #ifndef PACELINE_SHARD_QUEUE_INTERNAL_H
 #define PACELINE_SHARD_QUEUE_INTERNAL_H
@@ -13,12 +13,12 @@
 struct whole {
 	uint64_t id;
 	uint64_t left;      /* samples not in the model */
-	struct whole *next; /* while it is a spare */
+	struct whole *next; /* for the list of spares */
 };
 
-/* The order of shards in one epoch, made when it is needed: that takes K random accesses. There are
- * two, because around the end of an epoch workers hold shards of two epochs, and a state that is
- * read has them mixed. */
+/* The order of shards in one epoch. It is made when it is needed, which takes K random accesses.
+ * There are two: around the end of an epoch, workers hold shards of two epochs, and a state that is
+ * read mixes them. */
 #define SHARD_ORDERS 2
 struct shard_order {
 	uint64_t epoch; /* UINT64_MAX: none yet */
@@ -30,25 +30,27 @@ struct lane;
 
 struct piece {
 	uint64_t id;
-	uint64_t origin;        /* the whole shard it is of */
+	uint64_t origin;        /* id of the whole shard of which it is a part */
 	uint64_t begin, length; /* frame */
 	uint64_t lo, hi;        /* positions that remain; lo < hi */
 	uint64_t seed;
-	/* Further runs of positions that remain, rising. They are pieces without an id yet: each
-	 * gets one when the piece comes back, so that coming back needs no memory. */
+	/* More runs of positions that remain, rising. They have no id yet. Each gets one when the
+	 * piece comes back; room for it is reserved, so coming back needs no memory. */
 	struct piece *more;
-	/* A run with which the next walk may begin, or NULL: the one before the last run carved
-	 * out, or the last run loaded. So carving or loading in rising order, as a settle does,
-	 * need not walk over all runs each time. */
+	/* A run from which the next walk may begin, or NULL: the run before the last one that was
+	 * carved out, or the last one that was loaded. A settle carves, and a loader loads, in
+	 * rising order; so neither need walk over all runs each time. */
 	struct piece *last_cut;
-	struct whole *whole; /* NULL: no other part of the shard is elsewhere or done */
-	struct lane *lane;   /* where it waits when it comes back */
+	struct whole *whole; /* NULL: the shard was never cut */
+	struct lane *lane;   /* where it will wait if it comes back */
 	struct worker *worker;                 /* QUEUE_DOING only */
-	struct piece *prev, *next;             /* in a hand, in one of a lane's lists, or held */
-	int is_first;                          /* which one: its lane's first */
+	/* of the list it is in: a hand, a lane's list, or held */
+	struct piece *prev, *next;
+	int is_first;                          /* it is in its lane's `first` */
 	struct piece *lease_prev, *lease_next; /* QUEUE_DOING only */
 	double lease_from;                     /* monotonic */
-	double at;                             /* seconds since 1970: in this state since */
+	/* since when it is in this state; seconds since 1970 */
+	double at;
 	uint32_t deaths;
 	uint32_t returns;
 	enum queue_state state;
@@ -61,17 +63,17 @@ struct piece_list {
 
 /* Pieces of one epoch, or of one partition, that wait to be handed out. */
 struct lane {
-	uint64_t number;        /* the epoch, or traversals of the partition that are over */
-	/* Handed out before fresh shards: rests of cut pieces, and what a rollback took out of
-	 * hands, in the order of the shards and their rows. */
+	uint64_t number;        /* the epoch; of a partition, how many traversals are over */
+	/* Handed out before fresh shards: the rests of cut pieces, and what a rollback took out of
+	 * hands; in the order of the shards and their rows. */
 	struct piece_list first;
-	struct piece_list todo; /* came back: handed out behind those */
+	struct piece_list todo; /* what came back: handed out after fresh shards */
 };
 
-/* An epoch that was begun and is not finished. */
+/* An epoch that has begun and is not finished. */
 struct epoch {
-	struct lane lane; /* first: a lane is the epoch's */
-	uint64_t left;    /* shards begun or not, that are not done */
+	struct lane lane; /* must be first: epoch_of() casts */
+	uint64_t left;    /* shards that are not done, begun or not */
 	struct epoch *prev, *next;
 };
 
@@ -79,10 +81,10 @@ struct worker {
 	uint64_t generation;    /* in force; 0: none */
 	uint64_t last;          /* the newest ever given */
 	struct piece_list hand; /* oldest first */
-	/* The lease of its oldest piece ended, and it gave no sign of life since: its other pieces
-	 * expire without blame. */
+	/* The lease of its oldest piece has ended, and it has given no sign of life since. Its
+	 * other pieces expire without blame. */
 	int is_blamed;
-	int is_refused; /* while a settle is judged: its gradient is */
+	int is_refused; /* while a settle is judged: its gradient is refused */
 	uint64_t asks; /* see queue_asked() */
 	struct worker *same_hash;
 	struct worker *next; /* all, in order of their first hello */
@@ -95,22 +97,23 @@ struct queue {
 	struct queue_parameters p;
 	uint64_t shard_rows; /* B*M */
 	uint64_t shards;     /* K */
-	uint64_t total;      /* K*E; 0 with partitions: all ids are next_id's */
+	uint64_t total;      /* K*E; with partitions 0, as all ids come from next_id */
 	uint64_t retries;
 	double lease;
 	double at, mono;
 
-	/* Sources of shards (source.c): epochs, or partitions of the workers' own rows. */
+	/* Where shards come from (source.c): epochs, or partitions of the workers' own rows. */
 	uint64_t cursor;          /* shards handed out at least once */
 	uint64_t next_id;         /* >= total */
-	uint64_t skipped;         /* ids that a rollback passed over: seeds are as if it had not */
-	struct shard_order order[SHARD_ORDERS]; /* the one used last comes first */
+	/* ids that a rollback skipped; seeds are computed as if it had not */
+	uint64_t skipped;
+	struct shard_order order[SHARD_ORDERS]; /* the one that was used last comes first */
 	struct epoch *first_epoch, *last_epoch;
 	struct partitions *own; /* NULL: epochs */
-	struct lane *lanes;     /* one a partition */
+	struct lane *lanes;     /* one for each partition */
 
 	struct u64map pieces; /* by id */
-	uint64_t runs;       /* struct piece in some `more`: ids they will need */
+	uint64_t runs;       /* runs in all `more` lists: so many ids will be needed */
 	struct piece_list held;
 	struct piece *lease_head, *lease_tail;
 	struct piece *spare; /* chained by next */
@@ -133,7 +136,7 @@ struct queue {
 	uint64_t iteration;
 	struct queue_refusal *refusal; /* of the last settle */
 	size_t refusals;
-	uint64_t is_whole; /* the last settle was */
+	uint64_t is_whole; /* the last settle had is_whole */
 	uint64_t term;     /* the newest that a lead has taken; 0: none */
 	uint64_t committed; /* see queue_committed() */
 	char note[OPTION_ID_MAX];
@@ -147,85 +150,88 @@ struct queue {
 /* ---- queue.c ---- */
 extern const char *const queue_state_names[], *const queue_shuffle_names[]; /* end with NULL */
 struct worker *queue_worker(const struct queue *q, const char *id);
-/* Finds or makes; NULL: out of memory. */
+/* Finds or makes a worker; NULL: out of memory. */
 struct worker *queue_worker_make(struct queue *q, const char *id);
-/* QUEUE_UNKNOWN_WORKER or QUEUE_FENCED: there is no such generation in force. */
+/* Finds a worker with this generation in force. Otherwise: QUEUE_UNKNOWN_WORKER or QUEUE_FENCED. */
 enum queue_result queue_grip(const struct queue *q, const char *worker, uint64_t generation,
 			     struct worker **w, struct error *err);
-/* Refuses; why holds one %llu, for the number. */
+/* Fills err and returns result. `why` has one %llu, for the number. */
 enum queue_result queue_no(enum queue_result result, struct error *err, const char *why,
 			   uint64_t number);
 enum queue_result queue_no_memory(struct error *err);
 
 /* ---- change.c ---- */
-/* Tells the log a line of this type with these fields of `from`. */
+/* Gives the log a line of this type with these fields of `from`. */
 void queue_log(struct queue *q, const char *type, const struct field *fields, const void *from);
 
 /* ---- settle.c ---- */
 extern const struct field range_fields[];   /* of struct queue_range, without its generation */
 extern const struct field refusal_fields[]; /* of struct queue_refusal */
-/* Repeats a settle from its lines, in their order; its number is not judged. */
+/* Makes a settle again from its lines, in their order; its number is not judged. */
 enum queue_result queue_settle_again(struct queue *q, const struct queue_settlement *s,
 				     struct queue_range *ranges, size_t count, struct error *err);
 
 /* ---- source.c: what is handed out next ---- */
 int source_check(const struct queue_parameters *p, struct error *err); /* ERROR_CONFIG */
-int source_new(struct queue *q); /* of q->p. -1: out of memory */
+int source_new(struct queue *q); /* for q->p; -1: out of memory */
 void source_free(struct queue *q);
-/* Whether this worker can be handed anything, ever. */
+/* Whether this worker can ever be handed anything. */
 int source_knows(const struct queue *q, const char *worker);
-/* What would be handed to this worker: a piece, or (NULL with *is_fresh) a shard never handed
- * out. */
+/* What would be handed to this worker: a piece; or NULL with *is_fresh: a shard that was never
+ * handed out; or NULL: nothing. */
 struct piece *source_next(const struct queue *q, const struct worker *w, int *is_fresh);
-/* That shard, which must exist, or max rows of it. Needs piece_prepare(1). NULL: out of memory. */
+/* Makes a piece of that fresh shard, which must exist, or of max rows of it. Needs
+ * piece_prepare(1). NULL: out of memory. */
 struct piece *source_fresh(struct queue *q, const struct worker *w, uint64_t max);
-/* Shards that nobody has begun; of partitions an estimate until the budget is used up. */
+/* How many shards nobody has begun. With partitions it is an estimate until the budget is used
+ * up. */
 uint64_t source_left(const struct queue *q);
-/* The whole shard `id`, which is of an epoch: first row, samples. */
+/* The first row and the number of samples of the whole shard `id`, which is of an epoch. */
 void source_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *length);
-/* The seed of a piece with this id; 0 when samples are not shuffled. */
+/* The seed of a piece with this id; 0: samples are not shuffled. */
 uint64_t source_seed(const struct queue *q, uint64_t id);
 /* A shard of this lane is done. */
 void source_done(struct queue *q, struct lane *lane);
-/* The lane of a piece that is read, by its partition's worker or by its shard. NULL: none, or no
- * memory. */
+/* The lane of a piece that is being read, found by the worker of its partition, or by its shard.
+ * NULL: there is none, or no memory. */
 struct lane *source_lane(struct queue *q, const char *worker, uint64_t origin);
-/* Another shard of it was read. */
+/* Another shard of this lane was read. */
 void source_was_read(struct queue *q, struct lane *lane);
-/* All lines of a state were read: this many samples of this many shards are neither done nor fresh.
- * -1: the numbers do not add up. */
+/* To be called when all lines of a state were read: so many samples of so many shards are neither
+ * done nor fresh. -1: the numbers do not fit together. */
 int source_read_all(struct queue *q, uint64_t samples, uint64_t shards, struct error *err);
-/* Every lane, from NULL to NULL. */
+/* The next lane; `lane` NULL: the first one. Returns NULL behind the last. */
 const struct lane *source_lane_behind(const struct queue *q, const struct lane *lane);
-/* Whose partition it is; NULL: an epoch. */
+/* The worker whose partition it is; NULL: it is an epoch. */
 const char *lane_worker(const struct queue *q, const struct lane *lane);
 
 /* ---- piece.c: pieces, their lists and their samples ---- */
 void piece_append(struct piece_list *list, struct piece *p);
-/* Into its lane's first, at its place there. */
+/* Puts p into its lane's `first`, at its place in the order. */
 void piece_put_first(struct piece *p);
 void piece_unlink(struct piece_list *list, struct piece *p);
-/* After this, piece_new() gives count pieces, the id table takes them, and count shards can be
- * cut. */
+/* Reserves memory. After this, piece_new() can be called count times, the table of ids has room for
+ * those, and count shards can be cut. */
 int piece_prepare(struct queue *q, size_t count);
 struct piece *piece_new(struct queue *q);
 void piece_free(struct queue *q, struct piece *p);
 uint64_t piece_left(const struct piece *p);
-/* From now on there are other pieces of the same shard. Needs piece_prepare(1). */
+/* Notes that there will be other pieces of the same shard. Needs piece_prepare(1). */
 void piece_share(struct queue *q, struct piece *p);
-/* Splits the runs at the edges of [lo, hi) and takes those inside out of p, as a chain by `more`.
- * If all of p is inside: NULL, p stays as it is, and *all is set. Needs piece_prepare(3). */
+/* Splits the runs at the edges of [lo, hi) and takes those inside out of p; returns them, chained
+ * by `more`. If all of p is inside, p stays as it is, *all is set, and the result is NULL. Needs
+ * piece_prepare(3). */
 struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi, int *all);
 /* Positions [lo, hi) are in the model. p may be gone afterwards. Needs piece_prepare(3). */
 void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
-/* All that remains is in the model; p is gone afterwards. */
+/* All positions that remain are in the model; p is gone afterwards. */
 void piece_finish(struct queue *q, struct piece *p);
 void piece_take(struct queue *q, struct piece *p, struct worker *w);
-/* Out of the hand, to the end of the queue or, with is_held, out of it. */
+/* Takes p out of the hand: to the end of the queue, or, with is_held, out of the queue. */
 void piece_return(struct queue *q, struct piece *p, int is_held);
-/* The same for positions [lo, hi) of it only. Needs piece_prepare(3). */
+/* The same for only positions [lo, hi) of it. Needs piece_prepare(3). */
 void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
-/* A rollback takes it out of the hand: it is handed out before fresh shards. */
+/* Takes p out of the hand for a rollback: it is handed out before fresh shards. */
 void piece_roll_back(struct queue *q, struct piece *p);
 void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out);
 void piece_changed(const struct queue *q, const struct piece *p);

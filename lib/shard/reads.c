@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST_MAX 10000 /* pieces an answer, unless max= says otherwise */
+#define LIST_MAX 10000 /* pieces in an answer, if max= is not given */
 
 /* ---- stat ---- */
 
-/* An empty value: not yet. */
+/* An empty value means: not yet. */
 static void add_time(struct record_out *o, const char *key, double at)
 {
 	if (at > 0)
@@ -259,7 +259,7 @@ static void reads_tell(const struct service *s, struct record_out *o)
 	record_add_seconds(o, "at", stat.at);
 	size_t len = record_end(o, NULL);
 	for (const struct watcher *w = s->watchers, *next; w; w = next) {
-		next = w->next; /* a client that does not read its answers may go */
+		next = w->next; /* request_put() may end a client that does not read */
 		request_put(w->rq, o->data, len);
 	}
 }

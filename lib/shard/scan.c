@@ -28,8 +28,8 @@ static int is_mark(const char *line, size_t len)
 }
 
 /* Whether a batch begins behind `from`: then everything before it had reached the disk. A line is
- * believed when its sum continues what the line before it says, whether that one is whole or not.
- */
+ * believed if its sum continues the sum that the line before it states, no matter whether that line
+ * is whole. */
 static int is_batch_behind(const char *data, size_t from, size_t size)
 {
 	uint32_t chain = 0, sum;
@@ -51,20 +51,21 @@ static int is_batch_behind(const char *data, size_t from, size_t size)
 
 enum tail { TAIL_CLEAN, TAIL_LACKS_NEWLINE, TAIL_TORN, TAIL_DAMAGED };
 
-/* What begins at `at` and is not a valid line. */
+/* Judges what begins at `at` and is not a valid line. */
 static enum tail judge_tail(const char *data, size_t at, size_t size, uint32_t chain)
 {
 	size_t newline = scan_find(data, at, size, '\n'), zero = scan_find(data, at, size, '\0');
 	if (newline < zero)
-		return TAIL_DAMAGED; /* a whole line that is not what was written */
+		return TAIL_DAMAGED; /* a whole line, but not the one that was written */
 	size_t behind = zeros_end(data, zero, size), content;
 	uint32_t sum;
-	if (behind == size) { /* the end: nothing, or the beginning of a line */
+	/* nothing follows but zeros: it is empty, or the beginning of a line */
+	if (behind == size) {
 		if (zero == at)
 			return TAIL_CLEAN;
 		if (sealed_valid(data + at, zero - at, chain, &content, &sum))
 			return TAIL_LACKS_NEWLINE;
-		/* A newline that has become another byte. */
+		/* The newline has become another byte. */
 		if (sealed_valid(data + at, zero - at - 1, chain, &content, &sum))
 			return TAIL_DAMAGED;
 		return is_batch_behind(data, at, zero) ? TAIL_DAMAGED : TAIL_TORN;
@@ -91,7 +92,8 @@ int scan_lines(const char *data, size_t size, const char *place,
 	       int (*line)(void *arg, const char *line, size_t len, struct error *err), void *arg,
 	       struct scan *out, struct error *err)
 {
-	struct scan whole = {0}, now = {0}; /* up to the last complete group; up to here */
+	/* whole: up to the last complete group; now: up to here */
+	struct scan whole = {0}, now = {0};
 	for (;;) {
 		size_t end = scan_find(data, now.end, size, '\n'), len = end - now.end, content;
 		const char *text = data + now.end;

@@ -1,5 +1,6 @@
-/* service: see service.h. What there is and when it is on disk; requests are in verbs.c, reads.c,
- * moves.c and files.c, held-back answers in wait.c. */
+/* service: see service.h. It has the queue and the journal, and decides when changes go to the
+ * disk. Requests are in verbs.c, reads.c, moves.c and files.c, answers that are held back in
+ * wait.c. */
 #include "shard/service_internal.h"
 
 #include "base/boot.h"
@@ -15,10 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GATHER_GAP 4.0   /* parts of a commit's time without a request that end the gathering */
-#define GATHER_LIMIT 2.0 /* parts of a commit's time that it lasts at most */
-#define SYNC_SECONDS_MAX 0.001 /* a commit that took longer was held up by others */
-#define RETRY_SECONDS 1.0      /* a lease that is over, and no room to write it down */
+#define GATHER_GAP 4.0   /* gathering ends after 1/4 of a commit's time without a request */
+#define GATHER_LIMIT 2.0 /* and in any case after 1/2 of a commit's time */
+#define SYNC_SECONDS_MAX 0.001 /* a longer commit was held up by others */
+/* between attempts to write down the end of a lease on a full disk */
+#define RETRY_SECONDS 1.0
 
 void service_clock(struct service *s)
 {
@@ -27,7 +29,8 @@ void service_clock(struct service *s)
 			    clock_mono());
 }
 
-/* The clock may have been set back since the journal's last line: its times never go back. */
+/* The clock may have been set back since the journal's last line: the queue's time must not go
+ * back. */
 static void follow_clock(struct service *s)
 {
 	struct queue_stat stat;
@@ -108,7 +111,7 @@ static void count_client(struct service *s, struct connection *c)
 	connection_set_user(c, (void *)s->commit);
 }
 
-/* What was changed is on disk, or the kernel's where that is enough. */
+/* Puts changes on disk; or gives them to the kernel, if that is enough. */
 static int service_write_down(struct service *s, struct error *err)
 {
 	int is_firm = s->is_firm;
@@ -124,7 +127,8 @@ void service_changed(struct service *s, struct request *rq)
 	if (rq && !s->is_loose)
 		count_client(s, request_connection(rq));
 	if (s->options.sync == JOURNAL_ALWAYS && service_write_down(s, &err) != 0)
-		service_set_fatal(s, &err); /* the flush hook ends all before an answer leaves */
+		/* the flush hook ends the server before an answer is sent */
+		service_set_fatal(s, &err);
 }
 
 /* ---- queue and journal ---- */
@@ -150,7 +154,7 @@ void service_write_state(void *service, void (*line)(void *arg, const char *line
 	queue_write(((struct service *)service)->queue, line, arg);
 }
 
-/* Whether lines are of a boot of the machine that is over. */
+/* Whether lines are of an earlier boot of the machine. */
 static int service_is_lost(const struct service *s, const char *boot)
 {
 	return boot[0] && strcmp(boot, s->boot) != 0;
@@ -197,7 +201,7 @@ static int replay(struct service *s, struct queue **q, struct error *err)
 	return result;
 }
 
-/* What the command line says against what the journal says. */
+/* Compares the command line with the journal. */
 static int check_given(const struct service *s, const struct queue *q, struct error *err)
 {
 	const struct queue_parameters *have = queue_parameters(q);
@@ -231,8 +235,8 @@ static int check_given(const struct service *s, const struct queue *q, struct er
 	return 0;
 }
 
-/* A new journal, with the state of the old one if there is one: we acknowledge nothing that is only
- * in the kernel's memory. */
+/* Begins a new journal, with the state of the old one if there is one: nothing is acknowledged that
+ * is only in the kernel's memory. */
 static int service_begin(struct service *s, struct queue *q, struct error *err)
 {
 	service_adopt(s, q);
@@ -254,7 +258,7 @@ static void set_migrate(struct queue *q, double threshold)
 	queue_make(q, queue_kind("migrate"), &c, NULL);
 }
 
-/* What the command line changes, which in a new journal is part of the state. */
+/* Changes what the command line gives. In a new journal this is part of the state. */
 static void service_set_given(struct service *s, struct queue *q)
 {
 	const struct service_given *given = &s->options.given;
@@ -264,7 +268,7 @@ static void service_set_given(struct service *s, struct queue *q)
 		set_migrate(q, s->options.migrate);
 }
 
-/* A full disk is no reason not to answer: the old journal goes on, as far as it has room. */
+/* A full disk is no reason not to answer: the old journal stays in use, as far as it has room. */
 static int service_keep(struct service *s, struct error *err)
 {
 	const struct service_given *given = &s->options.given;
@@ -330,7 +334,7 @@ void service_arm_lease(struct service *s)
 	    !queue_next_expiry(s->queue, &end))
 		return;
 	double left = end - clock_mono();
-	if (left <= 0) /* there was no room to write it down */
+	if (left <= 0) /* there was no room to write its end down */
 		left = s->was_full ? RETRY_SECONDS : 0.001;
 	if (left > WAIT_SECONDS_MAX)
 		left = WAIT_SECONDS_MAX;
@@ -371,14 +375,14 @@ static void service_compact(struct service *s)
 	}
 	s->compaction = event_new(server_base(s->server), fd, EV_READ, on_compacted, s);
 	if (!s->compaction || event_add(s->compaction, NULL) != 0)
-		end_compaction(s); /* no memory to wait with: it is waited for here */
+		end_compaction(s); /* no memory for an event: wait for the child here */
 }
 
 /* ---- turns ---- */
 
-/* Clients that were answered by the last commit send their next requests one after the other.
- * It pays to wait until all of them are back, a fraction of what a commit takes, and to have one
- * commit for all. A client that is alone is back already. */
+/* Clients that the last commit answered send their next requests soon, one after the other. It pays
+ * to wait for all of them, for a fraction of the time of a commit, and then to make one commit for
+ * all. A client that is alone is already back. */
 static void service_gather(struct service *s)
 {
 	double begin = clock_mono(), last = begin, now = begin;
@@ -430,7 +434,7 @@ static int service_flush(void *service, struct error *err)
 	return 0;
 }
 
-/* A verb's row stands in the file of its function. */
+/* The row of a verb is in the file of its function. */
 static size_t collect_verbs(struct service *s)
 {
 	static const struct verb *const tables[] = {change_verbs, read_verbs, move_verbs,
@@ -489,7 +493,8 @@ int service_end(struct service *s, struct error *err)
 	if (!queue_loose(s->queue)[0] || s->is_lost || s->options.sync == JOURNAL_OFF)
 		return 0;
 	if (service_make_room(s, JOURNAL_LINE_BYTES, err) != 0)
-		return journal_is_broken(s->journal) ? -1 : 0; /* said too much, at worst */
+		/* no line: `loose` says too much then, which does no harm */
+		return journal_is_broken(s->journal) ? -1 : 0;
 	struct queue_change c = {0};
 	queue_make(s->queue, queue_kind("loose"), &c, NULL);
 	return journal_commit(s->journal, err);

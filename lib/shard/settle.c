@@ -1,9 +1,9 @@
-/* settle: the moment at which a batch belongs to the model (paceline-protocol(7), THE LIFE OF A
- * BATCH; judge() of tests/model/batch.pml).  One request, many lines; all of them are judged before
- * any of them changes anything.  An apply line counts rows that are in that worker's hand and
- * remain there, or it is refused; the rows of a generation are one gradient, refused as a whole.
- * The number of a settle makes a repetition harmless, and its answer is part of the state, so that
- * a lead which asks again after a crash hears the same. */
+/* settle: the moment at which a batch becomes part of the model (paceline-protocol(7), THE LIFE OF
+ * A BATCH; judge() of tests/model/batch.pml). It is one request of many lines; all of them are
+ * judged before any of them changes anything. An `apply` line counts rows that are in that worker's
+ * hand and remain there; otherwise it is refused. The rows of a generation are one gradient, and
+ * are refused together. A settle has a number, so that repeating it does no harm. Its answer is
+ * part of the state, so that a lead which asks again after a crash gets the same answer. */
 #include "shard/state.h"
 
 #include <stdio.h>
@@ -63,8 +63,8 @@ struct claim {
 	size_t index;
 };
 
-/* By piece and position: then all of a settle's rows are judged in one walk over each piece's runs,
- * and leave it in another. */
+/* By piece and position. So one walk over the runs of each piece judges all rows of a settle, and
+ * another one takes them out. */
 static int claim_order(const void *a, const void *b)
 {
 	const struct claim *x = a, *y = b;
@@ -81,14 +81,15 @@ static int asked_order(const void *a, const void *b)
 	return x->index < y->index ? -1 : 1;
 }
 
-/* A range inside the frame; the sum begin + length can't be trusted. */
+/* Whether the range is inside the frame. The sum begin + length can't be trusted: it may
+ * overflow. */
 static int is_in_frame(const struct piece *p, const struct queue_range *range)
 {
 	return range->length > 0 && range->begin >= p->begin && range->length <= p->length &&
 	       range->begin - p->begin <= p->length - range->length;
 }
 
-/* 0: these rows are in nobody's hand, or in another's, or there are none. */
+/* 0: there are no such rows, or they are not in this worker's hand. */
 static int claim_make(const struct queue *q, const struct queue_range *range, size_t index,
 		      struct claim *c)
 {
@@ -105,7 +106,7 @@ static int claim_make(const struct queue *q, const struct queue_range *range, si
 	return 1;
 }
 
-/* Whether the run, with those that follow without a gap, holds all of the claim. */
+/* Whether the run, together with those that follow without a gap, covers the claim. */
 static int is_covered(const struct piece *run, const struct claim *c)
 {
 	if (!run || run->lo > c->lo)
@@ -118,8 +119,8 @@ static int is_covered(const struct piece *run, const struct claim *c)
 	return end >= c->hi;
 }
 
-/* The claims on one piece: rows that no longer remain in it, and rows named twice of which one line
- * says that they are in the model, are a refusal of that worker's gradient. */
+/* Judges the claims on one piece. A worker's gradient is refused if some of its rows no longer
+ * remain in the piece, or if two lines name the same row and one of them applies it. */
 static void judge_piece(const struct claim *claim, size_t count)
 {
 	const struct piece *run = claim->piece;
@@ -150,7 +151,8 @@ static void judge_pieces(const struct claim *claim, size_t count)
 	}
 }
 
-/* Fills claim[] in order and ranges[].refused; changes nothing else. How many claims there are. */
+/* Fills claim[], in order, and ranges[].refused; changes nothing else. Returns how many claims
+ * there are. */
 static size_t settle_judge(const struct queue *q, struct queue_range *ranges, size_t count,
 			   struct claim *claim)
 {
@@ -161,7 +163,7 @@ static size_t settle_judge(const struct queue *q, struct queue_range *ranges, si
 			claims++;
 			continue;
 		}
-		/* What a `back` line asks for has happened when its rows left the hand. */
+		/* What a `back` line asks for is done already if its rows have left the hand. */
 		ranges[i].refused = !ranges[i].is_back;
 		struct worker *w = claim[claims].worker;
 		if (ranges[i].refused && w && w->generation == ranges[i].generation)
@@ -183,12 +185,12 @@ static size_t settle_judge(const struct queue *q, struct queue_range *ranges, si
 	return claims;
 }
 
-/* Whether there is something to write down. */
+/* Carries out a claim. 1: there is something to write down. */
 static int act(struct queue *q, const struct claim *c)
 {
 	if (c->range->refused)
 		return 0;
-	/* A `back` line before this one may have taken the piece out of the hand. */
+	/* An earlier `back` line may have taken the piece out of the hand. */
 	struct piece *p = u64map_get(&q->pieces, c->id);
 	if (!p || p->worker != c->worker)
 		return 0;
@@ -216,8 +218,8 @@ static void settle_refuse(struct queue *q, const struct queue_range *ranges, siz
 		q->refusal = smaller;
 }
 
-/* Carries out the claims and writes down what changed and what was refused: as one transaction,
- * whose first line says how many there are. */
+/* Carries out the claims, and writes down what has changed and what was refused, as one
+ * transaction: its first line says how many lines there are. */
 static void settle_carry_out(struct queue *q, const struct queue_settlement *s, struct claim *claim,
 			     size_t claims)
 {
@@ -240,8 +242,8 @@ static void settle_carry_out(struct queue *q, const struct queue_settlement *s, 
 		queue_log(q, "fenced", refusal_fields, &q->refusal[i]);
 }
 
-/* The model after this settle. A lead without a term knows no notes: after its settles an earlier
- * note would be out of date. */
+/* Notes what is in the model after this settle. A lead without a term knows no notes: after its
+ * settles an earlier note would be wrong. */
 static void settle_commit(struct queue *q, const struct queue_settlement *s)
 {
 	q->iteration = s->iteration;
@@ -251,7 +253,7 @@ static void settle_commit(struct queue *q, const struct queue_settlement *s)
 	}
 }
 
-/* is_replay: in the order of the lines, which is that in which they were carried out. */
+/* is_replay: in the order of the lines, as they were carried out then. */
 static enum queue_result settle_pushes(struct queue *q, const struct queue_settlement *said,
 				       struct queue_range *ranges, size_t count, int is_replay,
 				       struct error *err)
@@ -273,7 +275,7 @@ static enum queue_result settle_pushes(struct queue *q, const struct queue_settl
 	q->settle_number = s.number;
 	q->is_whole = s.is_whole ? 1 : 0;
 	settle_refuse(q, ranges, count);
-	if (s.is_whole && q->refusals > 0) { /* nothing of it is carried out */
+	if (s.is_whole && q->refusals > 0) { /* nothing is carried out */
 		claims = 0;
 		s.iteration = q->iteration;
 		s.note = NULL;

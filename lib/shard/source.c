@@ -1,6 +1,6 @@
-/* source: what is handed out next.  Epochs come one after the other, the same for all workers; a
- * partition is traversed over and over by its own worker.  In both, a shard that nobody has asked
- * for yet is not an object, and pieces that came back wait in lanes. */
+/* source: what is handed out next. Epochs follow each other and are the same for all workers. A
+ * partition is traversed over and over by its own worker. In both cases a shard that nobody has
+ * asked for yet is not an object, and pieces that came back wait in lanes. */
 #include "shard/queue_internal.h"
 
 #include "base/random.h"
@@ -52,10 +52,10 @@ void source_free(struct queue *q)
 		free(q->order[i].at);
 }
 
-/* ---- orders: published (shardd(8), SHUFFLES), so that they must never change ---- */
+/* ---- orders: they are published (shardd(8), SHUFFLES) and must never change ---- */
 
-/* The epoch's order, first in the list. The second has its memory when two are asked for; without
- * memory one order does for all, more slowly. */
+/* The order of the epoch; it moves to the front of the list. The second order gets its memory when
+ * it is first needed; if there is none, one order is used for all epochs, more slowly. */
 static const uint32_t *order_of(struct shard_order *order, const struct queue *q, uint64_t epoch)
 {
 	size_t i = 0;
@@ -79,7 +79,7 @@ static const uint32_t *order_of(struct shard_order *order, const struct queue *q
 void source_frame(const struct queue *q, uint64_t id, uint64_t *begin, uint64_t *length)
 {
 	uint64_t epoch = id / q->shards, k = id % q->shards;
-	/* Which epochs' orders are at hand is nothing that anybody sees. */
+	/* The cast is allowed: nobody can see which orders are cached. */
 	struct shard_order *order = (struct shard_order *)(uintptr_t)q->order;
 	if (order[0].at)
 		k = order_of(order, q, epoch)[k];
@@ -101,7 +101,7 @@ static struct epoch *epoch_of(struct lane *lane)
 	return (struct epoch *)lane;
 }
 
-/* Begins the epoch if it must be, keeping the list in order; NULL: out of memory. */
+/* Finds the epoch, or begins it at its place in the list. NULL: out of memory. */
 static struct epoch *epoch_make(struct queue *q, uint64_t number)
 {
 	struct epoch *before = q->last_epoch;
@@ -262,13 +262,14 @@ void source_was_read(struct queue *q, struct lane *lane)
 		epoch_of(lane)->left++;
 }
 
-/* Samples of the shards under and behind the cursor. */
+/* How many samples are in the shards at the cursor and behind it. */
 static uint64_t fresh_samples(const struct queue *q)
 {
 	uint64_t epoch = q->cursor / q->shards, fresh = (q->p.epochs - epoch) * q->p.samples;
 	uint64_t begun = q->cursor % q->shards;
 	fresh -= begun * q->shard_rows;
-	/* One shard may be short: the last, which stands somewhere when they are shuffled. */
+	/* One shard may be short: the last one. If shards are shuffled, it may be anywhere in the
+	 * order. */
 	uint64_t missing = q->shards * q->shard_rows - q->p.samples;
 	for (uint64_t id = epoch * q->shards; missing > 0 && q->order[0].at && id < q->cursor; id++) {
 		uint64_t begin, length;

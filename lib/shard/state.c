@@ -1,7 +1,8 @@
-/* state: the whole queue as lines (paceline-journal(5)), and back: the beginning of a journal, and
- * what `save` writes.  Each line has a table of its fields, for both ways; a new field must be
- * optional.  The reader of the file has checked the sums, but a file may also have been made by
- * hand: what does not fit together is refused, and no content may crash us. */
+/* state: writes the whole queue as lines (paceline-journal(5)), and reads them. They are the
+ * beginning of a journal, and what `save` writes. The fields of each line are in a table, for both
+ * ways; a new field must be optional. The reader of the file has checked the sums. But somebody may
+ * have made the file by hand: what does not fit together is refused, and no content may crash
+ * us. */
 #include "shard/state.h"
 
 #include "base/grow.h"
@@ -209,7 +210,7 @@ static int shard_state_no_memory(struct error *err)
 	return error_set(err, ERROR_OS, NULL, "out of memory");
 }
 
-/* While a state is read its partitions are not known yet, but for their count. */
+/* Compares parameters while a state is read: of partitions only the number is known then. */
 static int shard_state_is_same(const struct queue_parameters *a, const struct queue_parameters *b)
 {
 	return a->samples == b->samples && a->batch == b->batch && a->batches == b->batches &&
@@ -233,7 +234,7 @@ static int shard_state_read_head(struct state_reader *s, const struct record *r,
 	s->p = head.p;
 	s->p.partitions = (size_t)head.partitions;
 	s->p.partition = NULL;
-	/* Before anything is allocated for them: a file may say what it likes. */
+	/* Check before anything is allocated for them: a file may say anything. */
 	if (s->has_expected && !shard_state_is_same(&s->p, &s->expected))
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "made for samples=%llu batch=%llu batches=%llu epochs=%llu "
@@ -253,7 +254,7 @@ static int read_partition(struct state_reader *s, const struct record *r, struct
 {
 	if (!record_is(r, "partition"))
 		return shard_state_wrong(err, "fewer `partition` lines than partitions=");
-	/* As they come: a file may say any number of them. */
+	/* Memory grows as they come: a file may announce any number of them. */
 	if (GROW(s->own, s->room, s->owns + 1) != 0)
 		return shard_state_no_memory(err);
 	struct partition_own *own = &s->own[s->owns];
@@ -336,7 +337,7 @@ static int shard_state_read_worker(struct state_reader *s, const struct record *
 	return 0;
 }
 
-/* The numbers of a `piece` line against each other. */
+/* Checks the numbers of a `piece` line against each other. */
 static int check_piece(const struct queue *q, const struct piece *p, struct error *err)
 {
 	uint64_t begin = 0, length = q->p.samples;
@@ -352,7 +353,7 @@ static int check_piece(const struct queue *q, const struct piece *p, struct erro
 	return 0;
 }
 
-/* The piece's shard: counted once an epoch, shared when it was cut. */
+/* Notes the shard of a piece. It is counted once, and shared by its pieces if it was cut. */
 static int join_origin(struct state_reader *s, struct piece *p, int is_cut, struct error *err)
 {
 	struct whole *w = u64map_get(&s->origins, p->origin);
@@ -363,7 +364,7 @@ static int join_origin(struct state_reader *s, struct piece *p, int is_cut, stru
 		    (w = malloc(sizeof *w)) == NULL)
 			return shard_state_no_memory(err);
 		*w = (struct whole){.id = p->origin};
-		w->next = is_cut ? NULL : w; /* a mark: it ends with the reader */
+		w->next = is_cut ? NULL : w; /* a mark: never cut; removed with the reader */
 		u64map_put(&s->origins, p->origin, w);
 		source_was_read(s->q, p->lane);
 	}
@@ -421,7 +422,7 @@ static int read_piece(struct state_reader *s, const struct record *r, struct err
 			      : shard_state_no_memory(err);
 	struct piece *p = piece_new(q);
 	*p = said.p;
-	/* From here on the queue has it, and frees it. */
+	/* From here on it belongs to the queue, which frees it. */
 	u64map_put(&q->pieces, p->id, p);
 	s->last = p;
 	return join_origin(s, p, said.is_cut != 0, err) != 0 ? -1 : place_piece(q, p, &said, err);
@@ -448,7 +449,7 @@ static int read_run(struct state_reader *s, const struct record *r, struct error
 	return 0;
 }
 
-/* Bookkeeping of the reading: a whole shard that was never cut needs none afterwards. */
+/* Frees what only reading needed: shards that were never cut. */
 static void forget_origins(struct state_reader *s)
 {
 	struct whole *w;

@@ -9,7 +9,7 @@
 
 #define SETTLE_LINES_MAX (1u << 20)
 
-/* What stands before the lines of a settle, and of its answer. */
+/* What comes before the lines of a settle, and of its answer. */
 struct settle_head {
 	uint64_t number, iteration, lines, term, is_whole;
 	char note[OPTION_ID_MAX];
@@ -19,22 +19,22 @@ extern const struct field settle_fields[]; /* settle.c */
 enum state_stage { STATE_HEAD, STATE_PARTITIONS, STATE_NUMBERS, STATE_PIECES, STATE_WHOLE };
 
 struct state_reader {
-	struct queue *q; /* who takes it leaves NULL */
+	struct queue *q; /* whoever takes it sets NULL */
 	int has_expected;
-	struct queue_parameters expected; /* its partitions are another's, and live as long */
+	struct queue_parameters expected; /* its partitions are borrowed */
 	enum state_stage stage;
 	uint64_t lines;
 	struct queue_parameters p; /* until its partitions are known */
-	struct partition_own *own; /* p.partition, as it fills */
+	struct partition_own *own; /* grows to be p.partition */
 	size_t owns, room;
-	struct piece *last;    /* that `run` lines belong to */
-	struct u64map origins;  /* origin -> struct whole, also of pieces that were never cut */
+	struct piece *last;    /* the piece to which `run` lines belong */
+	struct u64map origins;  /* origin -> struct whole, also for shards that were never cut */
 	uint64_t remaining;    /* samples of all pieces */
-	uint64_t refusals_due; /* `fenced` lines of `settled` that are to come */
+	uint64_t refusals_due; /* so many `fenced` lines of `settled` must follow */
 };
 
-/* One line, in order, until stage is STATE_WHOLE. -1: it can't be (ERROR_DATA, ERROR_OS). */
+/* Takes the next line, until stage is STATE_WHOLE. -1: it is refused (ERROR_DATA, ERROR_OS). */
 int state_read(struct state_reader *s, const struct record *r, struct error *err);
-void state_reader_free(struct state_reader *s); /* what is in it */
+void state_reader_free(struct state_reader *s); /* frees what is in it */
 
 #endif

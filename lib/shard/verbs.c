@@ -1,6 +1,6 @@
-/* verbs: what changes the queue, as clients ask for it.  Here text becomes numbers and results
- * become answers; the queue decides what is allowed.  A change with nothing special about it needs
- * no function here: verb_change() reads what the change's row says. */
+/* verbs: requests that change the queue. Here text becomes numbers, and results become answers; the
+ * queue decides what is allowed. An ordinary change needs no function here: verb_change() does what
+ * the change's row says. */
 #include "shard/service_internal.h"
 
 #include "record/sealed.h"
@@ -17,8 +17,8 @@ void verb_refuse(struct request *rq, enum queue_result result, const struct erro
 
 #define SETTLE_BYTES_MAX (16u << 20)
 
-/* Whether the worker's generation is in force; this error comes before all others. 0: it was
- * answered. */
+/* Whether the worker's generation is in force; this error comes before all others. 0: it is not,
+ * and was answered. */
 static int is_in_force(struct service *s, struct request *rq, const struct queue_change *c)
 {
 	struct error err;
@@ -28,7 +28,8 @@ static int is_in_force(struct service *s, struct request *rq, const struct queue
 	return result == QUEUE_OK;
 }
 
-/* worker= and generation=; 0: they are wrong, or nothing can be said now, and it was answered. */
+/* Reads worker= and generation=. 0: they are wrong, or nothing can be changed now; it was
+ * answered. */
 static int shard_verbs_read_worker(struct service *s, struct request *rq, struct queue_change *c)
 {
 	struct error err;
@@ -42,7 +43,7 @@ static int shard_verbs_read_worker(struct service *s, struct request *rq, struct
 	return 0;
 }
 
-/* Room in the journal for what this worker asks; 0: there was none, and it was answered. */
+/* Makes room in the journal for what this worker asks. 0: there was none, and it was answered. */
 static int may_change(struct service *s, struct request *rq, const struct queue_change *c)
 {
 	struct error full;
@@ -55,7 +56,7 @@ static int may_change(struct service *s, struct request *rq, const struct queue_
 
 /* ---- any change ---- */
 
-/* What the row asks for; 0: it is wrong, and was answered. */
+/* Reads the fields of the change's row. 0: they are wrong, and it was answered. */
 static int read_change(struct service *s, struct request *rq, const struct queue_kind *kind,
 		       struct queue_change *c)
 {
@@ -78,7 +79,7 @@ static int read_change(struct service *s, struct request *rq, const struct queue
 	return 0;
 }
 
-/* Whether a worker's own word that rows are in the model is taken; 0: it was answered. */
+/* Whether a worker itself may say that rows are in the model. 0: no, and it was answered. */
 static int may_count(struct service *s, struct request *rq, const struct queue_change *c)
 {
 	if (!s->options.settle_only)
@@ -120,7 +121,7 @@ static void verb_drop_move(struct request *rq, void *service)
 	shard_verbs_change(service, rq, queue_kind("drop"));
 }
 
-/* A lease is of this life of the daemon: nothing is written down. */
+/* A lease ends with this process: nothing is written down. */
 static void verb_renew(struct request *rq, void *service)
 {
 	struct service *s = service;
@@ -207,8 +208,9 @@ static int pass_over(void *arg, const struct queue_piece *piece)
 	return 1;
 }
 
-/* When a worker dies, the supervisor says fail before the worker says hello again. So a worker that
- * says hello and still holds something was refused, or has no supervisor: that is not a death. */
+/* If a worker dies, the supervisor says `fail` before the worker says `hello` again. So a worker
+ * that says `hello` and still holds something was refused, or has no supervisor: this is not a
+ * death. */
 static void shard_verbs_give_back(struct service *s, const char *worker)
 {
 	struct queue_change c = {.worker = worker};
@@ -232,7 +234,7 @@ static void verb_hello(struct request *rq, void *service)
 		return;
 	}
 	if (!service_may_change(s, rq, 2 * JOURNAL_LINE_BYTES)) {
-		queue_asked(s->queue, c.worker); /* it lives, and asks again */
+		queue_asked(s->queue, c.worker); /* it lives, and will ask again */
 		return;
 	}
 	if (s->options.settle_only)
@@ -296,15 +298,16 @@ static void verb_get(struct request *rq, void *service)
 		return;
 	}
 	queue_asked(s->queue, c.worker);
-	/* A piece is as loose as the settles of its rows: where those are waited for, it is, too. */
+	/* A piece need not be on disk before its answer if that is true of the settles of its
+	 * rows. */
 	int is_here = queue_loose(s->queue)[0] && service_is_here(s, r);
 	if (!verb_try_get(s, rq, &c, is_here))
 		wait_for_piece(s, rq, &c, is_here, wait);
 }
 
-/* ---- settle: its payload becomes ranges, the queue's refusals become the answer ---- */
+/* ---- settle: its payload becomes ranges, and the queue's refusals become the answer ---- */
 
-/* Copies: payloads may lie in memory that the client goes on writing to. */
+/* Copies, because a payload may lie in memory to which the client still writes. */
 struct settle_text {
 	struct queue_range *range;
 	char (*worker)[OPTION_ID_MAX];
@@ -385,7 +388,7 @@ static void answer_settle(struct service *s, struct request *rq)
 		request_ok(rq, NULL);
 }
 
-/* Before the first settle that does not wait for the disk, a durable line announces such ones. */
+/* A durable line announces the first settle that does not wait for the disk. */
 static void change_loosely(struct service *s)
 {
 	struct queue_change c = {.boot = s->boot};
@@ -407,7 +410,7 @@ static void settle_text(struct service *s, struct request *rq, const struct queu
 	error_set(&err, ERROR_OS, NULL, "out of memory");
 	if (t.range && t.worker)
 		result = read_ranges(s, &t, text, len, &err) != 0 ? QUEUE_BAD : QUEUE_OK;
-	/* Each line written down says no more than the line that asked, and a sum. */
+	/* Each line that is written has no more than the line of the request, and a sum. */
 	size_t bytes = 2 * JOURNAL_LINE_BYTES + len + t.count * (SEALED_SUM_BYTES + 1);
 	if (result == QUEUE_OK && !service_may_change(s, rq, bytes)) {
 		free_text(&t);
@@ -470,7 +473,7 @@ static void verb_settle(struct request *rq, void *service)
 	free(text);
 }
 
-/* A lead begins: what older ones settle is refused from now on. */
+/* A lead begins: from now on what older ones settle is refused. */
 static void verb_term(struct request *rq, void *service)
 {
 	struct service *s = service;

@@ -1,5 +1,5 @@
-/* wait: answers that are held back.  A get with wait= is served as soon as there is a piece, first
- * come, first served; a stat with wait= once all is over.  Each has a deadline. */
+/* wait: answers that are held back. A get with wait= is answered as soon as there is a piece, in
+ * the order of arrival; a stat with wait= when all is over. Each has a deadline. */
 #include "shard/service_internal.h"
 
 #include "wire/timer.h"
@@ -48,7 +48,7 @@ static void shard_wait_on_deadline(void *waiter)
 		answer_wait(rq);
 }
 
-/* NULL: it was answered, as memory or time was short. */
+/* Adds a waiter. NULL: there was no memory or no time, and it was answered. */
 static struct waiter *shard_wait_add(struct service *s, struct request *rq, double seconds)
 {
 	struct waiter *w = calloc(1, sizeof *w);
@@ -105,7 +105,7 @@ void wait_for_moves(struct service *s, struct request *rq, const char *worker, d
 	w->is_moves = 1;
 }
 
-/* Answers a request that was held back, if it can be answered now; else 0. */
+/* Answers a request that was held back, if this is possible now; otherwise 0. */
 static int serve_one(struct service *s, struct waiter *w)
 {
 	struct request *rq = w->rq;
@@ -131,7 +131,7 @@ static int serve_one(struct service *s, struct waiter *w)
 void wait_serve(struct service *s)
 {
 	s->is_stirred = 0;
-	/* Usually nothing can be said to anybody: then 10,000 who wait cost nothing. */
+	/* Usually nobody can be answered: then 10,000 waiters cost nothing. */
 	int is_over = queue_is_over(s->queue) || s->is_fencing || moves_are_open(s);
 	if (!is_over && !queue_has_todo(s->queue))
 		return;
@@ -143,7 +143,7 @@ void wait_serve(struct service *s)
 		if (serve_one(s, w))
 			unlink_waiter(w);
 	}
-	s->is_stirred = 0; /* our own gets */
+	s->is_stirred = 0; /* what our own gets have changed */
 }
 
 void wait_free(struct service *s)
