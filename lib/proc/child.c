@@ -223,8 +223,7 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
 {
 	struct child *c = arg;
 	(void)what;
-	if ((c->room - c->bytes < 2 && child_grow(c) != 0) ||
-	    c->bytes > c->options.output_bytes_max) {
+	if (c->room - c->bytes < 2 && child_grow(c) != 0) {
 		child_kill_group(c, CHILD_TALKS);
 		maybe_done(c);
 		return;
@@ -238,6 +237,8 @@ static void on_output(evutil_socket_t fd, short what, void *arg)
 	} else {
 		c->bytes += (size_t)n;
 		c->output[c->bytes] = '\0';
+		if (c->bytes > c->options.output_bytes_max)
+			child_kill_group(c, CHILD_TALKS);
 	}
 	maybe_done(c);
 }

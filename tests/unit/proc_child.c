@@ -49,8 +49,8 @@ static void others(void **state)
 	assert_string_equal(run("kill -9 $$", 60, 0), "signal 9 (Killed)");
 	assert_string_equal(run("exec sleep 60", 0.25, 0), "no answer in 0.25 s");
 	assert_string_equal(run("exec yes", 60, 3), "more than 3 bytes of output");
-	assert_string_equal(run("exec yes", 60, 0),
-			    "more than 1048576 bytes of output");
+	assert_string_equal(run("exec yes", 60, 0), "more than 1048576 bytes of output");
+	assert_string_equal(run("echo much; exec sleep 20", 10, 3), "more than 3 bytes of output");
 }
 
 static void nobody_wants_to_know(void **state)
