@@ -26,6 +26,8 @@ static int read_type(const struct record *r, struct drag *d, struct error *err)
 int drag_fields(const struct record *r, struct drag *d, struct error *err)
 {
 	*d = (struct drag){0};
+	if (record_get(r, "pace"))
+		return error_set(err, ERROR_DATA, "", "pace= is called speed= now");
 	if (record_real_opt(r, "delay", 0, DRAG_SECONDS_MAX, &d->delay, err) != 0 ||
 	    record_real_opt(r, "speed", 0, DRAG_SPEED_MAX, &d->speed, err) != 0 ||
 	    record_real_opt(r, "launch", 0, DRAG_SECONDS_MAX, &d->launch, err) != 0 ||

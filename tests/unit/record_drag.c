@@ -85,6 +85,7 @@ static void test_parse(void **state)
 	refused("drag speed=nan\n", "nan");
 	refused("drag saturation=1.5 speed=1\n", "1.5");
 	refused("dragon delay=1\n", "dragon");
+	refused("drag pace=100\n", "pace= is called speed= now");
 	refused("drag launch=1\n", "without speed");
 	refused("drag saturation=2 delay=1\n", "saturation= without speed");
 	refused("drag type=a%20b\n", "type");
