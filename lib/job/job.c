@@ -259,13 +259,15 @@ static int set_old(struct job *job, const struct key_row *row, const char *value
 	return result;
 }
 
-/* first: the old key that is told of. The lines of every key that has an old one, as w.given says.
- */
+#define OLD_LINES_MAX (ERROR_TEXT_MAX - 128) /* the rest: what is said around them */
+
+/* first: the old key that is told of. The lines of every key that has an old one, as w.given says,
+ * as far as there is room. */
 static int refuse_old(const struct job *job, const struct key_row *first, const unsigned char *old,
 		      const struct where *w, struct error *err)
 {
-	char lines[ERROR_TEXT_MAX] = "";
-	size_t count = 0;
+	char lines[OLD_LINES_MAX] = "", more[32] = "";
+	size_t count = 0, left_out = 0;
 	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
 		const struct key_row *family = key_family(row->name, key_len(row)), *part = family;
 		while (part && !old[part - key_rows])
@@ -273,14 +275,20 @@ static int refuse_old(const struct job *job, const struct key_row *first, const 
 		if (row != family || !part)
 			continue;
 		char *text = family_text(job, family, w->given, 1);
-		size_t at = strlen(lines);
-		snprintf(lines + at, sizeof lines - at, "%s%.*s=%s", count++ > 0 ? "; " : "",
-			 (int)key_len(row), row->name, text ? text : "");
+		size_t at = strlen(lines), room = sizeof lines - at;
+		int len = snprintf(lines + at, room, "%s%.*s=%s", count > 0 ? "; " : "",
+				   (int)key_len(row), row->name, text ? text : "");
+		if (count++ > 0 && (size_t)len >= room) {
+			lines[at] = '\0';
+			left_out++;
+		}
 		free(text);
 	}
-	return error_set(err, ERROR_CONFIG, w->place, "%s is a part of %.*s now%s: %s", first->old,
+	if (left_out > 0)
+		snprintf(more, sizeof more, "; and %zu more", left_out);
+	return error_set(err, ERROR_CONFIG, w->place, "%s is a part of %.*s now%s: %s%s", first->old,
 			 (int)key_len(first), first->name,
-			 count > 1 ? ", and other old keys are parts, too" : "", lines);
+			 count > 1 ? ", and other old keys are parts, too" : "", lines, more);
 }
 
 int job_set(struct job *job, const char *key, const char *value, const char *place,

@@ -477,6 +477,12 @@ static void old_keys_say_the_new_lines(void **state)
 			    ":1 CHECKPOINT_EVERY is a part of CHECKPOINT now, and other old keys are parts, too: "
 			    "MODEL=hidden:8-4; OPTIMIZER=sgd,lr:1; BATCH=scaling:none; WORKERS=cores:all; "
 			    "SOLUTION=profile:on; MONITOR=short:2; CHECKPOINT=end");
+	/* A message has room for so much: what is left out is counted. */
+	char text[512];
+	snprintf(text, sizeof text, "LR=1\nKEEP=5\nPREEMPTIBLE=%0350d\nSHORT=2\n", 0);
+	assert_string_equal(read_text(text),
+			    ":1 LR is a part of OPTIMIZER now, and other old keys are parts, too: "
+			    "OPTIMIZER=lr:1; MONITOR=short:2; CHECKPOINT=keep:5; and 1 more");
 }
 
 /* What solutions know of a key is what the job file says of it. */
