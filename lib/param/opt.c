@@ -40,6 +40,7 @@ static const struct {
 	[OPT_FTRL] = {"ftrl", 2, 1, 0.1},
 	[OPT_ADD] = {"add", 0, NO_SLOT, 0},
 };
+const size_t opt_kinds = sizeof opt_table / sizeof *opt_table;
 
 /* Holds x within +-most; a NaN becomes one of the two. It is written so that a vector needs only a
  * few logical operations and one minimum, as smaller() does; with a maximum of two minima,
@@ -64,7 +65,7 @@ static inline float smaller(float a, float b)
 
 int opt_by_name(struct opt *o, const char *name, struct error *err)
 {
-	for (size_t i = 0; i < sizeof opt_table / sizeof *opt_table; i++) {
+	for (size_t i = 0; i < opt_kinds; i++) {
 		if (strcmp(opt_table[i].name, name) == 0) {
 			*o = (struct opt){.kind = (enum opt_kind)i, .momentum = 0.9f};
 			return 0;
@@ -79,9 +80,9 @@ double opt_usual_lr(const char *name)
 	return opt_by_name(&o, name, NULL) == 0 ? opt_table[o.kind].usual_lr : 0;
 }
 
-const char *opt_name(const struct opt *o)
+const char *opt_name(size_t kind)
 {
-	return opt_table[o->kind].name;
+	return opt_table[kind].name;
 }
 
 size_t opt_slots(const struct opt *o)

@@ -76,7 +76,8 @@ struct opt_step {
 /* Fills *o with the optimiser of this name. ERROR_CONFIG, with the name: there is no such
  * optimiser. */
 int opt_by_name(struct opt *o, const char *name, struct error *err);
-const char *opt_name(const struct opt *o);
+extern const size_t opt_kinds; /* they are 0 .. opt_kinds - 1 */
+const char *opt_name(size_t kind);
 /* The learning rate of a job that does not set one; name is one of OPT_JOB_NAMES. */
 double opt_usual_lr(const char *name);
 /* Floats kept beside each parameter: 0, 1 or 2. */

@@ -26,7 +26,7 @@ static int store_stream_write_notes(const struct store *s, struct stream_writer 
 	char steps[32];
 
 	number_format_u64(s->steps, steps);
-	if (stream_note(w, "optimizer", opt_name(&s->opt), err) != 0)
+	if (stream_note(w, "optimizer", opt_name(s->opt.kind), err) != 0)
 		return -1;
 	return stream_note(w, "steps", steps, err);
 }
@@ -229,7 +229,7 @@ static int check_slot(const struct store *s, size_t k, const float *x, size_t n,
 	*bad = opt_bad_slot(&s->opt, k, x, n);
 	if (*bad == n)
 		return 0;
-	return error_set(err, ERROR_DATA, NULL, "slot %zu of %s can't be %g", k, opt_name(&s->opt),
+	return error_set(err, ERROR_DATA, NULL, "slot %zu of %s can't be %g", k, opt_name(s->opt.kind),
 			 (double)x[*bad]);
 }
 
@@ -343,7 +343,7 @@ int store_expect(struct store *s, const struct stream_reader *from, int *same, s
 	if (shape->width != s->width)
 		return error_set(err, ERROR_CONFIG, NULL, "its rows are %u wide, the layout's %zu",
 				 shape->width, s->width);
-	s->take_slots = optimizer && strcmp(optimizer, opt_name(&s->opt)) == 0 &&
+	s->take_slots = optimizer && strcmp(optimizer, opt_name(s->opt.kind)) == 0 &&
 			shape->dense_slots == s->slots &&
 			(s->width == 0 || shape->row_slots == s->row_slots);
 	*same = s->take_slots;

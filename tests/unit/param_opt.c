@@ -17,15 +17,12 @@
 
 #define N 5003 /* more than a block, no multiple of a vector */
 
-static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl", "add"};
-#define NAMES (sizeof names / sizeof *names)
-
 static struct opt make(const char *name)
 {
 	struct opt o;
 
 	assert_int_equal(opt_by_name(&o, name, NULL), 0);
-	assert_string_equal(opt_name(&o), name);
+	assert_string_equal(opt_name(o.kind), name);
 	o.lr = 0.1f;
 	o.l2 = 0.01f;
 	o.l1 = o.kind == OPT_FTRL ? 0.001f : 0.0f;
@@ -81,8 +78,8 @@ static void reference(const struct opt *o, double f, unsigned t, double *p, doub
 static void steps_follow_the_papers(void **state)
 {
 	(void)state;
-	for (size_t k = 0; k < NAMES; k++) {
-		struct opt o = make(names[k]);
+	for (size_t k = 0; k < opt_kinds; k++) {
+		struct opt o = make(opt_name(k));
 		struct opt_step s;
 		float p[N], s0[N], s1[N], g[N], *slots[] = {s0, s1};
 		double rp[N], ra[N], rb[N];
@@ -106,7 +103,7 @@ static void steps_follow_the_papers(void **state)
 		}
 		for (size_t i = 0; i < N; i++) {
 			if (fabs((double)p[i] - rp[i]) > 2e-5 * (1 + fabs(rp[i])))
-				fail_msg("%s: element %zu: %.9g, not %.9g", names[k], i,
+				fail_msg("%s: element %zu: %.9g, not %.9g", opt_name(k), i,
 					 (double)p[i], rp[i]);
 		}
 	}
@@ -133,10 +130,10 @@ static void rows_are_ranges(void **state)
 	size_t widths[] = {1, 3, 17};
 
 	(void)state;
-	for (size_t k = 0; k < NAMES; k++) {
+	for (size_t k = 0; k < opt_kinds; k++) {
 		for (size_t v = 0; v < 3; v++) {
 			size_t w = widths[v], count = 7, slots = 0;
-			struct opt o = make(names[k]);
+			struct opt o = make(opt_name(k));
 			struct opt_step s;
 			float row[7][3 * 17], g[7 * 17], p[17], s0[17], s1[17], *rows[7];
 			float *slot[] = {s0, s1};
@@ -178,7 +175,7 @@ static void all_finite(const struct opt *o, const float *p, const float *s0, con
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!isfinite(p[i]) || !isfinite(s0[i]) || !isfinite(s1[i]))
-			fail_msg("%s lr=%g l2=%g: element %zu is %g, slots %g %g", opt_name(o),
+			fail_msg("%s lr=%g l2=%g: element %zu is %g, slots %g %g", opt_name(o->kind),
 				 (double)o->lr, (double)o->l2, i, (double)p[i], (double)s0[i],
 				 (double)s1[i]);
 	}
@@ -216,8 +213,8 @@ static void whatever_comes_what_stands_is_finite(void **state)
 	const double factors[] = {1e-14, 1.0, 1e9};
 
 	(void)state;
-	for (size_t k = 0; k < NAMES * 27; k++) {
-		struct opt o = make(names[k / 27]);
+	for (size_t k = 0; k < opt_kinds * 27; k++) {
+		struct opt o = make(opt_name(k / 27));
 		o.lr = lrs[k % 3];
 		o.l2 = l2s[k / 3 % 3];
 		o.l1 = k % 2 ? 1e9f : 0.0f;
@@ -232,8 +229,8 @@ static void wild_slots_stay_finite(void **state)
 	const float slot[] = {0.0f, 1e-45f, 1.0f, 1e18f, FLT_MAX};
 
 	(void)state;
-	for (size_t k = 0; k < NAMES * 25; k++) {
-		struct opt o = make(names[k / 25]);
+	for (size_t k = 0; k < opt_kinds * 25; k++) {
+		struct opt o = make(opt_name(k / 25));
 		float p[WILD], s0[WILD], s1[WILD], *slots[] = {s0, s1};
 		struct opt_step s;
 		o.lr = 1e9f;

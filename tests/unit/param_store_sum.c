@@ -160,11 +160,10 @@ static void compare(const char *optimizer, enum layout_update rows, size_t pushe
 
 static void the_step_is_that_of_store_apply(void **state)
 {
-	const char *const name[] = {"sgd", "momentum", "adagrad", "adam", "ftrl", "add"};
-
 	(void)state;
-	for (size_t i = 0; i < 6; i++)
-		compare(name[i], LAYOUT_OPTIMIZER, 2 + i, 1 + (unsigned)i % 3, i % 2 != 0);
+	for (size_t i = 0; i < opt_kinds; i++)
+		compare(opt_name(i), LAYOUT_OPTIMIZER, 2 + i % (PUSHES - 1), 1 + (unsigned)i % 3,
+			i % 2 != 0);
 	compare("adagrad", LAYOUT_ADD, PUSHES, 2, 1);
 	/* One push: where its weight is 1, as a weight is part of the factor elsewhere. */
 	compare("adam", LAYOUT_OPTIMIZER, 1, 2, 0);

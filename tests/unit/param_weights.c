@@ -25,8 +25,6 @@
 #define WORKERS_MAX 12
 #define PARTS_MAX 4
 
-static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl", "add"};
-#define NAMES (sizeof names / sizeof *names)
 
 static uint64_t seed;
 
@@ -324,9 +322,9 @@ static void any_split_gives_the_same_bits(void **state)
 {
 	(void)state;
 	seed = 1;
-	for (size_t trial = 0; trial < TRIALS * NAMES; trial++) {
+	for (size_t trial = 0; trial < TRIALS * opt_kinds; trial++) {
 		struct layout layout = plain_layout();
-		struct opt opt = optimiser(names[trial % NAMES]);
+		struct opt opt = optimiser(opt_name(trial % opt_kinds));
 		struct servers one, many;
 		servers_start(&one, &layout, &opt, 1);
 		servers_start(&many, &layout, &opt, 1 + (uint32_t)below(PARTS_MAX));
@@ -337,7 +335,7 @@ static void any_split_gives_the_same_bits(void **state)
 			draw_samples(split.batch, 1);
 			train(&one, &whole, 0);
 			train(&many, &split, 0);
-			same_bits(&one, &many, opt_name(&opt));
+			same_bits(&one, &many, opt_name(opt.kind));
 		}
 		servers_free(&one);
 		servers_free(&many);
@@ -435,9 +433,9 @@ static void any_split_gives_the_single_process_update(void **state)
 {
 	(void)state;
 	seed = 2;
-	for (size_t trial = 0; trial < TRIALS * NAMES; trial++) {
+	for (size_t trial = 0; trial < TRIALS * opt_kinds; trial++) {
 		struct layout layout = plain_layout();
-		struct opt opt = optimiser(names[trial % NAMES]);
+		struct opt opt = optimiser(opt_name(trial % opt_kinds));
 		struct servers many;
 		struct number dense[DENSE], row[KEYS][WIDTH];
 		float p[DENSE];
@@ -453,9 +451,9 @@ static void any_split_gives_the_single_process_update(void **state)
 			train(&many, &split, 0);
 			reference(&opt, dense, row, split.batch, t);
 			pull_dense(&many, p);
-			near(p, dense, DENSE, opt_name(&opt));
+			near(p, dense, DENSE, opt_name(opt.kind));
 			for (uint32_t k = 0; k < KEYS; k++)
-				near(row_of(&many, k), row[k], WIDTH, opt_name(&opt));
+				near(row_of(&many, k), row[k], WIDTH, opt_name(opt.kind));
 		}
 		servers_free(&many);
 	}

@@ -200,7 +200,7 @@ static void spawn_replica(struct job *j, uint32_t i)
 	snprintf(lr, sizeof lr, "%g", (double)j->opt.lr);
 	const char *words[24] = {"ps-server", "-s",          j->replica[i], "--id", id,
 				 "--replica", share,         "--layout",    j->layout_path,
-				 "--optimizer", opt_name(&j->opt), "--lr",  lr, "--serve"};
+				 "--optimizer", opt_name(j->opt.kind), "--lr",  lr, "--serve"};
 	if (j->hosts > 1)
 		memcpy(words + 14, (const char *[]){"--fabric", fabric, "--hosts", names},
 		       4 * sizeof *words);
