@@ -39,11 +39,13 @@ go() {
 	[ "$(score first.out state)" = done ]
 	[ "$(score first.out restarts)" -eq 0 ]
 	awk -v a="$(score servers.out auc)" -v b="$(score first.out auc)" 'BEGIN { exit !(b > a - 0.001) }'
-	grep -q '^begin job=tiny workers=3 servers=1 .* sync=allreduce ' run/state/job.log
+	grep -q '^begin job=tiny workers=3 servers=0 replicas=1 .* sync=allreduce ' run/state/job.log
 	grep -q '^event role=lead id=lead kind=ready ' run/state/job.log
 	grep -q '^event role=replica id=r0 kind=ready ' run/state/job.log
 	[ "$(ls "$(score first.out checkpoint)" | grep -c '^part-')" -eq 1 ]
 	not pgrep -f "$T/run"
+	trainctl report --text --run-dir "$T/run" >report
+	grep -q '^  3 workers, 1 replica, batches of ' report
 	trainctl report --run-dir "$T/run" | grep -q '^node .*role=replica id=r0 '
 }
 

@@ -35,10 +35,11 @@ void report_title(const struct report *p, char *out, size_t max)
 void report_subtitle(const struct report *p, char *out, size_t max)
 {
 	const struct account *a = p->a;
-	const char *holds = strcmp(a->sync, "allreduce") == 0 ? "replica" : "server";
+	uint64_t holders = a->replicas ? a->replicas : a->servers;
 	snprintf(out, max, "%llu worker%s, %llu %s%s, batches of %llu, %s, SOLUTION=%s%s",
 		 (unsigned long long)a->workers, a->workers == 1 ? "" : "s",
-		 (unsigned long long)a->servers, holds, a->servers == 1 ? "" : "s",
+		 (unsigned long long)holders, a->replicas ? "replica" : "server",
+		 holders == 1 ? "" : "s",
 		 (unsigned long long)a->batch, a->sync, a->solution,
 		 a->runs > 1 ? "; in several runs" : "");
 	utf8_plain(out);

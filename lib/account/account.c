@@ -211,6 +211,7 @@ static void take_description(struct account *a, const struct record *r)
 	KEEP(a->sync, account_value(r, "sync"));
 	record_u64_opt(r, "workers", 0, UINT64_MAX, &a->workers, NULL);
 	record_u64_opt(r, "servers", 0, UINT64_MAX, &a->servers, NULL);
+	record_u64_opt(r, "replicas", 0, UINT64_MAX, &a->replicas, NULL);
 	record_u64_opt(r, "batch", 0, UINT64_MAX, &a->batch, NULL);
 	record_u64_opt(r, "shard", 0, UINT64_MAX, &a->shard, NULL);
 }

@@ -133,7 +133,7 @@ struct account_phase {
 struct account {
 	/* As the last run of trainctl says. */
 	char job[OPTION_ID_MAX], solution[256], sync[16];
-	uint64_t workers, servers, batch, shard; /* samples; 0: it does not say */
+	uint64_t workers, servers, replicas, batch, shard; /* samples; 0: it does not say */
 	/* As it ended. state: done, stopped, failed, or unfinished. */
 	char state[16], samples[24], jct[32], auc[32], logloss[32], failed[OPTION_ID_MAX];
 	char *error;         /* why it failed, in words; NULL: it did not */
