@@ -22,12 +22,12 @@ struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *memory, *drag;
 	const char *monitor, *servers_text, *led_text, *shards, *job, *balance, *balance_log;
 	const char *replica_text, *fabric, *hosts_text;
-	uint64_t incarnation, report_every, backup, batch, least, expect;
+	uint64_t incarnation, report_every, backup, batch, least, expect, delay_max;
 	double lr, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
-	int seen_part_of, seen_sync, serve;
+	int seen_part_of, seen_sync, seen_delay_max, serve;
 	uint64_t level;
 	int join;
 	int keeper; /* the socket of who holds what is in memory; -1: nobody */
@@ -185,6 +185,10 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return -1;
 	if (s->backup && s->sync != GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--backup", "is for --sync bsp");
+	if (s->seen_delay_max && s->sync == GATE_BSP)
+		return error_set(err, ERROR_USAGE, "--delay-max", "is for --sync ssp or asp");
+	if (s->seen_delay_max && (s->lead_only || s->part != 0))
+		return error_set(err, ERROR_USAGE, "--delay-max", "is for part 0");
 	if (s->backup && s->lead_only && !s->led_text)
 		return error_set(err, ERROR_USAGE, "--backup",
 				 "is not for --lead-only without --replicas: what workers have "
@@ -345,7 +349,9 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					     /* A restarted lead must go on behind the last number;
 					      * nobody settles a million times a second. */
 					     .settle_first = (uint64_t)(clock_epoch() * 1e6),
-					     .expect = s->expect},
+					     .expect = s->expect,
+					     .bounds_delay = s->seen_delay_max,
+					     .delay_max = s->delay_max},
 				    .socket = s->socket,
 				    .servers = s->servers,
 				    .server_count = s->server_count,
@@ -587,6 +593,10 @@ int main(int argc, char **argv)
 		 .help = "fewest samples of a worker in an iteration (1)", .min = 1, .max = NODE_BATCH_MAX},
 		{.name = "balance-log", .kind = OPTION_TEXT, .target = &s.balance_log,
 		 .arg = "FILE", .help = "append each decision, with its reasons, to FILE"},
+		{.name = "delay-max", .kind = OPTION_COUNT, .target = &s.delay_max, .arg = "UNITS",
+		 .help = "part 0, ssp and asp: drop a push if more units than this were committed since "
+			 "its pull",
+		 .max = 1e9, .seen = &s.seen_delay_max},
 		{.name = "expect", .kind = OPTION_COUNT, .target = &s.expect, .arg = "WORKERS",
 		 .help = "begin when so many workers have joined, or 10 s after the first",
 		 .max = GATE_WORKERS_MAX},

@@ -69,6 +69,13 @@ static void tell_job(const struct teller *t)
 		 human_count((double)a->repeated, samples));
 	if (a->repeated > 0)
 		words(t, REPORT_WORDS, text);
+	snprintf(text, sizeof text,
+		 "half of the updates missed at most %llu others, 95 %% %llu, all %llu; %llu were "
+		 "dropped because they had missed too many",
+		 (unsigned long long)a->delay[0], (unsigned long long)a->delay[1],
+		 (unsigned long long)a->delay[2], (unsigned long long)a->stale);
+	if (a->delay_known)
+		words(t, REPORT_WORDS, text);
 	snprintf(text, sizeof text, "TEST: AUC %.6s, log loss %.6s", a->auc, a->logloss);
 	if (a->auc[0])
 		words(t, REPORT_WORDS, text);

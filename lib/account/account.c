@@ -285,6 +285,11 @@ static void account_take_row(struct account *a, const struct record *r)
 	record_real_opt(r, "samples-done", 0, 1e300, &row.samples, NULL);
 	record_real_opt(r, "samples", 0, 1e300, &a->total, NULL);
 	record_u64_opt(r, "epochs", 0, UINT64_MAX, &a->epochs, NULL);
+	a->delay_known |= record_get(r, "delay") != NULL;
+	record_u64_opt(r, "delay", 0, UINT64_MAX, &a->delay[0], NULL);
+	record_u64_opt(r, "delay-95", 0, UINT64_MAX, &a->delay[1], NULL);
+	record_u64_opt(r, "delay-most", 0, UINT64_MAX, &a->delay[2], NULL);
+	record_u64_opt(r, "stale", 0, UINT64_MAX, &a->stale, NULL);
 	if (isnan(row.samples))
 		return;
 	row.weight = fmax(row.samples - a->reader->samples, 0);

@@ -97,8 +97,12 @@ static int set_row(struct job *job, const struct key_row *row, const char *value
 static int is_fit(const struct job *job, const struct key_row *row)
 {
 	const struct key_row *head = key_family(row->name, key_len(row));
-	const char *word = head->head && row->of ? *(char *const *)key_field(job, head) : NULL;
-	return !word || strchr(word, '/') || key_is_word(row->of, word);
+	char word[64];
+	if (!head->head || !row->of)
+		return 1;
+	const char *given = *(char *const *)key_field(job, head);
+	snprintf(word, sizeof word, "%.*s", (int)strcspn(given, ":"), given); /* ssp:3 is ssp */
+	return strchr(given, '/') || key_is_word(row->of, word);
 }
 
 static const struct key_row *job_part_of(const struct key_row *family, const char *name, size_t len)
@@ -731,6 +735,8 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 		{strcmp(job->sync, JOB_ALLREDUCE) == 0,
 		 "SYNC=" JOB_ALLREDUCE " adds up gradients of the kit's own worker: with TRAINER "
 				       "use SYNC=bsp"},
+		{job->delay_max > 0, "SYNC delay drops pushes, but what a TRAINER has trained is in its own "
+				     "parameters, and can't be dropped"},
 		{job_is_local(job), "PARTITIONS=local is for the kit's own worker"},
 		{job->hot_spares > 0, "WORKERS spares is for the kit's own worker"},
 		{kind->lead == LEAD_NONE && strcmp(job->solution, "none") != 0,

@@ -60,6 +60,7 @@ struct job {
 	/* see pulse_rules_parse(): in all, from job_finish() on; and its parts */
 	char *hung, *hung_of[1 + PULSE_SECTIONS];
 	char *sync; /* bsp | ssp:N | asp, as given */
+	uint64_t delay_max; /* under ssp and asp: units; 0: none */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
 	uint64_t more_hosts;   /* at most, of further allocations of Slurm */

@@ -43,7 +43,7 @@ int key_is_number(const struct key_row *row)
 
 int key_takes_colon(const struct key_row *row)
 {
-	return row->kind == KEY_PROGRAM || row->kind == KEY_BAD_ROWS;
+	return row->kind == KEY_PROGRAM || row->kind == KEY_BAD_ROWS || row->kind == KEY_SYNC;
 }
 
 static int has_auto(const struct key_row *row)

@@ -44,6 +44,7 @@
 
 #include "base/error.h"
 #include "base/option.h"
+#include "lead/delay.h"
 #include "lead/order.h"
 #include "solve/balance.h"
 #include "solve/solution.h"
@@ -82,6 +83,10 @@ struct gate_options {
 			    gate_begin() */
 	size_t replicas; /* BSP: r0, r1, ... have all parameters each; 0: there are parts, or: */
 	int foreign;     /* the parameters are the members' own */
+	/* SSP, ASP: a push whose delay (lead/delay.h) would be more than delay_max at its commit is
+	 * dropped, and its rows go back. */
+	int bounds_delay;
+	uint64_t delay_max;
 };
 
 struct gate;
@@ -107,12 +112,15 @@ struct gate_range {
 	uint64_t id, begin, length;
 };
 
+#define GATE_PULLED_UNKNOWN UINT64_MAX
+
 struct gate_push {
 	uint64_t sequence; /* grows within a generation */
 	uint64_t iteration;
 	uint64_t count;   /* samples; 0: it has no gradient */
 	uint64_t skipped; /* rows of the ranges that could not be read */
 	uint64_t size;    /* samples of a whole batch, 0: count; see struct order_push */
+	uint64_t pulled;  /* units in the parameters that it was computed from */
 	double loss;      /* sum over the samples */
 	const struct gate_range *range;
 	size_t ranges;
@@ -338,6 +346,7 @@ uint64_t gate_iteration(const struct gate *g); /* units applied */
 size_t gate_active(const struct gate *g);
 /* The round of the last sum that was ordered. */
 uint64_t gate_round(const struct gate *g);
+const struct delays *gate_delays(const struct gate *g); /* of all members, since the lead began */
 /* shardd has been asked and has not answered. */
 int gate_is_settling(const struct gate *g);
 int gate_in_force(const struct gate *g, size_t replica);
@@ -359,6 +368,7 @@ struct gate_member {
 	uint64_t pushes, samples;
 	uint64_t size; /* samples of the batch that it owes, as far as is known here */
 	const char *replica; /* it pushes to this one; "": there are none */
+	const struct delays *delays; /* of this generation's pushes that were applied or too stale */
 };
 typedef void gate_member_fn(const struct gate_member *member, void *arg);
 /* In worker order: node_id_compare(). */

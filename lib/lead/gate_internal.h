@@ -18,9 +18,9 @@ enum refused { REFUSED_NOT, REFUSED_BY_SHARDD, REFUSED_BY_SERVER, REFUSED_KINDS 
 /* A push from its arrival to its answer. In g->held, then in g->sent, both in order of arrival. */
 struct push {
 	struct worker *worker;
-	uint64_t generation, sequence, iteration, count, skipped, size;
+	uint64_t generation, sequence, iteration, count, skipped, size, pulled;
 	double loss, scale;
-	int late; /* its iteration was closed before: to be dropped */
+	int late; /* its iteration was closed before, or it is too stale: to be dropped */
 	enum refused refused;
 	struct gate_range *range;
 	size_t ranges;
@@ -57,6 +57,7 @@ struct worker {
 	uint64_t size; /* given to the member by `balance`; 0: none */
 	int size_told;
 	uint64_t pushes, samples; /* see struct gate_member */
+	struct delays delays;
 	uint64_t acts_seen;
 	uint64_t throw_upto; /* throw up to it once none of it is being settled; 0: none */
 	uint64_t fence_token[GATE_TOKENS_MAX];
@@ -150,6 +151,7 @@ struct gate {
 	uint64_t number;
 	uint64_t settled; /* pushes at the front of sent whose settle is answered */
 	uint64_t largest; /* samples of the largest batch settled so far */
+	struct delays delays;
 	int shards_up, servers_up, finished, quit;
 	enum cut_state cut;
 	enum { STILL_NOT, STILL_WANTED, STILL_IS } still; /* never handed over */

@@ -228,8 +228,10 @@ static struct worker *admissible(struct gate *g, const struct gate_who *who)
 		w->throw_upto = who->generation - 1;
 		units_throw(g, w);
 	}
-	if (w->newest < who->generation)
+	if (w->newest < who->generation) {
 		w->pushes = w->samples = 0;
+		w->delays = (struct delays){0};
+	}
 	w->newest = who->generation;
 	return w;
 }
@@ -439,6 +441,11 @@ size_t gate_active(const struct gate *g)
 	return g->active;
 }
 
+const struct delays *gate_delays(const struct gate *g)
+{
+	return &g->delays;
+}
+
 int worker_order(const void *a, const void *b)
 {
 	return node_id_compare((*(const struct worker *const *)a)->id,
@@ -473,6 +480,7 @@ void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 			.pushes = all[i]->pushes,
 			.samples = all[i]->samples,
 			.size = all[i]->size ? all[i]->size : all[i]->count,
+			.delays = &all[i]->delays,
 			.replica = g->options.replicas ? g->replica[all[i]->replica].name : ""};
 		fn(&m, arg);
 	}

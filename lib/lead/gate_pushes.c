@@ -111,6 +111,7 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 	p->count = push->count;
 	p->skipped = push->skipped;
 	p->size = push->size;
+	p->pulled = push->pulled;
 	p->loss = push->loss;
 	p->scale = w->scale;
 	p->token[p->tokens++] = who->token;

@@ -73,6 +73,7 @@ static const struct field push_fields[] = {
 	{FIELD("count", U64, push, count)},
 	{FIELD("skipped", U64, push, skipped), .is_optional = 1},
 	{FIELD("size", U64, push, size), .is_optional = 1},
+	{FIELD("pulled", U64, push, pulled)},
 	{FIELD("loss", NUMBER, push, loss)},
 	{FIELD("scale", NUMBER, push, scale)},
 	{FIELD("late", FLAG, push, late)},

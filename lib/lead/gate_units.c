@@ -16,10 +16,33 @@ static int units_bsp(const struct gate *g)
 
 /* ---- closing ---- */
 
+/* Whether there is a gradient of it to be applied. */
+static int has_step(const struct push *p)
+{
+	return !p->late && !p->refused && p->count > 0;
+}
+
+/* One that says more than there is has nothing from the future. */
+static uint64_t units_delay(const struct push *p, uint64_t version)
+{
+	return p->pulled < version ? version - p->pulled : 0;
+}
+
+/* If it were committed behind `version` units. Those before it may still be refused: then it is
+ * younger, and dropped nevertheless. One that does not say what it pulled may be of any age. */
+static int is_too_stale(const struct gate *g, const struct push *p, uint64_t version)
+{
+	return g->options.bounds_delay && !units_bsp(g) && has_step(p) &&
+	       (p->pulled == GATE_PULLED_UNKNOWN ||
+		units_delay(p, version) > g->options.delay_max);
+}
+
 /* What is held goes to shardd together: under BSP the unit and what is late, or that alone (what is
  * on time stays held for its unit); otherwise each push as a unit of its own. */
 static void send_held(struct gate *g, int late_alone)
 {
+	uint64_t version = g->applied;
+
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
 		if (late_alone && !p->late)
@@ -28,6 +51,8 @@ static void send_held(struct gate *g, int late_alone)
 		p->worker->held = NULL;
 		p->worker->sent = p;
 		pushes_add(&g->sent, p);
+		p->late = p->late || is_too_stale(g, p, version);
+		version += has_step(p) && !units_bsp(g);
 	}
 	g->late = 0;
 }
@@ -54,12 +79,6 @@ static int try_close(struct gate *g)
 	if (units_bsp(g))
 		worker_let_in(g, 1);
 	return 1;
-}
-
-/* Whether there is a gradient of it to be applied. */
-static int has_step(const struct push *p)
-{
-	return !p->late && !p->refused && p->count > 0;
 }
 
 /* The gradients of the unit, for the parts; an effect without any if there is none. */
@@ -307,6 +326,23 @@ static int units_by_worker(const void *a, const void *b)
 			       ((const struct order_push *)b)->worker);
 }
 
+/* Each push alone is a unit but under BSP, in the order of put_pushes(). */
+static void count_delays(struct gate *g)
+{
+	uint64_t version = g->applied;
+
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		if (!has_step(p))
+			continue;
+		if (p->pulled != GATE_PULLED_UNKNOWN) {
+			delay_count(&g->delays, units_delay(p, version));
+			if (p->generation == p->worker->newest)
+				delay_count(&p->worker->delays, units_delay(p, version));
+		}
+		version += !units_bsp(g);
+	}
+}
+
 /* The members of the unit that shardd took, as APPLY. */
 static void put_apply(struct gate *g)
 {
@@ -340,6 +376,7 @@ static void put_apply(struct gate *g)
 		qsort(e->push, e->pushes, sizeof *e->push, units_by_worker);
 	e->iteration = g->applied;
 	e->units = units_bsp(g) ? 1 : e->pushes;
+	count_delays(g);
 	g->applied += e->units;
 }
 
@@ -383,6 +420,11 @@ void units_finish(struct gate *g, struct push *p)
 			worker_out(g, w, refused_why[p->refused]);
 		push_free(p);
 		return;
+	}
+	if (p->late && !units_bsp(g)) { /* parts have staged it, and nobody will name it again */
+		effect_name(g, GATE_DROP, w->id, p->generation, p->sequence);
+		w->delays.dropped += p->generation == w->newest;
+		g->delays.dropped++;
 	}
 	w->done = 1;
 	w->done_generation = p->generation;

@@ -178,6 +178,8 @@ static int push_read(const struct record *r, struct gate_range *range, struct ga
 					      err) != 0 ||
 			       record_u64_opt(r, "size", 0, ORDER_COUNT_MAX, &push->size, err) !=
 				       0 ||
+			       record_u64_opt(r, "pulled", 0, UINT64_MAX - 1, &push->pulled, err) !=
+				       0 ||
 			       numbers_read(r, push, err) != 0
 		       ? -1
 		       : 0;
@@ -221,7 +223,7 @@ static void on_push(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	struct gate_range range[GATE_RANGES_MAX];
-	struct gate_push push = {.range = range};
+	struct gate_push push = {.range = range, .pulled = GATE_PULLED_UNKNOWN};
 	struct gate_who who;
 	struct error err = {0};
 	int diverged;
@@ -344,6 +346,7 @@ static struct rows_fields row_fields(const struct lead *l, double now)
 {
 	return (struct rows_fields){.samples = l->samples,
 				    .members = gate_active(l->gate),
+				    .delays = gate_delays(l->gate),
 				    .at = clock_epoch(),
 				    .time = now - l->started};
 }
@@ -381,6 +384,7 @@ static void put_member(const struct gate_member *m, void *arg)
 	record_add_u64(&o, "pushes", m->pushes);
 	record_add_u64(&o, "samples", m->samples);
 	record_add_u64(&o, "size", m->size);
+	delay_put(&o, m->delays);
 	if (m->replica[0])
 		record_add(&o, "replica", m->replica);
 	if (lead_trainers_saves(members->lead, m->worker, m->generation))
@@ -420,6 +424,9 @@ static void requests_on_stat(struct request *rq, void *lead)
 			 sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0);
 	record_add_u64(&o, "settles", s->answers);
 	record_add_brief(&o, "settle-us", s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
+	delay_put(&o, gate_delays(l->gate));
+	if (l->options.gate.bounds_delay)
+		record_add_u64(&o, "delay-max", l->options.gate.delay_max);
 	if (l->replicas) {
 		char names[RECORD_LINE_MAX / 2];
 		lead_replicas_names(l, names, sizeof names);
@@ -460,7 +467,7 @@ void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss
 
 const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
-	 "dense rows size skipped ranges loss speed time mem map", on_push, PART_PAYLOAD_BYTES_MAX,
+	 "dense rows size skipped ranges pulled loss speed time mem map", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
 	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0,
 	 "become a member, at the next iteration"},

@@ -8,6 +8,7 @@
 #ifndef PACELINE_LEAD_WATCH_H
 #define PACELINE_LEAD_WATCH_H
 
+#include "lead/delay.h"
 #include "wire/server.h"
 
 #include <stdint.h>
@@ -44,9 +45,10 @@ struct watcher;
 /* Takes rq, whose rows begin after iteration. */
 void watchers_add(struct watcher **all, struct request *rq, double every, uint64_t iteration,
 		  double now);
-/* What a row says besides: all samples, members, the epoch, seconds since the start. */
+/* What a row says besides: all samples, members, seconds since the start, delays since then. */
 struct rows_fields {
 	uint64_t samples, members;
+	const struct delays *delays;
 	double at, time;
 };
 void watchers_row(struct watcher *all, const struct rows_unit *unit, const struct rows_fields *f,

@@ -84,6 +84,11 @@ static const struct {
 	[METRIC_NODE_RESTARTS] = {"node_restarts_total", COUNTER, "Restarts of the node."},
 	[METRIC_NODE_SILENT] = {"node_silent_seconds", GAUGE,
 				"Time for which the node has owed a sign of life."},
+	[METRIC_NODE_DELAY] = {"node_delay_units", GAUGE,
+			       "Units committed between a push's pull and its own commit, at most, of "
+			       "this fraction of the worker's pushes."},
+	[METRIC_NODE_STALE] = {"node_stale_pushes_total", COUNTER,
+			       "Pushes of the worker that were dropped as too old."},
 	[METRIC_NODE_BPT] = {"node_bpt_seconds", GAUGE,
 			     "Mean batch processing time in the window."},
 	[METRIC_NODE_BPT_RATIO] = {"node_bpt_ratio", GAUGE,

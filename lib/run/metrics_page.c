@@ -319,6 +319,24 @@ static void page_put_times(const struct page_source *l)
 	}
 }
 
+static void page_put_delays(const struct page_source *l)
+{
+	static const char *const of[] = {"0.5", "0.95", "1"};
+	metrics_begin(l->page, METRIC_NODE_DELAY);
+	for (size_t i = 0; i < l->count; i++) {
+		const struct run_delays *d = &l->seen[i].node->watch.seen.delays;
+		const uint64_t most[] = {d->middle, d->most_95, d->most};
+		for (size_t k = 0; d->known && k < 3; k++)
+			page_put_node(l, &l->seen[i], (double)most[k], "quantile", of[k]);
+	}
+	metrics_begin(l->page, METRIC_NODE_STALE);
+	for (size_t i = 0; i < l->count; i++) {
+		const struct run_delays *d = &l->seen[i].node->watch.seen.delays;
+		if (d->known)
+			page_put_node(l, &l->seen[i], (double)d->stale, NULL, NULL);
+	}
+}
+
 #define OF(field) offsetof(struct snapshot_node, field)
 
 static void page_put_nodes(const struct page_source *l)
@@ -328,6 +346,7 @@ static void page_put_nodes(const struct page_source *l)
 	put_stages(l);
 	page_each_node(l, METRIC_NODE_RESTARTS, page_restarts);
 	page_each_node(l, METRIC_NODE_SILENT, page_silent);
+	page_put_delays(l);
 	page_each_window(l, METRIC_NODE_BPT, OF(mean_short), OF(mean_long));
 	page_each_window(l, METRIC_NODE_BPT_RATIO, OF(ratio_short), OF(ratio_long));
 	page_each_window(l, METRIC_NODE_SPEED, OF(speed_short), OF(speed_long));

@@ -179,6 +179,8 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 	const struct job *job = s->job;
 	add_socket(w, s, "--shards", "shardd");
 	argv_add(w, "--job", job->name);
+	if (job->delay_max > 0)
+		argv_u64(w, "--delay-max", job->delay_max);
 	if (job_balance(job)) {
 		argv_add(w, "--balance", job_balance(job));
 		argv_u64(w, "--batch", sup_scale_batch(s));

@@ -25,6 +25,13 @@
 #define RUN_WAITS_MAX 512
 
 /* How the job goes: the content of a row of progress. */
+/* How stale gradients were (lead/delay.h), since the lead began. */
+struct run_delays {
+	int known;
+	uint64_t middle, most_95, most; /* units: of half of the pushes, of 95 %, of all, at most */
+	uint64_t stale;                 /* pushes that were dropped for it */
+};
+
 struct run_row {
 	const char *state; /* the phase, as `status` names it */
 	int known;         /* samples, total are known */
@@ -41,6 +48,7 @@ struct run_row {
 	char told[64];               /* what was decided about it last, for people; "": nothing */
 	double told_age;             /* seconds since then */
 	char waits[RUN_WAITS_MAX];   /* what the job waits for, for people; "": nothing */
+	struct run_delays delays;    /* not known under BSP: there are none */
 };
 
 struct supervisor_options {

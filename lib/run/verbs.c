@@ -161,6 +161,7 @@ static void sup_verbs_put_node(struct sup_node *n, const struct why *workers, st
 	if (m)
 		why_slow(workers, m, why);
 	/* Never pid=0: kill(1) takes that for a whole group. */
+	const struct run_delays *d = &n->watch.seen.delays;
 	request_put_record(
 		rq,
 		RECORD("node", F("role", n->role->name), F("id", n->id),
@@ -177,7 +178,11 @@ static void sup_verbs_put_node(struct sup_node *n, const struct why *workers, st
 		       F("section", section),
 		       F_SECONDS("silent", section[0] ? n->watch.pulse.silent : NAN),
 		       F("host", n->place.host), F_REAL("cores", n->cores > 0 ? n->cores : NAN),
-		       n->memory > 0 ? F("memory", n->memory) : F("memory", "")));
+		       n->memory > 0 ? F("memory", n->memory) : F("memory", ""),
+		       d->known ? F("delay", d->middle) : F_NONE,
+		       d->known ? F("delay-95", d->most_95) : F_NONE,
+		       d->known ? F("delay-most", d->most) : F_NONE,
+		       d->known ? F("stale", d->stale) : F_NONE));
 }
 
 /* Where there are several. */

@@ -1,4 +1,5 @@
 /* watchdog: see watchdog.h. */
+#include "run/show.h"
 #include "run/sup.h"
 
 #include "base/clock.h"
@@ -92,6 +93,8 @@ static void take_member(struct supervisor *s, const struct record *r)
 		seen->pushes = seen->samples = 0;
 	take_counts(n, pushes, samples);
 	take_trainer(n, r);
+	if (!job_has_barrier(s->job))
+		show_take_delays(&seen->delays, r);
 	seen->member = 1;
 	seen->member_generation = generation;
 	seen->owes = owed;

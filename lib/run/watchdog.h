@@ -37,6 +37,7 @@
 
 #include "monitor/pulse.h"
 #include "proc/inspect.h"
+#include "run/supervisor.h"
 #include "run/talk.h"
 
 #include <stdint.h>
@@ -58,6 +59,7 @@ struct sup_seen {
 	uint64_t member_generation, pushes, samples, size; /* the lead */
 	uint64_t generation, asks;                         /* shardd */
 	char last[1024];                                    /* the lead's record; "": none */
+	struct run_delays delays;
 	int waits;     /* a trainer: in a collective, for others */
 	int stopped;   /* its process is */
 	double pauses; /* seconds that it may pause; 0: it does not */

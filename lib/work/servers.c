@@ -418,8 +418,10 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 	struct record_out o;
 	conversation_begin(&s->parts.part[i].talk, &o, line, "push");
 	lead_client_add_push(&o, &s->push, s->batch);
-	if (i == 0)
+	if (i == 0) {
+		record_add_u64(&o, "pulled", s->parts.as_of);
 		lead_client_add_report(&o, &s->push);
+	}
 	return part_clients_push(&s->parts, i, &o, s->batch, err);
 }
 

@@ -8,7 +8,8 @@
  * Checked at every step: nothing is applied twice, nothing that was not settled, everything that is
  * applied is staged at both servers; every token is answered once; every member sees every act
  * once, in their order; members of an iteration have the sizes of one plan; queue and servers agree
- * at every cut.  In the end every sample is in the model exactly once.
+ * at every cut; nothing is applied that is more stale than allowed.  In the end every sample is in
+ * the model exactly once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +34,7 @@
 #define GLOBAL 64
 #define STAGED 512
 
-static uint64_t seed_now, told_all, halves_all, moves_all;
+static uint64_t seed_now, told_all, halves_all, moves_all, stale_all;
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -346,17 +347,33 @@ static int line_of(const struct world *w, const struct order_push *p, int sample
 	return 0;
 }
 
+static uint64_t staged_iteration(const struct world *w, int worker, uint64_t generation,
+				 uint64_t sequence)
+{
+	for (size_t i = 0; i < STAGED; i++) {
+		if (w->stage[0].item[i].used && w->stage[0].item[i].worker == worker &&
+		    w->stage[0].item[i].generation == generation &&
+		    w->stage[0].item[i].sequence == sequence)
+			return w->stage[0].item[i].iteration;
+	}
+	return UINT64_MAX;
+}
+
 static void take_apply(struct world *w, const struct gate_effect *e)
 {
 	CHECK(e->iteration == w->iteration && w->still != 2);
+	const uint64_t before = w->iteration;
 	w->iteration += e->units;
 	for (size_t i = 0; i < e->pushes; i++) {
 		const struct order_push *p = &e->push[i];
 		int worker = number_of(p->worker);
+		uint64_t pulled = staged_iteration(w, worker, p->generation, p->sequence);
 		int a = stage_take(w, 0, worker, p->generation, p->sequence);
 		int b = stage_take(w, 1, worker, p->generation, p->sequence);
 		CHECK(a >= 0 && a == b);
 		CHECK(!w->applied[a]); /* never twice */
+		CHECK(!w->options.bounds_delay ||
+		      before + p->unit - pulled <= w->options.delay_max);
 		CHECK(w->done[a] && !w->refused[worker] && line_of(w, p, a));
 		w->applied[a] = 1;
 		if (i && w->options.sync == GATE_BSP)
@@ -540,6 +557,7 @@ static void deliver_push(struct world *w, const struct gate_who *who, int id,
 	struct gate_push push = {.sequence = m->sequence,
 				 .iteration = m->iteration,
 				 .count = 1,
+				 .pulled = m->iteration, /* the least that a pull waits for */
 				 .loss = 0.5,
 				 .range = &range,
 				 .ranges = 1,
@@ -1000,6 +1018,8 @@ static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts, 
 	*cuts += (uint64_t)w->cut_done;
 	*handed += (uint64_t)w->handed;
 	moves_all += (uint64_t)w->moved;
+	stale_all += gate_delays(w->gate)->dropped;
+	CHECK(!options.bounds_delay || gate_delays(w->gate)->most <= options.delay_max);
 	gate_free(w->gate);
 }
 
@@ -1007,7 +1027,7 @@ static void runs(struct gate_options options)
 {
 	uint64_t cuts = 0, handed = 0;
 
-	halves_all = moves_all = 0;
+	halves_all = moves_all = stale_all = 0;
 	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(400); seed++)
 		one_run(options, seed, &cuts, &handed);
 	/* the events did happen */
@@ -1015,6 +1035,7 @@ static void runs(struct gate_options options)
 	assert_true(cuts > 50 / part && handed > 500 / part && halves_all > 50 / part);
 	assert_true(moves_all > 200 / part);
 	assert_true(!options.balance || told_all > 1000);
+	assert_true((stale_all > 0) == (options.bounds_delay != 0));
 }
 
 static void bsp(void **state)
@@ -1053,6 +1074,19 @@ static void asp(void **state)
 	runs((struct gate_options){.sync = GATE_ASP});
 }
 
+static void asp_delay(void **state)
+{
+	(void)state;
+	runs((struct gate_options){.sync = GATE_ASP, .bounds_delay = 1, .delay_max = 1});
+}
+
+static void ssp_delay(void **state)
+{
+	(void)state;
+	runs((struct gate_options){
+		.sync = GATE_SSP, .staleness = 1, .bounds_delay = 1, .delay_max = 2});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1062,6 +1096,8 @@ int main(void)
 		cmocka_unit_test(bsp_balance_backup),
 		cmocka_unit_test(ssp),
 		cmocka_unit_test(asp),
+		cmocka_unit_test(asp_delay),
+		cmocka_unit_test(ssp_delay),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,6 +52,7 @@ static void push(const char *worker, uint64_t generation, uint64_t sequence, uin
 			      .count = 37,
 			      .skipped = 3,
 			      .size = 64,
+			      .pulled = 3,
 			      .loss = 0.1,
 			      .range = range,
 			      .ranges = 40,

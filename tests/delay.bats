@@ -1,0 +1,58 @@
+# The delay of a push: how many others were committed since its worker pulled the parameters.
+load helper
+
+@test "SYNC delay: what is too stale is dropped and trained again; exact, at each server's death too" {
+	job MODEL=audit EPOCHS=3 SYNC=asp,delay:2 WORKERS=4 SERVERS=2 BATCH=64,shard:2 CHECKPOINT=0.3
+	slow 600
+	echo 'drag speed=40' >drag/w3 # all others push several times while it trains one batch
+	begin first
+	wait_for 'came_to 500'
+	[[ $(status) =~ $'\n'"node role=worker id=w3 "[^$'\n']*" delay-most="[0-2]" stale="[1-9] ]] ||
+		wait_for '[[ $(status) =~ " id=w3 "[^$'"'\\n'"']*" stale="[1-9] ]]'
+	strike ps1
+	wait_for "grep -q '^rollback ' run/state/job.log"
+	wait_for 'came_to 1500'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 3
+	rows=$(grep '^row .* delay-most=' run/state/job.log)
+	[ -n "$rows" ]
+	not grep -vE ' delay-most=[0-2] ' <<<"$rows"
+	run -0 trainctl report --run-dir "$T/run"
+	[[ $output =~ (^|$NL)"report ".*" delay-most="[0-2]" stale=" ]]
+	run -0 trainctl report --text --run-dir "$T/run"
+	[[ $output == *"half of the updates missed at most "* ]]
+}
+
+@test "without a bound a slow worker's delay is seen, and nothing is dropped; a barrier has none" {
+	job MODEL=audit EPOCHS=20 SYNC=asp WORKERS=3 SERVERS=1 "METRICS=$T/metrics.prom"
+	slow 600
+	echo 'drag speed=60' >drag/w2
+	begin first
+	wait_for '[[ $(status) =~ "id=w2 "[^$'"'\\n'"']*" delay-most="([0-9]*)" stale=0" ]] && [ ${BASH_REMATCH[1]} -gt 2 ]'
+	wait_for 'grep -q "^paceline_node_delay_units{.*id=\"w2\",quantile=\"0.95\"} [1-9]" metrics.prom'
+	rm drag/*
+	wait $SUPERVISOR
+	exact "$(summary first.out | field checkpoint)" 2000 20
+	not grep -q ' stale=[1-9]' run/state/job.log
+	run -0 run_job --fresh --set SYNC=bsp
+	[[ $output != *" delay="* ]]
+}
+
+@test "SYNC delay is for ssp and asp, and for models of the kit" {
+	job
+	for wrong in 'bsp,delay:3=SYNC=bsp has no delay, which is of asp|ssp' \
+		'allreduce,delay:3=SYNC=allreduce has no delay, which is of asp|ssp' \
+		"asp,delay:0=SYNC delay: '0' is not a value here: write none" \
+		'asp,delay:x=SYNC delay: ' 'asp,delay:-1=SYNC delay: '; do
+		run -78 trainctl check job.env --set "SYNC=${wrong%%=*}"
+		[[ $output == *"${wrong#*=}"* ]]
+	done
+	run -78 trainctl check job.env --set SYNC=asp,delay:3 --set TRAINER=true --set SAMPLES=10 --set DATA= --set LABEL= --set DENSE= --set SPARSE=
+	[[ $output == *"can't be dropped"* ]]
+	trainctl check job.env --set SYNC=ssp:2,delay:3
+	run -64 ps-server -s x.sock --id ps0 --layout x --delay-max 3
+	[[ $output == *"--delay-max: is for --sync ssp or asp"* ]]
+	run -64 ps-server -s x.sock --id ps1 --layout x --part 1/2 --sync asp --delay-max 3
+	[[ $output == *"--delay-max: is for part 0"* ]]
+}

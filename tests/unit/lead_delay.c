@@ -1,0 +1,162 @@
+/* delay: small delays are counted exactly, quantiles of greater ones are an eighth too high at most;
+ * and which pushes of a gate are too stale. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "lead/delay.h"
+#include "lead/gate.h"
+
+#include <string.h>
+
+static void small_delays_are_exact(void **state)
+{
+	struct delays d = {0};
+
+	(void)state;
+	assert_int_equal(delay_quantile(&d, 0.5), 0);
+	for (uint64_t i = 0; i < 8; i++)
+		delay_count(&d, i);
+	assert_int_equal(d.pushes, 8);
+	assert_int_equal(d.most, 7);
+	assert_int_equal(delay_quantile(&d, 0), 0);
+	assert_int_equal(delay_quantile(&d, 0.125), 0);
+	assert_int_equal(delay_quantile(&d, 0.126), 1);
+	assert_int_equal(delay_quantile(&d, 0.5), 3);
+	assert_int_equal(delay_quantile(&d, 1), 7);
+}
+
+static void great_delays_are_an_eighth_too_high_at_most(void **state)
+{
+	(void)state;
+	for (uint64_t delay = 1; delay < UINT64_C(1) << 20; delay = delay * 9 / 8 + 1) {
+		struct delays d = {0};
+		delay_count(&d, delay);
+		delay_count(&d, UINT64_C(1) << 30);
+		uint64_t half = delay_quantile(&d, 0.5);
+		assert_true(half >= delay && half <= delay + delay / 8);
+		assert_int_equal(delay_quantile(&d, 1), UINT64_C(1) << 30);
+	}
+}
+
+/* ---- at a gate ---- */
+
+static struct gate *gate;
+static char said[512];
+
+static void drain(void)
+{
+	const struct gate_effect *e;
+
+	said[0] = '\0';
+	while ((e = gate_next(gate))) {
+		size_t at = strlen(said);
+		if (e->kind == GATE_ANSWER)
+			snprintf(said + at, sizeof said - at, "%s;", e->ok ? e->fields : e->code);
+		else if (e->kind == GATE_DROP)
+			snprintf(said + at, sizeof said - at, "drop %s.%d;", e->worker,
+				 (int)e->sequence);
+		else if (e->kind == GATE_HOLD)
+			gate_held(gate, NULL, 0);
+	}
+}
+
+static void push_pulled(const char *worker, uint64_t sequence, uint64_t pulled)
+{
+	struct gate_push p = {.sequence = sequence, .count = 1, .pulled = pulled};
+
+	gate_push(gate,
+		  &(struct gate_who){.worker = worker, .generation = 1, .incarnation = 1,
+				     .connection = 1, .token = 100 + sequence},
+		  &p);
+}
+
+static void begin(enum gate_sync sync, uint64_t delay_max)
+{
+	static const char *const name[] = {"w0", "w1", "w2"};
+
+	assert_int_equal(gate_new(&gate,
+				  &(struct gate_options){.sync = sync, .staleness = 9, .incarnation = 1,
+							 .bounds_delay = 1, .delay_max = delay_max},
+				  NULL),
+			 0);
+	for (size_t i = 0; i < 3; i++)
+		gate_join(gate, &(struct gate_who){.worker = name[i], .generation = 1,
+						   .incarnation = 1, .connection = 1, .token = 1 + i});
+	drain();
+}
+
+static void one_that_is_too_stale_is_dropped(enum gate_sync sync)
+{
+	begin(sync, 1);
+	push_pulled("w0", 1, 0);
+	drain();
+	assert_string_equal(said, "iteration=1 applied=1;");
+	push_pulled("w1", 1, 0); /* missed one: as many as it may */
+	drain();
+	assert_string_equal(said, "iteration=2 applied=1;");
+	push_pulled("w2", 1, 0); /* missed two */
+	drain();
+	assert_string_equal(said, "drop w2.1;iteration=2 dropped=1;");
+	push_pulled("w2", 1, 0); /* said again */
+	drain();
+	assert_string_equal(said, "iteration=2 dropped=1 repeated=1;");
+	push_pulled("w2", 2, 2);
+	drain();
+	assert_string_equal(said, "iteration=3 applied=1;");
+	push_pulled("w0", 2, 99); /* from the future: as if it had seen all */
+	drain();
+	assert_string_equal(said, "iteration=4 applied=1;");
+	push_pulled("w1", 2, GATE_PULLED_UNKNOWN); /* it may have seen nothing */
+	drain();
+	assert_string_equal(said, "drop w1.2;iteration=4 dropped=1;");
+	assert_int_equal(gate_delays(gate)->most, 1);
+	assert_int_equal(gate_delays(gate)->pushes, 4);
+	assert_int_equal(gate_delays(gate)->dropped, 2);
+	gate_free(gate);
+}
+
+static void asp(void **state)
+{
+	(void)state;
+	one_that_is_too_stale_is_dropped(GATE_ASP);
+}
+
+static void ssp(void **state)
+{
+	(void)state;
+	one_that_is_too_stale_is_dropped(GATE_SSP);
+}
+
+/* They wait together: each is one more behind than the one before. */
+static void pushes_that_close_together_count_each_other(void **state)
+{
+	(void)state;
+	begin(GATE_ASP, 1);
+	gate_servers(gate, 0);
+	push_pulled("w2", 1, 0);
+	push_pulled("w0", 1, 0);
+	push_pulled("w1", 1, 0);
+	drain();
+	assert_string_equal(said, "");
+	gate_servers(gate, 1);
+	drain();
+	assert_string_equal(said, "iteration=2 applied=1;iteration=2 applied=1;"
+				  "drop w1.1;iteration=2 dropped=1;");
+	gate_free(gate);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(small_delays_are_exact),
+		cmocka_unit_test(great_delays_are_an_eighth_too_high_at_most),
+		cmocka_unit_test(asp),
+		cmocka_unit_test(ssp),
+		cmocka_unit_test(pushes_that_close_together_count_each_other),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
