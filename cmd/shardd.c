@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 		 .arg = "ID:ROWS[,ID:ROWS]",
 		 .help = "give each worker only rows of its own, in this order"},
 		{.name = "migrate", .kind = OPTION_REAL, .target = &o->migrate, .arg = "TIMES",
-		 .help = "rows move when traversals differ by more (2); 0: never", .max = 1e9,
+		 .help = "rows move when passes differ by more (2); 0: never", .max = 1e9,
 		 .seen = &o->given.migrate},
 		{.name = "settle-only", .kind = OPTION_FLAG, .target = &o->settle_only,
 		 .help = "only the lead's settle makes rows done, and only fail reports a death"},

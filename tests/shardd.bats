@@ -1189,8 +1189,8 @@ two_parts() {
 	END
 	run ask "$S" 'partitions' 'rows'
 	expect <<-'END'
-		partition worker=w0 begin=0 samples=10 rows=10 traversals=0 left=10 since=0 incoming=0 outgoing=0
-		partition worker=w1 begin=10 samples=10 rows=10 traversals=3 left=10 since=3 incoming=0 outgoing=0
+		partition worker=w0 begin=0 samples=10 rows=10 passes=0 left=10 since=0 incoming=0 outgoing=0
+		partition worker=w1 begin=10 samples=10 rows=10 passes=3 left=10 since=3 incoming=0 outgoing=0
 		ok budget=10 unseen=10 migrate=2 moves=0 moves-done=0 rows-moved=0
 		rows worker=w0 begin=0 length=10 times=0
 		rows worker=w1 begin=10 length=10 times=3
@@ -1231,8 +1231,8 @@ two_parts() {
 	run ask "$S" 'moved worker=w1 id=0' 'partitions' 'rows worker=w0'
 	expect <<-'END'
 		ok
-		partition worker=w0 begin=0 samples=10 rows=4 traversals=1 left=4 since=0 incoming=0 outgoing=0
-		partition worker=w1 begin=10 samples=10 rows=16 traversals=2 left=16 since=0 incoming=0 outgoing=0
+		partition worker=w0 begin=0 samples=10 rows=4 passes=1 left=4 since=0 incoming=0 outgoing=0
+		partition worker=w1 begin=10 samples=10 rows=16 passes=2 left=16 since=0 incoming=0 outgoing=0
 		ok budget=176 unseen=6 migrate=0.9 moves=0 moves-done=1 rows-moved=6
 		rows worker=w0 begin=0 length=4 times=1
 		ok

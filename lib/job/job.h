@@ -51,7 +51,7 @@ struct job {
 	uint64_t batch, batches_per_shard, epochs, seed, shard_retries;
 	char *shuffle;               /* none | shards | samples */
 	char *partitions;            /* shared | local */
-	double migrate;              /* traversals, 0: never */
+	double migrate;              /* passes, 0: never */
 	double eval_every, max_time; /* seconds, 0: never */
 	uint64_t patience;           /* evaluations, 0: any number */
 	/* nodes */

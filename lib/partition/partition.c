@@ -30,7 +30,7 @@ static int partitions_by_worker(const void *a, const void *b)
 }
 
 struct partitions *partitions_new(const struct partition_own *own, size_t count, uint64_t batch,
-				  uint64_t passes)
+				  uint64_t epochs)
 {
 	struct partitions *p = calloc(1, sizeof *p);
 	if (!p)
@@ -50,7 +50,7 @@ struct partitions *partitions_new(const struct partition_own *own, size_t count,
 	qsort(p->by_name, count, sizeof *p->by_name, partitions_by_worker);
 	memcpy(p->own, own, count * sizeof *own);
 	p->grain = (batch - 1) / count + 1;
-	p->budget = p->unseen * passes;
+	p->budget = p->unseen * epochs;
 	return p;
 }
 
@@ -104,7 +104,7 @@ static void cut_out(struct partition *part, size_t at)
 	memmove(part->run + at, part->run + at + 1, (part->count - at) * sizeof *part->run);
 }
 
-/* At the end; joined with the run there when that was handed out in this traversal, too. */
+/* At the end; joined with the run there when that was handed out in this pass, too. */
 static void partitions_push(struct partition *part, struct partition_run run)
 {
 	struct partition_run *last = part->count > 0 ? &part->run[part->count - 1] : NULL;
@@ -120,7 +120,7 @@ static void partitions_turn(struct partition *part)
 	if (part->left > 0 || part->rows == 0)
 		return;
 	part->left = part->rows;
-	part->traversals++;
+	part->passes++;
 }
 
 int partition_append(struct partition *part, uint64_t begin, uint64_t length, uint64_t times)
@@ -290,7 +290,7 @@ static size_t partitions_spread(struct partition *part, size_t first, size_t end
 	return slices;
 }
 
-/* Into the receiver's ring, whose first *ahead runs are still of its traversal. */
+/* Into the receiver's ring, whose first *ahead runs are still of its pass. */
 static void partitions_receive(struct partition *to, struct partition_run run, int is_ahead,
 			       size_t *ahead)
 {

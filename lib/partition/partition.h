@@ -4,7 +4,7 @@
  * shard's.
  *
  * A partition is a ring of runs of rows.  Rows are handed out from its front and go to its end,
- * with `times` one higher; when all were, a traversal is over and the next one begins.  So nobody
+ * with `times` one higher; when all were, a pass is over and the next one begins.  So nobody
  * waits for others, and `times` is how often a row was handed out first-hand, which is how often it
  * is in the model once all that was handed out is.
  *
@@ -12,10 +12,10 @@
  * the end exactly EPOCHS * N rows are in the model, each row at least once.
  *
  * A move gives runs of one partition to another, in one step: what the giver had not yet handed out
- * in its traversal, the receiver hands out in its own current one; the rest waits for the next.
+ * in its pass, the receiver hands out in its own current one; the rest waits for the next.
  * They are spread evenly among the rows that are there: in one block, a batch would hold nothing
- * else.  So no row is left out or comes twice because of a move.  (Only the last traversal of a job
- * is not whole: where the budget ends, rows that were handed out before are passed over.)
+ * else.  So no row is left out or comes twice because of a move.  (Only the last pass of a job
+ * is not whole: where the budget ends, rows that were handed out before are skipped.)
  */
 #ifndef PACELINE_PARTITION_PARTITION_H
 #define PACELINE_PARTITION_PARTITION_H
@@ -41,11 +41,11 @@ struct partition_run {
 struct partition {
 	char worker[OPTION_ID_MAX];
 	uint64_t begin, samples; /* of its own file */
-	struct partition_run *run; /* the ring: the first `left` rows are still of this traversal */
+	struct partition_run *run; /* the ring: the first `left` rows are still of this pass */
 	size_t count, room;
 	uint64_t rows, left; /* 0 < left <= rows */
-	uint64_t traversals; /* that are over */
-	uint64_t given;      /* rows handed out since the counts were reset */
+	uint64_t passes; /* that are over */
+	uint64_t given;  /* rows handed out since the counts were reset */
 };
 
 struct partition_move {
@@ -80,10 +80,10 @@ int partitions_check(const struct partition_own *own, size_t count, uint64_t sam
 int partitions_same(const struct partition_own *a, size_t count_a, const struct partition_own *b,
 		    size_t count_b);
 
-/* Each has the rows of its own file (copied), never handed out; passes * all rows are the budget,
+/* Each has the rows of its own file (copied), never handed out; epochs * all rows are the budget,
  * and batch samples a batch of all workers together. NULL: out of memory. */
 struct partitions *partitions_new(const struct partition_own *own, size_t count, uint64_t batch,
-				  uint64_t passes);
+				  uint64_t epochs);
 void partitions_free(struct partitions *p); /* NULL is fine */
 /* Its number, or p->count. */
 size_t partitions_find(const struct partitions *p, const char *worker);
@@ -132,9 +132,9 @@ int partitions_read_all(struct partitions *p, uint64_t samples, uint64_t all, ui
 
 /* ---- decisions: pure ---- */
 
-/* How far traversals since the reset are apart: the greatest difference of given / rows. */
+/* How far passes since the reset are apart: the greatest difference of given / rows. */
 double partitions_gap(const struct partitions *p);
-/* Rows that each of count partitions should have, so that all are traversed in the same time: in
+/* Rows that each of count partitions should have, so that a pass over each takes the same time: in
  * proportion to given, floor_rows each at least (or what it has), their sum unchanged. */
 void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count,
 		       uint64_t floor_rows, uint64_t *share);

@@ -117,9 +117,9 @@ const struct field partition_own_fields[] = {
 	{FIELD("samples", U64, partition_own, rows)},
 	{0}};
 
-static const struct field traversal_fields[] = {
+static const struct field pass_fields[] = {
 	{FIELD("worker", ID_COPY, partition, worker)},
-	{FIELD("done", U64, partition, traversals)},
+	{FIELD("done", U64, partition, passes)},
 	{FIELD("left", U64, partition, left), .min = 1},
 	{FIELD("given", U64, partition, given)},
 	{0}};
@@ -165,7 +165,7 @@ void partitions_write(const struct partitions *p,
 	struct out out = {line, arg};
 	for (size_t i = 0; i < p->count; i++) {
 		const struct partition *part = &p->partition[i];
-		partition_text_put(&out, "traversal", traversal_fields, part);
+		partition_text_put(&out, "pass", pass_fields, part);
 		for (size_t j = 0; j < part->count; j++)
 			partition_text_put(&out, "rows", rows_fields, &part->run[j]);
 	}
@@ -194,16 +194,16 @@ static uint64_t partition_text_samples_of(const struct partitions *p)
 	return last->begin + last->samples;
 }
 
-static int read_traversal(struct partitions *p, const struct record *r, struct error *err)
+static int read_pass(struct partitions *p, const struct record *r, struct error *err)
 {
 	struct partition said;
-	if (fields_read(traversal_fields, r, &said, err) != 0)
+	if (fields_read(pass_fields, r, &said, err) != 0)
 		return -1;
 	size_t i = partitions_find(p, said.worker);
 	if (i == p->count || p->partition[i].rows > 0)
-		return partition_text_wrong(err, "`traversal` of no partition, or twice");
+		return partition_text_wrong(err, "`pass` of no partition, or twice");
 	p->reading = &p->partition[i];
-	p->reading->traversals = said.traversals;
+	p->reading->passes = said.passes;
 	p->reading->left = said.left;
 	p->reading->given = said.given;
 	return 0;
@@ -215,7 +215,7 @@ static int partition_text_read_rows(struct partitions *p, const struct record *r
 	uint64_t samples = partition_text_samples_of(p);
 	struct partition *part = p->reading;
 	if (!part)
-		return partition_text_wrong(err, "`rows` without a `traversal` line before them");
+		return partition_text_wrong(err, "`rows` without a `pass` line before them");
 	if (fields_read(rows_fields, r, &run, err) != 0)
 		return -1;
 	if (run.begin >= samples || run.length > samples - run.begin || part->rows > samples ||
@@ -247,8 +247,8 @@ static int read_move(struct partitions *p, const struct record *r, struct error 
 
 int partitions_read(struct partitions *p, const struct record *r, struct error *err)
 {
-	if (record_is(r, "traversal"))
-		return read_traversal(p, r, err);
+	if (record_is(r, "pass"))
+		return read_pass(p, r, err);
 	if (record_is(r, "rows"))
 		return partition_text_read_rows(p, r, err);
 	return record_is(r, "move") ? read_move(p, r, err) : 1;

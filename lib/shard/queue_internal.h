@@ -63,7 +63,7 @@ struct piece_list {
 
 /* Pieces of one epoch, or of one partition, that wait to be handed out. */
 struct lane {
-	uint64_t number;        /* the epoch; of a partition, how many traversals are over */
+	uint64_t number;        /* the epoch; of a partition, how many passes are over */
 	/* Handed out before fresh shards: the rests of cut pieces, and what a rollback took out of
 	 * hands; in the order of the shards and their rows. */
 	struct piece_list first;

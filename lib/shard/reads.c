@@ -180,7 +180,7 @@ static void put_partition(struct request *rq, const struct partitions *own, size
 	}
 	request_put_record(rq, RECORD("partition", F("worker", p->worker), F("begin", p->begin),
 				      F("samples", p->samples), F("rows", p->rows),
-				      F("traversals", p->traversals), F("left", p->left),
+				      F("passes", p->passes), F("left", p->left),
 				      F_BRIEF("since", (double)p->given / (double)p->rows),
 				      F("incoming", in), F("outgoing", out)));
 }

@@ -33,7 +33,7 @@ struct service_options {
 	struct queue_parameters parameters; /* those that were not given have their defaults */
 	uint64_t retries;
 	double lease;
-	/* How far traversals may differ since the last moves; 0: without limit. */
+	/* How far passes may differ since the last moves; 0: without limit. */
 	double migrate;
 	/* There are a lead and a supervisor: rows count only by settle, and only `fail` is a
 	 * death. */

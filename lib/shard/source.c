@@ -1,5 +1,5 @@
 /* source: what is handed out next. Epochs follow each other and are the same for all workers. A
- * partition is traversed over and over by its own worker. In both cases a shard that nobody has
+ * partition is handed out over and over, to its own worker. In both cases a shard that nobody has
  * asked for yet is not an object, and pieces that came back wait in lanes. */
 #include "shard/queue_internal.h"
 
@@ -190,7 +190,7 @@ static struct piece *next_of_partition(const struct queue *q, size_t i, int *is_
 	const struct partition *part = &q->own->partition[i];
 	if (lane->first.head)
 		return lane->first.head;
-	/* What came back is handed out before the next traversal begins. */
+	/* What came back is handed out before the next pass begins. */
 	if (lane->todo.head && part->left == part->rows)
 		return lane->todo.head;
 	*is_fresh = partition_offer(q->own, part, 1) > 0;
@@ -205,7 +205,7 @@ static struct piece *fresh_of_partition(struct queue *q, size_t i, uint64_t max)
 	uint64_t most = max > 0 && max < q->shard_rows ? max : q->shard_rows;
 	struct piece *p = piece_new(q);
 	p->lane = &q->lanes[i];
-	p->lane->number = part->traversals;
+	p->lane->number = part->passes;
 	p->id = q->next_id++;
 	p->length = partition_offer(q->own, part, most);
 	p->begin = partition_take(q->own, part, p->length);
@@ -249,7 +249,7 @@ struct lane *source_lane(struct queue *q, const char *worker, uint64_t origin)
 		size_t i = worker ? partitions_find(q->own, worker) : q->own->count;
 		if (i == q->own->count)
 			return NULL;
-		q->lanes[i].number = q->own->partition[i].traversals;
+		q->lanes[i].number = q->own->partition[i].passes;
 		return &q->lanes[i];
 	}
 	struct epoch *e = epoch_make(q, origin / q->shards);

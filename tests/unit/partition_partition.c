@@ -291,9 +291,9 @@ static void moves_lose_nothing(void **unused)
 	free(l);
 }
 
-/* What the giver has not handed out in its traversal comes in the receiver's; the rest in its
+/* What the giver has not handed out in its pass comes in the receiver's; the rest in its
  * next. */
-static void a_move_keeps_traversals(void **unused)
+static void a_move_keeps_passes(void **unused)
 {
 	(void)unused;
 	const struct partition_own part[] = {{"w0", 100}, {"w1", 100}};
@@ -318,7 +318,7 @@ static void a_move_keeps_traversals(void **unused)
 	assert_int_equal(from->left, 20); /* 80..99 */
 	assert_int_equal(to->rows, 120);
 	assert_int_equal(to->left, 80); /* 130..199, and 70..79 */
-	/* Spread in runs of five: 70..79 among what is left of this traversal, 60..69 behind. */
+	/* Spread in runs of five: 70..79 among what is left of this pass, 60..69 behind. */
 	uint64_t at = 0, ahead = 0, behind = 0;
 	for (size_t i = 0; i < to->count; at += to->run[i++].length) {
 		uint64_t begin = to->run[i].begin;
@@ -414,7 +414,7 @@ int main(void)
 		cmocka_unit_test(shares_keep_the_sum),
 		cmocka_unit_test(each_row_counts_as_told),
 		cmocka_unit_test(moves_lose_nothing),
-		cmocka_unit_test(a_move_keeps_traversals),
+		cmocka_unit_test(a_move_keeps_passes),
 		cmocka_unit_test(one_epoch_is_each_row_once),
 		cmocka_unit_test(many_are_found),
 		cmocka_unit_test(lists_are_read),
