@@ -2,8 +2,8 @@
  * The dense vector of a round: buckets, each a ring of its own.
  *
  * Chunk c begins at the host behind c, goes on from host to host, each adding its own, and is whole
- * at host c; from there it goes along the ring once more, to the host before c.  So one host makes the sum of a
- * chunk, in one order, and all others have its bits.
+ * at host c; from there it goes along the ring once more, to the host before c.  So one host makes
+ * the sum of a chunk, in one order, and all others have its bits.
  */
 #include "fabric/sum_internal.h"
 

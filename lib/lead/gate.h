@@ -13,9 +13,9 @@
  * 2013).  Backup workers: AntDT V-E, after Chen et al., 2016.
  *
  * Replicas (BSP only): each has all parameters.  A sum of all members' gradients is committed, and
- * every replica in force has this sum: first the sum, then the commit, then the step.  A sum has an
- * round that is never used again; when its members or replicas change, there is a new sum, but
- * never while a settle is out.  A unit's settle counts as a whole or not at all.  A unit is closed
+ * every replica in force has this sum: first the sum, then the commit, then the step.  A sum has a
+ * round, a number that is never used again; when its members or replicas change, there is a new sum,
+ * but never while a settle is out.  A unit's settle counts as a whole or not at all.  A unit is closed
  * by its commit, not earlier.
  *
  * Members may keep the parameters themselves (foreign).  A push is then in their parameters already
