@@ -12,11 +12,11 @@
  * worker is more than `staleness` iterations ahead of the slowest active member (Ho et al., NIPS
  * 2013).  Backup workers: AntDT V-E, after Chen et al., 2016.
  *
- * Replicas (BSP only): each has all parameters.  A sum of all members' gradients is committed, and
- * every replica in force has this sum: first the sum, then the commit, then the step.  A sum has a
- * round, a number that is never used again; when its members or replicas change, there is a new sum,
- * but never while a settle is out.  A unit's settle counts as a whole or not at all.  A unit is closed
- * by its commit, not earlier.
+ * Replicas (BSP only): each has all parameters.  First every replica in force gets the sum of all
+ * members' gradients, then the sum is committed, then each replica makes its step.  A sum has a
+ * round, a number that is never used again; when its members or replicas change, there is a new
+ * sum, but never while a settle is out.  A unit's settle counts as a whole or not at all.  A unit
+ * is closed by its commit, not earlier.
  *
  * Members may keep the parameters themselves (foreign).  A push is then in their parameters already
  * and can't be dropped, so they have no backup workers.  Before each batch they say how many
@@ -37,7 +37,7 @@
  * - what is settled of a member is the push that its replica has summed;
  * - no replica is told to step with a sum that it lacks, and all of them step alike;
  * - a replica contains what was settled up to its iteration, whoever died meanwhile.
- * The Spin models of the life of a batch check the same: change both.
+ * The Spin models in tests/model check the same: change both.
  */
 #ifndef PACELINE_LEAD_GATE_H
 #define PACELINE_LEAD_GATE_H
@@ -56,8 +56,8 @@
 #define GATE_TOKENS_MAX 4  /* requests that wait for the same thing */
 #define GATE_WORKERS_MAX 65536
 #define GATE_ACTIONS_BYTES_MAX (2 * ACTIONS_BYTES_MAX) /* of actions that wait for the next unit */
-#define GATE_SETTLE_LINES 8192 /* a unit of more is settled in several requests: one has to fit what
-				  shardd takes. One that is whole is settled in one. */
+#define GATE_SETTLE_LINES 8192 /* of one request, so that shardd takes it: a unit of more needs
+				  several. With replicas a unit is always settled in one. */
 #define GATE_REPLICAS_MAX 256
 #define GATE_CHECK_UNITS 64 /* checksums are compared once in so many sums */
 
@@ -79,9 +79,10 @@ struct gate_options {
 	int commit;               /* 0: nobody to settle with; units are committed as they close */
 	gate_balance_fn *balance; /* BSP: sizes at every barrier; NULL: as the workers have them */
 	void *balance_arg;
-	uint64_t expect; /* BSP: the first ones enter together, once there are so many, or
+	uint64_t expect; /* BSP: the first workers enter together: when so many wait, or at
 			    gate_begin() */
-	size_t replicas; /* BSP: r0, r1, ... have all parameters each; 0: there are parts, or: */
+	size_t replicas; /* BSP: so many (r0, r1, ...) have all parameters each; 0: there are
+			    parts, or members are foreign */
 	int foreign;     /* the parameters are the members' own */
 	/* SSP, ASP: a push whose delay (lead/delay.h) would be more than delay_max at its commit is
 	 * dropped, and its rows go back. */
@@ -99,8 +100,8 @@ int gate_sync_parse(const char *text, enum gate_sync *sync, uint64_t *staleness,
 
 /* ---- events: workers ---- */
 
-/* The worker that asks. token names the request: it comes back in one GATE_ANSWER. Generations
- * count from 1. */
+/* The worker that asks. token names the request: it comes back in exactly one GATE_ANSWER.
+ * Generations count from 1. */
 struct gate_who {
 	const char *worker;
 	uint64_t generation, incarnation;
@@ -206,8 +207,8 @@ void gate_go_on(struct gate *g, int moved);
 
 /* ---- events: shardd and the other servers ---- */
 
-void gate_shards(struct gate *g, int up);  /* connected; not at first */
-void gate_servers(struct gate *g, int up); /* all of them connected; up at first */
+void gate_shards(struct gate *g, int up);  /* shardd is connected; at first it is not */
+void gate_servers(struct gate *g, int up); /* all of them are connected; at first they are */
 /* The answer to HOLD: the workers whose push a server does not have; only they are refused. */
 void gate_held(struct gate *g, const char *const *missing, size_t count);
 /* The settle's answer: the workers whose lines were refused. Another number is ignored. */
@@ -215,7 +216,7 @@ void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, si
 
 enum gate_refusal {
 	GATE_REFUSED_INCARNATION, /* it is not in force any more: the lead must end */
-	GATE_REFUSED_NOW /* a full disk: the same settle again after the owner's gate_shards(1) */
+	GATE_REFUSED_NOW /* its disk is full: it is asked again after the owner's gate_shards(1) */
 };
 void gate_settle_refused(struct gate *g, uint64_t number, enum gate_refusal why);
 void gate_saved(struct gate *g);
@@ -225,18 +226,18 @@ void gate_save_refused(struct gate *g, int incarnation, const char *why);
 
 /* The last commit. */
 struct gate_commit {
-	uint64_t iteration; /* units in the model since */
+	uint64_t iteration; /* units in the model after it */
 	uint64_t round, divisor, samples;
 };
 
-/* Nothing happens before this call. last NULL: nothing was committed yet, and the first replica
- * that serves says where all are. Terms grow from lead to lead. */
+/* With replicas nothing happens before this call. last NULL: nothing was committed yet, and the
+ * first replica that serves says at which iteration all are. Terms grow from lead to lead. */
 void gate_term(struct gate *g, uint64_t term, const struct gate_commit *last);
 
 /* What a replica says when it has just been connected. */
 struct gate_replica {
 	int serving; /* it has parameters */
-	int filling; /* or another lead fills it: it is asked again when that is over */
+	int filling; /* it has none, and another lead fills it: it is asked again after that */
 	uint64_t iteration;
 	uint64_t round; /* of the sum that it has; 0: none */
 };
@@ -273,7 +274,7 @@ void gate_fill_again(struct gate *g, size_t replica);
 enum gate_effect_kind {
 	GATE_ANSWER, /* token, ok, fields or code and text, actions */
 	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack;
-			with replicas: to[tos], round: they say it to the sum */
+			with replicas (to[tos], round) that is their answer to the sum */
 	GATE_SETTLE, /* number, iteration, line[lines] */
 	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss; with replicas:
 			to[tos], round, divisor; units 0: it was committed before */
@@ -284,7 +285,7 @@ enum gate_effect_kind {
 			member[members] are told by `save` in their answers */
 	GATE_SUM,    /* to[tos]: round, iteration, check, member[members] */
 	GATE_FILL,   /* replica: round, from the replica `from`, which is at iteration */
-	GATE_STILL,  /* nothing is with the parts or shardd, and will be until gate_go_on() */
+	GATE_STILL,  /* nothing is with the parts or shardd, nor will be until gate_go_on() */
 	GATE_REFUSED, /* worker, generation, fields: why it is out, for people */
 	GATE_QUIT    /* the lead must end; fields: why; "": the incarnation, or the term, is not in
 			force any more */

@@ -1,8 +1,9 @@
 /*
- * Actions: lines that the supervisor gives and that workers get with the answer that closes the next
- * unit, so that under BSP all obey from the same iteration on.  Those that last (batch sizes, learning
- * rates, backup workers) are kept for whoever joins later.  A worker gets the sizes and rates that
- * name it, and all other lines: a decision for n workers is n lines to send, not n times n.
+ * Actions: lines that the supervisor gives and that workers get with the answer that closes the
+ * next unit, so that under BSP all obey from the same iteration on.  Those that last (batch sizes,
+ * learning rates, backup workers) are kept for whoever joins later.  A worker gets the sizes and
+ * rates that name it, and all other lines: a decision for n workers is n lines to send, not n times
+ * n.
  *
  * The lead itself obeys backup-workers and the weights of adjust-lr.
  */

@@ -1,6 +1,6 @@
 /*
- * Members that have the parameters themselves: the barrier at which they say what their next batches
- * are, and the cuts that come to them there.
+ * Members that have the parameters themselves: the barrier at which they say what their next
+ * batches are, and the cuts that come to them there.
  */
 #include "lead/gate_internal.h"
 
@@ -31,7 +31,7 @@ static int is_beginner(const struct worker *w)
 	return w->generation && w->begins == w->generation;
 }
 
-/* Of a cut. */
+/* Whether w is told of cuts. */
 static int is_told(const struct worker *w)
 {
 	return is_beginner(w) && (w->state == WORKER_ACTIVE || w->state == WORKER_ENDED);
@@ -68,7 +68,7 @@ void begins_tell(struct gate *g, struct worker *w)
 	snprintf(e->worker, sizeof e->worker, "%s", w->id);
 }
 
-/* What is asked again, or answered only so that the member hears of something. */
+/* Answers a begin that waits with `wait=1`: the member says it again, and hears of a cut. */
 void begins_again(struct gate *g, struct worker *w)
 {
 	if (!w->begin_token)
@@ -92,10 +92,11 @@ static void begins_answer(struct gate *g, struct worker *w, uint64_t members, ui
 
 /* All who are in the open iteration, or would be. */
 struct barrier {
-	size_t here, begun, strangers; /* members that say what they begin, also those that have ended;
-					  without these; and those that never do */
-	uint64_t world; /* that there have to be here, as they say; 0: nobody says */
-	int complete;   /* all have said so, and are enough */
+	size_t here, begun, strangers; /* here: members that say what they begin, also when they
+					  have ended; begun: when they have not; strangers:
+					  members that never say it */
+	uint64_t world; /* so many must be here, as they say; 0: nobody says it */
+	int complete;   /* all have said what they begin, and are enough */
 	uint64_t members, samples;
 };
 
@@ -145,7 +146,7 @@ static int cut_ready(const struct gate *g, const struct barrier *b)
 {
 	if (g->cut != CUT_WANTED)
 		return 0;
-	if (g->lost[0] || (g->applied > 0 && b->here < b->world)) /* it is refused */
+	if (g->lost[0] || (g->applied > 0 && b->here < b->world)) /* begin_cut() refuses it */
 		return 1;
 	if (g->settling)
 		return 0;
@@ -154,7 +155,8 @@ static int cut_ready(const struct gate *g, const struct barrier *b)
 	return g->active == 0 || (!g->begun && b->complete);
 }
 
-/* Whether all that was trained is in the parameters of those who are here; else it is refused. */
+/* Whether all that was trained is in the parameters of those who are here; else the cut is
+ * refused. */
 static int begins_is_whole(struct gate *g)
 {
 	struct barrier b = begins_look(g);
@@ -242,12 +244,12 @@ void begins_step(struct gate *g)
 		b = begins_look(g);
 	}
 	if (g->cut == CUT_SAVING)
-		return; /* whoever waits goes on behind the cut */
+		return; /* whoever waits goes on after the cut */
 	if (begins_bsp(g) && !g->begun && b.complete && b.samples > 0 && !g->settling)
 		begins_pass(g, &b);
 }
 
-/* Its record, if it is a member that begins. */
+/* The worker, if it is a member that says what it begins; NULL: it was refused. */
 static struct worker *beginner(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w;
@@ -298,7 +300,7 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 	}
 	w->batch = *batch;
 	if (!begins_bsp(g) && batch->count > 0) {
-		uint64_t least = units_slowest(g); /* as long as it had nothing it held up nobody */
+		uint64_t least = units_slowest(g); /* while it had nothing to do, it held up nobody */
 		if (w->clock < least)
 			w->clock = least;
 		begins_answer(g, w, g->active, batch->count);
@@ -320,7 +322,7 @@ void begins_out(struct gate *g, struct worker *w, const char *why)
 		snprintf(g->lost, sizeof g->lost, "%s", w->id);
 }
 
-/* A push of it is in the model now. It may have gone meanwhile, and what it trained with it. */
+/* A push of w is in the model now. If w has gone meanwhile, what it trained went with it. */
 void begins_trained(struct gate *g, const struct worker *w, uint64_t generation)
 {
 	int gone = w->state == WORKER_OUT || w->generation != generation;
@@ -329,7 +331,7 @@ void begins_trained(struct gate *g, const struct worker *w, uint64_t generation)
 		snprintf(g->lost, sizeof g->lost, "%s", w->id);
 }
 
-/* Who was not told of it yet need not be any more. */
+/* Those who were not told of the cut yet need not hear of it any more. */
 void begins_cut_over(struct gate *g)
 {
 	for (struct worker *w = g->workers; w; w = w->hh.next)

@@ -59,28 +59,29 @@ struct worker {
 	uint64_t pushes, samples; /* see struct gate_member */
 	struct delays delays;
 	uint64_t acts_seen;
-	uint64_t throw_upto; /* throw up to it once none of it is being settled; 0: none */
+	uint64_t throw_upto; /* generation up to which pushes are to be thrown, once none of them is
+				being settled; 0: none */
 	uint64_t fence_token[GATE_TOKENS_MAX];
 	size_t fence_tokens;
 	/* with replicas */
 	size_t replica;  /* it pushes to this one, or will once it has joined */
 	uint64_t listed; /* its generation in the open sum; 0: it is not in it */
-	uint64_t summed; /* round for which its replica said what it has added, */
-	uint64_t summed_sequence, summed_count; /* and that */
+	uint64_t summed; /* the round for which its replica has said which push it added, */
+	uint64_t summed_sequence, summed_count; /* and that push */
 	uint64_t diverged; /* generation whose gradient could not be summed; 0: none */
-	char why[160];     /* then */
-	/* for foreign members; a gate with such is never handed over */
+	char why[160];     /* it could not */
+	/* for foreign members; a gate with such members is never handed over */
 	uint64_t begins;      /* the generation that says gate_take_part() before each batch */
 	uint64_t world;       /* members that it needs, as it says; 0: it does not say */
 	uint64_t begin_token; /* 0: none waits */
-	struct gate_batch batch; /* then */
+	struct gate_batch batch; /* of the begin that waits */
 	int voids; /* its last push was answered with actions: a begin before that is void */
 	int owes_save;        /* its next answer must tell it of the cut */
 	UT_hash_handle hh;
 };
 
-/* What was published with one unit. `line` has its lines, sorted by the worker that they are for
- * ("": everybody), then in their order. */
+/* A line of the actions that were published with one unit, and whom it is for ("": everybody). They
+ * are sorted by that; lines for the same worker keep their order. */
 struct act_line {
 	char id[OPTION_ID_MAX];
 	size_t at, len; /* with the newline */
@@ -114,8 +115,8 @@ struct replica {
 	int is_new;             /* `at` is not looked at yet */
 	int is_unfit;           /* `at` was looked at: it must be filled */
 	int is_waiting;         /* it must be filled, but not yet */
-	uint64_t told, summed;  /* rounds: ordered, and answered */
-	uint64_t sum;           /* of summed */
+	uint64_t told, summed;  /* the last round that it was told, and that it has summed */
+	uint64_t sum;           /* the checksum of that sum */
 };
 
 /* The sum that is open, and what was committed last. */
@@ -126,12 +127,12 @@ struct sums {
 	int is_open;     /* it is being summed */
 	int is_changed;  /* its members or replicas have changed since the last look */
 	int is_checked;  /* with checksums */
-	int is_known;    /* it is known where the replicas are */
-	size_t members;  /* of it */
-	size_t replicas; /* of it */
+	int is_known;    /* the iteration of the replicas is known */
+	size_t members;  /* of the open sum */
+	size_t replicas; /* of the open sum */
 	struct gate_commit next, last; /* the one with shardd; the last one that was committed */
 	double loss;                   /* of next */
-	int was_checked;               /* the sum committed last */
+	int was_checked;               /* the sum committed last was */
 };
 
 enum cut_state { CUT_NONE, CUT_WANTED, CUT_SAVING, CUT_FORKING, CUT_WRITING };
@@ -146,7 +147,7 @@ struct gate {
 	uint64_t late; /* of held */
 	int settling;  /* sent is with the servers (holding), or with shardd */
 	int holding;
-	int unit;       /* sent closes a unit (or, not under BSP, is units) */
+	int unit;       /* sent is a unit, or units (ASP, SSP); 0: only late pushes */
 	int unanswered; /* ask servers or shardd (again) once they are there */
 	uint64_t number;
 	uint64_t settled; /* pushes at the front of sent whose settle is answered */
@@ -164,7 +165,7 @@ struct gate {
 
 	char *pending; /* actions for the next close */
 	size_t pending_len;
-	struct act *act; /* published ones acts_base .. acts_base + acts */
+	struct act *act; /* those published: the acts_base-th and what follows */
 	size_t acts, acts_max;
 	uint64_t acts_base;
 	struct force *force;
@@ -234,12 +235,12 @@ void begins_cut_over(struct gate *g);
 void begins_again(struct gate *g, struct worker *w); /* answers its begin, if that waits */
 void begins_out(struct gate *g, struct worker *w, const char *why);
 void begins_trained(struct gate *g, const struct worker *w, uint64_t generation);
-/* The answer just made is w's. */
+/* The answer that was just made is w's: it also tells w of the cut, if w must be told. */
 void begins_tell(struct gate *g, struct worker *w);
 
 /* gate_replicas.c */
 int replicas_new(struct gate *g); /* -1: no memory */
-void replicas_place(struct gate *g); /* replicas that came, when no settle is out */
+void replicas_place(struct gate *g); /* decides about replicas that came, if no settle is out */
 size_t replicas_in(const struct gate *g);
 int replicas_hold(const struct gate *g); /* one is being filled */
 int replicas_same(const struct gate *g); /* those in force are those of the open sum */
@@ -248,8 +249,8 @@ int replicas_to(struct gate *g, struct gate_effect *e);
 
 /* gate_sizes.c */
 void sizes_ask(struct gate *g, uint64_t iteration); /* the members of it are those active now */
-/* The size of w, followed by `actions`, which it takes; the caller frees the result. NULL:
- * nothing. */
+/* The size of w, if it was not told yet (or `again`), followed by `actions`, which it takes; the
+ * caller frees the result. NULL: nothing. */
 char *sizes_tell(struct gate *g, struct worker *w, char *actions, int again);
 void sizes_free(struct gate *g);
 

@@ -98,7 +98,7 @@ static void drop_held(struct gate *g, struct worker *w, const char *why)
 	push_free(p);
 }
 
-/* Nobody waits for w any more. What of it is being settled goes on: shardd decides. */
+/* Nobody waits for w any more. A push of it that is being settled goes on: shardd decides. */
 void worker_out(struct gate *g, struct worker *w, const char *why)
 {
 	begins_out(g, w, why);
@@ -146,7 +146,7 @@ static void answer_join(struct gate *g, struct worker *w)
 	w->join_token = 0;
 }
 
-/* Whether w waits, and nothing but others can keep it waiting. */
+/* Whether w waits to enter, and nothing but the other members can keep it out. */
 static int may_enter(const struct gate *g, const struct worker *w)
 {
 	return w->state == WORKER_JOINING &&
@@ -249,7 +249,7 @@ void gate_join(struct gate *g, const struct gate_who *who)
 		w->join_token = who->token;
 		w->connection = who->connection;
 		w->generation = who->generation;
-		if (w->state == WORKER_ACTIVE) /* again: others still wait for the barrier */
+		if (w->state == WORKER_ACTIVE) /* it joins again: others still wait for the barrier */
 			answer_join(g, w);
 		else {
 			w->state = WORKER_JOINING;
@@ -325,7 +325,7 @@ void gate_end(struct gate *g, const struct gate_who *who)
 		begins_again(g, w);
 		uint64_t samples = w->samples;
 		int owes_save = w->owes_save;
-		w->samples = 0; /* what it trained does not go: it waits for the job's end */
+		w->samples = 0; /* what it trained is not lost: it stays until the job's end */
 		worker_out(g, w, "it ended");
 		w->samples = samples;
 		w->owes_save = owes_save;

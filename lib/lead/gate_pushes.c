@@ -1,5 +1,5 @@
 /*
- * Pushes: their lists, and their arrival: which is one of a member and a new one, and adds up.
+ * Pushes: their lists, and their arrival: whether one is a member's, is new, and adds up.
  */
 #include "lead/gate_internal.h"
 
@@ -87,7 +87,7 @@ static int push_known(struct gate *g, struct worker *w, const struct gate_who *w
 	return 1;
 }
 
-/* NULL: no memory, and answered. */
+/* NULL: there was no memory, and the request is answered. */
 static struct push *push_make(struct gate *g, struct worker *w, const struct gate_who *who,
 			      const struct gate_push *push)
 {
@@ -126,8 +126,8 @@ static void take_numbers(struct worker *w, const struct gate_push *push)
 	w->count = push->count;
 }
 
-/* With shardd the samples that it says it trained are the rows that it says it covers. Which rows
- * those are is shardd's to judge. */
+/* With shardd: whether a worker says that it trained as many samples as its ranges have rows.
+ * Whether these are its own rows is for shardd to judge. */
 static int push_adds_up(struct gate *g, const struct gate_who *who, const struct gate_push *push)
 {
 	uint64_t rows = 0;
@@ -192,7 +192,8 @@ void gate_unfit(struct gate *g, const struct gate_who *who, uint64_t sequence)
 	units_step(g);
 }
 
-/* A gradient that could not be summed may be refused before its push comes here. */
+/* A push of somebody who is no member; maybe not any more, because its gradient could not be
+ * summed: a replica may say that before the push comes here. */
 static void refuse_stranger(struct gate *g, const struct gate_who *who)
 {
 	const struct worker *w;
@@ -217,7 +218,7 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 	if (push_known(g, w, who, push))
 		return;
 	p = push_fits(g, w, who, push) ? push_make(g, w, who, push) : NULL;
-	if (!p) { /* nobody will name it */
+	if (!p) { /* so nobody will name this push again */
 		effect_name(g, GATE_DROP, w->id, who->generation, push->sequence);
 		/* With replicas it may be in the open sum: what is settled must be what was summed. */
 		if (w->listed && w->listed == w->generation && !w->sent) {

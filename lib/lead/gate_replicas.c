@@ -1,10 +1,10 @@
 /*
  * Which replicas are in force.  One that comes says where it is: at the lead's iteration it is in
  * force; one unit behind, with the sum that was committed, it is told to step; any other is filled
- * from one in force, and no settle goes out meanwhile, so that it can't be late.  That is looked at
- * when no settle is out only: its answer decides where the lead is.
+ * from one in force, and meanwhile no settle goes out, so that it is not behind again.  All this is
+ * looked at only while no settle is out, because a settle's answer decides where the lead is.
  *
- * A replica that goes takes its members with it.  When none is left, and none that could be, only a
+ * A replica that goes takes its members with it.  When none is in force and none can be, only a
  * rollback helps.
  */
 #include "lead/gate_internal.h"
@@ -111,7 +111,7 @@ static void replicas_fill(struct gate *g, size_t i, size_t from)
 	g->replica[i].state = REPLICA_FILLING;
 }
 
-/* All who could go on are here, and none can. */
+/* Ends the lead if all replicas are here and none can go on. */
 static void none_can(struct gate *g)
 {
 	char why[160];
@@ -186,7 +186,7 @@ void gate_replica(struct gate *g, size_t replica, const struct gate_replica *whe
 {
 	struct replica *r = &g->replica[replica];
 
-	if (r->state == REPLICA_HERE && r->at.filling) /* looked at again: who waits for it waits on */
+	if (r->state == REPLICA_HERE && r->at.filling) /* asked again: its members wait on */
 		r->is_unfit = r->is_waiting = 0;
 	else if (r->state != REPLICA_GONE)
 		replicas_out(g, replica);

@@ -3,7 +3,7 @@
  * is asked, once, how the global batch is cut among the members of the next one; each member hears
  * of its own size with the answer that lets it into that iteration, be it to a push or to a join.
  *
- * A member that goes later leaves its share undone until the next close: the others compute
+ * If a member goes after that, its share stays undone until the next close: the others compute
  * already.
  */
 #include "lead/gate_internal.h"

@@ -1,12 +1,13 @@
 /*
- * Units of replicas: sum first, commit then, step last.  What is summed is a list of members
- * (worker, generation) over the replicas in force, under a round.  Whenever the list or the
- * replicas are others, a new round begins: sums_step() compares what is open with what should be,
- * so that no event has to know what it breaks.  A unit is settled when its members have pushed and
- * its replicas have the sum; nothing begins anew while that settle is out.
+ * Units of replicas: first the sum, then the commit, then the step.  What is summed is a list of
+ * members (worker, generation) over the replicas in force, under a round.  When the list or the
+ * replicas are others, a new round begins: sums_step() compares the open sum with the one that
+ * should be, so no event has to know what it changes about it.  A unit is settled when its members
+ * have pushed and its replicas have the sum; while that settle is out no new round begins.
  *
- * Without backup workers the sum is opened at the boundary, with all members, so that replicas sum
- * while others still compute; with them when enough have pushed, with those.
+ * Without backup workers the sum of all members is opened as the iteration begins, so that replicas
+ * sum while some members still compute.  With backup workers it is opened when enough have pushed,
+ * and is of those.
  */
 #include "lead/gate_internal.h"
 
@@ -49,7 +50,8 @@ static size_t gate_sums_wanted(const struct gate *g)
 	return g->backup && n < needed ? 0 : n;
 }
 
-/* With backup workers one who pushes later does not change it: it will be late. */
+/* Whether the members of the open sum are those that should be. With backup workers, one who pushes
+ * later does not change that: its push will be late. */
 static int members_same(const struct gate *g)
 {
 	size_t listed = 0;
@@ -81,7 +83,7 @@ static void shut(struct gate *g)
 	g->sums.members = g->sums.replicas = 0;
 }
 
-/* The members in worker order, so that replicas sum in the same one. */
+/* The members in worker order, so that all replicas sum in the same order. */
 static size_t gate_sums_list_members(struct gate *g, struct order_member *member,
 				     struct worker **order)
 {
@@ -128,7 +130,7 @@ static void open_sum(struct gate *g)
 	free(order);
 }
 
-/* What is open is what should be. A push changes nothing of that. */
+/* Makes the open sum the one that should be. A push changes nothing about an open one. */
 static void keep_sum(struct gate *g)
 {
 	int lacks_check = !g->sums.is_checked && wants_check(g);
@@ -145,7 +147,7 @@ static void keep_sum(struct gate *g)
 
 /* ---- settling ---- */
 
-/* Whether all replicas have the sum; that they have different ones ends the lead. */
+/* Whether all replicas in force have the sum. If they have different ones, the lead ends. */
 static int is_summed(struct gate *g)
 {
 	const struct replica *first = NULL;
@@ -181,8 +183,8 @@ static int is_pushed(const struct gate *g)
 	return 1;
 }
 
-/* A client may tell its replica another thing than the lead. Such a one is out for good, and what
- * it has staged goes. */
+/* w has told its replica something else than the lead. This generation is out for good, and its
+ * staged pushes are thrown away. */
 static void gate_sums_refuse(struct gate *g, struct worker *w, const char *why)
 {
 	struct gate_effect *e = effect_add(g, GATE_REFUSED);
@@ -200,8 +202,8 @@ static void gate_sums_refuse(struct gate *g, struct worker *w, const char *why)
 	units_throw(g, w);
 }
 
-/* Whether what was added is what was told here; who told two things is out, and the sum is of no
- * use. */
+/* Whether the replicas have added what the members told the lead. A member who told its replica
+ * something else is out, and the sum is of no use. */
 static int is_true(struct gate *g)
 {
 	int all = 1;
@@ -233,8 +235,8 @@ static int is_true(struct gate *g)
 	return all;
 }
 
-/* What the sum is divided by: samples, where the batch that the end of the data cut short counts as
- * a whole one, but none as more than the largest that was ever settled (struct order_push). */
+/* What the sum is divided by: its samples; but a batch that the end of the data cut short counts as
+ * a whole one, and none as more than the largest that was ever settled (struct order_push). */
 static void count_unit(struct gate *g)
 {
 	uint64_t largest = g->largest, size;
@@ -268,7 +270,7 @@ static void settle_unit(struct gate *g)
 	units_settle(g);
 }
 
-/* 1 when something was settled, or somebody is out: what comes next may be possible, too. */
+/* 1: something was settled, or somebody is out, so that more may be possible now. */
 static int gate_sums_go_on(struct gate *g)
 {
 	if (g->late) {
@@ -338,7 +340,7 @@ void sums_commit(struct gate *g)
 	worker_let_in(g, 1);
 }
 
-/* Who was refused is out; what the others have pushed is theirs again, for the next sum. */
+/* Those who were refused are out; the pushes of the others are held again, for the next sum. */
 void sums_refused(struct gate *g)
 {
 	struct pushes sent = g->sent;
@@ -411,7 +413,7 @@ void gate_summed(struct gate *g, size_t replica, uint64_t round, uint64_t sum)
 	units_step(g);
 }
 
-/* Whether that sum is still of use, and its unit is not with shardd (what is late may be). */
+/* Whether that sum is still of use, and its unit is not with shardd (late pushes may be). */
 static int is_summing(const struct gate *g, uint64_t round)
 {
 	return round == g->sums.round && g->sums.is_open && !(g->settling && g->unit);

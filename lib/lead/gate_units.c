@@ -37,8 +37,8 @@ static int is_too_stale(const struct gate *g, const struct push *p, uint64_t ver
 		units_delay(p, version) > g->options.delay_max);
 }
 
-/* What is held goes to shardd together: under BSP the unit and what is late, or that alone (what is
- * on time stays held for its unit); otherwise each push as a unit of its own. */
+/* What is held is sent. Under BSP that is the unit with the late pushes, or late pushes alone:
+ * those on time stay held for their unit. Otherwise each push is a unit of its own. */
 static void send_held(struct gate *g, int late_alone)
 {
 	uint64_t version = g->applied;
@@ -125,7 +125,7 @@ static int units_is_whole(const struct gate *g)
 	return g->options.replicas && g->unit;
 }
 
-/* The pushes that the next settle has, and their lines. */
+/* How many pushes the next settle has; returns how many lines. */
 static size_t next_settle(const struct gate *g, uint64_t *pushes)
 {
 	size_t lines = 0;
@@ -250,7 +250,8 @@ void units_cut(struct gate *g)
 		effect_add(g, GATE_SAVE);
 }
 
-/* Nothing more is settled before the cut. Where the members' parameters are cut, it waits for them. */
+/* Whether nothing more may be settled before the cut. A cut of foreign members waits for them
+ * instead. */
 static int cut_holds(const struct gate *g)
 {
 	return g->cut == CUT_SAVING || (g->cut == CUT_WANTED && !g->options.foreign);
@@ -270,7 +271,7 @@ void gate_still(struct gate *g)
 	units_step(g);
 }
 
-/* Its answer says which map is in force. */
+/* The owner adds to this answer which map is in force. */
 static void units_refuse_map(struct gate *g, struct push *p)
 {
 	pushes_remove(&g->held, p);
@@ -343,7 +344,7 @@ static void count_delays(struct gate *g)
 	}
 }
 
-/* The members of the unit that shardd took, as APPLY. */
+/* APPLY with the pushes of the unit that shardd took. */
 static void put_apply(struct gate *g)
 {
 	struct gate_effect *e;
@@ -380,7 +381,7 @@ static void put_apply(struct gate *g)
 	g->applied += e->units;
 }
 
-/* What it said of its next batch does not hold when it is told of another size. */
+/* Actions may set another size: then what the worker said of its next batch is void. */
 static void units_answer(struct gate *g, struct push *p)
 {
 	const char *word = p->late ? "dropped" : "applied";
@@ -411,7 +412,8 @@ void units_finish(struct gate *g, struct push *p)
 	if (p->refused) {
 		for (size_t i = 0; i < p->tokens; i++)
 			effect_err(g, p->token[i], "fenced", "%s", refused_why[p->refused]);
-		/* Its parts are thrown away everywhere, and those to come: it can't come back. */
+		/* Its parts are thrown away everywhere, also those that come later: it can't come
+		 * back. */
 		if (w->fenced < p->generation)
 			w->fenced = p->generation;
 		if (w->throw_upto < p->generation)
@@ -447,7 +449,7 @@ void units_finish(struct gate *g, struct push *p)
 	push_free(p);
 }
 
-/* With what waited for it: fences, and what is to be thrown. Of others nothing waits. */
+/* Ends a push and does what waited for its end: fences, and what is to be thrown. */
 static void finish_all(struct gate *g, struct push *p)
 {
 	struct worker *w = p->worker;
