@@ -217,117 +217,122 @@ void sup_in_force_flush(struct supervisor *s)
 	free(text);
 }
 
-/* A host or a node that is no longer in the job is ignored. */
+/* ---- taking its lines: a host or a node that is no longer in the job is ignored ---- */
+
+static int take_lead(struct supervisor *s, const struct record *r, struct error *err)
+{
+	if (record_u64(r, "incarnation", 0, UINT64_MAX, &s->in_force.incarnation, err) != 0 ||
+	    record_u64_opt(r, "life", 0, UINT64_MAX, &s->in_force.life, err) != 0)
+		return -1;
+	return 0;
+}
+
+static int in_force_take_action(struct supervisor *s, const struct record *r, struct error *err)
+{
+	struct action a;
+	if (action_parse(&a, r, err) != 0)
+		return -1;
+	if (a.kind == ACTION_ADJUST_BS && job_balance(s->job))
+		return 0; /* of another SOLUTION, before */
+	if (a.kind == ACTION_BACKUP_WORKERS && !job_kind(s->job)->backup)
+		return 0; /* whoever wrote it */
+	return in_force_put(&s->in_force, &a) == 0
+		       ? 0
+		       : error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
 static int take_host(struct supervisor *s, const struct record *r, struct error *err)
 {
-	const char *name, *id;
+	const char *name;
 	uint64_t gone, world;
 	double avoided = 0; /* clock_epoch(): until then */
-	if (record_is(r, "host")) {
-		if (record_get(r, "more") && sup_more_take(s, r, err) != 0)
-			return -1;
-		if (record_text(r, "name", &name, err) != 0 ||
-		    record_u64(r, "gone", 0, 1, &gone, err) != 0 ||
-		    record_u64(r, "world", 0, UINT64_MAX, &world, err) != 0 ||
-		    record_real_opt(r, "avoided", 0, 1e300, &avoided, err) != 0)
-			return -1;
-		sup_host_restore(s, name, (int)gone, world, avoided - clock_epoch());
-		return 0;
-	}
-	if (record_text(r, "host", &name, err) != 0 || record_id(r, "id", &id, err) != 0)
+	if (record_get(r, "more") && sup_more_take(s, r, err) != 0)
 		return -1;
-	struct sup_node *n = sup_find(s, id);
-	if (n)
-		sup_host_placed(n, name);
+	if (record_text(r, "name", &name, err) != 0 ||
+	    record_u64(r, "gone", 0, 1, &gone, err) != 0 ||
+	    record_u64(r, "world", 0, UINT64_MAX, &world, err) != 0 ||
+	    record_real_opt(r, "avoided", 0, 1e300, &avoided, err) != 0)
+		return -1;
+	sup_host_restore(s, name, (int)gone, world, avoided - clock_epoch());
 	return 0;
 }
 
-static int in_force_take_place(struct supervisor *s, const struct record *r, struct error *err)
+static int take_placed(struct sup_node *n, const struct record *r, struct error *err)
 {
-	const char *id;
+	const char *host;
+	if (record_text(r, "host", &host, err) != 0)
+		return -1;
+	sup_host_placed(n, host);
+	return 0;
+}
+
+static int in_force_take_place(struct sup_node *n, const struct record *r, struct error *err)
+{
 	uint64_t is_spare, number;
-	if (record_id(r, "id", &id, err) != 0 || record_u64(r, "spare", 0, 1, &is_spare, err) != 0 ||
+	if (record_u64(r, "spare", 0, 1, &is_spare, err) != 0 ||
 	    record_u64(r, "number", 0, UINT32_MAX, &number, err) != 0)
 		return -1;
-	struct sup_node *n = sup_find(s, id);
-	if (n)
-		sup_spare_restore(n, (int)is_spare, (uint32_t)number);
+	sup_spare_restore(n, (int)is_spare, (uint32_t)number);
 	return 0;
 }
 
-static int take_size(struct supervisor *s, const struct record *r, struct error *err)
+static int take_size(struct sup_node *n, const struct record *r, struct error *err)
 {
-	const char *id;
 	struct limits first;
 	double cores;
 	uint64_t memory;
-	if (record_id(r, "id", &id, err) != 0 ||
-	    record_real(r, "cores", 0, 1e9, &cores, err) != 0 ||
+	if (record_real(r, "cores", 0, 1e9, &cores, err) != 0 ||
 	    record_u64(r, "memory", 0, UINT64_MAX, &memory, err) != 0 ||
 	    record_real(r, "job-cores", 0, 1e9, &first.cores, err) != 0 ||
 	    record_u64(r, "job-memory", 0, UINT64_MAX, &first.memory, err) != 0)
 		return -1;
-	struct sup_node *n = sup_find(s, id);
 	/* A job file that was changed since wins. */
-	if (n && first.cores == n->cores && first.memory == n->memory)
+	if (first.cores == n->cores && first.memory == n->memory)
 		sup_node_sized(n, cores, memory);
 	return 0;
 }
 
-static int in_force_take_steps(struct supervisor *s, const struct record *r, struct error *err)
+static int in_force_take_steps(struct sup_node *n, const struct record *r, struct error *err)
 {
-	const char *id;
-	uint64_t steps;
-	if (record_id(r, "id", &id, err) != 0 ||
-	    record_u64(r, "steps", 0, UINT64_MAX, &steps, err) != 0)
+	return record_u64(r, "steps", 0, UINT64_MAX, &n->oom.steps, err);
+}
+
+static int take_restarts(struct sup_node *n, const struct record *r, struct error *err)
+{
+	struct restart_past past;
+	if (record_u64(r, "count", 0, UINT64_MAX, &past.count, err) != 0 ||
+	    record_real(r, "at", 0, 1e300, &past.last, err) != 0)
 		return -1;
-	struct sup_node *n = sup_find(s, id);
-	if (n)
-		n->oom.steps = steps;
+	sup_restart_past(n, past);
 	return 0;
 }
 
 int sup_in_force_restore(struct supervisor *s, const struct record *r, struct error *err)
 {
-	struct action a;
-	if (record_is(r, "force"))
-		return record_u64(r, "incarnation", 0, UINT64_MAX, &s->in_force.incarnation, err) ||
-				       record_u64_opt(r, "life", 0, UINT64_MAX, &s->in_force.life,
-						      err)
-			       ? -1
-			       : 0;
-	if (record_is(r, "action")) {
-		if (action_parse(&a, r, err) != 0)
-			return -1;
-		if (a.kind == ACTION_ADJUST_BS && job_balance(s->job))
-			return 0; /* of another SOLUTION, before */
-		if (a.kind == ACTION_BACKUP_WORKERS && !job_kind(s->job)->backup)
-			return 0; /* whoever wrote it */
-		return in_force_put(&s->in_force, &a) == 0
-			       ? 0
-			       : error_set(err, ERROR_OS, NULL, "out of memory");
-	}
-	if (record_is(r, "host") || record_is(r, "placed"))
-		return take_host(s, r, err);
-	if (record_is(r, "place"))
-		return in_force_take_place(s, r, err);
-	if (record_is(r, "oom"))
-		return in_force_take_steps(s, r, err);
-	if (record_is(r, "size"))
-		return take_size(s, r, err);
-	if (!record_is(r, "heavy"))
-		return 0;
+	static const struct {
+		const char *type;
+		int (*take)(struct supervisor *s, const struct record *r, struct error *err);
+		int (*take_of)(struct sup_node *n, const struct record *r, struct error *err);
+	} lines[] = {{"force", take_lead, NULL},
+		     {"action", in_force_take_action, NULL},
+		     {"host", take_host, NULL},
+		     {"placed", NULL, take_placed},
+		     {"place", NULL, in_force_take_place},
+		     {"size", NULL, take_size},
+		     {"oom", NULL, in_force_take_steps},
+		     {"heavy", NULL, take_restarts}};
+	size_t i = 0;
 	const char *id;
-	uint64_t count;
-	double at;
-	if (record_id(r, "id", &id, err) != 0 ||
-	    record_u64(r, "count", 0, UINT64_MAX, &count, err) != 0 ||
-	    record_real(r, "at", 0, 1e300, &at, err) != 0)
+	while (i < sizeof lines / sizeof *lines && !record_is(r, lines[i].type))
+		i++;
+	if (i == sizeof lines / sizeof *lines)
+		return 0;
+	if (lines[i].take)
+		return lines[i].take(s, r, err);
+	if (record_id(r, "id", &id, err) != 0)
 		return -1;
 	struct sup_node *n = sup_find(s, id);
-	if (n)
-		sup_restart_past(n, (struct restart_past){.count = count, .last = at});
-	return 0;
+	return n ? lines[i].take_of(n, r, err) : 0;
 }
 
 void sup_in_force_forget(struct supervisor *s)
