@@ -7,7 +7,7 @@
 
 static void ask_holder_after(struct supervisor *s, const char *id);
 
-/* Not again at once. */
+/* Waits a tenth of DEADLINE_STRAY before the holders are looked at again. */
 static void abandoned_wait(struct supervisor *s)
 {
 	s->abandoned.since = clock_mono() - deadline_seconds(DEADLINE_STRAY) * 0.9;
@@ -56,7 +56,7 @@ static void abandoned_on_member(const struct record *r, void *owner)
 	a->is_member |= id && strcmp(id, a->id) == 0 && state && strcmp(state, "active") == 0;
 }
 
-/* If a member is silent, the lead acts on it. */
+/* A member keeps its rows: if it is silent, the lead acts on it. */
 static void abandoned_on_members(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
@@ -68,7 +68,7 @@ static void abandoned_on_members(const struct record *r, void *owner)
 		ask_who(s);
 }
 
-/* The first name behind the last one that was looked at. */
+/* Finds the least id after the last one, of those that are no nodes of the job. */
 static void on_holder(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
@@ -97,7 +97,8 @@ static void on_holders(const struct record *r, void *owner)
 		      abandoned_on_members);
 }
 
-/* Looks at the next holder of rows; one after the other, in the order of their names. */
+/* Asks who holds rows. The holders are looked at one after the other, in the order of their ids. id
+ * is the last one; "": none yet. */
 static void ask_holder_after(struct supervisor *s, const char *id)
 {
 	memmove(s->abandoned.after, id, strlen(id) + 1);

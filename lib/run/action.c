@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Actions of one decision, on their way to the lead. */
 struct sup_act {
 	struct sup_act *next;
 	struct supervisor *sup;
@@ -15,11 +16,11 @@ struct sup_act {
 	size_t bytes, count;
 	uint64_t number;          /* so that the lead does not take a repeated request twice */
 	struct question question; /* open: it was sent */
-	int is_repeat;            /* was in force before; for a lead of a new incarnation */
-	double until;             /* clock_mono() */
+	int is_repeat;            /* all that is in force, for a lead that does not know it */
+	double until;             /* clock_mono(): dropped then, if no lead has taken it */
 	char who[128];
 	struct request *rq; /* NULL: nobody waits */
-	size_t refused;     /* of the same decision, for rq */
+	size_t refused;     /* restarts of the same decision; for rq */
 };
 
 /* ---- lists ---- */
@@ -64,7 +65,7 @@ int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, st
 			 why);
 }
 
-/* ---- looking ---- */
+/* ---- checking ---- */
 
 static const char *action_id_of(const struct action *a)
 {
@@ -91,8 +92,8 @@ static void action_log_refused(struct supervisor *s, const struct action *a, siz
 	}
 }
 
-/* Why an action makes no sense; NULL: it does. A size for a worker that is not up is fine: the
- * worker gets it when it joins. */
+/* Why an action makes no sense, as a word; NULL: it makes sense. A size for a worker that is not up
+ * is fine: the worker gets it when it joins. */
 static const char *action_nonsense(struct supervisor *s, const struct action *a)
 {
 	struct sup_node *n = action_id_of(a)[0] ? sup_find(s, a->id) : NULL;
@@ -123,7 +124,7 @@ static const char *action_nonsense(struct supervisor *s, const struct action *a)
 	return NULL;
 }
 
-/* The reason of a refused record, in words. */
+/* Such a word as a sentence, for people. */
 static const char *in_words(const char *reason)
 {
 	static const char *const words[][2] = {
@@ -158,7 +159,8 @@ static int action_check(struct supervisor *s, const struct sup_actions *list, st
 	return 0;
 }
 
-/* Samples in an iteration after this decision, of the workers that run; 0: it sets no size. */
+/* Samples that the running workers will train in an iteration after this decision; 0: it sets no
+ * size. */
 static uint64_t sum_of_sizes(const struct supervisor *s, const struct sup_actions *list)
 {
 	uint64_t sum = 0;
@@ -260,7 +262,7 @@ static uint64_t action_next_number(struct supervisor *s)
 	return s->actions.number;
 }
 
-/* text is taken over. */
+/* Owns text from now on, even if it returns NULL. */
 static struct sup_act *action_queue(struct supervisor *s, char *text, size_t count, const char *who)
 {
 	struct sup_act *act = calloc(1, sizeof *act), **p = &s->actions.first;
@@ -281,8 +283,8 @@ static struct sup_act *action_queue(struct supervisor *s, char *text, size_t cou
 	return act;
 }
 
-/* A lead that was rolled back, or started anew, does not know the actions in force; a lead that
- * took over knows them. */
+/* A lead that was rolled back, or started anew, does not know the actions in force: it gets them
+ * again. A lead that took over knows them. */
 void sup_actions_up(struct link *link, const struct record *greeting)
 {
 	struct supervisor *s = link->sup;
@@ -292,10 +294,10 @@ void sup_actions_up(struct link *link, const struct record *greeting)
 		(incarnation != s->in_force.incarnation || sup_lead_life(s) != s->in_force.life) &&
 		s->in_force.count > 0;
 	for (struct sup_act *act = s->actions.first; act; act = act->next)
-		again &= !act->is_repeat; /* it is on its way */
+		again &= !act->is_repeat; /* they are on their way already */
 	char *text = again ? sup_in_force_lines(s) : NULL;
 	if (text) {
-		/* In front of what came later. */
+		/* They go in front of the decisions that came later. */
 		struct sup_act *later = s->actions.first;
 		s->actions.first = NULL;
 		struct sup_act *act = action_queue(s, text, s->in_force.count, "in-force");
@@ -334,7 +336,8 @@ void sup_actions_over(struct supervisor *s)
 
 /* ---- carrying out ---- */
 
-/* Without their reasons: the log has them, and a decision for a thousand workers has to fit. */
+/* The actions that the lead carries out, as lines. They have no reasons: the log has these, and a
+ * decision for a thousand workers must fit into one message. */
 static char *lead_lines(const struct sup_actions *list, size_t *count, struct error *err)
 {
 	char line[RECORD_LINE_MAX], *text = NULL;
@@ -394,7 +397,7 @@ static void log_action(struct supervisor *s, const struct action *a)
 	sup_log_text(s, line, len);
 }
 
-/* The action is carried out: notes it for status and the metrics. */
+/* Notes an action that is carried out, for status and the metrics. */
 static void action_note(struct supervisor *s, const struct action *a)
 {
 	char what[64];
@@ -410,13 +413,13 @@ static void action_note(struct supervisor *s, const struct action *a)
 	}
 }
 
-/* What follows is no answer to a question. */
+/* Logs that the solution did not decide on the actions that follow. who NULL: a person did. */
 static void log_decider(struct supervisor *s, const char *who, size_t count)
 {
 	sup_log(s, RECORD("by-hand", F("actions", count), who ? F("by", who) : F_NONE));
 }
 
-/* Restarts; the number that were refused. */
+/* Carries out the restarts. Returns how many were refused. */
 static size_t action_restart(struct supervisor *s, const struct sup_actions *list,
 			     struct request *rq)
 {
@@ -452,7 +455,7 @@ int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, cons
 		if (list->item[i].kind != ACTION_NONE && list->item[i].kind != ACTION_KILL_RESTART)
 			action_note(s, &list->item[i]);
 	}
-	/* First those of the lead: a restarted worker joins with the new sizes. */
+	/* The lead's actions go first, so that a restarted worker joins with the new sizes. */
 	struct sup_act *act = NULL;
 	if (count > 0 && !(act = action_queue(s, text, count, who)))
 		return error_set(err, ERROR_OS, "actions", "out of memory");

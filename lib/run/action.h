@@ -25,15 +25,14 @@ struct sup_last_action {
 };
 
 struct sup_actions_sent {
-	struct sup_act *first; /* in the order given */
-	uint64_t number;
+	struct sup_act *first; /* not acknowledged yet, in the order given */
+	uint64_t number;       /* of the last decision for the lead */
 	uint64_t carried[ACTION_KINDS], refused[ACTION_KINDS]; /* by this supervisor */
-	char last[512];                                        /* for people */
+	char last[512];                                        /* the last action, for people */
 	double last_at; /* clock_mono(); 0: none yet */
 };
 
-/* What `who` decided, as text (action lines) or as structs; rq (may be NULL) is answered. Returns
- * the number of actions; -1: a line is bad, err names it, and nothing was done. */
+/* A decision. */
 struct sup_actions {
 	struct action *item;
 	size_t *line; /* in the text, from 1; 0: there was no text */
@@ -43,11 +42,14 @@ int sup_actions_add(struct sup_actions *list, const struct action *a, size_t lin
 		    struct error *err);
 int sup_actions_parse(struct sup_actions *list, const char *text, size_t len, struct error *err);
 void sup_actions_free(struct sup_actions *list);
+/* Carries out what `who` decided. rq (may be NULL) is answered. Returns the number of actions that
+ * were not refused; -1: an action is bad, err names it, and nothing was done. */
 int sup_actions_carry(struct supervisor *s, const struct sup_actions *list, const char *who,
 		      struct request *rq, struct error *err);
-void sup_actions_up(struct link *link, const struct record *greeting); /* the lead is there */
+/* Call when the lead greets on this link. */
+void sup_actions_up(struct link *link, const struct record *greeting);
 void sup_actions_tick(struct supervisor *s);
-/* No lead has taken these actions: clients that wait for them are told that the job is over. */
+/* Call when the job is over: tells so to the clients whose actions no lead has taken. */
 void sup_actions_over(struct supervisor *s);
 
 #endif

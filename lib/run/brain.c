@@ -15,21 +15,21 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define ROUNDS_A_CHANGE 12.0 /* so many rounds are asked in BRAIN every, */
-#define ROUND_SECONDS_MIN 0.5
-#define ROUND_SECONDS_MAX 10.0
-#define BATCHES_MIN 4.0    /* of each worker in a round */
-#define COST_SECONDS 2.0   /* of a change, before one was seen */
-#define CHANGE_SECONDS 600.0 /* then it counts as done, as far as it came */
-#define BYTES_MIN (128ull << 20) /* of a node: a program that does nothing has use for some */
+#define ROUNDS_A_CHANGE 12.0     /* rounds in the time of BRAIN every */
+#define ROUND_SECONDS_MIN 0.5    /* but a round takes as long at least, */
+#define ROUND_SECONDS_MAX 10.0   /* and as long at most */
+#define BATCHES_MIN 4.0          /* each worker trains as many in a round */
+#define COST_SECONDS 2.0         /* assumed of a change, before one was measured */
+#define CHANGE_SECONDS 600.0     /* a change counts as done then, however far it came */
+#define BYTES_MIN (128ull << 20) /* the least for a node: even an idle program needs some */
 #define ANSWER_TYPES "brain-" /* what an answer's types begin with in the log */
 
 struct brain_node {
 	char id[OPTION_ID_MAX];
 	double batches, time, compute, comm, wait, samples, last; /* as the round began */
-	double cpu;       /* sum over what was seen since, */
-	size_t seen;      /* so many times */
-	double bytes;     /* the most; 0: not known */
+	double cpu;   /* the sum of the samples since then, */
+	size_t seen;  /* and their number */
+	double bytes; /* the most that it used in one; 0: not known */
 };
 
 /* ---- sizes ---- */
@@ -44,7 +44,7 @@ static uint64_t brain_count_of(const struct supervisor *s, enum plan_role role)
 	return sup_count(s, role_of(role));
 }
 
-/* What the job file does not say is shared out evenly. */
+/* Where the job file gives no cores, all are shared out evenly. */
 static void first_sizes(struct supervisor *s)
 {
 	struct sup_brain *b = &s->brain;
@@ -127,7 +127,7 @@ static void brain_begin_round(struct supervisor *s)
 		EACH_OF (n, s, role_of((enum plan_role)i)) {
 			const struct snapshot_node *m = sup_measured(n);
 			if (GROW(b->node, b->room, b->count + 1) != 0) {
-				b->since = 0; /* another time */
+				b->since = 0; /* tried again */
 				return;
 			}
 			struct brain_node *k = &b->node[b->count++];
@@ -142,7 +142,7 @@ static void brain_begin_round(struct supervisor *s)
 		}
 }
 
-/* Whether the monitor was started anew, and counts from 0 again. In the order of
+/* Whether the monitor was started anew, and counts from 0 again. The nodes are in the order of
  * brain_begin_round(). */
 static int counts_anew(const struct supervisor *s)
 {
@@ -157,7 +157,8 @@ static int counts_anew(const struct supervisor *s)
 	return 0;
 }
 
-/* In the order of brain_begin_round(), of the same processes. */
+/* Adds what each node uses now. The nodes are in the order of brain_begin_round(), and their
+ * processes are the same. */
 static void brain_sample(struct supervisor *s)
 {
 	struct brain_node *k = s->brain.node;
@@ -207,8 +208,8 @@ struct measured {
 	double io, compute, update;
 };
 
-/* Busy times are shares of a second.  Under bsp all wait for the servers' update of the whole
- * batch. Otherwise a worker waits for its own update, and waits longer when the servers are
+/* Busy times are shares of a second. Under bsp all workers wait for the servers' update of the
+ * whole batch. Otherwise a worker waits for its own update, and waits longer when the servers are
  * busier. */
 static struct measured brain_measure(const struct supervisor *s)
 {
@@ -250,9 +251,10 @@ static void brain_put_job(const struct supervisor *s, FILE *out)
 	struct measured m = brain_measure(s);
 	const struct sup_brain *b = &s->brain;
 	uint64_t all = s->options.samples * s->job->epochs, done = s->progress.stat.samples_done;
-	/* Under bsp more workers share the same batch: they cost no convergence. Changed: never is
-	 * long ago, as the filter, which is asked about old rounds again, must not take what it would
-	 * say to them for what was done. */
+	/* Under bsp there is no samples=: more workers share the same batch, and cost no
+	 * convergence. changed= is always there, and 0 if nothing has changed yet: the filter gets
+	 * old rounds again, and without it would take its own answer to one of them for a change
+	 * that was made. */
 	record_print(out,
 		     RECORD("job", F("batch", s->job->batch), F_BRIEF("steps-per-second", m.rate),
 			    F_BRIEF("io-time", m.io), F_BRIEF("compute-time", m.compute),
@@ -280,7 +282,7 @@ static void brain_put_node(const struct sup_node *n, enum plan_role role,
 			    time > 0 ? F_BRIEF("time", time / per) : F_NONE));
 }
 
-/* To be freed; NULL: out of memory. */
+/* The caller frees it. NULL: out of memory. */
 static char *round_text(const struct supervisor *s, size_t *len)
 {
 	char *text = NULL;
@@ -300,8 +302,8 @@ static char *round_text(const struct supervisor *s, size_t *len)
 
 /* ---- the log ---- */
 
-/* The records of a round or an answer, with other types: a job's log has job and node records of
- * other things. */
+/* Logs the records of a round or an answer, with ANSWER_TYPES in front of their types: a job's log
+ * has job and node records that mean something else. */
 static void log_lines(struct supervisor *s, const char *text, size_t len)
 {
 	struct record_walk walk = record_walk(text, len);
@@ -404,14 +406,14 @@ static void brain_well(struct supervisor *s)
 
 /* ---- carrying out ---- */
 
-/* What is asked for, as a whole. */
+/* What an answer asks for, and what there is now. */
 struct want {
 	struct plan_role_size role[PLAN_ROLES], now[PLAN_ROLES];
-	int counts, sizes; /* whether those of a role change */
+	int counts, sizes; /* whether those of any role change */
 };
 
-/* If memory is not limited, a plan does not limit it either: the most that was in use says little
- * about later use. */
+/* Memory of a node. If the job does not limit it, a plan does not limit it either: the most that
+ * was in use says little about later use. */
 static uint64_t brain_bytes_of(const struct supervisor *s, const struct plan_role_size *planned,
 			       const struct plan_role_size *now)
 {
@@ -446,7 +448,8 @@ static uint64_t brain_cores_of(const struct plan_role_size role[PLAN_ROLES])
 	return sum;
 }
 
-/* More cores than a brain may give and than the nodes have now: a job may begin with more. */
+/* Whether it wants more cores than BRAIN allows. As many as the nodes have now are fine, because a
+ * job may begin with more. */
 static int is_beyond(const struct supervisor *s, const struct want *w, char *why, size_t max)
 {
 	const struct brain_limits *l = &s->brain.limits;
@@ -521,7 +524,7 @@ static void brain_tell(struct supervisor *s, const struct answer *a, const struc
 	sup_note(s, "brain", "%s", b->last);
 }
 
-/* Half the batch, where there is no more memory. */
+/* Gives a worker a smaller batch, where there is no more memory. */
 static int make_smaller(struct supervisor *s, struct sup_node *n, const struct answer_node *k,
 			struct error *err)
 {
@@ -539,7 +542,7 @@ static int make_smaller(struct supervisor *s, struct sup_node *n, const struct a
 	return result;
 }
 
-/* Once, because a brain repeats its wish in every round. */
+/* Says it once, because a brain asks for the same in every round. */
 static void brain_tell_once(struct supervisor *s, const char *text)
 {
 	if (strcmp(text, s->brain.node_told) == 0)
@@ -555,8 +558,8 @@ static void tell_node(struct sup_node *n, const char *why)
 	brain_tell_once(n->sup, text);
 }
 
-/* A server's state goes to a process on the same host; where there is no other host, a process that
- * starts anew may still be another one. */
+/* Restarts it on another host. A server can only hand over to a process on its own host, and there
+ * may be no other host: then it is restarted where it is, which may help as well. */
 static const char *brain_migrate(struct sup_node *n, const char *reason)
 {
 	const char *why = sup_restart_elsewhere(n, 0, reason);
@@ -564,7 +567,7 @@ static const char *brain_migrate(struct sup_node *n, const char *reason)
 	return stays ? sup_restart(n, 0, reason) : why;
 }
 
-/* Whether something was done; what can't be is noted. */
+/* Returns whether something was done. What can't be done is said. */
 static int change_node(struct supervisor *s, const struct answer_node *k)
 {
 	struct sup_node *n = sup_find_of(s, role_of(k->role), k->id);
@@ -621,7 +624,7 @@ static void begin_change(struct supervisor *s, const struct answer *a, const str
 	sup_kick(s);
 }
 
-/* Whether anything was done. */
+/* Returns whether anything was done. */
 static int resize_one(struct sup_node *n, const struct plan_role_size *to, const char *reason)
 {
 	if ((double)to->cores == n->cores && to->bytes == n->memory)
@@ -632,7 +635,7 @@ static int resize_one(struct sup_node *n, const struct plan_role_size *to, const
 	return why == NULL;
 }
 
-/* Whether any node has the size now. */
+/* Returns whether anything was done. */
 static int brain_resize(struct supervisor *s)
 {
 	struct sup_brain *b = &s->brain;
@@ -645,14 +648,15 @@ static int brain_resize(struct supervisor *s)
 	return some;
 }
 
-/* BRAIN every holds for every brain; want of memory does not wait. */
+/* Every brain has to wait for BRAIN every, unless nodes need more memory. */
 static int brain_is_too_early(const struct supervisor *s, const struct answer *a)
 {
 	return clock_within(s->brain.changed, clock_epoch(), s->job->plan_every) &&
 	       strcmp(a->reason, "oom") != 0;
 }
 
-/* Carries out what can be done. NULL: something was; else why nothing can be done now. */
+/* Carries out what can be done. Returns NULL if something was done; else why nothing can be done
+ * now, as a word. */
 static const char *brain_change(struct supervisor *s, const struct answer *a, const struct want *w)
 {
 	char *reason = s->brain.reason;
@@ -735,7 +739,7 @@ static void end_change(struct supervisor *s)
 	if (b->before > 0 && done_now >= b->samples)
 		cost = fmax(took - (double)(done_now - b->samples) / b->before, 0);
 	b->changing = 0;
-	/* Nothing has moved: it is none of BRAIN limit. */
+	/* A change that found the parameters even has moved nothing, and does not count. */
 	if (!b->only_shares || !s->rebalance.is_even)
 		b->changes++;
 	b->changed = clock_epoch();
@@ -894,7 +898,7 @@ static void brain_take_record(struct supervisor *s, struct reading *p, const str
 		take_known(s, r);
 }
 
-/* What can't be read is not known: a brain learns again. */
+/* What can't be read is left out: a brain learns again. */
 static void brain_read_log(struct supervisor *s)
 {
 	struct reading reading = {0};
@@ -938,7 +942,7 @@ int sup_brain_init(struct supervisor *s, struct error *err)
 	b->limits = brain_limits_of(s->job, s->options.hosts);
 	brain_read_log(s);
 	first_sizes(s);
-	/* Whether it is there is known now, and not with the first round. */
+	/* If its program is not there, that is an error now, and not in the first round. */
 	struct argv words = {0};
 	int result = brain_words(&words, s->job->brain, &b->limits, s->options.search_path, err);
 	argv_free(&words);

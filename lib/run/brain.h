@@ -1,10 +1,10 @@
 /*
- * brain: finds while a job trains how many workers and servers it has, and of which size (DLRover).
- * Every few seconds a round (what all nodes use) goes to a filter: res-plan(1), or an executable in
- * its place.  Its answer is carried out: another number of nodes (scale.h), other cores for them,
- * or a node started again on another host.
+ * brain: finds while a job trains how many workers and servers it should have, and of which size
+ * (DLRover).  Every few seconds a round (what all nodes use) goes to a filter: res-plan(1), or an
+ * executable in its place.  Its answer is carried out: another number of nodes (scale.h), other
+ * cores for them, or a node started again on another host.
  *
- * A round is measured over a time in which the same processes were up and nothing changed; if
+ * A round is measured over a time in which the same processes were up and nothing changed.  If
  * something changes, the round is thrown away.  Each round and its answer are in the log
  * (brain-asked ... brain-done), so that `trainctl solve --log` can ask again.  When a brain fails,
  * the round is skipped and the failure is said once, as for a solution (decide.h).
@@ -35,7 +35,7 @@ struct sup_brain {
 	struct brain_node *node;
 	size_t count, room;
 	double since;    /* clock_mono(): it began; 0: no round is measured */
-	uint64_t nodes;  /* which processes it is of */
+	uint64_t nodes;  /* which_nodes() when it began */
 	/* asking */
 	struct child *filter;
 	int under_way;
@@ -44,32 +44,32 @@ struct sup_brain {
 	/* changing */
 	struct plan_role_size size[PLAN_ROLES]; /* cores and memory that nodes of a role are to have */
 	int changing;
-	unsigned resizing;       /* roles, a bit each, whose nodes get the size planned once their
-				    numbers are: nobody goes before those who come are there */
+	unsigned resizing; /* a bit for each role whose nodes get another size; this is done after
+			      the numbers have changed, so that new nodes are there before */
 	int only_shares;         /* the change under way only shares out the servers' parameters */
-	char reason[128];        /* of it */
+	char reason[128];        /* of the change under way */
 	double began;            /* clock_mono(): the change under way */
 	double before;           /* samples a second before it */
-	uint64_t samples;        /* trained by then */
+	uint64_t samples;        /* trained when it began */
 	uint64_t changes;        /* made, in all starts of the job together */
 	double changed;          /* clock_epoch(): the last of them; NAN: none yet */
 	double cost_sum;         /* seconds of training that they cost */
 	uint64_t costs;          /* how many changes have a known cost */
-	int limit_told;
-	char node_told[256];     /* why a node was not changed, as said last */
+	int limit_told;          /* people know that BRAIN limit is reached */
+	char node_told[256];     /* the last message about a node that was not changed */
 	char last[256];          /* for people; "": none yet */
 	double last_at;          /* clock_mono() */
 };
 
-/* Before the roster is filled: what is known from the log. */
+/* Call before the roster is filled: reads from the log what an earlier supervisor knew. */
 int sup_brain_init(struct supervisor *s, struct error *err);
 /* For the roster: a node that does not run gets the size of its role. */
 void sup_brain_size(struct sup_node *n);
-/* Where the log begins. */
+/* Call where the log begins: writes the sizes of nodes into it. */
 void sup_brain_log_sizes(struct supervisor *s);
 /* Call when there is a new snapshot. */
 void sup_brain(struct supervisor *s);
-/* In PHASE_RUNNING: whether a change is done. */
+/* Call in PHASE_RUNNING: goes on with the change under way, and ends it when it is done. */
 void sup_brain_step(struct supervisor *s);
 /* Call when the log goes on in a new file: writes what is known into it, for a replay. */
 void sup_brain_log_known(struct supervisor *s);

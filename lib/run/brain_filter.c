@@ -15,7 +15,7 @@
 
 /* ---- limits ---- */
 
-/* A host that did not say its number of cores counts as this machine. */
+/* A host that did not say its number of cores counts as one like this machine. */
 static uint64_t brain_filter_cores_of(const struct node_place *place, uint64_t here)
 {
 	return place->cores > 0 ? (uint64_t)place->cores : here;

@@ -41,7 +41,7 @@ int brain_limits_take(struct brain_limits *l, const struct record *r, struct err
 /* user=, data= and model= of a job, by which the history finds similar jobs. */
 void brain_likeness_add(struct record_out *o, const struct job *job);
 
-/* Whether BRAIN can be this: on, off, or an executable. */
+/* Whether BRAIN can have this value: on, off, or the path of an executable. */
 int brain_is_known(const char *name);
 /* Its command line. name: "on" or the path of an executable. ERROR_CONFIG: there is none. */
 int brain_words(struct argv *words, const char *name, const struct brain_limits *l,
