@@ -39,8 +39,8 @@ void sup_checkpoint_use(struct supervisor *s, const char *path)
 	read_latest(s);
 }
 
-/* One above the greatest number that exists, complete or not, or was given: parts of a failed
- * checkpoint may lie on other hosts. */
+/* One above the greatest number that exists here, complete or not, or that was given: a failed
+ * checkpoint may have left parts on other hosts. */
 static uint64_t checkpoint_next_number(struct supervisor *s, const char *dir)
 {
 	uint64_t greatest = s->checkpoint.given, number;
@@ -55,7 +55,7 @@ static uint64_t checkpoint_next_number(struct supervisor *s, const char *dir)
 	return s->checkpoint.given;
 }
 
-/* ---- what is not needed any more goes: aside, for the disk may take long ---- */
+/* ---- old ones are removed by a thread, because the disk may take long ---- */
 
 struct pruning {
 	struct ckpt_pruning how;
@@ -63,7 +63,7 @@ struct pruning {
 	char dir[DIRS_PATH_MAX], intent[DIRS_PATH_MAX], scored[DIRS_PATH_MAX], good[DIRS_PATH_MAX];
 	char name[SUP_DAMAGED_MAX][256];
 	const char *protect[3], *damaged[SUP_DAMAGED_MAX + 1];
-	int forgets; /* the run before */
+	int forgets;   /* removes what the run before left, too */
 	char *removed; /* names, a line each */
 	size_t len;
 	FILE *out;
@@ -115,7 +115,7 @@ static void on_pruned(void *arg, void *owner)
 
 static void prune_fill(struct supervisor *s, struct pruning *p)
 {
-	/* Kept: the one that servers are to restore, and the one that is being scored. */
+	/* The one that servers are to restore stays, and the one that is being scored. */
 	size_t n = 0;
 	memcpy(p->intent, s->recover.cut, sizeof p->intent);
 	snprintf(p->scored, sizeof p->scored, "%s", s->score.of);
@@ -124,14 +124,15 @@ static void prune_fill(struct supervisor *s, struct pruning *p)
 		p->protect[n++] = p->intent;
 	if (s->score.child)
 		p->protect[n++] = p->scored;
-	/* One that nobody goes back to takes no other's place. */
+	/* A damaged one does not count: nobody goes back to it. */
 	memcpy(p->name, s->newest.damaged, sizeof p->name);
 	for (size_t i = 0; i < s->newest.damaged_count && i < SUP_DAMAGED_MAX; i++)
 		p->damaged[i] = p->name[i];
 	checkpoint_dir(s, p->dir);
 	p->dirs = s->dirs;
-	p->forgets = s->checkpoint.samples > 0; /* from now on this run has a model of its own */
-	/* It was written a moment ago, by servers that said which bytes. */
+	p->forgets = s->checkpoint.samples > 0; /* this run has saved something itself */
+	/* The latest is known to be whole: it was written a moment ago, by servers that gave its
+	 * sums. */
 	p->how = (struct ckpt_pruning){.keep = s->job->keep,
 				       .protect = p->protect,
 				       .damaged = p->damaged,
@@ -145,7 +146,7 @@ static void checkpoint_prune(struct supervisor *s)
 	static const struct aside_work work = {prune_work, on_pruned, prune_release};
 	struct pruning *p;
 	struct error err;
-	if (s->checkpoint.pruning) /* the next one does it */
+	if (s->checkpoint.pruning) /* done after the next checkpoint */
 		return;
 	p = calloc(1, sizeof *p);
 	if (p)
@@ -208,7 +209,7 @@ static void checkpoint_succeeded(struct supervisor *s, const struct record *r)
 	checkpoint_prune(s);
 }
 
-/* As long as the last one was. */
+/* Whether there is no room for one as long as the last. */
 static int has_no_room(struct supervisor *s)
 {
 	uint64_t bytes = 0;
@@ -234,18 +235,19 @@ static void limit_failures(struct supervisor *s)
 static void checkpoint_failed(struct supervisor *s, const struct record *r)
 {
 	char text[SUP_ANSWER_TEXT];
-	if (strcmp(sup_answer_code(r), "busy") == 0) { /* one that a supervisor before us asked for */
+	/* The lead still makes one that an earlier supervisor asked for. */
+	if (strcmp(sup_answer_code(r), "busy") == 0) {
 		s->checkpoint.retry_at = clock_mono() + CUT_RETRY_SECONDS;
 		sup_kick_after(s, CUT_RETRY_SECONDS);
 		return;
 	}
 	sup_parts_left(s);
-	s->checkpoint.full[0] = '\0'; /* whatever was wrong, the next one needs no other */
+	s->checkpoint.full[0] = '\0'; /* whatever was wrong, the next one has all rows */
 	s->checkpoint.failures++;
 	s->checkpoint.failed++;
 	s->checkpoint.retry_at = clock_mono() + CUT_RETRY_SECONDS;
 	s->checkpoint.at = clock_mono();
-	if (!r) /* rolled back, handed over, or the deadline: the phases see to it */
+	if (!r) /* a rollback, a hand-over, or the deadline: the phases deal with it */
 		return;
 	sup_checkpoint_answer(s, 0);
 	sup_note(s, "warning", "checkpoint %s failed: %s", s->checkpoint.making,
@@ -253,7 +255,7 @@ static void checkpoint_failed(struct supervisor *s, const struct record *r)
 	limit_failures(s);
 }
 
-/* The answer waits until all parts are here. -1: out of memory for a long one. */
+/* Keeps the lead's answer until all parts are here. -1: it is too long. */
 static int bring_parts(struct supervisor *s, const struct record *r)
 {
 	struct record_out o;
@@ -274,8 +276,8 @@ static void remove_half(struct supervisor *s)
 	checkpoint_failed(s, NULL);
 }
 
-/* All parts that can be brought here are here. A trainer may have saved where only its own host
- * sees it. */
+/* All parts that can be brought here are here. But a trainer may have saved something where only
+ * its own host sees it. */
 static void checkpoint_complete(struct supervisor *s, const struct record *r)
 {
 	struct error err;
@@ -323,7 +325,7 @@ void sup_checkpoint_abandon(struct supervisor *s)
 static void checkpoint_on_cut(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
-	/* No answer in time, or the lead has died, known already or not. */
+	/* The answer is late, or the lead has died, whether we know it yet or not. */
 	if (!r && s->phases.now < PHASE_STOPPING && !sup_turn_is(s, TURN_HAND_OVER))
 		sup_note(s, "warning", "checkpoint %s failed: the lead gave no answer",
 			 s->checkpoint.making);
@@ -332,18 +334,18 @@ static void checkpoint_on_cut(const struct record *r, void *owner)
 	else if (!sup_parts_are_due(s, s->checkpoint.making))
 		checkpoint_complete(s, r);
 	else if (s->phases.now == PHASE_ROLLBACK && sup_parts_are_away(s, s->checkpoint.making))
-		remove_half(s); /* its servers end */
+		remove_half(s); /* parts are missing, and its servers end */
 	else if (s->phases.now == PHASE_ROLLBACK || bring_parts(s, r) != 0)
 		checkpoint_succeeded(s, r);
 	sup_kick(s);
 }
 
-/* The name of the checkpoint that this one may build on: it leaves out rows that have not changed
- * since. NULL: it must have all rows. */
+/* The name of the checkpoint that the next one may build on: the next one leaves out the rows that
+ * have not changed since. NULL: it must have all rows. */
 static const char *checkpoint_base(struct supervisor *s)
 {
 	const char *slash = strrchr(s->checkpoint.full, '/');
-	/* The last one of a job is for those who take it elsewhere. */
+	/* The last one of a job has all rows, because people take it elsewhere. */
 	if (!slash || job_kind(s->job)->cut != CUT_PARTS || s->phases.now != PHASE_RUNNING ||
 	    s->checkpoint.since_full + 1 >= s->job->checkpoint_full_every ||
 	    access(s->checkpoint.full, F_OK) != 0)
@@ -357,7 +359,7 @@ void sup_checkpoint_make(struct supervisor *s)
 	struct record_out o;
 	if (!sup_lead(s) || !sup_trainers_can_save(s) || clock_mono() < s->checkpoint.retry_at ||
 	    !sup_turn_may_begin(s, TURN_CUT) ||
-	    !sup_link_up(&s->links.lead_cut)) /* its number would be used up */
+	    !sup_link_up(&s->links.lead_cut)) /* else a number would be used up for nothing */
 		return;
 	checkpoint_dir(s, dir);
 	snprintf(s->checkpoint.making, sizeof s->checkpoint.making, "%.3900s/%06llu", dir,
@@ -366,7 +368,7 @@ void sup_checkpoint_make(struct supervisor *s)
 	record_add(&o, "path", s->checkpoint.making);
 	if (checkpoint_base(s))
 		record_add(&o, "base", checkpoint_base(s));
-	s->checkpoint.samples = s->progress.stat.samples_done; /* so many at least will be in it */
+	s->checkpoint.samples = s->progress.stat.samples_done; /* it will have at least these */
 	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, &o, NULL, checkpoint_on_cut, s);
 }
 

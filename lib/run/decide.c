@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what a solution is told besides ---- */
+/* ---- what the supervisor adds to a snapshot ---- */
 
 static void add_info_real(struct supervisor *s, const char *name, double value)
 {
@@ -76,7 +76,7 @@ static void decide_well(struct supervisor *s)
 static void decide_carry(struct supervisor *s, const struct sup_actions *list)
 {
 	struct error err;
-	if (s->phases.now != PHASE_RUNNING) { /* no fault of the solution's */
+	if (s->phases.now != PHASE_RUNNING) { /* not the solution's fault */
 		sup_note(s, "warning", "a decision is skipped: the job is in phase %s",
 			 sup_phase_name(s->phases.now));
 		decided(s, 0, 1);
@@ -140,7 +140,7 @@ static int decide_take_action(const struct action *a, void *arg, struct error *e
 	return sup_actions_add(arg, a, 0, err);
 }
 
-/* Looks at info records; a bad value is reported once, until it changes. */
+/* Reports a bad value of an info record, once until it changes. */
 static void check_info(struct supervisor *s, const struct snapshot *snapshot)
 {
 	size_t at = 0;
@@ -194,7 +194,7 @@ static int decide_ask(struct supervisor *s, struct error *err)
 	return solution_find(s->job->solution) ? solve_inside(s, err) : solve_outside(s, err);
 }
 
-/* Whether each worker has trained at least a batch: before that there is little to decide on. */
+/* Whether each worker has trained a batch: before that there is little to decide on. */
 static int all_reported(const struct supervisor *s)
 {
 	EACH_OF (n, s, sup_trainers(s)) {

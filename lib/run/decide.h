@@ -17,15 +17,15 @@ struct child;
 struct supervisor;
 
 struct sup_decisions {
-	double at; /* clock_mono(): of the last one */
-	int once;
+	double at; /* clock_mono(): the last one began */
+	int once;  /* there was one */
 	int under_way;
 	uint64_t changes; /* of the roster (scale.h), when the snapshot was asked for */
 	struct child *solver;
 	uint64_t asked, skipped;             /* rounds of this supervisor */
 	uint64_t failed;                     /* rounds in a row */
 	char fails[1024];                    /* why the last round failed */
-	char info_wrong[SNAPSHOT_VALUE_MAX]; /* a value that was no number, and was reported */
+	char info_wrong[SNAPSHOT_VALUE_MAX]; /* the last bad value that was reported */
 };
 
 void sup_decide_init(struct supervisor *s);

@@ -1,4 +1,4 @@
-/* fabric_log: see fabric_log.h. The phrases are those of cmd/fabricd.c and of lib/fabric/world.c. */
+/* fabric_log: see fabric_log.h. cmd/fabricd.c and lib/fabric/world.c write the phrases. */
 #include "run/sup.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ void sup_fabric_log_begin(struct sup_node *fabric)
 	fabric->sup->hosts.log_from = stat(path, &st) == 0 ? st.st_size : 0;
 }
 
-/* Reads the beginning of what this life has written: mpirun(1) writes much at the end. */
+/* Reads the beginning of what this world has written: at its end mpirun(1) adds much. */
 static void fabric_log_read_log(const struct sup_node *fabric, char *text, size_t max)
 {
 	char path[DIRS_PATH_MAX];
@@ -29,7 +29,8 @@ static void fabric_log_read_log(const struct sup_node *fabric, char *text, size_
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	off_t from = fabric->sup->hosts.log_from;
 	if (fd >= 0 && fstat(fd, &st) == 0)
-		got = pread(fd, text, max - 1, from <= st.st_size ? from : 0); /* or it is a new file */
+		/* A file that is shorter is a new one. */
+		got = pread(fd, text, max - 1, from <= st.st_size ? from : 0);
 	if (fd >= 0)
 		close(fd);
 	text[got > 0 ? got : 0] = '\0';

@@ -3,7 +3,7 @@
 
 static const struct {
 	enum host_do todo;
-	enum host_reach reach; /* where something is to be done */
+	enum host_reach reach; /* from then on, if something is to be done */
 } table[HOST_REACHES][HOST_EVENTS] = {
 	[HOST_THERE] = {[HOST_FAILS] = {HOST_DO_PROBE, HOST_LOST},
 			[HOST_TAKEN] = {HOST_DO_YIELD, HOST_NONE}},
