@@ -17,8 +17,10 @@
 /* The same while connections remain: the host may only be slow. By then its ends have given up the
  * connections, and killed what ran there. */
 #define SILENT_SECONDS REMOTE_FAR_SECONDS
-#define DOUBT_SECONDS 10.0    /* a node there is silent, */
-#define DOUBT_SHARE (1.0 / 3) /* and so much of the time is over for which it may be */
+/* A host is doubted when a node there has been silent for so long, and for so much of the time that
+ * it may be. */
+#define DOUBT_SECONDS 10.0
+#define DOUBT_SHARE (1.0 / 3)
 
 /* ---- which there are ---- */
 
@@ -122,7 +124,7 @@ void sup_hosts_log(struct supervisor *s)
 	}
 }
 
-/* What each way leaves open. */
+/* Says what is not limited as it should be. */
 static void add_open(char *text, size_t max, const struct limits_ways *by, const struct limits *want)
 {
 	const char *cores = "", *memory = "";
@@ -207,7 +209,8 @@ static int is_joined(const struct sup_host *h)
 	return host_is_joined(h->state, h->use, !is_far(h));
 }
 
-/* The number-th of the hosts that train and are such, counted round and round; count: none is. */
+/* Index of the number-th host of those that train and are such, counted round and round; the count
+ * of hosts: none is. */
 static size_t nth(const struct sup_hosts *hosts, int (*is_such)(const struct sup_host *h),
 		  size_t number)
 {
@@ -220,7 +223,7 @@ static size_t nth(const struct sup_hosts *hosts, int (*is_such)(const struct sup
 	return hosts->count;
 }
 
-/* One that is avoided is better than none. */
+/* A host that is avoided is better than none. */
 static size_t substitute(const struct sup_hosts *hosts, size_t number)
 {
 	size_t at = nth(hosts, is_good, number);
@@ -240,7 +243,8 @@ int sup_host_is_fixed(const struct sup_node *n)
 	return n->role->where == WHERE_HERE || (n->role == &role_server && n->number == 0);
 }
 
-/* Rows that only one host has can't be read elsewhere; a replica belongs to its host. */
+/* Whether it can run on its host only: a replica belongs to its host, and rows that only one host
+ * has can't be read elsewhere. */
 static int is_bound_to_host(const struct sup_node *n)
 {
 	return n->role == &role_replica ||
@@ -321,7 +325,7 @@ static size_t hosts_world_size(const struct supervisor *s)
 	return size;
 }
 
-/* With this machine alone there is nothing to carry. */
+/* -1: no fabric is needed, because this machine is alone. */
 static int choose_fabric(struct sup_node *n)
 {
 	if (hosts_world_size(n->sup) < 2)
@@ -344,7 +348,7 @@ size_t sup_host_choice(const struct sup_node *n)
 	return substitute(hosts, n->number);
 }
 
-/* All hosts that train are gone: one of them may come back, but not for ever. */
+/* If all hosts that train are gone, waits for one of them, but not for ever. */
 static void fail_if_no_host(struct supervisor *s)
 {
 	struct sup_hosts *hosts = &s->hosts;
@@ -361,8 +365,8 @@ static void fail_if_no_host(struct supervisor *s)
 		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s (BAD_HOSTS wait)", most);
 }
 
-/* Some rows are only on a host that is gone. Others train their own rows meanwhile; when these are
- * done, the job waits, and stops at last. It can go on later. */
+/* Some rows may be only on a host that is gone. The other workers train their own rows meanwhile.
+ * When these are done the job waits for the host, and stops at last. It can go on later. */
 static void stop_if_awaited(struct supervisor *s, double now)
 {
 	char text[512];
@@ -419,7 +423,7 @@ int sup_host_choose(struct sup_node *n)
 		hosts_put(n, at);
 		sup_in_force_changed(s);
 	}
-	/* Its socket must be its own, where the fabric had it until now. */
+	/* The fabric may still have the socket of a node that ran elsewhere. */
 	sup_routes_step(s);
 	if (hosts_world_size(s) > 1 && !sup_routes_hold(s))
 		return -1;
@@ -436,8 +440,8 @@ static void log_state(struct sup_host *h)
 	sup_kick(h->sup);
 }
 
-/* What ran there has been killed with its connection. So it does no harm if others do its work,
- * even if the host is well. */
+/* Whether no node there has a connection any more. What ran there was killed with its connection, so
+ * others may do its work, even if the host is well. */
 static int is_cut_off(const struct sup_host *h)
 {
 	EACH_NODE (n, h->sup)
@@ -455,7 +459,8 @@ static void kill_all(struct sup_host *h)
 			sup_node_kill(n);
 }
 
-/* A node whose end would make all go back comes home at the next rollback. */
+/* Ends the trainers that belong there and run elsewhere: they start there. One whose end would make
+ * all go back returns at the next rollback. */
 static void call_home(struct sup_host *h)
 {
 	EACH_OF (n, h->sup, sup_trainers(h->sup))
@@ -463,7 +468,7 @@ static void call_home(struct sup_host *h)
 			sup_node_kill(n);
 }
 
-/* silent: seconds since something was heard from it, if it fails; why is for people. */
+/* If it fails: silent is the seconds since something was heard from it, and why is for people. */
 static void hosts_event(struct sup_host *h, enum host_event event, double silent, const char *why)
 {
 	char text[512] = "";
@@ -541,7 +546,8 @@ static void give_up_if_silent(struct sup_host *h)
 		hosts_event(h, HOST_SILENT, 0, NULL);
 }
 
-/* A host that was given up wrongly is found soon. */
+/* The pause grows with the time that the host is gone, so that one that was given up wrongly is
+ * found soon. */
 static double pause_before_probe(const struct sup_host *h, double now)
 {
 	double most = deadline_seconds(DEADLINE_HOST_AGAIN), passed = now - h->since;
@@ -595,7 +601,7 @@ static void hosts_probe(struct sup_host *h)
 	struct error err;
 	if (h->probing || !is_far(h))
 		return;
-	/* What ssh says of a host that does not answer is no news the second time. */
+	/* stderr is dropped: of a host that does not answer, ssh says the same each time. */
 	argv_add(&argv, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "probe");
 	argv_add(&argv, h->place->node_host, "--by", h->place->launcher->name);
 	argv_u64(&argv, "--slurm-job", h->place->slurm_job);
@@ -620,7 +626,8 @@ int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
 	return n->at != 0 && launcher_lost_host(&n->place, end);
 }
 
-/* A world ends at once with any of its hosts; launchers may report a lost host later than that. */
+/* A world ends at once with any of its hosts, and launchers may report a lost host later. So all
+ * are probed. */
 static void hosts_probe_all(struct supervisor *s)
 {
 	double now = clock_mono();
@@ -678,9 +685,9 @@ void sup_host_restore(struct supervisor *s, const char *name, int is_gone, uint6
 		h->state = HOST_GONE;
 }
 
-/* What was kept may be about an earlier world; the hosts of this one are not known then, so it is
- * started anew. A host that is gone is assumed to be in it, so that we do not wait for it to end by
- * itself. */
+/* What was kept may be about an earlier world. Then it is not known which hosts are in the world
+ * that runs, and another one is started. A host that is gone is assumed to be in it, so that we do
+ * not wait for it to end by itself. */
 void sup_hosts_adopted(struct supervisor *s)
 {
 	const struct sup_node *fabric = sup_fabric(s);
@@ -709,7 +716,7 @@ void sup_host_placed(struct sup_node *n, const char *name)
 
 /* ---- the fabric ---- */
 
-/* A world that does not come up is given up; one of its hosts may be the reason. */
+/* Gives up a world that does not come up. One of its hosts may be the reason. */
 static void renew_if_late(struct sup_node *fabric)
 {
 	struct supervisor *s = fabric->sup;
@@ -739,8 +746,8 @@ void sup_hosts_tick(struct supervisor *s)
 	stop_if_awaited(s, now);
 }
 
-/* Ranks that are asked to end do so together, unless one is gone; the next world waits for one that
- * is cut off. */
+/* Ends the world, so that another one is started. Ranks that are asked to end do so together,
+ * unless one of them is gone (without). The next world waits for a rank that is cut off. */
 static void hosts_renew(struct sup_node *fabric, int without)
 {
 	const struct supervisor *s = fabric->sup;
@@ -761,7 +768,7 @@ static int lacks_a_host(const struct supervisor *s)
 	return 0;
 }
 
-/* A rank that mpirun kills leaves its sockets behind, on each host. */
+/* Asks the ranks to end, if all can hear it: one that mpirun kills leaves its sockets behind. */
 void sup_fabric_stop(struct sup_node *fabric)
 {
 	if (fabric->stage == STAGE_STOPPING)
@@ -793,9 +800,9 @@ int sup_hosts_are_joined(const struct supervisor *s)
 	return fabric_is_there(s) && !fabric->end_wanted;
 }
 
-/* If the world does not have the present hosts, it is started anew: nothing is lost by that. A lost
- * host stays in it until it is gone; a host that comes back when nothing is left to train stays
- * out. */
+/* If the world does not have the present hosts, another one is started: nothing is lost by that. A
+ * lost host stays in it until it is gone. A host that comes back when nothing is left to train
+ * stays out. */
 void sup_hosts_step(struct supervisor *s)
 {
 	struct sup_node *fabric = sup_fabric(s);

@@ -2,13 +2,13 @@
  * hosts: which of the job's machines are there, and on which of them each node runs.
  *
  * Every node has a home by its number (job/hosts.h).  A host is lost when the launcher of a node
- * says that the host was not reached, or when a node there was silent for a while and the host does
- * not answer then (node-host(8), asked for nothing).  From then on the host is asked again and
- * again, and no node is started there.  If it answers, all is as before.  If not, it is gone:
+ * says that it did not reach the host, or when a node there was silent for a while and the host
+ * does not answer a probe (node-host(8) runs nothing there).  From then on the host is probed again
+ * and again, and no node is started there.  If it answers, all is as before.  If not, it is gone:
  *
  * - after five seconds, when all connections to it have ended: what ran there has been killed;
- * - after thirty seconds without a word from it, when some connections remain: it may only be slow,
- *   and until then its ends of the connections kill nothing.
+ * - after thirty seconds without a word from it, when some connections remain.  It may only be
+ *   slow, and its ends of the connections kill what ran there only after that time.
  *
  * When a host is gone:
  *
@@ -16,13 +16,14 @@
  *   checkpoint, as after any death of a server), and its replica waits for it;
  * - the fabric is started anew without it.
  *
- * A host that is gone is asked now and then.  When it answers it is used again: the fabric includes
- * it, its replica and its workers return at once; its servers, and trainers that have parameters,
- * return after the next rollback.
+ * A host that is gone is probed now and then.  When it answers it is used again: the fabric
+ * includes it, its replica and its workers return at once; its servers, and trainers that have
+ * parameters, return after the next rollback.
  *
- * A host that is there can be avoided for BAD_HOSTS avoid seconds: a node hung there, or was slow even after
- * a restart, or somebody says so.  Nobody is killed for it; who starts in that time and may run elsewhere
- * does, and comes back when it starts after that.  The last one is not avoided.
+ * A host that is there can be avoided for BAD_HOSTS avoid seconds: a node hung there, or was slow
+ * even after a restart, or a person says so.  No node is killed for it.  A node that starts in that
+ * time runs on another host if it may; after that time it returns when it starts again.  The last
+ * host that is not avoided stays so.
  *
  * `trainctl scale --hosts` takes hosts out of use and into use again.  A host that is not in use is
  * treated as if it did not belong to the job.
@@ -45,8 +46,8 @@ struct child;
 struct supervisor;
 struct sup_node;
 
-/* A probe asks a host whether it is there. Before a host is taken into use it is probed: what came
- * of that. */
+/* A probe asks a host whether it is there. This is the result of the probe before a host is taken
+ * into use. */
 enum sup_host_probe { PROBE_NONE, PROBE_PENDING, PROBE_THERE, PROBE_MISSING };
 
 struct sup_host {
@@ -59,11 +60,11 @@ struct sup_host {
 	uint64_t in_world;   /* N + 1: it is in the world of the fabric's life N; 0: in none */
 	struct child *probing; /* the probe that runs; NULL: none */
 	int unanswered;        /* the last probe had no answer */
-	int swept;           /* no checkpoint lies there for nothing (parts.h) */
-	double since, probe_at; /* clock_mono(): not there since; the next probe is due */
+	int swept; /* parts of checkpoints that nobody needs were removed there (parts.h) */
+	double since, probe_at; /* clock_mono(): it has its state since; the next probe */
 	double probed, heard;   /* clock_mono(): the last probe began; it answered last */
 	double avoided;      /* clock_mono(): it is avoided until then; 0: it is not */
-	double doubted;      /* clock_mono(): a node there is silent since; it is probed; 0: none */
+	double doubted; /* clock_mono(): a node there is silent since, and it is probed; 0: none */
 };
 
 struct sup_hosts {
@@ -71,7 +72,7 @@ struct sup_hosts {
 	struct sup_host *host;  /* [0] is this machine */
 	size_t count, first;    /* the first one that trains */
 	int64_t log_from;       /* where the log of the fabric that runs begins */
-	double none_since;      /* clock_mono(): all that train are gone since then; 0: not so */
+	double none_since;      /* clock_mono(): since when all that train are gone; 0: not so */
 	uint64_t samples;       /* trained, as seen last, */
 	double trained_at;      /* and clock_mono() when that number last changed */
 };
@@ -88,64 +89,67 @@ void sup_hosts_log(struct supervisor *s);
 /* If nodes are limited, a record for each host: how limits are enforced there. People are told
  * where that is less than the job asks for. */
 void sup_hosts_limits(struct supervisor *s);
-/* Its home becomes its place. */
+/* Finds the node's home, and places it there. */
 void sup_host_home(struct sup_node *n);
-/* Before a node is started: chooses its host. -1: it must wait. */
+/* Call before a node is started: chooses its host. -1: it must wait. */
 int sup_host_choose(struct sup_node *n);
-/* The node waits for its host, and nobody waits for the node. */
+/* Whether the node waits for its host. Then nobody waits for the node. */
 int sup_host_is_awaited(const struct sup_node *n);
-/* Its answers can reach us: it runs on this machine, or the fabric is there. */
+/* Whether its answers can reach us: it runs on this machine, or the fabric is there. */
 int sup_host_is_reached(const struct sup_node *n);
 /* Whether the node ended because its host was lost. */
 int sup_host_was_lost(const struct sup_node *n, const struct node_end *end);
 
-/* ---- told by others ---- */
+/* ---- other modules say what has happened ---- */
 void sup_host_ended(struct sup_node *n, const struct node_end *end);
 /* Avoids the host of this node, if the node has another one to go to; why is for people. */
 void sup_host_avoid_of(struct sup_node *n, const char *why);
-/* Avoids this host; -1: there is no other one. id (or NULL): of the node that is the reason. */
+/* Avoids this host; -1: no other one is good. id: of the node that is the reason, or NULL. */
 int sup_host_avoid(struct sup_host *h, const char *id, const char *why);
 struct sup_host *sup_host_by_name(struct supervisor *s, const char *name); /* NULL: none is */
 const char *sup_host_plain(const char *host); /* "me@north" without the user */
 int sup_host_is_avoided(const struct sup_host *h);
 /* Why the node has no other host to go to, for people; NULL: it has one. */
 const char *sup_host_stays(const struct sup_node *n);
-void sup_host_doubt(struct sup_node *n);    /* the node was given up */
-/* The node has been silent for `silent` of the `limit` seconds that it may be: its host may be
- * why. */
+/* The node was given up: its host is probed. */
+void sup_host_doubt(struct sup_node *n);
+/* The node has been silent for `silent` of the `limit` seconds that it may be. Its host may be the
+ * reason, and is probed if that is long. */
 void sup_host_silent(struct sup_node *n, double silent, double limit);
-/* avoided: seconds for which it still is; 0 or less: it is not. */
+/* What an earlier supervisor knew of a host. avoided: seconds for which it still is avoided; 0 or
+ * less: it is not. */
 void sup_host_restore(struct supervisor *s, const char *name, int gone, uint64_t in_world, double avoided);
 /* Call when the nodes that run are known. */
 void sup_hosts_adopted(struct supervisor *s);
-void sup_host_placed(struct sup_node *n, const char *name); /* by an earlier supervisor */
+/* An earlier supervisor had placed the node on this host. */
+void sup_host_placed(struct sup_node *n, const char *name);
 /* Call at a start when nothing runs: all hosts have just answered. */
 void sup_hosts_are_there(struct supervisor *s);
 void sup_hosts_tick(struct supervisor *s);
 void sup_hosts_step(struct supervisor *s);
-/* For a host that was NONE: Slurm has said which it is; it can be used from now on; Slurm has taken
- * it back, and it is NONE again. */
+/* For a further host of Slurm's, which was HOST_NONE: it has a name now; it can be used from now
+ * on; Slurm has taken it back, and it is HOST_NONE again. */
 void sup_host_named(struct sup_host *h);
 void sup_host_given(struct sup_host *h);
 void sup_host_taken(struct sup_host *h);
 const char *sup_host_word(const struct sup_host *h); /* of its state */
 /* ---- for scale_hosts.c ---- */
-/* The use from now on. Hosts that are used, and those that leave, are in the fabric. */
+/* Changes its use. Hosts that are used, and those that leave, are in the fabric. */
 void sup_host_set_use(struct sup_host *h, enum host_use use);
 /* Probes the host; the answer will be in h->probe. */
 void sup_host_probe(struct sup_host *h);
 /* Index of the host where the node would be started now; the count of hosts: nowhere. */
 size_t sup_host_choice(const struct sup_node *n);
-/* The node stays on trainctl's machine, whatever hosts are used. */
+/* Whether the node stays on trainctl's machine, whatever hosts are used. */
 int sup_host_is_fixed(const struct sup_node *n);
-/* A replica of a host that is not used: the job does without it. */
+/* Whether it is a replica of a host that is not used: the job does without it. */
 int sup_host_is_done_without(const struct sup_node *n);
-/* The fabric is up with the hosts that it needs, or no fabric is needed. */
+/* Whether the fabric is up with the hosts that it needs, or no fabric is needed. */
 int sup_hosts_are_joined(const struct supervisor *s);
 /* The host where a node runs. */
 struct sup_host *sup_host_of(const struct sup_node *n);
 struct sup_node *sup_fabric(const struct supervisor *s); /* NULL: there are no other hosts */
-/* At the job's end. */
+/* Call at the job's end. */
 void sup_fabric_stop(struct sup_node *fabric);
 
 #endif

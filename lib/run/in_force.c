@@ -38,7 +38,7 @@ static void in_force_drop(struct sup_in_force *f, struct sup_forced *have)
 	f->count--;
 }
 
-/* The last of a kind (and id) is in force. */
+/* Of each kind (and id) the last action is in force. */
 static int in_force_put(struct sup_in_force *f, const struct action *a)
 {
 	char key[sizeof f->first->key];
@@ -137,7 +137,7 @@ static void print_hosts(const struct supervisor *s, FILE *out)
 	}
 }
 
-/* Whether it may use something else than the job says, which is *first. */
+/* Whether it may use something else than the job says. *first is what the job says. */
 static int is_sized(const struct sup_node *n, struct limits *first)
 {
 	*first = n->role->limits ? n->role->limits(n->sup->job) : (struct limits){0};
@@ -199,7 +199,7 @@ void sup_in_force_changed(struct supervisor *s)
 	sup_kick(s);
 }
 
-/* If it can't be written, the job goes on: only a supervisor after a crash would miss it. */
+/* If it can't be kept, the job goes on: only a supervisor after a crash would miss it. */
 void sup_in_force_flush(struct supervisor *s)
 {
 	char *text = NULL;
@@ -233,9 +233,9 @@ static int in_force_take_action(struct supervisor *s, const struct record *r, st
 	if (action_parse(&a, r, err) != 0)
 		return -1;
 	if (a.kind == ACTION_ADJUST_BS && job_balance(s->job))
-		return 0; /* of another SOLUTION, before */
+		return 0; /* an earlier SOLUTION's */
 	if (a.kind == ACTION_BACKUP_WORKERS && !job_kind(s->job)->backup)
-		return 0; /* whoever wrote it */
+		return 0; /* this kind of job has none */
 	return in_force_put(&s->in_force, &a) == 0
 		       ? 0
 		       : error_set(err, ERROR_OS, NULL, "out of memory");
@@ -286,7 +286,7 @@ static int take_size(struct sup_node *n, const struct record *r, struct error *e
 	    record_real(r, "job-cores", 0, 1e9, &first.cores, err) != 0 ||
 	    record_u64(r, "job-memory", 0, UINT64_MAX, &first.memory, err) != 0)
 		return -1;
-	/* A job file that was changed since wins. */
+	/* If the job file was changed since, the job file wins. */
 	if (first.cores == n->cores && first.memory == n->memory)
 		sup_node_sized(n, cores, memory);
 	return 0;

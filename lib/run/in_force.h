@@ -1,20 +1,27 @@
 /*
  * in_force: what outlives a lead and a supervisor, such as the actions in force (a lead of a new
- * incarnation is told them again) and how often each node was restarted by intention.  It is kept
+ * incarnation gets them again) and how often each node was restarted by intention.  It is kept
  * (kept.h) with each change:
  *
- *     force incarnation= life=   the lead that has them
- *     action ...             each, without its reason
- *     host name= gone= world=    each of several: gone=1; world=N + 1: in the fabric of life N
- *                            and of one that Slurm gave besides: more= job= cores= memory-mib= apart=
- *     placed id= host=       each node that runs elsewhere than at home
- *     place id= spare= number=   each node that has another's role (spare.h)
- *     heavy id= count= at=   each node that was restarted
- *     size id= cores= memory= job-cores= job-memory=   each node that may use something else than
- *                            the job says
- *     oom id= steps=         each node that was given more after an end for memory
+ *     force incarnation= life=
+ *             the lead that has the actions
+ *     action ...
+ *             each, without its reason
+ *     host name= gone= world= [avoided=]
+ *             each of several hosts; gone=1: it is gone; world=N + 1: it is in the fabric of
+ *             life N; also, if Slurm gave it besides: more= job= cores= memory-mib= apart=
+ *     placed id= host=
+ *             each node that does not run at home
+ *     place id= spare= number=
+ *             each node that has another's role (spare.h)
+ *     heavy id= count= at=
+ *             each node that was restarted
+ *     size id= cores= memory= job-cores= job-memory=
+ *             each node that may use something else than the job says
+ *     oom id= steps=
+ *             each node that got more after an end for lack of memory
  *
- * It belongs to these processes: when none is left, the next run keeps only size and oom.
+ * It is about the processes that run: when none is left, the next run takes only size and oom.
  */
 #ifndef PACELINE_RUN_IN_FORCE_H
 #define PACELINE_RUN_IN_FORCE_H
@@ -38,7 +45,7 @@ struct sup_in_force {
 	struct sup_forced *first; /* uthash: in the order in which they came */
 	size_t count;
 	uint64_t incarnation, life; /* of the lead that has them */
-	int changed;                /* since it was written */
+	int changed;                /* since it was kept */
 };
 
 /* The life of the lead's process if the lead is a node of its own; 0: it is in a server, whose next
@@ -53,7 +60,7 @@ void sup_in_force_changed(struct supervisor *s);
 void sup_in_force_flush(struct supervisor *s);
 void sup_in_force_forget(struct supervisor *s);
 void sup_in_force_free(struct supervisor *s);
-/* Takes over what the lead has acknowledged. */
+/* The lead has acknowledged these actions: they are in force. */
 void sup_in_force_take(struct supervisor *s, const char *lines);
 /* Nothing is in force any more for this node: it no longer exists, or has another role now. */
 void sup_in_force_drop(struct supervisor *s, const char *id);

@@ -17,7 +17,7 @@
 static const struct {
 	const char *type;
 	int (*take)(struct supervisor *s, const struct record *r, struct error *err);
-	const char *late; /* before the path and why */
+	const char *late; /* if it can't be written; the path and the reason follow */
 } types[KEPT_TYPES] = {
 	[KEPT_TIME] = {"time", sup_time_take, ""},
 	[KEPT_SCALE] = {"scale", sup_scale_take, "the number of nodes can't be written down yet: "},
@@ -45,7 +45,7 @@ static enum kept_type type_of(const struct record_walk *line)
 	return (enum kept_type)type;
 }
 
-/* The line holds until others of its type are wanted. */
+/* Keeps the line, so that it is written again with the others, and hands it to its owner. */
 static int kept_take(struct supervisor *s, enum kept_type type, const struct record_walk *line,
 		     const struct record *r, struct error *err)
 {
@@ -110,7 +110,7 @@ static void kept_release(void *arg)
 	free(w);
 }
 
-/* Nobody waits for the time and for what is in force. */
+/* Says what could not be written. The job never waits for the time and for what is in force. */
 static void kept_failed(struct supervisor *s, const struct error *err)
 {
 	struct sup_kept *k = &s->kept;
