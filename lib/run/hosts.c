@@ -440,8 +440,8 @@ static void log_state(struct sup_host *h)
 	sup_kick(h->sup);
 }
 
-/* Whether no node there has a connection any more. What ran there was killed with its connection, so
- * others may do its work, even if the host is well. */
+/* Whether no node there has a connection any more. What ran there was killed with its connection,
+ * so others may do its work, even if the host is well. */
 static int is_cut_off(const struct sup_host *h)
 {
 	EACH_NODE (n, h->sup)

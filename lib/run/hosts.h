@@ -57,14 +57,14 @@ struct sup_host {
 	enum host_reach state;
 	enum host_use use; /* whether the job trains there (scale_hosts.c) */
 	enum sup_host_probe probe;
-	uint64_t in_world;   /* N + 1: it is in the world of the fabric's life N; 0: in none */
-	struct child *probing; /* the probe that runs; NULL: none */
-	int unanswered;        /* the last probe had no answer */
-	int swept; /* parts of checkpoints that nobody needs were removed there (parts.h) */
+	uint64_t in_world;      /* N + 1: it is in the world of the fabric's life N; 0: in none */
+	struct child *probing;  /* the probe that runs; NULL: none */
+	int unanswered;         /* the last probe had no answer */
+	int swept;              /* parts of checkpoints that nobody needs were removed (parts.h) */
 	double since, probe_at; /* clock_mono(): it has its state since; the next probe */
 	double probed, heard;   /* clock_mono(): the last probe began; it answered last */
-	double avoided;      /* clock_mono(): it is avoided until then; 0: it is not */
-	double doubted; /* clock_mono(): a node there is silent since, and it is probed; 0: none */
+	double avoided;         /* clock_mono(): it is avoided until then; 0: it is not */
+	double doubted;         /* clock_mono(): a node there is silent since; 0: none is */
 };
 
 struct sup_hosts {

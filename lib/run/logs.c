@@ -19,8 +19,8 @@
 #define LOG_BYTES_MAX (64u << 20)    /* then it becomes job.log.1, and the one before goes */
 #define NODE_BYTES_LAUNCH (8u << 20) /* at a launch; then the log becomes ID.log.1 */
 #define NODE_BYTES_MAX (64u << 20)   /* while it runs */
-#define LOOKS 64                     /* at logs of nodes in a tick */
-#define REOPEN_SECONDS 5.0           /* between two times that the monitor is told to */
+#define LOOKS 64                     /* logs of nodes that are looked at in a tick */
+#define REOPEN_SECONDS 5.0           /* at least, until the monitor is told to do it again */
 #define RETRY_SECONDS 60.0           /* until a retry is said again */
 #define WORDS_MAX 4096               /* of a node's last words */
 #define LINES_MAX 20
@@ -85,7 +85,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 	sup_hosts_log(s);
 }
 
-/* The new file repeats the beginning of the old one, because it will be the oldest one day. */
+/* The new file repeats the beginning of the old one, which will be removed one day. */
 static void logs_bound_own(struct supervisor *s)
 {
 	struct error err;
@@ -171,7 +171,8 @@ static void put_event(const struct sup_process *p, struct record_out *to_log,
 	const struct sup_node *n = p->node;
 	record_add_u64(to_log, "life", p->life);
 	logs_put(n->sup, to_log, NULL);
-	if (p == &n->restart.next || !n->role->told) /* the next one's: the node itself goes on */
+	/* The node itself goes on when it is about the next process. */
+	if (p == &n->restart.next || !n->role->told)
 		return;
 	/* A monitor that is not there misses it. */
 	record_add_seconds(to_monitor, "at", clock_epoch());
@@ -221,7 +222,6 @@ void sup_node_log_path(const struct sup_node *n, char *out)
 	dirs_state(&n->sup->dirs, name, out);
 }
 
-/* Before a launch, when nobody writes to it. */
 void sup_node_log_rotate(const struct sup_node *n)
 {
 	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX + 2];
@@ -293,13 +293,14 @@ void sup_logs_bound(struct supervisor *s)
 	logs_bound_own(s);
 }
 
-/* What a node's time went to is written for `trainctl report`. */
+/* The line that says where a node's time went is for `trainctl report`. */
 static int is_for_people(const char *line)
 {
 	return strncmp(line, "spent id=", strlen("spent id=")) != 0;
 }
 
-/* The last lines for people in text, in their order; how many. Cuts text into lines. */
+/* Finds the last lines for people in text, in their order, and returns how many. Cuts text into
+ * lines. */
 static size_t last_lines(char *text, const char *line[LINES_MAX])
 {
 	size_t count = 0;
@@ -314,7 +315,6 @@ static size_t last_lines(char *text, const char *line[LINES_MAX])
 	return count;
 }
 
-/* Each as a line of its own. */
 void sup_last_words(const struct sup_node *n)
 {
 	char path[DIRS_PATH_MAX], words[WORDS_MAX + 1];

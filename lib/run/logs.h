@@ -1,7 +1,8 @@
 /*
- * logs: what happened and why, as records: STATE/job.log, and events to the monitor.  Each record
- * is written at once and whole, so that the log can be read while we go on, or after we were
- * killed.  Also what nodes print: their logs, which may not grow without end, and their last words.
+ * logs: what happened and why, as records: in STATE/job.log, and as events to the monitor.  Each
+ * record is written at once and whole, so that the log can be read while the job runs, or after we
+ * were killed.  Also what nodes print: their logs, which may not grow without end, and their last
+ * words.
  */
 #ifndef PACELINE_RUN_LOGS_H
 #define PACELINE_RUN_LOGS_H
@@ -24,7 +25,7 @@ struct sup_log {
 	struct recordlog file;
 	char path[DIRS_PATH_MAX];
 	double reopened; /* clock_mono(): the monitor was told to reopen its log */
-	size_t looked;   /* nodes whose logs were looked at in this round */
+	size_t looked;   /* nodes whose logs were looked at in this round of all nodes */
 	struct {
 		uint64_t sum; /* of the text */
 		double at;    /* clock_mono(); 0: none */
@@ -34,27 +35,27 @@ struct sup_log {
 void sup_log_init(struct supervisor *s); /* not open */
 int sup_log_open(struct supervisor *s, struct error *err);
 void sup_log_close(struct supervisor *s);
-/* goes_on: the same run goes on in a new file. */
+/* Writes the beginning of a log. goes_on: the same run goes on in a new file. */
 void sup_log_begin(struct supervisor *s, int goes_on);
-/* Whole lines, as they are. */
+/* Writes whole lines as they are. */
 void sup_log_text(struct supervisor *s, const char *lines, size_t len);
-/* A record into STATE/job.log; at= is added. o was begun by the caller. */
+/* Writes a record into STATE/job.log, and adds at=. The caller has begun o. */
 void sup_log(struct supervisor *s, struct record_out *o);
-/* A record of one word with a text, for people and for the log. With type `retry` (what is tried
- * again) the same text is said once a minute. */
+/* Says a text to people and to the log, there as a record of this type. With type `retry` (what is
+ * tried again) the same text is said once a minute. */
 void sup_note(struct supervisor *s, const char *type, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* status= or signal= of an end; nothing if nobody saw the end. */
+/* Adds status= or signal= of an end; nothing if nobody saw the end. */
 void sup_add_end(struct record_out *o, const struct node_end *end);
-/* To the log and to the monitor: event role= id= kind= ... */
+/* Writes to the log and to the monitor: event role= id= kind= ... */
 void sup_event(const struct sup_node *n, const char *kind, const struct node_end *end);
-/* About a process that is to take over; only in the log. */
+/* The same for a process that hangs; only to the log if it is one that is to take over. */
 void sup_event_hung(const struct sup_process *p, const struct sup_silence *silence);
 
 void sup_node_log_path(const struct sup_node *n, char *out);
-/* Before a launch, when nobody writes to it. */
+/* Call before a launch, when nobody writes to it. */
 void sup_node_log_rotate(const struct sup_node *n);
-/* The last lines that a node wrote, to people. */
+/* Shows people the last lines that a node wrote. */
 void sup_last_words(const struct sup_node *n);
 /* Begins a new file where a log has become large. Call it between two records. */
 void sup_logs_bound(struct supervisor *s);

@@ -109,7 +109,7 @@ static void tell_failed(struct supervisor *s, struct sup_metrics_place *p, const
 
 /* ---- all of them ---- */
 
-/* -1: the first that failed. */
+/* may_fail: returns -1 at the first that fails. Otherwise it says what failed, and goes on. */
 static int metrics_write_all(struct supervisor *s, int may_fail, struct error *err)
 {
 	struct sup_metrics *m = &s->metrics;

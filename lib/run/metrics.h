@@ -24,7 +24,7 @@ struct sup_metrics_place {
 	struct metrics_to to;
 	const char *name; /* the job's word */
 	int is_open;      /* we listen on a socket; a file was written */
-	int is_told;      /* people were told that it can't be */
+	int is_told;      /* people were told that it can't be opened */
 	char http_name[HTTP_NAME_MAX]; /* of a port, with its number; "": no port, or not open */
 };
 
@@ -32,19 +32,19 @@ struct sup_metrics {
 	struct sup_metrics_place place[METRICS_TO_MAX];
 	size_t places;
 	struct http *http; /* NULL: not wanted */
-	struct metrics_page file_page, http_page; /* what HTTP was given stays valid */
+	struct metrics_page file_page, http_page; /* two: what HTTP was given stays valid */
 	double began, ended; /* clock_epoch(); 0: not yet */
 	double at;           /* clock_mono(): last written, or tried */
-	int phase;           /* enum sup_phase at that time */
+	int phase;           /* the enum sup_phase then */
 };
 
-/* Whether a job may have its metrics there, before anything is prepared. */
+/* Whether a job may have its metrics where METRICS says; before anything is prepared. */
 int metrics_try(const struct job *job, struct error *err);
 
-/* is_running: nodes of the job are there, so nothing is an error. */
+/* is_running: nodes of the job run already, so nothing is an error. */
 int sup_metrics_open(struct supervisor *s, int is_running, struct error *err);
 void sup_metrics_tick(struct supervisor *s);
-/* The job is over: files say how it ended, and nothing of nodes any more. */
+/* Call when the job is over: files say how it ended, and nothing of nodes any more. */
 void sup_metrics_last(struct supervisor *s);
 void sup_metrics_close(struct supervisor *s);
 

@@ -74,7 +74,7 @@ static void put_states(const struct page_source *l)
 		page_put(l, (int)l->s->phases.now == i, "phase", sup_phase_name((enum sup_phase)i));
 }
 
-/* The monitor knows more than the last row; it may have lost what it knew. */
+/* The monitor's number is newer than the last row's. After its restart it may know none. */
 static double page_iteration(const struct supervisor *s)
 {
 	const struct snapshot *now = &s->progress.snapshot.now;
@@ -269,7 +269,7 @@ static double page_samples_of(const struct snapshot_node *m)
 	return (double)m->samples;
 }
 
-/* speed_last is its size over the time of a batch. */
+/* speed_last is the size of a batch over its time. */
 static double busy_of(const struct snapshot_node *m)
 {
 	double time = (double)m->size / m->speed_last;

@@ -19,11 +19,11 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define LIST_SECONDS 2.0      /* between two questions which allocations there are */
-#define ANSWER_SECONDS 20.0   /* of squeue, scancel, and of a host */
-#define AGAIN_SECONDS 30.0    /* after a request that was refused, or a host that can't be used */
-#define PENDING_SECONDS 3e7   /* nobody waits for it */
-#define CANCEL_SECONDS 5.0    /* at the end, before we go on without an answer */
+#define LIST_SECONDS 2.0    /* until Slurm is asked again which allocations there are */
+#define ANSWER_SECONDS 20.0 /* for squeue, for scancel, and for a host that is checked */
+#define AGAIN_SECONDS 30.0  /* after a request that was refused, or a host that can't be used */
+#define PENDING_SECONDS 3e7 /* about a year: a request may wait */
+#define CANCEL_SECONDS 5.0  /* at the end, before we go on without an answer */
 
 /* ---- how many are wanted ---- */
 
@@ -47,7 +47,7 @@ static uint64_t own_room(const struct supervisor *s)
 	return room; /* all of them are used: LAUNCHER more and scale --hosts exclude each other */
 }
 
-/* Cores of one that nobody knows yet: as the job's last one has. */
+/* Cores of a further host, which is not known yet: assumed to be like the job's last own one. */
 static uint64_t cores_of_more(const struct supervisor *s)
 {
 	return s->hosts.host[s->more.base - 1].place->cores;
@@ -104,7 +104,7 @@ static int more_hosts_begin(struct supervisor *s, struct argv *w, const char *pr
 	return 0;
 }
 
-/* What did not work is tried again: the list still has it. */
+/* If this fails it is tried again, because the list still has the allocation. */
 static void more_hosts_cancel(struct supervisor *s, uint64_t job)
 {
 	const struct child_options options = {.seconds = ANSWER_SECONDS};
@@ -167,7 +167,7 @@ static void unfit(struct sup_more_host *m, const char *output)
 	more_hosts_cancel(s, job);
 }
 
-/* The last line that it prints. */
+/* Takes what check_script prints there. */
 static void on_host(const struct child_end *e, void *arg)
 {
 	struct sup_more_host *m = arg;
@@ -188,7 +188,8 @@ static void on_host(const struct child_end *e, void *arg)
 	sup_in_force_changed(m->sup);
 }
 
-/* $1: our socket, which is not to be seen there; $2: our journal; the others are the data. */
+/* $1: our socket, which must not be there; $2: our journal, which is there if the host sees our
+ * files; the others: the data. */
 static const char check_script[] =
 	"[ ! -S \"$1\" ] || { echo \"$1 is the same as here: --run-dir on a disk of its own\"; "
 	"exit 78; }; "
@@ -231,7 +232,7 @@ static void granted(struct supervisor *s, uint64_t job, const char *host)
 		more_hosts_check(m);
 		return;
 	}
-	more_hosts_cancel(s, job); /* there is no use for it */
+	more_hosts_cancel(s, job); /* we have no use for it */
 }
 
 /* ---- which there are ---- */
@@ -270,7 +271,7 @@ static void on_list(const struct child_end *e, void *arg)
 	char *text, *save = NULL, why[CHILD_WHY_MAX];
 	s->more.listing = NULL;
 	if (child_failure(e, why) || !(text = strdup(e->output)))
-		return; /* a controller that is away for a while says nothing of its hosts */
+		return; /* no answer from Slurm means nothing for its hosts */
 	for (size_t i = 0; i < s->more.count; i++)
 		s->more.one[i].seen = 0;
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
@@ -315,7 +316,7 @@ static void on_request(const struct child_end *e, void *arg)
 	}
 }
 
-/* All that we have, and those that can't be used. */
+/* The hosts that Slurm must not give: all that we have, and those that can't be used. */
 static void exclude(const struct supervisor *s, struct argv *w)
 {
 	const char *comma = "";
@@ -367,7 +368,7 @@ double sup_more_pending(const struct supervisor *s)
 
 /* ---- giving back ---- */
 
-/* Somebody of the roster belongs there, or still runs there. */
+/* Whether a node belongs there, or still runs there. */
 static int is_used(const struct sup_more_host *m)
 {
 	struct supervisor *s = m->sup;
@@ -386,7 +387,7 @@ static size_t more_hosts_held(const struct supervisor *s)
 	return held;
 }
 
-/* The last first: its workers have the highest numbers. */
+/* Gives one back, the last first: its workers have the highest numbers. */
 static void more_hosts_give_back(struct supervisor *s)
 {
 	for (size_t i = s->more.count; i > 0; i--) {
@@ -402,7 +403,7 @@ static void more_hosts_give_back(struct supervisor *s)
 	}
 }
 
-/* A request that nobody needs any more; the list cancels what Slurm keeps of it. */
+/* Ends a request that nobody needs any more. If Slurm keeps it, the next list cancels it. */
 static void withdraw(struct supervisor *s)
 {
 	child_free(s->more.request);
@@ -438,7 +439,7 @@ void sup_more_recheck(struct sup_node *n)
 
 /* ---- beginning and end ---- */
 
-/* The same for every supervisor of this state, and nobody else's. */
+/* The name is the same for every supervisor of this state directory, and for no other one. */
 static void name_all(struct supervisor *s)
 {
 	snprintf(s->more.name, sizeof s->more.name, "paceline-%.60s-%08llx", s->job->name,
@@ -471,7 +472,7 @@ void sup_more_begin(struct supervisor *s)
 	s->more.begun = s->more.count > 0;
 }
 
-/* All of them by their name, waited for: nobody looks after them from now on. */
+/* Cancels all of them by their name, and waits for that: nobody would try it again. */
 static void cancel_all(struct supervisor *s)
 {
 	struct argv w = {0};
@@ -524,7 +525,7 @@ void sup_more_print(const struct sup_host *h, struct record_out *o)
 	record_add_u64(o, "apart", m->place.apart != 0);
 }
 
-/* It was there a moment ago: Slurm is asked as soon as may be. */
+/* Such a host was there a moment ago, and counts as there until Slurm says something else. */
 int sup_more_take(struct supervisor *s, const struct record *r, struct error *err)
 {
 	uint64_t at, job, cores, mib, apart;

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of trainers of the user's own: that what they saved is there, and as long. The agents look at the
- * sums. */
+/* Whether the files that trainers of the user's own saved are there, with their lengths. The agents
+ * check the sums. */
 static int is_saved(const char *cut, struct error *err)
 {
 	char path[CKPT_PATH_MAX + CKPT_FILE_NAME_MAX];
