@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define END_TEXT_MAX  (128 + RUN_WAITS_MAX)
-#define RENEW_SECONDS 2.0 /* everybody waits for the next one: then SIGKILL */
+#define RENEW_SECONDS 2.0 /* then SIGKILL, because everybody waits for the next process */
 
 static void node_step(struct sup_node *n, enum node_event event);
 static void node_on_timer(evutil_socket_t fd, short what, void *arg);
@@ -103,7 +103,7 @@ uint64_t sup_node_next_life(struct sup_node *n)
 
 /* ---- what it may use ---- */
 
-/* The nodes of a host get whole cores one after the other, in the roster's order. */
+/* The nodes of a host get whole cores one after the other, in the order of the roster. */
 struct limits sup_node_limits(const struct sup_node *n)
 {
 	struct limits l = {.cores = n->cores, .memory = n->memory};
@@ -146,7 +146,7 @@ const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, c
 
 /* ---- beginnings and ends ---- */
 
-/* Another process than before. */
+/* It has another process than before. */
 static void node_begin(struct sup_node *n, int adopted)
 {
 	n->ready_at = 0;
@@ -159,14 +159,15 @@ void sup_node_want(struct sup_node *n)
 	if (n->stage != STAGE_OFF || n->leaving || !sup_scale_may_launch(n) ||
 	    sup_host_choose(n) != 0)
 		return;
-	if (sup_room_is_none(n->sup, 0)) { /* its parent could not write it down, and would end */
+	/* Without room its parent could not write the record, and would end. */
+	if (sup_room_is_none(n->sup, 0)) {
 		sup_kick_after(n->sup, 1);
 		return;
 	}
 	if (sup_process_launch(&n->now, 0, &err) != 0) {
 		char text[1024];
 		error_format(&err, text, sizeof text);
-		/* Storage that gives an error once may go well with the next call. */
+		/* Storage that gives an error once may work the next time. */
 		if (err.code == ERROR_TEMPFAIL || err.code == ERROR_OS || err.code == ERROR_IO) {
 			sup_note(n->sup, "retry", "%s can't be started yet: %s", n->id, text);
 			sup_kick_after(n->sup, 1);
@@ -195,8 +196,7 @@ void sup_node_joins(struct sup_node *n)
 	node_begin(n, 0);
 }
 
-/* It may have answered already on a connection that we take for the old process's: connect
- * again. */
+/* The new process may have answered on the connection that we had to the old one: connect again. */
 void sup_node_replaced(struct sup_node *n)
 {
 	event_del(n->timer);
@@ -212,8 +212,8 @@ void sup_node_replaced(struct sup_node *n)
 void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 {
 	struct supervisor *s = n->sup;
-	/* A server from before the rollback can't be there any more; one that an earlier supervisor
-	 * left half-way can. */
+	/* After a rollback of ours no server of an earlier incarnation is left. After one that an
+	 * earlier supervisor left half-way there may be one. */
 	if (n->role->back && incarnation != 0 && s->recover.incarnation != 0 &&
 	    incarnation != s->recover.incarnation)
 		sup_rollback_begin(s, "a server of another incarnation runs");
@@ -221,12 +221,13 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 		node_step(n, EVENT_ANSWERS);
 }
 
-/* A node that was killed leaves its socket behind, and may not be started again. */
+/* A node that was killed leaves its socket behind. If it is not started again, nobody else removes
+ * it. */
 static void remove_socket(const struct sup_node *n)
 {
 	char path[DIRS_PATH_MAX];
 	if (n->at != 0)
-		return; /* here it is the relay's */
+		return; /* its socket here is the relay's */
 	sup_socket(n->sup, n->id, path);
 	transport_remove_dead(path, NULL);
 }
@@ -272,7 +273,7 @@ void sup_node_fenced(struct sup_node *n)
 
 /* ---- signals ---- */
 
-/* An agent gives its trainer time for the batch in its hand, and as much again to end. */
+/* An agent gives its trainer time for the batch in hand, and as much again to end. */
 static double stop_seconds(const struct sup_node *n)
 {
 	double seconds = deadline_seconds(DEADLINE_STOP);
@@ -286,7 +287,7 @@ static void node_send_signal(struct sup_node *n)
 		sup_arm(n->timer, SUP_SOON_SECONDS);
 	else if (n->stop_signal == SIGKILL)
 		sup_arm(n->timer, deadline_seconds(DEADLINE_GONE));
-	else if (n->now.runs) /* has gone, too: its parent may not say so */
+	else if (n->now.runs) /* even if it has ended: its parent may not say so */
 		sup_arm(n->timer, n->stage == STAGE_STOPPING ? stop_seconds(n) : RENEW_SECONDS);
 }
 
@@ -315,14 +316,14 @@ static void node_on_timer(evutil_socket_t fd, short what, void *arg)
 
 void sup_node_stop(struct sup_node *n, int signal)
 {
-	/* A process that got SIGKILL ends by that, or not at all. */
+	/* For a process that got SIGKILL no other signal has an effect. */
 	if ((n->stage == STAGE_STOPPING && n->stop_signal == SIGKILL) ||
 	    (n->now.runs && n->now.doomed))
 		signal = SIGKILL;
 	if (n->stage == STAGE_OFF || (n->stage == STAGE_STOPPING && signal == n->stop_signal))
 		return;
 	n->stop_signal = signal;
-	/* A trainer that is restarted comes back with all the others. */
+	/* In a rollback a trainer that is being restarted comes back with all the others. */
 	if (!n->role->foreign || n->sup->phases.now != PHASE_ROLLBACK)
 		sup_restart_failed(n, "it is to end");
 	if (signal)
@@ -363,7 +364,7 @@ void sup_node_give_up(struct sup_node *n)
 
 /* ---- the table's actions ---- */
 
-/* If there is no room, that is most often the reason. */
+/* Says how it ended. If the disk is full, that is most often the reason, and is said, too. */
 static void say_end(const struct sup_node *n, char *out, size_t max)
 {
 	char waits[RUN_WAITS_MAX];
@@ -381,8 +382,8 @@ static int node_within_limit(struct sup_node *n)
 	char text[END_TEXT_MAX];
 	struct supervisor *s = n->sup;
 	double ready = n->ready_at > 0 ? clock_mono() - n->ready_at : 0;
-	/* A fabric that was up ends with any of its hosts: only a fabric that does not come up
-	 * counts. */
+	/* A fabric that was up ends when any of its hosts fails. So only a fabric that does not
+	 * come up has failed. */
 	if (stage_did_well(ready, n->role->ready != READY_MEMBER || n->watch.worked) ||
 	    (n->role == &role_fabric && n->ready_at > 0))
 		n->in_a_row = 0;

@@ -35,7 +35,7 @@ static void lock_path(const struct sup_node *n, int second, char *out)
 	dirs_state(&n->sup->dirs, name, out);
 }
 
-/* Bits of the locks that are held; -1: err. */
+/* Which of the two locks are held, a bit each; -1: err. */
 static int locks_held(const struct sup_node *n, struct error *err)
 {
 	int held = 0;
@@ -75,7 +75,7 @@ static void node_process_has_ended(struct sup_process *p, const struct node_end 
 
 static void node_process_follow(struct sup_process *p, pid_t pid, uint64_t start);
 
-/* Its parent was killed: the node may go on without it. */
+/* Its parent has ended without a word: the node may go on without it. */
 static int goes_on(struct sup_process *p, const struct node_record *r)
 {
 	if (p->orphan || !process_alive(r->pid, r->start))
@@ -91,7 +91,7 @@ static int goes_on(struct sup_process *p, const struct node_record *r)
 	return 1;
 }
 
-/* The watched process ended: usually the parent, which has written how. */
+/* The watched process has ended: usually the parent, which has written how the node ended. */
 static void node_process_on_end(evutil_socket_t fd, short what, void *arg)
 {
 	struct sup_process *p = arg;
@@ -101,7 +101,7 @@ static void node_process_on_end(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (p->parent > 0)
-		waitpid(p->parent, &status, WNOHANG); /* ours to reap, or init's */
+		waitpid(p->parent, &status, WNOHANG); /* it fails if the parent is not our child */
 	if (node_process_read_record(p, &r) == 0) {
 		if (r.ended)
 			end = r.end;
@@ -112,7 +112,7 @@ static void node_process_on_end(evutil_socket_t fd, short what, void *arg)
 	node_process_has_ended(p, &end);
 }
 
-/* A process that is gone already is looked at in the next turn, as if it had been watched. */
+/* If the process has ended already, its end is handled in the next turn of the loop. */
 static void node_process_follow(struct sup_process *p, pid_t pid, uint64_t start)
 {
 	unwatch(p);
@@ -138,7 +138,7 @@ void sup_process_release(struct sup_process *p)
 
 /* ---- launching, adopting ---- */
 
-/* Which lock a new process takes; -1: err. */
+/* The lock that a new process takes: 0 or 1; -1: err. */
 static int choose_lock(const struct sup_node *n, int take_over, struct error *err)
 {
 	int held = locks_held(n, err);
@@ -264,8 +264,8 @@ int sup_process_force(struct sup_process *p)
 		kill(p->parent, SIGKILL);
 		return 1;
 	}
-	/* The kernel waits for its storage. No other process of the id starts before it has gone:
-	 * its parent holds the lock. */
+	/* It hangs in the kernel, which waits for storage. No other process of the id starts before
+	 * it has ended, because its parent holds the lock. */
 	sup_note(n->sup, "late", "%s was killed and does not end: left alone until it does", n->id);
 	node_process_has_ended(p, &unseen);
 	return 0;
@@ -276,7 +276,7 @@ int sup_process_signal(struct sup_process *p, int signal)
 	if (!p->runs)
 		return 1;
 	p->doomed |= signal == SIGKILL;
-	if (sup_process_pid(p) == 0) { /* its parent is just about to start it */
+	if (sup_process_pid(p) == 0) { /* its parent is about to start it */
 		if (p->missed == 0)
 			p->missed = clock_mono();
 		return -1;
@@ -326,14 +326,14 @@ struct found {
 	int known;                 /* there is a record */
 	uint64_t latest;           /* life of the last one */
 	size_t nodes;              /* processes that run: 0, 1, or 2 */
-	size_t parents;            /* of them, with a parent */
+	size_t parents;            /* those of them whose parent runs */
 	struct node_record run[2]; /* the elder first */
-	struct node_record
-		mute; /* its node has ended, and its parent has not said so; pid 0: none */
+	/* One whose node has ended, and whose parent runs and has not said so; pid 0: none. */
+	struct node_record mute;
 };
 
-/* From the last life backwards. Only a node that hands over can have two processes, and lives that
- * failed to take over may lie between them. */
+/* Reads them from the last life backwards. Only a node that hands over can have two processes.
+ * Between them there may be lives that failed to take over. */
 static void node_process_read_records(const struct sup_node *n, struct found *f)
 {
 	char path[DIRS_PATH_MAX];
@@ -356,9 +356,9 @@ static void node_process_read_records(const struct sup_node *n, struct found *f)
 	}
 }
 
-/* A parent holds a lock and has written no record of a running node yet, because the supervisor
- * before us was killed while it launched. We wait for the record, so that no id runs twice. A
- * parent whose node has ended long ago hangs, and is killed. */
+/* If an earlier supervisor was killed while it launched a node, the parent holds a lock and has
+ * written no record of a running node yet. We wait for the record, so that no id runs twice. A
+ * parent whose node has ended, and which does not say so for long, hangs, and is killed. */
 static int node_process_settle(struct sup_node *n, struct found *f, struct error *err)
 {
 	double until = clock_mono() + deadline_seconds(DEADLINE_ADOPT);
@@ -383,8 +383,9 @@ static int node_process_settle(struct sup_node *n, struct found *f, struct error
 	}
 }
 
-/* Two processes of a server may run, if the supervisor was killed in the middle of a hand-over. The
- * younger is the next one, and the first to end shows the result (restart.h). */
+/* Returns how many processes of the node run; -1: err. Two processes of a server may run, if the
+ * supervisor was killed in the middle of a hand-over. The younger is the next one, and the first to
+ * end shows the result (restart.h). */
 static int node_process_adopt(struct sup_node *n, struct error *err)
 {
 	struct found f;
@@ -397,7 +398,7 @@ static int node_process_adopt(struct sup_node *n, struct error *err)
 	if (f.nodes == 0)
 		return 0;
 	adopt_process(&n->now, &f.run[0]);
-	/* The supervisor before us may have been killed before it had kept this. */
+	/* The earlier supervisor may have been killed before it kept on which host this runs. */
 	sup_host_placed(n, f.run[0].host);
 	sup_node_found(n);
 	if (f.nodes == 2) {
@@ -407,7 +408,7 @@ static int node_process_adopt(struct sup_node *n, struct error *err)
 	return (int)f.nodes;
 }
 
-/* The end of a node also counts if no supervisor was there to see it. */
+/* An end of a node that no supervisor saw counts, too. */
 static void take_missed_end(struct sup_node *n)
 {
 	struct node_record r;
@@ -417,7 +418,7 @@ static void take_missed_end(struct sup_node *n)
 	sup_node_missed_end(n, r.ended ? &r.end : &(struct node_end){0});
 }
 
-/* Nothing runs: what was in force for those nodes no longer is. */
+/* Nothing runs: the records of earlier processes go, and what was in force for them. */
 static void node_process_forget(struct supervisor *s)
 {
 	EACH_NODE (n, s) {
@@ -432,7 +433,8 @@ static void node_process_forget(struct supervisor *s)
 	sup_in_force_forget(s);
 }
 
-/* 1: it runs, and no node of the job has its id. */
+/* Kills the process of this record if it runs and no node of the job has its id. Returns whether it
+ * did. */
 static int end_stray(struct supervisor *s, const char *path)
 {
 	struct node_record r;
