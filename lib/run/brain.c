@@ -106,7 +106,8 @@ static uint64_t which_nodes(const struct supervisor *s)
 	for (int i = 0; i < PLAN_ROLES; i++)
 		EACH_OF (n, s, role_of((enum plan_role)i)) {
 			char text[OPTION_ID_MAX + 32];
-			snprintf(text, sizeof text, "%s.%llu ", n->id, (unsigned long long)n->lives);
+			snprintf(text, sizeof text, "%s.%llu ", n->id,
+				 (unsigned long long)n->lives);
 			sum = XXH3_64bits_withSeed(text, strlen(text), sum);
 		}
 	return sum;
@@ -418,7 +419,8 @@ static uint64_t brain_bytes_of(const struct supervisor *s, const struct plan_rol
 			       const struct plan_role_size *now)
 {
 	const struct job *job = s->job;
-	int is_limited = job->memory || job->node_memory || job->worker_memory || job->server_memory;
+	int is_limited =
+		job->memory || job->node_memory || job->worker_memory || job->server_memory;
 	if (!is_limited || planned->bytes == 0)
 		return now->bytes;
 	return planned->bytes > BYTES_MIN ? planned->bytes : BYTES_MIN;
@@ -455,7 +457,8 @@ static int is_beyond(const struct supervisor *s, const struct want *w, char *why
 	const struct brain_limits *l = &s->brain.limits;
 	for (int i = 0; i < PLAN_ROLES; i++)
 		if (w->role[i].cores > l->node_cores && w->role[i].cores > w->now[i].cores) {
-			snprintf(why, max, "it plans %llu cores for a %s, and BRAIN node-cores is %llu",
+			snprintf(why, max,
+				 "it plans %llu cores for a %s, and BRAIN node-cores is %llu",
 				 (unsigned long long)w->role[i].cores,
 				 plan_role_name((enum plan_role)i),
 				 (unsigned long long)l->node_cores);
@@ -807,7 +810,8 @@ static int brain_ask(struct supervisor *s, struct error *err)
 	if (result == 0 && !(all = rounds_text(&b->rounds, &bytes)))
 		result = error_set(err, ERROR_OS, NULL, "out of memory");
 	if (result == 0)
-		result = brain_words(&words, s->job->brain, &b->limits, s->options.search_path, err);
+		result = brain_words(&words, s->job->brain, &b->limits, s->options.search_path,
+				     err);
 	if (result == 0) {
 		const struct child_options options = {.called = "brain",
 						      .input = all,

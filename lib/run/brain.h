@@ -42,7 +42,7 @@ struct sup_brain {
 	uint64_t failed;           /* in a row */
 	char fails[1024];          /* why the last round failed */
 	/* changing */
-	struct plan_role_size size[PLAN_ROLES]; /* cores and memory that nodes of a role are to have */
+	struct plan_role_size size[PLAN_ROLES]; /* cores and memory that nodes are to have */
 	int changing;
 	unsigned resizing; /* a bit for each role whose nodes get another size; this is done after
 			      the numbers have changed, so that new nodes are there before */

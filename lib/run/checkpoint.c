@@ -281,12 +281,15 @@ static void remove_half(struct supervisor *s)
 static void checkpoint_complete(struct supervisor *s, const struct record *r)
 {
 	struct error err;
-	if (job_kind(s->job)->cut == CUT_PARTS || sup_cut_is_whole(s, s->checkpoint.making, &err) == 0) {
+	if (job_kind(s->job)->cut == CUT_PARTS ||
+	    sup_cut_is_whole(s, s->checkpoint.making, &err) == 0) {
 		checkpoint_succeeded(s, r);
 		return;
 	}
-	sup_note(s, "warning", "checkpoint %s failed: %s: %s; a trainer on another host has to "
-			       "save below the directory that the job gives it", s->checkpoint.making, err.place, err.text);
+	sup_note(s, "warning",
+		 "checkpoint %s failed: %s: %s; a trainer on another host has to "
+		 "save below the directory that the job gives it",
+		 s->checkpoint.making, err.place, err.text);
 	remove_half(s);
 	limit_failures(s);
 }

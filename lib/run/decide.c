@@ -83,7 +83,8 @@ static void decide_carry(struct supervisor *s, const struct sup_actions *list)
 		return;
 	}
 	if (s->decide.changes != s->scale.changes) {
-		sup_note(s, "warning", "a decision is skipped: nodes come or go since it was asked for");
+		sup_note(s, "warning",
+			 "a decision is skipped: nodes come or go since it was asked for");
 		decided(s, 0, 1);
 		return;
 	}

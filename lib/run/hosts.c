@@ -125,7 +125,8 @@ void sup_hosts_log(struct supervisor *s)
 }
 
 /* Says what is not limited as it should be. */
-static void add_open(char *text, size_t max, const struct limits_ways *by, const struct limits *want)
+static void add_open(char *text, size_t max, const struct limits_ways *by,
+		     const struct limits *want)
 {
 	const char *cores = "", *memory = "";
 	if (want->cores > 0 && by->cores == LIMITS_NONE)
@@ -290,8 +291,8 @@ int sup_host_avoid(struct sup_host *h, const char *id, const char *why)
 	if (seconds <= 0 || h->state != HOST_THERE || others == 0)
 		return -1;
 	h->avoided = clock_mono() + seconds;
-	log_say(LOG_LEVEL_WARNING, "%s is avoided for %g s (BAD_HOSTS avoid): %s%s%s", h->place->host,
-		seconds, id ? id : "", id ? " " : "", why);
+	log_say(LOG_LEVEL_WARNING, "%s is avoided for %g s (BAD_HOSTS avoid): %s%s%s",
+		h->place->host, seconds, id ? id : "", id ? " " : "", why);
 	sup_log(s, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
 			  F_SECONDS("seconds", seconds), id ? F("id", id) : F_NONE, F("why", why)));
 	sup_in_force_changed(s);
@@ -362,7 +363,8 @@ static void fail_if_no_host(struct supervisor *s)
 		hosts->none_since = now;
 		sup_note(s, "warning", "no host is left to train on: waiting for one%s", text);
 	} else if (most > 0 && now - hosts->none_since >= most)
-		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s (BAD_HOSTS wait)", most);
+		sup_fail(s, ERROR_UNAVAILABLE, "no host to train on for %g s (BAD_HOSTS wait)",
+			 most);
 }
 
 /* Some rows may be only on a host that is gone. The other workers train their own rows meanwhile.
@@ -409,8 +411,8 @@ int sup_host_choose(struct sup_node *n)
 	if (at != n->at) {
 		const struct sup_host *home = &hosts->host[n->home];
 		if (home->state == HOST_NONE)
-			sup_note(s, "placed", "%s runs on %s until Slurm gives a further host", n->id,
-				 hosts->host[at].place->host);
+			sup_note(s, "placed", "%s runs on %s until Slurm gives a further host",
+				 n->id, hosts->host[at].place->host);
 		else
 			sup_note(s, "placed", "%s runs on %s: %s is %s", n->id,
 				 hosts->host[at].place->host, home->place->host,
@@ -473,7 +475,8 @@ static void hosts_event(struct sup_host *h, enum host_event event, double silent
 {
 	char text[512] = "";
 	double now = clock_mono();
-	const char *name = h->place->host, *how = h->state == HOST_NONE ? ": Slurm has given it" : " again";
+	const char *name = h->place->host,
+		   *how = h->state == HOST_NONE ? ": Slurm has given it" : " again";
 	enum host_do todo = host_step(&h->state, h->use, event);
 	switch (todo) {
 	case HOST_DO_NOTHING:

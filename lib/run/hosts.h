@@ -118,7 +118,8 @@ void sup_host_doubt(struct sup_node *n);
 void sup_host_silent(struct sup_node *n, double silent, double limit);
 /* What an earlier supervisor knew of a host. avoided: seconds for which it still is avoided; 0 or
  * less: it is not. */
-void sup_host_restore(struct supervisor *s, const char *name, int gone, uint64_t in_world, double avoided);
+void sup_host_restore(struct supervisor *s, const char *name, int gone, uint64_t in_world,
+		      double avoided);
 /* Call when the nodes that run are known. */
 void sup_hosts_adopted(struct supervisor *s);
 /* An earlier supervisor had placed the node on this host. */

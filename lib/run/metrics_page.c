@@ -376,7 +376,8 @@ int sup_metrics_page(const struct supervisor *s, struct metrics_page *page, stru
 	put_interventions(&l);
 	if (s->metrics.ended == 0) {
 		if (find_measured(&l) != 0)
-			return error_set(err, ERROR_OS, NULL, "out of memory for a page of metrics");
+			return error_set(err, ERROR_OS, NULL,
+					 "out of memory for a page of metrics");
 		page_put_nodes(&l);
 		free(l.seen);
 	}

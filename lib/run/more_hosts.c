@@ -82,11 +82,12 @@ size_t sup_more_home(const struct supervisor *s, uint64_t number)
 
 static void more_hosts_log(struct supervisor *s, const char *state, const struct sup_more_host *m)
 {
-	sup_log(s, RECORD("more-host", F("state", state), m ? F("host", m->place.host) : F_NONE,
-			  m ? F("job", m->place.slurm_job) : F_NONE,
-			  !m && s->more.preemptible ? F("partition", s->job->preemptible) : F_NONE,
-			  !m && s->more.since > 0 ? F_SECONDS("waited", clock_mono() - s->more.since)
-						  : F_NONE));
+	sup_log(s,
+		RECORD("more-host", F("state", state), m ? F("host", m->place.host) : F_NONE,
+		       m ? F("job", m->place.slurm_job) : F_NONE,
+		       !m && s->more.preemptible ? F("partition", s->job->preemptible) : F_NONE,
+		       !m && s->more.since > 0 ? F_SECONDS("waited", clock_mono() - s->more.since)
+					       : F_NONE));
 }
 
 /* ---- running Slurm's programs ---- */
@@ -307,11 +308,13 @@ static void on_request(const struct child_end *e, void *arg)
 		return;
 	more_hosts_log(s, "refused", NULL);
 	if (s->more.preemptible && !s->more.refused) {
-		sup_note(s, "warning", "LAUNCHER=preemptible:%s gives no host: asked in the usual partition",
+		sup_note(s, "warning",
+			 "LAUNCHER=preemptible:%s gives no host: asked in the usual partition",
 			 s->job->preemptible);
 		s->more.refused = 1;
 	} else {
-		sup_note(s, "warning", "Slurm gives no further host: asked again in %g s", AGAIN_SECONDS);
+		sup_note(s, "warning", "Slurm gives no further host: asked again in %g s",
+			 AGAIN_SECONDS);
 		s->more.ask_at = clock_mono() + AGAIN_SECONDS;
 	}
 }
@@ -374,7 +377,8 @@ static int is_used(const struct sup_more_host *m)
 	struct supervisor *s = m->sup;
 	size_t at = s->more.base + (size_t)(m - s->more.one);
 	EACH_NODE (n, s)
-		if (n->role != &role_fabric && (n->home == at || (n->at == at && !sup_node_is_off(n))))
+		if (n->role != &role_fabric &&
+		    (n->home == at || (n->at == at && !sup_node_is_off(n))))
 			return 1;
 	return 0;
 }

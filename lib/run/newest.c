@@ -18,7 +18,8 @@ static int is_saved(const char *cut, struct error *err)
 	struct ckpt_manifest m;
 	int result = ckpt_manifest_read(&m, cut, err);
 	if (result == 0 && !m.foreign)
-		result = error_set(err, ERROR_CONFIG, cut, "is no checkpoint of trainers of your own");
+		result = error_set(err, ERROR_CONFIG, cut,
+				   "is no checkpoint of trainers of your own");
 	for (size_t i = 0; result == 0 && i < m.count; i++) {
 		const struct ckpt_file *f = &m.file[i];
 		struct stat st;

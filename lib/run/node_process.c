@@ -441,7 +441,9 @@ static int end_stray(struct supervisor *s, const char *path)
 	int runs = node_record_read(path, &r, NULL) == 0 ? node_record_running(&r) : 0;
 	if (!runs || sup_find(s, r.id))
 		return 0;
-	sup_note(s, "stray", "%s runs, and is no node of this job (its line in STATE/kept is gone): it is killed",
+	sup_note(s, "stray",
+		 "%s runs, and is no node of this job (its line in STATE/kept is gone): it is "
+		 "killed",
 		 r.id);
 	if (runs & RECORD_NODE_RUNS)
 		kill(-r.pid, SIGKILL);
