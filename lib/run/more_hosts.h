@@ -12,8 +12,8 @@
  *
  * All further allocations of a job have one name.  Every few seconds Slurm is asked which there
  * are, so that a supervisor after a crash goes on with them.  An allocation may end (its time is
- * over, it was preempted, somebody has cancelled it).  Then its host is lost with it: its processes
- * have been told to end (SIGTERM), and its workers leave and run elsewhere.
+ * over, it was preempted, somebody has cancelled it).  Then the job has its host no longer: its
+ * processes have been told to end (SIGTERM), and its workers leave and run elsewhere.
  *
  * Records: more-host state=asked|refused|granted|there|unfit|ended|given-back [host=] [job=]
  * [partition=] [waited=]
