@@ -173,12 +173,7 @@ void sup_host_home(struct sup_node *n)
 {
 	const struct hosts *hosts = n->sup->options.hosts;
 	size_t home = n->role->where == WHERE_WORKER ? sup_more_home(n->sup, n->number) : 0;
-	if (home > 0) {
-		n->home = home;
-		hosts_put(n, home);
-		return;
-	}
-	if (hosts && n->role->where == WHERE_WORKER)
+	if (hosts && home == 0 && n->role->where == WHERE_WORKER)
 		home = hosts_worker(hosts, n->number);
 	else if (hosts && n->role->where == WHERE_SPARE)
 		home = hosts_worker(hosts, n->sup->job->workers + n->number);
