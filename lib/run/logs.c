@@ -148,10 +148,11 @@ void sup_add_end(struct record_out *o, const struct node_end *end)
 }
 
 static void logs_fill(struct record_out *o, char *line, const struct sup_node *n, const char *role,
-		      const char *kind, const struct node_end *end)
+		      const char *kind, const struct node_end *end,
+		      const struct sup_silence *silence)
 {
 	record_begin(o, line, RECORD_LINE_MAX, "event");
-	record_add(o, "role", role ? role : n->role->name);
+	record_add(o, "role", role);
 	record_add(o, "id", n->id);
 	record_add(o, "kind", kind);
 	/* A restart by intention: KILL_RESTART counts those only. */
@@ -163,49 +164,41 @@ static void logs_fill(struct record_out *o, char *line, const struct sup_node *n
 		sup_add_end(o, end);
 		record_add(o, "class", end_class_name(sup_node_class(n, end)));
 	}
+	if (silence) {
+		record_add(o, "section", pulse_section_name(silence->section));
+		record_add_seconds(o, "silent", silence->seconds);
+		record_add_seconds(o, "deadline", silence->limit);
+		record_add(o, "state", silence->state);
+		record_add(o, "wchan", silence->wchan);
+	}
 }
 
-static void put_event(const struct sup_process *p, struct record_out *to_log,
-		      struct record_out *to_monitor)
+static void put_event(const struct sup_process *p, const char *kind, const struct node_end *end,
+		      const struct sup_silence *silence)
 {
 	const struct sup_node *n = p->node;
-	record_add_u64(to_log, "life", p->life);
-	logs_put(n->sup, to_log, NULL);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	logs_fill(&o, line, n, n->role->name, kind, end, silence);
+	record_add_u64(&o, "life", p->life);
+	logs_put(n->sup, &o, NULL);
 	/* The node itself goes on when it is about the next process. */
 	if (p == &n->restart.next || !n->role->told)
 		return;
 	/* A monitor that is not there misses it. */
-	record_add_seconds(to_monitor, "at", clock_epoch());
-	sup_tell(&sup_monitor(n->sup)->link, to_monitor);
-}
-
-static void add_silence(struct record_out *o, const struct sup_silence *silence)
-{
-	record_add(o, "section", pulse_section_name(silence->section));
-	record_add_seconds(o, "silent", silence->seconds);
-	record_add_seconds(o, "deadline", silence->limit);
-	record_add(o, "state", silence->state);
-	record_add(o, "wchan", silence->wchan);
+	logs_fill(&o, line, n, n->role->told, kind, end, silence);
+	record_add_seconds(&o, "at", clock_epoch());
+	sup_tell(&sup_monitor(n->sup)->link, &o);
 }
 
 void sup_event_hung(const struct sup_process *p, const struct sup_silence *silence)
 {
-	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
-	struct record_out to_log, to_monitor;
-	logs_fill(&to_log, line, p->node, NULL, "hung", NULL);
-	logs_fill(&to_monitor, other, p->node, p->node->role->told, "hung", NULL);
-	add_silence(&to_log, silence);
-	add_silence(&to_monitor, silence);
-	put_event(p, &to_log, &to_monitor);
+	put_event(p, "hung", NULL, silence);
 }
 
 void sup_event(const struct sup_node *n, const char *kind, const struct node_end *end)
 {
-	char line[RECORD_LINE_MAX], other[RECORD_LINE_MAX];
-	struct record_out to_log, to_monitor;
-	logs_fill(&to_log, line, n, NULL, kind, end);
-	logs_fill(&to_monitor, other, n, n->role->told, kind, end);
-	put_event(&n->now, &to_log, &to_monitor);
+	put_event(&n->now, kind, end, NULL);
 }
 
 void sup_log_close(struct supervisor *s)
