@@ -8,7 +8,6 @@
 
 #include <fcntl.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -381,18 +380,12 @@ static void brain_done(struct supervisor *s, struct record_out *o)
 	brain_begin_round(s);
 }
 
-__attribute__((format(printf, 2, 3))) static void brain_skip(struct supervisor *s, const char *fmt,
-							     ...)
+static void brain_skip(struct supervisor *s, const char *why)
 {
-	char text[sizeof s->brain.fails];
 	struct sup_brain *b = &s->brain;
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	if (b->failed++ == 0 || strcmp(text, b->fails) != 0)
-		sup_note(s, "warning", "brain %s: %s; skipped", s->job->brain, text);
-	memcpy(b->fails, text, sizeof text);
+	if (b->failed++ == 0 || strcmp(why, b->fails) != 0)
+		sup_note(s, "warning", "brain %s: %s; skipped", s->job->brain, why);
+	snprintf(b->fails, sizeof b->fails, "%s", why);
 	brain_done(s, RECORD("brain-done", F("skipped", 1)));
 }
 
@@ -705,7 +698,7 @@ static void brain_carry(struct supervisor *s, const char *text, size_t len, cons
 	}
 	want_of(s, a, &w);
 	if (is_beyond(s, &w, why, sizeof why)) {
-		brain_skip(s, "%s", why);
+		brain_skip(s, why);
 		return;
 	}
 	brain_well(s);
@@ -788,9 +781,9 @@ static void on_answered(const struct child_end *e, void *arg)
 	const char *why = child_failure(e, text);
 	const char *last = answer_last(e->output, e->bytes, &len);
 	if (why)
-		brain_skip(s, "%s", why);
+		brain_skip(s, why);
 	else if (answer_parse(&answer, last, len, &err) != 0)
-		brain_skip(s, "%s", err.text);
+		brain_skip(s, err.text);
 	else
 		brain_carry(s, last, len, &answer);
 	answer_clear(&answer);
@@ -848,7 +841,7 @@ void sup_brain(struct supervisor *s)
 	b->under_way = 1;
 	b->limits.cost = cost_of_a_change(s);
 	if (brain_ask(s, &err) != 0)
-		brain_skip(s, "%s", err.text);
+		brain_skip(s, err.text);
 }
 
 /* ---- what an earlier supervisor knew ---- */

@@ -7,7 +7,6 @@
 #include "solve/solution.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -50,17 +49,11 @@ static void decided(struct supervisor *s, int count, int skipped)
 	s->decide.under_way = 0;
 }
 
-__attribute__((format(printf, 2, 3))) static void decide_skip(struct supervisor *s, const char *fmt,
-							      ...)
+static void decide_skip(struct supervisor *s, const char *why)
 {
-	char text[sizeof s->decide.fails];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	if (s->decide.failed++ == 0 || strcmp(text, s->decide.fails) != 0)
-		sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, text);
-	snprintf(s->decide.fails, sizeof s->decide.fails, "%s", text);
+	if (s->decide.failed++ == 0 || strcmp(why, s->decide.fails) != 0)
+		sup_note(s, "warning", "solution %s: %s; skipped", s->job->solution, why);
+	snprintf(s->decide.fails, sizeof s->decide.fails, "%s", why);
 	decided(s, 0, 1);
 }
 
@@ -90,7 +83,7 @@ static void decide_carry(struct supervisor *s, const struct sup_actions *list)
 	}
 	int count = sup_actions_carry(s, list, s->job->solution, NULL, &err);
 	if (count < 0) {
-		decide_skip(s, "%s", err.text);
+		decide_skip(s, err.text);
 		return;
 	}
 	decide_well(s);
@@ -107,9 +100,9 @@ static void on_solved(const struct child_end *e, void *arg)
 	char text[CHILD_WHY_MAX];
 	s->decide.solver = NULL;
 	if (child_failure(e, text))
-		decide_skip(s, "%s", text);
+		decide_skip(s, text);
 	else if (sup_actions_parse(&list, e->output, e->bytes, &err) != 0)
-		decide_skip(s, "%s", err.text);
+		decide_skip(s, err.text);
 	else
 		decide_carry(s, &list);
 	sup_actions_free(&list);
@@ -229,7 +222,7 @@ void sup_decide(struct supervisor *s)
 	add_own_info(s);
 	log_question(s);
 	if (decide_ask(s, &err) != 0)
-		decide_skip(s, "%s", err.text);
+		decide_skip(s, err.text);
 }
 
 void sup_decide_periodic(struct supervisor *s)
