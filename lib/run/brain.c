@@ -74,11 +74,6 @@ void sup_brain_size(struct sup_node *n)
 
 /* ---- measuring ---- */
 
-static int has_brain(const struct supervisor *s)
-{
-	return job_has_brain(s->job);
-}
-
 static int is_settled_node(const struct sup_node *n)
 {
 	const struct snapshot_node *m = sup_measured(n);
@@ -362,7 +357,7 @@ void sup_brain_log_known(struct supervisor *s)
 {
 	const char *text;
 	size_t len;
-	if (!has_brain(s))
+	if (!job_has_brain(s->job))
 		return;
 	for (size_t i = 0; (text = rounds_at(&s->brain.rounds, i, &len)); i++) {
 		sup_log(s, RECORD_BARE("brain-known"));
@@ -825,7 +820,7 @@ void sup_brain(struct supervisor *s)
 {
 	struct sup_brain *b = &s->brain;
 	struct error err;
-	if (!has_brain(s) || s->phases.now != PHASE_RUNNING || b->under_way || b->changing)
+	if (!job_has_brain(s->job) || s->phases.now != PHASE_RUNNING || b->under_way || b->changing)
 		return;
 	if (!is_settled(s)) {
 		b->since = 0;
@@ -923,7 +918,7 @@ void sup_brain_log_sizes(struct supervisor *s)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (!has_brain(s))
+	if (!job_has_brain(s->job))
 		return;
 	record_begin(&o, line, sizeof line, "brain-known");
 	brain_add_known(s, &o);
@@ -934,7 +929,7 @@ int sup_brain_init(struct supervisor *s, struct error *err)
 {
 	struct sup_brain *b = &s->brain;
 	b->changed = NAN;
-	if (!has_brain(s))
+	if (!job_has_brain(s->job))
 		return 0;
 	b->limits = brain_limits_of(s->job, s->options.hosts);
 	brain_read_log(s);
@@ -955,7 +950,7 @@ void sup_brain_finished(struct supervisor *s)
 	double seconds = stat->last_at - stat->first_at;
 	if (!s->options.history || job_kind(s->job)->servers_stay)
 		return;
-	if (!has_brain(s)) {
+	if (!job_has_brain(s->job)) {
 		s->brain.limits = brain_limits_of(s->job, s->options.hosts);
 		first_sizes(s);
 	}
