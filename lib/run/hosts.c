@@ -205,8 +205,8 @@ static int is_joined(const struct sup_host *h)
 	return host_is_joined(h->state, h->use, !is_far(h));
 }
 
-/* Index of the number-th host of those that train and are such, counted round and round; the count
- * of hosts: none is. */
+/* Index of the number-th of the hosts that train and for which is_such() holds, counted round and
+ * round; the count of hosts: none is. */
 static size_t nth(const struct sup_hosts *hosts, int (*is_such)(const struct sup_host *h),
 		  size_t number)
 {
