@@ -118,6 +118,37 @@ static void what_is_in_force_is_found_by_kind_and_id(void **state)
 	event_free(s->phases.kick);
 }
 
+static int restore(struct supervisor *s, const char *text)
+{
+	struct record r;
+	struct error err;
+	assert_int_equal(record_first(&r, text, strlen(text), &err), 0);
+	return sup_in_force_restore(s, &r, &err);
+}
+
+/* A node that is no longer in the job is no error, and a type from another version neither. */
+static void what_is_kept_of_a_node_reaches_it(void **state)
+{
+	struct supervisor *s = *state;
+	const struct sup_node *n = sup_find(s, "w1");
+	assert_int_equal(restore(s, "force incarnation=3 life=4"), 0);
+	assert_int_equal(restore(s, "heavy id=w1 count=2 at=17"), 0);
+	assert_int_equal(restore(s, "oom id=w1 steps=5"), 0);
+	assert_int_equal(restore(s, "size id=w1 cores=2 memory=64 job-cores=0 job-memory=0"), 0);
+	assert_int_equal(restore(s, "size id=w1 cores=7 memory=64 job-cores=1 job-memory=0"), 0);
+	assert_int_equal(restore(s, "size id=w9 cores=2 memory=64 job-cores=0 job-memory=0"), 0);
+	assert_int_equal(restore(s, "another id=w1"), 0);
+	assert_int_equal(restore(s, "oom id=w1 steps=-1"), -1);
+	assert_int_equal(restore(s, "heavy count=2 at=17"), -1);
+	assert_int_equal(s->in_force.incarnation, 3);
+	assert_int_equal(s->in_force.life, 4);
+	assert_int_equal(n->restart.past.count, 2);
+	assert_true(n->restart.past.last == 17);
+	assert_int_equal(n->oom.steps, 5);
+	assert_true(n->cores == 2);
+	assert_int_equal(n->memory, 64);
+}
+
 static void trainers_of_ones_own(void **state)
 {
 	struct supervisor *s = *state;
@@ -227,6 +258,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(as_many_as_the_job_says, begin, end),
 		cmocka_unit_test_setup_teardown(one_that_leaves_is_not_found, begin, end),
 		cmocka_unit_test_setup_teardown(what_is_in_force_is_found_by_kind_and_id, begin, end),
+		cmocka_unit_test_setup_teardown(what_is_kept_of_a_node_reaches_it, begin, end),
 		cmocka_unit_test_setup_teardown(trainers_of_ones_own, begin, end),
 		cmocka_unit_test_setup_teardown(each_worker_has_its_file_where_files_are_theirs,
 						begin, end),
