@@ -5,9 +5,9 @@
 
 #include <stdio.h>
 
-#define STEPS_TIMES_MAX 8 /* steps may be a bit smaller than half, so that all are equal */
+#define STEPS_TIMES_MAX 8 /* steps may be so many times smaller than half, so that all are equal */
 
-/* Of all servers together: the end of one counts for all. */
+/* The steps of a server are those of all servers: a step after the end of one helps all. */
 static uint64_t steps(const struct sup_node *n)
 {
 	uint64_t sum = 0;
@@ -47,7 +47,8 @@ static int more_memory(struct sup_node *n)
 	return 1;
 }
 
-/* Steps of one size, if some near number of them makes them so. */
+/* Makes steps at most half as large. They get the same size if there is a number of steps, not far
+ * above twice the old one, that divides the batch. */
 static void oom_halve(struct action *a, uint64_t least)
 {
 	uint64_t all = a->size * a->accum, twice = 2 * a->accum;
@@ -91,15 +92,16 @@ static int smaller_batch(struct sup_node *n)
 	return 1;
 }
 
-/* Whether the end of another server has already led to more servers: equal servers run out
- * together. */
+/* Whether the end of another server has already led to more servers: servers of equal size run out
+ * of memory at about the same time. */
 static int are_to_be_more(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	return n->role == &role_server && sup_scale_servers_wanted(s) >= 2 * s->scale.now.servers;
 }
 
-/* All go back to a checkpoint with it, and each of twice as many holds about half. */
+/* The end of a server makes all go back to a checkpoint. From there twice as many servers go on,
+ * each with about half of the parameters. */
 static int more_servers(struct sup_node *n)
 {
 	char line[RECORD_LINE_MAX];

@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of n, which a server has by its number; one replica has written part 0. */
+/* The path of the part that n writes. A server's part has its number; a replica writes part 0,
+ * which has all parameters. */
 static void name_part(const struct sup_node *n, const char *dir, char *out, size_t max)
 {
 	char name[CKPT_NAME_MAX];
@@ -23,7 +24,8 @@ static void name_part(const struct sup_node *n, const char *dir, char *out, size
 	snprintf(out, max, "%.4000s/%s", dir, name);
 }
 
-/* How many its manifest names: while servers come and go there may be more of them, or fewer. */
+/* How many parts the manifest names: while servers come and go, it is not the number of servers.
+ * SIZE_MAX: the manifest can't be read. */
 static size_t parts_of(const char *dir)
 {
 	struct ckpt_manifest m;
@@ -32,8 +34,8 @@ static size_t parts_of(const char *dir)
 	return parts;
 }
 
-/* The next part that is not here, and whose host does not see ours; after `after` (NULL: from the
- * first on). NULL: none. */
+/* The next node, behind `after` (NULL: from the first one on), whose part is not here and whose
+ * host does not see our state. NULL: none. */
 static struct sup_node *next_away(const struct supervisor *s, const char *dir,
 				  const struct sup_node *after)
 {
@@ -51,7 +53,8 @@ static struct sup_node *next_away(const struct supervisor *s, const char *dir,
 	return NULL;
 }
 
-/* Who saved it, where that lies on a host that does not see ours and is not here yet; NULL: nobody. */
+/* The trainer that saved the file `name`, if the file is not here yet and its host does not see our
+ * state; else NULL. path: where the file is to be here. */
 static struct sup_node *saver_away(const struct supervisor *s, const char *dir, const char *name,
 				   char *path, size_t max)
 {
@@ -65,7 +68,8 @@ static struct sup_node *saver_away(const struct supervisor *s, const char *dir, 
 	return NULL;
 }
 
-/* The next file that a trainer has saved there: its path, and whose it is. NULL: none. */
+/* The trainer of the next saved file that is to be brought, and the path of this file. NULL:
+ * none. */
 static struct sup_node *next_saved_away(const struct supervisor *s, const char *dir, char *path,
 					size_t max)
 {
@@ -103,13 +107,14 @@ static int parts_is_due(const struct supervisor *s, enum parts_doing doing, size
 	const struct sup_host *h = &s->hosts.host[host];
 	if (h->state != HOST_THERE || !h->place->apart)
 		return 0;
-	/* While the job trains it does not wait for a host that it does not use. */
+	/* While the job trains, it does not wait for a host that it does not use. */
 	if (h->use == HOST_UNUSED && s->parts.end == PARTS_OPEN)
 		return 0;
 	return doing == PARTS_SWEEP ? !h->swept : has_learnt(s, host);
 }
 
-/* The next host behind `after` where that is to be done; the count of hosts: none. */
+/* The next host behind `after` on which that is to be done; if there is none, the number of
+ * hosts. */
 static size_t next_host(const struct supervisor *s, enum parts_doing doing, size_t after)
 {
 	size_t i = after + 1;
@@ -146,7 +151,7 @@ static void fetch_words(struct argv *w, const struct supervisor *s)
 	argv_add(w, place->host);
 }
 
-/* A large part takes as long to read as it does: not here. */
+/* It takes long to read a large part, so a process of its own does it. */
 static void check_words(struct argv *w, const struct supervisor *s)
 {
 	char ckpt[DIRS_PATH_MAX];
@@ -155,7 +160,8 @@ static void check_words(struct argv *w, const struct supervisor *s)
 	argv_add(w, ckpt, "verify", job_kind(s->job)->cut == CUT_SAVED ? s->parts.dir : s->parts.file);
 }
 
-/* By name: what else lies there is not ours. The directory goes with its last part. */
+/* Removes this file and no other, because other files there may not be ours. The directory goes
+ * with its last file. */
 static void drop_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = &s->parts.node->place;
@@ -164,7 +170,7 @@ static void drop_words(struct argv *w, const struct supervisor *s)
 	argv_add(w, place->host, "/bin/sh", "-c", script, s->parts.file, s->parts.dir);
 }
 
-/* A worker that has learnt nothing yet has no file. */
+/* Errors are not shown: a worker that has learnt nothing yet has no file. */
 static void learnt_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = s->hosts.host[s->parts.host].place;
@@ -181,9 +187,10 @@ static void learnt_words(struct argv *w, const struct supervisor *s)
 	argv_add(w, place->host);
 }
 
-/* $1: the state directory, $2: what servers have in memory, or nothing; then names that stay. A
- * supervisor's own state is never swept. A name is free at once, because a checkpoint may be brought
- * under it. */
+/* $1: the state directory; $2: the directory in memory that is removed, or nothing; then names of
+ * checkpoints that stay. A state directory with a file `kept` is some supervisor's own, and is not
+ * swept. A checkpoint is first renamed, so that another one can be brought under its name at
+ * once. */
 static const char sweep_script[] =
 	"state=$1; [ -z \"$2\" ] || rm -rf -- \"$2\" || exit; shift 2; "
 	"[ ! -e \"$state/kept\" ] || exit 0; cd \"$state/checkpoints\" 2>/dev/null || exit 0; "
@@ -210,7 +217,7 @@ static void sweep_words(struct argv *w, const struct supervisor *s)
 
 static void parts_on_end(const struct child_end *e, void *arg);
 
-/* -1: it could not even be started. */
+/* -1: its process could not even be started. */
 static int parts_start(struct supervisor *s, enum parts_doing doing)
 {
 	static void (*const words_of[])(struct argv * w, const struct supervisor *s) = {
@@ -255,7 +262,7 @@ static void parts_over(struct supervisor *s, int here)
 		sup_checkpoint_parts(s, here);
 }
 
-/* It is asked again the next time. */
+/* This host is swept again the next time. */
 static void not_swept(struct supervisor *s, const struct node_end *end)
 {
 	char text[128];
@@ -265,7 +272,8 @@ static void not_swept(struct supervisor *s, const struct node_end *end)
 		 s->parts.end == PARTS_ENDING ? "" : " yet", text);
 }
 
-/* All parts are here. A host that can't be reached keeps what it has. */
+/* When all parts are here: this work on the hosts behind `after`, then the later kinds of work on
+ * all hosts. A host for which no process can be started keeps what it has. */
 static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 {
 	struct sup_parts *p = &s->parts;
@@ -279,7 +287,8 @@ static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 	parts_over(s, 1);
 }
 
-/* Files that trainers have saved: all are brought, then compared, then removed there in one sweep. */
+/* Files that trainers have saved: all are brought, then all compared, then removed there in a
+ * sweep. */
 static void go_on_saved(struct supervisor *s)
 {
 	struct sup_parts *p = &s->parts;
@@ -300,7 +309,7 @@ static void go_on_saved(struct supervisor *s)
 		parts_over(s, 0);
 }
 
-/* One that can't be brought now can't be brought from anybody else. */
+/* If a file can't be brought, the checkpoint fails: no other host has this file. */
 static void on_end_saved(struct supervisor *s, const struct node_end *end)
 {
 	char text[128];
@@ -320,7 +329,8 @@ static void on_end_saved(struct supervisor *s, const struct node_end *end)
 	}
 }
 
-/* Of several replicas the first that has written it is asked first; the others have nothing. */
+/* Asks the next node for its part. One of several replicas has written part 0, and it is not known
+ * which one: they are asked one after the other. */
 static void parts_go_on(struct supervisor *s, const struct sup_node *after)
 {
 	struct sup_parts *p = &s->parts;
@@ -336,7 +346,8 @@ static void parts_go_on(struct supervisor *s, const struct sup_node *after)
 		parts_over(s, 0);
 }
 
-/* Another one may lie there under the same name, of a time before. */
+/* If the part is not the one of the manifest, it may be an older one of the same name: the next
+ * node is asked. */
 static void compared(struct supervisor *s, const struct node_end *end)
 {
 	char text[128];

@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#define STEPS_MAX 64      /* phases passed in one turn */
+#define STEPS_MAX 64      /* phases passed before others get to run */
 #define ROOM_SECONDS 3.0  /* a job that is to stop does not wait longer for room */
 
 void sup_kick(struct supervisor *s)
@@ -98,8 +98,8 @@ void sup_interrupt(struct supervisor *s, int sig)
 		s->phases.fail_status = 128 + sig;
 	if (s->phases.interrupted == 1) {
 		sup_finish_early(s, GOAL_STOP, sig == SIGINT ? "interrupted" : "terminated");
-		/* Nothing to save yet, or no more; a rollback that is not over begins anew another
-		 * day. */
+		/* There is nothing to save: no parameters yet, or a rollback is under way, which
+		 * begins anew at the next start. */
 		if (s->phases.now == PHASE_SERVICES ||
 		    (s->recover.intent && s->phases.now < PHASE_FIRST_CUT))
 			sup_enter(s, PHASE_STOPPING);
@@ -120,9 +120,10 @@ static void want_services(struct supervisor *s)
 	sup_links_services(s);
 }
 
-/* All that have parameters run, or none has begun and there is no checkpoint: a process that is
- * started now would not know the checkpoint that the lead goes on from. A trainer that an earlier
- * supervisor did not start any more is missing in what the others do together. */
+/* Whether trainers can go on without a rollback: all run; or none has begun, and there is no
+ * checkpoint. A process that is started now would not know the checkpoint from which the lead goes
+ * on. If an earlier supervisor did not start all trainers, those that run wait for the missing ones
+ * in their collectives. */
 static int trainers_go_on(const struct supervisor *s)
 {
 	size_t running = 0, begun = 0;
@@ -134,7 +135,7 @@ static int trainers_go_on(const struct supervisor *s)
 	       running == sup_count(s, sup_trainers(s));
 }
 
-/* Whether so many are enough to go on: each server has a part, each replica has all parameters. */
+/* Whether those that run have all parameters: each server has a part of them, each replica all. */
 static int hold_all(const struct supervisor *s, size_t running)
 {
 	if (job_kind(s->job)->holds == HOLD_TRAINERS)
@@ -155,8 +156,8 @@ static size_t running_servers(const struct supervisor *s)
 	return running;
 }
 
-/* shardd answers; its state decides how the job goes on. After a reboot no server runs, and what
- * shardd had not yet written is lost: then only a saved queue is right. */
+/* shardd has answered: its state decides how the job goes on. After a reboot no server runs, and
+ * what shardd had not yet written is lost: then only the queue of a checkpoint is right. */
 static void phase_choose(struct supervisor *s)
 {
 	const struct sup_stat *stat = &s->progress.stat;
@@ -187,7 +188,8 @@ static void phase_choose(struct supervisor *s)
 		sup_servers_begin(s, 1);
 }
 
-/* A lead with its own process gives up when it finds no replica: it starts after the first one. */
+/* A lead that is a process of its own ends when it finds no replica: so it starts after the first
+ * replica. */
 static void want_servers(struct supervisor *s)
 {
 	enum sup_phase phase = s->phases.now;
@@ -209,7 +211,8 @@ static void step_services(struct supervisor *s)
 		phase_choose(s);
 }
 
-/* No wait for a replica that is filled for new hosts: others serve, and scale has the deadline. */
+/* Whether this phase waits for the node. A replica that is filled for a new host is not waited for:
+ * other replicas serve, and scale.h has the deadline. */
 static int is_to_be_up(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
@@ -236,10 +239,10 @@ static void step_servers(struct supervisor *s)
 		return;
 	if (s->recover.together && s->recover.cut[0])
 		sup_parts_left(s);
-	s->recover.together = 0; /* who comes later is no longer at the beginning */
+	s->recover.together = 0; /* a node that starts later does not begin with the others */
 	sup_intent_remove(s);
 	if (job_kind(s->job)->cut == CUT_SAVED && s->phases.goal != GOAL_DONE && s->checkpoint.latest[0])
-		sup_enter(s, PHASE_STOPPING); /* at the cut, and nothing was trained since */
+		sup_enter(s, PHASE_STOPPING); /* nothing was trained since the checkpoint */
 	else
 		sup_enter(s, !s->checkpoint.latest[0]      ? PHASE_FIRST_CUT
 			     : s->phases.goal == GOAL_DONE ? PHASE_RUNNING
@@ -307,7 +310,7 @@ static int phase_all_run(const struct supervisor *s)
 	return 1;
 }
 
-/* Without room there is no last checkpoint, and a batch that is under way never ends. */
+/* As long as there is no room, no checkpoint can be made, and the batch under way does not end. */
 static int stops_without_room(struct supervisor *s)
 {
 	if (s->phases.goal != GOAL_STOP || !sup_room_is_waited_for(s) ||
@@ -326,14 +329,15 @@ void sup_stop_without(struct supervisor *s)
 	sup_enter(s, PHASE_STOPPING);
 }
 
-/* Trainers save what they have before they end; workers have nothing that servers lack. */
+/* Users' trainers save what they have before they end. Workers of the kit just end: the servers
+ * have everything that they know. */
 static void step_winding(struct supervisor *s)
 {
 	if (stops_without_room(s))
 		return;
 	if (job_kind(s->job)->cut == CUT_SAVED) {
 		if (!phase_all_run(s))
-			sup_enter(s, PHASE_STOPPING); /* what one did without the others is done again */
+			sup_enter(s, PHASE_STOPPING); /* what some did alone is done again */
 		else if (any_starting(s) && !any_trained(s))
 			sup_enter(s, PHASE_STOPPING); /* nothing is newer than the last checkpoint */
 		else if (!sup_turn_is(s, TURN_CUT))
@@ -346,7 +350,7 @@ static void step_winding(struct supervisor *s)
 	if (sup_lead(s))
 		sup_enter(s, PHASE_LAST_CUT);
 	else if (!s->progress.last.known)
-		sup_ask_last(s); /* what they did until now is done */
+		sup_ask_last(s); /* what they have finished stays finished */
 	else
 		sup_enter(s, PHASE_STOPPING);
 }
@@ -355,7 +359,7 @@ static void step_last_cut(struct supervisor *s)
 {
 	if (stops_without_room(s))
 		return;
-	if (any_starting(s)) /* those that have parameters themselves */
+	if (any_starting(s)) /* trainers that have parameters, and are to save them */
 		sup_ask_members(s);
 	if (s->checkpoint.made == s->phases.cuts_before) {
 		sup_checkpoint_make(s);
@@ -388,7 +392,7 @@ static void phase_on_finish(const struct record *r, void *owner)
 	sup_kick(s);
 }
 
-/* From here on their end is expected. */
+/* Tells workers to leave; from here on their end is expected. */
 static void tell_finish(struct supervisor *s)
 {
 	struct sup_node *lead = sup_lead(s);
@@ -433,7 +437,8 @@ static void step_finishing(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING);
 		return;
 	}
-	/* All they did is in the checkpoint: a person who presses Ctrl-C need not wait for them. */
+	/* All that they did is in the checkpoint: a person who presses Ctrl-C need not wait for
+	 * them. */
 	double limit = deadline_seconds(job_kind(s->job)->finish_limit);
 	double left = s->phases.told_at + limit - clock_mono();
 	if (s->phases.interrupted || (s->phases.told && left <= 0))
@@ -457,7 +462,7 @@ static int stop(struct supervisor *s, int service, int sig)
 	return off;
 }
 
-/* Servers and workers first: shardd outlives those that write to it. */
+/* Servers and workers end first: shardd outlives those that write to it. */
 static void step_stopping(struct supervisor *s)
 {
 	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ||
@@ -525,15 +530,15 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 			sup_hosts_step(s);
 			want_services(s);
 		}
-		/* Those that go back come back by their own phase; a replica or a lead that ended
-		 * alone comes back at any time. */
+		/* After a rollback the phases above start all that went back. A replica or a lead
+		 * that ended alone is started again here, in any phase. */
 		if (s->phases.now >= PHASE_FIRST_CUT && s->phases.now < PHASE_STOPPING)
 			want_servers(s);
 		phases[s->phases.now].step(s);
 		if (s->phases.now == before)
 			return;
 	}
-	sup_kick(s); /* others have a turn in between */
+	sup_kick(s); /* others get to run in between */
 }
 
 int sup_phase_init(struct supervisor *s, struct error *err)

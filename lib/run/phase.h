@@ -1,5 +1,5 @@
 /*
- * phase: the phases of a job, one step function each.  A step looks at the state and does the next
+ * phase: the phases of a job.  Each has a step function, which looks at the state and does the next
  * thing that is missing.  It is called again whenever something has changed; an extra call does no
  * harm.
  */
@@ -17,15 +17,15 @@ struct sup_node;
 struct supervisor;
 
 enum sup_phase {
-	PHASE_SERVICES,  /* shardd and the monitor; what is there already */
+	PHASE_SERVICES,  /* shardd and the monitor start; nodes that run already are found */
 	PHASE_ROLLBACK,  /* all servers off, shardd loads the cut's queue */
 	PHASE_SERVERS,   /* servers start and answer */
 	PHASE_FIRST_CUT, /* so that there is always a cut to go back to */
 	PHASE_RUNNING,
-	PHASE_WINDING, /* workers end early */
+	PHASE_WINDING, /* workers end before all is trained */
 	PHASE_LAST_CUT,
 	PHASE_FINISHING, /* workers leave by themselves */
-	PHASE_STOPPING,  /* everything off */
+	PHASE_STOPPING,  /* everything is stopped */
 	PHASE_SCORING,
 	PHASE_OVER,
 	PHASES
@@ -44,11 +44,11 @@ struct sup_phases {
 	const char *ended_by; /* GOAL_EARLY: the word for it in the summary (job/spent.h) */
 	struct event *kick, *retry;
 	double started, retry_at; /* clock_mono() */
-	double entered;           /* this phase */
+	double entered;           /* clock_mono(): this phase began */
 	int saves_nothing;        /* it stops without a last checkpoint, for lack of room */
-	uint64_t cuts_before;     /* this phase */
-	struct question finish;   /* workers are told to leave */
-	int told;                 /* workers were, in this phase */
+	uint64_t cuts_before;     /* checkpoints made before this phase */
+	struct question finish;   /* the lead is asked to let workers leave */
+	int told;                 /* in this phase workers were told to leave */
 	double told_at;           /* clock_mono() */
 	int fail_status;
 	int late_status; /* of a trainer that failed after all was trained; 0: none did */
@@ -65,20 +65,20 @@ void sup_kick_after(struct supervisor *s, double seconds);
 void sup_enter(struct supervisor *s, enum sup_phase phase);
 const char *sup_phase_name(enum sup_phase phase);
 
-/* A node has ended: notes the failure if it still had work to do after all was trained, and
- * failed. */
+/* A node has ended: if it failed in what it did after all was trained, this is noted. */
 void sup_finish_ended(struct sup_node *n);
 
-/* The job ends as failed with this status; why is for people and the log. Once; later calls do
+/* Ends the job as failed, with this exit status; the text is for people and the log. Later calls do
  * nothing. */
 void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same because this node ended; its last words are told first. */
+/* The same, because this node ended; its last words are told first. */
 void sup_fail_by(struct sup_node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The job stops without a last checkpoint: there is no room for one, and nobody waits for one. */
+/* Stops the job without a last checkpoint, because there is no room for one. */
 void sup_stop_without(struct supervisor *s);
+/* Ends the job before all is trained, with a last checkpoint; reason is for people and the log. */
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
-/* Enough was trained; by says which limit (job/spent.h). */
+/* The same with GOAL_EARLY; by names the limit that was reached (job/spent.h). */
 void sup_finish_by(struct supervisor *s, const char *by, const char *reason);
 /* The supervisor got a signal: the first one asks for a checkpoint and a stop, the second one for
  * an end at once. */

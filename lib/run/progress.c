@@ -152,7 +152,7 @@ static void on_held_end(const struct record *r, void *owner)
 	sup_kick(s);
 }
 
-/* Both on one connection, so answered in this order. */
+/* Both questions are on one connection, so they are answered in this order. */
 void sup_ask_last(struct supervisor *s)
 {
 	if (s->progress.held_question.open)
@@ -222,7 +222,7 @@ static void log_row(struct supervisor *s, const struct run_row *row)
 	sup_log(s, &o);
 }
 
-/* Samples are shardd's count: the lead's begins again with each of its lives. */
+/* A row has the samples that shardd counts: the lead counts anew in each of its lives. */
 static void progress_show_row(struct supervisor *s)
 {
 	s->progress.row_waits = 0;
@@ -237,7 +237,7 @@ static void progress_take_row(struct supervisor *s, const struct record *r)
 {
 	uint64_t samples = 0;
 	double at = 0;
-	if (s->progress.row_waits) /* shardd is slow, or away: with the count of before */
+	if (s->progress.row_waits) /* no answer from shardd since: shown with the count of before */
 		progress_show_row(s);
 	s->progress.row.loss = NAN;
 	record_u64_opt(r, "iteration", 0, UINT64_MAX, &s->progress.row.iteration, NULL);
@@ -255,7 +255,7 @@ static void progress_take_row(struct supervisor *s, const struct record *r)
 	s->progress.row_at = at;
 	s->progress.row_samples = samples;
 	s->progress.row_waits = 1;
-	/* Again: one that is under way may have been answered before this row. */
+	/* Asked again, because an answer under way may be older than this row. */
 	if (stat_again(s) != 0)
 		progress_show_row(s);
 }
@@ -287,7 +287,7 @@ void sup_progress_up(struct link *link, const struct record *greeting)
 	if (sup_ask_now(&s->progress.rows_question, link,
 			RECORD("watch", F_REAL("every", s->options.row_seconds)), progress_on_row,
 			NULL, s) != 0)
-		sup_fail(s, ERROR_OS, "out of memory"); /* the connection is there */
+		sup_fail(s, ERROR_OS, "out of memory"); /* no other reason: it is up */
 }
 
 /* ---- the monitor ---- */
@@ -321,7 +321,7 @@ static void progress_append(struct sup_snapshot *p, struct record_out *o)
 	}
 }
 
-/* Adds for how long each node has owed something, which we know. */
+/* A record of the monitor's snapshot. The supervisor adds how long each node has been silent. */
 static void progress_on_snapshot(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
@@ -381,7 +381,8 @@ const struct snapshot_node *sup_measured(const struct sup_node *n)
 	size_t at = n->measured_at;
 	if (at < now->node_count && strcmp(now->node[at].id, n->id) == 0)
 		return &now->node[at];
-	for (at = 0; at < now->node_count; at++) /* the next one, with others, is on its way */
+	/* measured_at may be its place in the next snapshot, which is on its way. */
+	for (at = 0; at < now->node_count; at++)
 		if (strcmp(now->node[at].id, n->id) == 0)
 			return &now->node[at];
 	return NULL;
@@ -410,7 +411,7 @@ static void progress_on_member(const struct record *r, void *owner)
 {
 	const char *state = record_get(r, "state");
 	struct sup_node *n = sup_find_of(owner, sup_trainers(owner), record_get(r, "worker"));
-	/* A trainer may have done all there was since it was asked for last, and has to save still. */
+	/* A trainer that has done all there was is ready, too: it still has to save. */
 	if (n && n->stage == STAGE_STARTING && state &&
 	    (strcmp(state, "active") == 0 || (sup_goes_back(n) && strcmp(state, "ended") == 0)))
 		sup_node_answers(n, 0);
@@ -449,7 +450,7 @@ void sup_progress_free(struct supervisor *s)
 	free(s->progress.snapshot.text);
 }
 
-/* If nothing is trained in iterations, we make the row ourselves. */
+/* Without iterations there is no lead that sends rows: they are made here. */
 static void make_row(struct supervisor *s)
 {
 	struct run_row *row = &s->progress.row;
@@ -488,7 +489,7 @@ void sup_progress_tick(struct supervisor *s)
 	sup_ask_stat(s);
 	make_row(s);
 	if (s->progress.ticks++ % SNAPSHOT_TICKS == 0 || sup_series_due(s))
-		sup_ask_snapshot(s); /* a record a node */
+		sup_ask_snapshot(s); /* not at each tick: it has a record for each node */
 	fill_row(s);
 	if (s->options.tick)
 		s->options.tick(&s->progress.row, s->options.arg);

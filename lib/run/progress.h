@@ -1,5 +1,5 @@
 /*
- * progress: how the job goes: gathers into rows what shardd, the lead and the monitor say, and
+ * progress: how the job goes.  Gathers into rows what shardd, the lead and the monitor say, and
  * finds out whether all samples are in the model.  It only asks: it changes no daemon's state.
  */
 #ifndef PACELINE_RUN_PROGRESS_H
@@ -32,8 +32,8 @@ struct sup_rate {
 	size_t count;
 };
 
-/* What the monitor said last. What we know better (samples-left, rate, ...) is not taken from it,
- * but added when somebody decides on the snapshot. */
+/* What the monitor said last. What the supervisor knows better (samples-left, rate, ...) is not
+ * taken from it, but added before a decision is made on the snapshot. */
 struct sup_snapshot {
 	struct question question;
 	struct snapshot now, filling;
@@ -65,15 +65,15 @@ struct sup_progress {
 
 void sup_progress_init(struct supervisor *s);
 void sup_progress_free(struct supervisor *s);
-void sup_progress_phase(struct supervisor *s); /* another one begins */
+void sup_progress_phase(struct supervisor *s); /* another phase begins */
 void sup_progress_tick(struct supervisor *s);
-/* If the job ends well but its model is lost, says so. */
+/* The job ends well: warns if its trainers reported no loss, or none since some iteration. */
 void sup_progress_end(struct supervisor *s);
 
 void sup_ask_stat(struct supervisor *s);
 /* What shardd said last may be out of date: it is asked again. */
 void sup_stat_forget(struct supervisor *s);
-/* Asks for the numbers at the end and the names of held shards, into stat and last. */
+/* Asks for the final numbers, into stat, and for the ids of held shards, into last. */
 void sup_ask_last(struct supervisor *s);
 /* Asks shardd to say (all_done) when nothing is left to hand out and nothing is in hand. */
 void sup_wait_done(struct supervisor *s);

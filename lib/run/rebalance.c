@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define SOON_SECONDS 1.0
-#define LONG_AGO 600.0 /* seconds: what is asked of whom may be different now */
-#define EARLY_PART 0.1 /* of REBALANCE every, while servers have counted too little */
+#define LONG_AGO 600.0 /* seconds, after which an even load may have become uneven */
+#define EARLY_PART 0.1 /* of REBALANCE every: the pause while servers have counted too little */
 
 static int is_on(const struct supervisor *s)
 {
@@ -115,7 +115,7 @@ static void rebalance_answer_ok(struct request *rq, const struct record *r)
 	request_ok_record(rq, &o);
 }
 
-/* Nothing has moved: it was wanted, and the log says why not. */
+/* Somebody wanted a rebalance, and nothing has moved: the log says why. */
 static void rebalance_log_refused(struct supervisor *s, const char *code)
 {
 	sup_log(s, RECORD("rebalance-refused", F("code", code), F("reason", s->rebalance.reason)));
@@ -178,7 +178,7 @@ static void log_moved(struct supervisor *s, const struct record *r, uint64_t byt
 		       F("count", s->rebalance.done), F("reason", reason)));
 }
 
-/* If a crash loses one from the count, the limit still works. */
+/* A crash may lose one from the count; the limit still works. */
 static void count_one(struct supervisor *s)
 {
 	s->rebalance.done++;
@@ -200,8 +200,8 @@ static void rebalance_on_ok(struct supervisor *s, const struct record *r)
 	log_moved(s, r, bytes);
 }
 
-/* The servers are not those asked about, or parameters moved meanwhile, or too little is known:
- * asked again. */
+/* A reason that passes, after which the lead is asked again: servers have counted too little so
+ * far, parameters are moving, or a server is not connected. */
 static int is_passing(const char *code)
 {
 	return strcmp(code, "early") == 0 || strcmp(code, "moving") == 0 ||
@@ -245,7 +245,7 @@ static void rebalance_on_answer(const struct record *r, void *owner)
 
 /* ---- asking ---- */
 
-/* All servers stand, and nobody else changes them. */
+/* Whether all servers are up, and nobody else changes them. */
 static int may_ask(const struct supervisor *s)
 {
 	if (s->phases.now != PHASE_RUNNING || s->phases.goal != GOAL_DONE || s->progress.all_done ||
@@ -257,8 +257,8 @@ static int may_ask(const struct supervisor *s)
 	return sup_link_up(&s->links.lead_move);
 }
 
-/* An uneven map has a version of its own, and the servers after a rollback begin above it: that is
- * on disk before the first one is made. */
+/* Uneven maps have versions, and servers that start after a rollback need a higher one. So it is on
+ * disk that there are such maps before the first one is made. */
 static int rebalance_write_down(struct supervisor *s)
 {
 	if (s->scale.servers.ever)
@@ -312,7 +312,7 @@ static void rebalance_ask(struct supervisor *s)
 		return;
 	}
 	if (rebalance_write_down(s) != 0)
-		return; /* a kick follows */
+		return; /* not on disk yet; then a kick follows */
 	record_begin(&o, line, sizeof line, "rebalance");
 	if (!b->wanted)
 		record_add_real(&o, "gain", s->job->rebalance_gain);

@@ -4,11 +4,11 @@
  * (lead_rebalance.c), and moves parameters if the busiest server has less to do afterwards.  The
  * supervisor asks the lead for this
  *
- * - with REBALANCE=on every so many seconds, and soon after the number of servers changed or
- *   all went back; parameters move for a gain of REBALANCE gain;
- * - by a brain: REBALANCE limit such moves are made at most, those above among them, all starts of the
- *   job together;
- * - by a person (`trainctl rebalance`).
+ * - if REBALANCE=on: every so many seconds, and soon after the number of servers changed or all
+ *   went back; parameters only move for a gain of REBALANCE gain;
+ * - if a brain wants it.  With those above there are at most REBALANCE limit such moves in all
+ *   starts of the job together;
+ * - if a person wants it (`trainctl rebalance`).
  *
  * With REBALANCE=on, a brain that would give a hot server more cores waits until a rebalance was
  * tried: a server that gives keys away may need no more cores.
@@ -36,11 +36,11 @@ struct sup_rebalance {
 	int wanted;         /* by a brain or a person */
 	struct request *rq; /* the client that waits for it; NULL: none */
 	char reason[REBALANCE_REASON_MAX]; /* why it is wanted */
-	double next;        /* clock_mono(): not before */
+	double next;        /* clock_mono(): the lead is not asked before */
 	uint64_t done;      /* moves, in all starts of the job together (STATE/kept) */
 	uint64_t moved;     /* moves done by this supervisor */
-	int is_even;        /* there was nothing to gain when the lead was asked last, */
-	double even_at;     /* clock_mono(): then */
+	int is_even;        /* there was nothing to gain when the lead was asked last */
+	double even_at;     /* clock_mono(): when that was */
 	int limit_told;
 	char failed[512];   /* why it could not be done last; "": it could */
 };
@@ -58,8 +58,8 @@ void sup_rebalance_soon(struct supervisor *s);
 /* Whether a brain may ask for it: there are servers, moves are left, and the last look found the
  * load uneven or was long ago. */
 int sup_rebalance_is_offered(const struct supervisor *s);
-/* A brain finds this server hot, and would enlarge it. 1: first its keys shall be shared out; 0:
- * that is off, or was tried in vain. */
+/* A brain would give this hot server more cores. 1: a rebalance is tried first, and was asked for
+ * here. 0: it is off, or was tried in vain. */
 int sup_rebalance_helps(struct sup_node *n);
 
 #endif

@@ -21,7 +21,8 @@ static void recover_begin(struct record_out *o, char *line, const char *type,
 	record_add(o, "worker", n->id);
 }
 
-/* An answer that is neither expected nor lost: said, and asked again a little later. */
+/* Asks from the first question on. If there was an answer (r), it was a refusal: people are told,
+ * and it is asked a little later. */
 static void recover_again(struct sup_node *n, const struct record *r)
 {
 	char text[SUP_ANSWER_TEXT];
@@ -42,7 +43,8 @@ static void recover_fenced(struct sup_node *n)
 		sup_node_fenced(n);
 }
 
-/* None in force: a rollback or a person fenced it; the lead may still hold the last. */
+/* If shardd has no generation of it in force, a rollback or a person has fenced it. The lead may
+ * still hold something of the last one. */
 static int take_generation(struct sup_node *n, const struct record *r)
 {
 	if (record_u64(r, "generation", 0, UINT64_MAX, &n->fence.generation, NULL) != 0)
@@ -165,7 +167,7 @@ static int write_intent(struct supervisor *s, const char *cut, const char *reaso
 	return 0;
 }
 
-/* If the line is still there after a crash, its rollback is only done once more. */
+/* If a crash leaves the line there, the rollback is done once more, which does no harm. */
 void sup_intent_remove(struct supervisor *s)
 {
 	sup_keep(s, KEPT_INTENT, NULL, 0);
@@ -206,7 +208,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 		return;
 	s->recover.chosen = 0;
 	s->recover.began = clock_epoch();
-	s->checkpoint.full[0] = '\0'; /* new servers know of none */
+	s->checkpoint.full[0] = '\0'; /* new servers know of no full checkpoint */
 	s->recover.rollbacks++;
 	s->recover.told = 0;
 	s->recover.before = s->progress.stat.known ? s->progress.stat.samples_done : 0;
@@ -220,8 +222,8 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	sup_enter(s, PHASE_ROLLBACK);
 }
 
-/* A job that only goes back is over, even if each server runs for a while in between. Servers that
- * end together make one rollback. */
+/* Whether there may be one more rollback; if not, the job fails. A job that only goes back is over,
+ * even if each server runs for a while in between. Servers that end together make one rollback. */
 static int recover_within_limit(struct sup_node *n)
 {
 	char text[128];
@@ -264,14 +266,14 @@ int sup_others_serve(const struct sup_node *n)
 	return 0;
 }
 
-/* A lead that finds no replica that can go on says so by its status. */
+/* A lead that finds no replica with parameters says so by its status. */
 int sup_rollback_is_due(const struct sup_node *n)
 {
 	if (job_kind(n->sup->job)->goes_back)
 		return 1; /* trainers do not know what was committed */
 	if (n->role == &role_lead)
 		return n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
-	/* What happened while no supervisor was there is judged when all is known that runs. */
+	/* An end that no supervisor saw is judged later, when it is known which nodes run. */
 	return n->sup->phases.now != PHASE_SERVICES && !sup_others_serve(n);
 }
 
@@ -282,7 +284,8 @@ void sup_servers_begin(struct supervisor *s, int together)
 	sup_enter(s, PHASE_SERVERS);
 }
 
-/* Which incarnation is in force? Then the load that replaces exactly this one. */
+/* A load names the incarnation that it replaces: so shardd is asked for that one before each
+ * load. */
 static void on_load(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
@@ -316,7 +319,7 @@ static void recover_load(struct supervisor *s)
 		on_load, s);
 }
 
-/* ---- damaged ones ---- */
+/* ---- damaged checkpoints ---- */
 
 struct verifying {
 	char cut[DIRS_PATH_MAX], id[OPTION_ID_MAX];
@@ -386,9 +389,9 @@ void sup_rollback_free(struct supervisor *s)
 	aside_abandon(&s->recover.verifying);
 }
 
-/* The cut is chosen once, before the servers are touched. A cut that was completed while its lead
- * died can be used. If the intent's own cut is gone or damaged by now, another can be used as well,
- * because shardd loads its queue anew. -1: not yet, or never. */
+/* Chooses the cut, once, before the servers are touched. A cut that was completed while its lead
+ * died can be used. If the intent's own cut is gone or damaged by now, another one can be used,
+ * because shardd loads its queue anew. -1: not chosen yet, or there is none and the job fails. */
 static int choose_cut(struct supervisor *s)
 {
 	struct error err;
@@ -436,7 +439,7 @@ static int may_start_anew(struct supervisor *s)
 	return 0;
 }
 
-/* -1: shardd has not said yet what is done now. */
+/* Tells people where the job goes on. -1: shardd has not said yet what is done now. */
 static int tell_from(struct supervisor *s)
 {
 	char done[HUMAN_MAX], all[HUMAN_MAX], again[HUMAN_MAX];
@@ -461,7 +464,7 @@ static int tell_from(struct supervisor *s)
 
 void sup_rollback_step(struct supervisor *s)
 {
-	if (s->checkpoint.pruning) /* it is not to take away what is chosen here */
+	if (s->checkpoint.pruning) /* it could remove the cut that is chosen here */
 		return;
 	if (!s->recover.chosen) {
 		s->recover.had_cut = s->checkpoint.latest[0] != '\0';
@@ -480,7 +483,7 @@ void sup_rollback_step(struct supervisor *s)
 		off &= sup_node_is_off(n);
 	}
 	if (!off) {
-		sup_stat_forget(s); /* a lead that lives may change it */
+		sup_stat_forget(s); /* a lead that still runs may change it */
 		return;
 	}
 	if (!s->recover.intent && !may_start_anew(s))

@@ -63,7 +63,7 @@ static void restart_tell(struct sup_node *n, const char *reason)
 	sup_log(n->sup, RECORD("restart", F("id", n->id), F("reason", reason)));
 }
 
-/* Its parameters end with it, and all others have to go back with it. */
+/* Whether a checkpoint is made first: the node's parameters end with it, so that all go back. */
 static int saves_first(const struct sup_node *n)
 {
 	return n->role->foreign && sup_goes_back(n);
@@ -86,7 +86,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 	restart_tell(n, reason && reason[0] ? reason : "no reason given");
 	if (!force)
 		sup_self_test(n->sup, n->id);
-	/* Where it was restarted once before, and is slow again, its host may be why. */
+	/* It was restarted there before and is slow again: its host may be the reason. */
 	if (!force && n->restart.past.count > 1 && n->role->restart == RESTART_KILL)
 		sup_host_avoid_of(n, "was slow there even after a restart");
 	if (!force && saves_first(n)) {
@@ -150,8 +150,8 @@ static void restart_begin(struct sup_node *n)
 	sup_restart_goes_on(n);
 }
 
-/* A trainer that is to be restarted is killed when the checkpoint is there, or could not be made: it
- * may be the one that stands still. */
+/* A trainer that is to be restarted is killed when the checkpoint is made, or can't be made: this
+ * trainer may be the one for which it waits. */
 static void step_trainers(struct supervisor *s)
 {
 	EACH_OF (n, s, &role_agent) {

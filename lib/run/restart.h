@@ -27,14 +27,14 @@ struct role;
 /* Of a node. */
 struct sup_restart {
 	struct restart_past past;
-	double from;             /* clock_mono(): the one under way began; 0: none */
-	int wanted;              /* a hand-over: waits until no checkpoint is being made */
-	double save_until;       /* clock_mono(): waits for a checkpoint until then; 0: no */
+	double from;             /* clock_mono(): the restart under way began; 0: none */
+	int wanted;              /* a hand-over, which waits for its turn (turn.h) */
+	double save_until;       /* clock_mono(): it waits for a checkpoint until then; 0: no */
 	uint64_t saves_before;   /* checkpoints made and failed before that one */
-	struct sup_process next; /* takes over */
-	struct event *timer;     /* next was killed */
+	struct sup_process next; /* the process that takes over */
+	struct event *timer;     /* for the end of `next`, which was killed */
 	struct sup_waiters waiters;
-	/* from launch, or kill, until the node was ready */
+	/* how often, and the time in all from launch (or kill) until the node was ready */
 	uint64_t launches, restarts;
 	double launch_sum, restart_sum; /* seconds */
 };
@@ -51,13 +51,14 @@ const char *sup_restart_why(const char *word);
 void sup_restart_step(struct supervisor *s); /* starts hand-overs that are wanted */
 /* Mean seconds; NAN: not known yet. */
 double sup_restart_seconds(const struct supervisor *s, const struct role *role);
-void sup_restart_past(struct sup_node *n, struct restart_past past); /* as it was kept */
+/* As an earlier supervisor kept it. */
+void sup_restart_past(struct sup_node *n, struct restart_past past);
 
 /* ---- told by others ---- */
 void sup_restart_ready(struct sup_node *n); /* it is there (again) */
 void sup_restart_failed(struct sup_node *n, const char *why);
 void sup_restart_goes_on(struct sup_node *n); /* a hand-over, found under way */
-/* n->now, while its next process runs. */
+/* n->now has ended while its next process runs. */
 void sup_restart_old_ended(struct sup_node *n, const struct node_end *end);
 void sup_restart_kill_next(struct sup_node *n);
 

@@ -14,7 +14,7 @@ struct restart_rules {
 	uint64_t limit;          /* of one node */
 };
 
-/* The restarts of one node, or (count unused) of all nodes. */
+/* The restarts of one node. */
 struct restart_past {
 	uint64_t count;
 	double last; /* seconds since 1970; 0: none yet */
@@ -22,7 +22,7 @@ struct restart_past {
 
 enum restart_answer { RESTART_GO, RESTART_LIMIT, RESTART_WINDOW, RESTART_COOLDOWN };
 
-/* last_any: restart_past.last of all nodes. */
+/* last_any: the last restart of any node, in seconds since 1970; 0: none yet. */
 enum restart_answer restart_guard(const struct restart_rules *rules,
 				  const struct restart_past *node, double last_any, double now);
 /* "limit", "window", "cool-down"; NULL for RESTART_GO. */

@@ -1,6 +1,6 @@
 /*
- * role: see role.h.  The run directory stands on every command line, and a worker's --id before it:
- * people look nodes up by them.
+ * role: see role.h.  Every command line has the run directory, and before it a worker's has --id:
+ * by these people find a node among all processes.
  */
 #include "run/sup.h"
 
@@ -43,7 +43,7 @@ static void add_state(struct argv *w, const struct supervisor *s, const char *op
 	argv_add(w, option, path);
 }
 
-/* Sockets of those that hold parameters but the first `skip`, separated by commas, as one word. */
+/* Sockets of those that hold parameters, except the first `skip`, with commas between them. */
 static void add_servers(struct argv *w, const struct supervisor *s, const char *option,
 			size_t skip)
 {
@@ -118,15 +118,16 @@ static void monitor_words(struct argv *w, const struct sup_node *n, uint64_t lif
 	add_state(w, s, "--log", "bpt.log");
 }
 
-/* A decision must find something newer than the last one did. */
+/* Reports come so often that each decision finds newer ones than the decision before it. */
 static void add_report(struct argv *w, const struct job *job)
 {
 	argv_u64(w, "--report-every", job->report_every);
 	argv_real(w, "--report-seconds", fmin(REPORT_SECONDS_MAX, job->every / 2));
 }
 
-/* A worker that does not move is found here first, and killed. The lead lets go of members that are
- * no nodes of this job, and of all while nobody supervises it; 0: never. */
+/* Seconds after which the lead drops a member that is silent; 0: never. A node of this job that is
+ * silent is killed by the watchdog before that. So this only meets members that are no nodes of the
+ * job, and, while no supervisor runs, any member. */
 static double stranger_seconds(const struct supervisor *s)
 {
 	double seconds = fmax(2 * s->watchdog.rules.least[PULSE_BATCH],
@@ -165,7 +166,7 @@ static void add_parameters(struct argv *w, const struct supervisor *s)
 		argv_add(w, "--memory", memory);
 }
 
-/* The checkpoint that a job begins with, of this start or of all; NULL: none. */
+/* The checkpoint with which nodes begin: the one that the job goes back to, or INIT. NULL: none. */
 static const char *restored(const struct supervisor *s)
 {
 	if (s->recover.cut[0])
@@ -173,7 +174,7 @@ static const char *restored(const struct supervisor *s)
 	return s->job->init[0] ? s->job->init : NULL;
 }
 
-/* What a lead needs to know, wherever it is. */
+/* What every lead needs to know: the one in the first server, and one of its own. */
 static void add_lead(struct argv *w, const struct supervisor *s)
 {
 	const struct job *job = s->job;
@@ -208,7 +209,7 @@ static void server_words(struct argv *w, const struct sup_node *n, uint64_t life
 	argv_real(w, "--hung", stranger_seconds(s));
 	argv_add(w, "--sync", s->job->sync);
 	add_parameters(w, s);
-	/* What it takes over comes from the process before it; that cut may be pruned by now. */
+	/* One that takes over gets all from the process before it; the cut may be pruned by now. */
 	if (take_over)
 		argv_add(w, "--take-over");
 	else if (restored(s) && !n->joining)
@@ -251,7 +252,8 @@ static void add_fabric(struct argv *w, const struct supervisor *s)
 	}
 }
 
-/* One that begins with the others has what they have; a later one is filled by one of them. */
+/* A replica that begins with the others begins with what they have; a later one is filled by
+ * another. */
 static void replica_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
@@ -301,7 +303,8 @@ static int find_learnt(const struct sup_node *n, char out[DIRS_PATH_MAX])
 	return dirs_learnt(state, n->id, out);
 }
 
-/* What is brought to another host is the worker's own: nothing of another name is written there. */
+/* Only a file of the worker's own name is brought to another host: what it learns from is copied to
+ * that name here. */
 static void role_take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
 {
 	char own[DIRS_PATH_MAX], *text;
@@ -331,9 +334,10 @@ static void add_predict(struct argv *w, const struct sup_node *n)
 
 static void add_patience(struct argv *w, const struct supervisor *s)
 {
-	/* Who is hung is found here: a worker that waits for him must not give up first. */
+	/* Which node hangs is found out here: a worker that waits for it must not give up first. */
 	argv_real(w, "--answer", ANSWER_SECONDS);
-	/* It sits out a rollback longer than we do, even when a server hangs as it starts. */
+	/* It waits for the end of a rollback longer than the supervisor does, even if a server
+	 * hangs at its start. */
 	argv_real(w, "--wait", fmin(2 * s->watchdog.rules.least[PULSE_START], WAIT_SECONDS_MAX));
 }
 
@@ -472,7 +476,8 @@ static void add_fabricd(struct argv *w, const struct supervisor *s, const char *
 	argv_add(w, fabricd, "--run-dir", s->dirs.run, "--routes", routes);
 }
 
-/* A context for each host, so that each rank is told the name of its own; this host has rank 0. */
+/* mpirun gets an application context for each host: so each rank is told the name of its host. This
+ * host has rank 0. */
 static void add_mpirun(struct argv *w, const struct supervisor *s, const char *fabricd)
 {
 	char users[DIRS_PATH_MAX];
@@ -509,8 +514,8 @@ static void add_network(struct argv *w, const char *network)
 	argv_format(w, "OMPI_MCA_oob_tcp_if_include=%s", network);
 }
 
-/* The process that holds the MPI world together. In an allocation of Slurm mpirun starts its ranks by
- * srun, else by ssh. */
+/* The process that holds the MPI world together. In an allocation of Slurm mpirun starts its ranks
+ * by srun, else by ssh. */
 static void fabric_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
@@ -519,7 +524,7 @@ static void fabric_words(struct argv *w, const struct sup_node *n, uint64_t life
 	(void)take_over;
 	if (process_find("fabricd", s->options.search_path, fabricd, sizeof fabricd, NULL) != 0)
 		snprintf(fabricd, sizeof fabricd, "fabricd");
-	if (geteuid() == 0) { /* so was trainctl started; then mpirun wants to be asked twice */
+	if (geteuid() == 0) { /* mpirun runs as root only if it is told so twice */
 		argv_add(w, "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
 	}
 	if (s->options.network && s->options.network[0])
@@ -556,7 +561,7 @@ static void role_bring_file(struct sup_files *f, const struct sup_node *n, const
 		put_file(f->bring, f->path[1], path);
 }
 
-/* What servers begin with, and what it needs. */
+/* The checkpoint with which servers begin, and the full one on which it is based. */
 static void bring_cut(struct sup_files *f, const char *cut)
 {
 	char base[DIRS_PATH_MAX];
@@ -725,7 +730,7 @@ const struct role role_worker = {.name = "worker",
 				 .death = DEATH_FENCE,
 				 .restart = RESTART_KILL,
 				 .told = "worker"};
-/* Whoever looks at the job sees a worker; its program is the agent around a trainer. */
+/* People see a worker; its program is the agent, which runs the trainer. */
 const struct role role_agent = {.name = "worker",
 				.program = "agent",
 				.id = "w%u",
@@ -739,7 +744,7 @@ const struct role role_agent = {.name = "worker",
 				.restart = RESTART_KILL,
 				.told = "worker",
 				.foreign = 1};
-/* What it may have left behind is of the time when it was a worker. */
+/* A spare may have been a worker before, and have left something behind: so it is fenced, too. */
 const struct role role_spare = {.name = "spare",
 				.program = "worker",
 				.id = "s%u",

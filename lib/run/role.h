@@ -1,10 +1,10 @@
 /*
- * role: what a node is for, a row of a table each: its program and the words of its command line,
- * how it is seen to be ready, and what its death asks for.
+ * role: what a node is for.  A table has a row for each role: its program and the words of its
+ * command line, how it is seen to be ready, and what its death asks for.
  *
- * A new role is a row in role.c, with the function that writes its words.  A service that there is
- * one of needs no more: it is started first, is asked for its `counters`, is started again when it
- * ends, and ends last.
+ * A new role is a row in role.c, with the function that writes its words.  For a service, of which
+ * there is one node, that is all: it is started first, is asked for its `counters`, is started
+ * again when it ends, and ends last.
  */
 #ifndef PACELINE_RUN_ROLE_H
 #define PACELINE_RUN_ROLE_H
@@ -26,14 +26,15 @@ enum role_ready {
 	READY_ASKS     /* it asks for a place (spare.h); it has no socket */
 };
 
-/* Before it may run again. */
+/* What its death asks for before the node may run again. */
 enum role_death {
 	DEATH_NOTHING,
-	DEATH_FENCE,    /* what it had in hand is given up, and its generation refused; if it is a
-			   trainer that has parameters itself, the same as: */
+	DEATH_FENCE,    /* what it had in hand is given up, and its generation is refused; but of a
+			   trainer that has parameters itself: DEATH_ROLLBACK */
 	DEATH_ROLLBACK, /* all that hold parameters go back to a checkpoint, with the queue */
-	DEATH_REPLICA,  /* the same, when no other has the parameters; else it starts empty */
-	DEATH_LEAD      /* the same, when it found no parameters to lead */
+	DEATH_REPLICA,  /* DEATH_ROLLBACK, if no other replica has the parameters; else it starts
+			   empty */
+	DEATH_LEAD      /* DEATH_ROLLBACK, if it found no replica with parameters; else nothing */
 };
 
 /* On which of the job's hosts. */
@@ -54,7 +55,7 @@ struct role {
 	const char *id; /* with %u for its number, where there may be several */
 	uint64_t (*count)(const struct supervisor *s);
 	void (*words)(struct argv *w, const struct sup_node *n, uint64_t life, int take_over);
-	const char *(*template)(const struct job *job); /* for its launcher; NULL: none */
+	const char *(*template)(const struct job *job); /* words before its command; NULL: none */
 	/* What it may use at first; NULL: all that is there. */
 	struct limits (*limits)(const struct job *job);
 	int keeps; /* it has a copy of its part in memory (CHECKPOINT memory) */
@@ -62,12 +63,12 @@ struct role {
 	enum role_ready ready;
 	enum role_death death;
 	enum role_restart restart;
-	const char *asked; /* once a second, whether it moves; NULL: "counters" */
+	const char *asked; /* the watchdog's question, once a second; NULL: "counters" */
 	const char *told;  /* the role that the monitor is told with its events; NULL: none */
 	int service; /* it runs from the first phase to the last; all others end before it does */
-	int retried; /* its program is none of the kit: most of its statuses say nothing */
-	int back;    /* it goes back with the parameters: stopped, and started, in a rollback */
-	int foreign; /* it ends as a command of the user's ends (trainers.h) */
+	int retried; /* its program is none of the kit's: it is tried again after most statuses */
+	int back;    /* a rollback stops it and starts it again */
+	int foreign; /* it runs a user's command, and ends as this ends (trainers.h) */
 };
 
 extern const struct role role_fabric, role_shardd, role_monitor, role_lead, role_replica,
@@ -75,12 +76,13 @@ extern const struct role role_fabric, role_shardd, role_monitor, role_lead, role
 /* In the order in which they are listed; NULL behind the last. */
 extern const struct role *const roles[];
 
-/* They keep what they learn about their speeds (predict-ID). */
+/* Whether workers keep what they learn about their speeds (predict-ID). */
 int sup_workers_learn(const struct supervisor *s);
-/* The command line of a node's process, behind what stands in argv. */
+/* Adds the command line of a node's process to argv. */
 int sup_command(const struct sup_node *n, uint64_t life, int take_over, struct argv *argv,
 		struct error *err);
-/* Directories and files that its next process needs, where its host does not see ours, as paths. */
+/* What the node's next process needs on a host that does not see our files: paths of directories
+ * that are made there, and of files that are brought. */
 #define SUP_FILES_MAX 8
 struct sup_files {
 	char path[2][SUP_FILES_MAX][DIRS_PATH_MAX];

@@ -19,7 +19,8 @@ struct look {
 	double left;
 };
 
-/* A limit to a file's size and a quota are not seen here: shardd says when it runs into one. */
+/* Bytes that can still be written. A limit to a file's size and a quota are not seen here: shardd
+ * says when it runs into one. */
 static double left_in(const char *dir)
 {
 	struct statvfs st;
@@ -52,7 +53,7 @@ static void room_done(void *arg, void *owner)
 	is_seen(owner, l->left);
 }
 
-/* Storage that hangs gives no answer: the loop goes on without. */
+/* Looks in a thread: storage that hangs gives no answer, and the loop goes on without it. */
 static void look_aside(struct supervisor *s)
 {
 	static const struct aside_work how = {room_work, room_done, free};

@@ -1,8 +1,8 @@
 /*
- * room: whether there is room for what the job writes.  Without room shardd takes no change, no
- * checkpoint is completed and no node can be started: the job waits, and goes on once there is
- * room.  People are told when the wait begins and ends; while it lasts, `status`, top and run's bar
- * show it.
+ * room: whether there is room on disk for what the job writes.  Without room shardd takes no
+ * change, no checkpoint is completed and no node can be started: the job waits, and goes on once
+ * there is room.  People are told when the wait begins and ends; while it lasts, `trainctl status`
+ * and the lines of `trainctl run` show it.
  */
 #ifndef PACELINE_RUN_ROOM_H
 #define PACELINE_RUN_ROOM_H
@@ -17,7 +17,7 @@ struct sup_room {
 	struct aside *looking;
 	double begun, looked; /* clock_mono(): the last look began; the last answer came */
 	double left;          /* bytes, in the file system of STATE; 0: no file can be made there */
-	int told;
+	int told;             /* people were told that the job waits */
 };
 
 void sup_room_tick(struct supervisor *s);

@@ -118,7 +118,7 @@ static int stands_before(const struct sup_node *n, const struct role *role, uint
 	return n->role == role ? n->number < number : roster_order(n->role) < roster_order(role);
 }
 
-/* One of that id that has left comes back. */
+/* A node with this number has left the job before: it comes back. NULL: none has. */
 static struct sup_node *roster_back(struct supervisor *s, const struct role *role, uint32_t number)
 {
 	for (struct sup_node **at = &s->roster.left; *at; at = &(*at)->next) {

@@ -47,8 +47,8 @@ struct sup_node *sup_next_of(const struct sup_node *n);
 #define EACH_NODE(n, s) for (struct sup_node *n = (s)->roster.first; n; n = n->next)
 #define EACH_OF(n, s, role) for (struct sup_node *n = sup_first(s, role); n; n = sup_next_of(n))
 
-/* Who holds parameters: servers, or replicas with SYNC=allreduce. If trainers have their own: the
- * lead, if there is one. */
+/* The role that holds parameters: servers, or with SYNC=allreduce replicas. If trainers have their
+ * own parameters, it is the lead, if there is one. */
 const struct role *sup_keepers(const struct supervisor *s);
 /* The replica that a worker works with. */
 struct sup_node *sup_replica_of(const struct sup_node *worker);

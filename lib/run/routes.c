@@ -15,7 +15,7 @@ static void sup_routes_put(FILE *out, const char *id, const char *ending, const 
 	record_print(out, RECORD("route", F("socket", socket), F("host", h->name)));
 }
 
-/* Workers have a socket where their rows move; spares ask the supervisor for a place. */
+/* A worker has a socket if rows move between workers; a spare asks the supervisor for a place. */
 static char *sup_routes_make(const struct supervisor *s, size_t *bytes)
 {
 	char *text = NULL;
@@ -56,7 +56,7 @@ int sup_routes_have_users(const struct supervisor *s)
 	return 0;
 }
 
-/* mpirun knows no users, and calls this in place of ssh: sh FILE HOST COMMAND... */
+/* mpirun knows no users of hosts: it calls `sh FILE HOST COMMAND...` in place of ssh. */
 static void write_users(struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX], *text = NULL;

@@ -17,20 +17,20 @@
 struct supervisor;
 
 struct sup_routes {
-	char *text; /* in the file; NULL: not yet */
+	char *text; /* what the file has; NULL: there is none yet */
 	size_t bytes;
-	int held; /* the fabric that runs has these */
+	int held; /* the fabric that runs has taken these routes */
 	struct question question;
 };
 
 /* Before a start: whether the fabric has room for the routes of all nodes. */
 int sup_routes_fit(const struct supervisor *s, struct error *err);
 void sup_routes_begin(struct supervisor *s); /* another fabric is to be started */
-/* Whether a host is named with a user ("me@north"): then `sh RUN_DIR/SUP_ROUTES_USERS HOST COMMAND...`
- * is ssh to HOST as that user. */
+/* Whether a host is named with a user ("me@north"): then `sh RUN_DIR/SUP_ROUTES_USERS HOST
+ * COMMAND...` is ssh to HOST as that user. */
 int sup_routes_have_users(const struct supervisor *s);
 void sup_routes_step(struct supervisor *s);
-/* The routes that the fabric uses are right; or no fabric runs, and the next one reads the file. */
+/* Whether the fabric uses these routes; or no fabric runs, and the next one reads the file. */
 int sup_routes_hold(const struct supervisor *s);
 void sup_routes_free(struct supervisor *s);
 

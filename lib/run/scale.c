@@ -17,7 +17,7 @@
 
 /* ---- what is kept of it ---- */
 
-/* Hosts that the line names, of a job file that had the same ones. NULL: it names none. */
+/* The hosts that the line names. NULL: it names none, or HOSTS was another when it was written. */
 static unsigned char *hosts_of(struct supervisor *s, const struct record *r, const char *key)
 {
 	const char *names = record_get(r, key);
@@ -99,7 +99,7 @@ static int scale_take(struct supervisor *s, const struct record *r, struct error
 	return 0;
 }
 
-/* BATCH scaling may be another than when it was scaled. */
+/* BATCH and its scaling may have changed in the job file since the job was scaled. */
 static void fit_batch(struct supervisor *s)
 {
 	struct sup_scale *c = &s->scale;
@@ -143,7 +143,7 @@ static void add_hosts(const struct supervisor *s, struct record_out *o,
 	record_add_u64(o, "then-servers", w->want.servers);
 }
 
-/* moved: servers are as wanted. hosts: NULL: as they are. */
+/* moved: servers are as wanted. hosts NULL: those that are used. */
 static int scale_keep(struct supervisor *s, const struct sup_sizes *now,
 		      const struct sup_sizes *from, int moved, const unsigned char *hosts,
 		      const char *reason)
@@ -211,7 +211,7 @@ static void mark_leaving(struct supervisor *s)
 		n->leaving = n->number >= s->scale.now.servers;
 }
 
-/* Joiners are those that there were not before. */
+/* Adds nodes until there are as many as wanted; these join. */
 static int add_joining(struct supervisor *s, const struct role *role, uint64_t wanted,
 		       struct error *err)
 {
@@ -224,8 +224,8 @@ static int add_joining(struct supervisor *s, const struct role *role, uint64_t w
 	return 0;
 }
 
-/* It is there, or it is not to be waited for: its host comes later, or there is nothing left for it.
- * One that fails is tried again, or the change is given up. */
+/* Whether it is up, or is not waited for: its host comes later, or there is nothing left for it to
+ * do, or it takes too long. One that fails is tried again, or the change is given up. */
 static int has_joined(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
@@ -253,7 +253,7 @@ void sup_scale_leave(struct sup_node *n)
 	sup_event(n, "left", NULL);
 	sup_in_force_drop(n->sup, n->id);
 	sup_roster_leave(n);
-	n->number = n->made_number; /* should it come back */
+	n->number = n->made_number; /* with which it is found if it comes back */
 }
 
 /* 1: some are still there. */
@@ -283,13 +283,13 @@ int sup_scale_is_tried(const struct sup_node *n)
 	return n->joining && n->in_a_row < FAILURES_MAX;
 }
 
-/* What is under way is not all of it. */
+/* Whether something is still to be begun for it. */
 static int waits(const struct sup_wish *w)
 {
 	return w != w->sup->scale.carried || w->has_rest;
 }
 
-/* Somebody waits for so few workers that it goes in any case. */
+/* Whether somebody waits for so few workers that it leaves in any case. */
 static int is_to_leave(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
@@ -299,8 +299,8 @@ static int is_to_leave(const struct sup_node *n)
 	return 0;
 }
 
-/* A worker of an earlier change, for which nobody waited to the end: the job goes on with those
- * before it. */
+/* A worker that was to join in an earlier change, which has ended without it: the job goes on with
+ * the workers before it. */
 static int gives_up_late(struct sup_node *n, const char *why)
 {
 	struct supervisor *s = n->sup;
@@ -417,7 +417,8 @@ static void scale_log_done(struct supervisor *s, uint64_t number, double seconds
 	sup_log(s, &o);
 }
 
-/* Once for each way in which it may end, however often the file can't be written after it. */
+/* Logs the end of a change, once as done and once as failed at most: this is called again as long
+ * as the file can't be written. */
 static void log_end(struct supervisor *s)
 {
 	enum scale_logged end = s->scale.why[0] ? SCALE_LOGGED_FAILED : SCALE_LOGGED;
@@ -461,7 +462,7 @@ int sup_scale_add_servers(struct supervisor *s)
 	return 0;
 }
 
-/* Their turn comes later, and finds it done. */
+/* When the turn of these wishes comes, nothing is left to do. */
 int sup_scale_take_servers(struct supervisor *s)
 {
 	const struct sup_wish *last = NULL;
@@ -503,7 +504,7 @@ static void scale_start(struct supervisor *s)
 /* What the log has of changes. */
 struct log_seen {
 	uint64_t last;		/* the highest number */
-	int has_begun, is_done; /* the one that the file names; is_done: and did not fail */
+	int has_begun, is_done; /* of the change that the file names; is_done: it did not fail */
 };
 
 static void scale_look_at(const struct record *r, uint64_t number, struct log_seen *seen)
@@ -517,7 +518,8 @@ static void scale_look_at(const struct record *r, uint64_t number, struct log_se
 	seen->is_done |= ends && n == number && !record_get(r, "failed");
 }
 
-/* A log that is not there, or can't be read, has nothing; lines that are no records are passed over. */
+/* A log that is not there, or can't be read, has nothing; lines that are no records are passed
+ * over. */
 static void look_into(const char *path, uint64_t number, struct log_seen *seen)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), got;
@@ -547,7 +549,8 @@ static struct log_seen look_at_logs(const struct supervisor *s)
 	return seen;
 }
 
-/* What is wanted, before anything is done. The file may have been removed, and the log not. */
+/* Writes down what is wanted, before anything is done. If no number of a change is known, it is
+ * taken from the log: the file may have been removed, and the log not. */
 static int keep_begin(struct supervisor *s, const struct sup_sizes *to, const unsigned char *hosts,
 		      const char *reason)
 {
@@ -560,7 +563,7 @@ static int keep_begin(struct supervisor *s, const struct sup_sizes *to, const un
 	return -1;
 }
 
-/* A change for this wish; has_rest: another one follows. */
+/* Begins a change for this wish; has_rest: another one follows. */
 static void scale_begin(struct supervisor *s, struct sup_wish *w, const struct sup_sizes *to,
 			int has_rest)
 {
@@ -589,7 +592,7 @@ static void scale_begin(struct supervisor *s, struct sup_wish *w, const struct s
 	log_begun(s, s->scale.change, s->scale.reason);
 	scale_start(s);
 	if (has_rest)
-		sup_scale_hosts_forget(s); /* it takes its time */
+		sup_scale_hosts_forget(s); /* until the next change a host may have gone */
 }
 
 static int scale_refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
@@ -614,7 +617,7 @@ static int make_way(struct supervisor *s, struct sup_wish *w, const struct sup_s
 	return 0;
 }
 
-/* 1: it was answered, and the next one may begin. */
+/* Begins what the first in the queue wants. 1: it was answered, and the next one may begin. */
 static int next(struct supervisor *s)
 {
 	struct sup_wish *w = s->scale.wishes;
@@ -655,7 +658,9 @@ static void scale_go_on(struct supervisor *s)
 	s->scale.shared = 1;
 	if (sup_scale_servers_step(s))
 		return;
-	log_end(s); /* before the file: who comes after us looks there only while it is under way */
+	/* Before the file: the next supervisor only looks into the log if the file has a change
+	 * that is under way. */
+	log_end(s);
 	if (sup_scale_keep(s, 0) != 0)
 		return;
 	scale_done(s);
@@ -668,7 +673,7 @@ void sup_scale_step(struct supervisor *s)
 	if (s->scale.under_way)
 		scale_go_on(s);
 	else if (s->scale.hosts.under_way && !sup_scale_hosts_step(s))
-		sup_scale_hosts_end(s); /* of a supervisor before us; the rest is as in the job file */
+		sup_scale_hosts_end(s); /* begun by an earlier supervisor */
 	while (!s->scale.under_way && s->scale.wishes && next(s))
 		;
 	if (s->scale.is_ahead && !s->scale.under_way && !s->scale.wishes) {
@@ -711,7 +716,8 @@ void sup_scale_mark(struct supervisor *s)
 		sup_scale_servers_begin(s, 0);
 }
 
-/* Who was killed may have written it down already: each change is in the log once. */
+/* The supervisor that was killed may have logged the change already: each one is in the log
+ * once. */
 static void log_goes_on(struct supervisor *s)
 {
 	if (!s->scale.under_way || s->scale.change == 0)

@@ -1,30 +1,31 @@
 /*
- * scale: how many workers and servers the job has, and which of its hosts, is changed while it
- * trains: a person asks (`trainctl scale`), or another module does.
+ * scale: changes the number of workers and servers, and the hosts that the job uses, while it
+ * trains.  A person asks for a change (`trainctl scale`), or another module does.
  *
- * One change at a time, in the order in which they were asked for; one that comes while the job
- * saves, rolls back or changes already waits for its turn.  What is wanted is on disk (STATE/kept)
- * before anything is done, with what there was before, so that a supervisor that comes after a crash goes
- * on with it.  The job file's WORKERS and SERVERS stay what a fresh start has: when somebody
- * changes them between two starts, they win.
+ * There is one change at a time, in the order in which they were asked for.  A change waits while
+ * the job saves, rolls back, or makes another one.  What is wanted is on disk (STATE/kept) before
+ * anything is done, with what there was before: so a supervisor that comes after a crash goes on
+ * with it.  A fresh start has WORKERS and SERVERS of the job file.  If somebody changes these
+ * between two starts, they hold, and earlier changes do not.
  *
- * - More workers: nodes are added to the roster, and join when they are up.  Nobody waits for them.
- * - Fewer: the last ones are told to end, and give back what they had; then they are fenced, as any
- *   worker that has ended (recover.h), and leave the roster.
- * - More servers: empty ones start, and the lead moves to them what is to be theirs.  Fewer: it moves
- *   what the last ones have to the others; then they end (lead/lead_move.c).  Which servers have
- *   parts is in the lead's memory only.  When one that has a part dies, all go back to the last
- *   checkpoint, and then the wanted ones are started; the death of one that has no part yet ends an
- *   attempt, and nothing else.
- * - Hosts are left, and taken into use again (scale_hosts.c): with those that it uses the job is as
- *   if HOSTS named no others.  One that comes is asked first whether it is there.  Servers that are
- *   to be on another host give what they have to those before them, as when there are to be fewer,
- *   and as many new ones start there afterwards; so that is two changes.  In between the fabric is
- *   started anew with hosts that come, their replicas are filled, whoever is to be elsewhere ends,
- *   gives its rows back, and starts there; then replicas of the hosts that are left end, and the
- *   fabric is started anew without those.
- * - Then all workers are told their shares of the global batch, in the same iteration; and their
- *   learning rate, where BATCH scaling says so.
+ * - More workers: nodes are added to the roster, and join when they are up.  Training does not wait
+ *   for them.
+ * - Fewer workers: the last ones are told to end, and give back what they had.  Then they are
+ *   fenced, as any worker that has ended (recover.h), and leave the roster.
+ * - More servers: empty ones start, and the lead moves parameters to them (lead/lead_move.c).
+ *   Fewer: it moves what the last ones have to the others; then they end.
+ *   Which servers have parts is in the lead's memory only.  When one that has a part dies, all go
+ *   back to the last checkpoint, and the wanted servers start with that.  The death of one that has
+ *   no part yet only ends this attempt.
+ * - Other hosts (scale_hosts.c): the job leaves some of HOSTS, or uses them again.  It then does as
+ *   if HOSTS named only those that it uses.  A host that comes is first asked whether it is there.
+ *   The fabric is started anew with it, and its replica is filled.  Workers that are to be
+ *   elsewhere end, give their rows back, and start there.  Then replicas of the hosts that the job
+ *   leaves end, and the fabric is started anew without these hosts.
+ *   Servers that are to be on another host need two changes.  First they give what they have to the
+ *   servers before them, as when there are to be fewer; then as many new ones start there.
+ * - At the end all workers are told their shares of the global batch, in the same iteration, and
+ *   their learning rate, if BATCH scaling says so.
  */
 #ifndef PACELINE_RUN_SCALE_H
 #define PACELINE_RUN_SCALE_H
@@ -44,25 +45,25 @@ struct sup_sizes {
 	uint64_t workers, servers;
 };
 
-/* Whether enough files and sockets may be open for the job as it is and so many nodes more: without
+/* Whether enough files and sockets may be open for the nodes of the job and so many more. Without
  * them processes could neither be started nor stopped, and would be left behind. -1: ERROR_OS. */
 int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more, struct error *err);
 
 #define SCALE_REASON_MAX 200
 
-/* How far servers are. */
+/* What is done next so that the wanted servers have the parts. */
 enum scale_move {
-	SCALE_OVER, /* those that have parts are those that are wanted */
+	SCALE_OVER, /* nothing: they have them */
 	SCALE_JOIN, /* new ones start */
 	SCALE_MOVE, /* the lead moves parts */
 	SCALE_LOOK  /* who has parts is asked for */
 };
 
-/* The record of a change's end. */
+/* Whether the log has the end of the change. */
 enum scale_logged {
 	SCALE_NOT_LOGGED,
-	SCALE_LOGGED,	    /* it is as wanted */
-	SCALE_LOGGED_FAILED /* not all of it */
+	SCALE_LOGGED,	    /* as done */
+	SCALE_LOGGED_FAILED /* as failed, or done only in part */
 };
 
 struct sup_scale_servers {
@@ -70,43 +71,43 @@ struct sup_scale_servers {
 	struct question move, look;
 	unsigned tries;
 	double began;    /* clock_mono(): new ones are awaited; 0: not yet */
-	double again;    /* clock_mono(): not before */
-	uint64_t bytes;  /* that were moved by the last change */
+	double again;    /* clock_mono(): the next step is not done before */
+	uint64_t bytes;  /* moved by the last change */
 	double stall;    /* the longest that workers waited for it, seconds */
-	char why[512];   /* an attempt failed last, and why; "": none did */
-	int is_new;      /* that step OVER was reached is not in the file yet */
+	char why[512];   /* why the last attempt failed; "": none did */
+	int is_new;      /* the file does not say yet that step OVER was reached */
 	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
 };
 
-/* Parameters move, for a change or to be shared out anew. */
+/* Parameters that move, for a change or a rebalance. */
 struct sup_move {
 	struct question question;
 	uint64_t version; /* of the map, when the lead was asked last */
-	double changed, asked; /* clock_mono() */
+	double changed, asked; /* clock_mono(): the version was another; the lead was asked */
 };
 
 struct sup_scale_hosts {
 	int under_way;
-	int ready; /* those that come are there: nodes may move */
+	int ready; /* the hosts that come can be used: nodes may move there */
 	char *from; /* names of those that were used before, for the log; NULL: unknown */
-	unsigned char *before; /* the same by index: it was used; NULL: unknown */
+	unsigned char *before; /* the same, a byte for each host; NULL: unknown */
 };
 
 struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
-	int is_kept;           /* its line was there */
+	int is_kept;           /* STATE/kept had a line of it */
 	int is_ahead; /* the file may have a change that was not begun */
-	int under_way, shared; /* all is there, and workers have been told their shares */
+	int under_way, shared; /* shared: all is there, and workers were told their shares */
 	uint64_t change;       /* number of the last one begun, from 1; in the file and in the log */
 	enum scale_logged logged;
 	double began; /* clock_mono(): the change */
 	char reason[SCALE_REASON_MAX];
-	char why[512]; /* it could not be done, or not all of it; "": it can */
+	char why[512]; /* why it was not done, or not all of it; "": nothing failed */
 	struct sup_scale_servers servers;
 	struct sup_scale_hosts hosts;
-	struct sup_wish *wishes;  /* in their order */
-	struct sup_wish *carried; /* that for which the last change was begun; NULL: over, or unknown */
+	struct sup_wish *wishes;  /* the queue */
+	struct sup_wish *carried; /* for which the last change was begun; NULL: over, or unknown */
 	uint64_t changes;         /* of the roster, by this supervisor */
 	uint64_t changes_done;
 };
@@ -118,17 +119,19 @@ int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, con
 /* The same, and those hosts only, by their names with commas between them; NULL: as they are. */
 int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers, const char *hosts,
 			 const char *reason, struct request *rq);
-/* How many are the most that somebody waits for; 0: nobody says how many. */
+/* The greatest number of servers for which anybody waits; 0: nobody waits for a number of
+ * servers. */
 uint64_t sup_scale_servers_wanted(const struct supervisor *s);
 /* How many workers there may be at most, as far as is known here. */
 uint64_t sup_scale_workers_most(const struct supervisor *s);
 /* Samples of an iteration, all workers together. */
 uint64_t sup_scale_batch(const struct supervisor *s);
 
-/* What an earlier supervisor kept; before the roster is filled, and then for its nodes. */
+/* Takes what an earlier supervisor kept: call before the roster is filled. */
 int sup_scale_take(struct supervisor *s, const struct record *r, struct error *err);
+/* Marks the nodes that join or leave: call when the roster is filled. */
 void sup_scale_mark(struct supervisor *s);
-/* Who runs is known. */
+/* Call when it is known which nodes run. */
 void sup_scale_begin(struct supervisor *s);
 /* In PHASE_RUNNING. */
 void sup_scale_step(struct supervisor *s);
@@ -136,26 +139,28 @@ void sup_scale_step(struct supervisor *s);
 void sup_scale_over(struct supervisor *s);
 void sup_scale_free(struct supervisor *s);
 
-/* For the roster: so many nodes it begins with. */
+/* How many nodes the roster begins with. */
 uint64_t sup_scale_workers(const struct supervisor *s);
 uint64_t sup_scale_servers(const struct supervisor *s);
-/* It leaves, has ended, and is not fenced yet. */
+/* Whether it leaves, has ended, and is to be fenced. */
 int sup_scale_fences(const struct sup_node *n);
-/* It is. */
+/* It was fenced. */
 void sup_scale_fenced(struct sup_node *n);
-/* A node that joins ended, and is not to be tried any more: the change fails, not the job. 0: it
- * joins nothing. */
+/* A node ended, and is not tried again. 1: it was joining: the change fails, and the job goes on.
+ * 0: it was not joining. */
 int sup_scale_gives_up(struct sup_node *n, const char *why);
-/* It fails so often. */
+/* Whether a node that ended is joining, and has not failed too often: it is tried again. */
 int sup_scale_is_tried(const struct sup_node *n);
-/* A server that has a part, as far as is known. */
+/* Whether it is a server that has a part, as far as is known. */
 int sup_scale_has_part(const struct sup_node *n);
-/* A server that joins. */
+/* A server ended while it was joining. */
 void sup_scale_joiner_ended(struct sup_node *n);
+/* Whether it may be launched now. */
 int sup_scale_may_launch(const struct sup_node *n);
-/* All servers are off, and start anew: as many as are wanted, also by those who wait. -1: not yet. */
+/* All servers are off, and start anew: as many as are wanted, also by those who wait. -1: that is
+ * not on disk yet, or the job fails. */
 int sup_scale_rolled_back(struct supervisor *s);
-/* The version of the map with which they start; 1: that of a job in which none ever moved. */
+/* The version of the map with which they start; 1 in a job in which no part ever moved. */
 uint64_t sup_scale_map(const struct supervisor *s);
 /* "joining", "leaving", or NULL. */
 const char *sup_scale_word(const struct sup_node *n);
@@ -172,19 +177,19 @@ struct sup_wish {
 	struct sup_wish *next;
 	struct supervisor *sup;
 	struct sup_sizes want; /* 0: as many as there are */
-	unsigned char *hosts;  /* a byte each; NULL: as they are */
-	unsigned tries;        /* changes that were begun for it */
-	int has_rest;          /* one was, that is not all of it: the file has the rest */
+	unsigned char *hosts;  /* a byte for each host; NULL: as they are */
+	unsigned tries;        /* how many changes were begun for it */
+	int has_rest;          /* the last of these is not all of it; the file has the rest */
 	char reason[SCALE_REASON_MAX];
 	struct request *rq; /* NULL: nobody waits */
 };
 
-/* At the end of the queue. NULL: no memory. */
+/* Adds one at the end of the queue. NULL: no memory. */
 struct sup_wish *sup_wish_add(struct supervisor *s, const struct sup_sizes *want, const char *reason);
-/* Who is to be answered, or NULL. */
+/* Takes it out of the queue, and frees it. Returns the request that is to be answered, or NULL. */
 struct request *sup_wish_drop(struct sup_wish *w);
 void sup_wish_refuse(struct sup_wish *w, const struct sup_scale_refusal *why);
-/* Whether the job, as it is now, may be so. */
+/* Whether the job, as it is now, can become so. -1: it can't; why is filled. */
 int sup_scale_check(const struct supervisor *s, const struct sup_wish *w,
 		    struct sup_scale_refusal *why);
 
@@ -198,35 +203,37 @@ enum scale_next {
 enum scale_next scale_next(const struct sup_sizes *have, const struct sup_sizes *want, int other_hosts,
 			   uint64_t stay, struct sup_sizes *to);
 
-/* By which each worker's learning rate is multiplied. */
+/* The factor by which each worker's learning rate is multiplied. */
 double sup_scale_rate_factor(const struct supervisor *s);
-/* All workers are told their shares. */
+/* Tells all workers their shares. */
 void sup_scale_share(struct supervisor *s);
-/* Lines for a lead that knows nothing yet. Nothing ran, so nothing is in force. */
+/* The learning rates of a scaled job, for a lead that knows nothing yet. Nothing ran, so nothing is
+ * in force. */
 void sup_scale_put_rates(struct supervisor *s);
 
 __attribute__((format(printf, 3, 4))) int sup_scale_refuse(struct sup_scale_refusal *why,
 							   const char *code, const char *fmt, ...);
 
-/* Names to a block that the caller frees, of a byte for each host: it is one of them. -1: refused. */
+/* Reads names into a block that the caller frees; it has a byte for each host, 1 if it is named.
+ * -1: refused. */
 int sup_scale_hosts_parse(const struct supervisor *s, const char *names, unsigned char **out,
 			  struct sup_scale_refusal *why);
 #define SCALE_HOSTS_MAX 1024 /* bytes of all names */
-/* wanted, or those that are used (NULL); "": all of them. */
+/* The names of wanted, or (NULL) of the hosts that are used; "": all are used. */
 void sup_scale_hosts_text(const struct supervisor *s, const unsigned char *wanted,
 			  char out[SCALE_HOSTS_MAX]);
-/* Other ones than HOSTS had when this was kept are others. */
+/* A sum of the names in HOSTS. It is kept with a change: if HOSTS has changed since, it differs. */
 uint64_t sup_scale_hosts_sum(const struct supervisor *s);
 int sup_scale_hosts_differ(const struct supervisor *s, const unsigned char *wanted);
-/* What was answered is too old. */
+/* The answers of hosts are too old: they are asked again. */
 void sup_scale_hosts_forget(struct supervisor *s);
-/* Those that come are asked. 1: an answer is awaited. -1: one is not there. */
+/* Asks the hosts that come. 0: all are there. 1: an answer is awaited. -1: one does not answer. */
 int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 			struct sup_scale_refusal *why);
-/* Servers before the first one that is to be elsewhere. */
+/* How many servers there are before the first one that is to be on another host. */
 uint64_t sup_scale_hosts_stay(struct supervisor *s, const unsigned char *wanted);
 void sup_scale_hosts_begin(struct supervisor *s, const unsigned char *wanted);
-/* As the file says, before the roster is filled. */
+/* Uses hosts as the file says: call before the roster is filled. */
 void sup_scale_hosts_take(struct supervisor *s, const unsigned char *wanted, int under_way);
 /* 1: not yet as wanted. */
 int sup_scale_hosts_step(struct supervisor *s);
@@ -235,18 +242,18 @@ void sup_scale_hosts_end(struct supervisor *s);
 /* 1: they are not yet as wanted. */
 int sup_scale_servers_step(struct supervisor *s);
 void sup_scale_servers_begin(struct supervisor *s, int anew);
-/* It is not tried any more. */
+/* The attempt under way is the last one. */
 void sup_scale_servers_fail(struct supervisor *s);
-/* The file says what is so now. -1: not yet. */
+/* Writes into the file what holds now. -1: it is not on disk yet. */
 int sup_scale_keep(struct supervisor *s, int under_way);
 void sup_scale_leave(struct sup_node *n);
-/* The lead is asked to move parameters. */
+/* Call when the lead is asked to move parameters. */
 void sup_move_began(struct supervisor *s);
-/* While it does: whether no piece of them has moved for too long, so that all go back. */
+/* Call again and again while it does. 1: no piece has moved for too long, and all go back. */
 int sup_move_is_late(struct supervisor *s);
-/* Servers that those who wait want are wanted now. 1: they are others than before. */
+/* As many servers are wanted now as those who wait want. 1: that is another number than before. */
 int sup_scale_take_servers(struct supervisor *s);
-/* Nodes for them. -1: the job fails. */
+/* Adds nodes for them. -1: the job fails. */
 int sup_scale_add_servers(struct supervisor *s);
 
 #endif

@@ -143,7 +143,7 @@ uint64_t sup_scale_hosts_stay(struct supervisor *s, const unsigned char *wanted)
 	uint64_t stay = 0;
 	enum host_use *use = calloc(s->hosts.count, sizeof *use);
 	if (!use)
-		return 1; /* all but the lead move, which is right, too */
+		return 1; /* all servers but the lead move, which is right, too */
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		use[i] = s->hosts.host[i].use;
 		if (i >= s->hosts.first)
@@ -205,7 +205,8 @@ static int scale_hosts_is_late(const struct supervisor *s)
 	return clock_mono() - s->scale.began >= deadline_seconds(DEADLINE_SCALE);
 }
 
-/* Nobody moves to a host before it can be reached, and its replica has what the others have. */
+/* Whether nodes may move: the hosts that come can be reached, and their replicas have the
+ * parameters. */
 static int are_ready(const struct supervisor *s)
 {
 	size_t serve = 0, missing = 0;
@@ -224,8 +225,8 @@ static int are_ready(const struct supervisor *s)
 	return serve > 0 && (missing == 0 || scale_hosts_is_late(s));
 }
 
-/* A supervisor before us began it: what was used then is in no file. Those that have the parameters
- * were, or are as good. */
+/* An earlier supervisor began the change, and no file says which hosts were used before. They are
+ * taken to be those whose replicas have the parameters: these will do in any case. */
 static void scale_hosts_recall(struct supervisor *s)
 {
 	struct sup_scale_hosts *c = &s->scale.hosts;
@@ -255,7 +256,7 @@ static int may_move(const struct sup_node *n)
 	return (n->role == sup_trainers(n->sup) || n->role == &role_spare) && !n->leaving;
 }
 
-/* It ends as one that leaves does, and starts elsewhere at once. */
+/* The node ends as one that leaves does, and starts elsewhere at once. */
 static void scale_hosts_move(struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
@@ -263,12 +264,12 @@ static void scale_hosts_move(struct sup_node *n)
 	if (!sup_node_runs(n) || n->end_wanted || to == s->hosts.count || to == n->at ||
 	    (s->hosts.host[n->at].use == HOST_USED && to != n->home))
 		return;
-	n->restart.from = clock_mono(); /* its rows are given back, and it is nobody's fault */
+	n->restart.from = clock_mono(); /* its rows are given back, and no shard is held for it */
 	n->uncounted++;
 	sup_node_renew(n, SIGTERM);
 }
 
-/* It is where it is to be, or it is not to be waited for. */
+/* Whether it is where it is to be, or is not waited for. */
 static int has_moved(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
@@ -292,7 +293,7 @@ static int scale_hosts_leave(struct sup_host *h)
 	EACH_OF (n, s, &role_replica) {
 		if (n->at != at || sup_node_is_off(n))
 			continue;
-		if (!busy && sup_turn_may_begin(s, TURN_RELEASE)) /* nobody adds to it any more */
+		if (!busy && sup_turn_may_begin(s, TURN_RELEASE)) /* no worker uses it any more */
 			sup_node_stop(n, SIGTERM);
 		busy = 1;
 	}

@@ -13,7 +13,7 @@
 #define AGAIN_SECONDS 0.5 /* after an attempt that failed */
 #define LOOK_SECONDS 0.2  /* while it is under way */
 #define PROGRESS_SECONDS 5.0
-#define MAP_BITS 32       /* of a version: maps of one incarnation */
+#define MAP_BITS 32       /* of a version: the number of the map in its incarnation */
 
 int sup_scale_has_part(const struct sup_node *n)
 {
@@ -41,7 +41,7 @@ static void scale_servers_again(struct supervisor *s, enum scale_move step, doub
 	sup_kick_after(s, seconds);
 }
 
-/* What was there before stays. */
+/* The servers that were there before stay, and the new ones leave. */
 static void revert(struct supervisor *s)
 {
 	s->scale.now.servers = 0;
@@ -80,7 +80,7 @@ static void scale_servers_join(struct supervisor *s)
 		sup_kick_after(s, left);
 }
 
-/* One that may have a part by now: the lead knows, and may wait for it in vain. */
+/* It may have a part by now. Only the lead knows, and may wait for this server in vain. */
 void sup_scale_joiner_ended(struct sup_node *n)
 {
 	struct sup_scale_servers *c = &n->sup->scale.servers;
@@ -90,16 +90,18 @@ void sup_scale_joiner_ended(struct sup_node *n)
 	scale_servers_again(n->sup, SCALE_LOOK, 0);
 }
 
-/* Until the lead has said that it has no part: the next process would have none. */
+/* After the death of a joining server not before the lead has said that it has no part: its next
+ * process would not have it. */
 int sup_scale_may_launch(const struct sup_node *n)
 {
 	enum scale_move step = n->sup->scale.servers.step;
 	return n->role != &role_server || !n->joining || (step != SCALE_MOVE && step != SCALE_LOOK);
 }
 
-/* ---- the lead's ---- */
+/* ---- what the lead does ---- */
 
-/* How long a move takes is nobody's to say; how long a piece of it is. */
+/* It can't be said how long a move may take, but how long a piece of it may: each piece that has
+ * moved makes a new version of the map. */
 static void on_moving(const struct record *r, void *owner)
 {
 	struct sup_move *m = &((struct supervisor *)owner)->move;
@@ -179,7 +181,7 @@ static void scale_servers_move(struct supervisor *s)
 		free(parts);
 		return;
 	}
-	/* Their lines: all sockets in one would be longer than a line may be. */
+	/* A line for each socket: all in the request would make it longer than a line may be. */
 	record_begin(&o, line, sizeof line, "move");
 	record_add_u64(&o, "parts", s->scale.now.servers);
 	record_add_u64(&o, "bytes", len);
@@ -198,7 +200,7 @@ static void scale_servers_on_part(const struct record *r, void *owner)
 		n->has_part = 1;
 }
 
-/* One that has a part and does not run takes its parameters along. */
+/* Whether all servers that have parts run: with one that does not, its parameters are lost. */
 static int scale_servers_all_run(const struct supervisor *s)
 {
 	EACH_OF (n, s, &role_server)
@@ -207,7 +209,7 @@ static int scale_servers_all_run(const struct supervisor *s)
 	return 1;
 }
 
-/* Whether who has parts is who should. */
+/* Whether those have parts that are to have them, and no others. */
 static int is_reached(const struct supervisor *s)
 {
 	EACH_OF (n, s, &role_server)
@@ -223,7 +225,7 @@ static void scale_servers_on_found(const struct record *r, void *owner)
 	uint64_t moving = 0;
 	if (c->step != SCALE_LOOK || s->phases.now != PHASE_RUNNING)
 		return;
-	if (sup_answer_ok(r) && !scale_servers_all_run(s)) { /* whatever the lead still waits for */
+	if (sup_answer_ok(r) && !scale_servers_all_run(s)) { /* even if the lead still waits */
 		sup_rollback_begin(s, "a server ended while parts moved");
 		return;
 	}
@@ -237,7 +239,7 @@ static void scale_servers_on_found(const struct record *r, void *owner)
 		scale_servers_again(s, SCALE_JOIN, c->tries > 0 ? AGAIN_SECONDS : 0);
 		return;
 	}
-	if (is_reached(s)) /* what they have is not even yet */
+	if (is_reached(s)) /* their parts are not even yet */
 		arrive(s);
 	else
 		revert(s);
@@ -249,12 +251,12 @@ static void scale_servers_find_parts(struct supervisor *s)
 		return;
 	EACH_OF (n, s, &role_server)
 		n->has_part = 0;
-	/* Not behind a move that is not answered yet. */
+	/* On another connection than the move, which is not answered yet. */
 	sup_ask(&s->scale.servers.look, &sup_lead(s)->link, RECORD_BARE("parts"),
 		scale_servers_on_part, scale_servers_on_found, s);
 }
 
-/* ---- those that have nothing any more ---- */
+/* ---- servers that have no part any more ---- */
 
 static int scale_servers_let_go(struct supervisor *s)
 {
@@ -276,7 +278,7 @@ static int scale_servers_let_go(struct supervisor *s)
 	return there;
 }
 
-/* ---- */
+/* ---- for others ---- */
 
 void sup_scale_servers_begin(struct supervisor *s, int anew)
 {
@@ -290,7 +292,7 @@ void sup_scale_servers_begin(struct supervisor *s, int anew)
 		return;
 	c->ever = 1;
 	sup_move_began(s);
-	/* An earlier supervisor may have asked for it. */
+	/* An earlier supervisor may have asked the lead already. */
 	scale_servers_again(s, anew ? SCALE_JOIN : SCALE_LOOK, 0);
 }
 
@@ -317,7 +319,7 @@ int sup_scale_servers_step(struct supervisor *s)
 		return 1;
 	if (c->step != SCALE_OVER)
 		return 1;
-	/* Whether leavers are missing is told by this, should nobody of us be there to see them go. */
+	/* If this supervisor dies, the next one knows by this that missing servers have left. */
 	if (c->is_new && sup_scale_keep(s, 1) != 0)
 		return 1;
 	c->is_new = 0;

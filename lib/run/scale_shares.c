@@ -1,4 +1,4 @@
-/* scale_shares: the batch, and each worker's part of it, of a job that is scaled; see scale.h. */
+/* scale_shares: the batch of a job that is scaled, and each worker's share of it; see scale.h. */
 #include "run/sup.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ static double scale_shares_weight(const struct supervisor *s, const struct sup_n
 	return a ? (double)(a->size * a->accum) : NAN;
 }
 
-/* As they were to each other, where somebody had decided on that; new ones get the mean. */
+/* Workers on whose sizes somebody had decided keep them in proportion; the others get the mean. */
 static void add_sizes(struct supervisor *s, struct sup_actions *list)
 {
 	double known = 0, mean = 1, sum = 0, at = 0;
@@ -87,7 +87,7 @@ static void add_rates(struct supervisor *s, struct sup_actions *list)
 	}
 }
 
-/* At least one is waited for at each barrier. */
+/* There are fewer backup workers than workers, so that each barrier waits for at least one. */
 static void add_backup(struct supervisor *s, struct sup_actions *list)
 {
 	const struct action *a = sup_in_force_find(s, ACTION_BACKUP_WORKERS, "");
@@ -98,7 +98,7 @@ static void add_backup(struct supervisor *s, struct sup_actions *list)
 	sup_actions_add(list, &set, 0, NULL);
 }
 
-/* Where somebody sets sizes at every barrier he knows who is there. */
+/* No sizes where they are set at every barrier: whoever sets them knows the members. */
 void sup_scale_share(struct supervisor *s)
 {
 	struct sup_actions list = {0};

@@ -1,5 +1,5 @@
-/* scale_wish: those who want a job to be scaled, what they may want, and what comes next of it; see
- * scale.h. */
+/* scale_wish: the queue of those who want the job to be scaled, what they may want, and which
+ * change comes next; see scale.h. */
 #include "run/sup.h"
 
 #include <stdarg.h>
@@ -170,7 +170,7 @@ void sup_wish_refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
 		request_err(rq, why->code, "%s", why->text);
 }
 
-/* Who asked has gone: what was asked for is done all the same. */
+/* The client that asked has gone: what it asked for is done all the same. */
 static void scale_wish_cancelled(struct request *rq, void *arg)
 {
 	struct sup_wish *w = arg;

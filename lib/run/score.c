@@ -11,7 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-
 /* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
  * prediction must not become a score. */
 static const char script[] =

@@ -51,7 +51,7 @@ static void on_tested(const struct child_end *e, void *arg)
 	char text[CHILD_WHY_MAX];
 	int got;
 	s->self_test.child = NULL;
-	/* Its status says, too, that a host is bad. */
+	/* This status says that a host is bad: the test has worked. */
 	if (e->end.status != ERROR_NEGATIVE && child_failure(e, text)) {
 		sup_note(s, "warning", "the self-test of the hosts has failed: %s", text);
 		return;

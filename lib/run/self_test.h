@@ -1,9 +1,9 @@
 /*
- * self_test: when a node is suspected (it hung, or a solution restarts it because it is slow) all
- * hosts that train are tested at once by node-host(8), beside what they do (BAD_HOSTS=test:on); those of
- * LAUNCHER more are not.  A bad one is named in the log and avoided (hosts.h), and its workers are
- * restarted elsewhere, as often as KILL_RESTART and the like let anybody.  Not more than once in
- * half a minute.
+ * self_test: tests hosts when a node is suspected: it hung, or a solution restarts it because it is
+ * slow (BAD_HOSTS=test:on).  All hosts that train are tested at once by node-host(8), beside what
+ * they do, except those of LAUNCHER more.  A bad one is named in the log and avoided (hosts.h).
+ * Its workers are restarted elsewhere, as far as the guard of restarts lets them (restart_guard.h).
+ * There is at most one test in half a minute.
  */
 #ifndef PACELINE_RUN_SELF_TEST_H
 #define PACELINE_RUN_SELF_TEST_H

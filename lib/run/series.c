@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #define LEAST_SECONDS 0.5
-#define NODE_SECONDS 0.02  /* and as many more a node */
-#define PART 1000.0        /* of the time so far: a picture has no more points */
-#define PART_NODES 12000.0 /* of many nodes fewer: so many of all together */
+#define NODE_SECONDS 0.02  /* so much more for each node */
+#define PART 1000.0        /* records of a node, evenly in time: a picture has no more points */
+#define PART_NODES 12000.0 /* if there are many nodes: records of all together */
 #define PART_MIN 50.0
 #define MOST_SECONDS 120.0
 #define MOST_NODE_SECONDS 10.0
@@ -23,7 +23,7 @@ double series_seconds(double elapsed, size_t nodes)
 	return fmin(fmax(elapsed / part, LEAST_SECONDS + NODE_SECONDS * n), most);
 }
 
-/* A phase's end is seen as well as its course: what was done last is in a record. */
+/* There is a record after each change of phase, too, with what was done last in the phase. */
 int sup_series_due(const struct supervisor *s)
 {
 	enum sup_phase now = s->phases.now;

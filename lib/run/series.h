@@ -1,9 +1,10 @@
 /*
- * series: the course of the nodes in STATE/job.log, for a later look at the job (trainctl report):
- * now and then a `series` record for each node, from the monitor's snapshots.  Its numbers are sums
- * since the node began, so that what lies between two records is known, however far apart they are.
+ * series: the course of the nodes in STATE/job.log, for a later look at the job (trainctl report).
+ * Now and then a `series` record is written for each node, from the monitor's snapshots.  Its
+ * numbers are sums since the node began: so it is known what was done between two records, however
+ * far apart they are.
  *
- * The log must not grow without end: the longer a job has run and the more nodes it has, the rarer
+ * The log must not grow without end.  The longer a job has run and the more nodes it has, the rarer
  * the records are: less than 32 MiB in a week for up to 300 nodes, with about 220 bytes a record.
  */
 #ifndef PACELINE_RUN_SERIES_H

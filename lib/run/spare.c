@@ -35,7 +35,7 @@ static int goes(const struct sup_node *n, uint64_t workers)
 	return n->made_as == &role_worker && n->made_number >= workers;
 }
 
-/* A worker before that place that goes. */
+/* A worker in a place that stays, which leaves. */
 static struct sup_node *one_that_goes(struct supervisor *s, uint64_t workers)
 {
 	EACH_OF (n, s, &role_worker)
@@ -44,7 +44,7 @@ static struct sup_node *one_that_goes(struct supervisor *s, uint64_t workers)
 	return NULL;
 }
 
-/* A worker behind it that stays. */
+/* A worker in a place that goes, which stays. */
 static struct sup_node *one_that_stays(struct supervisor *s, uint64_t workers)
 {
 	EACH_OF (n, s, &role_worker)
@@ -120,8 +120,8 @@ void sup_spares_forget(struct supervisor *s)
 
 /* ---- a place ---- */
 
-/* What the dead worker was told holds for its place; the spare may have been told something else in
- * an earlier place. */
+/* Tells the spare what holds for its place, as the dead worker was told. In an earlier place the
+ * spare may have been told something else. */
 static void tell_sizes(struct sup_node *n, const struct sup_node *dead)
 {
 	struct supervisor *s = n->sup;
@@ -175,7 +175,8 @@ static int is_missed(const struct sup_node *n)
 	       (n->stage == STAGE_MENDING || n->stage == STAGE_PAUSING || n->stage == STAGE_OFF);
 }
 
-/* The host of the dead one may be why it died. */
+/* A spare that waits; on another host if possible, because the dead one's host may be why it
+ * died. */
 static struct sup_node *find_waiting(const struct supervisor *s, const struct sup_node *missed)
 {
 	struct sup_node *found = NULL;
@@ -190,7 +191,7 @@ static struct sup_node *find_waiting(const struct supervisor *s, const struct su
 	return found;
 }
 
-/* A worker that is missed; not one that the job goes on without. */
+/* The first worker that is missed. NULL: none. */
 static struct sup_node *find_missed(const struct supervisor *s)
 {
 	EACH_OF (n, s, &role_worker)

@@ -1,13 +1,13 @@
 /*
- * spare: nodes that stand ready (WORKERS spares): started, their data open, members of nothing.  When a
- * worker has ended, one of them takes its place at once, while what the dead one left behind is
- * removed (recover.h); the worker that comes back is a spare from then on.
+ * spare: nodes that stand ready (WORKERS spares): they run and have their data open, but train
+ * nothing.  When a worker has ended, a spare takes its place at once, while what the dead worker
+ * left behind is removed (recover.h).  The worker that comes back is a spare from then on.
  *
- * Both keep their ids, and swap their roles and numbers.  STATE/kept says who has which, for
+ * Both keep their ids, and swap their roles and numbers.  STATE/kept says which node has which, for
  * the supervisor that comes after a crash.  A spare asks for its place (`spare id=`).  So a spare
- * that hangs before it is ready is never chosen, and one whose supervisor has gone asks the next.
+ * that hangs before it is ready is never chosen, and one whose supervisor has died asks the next.
  *
- * There are no spare servers: the first server leads, and all servers go back together, so a spare
+ * There are no spare servers.  The first server leads, and all servers go back together: a spare
  * would make nothing faster (trainctl(1)).
  */
 #ifndef PACELINE_RUN_SPARE_H
@@ -23,7 +23,7 @@ struct supervisor;
 
 /* Of a node. */
 struct sup_spare {
-	struct request *rq; /* it waits for a place; NULL: it does not (yet) */
+	struct request *rq; /* it waits for a place; NULL: it does not */
 	int given_up;       /* it ended too often */
 };
 
@@ -35,13 +35,13 @@ void sup_spare_asks(struct sup_node *n, struct request *rq);
 void sup_spare_give_up(struct sup_node *n, const char *why);
 int sup_node_is_spare(const struct sup_node *n);
 
-/* The job shall have only so many workers. Nodes that were made for higher places leave, whatever
- * place they have now, so that ids are as in a job that begins with this number. Workers change
- * places for this; a node made for a higher place that is a spare now leaves, too. */
+/* The job is to have only so many workers, with the ids of a job that begins with this number. So
+ * the nodes that were made for higher places leave, whatever places they have now: workers change
+ * places for this, and a spare that was made for a higher place leaves, too. */
 void sup_spares_settle(struct supervisor *s, uint64_t workers);
-/* A worker that leaves has ended. If it was made for a place that stays, it becomes the spare
- * instead of the node that is a spare now; that node is returned, to be dropped in its stead. NULL:
- * that node still runs, and is ending. */
+/* A worker that leaves has ended. Returns the node that is to be dropped. If the worker was made
+ * for a place that stays, it becomes a spare, and the spare that leaves is dropped in its stead.
+ * NULL: that spare is still ending. */
 struct sup_node *sup_spare_drops(struct sup_node *worker);
 
 /* Prints a line for each node that has another's role. */

@@ -19,7 +19,7 @@ enum node_stage {
 	STAGE_OFF,      /* not running, and nobody waits for it */
 	STAGE_STARTING, /* its process runs */
 	STAGE_READY,    /* it answers (a worker: it is a member) */
-	STAGE_MENDING,  /* ended; first its traces elsewhere are removed */
+	STAGE_MENDING,  /* ended; what it left behind elsewhere is being removed */
 	STAGE_PAUSING,  /* waits before it is launched again */
 	STAGE_STOPPING, /* told to end */
 	STAGES
@@ -40,7 +40,7 @@ enum node_event {
 enum node_action {
 	DO_NOTHING,
 	DO_TELL, /* say that it is ready */
-	DO_MEND, /* worker: fence, fail; server: roll back; others: nothing to mend */
+	DO_MEND, /* what its role asks for (role_death) */
 	DO_FAIL, /* the job is over */
 	DO_PAUSE,
 	DO_LAUNCH,

@@ -4,7 +4,7 @@
  * Each module has a header, and a struct here that only this module writes; others may read the
  * struct, and call the module's functions.
  *
- * The supervisor is level-triggered: callbacks only note what happened and kick; then the step of
+ * The supervisor is level-triggered.  Callbacks only note what happened and kick; then the step of
  * the phase looks at the state and does the next thing that is missing.  The same steps serve a
  * first start, an adoption after kill -9, and a rollback.
  */
@@ -60,7 +60,7 @@ struct supervisor {
 	struct event *tick, *periodic, *hangup;
 	struct {
 		double before; /* seconds of the job's earlier starts */
-		double kept;   /* clock_mono(): written last */
+		double kept;   /* clock_mono(): when the sum was written last */
 	} spent;
 	/* what each module owns */
 	struct sup_phases phases;
@@ -94,7 +94,7 @@ struct supervisor {
 	struct sup_metrics metrics;
 };
 
-/* How long the job had run before. */
+/* Takes from STATE/kept how long the job ran before. */
 int sup_time_take(struct supervisor *s, const struct record *r, struct error *err);
 
 #endif

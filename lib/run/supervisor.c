@@ -1,4 +1,4 @@
-/* supervisor: see supervisor.h. What happens when is the phases' business (phase.h). */
+/* supervisor: see supervisor.h. The phases decide what is done when (phase.h). */
 #include "run/sup.h"
 
 #include "base/clock.h"
@@ -20,7 +20,7 @@
 
 /* ---- how long the job has run, all its starts together ---- */
 
-#define TIME_SECONDS 10.0 /* between two times that are kept; as much is lost in a crash */
+#define TIME_SECONDS 10.0 /* after which it is kept again; a crash loses no more */
 
 static double run_time(const struct supervisor *s)
 {
@@ -63,7 +63,7 @@ static void supervisor_on_tick(evutil_socket_t fd, short what, void *arg)
 	sup_kick(s);
 }
 
-/* What the job file wants done every so many seconds. */
+/* What the job file wants to be done every so many seconds. */
 static void on_periodic(evutil_socket_t fd, short what, void *arg)
 {
 	struct supervisor *s = arg;
@@ -80,7 +80,7 @@ static void on_periodic(evutil_socket_t fd, short what, void *arg)
 	sup_rebalance_periodic(s);
 }
 
-/* Often enough for the shortest of them. */
+/* Seconds between calls of on_periodic(): few enough for the shortest of these times. */
 static double period(const struct job *job)
 {
 	const double every[] = {job->every, job->checkpoint_every, job->eval_every, job->max_time,
@@ -151,8 +151,8 @@ static int is_finished(const struct supervisor *s)
 	return (s->phases.goal == GOAL_DONE || s->phases.goal == GOAL_EARLY) && scored;
 }
 
-/* A job that is done is not run again: the caller finds this summary. A job that could not be
- * scored has none: started again it has nothing left to train, and is scored. */
+/* A job that is done is not run again, because the caller finds its summary. A job that could not
+ * be scored keeps none: when it is started again, nothing is left to train, and it is scored. */
 static void keep_summary(struct supervisor *s, const struct supervisor_result *result)
 {
 	char path[DIRS_PATH_MAX];
@@ -189,7 +189,7 @@ static int supervisor_make_server(struct supervisor *s, struct error *err)
 					 .owner = s,
 					 .signalled = supervisor_on_signal};
 	if (server_new(&s->server, &options, err) != 0) {
-		/* With the same state it would have been found before. */
+		/* A job with the same state would have been found before. */
 		if (err->code == ERROR_TEMPFAIL)
 			error_set(err, ERROR_TEMPFAIL, s->dirs.run,
 				  "a job with another state directory runs here; wait for its end, or "
@@ -216,7 +216,7 @@ static int supervisor_make_events(struct supervisor *s, struct error *err)
 }
 
 #define FILES_BESIDE 36 /* logs, sockets, clients, what a launch has open for a moment */
-#define FILES_NODE 3    /* of one that is asked: connections, and what tells its end */
+#define FILES_NODE 3    /* for one that is asked: its connections, and what tells its end */
 #define FILES_HOST 4
 
 int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more, struct error *err)
@@ -283,7 +283,7 @@ static int supervisor_begin(struct supervisor *s, struct error *err)
 		return -1;
 	if (sup_kept_read(s, KEPT_INTENT, KEPT_IN_FORCE, err) != 0)
 		return -1;
-	sup_scale_mark(s); /* who has which place is known */
+	sup_scale_mark(s); /* by now it is known which node has which place */
 	if (sup_metrics_open(s, prepare_running(&s->dirs, id), err) != 0)
 		return -1;
 	sup_log_begin(s, 0); /* what is adopted is of this run */
@@ -305,8 +305,9 @@ static int supervisor_begin(struct supervisor *s, struct error *err)
 	return 0;
 }
 
-/* A server that was killed while it left has left its part in memory, for its next life: there is none.
- * On hosts that do not see our state it is swept (parts.h); else its keeper goes by itself, later. */
+/* A server that was killed has left its part in memory for its next process, which there is not. On
+ * hosts that do not see our state a sweep removes it (parts.h). On the others the process that
+ * holds it ends by itself, later. */
 static void forget_memory(const struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX];

@@ -1,11 +1,13 @@
 /*
- * supervisor: starts, minds and finishes one job (trainctl run).
+ * supervisor: starts, supervises and finishes one job (trainctl run).
  *
- * It owns which nodes run, the intent to roll back, the names of checkpoints, and the job's log
- * (STATE/job.log).  It owns no parameter, no shard and no measurement: it asks for them.  It has
- * one event loop, and never waits for a daemon longer than the deadlines of deadline.h.
+ * It decides which nodes run and when all go back to a checkpoint, gives checkpoints their names,
+ * and writes the job's log (STATE/job.log).  It has no parameters, shards or measurements of its
+ * own: it asks for them.  It has one event loop, and never waits for a daemon longer than the
+ * deadlines of deadline.h.
  *
- * A supervisor that was killed is just run again: it adopts what runs, and finishes an intent.
+ * After a supervisor was killed, the job is just run again: the new one adopts what runs, and
+ * finishes a rollback that was under way.
  */
 #ifndef PACELINE_RUN_SUPERVISOR_H
 #define PACELINE_RUN_SUPERVISOR_H
@@ -56,16 +58,16 @@ struct supervisor_options {
 	struct dirs dirs;      /* made (dirs_make), locked by the caller */
 	uint64_t samples;      /* rows of DATA */
 	uint64_t bad_rows;     /* of these, left out */
-	const uint64_t *rows;  /* of each of its files */
+	const uint64_t *rows;  /* of each file of DATA */
 	const struct hosts *hosts; /* where nodes run: this machine first */
 	const char *network; /* of all hosts: MPI uses no other; "" or NULL: what it finds */
 	const char
-		*search_path; /* where to look for programs that do not lie beside us; or NULL */
+		*search_path; /* where to look for programs that are not beside this one; or NULL */
 	const char *notify_socket;
 	const char *history; /* file of finished jobs (plan/history.h); NULL: none is kept */
 	double row_seconds; /* between rows, after the early ones */
-	/* Called for a row from the lead, and, four times a second and in every phase, for what
-	 * changed meanwhile. May be NULL. */
+	/* row is called for each row of the lead; tick four times a second until the job stops,
+	 * with what is known by then. Both may be NULL. */
 	void (*row)(const struct run_row *row, void *arg);
 	void (*tick)(const struct run_row *row, void *arg);
 	void *arg;
@@ -81,9 +83,9 @@ struct supervisor_result {
 int supervisor_run(const struct supervisor_options *options, struct supervisor_result *result,
 		   struct error *err);
 
-/* For a job that does not run: -1 if supervisor_run() would refuse it before it starts a node, as
- * far as job, dirs and hosts of options tell: too few files may be open, or the number of nodes
- * that the job was scaled to can't be read. Makes nothing. */
+/* For a job that does not run: -1 if supervisor_run() would refuse it before it starts a node.
+ * Looks only at job, dirs and hosts of options, and finds that too few files may be open, or that
+ * the number of nodes to which the job was scaled can't be read. Makes nothing. */
 int supervisor_check(const struct supervisor_options *options, struct error *err);
 
 #endif

@@ -49,7 +49,7 @@ static void open_link(struct link *link, struct sup_node *n, double answer_secon
 static void close_link(struct link *link)
 {
 	struct peer *peer = link->peer;
-	link->peer = NULL; /* first: those who are told must find it closed */
+	link->peer = NULL; /* first: those whom peer_free() tells must find it closed */
 	peer_free(peer);
 }
 
@@ -58,7 +58,7 @@ int sup_link_up(const struct link *link)
 	return link->peer && peer_is_up(link->peer);
 }
 
-/* The monitor may have begun before, or after, somebody set the machine's clock. */
+/* Somebody may have set the machine's clock since the monitor began. */
 static void talk_tell_clock(struct link *monitor)
 {
 	sup_tell(monitor, RECORD("clock", F_SECONDS("at", clock_epoch())));
@@ -74,8 +74,8 @@ static void node_up(struct link *link, const struct record *greeting)
 	sup_node_answers(n, incarnation);
 }
 
-/* A link of a node's own, and one on which it is asked whether it moves: no deadline there, that is
- * for the watchdog. */
+/* Opens the node's link, and another one for the watchdog's questions. That one has no deadline,
+ * because the watchdog has its own. */
 static void open_node(struct sup_node *n)
 {
 	open_link(&n->link, n, deadline_seconds(DEADLINE_ANSWER), node_up);

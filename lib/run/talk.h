@@ -38,20 +38,21 @@ struct question {
 };
 
 /* each (or NULL) gets the records of the answer; done (or NULL) gets the record that closes it, or
- * NULL if the connection closed first: the daemon ended, its answer was not there in time, or it does
- * not count any more.  Nothing is sent while the question is open.  If nothing can be sent, the steps
- * of the phase run again soon, and at once when there is a connection.  The job fails if a request is
- * longer than a line: it could never be sent. */
+ * NULL if the connection closed first: the daemon ended, its answer was not there in time, or it
+ * does not count any more. Nothing is sent while the question is open. If nothing can be sent, the
+ * steps of the phase run again soon, and at once when there is a connection. The job fails if a
+ * request is longer than a line: it could never be sent. */
 void sup_ask(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 	     sup_answer_fn *done, void *owner);
 /* With a payload, and no records in the answer. */
 void sup_ask_with(struct question *q, struct link *link, struct record_out *o, const void *payload,
 		  size_t bytes, sup_answer_fn *done, void *owner);
-/* As sup_ask(), for who must know whether it is on its way (or was already): 0. -1: nothing was sent. */
+/* As sup_ask(), for a caller that must know whether it was sent. 0: it was, now or before. -1:
+ * not. */
 __attribute__((warn_unused_result))
 int sup_ask_now(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		sup_answer_fn *done, void *owner);
-/* The same even while the question is open: the answer under way may be out of date. */
+/* The same, also while the question is open, because the answer under way may be out of date. */
 __attribute__((warn_unused_result))
 int sup_ask_again(struct question *q, struct link *link, struct record_out *o, sup_answer_fn *each,
 		  sup_answer_fn *done, void *owner);

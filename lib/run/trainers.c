@@ -92,7 +92,8 @@ int sup_trainer_is_judged(const struct sup_node *n)
 	       n->sup->phases.now < PHASE_FINISHING;
 }
 
-/* How much an end looks like one that came by itself. What is known already is told already. */
+/* How much an end looks like the one that made the others end: not at all (LATER); BY_ITSELF;
+ * KNOWN: we know why it ended, and people were told. */
 enum { LATER, BY_ITSELF, KNOWN };
 
 static int trainers_judge(const struct sup_node *n, const struct node_end *own)
@@ -152,7 +153,7 @@ static int trainers_is_spent(const struct supervisor *s)
 	return 0;
 }
 
-/* Its last words are told with its failure, or here. */
+/* Tells which one failed first. Its last words are told with its failure, or here. */
 static void tell_first(struct sup_node *n, const struct node_end *end, int is_known)
 {
 	struct supervisor *s = n->sup;
@@ -178,8 +179,8 @@ static void tell_first(struct sup_node *n, const struct node_end *end, int is_kn
 		sup_last_words(n);
 }
 
-/* A trainer that dies by another's death often ends before that one does: wait a moment for
- * others. */
+/* A trainer that dies because another one failed often ends before that one does: so others are
+ * awaited for a moment. */
 int sup_trainers_judge(struct supervisor *s)
 {
 	struct sup_trainers *t = &s->trainers;

@@ -1,21 +1,21 @@
 /*
  * trainers: trainers of the user's own (TRAINER), each run by an agent(1) in a worker's place.
  *
- * Where trainers have parameters (TRAINER_KIND=loop), the end of one is what a server's is: all go
- * back to one cut, which is shardd's queue and what each trainer saved.  Samples that count as done
- * now, and not in that cut, are trained again: they are counted, over all starts of the job.  The
- * line in STATE/kept has the sum; while a rollback is under way also what was done before it, so
- * that a supervisor that comes after a crash counts the same.
+ * If trainers have parameters (TRAINER_KIND=loop), the end of one is like the end of a server: all
+ * go back to one cut, which is shardd's queue and what each trainer saved.  Samples that counted as
+ * done, but are not in that cut, are trained again.  Their number over all starts of the job is in
+ * STATE/kept.  While a rollback is under way, the file also has what was done before it, so that a
+ * supervisor that comes after a crash counts the same.
  *
  * If each piece of work stands for itself (each, rows), there is no lead, nothing to save, and no
  * rollback: what an agent had in hand is handed out again.
  *
- * What an end means: an agent ends as its command does; 128 + n is signal n.  If there are several
- * trainers, the end of one makes the others end, often by abort(), or with ERROR_TEMPFAIL if
- * paceline.py sees that it was in a collective.  Only the one that failed first is named, with its
- * last words.  Trainers are tried again, unless one has failed TRAINERS_TRIES times in a row
- * without training a batch.  Which one failed first is judged before the live ones are stopped: by
- * what the ends look like, then by which came first.
+ * An agent ends as its command does; status 128 + n is signal n.  If there are several trainers,
+ * the end of one makes the others end, often by abort(), or with ERROR_TEMPFAIL if paceline.py sees
+ * that it was in a collective.  Only the one that failed first is named, with its last words.
+ * Which one that was is judged before the live ones are stopped: by what the ends look like, then
+ * by which came first.  Trainers are tried again, unless one has failed TRAINERS_TRIES times in a
+ * row without training a batch.
  */
 #ifndef PACELINE_RUN_TRAINERS_H
 #define PACELINE_RUN_TRAINERS_H
@@ -34,15 +34,15 @@ struct sup_node;
 struct sup_trainers {
 	unsigned port;      /* MASTER_PORT of the trainers that are started now */
 	uint64_t repeated;  /* samples, in all starts of the job */
-	uint64_t before;    /* done when the rollback under way began */
-	int under_way;      /* a rollback is; before is valid */
+	uint64_t before;    /* samples done when the rollback under way began */
+	int under_way;      /* a rollback is under way; `before` is valid */
 	/* Of the ends that caused the rollback, the one that seems to be the first: */
 	struct sup_node *first; /* NULL: none has ended */
 	struct node_end first_end;
-	int surely;      /* how sure that is: see trainers.c */
+	int surely;      /* how sure that is (trainers.c) */
 	double first_at; /* clock_mono() */
 	int is_last;     /* RESTARTS rollbacks are used up */
-	char failure[128]; /* which one it was last, and how it ended; "": none */
+	char failure[128]; /* which trainer failed first the last time, and how; "": none */
 	double failure_at; /* clock_mono() */
 };
 
@@ -53,7 +53,7 @@ int sup_goes_back(const struct sup_node *n);
 
 /* Address of rank 0's host, as the others reach it. */
 void sup_trainers_address(const struct supervisor *s, char *out, size_t max);
-/* Whether a checkpoint would have what each trainer has learnt: all are there, or none was yet. */
+/* Whether a checkpoint would have what each trainer has learnt: all run, or none has begun. */
 int sup_trainers_can_save(const struct supervisor *s);
 /* They begin together, with another port than before. */
 void sup_trainers_begin(struct supervisor *s);
@@ -61,10 +61,10 @@ void sup_trainers_begin(struct supervisor *s);
 struct node_end sup_trainer_end(const struct node_end *end);
 /* A trainer ended: notes whether it may be the one that made the others end. */
 void sup_trainer_ended(struct sup_node *n, const struct node_end *end);
-/* Whether it ended because it had nothing left to do, if there is no lead to wait for; its status
- * is ERROR_NEGATIVE when shards are held. */
+/* Whether it ended because nothing was left to do for it; only without a lead. Its status is
+ * ERROR_NEGATIVE when shards are held. */
 int sup_trainer_is_done(const struct sup_node *n, const struct node_end *end);
-/* Of one that is off: whether there may be something for it to do. */
+/* For a trainer that is off: whether there may be something for it to do. */
 int sup_trainer_is_needed(const struct sup_node *n);
 /* A rollback is about to stop the live trainers: 0 once it is known which end caused it. */
 int sup_trainers_judge(struct supervisor *s);

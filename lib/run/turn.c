@@ -56,16 +56,16 @@ struct turn_kind {
 
 /* In the order in which they begin, when several could. */
 static const struct turn_kind kinds[TURNS] = {
-	/* A checkpoint and a hand-over wait for whoever is a member. */
+	/* A checkpoint and a hand-over wait for all members, which must stay the same. */
 	[TURN_SCALE] = {.is_under_way = scales,
 			.is_wished = scale_is_wished,
 			.not_beside = IS(SCALE) | IS(CUT) | IS(HAND_OVER) | IS(REBALANCE),
 			.step = sup_scale_step,
 			.over = sup_scale_over},
 	[TURN_MOVE] = {.is_under_way = moves},
-	/* A part that it wrote may be on its host still; and a replica adds to the checkpoint. */
+	/* The part that a server wrote may still be on its host; a replica may be writing one. */
 	[TURN_RELEASE] = {.not_beside = IS(CUT)},
-	/* The old server would only delay a checkpoint. */
+	/* The server that is to be replaced would delay a checkpoint. */
 	[TURN_HAND_OVER] = {.is_under_way = hands_over,
 			    .not_beside = IS(HAND_OVER) | IS(CUT) | IS(MOVE) | IS(REBALANCE),
 			    .step = sup_restart_step},
@@ -75,11 +75,12 @@ static const struct turn_kind kinds[TURNS] = {
 			    .not_before = IS(SCALE),
 			    .step = sup_rebalance_step,
 			    .over = sup_rebalance_over},
-	/* It is measured against a job that does not change meanwhile. */
+	/* What a plan does is measured: nothing else may change the job meanwhile. */
 	[TURN_PLAN] = {.not_beside = IS(SCALE) | IS(REBALANCE),
 		       .not_before = IS(SCALE) | IS(REBALANCE),
 		       .step = sup_brain_step},
-	/* A part that is handing over would not answer. With a move the lead takes turns itself. */
+	/* A server that is handing over would not answer. During a move the lead makes a checkpoint
+	 * between two pieces. */
 	[TURN_CUT] = {.is_under_way = turn_cuts, .not_beside = IS(CUT) | IS(HAND_OVER)},
 };
 

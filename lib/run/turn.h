@@ -1,6 +1,7 @@
 /*
- * turn: a change for the whole job of who has what.  There is one turn at a time; this module says
- * which turn may begin while which other one is under way.
+ * turn: something that is done by the whole job: its nodes change, or who has which parameters, or
+ * a checkpoint is made.  This module says which turn may begin while which others are under way, or
+ * are waited for.
  *
  * Each turn has a file of its own, with its struct in sup.h, and a row here with its step function,
  * which is called again and again in PHASE_RUNNING (level-triggered, as all of the supervisor is).

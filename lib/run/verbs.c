@@ -94,7 +94,7 @@ static const char *goal_word(const struct supervisor *s)
 	return word[s->phases.goal];
 }
 
-/* Where they are, a port by its number. */
+/* Where metrics can be read; a port by its number. */
 static void add_metrics(const struct supervisor *s, struct record_out *o)
 {
 	char text[1024] = "";
@@ -185,7 +185,7 @@ static void sup_verbs_put_node(struct sup_node *n, const struct why *workers, st
 		       d->known ? F("stale", d->stale) : F_NONE));
 }
 
-/* Where there are several. */
+/* A record for each host, if there are several. */
 static void put_hosts(struct supervisor *s, struct request *rq)
 {
 	EACH_HOST (h, s, 0) {

@@ -50,7 +50,7 @@ static void take_counts(struct sup_node *n, uint64_t pushes, uint64_t samples)
 		seen->partly = 0;
 		n->watch.worked = 1;
 	} else if (!seen->pushes_known || pushes != seen->pushes)
-		pulse_sign(&n->watch.pulse); /* one that is adopted, or another lead counts anew */
+		pulse_sign(&n->watch.pulse); /* it was adopted, or another lead counts anew */
 	seen->pushes = pushes;
 	seen->samples = samples;
 	seen->pushes_known = 1;
@@ -68,7 +68,7 @@ static void take_trainer(struct sup_node *n, const struct record *r)
 	record_real_opt(r, "pauses", 0, 1e9, &seen->pauses, NULL);
 	snprintf(seen->state, sizeof seen->state, "%s", state ? state : "");
 	snprintf(seen->wchan, sizeof seen->wchan, "%s", wchan ? wchan : "");
-	if (paused != (seen->pauses > 0)) /* the batch behind it begins only now */
+	if (paused != (seen->pauses > 0)) /* the batch after a pause begins only now */
 		n->watch.pulse.silent = n->watch.pulse.busy = 0;
 	n->sup->watchdog.pauses_now |= seen->pauses > 0;
 }
@@ -106,8 +106,8 @@ static void take_member(struct supervisor *s, const struct record *r)
 		seen->last[0] = '\0';
 }
 
-/* If there is no lead: a worker is busy with its piece from one request to the next. It is ready
- * when it asks. */
+/* Without a lead: a worker is ready when it asks for the first time, and is busy with its piece
+ * from one request to the next. */
 static void take_work(struct sup_node *n, const struct record *r, uint64_t asks,
 		      uint64_t generation)
 {
@@ -203,7 +203,7 @@ static void watchdog_on_answer(const struct record *r, void *owner)
 {
 	struct sup_node *n = owner;
 	if (!r)
-		return; /* the connection went: it owes still */
+		return; /* the connection was lost: it still owes the answer */
 	if (is_lead(n) && sup_answer_ok(r))
 		watchdog_end_round(n->sup);
 	pulse_work(&n->watch.pulse, 1);
@@ -253,7 +253,8 @@ static int is_trainer(const struct sup_node *n)
 	return is_worker(n) && sup_goes_back(n);
 }
 
-/* If nobody knows more about the trainer, the agent is looked at. */
+/* The state of the process. For a trainer it is what the agent said of it; the agent's own, if it
+ * said nothing. */
 static void look_last(const struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
 {
 	const struct sup_seen *seen = &n->watch.seen;
@@ -267,7 +268,7 @@ static void look_last(const struct sup_node *n, struct sup_process *p, struct su
 	memcpy(silence->wchan, seen->wchan, sizeof silence->wchan);
 }
 
-/* What may be no fault of its own. */
+/* What a person can do if it was no fault of the trainer. */
 static const char *advice(const struct sup_node *n, const struct sup_silence *silence)
 {
 	if (!is_trainer(n) || silence->state[0] == 'T')
@@ -308,7 +309,7 @@ static double limit_of(const struct sup_node *n, enum pulse_section section, uin
 			   units);
 }
 
-/* It is a trainer's turn, as far as is known. */
+/* Whether it is this node's turn to do something, as far as is known. */
 static int has_turn(const struct sup_node *n)
 {
 	return sup_node_runs(n) && (!n->watch.seen.member || n->watch.seen.owes);
@@ -347,7 +348,7 @@ static void watchdog_give_up(struct sup_node *n, enum pulse_section section, dou
 	sup_node_give_up(n);
 }
 
-/* The old process goes on. */
+/* Gives up the next process of a hand-over; the old one goes on. */
 static void give_up_next(struct sup_node *n)
 {
 	struct sup_silence silence = {.section = PULSE_HANDOVER,
@@ -387,8 +388,9 @@ static uint64_t units_of(struct sup_node *n)
 	return told > n->watch.seen.size ? told : n->watch.seen.size;
 }
 
-/* A launch template may be the client of a process elsewhere, and a user's trainer may sleep: for
- * these it only means something if they are stopped. */
+/* Whether it means something if the process uses no processor. A launch template may be the client
+ * of a process elsewhere, and a user's trainer may sleep: of these it only means something if they
+ * are stopped. */
 static int watchdog_is_ours(const struct sup_node *n)
 {
 	const char *front = n->role->template ? n->role->template(n->sup->job) : "";
@@ -469,14 +471,14 @@ static int is_still(struct sup_node *n, double seconds, double *limit)
 	if (!watchdog_is_ours(n) || n->sup->watchdog.rules.fixed[PULSE_START] ||
 	    *limit >= limit_of(n, PULSE_START, 1))
 		return 0;
-	if (!may_be_stopped(n, &n->now)) /* else it was looked at already */
+	if (!may_be_stopped(n, &n->now)) /* else is_stopped() has looked at it already */
 		watchdog_look_at(n, &n->now, &w->motion, &w->looked, seconds);
 	w->others = others_train(n) ? w->others + seconds : 0;
 	return w->pulse.silent > *limit && w->motion.still > *limit && w->others > *limit;
 }
 
-/* Asks about all trainers: what the others are doing says what they wait for. A stopped one says
- * nothing. */
+/* Asks the agents of all trainers whose turn it is: what the others are doing shows what they wait
+ * for. A stopped one says nothing. */
 static void ask_agents(struct sup_node *n)
 {
 	EACH_OF (other, n->sup, n->role)
@@ -486,7 +488,7 @@ static void ask_agents(struct sup_node *n)
 		}
 }
 
-/* Agents are asked first. */
+/* It has been silent for too long. Before a trainer is given up, agents are asked. */
 static void watchdog_is_over(struct sup_node *n, enum pulse_section section, double limit)
 {
 	if (is_trainer(n) && n->watch.motion.stopped <= 0) {
@@ -577,7 +579,7 @@ static int all_there(const struct supervisor *s)
 	return there;
 }
 
-/* A worker that is adopted did batches before: the monitor knows how long they took. */
+/* An adopted worker did batches before: the monitor knows how long they took. */
 static void watchdog_recall(struct sup_node *n)
 {
 	const struct sup_seen *seen = &n->watch.seen;
@@ -589,7 +591,8 @@ static void watchdog_recall(struct sup_node *n)
 	pulse_resume(&n->watch.pulse);
 }
 
-/* Another trainer has the turn, and is not in a collective, or has said that it pauses. */
+/* Whether a trainer owes nothing, because another one pauses, or has its turn and is in no
+ * collective. */
 static int waits_for_others(const struct sup_node *n)
 {
 	const struct sup_seen *seen = &n->watch.seen;
@@ -617,7 +620,8 @@ static void judge_leaving(struct sup_node *n, double seconds)
 {
 	struct sup_watched *w = &n->watch;
 	double since = clock_mono() - n->sup->phases.told_at, limit = stopped_limit(n);
-	if (!n->now.runs || n->now.doomed || n->stop_signal == SIGKILL) /* its host may not answer yet */
+	/* Of one that was killed already, the end may only not be known yet. */
+	if (!n->now.runs || n->now.doomed || n->stop_signal == SIGKILL)
 		return;
 	w->stopped = w->seen.stopped ? w->stopped + seconds : 0;
 	look_whether_stopped(n, &n->now, &w->motion, &w->looked, since, seconds);

@@ -1,5 +1,5 @@
 /*
- * watchdog: whether the nodes move, seen from outside.  Once a second every daemon is asked a cheap
+ * watchdog: finds nodes that hang, from outside.  Once a second every daemon is asked a cheap
  * question, on a connection of its own, and owes the answer.  The answers of shardd and the lead
  * also tell about workers: a worker that got its answer owes its next push, one that is no member
  * owes its next step, and one that waits for others owes nothing.  A pure function says how long a
@@ -22,11 +22,11 @@
  * save and has not answered.  The lead also says who pauses; the trainer itself has named the limit
  * of a pause.
  *
- * The agent looks at its trainer, because it runs beside it (agent(1)): the agent's own state is
- * never taken for the trainer's.  While one trainer waits in a collective and another does not, the
- * first owes nothing.  Before a trainer is given up, all agents are asked to write down what their
- * trainers are doing.  One trainer is given up at a time, because all go back with it; if it is not
- * known which one the others wait for, no host is blamed.
+ * The agent, which runs beside its trainer, says what the trainer does (agent(1)): the agent's own
+ * state is never taken for the trainer's.  A trainer that waits in a collective owes nothing while
+ * another one is not in it.  Before a trainer is given up, all agents are asked to write down what
+ * their trainers are doing.  One trainer is given up at a time, because all go back with it.  If it
+ * is not known for which one the others wait, no host is blamed.
  *
  * While a daemon that workers talk to is silent, the silence of workers says nothing: nobody is
  * killed for waiting.  So the daemon is found first, and other nodes that hang are found
@@ -53,18 +53,18 @@ struct sup_silence {
 
 /* What others say of a worker. */
 struct sup_seen {
-	uint64_t round; /* the round of questions in which the lead told of it */
+	uint64_t round; /* the last round of questions in which the lead named it */
 	int member, owes, pushes_known;
-	int partly; /* it was adopted in the middle of a batch: only the rest is watched */
+	int partly; /* it was adopted in the middle of a batch, whose time says nothing */
 	uint64_t member_generation, pushes, samples, size; /* the lead */
 	uint64_t generation, asks;                         /* shardd */
-	char last[1024];                                    /* the lead's record; "": none */
+	char last[1024]; /* the lead's last record of it; "": none */
 	struct run_delays delays;
-	int waits;     /* a trainer: in a collective, for others */
-	int stopped;   /* its process is */
+	int waits;     /* a trainer: it waits for others, in a collective */
+	int stopped;   /* its process is stopped */
 	double pauses; /* seconds that it may pause; 0: it does not */
-	char state[64], wchan[64]; /* of its process; "": nobody has asked */
-	int serves; /* a replica: it says that it has the parameters; if adopted, assumed */
+	char state[64], wchan[64]; /* of its process; "": not known */
+	int serves; /* a replica: it has the parameters, as it says; assumed if it was adopted */
 };
 
 /* Of a node. */
@@ -73,10 +73,10 @@ struct sup_watched {
 	struct pulse next; /* of its next process, which takes over */
 	struct question question;
 	struct sup_seen seen;
-	struct inspect_motion motion; /* while it is silent; */
-	struct inspect_motion next_motion; /* of its next process; */
-	double looked, next_looked;   /* seconds since the last look at it, */
-	double others;                /* for which another worker has trained */
+	struct inspect_motion motion; /* of its process while it is silent */
+	struct inspect_motion next_motion; /* the same of its next process */
+	double looked, next_looked;   /* seconds since the last look at these */
+	double others;                /* seconds for which another worker has trained */
 	int worked;  /* a worker: this process has done a batch */
 	double stopped; /* a trainer: seconds for which it has been stopped */
 	double asked;   /* seconds since its agent was asked what it sees; 0: not asked */
@@ -86,15 +86,15 @@ struct sup_watched {
 struct sup_watchdog {
 	struct pulse_rules rules;
 	struct pulse_rules saving; /* of users' trainers while one of them saves */
-	int saves, saves_now;      /* one saves, in the last round, in this one */
-	int pauses, pauses_now;    /* the same of those that pause */
-	int gives_up;              /* a trainer is given up; all go back */
+	int saves, saves_now;      /* a trainer saves: in the last round, in this one */
+	int pauses, pauses_now;    /* a trainer pauses: the same */
+	int gives_up;              /* a trainer was given up; all go back */
 	double at, asked; /* clock_mono() */
 	uint64_t round;
 	/* of this tick: */
-	int looks;                    /* processes of nodes that start are looked at; then, */
-	struct inspect_groups groups; /* once somebody needs them, all there are */
-	size_t trained;               /* workers that have */
+	int looks;                    /* processes are looked at */
+	struct inspect_groups groups; /* all that there are, read once somebody needs them */
+	size_t trained;               /* workers that have trained a batch */
 };
 
 int sup_watch_init(struct supervisor *s, struct error *err);
