@@ -4,7 +4,6 @@
 #include "base/argv.h"
 #include "base/clock.h"
 #include "base/fs.h"
-#include "base/number.h"
 #include "ckpt/ckpt.h"
 #include "proc/child.h"
 #include "proc/process.h"

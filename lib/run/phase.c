@@ -2,7 +2,6 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "ckpt/ckpt.h"
 
 #include <event2/event.h>
 #include <signal.h>

@@ -1,9 +1,7 @@
 /* roster: see roster.h. */
 #include "run/sup.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct sup_node *sup_first(const struct supervisor *s, const struct role *role)
 {

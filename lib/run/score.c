@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
  * prediction must not become a score. */

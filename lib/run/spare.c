@@ -3,7 +3,6 @@
 
 #include "base/clock.h"
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 
