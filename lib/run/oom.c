@@ -18,30 +18,25 @@ static uint64_t steps(const struct sup_node *n)
 	return sum;
 }
 
-static void oom_begin(struct record_out *o, char *line, struct sup_node *n)
+/* The two fields say what is another now. */
+static void oom_step(struct sup_node *n, struct record_value first, struct record_value second)
 {
 	n->oom.steps++;
 	n->sup->roster.oom_steps++;
 	n->oom.stepped = 1;
-	record_begin(o, line, RECORD_LINE_MAX, "oom");
-	record_add(o, "id", n->id);
-	record_add_u64(o, "step", steps(n));
-	record_add_u64(o, "limit", n->sup->job->oom_limit);
+	sup_log(n->sup, RECORD("oom", F("id", n->id), F("step", steps(n)),
+			       F("limit", n->sup->job->oom_limit), first, second));
 }
 
 static int more_memory(struct sup_node *n)
 {
-	char line[RECORD_LINE_MAX], before[HUMAN_MAX], after[HUMAN_MAX];
-	struct record_out o;
+	char before[HUMAN_MAX], after[HUMAN_MAX];
 	uint64_t was = n->memory, most = n->place.memory_mib << 20;
 	uint64_t now = most > 0 && was > most / 2 ? most : 2 * was;
 	if (was == 0 || now <= was)
 		return 0;
-	oom_begin(&o, line, n);
-	record_add_u64(&o, "memory", now);
-	record_add_u64(&o, "memory-before", was);
 	sup_node_sized(n, n->cores, now);
-	sup_log(n->sup, &o);
+	oom_step(n, F("memory", now), F("memory-before", was));
 	log_say(LOG_LEVEL_INFO, "%s ended for want of memory: it is given %s in place of %s", n->id,
 		human_bytes((double)now, after), human_bytes((double)was, before));
 	return 1;
@@ -63,8 +58,6 @@ static void oom_halve(struct action *a, uint64_t least)
 
 static int smaller_batch(struct sup_node *n)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct error err;
 	struct sup_actions list = {0};
 	struct supervisor *s = n->sup;
@@ -85,10 +78,7 @@ static int smaller_batch(struct sup_node *n)
 	sup_actions_free(&list);
 	if (result != 0)
 		return 0;
-	oom_begin(&o, line, n);
-	record_add_u64(&o, "size", a.size);
-	record_add_u64(&o, "accum", a.accum);
-	sup_log(s, &o);
+	oom_step(n, F("size", a.size), F("accum", a.accum));
 	return 1;
 }
 
@@ -104,17 +94,12 @@ static int are_to_be_more(const struct sup_node *n)
  * each with about half of the parameters. */
 static int more_servers(struct sup_node *n)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct supervisor *s = n->sup;
 	uint64_t was = s->scale.now.servers;
 	if (n->role != &role_server ||
 	    sup_scale_want(s, 0, 2 * was, "a server ended for want of memory", NULL) != 0)
 		return 0;
-	oom_begin(&o, line, n);
-	record_add_u64(&o, "servers", 2 * was);
-	record_add_u64(&o, "servers-before", was);
-	sup_log(s, &o);
+	oom_step(n, F("servers", 2 * was), F("servers-before", was));
 	return 1;
 }
 

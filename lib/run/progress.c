@@ -391,17 +391,12 @@ const struct snapshot_node *sup_measured(const struct sup_node *n)
 void sup_snapshot_info(struct supervisor *s, const char *name, const char *value)
 {
 	struct sup_snapshot *p = &s->progress.snapshot;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct record r;
 	if (p->is_wrong)
 		return;
-	record_begin(&o, line, sizeof line, "info");
-	record_add(&o, "name", name);
-	record_add(&o, "value", value);
-	record_add(&o, "age", "0");
-	progress_append(p, &o);
-	p->is_wrong |= record_first(&r, line, o.len, &p->wrong) != 0 ||
+	struct record_out *o = RECORD("info", F("name", name), F("value", value), F("age", "0"));
+	progress_append(p, o);
+	p->is_wrong |= record_first(&r, o->data, o->len, &p->wrong) != 0 ||
 		       snapshot_add(&p->now, &r, &p->wrong) != 0;
 }
 

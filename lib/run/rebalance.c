@@ -286,8 +286,6 @@ static int is_pointless(struct supervisor *s)
 static void rebalance_ask(struct supervisor *s)
 {
 	struct sup_rebalance *b = &s->rebalance;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (b->open) {
 		(void)sup_move_is_late(s);
 		return;
@@ -313,11 +311,11 @@ static void rebalance_ask(struct supervisor *s)
 	}
 	if (rebalance_write_down(s) != 0)
 		return; /* not on disk yet; then a kick follows */
-	record_begin(&o, line, sizeof line, "rebalance");
-	if (!b->wanted)
-		record_add_real(&o, "gain", s->job->rebalance_gain);
 	sup_move_began(s);
-	b->open = sup_ask_now(&b->ask, &s->links.lead_move, &o, NULL, rebalance_on_answer, s) == 0;
+	b->open = sup_ask_now(&b->ask, &s->links.lead_move,
+			      RECORD("rebalance", b->wanted ? F_NONE
+							    : F_REAL("gain", s->job->rebalance_gain)),
+			      NULL, rebalance_on_answer, s) == 0;
 	if (!b->open)
 		rebalance_again(s, SOON_SECONDS);
 }

@@ -13,13 +13,6 @@
 
 /* ---- a worker's death ---- */
 
-static void recover_begin(struct record_out *o, char *line, const char *type,
-			  const struct sup_node *n)
-{
-	record_begin(o, line, RECORD_LINE_MAX, type);
-	record_add(o, "worker", n->id);
-}
-
 /* Asks from the first question on. If there was an answer (r), it was a refusal: people are told,
  * and it is asked a little later. */
 static void recover_again(struct sup_node *n, const struct record *r)
@@ -101,27 +94,16 @@ void sup_fence_begin(struct sup_node *n)
 static void recover_fence(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
-	struct link *link = &sup_shardd(s)->link;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
+	enum fence_step step = n->fence.step;
+	struct link *link = step == FENCE_LEAD ? &sup_lead(s)->link : &sup_shardd(s)->link;
+	/* A restart by intention is nobody's fault: shards must not be held for it. */
 	int meant = n->restart.from > 0 || n->leaving;
-	switch (n->fence.step) {
-	case FENCE_WHO:
-		recover_begin(&o, line, "who", n);
-		break;
-	case FENCE_LEAD:
-		recover_begin(&o, line, "fence", n);
-		record_add_u64(&o, "generation", n->fence.generation);
-		link = &sup_lead(s)->link;
-		break;
-	case FENCE_SHARDD:
-		/* A restart by intention is nobody's fault: shards must not be held for it. */
-		recover_begin(&o, line, meant ? "bye" : "fail", n);
-		if (meant)
-			record_add_u64(&o, "generation", n->fence.generation);
-		break;
-	}
-	sup_ask(&n->fence.question, link, &o, NULL, recover_on_answer, n);
+	const char *const verb[] = {"who", "fence", meant ? "bye" : "fail"};
+	int numbered = step == FENCE_LEAD || (step == FENCE_SHARDD && meant);
+	sup_ask(&n->fence.question, link,
+		RECORD(verb[step], F("worker", n->id),
+		       numbered ? F("generation", n->fence.generation) : F_NONE),
+		NULL, recover_on_answer, n);
 }
 
 void sup_fence_step(struct supervisor *s)
@@ -151,15 +133,10 @@ int sup_intent_take(struct supervisor *s, const struct record *r, struct error *
 
 static int write_intent(struct supervisor *s, const char *cut, const char *reason)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "intent");
-	record_add(&o, "kind", "rollback");
-	record_add(&o, "cut", cut);
-	record_add(&o, "reason", reason);
-	record_add_seconds(&o, "at", s->recover.began);
-	size_t len = record_end(&o, NULL);
-	if (sup_keep(s, KEPT_INTENT, line, len) != 0)
+	struct record_out *o = RECORD("intent", F("kind", "rollback"), F("cut", cut),
+				      F("reason", reason), F_SECONDS("at", s->recover.began));
+	size_t len = record_end(o, NULL);
+	if (sup_keep(s, KEPT_INTENT, o->data, len) != 0)
 		return -1;
 	snprintf(s->recover.cut, sizeof s->recover.cut, "%s", cut);
 	s->recover.intent = 1;

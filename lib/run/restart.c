@@ -125,14 +125,10 @@ void sup_restart_past(struct sup_node *n, struct restart_past past)
 
 static void log_hand_over(struct sup_node *n, const char *type, const struct node_end *end)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, type);
-	record_add(&o, "id", n->id);
-	record_add_u64(&o, "life", n->restart.next.life);
+	struct record_out *o = RECORD(type, F("id", n->id), F("life", n->restart.next.life));
 	if (end)
-		sup_add_end(&o, end);
-	sup_log(n->sup, &o);
+		sup_add_end(o, end);
+	sup_log(n->sup, o);
 }
 
 static void restart_begin(struct sup_node *n)

@@ -147,24 +147,18 @@ static int scale_keep(struct supervisor *s, const struct sup_sizes *now,
 		      const struct sup_sizes *from, int moved, const unsigned char *hosts,
 		      const char *reason)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "scale");
-	record_add_u64(&o, "job-workers", s->job->workers);
-	record_add_u64(&o, "job-servers", s->job->servers);
-	record_add_u64(&o, "workers", now->workers);
-	record_add_u64(&o, "servers", now->servers);
-	if (from) {
-		record_add_u64(&o, "from-workers", from->workers);
-		record_add_u64(&o, "from-servers", from->servers);
-		record_add_u64(&o, "moved", moved != 0);
-	}
-	record_add_u64(&o, "maps", s->scale.servers.ever || (from && from->servers != now->servers));
-	record_add_u64(&o, "rebalances", s->rebalance.done);
-	record_add_u64(&o, "change", s->scale.change);
-	add_hosts(s, &o, hosts);
-	record_add(&o, "reason", reason);
-	return sup_keep(s, KEPT_SCALE, line, record_end(&o, NULL));
+	uint64_t maps = s->scale.servers.ever || (from && from->servers != now->servers);
+	struct record_out *o =
+		RECORD("scale", F("job-workers", s->job->workers), F("job-servers", s->job->servers),
+		       F("workers", now->workers), F("servers", now->servers),
+		       from ? F("from-workers", from->workers) : F_NONE,
+		       from ? F("from-servers", from->servers) : F_NONE,
+		       from ? F("moved", moved != 0) : F_NONE, F("maps", maps),
+		       F("rebalances", s->rebalance.done), F("change", s->scale.change));
+	add_hosts(s, o, hosts);
+	record_add(o, "reason", reason);
+	size_t len = record_end(o, NULL);
+	return sup_keep(s, KEPT_SCALE, o->data, len);
 }
 
 int sup_scale_keep(struct supervisor *s, int under_way)
@@ -355,8 +349,6 @@ static void scale_add_change(const struct supervisor *s, struct record_out *o, u
 
 static void log_begun(struct supervisor *s, uint64_t number, const char *reason)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const struct sup_sizes *from = &s->scale.from, *now = &s->scale.now;
 	if (from->workers != now->workers)
 		log_say(LOG_LEVEL_INFO, "from %llu to %llu workers: %s",
@@ -366,54 +358,46 @@ static void log_begun(struct supervisor *s, uint64_t number, const char *reason)
 		log_say(LOG_LEVEL_INFO, "from %llu to %llu servers: %s",
 			(unsigned long long)from->servers, (unsigned long long)now->servers,
 			reason);
-	record_begin(&o, line, sizeof line, "scale");
-	scale_add_change(s, &o, number);
-	record_add(&o, "reason", reason);
-	sup_log(s, &o);
+	struct record_out *o = RECORD_BARE("scale");
+	scale_add_change(s, o, number);
+	record_add(o, "reason", reason);
+	sup_log(s, o);
 }
 
 static void scale_answer_ok(struct supervisor *s, struct request *rq, double seconds)
 {
-	char text[SCALE_HOSTS_MAX];
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
+	char hosts[SCALE_HOSTS_MAX];
+	const struct sup_scale_servers *servers = &s->scale.servers;
+	int moved = seconds > 0 && servers->bytes > 0;
 	uint64_t joining = 0;
 	EACH_OF (n, s, sup_trainers(s))
 		joining += n->joining != 0;
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "workers", s->scale.now.workers);
-	record_add_u64(&o, "servers", s->scale.now.servers);
-	sup_scale_hosts_text(s, NULL, text);
-	if (text[0])
-		record_add(&o, "hosts", text);
-	if (joining > 0)
-		record_add_u64(&o, "joining", joining);
-	record_add_seconds(&o, "seconds", seconds);
-	if (seconds > 0 && s->scale.servers.bytes > 0) {
-		record_add_u64(&o, "moved-bytes", s->scale.servers.bytes);
-		record_add_seconds(&o, "stall", s->scale.servers.stall);
-	}
-	request_ok_record(rq, &o);
+	sup_scale_hosts_text(s, NULL, hosts);
+	request_ok_record(rq, RECORD("ok", F("workers", s->scale.now.workers),
+				     F("servers", s->scale.now.servers),
+				     hosts[0] ? F("hosts", hosts) : F_NONE,
+				     joining > 0 ? F("joining", joining) : F_NONE,
+				     F_SECONDS("seconds", seconds),
+				     moved ? F("moved-bytes", servers->bytes) : F_NONE,
+				     moved ? F_SECONDS("stall", servers->stall) : F_NONE));
 }
 
 static void scale_log_done(struct supervisor *s, uint64_t number, double seconds,
 			   const char *reason)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "scaled");
-	scale_add_change(s, &o, number);
-	record_add_u64(&o, "batch", sup_scale_batch(s));
-	record_add_real(&o, "lr-factor", sup_scale_rate_factor(s));
-	record_add_seconds(&o, "seconds", seconds);
-	if (s->scale.servers.bytes > 0)
-		record_add_u64(&o, "moved-bytes", s->scale.servers.bytes);
-	if (s->scale.servers.bytes > 0)
-		record_add_seconds(&o, "stall", s->scale.servers.stall);
-	record_add(&o, "reason", reason);
+	struct record_out *o = RECORD_BARE("scaled");
+	scale_add_change(s, o, number);
+	record_add_u64(o, "batch", sup_scale_batch(s));
+	record_add_real(o, "lr-factor", sup_scale_rate_factor(s));
+	record_add_seconds(o, "seconds", seconds);
+	if (s->scale.servers.bytes > 0) {
+		record_add_u64(o, "moved-bytes", s->scale.servers.bytes);
+		record_add_seconds(o, "stall", s->scale.servers.stall);
+	}
+	record_add(o, "reason", reason);
 	if (s->scale.why[0])
-		record_add(&o, "failed", s->scale.why);
-	sup_log(s, &o);
+		record_add(o, "failed", s->scale.why);
+	sup_log(s, o);
 }
 
 /* Logs the end of a change, once as done and once as failed at most: this is called again as long

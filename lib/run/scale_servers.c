@@ -160,8 +160,7 @@ static void on_move(const struct record *r, void *owner)
 static void scale_servers_move(struct supervisor *s)
 {
 	struct sup_scale_servers *c = &s->scale.servers;
-	char line[RECORD_LINE_MAX], path[DIRS_PATH_MAX], *parts = NULL;
-	struct record_out o;
+	char path[DIRS_PATH_MAX], *parts = NULL;
 	size_t len = 0;
 	uint64_t part = 0;
 	if (c->move.open)
@@ -171,10 +170,7 @@ static void scale_servers_move(struct supervisor *s)
 		if (!out || n->leaving)
 			continue;
 		sup_socket(s, n->id, path);
-		record_begin(&o, line, sizeof line, "part");
-		record_add_u64(&o, "part", part++);
-		record_add(&o, "socket", path);
-		record_print(out, &o);
+		record_print(out, RECORD("part", F("part", part++), F("socket", path)));
 	}
 	if (!out || fclose(out) != 0) {
 		sup_fail(s, ERROR_OS, "out of memory");
@@ -182,11 +178,10 @@ static void scale_servers_move(struct supervisor *s)
 		return;
 	}
 	/* A line for each socket: all in the request would make it longer than a line may be. */
-	record_begin(&o, line, sizeof line, "move");
-	record_add_u64(&o, "parts", s->scale.now.servers);
-	record_add_u64(&o, "bytes", len);
 	sup_move_began(s);
-	sup_ask_with(&c->move, &s->links.lead_move, &o, parts, len, on_move, s);
+	sup_ask_with(&c->move, &s->links.lead_move,
+		     RECORD("move", F("parts", s->scale.now.servers), F("bytes", len)), parts, len,
+		     on_move, s);
 	free(parts);
 }
 

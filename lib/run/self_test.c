@@ -23,8 +23,6 @@ static void self_test_leave(struct supervisor *s, struct sup_host *h, const char
 
 static void self_test_take(struct supervisor *s, const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *name = record_get(r, "name"), *state = record_get(r, "state"),
 		   *why = record_get(r, "why");
 	if (!record_is(r, "host-test") || !name || !state || !why)
@@ -33,10 +31,9 @@ static void self_test_take(struct supervisor *s, const struct record *r)
 		strcmp(name, ".") == 0 ? &s->hosts.host[0] : sup_host_by_name(s, name);
 	if (!h)
 		return;
-	record_begin(&o, line, sizeof line, "host-test");
-	record_add(&o, "name", h->place->host);
-	record_add_fields(&o, r, "name");
-	sup_log(s, &o);
+	struct record_out *o = RECORD("host-test", F("name", h->place->host));
+	record_add_fields(o, r, "name");
+	sup_log(s, o);
 	if (strcmp(state, "bad") == 0) {
 		sup_note(s, "bad-host", "%s is bad, as the self-test says: %s", h->place->host, why);
 		self_test_leave(s, h, why);

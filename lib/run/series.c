@@ -41,16 +41,14 @@ static const char *const keys[] = {"role",     "id",       "state",    "size",
 
 static void series_put(FILE *out, const struct record *r, double at)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "series");
+	struct record_out *o = RECORD_BARE("series");
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		const char *value = record_get(r, keys[i]);
 		if (value && value[0])
-			record_add(&o, keys[i], value);
+			record_add(o, keys[i], value);
 	}
-	record_add_seconds(&o, "at", at);
-	record_print(out, &o);
+	record_add_seconds(o, "at", at);
+	record_print(out, o);
 }
 
 void sup_series(struct supervisor *s)

@@ -242,13 +242,11 @@ int sup_repeated_take(struct supervisor *s, const struct record *r, struct error
 
 static int trainers_keep(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "repeated");
-	record_add_u64(&o, "samples", s->trainers.repeated);
-	if (s->trainers.under_way)
-		record_add_u64(&o, "before", s->trainers.before);
-	return sup_keep(s, KEPT_REPEATED, line, record_end(&o, NULL));
+	const struct sup_trainers *t = &s->trainers;
+	struct record_out *o = RECORD("repeated", F("samples", t->repeated),
+				      t->under_way ? F("before", t->before) : F_NONE);
+	size_t len = record_end(o, NULL);
+	return sup_keep(s, KEPT_REPEATED, o->data, len);
 }
 
 /* If a rollback was not finished, more may have been done before it than is done now. */
