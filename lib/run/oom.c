@@ -8,7 +8,7 @@
 #define STEPS_TIMES_MAX 8 /* steps may be so many times smaller than half, so that all are equal */
 
 /* The steps of a server are those of all servers: a step after the end of one helps all. */
-static uint64_t steps(const struct sup_node *n)
+static uint64_t oom_steps_of(const struct sup_node *n)
 {
 	uint64_t sum = 0;
 	if (n->role != &role_server)
@@ -24,7 +24,7 @@ static void oom_step(struct sup_node *n, struct record_value first, struct recor
 	n->oom.steps++;
 	n->sup->roster.oom_steps++;
 	n->oom.stepped = 1;
-	sup_log(n->sup, RECORD("oom", F("id", n->id), F("step", steps(n)),
+	sup_log(n->sup, RECORD("oom", F("id", n->id), F("step", oom_steps_of(n)),
 			       F("limit", n->sup->job->oom_limit), first, second));
 }
 
@@ -84,7 +84,7 @@ static int smaller_batch(struct sup_node *n)
 
 /* Whether the end of another server has already led to more servers: servers of equal size run out
  * of memory at about the same time. */
-static int are_to_be_more(const struct sup_node *n)
+static int more_servers_come(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	return n->role == &role_server && sup_scale_servers_wanted(s) >= 2 * s->scale.now.servers;
@@ -106,9 +106,9 @@ static int more_servers(struct sup_node *n)
 void sup_oom_ended(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
-	n->oom.stepped = are_to_be_more(n);
+	n->oom.stepped = more_servers_come(n);
 	if (n->oom.stepped || n->leaving || s->phases.now >= PHASE_STOPPING ||
-	    steps(n) >= s->job->oom_limit)
+	    oom_steps_of(n) >= s->job->oom_limit)
 		return;
 	if (more_servers(n) || more_memory(n) || smaller_batch(n))
 		sup_in_force_changed(s);

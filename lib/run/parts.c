@@ -25,7 +25,7 @@ static void name_part(const struct sup_node *n, const char *dir, char *out, size
 
 /* How many parts the manifest names: while servers come and go, it is not the number of servers.
  * SIZE_MAX: the manifest can't be read. */
-static size_t parts_of(const char *dir)
+static size_t parts_in_manifest(const char *dir)
 {
 	struct ckpt_manifest m;
 	size_t parts = ckpt_manifest_read(&m, dir, NULL) == 0 ? m.parts : SIZE_MAX;
@@ -40,7 +40,7 @@ static struct sup_node *next_away(const struct supervisor *s, const char *dir,
 {
 	char path[DIRS_PATH_MAX + 32];
 	int passed = after == NULL;
-	size_t parts = parts_of(dir);
+	size_t parts = parts_in_manifest(dir);
 	EACH_OF (n, s, sup_keepers(s)) {
 		if (n->role == &role_server && sup_rank(n) >= parts)
 			break;
@@ -262,7 +262,7 @@ static void parts_over(struct supervisor *s, int here)
 }
 
 /* This host is swept again the next time. */
-static void not_swept(struct supervisor *s, const struct node_end *end)
+static void note_not_swept(struct supervisor *s, const struct node_end *end)
 {
 	char text[128];
 	end_text(end, text, sizeof text);
@@ -347,7 +347,7 @@ static void parts_go_on(struct supervisor *s, const struct sup_node *after)
 
 /* If the part is not the one of the manifest, it may be an older one of the same name: the next
  * node is asked. */
-static void compared(struct supervisor *s, const struct node_end *end)
+static void on_end_compared(struct supervisor *s, const struct node_end *end)
 {
 	char text[128];
 	struct sup_parts *p = &s->parts;
@@ -372,7 +372,7 @@ static void parts_on_end(const struct child_end *e, void *arg)
 	int failed = end_class_of(end) != END_CLEAN;
 	p->child = NULL;
 	if (p->doing == PARTS_SWEEP && failed)
-		not_swept(s, end);
+		note_not_swept(s, end);
 	else if (p->doing == PARTS_SWEEP)
 		s->hosts.host[p->host].swept = 1;
 	if (p->doing == PARTS_DROP && failed)
@@ -382,7 +382,7 @@ static void parts_on_end(const struct child_end *e, void *arg)
 	else if (job_kind(s->job)->cut == CUT_SAVED)
 		on_end_saved(s, end);
 	else if (p->doing == PARTS_CHECK)
-		compared(s, end);
+		on_end_compared(s, end);
 	else if (p->doing != PARTS_FETCH || access(p->file, F_OK) != 0 ||
 		 parts_start(s, PARTS_CHECK) != 0)
 		parts_go_on(s, p->node);

@@ -135,7 +135,7 @@ static int trainers_go_on(const struct supervisor *s)
 }
 
 /* Whether those that run have all parameters: each server has a part of them, each replica all. */
-static int hold_all(const struct supervisor *s, size_t running)
+static int phase_holds_all(const struct supervisor *s, size_t running)
 {
 	if (job_kind(s->job)->holds == HOLD_TRAINERS)
 		return running == 1 && trainers_go_on(s);
@@ -172,7 +172,7 @@ static void phase_choose(struct supervisor *s)
 		sup_enter(s, PHASE_STOPPING); /* stopped before anything was done */
 	else if (s->recover.intent)
 		sup_rollback_begin(s, "a rollback was not finished");
-	else if (hold_all(s, running) && !stat->lost && !s->recover.strays)
+	else if (phase_holds_all(s, running) && !stat->lost && !s->recover.strays)
 		sup_servers_begin(s, 0);
 	else if (!latest[0] && (stat->samples_done > 0 || stat->lost))
 		sup_fail(s, s->newest.damaged_count ? ERROR_DATA : ERROR_NOINPUT,
@@ -446,7 +446,7 @@ static void step_finishing(struct supervisor *s)
 		sup_kick_after(s, left > 0 ? left : 1);
 }
 
-static int stop(struct supervisor *s, int service, int sig)
+static int phase_stop(struct supervisor *s, int service, int sig)
 {
 	int off = 1;
 	EACH_NODE (n, s) {
@@ -470,10 +470,10 @@ static void step_stopping(struct supervisor *s)
 			  : SIGTERM;
 	if (sig == SIGKILL)
 		sup_checkpoint_abandon(s);
-	if (!stop(s, 0, sig))
+	if (!phase_stop(s, 0, sig))
 		return;
 	int ended = sup_parts_end(s);
-	if (stop(s, 1, SIGTERM) && ended)
+	if (phase_stop(s, 1, SIGTERM) && ended)
 		sup_enter(s, PHASE_SCORING);
 }
 

@@ -13,7 +13,7 @@
 #define LONG_AGO 600.0 /* seconds, after which an even load may have become uneven */
 #define EARLY_PART 0.1 /* of REBALANCE every: the pause while servers have counted too little */
 
-static int is_on(const struct supervisor *s)
+static int rebalance_is_on(const struct supervisor *s)
 {
 	return strcmp(s->job->rebalance, "on") == 0 && sup_count(s, &role_server) > 0;
 }
@@ -42,7 +42,7 @@ void sup_rebalance_soon(struct supervisor *s)
 int sup_rebalance_helps(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
-	return n->role == &role_server && is_on(s) && !s->rebalance.is_even &&
+	return n->role == &role_server && rebalance_is_on(s) && !s->rebalance.is_even &&
 	       sup_rebalance_is_offered(s) && sup_rebalance_want(s, "hot", NULL) == 0;
 }
 
@@ -179,7 +179,7 @@ static void log_moved(struct supervisor *s, const struct record *r, uint64_t byt
 }
 
 /* A crash may lose one from the count; the limit still works. */
-static void count_one(struct supervisor *s)
+static void rebalance_count(struct supervisor *s)
 {
 	s->rebalance.done++;
 	sup_scale_keep(s, 0);
@@ -196,7 +196,7 @@ static void rebalance_on_ok(struct supervisor *s, const struct record *r)
 	if (bytes == 0)
 		return;
 	b->moved++;
-	count_one(s);
+	rebalance_count(s);
 	log_moved(s, r, bytes);
 }
 
@@ -208,7 +208,7 @@ static int is_passing(const char *code)
 	       strcmp(code, "lost") == 0;
 }
 
-static void on_refused(struct supervisor *s, const struct record *r)
+static void rebalance_on_refused(struct supervisor *s, const struct record *r)
 {
 	struct sup_rebalance *b = &s->rebalance;
 	char text[SUP_ANSWER_TEXT];
@@ -219,7 +219,7 @@ static void on_refused(struct supervisor *s, const struct record *r)
 		rebalance_again(s, fmax(seconds, SOON_SECONDS / 4));
 		return;
 	}
-	count_one(s);
+	rebalance_count(s);
 	sup_answer_text(r, text);
 	sup_log(s, RECORD("rebalanced", F("failed", text)));
 	if (strncmp(b->failed, text, 500) != 0)
@@ -237,7 +237,7 @@ static void rebalance_on_answer(const struct record *r, void *owner)
 	if (sup_answer_ok(r))
 		rebalance_on_ok(s, r);
 	else if (r)
-		on_refused(s, r);
+		rebalance_on_refused(s, r);
 	if (!r || !is_passing(sup_answer_code(r)))
 		rebalance_answer(s, r);
 	sup_kick(s);
@@ -246,7 +246,7 @@ static void rebalance_on_answer(const struct record *r, void *owner)
 /* ---- asking ---- */
 
 /* Whether all servers are up, and nobody else changes them. */
-static int may_ask(const struct supervisor *s)
+static int rebalance_may_ask(const struct supervisor *s)
 {
 	if (s->phases.now != PHASE_RUNNING || s->phases.goal != GOAL_DONE || s->progress.all_done ||
 	    !sup_turn_may_begin(s, TURN_REBALANCE))
@@ -299,7 +299,7 @@ static void rebalance_ask(struct supervisor *s)
 			sup_kick_after(s, b->next - clock_mono());
 		return;
 	}
-	if (!may_ask(s))
+	if (!rebalance_may_ask(s))
 		return;
 	if (rebalance_is_spent(s) && !is_asked_by_person(s)) {
 		if (!b->limit_told++ && s->job->rebalance_limit > 0)
@@ -328,6 +328,6 @@ void sup_rebalance_step(struct supervisor *s)
 
 void sup_rebalance_periodic(struct supervisor *s)
 {
-	if (is_on(s) || s->rebalance.wanted)
+	if (rebalance_is_on(s) || s->rebalance.wanted)
 		rebalance_ask(s);
 }

@@ -64,7 +64,7 @@ static void recover_on_fence(struct sup_node *n, const struct record *r)
 		recover_again(n, r);
 }
 
-static void on_fail(struct sup_node *n, const struct record *r)
+static void recover_on_fail(struct sup_node *n, const struct record *r)
 {
 	const char *code = sup_answer_code(r);
 	if (sup_answer_ok(r) || strcmp(code, "unknown-worker") == 0 || strcmp(code, "fenced") == 0)
@@ -78,7 +78,7 @@ static void recover_on_answer(const struct record *r, void *owner)
 	static void (*const taken[])(struct sup_node * n,
 				     const struct record *r) = {[FENCE_WHO] = recover_on_who,
 								[FENCE_LEAD] = recover_on_fence,
-								[FENCE_SHARDD] = on_fail};
+								[FENCE_SHARDD] = recover_on_fail};
 	struct sup_node *n = owner;
 	sup_kick(n->sup);
 	if (n->stage == STAGE_MENDING || sup_scale_fences(n))
@@ -162,7 +162,7 @@ void sup_rollback_gained(struct supervisor *s)
 	s->recover.in_a_row = 0;
 }
 
-static double pause_of(const struct supervisor *s)
+static double recover_pause(const struct supervisor *s)
 {
 	double longest = 0;
 	EACH_NODE (n, s) {
@@ -176,7 +176,7 @@ static double pause_of(const struct supervisor *s)
 
 void sup_rollback_begin(struct supervisor *s, const char *reason)
 {
-	double ready = clock_mono() + pause_of(s);
+	double ready = clock_mono() + recover_pause(s);
 	if (ready > s->recover.not_before)
 		s->recover.not_before = ready;
 	s->recover.loaded = 0;
@@ -310,7 +310,7 @@ static void first_damage(const char *place, const char *text, void *out)
 		error_set(first, ERROR_DATA, place, "%s", text);
 }
 
-static void verify(void *arg)
+static void verify_cut(void *arg)
 {
 	struct verifying *v = arg;
 	v->damaged = ckpt_verify(v->cut, first_damage, &v->first, NULL) > 0;
@@ -339,7 +339,7 @@ static void on_verified(void *arg, void *owner)
  * here. */
 int sup_rollback_passes_over(struct sup_node *n)
 {
-	static const struct aside_work work = {verify, on_verified, free};
+	static const struct aside_work work = {verify_cut, on_verified, free};
 	struct supervisor *s = n->sup;
 	struct error err;
 	int status = end_status(&n->end);

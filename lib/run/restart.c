@@ -10,7 +10,7 @@
 
 #define SAVE_SECONDS 30.0
 
-static double last_of_any(const struct supervisor *s)
+static double last_restart_of_any(const struct supervisor *s)
 {
 	double last = 0;
 	EACH_NODE (n, s)
@@ -19,7 +19,7 @@ static double last_of_any(const struct supervisor *s)
 	return last;
 }
 
-static const char *refusal(const struct sup_node *n, int force)
+static const char *restart_refusal(const struct sup_node *n, int force)
 {
 	const struct supervisor *s = n->sup;
 	if (n->role->restart == RESTART_NEVER)
@@ -36,7 +36,7 @@ static const char *refusal(const struct sup_node *n, int force)
 				      .cooldown = s->job->heavy_cooldown,
 				      .limit = s->job->heavy_limit};
 	return restart_guard_word(
-		restart_guard(&rules, &n->restart.past, last_of_any(s), clock_epoch()));
+		restart_guard(&rules, &n->restart.past, last_restart_of_any(s), clock_epoch()));
 }
 
 const char *sup_restart_why(const char *word)
@@ -76,7 +76,7 @@ static uint64_t restart_cuts(const struct supervisor *s)
 
 const char *sup_restart(struct sup_node *n, int force, const char *reason)
 {
-	const char *refused = refusal(n, force);
+	const char *refused = restart_refusal(n, force);
 	if (refused)
 		return refused;
 	n->restart.past.count++;
@@ -105,7 +105,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 
 const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *reason)
 {
-	const char *refused = refusal(n, force);
+	const char *refused = restart_refusal(n, force);
 	if (refused)
 		return refused;
 	if (n->role->restart != RESTART_KILL)

@@ -167,7 +167,7 @@ static void add_parameters(struct argv *w, const struct supervisor *s)
 }
 
 /* The checkpoint with which nodes begin: the one that the job goes back to, or INIT. NULL: none. */
-static const char *restored(const struct supervisor *s)
+static const char *cut_to_restore(const struct supervisor *s)
 {
 	if (s->recover.cut[0])
 		return s->recover.cut;
@@ -212,8 +212,8 @@ static void server_words(struct argv *w, const struct sup_node *n, uint64_t life
 	/* One that takes over gets all from the process before it; the cut may be pruned by now. */
 	if (take_over)
 		argv_add(w, "--take-over");
-	else if (restored(s) && !n->joining)
-		argv_add(w, "--restore", restored(s));
+	else if (cut_to_restore(s) && !n->joining)
+		argv_add(w, "--restore", cut_to_restore(s));
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	add_report(w, s->job);
 	add_drag(w, n, life);
@@ -233,8 +233,8 @@ static void lead_words(struct argv *w, const struct sup_node *n, uint64_t life, 
 	argv_add(w, "--lead-only");
 	if (job_kind(s->job)->cut == CUT_SAVED) {
 		argv_add(w, "--sync", s->job->sync);
-		if (restored(s))
-			argv_add(w, "--restore", restored(s));
+		if (cut_to_restore(s))
+			argv_add(w, "--restore", cut_to_restore(s));
 	} else
 		add_servers(w, s, "--replicas", 0);
 	argv_real(w, "--hung", stranger_seconds(s));
@@ -262,8 +262,8 @@ static void replica_words(struct argv *w, const struct sup_node *n, uint64_t lif
 	argv_add(w, "--replica");
 	argv_format(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
 	add_parameters(w, s);
-	if (s->recover.together && restored(s))
-		argv_add(w, "--restore", restored(s));
+	if (s->recover.together && cut_to_restore(s))
+		argv_add(w, "--restore", cut_to_restore(s));
 	else if (s->recover.together)
 		argv_add(w, "--serve");
 	if (sup_count(s, n->role) > 1)
@@ -449,8 +449,8 @@ static void agent_words(struct argv *w, const struct sup_node *n, uint64_t life,
 		argv_u64(w, "--batch", sup_share(n));
 		argv_add(w, "--rank");
 		argv_format(w, "%zu/%zu", sup_rank(n), sup_count(s, n->role));
-		if (restored(s))
-			argv_add(w, "--resume", restored(s));
+		if (cut_to_restore(s))
+			argv_add(w, "--resume", cut_to_restore(s));
 		argv_u64(w, "--ahead", job->ahead);
 		add_report(w, job);
 		add_patience(w, s);
@@ -588,57 +588,57 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	} else if (n->role == &role_agent) {
 		role_make_dir(f, n, "index");
 		role_make_dir(f, n, "checkpoints");
-		if (restored(s))
-			put_file(f->bring, f->path[1], restored(s));
+		if (cut_to_restore(s))
+			put_file(f->bring, f->path[1], cut_to_restore(s));
 	} else if (n->role->back) {
 		role_make_dir(f, n, "checkpoints");
 		role_bring_file(f, n, "layout");
-		if (restored(s) && !n->joining &&
+		if (cut_to_restore(s) && !n->joining &&
 		    (n->role != &role_replica || s->recover.together))
-			bring_cut(f, restored(s));
+			bring_cut(f, cut_to_restore(s));
 	}
 }
 
 /* ---- the table ---- */
 
-static uint64_t single(const struct supervisor *s)
+static uint64_t role_count_one(const struct supervisor *s)
 {
 	(void)s;
 	return 1;
 }
 
-static uint64_t fabrics_of(const struct supervisor *s)
+static uint64_t role_count_fabrics(const struct supervisor *s)
 {
 	return s->hosts.count > 1;
 }
 
-static uint64_t role_servers_of(const struct supervisor *s)
+static uint64_t role_count_servers(const struct supervisor *s)
 {
 	return job_kind(s->job)->holds == HOLD_SERVERS ? sup_scale_servers(s) : 0;
 }
 
-static uint64_t leads_of(const struct supervisor *s)
+static uint64_t role_count_leads(const struct supervisor *s)
 {
 	return job_kind(s->job)->lead == LEAD_ALONE;
 }
 
 /* One on each host that trains. */
-static uint64_t replicas_of(const struct supervisor *s)
+static uint64_t role_count_replicas(const struct supervisor *s)
 {
 	return job_kind(s->job)->holds == HOLD_REPLICAS ? s->hosts.count - s->hosts.first : 0;
 }
 
-static uint64_t workers_of(const struct supervisor *s)
+static uint64_t role_count_workers(const struct supervisor *s)
 {
 	return job_kind(s->job)->foreign ? 0 : sup_scale_workers(s);
 }
 
-static uint64_t agents_of(const struct supervisor *s)
+static uint64_t role_count_agents(const struct supervisor *s)
 {
 	return job_kind(s->job)->foreign ? sup_scale_workers(s) : 0;
 }
 
-static uint64_t spares_of(const struct supervisor *s)
+static uint64_t role_count_spares(const struct supervisor *s)
 {
 	return s->job->hot_spares;
 }
@@ -666,27 +666,27 @@ static struct limits worker_limits(const struct job *job)
 const struct role role_fabric = {.name = "fabric",
 				 .program = "env",
 				 .id = "fabric",
-				 .count = fabrics_of,
+				 .count = role_count_fabrics,
 				 .words = fabric_words,
 				 .retried = 1,
 				 .service = 1};
 const struct role role_shardd = {.name = "shardd",
 				 .program = "shardd",
 				 .id = "shardd",
-				 .count = single,
+				 .count = role_count_one,
 				 .words = shardd_words,
 				 .asked = "workers",
 				 .service = 1};
 const struct role role_monitor = {.name = "monitor",
 				  .program = "bpt-monitor",
 				  .id = "bpt-monitor",
-				  .count = single,
+				  .count = role_count_one,
 				  .words = monitor_words,
 				  .service = 1};
 const struct role role_lead = {.name = "lead",
 			       .program = "ps-server",
 			       .id = "lead",
-			       .count = leads_of,
+			       .count = role_count_leads,
 			       .words = lead_words,
 			       .death = DEATH_LEAD,
 			       .restart = RESTART_KILL,
@@ -694,7 +694,7 @@ const struct role role_lead = {.name = "lead",
 const struct role role_replica = {.name = "replica",
 				  .program = "ps-server",
 				  .id = "r%u",
-				  .count = replicas_of,
+				  .count = role_count_replicas,
 				  .words = replica_words,
 				  .template = launch_server,
 				  .limits = server_limits,
@@ -708,7 +708,7 @@ const struct role role_replica = {.name = "replica",
 const struct role role_server = {.name = "server",
 				 .program = "ps-server",
 				 .id = "ps%u",
-				 .count = role_servers_of,
+				 .count = role_count_servers,
 				 .words = server_words,
 				 .template = launch_server,
 				 .limits = server_limits,
@@ -721,7 +721,7 @@ const struct role role_server = {.name = "server",
 const struct role role_worker = {.name = "worker",
 				 .program = "worker",
 				 .id = "w%u",
-				 .count = workers_of,
+				 .count = role_count_workers,
 				 .words = worker_words,
 				 .template = launch_worker,
 				  .limits = worker_limits,
@@ -734,7 +734,7 @@ const struct role role_worker = {.name = "worker",
 const struct role role_agent = {.name = "worker",
 				.program = "agent",
 				.id = "w%u",
-				.count = agents_of,
+				.count = role_count_agents,
 				.words = agent_words,
 				.template = launch_worker,
 				  .limits = worker_limits,
@@ -748,7 +748,7 @@ const struct role role_agent = {.name = "worker",
 const struct role role_spare = {.name = "spare",
 				.program = "worker",
 				.id = "s%u",
-				.count = spares_of,
+				.count = role_count_spares,
 				.words = spare_words,
 				.template = launch_worker,
 				.limits = worker_limits,

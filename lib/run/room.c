@@ -21,7 +21,7 @@ struct look {
 
 /* Bytes that can still be written. A limit to a file's size and a quota are not seen here: shardd
  * says when it runs into one. */
-static double left_in(const char *dir)
+static double room_left_in(const char *dir)
 {
 	struct statvfs st;
 	int is_root = geteuid() == 0; /* some room is kept for root */
@@ -35,7 +35,7 @@ static double left_in(const char *dir)
 	return left;
 }
 
-static void is_seen(struct supervisor *s, double left)
+static void room_note(struct supervisor *s, double left)
 {
 	s->room.left = left;
 	s->room.looked = clock_mono();
@@ -44,13 +44,13 @@ static void is_seen(struct supervisor *s, double left)
 static void room_work(void *arg)
 {
 	struct look *l = arg;
-	l->left = left_in(l->dir);
+	l->left = room_left_in(l->dir);
 }
 
 static void room_done(void *arg, void *owner)
 {
 	const struct look *l = arg;
-	is_seen(owner, l->left);
+	room_note(owner, l->left);
 }
 
 /* Looks in a thread: storage that hangs gives no answer, and the loop goes on without it. */
@@ -89,7 +89,7 @@ int sup_room_is_none(struct supervisor *s, uint64_t bytes)
 {
 	int hangs = s->room.looking && clock_mono() - s->room.begun >= LOOK_SECONDS;
 	if (!hangs)
-		is_seen(s, left_in(s->dirs.state));
+		room_note(s, room_left_in(s->dirs.state));
 	return s->room.looked > 0 && s->room.left <= (double)bytes;
 }
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void sup_routes_put(FILE *out, const char *id, const char *ending, const struct sup_host *h)
+static void routes_put(FILE *out, const char *id, const char *ending, const struct sup_host *h)
 {
 	char socket[OPTION_ID_MAX + 16];
 	snprintf(socket, sizeof socket, "%s%s", id, ending);
@@ -16,7 +16,7 @@ static void sup_routes_put(FILE *out, const char *id, const char *ending, const 
 }
 
 /* A worker has a socket if rows move between workers; a spare asks the supervisor for a place. */
-static char *sup_routes_make(const struct supervisor *s, size_t *bytes)
+static char *routes_make(const struct supervisor *s, size_t *bytes)
 {
 	char *text = NULL;
 	FILE *out = open_memstream(&text, bytes);
@@ -24,12 +24,12 @@ static char *sup_routes_make(const struct supervisor *s, size_t *bytes)
 		return NULL;
 	EACH_NODE (n, s) {
 		if (n->role == &role_worker && job_is_local(s->job))
-			sup_routes_put(out, n->id, ".rows.sock", sup_host_of(n));
+			routes_put(out, n->id, ".rows.sock", sup_host_of(n));
 		else if (n->role->ready == READY_ANSWERS && n->role != &role_fabric)
-			sup_routes_put(out, n->id, ".sock", sup_host_of(n));
+			routes_put(out, n->id, ".sock", sup_host_of(n));
 	}
 	if (sup_first(s, &role_spare))
-		sup_routes_put(out, "trainctl", ".sock", &s->hosts.host[0]);
+		routes_put(out, "trainctl", ".sock", &s->hosts.host[0]);
 	if (fclose(out) == 0)
 		return text;
 	free(text);
@@ -39,7 +39,7 @@ static char *sup_routes_make(const struct supervisor *s, size_t *bytes)
 int sup_routes_fit(const struct supervisor *s, struct error *err)
 {
 	size_t bytes = 0;
-	char *text = sup_fabric(s) ? sup_routes_make(s, &bytes) : NULL;
+	char *text = sup_fabric(s) ? routes_make(s, &bytes) : NULL;
 	free(text);
 	if (bytes <= MOST_ROUTES_BYTES)
 		return 0;
@@ -94,7 +94,7 @@ void sup_routes_begin(struct supervisor *s)
 	sup_routes_step(s);
 }
 
-static void sup_routes_on_answer(const struct record *r, void *owner)
+static void routes_on_answer(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	char text[SUP_ANSWER_TEXT];
@@ -114,7 +114,7 @@ void sup_routes_step(struct supervisor *s)
 	char path[DIRS_PATH_MAX];
 	struct error err;
 	size_t bytes = 0;
-	char *text = fabric ? sup_routes_make(s, &bytes) : NULL;
+	char *text = fabric ? routes_make(s, &bytes) : NULL;
 	if (!text)
 		return;
 	if (s->routes.text && bytes == s->routes.bytes && memcmp(text, s->routes.text, bytes) == 0)
@@ -136,7 +136,7 @@ void sup_routes_step(struct supervisor *s)
 	if (!s->routes.held && fabric->stage == STAGE_READY)
 		sup_ask_with(&s->routes.question, &fabric->link,
 			     RECORD("routes", F("bytes", s->routes.bytes)), s->routes.text,
-			     s->routes.bytes, sup_routes_on_answer, s);
+			     s->routes.bytes, routes_on_answer, s);
 }
 
 int sup_routes_hold(const struct supervisor *s)

@@ -277,7 +277,7 @@ int sup_scale_is_tried(const struct sup_node *n)
 }
 
 /* Whether something is still to be begun for it. */
-static int waits(const struct sup_wish *w)
+static int wish_waits(const struct sup_wish *w)
 {
 	return w != w->sup->scale.carried || w->has_rest;
 }
@@ -287,14 +287,14 @@ static int is_to_leave(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	for (const struct sup_wish *w = s->scale.wishes; w; w = w->next)
-		if (waits(w) && w->want.workers > 0 && w->want.workers <= n->number)
+		if (wish_waits(w) && w->want.workers > 0 && w->want.workers <= n->number)
 			return 1;
 	return 0;
 }
 
 /* A worker that was to join in an earlier change, which has ended without it: the job goes on with
  * the workers before it. */
-static int gives_up_late(struct sup_node *n, const char *why)
+static int give_up_late(struct sup_node *n, const char *why)
 {
 	struct supervisor *s = n->sup;
 	char reason[SCALE_REASON_MAX];
@@ -314,7 +314,7 @@ int sup_scale_gives_up(struct sup_node *n, const char *why)
 		return 0;
 	if (n->role != &role_server &&
 	    (!s->scale.under_way || n->number < s->scale.from.workers))
-		return gives_up_late(n, why);
+		return give_up_late(n, why);
 	if (!s->scale.under_way)
 		return 0;
 	snprintf(s->scale.why, sizeof s->scale.why, "%s: %s", n->id, why);
@@ -451,7 +451,7 @@ int sup_scale_take_servers(struct supervisor *s)
 	const struct sup_wish *last = NULL;
 	struct sup_scale_refusal why;
 	for (const struct sup_wish *w = s->scale.wishes; w; w = w->next)
-		if (waits(w) && w->want.servers > 0 && sup_scale_check(s, w, &why) == 0)
+		if (wish_waits(w) && w->want.servers > 0 && sup_scale_check(s, w, &why) == 0)
 			last = w;
 	if (!last || last->want.servers == s->scale.now.servers)
 		return 0;
@@ -490,7 +490,7 @@ struct log_seen {
 	int has_begun, is_done; /* of the change that the file names; is_done: it did not fail */
 };
 
-static void scale_look_at(const struct record *r, uint64_t number, struct log_seen *seen)
+static void scale_take_logged(const struct record *r, uint64_t number, struct log_seen *seen)
 {
 	int begins = record_is(r, "scale"), ends = record_is(r, "scaled");
 	uint64_t n = 0;
@@ -503,7 +503,7 @@ static void scale_look_at(const struct record *r, uint64_t number, struct log_se
 
 /* A log that is not there, or can't be read, has nothing; lines that are no records are passed
  * over. */
-static void look_into(const char *path, uint64_t number, struct log_seen *seen)
+static void scale_read_log(const char *path, uint64_t number, struct log_seen *seen)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK), got;
 	struct record_reader *in = fd >= 0 ? record_reader_new(fd, path) : NULL;
@@ -513,7 +513,7 @@ static void look_into(const char *path, uint64_t number, struct log_seen *seen)
 		record_reader_of_log(in);
 	while (in && (got = record_read(in, &r, &err)) != RECORD_END) {
 		if (got == RECORD_ONE)
-			scale_look_at(&r, number, seen);
+			scale_take_logged(&r, number, seen);
 		else if (got < 0 && err.code != ERROR_DATA)
 			break;
 	}
@@ -522,13 +522,13 @@ static void look_into(const char *path, uint64_t number, struct log_seen *seen)
 		close(fd);
 }
 
-static struct log_seen look_at_logs(const struct supervisor *s)
+static struct log_seen scale_read_logs(const struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX];
 	struct log_seen seen = {0};
 	dirs_state(&s->dirs, "job.log.1", path);
-	look_into(path, s->scale.change, &seen);
-	look_into(s->log.path, s->scale.change, &seen);
+	scale_read_log(path, s->scale.change, &seen);
+	scale_read_log(s->log.path, s->scale.change, &seen);
 	return seen;
 }
 
@@ -538,7 +538,7 @@ static int keep_begin(struct supervisor *s, const struct sup_sizes *to, const un
 		      const char *reason)
 {
 	uint64_t before = s->scale.change;
-	s->scale.change = 1 + (before > 0 ? before : look_at_logs(s).last);
+	s->scale.change = 1 + (before > 0 ? before : scale_read_logs(s).last);
 	if (scale_keep(s, to, &s->scale.now, 0, hosts, reason) == 0)
 		return 0;
 	s->scale.change = before;
@@ -601,7 +601,7 @@ static int make_way(struct supervisor *s, struct sup_wish *w, const struct sup_s
 }
 
 /* Begins what the first in the queue wants. 1: it was answered, and the next one may begin. */
-static int next(struct supervisor *s)
+static int scale_begin_first(struct supervisor *s)
 {
 	struct sup_wish *w = s->scale.wishes;
 	struct sup_scale_refusal why;
@@ -657,7 +657,7 @@ void sup_scale_step(struct supervisor *s)
 		scale_go_on(s);
 	else if (s->scale.hosts.under_way && !sup_scale_hosts_step(s))
 		sup_scale_hosts_end(s); /* begun by an earlier supervisor */
-	while (!s->scale.under_way && s->scale.wishes && next(s))
+	while (!s->scale.under_way && s->scale.wishes && scale_begin_first(s))
 		;
 	if (s->scale.is_ahead && !s->scale.under_way && !s->scale.wishes) {
 		s->scale.is_ahead = 0; /* it was refused meanwhile */
@@ -701,11 +701,11 @@ void sup_scale_mark(struct supervisor *s)
 
 /* The supervisor that was killed may have logged the change already: each one is in the log
  * once. */
-static void log_goes_on(struct supervisor *s)
+static void log_adopted(struct supervisor *s)
 {
 	if (!s->scale.under_way || s->scale.change == 0)
 		return;
-	struct log_seen seen = look_at_logs(s);
+	struct log_seen seen = scale_read_logs(s);
 	s->scale.logged = seen.is_done ? SCALE_LOGGED : SCALE_NOT_LOGGED;
 	if (!seen.has_begun)
 		log_begun(s, s->scale.change, s->scale.reason);
@@ -714,7 +714,7 @@ static void log_goes_on(struct supervisor *s)
 void sup_scale_begin(struct supervisor *s)
 {
 	const struct sup_sizes *now = &s->scale.now;
-	log_goes_on(s);
+	log_adopted(s);
 	if (job_kind(s->job)->servers_stay && now->workers != s->job->workers)
 		sup_note(s, "scale", "goes on with WORKERS=%llu, as it was scaled; the job file has %llu",
 			 (unsigned long long)now->workers, (unsigned long long)s->job->workers);

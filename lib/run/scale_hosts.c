@@ -206,7 +206,7 @@ static int scale_hosts_is_late(const struct supervisor *s)
 
 /* Whether nodes may move: the hosts that come can be reached, and their replicas have the
  * parameters. */
-static int are_ready(const struct supervisor *s)
+static int scale_hosts_are_ready(const struct supervisor *s)
 {
 	size_t serve = 0, missing = 0;
 	if (!sup_hosts_are_joined(s))
@@ -250,7 +250,7 @@ static void scale_hosts_give_up(struct supervisor *s)
 	scale_hosts_set(s, c->before);
 }
 
-static int may_move(const struct sup_node *n)
+static int may_change_host(const struct sup_node *n)
 {
 	return (n->role == sup_trainers(n->sup) || n->role == &role_spare) && !n->leaving;
 }
@@ -272,7 +272,7 @@ static void scale_hosts_move(struct sup_node *n)
 static int has_moved(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	if (!may_move(n) || n->role == &role_spare || n->joining)
+	if (!may_change_host(n) || n->role == &role_spare || n->joining)
 		return 1;
 	if (n->stage == STAGE_READY && !n->end_wanted)
 		return 1;
@@ -306,7 +306,7 @@ int sup_scale_hosts_step(struct supervisor *s)
 	int there = 0, moved = 1;
 	if (!c->under_way)
 		return 0;
-	if (!c->ready && !are_ready(s)) {
+	if (!c->ready && !scale_hosts_are_ready(s)) {
 		if (!scale_hosts_is_late(s)) {
 			sup_kick_after(s, WAIT_SECONDS);
 			return 1;
@@ -318,7 +318,7 @@ int sup_scale_hosts_step(struct supervisor *s)
 	}
 	c->ready = 1;
 	EACH_NODE (n, s)
-		if (may_move(n))
+		if (may_change_host(n))
 			scale_hosts_move(n);
 	EACH_NODE (n, s)
 		moved &= has_moved(n);

@@ -27,7 +27,7 @@ uint64_t sup_scale_map(const struct supervisor *s)
 }
 
 /* Those that have parts are those that are wanted. */
-static void arrive(struct supervisor *s)
+static void scale_servers_arrive(struct supervisor *s)
 {
 	s->scale.servers.step = SCALE_OVER;
 	s->scale.servers.is_new = 1;
@@ -42,7 +42,7 @@ static void scale_servers_again(struct supervisor *s, enum scale_move step, doub
 }
 
 /* The servers that were there before stay, and the new ones leave. */
-static void revert(struct supervisor *s)
+static void scale_servers_revert(struct supervisor *s)
 {
 	s->scale.now.servers = 0;
 	EACH_OF (n, s, &role_server) {
@@ -51,7 +51,7 @@ static void revert(struct supervisor *s)
 		n->leaving = was_new;
 		s->scale.now.servers += !was_new;
 	}
-	arrive(s);
+	scale_servers_arrive(s);
 	if (!s->scale.why[0])
 		snprintf(s->scale.why, sizeof s->scale.why, "%s", s->scale.servers.why);
 	sup_note(s, "warning", "servers stay as they are: %s", s->scale.why);
@@ -75,7 +75,7 @@ static void scale_servers_join(struct supervisor *s)
 	else if (left <= 0) {
 		snprintf(s->scale.servers.why, sizeof s->scale.servers.why,
 			 "new servers are not up after %g s", deadline_seconds(DEADLINE_SCALE));
-		revert(s);
+		scale_servers_revert(s);
 	} else
 		sup_kick_after(s, left);
 }
@@ -145,7 +145,7 @@ static void on_move(const struct record *r, void *owner)
 		record_real_opt(r, "stall", 0, 1e300, &c->stall, NULL);
 		EACH_OF (n, s, &role_server)
 			n->joining = 0;
-		arrive(s);
+		scale_servers_arrive(s);
 		return;
 	}
 	if (r && strcmp(sup_answer_code(r), "moving") != 0) {
@@ -205,7 +205,7 @@ static int scale_servers_all_run(const struct supervisor *s)
 }
 
 /* Whether those have parts that are to have them, and no others. */
-static int is_reached(const struct supervisor *s)
+static int parts_are_as_wanted(const struct supervisor *s)
 {
 	EACH_OF (n, s, &role_server)
 		if (n->leaving ? n->has_part : !n->has_part)
@@ -234,10 +234,10 @@ static void scale_servers_on_found(const struct record *r, void *owner)
 		scale_servers_again(s, SCALE_JOIN, c->tries > 0 ? AGAIN_SECONDS : 0);
 		return;
 	}
-	if (is_reached(s)) /* their parts are not even yet */
-		arrive(s);
+	if (parts_are_as_wanted(s)) /* though they are not even yet */
+		scale_servers_arrive(s);
 	else
-		revert(s);
+		scale_servers_revert(s);
 }
 
 static void scale_servers_find_parts(struct supervisor *s)

@@ -64,7 +64,7 @@ static int is_tested(const struct sup_host *h)
 	return h->state == HOST_THERE && h->use == HOST_USED && !sup_is_more_host(h);
 }
 
-static size_t tested(const struct supervisor *s)
+static size_t count_tested(const struct supervisor *s)
 {
 	size_t count = 0;
 	EACH_HOST (h, s, s->hosts.first)
@@ -79,7 +79,7 @@ void sup_self_test(struct supervisor *s, const char *id)
 	double now = clock_mono();
 	struct argv argv = {0};
 	struct error err;
-	if (strcmp(s->job->self_test, "on") != 0 || tested(s) < 2 ||
+	if (strcmp(s->job->self_test, "on") != 0 || count_tested(s) < 2 ||
 	    s->self_test.child || (s->self_test.at > 0 && now - s->self_test.at < PAUSE_SECONDS) ||
 	    process_find("node-host", s->options.search_path, program, sizeof program, &err) != 0)
 		return;

@@ -29,25 +29,25 @@ static void swap_roles(struct sup_node *a, struct sup_node *b)
 
 /* ---- fewer workers ---- */
 
-static int goes(const struct sup_node *n, uint64_t workers)
+static int is_to_go(const struct sup_node *n, uint64_t workers)
 {
 	return n->made_as == &role_worker && n->made_number >= workers;
 }
 
 /* A worker in a place that stays, which leaves. */
-static struct sup_node *one_that_goes(struct supervisor *s, uint64_t workers)
+static struct sup_node *find_to_go(struct supervisor *s, uint64_t workers)
 {
 	EACH_OF (n, s, &role_worker)
-		if (n->number < workers && goes(n, workers))
+		if (n->number < workers && is_to_go(n, workers))
 			return n;
 	return NULL;
 }
 
 /* A worker in a place that goes, which stays. */
-static struct sup_node *one_that_stays(struct supervisor *s, uint64_t workers)
+static struct sup_node *find_to_stay(struct supervisor *s, uint64_t workers)
 {
 	EACH_OF (n, s, &role_worker)
-		if (n->number >= workers && !goes(n, workers))
+		if (n->number >= workers && !is_to_go(n, workers))
 			return n;
 	return NULL;
 }
@@ -55,14 +55,14 @@ static struct sup_node *one_that_stays(struct supervisor *s, uint64_t workers)
 void sup_spares_settle(struct supervisor *s, uint64_t workers)
 {
 	struct sup_node *leaver, *stayer;
-	while ((leaver = one_that_goes(s, workers)) && (stayer = one_that_stays(s, workers))) {
+	while ((leaver = find_to_go(s, workers)) && (stayer = find_to_stay(s, workers))) {
 		uint32_t number = leaver->number;
 		leaver->number = stayer->number;
 		stayer->number = number;
 		sup_roster_order(s);
 	}
 	EACH_OF (n, s, &role_spare)
-		if (goes(n, workers))
+		if (is_to_go(n, workers))
 			n->leaving = 1;
 	sup_in_force_changed(s);
 }
@@ -70,7 +70,7 @@ void sup_spares_settle(struct supervisor *s, uint64_t workers)
 struct sup_node *sup_spare_drops(struct sup_node *worker)
 {
 	struct supervisor *s = worker->sup;
-	if (worker->role != &role_worker || goes(worker, s->scale.now.workers))
+	if (worker->role != &role_worker || is_to_go(worker, s->scale.now.workers))
 		return worker;
 	EACH_OF (n, s, &role_spare) {
 		if (!n->leaving)

@@ -81,7 +81,7 @@ static void on_periodic(evutil_socket_t fd, short what, void *arg)
 }
 
 /* Seconds between calls of on_periodic(): few enough for the shortest of these times. */
-static double period(const struct job *job)
+static double periodic_seconds(const struct job *job)
 {
 	const double every[] = {job->every, job->checkpoint_every, job->eval_every, job->max_time,
 				job->rebalance_every};
@@ -107,7 +107,7 @@ static void on_hangup(evutil_socket_t sig, short what, void *arg)
 
 /* ---- beginning and end ---- */
 
-static void summary(struct supervisor *s, struct supervisor_result *result)
+static void make_summary(struct supervisor *s, struct supervisor_result *result)
 {
 	static const char *const state[] = {"done", "done", "stopped", "failed"};
 	struct record_out o;
@@ -203,7 +203,7 @@ static int supervisor_make_server(struct supervisor *s, struct error *err)
 static int supervisor_make_events(struct supervisor *s, struct error *err)
 {
 	struct timeval tick = clock_timeval(TICK_SECONDS);
-	struct timeval often = clock_timeval(period(s->job));
+	struct timeval often = clock_timeval(periodic_seconds(s->job));
 	s->tick = event_new(s->base, -1, EV_PERSIST, supervisor_on_tick, s);
 	s->periodic = event_new(s->base, -1, EV_PERSIST, on_periodic, s);
 	struct sigaction hangup;
@@ -367,7 +367,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 		result->status = end_status_of(s);
 		if (s->phases.goal != GOAL_FAIL)
 			sup_progress_end(s);
-		summary(s, result);
+		make_summary(s, result);
 		keep_summary(s, result);
 		if (is_finished(s))
 			sup_brain_finished(s);

@@ -96,7 +96,7 @@ int sup_trainer_is_judged(const struct sup_node *n)
  * KNOWN: we know why it ended, and people were told. */
 enum { LATER, BY_ITSELF, KNOWN };
 
-static int trainers_judge(const struct sup_node *n, const struct node_end *own)
+static int trainers_certainty(const struct sup_node *n, const struct node_end *own)
 {
 	if (n->end_wanted || n->now.doomed || sup_host_was_lost(n, own))
 		return KNOWN;
@@ -128,13 +128,13 @@ void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 		n->trials = 0;
 	if (!n->end_wanted && n->place.launcher->class_of(&own) == END_UNRETRYABLE)
 		n->trials++;
-	if (!sup_trainer_is_judged(n) || (t->first && t->surely >= trainers_judge(n, &own)))
+	if (!sup_trainer_is_judged(n) || (t->first && t->surely >= trainers_certainty(n, &own)))
 		return;
 	if (!t->first)
 		t->first_at = clock_mono();
 	t->first = n;
 	t->first_end = own;
-	t->surely = trainers_judge(n, &own);
+	t->surely = trainers_certainty(n, &own);
 }
 
 static int others_live(const struct supervisor *s)

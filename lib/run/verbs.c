@@ -16,7 +16,7 @@ struct sup_waiter {
 	struct request *rq;
 };
 
-static void sup_verbs_forget(struct sup_waiters *waiters, struct request *rq)
+static void verbs_forget(struct sup_waiters *waiters, struct request *rq)
 {
 	for (struct sup_waiter **p = &waiters->first; *p; p = &(*p)->next)
 		if ((*p)->rq == rq) {
@@ -27,14 +27,14 @@ static void sup_verbs_forget(struct sup_waiters *waiters, struct request *rq)
 		}
 }
 
-static void sup_verbs_cancelled(struct request *rq, void *arg)
+static void verbs_cancelled(struct request *rq, void *arg)
 {
 	struct supervisor *s = arg;
-	sup_verbs_forget(&s->checkpoint.waiters, rq);
-	sup_verbs_forget(&s->clients.stop, rq);
-	sup_verbs_forget(&s->clients.watch, rq);
+	verbs_forget(&s->checkpoint.waiters, rq);
+	verbs_forget(&s->clients.stop, rq);
+	verbs_forget(&s->clients.watch, rq);
 	EACH_NODE (n, s)
-		sup_verbs_forget(&n->restart.waiters, rq);
+		verbs_forget(&n->restart.waiters, rq);
 }
 
 static void wait_in(struct supervisor *s, struct sup_waiters *waiters, struct request *rq)
@@ -47,7 +47,7 @@ static void wait_in(struct supervisor *s, struct sup_waiters *waiters, struct re
 	waiter->rq = rq;
 	waiter->next = waiters->first;
 	waiters->first = waiter;
-	request_defer(rq, sup_verbs_cancelled, s);
+	request_defer(rq, verbs_cancelled, s);
 	sup_kick(s);
 }
 
@@ -108,7 +108,7 @@ static void add_metrics(const struct supervisor *s, struct record_out *o)
 	record_add(o, "metrics", text);
 }
 
-static void sup_verbs_put_job(struct supervisor *s, struct request *rq)
+static void verbs_put_job(struct supervisor *s, struct request *rq)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
@@ -152,7 +152,7 @@ static void sup_verbs_put_job(struct supervisor *s, struct request *rq)
 	request_put_record(rq, &o);
 }
 
-static void sup_verbs_put_node(struct sup_node *n, const struct why *workers, struct request *rq)
+static void verbs_put_node(struct sup_node *n, const struct why *workers, struct request *rq)
 {
 	const struct snapshot_node *m = sup_measured(n);
 	pid_t pid = n->stage != STAGE_OFF ? sup_process_pid(&n->now) : n->now.pid;
@@ -203,11 +203,11 @@ static void do_status(struct request *rq, void *owner)
 	struct supervisor *s = owner;
 	struct why workers;
 	why_gather(&workers, &s->progress.snapshot.now, NODE_WORKER);
-	sup_verbs_put_job(s, rq);
+	verbs_put_job(s, rq);
 	put_hosts(s, rq);
 	EACH_NODE (n, s)
 		if (!sup_host_is_done_without(n))
-			sup_verbs_put_node(n, &workers, rq);
+			verbs_put_node(n, &workers, rq);
 	request_ok(rq, NULL);
 }
 
@@ -324,8 +324,8 @@ static void do_spare(struct request *rq, void *owner)
 }
 
 /* What is not given stays as it is. */
-static int sup_verbs_take_sizes(const struct record *r, uint64_t *workers, uint64_t *servers,
-				struct error *err)
+static int verbs_take_sizes(const struct record *r, uint64_t *workers, uint64_t *servers,
+			    struct error *err)
 {
 	*workers = *servers = 0;
 	if (record_u64_opt(r, "workers", 0, UINT64_MAX, workers, err) != 0 ||
@@ -344,7 +344,7 @@ static void do_scale(struct request *rq, void *owner)
 {
 	uint64_t workers, servers;
 	struct error err;
-	if (sup_verbs_take_sizes(request_record(rq), &workers, &servers, &err) != 0)
+	if (verbs_take_sizes(request_record(rq), &workers, &servers, &err) != 0)
 		request_err(rq, "bad-scale", "%s", err.text);
 	else
 		sup_scale_want_hosts(owner, workers, servers,

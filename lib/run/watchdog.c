@@ -221,7 +221,7 @@ static void watchdog_ask(struct sup_node *n)
 
 /* Writes what is known of the node into its log: of all processes of its group, as a template may
  * leave several. */
-static void keep_words(struct sup_node *n, const char *why)
+static void write_last_words(struct sup_node *n, const char *why)
 {
 	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t len = 0;
@@ -289,7 +289,7 @@ static void watchdog_tell(struct sup_node *n, struct sup_process *p, struct sup_
 		 "has given no sign of life for %.3g s (section %s, at most %.3g s by %s): killed",
 		 silence->seconds, pulse_section_name(silence->section), silence->limit,
 		 by_itself ? "its own word" : "HUNG");
-	keep_words(n, why);
+	write_last_words(n, why);
 	sup_event_hung(p, silence);
 	log_say(LOG_LEVEL_WARNING, "%s %s%s%s%s", n->id, why, silence->state[0] ? "; it was " : "",
 		silence->state, advice(n, silence));
@@ -561,7 +561,7 @@ static int watchdog_is_there(const struct sup_node *n)
 }
 
 /* Trainers of the user's own are needed for the last checkpoint, too. */
-static int trains(const struct supervisor *s)
+static int job_trains(const struct supervisor *s)
 {
 	return s->phases.now == PHASE_RUNNING ||
 	       (s->phases.now == PHASE_LAST_CUT && job_kind(s->job)->cut == CUT_SAVED);
@@ -570,7 +570,7 @@ static int trains(const struct supervisor *s)
 /* Whether all daemons are there that a worker may wait for. */
 static int all_there(const struct supervisor *s)
 {
-	int there = trains(s) && watchdog_is_there(sup_shardd(s));
+	int there = job_trains(s) && watchdog_is_there(sup_shardd(s));
 	EACH_NODE (n, s)
 		if (n->role->back && !sup_host_is_awaited(n))
 			there &= watchdog_is_there(n);
