@@ -1,7 +1,7 @@
 /*
- * audit: counts, in the model itself, how often each sample was applied.  Its gradient is 1 for the
- * row of the sample's number and its table adds gradients as they are, so a finished job of E epochs
- * must export E everywhere.  Must never look at labels or weights.
+ * audit: counts, in the model itself, how often each sample was applied.  The gradient of a sample
+ * is 1 for the row with the sample's number, and the table adds gradients as they are.  So after a
+ * whole job of E epochs, every row must be E. It must never look at labels or weights.
  */
 #include "model/kind.h"
 

@@ -1,5 +1,6 @@
 /*
- * first: see first.h.  Must give what the plain product gives, up to rounding, whatever is folded.
+ * first: see first.h.  Its result must be that of the plain product, up to rounding, whatever is
+ * folded.
  */
 #include "model/first.h"
 
@@ -14,13 +15,14 @@ struct first {
 	struct first_batch b;
 	size_t out, embed, begin, count; /* begin, count: the block */
 	struct fold fold;
-	/* Columns that are not folded, and the dense ones: inputs of the plain product. */
+	/* The plain columns: those that are not folded, and the dense ones. They are inputs of one
+	 * product. */
 	struct words plain;
 	size_t plain_count, plain_in;
-	const float *weight; /* theirs, [out][plain_in] */
+	const float *weight; /* weights of the plain columns, [out][plain_in] */
 	float *weight_gradient;
 	struct pool weight_room, weight_gradient_room, x, by_x;
-	/* Of the block, or, when columns are folded, of all rows. */
+	/* Of the block; if columns are folded, of all rows. */
 	struct pool y, by_y;
 };
 
@@ -62,7 +64,7 @@ static int list_plain(struct first *f, struct error *err)
 	return 0;
 }
 
-/* The plain columns of W side by side, so that one product takes them all. */
+/* Puts the plain columns of W side by side, so that one product takes them all. */
 static int pack_weight(struct first *f, struct error *err)
 {
 	size_t in = wdl_inputs(f->b.spec), embed = f->embed, dense = f->b.spec->dense_inputs;
@@ -169,7 +171,7 @@ void first_backward(struct first *f)
 {
 	const float *by_y = first_by_y(f);
 	blasint n = (blasint)f->count, out = (blasint)f->out, in = (blasint)f->plain_in;
-	blasint learnt = (blasint)(f->plain_count * f->embed); /* the dense columns are not */
+	blasint learnt = (blasint)(f->plain_count * f->embed); /* dense columns get no gradient */
 	if (in > 0)
 		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, f->b.gain, by_y,
 			    out, f->x.data, in, 1.0f, f->weight_gradient, in);

@@ -1,22 +1,23 @@
 /*
- * fold: see fold.h.  What is saved is arithmetic; what is paid is memory traffic, as much as an
- * output vector for each row and folded column.  Hence the order: outputs are worked on a tile of
- * one cache line at a time, for the whole batch, so that the tile's products (or sums) of all
- * categories stay in the second cache while the rows pick from them in any order.
+ * fold: see fold.h.  Folding saves arithmetic, and costs memory traffic: one output vector for each
+ * row and folded column.  So the outputs are computed in tiles of one cache line each, a tile for
+ * the whole batch at a time.  Then the tile's products (or sums) of all categories stay in the
+ * second cache, while the rows pick from them in any order.
  */
 #include "model/fold.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A batch smaller than this is not worth the counting. A column is folded when its categories are
- * at most this share of its rows: measured with 16 floats times 400 outputs on batches of 4096, 0.2
- * gains 8 % of a batch's time where half of the columns are such, 0.55 gains 1 % and 0.8 loses. */
+/* For a smaller batch counting is not worth it. A column is folded if it has at most so many
+ * categories for each row of the batch. Measured with 16 floats times 400 outputs on batches of
+ * 4096, where half of the columns have this share: 0.2 gains 8 % of a batch's time, 0.55 gains 1 %,
+ * and 0.8 loses. */
 #define FOLD_ROWS_MIN 512
 #define FOLD_SHARE 0.6
 
 typedef float vector __attribute__((vector_size(64)));
-#define LANES 16 /* outputs in a tile, too */
+#define LANES 16 /* also outputs in a tile */
 #define GROUP 8  /* sums that are kept in registers */
 #define AHEAD 12 /* rows */
 
@@ -44,7 +45,8 @@ void fold_clear(struct fold *f)
 
 /* ---- which columns are folded ---- */
 
-/* Categories of column `field`, numbered in order of first touch from `from` on; 0: too many. */
+/* Counts the categories of column `field` and numbers them from `from` on, in the order in which
+ * they come; 0: there are too many. */
 static size_t count_categories(struct fold *f, uint32_t field, size_t from, size_t most)
 {
 	const struct model_batch *b = f->b.batch;
@@ -98,7 +100,7 @@ static int fold_plan(struct fold *f, struct error *err)
 		f->columns.data[f->count++] = i;
 		f->base.data[f->count] = (uint32_t)(from + found);
 	}
-	for (size_t i = 1; i < rows; i++) /* close up */
+	for (size_t i = 1; i < rows; i++) /* remove the gaps */
 		memmove(f->slot.data + i * f->count, f->slot.data + i * fields,
 			f->count * sizeof(uint32_t));
 	return 0;
@@ -135,8 +137,8 @@ static size_t tile_width(const struct fold *f, size_t at)
 	return f->out - at < LANES ? f->out - at : LANES;
 }
 
-/* The part of W, times gain, that the tile and the j-th column share, zeros around: [LANES][room],
- * or turned, [room][LANES]. */
+/* The part of W, times gain, of this tile and the j-th column, padded with zeros: [LANES][room], or
+ * if `turned` [room][LANES]. */
 static const float *take_weight(struct fold *f, size_t at, size_t j, int turned)
 {
 	const float *from = f->b.weight + at * f->in + f->columns.data[j] * f->embed;
@@ -150,7 +152,7 @@ static const float *take_weight(struct fold *f, size_t at, size_t j, int turned)
 
 /* ---- forward ---- */
 
-/* c[n][LANES] = a[n][k] b[k][LANES], or with add c += it; c has c_step floats to a row. */
+/* c[n][LANES] = (with add: +=) a[n][k] b[k][LANES]; a row of c has c_step floats. */
 static inline __attribute__((always_inline)) void multiply_group(const float *a, size_t k,
 	const float *b, size_t b_step, float *c, size_t c_step, size_t n, int add)
 {
@@ -228,7 +230,7 @@ static void fold_drop(struct fold *f, const float *by_y, size_t width)
 	}
 }
 
-/* Adds the outer products of sums[n][LANES] and x[n][step], of LANES inputs and GROUP outputs. */
+/* Adds the outer products of sums[n][LANES] and x[n][step], for LANES inputs and GROUP outputs. */
 static inline void outer(const float *sums, const float *x, size_t step, size_t n,
 			 float to[GROUP][LANES])
 {
@@ -242,7 +244,7 @@ static inline void outer(const float *sums, const float *x, size_t step, size_t 
 		fold_store(to[o], sum[o]);
 }
 
-/* The gradient of the part of W that a tile and the j-th column share. */
+/* Adds the gradient of the part of W of this tile and the j-th column. */
 static void add_weight(struct fold *f, size_t at, size_t j)
 {
 	size_t base = f->base.data[j], n = f->base.data[j + 1] - base, width = tile_width(f, at);

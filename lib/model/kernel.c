@@ -1,6 +1,6 @@
 /*
- * kernel: see kernel.h.  Measuring takes half a second, once a machine; judging some milliseconds,
- * each time.
+ * kernel: see kernel.h.  Measuring takes half a second, once for each machine; judging takes some
+ * milliseconds at each start.
  */
 #include "model/kernel.h"
 
@@ -22,23 +22,24 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define SIZE 512 /* of the square matrices that are multiplied */
-#define ROUNDS 8 /* the best counts */
+#define SIZE 512 /* the matrices that are multiplied are SIZE x SIZE */
+#define ROUNDS 8 /* the fastest one counts */
 #define PROBE_SECONDS 10.0
-#define OTHERS_SECONDS 10.0 /* another process measures: its answer is waited for */
+#define OTHERS_SECONDS 10.0 /* wait so long for another process that measures */
 #define GAIN_MIN 1.05       /* against OpenBLAS' own choice */
 
 /* ---- right or wrong ---- */
 
-/* C (m x n) = alpha A (m x k) B (k x n) + beta C; _t: as its transpose lies in memory. */
+/* C (m x n) = alpha A (m x k) B (k x n) + beta C. a_t, b_t: the matrix is transposed in memory. */
 struct product {
 	int m, n, k, a_t, b_t;
 	int more; /* floats between rows */
 	float alpha, beta;
 };
 
-/* What lib/model asks for, first with one block or less, then with several. Sizes around the powers
- * of two of vectors and blocks; the last ones go through all loops of a blocked product. */
+/* The kinds of products of lib/model; first of one block or less, then of several blocks. Sizes are
+ * near powers of two, as vectors and blocks are; the last ones go through all loops of a blocked
+ * product. */
 static const struct {
 	int m, n, k;
 } sizes[] = {
@@ -47,12 +48,12 @@ static const struct {
 	{255, 33, 9}, {511, 65, 31}, {65, 517, 7}, {161, 97, 129}, {33, 71, 801},
 };
 
-#define SPAN_MAX (1 << 17) /* floats of a matrix, with what is between its rows */
-#define GUARD 12345.0f     /* between the rows of the result, where nothing may be written */
+#define SPAN_MAX (1 << 17) /* floats of a matrix, with the gaps between its rows */
+#define GUARD 12345.0f     /* fills the gaps between rows of the result: must not be changed */
 
 struct judge {
 	float *a, *b, *c;     /* as the kernels see them */
-	double *right, *size; /* the result, and the sum of what was added without signs */
+	double *right, *size; /* the result, and the sum of the absolute values that it adds up */
 	uint32_t seed;
 };
 
@@ -93,7 +94,7 @@ static void plain_loop(struct judge *j, const struct product *p, int lda, int ld
 	}
 }
 
-/* One with a single column is asked for as models do it: matrix times vector. */
+/* A product with one column is computed as models do it: matrix times vector. */
 static void ask_kernels(const struct judge *j, const struct product *p, int lda, int ldb, int ldc)
 {
 	if (p->n == 1 && ldc == 1 && (p->b_t || ldb == 1))
@@ -105,8 +106,8 @@ static void ask_kernels(const struct judge *j, const struct product *p, int lda,
 			    lda, j->b, ldb, p->beta, j->c, ldc);
 }
 
-/* Rounding is at most the number of additions times a float's precision; kernels add in any order.
- */
+/* Rounding is at most the number of additions times the precision of a float, as kernels may add in
+ * any order. */
 static int judge_one(struct judge *j, const struct product *p, struct error *err)
 {
 	int lda = (p->a_t ? p->m : p->k) + p->more, ldb = (p->b_t ? p->k : p->n) + p->more;
@@ -114,14 +115,14 @@ static int judge_one(struct judge *j, const struct product *p, struct error *err
 	double part = (p->k + 4) * 0x1p-23;
 	number_rows(j, j->a, p->a_t ? p->k : p->m, lda - p->more, lda);
 	number_rows(j, j->b, p->b_t ? p->n : p->k, ldb - p->more, ldb);
-	for (int i = 0; i < p->m * ldc; i++) /* what is not to be added to may be anything */
+	for (int i = 0; i < p->m * ldc; i++) /* with beta 0 the old value must not matter */
 		j->c[i] = i % ldc >= p->n ? GUARD : p->beta != 0 ? number_next(j) : NAN;
 	plain_loop(j, p, lda, ldb, ldc);
 	ask_kernels(j, p, lda, ldb, ldc);
 	for (int i = 0; i < p->m * ldc; i++) {
 		int r = i / ldc, c = i % ldc, at = r * p->n + c;
 		double got = (double)j->c[i], want = c < p->n ? j->right[at] : (double)GUARD;
-		if (fabs(got - want) <= (c < p->n ? part * j->size[at] : 0.0)) /* not so for NAN */
+		if (fabs(got - want) <= (c < p->n ? part * j->size[at] : 0.0)) /* false for NAN */
 			continue;
 		return error_set(
 			err, ERROR_CONFIG, kernel_name(),
@@ -159,7 +160,7 @@ const char *kernel_name(void)
 
 int kernel_judge(struct error *err)
 {
-	/* One float further than memory is aligned to, as parameters lie in a dense vector. */
+	/* One float behind an aligned address, as parameters in a dense vector may be. */
 	float *memory = malloc((3 * SPAN_MAX + 1) * sizeof(float));
 	double *plain = malloc(2 * SPAN_MAX * sizeof(double));
 	int result = -1;
@@ -203,7 +204,7 @@ double kernel_measure(void)
 struct candidate {
 	const char *name;
 	int possible;
-	int last; /* slow: only tried when nothing before it was right */
+	int last; /* slow: tried only if nothing before it was right */
 };
 
 #define CANDIDATES 7
@@ -245,7 +246,7 @@ static void become_probe(const char *program, const char *probe, const char *nam
 	_exit(71);
 }
 
-/* What the child says within the time, without its newline. */
+/* Reads what the child says in time, without its newline. */
 static void listen_to(int fd, char *text, size_t max)
 {
 	double deadline = clock_mono() + PROBE_SECONDS;
@@ -265,7 +266,7 @@ static void listen_to(int fd, char *text, size_t max)
 	text[strcspn(text, "\n")] = '\0';
 }
 
-/* GFLOP/s, or 0 when it was wrong, crashed, was silent or said something else. */
+/* GFLOP/s; 0: it was wrong, crashed, said nothing or something else. */
 static double run_probe(const char *program, const char *probe, const char *name)
 {
 	int pipe_fd[2], status;
@@ -312,7 +313,7 @@ static int contest(const char *program, const char *probe, char name[KERNEL_NAME
 
 /* ---- the file ---- */
 
-/* One home directory may be seen from machines of several kinds. */
+/* The sum tells machines apart: machines of several kinds may share one home directory. */
 static uint64_t machine_sum(void)
 {
 	char text[16384];
@@ -333,7 +334,7 @@ static uint64_t machine_sum(void)
 		if (line)
 			sum = XXH3_64bits_withSeed(line, strcspn(line, "\n"), sum);
 	}
-	/* Its version and how it was built, but not the kernels that are just in use. */
+	/* OpenBLAS' version and how it was built, but not the kernels that are in use now. */
 	const char *version = openblas_get_config(), *in_use = strstr(version, kernel_name());
 	size_t first = in_use ? (size_t)(in_use - version) : strlen(version);
 	sum = XXH3_64bits_withSeed(version, first, sum);
@@ -347,7 +348,8 @@ static void machine_text(char text[17])
 	snprintf(text, 17, "%016llx", (unsigned long long)machine_sum());
 }
 
-/* The line of this machine; judged=1: lines of those that only measured are not taken. */
+/* Whether the line is of this machine. Lines without judged=1 are ignored: their kernels were
+ * measured, but not judged. */
 static int kernel_is_ours(const struct record *r, const char *machine)
 {
 	const char *kernel = record_get(r, "kernel"), *of = record_get(r, "machine");
@@ -379,7 +381,7 @@ static int cache_read(const char *cache, const char *machine, const char *wrong,
 	return found;
 }
 
-/* The lines of other machines stay; `line` takes the place of this one's. */
+/* Replaces the line of this machine with `line`; lines of other machines stay. */
 static void cache_write(const char *cache, const char *machine, const char *line, size_t len)
 {
 	char *old = NULL, *text, mark[40];
@@ -425,8 +427,8 @@ void kernel_forget(const char *cache)
 		cache_write(cache, machine, "", 0);
 }
 
-/* A lock while we measure, so that workers that start together do not disturb each other. -1: no
- * lock to be had, or *found meanwhile. */
+/* Locks the cache while we measure, so that workers that start together do not disturb each other.
+ * -1: there is no lock, or *found: another process has found the kernels. */
 static int lock_or_wait(const char *cache, const char *machine, const char *wrong,
 			char name[KERNEL_NAME_MAX], int *found)
 {

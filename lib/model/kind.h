@@ -10,9 +10,9 @@
 struct model {
 	struct model_spec spec;
 	const struct model_kind *kind;
-	struct pool scratch; /* for the activations of a batch */
-	void *own;           /* of this kind; NULL until used */
-	model_final_fn *final; /* model_on_final(); NULL: nobody */
+	struct pool scratch; /* activations of a batch */
+	void *own;           /* private to the kind; NULL until used */
+	model_final_fn *final; /* see model_on_final(); NULL: nobody is told */
 	void *final_owner;
 };
 
@@ -21,10 +21,10 @@ struct model_kind {
 	int (*train)(struct model *m, const struct model_batch *b, const float *dense,
 		     const float *rows, float *dense_gradient, float *row_gradient,
 		     double *loss_sum, struct error *err);
-	/* score holds logits afterwards; model.c makes probabilities of them. NULL: has none */
+	/* Writes logits to score; model.c makes probabilities of them. NULL: the kind has none. */
 	int (*logits)(struct model *m, const struct model_batch *b, const float *dense,
 		      const float *rows, float *score, struct error *err);
-	void (*free)(struct model *m); /* what own points to; NULL: nothing */
+	void (*free)(struct model *m); /* frees what `own` points to; NULL: there is nothing */
 };
 
 /* Each in its file: const struct model_kind model_NAME. */
@@ -32,10 +32,10 @@ struct model_kind {
 MODELS(MODEL_KIND, MODEL_KIND)
 #undef MODEL_KIND
 
-/* wdl: everything of its deep part is multiplied by it where it is used (wdl.c). */
+/* wdl: all parameters of the deep part are multiplied by it where they are used (wdl.c). */
 #define WDL_GAIN 0.4f
 
-/* Floats that the deep part of wdl is given. */
+/* Inputs of wdl's deep part, in floats. */
 static inline size_t wdl_inputs(const struct model_spec *s)
 {
 	return (size_t)s->fields * s->embed + s->dense_inputs;
@@ -52,8 +52,8 @@ void model_wide_backward(const struct model_spec *spec, const struct model_batch
 			 const float *delta, uint32_t width, float *dense_gradient,
 			 float *row_gradient);
 
-/* delta[i] = weight * (sigmoid(z[i]) - label[i]); returns the sum of weight * log loss. delta may be
- * z. A z that is not a number makes the sum one too. */
+/* delta[i] = weight * (sigmoid(z[i]) - label[i]); returns the sum of weight * log loss. delta may
+ * be z. A z that is not a number makes the sum one too. */
 double model_logistic(size_t count, const float *z, const float *label, const float *weight,
 		      float *delta);
 /* z becomes sigmoid(z). */

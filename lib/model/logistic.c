@@ -1,7 +1,7 @@
 /*
  * logistic: sigmoid and log loss of many logits at once.  The exponential is a polynomial without
- * branches, so that compilers turn the loops into vector code; libm's would be called one by one.
- * Must never hide a NaN: the loss of one is one.
+ * branches, so that compilers turn the loops into vector code; libm's would be called once for each
+ * value.  It must never hide a NaN: the loss of a NaN is a NaN.
  */
 #include "model/kind.h"
 
@@ -9,8 +9,8 @@
 
 #define LANES 16
 
-/* exp(x) for x <= 0, with a relative error below 2e-7; below -87 it is exp(-87), which is 0 for
- * our ends.  Range reduction and polynomial as in Cephes' expf (Moshier, 1987). */
+/* exp(x) for x <= 0, with a relative error below 2e-7. Below -87 it is exp(-87), which is as good
+ * as 0 here. Range reduction and polynomial are those of Cephes' expf (Moshier, 1987). */
 static inline float exp_negative(float x)
 {
 	x = x > -87.0f ? x : -87.0f; /* NaN as well: its integer conversion would be undefined */
@@ -31,7 +31,7 @@ static inline float exp_negative(float x)
 	return p * scale.f;
 }
 
-/* Without the label's part: with e = exp(-|z|), sigmoid(z) is 1/(1+e) or e/(1+e). */
+/* With e = exp(-|z|), sigmoid(z) is 1/(1+e) or e/(1+e). */
 static inline float sigmoid(float z)
 {
 	float e = exp_negative(-fabsf(z));
@@ -58,8 +58,9 @@ static double logistic_weighted(size_t count, const float *z, const float *label
 	return loss;
 }
 
-/* The loss is max(z,0) - z*y + log(1+e). The sum of the logarithms is taken as the logarithm of a
- * product, a call for every few hundred samples: 512 factors of at most 2 fit in a double. */
+/* The loss is max(z,0) - z*y + log(1+e). The sum of logarithms is computed as the logarithm of a
+ * product, with one call for every few hundred samples: 512 factors of at most 2 fit in a
+ * double. */
 double model_logistic(size_t count, const float *z, const float *label, const float *weight,
 		      float *delta)
 {

@@ -1,6 +1,7 @@
 /*
- * lr: logistic regression, and so the wide part of wdl.  One weight a dense column, one a key.
- * Memory bound: what counts is that a row's keys are touched once on the way there and once back.
+ * lr: logistic regression, which is also the wide part of wdl.  There is one weight for each dense
+ * column and one for each key.  It is memory bound: so a row's keys are touched only once forward
+ * and once backward.
  */
 #include "model/kind.h"
 

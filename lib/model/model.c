@@ -1,5 +1,5 @@
 /*
- * model: the table of kinds, and the handing over to them.  Must never hold parameters.
+ * model: the table of kinds, and calls of their functions.  It must never hold parameters.
  */
 #include "model/kind.h"
 
@@ -10,7 +10,7 @@
 
 static const struct model_kind *const kinds[] = {MODELS(KIND, KIND)};
 
-/* Of a checked spec. */
+/* The spec must be a checked one. */
 static const struct model_kind *model_kind_of(const struct model_spec *spec)
 {
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)

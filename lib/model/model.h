@@ -1,7 +1,7 @@
 /*
- * model: the functions that are trained.  A model turns a mini-batch and the parameters it touches
- * into a loss and gradients, nothing else: it knows no server, no optimiser, no file but its own
- * `model` record, and no clock.  The same code trains (worker) and scores (predict, trainctl).
+ * model: the functions that are trained.  A model computes a loss and gradients from a mini-batch
+ * and its parameters, and nothing else.  It knows no server, no optimiser and no clock, and no file
+ * but its own `model` record.  The same code trains (worker) and scores (predict, trainctl).
  *
  *   lr     logistic regression: sigmoid(bias + sum dense.weight * x + sum w[key] * value)
  *   wdl    wide & deep (Cheng et al., 2016, arXiv:1606.07792): the wide part is lr; the deep part
@@ -37,25 +37,26 @@ struct layout;
 struct model_spec {
 	char name[16];
 	uint32_t dense_inputs; /* dense columns of the data */
-	uint32_t fields;       /* keys in each row; 0: any number (libsvm) */
+	uint32_t fields;       /* keys in each row; 0: the number differs (libsvm) */
 	uint32_t embed;        /* wdl: floats in an embedding */
 	uint32_t hidden[MODEL_HIDDEN_MAX]; /* wdl: widths of the hidden layers */
 	uint32_t hidden_count;
 	uint32_t hash_bits;    /* keys are below 2^hash_bits */
-	double l2;             /* kept for the record; the servers' optimiser applies it */
+	double l2;             /* only recorded: the servers' optimiser applies it */
 	uint64_t seed;
 	uint64_t samples;      /* rows of the training data; audit has that many parameters */
 };
 
-/* lr, 16, 64 and 32, 2^20, seed 1; the sizes of the data are the caller's to fill in. */
+/* Sets lr, embed 16, hidden 64 and 32, hash_bits 20, seed 1; the caller sets the sizes of the
+ * data. */
 void model_spec_default(struct model_spec *spec);
-/* "64,32" into hidden and hidden_count. */
+/* Reads "64,32" into hidden and hidden_count. */
 int model_spec_hidden(struct model_spec *spec, const char *text, struct error *err);
-/* ERROR_CONFIG for an unknown name (the text names the known ones), wdl on rows without fixed
- * fields, sizes out of range, audit with more than 2^32 - 1 samples. */
+/* ERROR_CONFIG: an unknown name (the text lists the known ones), wdl on rows without fixed fields,
+ * sizes out of range, or audit with more than 2^32 - 1 samples. */
 int model_spec_check(const struct model_spec *spec, struct error *err);
-/* The file `model` of a checkpoint, one record: `model version=1 name= dense-inputs= fields=
- * embed= hidden= hash-bits= l2= seed= samples=`. Reading checks. */
+/* The file `model` of a checkpoint, one record: `model version=1 name= dense-inputs= fields= embed=
+ * hidden= hash-bits= l2= seed= samples=`. model_spec_read() checks what it reads. */
 int model_spec_read(const char *path, struct model_spec *spec, struct error *err);
 int model_spec_write(const char *path, const struct model_spec *spec, struct error *err);
 
@@ -64,21 +65,22 @@ int model_layout(const struct model_spec *spec, struct layout *layout, struct er
 /* Floats in the dense vector, and in a row of the table. */
 uint64_t model_dense_count(const struct model_spec *spec);
 uint32_t model_width(const struct model_spec *spec);
-/* Whether the kernels of OpenBLAS matter for its speed. */
+/* Whether its speed depends on the kernels of OpenBLAS. */
 int model_uses_blas(const struct model_spec *spec);
-/* Whether a row's only key is its row number (audit), not what the data say. */
+/* Whether the only key of a sample is its row number (audit), and not what the data say. */
 int model_keys_are_rows(const struct model_spec *spec);
-/* Keys are below it. */
+/* Keys are below this number. */
 uint64_t model_key_count(const struct model_spec *spec);
 
-/* A mini-batch. All arrays are the caller's and only read. Keys are given as positions in the
- * array of the batch's unique rows. */
+/* A mini-batch. All arrays belong to the caller and are only read. Keys are given as positions in
+ * the batch's array of unique rows. */
 struct model_batch {
 	size_t count;
 	const float *dense;     /* [count][dense_inputs]; NULL when there are none */
 	const float *label;     /* [count], 0 or 1 */
 	const float *weight;    /* [count]; NULL: all 1 */
-	const uint32_t *offset; /* [count + 1]: keys of sample i are index[offset[i]..offset[i + 1]-1] */
+	/* [count + 1]: sample i has keys index[offset[i]..offset[i + 1]-1] */
+	const uint32_t *offset;
 	const uint32_t *index;  /* position of a key's row in `rows` */
 	const float *value;     /* as index; NULL: all 1 */
 };
@@ -89,21 +91,21 @@ struct model;
 int model_new(struct model **out, const struct model_spec *spec, struct error *err);
 void model_free(struct model *m); /* NULL is fine */
 
-/* dense: the whole dense vector; rows: [unique][width]. ADDS the sums over the samples (each times
- * its weight) of the loss' gradient to dense_gradient and row_gradient (same shapes; the caller
- * zeroes them), and the samples' log loss, before any update, to *loss_sum (nats). -1 only when
- * memory runs out. */
+/* dense: the whole dense vector; rows: [unique][width]. ADDS the gradient of the loss, summed over
+ * the samples (each multiplied by its weight), to dense_gradient and row_gradient. These have the
+ * same shapes, and the caller zeroes them. Also adds the samples' log loss (nats), before any
+ * update, to *loss_sum. -1 only if memory runs out. */
 int model_train(struct model *m, const struct model_batch *batch, const float *dense,
 		const float *rows, float *dense_gradient, float *row_gradient, double *loss_sum,
 		struct error *err);
 
-/* The next calls of model_train() tell this function which floats of dense_gradient they will not
- * change any more, while they compute the others: ranges from the vector's end to its beginning.
- * All others are final when the call returns. NULL: nobody is told. */
+/* From now on model_train() tells this function which floats of dense_gradient it will not change
+ * any more, while it computes the others: ranges from the end of the vector to its beginning. All
+ * others are final when model_train() returns. NULL: nobody is told. */
 typedef void model_final_fn(void *owner, size_t begin, size_t count);
 void model_on_final(struct model *m, model_final_fn *final, void *owner);
 
-/* The probability of label 1 for each sample into score[count]. audit: ERROR_CONFIG. */
+/* Writes the probability of label 1 for each sample to score[count]. audit: ERROR_CONFIG. */
 int model_predict(struct model *m, const struct model_batch *batch, const float *dense,
 		  const float *rows, float *score, struct error *err);
 

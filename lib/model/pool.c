@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* What there was is gone; NULL: no memory. Not GROW(): that keeps what is there, which costs a copy,
- * and does not align. */
+/* Frees the old memory and makes new one; NULL: no memory. GROW() would keep the contents, which
+ * costs a copy, and does not align. */
 static void *anew(void *data, size_t *room, size_t count, struct error *err)
 {
 	size_t bytes;

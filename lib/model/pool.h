@@ -20,7 +20,8 @@ struct words {
 	size_t room;
 };
 
-/* At least `count` of them, contents lost when it grows, aligned to 64 bytes. -1: no memory. */
+/* Makes room for at least `count` elements, aligned to 64 bytes. When it grows, its contents are
+ * lost. -1: no memory. */
 int pool_grow(struct pool *p, size_t count, struct error *err);
 int words_grow(struct words *w, size_t count, struct error *err);
 

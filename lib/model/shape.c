@@ -1,7 +1,7 @@
 /*
- * shape: which parameters each model has: its layout and sizes.  What sets a job up asks this and
- * computes nothing, so it must never need OpenBLAS: that library starts threads when it is loaded,
- * and trainctl forks.
+ * shape: which parameters each model has: its layout and sizes.  Programs that set up a job need
+ * only this.  So it must never need OpenBLAS: that library starts threads when it is loaded, and
+ * trainctl forks.
  */
 #include "model/kind.h"
 #include "param/layout.h"
@@ -59,10 +59,10 @@ static uint32_t lr_width(const struct model_spec *spec)
 
 /* ---- wdl ---- */
 
-/* As they act, not as they are kept. Embeddings start small: the wide part learns first, and a key
- * never seen in training hardly disturbs a score. */
+/* These are scales of the values in use, not of the stored ones (wdl.c). Embeddings start small: so
+ * the wide part learns first, and a key that was never seen in training hardly changes a score. */
 #define EMBED_SCALE 0.05
-#define OUTPUT_SCALE 0.5 /* times the 1/sqrt(in) that keeps the variance */
+#define OUTPUT_SCALE 0.5 /* multiplied by 1/sqrt(in), which would keep the variance */
 
 static int wdl_check(const struct model_spec *s, struct error *err)
 {
@@ -97,7 +97,7 @@ static uint32_t wdl_width(const struct model_spec *s)
 	return 1 + s->embed;
 }
 
-/* He et al., 2015 (arXiv:1502.01852), for layers that a ReLU follows. */
+/* Initial weights of layers with a ReLU: He et al., 2015 (arXiv:1502.01852). */
 static int wdl_layout(const struct model_spec *s, struct layout *l, struct error *err)
 {
 	layout_start(l, s->seed);
@@ -191,7 +191,7 @@ static const struct model_shape *shape_find(const char *name)
 	return NULL;
 }
 
-/* Functions that cannot fail are called with a checked spec only. */
+/* Functions that can't fail are called only with a checked spec. */
 static const struct model_shape *shape_of(const struct model_spec *spec)
 {
 	const struct model_shape *shape = shape_find(spec->name);

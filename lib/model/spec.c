@@ -1,6 +1,6 @@
 /*
- * spec: the description of a model as a record, so that a checkpoint says by itself what it holds.
- * Must never guess: what is missing or out of range is an error with the file's name.
+ * spec: the description of a model as a record, so that a checkpoint says what it has.  It must
+ * never guess: a value that is missing or out of range is an error with the file's name.
  */
 #include "base/fs.h"
 #include "base/number.h"

@@ -1,18 +1,18 @@
 /*
- * wdl: wide & deep.  The wide part is lr's; the deep part is a few matrix products, which take all
- * the time and are OpenBLAS'.  The batch is worked through in blocks of rows that stay in the cache
- * with all their activations.
+ * wdl: wide & deep.  The wide part is lr's.  The deep part is a few matrix products by OpenBLAS,
+ * which take all the time.  The batch is computed in blocks of rows that stay in the cache, with
+ * all their activations.
  *
- * Dense vector: bias, dense.weight, then for each layer its weight [out][in] (as torch.nn.Linear
- * keeps it) and bias, then output.weight [1][in].  Input of the first layer: the embeddings of all
- * fields in order, then the dense columns.
+ * The dense vector has bias, dense.weight, then for each layer its weight [out][in] (as in
+ * torch.nn.Linear) and bias, then output.weight [1][in].  The input of the first layer is the
+ * embeddings of all fields in order, then the dense columns.
  *
- * Everything of the deep part is stored 1/WDL_GAIN times as large as it is used: embeddings,
- * weights and biases are multiplied by WDL_GAIN where they are used.  Adagrad and Adam move a
- * parameter by about the learning rate whatever its scale, so this is a step of WDL_GAIN times the
- * size for the deep part.  One learning rate then suits both parts: on census data (24,000 rows,
- * six epochs, batch 256, lr 0.05) the AUC's deviation between seeds falls from 0.0011 to 0.0006,
- * with the mean 0.001 lower, and the worst of some hundred seeds rises.
+ * Embeddings, weights and biases of the deep part are multiplied by WDL_GAIN where they are used,
+ * and stored 1/WDL_GAIN times as large.  Adagrad and Adam move a parameter by about the learning
+ * rate, whatever its scale; so in effect the steps of the deep part are WDL_GAIN times as large.
+ * Then one learning rate suits both parts: on census data (24,000 rows, six epochs, batch 256, lr
+ * 0.05) the AUC's deviation between seeds falls from 0.0011 to 0.0006, with the mean 0.001 lower,
+ * and the worst of some hundred seeds rises.
  */
 #include "model/first.h"
 #include "model/kind.h"
@@ -21,14 +21,14 @@
 #include <string.h>
 
 #define BLOCK_ROWS 512
-/* Of the last block of a batch whose gradients are sent while they are computed: only what this
- * block adds to them makes them final, so it has to last as long as they take on their way. A model
- * for which that matters has layers too large for the cache in any case. */
+/* Rows of the last block, if gradients are sent while they are computed. Only this block makes them
+ * final, so its computation has to last as long as sending them. If that matters, the model's
+ * layers are too large for the cache in any case. */
 #define LAST_ROWS 2048
 #define LAST_FLOATS_MIN ((uint64_t)1 << 20)
 
-/* Of a gradient that is told to be final: floats of a piece, and rows of the product that makes it,
- * which have to be many for it to be fast. */
+/* A gradient that becomes final is told in pieces of so many floats. But a piece has at least so
+ * many outputs, as a product with few rows is slow. */
 #define FINAL_FLOATS ((size_t)1 << 18)
 #define FINAL_OUTPUTS_MIN 64
 
@@ -37,8 +37,9 @@ struct block {
 	struct model_batch batch;
 	size_t begin;                   /* its first row in the batch */
 	float *z;                       /* [rows] */
-	float *layer[MODEL_HIDDEN_MAX]; /* their outputs; the first one's are of first.h */
-	float *back[2];                 /* gradients by the others', taking turns */
+	/* outputs of the layers; the first layer's are in first.h */
+	float *layer[MODEL_HIDDEN_MAX];
+	float *back[2];                 /* gradients by the outputs of the others, taking turns */
 };
 
 static int block_carve(struct model *m, struct block *k, size_t rows, struct error *err)
@@ -63,7 +64,7 @@ static int block_carve(struct model *m, struct block *k, size_t rows, struct err
 	return 0;
 }
 
-/* The first layer for a batch; gradients NULL: forward only. */
+/* Begins the first layer for a batch; gradients NULL: forward only. */
 static int begin_first(struct model *m, const struct model_batch *b, size_t block,
 		       const float *dense, const float *rows, float *dense_gradient,
 		       float *row_gradient, struct error *err)
@@ -103,7 +104,7 @@ static void add_bias_relu(float *restrict y, const float *restrict bias, size_t 
 		}
 }
 
-/* by[][] is masked by what the ReLU let through; its column sums are added to bias. */
+/* Sets to 0 in by[][] what the ReLU did not let through, and adds its column sums to bias. */
 static void relu_back(float *restrict by, const float *restrict y, float *restrict bias,
 		      size_t rows, size_t out)
 {
@@ -142,8 +143,8 @@ static void tell_final(const struct model *m, size_t begin, size_t count)
 	m->final(m->final_owner, begin, count);
 }
 
-/* The gradient by the weights [out][in] at `at`, by outputs: from x, the layer's input, and by, the
- * gradient by its output. */
+/* Adds the gradient by a layer's weights [out][in]. x: the layer's input; by: the gradient by its
+ * output. */
 static void weight_backward(blasint n, blasint out, blasint in, const float *by, blasint by_width,
 			    const float *x, float *gradient)
 {
@@ -151,8 +152,8 @@ static void weight_backward(blasint n, blasint out, blasint in, const float *by,
 		    1.0f, gradient, in);
 }
 
-/* The same where somebody waits for what is final, behind the weights `behind` floats more: in
- * pieces, so that the first of a large layer are sent while the others are computed. */
+/* The same if final gradients are told; `behind` more floats after these weights are final, too. It
+ * goes in pieces, so that the first of a large layer are sent while the others are computed. */
 static void weight_backward_told(const struct model *m, blasint n, blasint out, blasint in,
 				 const float *by, const float *x, float *gradient, size_t at,
 				 size_t behind)
@@ -168,7 +169,7 @@ static void weight_backward_told(const struct model *m, blasint n, blasint out, 
 	}
 }
 
-/* k->z holds the gradient by the logits. Walks the dense vector from its end. */
+/* k->z has the gradient by the logits. This goes through the dense vector from its end. */
 static void backward(struct block *k, struct model *m, const float *dense, float *dense_gradient,
 		     float *row_gradient, int is_last)
 {
@@ -180,7 +181,7 @@ static void backward(struct block *k, struct model *m, const float *dense, float
 	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
 	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, WDL_GAIN, k->layer[last], out, k->z, 1, 1.0f,
 		    dense_gradient + at, 1);
-	size_t told = model_dense_count(s); /* from here on nothing changes */
+	size_t told = model_dense_count(s); /* from here on gradients are final */
 	float *by = last > 0 ? k->back[0] : first_by_y(m->own);
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
@@ -216,7 +217,7 @@ static size_t wdl_least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Of the last block. */
+/* How many rows the last block has. */
 static size_t last_rows(const struct model *m, size_t rows)
 {
 	if (m->final && model_dense_count(&m->spec) >= LAST_FLOATS_MIN)

@@ -1,4 +1,4 @@
-/* partition: see partition.h. What may be asked for is the queue's to check; here it is done. */
+/* partition: see partition.h. The queue checks what may be asked for; here it is done. */
 #include "partition/partition.h"
 
 #include "base/grow.h"
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICES_MAX 32 /* of what follows by number, in a ring */
+#define SLICES_MAX 32 /* a stretch of consecutive rows is spread in at most so many slices */
 
 static int partitions_add(struct partitions *p, const struct partition_own *own)
 {
@@ -104,7 +104,8 @@ static void cut_out(struct partition *part, size_t at)
 	memmove(part->run + at, part->run + at + 1, (part->count - at) * sizeof *part->run);
 }
 
-/* At the end; joined with the run there when that was handed out in this pass, too. */
+/* Appends a run to the ring. It is joined with the last run if that was handed out in this
+ * pass, too, ends where this one begins, and was handed out as often. */
 static void partitions_push(struct partition *part, struct partition_run run)
 {
 	struct partition_run *last = part->count > 0 ? &part->run[part->count - 1] : NULL;
@@ -132,8 +133,8 @@ int partition_append(struct partition *part, uint64_t begin, uint64_t length, ui
 	return 0;
 }
 
-/* The run that comes next: the first; when all of the budget is reserved, the first of rows that
- * were never handed out, which may stand behind others since a move. */
+/* The run that comes next: usually the first. If the whole budget is reserved, it is the first run
+ * that was never handed out; since a move it may be behind others. */
 static size_t next_run(const struct partitions *p, const struct partition *part)
 {
 	size_t i = 0;
@@ -234,7 +235,7 @@ static int partitions_by_begin(const void *a, const void *b)
 	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* A part of a stretch of rows, and where it should stand: at (2 * number + 1) / (2 * of). */
+/* A part of a stretch of rows, and where it belongs: at (2 * number + 1) / (2 * of) of the ring. */
 struct slice {
 	struct partition_run run;
 	uint64_t number, of;
@@ -263,9 +264,9 @@ static size_t slice_up(const struct partition_run *run, uint64_t grain, struct s
 	return (size_t)count;
 }
 
-/* Runs first..end-1 anew: what follows by number is joined, so that rings do not crumble; then each
- * stretch is spread evenly over the whole. slice has room for SLICES_MAX a run, and so has the
- * ring; how many runs they are now. */
+/* Spreads runs first..end-1 anew. Runs with consecutive rows are joined, so that rings do not
+ * crumble; then each stretch is spread evenly over the whole. slice and the ring have room for
+ * SLICES_MAX for each run. Returns how many runs there are now. */
 static size_t partitions_spread(struct partition *part, size_t first, size_t end, uint64_t grain,
 				struct slice *slice)
 {
@@ -290,7 +291,7 @@ static size_t partitions_spread(struct partition *part, size_t first, size_t end
 	return slices;
 }
 
-/* Into the receiver's ring, whose first *ahead runs are still of its pass. */
+/* Puts a run into the receiver's ring, whose first *ahead runs are still of its pass. */
 static void partitions_receive(struct partition *to, struct partition_run run, int is_ahead,
 			       size_t *ahead)
 {
@@ -308,7 +309,7 @@ static size_t runs_ahead(const struct partition *part)
 	return at;
 }
 
-/* Takes what run `at` of the giver has of [begin, end) out of it; its length. */
+/* Takes the rows of [begin, end) that are in the giver's run `at` out of it. Returns how many. */
 static uint64_t carve(struct partition *from, size_t at, uint64_t begin, uint64_t end,
 		      struct partition_run *out)
 {
@@ -340,7 +341,7 @@ int partitions_commit(struct partitions *p, struct partition_move *move)
 	for (size_t i = 0; i < from->count;) {
 		struct partition_run got;
 		size_t count = from->count;
-		int is_ahead = at < ahead; /* a run never lies on both sides */
+		int is_ahead = at < ahead; /* a run is never on both sides */
 		uint64_t n = carve(from, i, move->begin, end, &got);
 		if (n == 0) {
 			at += from->run[i++].length;
@@ -350,7 +351,7 @@ int partitions_commit(struct partitions *p, struct partition_move *move)
 		from->rows -= n;
 		from->left -= is_ahead ? n : 0;
 		partitions_receive(to, got, is_ahead, &to_ahead);
-		/* What stood before it in its run stays, and has been looked at. */
+		/* The rows before it in the same run stay, and have been looked at. */
 		if (from->count >= count && from->run[i].begin < got.begin)
 			at += from->run[i++].length;
 	}

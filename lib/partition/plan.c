@@ -32,8 +32,8 @@ static uint64_t partition_plan_part_of(uint64_t a, uint64_t b, uint64_t c, uint6
 	return (uint64_t)(product / c);
 }
 
-/* Those whose part would be below their lowest get that; the others divide what is left. share[i] 0
- * marks the others until the last pass. */
+/* A partition whose part would be below its minimum gets that minimum, and the others divide the
+ * rest. share[i] 0 marks the others until the last pass. */
 static void settle_lowest(const uint64_t *rows, const uint64_t *given, size_t count,
 			  uint64_t floor_rows, uint64_t *share, uint64_t *left, uint64_t *weight)
 {
@@ -62,7 +62,7 @@ void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count
 		weight += given[i];
 		share[i] = 0;
 	}
-	if (weight == 0) { /* nothing is known of anybody */
+	if (weight == 0) { /* no partition has handed out a row */
 		for (size_t i = 0; i < count; i++)
 			share[i] = rows[i];
 		return;
@@ -70,7 +70,7 @@ void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count
 	if (floor_rows == 0)
 		floor_rows = 1;
 	settle_lowest(rows, given, count, floor_rows, share, &left, &weight);
-	/* By cumulated parts, so that roundings cancel: the sum is exact. */
+	/* By cumulated parts: so roundings cancel, and the sum is exact. */
 	uint64_t done = 0, seen = 0;
 	size_t last = count;
 	for (size_t i = 0; i < count; i++) {
@@ -83,13 +83,14 @@ void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count
 		done = upto;
 		last = i;
 	}
-	if (last == count) /* all have their lowest: what is left stays where it is most */
+	/* all have their minimum: the rest goes to the one that hands out most */
+	if (last == count)
 		for (size_t i = last = 0; i < count; i++)
 			last = given[i] > given[last] ? i : last;
 	share[last] += left - done;
 }
 
-/* Rows of a partition that follow each other by number. */
+/* Consecutive rows of a partition. */
 struct stretch {
 	size_t part;
 	uint64_t begin, length;
@@ -143,7 +144,7 @@ static int partition_plan_add(struct plan *plan, size_t from, size_t to, uint64_
 	return 0;
 }
 
-/* n of the giver's rows that were not taken yet; it has as many. */
+/* Takes n of the giver's rows that were not taken yet; it has so many. */
 static int take_longest(struct plan *plan, size_t from, size_t to, uint64_t n)
 {
 	while (n > 0) {
@@ -170,7 +171,7 @@ static size_t greatest(const uint64_t *value, size_t count)
 	return best;
 }
 
-/* Moves of less than a hundredth of a usual partition are not worth their files. */
+/* A move of less than a hundredth of a usual partition is not worth its file. */
 static int match(struct plan *plan, const struct partitions *p, uint64_t *more, uint64_t *less)
 {
 	uint64_t least = 0;

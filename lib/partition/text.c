@@ -1,5 +1,5 @@
-/* text: partitions as options and as lines of a state say them.  A file may have been made by hand:
- * what does not fit together is refused. */
+/* text: partitions as text, in an option and in the lines of a state. A file may have been made by
+ * hand: what does not fit together is refused. */
 #include "partition/partition.h"
 
 #include "base/number.h"
