@@ -29,7 +29,7 @@ struct drag {
 	uint64_t saturation; /* with speed: a step of fewer samples takes as long as this many */
 	uint64_t memory;     /* samples that fit into a step; 0: any number */
 	char type[DRAG_TYPE_MAX]; /* of the emulated device; "": none said */
-	double cores; /* that the device is said to keep busy while it works; 0: as measured */
+	double cores; /* cores that the device says it keeps busy while it works; 0: as measured */
 };
 
 /* Reads the first line of a drag file's text. -1: ERROR_DATA, and *d is no drag. */
@@ -60,7 +60,7 @@ double drag_seconds(const struct drag *d, uint64_t samples, uint64_t size);
  * delay. */
 double drag_pause(const struct drag *d, uint64_t samples, uint64_t size, double elapsed);
 
-/* -1: a step of so many samples does not fit into memory (ERROR_OS). */
+/* Whether a step of so many samples fits into memory; -1: it does not (ERROR_OS). */
 int drag_fits(const struct drag *d, uint64_t samples, struct error *err);
 
 #endif

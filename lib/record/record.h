@@ -33,13 +33,13 @@ struct record {
 	const char *type;
 	const char *text; /* after the tab; NULL: none */
 	size_t count;
-	uint64_t key_bits; /* one bit a key's hash: most lookups of absent keys end here */
+	uint64_t key_bits; /* a bit for each key's hash: most lookups of absent keys end here */
 	struct record_field field[RECORD_FIELDS_MAX];
 	char line[RECORD_LINE_MAX];
 };
 
-/* line without its newline, len bytes. -1 with ERROR_DATA: err.place stays empty, the text says
- * what is wrong and at which byte. */
+/* Parses a line of len bytes, without its newline. -1: ERROR_DATA; err.place stays empty, and the
+ * text says what is wrong and at which byte. */
 int record_parse(struct record *r, const char *line, size_t len, struct error *err);
 
 /*
@@ -62,7 +62,7 @@ struct record_walk record_walk(const char *text, size_t len);
 /* RECORD_ONE, RECORD_END (no more) or -1: ERROR_DATA, err.place stays empty. The text is not
  * changed, and must stay as long as the walk. */
 int record_next(struct record_walk *w, struct record *r, struct error *err);
-/* The first line of a text, which need not have a newline. */
+/* Parses the first line of a text, which need not have a newline. */
 int record_first(struct record *r, const char *text, size_t len, struct error *err);
 
 /* The value of key, or NULL. */
@@ -97,10 +97,10 @@ struct record_out {
 void record_begin(struct record_out *o, char *data, size_t max, const char *type);
 void record_add(struct record_out *o, const char *key, const char *value); /* encodes */
 void record_add_u64(struct record_out *o, const char *key, uint64_t value);
-void record_add_real(struct record_out *o, const char *key, double value); /* round-trips; a value
-	that is not finite is written as an empty one */
-void record_add_brief(struct record_out *o, const char *key, double value); /* nine digits: for
-	measured values; not finite: empty */
+/* Reading it gives the same value; one that is not finite is written as an empty value. */
+void record_add_real(struct record_out *o, const char *key, double value);
+/* Nine digits: for measured values. Not finite: empty. */
+void record_add_brief(struct record_out *o, const char *key, double value);
 void record_add_seconds(struct record_out *o, const char *key, double value); /* microseconds */
 /* Every field of r, decoded values encoded again, except those whose key is `except` (or NULL). */
 void record_add_fields(struct record_out *o, const struct record *r, const char *except);

@@ -22,8 +22,8 @@
 int sealed_valid(const char *line, size_t len, uint32_t chain, size_t *content, uint32_t *sum);
 /* The sum that stands in a line; -1: none does. */
 int sealed_said(const char *line, size_t len, uint32_t *sum);
-/* Of a line that stands for itself (its seed is 0; it may be long): its length without the sum. A
- * line without a sum was written by a person, and is taken as it is. 0: damaged. */
+/* For a line that is alone (its seed is 0; it may be long): its length without the sum. A line
+ * without a sum was written by a person, and is taken as it is. 0: damaged. */
 size_t sealed_alone(const char *line, size_t len);
 
 /* A growing text of such lines; if fd >= 0 it is written there when it gets long. */
@@ -37,7 +37,7 @@ struct sealed_out {
 	int errnum;       /* first failure; afterwards nothing is added */
 };
 
-/* Room for bytes more; -1: out of memory. */
+/* Makes room for so many more bytes; -1: out of memory. */
 int sealed_reserve(struct sealed_out *o, size_t bytes);
 /* Adds sum and newline. Grows by itself; a failure is kept in errnum. */
 void sealed_add(struct sealed_out *o, const char *line, size_t len);

@@ -18,7 +18,7 @@
 
 #define RETRY_SECONDS_FIRST 0.01
 #define RETRY_SECONDS_MAX 0.5
-#define TURN_PART 0.25 /* seconds that were waited already */
+#define TURN_PART 0.25 /* a turn lasts this part of the wait so far */
 #define TURN_SECONDS_MIN 0.05
 #define TURN_SECONDS_MAX 0.5
 

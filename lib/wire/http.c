@@ -28,7 +28,7 @@
 #define HEADERS_BYTES_MAX 8192
 #define QUEUE_MAX 64 /* connections that the kernel keeps for us */
 
-/* A name that is listened at. */
+/* A name at which we listen. */
 struct door {
 	struct door *next;
 	struct evconnlistener *listener; /* evhttp's */

@@ -1,10 +1,10 @@
 /*
- * http: one page over HTTP, at a TCP port, at a Unix socket, or at several.  HTTP itself is libevent's
- * (evhttp).
+ * http: one page over HTTP, at a TCP port, at a Unix socket, or at several.  HTTP itself is
+ * libevent's (evhttp).
  *
  * It runs in the event loop of a program with more important work, and clients may be slow or
- * hostile: HTTP_CLIENTS_MAX connections at once, each for one request without a body, and closed
- * at its deadline in any case.  Others wait in the kernel's queue.  The page is made again at most
+ * hostile: HTTP_CLIENTS_MAX connections at once, each for one request without a body, and closed at
+ * its deadline in any case.  Others wait in the kernel's queue.  The page is made again at most
  * once a second, however often it is asked for.
  */
 #ifndef PACELINE_WIRE_HTTP_H

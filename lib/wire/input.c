@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define READ_TURN_MAX (4 * 1024 * 1024) /* bytes of one client's payload, before others have their
-					 * turn */
+/* Bytes of one client's payload that are read before others have their turn. */
+#define READ_TURN_MAX (4 * 1024 * 1024)
 
 /* ---- requests ---- */
 
@@ -115,8 +115,9 @@ static void input_no_memory(struct connection *c)
 	connection_end(c);
 }
 
-/* Memory for payloads that are being read: the sum of what their clients have announced, so that
- * each payload that has begun can be completed. A single payload may be longer. */
+/* How much of the memory for payloads this one counts for. That memory is the sum of what clients
+ * have announced, so that each payload that has begun can be completed. A single payload may be
+ * longer than all of it. */
 static uint64_t input_counted(uint64_t bytes)
 {
 	return bytes > PAYLOAD_FREE_BYTES ? bytes : 0;
@@ -330,7 +331,7 @@ static int take_some(struct connection *c)
 	return c->in.due == 0 ? 0 : -1;
 }
 
-/* All bytes of the payload are there. */
+/* Handles a request whose payload is complete. */
 static void finish_payload(struct connection *c)
 {
 	struct payload *p = input_take_payload(c);
@@ -346,7 +347,7 @@ static void finish_payload(struct connection *c)
 	give_room(c->server);
 }
 
-/* The line of a request whose payload is still to come. */
+/* Keeps the line of a request whose payload is still to come. */
 static void keep_line(struct connection *c, const char *line, size_t len)
 {
 	c->line = malloc(len + 1);
@@ -394,7 +395,7 @@ static int input_take_one(struct connection *c)
 	return c->waits ? -1 : 0;
 }
 
-/* Takes back the buffers that were lent. */
+/* Takes all that can be taken of the bytes read, then takes back the buffer that was lent. */
 static void consume(struct connection *c)
 {
 	while (!c->closing && !c->ended && input_take_one(c) == 0)

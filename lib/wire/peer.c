@@ -75,7 +75,7 @@ static void peer_enter(struct peer *p)
 	p->busy++;
 }
 
-/* 0 when the peer is gone. */
+/* Ends a callback. 0: the peer is gone. */
 static int peer_leave(struct peer *p)
 {
 	if (--p->busy > 0 || !p->dead)
@@ -213,7 +213,7 @@ static int peer_greeted(struct peer *p)
 	return peer_leave(p);
 }
 
-/* One record. 0: more has to be read first, or the peer is gone or dropped. */
+/* Takes one record. 0: more has to be read first, or the peer is gone or dropped. */
 static int peer_take_one(struct peer *p)
 {
 	struct error err;
@@ -347,8 +347,8 @@ void peer_flush(struct peer *p)
 		return;
 	int result = output_write(&p->out, &p->chunks, p->in.fd);
 	if (result < 0)
-		event_active(p->flusher, EV_TIMEOUT, 0); /* the timer finds the same state, and may
-							  * drop the connection */
+		/* The timer finds the same state, and may drop the connection. */
+		event_active(p->flusher, EV_TIMEOUT, 0);
 	else if (result == OUTPUT_BLOCKED)
 		event_add(p->writer, NULL);
 }

@@ -26,7 +26,8 @@ struct peer_options {
 	/* Was up and is not any more (all its open requests have been told). May be NULL. */
 	void (*down)(struct peer *p, void *owner);
 	void *owner;
-	double answer_seconds;  /* a connection whose oldest request waits longer is dropped; 0: never */
+	/* A connection whose oldest request waits longer is dropped; 0: never. */
+	double answer_seconds;
 	size_t output_bytes_max; /* peer_send() refuses beyond this; 0: 64 MiB */
 };
 

@@ -36,7 +36,7 @@ struct request *request_new(struct connection *c, struct verb_entry *verb, struc
 	return rq;
 }
 
-/* Whether rq is the first open request of its connection. */
+/* rq must be the first open request of its connection. */
 static void request_free(struct request *rq)
 {
 	struct connection *c = rq->connection;

@@ -320,7 +320,7 @@ void server_abandon(struct server *s)
 	event_base_loopbreak(s->base);
 }
 
-/* Clients whose socket accepts no more for now. */
+/* Writes answers. Returns how many clients' sockets accept no more for now. */
 static size_t write_some(struct server *s)
 {
 	size_t blocked = 0;

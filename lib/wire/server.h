@@ -57,7 +57,8 @@ struct server_options {
 	 * answered. No other request of a client known to be gone is. NULL: none. */
 	const char *one_way;
 	void *owner;          /* given to handlers and hooks */
-	/* More verbs, with an owner of their own: for a program that is two things on one socket. */
+	/* More verbs, with an owner of their own: for a program that is two things on one
+	 * socket. */
 	const struct verb *more_verbs;
 	size_t more_count;
 	void *more_owner;
@@ -67,16 +68,19 @@ struct server_options {
 	/* The connection is going; its deferred requests have been cancelled. May be NULL. */
 	void (*closed)(struct connection *c, void *owner);
 	size_t clients_max;       /* 0: 16384 */
-	size_t output_bytes_max;  /* unread answers of one client before it is closed; 0: 64 MiB.
-		What a write has left over counts (a single answer may be larger), without
-		request_put_ref(). A client that leaves 256 KiB unread is not read from. */
-	uint64_t payloads_bytes_max; /* of all payloads that are being read; 0: 256 MiB. Those that
-		do not fit wait; one alone may be longer, up to its verb's limit. */
-	double begun_seconds;     /* for the rest of a line or payload that was begun, plus 1 s for
-		each MiB announced; 0: SERVER_BEGUN_SECONDS. A payload that stops while others
-		wait for its room has a sixth of it. */
-	double idle_seconds;      /* a client without request or deferred answer this long is
-		closed; 0: never */
+	/* A client with more bytes of unread answers is closed; 0: 64 MiB. What counts is bytes
+	 * that a write has left over, without those of request_put_ref(); so a single answer may
+	 * be larger. A client that leaves 256 KiB unread is not read from. */
+	size_t output_bytes_max;
+	/* Bytes of all payloads that are being read; 0: 256 MiB. Those that do not fit wait; one
+	 * alone may be longer, up to its verb's limit. */
+	uint64_t payloads_bytes_max;
+	/* Seconds for the rest of a line or payload that was begun, plus 1 s for each MiB
+	 * announced; 0: SERVER_BEGUN_SECONDS. A payload that stops while others wait for its room
+	 * has a sixth of it. */
+	double begun_seconds;
+	/* A client without request or deferred answer for this long is closed; 0: never. */
+	double idle_seconds;
 	double drain_seconds;     /* at the end: unread answers are waited for this long; 0: 1 s */
 	/* Called at SIGTERM and SIGINT in place of server_stop(), for an owner whose end takes
 	 * time. NULL: they stop the server. */
@@ -135,7 +139,7 @@ void server_abandon(struct server *s);
 const struct record *request_record(const struct request *rq);
 struct connection *request_connection(struct request *rq);
 
-/* Whether nothing is to be written to its client before its answer. */
+/* Whether all earlier answers to its client are written: nothing comes before its own. */
 int request_is_alone(const struct request *rq);
 
 /* The payload, or NULL; valid until the request is closed, longer with payload_hold(). */
@@ -149,11 +153,11 @@ int payload_is_shared(const struct payload *p);
 struct payload *payload_hold(struct payload *p); /* one more reference; returns p */
 void payload_release(struct payload *p);         /* NULL is fine */
 
-/* length bytes at offset (a multiple of 8) of the memory the client has mapped, to put an answer's
- * bulk into; NULL when there is no such memory. Valid while the request is open. */
+/* Length bytes at offset (a multiple of 8) of the memory that the client has mapped, for the bulk
+ * of an answer. NULL: there is no such memory. Valid while the request is open. */
 void *request_mapped(struct request *rq, uint64_t offset, uint64_t length);
-/* The same memory for longer than the request, and than the connection, as a payload: until
- * payload_release(). NULL also when there is no room for that. */
+/* The same as a payload, valid until payload_release(), also when the request and the connection
+ * have gone. NULL also when there is no room for it. */
 struct payload *request_hold_mapped(struct request *rq, uint64_t offset, uint64_t length);
 
 /* Appends to the answer: whole records (with their newline), or raw bytes behind a record that
@@ -164,9 +168,10 @@ void request_put_record(struct request *rq, struct record_out *o); /* calls reco
 void request_put_ref(struct request *rq, const void *bytes, size_t len,
 		     void (*release)(void *arg), void *arg);
 
-/* Closing records; the request is gone after each of them. */
+/* Closing records; the request is gone after each of them. fields_fmt NULL or "": a bare ok; values
+ * must need no encoding. */
 void request_ok(struct request *rq, const char *fields_fmt, ...)
-	__attribute__((format(printf, 2, 3))); /* NULL or "": a bare ok; values must need no encoding */
+	__attribute__((format(printf, 2, 3)));
 void request_ok_record(struct request *rq, struct record_out *o); /* o was begun with type "ok" */
 /* The same with a descriptor beside that record (SCM_RIGHTS); it stays the caller's, and is open as
  * long as the server is. */
@@ -188,8 +193,8 @@ void connection_set_user(struct connection *c, void *user);
 void *connection_user(const struct connection *c);
 uint64_t connection_number(const struct connection *c); /* never given twice */
 pid_t connection_pid(const struct connection *c);
-/* For a caller that has checked server_quiet() or request_is_alone(), and alone speaks with this
- * client until the request is answered. */
+/* For a caller that has checked server_quiet() or request_is_alone(): until the request is
+ * answered, only the caller speaks with this client. */
 int connection_fd(const struct connection *c);
 /* Closed at the end of this turn. */
 void connection_close(struct connection *c);

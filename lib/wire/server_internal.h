@@ -24,8 +24,8 @@
 #define UNREAD_PAUSE (256 * 1024) /* with this much unread, no further request is taken */
 
 /* Requests that were begun: half a line, a payload that is still to come. */
-#define BEGUN_RATE (1024 * 1024) /* bytes a second by which its deadline is longer */
-#define BEGUN_LOOKS 12           /* in the deadline of a short one */
+#define BEGUN_RATE (1024 * 1024) /* the deadline is a second longer for so many bytes */
+#define BEGUN_LOOKS 12           /* so many looks are in the deadline of a short one */
 #define PAYLOADS_BYTES_MAX (256u << 20) /* of all clients' payloads that are being read */
 #define PAYLOAD_FREE_BYTES 2048  /* one so short is not counted, and never waits */
 
@@ -109,13 +109,13 @@ struct connection {
 	size_t stuck; /* own bytes that the last write left */
 	struct request *first, *last;
 	size_t open;
-	struct framer in; /* a payload is due without `payload`: it is thrown away */
+	struct framer in; /* if a payload is due and `payload` is NULL, it is thrown away */
 	struct payload *payload; /* being read */
-	uint64_t due_seen; /* of it at the last look; UINT64_MAX: there was none yet */
+	uint64_t due_seen; /* bytes of it that were due at the last look; UINT64_MAX: no look yet */
 	uint64_t payload_bytes; /* announced, and counted by the server */
 	struct verb_entry *payload_verb;
 	struct connection *waits_next;
-	unsigned looks; /* since the request began that is not whole */
+	unsigned looks; /* how often the present unfinished request was looked at */
 	char *line; /* of the request that waits for its payload */
 	size_t line_len;
 	struct mapping *mapping;
@@ -150,7 +150,7 @@ struct server {
 };
 
 /* server.c */
-void server_look_later(struct server *s); /* at clients that have begun something */
+void server_look_later(struct server *s); /* sets the timer that looks at unfinished requests */
 
 /* connection.c */
 struct connection *connection_new(struct server *s, int fd);
@@ -178,9 +178,9 @@ void request_cancel_all(struct connection *c);
 struct payload_pool *payload_pool_new(void);
 void payload_pool_release(struct payload_pool *pool);
 struct payload *payload_new(struct payload_pool *pool, size_t bytes); /* NULL: out of memory */
-/* One that is still to come: its memory grows with it. */
+/* For a payload that is still to come: its memory grows as it comes. */
 struct payload *payload_begin(struct payload_pool *pool, size_t bytes);
-/* Room for the first `need` bytes, more when that is cheap. -1: out of memory. */
+/* Makes room for the first `need` bytes, or more if that is cheap. -1: out of memory. */
 int payload_grow(struct payload **p, size_t need);
 /* Part of the mapping; NULL with err when it is not inside, or not aligned to 8. */
 struct payload *payload_of_mapping(struct payload_pool *pool, struct mapping *m, uint64_t offset,

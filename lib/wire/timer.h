@@ -7,12 +7,12 @@
 struct event_base;
 struct timer;
 
-/* Not set. due() may free it. NULL: no memory. */
+/* Makes a timer that is not set. due() may free it. NULL: no memory. */
 struct timer *timer_new(struct event_base *base, void (*due)(void *owner), void *owner);
 void timer_free(struct timer *t); /* NULL is fine */
 
-/* In so many seconds from now, whatever was set before; 0: in the next turn of the loop. -1: no
- * memory. */
+/* Sets it to so many seconds from now, whatever was set before; 0: the next turn of the loop. -1:
+ * no memory. */
 int timer_set(struct timer *t, double seconds);
 void timer_stop(struct timer *t);
 int timer_is_set(const struct timer *t);

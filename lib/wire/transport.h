@@ -18,7 +18,7 @@
  * ERROR_NOPERM when the listener is neither our user's nor root's (for root anybody's will do). */
 int transport_connect(const char *name, int *fd, struct error *err);
 
-/* A name that is listened at. */
+/* A name at which a server listens. */
 struct transport_listener {
 	int fd; /* -1: none */
 	int inherited; /* fd and name are the service manager's */
@@ -26,8 +26,8 @@ struct transport_listener {
 	ino_t ino;
 };
 
-/* Removes a socket that nobody listens on any more. 0 when there is none; ERROR_TEMPFAIL when someone
- * does. */
+/* Removes a socket that nobody listens on any more. 0 when there is none; ERROR_TEMPFAIL when
+ * someone does. */
 int transport_remove_dead(const char *name, struct error *err);
 /* Removes a dead socket first. ERROR_TEMPFAIL: someone listens there. For this user only. */
 int transport_listen(struct transport_listener *l, const char *name, struct error *err);
@@ -35,10 +35,10 @@ int transport_listen(struct transport_listener *l, const char *name, struct erro
 int transport_inherit(struct transport_listener *l, int fd, const char *name, struct error *err);
 /* Removes the name, unless another process has it by now. fd -1: nothing. */
 void transport_unlisten(struct transport_listener *l, const char *name);
-/* A client's descriptor; -1 with errno. */
+/* Accepts a client: its descriptor, or -1 with errno. */
 int transport_accept(const struct transport_listener *l);
 
-/* Who connected, or listens there; -1: not known. */
+/* The user and process that connected, or that listen there; -1: not known. */
 int transport_who(int fd, uid_t *uid, pid_t *pid);
 
 enum transport_result {

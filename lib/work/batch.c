@@ -75,7 +75,7 @@ void batch_add_range(struct batch *b, uint64_t id, uint64_t begin, uint64_t leng
 	b->ranges_bytes += range_bytes(id, begin, length);
 }
 
-/* Grows to exactly `count` (1 or more), because several arrays share one count. */
+/* Grows to exactly `count` (1 or more), because several arrays share one `room`. */
 static int batch_grow(void *array_at, size_t count, size_t size, struct error *err)
 {
 	size_t room = 0;
@@ -204,8 +204,7 @@ static void group_by_part(struct batch *b, const struct map *map)
 		begin[map_part_of_key(map, b->key[u]) + 1]++;
 	for (uint32_t i = 0; i < b->parts; i++)
 		begin[i + 1] += begin[i];
-	uint32_t *sorted = b->raw; /* its keys are in key[] and index[] now, which stay as long as
-				    * unique */
+	uint32_t *sorted = b->raw; /* free now: key[] and index[] have its keys */
 	for (size_t u = 0; u < b->unique; u++) {
 		size_t to = begin[map_part_of_key(map, b->key[u])]++;
 		sorted[to] = b->key[u];

@@ -15,8 +15,7 @@
 #define BACK_PAUSE_SECONDS_MAX 0.25
 #define GREETING_SECONDS 2       /* seconds until another attempt; *stop is checked in between */
 #define STOP_GRACE_SECONDS 30    /* seconds to wait for an unfinished batch, once *stop is set */
-#define NEEDLESS_SECONDS 0.25    /* seconds between checks whether we still need the daemon that
-				  * went */
+#define NEEDLESS_SECONDS 0.25    /* seconds between checks whether we still need one that went */
 #define STOP_BACK_SECONDS 2      /* and seconds for a server that went to come back */
 
 int conversation_stopped(const struct conversation *c)

@@ -50,23 +50,24 @@ struct conversation {
 	struct record record; /* that came last */
 
 	/* private */
-	struct conversation_request open[CONVERSATION_OPEN_MAX]; /* a ring, answered in this order */
+	/* A ring; answered in this order. */
+	struct conversation_request open[CONVERSATION_OPEN_MAX];
 	uint32_t open_first, open_count;
-	uint32_t asides;  /* before them */
+	uint32_t asides;  /* asides, which were sent before them */
 	int aside_refused;
 };
 
 int conversation_stopped(const struct conversation *c);
 
-/* Until deadline, by clock_mono(). c->options are set. */
+/* Connects, or gives up at the deadline (clock_mono()). c->options are set. */
 int conversation_connect(struct conversation *c, double deadline, struct error *err);
 /* Forgets open requests. */
 void conversation_close(struct conversation *c);
-/* Of the greeting. */
+/* The incarnation that the greeting says. */
 int conversation_incarnation(const struct conversation *c, uint64_t *incarnation,
 			     struct error *err);
 
-/* A request with worker=, generation= and incarnation=; line[RECORD_LINE_MAX]. */
+/* Begins a request with worker=, generation= and incarnation=, in line[RECORD_LINE_MAX]. */
 void conversation_begin(const struct conversation *c, struct record_out *o, char *line,
 			const char *type);
 int conversation_ask(struct conversation *c, struct record_out *o, const void *payload,

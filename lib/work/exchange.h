@@ -43,28 +43,30 @@ struct exchange_push {
 
 struct exchange;
 
-/* Those that return int, but for `connected`: WORK_OK; WORK_FENCED, WORK_RESET, WORK_STOP, after
- * which the worker starts over or ends; or -1. */
+/* The functions that return int (except `connected`) return WORK_OK; or WORK_FENCED, WORK_RESET,
+ * WORK_STOP, after which the worker starts over or ends; or -1. */
 struct exchange_kind {
 	void (*free)(struct exchange *x);
-	/* Where keys and dense parameters are; lives as long as x. Groups the keys of a batch. */
+	/* Where keys and dense parameters are; lives as long as x. Keys of a batch are grouped by
+	 * it. */
 	const struct map *(*map)(const struct exchange *x);
 
-	/* To all that are not connected. *low and *high: the incarnations met. ERROR_CONFIG: a
-	 * server has another model; ERROR_UNAVAILABLE: one is not there, after the wait. */
+	/* Connects to all that are not connected. *low and *high: the incarnations met.
+	 * ERROR_CONFIG: a server has another model. ERROR_UNAVAILABLE: one was not there in
+	 * time. */
 	int (*connect)(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err);
 	/* Drops what is in flight. */
 	void (*disconnect)(struct exchange *x);
 	int (*connected)(const struct exchange *x);
-	/* Who we are, in what follows. */
+	/* Sets who we are, in all that follows. */
 	void (*identify)(struct exchange *x, uint64_t generation, uint64_t incarnation);
 
-	/* Held back until the worker can enter; *iteration is where it does. */
+	/* Waits until the worker can enter; *iteration is where it does. */
 	int (*join)(struct exchange *x, const struct exchange_member *member, uint64_t *iteration,
 		    struct error *err);
-	/* Nobody waits for us from now on. brief: we do not wait for a lead that went. */
+	/* From now on nobody waits for us. brief: do not wait for a lead that went. */
 	int (*leave)(struct exchange *x, int brief, struct error *err);
-	/* Held back until the job is finished. */
+	/* Waits until the job is finished. */
 	int (*end)(struct exchange *x, struct error *err);
 
 	int (*pull)(struct exchange *x, uint64_t iteration, const struct batch *b,

@@ -1,7 +1,7 @@
 /*
  * generation: see generation.h.  What shardd has acknowledged survives its restart, so a lost
- * connection costs a resume, never a row; what it refuses is handed up as WORK_FENCED and never argued
- * with.
+ * connection costs a resume, never a row; what it refuses is handed up as WORK_FENCED and never
+ * argued with.
  */
 #include "work/generation.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define PAUSE_SECONDS 0.05 /* between attempts to connect */
-#define GREETING_SECONDS 2 /* one that is stopped has a socket, too, and greets nobody */
+#define GREETING_SECONDS 2 /* a stopped daemon has a socket, too, but does not greet */
 #define BYE_SECONDS 2
 
 void generation_disconnect(struct generation *g)
@@ -70,7 +70,7 @@ int generation_is_answered(const struct generation *g)
 	return call_buffered(g->call) || poll(&p, 1, 0) > 0;
 }
 
-/* Nothing behind it looks again. */
+/* All checks of a piece are here: later nothing is checked again. */
 int generation_parse(const struct generation *g, struct piece *p, const struct record *r,
 		     struct error *err)
 {

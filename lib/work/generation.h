@@ -13,10 +13,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A piece of a shard, and the order in which its rows are trained (paceline-protocol(7), THE LIFE OF
- * A SHARD): position p (0 <= p < length) is row begin + p, or, when shuffled, begin + order[p],
- * order being random_permute(order, length, seed).
- * Only positions skip .. skip+take-1 are still to be trained. */
+/* A piece of a shard, and the order in which its rows are trained (paceline-protocol(7), THE LIFE
+ * OF A SHARD): position p (0 <= p < length) is row begin + p, or, when shuffled, begin + order[p],
+ * order being random_permute(order, length, seed). Only positions skip .. skip+take-1 are still to
+ * be trained. */
 struct piece {
 	uint64_t id, epoch, begin, length, seed, skip, take;
 	int shuffled;
@@ -64,13 +64,13 @@ int generation_is_lost(const struct error *err);
 int generation_receive(struct generation *g, double more, double stop_seconds, struct error *err);
 /* Whether something is there to be received. */
 int generation_is_answered(const struct generation *g);
-/* The record is a `shard`. */
+/* Reads the record, which is a `shard`. */
 int generation_piece(struct generation *g, struct piece *p, struct error *err);
-/* From any `shard` record: ERROR_DATA for one that makes no sense or names rows beyond samples. */
+/* Reads any `shard` record. ERROR_DATA: it makes no sense, or names rows beyond samples. */
 int generation_parse(const struct generation *g, struct piece *p, const struct record *r,
 		     struct error *err);
-/* The record is an `err`: WORK_FENCED, WORK_WAIT (a full disk, or a queue that waits to be loaded: ask
- * again), or -1. */
+/* What an `err` record means: WORK_FENCED, WORK_WAIT (a full disk, or a queue that waits to be
+ * loaded: ask again), or -1. */
 int generation_refused(struct generation *g, struct error *err);
 
 /* Ends the generation, which gives back its pieces, and disconnects. owed: answers still to come.

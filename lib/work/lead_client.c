@@ -81,8 +81,8 @@ void lead_client_add_push(struct record_out *o, const struct exchange_push *push
 	record_add_u64(o, "iteration", push->iteration);
 	record_add_u64(o, "count", b->count);
 	record_add_u64(o, "size", push->size);
-	if (b->positions > b->count) /* rows that can't be read: they count as covered, but are not
-				      * in the gradient */
+	/* Rows that can't be read count as covered, but are not in the gradient. */
+	if (b->positions > b->count)
 		record_add_u64(o, "skipped", b->positions - b->count);
 	lead_client_add_ranges(o, b);
 }

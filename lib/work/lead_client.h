@@ -8,12 +8,12 @@
 #include "work/conversation.h"
 #include "work/exchange.h"
 
-/* Held back until the worker can enter; *iteration is where it does. replica: where it pulls and
+/* Waits until the worker can enter; *iteration is where it does. replica: where it pulls and
  * pushes; NULL: at parts. */
 int lead_client_join(struct conversation *lead, const struct exchange_member *member,
 		     const char *replica, uint64_t *iteration, struct error *err);
 int lead_client_leave(struct conversation *lead, struct error *err);
-/* Held back until the job is finished. */
+/* Waits until the job is finished. */
 int lead_client_end(struct conversation *lead, struct error *err);
 
 /* Keys of a push, for any receiver: which push it is, and the rows that it covers. */

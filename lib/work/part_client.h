@@ -14,15 +14,15 @@ struct part_client {
 	struct conversation talk;
 	/* set before it is connected */
 	uint64_t dense_begin, dense_count; /* floats */
-	uint32_t width;                    /* of a row */
+	uint32_t width;                    /* floats of a row */
 	uint64_t key_count;                /* rows there can be */
-	uint64_t dense_most;               /* that it may come to have; 0: dense_count */
+	uint64_t dense_most;               /* floats that it may grow to; 0: dense_count */
 	uint64_t map;                      /* the version in use; 0: it is not said */
 	int looks;                         /* read its dense parameters in place (`look`) */
 
-	/* Of the batch last spoken of: so many, from this one on. */
+	/* Of the present batch: this part has so many rows, from this one on. */
 	size_t rows, first;
-	const uint32_t *key; /* of those */
+	const uint32_t *key; /* keys of those rows */
 	const float *looked; /* its dense parameters, read-only; NULL: they are pulled */
 
 	/* private */
@@ -41,7 +41,7 @@ struct part_client {
 /* What came with the answer to a pull. */
 struct part_answer {
 	double reached;     /* when it could be answered, by our clock */
-	uint64_t iteration; /* that the parameters are of */
+	uint64_t iteration; /* to which the parameters belong */
 };
 
 int part_client_connect(struct part_client *p, double deadline, struct error *err);
@@ -58,7 +58,7 @@ int part_client_asked_for(const struct part_client *p, const uint32_t *key, size
 /* Where the parameters of a batch that fits are after the pull, and where its gradients belong. */
 struct exchange_values part_client_values(const struct part_client *p);
 
-/* after: the push that it is sent behind; 0: none. */
+/* Asks for the parameters. after: sequence of the push behind which it is sent; 0: none. */
 int part_client_ask_pull(struct part_client *p, uint64_t iteration, uint64_t after,
 			 struct error *err);
 /* Reads the answer, to dense and rows of this part; `to` NULL: where part_client_values() says. */

@@ -101,7 +101,7 @@ static int group_room(struct part_clients *s, size_t keys)
 	return GROW(s->own_begin, s->begin_room, s->count + 2);
 }
 
-/* Whether the batch was grouped by another map. */
+/* Groups the keys anew, as the batch was grouped by another map. */
 static int group(struct part_clients *s, const struct batch *b, struct error *err)
 {
 	if (group_room(s, b->unique) != 0)
@@ -123,7 +123,7 @@ static int group(struct part_clients *s, const struct batch *b, struct error *er
 	return 0;
 }
 
-/* A single part has all keys, in any order. */
+/* The same for a single part: it has all keys, in any order. */
 static int group_alone(struct part_clients *s, const struct batch *b, struct error *err)
 {
 	if (group_room(s, b->unique) != 0)
@@ -164,7 +164,7 @@ static int part_clients_reserve(float **p, size_t *room, size_t floats, struct e
 	return error_set(err, ERROR_OS, "", "out of memory");
 }
 
-/* Room for everything when it is not the shared pages'. */
+/* Makes room for everything that is not in shared pages. */
 static int reserve_private(struct part_clients *s, const struct batch *b, struct error *err)
 {
 	size_t dense = s->dense_count, rows = b->unique * s->width;

@@ -26,9 +26,9 @@ struct part_clients {
 	uint32_t width;       /* floats in a row */
 
 	/* private */
-	int laid;     /* straight, of the batch whose gradients are where lay_out() says */
-	/* Keys of the batch that is spoken of, part by part; place: which of the batch's each is; NULL:
-	 * as they are there. */
+	int laid;     /* `straight` of the batch whose gradients are where lay_out() says */
+	/* Keys of the present batch, part by part. place: the position in the batch of each; NULL:
+	 * the batch has the same order. */
 	const uint32_t *key, *place;
 	const size_t *begin;
 	uint32_t *own_key, *own_place;
@@ -43,7 +43,8 @@ struct part_clients {
 	int early; /* a pull was sent behind the push, for this iteration */
 	uint64_t early_iteration;
 	uint32_t early_pause; /* for this many pushes none is sent */
-	/* Of this pull: when the last part could answer, and the oldest that one gave. */
+	/* Of this pull: when the last part could answer, and the oldest iteration that a part has
+	 * given. */
 	double reached;
 	uint64_t as_of;
 };
@@ -57,7 +58,7 @@ int part_clients_connected(const struct part_clients *s);
 void part_clients_identify(struct part_clients *s, uint64_t generation, uint64_t incarnation);
 /* From now on parts that went are not waited for (brief), or are. */
 void part_clients_brief(struct part_clients *s, int brief);
-/* Those that are not connected. *low and *high: the incarnations met. */
+/* Connects those that are not connected. *low and *high: the incarnations met. */
 int part_clients_connect(struct part_clients *s, double deadline, uint64_t *low, uint64_t *high,
 			 struct error *err);
 

@@ -1,6 +1,6 @@
 /*
- * replica: an exchange (exchange.h) with the replica of all parameters on the worker's own host, and
- * with the lead of the job, which is another process (SYNC=allreduce).
+ * replica: an exchange (exchange.h) with the replica of all parameters on the worker's own host,
+ * and with the lead of the job, which is another process (SYNC=allreduce).
  *
  * Dense parameters are read in the replica's own memory, without a copy; the rows of a batch are
  * pulled.  Gradients are computed in memory that is shared with the replica, and summed in place:

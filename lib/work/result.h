@@ -7,7 +7,7 @@ enum work_result {
 	WORK_WAIT,    /* nothing to hand out now; others still work */
 	WORK_END,     /* nothing left at all */
 	WORK_FENCED,  /* our generation or incarnation is not in force: start over with hello */
-	WORK_RESET,   /* a server went away: the same */
+	WORK_RESET,   /* a server went away: start over, too */
 	WORK_STOP,    /* *stop was set while we waited */
 	WORK_MAP,     /* the parts have another map: do the same again with that map */
 	WORK_DIVERGED /* a push was refused for its values; the error says which */

@@ -16,7 +16,7 @@
 #define ASK_SECONDS 2.0     /* shardd may hold an answer back so long */
 #define SILENCE_SECONDS 2.0 /* seconds before a greeting, and between bytes of rows */
 #define PAUSE_SECONDS 0.5   /* seconds after a failure */
-#define MOVES_MAX 64        /* most rows of one answer; the rest is requested again */
+#define MOVES_MAX 64        /* most moves of one answer; more are asked for again */
 
 struct move {
 	uint64_t id, begin, length;
@@ -33,7 +33,7 @@ static int rows_move_stopped(const struct rows_move *m)
 	return atomic_load(&m->stop);
 }
 
-/* ---- conversations: nobody who is stopped, and has a socket still, may hold up our end ---- */
+/* ---- conversations: a stopped process, which still has its socket, must not delay our end ---- */
 
 static int open_call(const struct rows_move *m, struct call **out, const char *path,
 		     struct error *err)
@@ -42,7 +42,7 @@ static int open_call(const struct rows_move *m, struct call **out, const char *p
 	return call_open(out, path, 0, answer < SILENCE_SECONDS ? answer : SILENCE_SECONDS, err);
 }
 
-/* Waits for the next record as long as an answer may take, or until `stop`: 1. */
+/* Waits for the next record, as long as an answer may take. 1: `stop` was set. */
 static int rows_move_receive(const struct rows_move *m, struct call *c, struct record *r,
 			     double held, struct error *err)
 {
@@ -186,7 +186,7 @@ static void take_move(const struct record *r, struct moves *moves)
 	moves->count++;
 }
 
-/* Until the closing record, or `stop`: 1. */
+/* Reads until the closing record. 1: `stop` was set. */
 static int rows_move_answer(const struct rows_move *m, struct call *shards, struct record *r,
 			    struct moves *moves, struct error *err)
 {

@@ -1,5 +1,5 @@
-/* What rows_move.c (the beginning and the end, and the thread that takes) and rows_give.c (the one
- * that gives) share. */
+/* What rows_move.c (start and end, and the thread that takes) and rows_give.c (the thread that
+ * gives) share. */
 #ifndef PACELINE_WORK_ROWS_MOVE_INTERNAL_H
 #define PACELINE_WORK_ROWS_MOVE_INTERNAL_H
 
@@ -17,14 +17,14 @@ struct rows_move {
 	pthread_t giver, taker;
 	int giver_runs, taker_runs;
 	struct server *server; /* the giver's */
-	struct timer *look;    /* whether it is to stop */
+	struct timer *look;    /* when the giver looks at `stop` */
 	atomic_int stop;
 };
 
 /* DIR/ID.rows.sock */
 int rows_move_socket(char *out, size_t max, const char *dir, const char *worker, struct error *err);
 
-/* Before its thread begins: m->server. */
+/* Makes m->server; before its thread begins. */
 int rows_give_start(struct rows_move *m, struct error *err);
 void *rows_give_main(void *rows_move);
 

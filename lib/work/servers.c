@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAUSE_SECONDS 0.001 /* for a part that is behind; doubled up to */
+#define PAUSE_SECONDS 0.001 /* seconds to wait for a part that is behind; doubled up to */
 #define PAUSE_SECONDS_MAX 0.05
 #define GREETING_SECONDS 2.0
 
-/* Which part a server is to be. */
+/* Which part a server must be. */
 struct wanted {
 	const struct servers *servers;
 	uint64_t dense, map;
@@ -182,7 +182,7 @@ static int servers_check_places(const struct servers *s, struct places *p, const
 			 (unsigned long long)p->map.dense_begin[p->count]);
 }
 
-/* Nothing else is open at the lead. */
+/* Asks the lead for the map. No other request may be open there. */
 static int ask_places(struct servers *s, struct places *p, struct error *err)
 {
 	struct conversation *c = lead_of(s);
@@ -209,8 +209,8 @@ static int ask_places(struct servers *s, struct places *p, struct error *err)
 	return result;
 }
 
-/* Called while we wait for a part that went: whether it still is a part. The lead's greeting says
- * so, on a connection of its own, because a request may be open on the other one. */
+/* Called while we wait for a part that went: whether it is no longer a part. The lead's greeting
+ * says so, on a connection of its own, because a request may be open on the other one. */
 static int is_needless(const void *wanted)
 {
 	const struct servers *s = ((const struct wanted *)wanted)->servers;
@@ -326,7 +326,7 @@ static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, st
 	return part_clients_connect(&s->parts, deadline, low, high, err);
 }
 
-/* Those that came with the map. */
+/* Connects to the parts that came with the map. */
 static int connect_more(struct servers *s, struct error *err)
 {
 	uint64_t low, high, ours = lead_of(s)->incarnation;

@@ -27,7 +27,7 @@ const struct generation *shards_generation(const struct shards *s);
  * repeated. wait_seconds > 0: shardd may hold the answer back that long. WORK_OK, WORK_FENCED,
  * WORK_STOP or -1. */
 int shards_ask(struct shards *s, uint64_t max, double wait_seconds, struct error *err);
-/* Whether an answer is owed. */
+/* Whether an answer is still to come. */
 int shards_asked(const struct shards *s);
 /* For poll(2): readable when there may be something for shards_take(); -1: not connected. */
 int shards_fd(const struct shards *s);
@@ -35,8 +35,8 @@ int shards_fd(const struct shards *s);
  * and nothing there yet: WORK_STOP, and nothing is lost. */
 int shards_take(struct shards *s, int block, struct piece *p, struct error *err);
 
-/* Ends the generation, which gives back what it holds. Best effort: otherwise it comes back when the
- * generation is replaced. */
+/* Ends the generation, which gives back what it holds. Best effort: otherwise it comes back when
+ * the generation is replaced. */
 void shards_bye(struct shards *s);
 
 #endif

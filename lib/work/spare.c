@@ -26,7 +26,7 @@ static int work_spare_ask(struct call *c, const struct spare_options *o, struct 
 	return call_record(c, RECORD("spare", F("id", o->id)), NULL, 0, err);
 }
 
-/* WORK_WAIT: the connection has gone. */
+/* Waits for the answer. WORK_WAIT: the connection has gone. */
 static int work_spare_hear(struct call *c, const struct spare_options *o, uint64_t *batch,
 			   struct error *err)
 {

@@ -1,7 +1,7 @@
 /*
  * spare: a worker that is started, has its data open and its kernels chosen, and waits for a place
- * among the workers (trainctl(1), WORKERS spares).  It asks the supervisor (`spare id=`), which answers
- * when a worker has died.
+ * among the workers (trainctl(1), WORKERS spares).  It asks the supervisor (`spare id=`), which
+ * answers when a worker has died.
  */
 #ifndef PACELINE_WORK_SPARE_H
 #define PACELINE_WORK_SPARE_H
@@ -17,8 +17,9 @@ struct spare_options {
 	const volatile int *stop; /* set by a signal: the wait ends */
 };
 
-/* WORK_OK: there is a place, with a batch of so many rows. WORK_END: there is none and will be none.
- * WORK_STOP: *stop was set. -1: ERROR_UNAVAILABLE, no supervisor for wait_seconds. */
+/* Waits for a place. WORK_OK: there is one, with a batch of so many rows. WORK_END: there is none
+ * and will be none. WORK_STOP: *stop was set. -1: ERROR_UNAVAILABLE, no supervisor for
+ * wait_seconds. */
 int spare_wait(const struct spare_options *options, uint64_t *batch, struct error *err);
 
 #endif

@@ -19,7 +19,7 @@
 struct speed {
 	struct predictor *predictor;
 	const char *save;
-	double kept; /* time of the last sample; NAN: none yet */
+	double kept; /* when the file was last written; NAN: not yet */
 	double next;
 };
 

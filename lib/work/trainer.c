@@ -39,7 +39,7 @@ struct trainer {
 	struct meter *meter;
 	struct speed *speed; /* NULL: speeds are not predicted */
 	int member;
-	int steady; /* the answer to the last push has not changed the batches yet */
+	int steady; /* the answer to the last push did not change the batches */
 	uint64_t iteration, sequence;
 	uint64_t map; /* the version that batches are grouped by */
 	const struct batch *batch; /* in hand; NULL: none */
@@ -514,8 +514,8 @@ static int trainer_train(struct trainer *t, struct error *err)
 	follow_map(t);
 	t->mark = clock_mono();
 	t->pushing = pushed - foretold;
-	obeying = meter_spent(t->meter, SPENT_ACTIONS) - obeying; /* carrying out actions does not
-								   * count as waiting */
+	/* Carrying out actions does not count as waiting. */
+	obeying = meter_spent(t->meter, SPENT_ACTIONS) - obeying;
 	struct tally_batch b = {.time = pushed - began - values.waited,
 				.compute = computed - pulled,
 				.comm = pulled - pulling - values.waited + pushed - foretold,
@@ -570,7 +570,7 @@ static int trainer_end(struct trainer *t, struct error *err)
 	return result == WORK_OK ? WORK_END : result;
 }
 
-/* From hello until something ends it: WORK_END, WORK_STOP, WORK_FENCED, WORK_RESET or -1. */
+/* Works from hello until something ends it: WORK_END, WORK_STOP, WORK_FENCED, WORK_RESET or -1. */
 static int trainer_live(struct trainer *t, struct error *err)
 {
 	int result = trainer_start_over(t, err);
@@ -604,7 +604,7 @@ static int trainer_lives(struct trainer *t, struct error *err)
 	return result;
 }
 
-/* 0, 1 (*stop is set) or -1. */
+/* Measures the device. 0, 1 (*stop is set) or -1. */
 static int profile(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;

@@ -1,7 +1,7 @@
 /*
- * trainer: the life of a worker (paceline-protocol(7), THE LIFE OF A BATCH; the process Worker of the
- * Spin model): hello, get, join, pull, train, push, and over again; leave when there is nothing to
- * do; start over when refused or when a server went.
+ * trainer: the life of a worker (paceline-protocol(7), THE LIFE OF A BATCH; the process Worker of
+ * the Spin model): hello, get, join, pull, train, push, and over again; leave when there is nothing
+ * to do; start over when refused or when a server went.
  *
  * It may lose all that it owns: shardd puts what it held back into the queue.
  */
@@ -28,16 +28,17 @@ struct trainer_options {
 	const char *drag;     /* NULL: none */
 	struct dataset *dataset; /* only the reading thread's until trainer_free() */
 	const struct model_spec *spec;
-	const char *spill;    /* NULL, or the data are a partition, and what comes to it is kept here */
-	const char *peers;    /* NULL, or where workers' rows sockets are: rows may move */
+	/* NULL, or: the data are a partition, and rows that come to it are kept here */
+	const char *spill;
+	const char *peers;    /* NULL, or: rows may move, and the workers' rows sockets are here */
 	const char *const *paths; /* of the dataset, for giving rows of it to other workers */
 	size_t path_count;
 	const char *index_dir;
 	int unit_weights;     /* every sample's weight is 1 */
 	uint64_t batch;       /* rows; adjust-bs changes it */
 	uint64_t ahead;       /* batches taken from shardd in advance */
-	uint64_t report_every; /* batches in a report, or */
-	double report_seconds; /* the time after which one is due */
+	uint64_t report_every; /* batches after which a report is due, or */
+	double report_seconds; /* seconds after which one is due */
 	int profile;           /* measure the device first */
 	const char *device;    /* what it is called; NULL: by the processor */
 	int predict;           /* the worker predicts its speed, by predict_model */

@@ -18,7 +18,7 @@ struct trial_options {
 	uint64_t rows; /* this many are read, and used again and again */
 };
 
-/* ERROR_DATA for a bad row, or when there is none. */
+/* ERROR_DATA: a bad row, or there is no row. */
 int trial_new(struct trial **out, const struct trial_options *options, struct error *err);
 void trial_free(struct trial *t); /* NULL is fine */
 
