@@ -1,6 +1,7 @@
 /*
- * Units: applying staged pushes, and this server's own batch processing time.  A drag file slows
- * the server down for experiments: it sleeps, and all its clients wait, as with a slow server.
+ * Units: staged pushes are applied, and this server's own batch processing time is measured.  A
+ * drag file slows the server down for experiments: it sleeps, and all its clients wait, as they
+ * would for a slow server.
  */
 #include "ps/ps_internal.h"
 
@@ -12,11 +13,12 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define EARLY_UNITS 8 /* reports at 1, 2, 4, 8 */
+#define EARLY_UNITS 8 /* first reports after 1, 2, 4 and 8 units */
 
 /* ---- reports ---- */
 
-/* After so many units or seconds; early at first, when nothing is known about this server yet. */
+/* Whether a report is due: after so many units or seconds; earlier at first, when nothing is known
+ * about this server yet. */
 static int report_due(const struct ps *p)
 {
 	const struct ps_options *o = &p->options;
@@ -27,7 +29,8 @@ static int report_due(const struct ps *p)
 		(o->report_seconds > 0.0 && clock_mono() - p->reported >= o->report_seconds));
 }
 
-/* Cores that it kept busy since the last report, and the most memory that it has had. */
+/* Adds how many cores this process kept busy since the last report, and the most memory that it has
+ * had. */
 static void add_own(struct ps *p, struct record_out *o)
 {
 	const struct drag *drag = drag_look(&p->drag);
@@ -65,7 +68,7 @@ static void apply_report(struct ps *p)
 	record_add_u64(&o, "count", p->report_units);
 	add_own(p, &o);
 	size_t len = record_end(&o, NULL);
-	/* Fire and forget: training does not wait for a monitor. */
+	/* No answer is waited for: training does not depend on a monitor. */
 	(void)peer_send(p->monitor, line, len, NULL, 0, NULL, NULL);
 	p->report_seconds = 0.0;
 	p->report_samples = p->report_units = 0;
@@ -84,8 +87,7 @@ static int unit_reserve(struct ps *p, size_t pushes, struct error *err)
 	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "out of memory");
 }
 
-/* Values were held at a bound, so that all of them are finite: says so, with the push that most
- * likely did it. */
+/* Reports that values were held at a bound, with the push that most likely caused it. */
 static void apply_tell_bounded(struct ps *p, const struct order_push *push, size_t n, uint64_t held)
 {
 	p->bounded += held;
@@ -144,7 +146,7 @@ static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes
 	if (n && store_apply(p->store, p->unit, n, err) != 0)
 		return -1;
 	held = store_held(p->store) - held;
-	if (held && n == pushes) /* else it ends here anyway, and places are not those of `push` */
+	if (held && n == pushes) /* otherwise the server ends, and indexes differ */
 		apply_tell_bounded(p, push, n, held);
 	for (size_t i = 0; i < pushes; i++)
 		stage_drop(p->stage, push[i].worker, push[i].generation, push[i].sequence);
@@ -155,11 +157,11 @@ static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes
 
 void ps_units_applied(struct ps *p)
 {
-	if (p->options.bsp) /* what was late for these units is thrown away */
+	if (p->options.bsp) /* pushes that are late for these units are dropped */
 		stage_drop_before(p->stage, p->applied);
 	apply_report(p);
-	/* Answers about this unit go first, then parameters, one worker after another: nobody waits
-	 * until they have been copied for all. */
+	/* Answers about this unit go first, then parameters, for one worker after the other: nobody
+	 * waits until parameters were copied for all. */
 	ps_waits_run(p);
 }
 
@@ -183,7 +185,7 @@ int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error 
 	ps_units_applied(p);
 	return 0;
 broken:
-	/* Committed, and not in the parameters: only a rollback makes them agree again. */
+	/* The unit is committed, but not in the parameters: only a rollback can mend this. */
 	ps_break(p, err);
 	return -1;
 }

@@ -1,19 +1,19 @@
-/* See buffers.h.  Idle buffers are a list, the last one given back first: so the others grow old.
- */
+/* See buffers.h. Idle buffers are in a list, the one that was given back last first: so the others
+ * grow old. */
 #include "ps/buffers.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#define HEAD 64 /* bytes before the memory, which keep it aligned */
+#define HEAD 64 /* bytes before the memory: a multiple of its alignment */
 #define HUGE_BYTES ((size_t)2 << 20)
 
 struct buffer {
 	struct buffers *buffers;
 	struct buffer *next;
 	size_t bytes;
-	uint64_t given; /* when, in takes */
+	uint64_t given; /* number of takes when it was given back */
 };
 
 _Static_assert(sizeof(struct buffer) <= HEAD, "the head of a buffer");
@@ -46,7 +46,7 @@ size_t buffers_idle(const struct buffers *r)
 	return r->count;
 }
 
-/* One that is large enough, and not so large that it would be wasted. */
+/* Whether the buffer is large enough, and not so large that it would be wasted. */
 static int suits(const struct buffer *buffer, size_t bytes)
 {
 	return buffer->bytes >= bytes && buffer->bytes / 2 <= bytes;

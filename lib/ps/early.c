@@ -1,6 +1,6 @@
 /*
- * Gradients of which parts are final: what `part` said before the push that will hold them.  Only
- * their place and the named ranges are kept; in the end the push itself counts.
+ * Gradients of which parts are final before their push comes; requests `part` say so.  Only their
+ * place and the named ranges are kept.  In the end only the push itself counts.
  */
 #include "ps/replica.h"
 
@@ -12,7 +12,8 @@
 #include <string.h>
 
 #define EARLY_MAX 65536 /* workers */
-#define RANGES_MAX 4096 /* of one that do not touch: a worker goes through its gradient in order */
+/* ranges of one that do not touch; a worker goes through its gradient in order */
+#define RANGES_MAX 4096
 
 struct range {
 	size_t begin, end;
@@ -21,7 +22,7 @@ struct range {
 struct early {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, sequence, iteration;
-	struct payload *payload; /* the dense vector, held */
+	struct payload *payload; /* the dense gradient, held */
 	struct range *range;     /* in order, none touching another */
 	size_t ranges, room;
 	struct early *next;
@@ -64,8 +65,8 @@ int early_covers(const struct early *e, size_t begin, size_t end)
 	return 0;
 }
 
-/* Joins a range with those that it touches; when there are too many, forgets it: it is final with
- * the push. */
+/* Joins a range with those that it touches. If there are too many ranges, this one is forgotten: it
+ * will be final with the push. */
 static int add_range(struct early *e, struct range add)
 {
 	size_t i = 0, n;
@@ -140,8 +141,8 @@ void early_over(struct ps_replica *r, const char *worker, uint64_t generation)
 	early_drop_if(r, early_is_same, &like);
 }
 
-/* The one of this worker; what it said of another batch, or of other memory, goes. NULL: no room.
- */
+/* Finds or makes the one of this worker. What it said about another batch or other memory is
+ * forgotten. NULL: no memory. */
 static struct early *early_find_or_make(struct ps_replica *r, const struct early *like,
 					struct payload *payload)
 {
@@ -212,13 +213,13 @@ void early_on_part(struct request *rq, void *ps)
 		request_bad(rq, &err);
 		return;
 	}
-	/* Late, as its push will be; or its push is here, and says all. */
+	/* It is late, as its push will be; or its push is here, which covers everything. */
 	if (like.iteration < p->applied ||
 	    stage_find_for(p->stage, like.worker, like.generation, like.iteration)) {
 		request_ok(rq, NULL);
 		return;
 	}
-	if (like.iteration == p->applied + 1) { /* the push will say it */
+	if (like.iteration == p->applied + 1) { /* its push will cover it */
 		request_ok(rq, NULL);
 		return;
 	}

@@ -1,4 +1,4 @@
-/* See fabric_client.h.  Answers are told by the round that they were asked for. */
+/* See fabric_client.h. An answer belongs to the round for which it was asked. */
 #include "ps/fabric_client.h"
 
 #include "base/log.h"
@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Of the rows of one sum, in and out. Only what is used takes memory; less where so long a file may
- * not be. */
+/* Bytes for the rows of one sum, for each direction. Only pages that are used take memory. If files
+ * may not be so long, it is less. */
 #define ROWS_BYTES ((size_t)1 << 32)
 #define ROWS_BYTES_MIN ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
@@ -28,12 +28,12 @@ struct memory {
 struct fabric_client {
 	struct ps_replica *replica;
 	struct peer *peer;
-	struct memory now; /* of the connection there is */
-	struct memory old; /* what the replica's sum may still lie in */
+	struct memory now; /* of the present connection */
+	struct memory old; /* of an earlier connection: the replica's sum may still be there */
 	size_t rows_at, out_at, rows_bytes;
-	int mapped;    /* fabricd has `now` */
+	int mapped;    /* fabricd has mapped `now` */
 	uint64_t sent; /* the last round that was opened there, */
-	uint64_t open; /* and that it has answered */
+	uint64_t open; /* and the last one that it has opened */
 	struct row_sums *rows;
 };
 
@@ -99,7 +99,7 @@ static int is_current(const struct fabric_client *f, uint64_t round)
 	       (rd->state == ROUND_ADDING || rd->state == ROUND_ABROAD);
 }
 
-/* Why a sum failed, as a code for the lead. */
+/* Tells the lead why a sum failed: with fabricd's code, or "fabric". */
 static void fabric_client_refused(struct fabric_client *f, uint64_t round, const struct record *r)
 {
 	const char *code = record_get(r, "code");
@@ -115,7 +115,7 @@ static void fabric_client_refused(struct fabric_client *f, uint64_t round, const
 static int fabric_client_ask(struct fabric_client *f, uint64_t round, peer_reply_fn *reply,
 			     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* 0: it is on its way, and reply will hear of it. */
+/* Sends a request. 0: it is on its way, and reply will be called. */
 static int fabric_client_ask(struct fabric_client *f, uint64_t round, peer_reply_fn *reply,
 			     const char *fmt, ...)
 {
@@ -204,7 +204,7 @@ static void on_opened(const struct record *r, int closing, void *arg)
 	free(a);
 }
 
-/* r0,r2 as the hosts where they are; -1: one of them is not known. */
+/* Turns "r0,r2" into the hosts of those replicas. -1: one of them is not known. */
 static int name_hosts(const struct fabric_client *f, const char *replicas, char *out, size_t max)
 {
 	const struct ps_options *o = &f->replica->ps->options;
@@ -276,7 +276,8 @@ struct numbered {
 	uint32_t key, at;
 };
 
-/* By key; spare as long as list. Three passes of 11 bits, so that the result is in spare. */
+/* Sorts by key; spare is as long as list. There are three passes of 11 bits, so the result is in
+ * spare. */
 static void sort_keys(struct numbered *list, struct numbered *spare, size_t n)
 {
 	for (unsigned shift = 0; shift < 33; shift += 11) {
@@ -293,7 +294,7 @@ static void sort_keys(struct numbered *list, struct numbered *spare, size_t n)
 	}
 }
 
-/* u32 key[rows] ascending, float value[rows][width] */
+/* Writes u32 key[rows], ascending, and float value[rows][width]. */
 static int fabric_client_write_rows(struct fabric_client *f, const struct row_sums *rows)
 {
 	size_t width = store_width(f->replica->ps->store), n = rows->count;
@@ -315,7 +316,7 @@ static int fabric_client_write_rows(struct fabric_client *f, const struct row_su
 	return 0;
 }
 
-/* Those of all hosts, in place of this host's own. */
+/* Reads the rows of all hosts, in place of this host's own. */
 static int fabric_client_read_rows(struct fabric_client *f, uint64_t rows, struct error *err)
 {
 	struct store *s = f->replica->ps->store;

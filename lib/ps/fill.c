@@ -1,9 +1,10 @@
 /*
  * Parameters from one replica to another.
  *
- * The giving side forks: the child writes the parameters to the connection as they were at the
- * fork, and this process goes on serving.  The taking side reads in a thread: it has no parameters
- * meanwhile, says so to all who ask for them, and still obeys other orders of the lead.
+ * The giving side forks: the child writes the parameters, as they were at the fork, to the
+ * connection, and this process goes on serving.  The taking side reads in a thread.  Meanwhile it
+ * has no parameters and says so to those who ask for them, but it still obeys other orders of the
+ * lead.
  */
 #include "ps/replica.h"
 
@@ -26,8 +27,8 @@
 
 #define CONNECT_SECONDS 5.0
 #define AGAIN_SECONDS 0.05 /* between attempts to connect */
-#define PAUSE_SECONDS 20.0 /* in which the other side says or takes nothing */
-#define TELL_SECONDS 2.0   /* from one word about progress to the next */
+#define PAUSE_SECONDS 20.0 /* longest time in which the other side sends or takes nothing */
+#define TELL_SECONDS 2.0   /* between two reports of progress */
 #define COPIES_MAX 8       /* at a time */
 #define PATH_MAX_BYTES 4096
 
@@ -69,7 +70,7 @@ static void on_copied(const struct fork_result *forked, void *copy)
 	*at = c->next;
 	if (c->rq && forked->ok) {
 		request_ok(c->rq, "iteration=%llu", (unsigned long long)c->iteration);
-	} else if (c->rq) { /* who knows how far it came */
+	} else if (c->rq) { /* part of it may have been sent */
 		log_say(LOG_LEVEL_WARNING, "a copy came to nothing: %s", forked->why);
 		connection_close(c->connection);
 		request_defer(c->rq, NULL, NULL);
@@ -126,7 +127,7 @@ void fill_on_copy(struct request *rq, void *ps)
 			    (unsigned long long)p->applied, (unsigned long long)iteration);
 	else if (count >= COPIES_MAX)
 		request_err(rq, "busy", "%d copies are being written", COPIES_MAX);
-	else if (!request_is_alone(rq)) /* the child writes: nothing may come between */
+	else if (!request_is_alone(rq)) /* the child writes to the connection: nothing else may */
 		request_err(rq, "busy", "ask for a copy when all before it is answered");
 	else
 		fill_copy(r, rq);
@@ -138,7 +139,7 @@ struct fill {
 	struct ps_replica *replica;
 	struct request *asked; /* NULL: nobody waits */
 	char from[PATH_MAX_BYTES];
-	uint64_t least; /* units that it has to have */
+	uint64_t least; /* units that the source must have applied */
 	struct event *done;
 	int pipe[2];
 	pthread_t thread;
@@ -153,7 +154,7 @@ struct fill {
 	int rc;
 	uint64_t iteration;
 	struct error error;
-	/* what is to be done next instead */
+	/* what is to be filled next, instead of this */
 	struct request *next_asked;
 	char next_from[PATH_MAX_BYTES];
 	uint64_t next_least;
@@ -201,7 +202,7 @@ static int fill_take_all(struct fill *f, struct incoming *in, struct record *r, 
 	}
 }
 
-/* c is open to being cut from outside from now on; NULL: it is not any more. */
+/* From now on fill_give_up() can cut the connection c; NULL: none. */
 static void fill_show(struct fill *f, struct call *c)
 {
 	pthread_mutex_lock(&f->lock);
@@ -217,7 +218,7 @@ static int fill_is_over(struct fill *f, struct error *err)
 	return 1;
 }
 
-/* A source that accepts and does not greet may be given up, too. */
+/* Opens the source. fill_give_up() also works for a source that accepts and does not greet. */
 static int open_source(struct fill *f, struct call **out, struct error *err)
 {
 	double deadline = clock_mono() + CONNECT_SECONDS;
@@ -266,7 +267,7 @@ static void *fill_thread_main(void *fill)
 	return NULL;
 }
 
-/* Of the taking that runs; it ends soon. */
+/* Gives up the taking that runs; it ends soon. */
 static void fill_give_up(struct fill *f)
 {
 	atomic_store(&f->over, 1);
@@ -323,7 +324,7 @@ static void fill_begin(struct fill *f)
 		fill_answer_err(&f->asked, "no-memory", err.text);
 }
 
-/* Who asked waits as long as something comes. */
+/* Reports progress: the lead waits as long as something comes. */
 static void on_tell(void *fill)
 {
 	struct fill *f = fill;
@@ -381,7 +382,7 @@ static void fill_on_done(evutil_socket_t fd, short what, void *fill)
 	}
 }
 
-/* Nothing of what was here is of use any more. */
+/* Forgets everything that was here: it is of no use any more. */
 static void forget_all(struct ps_replica *r)
 {
 	round_end(r, "empty", "it is filled anew");
@@ -407,7 +408,7 @@ void fill_on_fill(struct request *rq, void *ps)
 		request_bad(rq, &err);
 		return;
 	}
-	/* An order of a lead that is no more would empty what another one filled. */
+	/* An old lead's order would empty what a newer one has filled. */
 	if (round < rd->number) {
 		request_err(rq, "stale", "round %llu is in force", (unsigned long long)rd->number);
 		return;
@@ -481,7 +482,7 @@ void fill_stop(struct ps_replica *r)
 	f->tell = NULL;
 }
 
-/* After the server has gone, and with it the requests. */
+/* After the server, and its requests, have gone. */
 void fill_free(struct ps_replica *r)
 {
 	struct fill *f = r->fill;

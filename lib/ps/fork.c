@@ -1,6 +1,6 @@
 /*
- * The forked writer.  The child touches nothing but its copy of the parameters, its file and its
- * pipe: sockets are closed first, so that neither name, lock nor clients outlive the parent.
+ * The forked writer.  The child uses only its copy of the parameters, its file and its pipe.  It
+ * closes sockets first, so that it keeps neither name, lock nor clients when the parent ends.
  */
 #include "ps/fork.h"
 
@@ -42,7 +42,7 @@ struct fork_child {
 static void child(struct server *server, const struct fork_job *job, int out)
 	__attribute__((noreturn));
 
-/* Above all that is closed or named anew. */
+/* Moves fd above all descriptors that will be closed or given a fixed number. */
 static int fork_away(int fd)
 {
 	return fd < 0 ? -1 : fcntl(fd, F_DUPFD, KEPT_FD + 1);
@@ -60,7 +60,7 @@ static void child(struct server *server, const struct fork_job *job, int out)
 	if (dup2(pipe_fd, PIPE_FD) < 0 || (job->keep >= 0 && dup2(kept, KEPT_FD) < 0))
 		_exit(ERROR_OS);
 	close_range(job->keep >= 0 ? KEPT_FD + 1 : KEPT_FD, ~0u, 0);
-	/* Training goes on meanwhile and comes first. */
+	/* The parent goes on meanwhile, and comes first. */
 	(void)setpriority(PRIO_PROCESS, 0, 10);
 	if (job->work(job->owner, KEPT_FD, &bytes, &sum, &err) == 0) {
 		record_begin(&o, line, sizeof line, "ok");
@@ -76,7 +76,7 @@ static void child(struct server *server, const struct fork_job *job, int out)
 	_exit(written == 0 ? 0 : ERROR_IO);
 }
 
-/* Those that have answered, or that nobody wants any more, and have not ended yet. */
+/* Children that have answered or that nobody needs any more, but that have not ended yet. */
 static struct fork_child *leaving;
 
 static void fork_forget(struct fork_child *f)
@@ -91,8 +91,7 @@ static void fork_forget(struct fork_child *f)
 	free(f);
 }
 
-/* Nobody waits for the end of a killed child: it ends only when its storage lets it. Usually that
- * is soon. */
+/* Nobody waits for a killed child: it ends only when its storage lets it. Usually that is soon. */
 static void try_reap(struct fork_child *f)
 {
 	pid_t got;
@@ -109,7 +108,7 @@ static void on_reap(void *arg)
 	try_reap(arg);
 }
 
-/* Its answer is there, or nobody wants it any more. It frees itself when the child has gone. */
+/* Its answer has come, or nobody needs it any more. It frees itself when the child has ended. */
 static void clear(struct fork_child *f)
 {
 	if (f->readable)
@@ -214,7 +213,7 @@ void fork_stop(struct fork_child *f)
 	if (!f)
 		return;
 	kill(f->pid, SIGKILL);
-	/* The server ends: init reaps. */
+	/* The server is about to end; init reaps the child. */
 	timer_free(f->reaper);
 	f->reaper = NULL;
 	clear(f);

@@ -1,6 +1,6 @@
 /*
  * fork: writes parameters by copy-on-write, into a file or to another process.  The child has them
- * as they were at the fork; the parent trains on at once and hears of the end by a pipe.
+ * as they were at the fork.  The parent goes on at once, and a pipe tells it of the end.
  */
 #ifndef PACELINE_PS_FORK_H
 #define PACELINE_PS_FORK_H
@@ -10,11 +10,11 @@
 
 #include <stdint.h>
 
-#define FORK_SECONDS_MAX 1800.0 /* a child that writes longer is killed: the disk hangs */
+#define FORK_SECONDS_MAX 1800.0 /* a child that writes for longer is killed: its disk hangs */
 
 struct fork_result {
 	int ok;
-	uint64_t bytes, sum; /* of what was written */
+	uint64_t bytes, sum; /* length and checksum of what was written */
 	double stall;        /* seconds that the fork took */
 	char why[512];       /* when not ok */
 };
@@ -24,15 +24,15 @@ typedef void fork_done_fn(const struct fork_result *result, void *arg);
 struct fork_child;
 
 struct fork_job {
-	/* Called in the child; fd is `keep` there. */
+	/* Called in the child, where fd stands for `keep`. */
 	int (*work)(void *owner, int fd, uint64_t *bytes, uint64_t *sum, struct error *err);
 	void *owner;
-	const char *name; /* of what is written, for messages */
+	const char *name; /* name of what is written, for messages */
 	int keep;         /* a descriptor that the child needs; -1: none */
 	double since;     /* when the stall began (clock_mono()) */
 };
 
-/* done is called from the event loop, once; then *out is gone. */
+/* Starts the child. done is called once, by the event loop; then *out is freed. */
 int fork_start(struct fork_child **out, struct server *server, const struct fork_job *job,
 	       fork_done_fn *done, void *arg, struct error *err);
 /* Kills the child; done is not called. NULL is fine. */

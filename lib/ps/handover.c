@@ -1,10 +1,10 @@
 /*
- * Handing over a live server: a process migration between two events of a program with one thread.
+ * Hands over a live server to another process, between two events of a program with one thread.
  *
- * Once all answers are written and no cut is being made, the old server sends what it has to its
- * heir and listens to nobody else until the heir says `taken`; then it ends without another word.
- * So two never serve at the same time, and clients repeat what was not answered: to the heir, under
- * the same name and number.  If the heir ends first, nothing changes.
+ * When all answers are written and no cut is being made, the old server sends everything to its
+ * heir.  It listens to nobody else until the heir says `taken`, and then it ends at once.  So two
+ * processes never serve at the same time.  Clients repeat what was not answered; the heir answers
+ * it, as it has the same name and incarnation.  If the heir ends first, nothing changes.
  */
 #include "ps/ps_internal.h"
 
@@ -21,11 +21,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define QUIET_SECONDS 5.0     /* for clients to take their answers */
-#define AGAIN_SECONDS 0.01    /* between looks at whether it can be now */
-#define PAUSE_SECONDS 20.0    /* in which the heir takes nothing, or says nothing */
-#define ANSWER_SECONDS 1800.0 /* until the old one comes to it: a slow unit, a cut being written */
-#define GONE_SECONDS 60.0     /* for the old one to leave, once it said so */
+#define QUIET_SECONDS 5.0     /* how long clients may take to read their answers */
+#define AGAIN_SECONDS 0.01    /* between attempts, while it is not possible yet */
+#define PAUSE_SECONDS 20.0    /* longest time in which the heir takes or says nothing */
+#define ANSWER_SECONDS 1800.0 /* how long the old one may take: a slow unit, a cut being written */
+#define GONE_SECONDS 60.0     /* how long the old one may take to end, once it said so */
 
 void ps_set_more(struct ps *p, const struct ps_more *more)
 {
@@ -53,7 +53,7 @@ static int give_head(const struct ps *p, struct call *c, struct error *err)
 	return call_record(c, &r, NULL, 0, err);
 }
 
-/* Keys are taken from the rows: those in a worker's memory may be others by now, or gone. */
+/* Keys are taken from the rows: those in a worker's memory may have changed by now, or be gone. */
 static int give_push(const struct ps *p, const struct staged *s, struct call *c, struct error *err)
 {
 	const struct store_push *q = &s->push;
@@ -120,7 +120,7 @@ static int give_all(const struct ps *p, struct call *c, struct error *err)
 	return handover_say(c, "ok\n", err);
 }
 
-/* 0: the heir has it, and knows that we know. */
+/* 0: the heir has everything, and knows that we know. */
 static int handover_converse(const struct ps *p, struct call *c, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
@@ -131,7 +131,7 @@ static int handover_converse(const struct ps *p, struct call *c, struct error *e
 	if (rc == 0 && !record_is(r, "taken"))
 		rc = error_set(err, ERROR_DATA, "heir", "says '%.40s', not taken", r->type);
 	free(r);
-	/* With this answer the part is the heir's. */
+	/* With this answer, the part belongs to the heir. */
 	return rc == 0 ? handover_say(c, "ok\n", err) : -1;
 }
 
@@ -205,7 +205,7 @@ void ps_on_taken(struct request *rq, void *ps)
 	struct ps *p = ps;
 	struct connection *c = request_connection(rq);
 
-	/* Said too early: it would not say it again when it is asked, and everybody would wait. */
+	/* An heir that says it too early would not say it again, and everybody would wait. */
 	if (p->heir && request_connection(p->heir) == c)
 		connection_close(c);
 	request_err(rq, "bad-request", "nothing was given to you");
@@ -293,7 +293,7 @@ failed:
 	return -1;
 }
 
-/* What comes, from whom. */
+/* State of the taking. */
 struct taking {
 	struct ps *ps;
 	struct incoming in;
@@ -348,8 +348,8 @@ static int handover_take_all(struct taking *t, struct record *r, struct error *e
 	return incoming_whole(&t->in, err) == 0 ? 0 : error_wrap(err, call_path(c));
 }
 
-/* It answers and goes; its end is the end of the connection. Without the answer it never heard us,
- * and may be there still. */
+/* Says `taken`, waits for the answer, and then for the old server's end, which is the end of the
+ * connection. Without the answer it may not have heard us, and may still be there. */
 static int part_from(struct call *c, struct record *r, struct error *err)
 {
 	struct error ignored;
@@ -377,7 +377,7 @@ int ps_take(struct ps *p, const char *path, struct error *err)
 		rc = handover_take_all(&t, r, err);
 	if (rc == 0)
 		rc = part_from(t.in.call, r, err);
-	/* A pull that waits for what was applied just now has waited until now. */
+	/* A pull that waits for the last unit has waited until now. */
 	p->reached[p->applied % PS_REACHED] = clock_mono();
 	call_close(t.in.call);
 	incoming_end(&t.in);

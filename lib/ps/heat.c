@@ -95,7 +95,7 @@ static void heat_halve(struct heat *h)
 	h->units /= 2.0;
 }
 
-/* Each request begins with another key, so that none is passed over for good. */
+/* Each request begins with another key, so that no key is left out for good. */
 static void heat_count(struct heat *h, uint64_t *range, const uint32_t *key, size_t rows)
 {
 	size_t each = rows <= HEAT_ALL ? 1 : HEAT_EACH;
@@ -125,7 +125,7 @@ void heat_push(struct heat *h, const uint32_t *key, size_t rows, int dense)
 	heat_count(h, h->pushed, key, rows);
 }
 
-/* In floats, since the start. */
+/* The work of a range, in floats touched. */
 static double heat_load_of(const struct heat *h, size_t width, size_t range)
 {
 	double w = (double)width;

@@ -6,8 +6,8 @@ static int incoming_read_bytes(void *call, void *to, size_t bytes, struct error 
 	return call_bytes(call, to, bytes, err);
 }
 
-/* Once the stream's first record and notes are there: they have to be of the same part, model and
- * optimiser. */
+/* Called once the stream's first record and notes are there: they must be of the same part, model
+ * and optimiser. */
 static int incoming_expect(struct incoming *in, struct error *err)
 {
 	const struct store *s = in->store;

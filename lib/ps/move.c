@@ -1,7 +1,7 @@
 /*
- * See move.h.  A giver's answer to `give` says that all its receivers have what they get, so that
- * the lead need not ask them.  A receiver takes what comes for the attempt that it has prepared,
- * and for no other one: what a giver that was slow sends later is refused.
+ * See move.h.  A giver answers `give` when all its receivers have what they get, so the lead need
+ * not ask them.  A receiver takes only what comes for the attempt that it has prepared: what a slow
+ * giver sends later is refused.
  */
 #include "ps/move.h"
 
@@ -25,11 +25,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define FIND_ROWS 4096        /* that are looked at in one turn of the loop: others want to be served */
-#define WARM_BYTES ((size_t)1 << 20) /* that are asked for at once: other calls for memory wait */
+#define FIND_ROWS 4096        /* looked at in one turn of the loop: others want to be served */
+#define WARM_BYTES ((size_t)1 << 20) /* asked for at once: other calls for memory wait meanwhile */
 #define NICER 10
-#define SPARE_SECONDS 1.0     /* no piece has followed: the memory goes */
-#define SPARE_PART 8          /* room for rows that come into being meanwhile: one in so many */
+#define SPARE_SECONDS 1.0     /* memory is kept so long for the next piece */
+#define SPARE_PART 8          /* room for rows that are made meanwhile: one part in so many more */
 #define SPARE_BYTES 65536
 #define MAP_TEXT_MAX (1u << 20)
 
@@ -37,22 +37,22 @@
 struct text {
 	char *at;
 	size_t len, room;
-	int is_ours; /* it may grow */
+	int is_ours; /* it is private, and may grow */
 };
 
 struct receiver {
 	struct ps_move *move;
 	struct peer *peer;
 	struct store_share share;
-	size_t looked; /* at so many rows */
+	size_t looked; /* how many rows were looked at */
 	char socket[ORDER_SOCKET_MAX];
-	struct mapping *memory; /* shared with it; NULL: it is sent */
+	struct mapping *memory; /* memory shared with it; NULL: the share is sent */
 	int memory_fd;
 	int ready, done;
 };
 
-/* A share that is here before the order to give. What the lead told before that order may not have
- * reached this part either: units, that the giver has applied. */
+/* A share that comes before the order to give. It waits: units that the giver has applied may not
+ * have been ordered here yet. */
 struct early_share {
 	struct ps_move *move;
 	struct request *rq;
@@ -66,21 +66,22 @@ struct ps_move {
 	uint32_t part; /* of map */
 	struct store_incoming in;
 	struct receiver *to;
-	struct timer *find; /* the next turn of finding */
+	struct timer *find; /* for the next turn of looking for rows */
 	size_t count, ready, done;
 	struct early_share *early;
 	size_t earlies;
 
-	/* Memory that is written while everybody waits is cleared before, by a thread: at up to 5 ms a MB
-	 * (in a guest whose host clears it as well) the loop could serve nobody meanwhile. */
+	/* Memory that is written while everybody waits is cleared before, by a thread. Clearing
+	 * takes up to 5 ms a MB (in a guest whose host clears it as well), and the loop could serve
+	 * nobody meanwhile. */
 	pthread_t thread;
-	int warms, warm_fd; /* it runs; it writes there at its end */
+	int warms, warm_fd; /* the thread runs; it writes to warm_fd at its end */
 	struct event *warmed;
 	atomic_int stop;
 	int warm;
-	int given; /* it was begun: a lead that comes back may say it again */
+	int given; /* giving has begun: a lead that comes back may order it again */
 	uint64_t bytes;
-	struct order_answer answer; /* to prepare, then to give; done NULL: nobody waits */
+	struct order_answer answer; /* for the order prepare, then give; done NULL: nobody waits */
 };
 
 /* ---- answers ---- */
@@ -141,8 +142,8 @@ static void let_spare_go(void *ps)
 	p->spare = NULL;
 }
 
-/* What a receiver has read is for the next piece: new memory has to be cleared, which costs more than
- * all else. */
+/* Keeps the memory that a receiver has read for the next piece. New memory would have to be
+ * cleared, which costs more than all else. */
 static void keep_memory(struct receiver *r)
 {
 	struct ps *p = r->move->ps;
@@ -164,7 +165,7 @@ static void receiver_end(struct receiver *r)
 	struct peer *peer = r->peer;
 
 	keep_memory(r);
-	r->peer = NULL; /* what it is told now is for nobody */
+	r->peer = NULL; /* nobody needs what comes now */
 	peer_free(peer);
 	store_share_free(&r->share);
 	mapping_release(r->memory);
@@ -188,7 +189,7 @@ static void refuse_stale(struct request *rq, uint64_t attempt)
 	request_err(rq, "stale", "attempt %llu is not prepared here", (unsigned long long)attempt);
 }
 
-/* But for what came. */
+/* Frees the attempt, but does not undo what came. */
 static void move_end_all(struct ps *p)
 {
 	struct ps_move *m = p->move;
@@ -236,7 +237,7 @@ static int of_worker(const char *worker, uint64_t thrown, const struct staged *f
 	return 0;
 }
 
-/* All rows that somebody here has pointers to. */
+/* Names or finds all rows to which something here has pointers. */
 static void all_rows(struct ps *p, struct rows r)
 {
 	(void)stage_each(p->stage, of_worker, &r, NULL);
@@ -248,8 +249,8 @@ static void all_rows(struct ps *p, struct rows r)
 	}
 }
 
-/* What came goes, with its rows. Others that were made since then take their places, and pushes that
- * are staged for them stay. */
+/* Removes what came, with its rows. Other rows that were made since then may move; pushes that are
+ * staged for them stay. */
 static void move_undo(struct ps *p, struct ps_move *m)
 {
 	int moves = m->in.rows > 0;
@@ -285,7 +286,8 @@ int move_is_busy(const struct ps *p)
 
 /* ---- the map ---- */
 
-/* Who is not in it has nothing: as if it had the place behind all others. */
+/* Reads the map of an order. A part that is not in it gets an empty share: as if it were behind all
+ * others. */
 static int read_map(const struct ps *p, const struct order *o, struct map *map, uint32_t *part,
 		    struct error *err)
 {
@@ -361,7 +363,7 @@ static void move_on_mapped(const struct record *record, int closing, void *recei
 
 	if (!r->peer || !record || !closing)
 		return;
-	if (!record_is(record, "ok")) { /* it is elsewhere: all is sent */
+	if (!record_is(record, "ok")) { /* it is on another host: the share is sent */
 		mapping_release(r->memory);
 		r->memory = NULL;
 	}
@@ -376,7 +378,7 @@ static void move_on_up(struct peer *peer, const struct record *greeting, void *r
 
 	(void)greeting;
 	if (r->ready)
-		return; /* it came back: `give` says that it is not what it was */
+		return; /* it came back: `give` will find that it is no longer the same */
 	if (!r->memory) {
 		move_is_ready(r);
 		return;
@@ -405,7 +407,7 @@ static void add_receiver(struct ps_move *m, const struct order_server *server,
 	memcpy(r->socket, server->socket, sizeof r->socket);
 }
 
-/* Who joins gets something from part 0 in any case: how many steps were made. */
+/* A part that joins gets something from part 0 in any case: the number of steps. */
 static int find_receivers(struct ps_move *m, const struct order *o, struct error *err)
 {
 	struct store *s = m->ps->store;
@@ -440,7 +442,7 @@ static int connect_all(struct ps_move *m, struct error *err)
 	return 0;
 }
 
-/* For as much as is known of now, and some more. Where there is none, all is sent. */
+/* Makes shared memory for what is known now, and some more. Without memory, the share is sent. */
 static void move_make_memory(struct receiver *r)
 {
 	struct ps *p = r->move->ps;
@@ -478,12 +480,13 @@ static void warm_all(struct ps_move *m)
 	for (size_t i = 0; i < m->count; i++)
 		warm(m, &m->to[i]);
 	if (write(m->warm_fd, &one, sizeof one) < 0)
-		abort(); /* there is always room for one */
+		abort(); /* the counter can't be full */
 }
 
 static void *warm_beside(void *move)
 {
-	/* Who serves goes first. Not the lowest there is: it may be waited for. */
+	/* Threads that serve come first. But this is not the lowest priority: somebody may wait for
+	 * this thread. */
 	(void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICER);
 	warm_all(move);
 	return NULL;
@@ -520,7 +523,7 @@ static int start_warming(struct ps_move *m, struct error *err)
 	return 0;
 }
 
-/* Whether it is known where the rows of those who get some are; 0: the next turn goes on. */
+/* Whether the places of all rows are known, if somebody gets rows; 0: the next turn goes on. */
 static int know_places(struct ps_move *m, struct error *err)
 {
 	for (size_t i = 0; i < m->count; i++)
@@ -529,8 +532,8 @@ static int know_places(struct ps_move *m, struct error *err)
 	return 1;
 }
 
-/* The next rows, for one who gets some of them; then there is room for all that comes and goes; then
- * those who get some are connected to. */
+/* One turn: looks at the next rows, for one receiver. When all were looked at, makes memory for all
+ * that comes and goes; after that, receivers are connected to. */
 static void on_find(void *move)
 {
 	struct ps_move *m = move;
@@ -575,7 +578,8 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 	struct ps_move *m;
 	struct error err = {0};
 
-	if (o->attempt <= p->attempt) { /* said again to who comes back: it was ended, or is ready */
+	/* a repeated order: the attempt has ended, or is prepared */
+	if (o->attempt <= p->attempt) {
 		move_refuse(o, a, "move", "attempt %llu is over", (unsigned long long)o->attempt);
 		return;
 	}
@@ -597,7 +601,7 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 		move_refuse(o, a, "move", "%s", err.text);
 		return;
 	}
-	m->answer = *a; /* when all is warm and connected */
+	m->answer = *a; /* given when memory is there and receivers are connected */
 }
 
 /* ---- give ---- */
@@ -644,7 +648,7 @@ static void on_accepted(const struct record *record, int closing, void *receiver
 		move_answer(m, &result);
 }
 
-/* Into the memory that is shared, where it fits. */
+/* Writes a share into the shared memory if it fits; otherwise into private memory. */
 static int write_share(struct receiver *r, struct text *text, struct error *err)
 {
 	const struct store *s = r->move->ps->store;
@@ -683,7 +687,7 @@ static int send_share(struct receiver *r, const struct text *text, struct error 
 	return 0;
 }
 
-/* The peer copies what it sends. */
+/* Gives a share. The peer copies what it sends, so private memory is freed at once. */
 static int move_give_share(struct receiver *r, struct error *err)
 {
 	struct text text = {.at = NULL};
@@ -754,7 +758,7 @@ void move_give(struct ps *p, const struct order *o, const struct order_answer *a
 	for (size_t i = 0; i < m->count; i++) {
 		if (move_give_share(&m->to[i], &err) != 0) {
 			move_fail(m, m->to[i].socket,
-				  err.text); /* who hears it may end the attempt */
+				  err.text); /* the answer may end the attempt */
 			return;
 		}
 	}
@@ -788,7 +792,8 @@ void move_on_accept(struct request *rq, void *ps)
 
 /* ---- the end ---- */
 
-/* Nothing said under the old map holds: workers that wait pull again, and push again. */
+/* What was said under the old map is no longer valid: workers that wait pull again, and push
+ * again. */
 static void move_forget(struct ps *p)
 {
 	while (p->waits) {
@@ -810,7 +815,8 @@ static void move_adopt_map(struct ps *p, uint64_t iteration)
 		ps_break(p, &err);
 		return;
 	}
-	/* Rows that a pull has made since they were given: who got them makes them up alike. */
+	/* Rows that a pull has made since then are given, too: the receiver gives them the same
+	 * initial values. */
 	for (size_t i = 0; i < m->count; i++) {
 		struct receiver *r = &m->to[i];
 		(void)store_share_find(p->store, &r->share, &r->looked, SIZE_MAX, NULL);
@@ -863,7 +869,7 @@ void move_cancel(struct ps *p, const struct order *o, const struct order_answer 
 	struct order_result result = {.attempt = o->attempt};
 
 	if (p->attempt < o->attempt)
-		p->attempt = o->attempt; /* its prepare comes no more */
+		p->attempt = o->attempt; /* its prepare will be refused */
 	if (p->move && p->move->attempt <= o->attempt) {
 		move_fail(p->move, p->options.id, "the attempt is over");
 		end_attempt(p);

@@ -1,6 +1,5 @@
 /*
- * What the lead orders, from wherever it comes: from a lead in this process as a struct, or over
- * the socket as a request.
+ * Orders of the lead: as a struct from a lead in this process, or as a request over the socket.
  */
 #include "ps/move.h"
 #include "ps/replica.h"
@@ -95,7 +94,7 @@ static void obey_throw(struct ps *p, const struct order *o, const struct order_a
 		if (p->replica)
 			early_drop(p->replica, o->worker, o->generation);
 	}
-	ps_waits_run(p); /* pulls behind it */
+	ps_waits_run(p); /* pulls that were sent behind the dropped push */
 	obey_done(a, &result);
 }
 
@@ -113,20 +112,20 @@ static void on_forked(const struct fork_result *forked, void *ps)
 	obey_done(&p->cut_answer, &result);
 }
 
-/* In a child, where the keeper's socket has another number. */
+/* Runs in a child, where the keeper's socket has another number. */
 static int obey_write_part(void *ps, int keeper, uint64_t *bytes, uint64_t *sum, struct error *err)
 {
 	const struct ps *p = ps;
 
 	int rc = ckpt_write_part(p->store, p->cut_file, p->cut_since, p->options.level, bytes, sum, err);
-	/* The disk has it: without this a server only starts more slowly. */
+	/* The part is on disk: if this fails, a server only starts more slowly. */
 	if (rc == 0 && p->options.memory)
 		ckpt_memory_write(p->store, p->options.memory, p->options.part, p->cut_since, *sum,
 				  p->options.keeper >= 0 ? keeper : -1, NULL);
 	return rc;
 }
 
-/* The parameters as they are now, by a child. */
+/* Starts a child that has the parameters as they are now. */
 int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_done_fn *written,
 	    void *arg, struct error *err)
 {
@@ -138,8 +137,8 @@ int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_do
 	return rc;
 }
 
-/* Since when rows have to have changed to be written: those that have not are in the base, beside this
- * one. A base that is not known here, as another process wrote it, leaves none out. */
+/* The mark since which rows must have changed to be written: the others are in the base, which is
+ * beside this cut. If the base is not known here, as another process wrote it, all are written. */
 static uint32_t since(const struct ps *p, const char *path, const char *base)
 {
 	char dir[CKPT_PATH_MAX], beside[CKPT_PATH_MAX];
@@ -155,7 +154,7 @@ static uint32_t since(const struct ps *p, const char *path, const char *base)
 	return 0;
 }
 
-/* All rows are in this cut, as they are now. */
+/* Notes that this cut has all rows, as they are now. */
 static void note_full(struct ps *p, const char *path)
 {
 	struct ps_full *f = &p->full[p->fulls++ % PS_FULLS];
@@ -174,13 +173,14 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	struct error err = {0};
 
 	ckpt_part_name(p->options.part, name);
-	/* The lead has made it, but on its host, which need not share files with this one. */
+	/* The lead has made the directory, but on its own host, which need not share files with
+	 * this one. */
 	mkdir(o->path, 0700);
 	if (p->fork) {
 		obey_refuse(a, "busy", "another cut is being written");
 	} else if (o->iteration != ORDER_ANYWHERE && o->iteration != p->applied) {
 		obey_refuse_iteration(p, o,
-				      a); /* said again, too late: the others were cut there */
+				      a); /* repeated too late: the others were cut earlier */
 	} else if (fs_join(file, sizeof file, o->path, name, &err) != 0) {
 		obey_refuse(a, "cut", "%s", err.text);
 	} else {
@@ -269,8 +269,9 @@ static void add_written(struct record_out *o, const struct order_result *result)
 	record_add_seconds(o, "stall", result->stall);
 }
 
-/* An order that takes its time is answered when it is done; one that says later=1, at once, with
- * pending=1 until it is: who asks so asks again, and what became of it is kept until then. */
+/* Answers an order that takes long, when it is done. With later=1, an order is answered at once:
+ * with pending=1 while it is under way. Its sender asks again, and the result is kept until
+ * then. */
 static void put_long(struct ps_long *l, struct request *rq)
 {
 	const struct order_result *result = &l->result;
@@ -313,7 +314,7 @@ static void on_long_done(uint32_t part, const struct order_result *result, void 
 		put_long(l, rq);
 }
 
-/* Its client may go first: it goes on, nobody is told. */
+/* The client may go first: the order goes on, and nobody is told. */
 static void obey_asker_gone(struct request *rq, void *asked)
 {
 	struct ps_long *l = asked;
@@ -322,7 +323,7 @@ static void obey_asker_gone(struct request *rq, void *asked)
 		l->rq = NULL;
 }
 
-/* Whether it is under way: then it was not answered, unless as pending. */
+/* Whether it is under way; then it was not answered, or as pending. */
 static int ask_long(struct ps *p, struct ps_long *l, const struct order *o, struct request *rq)
 {
 	struct order_answer answer = {.done = on_long_done, .arg = l};
@@ -391,8 +392,8 @@ static void cut(struct ps *p, const struct order *o, struct request *rq)
 {
 	if (!ask_long(p, &p->cut, o, rq) || o->later)
 		return;
-	/* Answered when it is written; that it is cut, and that later steps are not in it, is said
-	 * at once. */
+	/* The answer comes when the cut is written. But it is said at once that the cut is made,
+	 * and so does not include later steps. */
 	request_put_record(rq, RECORD("forked", F("iteration", p->applied)));
 }
 

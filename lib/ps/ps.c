@@ -1,4 +1,4 @@
-/* A part as a whole: made, started, ended, asked for what it has. */
+/* A part as a whole: how it is made, started and ended, and what it tells of itself. */
 #include "ps/move.h"
 #include "ps/replica.h"
 
@@ -35,7 +35,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	return 0;
 }
 
-/* A monitor on another host has another clock. */
+/* Tells the clock to a monitor, which may be on another host with another clock. */
 static void ps_tell_clock(struct peer *monitor, const struct record *greeting, void *ps)
 {
 	char line[64];
@@ -158,7 +158,7 @@ struct part_here ps_here(struct ps *p)
 				  .bytes = part_bytes};
 }
 
-/* Whether a request of a worker is of this incarnation; 0: it was refused. */
+/* Whether a request of a worker is of this incarnation. 0: it is not, and was refused. */
 int ps_in_force(struct ps *p, struct request *rq)
 {
 	struct error err;

@@ -1,10 +1,10 @@
 /*
- * ps: one part of the parameters: pulls, gradients that are staged, and what the lead orders: hold,
+ * ps: one part of the parameters.  It answers pulls, stages gradients, and obeys the lead: hold,
  * apply, throw, cut.  The lead may be in the same process (ps_here()) or behind a socket
- * (ps_led_verbs); the orders are the same.  Or a replica of all parameters (ps_replica_verbs),
- * whose lead orders sums.
+ * (ps_led_verbs); the orders are the same.  It may also be a replica of all parameters
+ * (ps_replica_verbs), whose lead orders sums.
  *
- * Counts units: a pull or push for iteration K waits until K units are applied here.  The lead
+ * It counts units: a pull or push for iteration K waits until K units are applied here.  The lead
  * (lib/lead) decides what is applied; this only applies it, and reports its own batch processing
  * time (bpt) to a monitor.
  *
@@ -28,8 +28,8 @@ struct ps_options {
 	const char *id;
 	uint32_t part, parts;
 	uint64_t incarnation;
-	uint64_t iteration;    /* units in the parameters already */
-	int bsp;               /* a push for an iteration that is over is not kept */
+	uint64_t iteration;    /* units that are in the parameters at the start */
+	int bsp;               /* pushes for an iteration that is over are dropped */
 	int naive_mean;        /* for comparison: store_naive_mean() of each unit */
 	struct store *store;   /* borrowed */
 	const char *drag;      /* file with a `drag` record, read before each unit; NULL */
@@ -38,64 +38,67 @@ struct ps_options {
 	double report_seconds; /* or this long, whichever comes first; 0: by units only */
 	/* A replica instead of a part: it is part 0 of 1, and one of `replicas`. */
 	uint32_t replica, replicas;     /* 0 replicas: a part */
-	const char *fabric;             /* socket of fabricd; NULL: it is the only one */
-	const char *const *hosts;       /* where replica i is, for fabricd */
+	const char *fabric;             /* socket of fabricd; NULL: this is the only replica */
+	const char *const *hosts;       /* host of replica i, as fabricd knows it */
 	size_t hosts_count;
 	const char *memory;             /* directory for the last cut in memory; NULL: none */
-	int keeper;                     /* holds it (base/keep.h); -1: there is none */
+	int keeper;                     /* process that holds it (base/keep.h); -1: none */
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
-	int empty;                      /* there are no parameters yet: others have them */
+	int empty;                      /* it has no parameters yet, but others have them */
 };
 
-#define PS_THREADS 8 /* memory is not fast enough for more */
+#define PS_THREADS 8 /* more would only wait for memory */
 
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err);
-/* After server_new(): timers, the monitor. */
+/* To be called after server_new(): starts timers and the monitor. */
 int ps_start(struct ps *p, struct server *server, struct error *err);
-/* Ends the monitor and the writer of a checkpoint; call it before server_free(), which ends the
- * requests, and ps_free() after that. NULL is fine for both. */
+/* Ends the monitor and the writer of a checkpoint. The order is ps_stop(), server_free(), which
+ * ends the requests, and ps_free(). NULL is fine for both. */
 void ps_stop(struct ps *p);
 void ps_free(struct ps *p);
 
-/* Requests that every part answers (pull, take-over, taken), and those of one whose lead is another
- * process (push, stat, and the orders); their owner is a struct ps. */
+/* Requests that every part answers (pull, take-over, taken), and those of a part whose lead is
+ * another process (push, stat, and the orders). Their owner is a struct ps. */
 extern const struct verb ps_verbs[], ps_led_verbs[];
 extern const size_t ps_verb_count, ps_led_verb_count;
-/* And all that a replica answers. */
+/* All requests that a replica answers. */
 extern const struct verb ps_replica_verbs[];
 extern const size_t ps_replica_verb_count;
 
-/* An error from which apply can't recover, set once. The server ends with it. */
+/* The error from which it can't recover; set once, and the server ends with it. */
 const struct error *ps_broken(const struct ps *p); /* NULL: fine */
 
-/* This part, for a lead in this process. */
+/* This part, for a lead in the same process. */
 struct part_here ps_here(struct ps *p);
 
-uint32_t ps_part(const struct ps *p); /* of the map in force, store_map() */
+uint32_t ps_part(const struct ps *p); /* its number in the map in force, store_map() */
 uint64_t ps_iteration(const struct ps *p);
-uint64_t ps_life(const struct ps *p); /* of a replica: no two processes have the same */
+uint64_t ps_life(const struct ps *p); /* of a replica: no two processes have the same number */
 const char *ps_boot(const struct ps *p);
 
 /* ---- handing over to another process of the same part ---- */
 
-/* What a lead in this process adds, set before ps_take() and ps_start(). */
+/* What a lead in the same process adds. Set before ps_take() and ps_start(). */
 struct ps_more {
-	int (*ready)(void *owner); /* 0: can't hand over what is under way; asked again soon */
+	/* 0: something is under way that can't be handed over; asked again soon */
+	int (*ready)(void *owner);
 	int (*give)(void *owner, struct call *c, struct error *err);
-	/* A record that ps does not know. */
+	/* Takes a record that ps does not know. */
 	int (*take)(void *owner, const struct record *r, struct call *c, struct error *err);
-	void (*seen)(struct request *rq, void *owner); /* a pull: its worker is there; NULL */
+	/* a pull has come, so its worker lives; may be NULL */
+	void (*seen)(struct request *rq, void *owner);
 	void *owner;
-	/* The map has changed, and so must the greeting (ps_part()). NULL: nothing to do. */
+	/* The map has changed, so the greeting must change, too (ps_part()). NULL: nothing to
+	 * do. */
 	void (*adopted)(void *owner);
 	void *adopted_owner;
 };
 void ps_set_more(struct ps *p, const struct ps_more *more);
 
-/* For the heir, before ps_start(): takes everything from the server at path. When this returns 0,
- * that server is gone and has left its name. ERROR_UNAVAILABLE: it is not there, or went before it
- * heard that we have it all; ERROR_TEMPFAIL: it refuses; ERROR_CONFIG: it has another part, model
- * or optimiser. */
+/* For the heir, before ps_start(): takes everything from the server at path. 0: that server is gone
+ * and has given up its name. ERROR_UNAVAILABLE: it is not there, or it went before it heard that we
+ * have everything. ERROR_TEMPFAIL: it refuses. ERROR_CONFIG: it has another part, model or
+ * optimiser. */
 int ps_take(struct ps *p, const char *path, struct error *err);
 
 #endif

@@ -1,7 +1,7 @@
-/* What the files of a part share: ps.c (beginning and end), pull.c and push.c (from workers),
- * wait.c (pulls and pushes whose iteration has not come), obey.c (orders of the lead), apply.c
- * (units, drag, reports), move.c (parameters on their way to other parts) and handover.c (to an
- * heir). What a replica adds: replica.h. */
+/* What the files of a part share: ps.c (making and ending it), pull.c and push.c (requests of
+ * workers), wait.c (pulls and pushes whose iteration has not come), obey.c (orders of the lead),
+ * apply.c (units, drag, reports), move.c (parameters on their way to other parts) and handover.c
+ * (to an heir). What a replica adds: replica.h. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -18,7 +18,7 @@
 #include "wire/peer.h"
 
 #define PS_REACHED 64
-#define PS_FULLS 4 /* one that was committed, and some that were not */
+#define PS_FULLS 4 /* one that was committed, and some that may not have been */
 
 struct timer;
 struct ps_move;
@@ -29,7 +29,8 @@ struct ps_pull {
 	double asked; /* when */
 	uint64_t iteration, into_offset, into_bytes, dense, rows;
 	int into;
-	/* Waits while this push of the same worker is still staged here; after 0: none. */
+	/* The pull waits while this push of the same worker is staged here; after 0: it does
+	 * not. */
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, after;
 };
@@ -44,13 +45,13 @@ struct ps_wait {
 	struct ps_wait *next, **at;
 };
 
-/* An order that takes long, and came over the socket. */
+/* An order over the socket that takes long. */
 struct ps_long {
-	int is_kept; /* it is under way, or its result was not asked for yet */
+	int is_kept; /* it is under way, or nobody has asked for its result yet */
 	enum order_kind kind;
 	uint64_t attempt;
-	struct request *rq; /* waits for it; NULL: nobody */
-	int over;           /* with this result: */
+	struct request *rq; /* the request that waits for it; NULL: none */
+	int over;           /* it is over, with this result: */
 	struct order_result result;
 	char code[32], text[ERROR_TEXT_MAX], file[CKPT_PATH_MAX];
 };
@@ -58,18 +59,18 @@ struct ps_long {
 struct ps {
 	struct ps_options options;
 	struct server *server;
-	char boot[BOOT_ID_MAX]; /* which run of this machine */
+	char boot[BOOT_ID_MAX]; /* boot id of this machine */
 	struct store *store;
 	struct stage *stage;
 	struct buffers *buffers;
 	uint64_t applied; /* units */
 	uint64_t pulls, pushes;
-	struct heat heat; /* of a part that has a table */
+	struct heat heat; /* used if there is a table */
 	uint64_t diverged;      /* pushes refused for their values */
 	uint64_t bounded;       /* values that were held at a bound as units were applied */
 	uint64_t bounded_units; /* units that had such values */
 	struct ps_wait *waits, **waits_end;
-	struct timer *answer; /* those of waits whose iteration is here, one after the other */
+	struct timer *answer; /* answers waits whose iteration has come, one after the other */
 	float **scratch;      /* rows of a pull that is answered at once */
 	size_t scratch_rows;
 	struct store_push *unit;
@@ -77,31 +78,31 @@ struct ps {
 	struct fork_child *fork; /* writes cut_file */
 	struct order_answer cut_answer;
 	char cut_file[CKPT_PATH_MAX];
-	uint32_t cut_since; /* only rows that changed since then; 0: all */
-	/* The last cuts with all rows, to know which rows have changed since. */
+	uint32_t cut_since; /* only rows that changed since then are written; 0: all */
+	/* The last cuts with all rows, to know which rows have changed since then. */
 	struct ps_full {
 		char path[CKPT_PATH_MAX];
 		uint32_t mark;
 	} full[PS_FULLS];
 	size_t fulls; /* in all */
-	struct ps_long cut, moving; /* as asked for over the socket */
+	struct ps_long cut, moving; /* as ordered over the socket */
 	struct peer *monitor;
 	double work;           /* seconds of own work since the last unit */
-	double report_seconds; /* and since the last report, with drag */
+	double report_seconds; /* seconds since the last report, drag included */
 	double reported;       /* when the last report was sent */
-	double reported_cpu;   /* processor time of this process, then */
+	double reported_cpu;   /* processor time of this process then */
 	uint64_t report_samples, report_units, units;
-	double reached[PS_REACHED]; /* when the last units were applied, by their number */
+	double reached[PS_REACHED]; /* when the last units were applied; unit n at n % PS_REACHED */
 	struct ps_replica *replica; /* NULL: this is a part */
 	struct ps_move *move; /* parameters on their way; NULL: none */
 	uint64_t attempt;     /* the last one ordered, see move.h */
-	struct mapping *spare; /* shared memory that a piece has used, or NULL; */
+	struct mapping *spare; /* shared memory that was used to move a piece, or NULL; */
 	int spare_fd;
 	struct timer *spare_end; /* it is kept until then */
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct timer *hand;
-	struct call *handed; /* to the heir; closed last: it waits for that */
+	struct call *handed; /* connection to the heir, which waits for its end; closed last */
 	struct drag_file drag;
 	int broken;
 	struct error error;
@@ -113,21 +114,21 @@ void ps_waits_run(struct ps *p);  /* units were applied, or pushes thrown away *
 void ps_waits_soon(struct ps *p); /* the same, in the next turn */
 int ps_waits_start(struct ps *p, struct error *err);
 void ps_waits_stop(struct ps *p);
-/* Takes the first, to answer it; there must be one. */
+/* Takes the first request, which must exist, to answer it. */
 struct request *ps_wait_take(struct ps *p);
 void ps_waits_refuse(struct ps *p, const char *code, const char *text);
 
-/* apply.c: a unit is in the parameters; all units of an order are. */
+/* apply.c: one unit is in the parameters; all units of an order are. */
 void ps_unit_applied(struct ps *p, uint64_t samples);
 void ps_units_applied(struct ps *p);
-/* applies units in order; *missing counts pushes that are not staged here. -1: the
- * parameters can't be trusted any more (ps_broken). */
+/* Applies the order's units in their order; *missing counts pushes that are not staged here. -1:
+ * the parameters can't be trusted any more (ps_broken()). */
 int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error *err);
 
 /* obey.c */
 void ps_obey(void *ps, const struct order *o, const struct order_answer *a);
 void ps_on_order(struct request *rq, void *ps);
-/* To an heir: a cut that is written, and whose result the lead has not asked for yet. */
+/* For a hand-over: a cut that is written, and whose result the lead has not asked for yet. */
 int ps_give_cut(const struct ps *p, struct call *c, struct error *err);
 int ps_take_cut(struct ps *p, const struct record *r, struct error *err);
 int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_done_fn *done,
@@ -136,14 +137,16 @@ int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_do
 /* handover.c */
 int ps_handover_start(struct ps *p, struct error *err);
 void ps_handover_stop(struct ps *p);
-/* The requests `take-over` and `taken`. The state is sent between two events, and nobody else is
- * served until the heir has said that it has it, or is gone. Then the server's loop ends. */
+/* The requests `take-over` and `taken`. The state is sent between two events. Then nobody else is
+ * served until the heir says that it has everything, or is gone. If it has, the server's loop
+ * ends. */
 void ps_on_take_over(struct request *rq, void *ps);
-void ps_on_taken(struct request *rq, void *ps); /* from a client that got nothing */
+/* one that comes here is from a client that got nothing */
+void ps_on_taken(struct request *rq, void *ps);
 
 /* pull.c */
 void ps_on_pull(struct request *rq, void *ps);
-/* Whether units, or the push before it, are not yet applied here. */
+/* Whether the pull must wait: its units, or the push before it, are not applied here yet. */
 int ps_pull_waits(const struct ps *p, const struct ps_pull *q);
 size_t ps_pull_bytes(const struct ps *p, const struct ps_pull *q);
 void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row);
@@ -157,7 +160,7 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err);
 void ps_push_judge(const struct ps *p, struct staged *s);
-/* What is wrong with a gradient. */
+/* Writes what is wrong with a gradient. */
 void ps_bad_gradient(const struct ps *p, const struct store_push *push,
 		     const struct store_bad *bad, char why[STAGED_WHY_MAX]);
 
@@ -167,7 +170,7 @@ void ps_on_stat(struct request *rq, void *ps);
 void ps_stat(const void *ps, struct record_out *o); /* without id= and members= */
 void ps_heat_anew(struct ps *p); /* the map has changed */
 void ps_on_heat(struct request *rq, void *ps);
-int ps_in_force(struct ps *p, struct request *rq);  /* answers when not */
+int ps_in_force(struct ps *p, struct request *rq);  /* 0: it was answered */
 void ps_break(struct ps *p, const struct error *err);
 
 #endif

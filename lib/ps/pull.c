@@ -2,8 +2,8 @@
  * Pulls: parameters as of an iteration, at once or when its units are applied, into the answer or
  * into memory that the client has mapped.
  *
- * Never changes what is in the store; rows that nobody has asked for yet are made, with their first
- * values.
+ * A pull never changes what is in the store; but it makes rows that nobody has asked for yet, with
+ * their initial values.
  */
 #include "ps/move.h"
 #include "ps/replica.h"
@@ -17,8 +17,9 @@
 
 #define ASKED_SECONDS_MAX 3600.0
 
-/* When the worker asked, by the clock that all processes of a host share: while a server sleeps,
- * its requests wait unread, and only this tells for how long. A time that can't be is none. */
+/* Reads when the worker asked, by the clock that all processes of a host share. While a server
+ * sleeps, its requests wait unread, and only this time tells for how long. An impossible time is
+ * ignored. */
 static int read_asked(const struct record *r, double *asked, struct error *err)
 {
 	double told = *asked;
@@ -60,7 +61,7 @@ static int pull_read(const struct ps *p, struct request *rq, struct ps_pull *q, 
 	return 0;
 }
 
-/* The bulk of a model: dense range, then rows. */
+/* Writes the bulk of an answer: the dense range, then the rows. */
 static void model_fill(const struct ps *p, int dense, size_t rows, float *const *row, float *out,
 		       int apart)
 {
@@ -71,7 +72,7 @@ static void model_fill(const struct ps *p, int dense, size_t rows, float *const 
 	store_pull_rows(p->store, row, rows, out);
 }
 
-/* Seconds from the asking until the units that the pull needs were applied. */
+/* For how many seconds the worker waited until the units that it needs were applied. */
 static double pull_waited(const struct ps *p, uint64_t iteration, double asked)
 {
 	double reached;

@@ -1,9 +1,9 @@
 /*
- * Pushes: gradients read, judged and staged.  Nothing that a client sends is trusted: sizes, keys
- * and order are checked before anything is kept, and memory that a client can still write is read
- * once.
+ * Pushes: gradients are read, judged and staged.  Nothing that a client sends is trusted: sizes,
+ * keys and order are checked before anything is kept, and memory that a client can still write is
+ * read only once.
  *
- * Never decides what is applied.
+ * Here it is never decided what is applied.
  */
 #include "ps/move.h"
 #include "ps/replica.h"
@@ -87,7 +87,8 @@ void ps_bad_gradient(const struct ps *p, const struct store_push *push,
 		 (double)OPT_GRADIENT_MAX);
 }
 
-/* Which gradient can't be applied, by the numbers of the first such ones; n: none. */
+/* Notes a gradient that can't be applied, if there is one. dense and row: index of the first bad
+ * float in each, or how many floats there are: none is bad. */
 static void note_diverged(const struct ps *p, struct staged *s, size_t dense, size_t row)
 {
 	struct store_bad bad = {.found = 1};
@@ -115,8 +116,8 @@ void ps_push_judge(const struct ps *p, struct staged *s)
 		      opt_bad_gradient(s->push.row_gradient, s->push.rows * store_width(p->store)));
 }
 
-/* Gradients in memory that the client can still write are copied, and the copy is judged and then
- * applied, so that the client can't change it in between. */
+/* Copies gradients that are in memory to which the client can still write. The copy is judged and
+ * then applied, so the client can't change it in between. */
 static int push_copy(struct ps *p, struct staged *s, struct error *err)
 {
 	size_t dense = s->push.dense ? store_dense_count(p->store) : 0;
@@ -142,7 +143,7 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 			 payload ? payload_bytes(payload) : 0, dense, rows, err) != 0)
 		return -1;
 	if (!p->replica && payload) {
-		const float *keys = payload_data(payload); /* behind the dense range */
+		const float *keys = payload_data(payload); /* they are behind the dense range */
 		heat_push(&p->heat,
 			  (const uint32_t *)(const void *)(keys +
 							    (dense ? store_dense_count(p->store)
@@ -152,12 +153,12 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 	if (payload && payload_is_shared(payload) && !p->replica)
 		return push_copy(p, s, err);
 	s->payload = payload ? payload_hold(payload) : NULL;
-	if (!p->replica) /* it judges as it adds up */
+	if (!p->replica) /* a replica judges when it sums */
 		ps_push_judge(p, s);
 	return 0;
 }
 
-/* The push that rq is, checked and with its rows found; not staged yet. ERROR_DATA says what is
+/* Makes a push of rq: checked, and with its rows found, but not staged yet. ERROR_DATA says what is
  * wrong with it. */
 static int push_request(struct ps *p, struct request *rq, struct staged **out, struct error *err)
 {
@@ -178,7 +179,7 @@ static int push_request(struct ps *p, struct request *rq, struct staged **out, s
 	return 0;
 }
 
-/* Answers a push for its values: what of worker in iteration is wrong. */
+/* Refuses a push because of its values. */
 static void refuse_values(struct ps *p, struct request *rq, const char *why)
 {
 	const char *worker = record_get(request_record(rq), "worker");
@@ -193,9 +194,9 @@ static void refuse_values(struct ps *p, struct request *rq, const char *why)
 	request_err(rq, "diverged", "worker %.64s, iteration %.20s: %s", worker, iteration, why);
 }
 
-/* Takes s. Keeps it, unless nobody will ever name it: its unit is over (the lead will settle it as
- * dropped), or it has no samples and so is in no unit. Kept, it would stay, and a pull behind it
- * would wait. A sum waits for all its members, also for those without samples. */
+/* Takes s and stages it, unless nobody will ever name it: its unit is over (the lead will settle it
+ * as dropped), or it has no samples and so is in no unit. Such a push would stay for ever, and a
+ * pull behind it would wait. (A sum waits for all its members, also for those without samples.) */
 static int push_keep(struct ps *p, struct staged *s, struct error *err)
 {
 	if ((s->push.count == 0 && !p->replica) ||
@@ -207,7 +208,7 @@ static int push_keep(struct ps *p, struct staged *s, struct error *err)
 	int rc = stage_put(p->stage, s, err);
 	if (rc != 0)
 		staged_free(s);
-	if (stage_count(p->stage) <= had) /* older ones went: pulls may be behind those */
+	if (stage_count(p->stage) <= had) /* older ones were dropped: pulls may wait behind those */
 		ps_waits_soon(p);
 	return rc;
 }
@@ -261,8 +262,8 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 	}
 }
 
-/* Of a part whose lead is elsewhere: a push for an iteration to come waits for it. At a replica
- * that is the next one: what is beyond it nobody can have pulled. */
+/* For a part whose lead is another process: a push for a later iteration waits for it. At a replica
+ * only the next iteration is possible: nobody has parameters of a later one. */
 void ps_on_push(struct request *rq, void *ps)
 {
 	struct ps *p = ps;

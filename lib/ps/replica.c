@@ -1,4 +1,4 @@
-/* A replica as a whole: made, started, ended, and all that it can be asked. */
+/* A replica as a whole: how it is made, started and ended, and all requests to it. */
 #include "ps/replica.h"
 
 #include "base/clock.h"

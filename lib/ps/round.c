@@ -1,13 +1,13 @@
 /*
  * One sum: from the lead's `sum` to the step.
  *
- * A bucket is summed when all members that push here have it, in the order in which the lead names
- * them, so that the same contributions give the same bits in any order of arrival; then fabricd
- * may have it, while more buckets come.  A turn adds no more than TURN_BYTES: others are served in
- * between.
+ * A bucket is summed when all members that push here have it.  They are added in the order in which
+ * the lead names them, so the same contributions give the same bits in any order of arrival. Then
+ * fabricd may use the bucket, while others are still summed.  A turn adds at most TURN_BYTES, so
+ * that others are served in between.
  *
- * Which contributions are here is looked up each time: nothing of the stage is kept from one event
- * to the next.  Never throws a contribution away.
+ * Contributions are looked up each time: no pointer into the stage is kept from one event to the
+ * next.  A contribution is never thrown away here.
  */
 #include "ps/replica.h"
 
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TURN_BYTES ((size_t)128 << 20) /* read in one turn */
+#define TURN_BYTES ((size_t)128 << 20) /* bytes read in one turn */
 
 /* ---- answers ---- */
 
@@ -50,7 +50,7 @@ static void put_failed(struct ps_replica *r, struct request *rq)
 	request_ok(rq, "round=%llu diverged=%zu%s", (unsigned long long)rd->number, diverged, also);
 }
 
-/* Whose pushes are in the sum: the lead commits no other. */
+/* Says whose pushes are in the sum: the lead commits no others. */
 static void put_summed(struct ps_replica *r, struct request *rq)
 {
 	const struct round *rd = &r->round;
@@ -105,8 +105,8 @@ void round_summed(struct ps_replica *r, uint64_t digest)
 	struct round *rd = &r->round;
 
 	rd->state = ROUND_HELD;
-	/* With the parameters that it will be added to: replicas that differ in those do not answer
-	 * alike either. */
+	/* It includes the parameters to which the sum will be added: so replicas whose parameters
+	 * differ answer differently. */
 	if (rd->check)
 		rd->digest = store_sum_digest(r->ps->store, &rd->rows, digest);
 	round_answer(r);
@@ -144,7 +144,7 @@ static void fail_bad(struct ps_replica *r)
 
 /* ---- adding ---- */
 
-/* The contribution of a member as far as it is known. 1: all of it is here. */
+/* The contribution of a member, as far as it has come. 1: all of it is here. */
 static int find_member(const struct ps_replica *r, size_t i, const struct early **early)
 {
 	const struct round *rd = &r->round;
@@ -168,7 +168,7 @@ static int find_member(const struct ps_replica *r, size_t i, const struct early 
 	*early = m->found ? NULL : early_find(r, m->worker, m->generation, rd->iteration);
 	if (*early && m->early &&
 	    (early_dense(*early) != m->early || early_sequence(*early) != m->early_sequence))
-		*early = NULL; /* some is added already, and this is something else */
+		*early = NULL; /* parts of another gradient are added already */
 	if (*early)
 		push->dense = early_dense(*early);
 	return 0;
@@ -198,7 +198,7 @@ static int round_any_bad(const struct round *rd)
 	return 0;
 }
 
-/* Neighbouring buckets from `bucket` on, `most` at most. How many there were. */
+/* Adds consecutive buckets from `bucket` on, at most `most`. Returns how many. */
 static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
 			  const struct early *const *early, const unsigned char *whole)
 {
@@ -228,7 +228,7 @@ static size_t add_buckets(struct ps_replica *r, size_t bucket, size_t most,
 	return n;
 }
 
-/* Adds what is here and not yet added. 1: that was all for now; 0: another turn is needed. */
+/* Adds what is here and is not added yet. 1: that was all for now; 0: another turn is needed. */
 static int round_add_dense(struct ps_replica *r, const struct early *const *early,
 			   const unsigned char *whole)
 {
@@ -371,7 +371,7 @@ static int round_is_listed(const struct ps_replica *r, const char *list, int *al
 	return 0;
 }
 
-/* Releases the pushes that an older round has found: they may be replaced until a newer one finds
+/* Releases the pushes that an older round has found: they may be replaced until a newer round finds
  * them. */
 static void round_let_go(struct ps_replica *r)
 {
@@ -388,7 +388,7 @@ static void round_let_go(struct ps_replica *r)
 	rd->members = 0;
 }
 
-/* Of the members those that push here, in their order. */
+/* Takes those of the members that push here, in their order. */
 static int take_order(struct ps_replica *r, const struct order *o, struct error *err)
 {
 	struct round *rd = &r->round;
@@ -415,7 +415,7 @@ static int take_order(struct ps_replica *r, const struct order *o, struct error 
 	return 0;
 }
 
-/* Where it is added up; NULL: round_end() was called. */
+/* The memory for the sum. NULL: round_end() was called. */
 static float *find_memory(struct ps_replica *r)
 {
 	struct round *rd = &r->round;
@@ -449,7 +449,7 @@ static void round_asker_gone(struct request *rq, void *replica)
 		r->round.asked = NULL;
 }
 
-/* The sum that is under way or made already, asked for once more. */
+/* The lead asks again for the sum that is under way or made. */
 static void round_ask_again(struct ps_replica *r, struct request *rq)
 {
 	struct round *rd = &r->round;
@@ -463,7 +463,7 @@ static void round_ask_again(struct ps_replica *r, struct request *rq)
 		request_defer(rq, round_asker_gone, r);
 }
 
-/* 0: it is an order for this replica as it is. Otherwise rq was answered. */
+/* Reads an order. 0: it is valid for this replica now; otherwise rq was answered. */
 static int read_order(struct ps *p, struct request *rq, struct order *o)
 {
 	struct payload *payload = request_payload(rq);
@@ -536,8 +536,8 @@ static struct round_member *round_member_of(struct round *rd, const struct order
 	return NULL;
 }
 
-/* Whether the push that the lead holds is staged here. A worker tells the lead after the push here
- * was answered: if it is not here, it won't come any more. */
+/* Whether the push that the lead has is staged here. A worker tells the lead only after the push
+ * was answered here: if it is not here, it will not come. */
 static int round_is_here(const struct ps_replica *r, struct round_member *m,
 			 const struct order_push *push)
 {
@@ -560,7 +560,7 @@ static void round_hold(struct ps_replica *r, const struct order *o)
 	size_t lacks = 0;
 
 	if (o->round != rd->number || rd->state != ROUND_ADDING)
-		return; /* it is summed, or not to be */
+		return; /* it is summed already, or no longer wanted */
 	for (size_t i = 0; i < o->pushes; i++) {
 		struct round_member *m = round_member_of(rd, &o->push[i]);
 		if (m && !round_is_here(r, m, &o->push[i]))
@@ -570,7 +570,8 @@ static void round_hold(struct ps_replica *r, const struct order *o)
 		round_fails(r);
 }
 
-/* The answers of a connection keep their order: the waiting sum is answered with what is found. */
+/* Answers of a connection keep their order: what is found is told with the answer of the waiting
+ * `sum`. */
 void round_on_hold(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
@@ -583,7 +584,7 @@ void round_on_hold(struct request *rq, void *ps)
 	order_clear(&o);
 }
 
-/* Values were held at a bound, so that all of them are finite. */
+/* Reports that values were held at a bound. */
 static void round_tell_bounded(struct ps *p, uint64_t held)
 {
 	p->bounded += held;
@@ -595,7 +596,7 @@ static void round_tell_bounded(struct ps *p, uint64_t held)
 			(unsigned long long)p->bounded, (unsigned long long)p->bounded_units);
 }
 
-/* divisor 0: nobody trained, and only the iteration goes on. */
+/* divisor 0: nobody trained, and only the iteration advances. */
 static void round_step(struct ps_replica *r, double divisor, uint64_t samples)
 {
 	struct ps *p = r->ps;

@@ -1,6 +1,6 @@
 /*
- * Staged pushes.  Only keeps and finds; when something is applied or thrown away is the lead's
- * decision.  Never reads a gradient.
+ * Staged pushes.  This only keeps and finds them; the lead decides when something is applied or
+ * thrown away.  It never reads a gradient.
  */
 #include "ps/stage.h"
 
@@ -62,7 +62,7 @@ static struct worker *stage_find_or_make(struct stage *s, const char *id)
 	return w;
 }
 
-/* Those of w for which gone() says so. */
+/* Drops the pushes of w for which gone() is true. */
 static void stage_drop_if(struct stage *s, struct worker *w,
 			  int (*gone)(const struct staged *p, const struct staged *like),
 			  const struct staged *like)
@@ -100,14 +100,14 @@ static int before(const struct staged *p, const struct staged *like)
 	return p->iteration < like->iteration;
 }
 
-/* Of like's generation, and its sequence neither like's nor next to it. */
+/* Whether p is of like's generation, and its sequence is neither like's nor next to it. */
 static int out_of_window(const struct staged *p, const struct staged *like)
 {
 	return !p->held && p->generation == like->generation && p->sequence != like->sequence &&
 	       p->sequence + 1 != like->sequence && p->sequence != like->sequence + 1;
 }
 
-/* The two highest generations of w and p; 0 when p is older than both. */
+/* Keeps only the two highest generations of w and p. 0: p is older than both. */
 static int stage_make_room(struct stage *s, struct worker *w, const struct staged *p)
 {
 	uint64_t newest = p->generation, second = 0;
@@ -216,7 +216,7 @@ void stage_throw(struct stage *s, const char *worker, uint64_t generation)
 	struct staged like = {.generation = generation};
 
 	if (!w)
-		return; /* too many workers: nothing of this one can be staged either */
+		return; /* too many workers: this one can't stage anything either */
 	if (w->thrown < generation)
 		w->thrown = generation;
 	stage_drop_if(s, w, up_to, &like);

@@ -59,8 +59,9 @@ void ps_waits_soon(struct ps *p)
 		timer_set(p->answer, 0);
 }
 
-/* Those whose iteration is here, as long as what they pull is no more than room bytes together; the
- * first one too when it is more, if `any`. The rest has its turn when these answers have gone. */
+/* Answers waits whose iteration has come, as long as their pulls have no more than room bytes
+ * together. With `any`, the first is answered even if it has more. The others have their turn when
+ * these answers were sent. */
 static void ps_wait_run(struct ps *p, size_t room, int any)
 {
 	double start = clock_mono();
