@@ -137,21 +137,15 @@ int partitions_read_all(struct partitions *p, uint64_t samples, uint64_t all, ui
 
 /* ---- decisions: pure ---- */
 
-/* How far apart the passes since the last reset are: the greatest difference of given /
- * rows. */
-double partitions_gap(const struct partitions *p);
 /* How many rows each of count partitions should have, so that all passes take the same time: in
  * proportion to given; at least floor_rows each, or what it has if that is less; with the same
  * sum. */
 void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count,
 		       uint64_t floor_rows, uint64_t *share);
-/* The moves that lead to those shares; *moves is to be freed, and ids begin with next_move. They
- * take the ends of the giver's longest stretches of consecutive rows, so that there are few moves.
- * -1: out of memory. */
-int partitions_moves(const struct partitions *p, uint64_t floor_rows, struct partition_move **moves,
-		     size_t *count);
-/* The same if moves are due; otherwise none. Moves so small that nobody would notice them are left
- * out. */
+/* The moves that lead to those shares, if they are due; otherwise none. They take the ends of the
+ * giver's longest stretches of consecutive rows, so that there are few moves; those so small that
+ * nobody would notice them are left out. *moves is to be freed; ids begin with next_move. -1: out of
+ * memory. */
 int partitions_due(const struct partitions *p, uint64_t floor_rows, struct partition_move **moves,
 		   size_t *count);
 

@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-double partitions_gap(const struct partitions *p)
+/* How far apart the traversals since the last reset are: the greatest difference of given / rows. */
+static double partitions_gap(const struct partitions *p)
 {
 	double most = 0, least = 0;
 	for (size_t i = 0; i < p->count; i++) {
@@ -190,8 +191,8 @@ static int match(struct plan *plan, const struct partitions *p, uint64_t *more, 
 	}
 }
 
-int partitions_moves(const struct partitions *p, uint64_t floor_rows, struct partition_move **moves,
-		     size_t *count)
+static int partitions_moves(const struct partitions *p, uint64_t floor_rows,
+			    struct partition_move **moves, size_t *count)
 {
 	struct plan plan = {.id = p->next_move};
 	uint64_t *number = calloc(5 * p->count, sizeof *number);

@@ -147,6 +147,40 @@ static void part_bytes(const void *ps, uint64_t *dense, uint64_t *rows)
 	*rows = store_row_bytes(p->store);
 }
 
+/* Without id= and members=. */
+static void ps_stat(const void *ps, struct record_out *o)
+{
+	const struct ps *p = ps;
+	int one_of_parts = !p->replica;
+	char part[32];
+
+	snprintf(part, sizeof part, "%u/%u", one_of_parts ? p->options.part : p->options.replica,
+		 one_of_parts ? p->options.parts : p->options.replicas);
+	record_add(o, "part", part);
+	if (p->replica)
+		ps_replica_stat(p->replica, o);
+	record_add_u64(o, "iteration", p->applied);
+	record_add_u64(o, "incarnation", p->options.incarnation);
+	record_add_u64(o, "dense", store_dense_count(p->store));
+	record_add_u64(o, "rows",
+		       p->replica ? ps_replica_rows(p->replica) : store_row_count(p->store));
+	record_add_u64(o, "staged", stage_count(p->stage));
+	record_add_u64(o, "pushes", p->pushes);
+	record_add_u64(o, "pulls", p->pulls);
+	record_add_u64(o, "diverged", p->diverged);
+	record_add_u64(o, "bounded", p->bounded);
+	record_add(o, "boot", p->boot);
+	if (p->replica)
+		return;
+	record_add_u64(o, "map", store_map(p->store)->version);
+	if (store_map(p->store)->version == 0)
+		record_add_u64(o, "join", 1);
+	record_add_u64(o, "dense-bytes", store_dense_bytes(p->store));
+	record_add_u64(o, "row-bytes", store_row_bytes(p->store));
+	if (store_width(p->store))
+		heat_stat(&p->heat, store_width(p->store), o);
+}
+
 struct part_here ps_here(struct ps *p)
 {
 	return (struct part_here){.part = p,
@@ -184,7 +218,7 @@ void ps_heat_anew(struct ps *p)
 	heat_start(&p->heat, begin, map->key_begin[store_part(p->store) + 1] - begin);
 }
 
-void ps_on_heat(struct request *rq, void *ps)
+static void ps_on_heat(struct request *rq, void *ps)
 {
 	const struct ps *p = ps;
 	char text[HEAT_TEXT];
@@ -193,39 +227,6 @@ void ps_on_heat(struct request *rq, void *ps)
 	request_ok_record(rq, RECORD("ok", F("key-begin", p->heat.begin), F("keys", p->heat.places),
 				     F_REAL("units", p->heat.units),
 				     F_REAL("element", heat_element(&p->heat)), F("heat", text)));
-}
-
-void ps_stat(const void *ps, struct record_out *o)
-{
-	const struct ps *p = ps;
-	int one_of_parts = !p->replica;
-	char part[32];
-
-	snprintf(part, sizeof part, "%u/%u", one_of_parts ? p->options.part : p->options.replica,
-		 one_of_parts ? p->options.parts : p->options.replicas);
-	record_add(o, "part", part);
-	if (p->replica)
-		ps_replica_stat(p->replica, o);
-	record_add_u64(o, "iteration", p->applied);
-	record_add_u64(o, "incarnation", p->options.incarnation);
-	record_add_u64(o, "dense", store_dense_count(p->store));
-	record_add_u64(o, "rows",
-		       p->replica ? ps_replica_rows(p->replica) : store_row_count(p->store));
-	record_add_u64(o, "staged", stage_count(p->stage));
-	record_add_u64(o, "pushes", p->pushes);
-	record_add_u64(o, "pulls", p->pulls);
-	record_add_u64(o, "diverged", p->diverged);
-	record_add_u64(o, "bounded", p->bounded);
-	record_add(o, "boot", p->boot);
-	if (p->replica)
-		return;
-	record_add_u64(o, "map", store_map(p->store)->version);
-	if (store_map(p->store)->version == 0)
-		record_add_u64(o, "join", 1);
-	record_add_u64(o, "dense-bytes", store_dense_bytes(p->store));
-	record_add_u64(o, "row-bytes", store_row_bytes(p->store));
-	if (store_width(p->store))
-		heat_stat(&p->heat, store_width(p->store), o);
 }
 
 /* ---- requests ---- */

@@ -167,9 +167,7 @@ void ps_bad_gradient(const struct ps *p, const struct store_push *push,
 /* ps.c */
 struct team *ps_team(const struct ps *p); /* NULL: this thread alone */
 void ps_on_stat(struct request *rq, void *ps);
-void ps_stat(const void *ps, struct record_out *o); /* without id= and members= */
 void ps_heat_anew(struct ps *p); /* the map has changed */
-void ps_on_heat(struct request *rq, void *ps);
 int ps_in_force(struct ps *p, struct request *rq);  /* 0: it was answered */
 void ps_break(struct ps *p, const struct error *err);
 

@@ -93,7 +93,7 @@ struct piece *piece_new(struct queue *q)
 	return p;
 }
 
-void piece_free(struct queue *q, struct piece *p)
+static void piece_free(struct queue *q, struct piece *p)
 {
 	if (q->spares >= QUEUE_SPARES_MAX) {
 		free(p);
@@ -181,7 +181,11 @@ static int leave_front(struct piece *p, uint64_t lo, uint64_t hi)
 	return 1;
 }
 
-struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi, int *all)
+/* Splits the runs at the edges of [lo, hi) and takes those inside out of p; returns them, chained
+ * by `more`. If all of p is inside, p stays as it is, *all is set, and the result is NULL. Needs
+ * piece_prepare(3). */
+static struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi,
+				 int *all)
 {
 	struct piece *before = walk_begin(p, lo);
 	split_runs(q, before, lo);
@@ -232,6 +236,19 @@ static void free_chain(struct queue *q, struct piece *chain)
 		piece_free(q, chain);
 		chain = next;
 	}
+}
+
+static void piece_lease_end(struct queue *q, struct piece *p)
+{
+	if (p->lease_prev)
+		p->lease_prev->lease_next = p->lease_next;
+	else
+		q->lease_head = p->lease_next;
+	if (p->lease_next)
+		p->lease_next->lease_prev = p->lease_prev;
+	else
+		q->lease_tail = p->lease_prev;
+	p->lease_prev = p->lease_next = NULL;
 }
 
 static void leave_hand(struct queue *q, struct piece *p)
@@ -399,19 +416,6 @@ void piece_changed(const struct queue *q, const struct piece *p)
 {
 	if (q->change)
 		q->change(q->change_arg, p->id, p->state, p->worker ? p->worker->id : "");
-}
-
-void piece_lease_end(struct queue *q, struct piece *p)
-{
-	if (p->lease_prev)
-		p->lease_prev->lease_next = p->lease_next;
-	else
-		q->lease_head = p->lease_next;
-	if (p->lease_next)
-		p->lease_next->lease_prev = p->lease_prev;
-	else
-		q->lease_tail = p->lease_prev;
-	p->lease_prev = p->lease_next = NULL;
 }
 
 void piece_renew(struct queue *q, struct piece *p)

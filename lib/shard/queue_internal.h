@@ -214,14 +214,9 @@ void piece_unlink(struct piece_list *list, struct piece *p);
  * those, and count shards can be cut. */
 int piece_prepare(struct queue *q, size_t count);
 struct piece *piece_new(struct queue *q);
-void piece_free(struct queue *q, struct piece *p);
 uint64_t piece_left(const struct piece *p);
 /* Notes that there will be other pieces of the same shard. Needs piece_prepare(1). */
 void piece_share(struct queue *q, struct piece *p);
-/* Splits the runs at the edges of [lo, hi) and takes those inside out of p; returns them, chained
- * by `more`. If all of p is inside, p stays as it is, *all is set, and the result is NULL. Needs
- * piece_prepare(3). */
-struct piece *piece_carve(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi, int *all);
 /* Positions [lo, hi) are in the model. p may be gone afterwards. Needs piece_prepare(3). */
 void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
 /* All positions that remain are in the model; p is gone afterwards. */
@@ -236,6 +231,5 @@ void piece_roll_back(struct queue *q, struct piece *p);
 void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out);
 void piece_changed(const struct queue *q, const struct piece *p);
 void piece_renew(struct queue *q, struct piece *p);
-void piece_lease_end(struct queue *q, struct piece *p);
 
 #endif

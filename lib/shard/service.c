@@ -318,20 +318,10 @@ static int begin_new(struct service *s, struct error *err)
 
 /* ---- leases ---- */
 
-static void on_lease(void *service)
-{
-	struct service *s = service;
-	struct error err;
-	while (service_make_room(s, JOURNAL_LINE_BYTES, &err) == 0 && queue_expire(s->queue, 1) > 0)
-		service_changed(s, NULL);
-	service_arm_lease(s);
-}
-
-void service_arm_lease(struct service *s)
+static void service_arm_lease(struct service *s)
 {
 	double end;
-	if (s->is_lost || timer_is_set(s->lease_timer) ||
-	    !queue_next_expiry(s->queue, &end))
+	if (s->is_lost || timer_is_set(s->lease_timer) || !queue_next_expiry(s->queue, &end))
 		return;
 	double left = end - clock_mono();
 	if (left <= 0) /* there was no room to write its end down */
@@ -339,6 +329,15 @@ void service_arm_lease(struct service *s)
 	if (left > WAIT_SECONDS_MAX)
 		left = WAIT_SECONDS_MAX;
 	timer_set(s->lease_timer, left);
+}
+
+static void on_lease(void *service)
+{
+	struct service *s = service;
+	struct error err;
+	while (service_make_room(s, JOURNAL_LINE_BYTES, &err) == 0 && queue_expire(s->queue, 1) > 0)
+		service_changed(s, NULL);
+	service_arm_lease(s);
 }
 
 /* ---- a journal that has grown long ---- */

@@ -87,7 +87,6 @@ void service_set_fatal(struct service *s, const struct error *err);
 void service_adopt(struct service *s, struct queue *q); /* from now on s owns it */
 void service_write_state(void *service, void (*line)(void *arg, const char *line, size_t len),
 			 void *arg);
-void service_arm_lease(struct service *s);
 
 /* ---- wait.c ---- */
 void wait_for_piece(struct service *s, struct request *rq, const struct queue_change *asked,

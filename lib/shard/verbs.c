@@ -142,7 +142,7 @@ static void verb_renew(struct request *rq, void *service)
 		request_ok(rq, NULL);
 }
 
-void verb_put_piece(const struct service *s, struct request *rq, const struct queue_piece *piece)
+static void verb_put_piece(const struct service *s, struct request *rq, const struct queue_piece *piece)
 {
 	int part = piece->skip > 0 || piece->take != piece->length;
 	request_put_record(rq, RECORD("shard", F("id", piece->id), F("epoch", piece->epoch),

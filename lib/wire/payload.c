@@ -72,11 +72,6 @@ static struct payload *payload_begin_block(struct payload_pool *pool, size_t byt
 	return p;
 }
 
-struct payload *payload_new(struct payload_pool *pool, size_t bytes)
-{
-	return payload_begin_block(pool, bytes, bytes);
-}
-
 struct payload *payload_begin(struct payload_pool *pool, size_t bytes)
 {
 	int is_there = pool->spare && pool->spare->room >= bytes && pool->spare->room / 2 <= bytes;
@@ -116,7 +111,7 @@ struct payload *payload_of_mapping(struct payload_pool *pool, struct mapping *m,
 			  (unsigned long long)offset, (unsigned long long)bytes, m->bytes);
 		return NULL;
 	}
-	struct payload *p = payload_new(pool, 0);
+	struct payload *p = payload_begin_block(pool, 0, 0);
 	if (!p) {
 		error_set(err, ERROR_OS, NULL, "out of memory");
 		return NULL;

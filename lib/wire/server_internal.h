@@ -177,7 +177,6 @@ void request_cancel_all(struct connection *c);
 /* payload.c */
 struct payload_pool *payload_pool_new(void);
 void payload_pool_release(struct payload_pool *pool);
-struct payload *payload_new(struct payload_pool *pool, size_t bytes); /* NULL: out of memory */
 /* For a payload that is still to come: its memory grows as it comes. */
 struct payload *payload_begin(struct payload_pool *pool, size_t bytes);
 /* Makes room for the first `need` bytes, or more if that is cheap. -1: out of memory. */

@@ -21,7 +21,7 @@ void generation_disconnect(struct generation *g)
 	g->call = NULL;
 }
 
-int generation_stopped(const struct generation *g)
+static int generation_stopped(const struct generation *g)
 {
 	return g->stop && *g->stop;
 }

@@ -54,8 +54,6 @@ struct generation {
  * without shardd. */
 int generation_hello(struct generation *g, int resume, struct error *err);
 void generation_disconnect(struct generation *g);
-/* Whether *stop is set. */
-int generation_stopped(const struct generation *g);
 /* Whether err means a connection that went or is silent: open it again. All else is an error. */
 int generation_is_lost(const struct error *err);
 
