@@ -46,7 +46,7 @@ int rec_is_name(const char *text)
 	return n > 0 && text[n] == '\0';
 }
 
-int rec_check_names(char **name, int count, struct error *err)
+static int rec_check_names(char **name, int count, struct error *err)
 {
 	for (int i = 0; i < count; i++)
 		if (!rec_is_name(name[i]))

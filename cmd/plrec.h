@@ -18,7 +18,6 @@ extern const char *rec_default_type; /* of JSON objects that have none; NULL */
 extern int rec_reader_left;          /* set by rec_flush(): nobody reads what we write */
 size_t rec_name_length(const char *text); /* of the key that text begins with; 0: none */
 int rec_is_name(const char *text);
-int rec_check_names(char **name, int count, struct error *err);
 int rec_flush(struct error *err);
 
 /* records.c */

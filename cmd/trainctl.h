@@ -113,8 +113,6 @@ void trainctl_tell_torn(struct record_reader *in);
 void trainctl_environment(struct dirs_environment *env);
 /* Where the job is that somebody names. */
 int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struct error *err);
-/* Of a job that does not answer, found like that: err says what is known of it instead. -1. */
-int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err);
 
 /* option_parse() with the one operand before, between or behind the options ("trainctl run JOB
  * --fresh"), which must be there. what names it in errors ("job file"); in brackets ("[node]"): it

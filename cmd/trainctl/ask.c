@@ -121,7 +121,8 @@ int trainctl_find(const char *job, const char *run_dir, struct dirs *dirs, struc
 	return jobs_find(dirs, job, run_dir, NULL, &env, err);
 }
 
-int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err)
+/* For a job that does not answer: err says what is known of it instead. Returns -1. */
+static int trainctl_explain(const char *job, const struct dirs *dirs, struct error *err)
 {
 	static struct condition c;
 	char since[32], which[DIRS_MAX + 16], run[300];

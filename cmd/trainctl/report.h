@@ -37,9 +37,7 @@ void report_rebalance_words(const struct account_rebalance *b, char *out, size_t
 /* "w1 was killed (SIGKILL)" */
 void report_restart_words(const struct report *p, const struct account_mark *m, char *out,
 			  size_t max);
-/* Whether a restart was meant, and is no failure. */
-int report_is_meant(const struct account_mark *m);
-/* A restart that was not, a rollback. */
+/* Whether it is a rollback, or a restart that nobody meant. */
 int report_is_failure(const struct account_mark *m);
 /* What it was and how it ended: "paced: done in 6.9 s, 36.0k samples". */
 void report_title(const struct report *p, char *out, size_t max);

@@ -233,7 +233,8 @@ size_t draw_nodes(const struct report *p, int (*is_one)(const struct account_nod
 	return count;
 }
 
-size_t draw_rows(const struct report *p)
+/* How many rows the Gantt chart has. */
+static size_t draw_rows(const struct report *p)
 {
 	size_t rows = 0;
 	for (size_t i = 0; i < p->a->nodes; i++) {

@@ -40,8 +40,6 @@ size_t draw_left_margin(const struct report *p);
 /* Those of a role, by their names; returns how many. list has room for all nodes. */
 size_t draw_nodes(const struct report *p, int (*is_one)(const struct account_node *n),
 		  const struct account_node **list);
-/* How many rows the Gantt chart has. */
-size_t draw_rows(const struct report *p);
 
 struct curves {
 	struct draw_window *window;

@@ -263,14 +263,14 @@ void report_rebalance_words(const struct account_rebalance *b, char *out, size_t
 
 /* ---- restarts ---- */
 
+static int report_is_meant(const struct account_mark *m)
+{
+	return strcmp(m->what, "kill-restart") == 0;
+}
+
 int report_is_failure(const struct account_mark *m)
 {
 	return m->kind == ACCOUNT_ROLLBACK || (m->kind == ACCOUNT_RESTART && !report_is_meant(m));
-}
-
-int report_is_meant(const struct account_mark *m)
-{
-	return strcmp(m->what, "kill-restart") == 0;
 }
 
 void report_restart_words(const struct report *p, const struct account_mark *m, char *out,

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-int error_code_of_errno(int errnum)
+/* The exit status that fits errno. */
+static int error_code_of_errno(int errnum)
 {
 	switch (errnum) {
 	case ENOENT:

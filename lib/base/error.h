@@ -57,7 +57,4 @@ int error_wrap(struct error *e, const char *outer);
 /* "place: text" into out, always terminated. */
 void error_format(const struct error *e, char *out, size_t out_max);
 
-/* The exit status that fits errno. */
-int error_code_of_errno(int errnum);
-
 #endif

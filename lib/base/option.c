@@ -211,7 +211,7 @@ static void default_text(const struct option_row *row, char *out, size_t out_max
 	}
 }
 
-void option_help(const struct option_table *table, FILE *out)
+static void option_help(const struct option_table *table, FILE *out)
 {
 	const char *line = table->synopsis;
 	for (int first = 1; first || *line; first = 0) {

@@ -60,8 +60,6 @@ enum option_result { OPTION_GO = 0, OPTION_SHOWN = 1 /* help or version was writ
 int option_parse(const struct option_table *table, int argc, char **argv, int *first, FILE *out,
 		 struct error *err);
 
-void option_help(const struct option_table *table, FILE *out);
-
 #define OPTION_ID_MAX 65 /* bytes of an id with its NUL */
 /* [A-Za-z0-9._-]{1,64}, and not "." or ".." (ids become file names). */
 int option_id_ok(const char *text);

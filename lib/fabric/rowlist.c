@@ -23,7 +23,8 @@ struct rowlist rowlist_at(const void *memory, size_t count)
 	return (struct rowlist){key, (const float *)(const void *)(key + count), count};
 }
 
-size_t rowlist_owner(uint32_t key, size_t n)
+/* Which of n owners sums the rows of this key: each has an equal range of places (param/map.h). */
+static size_t rowlist_owner(uint32_t key, size_t n)
 {
 	return (size_t)((uint64_t)map_place(key) * n >> 32);
 }

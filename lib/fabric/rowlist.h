@@ -21,9 +21,6 @@ size_t rowlist_bytes(uint64_t count, uint32_t width);
 /* The list that lies at memory. */
 struct rowlist rowlist_at(const void *memory, size_t count);
 
-/* Which of n owners sums the rows of this key: each has an equal range of places (param/map.h). */
-size_t rowlist_owner(uint32_t key, size_t n);
-
 /*
  * Copies count rows from memory that somebody else may write meanwhile into lists by owner, one
  * behind the other in one block of rowlist_bytes(): list[owner] is what is that owner's. ERROR_DATA

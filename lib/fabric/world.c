@@ -171,32 +171,21 @@ static int land(struct world *w)
 	return (int)landed;
 }
 
-int world_send(struct world *w, unsigned rank, enum world_channel channel, const void *data,
-	       size_t bytes, world_done_fn *done, void *arg)
-{
-	if (flight_room(w) != 0)
-		return -1;
-	MPI_Isend(data, (int)bytes, MPI_BYTE, (int)rank, (int)channel, w->messages,
-		  &w->request[w->flights]);
-	w->counts.messages_sent++;
-	w->counts.bytes_sent += bytes;
-	depart(w, (struct flight){.done = done, .arg = arg, .from = -1});
-	return 0;
-}
-
 int world_tell(struct world *w, unsigned rank, enum world_channel channel, const void *head,
 	       size_t head_bytes, const void *data, size_t bytes)
 {
-	char *copy = malloc(head_bytes + bytes + 1);
+	char *copy = flight_room(w) == 0 ? malloc(head_bytes + bytes + 1) : NULL;
 	if (!copy)
 		return -1;
 	memcpy(copy, head, head_bytes);
 	if (bytes > 0)
 		memcpy(copy + head_bytes, data, bytes);
-	if (world_send(w, rank, channel, copy, head_bytes + bytes, free, copy) == 0)
-		return 0;
-	free(copy);
-	return -1;
+	MPI_Isend(copy, (int)(head_bytes + bytes), MPI_BYTE, (int)rank, (int)channel, w->messages,
+		  &w->request[w->flights]);
+	w->counts.messages_sent++;
+	w->counts.bytes_sent += head_bytes + bytes;
+	depart(w, (struct flight){.done = free, .arg = copy, .from = -1});
+	return 0;
 }
 
 static int bulk_tag(enum world_channel channel, unsigned tag)

@@ -24,7 +24,6 @@
 #include <stdint.h>
 
 #define WORLD_MESSAGE_MAX 49152 /* bytes */
-#define WORLD_BULK_MAX (1u << 30)
 #define WORLD_TAG_MAX 0xffffffu
 #define WORLD_SILENT_SECONDS 30.0 /* a rank from which nothing came for so long stands still */
 #define WORLD_HOST_MAX 65 /* bytes of a host's name with its NUL */
@@ -67,19 +66,16 @@ int world_find(const struct world *w, const char *host);
 typedef void world_message_fn(unsigned rank, const void *data, size_t bytes, void *arg);
 void world_on(struct world *w, enum world_channel channel, world_message_fn *fn, void *arg);
 
-/* What is under way has come to its end: the memory is the owner's again. Called from the event
- * base, never from inside of the function that began it. */
-typedef void world_done_fn(void *arg);
-
-/* At most WORLD_MESSAGE_MAX bytes, to another rank or this one; data stay where they are until
- * done(arg), which may be NULL. -1: out of memory, nothing was sent and done is not called. */
-int world_send(struct world *w, unsigned rank, enum world_channel channel, const void *data,
-	       size_t bytes, world_done_fn *done, void *arg);
-/* The same, of a copy of `head` and what follows it (may be NULL with 0 bytes). */
+/* Sends a copy of `head` and of data behind it (NULL: none) to another rank or this one; together at
+ * most WORLD_MESSAGE_MAX bytes. -1: out of memory, and nothing was sent. */
 int world_tell(struct world *w, unsigned rank, enum world_channel channel, const void *head,
 	       size_t head_bytes, const void *data, size_t bytes);
 
 /* ---- bulk ---- */
+
+/* What is under way has come to its end: the memory is the owner's again. Called from the event
+ * base, never from inside of the function that began it. */
+typedef void world_done_fn(void *arg);
 
 /* One side sends as many bytes as the other receives, both with one tag (up to WORLD_TAG_MAX) that
  * no other bulk between the two has on this channel meanwhile. The memory stays until done(arg).

@@ -17,7 +17,7 @@
 
 /* ---- ends ---- */
 
-void lead_break(struct lead *l, const struct error *err)
+static void lead_break(struct lead *l, const struct error *err)
 {
 	if (!l->broken)
 		l->error = *err;

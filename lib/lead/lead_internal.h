@@ -132,7 +132,6 @@ struct lead {
 
 void lead_pump(struct lead *l);
 void lead_expect(struct lead *l); /* somebody joins */
-void lead_break(struct lead *l, const struct error *err);
 int lead_breakf(struct lead *l, int code, const char *place, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Makes rq a request that the gate will answer. Returns its token; 0: no memory, and rq was

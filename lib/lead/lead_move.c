@@ -45,7 +45,6 @@
 #define REST_HOLDS 1.0       /* after a piece, training goes on for so many times as long at least */
 #define REST_LOOK_SECONDS 0.002 /* whether a unit has closed */
 #define REST_SECONDS_MAX 1.0 /* when no unit closes at all */
-#define MOVE_BYTES_MAX (1u << 22)
 
 enum stage {
 	MOVE_NOT,

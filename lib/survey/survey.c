@@ -19,7 +19,6 @@
 #define HEAD 4096       /* bytes that tell text from anything else */
 #define GUESS_ROWS 100  /* that a separator is tried on */
 #define NAMES_SHOWN 10  /* of the columns, where one is not found */
-#define HEADER_ROWS 50  /* that the first line is compared with */
 
 /* ---- what is no text ---- */
 
