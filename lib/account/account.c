@@ -226,7 +226,7 @@ static void take_begin(struct account *a, const struct record *r, double before)
 		account_node_away(a, &a->node[i], before);
 	if (a->runs > 0)
 		account_enter(a, &a->phase_spans, ACCOUNT_PHASES_MAX, before); /* none */
-	a->at = a->begun_at = a->reader->phase_since = now;
+	a->at = a->reader->phase_since = now;
 	a->reader->phase_now = ACCOUNT_PHASES_MAX;
 	a->runs++;
 	take_description(a, r);

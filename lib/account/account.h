@@ -142,7 +142,6 @@ struct account {
 	char state[16], samples[24], jct[32], auc[32], logloss[32], failed[OPTION_ID_MAX];
 	char *error;         /* why it failed, in words; NULL: it did not */
 	double first_at, at; /* of the log's first and last record */
-	double begun_at;     /* when the last run began */
 	double total;        /* samples of all epochs; 0: not known */
 	uint64_t epochs;
 	uint64_t runs, decisions, actions, refused, skipped, restarts, rollbacks, checkpoints;

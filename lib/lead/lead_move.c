@@ -676,7 +676,6 @@ void lead_move_stop(struct lead *l)
 struct wanted {
 	char **socket; /* [parts], of part 0 NULL */
 	struct map map;
-	int has_bounds;
 };
 
 static void wanted_free(struct wanted *w)
@@ -722,7 +721,6 @@ static int lead_move_read_part(struct wanted *w, const struct record *r, struct 
 	}
 	if (!record_get(r, "dense-begin") && !record_get(r, "key-begin"))
 		return 0;
-	w->has_bounds = 1;
 	return record_u64(r, "dense-begin", 0, dense_of(&w->map), &w->map.dense_begin[part], err) !=
 				       0 ||
 			       record_u64(r, "key-begin", 0, MAP_PLACES, &w->map.key_begin[part],
@@ -972,7 +970,6 @@ static struct wanted *wanted_bounds(const struct lead *l, const struct map *map)
 	if (!w)
 		return NULL;
 	w->map = *map;
-	w->has_bounds = 1;
 	w->socket = calloc(map->parts, sizeof *w->socket);
 	for (uint32_t i = 1; w->socket && i < map->parts; i++) {
 		w->socket[i] = strdup(lead_parts_name(l->parts, i));
