@@ -27,7 +27,7 @@ int option_id_ok(const char *text)
 	       strcmp(text, "..") != 0;
 }
 
-static int choice_ok(const char *choices, const char *text)
+int option_is_choice(const char *choices, const char *text)
 {
 	size_t len = strlen(text);
 	for (const char *p = choices; *p;) {
@@ -61,7 +61,7 @@ static int option_store(const struct option_row *row, const char *value, struct 
 		return number_real(value, row->min, row->max > 0 ? row->max : 1e300, row->target,
 				   what, err);
 	case OPTION_CHOICE:
-		if (!choice_ok(row->choices, value))
+		if (!option_is_choice(row->choices, value))
 			return error_set(err, ERROR_USAGE, what, "'%.80s' is none of %s", value,
 					 row->choices);
 		*(const char **)row->target = value;

@@ -63,5 +63,7 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 #define OPTION_ID_MAX 65 /* bytes of an id with its NUL */
 /* [A-Za-z0-9._-]{1,64}, and not "." or ".." (ids become file names). */
 int option_id_ok(const char *text);
+/* Whether text is one of the words in choices, "a|b". */
+int option_is_choice(const char *choices, const char *text);
 
 #endif

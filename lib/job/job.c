@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/near.h"
 #include "base/number.h"
+#include "base/option.h"
 #include "base/words.h"
 #include "data/format.h"
 #include "job/deadline.h"
@@ -102,7 +103,7 @@ static int is_fit(const struct job *job, const struct key_row *row)
 		return 1;
 	const char *given = *(char *const *)key_field(job, head);
 	snprintf(word, sizeof word, "%.*s", (int)strcspn(given, ":"), given); /* ssp:3 is ssp */
-	return strchr(given, '/') || key_is_word(row->of, word);
+	return strchr(given, '/') || option_is_choice(row->of, word);
 }
 
 static const struct key_row *job_part_of(const struct key_row *family, const char *name, size_t len)
@@ -602,7 +603,7 @@ const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX])
 
 int job_has_barrier(const struct job *job)
 {
-	return key_is_word("bsp|" JOB_ALLREDUCE, job->sync);
+	return option_is_choice("bsp|" JOB_ALLREDUCE, job->sync);
 }
 
 int job_has_brain(const struct job *job)
@@ -891,7 +892,7 @@ int job_write(const struct job *job, const char *path, struct error *err)
 /* A stopped job can go on with another value of these; a finished one would have to train again. */
 static int job_is_late(const struct key_row *row)
 {
-	return key_is_word("OPTIMIZER lr|OPTIMIZER l2|TEST", row->name);
+	return option_is_choice("OPTIMIZER lr|OPTIMIZER l2|TEST", row->name);
 }
 
 /* The lead runs a method that sets sizes at every barrier, from its start to its end. */

@@ -310,15 +310,3 @@ const char *key_part(const struct key_row *row)
 	const char *blank = strchr(row->name, ' ');
 	return blank ? blank + 1 : row->head;
 }
-
-int key_is_word(const char *words, const char *value)
-{
-	size_t len = strlen(value);
-	for (const char *p = words; *p;) {
-		size_t n = strcspn(p, "|");
-		if (n == len && memcmp(p, value, n) == 0)
-			return 1;
-		p += n + (p[n] == '|');
-	}
-	return 0;
-}

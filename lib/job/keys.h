@@ -73,8 +73,6 @@ size_t key_len(const struct key_row *row);
 const char *key_part(const struct key_row *row);
 /* The section that begins with this row; NULL: none does. */
 const char *key_section(const struct key_row *row);
-/* Whether value is one of "a|b". */
-int key_is_word(const char *words, const char *value);
 
 /* ---- values (value.c) ---- */
 

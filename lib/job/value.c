@@ -48,7 +48,7 @@ int key_takes_colon(const struct key_row *row)
 
 static int has_auto(const struct key_row *row)
 {
-	return row->words && key_is_word(row->words, "auto");
+	return row->words && option_is_choice(row->words, "auto");
 }
 
 /* In struct job it is "". */
@@ -348,7 +348,7 @@ static const char *text_of(struct job *job, const struct key_row *row, const cha
 					   value);
 		break;
 	case KEY_CHOICE:
-		fits = key_is_word(row->words, value);
+		fits = option_is_choice(row->words, value);
 		break;
 	case KEY_SYNC:
 		fits = sync_ok(value);
