@@ -37,6 +37,7 @@ void map_first(struct map *m, uint32_t parts, uint64_t dense_count);
 /* Whether ranges follow each other and cover all of the vector and all places. */
 int map_is_whole(const struct map *m, uint64_t dense_count);
 
+/* The place of a key. */
 static inline uint32_t map_place(uint32_t key)
 {
 	return key * 2654435761u;

@@ -39,6 +39,7 @@ int store_learn_places(struct store *s, size_t most, struct error *err);
  * all. */
 int store_share_find(const struct store *s, struct store_share *share, size_t *at, size_t most,
 		     struct error *err);
+/* Writes the share as one stream, from the first record on. */
 int store_share_write(const struct store *s, const struct store_share *share,
 		      const struct stream_sink *sink, struct error *err);
 /* An upper bound of what store_share_write() writes, in bytes. */

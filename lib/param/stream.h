@@ -76,8 +76,10 @@ static inline size_t stream_section_count(const struct stream_shape *s)
 	return 1 + s->dense_slots + (s->width ? 2 + s->row_slots : 0);
 }
 
+/* The name of a section by its number: "dense", "rows.s0", ... */
 void stream_section_name(const struct stream_shape *s, size_t section,
 			 char out[STREAM_SECTION_NAME_MAX]);
+/* ERROR_DATA: a number is out of range, or two do not fit together. */
 int stream_shape_check(const struct stream_shape *s, struct error *err);
 
 /* The first of values[count] (floats; need not be aligned) that is not finite; count: all are. */

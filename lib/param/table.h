@@ -18,6 +18,8 @@ struct table;
 /* Fills row (width parameters, then the slots) for a key that comes for the first time. */
 typedef void table_init_fn(uint32_t key, float *row, void *arg);
 
+/* An empty table of rows of width floats with so many slots. init is called for each new row.
+ * ERROR_OS: no memory. */
 int table_new(struct table **out, size_t width, size_t slots, table_init_fn *init, void *arg,
 	      struct error *err);
 void table_free(struct table *t); /* NULL is fine */
@@ -39,6 +41,7 @@ void table_remove(struct table *t, const uint32_t *key, size_t n);
  * change it. */
 float *table_at(const struct table *t, size_t i);
 
+/* The key of a row. */
 static inline uint32_t table_key(const float *row)
 {
 	return ((const uint32_t *)(const void *)row)[-2];

@@ -78,6 +78,7 @@ int partitions_option(const char *text, struct partition_own **out, size_t *coun
 /* Checks them; if they can't be used: ERROR_CONFIG. */
 int partitions_check(const struct partition_own *own, size_t count, uint64_t samples,
 		     struct error *err);
+/* Whether both are the same, in the same order. */
 int partitions_same(const struct partition_own *a, size_t count_a, const struct partition_own *b,
 		    size_t count_b);
 
@@ -109,6 +110,7 @@ int partitions_plan(struct partitions *p, const struct partition_move *move);
 /* Makes the move. After the last one, `given` counts anew. -1: out of memory, and nothing has
  * changed. */
 int partitions_commit(struct partitions *p, struct partition_move *move);
+/* Removes a move that was not made. */
 void partitions_drop(struct partitions *p, struct partition_move *move);
 
 /* p was read from a file: it takes over from `replaced` what must not go back. */
@@ -144,8 +146,8 @@ void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count
 		       uint64_t floor_rows, uint64_t *share);
 /* The moves that lead to those shares, if they are due; otherwise none. They take the ends of the
  * giver's longest stretches of consecutive rows, so that there are few moves; those so small that
- * nobody would notice them are left out. *moves is to be freed; ids begin with next_move. -1: out of
- * memory. */
+ * nobody would notice them are left out. *moves is to be freed; ids begin with next_move. -1: out
+ * of memory. */
 int partitions_due(const struct partitions *p, uint64_t floor_rows, struct partition_move **moves,
 		   size_t *count);
 

@@ -11,6 +11,8 @@
 
 #include "ps/replica.h"
 
+/* _new makes a client of r, which stays the owner; _start connects, and connects again when the
+ * connection is lost. */
 int fabric_client_new(struct fabric_client **out, struct ps_replica *r, struct error *err);
 int fabric_client_start(struct fabric_client *f, struct error *err);
 void fabric_client_stop(struct fabric_client *f);
@@ -29,6 +31,7 @@ void fabric_client_part(struct fabric_client *f, uint64_t round, size_t begin, s
  * hosts, and then round_summed() is called; or, after a failure, round_end(). */
 void fabric_client_finish(struct fabric_client *f, uint64_t round, int check,
 			  struct row_sums *rows);
+/* Gives up a round. */
 void fabric_client_drop(struct fabric_client *f, uint64_t round);
 
 #endif

@@ -32,8 +32,10 @@ struct heat {
 
 /* The part has these places now: forgets all counts, except those since the start. */
 void heat_start(struct heat *h, uint64_t begin, uint64_t places);
+/* A pull or push of rows keys; dense: also of the dense range. */
 void heat_pull(struct heat *h, const uint32_t *key, size_t rows, int dense);
 void heat_push(struct heat *h, const uint32_t *key, size_t rows, int dense);
+/* A unit was applied. */
 static inline void heat_unit(struct heat *h)
 {
 	h->units++;

@@ -17,6 +17,7 @@ struct incoming {
 	int expected; /* store_expect() was called */
 };
 
+/* Begins to take a stream. ERROR_OS: no memory. */
 int incoming_begin(struct incoming *in, struct error *err);
 void incoming_end(struct incoming *in);
 /* Takes a record of the call, and its values. 1: it was part of the stream, and its values are in

@@ -49,6 +49,7 @@ struct ps_options {
 
 #define PS_THREADS 8 /* more would only wait for memory */
 
+/* Options are copied, and what they point to is borrowed. ERROR_OS: no memory. */
 int ps_new(struct ps **out, const struct ps_options *options, struct error *err);
 /* To be called after server_new(): starts timers and the monitor. */
 int ps_start(struct ps *p, struct server *server, struct error *err);

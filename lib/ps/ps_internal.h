@@ -116,6 +116,7 @@ int ps_waits_start(struct ps *p, struct error *err);
 void ps_waits_stop(struct ps *p);
 /* Takes the first request, which must exist, to answer it. */
 struct request *ps_wait_take(struct ps *p);
+/* Answers all waiting requests with `err`. */
 void ps_waits_refuse(struct ps *p, const char *code, const char *text);
 
 /* apply.c: one unit is in the parameters; all units of an order are. */
@@ -131,6 +132,7 @@ void ps_on_order(struct request *rq, void *ps);
 /* For a hand-over: a cut that is written, and whose result the lead has not asked for yet. */
 int ps_give_cut(const struct ps *p, struct call *c, struct error *err);
 int ps_take_cut(struct ps *p, const struct record *r, struct error *err);
+/* Starts a child that has the parameters as they are now (fork.h). */
 int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_done_fn *done,
 	    void *arg, struct error *err);
 
@@ -148,6 +150,7 @@ void ps_on_taken(struct request *rq, void *ps);
 void ps_on_pull(struct request *rq, void *ps);
 /* Whether the pull must wait: its units, or the push before it, are not applied here yet. */
 int ps_pull_waits(const struct ps *p, const struct ps_pull *q);
+/* Bytes that the answer copies. */
 size_t ps_pull_bytes(const struct ps *p, const struct ps_pull *q);
 void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, float *const *row);
 
@@ -155,10 +158,14 @@ void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, f
 enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit);
 void ps_on_push(struct request *rq, void *ps);
 void ps_push_answer(struct ps *p, struct request *rq, struct staged *s); /* stages and answers */
+/* Reads the fields of a push. ERROR_DATA. */
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,
 		   struct error *err);
+/* Finds the parts of a push in data[have]: dense gradient, keys, gradients of rows; and its rows.
+ * ERROR_DATA: sizes or keys are wrong. */
 int ps_push_find(struct ps *p, struct staged *s, const void *data, size_t have, uint64_t dense,
 		 uint64_t rows, struct error *err);
+/* Notes in s whether a gradient can't be applied. */
 void ps_push_judge(const struct ps *p, struct staged *s);
 /* Writes what is wrong with a gradient. */
 void ps_bad_gradient(const struct ps *p, const struct store_push *push,

@@ -123,11 +123,13 @@ const struct early *early_find(const struct ps_replica *r, const char *worker, u
 			       uint64_t iteration);
 const float *early_dense(const struct early *e);
 uint64_t early_sequence(const struct early *e);
+/* Whether floats begin .. end-1 are final. */
 int early_covers(const struct early *e, size_t begin, size_t end);
 /* The push of this worker has come: forgets the gradient, unless it is of another generation. */
 void early_over(struct ps_replica *r, const char *worker, uint64_t generation);
 /* Forgets the gradients of worker up to generation; worker NULL: all. */
 void early_drop(struct ps_replica *r, const char *worker, uint64_t generation);
+/* Forgets the gradients of earlier iterations. */
 void early_drop_before(struct ps_replica *r, uint64_t iteration);
 
 /* fill.c */

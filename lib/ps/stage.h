@@ -52,6 +52,7 @@ struct staged *stage_find_for(const struct stage *s, const char *worker, uint64_
 			      uint64_t iteration);
 /* Whether this generation was thrown away. */
 int stage_is_over(const struct stage *s, const char *worker, uint64_t generation);
+/* Drops the push of this name, if it is there. */
 void stage_drop(struct stage *s, const char *worker, uint64_t generation, uint64_t sequence);
 /* Drops all pushes up to this generation, and refuses later ones of them. */
 void stage_throw(struct stage *s, const char *worker, uint64_t generation);

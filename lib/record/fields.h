@@ -41,6 +41,7 @@ struct field {
 
 /* -1: a field is missing or wrong, err says which (ERROR_DATA). */
 int fields_read(const struct field *table, const struct record *r, void *to, struct error *err);
+/* Writes the fields of *from, in the order of the table. */
 void fields_write(const struct field *table, struct record_out *o, const void *from);
 
 /* A time as FIELD_TIME writes it: rounded to milliseconds. */

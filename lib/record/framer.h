@@ -48,6 +48,7 @@ enum framer_found { FRAMER_LONG = -1, FRAMER_MORE = 0, FRAMER_LINE = 1 };
  * FRAMER_LONG: with its newline it has more than max bytes; nothing was taken. Not while a payload
  * is due. */
 enum framer_found framer_line(struct framer *f, size_t max, const char **line, size_t *len);
+/* Whether a whole line is there. */
 int framer_has_line(const struct framer *f);
 
 /* Call when the last line announced a payload. */

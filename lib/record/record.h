@@ -67,6 +67,7 @@ int record_first(struct record *r, const char *text, size_t len, struct error *e
 
 /* The value of key, or NULL. */
 const char *record_get(const struct record *r, const char *key);
+/* Whether r is of this type. */
 int record_is(const struct record *r, const char *type);
 
 /* A field that must be there (ERROR_DATA otherwise, naming the key and the offending value). */
@@ -94,6 +95,7 @@ struct record_out {
 	int overflow;
 };
 
+/* Begins a record in data[max], which must stay until record_end(). */
 void record_begin(struct record_out *o, char *data, size_t max, const char *type);
 void record_add(struct record_out *o, const char *key, const char *value); /* encodes */
 void record_add_u64(struct record_out *o, const char *key, uint64_t value);

@@ -213,6 +213,7 @@ void piece_unlink(struct piece_list *list, struct piece *p);
 /* Reserves memory. After this, piece_new() can be called count times, the table of ids has room for
  * those, and count shards can be cut. */
 int piece_prepare(struct queue *q, size_t count);
+/* A piece from the reserved memory, all zero. */
 struct piece *piece_new(struct queue *q);
 uint64_t piece_left(const struct piece *p);
 /* Notes that there will be other pieces of the same shard. Needs piece_prepare(1). */
@@ -221,6 +222,7 @@ void piece_share(struct queue *q, struct piece *p);
 void piece_apply(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
 /* All positions that remain are in the model; p is gone afterwards. */
 void piece_finish(struct queue *q, struct piece *p);
+/* Puts p into the worker's hand; its lease begins. */
 void piece_take(struct queue *q, struct piece *p, struct worker *w);
 /* Takes p out of the hand: to the end of the queue, or, with is_held, out of the queue. */
 void piece_return(struct queue *q, struct piece *p, int is_held);
@@ -229,7 +231,9 @@ void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t 
 /* Takes p out of the hand for a rollback: it is handed out before fresh shards. */
 void piece_roll_back(struct queue *q, struct piece *p);
 void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out);
+/* Tells the watcher of the queue that p's state has changed. */
 void piece_changed(const struct queue *q, const struct piece *p);
+/* The lease of p begins again. */
 void piece_renew(struct queue *q, struct piece *p);
 
 #endif

@@ -83,12 +83,15 @@ int service_may_change(struct service *s, struct request *rq, size_t bytes);
 /* To be called after a change, before its answer. With --sync always the change goes to the disk
  * now or, if is_loose, to the kernel. rq is the request that made it; NULL: a lease. */
 void service_changed(struct service *s, struct request *rq);
+/* Ends the service with this error: nothing is acknowledged any more. */
 void service_set_fatal(struct service *s, const struct error *err);
 void service_adopt(struct service *s, struct queue *q); /* from now on s owns it */
 void service_write_state(void *service, void (*line)(void *arg, const char *line, size_t len),
 			 void *arg);
 
 /* ---- wait.c ---- */
+/* Hold the answer back until there is something to say, for so many seconds at most: then the
+ * answer says so. */
 void wait_for_piece(struct service *s, struct request *rq, const struct queue_change *asked,
 		    int is_here, double seconds);
 void wait_for_end(struct service *s, struct request *rq, double seconds);
@@ -110,11 +113,13 @@ int verb_try_get(struct service *s, struct request *rq, const struct queue_chang
 void reads_put_stat(struct service *s, struct request *rq);
 /* Tells a transition to all who watch. */
 void watch_change(void *service, uint64_t id, enum queue_state state, const char *worker);
+/* Tells all who watch that another state was loaded. */
 void watch_load(struct service *s);
 
 /* ---- moves.c: rows that go to another partition ---- */
 /* Plans moves if they are due, and drops those that took too long. */
 void moves_plan(struct service *s);
+/* Whether some planned move is neither done nor dropped. */
 int moves_are_open(const struct service *s);
 /* Answers with the moves of this worker. 0: it has none, and no answer was given. even_none: it is
  * answered in any case. */

@@ -31,6 +31,8 @@ struct peer_options {
 	size_t output_bytes_max; /* peer_send() refuses beyond this; 0: 64 MiB */
 };
 
+/* Begins to connect at once. Options are copied, and path and owner are borrowed. NULL: no
+ * memory. */
 struct peer *peer_new(struct event_base *base, const struct peer_options *options);
 void peer_free(struct peer *p); /* open requests are told; `down` is not called; NULL is fine */
 int peer_is_up(const struct peer *p);

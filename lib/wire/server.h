@@ -147,6 +147,7 @@ struct payload *request_payload(struct request *rq);
 /* Aligned to 8 at least. Memory that the client has mapped may change while it is read: copy what
  * is checked and then used. */
 const void *payload_data(const struct payload *p);
+/* Its length in bytes. */
 size_t payload_bytes(const struct payload *p);
 /* Whether it lies in memory that the client can still write. */
 int payload_is_shared(const struct payload *p);
@@ -189,6 +190,7 @@ void request_bad(struct request *rq, const struct error *err);
 void request_defer(struct request *rq, void (*cancelled)(struct request *rq, void *arg), void *arg);
 
 /* ---- a connection ---- */
+/* A pointer of the owner's for each connection; NULL at first. */
 void connection_set_user(struct connection *c, void *user);
 void *connection_user(const struct connection *c);
 uint64_t connection_number(const struct connection *c); /* never given twice */

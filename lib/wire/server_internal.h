@@ -156,10 +156,13 @@ void server_look_later(struct server *s); /* sets the timer that looks at unfini
 struct connection *connection_new(struct server *s, int fd);
 void connection_free(struct connection *c); /* tells requests and owner */
 void connection_flush(struct connection *c);
+/* Notes that c has something to do at the end of this turn: writing, or other events to wait
+ * for. */
 void connection_mark_dirty(struct connection *c);
 void connection_end(struct connection *c);  /* reads no more, answers what was asked */
 void connection_lose(struct connection *c); /* the other side is gone, or as good as */
 void connection_watch(struct connection *c);
+/* Whether no further request of c may be taken now. */
 int connection_must_pause(const struct connection *c);
 
 /* input.c */
@@ -192,6 +195,7 @@ void verbs_free(struct verb_table *t);
 struct verb_entry *verbs_find(struct verb_table *t, const char *name);
 /* The first required key that r lacks, or NULL. */
 const char *verbs_missing(const struct verb_entry *v, const struct record *r);
+/* Whether it is the built-in verb `map`. */
 int verbs_is_map(const struct verb_entry *v);
 
 #endif

@@ -57,6 +57,7 @@ struct conversation {
 	int aside_refused;
 };
 
+/* Whether *stop is set. */
 int conversation_stopped(const struct conversation *c);
 
 /* Connects, or gives up at the deadline (clock_mono()). c->options are set. */
@@ -70,6 +71,8 @@ int conversation_incarnation(const struct conversation *c, uint64_t *incarnation
 /* Begins a request with worker=, generation= and incarnation=, in line[RECORD_LINE_MAX]. */
 void conversation_begin(const struct conversation *c, struct record_out *o, char *line,
 			const char *type);
+/* Sends a request; at most CONVERSATION_OPEN_MAX may be without an answer. payload stays where it
+ * is until the answer has come. */
 int conversation_ask(struct conversation *c, struct record_out *o, const void *payload,
 		     size_t bytes, struct error *err);
 /* The same when no other request is open and nobody wants the answer: it is not repeated, and a

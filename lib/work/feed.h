@@ -27,11 +27,13 @@ struct feed_options {
 int feed_new(struct feed **out, const struct feed_options *options, struct error *err);
 void feed_free(struct feed *f); /* NULL is fine */
 
+/* Adds a piece, which is copied. ERROR_OS: no memory. */
 int feed_add(struct feed *f, const struct piece *p, struct error *err);
 /* Whether a piece with this id was added and has rows that were not taken. */
 int feed_knows(struct feed *f, uint64_t id);
 /* Rows added and not yet taken. */
 uint64_t feed_held(struct feed *f);
+/* From the next batch on, batches have this size. */
 void feed_resize(struct feed *f, uint64_t size);
 /* The servers have this map now: batches that are not ready yet follow it. */
 void feed_follow(struct feed *f, const struct map *map);

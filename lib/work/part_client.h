@@ -44,6 +44,7 @@ struct part_answer {
 	uint64_t iteration; /* to which the parameters belong */
 };
 
+/* Connects, and shares memory with the part. Results as of conversation.h. */
 int part_client_connect(struct part_client *p, double deadline, struct error *err);
 void part_client_close(struct part_client *p);
 void part_client_free(struct part_client *p); /* what it points to */
