@@ -21,7 +21,7 @@
 
 #define FILES_BESIDE 512 /* so many files a process may have open besides parts */
 
-/* more threads would only wait for memory and disk */
+/* More threads would only wait for memory and disk. */
 #define TEAM_MAX 16u
 
 struct ckpt {

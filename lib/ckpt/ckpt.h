@@ -32,7 +32,7 @@
 #define CKPT_BUCKETS 4096
 #define CKPT_NAME_MAX 65
 #define CKPT_FILE_NAME_MAX 512
-/* a line of MANIFEST: each byte of a name may be written as three */
+/* A line of MANIFEST: each byte of a name may be written as three. */
 #define CKPT_FILE_LINE_MAX 2048
 #define CKPT_SAVED_MAX 1100
 #define CKPT_PATH_MAX 4096
@@ -209,7 +209,7 @@ struct ckpt_pruning {
 	const char *const *damaged;
 	/* Path or name of one that is known to be whole; NULL: none is. */
 	const char *good;
-	/* called with the name of each that was removed; or NULL */
+	/* Called with the name of each that was removed; or NULL. */
 	void (*removed)(const char *name, void *arg);
 	/* Called for damage in those that are newer than the newest whole one; or NULL. */
 	part_bad_fn *bad;

@@ -72,7 +72,7 @@ static int part_read_take_block(struct part_reader *p, const struct record *r,
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->block[s->count++] = (struct block){*b, at, p->blocks++};
 	p->longest_bytes = (size_t)most(p->longest_bytes, sizeof(float) * b->count);
-	/* a damaged one may be longer */
+	/* A damaged block may be longer. */
 	p->longest_bytes = (size_t)most(p->longest_bytes, stream_block_bytes(b));
 	*end += stream_block_bytes(b);
 	return 0;

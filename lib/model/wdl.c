@@ -37,7 +37,7 @@ struct block {
 	struct model_batch batch;
 	size_t begin;                   /* its first row in the batch */
 	float *z;                       /* [rows] */
-	/* outputs of the layers; the first layer's are in first.h */
+	/* Outputs of the layers; the first layer's are in first.h. */
 	float *layer[MODEL_HIDDEN_MAX];
 	float *back[2];                 /* gradients by the outputs of the others, taking turns */
 };

@@ -43,7 +43,8 @@ int store_empty(struct store *s, struct error *err);
 /* Moves the dense parameters, without slots, to memory that other processes may map for reading;
  * only this process can write there. store_dense() stays the same. */
 int store_share(struct store *s, struct error *err);
-/* it belongs to s; store_dense_count() floats; -1: none */
+/* The memory of the dense parameters, store_dense_count() floats; it belongs to s. -1: not
+ * shared. */
 int store_shared_fd(const struct store *s);
 /* Call this before a fork whose child writes the parameters, as shared memory would change while
  * the child reads it. From now on store_write() takes values from a copy, until the parent calls

@@ -200,7 +200,7 @@ int stream_complete(const struct stream_reader *s, struct error *err);
 
 /* After the first record. */
 const struct stream_shape *stream_get_shape(const struct stream_reader *s);
-/* values of its blocks so far */
+/* How many values the blocks of a section have had so far. */
 uint64_t stream_total(const struct stream_reader *s, size_t section);
 const char *stream_get_note(const struct stream_reader *s, const char *key); /* or NULL */
 /* Key and value of the i-th note; NULL behind the last. */

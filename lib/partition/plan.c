@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-/* How far apart the traversals since the last reset are: the greatest difference of given / rows. */
+/* How far apart the traversals since the last reset are: the greatest difference of given /
+ * rows. */
 static double partitions_gap(const struct partitions *p)
 {
 	double most = 0, least = 0;
@@ -84,7 +85,7 @@ void partitions_shares(const uint64_t *rows, const uint64_t *given, size_t count
 		done = upto;
 		last = i;
 	}
-	/* all have their minimum: the rest goes to the one that hands out most */
+	/* All have their minimum: the rest goes to the one that hands out most. */
 	if (last == count)
 		for (size_t i = last = 0; i < count; i++)
 			last = given[i] > given[last] ? i : last;

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define EARLY_MAX 65536 /* workers */
-/* ranges of one that do not touch; a worker goes through its gradient in order */
+/* Ranges of one gradient that do not touch. A worker goes through its gradient in order. */
 #define RANGES_MAX 4096
 
 struct range {

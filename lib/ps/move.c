@@ -578,7 +578,7 @@ void move_prepare(struct ps *p, const struct order *o, const struct order_answer
 	struct ps_move *m;
 	struct error err = {0};
 
-	/* a repeated order: the attempt has ended, or is prepared */
+	/* A repeated order: the attempt has ended, or is prepared. */
 	if (o->attempt <= p->attempt) {
 		move_refuse(o, a, "move", "attempt %llu is over", (unsigned long long)o->attempt);
 		return;

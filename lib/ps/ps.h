@@ -81,12 +81,12 @@ const char *ps_boot(const struct ps *p);
 
 /* What a lead in the same process adds. Set before ps_take() and ps_start(). */
 struct ps_more {
-	/* 0: something is under way that can't be handed over; asked again soon */
+	/* 0: something is under way that can't be handed over; asked again soon. */
 	int (*ready)(void *owner);
 	int (*give)(void *owner, struct call *c, struct error *err);
 	/* Takes a record that ps does not know. */
 	int (*take)(void *owner, const struct record *r, struct call *c, struct error *err);
-	/* a pull has come, so its worker lives; may be NULL */
+	/* A pull has come, so its worker lives. May be NULL. */
 	void (*seen)(struct request *rq, void *owner);
 	void *owner;
 	/* The map has changed, so the greeting must change, too (ps_part()). NULL: nothing to

@@ -143,7 +143,7 @@ void ps_handover_stop(struct ps *p);
  * served until the heir says that it has everything, or is gone. If it has, the server's loop
  * ends. */
 void ps_on_take_over(struct request *rq, void *ps);
-/* one that comes here is from a client that got nothing */
+/* One that comes here is from a client that got nothing. */
 void ps_on_taken(struct request *rq, void *ps);
 
 /* pull.c */

@@ -85,7 +85,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
  * journal_is_broken(). */
 int journal_compact_end(struct journal *j, struct error *err);
 
-/* enough for a change's line (except a settle's) and its SCAN_MARK */
+/* Enough for a change's line (except a settle's) and its SCAN_MARK. */
 #define JOURNAL_LINE_BYTES 256
 
 #endif

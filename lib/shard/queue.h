@@ -131,7 +131,7 @@ struct queue_change {
 };
 
 enum queue_kind_flags {
-	/* a worker says it, with a generation in force; the first field is its name */
+	/* A worker says it, with a generation in force; the first field is its name. */
 	QUEUE_BY_WORKER = 1,
 	QUEUE_COUNTS = 2,    /* it says that rows are in the model */
 	QUEUE_FENCES = 4,    /* a generation may end */
@@ -177,7 +177,7 @@ struct queue_settlement {
 	uint64_t number, iteration, incarnation;
 	uint64_t term;    /* the lead's term; 0: it has none */
 	int is_whole;     /* 1: if a range to be applied is refused, none is carried out */
-	/* a word that the lead chooses, an id; NULL: none. See queue_committed(). */
+	/* A word that the lead chooses, an id; NULL: none. See queue_committed(). */
 	const char *note;
 };
 struct queue_range {
@@ -229,7 +229,7 @@ int queue_next_expiry(const struct queue *q, double *mono);
 
 /* ---- telling ---- */
 struct queue_stat {
-	/* the oldest that is not finished; if all are: their number */
+	/* The oldest that is not finished; if all are: their number. */
 	uint64_t epoch;
 	uint64_t todo, doing, done, held; /* pieces */
 	uint64_t shards, shards_done;     /* whole shards, all epochs together */

@@ -44,12 +44,12 @@ struct piece {
 	struct whole *whole; /* NULL: the shard was never cut */
 	struct lane *lane;   /* where it will wait if it comes back */
 	struct worker *worker;                 /* QUEUE_DOING only */
-	/* of the list it is in: a hand, a lane's list, or held */
+	/* Of the list it is in: a hand, a lane's list, or held. */
 	struct piece *prev, *next;
 	int is_first;                          /* it is in its lane's `first` */
 	struct piece *lease_prev, *lease_next; /* QUEUE_DOING only */
 	double lease_from;                     /* monotonic */
-	/* since when it is in this state; seconds since 1970 */
+	/* Since when it is in this state; seconds since 1970. */
 	double at;
 	uint32_t deaths;
 	uint32_t returns;
@@ -105,7 +105,7 @@ struct queue {
 	/* Where shards come from (source.c): epochs, or partitions of the workers' own rows. */
 	uint64_t cursor;          /* shards handed out at least once */
 	uint64_t next_id;         /* >= total */
-	/* ids that a rollback skipped; seeds are computed as if it had not */
+	/* Ids that a rollback skipped; seeds are computed as if it had not. */
 	uint64_t skipped;
 	struct shard_order order[SHARD_ORDERS]; /* the one that was used last comes first */
 	struct epoch *first_epoch, *last_epoch;

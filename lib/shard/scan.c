@@ -59,7 +59,7 @@ static enum tail judge_tail(const char *data, size_t at, size_t size, uint32_t c
 		return TAIL_DAMAGED; /* a whole line, but not the one that was written */
 	size_t behind = zeros_end(data, zero, size), content;
 	uint32_t sum;
-	/* nothing follows but zeros: it is empty, or the beginning of a line */
+	/* Nothing follows but zeros: it is empty, or the beginning of a line. */
 	if (behind == size) {
 		if (zero == at)
 			return TAIL_CLEAN;
@@ -92,7 +92,7 @@ int scan_lines(const char *data, size_t size, const char *place,
 	       int (*line)(void *arg, const char *line, size_t len, struct error *err), void *arg,
 	       struct scan *out, struct error *err)
 {
-	/* whole: up to the last complete group; now: up to here */
+	/* whole: up to the last complete group. now: up to here. */
 	struct scan whole = {0}, now = {0};
 	for (;;) {
 		size_t end = scan_find(data, now.end, size, '\n'), len = end - now.end, content;

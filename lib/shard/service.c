@@ -19,7 +19,7 @@
 #define GATHER_GAP 4.0   /* gathering ends after 1/4 of a commit's time without a request */
 #define GATHER_LIMIT 2.0 /* and in any case after 1/2 of a commit's time */
 #define SYNC_SECONDS_MAX 0.001 /* a longer commit was held up by others */
-/* between attempts to write down the end of a lease on a full disk */
+/* Between attempts to write down the end of a lease on a full disk. */
 #define RETRY_SECONDS 1.0
 
 void service_clock(struct service *s)
@@ -127,7 +127,7 @@ void service_changed(struct service *s, struct request *rq)
 	if (rq && !s->is_loose)
 		count_client(s, request_connection(rq));
 	if (s->options.sync == JOURNAL_ALWAYS && service_write_down(s, &err) != 0)
-		/* the flush hook ends the server before an answer is sent */
+		/* The flush hook ends the server before an answer is sent. */
 		service_set_fatal(s, &err);
 }
 
@@ -492,7 +492,7 @@ int service_end(struct service *s, struct error *err)
 	if (!queue_loose(s->queue)[0] || s->is_lost || s->options.sync == JOURNAL_OFF)
 		return 0;
 	if (service_make_room(s, JOURNAL_LINE_BYTES, err) != 0)
-		/* no line: `loose` says too much then, which does no harm */
+		/* No line: `loose` says too much then, which does no harm. */
 		return journal_is_broken(s->journal) ? -1 : 0;
 	struct queue_change c = {0};
 	queue_make(s->queue, queue_kind("loose"), &c, NULL);

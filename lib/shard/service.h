@@ -28,7 +28,7 @@ struct service_options {
 	const char *socket;
 	const char *dir; /* of the journal */
 	enum journal_sync sync;
-	/* bytes of changes after which the journal is begun anew */
+	/* Bytes of changes after which the journal is begun anew. */
 	uint64_t compact_bytes;
 	struct queue_parameters parameters; /* those that were not given have their defaults */
 	uint64_t retries;

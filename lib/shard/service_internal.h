@@ -53,7 +53,7 @@ struct service {
 	/* Commits are numbered from 1. The user pointer of a connection is the number of the commit
 	 * of its last change. */
 	uintptr_t commit;
-	/* clients with changes in this commit, and in the last one */
+	/* Clients with changes in this commit, and in the last one. */
 	size_t clients, clients_before;
 	size_t clients_back;            /* of clients_before, how many have changes in this one */
 	double sync_seconds;            /* how long a commit took lately */

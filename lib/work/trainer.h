@@ -28,7 +28,7 @@ struct trainer_options {
 	const char *drag;     /* NULL: none */
 	struct dataset *dataset; /* only the reading thread's until trainer_free() */
 	const struct model_spec *spec;
-	/* NULL, or: the data are a partition, and rows that come to it are kept here */
+	/* NULL, or: the data are a partition, and rows that come to it are kept here. */
 	const char *spill;
 	const char *peers;    /* NULL, or: rows may move, and the workers' rows sockets are here */
 	const char *const *paths; /* of the dataset, for giving rows of it to other workers */
