@@ -38,8 +38,9 @@
 #define CKPT_PATH_MAX 4096
 
 struct ckpt_file {
-	char name[CKPT_FILE_NAME_MAX]; /* an id; of a foreign one a path, in the directory unless it
-					  begins with a slash */
+	/* An id. In a foreign checkpoint it is a path, which is in the directory unless it begins
+	 * with a slash. */
+	char name[CKPT_FILE_NAME_MAX];
 	uint64_t bytes;
 	uint64_t sum; /* XXH3, 64 bits, seed 0, of the whole file */
 	uint16_t next; /* next in its bucket: number of the file, from 1; 0: none */
@@ -58,7 +59,7 @@ struct ckpt_manifest {
 	uint64_t iteration, incarnation;
 	double at;      /* seconds since 1970 */
 	int64_t epoch;  /* -1: not known */
-	char base[CKPT_NAME_MAX]; /* of the base (a directory beside it); "": none */
+	char base[CKPT_NAME_MAX]; /* name of the base, a directory beside it; "": none */
 	uint64_t base_sum;        /* checksum of the base's MANIFEST */
 	uint64_t sum;             /* after reading: checksum of MANIFEST itself */
 	int foreign;    /* the parameters are files of trainers that are not ours: no parts */

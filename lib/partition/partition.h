@@ -4,20 +4,19 @@
  * generations and the journal are in lib/shard.
  *
  * A partition is a ring of runs of rows.  Rows are handed out from its front and go to its end,
- * with `times` one higher.  When all rows were handed out, a pass is over and the next one
- * begins.  So no worker waits for others.  `times` does not count a row that comes back and is
- * handed out again: once all that was handed out is in the model, it says how often the row is in
- * the model.
+ * with `times` one higher.  When all rows were handed out, a pass is over and the next one begins.
+ * So no worker waits for others.  `times` does not count a row that comes back and is handed out
+ * again: once all that was handed out is in the model, it says how often the row is in the model.
  *
  * The budget is EPOCHS * N rows in all.  One of them is reserved for each row that was never handed
  * out.  So at the end exactly EPOCHS * N rows are in the model, and each row at least once.
  *
  * A move gives runs of one partition to another, in one step.  Rows that the giver had not yet
- * handed out in its pass are handed out by the receiver in its current one; the others wait
- * for its next pass. So a move makes no row be left out or come twice.  The rows that come are
+ * handed out in its pass are handed out by the receiver in its current one; the others wait for its
+ * next pass.  So no row is left out or comes twice because of a move.  The rows that come are
  * spread evenly among those that are there; as one block, they would fill whole batches.  (Only the
- * last pass of a job is not whole: near the end of the budget, rows that were handed out
- * before are skipped.)
+ * last pass of a job is not whole: near the end of the budget, rows that were handed out before are
+ * skipped.)
  */
 #ifndef PACELINE_PARTITION_PARTITION_H
 #define PACELINE_PARTITION_PARTITION_H

@@ -29,7 +29,7 @@
 #define WARM_BYTES ((size_t)1 << 20) /* asked for at once: other calls for memory wait meanwhile */
 #define NICER 10
 #define SPARE_SECONDS 1.0     /* memory is kept so long for the next piece */
-#define SPARE_PART 8          /* room for rows that are made meanwhile: one part in so many more */
+#define SPARE_PART 8          /* an eighth more room, for rows that are made meanwhile */
 #define SPARE_BYTES 65536
 #define MAP_TEXT_MAX (1u << 20)
 

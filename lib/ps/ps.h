@@ -32,8 +32,8 @@ struct ps_options {
 	int bsp;               /* pushes for an iteration that is over are dropped */
 	int naive_mean;        /* for comparison: store_naive_mean() of each unit */
 	struct store *store;   /* borrowed */
-	const char *drag;      /* file with a `drag` record, read before each unit; NULL */
-	const char *monitor;   /* socket for `bpt` records; NULL */
+	const char *drag;      /* file with a `drag` record, read before each unit; NULL: none */
+	const char *monitor;   /* socket for `bpt` records; NULL: none */
 	uint64_t report_every; /* units */
 	double report_seconds; /* or this long, whichever comes first; 0: by units only */
 	/* A replica instead of a part: it is part 0 of 1, and one of `replicas`. */
@@ -42,7 +42,8 @@ struct ps_options {
 	const char *const *hosts;       /* host of replica i, as fabricd knows it */
 	size_t hosts_count;
 	const char *memory;             /* directory for the last cut in memory; NULL: none */
-	int keeper;                     /* process that holds it (base/keep.h); -1: none */
+	/* Socket of the process that holds it (base/keep.h); -1: none. */
+	int keeper;
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
 	int empty;                      /* it has no parameters yet, but others have them */
 };
@@ -54,7 +55,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 /* To be called after server_new(): starts timers and the monitor. */
 int ps_start(struct ps *p, struct server *server, struct error *err);
 /* Ends the monitor and the writer of a checkpoint. The order is ps_stop(), server_free(), which
- * ends the requests, and ps_free(). NULL is fine for both. */
+ * ends the requests, and ps_free(). NULL is fine for ps_stop() and ps_free(). */
 void ps_stop(struct ps *p);
 void ps_free(struct ps *p);
 

@@ -60,12 +60,12 @@ enum queue_result {
 	QUEUE_WAIT,     /* nothing to hand out now, as others have it */
 	QUEUE_END,      /* all done or held */
 	QUEUE_REPEATED, /* it was the last settle, again */
-	QUEUE_FENCED,
-	QUEUE_BAD,
+	QUEUE_FENCED, /* its generation, incarnation or term is not in force */
+	QUEUE_BAD, /* a request that makes no sense */
 	QUEUE_UNKNOWN_WORKER,
-	QUEUE_UNKNOWN_SHARD,
-	QUEUE_NOT_YOURS,
-	QUEUE_MEMORY
+	QUEUE_UNKNOWN_SHARD, /* no such shard was handed out */
+	QUEUE_NOT_YOURS, /* it is in another's hand, or in none */
+	QUEUE_MEMORY /* out of memory */
 };
 /* "fenced", "bad-request", ...: the code= of an err answer. */
 const char *queue_result_code(enum queue_result result);
@@ -84,8 +84,8 @@ const struct queue_parameters *queue_parameters(const struct queue *q);
  * leases. */
 void queue_clock(struct queue *q, double at, double mono);
 
-uint64_t queue_retries(const struct queue *q);
-double queue_lease(const struct queue *q);
+uint64_t queue_retries(const struct queue *q); /* deaths until a piece is held; 0: never */
+double queue_lease(const struct queue *q); /* seconds; 0: leases do not end */
 /* The boot of this machine in which lines may be lost; "": none may be lost. */
 const char *queue_loose(const struct queue *q);
 
