@@ -199,7 +199,7 @@ static const char check_script[] =
 	"echo paceline-host $(nproc) $(sed -n 's/^MemTotal: *\\([0-9]*\\).*/\\1/p' /proc/meminfo) "
 	"$sees";
 
-/* Whether its data and its kit are there. */
+/* Begins to check whether its data and its kit are there. */
 static void more_hosts_check(struct sup_more_host *m)
 {
 	struct supervisor *s = m->sup;

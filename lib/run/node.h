@@ -76,7 +76,7 @@ void sup_node_want(struct sup_node *n);
 void sup_node_stop(struct sup_node *n, int signal);
 /* Ends it with SIGKILL; it comes back, and this is no failure of its own. */
 void sup_node_kill(struct sup_node *n);
-/* The same with this signal. 0: it was told to end already. */
+/* The same with this signal. signal 0: it was told to end already. */
 void sup_node_renew(struct sup_node *n, int signal);
 /* It has ended in a way that would only be repeated: the job fails, or does without it. */
 void sup_node_failed(struct sup_node *n);
