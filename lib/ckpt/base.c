@@ -146,7 +146,7 @@ static int is_own(const struct own_keys *o, uint32_t key)
 	return i < o->first[bucket + 1];
 }
 
-/* ---- the base's rows, but for those ---- */
+/* ---- the base's rows that the checkpoint lacks ---- */
 
 struct others {
 	const struct stream_taker *taker;

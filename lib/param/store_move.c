@@ -17,7 +17,8 @@
 #define FIND_GROUP 256
 #define BUCKET_ROWS 256
 #define BUCKET_SHIFT_MIN 12 /* of 32 bits: 2^20 buckets at most */
-#define PLACES_GROWTH 8     /* when rows are so many times as many, buckets are made anew */
+/* The buckets are made anew when there are so many times as many rows. */
+#define PLACES_GROWTH 8
 
 /* ---- giving ---- */
 

@@ -146,7 +146,7 @@ struct queue_kind {
 };
 
 /* hello, get, done, progress, back, bye, fail, release, expire, set, migrate, move, moved, drop,
- * loose, time, term; NULL: it is none. */
+ * loose, time, term; NULL: there is no such kind. */
 const struct queue_kind *queue_kind(const char *type);
 /* QUEUE_OK: the change holds now; the log got a line if it is new. Else nothing changed. */
 enum queue_result queue_make(struct queue *q, const struct queue_kind *kind, struct queue_change *c,

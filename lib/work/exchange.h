@@ -36,7 +36,7 @@ struct exchange_push {
 	uint64_t sequence, iteration;
 	uint64_t size;     /* samples of a whole batch: the last one may be shorter */
 	double loss;       /* sum over the samples */
-	int no_loss;       /* there is none */
+	int no_loss;       /* the loss is not known */
 	double time;       /* seconds of this batch, without waiting */
 	double speed, mem; /* predicted for the next batch; memory in use, 0..1. 0: not known */
 };

@@ -1,6 +1,7 @@
 /*
- * feed: see feed.h.  One lock; the thread leaves it only while it reads a piece or fills a batch
- * (busy), and whoever wants to change what that depends on waits until it is back.
+ * feed: see feed.h.  There is one lock.  The thread releases it only while it reads a piece or
+ * fills a batch (busy); to change anything on which that depends, the trainer waits until it has
+ * ended.
  *
  * Two cursors run over the list of pieces: `cut`, behind the last row that is in a batch, and
  * `taken`, behind the last row that the trainer has.  Pieces before `taken` are freed.

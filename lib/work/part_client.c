@@ -2,8 +2,8 @@
  * part_client: see part_client.h.
  *
  * The shared memory holds, in this order: parameters (dense, rows), the keys that are pulled, and a
- * push (dense, keys, rows).  Must never write to a push before its answer: until then the server
- * may not have taken its copy, or, a replica, sums it where it lies.
+ * push (dense, keys, rows).  It must never write to a push before its answer: until then a server
+ * may not have copied it, and a replica may be reading it.
  */
 #include "work/part_client.h"
 

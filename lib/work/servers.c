@@ -1,5 +1,6 @@
-/* servers: see servers.h. The lead is part 0: it stages its part and is told the rest in one push.
- * What is not answered for good stays where it is: it may have to be cut anew, by another map. */
+/* servers: see servers.h. The lead is part 0: one push both gives it its own gradients and tells it
+ * of the others. A push stays where it is until it is answered for good: it may have to be divided
+ * again, by another map. */
 #include "work/servers.h"
 
 #include "base/clock.h"
