@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* How far apart the traversals since the last reset are: the greatest difference of given /
+/* How far apart the passes since the last reset are: the greatest difference of given /
  * rows. */
 static double partitions_gap(const struct partitions *p)
 {
