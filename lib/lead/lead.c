@@ -1,6 +1,6 @@
 /*
  * The gate's effects carried out: answers, orders to the parts.  The gate decides; this sends.
- * Nothing is repeated here but what the gate asks for again.
+ * Nothing is repeated here, unless the gate asks for it again.
  */
 #include "lead/lead_internal.h"
 
@@ -375,7 +375,7 @@ void lead_stop(struct lead *l)
 {
 	if (!l)
 		return;
-	l->broken = 1; /* peers tell their open requests now: nothing is to follow from it */
+	l->broken = 1; /* requests that are open to peers end now: nothing must follow from that */
 	lead_move_stop(l);
 	lead_rebalance_stop(l);
 	lead_cut_stop(l);

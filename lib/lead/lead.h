@@ -38,7 +38,7 @@ struct lead_options {
 	/* BSP: sizes at every barrier, see solve/balance.h; gate.balance is the lead's then. */
 	const char *balance_method; /* NULL: as the workers have them */
 	uint64_t balance_batch;     /* samples of an iteration */
-	uint64_t balance_least;     /* of a worker in one, at least */
+	uint64_t balance_least;     /* of a worker in an iteration, at least */
 	const char *balance_log;    /* file for `balance` records; NULL: none */
 	double hung_seconds;        /* a member that owes a push for so long (or for PULSE_TIMES its
 				       usual time, if that is longer) leaves; 0: never */
@@ -61,7 +61,7 @@ void lead_closed(struct connection *c, void *lead);
 /* Another request came from a worker to a part in this process: the worker is there. */
 void lead_seen(struct request *rq, void *lead);
 
-/* ---- handing over to another process, with what a part in this one has ---- */
+/* ---- handing over to another process, together with the part in this one ---- */
 
 int lead_can_go(void *lead); /* 0: a cut is being made; ask again soon */
 int lead_give(void *lead, struct call *heir, struct error *err);

@@ -53,7 +53,7 @@ void lead_cut_fail(struct lead *l, const char *place, const char *why)
 	c->failed = 1;
 }
 
-/* Who writes a file each: of replicas one writes all parameters. */
+/* How many files are written: one of each part; of replicas one writes all parameters. */
 static size_t files_of(const struct lead *l)
 {
 	return l->replicas ? 1 : lead_parts_count(l->parts);
@@ -167,7 +167,7 @@ static int commit_fill(struct lead *l, struct commit *k, struct error *err)
 	return m->foreign ? lead_trainers_files(l, m, err) : add_parts(l, m, err);
 }
 
-/* It is a checkpoint now, or there is nothing of it. */
+/* The cut is over: the directory is a checkpoint now, or removed, or left without a manifest. */
 static void lead_cut_over(struct lead *l)
 {
 	struct cutting *c = &l->cut;
@@ -252,7 +252,8 @@ static void on_written(uint32_t part, const struct order_result *result, void *l
 	lead_cut_answered(l);
 }
 
-/* Makes the directory; its full name into out: shardd and the other servers may run elsewhere. */
+/* Makes the directory; out gets its full name, as shardd and the other servers may run in other
+ * directories. */
 static int lead_cut_make_dir(const char *dir, char out[CKPT_PATH_MAX], struct error *err)
 {
 	char parent[CKPT_PATH_MAX], name[CKPT_PATH_MAX];
@@ -264,10 +265,10 @@ static int lead_cut_make_dir(const char *dir, char out[CKPT_PATH_MAX], struct er
 		len--;
 	snprintf(name, sizeof name, "%.*s", (int)len, dir);
 	fs_dirname(name, parent, sizeof parent);
-	/* The commit syncs the names of those that are there. */
+	/* The names of directories that are there already are synced by the commit. */
 	if (access(parent, F_OK) != 0 && fs_make_dirs(parent, err) != 0)
 		return -1;
-	/* A name of its own: an older checkpoint is never written over. */
+	/* It must be new: an older checkpoint is never written over. */
 	if (mkdir(name, 0700) != 0)
 		return error_errno(err, 0, dir, "mkdir");
 	/* An absolute path stays as it is: its links are each host's own. */

@@ -38,7 +38,7 @@ static int give_told(uint32_t part, uint64_t iteration, uint64_t units, const ch
 			   text, head + bytes, err);
 }
 
-/* Where the other parts are, as they may not be those that an heir was told of. */
+/* Where the other parts are: they may be others than those that the heir was started with. */
 static int give_sockets(const struct lead *l, struct call *heir, struct error *err)
 {
 	size_t count = lead_parts_count(l->parts), len = 0;
@@ -96,7 +96,7 @@ static char *lead_handover_take_text(const struct record *r, struct call *c, uin
 
 static int take_total(struct lead *l, const struct record *r, struct error *err)
 {
-	uint64_t attempts = 0; /* of an earlier version */
+	uint64_t attempts = 0; /* an earlier version does not say it */
 	double time;
 
 	if (record_u64(r, "samples", 0, UINT64_MAX, &l->samples, err) != 0 ||
@@ -105,7 +105,7 @@ static int take_total(struct lead *l, const struct record *r, struct error *err)
 	    record_u64_opt(r, "attempts", 0, UINT64_MAX, &attempts, err) != 0)
 		return -1;
 	l->started = clock_mono() - time;
-	/* The parts have heard of these; our own begin lower where the clock was set back. */
+	/* The parts have seen these numbers; our own are lower if the clock was set back. */
 	if (l->attempts < attempts)
 		l->attempts = attempts;
 	return 0;
@@ -198,7 +198,7 @@ static void on_absent(void *lead)
 	lead_pump(l);
 }
 
-/* A member says something with each batch only: a few of those are waited for. */
+/* Members say something only once a batch: the time of a few batches is waited for. */
 static double members_seconds(const struct lead *l)
 {
 	double units = (double)(gate_iteration(l->gate) - l->started_at);

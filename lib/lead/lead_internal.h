@@ -1,8 +1,8 @@
-/* What the files of the lead share: lead.c (effects), lead_requests.c (verbs),
- * lead_settle.c (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_replica_cut.c
- * (those of replicas), lead_trainers.c (those of members that have the parameters), lead_balance.c
- * (batches at every barrier), lead_silent.c (members that do not move), lead_move.c (parameters that
- * move from part to part) and lead_handover.c (handing over). */
+/* What the files of the lead share: lead.c (effects), lead_requests.c (verbs), lead_settle.c
+ * (shardd), lead_replicas.c (replicas), lead_cut.c (checkpoints), lead_replica_cut.c (those of
+ * replicas), lead_trainers.c (those of members that have the parameters), lead_balance.c (sizes at
+ * every barrier), lead_silent.c (members that make no progress), lead_move.c (parameters that move
+ * from part to part), lead_rebalance.c (where these should be), lead_handover.c (handing over). */
 #ifndef PACELINE_LEAD_LEAD_INTERNAL_H
 #define PACELINE_LEAD_LEAD_INTERNAL_H
 
@@ -47,15 +47,15 @@ struct cutting {
 	int failed;
 	int is_left;       /* its directory stays, because somebody may still write in it */
 	size_t writing;    /* parts that have not answered */
-	double held;       /* when settlements were held */
-	double hold, fork; /* seconds */
+	double held;       /* since when nothing was settled */
+	double hold, fork; /* the seconds of that, and of the slowest fork */
 	uint64_t iteration;
 	char dir[CKPT_PATH_MAX];
 	char base[CKPT_NAME_MAX]; /* of a cut with only the rows that changed since base; or "" */
 	struct part_file *part; /* what each wrote */
 	struct told *told;      /* lead_trainers.c: members that were told to save */
 	size_t tolds;
-	struct timer *deadline; /* of those; NULL: there are parts, or replicas */
+	struct timer *deadline; /* for them; NULL: there are parts, or replicas */
 	struct aside *commit;   /* NULL: not yet */
 	char why[600];
 };
@@ -67,8 +67,8 @@ struct settling {
 	struct names fenced;
 	char why[200]; /* why it is not in force any more */
 	double sent;      /* when */
-	uint64_t answers; /* and what they took */
-	double seconds;
+	uint64_t answers; /* to all settles so far, */
+	double seconds;   /* and what these took */
 };
 
 /* What the parts are asked to hold. */
@@ -80,13 +80,13 @@ struct holding {
 /* Sizes at every barrier. */
 struct sizes {
 	struct balance *balance; /* NULL: none */
-	uint64_t sum;            /* of the last ones */
-	int warned;              /* that there are none */
-	int fd, lost;            /* of the log; -1: none */
-	char *text;              /* for it, of this barrier */
+	uint64_t sum;            /* of the sizes that were set last */
+	int warned;              /* that none could be set */
+	int fd, lost;            /* of the log, -1: none; a write to it has failed */
+	char *text;              /* for the log, of this barrier */
 	size_t text_len, text_room;
 	int whole; /* each barrier is logged, not only changes: the method remembers them */
-	int begun; /* the log says what is decided by */
+	int begun; /* the log has its first record, about the method */
 	uint64_t asked;
 	double seconds;
 };
@@ -97,14 +97,14 @@ struct lead {
 	struct gate *gate;
 	struct lead_parts *parts;
 	struct replicas *replicas; /* NULL: there are parts, or none */
-	uint64_t term;             /* then: 0: shardd has not given one yet */
-	uint64_t sums_broken;      /* then: with the fabric */
+	uint64_t term;             /* with replicas; 0: shardd has not given one yet */
+	uint64_t sums_broken;      /* with replicas: sums that broke off */
 	char boot[BOOT_ID_MAX];    /* of this process */
-	enum { TRAINERS_NONE, TRAINERS_HERE, TRAINERS_APART } trainers; /* all are in this boot */
+	enum { TRAINERS_NONE, TRAINERS_HERE, TRAINERS_APART } trainers; /* HERE: all in this boot */
 	struct peer *shards;
-	struct timer *again;  /* a settle that a full disk refused */
-	struct timer *begin;  /* members that were expected have not all come */
-	struct timer *absent; /* members that have not come back since a hand-over */
+	struct timer *again;  /* then shardd is asked again what it refused for now */
+	struct timer *begin;  /* then members that are expected are waited for no longer */
+	struct timer *absent; /* then those leave who have not come back since a hand-over */
 	int expecting;        /* `begin` was started, once */
 	int taken;            /* this lead is an heir */
 	struct pending *pendings;
@@ -113,7 +113,7 @@ struct lead {
 	struct watcher *watchers;
 	uint64_t samples; /* applied, by this lead and those before it since the start */
 	double started;
-	uint64_t started_at; /* which iteration */
+	uint64_t started_at; /* at which iteration */
 	struct holding holding;
 	uint64_t refusals; /* of pushes, by parts and shardd */
 	uint64_t told;     /* pushes with a loss */
@@ -125,7 +125,7 @@ struct lead {
 	struct cutting cut;
 	struct moving *moving; /* NULL: no parameters are being moved */
 	struct rebalance *rebalance; /* NULL: nobody has asked for it */
-	uint64_t attempts;     /* at that, by this lead and those before it */
+	uint64_t attempts; /* the last number of an order's attempt, also of leads before this */
 	int broken;
 	struct error error;
 };
@@ -149,7 +149,7 @@ void lead_names_put(struct lead *l, struct names *names, const char *worker);
  * and the lead is broken. */
 const char **lead_names_list(struct lead *l, const struct names *names, const char *why);
 
-/* lead_replicas.c: only if there are replicas, except the first three */
+/* lead_replicas.c: only if there are replicas, except the first four, _wait() and _are() */
 int lead_replicas_new(struct lead *l, struct error *err);
 int lead_replicas_start(struct lead *l, struct event_base *base);
 void lead_replicas_stop(struct lead *l);
@@ -185,9 +185,9 @@ int lead_trainers_start(struct lead *l, struct event_base *base);
 void lead_trainers_join(struct lead *l, const struct record *join); /* boot= */
 const char *lead_trainers_boot(const struct lead *l); /* as lead_parts_boot(), of all who joined */
 void lead_trainers_stop(struct lead *l);
-/* c->writing counts them; the answers that tell them follow. */
+/* Adds the members to those who write; they are told by the answers that follow. */
 void lead_trainers_cut(struct lead *l, const struct gate_effect *e);
-/* Tells the client of rq, before the answer to rq. */
+/* Tells the client of rq to save, before the answer to rq. */
 void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_effect *e);
 /* Whether it was told to save and has not answered yet. */
 int lead_trainers_saves(const struct lead *l, const char *worker, uint64_t generation);
@@ -223,7 +223,7 @@ void lead_move_look(struct lead *l); /* somebody came or went */
 int lead_move_is_busy(const struct lead *l);
 void lead_move_stop(struct lead *l);
 /* Moves parameters so that the present parts get these bounds; the request is answered as a move
- * is, followed by `peak`. */
+ * is, with peak= and busiest= besides. */
 void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak,
 		      const char *busiest);
 

@@ -2,19 +2,20 @@
  * Parameters move between the parts while training goes on: the map (param/map.h) becomes another
  * one, piece by piece.  A piece is one attempt, with a map of its own:
  *
- *     prepare   all parts and those who join: what goes where is found, room and connections are made
+ *     prepare   all parts, and those who join, find what goes where, make room, and connect
  *     rest      training goes on, at least for as long as the piece before this one held it up
  *     still     nothing is with the parts or shardd (the gate's STILL), and nothing follows
  *     give      givers send to receivers, who set it aside; all still have what they had
  *     adopt     the commit: from here on the map is in force, in this process' memory. Pushes under
  *               the old one are refused with code=map, and said again under the new one.
  *
- * Until the commit any refusal, lost connection or deadline ends the attempt: `cancel`, and the old map
- * goes on.  After it a part that can't adopt is a part that lacks what is committed: only a rollback
+ * Until the commit any refusal, lost connection or deadline ends the attempt: `cancel`, and the old
+ * map stays in force.  After it a part that can't adopt lacks what is committed: only a rollback
  * helps, as for apply.
  *
- * Each parameter moves once, to its last owner: pieces are cut from the moves of the bounds between
- * parts, those that go left first, from right to left, then those that go right, from left to right.
+ * Each parameter moves once, straight to its last owner.  A piece is a step of the bounds between
+ * parts: first of those that go left, from right to left, then of those that go right, from left to
+ * right.
  */
 #include "lead/lead_internal.h"
 
@@ -34,16 +35,16 @@
 #define GIVE_SECONDS 10.0    /* everybody waits meanwhile; and as long as a slow link needs: */
 #define GIVE_BYTES_SECOND 20e6
 #define ADOPT_SECONDS 60.0   /* a part is to say that it goes by the map in force */
-#define PIECE_BYTES ((uint64_t)1 << 20) /* the first one; where nobody says how long they are: */
+#define PIECE_BYTES ((uint64_t)1 << 20) /* the first, if the request says no size; then within: */
 #define PIECE_BYTES_MIN ((uint64_t)1 << 20)
 #define PIECE_BYTES_MAX ((uint64_t)64 << 20)
-#define HOLD_OF_UNIT 0.05    /* a piece is to hold up training for this share of a unit, */
+#define HOLD_OF_UNIT 0.05    /* a piece is to hold up training for this share of a unit, within: */
 #define HOLD_SECONDS_MIN 0.002
 #define HOLD_SECONDS_MAX 0.05
 #define TRIES 3
 #define AGAIN_SECONDS 0.2    /* after an attempt that failed */
-#define REST_HOLDS 1.0       /* after a piece, training goes on for so many times as long at least */
-#define REST_LOOK_SECONDS 0.002 /* whether a unit has closed */
+#define REST_HOLDS 1.0       /* after a piece, training goes on at least so many times as long */
+#define REST_LOOK_SECONDS 0.002 /* until the next look whether a unit has closed */
 #define REST_SECONDS_MAX 1.0 /* when no unit closes at all */
 
 enum stage {
@@ -51,14 +52,14 @@ enum stage {
 	MOVE_JOINING,   /* those who join are being connected */
 	MOVE_PREPARING,
 	MOVE_RESTING,   /* it is prepared; training goes on for a while after the piece before it */
-	MOVE_STILL,     /* the gate is asked */
+	MOVE_STILL,     /* the gate was asked to stand still */
 	MOVE_GIVING,
 	MOVE_ADOPTING,
 	MOVE_AGAIN      /* until the next attempt */
 };
 
-/* A server that is in the map, or is to be. Servers stand in one order, in which those that stay and
- * those that join are as the request has them. */
+/* A server that is in the map, or is to be. All of them stand in one order; those that stay and
+ * those that join are in it in the order of the request. */
 struct mover {
 	char *socket; /* "": this one */
 	int was;      /* it has been in the map when the move began */
@@ -67,7 +68,7 @@ struct mover {
 	uint32_t told; /* which part it was when the map was given */
 };
 
-/* Bounds between movers: of mover i and the one before it. */
+/* Where each mover begins: the bound between it and the one before it. */
 struct bounds {
 	uint64_t dense[MAP_PARTS_MAX + 1], key[MAP_PARTS_MAX + 1];
 };
@@ -172,7 +173,7 @@ static void lead_move_finish(struct lead *l)
 	lead_move_forget(l);
 }
 
-/* For good: nothing more is moved. What was before stays. */
+/* For good: nothing more is moved. The map that is in force stays. */
 static void lead_move_give_up(struct lead *l)
 {
 	struct moving *m = l->moving;
@@ -197,7 +198,7 @@ static void ignore(uint32_t part, const struct order_result *result, void *lead)
 	(void)lead;
 }
 
-/* This attempt. */
+/* Ends this attempt; another one follows, unless that was the last of them. */
 static void lead_move_fail(struct lead *l, const char *who, const char *why)
 {
 	struct moving *m = l->moving;
@@ -223,7 +224,7 @@ static void lead_move_fail(struct lead *l, const char *who, const char *why)
 
 /* ---- orders ---- */
 
-/* Those of the map that is to come. */
+/* The servers of the map that is to come. */
 static struct order_server *servers(const struct lead *l, size_t *count)
 {
 	const struct moving *m = l->moving;
@@ -266,7 +267,7 @@ static void lead_move_order(struct lead *l, enum order_kind kind, const struct o
 
 /* ---- pieces ---- */
 
-/* Bytes of an element of the vector, and of a place of the keys: places are all alike. */
+/* Bytes of an element of the vector, and of a place of the keys on average. */
 static void lead_move_weigh(const struct lead *l, double *dense, double *key)
 {
 	const struct part_here *here = lead_parts_here(l->parts);
@@ -286,7 +287,7 @@ static void lead_move_step(uint64_t *now, const uint64_t *target, size_t count, 
 	uint64_t most = room < 1e18 ? (uint64_t)room + 1 : UINT64_C(1) << 62, far = 0, end = 0;
 	int any = 0;
 
-	/* The one that begins the sweep, and where the sweep ends. */
+	/* far: the bound that begins the sweep; end: where the sweep ends. */
 	for (size_t i = 1; i < count; i++) {
 		if (sign < 0 ? now[i] <= target[i] : now[i] >= target[i])
 			continue;
@@ -389,7 +390,7 @@ static void lead_move_prepare(struct lead *l)
 	on_prepared(0, &(struct order_result){.attempt = m->attempt}, l);
 }
 
-/* Who is in the map no more. */
+/* Whether the part is no longer in the map that is given. */
 static int is_leaving(const struct lead *l, uint32_t part)
 {
 	const struct moving *m = l->moving;
@@ -405,7 +406,7 @@ static void on_adopted(uint32_t part, const struct order_result *result, void *l
 {
 	struct lead *l = lead;
 
-	/* Later only those answer that are in the map no more. */
+	/* Later answers are only of those that are no longer in the map. */
 	if (!lead_move_is_due(l, result, MOVE_ADOPTING) || is_leaving(l, part))
 		return;
 	if (result->code) {
@@ -419,7 +420,7 @@ static void on_adopted(uint32_t part, const struct order_result *result, void *l
 	}
 }
 
-/* The sockets of the parts behind part 0, of the map that is given now. */
+/* The sockets of the parts after part 0, of the map that is given now. */
 static const char **lead_move_others(const struct moving *m, size_t *count)
 {
 	const char **s = calloc(m->count, sizeof *s);
@@ -432,7 +433,7 @@ static const char **lead_move_others(const struct moving *m, size_t *count)
 	return s;
 }
 
-/* As the parts have them, with those who join behind them. */
+/* Numbers all movers as lead_parts_give() does: the parts first, then those who join. */
 static void number(struct lead *l)
 {
 	struct moving *m = l->moving;
@@ -442,8 +443,9 @@ static void number(struct lead *l)
 		m->mover[i].told = m->mover[i].is_in ? in++ : joins++;
 }
 
-/* The next piece, after how long this one held up training, and how long a unit takes without: who
- * trains fast notices a short hold, who trains slowly waits long between two pieces. */
+/* The size of the next piece, by how long this one held up training, and how long a unit takes
+ * without a piece: with short units even a short hold is felt; with long ones, pieces are far apart
+ * and may be larger. */
 static void fit_piece(struct lead *l)
 {
 	struct moving *m = l->moving;
@@ -460,7 +462,7 @@ static void fit_piece(struct lead *l)
 	m->piece_bytes = bytes < PIECE_BYTES_MAX ? bytes : PIECE_BYTES_MAX;
 }
 
-/* From here on the new map is in force. Who goes is told, and not waited for. */
+/* From here on the new map is in force. Servers that leave are told, and not waited for. */
 static void lead_move_commit(struct lead *l)
 {
 	struct moving *m = l->moving;
@@ -616,7 +618,7 @@ static int all_joined(struct lead *l)
 	return all;
 }
 
-/* Parts find themselves in a map by their names. */
+/* A server with the id of another one, or NULL: parts find themselves in a map by their ids. */
 static const char *same_id(const struct lead *l)
 {
 	const struct moving *m = l->moving;
@@ -672,7 +674,7 @@ void lead_move_stop(struct lead *l)
 
 /* ---- what is asked for ---- */
 
-/* The servers behind part 0, and where each begins. */
+/* The servers after part 0, and where each begins. */
 struct wanted {
 	char **socket; /* [parts], of part 0 NULL */
 	struct map map;
@@ -860,7 +862,7 @@ static int order_movers(struct lead *l, const struct wanted *w, struct error *er
 	return rc == 0 ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
 }
 
-/* Who is not in a map begins where the next one does. */
+/* A server that is not in the map begins where the next one does: it has nothing. */
 static void lead_move_spread(struct bounds *b, const struct moving *m, const struct map *map,
 			     int (*is_in)(const struct mover *mover))
 {
@@ -962,7 +964,7 @@ void lead_on_move(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
-/* The sockets that there are. */
+/* These bounds for the servers that are parts now. */
 static struct wanted *wanted_bounds(const struct lead *l, const struct map *map)
 {
 	struct wanted *w = calloc(1, sizeof *w);

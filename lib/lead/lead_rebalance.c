@@ -1,7 +1,7 @@
 /*
  * A part that is asked for more than others gives some of its keys away.  All parts are asked how
- * much of their places is in demand; param/map_balance.h says where the bounds should be; lead_move.c
- * moves them.
+ * much of their places is in demand; param/map_balance.h says where the bounds should be;
+ * lead_move.c moves them.
  *
  * Never decides when: the supervisor (run/rebalance.h), or a person, asks.
  */
@@ -15,14 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GAIN 0.1       /* the busiest part has so much less to do, or nothing is moved */
-#define UNITS_MIN 16.0 /* fewer say little */
+#define GAIN 0.1       /* nothing is moved if the busiest part gains less than that */
+#define UNITS_MIN 16.0 /* counts of fewer units say little */
 #define RANGES_MAX 1024 /* of a part */
 #define HEAT_SECONDS 10.0
 
 struct rebalance {
 	uint64_t token, version; /* who asked; the map that all answers are of */
-	uint64_t attempt;        /* of those before it answers may come late */
+	uint64_t attempt;        /* answers to earlier ones may come late */
 	struct timer *timer;     /* for the answers */
 	double gain, element, units;
 	size_t left; /* answers */
@@ -56,7 +56,7 @@ static void lead_rebalance_fail(struct rebalance *b, const char *who, const char
 		snprintf(b->why, sizeof b->why, "%.200s: %.290s", who, why);
 }
 
-/* Ranges of places that are alike, of a part; -1: that is no heat. */
+/* Adds the ranges of a part, which have as many places each; -1: `heat` can't be read. */
 static int lead_rebalance_add_ranges(struct rebalance *b, const char *heat, uint64_t begin,
 				     uint64_t places)
 {

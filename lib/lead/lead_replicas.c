@@ -13,24 +13,24 @@
 #include <string.h>
 
 #define AGAIN_SECONDS 0.2 /* until a sum that broke off with its fabric is ordered anew */
-#define SUM_TRIES 5 /* where it has no room, or hosts differ: the pause doubled each time */
+#define SUM_TRIES 5 /* if there is no room, or hosts differ; the pause doubles each time */
 #define LATE_SECONDS 2.0  /* from the last push until replicas are told which the lead has */
 #define RENEW_SECONDS 1.0 /* until a replica that refused an order is connected again */
-#define FILL_AGAIN_SECONDS 1.0 /* until one that could not be filled is, doubled each time up to */
+#define FILL_AGAIN_SECONDS 1.0 /* after a fill that failed; doubles each time, up to: */
 #define FILL_AGAIN_MAX 60.0
-#define FILL_SECONDS 30.0 /* in which nothing comes to one that is filled, */
-#define FILL_SILENT_MAX 600.0 /* up to which the pause doubles then: each one holds a commit back */
-#define DOOR_SECONDS 5.0  /* from a join until who pushes to one that is not in force is told */
+#define FILL_SECONDS 30.0 /* when nothing has come for so long, a fill has failed: */
+#define FILL_SILENT_MAX 600.0 /* then the pause doubles up to this, as each try delays a commit */
+#define DOOR_SECONDS 5.0  /* from a join until a worker is refused whose replica is not in force */
 #define LOOK_SECONDS 1.0
-#define ALONE_SECONDS 30.0 /* without a replica in force, */
+#define ALONE_SECONDS 30.0 /* the lead ends after so long without a replica in force, */
 #define FIRST_SECONDS 600.0 /* and at the start: they may have to read a checkpoint */
 
-/* An order, from the deed until the answer. */
+/* An order, from its sending until its answer. */
 struct told {
 	struct one *one;
 	enum order_kind kind;
 	uint64_t round;
-	int failed; /* somebody is named who is not in it */
+	int failed; /* the answer names members whose pushes could not be summed */
 };
 
 /* ---- connections ---- */
@@ -50,13 +50,13 @@ static int connect_one(struct one *o)
 		       : lead_breakf(o->lead, ERROR_OS, o->path, "out of memory");
 }
 
-/* It may be dropped by the very call that talks to it: that is done in the next turn. */
+/* Its connection is made anew, in the next turn of the loop: this call may come from it. */
 static void lead_replicas_drop(struct one *o)
 {
 	timer_set(o->renew, 0);
 }
 
-/* What was asked of it. */
+/* Forgets what was asked of it. */
 static void lead_replicas_forget(struct one *o)
 {
 	timer_stop(o->limit);
@@ -97,7 +97,8 @@ static void lead_replicas_on_down(struct peer *p, void *one)
 	lead_pump(o->lead);
 }
 
-/* Whether it is the replica that it should be; -1: the lead is broken, or waits for another. */
+/* Reads where a replica is. -1: it is not the one that it should be, and the lead is broken, or
+ * waits for another one. */
 static int where_is(const struct one *o, const struct record *r, struct gate_replica *at)
 {
 	struct lead *l = o->lead;
@@ -132,7 +133,7 @@ static void lead_replicas_on_stat(const struct record *r, int closing, void *one
 	if (!r || closing || o->lead->broken || where_is(o, r, &at) != 0)
 		return;
 	if (o->filling || gate_in_force(o->lead->gate, o->index))
-		return; /* asked before it was told to be filled: that says where it is */
+		return; /* asked before it was told to be filled: that will say where it is */
 	if (at.filling)
 		timer_set(o->look, LOOK_SECONDS);
 	snprintf(o->boot, sizeof o->boot, "%s", record_get(r, "boot") ? record_get(r, "boot") : "");
@@ -168,7 +169,7 @@ static int is_code(const struct record *r, const char *code)
 	return strcmp(code_of(r), code) == 0;
 }
 
-/* It lacks what the gate thinks it has: it is asked where it is. */
+/* It lacks what the gate thinks it has: it is connected anew, and asked where it is. */
 static void lead_replicas_refused(struct one *o, const char *what, const struct record *r)
 {
 	log_say(LOG_LEVEL_WARNING, "%s: %s: %s: %s", o->path, what, code_of(r),
@@ -184,8 +185,8 @@ static void lead_replicas_on_again(void *lead)
 	lead_pump(l);
 }
 
-/* There was no room for it, or hosts don't agree what it is: the same comes again, but not for
- * ever.  The seconds until then; 0: the lead is broken. */
+/* A sum for which there was no room, or about which hosts disagree, is ordered again, but not for
+ * ever. Returns the seconds until then; 0: the lead is broken. */
 static double try_again(struct told *t, const struct record *r)
 {
 	struct lead *l = t->one->lead;
@@ -208,7 +209,7 @@ static double try_again(struct told *t, const struct record *r)
 	return 0.0;
 }
 
-/* It broke off, with its fabric or before it, and is made again. */
+/* A sum broke off, with its fabric or alone: it is ordered again. */
 static void sum_broke(struct told *t, const struct record *r)
 {
 	struct lead *l = t->one->lead;
@@ -219,7 +220,7 @@ static void sum_broke(struct told *t, const struct record *r)
 		log_say(LOG_LEVEL_WARNING, "%s: sum: %s: %s: it is made again", t->one->path,
 			code_of(r), r->text ? r->text : "");
 	if (t->round < all->again_round)
-		return; /* of an older one: answers of replicas cross each other */
+		return; /* of an older sum: answers of replicas cross each other */
 	if (is_code(r, "room") || is_code(r, "differs"))
 		seconds = try_again(t, r);
 	if (l->broken)
@@ -248,7 +249,7 @@ static void sum_answered(struct told *t, const struct record *r)
 			    r->text ? r->text : "");
 }
 
-/* A line of its answer: about a member. */
+/* A line of the answer to a sum: about a member. */
 static void sum_says(struct told *t, const struct record *r)
 {
 	struct lead *l = t->one->lead;
@@ -334,7 +335,7 @@ static void fill_answered(struct told *t, const struct record *r)
 	fill_later(o, FILL_AGAIN_MAX);
 }
 
-/* It goes on, if slowly. */
+/* Something has come: the fill goes on, if slowly. */
 static void fill_goes_on(const struct told *t)
 {
 	struct one *o = t->one;
@@ -411,7 +412,7 @@ static void send_order(struct one *o, const struct order *order, const char *tex
 	free(t);
 }
 
-/* to NULL: all who are in force. */
+/* Gives it to these replicas; to NULL: to all in force. */
 static void lead_replicas_give(struct lead *l, struct order *order, const size_t *to, size_t tos)
 {
 	struct replicas *all = l->replicas;
@@ -544,7 +545,7 @@ static void lead_replicas_on_late(void *lead)
 	lead_pump(l);
 }
 
-/* Once for each round that takes so long. */
+/* The timer runs once for each round whose members have all pushed. */
 static void look_late(struct lead *l)
 {
 	struct replicas *all = l->replicas;
@@ -583,7 +584,7 @@ int lead_replicas_are(const struct lead *l)
 	return !l->replicas || l->replicas->in > 0;
 }
 
-/* Who joined before may have waited for this. */
+/* A replica is in force now: workers who joined before may have waited for that. */
 static void begin_all(struct lead *l)
 {
 	size_t waiting = 0;

@@ -14,17 +14,17 @@ struct one {
 	int in;               /* in force, when it was last looked at */
 	struct timer *renew;  /* its connection is to be made anew */
 	struct timer *limit;  /* of a fill */
-	struct timer *failed; /* a fill failed, so long ago */
-	double pause;
+	struct timer *failed; /* a fill failed: then the next one */
+	double pause;         /* until then */
 	uint64_t steps;     /* that it was told and has not answered */
 	uint64_t filling;   /* the round of the fill that it was told; 0: none */
-	struct timer *look; /* it is being filled for another lead */
+	struct timer *look; /* while another lead fills it: then it is asked where it is */
 };
 
 /* A cut that one replica is asked for, on a connection of its own: answers on one connection keep
  * their order, and a sum is not answered before all members have pushed. */
 struct cutter {
-	struct order_answer answer; /* to be told; done NULL: none is asked */
+	struct order_answer answer; /* who is told; done NULL: no cut is asked for */
 	struct one *one;
 	struct peer *peer;
 	char *text; /* the order */
@@ -37,7 +37,7 @@ struct replicas {
 	size_t count, in;
 	struct timer *again; /* for the sum of this round */
 	uint64_t again_round;
-	/* Sums that could not be made: how many of that iteration. */
+	/* How many sums of failed_iteration could not be made, and the round of the last one. */
 	uint64_t failures, failed_round, failed_iteration;
 	struct timer *alone;
 	struct timer *late; /* the sum of this round, when all have pushed */

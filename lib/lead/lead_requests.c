@@ -49,7 +49,7 @@ static void member_event(struct request *rq, struct lead *l,
 	lead_pump(l);
 }
 
-/* 0: that is none of ours, and it was answered. */
+/* Takes the replica that the worker names. 0: there is none of that name, and rq was answered. */
 static int pushes_to(struct lead *l, struct request *rq, const struct gate_who *who)
 {
 	const char *replica = record_get(request_record(rq), "replica");

@@ -16,7 +16,7 @@
 
 #define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
 #define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
-#define SETTLE_BYTES_MAX (16u << 20) /* shardd's */
+#define SETTLE_BYTES_MAX (16u << 20) /* shardd takes no more */
 #define LINE_ROOM 512            /* of a line of a settle: an id and four numbers */
 
 static void take_term(struct lead *l);
@@ -107,8 +107,8 @@ static void settle_err(struct lead *l, const struct record *r)
 		again_later(l);
 		return;
 	}
-	/* No line of a settle makes it fail: somebody else settles in this incarnation, or that is
-	 * no shardd. What is in its journal is not what is in the model. */
+	/* A settle does not fail for what its lines say. So somebody else settles in this
+	 * incarnation, or this is no shardd: its journal does not say what is in the model. */
 	lead_breakf(l, ERROR_TEMPFAIL, l->options.shards, "settle %llu: %s: %s",
 		    (unsigned long long)number, code, r->text ? r->text : "");
 }
@@ -144,11 +144,11 @@ static size_t settle_line(char *out, const struct gate_line *line)
 }
 
 /*
- * boot= says that all who apply this unit live in this boot. If shardd does, too, it need not wait
- * for the disk: what takes its journal's last lines takes the parameters, and both go back to a
- * checkpoint. Each sample is used (what was lost is given out again, behind that checkpoint) and
- * none is twice in the model (it went back with the queue); what is acknowledged is on disk as long
- * as anything is left that was told so.
+ * boot= says that all who apply this unit live in this boot of the machine. If shardd does, too, it
+ * need not wait for the disk: a crash that takes the last lines of its journal also takes the
+ * parameters, and both go back to a checkpoint. So each sample is used (what was lost is handed out
+ * again after that checkpoint), and none is twice in the model (it went back with the queue). And
+ * what shardd has acknowledged is there as long as anybody lives who was told so.
  */
 void lead_settle(struct lead *l, const struct gate_effect *e)
 {
@@ -298,7 +298,7 @@ int lead_settle_start(struct lead *l, struct event_base *base, struct error *err
 		l->shards = peer_new(base, &shards);
 	if (!l->again || (l->options.shards && !l->shards))
 		return error_set(err, ERROR_OS, l->options.shards, "out of memory");
-	if (l->replicas && !l->shards) { /* nobody keeps terms: the clock grows, too */
+	if (l->replicas && !l->shards) { /* nobody counts terms, but the clock grows, too */
 		l->term = (uint64_t)clock_epoch() & UINT32_MAX;
 		gate_term(l->gate, l->term, NULL);
 	}

@@ -1,5 +1,5 @@
 /*
- * A member that keeps its connection and does not move: for as long as it owes a push, a BSP unit
+ * A member that keeps its connection but makes no progress: as long as it owes a push, a BSP unit
  * waits for it.  Where no supervisor watches over the job, the lead itself lets go of it in the
  * end: it leaves, as if it had said so.  What it pushes later is refused, so it says hello again;
  * until then its rows are in its hand, and a person may say `fail` to shardd.

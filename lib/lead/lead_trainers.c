@@ -25,11 +25,11 @@ struct told {
 	size_t files_len;
 };
 
-/* What its agent has said last of a member's trainer. */
+/* What a member's agent has said last of its trainer. */
 struct trainer_seen {
 	char worker[OPTION_ID_MAX];
 	uint64_t generation, waits, stopped;
-	double pauses; /* seconds that it may; 0: it does not */
+	double pauses; /* for so many seconds at most; 0: it does not pause */
 	char state[64], wchan[64];
 	UT_hash_handle hh;
 };
@@ -51,7 +51,8 @@ void lead_trainers_forget(struct lead *l)
 
 /* ---- where they are ---- */
 
-/* Once one is elsewhere, or does not say, it stays so: what it trained may outlive this boot. */
+/* Once a member was elsewhere, or did not say where, APART stays: what it trained may outlive this
+ * boot. */
 void lead_trainers_join(struct lead *l, const struct record *join)
 {
 	const char *boot = record_get(join, "boot");
@@ -133,7 +134,7 @@ void lead_trainers_tell(struct lead *l, struct request *rq, const struct gate_ef
 
 /* ---- answers ---- */
 
-/* Of one that was told and has not answered yet; else NULL. */
+/* The entry of a member that was told and has not answered yet; else NULL. */
 static struct told *waits_for(const struct lead *l, const char *worker, uint64_t generation)
 {
 	const struct cutting *c = &l->cut;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #define LINE_ROOM 512 /* of a push: an id and seven numbers; of a member: two ids and two */
-#define SERVER_ROOM 4096 /* of a server: an id, a path, which may need encoding, and three numbers */
+#define SERVER_ROOM 4096 /* of a server: an id, a path that may need encoding, three numbers */
 
 static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut", "sum", "fill",
 					      "prepare", "give", "adopt", "cancel", "heat"};
@@ -224,7 +224,7 @@ static int order_read_line(struct order *o, void *lines, const struct record *r,
 	return read_push(o, (struct order_push *)lines + o->pushes, r, err);
 }
 
-/* Of a copy: in memory that is shared, lines could be more when they are read than when they were
+/* text is a copy: in shared memory there could be more lines when they are read than when they were
  * counted. */
 static int order_read_lines(struct order *o, const char *text, size_t len, struct error *err)
 {

@@ -25,13 +25,14 @@
 
 enum order_kind {
 	ORDER_HOLD,  /* keep push[] until an apply or a throw, and say what is not there. A replica:
-			these are the lead's; the sum of round that waits for another one fails */
+			the lead has these; if the sum of this round waits for others, it fails */
 	ORDER_APPLY, /* push[] is committed: `units` units, after the first `iteration` ones */
 	ORDER_THROW, /* drop what worker has staged up to generation; with `one`, one push */
 	ORDER_CUT,   /* after the last apply, at iteration: write this part into directory path */
 	ORDER_SUM,   /* a replica: sum what member[] push for iteration, under this round */
-	ORDER_FILL,  /* a replica: forget all, and copy the parameters of the one at socket from, which
-			is at iteration; unless a sum or a fill of a later round was told before */
+	ORDER_FILL,  /* a replica: forget all, and copy the parameters of the one at socket from,
+			which is at iteration; unless it was told a sum or a fill of a later round
+			before */
 	ORDER_PREPARE, /* find what you will give by servers[], and make room for what will come */
 	ORDER_GIVE,    /* send it, but keep it too; apply nothing until the move is over */
 	ORDER_ADOPT,   /* servers[] is in force, at iteration; what you gave is no longer yours */
@@ -75,9 +76,9 @@ struct order {
 	uint64_t incarnation;
 	uint64_t iteration, units;
 	/* cut, prepare, over a socket: the answer comes at once, and says pending while the order
-	 * is not done; it is given again, with the same attempt, until it is done. Answers come in
-	 * the order of the requests: otherwise all others, and training, would wait for the
-	 * disk. */
+	 * is not done; it is given again, with the same attempt, until it is done. Otherwise all
+	 * later answers, and training, would wait for the disk, because answers come in the order
+	 * of the requests. */
 	int later;
 	const struct order_push *push;
 	size_t pushes;
@@ -116,9 +117,10 @@ struct order_result {
 	double stall; /* and the seconds that the part stood still */
 	uint64_t round; /* of a sum */
 	uint64_t attempt; /* of a move */
-	int pending;      /* see later */
-	/* heat: floats a unit, counted in so many units: of each range of its places (equal ranges,
-	 * separated by commas), and of an element of the dense vector. */
+	int pending;      /* see `later` of struct order */
+	/* How many floats a unit asks for, as counted in heat_units: heat, of each range of its
+	 * places (ranges of equal length, separated by commas); element, of an element of the dense
+	 * vector. */
 	const char *heat;
 	double element, heat_units;
 };

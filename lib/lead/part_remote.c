@@ -15,12 +15,12 @@
 #include <string.h>
 
 #define COME_BACK_SECONDS 5 /* for a server that was asked for a cut */
-/* What is pending is asked for again after a part of the time that it has been. */
+/* A pending order is given again after this fraction of the time that it has taken so far. */
 #define AGAIN_PART 0.125
 #define AGAIN_SECONDS_MIN 0.002
 #define AGAIN_SECONDS_MAX 0.25
 
-/* An order, from the deed until the answer. */
+/* An order, from its giving until its answer. */
 struct told {
 	struct told *next;
 	enum order_kind kind;
@@ -39,10 +39,10 @@ struct part_remote {
 	int ready;                 /* connected, and in the state that the lead knows */
 	struct told *first, **end; /* unanswered, in sequence */
 	struct timer *overdue;     /* a cut that was asked waits for it to come back */
-	struct told *pending;      /* answered so */
-	struct timer *again;       /* they are asked for */
+	struct told *pending;      /* orders that were answered so */
+	struct timer *again;       /* then they are given again */
 	char id[OPTION_ID_MAX];
-	char wrong[ERROR_TEXT_MAX]; /* of who joins; "": nothing */
+	char wrong[ERROR_TEXT_MAX]; /* with one that joins; "": nothing */
 	char path[];
 };
 
@@ -197,7 +197,8 @@ static void send_told(struct part_remote *r, const struct told *t)
 	r->options.broken(&err, r->options.owner);
 }
 
-/* While it is away they wait: part_remote_on_stat() sends what is told, on_overdue() ends cuts. */
+/* Gives what is pending again. While the server is away that waits: part_remote_on_stat() sends all
+ * it was told, on_overdue() ends cuts. */
 static void part_remote_on_again(void *remote)
 {
 	struct part_remote *r = remote;
@@ -242,7 +243,7 @@ static void on_overdue(void *remote)
 	struct part_remote *r = remote;
 	struct told **at = &r->first, *t, *gone = NULL;
 
-	part_remote_on_again(r); /* among all that it was told */
+	part_remote_on_again(r); /* pending cuts, too */
 	while ((t = *at)) {
 		if (t->kind != ORDER_CUT) {
 			at = &t->next;
@@ -262,7 +263,7 @@ static void on_overdue(void *remote)
 
 /* ---- coming and going ---- */
 
-/* The iterations at which it may be: the lead's, less what it has not answered. */
+/* The lowest iteration at which it may be: the lead's, less what it has not answered. */
 static uint64_t least_iteration(const struct part_remote *r)
 {
 	for (const struct told *t = r->first; t; t = t->next) {
@@ -281,7 +282,7 @@ static int is_told_of_a_map(const struct part_remote *r)
 	return 0;
 }
 
-/* One that joins has nothing, and is of this job's life. */
+/* One that joins has no part yet, and is of this incarnation. */
 static int check_joins(const struct part_remote *r, const struct record *stat, struct error *err)
 {
 	uint64_t incarnation = 0;
@@ -474,7 +475,7 @@ int part_remote_owed(const struct part_remote *r, lead_parts_owed_fn *fn, void *
 {
 	for (const struct told *t = r->first; t; t = t->next) {
 		if (t->kind != ORDER_APPLY &&
-		    t->kind != ORDER_THROW) /* the next lead asks by itself */
+		    t->kind != ORDER_THROW) /* the next lead gives the others by itself */
 			continue;
 		if (fn(r->options.part, t->iteration, t->units, t->text->text, t->text->head,
 		       t->text->bytes, arg, err) != 0)

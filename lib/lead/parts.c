@@ -13,7 +13,7 @@
 
 #define GONE_LOOK_SECONDS 0.05
 
-/* Some behind sockets. */
+/* Parts behind sockets. */
 struct remotes {
 	struct part_remote **at;
 	size_t count, room;
@@ -23,7 +23,7 @@ struct lead_parts {
 	struct lead_parts_options options;
 	struct part_here here;
 	struct event_base *base; /* NULL: not started */
-	struct remotes remote;   /* parts `local`, .. */
+	struct remotes remote;   /* the parts from number `local` on */
 	struct remotes joiners;
 	struct remotes gone; /* until they have answered, and a turn of the loop at least */
 	struct timer *gone_look;
@@ -74,7 +74,7 @@ static void committed(uint32_t part, const struct order_result *result, void *pa
 	lead_parts_broken(&err, p);
 }
 
-/* Behind the others of `to`. */
+/* Adds a part at the end of `to`. */
 static int lead_parts_add(struct lead_parts *p, struct remotes *to, const char *socket, int joins)
 {
 	struct part_remote_options remote = {.path = socket,
@@ -141,7 +141,7 @@ int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *opt
 	return -1;
 }
 
-/* Those who have answered all, or did not in time. */
+/* Frees those who have answered all, or did not in time. */
 static void lead_parts_on_gone(void *parts)
 {
 	struct lead_parts *p = parts;

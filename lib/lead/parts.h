@@ -39,7 +39,7 @@ struct part_here {
 	uint64_t (*iteration)(const void *part);              /* units applied */
 	void (*stat)(const void *part, struct record_out *o); /* its fields of `stat` */
 	const struct map *(*map)(const void *part);
-	/* What it has, slots too. */
+	/* Bytes of what it has, the optimizer's slots included. */
 	void (*bytes)(const void *part, uint64_t *dense, uint64_t *rows);
 };
 

@@ -23,7 +23,7 @@ struct rows_unit {
 
 struct rows {
 	double every;       /* seconds; 0: only the early rows, for ever */
-	double until, next; /* early rows until; next row by time */
+	double until, next; /* early rows come until then; the next row by time is due then */
 	uint64_t power;     /* next early iteration */
 	/* Since the last row. A sum since the start would not change any more after one loss of
 	 * 1e30. */
@@ -45,7 +45,8 @@ struct watcher;
 /* Takes rq, whose rows begin after iteration. */
 void watchers_add(struct watcher **all, struct request *rq, double every, uint64_t iteration,
 		  double now);
-/* What a row says besides: all samples, members, seconds since the start, delays since then. */
+/* What a row says besides: all samples, members, delays since the start; the time of day, seconds
+ * since the start. */
 struct rows_fields {
 	uint64_t samples, members;
 	const struct delays *delays;
