@@ -18,7 +18,8 @@ void gate_takes_part(struct gate *g, const struct gate_who *who, uint64_t world)
 	struct worker *w =
 		who->incarnation == g->options.incarnation ? worker_get(g, who->worker) : NULL;
 
-	if (!w || !g->options.foreign || who->generation <= w->fenced || who->generation < w->newest)
+	if (!w || !g->options.foreign || who->generation <= w->fenced ||
+	    who->generation < w->newest)
 		return;
 	if (w->generation && w->generation < who->generation)
 		worker_out(g, w, "a later generation came");
@@ -300,7 +301,7 @@ void gate_take_part(struct gate *g, const struct gate_who *who, const struct gat
 	}
 	w->batch = *batch;
 	if (!begins_bsp(g) && batch->count > 0) {
-		uint64_t least = units_slowest(g); /* while it had nothing to do, it held up nobody */
+		uint64_t least = units_slowest(g); /* idle, it held up nobody */
 		if (w->clock < least)
 			w->clock = least;
 		begins_answer(g, w, g->active, batch->count);

@@ -249,7 +249,7 @@ void gate_join(struct gate *g, const struct gate_who *who)
 		w->join_token = who->token;
 		w->connection = who->connection;
 		w->generation = who->generation;
-		if (w->state == WORKER_ACTIVE) /* it joins again: others still wait for the barrier */
+		if (w->state == WORKER_ACTIVE) /* again: others still wait for the barrier */
 			answer_join(g, w);
 		else {
 			w->state = WORKER_JOINING;

@@ -220,7 +220,7 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 	p = push_fits(g, w, who, push) ? push_make(g, w, who, push) : NULL;
 	if (!p) { /* so nobody will name this push again */
 		effect_name(g, GATE_DROP, w->id, who->generation, push->sequence);
-		/* With replicas it may be in the open sum: what is settled must be what was summed. */
+		/* With replicas it may be in the open sum; only what was summed may be settled. */
 		if (w->listed && w->listed == w->generation && !w->sent) {
 			worker_out(g, w, "its push was refused");
 			units_step(g);

@@ -294,7 +294,8 @@ void sums_step(struct gate *g)
 		if (g->settling || !g->sums.is_known || g->quit)
 			return;
 		keep_sum(g);
-		if (g->cut == CUT_SAVING || g->cut == CUT_FORKING || (g->cut == CUT_WANTED && !sums_cut_waits(g)))
+		if (g->cut == CUT_SAVING || g->cut == CUT_FORKING ||
+		    (g->cut == CUT_WANTED && !sums_cut_waits(g)))
 			return;
 	} while (!g->failed && gate_sums_go_on(g));
 }
