@@ -22,14 +22,15 @@ static int has_step(const struct push *p)
 	return !p->late && !p->refused && p->count > 0;
 }
 
-/* One that says more than there is has nothing from the future. */
+/* The delay of a push that is committed after `version` units; 0 if it says that it pulled more. */
 static uint64_t units_delay(const struct push *p, uint64_t version)
 {
 	return p->pulled < version ? version - p->pulled : 0;
 }
 
-/* If it were committed behind `version` units. Those before it may still be refused: then it is
- * younger, and dropped nevertheless. One that does not say what it pulled may be of any age. */
+/* Whether a push that is to be committed after `version` units must be dropped. If a push before it
+ * is refused later, its delay is less, and it is dropped all the same. One that does not say what
+ * it pulled may be of any age, and is dropped. */
 static int is_too_stale(const struct gate *g, const struct push *p, uint64_t version)
 {
 	return g->options.bounds_delay && !units_bsp(g) && has_step(p) &&
@@ -327,7 +328,8 @@ static int units_by_worker(const void *a, const void *b)
 			       ((const struct order_push *)b)->worker);
 }
 
-/* Each push alone is a unit but under BSP, in the order of put_pushes(). */
+/* In the order of put_pushes(). Under ASP and SSP each push is a unit, so that the next one has one
+ * more before it. */
 static void count_delays(struct gate *g)
 {
 	uint64_t version = g->applied;
