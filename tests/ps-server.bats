@@ -886,7 +886,7 @@ boot_of() { ask "$1" stat | field boot; }
 }
 
 @test "SIGTERM while everything waits: a push, a join, pulls, a watch, an end, a cut" {
-	noise 2000000
+	noise 2000
 	server ps1 --part 1/2 --layout noise.layout
 	local other=$PID
 	server ps0 --part 0/2 --layout noise.layout --servers ps1.sock
@@ -901,11 +901,12 @@ boot_of() { ask "$1" stat | field boot; }
 	tell f "pull worker=w1 generation=1 $ME iteration=9 dense=1 rows=0\n"
 	tell f "push worker=w1 generation=1 $ME sequence=1 iteration=9 count=1 dense=0 rows=0\n"
 	wait_for 'ask ps0.sock members | grep -q w2 && ask ps1.sock stat | grep -q pushes=1'
-	tell e "cut path=$T/c\n"
-	wait_for '[ -e c ]'
-	kill "$PID" "$other"
-	ends "$PID" 0
+	kill "$other"
 	ends "$other" 0
+	tell e "cut path=$T/c\n" # which waits for ps1
+	wait_for '[ -e c ]'
+	kill "$PID"
+	ends "$PID" 0
 	[ ! -e c ]
 }
 
