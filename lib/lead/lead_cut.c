@@ -226,7 +226,7 @@ static void lead_cut_finish(struct lead *l)
 void lead_cut_stop(struct lead *l)
 {
 	if (l->cut.commit)
-		l->cut.busy = 0; /* it is made, or removed, all the same */
+		l->cut.busy = 0; /* it goes on alone, at most until the process ends */
 	aside_abandon(&l->cut.commit);
 }
 
