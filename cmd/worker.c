@@ -255,6 +255,18 @@ static int wait_for_place(struct error *err)
 	return result < 0 ? -1 : result == WORK_OK;
 }
 
+/* OpenBLAS does not declare this, and has it only where it has threads. */
+extern int blas_thread_shutdown_(void) __attribute__((weak));
+
+/* We compute in one thread. OpenBLAS has started one for each core when it was loaded, and each
+ * spins for 40 ms before it sleeps, unless it is ended. */
+static void worker_be_one_thread(void)
+{
+	openblas_set_num_threads(1);
+	if (blas_thread_shutdown_)
+		blas_thread_shutdown_();
+}
+
 int main(int argc, char **argv)
 {
 	static struct names servers, data_files;
@@ -268,7 +280,7 @@ int main(int argc, char **argv)
 		return cmd_end(PROGRAM, 0);
 	if (parsed < 0)
 		return cmd_fail(PROGRAM, &err);
-	openblas_set_num_threads(1);
+	worker_be_one_thread();
 	if (kernels.probe)
 		return cmd_end(PROGRAM, kernels_probe(PROGRAM));
 	worker_catch_signals();

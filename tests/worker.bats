@@ -719,6 +719,20 @@ wdl_layout() {
 	END
 }
 
+@test "no thread of OpenBLAS is left in a worker" {
+	make_csv
+	lr_layout
+	queue
+	servers 1
+	echo drag delay=0.5 >drag
+	OPENBLAS_NUM_THREADS=1 work w0 --drag drag
+	local alone=$PID
+	work w1 --drag drag
+	local usual=$PID
+	wait_for '[ "$(ask ps0.sock members | grep -c "state=active")" -eq 2 ]'
+	[ "$(ls /proc/$usual/task | wc -l)" -eq "$(ls /proc/$alone/task | wc -l)" ]
+}
+
 @test "wdl: kernels are judged, measured once and remembered" {
 	unset OPENBLAS_CORETYPE
 	make_csv
