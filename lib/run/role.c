@@ -304,7 +304,8 @@ static int find_learnt(const struct sup_node *n, char out[DIRS_PATH_MAX])
 }
 
 /* Only a file of the worker's own name is brought to another host: what it learns from is copied to
- * that name here. */
+ * that name here. The
+ * disk is not waited for: a file that is damaged when the power fails is learnt anew. */
 static void role_take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
 {
 	char own[DIRS_PATH_MAX], *text;
@@ -313,7 +314,7 @@ static void role_take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
 	if (!n->place.apart || strcmp(path, own) == 0 ||
 	    fs_read_file(path, LEARNT_BYTES_MAX, &text, &len, NULL) != 0)
 		return;
-	if (fs_replace_file(own, text, len, NULL) == 0)
+	if (fs_replace_for_now(own, text, len, NULL) == 0)
 		memcpy(path, own, sizeof own);
 	free(text);
 }
