@@ -55,7 +55,7 @@ unexport POSIXLY_CORRECT
 # times as long there. PLAIN is about files, variables, memory and the tests, not what programs do. Crash tests
 # and benches always run the programs as users have them. check-all runs everything, with all three builds.
 PLAIN      = install run surroundings resources
-JOBS       = allreduce allreduce-hosts brain deaths decisions guilty healing hosts hosts-check hosts-jobs \
+JOBS       = allreduce brain deaths decisions guilty healing hosts hosts-check hosts-jobs \
 	     init jobs man many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
 	     state terminal trainctl trainers trainers-hosts
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))

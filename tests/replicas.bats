@@ -8,7 +8,7 @@ ROWS=1000
 teardown_more() {
 	[ -S a/fabric.sock ] || return 0
 	ask a/fabric.sock end >/dev/null || true
-	wait_for '[ ! -e a/fabric.sock ] && [ ! -e b/fabric.sock ]'
+	wait_for '[ ! -e a/fabric.sock ] && [ ! -e b/fabric.sock ] && [ ! -e c/fabric.sock ]'
 }
 
 make_csv() {
@@ -386,89 +386,103 @@ four_of_two() {
 	wait_for '[ "$(asked r1 fill)" = 1 ]'
 }
 
-# Two hosts, which are directories a and b of this machine, with a fabric between them.
+# Three hosts, which are directories of this machine, with a fabric between them; the queue and the lead
+# are on the first.
+hosts=(a b c)
+
 fabric() {
+	local host world=()
 	command -v fabricd >/dev/null || skip "built without Open MPI"
 	command -v mpirun >/dev/null || skip "no mpirun here"
 	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
-	mkdir -p a b
-	printf 'route socket=%s host=%s\n' shardd.sock a lead.sock a r0.sock a r1.sock b >routes
-	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 \
-		-n 1 fabricd --run-dir "$T/a" --host a --routes "$T/routes" : \
-		-n 1 fabricd --run-dir "$T/b" --host b
+	mkdir -p "${hosts[@]}"
+	printf 'route socket=%s host=%s\n' shardd.sock a lead.sock a r0.sock a r1.sock b r2.sock c >routes
+	for host in "${hosts[@]}"; do
+		world+=(-n 1 fabricd --run-dir "$T/$host" --host "$host" --routes "$T/routes" :)
+	done
+	unset 'world[-1]'
+	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${world[@]}"
 	WORLD=$PID
-	ready "$T/a/fabric.sock"
-	ready "$T/b/fabric.sock"
-	wait_for '[ -S a/r1.sock ] && [ -S b/lead.sock ]'
+	for host in "${hosts[@]}"; do ready "$T/$host/fabric.sock"; done
+	wait_for '[ -S a/r1.sock ] && [ -S a/r2.sock ] && [ -S b/lead.sock ] && [ -S c/lead.sock ]'
 }
 
-# replica_of HOST I ARG...
+# replica_of I ARG...: on its host
 replica_of() {
-	local host=$1 i=$2
-	shift 2
-	start "r$i" ps-server -s "$T/$host/r$i.sock" --id "r$i" --replica "$i/2" --layout layout \
-		--fabric "$T/$host/fabric.sock" --hosts a,b "$@"
-	printf -v "R$i" %s "$PID"
+	local i=$1 host=${hosts[$1]}
+	shift
+	start "r$i" ps-server -s "$T/$host/r$i.sock" --id "r$i" --replica "$i/3" --layout layout \
+		--fabric "$T/$host/fabric.sock" --hosts a,b,c "$@"
+	R[i]=$PID
 	ready "$T/$host/r$i.sock"
 }
+kill_replica() { # I OTHERS
+	kill -9 "${R[$1]}"
+	ended "${R[$1]}"
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = '"$2"' ]'
+}
 
-lead_of_two() {
+lead_of_three() {
 	start lead ps-server -s "$T/a/lead.sock" --id lead --lead-only \
-		--replicas "$T/a/r0.sock,$T/a/r1.sock" --shards "$T/a/shardd.sock" --layout layout "$@"
+		--replicas "$T/a/r0.sock,$T/a/r1.sock,$T/a/r2.sock" --shards "$T/a/shardd.sock" --layout layout
 	LEAD=$PID
 	ready "$T/a/lead.sock"
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1,r2 ]'
 }
 
-work_at() {
-	local host=$1 id=$2 replica=$3
-	start "$id" worker --id "$id" --shards "$T/$host/shardd.sock" --lead "$T/$host/lead.sock" \
-		--replica "$T/$host/$replica.sock" --batch 20 --wait 120 --data data.csv \
-		--schema schema --model-file audit --drag drag
+# Six workers: two on each host, with the replica there.
+work_everywhere() {
+	local i host
+	for i in 0 1 2 3 4 5; do
+		host=${hosts[i % 3]}
+		start "w$i" worker --id "w$i" --shards "$T/$host/shardd.sock" --lead "$T/$host/lead.sock" \
+			--replica "$T/$host/r$((i % 3)).sock" --batch 20 --wait 120 --data data.csv \
+			--schema schema --model-file audit --drag drag
+	done
+}
+all_go_on() {
+	local at
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1,r2 ]'
+	wait_for '[ "$(stat_of a/lead.sock members)" = 6 ]'
+	at=$(stat_of a/lead.sock iteration)
+	wait_for '[ "$(stat_of a/lead.sock iteration)" -ge '$((at + 2))' ]'
 }
 
-@test "two hosts: a replica, the fabric and the lead die; each sample is in the model once" {
-	ROWS=10000 # more than there are before all have died
+@test "three hosts: replicas, the fabric and the lead die; each sample is in the model once" {
+	ROWS=20000 # more than there are before all have died
 	audit_layout "$ROWS"
 	make_csv
 	echo 'drag delay=0.2' >drag
 	fabric
-	start shardd shardd -s "$T/a/shardd.sock" -j "$T/journal" -n "$ROWS" -b 60 -m 4 --settle-only
+	start shardd shardd -s "$T/a/shardd.sock" -j "$T/journal" -n "$ROWS" -b 120 -m 4 --settle-only
 	ready "$T/a/shardd.sock"
-	replica_of a 0 --serve
-	replica_of b 1 --serve
-	lead_of_two
-	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
-	work_at a w0 r0
-	work_at b w1 r1
-	work_at a w2 r0
-	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
-	wait_for '[ "$(stat_of a/lead.sock iteration)" -ge 3 ]'
-	kill -9 $R1
-	ended "$R1"
-	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0 ]'
-	replica_of b 1
-	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
-	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
+	for i in 0 1 2; do replica_of $i --serve; done
+	lead_of_three
+	work_everywhere
+	all_go_on
+	for host in "${hosts[@]}"; do [ "$(stat_of "$host/fabric.sock" sums-done)" -ge 2 ]; done
+	# One that comes back is empty, and filled by another.
+	kill_replica 1 r0,r2
+	replica_of 1
+	all_go_on
+	kill_replica 2 r0,r1
+	replica_of 2
+	all_go_on
 	kill -9 "$(pgrep -f "^fabricd --run-dir $T/b ")"
 	wait_for '! kill -0 $WORLD 2>/dev/null' # with all of its ranks
 	fabric
-	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
-	wait_for '[ "$(stat_of a/lead.sock members)" = 3 ]'
+	all_go_on
 	kill -9 $LEAD
 	ended "$LEAD" # and with it its lock
-	lead_of_two
-	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
+	lead_of_three
 	ask a/lead.sock "cut path=$T/early" | grep -q '^ok path='
-	kill -9 $R0
-	ended "$R0"
-	wait_for '[ "$(stat_of a/lead.sock replicas)" = r1 ]'
-	replica_of a 0 # its workers wait for it, with rows in their hands
+	kill_replica 0 r1,r2
+	replica_of 0 # its workers wait for it, with rows in their hands
 	rm drag
 	wait_for '[[ $(ask a/shardd.sock stat) == *" todo=0 doing=0 "*" held=0 "* ]]'
-	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1 ]'
-	kill -9 $R0
-	wait_for '[ "$(stat_of a/lead.sock replicas)" = r1 ]'
+	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1,r2 ]'
+	kill_replica 0 r1,r2
 	each_once a/lead.sock # r1 writes it
 	ckpt verify early
 }
