@@ -1,8 +1,6 @@
 # Nodes that stand ready, hosts that are left, tests of hosts.
 load helper
-. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
-
-teardown_more() { hosts_down; }
+. "$BATS_TEST_DIRNAME/cluster/far.bash"
 
 # node ID ROLE: it is up, and has this role.
 node() { in_status "^node role=$2 id=$1 state=up "; }
@@ -247,40 +245,12 @@ hold_back() {
 
 # ---- hosts that are left ----
 
-needs_hosts() {
-	command -v fabricd >/dev/null || skip "built without Open MPI"
-	command -v mpirun >/dev/null || skip "no mpirun here"
-	command -v ssh >/dev/null || skip "no ssh here"
-}
-
-# far_file [KEY=VALUE]...: a job on hosts h0, h1, h2, which see no other's files; its state is $STATE.
-# far_job [KEY=VALUE]...: and it runs.
-far_file() {
-	needs_hosts
-	hosts_up -s
-	STATE=$HOSTS/h0/state
-	awk 'BEGIN { print "y,a,b"; for (i = 0; i < 2000; i++) print i % 2 "," i "," i % 7 }' >d.csv
-	for host in h0 h1 h2; do cp d.csv "$HOSTS/$host/d.csv"; done
-	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64,shard:4 \
-		WORKERS=3 SERVERS=1 EPOCHS=20 RESTARTS=shard:never HOSTS=h0,h1,h2 "$@" >job.env
-	slow 300
-	status() { on h0 trainctl status --run-dir /tmp/run; }
-}
-
-far_job() {
-	far_file "$@"
-	start first on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
-	JOB_PID=$PID
+far_job() { # KEY=VALUE...
+	far_file 300 SERVERS=1 EPOCHS=20 RESTARTS=shard:never "$@"
+	go first
 }
 
 has() { grep -q "$1" "$STATE/job.log" 2>/dev/null; }
-
-to_end() {
-	rm drag/*
-	ended "$JOB_PID"
-	[ "$status" -eq 0 ]
-	exact "$STATE/checkpoints/$(basename "$(tail -n 1 first.out | field checkpoint)")" 2000 20
-}
 
 @test "hosts: a worker that hangs starts on another host; its own is avoided: exact" {
 	far_job HUNG=5
@@ -321,8 +291,7 @@ to_end() {
 	wait_for 'grep -q "^host name=h2 .* avoided=[1-9]" "$STATE/kept"'
 	kill -9 "$JOB_PID"
 	wait_for 'gone "$JOB_PID"'
-	start first on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
-	JOB_PID=$PID
+	go first
 	wait_for 'in_status "^host name=h2 state=avoided "'
 	to_end
 }
@@ -363,14 +332,13 @@ to_end() {
 # ---- self-tests ----
 
 @test "hosts: check --self-test names the bad host; BAD_HOSTS=test:on: nothing runs there" {
-	far_file BAD_HOSTS=test:on HUNG=20,start:60
+	far_file 300 SERVERS=1 EPOCHS=20 BAD_HOSTS=test:on HUNG=20,start:60
 	hosts_link h2 1mbit
 	run on h0 trainctl check "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state" --self-test
 	[ "$status" -eq 1 ]
 	[[ $output == *"check job=far "* ]]
 	[[ $output == *"host-test name=h2 "*" state=bad why=link:"* ]]
-	start second on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
-	JOB_PID=$PID
+	go second
 	wait_for 'came_to 300'
 	grep -q 'host h2 is bad, as the self-test says: link:' second.err
 	has '^host name=h2 state=avoided .* why=link'

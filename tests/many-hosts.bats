@@ -1,43 +1,8 @@
 # trainctl and jobs of several hosts (namespaces of this machine): where nodes run, what travels.
 load helper
-. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+. "$BATS_TEST_DIRNAME/cluster/far.bash"
 
-setup_more() {
-	command -v fabricd >/dev/null || skip "built without Open MPI"
-	command -v mpirun >/dev/null || skip "no mpirun here"
-	command -v ssh >/dev/null || skip "no ssh here"
-}
-
-teardown_more() { hosts_down; }
-
-# The state is h0's own: no host sees another's files. From outside it is $STATE.
-far_job() { # KEY=VALUE...
-	hosts_up -s
-	STATE=$HOSTS/h0/state
-	awk 'BEGIN { print "y,a,b"; for (i = 0; i < 2000; i++) print i % 2 "," i "," i % 7 }' >d.csv
-	for host in h0 h1 h2; do cp d.csv "$HOSTS/$host/d.csv"; done
-	printf '%s\n' JOB=far "DATA=$HOSTS/local/d.csv" LABEL=y DENSE=a SPARSE=b MODEL=audit BATCH=64,shard:4 \
-		WORKERS=3 SERVERS=2 CHECKPOINT=0.5 HOSTS=h0,h1,h2 "$@" >job.env
-	slow 400
-}
-
-go() { # NAME
-	start "$1" on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
-	JOB_PID=$PID
-}
-
-status() { on h0 trainctl status --run-dir /tmp/run; }
-logged() { grep -c "$1" "$STATE/job.log" 2>/dev/null || true; }
-summary() { tail -n 1 "$1"; }
-
-# to_end NAME EPOCHS
-to_end() {
-	rm drag/*
-	ended "$JOB_PID"
-	[ "$status" -eq 0 ]
-	[[ $(summary "$1.out") == *" state=done "* ]]
-	exact "$STATE/checkpoints/$(basename "$(summary "$1.out" | field checkpoint)")" 2000 "$2"
-}
+far_job() { far_file 400 SERVERS=2 CHECKPOINT=0.5 "$@"; } # KEY=VALUE...
 
 @test "no shared files: parts of checkpoints travel, and a server's death goes back to them; exact" {
 	far_job EPOCHS=20
@@ -61,7 +26,7 @@ to_end() {
 	wait "$JOB_PID" || true
 	go second
 	wait_for '[ "$(logged "^phase name=running ")" -eq 3 ]'
-	to_end second 20
+	to_end
 	# What was brought or written there is not left there, nor is any socket.
 	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
 	for host in h0 h1 h2; do
@@ -80,7 +45,7 @@ to_end() {
 	[[ $output == *"node role=replica id=r0 state=up "*" host=h1"* ]]
 	[[ $output == *"node role=replica id=r1 state=up "*" host=h2"* ]]
 	[[ $output == *"node role=worker id=w0 state=up "*" host=h1"* ]]
-	to_end first 5
+	to_end
 	[ "$(logged '^part path=.*/part-0 from=h1 ')" -ge 1 ]
 }
 
@@ -97,7 +62,7 @@ to_end() {
 	wait_for '[ "$(logged "^event role=worker id=w2 kind=adopt host=h0 ")" -eq 1 ]'
 	wait_for 'in_status "^job .* state=running "'
 	status | grep -q '^host name=h2 state=gone '
-	to_end second 40
+	to_end
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
@@ -133,7 +98,7 @@ to_end() {
 	cp before "$STATE/kept"
 	go second
 	wait_for '[ "$(logged "^event role=replica id=r2 kind=serving host=h2 ")" -eq 2 ]'
-	to_end second 60
+	to_end
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
@@ -159,7 +124,7 @@ stop_on_the_way() {
 	wait_for '[ "$(logged "^phase name=running ")" -eq 2 ]'
 	[ ! -e "$STATE/checkpoints/${half##*/}" ]
 	[ "$(logged "^rollback ")" -eq 1 ]
-	to_end first 20
+	to_end
 	[ "$(logged "^checkpoint path=$half ")" -eq 0 ]
 	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
 }
@@ -172,14 +137,13 @@ stop_on_the_way() {
 	rm kit/ckpt
 	printf '#!/bin/sh\nexit 1\n' >kit/ckpt # who compares says no
 	chmod +x kit/ckpt
-	start first on h0 "$T/kit/trainctl" run "$T/job.env" --run-dir /tmp/run --state-dir "$HOSTS/local/state"
-	JOB_PID=$PID
+	go first "$T/kit/trainctl"
 	wait_for 'grep -qs "part-1, as h1 has it, is not what was written (ckpt verify: exit status 1)" "$STATE/job.log"'
 	[ "$(logged "^checkpoint path=")" -eq 0 ]
 	cp "$bin/ckpt" kit/new
 	mv kit/new kit/ckpt
 	wait_for 'came_to 1'
-	to_end first 2
+	to_end
 }
 
 # bats test_tags=long
