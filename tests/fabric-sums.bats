@@ -1,27 +1,9 @@
 # Sums over hosts, as fabric.sock has them (fabricd(8)): hosts that are directories of one machine.
 # rooms: fabric
 load helper
-. "$BATS_TEST_DIRNAME/conversation.bash"
+. "$BATS_TEST_DIRNAME/cluster/world.bash"
 
-setup_more() {
-	command -v fabricd >/dev/null || skip "built without Open MPI"
-	command -v mpirun >/dev/null || skip "no mpirun here"
-	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	# The libraries of MPI keep what they have until the process is gone.
-	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
-}
-
-# fabric HOST...: a world of them; sockets of host X are in $T/X.
-fabric() {
-	local host args=()
-	for host; do
-		mkdir -p "$host"
-		args+=(-n 1 -x "PACELINE_HOST=$host" fabricd --run-dir "$T/$host" :)
-	done
-	unset 'args[-1]'
-	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
-	for host; do ready "$T/$host/fabric.sock" || { cat world.err; return 1; }; done
-}
+setup_more() { needs_world; }
 
 # stays HOST LINE...: a client that says this and stays until its fifo is closed.
 stays() {
@@ -59,7 +41,7 @@ sums() {
 
 @test "three hosts get the sums of vectors and rows, the same bits on all" {
 	driver 2>/dev/null || driver -fsanitize=address,undefined
-	fabric a b c
+	world "a b c"
 	sums 3 7 1 0
 	sums 3 100000 2 50
 	sums 2 3000000 2 0
@@ -72,7 +54,7 @@ sums() {
 }
 
 @test "a sum of one host is what it has" {
-	fabric a
+	world "a"
 	run ask "$T/a/fabric.sock" "sum-open round=5 iteration=2 hosts=a dense=0" \
 		"sum-rows round=5 rows=0 out-bytes=0" "sum-wait round=5 check=1" "sum-drop round=5" \
 		"sum-wait round=5"
@@ -84,7 +66,7 @@ sums() {
 }
 
 @test "what makes no sense is refused, and harms nothing" {
-	fabric a b
+	world "a b"
 	run ask "$T/a/fabric.sock" \
 		"sum-open round=1 iteration=0 hosts=a,z dense=0" \
 		"sum-open round=1 iteration=0 hosts=b dense=0" \
@@ -125,7 +107,7 @@ sums() {
 }
 
 @test "a client that leaves in the middle: the others are told which, and the next sum is whole" {
-	fabric a b c
+	world "a b c"
 	stays b "sum-open round=1 iteration=0 hosts=a,b,c dense=0" "sum-wait round=1"
 	run ask "$T/c/fabric.sock" "sum-open round=1 iteration=0 hosts=a,b,c dense=0"
 	wait_for "grep -q '^err' b.said.out"
@@ -145,7 +127,7 @@ sums() {
 
 @test "clients killed in the middle of large sums: nothing of them is left, and others go on" {
 	driver 2>/dev/null || driver -fsanitize=address,undefined
-	fabric a b c
+	world "a b c"
 	for n in 1 2 3; do
 		local i=0 pids=()
 		for host in a b c; do
@@ -166,8 +148,8 @@ sums() {
 	sums 2 100000 1 50
 }
 
-@test "hosts that name different things, or another round" {
-	fabric a b
+@test "hosts that name different things, or another epoch" {
+	world "a b"
 	stays a "sum-open round=3 iteration=7 hosts=a,b dense=0" "sum-wait round=3"
 	run ask "$T/b/fabric.sock" "sum-open round=3 iteration=8 hosts=a,b dense=0" "sum-wait round=3"
 	[[ $output == *"err code=differs"*"a named iteration 7, this host 8"* ]]

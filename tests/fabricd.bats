@@ -2,29 +2,13 @@
 # rooms: fabric
 load helper
 . "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+. "$BATS_TEST_DIRNAME/cluster/world.bash"
 
 teardown_more() { hosts_down; }
 
-setup_more() {
-	command -v fabricd >/dev/null || skip "built without Open MPI"
-	command -v mpirun >/dev/null || skip "no mpirun here"
-	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	# The libraries of MPI keep what they have until the process is gone.
-	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
-}
+setup_more() { needs_world; }
 
-# fabric [OPTION]...: hosts a, b and c; sockets of host X are in $T/X. mpirun is $WORLD.
-fabric() {
-	local host args=()
-	for host in a b c; do
-		mkdir -p "$host"
-		args+=(-n 1 fabricd --run-dir "$T/$host" --host "$host" "$@" :)
-	done
-	unset 'args[-1]'
-	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
-	WORLD=$PID
-	for host in a b c; do ready "$T/$host/fabric.sock" || { cat world.err; return 1; }; done
-}
+fabric() { world "a b c" "$@"; } # [OPTION]...
 
 # rank_of HOST: its fabricd. mpirun names it, too, and may have a greater number.
 rank_of() {

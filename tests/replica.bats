@@ -1,6 +1,7 @@
 # ps-server(8) --replica: conversations as workers, the lead, and another replica would have them.
 # rooms: work param
 load helper
+. "$BATS_TEST_DIRNAME/cluster/world.bash"
 
 ME='incarnation=1'
 # Gradients 1 2 3 4 as floats, and 2 2 2 2.
@@ -368,22 +369,13 @@ SGD='--optimizer sgd --lr 1'
 }
 
 @test "three replicas over a fabric: the same bits after 1000 steps, and those of one process to rounding" {
-	command -v fabricd >/dev/null || skip "built without Open MPI"
-	command -v mpirun >/dev/null || skip "no mpirun here"
-	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
-	local host args=() i=0
+	needs_world
+	local host i=0
 	local build="cc -O2 -D_GNU_SOURCE -I$PACELINE_ROOT/lib -o driver $PACELINE_ROOT/tests/replica-steps.c
 		$(dirname "$(command -v ps-server)")/../lib/paceline.a -levent -lxxhash -lz -lm -pthread"
 	$build 2>/dev/null || $build -fsanitize=address,undefined
+	world "a b c"
 	for host in a b c; do
-		mkdir "$host"
-		args+=(-n 1 fabricd --host "$host" --run-dir "$T/$host" :)
-	done
-	unset 'args[-1]'
-	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${args[@]}"
-	for host in a b c; do
-		ready "$host/fabric.sock" || { cat world.err; return 1; }
 		# It computes with as many threads as it may use cores: other numbers, the same bits.
 		ON=$([ $i -gt 0 ] || echo taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')")
 		replica "r$i" "$i/3" --layout d20011w3 --optimizer adagrad --lr 0.05 --serve \

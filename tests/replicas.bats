@@ -2,6 +2,7 @@
 # rooms: lead work fabric
 # ps-server(8) --lead-only --replicas: whole conversations of workers, replicas, their lead and shardd.
 load helper
+. "$BATS_TEST_DIRNAME/cluster/world.bash"
 
 ROWS=1000
 
@@ -391,20 +392,9 @@ four_of_two() {
 hosts=(a b c)
 
 fabric() {
-	local host world=()
-	command -v fabricd >/dev/null || skip "built without Open MPI"
-	command -v mpirun >/dev/null || skip "no mpirun here"
-	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
-	mkdir -p "${hosts[@]}"
+	needs_world
 	printf 'route socket=%s host=%s\n' shardd.sock a lead.sock a r0.sock a r1.sock b r2.sock c >routes
-	for host in "${hosts[@]}"; do
-		world+=(-n 1 fabricd --run-dir "$T/$host" --host "$host" --routes "$T/routes" :)
-	done
-	unset 'world[-1]'
-	start world mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${world[@]}"
-	WORLD=$PID
-	for host in "${hosts[@]}"; do ready "$T/$host/fabric.sock"; done
+	world "a b c" --routes "$T/routes"
 	wait_for '[ -S a/r1.sock ] && [ -S a/r2.sock ] && [ -S b/lead.sock ] && [ -S c/lead.sock ]'
 }
 
