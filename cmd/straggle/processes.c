@@ -105,16 +105,10 @@ static int processes_add_file(struct processes *all, const char *path, struct er
 
 static pid_t parent_of(pid_t pid)
 {
-	char path[64], *text;
+	char text[FS_PROC_MAX];
 	long parent = 0;
-	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-	if (fs_read_file(path, 4096, &text, NULL, NULL) != 0)
-		return 0;
-	char *behind = strrchr(text, ')'); /* the name may hold anything */
-	if (!behind || sscanf(behind + 1, " %*c %ld", &parent) != 1)
-		parent = 0;
-	free(text);
-	return (pid_t)parent;
+	const char *at = fs_stat_fields(fs_read_proc(text, "/proc/%ld/stat", (long)pid));
+	return at && sscanf(at, "%*c %ld", &parent) == 1 ? (pid_t)parent : 0;
 }
 
 /* The parents of straggle have its words in their own command lines: leave them out. */

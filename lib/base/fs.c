@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -265,6 +266,31 @@ ssize_t fs_read_line(FILE *in, char *line, size_t max, struct error *err)
 		return error_set(err, ERROR_DATA, NULL, "the line is longer than %zu bytes",
 				 max - 2);
 	return (ssize_t)len;
+}
+
+char *fs_read_proc(char out[FS_PROC_MAX], const char *fmt, ...)
+{
+	char path[128];
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(path, sizeof path, fmt, ap);
+	va_end(ap);
+	ssize_t n = -1;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0) {
+		n = read(fd, out, FS_PROC_MAX - 1);
+		close(fd);
+	}
+	while (n > 0 && out[n - 1] == '\n')
+		n--;
+	out[n > 0 ? n : 0] = '\0';
+	return out;
+}
+
+const char *fs_stat_fields(const char *stat)
+{
+	const char *end = strrchr(stat, ')');
+	return end && end[1] == ' ' ? end + 2 : NULL;
 }
 
 void fs_dirname(const char *path, char *out, size_t out_max)

@@ -44,6 +44,15 @@ int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct e
  * 0 at the end. ERROR_DATA: it is longer than max - 2 bytes. */
 ssize_t fs_read_line(FILE *in, char *line, size_t max, struct error *err);
 
+#define FS_PROC_MAX 16384
+/* The file of this path in /proc, without the end of its last line; "" when it can't be read.
+ * Returns out. */
+char *fs_read_proc(char out[FS_PROC_MAX], const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+/* "STATE PPID ...": what a stat file of /proc has behind the name, which may hold anything; NULL:
+ * there is no such process. */
+const char *fs_stat_fields(const char *stat);
+
 /* The file is either the old one or the new one, whenever the power fails: write to a temporary
  * file in the same directory, fsync, rename, fsync the directory. If the file system can, the
  * temporary file has no name until it is whole (then path.tmp.RANDOM, for a moment), so a process

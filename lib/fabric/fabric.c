@@ -211,13 +211,9 @@ static int open_relay(struct fabric *f, struct error *err)
 
 static int is_stopped_fabricd(pid_t pid)
 {
-	char path[64], comm[32] = "", state = 0;
-	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-	FILE *in = fopen(path, "re");
-	int found = in && fscanf(in, "%*d (%31[^)]) %c", comm, &state) == 2;
-	if (in)
-		fclose(in);
-	return found && strcmp(comm, "fabricd") == 0 && (state == 'T' || state == 't');
+	char text[FS_PROC_MAX];
+	const char *state = fs_stat_fields(fs_read_proc(text, "/proc/%ld/stat", (long)pid));
+	return state && strstr(text, " (fabricd) ") && (*state == 'T' || *state == 't');
 }
 
 /* Who has this file locked, as flock(2) does; 0: not known. A file of another device may have the

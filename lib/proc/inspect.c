@@ -1,50 +1,27 @@
 /* inspect: see inspect.h. */
 #include "proc/inspect.h"
 
+#include "base/fs.h"
 #include "base/grow.h"
 #include "base/number.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define FILE_MAX 16384
 #define THREADS_MAX 64
 #define PROCESSES_MAX 16
 #define STACK_LINES_MAX 24
 
-/* A file of /proc without the end of its last line; "" when it can't be read. */
-static char *proc_read(char *out, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static char *proc_read(char *out, const char *fmt, ...)
-{
-	char path[128];
-	va_list ap;
-	va_start(ap, fmt);
-	vsnprintf(path, sizeof path, fmt, ap);
-	va_end(ap);
-	ssize_t n = -1;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd >= 0) {
-		n = read(fd, out, FILE_MAX - 1);
-		close(fd);
-	}
-	while (n > 0 && out[n - 1] == '\n')
-		n--;
-	out[n > 0 ? n : 0] = '\0';
-	return out;
-}
-
 /* "T (stopped)", of a thread's status. */
 static void inspect_state_of(pid_t pid, pid_t thread, char *out, size_t out_max)
 {
-	char text[FILE_MAX];
-	proc_read(text, "/proc/%ld/task/%ld/status", (long)pid, (long)thread);
+	char text[FS_PROC_MAX];
+	fs_read_proc(text, "/proc/%ld/task/%ld/status", (long)pid, (long)thread);
 	const char *state = strstr(text, "State:");
 	state = state ? state + strlen("State:") : "";
 	state += strspn(state, " \t");
@@ -53,13 +30,13 @@ static void inspect_state_of(pid_t pid, pid_t thread, char *out, size_t out_max)
 
 static void thread_words(FILE *out, const char *prefix, pid_t pid, pid_t thread)
 {
-	char name[FILE_MAX], wchan[FILE_MAX], call[FILE_MAX], stack[FILE_MAX], state[64];
+	char name[FS_PROC_MAX], wchan[FS_PROC_MAX], call[FS_PROC_MAX], stack[FS_PROC_MAX], state[64];
 	int lines = 0;
 	inspect_state_of(pid, thread, state, sizeof state);
-	proc_read(name, "/proc/%ld/task/%ld/comm", (long)pid, (long)thread);
-	proc_read(wchan, "/proc/%ld/task/%ld/wchan", (long)pid, (long)thread);
-	proc_read(call, "/proc/%ld/task/%ld/syscall", (long)pid, (long)thread);
-	proc_read(stack, "/proc/%ld/task/%ld/stack", (long)pid, (long)thread);
+	fs_read_proc(name, "/proc/%ld/task/%ld/comm", (long)pid, (long)thread);
+	fs_read_proc(wchan, "/proc/%ld/task/%ld/wchan", (long)pid, (long)thread);
+	fs_read_proc(call, "/proc/%ld/task/%ld/syscall", (long)pid, (long)thread);
+	fs_read_proc(stack, "/proc/%ld/task/%ld/stack", (long)pid, (long)thread);
 	fprintf(out, "%s  thread %ld %.32s: %s, waits in %.100s, system call %.*s\n", prefix,
 		(long)thread, name, state, wchan[0] ? wchan : "?", (int)strcspn(call, " "),
 		call[0] ? call : "?");
@@ -108,9 +85,9 @@ void inspect_group(FILE *out, const char *prefix, pid_t leader)
 
 void inspect_process(pid_t pid, char *state, size_t state_max, char *wchan, size_t wchan_max)
 {
-	char text[FILE_MAX];
+	char text[FS_PROC_MAX];
 	inspect_state_of(pid, pid, state, state_max);
-	proc_read(text, "/proc/%ld/wchan", (long)pid);
+	fs_read_proc(text, "/proc/%ld/wchan", (long)pid);
 	snprintf(wchan, wchan_max, "%.*s", (int)(wchan_max - 1), text);
 }
 
@@ -147,25 +124,17 @@ struct moves {
 	int processes, stopped, busy;
 };
 
-/* The fields of /proc/PID/stat behind the name, which may contain anything; NULL: the process is
- * gone. */
-static const char *fields_of(const char *stat)
-{
-	const char *end = strrchr(stat, ')');
-	return end && end[1] == ' ' ? end + 2 : NULL;
-}
-
 static void add_threads(pid_t pid, struct moves *out)
 {
-	char path[64], text[FILE_MAX];
+	char path[64], text[FS_PROC_MAX];
 	int threads = 0;
 	snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
 	DIR *d = opendir(path);
 	for (struct dirent *e; d && (e = readdir(d)) && threads < THREADS_MAX;) {
 		if (inspect_number_of(e) <= 0)
 			continue;
-		const char *at = fields_of(proc_read(text, "/proc/%ld/task/%ld/stat", (long)pid,
-						     (long)inspect_number_of(e)));
+		const char *at = fs_stat_fields(fs_read_proc(text, "/proc/%ld/task/%ld/stat", (long)pid,
+							     (long)inspect_number_of(e)));
 		out->busy |= at && (*at == 'R' || *at == 'D');
 		threads++;
 	}
@@ -176,9 +145,9 @@ static void add_threads(pid_t pid, struct moves *out)
 /* state ppid pgrp session tty tpgid flags minflt cminflt majflt cmajflt utime stime */
 static void add_process(pid_t pid, struct moves *out)
 {
-	char text[FILE_MAX], state;
+	char text[FS_PROC_MAX], state;
 	unsigned long long minor, major, user, sys;
-	const char *at = fields_of(proc_read(text, "/proc/%ld/stat", (long)pid));
+	const char *at = fs_stat_fields(fs_read_proc(text, "/proc/%ld/stat", (long)pid));
 	if (!at || sscanf(at, "%c %*d %*d %*d %*d %*d %*u %llu %*u %llu %*u %llu %llu", &state,
 			  &minor, &major, &user, &sys) != 5)
 		return;
@@ -255,10 +224,10 @@ void inspect_show(const struct inspect_motion *m)
 
 int inspect_shown(struct inspect_motion *m, pid_t pid)
 {
-	char name[FILE_MAX];
+	char name[FS_PROC_MAX];
 	uint64_t seconds;
 	*m = (struct inspect_motion){0};
-	proc_read(name, "/proc/%ld/comm", (long)pid);
+	fs_read_proc(name, "/proc/%ld/comm", (long)pid);
 	const char *number = strchr(name, ' ');
 	int stopped = strncmp(name, "stopped ", 8) == 0;
 	if (!(stopped || strncmp(name, "still ", 6) == 0) ||

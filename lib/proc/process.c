@@ -18,25 +18,16 @@
 /* Reads one field, from the third on, of /proc's line about a running process (not a zombie). */
 static int stat_field(pid_t pid, int wanted, uint64_t *value)
 {
-	char path[64], *text;
-	snprintf(path, sizeof path, "/proc/%ld/stat", (long)pid);
-	if (pid <= 0 || fs_read_file(path, 4096, &text, NULL, NULL) != 0)
+	char text[FS_PROC_MAX];
+	const char *p = fs_stat_fields(fs_read_proc(text, "/proc/%ld/stat", (long)pid));
+	if (pid <= 0 || !p || *p == 'Z' || *p == 'X')
 		return -1;
-	/* "PID (NAME) STATE ..." where NAME may hold anything: fields are counted from the last
-	 * ")". */
-	char *p = strrchr(text, ')');
-	int result = -1;
-	if (p && p[1] == ' ' && p[2] != 'Z' && p[2] != 'X') {
-		char *save = NULL, *word = strtok_r(p + 2, " ", &save);
-		for (int field = 3; word && field < wanted; field++)
-			word = strtok_r(NULL, " ", &save);
-		if (word) {
-			*value = strtoull(word, NULL, 10);
-			result = 0;
-		}
-	}
-	free(text);
-	return result;
+	for (int field = 3; p && field < wanted; field++)
+		if ((p = strchr(p, ' ')))
+			p++;
+	if (p)
+		*value = strtoull(p, NULL, 10);
+	return p ? 0 : -1;
 }
 
 int process_start(pid_t pid, uint64_t *start)
