@@ -115,7 +115,7 @@ static const char *action_nonsense(struct supervisor *s, const struct action *a)
 		return a->count >= sup_count(s, sup_trainers(s)) ? "count" : NULL;
 	case ACTION_KILL_RESTART:
 		return n && ((a->role == NODE_WORKER && n->role == sup_trainers(s)) ||
-			     (a->role == NODE_SERVER && n->role->back))
+			     (a->role == NODE_SERVER && n->role->goes_back))
 			       ? NULL
 			       : "unknown-node";
 	case ACTION_NONE:

@@ -118,7 +118,7 @@ static void prune_fill(struct supervisor *s, struct pruning *p)
 	/* The one that servers are to restore stays, and the one that is being scored. */
 	size_t n = 0;
 	memcpy(p->intent, s->recover.cut, sizeof p->intent);
-	snprintf(p->scored, sizeof p->scored, "%s", s->score.of);
+	snprintf(p->scored, sizeof p->scored, "%s", s->score.scored);
 	memcpy(p->good, s->checkpoint.latest, sizeof p->good);
 	if (s->recover.intent)
 		p->protect[n++] = p->intent;

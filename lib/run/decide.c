@@ -33,7 +33,7 @@ static void add_own_info(struct supervisor *s)
 	number_format_u64(backup ? backup->count : 0, text);
 	sup_snapshot_info(s, "backup-workers", text);
 	add_info_real(s, "restart-worker", sup_restart_seconds(s, sup_trainers(s)));
-	add_info_real(s, "restart-server", sup_restart_seconds(s, sup_keepers(s)));
+	add_info_real(s, "restart-server", sup_restart_seconds(s, sup_holders(s)));
 	if (job_kind(s->job)->goes_back)
 		sup_snapshot_info(s, "restart-all", "1");
 	sup_snapshot_info(s, "sync", s->job->sync);

@@ -183,10 +183,10 @@ static void put_event(const struct sup_process *p, const char *kind, const struc
 	record_add_u64(&o, "life", p->life);
 	logs_put(n->sup, &o, NULL);
 	/* The node itself goes on when it is about the next process. */
-	if (p == &n->restart.next || !n->role->told)
+	if (p == &n->restart.next || !n->role->told_as)
 		return;
 	/* A monitor that is not there misses it. */
-	logs_fill(&o, line, n, n->role->told, kind, end, silence);
+	logs_fill(&o, line, n, n->role->told_as, kind, end, silence);
 	record_add_seconds(&o, "at", clock_epoch());
 	sup_tell(&sup_monitor(n->sup)->link, &o);
 }

@@ -214,7 +214,7 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 	struct supervisor *s = n->sup;
 	/* After a rollback of ours no server of an earlier incarnation is left. After one that an
 	 * earlier supervisor left half-way there may be one. */
-	if (n->role->back && incarnation != 0 && s->recover.incarnation != 0 &&
+	if (n->role->goes_back && incarnation != 0 && s->recover.incarnation != 0 &&
 	    incarnation != s->recover.incarnation)
 		sup_rollback_begin(s, "a server of another incarnation runs");
 	else if (n->stage == STAGE_STARTING || n->stage == STAGE_READY)

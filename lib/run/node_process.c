@@ -171,7 +171,7 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 			   .lock = lock,
 			   .template = n->role->template ? n->role->template(n->sup->job) : NULL,
 			   .limits = sup_node_limits(n),
-			   .keeps = n->role->keeps && n->sup->job->checkpoint_memory[0],
+			   .keeps = n->role->in_memory && n->sup->job->checkpoint_memory[0],
 			   .search = n->sup->options.search_path,
 			   .make = files.make,
 			   .bring = files.bring,
@@ -468,7 +468,7 @@ static void end_strays(struct supervisor *s)
 	}
 	if (d)
 		closedir(d);
-	s->scale.servers.ever |= s->recover.strays;
+	s->scale.servers.maps_moved |= s->recover.strays;
 }
 
 int sup_adopt(struct supervisor *s, struct error *err)

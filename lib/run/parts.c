@@ -41,7 +41,7 @@ static struct sup_node *next_away(const struct supervisor *s, const char *dir,
 	char path[DIRS_PATH_MAX + 32];
 	int passed = after == NULL;
 	size_t parts = parts_in_manifest(dir);
-	EACH_OF (n, s, sup_keepers(s)) {
+	EACH_OF (n, s, sup_holders(s)) {
 		if (n->role == &role_server && sup_rank(n) >= parts)
 			break;
 		name_part(n, dir, path, sizeof path);

@@ -32,7 +32,7 @@ void sup_enter(struct supervisor *s, enum sup_phase phase)
 		return;
 	s->phases.now = phase;
 	s->phases.cuts_before = s->checkpoint.made;
-	s->phases.told = 0;
+	s->phases.told_to_leave = 0;
 	s->phases.entered = clock_mono();
 	sup_progress_phase(s);
 	sup_log(s, RECORD("phase", F("name", sup_phase_name(phase))));
@@ -150,7 +150,7 @@ static int phase_holds_all(const struct supervisor *s, size_t running)
 static size_t running_servers(const struct supervisor *s)
 {
 	size_t running = 0;
-	EACH_OF (n, s, sup_keepers(s))
+	EACH_OF (n, s, sup_holders(s))
 		running += n->stage == STAGE_STARTING || n->stage == STAGE_READY;
 	return running;
 }
@@ -192,7 +192,7 @@ static void phase_choose(struct supervisor *s)
 static void want_servers(struct supervisor *s)
 {
 	enum sup_phase phase = s->phases.now;
-	EACH_OF (n, s, sup_keepers(s))
+	EACH_OF (n, s, sup_holders(s))
 		if (s->phases.now == phase)
 			sup_node_want(n);
 	EACH_OF (n, s, &role_lead)
@@ -215,7 +215,7 @@ static void step_services(struct supervisor *s)
 static int is_to_be_up(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	if (!n->role->back || sup_host_is_awaited(n))
+	if (!n->role->goes_back || sup_host_is_awaited(n))
 		return 0;
 	if (n->role == &role_replica)
 		return !s->scale.hosts.under_way || n->watch.seen.serves || !sup_others_serve(n);
@@ -387,7 +387,7 @@ static void phase_on_finish(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	if (!sup_answer_ok(r))
-		s->phases.told = 0;
+		s->phases.told_to_leave = 0;
 	sup_kick(s);
 }
 
@@ -398,8 +398,8 @@ static void tell_finish(struct supervisor *s)
 	if (lead && sup_ask_now(&s->phases.finish, &lead->link, RECORD_BARE("finish"), NULL,
 				phase_on_finish, s) != 0)
 		return;
-	s->phases.told = 1;
-	s->phases.told_at = clock_mono();
+	s->phases.told_to_leave = 1;
+	s->phases.told_to_leave_at = clock_mono();
 	sup_stop_all(s, sup_trainers(s), 0);
 }
 
@@ -409,8 +409,8 @@ void sup_finish_ended(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
 	char text[128];
-	if (s->phases.now != PHASE_FINISHING || !s->phases.told || s->phases.interrupted ||
-	    !sup_goes_back(n) || n->role->back || !n->end.seen ||
+	if (s->phases.now != PHASE_FINISHING || !s->phases.told_to_leave || s->phases.interrupted ||
+	    !sup_goes_back(n) || n->role->goes_back || !n->end.seen ||
 	    (!n->end.signal && n->end.status == 0))
 		return; /* a server's death is mended by a rollback, also now */
 	end_text(&n->end, text, sizeof text);
@@ -423,7 +423,7 @@ void sup_finish_ended(struct sup_node *n)
 
 static void step_finishing(struct supervisor *s)
 {
-	if (!s->phases.told)
+	if (!s->phases.told_to_leave)
 		tell_finish(s);
 	if (!s->progress.last.known)
 		sup_ask_last(s);
@@ -439,8 +439,8 @@ static void step_finishing(struct supervisor *s)
 	/* All that they did is in the checkpoint: a person who presses Ctrl-C need not wait for
 	 * them. */
 	double limit = deadline_seconds(job_kind(s->job)->finish_limit);
-	double left = s->phases.told_at + limit - clock_mono();
-	if (s->phases.interrupted || (s->phases.told && left <= 0))
+	double left = s->phases.told_to_leave_at + limit - clock_mono();
+	if (s->phases.interrupted || (s->phases.told_to_leave && left <= 0))
 		sup_stop_all(s, sup_trainers(s), s->phases.interrupted > 1 ? SIGKILL : SIGTERM);
 	else
 		sup_kick_after(s, left > 0 ? left : 1);

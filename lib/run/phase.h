@@ -48,8 +48,8 @@ struct sup_phases {
 	int saves_nothing;        /* it stops without a last checkpoint, for lack of room */
 	uint64_t cuts_before;     /* checkpoints made before this phase */
 	struct question finish;   /* the lead is asked to let workers leave */
-	int told;                 /* in this phase workers were told to leave */
-	double told_at;           /* clock_mono() */
+	int told_to_leave;        /* workers were, in this phase */
+	double told_to_leave_at;  /* clock_mono() */
 	int fail_status;
 	int late_status; /* of a trainer that failed after all was trained; 0: none did */
 	const struct sup_node *failed; /* the node whose end gave fail_status; NULL: none */

@@ -30,7 +30,7 @@ static int rebalance_is_spent(const struct supervisor *s)
 
 static void rebalance_again(struct supervisor *s, double seconds)
 {
-	s->rebalance.next = clock_mono() + seconds;
+	s->rebalance.not_before = clock_mono() + seconds;
 }
 
 void sup_rebalance_soon(struct supervisor *s)
@@ -261,12 +261,12 @@ static int rebalance_may_ask(const struct supervisor *s)
  * disk that there are such maps before the first one is made. */
 static int rebalance_write_down(struct supervisor *s)
 {
-	if (s->scale.servers.ever)
+	if (s->scale.servers.maps_moved)
 		return 0;
-	s->scale.servers.ever = 1;
+	s->scale.servers.maps_moved = 1;
 	if (sup_scale_keep(s, 0) == 0)
 		return 0;
-	s->scale.servers.ever = 0;
+	s->scale.servers.maps_moved = 0;
 	return -1;
 }
 
@@ -292,11 +292,11 @@ static void rebalance_ask(struct supervisor *s)
 	}
 	if (is_pointless(s) || sup_count(s, &role_server) < 2)
 		return;
-	if (b->next <= 0)
+	if (b->not_before <= 0)
 		rebalance_again(s, s->job->rebalance_every);
-	if (clock_mono() < b->next) {
+	if (clock_mono() < b->not_before) {
 		if (b->wanted)
-			sup_kick_after(s, b->next - clock_mono());
+			sup_kick_after(s, b->not_before - clock_mono());
 		return;
 	}
 	if (!rebalance_may_ask(s))

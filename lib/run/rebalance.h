@@ -36,7 +36,7 @@ struct sup_rebalance {
 	int wanted;         /* by a brain or a person */
 	struct request *rq; /* the client that waits for it; NULL: none */
 	char reason[REBALANCE_REASON_MAX]; /* why it is wanted */
-	double next;        /* clock_mono(): the lead is not asked before */
+	double not_before;  /* clock_mono(): the lead is not asked before */
 	uint64_t done;      /* moves, in all starts of the job together (STATE/kept) */
 	uint64_t moved;     /* moves done by this supervisor */
 	int is_even;        /* there was nothing to gain when the lead was asked last */

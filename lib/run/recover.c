@@ -190,7 +190,7 @@ void sup_rollback_begin(struct supervisor *s, const char *reason)
 	s->recover.before = s->progress.stat.known ? s->progress.stat.samples_done : 0;
 	int has_cut = s->checkpoint.latest[0] || s->recover.intent;
 	sup_note(s, "rollback", "%s: all %ss %s", reason,
-		 job_kind(s->job)->foreign ? "trainer" : sup_keepers(s)->name,
+		 job_kind(s->job)->foreign ? "trainer" : sup_holders(s)->name,
 		 !has_cut                            ? "start anew"
 		 : s->phases.now == PHASE_SERVICES ? "begin with the last checkpoint"
 						     : "go back to the last checkpoint");

@@ -50,7 +50,7 @@ static void add_servers(struct argv *w, const struct supervisor *s, const char *
 	char path[DIRS_PATH_MAX];
 	argv_add(w, option, "");
 	int first = 1;
-	EACH_OF (n, s, sup_keepers(s)) {
+	EACH_OF (n, s, sup_holders(s)) {
 		if (sup_rank(n) < skip || (n->role == &role_server && !sup_scale_has_part(n)))
 			continue;
 		sup_socket(s, n->id, path);
@@ -591,7 +591,7 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 		role_make_dir(f, n, "checkpoints");
 		if (cut_to_restore(s))
 			put_file(f->bring, f->path[1], cut_to_restore(s));
-	} else if (n->role->back) {
+	} else if (n->role->goes_back) {
 		role_make_dir(f, n, "checkpoints");
 		role_bring_file(f, n, "layout");
 		if (cut_to_restore(s) && !n->joining &&
@@ -676,7 +676,7 @@ const struct role role_shardd = {.name = "shardd",
 				 .id = "shardd",
 				 .count = role_count_one,
 				 .words = shardd_words,
-				 .asked = "workers",
+				 .question = "workers",
 				 .service = 1};
 const struct role role_monitor = {.name = "monitor",
 				  .program = "bpt-monitor",
@@ -691,7 +691,7 @@ const struct role role_lead = {.name = "lead",
 			       .words = lead_words,
 			       .death = DEATH_LEAD,
 			       .restart = RESTART_KILL,
-			       .back = 1};
+			       .goes_back = 1};
 const struct role role_replica = {.name = "replica",
 				  .program = "ps-server",
 				  .id = "r%u",
@@ -699,13 +699,13 @@ const struct role role_replica = {.name = "replica",
 				  .words = replica_words,
 				  .template = launch_server,
 				  .limits = server_limits,
-				  .keeps = 1,
+				  .in_memory = 1,
 				  .where = WHERE_REPLICA,
 				  .death = DEATH_REPLICA,
 				  .restart = RESTART_KILL,
-				  .asked = "stat",
-				  .told = "server",
-				  .back = 1};
+				  .question = "stat",
+				  .told_as = "server",
+				  .goes_back = 1};
 const struct role role_server = {.name = "server",
 				 .program = "ps-server",
 				 .id = "ps%u",
@@ -713,12 +713,12 @@ const struct role role_server = {.name = "server",
 				 .words = server_words,
 				 .template = launch_server,
 				 .limits = server_limits,
-				 .keeps = 1,
+				 .in_memory = 1,
 				 .where = WHERE_SERVER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
-				 .told = "server",
-				 .back = 1};
+				 .told_as = "server",
+				 .goes_back = 1};
 const struct role role_worker = {.name = "worker",
 				 .program = "worker",
 				 .id = "w%u",
@@ -730,7 +730,7 @@ const struct role role_worker = {.name = "worker",
 				 .ready = READY_MEMBER,
 				 .death = DEATH_FENCE,
 				 .restart = RESTART_KILL,
-				 .told = "worker"};
+				 .told_as = "worker"};
 /* People see a worker; its program is the agent, which runs the trainer. */
 const struct role role_agent = {.name = "worker",
 				.program = "agent",
@@ -743,7 +743,7 @@ const struct role role_agent = {.name = "worker",
 				.ready = READY_MEMBER,
 				.death = DEATH_FENCE,
 				.restart = RESTART_KILL,
-				.told = "worker",
+				.told_as = "worker",
 				.foreign = 1};
 /* A spare may have been a worker before, and have left something behind: so it is fenced, too. */
 const struct role role_spare = {.name = "spare",

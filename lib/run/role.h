@@ -58,16 +58,16 @@ struct role {
 	const char *(*template)(const struct job *job); /* words before its command; NULL: none */
 	/* What it may use at first; NULL: all that is there. */
 	struct limits (*limits)(const struct job *job);
-	int keeps; /* it has a copy of its part in memory (CHECKPOINT memory) */
+	int in_memory; /* it has a copy of its part in memory (CHECKPOINT memory) */
 	enum role_where where;
 	enum role_ready ready;
 	enum role_death death;
 	enum role_restart restart;
-	const char *asked; /* the watchdog's question, once a second; NULL: "counters" */
-	const char *told;  /* the role that the monitor is told with its events; NULL: none */
+	const char *question; /* the watchdog's question, once a second; NULL: "counters" */
+	const char *told_as; /* the role that the monitor is told with its events; NULL: none */
 	int service; /* it runs from the first phase to the last; all others end before it does */
 	int retried; /* its program is none of the kit's: it is tried again after most statuses */
-	int back;    /* a rollback stops it and starts it again */
+	int goes_back; /* a rollback stops it and starts it again */
 	int foreign; /* it runs a user's command, and ends as this ends (trainers.h) */
 };
 

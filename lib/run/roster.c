@@ -31,7 +31,7 @@ struct sup_node *sup_lead(const struct supervisor *s)
 	return sup_first(s, job_kind(s->job)->lead == LEAD_IN_SERVER ? &role_server : &role_lead);
 }
 
-const struct role *sup_keepers(const struct supervisor *s)
+const struct role *sup_holders(const struct supervisor *s)
 {
 	static const struct role *const role[] = {[HOLD_SERVERS] = &role_server,
 						  [HOLD_REPLICAS] = &role_replica,
@@ -90,7 +90,7 @@ uint64_t sup_all_restarts(const struct supervisor *s)
 	uint64_t restarts = 0;
 	EACH_NODE (n, s)
 		restarts += n->restarts;
-	for (const struct sup_node *n = s->roster.left; n; n = n->next)
+	for (const struct sup_node *n = s->roster.former; n; n = n->next)
 		restarts += n->restarts;
 	return restarts;
 }
@@ -119,7 +119,7 @@ static int stands_before(const struct sup_node *n, const struct role *role, uint
 /* A node with this number has left the job before: it comes back. NULL: none has. */
 static struct sup_node *roster_back(struct supervisor *s, const struct role *role, uint32_t number)
 {
-	for (struct sup_node **at = &s->roster.left; *at; at = &(*at)->next) {
+	for (struct sup_node **at = &s->roster.former; *at; at = &(*at)->next) {
 		struct sup_node *n = *at;
 		if (n->role != role || n->number != number)
 			continue;
@@ -168,8 +168,8 @@ void sup_roster_leave(struct sup_node *n)
 	*at = n->next;
 	HASH_DEL(s->roster.by_id, n);
 	sup_links_close(n); /* nobody listens there any more */
-	n->next = s->roster.left;
-	s->roster.left = n;
+	n->next = s->roster.former;
+	s->roster.former = n;
 }
 
 void sup_roster_order(struct supervisor *s)
@@ -198,7 +198,7 @@ int sup_roster_fill(struct supervisor *s, struct error *err)
 void sup_roster_free(struct supervisor *s)
 {
 	HASH_CLEAR(hh, s->roster.by_id);
-	struct sup_node **const lists[] = {&s->roster.first, &s->roster.left};
+	struct sup_node **const lists[] = {&s->roster.first, &s->roster.former};
 	for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
 		while (*lists[i]) {
 			struct sup_node *n = *lists[i];

@@ -17,7 +17,7 @@ struct sup_node;
 struct sup_roster {
 	struct sup_node *first;
 	struct sup_node *by_id; /* the same, uthash */
-	struct sup_node *left; /* nodes that left the job; an answer for one may still arrive */
+	struct sup_node *former; /* nodes that left the job; an answer for one may still arrive */
 	/* By this supervisor: steps after an end for memory (oom.h); places that spares took. */
 	uint64_t oom_steps, spares_used;
 };
@@ -49,7 +49,7 @@ struct sup_node *sup_next_of(const struct sup_node *n);
 
 /* The role that holds parameters: servers, or with SYNC=allreduce replicas. If trainers have their
  * own parameters, it is the lead, if there is one. */
-const struct role *sup_keepers(const struct supervisor *s);
+const struct role *sup_holders(const struct supervisor *s);
 /* The replica that a worker works with. */
 struct sup_node *sup_replica_of(const struct sup_node *worker);
 

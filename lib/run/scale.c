@@ -78,7 +78,7 @@ static int scale_take(struct supervisor *s, const struct record *r, struct error
 	record_u64_opt(r, "moved", 0, 1, &moved, NULL);
 	record_u64_opt(r, "rebalances", 0, UINT64_MAX, &s->rebalance.done, NULL);
 	record_u64_opt(r, "change", 0, CHANGE_MAX, &c->change, NULL);
-	c->servers.ever = ever != 0;
+	c->servers.maps_moved = ever != 0;
 	if (c->under_way && !moved && c->now.servers != c->from.servers)
 		c->servers.step = SCALE_LOOK;
 	snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "");
@@ -147,7 +147,7 @@ static int scale_keep(struct supervisor *s, const struct sup_sizes *now,
 		      const struct sup_sizes *from, int moved, const unsigned char *hosts,
 		      const char *reason)
 {
-	uint64_t maps = s->scale.servers.ever || (from && from->servers != now->servers);
+	uint64_t maps = s->scale.servers.maps_moved || (from && from->servers != now->servers);
 	struct record_out *o =
 		RECORD("scale", F("job-workers", s->job->workers), F("job-servers", s->job->servers),
 		       F("workers", now->workers), F("servers", now->servers),
@@ -458,7 +458,7 @@ int sup_scale_take_servers(struct supervisor *s)
 	struct sup_sizes from = s->scale.from;
 	s->scale.from = s->scale.now;
 	s->scale.now.servers = last->want.servers;
-	s->scale.servers.ever = 1;
+	s->scale.servers.maps_moved = 1;
 	s->scale.servers.bytes = 0;
 	log_begun(s, 0, last->reason);
 	scale_log_done(s, 0, 0, last->reason);
@@ -542,7 +542,7 @@ static int keep_begin(struct supervisor *s, const struct sup_sizes *to, const un
 	if (scale_keep(s, to, &s->scale.now, 0, hosts, reason) == 0)
 		return 0;
 	s->scale.change = before;
-	s->scale.is_ahead = 1; /* it is being written */
+	s->scale.file_is_ahead = 1; /* it is being written */
 	return -1;
 }
 
@@ -566,7 +566,7 @@ static void scale_begin(struct supervisor *s, struct sup_wish *w, const struct s
 	s->scale.from = s->scale.now;
 	s->scale.now = *to;
 	s->scale.under_way = 1;
-	s->scale.is_ahead = 0;
+	s->scale.file_is_ahead = 0;
 	s->scale.logged = SCALE_NOT_LOGGED;
 	s->scale.why[0] = '\0';
 	snprintf(s->scale.reason, sizeof s->scale.reason, "%s", w->reason);
@@ -659,8 +659,8 @@ void sup_scale_step(struct supervisor *s)
 		sup_scale_hosts_end(s); /* begun by an earlier supervisor */
 	while (!s->scale.under_way && s->scale.wishes && scale_begin_first(s))
 		;
-	if (s->scale.is_ahead && !s->scale.under_way && !s->scale.wishes) {
-		s->scale.is_ahead = 0; /* it was refused meanwhile */
+	if (s->scale.file_is_ahead && !s->scale.under_way && !s->scale.wishes) {
+		s->scale.file_is_ahead = 0; /* it was refused meanwhile */
 		sup_scale_keep(s, 0);
 	}
 }

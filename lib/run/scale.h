@@ -71,12 +71,12 @@ struct sup_scale_servers {
 	struct question move, look;
 	unsigned tries;
 	double began;    /* clock_mono(): new ones are awaited; 0: not yet */
-	double again;    /* clock_mono(): the next step is not done before */
+	double not_before; /* clock_mono(): the next step */
 	uint64_t bytes;  /* moved by the last change */
 	double stall;    /* the longest that workers waited for it, seconds */
 	char why[512];   /* why the last attempt failed; "": none did */
-	int is_new;      /* the file does not say yet that step OVER was reached */
-	int ever;        /* parts have moved in this job: versions of maps begin high (role.c) */
+	int is_unkept;   /* the file does not say yet that step OVER was reached */
+	int maps_moved;  /* parts have moved in this job (sup_scale_map()) */
 };
 
 /* Parameters that move, for a change or a rebalance. */
@@ -97,7 +97,7 @@ struct sup_scale {
 	struct sup_sizes now;  /* what the job has, or will have when the change is done */
 	struct sup_sizes from; /* what it had before that */
 	int is_kept;           /* STATE/kept had a line of it */
-	int is_ahead; /* the file may have a change that was not begun */
+	int file_is_ahead; /* the file may have a change that was not begun */
 	int under_way, shared; /* shared: all is there, and workers were told their shares */
 	uint64_t change;       /* number of the last one begun, from 1; in the file and in the log */
 	enum scale_logged logged;

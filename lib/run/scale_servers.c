@@ -23,21 +23,21 @@ int sup_scale_has_part(const struct sup_node *n)
 
 uint64_t sup_scale_map(const struct supervisor *s)
 {
-	return s->scale.servers.ever ? s->recover.incarnation << MAP_BITS : 1;
+	return s->scale.servers.maps_moved ? s->recover.incarnation << MAP_BITS : 1;
 }
 
 /* Those that have parts are those that are wanted. */
 static void scale_servers_arrive(struct supervisor *s)
 {
 	s->scale.servers.step = SCALE_OVER;
-	s->scale.servers.is_new = 1;
+	s->scale.servers.is_unkept = 1;
 	sup_kick(s);
 }
 
 static void scale_servers_again(struct supervisor *s, enum scale_move step, double seconds)
 {
 	s->scale.servers.step = step;
-	s->scale.servers.again = clock_mono() + seconds;
+	s->scale.servers.not_before = clock_mono() + seconds;
 	sup_kick_after(s, seconds);
 }
 
@@ -285,7 +285,7 @@ void sup_scale_servers_begin(struct supervisor *s, int anew)
 	c->why[0] = '\0';
 	if (s->scale.now.servers == s->scale.from.servers)
 		return;
-	c->ever = 1;
+	c->maps_moved = 1;
 	sup_move_began(s);
 	/* An earlier supervisor may have asked the lead already. */
 	scale_servers_again(s, anew ? SCALE_JOIN : SCALE_LOOK, 0);
@@ -300,8 +300,8 @@ void sup_scale_servers_fail(struct supervisor *s)
 int sup_scale_servers_step(struct supervisor *s)
 {
 	struct sup_scale_servers *c = &s->scale.servers;
-	if (c->step != SCALE_OVER && clock_mono() < c->again) {
-		sup_kick_after(s, c->again - clock_mono());
+	if (c->step != SCALE_OVER && clock_mono() < c->not_before) {
+		sup_kick_after(s, c->not_before - clock_mono());
 		return 1;
 	}
 	if (c->step == SCALE_JOIN)
@@ -315,9 +315,9 @@ int sup_scale_servers_step(struct supervisor *s)
 	if (c->step != SCALE_OVER)
 		return 1;
 	/* If this supervisor dies, the next one knows by this that missing servers have left. */
-	if (c->is_new && sup_scale_keep(s, 1) != 0)
+	if (c->is_unkept && sup_scale_keep(s, 1) != 0)
 		return 1;
-	c->is_new = 0;
+	c->is_unkept = 0;
 	return scale_servers_let_go(s);
 }
 
@@ -328,11 +328,11 @@ int sup_scale_rolled_back(struct supervisor *s)
 	if (job_kind(s->job)->holds != HOLD_SERVERS)
 		return 0;
 	sup_rebalance_soon(s); /* all maps are even now */
-	c->is_new |= sup_scale_take_servers(s) || before != SCALE_OVER;
+	c->is_unkept |= sup_scale_take_servers(s) || before != SCALE_OVER;
 	c->step = SCALE_OVER;
-	if (c->is_new && sup_scale_keep(s, s->scale.under_way) != 0)
+	if (c->is_unkept && sup_scale_keep(s, s->scale.under_way) != 0)
 		return -1;
-	c->is_new = 0;
+	c->is_unkept = 0;
 	for (struct sup_node *n = sup_first(s, &role_server), *next; n; n = next) {
 		next = sup_next_of(n);
 		n->joining = 0;

@@ -19,7 +19,7 @@ static const char script[] =
 
 static void log_score(struct supervisor *s)
 {
-	sup_log(s, RECORD("score", F("checkpoint", s->score.of), F_REAL("auc", s->score.auc),
+	sup_log(s, RECORD("score", F("checkpoint", s->score.scored), F_REAL("auc", s->score.auc),
 			  F_REAL("logloss", s->score.logloss)));
 }
 
@@ -53,7 +53,7 @@ static void score_judge(struct supervisor *s)
  * is scored, too. */
 static int is_last(const struct supervisor *s)
 {
-	return s->phases.now == PHASE_SCORING && strcmp(s->score.of, s->checkpoint.latest) == 0;
+	return s->phases.now == PHASE_SCORING && strcmp(s->score.scored, s->checkpoint.latest) == 0;
 }
 
 /* At the end the job has a model, but no score: the next run scores it again. */
@@ -62,7 +62,7 @@ static void score_failed(struct supervisor *s, int status, const char *why)
 	s->score.auc = s->score.logloss = NAN;
 	if (is_last(s))
 		s->score.status = status ? status : ERROR_SOFTWARE;
-	sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score.of, why);
+	sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score.scored, why);
 }
 
 static void on_scored(const struct child_end *e, void *arg)
@@ -78,7 +78,7 @@ static void on_scored(const struct child_end *e, void *arg)
 		log_score(s);
 		if (s->phases.now == PHASE_RUNNING) {
 			log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->score.auc,
-				s->score.logloss, s->score.of);
+				s->score.logloss, s->score.scored);
 			score_judge(s);
 		}
 	}
@@ -97,14 +97,14 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	s->score.auc = s->score.logloss = NAN;
 	s->score.at = clock_mono();
 	struct argv argv = {0};
-	snprintf(s->score.of, sizeof s->score.of, "%s", checkpoint);
+	snprintf(s->score.scored, sizeof s->score.scored, "%s", checkpoint);
 	if (process_find("predict", s->options.search_path, predict, sizeof predict, &err) != 0 ||
 	    process_find("auc", s->options.search_path, auc, sizeof auc, &err) != 0) {
 		score_failed(s, err.code, err.text);
 		return;
 	}
 	dirs_state(&s->dirs, "scores.tmp", temporary);
-	argv_add(&argv, "/bin/sh", "-c", script, "score", predict, auc, s->score.of, temporary,
+	argv_add(&argv, "/bin/sh", "-c", script, "score", predict, auc, s->score.scored, temporary,
 		 s->job->bad_rows);
 	for (size_t i = 0; i < s->job->test.count; i++)
 		argv_add(&argv, s->job->test.item[i]);
@@ -122,7 +122,7 @@ void sup_score_periodic(struct supervisor *s)
 	double every = s->job->eval_every, now = clock_mono();
 	if (every <= 0 || s->score.child || now - s->score.at < every)
 		return;
-	if (s->checkpoint.at <= s->score.at || strcmp(s->score.of, s->checkpoint.latest) == 0)
+	if (s->checkpoint.at <= s->score.at || strcmp(s->score.scored, s->checkpoint.latest) == 0)
 		sup_checkpoint_make(s);
 	else
 		sup_score_start(s, s->checkpoint.latest, 0);

@@ -20,7 +20,7 @@ struct sup_score {
 	double auc, logloss; /* NAN: none */
 	double best_auc;
 	uint64_t without_gain;  /* scores in a row */
-	char of[DIRS_PATH_MAX]; /* the checkpoint */
+	char scored[DIRS_PATH_MAX]; /* the checkpoint, of the last score */
 };
 
 void sup_score_init(struct supervisor *s);

@@ -224,7 +224,7 @@ int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more,
 	uint64_t needed = FILES_BESIDE + FILES_HOST * s->hosts.count, nodes = 0;
 	for (size_t i = 0; roles[i]; i++) {
 		uint64_t count = roles[i]->count(s);
-		needed += count * (roles[i]->service || roles[i]->back ? FILES_NODE : 1);
+		needed += count * (roles[i]->service || roles[i]->goes_back ? FILES_NODE : 1);
 		nodes += count;
 	}
 	needed += more->workers + more->servers * FILES_NODE;

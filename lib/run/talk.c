@@ -108,7 +108,7 @@ void sup_links_servers(struct supervisor *s)
 	if (!lead)
 		return;
 	EACH_NODE (n, s)
-		if (n->role->back)
+		if (n->role->goes_back)
 			open_node(n);
 	open_link(&s->links.lead_cut, lead, deadline_seconds(job_kind(s->job)->cut_limit), NULL);
 	open_link(&s->links.lead_act, lead, deadline_seconds(DEADLINE_ACT), sup_actions_up);
@@ -124,7 +124,7 @@ void sup_links_close_servers(struct supervisor *s)
 	close_link(&s->links.lead_watch);
 	close_link(&s->links.lead_move);
 	EACH_NODE (n, s)
-		if (n->role->back)
+		if (n->role->goes_back)
 			sup_links_close(n);
 }
 

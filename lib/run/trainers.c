@@ -27,7 +27,7 @@ const struct role *sup_trainers(const struct supervisor *s)
 
 int sup_goes_back(const struct sup_node *n)
 {
-	return n->role->back || (n->role == &role_agent && job_kind(n->sup->job)->goes_back);
+	return n->role->goes_back || (n->role == &role_agent && job_kind(n->sup->job)->goes_back);
 }
 
 int sup_trainers_can_save(const struct supervisor *s)
@@ -128,13 +128,13 @@ void sup_trainer_ended(struct sup_node *n, const struct node_end *end)
 		n->trials = 0;
 	if (!n->end_wanted && n->place.launcher->class_of(&own) == END_UNRETRYABLE)
 		n->trials++;
-	if (!sup_trainer_is_judged(n) || (t->first && t->surely >= trainers_certainty(n, &own)))
+	if (!sup_trainer_is_judged(n) || (t->first && t->certainty >= trainers_certainty(n, &own)))
 		return;
 	if (!t->first)
 		t->first_at = clock_mono();
 	t->first = n;
 	t->first_end = own;
-	t->surely = trainers_certainty(n, &own);
+	t->certainty = trainers_certainty(n, &own);
 }
 
 static int others_live(const struct supervisor *s)
@@ -188,12 +188,12 @@ int sup_trainers_judge(struct supervisor *s)
 	double left = t->first_at + JUDGE_SECONDS - clock_mono();
 	if (!first)
 		return 0;
-	if (t->surely == LATER && left > 0 && others_live(s)) {
+	if (t->certainty == LATER && left > 0 && others_live(s)) {
 		sup_kick_after(s, left);
 		return -1;
 	}
 	t->first = NULL;
-	tell_first(first, &t->first_end, t->surely == KNOWN);
+	tell_first(first, &t->first_end, t->certainty == KNOWN);
 	t->is_last = 0;
 	return s->phases.now == PHASE_ROLLBACK ? 0 : -1;
 }

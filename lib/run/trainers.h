@@ -39,7 +39,7 @@ struct sup_trainers {
 	/* Of the ends that caused the rollback, the one that seems to be the first: */
 	struct sup_node *first; /* NULL: none has ended */
 	struct node_end first_end;
-	int surely;      /* how sure that is (trainers.c) */
+	int certainty;   /* how sure that is (trainers.c) */
 	double first_at; /* clock_mono() */
 	int is_last;     /* RESTARTS rollbacks are used up */
 	char failure[128]; /* which trainer failed first the last time, and how; "": none */

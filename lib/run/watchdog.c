@@ -212,7 +212,7 @@ static void watchdog_on_answer(const struct record *r, void *owner)
 /* If the question can't be sent, the daemon owes the answer all the same. */
 static void watchdog_ask(struct sup_node *n)
 {
-	const char *asked = n->role->asked ? n->role->asked : "counters";
+	const char *asked = n->role->question ? n->role->question : "counters";
 	sup_ask(&n->watch.question, &n->watch_link, RECORD_BARE(is_lead(n) ? "members" : asked),
 		watchdog_on_record, watchdog_on_answer, n);
 }
@@ -572,7 +572,7 @@ static int all_there(const struct supervisor *s)
 {
 	int there = job_trains(s) && watchdog_is_there(sup_shardd(s));
 	EACH_NODE (n, s)
-		if (n->role->back && !sup_host_is_awaited(n))
+		if (n->role->goes_back && !sup_host_is_awaited(n))
 			there &= watchdog_is_there(n);
 	EACH_OF (n, s, sup_trainers(s))
 		there &= sup_host_is_reached(n);
@@ -619,7 +619,7 @@ static void judge_worker(struct sup_node *n, double seconds, int there)
 static void judge_leaving(struct sup_node *n, double seconds)
 {
 	struct sup_watched *w = &n->watch;
-	double since = clock_mono() - n->sup->phases.told_at, limit = stopped_limit(n);
+	double since = clock_mono() - n->sup->phases.told_to_leave_at, limit = stopped_limit(n);
 	/* Of one that was killed already, the end may only not be known yet. */
 	if (!n->now.runs || n->now.doomed || n->stop_signal == SIGKILL)
 		return;
@@ -722,7 +722,7 @@ void sup_watch_tick(struct supervisor *s)
 	w->gives_up = 0;
 	EACH_OF (n, s, sup_trainers(s))
 		w->gives_up |= is_trainer(n) && n->now.runs && n->now.doomed;
-	int leave = s->phases.now == PHASE_FINISHING && s->phases.told;
+	int leave = s->phases.now == PHASE_FINISHING && s->phases.told_to_leave;
 	EACH_NODE (n, s) {
 		if (is_worker(n) && leave)
 			judge_leaving(n, seconds);
