@@ -358,6 +358,8 @@ has() { grep -q "$1" "$STATE/job.log" 2>/dev/null; }
 	wait_for 'has "^bad-host .*h2 is bad, as the self-test says: link:"'
 	wait_for 'has "^host-test name=h2 .* state=bad "'
 	wait_for '[ "$(status | grep -c "role=worker .* state=up .*host=h[01]")" = 3 ]'
+	# Once for the host, not again for each of its workers.
+	[ "$(grep -c '^host name=h2 state=avoided ' "$STATE/job.log")" -eq 1 ]
 	hosts_link h2 none
 	to_end
 }

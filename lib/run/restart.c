@@ -74,6 +74,13 @@ static uint64_t restart_cuts(const struct supervisor *s)
 	return s->checkpoint.made + s->checkpoint.failed;
 }
 
+/* A host that is avoided already has been named, with the reason. */
+static void restart_avoid_host(struct sup_node *n, const char *why)
+{
+	if (!sup_host_is_avoided(sup_host_of(n)))
+		sup_host_avoid_of(n, why);
+}
+
 const char *sup_restart(struct sup_node *n, int force, const char *reason)
 {
 	const char *refused = restart_refusal(n, force);
@@ -88,7 +95,7 @@ const char *sup_restart(struct sup_node *n, int force, const char *reason)
 		sup_self_test(n->sup, n->id);
 	/* It was restarted there before and is slow again: its host may be the reason. */
 	if (!force && n->restart.past.count > 1 && n->role->restart == RESTART_KILL)
-		sup_host_avoid_of(n, "was slow there even after a restart");
+		restart_avoid_host(n, "was slow there even after a restart");
 	if (!force && saves_first(n)) {
 		n->restart.save_until = clock_mono() + SAVE_SECONDS;
 		n->restart.saves_before = restart_cuts(n->sup);
@@ -112,7 +119,7 @@ const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *rea
 		return "hands-over";
 	if (n->sup->job->host_avoid <= 0 || sup_host_stays(n))
 		return "no-host";
-	sup_host_avoid_of(n, reason);
+	restart_avoid_host(n, reason);
 	return sup_restart(n, force, reason);
 }
 
