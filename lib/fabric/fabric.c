@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
+#include "fabric/links.h"
 #include "fabric/relay.h"
 #include "fabric/routing.h"
 #include "fabric/sums.h"
@@ -31,6 +32,7 @@ struct fabric {
 	struct routing *routing;
 	struct event *on_hup;
 	struct sums *sums;
+	struct links *links;
 	int broken;
 	double began;
 };
@@ -71,6 +73,12 @@ static void fabric_on_stat(struct request *rq, void *fabric)
 	sums_stat(f->sums, &o);
 	record_add_seconds(&o, "up", clock_mono() - f->began);
 	request_put_record(rq, &o);
+	request_ok(rq, NULL);
+}
+
+static void fabric_on_links(struct request *rq, void *fabric)
+{
+	links_answer(((struct fabric *)fabric)->links, rq);
 	request_ok(rq, NULL);
 }
 
@@ -151,6 +159,7 @@ static void fabric_on_end(struct request *rq, void *fabric)
 
 static const struct verb verbs[] = {
 	{"end", "", "", fabric_on_end, 0, "ends all ranks, as SIGTERM does"},
+	{"links", "", "", fabric_on_links, 0, "how fast the network to the other hosts is"},
 	{"routes", "", "bytes", fabric_on_routes, ROUTES_TEXT_MAX,
 	 "which daemon is on which host; route records as payload replace the table"},
 	{"stat", "", "", fabric_on_stat, 0,
@@ -295,7 +304,8 @@ static int open_fabric(struct fabric *f, struct error *err)
 	world.base = server_base(f->server);
 	if (world_open(&f->world, &world, err) != 0)
 		return -1;
-	if (sums_enter(f->sums, f->world, err) == 0 && open_relay(f, err) == 0)
+	if (sums_enter(f->sums, f->world, err) == 0 && open_relay(f, err) == 0 &&
+	    links_new(&f->links, world.base, f->world, err) == 0)
 		return 0;
 	world_end(f->world);
 	return -1;
@@ -333,6 +343,7 @@ int fabric_free(struct fabric *f, struct error *err)
 	routing_free(f->routing);
 	f->routing = NULL;
 	relay_free(f->relay);
+	links_free(f->links);
 	if (f->on_hup)
 		event_free(f->on_hup);
 	sums_leave(f->sums);

@@ -122,6 +122,7 @@ int mpi_sockets_find(struct mpi_sockets *s)
 	if (!dir)
 		return -1;
 	int result = 0;
+	s->finds++;
 	for (size_t i = 0; i < s->count; i++)
 		s->at[i].seen = 0;
 	for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {

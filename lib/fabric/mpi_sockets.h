@@ -14,6 +14,7 @@
 
 #include <event2/event.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct mpi_socket {
@@ -35,6 +36,7 @@ struct mpi_sockets {
 	struct mpi_epoll data, room; /* for data to read, and for room to write */
 	struct mpi_socket *at;
 	size_t count, at_room;
+	uint64_t finds; /* how often they were looked for */
 };
 
 /* came(fd, ..., arg) is called as long as one of them has data to read, and each time one that was

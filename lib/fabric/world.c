@@ -599,3 +599,8 @@ void world_count(const struct world *w, struct world_counts *counts)
 	counts->sockets = w->sockets.count;
 	counts->under_way = w->flights;
 }
+
+const struct mpi_sockets *world_sockets(const struct world *w)
+{
+	return &w->sockets;
+}

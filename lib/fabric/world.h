@@ -28,9 +28,17 @@
 #define WORLD_SILENT_SECONDS 30.0 /* a rank from which nothing came for so long stands still */
 #define WORLD_HOST_MAX 65 /* bytes of a host's name with its NUL */
 
-enum world_channel { WORLD_CONTROL, WORLD_ROUTES, WORLD_RELAY, WORLD_SUM, WORLD_CHANNELS };
+enum world_channel {
+	WORLD_CONTROL,
+	WORLD_ROUTES,
+	WORLD_RELAY,
+	WORLD_SUM,
+	WORLD_LINKS,
+	WORLD_CHANNELS
+};
 
 struct event_base;
+struct mpi_sockets;
 struct world;
 
 struct world_options {
@@ -101,5 +109,7 @@ struct world_counts {
 	size_t under_way; /* sends and receives of bulk that were begun and not ended */
 };
 void world_count(const struct world *w, struct world_counts *counts);
+/* MPI's connections, and others of its processes on this host. */
+const struct mpi_sockets *world_sockets(const struct world *w);
 
 #endif

@@ -1,0 +1,81 @@
+# The network between hosts as the fabric measures it (fabricd(8)): hosts that are namespaces, with links
+# of a given rate.
+# rooms: fabric
+load helper
+. "$BATS_TEST_DIRNAME/cluster/hosts.bash"
+
+teardown_more() { hosts_down; }
+
+setup_more() {
+	command -v fabricd >/dev/null || skip "built without Open MPI"
+	command -v mpirun >/dev/null || skip "no mpirun here"
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
+}
+
+# fabric: fabricd on h0, h1 and h2; their sockets lie on each host's own disk.
+fabric() {
+	D=$HOSTS/local/run
+	start world mpirun_on h0,h1,h2 -x ASAN_OPTIONS fabricd -d "$D"
+	wait_for "on h0 test -S $D/fabric.sock" || { cat world.err; return 1; }
+}
+
+# traffic: sums of a vector over the three hosts, round after round.
+traffic() {
+	local i
+	cc -O2 -D_GNU_SOURCE -I"$PACELINE_ROOT/lib" "$@" -o driver "$PACELINE_ROOT/tests/bench/fabric-allreduce.c" \
+		"$(dirname "$(command -v fabricd)")/../lib/paceline.a" -levent -lm || return
+	for i in 0 1 2; do
+		wait_for "on h$i test -S $D/fabric.sock"
+		start "driver$i" on h$i "$T/driver" "$D/fabric.sock" h0,h1,h2 $i 100000 1000000 1 0
+	done
+}
+
+links() { on "$1" socat -t 300 - "UNIX-CONNECT:$D/fabric.sock" <<<links; }
+
+# rate HOST TYPE OF KEY: what the fabricd of HOST says of a host or a link, in bytes/s; 0: nothing yet.
+rate() {
+	local value
+	value=$(links "$1" | grep "^$2 host=$3 " | field "$4")
+	printf '%.0f\n' "${value:-0}"
+}
+
+# is LEAST MOST HOST TYPE OF KEY
+is() {
+	local value
+	value=$(rate "${@:3}")
+	[ "$value" -ge "$1" ] || return 1
+	[ "$value" -le "$2" ]
+}
+
+@test "the rates of three hosts' links; one that falls to a tenth is seen, and that it is fast again" {
+	hosts_up -s -r 40mbit
+	fabric
+	traffic 2>/dev/null || traffic -fsanitize=address,undefined
+	# 40 Mbit/s are 5 MB/s; the ring goes from h0 to h1, h2 and h0.
+	wait_for 'is 3500000 6000000 h0 link h1 out'
+	wait_for 'is 3500000 6000000 h0 link h2 in'
+	for host in h0 h1 h2; do
+		wait_for "is 3000000 6000000 h0 host $host out"
+		wait_for "is 3000000 6000000 h0 host $host in"
+	done
+	hosts_link h1 4mbit
+	wait_for 'is 250000 700000 h0 link h1 out'
+	wait_for 'is 250000 700000 h2 link h1 in'
+	wait_for 'is 250000 700000 h0 host h1 out'
+	wait_for 'is 250000 700000 h0 host h1 in'
+	is 3000000 6000000 h0 host h2 out
+	[[ $(links h0 | grep "^host host=h2 ") != *unmeasured* ]]
+	hosts_link h1 40mbit
+	wait_for 'is 3000000 6000000 h0 host h1 out'
+}
+
+@test "what is sent over another transport is not measured, and that is said" {
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl=vader,self
+	mkdir a b
+	start world mpirun --oversubscribe --bind-to none -n 1 fabricd -d "$T/a" --host a : -n 1 fabricd -d "$T/b" --host b
+	ready a/fabric.sock
+	wait_for 'ask a/fabric.sock links | grep -q "^host host=a out= .* in= .*unmeasured=transport$"'
+	wait_for 'ask a/fabric.sock links | grep -q "^host host=b .*unmeasured=transport$"'
+	run ask a/fabric.sock links end
+	[[ ${lines[2]} == "link host=b out= "*" in= "* ]]
+}
