@@ -79,3 +79,36 @@ is() {
 	run ask a/fabric.sock links end
 	[[ ${lines[2]} == "link host=b out= "*" in= "* ]]
 }
+
+# side HOST KEY: what the job's status says of the host, in whole units; 0: nothing yet.
+side() {
+	local value
+	value=$(on h0 trainctl status --run-dir /tmp/run | grep "^host name=$1 " | field "$2")
+	printf '%.0f\n' "${value:-0}"
+}
+
+is_slow() {
+	local value
+	value=$(side "$@")
+	[ "$value" -gt 0 ] || return 1
+	[ "$value" -le 700000 ]
+}
+
+@test "a job: status, metrics and the log tell the rates and what the slow link cost" {
+	hosts_up -s -r 40mbit
+	hosts_link h1 4mbit
+	job HOSTS=h0,h1,h2 SYNC=allreduce WORKERS=3 EPOCHS=100000 MODEL=wdl,hidden:256-256 "METRICS=$T/now.prom"
+	start job on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$T/state"
+	JOB_PID=$PID
+	wait_for 'is_slow h1 out' || { cat job.err; return 1; }
+	wait_for 'is_slow h1 in'
+	wait_for '[ "$(side h2 out)" -ge 1200000 ]'
+	wait_for '[ "$(side h0 in)" -ge 1200000 ]'
+	run on h0 trainctl status --run-dir /tmp/run
+	[[ $output == *"host name=h1 "*" out="*" out-error="*" out-least=0 out-free="*" out-age="*" in="*" in-age="* ]]
+	wait_for "grep -q '^paceline_host_link_bytes_per_second{job_name=\"tiny\",host=\"h1\",direction=\"out\"} [1-9]' now.prom"
+	wait_for "grep -q '^paceline_host_link_age_seconds{job_name=\"tiny\",host=\"h2\",direction=\"out\"} [0-9]' now.prom"
+	on h0 trainctl stop --run-dir /tmp/run
+	ended "$JOB_PID"
+	grep -q '^link host=h1 out=[1-9].* median=[1-9].* sent-bytes=[1-9].* out-cost=0*[.]*0*[1-9]' state/job.log
+}

@@ -26,8 +26,10 @@
 #define OLD_SECONDS 10.0   /* traffic that was not enough for a sample after this is forgotten */
 #define TELL_SECONDS 0.5   /* between two words to rank 0 */
 #define WAITING_BYTES 8192 /* fewer are small messages behind another connection's */
-#define NAMED_WINDOWS 12   /* so long the others are asked for the end of a connection */
-#define OTHER_SHARE 0.1    /* less of an interface's bytes may be headers */
+#define WAITING_ROUND_TRIPS 5
+#define ALIKE_SECONDS 2.0 /* rates that are no further apart are of the same time */
+#define NAMED_WINDOWS 12  /* so long the others are asked for the end of a connection */
+#define OTHER_SHARE 0.1   /* less of an interface's bytes may be headers */
 #define INTERFACES 4
 
 /* A connection of MPI. */
@@ -37,7 +39,8 @@ struct conn {
 	uint64_t name; /* the same at both ends */
 	int rank;      /* at the other end; -1: not known, or no rank */
 	int named;     /* windows in which the others were asked */
-	int waited;    /* bytes waited in this window */
+	int waited;    /* bytes waited in the socket in this window, */
+	int queued;    /* and on the way, at so many looks */
 	int is_new;    /* `sent` and `received` are of no window */
 	struct rate_counts sent, sent_now;
 	uint64_t received, received_now;
@@ -233,6 +236,13 @@ static void take_names(struct links *l, unsigned rank, const char *name, size_t 
 
 /* ---- looks ---- */
 
+/* Bytes wait in a queue on the way, so long that the way itself hardly counts. */
+static int is_queued(const struct tcp_info *info)
+{
+	return info->tcpi_unacked * info->tcpi_snd_mss > WAITING_BYTES &&
+	       info->tcpi_rtt / WAITING_ROUND_TRIPS > info->tcpi_min_rtt;
+}
+
 static void look_at(struct links *l, struct conn *c)
 {
 	struct tcp_info info = {0};
@@ -250,6 +260,7 @@ static void look_at(struct links *l, struct conn *c)
 				     .limited = info.tcpi_rwnd_limited + info.tcpi_sndbuf_limited};
 	c->received_now = info.tcpi_bytes_received;
 	c->waited |= info.tcpi_notsent_bytes > WAITING_BYTES;
+	c->queued += is_queued(&info);
 }
 
 /* What the interfaces have carried, of whomever. The counts in /sys may be another network
@@ -318,14 +329,15 @@ static double conns_window(struct links *l, double seconds, double *sent)
 		struct traffic t;
 		if (c->rank >= 0 && !c->is_new && c->received_now >= c->received &&
 		    traffic_between(&t, &c->sent, &c->sent_now, seconds) == 0) {
-			t.waited = c->waited;
+			/* Late acknowledgements of single messages look like queues. */
+			t.waited = c->waited || 2 * c->queued > LOOKS;
 			traffic_beside(&l->far[c->rank].now, &t);
 			*sent += t.bytes;
 			received += (double)(c->received_now - c->received);
 		}
 		c->sent = c->sent_now;
 		c->received = c->received_now;
-		c->is_new = c->waited = 0;
+		c->is_new = c->waited = c->queued = 0;
 	}
 	return received;
 }
@@ -373,6 +385,20 @@ static struct side side_of(const struct port *p, double now)
 	return s;
 }
 
+/* A port is as fast as the fastest of its links, too: beside a slow one it is not used up. */
+static struct side side_with_links(const struct links *l, const struct port *port, size_t way,
+				   double now)
+{
+	struct port p = *port;
+	for (unsigned i = 0; i < world_size(l->world); i++) {
+		const struct rate *r = (const struct rate *)((const char *)&l->far[i] + way);
+		if (r->count > 0 && r->value > p.rate.value &&
+		    r->at > port->rate.at - ALIKE_SECONDS)
+			p.rate = *r;
+	}
+	return side_of(&p, now);
+}
+
 static enum why why_not(const struct links *l)
 {
 	int is_asked = l->conns == 0;
@@ -397,8 +423,8 @@ static void tell(struct links *l, double now)
 	struct told told;
 	struct known *own = &l->known[world_rank(l->world)];
 	memset(&told, 0, sizeof told);
-	told.out = side_of(&l->out, now);
-	told.in = side_of(&l->in, now);
+	told.out = side_with_links(l, &l->out, offsetof(struct far, out), now);
+	told.in = side_with_links(l, &l->in, offsetof(struct far, in), now);
 	told.why = why_not(l);
 	int is_new = own->at == 0 || own->told.why != told.why ||
 		     !is_same(&told.out, &own->told.out) || !is_same(&told.in, &own->told.in);

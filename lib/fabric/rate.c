@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#define BUSY_SECONDS 0.025 /* less is too near to the resolution of the kernel's counts */
-#define LIMITED_SHARE 0.1  /* with more of the time, a sample is a lower bound */
-#define UNCLEAR_SHARE 1.2  /* so much may the two bounds of the busy time differ */
-#define BYTES_MIN 32768.0  /* with less it is the round trip that is measured */
+#define BUSY_SECONDS 0.05 /* less is too near to the resolution of the kernel's counts */
+#define LIMITED_SHARE 0.1 /* with more of the time, a sample is a lower bound */
+#define UNCLEAR_SHARE 1.2 /* so much may the two bounds of the busy time differ */
+#define BYTES_MIN 32768.0 /* with less it is the round trip that is measured */
 
 int traffic_between(struct traffic *t, const struct rate_counts *from, const struct rate_counts *to,
 		    double seconds)
@@ -85,15 +85,16 @@ static void rate_add(struct rate *r, double value, double resolution)
 
 int rate_take(struct rate *r, const struct traffic *t, double tick, double now)
 {
-	double value = t->bytes / t->busy_most, bound = t->bytes / t->busy;
+	double value = t->bytes / t->busy_most, most = t->bytes / t->busy;
 	if (!is_least(t)) {
 		if (r->is_least)
 			*r = (struct rate){0};
-		rate_add(r, value, fmax(bound - value, value * tick / t->busy));
-	} else if (r->count == 0 || value > r->value + r->error) {
-		*r = (struct rate){.value = value, .is_least = 1, .count = 1};
+		rate_add(r, value, fmax(most - value, value * tick / t->busy));
 	} else {
-		return 0;
+		value = t->bytes / (t->busy_most + tick); /* in any case */
+		if (r->count > 0 && value <= r->value + r->error)
+			return 0;
+		*r = (struct rate){.value = value, .is_least = 1, .count = 1};
 	}
 	r->at = now;
 	return 1;

@@ -77,6 +77,11 @@ enum metric {
 	METRIC_NODE_LAST_SPEED,
 	METRIC_NODE_LAST,
 	METRIC_NODE_DEVICE,
+	/* of a host's link */
+	METRIC_HOST_RATE,
+	METRIC_HOST_ERROR,
+	METRIC_HOST_FREE,
+	METRIC_HOST_AGE,
 	/* from outside, and of the page itself */
 	METRIC_INFO,
 	METRIC_INFO_AGE,

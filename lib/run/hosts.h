@@ -38,6 +38,7 @@
 #include "base/option.h"
 #include "proc/launcher.h"
 #include "run/host_state.h"
+#include "run/network.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -65,6 +66,7 @@ struct sup_host {
 	double probed, heard;   /* clock_mono(): the last probe began; it answered last */
 	double avoided;         /* clock_mono(): it is avoided until then; 0: it is not */
 	double doubted;         /* clock_mono(): a node there is silent since; 0: none is */
+	struct network_link network;
 };
 
 struct sup_hosts {

@@ -162,6 +162,37 @@ static void put_interventions(const struct page_source *l)
 	put_actions(l, METRIC_JOB_ACTIONS_REFUSED, s->actions.refused);
 }
 
+/* ---- of its hosts' links ---- */
+
+static double link_value(const struct page_source *l, const struct network_side *side, enum metric which)
+{
+	switch (which) {
+	case METRIC_HOST_RATE:
+		return side->rate;
+	case METRIC_HOST_ERROR:
+		return side->error;
+	case METRIC_HOST_FREE:
+		return side->free;
+	default:
+		return l->now - side->at;
+	}
+}
+
+static void put_links(const struct page_source *l, enum metric which)
+{
+	static const char *const direction[] = {"out", "in"};
+	metrics_begin(l->page, which);
+	EACH_HOST (h, l->s, 0) {
+		const struct network_side *side[] = {&h->network.out, &h->network.in};
+		for (int i = 0; h->network.world != 0 && i < 2; i++)
+			metrics_put(l->page, link_value(l, side[i], which),
+				    (const struct metrics_label[]){{"job_name", l->s->job->name},
+								   {"host", h->name},
+								   {"direction", direction[i]},
+								   {0}});
+	}
+}
+
 /* ---- of its nodes ---- */
 
 /* The monitor's order differs from the roster's, but neighbours are neighbours in both. */
@@ -380,6 +411,9 @@ int sup_metrics_page(const struct supervisor *s, struct metrics_page *page, stru
 					 "out of memory for a page of metrics");
 		page_put_nodes(&l);
 		free(l.seen);
+		for (enum metric which = METRIC_HOST_RATE; which <= METRIC_HOST_AGE; which++)
+			if (s->hosts.count > 1)
+				put_links(&l, which);
 	}
 	page_put_job(&l, METRIC_PAGE_TIME, clock_wall());
 	return metrics_end(page, err);

@@ -129,6 +129,7 @@ void sup_wait_done(struct supervisor *s)
 void sup_progress_phase(struct supervisor *s)
 {
 	s->progress.all_done = s->progress.last.known = 0;
+	sup_network_log(s);
 	if (sup_series_due(s))
 		sup_ask_snapshot(s);
 }
@@ -485,6 +486,7 @@ void sup_progress_tick(struct supervisor *s)
 	make_row(s);
 	if (s->progress.ticks++ % SNAPSHOT_TICKS == 0 || sup_series_due(s))
 		sup_ask_snapshot(s); /* not at each tick: it has a record for each node */
+	sup_network_tick(s);
 	fill_row(s);
 	if (s->options.tick)
 		s->options.tick(&s->progress.row, s->options.arg);

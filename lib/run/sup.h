@@ -68,6 +68,7 @@ struct supervisor {
 	struct sup_hosts hosts;
 	struct sup_more_hosts more;
 	struct sup_routes routes;
+	struct sup_network network;
 	struct sup_roster roster;
 	struct sup_scale scale;
 	struct sup_move move;

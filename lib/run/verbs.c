@@ -191,10 +191,12 @@ static void put_hosts(struct supervisor *s, struct request *rq)
 	EACH_HOST (h, s, 0) {
 		if (s->hosts.count == 1 || h->state == HOST_NONE)
 			continue;
-		request_put_record(
-			rq, RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
-				   F("launcher", h->place->launcher->name),
-				   F("cores", h->place->cores), F("sees-state", !h->place->apart)));
+		struct record_out *o =
+			RECORD("host", F("name", h->place->host), F("state", sup_host_word(h)),
+			       F("launcher", h->place->launcher->name), F("cores", h->place->cores),
+			       F("sees-state", !h->place->apart));
+		sup_network_add(o, &h->network);
+		request_put_record(rq, o);
 	}
 }
 

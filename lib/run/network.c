@@ -1,0 +1,161 @@
+/* network: see network.h. */
+#include "run/network.h"
+
+#include "run/sup.h"
+
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LOG_SECONDS 30.0
+
+/* ---- what a link cost ---- */
+
+static int network_compare(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+	return (*x > *y) - (*x < *y);
+}
+
+double network_median(const struct network_link *const *link, size_t count)
+{
+	double *rate = calloc(count + 1, sizeof *rate), median = NAN;
+	size_t known = 0;
+	for (size_t i = 0; rate && i < count; i++) {
+		rate[known] = fmax(link[i]->out.rate, link[i]->in.rate);
+		if (!isnan(rate[known]))
+			known++;
+	}
+	if (known >= 2) {
+		qsort(rate, known, sizeof *rate, network_compare);
+		median = (rate[(known - 1) / 2] + rate[known / 2]) / 2;
+	}
+	free(rate);
+	return median;
+}
+
+double network_cost(const struct network_side *side, double median)
+{
+	double cost = (double)side->since / side->rate - (double)side->since / median;
+	return !side->is_least && cost > 0 ? cost : 0; /* not NAN, either */
+}
+
+/* ---- the fabric's answers ---- */
+
+/* A new fabric does not know yet what the one before has measured. */
+static void take_side(const struct record *r, const char *way, const char *bytes,
+		      struct network_side *side, int is_same_world)
+{
+	char key[16];
+	double age = NAN;
+	uint64_t before = is_same_world ? side->bytes : 0;
+	side->bytes = 0;
+	record_u64_opt(r, bytes, 0, UINT64_MAX, &side->bytes, NULL);
+	side->since += side->bytes > before ? side->bytes - before : 0;
+	snprintf(key, sizeof key, "%s-age", way);
+	record_real_opt(r, key, 0, 1e300, &age, NULL);
+	if (isnan(age))
+		return;
+	side->at = clock_mono() - age;
+	side->rate = side->error = side->free = NAN;
+	record_real_opt(r, way, 0, 1e300, &side->rate, NULL);
+	snprintf(key, sizeof key, "%s-error", way);
+	record_real_opt(r, key, 0, 1e300, &side->error, NULL);
+	snprintf(key, sizeof key, "%s-free", way);
+	record_real_opt(r, key, 0, 1e300, &side->free, NULL);
+	snprintf(key, sizeof key, "%s-least", way);
+	record_u64_opt(r, key, 0, 1, &side->is_least, NULL);
+}
+
+static void is_unknown(struct network_side *side)
+{
+	side->rate = side->error = side->free = side->at = NAN;
+}
+
+static void network_on_host(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	const char *name = record_is(r, "host") ? record_get(r, "host") : NULL;
+	uint64_t world = sup_fabric(s)->now.life + 1;
+	EACH_HOST (h, s, 0) {
+		struct network_link *link = &h->network;
+		if (!name || strcmp(h->name, name) != 0)
+			continue;
+		const char *why = record_get(r, "unmeasured");
+		if (link->world == 0) {
+			is_unknown(&link->out);
+			is_unknown(&link->in);
+		}
+		take_side(r, "out", "sent-bytes", &link->out, link->world == world);
+		take_side(r, "in", "received-bytes", &link->in, link->world == world);
+		snprintf(link->unmeasured, sizeof link->unmeasured, "%s", why ? why : "");
+		link->world = world;
+	}
+}
+
+void sup_network_tick(struct supervisor *s)
+{
+	struct sup_node *fabric = sup_fabric(s);
+	if (!fabric || fabric->stage != STAGE_READY || !sup_link_up(&fabric->link))
+		return;
+	sup_ask(&s->network.question, &fabric->link, RECORD_BARE("links"), network_on_host, NULL,
+		s);
+	if (clock_mono() - s->network.logged_at >= LOG_SECONDS)
+		sup_network_log(s);
+}
+
+/* ---- telling ---- */
+
+static void network_add_side(struct record_out *o, const char *way, const struct network_side *side)
+{
+	char key[16];
+	record_add_brief(o, way, side->rate);
+	snprintf(key, sizeof key, "%s-error", way);
+	record_add_brief(o, key, side->error);
+	snprintf(key, sizeof key, "%s-least", way);
+	record_add_u64(o, key, side->is_least);
+	snprintf(key, sizeof key, "%s-free", way);
+	record_add_brief(o, key, side->free);
+	snprintf(key, sizeof key, "%s-age", way);
+	record_add_seconds(o, key, clock_mono() - side->at);
+}
+
+void sup_network_add(struct record_out *o, const struct network_link *link)
+{
+	if (link->world == 0)
+		return;
+	network_add_side(o, "out", &link->out);
+	network_add_side(o, "in", &link->in);
+	if (link->unmeasured[0])
+		record_add(o, "unmeasured", link->unmeasured);
+}
+
+void sup_network_log(struct supervisor *s)
+{
+	const struct network_link **link = calloc(s->hosts.count + 1, sizeof *link);
+	size_t count = 0;
+	if (!link)
+		return;
+	EACH_HOST (h, s, 0)
+		if (h->network.world != 0)
+			link[count++] = &h->network;
+	double median = network_median(link, count);
+	free(link);
+	s->network.logged_at = clock_mono();
+	if (isnan(median))
+		return;
+	EACH_HOST (h, s, 0) {
+		struct network_side *out = &h->network.out, *in = &h->network.in;
+		if (out->since == 0 && in->since == 0)
+			continue;
+		sup_log(s, RECORD("link", F("host", h->name), F_BRIEF("out", out->rate),
+				  F_BRIEF("in", in->rate), F_BRIEF("median", median),
+				  F("sent-bytes", out->since), F("received-bytes", in->since),
+				  F_SECONDS("out-cost", network_cost(out, median)),
+				  F_SECONDS("in-cost", network_cost(in, median))));
+		out->since = in->since = 0;
+	}
+}

@@ -1,0 +1,51 @@
+/*
+ * network: how fast the hosts' links are, as the fabric measures them (fabricd(8), links): for
+ * status, for metrics, and now and then for the log of the job, with what a slow link cost.
+ *
+ * What a link cost is the time of the bytes that it carried, less the time that they would have
+ * taken on the median host's link.  For this a host's link is as fast as its faster direction:
+ * beside a slow host, one direction of its neighbours looks slow, too.
+ */
+#ifndef PACELINE_RUN_NETWORK_H
+#define PACELINE_RUN_NETWORK_H
+
+#include "run/talk.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct record_out;
+
+/* Of a host, in one direction. */
+struct network_side {
+	double rate, error, free; /* bytes/s; NAN: not known */
+	double at;                /* clock_mono() of the last sample; NAN: none */
+	uint64_t is_least;        /* rate is a lower bound */
+	uint64_t bytes;           /* since its fabricd began */
+	uint64_t since;           /* bytes that are in no record of the log yet */
+};
+
+struct network_link {
+	struct network_side out, in;
+	char unmeasured[16]; /* why; "": it is measured */
+	uint64_t world; /* of the fabric that said this, as sup_host has it; 0: nothing is known */
+};
+
+struct sup_network {
+	struct question question;
+	double logged_at; /* clock_mono() */
+};
+
+/* Pure. The median of the links' rates, of lower bounds, too, so that a cost is rather too small;
+ * NAN: fewer than two are known. */
+double network_median(const struct network_link *const *link, size_t count);
+/* Seconds that the bytes of one side took longer than at the median rate; 0 if not known. */
+double network_cost(const struct network_side *side, double median);
+
+void sup_network_tick(struct supervisor *s);
+/* What went over the links since the last time, if it is known what it cost. */
+void sup_network_log(struct supervisor *s);
+/* Fields of a host's status record; nothing if nothing is known. */
+void sup_network_add(struct record_out *o, const struct network_link *link);
+
+#endif
