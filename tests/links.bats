@@ -105,10 +105,14 @@ is_slow() {
 	wait_for '[ "$(side h2 out)" -ge 1200000 ]'
 	wait_for '[ "$(side h0 in)" -ge 1200000 ]'
 	run on h0 trainctl status --run-dir /tmp/run
-	[[ $output == *"host name=h1 "*" out="*" out-error="*" out-least=0 out-free="*" out-age="*" in="*" in-age="* ]]
+	[[ $output == *"host name=h1 "*" out="*" out-error="*" out-least="*" out-free="*" out-age="*" in="*" in-age="* ]]
 	wait_for "grep -q '^paceline_host_link_bytes_per_second{job_name=\"tiny\",host=\"h1\",direction=\"out\"} [1-9]' now.prom"
 	wait_for "grep -q '^paceline_host_link_age_seconds{job_name=\"tiny\",host=\"h2\",direction=\"out\"} [0-9]' now.prom"
+	# A lower bound costs nothing.
+	wait_for 'on h0 trainctl status --run-dir /tmp/run | grep -q "^host name=h1 .* out-least=0 .* in-least=0 "'
 	on h0 trainctl stop --run-dir /tmp/run
 	ended "$JOB_PID"
 	grep -q '^link host=h1 out=[1-9].* median=[1-9].* sent-bytes=[1-9].* out-cost=0*[.]*0*[1-9]' state/job.log
+	trainctl report --text --state-dir "$T/state" >report
+	grep -q "the link of h1 is slow" report || { grep ^link state/job.log; grep -A3 "What the net" report; return 1; }
 }

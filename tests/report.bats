@@ -112,6 +112,29 @@ turned() {
 	grep -q '^  w1 .* 80 ms  h1$' <<<"$output"
 }
 
+@test "words: the slow link of a host is named, with what it cost" {
+	mkdir -p state
+	awk 'BEGIN {
+		print "begin job=ring workers=3 servers=1 batch=100 sync=bsp solution=none at=1000"
+		print "phase name=running at=1000"
+		for (t = 1030; t <= 1060; t += 30) {
+			s = " median=20971520 sent-bytes=41943040 received-bytes=41943040 "
+			print "link host=h0 out=2097152 in=20971520" s "out-cost=18 in-cost=0 at=" t
+			print "link host=h1 out=2097152 in=2097152" s "out-cost=18 in-cost=18 at=" t
+			print "link host=h2 out=20971520 in=" s "out-cost=0 in-cost=0 at=" t
+		}
+		print "phase name=stopping at=1060"
+		print "summary job=ring state=done jct=60 samples=50000 at=1060"
+	}' >state/job.log
+	report --text | tr -s ' \n' ' ' >text
+	grep -qF 'What the network cost 36 s the link of h1 is slow: 80 MiB sent at 2.0 MiB/s, 80 MiB received at 2.0 MiB/s, where the median link carries 20 MiB/s' text
+	report --records >records
+	grep -q '^link host=h0 out=2097152 in=20971520 median=20971520 sent-bytes=83886080 received-bytes=83886080 out-cost=36.000000 in-cost=0.000000$' records
+	grep -q '^link host=h2 out=20971520 in= ' records
+	sed -i 's/cost=18/cost=0.1/g' state/job.log
+	not grep -q 'What the network cost' <<<"$(report --text)"
+}
+
 @test "words: starting is no straggler; busy and waiting are parts of one whole" {
 	mkdir -p state
 	awk 'BEGIN { # that they were ready was seen late

@@ -55,6 +55,21 @@ static void report_put_nodes(const struct account *a)
 	}
 }
 
+static void report_put_links(const struct account *a)
+{
+	for (size_t i = 0; i < a->links; i++) {
+		const struct account_link *l = &a->link[i];
+		record_print(stdout, RECORD("link", F("host", l->host),
+					    F_BRIEF("out", l->way[0].bytes / l->way[0].seconds),
+					    F_BRIEF("in", l->way[1].bytes / l->way[1].seconds),
+					    F_BRIEF("median", a->link_bytes / a->link_seconds),
+					    F_REAL("sent-bytes", l->way[0].bytes),
+					    F_REAL("received-bytes", l->way[1].bytes),
+					    F_SECONDS("out-cost", l->way[0].cost),
+					    F_SECONDS("in-cost", l->way[1].cost)));
+	}
+}
+
 static void put_report(const struct account *a)
 {
 	record_print(stdout, RECORD("report", F("job", a->job), F("state", a->state),
@@ -150,6 +165,7 @@ static int report_job(const struct wanted *w, struct error *err)
 	else if (result == 0) {
 		report_put_times(a);
 		report_put_nodes(a);
+		report_put_links(a);
 		put_report(a);
 	}
 	account_free(a);

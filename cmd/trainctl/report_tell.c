@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LINK_SHARE 0.01 /* of the job: what costs less is not told */
+
 struct teller {
 	const struct report *p;
 	const struct report_page *page;
@@ -272,6 +274,26 @@ static void tell_rebalances(const struct teller *t)
 	report_tell_end(t, &s);
 }
 
+/* Beside a slow link others look slow in one direction, so that only the worst one is named. Both
+ * directions go on at the same time. */
+static void tell_links(const struct teller *t)
+{
+	const struct account *a = t->p->a;
+	const struct account_link *worst = NULL;
+	char text[600];
+	for (size_t i = 0; i < a->links; i++) {
+		const struct account_link *l = &a->link[i];
+		if (!worst || l->way[0].cost + l->way[1].cost > worst->way[0].cost + worst->way[1].cost)
+			worst = l;
+	}
+	double cost = worst ? fmax(worst->way[0].cost, worst->way[1].cost) : 0;
+	if (!(cost > LINK_SHARE * account_seconds(a)))
+		return;
+	words(t, REPORT_HEADING, "What the network cost");
+	report_link_words(a, worst, text, sizeof text);
+	took(t, cost, text);
+}
+
 static void tell_turns(const struct teller *t)
 {
 	struct section s = {"How its nodes changed", t->page->others, 0};
@@ -364,6 +386,7 @@ int report_tell(const struct report *p, const struct report_page *page, struct e
 	tell_workers(&t);
 	tell_plans(&t);
 	tell_rebalances(&t);
+	tell_links(&t);
 	tell_turns(&t);
 	tell_effects(&t);
 	tell_failures(&t);

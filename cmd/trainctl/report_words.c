@@ -261,6 +261,24 @@ void report_rebalance_words(const struct account_rebalance *b, char *out, size_t
 	utf8_plain(out);
 }
 
+/* ---- links ---- */
+
+void report_link_words(const struct account *a, const struct account_link *l, char *out, size_t max)
+{
+	static const char *const did[] = {"sent", "received"};
+	char bytes[HUMAN_MAX], rate[HUMAN_MAX];
+	size_t at = (size_t)snprintf(out, max, "the link of %s is slow:", l->host);
+	for (int i = 0; i < 2; i++)
+		if (l->way[i].cost > 0 && at < max)
+			at += (size_t)snprintf(out + at, max - at, " %s %s at %s/s,",
+					       human_bytes(l->way[i].bytes, bytes), did[i],
+					       human_bytes(l->way[i].bytes / l->way[i].seconds, rate));
+	if (at < max)
+		snprintf(out + at, max - at, " where the median link carries %s/s",
+			 human_bytes(a->link_bytes / a->link_seconds, rate));
+	utf8_plain(out);
+}
+
 /* ---- restarts ---- */
 
 static int report_is_meant(const struct account_mark *m)

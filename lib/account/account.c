@@ -43,6 +43,7 @@ void account_free(struct account *a)
 	free(a->mark);
 	free(a->plan);
 	free(a->rebalance);
+	free(a->link);
 	for (size_t i = 0; i < a->turns; i++)
 		free(a->turn[i].line);
 	free(a->turn);
@@ -474,6 +475,45 @@ static void take_rebalanced(struct account *a, const struct record *r)
 	record_real_opt(r, "stall", 0, 1e300, &b->stall, NULL);
 }
 
+/* ---- links ---- */
+
+static struct account_link *link_of_host(struct account *a, const char *host)
+{
+	for (size_t i = 0; i < a->links; i++)
+		if (strcmp(a->link[i].host, host) == 0)
+			return &a->link[i];
+	if (GROW(a->link, a->links_room, a->links + 1) != 0) {
+		account_out_of_memory(a);
+		return NULL;
+	}
+	struct account_link *link = &a->link[a->links++];
+	*link = (struct account_link){.host = ""};
+	KEEP(link->host, host);
+	return link;
+}
+
+static void account_take_link(struct account *a, const struct record *r)
+{
+	static const char *const key[2][3] = {{"out", "sent-bytes", "out-cost"},
+					      {"in", "received-bytes", "in-cost"}};
+	struct account_link *link = link_of_host(a, account_value(r, "host"));
+	double median = NAN;
+	record_real_opt(r, "median", 0, 1e300, &median, NULL);
+	for (int i = 0; link && i < 2; i++) {
+		double rate = NAN, bytes = 0, cost = 0;
+		record_real_opt(r, key[i][0], 0, 1e300, &rate, NULL);
+		record_real_opt(r, key[i][1], 0, 1e300, &bytes, NULL);
+		record_real_opt(r, key[i][2], 0, 1e300, &cost, NULL);
+		if (!(rate > 0) || !(median > 0))
+			continue;
+		link->way[i].bytes += bytes;
+		link->way[i].seconds += bytes / rate;
+		link->way[i].cost += cost;
+		a->link_bytes += bytes;
+		a->link_seconds += bytes / median;
+	}
+}
+
 /* ---- nodes ---- */
 
 static int is_turn(const struct record *r)
@@ -545,6 +585,8 @@ static void account_take_record(struct account *a, const struct record *r, doubl
 		account_take_turn(a, r);
 	else if (record_is(r, "rebalanced"))
 		take_rebalanced(a, r);
+	else if (record_is(r, "link"))
+		account_take_link(a, r);
 	else if (record_is(r, "rollback"))
 		take_rollback(a);
 	else if (record_is(r, "repeated"))

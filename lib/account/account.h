@@ -118,6 +118,15 @@ struct account_rebalance {
 	double bytes, stall;  /* moved; seconds that workers waited at most */
 };
 
+/* What went over a host's link (run/network.h), where its rate was known. [0]: out, [1]: in. */
+struct account_link {
+	char host[OPTION_ID_MAX];
+	struct {
+		double bytes, seconds; /* at the link's rate; */
+		double cost;           /* longer than at the median link's */
+	} way[2];
+};
+
 /* A change of nodes: another number or other sizes, a step after an end for memory, a spare's new
  * place, another host. */
 struct account_turn {
@@ -151,6 +160,9 @@ struct account {
 	size_t plans, plans_room;
 	struct account_rebalance *rebalance;
 	size_t rebalances, rebalances_room;
+	struct account_link *link;
+	size_t links, links_room;
+	double link_bytes, link_seconds; /* of all links, at the median link's rate */
 	struct account_turn *turn; /* in the order of the log */
 	size_t turns, turns_room;
 	uint64_t scaled, ooms, spares; /* among them: carried out, steps taken, places taken */
