@@ -33,8 +33,10 @@ void report_plan_reason(const struct account_plan *p, char *out, size_t max);
 int report_turn_words(const struct account_turn *t, char *out, size_t max, char *why, size_t why_max);
 /* "ps0 had 1.80 times the mean of all servers to do: 2.1 MiB of parameters moved, and the busiest had
  * 1.05 times; workers waited 3 ms at most" */
-void report_link_words(const struct account *a, const struct account_link *l, char *out, size_t max);
 void report_rebalance_words(const struct account_rebalance *b, char *out, size_t max);
+/* "the link of h1 is slow: 80 MiB sent at 2.0 MiB/s, where the median link carries 20 MiB/s" */
+void report_link_words(const struct account *a, const struct account_link *l, char *out,
+		       size_t max);
 /* "w1 was killed (SIGKILL)" */
 void report_restart_words(const struct report *p, const struct account_mark *m, char *out,
 			  size_t max);
