@@ -17,7 +17,7 @@
 
 void view_init(struct view *v)
 {
-	*v = (struct view){.decision_age = NAN, .brain_age = NAN, .up = NAN};
+	*v = (struct view){.decision_age = NAN, .brain_age = NAN, .link_age = NAN, .up = NAN, .link_rate = NAN};
 	course_init(&v->course);
 }
 
@@ -97,12 +97,42 @@ static void view_take_node(struct view *v, const struct record *r)
 	note_slowest(v, n);
 }
 
+/* "at least 2.0 MiB/s out (1.2 MiB/s free)"; "": not known */
+static double say_link(const struct record *r, const char *way, char *out, size_t max)
+{
+	char key[16], rate[HUMAN_MAX], free_rate[HUMAN_MAX];
+	double value = take_real(r, way);
+	snprintf(key, sizeof key, "%s-least", way);
+	int is_least = take_real(r, key) > 0;
+	snprintf(key, sizeof key, "%s-free", way);
+	snprintf(out, max, "%s%s/s %s (%s/s free)", is_least ? "at least " : "",
+		 human_bytes(value, rate), way, human_bytes(take_real(r, key), free_rate));
+	if (isnan(value))
+		out[0] = '\0';
+	return value;
+}
+
+/* Beside a slow link, one direction of others looks slow, too: the faster one says how fast a link is. */
+static void view_take_host(struct view *v, const struct record *r)
+{
+	char out[96], in[96], name[64];
+	double rate = fmax(say_link(r, "out", out, sizeof out), say_link(r, "in", in, sizeof in));
+	v->hosts++;
+	if (isnan(rate) || rate >= v->link_rate)
+		return;
+	v->link_rate = rate;
+	v->link_age = fmin(take_real(r, "out-age"), take_real(r, "in-age"));
+	view_take_text(r, "name", name, sizeof name);
+	snprintf(v->link, sizeof v->link, "%s has the slowest link: %s%s%s", name, out,
+		 out[0] && in[0] ? ", " : "", in);
+}
+
 void view_take(struct view *v, const struct record *r)
 {
 	if (record_is(r, "job"))
 		take_job(v, r);
 	else if (record_is(r, "host"))
-		v->hosts++;
+		view_take_host(v, r);
 	else if (record_is(r, "node"))
 		view_take_node(v, r);
 }
@@ -239,6 +269,7 @@ size_t view_head(const struct view *v, size_t width, int blocks, double silent,
 	count += course_lines(&v->course, width, blocks, &line[count]);
 	count += said("decided", v->decision_age, v->decision, width, &line[count]);
 	count += said("brain", v->brain_age, v->brain, width, &line[count]);
+	count += said("measured", v->link_age, v->link, width, &line[count]);
 	return count;
 }
 

@@ -21,10 +21,12 @@ struct view_node {
 
 struct view {
 	char name[OPTION_ID_MAX];
-	char state_dir[4096], checkpoint[4096]; /* "": not known */
-	char decision[512];                     /* the last one, with its reason */
-	char brain[256];                        /* what it changed last */
-	double decision_age, brain_age, up;     /* seconds */
+	char state_dir[4096], checkpoint[4096];       /* "": not known */
+	char decision[512];                           /* the last one, with its reason */
+	char brain[256];                              /* what it changed last */
+	char link[320];                               /* the slowest one of the hosts' */
+	double decision_age, brain_age, link_age, up; /* seconds */
+	double link_rate;                             /* bytes/s; NAN: none is measured */
 	struct course course;
 	size_t hosts; /* of those that are named, where there are several; else 0 */
 	size_t nodes, room;
@@ -51,7 +53,7 @@ enum view_order {
 extern const char *const view_order_name[VIEW_ORDERS];
 void view_sort(struct view *v, enum view_order order, int reverse);
 
-#define VIEW_HEAD_MAX 8
+#define VIEW_HEAD_MAX 10
 /* What stands above the table. silent: seconds for which trainctl has not answered; 0: it does.
  * Returns how many lines there are. */
 size_t view_head(const struct view *v, size_t width, int blocks, double silent,

@@ -340,6 +340,30 @@ static void what_a_brain_did(void **state)
 	view_free(&v);
 }
 
+static void the_slowest_link(void **state)
+{
+	(void)state;
+	struct view v;
+	struct screen_line line[VIEW_HEAD_MAX];
+	view_init(&v);
+	take(&v, "job name=x state=running\n");
+	take(&v, "host name=h0 out=2097152 out-least=0 out-free=0 out-age=1 in=20971520 in-least=0 in-free=0 in-age=1\n");
+	take(&v, "host name=h1 out=2097152 out-least=0 out-free=1048576 out-age=3 in=2202010 in-least=1 in-free=0 in-age=2\n");
+	take(&v, "host name=h2 out= out-least=0 out-free= out-age= in= in-least=0 in-free= in-age=\n");
+	take(&v, "host name=h3\n");
+	size_t count = view_head(&v, 120, 0, 0, line);
+	assert_string_equal(line[count - 1].text,
+			    "measured 2 s ago: h1 has the slowest link: 2.0 MiB/s out (1.0 MiB/s free), "
+			    "at least 2.1 MiB/s in (0 B/s free)");
+	view_free(&v);
+	take(&v, "job name=x state=running\n");
+	take(&v, "host name=h2 out= in=1048576 in-least=0 in-free=1048576 in-age=7\n");
+	count = view_head(&v, 120, 0, 0, line);
+	assert_string_equal(line[count - 1].text,
+			    "measured 7 s ago: h2 has the slowest link: 1.0 MiB/s in (1.0 MiB/s free)");
+	view_free(&v);
+}
+
 static void the_end(void **state)
 {
 	(void)state;
@@ -382,6 +406,7 @@ int main(void)
 		cmocka_unit_test(orders),       cmocka_unit_test(any_width),
 		cmocka_unit_test(time_left), cmocka_unit_test(waiting),    cmocka_unit_test(hostile),
 		cmocka_unit_test(what_a_brain_did),
+		cmocka_unit_test(the_slowest_link),
 		cmocka_unit_test(the_end),
 	};
 	return cmocka_run_group_tests_name("screen_view", tests, NULL, NULL);
