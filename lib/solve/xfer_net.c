@@ -1,0 +1,267 @@
+/* xfer_net: see xfer_net.h. */
+#include "solve/xfer_net.h"
+
+#include "base/grow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct xfer_saved {
+	size_t port;       /* twice the host's number, + 1 for `in` */
+	size_t old, count; /* its steps */
+	size_t saved;
+};
+
+/* A port beside a time: its rate there, and when that ends. */
+struct cursor {
+	const struct xfer_step *step, *end;
+	int64_t rate, next;
+};
+
+void xfer_net_clear(struct xfer_net *net)
+{
+	for (size_t i = 0; i < net->hosts; i++) {
+		free(net->host[i].out.step);
+		free(net->host[i].in.step);
+	}
+	free(net->host);
+	free(net->saved);
+	free(net->old);
+	free(net->scratch);
+	*net = (struct xfer_net){0};
+}
+
+int xfer_net_add(struct xfer_net *net, struct error *err)
+{
+	if (GROW(net->host, net->room, net->hosts + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for a host");
+	net->host[net->hosts++] = (struct xfer_host){0};
+	return 0;
+}
+
+int xfer_port_from(struct xfer_port *p, int64_t at, int64_t rate, struct error *err)
+{
+	if (p->count > 0 && at <= p->step[p->count - 1].at)
+		return error_set(err, ERROR_DATA, NULL, "a rate from a time that is not later");
+	if (GROW(p->step, p->room, p->count + 1) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for a rate");
+	p->step[p->count] = (struct xfer_step){.at = p->count ? at : 0, .rate = rate};
+	p->count++;
+	return 0;
+}
+
+static void cursor_show(struct cursor *c)
+{
+	c->rate = c->step->rate;
+	c->next = c->step + 1 < c->end ? c->step[1].at : XFER_NEVER;
+}
+
+static struct cursor cursor_at(const struct xfer_port *p, int64_t at)
+{
+	struct cursor c = {.rate = XFER_RATE_MAX, .next = XFER_NEVER};
+	if (p->count == 0)
+		return c;
+	size_t low = 0, high = p->count;
+	while (high - low > 1) {
+		size_t middle = low + (high - low) / 2;
+		*(p->step[middle].at <= at ? &low : &high) = middle;
+	}
+	c.step = p->step + low;
+	c.end = p->step + p->count;
+	cursor_show(&c);
+	return c;
+}
+
+static void cursor_pass(struct cursor *c, int64_t at)
+{
+	if (c->next > at)
+		return;
+	c->step++;
+	cursor_show(c);
+}
+
+int64_t xfer_port_rate(const struct xfer_port *p, int64_t at)
+{
+	return cursor_at(p, at).rate;
+}
+
+static int64_t net_least(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* ceil(need/rate); 64 bits are enough for most, and ten times as fast. */
+static int64_t ticks_of(xfer_wide need, int64_t rate)
+{
+	if (need <= INT64_MAX)
+		return ((int64_t)need - 1) / rate + 1;
+	xfer_wide ticks = (need - 1) / rate + 1;
+	return ticks > XFER_TIME_MAX ? XFER_TIME_MAX + 1 : (int64_t)ticks;
+}
+
+/* The hop through two ports. */
+static struct xfer_hop hop_through(const struct xfer_port *out, const struct xfer_port *in,
+				   int64_t bytes, int64_t ready)
+{
+	struct xfer_hop hop = {.start = ready, .end = ready};
+	if (bytes == 0 || (out->count == 0 && in->count == 0))
+		return hop;
+	xfer_wide need = (xfer_wide)bytes * XFER_SECOND;
+	struct cursor a = cursor_at(out, ready), b = cursor_at(in, ready);
+	int is_sending = 0;
+	hop.end = XFER_NEVER;
+	for (int64_t at = ready;;) {
+		int64_t rate = net_least(a.rate, b.rate), next = net_least(a.next, b.next);
+		if (rate > 0) {
+			if (!is_sending)
+				hop.start = at;
+			is_sending = 1;
+			xfer_wide sent = (xfer_wide)rate * (next - at);
+			if (next == XFER_NEVER || sent >= need) {
+				int64_t end = at + ticks_of(need, rate);
+				hop.end = end > XFER_TIME_MAX ? XFER_NEVER : end;
+				return hop;
+			}
+			need -= sent;
+		}
+		if (next == XFER_NEVER)
+			return hop;
+		at = next;
+		cursor_pass(&a, at);
+		cursor_pass(&b, at);
+	}
+}
+
+int64_t xfer_end(const struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready)
+{
+	if (from == to)
+		return ready;
+	return hop_through(&net->host[from].out, &net->host[to].in, bytes, ready).end;
+}
+
+int64_t xfer_port_end(const struct xfer_port *p, int64_t bytes, int64_t ready)
+{
+	static const struct xfer_port unlimited;
+	return hop_through(p, &unlimited, bytes, ready).end;
+}
+
+/* ---- taking, and giving back ---- */
+
+static struct xfer_port *net_port(const struct xfer_net *net, size_t number)
+{
+	struct xfer_host *h = &net->host[number / 2];
+	return number % 2 ? &h->in : &h->out;
+}
+
+/* Keeps the port as it is, unless it was kept since the last begin. */
+static int port_save(struct xfer_net *net, size_t number, struct error *err)
+{
+	struct xfer_port *p = net_port(net, number);
+	if (net->open == 0 || p->saved >= net->open)
+		return 0;
+	if (GROW(net->saved, net->saved_room, net->saves + 1) != 0 ||
+	    GROW(net->old, net->old_room, net->olds + p->count) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for a port");
+	net->saved[net->saves++] = (struct xfer_saved){
+		.port = number, .old = net->olds, .count = p->count, .saved = p->saved};
+	memcpy(net->old + net->olds, p->step, p->count * sizeof *p->step);
+	net->olds += p->count;
+	p->saved = net->saves;
+	return 0;
+}
+
+/* net->open: the number of the first save since the last begin, + 1. */
+size_t xfer_begin(struct xfer_net *net)
+{
+	size_t outer = net->open;
+	net->open = net->saves + 1;
+	return outer;
+}
+
+void xfer_undo(struct xfer_net *net, size_t outer)
+{
+	while (net->saves >= net->open) {
+		const struct xfer_saved *s = &net->saved[--net->saves];
+		struct xfer_port *p = net_port(net, s->port);
+		/* Its array never shrinks, so there is room. */
+		memcpy(p->step, net->old + s->old, s->count * sizeof *p->step);
+		p->count = s->count;
+		p->saved = s->saved;
+		net->olds = s->old;
+	}
+	net->open = outer;
+}
+
+void xfer_keep(struct xfer_net *net, size_t outer)
+{
+	net->open = outer;
+	if (outer > 0)
+		return; /* what was kept here is older than this port's next change */
+	while (net->saves > 0)
+		net_port(net, net->saved[--net->saves].port)->saved = 0;
+	net->olds = 0;
+}
+
+static size_t step_put(struct xfer_step *to, size_t count, int64_t at, int64_t rate)
+{
+	if (count > 0 && to[count - 1].rate == rate)
+		return count;
+	to[count] = (struct xfer_step){.at = at, .rate = rate};
+	return count + 1;
+}
+
+/* Writes p less what p and q have in common during the hop; returns how many steps. */
+static size_t steps_less(struct xfer_step *to, const struct xfer_port *p, const struct xfer_port *q,
+			 const struct xfer_hop *hop)
+{
+	size_t count = 0, i = 0;
+	for (; i < p->count && p->step[i].at < hop->start; i++)
+		count = step_put(to, count, p->step[i].at, p->step[i].rate);
+	struct cursor a = cursor_at(p, hop->start), b = cursor_at(q, hop->start);
+	for (int64_t at = hop->start; at < hop->end; at = net_least(a.next, b.next)) {
+		cursor_pass(&a, at);
+		cursor_pass(&b, at);
+		count = step_put(to, count, at, a.rate > b.rate ? a.rate - b.rate : 0);
+	}
+	count = step_put(to, count, hop->end, cursor_at(p, hop->end).rate);
+	while (i < p->count && p->step[i].at <= hop->end)
+		i++;
+	for (; i < p->count; i++)
+		count = step_put(to, count, p->step[i].at, p->step[i].rate);
+	return count;
+}
+
+static int port_set(struct xfer_net *net, size_t number, const struct xfer_step *step, size_t count,
+		    struct error *err)
+{
+	struct xfer_port *p = net_port(net, number);
+	if (p->count == 0)
+		return 0; /* unlimited: it stays so */
+	if (port_save(net, number, err) != 0)
+		return -1;
+	if (GROW(p->step, p->room, count) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for a port");
+	memcpy(p->step, step, count * sizeof *step);
+	p->count = count;
+	return 0;
+}
+
+int xfer_send(struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready,
+	      struct xfer_hop *hop, struct error *err)
+{
+	const struct xfer_port *out = &net->host[from].out, *in = &net->host[to].in;
+	*hop = (struct xfer_hop){.start = ready, .end = ready};
+	if (from != to)
+		*hop = hop_through(out, in, bytes, ready);
+	if (hop->end == XFER_NEVER || hop->end == hop->start)
+		return 0;
+	/* Each has no more steps than both have, and where the hop starts and ends. */
+	size_t most = out->count + in->count + 2;
+	if (GROW(net->scratch, net->scratch_room, 2 * most) != 0)
+		return error_set(err, ERROR_OS, NULL, "out of memory for a port");
+	size_t outs = steps_less(net->scratch, out, in, hop);
+	size_t ins = steps_less(net->scratch + most, in, out, hop);
+	if (port_set(net, 2 * from, net->scratch, outs, err) != 0)
+		return -1;
+	return port_set(net, 2 * to + 1, net->scratch + most, ins, err);
+}
