@@ -94,7 +94,7 @@ static void shares(void **state)
 
 static void owners(void **state)
 {
-	const struct xfer_member m[] = {{.share = 0.2}, {.share = 0}, {.share = 0.8}};
+	const struct xfer_member m[] = {{.share = 0}, {.share = 0.2}, {.share = 0.8}};
 	size_t owner[64], count[3] = {0};
 	(void)state;
 	assert_int_equal(xfer_owners(m, 3, owner, 64, NULL), 0);
@@ -102,7 +102,7 @@ static void owners(void **state)
 		assert_true(i == 0 || owner[i] >= owner[i - 1]);
 		count[owner[i]]++;
 	}
-	const size_t want[] = {13, 0, 51};
+	const size_t want[] = {0, 13, 51};
 	assert_memory_equal(count, want, sizeof want);
 }
 
