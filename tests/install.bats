@@ -562,6 +562,7 @@ values() {
 		trainctl solve lb -> lb-bsp lb-bsp-gpu
 		bs-solve -m s -> share step
 		res-plan -s a -> adjust auto
+		xfer-sched -m s -> ssp sync
 		speed-predict --model=n -> narx
 		ps-server --servers a.sock,b -> a.sock,b.sock
 		bpt-monitor --log row -> rows.csv

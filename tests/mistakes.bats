@@ -861,6 +861,9 @@ bs-solve: stdin: no worker
 $ printf 'job batch=8\nnode role=chief id=a cores=1\n' | res-plan --cores 8 --node-cores 4
 res-plan: stdin:2: role=: 'chief' is neither worker nor server
 = 65
+$ printf 'link host=a\nserver host=b version=1\n' | xfer-sched
+xfer-sched: stdin:2: host b has no link before this line
+= 65
 $ trainctl solve --log d.csv
 trainctl: d.csv:1: byte 2: fields must be key=value with single spaces between
 = 65

@@ -29,7 +29,7 @@ static uint64_t idset_hash(const char *id)
 }
 
 /* The slot of id, or the free one where it belongs. There is always a free one. */
-static uint32_t *idset_find(const struct idset *s, const char *id)
+static uint32_t *idset_slot(const struct idset *s, const char *id)
 {
 	for (size_t i = (size_t)idset_hash(id);; i++) {
 		uint32_t *slot = &s->slot[i & (s->slots - 1)];
@@ -56,8 +56,14 @@ static int idset_grow_rows(struct idset *s)
 	s->slots = room * 2;
 	s->room = room;
 	for (size_t i = 0; i < s->count; i++)
-		*idset_find(s, idset_get(s, i)) = (uint32_t)(i + 1);
+		*idset_slot(s, idset_get(s, i)) = (uint32_t)(i + 1);
 	return 0;
+}
+
+size_t idset_find(const struct idset *s, const char *id)
+{
+	uint32_t row = s->slots ? *idset_slot(s, id) : 0;
+	return row ? row - 1 : SIZE_MAX;
 }
 
 int idset_add(struct idset *s, const char *id, struct error *err)
@@ -66,7 +72,7 @@ int idset_add(struct idset *s, const char *id, struct error *err)
 	if ((s->count == s->room && idset_grow_rows(s) != 0) ||
 	    GROW(s->text, s->text_room, s->text_len + len) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu ids", s->count + 1);
-	uint32_t *slot = idset_find(s, id);
+	uint32_t *slot = idset_slot(s, id);
 	if (*slot)
 		return 0;
 	memcpy(s->text + s->text_len, id, len);

@@ -22,6 +22,8 @@ struct idset {      /* all zeros at first */
 void idset_clear(struct idset *s);
 /* Row s->count becomes id. 1: added; 0: it is there already; -1: ERROR_OS. */
 int idset_add(struct idset *s, const char *id, struct error *err);
+/* Its row; SIZE_MAX: it is not there. */
+size_t idset_find(const struct idset *s, const char *id);
 /* Valid until the next idset_add(). */
 const char *idset_get(const struct idset *s, size_t row);
 
