@@ -202,47 +202,59 @@ void xfer_keep(struct xfer_net *net, size_t outer)
 	net->olds = 0;
 }
 
-static size_t step_put(struct xfer_step *to, size_t count, int64_t at, int64_t rate)
+/* The first step from that time on. */
+static size_t step_from(const struct xfer_port *p, int64_t at)
 {
-	if (count > 0 && to[count - 1].rate == rate)
+	size_t low = 0, high = p->count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		if (p->step[middle].at < at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static size_t step_put(struct xfer_step *to, size_t count, int64_t *last, int64_t at, int64_t rate)
+{
+	if (rate == *last)
 		return count;
+	*last = rate;
 	to[count] = (struct xfer_step){.at = at, .rate = rate};
 	return count + 1;
 }
 
-/* Writes p less what p and q have in common during the hop; returns how many steps. */
+/* The steps of p from the hop's start up to its end, less what p and q have in common. */
 static size_t steps_less(struct xfer_step *to, const struct xfer_port *p, const struct xfer_port *q,
 			 const struct xfer_hop *hop)
 {
-	size_t count = 0, i = 0;
-	for (; i < p->count && p->step[i].at < hop->start; i++)
-		count = step_put(to, count, p->step[i].at, p->step[i].rate);
+	size_t count = 0, from = step_from(p, hop->start);
+	int64_t last = from > 0 && p->count ? p->step[from - 1].rate : -1;
 	struct cursor a = cursor_at(p, hop->start), b = cursor_at(q, hop->start);
 	for (int64_t at = hop->start; at < hop->end; at = net_least(a.next, b.next)) {
 		cursor_pass(&a, at);
 		cursor_pass(&b, at);
-		count = step_put(to, count, at, a.rate > b.rate ? a.rate - b.rate : 0);
+		count = step_put(to, count, &last, at, a.rate > b.rate ? a.rate - b.rate : 0);
 	}
-	count = step_put(to, count, hop->end, cursor_at(p, hop->end).rate);
-	while (i < p->count && p->step[i].at <= hop->end)
-		i++;
-	for (; i < p->count; i++)
-		count = step_put(to, count, p->step[i].at, p->step[i].rate);
-	return count;
+	return step_put(to, count, &last, hop->end, cursor_at(p, hop->end).rate);
 }
 
-static int port_set(struct xfer_net *net, size_t number, const struct xfer_step *step, size_t count,
-		    struct error *err)
+/* Puts them there. */
+static int port_set(struct xfer_net *net, size_t number, const struct xfer_hop *hop,
+		    const struct xfer_step *step, size_t count, struct error *err)
 {
 	struct xfer_port *p = net_port(net, number);
 	if (p->count == 0)
 		return 0; /* unlimited: it stays so */
+	size_t from = step_from(p, hop->start), to = step_from(p, hop->end + 1);
 	if (port_save(net, number, err) != 0)
 		return -1;
-	if (GROW(p->step, p->room, count) != 0)
+	if (GROW(p->step, p->room, p->count + count) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a port");
-	memcpy(p->step, step, count * sizeof *step);
-	p->count = count;
+	memmove(p->step + from + count, p->step + to, (p->count - to) * sizeof *step);
+	memcpy(p->step + from, step, count * sizeof *step);
+	p->count = p->count - (to - from) + count;
 	return 0;
 }
 
@@ -261,7 +273,7 @@ int xfer_send(struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64
 		return error_set(err, ERROR_OS, NULL, "out of memory for a port");
 	size_t outs = steps_less(net->scratch, out, in, hop);
 	size_t ins = steps_less(net->scratch + most, in, out, hop);
-	if (port_set(net, 2 * from, net->scratch, outs, err) != 0)
+	if (port_set(net, 2 * from, hop, net->scratch, outs, err) != 0)
 		return -1;
-	return port_set(net, 2 * to + 1, net->scratch + most, ins, err);
+	return port_set(net, 2 * to + 1, hop, net->scratch + most, ins, err);
 }

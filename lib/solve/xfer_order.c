@@ -63,6 +63,12 @@ int64_t xfer_bytes(const struct xfer_update *u)
 
 int xfer_send_parts(struct xfer_net *net, struct xfer_update *u, int64_t *there, struct error *err)
 {
+	if (u->parts == 1) {
+		int sent = xfer_send(net, u->host, u->part->to, u->part->bytes, u->ready,
+				     &u->part->hop, err);
+		*there = u->part->hop.end;
+		return sent;
+	}
 	size_t outer = xfer_begin(net);
 	*there = u->ready;
 	for (size_t i = 0; i < u->parts && *there != XFER_NEVER; i++) {
@@ -493,15 +499,17 @@ static int order_next(struct ordering *o, uint64_t d, uint64_t margin, struct er
 		order_drop(o, c.i, XFER_NOPATH);
 		return 0;
 	}
-	size_t outer = xfer_begin(o->net);
+	int is_sure = d == XFER_NO_DEADLINE;
+	size_t outer = is_sure ? 0 : xfer_begin(o->net);
 	if (xfer_send_parts(o->net, u, &u->there, err) != 0)
 		return -1;
 	order_close(o, c.i);
-	if (d != XFER_NO_DEADLINE &&
+	if (!is_sure &&
 	    order_has_rival(o, o->position + u->count, u->there, margin, &has_rival, err) != 0)
 		return -1;
 	if (!has_rival) {
-		xfer_keep(o->net, outer);
+		if (!is_sure)
+			xfer_keep(o->net, outer);
 		u->fate = XFER_SENT;
 		o->order[o->sent++] = c.i;
 		o->position += u->count;
