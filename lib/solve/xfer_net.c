@@ -112,20 +112,27 @@ static struct xfer_hop hop_through(const struct xfer_port *out, const struct xfe
 	hop.end = XFER_NEVER;
 	for (int64_t at = ready;;) {
 		int64_t rate = net_least(a.rate, b.rate), next = net_least(a.next, b.next);
-		if (rate > 0) {
-			if (!is_sending)
-				hop.start = at;
-			is_sending = 1;
-			xfer_wide sent = (xfer_wide)rate * (next - at);
-			if (next == XFER_NEVER || sent >= need) {
-				int64_t end = at + ticks_of(need, rate);
-				hop.end = end > XFER_TIME_MAX ? XFER_NEVER : end;
+		if (rate == 0) { /* over all of the other port's steps at once */
+			next = a.rate > 0                      ? b.next
+			       : b.rate > 0 || a.next > b.next ? a.next
+							       : b.next;
+			if (next == XFER_NEVER)
 				return hop;
-			}
-			need -= sent;
+			at = next;
+			a = cursor_at(out, at);
+			b = cursor_at(in, at);
+			continue;
 		}
-		if (next == XFER_NEVER)
+		if (!is_sending)
+			hop.start = at;
+		is_sending = 1;
+		xfer_wide sent = (xfer_wide)rate * (next - at);
+		if (next == XFER_NEVER || sent >= need) {
+			int64_t end = at + ticks_of(need, rate);
+			hop.end = end > XFER_TIME_MAX ? XFER_NEVER : end;
 			return hop;
+		}
+		need -= sent;
 		at = next;
 		cursor_pass(&a, at);
 		cursor_pass(&b, at);
