@@ -22,6 +22,7 @@ struct grouping {
 	size_t *way;    /* if somebody wants to know */
 	xfer_wide best;
 	size_t best_k, best_n;
+	int only_waits; /* the cost is of no interest, only walk.waits */
 };
 
 /* What was reached: commits until t, `left` updates not committed. */
@@ -105,17 +106,19 @@ static int walk_group(struct grouping *g, struct walk *w, size_t a, size_t *i, s
 		return 0;
 	for (; *i <= last; ++*i) {
 		const struct xfer_update *u = group_at(b, *i);
-		int64_t end = xfer_end(b->net, u->host, agg->host, u->part->bytes, u->ready);
-		if (end == XFER_NEVER && *i > first && !is_last)
+		hop = xfer_ask(b->net, u->host, agg->host, u->part->bytes, u->ready);
+		if (hop.end == XFER_NEVER && *i > first && !is_last)
 			break;
-		if (end == XFER_NEVER)
+		if (hop.end == XFER_NEVER)
 			return 0;
-		int64_t summed = later(end, done) + sum_time(agg, u->part->bytes);
+		int64_t summed = later(hop.end, done) + sum_time(agg, u->part->bytes);
 		if (*i > first && !is_free && summed > w->t)
 			break;
 		if (is_no_better(g, walk_cost(g, w, summed), k, n))
 			return 0;
-		if (xfer_send(b->net, u->host, agg->host, u->part->bytes, u->ready, &hop, err) != 0)
+		if (g->only_waits && is_last && summed > before)
+			return 0;
+		if (xfer_take(b->net, u->host, agg->host, &hop, err) != 0)
 			return -1;
 		done = summed;
 		if (*i == first && !is_free)
@@ -188,14 +191,16 @@ static void group_better(struct grouping *g, xfer_wide cost, size_t k, size_t n)
 
 /* ---- which n ---- */
 
-/* Every n from 0 on, until what is sent directly takes too long alone. */
-static int group_every(struct grouping *g, size_t k, struct error *err)
+/* Every n in [from, to], until what is sent directly takes too long alone. */
+static int group_every(struct grouping *g, size_t k, size_t from, size_t to, struct error *err)
 {
 	const struct xfer_batch *b = g->b;
 	struct walk prefix = {.left = g->total};
 	size_t outer = xfer_begin(b->net);
 	int result = 1;
-	for (size_t n = 0; result == 1; n++) {
+	for (size_t n = 0; n < from && result == 1; n++)
+		result = walk_direct(g, &prefix, n, err);
+	for (size_t n = from; n <= to && result == 1; n++) {
 		if (is_no_better(g, walk_cost(g, &prefix, prefix.t), k, n))
 			break;
 		struct walk w = prefix;
@@ -218,27 +223,25 @@ static int group_every(struct grouping *g, size_t k, struct error *err)
 
 static int group_bisect(struct grouping *g, size_t k, struct error *err)
 {
-	size_t low = 0, high = g->b->count;
+	size_t low = 0, high = g->b->count, to;
 	xfer_wide best = g->best, cost;
 	struct walk w;
+	g->only_waits = 1;
+	g->best = XFER_NO_COST; /* nothing is ruled out */
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
-		g->best = XFER_NO_COST; /* nothing is ruled out */
 		if (walk_whole(g, k, middle, &w, &cost, err) != 0)
 			return -1;
-		g->best = best;
 		if (w.waits)
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	size_t n = low > GROUP_AROUND ? low - GROUP_AROUND : 0;
-	for (; n <= low + GROUP_AROUND && n <= g->b->count; n++) {
-		if (walk_whole(g, k, n, &w, &cost, err) != 0)
-			return -1;
-		group_better(g, cost, k, n);
-	}
-	return 0;
+	g->only_waits = 0;
+	g->best = best;
+	to = low + GROUP_AROUND;
+	return group_every(g, k, low > GROUP_AROUND ? low - GROUP_AROUND : 0,
+			   to < g->b->count ? to : g->b->count, err);
 }
 
 /* ---- what is known before ---- */
@@ -315,7 +318,7 @@ int xfer_group(const struct xfer_batch *b, size_t *way, struct error *err)
 	for (size_t k = b->aggregators; k > 0 && result == 0; k--) {
 		result = group_bisect(&g, k, err);
 		if (result == 0 && b->count <= XFER_EXACT_MAX)
-			result = group_every(&g, k, err);
+			result = group_every(&g, k, 0, b->count, err);
 	}
 	struct walk w;
 	if (result == 0)

@@ -139,11 +139,17 @@ static struct xfer_hop hop_through(const struct xfer_port *out, const struct xfe
 	}
 }
 
-int64_t xfer_end(const struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready)
+struct xfer_hop xfer_ask(const struct xfer_net *net, size_t from, size_t to, int64_t bytes,
+			 int64_t ready)
 {
 	if (from == to)
-		return ready;
-	return hop_through(&net->host[from].out, &net->host[to].in, bytes, ready).end;
+		return (struct xfer_hop){.start = ready, .end = ready};
+	return hop_through(&net->host[from].out, &net->host[to].in, bytes, ready);
+}
+
+int64_t xfer_end(const struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready)
+{
+	return xfer_ask(net, from, to, bytes, ready).end;
 }
 
 int64_t xfer_port_end(const struct xfer_port *p, int64_t bytes, int64_t ready)
@@ -265,14 +271,11 @@ static int port_set(struct xfer_net *net, size_t number, const struct xfer_hop *
 	return 0;
 }
 
-int xfer_send(struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready,
-	      struct xfer_hop *hop, struct error *err)
+int xfer_take(struct xfer_net *net, size_t from, size_t to, const struct xfer_hop *hop,
+	      struct error *err)
 {
 	const struct xfer_port *out = &net->host[from].out, *in = &net->host[to].in;
-	*hop = (struct xfer_hop){.start = ready, .end = ready};
-	if (from != to)
-		*hop = hop_through(out, in, bytes, ready);
-	if (hop->end == XFER_NEVER || hop->end == hop->start)
+	if (from == to || hop->end == hop->start)
 		return 0;
 	/* Each has no more steps than both have, and where the hop starts and ends. */
 	size_t most = out->count + in->count + 2;
@@ -283,4 +286,11 @@ int xfer_send(struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64
 	if (port_set(net, 2 * from, hop, net->scratch, outs, err) != 0)
 		return -1;
 	return port_set(net, 2 * to + 1, hop, net->scratch + most, ins, err);
+}
+
+int xfer_send(struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready,
+	      struct xfer_hop *hop, struct error *err)
+{
+	*hop = xfer_ask(net, from, to, bytes, ready);
+	return hop->end == XFER_NEVER ? 0 : xfer_take(net, from, to, hop, err);
 }

@@ -67,11 +67,19 @@ int xfer_port_from(struct xfer_port *p, int64_t at, int64_t rate, struct error *
 /* What the port has at a time; XFER_RATE_MAX if it is unlimited. */
 int64_t xfer_port_rate(const struct xfer_port *p, int64_t at);
 
-/* When so many bytes would be there, sent from `ready` on. On one host they are there at once. */
+/* The hop of so many bytes, sent from `ready` on; its end is XFER_NEVER if there is no path. On one
+ * host they are there at once. */
+struct xfer_hop xfer_ask(const struct xfer_net *net, size_t from, size_t to, int64_t bytes,
+			 int64_t ready);
+/* Takes what a hop needs that was asked for and has a path; nothing was sent since. -1: ERROR_OS.
+ */
+int xfer_take(struct xfer_net *net, size_t from, size_t to, const struct xfer_hop *hop,
+	      struct error *err);
+/* Only its end. */
 int64_t xfer_end(const struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready);
 /* The same through a single port, which nothing else uses. */
 int64_t xfer_port_end(const struct xfer_port *p, int64_t bytes, int64_t ready);
-/* Sends them, if there is a path: hop->end is XFER_NEVER if not. -1: ERROR_OS. */
+/* Both at once. -1: ERROR_OS. */
 int xfer_send(struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready,
 	      struct xfer_hop *hop, struct error *err);
 
