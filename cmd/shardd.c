@@ -28,6 +28,7 @@ static int shardd_check_settings(struct settings *s, struct error *err)
 			o->parameters.samples += s->partition[i].rows;
 		o->given.samples = 1;
 	}
+	o->parameters.apart = (uint64_t)o->given.apart;
 	queue_shuffle_of(s->shuffle, &o->parameters.shuffle); /* one of the choices */
 	if (strcmp(s->sync, "always") == 0)
 		o->sync = JOURNAL_ALWAYS;
@@ -79,6 +80,8 @@ int main(int argc, char **argv)
 		 .target = &o->parameters.epochs, .arg = "EPOCHS", .help = "how many times each "
 									   "sample is used",
 		 .min = 1, .seen = &o->given.epochs},
+		{.name = "apart", .kind = OPTION_FLAG, .target = &o->given.apart,
+		 .help = "hand out an epoch's rows when all of the epoch before are in the model"},
 		{.name = "shuffle", .kind = OPTION_CHOICE, .target = &s.shuffle,
 		 .arg = "WHAT", .choices = "none|shards|samples",
 		 .help = "order of shards, and of samples in them (none)",
@@ -110,7 +113,7 @@ int main(int argc, char **argv)
 	const struct option_table table = {
 		.program = PROGRAM,
 		.synopsis = "-s SOCKET -j DIR -n SAMPLES [-b GLOBAL_BATCH] [-m BATCHES_PER_SHARD] "
-			    "[-e EPOCHS] [--shuffle none|shards|samples] [--seed N] "
+			    "[-e EPOCHS] [--apart] [--shuffle none|shards|samples] [--seed N] "
 			    "[--lease SECONDS] [--retries N] [--sync always|group|off] "
 			    "[--partitions ID:ROWS[,ID:ROWS]] [--migrate TIMES] "
 			    "[--settle-only] [--compact BYTES]\n"

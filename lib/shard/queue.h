@@ -20,6 +20,7 @@
  * Order: the oldest epoch that has something to hand out comes first.  Within it, the rest of a cut
  * piece comes first, then shards that were not handed out yet, then what came back, in the order in
  * which it came.
+ * With epochs that are kept apart, only the epoch of the pieces in hand has something to hand out.
  *
  * Partitions (LB-BSP, section 3.5): if the parameters have some, each worker gets rows of its own
  * partition only, over and over, until EPOCHS * N rows are in the model; see partition/partition.h.
@@ -51,6 +52,7 @@ struct queue_parameters {
 	uint64_t epochs;  /* E > 0 */
 	enum queue_shuffle shuffle;
 	uint64_t seed;
+	uint64_t apart;   /* 1: all pieces in workers' hands are of one epoch */
 	const struct partition_own *partition; /* copied; the samples are all of their rows */
 	size_t partitions;                     /* 0: none, and everybody gets everything */
 };

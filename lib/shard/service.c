@@ -217,6 +217,7 @@ static int check_given(const struct service *s, const struct queue *q, struct er
 		{given->batches, "-m", have->batches, want->batches},
 		{given->epochs, "-e", have->epochs, want->epochs},
 		{given->seed, "--seed", have->seed, want->seed},
+		{given->apart, "--apart", have->apart, want->apart},
 	};
 	for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
 		if (numbers[i].is_given && numbers[i].have != numbers[i].want)

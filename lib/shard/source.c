@@ -14,6 +14,9 @@ int source_check(const struct queue_parameters *p, struct error *err)
 {
 	if (p->partitions == 0)
 		return 0;
+	if (p->apart)
+		return error_set(err, ERROR_CONFIG, NULL,
+				 "partitions have no epochs that could be kept apart");
 	if (p->shuffle == QUEUE_SHUFFLE_SHARDS)
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "shards of partitions have no order to shuffle: say samples");
@@ -142,9 +145,23 @@ void source_done(struct queue *q, struct lane *lane)
 	free(e);
 }
 
+/* The epoch of the pieces in hand, if epochs are kept apart; NULL: it may be any. */
+static const struct lane *only_epoch(const struct queue *q)
+{
+	if (!q->p.apart || q->doing == 0)
+		return NULL;
+	const struct worker *w = q->first_worker;
+	while (!w->hand.head)
+		w = w->next;
+	return w->hand.head->lane;
+}
+
 static struct piece *next_of_epochs(const struct queue *q, int *is_fresh)
 {
+	const struct lane *only = only_epoch(q);
 	for (const struct epoch *e = q->first_epoch; e; e = e->next) {
+		if (only && &e->lane != only)
+			continue;
 		if (e->lane.first.head)
 			return e->lane.first.head;
 		if (q->cursor < (e->lane.number + 1) * q->shards) {
@@ -154,7 +171,7 @@ static struct piece *next_of_epochs(const struct queue *q, int *is_fresh)
 		if (e->lane.todo.head)
 			return e->lane.todo.head;
 	}
-	*is_fresh = q->cursor < q->total;
+	*is_fresh = q->cursor < q->total && !only;
 	return NULL;
 }
 

@@ -27,6 +27,7 @@ static const struct field head_fields[] = {
 	{FIELD("epochs", U64, head_line, p.epochs)},
 	{FIELD("shuffle", NAME, head_line, p.shuffle), .names = queue_shuffle_names},
 	{FIELD("seed", U64, head_line, p.seed)},
+	{FIELD("apart", U64, head_line, p.apart), .is_optional = 1},
 	{FIELD("partitions", U64, head_line, partitions), .is_optional = 1},
 	{0}};
 
@@ -215,7 +216,7 @@ static int shard_state_is_same(const struct queue_parameters *a, const struct qu
 {
 	return a->samples == b->samples && a->batch == b->batch && a->batches == b->batches &&
 	       a->epochs == b->epochs && a->shuffle == b->shuffle && a->seed == b->seed &&
-	       a->partitions == b->partitions;
+	       a->apart == b->apart && a->partitions == b->partitions;
 }
 
 static int shard_state_read_head(struct state_reader *s, const struct record *r, struct error *err)
@@ -238,10 +239,11 @@ static int shard_state_read_head(struct state_reader *s, const struct record *r,
 	if (s->has_expected && !shard_state_is_same(&s->p, &s->expected))
 		return error_set(err, ERROR_CONFIG, NULL,
 				 "made for samples=%llu batch=%llu batches=%llu epochs=%llu "
-				 "shuffle=%s seed=%llu",
+				 "shuffle=%s seed=%llu%s",
 				 (unsigned long long)s->p.samples, (unsigned long long)s->p.batch,
 				 (unsigned long long)s->p.batches, (unsigned long long)s->p.epochs,
-				 queue_shuffle_names[s->p.shuffle], (unsigned long long)s->p.seed);
+				 queue_shuffle_names[s->p.shuffle], (unsigned long long)s->p.seed,
+				 s->p.apart ? " apart=1" : "");
 	if (head.partitions > 0) {
 		s->stage = STATE_PARTITIONS;
 		return 0;

@@ -95,6 +95,8 @@ static void check(struct model *m)
 			assert_int_equal(last, m->last[w]);
 		}
 	assert_int_equal(doing, in_hands(m));
+	for (size_t i = 1; m->p.apart && i < m->hands; i++)
+		assert_int_equal(m->hand[i].epoch, m->hand[0].epoch);
 	/* The heart of it: every sample is in one place, and in one only. */
 	assert_int_equal(todo.samples + held.samples + doing + m->done, m->p.samples * m->p.epochs);
 	assert_int_equal(stat.todo, todo.pieces);
@@ -486,7 +488,8 @@ static void run_random(enum queue_shuffle shuffle, uint64_t seed)
 					.batches = 1 + pick(&m, 3),
 					.epochs = 1 + pick(&m, 3),
 					.shuffle = shuffle,
-					.seed = pick(&m, 1000)};
+					.seed = pick(&m, 1000),
+					.apart = seed % 2 == 0};
 	struct queue *q;
 	assert_int_equal(queue_new(&q, &m.p, NULL), 0);
 	start(&m, q);
@@ -667,6 +670,38 @@ static void test_held(void **state)
 	assert_int_equal(say_release(q, 0), QUEUE_OK);
 	assert_int_equal(stat_of(q).held, 0);
 	assert_int_equal(say_release(q, 9), QUEUE_UNKNOWN_SHARD);
+	queue_free(q);
+}
+
+/* An epoch begins when the one before is in the model; what was held comes alone, too. */
+static void test_epochs_apart(void **state)
+{
+	(void)state;
+	const struct queue_parameters p = {
+		.samples = 2, .batch = 1, .batches = 1, .epochs = 2, .apart = 1};
+	uint64_t generation, shards;
+	struct queue_piece one = {0}, other = {0};
+	struct queue *q;
+	assert_int_equal(queue_new(&q, &p, NULL), 0);
+	say_set(q, 1, 0);
+	say_hello(q, "a", &generation);
+	say_hello(q, "b", &generation);
+	assert_int_equal(say_get(q, "a", 1, 0, &one), QUEUE_OK);
+	say_fail(q, "a", &shards); /* holds it */
+	say_hello(q, "a", &generation);
+	assert_int_equal(say_get(q, "b", 1, 0, &other), QUEUE_OK);
+	assert_int_equal(say_get(q, "a", generation, 0, &other), QUEUE_WAIT);
+	assert_int_equal(say_done(q, "b", 1, other.id), QUEUE_OK);
+	assert_int_equal(say_get(q, "a", generation, 0, &other), QUEUE_OK);
+	assert_int_equal(other.epoch, 1);
+	assert_int_equal(say_release(q, one.id), QUEUE_OK);
+	assert_int_equal(say_get(q, "b", 1, 0, &one), QUEUE_OK);
+	assert_int_equal(one.epoch, 1);
+	assert_int_equal(say_done(q, "a", generation, other.id), QUEUE_OK);
+	assert_int_equal(say_get(q, "a", generation, 0, &other), QUEUE_WAIT);
+	assert_int_equal(say_done(q, "b", 1, one.id), QUEUE_OK);
+	assert_int_equal(say_get(q, "a", generation, 0, &other), QUEUE_OK);
+	assert_int_equal(other.epoch, 0);
 	queue_free(q);
 }
 
@@ -1215,6 +1250,7 @@ int main(void)
 		cmocka_unit_test(test_order_is_the_published_one),
 		cmocka_unit_test(test_two_epochs_in_turn),
 		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_epochs_apart),
 		cmocka_unit_test(test_settle_counts_only_rows_in_hand),
 		cmocka_unit_test(test_settle_of_rows_that_another_did),
 		cmocka_unit_test(test_settle_refused_in_the_middle_of_a_push),
