@@ -100,7 +100,8 @@ static int change_syntax(struct schema *s, struct error *err)
 		err->code = ERROR_USAGE;
 		return -1;
 	}
-	int fits = want.format != ROW_LIBSVM && s->syntax.format != ROW_LIBSVM;
+	int fits = want.format != ROW_LIBSVM && s->syntax.format != ROW_LIBSVM &&
+		   want.format != ROW_BAG && s->syntax.format != ROW_BAG;
 	for (size_t i = 0; fits && i < s->dense_count; i++)
 		fits = is_criteo_name(s->dense[i].name, 'I', SCHEMA_CRITEO_DENSE);
 	for (size_t i = 0; fits && i < s->sparse_count; i++)

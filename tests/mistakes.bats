@@ -295,7 +295,7 @@ $ trainctl run job.env -s BAD_ROWS=5
 trainctl: --set: BAD_ROWS: '5' is none of stop|skip:N
 = 78
 $ trainctl run job.env -s FORMAT=parquet
-trainctl: --set: FORMAT: 'parquet' is none of auto|criteo|csv|libsvm|tsv|lines
+trainctl: --set: FORMAT: 'parquet' is none of auto|bag|criteo|csv|libsvm|tsv|lines
 = 78
 E
 }
@@ -528,7 +528,7 @@ E
 @test "data: a format that the name does not tell" {
 	transcript <<'E'
 $ cp d.csv d.txt; trainctl run job.env -s DATA=d.txt
-trainctl: job.env: no FORMAT, and the name of ...d.txt does not tell it: FORMAT is one of criteo|csv|libsvm|tsv
+trainctl: job.env: no FORMAT, and the name of ...d.txt does not tell it: FORMAT is one of bag|criteo|csv|libsvm|tsv
 = 78
 E
 }

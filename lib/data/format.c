@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char *const names[] = {"lines", "criteo", "csv", "libsvm"};
+static const char *const names[] = {"lines", "bag", "criteo", "csv", "libsvm"};
 
 struct row_syntax row_syntax(enum row_format format)
 {
@@ -53,7 +53,7 @@ static int find_format(const char *name, struct row_syntax *out)
 	*out = (struct row_syntax){ROW_CSV, '\t'};
 	if (strcmp(name, "tsv") == 0)
 		return 0;
-	for (int i = 0; i < 4; i++)
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strcmp(names[i], name) == 0) {
 			*out = row_syntax((enum row_format)i);
 			return 0;
@@ -68,10 +68,10 @@ int row_syntax_find(const char *format, const char *separator, struct row_syntax
 	*out = row_syntax(ROW_CSV);
 	if (given && find_format(format, out) != 0)
 		return error_set(err, ERROR_CONFIG, "FORMAT",
-				 "'%.80s' is none of criteo, csv, libsvm, tsv", format);
+				 "'%.80s' is none of bag, criteo, csv, libsvm, tsv", format);
 	if (!given && (!separator || !*separator))
-		return error_set(err, ERROR_CONFIG, "FORMAT", "is not given: give criteo, csv, "
-							      "libsvm or tsv");
+		return error_set(err, ERROR_CONFIG, "FORMAT", "is not given: give bag, criteo, "
+							      "csv, libsvm or tsv");
 	if (!separator || !*separator)
 		return 0;
 	int c = format_find_separator(separator);

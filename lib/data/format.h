@@ -9,10 +9,10 @@
 #include <stddef.h>
 
 /* Rows of ROW_LINES are lines of any text: they can be counted and found, not trained on. */
-enum row_format { ROW_LINES, ROW_CRITEO, ROW_CSV, ROW_LIBSVM };
+enum row_format { ROW_LINES, ROW_BAG, ROW_CRITEO, ROW_CSV, ROW_LIBSVM };
 
 /* For options: formats that can be trained on. tsv is a csv whose separator is the tab. */
-#define ROW_FORMAT_CHOICES "criteo|csv|libsvm|tsv"
+#define ROW_FORMAT_CHOICES "bag|criteo|csv|libsvm|tsv"
 
 struct row_syntax {
 	enum row_format format;

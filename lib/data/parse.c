@@ -307,7 +307,7 @@ int columns_bind(struct columns *c, const struct parser *p, struct rowscan *scan
 	*c = (struct columns){0};
 	if (p->schema->syntax.format == ROW_CRITEO)
 		return bind_criteo(c, p->schema, err);
-	if (p->schema->syntax.format == ROW_LIBSVM)
+	if (p->schema->syntax.format == ROW_LIBSVM || p->schema->syntax.format == ROW_BAG)
 		return 0;
 	const struct row_field *field;
 	struct header h = {.file = file, .row = header};
@@ -477,6 +477,9 @@ int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
 	p->row = number;
 	switch (p->schema->syntax.format) {
 	case ROW_LINES:
+		break;
+	case ROW_BAG:
+		result = parse_bag(row, rows, at, err);
 		break;
 	case ROW_CRITEO:
 		result = parse_criteo(p, c, row, rows, at, err);

@@ -68,6 +68,7 @@ int parse_criteo(struct parser *p, const struct columns *c, const struct row_ref
 		 struct rows *rows, size_t *at, struct error *err);
 int parse_libsvm(struct parser *p, const struct row_ref *row, struct rows *rows, size_t *at,
 		 struct error *err);
+int parse_bag(const struct row_ref *row, struct rows *rows, size_t *at, struct error *err);
 
 /* rows.c */
 void rows_begin(struct rows *rows, const struct schema *s);

@@ -1,6 +1,6 @@
 /*
  * parse_libsvm: `label index:value ...` and libffm's `label field:index:value ...`, blanks between,
- * `qid:N` left out, `#` ends the row.
+ * `qid:N` left out, `#` ends the row.  And a bag of words, `[anything] word:count ...`.
  */
 #include "data/parse.h"
 
@@ -99,6 +99,38 @@ int parse_libsvm(struct parser *p, const struct row_ref *row, struct rows *rows,
 				return -1;
 		rows->key[k] = schema_index_key(p->schema, field, index);
 		rows->value[k++] = value;
+	}
+	rows->offset[n + 1] = k;
+	return PARSE_OK;
+}
+
+int parse_bag(const struct row_ref *row, struct rows *rows, size_t *at, struct error *err)
+{
+	size_t i = 0, n = rows->count;
+	struct word w;
+	if (rows_reserve(rows, 0, err) != 0)
+		return -1;
+	rows->weight[n] = 1;
+	rows->label[n] = NAN;
+	size_t k = rows->offset[n];
+	int more = libsvm_next_word(row, &i, &w);
+	if (more && !memchr(w.text, ':', w.len)) /* a name, or how many words follow */
+		more = libsvm_next_word(row, &i, &w);
+	for (; more; more = libsvm_next_word(row, &i, &w)) {
+		const char *colon = memchr(w.text, ':', w.len);
+		size_t id = colon ? (size_t)(colon - w.text) : 0;
+		uint64_t word, count;
+		if (!colon || number_u64_span(w.text, id, &word) != 0 || word > UINT32_MAX)
+			return libsvm_bad_word(&w, at, err, "word:count, with a word below 2^32");
+		if (number_u64_span(colon + 1, w.len - id - 1, &count) != 0 || count < 1 ||
+		    count > BAG_COUNT_MAX)
+			return libsvm_bad_word(&w, at, err,
+					       "word:count, with a count from 1 to 2^24");
+		if (k + 1 > rows->key_room || k + 1 > rows->value_room_count)
+			if (rows_reserve(rows, k + 1 - rows->offset[n], err) != 0)
+				return -1;
+		rows->key[k] = (uint32_t)word & BAG_KEY_MAX;
+		rows->value[k++] = (float)count;
 	}
 	rows->offset[n + 1] = k;
 	return PARSE_OK;

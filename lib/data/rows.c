@@ -26,7 +26,7 @@ void rows_begin(struct rows *rows, const struct schema *s)
 	rows->count = 0;
 	rows->dense_columns = s->dense_count;
 	rows->fields = schema_fields(s);
-	rows->value_wanted = s->syntax.format == ROW_LIBSVM;
+	rows->value_wanted = s->syntax.format == ROW_LIBSVM || s->syntax.format == ROW_BAG;
 	rows->value = rows->value_wanted ? rows->value_room : NULL;
 	if (rows->offset)
 		rows->offset[0] = 0;

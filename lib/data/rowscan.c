@@ -280,6 +280,7 @@ static int rowscan_judge(struct rowscan *r, struct row_ref *row, size_t line_at,
 		return 1;
 	case ROW_CRITEO:
 		return row->len > 0;
+	case ROW_BAG:
 	case ROW_LIBSVM:
 		return row->len > 0 && row->data[0] != '#' && !row_is_blank(row->data, row->len, row->separator);
 	case ROW_CSV:

@@ -247,7 +247,9 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 	    schema_refuse(o->weight, "WEIGHT", name, err) != 0 ||
 	    schema_refuse(o->missing, "MISSING", name, err) != 0)
 		return -1;
-	if (s->syntax.format == ROW_LIBSVM) {
+	if (s->syntax.format == ROW_BAG && s->positive)
+		return error_set(err, ERROR_CONFIG, "POSITIVE", "FORMAT=bag has no labels");
+	if (s->syntax.format == ROW_LIBSVM || s->syntax.format == ROW_BAG) {
 		if (schema_refuse(o->dense, "DENSE", name, err) != 0 ||
 		    schema_refuse(o->sparse, "SPARSE", name, err) != 0)
 			return -1;
@@ -278,6 +280,8 @@ static int set_options(struct schema *s, const struct schema_options *o, struct 
 				 (unsigned long long)o->hash_bits, SCHEMA_HASH_BITS_MAX);
 	s->scale = (enum schema_scale)scale;
 	s->hash_bits = o->hash_bits ? (unsigned)o->hash_bits : 20;
+	if (s->syntax.format == ROW_BAG)
+		s->hash_bits = SCHEMA_HASH_BITS_MAX;
 	const char *positive = o->positive && *o->positive ? o->positive : NULL;
 	const char *negative = o->negative && *o->negative ? o->negative : NULL;
 	if (negative && !positive)

@@ -15,6 +15,8 @@
  * the category with the empty name.  Of a csv the values in `missing` ("NA", "?") are missing, too, in
  * any column but the label's.  libsvm: key = XXH3_64bits_withSeed(the index as 8 bytes, least
  * significant first, seed) with seed = 0 (libsvm) or 1 + field (libffm); the value is kept.
+ * bag: key = word mod 2^31, which is the word itself but for those from 2^31 on; the count is the value;
+ * there is no label (NAN).
  */
 #ifndef PACELINE_DATA_SCHEMA_H
 #define PACELINE_DATA_SCHEMA_H
@@ -29,6 +31,8 @@
 #define SCHEMA_NAME_MAX 256          /* bytes of a column's name or a label's value */
 #define SCHEMA_HASH_BITS_MAX 31
 #define SCHEMA_MISSING_MAX 32        /* spellings of a missing value */
+#define BAG_KEY_MAX 0x7fffffffu      /* of a word; the other keys are the model's own */
+#define BAG_COUNT_MAX (1 << 24)      /* of a word in a row: all smaller ones are exact as a float */
 #define SCHEMA_CRITEO_DENSE 13       /* I1..I13 */
 #define SCHEMA_CRITEO_SPARSE 26      /* C1..C26 */
 
@@ -63,7 +67,8 @@ struct schema {
 
 /* Option values as in paceline-job(5); NULL or 0 where one is not given. dense and sparse are lists
  * separated by commas; a name may hold %XX (a comma: %2C). criteo: default all of I1..I13, C1..C26,
- * a list chooses among them. csv: label and at least one column are needed. libsvm: no lists. */
+ * a list chooses among them. csv: label and at least one column are needed. libsvm: no lists.
+ * bag: none of them, and no values of labels; hash_bits are always 31. */
 struct schema_options {
 	const char *format;      /* ROW_FORMAT_CHOICES */
 	const char *separator;   /* csv: separator of FORMAT; of the two one is needed (row_syntax_find) */
@@ -92,7 +97,7 @@ int schema_equal(const struct schema *a, const struct schema *b, struct error *e
 /* Whether the dense columns need schema_fit() before rows are read. */
 int schema_needs_fit(const struct schema *s);
 
-/* Keys that every row has, or 0 when rows differ (libsvm). */
+/* Keys that every row has, or 0 when rows differ (libsvm, bag). */
 size_t schema_fields(const struct schema *s);
 
 const char *schema_scale_name(enum schema_scale scale);

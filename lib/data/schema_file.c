@@ -39,6 +39,12 @@ static int schema_file_append(struct text *t, struct record_out *o, const char *
 	return 0;
 }
 
+/* Words of a bag are keys as they are. */
+static const char *schema_hash(const char *format)
+{
+	return format && strcmp(format, "bag") == 0 ? "none" : "xxh3";
+}
+
 static int append_all(struct text *t, const struct schema *s, const char *path, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
@@ -52,7 +58,7 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 		record_add(&o, "separator", separator);
 	}
 	record_add(&o, "scale", schema_scale_name(s->scale));
-	record_add(&o, "hash", "xxh3");
+	record_add(&o, "hash", schema_hash(row_syntax_name(s->syntax)));
 	record_add_u64(&o, "hash-bits", s->hash_bits);
 	record_add_u64(&o, "fitted", (uint64_t)s->fitted);
 	if (s->label)
@@ -131,7 +137,7 @@ static int schema_file_take_head(struct reading *in, const struct record *r, str
 		    0 ||
 	    record_u64_opt(r, "fitted", 0, 1, &in->fitted, err) != 0)
 		return -1;
-	if (hash && strcmp(hash, "xxh3") != 0)
+	if (hash && strcmp(hash, schema_hash(record_get(r, "format"))) != 0)
 		return error_set(err, ERROR_DATA, NULL, "hash '%.40s' is not known", hash);
 	const char **target[] = {&in->options.format,	   &in->options.separator,
 				 &in->options.dense_scale, &in->options.label,

@@ -295,6 +295,41 @@ static void test_criteo(void **state)
 	schema_free(s);
 }
 
+static void test_bag(void **state)
+{
+	(void)state;
+	write_text(0, "# made by hand\n"
+		      "2 3:1 4294967295:16777216\n"
+		      "0\n"
+		      "doc-17\n"
+		      "7:2 7:3 # the same word twice\n");
+	struct schema *s = make((struct schema_options){.format = "bag"});
+	struct dataset *ds = open_files(s, 1, 0);
+	struct rows rows = {0};
+	struct error err;
+	assert_int_equal(dataset_read(ds, 0, 4, &rows, &err), 0);
+	const size_t offset[] = {0, 2, 2, 2, 4};
+	const uint32_t key[] = {3, BAG_KEY_MAX, 7, 7};
+	const float value[] = {1, 16777216, 2, 3};
+	for (size_t i = 0; i < 5; i++)
+		assert_int_equal(rows.offset[i], offset[i]);
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(rows.key[i], key[i]);
+		near(rows.value[i], (double)value[i]);
+		assert_true(isnan(rows.label[i]));
+	}
+	rows_free(&rows);
+	dataset_close(ds);
+	const char *bad[] = {"1 x\n",	   "1 3:\n",   "1 :3\n",   "1 1:2:3\n",	   "1 3:0\n",
+			     "1 3:1.5\n", "1 3:-1\n", "1 -3:1\n", "1 4294967296:1\n",
+			     "1 3:16777217\n"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		write_text(0, bad[i]);
+		read_fails(s, ":1:3", "is not word:count, with a ");
+	}
+	schema_free(s);
+}
+
 static void test_libsvm(void **state)
 {
 	(void)state;
@@ -869,6 +904,7 @@ int main(void)
 		TEST(test_wrong_separator_is_guessed),
 		TEST(test_scales),
 		TEST(test_criteo),
+		TEST(test_bag),
 		TEST(test_libsvm),
 		TEST(test_labels),
 		TEST(test_bad_csv),

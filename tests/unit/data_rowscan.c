@@ -530,8 +530,8 @@ static void test_syntax_from_its_names(void **state)
 		assert_int_equal(row_syntax_find(row_syntax_name(s), text, &again, &err), 0);
 		assert_true(row_syntax_same(s, again));
 	}
-	refused("arff", NULL, "FORMAT", "'arff' is none of criteo, csv, libsvm, tsv");
-	refused(NULL, NULL, "FORMAT", "not given: give criteo, csv, libsvm or tsv");
+	refused("arff", NULL, "FORMAT", "'arff' is none of bag, criteo, csv, libsvm, tsv");
+	refused(NULL, NULL, "FORMAT", "not given: give bag, criteo, csv, libsvm or tsv");
 	refused("csv", "x", "FORMAT separator", "'x' is neither");
 	refused("csv", "3", "FORMAT separator", "neither");
 	refused("csv", "\"", "FORMAT separator", "neither");

@@ -63,6 +63,7 @@ static void test_options(void **state)
 	refused((struct schema_options){.format = "criteo", .dense = "I14"}, "DENSE", "I1..I13");
 	refused((struct schema_options){.format = "criteo", .sparse = "I1"}, "SPARSE", "C1..C26");
 	refused((struct schema_options){.format = "criteo", .label = "y"}, "LABEL", "criteo");
+	refused((struct schema_options){.format = "bag", .positive = "1"}, "POSITIVE", "labels");
 	refused((struct schema_options){.format = "libsvm", .dense = "y"}, "DENSE", "libsvm");
 	refused((struct schema_options){.format = "libsvm", .hash_bits = 32}, "MODEL hash-bits", "1..31");
 	refused((struct schema_options){.format = "libsvm", .negative = "2"}, "NEGATIVE", "POSITIVE");
@@ -131,6 +132,7 @@ static void test_file(void **state)
 {
 	(void)state;
 	round_trip(make((struct schema_options){.format = "libsvm", .positive = "+1"}));
+	round_trip(make((struct schema_options){.format = "bag"}));
 	struct schema *s = make((struct schema_options){.format = "csv",
 							.label = "the label",
 							.dense = "age,tab%09,per%25,a%2Cb",
