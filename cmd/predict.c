@@ -17,6 +17,7 @@
 
 #define PROGRAM "predict"
 #define BATCH 1024
+#define DOCUMENTS 64 /* in a batch: each of their words has a row as wide as there are topics */
 
 static struct kernels kernels;
 static const char *opt_checkpoint, *opt_job, *opt_run_dir;
@@ -59,6 +60,8 @@ struct scorer {
 	float *row;
 	size_t index_room, row_room;
 	float score[BATCH];
+	int documents;         /* which have no labels, but words that are scored */
+	float words[BATCH];
 };
 
 /* ---- from the checkpoint ---- */
@@ -160,7 +163,8 @@ static int predict_main_load(struct scorer *s, struct ckpt *c, struct error *err
 	if (ckpt_check_file(c, "model", path, sizeof path, err) != 0 ||
 	    model_spec_read(path, &spec, err) != 0)
 		return -1;
-	if (model_keys_are_rows(&spec))
+	s->documents = model_keys(&spec).own_rows > 0;
+	if (model_keys(&spec).are_rows)
 		return error_set(err, ERROR_CONFIG, path, "model '%s' scores nothing", spec.name);
 	if (ckpt_check_file(c, "schema", path, sizeof path, err) != 0 ||
 	    schema_read(&s->schema, path, err) != 0 ||
@@ -200,7 +204,10 @@ static int score_batch(struct scorer *s, struct error *err)
 				    .offset = s->offset,
 				    .index = s->index,
 				    .value = r->value};
-	return model_predict(s->model, &batch, store_dense(s->store), s->row, s->score, err);
+	const float *dense = store_dense(s->store);
+	if (s->documents)
+		return model_complete(s->model, &batch, dense, s->row, s->score, s->words, err);
+	return model_predict(s->model, &batch, dense, s->row, s->score, err);
 }
 
 /* A missing label is written as "-". Nine digits distinguish any two floats. */
@@ -209,7 +216,9 @@ static void predict_main_print_batch(const struct scorer *s)
 	const struct rows *r = &s->rows;
 	for (size_t i = 0; i < r->count; i++) {
 		const char *label = isnan(r->label[i]) ? "-" : r->label[i] > 0 ? "1" : "0";
-		if (s->schema->weight)
+		if (s->documents)
+			printf("%.9g 1 %.9g\n", (double)s->score[i], (double)s->words[i]);
+		else if (s->schema->weight)
 			printf("%.9g %s %.9g\n", (double)s->score[i], label, (double)r->weight[i]);
 		else
 			printf("%.9g %s\n", (double)s->score[i], label);
@@ -227,7 +236,7 @@ static int score_stream(struct scorer *s, int fd, const char *name, struct error
 		return -1;
 	int result = 0;
 	while (result == 0 && !ferror(stdout)) {
-		result = row_stream_read(in, BATCH, &s->rows, err);
+		result = row_stream_read(in, s->documents ? DOCUMENTS : BATCH, &s->rows, err);
 		/* Score the rows before a bad row first, however far apart the two were read. */
 		struct error why;
 		if (s->rows.count == 0 || (result != 0 && err->code == ERROR_OS))

@@ -182,9 +182,13 @@ static int read_model(struct model_spec *spec, const struct schema *schema,
 	uint64_t rows = dataset_rows(data);
 	if (model_spec_read(opt.model, spec, err) != 0)
 		return -1;
+	const struct model_keys keys = model_keys(spec);
+	if ((keys.own_rows > 0) != (schema->syntax.format == ROW_BAG))
+		return error_set(err, ERROR_CONFIG, opt.model,
+				 "lda is for rows of the format bag, and for no others");
 	if (spec->dense_inputs == dense && spec->fields == sparse &&
 	    spec->hash_bits == schema->hash_bits &&
-	    (!model_keys_are_rows(spec) || opt.spill || spec->samples == rows))
+	    ((!keys.are_rows && !keys.own_rows) || opt.spill || spec->samples == rows))
 		return 0;
 	return error_set(err, ERROR_CONFIG, opt.model,
 			 "is for %u dense columns, %u sparse ones, %u hash bits and %llu rows; the "
@@ -290,7 +294,7 @@ int main(int argc, char **argv)
 	if (result == 0)
 		result = read_model(&spec, schema, data, &err);
 	kernels.fastest = result == 0 && model_uses_blas(&spec);
-	if (result == 0 && !model_keys_are_rows(&spec))
+	if (result == 0 && !model_keys(&spec).are_rows)
 		result = kernels_settle(&kernels, argv, &err);
 	int has_place = result == 0 ? wait_for_place(&err) : 0;
 	if (has_place < 0)

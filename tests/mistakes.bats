@@ -283,7 +283,7 @@ E
 @test "job file: a word that is none of those there are" {
 	transcript <<'E'
 $ trainctl run job.env -s MODEL=bert
-trainctl: --set: MODEL: 'bert' is none of lr|wdl|audit
+trainctl: --set: MODEL: 'bert' is none of lr|wdl|audit|lda
 = 78
 $ trainctl run job.env -s OPTIMIZER=adamw
 trainctl: --set: OPTIMIZER: 'adamw' is none of sgd|momentum|adagrad|adam|ftrl
@@ -568,6 +568,45 @@ trainctl: DIR/d.csv: POSITIVE: no label is 'yes', so all 100 rows have label 0; 
 = 65
 $ trainctl run job.env -s NEGATIVE=0
 trainctl: job.env: NEGATIVE: needs POSITIVE
+= 78
+E
+}
+
+@test "data: documents" {
+	printf 'JOB=tiny\nDATA=d.bag\nMODEL=lda,topics:2\nWORKERS=1\n' >lda.env
+	transcript <<'E'
+$ printf '0\n2 3:1 4:x\n' >d.bag; trainctl run lda.env
+trainctl: DIR/d.bag:2:7: '4:x' is not word:count, with a count from 1 to 2^24; BAD_ROWS=skip:N leaves such rows out
+= 65
+$ printf '2 4294967296:1\n' >d.bag; trainctl run lda.env
+trainctl: DIR/d.bag:1:3: '4294967296:1' is not word:count, with a word below 2^32; BAD_ROWS=skip:N leaves such rows out
+= 65
+$ printf '0\nempty\n' >d.bag; trainctl run lda.env
+trainctl: DIR/d.bag: no document has a word
+= 65
+$ printf '3:16777216\n3:1\n' >d.bag; trainctl run lda.env
+trainctl: DIR/d.bag:2: word 3 occurs more than 2^24 times in all documents: leave such words out, they are in every topic
+= 65
+$ printf '3:16777216 4:1\n' >d.bag; trainctl run lda.env
+trainctl: DIR/d.bag:1: one of 64 groups of documents has more than 2^24 words: no more can be counted
+= 65
+$ echo 3:1 >d.bag; trainctl run lda.env -s SYNC=asp
+trainctl: --set: MODEL=lda takes a document's last topics back before it draws new ones, so what the last pass has committed must be in what a worker pulls: SYNC=bsp or SYNC=allreduce
+= 78
+$ trainctl run lda.env -s PARTITIONS=local
+trainctl: --set: MODEL=lda trains every document once in each pass; with PARTITIONS=local fast workers begin the next pass earlier: PARTITIONS=shared
+= 78
+$ trainctl run lda.env -s INIT=.
+trainctl: --set: INIT: the parameters of MODEL=lda have the topics of each document of DATA, and nobody knows whether those of another checkpoint are of these documents
+= 78
+$ trainctl run lda.env -s FORMAT=libsvm
+trainctl: lda.env: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=libsvm and MODEL=lda
+= 78
+$ trainctl run lda.env -s MODEL=lr
+trainctl: lda.env: no FORMAT, and the name of ...d.bag does not tell it: FORMAT is one of bag|criteo|csv|libsvm|tsv
+= 78
+$ trainctl run lda.env -s MODEL=hash-bits:20
+trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|audit
 = 78
 E
 }

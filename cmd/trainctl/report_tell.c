@@ -78,8 +78,9 @@ static void tell_job(const struct teller *t)
 		 (unsigned long long)a->delay[2], (unsigned long long)a->stale);
 	if (a->delay_known)
 		words(t, REPORT_WORDS, text);
-	snprintf(text, sizeof text, "TEST: AUC %.6s, log loss %.6s", a->auc, a->logloss);
-	if (a->auc[0])
+	snprintf(text, sizeof text, "TEST: %s%.6s%slog loss %.6s", a->auc[0] ? "AUC " : "", a->auc,
+		 a->auc[0] ? ", " : "", a->logloss);
+	if (a->logloss[0])
 		words(t, REPORT_WORDS, text);
 }
 

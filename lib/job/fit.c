@@ -52,6 +52,21 @@ static int rebalance_without_servers(const struct job *job)
 	return job_fit_is(job->rebalance, "on") && job_kind(job)->holds != HOLD_SERVERS;
 }
 
+static int documents_without_barrier(const struct job *job)
+{
+	return job_has_documents(job) && !job_has_barrier(job);
+}
+
+static int documents_of_partitions(const struct job *job)
+{
+	return job_has_documents(job) && job_is_local(job);
+}
+
+static int documents_of_another(const struct job *job)
+{
+	return job_has_documents(job) && job->init[0];
+}
+
 /* ---- told ---- */
 
 static int dd_without_profile(const struct job *job)
@@ -122,6 +137,15 @@ static const struct row {
 	{"REBALANCE", rebalance_without_servers, JOB_FIT_REFUSED,
 	 "REBALANCE moves keys between servers; with TRAINER or SYNC=allreduce there are no "
 	 "servers: REBALANCE=off"},
+	{"SYNC", documents_without_barrier, JOB_FIT_REFUSED,
+	 "MODEL=lda takes a document's last topics back before it draws new ones, so what the last "
+	 "pass has committed must be in what a worker pulls: SYNC=bsp or SYNC=allreduce"},
+	{"PARTITIONS", documents_of_partitions, JOB_FIT_REFUSED,
+	 "MODEL=lda trains every document once in each pass; with PARTITIONS=local fast workers "
+	 "begin the next pass earlier: PARTITIONS=shared"},
+	{"INIT", documents_of_another, JOB_FIT_REFUSED,
+	 "INIT: the parameters of MODEL=lda have the topics of each document of DATA, and nobody "
+	 "knows whether those of another checkpoint are of these documents"},
 	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
 	 "with SOLUTION=profile:off no worker measures its device, so SOLUTION=antdt-dd can't "
 	 "decide unless the monitor gets device records from elsewhere"},

@@ -547,7 +547,9 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	const char *format = job->format;
 	char separator[8];
 	struct row_syntax syntax;
-	if (!format[0] && !job->separator[0] && job->data.count > 0)
+	if (!format[0] && !job->separator[0] && job_has_documents(job))
+		format = "bag";
+	else if (!format[0] && !job->separator[0] && job->data.count > 0)
 		format = guess_format(job->data.item[0], job->label[0] != '\0');
 	if (job_kind(job)->foreign && (!format || !format[0]) && !job->separator[0])
 		return key_text_set(&job->format, JOB_LINES, path, err); /* what is in them is TRAINER's business */
@@ -567,6 +569,11 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 						     : "");
 	if (row_syntax_find(format, job->separator, &syntax, err) != 0)
 		return error_wrap(err, path);
+	if (!job_kind(job)->foreign && (syntax.format == ROW_BAG) != job_has_documents(job))
+		return error_set(err, ERROR_CONFIG, path,
+				 "FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; "
+				 "here are FORMAT=%s and MODEL=%s",
+				 row_syntax_name(syntax), job->model);
 	if (syntax.format != ROW_CSV && (job->label[0] || job->weight[0]))
 		return error_set(err, ERROR_CONFIG, path,
 				 "LABEL and WEIGHT name columns of a csv or tsv; FORMAT is %s",
@@ -599,6 +606,11 @@ const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX])
 {
 	snprintf(out, JOB_LEAST_MAX, "SOLUTION=least:%llu samples", (unsigned long long)job->options.least);
 	return job->options.least > 1 ? out : "one sample";
+}
+
+int job_has_documents(const struct job *job)
+{
+	return strcmp(job->model, "lda") == 0 && !job_kind(job)->foreign;
 }
 
 int job_has_barrier(const struct job *job)

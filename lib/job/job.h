@@ -33,7 +33,7 @@ struct job {
 	char *name; /* JOB */
 	/* data */
 	struct job_list data, test; /* absolute paths */
-	char *format;    /* criteo | csv | libsvm | tsv | lines; "" until job_finish() */
+	char *format;    /* bag | criteo | csv | libsvm | tsv | lines; "" until job_finish() */
 	char *separator; /* csv, tsv: as row_separator_text() writes it, from job_finish() on */
 	char *label, *positive, *negative, *weight; /* "" when not given */
 	char *dense, *sparse;  /* lists of columns, as schema.h wants them; "" when not given */
@@ -46,6 +46,8 @@ struct job {
 	char *model, *optimizer, *init;
 	uint64_t embed, hash_bits;
 	struct job_list hidden; /* whole numbers >= 1 */
+	uint64_t topics;
+	double alpha, beta;
 	double l2, lr;          /* lr NaN until job_finish() */
 	/* course */
 	uint64_t batch, batches_per_shard, epochs, seed, shard_retries;
@@ -165,6 +167,8 @@ uint64_t job_batch_workers(const struct job *job);
 #define JOB_LEAST_MAX 48
 const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX]);
 /* Whether each iteration ends for all at once (SYNC=bsp, SYNC=allreduce). */
+/* MODEL=lda: rows are documents, and there are no labels. */
+int job_has_documents(const struct job *job);
 int job_has_barrier(const struct job *job);
 /* Whether a brain finds how many nodes there are, and of which size. */
 int job_has_brain(const struct job *job);

@@ -8,6 +8,7 @@
 #include "data/origin.h"
 #include "data/rowfile.h"
 #include "data/source.h"
+#include "model/census.h"
 #include "model/model.h"
 #include "job/fresh.h"
 #include "job/kind.h"
@@ -330,8 +331,8 @@ static int check_labels(const struct job *job, const struct schema *schema, stru
 			struct error *err)
 {
 	uint64_t count[2] = {0, 0};
-	int audit = strcmp(job->model, "audit") == 0; /* looks at no label */
-	int wanted = !audit && strcmp(job->classes, "both") == 0;
+	int labelled = strcmp(job->model, "audit") != 0 && !job_has_documents(job);
+	int wanted = labelled && strcmp(job->classes, "both") == 0;
 	int to_end = counts_all(job) && !schema_needs_fit(schema);
 	if (!wanted && !to_end)
 		return 0;
@@ -411,6 +412,46 @@ static int look_at_rows(const struct job *job, const struct dirs *dirs, struct s
 	return result;
 }
 
+/* What the model has to know of the documents: counted once, later read from its file. */
+static int prepare_count_words(const struct job *job, const struct dirs *made, struct dataset *ds,
+			       int saved, struct model_spec *spec, struct error *err)
+{
+	char path[DIRS_PATH_MAX], place[ERROR_PLACE_MAX];
+	struct rows rows = {0};
+	struct census *census;
+	struct model_spec old;
+	uint64_t all = dataset_rows(ds), take;
+	dirs_state(made, "model", path);
+	if (saved) {
+		if (model_spec_read(path, &old, err) != 0)
+			return -1;
+		spec->words = old.words;
+		spec->longest = old.longest;
+		return 0;
+	}
+	int result = census_new(&census, err);
+	for (uint64_t at = 0; result == 0 && at < all; at += take) {
+		take = all - at < LOOK_ROWS ? all - at : LOOK_ROWS;
+		result = dataset_read(ds, at, take, &rows, err);
+		for (size_t i = 0; result == 0 && i < rows.count; i++) {
+			size_t from = rows.offset[i];
+			result = census_add(census, rows.row[i], rows.key + from, rows.value + from,
+					    rows.offset[i + 1] - from, err);
+			if (result != 0) {
+				dataset_place(ds, rows.row[i], place, sizeof place);
+				error_wrap(err, place);
+			}
+		}
+	}
+	if (result == 0)
+		census_end(census, spec);
+	if (result == 0 && spec->words == 0)
+		result = error_set(err, ERROR_DATA, job->data.item[0], "no document has a word");
+	rows_free(&rows);
+	census_free(census);
+	return result;
+}
+
 /* Records the data files, once, before anything is trained on them. */
 static int write_origin(const struct job *job, const struct dirs *made, struct dataset *ds,
 			struct prepared *out, struct error *err)
@@ -435,21 +476,22 @@ static int read_origin(const struct dirs *dirs, struct prepared *out)
 
 /* ---- model, layout ---- */
 
+/* spec: what the data say, else the defaults. */
 static int write_model(const struct job *job, const struct dirs *dirs,
-		       const struct schema *schema, uint64_t samples, struct error *err)
+		       const struct schema *schema, struct model_spec spec, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
-	struct model_spec spec;
 	static struct layout layout; /* large */
-	model_spec_default(&spec);
 	snprintf(spec.name, sizeof spec.name, "%s", job->model);
 	spec.dense_inputs = (uint32_t)schema->dense_count;
 	spec.fields = (uint32_t)schema_fields(schema);
 	spec.embed = (uint32_t)job->embed;
-	spec.hash_bits = (uint32_t)job->hash_bits;
+	spec.hash_bits = schema->hash_bits;
+	spec.topics = (uint32_t)job->topics;
+	spec.alpha = job->alpha;
+	spec.beta = job->beta;
 	spec.l2 = job->l2;
 	spec.seed = job->seed;
-	spec.samples = samples;
 	if (job->hidden.count > MODEL_HIDDEN_MAX)
 		return error_set(err, ERROR_CONFIG, "MODEL hidden", "more than %d layers",
 				 MODEL_HIDDEN_MAX);
@@ -491,6 +533,8 @@ static int with_schema(const struct job *job, const struct dirs *dirs, const str
 {
 	char path[DIRS_PATH_MAX];
 	struct dataset *ds;
+	struct model_spec spec;
+	model_spec_default(&spec);
 	dirs_state(made, "schema", path);
 	if (prepare_open_data(job, dirs, schema, options, &ds, err) != 0)
 		return -1;
@@ -499,13 +543,16 @@ static int with_schema(const struct job *job, const struct dirs *dirs, const str
 		result = check_test(job, schema, err);
 	if (result == 0 && !saved)
 		result = look_at_rows(job, dirs, schema, ds, err);
+	if (result == 0 && job_has_documents(job))
+		result = prepare_count_words(job, made, ds, saved, &spec, err);
 	if (result == 0 && !saved)
 		result = schema_write(schema, path, err);
 	/* A state without it was made by an earlier version. */
 	if (result == 0 && (!saved || read_origin(made, out) != 0))
 		result = write_origin(job, made, ds, out, err);
 	dataset_close(ds);
-	return result == 0 ? write_model(job, made, schema, out->samples, err) : -1;
+	spec.samples = out->samples;
+	return result == 0 ? write_model(job, made, schema, spec, err) : -1;
 }
 
 /* ---- a trainer of the user's own ---- */
@@ -796,7 +843,7 @@ static void name_state(char *text, size_t max, const struct dirs *dirs, const st
 int prepare_trial(const struct job *job, const struct dirs *dirs, const struct dirs *trial,
 		  const struct prepare_options *options, struct prepared *out, struct error *err)
 {
-	static const char *const kept[] = {"job.env", "run-dir", "schema", "data-sums"};
+	static const char *const kept[] = {"job.env", "run-dir", "schema", "model", "data-sums"};
 	*out = (struct prepared){0};
 	int result = check_predict_from(job->predict_from, err);
 	if (result == 0)

@@ -24,6 +24,9 @@ struct model_kind {
 	/* Writes logits to score; model.c makes probabilities of them. NULL: the kind has none. */
 	int (*logits)(struct model *m, const struct model_batch *b, const float *dense,
 		      const float *rows, float *score, struct error *err);
+	/* As model_complete(); NULL: its samples are no documents */
+	int (*complete)(struct model *m, const struct model_batch *b, const float *dense,
+			const float *rows, float *score, float *words, struct error *err);
 	void (*free)(struct model *m); /* frees what `own` points to; NULL: there is nothing */
 };
 
@@ -34,6 +37,9 @@ MODELS(MODEL_KIND, MODEL_KIND)
 
 /* wdl: all parameters of the deep part are multiplied by it where they are used (wdl.c). */
 #define WDL_GAIN 0.4f
+
+/* lda: groups of documents that have totals of their own. */
+#define LDA_GROUPS 64
 
 /* Inputs of wdl's deep part, in floats. */
 static inline size_t wdl_inputs(const struct model_spec *s)

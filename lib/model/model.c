@@ -69,3 +69,11 @@ int model_predict(struct model *m, const struct model_batch *batch, const float 
 	model_sigmoid(batch->count, score);
 	return 0;
 }
+
+int model_complete(struct model *m, const struct model_batch *batch, const float *dense,
+		   const float *rows, float *score, float *words, struct error *err)
+{
+	if (!m->kind->complete)
+		return error_set(err, ERROR_CONFIG, "model", "%s has no documents", m->spec.name);
+	return m->kind->complete(m, batch, dense, rows, score, words, err);
+}

@@ -8,6 +8,7 @@
  *          gives each field's embedding, side by side with the dense inputs, to ReLU layers and one
  *          output; sigmoid of the sum of both.  Needs the same number of keys in every row.
  *   audit  no model: every sample adds exactly 1 to the row whose key is its row number
+ *   lda    topics of documents by Gibbs sampling; all parameters are counts (lda.c)
  *
  * Parameters are those of lib/param/layout.h: one flat dense vector, and one table of rows with
  * `model_width()` floats each.  The caller holds them: a model never allocates parameters.
@@ -26,13 +27,13 @@ struct layout;
 
 /* All models; the first one is the default. A new model is a word here, a shape (shape.c), and a
  * file (kind.h). */
-#define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(audit)
+#define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(audit) MORE(lda)
 
 #define MODEL_WORD(name) #name
 #define MODEL_COMMA_WORD(name) ", " #name
 #define MODEL_BAR_WORD(name) "|" #name
-#define MODEL_NAMES MODELS(MODEL_WORD, MODEL_COMMA_WORD)   /* "lr, wdl, audit" */
-#define MODEL_CHOICES MODELS(MODEL_WORD, MODEL_BAR_WORD) /* "lr|wdl|audit" */
+#define MODEL_NAMES MODELS(MODEL_WORD, MODEL_COMMA_WORD)   /* "lr, wdl, audit, lda" */
+#define MODEL_CHOICES MODELS(MODEL_WORD, MODEL_BAR_WORD) /* "lr|wdl|audit|lda" */
 
 struct model_spec {
 	char name[16];
@@ -42,21 +43,26 @@ struct model_spec {
 	uint32_t hidden[MODEL_HIDDEN_MAX]; /* wdl: widths of the hidden layers */
 	uint32_t hidden_count;
 	uint32_t hash_bits;    /* keys are below 2^hash_bits */
+	uint32_t topics;       /* lda, as all up to longest */
+	double alpha, beta;    /* parameters of the Dirichlet priors of topics and of words */
+	uint64_t words;        /* how many different ones the training data have */
+	uint64_t longest;      /* words in the longest of their documents */
 	double l2;             /* only recorded: the servers' optimiser applies it */
 	uint64_t seed;
 	uint64_t samples;      /* rows of the training data; audit has that many parameters */
 };
 
-/* Sets lr, embed 16, hidden 64 and 32, hash_bits 20, seed 1; the caller sets the sizes of the
- * data. */
+/* Sets lr, embed 16, hidden 64 and 32, hash_bits 20, topics 100, alpha 0.1, beta 0.01, seed 1; the
+ * caller sets the sizes of the data. */
 void model_spec_default(struct model_spec *spec);
 /* Reads "64,32" into hidden and hidden_count. */
 int model_spec_hidden(struct model_spec *spec, const char *text, struct error *err);
 /* ERROR_CONFIG: an unknown name (the text lists the known ones), wdl on rows without fixed fields,
- * sizes out of range, or audit with more than 2^32 - 1 samples. */
+ * lda on rows that are no documents, sizes out of range, or too many samples for the keys. */
 int model_spec_check(const struct model_spec *spec, struct error *err);
 /* The file `model` of a checkpoint, one record: `model version=1 name= dense-inputs= fields= embed=
- * hidden= hash-bits= l2= seed= samples=`. model_spec_read() checks what it reads. */
+ * hidden= hash-bits= l2= seed= samples= [topics= alpha= beta= words= longest=]`. model_spec_read()
+ * checks what it reads. */
 int model_spec_read(const char *path, struct model_spec *spec, struct error *err);
 int model_spec_write(const char *path, const struct model_spec *spec, struct error *err);
 
@@ -67,10 +73,27 @@ uint64_t model_dense_count(const struct model_spec *spec);
 uint32_t model_width(const struct model_spec *spec);
 /* Whether its speed depends on the kernels of OpenBLAS. */
 int model_uses_blas(const struct model_spec *spec);
-/* Whether the only key of a sample is its row number (audit), and not what the data say. */
-int model_keys_are_rows(const struct model_spec *spec);
 /* Keys are below this number. */
 uint64_t model_key_count(const struct model_spec *spec);
+
+/* Which rows of the table a sample has. */
+struct model_keys {
+	int are_rows; /* audit: only the one whose key is its row number, not what the data say */
+	/* lda: besides, rows of its own behind those of its words, with room for one number and
+	 * another for each of its words. Their keys are MODEL_OWN_KEYS + own_rows * its row number
+	 * and those behind it. 0: none. */
+	uint32_t own_rows;  /* of the longest document */
+	uint32_t own_width; /* numbers in one */
+};
+#define MODEL_OWN_KEYS (UINT32_C(1) << 31) /* keys of the data are below it */
+
+struct model_keys model_keys(const struct model_spec *spec);
+
+/* How many rows of its own a sample with so many words has. */
+static inline size_t model_own_count(const struct model_keys *keys, double words)
+{
+	return keys->own_rows ? (size_t)words / keys->own_width + 1 : 0;
+}
 
 /* A mini-batch. All arrays belong to the caller and are only read. Keys are given as positions in
  * the batch's array of unique rows. */
@@ -82,7 +105,8 @@ struct model_batch {
 	/* [count + 1]: sample i has keys index[offset[i]..offset[i + 1]-1] */
 	const uint32_t *offset;
 	const uint32_t *index;  /* position of a key's row in `rows` */
-	const float *value;     /* as index; NULL: all 1 */
+	const float *value;     /* as index; NULL: all 1. lda: how often a word occurs */
+	const uint64_t *row;    /* [count] number in the data; lda's training looks at it */
 };
 
 struct model;
@@ -105,8 +129,14 @@ int model_train(struct model *m, const struct model_batch *batch, const float *d
 typedef void model_final_fn(void *owner, size_t begin, size_t count);
 void model_on_final(struct model *m, model_final_fn *final, void *owner);
 
-/* Writes the probability of label 1 for each sample to score[count]. audit: ERROR_CONFIG. */
+/* Writes the probability of label 1 for each sample to score[count]. audit, lda: ERROR_CONFIG. */
 int model_predict(struct model *m, const struct model_batch *batch, const float *dense,
 		  const float *rows, float *score, struct error *err);
+
+/* lda: how well documents that it has not seen are explained (document completion). Words in odd
+ * places tell a document's topics; score = the geometric mean of the probabilities of the others,
+ * words = how many these are (0: the score is 1). Others: ERROR_CONFIG. */
+int model_complete(struct model *m, const struct model_batch *batch, const float *dense,
+		   const float *rows, float *score, float *words, struct error *err);
 
 #endif

@@ -17,7 +17,8 @@ struct model_shape {
 	int (*layout)(const struct model_spec *spec, struct layout *l, struct error *err);
 	uint64_t (*dense_count)(const struct model_spec *spec);
 	uint32_t (*width)(const struct model_spec *spec);
-	int uses_blas, keys_are_rows;
+	struct model_keys (*keys)(const struct model_spec *spec); /* NULL: only those of the data */
+	int uses_blas;
 };
 
 /* ---- lr ---- */
@@ -165,6 +166,67 @@ static uint32_t audit_width(const struct model_spec *spec)
 	return 1;
 }
 
+static struct model_keys audit_keys(const struct model_spec *spec)
+{
+	(void)spec;
+	return (struct model_keys){.are_rows = 1};
+}
+
+/* ---- lda ---- */
+
+static struct model_keys lda_keys(const struct model_spec *s)
+{
+	return (struct model_keys){.own_rows = (uint32_t)(s->longest / s->topics + 1),
+				   .own_width = s->topics};
+}
+
+static int lda_check(const struct model_spec *s, struct error *err)
+{
+	if (s->fields > 0 || s->dense_inputs > 0 || s->hash_bits != 31)
+		return error_set(err, ERROR_CONFIG, "model",
+				 "lda needs rows that are documents (FORMAT=bag)");
+	if (s->topics < 2 || s->topics > LAYOUT_WIDTH_MAX)
+		return error_set(err, ERROR_CONFIG, "topics", "%u is not in 2..%u", s->topics,
+				 LAYOUT_WIDTH_MAX);
+	if (!(s->alpha >= 1e-9 && s->alpha <= 1e9) || !(s->beta >= 1e-9 && s->beta <= 1e9))
+		return error_set(err, ERROR_CONFIG, "alpha, beta", "%g or %g is not in 1e-9..1e9",
+				 s->alpha, s->beta);
+	if (s->words < 1)
+		return error_set(err, ERROR_CONFIG, "words", "lda needs at least one");
+	/* The largest key of all is left out: batches count keys from 1. */
+	uint64_t rows = s->longest / s->topics + 1;
+	if (rows > (MODEL_OWN_KEYS - 1) / (s->samples ? s->samples : 1))
+		return error_set(err, ERROR_CONFIG, "model",
+				 "%llu documents with room for %llu words each need more than 2^31 "
+				 "rows; more topics make rows longer",
+				 (unsigned long long)s->samples, (unsigned long long)s->longest);
+	return 0;
+}
+
+static uint64_t lda_dense_count(const struct model_spec *s)
+{
+	return (uint64_t)LDA_GROUPS * s->topics;
+}
+
+static uint32_t lda_width(const struct model_spec *s)
+{
+	return s->topics;
+}
+
+static int lda_layout(const struct model_spec *s, struct layout *l, struct error *err)
+{
+	layout_start(l, s->seed);
+	if (layout_add_tensor(l, "totals", LDA_GROUPS, s->topics, LAYOUT_ZERO, 0, LAYOUT_ADD,
+			      err) != 0)
+		return -1;
+	struct layout_table table = {.name = "counts",
+				     .width = s->topics,
+				     .zero_columns = s->topics,
+				     .update = LAYOUT_ADD,
+				     .export = LAYOUT_EXPORT_ROWS};
+	return layout_set_table(l, &table, err);
+}
+
 /* ---- all of them ---- */
 
 static const struct model_shape shapes[] = {
@@ -180,7 +242,13 @@ static const struct model_shape shapes[] = {
 	 .layout = audit_layout,
 	 .dense_count = audit_dense_count,
 	 .width = audit_width,
-	 .keys_are_rows = 1},
+	 .keys = audit_keys},
+	{.name = "lda",
+	 .check = lda_check,
+	 .layout = lda_layout,
+	 .dense_count = lda_dense_count,
+	 .width = lda_width,
+	 .keys = lda_keys},
 };
 
 static const struct model_shape *shape_find(const char *name)
@@ -248,12 +316,16 @@ int model_uses_blas(const struct model_spec *spec)
 	return shape_of(spec)->uses_blas;
 }
 
-int model_keys_are_rows(const struct model_spec *spec)
+struct model_keys model_keys(const struct model_spec *spec)
 {
-	return shape_of(spec)->keys_are_rows;
+	const struct model_shape *shape = shape_of(spec);
+	return shape->keys ? shape->keys(spec) : (struct model_keys){0};
 }
 
 uint64_t model_key_count(const struct model_spec *spec)
 {
-	return model_keys_are_rows(spec) ? spec->samples : (uint64_t)1 << spec->hash_bits;
+	struct model_keys keys = model_keys(spec);
+	if (keys.are_rows)
+		return spec->samples;
+	return keys.own_rows ? UINT64_C(1) << 32 : UINT64_C(1) << spec->hash_bits;
 }

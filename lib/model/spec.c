@@ -17,6 +17,9 @@ void model_spec_default(struct model_spec *spec)
 				    .hidden = {64, 32},
 				    .hidden_count = 2,
 				    .hash_bits = 20,
+				    .topics = 100,
+				    .alpha = 0.1,
+				    .beta = 0.01,
 				    .seed = 1};
 }
 
@@ -63,6 +66,20 @@ static int get_u32(const struct record *r, const char *key, uint32_t *out, struc
 	return 0;
 }
 
+/* Only lda has these. */
+static int parse_topics(const struct record *r, struct model_spec *s, struct error *err)
+{
+	if (!record_get(r, "topics"))
+		return 0;
+	return get_u32(r, "topics", &s->topics, err) != 0 ||
+			       record_real(r, "alpha", 0, 1e30, &s->alpha, err) != 0 ||
+			       record_real(r, "beta", 0, 1e30, &s->beta, err) != 0 ||
+			       record_u64(r, "words", 0, UINT64_MAX, &s->words, err) != 0 ||
+			       record_u64(r, "longest", 0, UINT64_MAX, &s->longest, err) != 0
+		       ? -1
+		       : 0;
+}
+
 static int spec_parse(const struct record *r, struct model_spec *s, struct error *err)
 {
 	uint64_t version;
@@ -78,7 +95,8 @@ static int spec_parse(const struct record *r, struct model_spec *s, struct error
 	    record_text(r, "hidden", &hidden, err) != 0 ||
 	    record_real(r, "l2", 0, 1e30, &s->l2, err) != 0 ||
 	    record_u64(r, "seed", 0, UINT64_MAX, &s->seed, err) != 0 ||
-	    record_u64(r, "samples", 0, UINT64_MAX, &s->samples, err) != 0)
+	    record_u64(r, "samples", 0, UINT64_MAX, &s->samples, err) != 0 ||
+	    parse_topics(r, s, err) != 0)
 		return -1;
 	if (strlen(name) >= sizeof(s->name))
 		return error_set(err, ERROR_CONFIG, "model", "\"%s\" is not known; there are %s",
@@ -130,6 +148,13 @@ int model_spec_write(const char *path, const struct model_spec *spec, struct err
 	record_add_real(&o, "l2", spec->l2);
 	record_add_u64(&o, "seed", spec->seed);
 	record_add_u64(&o, "samples", spec->samples);
+	if (model_keys(spec).own_rows > 0) {
+		record_add_u64(&o, "topics", spec->topics);
+		record_add_real(&o, "alpha", spec->alpha);
+		record_add_real(&o, "beta", spec->beta);
+		record_add_u64(&o, "words", spec->words);
+		record_add_u64(&o, "longest", spec->longest);
+	}
 	size_t len = record_end(&o, NULL);
 	return fs_replace_file(path, line, len, err);
 }

@@ -98,6 +98,8 @@ static void shardd_words(struct argv *w, const struct sup_node *n, uint64_t life
 	argv_u64(w, "-b", job->batch);
 	argv_u64(w, "-m", job->batches_per_shard);
 	argv_u64(w, "-e", job->epochs);
+	if (job_has_documents(job))
+		argv_add(w, "--apart");
 	argv_add(w, "--shuffle", job->shuffle);
 	argv_u64(w, "--seed", job->seed);
 	argv_u64(w, "--retries", job->shard_retries);

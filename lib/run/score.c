@@ -23,6 +23,15 @@ static void log_score(struct supervisor *s)
 			  F_REAL("logloss", s->score.logloss)));
 }
 
+static void say_score(const struct supervisor *s)
+{
+	if (isnan(s->score.auc))
+		log_say(LOG_LEVEL_INFO, "logloss=%.5f of %s", s->score.logloss, s->score.of);
+	else
+		log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->score.auc,
+			s->score.logloss, s->score.of);
+}
+
 static int take_scores(struct supervisor *s, const char *output)
 {
 	struct record_walk walk = record_walk(output, strlen(output));
@@ -30,7 +39,8 @@ static int take_scores(struct supervisor *s, const char *output)
 	int got;
 	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
 		if (got == RECORD_ONE && record_is(&r, "auc") &&
-		    record_real(&r, "auc", 0, 1, &s->score.auc, NULL) == 0 &&
+		    (job_has_documents(s->job) ||
+		     record_real(&r, "auc", 0, 1, &s->score.auc, NULL) == 0) &&
 		    record_real(&r, "logloss", 0, 1e300, &s->score.logloss, NULL) == 0)
 			return 0;
 	return -1;
@@ -39,14 +49,15 @@ static int take_scores(struct supervisor *s, const char *output)
 /* EVAL patience: so many scores in a row without a better one. */
 static void score_judge(struct supervisor *s)
 {
-	if (isnan(s->score.best_auc) || s->score.auc > s->score.best_auc) {
-		s->score.best_auc = s->score.auc;
+	double now = job_has_documents(s->job) ? -s->score.logloss : s->score.auc;
+	if (isnan(s->score.best) || now > s->score.best) {
+		s->score.best = now;
 		s->score.without_gain = 0;
 		return;
 	}
 	s->score.without_gain++;
 	if (s->job->patience > 0 && s->score.without_gain >= s->job->patience)
-		sup_finish_by(s, SPENT_PATIENCE, "EVAL patience: no better AUC any more");
+		sup_finish_by(s, SPENT_PATIENCE, "EVAL patience: no better score any more");
 }
 
 /* A scoring that was under way when the job ended may be of an older checkpoint: then the last one
@@ -73,12 +84,14 @@ static void on_scored(const struct child_end *e, void *arg)
 	if (child_failure(e, text))
 		score_failed(s, e->cut == CHILD_WHOLE ? end_status(&e->end) : ERROR_TEMPFAIL, text);
 	else if (take_scores(s, e->output) != 0)
-		score_failed(s, ERROR_DATA, "TEST has no AUC: it needs rows of both classes");
+		score_failed(s, ERROR_DATA,
+			     job_has_documents(s->job)
+				     ? "TEST has no document of two words or more"
+				     : "TEST has no AUC: it needs rows of both classes");
 	else {
 		log_score(s);
 		if (s->phases.now == PHASE_RUNNING) {
-			log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->score.auc,
-				s->score.logloss, s->score.scored);
+			say_score(s);
 			score_judge(s);
 		}
 	}
@@ -136,6 +149,6 @@ void sup_score_stop(struct supervisor *s)
 
 void sup_score_init(struct supervisor *s)
 {
-	s->score.auc = s->score.logloss = s->score.best_auc = NAN;
+	s->score.auc = s->score.logloss = s->score.best = NAN;
 	s->score.at = clock_mono();
 }

@@ -98,8 +98,9 @@ static void put_score(struct lines *l, const struct record *r)
 	if (strcmp(summary_value(r, "score"), "failed") == 0)
 		summary_put(l, TINT_BAD,
 			    "the scoring of TEST failed; `trainctl run` scores it again");
-	if (!isnan(a) && !isnan(b))
-		summary_put(l, TINT_NONE, "TEST: AUC %s, log loss %s", human_real(a, 4, auc),
+	if (!isnan(b))
+		summary_put(l, TINT_NONE, "TEST: %s%s%slog loss %s", isnan(a) ? "" : "AUC ",
+			    isnan(a) ? "" : human_real(a, 4, auc), isnan(a) ? "" : ", ",
 			    human_real(b, 4, loss));
 }
 

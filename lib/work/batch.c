@@ -137,13 +137,35 @@ int batch_reserve(struct batch *b, size_t rows, size_t keys, struct error *err)
 	return 0;
 }
 
-void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int keys_are_rows)
+size_t batch_sample_keys(const struct rows *rows, size_t i, const struct model_keys *keys)
+{
+	double words = 0;
+	if (keys->are_rows)
+		return 1;
+	for (size_t k = rows->offset[i]; keys->own_rows && k < rows->offset[i + 1]; k++)
+		words += (double)rows->value[k];
+	return rows->offset[i + 1] - rows->offset[i] + model_own_count(keys, words);
+}
+
+/* The keys of its own rows, whose values are 0: no word occurs there. */
+static size_t batch_add_own(struct batch *b, size_t at, uint64_t row, size_t count,
+			    const struct model_keys *keys)
+{
+	for (size_t k = 0; k < count; k++, at++) {
+		b->raw[at] = (uint32_t)(MODEL_OWN_KEYS + row * keys->own_rows + k);
+		b->value[at] = 0;
+	}
+	return at;
+}
+
+void batch_add_sample(struct batch *b, const struct rows *rows, size_t i,
+		      const struct model_keys *of)
 {
 	size_t n = b->count++, at = b->offset[n];
 	b->label[n] = rows->label[i];
 	b->weight[n] = rows->weight[i];
 	b->row[n] = rows->row[i];
-	if (keys_are_rows) {
+	if (of->are_rows) {
 		b->raw[at] = (uint32_t)rows->row[i];
 		b->offset[n + 1] = (uint32_t)at + 1;
 		return;
@@ -159,7 +181,10 @@ void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int ke
 	else if (b->has_value)
 		for (size_t k = 0; k < keys; k++)
 			b->value[at + k] = 1.0f;
-	b->offset[n + 1] = (uint32_t)(at + keys);
+	at += keys;
+	if (of->own_rows)
+		at = batch_add_own(b, at, rows->row[i], batch_sample_keys(rows, i, of) - keys, of);
+	b->offset[n + 1] = (uint32_t)at;
 }
 
 #define PREFETCH 16 /* keys ahead */
@@ -273,5 +298,6 @@ struct model_batch batch_slice(const struct batch *b, size_t begin, size_t count
 		.offset = b->offset + begin,
 		.index = b->index,
 		.value = b->has_value ? b->value : NULL,
+		.row = b->row + begin,
 	};
 }

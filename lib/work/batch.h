@@ -59,8 +59,11 @@ int batch_takes_range(const struct batch *b, uint64_t id, uint64_t begin, uint64
 void batch_add_range(struct batch *b, uint64_t id, uint64_t begin, uint64_t length);
 /* Makes room for `rows` more samples with `keys` more keys. */
 int batch_reserve(struct batch *b, size_t rows, size_t keys, struct error *err);
-/* Appends sample i of rows; there must be room. keys_are_rows: its only key is its row number. */
-void batch_add_sample(struct batch *b, const struct rows *rows, size_t i, int keys_are_rows);
+/* How many keys sample i of rows has. */
+size_t batch_sample_keys(const struct rows *rows, size_t i, const struct model_keys *keys);
+/* Appends sample i of rows; there must be room. */
+void batch_add_sample(struct batch *b, const struct rows *rows, size_t i,
+		      const struct model_keys *keys);
 /* Finds the unique keys and groups them by part. keys are below key_count. */
 int batch_finish(struct batch *b, const struct map *map, uint64_t key_count, struct error *err);
 

@@ -159,13 +159,12 @@ static int feed_add_rows(struct feed *f, struct batch *b, const struct held_piec
 		ptrdiff_t at = find_row(p, position + i);
 		if (at < 0)
 			continue;
-		size_t keys = f->options.keys_are_rows ? 1
-						       : rows->offset[at + 1] - rows->offset[at];
+		size_t keys = batch_sample_keys(rows, (size_t)at, &f->options.keys);
 		if ((b->count == b->row_room || !b->offset ||
 		     b->offset[b->count] + keys > b->key_room) &&
 		    batch_reserve(b, (size_t)(length - i), keys * (size_t)(length - i), err) != 0)
 			return -1;
-		batch_add_sample(b, rows, (size_t)at, f->options.keys_are_rows);
+		batch_add_sample(b, rows, (size_t)at, &f->options.keys);
 	}
 	return 0;
 }
@@ -176,7 +175,7 @@ static int feed_fill(struct feed *f, struct batch *b, uint64_t size, struct curs
 		     const struct held_piece *last, struct error *err)
 {
 	const struct rows *rows = &cut->in->rows;
-	int audit = f->options.keys_are_rows;
+	int audit = f->options.keys.are_rows;
 	batch_start(b, audit ? 0 : rows->dense_columns, !audit && rows->value != NULL);
 	if (batch_reserve(b, size, audit ? size : size * rows->fields, err) != 0)
 		return -1;

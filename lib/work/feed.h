@@ -17,7 +17,7 @@ struct feed;
 
 struct feed_options {
 	struct dataset *dataset; /* the feed's alone from feed_new() to feed_free() */
-	int keys_are_rows;       /* audit */
+	struct model_keys keys;
 	uint64_t key_count;      /* keys are below it */
 	const struct map *map;   /* of the servers; copied */
 	uint64_t size;           /* rows in a batch */

@@ -160,7 +160,7 @@ static int start_feed(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
 	struct feed_options feed = {.dataset = o->dataset,
-				    .keys_are_rows = model_keys_are_rows(o->spec),
+				    .keys = model_keys(o->spec),
 				    .key_count = model_key_count(o->spec),
 				    .map = t->exchange->kind->map(t->exchange),
 				    .size = batch_size(t),

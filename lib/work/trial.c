@@ -48,10 +48,15 @@ void trial_free(struct trial *t)
 }
 
 /* Keys of the first `size` rows; few rows are used again and again. */
-static size_t trial_count_keys(const struct rows *rows, uint64_t size)
+static size_t trial_count_keys(const struct rows *rows, uint64_t size, const struct model_keys *of)
 {
-	return (size_t)(size / rows->count) * rows->offset[rows->count] +
-	       rows->offset[size % rows->count];
+	size_t all = 0, rest = 0;
+	for (size_t i = 0; i < rows->count; i++) {
+		if (i == size % rows->count)
+			rest = all;
+		all += batch_sample_keys(rows, i, of);
+	}
+	return (size_t)(size / rows->count) * all + rest;
 }
 
 static int fill_batch(struct trial *t, uint64_t size, struct error *err)
@@ -59,13 +64,13 @@ static int fill_batch(struct trial *t, uint64_t size, struct error *err)
 	const struct rows *rows = &t->rows;
 	const struct model_spec *spec = t->options.spec;
 	struct batch *b = &t->batch;
-	int audit = model_keys_are_rows(spec);
+	const struct model_keys keys = model_keys(spec);
+	int audit = keys.are_rows;
 	batch_start(b, audit ? 0 : rows->dense_columns, !audit && rows->value != NULL);
-	if (batch_reserve(b, (size_t)size, audit ? (size_t)size : trial_count_keys(rows, size),
-			  err) != 0)
+	if (batch_reserve(b, (size_t)size, trial_count_keys(rows, size, &keys), err) != 0)
 		return -1;
 	for (uint64_t i = 0; i < size; i++)
-		batch_add_sample(b, rows, (size_t)(i % rows->count), audit);
+		batch_add_sample(b, rows, (size_t)(i % rows->count), &keys);
 	return batch_finish(b, &t->map, model_key_count(spec), err);
 }
 

@@ -67,6 +67,55 @@ static void there_and_back(void **unused)
 	assert_int_equal(got.samples, 24130);
 }
 
+static struct model_spec lda(void)
+{
+	struct model_spec s;
+	model_spec_default(&s);
+	strcpy(s.name, "lda");
+	s.hash_bits = 31;
+	s.samples = 10;
+	s.words = 5;
+	s.longest = 99;
+	return s;
+}
+
+static void documents(void **unused)
+{
+	(void)unused;
+	struct model_spec s = lda(), got;
+	struct error err = {0};
+	s.alpha = 0.5;
+	assert_int_equal(model_spec_write(path, &s, &err), 0);
+	assert_int_equal(model_spec_read(path, &got, &err), 0);
+	assert_int_equal(got.topics, 100);
+	assert_true(got.alpha == 0.5 && got.beta == 0.01);
+	assert_int_equal(got.words, 5);
+	assert_int_equal(got.longest, 99);
+	assert_int_equal(model_key_count(&s), UINT64_C(1) << 32);
+	assert_int_equal(model_keys(&s).own_rows, 1); /* 100 numbers */
+	s.longest = 100;
+	assert_int_equal(model_keys(&s).own_rows, 2);
+	assert_int_equal(model_spec_check(&s, &err), 0);
+	const struct model_keys keys = model_keys(&s);
+	assert_int_equal(model_own_count(&keys, 0), 1);
+	assert_int_equal(model_own_count(&keys, 100), 2);
+	s.samples = (UINT64_C(1) << 30) - 1;
+	assert_int_equal(model_spec_check(&s, &err), 0);
+	s.samples++; /* the largest key of all is not used */
+	assert_int_equal(model_spec_check(&s, &err), -1);
+	assert_non_null(strstr(err.text, "2^31"));
+	s = lda();
+	s.hash_bits = 20;
+	assert_int_equal(model_spec_check(&s, &err), -1);
+	assert_non_null(strstr(err.text, "FORMAT=bag"));
+	s = lda();
+	s.topics = 1;
+	assert_int_equal(model_spec_check(&s, &err), -1);
+	s = lda();
+	s.beta = 0;
+	assert_int_equal(model_spec_check(&s, &err), -1);
+}
+
 static int read_text(const char *text, struct error *err)
 {
 	struct model_spec s;
@@ -98,7 +147,7 @@ static void bad_files(void **unused)
 		{"model version=2 name=lr\n", ERROR_DATA, "2"},
 		{"model version=1 name=svm dense-inputs=2 fields=3 embed=16 hidden=64 hash-bits=20 "
 		 "l2=0 seed=1 samples=9\n",
-		 ERROR_CONFIG, "lr, wdl, audit"},
+		 ERROR_CONFIG, "lr, wdl, audit, lda"},
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
 		char text[1100];
@@ -189,7 +238,8 @@ static void layouts(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(there_and_back), cmocka_unit_test(bad_files),
+		cmocka_unit_test(there_and_back),
+		cmocka_unit_test(documents), cmocka_unit_test(bad_files),
 		cmocka_unit_test(bad_specs),	  cmocka_unit_test(hidden_lists),
 		cmocka_unit_test(layouts),
 	};

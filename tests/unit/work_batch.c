@@ -14,6 +14,8 @@
 #define ROWS 500
 #define FIELDS 7
 
+static const struct model_keys of_data, of_rows = {.are_rows = 1};
+
 static struct rows make_rows(uint64_t key_count)
 {
 	static size_t offset[ROWS + 1];
@@ -81,7 +83,7 @@ static void unique_keys(void **unused)
 		batch_start(&b, 2, 0);
 		assert_int_equal(batch_reserve(&b, ROWS, ROWS * FIELDS, &err), 0);
 		for (size_t i = 0; i < ROWS; i++)
-			batch_add_sample(&b, &rows, i, 0);
+			batch_add_sample(&b, &rows, i, &of_data);
 		assert_int_equal(batch_finish(&b, map_of(parts), keys, &err), 0);
 		check_unique(&b, &rows, parts);
 	}
@@ -159,7 +161,7 @@ static void steps_sum_to_the_whole(void **unused)
 	batch_start(&whole, 2, 0);
 	assert_int_equal(batch_reserve(&whole, ROWS, ROWS * FIELDS, &err), 0);
 	for (size_t i = 0; i < ROWS; i++)
-		batch_add_sample(&whole, &rows, i, 0);
+		batch_add_sample(&whole, &rows, i, &of_data);
 	assert_int_equal(batch_finish(&whole, map_of(3), KEYS, &err), 0);
 	check_steps("lr");
 	check_steps("wdl");
@@ -175,7 +177,7 @@ static void row_numbers(void **unused)
 	batch_start(&b, 0, 0);
 	assert_int_equal(batch_reserve(&b, 4, 4, &err), 0);
 	for (size_t i = 0; i < 4; i++)
-		batch_add_sample(&b, &rows, i % 3, 1);
+		batch_add_sample(&b, &rows, i % 3, &of_rows);
 	assert_int_equal(batch_finish(&b, map_of(1), 2000, &err), 0);
 	assert_int_equal(b.unique, 3);
 	assert_int_equal(b.key[b.index[2]], 1002);
@@ -210,7 +212,7 @@ static void the_largest_row(void **unused)
 	batch_start(&b, 2, 1);
 	assert_int_equal(batch_reserve(&b, ROWS, ROWS * FIELDS, &err), 0);
 	for (size_t i = ROWS; i-- > 0;) /* in another order than that of the data */
-		batch_add_sample(&b, &rows, i, 0);
+		batch_add_sample(&b, &rows, i, &of_data);
 	largest_is(&b, 0, 1007, 1e25, 7);
 	largest_is(&b, 1, 1000 + ROWS - 1, 1, ROWS - 1);
 	b.value[b.offset[3] + 2] = -1e6f; /* of the fourth from behind */

@@ -104,7 +104,7 @@ static struct stage start(uint64_t size, uint64_t bad_rows_max, int audit)
 		fail_msg("%s: %s", err.place, err.text);
 	map_even(&map, 1, 0);
 	struct feed_options feed = {.dataset = s.dataset,
-				    .keys_are_rows = audit,
+				    .keys = {.are_rows = audit},
 				    .key_count = audit ? ROWS : 1 << 20,
 				    .map = &map,
 				    .size = size};

@@ -103,7 +103,7 @@ static int make_batch(struct batch *b, const struct samples *of, const uint8_t *
 	for (size_t i = 0; i < of->count; i++) {
 		if (owner && owner[i] != mine)
 			continue;
-		batch_add_sample(b, &rows, i, 0);
+		batch_add_sample(b, &rows, i, &(struct model_keys){0});
 		count++;
 	}
 	if (count > 0)
