@@ -26,10 +26,10 @@ static void log_score(struct supervisor *s)
 static void say_score(const struct supervisor *s)
 {
 	if (isnan(s->score.auc))
-		log_say(LOG_LEVEL_INFO, "logloss=%.5f of %s", s->score.logloss, s->score.of);
+		log_say(LOG_LEVEL_INFO, "logloss=%.5f of %s", s->score.logloss, s->score.scored);
 	else
 		log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->score.auc,
-			s->score.logloss, s->score.of);
+			s->score.logloss, s->score.scored);
 }
 
 static int take_scores(struct supervisor *s, const char *output)
