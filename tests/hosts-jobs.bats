@@ -87,7 +87,7 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 	local job=$PID
 	# Where a machine is slow to find it, it has come up before it is stopped.
 	wait_for 'grep -qsE "fabricd on h1 (did not come up: all others waited for|stood still: nothing came from) it" state/job.log' ||
-		{ cat still.err state/job.log; false; }
+		{ cat still.err state/job.log state/logs/fabric.log; false; }
 	wait_for 'on h0 trainctl status --run-dir /tmp/run 2>/dev/null | grep -q "^job .* samples-done=[1-9]"'
 	# MPI uses the hosts' own network.
 	grep -qx "trainctl: between hosts: 10.77.0.0/24, no other network" still.err
