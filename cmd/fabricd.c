@@ -10,7 +10,7 @@
 
 #define PROGRAM "fabricd"
 #define START_SECONDS 20
-#define OTHERS_SECONDS 1 /* seconds for the others to say why they end, before the first one that
+#define OTHERS_SECONDS 4 /* seconds for the others to say why they end, before the first one that
 			  * ends takes all with it */
 #define END_SECONDS 15
 
