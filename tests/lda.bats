@@ -113,8 +113,9 @@ counted() {
 	several=$(summary several.out | field logloss)
 	checkpoint=$(summary several.out | field checkpoint)
 	not grep ' auc=' several.out
-	# all words alike: log(200) = 5.3
-	awk -v a="$one" -v b="$several" 'BEGIN { exit !(a < 5.1 && b < 5.1 && a - b < 0.15 && b - a < 0.15) }'
+	# All words alike: log(200) = 5.3. Where a chain settles depends on what was first: from seed to seed one
+	# worker comes to 4.2 to 4.5, and so do three.
+	awk -v a="$one" -v b="$several" 'BEGIN { exit !(a < 4.8 && b < 4.8) }'
 	predict -c "$checkpoint" test.bag >scores
 	[ "$(wc -l <scores)" -eq 204 ]
 	[ "$(sed -n 1p scores)" = '1 1 0' ] # no word

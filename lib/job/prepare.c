@@ -434,9 +434,10 @@ static int prepare_count_words(const struct job *job, const struct dirs *made, s
 		take = all - at < LOOK_ROWS ? all - at : LOOK_ROWS;
 		result = dataset_read(ds, at, take, &rows, err);
 		for (size_t i = 0; result == 0 && i < rows.count; i++) {
-			size_t from = rows.offset[i];
-			result = census_add(census, rows.row[i], rows.key + from, rows.value + from,
-					    rows.offset[i + 1] - from, err);
+			size_t from = rows.offset[i], words = rows.offset[i + 1] - from;
+			if (words == 0) /* there may be no arrays, if there is no word at all */
+				continue;
+			result = census_add(census, rows.row[i], rows.key + from, rows.value + from, words, err);
 			if (result != 0) {
 				dataset_place(ds, rows.row[i], place, sizeof place);
 				error_wrap(err, place);
