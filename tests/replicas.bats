@@ -174,6 +174,11 @@ to_lead() {
 	tell "$1" "push worker=$1 generation=$2 incarnation=1 sequence=$3 iteration=$4 count=$5 dense=0 rows=0\n"
 }
 join() { tell "$1" "join worker=$1 generation=$2 incarnation=1 replica=r0\n"; }
+# The same; the lead has it, so that it enters with the next iteration.
+joins() {
+	join "$1" "$2"
+	wait_for "[[ \$(ask lead.sock members) == *'worker=$1 generation=$2 '* ]]"
+}
 # w0 does iteration N as it should.
 good() {
 	to_replica w0 1 $(($1 + 1)) "$1" 1
@@ -191,7 +196,7 @@ dense() {
 	open w1 lead.sock
 	join w0 1
 	answered w0 '^ok iteration=0'
-	join w1 1
+	joins w1 1
 	good 0
 	answered w1 '^ok iteration=1'
 	# Another count.
@@ -208,7 +213,7 @@ dense() {
 	tell r "push worker=w1 generation=1 incarnation=1 sequence=3 iteration=2 count=1 dense=1 rows=0 bytes=16\n$G2222"
 	answered r '^err code=fenced'
 	# Another sequence.
-	join w1 2
+	joins w1 2
 	good 2
 	answered w1 '^ok iteration=3'
 	to_replica w1 2 7 3 1 "$G2222"
@@ -216,14 +221,14 @@ dense() {
 	good 3
 	answered w1 '^err code=fenced	it told r0 of sequence 7 with 1 samples, and the lead of sequence 8 with 1$'
 	# Nothing to the replica at all.
-	join w1 3
+	joins w1 3
 	good 4
 	answered w1 '^ok iteration=5'
 	to_lead w1 3 1 5 1
 	good 5
 	answered w1 '^err code=fenced	it told the lead of sequence 1, of 1 samples, which its replica does not have$'
 	# Nothing to the lead, which waits for it until it goes.
-	join w1 4
+	joins w1 4
 	good 6
 	answered w1 '^ok iteration=7'
 	to_replica w1 4 1 7 1 "$G2222"
@@ -231,7 +236,7 @@ dense() {
 	good 7
 	# A second one to either: the first counts.
 	open w1 lead.sock
-	join w1 5
+	joins w1 5
 	good 8
 	answered w1 '^ok iteration=9'
 	to_replica w1 5 1 9 1 "$G2222"
