@@ -1,4 +1,5 @@
 /* fabricd: one rank a host of the MPI world that carries a job's sockets between its hosts. */
+#include "base/clock.h"
 #include "base/version.h"
 #include "cmd/daemon.h"
 #include "fabric/fabric.h"
@@ -15,6 +16,7 @@
 #define END_SECONDS 15
 
 static char late_words[512];
+static double begun; /* clock_mono() */
 
 /* The world waits on TCP connections, so MPI must use TCP even on one host; a user who wants
  * another transport tells mpirun. */
@@ -39,12 +41,13 @@ static const char *this_host(char *name, size_t max)
 }
 
 /* MPI waits forever for a rank that does not come. Each rank that comes says so: the rank whose
- * line is missing is the one to look at. */
+ * line is missing is the one to look at. One that stood still hears of its alarm when mpirun(1) lets it go
+ * on to end it: it is too late then to say that it came. */
 static void fabricd_on_late(int signal)
 {
 	static volatile sig_atomic_t said;
 	(void)signal;
-	if (said)
+	if (said || clock_mono() - begun > START_SECONDS + OTHERS_SECONDS / 2.0)
 		_exit(ERROR_TEMPFAIL);
 	said = 1;
 	alarm(OTHERS_SECONDS);
@@ -57,6 +60,7 @@ static int fabricd_begin(struct fabric **f, const struct fabric_options *options
 	snprintf(late_words, sizeof late_words,
 		 PROGRAM ": %.64s: the MPI world has not begun after %d s: it waits for other hosts\n",
 		 options->host, START_SECONDS);
+	begun = clock_mono();
 	signal(SIGALRM, fabricd_on_late);
 	alarm(START_SECONDS);
 	int result = fabric_new(f, options, err);
