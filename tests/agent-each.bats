@@ -179,6 +179,20 @@ stat_of() { ask "$T/s.sock" stat | field "$1"; }
 	[ "$(ls -A out | wc -l)" -eq 100 ]
 }
 
+@test "short commands, then a long one: what the agent took ahead of it others run meanwhile" {
+	queue 500
+	start long agent --id w0 --shards "$T/s.sock" --each -- sh -c \
+		'echo >>done; [ $BEGIN -ne 100 ] || { touch up; while [ ! -e go ]; do sleep 0.05; done; }'
+	LONG=$PID
+	wait_for '[ -e up ]'
+	start other agent --id w1 --shards "$T/s.sock" --each -- sh -c 'echo >>done'
+	wait_for '[ "$(stat_of shards-done)" -eq 49 ]'
+	touch go
+	ended "$LONG"
+	[ "$status" -eq 0 ]
+	[ "$(wc -l <done)" -eq 50 ]
+}
+
 @test "a command that is killed: its shard is given out again" {
 	queue 30
 	start w0 agent --id w0 --shards s.sock --each --output out -- sh -c \

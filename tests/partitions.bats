@@ -23,7 +23,7 @@ part() {
 	mkdir -p spill/w0
 	printf 'a,y\n30,1\n' >spill/w0/4-1
 	part --spill "$T/spill/w0" --peers "$T"
-	wait_for '[ -S w0.rows.sock ]'
+	ready "$T/w0.rows.sock"
 	run ask "$T/w0.rows.sock" 'rows begin=1 length=9' 'rows begin=4 length=1' 'rows begin=3 length=1' \
 		'rows begin=x length=1' 'more'
 	[ "$(sed 's/\t.*//' <<<"$output")" = "$(printf '%s\n' \
@@ -36,7 +36,7 @@ part() {
 
 @test "partitions: rows that move are fetched, kept, and said to have come" {
 	part --spill "$T/spill/w0" --peers "$T"
-	wait_for '[ -S w0.rows.sock ]'
+	ready "$T/w0.rows.sock"
 	printf 'y,a\n1,21\n1,22\n' >d1.csv
 	# w0 trains nothing, w1 a lot: rows 1 and 2 are to move to w1, when w1 lives.
 	ask "$T/parts.sock" 'hello worker=w1' get\ worker=w1\ generation=1{,,,,,,,,,,}
@@ -50,7 +50,7 @@ part() {
 
 @test "partitions: a giver that is stopped does not keep the other from its end" {
 	part --spill "$T/spill/w0" --peers "$T"
-	wait_for '[ -S w0.rows.sock ]'
+	ready "$T/w0.rows.sock"
 	kill -STOP "$PID"
 	printf 'y,a\n1,21\n1,22\n' >d1.csv
 	ask "$T/parts.sock" 'hello worker=w1' get\ worker=w1\ generation=1{,,,,,,,,,,}

@@ -4,7 +4,8 @@
  * A shard is done when its command has ended with 0 and, with --output, its file is on the disk under
  * its name.  A shard whose command failed goes back, and counts as one on which a worker died: so
  * shardd holds what always fails.  While commands are so short that asking would take as long,
- * shards are taken ahead of their time; else none is, as another agent may be idle.
+ * shards are taken ahead of their time; else none is, as another agent may be idle.  So they go back
+ * when a command takes long after all.
  */
 #include "agent/filter_internal.h"
 #include "agent/outputs.h"
@@ -24,6 +25,7 @@
 
 #define AHEAD_MAX 64
 #define AHEAD_SECONDS 0.05    /* seconds of work that may wait here */
+#define BACK_SECONDS 1.0      /* it goes back when none of it was begun for so long */
 #define WAIT_SECONDS 1.0      /* seconds that a get may wait, when there is nothing else to do */
 #define ASK_SECONDS 0.25      /* seconds between two gets, when there is */
 #define PAUSE_MIN_SECONDS 0.1 /* seconds after a failure that may pass; doubled with each */
@@ -63,6 +65,7 @@ struct each {
 	char variable[VARIABLES][VARIABLE_BYTES];
 	double mean_seconds;        /* of a command; 0: not known */
 	double ask_at, pause_until; /* clock_mono() */
+	double ready_at;            /* when a shard last came into our hand, or was begun */
 	double pause_seconds;
 	int is_over;
 	uint64_t held;
@@ -182,13 +185,34 @@ static int start_jobs(struct each *e, struct error *err)
 	if (filter_stopped(&e->f) || clock_mono() < e->pause_until)
 		return 0;
 	while (filter_each_ready(e) > 0 &&
-	       (!e->outputs || outputs_waiting(e->outputs) < KEPT_MAX) && (j = free_job(e)) != NULL)
+	       (!e->outputs || outputs_waiting(e->outputs) < KEPT_MAX) && (j = free_job(e)) != NULL) {
 		if (start_job(e, j, &e->ready[e->ready_first++], err) != 0)
 			return -1;
+		e->ready_at = j->began_at;
+	}
 	return 0;
 }
 
 /* ---- asking for shards ---- */
+
+/* Gives back what waits behind commands that take longer than those before them. */
+static int give_back_ready(struct each *e, double *seconds, struct error *err)
+{
+	double left = e->ready_at + BACK_SECONDS - clock_mono();
+	if (filter_each_ready(e) == 0)
+		return 0;
+	if (left > 0) {
+		*seconds = fmin(*seconds, left);
+		return 0;
+	}
+	e->mean_seconds = BACK_SECONDS - left;
+	while (filter_each_ready(e) > 0) {
+		const struct piece *last = &e->ready[--e->ready_count];
+		if (pieces_back(e->f.pieces, last->id, PIECES_UNDONE, err) != 0)
+			return -1;
+	}
+	return 0;
+}
 
 static size_t filter_each_wanted(const struct each *e)
 {
@@ -367,6 +391,7 @@ static int add_ready(struct each *e, const struct piece *p, struct error *err)
 		return error_set(err, ERROR_OS, "", "out of memory");
 	e->ready[e->ready_count] = *p;
 	filter_trim(&e->ready[e->ready_count++]);
+	e->ready_at = clock_mono();
 	e->ask_at = 0;
 	return 0;
 }
@@ -538,6 +563,8 @@ static int filter_each_live(struct each *e, struct error *err)
 			result = start_jobs(e, err);
 		if (result == 0)
 			result = filter_each_ask(e, err);
+		if (result == 0)
+			result = give_back_ready(e, &seconds, err);
 		if (result == 0)
 			result = filter_each_renew(e, &seconds, err);
 		if (result == WORK_STOP && e->running > 0)
