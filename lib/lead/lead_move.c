@@ -3,7 +3,8 @@
  * one, piece by piece.  A piece is one attempt, with a map of its own:
  *
  *     prepare   all parts, and those who join, find what goes where, make room, and connect
- *     rest      training goes on, at least for as long as the piece before this one held it up
+ *     rest      training goes on, for a unit at least, and for a quarter of the time that the piece
+ *               before this one held it up
  *     still     nothing is with the parts or shardd (the gate's STILL), and nothing follows
  *     give      givers send to receivers, who set it aside; all still have what they had
  *     adopt     the commit: from here on the map is in force, in this process' memory. Pushes under
@@ -35,15 +36,15 @@
 #define GIVE_SECONDS 10.0    /* everybody waits meanwhile; and as long as a slow link needs: */
 #define GIVE_BYTES_SECOND 20e6
 #define ADOPT_SECONDS 60.0   /* a part is to say that it goes by the map in force */
-#define PIECE_BYTES ((uint64_t)1 << 20) /* the first, if the request says no size; then within: */
-#define PIECE_BYTES_MIN ((uint64_t)1 << 20)
+#define PIECE_BYTES_MIN ((uint64_t)1 << 20) /* that a request may say */
+#define PIECE_BYTES ((uint64_t)2 << 20)     /* if it says none: the first; then fitted, within: */
 #define PIECE_BYTES_MAX ((uint64_t)64 << 20)
 #define HOLD_OF_UNIT 0.05    /* a piece is to hold up training for this share of a unit, within: */
-#define HOLD_SECONDS_MIN 0.002
+#define HOLD_SECONDS_MIN 0.004
 #define HOLD_SECONDS_MAX 0.05
 #define TRIES 3
 #define AGAIN_SECONDS 0.2    /* after an attempt that failed */
-#define REST_HOLDS 1.0       /* after a piece, training goes on at least so many times as long */
+#define REST_HOLDS 0.25      /* after a piece, training goes on at least so many times as long */
 #define REST_LOOK_SECONDS 0.002 /* until the next look whether a unit has closed */
 #define REST_SECONDS_MAX 1.0 /* when no unit closes at all */
 
@@ -458,7 +459,7 @@ static void fit_piece(struct lead *l)
 	double by = m->hold > 0.0 ? aim / m->hold : 2.0;
 	by = by > 2.0 ? 2.0 : by < 0.5 ? 0.5 : by;
 	uint64_t bytes = (uint64_t)((double)m->piece_bytes * by);
-	bytes = bytes > PIECE_BYTES_MIN ? bytes : PIECE_BYTES_MIN;
+	bytes = bytes > PIECE_BYTES ? bytes : PIECE_BYTES;
 	m->piece_bytes = bytes < PIECE_BYTES_MAX ? bytes : PIECE_BYTES_MAX;
 }
 

@@ -38,9 +38,10 @@ judge_limits() {
 		lb-barrier of-bsp < 0.9 - predict=mix
 		lb-barrier over-oracle < 1.4 - predict=mix
 		lb-contention rmse-of-ema < 0.95 - model=mix load=others
+		move-rows slope < 1.5 1.5
+		move-rows seconds/rows-sent < 3 - rows=16000000
 		paceline-py p50-us < 1000 10000
 		ps-growth longest/copy < 3 -
-		ps-growth seconds/sent < 5 -
 		ps-growth restart/longest > 3 1
 		ps-growth seconds/sent < 3 -
 		ps-pushpull over-one-process < 1.6 -
