@@ -19,11 +19,11 @@
 #define GREETING_MAX 1024
 
 struct settings {
-	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *restore, *memory, *drag;
-	const char *monitor, *servers_text, *led_text, *shards, *job, *balance, *balance_log;
+	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *schedule, *restore;
+	const char *memory, *drag, *monitor, *servers_text, *led_text, *shards, *job, *balance, *balance_log;
 	const char *replica_text, *fabric, *hosts_text;
 	uint64_t incarnation, report_every, backup, batch, least, expect, delay_max;
-	double lr, l1, l2, momentum, report_seconds, hung;
+	double lr, beta, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
@@ -189,6 +189,10 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, "--delay-max", "is for --sync ssp or asp");
 	if (s->seen_delay_max && (s->lead_only || s->part != 0))
 		return error_set(err, ERROR_USAGE, "--delay-max", "is for part 0");
+	if (strcmp(s->schedule, "adadelay") == 0 && s->sync == GATE_BSP)
+		return error_set(err, ERROR_USAGE, "--schedule",
+				 "adadelay is for --sync ssp or asp: under bsp no push has a delay, and "
+				 "sqrt is the same (adagrad: constant)");
 	if (s->backup && s->lead_only && !s->led_text)
 		return error_set(err, ERROR_USAGE, "--backup",
 				 "is not for --lead-only without --replicas: what workers have "
@@ -241,6 +245,8 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 	int lost = 0, rc;
 
 	if (opt_by_name(&opt, s->optimizer, err) != 0)
+		return -1;
+	if (opt_set_schedule(&opt, s->schedule, s->beta, err) != 0)
 		return -1;
 	opt.lr = (float)s->lr;
 	opt.l1 = (float)s->l1;
@@ -499,6 +505,7 @@ int main(int argc, char **argv)
 			     .report_seconds = 0.5,
 			     .hung = 300,
 			     .lr = 0.05,
+			     .schedule = "constant",
 			     .map_version = 1,
 			     .momentum = 0.9,
 			     .level = PLANES_LEVEL,
@@ -535,6 +542,12 @@ int main(int argc, char **argv)
 		 .seen = &s.seen_part},
 		{.name = "lr", .kind = OPTION_REAL, .target = &s.lr, .arg = "X",
 		 .help = "learning rate", .min = 1e-30, .max = 1e9, .seen = &s.seen_part},
+		{.name = "schedule", .kind = OPTION_CHOICE, .target = &s.schedule, .arg = "NAME",
+		 .help = "how the rate falls: with the steps, or with them and the delay (constant)",
+		 .choices = OPT_SCHEDULES, .seen = &s.seen_part},
+		{.name = "beta", .kind = OPTION_REAL, .target = &s.beta, .arg = "X",
+		 .help = "added to the root by which a schedule divides the rate", .max = 1e9,
+		 .seen = &s.seen_part},
 		{.name = "l1", .kind = OPTION_REAL, .target = &s.l1, .arg = "X",
 		 .help = "L1 regularisation, ftrl only", .max = 1e9, .seen = &s.seen_part},
 		{.name = "l2", .kind = OPTION_REAL, .target = &s.l2, .arg = "X",

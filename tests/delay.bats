@@ -39,6 +39,24 @@ load helper
 	[[ $output != *" delay="* ]]
 }
 
+@test "OPTIMIZER schedule: adadelay learns with stale gradients, and is refused where there is no delay" {
+	job TEST="$T/d.csv" EPOCHS=20 SYNC=asp WORKERS=3 OPTIMIZER=sgd,lr:20,schedule:adadelay,beta:2
+	run -0 run_job
+	[[ $output =~ " auc=0.9" ]]
+	local wrong
+	for wrong in 'sgd,lr:1,schedule:adadelay SYNC=bsp=schedule:sqrt is the same' \
+		'sgd,lr:1,schedule:adadelay SYNC=allreduce=schedule:sqrt is the same' \
+		'sgd,lr:auto,schedule:adadelay SYNC=asp=give lr' 'adam,schedule:sqrt SYNC=asp=which is of sgd|momentum|adagrad' \
+		'adagrad,schedule:sqrt SYNC=asp=by themselves' 'sgd,schedule:constant,beta:1 SYNC=asp=beta: is for'; do
+		local set=${wrong%=*}
+		run -78 trainctl check job.env --set "OPTIMIZER=${set% *}" --set "${set#* }"
+		[[ $output == "trainctl: --set: "* ]]
+		[[ $output == *"${wrong##*=}"* ]]
+	done
+	trainctl check job.env --set OPTIMIZER=momentum,lr:1,schedule:sqrt --set SYNC=bsp
+	trainctl check job.env --set OPTIMIZER=adagrad,schedule:adadelay,beta:1 --set SYNC=ssp:2
+}
+
 @test "SYNC delay is for ssp and asp, and for models of the kit" {
 	job
 	for wrong in 'bsp,delay:3=SYNC=bsp has no delay, which is of asp|ssp' \

@@ -751,6 +751,57 @@ boot_of() { ask "$1" stat | field boot; }
 	wait_for '[ "$(grep -c applied c.answers)" = 2 ]'
 }
 
+@test "--schedule adadelay: all parts step by the same delay; a restored server and an heir count on" {
+	local args=(--layout d8 --sync asp --optimizer sgd --lr 12 --schedule adadelay --beta 1)
+	local at="count=1 dense=1 rows=0 bytes=16" none='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+	server ps1 --part 1/2 "${args[@]}"
+	server ps0 --part 0/2 "${args[@]}" --servers ps1.sock
+	open b ps1.sock
+	join a ps0.sock w0
+	answered a 'ok iteration=0'
+	# stale SEQUENCE PULLED GRADIENTS
+	stale() {
+		tell b "push worker=w0 generation=1 $ME sequence=$1 iteration=0 $at\n$3"
+		wait_for "[ \"\$(grep -c staged=1 b.answers)\" = $1 ]"
+		tell a "push worker=w0 generation=1 $ME sequence=$1 iteration=0 ranges=$1:$1:1 loss=1 pulled=$2 $at\n$3"
+		answered a "ok iteration=$1 applied=1"
+	}
+	stale 1 0 "$G1234" # 12/(1 + sqrt(1)) = 6
+	[ "$(dense ps1.sock 1)" = "-6 -12 -18 -24" ]
+	stale 2 1 "$none"
+	stale 3 1 "$G1234" # 12/(1 + sqrt(3 + 1)) = 4
+	[ "$(dense ps0.sock 3)" = "-10 -20 -30 -40" ]
+	[ "$(dense ps1.sock 3)" = "-10 -20 -30 -40" ]
+	ask ps0.sock "cut path=$T/checkpoints/000001" | grep '^ok path'
+	PID=${PIDS[-2]}
+	heir ps1 --part 1/2 "${args[@]}"
+	open d ps1.sock
+	tell d "push worker=w0 generation=1 $ME sequence=4 iteration=0 $at\n$G1234"
+	answered d staged=1
+	tell a "push worker=w0 generation=1 $ME sequence=4 iteration=0 ranges=4:4:1 loss=1 pulled=3 $at\n$G1234"
+	answered a 'ok iteration=4 applied=1' # 12/(1 + sqrt(4)) = 4
+	[ "$(dense ps1.sock 4)" = "-14 -28 -42 -56" ]
+	[ "$(dense ps0.sock 4)" = "-14 -28 -42 -56" ]
+	server q --restore checkpoints/000001 --incarnation 2 "${args[@]}"
+	ME=incarnation=2
+	join c q.sock w0
+	answered c 'ok iteration=3'
+	tell c "push worker=w0 generation=1 $ME sequence=1 iteration=3 count=1 dense=1 rows=0 ranges=1:1:1 loss=1 pulled=3 bytes=32\n$G1234$G1234"
+	answered c 'ok iteration=4 applied=1'
+	[ "$(dense q.sock 4 8)" = "-14 -28 -42 -56 -14 -28 -42 -56" ]
+}
+
+@test "--schedule: what it refuses" {
+	local wrong
+	for wrong in '--schedule adadelay=--sync ssp or asp' '--sync asp --optimizer adam --schedule adadelay=adam has only' \
+		'--schedule sqrt=by themselves' '--optimizer sgd --schedule cosine=constant|sqrt|adadelay' \
+		'--optimizer sgd --beta 2=is for the schedules' '--lead-only --schedule sqrt=--lead-only'; do
+		run ps-server -s x --id ps0 --layout d4 ${wrong%%=*}
+		[[ $status =~ ^(64|78)$ ]]
+		[[ $output == *"${wrong#*=}"* ]]
+	done
+}
+
 @test "a backup worker's late push is dropped, and its rows go back" {
 	shards 8
 	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock --backup 1

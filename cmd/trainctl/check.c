@@ -413,8 +413,10 @@ static void tell_start(const struct job *job, const struct dirs *dirs, const str
 	else {
 		printf("  %-12s %s; %zu numeric columns, %zu of categories\n", "format",
 		       job->format, k->dense, k->sparse);
-		printf("  %-12s %s, %llu parameters at most; %s, learning rate %g\n", "model",
-		       job->model, (unsigned long long)k->parameters, job->optimizer, job->lr);
+		printf("  %-12s %s, %llu parameters at most; %s, learning rate %g%s%s\n", "model",
+		       job->model, (unsigned long long)k->parameters, job->optimizer, job->lr,
+		       strcmp(job->schedule, "constant") == 0 ? "" : ", schedule ",
+		       strcmp(job->schedule, "constant") == 0 ? "" : job->schedule);
 	}
 	printf("  %-12s %llu epoch%s of %llu rows, about %llu batches of %llu\n", "course",
 	       (unsigned long long)job->epochs, job->epochs == 1 ? "" : "s",

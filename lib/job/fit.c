@@ -52,6 +52,11 @@ static int rebalance_without_servers(const struct job *job)
 	return job_fit_is(job->rebalance, "on") && job_kind(job)->holds != HOLD_SERVERS;
 }
 
+static int delay_at_barrier(const struct job *job)
+{
+	return job_fit_is(job->schedule, "adadelay") && job_has_barrier(job);
+}
+
 static int documents_without_barrier(const struct job *job)
 {
 	return job_has_documents(job) && !job_has_barrier(job);
@@ -137,6 +142,9 @@ static const struct row {
 	{"REBALANCE", rebalance_without_servers, JOB_FIT_REFUSED,
 	 "REBALANCE moves keys between servers; with TRAINER or SYNC=allreduce there are no "
 	 "servers: REBALANCE=off"},
+	{"OPTIMIZER schedule", delay_at_barrier, JOB_FIT_REFUSED,
+	 "OPTIMIZER=schedule:adadelay is for SYNC=asp and ssp: with bsp and allreduce no push has a delay, "
+	 "so schedule:sqrt is the same (adagrad: constant)"},
 	{"SYNC", documents_without_barrier, JOB_FIT_REFUSED,
 	 "MODEL=lda takes a document's last topics back before it draws new ones, so what the last "
 	 "pass has committed must be in what a worker pulls: SYNC=bsp or SYNC=allreduce"},

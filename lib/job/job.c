@@ -772,6 +772,29 @@ static int finish_brain(const struct job *job, const char *path, struct error *e
 			 "together");
 }
 
+static int finish_rate(struct job *job, const char *path, struct error *err)
+{
+	struct error why = {0};
+	struct opt opt;
+
+	if (opt_by_name(&opt, job->optimizer, err) != 0)
+		return -1;
+	if (opt_set_schedule(&opt, job->schedule, job->rate_beta, &why) != 0) {
+		const char *key = strcmp(why.place, "beta") == 0 ? "OPTIMIZER beta" : "OPTIMIZER schedule";
+		const char *place = job_place(job, key);
+		return error_set(err, ERROR_CONFIG, place ? place : path, "%s: %s", key, why.text);
+	}
+	if (!isnan(job->lr))
+		return 0;
+	if (opt.schedule != OPT_CONSTANT && opt.kind != OPT_ADAGRAD)
+		return error_set(err, ERROR_CONFIG, job_place(job, "OPTIMIZER schedule"),
+				 "OPTIMIZER=%s,schedule:%s divides lr by the root of the steps: give lr, "
+				 "which auto does not know",
+				 job->optimizer, job->schedule);
+	job->lr = opt_usual_lr(job->optimizer);
+	return 0;
+}
+
 int job_finish(struct job *job, const char *path, struct error *err)
 {
 	char least[JOB_LEAST_MAX];
@@ -794,8 +817,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return -1;
 	if (isnan(job->heavy_window))
 		job->heavy_window = job->longer;
-	if (isnan(job->lr))
-		job->lr = opt_usual_lr(job->optimizer);
+	if (finish_rate(job, path, err) != 0)
+		return -1;
 	if (job_is_local(job) && job->data.count != job->workers)
 		return error_set(err, ERROR_CONFIG, path,
 				 "PARTITIONS=local needs a file of DATA for each worker: %zu files, "
@@ -904,7 +927,7 @@ int job_write(const struct job *job, const char *path, struct error *err)
 /* A stopped job can go on with another value of these; a finished one would have to train again. */
 static int job_is_late(const struct key_row *row)
 {
-	return option_is_choice("OPTIMIZER lr|OPTIMIZER l2|TEST", row->name);
+	return option_is_choice("OPTIMIZER lr|OPTIMIZER l2|OPTIMIZER schedule|OPTIMIZER beta|TEST", row->name);
 }
 
 /* The lead runs a method that sets sizes at every barrier, from its start to its end. */

@@ -43,12 +43,13 @@ struct job {
 	char *bad_rows;        /* stop | skip:N */
 	uint64_t bad_rows_max; /* N of skip:N; 0: stop */
 	/* model and optimiser */
-	char *model, *optimizer, *init;
+	char *model, *optimizer, *schedule, *init;
 	uint64_t embed, hash_bits;
 	struct job_list hidden; /* whole numbers >= 1 */
 	uint64_t topics;
 	double alpha, beta;
 	double l2, lr;          /* lr NaN until job_finish() */
+	double rate_beta;       /* of schedule */
 	/* course */
 	uint64_t batch, batches_per_shard, epochs, seed, shard_retries;
 	char *shuffle;               /* none | shards | samples */

@@ -328,20 +328,22 @@ static int units_by_worker(const void *a, const void *b)
 			       ((const struct order_push *)b)->worker);
 }
 
-/* In the order of put_pushes(). Under ASP and SSP each push is a unit, so that the next one has one
- * more before it. */
-static void count_delays(struct gate *g)
+/* Notes the delays of the pushes, also in push[], which put_pushes() made. Under ASP and SSP each push is
+ * a unit, so that the next one has one more before it. */
+static void count_delays(struct gate *g, struct order_push *push)
 {
 	uint64_t version = g->applied;
 
 	for (const struct push *p = g->sent.first; p; p = p->next) {
 		if (!has_step(p))
 			continue;
+		push->delay = units_delay(p, version);
 		if (p->pulled != GATE_PULLED_UNKNOWN) {
-			delay_count(&g->delays, units_delay(p, version));
+			delay_count(&g->delays, push->delay);
 			if (p->generation == p->worker->newest)
-				delay_count(&p->worker->delays, units_delay(p, version));
+				delay_count(&p->worker->delays, push->delay);
 		}
+		push++;
 		version += !units_bsp(g);
 	}
 }
@@ -375,11 +377,11 @@ static void put_apply(struct gate *g)
 		e->samples += p->count;
 		e->loss += p->loss;
 	}
+	count_delays(g, e->push);
 	if (units_bsp(g)) /* the same contributions give the same bits, whoever came first */
 		qsort(e->push, e->pushes, sizeof *e->push, units_by_worker);
 	e->iteration = g->applied;
 	e->units = units_bsp(g) ? 1 : e->pushes;
-	count_delays(g);
 	g->applied += e->units;
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_ROOM 512 /* of a push: an id and seven numbers; of a member: two ids and two */
+#define LINE_ROOM 512 /* of a push: an id and eight numbers; of a member: two ids and two */
 #define SERVER_ROOM 4096 /* of a server: an id, a path that may need encoding, three numbers */
 
 static const char *const kind_name[ORDERS] = {"hold", "apply", "throw", "cut", "sum", "fill",
@@ -26,6 +26,8 @@ static size_t push_line(char *out, const struct order_push *push)
 	record_add_u64(&o, "size", push->size);
 	if (push->scale < 1.0 || push->scale > 1.0)
 		record_add_real(&o, "scale", push->scale);
+	if (push->delay)
+		record_add_u64(&o, "delay", push->delay);
 	return record_end(&o, NULL);
 }
 
@@ -160,7 +162,8 @@ static int read_push(struct order *o, struct order_push *push, const struct reco
 	    record_u64(r, "unit", 0, o->units ? o->units - 1 : 0, &push->unit, err) != 0 ||
 	    record_u64_opt(r, "count", 0, ORDER_COUNT_MAX, &push->count, err) != 0 ||
 	    record_u64_opt(r, "size", 0, ORDER_COUNT_MAX, &push->size, err) != 0 ||
-	    record_real_opt(r, "scale", 0.0, 1e9, &push->scale, err) != 0)
+	    record_real_opt(r, "scale", 0.0, 1e9, &push->scale, err) != 0 ||
+	    record_u64_opt(r, "delay", 0, UINT64_MAX, &push->delay, err) != 0)
 		return -1;
 	if (o->pushes && push->unit < push[-1].unit)
 		return error_set(err, ERROR_DATA, NULL, "units out of order");

@@ -60,6 +60,7 @@ struct order_push {
 	 * mean too small for all others. 0: as the push said. */
 	uint64_t size;
 	double scale;
+	uint64_t delay; /* of an apply: units that it missed (delay.h) */
 };
 
 /* A member whose gradient is in a sum: the one that it stages at its replica for that iteration. */

@@ -9,6 +9,8 @@
  */
 #include "param/opt.h"
 
+#include "base/option.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -74,6 +76,30 @@ int opt_by_name(struct opt *o, const char *name, struct error *err)
 	return error_set(err, ERROR_CONFIG, "optimizer", "unknown: %s (" OPT_NAMES ")", name);
 }
 
+int opt_set_schedule(struct opt *o, const char *name, double beta, struct error *err)
+{
+	static const char *const schedules[] = {
+		[OPT_CONSTANT] = "constant", [OPT_SQRT] = "sqrt", [OPT_ADADELAY] = "adadelay"};
+	size_t i = 0;
+
+	while (i < sizeof schedules / sizeof *schedules && strcmp(schedules[i], name) != 0)
+		i++;
+	if (i == sizeof schedules / sizeof *schedules)
+		return error_set(err, ERROR_CONFIG, "schedule", "unknown: %s (" OPT_SCHEDULES ")",
+				 name);
+	if (i == OPT_CONSTANT && beta > 0.0)
+		return error_set(err, ERROR_CONFIG, "beta", "is for the schedules sqrt and adadelay");
+	if (i != OPT_CONSTANT && !option_is_choice(OPT_SCHEDULED, opt_name(o->kind)))
+		return error_set(err, ERROR_CONFIG, "schedule", "%s has only constant, not %s",
+				 opt_name(o->kind), name);
+	if (i == OPT_SQRT && o->kind == OPT_ADAGRAD)
+		return error_set(err, ERROR_CONFIG, "schedule",
+				 "adagrad's steps become smaller by themselves: constant or adadelay");
+	o->schedule = (enum opt_schedule)i;
+	o->beta = (float)beta;
+	return 0;
+}
+
 double opt_usual_lr(const char *name)
 {
 	struct opt o = {0};
@@ -134,11 +160,17 @@ size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n)
 	return first_beyond(x, n, opt_table[o->kind].squares == slot ? 0.0f : -most, most);
 }
 
-void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t)
+void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t,
+		    uint64_t delay)
 {
 	double steps = (double)(t ? t : 1);
+	double stale = steps + (o->schedule == OPT_ADADELAY ? (double)delay : 0.0);
 
 	s->opt = *o;
+	if (o->schedule != OPT_CONSTANT && o->kind != OPT_ADAGRAD)
+		s->opt.lr = (float)((double)o->lr / ((double)o->beta + sqrt(stale)));
+	s->stale = (float)sqrt(stale / steps);
+	s->beta = ADAGRAD_EPSILON + o->beta;
 	s->factor = o->kind == OPT_ADD ? 1.0f : (float)factor;
 	s->adam_lr = (float)((double)o->lr / (1.0 - pow((double)ADAM_BETA1, steps)));
 	s->adam_bias = (float)(1.0 / sqrt(1.0 - pow((double)ADAM_BETA2, steps)));
@@ -188,7 +220,7 @@ static inline unsigned momentum(const struct opt_step *s, float *restrict p, flo
 static inline unsigned adagrad(const struct opt_step *s, float *restrict p, float *restrict sum,
 			       const float *restrict g, size_t n)
 {
-	float factor = s->factor, l2 = s->opt.l2, lr = s->opt.lr;
+	float factor = s->factor, l2 = s->opt.l2, lr = s->opt.lr, stale = s->stale, beta = s->beta;
 	unsigned held = 0;
 
 	for (size_t i = 0; i < n; i++) {
@@ -197,7 +229,7 @@ static inline unsigned adagrad(const struct opt_step *s, float *restrict p, floa
 		most = smaller(most, STEP_MAX * STEP_MAX);
 		held += opt_beyond(d * d, most);
 		sum[i] += smaller(d * d, most);
-		p[i] -= lr * opt_within(d / (sqrtf(sum[i]) + ADAGRAD_EPSILON), 1.0f);
+		p[i] -= lr * opt_within(d / (sqrtf(sum[i]) * stale + beta), 1.0f);
 	}
 	return held;
 }

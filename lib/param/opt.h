@@ -15,6 +15,13 @@
  *                                                     (McMahan et al., KDD 2013, Alg. 1)
  *     add       p += sum of gradients: neither mean nor learning rate (counts, the audit model)
  *
+ * The rate need not stay lr.  With t + delay steps, where delay is how stale the gradient is
+ * (lead/delay.h), and beta:
+ *
+ *     sqrt      lr / (beta + sqrt(t)); not adagrad, whose steps become smaller by themselves
+ *     adadelay  lr / (beta + sqrt(t + delay));  adagrad: lr / (beta + sqrt(n (t + delay) / t))
+ *                                     (AdaDelay: Sra, Yu, Li, Smola, AISTATS 2016, and their code)
+ *
  * Everything is computed in float, elementwise, in the order of the elements: the same input gives
  * the same bits however a range is cut.
  *
@@ -58,9 +65,15 @@ enum opt_kind { OPT_SGD, OPT_MOMENTUM, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_ADD 
 #define OPT_JOB_NAMES "sgd|momentum|adagrad|adam|ftrl" /* for a job to choose from */
 #define OPT_NAMES OPT_JOB_NAMES "|add"
 
+enum opt_schedule { OPT_CONSTANT, OPT_SQRT, OPT_ADADELAY };
+#define OPT_SCHEDULES "constant|sqrt|adadelay"
+#define OPT_SCHEDULED "sgd|momentum|adagrad" /* those that can have another than constant */
+
 struct opt {
 	enum opt_kind kind;
+	enum opt_schedule schedule;
 	float lr;       /* ftrl: alpha */
+	float beta;     /* not if the schedule is constant */
 	float l1, l2;   /* l1: ftrl only */
 	float momentum; /* momentum only */
 };
@@ -69,6 +82,8 @@ struct opt {
 struct opt_step {
 	struct opt opt;
 	float factor;    /* g = factor * gradient */
+	float stale;     /* adagrad: its root of squares is multiplied by this, */
+	float beta;      /* and this is added */
 	float adam_lr;   /* lr / (1 - beta1^t) */
 	float adam_bias; /* 1 / sqrt(1 - beta2^t) */
 };
@@ -76,6 +91,9 @@ struct opt_step {
 /* Fills *o with the optimiser of this name. ERROR_CONFIG, with the name: there is no such
  * optimiser. */
 int opt_by_name(struct opt *o, const char *name, struct error *err);
+/* Sets how the rate of *o changes. ERROR_CONFIG: this optimiser has no such schedule, or a constant
+ * rate has a beta. */
+int opt_set_schedule(struct opt *o, const char *name, double beta, struct error *err);
 extern const size_t opt_kinds; /* they are 0 .. opt_kinds - 1 */
 const char *opt_name(size_t kind);
 /* The learning rate of a job that does not set one; name is one of OPT_JOB_NAMES. */
@@ -86,8 +104,9 @@ size_t opt_slots(const struct opt *o);
 /* Sets slots[k][0..n-1] for fresh parameters p[n]. (ftrl: z is such that p stays as it is.) */
 void opt_init(const struct opt *o, const float *p, float *const *slots, size_t n);
 
-/* Step t (from 1) with g = factor * gradient. */
-void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t);
+/* Step t (from 1) with g = factor * gradient, which missed the last `delay` steps before it. */
+void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t,
+		    uint64_t delay);
 
 /* Return the first element that is not allowed, or n if all are: a gradient beyond
  * OPT_GRADIENT_MAX, a slot that is not finite, a sum of squares below 0, a first moment beyond

@@ -94,6 +94,7 @@ struct store_push {
 	uint64_t count;
 	uint64_t size; /* samples of a whole batch of this worker: the mean divides by no less */
 	double scale;  /* its weight; usually 1 */
+	uint64_t delay; /* how many units it missed (lead/delay.h); of several the most counts */
 };
 
 /* Applies a unit: one optimiser step with the mean over all samples of all pushes, summed in the

@@ -410,6 +410,7 @@ int store_sum_rows(struct store *s, struct team *team, const struct store_push *
 struct step {
 	struct store *store;
 	int samples;           /* 0: there is no mean, and only what is plainly added changes */
+	uint64_t delay;
 	const float *dense;    /* of the whole range; or NULL, and */
 	struct pushes *pushes; /* the pushes to be summed; both NULL: nothing dense */
 	double dense_factor;
@@ -424,12 +425,12 @@ struct step {
 	size_t held; /* values, at a bound */
 };
 
-static struct opt_step step_of(const struct store *s, int add, double factor)
+static struct opt_step step_of(const struct store *s, int add, double factor, uint64_t delay)
 {
 	struct opt plain = {.kind = OPT_ADD};
 	struct opt_step step;
 
-	opt_step_begin(&step, add ? &plain : &s->opt, factor, s->steps);
+	opt_step_begin(&step, add ? &plain : &s->opt, factor, s->steps, delay);
 	return step;
 }
 
@@ -496,11 +497,11 @@ static void make_step(struct step *step, struct team *team)
 		step->segment = &s->segment[g];
 		if (!step->samples && !step->segment->add)
 			continue;
-		step->opt = step_of(s, step->segment->add, step->dense_factor);
+		step->opt = step_of(s, step->segment->add, step->dense_factor, step->delay);
 		team_run(team, (step->segment->count + PIECE - 1) / PIECE, step_piece, step);
 	}
 	if (step->rows && (step->samples || add)) {
-		step->opt = step_of(s, add, step->row_factor);
+		step->opt = step_of(s, add, step->row_factor, step->delay);
 		team_run(team, (step->rows + ROWS_PIECE - 1) / ROWS_PIECE, step_rows_piece, step);
 	}
 	s->held += step->held;
@@ -533,6 +534,7 @@ int store_apply(struct store *s, const struct store_push *push, size_t pushes, s
 	for (size_t i = 0; i < pushes; i++) {
 		count += (double)store_divisor(&push[i]);
 		step.samples |= push[i].count > 0;
+		step.delay = push[i].delay > step.delay ? push[i].delay : step.delay;
 		with_dense += push[i].dense != NULL;
 		with_rows += push[i].rows > 0;
 	}

@@ -138,6 +138,7 @@ static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes
 		p->unit[n] = s->push;
 		if (push[i].size)
 			p->unit[n].size = push[i].size;
+		p->unit[n].delay = push[i].delay;
 		p->unit[n++].scale = push[i].scale;
 		samples += s->push.count;
 	}

@@ -162,6 +162,10 @@ static void add_parameters(struct argv *w, const struct supervisor *s)
 	argv_add(w, "--optimizer", s->job->optimizer);
 	argv_real(w, "--lr", s->job->lr);
 	argv_real(w, "--l2", s->job->l2);
+	if (strcmp(s->job->schedule, "constant") != 0) {
+		argv_add(w, "--schedule", s->job->schedule);
+		argv_real(w, "--beta", s->job->rate_beta);
+	}
 	argv_u64(w, "--checkpoint-level", s->job->checkpoint_level);
 	sup_memory_dir(s, memory);
 	if (memory[0])

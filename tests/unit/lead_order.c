@@ -55,7 +55,12 @@ static void pushes_keep_their_names_and_numbers(void **state)
 		 .count = 7,
 		 .size = 64,
 		 .scale = 0.1},
-		{.worker = "x", .generation = 2, .sequence = UINT64_MAX, .unit = 1, .scale = 2},
+		{.worker = "x",
+		 .generation = 2,
+		 .sequence = UINT64_MAX,
+		 .unit = 1,
+		 .scale = 2,
+		 .delay = 17},
 	};
 	struct order o = {.kind = ORDER_APPLY,
 			  .incarnation = 5,
@@ -75,6 +80,7 @@ static void pushes_keep_their_names_and_numbers(void **state)
 		assert_int_equal(back.push[i].unit, push[i].unit);
 		assert_int_equal(back.push[i].count, push[i].count);
 		assert_int_equal(back.push[i].size, push[i].size);
+		assert_int_equal(back.push[i].delay, push[i].delay);
 		assert_true(back.push[i].scale >= push[i].scale &&
 			    back.push[i].scale <= push[i].scale);
 	}

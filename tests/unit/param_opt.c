@@ -96,7 +96,7 @@ static void steps_follow_the_papers(void **state)
 		for (unsigned t = 1; t <= 5; t++) {
 			for (size_t i = 0; i < N; i++)
 				g[i] = 20.0f * value(i, t + 1);
-			opt_step_begin(&s, &o, 0.25, t);
+			opt_step_begin(&s, &o, 0.25, t, 0);
 			opt_apply(&s, p, slots, g, N);
 			for (size_t i = 0; i < N; i++)
 				reference(&o, 0.25, t, &rp[i], &ra[i], &rb[i], (double)g[i]);
@@ -119,7 +119,7 @@ static void fresh_ftrl_keeps_its_parameters(void **state)
 	(void)state;
 	memcpy(before, p, sizeof p);
 	opt_init(&o, p, slots, 4);
-	opt_step_begin(&s, &o, 1.0, 1);
+	opt_step_begin(&s, &o, 1.0, 1, 0);
 	opt_apply(&s, p, slots, g, 4);
 	for (size_t i = 0; i < 4; i++)
 		assert_true(fabsf(p[i] - before[i]) < 1e-6f);
@@ -146,7 +146,7 @@ static void rows_are_ranges(void **state)
 					g[i * w + j] = value(i * 17 + j, 4);
 				}
 			}
-			opt_step_begin(&s, &o, 0.5, 3);
+			opt_step_begin(&s, &o, 0.5, 3, 0);
 			opt_apply_rows(&s, rows, count, w, g);
 			for (size_t i = 0; i < count; i++) {
 				memset(s0, 0, sizeof s0);
@@ -200,7 +200,7 @@ static void stay_finite(const struct opt *o, double factor)
 	for (unsigned turn = 0; turn < 200; turn++) {
 		for (size_t i = 0; i < COUNT; i++)
 			g[i] = wild[(i / WILD + turn * (i % 3)) % WILD];
-		opt_step_begin(&s, o, factor, turn + 1);
+		opt_step_begin(&s, o, factor, turn + 1, 0);
 		held += opt_apply(&s, p, slots, g, COUNT);
 		all_finite(o, p, s0, s1, COUNT);
 	}
@@ -242,7 +242,7 @@ static void wild_slots_stay_finite(void **state)
 		if (opt_bad_slot(&o, 0, s0, WILD) < WILD)
 			continue; /* is refused */
 		for (unsigned t = 1; t <= 300; t++) {
-			opt_step_begin(&s, &o, 1.0, t);
+			opt_step_begin(&s, &o, 1.0, t, 0);
 			opt_apply(&s, p, slots, wild, WILD);
 			all_finite(&o, p, s0, s1, WILD);
 		}
@@ -265,7 +265,7 @@ static void an_outlier_stops_nothing(void **state)
 		for (unsigned t = 1; t <= 50; t++) {
 			g = t == 25 ? 1e14f : 1.0f;
 			before = p;
-			opt_step_begin(&s, &o, 1.0, t);
+			opt_step_begin(&s, &o, 1.0, t, 0);
 			held += opt_apply(&s, &p, slots, &g, 1);
 			assert_int_equal(held, t >= 25);
 			if (t == 25) /* down, by no more than a few learning rates */
@@ -290,7 +290,7 @@ static void large_gradients_are_followed(void **state)
 	opt_init(&o, &q, b, 1);
 	for (unsigned t = 1; t <= 100; t++) {
 		float small = 1.0f + 0.5f * value(t, 9), large = 1e9f * small;
-		opt_step_begin(&s, &o, 1.0, t);
+		opt_step_begin(&s, &o, 1.0, t, 0);
 		held += opt_apply(&s, &q, b, &small, 1);
 		late += opt_apply(&s, &p, a, &large, 1);
 	}
@@ -325,6 +325,63 @@ static void what_may_not_stand_is_found(void **state)
 	assert_int_equal(opt_bad_gradient(x, 0), 0);
 }
 
+/* One parameter that is 0, and a gradient: where the step leads. */
+static float stepped(const char *name, const char *schedule, float gradient, uint64_t t,
+		     uint64_t delay)
+{
+	struct opt o;
+	struct opt_step s;
+	float p = 0.0f, slot = 0.0f, *slots[] = {&slot};
+
+	assert_int_equal(opt_by_name(&o, name, NULL), 0);
+	assert_int_equal(opt_set_schedule(&o, schedule, strcmp(schedule, "constant") ? 1.0 : 0.0, NULL),
+			 0);
+	o.lr = 8.0f;
+	opt_step_begin(&s, &o, 1.0, t, delay);
+	assert_int_equal(opt_apply(&s, &p, slots, &gradient, 1), 0);
+	return p;
+}
+
+/* By hand, with lr 8, beta 1, and squares that are 0 before. */
+static void schedules_are_the_formulas(void **state)
+{
+	(void)state;
+	/* 8/(1 + sqrt(9)) = 2 */
+	assert_float_equal(stepped("sgd", "sqrt", 3.0f, 9, 7), -6.0f, 0);
+	assert_float_equal(stepped("sgd", "adadelay", 3.0f, 9, 0), -6.0f, 0);
+	assert_float_equal(stepped("sgd", "adadelay", 3.0f, 2, 7), -6.0f, 0);
+	assert_float_equal(stepped("momentum", "adadelay", 3.0f, 2, 7), -6.0f, 0);
+	/* 8/(1 + sqrt(49)) = 1 */
+	assert_float_equal(stepped("sgd", "adadelay", 3.0f, 9, 40), -3.0f, 0);
+	/* sqrt(2^2) sqrt((16 + 20)/16) + 1 = 4; without a delay 2 + 1 = 3 */
+	assert_float_equal(stepped("adagrad", "adadelay", 2.0f, 16, 20), -4.0f, 0);
+	assert_float_equal(stepped("adagrad", "adadelay", 2.0f, 16, 0), -16.0f / 3.0f, 1e-6f);
+	assert_float_equal(stepped("adagrad", "constant", 2.0f, 16, 20), -8.0f, 0);
+	assert_float_equal(stepped("sgd", "constant", 3.0f, 9, 40), -24.0f, 0);
+}
+
+static void schedules_that_an_optimiser_lacks(void **state)
+{
+	static const char *const wrong[][3] = {
+		{"adam", "sqrt", "adam has only constant"},
+		{"ftrl", "adadelay", "ftrl has only constant"},
+		{"add", "adadelay", "add has only constant"},
+		{"adagrad", "sqrt", "by themselves"},
+		{"sgd", "cosine", "unknown: cosine (constant|sqrt|adadelay)"},
+		{"sgd", "constant", "is for the schedules"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		struct opt o;
+		struct error err;
+		assert_int_equal(opt_by_name(&o, wrong[i][0], &err), 0);
+		assert_int_equal(opt_set_schedule(&o, wrong[i][1], 1.0, &err), -1);
+		assert_int_equal(err.code, ERROR_CONFIG);
+		assert_non_null(strstr(err.text, wrong[i][2]));
+	}
+}
+
 static void unknown_names_are_errors(void **state)
 {
 	struct opt o;
@@ -347,6 +404,8 @@ int main(void)
 		cmocka_unit_test(an_outlier_stops_nothing),
 		cmocka_unit_test(large_gradients_are_followed),
 		cmocka_unit_test(what_may_not_stand_is_found),
+		cmocka_unit_test(schedules_are_the_formulas),
+		cmocka_unit_test(schedules_that_an_optimiser_lacks),
 		cmocka_unit_test(unknown_names_are_errors),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -500,6 +500,27 @@ static void slots_that_can_not_be_are_refused(void **state)
 	fs_remove_tree(root, NULL);
 }
 
+/* Of several pushes the greatest delay counts. */
+static void a_step_has_the_greatest_delay(void **state)
+{
+	float g[2] = {1.0f, 1.0f}, before[2], after[2];
+	struct store_push push[] = {{.dense = g, .count = 1, .scale = 1.0, .delay = 8},
+				    {.dense = g, .count = 1, .scale = 1.0, .delay = 3}};
+
+	(void)state;
+	prepare("sgd", 2, 0);
+	assert_int_equal(opt_set_schedule(&opt, "adadelay", 1.0, NULL), 0);
+	struct store *s = make(0, 1);
+	store_pull_dense(s, before, 0);
+	assert_int_equal(store_apply(s, push, 2, NULL), 0); /* 0.5/(1 + sqrt(1 + 8)) */
+	store_pull_dense(s, after, 0);
+	assert_float_equal(after[0], before[0] - 0.125f, 1e-6f);
+	assert_int_equal(store_apply(s, push + 1, 1, NULL), 0); /* 0.5/(1 + sqrt(2 + 3)) */
+	store_pull_dense(s, before, 0);
+	assert_float_equal(before[0], after[0] - 0.1545085f, 1e-6f);
+	store_free(s);
+}
+
 /* Counts whose sum comes round to 0 would divide by it. */
 static void counts_may_be_anything(void **state)
 {
@@ -539,7 +560,7 @@ static void sums_of_many_stay_finite(void **state)
 		struct store *s = make(0, 1);
 		assert_int_equal(store_rows(s, &key, 1, 1, &row, NULL), 0);
 		for (size_t i = 0; i < MANY; i++)
-			push[i] = (struct store_push){g, 1, &row, g + (i % 2), 1, 0, i ? 1e30 : 1.0};
+			push[i] = (struct store_push){g, 1, &row, g + (i % 2), 1, 0, i ? 1e30 : 1.0, 0};
 		push[MANY / 2].dense = NULL;
 		for (int turn = 0; turn < 100; turn++) {
 			assert_int_equal(store_apply(s, push, turn % 2 ? MANY : 1, NULL), 0);
@@ -570,6 +591,7 @@ int main(void)
 		cmocka_unit_test(checkpoint_comes_back_in_other_parts),
 		cmocka_unit_test(only_what_is_ones_own_is_read),
 		cmocka_unit_test(slots_that_can_not_be_are_refused),
+		cmocka_unit_test(a_step_has_the_greatest_delay),
 		cmocka_unit_test(counts_may_be_anything),
 		cmocka_unit_test(sums_of_many_stay_finite),
 	};
