@@ -3,7 +3,8 @@
  *
  * Most n are ruled out early.  What the walk has so far bounds the cost from below: nobody who is
  * not committed yet commits before the time that was reached.  The rest that the last aggregator
- * must take needs its port for so long at least.
+ * must take needs its port for so long at least, and before that the rest must fit through the
+ * ports of all aggregators that are left.
  */
 #include "solve/xfer_group.h"
 
@@ -77,15 +78,68 @@ static int64_t later(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* Bytes of positions [from, to) that the port of this aggregator need not take. */
+static int64_t group_own(const struct grouping *g, size_t a, size_t from, size_t to)
+{
+	const int64_t *own = g->own + a * (g->b->count + 1);
+	return own[to] - own[from];
+}
+
 /* ---- a walk: n are sent directly already, k aggregators take the rest ---- */
+
+/* The last time from which the port can still take so much until then. */
+static int64_t group_before(const struct xfer_port *p, int64_t until, xfer_wide amount)
+{
+	for (size_t i = p->count; i-- > 0 && amount > 0;) {
+		const struct xfer_step *s = &p->step[i];
+		if (s->at >= until)
+			continue;
+		xfer_wide has = (xfer_wide)s->rate * (until - s->at);
+		if (has >= amount)
+			return until - (int64_t)(amount / s->rate);
+		amount -= has;
+		until = s->at;
+	}
+	return until;
+}
+
+/* Whether groups of the aggregators from a on can't take those from position i on in time to be
+ * better. The server's port takes one sum after the other, so that of the groups with a full sum
+ * the last is complete so much before the end, the one before it twice as much, and so on. */
+static int group_has_no_room(const struct grouping *g, size_t a, size_t i, size_t k, size_t n)
+{
+	const struct xfer_batch *b = g->b;
+	const struct xfer_host *host = b->net->host;
+	xfer_wide last = g->best - is_no_better(g, g->best, k, n),
+		  dense = (xfer_wide)b->dense * XFER_SECOND;
+	xfer_wide left = g->bytes[b->count] - g->bytes[i];
+	if (b->goal != XFER_ALL || last > XFER_TIME_MAX)
+		return 0;
+	for (size_t j = a; j < k; j++) {
+		left -= group_own(g, j, i, b->count);
+		if (b->aggregator[j].host == g->server)
+			dense = 0; /* it sends no sum */
+	}
+	left *= XFER_SECOND;
+	int64_t until = (int64_t)last;
+	for (size_t done = a; done < k && left > 0; done++) {
+		xfer_wide most = dense;
+		until = group_before(&host[g->server].in, until, dense);
+		for (size_t j = a; j < k; j++) {
+			xfer_wide takes = xfer_port_until(&host[b->aggregator[j].host].in, until);
+			most = takes > most ? takes : most;
+		}
+		left -= most;
+	}
+	return left > 0;
+}
 
 /* A group that must take all the rest: whether the port of its aggregator alone rules that out. */
 static int rest_is_no_better(const struct grouping *g, const struct walk *w, size_t a, size_t i,
 			     size_t k, size_t n)
 {
 	const struct xfer_batch *b = g->b;
-	const int64_t *own = g->own + a * (b->count + 1);
-	int64_t rest = (g->bytes[b->count] - g->bytes[i]) - (own[b->count] - own[i]);
+	int64_t rest = g->bytes[b->count] - g->bytes[i] - group_own(g, a, i, b->count);
 	int64_t end = xfer_port_end(&b->net->host[b->aggregator[a].host].in, rest, 0);
 	return end == XFER_NEVER || is_no_better(g, walk_cost(g, w, end), k, n);
 }
@@ -102,7 +156,8 @@ static int walk_group(struct grouping *g, struct walk *w, size_t a, size_t *i, s
 	uint64_t count = 0;
 	struct xfer_hop hop;
 	w->waits = is_last;
-	if (is_last && (last + 1 < b->count || rest_is_no_better(g, w, a, first, k, n)))
+	if (is_last ? last + 1 < b->count || rest_is_no_better(g, w, a, first, k, n)
+		    : group_has_no_room(g, a, first, k, n))
 		return 0;
 	for (; *i <= last; ++*i) {
 		const struct xfer_update *u = group_at(b, *i);
@@ -221,6 +276,28 @@ static int group_every(struct grouping *g, size_t k, size_t from, size_t to, str
 	return 0;
 }
 
+/* Whether there is an n for which k aggregators may be better, as far as that can be told without a
+ * walk. */
+static int group_may_be_better(struct grouping *g, size_t k, int *may, struct error *err)
+{
+	const struct xfer_batch *b = g->b;
+	struct walk prefix = {.left = g->total};
+	size_t outer = xfer_begin(b->net);
+	int result = 1;
+	*may = 0;
+	for (size_t n = 0; result == 1 && !is_no_better(g, walk_cost(g, &prefix, prefix.t), k, n);
+	     n++) {
+		*may = !group_has_no_room(g, 0, n, k, n);
+		if (*may || n == b->count)
+			break;
+		result = walk_direct(g, &prefix, n, err);
+	}
+	if (result < 0)
+		return -1;
+	xfer_undo(b->net, outer);
+	return 0;
+}
+
 static int group_bisect(struct grouping *g, size_t k, struct error *err)
 {
 	size_t low = 0, high = g->b->count, to;
@@ -316,8 +393,15 @@ int xfer_group(const struct xfer_batch *b, size_t *way, struct error *err)
 	if (group_prepare(&g, err) != 0)
 		return -1;
 	for (size_t k = b->aggregators; k > 0 && result == 0; k--) {
-		result = group_bisect(&g, k, err);
-		if (result == 0 && b->count <= XFER_EXACT_MAX)
+		int is_exact = b->count <= XFER_EXACT_MAX;
+		int may;
+		result = group_may_be_better(&g, k, &may, err);
+		if (result != 0 || !may)
+			continue;
+		/* Something good to begin with rules out most others. */
+		if (!is_exact || k == b->aggregators)
+			result = group_bisect(&g, k, err);
+		if (result == 0 && is_exact)
 			result = group_every(&g, k, 0, b->count, err);
 	}
 	struct walk w;

@@ -61,12 +61,12 @@ static struct cursor cursor_at(const struct xfer_port *p, int64_t at)
 	struct cursor c = {.rate = XFER_RATE_MAX, .next = XFER_NEVER};
 	if (p->count == 0)
 		return c;
-	size_t low = 0, high = p->count;
-	while (high - low > 1) {
-		size_t middle = low + (high - low) / 2;
-		*(p->step[middle].at <= at ? &low : &high) = middle;
+	c.step = p->step;
+	for (size_t left = p->count, half; left > 1;
+	     left -= half) { /* without a jump that is guessed */
+		half = left / 2;
+		c.step += c.step[half].at <= at ? half : 0;
 	}
-	c.step = p->step + low;
 	c.end = p->step + p->count;
 	cursor_show(&c);
 	return c;
@@ -158,6 +158,16 @@ int64_t xfer_port_end(const struct xfer_port *p, int64_t bytes, int64_t ready)
 	return hop_through(p, &unlimited, bytes, ready).end;
 }
 
+xfer_wide xfer_port_until(const struct xfer_port *p, int64_t until)
+{
+	xfer_wide sum = p->count ? 0 : XFER_ANY;
+	for (size_t i = 0; i < p->count && p->step[i].at < until; i++) {
+		int64_t next = i + 1 < p->count ? net_least(p->step[i + 1].at, until) : until;
+		sum += (xfer_wide)p->step[i].rate * (next - p->step[i].at);
+	}
+	return sum < XFER_ANY ? sum : XFER_ANY;
+}
+
 /* ---- taking, and giving back ---- */
 
 static struct xfer_port *net_port(const struct xfer_net *net, size_t number)
@@ -215,59 +225,46 @@ void xfer_keep(struct xfer_net *net, size_t outer)
 	net->olds = 0;
 }
 
-/* The first step from that time on. */
-static size_t step_from(const struct xfer_port *p, int64_t at)
+/* What becomes of a port while a hop goes through it. */
+struct cut {
+	struct cursor cursor;
+	size_t from, count; /* so many new steps, from that one on */
+	struct xfer_step *step;
+	int64_t last;
+};
+
+static struct cut cut_begin(const struct xfer_port *p, int64_t at, struct xfer_step *step)
 {
-	size_t low = 0, high = p->count;
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		if (p->step[middle].at < at)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	struct cut c = {.cursor = cursor_at(p, at), .step = step, .last = -1};
+	if (p->count > 0)
+		c.from = (size_t)(c.cursor.step - p->step) + (c.cursor.step->at < at);
+	if (c.from > 0)
+		c.last = p->step[c.from - 1].rate;
+	return c;
 }
 
-static size_t step_put(struct xfer_step *to, size_t count, int64_t *last, int64_t at, int64_t rate)
+static void cut_put(struct cut *c, int64_t at, int64_t rate)
 {
-	if (rate == *last)
-		return count;
-	*last = rate;
-	to[count] = (struct xfer_step){.at = at, .rate = rate};
-	return count + 1;
+	if (rate == c->last)
+		return;
+	c->last = rate;
+	c->step[c->count++] = (struct xfer_step){.at = at, .rate = rate};
 }
 
-/* The steps of p from the hop's start up to its end, less what p and q have in common. */
-static size_t steps_less(struct xfer_step *to, const struct xfer_port *p, const struct xfer_port *q,
-			 const struct xfer_hop *hop)
-{
-	size_t count = 0, from = step_from(p, hop->start);
-	int64_t last = from > 0 && p->count ? p->step[from - 1].rate : -1;
-	struct cursor a = cursor_at(p, hop->start), b = cursor_at(q, hop->start);
-	for (int64_t at = hop->start; at < hop->end; at = net_least(a.next, b.next)) {
-		cursor_pass(&a, at);
-		cursor_pass(&b, at);
-		count = step_put(to, count, &last, at, a.rate > b.rate ? a.rate - b.rate : 0);
-	}
-	return step_put(to, count, &last, hop->end, cursor_at(p, hop->end).rate);
-}
-
-/* Puts them there. */
-static int port_set(struct xfer_net *net, size_t number, const struct xfer_hop *hop,
-		    const struct xfer_step *step, size_t count, struct error *err)
+/* Puts the steps there, up to the cursor's. */
+static int cut_set(struct xfer_net *net, size_t number, const struct cut *c, struct error *err)
 {
 	struct xfer_port *p = net_port(net, number);
 	if (p->count == 0)
 		return 0; /* unlimited: it stays so */
-	size_t from = step_from(p, hop->start), to = step_from(p, hop->end + 1);
+	size_t to = (size_t)(c->cursor.step - p->step) + 1;
 	if (port_save(net, number, err) != 0)
 		return -1;
-	if (GROW(p->step, p->room, p->count + count) != 0)
+	if (GROW(p->step, p->room, p->count + c->count) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a port");
-	memmove(p->step + from + count, p->step + to, (p->count - to) * sizeof *step);
-	memcpy(p->step + from, step, count * sizeof *step);
-	p->count = p->count - (to - from) + count;
+	memmove(p->step + c->from + c->count, p->step + to, (p->count - to) * sizeof *p->step);
+	memcpy(p->step + c->from, c->step, c->count * sizeof *p->step);
+	p->count = p->count - (to - c->from) + c->count;
 	return 0;
 }
 
@@ -281,11 +278,22 @@ int xfer_take(struct xfer_net *net, size_t from, size_t to, const struct xfer_ho
 	size_t most = out->count + in->count + 2;
 	if (GROW(net->scratch, net->scratch_room, 2 * most) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory for a port");
-	size_t outs = steps_less(net->scratch, out, in, hop);
-	size_t ins = steps_less(net->scratch + most, in, out, hop);
-	if (port_set(net, 2 * from, hop, net->scratch, outs, err) != 0)
+	struct cut a = cut_begin(out, hop->start, net->scratch);
+	struct cut b = cut_begin(in, hop->start, net->scratch + most);
+	for (int64_t at = hop->start; at < hop->end; at = net_least(a.cursor.next, b.cursor.next)) {
+		cursor_pass(&a.cursor, at);
+		cursor_pass(&b.cursor, at);
+		int64_t rate = net_least(a.cursor.rate, b.cursor.rate);
+		cut_put(&a, at, a.cursor.rate - rate);
+		cut_put(&b, at, b.cursor.rate - rate);
+	}
+	cursor_pass(&a.cursor, hop->end);
+	cursor_pass(&b.cursor, hop->end);
+	cut_put(&a, hop->end, a.cursor.rate);
+	cut_put(&b, hop->end, b.cursor.rate);
+	if (cut_set(net, 2 * from, &a, err) != 0)
 		return -1;
-	return port_set(net, 2 * to + 1, hop, net->scratch + most, ins, err);
+	return cut_set(net, 2 * to + 1, &b, err);
 }
 
 int xfer_send(struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready,

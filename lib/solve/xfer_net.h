@@ -25,6 +25,7 @@
 #define XFER_SECOND INT64_C(1000000000)
 
 __extension__ typedef __int128 xfer_wide;
+#define XFER_ANY ((xfer_wide)1 << 120)
 
 struct xfer_step {
 	int64_t at, rate; /* from `at` to the next step; the last one is for ever */
@@ -79,6 +80,8 @@ int xfer_take(struct xfer_net *net, size_t from, size_t to, const struct xfer_ho
 int64_t xfer_end(const struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready);
 /* The same through a single port, which nothing else uses. */
 int64_t xfer_port_end(const struct xfer_port *p, int64_t bytes, int64_t ready);
+/* How much it lets through until then, in bytes times ns in a second; at most XFER_ANY. */
+xfer_wide xfer_port_until(const struct xfer_port *p, int64_t until);
 /* Both at once. -1: ERROR_OS. */
 int xfer_send(struct xfer_net *net, size_t from, size_t to, int64_t bytes, int64_t ready,
 	      struct xfer_hop *hop, struct error *err);

@@ -51,6 +51,10 @@ judge_limits() {
 		scale supervisor < 1.3 - slopes=1
 		worker-agent report-us < 5 100
 		worker-torch ratio > 1.2 -
+		xfer-sched groups-ms < 0.5 10 updates=100
+		xfer-sched groups-ms < 3 60 updates=500
+		xfer-sched groups-ms < 10 200 updates=1000
+		xfer-sched groups-ms < 300 - updates=10000
 	L
 }
 
