@@ -35,6 +35,10 @@ judge_limits() {
 		fabric-relay of-them < 2 20
 		fabric-relay idle-percent < 0.5 5
 		fabric-rows wire-by-touched < 1.1 1.3
+		fabric-table2 of-paper > 1 1
+		fabric-table2 s-ratio > 1.2 1.15 network=N1
+		fabric-table2 s-ratio > 1.4 1.4 network=N2
+		fabric-table2 s-ratio > 1.5 1.5 network=N3
 		lb-barrier of-bsp < 0.9 - predict=mix
 		lb-barrier over-oracle < 1.4 - predict=mix
 		lb-contention rmse-of-ema < 0.95 - model=mix load=others
