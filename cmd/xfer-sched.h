@@ -52,6 +52,7 @@ struct sched_state {
 	size_t update_room;
 	struct sched_part *part;
 	size_t parts, part_room;
+	int64_t bytes; /* of all parts */
 	struct sched_server *server;
 	size_t servers, server_room;
 	uint64_t version; /* of the servers */

@@ -199,6 +199,10 @@ plan_of() {
 	bad 'update id=u host=a bytes=1 version=1\nupdate id=u host=a bytes=1 version=1' '5: update u appears twice'
 	bad 'update id=a1 host=a bytes=1 version=1' '4: id=a1 is the name of a sum or a model'
 	bad 'server host=a version=1' '4: part 0 has two servers'
+	seq 513 | sed 's/.*/update id=u& host=a bytes=9007199254740992 version=1/' >many
+	bad "$(<many)" '516: the updates up to here have more than 2^62 bytes together'
+	seq 513 | sed 's/.*/link host=h&/' >many
+	bad "$(<many)\nmodel host=a bytes=9007199254740992" '517: a copy for each of 515 hosts is more than 2^62'
 	bad 'link host=a in=2' '4: host a appears twice; from when on? at= is missing'
 	bad 'link host=a in=2 at=3\nlink host=a in=2 at=3' '5: a rate from a time that is not later'
 	bad 'link host=b in=1e300' '4: in=: '

@@ -166,6 +166,10 @@ static int take_update(struct sched_state *s, const struct record *r, struct err
 			return error_set(err, ERROR_DATA, NULL, "update %s appears twice", id);
 	if (s->update[row].host != u.host)
 		return error_set(err, ERROR_DATA, NULL, "update %s is on another host, too", id);
+	s->bytes += (int64_t)bytes;
+	if (s->bytes > XFER_ALL_BYTES_MAX)
+		return error_set(err, ERROR_DATA, NULL,
+				 "the updates up to here have more than 2^62 bytes together");
 	s->part[s->parts++] =
 		(struct sched_part){.update = row, .server = server, .bytes = (int64_t)bytes};
 	return 0;
@@ -226,6 +230,10 @@ static int take_model(struct sched_state *s, const struct record *r, struct erro
 	    record_u64(r, "bytes", 1, XFER_BYTES_MAX, &bytes, err) != 0)
 		return -1;
 	m.bytes = (int64_t)bytes;
+	if (m.bytes > XFER_ALL_BYTES_MAX / (int64_t)s->net.hosts)
+		return error_set(err, ERROR_DATA, NULL,
+				 "a copy for each of %zu hosts is more than 2^62 bytes together",
+				 s->net.hosts);
 	m.to = calloc(s->net.hosts + 1, 1);
 	if (!m.to)
 		return state_memory(err);

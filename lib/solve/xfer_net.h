@@ -22,6 +22,8 @@
 #define XFER_TIME_MAX (INT64_C(1) << 60) /* ns, 36 years; what would end later never does */
 #define XFER_RATE_MAX (INT64_C(1) << 53) /* bytes/s */
 #define XFER_BYTES_MAX (INT64_C(1) << 53)
+/* Of all updates together, and of all copies of a model: sums have 64 bits. */
+#define XFER_ALL_BYTES_MAX (INT64_C(1) << 62)
 #define XFER_SECOND INT64_C(1000000000)
 
 __extension__ typedef __int128 xfer_wide;
