@@ -197,6 +197,8 @@ plan_of() {
 	bad 'update id=u host=a bytes=1' '4: neither version= nor deadline='
 	bad 'update id=u host=a bytes=1 version=1 part=3' '4: no server of part 3 before this line'
 	bad 'update id=u host=a bytes=1 version=1\nupdate id=u host=a bytes=1 version=1' '5: update u appears twice'
+	bad 'server host=s version=1 part=1\nupdate id=u host=a bytes=1 version=1\nupdate id=u host=a bytes=1 version=1 part=1 ready=5' \
+		'6: update u has another version=, deadline=, ready= or norm= than before'
 	bad 'update id=a1 host=a bytes=1 version=1' '4: id=a1 is the name of a sum or a model'
 	bad 'server host=a version=1' '4: part 0 has two servers'
 	seq 513 | sed 's/.*/update id=u& host=a bytes=9007199254740992 version=1/' >many

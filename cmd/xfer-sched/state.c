@@ -164,8 +164,15 @@ static int take_update(struct sched_state *s, const struct record *r, struct err
 	for (size_t i = 0; i < s->parts && !added; i++)
 		if (s->part[i].update == row && s->part[i].server == server)
 			return error_set(err, ERROR_DATA, NULL, "update %s appears twice", id);
-	if (s->update[row].host != u.host)
+	const struct sched_update *first = &s->update[row];
+	if (first->host != u.host)
 		return error_set(err, ERROR_DATA, NULL, "update %s is on another host, too", id);
+	if (first->version != u.version || first->deadline != u.deadline ||
+	    first->ready != u.ready || first->norm < u.norm || first->norm > u.norm)
+		return error_set(err, ERROR_DATA, NULL,
+				 "update %s has another version=, deadline=, ready= or norm= than "
+				 "before: only part= and bytes= differ",
+				 id);
 	s->bytes += (int64_t)bytes;
 	if (s->bytes > XFER_ALL_BYTES_MAX)
 		return error_set(err, ERROR_DATA, NULL,
