@@ -21,11 +21,13 @@ struct sched_options {
 
 struct sched_part { /* of an update, at a server */
 	size_t update, server;
+	size_t before; /* 1 + the number of this update's part that was named before; 0: none */
 	int64_t bytes;
 };
 
 struct sched_update {
 	size_t host;
+	size_t last_part;           /* 1 + its number */
 	uint64_t version, deadline; /* deadline: XFER_NO_DEADLINE - 1 if version says it */
 	double norm;
 	int64_t ready;

@@ -25,7 +25,8 @@ struct plan {
 	size_t count;
 	struct xfer_update *item;
 	struct xfer_part *item_part;
-	size_t *into; /* by update: its item */
+	size_t *into;           /* by update: its item */
+	size_t *first, *member; /* by item: where its updates begin in member[] */
 	size_t items;
 	char (*name)[OPTION_ID_MAX]; /* by item */
 	size_t *order, *way, sent;
@@ -79,6 +80,8 @@ static int plan_prepare(struct plan *p, struct error *err)
 	p->item = calloc(n, sizeof *p->item);
 	p->item_part = calloc(n, sizeof *p->item_part);
 	p->into = calloc(n, sizeof *p->into);
+	p->first = calloc(n + 1, sizeof *p->first);
+	p->member = calloc(n, sizeof *p->member);
 	p->name = calloc(n, sizeof *p->name);
 	p->order = calloc(n, sizeof *p->order);
 	p->way = calloc(n, sizeof *p->way);
@@ -89,8 +92,8 @@ static int plan_prepare(struct plan *p, struct error *err)
 	p->punted = calloc(n, sizeof *p->punted);
 	size_t *first = calloc(n, sizeof *first);
 	if (!p->u || !p->part || !p->row || !p->item || !p->item_part || !p->into || !p->name ||
-	    !p->order || !p->way || !p->last || !p->course.hop || !p->course.commit ||
-	    !p->course.sum || !p->punted || !first) {
+	    !p->first || !p->member || !p->order || !p->way || !p->last || !p->course.hop ||
+	    !p->course.commit || !p->course.sum || !p->punted || !first) {
 		free(first);
 		return plan_memory(err);
 	}
@@ -120,6 +123,17 @@ static int plan_prepare(struct plan *p, struct error *err)
 	return 0;
 }
 
+/* The updates of each item, in the order of the input. */
+static void plan_members(struct plan *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		p->first[p->into[i] + 2]++;
+	for (size_t i = 2; i <= p->items; i++)
+		p->first[i] += p->first[i - 1];
+	for (size_t i = 0; i < p->count; i++)
+		p->member[p->first[p->into[i] + 1]++] = i;
+}
+
 /* Sums at the source, where there is one server. */
 static int plan_items(struct plan *p, struct error *err)
 {
@@ -135,6 +149,7 @@ static int plan_items(struct plan *p, struct error *err)
 		for (size_t i = 0; i < p->count; i++)
 			p->into[i] = i;
 	}
+	plan_members(p);
 	for (size_t i = 0; i < p->count; i++) {
 		char *name = p->name[p->into[i]];
 		if (p->item[p->into[i]].count == 1)
@@ -163,9 +178,8 @@ static size_t plan_norms(const struct plan *p, double *norm)
 		if (s->update[i].is_committed)
 			norm[ahead++] = s->update[i].norm;
 	for (size_t i = 0; i < p->sent; i++)
-		for (size_t k = 0; k < p->count; k++)
-			if (p->into[k] == p->order[i])
-				norm[ahead + i] += s->update[p->row[k]].norm;
+		for (size_t k = p->first[p->order[i]]; k < p->first[p->order[i] + 1]; k++)
+			norm[ahead + i] += s->update[p->row[p->member[k]]].norm;
 	return ahead;
 }
 
@@ -258,9 +272,7 @@ static int plan_copies(struct plan *p, size_t target, size_t ahead, int64_t *ack
 				row++;
 			id = idset_get(&s->updates, row);
 			host = s->update[row].host;
-			for (size_t i = 0; i < s->parts; i++)
-				bytes += s->part[i].update == row ? s->part[i].bytes : 0;
-			row++;
+			bytes = s->part[s->update[row++].last_part - 1].bytes;
 		} else {
 			size_t item = p->order[step - ahead];
 			id = p->name[item];
@@ -337,13 +349,13 @@ static int plan_replica(struct plan *p, struct error *err)
 static void tell_group(const struct plan *p, const char *id, size_t host, size_t item, size_t way)
 {
 	char members[MEMBERS_BYTES + OPTION_ID_MAX + 2];
-	size_t len = 0, n = way ? p->sent : p->count;
-	for (size_t i = 0; i <= n; i++) {
+	size_t len = 0, n = way ? p->sent : p->first[item + 1];
+	for (size_t i = way ? 0 : p->first[item]; i <= n; i++) {
 		const char *name = NULL;
 		if (i < n && way && p->way[i] == way)
 			name = p->name[p->order[i]];
-		else if (i < n && !way && p->into[i] == item)
-			name = idset_get(&p->s->updates, p->row[i]);
+		else if (i < n && !way)
+			name = idset_get(&p->s->updates, p->row[p->member[i]]);
 		if (name)
 			len += (size_t)snprintf(members + len, sizeof members - len, "%s%s",
 						len ? "," : "", name);
@@ -360,13 +372,14 @@ static void tell_drops(const struct plan *p)
 {
 	static const char *const why[] = {
 		[XFER_OVERDUE] = "overdue", [XFER_RIVAL] = "rival", [XFER_NOPATH] = "nopath"};
-	for (size_t i = p->sent; i < p->items; i++)
-		for (size_t k = 0; k < p->count; k++)
-			if (p->into[k] == p->order[i])
-				record_print(stdout,
-					     RECORD("drop",
-						    F("id", idset_get(&p->s->updates, p->row[k])),
-						    F("reason", why[p->item[p->order[i]].fate])));
+	for (size_t i = p->sent; i < p->items; i++) {
+		size_t item = p->order[i];
+		for (size_t k = p->first[item]; k < p->first[item + 1]; k++)
+			record_print(stdout, RECORD("drop",
+						    F("id", idset_get(&p->s->updates,
+								      p->row[p->member[k]])),
+						    F("reason", why[p->item[item].fate])));
+	}
 }
 
 /* Groups are told, and their hops become events. */
@@ -503,6 +516,8 @@ static void plan_free(struct plan *p)
 	free(p->item);
 	free(p->item_part);
 	free(p->into);
+	free(p->first);
+	free(p->member);
 	free(p->name);
 	free(p->order);
 	free(p->way);

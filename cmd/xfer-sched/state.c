@@ -161,10 +161,10 @@ static int take_update(struct sched_state *s, const struct record *r, struct err
 	size_t row = idset_find(&s->updates, id);
 	if (added)
 		s->update[row] = u;
-	for (size_t i = 0; i < s->parts && !added; i++)
-		if (s->part[i].update == row && s->part[i].server == server)
+	struct sched_update *first = &s->update[row];
+	for (size_t i = first->last_part; i > 0; i = s->part[i - 1].before)
+		if (s->part[i - 1].server == server)
 			return error_set(err, ERROR_DATA, NULL, "update %s appears twice", id);
-	const struct sched_update *first = &s->update[row];
 	if (first->host != u.host)
 		return error_set(err, ERROR_DATA, NULL, "update %s is on another host, too", id);
 	if (first->version != u.version || first->deadline != u.deadline ||
@@ -177,8 +177,11 @@ static int take_update(struct sched_state *s, const struct record *r, struct err
 	if (s->bytes > XFER_ALL_BYTES_MAX)
 		return error_set(err, ERROR_DATA, NULL,
 				 "the updates up to here have more than 2^62 bytes together");
-	s->part[s->parts++] =
-		(struct sched_part){.update = row, .server = server, .bytes = (int64_t)bytes};
+	s->part[s->parts++] = (struct sched_part){.update = row,
+						  .server = server,
+						  .before = first->last_part,
+						  .bytes = (int64_t)bytes};
+	first->last_part = s->parts;
 	return 0;
 }
 
