@@ -238,3 +238,16 @@ plan_of() {
 	to=$(grep -c '^send id=0.* to=h' <<<"$output")
 	[ "$members" -eq "$to" ]
 }
+
+@test "several servers: what was planned before is not kept for each update" {
+	if grep -q __asan_init "$(command -v xfer-sched)"; then skip "ASan needs more memory than is given here"; fi
+	{
+		links 1e9 a b c s t
+		printf 'server host=s version=0\nserver host=t version=0 part=1\n'
+		seq 40000 | awk '{ host = substr("abc", $1 % 3 + 1, 1)
+			for (part = 0; part < 2; part++)
+				print "update id=u" $1 " host=" host " bytes=" 1000 + $1 % 7 " version=0 part=" part }'
+	} >in
+	run -0 bash -c 'ulimit -v 200000 && xfer-sched <in | tail -n 1'
+	[[ $output == "plan "*" sent=40000 dropped=0 groups=0" ]]
+}

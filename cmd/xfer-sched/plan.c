@@ -238,7 +238,8 @@ static int plan_ways(struct plan *p, struct error *err)
 static int plan_order(struct plan *p, struct error *err)
 {
 	struct sched_state *s = p->s;
-	size_t outer = xfer_begin(&s->net);
+	/* With several servers the order is the schedule. */
+	size_t outer = s->servers == 1 ? xfer_begin(&s->net) : 0;
 	if (xfer_order(&s->net, p->item, p->items, s->options->margin, p->order, &p->sent, err) !=
 	    0)
 		return -1;
@@ -246,7 +247,6 @@ static int plan_order(struct plan *p, struct error *err)
 		xfer_undo(&s->net, outer);
 		return plan_ways(p, err);
 	}
-	xfer_keep(&s->net, outer);
 	int64_t t = 0;
 	for (size_t i = 0; i < p->sent; i++) {
 		int64_t there = p->item[p->order[i]].there;
