@@ -176,6 +176,54 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$status" -eq 0 ]
 }
 
+@test "documents: by the file's name, or by rows that begin with the number of their fields" {
+	awk 'BEGIN { srand(2); print 0; for (i = 0; i < 300; i++) { n = int(9 * rand()); printf "%d", n
+		for (k = 0; k < n; k++) printf " %d:%d", 50 * rand(), 1 + 3 * rand(); print "" } }' >lda-c.dat
+	run -0 trainctl init lda-c.dat
+	[[ ${lines[0]} == "lda-c.dat: bag, 301 rows" ]]
+	[[ ${lines[1]} == "  words    "[34].[0-9]" different ones in a document" ]]
+	[[ $output != *label* ]]
+	[ "$(key FORMAT lda-c.dat.env)" = bag ]
+	[ "$(key MODEL lda-c.dat.env)" = lda,topics:5 ]
+	sed 's/^[0-9]*/document/' lda-c.dat | tail -n 200 | gzip >text-train.bag.gz
+	cp lda-c.dat text-test.bag
+	trainctl init text-train.bag.gz
+	[ "$(key TEST text.env)" = "'text-test.bag'" ] || [ "$(key TEST text.env)" = text-test.bag ]
+	run -0 trainctl run text.env --set EPOCHS=2 --run-dir run
+	[[ $output == *" logloss="[0-9]* ]]
+	# All labels are as many as the features, but one.
+	{ echo '1 3:1 4:1'; cat lda-c.dat; } >almost
+	run -64 trainctl init almost
+	run -64 trainctl init text-train.bag.gz --label y --force
+	[[ $output == *"--label: documents (a bag file) have no label"* ]]
+	run -64 trainctl init text-train.bag.gz --positive 1 --force
+	run -65 trainctl init text-train.bag.gz --test almost --force
+	[[ $output == *"almost: is written as libsvm, text-train.bag.gz as bag"* ]]
+	run -78 trainctl check text.env --set MODEL=lr
+	[[ $output == *"FORMAT=bag is for MODEL=lda"* ]]
+}
+
+# display N: the Nth display of paceline-job(5) that writes news.bag, without its prompt.
+display() {
+	sed 's/\\e/\\/g' "$PACELINE_ROOT/man/paceline-job.5" |
+		awk -v n="$1" '/^\.Bd/ { text = ""; next } /^\.Ed/ { if (text ~ /> news.bag/ && --n == 0) print text; next }
+			{ text = text $0 "\n" }' | sed 's/^\$ //'
+}
+
+@test "documents: what paceline-job(5) says makes them of text, and of a docword file" {
+	printf 'The cat sat on the mat\n\nDogs and cats, dogs!\n42\n' >news.txt
+	bash -c "$(display 1)"
+	[ "$(cut -d ' ' -f 1 news.bag | paste -s)" = "$(printf '1\t2\t3\t4')" ]
+	[ "$(sed -n 2p news.bag)$(sed -n 4p news.bag)" = 24 ]
+	[[ $(sed -n 1p news.bag) == *" $(grep -nx the words | cut -d : -f 1):2"* ]]
+	[[ $(sed -n 3p news.bag) == *" $(grep -nx dogs words | cut -d : -f 1):2"* ]]
+	printf '4\n7\n3\n1 3 2\n1 7 1\n4 3 1\n' | gzip >docword.news.txt.gz
+	bash -c "$(display 2)"
+	[ "$(cat news.bag)" = "$(printf '1 3:2 7:1\n4 3:1')" ]
+	trainctl init news.bag
+	trainctl check news.env
+}
+
 @test "a packed file with more empty lines than anybody waits for" {
 	command -v zstd >/dev/null || skip "no zstd here"
 	{ people 100; yes '' | head -c 20000000; } | zstd -q >d.csv.zst

@@ -130,6 +130,11 @@ static int choose_label(const struct call *call, const struct survey *s, size_t 
 	struct survey_label label[SURVEY_LABELS_MAX];
 	const char *path = call->data[0];
 	*chosen = 0;
+	if (s->count == 0)
+		return call->label || call->positive
+			       ? error_set(err, ERROR_USAGE, call->label ? "--label" : "--positive",
+					   "documents (a bag file) have no label")
+			       : 0;
 	if (s->syntax.format != ROW_CSV)
 		return call->label ? error_set(err, ERROR_USAGE, "--label",
 					       "the label of a %s file is the first word of a row",
@@ -552,7 +557,10 @@ static void init_say(const struct call *call, const struct survey *s, const stru
 		fprintf(out, "about %s rows (looked at the first %s, %.1f MB)\n",
 			column_count(s->rows_about, about), column_count(s->rows, rows),
 			(double)s->bytes / 1e6);
-	say_label(out, s, p);
+	if (s->count > 0)
+		say_label(out, s, p);
+	else
+		fprintf(out, "  words    %.1f different ones in a document\n", s->features);
 	if (s->syntax.format == ROW_CSV)
 		fprintf(out, "  columns  %zu of numbers, %zu of categories, %zu left out\n", n->dense,
 			n->sparse, n->out);
@@ -569,7 +577,7 @@ static void init_say(const struct call *call, const struct survey *s, const stru
 		survey_recode(s, call->data[0], call->name, command);
 		say_command(out, command, strlen(command));
 	}
-	if (survey_sorted(&s->column[p->label])) {
+	if (s->count > 0 && survey_sorted(&s->column[p->label])) {
 		fprintf(out, "  order    rows are sorted by the label; this command shuffles "
 			     "them:\n");
 		survey_shuffle(s, call->data[0], call->name, command);
@@ -649,9 +657,9 @@ static int init_make(struct call *call, struct survey *s, struct jobfile *f, str
 	char *data = NULL, *test = NULL, *text = NULL;
 	size_t len;
 	int result = choose_label(call, s, &choices.label, err);
-	if (result == 0)
+	if (result == 0 && s->count > 0)
 		result = choose_positive(call, s, &choices, err);
-	if (result == 0)
+	if (result == 0 && s->count > 0)
 		result = init_check_text(call, s, &choices, err);
 	if (result == 0)
 		result = survey_tells(s, call->data[0], choices.label, choices.positive, err);

@@ -530,7 +530,7 @@ size_t job_packed(const char *path)
 static const char *guess_format(const char *path, int has_label)
 {
 	static const char *const guess[][2] = {{".csv", "csv"},	      {".svm", "libsvm"},
-					       {".libsvm", "libsvm"}, {".ffm", "libsvm"},
+					       {".bag", "bag"},	      {".libsvm", "libsvm"}, {".ffm", "libsvm"},
 					       {".libffm", "libsvm"}, {".tab", "tsv"}};
 	size_t len = strlen(path) - job_packed(path);
 	for (size_t i = 0; i < sizeof guess / sizeof *guess; i++)

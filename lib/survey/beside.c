@@ -12,7 +12,7 @@
 static size_t stem(const char *name)
 {
 	static const char *const endings[] = {".gz",  ".zst", ".csv",    ".tsv", ".tab",   ".txt",
-					      ".svm", ".data", ".libsvm", ".ffm", ".libffm"};
+					      ".svm", ".data", ".libsvm", ".ffm", ".libffm", ".bag"};
 	size_t len = strlen(name);
 	for (int again = 1; again;) {
 		again = 0;
@@ -93,10 +93,19 @@ const char *survey_cat(const char *name)
 	return len > 4 && strcmp(name + len - 4, ".zst") == 0 ? "zstdcat" : "cat";
 }
 
+int survey_is_named_bag(const char *name)
+{
+	size_t len = strlen(name), packed = strlen(survey_cat(name)) - strlen("cat");
+	len -= packed == 0 ? 0 : packed == 1 ? strlen(".gz") : strlen(".zst");
+	return len > 4 && strncmp(name + len - 4, ".bag", 4) == 0;
+}
+
 const char *survey_ending(const struct survey *s)
 {
 	if (s->syntax.format == ROW_LIBSVM)
 		return "svm";
+	if (s->syntax.format == ROW_BAG)
+		return "bag";
 	return s->syntax.format == ROW_CRITEO ? "tsv" : row_syntax_name(s->syntax);
 }
 

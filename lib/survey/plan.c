@@ -17,6 +17,10 @@
 #define BATCH_MIN 16
 #define STEPS_AN_EPOCH 50 /* at least, as long as BATCH_MIN allows it */
 #define EPOCHS_MAX 20
+#define PASSES 200        /* of lda's sampler */
+#define TOPICS_MAX 100    /* the default */
+#define TOPICS_MIN 5
+#define TOPIC_ROWS 100    /* documents for each topic, at least */
 #define WORKERS 2         /* the default */
 #define WDL_ROWS 4000     /* fewer are learnt better by lr */
 #define SHARDS_A_WORKER 4 /* shards in an epoch, so that a slow worker can leave some to others */
@@ -202,6 +206,10 @@ static int set_format(struct jobfile *f, const struct survey *s, struct error *e
 	row_separator_text(s->syntax.separator, separator);
 	if (s->syntax.format == ROW_CSV)
 		snprintf(reason, sizeof reason, "%zu columns with names in line 1\n", s->count);
+	else if (s->syntax.format == ROW_BAG)
+		snprintf(reason, sizeof reason,
+			 "a document in each row, word:count; %.1f different words in it\n",
+			 s->features);
 	else if (s->syntax.format == ROW_CRITEO)
 		snprintf(reason, sizeof reason,
 			 "40 fields between tabs, no names: a label, 13 numbers, 26 categories\n");
@@ -217,8 +225,10 @@ static int set_format(struct jobfile *f, const struct survey *s, struct error *e
 static int set_label(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
 		     struct error *err)
 {
-	const struct column *label = &s->column[c->label];
+	const struct column *label = s->column + c->label;
 	char classes[SURVEY_CLASSES_MAX], reason[SURVEY_CLASSES_MAX + 300];
+	if (s->count == 0)
+		return 0;
 	survey_classes(label, classes);
 	if (s->syntax.format == ROW_CSV) {
 		snprintf(reason, sizeof reason, "what the model learns: %s\n", classes);
@@ -242,9 +252,9 @@ static int set_label(struct jobfile *f, const struct survey *s, const struct pla
 static int set_bad_rows(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
 			struct error *err)
 {
-	const struct column *label = &s->column[c->label];
+	const struct column *label = s->column + c->label;
 	char reason[400], value[64], number[COLUMN_COUNT_MAX];
-	uint64_t bad = s->ragged + label->absent;
+	uint64_t bad = s->ragged + (s->count > 0 ? label->absent : 0);
 	if (bad == 0)
 		return 0;
 	size_t at = 0;
@@ -291,7 +301,9 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 	uint64_t batch = BATCH_MIN;
 	while (2 * batch <= BATCH_MAX && rows / (2.0 * (double)batch) >= STEPS_AN_EPOCH)
 		batch *= 2;
-	uint64_t epochs = between(ceil(STEPS * (double)batch / rows), 1, EPOCHS_MAX);
+	uint64_t epochs = s->syntax.format == ROW_BAG
+				  ? PASSES
+				  : between(ceil(STEPS * (double)batch / rows), 1, EPOCHS_MAX);
 	uint64_t shard = between(rows / ((double)batch * WORKERS * SHARDS_A_WORKER), 1, 100);
 	column_count(s->rows_about, number);
 	snprintf(reason, sizeof reason,
@@ -306,6 +318,8 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 		 ceil(rows / (double)batch) * (double)epochs);
 	if (set_count(f, "EPOCHS", epochs, reason, err) != 0)
 		return -1;
+	if (s->syntax.format == ROW_BAG) /* the order says nothing to a sampler */
+		return 0;
 	if (survey_sorted(&s->column[c->label])) {
 		snprintf(reason, sizeof reason,
 			 "DATA is sorted by the label, which makes training worse: shuffle its "
@@ -323,6 +337,14 @@ static int set_model(struct jobfile *f, const struct survey *s, const struct lis
 {
 	/* wdl if columns may say more together than alone, and there are enough rows to learn
 	 * that. */
+	char value[40];
+	if (s->syntax.format == ROW_BAG) {
+		snprintf(value, sizeof value, "lda,topics:%llu",
+			 (unsigned long long)between((double)s->rows_about / TOPIC_ROWS, TOPICS_MIN,
+						     TOPICS_MAX));
+		return jobfile_set(f, "MODEL", value,
+				   "topics of documents; how many there are is a guess\n", err);
+	}
 	int wide = s->syntax.format == ROW_CRITEO || (l && l->count[0] + l->count[1] > 1);
 	int deep = wide && s->rows_about >= WDL_ROWS;
 	return jobfile_set(f, "MODEL", deep ? "wdl" : "lr",

@@ -18,7 +18,7 @@ struct plan_choices {
 	const char *shown;    /* the file looked at, as the user named it */
 	const char *test;     /* TEST; NULL: none */
 	const char *test_why; /* a line about TEST, or about its absence; NULL */
-	size_t label;         /* a column of the survey */
+	size_t label;         /* a column of the survey, if it has any */
 	const char *positive; /* the label's value that means 1; NULL: labels are 0 and 1 (-1, libsvm) */
 	const char *negative; /* the only other one; NULL: any other */
 	int positive_said;    /* by the user, not by us */

@@ -58,7 +58,7 @@ static int survey_check_text(const char *path, const char *head, size_t len, str
 	const char *nul = memchr(head, '\0', len);
 	if (nul)
 		return error_set(err, ERROR_DATA, path,
-				 "is no text: byte %zu is 0. Paceline reads csv, tsv, criteo and libsvm, "
+				 "is no text: byte %zu is 0. Paceline reads csv, tsv, criteo, libsvm and bag, "
 				 "plain or compressed",
 				 (size_t)(nul - head));
 	if (memchr(head, '\r', len) && !memchr(head, '\n', len))
@@ -162,11 +162,60 @@ static int survey_find_separator(const char *path, uint64_t bytes_max, char *sep
 	return 0;
 }
 
+/* A row of LDA-C: how many fields follow, then so many word:count. Returns their number; -1: it is none. */
+static int64_t bag_fields(const struct row_ref *row)
+{
+	uint64_t said = 0, count = 0, number;
+	size_t i = 0;
+	for (int is_first = 1; i < row->len && row->data[i] != '#'; is_first = 0) {
+		size_t len = 0, colon;
+		while (i + len < row->len && !strchr(" \t\r", row->data[i + len]))
+			len++;
+		for (colon = 0; colon < len && row->data[i + colon] != ':';)
+			colon++;
+		if (number_u64_span(row->data + i, colon, &number) != 0 || is_first != (colon == len))
+			return -1;
+		if (is_first)
+			said = number;
+		else if (number_u64_span(row->data + i + colon + 1, len - colon - 1, &number) != 0 ||
+			 number == 0)
+			return -1;
+		count += !is_first;
+		for (i += len; i < row->len && strchr(" \t\r", row->data[i]);)
+			i++;
+	}
+	return said == count ? (int64_t)count : -1;
+}
+
+/* Whether all of the first rows are of LDA-C; labels of libsvm are not like that. */
+static int survey_find_bag(struct survey *s, const char *path, uint64_t bytes_max, struct error *err)
+{
+	struct reading r;
+	struct row_ref row;
+	int64_t fields = 0, most = 0;
+	if (reading_begin(&r, path, row_syntax(ROW_BAG), bytes_max, err) != 0)
+		return -1;
+	for (int rows = 0; rows < GUESS_ROWS && fields >= 0 &&
+			   rowscan_next(&r.scan, &row, 0, NULL) == ROWSCAN_ROW;
+	     rows++) {
+		fields = bag_fields(&row);
+		most = fields > most ? fields : most;
+	}
+	reading_end(&r);
+	if (fields >= 0 && most > 1)
+		s->syntax = row_syntax(ROW_BAG);
+	return 0;
+}
+
 static int survey_find_syntax(struct survey *s, const char *path, const char *head, size_t len,
 			      uint64_t bytes_max, struct error *err)
 {
-	s->syntax = row_syntax_guess(head, len);
-	if (s->syntax.format == ROW_CRITEO || s->syntax.format == ROW_LIBSVM)
+	s->syntax = survey_is_named_bag(path) ? row_syntax(ROW_BAG) : row_syntax_guess(head, len);
+	if ((s->syntax.format == ROW_LIBSVM || s->syntax.format == ROW_LINES) &&
+	    survey_find_bag(s, path, bytes_max, err) != 0)
+		return -1;
+	if (s->syntax.format == ROW_BAG || s->syntax.format == ROW_CRITEO ||
+	    s->syntax.format == ROW_LIBSVM)
 		return 0;
 	char guessed = s->syntax.separator;
 	s->syntax = (struct row_syntax){ROW_CSV, '\0'};
@@ -305,7 +354,6 @@ static int add_label(struct survey *s, const struct row_ref *row, struct error *
 {
 	size_t at = 0, words = 0;
 	int blank = 1;
-	s->rows++;
 	for (size_t i = 0; i < row->len && row->data[i] != '#'; i++) {
 		int space = row->data[i] == ' ' || row->data[i] == '\t';
 		words += !space && blank;
@@ -322,8 +370,11 @@ static int survey_take_row(struct survey *s, const char *path, struct rowscan *s
 {
 	const struct row_field *field;
 	size_t count;
+	s->rows += s->syntax.format != ROW_CSV;
+	for (size_t i = 0; s->syntax.format == ROW_BAG && i < row->len && row->data[i] != '#'; i++)
+		s->features += row->data[i] == ':';
 	if (s->syntax.format != ROW_CSV)
-		return add_label(s, row, err);
+		return s->syntax.format == ROW_BAG ? 0 : add_label(s, row, err);
 	if (rowscan_fields(scan, row, &field, &count, err) != 0)
 		return -1;
 	if (s->column)
@@ -357,7 +408,8 @@ static int survey_read_rows(struct survey *s, const char *path, uint64_t bytes_m
 	struct reading r;
 	struct row_ref row;
 	int got = ROWSCAN_ROW, result = 0;
-	if (s->syntax.format != ROW_CSV && open_columns(s, &label, 1, err) != 0)
+	if ((s->syntax.format == ROW_CRITEO || s->syntax.format == ROW_LIBSVM) &&
+	    open_columns(s, &label, 1, err) != 0)
 		return -1;
 	if (reading_begin(&r, path, s->syntax, bytes_max, err) != 0)
 		return -1;

@@ -17,19 +17,18 @@
 #define SURVEY_BYTES (8u << 20) /* of text, the usual amount */
 
 struct survey {
-	struct row_syntax syntax; /* ROW_CSV, ROW_CRITEO or ROW_LIBSVM */
+	struct row_syntax syntax; /* ROW_CSV, ROW_CRITEO, ROW_LIBSVM or ROW_BAG */
 	int whole;            /* the file was read to its end */
 	uint64_t rows, bytes; /* looked at; bytes of text */
 	uint64_t rows_about;  /* in the whole file, as far as its size tells */
-	/* csv: the columns in order. criteo, libsvm: one, the label. */
+	/* csv: the columns in order. criteo, libsvm: one, the label. bag: none. */
 	struct column *column;
 	size_t count;
 	/* csv: rows with more or fewer fields than the header, which are in no column */
 	uint64_t ragged, ragged_line;
 	size_t ragged_fields;
 	uint64_t not_utf8; /* the first line that is no UTF-8; 0: all of them are */
-	/* libsvm */
-	double features; /* of a row, in the mean */
+	double features; /* of a row, in the mean: index:value of libsvm, word:count of bag */
 };
 
 /* Errors: ERROR_NOINPUT; ERROR_DATA with what the file is instead (empty, binary, a format that has
@@ -74,6 +73,8 @@ int survey_tells(struct survey *s, const char *path, size_t label, const char *p
 int survey_is_test(const char *name, const char *other);
 /* The command that shows the file: cat, zcat or zstdcat. */
 const char *survey_cat(const char *name);
+/* Whether the name ends in .bag, perhaps packed: libsvm may look the same. */
+int survey_is_named_bag(const char *name);
 /* How a file written like this one is usually called: "csv", "svm". */
 const char *survey_ending(const struct survey *s);
 /* Commands that write the file once more, as JOB-shuffled.csv with its rows in any order and the names
