@@ -89,6 +89,13 @@ counted() {
 	counted "$(summary first.out | field checkpoint)" 30
 }
 
+@test "a shard whose documents have no word, the first of its worker" {
+	topics EPOCHS=3 BATCH=20,shard:1 WORKERS=1 SERVERS=1
+	{ yes 0 | head -n 40; head -n 20 test.bag; yes 0 | head -n 10; } >train.bag
+	run_job >first.out
+	counted "$(summary first.out | field checkpoint)" 3
+}
+
 @test "allreduce, and a worker that is dropped at the barrier: every word is counted once" {
 	topics EPOCHS=4 SYNC=allreduce CHECKPOINT=0.3 SOLUTION=backup:1 RESTARTS=rollbacks:1000,shard:never
 	slow 300

@@ -55,7 +55,8 @@ int rows_reserve(struct rows *r, size_t keys, struct error *err)
 	    __builtin_add_overflow(r->offset[r->count], keys, &need))
 		return error_set(err, ERROR_OS, "rows", "too many");
 	if (GROW(r->dense, r->dense_room, dense) != 0 || GROW(r->key, r->key_room, need) != 0 ||
-	    (r->value_wanted && GROW(r->value_room, r->value_room_count, need) != 0))
+	    /* Rows without a key have values all the same: NULL would say that others have none. */
+	    (r->value_wanted && GROW(r->value_room, r->value_room_count, need > 0 ? need : 1) != 0))
 		return error_set(err, ERROR_OS, "rows", "out of memory");
 	r->value = r->value_wanted ? r->value_room : NULL;
 	return 0;

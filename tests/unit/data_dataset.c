@@ -343,6 +343,8 @@ static void test_libsvm(void **state)
 	struct rows rows = {0};
 	struct error err;
 	assert_int_equal(dataset_rows(ds), 4);
+	assert_int_equal(dataset_read(ds, 2, 1, &rows, &err), 0); /* NULL: all values are 1 */
+	assert_non_null(rows.value);
 	assert_int_equal(dataset_read(ds, 0, 4, &rows, &err), 0);
 	const size_t offset[] = {0, 2, 3, 3, 4};
 	for (size_t i = 0; i < 5; i++)
