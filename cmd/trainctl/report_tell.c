@@ -72,9 +72,9 @@ static void tell_job(const struct teller *t)
 	if (a->repeated > 0)
 		words(t, REPORT_WORDS, text);
 	snprintf(text, sizeof text,
-		 "half of the updates missed at most %llu others, 95 %% %llu, all %llu; %llu were "
+		 "half of the updates%s missed at most %llu others, 95 %% %llu, all %llu; %llu were "
 		 "dropped because they had missed too many",
-		 (unsigned long long)a->delay[0], (unsigned long long)a->delay[1],
+		 a->leads ? ", since part 0 began anew," : "", (unsigned long long)a->delay[0], (unsigned long long)a->delay[1],
 		 (unsigned long long)a->delay[2], (unsigned long long)a->stale);
 	if (a->delay_known)
 		words(t, REPORT_WORDS, text);

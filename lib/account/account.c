@@ -279,6 +279,26 @@ static void thin_rows(struct account *a)
 	a->rows = count;
 }
 
+/* Where a count has fallen, another lead has begun. */
+static void take_delays(struct account *a, const struct record *r)
+{
+	uint64_t most = 0, stale = 0;
+	struct account_reader *last = a->reader;
+	if (!record_get(r, "delay"))
+		return;
+	record_u64_opt(r, "delay", 0, UINT64_MAX, &a->delay[0], NULL);
+	record_u64_opt(r, "delay-95", 0, UINT64_MAX, &a->delay[1], NULL);
+	record_u64_opt(r, "delay-most", 0, UINT64_MAX, &most, NULL);
+	record_u64_opt(r, "stale", 0, UINT64_MAX, &stale, NULL);
+	int is_new = most < last->delay_most || stale < last->stale;
+	a->leads += is_new;
+	a->stale += is_new ? stale : stale - last->stale;
+	a->delay[2] = most > a->delay[2] ? most : a->delay[2];
+	a->delay_known = 1;
+	last->delay_most = most;
+	last->stale = stale;
+}
+
 static void account_take_row(struct account *a, const struct record *r)
 {
 	struct account_row row = {.at = a->at, .loss = NAN, .samples = NAN};
@@ -286,11 +306,7 @@ static void account_take_row(struct account *a, const struct record *r)
 	record_real_opt(r, "samples-done", 0, 1e300, &row.samples, NULL);
 	record_real_opt(r, "samples", 0, 1e300, &a->total, NULL);
 	record_u64_opt(r, "epochs", 0, UINT64_MAX, &a->epochs, NULL);
-	a->delay_known |= record_get(r, "delay") != NULL;
-	record_u64_opt(r, "delay", 0, UINT64_MAX, &a->delay[0], NULL);
-	record_u64_opt(r, "delay-95", 0, UINT64_MAX, &a->delay[1], NULL);
-	record_u64_opt(r, "delay-most", 0, UINT64_MAX, &a->delay[2], NULL);
-	record_u64_opt(r, "stale", 0, UINT64_MAX, &a->stale, NULL);
+	take_delays(a, r);
 	if (isnan(row.samples))
 		return;
 	row.weight = fmax(row.samples - a->reader->samples, 0);

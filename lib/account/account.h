@@ -140,11 +140,12 @@ struct account_phase {
 };
 
 struct account {
-	/* As the last run of trainctl says. */
 	/* How stale gradients were: units, of half of the pushes, of 95 % and of all at most; and how
-	 * many were dropped for it. Not known where there is a barrier. */
+	 * many were dropped for it. Half and 95 % are of the last lead's pushes: each one counts anew.
+	 * Not known where there is a barrier. */
 	uint64_t delay[3], stale;
-	int delay_known;
+	int delay_known, leads; /* leads: how many began anew */
+	/* As the last run of trainctl says. */
 	char job[OPTION_ID_MAX], solution[256], sync[16];
 	uint64_t workers, servers, replicas, batch, shard; /* samples; 0: it does not say */
 	/* As it ended. state: done, stopped, failed, or unfinished. */

@@ -33,7 +33,8 @@ struct account_reader {
 	size_t found;       /* index of the node that was found last */
 	char **by;          /* who decided: each name once */
 	size_t bys, bys_room, by_now;
-	double samples; /* of the last row */
+	double samples; /* of the last row, as are the next two */
+	uint64_t delay_most, stale;
 	int failed;     /* out of memory */
 };
 

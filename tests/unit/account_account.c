@@ -452,6 +452,23 @@ static void effects_are_speeds_before_and_after(void **state)
 	free(list);
 }
 
+static void delays_of_each_lead_are_added(void **state)
+{
+	(void)state;
+	take("row loss=1 samples-done=1 samples=100 delay=1 delay-95=4 delay-most=9 stale=5 at=1020");
+	take("row loss=1 samples-done=2 samples=100 delay=2 delay-95=5 delay-most=9 stale=7 at=1021");
+	assert_int_equal(a->leads, 0);
+	take("row loss=1 samples-done=3 samples=100 at=1022");
+	take("row loss=1 samples-done=4 samples=100 delay=0 delay-95=1 delay-most=3 stale=0 at=1023");
+	take("row loss=1 samples-done=5 samples=100 delay=1 delay-95=1 delay-most=4 stale=2 at=1024");
+	account_end(a);
+	assert_int_equal(a->leads, 1);
+	assert_int_equal(a->delay[0], 1);
+	assert_int_equal(a->delay[1], 1);
+	assert_int_equal(a->delay[2], 9);
+	assert_int_equal(a->stale, 9);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +489,7 @@ int main(void)
 		TEST(a_worker_that_is_down_costs_what_it_could_have_done),
 		TEST(without_measurements_there_are_only_phases),
 		TEST(effects_are_speeds_before_and_after),
+		TEST(delays_of_each_lead_are_added),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
