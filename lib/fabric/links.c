@@ -211,8 +211,11 @@ static void add_interface(struct links *l, int fd)
 	size_t i = 0;
 	while (a && i < l->interfaces && strcmp(l->interface[i], a->ifa_name) != 0)
 		i++;
-	if (a && i == l->interfaces && i < INTERFACES && !(a->ifa_flags & IFF_LOOPBACK))
+	if (a && i == l->interfaces && i < INTERFACES && !(a->ifa_flags & IFF_LOOPBACK)) {
 		snprintf(l->interface[l->interfaces++], IF_NAMESIZE, "%s", a->ifa_name);
+		/* What it carried before is nobody's traffic of this window. */
+		l->interface_out = l->interface_in = 0;
+	}
 	freeifaddrs(all);
 }
 
