@@ -45,10 +45,6 @@ struct sup_sizes {
 	uint64_t workers, servers;
 };
 
-/* Whether enough files and sockets may be open for the nodes of the job and so many more. Without
- * them processes could neither be started nor stopped, and would be left behind. -1: ERROR_OS. */
-int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more, struct error *err);
-
 #define SCALE_REASON_MAX 200
 
 /* What is done next so that the wanted servers have the parts. */

@@ -95,6 +95,10 @@ struct supervisor {
 	struct sup_metrics metrics;
 };
 
+/* Whether enough files and sockets may be open for the nodes of the job and so many more. Without
+ * them processes could neither be started nor stopped, and would be left behind. -1: ERROR_OS. */
+int sup_may_open_files(const struct supervisor *s, const struct sup_sizes *more, struct error *err);
+
 /* Takes from STATE/kept how long the job ran before. */
 int sup_time_take(struct supervisor *s, const struct record *r, struct error *err);
 
