@@ -92,9 +92,14 @@ int pulse_rules_parse(struct pulse_rules *rules, const char *text, struct error 
 
 /* ---- a pulse ---- */
 
-void pulse_begin(struct pulse *p)
+void pulse_rest(struct pulse *p)
 {
 	p->silent = p->busy = 0;
+}
+
+void pulse_begin(struct pulse *p)
+{
+	pulse_rest(p);
 	p->begun = 0;
 }
 
@@ -114,7 +119,7 @@ void pulse_sign(struct pulse *p)
 
 void pulse_resume(struct pulse *p)
 {
-	p->silent = p->busy = 0;
+	pulse_rest(p);
 	p->begun = 1;
 }
 
@@ -125,7 +130,7 @@ void pulse_work(struct pulse *p, uint64_t units)
 	if (p->busy > p->longest)
 		p->longest = p->busy;
 	p->usual = p->usual > 0 ? p->usual + WEIGHT * (each - p->usual) : each;
-	p->silent = p->busy = 0;
+	pulse_rest(p);
 	p->begun = 1;
 }
 

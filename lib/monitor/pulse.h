@@ -53,6 +53,8 @@ struct pulse {
 	int begun;      /* this process has done some work */
 };
 
+/* What it owes begins only now. */
+void pulse_rest(struct pulse *p);
 /* A new process: it keeps the past of the node, and has done nothing yet. */
 void pulse_begin(struct pulse *p);
 /* So many seconds have passed; owes: it is the node's turn. */

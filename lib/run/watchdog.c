@@ -69,7 +69,7 @@ static void take_trainer(struct sup_node *n, const struct record *r)
 	snprintf(seen->state, sizeof seen->state, "%s", state ? state : "");
 	snprintf(seen->wchan, sizeof seen->wchan, "%s", wchan ? wchan : "");
 	if (paused != (seen->pauses > 0)) /* the batch after a pause begins only now */
-		n->watch.pulse.silent = n->watch.pulse.busy = 0;
+		pulse_rest(&n->watch.pulse);
 	n->sup->watchdog.pauses_now |= seen->pauses > 0;
 }
 
@@ -158,7 +158,7 @@ static void end_saves(struct supervisor *s)
 	struct sup_watchdog *w = &s->watchdog;
 	if ((w->saves && !w->saves_now) || (w->pauses && !w->pauses_now))
 		EACH_OF (n, s, sup_trainers(s))
-			n->watch.pulse.silent = n->watch.pulse.busy = 0;
+			pulse_rest(&n->watch.pulse);
 	w->saves = w->saves_now;
 	w->saves_now = 0;
 	w->pauses = w->pauses_now;
@@ -531,7 +531,7 @@ static void judge_next(struct sup_node *n, double seconds)
 	struct sup_watched *w = &n->watch;
 	const struct pulse_rules *rules = &n->sup->watchdog.rules;
 	double stopped = rules->fixed[PULSE_HANDOVER] ? INFINITY : stopped_limit(n);
-	w->pulse.silent = w->pulse.busy = 0;
+	pulse_rest(&w->pulse);
 	pulse_tick(&w->next, seconds, 1);
 	look_whether_stopped(n, &n->now, &w->motion, &w->looked, w->next.silent, seconds);
 	look_whether_stopped(n, &n->restart.next, &w->next_motion, &w->next_looked, w->next.silent,
@@ -547,7 +547,7 @@ static void judge_daemon(struct sup_node *n, double seconds)
 	if (n->restart.next.runs)
 		judge_next(n, seconds);
 	else if (!sup_node_runs(n) || !sup_host_is_reached(n))
-		n->watch.pulse.silent = n->watch.pulse.busy = 0;
+		pulse_rest(&n->watch.pulse);
 	else
 		watchdog_judge(n, seconds,
 			       n->stage == STAGE_STARTING || n->watch.question.open ||
