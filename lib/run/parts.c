@@ -173,14 +173,13 @@ static void drop_words(struct argv *w, const struct supervisor *s)
 static void learnt_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = s->hosts.host[s->parts.host].place;
-	char name[96], path[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX];
 	argv_add(w, "/bin/sh", "-c", "exec \"$@\" 2>/dev/null", "learnt");
 	add_way(w, place);
 	EACH_OF (n, s, &role_worker) {
 		if (n->at != s->parts.host)
 			continue;
-		snprintf(name, sizeof name, "predict-%s", n->id);
-		dirs_state(&s->dirs, name, path);
+		sup_learnt_path(n, path);
 		add_pair(w, path);
 	}
 	argv_add(w, place->host);

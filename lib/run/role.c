@@ -284,7 +284,7 @@ int sup_workers_learn(const struct supervisor *s)
 	return job_balance(s->job) && strcmp(s->job->solution, "lb-bsp") == 0;
 }
 
-static void learnt_path(const struct sup_node *n, char *out)
+void sup_learnt_path(const struct sup_node *n, char *out)
 {
 	char name[96];
 	snprintf(name, sizeof name, "predict-%s", n->id);
@@ -297,7 +297,7 @@ static int find_learnt(const struct sup_node *n, char out[DIRS_PATH_MAX])
 {
 	const struct job *job = n->sup->job;
 	char state[DIRS_PATH_MAX];
-	learnt_path(n, out);
+	sup_learnt_path(n, out);
 	if (access(out, F_OK) == 0)
 		return 0;
 	if (job->predict_from[0]) {
@@ -316,7 +316,7 @@ static void role_take_learnt(const struct sup_node *n, char path[DIRS_PATH_MAX])
 {
 	char own[DIRS_PATH_MAX], *text;
 	size_t len;
-	learnt_path(n, own);
+	sup_learnt_path(n, own);
 	if (!n->place.apart || strcmp(path, own) == 0 ||
 	    fs_read_file(path, LEARNT_BYTES_MAX, &text, &len, NULL) != 0)
 		return;
@@ -335,7 +335,7 @@ static void add_predict(struct argv *w, const struct sup_node *n)
 		role_take_learnt(n, path);
 		argv_add(w, "--predict-load", path);
 	}
-	learnt_path(n, path);
+	sup_learnt_path(n, path);
 	argv_add(w, "--predict-save", path);
 }
 
@@ -560,12 +560,17 @@ static void role_make_dir(struct sup_files *f, const struct sup_node *n, const c
 	put_file(f->make, f->path[0], path);
 }
 
+static void bring_path(struct sup_files *f, const char *path)
+{
+	if (access(path, R_OK) == 0)
+		put_file(f->bring, f->path[1], path);
+}
+
 static void role_bring_file(struct sup_files *f, const struct sup_node *n, const char *name)
 {
 	char path[DIRS_PATH_MAX];
 	dirs_state(&n->sup->dirs, name, path);
-	if (access(path, R_OK) == 0)
-		put_file(f->bring, f->path[1], path);
+	bring_path(f, path);
 }
 
 /* The checkpoint with which servers begin, and the full one on which it is based. */
@@ -580,18 +585,18 @@ static void bring_cut(struct sup_files *f, const char *cut)
 void sup_files(const struct sup_node *n, struct sup_files *f)
 {
 	const struct supervisor *s = n->sup;
-	char learnt[96];
+	char learnt[DIRS_PATH_MAX];
 	memset(f->make, 0, sizeof f->make);
 	memset(f->bring, 0, sizeof f->bring);
 	put_file(f->make, f->path[0], s->dirs.run);
 	put_file(f->make, f->path[0], s->dirs.state);
 	if (n->role == &role_worker || n->role == &role_spare) {
-		snprintf(learnt, sizeof learnt, "predict-%s", n->id);
+		sup_learnt_path(n, learnt);
 		role_make_dir(f, n, "index");
 		role_make_dir(f, n, "spill");
 		role_bring_file(f, n, "schema");
 		role_bring_file(f, n, "model");
-		role_bring_file(f, n, learnt);
+		bring_path(f, learnt);
 	} else if (n->role == &role_agent) {
 		role_make_dir(f, n, "index");
 		role_make_dir(f, n, "checkpoints");

@@ -78,6 +78,8 @@ extern const struct role *const roles[];
 
 /* Whether workers keep what they learn about their speeds (predict-ID). */
 int sup_workers_learn(const struct supervisor *s);
+/* Where; out holds DIRS_PATH_MAX bytes. */
+void sup_learnt_path(const struct sup_node *n, char *out);
 /* Adds the command line of a node's process to argv. */
 int sup_command(const struct sup_node *n, uint64_t life, int take_over, struct argv *argv,
 		struct error *err);
