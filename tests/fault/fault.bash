@@ -53,6 +53,38 @@ fault_end() {
 	exit $((failures > 0))
 }
 
+# ---- hosts that are directories, with a world of fabricd between them ----
+
+needs_world() {
+	command -v fabricd >/dev/null || { echo "# built without Open MPI"; exit 77; }
+	command -v mpirun >/dev/null || { echo "# no mpirun here"; exit 77; }
+	export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+	# The libraries of MPI keep what they have until the process is gone.
+	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
+}
+
+# new_world HOST...: a fabricd on each, by the routes in $T/routes; the mpirun is $world.
+new_world() {
+	local host words=()
+	for host; do
+		words+=(-n 1 fabricd --run-dir "$T/$host" --host "$host" --routes "$T/routes" :)
+	done
+	unset 'words[-1]'
+	mpirun --oversubscribe --bind-to none --mca odls_base_sigkill_timeout 0 "${words[@]}" \
+		>>world.out 2>>world.err &
+	world=$!
+	PIDS+=($world)
+}
+
+ready() { until_true "socat -u /dev/null 'UNIX-CONNECT:$T/$1' 2>/dev/null"; }
+
+background() { # NAME COMMAND...
+	local name=$1
+	shift
+	"$@" >>"$name.out" 2>>"$name.err" &
+	PIDS+=($!)
+}
+
 # ---- the job ----
 
 status() { trainctl status --run-dir "$run" 2>/dev/null; }
