@@ -212,6 +212,8 @@ display() {
 
 @test "documents: what paceline-job(5) says makes them of text, and of a docword file" {
 	printf 'The cat sat on the mat\n\nDogs and cats, dogs!\n42\n' >news.txt
+	run -65 trainctl init news.txt
+	[[ $output == *"for text see TOPICS in paceline-job(5)"* ]]
 	bash -c "$(display 1)"
 	[ "$(cut -d ' ' -f 1 news.bag | paste -s)" = "$(printf '1\t2\t3\t4')" ]
 	[ "$(sed -n 2p news.bag)$(sed -n 4p news.bag)" = 24 ]

@@ -228,7 +228,7 @@ static int survey_find_syntax(struct survey *s, const char *path, const char *he
 		return 0;
 	return error_set(err, ERROR_DATA, path,
 			 "has one column only: no comma, tab, semicolon or | separates values (where "
-			 "blanks do: tr -s ' ' , < FILE > FILE.csv)");
+			 "blanks do: tr -s ' ' , < FILE > FILE.csv; for text see TOPICS in paceline-job(5))");
 }
 
 /* ---- names ---- */

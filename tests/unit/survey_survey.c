@@ -106,6 +106,7 @@ static void test_refused(void **state)
 	REFUSED("\177ELF\2\1\1\0\r", "is no text: byte 7 is 0");
 	REFUSED("a,b,y\n", "no row behind it");
 	REFUSED("just words\nin lines\n", "one column only");
+	REFUSED("2 words:1 in:1\n0\n", "one column only"); /* no documents: words are numbers */
 	REFUSED("a b c\n1 2 3\n", "tr -s");
 	REFUSED("39,State-gov,0\n50,Private,1\n", "not the names of the 3 columns");
 	REFUSED("39\tState-gov\t0\n50\tPrivate\t1\n", "seq -s \"$(printf '\\t')\" -f c%g 3");
