@@ -29,7 +29,7 @@ struct settings {
 	int lead_only, seen_part; /* an option that is for parameters */
 	int seen_part_of, seen_sync, seen_delay_max, serve;
 	uint64_t level;
-	int join;
+	int join, standby;
 	int keeper; /* the socket of who holds what is in memory; -1: nobody */
 	uint64_t map_version;
 
@@ -149,6 +149,16 @@ static int check_include(const struct settings *s, struct error *err)
 	return 0;
 }
 
+static int check_standby(const struct settings *s, struct error *err)
+{
+	if (s->standby && (s->part == 0 || s->restore || s->take_over || s->join ||
+			   s->replica_text || s->lead_only))
+		return error_set(err, ERROR_USAGE, "--standby",
+				 "is for a part other than 0, and not with --restore, --take-over, "
+				 "--join or --replica: its parameters come from the part");
+	return 0;
+}
+
 static int check_join(const struct settings *s, struct error *err)
 {
 	if (!s->join)
@@ -179,7 +189,7 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 				 "needs --layout FILE, --restore DIR, or --lead-only");
 	if (ps_server_check_replica(s, err) != 0 ||
 	    parse_share(s->part_text, "--part", &s->part, &s->parts, err) != 0 ||
-	    parse_servers(s, err) != 0 || check_join(s, err) != 0)
+	    parse_servers(s, err) != 0 || check_join(s, err) != 0 || check_standby(s, err) != 0)
 		return -1;
 	if (gate_sync_parse(s->sync_text, &s->sync, &s->staleness, err) != 0)
 		return -1;
@@ -261,7 +271,7 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = ckpt_read_layout(c, &n->layout, err);
 	if (rc == 0)
 		first_map(s, n);
-	int comes = c || s->join || s->take_over || (s->replicas && !s->serve);
+	int comes = c || s->join || s->take_over || s->standby || (s->replicas && !s->serve);
 	if (rc == 0 && comes)
 		rc = store_new_bare(&n->store, &n->layout, &n->map, s->part, &opt, err);
 	else if (rc == 0)
@@ -472,15 +482,27 @@ static int prepare_lead(const struct settings *s, struct node *n, struct error *
 	return s->layout_path ? layout_read(&n->layout, s->layout_path, err) : 0;
 }
 
+/* 1: it has only waited until it was told to end. */
+static int stand_by(const struct settings *s, struct node *n, struct error *err)
+{
+	int rc = s->standby ? ps_stand_by(n->ps, s->socket, err) : 0;
+
+	n->iteration = n->ps ? ps_iteration(n->ps) : n->iteration;
+	return rc;
+}
+
 static int ps_server_run(const struct settings *s, struct error *err)
 {
 	struct node n = {.settings = s};
-	int rc = -1;
+	int rc = -1, waited = 0;
 
 	if ((s->lead_only ? prepare_lead(s, &n, err) : make_store(s, &n, err)) == 0 &&
-	    make_ps(s, &n, err) == 0 && ps_server_make(s, &n, err) == 0)
+	    make_ps(s, &n, err) == 0 && (waited = stand_by(s, &n, err)) == 0 &&
+	    ps_server_make(s, &n, err) == 0)
 		rc = ps_server_serve(&n, err);
-	if (rc == 0 && s->memory && n.store) { /* nobody goes on at once */
+	if (waited > 0)
+		rc = 0;
+	else if (rc == 0 && s->memory && n.store) { /* nobody goes on at once */
 		ckpt_memory_forget(s->memory, s->part);
 		ckpt_memory_forget(s->memory, store_part(n.store)); /* after a move another one */
 	}
@@ -582,6 +604,9 @@ int main(int argc, char **argv)
 		 .seen = &s.seen_part},
 		{.name = "join", .kind = OPTION_FLAG, .target = &s.join,
 		 .help = "begin without parameters, until the lead moves some here",
+		 .seen = &s.seen_part},
+		{.name = "standby", .kind = OPTION_FLAG, .target = &s.standby,
+		 .help = "follow the server at this socket, and take its place when it dies",
 		 .seen = &s.seen_part},
 		{.name = "map-version", .kind = OPTION_COUNT, .target = &s.map_version, .arg = "N",
 		 .help = "version of the first map; after a rollback it must be above all earlier "

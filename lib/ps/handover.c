@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "ps/incoming.h"
 #include "ps/move.h"
+#include "ps/standby.h"
 #include "wire/call.h"
 #include "wire/timer.h"
 
@@ -106,14 +107,20 @@ static int handover_say(struct call *c, const char *line, struct error *err)
 	return call_send(c, line, strlen(line), NULL, 0, err);
 }
 
-static int give_all(const struct ps *p, struct call *c, struct error *err)
+int ps_give_copy(const struct ps *p, struct call *c, struct error *err)
 {
 	struct giving g = {p, c};
 
 	if (give_head(p, c, err) != 0 ||
 	    (store_map(p->store)->version != 1 && move_give_map(p, c, err) != 0) ||
-	    outgoing_write(p->store, c, err) != 0 ||
-	    stage_each(p->stage, give_worker, &g, err) != 0 || ps_give_cut(p, c, err) != 0)
+	    outgoing_write(p->store, c, err) != 0)
+		return -1;
+	return stage_each(p->stage, give_worker, &g, err);
+}
+
+static int give_all(const struct ps *p, struct call *c, struct error *err)
+{
+	if (ps_give_copy(p, c, err) != 0 || ps_give_cut(p, c, err) != 0)
 		return -1;
 	if (p->more.give && p->more.give(p->more.owner, c, err) != 0)
 		return -1;
@@ -157,6 +164,7 @@ static void on_hand(void *ps)
 	struct connection *c = request_connection(p->heir);
 	int fd = fcntl(connection_fd(c), F_DUPFD_CLOEXEC, 0);
 	struct call *heir = NULL;
+	standby_drop(p, "the part is handed over");
 	if (fd < 0)
 		error_errno(&err, ERROR_OS, "heir", "dup");
 	else if (call_adopt(&heir, fd, "heir", PAUSE_SECONDS, &err) != 0)
@@ -324,14 +332,13 @@ static int handover_take_record(struct taking *t, const struct record *r, struct
 	return p->more.take ? p->more.take(p->more.owner, r, t->in.call, err) : 0;
 }
 
-static int handover_take_all(struct taking *t, struct record *r, struct error *err)
+/* Asks by this request, and takes all that comes before `ok`, or `copied`. */
+static int handover_take_all(struct taking *t, struct record_out *request, struct record *r,
+			     struct error *err)
 {
 	struct call *c = t->in.call;
-	char line[96];
 
-	snprintf(line, sizeof line, "take-over incarnation=%llu\n",
-		 (unsigned long long)t->ps->options.incarnation);
-	if (handover_say(c, line, err) != 0)
+	if (call_record(c, request, NULL, 0, err) != 0)
 		return -1;
 	for (;;) {
 		if (call_receive(c, r, err) != 0)
@@ -340,7 +347,7 @@ static int handover_take_all(struct taking *t, struct record *r, struct error *e
 			return error_set(err, ERROR_TEMPFAIL, call_path(c), "%s: %s",
 					 record_get(r, "code") ? record_get(r, "code") : "",
 					 r->text ? r->text : "");
-		if (record_is(r, "ok"))
+		if (record_is(r, "ok") || record_is(r, "copied"))
 			break;
 		if (handover_take_record(t, r, err) != 0)
 			return error_wrap(err, call_path(c));
@@ -364,23 +371,53 @@ static int part_from(struct call *c, struct record *r, struct error *err)
 	return 0;
 }
 
-int ps_take(struct ps *p, const char *path, struct error *err)
+/* Takes all by this request; then c is the connection. */
+static int handover_take_by(struct ps *p, const char *path, struct record_out *request,
+			    struct record *r, struct call **c, struct error *err)
 {
-	struct record *r = malloc(sizeof *r);
 	struct taking t = {.ps = p, .in.store = p->store};
-	int rc = r ? incoming_begin(&t.in, err) : error_set(err, ERROR_OS, path, "out of memory");
+	int rc = incoming_begin(&t.in, err);
 
 	if (rc == 0)
 		rc = call_open(&t.in.call, path, 0.0, ANSWER_SECONDS, err);
+	if (rc == 0)
+		rc = handover_take_all(&t, request, r, err);
+	*c = t.in.call;
+	incoming_end(&t.in);
+	return rc;
+}
 
+int ps_take(struct ps *p, const char *path, struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+	struct call *c = NULL;
+
+	if (!r)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	int rc = handover_take_by(p, path,
+				  RECORD("take-over", F("incarnation", p->options.incarnation)), r,
+				  &c, err);
 	if (rc == 0)
-		rc = handover_take_all(&t, r, err);
-	if (rc == 0)
-		rc = part_from(t.in.call, r, err);
+		rc = part_from(c, r, err);
 	/* A pull that waits for the last unit has waited until now. */
 	p->reached[p->applied % PS_REACHED] = clock_mono();
-	call_close(t.in.call);
-	incoming_end(&t.in);
+	call_close(c);
+	free(r);
+	return rc;
+}
+
+int standby_take(struct ps *p, const char *path, const char *socket, const char *name,
+		 struct call **out, struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+
+	if (!r)
+		return error_set(err, ERROR_OS, path, "out of memory");
+	int rc = handover_take_by(p, path,
+				  RECORD("follow", F("incarnation", p->options.incarnation),
+					 F("socket", socket), F("name", name),
+					 F("pid", (uint64_t)getpid())),
+				  r, out, err);
 	free(r);
 	return rc;
 }

@@ -3,6 +3,7 @@
  */
 #include "ps/move.h"
 #include "ps/replica.h"
+#include "ps/standby.h"
 
 #include "base/clock.h"
 #include "base/fs.h"
@@ -235,29 +236,41 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 
 /* ---- over the socket ---- */
 
+/* An order that is carried out at once. */
+struct obey_asked {
+	struct ps *ps;
+	struct request *rq;
+};
+
 static void put_missing(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
-			void *rq)
+			void *asked)
 {
+	struct request *rq = ((struct obey_asked *)asked)->rq;
+
 	(void)part;
 	request_put_record(rq, RECORD("missing", F("worker", worker), F("generation", generation),
 				      F("sequence", sequence)));
 }
 
-static void put_done(uint32_t part, const struct order_result *result, void *rq)
+static void put_done(uint32_t part, const struct order_result *result, void *asked)
 {
+	struct obey_asked *a = asked;
+
 	(void)part;
 	if (result->code)
-		request_err(rq, result->code, "%s", result->text);
+		request_err(a->rq, result->code, "%s", result->text);
 	else
-		request_ok(rq, NULL);
+		standby_ok(a->ps, a->rq, "%s", "");
 }
 
-static void put_applied(uint32_t part, const struct order_result *result, void *rq)
+static void put_applied(uint32_t part, const struct order_result *result, void *asked)
 {
+	struct obey_asked *a = asked;
+
 	if (result->code)
-		put_done(part, result, rq);
+		put_done(part, result, asked);
 	else
-		request_ok(rq, "iteration=%llu%s", (unsigned long long)result->iteration,
+		standby_ok(a->ps, a->rq, "iteration=%llu%s", (unsigned long long)result->iteration,
 			   result->repeated ? " repeated=1" : "");
 }
 
@@ -280,7 +293,7 @@ static void put_long(struct ps_long *l, struct request *rq)
 
 	l->is_kept = 0;
 	if (result->code) {
-		put_done(0, result, rq);
+		request_err(rq, result->code, "%s", result->text);
 		return;
 	}
 	record_begin(&o, line, sizeof line, "ok");
@@ -401,7 +414,8 @@ void ps_on_order(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
 	struct payload *payload = request_payload(rq);
-	struct order_answer answer = {.missing = put_missing, .done = put_done, .arg = rq};
+	struct obey_asked asked = {p, rq};
+	struct order_answer answer = {.missing = put_missing, .done = put_done, .arg = &asked};
 	struct order order;
 	struct error err = {0};
 
@@ -416,11 +430,16 @@ void ps_on_order(struct request *rq, void *ps)
 		request_bad(rq, &err);
 	else if (order.kind == ORDER_CUT)
 		cut(p, &order, rq);
-	else if (order.kind == ORDER_PREPARE || order.kind == ORDER_GIVE)
+	else if (order.kind == ORDER_PREPARE || order.kind == ORDER_GIVE) {
+		standby_drop(p, "parameters move");
 		(void)ask_long(p, &p->moving, &order, rq);
-	else {
+	} else {
 		if (order.kind == ORDER_APPLY)
 			answer.done = put_applied;
+		/* First, so that both do it at the same time. */
+		if (order.kind == ORDER_HOLD || order.kind == ORDER_APPLY ||
+		    order.kind == ORDER_THROW)
+			standby_order(p, &order);
 		ps_obey(p, &order, &answer);
 	}
 	order_clear(&order);

@@ -1,6 +1,7 @@
 /* A part as a whole: how it is made, started and ended, and what it tells of itself. */
 #include "ps/move.h"
 #include "ps/replica.h"
+#include "ps/standby.h"
 
 #include "base/clock.h"
 #include "param/store_move.h"
@@ -70,6 +71,7 @@ void ps_stop(struct ps *p)
 	if (!p)
 		return;
 	fork_stop(p->fork);
+	standby_drop(p, "the part ends");
 	move_stop(p);
 	ps_replica_stop(p->replica);
 	ps_handover_stop(p);
@@ -170,6 +172,7 @@ static void ps_stat(const void *ps, struct record_out *o)
 	record_add_u64(o, "diverged", p->diverged);
 	record_add_u64(o, "bounded", p->bounded);
 	record_add(o, "boot", p->boot);
+	standby_stat(p, o);
 	if (p->replica)
 		return;
 	record_add_u64(o, "map", store_map(p->store)->version);
@@ -252,6 +255,8 @@ const struct verb ps_verbs[] = {
 	{"take-over", "incarnation", "", ps_on_take_over, 0,
 	 "an heir: all that is here; then say taken, and this server ends"},
 	{"taken", "", "", ps_on_taken, 0, "an heir: it has it all"},
+	{"follow", "incarnation socket name", "pid", standby_on_follow, 0,
+	 "a standby: all that is here, and later all that comes, to this socket"},
 	{"heat", "", "incarnation", ps_on_heat, 0, "how much is asked of which places of keys"},
 	{"accept", "incarnation attempt", "", move_on_accept, PART_PAYLOAD_BYTES_MAX,
 	 "another part: parameters that will be yours; payload: their stream"},

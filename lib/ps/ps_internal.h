@@ -1,7 +1,7 @@
 /* What the files of a part share: ps.c (making and ending it), pull.c and push.c (requests of
  * workers), wait.c (pulls and pushes whose iteration has not come), obey.c (orders of the lead),
- * apply.c (units, drag, reports), move.c (parameters on their way to other parts) and handover.c
- * (to an heir). What a replica adds: replica.h. */
+ * apply.c (units, drag, reports), move.c (parameters on their way to other parts), handover.c (to an
+ * heir) and standby.c (who takes its place when it dies). What a replica adds: replica.h. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -23,6 +23,7 @@
 struct timer;
 struct ps_move;
 struct ps_replica;
+struct ps_standby;
 struct team;
 
 struct ps_pull {
@@ -102,6 +103,7 @@ struct ps {
 	struct ps_more more;
 	struct request *heir; /* take-over, waiting */
 	struct timer *hand;
+	struct ps_standby *standby; /* who follows (standby.h); NULL: nobody */
 	struct call *handed; /* connection to the heir, which waits for its end; closed last */
 	struct drag_file drag;
 	int broken;
@@ -143,6 +145,8 @@ void ps_handover_stop(struct ps *p);
  * served until the heir says that it has everything, or is gone. If it has, the server's loop
  * ends. */
 void ps_on_take_over(struct request *rq, void *ps);
+/* Sends all that is here: parameters, what is staged, what was thrown away. */
+int ps_give_copy(const struct ps *p, struct call *c, struct error *err);
 /* One that comes here is from a client that got nothing. */
 void ps_on_taken(struct request *rq, void *ps);
 

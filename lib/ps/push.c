@@ -7,6 +7,7 @@
  */
 #include "ps/move.h"
 #include "ps/replica.h"
+#include "ps/standby.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -242,7 +243,7 @@ enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit)
 void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 {
 	char worker[OPTION_ID_MAX];
-	uint64_t generation = s->generation;
+	uint64_t generation = s->generation, sequence = s->sequence;
 	struct error err = {0};
 
 	if (p->replica && round_check_push(p->replica, s, &err) != 0) {
@@ -255,7 +256,9 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 		refuse_room(rq, &err);
 		return;
 	}
-	request_ok(rq, "staged=1");
+	if (p->standby && (s = stage_find(p->stage, worker, generation, sequence)))
+		standby_push(p, s);
+	standby_ok(p, rq, "staged=1");
 	if (p->replica) {
 		early_over(p->replica, worker, generation);
 		round_look(p->replica);

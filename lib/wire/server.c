@@ -184,16 +184,58 @@ static int copy_options(struct server *s, const struct server_options *options, 
 /* The lock beside the socket says who may own the name. The socket itself is made only when
  * requests can be handled, so that it means ready; a process that listens there without the lock
  * (the lock was deleted, or the process is not our server) keeps the name. */
-static int take_lock(struct server *s, struct error *err)
+static int name_lock(const char *path, char lock[PATH_MAX], struct error *err)
+{
+	int n = snprintf(lock, PATH_MAX, "%s.lock", path);
+	return n > 0 && n < PATH_MAX
+		       ? 0
+		       : error_set(err, ERROR_USAGE, path, "name of a socket too long");
+}
+
+static int take_name(struct server *s, struct error *err)
 {
 	char dir[PATH_MAX], lock[PATH_MAX];
 	fs_dirname(s->path, dir, sizeof dir);
-	if (fs_make_dirs(dir, err) != 0)
+	if (fs_make_dirs(dir, err) != 0 || name_lock(s->path, lock, err) != 0 ||
+	    fs_lock(lock, &s->lock_fd, err) != 0)
 		return -1;
-	int n = snprintf(lock, sizeof lock, "%s.lock", s->path);
-	if (n < 0 || (size_t)n >= sizeof lock)
-		return error_set(err, ERROR_USAGE, s->path, "name of a socket too long");
-	return fs_lock(lock, &s->lock_fd, err);
+	return server_name_heir(s, NULL, err);
+}
+
+/* The disk is not waited for: after a crash of the machine nobody takes over. */
+int server_name_heir(struct server *s, const char *heir, struct error *err)
+{
+	size_t len = heir ? strlen(heir) : 0;
+	if (ftruncate(s->lock_fd, 0) != 0 || pwrite(s->lock_fd, heir, len, 0) != (ssize_t)len)
+		return error_errno(err, ERROR_IO, s->path, "who takes the name can't be written");
+	return 0;
+}
+
+static int names_heir(const char *lock, const char *heir, struct error *err)
+{
+	char *text = NULL;
+	size_t len = 0;
+	int is_named = fs_read_file(lock, 256, &text, &len, NULL) == 0 && len == strlen(heir) &&
+		       memcmp(text, heir, len) == 0;
+	free(text);
+	return is_named ? 0
+			: error_set(err, ERROR_UNAVAILABLE, lock,
+				    "the server has not left its name to this process");
+}
+
+/* Once another one is named, it does not come back: then the lock need not be free. */
+int server_inherit(const char *path, const char *heir, struct error *err)
+{
+	char lock[PATH_MAX];
+	int fd;
+	if (name_lock(path, lock, err) != 0 || names_heir(lock, heir, err) != 0 ||
+	    fs_lock(lock, &fd, err) != 0)
+		return -1;
+	int rc = names_heir(lock, heir, err);
+	if (rc == 0 && ftruncate(fd, 0) != 0)
+		rc = error_errno(err, ERROR_IO, lock, "who takes the name can't be written");
+	close(fd);
+	return rc;
 }
 
 static int make_base(struct server *s, struct error *err)
@@ -234,7 +276,7 @@ int server_new(struct server **out, const struct server_options *options, struct
 		error_set(err, ERROR_OS, options->path, "out of memory");
 	else if (copy_options(s, options, err) == 0 &&
 		 verbs_new(&s->verbs, s, options, err) == 0 &&
-		 take_lock(s, err) == 0 && make_base(s, err) == 0) {
+		 take_name(s, err) == 0 && make_base(s, err) == 0) {
 		fs_allow_files(s->options.clients_max + DESCRIPTORS_BESIDE);
 		*out = s;
 		return 0;

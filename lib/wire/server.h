@@ -132,6 +132,13 @@ int server_quiet(struct server *s, double seconds);
 /* From an event's callback: server_run() returns 0 at once and does nothing more: input is not
  * read, and nobody is told anything. */
 void server_abandon(struct server *s);
+/* Writes into the lock who takes the name if this process ends without a word. heir NULL: nobody
+ * does, as at first. */
+int server_name_heir(struct server *s, const char *heir, struct error *err);
+/* For that heir: 0: the process that had the name is gone, and named it; the lock names nobody any
+ * more. ERROR_TEMPFAIL: that process is still there. ERROR_UNAVAILABLE: another heir is named, or
+ * none. */
+int server_inherit(const char *path, const char *heir, struct error *err);
 
 /* ---- a request, from handler to answer ---- */
 

@@ -1312,12 +1312,44 @@ static void test_server_of_another_user(void **state)
 	rmdir(dir);
 }
 
+static void test_inherits_a_name(void **state)
+{
+	(void)state;
+	struct server *s;
+	struct server_options o = {.path = daemon_path, .role = "test"};
+	struct error err;
+	assert_int_equal(server_new(&s, &o, &err), 0);
+	assert_int_equal(server_inherit(daemon_path, "a", &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	assert_int_equal(server_name_heir(s, "another", &err), 0);
+	assert_int_equal(server_name_heir(s, "a", &err), 0);
+	assert_int_equal(server_inherit(daemon_path, "a", &err), -1);
+	assert_int_equal(err.code, ERROR_TEMPFAIL); /* it lives */
+	assert_int_equal(server_inherit(daemon_path, "another", &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	server_free(s); /* as if it were killed: its owner has not said that nobody takes over */
+	assert_int_equal(server_inherit(daemon_path, "another", &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	assert_int_equal(server_inherit(daemon_path, "a", &err), 0);
+	assert_int_equal(server_inherit(daemon_path, "a", &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	/* A new server leaves its name to nobody. */
+	assert_int_equal(server_new(&s, &o, &err), 0);
+	assert_int_equal(server_name_heir(s, "a", &err), 0);
+	server_free(s);
+	assert_int_equal(server_new(&s, &o, &err), 0);
+	server_free(s);
+	assert_int_equal(server_inherit(daemon_path, "a", &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, make_dir, remove_dir)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_answers),
+		T(test_inherits_a_name),
 		T(test_error_names_the_key),
 		T(test_order_with_deferred),
 		T(test_many_pipelined),

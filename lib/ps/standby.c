@@ -1,0 +1,540 @@
+/* A part and its standby: see standby.h. */
+#include "ps/standby.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "lead/order.h"
+#include "param/store_move.h"
+#include "ps/move.h"
+#include "record/record.h"
+#include "wire/call.h"
+#include "wire/timer.h"
+
+#include <event2/event.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SOCKET_BYTES 4096
+#define NAME_BYTES 64
+#define FIELDS_BYTES 96
+#define PAUSE_SECONDS 20.0  /* longest time in which the standby takes nothing of the copy */
+#define ANSWER_SECONDS 10.0 /* longest time in which it does not answer; training waits for it */
+#define AGAIN_SECONDS 0.005 /* between two looks whether the part has let its name go */
+#define GONE_SECONDS 30.0   /* how long a part may take to end */
+/* How much may be waiting for a standby, beyond the size of the part. */
+#define BACKLOG_BYTES ((uint64_t)256 << 20)
+
+/* ---- at the part ---- */
+
+/* A request for it. */
+struct repeat {
+	struct repeat *next;
+	struct ps_standby *standby;
+	char *text; /* NULL: it is written */
+	size_t len;
+};
+
+/* An answer that waits for it. */
+struct owed {
+	struct owed *next;
+	struct request *rq; /* NULL: its client has gone */
+	uint64_t number;    /* of the requests for the standby that must be answered before */
+	char fields[FIELDS_BYTES];
+};
+
+struct ps_standby {
+	struct ps *ps;
+	struct request *rq; /* `follow`, open as long as it follows; NULL: it has gone */
+	struct connection *connection;
+	pid_t pid; /* 0: not known */
+	char socket[SOCKET_BYTES], name[NAME_BYTES];
+	struct fork_child *child; /* sends the copy; NULL: it is there */
+	struct peer *peer;        /* NULL: not yet */
+	int in_force;
+	uint64_t sent, answered;
+	struct repeat *first, **end; /* not sent yet */
+	uint64_t bytes;              /* sent or not, and not answered */
+	struct owed *owed, **owed_end;
+};
+
+static void repeat_free(void *repeat)
+{
+	struct repeat *r = repeat;
+
+	free(r->text);
+	free(r);
+}
+
+static void owed_gone(struct request *rq, void *owed)
+{
+	(void)rq;
+	((struct owed *)owed)->rq = NULL;
+}
+
+/* Gives the answers that the standby has made possible; with `all`, all. */
+static void standby_release(struct ps_standby *s, int all)
+{
+	struct owed *o;
+
+	while ((o = s->owed) && (all || o->number <= s->answered)) {
+		s->owed = o->next;
+		if (!s->owed)
+			s->owed_end = &s->owed;
+		if (o->rq)
+			request_ok(o->rq, "%s", o->fields);
+		free(o);
+	}
+}
+
+static void standby_free(struct ps_standby *s)
+{
+	struct repeat *r;
+
+	fork_stop(s->child);
+	peer_free(s->peer);
+	while ((r = s->first)) {
+		s->first = r->next;
+		repeat_free(r);
+	}
+	free(s);
+}
+
+void standby_drop(struct ps *p, const char *why)
+{
+	struct ps_standby *s = p->standby;
+	struct error err = {0};
+
+	if (!s)
+		return;
+	p->standby = NULL;
+	/* Who is answered now must not meet the standby later. */
+	if (s->in_force && server_name_heir(p->server, NULL, &err) != 0) {
+		ps_break(p, &err);
+	} else {
+		log_say(LOG_LEVEL_WARNING, "at iteration %llu: no standby any more: %s",
+			(unsigned long long)p->applied, why ? why : "it has gone");
+		standby_release(s, 1);
+	}
+	if (s->rq) { /* by this it ends, too */
+		request_defer(s->rq, NULL, NULL);
+		connection_close(s->connection);
+	}
+	while (s->owed) { /* the part ends */
+		struct owed *o = s->owed;
+		s->owed = o->next;
+		if (o->rq)
+			request_defer(o->rq, NULL, NULL);
+		free(o);
+	}
+	standby_free(s);
+}
+
+void standby_stat(const struct ps *p, struct record_out *o)
+{
+	const struct ps_standby *s = p->standby;
+
+	if (s)
+		record_add(o, "standby", s->in_force ? "in-force" : s->peer ? "follows" : "copies");
+}
+
+/* ---- what it is told ---- */
+
+static void standby_look(struct ps_standby *s)
+{
+	struct ps *p = s->ps;
+	struct error err = {0};
+
+	standby_release(s, 0);
+	if (s->in_force || !peer_is_up(s->peer) || s->answered != s->sent)
+		return;
+	if (server_name_heir(p->server, s->name, &err) != 0) {
+		standby_drop(p, err.text);
+		return;
+	}
+	s->in_force = 1;
+	log_say(LOG_LEVEL_INFO, "at iteration %llu: process %ld is the standby",
+		(unsigned long long)p->applied, (long)s->pid);
+}
+
+static void standby_on_answer(const struct record *r, int closing, void *repeat)
+{
+	struct repeat *q = repeat;
+	struct ps_standby *s = q->standby;
+	const char *worker;
+	uint64_t generation, sequence;
+
+	if (!r) { /* lost: standby_on_down() follows, or it is being freed */
+		repeat_free(q);
+		return;
+	}
+	if (!closing) {
+		/* A hold: what is missing here, too, is no difference. */
+		if (record_is(r, "missing") && record_id(r, "worker", &worker, NULL) == 0 &&
+		    record_u64(r, "generation", 0, UINT64_MAX, &generation, NULL) == 0 &&
+		    record_u64(r, "sequence", 0, UINT64_MAX, &sequence, NULL) == 0 &&
+		    stage_find(s->ps->stage, worker, generation, sequence))
+			standby_drop(s->ps, "it lacks a push");
+		return;
+	}
+	s->answered++;
+	s->bytes -= q->len;
+	repeat_free(q);
+	if (record_is(r, "ok"))
+		standby_look(s);
+	else
+		standby_drop(s->ps, r->text ? r->text : "it refuses a request");
+}
+
+static void standby_written(void *repeat)
+{
+	struct repeat *r = repeat;
+
+	free(r->text);
+	r->text = NULL;
+}
+
+static void standby_send(struct ps_standby *s)
+{
+	struct repeat *r;
+
+	while ((r = s->first)) {
+		s->first = r->next;
+		if (!s->first)
+			s->end = &s->first;
+		if (peer_send_ref(s->peer, r->text, r->len, standby_written, r, standby_on_answer,
+				  r) == 0)
+			continue;
+		repeat_free(r);
+		standby_drop(s->ps, "it does not read");
+		return;
+	}
+}
+
+static void standby_add(struct ps_standby *s, char *text, size_t len)
+{
+	struct ps *p = s->ps;
+	struct repeat *r = text ? malloc(sizeof *r) : NULL;
+
+	if (!r) {
+		free(text);
+		standby_drop(p, "out of memory");
+		return;
+	}
+	*r = (struct repeat){.standby = s, .text = text, .len = len};
+	*s->end = r;
+	s->end = &r->next;
+	s->sent++;
+	s->bytes += len;
+	if (s->bytes > BACKLOG_BYTES + store_dense_bytes(p->store) + store_row_bytes(p->store))
+		standby_drop(p, "it does not keep up");
+	else if (s->peer && peer_is_up(s->peer))
+		standby_send(s);
+}
+
+/* The push as its worker said it, with the keys that its rows have. */
+void standby_push(struct ps *p, const struct staged *s)
+{
+	const struct store_push *q = &s->push;
+	size_t dense, keys, rows, len;
+	char head[RECORD_LINE_MAX], *text;
+	struct record_out o;
+
+	if (!p->standby)
+		return;
+	dense = q->dense ? store_dense_count(p->store) * sizeof(float) : 0;
+	keys = q->rows * sizeof(uint32_t);
+	rows = q->rows * store_width(p->store) * sizeof(float);
+	record_begin(&o, head, sizeof head, "push");
+	record_add(&o, "worker", s->worker);
+	record_add_u64(&o, "generation", s->generation);
+	record_add_u64(&o, "incarnation", p->options.incarnation);
+	record_add_u64(&o, "sequence", s->sequence);
+	record_add_u64(&o, "iteration", s->iteration);
+	record_add_u64(&o, "count", q->count);
+	record_add_u64(&o, "size", q->size);
+	record_add_u64(&o, "dense", q->dense ? 1 : 0);
+	record_add_u64(&o, "rows", q->rows);
+	record_add_u64(&o, "map", store_map(p->store)->version);
+	if (dense + keys + rows)
+		record_add_u64(&o, "bytes", dense + keys + rows);
+	len = record_end(&o, NULL);
+	text = malloc(len + dense + keys + rows);
+	if (text) {
+		char *at = text + len;
+		memcpy(text, head, len);
+		if (dense)
+			memcpy(at, q->dense, dense);
+		for (size_t i = 0; i < q->rows; i++) {
+			uint32_t key = table_key(q->row[i]);
+			memcpy(at + dense + i * sizeof key, &key, sizeof key);
+		}
+		if (rows)
+			memcpy(at + dense + keys, q->row_gradient, rows);
+	}
+	standby_add(p->standby, text, len + dense + keys + rows);
+}
+
+void standby_order(struct ps *p, const struct order *o)
+{
+	size_t head, bytes;
+	char *text;
+
+	if (!p->standby)
+		return;
+	text = order_write(o, &head, &bytes);
+	standby_add(p->standby, text, text ? head + bytes : 0);
+}
+
+void standby_ok(struct ps *p, struct request *rq, const char *fmt, ...)
+{
+	struct ps_standby *s = p->standby;
+	struct owed *o = NULL;
+	char fields[FIELDS_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(fields, sizeof fields, fmt, ap);
+	va_end(ap);
+	/* As long as it is being filled, nobody waits for it. */
+	if (s && s->peer && peer_is_up(s->peer) && s->answered < s->sent &&
+	    !(o = malloc(sizeof *o)))
+		standby_drop(p, "out of memory");
+	if (!o) {
+		request_ok(rq, "%s", fields);
+		return;
+	}
+	*o = (struct owed){.rq = rq, .number = s->sent};
+	memcpy(o->fields, fields, sizeof fields);
+	*s->owed_end = o;
+	s->owed_end = &o->next;
+	request_defer(rq, owed_gone, o);
+}
+
+/* ---- how it comes ---- */
+
+static void standby_on_up(struct peer *peer, const struct record *greeting, void *standby)
+{
+	struct ps_standby *s = standby;
+	struct ps *p = s->ps;
+
+	(void)peer;
+	(void)greeting;
+	standby_send(s);
+	if (p->standby)
+		standby_look(s);
+}
+
+static void standby_on_down(struct peer *peer, void *standby)
+{
+	struct ps_standby *s = standby;
+
+	(void)peer;
+	/* If it is stopped, it would never end, and no other one could begin. */
+	if (s->rq && s->pid > 0)
+		kill(s->pid, SIGKILL);
+	standby_drop(s->ps, "it has gone, or does not answer");
+}
+
+static void standby_on_copied(const struct fork_result *forked, void *standby)
+{
+	struct ps_standby *s = standby;
+	struct ps *p = s->ps;
+	struct peer_options options = {.path = s->socket,
+				       .up = standby_on_up,
+				       .down = standby_on_down,
+				       .owner = s,
+				       .answer_seconds = ANSWER_SECONDS,
+				       .output_bytes_max = SIZE_MAX};
+
+	s->child = NULL;
+	if (!forked->ok) {
+		standby_drop(p, forked->why);
+		return;
+	}
+	request_put_record(s->rq, RECORD_BARE("copied"));
+	s->peer = peer_new(server_base(p->server), &options);
+	if (!s->peer)
+		standby_drop(p, "out of memory");
+}
+
+static int standby_write_copy(void *ps, int fd, uint64_t *bytes, uint64_t *sum, struct error *err)
+{
+	struct call *c;
+
+	*bytes = *sum = 0;
+	if (call_adopt(&c, fd, "copy", PAUSE_SECONDS, err) != 0)
+		return -1;
+	int rc = ps_give_copy(ps, c, err);
+	call_close(c);
+	return rc;
+}
+
+static void standby_gone(struct request *rq, void *standby)
+{
+	struct ps_standby *s = standby;
+
+	(void)rq;
+	s->rq = NULL;
+	standby_drop(s->ps, NULL);
+}
+
+static int standby_new(struct ps *p, struct request *rq, struct error *err)
+{
+	struct ps_standby *s = calloc(1, sizeof *s);
+	const char *socket, *name;
+	uint64_t pid = 0;
+
+	if (!s)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	s->ps = p;
+	s->connection = request_connection(rq);
+	s->end = &s->first;
+	s->owed_end = &s->owed;
+	if (record_text(request_record(rq), "socket", &socket, err) != 0 ||
+	    record_text(request_record(rq), "name", &name, err) != 0 ||
+	    record_u64_opt(request_record(rq), "pid", 1, INT32_MAX, &pid, err) != 0) {
+		free(s);
+		return -1;
+	}
+	/* Through a relay it would be another process. */
+	if ((pid_t)pid == connection_pid(s->connection))
+		s->pid = (pid_t)pid;
+	snprintf(s->socket, sizeof s->socket, "%s", socket);
+	snprintf(s->name, sizeof s->name, "%s", name);
+	p->standby = s;
+	return 0;
+}
+
+void standby_on_follow(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	struct fork_job job = {.work = standby_write_copy,
+			       .owner = p,
+			       .name = "a copy for the standby",
+			       .keep = connection_fd(request_connection(rq))};
+	struct error err = {0};
+
+	if (!ps_in_force(p, rq))
+		return;
+	if (p->more.give) {
+		request_err(rq, "lead", "a part with the lead has no standby");
+	} else if (p->standby || p->heir || move_is_busy(p) || store_map(p->store)->version == 0) {
+		request_err(rq, "busy", "%s",
+			    p->standby ? "it has a standby" : "the part goes elsewhere now");
+	} else if (!request_is_alone(rq)) { /* the child writes to the connection */
+		request_err(rq, "busy", "ask when all before it is answered");
+	} else if (standby_new(p, rq, &err) != 0) {
+		request_bad(rq, &err);
+	} else if (ps_fork(p, &p->standby->child, &job, standby_on_copied, p->standby, &err) != 0) {
+		standby_free(p->standby);
+		p->standby = NULL;
+		request_err(rq, "no-memory", "%s", err.text);
+	} else {
+		p->standby->rq = rq;
+		request_defer(rq, standby_gone, p->standby);
+	}
+}
+
+/* ---- at the standby ---- */
+
+struct standing {
+	struct server *server;
+	struct call *part;
+	struct event *ended;
+	struct timer *again;
+	const char *path, *name;
+	double until;
+	int is_over; /* the part is ours, or there is an error */
+	struct error error;
+};
+
+/* The connection has ended: because the part has, or because it goes on without us. */
+static void standby_on_ended(evutil_socket_t fd, short what, void *standing)
+{
+	struct standing *s = standing;
+
+	(void)fd;
+	(void)what;
+	event_del(s->ended);
+	s->until = clock_mono() + GONE_SECONDS;
+	timer_set(s->again, 0);
+}
+
+static void standby_on_again(void *standing)
+{
+	struct standing *s = standing;
+
+	s->error = (struct error){0};
+	if (server_inherit(s->path, s->name, &s->error) != 0 && s->error.code == ERROR_TEMPFAIL &&
+	    clock_mono() < s->until) {
+		timer_set(s->again, AGAIN_SECONDS);
+		return;
+	}
+	s->is_over = 1;
+	server_stop(s->server);
+}
+
+static int standby_serve(struct ps *p, struct standing *s, const char *socket, struct error *err)
+{
+	char greeting[128];
+	struct server_options options = {.path = socket,
+					 .role = "ps-server",
+					 .greeting_fields = greeting,
+					 .verbs = ps_led_verbs,
+					 .verb_count = ps_led_verb_count,
+					 .owner = p};
+
+	snprintf(greeting, sizeof greeting, "id=%s standby=1 incarnation=%llu", p->options.id,
+		 (unsigned long long)p->options.incarnation);
+	if (server_new(&s->server, &options, err) != 0)
+		return -1;
+	p->server = s->server;
+	s->ended = event_new(server_base(s->server), call_fd(s->part), EV_READ | EV_PERSIST,
+			     standby_on_ended, s);
+	s->again = timer_new(server_base(s->server), standby_on_again, s);
+	if (!s->ended || !s->again || event_add(s->ended, NULL) != 0)
+		return error_set(err, ERROR_OS, socket, "out of memory");
+	if (ps_waits_start(p, err) != 0)
+		return -1;
+	return server_run(s->server, NULL, 0, err);
+}
+
+int ps_stand_by(struct ps *p, const char *path, struct error *err)
+{
+	char socket[SOCKET_BYTES], name[NAME_BYTES];
+	struct standing s = {.path = path, .name = name};
+	const char *drag = p->drag.path;
+	int rc = -1;
+
+	snprintf(socket, sizeof socket, "%.4000s.standby", path);
+	snprintf(name, sizeof name, "%ld-%.6f", (long)getpid(), clock_epoch());
+	p->drag.path = NULL; /* the part is slow already */
+	if (standby_take(p, path, socket, name, &s.part, err) == 0)
+		rc = standby_serve(p, &s, socket, err);
+	if (rc == 0 && ps_broken(p)) {
+		*err = *ps_broken(p);
+		rc = -1;
+	} else if (rc == 0 && s.error.code) {
+		*err = s.error;
+		rc = -1;
+	} else if (rc == 0)
+		rc = s.is_over ? 0 : 1;
+	if (s.ended)
+		event_free(s.ended);
+	timer_free(s.again);
+	ps_waits_stop(p);
+	if (s.server)
+		server_free(s.server);
+	p->server = NULL;
+	call_close(s.part);
+	p->drag.path = drag;
+	p->reached[p->applied % PS_REACHED] = clock_mono();
+	if (rc == 0)
+		log_say(LOG_LEVEL_INFO, "the part of a process that has died, at iteration %llu",
+			(unsigned long long)p->applied);
+	return rc;
+}

@@ -1,0 +1,181 @@
+#!/usr/bin/env bats
+# Servers that have a standby: when one dies, training goes on without a rollback.
+# rooms: ps wire
+load helper
+
+ROWS=4000
+csv() {
+	awk -v rows="$ROWS" 'BEGIN { print "label,x1,x2,c,d"
+		for (i = 0; i < rows; i++) print i % 2 "," i % 9 "," i % 5 ",c" i % 5 ",d" i % 50 }' >data.csv
+	audit_layout "$ROWS"
+	schema_file x1,x2 c,d
+	model_file audit 2 2 "$ROWS"
+}
+
+# queue EPOCHS
+queue() {
+	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n "$ROWS" -b 100 -m 4 --epochs "$1"
+	ready "$T/shardd.sock"
+}
+
+# process NAME I ARG...: of part I of 2; its pid in NAME.
+process() {
+	local name=$1 i=$2
+	shift 2
+	start "$name" ps-server -s "$T/ps$i.sock" --id "ps$i" --part "$i/2" --layout layout "$@"
+	printf -v "$name" %s "$PID"
+}
+
+# parts ARG...: both.
+parts() {
+	process PS1 1 "$@"
+	ready "$T/ps1.sock"
+	process PS0 0 --shards "$T/shardd.sock" --servers "$T/ps1.sock" "$@"
+	ready "$T/ps0.sock"
+}
+
+work() {
+	start "$1" worker --id "$1" --shards "$T/shardd.sock" --servers "$T/ps0.sock,$T/ps1.sock" --batch 20 \
+		--wait 120 --data data.csv --schema schema --model-file audit "${@:2}"
+	printf -v "PID_$1" %s "$PID"
+}
+
+iteration() { ask "$T/ps0.sock" stat | field iteration; }
+came_to_unit() { [ "$(iteration)" -ge "$1" ]; }
+goes_on() { wait_for "came_to_unit $(($(iteration) + 5))"; }
+is_standby() { ask "$T/ps1.sock" stat | grep -q " standby=$1 "; }
+pace() { echo "drag speed=$1" >drag; }
+
+# finished EPOCHS WORKER...: all samples are done; workers end; a checkpoint has each sample that often.
+finished() {
+	local epochs=$1 w pid
+	shift
+	rm -f drag
+	wait_for "ask $T/shardd.sock stat | grep -q samples-done=$((ROWS * epochs))"
+	ask "$T/ps0.sock" "cut path=$T/ck"
+	ask "$T/ps0.sock" finish
+	for w; do
+		pid=PID_$w
+		ended "${!pid}"
+		[ "$status" -eq 0 ] || { cat "$w.err"; return 1; }
+	done
+	exact "$T/ck" "$ROWS" "$epochs"
+}
+
+@test "a server dies, and its standby, and the one after it: each sample is counted once" {
+	csv
+	local mode
+	for mode in bsp ssp:2 asp; do
+		rm -rf journal ck ps*.sock*
+		queue 3
+		parts --sync "$mode"
+		pace 200
+		work w0 --drag drag
+		work w1 --drag drag
+		wait_for 'came_to_unit 5'
+		process NEXT 1 --sync "$mode" --standby
+		wait_for 'is_standby in-force'
+		goes_on
+		kill -9 "$PS1"
+		goes_on
+		PS1=$NEXT
+		[ "$(ask "$T/ps1.sock" stat | field iteration)" -ge 5 ]
+		not is_standby in-force
+		process NEXT 1 --sync "$mode" --standby
+		wait_for 'is_standby in-force'
+		kill -9 "$PS1"
+		goes_on
+		finished 3 w0 w1
+		kill_ours "${PIDS[@]}"
+		PIDS=()
+	done
+}
+
+@test "a standby that is stopped is given up, and another one takes its place" {
+	csv
+	queue 3
+	parts
+	pace 200
+	work w0 --drag drag
+	work w1 --drag drag
+	wait_for 'came_to_unit 5'
+	process FIRST 1 --standby
+	wait_for 'is_standby in-force'
+	kill -STOP "$FIRST"
+	goes_on
+	not is_standby in-force
+	ended "$FIRST"
+	[ "$status" -eq 137 ]
+	process NEXT 1 --standby
+	wait_for 'is_standby in-force'
+	kill -9 "$PS1"
+	goes_on
+	finished 3 w0 w1
+}
+
+@test "nothing is answered before the standby has answered it; a server that loses it answers then" {
+	audit_layout 100
+	parts
+	process FIRST 1 --standby
+	wait_for 'is_standby in-force'
+	kill -STOP "$FIRST"
+	local push='push worker=w0 generation=1 incarnation=1 sequence=1 iteration=0 count=1 dense=0 rows=1'
+	open a "$T/ps1.sock"
+	tell a "$push bytes=8\n\x01\0\0\0\0\0\x80\x3fstat\n"
+	wait_for 'ask "$T/ps1.sock" stat | grep -q " staged=1 "'
+	not grep -aq staged a.answers
+	kill -CONT "$FIRST"
+	answered a '^ok staged=1$'
+	answered a '^stat .* standby=in-force '
+	kill -STOP "$FIRST"
+	tell a 'throw incarnation=1 worker=w0 generation=1\n'
+	wait_for 'ask "$T/ps1.sock" stat | grep -q " staged=0 "'
+	[ "$(grep -ac ^ok a.answers)" -eq 2 ]
+	kill -9 "$FIRST"
+	wait_for '[ "$(grep -ac ^ok a.answers)" -eq 3 ]'
+}
+
+@test "who has no standby, and which standby has no part" {
+	csv
+	queue 1
+	parts
+	run ps-server -s "$T/x.sock" --id ps0 --layout layout --standby
+	[ "$status" -eq 64 ]
+	[[ $output == *"--standby: is for a part other than 0"* ]]
+	run ask "$T/ps0.sock" 'follow incarnation=1 socket=x name=y'
+	[[ $output == "err code=lead"* ]]
+	run ask "$T/ps1.sock" 'follow incarnation=2 socket=x name=y'
+	[[ $output == "err code=fenced"* ]]
+	run ps-server -s "$T/ps1.sock" --id ps1 --part 1/3 --layout layout --standby
+	[ "$status" -eq 78 ]
+	[[ $output == *"is part 1/2, not 1/3"* ]]
+	process FIRST 1 --standby
+	wait_for 'is_standby in-force'
+	run ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout --standby
+	[ "$status" -eq 75 ]
+	[[ $output == *"busy: it has a standby"* ]]
+	# an heir takes over from the live server, and has no standby; nor has the standby its part
+	process HEIR 1 --take-over
+	ended "$PS1"
+	[ "$status" -eq 0 ]
+	ended "$FIRST"
+	[ "$status" -eq 69 ]
+	ready "$T/ps1.sock"
+	process NEXT 1 --standby
+	wait_for 'is_standby in-force'
+	# parameters that move
+	run ask "$T/ps0.sock" "move parts=1"
+	[[ $output == "ok version=2 parts=1 "* ]]
+	ended "$NEXT"
+	[ "$status" -eq 69 ]
+	# one that ends in order leaves nothing
+	rm -rf journal ps*.sock*
+	parts
+	process NEXT 1 --standby
+	wait_for 'is_standby in-force'
+	kill "$PS1"
+	ended "$NEXT"
+	[ "$status" -eq 69 ]
+	[[ $(<NEXT.err) == *"has not left its name to this process"* ]]
+	not grep . "$T/ps1.sock.lock"
+}
