@@ -844,6 +844,9 @@ trainctl: --set: BRAIN finds how many workers and servers there are; with TRAINE
 $ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
 trainctl: --set: REBALANCE moves keys between servers; with TRAINER or SYNC=allreduce there are no servers: REBALANCE=off
 = 78
+$ trainctl run job.env -s SERVERS=standby:on -s SYNC=allreduce
+trainctl: --set: SERVERS=standby:on is for parameter servers; with TRAINER or SYNC=allreduce there are none: standby:off
+= 78
 $ trainctl run job.env -s CHECKPOINT=memory:64M
 trainctl: --set: CHECKPOINT memory: '64M' is neither off nor on nor a directory with a slash
 = 78

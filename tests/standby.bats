@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # Servers that have a standby: when one dies, training goes on without a rollback.
-# rooms: ps wire
+# rooms: ps wire run
 load helper
 
 ROWS=4000
@@ -178,4 +178,102 @@ finished() {
 	[ "$status" -eq 69 ]
 	[[ $(<NEXT.err) == *"has not left its name to this process"* ]]
 	not grep . "$T/ps1.sock.lock"
+}
+
+# in_force I: ps-I has a standby that knows everything.
+in_force() { ask "run/ps$1.sock" stat | grep -q ' standby=in-force '; }
+
+# taken SAMPLES I: as soon as so many are done, ps-I is killed; its standby takes over.
+taken() {
+	local before
+	wait_for "came_to $1"
+	wait_for "in_force $2"
+	before=$(pid_of "ps$2")
+	strike "ps$2"
+	wait_for "[ -n \"\$(pid_of ps$2)\" ] && [ \"\$(pid_of ps$2)\" != $before ]"
+}
+
+@test "SERVERS=standby:on: servers are killed, nothing is rolled back, each sample is counted once" {
+	local mode
+	for mode in bsp asp; do
+		rm -rf run drag
+		job MODEL=audit EPOCHS=5 SYNC=$mode SERVERS=3,standby:on CHECKPOINT=0.5
+		slow 1000
+		begin out
+		taken 500 1
+		taken 1500 2
+		taken 2500 1
+		rm drag/*
+		ended "$SUPERVISOR"
+		[ "$status" -eq 0 ] || { cat out.err; return 1; }
+		[ "$(logged '^takes-over ')" -eq 3 ]
+		[ "$(logged '^rollback ')" -eq 0 ]
+		exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
+	done
+}
+
+@test "standbys that die or stop come back; a stopped server, restarts, other servers, a new trainctl: no rollback" {
+	local standby before
+	job MODEL=audit EPOCHS=12 SERVERS=2,standby:on CHECKPOINT=0.5 KILL_RESTART=9,window:0 HUNG=exchange:2
+	slow 400
+	begin out
+	wait_for 'came_to 200'
+	wait_for 'in_force 1'
+	# the standby
+	standby=$(sed -n 's/^standby id=ps1 life=\([0-9]*\) .*/\1/p' run/state/job.log | tail -n 1)
+	kill -9 "$(record_pids "run/state/nodes/ps1.$standby" | cut -d' ' -f2)"
+	wait_for '[ "$(logged "^standby id=ps1 ")" -eq 2 ]'
+	wait_for 'in_force 1'
+	# the server, stopped
+	before=$(pid_of ps1)
+	kill -STOP "$before"
+	wait_for '[ "$(logged "^takes-over ")" -eq 1 ]'
+	wait_for 'in_force 1'
+	# restarted by intention: a hand-over, which ends the standby
+	run trainctl kill-restart ps1 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	[ "$(logged '^hand-over id=ps1 ')" -eq 1 ]
+	wait_for 'in_force 1'
+	# one server more, and one less
+	run trainctl scale --run-dir "$T/run" --servers 3
+	[ "$status" -eq 0 ]
+	wait_for 'in_force 2'
+	wait_for 'in_force 1'
+	strike ps2
+	wait_for '[ "$(logged "^takes-over ")" -eq 2 ]'
+	wait_for 'in_force 2'
+	run trainctl scale --run-dir "$T/run" --servers 2
+	[ "$status" -eq 0 ]
+	wait_for 'in_force 1'
+	# trainctl is gone meanwhile
+	before=$(pid_of ps1)
+	kill -9 "$SUPERVISOR"
+	kill -9 "$before"
+	wait_for 'ask run/ps1.sock stat | grep -q "^stat "'
+	begin out
+	wait_for 'in_force 1'
+	strike ps1
+	wait_for '[ "$(logged "^takes-over ")" -eq 3 ]'
+	rm drag/*
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || { cat out.err; return 1; }
+	[ "$(logged '^rollback ')" -eq 0 ]
+	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 12
+}
+
+@test "a server and its standby die together: all go back, and nothing is lost" {
+	local standby
+	job MODEL=audit EPOCHS=5 SERVERS=2,standby:on CHECKPOINT=0.5
+	slow 400
+	begin out
+	wait_for 'came_to 500'
+	wait_for 'in_force 1'
+	standby=$(sed -n 's/^standby id=ps1 life=\([0-9]*\) .*/\1/p' run/state/job.log | tail -n 1)
+	kill -9 "$(record_pids "run/state/nodes/ps1.$standby" | cut -d' ' -f2)" "$(pid_of ps1)"
+	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
+	wait_for 'in_force 1'
+	rm drag/*
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || { cat out.err; return 1; }
+	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
 }

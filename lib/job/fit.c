@@ -57,6 +57,11 @@ static int delay_at_barrier(const struct job *job)
 	return job_fit_is(job->schedule, "adadelay") && job_has_barrier(job);
 }
 
+static int standby_without_servers(const struct job *job)
+{
+	return job_fit_is(job->standby, "on") && job_kind(job)->holds != HOLD_SERVERS;
+}
+
 static int documents_without_barrier(const struct job *job)
 {
 	return job_has_documents(job) && !job_has_barrier(job);
@@ -73,6 +78,11 @@ static int documents_of_another(const struct job *job)
 }
 
 /* ---- told ---- */
+
+static int standby_of_one(const struct job *job)
+{
+	return job_fit_is(job->standby, "on") && job->servers == 1 && !job_has_brain(job);
+}
 
 static int dd_without_profile(const struct job *job)
 {
@@ -145,6 +155,9 @@ static const struct row {
 	{"OPTIMIZER schedule", delay_at_barrier, JOB_FIT_REFUSED,
 	 "OPTIMIZER=schedule:adadelay is for SYNC=asp and ssp: with bsp and allreduce no push has a delay, "
 	 "so schedule:sqrt is the same (adagrad: constant)"},
+	{"SERVERS standby", standby_without_servers, JOB_FIT_REFUSED,
+	 "SERVERS=standby:on is for parameter servers; with TRAINER or SYNC=allreduce there are "
+	 "none: standby:off"},
 	{"SYNC", documents_without_barrier, JOB_FIT_REFUSED,
 	 "MODEL=lda takes a document's last topics back before it draws new ones, so what the last "
 	 "pass has committed must be in what a worker pulls: SYNC=bsp or SYNC=allreduce"},
@@ -154,6 +167,9 @@ static const struct row {
 	{"INIT", documents_of_another, JOB_FIT_REFUSED,
 	 "INIT: the parameters of MODEL=lda have the topics of each document of DATA, and nobody "
 	 "knows whether those of another checkpoint are of these documents"},
+	{"SERVERS standby", standby_of_one, JOB_FIT_TOLD,
+	 "the first server leads the job and has no standby: with SERVERS=1, standby:on changes "
+	 "nothing"},
 	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
 	 "with SOLUTION=profile:off no worker measures its device, so SOLUTION=antdt-dd can't "
 	 "decide unless the monitor gets device records from elsewhere"},

@@ -100,6 +100,7 @@ struct job {
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
+	char *standby; /* off | on: a server has another process that takes over when it dies */
 	char *checkpoint_memory; /* a directory; "": none */
 	uint64_t checkpoint_level, checkpoint_full_every;
 	/* a trainer of the user's own, in a worker's place */

@@ -122,6 +122,8 @@ const struct key_row key_rows[] = {
 	 NULL, FREE, "cores that a server may use, 1.5 for example"},
 	{"SERVERS memory", NULL, "SERVER_MEMORY", KEY_BYTES, AT(server_memory), "all", 0, 1e18,
 	 "all", NULL, FREE, "memory that a server may use, 2G for example"},
+	{"SERVERS standby", NULL, NULL, KEY_CHOICE, AT(standby), "off", 0, 0, "off|on", NULL, FREE,
+	 "each server but the first has a second process, which takes over when it dies"},
 	{"LAUNCH_WORKER", NULL, NULL, KEY_TEMPLATE, AT(launch_worker), "", 0, 0, NULL, NULL, FREE,
 	 "words in front of a worker's command"},
 	{"LAUNCH_SERVER", NULL, NULL, KEY_TEMPLATE, AT(launch_server), "", 0, 0, NULL, NULL, FREE,

@@ -278,6 +278,7 @@ static void step_running(struct supervisor *s)
 	}
 	sup_spares_step(s);
 	sup_fence_step(s);
+	sup_standbys_step(s);
 	if (any_starting(s))
 		sup_ask_members(s);
 	sup_turns_step(s);

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #define SAVE_SECONDS 30.0
+#define STANDBY_PAUSE_SECONDS 1.0 /* after a standby that ended early; doubles */
+#define STANDBY_DOUBLES 5         /* so many times */
+#define STANDBY_WELL_SECONDS 10.0 /* one that lived so long did not end early */
 
 static double last_restart_of_any(const struct supervisor *s)
 {
@@ -26,7 +29,7 @@ static const char *restart_refusal(const struct sup_node *n, int force)
 		return "role";
 	if (s->phases.now != PHASE_RUNNING || n->stage != STAGE_READY)
 		return "not-up";
-	if (n->restart.wanted || n->restart.next.runs || n->restart.from > 0)
+	if (n->restart.wanted || sup_restart_hands_over(n) || n->restart.from > 0)
 		return "under-way";
 	if (n->role == &role_replica && !sup_others_serve(n))
 		return "only";
@@ -138,6 +141,14 @@ static void log_hand_over(struct sup_node *n, const char *type, const struct nod
 	sup_log(n->sup, o);
 }
 
+static void kill_next(struct sup_node *n)
+{
+	if (n->restart.next.runs)
+		sup_arm(n->restart.timer, sup_process_signal(&n->restart.next, SIGKILL) < 0
+						  ? SUP_SOON_SECONDS
+						  : deadline_seconds(DEADLINE_GONE));
+}
+
 static void restart_begin(struct sup_node *n)
 {
 	struct error err;
@@ -151,6 +162,96 @@ static void restart_begin(struct sup_node *n)
 		return;
 	}
 	sup_restart_goes_on(n);
+}
+
+/* ---- standbys ---- */
+
+int sup_restart_hands_over(const struct sup_node *n)
+{
+	return n->restart.next.runs && !n->restart.stands;
+}
+
+static void log_standby(struct sup_node *n, const char *type, const struct node_end *end)
+{
+	struct record_out *o = RECORD(type, F("id", n->id), F("life", n->restart.next.life));
+	if (end)
+		sup_add_end(o, end);
+	sup_log(n->sup, o);
+}
+
+/* While parameters move, a part has no standby. */
+static int wants_standby(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	return strcmp(s->job->standby, "on") == 0 && n != sup_lead(s) && sup_scale_has_part(n) &&
+	       !n->leaving && n->stage == STAGE_READY && !n->now.doomed && !n->restart.wanted &&
+	       !n->restart.next.runs && !sup_turn_is(s, TURN_MOVE) &&
+	       !sup_turn_is(s, TURN_REBALANCE);
+}
+
+static void standby_later(struct sup_node *n)
+{
+	double pause = ldexp(STANDBY_PAUSE_SECONDS, n->restart.stood);
+	if (n->restart.stood < STANDBY_DOUBLES)
+		n->restart.stood++;
+	n->restart.stand_from = clock_mono() + pause;
+	sup_kick_after(n->sup, pause);
+}
+
+static void standby_begin(struct sup_node *n)
+{
+	struct error err;
+	n->restart.stands = 1;
+	if (sup_process_launch(&n->restart.next, 1, &err) == 0) {
+		n->uncounted++; /* it is no restart, unless it takes over */
+		log_standby(n, "standby", NULL);
+		return;
+	}
+	n->restart.stands = 0;
+	sup_note(n->sup, "retry", "a standby of %s can't be started yet: %s", n->id, err.text);
+	standby_later(n);
+}
+
+void sup_standbys_step(struct supervisor *s)
+{
+	EACH_OF (n, s, &role_server) {
+		double left = n->restart.stand_from - clock_mono();
+		if (!wants_standby(n))
+			continue;
+		if (left > 0)
+			sup_kick_after(s, left);
+		else
+			standby_begin(n);
+	}
+}
+
+static void standby_ended(struct sup_node *n, const struct node_end *end)
+{
+	log_standby(n, "standby-ended", end);
+	if (clock_mono() - n->restart.next.since >= STANDBY_WELL_SECONDS)
+		n->restart.stood = 0;
+	if (n->restart.next.doomed)
+		n->restart.stand_from = 0;
+	else
+		standby_later(n);
+	n->restart.stands = 0;
+	sup_kick(n->sup);
+}
+
+/* 1: the standby takes over, or ends. Only a signal leaves it the part; a server that ends by
+ * itself has a reason that its standby would have, too. */
+static int standby_takes_over(struct sup_node *n, const struct node_end *end)
+{
+	char text[128];
+	if (!n->restart.stands || (end->seen && !end->signal))
+		return 0;
+	end_text(end, text, sizeof text);
+	sup_note(n->sup, "takes-over", "%s: %s; its standby takes over", n->id, text);
+	n->uncounted--;
+	n->restart.stands = 0;
+	n->restart.stood = 0;
+	n->restart.stand_from = 0;
+	return 1;
 }
 
 /* A trainer that is to be restarted is killed when the checkpoint is made, or can't be made: this
@@ -180,6 +281,10 @@ void sup_restart_step(struct supervisor *s)
 			continue;
 		if (!sup_turn_may_begin(s, TURN_HAND_OVER))
 			return;
+		if (n->restart.stands) { /* this waits for its end */
+			kill_next(n);
+			continue;
+		}
 		if (n->stage == STAGE_READY)
 			restart_begin(n);
 		else {
@@ -209,6 +314,12 @@ void sup_restart_release(struct sup_node *n)
 
 void sup_restart_goes_on(struct sup_node *n)
 {
+	/* Of one that is found, nobody knows which it is; a hand-over ends by itself. */
+	n->restart.stands = strcmp(n->sup->job->standby, "on") == 0 && !n->restart.from;
+	if (n->restart.stands) {
+		n->uncounted++;
+		return;
+	}
 	log_hand_over(n, "hand-over", NULL);
 	sup_watch_next(n);
 }
@@ -216,15 +327,16 @@ void sup_restart_goes_on(struct sup_node *n)
 void sup_restart_kill_next(struct sup_node *n)
 {
 	n->restart.wanted = 0;
-	if (n->restart.next.runs)
-		sup_arm(n->restart.timer, sup_process_signal(&n->restart.next, SIGKILL) < 0
-						  ? SUP_SOON_SECONDS
-						  : deadline_seconds(DEADLINE_GONE));
+	kill_next(n);
 }
 
 static void next_ended(struct sup_node *n, const struct node_end *end)
 {
 	event_del(n->restart.timer);
+	if (n->restart.stands) {
+		standby_ended(n, end);
+		return;
+	}
 	log_hand_over(n, "handover-failed", end);
 	if (n->stage == STAGE_STARTING || n->stage == STAGE_READY) {
 		char text[128];
@@ -247,7 +359,8 @@ void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
 {
 	int wanted = n->stage == STAGE_STARTING || n->stage == STAGE_READY;
 	int well = !end->seen || sup_node_class(n, end) == END_CLEAN;
-	if (!wanted || !well || n->restart.next.doomed) {
+	if (!wanted || n->restart.next.doomed ||
+	    !(n->restart.stands ? standby_takes_over(n, end) : well)) {
 		sup_restart_kill_next(n);
 		sup_node_ended(n, end);
 		return;

@@ -14,6 +14,10 @@
  * - neither for too long: the next one is killed first, so that the old one goes on if it can.
  * If nobody saw the end of the old one, it may have handed over: the next one knows, and ends with
  * 69 if not.
+ *
+ * With SERVERS=standby:on a server that is up always has a next process: a standby (ps-server(8)).
+ * It takes over when a signal kills the old one, unless it ends first, with 69 if it can't.  Before
+ * a hand-over it is killed.
  */
 #ifndef PACELINE_RUN_RESTART_H
 #define PACELINE_RUN_RESTART_H
@@ -32,6 +36,9 @@ struct sup_restart {
 	double save_until;       /* clock_mono(): it waits for a checkpoint until then; 0: no */
 	uint64_t saves_before;   /* checkpoints made and failed before that one */
 	struct sup_process next; /* the process that takes over */
+	int stands;              /* `next` is a standby */
+	double stand_from;       /* clock_mono(): the next standby is not started before */
+	int stood;               /* standbys in a row that ended early, up to a limit */
 	struct event *timer;     /* for the end of `next`, which was killed */
 	struct sup_waiters waiters;
 	/* how often, and the time in all from launch (or kill) until the node was ready */
@@ -49,6 +56,9 @@ const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *rea
 /* Puts such a word into a sentence, for people. */
 const char *sup_restart_why(const char *word);
 void sup_restart_step(struct supervisor *s); /* starts hand-overs that are wanted */
+void sup_standbys_step(struct supervisor *s); /* starts standbys that are missing */
+/* Whether its next process takes over now. */
+int sup_restart_hands_over(const struct sup_node *n);
 /* Mean seconds; NAN: not known yet. */
 double sup_restart_seconds(const struct supervisor *s, const struct role *role);
 /* As an earlier supervisor kept it. */

@@ -217,7 +217,7 @@ static void server_words(struct argv *w, const struct sup_node *n, uint64_t life
 	add_parameters(w, s);
 	/* One that takes over gets all from the process before it; the cut may be pruned by now. */
 	if (take_over)
-		argv_add(w, "--take-over");
+		argv_add(w, n->restart.stands ? "--standby" : "--take-over");
 	else if (cut_to_restore(s) && !n->joining)
 		argv_add(w, "--restore", cut_to_restore(s));
 	add_socket(w, s, "--monitor", "bpt-monitor");

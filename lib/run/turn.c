@@ -23,7 +23,7 @@ static int moves(const struct supervisor *s)
 static int hands_over(const struct supervisor *s)
 {
 	EACH_NODE (n, s)
-		if (n->restart.next.runs)
+		if (sup_restart_hands_over(n))
 			return 1;
 	return 0;
 }

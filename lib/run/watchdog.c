@@ -371,7 +371,7 @@ static enum pulse_section watchdog_section_of(const struct sup_node *n)
 		return PULSE_START;
 	if (is_worker(n))
 		return n->watch.seen.member || is_trainer(n) ? PULSE_BATCH : PULSE_EXCHANGE;
-	if (n->restart.next.runs)
+	if (sup_restart_hands_over(n))
 		return PULSE_HANDOVER;
 	if (n->stage == STAGE_STARTING)
 		return PULSE_START;
@@ -544,7 +544,7 @@ static void judge_next(struct sup_node *n, double seconds)
 
 static void judge_daemon(struct sup_node *n, double seconds)
 {
-	if (n->restart.next.runs)
+	if (sup_restart_hands_over(n))
 		judge_next(n, seconds);
 	else if (!sup_node_runs(n) || !sup_host_is_reached(n))
 		pulse_rest(&n->watch.pulse);
@@ -556,7 +556,7 @@ static void judge_daemon(struct sup_node *n, double seconds)
 
 static int watchdog_is_there(const struct sup_node *n)
 {
-	return n->stage == STAGE_READY && !n->now.doomed && !n->restart.next.runs &&
+	return n->stage == STAGE_READY && !n->now.doomed && !sup_restart_hands_over(n) &&
 	       sup_link_up(&n->watch_link) && n->watch.pulse.silent < PRESENT_SECONDS;
 }
 
