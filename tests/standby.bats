@@ -219,6 +219,7 @@ taken() {
 	begin out
 	wait_for 'came_to 200'
 	wait_for 'in_force 1'
+	wait_for 'in_status "^node .* id=ps1 .* standby=in-force( |$)"'
 	# the standby
 	standby=$(sed -n 's/^standby id=ps1 life=\([0-9]*\) .*/\1/p' run/state/job.log | tail -n 1)
 	kill -9 "$(record_pids "run/state/nodes/ps1.$standby" | cut -d' ' -f2)"

@@ -228,6 +228,7 @@ void sup_standbys_step(struct supervisor *s)
 static void standby_ended(struct sup_node *n, const struct node_end *end)
 {
 	log_standby(n, "standby-ended", end);
+	n->watch.seen.standby[0] = '\0';
 	if (clock_mono() - n->restart.next.since >= STANDBY_WELL_SECONDS)
 		n->restart.stood = 0;
 	if (n->restart.next.doomed)
@@ -315,7 +316,7 @@ void sup_restart_release(struct sup_node *n)
 void sup_restart_goes_on(struct sup_node *n)
 {
 	/* Of one that is found, nobody knows which it is; a hand-over ends by itself. */
-	n->restart.stands = strcmp(n->sup->job->standby, "on") == 0 && !n->restart.from;
+	n->restart.stands = strcmp(n->sup->job->standby, "on") == 0 && n->restart.from <= 0;
 	if (n->restart.stands) {
 		n->uncounted++;
 		return;

@@ -728,6 +728,7 @@ const struct role role_server = {.name = "server",
 				 .where = WHERE_SERVER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
+				 .question = "stat",
 				 .told_as = "server",
 				 .goes_back = 1};
 const struct role role_worker = {.name = "worker",

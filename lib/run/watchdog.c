@@ -188,6 +188,12 @@ static void watchdog_take_state(struct sup_node *n, const struct record *r)
 	n->watch.seen.serves = serves;
 }
 
+static void watchdog_take_standby(struct sup_node *n, const struct record *r)
+{
+	const char *standby = record_get(r, "standby");
+	snprintf(n->watch.seen.standby, sizeof n->watch.seen.standby, "%s", standby ? standby : "");
+}
+
 static void watchdog_on_record(const struct record *r, void *owner)
 {
 	struct sup_node *n = owner;
@@ -197,6 +203,8 @@ static void watchdog_on_record(const struct record *r, void *owner)
 		take_asks(n->sup, r);
 	else if (n->role == &role_replica && record_is(r, "stat"))
 		watchdog_take_state(n, r);
+	else if (n->role == &role_server && record_is(r, "stat"))
+		watchdog_take_standby(n, r);
 }
 
 static void watchdog_on_answer(const struct record *r, void *owner)
