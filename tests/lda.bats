@@ -133,6 +133,18 @@ counted() {
 	counted "$checkpoint" 60
 }
 
+@test "TEST without a document that can be scored is refused at the start" {
+	topics
+	printf 'a,b\n1,2\n' >other.csv # documents without a word
+	printf '0\n5 1:1\n' >short.bag
+	for test in other.csv short.bag 'other.csv short.bag'; do
+		run -65 run_job --set "TEST=$test"
+		[[ $output == *"${test%% *}: has no document of two words or more"* ]]
+		[[ $output != *"row iteration="* ]]
+	done
+	run_job --set 'TEST=other.csv test.bag' >first.out
+}
+
 @test "EVAL patience goes by the log loss" {
 	topics EPOCHS=1000000 EVAL=0.1,patience:2
 	run_job >first.out

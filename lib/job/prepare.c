@@ -353,9 +353,23 @@ static int check_labels(const struct job *job, const struct schema *schema, stru
 			 (unsigned long long)(count[0] + count[1]), count[1] > 0);
 }
 
-/* Report an error now that would stop the scoring hours later. */
+/* Of documents those of two words or more are scored: one tells the topics, another is told. */
+static int has_scored(const struct rows *rows)
+{
+	for (size_t i = 0; i < rows->count; i++) {
+		double words = 0;
+		for (size_t k = rows->offset[i]; k < rows->offset[i + 1]; k++)
+			words += (double)rows->value[k];
+		if (words >= 2)
+			return 1;
+	}
+	return 0;
+}
+
+/* Report an error now that would stop the scoring hours later. *scored: a row that has a score was
+ * found. */
 static int check_test_file(const struct job *job, const struct schema *schema, const char *path,
-			   struct error *err)
+			   int *scored, struct error *err)
 {
 	const struct row_stream_options options = {.name = path,
 						   .bad_rows_max = job->bad_rows_max};
@@ -373,6 +387,11 @@ static int check_test_file(const struct job *job, const struct schema *schema, c
 		result = row_stream_read(in, LOOK_ROWS, &rows, err);
 		if (result == 0 && rows.count == 0)
 			result = error_set(err, ERROR_DATA, path, "holds no row");
+		*scored |= !job_has_documents(job);
+		while (result == 0 && rows.count > 0 && !*scored) {
+			*scored = has_scored(&rows);
+			result = row_stream_read(in, LOOK_ROWS, &rows, err);
+		}
 		row_stream_close(in);
 	}
 	rows_free(&rows);
@@ -382,9 +401,12 @@ static int check_test_file(const struct job *job, const struct schema *schema, c
 
 static int check_test(const struct job *job, const struct schema *schema, struct error *err)
 {
-	int result = 0;
+	int result = 0, scored = 0;
 	for (size_t i = 0; result == 0 && i < job->test.count; i++)
-		result = check_test_file(job, schema, job->test.item[i], err);
+		result = check_test_file(job, schema, job->test.item[i], &scored, err);
+	if (result == 0 && job->test.count > 0 && !scored)
+		result = error_set(err, ERROR_DATA, job->test.item[0],
+				   "has no document of two words or more, so nothing can be scored");
 	if (result == 0)
 		return 0;
 	if (err)
