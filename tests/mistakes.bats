@@ -584,6 +584,9 @@ trainctl: DIR/d.bag:1:3: '4294967296:1' is not word:count, with a word below 2^3
 $ printf '0\nempty\n' >d.bag; trainctl run lda.env
 trainctl: DIR/d.bag: no document has a word
 = 65
+$ printf '2 3:1 4:1\n' >d.bag; printf '0\n1 3:1\n' >t.bag; trainctl run lda.env --set TEST=t.bag
+trainctl: TEST: DIR/t.bag: has no document of two words or more, so nothing can be scored
+= 65
 $ printf '3:16777216\n3:1\n' >d.bag; trainctl run lda.env
 trainctl: DIR/d.bag:2: word 3 occurs more than 2^24 times in all documents: leave such words out, they are in every topic
 = 65
@@ -603,7 +606,7 @@ $ trainctl run lda.env -s FORMAT=libsvm
 trainctl: lda.env: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=libsvm and MODEL=lda
 = 78
 $ trainctl run lda.env -s MODEL=lr
-trainctl: lda.env: no FORMAT, and the name of ...d.bag does not tell it: FORMAT is one of bag|criteo|csv|libsvm|tsv
+trainctl: lda.env: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=bag and MODEL=lr
 = 78
 $ trainctl run lda.env -s MODEL=hash-bits:20
 trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|audit
@@ -647,11 +650,18 @@ $ printf 'PAR1...' >d.parquet; trainctl init d.parquet
 trainctl: d.parquet: is a Parquet file: write it as csv first (...)
 = 65
 $ printf 'a,b\n\000,1\n' >e.csv; trainctl init e.csv
-trainctl: e.csv: is no text: byte 4 is 0. Paceline reads csv, tsv, criteo and libsvm, plain or compressed
+trainctl: e.csv: is no text: byte 4 is 0. Paceline reads csv, tsv, criteo, libsvm and bag, plain or compressed
 = 65
 $ trainctl init "$(command -v sh)"
-trainctl: ...: is no text: byte ... is 0. Paceline reads csv, tsv, criteo and libsvm, plain or compressed
+trainctl: ...: is no text: byte ... is 0. Paceline reads csv, tsv, criteo, libsvm and bag, plain or compressed
 = 65
+$ printf 'some words\nin lines\n' >e.txt; trainctl init e.txt
+trainctl: e.txt: has one column only: no comma, tab, semicolon or | separates values (where blanks do: tr -s ' ' , < FILE > FILE.csv; for text see TOPICS in paceline-job(5))
+= 65
+$ printf '0\n2 3:1 4:1\n' >d.bag; trainctl init d.bag --label y
+trainctl: --label: documents (a bag file) have no label
+trainctl: --help shows the usage
+= 64
 $ trainctl init nothing.csv
 trainctl: nothing.csv: can't be read: No such file or directory
 = 66
