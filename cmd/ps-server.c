@@ -27,7 +27,7 @@ struct settings {
 	struct option_list include;
 	int take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
-	int seen_part_of, seen_sync, seen_delay_max, serve;
+	int seen_part_of, seen_sync, seen_delay_max, announce, serve;
 	uint64_t level;
 	int join, standby;
 	int keeper; /* the socket of who holds what is in memory; -1: nobody */
@@ -203,6 +203,8 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, "--schedule",
 				 "adadelay is for --sync ssp or asp: under bsp no push has a delay, and "
 				 "sqrt is the same (adagrad: constant)");
+	if (s->announce && !s->seen_delay_max)
+		return error_set(err, ERROR_USAGE, "--announce", "is for --delay-max");
 	if (s->backup && s->lead_only && !s->led_text)
 		return error_set(err, ERROR_USAGE, "--backup",
 				 "is not for --lead-only without --replicas: what workers have "
@@ -315,9 +317,9 @@ static void ps_server_greet(const struct settings *s, const struct node *n, char
 			 store_dense_count(n->store), store_width(n->store), boot,
 			 (unsigned long long)map->version);
 	}
-	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s", s->id, part,
+	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s%s", s->id, part,
 		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,
-		 (unsigned long long)n->iteration, holds);
+		 (unsigned long long)n->iteration, holds, s->announce ? " announce=1" : "");
 }
 
 /* Its part is another one. */
@@ -367,7 +369,8 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					     .settle_first = (uint64_t)(clock_epoch() * 1e6),
 					     .expect = s->expect,
 					     .bounds_delay = s->seen_delay_max,
-					     .delay_max = s->delay_max},
+					     .delay_max = s->delay_max,
+					     .announces = s->announce},
 				    .socket = s->socket,
 				    .servers = s->servers,
 				    .server_count = s->server_count,
@@ -635,6 +638,8 @@ int main(int argc, char **argv)
 		 .help = "part 0, ssp and asp: drop a push if more units than this were committed since "
 			 "its pull",
 		 .max = 1e9, .seen = &s.seen_delay_max},
+		{.name = "announce", .kind = OPTION_FLAG, .target = &s.announce,
+		 .help = "with --delay-max: drop such a push before it is sent"},
 		{.name = "expect", .kind = OPTION_COUNT, .target = &s.expect, .arg = "WORKERS",
 		 .help = "begin when so many workers have joined, or 10 s after the first",
 		 .max = GATE_WORKERS_MAX},

@@ -74,3 +74,27 @@ load helper
 	run -64 ps-server -s x.sock --id ps1 --layout x --part 1/2 --sync asp --delay-max 3
 	[[ $output == *"--delay-max: is for part 0"* ]]
 }
+
+# lead: what the lead of the job on hosts says of itself.
+lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
+
+@test "hosts: what is too stale is dropped before it is sent; a worker and a server killed; exact" {
+	. "$BATS_TEST_DIRNAME/cluster/far.bash"
+	teardown_more() { hosts_down; }
+	far_file 600 EPOCHS=3 SYNC=asp,delay:2 SERVERS=2 CHECKPOINT=0.5
+	echo 'drag speed=60' >drag/w1 # the others push several times while it trains one batch
+	go first
+	wait_for 'came_to 300'
+	wait_for 'lead | grep -q " spared-bytes=[1-9]"'
+	on h2 pkill -9 -f 'worker .*--id w2 '
+	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready ")" -eq 2 ]'
+	on h1 pkill -STOP -f 'worker .*--id w1 '
+	wait_for 'came_to 1000'
+	on h1 pkill -CONT -f 'worker .*--id w1 '
+	on h1 pkill -9 -f 'ps-server --id ps1 '
+	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
+	to_end
+	rows=$(grep '^row .* delay-most=' "$STATE/job.log")
+	[ -n "$rows" ]
+	not grep -vE ' delay-most=[0-2] ' <<<"$rows"
+}

@@ -55,6 +55,7 @@ dense() {
 		"-s x --id ps0 --layout d4 --part 0/2" "-s x --id ps0 --layout d4 --sync ssp" \
 		"-s x --id ps0 --layout d4 --part 1/2 --shards y" "-s x --id p --layout d4 --lr 0" \
 		"-s x --id ps0 --layout d4 --sync asp --backup 1" "-s x --id ps0 --layout d4 more" \
+		"-s x --id ps0 --layout d4 --sync asp --announce" \
 		"-s x --id ps0 --layout d4 --join" "-s x --id p --part 1/2 --join --restore y" \
 		"-s x --id p --part 1/2 --layout d4 --join --take-over" \
 		"-s x --id p --part 1/2 --layout d4 --standby --take-over" \
@@ -822,6 +823,73 @@ boot_of() { ask "$1" stat | field boot; }
 	run ask shardd.sock stat
 	[[ $output == *"doing=0"*"samples-done=4"* ]]
 	[ "$(dense ps0.sock 2)" = "-1 -2 -3 -4" ]
+}
+
+# announce NAME WORKER SEQUENCE RANGES PULLED [SIZES]
+announce() {
+	tell "$1" "announce worker=$2 generation=1 $ME sequence=$3 iteration=0 count=2 ranges=$4 pulled=$5 sizes=${6-16}\n"
+}
+
+@test "a push that would be too stale is dropped when it is announced; who goes with a grant keeps nobody waiting" {
+	local w rest="iteration=0 count=2 dense=1 rows=0"
+	shards 12
+	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock --sync asp --delay-max 1 --announce
+	for w in w0 w1 w2; do
+		ask shardd.sock "hello worker=$w" "get worker=$w generation=1" >/dev/null
+		join $w ps0.sock $w
+		answered $w members=
+	done
+	announce w0 w0 1 0:0:2 0
+	answered w0 '^ok granted=1$'
+	announce w0 w0 1 0:0:2 0
+	answered w0 '^ok granted=1 repeated=1$'
+	announce w1 w1 1 1:2:2 0
+	answered w1 '^ok granted=1$'
+	announce w2 w2 1 2:4:2 0 # the third from version 0
+	answered w2 '^ok iteration=0 dropped=1$'
+	run ask ps0.sock members stat
+	[[ ${lines[0]} == *" worker=w0 "*" owes=push "*" grant=given" ]]
+	[[ ${lines[2]} == *" worker=w2 "*" pushes=1 "*" stale=1" ]]
+	[[ $output == *" delay-max=1 spared-bytes=16"* ]]
+	run ask shardd.sock stat 'get worker=w2 generation=1'
+	[[ $output == *" doing=2 "* ]]
+	[[ $output == *"shard id=3 "*" begin=6 "* ]]
+	# It must not overtake the other two: the second of them would be too stale.
+	tell w2 "push worker=w2 generation=1 $ME sequence=2 $rest ranges=3:6:2 pulled=1 loss=1 bytes=16\n$G1234"
+	wait_for 'ask ps0.sock stat | grep -q " staged=1 "'
+	[[ $(ask ps0.sock stat) == *" iteration=0 "* ]]
+	hang_up w0
+	answered w2 '^ok iteration=1 applied=1$'
+	tell w1 "push worker=w1 generation=1 $ME sequence=1 $rest ranges=1:2:2 pulled=0 loss=1 bytes=16\n$G1234"
+	answered w1 '^ok iteration=2 applied=1$'
+	run ask ps0.sock stat
+	[[ $output == *" staged=0 "*" delay-most=1 stale=1 "* ]]
+	[ "$(dense ps0.sock 2)" = "-1 -2 -3 -4" ]
+}
+
+@test "announcements that are late, unknown or bad" {
+	local sizes
+	server ps0 --layout d4 --sync asp --delay-max 1 --announce
+	join a ps0.sock w0
+	answered a members=
+	announce a w9 1 0:0:2 0
+	answered a '^err code=fenced.*not a member'
+	for sizes in , 1,, x 1,-1 99999999999999999999999999 5000000000000; do
+		announce a w0 1 0:0:2 0 $sizes
+	done
+	wait_for '[ "$(grep -c "^err code=bad-request.*sizes" a.answers)" = 6 ]'
+	tell a "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 pulled=0 loss=1 bytes=16\n$G1234"
+	answered a '^ok iteration=1 applied=1$'
+	announce a w0 1 '' 0 # it is in the model
+	answered a '^ok iteration=1 applied=1 repeated=1$'
+	announce a w0 2 '' 0 '' # of no bytes
+	announce a w0 3 '' 0 # another one: the first is forgotten
+	wait_for '[ "$(grep -c "^ok granted=1$" a.answers)" = 2 ]'
+	server plain --layout d4 --sync asp --delay-max 1
+	join b plain.sock w0
+	answered b members=
+	announce b w0 1 '' 0
+	answered b '^err code=bad-request.*nothing is announced here'
 }
 
 @test "actions reach every worker with one close, and those who join later" {

@@ -88,6 +88,7 @@ struct gate_options {
 	 * dropped, and its rows go back. */
 	int bounds_delay;
 	uint64_t delay_max;
+	int announces; /* SSP, ASP: gate_announce() */
 };
 
 struct gate;
@@ -126,6 +127,7 @@ struct gate_push {
 	const struct gate_range *range;
 	size_t ranges;
 	double speed, time, mem; /* as in struct balance_member */
+	uint64_t bytes;          /* of the gradient, to all parts; for gate_announce() */
 };
 
 void gate_join(struct gate *g, const struct gate_who *who);
@@ -162,6 +164,13 @@ void gate_end(struct gate *g, const struct gate_who *who);
 /* The parts have staged its gradient before this: if one has not, the push is refused when they are
  * asked to hold it. */
 void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push);
+/* It could be pushed. Answered by `granted=1`, or, when it would be too
+ * stale, as a push that was dropped. */
+void gate_announce(struct gate *g, const struct gate_who *who, const struct gate_push *push);
+/* The time, in ns since anything, before gate_announce() and gate_push(), and when it is what this
+ * returned: then nobody waits any longer for a push that was granted and has not come. INT64_MAX:
+ * there is none. */
+int64_t gate_clock(struct gate *g, int64_t ns);
 /* Whether this push of who is to be staged: it is a member, and the push was not applied or dropped
  * before. If it were staged again after that, it would stay for ever, and a pull behind it would
  * wait for ever. */
@@ -348,6 +357,7 @@ size_t gate_active(const struct gate *g);
 /* The round of the last sum that was ordered. */
 uint64_t gate_round(const struct gate *g);
 const struct delays *gate_delays(const struct gate *g); /* of all members, since the lead began */
+uint64_t gate_spared(const struct gate *g); /* bytes that were announced, dropped, and never sent */
 /* shardd has been asked and has not answered. */
 int gate_is_settling(const struct gate *g);
 int gate_in_force(const struct gate *g, size_t replica);
@@ -368,6 +378,7 @@ struct gate_member {
 	 * only with what was said before: after a hand-over they count from 0. */
 	uint64_t pushes, samples;
 	uint64_t size; /* samples of the batch that it owes, as far as is known here */
+	const char *grant; /* of what it has announced: waits, given, over; "": nothing */
 	const char *replica; /* it pushes to this one; "": there are none */
 	const struct delays *delays; /* of this generation's pushes that were applied or too stale */
 };

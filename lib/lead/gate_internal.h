@@ -1,8 +1,8 @@
 /* The gate's state, shared by its files: gate_members.c, gate_pushes.c (arrival of pushes),
- * gate_units.c (closing, settling, cuts), gate_sums.c (the same with replicas), gate_replicas.c
- * (which replicas are in force), gate_begins.c (members that have the parameters), gate_actions.c,
- * gate_sizes.c (batch sizes at every barrier), gate_effects.c (the queue) and gate_text.c (handing
- * over). */
+ * gate_grants.c (which may be sent), gate_units.c (closing, settling, cuts), gate_sums.c (the same
+ * with replicas), gate_replicas.c (which replicas are in force), gate_begins.c (members that have
+ * the parameters), gate_actions.c, gate_sizes.c (batch sizes at every barrier), gate_effects.c (the
+ * queue) and gate_text.c (handing over). */
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
@@ -14,14 +14,21 @@
 #include <uthash.h>
 
 enum refused { REFUSED_NOT, REFUSED_BY_SHARDD, REFUSED_BY_SERVER, REFUSED_KINDS };
+/* OVER: it was given, and has not come in time. */
+enum grant { GRANT_NONE, GRANT_ASKED, GRANT_GIVEN, GRANT_OVER, GRANTS };
 
-/* A push from its arrival to its answer. In g->held, then in g->sent, both in order of arrival. */
+/* A push from its arrival to its answer: in g->held, then in g->sent, both in order of arrival.
+ * Before that it may be in g->announced; once dropped there, it is held, as one that came late. */
 struct push {
 	struct worker *worker;
 	uint64_t generation, sequence, iteration, count, skipped, size, pulled;
 	double loss, scale;
 	int late; /* its iteration was closed before, or it is too stale: to be dropped */
 	enum refused refused;
+	enum grant grant;
+	int is_kept; /* by send_held(), for now */
+	uint64_t bytes;            /* announced, of all parts */
+	int64_t granted_at, until; /* see gate_clock() */
 	struct gate_range *range;
 	size_t ranges;
 	uint64_t token[GATE_TOKENS_MAX];
@@ -44,7 +51,8 @@ struct worker {
 	uint64_t fenced;     /* generations up to it are refused */
 	uint64_t connection;
 	uint64_t join_token, end_token; /* 0: none waits */
-	struct push *held, *sent;
+	struct push *announced, *held, *sent;
+	double pace; /* ns a byte, of its last push that was announced; 0: not known */
 	/* the last push that was answered for good */
 	uint64_t done_generation, done_sequence;
 	int done, done_dropped;
@@ -143,7 +151,7 @@ struct gate {
 	size_t active;
 	uint64_t open;    /* BSP: the iteration that is open, all before are closed */
 	uint64_t applied; /* units */
-	struct pushes held, sent;
+	struct pushes announced, held, sent;
 	uint64_t late; /* of held */
 	int settling;  /* sent is with the servers (holding), or with shardd */
 	int holding;
@@ -153,6 +161,9 @@ struct gate {
 	uint64_t settled; /* pushes at the front of sent whose settle is answered */
 	uint64_t largest; /* samples of the largest batch settled so far */
 	struct delays delays;
+	int64_t now;     /* as gate_clock() said last */
+	uint64_t spared; /* bytes of pushes that were dropped before they were sent */
+	size_t *place, places_max; /* of grants_fit(): deadlines, by position */
 	int shards_up, servers_up, finished, quit;
 	enum cut_state cut;
 	enum { STILL_NOT, STILL_WANTED, STILL_IS } still; /* never handed over */
@@ -208,7 +219,19 @@ void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
 void pushes_remove(struct pushes *list, struct push *p);
 
+/* gate_grants.c */
+void grants_step(struct gate *g); /* decides about what is announced */
+/* Whether p may be committed after `version` units: no promise is broken by that. */
+int grants_let_commit(struct gate *g, const struct push *p, uint64_t version);
+void grants_repeat(struct gate *g, struct push *p, uint64_t token); /* it is announced again */
+void grants_end(struct gate *g, struct worker *w, const char *why);
+/* A push of w has come. What w had announced is over, and was maybe this. */
+void grants_take(struct gate *g, struct worker *w, struct push *came);
+
 /* gate_units.c */
+int units_has_step(const struct push *p); /* there is a gradient of it to be applied */
+/* The delay of a push that is committed after `version` units; 0 if it says that it pulled more. */
+uint64_t units_delay(const struct push *p, uint64_t version);
 void units_step(struct gate *g);
 void units_cut(struct gate *g);  /* begins the cut that is wanted, if it can begin now */
 void units_late(struct gate *g); /* settles late pushes, alone */

@@ -24,6 +24,7 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	g->backup = options->backup;
 	g->expect = options->sync == GATE_BSP ? options->expect : 0;
 	g->servers_up = 1;
+	pushes_start(&g->announced);
 	pushes_start(&g->held);
 	pushes_start(&g->sent);
 	if (replicas_new(g) != 0) {
@@ -43,6 +44,7 @@ void gate_free(struct gate *g)
 		return;
 	HASH_ITER(hh, g->workers, w, next)
 	{
+		grants_end(g, w, "");
 		HASH_DEL(g->workers, w);
 		push_free(w->waiting);
 		free(w);
@@ -55,6 +57,7 @@ void gate_free(struct gate *g)
 		pushes_remove(&g->sent, p);
 		push_free(p);
 	}
+	free(g->place);
 	free(g->replica);
 	sizes_free(g);
 	acts_free(g);
@@ -111,6 +114,7 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 	w->listed = 0;
 	g->sums.is_changed = 1;
 	w->connection = 0;
+	grants_end(g, w, why);
 	drop_held(g, w, why);
 	if (w->waiting) { /* it is applied: slower members no longer matter to one who goes */
 		for (size_t i = 0; i < w->waiting->tokens; i++)
@@ -446,11 +450,18 @@ const struct delays *gate_delays(const struct gate *g)
 	return &g->delays;
 }
 
+uint64_t gate_spared(const struct gate *g)
+{
+	return g->spared;
+}
+
 int worker_order(const void *a, const void *b)
 {
 	return node_id_compare((*(const struct worker *const *)a)->id,
 			       (*(const struct worker *const *)b)->id);
 }
+
+static const char *const grant_name[GRANTS] = {"", "waits", "given", "over"};
 
 static int members_owes(const struct worker *w)
 {
@@ -481,6 +492,8 @@ void gate_members(const struct gate *g, gate_member_fn *fn, void *arg)
 			.samples = all[i]->samples,
 			.size = all[i]->size ? all[i]->size : all[i]->count,
 			.delays = &all[i]->delays,
+			.grant = grant_name[all[i]->announced ? all[i]->announced->grant
+							    : GRANT_NONE],
 			.replica = g->options.replicas ? g->replica[all[i]->replica].name : ""};
 		fn(&m, arg);
 	}

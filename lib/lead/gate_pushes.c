@@ -114,6 +114,7 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 	p->pulled = push->pulled;
 	p->loss = push->loss;
 	p->scale = w->scale;
+	p->bytes = push->bytes;
 	p->token[p->tokens++] = who->token;
 	return p;
 }
@@ -227,10 +228,41 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 		}
 		return;
 	}
+	grants_take(g, w, p);
 	p->late = g->options.sync == GATE_BSP && push->iteration < g->open;
 	g->late += p->late ? 1 : 0;
 	w->held = p;
 	take_numbers(w, push);
 	pushes_add(&g->held, p);
+	units_step(g);
+}
+
+void gate_announce(struct gate *g, const struct gate_who *who, const struct gate_push *push)
+{
+	struct worker *w = pushes_member(g, who);
+	struct push *p;
+
+	if (!w) {
+		refuse_stranger(g, who);
+		return;
+	}
+	gate_here(g, who->worker, who->generation, who->connection);
+	if (w->announced && w->announced->sequence == push->sequence) {
+		grants_repeat(g, w->announced, who->token);
+		return;
+	}
+	if (push_known(g, w, who, push))
+		return;
+	if (!g->options.announces) {
+		effect_err(g, who->token, "bad-request", "nothing is announced here");
+		return;
+	}
+	p = push_fits(g, w, who, push) ? push_make(g, w, who, push) : NULL;
+	if (!p)
+		return;
+	grants_end(g, w, "another push was announced");
+	p->grant = GRANT_ASKED;
+	w->announced = p;
+	pushes_add(&g->announced, p);
 	units_step(g);
 }

@@ -16,14 +16,12 @@ static int units_bsp(const struct gate *g)
 
 /* ---- closing ---- */
 
-/* Whether there is a gradient of it to be applied. */
-static int has_step(const struct push *p)
+int units_has_step(const struct push *p)
 {
 	return !p->late && !p->refused && p->count > 0;
 }
 
-/* The delay of a push that is committed after `version` units; 0 if it says that it pulled more. */
-static uint64_t units_delay(const struct push *p, uint64_t version)
+uint64_t units_delay(const struct push *p, uint64_t version)
 {
 	return p->pulled < version ? version - p->pulled : 0;
 }
@@ -33,29 +31,64 @@ static uint64_t units_delay(const struct push *p, uint64_t version)
  * it pulled may be of any age, and is dropped. */
 static int is_too_stale(const struct gate *g, const struct push *p, uint64_t version)
 {
-	return g->options.bounds_delay && !units_bsp(g) && has_step(p) &&
+	return g->options.bounds_delay && !units_bsp(g) && units_has_step(p) &&
 	       (p->pulled == GATE_PULLED_UNKNOWN ||
 		units_delay(p, version) > g->options.delay_max);
+}
+
+static void send_one(struct gate *g, struct push *p)
+{
+	pushes_remove(&g->held, p);
+	p->worker->held = NULL;
+	p->worker->sent = p;
+	pushes_add(&g->sent, p);
+}
+
+/* Those that pulled first come first, of equals those that came first. */
+static struct push *held_oldest(const struct gate *g)
+{
+	struct push *oldest = NULL;
+
+	for (struct push *p = g->held.first; p; p = p->next) {
+		if (!p->is_kept && (!oldest || p->pulled < oldest->pulled))
+			oldest = p;
+	}
+	return oldest;
+}
+
+/* With a bound of the delay: the oldest is sent first. One that would take the place of a push that
+ * was granted is kept until that is here. */
+static void send_in_time(struct gate *g)
+{
+	uint64_t version = g->applied;
+
+	for (struct push *p = g->held.first; p; p = p->next)
+		p->is_kept = 0;
+	for (struct push *p; (p = held_oldest(g)) != NULL;) {
+		p->late = p->late || is_too_stale(g, p, version);
+		if (units_has_step(p) && !grants_let_commit(g, p, version)) {
+			p->is_kept = 1;
+			continue;
+		}
+		version += (uint64_t)units_has_step(p);
+		send_one(g, p);
+	}
 }
 
 /* What is held is sent. Under BSP that is the unit with the late pushes, or late pushes alone:
  * those on time stay held for their unit. Otherwise each push is a unit of its own. */
 static void send_held(struct gate *g, int late_alone)
 {
-	uint64_t version = g->applied;
-
+	g->late = 0;
+	if (g->options.bounds_delay && !units_bsp(g)) {
+		send_in_time(g);
+		return;
+	}
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
-		if (late_alone && !p->late)
-			continue;
-		pushes_remove(&g->held, p);
-		p->worker->held = NULL;
-		p->worker->sent = p;
-		pushes_add(&g->sent, p);
-		p->late = p->late || is_too_stale(g, p, version);
-		version += has_step(p) && !units_bsp(g);
+		if (!late_alone || p->late)
+			send_one(g, p);
 	}
-	g->late = 0;
 }
 
 /* What can be sent is sent; 1 when something was. */
@@ -72,6 +105,8 @@ static int try_close(struct gate *g)
 	send_held(g, !g->unit);
 	if (!g->unit)
 		return 1;
+	if (g->sent.count == 0) /* all must wait for a push that was granted */
+		return g->unit = 0;
 	if (units_bsp(g)) {
 		g->open++;
 		g->begun = 0;
@@ -95,7 +130,7 @@ static struct gate_effect *put_pushes(struct gate *g, enum gate_effect_kind kind
 		return NULL;
 	}
 	for (const struct push *p = g->sent.first; p; p = p->next) {
-		if (!has_step(p))
+		if (!units_has_step(p))
 			continue;
 		memcpy(push[n].worker, p->worker->id, sizeof push[n].worker);
 		push[n].generation = p->generation;
@@ -210,7 +245,7 @@ static void units_hold(struct gate *g)
 	size_t steps = 0;
 
 	for (const struct push *p = g->sent.first; p; p = p->next)
-		steps += has_step(p) ? 1 : 0;
+		steps += units_has_step(p) ? 1 : 0;
 	g->settling = 1;
 	if (steps == 0) {
 		units_settle_next(g);
@@ -302,6 +337,7 @@ void units_step(struct gate *g)
 			acts_publish(g);
 		return;
 	}
+	grants_step(g);
 	units_cut(g);
 	stand_still(g);
 	begins_step(g);
@@ -335,7 +371,7 @@ static void count_delays(struct gate *g, struct order_push *push)
 	uint64_t version = g->applied;
 
 	for (const struct push *p = g->sent.first; p; p = p->next) {
-		if (!has_step(p))
+		if (!units_has_step(p))
 			continue;
 		push->delay = units_delay(p, version);
 		if (p->pulled != GATE_PULLED_UNKNOWN) {
@@ -355,8 +391,8 @@ static void put_apply(struct gate *g)
 	size_t steps = 0;
 
 	for (const struct push *p = g->sent.first; p; p = p->next) {
-		steps += has_step(p) ? 1 : 0;
-		if (has_step(p) && p->count > g->largest)
+		steps += units_has_step(p) ? 1 : 0;
+		if (units_has_step(p) && p->count > g->largest)
 			g->largest = p->count;
 	}
 	if (steps == 0 && !units_bsp(g))
@@ -372,7 +408,7 @@ static void put_apply(struct gate *g)
 			push->size = push->count;
 	}
 	for (const struct push *p = g->sent.first; p; p = p->next) {
-		if (!has_step(p))
+		if (!units_has_step(p))
 			continue;
 		e->samples += p->count;
 		e->loss += p->loss;

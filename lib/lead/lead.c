@@ -293,6 +293,25 @@ void lead_pump(struct lead *l)
 		lead_breakf(l, ERROR_OS, "gate", "out of memory");
 }
 
+/* ---- grants ---- */
+
+static void lead_on_clock(void *lead)
+{
+	lead_clock(lead);
+	lead_pump(lead);
+}
+
+void lead_clock(struct lead *l)
+{
+	double now = clock_mono();
+	int64_t ns = (int64_t)(now * 1e9), next = gate_clock(l->gate, ns);
+
+	if (next != INT64_MAX && (!timer_is_set(l->clock) || next < l->clock_at)) {
+		l->clock_at = next;
+		timer_set(l->clock, (double)(next - ns) / 1e9);
+	}
+}
+
 /* ---- making ---- */
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err)
@@ -361,7 +380,9 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 
 	l->server = server;
 	l->begin = timer_new(base, lead_on_begin, l);
-	if (!l->begin || lead_hand_start(l, base) != 0 || lead_silent_start(l, base) != 0 ||
+	l->clock = timer_new(base, lead_on_clock, l);
+	if (!l->begin || !l->clock || lead_hand_start(l, base) != 0 ||
+	    lead_silent_start(l, base) != 0 ||
 	    (l->options.gate.foreign && lead_trainers_start(l, base) != 0))
 		return error_set(err, ERROR_OS, "lead", "out of memory");
 	if (lead_settle_start(l, base, err) != 0)
@@ -383,6 +404,7 @@ void lead_stop(struct lead *l)
 	lead_replicas_stop(l);
 	lead_settle_stop(l);
 	timer_free(l->begin);
+	timer_free(l->clock);
 	timer_free(l->absent);
 	lead_silent_stop(l);
 	lead_trainers_stop(l);

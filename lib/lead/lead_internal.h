@@ -104,6 +104,8 @@ struct lead {
 	struct peer *shards;
 	struct timer *again;  /* then shardd is asked again what it refused for now */
 	struct timer *begin;  /* then members that are expected are waited for no longer */
+	struct timer *clock;  /* then a push that was granted is waited for no longer */
+	int64_t clock_at;     /* when that is */
 	struct timer *absent; /* then those leave who have not come back since a hand-over */
 	int expecting;        /* `begin` was started, once */
 	int taken;            /* this lead is an heir */
@@ -132,6 +134,7 @@ struct lead {
 
 void lead_pump(struct lead *l);
 void lead_expect(struct lead *l); /* somebody joins */
+void lead_clock(struct lead *l);  /* tells the gate the time; lead_pump() follows */
 int lead_breakf(struct lead *l, int code, const char *place, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* Makes rq a request that the gate will answer. Returns its token; 0: no memory, and rq was

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/number.h"
 #include "record/record.h"
 
 #include <float.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define SPEED_MAX 1e18 /* samples a second */
+#define ANNOUNCED_BYTES_MAX (UINT64_C(1) << 42) /* to a part */
 #define LOSS_MAX 1e30  /* of a push: the sum of any number of them is finite */
 
 /* ---- workers ---- */
@@ -246,9 +248,55 @@ static void on_push(struct request *rq, void *lead)
 	if (staged == PART_UNFIT)
 		gate_unfit(l->gate, &who, push.sequence);
 	l->told += staged == PART_STAGED && record_get(request_record(rq), "loss");
+	if (l->options.gate.announces)
+		lead_clock(l);
 	if (staged == PART_STAGED && (who.token = lead_defer(l, rq)) != 0)
 		gate_push(l->gate, &who, &push);
 	lead_pump(l);
+}
+
+/* "N,N,...": bytes to each part. */
+static int sizes_read(const struct record *r, uint64_t *bytes, struct error *err)
+{
+	const char *sizes = record_get(r, "sizes"), *text = sizes;
+	char number[24];
+	uint64_t one;
+
+	*bytes = 0;
+	while (text && *text) {
+		size_t len = strcspn(text, ",");
+		snprintf(number, sizeof number, "%.*s", (int)(len < 23 ? len : 23), text);
+		if (number_u64(number, 0, ANNOUNCED_BYTES_MAX, &one, "sizes", err) != 0 ||
+		    (text[len] && !text[len + 1]))
+			return error_set(err, ERROR_DATA, NULL,
+					 "sizes=%.64s are no bytes to each part", sizes);
+		*bytes += one;
+		text += len + (text[len] == ',');
+	}
+	return 0;
+}
+
+static void on_announce(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct gate_range range[GATE_RANGES_MAX];
+	struct gate_push push = {.range = range, .pulled = GATE_PULLED_UNKNOWN};
+	struct gate_who who;
+	struct error err = {0};
+
+	if (push_read(request_record(rq), range, &push, &err) != 0 ||
+	    sizes_read(request_record(rq), &push.bytes, &err) != 0 ||
+	    lead_who(rq, &who, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	who.token = lead_defer(l, rq);
+	if (!who.token)
+		return;
+	lead_clock(l);
+	gate_announce(l->gate, &who, &push);
+	lead_pump(l);
+	lead_clock(l);
 }
 
 void lead_seen(struct request *rq, void *lead)
@@ -384,6 +432,8 @@ static void put_member(const struct gate_member *m, void *arg)
 	record_add_u64(&o, "pushes", m->pushes);
 	record_add_u64(&o, "samples", m->samples);
 	record_add_u64(&o, "size", m->size);
+	if (m->grant[0])
+		record_add(&o, "grant", m->grant);
 	delay_put(&o, m->delays);
 	if (m->replica[0])
 		record_add(&o, "replica", m->replica);
@@ -427,6 +477,8 @@ static void requests_on_stat(struct request *rq, void *lead)
 	delay_put(&o, gate_delays(l->gate));
 	if (l->options.gate.bounds_delay)
 		record_add_u64(&o, "delay-max", l->options.gate.delay_max);
+	if (l->options.gate.announces)
+		record_add_u64(&o, "spared-bytes", gate_spared(l->gate));
 	if (l->replicas) {
 		char names[RECORD_LINE_MAX / 2];
 		lead_replicas_names(l, names, sizeof names);
@@ -469,6 +521,8 @@ const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
 	 "dense rows size skipped ranges pulled loss speed time mem map", on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
+	{"announce", WHO_KEYS " sequence iteration count sizes", "size skipped ranges pulled",
+	 on_announce, 0, "a push that could be sent; answered when it may be, or is dropped"},
 	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0,
 	 "become a member, at the next iteration"},
 	{"begin", WHO_KEYS " iteration count", "empty ahead", requests_on_begin, 0,

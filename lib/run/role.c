@@ -188,6 +188,8 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 	argv_add(w, "--job", job->name);
 	if (job->delay_max > 0)
 		argv_u64(w, "--delay-max", job->delay_max);
+	if (job->delay_max > 0 && sup_fabric(s)) /* on one host there is little to spare */
+		argv_add(w, "--announce");
 	if (job_balance(job)) {
 		argv_add(w, "--balance", job_balance(job));
 		argv_u64(w, "--batch", sup_scale_batch(s));

@@ -279,11 +279,17 @@ static char *inline_room(struct part_client *p, size_t bytes, struct error *err)
 	return NULL;
 }
 
+size_t part_client_push_bytes(const struct part_client *p)
+{
+	return p->dense_count * sizeof(float) +
+	       p->rows * (sizeof(uint32_t) + p->width * sizeof(float));
+}
+
 int part_client_ask_push(struct part_client *p, struct record_out *line,
 			 const struct part_gradients *from, struct error *err)
 {
 	size_t dense = p->dense_count * sizeof(float), keys = p->rows * sizeof(uint32_t);
-	size_t rows = p->rows * p->width * sizeof(float), bytes = dense + keys + rows;
+	size_t rows = p->rows * p->width * sizeof(float), bytes = part_client_push_bytes(p);
 	int fits = part_client_fits(p);
 	char *to = fits ? p->memory + p->push_at : inline_room(p, bytes, err);
 	if (!to)

@@ -76,6 +76,8 @@ struct part_gradients {
 };
 int part_client_ask_push(struct part_client *p, struct record_out *line,
 			 const struct part_gradients *from, struct error *err);
+/* The bytes of that. */
+size_t part_client_push_bytes(const struct part_client *p);
 /* These floats of the dense gradient are final while the rest is computed; only for a batch that
  * fits. 0: the part has no use for this. */
 int part_client_final(struct part_client *p, uint64_t sequence, uint64_t iteration, size_t begin,

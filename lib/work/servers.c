@@ -15,6 +15,7 @@
 #define PAUSE_SECONDS 0.001 /* seconds to wait for a part that is behind; doubled up to */
 #define PAUSE_SECONDS_MAX 0.05
 #define GREETING_SECONDS 2.0
+#define SIZES_MAX 1024 /* bytes of a line */
 
 /* Which part a server must be. */
 struct wanted {
@@ -40,6 +41,8 @@ struct servers {
 	/* The push that is under way, and its batch, until wait() has returned. */
 	struct exchange_push push;
 	const struct batch *batch;
+	enum { NOT_ANNOUNCED, GRANTED, DROPPED } announced;
+	uint64_t iteration; /* if it was dropped: where the next batch belongs */
 	double pause;
 };
 
@@ -426,11 +429,67 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 	return part_clients_push(&s->parts, i, &o, s->batch, err);
 }
 
+/* Whether the lead wants to know of a push before it is sent. */
+static int announces(struct servers *s)
+{
+	uint64_t announce = 0;
+	struct error ignored;
+	struct conversation *lead = lead_of(s);
+	return lead->call && s->announced == NOT_ANNOUNCED &&
+	       record_u64_opt(call_greeting(lead->call), "announce", 0, 1, &announce,
+			      &ignored) == 0 &&
+	       announce;
+}
+
+/* 0: with very many parts the line would be too long; then the push is sent unasked. */
+static int servers_put_sizes(const struct servers *s, char sizes[SIZES_MAX])
+{
+	char *end = sizes;
+	for (uint32_t i = 0; i < s->parts.count; i++) {
+		if (end + 24 > sizes + SIZES_MAX)
+			return 0;
+		if (i > 0)
+			*end++ = ',';
+		end += number_format_u64(part_client_push_bytes(&s->parts.part[i]), end);
+	}
+	*end = '\0';
+	return 1;
+}
+
+/* Asks the lead whether the push may be sent. If it would be too stale, the lead drops it now, and
+ * gives its rows back. */
+static int announce(struct servers *s, struct error *err)
+{
+	struct conversation *lead = lead_of(s);
+	char line[RECORD_LINE_MAX], sizes[SIZES_MAX];
+	struct record_out o;
+	uint64_t dropped = 0;
+	if (!servers_put_sizes(s, sizes))
+		return WORK_OK;
+	conversation_begin(lead, &o, line, "announce");
+	lead_client_add_push(&o, &s->push, s->batch);
+	record_add_u64(&o, "pulled", s->parts.as_of);
+	record_add(&o, "sizes", sizes);
+	int result = conversation_ask(lead, &o, NULL, 0, err);
+	if (result == WORK_OK)
+		result = conversation_answer(lead, PATIENT, err);
+	if (result != WORK_OK)
+		return result;
+	if (record_u64_opt(&lead->record, "dropped", 0, 1, &dropped, err) != 0 ||
+	    (dropped &&
+	     record_u64(&lead->record, "iteration", 0, UINT64_MAX, &s->iteration, err) != 0))
+		return error_wrap(err, lead->options.path);
+	s->announced = dropped ? DROPPED : GRANTED;
+	return WORK_OK;
+}
+
 /* Stages the push at the other parts, then tells the lead. WORK_MAP: a part uses another map; then
  * only answers of parts that were asked are open. */
 static int push_once(struct servers *s, struct error *err)
 {
-	int result = WORK_OK, other_map = 0;
+	int result = announces(s) ? announce(s, err) : WORK_OK, other_map = 0;
+	if (s->announced == DROPPED)
+		return result;
 	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++)
 		result = push_to(s, i, err);
 	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++) {
@@ -468,10 +527,11 @@ static int servers_push(struct exchange *x, const struct exchange_push *push,
 	struct servers *s = servers_of(x);
 	s->push = *push;
 	s->batch = b;
+	s->announced = NOT_ANNOUNCED;
 	int result = push_once(s, err), again = result == WORK_MAP;
 	if (again)
 		result = push_again(s, err);
-	else if (result == WORK_OK)
+	else if (result == WORK_OK && s->announced != DROPPED)
 		result = part_clients_ask_early(&s->parts, push, b, next, err);
 	if (result == WORK_MAP) /* for an early pull: the push's answer says so, too */
 		result = WORK_OK;
@@ -482,6 +542,10 @@ static int servers_push(struct exchange *x, const struct exchange_push *push,
 static int servers_wait(struct exchange *x, uint64_t *iteration, struct error *err)
 {
 	struct servers *s = servers_of(x);
+	if (s->announced == DROPPED) {
+		*iteration = s->iteration;
+		return WORK_OK;
+	}
 	int result = lead_client_wait(lead_of(s), iteration, err);
 	while (result == WORK_MAP) {
 		result = push_again(s, err);

@@ -80,7 +80,8 @@ static void begin(enum gate_sync sync, uint64_t delay_max)
 
 	assert_int_equal(gate_new(&gate,
 				  &(struct gate_options){.sync = sync, .staleness = 9, .incarnation = 1,
-							 .bounds_delay = 1, .delay_max = delay_max},
+							 .bounds_delay = 1, .delay_max = delay_max,
+							 .announces = 1},
 				  NULL),
 			 0);
 	for (size_t i = 0; i < 3; i++)
@@ -149,6 +150,126 @@ static void pushes_that_close_together_count_each_other(void **state)
 	gate_free(gate);
 }
 
+/* ---- what is announced ---- */
+
+#define SECOND INT64_C(1000000000)
+
+static void announce_pulled(const char *worker, uint64_t sequence, uint64_t pulled)
+{
+	struct gate_push p = {.sequence = sequence, .count = 1, .pulled = pulled, .bytes = 1000};
+
+	gate_announce(gate,
+		      &(struct gate_who){.worker = worker, .generation = 1, .incarnation = 1,
+					 .connection = 1, .token = 200 + sequence},
+		      &p);
+	drain();
+}
+
+static void what_is_too_stale_is_dropped_before_it_is_sent(void **state)
+{
+	(void)state;
+	begin(GATE_ASP, 1);
+	announce_pulled("w0", 1, 0);
+	assert_string_equal(said, "granted=1;");
+	announce_pulled("w0", 1, 0);
+	assert_string_equal(said, "granted=1 repeated=1;");
+	announce_pulled("w1", 1, 0);
+	assert_string_equal(said, "granted=1;");
+	announce_pulled("w2", 1, 0); /* the third of them */
+	assert_string_equal(said, "drop w2.1;iteration=0 dropped=1;");
+	announce_pulled("w2", 1, 0);
+	assert_string_equal(said, "iteration=0 dropped=1 repeated=1;");
+	assert_int_equal(gate_spared(gate), 1000);
+	push_pulled("w1", 1, 0);
+	drain();
+	assert_string_equal(said, "iteration=1 applied=1;");
+	push_pulled("w0", 1, 0);
+	drain();
+	assert_string_equal(said, "iteration=2 applied=1;");
+	announce_pulled("w0", 1, 0); /* applied */
+	assert_string_equal(said, "iteration=2 applied=1 repeated=1;");
+	announce_pulled("w0", 2, GATE_PULLED_UNKNOWN);
+	assert_string_equal(said, "drop w0.2;iteration=2 dropped=1;");
+	announce_pulled("w9", 1, 0);
+	assert_string_equal(said, "fenced;");
+	gate_free(gate);
+}
+
+/* w2's commit would be the second one that w0 misses. */
+static void w2_waits_for_w0(void)
+{
+	begin(GATE_ASP, 1);
+	gate_clock(gate, SECOND);
+	announce_pulled("w0", 1, 0);
+	push_pulled("w1", 1, 0);
+	drain();
+	assert_string_equal(said, "iteration=1 applied=1;");
+	push_pulled("w2", 1, 1);
+	drain();
+	assert_string_equal(said, "");
+}
+
+static void a_commit_waits_for_an_older_push_that_was_granted(void **state)
+{
+	(void)state;
+	w2_waits_for_w0();
+	push_pulled("w0", 1, 0);
+	drain();
+	assert_string_equal(said, "iteration=3 applied=1;iteration=3 applied=1;");
+	assert_int_equal(gate_delays(gate)->dropped, 0);
+	gate_free(gate);
+	w2_waits_for_w0();
+	gate_leave(gate, &(struct gate_who){.worker = "w0", .generation = 1, .incarnation = 1,
+					    .connection = 1, .token = 9});
+	drain();
+	assert_string_equal(said, ";iteration=2 applied=1;");
+	gate_free(gate);
+}
+
+static void one_that_does_not_come_is_waited_for_no_longer(void **state)
+{
+	(void)state;
+	w2_waits_for_w0();
+	int64_t due = gate_clock(gate, SECOND);
+	assert_true(due > 2 * SECOND && due < 3 * SECOND);
+	assert_int_equal(gate_clock(gate, due - 1), due);
+	drain();
+	assert_string_equal(said, "");
+	assert_true(gate_clock(gate, due) == INT64_MAX);
+	drain();
+	assert_string_equal(said, "iteration=2 applied=1;");
+	push_pulled("w0", 1, 0); /* it was stopped */
+	drain();
+	assert_string_equal(said, "drop w0.1;iteration=2 dropped=1;");
+	gate_free(gate);
+}
+
+/* A worker that pushes another one than it announced, or an older version of it, was promised
+ * nothing. */
+static void a_promise_is_for_what_was_announced(void **state)
+{
+	(void)state;
+	begin(GATE_ASP, 1);
+	announce_pulled("w0", 1, 0);
+	push_pulled("w0", 2, 0);
+	drain();
+	assert_string_equal(said, "iteration=1 applied=1;");
+	announce_pulled("w0", 3, 1);
+	announce_pulled("w0", 4, 1); /* only this one */
+	assert_string_equal(said, "granted=1;");
+	announce_pulled("w0", 2, 1); /* long done */
+	assert_string_equal(said, "iteration=1 applied=1 repeated=1;");
+	announce_pulled("w1", 1, 1);
+	assert_string_equal(said, "granted=1;");
+	push_pulled("w1", 1, 0); /* older than announced: but still fresh enough */
+	drain();
+	assert_string_equal(said, "iteration=2 applied=1;");
+	push_pulled("w0", 4, 1);
+	drain();
+	assert_string_equal(said, "iteration=3 applied=1;");
+	gate_free(gate);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -157,6 +278,10 @@ int main(void)
 		cmocka_unit_test(asp),
 		cmocka_unit_test(ssp),
 		cmocka_unit_test(pushes_that_close_together_count_each_other),
+		cmocka_unit_test(what_is_too_stale_is_dropped_before_it_is_sent),
+		cmocka_unit_test(a_commit_waits_for_an_older_push_that_was_granted),
+		cmocka_unit_test(one_that_does_not_come_is_waited_for_no_longer),
+		cmocka_unit_test(a_promise_is_for_what_was_announced),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,8 @@
  * Checked at every step: nothing is applied twice, nothing that was not settled, everything that is
  * applied is staged at both servers; every token is answered once; every member sees every act
  * once, in their order; members of an iteration have the sizes of one plan; queue and servers agree
- * at every cut; nothing is applied that is more stale than allowed.  In the end every sample is in
- * the model exactly once.
+ * at every cut; nothing is applied that is more stale than allowed, and nothing is dropped for that
+ * which was granted and came in time.  In the end every sample is in the model exactly once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,15 +34,15 @@
 #define GLOBAL 64
 #define STAGED 512
 
-static uint64_t seed_now, told_all, halves_all, moves_all, stale_all;
+static uint64_t seed_now, told_all, halves_all, moves_all, stale_all, spared_all;
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
 			fail_msg("seed %llu: %s", (unsigned long long)seed_now, #condition);       \
 	} while (0)
 
-enum request_kind { R_JOIN, R_LEAVE, R_PUSH, R_FENCE, R_CUT, R_ACT };
-enum phase { START, READY, JOINING, MEMBER, PUSHING, REFUSED, LEAVING, DEAD };
+enum request_kind { R_JOIN, R_LEAVE, R_PUSH, R_ANNOUNCE, R_FENCE, R_CUT, R_ACT };
+enum phase { START, READY, JOINING, MEMBER, ANNOUNCING, GRANTED, PUSHING, REFUSED, LEAVING, DEAD };
 
 struct message {
 	enum request_kind kind;
@@ -64,6 +64,7 @@ struct worker {
 	int fencing, failing; /* what the supervisor is at */
 	int act;              /* the last one that it has seen */
 	uint64_t size;        /* that it was told by the barrier */
+	int promised;         /* its push was granted, and nothing has happened since */
 };
 
 struct stage {
@@ -109,6 +110,7 @@ struct world {
 	/* parameters that move: 1: it is to be still, 2: it is */
 	int still, moved;
 	uint64_t map;
+	int64_t ns;
 	/* sizes at every barrier: those of the iteration that is open, by worker; 0: no member */
 	uint64_t planned, plan[WORKERS];
 };
@@ -399,12 +401,13 @@ static void take_cut(struct world *w)
 static int waits_for(const struct world *w, const struct worker *k, uint64_t token)
 {
 	static const enum phase phase[] = {
-		[R_JOIN] = JOINING, [R_LEAVE] = LEAVING, [R_PUSH] = PUSHING};
+		[R_JOIN] = JOINING, [R_LEAVE] = LEAVING, [R_PUSH] = PUSHING,
+		[R_ANNOUNCE] = ANNOUNCING};
 	enum request_kind kind = w->token[token].kind;
 
 	return k->connection == w->token[token].connection &&
 	       k->generation == w->token[token].generation && k->phase == phase[kind] &&
-	       (kind != R_PUSH || k->sequence == w->token[token].sequence);
+	       ((kind != R_PUSH && kind != R_ANNOUNCE) || k->sequence == w->token[token].sequence);
 }
 
 /* Acts are numbered by the size that they tell. A join's answer has those in force, the last act
@@ -427,7 +430,7 @@ static void take_acts(struct world *w, struct worker *k, const struct gate_effec
 /* The same push, by the map that is in force now: as worker_step() will say it. */
 static void push_again(struct world *w, struct worker *k)
 {
-	CHECK(k->phase == PUSHING && w->moved);
+	CHECK((k->phase == PUSHING || k->phase == ANNOUNCING) && w->moved);
 	k->phase = MEMBER;
 	k->sequence--;
 }
@@ -468,7 +471,12 @@ static void take_answer(struct world *w, const struct gate_effect *e)
 		CHECK(strstr(e->fields, "members="));
 		k->member = 1;
 		k->phase = MEMBER;
-	} else if (k->phase == PUSHING) {
+	} else if (k->phase == ANNOUNCING && strstr(e->fields, "granted=1")) {
+		k->promised = !strstr(e->fields, "repeated=1");
+		k->phase = GRANTED;
+	} else if (k->phase == PUSHING || k->phase == ANNOUNCING) {
+		CHECK(!strstr(e->fields, "dropped=1") || k->phase == ANNOUNCING || !k->promised);
+		spared_all += k->phase == ANNOUNCING;
 		k->sample = -1;
 		k->phase = READY;
 	} else if (k->phase == LEAVING) {
@@ -561,7 +569,15 @@ static void deliver_push(struct world *w, const struct gate_who *who, int id,
 				 .loss = 0.5,
 				 .range = &range,
 				 .ranges = 1,
+				 .bytes = 1000000,
 				 .speed = (double)(1 + next_random(w) % 9)};
+
+	w->ns += (int64_t)(next_random(w) % 1000000);
+	(void)gate_clock(w->gate, w->ns);
+	if (m->kind == R_ANNOUNCE) {
+		gate_announce(w->gate, who, &push);
+		return;
+	}
 
 	if (gate_wants(w->gate, who, m->sequence) && m->map != w->map) { /* the lead's to refuse */
 		const struct gate_effect map = {.token = who->token, .code = "map"};
@@ -668,7 +684,7 @@ static void go_on(struct world *w, int id)
 static void send_push(struct world *w, int id)
 {
 	struct worker *k = &w->worker[id];
-	struct message m = {R_PUSH, ++k->sequence, 0, 0, 0, 0};
+	struct message m;
 
 	/* The other server first: its pull has shown that it is where this worker is. */
 	m = (struct message){R_PUSH, k->generation, k->sequence, k->iteration, k->sample, w->map};
@@ -677,7 +693,27 @@ static void send_push(struct world *w, int id)
 	say(w, id, R_PUSH);
 	if (chance(w, 8)) /* the same again */
 		say(w, id, R_PUSH);
+	if (chance(w, 20)) /* as nobody would */
+		say(w, id, R_ANNOUNCE);
 	k->phase = PUSHING;
+}
+
+static void announce(struct world *w, int id)
+{
+	say(w, id, R_ANNOUNCE);
+	if (chance(w, 8))
+		say(w, id, R_ANNOUNCE);
+	w->worker[id].phase = ANNOUNCING;
+}
+
+/* A worker is stopped for long, and perhaps has been granted a push. */
+static void time_passes(struct world *w)
+{
+	w->ns += 20 * INT64_C(1000000000);
+	for (int id = 0; id < WORKERS; id++)
+		w->worker[id].promised = 0;
+	CHECK(gate_clock(w->gate, w->ns) > w->ns);
+	pump(w);
 }
 
 static void worker_step(struct world *w, int id)
@@ -694,8 +730,17 @@ static void worker_step(struct world *w, int id)
 	case MEMBER:
 		if (k->sample < 0)
 			k->phase = READY;
-		else if (w->options.sync != GATE_BSP || k->iteration <= w->iteration)
-			send_push(w, id);
+		else if (w->options.sync != GATE_BSP || k->iteration <= w->iteration) {
+			k->sequence++;
+			k->promised = 0;
+			if (w->options.bounds_delay && !chance(w, 4))
+				announce(w, id);
+			else
+				send_push(w, id);
+		}
+		break;
+	case GRANTED:
+		send_push(w, id);
 		break;
 	case REFUSED: /* leave the lead, then hello again */
 		k->failing = 1;
@@ -790,7 +835,8 @@ static void ask_act(struct world *w)
 static void ask_again(struct world *w)
 {
 	static const enum request_kind kind[] = {
-		[JOINING] = R_JOIN, [PUSHING] = R_PUSH, [LEAVING] = R_LEAVE};
+		[JOINING] = R_JOIN, [PUSHING] = R_PUSH, [LEAVING] = R_LEAVE,
+		[ANNOUNCING] = R_ANNOUNCE};
 	char name[16];
 
 	for (uint64_t t = 1; t <= w->tokens; t++)
@@ -804,7 +850,9 @@ static void ask_again(struct world *w)
 	w->asked = 0;
 	for (int id = 0; id < WORKERS; id++) {
 		struct worker *k = &w->worker[id];
-		if (k->phase == JOINING || k->phase == PUSHING || k->phase == LEAVING)
+		k->promised = 0;
+		if (k->phase == JOINING || k->phase == PUSHING || k->phase == LEAVING ||
+		    k->phase == ANNOUNCING)
 			say(w, id, kind[k->phase]);
 		if (k->fencing == 1) {
 			name_of(id, name);
@@ -958,7 +1006,9 @@ static void one_step(struct world *w, int calm)
 	else if (what < 68 && chance(w, 3)) { /* half a minute later */
 		gate_absent(w->gate);
 		pump(w);
-	} else if (what == 69 && chance(w, 3))
+	} else if (what < 69)
+		time_passes(w);
+	else if (chance(w, 3))
 		let_go(w, id);
 }
 
@@ -1003,7 +1053,7 @@ static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts, 
 
 	memset(w, 0, sizeof *w);
 	seed_now = w->random = seed;
-	options.commit = 1;
+	options.commit = options.announces = 1;
 	options.incarnation = 1;
 	options.balance_arg = w;
 	w->options = options;
@@ -1027,7 +1077,7 @@ static void runs(struct gate_options options)
 {
 	uint64_t cuts = 0, handed = 0;
 
-	halves_all = moves_all = stale_all = 0;
+	halves_all = moves_all = stale_all = spared_all = 0;
 	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(400); seed++)
 		one_run(options, seed, &cuts, &handed);
 	/* the events did happen */
@@ -1036,6 +1086,7 @@ static void runs(struct gate_options options)
 	assert_true(moves_all > 200 / part);
 	assert_true(!options.balance || told_all > 1000);
 	assert_true((stale_all > 0) == (options.bounds_delay != 0));
+	assert_true((spared_all > 0) == (options.bounds_delay != 0));
 }
 
 static void bsp(void **state)

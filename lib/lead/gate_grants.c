@@ -1,0 +1,203 @@
+/*
+ * Grants: which pushes that were announced may be sent, and which are dropped before that.
+ *
+ * A grant promises a commit in time.  So there are never more grants than can be kept, whoever
+ * comes first: if all that are granted commit one after the other, the oldest first, none has a
+ * delay above the bound.  A push that would break this is not granted; if it is here already, its
+ * commit waits.
+ *
+ * A worker with a grant may die (then it is out), or be stopped, or have a link that became slow.
+ * It has the time that its bytes should take, several times; then its promise is given up, so that
+ * nobody waits for it.  What it sends later is judged when it comes.
+ */
+#include "lead/gate_internal.h"
+
+#include "base/grow.h"
+
+#include <string.h>
+
+#define GRANT_LEAST INT64_C(1000000000) /* ns, and then so many times what is expected */
+#define GRANT_TIMES 4
+#define GRANT_PACE 1000.0 /* ns a byte, as long as nothing is known of a worker */
+
+int64_t grant_until(const struct gate *g, const struct push *p)
+{
+	double pace = p->worker->pace > 0 ? p->worker->pace : GRANT_PACE;
+	double ns = GRANT_TIMES * pace * (double)p->bytes;
+
+	return g->now + GRANT_LEAST + (ns < 1e18 ? (int64_t)ns : INT64_C(1000000000000000000));
+}
+
+/* It has come: what its bytes took. At most twice as much as before: it may have been stopped. */
+static void grant_learn(struct gate *g, const struct push *p)
+{
+	struct worker *w = p->worker;
+	double most = 2 * (w->pace > 0 ? w->pace : GRANT_PACE);
+	double pace = (double)(g->now - p->granted_at) / (double)p->bytes;
+
+	if (p->bytes > 0)
+		w->pace = pace < most ? pace : most;
+}
+
+static int is_promised(const struct push *p)
+{
+	return p->grant == GRANT_GIVEN && units_has_step(p);
+}
+
+/* One more that must commit by its deadline. 0: that is over. */
+static int put_deadline(struct gate *g, const struct push *p, uint64_t version, size_t places)
+{
+	uint64_t delay = units_delay(p, version);
+
+	if (!g->options.bounds_delay)
+		return 1;
+	if (p->pulled == GATE_PULLED_UNKNOWN || delay > g->options.delay_max)
+		return 0;
+	if (g->options.delay_max - delay < places)
+		g->place[g->options.delay_max - delay]++;
+	return 1;
+}
+
+/* Whether all promises can be kept when the next commit meets this version: with `more`, and
+ * without `gone`, which may be NULL. */
+static int grants_fit(struct gate *g, const struct push *more, const struct push *gone,
+		      uint64_t version)
+{
+	const struct push *const list[] = {g->announced.first, g->held.first};
+	size_t places = g->announced.count + g->held.count + 1, due = 0;
+	int fit = 1;
+
+	if (GROW(g->place, g->places_max, places) != 0) {
+		g->failed = 1;
+		return 0;
+	}
+	memset(g->place, 0, places * sizeof *g->place);
+	for (size_t i = 0; i < 2; i++) {
+		for (const struct push *p = list[i]; p && fit; p = p->next) {
+			if (p != gone && is_promised(p))
+				fit = put_deadline(g, p, version, places);
+		}
+	}
+	if (more && fit)
+		fit = put_deadline(g, more, version, places);
+	for (size_t i = 0; i < places && fit; i++) {
+		due += g->place[i];
+		fit = due <= i + 1;
+	}
+	return fit;
+}
+
+int grants_let_commit(struct gate *g, const struct push *p, uint64_t version)
+{
+	return g->announced.count + g->held.count <= 1 || grants_fit(g, NULL, p, version + 1);
+}
+
+/* The version that the next commit meets, besides those that wait. */
+static uint64_t next_version(const struct gate *g)
+{
+	uint64_t version = g->applied;
+
+	for (const struct push *p = g->sent.first; p; p = p->next)
+		version += (uint64_t)units_has_step(p);
+	return version;
+}
+
+static void grant_answer(struct gate *g, struct push *p)
+{
+	for (size_t i = 0; i < p->tokens; i++)
+		effect_ok(g, p->token[i], NULL, "granted=1%s", i ? " repeated=1" : "");
+	p->tokens = 0;
+}
+
+static void grant_give(struct gate *g, struct push *p)
+{
+	p->grant = GRANT_GIVEN;
+	p->granted_at = g->now;
+	p->until = grant_until(g, p);
+	grant_answer(g, p);
+}
+
+/* From now on it is a push that came too late: its rows go back, and the answer says so. */
+static void grant_refuse(struct gate *g, struct push *p)
+{
+	struct worker *w = p->worker;
+
+	pushes_remove(&g->announced, p);
+	w->announced = NULL;
+	g->spared += p->bytes;
+	p->late = 1;
+	g->late++;
+	w->held = p;
+	pushes_add(&g->held, p);
+}
+
+void grants_step(struct gate *g)
+{
+	for (struct push *p = g->announced.first, *next; p; p = next) {
+		next = p->next;
+		if (p->grant != GRANT_ASKED)
+			continue;
+		if (!units_has_step(p) || grants_fit(g, p, NULL, next_version(g)))
+			grant_give(g, p);
+		else
+			grant_refuse(g, p);
+	}
+}
+
+void grants_repeat(struct gate *g, struct push *p, uint64_t token)
+{
+	if (p->grant != GRANT_ASKED)
+		effect_ok(g, token, NULL, "granted=1 repeated=1");
+	else if (p->tokens == GATE_TOKENS_MAX)
+		effect_err(g, token, "busy", "this announcement was repeated too often");
+	else
+		p->token[p->tokens++] = token;
+}
+
+void grants_end(struct gate *g, struct worker *w, const char *why)
+{
+	struct push *p = w->announced;
+
+	if (!p)
+		return;
+	w->announced = NULL;
+	pushes_remove(&g->announced, p);
+	for (size_t i = 0; i < p->tokens; i++)
+		effect_err(g, p->token[i], "fenced", "%s", why);
+	push_free(p);
+}
+
+/* A push of other numbers than those that were announced was promised nothing. */
+void grants_take(struct gate *g, struct worker *w, struct push *came)
+{
+	const struct push *p = w->announced;
+
+	if (!p)
+		return;
+	if (p->sequence == came->sequence && p->pulled == came->pulled && p->count == came->count) {
+		came->grant = p->grant;
+		if (p->grant == GRANT_GIVEN || p->grant == GRANT_OVER)
+			grant_learn(g, p);
+		grant_answer(g, w->announced);
+	}
+	grants_end(g, w, "another push came");
+}
+
+int64_t gate_clock(struct gate *g, int64_t ns)
+{
+	int64_t next = INT64_MAX;
+	int is_over = 0;
+
+	g->now = ns;
+	for (struct push *p = g->announced.first; p; p = p->next) {
+		if (p->grant == GRANT_GIVEN && p->until <= ns) {
+			p->grant = GRANT_OVER;
+			is_over = 1;
+		}
+		if (p->grant == GRANT_GIVEN && p->until < next)
+			next = p->until;
+	}
+	if (is_over)
+		units_step(g);
+	return next;
+}
