@@ -88,6 +88,7 @@ static int fabricd_run(const struct fabric_options *options, struct error *err)
 int main(int argc, char **argv)
 {
 	char name[256] = "";
+	const char *rounds = "ring";
 	struct fabric_options options = {.version = PACELINE_VERSION};
 	const struct option_row rows[] = {
 		{.name = "run-dir", .letter = 'd', .kind = OPTION_TEXT, .target = &options.run_dir,
@@ -97,10 +98,14 @@ int main(int argc, char **argv)
 			 "others"},
 		{.name = "host", .kind = OPTION_ID, .target = &options.host, .arg = "NAME",
 		 .help = "this host, as routes call it ($SLURMD_NODENAME, $PACELINE_HOST, or its own name)"},
+		{.name = "rounds", .kind = OPTION_CHOICE, .target = &rounds, .arg = "HOW",
+		 .choices = "ring|rate",
+		 .help = "how dense vectors are summed, on all hosts alike: by a ring, or by "
+			 "shares that follow the rates of the links"},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
-		.synopsis = "--run-dir DIR [--routes FILE] [--host NAME]",
+		.synopsis = "--run-dir DIR [--routes FILE] [--host NAME] [--rounds HOW]",
 		.about = "Carries the sockets of a job between its hosts, over MPI.",
 		.rows = rows,
 		.epilogue = DAEMON_CLIENTS};
@@ -117,6 +122,7 @@ int main(int argc, char **argv)
 	if (parsed == 0 && !option_id_ok(options.host))
 		parsed = error_set(&err, ERROR_USAGE, options.host,
 				   "is no name of a host: letters, digits, . _ and -");
+	options.by_rate = strcmp(rounds, "rate") == 0;
 	choose_transport();
 	if (parsed != 0 || fabricd_run(&options, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);

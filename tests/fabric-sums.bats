@@ -39,6 +39,26 @@ sums() {
 	[ "$(field sums <a.out)" = "$(field sums <c.out)" ]
 }
 
+# killed N: large sums, and all clients killed in the middle, the Nth one first; waits until nothing of
+# them is left.
+killed() {
+	local i=0 n=$1 host pids=() done_before
+	for host in a b c; do
+		start "$host" ./driver "$T/$host/fabric.sock" a,b,c $i 1000 3000000 1 300
+		pids+=("$PID")
+		i=$((i + 1))
+	done
+	done_before=$(ask a/fabric.sock stat | field sums-done)
+	wait_for "[ \$(ask a/fabric.sock stat | field sums-done) -gt $((done_before + 3)) ]"
+	for i in 0 1 2; do
+		kill -9 "${pids[(n + i) % 3]}" 2>/dev/null || true # or it was told already
+		ask a/fabric.sock stat >/dev/null
+	done
+	for host in a b c; do
+		wait_for "[ \"\$(ask $host/fabric.sock stat | field sums-under-way)\" = 0 ]"
+	done
+}
+
 @test "three hosts get the sums of vectors and rows, the same bits on all" {
 	driver 2>/dev/null || driver -fsanitize=address,undefined
 	world "a b c"
@@ -51,6 +71,20 @@ sums() {
 	[ "$(field sums-opened <<<"$output")" = "$(field sums-done <<<"$output")" ]
 	[ "$(field sums-died <<<"$output")" = 0 ]
 	[ "$(field sums-under-way <<<"$output")" = 0 ]
+}
+
+@test "by shares: the same sums, and clients killed in the middle leave nothing" {
+	driver 2>/dev/null || driver -fsanitize=address,undefined
+	world "a b c" --rounds rate
+	sums 3 7 1 0
+	sums 3 100000 2 50
+	sums 2 3000000 2 0
+	run ask "$T/b/fabric.sock" stat
+	[ "$(field sums-opened <<<"$output")" = "$(field sums-done <<<"$output")" ]
+	owned=$(field sums-owned <<<"$output")
+	awk "BEGIN { exit !($owned >= 0 && $owned <= 1) }"
+	killed 0
+	sums 2 100000 1 0
 }
 
 @test "a sum of one host is what it has" {
@@ -128,23 +162,7 @@ sums() {
 @test "clients killed in the middle of large sums: nothing of them is left, and others go on" {
 	driver 2>/dev/null || driver -fsanitize=address,undefined
 	world "a b c"
-	for n in 1 2 3; do
-		local i=0 pids=()
-		for host in a b c; do
-			start "$host" ./driver "$T/$host/fabric.sock" a,b,c $i 1000 3000000 1 300
-			pids+=("$PID")
-			i=$((i + 1))
-		done
-		done_before=$(ask a/fabric.sock stat | field sums-done)
-		wait_for "[ \$(ask a/fabric.sock stat | field sums-done) -gt $((done_before + 3)) ]"
-		for i in 0 1 2; do # another one first in each turn
-			kill -9 "${pids[(n + i) % 3]}" 2>/dev/null || true # or it was told already
-			ask a/fabric.sock stat >/dev/null
-		done
-		for host in a b c; do
-			wait_for "[ \"\$(ask $host/fabric.sock stat | field sums-under-way)\" = 0 ]"
-		done
-	done
+	for n in 1 2 3; do killed $n; done
 	sums 2 100000 1 50
 }
 

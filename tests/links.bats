@@ -12,10 +12,10 @@ setup_more() {
 	export ASAN_OPTIONS=${ASAN_OPTIONS-}:detect_leaks=0
 }
 
-# fabric: fabricd on h0, h1 and h2; their sockets lie on each host's own disk.
+# fabric [OPTION]...: fabricd on h0, h1 and h2; their sockets lie on each host's own disk.
 fabric() {
 	D=$HOSTS/local/run
-	start world mpirun_on h0,h1,h2 -x ASAN_OPTIONS fabricd -d "$D"
+	start world mpirun_on h0,h1,h2 -x ASAN_OPTIONS fabricd -d "$D" "$@"
 	wait_for "on h0 test -S $D/fabric.sock" || { cat world.err; return 1; }
 }
 
@@ -67,6 +67,25 @@ is() {
 	[[ $(links h0 | grep "^host host=h2 ") != *unmeasured* ]]
 	hosts_link h1 40mbit
 	wait_for 'is 3000000 6000000 h0 host h1 out'
+}
+
+# owns LEAST MOST HOST: what part of a vector this host has summed, in percent.
+owns() {
+	local owned
+	owned=$(on "$3" socat -t 300 - "UNIX-CONNECT:$D/fabric.sock" <<<stat | grep '^stat' | field sums-owned)
+	awk "BEGIN { exit !($1 <= 100 * $owned && 100 * $owned <= $2) }"
+}
+
+@test "--rounds rate: a host whose link falls sums nothing, and when it is fast again its part" {
+	hosts_up -s -r 40mbit
+	fabric --rounds rate
+	traffic 2>/dev/null || traffic -fsanitize=address,undefined
+	wait_for 'owns 20 45 h0 && owns 20 45 h1 && owns 20 45 h2'
+	hosts_link h1 4mbit
+	wait_for 'owns 0 0 h1'
+	wait_for 'owns 30 70 h0 && owns 30 70 h2'
+	hosts_link h1 40mbit
+	wait_for 'owns 20 45 h1'
 }
 
 @test "what is sent over another transport is not measured, and that is said" {

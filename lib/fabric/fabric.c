@@ -304,8 +304,9 @@ static int open_fabric(struct fabric *f, struct error *err)
 	world.base = server_base(f->server);
 	if (world_open(&f->world, &world, err) != 0)
 		return -1;
-	if (sums_enter(f->sums, f->world, err) == 0 && open_relay(f, err) == 0 &&
-	    links_new(&f->links, world.base, f->world, err) == 0)
+	if (links_new(&f->links, world.base, f->world, err) == 0 &&
+	    sums_enter(f->sums, f->world, f->links, f->options.by_rate, err) == 0 &&
+	    open_relay(f, err) == 0)
 		return 0;
 	world_end(f->world);
 	return -1;
@@ -343,10 +344,10 @@ int fabric_free(struct fabric *f, struct error *err)
 	routing_free(f->routing);
 	f->routing = NULL;
 	relay_free(f->relay);
-	links_free(f->links);
 	if (f->on_hup)
 		event_free(f->on_hup);
 	sums_leave(f->sums);
+	links_free(f->links);
 	server_free(f->server);
 	sums_free(f->sums);
 	if (f->broken)

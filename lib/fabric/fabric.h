@@ -12,6 +12,7 @@ struct fabric_options {
 	const char *run_dir; /* of the sockets */
 	const char *host;    /* this one's name */
 	const char *version;
+	int by_rate;         /* dense sums; the same on all hosts */
 	const char *routes;  /* the file, read by rank 0; NULL: none */
 };
 

@@ -5,6 +5,7 @@
 #include "base/grow.h"
 #include "fabric/mpi_sockets.h"
 #include "fabric/rate.h"
+#include "fabric/sum.h"
 #include "fabric/world.h"
 #include "record/record.h"
 #include "wire/server.h"
@@ -27,9 +28,10 @@
 #define TELL_SECONDS 0.5   /* between two words to rank 0 */
 #define WAITING_BYTES 8192 /* fewer are small messages behind another connection's */
 #define WAITING_ROUND_TRIPS 5
-#define ALIKE_SECONDS 2.0 /* rates that are no further apart are of the same time */
-#define NAMED_WINDOWS 12  /* so long the others are asked for the end of a connection */
-#define OTHER_SHARE 0.1   /* less of an interface's bytes may be headers */
+#define ALIKE_SECONDS 2.0   /* rates that are no further apart are of the same time */
+#define RECENT_SECONDS 10.0 /* of rates of links that count for sums */
+#define NAMED_WINDOWS 12    /* so long the others are asked for the end of a connection */
+#define OTHER_SHARE 0.1     /* less of an interface's bytes may be headers */
 #define INTERFACES 4
 
 /* A connection of MPI. */
@@ -390,13 +392,12 @@ static struct side side_of(const struct port *p, double now)
 
 /* A port is as fast as the fastest of its links, too: beside a slow one it is not used up. */
 static struct side side_with_links(const struct links *l, const struct port *port, size_t way,
-				   double now)
+				   double alike, double now)
 {
 	struct port p = *port;
 	for (unsigned i = 0; i < world_size(l->world); i++) {
 		const struct rate *r = (const struct rate *)((const char *)&l->far[i] + way);
-		if (r->count > 0 && r->value > p.rate.value &&
-		    r->at > port->rate.at - ALIKE_SECONDS)
+		if (r->count > 0 && r->value > p.rate.value && r->at > port->rate.at - alike)
 			p.rate = *r;
 	}
 	return side_of(&p, now);
@@ -426,8 +427,8 @@ static void tell(struct links *l, double now)
 	struct told told;
 	struct known *own = &l->known[world_rank(l->world)];
 	memset(&told, 0, sizeof told);
-	told.out = side_with_links(l, &l->out, offsetof(struct far, out), now);
-	told.in = side_with_links(l, &l->in, offsetof(struct far, in), now);
+	told.out = side_with_links(l, &l->out, offsetof(struct far, out), ALIKE_SECONDS, now);
+	told.in = side_with_links(l, &l->in, offsetof(struct far, in), ALIKE_SECONDS, now);
 	told.why = why_not(l);
 	int is_new = own->at == 0 || own->told.why != told.why ||
 		     !is_same(&told.out, &own->told.out) || !is_same(&told.in, &own->told.in);
@@ -474,6 +475,21 @@ static void links_on_message(unsigned rank, const void *data, size_t bytes, void
 		memcpy(&l->known[rank].told, data, bytes);
 		l->known[rank].at = clock_mono();
 	}
+}
+
+static struct sum_rate sum_rate_of(const struct side *s)
+{
+	return (struct sum_rate){.rate = isnan(s->rate) ? 0 : s->rate, .is_least = s->is_least};
+}
+
+void links_own(const struct links *l, struct sum_rates *rates)
+{
+	double now = clock_mono();
+	const struct side out = side_with_links(l, &l->out, offsetof(struct far, out),
+						RECENT_SECONDS, now),
+			  in = side_with_links(l, &l->in, offsetof(struct far, in), RECENT_SECONDS,
+					       now);
+	*rates = (struct sum_rates){sum_rate_of(&out), sum_rate_of(&in)};
 }
 
 /* ---- asking ---- */

@@ -18,11 +18,14 @@
 struct event_base;
 struct links;
 struct request;
+struct sum_rates;
 struct world;
 
 int links_new(struct links **out, struct event_base *base, struct world *w, struct error *err);
 /* NULL is fine. */
 void links_free(struct links *l);
+/* Of this host's own port. */
+void links_own(const struct links *l, struct sum_rates *rates);
 /* The records of the verb links. */
 void links_answer(const struct links *l, struct request *rq);
 

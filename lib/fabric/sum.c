@@ -78,7 +78,7 @@ int sum_new(struct sum **out, const struct sum_link *link, struct error *err)
 
 	if (!s)
 		return error_set(err, ERROR_OS, "sums", "out of memory");
-	*s = (struct sum){.link = *link};
+	*s = (struct sum){.link = *link, .window = WINDOW_BYTES};
 	s->last_offer = &s->first_offer;
 	for (unsigned i = 0; i < link->size; i++)
 		s->host[i] = (struct host){0};
@@ -89,7 +89,7 @@ int sum_new(struct sum **out, const struct sum_link *link, struct error *err)
 static void sum_round_free(struct round *rd)
 {
 	rows_end(rd);
-	ring_end(rd);
+	rd->way->end(rd);
 	if (rd->release)
 		rd->release(rd->release_arg);
 	if (rd->out_release)
@@ -182,7 +182,7 @@ static void tell_result(struct round *rd)
 	struct sum_result result = {.rows = rd->out_rows, .wire_bytes = rd->wire_bytes};
 
 	if (rd->waited.fn && rd->want_check) {
-		result.check = ring_check(rd);
+		result.check = rd->way->check(rd);
 		if (rd->out_rows)
 			result.check = XXH3_64bits_withSeed(
 				rd->out, rowlist_bytes(rd->out_rows, rd->width), result.check);
@@ -308,8 +308,15 @@ static enum sum_code make_round(struct sum *s, const struct sum_round_options *o
 	rd->dense = o->dense;
 	rd->floats = o->floats;
 	rd->hosts = o->ranks;
+	if (s->link.rates) {
+		struct sum_rates *own = &s->host[s->link.rank].rates;
+		s->link.rates(s->link.carrier, own);
+		s->window = shares_window(&own->in);
+	}
+	/* Two hosts' ring is the same, whatever their links. */
+	rd->way = s->link.rates && o->ranks > 2 && o->floats ? &dense_by_shares : &dense_by_ring;
 	enum sum_code code = sum_list_members(rd, o, err);
-	if (code == SUM_OK && (ring_begin(rd) != 0 || sum_rows_begin(rd) != 0)) {
+	if (code == SUM_OK && (rd->way->begin(rd) != 0 || sum_rows_begin(rd) != 0)) {
 		error_set(err, ERROR_OS, NULL, "out of memory");
 		code = SUM_ROOM;
 	}
@@ -427,7 +434,7 @@ enum sum_code sum_part(struct sum *s, const void *client, uint64_t round, uint64
 	default:
 		break;
 	}
-	ring_part(rd, begin, begin + length);
+	rd->way->part(rd, begin, begin + length);
 	sum_turn(s);
 	return SUM_OK;
 }
@@ -517,6 +524,7 @@ void sum_count(const struct sum *s, struct sum_counts *counts)
 				      .done = s->done,
 				      .died = s->died,
 				      .wire_bytes = s->wire_bytes,
+				      .owned = s->owned,
 				      .offers = s->offers,
 				      .memory_bytes = s->blocks_bytes};
 	if (s->open) {

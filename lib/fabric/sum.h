@@ -11,6 +11,11 @@
  * algorithms for clusters of workstations", 2009).  Buckets start as soon as they are ready here,
  * in any order, and many are on their way at once.  All happens in the client's memory.
  *
+ * Where the rates of the hosts' links are known, there may be shares in place of the ring
+ * (sum_shares.c): each host owns a part of the vector, gets the others' of it, adds them in the
+ * order of hosts and sends the sum to all.  A host with a slow link owns less, or nothing; so it
+ * sends and gets the vector once, and not 2(n - 1)/n of it.
+ *
  * Rows: each host sends those that it has to their owners (rowlist.h), who add them in the order of
  * hosts and send the sums to all.  Nothing else of a table travels.
  *
@@ -38,6 +43,15 @@ struct sum;
 #define SUM_PIECE_MAX (UINT64_C(1) << 30) /* bytes of rows for one host, or from it */
 #define SUM_MESSAGE_MAX 32768 /* bytes of a message */
 
+struct sum_rate {
+	double rate;  /* bytes/s; not known: 0 */
+	int is_least; /* it is a lower bound */
+};
+
+struct sum_rates {
+	struct sum_rate out, in;
+};
+
 /* Between the hosts of one world; ranks are numbers from 0. Both kinds of functions return before
  * done is called. */
 struct sum_link {
@@ -54,6 +68,8 @@ struct sum_link {
 		     void (*done)(void *arg), void *arg);
 	void (*receive)(void *carrier, unsigned rank, unsigned tag, void *into, size_t bytes,
 			void (*done)(void *arg, size_t came), void *arg);
+	/* What is known of this host's own link. On all hosts, or on none: NULL is the ring. */
+	void (*rates)(void *carrier, struct sum_rates *rates);
 };
 
 int sum_new(struct sum **out, const struct sum_link *link, struct error *err);
@@ -142,6 +158,7 @@ struct sum_counts {
 	int open;
 	uint64_t opened, done, died;
 	uint64_t wire_bytes;
+	double owned;        /* part of the last dense vector by shares that this host has summed */
 	size_t under_way;    /* sends and receives of bulk */
 	size_t offers;       /* that wait for room */
 	size_t memory_bytes; /* kept for what is received */

@@ -1,6 +1,6 @@
 /*
  * sum_internal: what the files of sums share: sum.c (rounds), sum_wire.c (what hosts tell each
- * other), sum_ring.c (dense), sum_rows.c (rows).  Nobody else includes this.
+ * other), sum_ring.c and sum_shares.c (dense), sum_rows.c (rows).  Nobody else includes this.
  *
  * Everything that travels is a piece.  For each piece both sides know its state; a round counts
  * what is still missing, and is done at 0.
@@ -24,12 +24,14 @@ enum piece_kind {
 	PIECE_FINAL,   /* its sum */
 	PIECE_ROWS,    /* of one host, to their owner */
 	PIECE_MERGED,  /* of one owner, to a host */
+	PIECE_SHARE,   /* a segment of one host, to its owner */
+	PIECE_SUM,     /* its sum, to a host */
 	PIECE_KINDS
 };
 
 struct piece {
 	enum piece_kind kind;
-	uint32_t bucket, chunk; /* of the ring's kinds; else 0 */
+	uint32_t bucket, chunk; /* of the ring's kinds; bucket: a segment; else 0 */
 };
 
 enum piece_state { PIECE_NOT_YET, PIECE_OFFERED, PIECE_MOVING, PIECE_DONE };
@@ -86,6 +88,8 @@ struct round {
 
 	float *dense;
 	uint64_t floats, bucket_floats;
+	const struct dense_way *way;
+	struct shares *shares; /* by shares */
 	uint32_t buckets;
 	struct bucket *bucket;
 	struct chunk *chunk; /* hosts of them a bucket */
@@ -111,7 +115,8 @@ struct round {
 /* What a host has told about its open round; life 0: it has none. */
 struct host {
 	uint64_t life, round, iteration, floats, hosts_check;
-	int left; /* it has left that round before its end */
+	struct sum_rates rates; /* as it knew them then */
+	int left;               /* it has left that round before its end */
 };
 
 struct offer {
@@ -136,10 +141,12 @@ struct sum {
 	uint64_t lives;
 	struct offer *first_offer, **last_offer;
 	size_t offers, receiving; /* bytes */
+	size_t window;            /* for so many bytes of offers others are asked at once */
 	struct receive receive[RECEIVES_MAX];
 	struct block *spare;
 	size_t spares, blocks_bytes;
 	uint64_t opened, done, died, wire_bytes;
+	double owned;
 	int turning;
 	_Alignas(64) char aligned[SUM_MESSAGE_MAX];
 	struct host host[];
@@ -160,6 +167,7 @@ void block_give(struct sum *s, struct block *b);       /* NULL is fine */
 /* ---- sum_wire.c ---- */
 void wire_tell_open(struct round *rd);
 void wire_tell_leave(struct round *rd);
+void wire_tell_plan(struct round *rd, size_t to, const uint32_t *count);
 /* Looks whether a host has opened the same round or another one, and acts on it. */
 void wire_meet(struct round *rd, size_t member);
 /* A piece of this host is ready for a member: sends or offers it, once, when that one has opened
@@ -167,15 +175,28 @@ void wire_meet(struct round *rd, size_t member);
 void wire_offer(struct round *rd, size_t to, struct piece piece);
 /* A piece that was offered can be taken now. */
 void wire_want(struct round *rd, size_t from, struct piece piece, size_t bytes);
+/* A message; sum_turn() is the caller's. */
+void wire_take(struct sum *s, unsigned rank, const void *data, size_t bytes);
 void wire_forget_offers(struct round *rd);
 void wire_pump(struct sum *s);
 
-/* ---- sum_ring.c ---- */
-int ring_begin(struct round *rd);
-void ring_end(struct round *rd);
-void ring_part(struct round *rd, uint64_t begin, uint64_t end);
-void ring_met(struct round *rd, size_t member);
-uint64_t ring_check(struct round *rd);
+/* ---- the dense vector: sum_ring.c, sum_shares.c ---- */
+struct dense_way {
+	int (*begin)(struct round *rd); /* -1: no memory */
+	void (*end)(struct round *rd);  /* also after begin() failed */
+	/* This host has named these floats. */
+	void (*part)(struct round *rd, uint64_t begin, uint64_t end);
+	void (*met)(struct round *rd, size_t member);
+	uint64_t (*check)(struct round *rd);
+};
+extern const struct dense_way dense_by_ring, dense_by_shares;
+
+/* How many bytes a host with this link asks for at once. */
+size_t shares_window(const struct sum_rate *in);
+/* The first host has told how many segments each host owns. -1: that makes no sense. */
+int shares_plan(struct round *rd, const uint32_t *count);
+/* Keeps a message until that is known. 0: it is. */
+int shares_defer(struct round *rd, unsigned rank, const void *data, size_t bytes);
 
 /* ---- sum_rows.c ---- */
 int sum_rows_begin(struct round *rd);
@@ -193,8 +214,8 @@ struct piece_way {
 	uint8_t *(*out)(struct round *rd, size_t to, struct piece piece);
 	/* What is sent; NULL: it is not ready. */
 	const void *(*data)(struct round *rd, size_t to, struct piece piece, size_t *bytes);
-	/* Whether it may come now. */
-	int (*wanted)(struct round *rd, struct piece piece);
+	/* It is ready there: wire_want() it when it may come. */
+	void (*offered)(struct round *rd, size_t from, struct piece piece, size_t bytes);
 	/* Where it goes; NULL: into a block. */
 	void *(*place)(struct round *rd, struct piece piece);
 	/* It is here: in its place (data NULL), or at data, which is block's where there is one.
@@ -202,6 +223,6 @@ struct piece_way {
 	void (*take)(struct round *rd, size_t from, struct piece piece, const void *data,
 		     size_t bytes, struct block *block);
 };
-extern const struct piece_way ring_way, rows_way;
+extern const struct piece_way ring_way, rows_way, shares_way;
 
 #endif

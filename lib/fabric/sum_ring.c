@@ -114,9 +114,10 @@ static const void *ring_data(struct round *rd, size_t to, struct piece p, size_t
 	return ring_is_ready(rd, p) ? chunk_at(rd, p) : NULL;
 }
 
-static int ring_wanted(struct round *rd, struct piece p)
+static void ring_offered(struct round *rd, size_t from, struct piece p, size_t bytes)
 {
-	return p.kind == PIECE_FINAL || rd->bucket[p.bucket].ready;
+	if (p.kind == PIECE_FINAL || rd->bucket[p.bucket].ready)
+		wire_want(rd, from, p, bytes);
 }
 
 static void *ring_place(struct round *rd, struct piece p)
@@ -189,8 +190,8 @@ static void ring_take(struct round *rd, size_t from, struct piece p, const void 
 	}
 }
 
-const struct piece_way ring_way = {ring_in,     ring_out,   ring_data,
-				   ring_wanted, ring_place, ring_take};
+const struct piece_way ring_way = {ring_in,      ring_out,   ring_data,
+				   ring_offered, ring_place, ring_take};
 
 /* ---- as they become ready here ---- */
 
@@ -225,7 +226,7 @@ static void ring_ready(struct round *rd, uint32_t bucket)
 		check_bucket(rd, bucket);
 }
 
-void ring_part(struct round *rd, uint64_t begin, uint64_t end)
+static void ring_part(struct round *rd, uint64_t begin, uint64_t end)
 {
 	while (begin < end) {
 		uint32_t bucket = (uint32_t)(begin / rd->bucket_floats);
@@ -238,7 +239,7 @@ void ring_part(struct round *rd, uint64_t begin, uint64_t end)
 	}
 }
 
-void ring_met(struct round *rd, size_t member)
+static void ring_met(struct round *rd, size_t member)
 {
 	if (rd->hosts == 1 || member != behind(rd, rd->self))
 		return;
@@ -250,7 +251,7 @@ void ring_met(struct round *rd, size_t member)
 	}
 }
 
-uint64_t ring_check(struct round *rd)
+static uint64_t ring_check(struct round *rd)
 {
 	uint64_t check = 0;
 
@@ -276,7 +277,7 @@ static void count_missing(struct round *rd, uint32_t bucket)
 	}
 }
 
-int ring_begin(struct round *rd)
+static int ring_begin(struct round *rd)
 {
 	uint64_t least = rd->hosts * BUCKET_HOST_FLOATS;
 
@@ -296,7 +297,7 @@ int ring_begin(struct round *rd)
 	return 0;
 }
 
-void ring_end(struct round *rd)
+static void ring_end(struct round *rd)
 {
 	for (size_t i = 0; rd->chunk && i < rd->buckets * rd->hosts; i++)
 		block_give(rd->sum, rd->chunk[i].early);
@@ -307,3 +308,5 @@ void ring_end(struct round *rd)
 	rd->bucket = NULL;
 	rd->buckets = 0;
 }
+
+const struct dense_way dense_by_ring = {ring_begin, ring_end, ring_part, ring_met, ring_check};

@@ -40,12 +40,6 @@ static const void *sum_rows_data(struct round *rd, size_t to, struct piece p, si
 	return list->count ? (const void *)list->key : "";
 }
 
-static int sum_rows_wanted(struct round *rd, struct piece p)
-{
-	(void)rd, (void)p;
-	return 1;
-}
-
 static void *sum_rows_place(struct round *rd, struct piece p)
 {
 	(void)rd, (void)p;
@@ -169,8 +163,8 @@ static void sum_rows_take(struct round *rd, size_t from, struct piece p, const v
 		merged_is_here(rd);
 }
 
-const struct piece_way rows_way = {sum_rows_in,     sum_rows_out,   sum_rows_data,
-				   sum_rows_wanted, sum_rows_place, sum_rows_take};
+const struct piece_way rows_way = {sum_rows_in, sum_rows_out,   sum_rows_data,
+				   wire_want,   sum_rows_place, sum_rows_take};
 
 /* ---- this host's own ---- */
 

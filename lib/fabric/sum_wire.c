@@ -13,7 +13,8 @@ enum message_kind {
 	MESSAGE_LEAVE,    /* I am out of it, and why (SUM_OK: nobody misses anything of me) */
 	MESSAGE_OFFER,    /* a piece is ready */
 	MESSAGE_DATA,     /* a piece that is short */
-	MESSAGE_GRANT     /* send it, by this tag */
+	MESSAGE_GRANT,    /* send it, by this tag */
+	MESSAGE_PLAN      /* how many segments each host owns; from the first host */
 };
 
 struct message {
@@ -28,15 +29,14 @@ struct message {
 struct message_open {
 	struct message head;
 	uint64_t round, iteration, floats, hosts_check;
+	struct sum_rates rates;
 };
 
 #define DATA_MAX (SUM_MESSAGE_MAX - sizeof(struct message))
 
 static const struct piece_way *const way_of[PIECE_KINDS] = {
-	[PIECE_PARTIAL] = &ring_way,
-	[PIECE_FINAL] = &ring_way,
-	[PIECE_ROWS] = &rows_way,
-	[PIECE_MERGED] = &rows_way,
+	[PIECE_PARTIAL] = &ring_way, [PIECE_FINAL] = &ring_way,   [PIECE_ROWS] = &rows_way,
+	[PIECE_MERGED] = &rows_way,  [PIECE_SHARE] = &shares_way, [PIECE_SUM] = &shares_way,
 };
 
 static void count_sent(struct round *rd, size_t bytes)
@@ -70,7 +70,18 @@ void wire_tell_open(struct round *rd)
 				 .floats = rd->floats,
 				 .hosts_check = rd->hosts_check};
 
+	m.rates = rd->sum->host[rd->member[rd->self].rank].rates;
 	wire_tell_all(rd, &m, sizeof m);
+}
+
+void wire_tell_plan(struct round *rd, size_t to, const uint32_t *count)
+{
+	struct message m = {.kind = MESSAGE_PLAN,
+			    .from_life = rd->life,
+			    .to_life = rd->member[to].life,
+			    .bytes = rd->hosts * sizeof *count};
+
+	wire_tell(rd, to, &m, sizeof m, count, (size_t)m.bytes);
 }
 
 void wire_tell_leave(struct round *rd)
@@ -121,7 +132,7 @@ void wire_meet(struct round *rd, size_t member)
 	if (rd->failed)
 		return;
 	m->life = h->life;
-	ring_met(rd, member);
+	rd->way->met(rd, member);
 	rows_met(rd, member);
 }
 
@@ -144,7 +155,8 @@ static void wire_on_open(struct sum *s, unsigned rank, const struct message_open
 				      .round = m->round,
 				      .iteration = m->iteration,
 				      .floats = m->floats,
-				      .hosts_check = m->hosts_check};
+				      .hosts_check = m->hosts_check,
+				      .rates = m->rates};
 	if (wire_member_of(s->open, rank, &member))
 		wire_meet(s->open, member);
 }
@@ -155,8 +167,9 @@ static void wire_on_leave(struct sum *s, unsigned rank, const struct message *m)
 	size_t member;
 
 	if (s->host[rank].life == m->from_life)
-		s->host[rank] =
-			(struct host){.round = s->host[rank].round, .left = m->why != SUM_OK};
+		s->host[rank] = (struct host){.round = s->host[rank].round,
+					      .rates = s->host[rank].rates,
+					      .left = m->why != SUM_OK};
 	if (m->why == SUM_OK || !wire_member_of(rd, rank, &member) ||
 	    rd->member[member].life != m->from_life)
 		return;
@@ -315,8 +328,7 @@ static void on_offer(struct sum *s, unsigned rank, const struct message *m)
 	if (!state)
 		return;
 	*state = PIECE_OFFERED;
-	if (way_of[p.kind]->wanted(s->open, p))
-		wire_want(s->open, from, p, (size_t)m->bytes);
+	way_of[p.kind]->offered(s->open, from, p, (size_t)m->bytes);
 }
 
 void wire_want(struct round *rd, size_t from, struct piece p, size_t bytes)
@@ -413,7 +425,7 @@ void wire_pump(struct sum *s)
 	while (s->first_offer) {
 		struct offer *o = s->first_offer;
 		struct receive *r = free_receive(s);
-		if (!r || (s->receiving && s->receiving + o->bytes > WINDOW_BYTES))
+		if (!r || (s->receiving && s->receiving + o->bytes > s->window))
 			return;
 		s->first_offer = o->next;
 		if (!s->first_offer)
@@ -424,9 +436,37 @@ void wire_pump(struct sum *s)
 	}
 }
 
+static void on_plan(struct sum *s, unsigned rank, const struct message *m, const void *data,
+		    size_t bytes)
+{
+	struct round *rd = s->open;
+	size_t from;
+
+	if (!rd || rd->failed || rd->life != m->to_life || !wire_member_of(rd, rank, &from) ||
+	    rd->member[from].life != m->from_life)
+		return;
+	if (!rd->shares || from != 0 || bytes != rd->hosts * sizeof(uint32_t)) {
+		lost_sense(rd, from);
+		return;
+	}
+	memcpy(s->aligned, data, bytes);
+	if (shares_plan(rd, (const uint32_t *)(const void *)s->aligned) != 0)
+		lost_sense(rd, from);
+}
+
 /* ---- all of them ---- */
 
-void sum_message(struct sum *s, unsigned rank, const void *data, size_t bytes)
+/* A segment before this host knows who owns what. */
+static int wire_is_early(struct sum *s, unsigned rank, const struct message *m, const void *data,
+		    size_t bytes)
+{
+	struct round *rd = s->open;
+
+	return rd && rd->shares && !rd->failed && rd->life == m->to_life &&
+	       way_of[m->piece] == &shares_way && shares_defer(rd, rank, data, bytes);
+}
+
+void wire_take(struct sum *s, unsigned rank, const void *data, size_t bytes)
 {
 	struct message_open m;
 
@@ -446,17 +486,30 @@ void sum_message(struct sum *s, unsigned rank, const void *data, size_t bytes)
 		wire_on_leave(s, rank, &m.head);
 		break;
 	case MESSAGE_OFFER:
+		if (wire_is_early(s, rank, &m.head, data, bytes))
+			break;
 		on_offer(s, rank, &m.head);
 		break;
 	case MESSAGE_DATA:
+		if (wire_is_early(s, rank, &m.head, data, bytes))
+			break;
 		wire_on_data(s, rank, &m.head, (const char *)data + sizeof m.head,
 			     bytes - sizeof m.head);
 		break;
 	case MESSAGE_GRANT:
 		on_grant(s, rank, &m.head);
 		break;
+	case MESSAGE_PLAN:
+		on_plan(s, rank, &m.head, (const char *)data + sizeof m.head,
+			bytes - sizeof m.head);
+		break;
 	default:
-		return;
+		break;
 	}
+}
+
+void sum_message(struct sum *s, unsigned rank, const void *data, size_t bytes)
+{
+	wire_take(s, rank, data, bytes);
 	sum_turn(s);
 }

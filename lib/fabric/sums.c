@@ -1,6 +1,7 @@
 /* sums: see sums.h. */
 #include "fabric/sums.h"
 
+#include "fabric/links.h"
 #include "fabric/rowlist.h"
 #include "fabric/sum.h"
 #include "fabric/world.h"
@@ -11,6 +12,8 @@
 
 struct sums {
 	struct world *world;
+	const struct links *links;
+	int by_rate;
 	struct sum *sum; /* NULL: not in a world */
 	void (*broken)(void *owner);
 	void *owner;
@@ -48,6 +51,11 @@ static void sums_receive(void *sums, unsigned rank, unsigned tag, void *into, si
 
 	if (world_receive_some(s->world, rank, WORLD_SUM, tag, into, bytes, done, arg) != 0)
 		s->broken(s->owner);
+}
+
+static void sums_rates(void *sums, struct sum_rates *rates)
+{
+	links_own(((struct sums *)sums)->links, rates);
 }
 
 static void sums_on_message(unsigned rank, const void *data, size_t bytes, void *sums)
@@ -349,7 +357,8 @@ int sums_new(struct sums **out, void (*broken)(void *owner), void *owner, struct
 	return 0;
 }
 
-int sums_enter(struct sums *s, struct world *w, struct error *err)
+int sums_enter(struct sums *s, struct world *w, const struct links *links, int by_rate,
+	       struct error *err)
 {
 	struct sum_link link = {.carrier = s,
 				.rank = world_rank(w),
@@ -357,9 +366,12 @@ int sums_enter(struct sums *s, struct world *w, struct error *err)
 				.host = sums_host,
 				.tell = sums_tell,
 				.send = sums_send,
-				.receive = sums_receive};
+				.receive = sums_receive,
+				.rates = by_rate ? sums_rates : NULL};
 
 	s->world = w;
+	s->links = links;
+	s->by_rate = by_rate;
 	if (sum_new(&s->sum, &link, err) != 0)
 		return -1;
 	world_on(w, WORLD_SUM, sums_on_message, s);
@@ -399,6 +411,8 @@ void sums_stat(const struct sums *s, struct record_out *o)
 	record_add_u64(o, "sums-done", n.done);
 	record_add_u64(o, "sums-died", n.died);
 	record_add_u64(o, "sums-sent-bytes", n.wire_bytes);
+	if (s->by_rate)
+		record_add_brief(o, "sums-owned", n.owned);
 	record_add_u64(o, "sums-under-way", n.under_way);
 	record_add_u64(o, "sums-memory-bytes", n.memory_bytes);
 }

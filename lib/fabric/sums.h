@@ -10,6 +10,7 @@
 #include "record/record.h"
 #include "wire/server.h"
 
+struct links;
 struct sums;
 struct world;
 
@@ -20,8 +21,10 @@ extern const struct verb sums_verbs[SUMS_VERBS];
 /* broken is called when a message can't be sent for lack of memory. The sums of all hosts would
  * wait for it, so the world must end. */
 int sums_new(struct sums **out, void (*broken)(void *owner), void *owner, struct error *err);
-/* Until then, and again after sums_leave(), every request is refused. */
-int sums_enter(struct sums *s, struct world *w, struct error *err);
+/* Until then, and again after sums_leave(), every request is refused. by_rate: dense vectors by
+ * shares, which follow the links' rates; the links are borrowed. */
+int sums_enter(struct sums *s, struct world *w, const struct links *links, int by_rate,
+	       struct error *err);
 /* After world_close(). */
 void sums_leave(struct sums *s);
 /* After server_free(). NULL is fine. */

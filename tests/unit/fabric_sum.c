@@ -1,7 +1,8 @@
 /*
  * Sums over hosts: several hosts in one process, joined by a network that delivers in any order it
  * likes (messages from one host to another keep theirs).  Whatever the order, the result is the
- * plain sum, with the same bits everywhere; what died reads and writes nothing any more.
+ * plain sum, with the same bits everywhere; what died reads and writes nothing any more.  All of it
+ * by the ring, and by shares with links of any rates.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,6 +55,8 @@ static struct bulk *sends, *receives;
 static uint64_t seed;
 static unsigned slow; /* what this host says takes long, what it sends does not; HOSTS_MAX: none */
 static int nonsense;  /* the network says things that no host has said */
+static int by_shares;
+static double rate_of[HOSTS_MAX]; /* of each host's link; 0: any */
 static unsigned may_get; /* a bit for each answer that is fine, besides SUM_OK */
 
 static uint64_t any(uint64_t n)
@@ -130,6 +133,23 @@ static void receive(void *carrier, unsigned rank, unsigned tag, void *into, size
 					    .arg = arg});
 }
 
+/* Unknown, a lower bound or a rate. */
+static struct sum_rate any_rate(unsigned self)
+{
+	if (rate_of[self] > 0)
+		return (struct sum_rate){.rate = rate_of[self]};
+	return any(4) == 0 ? (struct sum_rate){0}
+			   : (struct sum_rate){.rate = (double)(1 + any(1000)) * 1e6,
+					       .is_least = any(3) == 0};
+}
+
+static void tell_rates(void *carrier, struct sum_rates *rates)
+{
+	unsigned self = ((struct port *)carrier)->rank;
+
+	*rates = (struct sum_rates){any_rate(self), any_rate(self)};
+}
+
 static void start(unsigned n, uint64_t with_seed)
 {
 	struct error err;
@@ -141,7 +161,8 @@ static void start(unsigned n, uint64_t with_seed)
 		port[i].rank = i;
 		for (unsigned to = 0; to < n; to++)
 			last[i][to] = &first[i][to];
-		struct sum_link link = {&port[i], i, n, name_of, tell, send, receive};
+		struct sum_link link = {&port[i], i,    n,       name_of,
+					tell,     send, receive, by_shares ? tell_rates : NULL};
 		assert_int_equal(sum_new(&host[i], &link, &err), 0);
 	}
 }
@@ -630,7 +651,9 @@ static void rows_are_what_travels(void **state)
 	free_clients();
 }
 
-/* Each host sends 2 (n-1)/n of the vector, and next to nothing else. */
+/* Each host sends 2 (n-1)/n of the vector, and next to nothing else. With shares that are equal,
+ * too.
+ */
 static void a_ring_sends_what_it_must(void **state)
 {
 	(void)state;
@@ -645,6 +668,57 @@ static void a_ring_sends_what_it_must(void **state)
 	}
 	stop();
 	free_clients();
+}
+
+static double owned(unsigned i)
+{
+	struct sum_counts c;
+
+	sum_count(host[i], &c);
+	return c.owned;
+}
+
+/* A host with a slow link sums nothing, and sends the vector once; with rates that hardly differ
+ * all sum the same. Whoever sums has the same bits. */
+static void shares_follow_rates(void **state)
+{
+	float *first_sum = NULL;
+
+	(void)state;
+	for (unsigned is_slow = 0; by_shares && is_slow < 2; is_slow++) {
+		for (unsigned i = 0; i < 4; i++)
+			rate_of[i] = 1e8 + i * 1e6;
+		if (is_slow)
+			rate_of[2] = 1e7;
+		start(4, 6);
+		make_clients(1u << 20, KEYS_NONE, 0);
+		/* The first host hears in one round what it goes by in the next one. */
+		for (uint64_t round = 1; round <= 2; round++) {
+			for (unsigned i = 0; i < hosts; i++)
+				memcpy(client[i].dense, client[i].own,
+				       client[i].floats * sizeof(float));
+			open_all(round);
+			say_all(round);
+			check_all();
+			for (unsigned i = 0; i < hosts; i++)
+				assert_true(fabs(owned(i) - (round == 1 || !is_slow ? 0.25
+							     : i == 2               ? 0
+								      : 1 / 3.0)) < 0.02);
+		}
+		if (is_slow)
+			assert_true((double)client[2].result.wire_bytes <
+				    1.02 * (double)client[2].floats * sizeof(float));
+		if (is_slow)
+			assert_memory_equal(client[0].dense, first_sum,
+					    client[0].floats * sizeof(float));
+		else
+			first_sum = memcpy(must(malloc(client[0].floats * sizeof(float))),
+					   client[0].dense, client[0].floats * sizeof(float));
+		stop();
+		free_clients();
+	}
+	free(first_sum);
+	memset(rate_of, 0, sizeof rate_of);
 }
 
 /* Sums that follow each other in the same memory. */
@@ -950,6 +1024,11 @@ static void junk_from_the_wire(void **state)
 		sum_message(host[0], (unsigned)any(4), junk, (size_t)any(sizeof junk));
 	}
 	stop();
+	nonsense = 0;
+	while (sends)
+		free(take_out(&sends));
+	while (receives)
+		free(take_out(&receives));
 	free_clients();
 }
 
@@ -992,6 +1071,7 @@ int main(void)
 		cmocka_unit_test(rows_of_all_kinds),
 		cmocka_unit_test(rows_are_what_travels),
 		cmocka_unit_test(a_ring_sends_what_it_must),
+		cmocka_unit_test(shares_follow_rates),
 		cmocka_unit_test(one_after_the_other),
 		cmocka_unit_test(torn_at_any_moment),
 		cmocka_unit_test(dead_for_others),
@@ -1003,5 +1083,7 @@ int main(void)
 		cmocka_unit_test(longer_than_a_message),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	int failed = cmocka_run_group_tests_name("ring", tests, NULL, NULL);
+	by_shares = 1;
+	return failed + cmocka_run_group_tests_name("shares", tests, NULL, NULL);
 }

@@ -1,0 +1,545 @@
+/*
+ * The dense vector of a round by shares: segments, each summed by one host, its owner.
+ *
+ * Each host sends a segment to its owner, who adds all hosts' in the order of hosts, and sends the
+ * sum to all.  So the bits of a sum do not depend on who owns what, and hosts with fast links may
+ * own more (solve/xfer_share.h).  Who owns what is the first host's decision, for each round anew;
+ * it tells the others as soon as it has met them.  What comes from a host that heard of it earlier
+ * waits until it is known here, too.
+ *
+ * An owner asks for a segment when all hosts have it ready: one that is slow costs the others no
+ * memory.  Only some segments are on their way to it at once.
+ */
+#include "fabric/sum_internal.h"
+#include "solve/xfer_share.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define SEGMENTS_MIN 64
+#define SEGMENTS_HOST 8                        /* at least: so many for each host */
+#define SEGMENT_FLOATS_MAX (UINT64_C(1) << 17) /* 512 KB */
+#define GAIN_MIN 0.15                  /* of the time with equal shares: estimates are not better */
+#define WINDOW_SECONDS 0.04            /* of an owner's link are asked for at once, */
+#define WINDOW_LEAST ((size_t)1 << 20) /* and so many bytes in any case */
+#define TILE 1024                      /* floats that are added at a time */
+
+/* Of one segment what a host gives to its owner, and whether it has got the sum. */
+struct given {
+	uint8_t in, out; /* enum piece_state */
+	struct block *block;
+};
+
+struct segment {
+	uint64_t filled; /* floats that this host has named */
+	uint64_t check;
+	size_t owner;
+	struct given *given;       /* of each host, at its owner */
+	size_t offered, missing;   /* of the others, at its owner */
+	uint8_t share_out, sum_in; /* at other hosts; enum piece_state */
+	uint8_t ready, checked;
+	struct segment *next; /* that may begin */
+};
+
+struct early {
+	struct early *next;
+	unsigned rank;
+	size_t bytes;
+	_Alignas(8) char data[];
+};
+
+struct shares {
+	uint64_t floats; /* of a segment; the last one may have fewer */
+	uint32_t segments;
+	uint32_t *count; /* of each host; NULL: not known yet */
+	struct segment *segment;
+	struct given *given;
+	struct segment *first, **last; /* that may begin */
+	size_t begun, begun_max;
+	struct early *early, **early_last;
+};
+
+static size_t segment_floats(const struct round *rd, uint32_t i)
+{
+	uint64_t rest = rd->floats - i * rd->shares->floats;
+
+	return (size_t)(rest < rd->shares->floats ? rest : rd->shares->floats);
+}
+
+static float *segment_at(const struct round *rd, uint32_t i)
+{
+	return rd->dense + i * rd->shares->floats;
+}
+
+static struct segment *segment_of(const struct round *rd, struct piece p)
+{
+	const struct shares *s = rd->shares;
+
+	return s && s->count && p.bucket < s->segments && p.chunk == 0 ? &s->segment[p.bucket]
+								       : NULL;
+}
+
+static uint8_t *shares_in(struct round *rd, size_t from, struct piece p, size_t *bytes)
+{
+	struct segment *g = segment_of(rd, p);
+
+	if (!g || from == rd->self)
+		return NULL;
+	*bytes = segment_floats(rd, p.bucket) * sizeof(float);
+	if (p.kind == PIECE_SHARE)
+		return g->owner == rd->self ? &g->given[from].in : NULL;
+	return g->owner == from ? &g->sum_in : NULL;
+}
+
+static uint8_t *shares_out(struct round *rd, size_t to, struct piece p)
+{
+	struct segment *g = segment_of(rd, p);
+
+	if (!g || to == rd->self)
+		return NULL;
+	if (p.kind == PIECE_SHARE)
+		return g->owner == to ? &g->share_out : NULL;
+	return g->owner == rd->self ? &g->given[to].out : NULL;
+}
+
+static const void *shares_data(struct round *rd, size_t to, struct piece p, size_t *bytes)
+{
+	struct segment *g = segment_of(rd, p);
+
+	(void)to;
+	*bytes = segment_floats(rd, p.bucket) * sizeof(float);
+	return g->ready && (p.kind == PIECE_SHARE || g->missing == 0) ? segment_at(rd, p.bucket)
+								      : NULL;
+}
+
+static void *shares_place(struct round *rd, struct piece p)
+{
+	return p.kind == PIECE_SUM ? segment_at(rd, p.bucket) : NULL;
+}
+
+/* ---- at the owner ---- */
+
+static void check_segment(struct round *rd, uint32_t i)
+{
+	struct segment *g = &rd->shares->segment[i];
+
+	g->check = XXH3_64bits(segment_at(rd, i), segment_floats(rd, i) * sizeof(float));
+	g->checked = 1;
+}
+
+static void add_shares(struct round *rd, uint32_t i)
+{
+	struct segment *g = &rd->shares->segment[i];
+	size_t floats = segment_floats(rd, i);
+	float *own = segment_at(rd, i), sum[TILE];
+
+	for (size_t at = 0; at < floats; at += TILE) {
+		size_t n = floats - at < TILE ? floats - at : TILE;
+		for (size_t h = 0; h < rd->hosts; h++) {
+			const float *from =
+				(h == rd->self
+					 ? own
+					 : (const float *)(const void *)g->given[h].block->data) +
+				at;
+			if (h == 0)
+				memcpy(sum, from, n * sizeof *sum);
+			else
+				for (size_t k = 0; k < n; k++)
+					sum[k] += from[k];
+		}
+		memcpy(own + at, sum, n * sizeof *sum);
+	}
+	for (size_t h = 0; h < rd->hosts; h++) {
+		block_give(rd->sum, g->given[h].block);
+		g->given[h].block = NULL;
+	}
+	if (rd->want_check)
+		check_segment(rd, i);
+}
+
+static void begin_segments(struct round *rd)
+{
+	struct shares *s = rd->shares;
+
+	while (s->first && s->begun < s->begun_max) {
+		struct segment *g = s->first;
+		uint32_t i = (uint32_t)(g - s->segment);
+		s->first = g->next;
+		if (!s->first)
+			s->last = &s->first;
+		s->begun++;
+		for (size_t k = 1; k < rd->hosts; k++)
+			wire_want(rd, (rd->self + k) % rd->hosts, (struct piece){PIECE_SHARE, i, 0},
+				  segment_floats(rd, i) * sizeof(float));
+	}
+}
+
+/* All hosts have it ready. */
+static void segment_may_begin(struct round *rd, struct segment *g)
+{
+	struct shares *s = rd->shares;
+
+	if (!g->ready || g->offered < rd->hosts - 1)
+		return;
+	*s->last = g;
+	g->next = NULL;
+	s->last = &g->next;
+	begin_segments(rd);
+}
+
+/* This host's own and all others' are here. */
+static void segment_whole(struct round *rd, struct segment *g)
+{
+	struct shares *s = rd->shares;
+	uint32_t i = (uint32_t)(g - s->segment);
+
+	if (!g->ready || g->missing)
+		return;
+	add_shares(rd, i);
+	for (size_t k = 1; k < rd->hosts; k++)
+		wire_offer(rd, (rd->self + k) % rd->hosts, (struct piece){PIECE_SUM, i, 0});
+	if (g->offered) {
+		s->begun--;
+		begin_segments(rd);
+	}
+}
+
+/* ---- as they come ---- */
+
+static void shares_offered(struct round *rd, size_t from, struct piece p, size_t bytes)
+{
+	struct segment *g = segment_of(rd, p);
+
+	if (p.kind == PIECE_SUM) {
+		wire_want(rd, from, p, bytes);
+	} else {
+		g->offered++;
+		segment_may_begin(rd, g);
+	}
+}
+
+static void shares_take(struct round *rd, size_t from, struct piece p, const void *floats,
+			size_t bytes, struct block *block)
+{
+	struct segment *g = segment_of(rd, p);
+
+	if (p.kind == PIECE_SUM) {
+		if (floats)
+			memcpy(segment_at(rd, p.bucket), floats, bytes);
+		block_give(rd->sum, block);
+		g->sum_in = PIECE_DONE;
+		round_one_less(rd);
+		if (rd->want_check)
+			check_segment(rd, p.bucket);
+		return;
+	}
+	if (!block && (block = block_take(rd->sum, bytes)) != NULL)
+		memcpy(block->data, floats, bytes);
+	if (!block) {
+		round_fail(rd, SUM_ROOM, "out of memory");
+		return;
+	}
+	g->given[from].block = block;
+	g->given[from].in = PIECE_DONE;
+	g->missing--;
+	round_one_less(rd);
+	segment_whole(rd, g);
+}
+
+const struct piece_way shares_way = {shares_in,      shares_out,   shares_data,
+				     shares_offered, shares_place, shares_take};
+
+/* ---- as they become ready here ---- */
+
+static void segment_ready(struct round *rd, uint32_t i)
+{
+	struct shares *s = rd->shares;
+	struct segment *g = &s->segment[i];
+
+	g->ready = 1;
+	round_one_less(rd);
+	if (!s->count)
+		return;
+	if (g->owner != rd->self) {
+		wire_offer(rd, g->owner, (struct piece){PIECE_SHARE, i, 0});
+		return;
+	}
+	segment_may_begin(rd, g);
+	segment_whole(rd, g);
+}
+
+static void shares_part(struct round *rd, uint64_t begin, uint64_t end)
+{
+	struct shares *s = rd->shares;
+
+	while (begin < end) {
+		uint32_t i = (uint32_t)(begin / s->floats);
+		uint64_t behind_it = (i + UINT64_C(1)) * s->floats;
+		uint64_t to = end < behind_it ? end : behind_it;
+		s->segment[i].filled += to - begin;
+		if (s->segment[i].filled == segment_floats(rd, i))
+			segment_ready(rd, i);
+		begin = to;
+	}
+}
+
+/* ---- how much at once ---- */
+
+/* All others send to an owner together. What finds no room in front of its link is lost, and sent
+ * again only after a pause: so it asks for no more than the link carries in a short time. */
+size_t shares_window(const struct sum_rate *in)
+{
+	double most = in->rate * WINDOW_SECONDS;
+
+	return (size_t)fmin(fmax(most, WINDOW_LEAST), WINDOW_BYTES);
+}
+
+/* ---- who owns what ---- */
+
+/* A rate that is a lower bound counts as no less than the fastest one that is known. */
+static double side_rate(const struct sum_rate *r, double fastest)
+{
+	return r->rate > 0 && (!r->is_least || r->rate > fastest) ? r->rate : fastest;
+}
+
+/* What hosts said when they opened rounds, the others' maybe in the last one. */
+static void plan_members(const struct round *rd, struct xfer_member *m)
+{
+	double fastest = 0;
+
+	for (size_t i = 0; i < rd->hosts; i++) {
+		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
+		if (r->out.rate > fastest && !r->out.is_least)
+			fastest = r->out.rate;
+		if (r->in.rate > fastest && !r->in.is_least)
+			fastest = r->in.rate;
+	}
+	for (size_t i = 0; i < rd->hosts; i++) {
+		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
+		double rate = fmin(side_rate(&r->out, fastest), side_rate(&r->in, fastest));
+		m[i] = (struct xfer_member){.rate = fastest > 0 ? rate : 1, .works = 1};
+	}
+}
+
+static int make_plan(const struct round *rd, uint32_t *count)
+{
+	struct xfer_member *m = calloc(rd->hosts, sizeof *m);
+	size_t *owner = calloc(rd->shares->segments, sizeof *owner);
+	struct xfer_round predicted;
+	struct error err;
+	int result = -1;
+
+	if (!m || !owner)
+		goto out;
+	plan_members(rd, m);
+	if (xfer_shares(m, rd->hosts, (double)rd->floats * sizeof(float), &predicted, &err) != 0)
+		goto out;
+	/* Equal shares take as long as the ring. */
+	if (predicted.seconds > (1 - GAIN_MIN) * predicted.ring)
+		for (size_t i = 0; i < rd->hosts; i++)
+			m[i].share = 1 / (double)rd->hosts;
+	if (xfer_owners(m, rd->hosts, owner, rd->shares->segments, &err) != 0)
+		goto out;
+	for (size_t i = 0; i < rd->shares->segments; i++)
+		count[owner[i]]++;
+	result = 0;
+out:
+	free(m);
+	free(owner);
+	return result;
+}
+
+/* Each host's segments are spread evenly over the vector: parts of it become ready one after
+ * another, and all owners are to have something to do. */
+static int spread(struct round *rd)
+{
+	struct shares *s = rd->shares;
+	int64_t *due = calloc(rd->hosts, sizeof *due);
+
+	if (!due)
+		return -1;
+	for (uint32_t i = 0; i < s->segments; i++) {
+		size_t most = 0;
+		for (size_t h = 0; h < rd->hosts; h++) {
+			due[h] += s->count[h];
+			if (due[h] > due[most])
+				most = h;
+		}
+		due[most] -= s->segments;
+		s->segment[i].owner = most;
+	}
+	free(due);
+	return 0;
+}
+
+static void shares_met(struct round *rd, size_t member)
+{
+	struct shares *s = rd->shares;
+
+	if (!s->count)
+		return;
+	if (rd->self == 0)
+		wire_tell_plan(rd, member, s->count);
+	for (uint32_t i = 0; i < s->segments; i++) {
+		if (s->segment[i].owner == member)
+			wire_offer(rd, member, (struct piece){PIECE_SHARE, i, 0});
+		else if (s->segment[i].owner == rd->self)
+			wire_offer(rd, member, (struct piece){PIECE_SUM, i, 0});
+	}
+}
+
+static int take_plan(struct round *rd, uint32_t *count)
+{
+	struct shares *s = rd->shares;
+	struct given *given;
+
+	s->count = count;
+	given = s->given = calloc((size_t)count[rd->self] * rd->hosts + 1, sizeof *given);
+	if (!s->given || spread(rd) != 0)
+		return -1;
+	for (uint32_t i = 0; i < s->segments; i++) {
+		struct segment *g = &s->segment[i];
+		rd->left += g->owner == rd->self ? 2 * (rd->hosts - 1) : 2;
+		if (g->owner != rd->self)
+			continue;
+		g->given = given;
+		given += rd->hosts;
+		g->missing = rd->hosts - 1;
+	}
+	rd->sum->owned = (double)count[rd->self] / s->segments;
+	return 0;
+}
+
+int shares_plan(struct round *rd, const uint32_t *count)
+{
+	struct shares *s = rd->shares;
+	uint32_t *copy;
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < rd->hosts; i++)
+		all += count[i];
+	if (s->count || all != s->segments)
+		return -1;
+	copy = calloc(rd->hosts, sizeof *copy);
+	if (copy)
+		memcpy(copy, count, rd->hosts * sizeof *copy);
+	if (!copy || take_plan(rd, copy) != 0) {
+		round_fail(rd, SUM_ROOM, "out of memory");
+		return 0;
+	}
+	round_one_less(rd);
+	for (size_t i = 0; i < rd->hosts; i++)
+		if (i != rd->self)
+			shares_met(rd, i);
+	while (s->early) {
+		struct early *e = s->early;
+		s->early = e->next;
+		wire_take(rd->sum, e->rank, e->data, e->bytes);
+		free(e);
+	}
+	return 0;
+}
+
+int shares_defer(struct round *rd, unsigned rank, const void *data, size_t bytes)
+{
+	struct shares *s = rd->shares;
+	struct early *e;
+
+	if (s->count)
+		return 0;
+	e = malloc(sizeof *e + bytes);
+	if (!e) {
+		round_fail(rd, SUM_ROOM, "out of memory");
+		return 1;
+	}
+	*e = (struct early){NULL, rank, bytes};
+	memcpy(e->data, data, bytes);
+	*s->early_last = e;
+	s->early_last = &e->next;
+	return 1;
+}
+
+/* ---- the whole of it ---- */
+
+static uint64_t shares_check(struct round *rd)
+{
+	struct shares *s = rd->shares;
+	uint64_t check = 0;
+
+	for (uint32_t i = 0; i < s->segments; i++) {
+		if (!s->segment[i].checked)
+			check_segment(rd, i);
+		check = XXH3_64bits_withSeed(&s->segment[i].check, sizeof check, check);
+	}
+	return check;
+}
+
+static uint64_t floats_of_segments(const struct round *rd)
+{
+	uint64_t least = rd->hosts * SEGMENTS_HOST,
+		 segments = least > SEGMENTS_MIN ? least : SEGMENTS_MIN;
+	uint64_t floats = rd->floats / segments;
+
+	if (floats > SEGMENT_FLOATS_MAX)
+		floats = SEGMENT_FLOATS_MAX;
+	return (floats + CHUNK_UNIT - 1) / CHUNK_UNIT * CHUNK_UNIT + (floats == 0 ? CHUNK_UNIT : 0);
+}
+
+static int shares_begin(struct round *rd)
+{
+	struct shares *s = rd->shares = calloc(1, sizeof *s);
+	uint32_t *count = NULL;
+
+	if (!s)
+		return -1;
+	s->last = &s->first;
+	s->early_last = &s->early;
+	s->floats = floats_of_segments(rd);
+	uint64_t segments = rd->floats / s->floats + (rd->floats % s->floats != 0);
+	if (segments > UINT32_MAX)
+		return -1;
+	s->segments = (uint32_t)segments;
+	s->segment = calloc(segments + 1, sizeof *s->segment);
+	if (!s->segment)
+		return -1;
+	s->begun_max = rd->sum->window / ((rd->hosts - 1) * s->floats * sizeof(float));
+	if (s->begun_max < 2)
+		s->begun_max = 2;
+	rd->left += segments + 1;
+	if (rd->self != 0)
+		return 0;
+	count = calloc(rd->hosts, sizeof *count);
+	if (!count || make_plan(rd, count) != 0 || take_plan(rd, count) != 0) {
+		if (!s->count)
+			free(count);
+		return -1;
+	}
+	round_one_less(rd);
+	return 0;
+}
+
+static void shares_end(struct round *rd)
+{
+	struct shares *s = rd->shares;
+
+	if (!s)
+		return;
+	for (size_t i = 0; s->given && i < (size_t)s->count[rd->self] * rd->hosts; i++)
+		block_give(rd->sum, s->given[i].block);
+	while (s->early) {
+		struct early *e = s->early;
+		s->early = e->next;
+		free(e);
+	}
+	free(s->given);
+	free(s->segment);
+	free(s->count);
+	free(s);
+	ranges_free(&rd->parts);
+	rd->shares = NULL;
+}
+
+const struct dense_way dense_by_shares = {shares_begin, shares_end, shares_part, shares_met,
+					  shares_check};
