@@ -113,10 +113,10 @@ is_slow() {
 	[ "$value" -le 700000 ]
 }
 
-@test "a job: status, metrics and the log tell the rates and what the slow link cost" {
+@test "a job: status, metrics and the log tell the rates and what the slow link cost; its host sums nothing" {
 	hosts_up -s -r 40mbit
 	hosts_link h1 4mbit
-	job HOSTS=h0,h1,h2 SYNC=allreduce WORKERS=3 EPOCHS=100000 MODEL=wdl,hidden:256-256 "METRICS=$T/now.prom"
+	job HOSTS=h0,h1,h2 SYNC=allreduce FABRIC=mlfabric WORKERS=3 EPOCHS=100000 MODEL=wdl,hidden:256-256 "METRICS=$T/now.prom"
 	start job on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$T/state"
 	JOB_PID=$PID
 	wait_for 'is_slow h1 out' || { cat job.err; return 1; }
@@ -129,6 +129,8 @@ is_slow() {
 	wait_for "grep -q '^paceline_host_link_age_seconds{job_name=\"tiny\",host=\"h2\",direction=\"out\"} [0-9]' now.prom"
 	# A lower bound costs nothing.
 	wait_for 'on h0 trainctl status --run-dir /tmp/run | grep -q "^host name=h1 .* out-least=0 .* in-least=0 "'
+	D=/tmp/run
+	wait_for 'owns 0 0 h1'
 	on h0 trainctl stop --run-dir /tmp/run
 	ended "$JOB_PID"
 	grep -q '^link host=h1 out=[1-9].* median=[1-9].* sent-bytes=[1-9].* out-cost=0*[.]*0*[1-9]' state/job.log

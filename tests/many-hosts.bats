@@ -50,7 +50,7 @@ far_job() { far_file 400 SERVERS=2 CHECKPOINT=0.5 "$@"; } # KEY=VALUE...
 }
 
 @test "a host dies; who was placed elsewhere is found there by the next trainctl; exact" {
-	far_job EPOCHS=40 SYNC=allreduce
+	far_job EPOCHS=40 SYNC=allreduce FABRIC=mlfabric
 	go first
 	wait_for 'came_to 300'
 	hosts_kill h2

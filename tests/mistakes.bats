@@ -631,6 +631,18 @@ trainctl: DIR/e.csv.gz: byte 100: the gzip data ends too early (truncated file?)
 E
 }
 
+@test "keys: FABRIC where nothing is summed over hosts, and a part that plain does not have" {
+	transcript <<'E'
+$ trainctl run job.env -s FABRIC=plain,rounds:rate
+trainctl: --set: FABRIC=plain has no rounds, which is of mlfabric
+= 78
+$ sed 1s/a/A/ d.csv >t.csv; trainctl run job.env -s TEST=t.csv -s FABRIC=mlfabric
+trainctl: --set: FABRIC=mlfabric has no effect here: it is about sums over hosts, which only SYNC=allreduce has
+trainctl: TEST: DIR/t.csv:1: no column 'a' in the header; the nearest is 'A'
+= 65
+E
+}
+
 @test "data: TEST has other columns" {
 	transcript <<'E'
 $ sed 1s/a/A/ d.csv >t.csv; trainctl run job.env -s TEST=t.csv

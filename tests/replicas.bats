@@ -399,7 +399,7 @@ hosts=(a b c)
 fabric() {
 	needs_world
 	printf 'route socket=%s host=%s\n' shardd.sock a lead.sock a r0.sock a r1.sock b r2.sock c >routes
-	world "a b c" --routes "$T/routes"
+	world "a b c" --routes "$T/routes" "$@"
 	wait_for '[ -S a/r1.sock ] && [ -S a/r2.sock ] && [ -S b/lead.sock ] && [ -S c/lead.sock ]'
 }
 
@@ -466,7 +466,7 @@ all_go_on() {
 	all_go_on
 	kill -9 "$(pgrep -f "^fabricd --run-dir $T/b ")"
 	wait_for '! kill -0 $WORLD 2>/dev/null' # with all of its ranks
-	fabric
+	fabric --rounds rate # from here on by shares
 	all_go_on
 	kill -9 $LEAD
 	ended "$LEAD" # and with it its lock

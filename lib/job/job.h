@@ -73,6 +73,8 @@ struct job {
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
 	char *launcher;        /* slurm | ssh; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
+	char *fabric;          /* plain | mlfabric */
+	char *fabric_rounds;   /* of mlfabric: ring | rate */
 	double host_wait;      /* seconds, 0: for ever */
 	char *self_test;       /* off | on */
 	double host_avoid;     /* seconds, 0: no host is avoided */
