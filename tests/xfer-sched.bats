@@ -94,6 +94,32 @@ plan_of() {
 	[[ $output != *aggregator=e* ]]
 }
 
+@test "several servers: each gets the sum of its part, and a replica has all parts" {
+	{
+		links 1e9 a b c d e f g h s t r
+		printf 'server host=%s version=0 part=%s bytes=%s\n' s 0 60000000 t 1 40000000
+		for u in 0a 1b 2c 3d 4e 5f 6g 7h; do
+			echo "update id=u${u%?} host=${u#?} bytes=60000000 version=0 norm=1"
+			echo "update id=u${u%?} host=${u#?} bytes=40000000 version=0 norm=1 part=1"
+		done
+	} >in
+	run -0 xfer-sched -m sync -k 1 <in
+	[ "${lines[0]}" = "group id=a1 aggregator=a members=u5,u6,u7" ]
+	[[ $output == *"send id=u7 from=h to=a start="* ]]
+	[ "$(grep 'id=a1 from' <<<"$output")" = "$(printf 'send id=a1 from=a to=s start=0.3 end=0.36 commit=0.4\nsend id=a1 from=a to=t start=0.36 end=0.4 commit=0.4')" ]
+	# A commit has all parts; what a replica lacks is bounded as with one server.
+	echo 'replica host=r version=0' >>in
+	run -0 xfer-sched -m sync -k 1 --divergence-max 4:updates <in
+	[[ ${lines[-1]} == "plan "*" sent=8 dropped=0 groups=1" ]]
+	[ "$(grep -c '^replica' <<<"$output")" -eq 6 ]
+	# Both of a host are summed there; one part alone is sent as it is.
+	sed -i '/^update/s/host=b/host=a/; /id=u2 .*part=1/d; /^replica/d' in
+	run -0 xfer-sched -m sync -k 0 <in
+	[ "${lines[0]}" = "group id=a1 aggregator=a members=u0,u1" ]
+	[ "$(grep -c 'send id=a1 ' <<<"$output")" -eq 2 ]
+	[ "$(grep -c 'send id=u2 ' <<<"$output")" -eq 1 ]
+}
+
 @test "a search is never worse, and says the same again" {
 	{
 		links 1e9 a b c d e f s

@@ -32,7 +32,9 @@ struct plan {
 	size_t *order, *way, sent;
 	size_t *last; /* by way: the position of its last member */
 	struct xfer_course course;
-	size_t sums; /* named so far */
+	struct xfer_part *sum_part;
+	int64_t *dense; /* by server */
+	size_t sums;    /* named so far */
 	struct event *event;
 	size_t events, event_room;
 	size_t *punted, punts;
@@ -73,12 +75,12 @@ static int plan_event(struct plan *p, const char *id, size_t from, size_t to,
 static int plan_prepare(struct plan *p, struct error *err)
 {
 	struct sched_state *s = p->s;
-	size_t n = s->updates.count + 1, k = s->aggregators + 1, at = 0;
+	size_t n = s->updates.count + 1, k = s->aggregators + 1, parts = s->servers;
 	p->u = calloc(n, sizeof *p->u);
-	p->part = calloc(s->parts + 1, sizeof *p->part);
+	p->part = calloc(n * (parts + 1), sizeof *p->part);
 	p->row = calloc(n, sizeof *p->row);
 	p->item = calloc(n, sizeof *p->item);
-	p->item_part = calloc(n, sizeof *p->item_part);
+	p->item_part = calloc(n * (parts + 1), sizeof *p->item_part);
 	p->into = calloc(n, sizeof *p->into);
 	p->first = calloc(n + 1, sizeof *p->first);
 	p->member = calloc(n, sizeof *p->member);
@@ -89,37 +91,34 @@ static int plan_prepare(struct plan *p, struct error *err)
 	p->course.hop = calloc(n, sizeof *p->course.hop);
 	p->course.commit = calloc(n, sizeof *p->course.commit);
 	p->course.sum = calloc(k, sizeof *p->course.sum);
+	p->sum_part = calloc(k * (parts + 1), sizeof *p->sum_part);
+	p->dense = calloc(parts + 1, sizeof *p->dense);
 	p->punted = calloc(n, sizeof *p->punted);
-	size_t *first = calloc(n, sizeof *first);
 	if (!p->u || !p->part || !p->row || !p->item || !p->item_part || !p->into || !p->name ||
 	    !p->first || !p->member || !p->order || !p->way || !p->last || !p->course.hop ||
-	    !p->course.commit || !p->course.sum || !p->punted || !first) {
-		free(first);
+	    !p->course.commit || !p->course.sum || !p->sum_part || !p->dense || !p->punted)
 		return plan_memory(err);
-	}
-	/* The parts of an update beside each other, in the order of the input. */
-	for (size_t i = 0; i < s->parts; i++)
-		first[s->part[i].update + 1]++;
-	for (size_t i = 1; i < n; i++)
-		first[i] += first[i - 1];
+	for (size_t i = 0; i < s->aggregators; i++)
+		p->course.sum[i].part = p->sum_part + i * parts;
+	for (size_t i = 0; i < parts; i++)
+		p->dense[i] = s->server[i].dense;
 	for (size_t i = 0; i < s->updates.count; i++) {
 		const struct sched_update *u = &s->update[i];
 		if (u->is_committed)
 			continue;
 		p->row[p->count] = i;
 		p->u[p->count++] = (struct xfer_update){.host = u->host,
-							.part = &p->part[first[i]],
-							.parts = first[i + 1] - first[i],
+							.part = &p->part[i * parts],
+							.parts = parts,
 							.ready = u->ready,
 							.deadline = u->deadline,
 							.count = 1};
 	}
-	for (size_t i = 0; i < s->parts; i++) {
-		at = first[s->part[i].update]++;
-		p->part[at] = (struct xfer_part){.to = s->server[s->part[i].server].host,
-						 .bytes = s->part[i].bytes};
-	}
-	free(first);
+	/* A part that an update does not name has no bytes. */
+	for (size_t i = 0; i < s->updates.count * parts; i++)
+		p->part[i].to = s->server[i % parts].host;
+	for (size_t i = 0; i < s->parts; i++)
+		p->part[s->part[i].update * parts + s->part[i].server].bytes = s->part[i].bytes;
 	return 0;
 }
 
@@ -134,21 +133,13 @@ static void plan_members(struct plan *p)
 		p->member[p->first[p->into[i] + 1]++] = i;
 }
 
-/* Sums at the source, where there is one server. */
+/* Sums at the source. */
 static int plan_items(struct plan *p, struct error *err)
 {
 	const struct sched_state *s = p->s;
-	p->items = p->count;
-	if (s->servers == 1) {
-		p->items = xfer_sum_hosts(p->u, p->count, s->server[0].dense, p->item, p->item_part,
-					  p->into, err);
-		if (p->items == SIZE_MAX)
-			return -1;
-	} else {
-		memcpy(p->item, p->u, p->count * sizeof *p->u);
-		for (size_t i = 0; i < p->count; i++)
-			p->into[i] = i;
-	}
+	p->items = xfer_sum_hosts(p->u, p->count, p->dense, p->item, p->item_part, p->into, err);
+	if (p->items == SIZE_MAX)
+		return -1;
 	plan_members(p);
 	for (size_t i = 0; i < p->count; i++) {
 		char *name = p->name[p->into[i]];
@@ -219,7 +210,7 @@ static int plan_ways(struct plan *p, struct error *err)
 			       .count = p->sent,
 			       .aggregator = s->aggregator,
 			       .aggregators = s->aggregators,
-			       .dense = s->server[0].dense,
+			       .dense = p->dense,
 			       .goal = strcmp(o->mode, "async") == 0 ? XFER_EACH : XFER_ALL};
 	size_t *limit;
 	xfer_wide cost;
@@ -238,12 +229,13 @@ static int plan_ways(struct plan *p, struct error *err)
 static int plan_order(struct plan *p, struct error *err)
 {
 	struct sched_state *s = p->s;
-	/* With several servers the order is the schedule. */
-	size_t outer = s->servers == 1 ? xfer_begin(&s->net) : 0;
+	/* If nobody sums for others, the order is the schedule. */
+	int is_final = s->aggregators == 0 && strcmp(s->options->method, "local") != 0;
+	size_t outer = is_final ? 0 : xfer_begin(&s->net);
 	if (xfer_order(&s->net, p->item, p->items, s->options->margin, p->order, &p->sent, err) !=
 	    0)
 		return -1;
-	if (s->servers == 1) {
+	if (!is_final) {
 		xfer_undo(&s->net, outer);
 		return plan_ways(p, err);
 	}
@@ -272,7 +264,9 @@ static int plan_copies(struct plan *p, size_t target, size_t ahead, int64_t *ack
 				row++;
 			id = idset_get(&s->updates, row);
 			host = s->update[row].host;
-			bytes = s->part[s->update[row++].last_part - 1].bytes;
+			for (size_t i = row * s->servers; i < (row + 1) * s->servers; i++)
+				bytes += p->part[i].bytes;
+			row++;
 		} else {
 			size_t item = p->order[step - ahead];
 			id = p->name[item];
@@ -382,6 +376,21 @@ static void tell_drops(const struct plan *p)
 	}
 }
 
+/* What goes to the servers. A part without bytes is not told, if others have some. */
+static int tell_parts(struct plan *p, const char *id, size_t from, const struct xfer_part *part,
+		      int64_t commit, struct error *err)
+{
+	size_t parts = p->s->servers;
+	int has_bytes = 0;
+	for (size_t k = 0; k < parts; k++)
+		has_bytes |= part[k].bytes > 0;
+	for (size_t k = 0; k < parts; k++)
+		if ((part[k].bytes > 0 || !has_bytes) &&
+		    plan_event(p, id, from, part[k].to, &part[k].hop, commit, err) != 0)
+			return -1;
+	return 0;
+}
+
 /* Groups are told, and their hops become events. */
 static int tell_ways(struct plan *p, size_t *groups, struct error *err)
 {
@@ -396,23 +405,19 @@ static int tell_ways(struct plan *p, size_t *groups, struct error *err)
 		p->last[p->way[i]] = i;
 	for (size_t i = 0; i < p->sent; i++) {
 		const struct xfer_update *u = &p->item[p->order[i]];
-		size_t way = p->way[i], to = way ? s->aggregator[way - 1].host : u->part->to;
+		size_t way = p->way[i], to = way ? s->aggregator[way - 1].host : 0;
 		const char *name = p->name[p->order[i]];
-		for (size_t k = 0; k < u->parts; k++) {
-			const struct xfer_hop *hop =
-				s->servers == 1 ? &p->course.hop[i] : &u->part[k].hop;
-			if (plan_event(p, name, u->host, u->parts > 1 ? u->part[k].to : to, hop,
-				       way ? -1 : p->course.commit[i], err) != 0)
-				return -1;
-		}
+		if (way ? plan_event(p, name, u->host, to, &p->course.hop[i], -1, err) != 0
+			: tell_parts(p, name, u->host, u->part, p->course.commit[i], err) != 0)
+			return -1;
 		if (way == 0 || p->last[way] != i)
 			continue;
 		char id[OPTION_ID_MAX];
 		snprintf(id, sizeof id, "a%zu", ++p->sums);
 		tell_group(p, id, to, 0, way);
 		++*groups;
-		if (plan_event(p, id, to, u->part->to, &p->course.sum[way - 1].hop,
-			       p->course.commit[i], err) != 0)
+		if (tell_parts(p, id, to, p->course.sum[way - 1].part, p->course.commit[i], err) !=
+		    0)
 			return -1;
 	}
 	return 0;
@@ -525,6 +530,8 @@ static void plan_free(struct plan *p)
 	free(p->course.hop);
 	free(p->course.commit);
 	free(p->course.sum);
+	free(p->sum_part);
+	free(p->dense);
 	free(p->punted);
 	free(p->event);
 }
@@ -540,9 +547,17 @@ static int plan_aggregators(struct sched_state *s, struct error *err)
 		s->aggregators = k < s->aggregators ? k : s->aggregators;
 		return 0;
 	}
-	if (GROW(s->aggregator, s->aggregator_room, k + 1) != 0)
+	if (GROW(s->aggregator, s->aggregator_room, k + s->servers + 1) != 0)
 		return plan_memory(err);
-	s->aggregators = xfer_best_hosts(&s->net, s->server[0].host, k, s->aggregator);
+	/* No server sums for others. */
+	size_t best = xfer_best_hosts(&s->net, s->server[0].host, k + s->servers, s->aggregator);
+	for (size_t i = 0; i < best && s->aggregators < k; i++) {
+		size_t v = 0;
+		while (v < s->servers && s->server[v].host != s->aggregator[i].host)
+			v++;
+		if (v == s->servers)
+			s->aggregator[s->aggregators++] = s->aggregator[i];
+	}
 	return 0;
 }
 

@@ -295,9 +295,6 @@ static int state_check(const struct sched_state *s, struct error *err)
 		ahead += s->update[i].is_committed != 0;
 	if (s->updates.count == 0 && s->models == 0)
 		return error_set(err, ERROR_DATA, "stdin", "neither an update nor a model");
-	if (s->has_replica && s->servers > 1)
-		return error_set(err, ERROR_DATA, "stdin",
-				 "a replica, and %zu servers; say them apart", s->servers);
 	if (s->has_replica && s->replica_version + ahead != s->version)
 		return error_set(err, ERROR_DATA, "stdin",
 				 "the replica has version %llu, the server %llu, and %llu updates "

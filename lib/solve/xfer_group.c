@@ -15,7 +15,8 @@
 
 struct grouping {
 	const struct xfer_batch *b;
-	size_t server;
+	size_t server, parts;
+	struct xfer_part *sum; /* of the group in work */
 	uint64_t total;
 	size_t *until;  /* by position: the last that a group beginning there can have */
 	int64_t *bytes; /* of all before a position */
@@ -68,9 +69,15 @@ static int64_t sum_time(const struct xfer_aggregator *a, int64_t bytes)
 	return ticks > XFER_TIME_MAX ? XFER_TIME_MAX : (int64_t)ticks;
 }
 
-static int64_t sum_bytes(const struct xfer_batch *b, int64_t bytes)
+/* Sends a sum, whose parts have the bytes of all members. */
+static int sum_send(const struct xfer_batch *b, size_t host, struct xfer_part *part, size_t parts,
+		    int64_t summed, int64_t *there, struct error *err)
 {
-	return b->dense > 0 && bytes > b->dense ? b->dense : bytes;
+	struct xfer_update sum = {.host = host, .part = part, .parts = parts, .ready = summed};
+	for (size_t p = 0; p < parts && b->dense; p++)
+		if (b->dense[p] > 0 && part[p].bytes > b->dense[p])
+			part[p].bytes = b->dense[p];
+	return xfer_send_parts(b->net, &sum, there, err);
 }
 
 static int64_t later(int64_t a, int64_t b)
@@ -111,7 +118,7 @@ static int group_has_no_room(const struct grouping *g, size_t a, size_t i, size_
 	const struct xfer_batch *b = g->b;
 	const struct xfer_host *host = b->net->host;
 	xfer_wide last = g->best - is_no_better(g, g->best, k, n),
-		  dense = (xfer_wide)b->dense * XFER_SECOND;
+		  dense = b->dense && g->parts == 1 ? (xfer_wide)*b->dense * XFER_SECOND : 0;
 	xfer_wide left = g->bytes[b->count] - g->bytes[i];
 	if (b->goal != XFER_ALL || last > XFER_TIME_MAX)
 		return 0;
@@ -152,21 +159,24 @@ static int walk_group(struct grouping *g, struct walk *w, size_t a, size_t *i, s
 	const struct xfer_aggregator *agg = &b->aggregator[a];
 	size_t first = *i, last = g->until[first];
 	int is_last = a + 1 == k, is_free = is_last || (n == 0 && a == 0);
-	int64_t done = 0, bytes = 0, before = w->t;
+	int64_t done = 0, before = w->t, there;
 	uint64_t count = 0;
 	struct xfer_hop hop;
 	w->waits = is_last;
 	if (is_last ? last + 1 < b->count || rest_is_no_better(g, w, a, first, k, n)
 		    : group_has_no_room(g, a, first, k, n))
 		return 0;
+	for (size_t p = 0; p < g->parts; p++)
+		g->sum[p].bytes = 0;
 	for (; *i <= last; ++*i) {
 		const struct xfer_update *u = group_at(b, *i);
-		hop = xfer_ask(b->net, u->host, agg->host, u->part->bytes, u->ready);
+		int64_t bytes = g->bytes[*i + 1] - g->bytes[*i];
+		hop = xfer_ask(b->net, u->host, agg->host, bytes, u->ready);
 		if (hop.end == XFER_NEVER && *i > first && !is_last)
 			break;
 		if (hop.end == XFER_NEVER)
 			return 0;
-		int64_t summed = later(hop.end, done) + sum_time(agg, u->part->bytes);
+		int64_t summed = later(hop.end, done) + sum_time(agg, bytes);
 		if (*i > first && !is_free && summed > w->t)
 			break;
 		if (is_no_better(g, walk_cost(g, w, summed), k, n))
@@ -178,16 +188,17 @@ static int walk_group(struct grouping *g, struct walk *w, size_t a, size_t *i, s
 		done = summed;
 		if (*i == first && !is_free)
 			w->t = later(w->t, done);
-		bytes += u->part->bytes;
+		for (size_t p = 0; p < g->parts; p++)
+			g->sum[p].bytes += u->part[p].bytes;
 		count += u->count;
 		if (g->way)
 			g->way[*i] = a + 1;
 	}
-	if (xfer_send(b->net, agg->host, g->server, sum_bytes(b, bytes), done, &hop, err) != 0)
+	if (sum_send(b, agg->host, g->sum, g->parts, done, &there, err) != 0)
 		return -1;
-	if (hop.end == XFER_NEVER)
+	if (there == XFER_NEVER)
 		return 0;
-	walk_commit(w, hop.end, count);
+	walk_commit(w, there, count);
 	w->waits = is_last && done > before;
 	return 1;
 }
@@ -206,12 +217,12 @@ static int walk_on(struct grouping *g, struct walk *w, size_t k, size_t n, struc
 static int walk_direct(struct grouping *g, struct walk *w, size_t i, struct error *err)
 {
 	const struct xfer_update *u = group_at(g->b, i);
-	struct xfer_hop hop;
-	if (xfer_send(g->b->net, u->host, g->server, u->part->bytes, u->ready, &hop, err) != 0)
+	int64_t there;
+	if (xfer_send_parts(g->b->net, u, &there, err) != 0)
 		return -1;
-	if (hop.end == XFER_NEVER)
+	if (there == XFER_NEVER)
 		return 0;
-	walk_commit(w, hop.end, u->count);
+	walk_commit(w, there, u->count);
 	if (g->way)
 		g->way[i] = 0;
 	return 1;
@@ -328,6 +339,7 @@ static void group_free(struct grouping *g)
 	free(g->until);
 	free(g->bytes);
 	free(g->own);
+	free(g->sum);
 }
 
 /* A group that begins earlier has more deadlines to keep, so that its last position is not later.
@@ -351,22 +363,27 @@ static int group_prepare(struct grouping *g, struct error *err)
 	const struct xfer_batch *b = g->b;
 	size_t n = b->count;
 	g->server = n ? group_at(b, 0)->part->to : 0;
+	g->parts = n ? group_at(b, 0)->parts : 0;
 	g->best = XFER_NO_COST;
 	g->best_k = SIZE_MAX;
 	g->until = calloc(n + 1, sizeof *g->until);
 	g->bytes = calloc(n + 1, sizeof *g->bytes);
 	g->own = calloc((n + 1) * (b->aggregators + 1), sizeof *g->own);
-	if (!g->until || !g->bytes || !g->own) {
+	g->sum = calloc(g->parts + 1, sizeof *g->sum);
+	if (!g->until || !g->bytes || !g->own || !g->sum) {
 		group_free(g);
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu updates", n);
 	}
+	for (size_t p = 0; p < g->parts; p++)
+		g->sum[p].to = group_at(b, 0)->part[p].to;
 	for (size_t i = 0; i < n; i++) {
 		const struct xfer_update *u = group_at(b, i);
+		int64_t bytes = xfer_bytes(u);
 		g->total += u->count;
-		g->bytes[i + 1] = g->bytes[i] + u->part->bytes;
+		g->bytes[i + 1] = g->bytes[i] + bytes;
 		for (size_t a = 0; a < b->aggregators; a++) {
 			int64_t *own = g->own + a * (n + 1) + i;
-			own[1] = own[0] + (u->host == b->aggregator[a].host ? u->part->bytes : 0);
+			own[1] = own[0] + (u->host == b->aggregator[a].host ? bytes : 0);
 		}
 	}
 	group_until(g);
@@ -426,8 +443,11 @@ int xfer_carry(const struct xfer_batch *b, const size_t *way, struct xfer_course
 	int64_t t = 0;
 	uint64_t position = 0;
 	*cost = 0;
-	for (size_t a = 0; a < b->aggregators; a++)
-		sum[a] = (struct xfer_sum){0};
+	for (size_t a = 0; a < b->aggregators; a++) {
+		sum[a] = (struct xfer_sum){.part = sum[a].part};
+		for (size_t p = 0; b->count > 0 && p < group_at(b, 0)->parts; p++)
+			sum[a].part[p] = (struct xfer_part){.to = group_at(b, 0)->part[p].to};
+	}
 	/* Who is the last of each group: `members` counts down to it, then up. */
 	for (size_t i = b->count; i-- > 0;)
 		if (way[i])
@@ -436,26 +456,26 @@ int xfer_carry(const struct xfer_batch *b, const size_t *way, struct xfer_course
 		const struct xfer_update *u = group_at(b, i);
 		const struct xfer_aggregator *agg = way[i] ? &b->aggregator[way[i] - 1] : NULL;
 		struct xfer_sum *s = way[i] ? &sum[way[i] - 1] : NULL;
-		struct xfer_hop *hop = &course->hop[i];
 		uint64_t count = u->count, deadline = u->deadline;
-		if (xfer_send(b->net, u->host, agg ? agg->host : u->part->to, u->part->bytes,
-			      u->ready, hop, err) != 0)
+		int64_t bytes = xfer_bytes(u), end;
+		if (!s && xfer_send_parts(b->net, u, &end, err) != 0)
 			return -1;
-		if (hop->end == XFER_NEVER) {
+		if (s && xfer_send(b->net, u->host, agg->host, bytes, u->ready, &course->hop[i],
+				   err) != 0)
+			return -1;
+		end = s ? course->hop[i].end : end;
+		if (end == XFER_NEVER) {
 			*cost = XFER_NO_COST;
 			return 0;
 		}
-		int64_t end = hop->end;
 		if (s) {
-			s->bytes += u->part->bytes;
-			s->hop.start = later(s->hop.start, end) + sum_time(agg, u->part->bytes);
+			for (size_t p = 0; p < u->parts; p++)
+				s->part[p].bytes += u->part[p].bytes;
+			s->summed = later(s->summed, end) + sum_time(agg, bytes);
 			if (--s->members > 0)
 				continue;
-			s->bytes = sum_bytes(b, s->bytes);
-			if (xfer_send(b->net, agg->host, u->part->to, s->bytes, s->hop.start,
-				      &s->hop, err) != 0)
+			if (sum_send(b, agg->host, s->part, u->parts, s->summed, &end, err) != 0)
 				return -1;
-			end = s->hop.end;
 			for (size_t k = 0; k < i; k++)
 				if (way[k] == way[i]) {
 					uint64_t by = group_at(b, k)->deadline;

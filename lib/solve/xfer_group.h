@@ -13,6 +13,9 @@
  *
  * A group commits whole: its last position counts for each member's deadline.
  *
+ * Where a model is in several parts, a member goes to its aggregator in one piece, and the sum of
+ * each part from there to its server; all parts are sent together, and the last one counts.
+ *
  * Up to XFER_EXACT_MAX updates every n is looked at or ruled out; with more, n is found by
  * bisection on whether the last group makes the server wait, and its neighbours are looked at.
  */
@@ -37,12 +40,13 @@ struct xfer_aggregator {
 
 struct xfer_batch {
 	struct xfer_net *net;
-	const struct xfer_update *u; /* those that are sent have one part, for the same server */
+	const struct xfer_update *u; /* those that are sent have the same parts: for the
+				 same servers, in the same order */
 	size_t *order;               /* of xfer_order(), `count` of them */
 	size_t count;
 	const struct xfer_aggregator *aggregator;
 	size_t aggregators;
-	int64_t dense; /* bytes; no sum has more. 0: not known */
+	const int64_t *dense; /* bytes by part; no sum has more. NULL, or 0: not known */
 	enum xfer_goal goal;
 	const size_t *limit; /* by position: the last that a group beginning there may have. NULL:
 				no limit */
@@ -50,13 +54,13 @@ struct xfer_batch {
 
 struct xfer_sum { /* of a group */
 	uint64_t members;
-	int64_t bytes;
-	struct xfer_hop hop; /* to the server; it starts when all are summed, or later */
+	int64_t summed;         /* when all are */
+	struct xfer_part *part; /* the caller's, as many as an update has */
 };
 
 /* What is carried out: by position, and by aggregator. The arrays are the caller's. */
 struct xfer_course {
-	struct xfer_hop *hop; /* to the server or to the aggregator */
+	struct xfer_hop *hop; /* to the aggregator; those of a direct one are in its parts */
 	int64_t *commit;
 	struct xfer_sum *sum; /* as many as there are aggregators */
 };
@@ -77,10 +81,11 @@ int xfer_carry(const struct xfer_batch *b, const size_t *way, struct xfer_course
 int xfer_local(const struct xfer_batch *b, size_t *way, struct error *err);
 
 /* Updates of one host that are ready at the same time are summed there, where that makes fewer
- * bytes and keeps the deadlines.  sum[] (and part[]) have room for n; into[i] says which one has
- * update i. Returns how many there are. -1 as SIZE_MAX: ERROR_OS. */
-size_t xfer_sum_hosts(const struct xfer_update *u, size_t n, int64_t dense, struct xfer_update *sum,
-		      struct xfer_part *part, size_t *into, struct error *err);
+ * bytes and keeps the deadlines.  sum[] has room for n, part[] for n times the parts;
+ * into[i] says which one has update i. Returns how many there are. -1 as SIZE_MAX: ERROR_OS. */
+size_t xfer_sum_hosts(const struct xfer_update *u, size_t n, const int64_t *dense,
+		      struct xfer_update *sum, struct xfer_part *part, size_t *into,
+		      struct error *err);
 
 /* The k hosts (not the server) with the largest min(in, out) at first, into aggregator[]; returns
  * how many there are. */

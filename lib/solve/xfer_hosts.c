@@ -29,18 +29,23 @@ static int compare_host_rows(const void *x, const void *y)
 
 /* Of the rows [from, to) of one host: the first that is summed with those behind it; to: none is.
  */
-static size_t sum_from(const struct host_row *row, size_t from, size_t to, int64_t dense)
+static size_t sum_from(const struct host_row *row, size_t from, size_t to, const int64_t *dense)
 {
-	int64_t bytes = 0;
 	while (from < to && row[from].u->deadline < to - from)
 		from++;
-	for (size_t i = from; i < to; i++)
-		bytes += row[i].u->part->bytes;
-	return to - from > 1 && bytes > dense ? from : to;
+	for (size_t p = 0; to - from > 1 && p < row[from].u->parts; p++) {
+		int64_t bytes = 0;
+		for (size_t i = from; i < to; i++)
+			bytes += row[i].u->part[p].bytes;
+		if (dense[p] > 0 && bytes > dense[p])
+			return from;
+	}
+	return to;
 }
 
-size_t xfer_sum_hosts(const struct xfer_update *u, size_t n, int64_t dense, struct xfer_update *sum,
-		      struct xfer_part *part, size_t *into, struct error *err)
+size_t xfer_sum_hosts(const struct xfer_update *u, size_t n, const int64_t *dense,
+		      struct xfer_update *sum, struct xfer_part *part, size_t *into,
+		      struct error *err)
 {
 	struct host_row *row = calloc(n + 1, sizeof *row);
 	size_t count = 0;
@@ -53,7 +58,7 @@ size_t xfer_sum_hosts(const struct xfer_update *u, size_t n, int64_t dense, stru
 		into[i] = i; /* at first: the first update that it is summed with */
 	}
 	qsort(row, n, sizeof *row, compare_host_rows);
-	for (size_t from = 0, to; from < n && dense > 0; from = to) {
+	for (size_t from = 0, to; from < n; from = to) {
 		for (to = from + 1; to < n && compare_hosts(&row[from], &row[to]) == 0;)
 			to++;
 		size_t first = sum_from(row, from, to, dense), least = SIZE_MAX;
@@ -66,21 +71,23 @@ size_t xfer_sum_hosts(const struct xfer_update *u, size_t n, int64_t dense, stru
 	for (size_t i = 0; i < n; i++) {
 		if (into[i] == i) {
 			sum[count] = u[i];
-			part[count] = *u[i].part;
-			sum[count].part = &part[count];
+			sum[count].part = memcpy(part + count * u[i].parts, u[i].part,
+						 u[i].parts * sizeof *part);
 			into[i] = count++;
 			continue;
 		}
 		into[i] = into[into[i]];
 		struct xfer_update *s = &sum[into[i]];
-		s->part->bytes += u[i].part->bytes;
+		for (size_t p = 0; p < s->parts; p++)
+			s->part[p].bytes += u[i].part[p].bytes;
 		s->count += u[i].count;
 		if (u[i].deadline < s->deadline)
 			s->deadline = u[i].deadline;
 	}
 	for (size_t i = 0; i < count; i++)
-		if (sum[i].count > 1 && part[i].bytes > dense)
-			part[i].bytes = dense;
+		for (size_t p = 0; p < sum[i].parts && sum[i].count > 1; p++)
+			if (dense[p] > 0 && sum[i].part[p].bytes > dense[p])
+				sum[i].part[p].bytes = dense[p];
 	return count;
 }
 
@@ -152,7 +159,7 @@ static int tree_plan(struct tree *t, struct xfer_net *net, size_t server, int64_
 			       .count = t->sent,
 			       .aggregator = distributor,
 			       .aggregators = k,
-			       .dense = bytes};
+			       .dense = &bytes};
 	if (xfer_group(&b, t->way, err) != 0)
 		return -1;
 	/* A distributor that has its copy needs no second one. */

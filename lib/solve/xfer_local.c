@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define LOCAL_KICKS 20
@@ -117,36 +118,51 @@ static void local_kick(const struct local *l, struct local_state *s, uint64_t *s
 	}
 }
 
-int xfer_local(const struct xfer_batch *b, size_t *way, struct error *err)
+static int local_search(struct local *l, size_t *way, struct error *err)
 {
 	static const struct local_state none = {.cost = XFER_NO_COST};
-	struct local l = {.b = *b};
+	const struct xfer_batch *b = &l->b;
 	struct local_state start = none, best = none;
+	size_t *order = b->order;
 	uint64_t seed = 1;
-	if (b->count == 0 || b->count > XFER_LOCAL_MAX)
-		return 0;
-	if (b->aggregators > XFER_LOCAL_MAX)
-		l.b.aggregators = XFER_LOCAL_MAX;
 	for (size_t i = 0; i < b->count; i++) {
-		start.order[i] = b->order[i];
-		start.way[i] = way[i] > l.b.aggregators ? 0 : way[i];
+		start.order[i] = order[i];
+		start.way[i] = way[i] > b->aggregators ? 0 : way[i];
 	}
 	for (size_t from = 0; from < 3; from++) { /* the plan, all direct, in turn */
 		struct local_state s = start;
 		for (size_t i = 0; i < b->count && from > 0; i++)
-			s.way[i] = from == 1 ? 0 : i % (l.b.aggregators + 1);
-		if (local_descend(&l, &s, &best, err) != 0)
+			s.way[i] = from == 1 ? 0 : i % (b->aggregators + 1);
+		if (local_descend(l, &s, &best, err) != 0)
 			return -1;
 	}
 	for (int i = 0; i < LOCAL_KICKS; i++) {
 		struct local_state s = best;
-		local_kick(&l, &s, &seed);
-		if (local_descend(&l, &s, &best, err) != 0)
+		local_kick(l, &s, &seed);
+		if (local_descend(l, &s, &best, err) != 0)
 			return -1;
 	}
 	if (best.cost == XFER_NO_COST)
 		return 0; /* none can be: as it was */
-	memcpy(b->order, best.order, b->count * sizeof *b->order);
+	memcpy(order, best.order, b->count * sizeof *order);
 	memcpy(way, best.way, b->count * sizeof *way);
 	return 0;
+}
+
+int xfer_local(const struct xfer_batch *b, size_t *way, struct error *err)
+{
+	struct local l = {.b = *b};
+	if (b->count == 0 || b->count > XFER_LOCAL_MAX)
+		return 0;
+	if (b->aggregators > XFER_LOCAL_MAX)
+		l.b.aggregators = XFER_LOCAL_MAX;
+	size_t parts = b->u[b->order[0]].parts;
+	struct xfer_part *part = calloc(XFER_LOCAL_MAX * parts, sizeof *part);
+	if (!part)
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu parts", parts);
+	for (size_t a = 0; a < XFER_LOCAL_MAX; a++)
+		l.sum[a].part = part + a * parts;
+	int result = local_search(&l, way, err);
+	free(part);
+	return result;
 }

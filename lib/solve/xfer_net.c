@@ -215,14 +215,26 @@ void xfer_undo(struct xfer_net *net, size_t outer)
 	net->open = outer;
 }
 
+/* A port that the outer one keeps already needs no second copy. */
 void xfer_keep(struct xfer_net *net, size_t outer)
 {
+	size_t kept = net->open - 1;
+	size_t olds = kept < net->saves ? net->saved[kept].old : net->olds;
+	for (size_t i = kept; i < net->saves; i++) {
+		struct xfer_saved s = net->saved[i];
+		if (outer == 0 || s.saved >= outer) {
+			net_port(net, s.port)->saved = outer == 0 ? 0 : s.saved;
+			continue;
+		}
+		memmove(net->old + olds, net->old + s.old, s.count * sizeof *net->old);
+		s.old = olds;
+		olds += s.count;
+		net->saved[kept++] = s;
+		net_port(net, s.port)->saved = kept;
+	}
+	net->saves = kept;
+	net->olds = olds;
 	net->open = outer;
-	if (outer > 0)
-		return; /* what was kept here is older than this port's next change */
-	while (net->saves > 0)
-		net_port(net, net->saved[--net->saves].port)->saved = 0;
-	net->olds = 0;
 }
 
 /* What becomes of a port while a hop goes through it. */

@@ -61,7 +61,8 @@ int64_t xfer_bytes(const struct xfer_update *u)
 	return sum;
 }
 
-int xfer_send_parts(struct xfer_net *net, struct xfer_update *u, int64_t *there, struct error *err)
+int xfer_send_parts(struct xfer_net *net, const struct xfer_update *u, int64_t *there,
+		    struct error *err)
 {
 	if (u->parts == 1) {
 		int sent = xfer_send(net, u->host, u->part->to, u->part->bytes, u->ready,

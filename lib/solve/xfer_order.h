@@ -55,7 +55,8 @@ uint64_t xfer_deadline(uint64_t version, uint64_t now, uint64_t delay_max);
 /* Bytes of all parts, stuck at the largest number. */
 int64_t xfer_bytes(const struct xfer_update *u);
 /* Sends all parts, or none: then *there is XFER_NEVER. -1: ERROR_OS. */
-int xfer_send_parts(struct xfer_net *net, struct xfer_update *u, int64_t *there, struct error *err);
+int xfer_send_parts(struct xfer_net *net, const struct xfer_update *u, int64_t *there,
+		    struct error *err);
 
 /* Orders the n updates and sends them.  order[0 .. *sent) are those that are sent, as they commit;
  * the others are dropped, in the order in which that was decided.  margin: by how many percent

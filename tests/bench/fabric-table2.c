@@ -268,6 +268,7 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 	struct xfer_aggregator agg[AGGREGATORS];
 	struct xfer_hop hop[WORKERS];
 	struct xfer_sum sums[AGGREGATORS];
+	struct xfer_part sum_part[AGGREGATORS];
 	int64_t commit[WORKERS];
 	size_t of[WORKERS], into[WORKERS], order[WORKERS], way[WORKERS], n = 0, sent;
 	struct xfer_course course = {.hop = hop, .commit = commit, .sum = sums};
@@ -284,8 +285,10 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 			.count = 1};
 		of[n++] = i;
 	}
+	for (size_t a = 0; a < AGGREGATORS; a++)
+		sums[a].part = &sum_part[a];
 	struct xfer_net net = believe(s, now);
-	size_t items = xfer_sum_hosts(u, n, BYTES, sum, summed, into, NULL);
+	size_t items = xfer_sum_hosts(u, n, &(const int64_t){BYTES}, sum, summed, into, NULL);
 	size_t outer = xfer_begin(&net);
 	must(xfer_order(&net, sum, items, 0, order, &sent, NULL));
 	xfer_undo(&net, outer);
@@ -295,7 +298,7 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 			       .count = sent,
 			       .aggregator = agg,
 			       .aggregators = xfer_best_hosts(&net, SERVER, AGGREGATORS, agg),
-			       .dense = BYTES,
+			       .dense = &(const int64_t){BYTES},
 			       .goal = XFER_EACH};
 	must(xfer_group(&b, way, NULL));
 	xfer_net_clear(&net);

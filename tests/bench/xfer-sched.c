@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 				       .aggregator = agg,
 				       .aggregators =
 					       xfer_best_hosts(&net, HOSTS, AGGREGATORS, agg),
-				       .dense = 100000000};
+				       .dense = &(const int64_t){100000000}};
 		if (xfer_group(&b, way, NULL) != 0)
 			return 71;
 		whole[r] = now_ms() - begin;

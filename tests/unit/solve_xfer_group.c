@@ -58,6 +58,8 @@ static void known_answers(void **state)
 		struct xfer_aggregator agg[MAX];
 		struct xfer_hop hop[MAX];
 		struct xfer_sum sum[MAX];
+		struct xfer_part summed[MAX];
+		int64_t dense = million(w->dense);
 		size_t order[MAX], way[MAX] = {0}, n = 0, k = 0, direct, used;
 		int64_t commit[MAX];
 		xfer_wide cost;
@@ -80,7 +82,9 @@ static void known_answers(void **state)
 				       .count = n,
 				       .aggregator = agg,
 				       .aggregators = k,
-				       .dense = million(w->dense)};
+				       .dense = &dense};
+		for (size_t a = 0; a < MAX; a++)
+			sum[a].part = &summed[a];
 		struct xfer_course course = {.hop = hop, .commit = commit, .sum = sum};
 		if (sscanf(w->as, "%zu %zu", &direct, &used) == 2)
 			assert_int_equal(xfer_group_as(&b, direct, used, way, &cost, NULL), 0);
@@ -101,7 +105,8 @@ static void known_answers(void **state)
 struct random_case {
 	struct xfer_net net, before;
 	struct xfer_update u[MAX];
-	struct xfer_part part[MAX];
+	struct xfer_part part[2 * MAX]; /* of up to two parts */
+	int64_t dense[2];
 	struct xfer_aggregator agg[3];
 	size_t order[MAX];
 	struct xfer_batch b;
@@ -111,8 +116,10 @@ static void random_make(struct random_case *r, size_t updates, uint64_t *seed)
 {
 	size_t hosts = 3 + (size_t)random_below(seed, 4), n = updates, sent;
 	int has_deadlines = random_below(seed, 3) == 0, is_simple = random_below(seed, 2) == 0;
+	size_t parts = 1 + (random_below(seed, 3) == 0);
+	*r = (struct random_case){
+		.dense = {random_below(seed, 3) * 1000000, random_below(seed, 3) * 1000000}};
 	uint64_t again = *seed;
-	*r = (struct random_case){.net = {0}};
 	for (size_t i = 0; i < 2 * hosts; i++) {
 		struct xfer_net *to = i < hosts ? &r->net : &r->before;
 		*seed = i == hosts ? again : *seed;
@@ -121,13 +128,16 @@ static void random_make(struct random_case *r, size_t updates, uint64_t *seed)
 		random_port(&to->host[to->hosts - 1].in, seed);
 	}
 	for (size_t i = 0; i < n; i++) {
-		r->part[i] = (struct xfer_part){
-			.to = hosts - 1,
-			.bytes = million(is_simple ? 1 : 1 + (double)random_below(seed, 3))};
+		for (size_t p = 0; p < parts; p++)
+			r->part[parts * i + p] = (struct xfer_part){
+				.to = hosts - 1 - p,
+				.bytes = million(
+					is_simple ? 1
+						  : 1 - (double)p + (double)random_below(seed, 3))};
 		r->u[i] = (struct xfer_update){
 			.host = (size_t)random_below(seed, (int64_t)hosts),
-			.part = &r->part[i],
-			.parts = 1,
+			.part = &r->part[parts * i],
+			.parts = parts,
 			.count = 1 + (random_below(seed, 6) == 0),
 			.ready = random_below(seed, 4) ? 0 : 300000000,
 			.deadline = has_deadlines ? 1 + (uint64_t)random_below(seed, 12)
@@ -138,7 +148,7 @@ static void random_make(struct random_case *r, size_t updates, uint64_t *seed)
 				   .order = r->order,
 				   .aggregator = r->agg,
 				   .aggregators = (size_t)random_below(seed, 4),
-				   .dense = random_below(seed, 3) * 1000000,
+				   .dense = r->dense,
 				   .goal = random_below(seed, 2) ? XFER_ALL : XFER_EACH};
 	for (size_t a = 0; a < r->b.aggregators; a++)
 		r->agg[a] =
@@ -168,19 +178,30 @@ static int64_t max_of(int64_t a, int64_t b)
 	return a > b ? a : b;
 }
 
+/* All parts, one after the other; the last one counts. */
+static int64_t plain_send(struct slow *slow, size_t from, const struct xfer_part *part,
+			  size_t parts, int64_t ready)
+{
+	int64_t last = ready;
+	for (size_t p = 0; p < parts && last != XFER_NEVER; p++)
+		last = max_of(last, slow_send(slow, from, part[p].to, part[p].bytes, ready));
+	return last;
+}
+
 /* The cost of n direct ones and k aggregators; XFER_NO_COST. */
 static xfer_wide plain_group(const struct random_case *r, size_t n, size_t k, size_t *way)
 {
 	const struct xfer_batch *b = &r->b;
 	struct slow slow = {.net = &r->before};
-	size_t i = 0, server = r->before.hosts - 1;
+	const struct xfer_update *u0 = &r->u[0];
+	size_t i = 0, parts = r->u[0].parts;
 	uint64_t position = 0;
 	int64_t t = 0;
 	xfer_wide sum = 0;
 	int is_possible = 1;
 	for (; i < n; i++) {
 		const struct xfer_update *u = &r->u[b->order[i]];
-		int64_t end = slow_send(&slow, u->host, server, u->part->bytes, u->ready);
+		int64_t end = plain_send(&slow, u->host, u->part, parts, u->ready);
 		is_possible &= end != XFER_NEVER;
 		t = max_of(t, end);
 		position += u->count;
@@ -188,7 +209,9 @@ static xfer_wide plain_group(const struct random_case *r, size_t n, size_t k, si
 		way[i] = 0;
 	}
 	for (size_t a = 0; a < k && i < b->count && is_possible; a++) {
-		int64_t bytes = 0, done = 0, bound = t;
+		struct xfer_part all[2] = {u0->part[0], u0->part[parts - 1]};
+		int64_t done = 0, bound = t;
+		all[0].bytes = all[1].bytes = 0;
 		uint64_t count = 0, by = UINT64_MAX;
 		size_t members = 0;
 		for (; i < b->count && is_possible; i++, members++) {
@@ -196,13 +219,13 @@ static xfer_wide plain_group(const struct random_case *r, size_t n, size_t k, si
 			uint64_t least = u->deadline < by ? u->deadline : by;
 			size_t before = slow.pieces;
 			int is_free = a + 1 == k || (a == 0 && n == 0);
-			int64_t end = slow_send(&slow, u->host, b->aggregator[a].host,
-						u->part->bytes, u->ready);
-			int64_t summed =
-				end == XFER_NEVER
-					? end
-					: max_of(end, done) +
-						  plain_sum_time(&b->aggregator[a], u->part->bytes);
+			int64_t bytes = u->part[0].bytes + (parts > 1 ? u->part[1].bytes : 0);
+			int64_t end =
+				slow_send(&slow, u->host, b->aggregator[a].host, bytes, u->ready);
+			int64_t summed = end == XFER_NEVER
+						 ? end
+						 : max_of(end, done) +
+							   plain_sum_time(&b->aggregator[a], bytes);
 			if (members > 0 &&
 			    (position + count + u->count > least ||
 			     (end == XFER_NEVER && a + 1 < k) || (!is_free && summed > bound))) {
@@ -212,16 +235,18 @@ static xfer_wide plain_group(const struct random_case *r, size_t n, size_t k, si
 			is_possible = end != XFER_NEVER;
 			bound = max_of(bound, summed);
 			done = summed;
-			bytes += u->part->bytes;
+			for (size_t p = 0; p < parts; p++)
+				all[p].bytes += u->part[p].bytes;
 			count += u->count;
 			by = least;
 			way[i] = a + 1;
 		}
 		if (!is_possible)
 			break;
-		if (b->dense && bytes > b->dense)
-			bytes = b->dense;
-		int64_t end = slow_send(&slow, b->aggregator[a].host, server, bytes, done);
+		for (size_t p = 0; p < parts; p++)
+			if (r->dense[p] && all[p].bytes > r->dense[p])
+				all[p].bytes = r->dense[p];
+		int64_t end = plain_send(&slow, b->aggregator[a].host, all, parts, done);
 		is_possible = end != XFER_NEVER;
 		t = max_of(t, end);
 		position += count;
@@ -252,9 +277,12 @@ static xfer_wide carried(const struct random_case *r, const size_t *way)
 {
 	struct xfer_hop hop[MAX];
 	struct xfer_sum sum[MAX];
+	struct xfer_part part[2 * MAX];
 	int64_t commit[MAX];
 	struct xfer_course course = {.hop = hop, .commit = commit, .sum = sum};
 	xfer_wide cost;
+	for (size_t a = 0; a < MAX; a++)
+		sum[a].part = &part[2 * a];
 	size_t outer = xfer_begin(r->b.net);
 	assert_int_equal(xfer_carry(&r->b, way, &course, &cost, NULL), 0);
 	xfer_undo(r->b.net, outer);
@@ -331,7 +359,7 @@ static void searched(void **state)
 		rounds++;
 		random_clear(&r);
 	}
-	assert_true(best * 100 >= rounds * 90);
+	assert_true(rounds - best <= 1 + rounds / 10); /* under sanitizers there are five rounds */
 }
 
 /* With many updates n is found by bisection, and is nearly as good as the best of all. */
@@ -344,7 +372,9 @@ static void many(void **state)
 	static struct xfer_hop hop[COUNT];
 	static int64_t commit[COUNT];
 	struct xfer_aggregator agg[] = {{.host = 0}, {.host = 1}};
-	struct xfer_sum sum[2];
+	struct xfer_part summed[2];
+	struct xfer_sum sum[2] = {{.part = &summed[0]}, {.part = &summed[1]}};
+	const int64_t dense = million(9);
 	struct xfer_net net = {0};
 	uint64_t seed = 5;
 	(void)state;
@@ -369,7 +399,7 @@ static void many(void **state)
 			       .count = COUNT,
 			       .aggregator = agg,
 			       .aggregators = 2,
-			       .dense = million(9)};
+			       .dense = &dense};
 	struct xfer_course course = {.hop = hop, .commit = commit, .sum = sum};
 	xfer_wide best = XFER_NO_COST, cost;
 	for (size_t n = 0; n <= COUNT; n += 4)
@@ -390,6 +420,7 @@ static void sums_at_the_source(void **state)
 				       {0, 7, 3}, {2, 2, 9}, {2, 3, 9}};
 	struct xfer_update u[6], sum[6];
 	struct xfer_part part[6], summed[6];
+	const int64_t dense = million(8), none = 0;
 	size_t into[6];
 	(void)state;
 	for (size_t i = 0; i < 6; i++) {
@@ -401,14 +432,14 @@ static void sums_at_the_source(void **state)
 					    .count = 1};
 	}
 	/* 2 must commit alone; 4 and 5 would not be fewer bytes. */
-	assert_int_equal(xfer_sum_hosts(u, 6, million(8), sum, summed, into, NULL), 5);
+	assert_int_equal(xfer_sum_hosts(u, 6, &dense, sum, summed, into, NULL), 5);
 	const size_t want[] = {0, 1, 2, 0, 3, 4};
 	assert_memory_equal(into, want, sizeof want);
 	assert_int_equal(sum[0].count, 2);
 	assert_int_equal(sum[0].deadline, 3);
 	assert_int_equal(sum[0].part->bytes, million(8));
 	assert_int_equal(sum[2].count, 1);
-	assert_int_equal(xfer_sum_hosts(u, 6, 0, sum, summed, into, NULL), 6);
+	assert_int_equal(xfer_sum_hosts(u, 6, &none, sum, summed, into, NULL), 6);
 }
 
 static void the_best_hosts(void **state)
