@@ -135,6 +135,56 @@ finished() {
 	wait_for '[ "$(grep -ac ^ok a.answers)" -eq 3 ]'
 }
 
+# unit SOCKET ITERATION: seven workers push a gradient of 600000 floats, which is applied as one iteration.
+# WHILE is run when all are staged.
+unit() {
+	local w
+	{
+		for w in 0 1 2 3 4 5 6; do
+			printf 'push worker=w%d generation=1 incarnation=1 sequence=%d iteration=%d count=%d dense=1 rows=0 bytes=2400000\n' \
+				"$w" $(($2 + 1)) "$2" $((w + 1))
+			cat "gradient$(((w + $2) % 4))"
+		done
+		while [ ! -e go ]; do nap 20000; done
+		for w in 0 1 2 3 4 5 6; do
+			printf 'part worker=w%d generation=1 sequence=%d unit=0\n' "$w" $(($2 + 1))
+		done >order
+		printf 'apply incarnation=1 iteration=%d units=1 bytes=%d\n' "$2" "$(stat -c %s order)"
+		cat order
+	} | socat -t 300 - "UNIX-CONNECT:$1" | tail -n 1 >applied &
+	wait_for "ask $1 stat | grep -q ' staged=7 '"
+	if [ -n "${WHILE-}" ]; then $WHILE; fi
+	touch go
+	wait $!
+	rm go
+	[ "$(<applied)" = "ok iteration=$(($2 + 1))" ]
+}
+parameters() { ask "$1" "pull worker=x generation=1 incarnation=1 iteration=$2 dense=1 rows=0" | md5sum; }
+
+@test "large gradients, more at a time than fit in the shared memory: the standby has the same parameters" {
+	local i
+	printf '%s\n' 'layout version=1 seed=3' 'tensor name=v rows=1200000 cols=1 init=normal scale=1' >layout
+	for i in 0 1 2 3; do perl -e 'print pack("f*", map { ($_ % (7 + $ARGV[0])) / 11 } 1..600000)' $i >gradient$i; done
+	process PS1 1
+	ready "$T/ps1.sock"
+	mkdir beside
+	start beside ps-server -s "$T/beside/ps1.sock" --id ps1 --part 1/2 --layout layout
+	ready "$T/beside/ps1.sock"
+	process NEXT 1 --standby
+	wait_for 'is_standby in-force'
+	for i in 0 1 2 3 4; do
+		kill -STOP "$NEXT"
+		WHILE="kill -CONT $NEXT" unit "$T/ps1.sock" $i
+		unit "$T/beside/ps1.sock" $i
+	done
+	is_standby in-force
+	kill -9 "$PS1"
+	ready "$T/ps1.sock"
+	parameters "$T/ps1.sock" 5 >one
+	parameters "$T/beside/ps1.sock" 5 >other
+	cmp one other
+}
+
 @test "who has no standby, and which standby has no part" {
 	csv
 	queue 1

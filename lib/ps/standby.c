@@ -6,8 +6,10 @@
 #include "lead/order.h"
 #include "param/store_move.h"
 #include "ps/move.h"
+#include "ps/ring.h"
 #include "record/record.h"
 #include "wire/call.h"
+#include "wire/mapping.h"
 #include "wire/timer.h"
 
 #include <event2/event.h>
@@ -27,6 +29,12 @@
 #define GONE_SECONDS 30.0   /* how long a part may take to end */
 /* How much may be waiting for a standby, beyond the size of the part. */
 #define BACKLOG_BYTES ((uint64_t)256 << 20)
+/* The shared memory has room for so many gradients, and so much for rows. What finds no room goes
+ * by the socket, and so do small pushes. */
+#define SHARED_PUSHES 4
+#define SHARED_BYTES ((size_t)4 << 20)
+#define SHARED_LEAST ((size_t)16 << 10)
+#define SHARED_ALIGN 64
 
 /* ---- at the part ---- */
 
@@ -34,8 +42,9 @@
 struct repeat {
 	struct repeat *next;
 	struct ps_standby *standby;
-	char *text; /* NULL: it is written */
+	char *text; /* a buffer (buffers.h); NULL: it is written */
 	size_t len;
+	size_t from, shared; /* where its gradient is in the shared memory; shared 0: it is not */
 };
 
 /* An answer that waits for it. */
@@ -58,6 +67,10 @@ struct ps_standby {
 	uint64_t sent, answered;
 	struct repeat *first, **end; /* not sent yet */
 	uint64_t bytes;              /* sent or not, and not answered */
+	struct mapping *memory;      /* shared with it; NULL: not yet */
+	struct mapping *offered;     /* the same, until it has taken it */
+	int memory_fd;               /* then; -1: none */
+	struct ring ring;            /* what of it is in use */
 	struct owed *owed, **owed_end;
 };
 
@@ -65,7 +78,7 @@ static void repeat_free(void *repeat)
 {
 	struct repeat *r = repeat;
 
-	free(r->text);
+	buffer_give(r->text);
 	free(r);
 }
 
@@ -96,6 +109,10 @@ static void standby_free(struct ps_standby *s)
 
 	fork_stop(s->child);
 	peer_free(s->peer);
+	if (s->memory_fd >= 0)
+		close(s->memory_fd);
+	mapping_release(s->memory);
+	mapping_release(s->offered);
 	while ((r = s->first)) {
 		s->first = r->next;
 		repeat_free(r);
@@ -182,6 +199,8 @@ static void standby_on_answer(const struct record *r, int closing, void *repeat)
 	}
 	s->answered++;
 	s->bytes -= q->len;
+	if (q->shared) /* answers come in the order of requests */
+		ring_give(&s->ring, q->from, q->shared);
 	repeat_free(q);
 	if (record_is(r, "ok"))
 		standby_look(s);
@@ -193,7 +212,7 @@ static void standby_written(void *repeat)
 {
 	struct repeat *r = repeat;
 
-	free(r->text);
+	buffer_give(r->text);
 	r->text = NULL;
 }
 
@@ -214,17 +233,19 @@ static void standby_send(struct ps_standby *s)
 	}
 }
 
-static void standby_add(struct ps_standby *s, char *text, size_t len)
+/* shared: bytes in the shared memory, at from, that belong to it. */
+static void standby_add(struct ps_standby *s, char *text, size_t len, size_t from, size_t shared)
 {
 	struct ps *p = s->ps;
 	struct repeat *r = text ? malloc(sizeof *r) : NULL;
 
 	if (!r) {
-		free(text);
+		buffer_give(text);
 		standby_drop(p, "out of memory");
 		return;
 	}
-	*r = (struct repeat){.standby = s, .text = text, .len = len};
+	*r = (struct repeat){
+		.standby = s, .text = text, .len = len, .from = from, .shared = shared};
 	*s->end = r;
 	s->end = &r->next;
 	s->sent++;
@@ -239,8 +260,8 @@ static void standby_add(struct ps_standby *s, char *text, size_t len)
 void standby_push(struct ps *p, const struct staged *s)
 {
 	const struct store_push *q = &s->push;
-	size_t dense, keys, rows, len;
-	char head[RECORD_LINE_MAX], *text;
+	size_t dense, keys, rows, bulk, len, from = 0, shared;
+	char head[RECORD_LINE_MAX], *text, *at;
 	struct record_out o;
 
 	if (!p->standby)
@@ -259,13 +280,21 @@ void standby_push(struct ps *p, const struct staged *s)
 	record_add_u64(&o, "dense", q->dense ? 1 : 0);
 	record_add_u64(&o, "rows", q->rows);
 	record_add_u64(&o, "map", store_map(p->store)->version);
-	if (dense + keys + rows)
-		record_add_u64(&o, "bytes", dense + keys + rows);
+	bulk = dense + keys + rows;
+	shared = (bulk + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
+	if (!p->standby->memory || bulk < SHARED_LEAST ||
+	    !ring_take(&p->standby->ring, shared, &from))
+		shared = 0;
+	if (shared) {
+		record_add_u64(&o, "map-offset-bytes", from);
+		record_add_u64(&o, "map-bytes", bulk);
+	} else if (bulk)
+		record_add_u64(&o, "bytes", bulk);
 	len = record_end(&o, NULL);
-	text = malloc(len + dense + keys + rows);
+	text = buffer_take(p->buffers, len + (shared ? 0 : bulk));
 	if (text) {
-		char *at = text + len;
 		memcpy(text, head, len);
+		at = shared ? mapping_at(p->standby->memory, from, bulk) : text + len;
 		if (dense)
 			memcpy(at, q->dense, dense);
 		for (size_t i = 0; i < q->rows; i++) {
@@ -275,18 +304,22 @@ void standby_push(struct ps *p, const struct staged *s)
 		if (rows)
 			memcpy(at + dense + keys, q->row_gradient, rows);
 	}
-	standby_add(p->standby, text, len + dense + keys + rows);
+	standby_add(p->standby, text, len + (shared ? 0 : bulk), from, shared);
 }
 
 void standby_order(struct ps *p, const struct order *o)
 {
 	size_t head, bytes;
-	char *text;
+	char *text, *written;
 
 	if (!p->standby)
 		return;
-	text = order_write(o, &head, &bytes);
-	standby_add(p->standby, text, text ? head + bytes : 0);
+	written = order_write(o, &head, &bytes);
+	text = written ? buffer_take(p->buffers, head + bytes) : NULL;
+	if (text)
+		memcpy(text, written, head + bytes);
+	free(written);
+	standby_add(p->standby, text, text ? head + bytes : 0, 0, 0);
 }
 
 void standby_ok(struct ps *p, struct request *rq, const char *fmt, ...)
@@ -316,6 +349,39 @@ void standby_ok(struct ps *p, struct request *rq, const char *fmt, ...)
 
 /* ---- how it comes ---- */
 
+static void standby_on_mapped(const struct record *r, int closing, void *standby)
+{
+	struct ps_standby *s = standby;
+
+	if (!r || !closing)
+		return; /* it is lost, or is being freed */
+	close(s->memory_fd);
+	s->memory_fd = -1;
+	s->memory = s->offered;
+	s->ring.size = s->memory->bytes;
+	s->offered = NULL;
+	if (!record_is(r, "ok"))
+		standby_drop(s->ps, r->text ? r->text : "it can't share memory");
+}
+
+/* Without shared memory all goes by the socket. */
+static void standby_share(struct ps_standby *s)
+{
+	struct ps *p = s->ps;
+	size_t bytes = SHARED_BYTES + SHARED_PUSHES * store_dense_count(p->store) * sizeof(float);
+	char line[64];
+	struct record_out o;
+	struct error ignored;
+
+	if (mapping_make(&s->offered, &s->memory_fd, bytes, &ignored) != 0)
+		return;
+	record_begin(&o, line, sizeof line, "map");
+	record_add_u64(&o, "bytes", bytes);
+	if (peer_send_with(s->peer, line, record_end(&o, NULL), s->memory_fd, standby_on_mapped,
+			   s) != 0)
+		log_say(LOG_LEVEL_WARNING, "no memory is shared with the standby");
+}
+
 static void standby_on_up(struct peer *peer, const struct record *greeting, void *standby)
 {
 	struct ps_standby *s = standby;
@@ -323,6 +389,7 @@ static void standby_on_up(struct peer *peer, const struct record *greeting, void
 
 	(void)peer;
 	(void)greeting;
+	standby_share(s);
 	standby_send(s);
 	if (p->standby)
 		standby_look(s);
@@ -391,6 +458,7 @@ static int standby_new(struct ps *p, struct request *rq, struct error *err)
 	if (!s)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	s->ps = p;
+	s->memory_fd = -1;
 	s->connection = request_connection(rq);
 	s->end = &s->first;
 	s->owed_end = &s->owed;
