@@ -753,7 +753,7 @@ boot_of() { ask "$1" stat | field boot; }
 	wait_for '[ "$(grep -c applied c.answers)" = 2 ]'
 }
 
-@test "--schedule adadelay: all parts step by the same delay; a restored server and an heir count on" {
+@test "--schedule adadelay: all parts step by the same delay; a restored server, a standby and an heir count on" {
 	local args=(--layout d8 --sync asp --optimizer sgd --lr 12 --schedule adadelay --beta 1)
 	local at="count=1 dense=1 rows=0 bytes=16" none='\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 	server ps1 --part 1/2 "${args[@]}"
@@ -770,12 +770,19 @@ boot_of() { ask "$1" stat | field boot; }
 	}
 	stale 1 0 "$G1234" # 12/(1 + sqrt(1)) = 6
 	[ "$(dense ps1.sock 1)" = "-6 -12 -18 -24" ]
+	local ps1=${PIDS[0]}
+	start standby ps-server -s ps1.sock --id ps1 --part 1/2 "${args[@]}" --standby
+	local standby=$PID
+	wait_for 'ask ps1.sock stat | grep -q " standby=in-force "'
 	stale 2 1 "$none"
 	stale 3 1 "$G1234" # 12/(1 + sqrt(3 + 1)) = 4
 	[ "$(dense ps0.sock 3)" = "-10 -20 -30 -40" ]
 	[ "$(dense ps1.sock 3)" = "-10 -20 -30 -40" ]
 	ask ps0.sock "cut path=$T/checkpoints/000001" | grep '^ok path'
-	PID=${PIDS[-2]}
+	kill -9 "$ps1"
+	ready ps1.sock
+	[ "$(dense ps1.sock 3)" = "-10 -20 -30 -40" ]
+	PID=$standby
 	heir ps1 --part 1/2 "${args[@]}"
 	open d ps1.sock
 	tell d "push worker=w0 generation=1 $ME sequence=4 iteration=0 $at\n$G1234"
