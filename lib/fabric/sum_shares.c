@@ -305,7 +305,7 @@ static double side_rate(const struct sum_rate *r, double fastest)
 }
 
 /* What hosts said when they opened rounds, the others' maybe in the last one. */
-static void plan_members(const struct round *rd, struct xfer_member *m)
+static void shares_members(const struct round *rd, struct xfer_member *m)
 {
 	double fastest = 0;
 
@@ -333,7 +333,7 @@ static int make_plan(const struct round *rd, uint32_t *count)
 
 	if (!m || !owner)
 		goto out;
-	plan_members(rd, m);
+	shares_members(rd, m);
 	if (xfer_shares(m, rd->hosts, (double)rd->floats * sizeof(float), &predicted, &err) != 0)
 		goto out;
 	/* Equal shares take as long as the ring. */
