@@ -22,10 +22,11 @@ static struct xfer_update *u;
 static struct xfer_part *part;
 static size_t *order, *way;
 
+/* Of the CPU: nothing here waits, and what else runs does not count. */
 static double now_ms(void)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
 	return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
 }
 
