@@ -141,6 +141,18 @@ plan_of() {
 	cmp one two
 }
 
+@test "an aggregator that adds a byte a second: its time overflows in no search" {
+	{
+		links 1e9 $(seq -f h%g 16)
+		echo 'link host=s in=1e9 out=1'
+		echo 'server host=s version=0 bytes=1'
+		echo 'aggregator host=h15 sum-rate=1'
+		printf 'update id=u%s host=h%s bytes=2000000000 version=0\n' $(seq 16 | sed 's/.*/& &/')
+	} >in
+	[ "$(plan_of -m sync --method local)" = "plan end=32 mean=17 sent=16 dropped=0 groups=0" ]
+	[ "$(plan_of --method local)" = "plan end=32 mean=17 sent=16 dropped=0 groups=0" ]
+}
+
 @test "a replica: what it needs goes there, the rest waits, and commits wait for it" {
 	{
 		links 1000 a b s

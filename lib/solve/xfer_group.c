@@ -61,12 +61,13 @@ static int is_no_better(const struct grouping *g, xfer_wide cost, size_t k, size
 	return k != g->best_k ? k > g->best_k : n > g->best_n;
 }
 
-static int64_t sum_time(const struct xfer_aggregator *a, int64_t bytes)
+/* When it has added so many bytes, from `from` on. Many that are too late must not overflow. */
+static int64_t summed_by(const struct xfer_aggregator *a, int64_t from, int64_t bytes)
 {
 	if (a->sum_rate == 0)
-		return 0;
-	xfer_wide ticks = ((xfer_wide)bytes * XFER_SECOND + a->sum_rate - 1) / a->sum_rate;
-	return ticks > XFER_TIME_MAX ? XFER_TIME_MAX : (int64_t)ticks;
+		return from;
+	xfer_wide at = from + ((xfer_wide)bytes * XFER_SECOND + a->sum_rate - 1) / a->sum_rate;
+	return at > XFER_TIME_MAX ? XFER_TIME_MAX : (int64_t)at;
 }
 
 /* Sends a sum, whose parts have the bytes of all members. */
@@ -176,7 +177,7 @@ static int walk_group(struct grouping *g, struct walk *w, size_t a, size_t *i, s
 			break;
 		if (hop.end == XFER_NEVER)
 			return 0;
-		int64_t summed = later(hop.end, done) + sum_time(agg, bytes);
+		int64_t summed = summed_by(agg, later(hop.end, done), bytes);
 		if (*i > first && !is_free && summed > w->t)
 			break;
 		if (is_no_better(g, walk_cost(g, w, summed), k, n))
@@ -471,7 +472,7 @@ int xfer_carry(const struct xfer_batch *b, const size_t *way, struct xfer_course
 		if (s) {
 			for (size_t p = 0; p < u->parts; p++)
 				s->part[p].bytes += u->part[p].bytes;
-			s->summed = later(s->summed, end) + sum_time(agg, bytes);
+			s->summed = summed_by(agg, later(s->summed, end), bytes);
 			if (--s->members > 0)
 				continue;
 			if (sum_send(b, agg->host, s->part, u->parts, s->summed, &end, err) != 0)
