@@ -19,7 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FOLD_STEPS 50 /* of EM, from the words of a new document to its topics */
+#define SAMPLED_MAX 16777216.0 /* a float counts so far */
+#define FOLD_STEPS 50          /* of EM, from the words of a new document to its topics */
 
 struct lda {
 	double *total;   /* [topics] occurrences of all words */
@@ -125,7 +126,12 @@ static double sample_word(struct lda_step *s, uint32_t index, size_t i)
  * parameters are noticed here. */
 static int lda_check_topics(const struct lda_step *s, size_t i, size_t words, struct error *err)
 {
-	double most = s->m->spec.topics, least = own_value(s, 0) > 0 ? 1 : 0;
+	double most = s->m->spec.topics, times = own_value(s, 0), least = times > 0 ? 1 : 0;
+	if (!(times >= 0 && times <= SAMPLED_MAX) || times != floor(times))
+		return error_set(err, ERROR_DATA, "",
+				 "row %llu was sampled %g times: the parameters are not of these "
+				 "documents",
+				 (unsigned long long)s->batch->row[i], times);
 	for (size_t k = 1; k <= words; k++) {
 		double topic = own_value(s, k);
 		if (!(topic >= least && topic <= (least > 0 ? most : 0)) || topic != floor(topic))

@@ -341,6 +341,14 @@ static void test_other_documents(void **unused)
 	take(&w, 20, 21);
 	assert_int_equal(compute(&w, 0, 1, &err), -1);
 	assert_non_null(strstr(err.text, "row 20: word 1 has topic 0 of 4"));
+	static const float wrong[] = {-1, 0.5f, 1e30f, NAN};
+	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+		table[WORDS + 20 * OWN_ROWS][0] = wrong[i];
+		take(&w, 20, 21);
+		assert_int_equal(compute(&w, 0, 1, &err), -1);
+		assert_non_null(strstr(err.text, "row 20 was sampled "));
+	}
+	table[WORDS + 20 * OWN_ROWS][0] = 0;
 	worker_close(&w);
 	spec.longest = 1;
 	worker_open(&w);
