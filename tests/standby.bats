@@ -264,7 +264,7 @@ taken() {
 
 @test "standbys that die or stop come back; a stopped server, restarts, other servers, a new trainctl: no rollback" {
 	local standby before
-	job MODEL=audit EPOCHS=12 SERVERS=2,standby:on CHECKPOINT=0.5 KILL_RESTART=9,window:0 HUNG=exchange:2
+	job MODEL=audit EPOCHS=12 SERVERS=2,standby:on CHECKPOINT=0.5 KILL_RESTART=9,window:0
 	slow 400
 	begin out
 	wait_for 'came_to 200'
