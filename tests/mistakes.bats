@@ -269,7 +269,7 @@ $ trainctl run job.env -s BATCH=many
 trainctl: --set: BATCH: 'many' is not a whole number
 = 78
 $ trainctl run job.env -s OPTIMIZER=lr:0,1
-trainctl: --set: OPTIMIZER: '1' is not NAME:VALUE with one of its parts name, lr, l2
+trainctl: --set: OPTIMIZER: '1' is not NAME:VALUE with one of its parts name, lr, l2, schedule, beta
 = 78
 $ trainctl run job.env -s SOLUTION=every:1w
 trainctl: --set: SOLUTION every: '1w' is not a number of seconds (suffixes are s, m, h, d)
