@@ -27,7 +27,7 @@ struct settings {
 	struct option_list include;
 	int take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
-	int seen_part_of, seen_sync, seen_delay_max, announce, serve;
+	int seen_part_of, seen_sync, seen_delay_max, announce, schedules, serve;
 	uint64_t level;
 	int join, standby;
 	int keeper; /* the socket of who holds what is in memory; -1: nobody */
@@ -205,6 +205,8 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 				 "sqrt is the same (adagrad: constant)");
 	if (s->announce && !s->seen_delay_max)
 		return error_set(err, ERROR_USAGE, "--announce", "is for --delay-max");
+	if (s->schedules && !s->announce)
+		return error_set(err, ERROR_USAGE, "--by-links", "is for --announce");
 	if (s->backup && s->lead_only && !s->led_text)
 		return error_set(err, ERROR_USAGE, "--backup",
 				 "is not for --lead-only without --replicas: what workers have "
@@ -380,6 +382,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .include = &s->include,
 				    .layout = s->lead_only && !s->layout_path ? NULL : &n->layout,
 				    .job = s->job,
+				    .schedules = s->schedules,
 				    .balance_log = s->balance_log,
 				    .balance_method = s->balance,
 				    .balance_batch = s->batch,
@@ -640,6 +643,8 @@ int main(int argc, char **argv)
 		 .max = 1e9, .seen = &s.seen_delay_max},
 		{.name = "announce", .kind = OPTION_FLAG, .target = &s.announce,
 		 .help = "with --delay-max: drop such a push before it is sent"},
+		{.name = "by-links", .kind = OPTION_FLAG, .target = &s.schedules,
+		 .help = "with --announce: pushes take turns by the rates of hosts' links"},
 		{.name = "expect", .kind = OPTION_COUNT, .target = &s.expect, .arg = "WORKERS",
 		 .help = "begin when so many workers have joined, or 10 s after the first",
 		 .max = GATE_WORKERS_MAX},

@@ -98,3 +98,37 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 	[ -n "$rows" ]
 	not grep -vE ' delay-most=[0-2] ' <<<"$rows"
 }
+
+@test "hosts: FABRIC=mlfabric, turns by the rates of links; the lead, a worker and the fabric killed; exact" {
+	. "$BATS_TEST_DIRNAME/cluster/far.bash"
+	teardown_more() { hosts_down; }
+	far_file 600 EPOCHS=4 SYNC=asp,delay:3 FABRIC=mlfabric SERVERS=2 CHECKPOINT=0.5
+	hosts_link h1 500kbit
+	hosts_link h2 200kbit
+	go first
+	wait_for 'came_to 300'
+	wait_for 'lead | grep -q " links=3"'
+	on h2 pkill -9 -f 'worker .*--id w2 '
+	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready ")" -eq 2 ]'
+	on h0 pkill -9 -f 'ps-server --id ps0 '
+	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
+	wait_for 'came_to 800'
+	on h1 pkill -9 -x fabricd
+	wait_for 'came_to 1500'
+	hosts_link h1 none
+	hosts_link h2 none
+	to_end
+	rows=$(grep '^row .* delay-most=' "$STATE/job.log")
+	[ -n "$rows" ]
+	not grep -vE ' delay-most=[0-3] ' <<<"$rows"
+}
+
+@test "FABRIC=mlfabric is for a bound of the delay" {
+	job
+	run -0 trainctl check job.env --set FABRIC=mlfabric
+	[[ $output == *"FABRIC=mlfabric has no effect here"* ]]
+	run -0 trainctl check job.env --set FABRIC=mlfabric --set SYNC=asp,delay:9
+	[[ $output != *"has no effect"* ]]
+	run -78 trainctl check job.env --set FABRIC=fast
+	[[ $output == *"FABRIC: 'fast'"* ]]
+}

@@ -637,7 +637,7 @@ $ trainctl run job.env -s FABRIC=plain,rounds:rate
 trainctl: --set: FABRIC=plain has no rounds, which is of mlfabric
 = 78
 $ sed 1s/a/A/ d.csv >t.csv; trainctl run job.env -s TEST=t.csv -s FABRIC=mlfabric
-trainctl: --set: FABRIC=mlfabric has no effect here: it is about sums over hosts, which only SYNC=allreduce has
+trainctl: --set: FABRIC=mlfabric has no effect here: it is about sums over hosts, which only SYNC=allreduce has, and about pushes with a bound of their delay, SYNC delay
 trainctl: TEST: DIR/t.csv:1: no column 'a' in the header; the nearest is 'A'
 = 65
 E

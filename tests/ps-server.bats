@@ -899,6 +899,50 @@ announce() {
 	answered b '^err code=bad-request.*nothing is announced here'
 }
 
+# links NAME LINES: as the supervisor says them.
+links() {
+	tell "$1" "links bytes=$(printf %b "$2" | wc -c)\n$2"
+}
+
+@test "by links: what is shorter goes first, one after the other; who waits or goes keeps nobody waiting" {
+	local w
+	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp --delay-max 5 --announce --by-links
+	open s ps0.sock
+	links s 'link host=h0 in=1000\nlink host=h1\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h1\n'
+	answered s '^ok$'
+	[[ $(ask ps0.sock stat) == *" links=2"* ]]
+	for w in w0 w1 w2 w3; do
+		join $w ps0.sock $w
+		answered $w members=
+	done
+	announce w0 w0 1 '' 0 100000 # the port is free
+	answered w0 '^ok granted=1$'
+	announce w1 w1 1 '' 0 50000
+	wait_for 'ask ps0.sock members | grep -q "worker=w1 .* grant=waits"'
+	announce w2 w2 1 '' 0 1000
+	wait_for 'ask ps0.sock members | grep -q "worker=w2 .* grant=waits"'
+	announce w3 w3 1 '' 0 2000
+	wait_for 'ask ps0.sock members | grep -q "worker=w3 .* grant=waits"'
+	announce w3 w3 1 '' 0 2000
+	tell w0 "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 pulled=0 loss=1 bytes=16\n$G1234"
+	answered w0 '^ok iteration=1 applied=1$'
+	answered w2 '^ok granted=1$'
+	run ask ps0.sock members
+	[[ $output == *" worker=w1 "*" grant=waits"*" worker=w2 "*" grant=given"*" worker=w3 "*" grant=waits"* ]]
+	hang_up w2
+	answered w3 '^ok granted=1$'
+	hang_up w3
+	answered w1 '^ok granted=1$'
+	# Nothing is known any more: all at once.
+	links s ''
+	announce w0 w0 2 '' 1 100000
+	wait_for '[ "$(grep -c "^ok granted=1$" w0.answers)" = 2 ]'
+	links s 'link host=h0\nworker id=w0 host=h7\n'
+	answered s '^err code=bad-request.*there is no link of host h7'
+	links s 'what host=h0\n'
+	answered s '^err code=bad-request.*what is not known'
+}
+
 @test "actions reach every worker with one close, and those who join later" {
 	server ps0 --layout d4
 	join a ps0.sock w0

@@ -116,9 +116,10 @@ static int predict_from_of_none(const struct job *job)
 	return !predicts(job) && job->predict_from[0];
 }
 
-static int fabric_without_sums(const struct job *job)
+static int fabric_of_none(const struct job *job)
 {
-	return job_fit_is(job->fabric, "mlfabric") && job_kind(job)->holds != HOLD_REPLICAS;
+	return job_fit_is(job->fabric, "mlfabric") && job_kind(job)->holds != HOLD_REPLICAS &&
+	       !job_by_links(job);
 }
 
 static int data_compressed(const struct job *job)
@@ -190,9 +191,9 @@ static const struct row {
 	{"PREDICT_FROM", predict_from_of_none, JOB_FIT_TOLD,
 	 "PREDICT_FROM has no effect here: workers of the kit predict their speeds, for "
 	 "SOLUTION=lb-bsp"},
-	{"FABRIC", fabric_without_sums, JOB_FIT_TOLD,
+	{"FABRIC", fabric_of_none, JOB_FIT_TOLD,
 	 "FABRIC=mlfabric has no effect here: it is about sums over hosts, which only "
-	 "SYNC=allreduce has"},
+	 "SYNC=allreduce has, and about pushes with a bound of their delay, SYNC delay"},
 	{"DATA", data_compressed, JOB_FIT_TOLD,
 	 "DATA is compressed, so a worker must also decompress rows before its own (in a .zst, those "
 	 "of its frame: zstd writes one frame, pzstd frames of a few MB): text may train several "

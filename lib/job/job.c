@@ -592,6 +592,11 @@ int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *
 	return 0;
 }
 
+int job_by_links(const struct job *job)
+{
+	return job->delay_max > 0 && strcmp(job->fabric, "mlfabric") == 0;
+}
+
 const char *job_balance(const struct job *job)
 {
 	return balance_is(job->solution) ? job->solution : NULL;

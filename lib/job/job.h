@@ -164,6 +164,8 @@ int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *
 /* Bytes of the ending by which a file's name says that it is compressed; 0: it does not. */
 size_t job_packed(const char *path);
 /* The solution that the lead carries out at every barrier, or NULL. */
+/* Pushes take turns by the rates of hosts' links. */
+int job_by_links(const struct job *job);
 const char *job_balance(const struct job *job);
 /* How many workers BATCH is enough for, by least. */
 uint64_t job_batch_workers(const struct job *job);

@@ -69,6 +69,21 @@ enum gate_sync { GATE_BSP, GATE_SSP, GATE_ASP };
 typedef int gate_balance_fn(uint64_t iteration, struct balance_member *member, size_t members,
 			    void *arg);
 
+/* A push that is announced: it may be sent, or is on its way. */
+struct gate_offer {
+	const char *worker;
+	uint64_t deadline;           /* the last position for its commit, see xfer_order.h */
+	const uint64_t *size;        /* bytes to each part */
+	size_t sizes;
+	int is_on_its_way;
+	double left; /* of it, 0 to 1 */
+	/* out */
+	int is_late;          /* it is to be dropped */
+	int64_t start, there; /* ns from now */
+};
+/* When each of these is sent. Pure. -1: nothing is known, all may be sent now. */
+typedef int gate_schedule_fn(struct gate_offer *offer, size_t offers, void *arg);
+
 struct gate_options {
 	enum gate_sync sync;
 	uint64_t staleness; /* SSP */
@@ -89,6 +104,8 @@ struct gate_options {
 	int bounds_delay;
 	uint64_t delay_max;
 	int announces; /* SSP, ASP: gate_announce() */
+	gate_schedule_fn *schedule; /* of what is announced; NULL: all is sent at once */
+	void *schedule_arg;
 };
 
 struct gate;
@@ -127,7 +144,8 @@ struct gate_push {
 	const struct gate_range *range;
 	size_t ranges;
 	double speed, time, mem; /* as in struct balance_member */
-	uint64_t bytes;          /* of the gradient, to all parts; for gate_announce() */
+	const uint64_t *part;    /* for gate_announce(): bytes of the gradient to each part */
+	size_t parts;
 };
 
 void gate_join(struct gate *g, const struct gate_who *who);
@@ -168,8 +186,8 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
  * stale, as a push that was dropped. */
 void gate_announce(struct gate *g, const struct gate_who *who, const struct gate_push *push);
 /* The time, in ns since anything, before gate_announce() and gate_push(), and when it is what this
- * returned: then nobody waits any longer for a push that was granted and has not come. INT64_MAX:
- * there is none. */
+ * returned: then a push may be sent, or one that was granted and has not come is waited for no
+ * longer. INT64_MAX: never. */
 int64_t gate_clock(struct gate *g, int64_t ns);
 /* Whether this push of who is to be staged: it is a member, and the push was not applied or dropped
  * before. If it were staged again after that, it would stay for ever, and a pull behind it would

@@ -13,17 +13,20 @@
 #include "lead/gate_internal.h"
 
 #include "base/grow.h"
+#include "solve/xfer_order.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define GRANT_LEAST INT64_C(1000000000) /* ns, and then so many times what is expected */
 #define GRANT_TIMES 4
 #define GRANT_PACE 1000.0 /* ns a byte, as long as nothing is known of a worker */
 
-int64_t grant_until(const struct gate *g, const struct push *p)
+static int64_t grant_until(const struct gate *g, const struct push *p)
 {
 	double pace = p->worker->pace > 0 ? p->worker->pace : GRANT_PACE;
-	double ns = GRANT_TIMES * pace * (double)p->bytes;
+	double ns = GRANT_TIMES * fmax(pace * (double)p->bytes, (double)(p->there - g->now));
 
 	return g->now + GRANT_LEAST + (ns < 1e18 ? (int64_t)ns : INT64_C(1000000000000000000));
 }
@@ -131,18 +134,101 @@ static void grant_refuse(struct gate *g, struct push *p)
 	pushes_add(&g->held, p);
 }
 
+/* ---- the schedule ---- */
+
+/* What never comes is waited for for a while, too. */
+static int64_t time_after(int64_t now, int64_t ns)
+{
+	return now + (ns < XFER_TIME_MAX / 2 ? ns : XFER_TIME_MAX / 2);
+}
+
+/* The version that the first of those meets that have no promise yet. */
+static uint64_t free_version(const struct gate *g)
+{
+	uint64_t version = next_version(g);
+
+	for (const struct push *p = g->announced.first; p; p = p->next)
+		version += (uint64_t)is_promised(p);
+	for (const struct push *p = g->held.first; p; p = p->next)
+		version += (uint64_t)is_promised(p);
+	return version;
+}
+
+static struct gate_offer grant_offer(const struct gate *g, const struct push *p, uint64_t version)
+{
+	struct gate_offer o = {.worker = p->worker->id,
+			       .size = p->part,
+			       .sizes = p->parts,
+			       .deadline = XFER_NO_DEADLINE,
+			       .left = 1,
+			       .is_on_its_way = p->grant != GRANT_ASKED};
+
+	if (p->pulled == GATE_PULLED_UNKNOWN && g->options.bounds_delay)
+		o.deadline = 0;
+	else if (g->options.bounds_delay)
+		o.deadline = xfer_deadline(p->pulled, version, g->options.delay_max);
+	if (o.is_on_its_way)
+		o.left = p->grant == GRANT_GIVEN && p->there > g->now
+				 ? (double)(p->there - g->now) / (double)(p->there - p->granted_at)
+				 : 0;
+	return o;
+}
+
+static void grants_schedule(struct gate *g)
+{
+	struct gate_offer *offer = calloc(g->announced.count + 1, sizeof *offer);
+	uint64_t version = free_version(g);
+	size_t n = 0;
+
+	if (!offer) {
+		g->failed = 1;
+		return;
+	}
+	for (const struct push *p = g->announced.first; p; p = p->next)
+		offer[n++] = grant_offer(g, p, version);
+	int rc = g->options.schedule(offer, n, g->options.schedule_arg);
+	n = 0;
+	for (struct push *p = g->announced.first; p; p = p->next, n++) {
+		if (p->grant != GRANT_ASKED)
+			continue;
+		p->is_rival = rc == 0 && offer[n].is_late;
+		p->start = rc == 0 ? time_after(g->now, offer[n].start) : g->now;
+		p->there = rc == 0 ? time_after(g->now, offer[n].there) : g->now;
+	}
+	free(offer);
+}
+
+static int somebody_asks(const struct gate *g)
+{
+	for (const struct push *p = g->announced.first; p; p = p->next) {
+		if (p->grant == GRANT_ASKED)
+			return 1;
+	}
+	return 0;
+}
+
 void grants_step(struct gate *g)
 {
+	if (!somebody_asks(g))
+		return;
+	if (g->options.schedule)
+		grants_schedule(g);
 	for (struct push *p = g->announced.first, *next; p; p = next) {
 		next = p->next;
 		if (p->grant != GRANT_ASKED)
 			continue;
-		if (!units_has_step(p) || grants_fit(g, p, NULL, next_version(g)))
+		if (p->is_rival)
+			grant_refuse(g, p);
+		else if (p->start > g->now)
+			continue;
+		else if (!units_has_step(p) || grants_fit(g, p, NULL, next_version(g)))
 			grant_give(g, p);
 		else
 			grant_refuse(g, p);
 	}
 }
+
+/* ---- events ---- */
 
 void grants_repeat(struct gate *g, struct push *p, uint64_t token)
 {
@@ -186,18 +272,23 @@ void grants_take(struct gate *g, struct worker *w, struct push *came)
 int64_t gate_clock(struct gate *g, int64_t ns)
 {
 	int64_t next = INT64_MAX;
-	int is_over = 0;
+	int is_due = 0;
 
 	g->now = ns;
 	for (struct push *p = g->announced.first; p; p = p->next) {
 		if (p->grant == GRANT_GIVEN && p->until <= ns) {
 			p->grant = GRANT_OVER;
-			is_over = 1;
+			is_due = 1;
 		}
+		is_due |= p->grant == GRANT_ASKED && p->start <= ns;
+	}
+	if (is_due)
+		units_step(g);
+	for (const struct push *p = g->announced.first; p; p = p->next) {
 		if (p->grant == GRANT_GIVEN && p->until < next)
 			next = p->until;
+		if (p->grant == GRANT_ASKED && p->start < next)
+			next = p->start;
 	}
-	if (is_over)
-		units_step(g);
 	return next;
 }

@@ -27,8 +27,12 @@ struct push {
 	enum refused refused;
 	enum grant grant;
 	int is_kept; /* by send_held(), for now */
-	uint64_t bytes;            /* announced, of all parts */
-	int64_t granted_at, until; /* see gate_clock() */
+	uint64_t bytes; /* announced, of all parts */
+	uint64_t *part; /* and of each */
+	size_t parts;
+	int is_rival;   /* the schedule drops it */
+	int64_t start;  /* as the schedule says, in the time of gate_clock() */
+	int64_t there, granted_at, until;
 	struct gate_range *range;
 	size_t ranges;
 	uint64_t token[GATE_TOKENS_MAX];

@@ -13,6 +13,7 @@ void push_free(struct push *p)
 	if (!p)
 		return;
 	free(p->range);
+	free(p->part);
 	free(p);
 }
 
@@ -93,8 +94,9 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 {
 	struct push *p = calloc(1, sizeof *p);
 
-	if (p && push->ranges && !(p->range = malloc(push->ranges * sizeof *p->range))) {
-		free(p);
+	if (p && ((push->ranges && !(p->range = malloc(push->ranges * sizeof *p->range))) ||
+		  (push->parts && !(p->part = malloc(push->parts * sizeof *p->part))))) {
+		push_free(p);
 		p = NULL;
 	}
 	if (!p) {
@@ -114,7 +116,11 @@ static struct push *push_make(struct gate *g, struct worker *w, const struct gat
 	p->pulled = push->pulled;
 	p->loss = push->loss;
 	p->scale = w->scale;
-	p->bytes = push->bytes;
+	p->parts = push->parts;
+	for (size_t i = 0; i < push->parts; i++) {
+		p->part[i] = push->part[i];
+		p->bytes += push->part[i];
+	}
 	p->token[p->tokens++] = who->token;
 	return p;
 }

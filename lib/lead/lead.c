@@ -231,6 +231,17 @@ static void quit(struct lead *l, const struct gate_effect *e)
 			    (unsigned long long)l->options.gate.incarnation);
 }
 
+/* Each event may give grants, which have a time. */
+static const struct gate_effect *pump_next(struct lead *l)
+{
+	const struct gate_effect *e = gate_next(l->gate);
+
+	if (e || !l->options.gate.announces)
+		return e;
+	lead_clock(l);
+	return gate_next(l->gate);
+}
+
 void lead_pump(struct lead *l)
 {
 	const struct gate_effect *e;
@@ -238,7 +249,7 @@ void lead_pump(struct lead *l)
 	if (l->pumping)
 		return;
 	l->pumping = 1;
-	while (!l->broken && (e = gate_next(l->gate))) {
+	while (!l->broken && (e = pump_next(l))) {
 		switch (e->kind) {
 		case GATE_ANSWER:
 			lead_answer(l, e);
@@ -297,7 +308,6 @@ void lead_pump(struct lead *l)
 
 static void lead_on_clock(void *lead)
 {
-	lead_clock(lead);
 	lead_pump(lead);
 }
 
@@ -338,6 +348,8 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->options.gate.replicas = options->replica_count;
 	l->options.gate.foreign =
 		!options->here && options->server_count == 0 && options->replica_count == 0;
+	l->options.gate.schedule = options->schedules ? lead_schedule : NULL;
+	l->options.gate.schedule_arg = l;
 	l->sizes.fd = -1;
 	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_replicas_new(l, err) != 0 ||
 	    lead_balance_new(l, err) != 0 ||
@@ -420,6 +432,7 @@ void lead_free(struct lead *l)
 	lead_parts_free(l->parts);
 	lead_replicas_free(l);
 	lead_balance_free(l);
+	lead_schedule_free(l);
 	free(l->cut.part);
 	free(l->settling.fenced.name);
 	free(l->holding.missing.name);

@@ -39,6 +39,7 @@ struct lead_options {
 	const char *balance_method; /* NULL: as the workers have them */
 	uint64_t balance_batch;     /* samples of an iteration */
 	uint64_t balance_least;     /* of a worker in an iteration, at least */
+	int schedules; /* what is announced, by `links`; see gate_schedule_fn */
 	const char *balance_log;    /* file for `balance` records; NULL: none */
 	double hung_seconds;        /* a member that owes a push for so long (or for PULSE_TIMES its
 				       usual time, if that is longer) leaves; 0: never */

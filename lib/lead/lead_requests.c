@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "param/map.h"
 #include "record/record.h"
 
 #include <float.h>
@@ -256,21 +257,19 @@ static void on_push(struct request *rq, void *lead)
 }
 
 /* "N,N,...": bytes to each part. */
-static int sizes_read(const struct record *r, uint64_t *bytes, struct error *err)
+static int sizes_read(const struct record *r, uint64_t *part, size_t *parts, struct error *err)
 {
 	const char *sizes = record_get(r, "sizes"), *text = sizes;
 	char number[24];
-	uint64_t one;
 
-	*bytes = 0;
-	while (text && *text) {
+	for (*parts = 0; text && *text; ++*parts) {
 		size_t len = strcspn(text, ",");
 		snprintf(number, sizeof number, "%.*s", (int)(len < 23 ? len : 23), text);
-		if (number_u64(number, 0, ANNOUNCED_BYTES_MAX, &one, "sizes", err) != 0 ||
+		if (*parts == MAP_PARTS_MAX ||
+		    number_u64(number, 0, ANNOUNCED_BYTES_MAX, &part[*parts], "sizes", err) != 0 ||
 		    (text[len] && !text[len + 1]))
 			return error_set(err, ERROR_DATA, NULL,
 					 "sizes=%.64s are no bytes to each part", sizes);
-		*bytes += one;
 		text += len + (text[len] == ',');
 	}
 	return 0;
@@ -280,12 +279,13 @@ static void on_announce(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	struct gate_range range[GATE_RANGES_MAX];
-	struct gate_push push = {.range = range, .pulled = GATE_PULLED_UNKNOWN};
+	uint64_t part[MAP_PARTS_MAX];
+	struct gate_push push = {.range = range, .part = part, .pulled = GATE_PULLED_UNKNOWN};
 	struct gate_who who;
 	struct error err = {0};
 
 	if (push_read(request_record(rq), range, &push, &err) != 0 ||
-	    sizes_read(request_record(rq), &push.bytes, &err) != 0 ||
+	    sizes_read(request_record(rq), part, &push.parts, &err) != 0 ||
 	    lead_who(rq, &who, &err) != 0) {
 		request_bad(rq, &err);
 		return;
@@ -296,7 +296,6 @@ static void on_announce(struct request *rq, void *lead)
 	lead_clock(l);
 	gate_announce(l->gate, &who, &push);
 	lead_pump(l);
-	lead_clock(l);
 }
 
 void lead_seen(struct request *rq, void *lead)
@@ -479,6 +478,8 @@ static void requests_on_stat(struct request *rq, void *lead)
 		record_add_u64(&o, "delay-max", l->options.gate.delay_max);
 	if (l->options.gate.announces)
 		record_add_u64(&o, "spared-bytes", gate_spared(l->gate));
+	if (l->options.schedules)
+		record_add_u64(&o, "links", lead_schedule_links(l));
 	if (l->replicas) {
 		char names[RECORD_LINE_MAX / 2];
 		lead_replicas_names(l, names, sizeof names);
@@ -546,6 +547,8 @@ const struct verb lead_verbs[] = {
 	 "the supervisor: give all parts the same work, if that gains enough"},
 	{"act", "", "number", requests_on_act, ACTIONS_BYTES_MAX,
 	 "the supervisor: actions for all workers; payload: their lines"},
+	{"links", "", "", lead_on_links, ORDER_BYTES_MAX,
+	 "the supervisor: rates of links, and who is on which host"},
 	{"finish", "", "", requests_on_finish, 0, "the supervisor: workers that said end may go"},
 	{"watch", "", "every", requests_on_watch, 0,
 	 "a row of progress now and then, until you go"},

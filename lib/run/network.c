@@ -96,13 +96,67 @@ static void network_on_host(const struct record *r, void *owner)
 	}
 }
 
+/* ---- what the lead needs ---- */
+
+/* A lower bound says that a link was not busy: then its rate is not known. */
+static void network_put_rate(struct record_out *o, const char *way, const struct network_side *side)
+{
+	if (!side->is_least && side->rate > 0) /* not NAN, either */
+		record_add_brief(o, way, side->rate);
+}
+
+static void network_put_nodes(FILE *out, struct supervisor *s, const struct role *role)
+{
+	EACH_OF (n, s, role)
+		record_print(out, RECORD(role->name, F("id", n->id),
+					 F("host", s->hosts.host[n->at].name)));
+}
+
+/* The rates of the links, and who is where. */
+static char *network_make(struct supervisor *s, size_t *bytes)
+{
+	char *text = NULL, line[RECORD_LINE_MAX];
+	FILE *out = open_memstream(&text, bytes);
+	struct record_out o;
+	if (!out)
+		return NULL;
+	EACH_HOST (h, s, 0) {
+		record_begin(&o, line, sizeof line, "link");
+		record_add(&o, "host", h->name);
+		if (h->network.world != 0) {
+			network_put_rate(&o, "out", &h->network.out);
+			network_put_rate(&o, "in", &h->network.in);
+		}
+		record_print(out, &o);
+	}
+	network_put_nodes(out, s, &role_server);
+	network_put_nodes(out, s, &role_worker);
+	if (fclose(out) == 0)
+		return text;
+	free(text);
+	return NULL;
+}
+
+static void network_on_links(const struct record *r, void *owner)
+{
+	struct supervisor *s = owner;
+	struct sup_node *lead = sup_lead(s);
+	size_t bytes = 0;
+	char *text = sup_answer_ok(r) && lead && sup_link_up(&lead->link) ? network_make(s, &bytes)
+									   : NULL;
+	if (text)
+		sup_ask_with(&s->network.told, &lead->link, RECORD("links", F("bytes", bytes)),
+			     text, bytes, NULL, s);
+	free(text);
+}
+
 void sup_network_tick(struct supervisor *s)
 {
 	struct sup_node *fabric = sup_fabric(s);
 	if (!fabric || fabric->stage != STAGE_READY || !sup_link_up(&fabric->link))
 		return;
-	sup_ask(&s->network.question, &fabric->link, RECORD_BARE("links"), network_on_host, NULL,
-		s);
+	sup_ask(&s->network.question, &fabric->link, RECORD_BARE("links"), network_on_host,
+		job_by_links(s->job) ? network_on_links : NULL, s);
 	if (clock_mono() - s->network.logged_at >= LOG_SECONDS)
 		sup_network_log(s);
 }

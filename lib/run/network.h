@@ -1,6 +1,7 @@
 /*
  * network: how fast the hosts' links are, as the fabric measures them (fabricd(8), links): for
- * status, for metrics, and now and then for the log of the job, with what a slow link cost.
+ * status, for metrics, and now and then for the log of the job, with what a slow link cost; and for
+ * the lead, if pushes take turns by it.
  *
  * What a link cost is the time of the bytes that it carried, less the time that they would have
  * taken on the median host's link.  For this a host's link is as fast as its faster direction:
@@ -32,7 +33,7 @@ struct network_link {
 };
 
 struct sup_network {
-	struct question question;
+	struct question question, told; /* told: to the lead */
 	double logged_at; /* clock_mono() */
 };
 

@@ -156,7 +156,7 @@ static void pushes_that_close_together_count_each_other(void **state)
 
 static void announce_pulled(const char *worker, uint64_t sequence, uint64_t pulled)
 {
-	struct gate_push p = {.sequence = sequence, .count = 1, .pulled = pulled, .bytes = 1000};
+	struct gate_push p = {.sequence = sequence, .count = 1, .pulled = pulled, .part = &(uint64_t){1000}, .parts = 1};
 
 	gate_announce(gate,
 		      &(struct gate_who){.worker = worker, .generation = 1, .incarnation = 1,

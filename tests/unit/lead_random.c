@@ -34,7 +34,7 @@
 #define GLOBAL 64
 #define STAGED 512
 
-static uint64_t seed_now, told_all, halves_all, moves_all, stale_all, spared_all;
+static uint64_t seed_now, told_all, halves_all, moves_all, stale_all, spared_all, waits_all;
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -294,6 +294,23 @@ static void take_size(struct world *w, struct worker *k, const struct gate_effec
 }
 
 /* ---- effects ---- */
+
+/* Any order, and any drops: the gate must go on, and keep its promises. */
+static int schedule(struct gate_offer *offer, size_t n, void *arg)
+{
+	struct world *w = arg;
+
+	for (size_t i = 0; i < n; i++) {
+		CHECK(offer[i].sizes == 1 && offer[i].size[0] == 1000000);
+		CHECK(offer[i].left >= 0 && offer[i].left <= 1);
+		CHECK(offer[i].left >= 1 || offer[i].is_on_its_way);
+		offer[i].is_late = chance(w, 50) || offer[i].deadline == 0;
+		offer[i].start = chance(w, 3) ? 0 : (int64_t)(next_random(w) % 20000000);
+		offer[i].there = chance(w, 9) ? INT64_MAX : offer[i].start + 1000000;
+		waits_all += offer[i].start > 0;
+	}
+	return chance(w, 5) ? -1 : 0;
+}
 
 static void take_hold(struct world *w, const struct gate_effect *e)
 {
@@ -569,11 +586,10 @@ static void deliver_push(struct world *w, const struct gate_who *who, int id,
 				 .loss = 0.5,
 				 .range = &range,
 				 .ranges = 1,
-				 .bytes = 1000000,
+				 .part = &(uint64_t){1000000},
+				 .parts = 1,
 				 .speed = (double)(1 + next_random(w) % 9)};
 
-	w->ns += (int64_t)(next_random(w) % 1000000);
-	(void)gate_clock(w->gate, w->ns);
 	if (m->kind == R_ANNOUNCE) {
 		gate_announce(w->gate, who, &push);
 		return;
@@ -965,6 +981,10 @@ static void move_step(struct world *w, int calm)
 static void one_step(struct world *w, int calm)
 {
 	uint64_t what = next_random(w) % (calm ? 60 : 70);
+
+	w->ns += (int64_t)(next_random(w) % 1000000);
+	(void)gate_clock(w->gate, w->ns);
+	pump(w);
 	int id = (int)(next_random(w) % WORKERS);
 
 	if (what < 25)
@@ -1055,7 +1075,7 @@ static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts, 
 	seed_now = w->random = seed;
 	options.commit = options.announces = 1;
 	options.incarnation = 1;
-	options.balance_arg = w;
+	options.balance_arg = options.schedule_arg = w;
 	w->options = options;
 	CHECK(gate_new(&w->gate, &options, &err) == 0);
 	for (int s = 0; s < SAMPLES; s++)
@@ -1077,7 +1097,7 @@ static void runs(struct gate_options options)
 {
 	uint64_t cuts = 0, handed = 0;
 
-	halves_all = moves_all = stale_all = spared_all = 0;
+	halves_all = moves_all = stale_all = spared_all = waits_all = 0;
 	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(400); seed++)
 		one_run(options, seed, &cuts, &handed);
 	/* the events did happen */
@@ -1087,6 +1107,7 @@ static void runs(struct gate_options options)
 	assert_true(!options.balance || told_all > 1000);
 	assert_true((stale_all > 0) == (options.bounds_delay != 0));
 	assert_true((spared_all > 0) == (options.bounds_delay != 0));
+	assert_true((waits_all > 0) == (options.schedule != NULL));
 }
 
 static void bsp(void **state)
@@ -1138,6 +1159,13 @@ static void ssp_delay(void **state)
 		.sync = GATE_SSP, .staleness = 1, .bounds_delay = 1, .delay_max = 2});
 }
 
+static void asp_schedule(void **state)
+{
+	(void)state;
+	runs((struct gate_options){
+		.sync = GATE_ASP, .bounds_delay = 1, .delay_max = 2, .schedule = schedule});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1149,6 +1177,7 @@ int main(void)
 		cmocka_unit_test(asp),
 		cmocka_unit_test(asp_delay),
 		cmocka_unit_test(ssp_delay),
+		cmocka_unit_test(asp_schedule),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
