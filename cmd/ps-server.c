@@ -20,7 +20,8 @@
 
 struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *schedule, *restore;
-	const char *memory, *drag, *monitor, *servers_text, *led_text, *shards, *job, *balance, *balance_log;
+	const char *memory, *drag, *monitor, *servers_text, *led_text, *shards, *job, *balance,
+		*balance_log, *schedule_log;
 	const char *replica_text, *fabric, *hosts_text;
 	uint64_t incarnation, report_every, backup, batch, least, expect, delay_max;
 	double lr, beta, l1, l2, momentum, report_seconds, hung;
@@ -207,6 +208,8 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, "--announce", "is for --delay-max");
 	if (s->schedules && !s->announce)
 		return error_set(err, ERROR_USAGE, "--by-links", "is for --announce");
+	if (s->schedule_log && !s->schedules)
+		return error_set(err, ERROR_USAGE, "--schedule-log", "is for --by-links");
 	if (s->backup && s->lead_only && !s->led_text)
 		return error_set(err, ERROR_USAGE, "--backup",
 				 "is not for --lead-only without --replicas: what workers have "
@@ -383,6 +386,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .layout = s->lead_only && !s->layout_path ? NULL : &n->layout,
 				    .job = s->job,
 				    .schedules = s->schedules,
+				    .schedule_log = s->schedule_log,
 				    .balance_log = s->balance_log,
 				    .balance_method = s->balance,
 				    .balance_batch = s->batch,
@@ -645,6 +649,9 @@ int main(int argc, char **argv)
 		 .help = "with --delay-max: drop such a push before it is sent"},
 		{.name = "by-links", .kind = OPTION_FLAG, .target = &s.schedules,
 		 .help = "with --announce: pushes take turns by the rates of hosts' links"},
+		{.name = "schedule-log", .kind = OPTION_TEXT, .target = &s.schedule_log,
+		 .arg = "FILE",
+		 .help = "append each schedule by which pushes were sent to FILE, for xfer-sched(1)"},
 		{.name = "expect", .kind = OPTION_COUNT, .target = &s.expect, .arg = "WORKERS",
 		 .help = "begin when so many workers have joined, or 10 s after the first",
 		 .max = GATE_WORKERS_MAX},

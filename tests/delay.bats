@@ -121,6 +121,7 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 	rows=$(grep '^row .* delay-most=' "$STATE/job.log")
 	[ -n "$rows" ]
 	not grep -vE ' delay-most=[0-3] ' <<<"$rows"
+	[ "$(awk '/^schedule /{n++} n==3' "$STATE/schedule.log" | xfer-sched --margin 25 2>/dev/null | grep -c ' start=0 ')" -ge 1 ]
 }
 
 @test "FABRIC=mlfabric is for a bound of the delay" {

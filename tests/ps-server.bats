@@ -906,7 +906,8 @@ links() {
 
 @test "by links: what is shorter goes first, one after the other; who waits or goes keeps nobody waiting" {
 	local w
-	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp --delay-max 5 --announce --by-links
+	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp --delay-max 5 --announce --by-links \
+		--schedule-log schedules
 	open s ps0.sock
 	links s 'link host=h0 in=1000\nlink host=h1\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h1\n'
 	answered s '^ok$'
@@ -927,6 +928,12 @@ links() {
 	tell w0 "push worker=w0 generation=1 $ME sequence=1 iteration=0 count=2 dense=1 rows=0 pulled=0 loss=1 bytes=16\n$G1234"
 	answered w0 '^ok iteration=1 applied=1$'
 	answered w2 '^ok granted=1$'
+	# The second schedule by which something was sent: the same comes out again.
+	awk '/^schedule /{n++} n==2' schedules >state
+	run -0 --separate-stderr xfer-sched --margin 25 <state
+	[[ ${lines[0]} == "send id=w2 from=h1 to=h0 start=0 end=1 "* ]]
+	[[ ${lines[1]} == "send id=w3 from=unknown to=h0 start=1 end=3 "* ]]
+	[[ ${lines[2]} == "send id=w1 from=h1 to=h0 start=3 end=53 "* ]]
 	run ask ps0.sock members
 	[[ $output == *" worker=w1 "*" grant=waits"*" worker=w2 "*" grant=given"*" worker=w3 "*" grant=waits"* ]]
 	hang_up w2

@@ -40,6 +40,7 @@ struct lead_options {
 	uint64_t balance_batch;     /* samples of an iteration */
 	uint64_t balance_least;     /* of a worker in an iteration, at least */
 	int schedules; /* what is announced, by `links`; see gate_schedule_fn */
+	const char *schedule_log; /* file for each such schedule; NULL: none */
 	const char *balance_log;    /* file for `balance` records; NULL: none */
 	double hung_seconds;        /* a member that owes a push for so long (or for PULSE_TIMES its
 				       usual time, if that is longer) leaves; 0: never */

@@ -129,6 +129,7 @@ struct lead {
 	struct cutting cut;
 	struct moving *moving; /* NULL: no parameters are being moved */
 	struct schedule *schedule;   /* NULL: no link is known */
+	int schedule_fd, schedule_lost; /* of the log, -1: none; a write to it has failed */
 	struct rebalance *rebalance; /* NULL: nobody has asked for it */
 	uint64_t attempts; /* the last number of an order's attempt, also of leads before this */
 	int broken;
@@ -218,6 +219,7 @@ int lead_balance_new(struct lead *l, struct error *err); /* before gate_new() */
 void lead_balance_free(struct lead *l);
 
 /* lead_schedule.c */
+int lead_schedule_new(struct lead *l, struct error *err); /* opens its log */
 int lead_schedule(struct gate_offer *offer, size_t offers, void *lead);
 void lead_on_links(struct request *rq, void *lead);
 size_t lead_schedule_links(const struct lead *l); /* how many are named */

@@ -5,12 +5,17 @@
  */
 #include "lead/lead_internal.h"
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "record/record.h"
 #include "solve/xfer_order.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define MARGIN 25 /* rates are estimates: percent by which a push may be later than its rival */
 
@@ -199,8 +204,106 @@ static struct xfer_update *plan_update(struct plan *p, const struct schedule *s,
 	return u;
 }
 
+/* ---- the log: what xfer-sched(1) needs to come to the same schedule ---- */
+
+int lead_schedule_new(struct lead *l, struct error *err)
+{
+	l->schedule_fd = -1;
+	if (!l->options.schedule_log)
+		return 0;
+	l->schedule_fd =
+		open(l->options.schedule_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	return l->schedule_fd >= 0
+		       ? 0
+		       : error_errno(err, ERROR_CANTCREAT, l->options.schedule_log, "open");
+}
+
+static const char *log_host(const struct schedule *s, size_t host)
+{
+	return host < s->hosts ? s->host[host].name : "unknown";
+}
+
+/* The whole time in ns, as seconds. */
+static const char *log_seconds(int64_t ns, char out[40])
+{
+	snprintf(out, 40, "%lld.%09lld", (long long)(ns / XFER_SECOND),
+		 (long long)(ns % XFER_SECOND));
+	return out;
+}
+
+/* A line for each step from which on a port has another rate; the first one has both. */
+static void log_port(FILE *out, const char *host, const char *way, const struct xfer_port *p)
+{
+	char at[40];
+
+	for (size_t i = 1; i < p->count; i++)
+		record_print(out, RECORD("link", F("host", host), F(way, (uint64_t)p->step[i].rate),
+					 F("at", log_seconds(p->step[i].at, at))));
+}
+
+static void log_links(FILE *out, const struct plan *p, const struct schedule *s)
+{
+	for (size_t i = 0; i <= s->hosts; i++) {
+		const struct xfer_host *h = &p->net.host[i];
+		const char *host = log_host(s, i);
+		record_print(out,
+			     RECORD("link", F("host", host),
+				    h->out.count ? F("out", (uint64_t)h->out.step[0].rate) : F_NONE,
+				    h->in.count ? F("in", (uint64_t)h->in.step[0].rate) : F_NONE));
+		log_port(out, host, "out", &h->out);
+		log_port(out, host, "in", &h->in);
+	}
+}
+
+/* The network before the order is made, with what is on its way. */
+static void schedule_log_state(FILE *out, const struct plan *p, const struct schedule *s,
+			       const struct gate_offer *o)
+{
+	size_t parts = 0;
+
+	record_print(out, RECORD("schedule", F_SECONDS("at", clock_epoch()),
+				 F("margin", (uint64_t)MARGIN)));
+	log_links(out, p, s);
+	for (size_t i = 0; i < p->updates; i++)
+		parts = p->update[i].parts > parts ? p->update[i].parts : parts;
+	for (size_t i = 0; i < parts; i++)
+		record_print(out, RECORD("server",
+					 F("host", log_host(s, i < s->servers ? s->server[i].host
+									      : s->hosts)),
+					 F("version", (uint64_t)0), F("part", (uint64_t)i)));
+	for (size_t i = 0; i < p->updates; i++) {
+		const struct xfer_update *u = &p->update[i];
+		for (size_t k = 0; k < u->parts; k++)
+			record_print(out, RECORD("update", F("id", o[p->of[i]].worker),
+						 F("host", log_host(s, u->host)),
+						 F("deadline", u->deadline < UINT32_MAX
+								       ? u->deadline
+								       : (uint64_t)UINT32_MAX),
+						 F("part", (uint64_t)k),
+						 F("bytes", (uint64_t)u->part[k].bytes)));
+	}
+}
+
+/* Only a schedule by which something happens now. */
+static void log_write(struct lead *l, const struct gate_offer *o, size_t n, const char *text,
+		      size_t len)
+{
+	int is_of_use = 0;
+
+	for (size_t i = 0; i < n; i++)
+		is_of_use |= !o[i].is_on_its_way && (o[i].is_late || o[i].start == 0);
+	if (!is_of_use || len == 0 || write(l->schedule_fd, text, len) == (ssize_t)len)
+		return;
+	if (!l->schedule_lost)
+		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost",
+			l->options.schedule_log, strerror(errno));
+	l->schedule_lost = 1;
+}
+
+/* ---- making one ---- */
+
 static int plan_make(struct plan *p, const struct schedule *s, struct gate_offer *o, size_t n,
-		     struct error *err)
+		     FILE *log, struct error *err)
 {
 	size_t sent;
 
@@ -218,6 +321,8 @@ static int plan_make(struct plan *p, const struct schedule *s, struct gate_offer
 		p->of[p->updates++] = i;
 		p->parts += o[i].sizes;
 	}
+	if (log)
+		schedule_log_state(log, p, s, o);
 	if (xfer_order(&p->net, p->update, p->updates, MARGIN, p->order, &sent, err) != 0)
 		return -1;
 	for (size_t i = 0; i < p->updates; i++) {
@@ -241,7 +346,9 @@ int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 	struct lead *l = lead;
 	struct plan p = {0};
 	struct error err = {0};
-	size_t parts = 1;
+	char *text = NULL;
+	size_t parts = 1, len = 0;
+	FILE *log;
 	int rc = -1;
 
 	if (!l->schedule)
@@ -252,8 +359,12 @@ int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 	p.part = calloc(parts, sizeof *p.part);
 	p.order = calloc(2 * (n + 1), sizeof *p.order);
 	p.of = p.order ? p.order + n + 1 : NULL;
+	log = l->schedule_fd >= 0 ? open_memstream(&text, &len) : NULL;
 	if (p.update && p.part && p.order)
-		rc = plan_make(&p, l->schedule, o, n, &err);
+		rc = plan_make(&p, l->schedule, o, n, log, &err);
+	if (log && fclose(log) == 0 && rc == 0)
+		log_write(l, o, n, text, len);
+	free(text);
 	free(p.update);
 	free(p.part);
 	free(p.order);

@@ -190,8 +190,10 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 		argv_u64(w, "--delay-max", job->delay_max);
 	if (job->delay_max > 0 && sup_fabric(s)) /* on one host there is little to spare */
 		argv_add(w, "--announce");
-	if (job_by_links(job) && sup_fabric(s))
+	if (job_by_links(job) && sup_fabric(s)) {
 		argv_add(w, "--by-links");
+		add_state(w, s, "--schedule-log", "schedule.log");
+	}
 	if (job_balance(job)) {
 		argv_add(w, "--balance", job_balance(job));
 		argv_u64(w, "--batch", sup_scale_batch(s));
