@@ -179,6 +179,7 @@ parameters() { ask "$1" "pull worker=x generation=1 incarnation=1 iteration=$2 d
 	done
 	is_standby in-force
 	kill -9 "$PS1"
+	ended "$PS1"
 	ready "$T/ps1.sock"
 	parameters "$T/ps1.sock" 5 >one
 	parameters "$T/beside/ps1.sock" 5 >other
