@@ -458,7 +458,7 @@ static void on_plan(struct sum *s, unsigned rank, const struct message *m, const
 
 /* A segment before this host knows who owns what. */
 static int wire_is_early(struct sum *s, unsigned rank, const struct message *m, const void *data,
-		    size_t bytes)
+			 size_t bytes)
 {
 	struct round *rd = s->open;
 

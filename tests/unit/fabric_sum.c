@@ -678,8 +678,8 @@ static double owned(unsigned i)
 	return c.owned;
 }
 
-/* A host with a slow link sums nothing, and sends the vector once; with rates that hardly differ
- * all sum the same. Whoever sums has the same bits. */
+/* A host with a slow link sums nothing, and sends the vector once; one that is at least half as fast as
+ * the fastest sums as much as all. Whoever sums has the same bits. */
 static void shares_follow_rates(void **state)
 {
 	float *first_sum = NULL;
@@ -687,7 +687,7 @@ static void shares_follow_rates(void **state)
 	(void)state;
 	for (unsigned is_slow = 0; by_shares && is_slow < 2; is_slow++) {
 		for (unsigned i = 0; i < 4; i++)
-			rate_of[i] = 1e8 + i * 1e6;
+			rate_of[i] = i == 1 ? 6e7 : 1e8 + i * 1e6;
 		if (is_slow)
 			rate_of[2] = 1e7;
 		start(4, 6);
