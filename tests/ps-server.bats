@@ -780,6 +780,7 @@ boot_of() { ask "$1" stat | field boot; }
 	[ "$(dense ps1.sock 3)" = "-10 -20 -30 -40" ]
 	ask ps0.sock "cut path=$T/checkpoints/000001" | grep '^ok path'
 	kill -9 "$ps1"
+	ended "$ps1"
 	ready ps1.sock
 	[ "$(dense ps1.sock 3)" = "-10 -20 -30 -40" ]
 	PID=$standby
