@@ -34,6 +34,11 @@ judge_limits() {
 		fabric-relay of-link > 0.8 0.4 link=1gbit
 		fabric-relay of-them < 2 20
 		fabric-relay idle-percent < 0.5 5
+		fabric-rounds by-ring < 1.05 - links=equal
+		fabric-rounds by-ring < 0.85 - links=one-slow
+		fabric-rounds by-tuned < 0.85 - links=one-slow
+		fabric-rounds by-ring < 0.85 - links=mixed
+		fabric-rounds by-tuned < 0.85 - links=mixed
 		fabric-rows wire-by-touched < 1.1 1.3
 		fabric-table2 of-paper > 1 1
 		fabric-table2 s-ratio > 1.2 1.15 network=N1
