@@ -259,6 +259,7 @@ taken() {
 		[ "$status" -eq 0 ] || { cat out.err; return 1; }
 		[ "$(logged '^takes-over ')" -eq 3 ]
 		[ "$(logged '^rollback ')" -eq 0 ]
+		not compgen -G 'run/*.standby'
 		exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
 	done
 }

@@ -221,14 +221,13 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 		node_step(n, EVENT_ANSWERS);
 }
 
-/* A node that was killed leaves its socket behind. If it is not started again, nobody else removes
- * it. */
-static void remove_socket(const struct sup_node *n)
+void sup_node_remove_socket(const struct sup_node *n, const char *more)
 {
-	char path[DIRS_PATH_MAX];
+	char path[DIRS_PATH_MAX + 16];
 	if (n->at != 0)
 		return; /* its socket here is the relay's */
 	sup_socket(n->sup, n->id, path);
+	snprintf(path + strlen(path), 16, "%s", more);
 	transport_remove_dead(path, NULL);
 }
 
@@ -236,7 +235,8 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 {
 	event_del(n->timer);
 	n->end = *end;
-	remove_socket(n);
+	sup_node_remove_socket(n, "");
+	sup_node_remove_socket(n, ".standby");
 	if (!n->end_wanted)
 		sup_restart_failed(n, "it ended by itself first");
 	sup_event(n, "exit", end);

@@ -228,6 +228,7 @@ void sup_standbys_step(struct supervisor *s)
 static void standby_ended(struct sup_node *n, const struct node_end *end)
 {
 	log_standby(n, "standby-ended", end);
+	sup_node_remove_socket(n, ".standby");
 	n->watch.seen.standby[0] = '\0';
 	if (clock_mono() - n->restart.next.since >= STANDBY_WELL_SECONDS)
 		n->restart.stood = 0;
