@@ -1,21 +1,7 @@
 #!/usr/bin/env bats
 # Servers that come and go while workers train: parameters move from part to part.
 load helper
-
-ROWS=4000
-csv() {
-	awk -v rows="$ROWS" 'BEGIN { print "label,x1,x2,c,d"
-		for (i = 0; i < rows; i++) print i % 2 "," i % 9 "," i % 5 ",c" i % 5 ",d" i % 50 }' >data.csv
-	audit_layout "$ROWS"
-	schema_file x1,x2 c,d
-	model_file audit 2 2 "$ROWS"
-}
-
-# queue EPOCHS
-queue() {
-	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n "$ROWS" -b 100 -m 4 --epochs "$1"
-	ready "$T/shardd.sock"
-}
+load changing-servers
 
 # part I N ARG...: a server.
 part() {
@@ -37,12 +23,6 @@ lead() {
 	part 0 "$n" --shards "$T/shardd.sock" ${others:+--servers "$others"} "$@"
 }
 
-work() {
-	start "$1" worker --id "$1" --shards "$T/shardd.sock" --servers "$T/ps0.sock" --batch 20 \
-		--wait 120 --data data.csv --schema schema --model-file audit "${@:2}"
-	printf -v "PID_$1" %s "$PID"
-}
-
 # move I...: to ps0 and these, in this order.
 move() {
 	local i names=
@@ -50,35 +30,13 @@ move() {
 	ask "$T/ps0.sock" "move parts=$(($# + 1)) piece-bytes=1048576${names:+ servers=$names}"
 }
 
-iteration() { ask "$T/ps0.sock" stat | field iteration; }
-came_to_unit() { [ "$(iteration)" -ge "$1" ]; }
-
-# crawl PACE: workers are that slow; trains: they go on.
-crawl() { echo "drag speed=$1" >drag; }
-
-# finished EPOCHS WORKER...: all samples are done; workers end; a checkpoint has each sample that often.
-finished() {
-	local epochs=$1 w pid
-	shift
-	rm -f drag
-	wait_for "ask $T/shardd.sock stat | grep -q samples-done=$((ROWS * epochs))"
-	ask "$T/ps0.sock" "cut path=$T/ck"
-	ask "$T/ps0.sock" finish
-	for w; do
-		pid=PID_$w
-		ended "${!pid}"
-		[ "$status" -eq 0 ] || { cat "$w.err"; return 1; }
-	done
-	exact "$T/ck" "$ROWS" "$epochs"
-}
-
 @test "BSP: one server becomes two, then three, then one, with two workers that go on" {
 	csv
 	queue 3
 	lead 1
-	crawl 200
-	work w0 --drag drag
-	work w1 --drag drag
+	pace 200
+	work w0 "$T/ps0.sock" --drag drag
+	work w1 "$T/ps0.sock" --drag drag
 	wait_for 'came_to_unit 5'
 	part 1 2 --join
 	run move 1
@@ -111,10 +69,10 @@ finished() {
 		rm -rf journal ck ps*.sock*
 		queue 3
 		lead 1 --sync "$mode"
-		crawl 200
-		work w0 --drag drag
-		work w1 --drag drag
-		work w2 --drag drag
+		pace 200
+		work w0 "$T/ps0.sock" --drag drag
+		work w1 "$T/ps0.sock" --drag drag
+		work w2 "$T/ps0.sock" --drag drag
 		wait_for 'came_to_unit 15'
 		part 1 3 --join --sync "$mode"
 		part 2 3 --join --sync "$mode"
@@ -199,8 +157,8 @@ checkpoint() {
 	csv
 	queue 2
 	lead 1
-	crawl 100
-	work w0 --drag drag
+	pace 100
+	work w0 "$T/ps0.sock" --drag drag
 	wait_for 'came_to_unit 3'
 	start move ask "$T/ps0.sock" "move parts=2 servers=$T/none.sock"
 	wait_for 'ask "$T/ps0.sock" parts | grep -q moving=1'
@@ -281,9 +239,9 @@ END
 	start ps0 fast ps-server -s "$T/ps0.sock" --id ps0 --part 0/1 --layout layout --hung 0 \
 		--shards "$T/shardd.sock"
 	ready "$T/ps0.sock"
-	crawl 30 # not done with all rows before a busy machine has been through all this
-	work w0 --drag drag
-	work w1 --drag drag
+	pace 30 # not done with all rows before a busy machine has been through all this
+	work w0 "$T/ps0.sock" --drag drag
+	work w1 "$T/ps0.sock" --drag drag
 	local what
 	for what in stat prepare map accept give die-stat die-prepare die-map die-accept die-give; do
 		rm -f ps9.sock
@@ -515,9 +473,9 @@ take_over() {
 	start ps0 fast ps-server -s "$T/ps0.sock" --id ps0 --part 0/2 --layout layout --hung 0 \
 		--shards "$T/shardd.sock" --servers "$T/ps1.sock"
 	ready "$T/ps0.sock"
-	crawl 50
-	work w0 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
-	work w1 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
+	pace 50
+	work w0 "$T/ps0.sock,$T/ps1.sock" --drag drag
+	work w1 "$T/ps0.sock,$T/ps1.sock" --drag drag
 	wait_for 'came_to_unit 2'
 	part 2 3 --join
 	local n pid others=1,2
@@ -550,8 +508,8 @@ take_over() {
 	csv
 	queue 1
 	lead 2
-	crawl 15 # more than a second a batch
-	work w0 --drag drag --servers "$T/ps0.sock,$T/ps1.sock"
+	pace 15 # more than a second a batch
+	work w0 "$T/ps0.sock,$T/ps1.sock" --drag drag
 	wait_for 'came_to_unit 1'
 	run move
 	[[ $output == "ok version=2 parts=1 "* ]]

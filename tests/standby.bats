@@ -2,21 +2,7 @@
 # Servers that have a standby: when one dies, training goes on without a rollback.
 # rooms: ps wire run
 load helper
-
-ROWS=4000
-csv() {
-	awk -v rows="$ROWS" 'BEGIN { print "label,x1,x2,c,d"
-		for (i = 0; i < rows; i++) print i % 2 "," i % 9 "," i % 5 ",c" i % 5 ",d" i % 50 }' >data.csv
-	audit_layout "$ROWS"
-	schema_file x1,x2 c,d
-	model_file audit 2 2 "$ROWS"
-}
-
-# queue EPOCHS
-queue() {
-	start shardd shardd -s "$T/shardd.sock" -j "$T/journal" -n "$ROWS" -b 100 -m 4 --epochs "$1"
-	ready "$T/shardd.sock"
-}
+load changing-servers
 
 # process NAME I ARG...: of part I of 2; its pid in NAME.
 process() {
@@ -34,33 +20,8 @@ parts() {
 	ready "$T/ps0.sock"
 }
 
-work() {
-	start "$1" worker --id "$1" --shards "$T/shardd.sock" --servers "$T/ps0.sock,$T/ps1.sock" --batch 20 \
-		--wait 120 --data data.csv --schema schema --model-file audit "${@:2}"
-	printf -v "PID_$1" %s "$PID"
-}
-
-iteration() { ask "$T/ps0.sock" stat | field iteration; }
-came_to_unit() { [ "$(iteration)" -ge "$1" ]; }
 goes_on() { wait_for "came_to_unit $(($(iteration) + 5))"; }
 is_standby() { ask "$T/ps1.sock" stat | grep -q " standby=$1 "; }
-pace() { echo "drag speed=$1" >drag; }
-
-# finished EPOCHS WORKER...: all samples are done; workers end; a checkpoint has each sample that often.
-finished() {
-	local epochs=$1 w pid
-	shift
-	rm -f drag
-	wait_for "ask $T/shardd.sock stat | grep -q samples-done=$((ROWS * epochs))"
-	ask "$T/ps0.sock" "cut path=$T/ck"
-	ask "$T/ps0.sock" finish
-	for w; do
-		pid=PID_$w
-		ended "${!pid}"
-		[ "$status" -eq 0 ] || { cat "$w.err"; return 1; }
-	done
-	exact "$T/ck" "$ROWS" "$epochs"
-}
 
 @test "a server dies, and its standby, and the one after it: each sample is counted once" {
 	csv
@@ -70,8 +31,8 @@ finished() {
 		queue 3
 		parts --sync "$mode"
 		pace 200
-		work w0 --drag drag
-		work w1 --drag drag
+		work w0 "$T/ps0.sock,$T/ps1.sock" --drag drag
+		work w1 "$T/ps0.sock,$T/ps1.sock" --drag drag
 		wait_for 'came_to_unit 5'
 		process NEXT 1 --sync "$mode" --standby
 		wait_for 'is_standby in-force'
@@ -96,8 +57,8 @@ finished() {
 	queue 3
 	parts
 	pace 200
-	work w0 --drag drag
-	work w1 --drag drag
+	work w0 "$T/ps0.sock,$T/ps1.sock" --drag drag
+	work w1 "$T/ps0.sock,$T/ps1.sock" --drag drag
 	wait_for 'came_to_unit 5'
 	process FIRST 1 --standby
 	wait_for 'is_standby in-force'

@@ -212,16 +212,25 @@ static void refuse_stranger(struct gate *g, const struct gate_who *who)
 		effect_err(g, who->token, "fenced", "not a member");
 }
 
-void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)
+/* The member who pushes or announces; NULL: he is none, and was told so. */
+static struct worker *pushes_pusher(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w = pushes_member(g, who);
+
+	if (w)
+		gate_here(g, who->worker, who->generation, who->connection);
+	else
+		refuse_stranger(g, who);
+	return w;
+}
+
+void gate_push(struct gate *g, const struct gate_who *who, const struct gate_push *push)
+{
+	struct worker *w = pushes_pusher(g, who);
 	struct push *p;
 
-	if (!w) {
-		refuse_stranger(g, who);
+	if (!w)
 		return;
-	}
-	gate_here(g, who->worker, who->generation, who->connection);
 	if (push_known(g, w, who, push))
 		return;
 	p = push_fits(g, w, who, push) ? push_make(g, w, who, push) : NULL;
@@ -245,14 +254,11 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 
 void gate_announce(struct gate *g, const struct gate_who *who, const struct gate_push *push)
 {
-	struct worker *w = pushes_member(g, who);
+	struct worker *w = pushes_pusher(g, who);
 	struct push *p;
 
-	if (!w) {
-		refuse_stranger(g, who);
+	if (!w)
 		return;
-	}
-	gate_here(g, who->worker, who->generation, who->connection);
 	if (w->announced && w->announced->sequence == push->sequence) {
 		grants_repeat(g, w->announced, who->token);
 		return;

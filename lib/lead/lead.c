@@ -351,7 +351,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 		!options->here && options->server_count == 0 && options->replica_count == 0;
 	l->options.gate.schedule = options->schedules ? lead_schedule : NULL;
 	l->options.gate.schedule_arg = l;
-	l->sizes.fd = l->schedule_fd = -1;
+	l->sizes.fd = l->schedule_log.fd = -1;
 	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_replicas_new(l, err) != 0 ||
 	    lead_balance_new(l, err) != 0 || lead_schedule_new(l, err) != 0 ||
 	    gate_new(&l->gate, &l->options.gate, err) != 0)
@@ -434,8 +434,7 @@ void lead_free(struct lead *l)
 	lead_replicas_free(l);
 	lead_balance_free(l);
 	lead_schedule_free(l);
-	if (l->schedule_fd >= 0)
-		close(l->schedule_fd);
+	recordlog_close(&l->schedule_log);
 	free(l->cut.part);
 	free(l->settling.fenced.name);
 	free(l->holding.missing.name);

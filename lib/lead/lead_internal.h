@@ -11,6 +11,7 @@
 #include "ckpt/ckpt.h"
 #include "lead/lead.h"
 #include "lead/watch.h"
+#include "record/recordlog.h"
 #include "wire/peer.h"
 
 #include <uthash.h>
@@ -129,7 +130,7 @@ struct lead {
 	struct cutting cut;
 	struct moving *moving; /* NULL: no parameters are being moved */
 	struct schedule *schedule;   /* NULL: no link is known */
-	int schedule_fd, schedule_lost; /* of the log, -1: none; a write to it has failed */
+	struct recordlog schedule_log;
 	struct rebalance *rebalance; /* NULL: nobody has asked for it */
 	uint64_t attempts; /* the last number of an order's attempt, also of leads before this */
 	int broken;

@@ -10,13 +10,12 @@
 #include "record/record.h"
 #include "solve/xfer_order.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
+#define LOG_BYTES_MAX (64 << 20)
 #define MARGIN 25 /* rates are estimates: percent by which a push may be later than its rival */
 
 struct schedule_host {
@@ -208,14 +207,9 @@ static struct xfer_update *plan_update(struct plan *p, const struct schedule *s,
 
 int lead_schedule_new(struct lead *l, struct error *err)
 {
-	l->schedule_fd = -1;
-	if (!l->options.schedule_log)
-		return 0;
-	l->schedule_fd =
-		open(l->options.schedule_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	return l->schedule_fd >= 0
-		       ? 0
-		       : error_errno(err, ERROR_CANTCREAT, l->options.schedule_log, "open");
+	return l->options.schedule_log
+		       ? recordlog_open(&l->schedule_log, l->options.schedule_log, err)
+		       : 0;
 }
 
 static const char *log_host(const struct schedule *s, size_t host)
@@ -284,20 +278,38 @@ static void schedule_log_state(FILE *out, const struct plan *p, const struct sch
 	}
 }
 
+/* What is full becomes FILE.1, in place of the one before. */
+static int log_turn(struct lead *l, struct error *err)
+{
+	struct recordlog *log = &l->schedule_log;
+	char old[4096];
+	struct stat st;
+
+	if (fstat(log->fd, &st) != 0 || st.st_size < LOG_BYTES_MAX)
+		return 0;
+	snprintf(old, sizeof old, "%s.1", log->path);
+	if (rename(log->path, old) != 0 && remove(log->path) != 0)
+		return error_errno(err, ERROR_IO, old, "rename");
+	return recordlog_reopen(log, err);
+}
+
 /* Only a schedule by which something happens now. */
 static void log_write(struct lead *l, const struct gate_offer *o, size_t n, const char *text,
 		      size_t len)
 {
+	struct error err;
 	int is_of_use = 0;
 
 	for (size_t i = 0; i < n; i++)
 		is_of_use |= !o[i].is_on_its_way && (o[i].is_late || o[i].start == 0);
-	if (!is_of_use || len == 0 || write(l->schedule_fd, text, len) == (ssize_t)len)
+	if (!is_of_use)
 		return;
-	if (!l->schedule_lost)
-		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost",
-			l->options.schedule_log, strerror(errno));
-	l->schedule_lost = 1;
+	recordlog_add(&l->schedule_log, text, len);
+	if (recordlog_flush(&l->schedule_log, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost", err.place,
+			err.text);
+	else if (log_turn(l, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
 }
 
 /* ---- making one ---- */
@@ -359,7 +371,7 @@ int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 	p.part = calloc(parts, sizeof *p.part);
 	p.order = calloc(2 * (n + 1), sizeof *p.order);
 	p.of = p.order ? p.order + n + 1 : NULL;
-	log = l->schedule_fd >= 0 ? open_memstream(&text, &len) : NULL;
+	log = l->schedule_log.fd >= 0 ? open_memstream(&text, &len) : NULL;
 	if (p.update && p.part && p.order)
 		rc = plan_make(&p, l->schedule, o, n, log, &err);
 	if (log && fclose(log) == 0 && rc == 0)

@@ -539,18 +539,24 @@ static int servers_push(struct exchange *x, const struct exchange_push *push,
 			      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
 }
 
+/* The lead's answer to the push. One that it dropped when it was announced was not sent, so no answer
+ * is to come. */
+static int wait_once(struct servers *s, uint64_t *iteration, struct error *err)
+{
+	if (s->announced != DROPPED)
+		return lead_client_wait(lead_of(s), iteration, err);
+	*iteration = s->iteration;
+	return WORK_OK;
+}
+
 static int servers_wait(struct exchange *x, uint64_t *iteration, struct error *err)
 {
 	struct servers *s = servers_of(x);
-	if (s->announced == DROPPED) {
-		*iteration = s->iteration;
-		return WORK_OK;
-	}
-	int result = lead_client_wait(lead_of(s), iteration, err);
+	int result = wait_once(s, iteration, err);
 	while (result == WORK_MAP) {
 		result = push_again(s, err);
 		if (result == WORK_OK)
-			result = lead_client_wait(lead_of(s), iteration, err);
+			result = wait_once(s, iteration, err);
 	}
 	/* An early request has no deadline: no server knows when it can answer. */
 	if (result == WORK_OK)

@@ -777,6 +777,7 @@ static void act_when(struct self *me)
 		forget(me, p);
 	} else {
 		shot.iteration += 1 + wild() / 4;
+		me->pushed |= with_replica; /* it may be just the next one */
 		for (size_t i = 0; i < parts; i++) {
 			/* Other servers answer when they are so far. */
 			static uint32_t bulk[2 * ROWS_MAX];
