@@ -221,6 +221,7 @@ taken() {
 		[ "$(logged '^takes-over ')" -eq 3 ]
 		[ "$(logged '^rollback ')" -eq 0 ]
 		not compgen -G 'run/*.standby'
+		[ "$(logged '^standby-ended .*signal=')" -eq 0 ]
 		exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
 	done
 }

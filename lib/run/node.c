@@ -326,7 +326,8 @@ void sup_node_stop(struct sup_node *n, int signal)
 	/* In a rollback a trainer that is being restarted comes back with all the others. */
 	if (!n->role->foreign || n->sup->phases.now != PHASE_ROLLBACK)
 		sup_restart_failed(n, "it is to end");
-	if (signal)
+	/* A standby ends by itself when its server does. */
+	if (signal && !(signal == SIGTERM && n->restart.stands))
 		sup_restart_kill_next(n);
 	node_step(n, EVENT_STOP);
 }

@@ -363,7 +363,14 @@ void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
 	int well = !end->seen || sup_node_class(n, end) == END_CLEAN;
 	if (!wanted || n->restart.next.doomed ||
 	    !(n->restart.stands ? standby_takes_over(n, end) : well)) {
-		sup_restart_kill_next(n);
+		/* The standby of a server that has ended in order ends by itself, and removes its
+		 * socket, which may be on another host. */
+		if (n->restart.stands && end->seen && well && !n->restart.next.doomed) {
+			n->restart.wanted = 0;
+			sup_arm(n->restart.timer, deadline_seconds(DEADLINE_GONE));
+		} else {
+			sup_restart_kill_next(n);
+		}
 		sup_node_ended(n, end);
 		return;
 	}
