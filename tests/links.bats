@@ -131,6 +131,8 @@ is_slow() {
 	wait_for 'on h0 trainctl status --run-dir /tmp/run | grep -q "^host name=h1 .* out-least=0 .* in-least=0 "'
 	D=/tmp/run
 	wait_for 'owns 0 0 h1'
+	# Not only h1 has sent by now: the others' links are seen not to be slow.
+	wait_for '! is_slow h0 in && ! is_slow h2 in && is_slow h1 out'
 	on h0 trainctl stop --run-dir /tmp/run
 	ended "$JOB_PID"
 	grep -q '^link host=h1 out=[1-9].* median=[1-9].* sent-bytes=[1-9].* out-cost=0*[.]*0*[1-9]' state/job.log

@@ -390,15 +390,23 @@ static struct side side_of(const struct port *p, double now)
 	return s;
 }
 
-/* A port is as fast as the fastest of its links, too: beside a slow one it is not used up. */
+/* A port is as fast as the fastest of its links, too: beside a slow one it is not used up. It is
+ * so even if that link's sample was only a lower bound, below the rate that is known of the link:
+ * then the port is not known better than that. */
 static struct side side_with_links(const struct links *l, const struct port *port, size_t way,
 				   double alike, double now)
 {
 	struct port p = *port;
 	for (unsigned i = 0; i < world_size(l->world); i++) {
 		const struct rate *r = (const struct rate *)((const char *)&l->far[i] + way);
-		if (r->count > 0 && r->value > p.rate.value && r->at > port->rate.at - alike)
+		double since = port->rate.at - alike;
+		if (r->count > 0 && r->value > p.rate.value && r->at > since)
 			p.rate = *r;
+		else if (r->count > 0 && r->seen > p.rate.value && r->seen_at > since)
+			p.rate = (struct rate){.value = r->seen,
+					       .is_least = 1,
+					       .count = 1,
+					       .at = r->seen_at};
 	}
 	return side_of(&p, now);
 }

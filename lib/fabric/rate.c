@@ -86,15 +86,20 @@ static void rate_add(struct rate *r, double value, double resolution)
 int rate_take(struct rate *r, const struct traffic *t, double tick, double now)
 {
 	double value = t->bytes / t->busy_most, most = t->bytes / t->busy;
+	r->seen = t->bytes / (t->busy_most + tick);
+	r->seen_at = now;
 	if (!is_least(t)) {
 		if (r->is_least)
-			*r = (struct rate){0};
+			*r = (struct rate){.seen = r->seen, .seen_at = now};
 		rate_add(r, value, fmax(most - value, value * tick / t->busy));
 	} else {
-		value = t->bytes / (t->busy_most + tick); /* in any case */
-		if (r->count > 0 && value <= r->value + r->error)
+		if (r->count > 0 && r->seen <= r->value + r->error)
 			return 0;
-		*r = (struct rate){.value = value, .is_least = 1, .count = 1};
+		*r = (struct rate){.value = r->seen,
+				   .is_least = 1,
+				   .count = 1,
+				   .seen = r->seen,
+				   .seen_at = now};
 	}
 	r->at = now;
 	return 1;

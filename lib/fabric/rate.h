@@ -55,6 +55,7 @@ struct rate {
 	int is_least;  /* value is a lower bound, error is 0 */
 	size_t count;  /* 0: there is none */
 	double last[RATE_SAMPLES];
+	double seen, seen_at; /* the last sample, of whatever kind: it was not slower than this then */
 };
 
 /* tick: seconds, the resolution of busy times. Returns whether the sample says something new. */

@@ -85,6 +85,9 @@ static void what_the_receiver_limits_is_a_lower_bound(void **state)
 	assert_int_equal(take(&r, window(FAST / 5, WINDOW, 0.2), 3), 0);
 	near(r.value, FAST);
 	near(r.at, 2);
+	/* But then the link was as fast as that. */
+	near(r.seen, FAST / 5 * WINDOW / (WINDOW + TICK));
+	near(r.seen_at, 3);
 	/* More says that what is known is wrong. */
 	assert_int_equal(take(&r, window(2 * FAST, WINDOW, 0.2), 4), 1);
 	near(r.value, 2 * FAST * WINDOW / (WINDOW + TICK));
