@@ -58,7 +58,9 @@ judge_limits() {
 		ps-unit over-slowest-part < 1.2 3
 		scale lead < 1.3 - slopes=1
 		scale supervisor < 1.3 - slopes=1
-		worker-agent report-us < 5 100
+		worker-agent of-write < 2 10
+		worker-agent report-us < 5 100 monitor=reads
+		worker-agent report-us < 5 100 monitor=stopped
 		worker-torch ratio > 1.2 -
 		xfer-sched groups-ms < 0.5 10 updates=100
 		xfer-sched groups-ms < 3 60 updates=500

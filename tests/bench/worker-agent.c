@@ -1,10 +1,17 @@
-/* worker-agent: what a report costs the worker that sends it, in microseconds. */
+/* worker-agent: what a report costs the worker that sends it, in microseconds; and beside it, what
+ * a write to a socket costs whose reader is asleep. */
 #include "base/clock.h"
 #include "meter/meter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define REPORT_BYTES 200
+#define BATCH_US 25 /* as long as a batch of the bench's job: the reader sleeps by then */
 
 static int compare(const void *a, const void *b)
 {
@@ -62,6 +69,37 @@ static void measure_reports(const char *monitor, double *us, size_t rounds)
 	meter_free(meter);
 }
 
+/* The peer: nothing but the write of as many bytes as a report has, to a process that waits for them. */
+static void measure_writes(double *us, size_t rounds)
+{
+	char bytes[REPORT_BYTES] = {0};
+	int pair[2];
+	pid_t reader;
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 || (reader = fork()) < 0) {
+		perror("worker-agent");
+		exit(1);
+	}
+	if (reader == 0) {
+		close(pair[0]);
+		while (read(pair[1], bytes, sizeof bytes) > 0)
+			;
+		_exit(0);
+	}
+	close(pair[1]);
+	for (size_t i = 0; i < rounds; i++) {
+		double began = clock_mono();
+		if (write(pair[0], bytes, sizeof bytes) != sizeof bytes)
+			exit(1);
+		double ended = clock_mono();
+		us[i] = (ended - began) * 1e6;
+		while (clock_mono() - ended < BATCH_US * 1e-6)
+			;
+	}
+	close(pair[0]);
+	waitpid(reader, NULL, 0);
+	print("write", us, rounds);
+}
+
 int main(int argc, char **argv)
 {
 	size_t rounds = argc > 2 ? strtoul(argv[2], NULL, 10) : 1000;
@@ -70,6 +108,8 @@ int main(int argc, char **argv)
 		return 64;
 	if (strcmp(argv[1], "load") == 0)
 		measure_load(us, rounds);
+	else if (strcmp(argv[1], "write") == 0)
+		measure_writes(us, rounds);
 	else
 		measure_reports(argv[1], us, rounds);
 	printf("\n");
