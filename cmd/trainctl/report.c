@@ -66,7 +66,8 @@ static void report_put_links(const struct account *a)
 					    F_REAL("sent-bytes", l->way[0].bytes),
 					    F_REAL("received-bytes", l->way[1].bytes),
 					    F_SECONDS("out-cost", l->way[0].cost),
-					    F_SECONDS("in-cost", l->way[1].cost)));
+					    F_SECONDS("in-cost", l->way[1].cost),
+					    F_SECONDS("ring-cost", l->ring_cost)));
 	}
 }
 

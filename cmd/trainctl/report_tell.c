@@ -275,24 +275,37 @@ static void tell_rebalances(const struct teller *t)
 	report_tell_end(t, &s);
 }
 
+static void tell_network(const struct teller *t, int *told, double cost, const char *text)
+{
+	if (!(cost > LINK_SHARE * account_seconds(t->p->a)))
+		return;
+	if (!(*told)++)
+		words(t, REPORT_HEADING, "What the network cost");
+	took(t, cost, text);
+}
+
 /* Beside a slow link others look slow in one direction, so that only the worst one is named. Both
  * directions go on at the same time. */
 static void tell_links(const struct teller *t)
 {
 	const struct account *a = t->p->a;
 	const struct account_link *worst = NULL;
-	char text[600];
+	char text[600] = "";
+	int told = 0;
 	for (size_t i = 0; i < a->links; i++) {
 		const struct account_link *l = &a->link[i];
 		if (!worst || l->way[0].cost + l->way[1].cost > worst->way[0].cost + worst->way[1].cost)
 			worst = l;
 	}
-	double cost = worst ? fmax(worst->way[0].cost, worst->way[1].cost) : 0;
-	if (!(cost > LINK_SHARE * account_seconds(a)))
+	if (!worst)
 		return;
-	words(t, REPORT_HEADING, "What the network cost");
 	report_link_words(a, worst, text, sizeof text);
-	took(t, cost, text);
+	tell_network(t, &told, fmax(worst->way[0].cost, worst->way[1].cost), text);
+	tell_network(
+		t, &told, a->ring_cost,
+		strcmp(a->sums_by, "rate") == 0
+			? "saved by FABRIC=mlfabric beside a ring: an estimate by the links' rates"
+			: "less with FABRIC=mlfabric: an estimate by the links' rates");
 }
 
 static void tell_turns(const struct teller *t)

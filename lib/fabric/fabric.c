@@ -304,7 +304,7 @@ static int open_fabric(struct fabric *f, struct error *err)
 	world.base = server_base(f->server);
 	if (world_open(&f->world, &world, err) != 0)
 		return -1;
-	if (links_new(&f->links, world.base, f->world, err) == 0 &&
+	if (links_new(&f->links, world.base, f->world, f->sums, err) == 0 &&
 	    sums_enter(f->sums, f->world, f->links, f->options.by_rate, err) == 0 &&
 	    open_relay(f, err) == 0)
 		return 0;

@@ -6,6 +6,7 @@
 #include "fabric/mpi_sockets.h"
 #include "fabric/rate.h"
 #include "fabric/sum.h"
+#include "fabric/sums.h"
 #include "fabric/world.h"
 #include "record/record.h"
 #include "wire/server.h"
@@ -75,6 +76,7 @@ enum why { MEASURED, NOT_BY_KERNEL, NOT_BY_TRANSPORT };
 
 struct told {
 	struct side out, in;
+	uint64_t summed; /* bytes of dense vectors */
 	enum why why;
 };
 
@@ -85,6 +87,7 @@ struct known {
 
 struct links {
 	struct world *world;
+	const struct sums *sums;
 	struct timer *timer;
 	struct conn *conn;
 	size_t conns, conns_room;
@@ -437,6 +440,7 @@ static void tell(struct links *l, double now)
 	memset(&told, 0, sizeof told);
 	told.out = side_with_links(l, &l->out, offsetof(struct far, out), ALIKE_SECONDS, now);
 	told.in = side_with_links(l, &l->in, offsetof(struct far, in), ALIKE_SECONDS, now);
+	told.summed = sums_bytes(l->sums);
 	told.why = why_not(l);
 	int is_new = own->at == 0 || own->told.why != told.why ||
 		     !is_same(&told.out, &own->told.out) || !is_same(&told.in, &own->told.in);
@@ -534,6 +538,7 @@ static void answer_host(const struct links *l, struct request *rq, unsigned rank
 	add_side(&o, "in", &t.in);
 	record_add_brief(&o, "in-free", t.in.free);
 	record_add_u64(&o, "received-bytes", t.in.bytes);
+	record_add_u64(&o, "summed-bytes", t.summed);
 	if (why[t.why])
 		record_add(&o, "unmeasured", why[t.why]);
 	request_put_record(rq, &o);
@@ -564,13 +569,15 @@ void links_answer(const struct links *l, struct request *rq)
 
 /* ---- life ---- */
 
-int links_new(struct links **out, struct event_base *base, struct world *w, struct error *err)
+int links_new(struct links **out, struct event_base *base, struct world *w, const struct sums *sums,
+	      struct error *err)
 {
 	struct links *l = calloc(1, sizeof *l);
 	struct timespec tick;
 	if (!l)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	l->world = w;
+	l->sums = sums;
 	l->window_at = clock_mono();
 	/* The kernel counts busy times in ticks, and this clock goes by them. */
 	l->tick = clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 ? (double)tick.tv_nsec * 1e-9

@@ -19,9 +19,12 @@ struct event_base;
 struct links;
 struct request;
 struct sum_rates;
+struct sums;
 struct world;
 
-int links_new(struct links **out, struct event_base *base, struct world *w, struct error *err);
+/* sums: what this host sums, which it tells, too; borrowed. */
+int links_new(struct links **out, struct event_base *base, struct world *w, const struct sums *sums,
+	      struct error *err);
 /* NULL is fine. */
 void links_free(struct links *l);
 /* Of this host's own port. */

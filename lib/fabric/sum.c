@@ -221,6 +221,7 @@ static int look_at_open(struct sum *s)
 	if (rd->left == 0 && !rd->failed && !rd->done) {
 		rd->done = 1;
 		s->done++;
+		s->dense_bytes += rd->floats * sizeof(float);
 		rows_done(rd);
 	}
 	if (rd->opened.fn && (rd->failed || !s->retired)) {
@@ -524,6 +525,7 @@ void sum_count(const struct sum *s, struct sum_counts *counts)
 				      .done = s->done,
 				      .died = s->died,
 				      .wire_bytes = s->wire_bytes,
+				      .dense_bytes = s->dense_bytes,
 				      .owned = s->owned,
 				      .offers = s->offers,
 				      .memory_bytes = s->blocks_bytes};

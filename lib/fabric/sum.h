@@ -158,6 +158,7 @@ struct sum_counts {
 	int open;
 	uint64_t opened, done, died;
 	uint64_t wire_bytes;
+	uint64_t dense_bytes; /* of the vectors that were summed */
 	double owned;        /* part of the last dense vector by shares that this host has summed */
 	size_t under_way;    /* sends and receives of bulk */
 	size_t offers;       /* that wait for room */

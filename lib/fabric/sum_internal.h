@@ -145,7 +145,7 @@ struct sum {
 	struct receive receive[RECEIVES_MAX];
 	struct block *spare;
 	size_t spares, blocks_bytes;
-	uint64_t opened, done, died, wire_bytes;
+	uint64_t opened, done, died, wire_bytes, dense_bytes;
 	double owned;
 	int turning;
 	_Alignas(64) char aligned[SUM_MESSAGE_MAX];

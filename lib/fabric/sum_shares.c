@@ -21,7 +21,6 @@
 #define SEGMENTS_MIN 64
 #define SEGMENTS_HOST 8                        /* at least: so many for each host */
 #define SEGMENT_FLOATS_MAX (UINT64_C(1) << 17) /* 512 KB */
-#define SLOW 0.5                               /* as fast as the fastest, at most */
 #define WINDOW_SECONDS 0.04                    /* of an owner's link are asked for at once, */
 #define WINDOW_LEAST ((size_t)1 << 20)         /* and so many bytes in any case */
 #define TILE 1024                              /* floats that are added at a time */
@@ -304,13 +303,10 @@ static double side_rate(const struct sum_rate *r, double fastest)
 	return r->rate > 0 && (!r->is_least || r->rate > fastest) ? r->rate : fastest;
 }
 
-/* What hosts said when they opened rounds, the others' maybe in the last one. A host that sums
- * nothing sends the vector once, and others up to 1 + (n - 2)/(n - 1) times: when all take as long,
- * it seems slower than they are, though never by half. So only one that is slower than that is
- * slow. */
+/* What hosts said when they opened rounds, the others' maybe in the last one. */
 static void shares_members(const struct round *rd, struct xfer_member *m)
 {
-	double fastest = 0, best = 0;
+	double fastest = 0;
 
 	for (size_t i = 0; i < rd->hosts; i++) {
 		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
@@ -323,11 +319,8 @@ static void shares_members(const struct round *rd, struct xfer_member *m)
 		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
 		double rate = fmin(side_rate(&r->out, fastest), side_rate(&r->in, fastest));
 		m[i] = (struct xfer_member){.rate = fastest > 0 ? rate : 1, .works = 1};
-		best = fmax(best, m[i].rate);
 	}
-	for (size_t i = 0; i < rd->hosts; i++)
-		if (m[i].rate > SLOW * best)
-			m[i].rate = best;
+	xfer_level(m, rd->hosts);
 }
 
 static int make_plan(const struct round *rd, uint32_t *count)

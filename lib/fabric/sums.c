@@ -399,6 +399,15 @@ void sums_closed(struct sums *s, struct connection *c)
 		sum_client_gone(s->sum, c);
 }
 
+uint64_t sums_bytes(const struct sums *s)
+{
+	struct sum_counts n = {0};
+
+	if (s->sum)
+		sum_count(s->sum, &n);
+	return n.dense_bytes;
+}
+
 void sums_stat(const struct sums *s, struct record_out *o)
 {
 	struct sum_counts n = {0};

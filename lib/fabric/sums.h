@@ -32,6 +32,8 @@ void sums_free(struct sums *s);
 
 /* For server_options.closed. */
 void sums_closed(struct sums *s, struct connection *c);
+/* Of dense vectors that this host has summed with others. */
+uint64_t sums_bytes(const struct sums *s);
 /* Fields of a stat record. */
 void sums_stat(const struct sums *s, struct record_out *o);
 

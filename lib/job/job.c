@@ -597,6 +597,11 @@ int job_by_links(const struct job *job)
 	return job->delay_max > 0 && strcmp(job->fabric, "mlfabric") == 0;
 }
 
+const char *job_rounds(const struct job *job)
+{
+	return strcmp(job->fabric, "mlfabric") == 0 ? job->fabric_rounds : "ring";
+}
+
 const char *job_balance(const struct job *job)
 {
 	return balance_is(job->solution) ? job->solution : NULL;

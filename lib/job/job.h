@@ -163,9 +163,11 @@ struct row_syntax;
 int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *err);
 /* Bytes of the ending by which a file's name says that it is compressed; 0: it does not. */
 size_t job_packed(const char *path);
-/* The solution that the lead carries out at every barrier, or NULL. */
 /* Pushes take turns by the rates of hosts' links. */
 int job_by_links(const struct job *job);
+/* How the fabric sums: rate or ring. */
+const char *job_rounds(const struct job *job);
+/* The solution that the lead carries out at every barrier, or NULL. */
 const char *job_balance(const struct job *job);
 /* How many workers BATCH is enough for, by least. */
 uint64_t job_batch_workers(const struct job *job);

@@ -4,6 +4,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "solve/xfer_share.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,42 @@ double network_cost(const struct network_side *side, double median)
 	return !side->is_least && cost > 0 ? cost : 0; /* not NAN, either */
 }
 
+double network_ring_cost(const struct network_link *const *link, size_t count, size_t *slowest)
+{
+	struct xfer_member *m = calloc(count + 1, sizeof *m);
+	struct xfer_round round = {.is_ring = 1};
+	int is_known = m && count > 0, is_least = 0;
+	*slowest = 0;
+	for (size_t i = 0; is_known && i < count; i++) {
+		const struct network_side *out = &link[i]->out, *in = &link[i]->in;
+		const struct network_side *side =
+			isnan(in->rate) || out->rate > in->rate ? out : in;
+		m[i] = (struct xfer_member){.rate = side->rate, .works = 1};
+		is_known = side->rate > 0; /* not NAN, either */
+		if (i > 0 && m[i].rate >= m[*slowest].rate)
+			continue;
+		*slowest = i;
+		is_least = side->is_least != 0;
+	}
+	if (is_known && !is_least) {
+		xfer_level(m, count);
+		(void)xfer_shares(m, count, 1, &round, NULL); /* no memory: it stays a ring */
+	}
+	free(m);
+	return round.is_ring ? 0 : round.ring - round.seconds;
+}
+
 /* ---- the fabric's answers ---- */
+
+/* A new fabric counts anew. */
+static void take_bytes(const struct record *r, const char *key, uint64_t *bytes, uint64_t *since,
+		       int is_same_world)
+{
+	uint64_t before = is_same_world ? *bytes : 0;
+	*bytes = 0;
+	record_u64_opt(r, key, 0, UINT64_MAX, bytes, NULL);
+	*since += *bytes > before ? *bytes - before : 0;
+}
 
 /* A new fabric does not know yet what the one before has measured. */
 static void take_side(const struct record *r, const char *way, const char *bytes,
@@ -51,10 +87,7 @@ static void take_side(const struct record *r, const char *way, const char *bytes
 {
 	char key[16];
 	double age = NAN;
-	uint64_t before = is_same_world ? side->bytes : 0;
-	side->bytes = 0;
-	record_u64_opt(r, bytes, 0, UINT64_MAX, &side->bytes, NULL);
-	side->since += side->bytes > before ? side->bytes - before : 0;
+	take_bytes(r, bytes, &side->bytes, &side->since, is_same_world);
 	snprintf(key, sizeof key, "%s-age", way);
 	record_real_opt(r, key, 0, 1e300, &age, NULL);
 	if (isnan(age))
@@ -91,6 +124,8 @@ static void network_on_host(const struct record *r, void *owner)
 		}
 		take_side(r, "out", "sent-bytes", &link->out, link->world == world);
 		take_side(r, "in", "received-bytes", &link->in, link->world == world);
+		take_bytes(r, "summed-bytes", &link->summed, &link->summed_since,
+			   link->world == world);
 		snprintf(link->unmeasured, sizeof link->unmeasured, "%s", why ? why : "");
 		link->world = world;
 	}
@@ -187,29 +222,46 @@ void sup_network_add(struct record_out *o, const struct network_link *link)
 		record_add(o, "unmeasured", link->unmeasured);
 }
 
+/* Of the hosts that have summed. NULL: it is no link's fault. */
+static const struct network_link *network_ring_by(const struct network_link **link, size_t count,
+						  double *cost)
+{
+	size_t summing = 0, slowest;
+	for (size_t i = 0; i < count; i++)
+		if (link[i]->summed_since > 0)
+			link[summing++] = link[i];
+	*cost = network_ring_cost(link, summing, &slowest);
+	return *cost > 0 ? link[slowest] : NULL;
+}
+
 void sup_network_log(struct supervisor *s)
 {
 	const struct network_link **link = calloc(s->hosts.count + 1, sizeof *link);
 	size_t count = 0;
+	double ring;
 	if (!link)
 		return;
 	EACH_HOST (h, s, 0)
 		if (h->network.world != 0)
 			link[count++] = &h->network;
 	double median = network_median(link, count);
+	const struct network_link *slowest = network_ring_by(link, count, &ring);
 	free(link);
 	s->network.logged_at = clock_mono();
 	if (isnan(median))
 		return;
 	EACH_HOST (h, s, 0) {
-		struct network_side *out = &h->network.out, *in = &h->network.in;
-		if (out->since == 0 && in->since == 0)
+		struct network_link *l = &h->network;
+		if (l->out.since == 0 && l->in.since == 0)
 			continue;
-		sup_log(s, RECORD("link", F("host", h->name), F_BRIEF("out", out->rate),
-				  F_BRIEF("in", in->rate), F_BRIEF("median", median),
-				  F("sent-bytes", out->since), F("received-bytes", in->since),
-				  F_SECONDS("out-cost", network_cost(out, median)),
-				  F_SECONDS("in-cost", network_cost(in, median))));
-		out->since = in->since = 0;
+		sup_log(s,
+			RECORD("link", F("host", h->name), F_BRIEF("out", l->out.rate),
+			       F_BRIEF("in", l->in.rate), F_BRIEF("median", median),
+			       F("sent-bytes", l->out.since), F("received-bytes", l->in.since),
+			       F_SECONDS("out-cost", network_cost(&l->out, median)),
+			       F_SECONDS("in-cost", network_cost(&l->in, median)),
+			       l == slowest ? F_SECONDS("ring-cost", ring * (double)l->summed_since)
+					    : F_NONE));
+		l->out.since = l->in.since = l->summed_since = 0;
 	}
 }

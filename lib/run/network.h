@@ -6,6 +6,9 @@
  * What a link cost is the time of the bytes that it carried, less the time that they would have
  * taken on the median host's link.  For this a host's link is as fast as its faster direction:
  * beside a slow host, one direction of its neighbours looks slow, too.
+ *
+ * What a ring cost, or would have cost, is the time that sums of gradients take in it by the rates
+ * of the links, less the time by shares (solve/xfer_share.h).  It is the slowest link's fault.
  */
 #ifndef PACELINE_RUN_NETWORK_H
 #define PACELINE_RUN_NETWORK_H
@@ -28,7 +31,8 @@ struct network_side {
 
 struct network_link {
 	struct network_side out, in;
-	char unmeasured[16]; /* why; "": it is measured */
+	uint64_t summed, summed_since; /* bytes of vectors; as of a side */
+	char unmeasured[16];           /* why; "": it is measured */
 	uint64_t world; /* of the fabric that said this, as sup_host has it; 0: nothing is known */
 };
 
@@ -42,6 +46,10 @@ struct sup_network {
 double network_median(const struct network_link *const *link, size_t count);
 /* Seconds that the bytes of one side took longer than at the median rate; 0 if not known. */
 double network_cost(const struct network_side *side, double median);
+/* Pure. Seconds by which a ring of these hosts takes longer for a byte of a vector than shares do,
+ * and whose link it is; 0 where the slowest link is not known. Another one's lower bound is taken
+ * as its rate, so that this is rather too small. */
+double network_ring_cost(const struct network_link *const *link, size_t count, size_t *slowest);
 
 void sup_network_tick(struct supervisor *s);
 /* What went over the links since the last time, if it is known what it cost. */

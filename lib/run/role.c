@@ -486,9 +486,8 @@ static void add_fabricd(struct argv *w, const struct supervisor *s, const char *
 {
 	char routes[DIRS_PATH_MAX];
 	dirs_run(&s->dirs, "routes", routes);
-	argv_add(w, fabricd, "--run-dir", s->dirs.run, "--routes", routes);
-	if (strcmp(s->job->fabric, "mlfabric") == 0)
-		argv_add(w, "--rounds", s->job->fabric_rounds);
+	argv_add(w, fabricd, "--run-dir", s->dirs.run, "--routes", routes, "--rounds",
+		 job_rounds(s->job));
 }
 
 /* mpirun gets an application context for each host: so each rank is told the name of its host. This

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#define SHARE_SLOW 0.5 /* as fast as the fastest, at most */
 /* Times that are equal for the numbers of the input differ by less as doubles. */
 #define SHARE_EQUAL 1e-12
 
@@ -32,6 +33,16 @@ static double share_seconds(struct xfer_member **by_rate, size_t n, size_t works
 		t = bytes * (1 + count / others) / (sum / others + idle);
 	}
 	return t;
+}
+
+void xfer_level(struct xfer_member *m, size_t n)
+{
+	double best = 0;
+	for (size_t i = 0; i < n; i++)
+		best = fmax(best, m[i].rate);
+	for (size_t i = 0; i < n; i++)
+		if (m[i].rate > SHARE_SLOW * best)
+			m[i].rate = best;
 }
 
 int xfer_shares(struct xfer_member *m, size_t n, double bytes, struct xfer_round *round,

@@ -28,6 +28,12 @@ struct xfer_round {
 	int is_ring;
 };
 
+/* For rates that were measured in rounds: a host that is slower than the fastest one, but not by
+ * half, counts as fast. One that sums nothing sends the vector once, and others up to
+ * 1 + (n - 2)/(n - 1) times: when all take as long, it seems slower than they are, though never by
+ * half. */
+void xfer_level(struct xfer_member *m, size_t n);
+
 /* bytes: of the model. At least one member works. -1: ERROR_OS. */
 int xfer_shares(struct xfer_member *m, size_t n, double bytes, struct xfer_round *round,
 		struct error *err);

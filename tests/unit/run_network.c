@@ -21,7 +21,7 @@ static struct network_link link_of(double out, double in)
 
 static double median_of(const struct network_link *link, size_t count)
 {
-	const struct network_link *at[8];
+	const struct network_link *at[8] = {NULL};
 	for (size_t i = 0; i < count; i++)
 		at[i] = &link[i];
 	return network_median(at, count);
@@ -64,12 +64,67 @@ static void what_is_not_measured_costs_nothing(void **state)
 	assert_true(network_cost(&link[2].out, NAN) == 0);
 }
 
+static double ring_cost(const struct network_link *link, size_t count, size_t *slowest)
+{
+	const struct network_link *at[8] = {NULL};
+	for (size_t i = 0; i < count; i++)
+		at[i] = &link[i];
+	return network_ring_cost(at, count, slowest);
+}
+
+/* By shares the slow one sends the vector once, in the ring 4/3 times. */
+static void a_ring_with_a_slow_host(void **state)
+{
+	struct network_link link[] = {link_of(SLOW, FAST), link_of(SLOW, SLOW),
+				      link_of(FAST, SLOW)};
+	size_t slowest;
+	(void)state;
+	assert_true(is_near(ring_cost(link, 3, &slowest), (4.0 / 3 - 1) / SLOW));
+	assert_int_equal(slowest, 1);
+	/* What waits for the slow one is only known to be as fast as that: that is enough. */
+	link[0].in.is_least = link[2].out.is_least = 1;
+	assert_true(is_near(ring_cost(link, 3, &slowest), (4.0 / 3 - 1) / SLOW));
+}
+
+static void a_ring_that_costs_no_more_than_shares(void **state)
+{
+	struct network_link link[] = {link_of(FAST, FAST), link_of(FAST, FAST),
+				      link_of(FAST, FAST)};
+	size_t slowest;
+	(void)state;
+	assert_true(ring_cost(link, 0, &slowest) == 0);
+	assert_true(ring_cost(link, 3, &slowest) == 0);
+	link[1] = link_of(0.6 * FAST, 0.6 * FAST); /* shares take it for equal */
+	assert_true(ring_cost(link, 3, &slowest) == 0);
+	link[1] = link_of(SLOW, SLOW);
+	assert_true(ring_cost(link, 2, &slowest) == 0); /* two hosts send the same in any case */
+}
+
+static void a_ring_that_is_not_measured(void **state)
+{
+	struct network_link link[] = {link_of(FAST, FAST), link_of(SLOW, SLOW),
+				      link_of(FAST, FAST)};
+	size_t slowest;
+	(void)state;
+	link[1].in.is_least = 1; /* it may be as fast as the others */
+	link[1].in.rate *= 1.5;
+	assert_true(ring_cost(link, 3, &slowest) == 0);
+	link[1] = link_of(SLOW, SLOW);
+	link[2] = link_of(NAN, NAN);
+	assert_true(ring_cost(link, 3, &slowest) == 0);
+	link[2] = link_of(FAST, NAN); /* one direction is enough */
+	assert_true(ring_cost(link, 3, &slowest) > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_slow_host_in_a_ring_of_three),
 		cmocka_unit_test(an_even_number_of_hosts),
 		cmocka_unit_test(what_is_not_measured_costs_nothing),
+		cmocka_unit_test(a_ring_with_a_slow_host),
+		cmocka_unit_test(a_ring_that_costs_no_more_than_shares),
+		cmocka_unit_test(a_ring_that_is_not_measured),
 	};
 	return cmocka_run_group_tests_name("run_network", tests, NULL, NULL);
 }
