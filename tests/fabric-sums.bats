@@ -87,6 +87,46 @@ killed() {
 	sums 2 100000 1 0
 }
 
+# rounds_more N: waits until host a has done N more sums.
+rounds_more() {
+	local from
+	from=$(ask a/fabric.sock stat | field sums-done)
+	wait_for "[ \$(ask a/fabric.sock stat | field sums-done) -ge $((from + $1)) ]"
+}
+
+# pauses PID: it stands still in the middle of sums. What the others began without it is not enough for a sum.
+pauses() {
+	local from
+	rounds_more 3
+	kill -STOP "$1"
+	wait_for '[ "$(ps -o stat= -p '"$1"' | cut -c1)" = T ]'
+	from=$(ask a/fabric.sock stat | field sums-done)
+	wait_for "[ \$(ask a/fabric.sock stat | field sums-opened) -gt $from ]"
+	[ "$(ask a/fabric.sock stat | field sums-done)" -le $((from + 1)) ]
+	kill -CONT "$1"
+	rounds_more 3
+}
+
+@test "by shares: an owner that stands still is waited for; one that stays so is named, and all are told" {
+	driver 2>/dev/null || driver -fsanitize=address,undefined
+	world "a b c" --rounds rate
+	local i=0 pids=() still
+	for host in a b c; do
+		start "$host" ./driver "$T/$host/fabric.sock" a,b,c $i 100000 1000000 1 0
+		pids+=("$PID")
+		i=$((i + 1))
+	done
+	still=$(pgrep -f "^fabricd --run-dir $T/b ")
+	pauses "$still"
+	pauses "${pids[1]}"
+	kill -STOP "$still"
+	ended "$WORLD"
+	[ "$status" -eq 75 ]
+	grep -q "^fabricd: b: nothing has come from its fabricd (rank 1) for 30 s" world.err
+	for i in "${pids[@]}"; do ended "$i"; done
+	not grep -v "receive: the connection was closed" a.err b.err c.err
+}
+
 @test "a sum of one host is what it has" {
 	world "a"
 	run ask "$T/a/fabric.sock" "sum-open round=5 iteration=2 hosts=a dense=0" \
