@@ -261,6 +261,8 @@ has() { grep -q "$1" "$STATE/job.log" 2>/dev/null; }
 	wait_for 'has "^host name=h2 state=avoided seconds=600.000000 id=w2 why="'
 	wait_for 'in_status "id=w2 state=up .* host=h[01]"'
 	[ "$(status | grep '^host name=h2 ' | field state)" = avoided ]
+	# What is known of its process is there, not here.
+	has '^event role=worker id=w2 kind=hung .* state= wchan= '
 	# nobody else was started anew
 	[ "$(grep -c '^event .* kind=restart ' "$STATE/job.log")" = 1 ]
 	to_end

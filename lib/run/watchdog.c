@@ -261,13 +261,13 @@ static int is_trainer(const struct sup_node *n)
 	return is_worker(n) && sup_goes_back(n);
 }
 
-/* The state of the process. For a trainer it is what the agent said of it; the agent's own, if it
- * said nothing. */
+/* The state of the process; of one on another host not what starts it from here. For a trainer it
+ * is what the agent said of it; the agent's own, if it said nothing. */
 static void look_last(const struct sup_node *n, struct sup_process *p, struct sup_silence *silence)
 {
 	const struct sup_seen *seen = &n->watch.seen;
 	pid_t pid = sup_process_pid(p);
-	if (pid > 0)
+	if (pid > 0 && !n->place.launcher->is_far)
 		inspect_process(pid, silence->state, sizeof silence->state, silence->wchan,
 				sizeof silence->wchan);
 	if (!is_trainer(n) || !seen->state[0] || silence->state[0] == 'T')
