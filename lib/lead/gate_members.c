@@ -116,10 +116,11 @@ void worker_out(struct gate *g, struct worker *w, const char *why)
 	w->connection = 0;
 	grants_end(g, w, why);
 	drop_held(g, w, why);
-	if (w->waiting) { /* it is applied: slower members no longer matter to one who goes */
+	if (w->waiting) { /* slower members no longer matter to one who goes */
 		for (size_t i = 0; i < w->waiting->tokens; i++)
-			effect_ok(g, w->waiting->token[i], NULL, "iteration=%llu applied=1",
-				  (unsigned long long)g->applied);
+			effect_ok(g, w->waiting->token[i], NULL, "iteration=%llu %s=1",
+				  (unsigned long long)g->applied,
+				  w->waiting->late ? "dropped" : "applied");
 		push_free(w->waiting);
 		w->waiting = NULL;
 	}

@@ -150,6 +150,21 @@ static void pushes_that_close_together_count_each_other(void **state)
 	gate_free(gate);
 }
 
+/* Its fence waits for the settle that names its push, and then answers before others catch up. */
+static void who_is_fenced_is_told_that_its_push_was_dropped(void **state)
+{
+	(void)state;
+	begin(GATE_SSP, 0);
+	gate_servers(gate, 0);
+	push_pulled("w0", 1, 0);
+	push_pulled("w1", 1, 0);
+	gate_servers(gate, 1);
+	gate_fence(gate, "w1", 1, 9);
+	drain();
+	assert_string_equal(said, "drop w1.1;iteration=1 dropped=1;;iteration=1 applied=1;");
+	gate_free(gate);
+}
+
 /* ---- what is announced ---- */
 
 #define SECOND INT64_C(1000000000)
@@ -278,6 +293,7 @@ int main(void)
 		cmocka_unit_test(asp),
 		cmocka_unit_test(ssp),
 		cmocka_unit_test(pushes_that_close_together_count_each_other),
+		cmocka_unit_test(who_is_fenced_is_told_that_its_push_was_dropped),
 		cmocka_unit_test(what_is_too_stale_is_dropped_before_it_is_sent),
 		cmocka_unit_test(a_commit_waits_for_an_older_push_that_was_granted),
 		cmocka_unit_test(one_that_does_not_come_is_waited_for_no_longer),
