@@ -169,6 +169,30 @@ stop_on_the_way() {
 	cmp "$STATE/predict-w2" "$HOSTS/h2/state/predict-w2"
 }
 
+@test "a host that does not answer when the job has ended is asked again: what was brought there is not left there" {
+	far_job EPOCHS=10 CHECKPOINT=end
+	# As if h1 were gone while the job trains, and were back just after it.
+	cat >"$HOSTS/h0/bin/ssh" <<-S
+		#!/bin/sh
+		case " \$* " in *" h1 "*)
+		    [ ! -e "$T/gone" ] || grep -q "^phase name=stopping " "$HOSTS/local/state/job.log" || exit 255 ;;
+		esac
+		exec $(command -v ssh) "\$@"
+	S
+	chmod +x "$HOSTS/h0/bin/ssh"
+	go first
+	wait_for 'came_to 300'
+	on h1 pkill -9 -f 'ps-server --id ps1 '
+	wait_for '[ "$(logged "^phase name=running ")" -eq 2 ]'
+	[ -e "$HOSTS/h1/state/checkpoints/000001/part-1" ]
+	touch gone
+	on h1 pkill -9 -x 'ps-server|worker'
+	wait_for '[ "$(logged "^host name=h1 state=gone ")" -eq 1 ]'
+	wait_for '[ "$(logged "^phase name=running ")" -eq 3 ]'
+	to_end
+	[ -z "$(ls "$HOSTS/h1/state/checkpoints")" ]
+}
+
 # bats test_tags=long
 @test "the only host that has some rows does not come back: the others train theirs, and the job goes on later" {
 	far_job EPOCHS=4 PARTITIONS=local BAD_HOSTS=wait:2 CHECKPOINT=end

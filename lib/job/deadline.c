@@ -44,7 +44,8 @@ static const struct {
 			     "a client has its METRICS over HTTP; then its connection is closed"},
 	[DEADLINE_HOST] = {"host", 5, "a host answers; after 5 to 30 s more its nodes move to "
 				      "other hosts"},
-	[DEADLINE_HOST_AGAIN] = {"host-again", 15, "a host that is gone is asked again"},
+	[DEADLINE_HOST_AGAIN] = {"host-again", 15,
+				 "a host that is gone is asked again; at the end of the job, it is given up"},
 	[DEADLINE_FABRIC] = {"fabric", 30, "the fabric connects the hosts; then it starts again"},
 	[DEADLINE_HOSTS] = {"hosts", 60, "every host has answered before a start"},
 	[DEADLINE_SCALE] = {"scale", 120,

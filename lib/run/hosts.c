@@ -539,6 +539,8 @@ static double probe_seconds(const struct sup_host *h, double now)
 static void give_up_if_silent(struct sup_host *h)
 {
 	double now = clock_mono();
+	if (h->answer_by > 0) /* no node is left that could run elsewhere */
+		return;
 	int unanswered = h->unanswered || (h->probing && now - h->probed >= CUT_OFF_SECONDS);
 	if (unanswered && now - h->since >= (is_cut_off(h) ? CUT_OFF_SECONDS : SILENT_SECONDS))
 		hosts_event(h, HOST_SILENT, 0, NULL);
@@ -617,6 +619,25 @@ void sup_host_probe(struct sup_host *h)
 		hosts_probe(h);
 	if (h->probe == PROBE_PENDING && !h->probing)
 		h->probe = PROBE_MISSING;
+}
+
+/* A host that has just died may soon be back. Whether it is used makes no difference here. */
+int sup_host_await(struct sup_host *h)
+{
+	double now = clock_mono();
+	if (h->state == HOST_THERE) {
+		h->state = HOST_LOST;
+		h->since = now;
+	}
+	if (h->answer_by == 0)
+		h->answer_by = fmax(now, h->since + deadline_seconds(DEADLINE_HOST_AGAIN));
+	hosts_probe(h);
+	return sup_host_is_waited_for(h);
+}
+
+int sup_host_is_waited_for(const struct sup_host *h)
+{
+	return h->state != HOST_THERE && (h->probing || clock_mono() < h->answer_by);
 }
 
 int sup_host_was_lost(const struct sup_node *n, const struct node_end *end)
@@ -731,15 +752,18 @@ void sup_hosts_tick(struct supervisor *s)
 {
 	struct sup_node *fabric = sup_fabric(s);
 	double now = clock_mono();
-	if (!fabric || s->phases.now >= PHASE_STOPPING)
+	int ends = s->phases.now >= PHASE_STOPPING;
+	if (!fabric)
 		return;
 	EACH_HOST (h, s, 1) {
-		if (h->state == HOST_NONE || h->use == HOST_UNUSED)
+		if (h->state == HOST_NONE || (ends ? now >= h->answer_by : h->use == HOST_UNUSED))
 			continue;
 		give_up_if_silent(h);
 		if (h->state != HOST_THERE && now >= h->probe_at)
 			hosts_probe(h);
 	}
+	if (ends)
+		return;
 	renew_if_late(fabric);
 	stop_if_awaited(s, now);
 }

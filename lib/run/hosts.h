@@ -61,11 +61,12 @@ struct sup_host {
 	uint64_t in_world;      /* N + 1: it is in the world of the fabric's life N; 0: in none */
 	struct child *probing;  /* the probe that runs; NULL: none */
 	int unanswered;         /* the last probe had no answer */
-	int swept;              /* parts of checkpoints that nobody needs were removed (parts.h) */
+	int swept;              /* what nobody needs was removed there, or can't be (parts.h) */
 	double since, probe_at; /* clock_mono(): it has its state since; the next probe */
 	double probed, heard;   /* clock_mono(): the last probe began; it answered last */
 	double avoided;         /* clock_mono(): it is avoided until then; 0: it is not */
 	double doubted;         /* clock_mono(): a node there is silent since; 0: none is */
+	double answer_by;       /* clock_mono(): the end waits for its answer until then; 0: no */
 	struct network_link network;
 };
 
@@ -136,6 +137,11 @@ void sup_host_named(struct sup_host *h);
 void sup_host_given(struct sup_host *h);
 void sup_host_taken(struct sup_host *h);
 const char *sup_host_word(const struct sup_host *h); /* of its state */
+/* ---- for the end of the job (parts.c) ---- */
+/* It does not answer, and is asked again: once, if it has been gone for long. 0: that is over. */
+int sup_host_await(struct sup_host *h);
+/* Whether an answer of it is still waited for. */
+int sup_host_is_waited_for(const struct sup_host *h);
 /* ---- for scale_hosts.c ---- */
 /* Changes its use. Hosts that are used, and those that leave, are in the fabric. */
 void sup_host_set_use(struct sup_host *h, enum host_use use);

@@ -101,6 +101,12 @@ static int has_learnt(const struct supervisor *s, size_t host)
 	return 0;
 }
 
+/* One that Slurm has taken back is not the job's any more. */
+static int is_to_be_swept(const struct sup_host *h)
+{
+	return h->place->apart && h->state != HOST_NONE && !h->swept;
+}
+
 static int parts_is_due(const struct supervisor *s, enum parts_doing doing, size_t host)
 {
 	const struct sup_host *h = &s->hosts.host[host];
@@ -109,7 +115,7 @@ static int parts_is_due(const struct supervisor *s, enum parts_doing doing, size
 	/* While the job trains, it does not wait for a host that it does not use. */
 	if (h->use == HOST_UNUSED && s->parts.end == PARTS_OPEN)
 		return 0;
-	return doing == PARTS_SWEEP ? !h->swept : has_learnt(s, host);
+	return doing == PARTS_SWEEP ? is_to_be_swept(h) : has_learnt(s, host);
 }
 
 /* The next host behind `after` on which that is to be done; if there is none, the number of
@@ -253,32 +259,38 @@ static void log_part(struct supervisor *s)
 
 static void parts_over(struct supervisor *s, int here)
 {
-	if (s->parts.end == PARTS_ENDING) {
-		s->parts.end = PARTS_ENDED;
-		sup_kick(s);
-	} else
+	if (s->parts.end == PARTS_ENDING)
+		sup_kick(s); /* hosts may have answered since */
+	else
 		sup_checkpoint_parts(s, here);
 }
 
-/* This host is swept again the next time. */
+/* This host is swept again the next time; at the end, if it was not reached and answers in time. */
 static void note_not_swept(struct supervisor *s, const struct node_end *end)
 {
+	struct sup_host *h = &s->hosts.host[s->parts.host];
 	char text[128];
+	int again = s->parts.end != PARTS_ENDING ||
+		    (launcher_lost_host(h->place, end) && sup_host_await(h));
 	end_text(end, text, sizeof text);
 	sup_note(s, "warning", "what checkpoints have left on %s can't be removed%s: %s",
-		 s->hosts.host[s->parts.host].place->host,
-		 s->parts.end == PARTS_ENDING ? "" : " yet", text);
+		 h->place->host, again ? " yet" : "", text);
+	h->swept &= !again;
 }
 
 /* When all parts are here: this work on the hosts behind `after`, then the later kinds of work on
- * all hosts. A host for which no process can be started keeps what it has. */
+ * all hosts. A host for which no process can be started keeps what it has. One that is being swept
+ * counts as swept, and no longer when something is left there meanwhile. */
 static void go_hosts(struct supervisor *s, enum parts_doing doing, size_t after)
 {
 	struct sup_parts *p = &s->parts;
 	for (; doing <= PARTS_SWEEP; doing++, after = 0) {
 		while ((p->host = next_host(s, doing, after)) < s->hosts.count) {
+			struct sup_host *h = &s->hosts.host[p->host];
+			h->swept |= doing == PARTS_SWEEP;
 			if (parts_start(s, doing) == 0)
 				return;
+			h->swept &= p->end == PARTS_ENDING;
 			after = p->host;
 		}
 	}
@@ -372,8 +384,6 @@ static void parts_on_end(const struct child_end *e, void *arg)
 	p->child = NULL;
 	if (p->doing == PARTS_SWEEP && failed)
 		note_not_swept(s, end);
-	else if (p->doing == PARTS_SWEEP)
-		s->hosts.host[p->host].swept = 1;
 	if (p->doing == PARTS_DROP && failed)
 		sup_parts_left(s);
 	if (p->doing >= PARTS_LEARNT)
@@ -400,8 +410,11 @@ void sup_parts_bring(struct supervisor *s, const char *dir)
 
 void sup_parts_stop(struct supervisor *s)
 {
-	child_free(s->parts.child);
-	s->parts.child = NULL;
+	struct sup_parts *p = &s->parts;
+	if (p->child && p->doing == PARTS_SWEEP)
+		s->hosts.host[p->host].swept = 0;
+	child_free(p->child);
+	p->child = NULL;
 }
 
 void sup_parts_left(struct supervisor *s)
@@ -410,18 +423,47 @@ void sup_parts_left(struct supervisor *s)
 		h->swept = 0;
 }
 
+/* A host that does not answer just now may have a checkpoint that was brought there. */
+static void parts_begin_end(struct supervisor *s)
+{
+	s->parts.end = PARTS_ENDING;
+	if (s->recover.cut[0] || s->job->checkpoint_memory[0])
+		sup_parts_left(s);
+	EACH_HOST (h, s, 1)
+		if (is_to_be_swept(h) && h->state != HOST_THERE)
+			sup_host_await(h);
+	go_hosts(s, PARTS_LEARNT, 0);
+}
+
+/* Whether a host may still answer. If none may, people are told where something may lie. */
+static int parts_wait(struct supervisor *s)
+{
+	EACH_HOST (h, s, 1) {
+		if (is_to_be_swept(h) && sup_host_is_waited_for(h)) {
+			sup_kick_after(s, 1);
+			return 1;
+		}
+	}
+	EACH_HOST (h, s, 1)
+		if (is_to_be_swept(h))
+			sup_note(s, "warning", "%s does not answer: checkpoints may be in %s there",
+				 h->place->host, s->dirs.state);
+	return 0;
+}
+
 int sup_parts_end(struct supervisor *s)
 {
 	struct sup_parts *p = &s->parts;
 	if (s->phases.interrupted > 1) {
 		sup_parts_stop(s);
-		return 1;
-	}
-	if (p->end == PARTS_OPEN && !p->child) {
-		p->end = PARTS_ENDING;
-		if (s->recover.cut[0] || s->job->checkpoint_memory[0])
-			sup_parts_left(s);
-		go_hosts(s, PARTS_LEARNT, 0);
+		p->end = PARTS_ENDED;
+	} else if (p->end == PARTS_OPEN && !p->child)
+		parts_begin_end(s);
+	else if (p->end == PARTS_ENDING && !p->child) {
+		if (next_host(s, PARTS_SWEEP, 0) < s->hosts.count)
+			go_hosts(s, PARTS_LEARNT, 0);
+		else if (!parts_wait(s))
+			p->end = PARTS_ENDED;
 	}
 	return p->end == PARTS_ENDED;
 }

@@ -14,7 +14,8 @@
  *   were brought there for servers which run by now.  A sweep removes them at the same times, and
  *   is tried again until every host has done it.  No list of them is kept: the sweep removes all
  *   but the checkpoint that nodes go back to.  The sweep at the end of the job removes that one,
- *   too, and what killed servers have left in memory.
+ *   too, and what killed servers have left in memory; it waits a while for a host that does not
+ *   answer.
  */
 #ifndef PACELINE_RUN_PARTS_H
 #define PACELINE_RUN_PARTS_H
