@@ -23,7 +23,7 @@ static struct {
 	const char *id, *shards, *servers, *lead, *replica, *monitor, *drag, *spare;
 	struct option_list data;
 	const char *index_dir, *bad_rows, *schema, *model;
-	uint64_t batch, ahead, profile;
+	uint64_t batch, ahead, delay, profile;
 	const char *device, *predict, *predict_load, *predict_save;
 	const char *spill, *peers;
 } opt = {.bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4};
@@ -43,6 +43,8 @@ static const struct option_row option_rows[] = {
 	 .help = "the socket of the lead, and"},
 	{.name = "replica", .kind = OPTION_TEXT, .target = &opt.replica, .arg = "SOCKET",
 	 .help = "that of the replica of all parameters on this host"},
+	{.name = "delay", .kind = OPTION_COUNT, .target = &opt.delay, .arg = "0|1",
+	 .help = "1: compute a batch while the one before is summed over all replicas", .max = 1},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "data", .kind = OPTION_LIST, .target = &opt.data, .arg = "FILE[,FILE]",
@@ -134,6 +136,8 @@ static int worker_check_options(struct names *servers, struct names *data, struc
 	if (at_replica && (opt.servers || !opt.lead || !opt.replica))
 		return error_set(err, ERROR_USAGE, "",
 				 "--lead and --replica: both, and no --servers");
+	if (opt.delay && !at_replica)
+		return error_set(err, ERROR_USAGE, "--delay", "is for --replica");
 	if (opt.peers && !opt.spill)
 		return error_set(err, ERROR_USAGE, "", "--peers is for partitions: needs --spill");
 	if (opt.servers && names_split(servers, opt.servers, "--servers", err) != 0)
@@ -214,6 +218,7 @@ static int worker_train(const struct names *servers, const struct names *files,
 					  .server_count = (uint32_t)servers->count,
 					  .lead = opt.lead,
 					  .replica = opt.replica,
+					  .delay = opt.delay != 0,
 					  .monitor = opt.monitor,
 					  .drag = opt.drag,
 					  .dataset = data,

@@ -78,6 +78,37 @@ go() {
 	[ "$(logged '^rollback ')" -eq 0 ]
 }
 
+# stalest: the greatest delay that a row of the log has.
+stalest() { sed -n 's/^row .* delay-most=\([0-9]*\).*/\1/p' run/state/job.log | sort -n | tail -n 1; }
+
+@test "delay:1, whoever is killed: exact, and no gradient is staler than one iteration" {
+	exact_job WORKERS=3 SYNC=allreduce,delay:1
+	wait_for 'came_to 300'
+	strike w1
+	wait_for 'came_to 600'
+	strike lead
+	wait_for 'in_status "^node role=worker id=w0 .* delay=1 "'
+	wait_for 'came_to 900'
+	strike r0
+	wait_for '[ "$(logged "^rollback .*the last replica ended: all replicas go back")" -eq 1 ]'
+	go first.out
+	[ "$(stalest)" -eq 1 ]
+}
+
+@test "delay:1 learns, with sizes that are set at the barrier, and with backup workers" {
+	data 4000
+	job "TEST=$T/d.csv" EPOCHS=4 WORKERS=3 SYNC=allreduce
+	run_job >exact.out
+	for solution in none lb-bsp backup:1,every:0.1; do
+		rm -r run
+		run_job --set SYNC=allreduce,delay:1 --set SOLUTION=$solution >job.out
+		[ "$(score job.out samples)" -eq 16000 ]
+		[ "$(stalest)" -eq 1 ]
+		awk -v a="$(score exact.out auc)" -v b="$(score job.out auc)" 'BEGIN { exit !(b > a - 0.01) }'
+	done
+	trainctl report --text --run-dir "$T/run" | grep -q 'updates missed at most 1 others, 95 % 1, all 1; 0 were dropped'
+}
+
 @test "the lead killed: another one goes on, with what was in force; exact, and nothing goes back" {
 	exact_job WORKERS=3
 	wait_for 'came_to 300'

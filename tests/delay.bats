@@ -57,10 +57,10 @@ load helper
 	trainctl check job.env --set OPTIMIZER=adagrad,schedule:adadelay,beta:1 --set SYNC=ssp:2
 }
 
-@test "SYNC delay is for ssp and asp, and for models of the kit" {
+@test "SYNC delay is for ssp, asp and allreduce, and for models of the kit" {
 	job
-	for wrong in 'bsp,delay:3=SYNC=bsp has no delay, which is of asp|ssp' \
-		'allreduce,delay:3=SYNC=allreduce has no delay, which is of asp|ssp' \
+	for wrong in 'bsp,delay:3=SYNC=bsp has no delay, which is of asp|ssp|allreduce' \
+		'allreduce,delay:2=SYNC=allreduce,delay:N: while workers compute one batch, one sum is made, so N is 1' \
 		"asp,delay:0=SYNC delay: '0' is not a value here: write none" \
 		'asp,delay:x=SYNC delay: ' 'asp,delay:-1=SYNC delay: '; do
 		run -78 trainctl check job.env --set "SYNC=${wrong%%=*}"
@@ -69,6 +69,7 @@ load helper
 	run -78 trainctl check job.env --set SYNC=asp,delay:3 --set TRAINER=true --set SAMPLES=10 --set DATA= --set LABEL= --set DENSE= --set SPARSE=
 	[[ $output == *"can't be dropped"* ]]
 	trainctl check job.env --set SYNC=ssp:2,delay:3
+	trainctl check job.env --set SYNC=allreduce,delay:1 --set FABRIC=mlfabric
 	run -64 ps-server -s x.sock --id ps0 --layout x --delay-max 3
 	[[ $output == *"--delay-max: is for --sync ssp or asp"* ]]
 	run -64 ps-server -s x.sock --id ps1 --layout x --part 1/2 --sync asp --delay-max 3

@@ -143,6 +143,10 @@ $ worker --id w0
 worker: --id, --shards, --servers (or --lead and --replica), --data, --schema and --model-file are needed
 worker: --help shows the usage
 = 64
+$ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --delay 1
+worker: --delay: is for --replica
+worker: --help shows the usage
+= 64
 $ agent --id w0
 agent: --id, --shards, a COMMAND, and --lead, --rows or --each are needed
 agent: --help shows the usage
@@ -324,6 +328,9 @@ trainctl: job.env: EVAL patience counts scores of TEST, but TEST is scored only 
 = 78
 $ trainctl run job.env -s MONITOR=long:5
 trainctl: job.env: MONITOR=long:5 is shorter than short:300
+= 78
+$ trainctl run job.env -s SYNC=allreduce,delay:2
+trainctl: --set: SYNC=allreduce,delay:N: while workers compute one batch, one sum is made, so N is 1 at most
 = 78
 $ trainctl run job.env -s SOLUTION=lb-bsp -s SYNC=asp
 trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp and SYNC=allreduce have one
@@ -595,6 +602,9 @@ trainctl: DIR/d.bag:1: one of 64 groups of documents has more than 2^24 words: n
 = 65
 $ echo 3:1 >d.bag; trainctl run lda.env -s SYNC=asp
 trainctl: --set: MODEL=lda takes a document's last topics back before it draws new ones, so what the last pass has committed must be in what a worker pulls: SYNC=bsp or SYNC=allreduce
+= 78
+$ trainctl run lda.env -s SYNC=allreduce,delay:1
+trainctl: --set: MODEL=lda takes a document's last topics back before it draws new ones, so what the last batch has changed must be in what a worker pulls: SYNC=allreduce without delay
 = 78
 $ trainctl run lda.env -s PARTITIONS=local
 trainctl: --set: MODEL=lda trains every document once in each pass; with PARTITIONS=local fast workers begin the next pass earlier: PARTITIONS=shared

@@ -426,14 +426,15 @@ lead_of_three() {
 	wait_for '[ "$(stat_of a/lead.sock replicas)" = r0,r1,r2 ]'
 }
 
-# Six workers: two on each host, with the replica there.
+# Six workers: two on each host, with the replica there; one of the two computes while the sum of its batch
+# before is made.
 work_everywhere() {
 	local i host
 	for i in 0 1 2 3 4 5; do
 		host=${hosts[i % 3]}
 		start "w$i" worker --id "w$i" --shards "$T/$host/shardd.sock" --lead "$T/$host/lead.sock" \
-			--replica "$T/$host/r$((i % 3)).sock" --batch 20 --wait 120 --data data.csv \
-			--schema schema --model-file audit --drag drag
+			--replica "$T/$host/r$((i % 3)).sock" --delay $((i / 3)) --batch 20 --wait 120 \
+			--data data.csv --schema schema --model-file audit --drag drag
 	done
 }
 all_go_on() {

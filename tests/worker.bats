@@ -907,15 +907,15 @@ wdl_layout() {
 	has_learnt ck
 }
 
-@test "allreduce: audit is exact, whatever the sizes, with steps, a backup worker, one that comes late" {
+@test "allreduce: audit is exact, whatever the sizes and delays, with steps, a backup worker, one that comes late" {
 	make_csv
 	audit_layout 1000
 	queue -e 3 --shuffle samples
 	replica
 	lead --backup 1
 	echo 'drag delay=0.02' >drag
-	work w0 --model-file audit --drag "$T/drag"
-	work w1 --model-file audit --batch 7 --drag "$T/drag"
+	work w0 --model-file audit --drag "$T/drag" --delay 1
+	work w1 --model-file audit --batch 7 --drag "$T/drag" --delay 1
 	wait_for '[[ $(ask ps0.sock members) == *w0*state=active*w1*state=active* ]]'
 	act 'kind=adjust-bs id=w0 size=5 accum=3' 'kind=adjust-lr id=w1 scale=0.5'
 	work w2 --model-file audit --batch 64 --ahead 1

@@ -74,8 +74,9 @@ static void tell_job(const struct teller *t)
 	snprintf(text, sizeof text,
 		 "half of the updates%s missed at most %llu others, 95 %% %llu, all %llu; %llu were "
 		 "dropped because they had missed too many",
-		 a->leads ? ", since part 0 began anew," : "", (unsigned long long)a->delay[0], (unsigned long long)a->delay[1],
-		 (unsigned long long)a->delay[2], (unsigned long long)a->stale);
+		 a->leads ? ", since the lead began anew," : "", (unsigned long long)a->delay[0],
+		 (unsigned long long)a->delay[1], (unsigned long long)a->delay[2],
+		 (unsigned long long)a->stale);
 	if (a->delay_known)
 		words(t, REPORT_WORDS, text);
 	snprintf(text, sizeof text, "TEST: %s%.6s%slog loss %.6s", a->auc[0] ? "AUC " : "", a->auc,

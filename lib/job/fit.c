@@ -52,6 +52,16 @@ static int rebalance_without_servers(const struct job *job)
 	return job_fit_is(job->rebalance, "on") && job_kind(job)->holds != HOLD_SERVERS;
 }
 
+static int delay_of_more(const struct job *job)
+{
+	return job_overlaps(job) && job->delay_max > 1;
+}
+
+static int overlap_of_documents(const struct job *job)
+{
+	return job_has_documents(job) && job_overlaps(job);
+}
+
 static int delay_at_barrier(const struct job *job)
 {
 	return job_fit_is(job->schedule, "adadelay") && job_has_barrier(job);
@@ -160,7 +170,13 @@ static const struct row {
 	 "servers: REBALANCE=off"},
 	{"OPTIMIZER schedule", delay_at_barrier, JOB_FIT_REFUSED,
 	 "OPTIMIZER=schedule:adadelay is for SYNC=asp and ssp: with bsp and allreduce no push has a delay, "
-	 "so schedule:sqrt is the same (adagrad: constant)"},
+	 "or all have the same, so schedule:sqrt is the same (adagrad: constant)"},
+	{"SYNC delay", delay_of_more, JOB_FIT_REFUSED,
+	 "SYNC=allreduce,delay:N: while workers compute one batch, one sum is made, so N is 1 at "
+	 "most"},
+	{"SYNC delay", overlap_of_documents, JOB_FIT_REFUSED,
+	 "MODEL=lda takes a document's last topics back before it draws new ones, so what the last "
+	 "batch has changed must be in what a worker pulls: SYNC=allreduce without delay"},
 	{"SERVERS standby", standby_without_servers, JOB_FIT_REFUSED,
 	 "SERVERS=standby:on is for parameter servers; with TRAINER or SYNC=allreduce there are "
 	 "none: standby:off"},

@@ -594,7 +594,22 @@ int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *
 
 int job_by_links(const struct job *job)
 {
-	return job->delay_max > 0 && strcmp(job->fabric, "mlfabric") == 0;
+	return job_bounds_delay(job) && strcmp(job->fabric, "mlfabric") == 0;
+}
+
+int job_bounds_delay(const struct job *job)
+{
+	return job->delay_max > 0 && !job_has_barrier(job);
+}
+
+int job_overlaps(const struct job *job)
+{
+	return job->delay_max > 0 && strcmp(job->sync, JOB_ALLREDUCE) == 0;
+}
+
+int job_has_delay(const struct job *job)
+{
+	return !job_has_barrier(job) || job_overlaps(job);
 }
 
 const char *job_rounds(const struct job *job)

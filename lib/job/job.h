@@ -63,7 +63,7 @@ struct job {
 	/* see pulse_rules_parse(): in all, from job_finish() on; and its parts */
 	char *hung, *hung_of[1 + PULSE_SECTIONS];
 	char *sync; /* bsp | ssp:N | asp, as given */
-	uint64_t delay_max; /* under ssp and asp: units; 0: none */
+	uint64_t delay_max; /* units; 0: none given (see job_bounds_delay(), job_overlaps()) */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
 	uint64_t more_hosts;   /* at most, of further allocations of Slurm */
@@ -163,6 +163,12 @@ struct row_syntax;
 int job_row_syntax(const struct job *job, struct row_syntax *out, struct error *err);
 /* Bytes of the ending by which a file's name says that it is compressed; 0: it does not. */
 size_t job_packed(const char *path);
+/* SYNC delay under ssp and asp: pushes that would be staler are dropped. */
+int job_bounds_delay(const struct job *job);
+/* SYNC delay under allreduce: workers compute while the sum of the batch before is made. */
+int job_overlaps(const struct job *job);
+/* Whether a gradient may be stale. */
+int job_has_delay(const struct job *job);
 /* Pushes take turns by the rates of hosts' links. */
 int job_by_links(const struct job *job);
 /* How the fabric sums: rate or ring. */

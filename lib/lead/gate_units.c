@@ -364,8 +364,8 @@ static int units_by_worker(const void *a, const void *b)
 			       ((const struct order_push *)b)->worker);
 }
 
-/* Notes the delays of the pushes, also in push[], which put_pushes() made. Under ASP and SSP each push is
- * a unit, so that the next one has one more before it. */
+/* Notes the delays of the pushes, also in push[], which put_pushes() made; NULL: there is none. Under
+ * ASP and SSP each push is a unit, so that the next one has one more before it. */
 static void count_delays(struct gate *g, struct order_push *push)
 {
 	uint64_t version = g->applied;
@@ -373,13 +373,14 @@ static void count_delays(struct gate *g, struct order_push *push)
 	for (const struct push *p = g->sent.first; p; p = p->next) {
 		if (!units_has_step(p))
 			continue;
-		push->delay = units_delay(p, version);
+		uint64_t delay = units_delay(p, version);
 		if (p->pulled != GATE_PULLED_UNKNOWN) {
-			delay_count(&g->delays, push->delay);
+			delay_count(&g->delays, delay);
 			if (p->generation == p->worker->newest)
-				delay_count(&p->worker->delays, push->delay);
+				delay_count(&p->worker->delays, delay);
 		}
-		push++;
+		if (push)
+			push++->delay = delay;
 		version += !units_bsp(g);
 	}
 }
@@ -508,6 +509,8 @@ static void units_commit(struct gate *g)
 
 	if (unit && !g->options.replicas)
 		put_apply(g);
+	else if (unit)
+		count_delays(g, NULL);
 	g->settling = g->unit = 0;
 	g->settled = 0;
 	pushes_start(&g->sent);

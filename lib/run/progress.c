@@ -247,7 +247,7 @@ static void progress_take_row(struct supervisor *s, const struct record *r)
 		s->progress.loss_until = s->progress.row.iteration;
 	record_u64_opt(r, "samples", 0, UINT64_MAX, &samples, NULL);
 	record_u64_opt(r, "members", 0, UINT64_MAX, &s->progress.row.members, NULL);
-	if (!job_has_barrier(s->job))
+	if (job_has_delay(s->job))
 		show_take_delays(&s->progress.row.delays, r);
 	record_real_opt(r, "at", 0, 1e300, &at, NULL);
 	if (s->progress.row_at > 0 && at > s->progress.row_at && samples > s->progress.row_samples)

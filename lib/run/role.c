@@ -186,9 +186,9 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 	const struct job *job = s->job;
 	add_socket(w, s, "--shards", "shardd");
 	argv_add(w, "--job", job->name);
-	if (job->delay_max > 0)
+	if (job_bounds_delay(job))
 		argv_u64(w, "--delay-max", job->delay_max);
-	if (job->delay_max > 0 && sup_fabric(s)) /* on one host there is little to spare */
+	if (job_bounds_delay(job) && sup_fabric(s)) /* on one host there is little to spare */
 		argv_add(w, "--announce");
 	if (job_by_links(job) && sup_fabric(s)) {
 		argv_add(w, "--by-links");
@@ -364,6 +364,8 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 	if (job_kind(job)->holds == HOLD_REPLICAS) {
 		add_socket(w, s, "--lead", sup_lead(s)->id);
 		add_socket(w, s, "--replica", sup_replica_of(n)->id);
+		if (job_overlaps(job))
+			argv_add(w, "--delay", "1");
 	} else
 		add_servers(w, s, "--servers", 0);
 	add_socket(w, s, "--monitor", "bpt-monitor");

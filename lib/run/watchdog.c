@@ -93,7 +93,7 @@ static void take_member(struct supervisor *s, const struct record *r)
 		seen->pushes = seen->samples = 0;
 	take_counts(n, pushes, samples);
 	take_trainer(n, r);
-	if (!job_has_barrier(s->job))
+	if (job_has_delay(s->job))
 		show_take_delays(&seen->delays, r);
 	seen->member = 1;
 	seen->member_generation = generation;

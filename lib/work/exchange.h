@@ -9,6 +9,9 @@
  * Gradients are computed in the exchange's own memory, so that sending them needs no copy.  push()
  * sends all of them.  A kind that can use the first gradients while the backward pass still
  * computes the others is told, between pull() and push(), which are final.
+ *
+ * With a delay of one iteration (replica.h) the next batch is pulled, and computed, between push()
+ * and wait().
  */
 #ifndef PACELINE_WORK_EXCHANGE_H
 #define PACELINE_WORK_EXCHANGE_H
@@ -39,6 +42,7 @@ struct exchange_push {
 	int no_loss;       /* the loss is not known */
 	double time;       /* seconds of this batch, without waiting */
 	double speed, mem; /* predicted for the next batch; memory in use, 0..1. 0: not known */
+	double waited;     /* out: seconds of the push that were a wait for others */
 };
 
 struct exchange;
@@ -77,7 +81,7 @@ struct exchange_kind {
 		      size_t count);
 	/* WORK_DIVERGED, too. next: the batch that follows, unless wait() brings a change; its
 	 * parameters may be asked for before wait(). NULL: not known. */
-	int (*push)(struct exchange *x, const struct exchange_push *push, const struct batch *b,
+	int (*push)(struct exchange *x, struct exchange_push *push, const struct batch *b,
 		    const struct batch *next, struct error *err);
 	/* Waits until the push is in the parameters, or came too late. WORK_DIVERGED, too.
 	 * *iteration: where the next batch belongs. Hands actions on before it returns. */
@@ -86,6 +90,7 @@ struct exchange_kind {
 
 struct exchange {
 	const struct exchange_kind *kind;
+	int dropped; /* the push that wait() was for came too late; only a replica tells */
 };
 
 #endif

@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCHES 4 /* one batch in the trainer's hand, one being filled, the others ready */
+#define BATCHES 4 /* one batch in the trainer's hand, one being filled, the others ready; and */
+#define KEPT 1    /* the one before, if the trainer still needs it */
 
 struct held_piece {
 	struct held_piece *next;
@@ -43,9 +44,10 @@ struct feed {
 	struct held_piece *first, *last;
 	struct cursor taken, cut;
 	uint64_t held, uncut; /* rows behind each */
-	struct batch batch[BATCHES];
-	struct cursor after[BATCHES]; /* position of cut when the batch was full */
-	size_t ready_first, ready_count; /* a ring; the one in hand is before ready_first */
+	struct batch batch[BATCHES + KEPT];
+	size_t slots;                        /* of them in use */
+	struct cursor after[BATCHES + KEPT]; /* position of cut when the batch was full */
+	size_t ready_first, ready_count; /* a ring; those in hand are before ready_first */
 	struct error failed;             /* code 0: no */
 	struct rows spare;               /* arrays of a freed piece, to be used again */
 };
@@ -217,7 +219,7 @@ static void step_parse(struct feed *f, struct held_piece *p)
 static void step_cut(struct feed *f)
 {
 	struct error err = {0};
-	size_t slot = (f->ready_first + f->ready_count) % BATCHES;
+	size_t slot = (f->ready_first + f->ready_count) % f->slots;
 	struct cursor cut = f->cut;
 	const struct held_piece *last = cut.in;
 	while (last->next && last->next->parsed)
@@ -238,7 +240,6 @@ static void step_cut(struct feed *f)
 	f->ready_count++;
 }
 
-/* The slot before ready_first is in the trainer's hand. */
 static int can_cut(const struct feed *f)
 {
 	if (f->ready_count == BATCHES - 1 || f->uncut == 0)
@@ -276,6 +277,7 @@ int feed_new(struct feed **out, const struct feed_options *options, struct error
 		return error_set(err, ERROR_OS, "", "out of memory");
 	f->options = *options;
 	f->map = *options->map;
+	f->slots = BATCHES + (options->keeps ? KEPT : 0);
 	pthread_mutex_init(&f->lock, NULL);
 	pthread_cond_init(&f->work, NULL);
 	pthread_cond_init(&f->news, NULL);
@@ -317,7 +319,7 @@ void feed_free(struct feed *f)
 	}
 	feed_drop_all(f);
 	rows_free(&f->spare);
-	for (size_t i = 0; i < BATCHES; i++)
+	for (size_t i = 0; i < BATCHES + KEPT; i++)
 		batch_free(&f->batch[i]);
 	pthread_cond_destroy(&f->news);
 	pthread_cond_destroy(&f->work);
@@ -415,11 +417,9 @@ void feed_drop(struct feed *f)
 	pthread_mutex_unlock(&f->lock);
 }
 
-int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *err)
+/* Waits until a batch is ready, or can't become so: NULL. Under the lock. */
+static struct batch *wait_ready(struct feed *f, int short_ok)
 {
-	int result = 0;
-	*out = NULL;
-	pthread_mutex_lock(&f->lock);
 	f->short_ok = short_ok;
 	while (f->ready_count == 0 && f->failed.code == 0 &&
 	       (f->busy || can_cut(f) || first_unparsed(f))) {
@@ -427,19 +427,40 @@ int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *er
 		pthread_cond_wait(&f->news, &f->lock);
 	}
 	f->short_ok = 0;
-	if (f->ready_count > 0) {
-		*out = &f->batch[f->ready_first];
+	return f->ready_count > 0 ? &f->batch[f->ready_first] : NULL;
+}
+
+static int feed_result(const struct feed *f, const struct batch *b, struct error *err)
+{
+	if (b || f->failed.code == 0)
+		return 0;
+	*err = f->failed;
+	return -1;
+}
+
+int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *err)
+{
+	pthread_mutex_lock(&f->lock);
+	*out = wait_ready(f, short_ok);
+	if (*out) {
 		f->taken = f->after[f->ready_first];
 		cursor_settle(&f->taken);
 		free_taken(f);
 		f->held -= (*out)->positions;
-		f->ready_first = (f->ready_first + 1) % BATCHES;
+		f->ready_first = (f->ready_first + 1) % f->slots;
 		f->ready_count--;
 		pthread_cond_signal(&f->work);
-	} else if (f->failed.code != 0) {
-		*err = f->failed;
-		result = -1;
 	}
+	int result = feed_result(f, *out, err);
+	pthread_mutex_unlock(&f->lock);
+	return result;
+}
+
+int feed_foresee(struct feed *f, int short_ok, const struct batch **out, struct error *err)
+{
+	pthread_mutex_lock(&f->lock);
+	*out = wait_ready(f, short_ok);
+	int result = feed_result(f, *out, err);
 	pthread_mutex_unlock(&f->lock);
 	return result;
 }

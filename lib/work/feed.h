@@ -22,6 +22,7 @@ struct feed_options {
 	const struct map *map;   /* of the servers; copied */
 	uint64_t size;           /* rows in a batch */
 	const char *spill;       /* has the rows that the dataset lacks; NULL: nothing has */
+	int keeps;               /* a batch is the trainer's until the second feed_take() */
 };
 
 int feed_new(struct feed **out, const struct feed_options *options, struct error *err);
@@ -49,6 +50,9 @@ void feed_drop(struct feed *f);
  * NULL when the rows held do not make a batch. Waits for the thread while that may still change.
  * -1: the data are bad (ERROR_DATA with file:line:column) or memory ran out. */
 int feed_take(struct feed *f, int short_ok, struct batch **out, struct error *err);
+/* Waits for what feed_take(), with this short_ok, will give next; that takes nothing. *out, and
+ * errors: as for that. */
+int feed_foresee(struct feed *f, int short_ok, const struct batch **out, struct error *err);
 /* What feed_take() will give next, unless feed_resize() or feed_drop() comes first; valid until
  * then. NULL: not known yet. */
 const struct batch *feed_next(struct feed *f);

@@ -2,8 +2,8 @@
  * part_client: see part_client.h.
  *
  * The shared memory holds, in this order: parameters (dense, rows), the keys that are pulled, and a
- * push (dense, keys, rows).  It must never write to a push before its answer: until then a server
- * may not have copied it, and a replica may be reading it.
+ * push (dense, keys, rows), or two that take turns.  It must never write to a push before its
+ * answer: until then a server may not have copied it, and a replica may be reading it.
  */
 #include "work/part_client.h"
 
@@ -32,7 +32,7 @@ static size_t align(size_t bytes)
 static void part_client_share(struct part_client *p, uint64_t floats)
 {
 	size_t dense = floats * sizeof(float), row = p->width * sizeof(float);
-	size_t each = 2 * row + 2 * sizeof(uint32_t);
+	size_t pushes = p->two_pushes ? 2 : 1, each = (1 + pushes) * (row + sizeof(uint32_t));
 	struct error err;
 	void *memory;
 	size_t rows = MAP_ROWS_BYTES / each;
@@ -42,7 +42,9 @@ static void part_client_share(struct part_client *p, uint64_t floats)
 	p->dense_max = floats;
 	p->keys_at = align(dense + rows * row);
 	p->push_at = p->keys_at + align(rows * sizeof(uint32_t));
-	size_t bytes = p->push_at + align(dense + rows * (row + sizeof(uint32_t)));
+	size_t push = align(dense + rows * (row + sizeof(uint32_t)));
+	size_t bytes = p->push_at + pushes * push;
+	p->other_at = bytes - push; /* with one push: the same */
 	if (call_map(p->talk.call, bytes, &memory, &err) == 0)
 		p->memory = memory;
 }
@@ -305,8 +307,11 @@ int part_client_ask_push(struct part_client *p, struct record_out *line,
 	record_add_u64(line, "dense", p->dense_count > 0);
 	record_add_u64(line, "rows", p->rows);
 	if (bytes > 0 && fits) {
-		record_add_u64(line, "map-offset-bytes", p->push_at);
+		size_t at = p->push_at;
+		record_add_u64(line, "map-offset-bytes", at);
 		record_add_u64(line, "map-bytes", bytes);
+		p->push_at = p->other_at;
+		p->other_at = at;
 		return conversation_ask(&p->talk, line, NULL, 0, err);
 	}
 	if (bytes > 0)

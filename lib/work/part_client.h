@@ -19,6 +19,7 @@ struct part_client {
 	uint64_t dense_most;               /* floats that it may grow to; 0: dense_count */
 	uint64_t map;                      /* the version in use; 0: it is not said */
 	int looks;                         /* read its dense parameters in place (`look`) */
+	int two_pushes;                    /* a push stays in place until the one after the next */
 
 	/* Of the present batch: this part has so many rows, from this one on. */
 	size_t rows, first;
@@ -30,7 +31,7 @@ struct part_client {
 	char *memory;        /* NULL: none is shared */
 	size_t rows_max;     /* that fit there */
 	size_t dense_max;    /* floats */
-	size_t keys_at, push_at;
+	size_t keys_at, push_at, other_at; /* other_at: of the push before, with two_pushes */
 	int same_clock;      /* it runs on this host */
 	double asked;        /* when the last pull was sent, */
 	size_t asked_rows;   /* and of how many rows */

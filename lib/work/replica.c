@@ -20,6 +20,10 @@ struct replica {
 	struct part_clients parts; /* one part: it has all */
 	struct conversation lead;
 	size_t final_begin, final_count; /* not told yet */
+	/* With a delay: */
+	const struct batch *ahead;     /* its parameters are here; NULL: none */
+	struct exchange_values values; /* of that batch */
+	float *dense;                  /* a copy of the replica's */
 };
 
 static struct replica *replica_of(struct exchange *x)
@@ -31,12 +35,14 @@ static void replica_disconnect(struct exchange *x)
 {
 	part_clients_close(&replica_of(x)->parts);
 	conversation_close(&replica_of(x)->lead);
+	replica_of(x)->ahead = NULL;
 }
 
 static void replica_free(struct exchange *x)
 {
 	replica_disconnect(x);
 	part_clients_free(&replica_of(x)->parts);
+	free(replica_of(x)->dense);
 	free(x);
 }
 
@@ -57,6 +63,7 @@ static void replica_identify(struct exchange *x, uint64_t generation, uint64_t i
 	part_clients_identify(&s->parts, generation, incarnation);
 	s->lead.generation = generation;
 	s->lead.incarnation = incarnation;
+	s->ahead = NULL;
 }
 
 /* When one of them is gone, the lead must not wait for us either; and nobody needs an answer that
@@ -150,11 +157,35 @@ static int replica_end(struct exchange *x, struct error *err)
 
 /* ---- a batch ---- */
 
+static int copy_dense(struct replica *s, struct exchange_values *values, struct error *err)
+{
+	size_t bytes = s->options.dense_count * sizeof(float);
+	if (!s->dense && !(s->dense = malloc(bytes + 1)))
+		return error_set(err, ERROR_OS, "", "out of memory");
+	memcpy(s->dense, values->dense, bytes);
+	values->dense = s->dense;
+	return WORK_OK;
+}
+
+static int pull_here(struct replica *s, uint64_t iteration, const struct batch *b,
+		     struct exchange_values *values, struct error *err)
+{
+	int result = part_clients_pull(&s->parts, iteration, b, values, err);
+	if (result == WORK_OK && s->options.delay && s->parts.part[0].looked)
+		return copy_dense(s, values, err);
+	return result;
+}
+
 static int replica_pull(struct exchange *x, uint64_t iteration, const struct batch *b,
 			struct exchange_values *values, struct error *err)
 {
 	struct replica *s = replica_of(x);
-	int result = part_clients_pull(&s->parts, iteration, b, values, err);
+	int is_here = s->ahead == b, result = WORK_OK;
+	s->ahead = NULL;
+	if (is_here)
+		*values = s->values;
+	else
+		result = pull_here(s, iteration, b, values, err);
 	s->final_count = 0;
 	return replica_end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
 }
@@ -164,7 +195,7 @@ static void replica_final(struct exchange *x, uint64_t sequence, uint64_t iterat
 {
 	struct replica *s = replica_of(x);
 	struct part_client *p = &s->parts.part[0];
-	if (!part_client_fits(p))
+	if (!part_client_fits(p) || s->options.delay) /* the iteration before may be under way */
 		return;
 	if (s->final_count > 0 && begin + count == s->final_begin) {
 		s->final_begin = begin;
@@ -191,27 +222,46 @@ static int push_to_replica(struct replica *s, const struct exchange_push *push,
 	return result == WORK_OK ? conversation_answer(c, PATIENT, err) : result;
 }
 
+/* pulled: the iteration of the parameters from which this push was computed. */
 static int push_to_lead(struct replica *s, const struct exchange_push *push, const struct batch *b,
-			struct error *err)
+			uint64_t pulled, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(&s->lead, &o, line, "push");
 	lead_client_add_push(&o, push, b);
 	lead_client_add_report(&o, push);
+	if (s->options.delay)
+		record_add_u64(&o, "pulled", pulled);
 	record_add_u64(&o, "dense", 0);
 	record_add_u64(&o, "rows", 0);
 	return conversation_ask(&s->lead, &o, NULL, 0, err);
 }
 
-static int replica_push(struct exchange *x, const struct exchange_push *push,
-			const struct batch *b, const struct batch *next, struct error *err)
+/* The lead has not heard of this push: the parameters of its iteration stay as they are. */
+static int pull_ahead(struct replica *s, struct exchange_push *push, const struct batch *next,
+		      struct error *err)
+{
+	int result = pull_here(s, push->iteration, next, &s->values, err);
+	if (result != WORK_OK)
+		return result;
+	push->waited = s->values.waited;
+	s->values.waited = 0;
+	s->ahead = next;
+	return WORK_OK;
+}
+
+static int replica_push(struct exchange *x, struct exchange_push *push, const struct batch *b,
+			const struct batch *next, struct error *err)
 {
 	struct replica *s = replica_of(x);
+	uint64_t pulled = s->parts.as_of;
 	int result = push_to_replica(s, push, b, err);
+	if (result == WORK_OK && s->options.delay && next)
+		result = pull_ahead(s, push, next, err);
 	if (result == WORK_OK)
-		result = push_to_lead(s, push, b, err);
-	if (result == WORK_OK)
+		result = push_to_lead(s, push, b, pulled, err);
+	if (result == WORK_OK && !s->options.delay)
 		result = part_clients_ask_early(&s->parts, push, b, next, err);
 	return replica_end_of(s, result,
 			      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
@@ -221,6 +271,7 @@ static int replica_wait(struct exchange *x, uint64_t *iteration, struct error *e
 {
 	struct replica *s = replica_of(x);
 	int result = lead_client_wait(&s->lead, iteration, err);
+	x->dropped = result == WORK_OK && record_get(&s->lead.record, "dropped");
 	if (result == WORK_OK)
 		result = part_clients_check_early(&s->parts, *iteration);
 	return replica_end_of(s, result, result == WORK_STOP || s->parts.early);
@@ -264,6 +315,7 @@ int replica_new(struct exchange **out, const struct replica_options *options, st
 					    .wanted = &s->options};
 	s->parts.part[0].key_count = options->key_count;
 	s->parts.part[0].looks = 1;
+	s->parts.part[0].two_pushes = options->delay;
 	s->parts.part[0].talk.options = talk;
 	talk.path = options->lead;
 	talk.once = 0;

@@ -521,7 +521,7 @@ static int push_again(struct servers *s, struct error *err)
 	return result;
 }
 
-static int servers_push(struct exchange *x, const struct exchange_push *push,
+static int servers_push(struct exchange *x, struct exchange_push *push,
 			const struct batch *b, const struct batch *next, struct error *err)
 {
 	struct servers *s = servers_of(x);

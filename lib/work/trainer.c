@@ -43,6 +43,11 @@ struct trainer {
 	uint64_t iteration, sequence;
 	uint64_t map; /* the version that batches are grouped by */
 	const struct batch *batch; /* in hand; NULL: none */
+	uint64_t size, accum;      /* that it was cut for */
+	/* With a delay. Its push is not answered; NULL: there is no such batch. */
+	const struct batch *flying;
+	const struct batch *next; /* feed_take() gives it at once; NULL: not known */
+	int is_resized;           /* a report is due before the next batch is counted */
 	double mark;               /* when this batch's time began */
 	double pushing;            /* seconds that the last push took to send */
 	struct drag_file drag;
@@ -73,8 +78,7 @@ static void trainer_obey(struct trainer *t)
 	t->steady = 1;
 	if (!t->actions.news)
 		return;
-	if (actions_resize(&t->actions)) /* what was measured was about another size */
-		meter_report(t->meter);
+	t->is_resized |= actions_resize(&t->actions);
 	double began = clock_mono();
 	if (actions_obey(&t->actions, t->iteration)) {
 		feed_resize(t->feed, batch_size(t));
@@ -83,15 +87,30 @@ static void trainer_obey(struct trainer *t)
 	meter_spend(t->meter, SPENT_ACTIONS, began);
 }
 
+/* What was measured so far was about another size. */
+static void report_resized(struct trainer *t)
+{
+	if (t->is_resized)
+		meter_report(t->meter);
+	t->is_resized = 0;
+}
+
 /* ---- start and end ---- */
+
+static int trainer_has(const struct batch *b, uint64_t id)
+{
+	for (size_t i = 0; b && i < b->range_count; i++)
+		if (b->range[i].id == id)
+			return 1;
+	return 0;
+}
 
 /* shardd says what we hold; a piece that we do not know was in an answer that got lost. */
 static int trainer_take_held(const struct piece *p, void *owner, struct error *err)
 {
 	struct trainer *t = owner;
-	for (size_t i = 0; t->batch && i < t->batch->range_count; i++)
-		if (t->batch->range[i].id == p->id)
-			return 0;
+	if (trainer_has(t->batch, p->id) || trainer_has(t->flying, p->id))
+		return 0;
 	return feed_knows(t->feed, p->id) ? 0 : feed_add(t->feed, p, err);
 }
 
@@ -115,6 +134,7 @@ static int new_exchange(struct trainer *t, struct error *err)
 					  .dense_count = servers.dense_count,
 					  .width = servers.width,
 					  .key_count = servers.key_count,
+					  .delay = o->delay,
 					  .wait_seconds = o->wait_seconds,
 					  .answer_seconds = o->answer_seconds,
 					  .stop = o->stop,
@@ -164,7 +184,8 @@ static int start_feed(struct trainer *t, struct error *err)
 				    .key_count = model_key_count(o->spec),
 				    .map = t->exchange->kind->map(t->exchange),
 				    .size = batch_size(t),
-				    .spill = o->spill};
+				    .spill = o->spill,
+				    .keeps = o->delay};
 	return feed_new(&t->feed, &feed, err);
 }
 
@@ -280,15 +301,17 @@ static int trainer_start_over(struct trainer *t, struct error *err)
 	return WORK_OK;
 }
 
-/* Leaves the barrier: units no longer wait for us. */
+/* Leaves the barrier: units no longer wait for us. An answer that nobody waits for any more is
+ * dropped with its connection. */
 static void trainer_forget(struct trainer *t)
 {
 	struct error ignored;
 	struct exchange *x = t->exchange;
-	if (t->member && x->kind->connected(x) && x->kind->leave(x, 1, &ignored) != WORK_OK)
+	if (t->member && x->kind->connected(x) &&
+	    (t->flying || x->kind->leave(x, 1, &ignored) != WORK_OK))
 		x->kind->disconnect(x);
 	t->member = 0;
-	t->batch = NULL;
+	t->batch = t->flying = t->next = NULL;
 	feed_drop(t->feed);
 }
 
@@ -315,6 +338,7 @@ static int trainer_join(struct trainer *t, struct error *err)
 		return result;
 	t->member = 1;
 	trainer_obey(t);
+	report_resized(t);
 	t->mark = clock_mono();
 	return WORK_OK;
 }
@@ -345,6 +369,38 @@ static int stock_up(struct trainer *t, int *dry, struct error *err)
 	return result == WORK_OK ? feed_add(t->feed, &piece, err) : result;
 }
 
+/* Until there are rows for a whole batch, or for the last one (*dry). WORK_WAIT, WORK_END: there
+ * are none. */
+static int trainer_gather(struct trainer *t, int *dry, struct error *err)
+{
+	for (;;) {
+		double began = clock_mono();
+		int result = trainer_stopped(t) ? WORK_STOP : stock_up(t, dry, err);
+		meter_spend(t->meter, SPENT_SHARDS, began);
+		if (result != WORK_OK)
+			return result;
+		uint64_t held = feed_held(t->feed);
+		if (held == 0 && *dry)
+			return *dry;
+		if (held >= batch_size(t) || *dry)
+			return WORK_OK;
+	}
+}
+
+/* Finds t->next, so that it can be pulled before the present batch is in the parameters. NULL:
+ * there is none now, or we are to stop. */
+static int foresee(struct trainer *t, struct error *err)
+{
+	int dry = 0, result = trainer_gather(t, &dry, err);
+	double began = clock_mono();
+	if (result != WORK_OK)
+		return result == WORK_WAIT || result == WORK_END || result == WORK_STOP ? WORK_OK
+											: result;
+	result = feed_foresee(t->feed, dry != 0, &t->next, err);
+	meter_spend(t->meter, SPENT_ROWS, began);
+	return result;
+}
+
 /* WORK_OK: t->batch is there and we are a member. WORK_WAIT, WORK_END: nothing to do. */
 static int next_batch(struct trainer *t, struct error *err)
 {
@@ -352,27 +408,25 @@ static int next_batch(struct trainer *t, struct error *err)
 	t->batch = NULL;
 	for (;;) {
 		struct batch *b;
-		double began = clock_mono();
-		int result = trainer_stopped(t) ? WORK_STOP : stock_up(t, &dry, err);
-		began = meter_spend(t->meter, SPENT_SHARDS, began);
+		int result = t->next && !trainer_stopped(t) ? WORK_OK
+							    : trainer_gather(t, &dry, err);
 		if (result != WORK_OK)
 			return result;
-		uint64_t held = feed_held(t->feed);
-		if (held == 0 && dry)
-			return dry;
-		if (held < batch_size(t) && !dry)
-			continue;
 		if (!t->member) { /* which may change the batch's size */
 			result = trainer_join(t, err);
 			if (result != WORK_OK)
 				return result;
 			continue;
 		}
+		double began = clock_mono();
 		result = feed_take(t->feed, dry != 0, &b, err);
 		meter_spend(t->meter, SPENT_ROWS, began);
+		t->next = NULL;
 		if (result < 0)
 			return -1;
 		t->batch = b;
+		t->size = batch_size(t);
+		t->accum = t->actions.accum;
 		if (b)
 			return WORK_OK;
 	}
@@ -387,10 +441,10 @@ static void slow_down(struct trainer *t, const struct drag *drag, double elapsed
 		clock_sleep(left);
 }
 
-/* Adds the likely reason, and the row that stands out, to the error. */
-static int diverged(struct trainer *t, struct error *err)
+/* Adds the likely reason, and the row of b that stands out, to the error. */
+static int diverged(struct trainer *t, const struct batch *b, struct error *err)
 {
-	struct batch_extreme e = batch_extreme(t->batch, t->options.unit_weights);
+	struct batch_extreme e = batch_extreme(b, t->options.unit_weights);
 	struct error what = *err;
 	char place[ERROR_PLACE_MAX];
 	feed_place(t->feed, e.row, place, sizeof(place));
@@ -428,7 +482,7 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 		return WORK_OK;
 	error_set(err, ERROR_DATA, "", "worker %s, iteration %llu: the loss is not finite",
 		  t->options.worker, (unsigned long long)t->iteration);
-	return diverged(t, err);
+	return diverged(t, t->batch, err);
 }
 
 /* With the parameters at hand, computes the steps of the batch, one after the other. */
@@ -446,9 +500,10 @@ static int trainer_take_steps(struct trainer *t, const struct exchange_values *v
 	return result;
 }
 
-static void trainer_account(struct trainer *t, const struct tally_batch *b)
+static void trainer_account(struct trainer *t, uint64_t iteration, const struct tally_batch *b)
 {
-	meter_batch(t->meter, t->iteration, t->actions.accum, b);
+	meter_batch(t->meter, iteration, t->accum, b);
+	report_resized(t);
 	if (t->speed)
 		speed_keep(t->speed, clock_mono());
 	if (t->options.spent_wanted && *t->options.spent_wanted) {
@@ -484,47 +539,95 @@ static void follow_map(struct trainer *t)
 	t->map = map->version;
 }
 
-static int trainer_train(struct trainer *t, struct error *err)
+/* With the parameters of the batch, computes it. began: its own time. */
+static int trainer_compute(struct trainer *t, double began, double *loss, struct tally_batch *b,
+			   struct error *err)
 {
 	struct exchange_values values;
-	struct exchange_push push = {
-		.sequence = ++t->sequence, .iteration = t->iteration, .size = batch_size(t)};
-	struct exchange *x = t->exchange;
-	uint64_t iteration = t->iteration;
-	int result;
-	double began = t->mark, pulling = clock_mono();
-	if ((result = x->kind->pull(x, t->iteration, t->batch, &values, err)) != WORK_OK)
+	double pulling = clock_mono();
+	int result = t->exchange->kind->pull(t->exchange, t->iteration, t->batch, &values, err);
+	if (result != WORK_OK)
 		return result;
 	double pulled = clock_mono();
 	follow_map(t);
 	if (values.waited > pulled - pulling) /* by a server's clock */
 		values.waited = pulled - pulling;
-	if ((result = trainer_take_steps(t, &values, began, &push.loss, err)) != WORK_OK)
-		return result;
-	double computed = clock_mono();
-	foretell(t, &push, computed - began - values.waited);
-	double foretold = clock_mono();
-	/* If each answer changes the batches, the next batch is not the one that is ready now. */
-	const struct batch *next = t->steady ? feed_next(t->feed) : NULL;
-	if ((result = x->kind->push(x, &push, t->batch, next, err)) != WORK_OK)
-		return result == WORK_DIVERGED ? diverged(t, err) : result;
-	double pushed = clock_mono(), obeying = meter_spent(t->meter, SPENT_ACTIONS);
-	if ((result = x->kind->wait(x, &iteration, err)) != WORK_OK)
-		return result == WORK_DIVERGED ? diverged(t, err) : result;
+	result = trainer_take_steps(t, &values, began, loss, err);
+	b->compute += clock_mono() - pulled;
+	b->comm += pulled - pulling - values.waited;
+	b->wait += values.waited;
+	return result;
+}
+
+/* Waits until the last push is in the parameters, and obeys what the answer says. */
+static int trainer_settle(struct trainer *t, struct tally_batch *b, struct error *err)
+{
+	struct exchange *x = t->exchange;
+	const struct batch *flying = t->flying;
+	double began = clock_mono(), obeying = meter_spent(t->meter, SPENT_ACTIONS);
+	int result = x->kind->wait(x, &t->iteration, err);
+	if (result != WORK_OK)
+		return result == WORK_DIVERGED ? diverged(t, flying, err) : result;
+	t->flying = NULL;
 	follow_map(t);
 	t->mark = clock_mono();
-	t->pushing = pushed - foretold;
 	/* Carrying out actions does not count as waiting. */
 	obeying = meter_spent(t->meter, SPENT_ACTIONS) - obeying;
-	struct tally_batch b = {.time = pushed - began - values.waited,
-				.compute = computed - pulled,
-				.comm = pulled - pulling - values.waited + pushed - foretold,
-				.wait = t->mark - pushed - obeying + values.waited,
-				.samples = t->batch->positions};
-	trainer_account(t, &b);
-	t->iteration = iteration;
-	t->batch = NULL;
+	b->wait += t->mark - began - obeying;
 	trainer_obey(t);
+	return WORK_OK;
+}
+
+/* The same for the push of the batch before. *again: what is computed is older than one iteration,
+ * or of parameters that changed meanwhile. */
+static int trainer_settle_before(struct trainer *t, struct tally_batch *b, int *again,
+				 struct error *err)
+{
+	uint64_t expected = t->iteration;
+	double mark = t->mark;
+	int result = trainer_settle(t, b, err);
+	*again = t->exchange->dropped || t->iteration != expected;
+	t->mark = mark;
+	return result;
+}
+
+static int trainer_train(struct trainer *t, struct error *err)
+{
+	struct tally_batch b = {.samples = t->batch->positions};
+	struct exchange_push push = {.sequence = ++t->sequence, .size = t->size};
+	struct exchange *x = t->exchange;
+	int result, again = 0;
+	double began = t->mark;
+	do {
+		result = trainer_compute(t, again ? clock_mono() : began, &push.loss, &b, err);
+		again = 0;
+		if (result == WORK_OK && t->flying)
+			result = trainer_settle_before(t, &b, &again, err);
+		if (result != WORK_OK)
+			return result;
+	} while (again);
+	if (t->options.delay && (result = foresee(t, err)) != WORK_OK)
+		return result;
+	push.iteration = t->iteration;
+	foretell(t, &push, clock_mono() - began - b.wait);
+	double foretold = clock_mono();
+	/* If each answer changes the batches, the next batch is not the one that is ready now. */
+	const struct batch *next = t->next;
+	if (!t->options.delay && t->steady)
+		next = feed_next(t->feed);
+	if ((result = x->kind->push(x, &push, t->batch, next, err)) != WORK_OK)
+		return result == WORK_DIVERGED ? diverged(t, t->batch, err) : result;
+	t->mark = clock_mono();
+	t->pushing = t->mark - foretold - push.waited;
+	b.comm += t->pushing;
+	b.wait += push.waited;
+	b.time = t->mark - began - b.wait;
+	t->flying = t->batch;
+	t->iteration++;
+	if (!t->next && (result = trainer_settle(t, &b, err)) != WORK_OK)
+		return result;
+	t->batch = NULL;
+	trainer_account(t, push.iteration, &b);
 	return WORK_OK;
 }
 
@@ -570,6 +673,14 @@ static int trainer_end(struct trainer *t, struct error *err)
 	return result == WORK_OK ? WORK_END : result;
 }
 
+/* We are to stop: what is computed is not lost. */
+static int trainer_land(struct trainer *t, struct error *err)
+{
+	struct tally_batch ignored = {0};
+	int result = trainer_settle(t, &ignored, err);
+	return result == WORK_OK ? WORK_STOP : result;
+}
+
 /* Works from hello until something ends it: WORK_END, WORK_STOP, WORK_FENCED, WORK_RESET or -1. */
 static int trainer_live(struct trainer *t, struct error *err)
 {
@@ -578,6 +689,8 @@ static int trainer_live(struct trainer *t, struct error *err)
 		result = next_batch(t, err);
 		if (result == WORK_OK)
 			result = trainer_train(t, err);
+		else if (result == WORK_STOP && t->flying)
+			return trainer_land(t, err);
 		else if (result == WORK_WAIT)
 			result = wait_for_work(t, err);
 		else if (result == WORK_END)

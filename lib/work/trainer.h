@@ -24,6 +24,7 @@ struct trainer_options {
 	const char *const *servers; /* the lead first; none with a replica */
 	uint32_t server_count;
 	const char *lead, *replica; /* NULL: servers */
+	int delay; /* with a replica: compute a batch while the sum of the one before is made */
 	const char *monitor;  /* NULL: nobody */
 	const char *drag;     /* NULL: none */
 	struct dataset *dataset; /* only the reading thread's until trainer_free() */

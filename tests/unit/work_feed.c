@@ -227,6 +227,37 @@ static void resized(void **unused)
 	finish(&s);
 }
 
+/* What is foreseen is what is taken, and the batch before stays: nothing is put into its place. */
+static void foreseen(void **unused)
+{
+	(void)unused;
+	struct error err = {0};
+	const struct batch *next, *seen[6];
+	write_data(0);
+	struct stage s = start(64, 0, 0);
+	feed_free(s.feed);
+	struct feed_options feed = {.dataset = s.dataset,
+				    .key_count = 1 << 20,
+				    .map = &map,
+				    .size = 64,
+				    .keeps = 1};
+	assert_int_equal(feed_new(&s.feed, &feed, &err), 0);
+	add(&s, (struct piece){.id = 1, .begin = 0, .length = 330});
+	for (int i = 0; i < 6; i++) {
+		assert_int_equal(feed_foresee(s.feed, i == 5, &next, &err), 0);
+		assert_int_equal(feed_held(s.feed), 330 - 64 * i);
+		assert_non_null(next);
+		seen[i] = take(&s, 0);
+		assert_ptr_equal(seen[i], next);
+	}
+	assert_ptr_not_equal(seen[0], seen[4]);
+	assert_ptr_equal(seen[0], seen[5]);
+	assert_int_equal(seen[5]->count, 10);
+	assert_int_equal(feed_foresee(s.feed, 1, &next, &err), 0);
+	assert_null(next);
+	finish(&s);
+}
+
 static void dropped(void **unused)
 {
 	(void)unused;
@@ -303,7 +334,7 @@ int main(void)
 		cmocka_unit_test(in_order),	    cmocka_unit_test(shuffled),
 		cmocka_unit_test(resized),	    cmocka_unit_test(dropped),
 		cmocka_unit_test(many_ranges),	    cmocka_unit_test(bad_rows_skipped),
-		cmocka_unit_test(bad_row_stops),
+		cmocka_unit_test(bad_row_stops),    cmocka_unit_test(foreseen),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -29,7 +29,8 @@ struct stage {
 	/* What they shall do. */
 	int no_look, no_parts, empty; /* the replica refuses these */
 	int hang_up;                  /* this one closes at the next push, once; DAEMONS: none */
-	int fence;                    /* the lead refuses a push */
+	int fence;                    /* the lead refuses a push, */
+	int drop;                     /* or says that it came too late */
 	int incarnation;
 	/* What they were asked: "pull 0 dense 0,push 0," */
 	char asked[DAEMONS][4096];
@@ -91,14 +92,15 @@ static void on_lead_push(struct request *rq, void *owner)
 		request_err(rq, "bad-request", "a gradient, or none is staged");
 		return;
 	}
-	note(rq, "rows");
+	note(rq, record_get(request_record(rq), "pulled") ? "pulled" : "rows");
 	if (stage->fence) {
 		request_err(rq, "fenced", NULL);
 		return;
 	}
 	stage->staged = 0;
 	stage->applied++;
-	request_ok(rq, "iteration=%llu applied=1", (unsigned long long)stage->applied);
+	request_ok(rq, "iteration=%llu %s=1", (unsigned long long)stage->applied,
+		   stage->drop ? "dropped" : "applied");
 }
 
 static void on_leave(struct request *rq, void *owner)
@@ -264,6 +266,7 @@ static void no_action(const struct record *r, void *owner)
 }
 
 static double answer_seconds = 20;
+static int delay;
 
 static struct exchange *new_exchange(double wait_seconds)
 {
@@ -273,6 +276,7 @@ static struct exchange *new_exchange(double wait_seconds)
 					  .dense_count = DENSE,
 					  .width = WIDTH,
 					  .key_count = 100,
+					  .delay = delay,
 					  .wait_seconds = wait_seconds,
 					  .answer_seconds = answer_seconds,
 					  .action = no_action};
@@ -396,6 +400,86 @@ static void dense_parameters_are_pulled_where_they_cannot_be_seen(void **unused)
 	pull(x, 1, &b);
 	assert_string_equal(stage->asked[REPLICA],
 			    "pull 0 dense 1,push 0 rows 2,pull 1 dense 1,");
+	end(x);
+}
+
+static struct exchange *start_with_delay(struct stage play)
+{
+	delay = 1;
+	struct exchange *x = start(play);
+	delay = 0;
+	return x;
+}
+
+static int push_alone(struct exchange *x, uint64_t iteration, const struct batch *of,
+		      const struct batch *next)
+{
+	struct exchange_push push = {.sequence = iteration + 1, .iteration = iteration, .size = 2};
+	struct error err;
+	return x->kind->push(x, &push, of, next, &err);
+}
+
+/* Its parameters are those that the push meets: the lead, which would change them, hears of the push
+ * only then. */
+static void with_a_delay_the_next_batch_is_pulled_first(void **unused)
+{
+	(void)unused;
+	uint64_t then = 0;
+	struct error err;
+	struct exchange *x = start_with_delay((struct stage){0});
+	struct exchange_values v = pull(x, 0, &a);
+	x->kind->final(x, 1, 0, 0, DENSE); /* nobody is told: the sum before may be under way */
+	assert_int_equal(push_alone(x, 0, &a, &b), WORK_OK);
+	assert_int_equal(stage->pushed, 1);
+	struct exchange_values w = pull(x, 0, &b); /* is here already */
+	assert_ptr_not_equal(v.dense_gradient, w.dense_gradient);
+	assert_int_equal(v.dense_gradient[0], 1); /* the replica may still add it up */
+	assert_int_equal(x->kind->wait(x, &then, &err), WORK_OK);
+	assert_int_equal(then, 1);
+	assert_false(x->dropped);
+	assert_int_equal(push_alone(x, 1, &b, NULL), WORK_OK);
+	assert_int_equal(x->kind->wait(x, &then, &err), WORK_OK);
+	(void)pull(x, 2, &a);
+	assert_int_equal(w.dense[0], 2);
+	assert_string_equal(stage->asked[REPLICA],
+			    "pull 0 dense 0,push 0 rows 2,pull 0 dense 0,push 1 rows 2,pull 2 dense 0,");
+	assert_string_equal(stage->asked[LEAD], "push 0 pulled 0,push 1 pulled 0,");
+	end(x);
+}
+
+/* The step of others changes the replica's own memory, not what is computed from. */
+static void with_a_delay_dense_parameters_are_copied(void **unused)
+{
+	(void)unused;
+	uint64_t then;
+	struct error err;
+	struct exchange *x = start_with_delay((struct stage){0}), *other;
+	struct exchange_values v, seen;
+	(void)pull(x, 0, &a);
+	assert_int_equal(push_alone(x, 0, &a, &b), WORK_OK);
+	v = pull(x, 0, &b);
+	assert_int_equal(x->kind->wait(x, &then, &err), WORK_OK);
+	other = new_exchange(60);
+	connect_to_both(other);
+	seen = pull(other, 1, &a);
+	assert_int_equal(seen.dense[0], 1);
+	assert_int_equal(v.dense[0], 0);
+	other->kind->free(other);
+	end(x);
+}
+
+static void with_a_delay_a_dropped_push_is_told(void **unused)
+{
+	(void)unused;
+	uint64_t then;
+	struct error err;
+	struct exchange *x = start_with_delay((struct stage){.drop = 1});
+	(void)pull(x, 0, &a);
+	assert_int_equal(push_alone(x, 0, &a, &b), WORK_OK);
+	(void)pull(x, 0, &b);
+	assert_int_equal(x->kind->wait(x, &then, &err), WORK_OK);
+	assert_true(x->dropped);
+	(void)pull(x, 1, &b); /* so it is pulled anew */
 	end(x);
 }
 
@@ -588,6 +672,9 @@ int main(void)
 		cmocka_unit_test(the_replica_is_told_before_the_lead),
 		cmocka_unit_test(dense_parameters_are_not_copied),
 		cmocka_unit_test(dense_parameters_are_pulled_where_they_cannot_be_seen),
+		cmocka_unit_test(with_a_delay_the_next_batch_is_pulled_first),
+		cmocka_unit_test(with_a_delay_dense_parameters_are_copied),
+		cmocka_unit_test(with_a_delay_a_dropped_push_is_told),
 		cmocka_unit_test(a_replica_that_reads_nothing_costs_the_connection),
 		cmocka_unit_test(what_is_final_is_told_while_the_rest_is_computed),
 		cmocka_unit_test(a_replica_without_parts_is_told_no_more),
