@@ -10,7 +10,8 @@ judge_limits() {
 		agent-cost least-of-target < 1 - compute-us=1000
 		allreduce-host faster-than-mpi > 1.5 -
 		allreduce-host faster-than-tuned > 1.5 -
-		allreduce-overlap hidden > 0.5 -
+		allreduce-overlap hidden > 0.5 - links=equal rounds=ring
+		allreduce-overlap ahead-hidden > 0.8 0
 		antdt-asp ratio-even > 2 1 solution=antdt-nd
 		antdt-asp ratio-dds > 1 0.7 solution=antdt-nd
 		antdt-dd of-antdt-dd > 1.25 0.9 solution=ddp
