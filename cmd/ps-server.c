@@ -30,7 +30,7 @@ struct settings {
 	int lead_only, seen_part; /* an option that is for parameters */
 	int seen_part_of, seen_sync, seen_delay_max, announce, schedules, serve;
 	uint64_t level;
-	int join, standby;
+	int join, standby, far;
 	int keeper; /* the socket of who holds what is in memory; -1: nobody */
 	uint64_t map_version;
 
@@ -152,6 +152,8 @@ static int check_include(const struct settings *s, struct error *err)
 
 static int check_standby(const struct settings *s, struct error *err)
 {
+	if (s->far && !s->standby)
+		return error_set(err, ERROR_USAGE, "--far", "is for --standby");
 	if (s->standby && (s->part == 0 || s->restore || s->take_over || s->join ||
 			   s->replica_text || s->lead_only))
 		return error_set(err, ERROR_USAGE, "--standby",
@@ -495,7 +497,7 @@ static int prepare_lead(const struct settings *s, struct node *n, struct error *
 /* 1: it has only waited until it was told to end. */
 static int stand_by(const struct settings *s, struct node *n, struct error *err)
 {
-	int rc = s->standby ? ps_stand_by(n->ps, s->socket, err) : 0;
+	int rc = s->standby ? ps_stand_by(n->ps, s->socket, s->far, err) : 0;
 
 	n->iteration = n->ps ? ps_iteration(n->ps) : n->iteration;
 	return rc;
@@ -618,6 +620,9 @@ int main(int argc, char **argv)
 		{.name = "standby", .kind = OPTION_FLAG, .target = &s.standby,
 		 .help = "follow the server at this socket, and take its place when it dies",
 		 .seen = &s.seen_part},
+		{.name = "far", .kind = OPTION_FLAG, .target = &s.far,
+		 .help = "with --standby: the server is on another host, and SIGUSR1 says that it died",
+		 .seen = &s.seen_part},
 		{.name = "map-version", .kind = OPTION_COUNT, .target = &s.map_version, .arg = "N",
 		 .help = "version of the first map; after a rollback it must be above all earlier "
 			 "ones",
@@ -691,6 +696,7 @@ int main(int argc, char **argv)
 	int status = 0;
 
 	cmd_begin(PROGRAM);
+	signal(SIGUSR1, SIG_IGN); /* it may come when its standby is the server already */
 	int parsed = cmd_options(&table, argc, argv, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);

@@ -59,6 +59,7 @@ dense() {
 		"-s x --id ps0 --layout d4 --join" "-s x --id p --part 1/2 --join --restore y" \
 		"-s x --id p --part 1/2 --layout d4 --join --take-over" \
 		"-s x --id p --part 1/2 --layout d4 --standby --take-over" \
+		"-s x --id p --part 1/2 --layout d4 --far" \
 		"-s x --id p --part 1/2 --layout d4 --join --map-version 2" \
 		"-s x --id p --layout d4 --map-version 0"; do
 		run ps-server $args

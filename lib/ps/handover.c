@@ -415,8 +415,8 @@ int standby_take(struct ps *p, const char *path, const char *socket, const char 
 		return error_set(err, ERROR_OS, path, "out of memory");
 	int rc = handover_take_by(p, path,
 				  RECORD("follow", F("incarnation", p->options.incarnation),
-					 F("socket", socket), F("name", name),
-					 F("pid", (uint64_t)getpid())),
+					 F("socket", socket), name ? F("name", name) : F_NONE,
+					 name ? F("pid", (uint64_t)getpid()) : F_NONE),
 				  r, out, err);
 	free(r);
 	return rc;

@@ -255,7 +255,7 @@ const struct verb ps_verbs[] = {
 	{"take-over", "incarnation", "", ps_on_take_over, 0,
 	 "an heir: all that is here; then say taken, and this server ends"},
 	{"taken", "", "", ps_on_taken, 0, "an heir: it has it all"},
-	{"follow", "incarnation socket name", "pid", standby_on_follow, 0,
+	{"follow", "incarnation socket", "name pid", standby_on_follow, 0,
 	 "a standby: all that is here, and later all that comes, to this socket"},
 	{"heat", "", "incarnation", ps_on_heat, 0, "how much is asked of which places of keys"},
 	{"accept", "incarnation attempt", "", move_on_accept, PART_PAYLOAD_BYTES_MAX,

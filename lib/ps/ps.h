@@ -105,7 +105,8 @@ int ps_take(struct ps *p, const char *path, struct error *err);
 
 /* For a standby, before ps_start(): follows the server at path until that dies (standby.h). 0: it
  * is gone, and the part is here. 1: a signal has ended this. ERROR_UNAVAILABLE: it is gone, or goes
- * on, without having left the part to this process. ERROR_TEMPFAIL: it refuses for now. */
-int ps_stand_by(struct ps *p, const char *path, struct error *err);
+ * on, without having left the part to this process. ERROR_TEMPFAIL: it refuses for now. is_far: it
+ * is on another host, and its death is told by SIGUSR1. */
+int ps_stand_by(struct ps *p, const char *path, int is_far, struct error *err);
 
 #endif

@@ -25,8 +25,11 @@
 #define FIELDS_BYTES 96
 #define PAUSE_SECONDS 20.0  /* longest time in which the standby takes nothing of the copy */
 #define ANSWER_SECONDS 10.0 /* longest time in which it does not answer; training waits for it */
+#define FAR_ANSWER_SECONDS 30.0 /* the same on another host: a link that rests is no death */
 #define AGAIN_SECONDS 0.005 /* between two looks whether the part has let its name go */
 #define GONE_SECONDS 30.0   /* how long a part may take to end */
+#define LOOK_SECONDS 0.25   /* between two looks whether a part on another host is there */
+#define GREET_SECONDS 1.0   /* how long it may take to greet then */
 /* How much may be waiting for a standby, beyond the size of the part. */
 #define BACKLOG_BYTES ((uint64_t)256 << 20)
 /* The shared memory has room for so many gradients, and so much for rows. What finds no room goes
@@ -60,7 +63,7 @@ struct ps_standby {
 	struct request *rq; /* `follow`, open as long as it follows; NULL: it has gone */
 	struct connection *connection;
 	pid_t pid; /* 0: not known */
-	char socket[SOCKET_BYTES], name[NAME_BYTES];
+	char socket[SOCKET_BYTES], name[NAME_BYTES]; /* name "": it is on another host */
 	struct fork_child *child; /* sends the copy; NULL: it is there */
 	struct peer *peer;        /* NULL: not yet */
 	int in_force;
@@ -128,8 +131,8 @@ void standby_drop(struct ps *p, const char *why)
 	if (!s)
 		return;
 	p->standby = NULL;
-	/* Who is answered now must not meet the standby later. */
-	if (s->in_force && server_name_heir(p->server, NULL, &err) != 0) {
+	/* Who is answered now must not meet the standby later. (On another host: the lead sees it.) */
+	if (s->in_force && s->name[0] && server_name_heir(p->server, NULL, &err) != 0) {
 		ps_break(p, &err);
 	} else {
 		log_say(LOG_LEVEL_WARNING, "at iteration %llu: no standby any more: %s",
@@ -168,13 +171,14 @@ static void standby_look(struct ps_standby *s)
 	standby_release(s, 0);
 	if (s->in_force || !peer_is_up(s->peer) || s->answered != s->sent)
 		return;
-	if (server_name_heir(p->server, s->name, &err) != 0) {
+	if (s->name[0] && server_name_heir(p->server, s->name, &err) != 0) {
 		standby_drop(p, err.text);
 		return;
 	}
 	s->in_force = 1;
-	log_say(LOG_LEVEL_INFO, "at iteration %llu: process %ld is the standby",
-		(unsigned long long)p->applied, (long)s->pid);
+	request_put_record(s->rq, RECORD_BARE("in-force"));
+	log_say(LOG_LEVEL_INFO, "at iteration %llu: %s is the standby",
+		(unsigned long long)p->applied, s->name[0] ? s->name : "a process of another host");
 }
 
 static void standby_on_answer(const struct record *r, int closing, void *repeat)
@@ -414,7 +418,8 @@ static void standby_on_copied(const struct fork_result *forked, void *standby)
 				       .up = standby_on_up,
 				       .down = standby_on_down,
 				       .owner = s,
-				       .answer_seconds = ANSWER_SECONDS,
+				       .answer_seconds = s->name[0] ? ANSWER_SECONDS
+								    : FAR_ANSWER_SECONDS,
 				       .output_bytes_max = SIZE_MAX};
 
 	s->child = NULL;
@@ -452,7 +457,7 @@ static void standby_gone(struct request *rq, void *standby)
 static int standby_new(struct ps *p, struct request *rq, struct error *err)
 {
 	struct ps_standby *s = calloc(1, sizeof *s);
-	const char *socket, *name;
+	const char *socket, *name = record_get(request_record(rq), "name");
 	uint64_t pid = 0;
 
 	if (!s)
@@ -463,7 +468,6 @@ static int standby_new(struct ps *p, struct request *rq, struct error *err)
 	s->end = &s->first;
 	s->owed_end = &s->owed;
 	if (record_text(request_record(rq), "socket", &socket, err) != 0 ||
-	    record_text(request_record(rq), "name", &name, err) != 0 ||
 	    record_u64_opt(request_record(rq), "pid", 1, INT32_MAX, &pid, err) != 0) {
 		free(s);
 		return -1;
@@ -472,7 +476,7 @@ static int standby_new(struct ps *p, struct request *rq, struct error *err)
 	if ((pid_t)pid == connection_pid(s->connection))
 		s->pid = (pid_t)pid;
 	snprintf(s->socket, sizeof s->socket, "%s", socket);
-	snprintf(s->name, sizeof s->name, "%s", name);
+	snprintf(s->name, sizeof s->name, "%s", name ? name : "");
 	p->standby = s;
 	return 0;
 }
@@ -512,24 +516,47 @@ void standby_on_follow(struct request *rq, void *ps)
 struct standing {
 	struct server *server;
 	struct call *part;
-	struct event *ended;
+	struct record *word; /* from the part */
+	struct event *came, *told;
 	struct timer *again;
-	const char *path, *name;
+	const char *path, *name; /* name NULL: the part is on another host */
 	double until;
-	int is_over; /* the part is ours, or there is an error */
+	int in_force; /* as the part said */
+	int is_gone;  /* the connection has ended */
+	int is_told;  /* the part has died, as somebody says who must know */
+	int is_over;  /* the part is ours, or there is an error */
 	struct error error;
 };
 
-/* The connection has ended: because the part has, or because it goes on without us. */
-static void standby_on_ended(evutil_socket_t fd, short what, void *standing)
+static void standby_over(struct standing *s)
 {
-	struct standing *s = standing;
+	s->is_over = 1;
+	server_stop(s->server);
+}
 
-	(void)fd;
-	(void)what;
-	event_del(s->ended);
-	s->until = clock_mono() + GONE_SECONDS;
-	timer_set(s->again, 0);
+/* A connection between hosts may also end because the network between them begins anew. */
+static int standby_is_there(const char *path)
+{
+	struct call *c = NULL;
+	struct error ignored;
+	int is_there = call_open(&c, path, 0.0, GREET_SECONDS, &ignored) == 0;
+
+	call_close(c);
+	return is_there;
+}
+
+static void standby_look_far(struct standing *s)
+{
+	if (s->is_told && !s->in_force)
+		error_set(&s->error, ERROR_UNAVAILABLE, s->path,
+			  "the server has died before this process had everything");
+	else if (!s->is_told && standby_is_there(s->path))
+		error_set(&s->error, ERROR_UNAVAILABLE, s->path, "the server goes on without us");
+	else if (!s->is_told) {
+		timer_set(s->again, LOOK_SECONDS);
+		return;
+	}
+	standby_over(s);
 }
 
 static void standby_on_again(void *standing)
@@ -537,13 +564,47 @@ static void standby_on_again(void *standing)
 	struct standing *s = standing;
 
 	s->error = (struct error){0};
-	if (server_inherit(s->path, s->name, &s->error) != 0 && s->error.code == ERROR_TEMPFAIL &&
-	    clock_mono() < s->until) {
-		timer_set(s->again, AGAIN_SECONDS);
+	if (!s->name) {
+		standby_look_far(s);
 		return;
 	}
-	s->is_over = 1;
-	server_stop(s->server);
+	if (server_inherit(s->path, s->name, &s->error) != 0 && s->error.code == ERROR_TEMPFAIL &&
+	    clock_mono() < s->until)
+		timer_set(s->again, AGAIN_SECONDS);
+	else
+		standby_over(s);
+}
+
+/* The connection has ended: because the part has, or because it goes on without us. */
+static void standby_on_came(evutil_socket_t fd, short what, void *standing)
+{
+	struct standing *s = standing;
+	struct error err = {0};
+
+	(void)fd;
+	(void)what;
+	if (call_receive_within(s->part, s->word, 0, &err) == 0) {
+		s->in_force |= record_is(s->word, "in-force");
+		return;
+	}
+	if (err.code == ERROR_TEMPFAIL)
+		return; /* a word that is not whole yet */
+	event_del(s->came);
+	s->is_gone = 1;
+	s->until = clock_mono() + GONE_SECONDS;
+	timer_set(s->again, 0);
+}
+
+/* As long as the connection is there, the part may be, too. */
+static void standby_on_told(evutil_socket_t number, short what, void *standing)
+{
+	struct standing *s = standing;
+
+	(void)number;
+	(void)what;
+	s->is_told = 1;
+	if (s->is_gone)
+		timer_set(s->again, 0);
 }
 
 static int standby_serve(struct ps *p, struct standing *s, const char *socket, struct error *err)
@@ -561,27 +622,35 @@ static int standby_serve(struct ps *p, struct standing *s, const char *socket, s
 	if (server_new(&s->server, &options, err) != 0)
 		return -1;
 	p->server = s->server;
-	s->ended = event_new(server_base(s->server), call_fd(s->part), EV_READ | EV_PERSIST,
-			     standby_on_ended, s);
+	s->came = event_new(server_base(s->server), call_fd(s->part), EV_READ | EV_PERSIST,
+			    standby_on_came, s);
 	s->again = timer_new(server_base(s->server), standby_on_again, s);
-	if (!s->ended || !s->again || event_add(s->ended, NULL) != 0)
+	if (!s->name)
+		s->told = evsignal_new(server_base(s->server), SIGUSR1, standby_on_told, s);
+	if (!s->came || !s->again || event_add(s->came, NULL) != 0 ||
+	    (!s->name && (!s->told || event_add(s->told, NULL) != 0)))
 		return error_set(err, ERROR_OS, socket, "out of memory");
+	if (call_buffered(s->part))
+		event_active(s->came, EV_READ, 0);
 	if (ps_waits_start(p, err) != 0)
 		return -1;
 	return server_run(s->server, NULL, 0, err);
 }
 
-int ps_stand_by(struct ps *p, const char *path, struct error *err)
+int ps_stand_by(struct ps *p, const char *path, int is_far, struct error *err)
 {
 	char socket[SOCKET_BYTES], name[NAME_BYTES];
-	struct standing s = {.path = path, .name = name};
+	struct standing s = {.path = path, .name = is_far ? NULL : name};
 	const char *drag = p->drag.path;
 	int rc = -1;
 
 	snprintf(socket, sizeof socket, "%.4000s.standby", path);
 	snprintf(name, sizeof name, "%ld-%.6f", (long)getpid(), clock_epoch());
 	p->drag.path = NULL; /* the part is slow already */
-	if (standby_take(p, path, socket, name, &s.part, err) == 0)
+	s.word = malloc(sizeof *s.word);
+	if (!s.word)
+		error_set(err, ERROR_OS, path, "out of memory");
+	else if (standby_take(p, path, socket, s.name, &s.part, err) == 0)
 		rc = standby_serve(p, &s, socket, err);
 	if (rc == 0 && ps_broken(p)) {
 		*err = *ps_broken(p);
@@ -591,14 +660,17 @@ int ps_stand_by(struct ps *p, const char *path, struct error *err)
 		rc = -1;
 	} else if (rc == 0)
 		rc = s.is_over ? 0 : 1;
-	if (s.ended)
-		event_free(s.ended);
+	if (s.came)
+		event_free(s.came);
+	if (s.told)
+		event_free(s.told);
 	timer_free(s.again);
 	ps_waits_stop(p);
 	if (s.server)
 		server_free(s.server);
 	p->server = NULL;
 	call_close(s.part);
+	free(s.word);
 	p->drag.path = drag;
 	p->reached[p->applied % PS_REACHED] = clock_mono();
 	if (rc == 0)

@@ -12,6 +12,13 @@
  * The part may lose its standby at any time: it first takes the name out of the lock, and then
  * answers without it.  A standby whose name is not in the lock never takes over, also if it was
  * stopped meanwhile and does not know.
+ *
+ * A standby on another host gives no name, as there is no lock that both see.  It takes over when
+ * somebody else who sees both hosts tells it that the part has died (SIGUSR1; trainctl does), and
+ * its connection to the part has ended, and the part has said `in-force` before.  If the part went
+ * on without it in the meantime, the lead finds a server that lacks what is committed, and ends:
+ * all go back.  So nothing is wrong then, either.  If the part can be reached again and nobody told
+ * of its death, the standby ends.
  */
 #ifndef PACELINE_PS_STANDBY_H
 #define PACELINE_PS_STANDBY_H
@@ -34,7 +41,7 @@ void standby_stat(const struct ps *p, struct record_out *o);
 /* ---- at the standby: handover.c ---- */
 
 /* Takes what is at the part, as its standby with this socket. *out is the connection to it, which
- * ends with it, or when it goes on without the standby. */
+ * ends with it, or when it goes on without the standby. name NULL: the part is on another host. */
 int standby_take(struct ps *p, const char *path, const char *socket, const char *name,
 		 struct call **out, struct error *err);
 

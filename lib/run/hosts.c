@@ -307,6 +307,36 @@ int sup_host_is_done_without(const struct sup_node *n)
 	       n->sup->hosts.host[n->home].use == HOST_UNUSED;
 }
 
+static size_t hosts_servers(const struct supervisor *s, size_t at)
+{
+	size_t count = 0;
+	EACH_OF (n, s, &role_server) {
+		count += n->at == at;
+		count += n->restart.stands && n->restart.next.runs && n->restart.next.at == at;
+	}
+	return count;
+}
+
+size_t sup_host_standby(const struct sup_node *n)
+{
+	const struct sup_hosts *hosts = &n->sup->hosts;
+	size_t best = n->at;
+	for (size_t i = 1; i < hosts->count; i++) {
+		size_t at = (n->at + i) % hosts->count;
+		if (at >= hosts->first && is_good(&hosts->host[at]) &&
+		    (best == n->at || hosts_servers(n->sup, at) < hosts_servers(n->sup, best)))
+			best = at;
+	}
+	return best;
+}
+
+int sup_host_standby_stays(const struct sup_node *n, size_t at)
+{
+	if (at == n->at)
+		return sup_host_standby(n) == at;
+	return hosts_is_there(&n->sup->hosts.host[at]);
+}
+
 static void begin_world(struct supervisor *s, uint64_t life)
 {
 	EACH_HOST (h, s, 0)
@@ -389,6 +419,11 @@ static void stop_if_awaited(struct supervisor *s, double now)
 	}
 }
 
+int sup_host_routes_hold(const struct supervisor *s)
+{
+	return hosts_world_size(s) < 2 || (fabric_is_there(s) && sup_routes_hold(s));
+}
+
 int sup_host_choose(struct sup_node *n)
 {
 	struct supervisor *s = n->sup;
@@ -441,8 +476,10 @@ static void log_state(struct sup_host *h)
  * so others may do its work, even if the host is well. */
 static int is_cut_off(const struct sup_host *h)
 {
+	size_t at = (size_t)(h - h->sup->hosts.host);
 	EACH_NODE (n, h->sup)
-		if (sup_host_of(n) == h && (n->now.runs || n->restart.next.runs))
+		if ((n->now.runs && n->at == at) ||
+		    (n->restart.next.runs && n->restart.next.at == at))
 			return 0;
 	return 1;
 }
@@ -451,9 +488,12 @@ static void kill_all(struct sup_host *h)
 {
 	child_free(h->probing);
 	h->probing = NULL;
-	EACH_NODE (n, h->sup)
+	EACH_NODE (n, h->sup) {
+		if (n->restart.next.runs && n->restart.next.at == (size_t)(h - h->sup->hosts.host))
+			sup_restart_kill_next(n);
 		if (sup_host_of(n) == h && n->role != &role_fabric)
 			sup_node_kill(n);
+	}
 }
 
 /* Ends the trainers that belong there and run elsewhere: they start there. One whose end would make
@@ -658,19 +698,21 @@ static void hosts_probe_all(struct supervisor *s)
 	}
 }
 
-void sup_host_ended(struct sup_node *n, const struct node_end *end)
+void sup_host_ended(struct sup_process *p, const struct node_end *end)
 {
+	struct sup_node *n = p->node;
+	struct sup_host *h = &n->sup->hosts.host[p->at];
 	char why[128];
 	if (n->role == &role_fabric && !n->end_wanted) {
 		sup_fabric_log_ended(n);
 		hosts_probe_all(n->sup); /* one of them may be why */
 	}
 	sup_more_recheck(n);
-	if (!sup_host_was_lost(n, end))
+	if (!is_far(h) || !launcher_lost_host(h->place, end))
 		return;
 	snprintf(why, sizeof why, "%s can't be reached there", n->id);
-	hosts_event(sup_host_of(n), HOST_FAILS, 0, why);
-	hosts_probe(sup_host_of(n));
+	hosts_event(h, HOST_FAILS, 0, why);
+	hosts_probe(h);
 }
 
 void sup_host_doubt(struct sup_node *n)
@@ -724,6 +766,12 @@ void sup_hosts_are_there(struct supervisor *s)
 			h->state = HOST_THERE;
 	EACH_NODE (n, s)
 		hosts_put(n, n->home);
+}
+
+void sup_host_put(struct sup_node *n, size_t at)
+{
+	hosts_put(n, at);
+	sup_in_force_changed(n->sup);
 }
 
 void sup_host_placed(struct sup_node *n, const char *name)

@@ -12,8 +12,8 @@
  *
  * When a host is gone:
  *
- * - its workers and servers run on the other hosts (a server's parameters come from the last
- *   checkpoint, as after any death of a server), and its replica waits for it;
+ * - its workers and servers run on the other hosts (a server's parameters come from its standby,
+ *   or from the last checkpoint, as after any death of a server), and its replica waits for it;
  * - the fabric is started anew without it.
  *
  * A host that is gone is probed now and then.  When it answers it is used again: the fabric
@@ -46,6 +46,7 @@
 struct child;
 struct supervisor;
 struct sup_node;
+struct sup_process;
 
 /* A probe asks a host whether it is there. This is the result of the probe before a host is taken
  * into use. */
@@ -104,7 +105,7 @@ int sup_host_is_reached(const struct sup_node *n);
 int sup_host_was_lost(const struct sup_node *n, const struct node_end *end);
 
 /* ---- other modules say what has happened ---- */
-void sup_host_ended(struct sup_node *n, const struct node_end *end);
+void sup_host_ended(struct sup_process *p, const struct node_end *end);
 /* Avoids the host of this node, if the node has another one to go to; why is for people. */
 void sup_host_avoid_of(struct sup_node *n, const char *why);
 /* Avoids this host; -1: no other one is good. id: of the node that is the reason, or NULL. */
@@ -125,6 +126,15 @@ void sup_host_restore(struct supervisor *s, const char *name, int gone, uint64_t
 		      double avoided);
 /* Call when the nodes that run are known. */
 void sup_hosts_adopted(struct supervisor *s);
+/* Where a standby of the server runs best: on another host, that with the fewest servers and
+ * standbys; if there is no other one, on the server's own. */
+size_t sup_host_standby(const struct sup_node *n);
+/* Whether it may stay on this host. */
+int sup_host_standby_stays(const struct sup_node *n, size_t at);
+/* Its standby runs on this host, and is the server now. */
+void sup_host_put(struct sup_node *n, size_t at);
+/* Whether a process of another host can be reached by the routes that are there now. */
+int sup_host_routes_hold(const struct supervisor *s);
 /* An earlier supervisor had placed the node on this host. */
 void sup_host_placed(struct sup_node *n, const char *name);
 /* Call at a start when nothing runs: all hosts have just answered. */

@@ -104,13 +104,13 @@ uint64_t sup_node_next_life(struct sup_node *n)
 /* ---- what it may use ---- */
 
 /* The nodes of a host get whole cores one after the other, in the order of the roster. */
-struct limits sup_node_limits(const struct sup_node *n)
+struct limits sup_node_limits(const struct sup_node *n, size_t at)
 {
 	struct limits l = {.cores = n->cores, .memory = n->memory};
 	EACH_NODE (other, n->sup) {
-		if (other == n)
+		if (other == n && n->at == at)
 			break;
-		if (other->at == n->at)
+		if (other != n && other->at == at)
 			l.first_core += (uint64_t)ceil(other->cores);
 	}
 	return l;
@@ -164,7 +164,7 @@ void sup_node_want(struct sup_node *n)
 		sup_kick_after(n->sup, 1);
 		return;
 	}
-	if (sup_process_launch(&n->now, 0, &err) != 0) {
+	if (sup_process_launch(&n->now, n->at, 0, &err) != 0) {
 		char text[1024];
 		error_format(&err, text, sizeof text);
 		/* Storage that gives an error once may work the next time. */
@@ -221,12 +221,12 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 		node_step(n, EVENT_ANSWERS);
 }
 
-void sup_node_remove_socket(const struct sup_node *n, const char *more)
+void sup_node_remove_socket(const struct sup_process *p, const char *more)
 {
 	char path[DIRS_PATH_MAX + 16];
-	if (n->at != 0)
+	if (p->at != 0)
 		return; /* its socket here is the relay's */
-	sup_socket(n->sup, n->id, path);
+	sup_socket(p->node->sup, p->node->id, path);
 	snprintf(path + strlen(path), 16, "%s", more);
 	transport_remove_dead(path, NULL);
 }
@@ -235,14 +235,14 @@ void sup_node_ended(struct sup_node *n, const struct node_end *end)
 {
 	event_del(n->timer);
 	n->end = *end;
-	sup_node_remove_socket(n, "");
-	sup_node_remove_socket(n, ".standby");
+	sup_node_remove_socket(&n->now, "");
+	sup_node_remove_socket(&n->restart.next, ".standby");
 	if (!n->end_wanted)
 		sup_restart_failed(n, "it ended by itself first");
 	sup_event(n, "exit", end);
 	if (n->role->ready != READY_MEMBER)
 		sup_kick(n->sup);
-	sup_host_ended(n, end);
+	sup_host_ended(&n->now, end);
 	n->oom.stepped = 0;
 	if (sup_node_class(n, end) == END_OOM)
 		sup_oom_ended(n);

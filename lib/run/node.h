@@ -89,16 +89,16 @@ void sup_node_give_up(struct sup_node *n);
 const char *sup_node_resize(struct sup_node *n, double cores, uint64_t memory, const char *reason);
 /* Sets its limits, and does nothing else. */
 void sup_node_sized(struct sup_node *n, double cores, uint64_t memory);
-struct limits sup_node_limits(const struct sup_node *n);
+struct limits sup_node_limits(const struct sup_node *n, size_t at); /* on this host */
 void sup_stop_all(struct supervisor *s, const struct role *role, int signal);
 
 /* ---- other modules say what has happened ---- */
 /* Its daemon greets, or the lead has it as a member. incarnation: a server says it; 0: not said. */
 void sup_node_answers(struct sup_node *n, uint64_t incarnation);
 void sup_node_ended(struct sup_node *n, const struct node_end *end);
-/* A node that was killed leaves its socket behind. If it is not started again, nobody else removes
- * it. more: what is behind its name. */
-void sup_node_remove_socket(const struct sup_node *n, const char *more);
+/* A process that was killed leaves its socket behind. If it is not started again, nobody else
+ * removes it. more: what is behind its name. */
+void sup_node_remove_socket(const struct sup_process *p, const char *more);
 void sup_node_joins(struct sup_node *n);    /* it was a spare, and has a worker's place now */
 void sup_node_fenced(struct sup_node *n);   /* what its death left elsewhere is removed */
 void sup_node_replaced(struct sup_node *n); /* its next process has taken over, and is n->now */

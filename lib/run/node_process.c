@@ -149,7 +149,7 @@ static int choose_lock(const struct sup_node *n, int take_over, struct error *er
 	return held == 1;
 }
 
-int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
+int sup_process_launch(struct sup_process *p, size_t at, int take_over, struct error *err)
 {
 	struct sup_node *n = p->node;
 	char record[DIRS_PATH_MAX], log[DIRS_PATH_MAX], lock[DIRS_PATH_MAX];
@@ -160,17 +160,20 @@ int sup_process_launch(struct sup_process *p, int take_over, struct error *err)
 	record_path(n, n->lives, record);
 	sup_node_log_path(n, log);
 	lock_path(n, second, lock);
+	p->at = at;
 	if (!take_over)
 		sup_node_log_rotate(n); /* nobody writes to it */
 	struct sup_files files;
 	sup_files(n, &files);
-	struct launch l = {.name = {.id = n->id, .number = n->number, .place = &n->place},
+	struct launch l = {.name = {.id = n->id,
+				    .number = n->number,
+				    .place = n->sup->hosts.host[at].place},
 			   .life = n->lives,
 			   .record = record,
 			   .log = log,
 			   .lock = lock,
 			   .template = n->role->template ? n->role->template(n->sup->job) : NULL,
-			   .limits = sup_node_limits(n),
+			   .limits = sup_node_limits(n, at),
 			   .keeps = n->role->in_memory && n->sup->job->checkpoint_memory[0],
 			   .search = n->sup->options.search_path,
 			   .make = files.make,
@@ -228,6 +231,7 @@ void sup_process_move(struct sup_process *p, struct sup_process *from)
 	moved.watch = NULL;
 	*p = moved;
 	sup_process_init(from, p->node, from->ended);
+	from->at = p->at;
 	follow_either(p);
 }
 
@@ -400,11 +404,15 @@ static int node_process_adopt(struct sup_node *n, struct error *err)
 	adopt_process(&n->now, &f.run[0]);
 	/* The earlier supervisor may have been killed before it kept on which host this runs. */
 	sup_host_placed(n, f.run[0].host);
+	n->now.at = n->at;
 	sup_node_found(n);
 	if (f.nodes == 2) {
+		const struct sup_host *h = sup_host_by_name(n->sup, f.run[1].host);
+		n->restart.next.at = h ? (size_t)(h - n->sup->hosts.host) : n->at;
 		adopt_process(&n->restart.next, &f.run[1]);
 		sup_restart_goes_on(n);
-	}
+	} else
+		sup_restart_found(n);
 	return (int)f.nodes;
 }
 

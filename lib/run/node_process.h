@@ -23,6 +23,7 @@ struct sup_process {
 	struct sup_node *node;
 	void (*ended)(struct sup_node *n, const struct node_end *end);
 	int runs; /* as far as we know */
+	size_t at; /* index of its host, also after its end */
 	uint64_t life;
 	pid_t parent, pid; /* 0: not known, or not yet */
 	uint64_t parent_start, start;
@@ -39,10 +40,10 @@ struct sup_process {
 void sup_process_init(struct sup_process *p, struct sup_node *n,
 		      void (*ended)(struct sup_node *n, const struct node_end *end));
 void sup_process_release(struct sup_process *p); /* no longer watched */
-/* Starts the next life of the node. take_over: another process of this id may run, and this one
- * takes over from it. */
-int sup_process_launch(struct sup_process *p, int take_over, struct error *err);
-/* p becomes what `from` was; then `from` is free. */
+/* Starts the next life of the node on host `at`. take_over: another process of this id may run, and
+ * this one takes over from it. */
+int sup_process_launch(struct sup_process *p, size_t at, int take_over, struct error *err);
+/* p becomes what `from` was, on its host; then `from` is free. */
 void sup_process_move(struct sup_process *p, struct sup_process *from);
 /* Its pid; 0: its parent has not said it yet. */
 pid_t sup_process_pid(struct sup_process *p);

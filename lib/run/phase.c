@@ -528,6 +528,7 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 		enum sup_phase before = s->phases.now;
 		if (s->phases.now < PHASE_STOPPING) {
 			sup_hosts_step(s);
+			sup_standbys_tell(s);
 			want_services(s);
 		}
 		/* After a rollback the phases above start all that went back. A replica or a lead

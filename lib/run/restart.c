@@ -12,6 +12,8 @@
 #define STANDBY_PAUSE_SECONDS 1.0 /* after a standby that ended early; doubles */
 #define STANDBY_DOUBLES 5         /* so many times */
 #define STANDBY_WELL_SECONDS 10.0 /* one that lived so long did not end early */
+#define STANDBY_LOST_SECONDS 30.0 /* its server knows nothing of it for so long: it hangs */
+#define STANDBY_TELL_SECONDS 1.0  /* between two signals */
 
 static double last_restart_of_any(const struct supervisor *s)
 {
@@ -152,9 +154,9 @@ static void kill_next(struct sup_node *n)
 static void restart_begin(struct sup_node *n)
 {
 	struct error err;
-	n->restart.wanted = 0;
+	n->restart.wanted = n->restart.stands = 0;
 	n->restart.from = clock_mono(); /* the wait for a checkpoint is not part of its cost */
-	if (sup_process_launch(&n->restart.next, 1, &err) != 0) {
+	if (sup_process_launch(&n->restart.next, n->at, 1, &err) != 0) {
 		char text[1024];
 		error_format(&err, text, sizeof text);
 		sup_note(n->sup, "warning", "%s can't be restarted: %s", n->id, text);
@@ -173,7 +175,10 @@ int sup_restart_hands_over(const struct sup_node *n)
 
 static void log_standby(struct sup_node *n, const char *type, const struct node_end *end)
 {
-	struct record_out *o = RECORD(type, F("id", n->id), F("life", n->restart.next.life));
+	const struct supervisor *s = n->sup;
+	struct record_out *o =
+		RECORD(type, F("id", n->id), F("life", n->restart.next.life),
+		       F("host", s->hosts.host[n->restart.next.at].place->host));
 	if (end)
 		sup_add_end(o, end);
 	sup_log(n->sup, o);
@@ -198,11 +203,23 @@ static void standby_later(struct sup_node *n)
 	sup_kick_after(n->sup, pause);
 }
 
+int sup_restart_has_far(const struct sup_node *n)
+{
+	return n->restart.stands && n->restart.next.at != n->at;
+}
+
+/* Another host must be able to reach its socket before the server is asked for it. */
 static void standby_begin(struct sup_node *n)
 {
+	struct supervisor *s = n->sup;
 	struct error err;
 	n->restart.stands = 1;
-	if (sup_process_launch(&n->restart.next, 1, &err) == 0) {
+	n->restart.next.at = sup_host_standby(n);
+	sup_routes_step(s);
+	if (sup_restart_has_far(n) && !sup_host_routes_hold(s))
+		return;
+	n->restart.stood_at = clock_mono();
+	if (sup_process_launch(&n->restart.next, n->restart.next.at, 1, &err) == 0) {
 		n->uncounted++; /* it is no restart, unless it takes over */
 		log_standby(n, "standby", NULL);
 		return;
@@ -212,10 +229,24 @@ static void standby_begin(struct sup_node *n)
 	standby_later(n);
 }
 
+static int standby_is_wrong(struct sup_node *n)
+{
+	struct sup_restart *r = &n->restart;
+	if (!r->stands || !r->next.runs || r->next.doomed || n->stage != STAGE_READY)
+		return 0;
+	if (!sup_host_standby_stays(n, r->next.at))
+		return 1;
+	if (n->watch.seen.standby[0] || !sup_link_up(&n->watch_link))
+		r->stood_at = clock_mono();
+	return clock_mono() - r->stood_at >= STANDBY_LOST_SECONDS;
+}
+
 void sup_standbys_step(struct supervisor *s)
 {
 	EACH_OF (n, s, &role_server) {
 		double left = n->restart.stand_from - clock_mono();
+		if (standby_is_wrong(n))
+			kill_next(n);
 		if (!wants_standby(n))
 			continue;
 		if (left > 0)
@@ -228,7 +259,8 @@ void sup_standbys_step(struct supervisor *s)
 static void standby_ended(struct sup_node *n, const struct node_end *end)
 {
 	log_standby(n, "standby-ended", end);
-	sup_node_remove_socket(n, ".standby");
+	sup_host_ended(&n->restart.next, end);
+	sup_node_remove_socket(&n->restart.next, ".standby");
 	n->watch.seen.standby[0] = '\0';
 	if (clock_mono() - n->restart.next.since >= STANDBY_WELL_SECONDS)
 		n->restart.stood = 0;
@@ -244,16 +276,41 @@ static void standby_ended(struct sup_node *n, const struct node_end *end)
  * itself has a reason that its standby would have, too. */
 static int standby_takes_over(struct sup_node *n, const struct node_end *end)
 {
+	const struct supervisor *s = n->sup;
+	const char *host = s->hosts.host[n->restart.next.at].place->host;
 	char text[128];
-	if (!n->restart.stands || (end->seen && !end->signal))
+	int is_far = sup_restart_has_far(n);
+	if (end->seen && !end->signal && !sup_host_was_lost(n, end) &&
+	    sup_node_class(n, end) != END_OOM)
 		return 0;
 	end_text(end, text, sizeof text);
-	sup_note(n->sup, "takes-over", "%s: %s; its standby takes over", n->id, text);
+	sup_note(n->sup, "takes-over", "%s: %s; its standby%s%s takes over", n->id, text,
+		 is_far ? " on " : "", is_far ? host : "");
+	n->restart.tells = is_far;
+	n->restart.told_at = 0;
 	n->uncounted--;
 	n->restart.stands = 0;
 	n->restart.stood = 0;
 	n->restart.stand_from = 0;
 	return 1;
+}
+
+/* Until it answers under the server's name: a signal that comes too early is lost. */
+void sup_standbys_tell(struct supervisor *s)
+{
+	EACH_OF (n, s, &role_server) {
+		struct sup_restart *r = &n->restart;
+		double left = r->told_at + STANDBY_TELL_SECONDS - clock_mono();
+		r->tells &= n->stage == STAGE_STARTING;
+		if (!r->tells || !sup_host_routes_hold(s))
+			continue;
+		if (left <= 0) {
+			left = sup_process_signal(&n->now, SIGUSR1) < 0 ? SUP_SOON_SECONDS
+									: STANDBY_TELL_SECONDS;
+			r->told_at = clock_mono() + left - STANDBY_TELL_SECONDS;
+		}
+		sup_kick_after(s, left);
+	}
 }
 
 /* A trainer that is to be restarted is killed when the checkpoint is made, or can't be made: this
@@ -283,7 +340,7 @@ void sup_restart_step(struct supervisor *s)
 			continue;
 		if (!sup_turn_may_begin(s, TURN_HAND_OVER))
 			return;
-		if (n->restart.stands) { /* this waits for its end */
+		if (n->restart.stands && n->restart.next.runs) { /* this waits for its end */
 			kill_next(n);
 			continue;
 		}
@@ -326,6 +383,12 @@ void sup_restart_goes_on(struct sup_node *n)
 	sup_watch_next(n);
 }
 
+/* It may be a standby, whose server has died meanwhile. To a server the signal means nothing. */
+void sup_restart_found(struct sup_node *n)
+{
+	n->restart.tells = strcmp(n->sup->job->standby, "on") == 0 && n->role == &role_server;
+}
+
 void sup_restart_kill_next(struct sup_node *n)
 {
 	n->restart.wanted = 0;
@@ -353,6 +416,7 @@ static void next_ended(struct sup_node *n, const struct node_end *end)
 int sup_restart_init(struct sup_node *n)
 {
 	sup_process_init(&n->restart.next, n, next_ended);
+	n->restart.next.at = n->at;
 	n->restart.timer = evtimer_new(n->sup->base, restart_on_timer, n);
 	return n->restart.timer ? 0 : -1;
 }
@@ -363,10 +427,10 @@ void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
 	int well = !end->seen || sup_node_class(n, end) == END_CLEAN;
 	if (!wanted || n->restart.next.doomed ||
 	    !(n->restart.stands ? standby_takes_over(n, end) : well)) {
-		/* The standby of a server that has ended in order ends by itself, and removes its
-		 * socket, which may be on another host. */
+		/* The standby of a server that has ended in order removes its socket. */
 		if (n->restart.stands && end->seen && well && !n->restart.next.doomed) {
 			n->restart.wanted = 0;
+			sup_process_signal(&n->restart.next, SIGTERM);
 			sup_arm(n->restart.timer, deadline_seconds(DEADLINE_GONE));
 		} else {
 			sup_restart_kill_next(n);
@@ -375,8 +439,11 @@ void sup_restart_old_ended(struct sup_node *n, const struct node_end *end)
 		return;
 	}
 	sup_event(n, "exit", end);
+	sup_host_ended(&n->now, end);
 	event_del(n->restart.timer);
 	sup_process_move(&n->now, &n->restart.next);
+	if (n->now.at != n->at)
+		sup_host_put(n, n->now.at);
 	sup_node_replaced(n);
 }
 

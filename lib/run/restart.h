@@ -18,6 +18,10 @@
  * With SERVERS=standby:on a server that is up always has a next process: a standby (ps-server(8)).
  * It takes over when a signal kills the old one, unless it ends first, with 69 if it can't.  Before
  * a hand-over it is killed.
+ *
+ * If the job has several hosts, a standby runs on another one than its server, and also takes over
+ * when the server's host is lost.  It can't see that by itself: it gets SIGUSR1, as soon as the
+ * fabric brings the server's socket to its host.
  */
 #ifndef PACELINE_RUN_RESTART_H
 #define PACELINE_RUN_RESTART_H
@@ -39,6 +43,9 @@ struct sup_restart {
 	int stands;              /* `next` is a standby */
 	double stand_from;       /* clock_mono(): the next standby is not started before */
 	int stood;               /* standbys in a row that ended early, up to a limit */
+	double stood_at;         /* clock_mono(): the server knew of its standby last */
+	int tells;               /* `now` was a standby on another host, and is to be told */
+	double told_at;          /* clock_mono(): it was told last */
 	struct event *timer;     /* for the end of `next`, which was killed */
 	struct sup_waiters waiters;
 	/* how often, and the time in all from launch (or kill) until the node was ready */
@@ -57,6 +64,9 @@ const char *sup_restart_elsewhere(struct sup_node *n, int force, const char *rea
 const char *sup_restart_why(const char *word);
 void sup_restart_step(struct supervisor *s); /* starts hand-overs that are wanted */
 void sup_standbys_step(struct supervisor *s); /* starts standbys that are missing */
+void sup_standbys_tell(struct supervisor *s); /* tells those that take over */
+/* Whether its standby runs on another host, or is about to. */
+int sup_restart_has_far(const struct sup_node *n);
 /* Whether its next process takes over now. */
 int sup_restart_hands_over(const struct sup_node *n);
 /* Mean seconds; NAN: not known yet. */
@@ -68,6 +78,7 @@ void sup_restart_past(struct sup_node *n, struct restart_past past);
 void sup_restart_ready(struct sup_node *n); /* it is there (again) */
 void sup_restart_failed(struct sup_node *n, const char *why);
 void sup_restart_goes_on(struct sup_node *n); /* a hand-over, found under way */
+void sup_restart_found(struct sup_node *n);   /* n->now alone */
 /* n->now has ended while its next process runs. */
 void sup_restart_old_ended(struct sup_node *n, const struct node_end *end);
 void sup_restart_kill_next(struct sup_node *n);

@@ -226,6 +226,8 @@ static void server_words(struct argv *w, const struct sup_node *n, uint64_t life
 		argv_add(w, n->restart.stands ? "--standby" : "--take-over");
 	else if (cut_to_restore(s) && !n->joining)
 		argv_add(w, "--restore", cut_to_restore(s));
+	if (take_over && sup_restart_has_far(n))
+		argv_add(w, "--far");
 	add_socket(w, s, "--monitor", "bpt-monitor");
 	add_report(w, s->job);
 	add_drag(w, n, life);
@@ -614,7 +616,7 @@ void sup_files(const struct sup_node *n, struct sup_files *f)
 	} else if (n->role->goes_back) {
 		role_make_dir(f, n, "checkpoints");
 		role_bring_file(f, n, "layout");
-		if (cut_to_restore(s) && !n->joining &&
+		if (cut_to_restore(s) && !n->joining && !n->restart.stands &&
 		    (n->role != &role_replica || s->recover.together))
 			bring_cut(f, cut_to_restore(s));
 	}

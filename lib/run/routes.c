@@ -27,6 +27,9 @@ static char *routes_make(const struct supervisor *s, size_t *bytes)
 			routes_put(out, n->id, ".rows.sock", sup_host_of(n));
 		else if (n->role->ready == READY_ANSWERS && n->role != &role_fabric)
 			routes_put(out, n->id, ".sock", sup_host_of(n));
+		if (sup_restart_has_far(n))
+			routes_put(out, n->id, ".sock.standby",
+				   &s->hosts.host[n->restart.next.at]);
 	}
 	if (sup_first(s, &role_spare))
 		routes_put(out, "trainctl", ".sock", &s->hosts.host[0]);

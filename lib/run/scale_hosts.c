@@ -287,8 +287,9 @@ static int scale_hosts_leave(struct sup_host *h)
 	size_t at = (size_t)(h - s->hosts.host);
 	int busy = 0;
 	EACH_NODE (n, s)
-		busy |= n->at == at && n->role != &role_replica && !sup_host_is_fixed(n) &&
-			!sup_node_is_off(n);
+		busy |= (n->at == at && n->role != &role_replica && !sup_host_is_fixed(n) &&
+			 !sup_node_is_off(n)) ||
+			(n->restart.next.runs && n->restart.next.at == at);
 	EACH_OF (n, s, &role_replica) {
 		if (n->at != at || sup_node_is_off(n))
 			continue;

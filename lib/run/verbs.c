@@ -155,10 +155,11 @@ static void verbs_put_job(struct supervisor *s, struct request *rq)
 static void verbs_put_node(struct sup_node *n, const struct why *workers, struct request *rq)
 {
 	const struct snapshot_node *m = sup_measured(n);
+	const struct supervisor *s = n->sup;
 	pid_t pid = n->stage != STAGE_OFF ? sup_process_pid(&n->now) : n->now.pid;
 	const char *change = sup_scale_word(n), *section = sup_watch_section(n);
 	char why[WHY_MAX] = "";
-	int stands = n->role == &role_server && strcmp(n->sup->job->standby, "on") == 0;
+	int stands = n->role == &role_server && strcmp(s->job->standby, "on") == 0;
 	if (m)
 		why_slow(workers, m, why);
 	/* Never pid=0: kill(1) takes that for a whole group. */
@@ -181,6 +182,9 @@ static void verbs_put_node(struct sup_node *n, const struct why *workers, struct
 		       F("host", n->place.host), F_REAL("cores", n->cores > 0 ? n->cores : NAN),
 		       n->memory > 0 ? F("memory", n->memory) : F("memory", ""),
 		       stands ? F("standby", n->watch.seen.standby) : F_NONE,
+		       stands && n->restart.stands
+			       ? F("standby-host", s->hosts.host[n->restart.next.at].place->host)
+			       : F_NONE,
 		       d->known ? F("delay", d->middle) : F_NONE,
 		       d->known ? F("delay-95", d->most_95) : F_NONE,
 		       d->known ? F("delay-most", d->most) : F_NONE,

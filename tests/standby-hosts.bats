@@ -1,0 +1,88 @@
+# Standbys on another host than their server (namespaces of this machine): a server dies, or its host, and
+# training goes on without a rollback. MODEL=audit counts how often each row is in the model.
+# rooms: ps run
+load helper
+. "$BATS_TEST_DIRNAME/cluster/far.bash"
+
+far_job() { # KEY=VALUE...
+	far_file 400 SERVERS=3,standby:on CHECKPOINT=0.5 "$@"
+	go first
+	wait_for 'both_in_force'
+}
+
+# in_force ID: its standby knows everything, and is on another host; $SERVER, $STANDBY: the two hosts.
+in_force() {
+	in_status "^node role=server id=$1 state=up .* host=([^ ]*) .* standby=in-force standby-host=([^ ]*)( |\$)" || return 1
+	SERVER=${BASH_REMATCH[1]} STANDBY=${BASH_REMATCH[2]}
+	[ "$SERVER" != "$STANDBY" ]
+}
+both_in_force() { in_force ps1 && in_force ps2; }
+taken_over() { [ "$(logged '^takes-over ')" -eq "$1" ] && both_in_force; } # TIMES
+further() { # more samples are in the model
+	local before
+	before=$(done_samples)
+	wait_for '[ "$(done_samples)" -gt '"$((before + 200))"' ]'
+}
+kill_server() { # ID
+	in_force "$1"
+	on "$SERVER" pkill -9 -f "ps-server --id $1 "
+}
+no_rollback() { [ "$(logged '^rollback ')" -eq 0 ]; }
+
+@test "servers die, then a host with its servers: their standbys on other hosts take over; exact" {
+	local mode
+	for mode in bsp asp; do
+		far_job EPOCHS=30 SYNC=$mode
+		kill_server ps1
+		wait_for 'taken_over 1'
+		further
+		in_force ps1
+		[ "$SERVER" = h2 ]
+		hosts_kill h2 # both servers
+		wait_for '[ "$(logged "^host name=h2 state=gone ")" -eq 1 ]'
+		wait_for 'taken_over 3'
+		further
+		to_end
+		no_rollback
+		hosts_down
+		rm -rf hosts drag
+	done
+}
+
+@test "the fabric begins anew, a standby's host dies and comes back: standbys are there again; exact" {
+	far_job EPOCHS=40
+	on h1 pkill -9 -x fabricd
+	wait_for '[ "$(logged "^standby-ended ")" -eq 2 ]'
+	wait_for both_in_force
+	in_force ps1
+	[ "$SERVER" = h1 ]
+	hosts_kill h2 # where the standby of ps1 is, and ps2
+	wait_for '[ "$(logged "^host name=h2 state=gone ")" -eq 1 ]'
+	wait_for 'taken_over 1'
+	hosts_boot h2
+	wait_for '[ "$(logged "^host name=h2 state=there ")" -eq 1 ]'
+	wait_for both_in_force
+	kill_server ps1
+	wait_for 'taken_over 2'
+	further
+	to_end
+	no_rollback
+}
+
+@test "trainctl is killed, then a server: the next trainctl lets its standby take over; exact" {
+	local standby
+	far_job EPOCHS=40
+	in_force ps1
+	standby=$STANDBY
+	on h0 pkill -9 -x trainctl
+	wait "$JOB_PID" || true
+	on "$SERVER" pkill -9 -f "ps-server --id ps1 "
+	go second
+	wait_for both_in_force
+	[ "$(logged "^event role=server id=ps1 kind=adopt host=$standby ")" -eq 1 ]
+	kill_server ps1
+	wait_for 'taken_over 1'
+	further
+	to_end
+	no_rollback
+}
