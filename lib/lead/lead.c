@@ -323,6 +323,21 @@ void lead_clock(struct lead *l)
 	}
 }
 
+/* ---- logs ---- */
+
+void lead_log_write(struct recordlog *log)
+{
+	struct error err;
+
+	if (log->fd < 0)
+		return;
+	if (recordlog_flush(log, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost", err.place,
+			err.text);
+	else if (recordlog_turn(log, &err) < 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
+}
+
 /* ---- making ---- */
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err)
@@ -351,7 +366,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 		!options->here && options->server_count == 0 && options->replica_count == 0;
 	l->options.gate.schedule = options->schedules ? lead_schedule : NULL;
 	l->options.gate.schedule_arg = l;
-	l->sizes.fd = l->schedule_log.fd = -1;
+	l->sizes.log.fd = l->schedule_log.fd = -1;
 	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_replicas_new(l, err) != 0 ||
 	    lead_balance_new(l, err) != 0 || lead_schedule_new(l, err) != 0 ||
 	    gate_new(&l->gate, &l->options.gate, err) != 0)

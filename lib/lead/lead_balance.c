@@ -8,47 +8,20 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
-#include "base/grow.h"
 #include "base/log.h"
 #include "solve/balance_log.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Records are kept until all of a barrier are there: those who wait lose less by one write(2) than
  * by several. */
-static void lead_balance_keep(struct lead *l, const char *line, size_t len)
-{
-	struct sizes *s = &l->sizes;
-
-	if (GROW(s->text, s->text_room, s->text_len + len) != 0)
-		return;
-	memcpy(s->text + s->text_len, line, len);
-	s->text_len += len;
-}
-
 static void put_log(struct record_out *o, void *lead)
 {
+	struct lead *l = lead;
 	size_t len = record_end(o, NULL);
 
-	lead_balance_keep(lead, o->data, len);
-}
-
-static void write_log(struct lead *l)
-{
-	struct sizes *s = &l->sizes;
-	size_t len = s->text_len;
-
-	s->text_len = 0;
-	if (len == 0 || write(s->fd, s->text, len) == (ssize_t)len)
-		return;
-	if (!s->lost)
-		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost",
-			l->options.balance_log, strerror(errno));
-	s->lost = 1;
+	recordlog_add(&l->sizes.log, o->data, len);
 }
 
 static void put_begin(struct lead *l)
@@ -73,8 +46,8 @@ static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
 	record_add_u64(&o, "iteration", iteration);
 	len = record_end(&o, NULL);
 	watchers_say(l->watchers, line, len);
-	if (l->sizes.fd >= 0)
-		lead_balance_keep(l, line, len);
+	if (l->sizes.log.fd >= 0)
+		recordlog_add(&l->sizes.log, line, len);
 }
 
 /* A sum that is not the batch is said when it begins, changes and is over. */
@@ -121,18 +94,18 @@ static int lead_balance_ask(uint64_t iteration, struct balance_member *m, size_t
 	if (rc == 0)
 		rc = lead_balance_sizes(l, m, n);
 	asked = clock_mono();
-	if (rc == 0 && l->sizes.fd >= 0 && !l->sizes.begun)
+	if (rc == 0 && l->sizes.log.fd >= 0 && !l->sizes.begun)
 		put_begin(l); /* an heir: not before the old one's last barrier */
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		changes += m[i].size != before[i];
 		if (m[i].warn)
 			put_warning(l, iteration, m[i].worker);
 	}
-	if (rc == 0 && (changes || l->sizes.whole) && l->sizes.fd >= 0)
+	if (rc == 0 && (changes || l->sizes.whole) && l->sizes.log.fd >= 0)
 		balance_log_round(iteration, m, n, l->sizes.whole ? before : NULL,
 				  (asked - began) * 1e6, put_log, l);
 	free(before);
-	write_log(l);
+	lead_log_write(&l->sizes.log);
 	l->sizes.asked++;
 	l->sizes.seconds += clock_mono() - began;
 	return rc;
@@ -140,7 +113,6 @@ static int lead_balance_ask(uint64_t iteration, struct balance_member *m, size_t
 
 int lead_balance_new(struct lead *l, struct error *err)
 {
-	l->sizes.fd = -1;
 	if (!l->options.balance_method)
 		return 0;
 	if (balance_new(&l->sizes.balance, l->options.balance_method, l->options.balance_batch,
@@ -149,19 +121,13 @@ int lead_balance_new(struct lead *l, struct error *err)
 	l->sizes.sum = l->options.balance_batch;
 	l->options.gate.balance = lead_balance_ask;
 	l->options.gate.balance_arg = l;
-	if (!l->options.balance_log)
-		return 0;
-	l->sizes.fd = open(l->options.balance_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (l->sizes.fd < 0)
-		return error_errno(err, ERROR_CANTCREAT, l->options.balance_log, "open");
 	l->sizes.whole = strcmp(l->options.balance_method, "lb-bsp-gpu") == 0;
-	return 0;
+	return l->options.balance_log ? recordlog_open(&l->sizes.log, l->options.balance_log, err)
+				      : 0;
 }
 
 void lead_balance_free(struct lead *l)
 {
-	if (l->sizes.fd >= 0)
-		close(l->sizes.fd);
+	recordlog_close(&l->sizes.log);
 	balance_free(l->sizes.balance);
-	free(l->sizes.text);
 }

@@ -85,9 +85,7 @@ struct sizes {
 	struct balance *balance; /* NULL: none */
 	uint64_t sum;            /* of the sizes that were set last */
 	int warned;              /* that none could be set */
-	int fd, lost;            /* of the log, -1: none; a write to it has failed */
-	char *text;              /* for the log, of this barrier */
-	size_t text_len, text_room;
+	struct recordlog log;
 	int whole; /* each barrier is logged, not only changes: the method remembers them */
 	int begun; /* the log has its first record, about the method */
 	uint64_t asked;
@@ -138,6 +136,8 @@ struct lead {
 };
 
 void lead_pump(struct lead *l);
+/* What was added; nothing if it is not open. Says what can't be written: training goes on. */
+void lead_log_write(struct recordlog *log);
 void lead_expect(struct lead *l); /* somebody joins */
 void lead_clock(struct lead *l);  /* tells the gate the time; lead_pump() follows */
 int lead_breakf(struct lead *l, int code, const char *place, const char *fmt, ...)

@@ -13,9 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#define LOG_BYTES_MAX (64 << 20)
 #define MARGIN 25 /* rates are estimates: percent by which a push may be later than its rival */
 
 struct schedule_host {
@@ -278,26 +276,10 @@ static void schedule_log_state(FILE *out, const struct plan *p, const struct sch
 	}
 }
 
-/* What is full becomes FILE.1, in place of the one before. */
-static int log_turn(struct lead *l, struct error *err)
-{
-	struct recordlog *log = &l->schedule_log;
-	char old[4096];
-	struct stat st;
-
-	if (fstat(log->fd, &st) != 0 || st.st_size < LOG_BYTES_MAX)
-		return 0;
-	snprintf(old, sizeof old, "%s.1", log->path);
-	if (rename(log->path, old) != 0 && remove(log->path) != 0)
-		return error_errno(err, ERROR_IO, old, "rename");
-	return recordlog_reopen(log, err);
-}
-
 /* Only a schedule by which something happens now. */
 static void log_write(struct lead *l, const struct gate_offer *o, size_t n, const char *text,
 		      size_t len)
 {
-	struct error err;
 	int is_of_use = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -305,11 +287,7 @@ static void log_write(struct lead *l, const struct gate_offer *o, size_t n, cons
 	if (!is_of_use)
 		return;
 	recordlog_add(&l->schedule_log, text, len);
-	if (recordlog_flush(&l->schedule_log, &err) != 0)
-		log_say(LOG_LEVEL_WARNING, "%s: %s; what is not written is lost", err.place,
-			err.text);
-	else if (log_turn(l, &err) != 0)
-		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
+	lead_log_write(&l->schedule_log);
 }
 
 /* ---- making one ---- */

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -120,4 +122,24 @@ int recordlog_flush(struct recordlog *log, struct error *err)
 		return 0;
 	log->is_told = 1;
 	return -1;
+}
+
+int recordlog_turn(struct recordlog *log, struct error *err)
+{
+	char older[PATH_MAX];
+	struct stat st, named;
+	int result = 0;
+	if (log->fd < 0 || fstat(log->fd, &st) != 0 || st.st_size < RECORDLOG_BYTES_MAX)
+		return 0;
+	snprintf(older, sizeof older, "%s.1", log->path);
+	/* Unless somebody has moved it already, or another owner. */
+	if (stat(log->path, &named) == 0 && named.st_ino == st.st_ino &&
+	    named.st_dev == st.st_dev && rename(log->path, older) != 0)
+		result = error_errno(err, ERROR_IO, older, "rename");
+	if (result == 0)
+		result = recordlog_reopen(log, err) == 0 ? 1 : -1;
+	if (result < 0 && log->is_stuck)
+		return 0;
+	log->is_stuck = result < 0;
+	return result;
 }

@@ -20,8 +20,11 @@ struct recordlog {
 	size_t len, room;
 	uint64_t lines; /* in data */
 	uint64_t lost;  /* lines dropped since the last successful write */
-	int is_told;    /* the owner was told that lines were lost */
+	int is_told;    /* the owner was told that lines were lost, */
+	int is_stuck;   /* or that no new file can begin */
 };
+
+#define RECORDLOG_BYTES_MAX (64 << 20)
 
 /* Opens for appending, mode 0600 when made. A torn last line, left by a power cut, is
  * cut off. */
@@ -35,5 +38,8 @@ void recordlog_close(struct recordlog *log);
 void recordlog_add(struct recordlog *log, const char *line, size_t len);
 /* -1 only for the first of several failures in a row, so that the owner reports it once. */
 int recordlog_flush(struct recordlog *log, struct error *err);
+/* A file of 64 MiB becomes PATH.1, in place of the one before. 1: a new one has begun. -1: the old
+ * one goes on growing; only for the first of several failures in a row. */
+int recordlog_turn(struct recordlog *log, struct error *err);
 
 #endif

@@ -16,7 +16,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#define LOG_BYTES_MAX (64u << 20)    /* then it becomes job.log.1, and the one before goes */
 #define NODE_BYTES_LAUNCH (8u << 20) /* at a launch; then the log becomes ID.log.1 */
 #define NODE_BYTES_MAX (64u << 20)   /* while it runs */
 #define LOOKS 64                     /* logs of nodes that are looked at in a tick */
@@ -25,14 +24,6 @@
 #define WORDS_MAX 4096               /* of a node's last words */
 #define LINES_MAX 20
 
-/* A log that can't be renamed goes on growing. */
-static int logs_rename(struct supervisor *s)
-{
-	char older[DIRS_PATH_MAX];
-	dirs_state(&s->dirs, "job.log.1", older);
-	return rename(s->log.path, older) == 0 || errno == ENOENT ? 0 : -1;
-}
-
 void sup_log_init(struct supervisor *s)
 {
 	s->log.file.fd = -1;
@@ -40,11 +31,11 @@ void sup_log_init(struct supervisor *s)
 
 int sup_log_open(struct supervisor *s, struct error *err)
 {
-	struct stat st;
 	dirs_state(&s->dirs, "job.log", s->log.path);
-	if (stat(s->log.path, &st) == 0 && st.st_size >= (off_t)LOG_BYTES_MAX)
-		logs_rename(s);
-	return recordlog_open(&s->log.file, s->log.path, err);
+	if (recordlog_open(&s->log.file, s->log.path, err) != 0)
+		return -1;
+	(void)recordlog_turn(&s->log.file, err); /* else it goes on growing */
+	return 0;
 }
 
 /* A full disk must not stop a job, because its log is only for people. */
@@ -92,11 +83,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 static void logs_bound_own(struct supervisor *s)
 {
 	struct error err;
-	struct stat st;
-	if (s->log.file.fd < 0 || fstat(s->log.file.fd, &st) != 0 ||
-	    st.st_size < (off_t)LOG_BYTES_MAX)
-		return;
-	if (logs_rename(s) != 0 || recordlog_reopen(&s->log.file, &err) != 0)
+	if (recordlog_turn(&s->log.file, &err) != 1)
 		return;
 	sup_log_begin(s, 1);
 	logs_put(s, RECORD("phase", F("name", sup_phase_name(s->phases.now))), NULL);
@@ -283,8 +270,6 @@ void sup_logs_bound(struct supervisor *s)
 		number++;
 	}
 	s->log.looked = end < number ? end : 0;
-	dirs_state(&s->dirs, "balance.log", path); /* the lead's */
-	cut_if_large(path);
 	bound_bpt(s);
 	logs_bound_own(s);
 }

@@ -5,9 +5,11 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -151,13 +153,59 @@ static void test_reopen(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, make, scratch_remove)
 
+static void a_line(struct recordlog *log, const char *line)
+{
+	recordlog_add(log, line, strlen(line));
+	assert_int_equal(recordlog_flush(log, NULL), 0);
+}
+
+static void fill(struct recordlog *log)
+{
+	assert_int_equal(ftruncate(log->fd, RECORDLOG_BYTES_MAX), 0);
+}
+
+static void test_a_full_one_is_moved(void **state)
+{
+	struct recordlog log;
+	struct stat st;
+	struct error err;
+	char older[128];
+	(void)state;
+	snprintf(older, sizeof older, "%s.1", path);
+	assert_int_equal(recordlog_open(&log, path, NULL), 0);
+	a_line(&log, "first n=1\n");
+	assert_int_equal(recordlog_turn(&log, &err), 0);
+	fill(&log);
+	assert_int_equal(recordlog_turn(&log, &err), 1);
+	assert_int_equal(stat(older, &st), 0);
+	assert_int_equal(st.st_size, RECORDLOG_BYTES_MAX);
+	a_line(&log, "next n=1\n");
+	assert_file("next n=1\n");
+	/* One that another owner has moved is left, and what lies there now is not moved. */
+	fill(&log);
+	assert_int_equal(rename(path, older), 0);
+	put("other n=1\n");
+	assert_int_equal(recordlog_turn(&log, &err), 1);
+	a_line(&log, "next n=1\n");
+	assert_file("other n=1\nnext n=1\n");
+	/* What can't be moved goes on, and that is said once, until it can. */
+	assert_int_equal(unlink(older), 0);
+	assert_int_equal(mkdir(older, 0700), 0);
+	fill(&log);
+	assert_int_equal(recordlog_turn(&log, &err), -1);
+	assert_string_equal(err.place, older);
+	assert_int_equal(recordlog_turn(&log, &err), 0);
+	assert_int_equal(rmdir(older), 0);
+	assert_int_equal(recordlog_turn(&log, &err), 1);
+	assert_file("");
+	recordlog_close(&log);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_a_torn_line_goes),
-		T(test_no_half_batch),
-		T(test_many_lines),
-		T(test_reopen),
+		T(test_a_torn_line_goes), T(test_no_half_batch),       T(test_many_lines),
+		T(test_reopen),           T(test_a_full_one_is_moved),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
