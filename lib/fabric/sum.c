@@ -90,6 +90,7 @@ static void sum_round_free(struct round *rd)
 {
 	rows_end(rd);
 	rd->way->end(rd);
+	units_end(rd);
 	if (rd->release)
 		rd->release(rd->release_arg);
 	if (rd->out_release)
@@ -182,7 +183,7 @@ static void tell_result(struct round *rd)
 	struct sum_result result = {.rows = rd->out_rows, .wire_bytes = rd->wire_bytes};
 
 	if (rd->waited.fn && rd->want_check) {
-		result.check = rd->way->check(rd);
+		result.check = units_check(rd);
 		if (rd->out_rows)
 			result.check = XXH3_64bits_withSeed(
 				rd->out, rowlist_bytes(rd->out_rows, rd->width), result.check);
@@ -435,7 +436,7 @@ enum sum_code sum_part(struct sum *s, const void *client, uint64_t round, uint64
 	default:
 		break;
 	}
-	rd->way->part(rd, begin, begin + length);
+	units_part(rd, begin, begin + length);
 	sum_turn(s);
 	return SUM_OK;
 }

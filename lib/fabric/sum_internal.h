@@ -48,10 +48,11 @@ struct chunk {
 	struct block *early; /* a partial that came before this host's own bucket was ready */
 };
 
-struct bucket {
+/* A bucket of the ring, a segment of the shares. */
+struct unit {
 	uint64_t filled; /* floats that this host has named */
 	uint64_t check;
-	uint32_t left; /* finals of others that are still to come */
+	uint32_t left; /* of a bucket: finals of others that are still to come */
 	uint8_t ready, checked;
 };
 
@@ -87,11 +88,11 @@ struct round {
 	size_t under_way;
 
 	float *dense;
-	uint64_t floats, bucket_floats;
+	uint64_t floats, unit_floats; /* the last unit may have fewer */
 	const struct dense_way *way;
 	struct shares *shares; /* by shares */
-	uint32_t buckets;
-	struct bucket *bucket;
+	uint32_t units;
+	struct unit *unit;
 	struct chunk *chunk; /* hosts of them a bucket */
 	struct ranges parts;
 
@@ -180,14 +181,22 @@ void wire_take(struct sum *s, unsigned rank, const void *data, size_t bytes);
 void wire_forget_offers(struct round *rd);
 void wire_pump(struct sum *s);
 
-/* ---- the dense vector: sum_ring.c, sum_shares.c ---- */
+/* ---- the dense vector: sum_units.c, sum_ring.c, sum_shares.c ---- */
+/* Cuts it, into no unit if it is empty. -1: no memory. */
+int units_make(struct round *rd, uint64_t floats);
+void units_end(struct round *rd);
+size_t unit_floats(const struct round *rd, uint32_t i);
+float *unit_at(const struct round *rd, uint32_t i);
+/* This host has named these floats. */
+void units_part(struct round *rd, uint64_t begin, uint64_t end);
+void unit_check(struct round *rd, uint32_t i); /* takes its checksum: best while it is in a cache */
+uint64_t units_check(struct round *rd);
+
 struct dense_way {
-	int (*begin)(struct round *rd); /* -1: no memory */
+	int (*begin)(struct round *rd); /* cuts it. -1: no memory */
 	void (*end)(struct round *rd);  /* also after begin() failed */
-	/* This host has named these floats. */
-	void (*part)(struct round *rd, uint64_t begin, uint64_t end);
+	void (*ready)(struct round *rd, uint32_t unit); /* here */
 	void (*met)(struct round *rd, size_t member);
-	uint64_t (*check)(struct round *rd);
 };
 extern const struct dense_way dense_by_ring, dense_by_shares;
 

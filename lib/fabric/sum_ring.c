@@ -9,18 +9,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 static size_t behind(const struct round *rd, size_t member)
 {
 	return member + 1 == rd->hosts ? 0 : member + 1;
-}
-
-static uint64_t bucket_length(const struct round *rd, uint32_t bucket)
-{
-	uint64_t rest = rd->floats - bucket * rd->bucket_floats;
-
-	return rest < rd->bucket_floats ? rest : rd->bucket_floats;
 }
 
 static uint64_t chunk_begin(const struct round *rd, uint64_t length, size_t chunk)
@@ -32,15 +24,14 @@ static uint64_t chunk_begin(const struct round *rd, uint64_t length, size_t chun
 
 static size_t chunk_floats(const struct round *rd, uint32_t bucket, size_t chunk)
 {
-	uint64_t length = bucket_length(rd, bucket);
+	uint64_t length = unit_floats(rd, bucket);
 
 	return (size_t)(chunk_begin(rd, length, chunk + 1) - chunk_begin(rd, length, chunk));
 }
 
 static float *chunk_at(const struct round *rd, struct piece p)
 {
-	return rd->dense + p.bucket * rd->bucket_floats +
-	       chunk_begin(rd, bucket_length(rd, p.bucket), p.chunk);
+	return unit_at(rd, p.bucket) + chunk_begin(rd, unit_floats(rd, p.bucket), p.chunk);
 }
 
 static struct chunk *chunk_of(const struct round *rd, struct piece p)
@@ -72,7 +63,7 @@ static int has_final_out(const struct round *rd, size_t chunk)
 
 static int ring_exists(const struct round *rd, struct piece p)
 {
-	return rd->hosts > 1 && p.bucket < rd->buckets && p.chunk < rd->hosts &&
+	return rd->chunk && rd->hosts > 1 && p.bucket < rd->units && p.chunk < rd->hosts &&
 	       chunk_floats(rd, p.bucket, p.chunk) > 0;
 }
 
@@ -99,7 +90,7 @@ static uint8_t *ring_out(struct round *rd, size_t to, struct piece p)
 static int ring_is_ready(const struct round *rd, struct piece p)
 {
 	const struct chunk *c = chunk_of(rd, p);
-	int added = rd->bucket[p.bucket].ready &&
+	int added = rd->unit[p.bucket].ready &&
 		    (!has_partial_in(rd, p.chunk) || c->partial_in == PIECE_DONE);
 
 	if (p.kind == PIECE_PARTIAL || rd->self == p.chunk)
@@ -116,7 +107,7 @@ static const void *ring_data(struct round *rd, size_t to, struct piece p, size_t
 
 static void ring_offered(struct round *rd, size_t from, struct piece p, size_t bytes)
 {
-	if (p.kind == PIECE_FINAL || rd->bucket[p.bucket].ready)
+	if (p.kind == PIECE_FINAL || rd->unit[p.bucket].ready)
 		wire_want(rd, from, p, bytes);
 }
 
@@ -127,22 +118,13 @@ static void *ring_place(struct round *rd, struct piece p)
 
 /* ---- as they come ---- */
 
-static void check_bucket(struct round *rd, uint32_t bucket)
-{
-	struct bucket *b = &rd->bucket[bucket];
-
-	b->check = XXH3_64bits(rd->dense + bucket * rd->bucket_floats,
-			       (size_t)bucket_length(rd, bucket) * sizeof(float));
-	b->checked = 1;
-}
-
 static void final_is_here(struct round *rd, struct piece p)
 {
-	struct bucket *b = &rd->bucket[p.bucket];
+	struct unit *u = &rd->unit[p.bucket];
 
 	/* Add it now, while it is still in a cache. */
-	if (--b->left == 0 && rd->want_check)
-		check_bucket(rd, p.bucket);
+	if (--u->left == 0 && rd->want_check)
+		unit_check(rd, p.bucket);
 	if (rd->hosts > 1)
 		wire_offer(rd, behind(rd, rd->self),
 			   (struct piece){PIECE_FINAL, p.bucket, p.chunk});
@@ -172,7 +154,7 @@ static void ring_take(struct round *rd, size_t from, struct piece p, const void 
 	struct chunk *c = chunk_of(rd, p);
 
 	(void)from;
-	if (p.kind == PIECE_PARTIAL && rd->bucket[p.bucket].ready) {
+	if (p.kind == PIECE_PARTIAL && rd->unit[p.bucket].ready) {
 		add_partial(rd, p, floats, block);
 	} else if (p.kind == PIECE_PARTIAL) {
 		if (!block && (block = block_take(rd->sum, bytes)) != NULL)
@@ -213,8 +195,6 @@ static void ready_chunk(struct round *rd, struct piece p)
 
 static void ring_ready(struct round *rd, uint32_t bucket)
 {
-	rd->bucket[bucket].ready = 1;
-	round_one_less(rd);
 	for (uint32_t i = 0; i < rd->hosts; i++) {
 		/* Each host begins with another chunk: with the one that starts here. */
 		struct piece p = {PIECE_PARTIAL, bucket,
@@ -223,27 +203,14 @@ static void ring_ready(struct round *rd, uint32_t bucket)
 			ready_chunk(rd, p);
 	}
 	if (rd->hosts == 1 && rd->want_check)
-		check_bucket(rd, bucket);
-}
-
-static void ring_part(struct round *rd, uint64_t begin, uint64_t end)
-{
-	while (begin < end) {
-		uint32_t bucket = (uint32_t)(begin / rd->bucket_floats);
-		uint64_t behind_it = (bucket + UINT64_C(1)) * rd->bucket_floats;
-		uint64_t to = end < behind_it ? end : behind_it;
-		rd->bucket[bucket].filled += to - begin;
-		if (rd->bucket[bucket].filled == bucket_length(rd, bucket))
-			ring_ready(rd, bucket);
-		begin = to;
-	}
+		unit_check(rd, bucket);
 }
 
 static void ring_met(struct round *rd, size_t member)
 {
 	if (rd->hosts == 1 || member != behind(rd, rd->self))
 		return;
-	for (uint32_t b = 0; b < rd->buckets; b++) {
+	for (uint32_t b = 0; b < rd->units; b++) {
 		for (uint32_t c = 0; c < rd->hosts; c++) {
 			wire_offer(rd, member, (struct piece){PIECE_PARTIAL, b, c});
 			wire_offer(rd, member, (struct piece){PIECE_FINAL, b, c});
@@ -251,29 +218,16 @@ static void ring_met(struct round *rd, size_t member)
 	}
 }
 
-static uint64_t ring_check(struct round *rd)
-{
-	uint64_t check = 0;
-
-	for (uint32_t b = 0; b < rd->buckets; b++) {
-		if (!rd->bucket[b].checked)
-			check_bucket(rd, b);
-		check = XXH3_64bits_withSeed(&rd->bucket[b].check, sizeof check, check);
-	}
-	return check;
-}
-
 /* ---- the whole of it ---- */
 
 static void count_missing(struct round *rd, uint32_t bucket)
 {
-	rd->left++; /* this host's own */
 	for (uint32_t c = 0; c < rd->hosts; c++) {
 		if (!ring_exists(rd, (struct piece){PIECE_PARTIAL, bucket, c}))
 			continue;
 		rd->left += (uint64_t)(has_partial_in(rd, c) + has_partial_out(rd, c) +
 				       has_final_in(rd, c) + has_final_out(rd, c));
-		rd->bucket[bucket].left++;
+		rd->unit[bucket].left++;
 	}
 }
 
@@ -281,32 +235,22 @@ static int ring_begin(struct round *rd)
 {
 	uint64_t least = rd->hosts * BUCKET_HOST_FLOATS;
 
-	rd->bucket_floats = least > BUCKET_FLOATS ? least : BUCKET_FLOATS;
-	uint64_t buckets = rd->floats / rd->bucket_floats + (rd->floats % rd->bucket_floats != 0);
-	if (buckets == 0)
-		return 0;
-	if (buckets > UINT32_MAX)
+	if (units_make(rd, least > BUCKET_FLOATS ? least : BUCKET_FLOATS) != 0)
 		return -1;
-	rd->buckets = (uint32_t)buckets;
-	rd->bucket = calloc(rd->buckets, sizeof *rd->bucket);
-	rd->chunk = calloc(buckets * rd->hosts, sizeof *rd->chunk);
-	if (!rd->bucket || !rd->chunk)
+	rd->chunk = calloc(rd->units * rd->hosts + 1, sizeof *rd->chunk);
+	if (!rd->chunk)
 		return -1;
-	for (uint32_t b = 0; b < rd->buckets; b++)
+	for (uint32_t b = 0; b < rd->units; b++)
 		count_missing(rd, b);
 	return 0;
 }
 
 static void ring_end(struct round *rd)
 {
-	for (size_t i = 0; rd->chunk && i < rd->buckets * rd->hosts; i++)
+	for (size_t i = 0; rd->chunk && i < rd->units * rd->hosts; i++)
 		block_give(rd->sum, rd->chunk[i].early);
 	free(rd->chunk);
-	free(rd->bucket);
-	ranges_free(&rd->parts);
 	rd->chunk = NULL;
-	rd->bucket = NULL;
-	rd->buckets = 0;
 }
 
-const struct dense_way dense_by_ring = {ring_begin, ring_end, ring_part, ring_met, ring_check};
+const struct dense_way dense_by_ring = {ring_begin, ring_end, ring_ready, ring_met};

@@ -16,7 +16,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #define SEGMENTS_MIN 64
 #define SEGMENTS_HOST 8                        /* at least: so many for each host */
@@ -32,13 +31,10 @@ struct given {
 };
 
 struct segment {
-	uint64_t filled; /* floats that this host has named */
-	uint64_t check;
 	size_t owner;
 	struct given *given;       /* of each host, at its owner */
 	size_t offered, missing;   /* of the others, at its owner */
 	uint8_t share_out, sum_in; /* at other hosts; enum piece_state */
-	uint8_t ready, checked;
 	struct segment *next; /* that may begin */
 };
 
@@ -50,8 +46,6 @@ struct early {
 };
 
 struct shares {
-	uint64_t floats; /* of a segment; the last one may have fewer */
-	uint32_t segments;
 	uint32_t *count; /* of each host; NULL: not known yet */
 	struct segment *segment;
 	struct given *given;
@@ -60,24 +54,11 @@ struct shares {
 	struct early *early, **early_last;
 };
 
-static size_t segment_floats(const struct round *rd, uint32_t i)
-{
-	uint64_t rest = rd->floats - i * rd->shares->floats;
-
-	return (size_t)(rest < rd->shares->floats ? rest : rd->shares->floats);
-}
-
-static float *segment_at(const struct round *rd, uint32_t i)
-{
-	return rd->dense + i * rd->shares->floats;
-}
-
 static struct segment *segment_of(const struct round *rd, struct piece p)
 {
 	const struct shares *s = rd->shares;
 
-	return s && s->count && p.bucket < s->segments && p.chunk == 0 ? &s->segment[p.bucket]
-								       : NULL;
+	return s && s->count && p.bucket < rd->units && p.chunk == 0 ? &s->segment[p.bucket] : NULL;
 }
 
 static uint8_t *shares_in(struct round *rd, size_t from, struct piece p, size_t *bytes)
@@ -86,7 +67,7 @@ static uint8_t *shares_in(struct round *rd, size_t from, struct piece p, size_t 
 
 	if (!g || from == rd->self)
 		return NULL;
-	*bytes = segment_floats(rd, p.bucket) * sizeof(float);
+	*bytes = unit_floats(rd, p.bucket) * sizeof(float);
 	if (p.kind == PIECE_SHARE)
 		return g->owner == rd->self ? &g->given[from].in : NULL;
 	return g->owner == from ? &g->sum_in : NULL;
@@ -108,31 +89,24 @@ static const void *shares_data(struct round *rd, size_t to, struct piece p, size
 	struct segment *g = segment_of(rd, p);
 
 	(void)to;
-	*bytes = segment_floats(rd, p.bucket) * sizeof(float);
-	return g->ready && (p.kind == PIECE_SHARE || g->missing == 0) ? segment_at(rd, p.bucket)
-								      : NULL;
+	*bytes = unit_floats(rd, p.bucket) * sizeof(float);
+	return rd->unit[p.bucket].ready && (p.kind == PIECE_SHARE || g->missing == 0)
+		       ? unit_at(rd, p.bucket)
+		       : NULL;
 }
 
 static void *shares_place(struct round *rd, struct piece p)
 {
-	return p.kind == PIECE_SUM ? segment_at(rd, p.bucket) : NULL;
+	return p.kind == PIECE_SUM ? unit_at(rd, p.bucket) : NULL;
 }
 
 /* ---- at the owner ---- */
 
-static void check_segment(struct round *rd, uint32_t i)
-{
-	struct segment *g = &rd->shares->segment[i];
-
-	g->check = XXH3_64bits(segment_at(rd, i), segment_floats(rd, i) * sizeof(float));
-	g->checked = 1;
-}
-
 static void add_shares(struct round *rd, uint32_t i)
 {
 	struct segment *g = &rd->shares->segment[i];
-	size_t floats = segment_floats(rd, i);
-	float *own = segment_at(rd, i), sum[TILE];
+	size_t floats = unit_floats(rd, i);
+	float *own = unit_at(rd, i), sum[TILE];
 
 	for (size_t at = 0; at < floats; at += TILE) {
 		size_t n = floats - at < TILE ? floats - at : TILE;
@@ -155,7 +129,7 @@ static void add_shares(struct round *rd, uint32_t i)
 		g->given[h].block = NULL;
 	}
 	if (rd->want_check)
-		check_segment(rd, i);
+		unit_check(rd, i);
 }
 
 static void begin_segments(struct round *rd)
@@ -171,8 +145,13 @@ static void begin_segments(struct round *rd)
 		s->begun++;
 		for (size_t k = 1; k < rd->hosts; k++)
 			wire_want(rd, (rd->self + k) % rd->hosts, (struct piece){PIECE_SHARE, i, 0},
-				  segment_floats(rd, i) * sizeof(float));
+				  unit_floats(rd, i) * sizeof(float));
 	}
+}
+
+static int is_ready(const struct round *rd, const struct segment *g)
+{
+	return rd->unit[g - rd->shares->segment].ready;
 }
 
 /* All hosts have it ready. */
@@ -180,7 +159,7 @@ static void segment_may_begin(struct round *rd, struct segment *g)
 {
 	struct shares *s = rd->shares;
 
-	if (!g->ready || g->offered < rd->hosts - 1)
+	if (!is_ready(rd, g) || g->offered < rd->hosts - 1)
 		return;
 	*s->last = g;
 	g->next = NULL;
@@ -194,7 +173,7 @@ static void segment_whole(struct round *rd, struct segment *g)
 	struct shares *s = rd->shares;
 	uint32_t i = (uint32_t)(g - s->segment);
 
-	if (!g->ready || g->missing)
+	if (!is_ready(rd, g) || g->missing)
 		return;
 	add_shares(rd, i);
 	for (size_t k = 1; k < rd->hosts; k++)
@@ -226,12 +205,12 @@ static void shares_take(struct round *rd, size_t from, struct piece p, const voi
 
 	if (p.kind == PIECE_SUM) {
 		if (floats)
-			memcpy(segment_at(rd, p.bucket), floats, bytes);
+			memcpy(unit_at(rd, p.bucket), floats, bytes);
 		block_give(rd->sum, block);
 		g->sum_in = PIECE_DONE;
 		round_one_less(rd);
 		if (rd->want_check)
-			check_segment(rd, p.bucket);
+			unit_check(rd, p.bucket);
 		return;
 	}
 	if (!block && (block = block_take(rd->sum, bytes)) != NULL)
@@ -252,13 +231,11 @@ const struct piece_way shares_way = {shares_in,      shares_out,   shares_data,
 
 /* ---- as they become ready here ---- */
 
-static void segment_ready(struct round *rd, uint32_t i)
+static void shares_ready(struct round *rd, uint32_t i)
 {
 	struct shares *s = rd->shares;
 	struct segment *g = &s->segment[i];
 
-	g->ready = 1;
-	round_one_less(rd);
 	if (!s->count)
 		return;
 	if (g->owner != rd->self) {
@@ -267,21 +244,6 @@ static void segment_ready(struct round *rd, uint32_t i)
 	}
 	segment_may_begin(rd, g);
 	segment_whole(rd, g);
-}
-
-static void shares_part(struct round *rd, uint64_t begin, uint64_t end)
-{
-	struct shares *s = rd->shares;
-
-	while (begin < end) {
-		uint32_t i = (uint32_t)(begin / s->floats);
-		uint64_t behind_it = (i + UINT64_C(1)) * s->floats;
-		uint64_t to = end < behind_it ? end : behind_it;
-		s->segment[i].filled += to - begin;
-		if (s->segment[i].filled == segment_floats(rd, i))
-			segment_ready(rd, i);
-		begin = to;
-	}
 }
 
 /* ---- how much at once ---- */
@@ -326,7 +288,7 @@ static void shares_members(const struct round *rd, struct xfer_member *m)
 static int make_plan(const struct round *rd, uint32_t *count)
 {
 	struct xfer_member *m = calloc(rd->hosts, sizeof *m);
-	size_t *owner = calloc(rd->shares->segments, sizeof *owner);
+	size_t *owner = calloc(rd->units + 1, sizeof *owner);
 	struct xfer_round predicted;
 	struct error err;
 	int result = -1;
@@ -336,9 +298,9 @@ static int make_plan(const struct round *rd, uint32_t *count)
 	shares_members(rd, m);
 	if (xfer_shares(m, rd->hosts, (double)rd->floats * sizeof(float), &predicted, &err) != 0)
 		goto out;
-	if (xfer_owners(m, rd->hosts, owner, rd->shares->segments, &err) != 0)
+	if (xfer_owners(m, rd->hosts, owner, rd->units, &err) != 0)
 		goto out;
-	for (size_t i = 0; i < rd->shares->segments; i++)
+	for (size_t i = 0; i < rd->units; i++)
 		count[owner[i]]++;
 	result = 0;
 out:
@@ -356,14 +318,14 @@ static int spread(struct round *rd)
 
 	if (!due)
 		return -1;
-	for (uint32_t i = 0; i < s->segments; i++) {
+	for (uint32_t i = 0; i < rd->units; i++) {
 		size_t most = 0;
 		for (size_t h = 0; h < rd->hosts; h++) {
 			due[h] += s->count[h];
 			if (due[h] > due[most])
 				most = h;
 		}
-		due[most] -= s->segments;
+		due[most] -= rd->units;
 		s->segment[i].owner = most;
 	}
 	free(due);
@@ -378,7 +340,7 @@ static void shares_met(struct round *rd, size_t member)
 		return;
 	if (rd->self == 0)
 		wire_tell_plan(rd, member, s->count);
-	for (uint32_t i = 0; i < s->segments; i++) {
+	for (uint32_t i = 0; i < rd->units; i++) {
 		if (s->segment[i].owner == member)
 			wire_offer(rd, member, (struct piece){PIECE_SHARE, i, 0});
 		else if (s->segment[i].owner == rd->self)
@@ -395,7 +357,7 @@ static int take_plan(struct round *rd, uint32_t *count)
 	given = s->given = calloc((size_t)count[rd->self] * rd->hosts + 1, sizeof *given);
 	if (!s->given || spread(rd) != 0)
 		return -1;
-	for (uint32_t i = 0; i < s->segments; i++) {
+	for (uint32_t i = 0; i < rd->units; i++) {
 		struct segment *g = &s->segment[i];
 		rd->left += g->owner == rd->self ? 2 * (rd->hosts - 1) : 2;
 		if (g->owner != rd->self)
@@ -404,7 +366,7 @@ static int take_plan(struct round *rd, uint32_t *count)
 		given += rd->hosts;
 		g->missing = rd->hosts - 1;
 	}
-	rd->sum->owned = (double)count[rd->self] / s->segments;
+	rd->sum->owned = (double)count[rd->self] / rd->units;
 	return 0;
 }
 
@@ -416,7 +378,7 @@ int shares_plan(struct round *rd, const uint32_t *count)
 
 	for (size_t i = 0; i < rd->hosts; i++)
 		all += count[i];
-	if (s->count || all != s->segments)
+	if (s->count || all != rd->units)
 		return -1;
 	copy = calloc(rd->hosts, sizeof *copy);
 	if (copy)
@@ -459,19 +421,6 @@ int shares_defer(struct round *rd, unsigned rank, const void *data, size_t bytes
 
 /* ---- the whole of it ---- */
 
-static uint64_t shares_check(struct round *rd)
-{
-	struct shares *s = rd->shares;
-	uint64_t check = 0;
-
-	for (uint32_t i = 0; i < s->segments; i++) {
-		if (!s->segment[i].checked)
-			check_segment(rd, i);
-		check = XXH3_64bits_withSeed(&s->segment[i].check, sizeof check, check);
-	}
-	return check;
-}
-
 static uint64_t floats_of_segments(const struct round *rd)
 {
 	uint64_t least = rd->hosts * SEGMENTS_HOST,
@@ -492,18 +441,15 @@ static int shares_begin(struct round *rd)
 		return -1;
 	s->last = &s->first;
 	s->early_last = &s->early;
-	s->floats = floats_of_segments(rd);
-	uint64_t segments = rd->floats / s->floats + (rd->floats % s->floats != 0);
-	if (segments > UINT32_MAX)
+	if (units_make(rd, floats_of_segments(rd)) != 0)
 		return -1;
-	s->segments = (uint32_t)segments;
-	s->segment = calloc(segments + 1, sizeof *s->segment);
+	s->segment = calloc(rd->units + 1, sizeof *s->segment);
 	if (!s->segment)
 		return -1;
-	s->begun_max = rd->sum->window / ((rd->hosts - 1) * s->floats * sizeof(float));
+	s->begun_max = rd->sum->window / ((rd->hosts - 1) * rd->unit_floats * sizeof(float));
 	if (s->begun_max < 2)
 		s->begun_max = 2;
-	rd->left += segments + 1;
+	rd->left++; /* the plan */
 	if (rd->self != 0)
 		return 0;
 	count = calloc(rd->hosts, sizeof *count);
@@ -533,9 +479,7 @@ static void shares_end(struct round *rd)
 	free(s->segment);
 	free(s->count);
 	free(s);
-	ranges_free(&rd->parts);
 	rd->shares = NULL;
 }
 
-const struct dense_way dense_by_shares = {shares_begin, shares_end, shares_part, shares_met,
-					  shares_check};
+const struct dense_way dense_by_shares = {shares_begin, shares_end, shares_ready, shares_met};

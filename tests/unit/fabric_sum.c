@@ -1063,6 +1063,37 @@ static void longer_than_a_message(void **state)
 	free_clients();
 }
 
+/* A host that sums by another way than this one. */
+static void piece_of_the_other_way(void **state)
+{
+	struct {
+		uint8_t kind, piece, why, zero;
+		uint32_t tag, bucket, chunk;
+		uint64_t from_life, to_life, bytes;
+		uint32_t width, reserved;
+	} m = {.kind = 3, .piece = by_shares ? 0 : 4, .bucket = 1};
+
+	(void)state;
+	start(3, 24);
+	make_clients(3000, KEYS_EQUAL, 50);
+	open_all(1);
+	memcpy(&m.to_life, first[0][2]->data + offsetof(__typeof__(m), from_life),
+	       sizeof m.to_life);
+	memcpy(&m.from_life, first[2][0]->data + offsetof(__typeof__(m), from_life),
+	       sizeof m.from_life);
+	quiet();
+	sum_message(host[0], 2, &m, sizeof m);
+	may_get = 1u << SUM_LOST;
+	while (say(0, 1))
+		;
+	quiet();
+	assert_int_equal(client[0].code, SUM_LOST);
+	assert_non_null(strstr(client[0].why, "h2 sent a message that does not belong there"));
+	may_get = 0;
+	stop();
+	free_clients();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1081,6 +1112,7 @@ int main(void)
 		cmocka_unit_test(silent_host),
 		cmocka_unit_test(junk_from_the_wire),
 		cmocka_unit_test(longer_than_a_message),
+		cmocka_unit_test(piece_of_the_other_way),
 	};
 
 	int failed = cmocka_run_group_tests_name("ring", tests, NULL, NULL);
