@@ -21,14 +21,14 @@
 struct settings {
 	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *schedule, *restore;
 	const char *memory, *drag, *monitor, *servers_text, *led_text, *shards, *job, *balance,
-		*balance_log, *schedule_log;
+		*balance_log, *announce, *schedule_log;
 	const char *replica_text, *fabric, *hosts_text;
 	uint64_t incarnation, report_every, backup, batch, least, expect, delay_max;
 	double lr, beta, l1, l2, momentum, report_seconds, hung;
 	struct option_list include;
 	int take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
-	int seen_part_of, seen_sync, seen_delay_max, announce, schedules, serve;
+	int seen_part_of, seen_sync, seen_delay_max, schedules, serve;
 	uint64_t level;
 	int join, standby, far;
 	int keeper; /* the socket of who holds what is in memory; -1: nobody */
@@ -208,10 +208,9 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 				 "sqrt is the same (adagrad: constant)");
 	if (s->announce && !s->seen_delay_max)
 		return error_set(err, ERROR_USAGE, "--announce", "is for --delay-max");
-	if (s->schedules && !s->announce)
-		return error_set(err, ERROR_USAGE, "--by-links", "is for --announce");
+	s->schedules = s->announce && strcmp(s->announce, "by-links") == 0;
 	if (s->schedule_log && !s->schedules)
-		return error_set(err, ERROR_USAGE, "--schedule-log", "is for --by-links");
+		return error_set(err, ERROR_USAGE, "--schedule-log", "is for --announce by-links");
 	if (s->backup && s->lead_only && !s->led_text)
 		return error_set(err, ERROR_USAGE, "--backup",
 				 "is not for --lead-only without --replicas: what workers have "
@@ -377,7 +376,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					     .expect = s->expect,
 					     .bounds_delay = s->seen_delay_max,
 					     .delay_max = s->delay_max,
-					     .announces = s->announce},
+					     .announces = s->announce != NULL},
 				    .socket = s->socket,
 				    .servers = s->servers,
 				    .server_count = s->server_count,
@@ -650,10 +649,10 @@ int main(int argc, char **argv)
 		 .help = "part 0, ssp and asp: drop a push if more units than this were committed since "
 			 "its pull",
 		 .max = 1e9, .seen = &s.seen_delay_max},
-		{.name = "announce", .kind = OPTION_FLAG, .target = &s.announce,
-		 .help = "with --delay-max: drop such a push before it is sent"},
-		{.name = "by-links", .kind = OPTION_FLAG, .target = &s.schedules,
-		 .help = "with --announce: pushes take turns by the rates of hosts' links"},
+		{.name = "announce", .kind = OPTION_CHOICE, .target = &s.announce, .arg = "HOW",
+		 .help = "with --delay-max: drop such a push before it is sent; send others at "
+			 "once, or in turn by the rates of hosts' links",
+		 .choices = "at-once|by-links"},
 		{.name = "schedule-log", .kind = OPTION_TEXT, .target = &s.schedule_log,
 		 .arg = "FILE",
 		 .help = "append each schedule by which pushes were sent to FILE, for xfer-sched(1)"},

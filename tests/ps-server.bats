@@ -55,7 +55,7 @@ dense() {
 		"-s x --id ps0 --layout d4 --part 0/2" "-s x --id ps0 --layout d4 --sync ssp" \
 		"-s x --id ps0 --layout d4 --part 1/2 --shards y" "-s x --id p --layout d4 --lr 0" \
 		"-s x --id ps0 --layout d4 --sync asp --backup 1" "-s x --id ps0 --layout d4 more" \
-		"-s x --id ps0 --layout d4 --sync asp --announce" \
+		"-s x --id ps0 --layout d4 --sync asp --announce at-once" \
 		"-s x --id ps0 --layout d4 --join" "-s x --id p --part 1/2 --join --restore y" \
 		"-s x --id p --part 1/2 --layout d4 --join --take-over" \
 		"-s x --id p --part 1/2 --layout d4 --standby --take-over" \
@@ -842,7 +842,7 @@ announce() {
 @test "a push that would be too stale is dropped when it is announced; who goes with a grant keeps nobody waiting" {
 	local w rest="iteration=0 count=2 dense=1 rows=0"
 	shards 12
-	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock --sync asp --delay-max 1 --announce
+	server ps0 --layout d4 --optimizer sgd --lr 1 --shards shardd.sock --sync asp --delay-max 1 --announce at-once
 	for w in w0 w1 w2; do
 		ask shardd.sock "hello worker=$w" "get worker=$w generation=1" >/dev/null
 		join $w ps0.sock $w
@@ -878,7 +878,7 @@ announce() {
 
 @test "announcements that are late, unknown or bad" {
 	local sizes
-	server ps0 --layout d4 --sync asp --delay-max 1 --announce
+	server ps0 --layout d4 --sync asp --delay-max 1 --announce at-once
 	join a ps0.sock w0
 	answered a members=
 	announce a w9 1 0:0:2 0
@@ -910,7 +910,7 @@ links() {
 	local w
 	truncate -s $((64 << 20)) schedules # full: what comes first still goes there
 	echo >>schedules
-	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp --delay-max 5 --announce --by-links \
+	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp --delay-max 5 --announce by-links \
 		--schedule-log schedules
 	open s ps0.sock
 	links s 'link host=h0 in=1000\nlink host=h1\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h1\n'

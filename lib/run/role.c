@@ -189,11 +189,9 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 	if (job_bounds_delay(job))
 		argv_u64(w, "--delay-max", job->delay_max);
 	if (job_bounds_delay(job) && sup_fabric(s)) /* on one host there is little to spare */
-		argv_add(w, "--announce");
-	if (job_by_links(job) && sup_fabric(s)) {
-		argv_add(w, "--by-links");
+		argv_add(w, "--announce", job_by_links(job) ? "by-links" : "at-once");
+	if (job_by_links(job) && sup_fabric(s))
 		add_state(w, s, "--schedule-log", "schedule.log");
-	}
 	if (job_balance(job)) {
 		argv_add(w, "--balance", job_balance(job));
 		argv_u64(w, "--batch", sup_scale_batch(s));
