@@ -27,6 +27,11 @@ static uint64_t conversation_key(uint32_t origin, uint64_t number)
 	return (uint64_t)origin << 40 | number;
 }
 
+struct conversation *relay_find(const struct relay *relay, uint32_t origin, uint64_t number)
+{
+	return u64map_get(&relay->all, conversation_key(origin, number));
+}
+
 void conversation_hold(struct conversation *c)
 {
 	c->held++;
@@ -37,6 +42,7 @@ void conversation_release(struct conversation *c)
 	if (--c->held > 0)
 		return;
 	mapping_release(c->mapping);
+	free(c->hash);
 	free(c->line);
 	free(c);
 }
@@ -65,6 +71,7 @@ void conversation_end(struct conversation *c)
 		relay->counts.near--;
 	else
 		relay->counts.far--;
+	c->link->mirrors -= !c->is_near && c->mapping;
 	conversation_release(c);
 }
 
@@ -261,8 +268,12 @@ static void relay_on_open(struct relay *relay, unsigned rank, const struct head 
 static void on_map(struct conversation *c, uint64_t bytes)
 {
 	struct error why;
-	if (!c->mapping && mapping_make(&c->mapping, &c->mirror_fd, bytes, &why) != 0)
+	if (c->mapping)
+		return;
+	if (mapping_make(&c->mapping, &c->mirror_fd, bytes, &why) != 0)
 		log_say(LOG_LEVEL_WARNING, "relay: %s", why.text);
+	else
+		c->link->mirrors++;
 }
 
 static void on_small(struct conversation *c, const struct head *h, const char *data, size_t bytes)
@@ -288,6 +299,17 @@ static void on_talk(struct conversation *c, const struct head *h, const char *da
 		break;
 	case KIND_CHUNK:
 		conversation_take_chunk(c, h);
+		break;
+	case KIND_COPY: {
+		struct copy copy;
+		if (bytes != sizeof copy)
+			break;
+		memcpy(&copy, data, sizeof copy);
+		conversation_take_copy(c, h, &copy);
+		break;
+	}
+	case KIND_LACK:
+		link_lacked(c, h->offset, h->bytes);
 		break;
 	case KIND_CREDIT:
 		c->window += (int64_t)h->bytes;
@@ -323,7 +345,7 @@ static void relay_on_message(unsigned rank, const void *data, size_t bytes, void
 		return;
 	}
 	link_heard(l, bytes);
-	struct conversation *c = u64map_get(&relay->all, conversation_key(h.origin, h.number));
+	struct conversation *c = relay_find(relay, h.origin, h.number);
 	if (c && c->link == l) {
 		conversation_hold(c);
 		on_talk(c, &h, rest, bytes - sizeof h);

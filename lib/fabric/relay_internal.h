@@ -18,6 +18,7 @@
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <xxhash.h>
 
 #define READ_ROOM (64 * 1024)
 #define DATA_MAX (32 * 1024)               /* of a stream, in one message */
@@ -35,6 +36,8 @@ enum kind {
 	KIND_MAP,    /* the client shares `bytes` of memory */
 	KIND_SMALL,  /* data: a payload, at `offset` of the memory */
 	KIND_CHUNK,  /* `bytes` for `offset` of the memory come as bulk with this tag */
+	KIND_COPY,   /* they are there already, in the memory of another client; data: struct copy */
+	KIND_LACK,   /* no, they are not: send them */
 	KIND_CREDIT, /* `bytes` of the stream have been taken */
 	KIND_SHUT,   /* the stream has ended; the other direction goes on */
 	KIND_GONE,   /* the client or daemon at this end has gone */
@@ -49,6 +52,13 @@ struct head {
 	uint32_t tag, zero;
 };
 
+/* Where the same bytes are, and what they must be. */
+struct copy {
+	uint64_t number; /* of the other conversation */
+	uint64_t offset; /* in its memory */
+	XXH128_hash_t hash;
+};
+
 /* Waits for its turn at the socket. */
 struct piece {
 	struct piece *next;
@@ -56,6 +66,10 @@ struct piece {
 	int is_chunk;      /* no data: what follows waits until the chunk is there */
 	int is_here;
 	int passes;        /* the mirror's descriptor, with the first byte */
+	int lacks;         /* a copy that failed: its chunk was asked for */
+	uint64_t offset, bytes;            /* of a copy, in the memory */
+	struct copy copy;
+	struct piece *copy_next;
 	struct conversation *held;         /* while the chunk comes: the memory is there */
 	struct conversation *conversation; /* NULL: it is over */
 	char data[];
@@ -88,12 +102,19 @@ struct conversation {
 	int64_t window; /* how many more bytes may be sent */
 	struct mapping *mapping;
 	uint64_t bulk_offset, bulk_bytes; /* still to be sent, and then the line that names it */
+	uint64_t bulk_at;                 /* where that payload begins */
+	XXH128_hash_t *hash;              /* of the chunks of the payload that were sent or copied */
+	size_t hashes, hash_room;
+	uint64_t like; /* the conversation whose chunks may be the same; 0: none */
+	uint64_t lack_offset, lack_bytes; /* to be sent, as they could not be copied */
 	char *line;
 	size_t line_len;
 	struct conversation *link_next, *bulk_next, *resume_next, *connect_next;
 	/* writing */
 	struct piece *first, *last;
 	size_t kept, taken; /* bytes that wait; bytes written and not yet credited */
+	size_t coming;        /* chunks */
+	struct piece *copies; /* of others, from its memory, when no chunk is coming */
 };
 
 struct queue {
@@ -109,6 +130,7 @@ struct link {
 	struct queue waiting; /* until flying is less */
 	struct queue bulk;    /* with chunks to send */
 	unsigned chunks, tag;
+	unsigned mirrors; /* of clients there, here */
 };
 
 struct listener {
@@ -142,6 +164,7 @@ struct relay {
 };
 
 /* relay.c */
+struct conversation *relay_find(const struct relay *relay, uint32_t origin, uint64_t number);
 /* Tells the other side and closes: nothing comes from there any more. */
 void conversation_leave(struct conversation *c);
 /* Closes only. */
@@ -159,6 +182,8 @@ int link_tell(struct conversation *c, struct head head, const void *data, size_t
 int link_is_full(const struct link *l);
 void link_wait(struct conversation *c);  /* until it is not full */
 void link_bulk(struct conversation *c);  /* its chunks, in turn with those of others */
+/* Sends a chunk that the other side could not copy. */
+void link_lacked(struct conversation *c, uint64_t offset, uint64_t bytes);
 void link_heard(struct link *l, size_t bytes);
 void link_acked(struct link *l, size_t bytes);
 /* Receives and drops bulk that is on its way and not wanted any more. */
@@ -173,6 +198,7 @@ int conversation_drains(const struct conversation *c); /* and nobody hears it */
 /* relay_write.c */
 void conversation_take(struct conversation *c, const char *data, size_t bytes, int passes);
 void conversation_take_chunk(struct conversation *c, const struct head *h);
+void conversation_take_copy(struct conversation *c, const struct head *h, const struct copy *copy);
 void conversation_write(struct conversation *c); /* what can be written now */
 void conversation_drop_pieces(struct conversation *c);
 

@@ -1,6 +1,7 @@
 /* relay_link: sends messages, and payloads in chunks, to one other host. */
 #include "fabric/relay_internal.h"
 
+#include "base/grow.h"
 #include "base/log.h"
 
 #include <stdlib.h>
@@ -116,22 +117,79 @@ static void on_chunk_sent(void *conversation)
 }
 
 /* c is held, so the memory stays until the chunk is sent. */
-static int send_chunk(struct conversation *c)
+static int send_chunk(struct conversation *c, uint64_t offset, size_t bytes)
 {
 	struct link *l = c->link;
-	size_t bytes = c->bulk_bytes < CHUNK_BYTES ? (size_t)c->bulk_bytes : CHUNK_BYTES;
-	struct head head = {.kind = KIND_CHUNK, .offset = c->bulk_offset, .bytes = bytes};
+	struct head head = {.kind = KIND_CHUNK, .offset = offset, .bytes = bytes};
 	head.tag = l->tag;
 	if (world_send_bulk(l->relay->options.world, l->rank, WORLD_RELAY, head.tag,
-			    c->mapping->base + c->bulk_offset, bytes, on_chunk_sent, c) != 0)
+			    c->mapping->base + offset, bytes, on_chunk_sent, c) != 0)
 		return -1;
 	conversation_hold(c);
 	l->chunks++;
 	l->tag = (l->tag + 1) & WORLD_TAG_MAX;
-	c->bulk_offset += bytes;
-	c->bulk_bytes -= bytes;
 	l->relay->counts.payload_bytes += bytes;
 	return link_tell(c, head, NULL, 0);
+}
+
+static int is_hash(const struct conversation *c, size_t i, XXH128_hash_t hash)
+{
+	return i < c->hashes && XXH128_isEqual(c->hash[i], hash);
+}
+
+/* Another client on the same host to which a payload that begins like this one was sent, or is being
+ * sent; not one that copies itself, and so may not have it yet. */
+static uint64_t find_like(const struct conversation *c, XXH128_hash_t hash)
+{
+	const struct conversation *other;
+	for (size_t at = 0; (other = u64map_next(&c->relay->all, &at)) != NULL;)
+		if (other != c && other->link == c->link && !other->is_near && !other->like &&
+		    is_hash(other, 0, hash))
+			return other->number;
+	return 0;
+}
+
+/* Parameters often go to several workers of a host: if the next chunk is already in the memory of
+ * another one, it is copied there. Looks at an answer only, and fills in the place. */
+static int is_there(struct conversation *c, size_t bytes, struct copy *copy)
+{
+	size_t i = (size_t)((c->bulk_offset - c->bulk_at) / CHUNK_BYTES);
+	if (c->is_near || c->link->mirrors < 2)
+		return 0;
+	copy->hash = XXH3_128bits(c->mapping->base + c->bulk_offset, bytes);
+	if (i == 0)
+		c->like = find_like(c, copy->hash);
+	if (c->hashes == i && GROW(c->hash, c->hash_room, i + 1) == 0)
+		c->hash[c->hashes++] = copy->hash;
+	const struct conversation *like = c->like ? relay_find(c->relay, c->origin, c->like) : NULL;
+	if (!like || !is_hash(like, i, copy->hash))
+		return 0;
+	copy->number = like->number;
+	copy->offset = like->bulk_at + i * CHUNK_BYTES;
+	return 1;
+}
+
+/* The next chunk of c's payload: sends it, or says where it is. */
+static int next_chunk(struct conversation *c)
+{
+	size_t bytes = c->bulk_bytes < CHUNK_BYTES ? (size_t)c->bulk_bytes : CHUNK_BYTES;
+	uint64_t offset = c->bulk_offset;
+	struct head head = {.kind = KIND_COPY, .offset = offset, .bytes = bytes};
+	struct copy copy;
+	if (c->lack_bytes > 0) {
+		bytes = c->lack_bytes < CHUNK_BYTES ? (size_t)c->lack_bytes : CHUNK_BYTES;
+		offset = c->lack_offset;
+		c->lack_offset += bytes;
+		c->lack_bytes -= bytes;
+		return send_chunk(c, offset, bytes);
+	}
+	int there = is_there(c, bytes, &copy);
+	c->bulk_offset += bytes;
+	c->bulk_bytes -= bytes;
+	if (!there)
+		return send_chunk(c, offset, bytes);
+	c->relay->counts.copied_bytes += bytes;
+	return link_tell(c, head, &copy, sizeof copy);
 }
 
 static void link_pump(struct link *l)
@@ -139,9 +197,9 @@ static void link_pump(struct link *l)
 	while (l->chunks < CHUNKS_MAX && l->bulk.first) {
 		struct conversation *c = pop_bulk(l);
 		if (!c->is_over) {
-			if (send_chunk(c) != 0)
+			if (next_chunk(c) != 0)
 				conversation_leave(c);
-			else if (c->bulk_bytes > 0)
+			else if (c->bulk_bytes > 0 || c->lack_bytes > 0)
 				push_bulk(c);
 			else
 				conversation_resume_later(c);
@@ -154,6 +212,22 @@ void link_bulk(struct conversation *c)
 {
 	push_bulk(c);
 	link_pump(c->link);
+}
+
+/* A client that goes may leave many to be sent, one behind the other. */
+void link_lacked(struct conversation *c, uint64_t offset, uint64_t bytes)
+{
+	int more = c->lack_bytes > 0 && offset == c->lack_offset + c->lack_bytes;
+	if (!mapping_at(c->mapping, offset, bytes) ||
+	    (c->lack_bytes > 0 && !more && send_chunk(c, offset, (size_t)bytes) != 0)) {
+		conversation_leave(c);
+		return;
+	}
+	if (c->lack_bytes == 0)
+		c->lack_offset = offset;
+	if (c->lack_bytes == 0 || more)
+		c->lack_bytes += bytes;
+	link_bulk(c);
 }
 
 void link_swallow(struct link *l, unsigned tag, size_t bytes)

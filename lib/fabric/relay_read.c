@@ -107,7 +107,9 @@ static void send_payload(struct conversation *c, const char *line, size_t len, u
 		}
 		memcpy(c->line, line, len);
 		c->line_len = len;
-		c->bulk_offset = offset;
+		c->bulk_offset = c->bulk_at = offset;
+		c->hashes = 0;
+		c->like = 0;
 		c->bulk_bytes = bytes;
 		link_bulk(c);
 		return;

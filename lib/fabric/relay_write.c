@@ -9,7 +9,7 @@
 
 static void free_piece(struct piece *p)
 {
-	if (p->is_chunk && !p->is_here)
+	if (p->is_chunk && !p->is_here && !p->lacks)
 		p->conversation = NULL; /* it goes when its chunk is there */
 	else
 		free(p);
@@ -172,6 +172,66 @@ void conversation_take(struct conversation *c, const char *data, size_t bytes, i
 		conversation_watch(c);
 }
 
+/* The bytes are looked at where they lie: what is not the same must be sent. */
+static void copy_now(struct piece *p, struct conversation *from)
+{
+	struct conversation *c = p->conversation;
+	const void *source = from ? mapping_at(from->mapping, p->copy.offset, p->bytes) : NULL;
+	void *into = mapping_at(c->mapping, p->offset, p->bytes);
+	struct head lack = {.kind = KIND_LACK, .offset = p->offset, .bytes = p->bytes};
+	if (source && into) {
+		memcpy(into, source, (size_t)p->bytes);
+		p->is_here = XXH128_isEqual(XXH3_128bits(into, (size_t)p->bytes), p->copy.hash);
+	}
+	if (p->is_here) {
+		conversation_write(c);
+		return;
+	}
+	p->lacks = 1;
+	if (link_tell(c, lack, NULL, 0) != 0)
+		conversation_leave(c);
+}
+
+static void copy_all(struct conversation *from)
+{
+	struct piece *p, *next = from->copies;
+	from->copies = NULL;
+	while ((p = next) != NULL) {
+		struct conversation *c = p->held;
+		next = p->copy_next;
+		if (p->conversation == NULL)
+			free(p);
+		else
+			copy_now(p, from);
+		conversation_release(c);
+	}
+}
+
+void conversation_take_copy(struct conversation *c, const struct head *h, const struct copy *copy)
+{
+	struct conversation *from = relay_find(c->relay, c->origin, copy->number);
+	struct piece *p;
+	if (c->deaf)
+		return;
+	p = relay_write_push(c, NULL, 0);
+	if (!p) {
+		conversation_leave(c);
+		return;
+	}
+	p->is_chunk = 1;
+	p->offset = h->offset;
+	p->bytes = h->bytes;
+	p->copy = *copy;
+	if (!from || from->coming == 0) {
+		copy_now(p, from);
+		return;
+	}
+	conversation_hold(c);
+	p->held = c;
+	p->copy_next = from->copies;
+	from->copies = p;
+}
+
 static void on_chunk_here(void *piece)
 {
 	struct piece *p = piece;
@@ -181,24 +241,40 @@ static void on_chunk_here(void *piece)
 		free(p);
 	else
 		conversation_write(c);
+	if (--c->coming == 0)
+		copy_all(c);
 	conversation_release(c);
+}
+
+/* The place that waits for this chunk, because it could not be copied. */
+static struct piece *find_lacking(const struct conversation *c, const struct head *h)
+{
+	struct piece *p = c->first;
+	while (p && !(p->lacks && p->offset == h->offset && p->bytes == h->bytes))
+		p = p->next;
+	return p;
 }
 
 void conversation_take_chunk(struct conversation *c, const struct head *h)
 {
 	struct link *l = c->link;
 	void *into = mapping_at(c->mapping, h->offset, h->bytes);
-	struct piece *p = into && !c->deaf ? relay_write_push(c, NULL, 0) : NULL;
+	struct piece *p = find_lacking(c, h);
+	if (!p && into && !c->deaf)
+		p = relay_write_push(c, NULL, 0);
 	if (!p) {
 		link_swallow(l, h->tag, (size_t)h->bytes);
 		return;
 	}
 	p->is_chunk = 1;
+	p->lacks = 0;
 	p->held = c;
 	conversation_hold(c);
+	c->coming++;
 	if (world_receive_bulk(l->relay->options.world, l->rank, WORLD_RELAY, h->tag, into,
 			       (size_t)h->bytes, on_chunk_here, p) == 0)
 		return;
+	c->coming--;
 	p->is_here = 1;
 	link_swallow(l, h->tag, (size_t)h->bytes);
 	conversation_leave(c);

@@ -275,6 +275,99 @@ static void payloads_in_shared_memory(void **state)
 	call_close(c);
 }
 
+/* What the relay of a host keeps. */
+static uint64_t of_stat(const char *dir, const char *key)
+{
+	static struct record r;
+	static char path[160];
+	struct error err;
+	struct call *c = NULL;
+	uint64_t value = UINT64_MAX;
+	snprintf(path, sizeof path, "%s/fabric.sock", dir);
+	assert_int_equal(call_open(&c, path, PATIENCE, PATIENCE, &err), 0);
+	say(c, "stat\n");
+	do
+		assert_int_equal(call_receive(c, &r, &err), 0);
+	while (!record_is(&r, "stat"));
+	assert_int_equal(record_u64(&r, key, 0, UINT64_MAX, &value, &err), 0);
+	call_close(c);
+	return value;
+}
+
+/* ---- the same payload for several clients ---- */
+
+#define SHARERS 3
+
+static char give_all[96];
+
+static void dial_sharers(struct call *c[SHARERS], unsigned char *memory[SHARERS])
+{
+	struct error err;
+	snprintf(give_all, sizeof give_all, "give into-offset-bytes=0 into-bytes=%u\n", PAYLOAD);
+	for (int i = 0; i < SHARERS; i++) {
+		c[i] = dial_near();
+		assert_int_equal(call_map(c[i], PAYLOAD, (void **)&memory[i], &err), 0);
+	}
+}
+
+static void check_given(struct call *c, const unsigned char *memory)
+{
+	char line[96];
+	snprintf(line, sizeof line, "data map-offset-bytes=0 map-bytes=%u", PAYLOAD);
+	hear(c, line);
+	hear(c, "ok");
+	for (size_t j = 0; j < PAYLOAD; j++)
+		if (memory[j] != pattern(j))
+			fail_msg("byte %zu is wrong", j);
+}
+
+static void the_same_payload_goes_once(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c[SHARERS];
+	unsigned char *memory[SHARERS];
+	uint64_t sent = of_stat(far_dir, "payload-bytes"), copied = of_stat(far_dir, "copied-bytes");
+	dial_sharers(c, memory);
+	for (int i = 0; i < SHARERS; i++)
+		say(c[i], give_all);
+	for (int i = 0; i < SHARERS; i++)
+		check_given(c[i], memory[i]);
+	assert_int_equal(of_stat(far_dir, "payload-bytes") - sent, PAYLOAD);
+	assert_int_equal(of_stat(far_dir, "copied-bytes") - copied, (SHARERS - 1) * PAYLOAD);
+	/* What its owner has changed meanwhile is seen, and sent. */
+	for (int i = 0; i < SHARERS - 1; i++)
+		memory[i][PAYLOAD / 2]++;
+	memset(memory[SHARERS - 1], 0, PAYLOAD);
+	sent = of_stat(far_dir, "payload-bytes");
+	say(c[SHARERS - 1], give_all);
+	check_given(c[SHARERS - 1], memory[SHARERS - 1]);
+	sent = of_stat(far_dir, "payload-bytes") - sent;
+	assert_true(sent > 0 && sent < PAYLOAD / 4);
+	for (int i = 0; i < SHARERS; i++)
+		call_close(c[i]);
+}
+
+static void who_has_it_goes(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c[SHARERS];
+	unsigned char *memory[SHARERS];
+	for (int turn = 0; turn < 8; turn++) {
+		dial_sharers(c, memory);
+		for (int i = 0; i < SHARERS; i++)
+			say(c[i], give_all);
+		if (turn % 2) /* it has all of it by then, or not yet */
+			check_given(c[0], memory[0]);
+		call_close(c[0]);
+		for (int i = 1; i < SHARERS; i++) {
+			check_given(c[i], memory[i]);
+			call_close(c[i]);
+		}
+	}
+}
+
 /* A daemon that looks at once finds all of it. */
 static void the_payload_is_there_first(void **state)
 {
@@ -339,25 +432,6 @@ static void a_client_dies_in_a_payload(void **state)
 }
 
 /* ---- many ---- */
-
-/* What the relay of a host keeps. */
-static uint64_t of_stat(const char *dir, const char *key)
-{
-	static struct record r;
-	static char path[160];
-	struct error err;
-	struct call *c = NULL;
-	uint64_t value = UINT64_MAX;
-	snprintf(path, sizeof path, "%s/fabric.sock", dir);
-	assert_int_equal(call_open(&c, path, PATIENCE, PATIENCE, &err), 0);
-	say(c, "stat\n");
-	do
-		assert_int_equal(call_receive(c, &r, &err), 0);
-	while (!record_is(&r, "stat"));
-	assert_int_equal(record_u64(&r, key, 0, UINT64_MAX, &value, &err), 0);
-	call_close(c);
-	return value;
-}
 
 static void one_that_is_never_read(void **state)
 {
@@ -525,6 +599,8 @@ int main(void)
 		cmocka_unit_test(the_daemon_closes),
 		cmocka_unit_test(payloads_in_the_stream),
 		cmocka_unit_test(payloads_in_shared_memory),
+		cmocka_unit_test(the_same_payload_goes_once),
+		cmocka_unit_test(who_has_it_goes),
 		cmocka_unit_test(the_payload_is_there_first),
 		cmocka_unit_test(memory_that_is_none),
 		cmocka_unit_test(a_client_dies_in_a_payload),
