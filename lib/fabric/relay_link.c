@@ -138,15 +138,20 @@ static int is_hash(const struct conversation *c, size_t i, XXH128_hash_t hash)
 }
 
 /* Another client on the same host to which a payload that begins like this one was sent, or is being
- * sent; not one that copies itself, and so may not have it yet. */
+ * sent; one that copies itself may not have it yet, and so only if there is no other. */
 static uint64_t find_like(const struct conversation *c, XXH128_hash_t hash)
 {
 	const struct conversation *other;
-	for (size_t at = 0; (other = u64map_next(&c->relay->all, &at)) != NULL;)
-		if (other != c && other->link == c->link && !other->is_near && !other->like &&
-		    is_hash(other, 0, hash))
-			return other->number;
-	return 0;
+	uint64_t like = 0;
+	for (size_t at = 0; (other = u64map_next(&c->relay->all, &at)) != NULL;) {
+		if (other == c || other->link != c->link || other->is_near ||
+		    !is_hash(other, 0, hash))
+			continue;
+		like = other->number;
+		if (!other->like)
+			break;
+	}
+	return like;
 }
 
 /* Parameters often go to several workers of a host: if the next chunk is already in the memory of
