@@ -261,6 +261,9 @@ trainctl: j.env:3: LR is a part of OPTIMIZER now, and other old keys are parts, 
 $ trainctl run job.env -s CHECKPOINT=60,kep:3
 trainctl: --set: CHECKPOINT has no part kep; the nearest is keep
 = 78
+$ trainctl run job.env -s CHECKPOINT=60,keep
+trainctl: --set: CHECKPOINT: keep has no value: write keep:VALUE
+= 78
 $ trainctl run job.env -s SOLUTION=even,lambda:2
 trainctl: --set: SOLUTION=even has no lambda, which is of antdt-nd|pace
 = 78

@@ -125,6 +125,9 @@ static int no_part(const struct key_row *family, const char *word, const char *p
 		near_look(&near, name, key_part(row));
 		snprintf(parts + at, sizeof parts - at, "%s%s", at > 0 ? ", " : "", key_part(row));
 	}
+	if (job_part_of(family, name, strlen(name)))
+		return error_set(err, ERROR_CONFIG, place, "%.*s: %s has no value: write %s:VALUE",
+				 (int)key_len(family), family->name, name, name);
 	if (near_enough(&near, name))
 		return error_set(err, ERROR_CONFIG, place, "%.*s has no part %s; the nearest is %s",
 				 (int)key_len(family), family->name, name, near.word);
