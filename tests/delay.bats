@@ -61,7 +61,7 @@ load helper
 	job
 	for wrong in 'bsp,delay:3=SYNC=bsp has no delay, which is of asp|ssp|allreduce' \
 		'allreduce,delay:2=SYNC=allreduce,delay:N: while workers compute one batch, one sum is made, so N is 1' \
-		"asp,delay:0=SYNC delay: '0' is not a value here: write none" \
+		"asp,delay:0=SYNC delay: 0 is not in 1..1000000000" \
 		'asp,delay:x=SYNC delay: ' 'asp,delay:-1=SYNC delay: '; do
 		run -78 trainctl check job.env --set "SYNC=${wrong%%=*}"
 		[[ $output == *"${wrong#*=}"* ]]

@@ -99,7 +99,7 @@ const struct key_row key_rows[] = {
 	 STOPPED, "rows move when workers' passes over their data differ by more"},
 	{"SYNC", "mode", NULL, KEY_SYNC, AT(sync), "bsp", 0, 0, JOB_SYNC_CHOICES, NULL, STOPPED,
 	 "how far workers may be apart"},
-	{"SYNC delay", NULL, NULL, KEY_COUNT, AT(delay_max), "none", 0, 1e9, "none",
+	{"SYNC delay", NULL, NULL, KEY_COUNT, AT(delay_max), "none", 1, 1e9, "none",
 	 "asp|ssp|" JOB_ALLREDUCE, STOPPED,
 	 "most commits between a pull and its push's; allreduce: 1, sums go while workers compute"},
 	{"EVAL", "every", "EVAL_EVERY", KEY_SECONDS, AT(eval_every), "end", 0, 1e9, "end", NULL,
