@@ -68,7 +68,10 @@ load helper
 	done
 	run -78 trainctl check job.env --set SYNC=asp,delay:3 --set TRAINER=true --set SAMPLES=10 --set DATA= --set LABEL= --set DENSE= --set SPARSE=
 	[[ $output == *"can't be dropped"* ]]
-	trainctl check job.env --set SYNC=ssp:2,delay:3
+	run -0 trainctl check job.env --set SYNC=ssp:2,delay:3
+	[[ $output != *"smaller than WORKERS"* ]]
+	run -0 trainctl check job.env --set SYNC=ssp:2,delay:3 --set WORKERS=4
+	[[ $output == *"--set: SYNC delay is smaller than WORKERS: "* ]]
 	trainctl check job.env --set SYNC=allreduce,delay:1 --set FABRIC=mlfabric
 	run -64 ps-server -s x.sock --id ps0 --layout x --delay-max 3
 	[[ $output == *"--delay-max: is for --sync ssp or asp"* ]]

@@ -132,6 +132,11 @@ static int fabric_of_none(const struct job *job)
 	       !job_by_links(job);
 }
 
+static int delay_of_few(const struct job *job)
+{
+	return job->delay_max > 0 && job->delay_max < job->workers;
+}
+
 static int data_compressed(const struct job *job)
 {
 	for (size_t i = 0; i < job->data.count; i++)
@@ -210,6 +215,9 @@ static const struct row {
 	{"FABRIC", fabric_of_none, JOB_FIT_TOLD,
 	 "FABRIC=mlfabric has no effect here: it is about sums over hosts, which only "
 	 "SYNC=allreduce has, and about pushes with a bound of their delay, SYNC delay"},
+	{"SYNC delay", delay_of_few, JOB_FIT_TOLD,
+	 "SYNC delay is smaller than WORKERS: between a slow worker's pull and its push all others "
+	 "push, so most of its pushes are dropped and their rows are trained again"},
 	{"DATA", data_compressed, JOB_FIT_TOLD,
 	 "DATA is compressed, so a worker must also decompress rows before its own (in a .zst, those "
 	 "of its frame: zstd writes one frame, pzstd frames of a few MB): text may train several "
