@@ -80,8 +80,8 @@ struct hosts;
 struct hosts_environment;
 void trainctl_hosts_environment(struct hosts_environment *env);
 int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err);
-/* Says so where workers are more than this machine, which has them all, has cores for. */
-void trainctl_tell_cores(const struct job *job, const struct hosts *hosts);
+/* Says what has no effect on so few hosts: FABRIC, and more workers than one machine has cores for. */
+void trainctl_tell_hosts(const struct job *job, const struct hosts *hosts);
 /* -1 (ERROR_TEMPFAIL): another trainctl runs it. */
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,
 			  const struct trainctl_call *call, struct error *err);

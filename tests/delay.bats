@@ -133,7 +133,9 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 	run -0 trainctl check job.env --set FABRIC=mlfabric
 	[[ $output == *"FABRIC=mlfabric has no effect here"* ]]
 	run -0 trainctl check job.env --set FABRIC=mlfabric --set SYNC=asp,delay:9
-	[[ $output != *"has no effect"* ]]
+	[[ $output == *"FABRIC=mlfabric has no effect here: only pushes between hosts "* ]]
+	run -0 trainctl check job.env --set FABRIC=mlfabric --set SYNC=allreduce
+	[[ $output == *"FABRIC=mlfabric has no effect here: only sums over three hosts "* ]]
 	run -78 trainctl check job.env --set FABRIC=fast
 	[[ $output == *"FABRIC: 'fast'"* ]]
 }

@@ -238,17 +238,31 @@ int trainctl_hosts(struct hosts *hosts, const struct job *job, struct error *err
 
 /* No warning when workers are paced, have a part of a core each, or use a launcher: the user knows
  * what he does. */
-void trainctl_tell_cores(const struct job *job, const struct hosts *hosts)
+static void tell_cores(const struct job *job, uint64_t cores)
 {
-	const uint64_t cores = hosts->place[0].cores;
 	const double each = job->worker_cores > 0 ? job->worker_cores : 1;
-	if (hosts->count > 1 || job_kind(job)->foreign || job_has_brain(job) || job->drag[0] ||
-	    job->launch_worker[0] || (double)job->workers * each <= (double)cores)
+	if (job_kind(job)->foreign || job_has_brain(job) || job->drag[0] || job->launch_worker[0] ||
+	    (double)job->workers * each <= (double)cores)
 		return;
 	log_say(LOG_LEVEL_INFO,
 		"WORKERS: %llu workers share the %llu core%s of this machine: more workers than "
 		"cores train no faster",
 		(unsigned long long)job->workers, (unsigned long long)cores, cores == 1 ? "" : "s");
+}
+
+void trainctl_tell_hosts(const struct job *job, const struct hosts *hosts)
+{
+	const int sums =
+		job_kind(job)->holds == HOLD_REPLICAS && strcmp(job_rounds(job), "rate") == 0;
+	if (sums && hosts->count - hosts->first < 3)
+		log_say(LOG_LEVEL_INFO, "FABRIC=mlfabric has no effect here: only sums over three "
+					"hosts or more follow the rates of links");
+	if (hosts->count > 1)
+		return;
+	if (job_by_links(job) && job->more_hosts == 0)
+		log_say(LOG_LEVEL_INFO, "FABRIC=mlfabric has no effect here: only pushes between "
+					"hosts take turns, and this job has one");
+	tell_cores(job, hosts->place[0].cores);
 }
 
 int trainctl_runs_already(const struct job *job, const struct dirs *dirs,

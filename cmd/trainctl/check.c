@@ -490,7 +490,7 @@ static int check_job(const char *path, const struct call *call, struct error *er
 		put_start(&job, &dirs, &k);
 	if (result == 0 && k.start != START_FINISHED && k.start != START_ADOPT) {
 		fflush(stdout);
-		trainctl_tell_cores(&job, &k.hosts);
+		trainctl_tell_hosts(&job, &k.hosts);
 	}
 	if (result == 0 && call->self_test)
 		result = self_test(&k.hosts, err);

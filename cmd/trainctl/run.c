@@ -308,7 +308,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 	static struct supervisor_result result;
 	find_network(job, hosts, network);
 	if (!prepare_running(dirs, id))
-		trainctl_tell_cores(job, hosts);
+		trainctl_tell_hosts(job, hosts);
 	/* MAX_TIME or EVAL patience ended the last run: this one goes on. */
 	dirs_state(dirs, "summary", path);
 	unlink(path);
