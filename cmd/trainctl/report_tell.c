@@ -72,12 +72,15 @@ static void tell_job(const struct teller *t)
 	if (a->repeated > 0)
 		words(t, REPORT_WORDS, text);
 	snprintf(text, sizeof text,
-		 "half of the updates%s missed at most %llu others, 95 %% %llu, all %llu; %llu were "
-		 "dropped because they had missed too many",
+		 "half of the updates%s missed at most %llu others, 95 %% %llu, all %llu",
 		 a->leads ? ", since the lead began anew," : "", (unsigned long long)a->delay[0],
-		 (unsigned long long)a->delay[1], (unsigned long long)a->delay[2],
-		 (unsigned long long)a->stale);
+		 (unsigned long long)a->delay[1], (unsigned long long)a->delay[2]);
 	if (a->delay_known)
+		words(t, REPORT_WORDS, text);
+	snprintf(text, sizeof text,
+		 "%llu more were dropped, with more than SYNC delay allows, and trained again",
+		 (unsigned long long)a->stale);
+	if (a->stale > 0)
 		words(t, REPORT_WORDS, text);
 	snprintf(text, sizeof text, "TEST: %s%.6s%slog loss %.6s", a->auc[0] ? "AUC " : "", a->auc,
 		 a->auc[0] ? ", " : "", a->logloss);

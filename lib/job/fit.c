@@ -134,7 +134,7 @@ static int fabric_of_none(const struct job *job)
 
 static int delay_of_few(const struct job *job)
 {
-	return job->delay_max > 0 && job->delay_max < job->workers;
+	return job_bounds_delay(job) && job->delay_max < job->workers;
 }
 
 static int data_compressed(const struct job *job)
