@@ -4,8 +4,8 @@
  * Of the updates of one source (the same host, ready at the same time, for the same servers) the
  * one with the fewest bytes is there first.  So each source shows only its smallest update, found
  * by a tree over its updates as their deadlines grow.  What a source's smallest one would take is
- * kept: later it takes as long or longer, since ports only fill, so that most sources need not be
- * asked again.
+ * kept: later it takes as long or longer, since ports only fill.  Nor can it begin before the
+ * server's port has something free.  So most sources need not be asked again.
  *
  * `slack` is a tree over the deadlines: how many positions up to each one are left for others.
  */
@@ -18,7 +18,10 @@
 
 struct source {
 	size_t first, count; /* its rows: updates sorted by deadline */
-	int64_t soonest;     /* none of its updates is there before that */
+	int64_t soonest;     /* none of its updates is there before that, */
+	int64_t takes;       /* or begins to arrive less than that before: 0 if not known, */
+	int64_t ready;       /* nor before that, */
+	size_t to;           /* at this host */
 };
 
 struct ordering {
@@ -181,6 +184,35 @@ static size_t source_rows_by(const struct ordering *o, const struct source *s, u
 			high = middle;
 	}
 	return low;
+}
+
+/* How long its smallest update takes at least: at its host's best rate. */
+static void source_takes(const struct ordering *o, struct source *s)
+{
+	const struct xfer_update *u = &o->u[o->row[s->first]];
+	const struct xfer_port *out = &o->net->host[u->host].out;
+	int64_t best = out->count ? 1 : XFER_RATE_MAX;
+	if (u->parts != 1 || u->part->to == u->host)
+		return;
+	for (size_t i = 0; i < out->count; i++)
+		best = out->step[i].rate > best ? out->step[i].rate : best;
+	xfer_wide ns = (xfer_wide)o->bytes[o->least[2 * s->first + 1]] * XFER_SECOND / best;
+	s->takes = ns < XFER_TIME_MAX ? (int64_t)ns : XFER_TIME_MAX;
+	s->ready = u->ready;
+	s->to = u->part->to;
+}
+
+/* None of its updates is there before that. */
+static int64_t source_soonest(const struct ordering *o, const struct source *s)
+{
+	if (s->takes == 0)
+		return s->soonest;
+	const struct xfer_port *in = &o->net->host[s->to].in;
+	int64_t begin = s->ready;
+	for (size_t i = 0; i + 1 < in->count && in->step[i].rate == 0; i++)
+		if (in->step[i + 1].at > begin)
+			begin = in->step[i + 1].at;
+	return begin + s->takes > s->soonest ? begin + s->takes : s->soonest;
 }
 
 /* ---- deadlines ---- */
@@ -400,6 +432,8 @@ static int order_prepare(struct ordering *o, struct error *err)
 	}
 	for (size_t i = 0; i < o->n; i++)
 		source_set(o, i, i);
+	for (size_t k = 0; k < o->sources; k++)
+		source_takes(o, &o->source[k]);
 	return 0;
 }
 
@@ -434,7 +468,10 @@ static int order_choose(struct ordering *o, uint64_t deadline, int want_most, st
 	*best = (struct choice){.i = NOBODY, .there = XFER_NEVER};
 	for (size_t k = 0; k < o->sources; k++) {
 		struct source *s = &o->source[k];
-		if (!want_most && best->i != NOBODY && s->soonest > best->there)
+		size_t least = o->least[2 * s->first + 1];
+		if (least == NOBODY ||
+		    (!want_most && best->i != NOBODY &&
+		     !is_before(o, least, source_soonest(o, s), best->i, best->there)))
 			continue;
 		int is_all = deadline == XFER_NO_DEADLINE;
 		size_t rows = is_all ? s->count : source_rows_by(o, s, deadline);
@@ -478,7 +515,8 @@ static int order_has_rival(struct ordering *o, uint64_t position, int64_t there,
 	for (size_t k = 0; k < o->sources && !*has; k++) {
 		const struct source *s = &o->source[k];
 		int64_t other;
-		size_t i = s->soonest * percent < bound ? source_later(o, s, position) : NOBODY;
+		size_t i = source_soonest(o, s) * percent < bound ? source_later(o, s, position)
+								  : NOBODY;
 		if (i == NOBODY)
 			continue;
 		if (order_ask(o, i, &other, err) != 0)
