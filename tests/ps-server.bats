@@ -916,6 +916,11 @@ links() {
 	links s 'link host=h0 in=1000\nlink host=h1\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h1\n'
 	answered s '^ok$'
 	[[ $(ask ps0.sock stat) == *" links=2"* ]]
+	links s 'link host=h0\nworker id=w0 host=h7\n'
+	answered s '^err code=bad-request.*there is no link of host h7'
+	links s 'what host=h0\n'
+	answered s '^err code=bad-request.*what is not known'
+	[[ $(ask ps0.sock stat) == *" links=2"* ]] # nothing changed
 	for w in w0 w1 w2 w3; do
 		join $w ps0.sock $w
 		answered $w members=
@@ -949,10 +954,6 @@ links() {
 	links s ''
 	announce w0 w0 2 '' 1 100000
 	wait_for '[ "$(grep -c "^ok granted=1$" w0.answers)" = 2 ]'
-	links s 'link host=h0\nworker id=w0 host=h7\n'
-	answered s '^err code=bad-request.*there is no link of host h7'
-	links s 'what host=h0\n'
-	answered s '^err code=bad-request.*what is not known'
 }
 
 @test "actions reach every worker with one close, and those who join later" {

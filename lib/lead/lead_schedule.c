@@ -33,17 +33,20 @@ struct schedule {
 	size_t hosts, workers, servers;
 };
 
-void lead_schedule_free(struct lead *l)
+static void schedule_free(struct schedule *s)
 {
-	struct schedule *s = l->schedule;
-
-	l->schedule = NULL;
 	if (!s)
 		return;
 	free(s->host);
 	free(s->worker);
 	free(s->server);
 	free(s);
+}
+
+void lead_schedule_free(struct lead *l)
+{
+	schedule_free(l->schedule);
+	l->schedule = NULL;
 }
 
 size_t lead_schedule_links(const struct lead *l)
@@ -95,6 +98,7 @@ static int schedule_line(struct schedule *s, const struct record *r, struct erro
 	return error_set(err, ERROR_DATA, NULL, "%.64s is not known", r->type);
 }
 
+/* What makes no sense changes nothing. */
 static int schedule_read(struct lead *l, const char *text, size_t len, struct error *err)
 {
 	struct record *r = malloc(sizeof *r);
@@ -102,10 +106,9 @@ static int schedule_read(struct lead *l, const char *text, size_t len, struct er
 	size_t lines = 1;
 	int got = -1;
 
-	lead_schedule_free(l);
 	for (size_t i = 0; i < len; i++)
 		lines += text[i] == '\n';
-	struct schedule *s = l->schedule = calloc(1, sizeof *s);
+	struct schedule *s = calloc(1, sizeof *s);
 	if (s) {
 		s->host = calloc(lines, sizeof *s->host);
 		s->worker = calloc(lines, sizeof *s->worker);
@@ -119,10 +122,13 @@ static int schedule_read(struct lead *l, const char *text, size_t len, struct er
 			;
 	}
 	free(r);
-	if (got == RECORD_END)
-		return 0;
+	if (got != RECORD_END) {
+		schedule_free(s);
+		return -1;
+	}
 	lead_schedule_free(l);
-	return -1;
+	l->schedule = s;
+	return 0;
 }
 
 void lead_on_links(struct request *rq, void *lead)
