@@ -102,6 +102,31 @@ say_routes() {
 	wait_for "[ ! -e a/y.sock ]"
 }
 
+# left DIR NAME...: sockets of daemons that were killed.
+left() {
+	python3 - "$@" <<-'E'
+		import os, socket, sys
+		os.chdir(sys.argv[1])
+		for name in sys.argv[2:]: socket.socket(socket.AF_UNIX).bind(name)
+	E
+}
+
+@test "the sockets of killed daemons go where no route places them any more" {
+	mkdir a b c
+	left b ps1.sock ps1.sock.standby ps2.sock ps2.sock.standby ps3.sock ps3.sock.standby ps.sock.dead .sock
+	fabric
+	start live socat UNIX-LISTEN:b/live.sock,fork PIPE
+	wait_for "[ -S b/live.sock ]"
+	run say_routes c "route socket=ps2.sock host=b
+route socket=ps3.sock host=a"
+	[ "$output" = ok ]
+	[ "$(ls -A b)" = "$(printf '%s\n' .sock fabric.sock fabric.sock.lock live.sock ps.sock.dead ps2.sock ps2.sock.standby ps3.sock)" ]
+	run say_routes c "route socket=x.sock host=a"
+	[ ! -e b/ps2.sock ]
+	[ ! -e b/ps2.sock.standby ]
+	[ -S b/live.sock ]
+}
+
 @test "routes of more than a message of the world has room for" {
 	fabric
 	local r

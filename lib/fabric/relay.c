@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "wire/timer.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -468,10 +469,44 @@ static struct listener *find_listener(const struct relay *relay, const char *soc
 	return NULL;
 }
 
+static const char *relay_host(const struct relay *relay)
+{
+	return world_host(relay->options.world, world_rank(relay->options.world));
+}
+
+/* Whether this is the socket of a daemon, or of a server's standby, that no route places here. */
+static int is_nobodys(const struct relay *relay, const char *name)
+{
+	char socket[NAME_MAX + 1];
+	size_t len = strlen(name), sock = strlen(".sock"), standby = strlen(".standby");
+	int is_standby = len > standby && strcmp(name + len - standby, ".standby") == 0;
+	len -= is_standby ? standby : 0;
+	snprintf(socket, sizeof socket, "%.*s", (int)len, name);
+	if (len <= sock || strcmp(socket + len - sock, ".sock") != 0 ||
+	    strcmp(socket, "fabric.sock") == 0)
+		return 0;
+	const struct route *route = routes_find(&relay->routes, socket);
+	return !route || (is_standby && strcmp(route->host, relay_host(relay)) != 0);
+}
+
+/* A daemon that was killed leaves its socket behind. When its place is on another host now, or nowhere,
+ * nobody else removes it. */
+static void remove_left(const struct relay *relay)
+{
+	char path[PATH_MAX];
+	DIR *dir = opendir(relay->options.run_dir);
+	const struct dirent *e;
+	while (dir && (e = readdir(dir)) != NULL)
+		if (is_nobodys(relay, e->d_name) &&
+		    fs_join(path, sizeof path, relay->options.run_dir, e->d_name, NULL) == 0)
+			transport_remove_dead(path, NULL);
+	if (dir)
+		closedir(dir);
+}
+
 void relay_set_routes(struct relay *relay, struct routes *r)
 {
-	const char *me =
-		world_host(relay->options.world, world_rank(relay->options.world));
+	const char *me = relay_host(relay);
 	routes_clear(&relay->routes);
 	relay->routes = *r;
 	*r = (struct routes){0};
@@ -490,6 +525,7 @@ void relay_set_routes(struct relay *relay, struct routes *r)
 		if (strcmp(route->host, me) != 0 && !find_listener(relay, route->socket))
 			add_listener(relay, route);
 	}
+	remove_left(relay);
 }
 
 const struct routes *relay_routes(const struct relay *relay)
