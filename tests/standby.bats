@@ -74,6 +74,19 @@ is_standby() { ask "$T/ps1.sock" stat | grep -q " standby=$1 "; }
 	finished 3 w0 w1
 }
 
+@test "a standby that has its copy and does not come is given up" {
+	audit_layout 100
+	start PS1 fast ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout
+	ready "$T/ps1.sock"
+	open a "$T/ps1.sock"
+	tell a "follow incarnation=1 socket=$T/nobody name=a pid=$PID_a\n"
+	answered a '^copied$'
+	ended "$PID_a"
+	[ "$status" -eq 137 ]
+	wait_for 'grep -q "no standby any more: it has its copy, and does not come" PS1.err'
+	not is_standby follows
+}
+
 @test "nothing is answered before the standby has answered it; a server that loses it answers then" {
 	audit_layout 100
 	parts

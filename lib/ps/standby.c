@@ -24,6 +24,7 @@
 #define NAME_BYTES 64
 #define FIELDS_BYTES 96
 #define PAUSE_SECONDS 20.0  /* longest time in which the standby takes nothing of the copy */
+#define COME_SECONDS 60.0   /* longest time from the end of the copy until it serves */
 #define ANSWER_SECONDS 10.0 /* longest time in which it does not answer; training waits for it */
 #define FAR_ANSWER_SECONDS 30.0 /* the same on another host: a link that rests is no death */
 #define AGAIN_SECONDS 0.005 /* between two looks whether the part has let its name go */
@@ -66,6 +67,7 @@ struct ps_standby {
 	char socket[SOCKET_BYTES], name[NAME_BYTES]; /* name "": it is on another host */
 	struct fork_child *child; /* sends the copy; NULL: it is there */
 	struct peer *peer;        /* NULL: not yet */
+	struct timer *absent;     /* then it is waited for no longer */
 	int in_force;
 	uint64_t sent, answered;
 	struct repeat *first, **end; /* not sent yet */
@@ -112,6 +114,7 @@ static void standby_free(struct ps_standby *s)
 
 	fork_stop(s->child);
 	peer_free(s->peer);
+	timer_free(s->absent);
 	if (s->memory_fd >= 0)
 		close(s->memory_fd);
 	mapping_release(s->memory);
@@ -151,6 +154,19 @@ void standby_drop(struct ps *p, const char *why)
 		free(o);
 	}
 	standby_free(s);
+}
+
+/* If it is stopped, it would never end, and no other one could begin. */
+static void standby_give_up(struct ps_standby *s, const char *why)
+{
+	if (s->rq && s->pid > 0)
+		kill(s->pid, SIGKILL);
+	standby_drop(s->ps, why);
+}
+
+static void standby_on_absent(void *standby)
+{
+	standby_give_up(standby, "it has its copy, and does not come");
 }
 
 void standby_stat(const struct ps *p, struct record_out *o)
@@ -232,7 +248,7 @@ static void standby_send(struct ps_standby *s)
 				  r) == 0)
 			continue;
 		repeat_free(r);
-		standby_drop(s->ps, "it does not read");
+		standby_give_up(s, "it does not read");
 		return;
 	}
 }
@@ -255,7 +271,7 @@ static void standby_add(struct ps_standby *s, char *text, size_t len, size_t fro
 	s->sent++;
 	s->bytes += len;
 	if (s->bytes > BACKLOG_BYTES + store_dense_bytes(p->store) + store_row_bytes(p->store))
-		standby_drop(p, "it does not keep up");
+		standby_give_up(p->standby, "it does not keep up");
 	else if (s->peer && peer_is_up(s->peer))
 		standby_send(s);
 }
@@ -393,6 +409,7 @@ static void standby_on_up(struct peer *peer, const struct record *greeting, void
 
 	(void)peer;
 	(void)greeting;
+	timer_stop(s->absent);
 	standby_share(s);
 	standby_send(s);
 	if (p->standby)
@@ -401,13 +418,8 @@ static void standby_on_up(struct peer *peer, const struct record *greeting, void
 
 static void standby_on_down(struct peer *peer, void *standby)
 {
-	struct ps_standby *s = standby;
-
 	(void)peer;
-	/* If it is stopped, it would never end, and no other one could begin. */
-	if (s->rq && s->pid > 0)
-		kill(s->pid, SIGKILL);
-	standby_drop(s->ps, "it has gone, or does not answer");
+	standby_give_up(standby, "it has gone, or does not answer");
 }
 
 static void standby_on_copied(const struct fork_result *forked, void *standby)
@@ -424,12 +436,13 @@ static void standby_on_copied(const struct fork_result *forked, void *standby)
 
 	s->child = NULL;
 	if (!forked->ok) {
-		standby_drop(p, forked->why);
+		standby_give_up(s, forked->why);
 		return;
 	}
 	request_put_record(s->rq, RECORD_BARE("copied"));
 	s->peer = peer_new(server_base(p->server), &options);
-	if (!s->peer)
+	s->absent = timer_new(server_base(p->server), standby_on_absent, s);
+	if (!s->peer || !s->absent || timer_set(s->absent, COME_SECONDS) != 0)
 		standby_drop(p, "out of memory");
 }
 
