@@ -191,12 +191,15 @@ static void learnt_words(struct argv *w, const struct supervisor *s)
 	argv_add(w, place->host);
 }
 
-/* $1: the state directory; $2: the directory in memory that is removed, or nothing; then names of
- * checkpoints that stay. A state directory with a file `kept` is some supervisor's own, and is not
- * swept. A checkpoint is first renamed, so that another one can be brought under its name at
- * once. */
+/* $1: the state directory; $2: the directory in memory that is removed, or nothing; $3: the run
+ * directory, whose dead sockets are removed, or nothing; then names of checkpoints that stay. The
+ * path of a socket that is alive is in /proc/net/unix. A state directory with a file `kept` is some
+ * supervisor's own, and is not swept. A checkpoint is first renamed, so that another one can be
+ * brought under its name at once. */
 static const char sweep_script[] =
-	"state=$1; [ -z \"$2\" ] || rm -rf -- \"$2\" || exit; shift 2; "
+	"state=$1; [ -z \"$2\" ] || rm -rf -- \"$2\" || exit; [ -z \"$3\" ] || "
+	"for f in \"$3\"/*.sock \"$3\"/*.sock.standby; do [ ! -S \"$f\" ] || "
+	"grep -qsF -- \" $f\" /proc/net/unix || rm -f -- \"$f\" || exit; done; shift 3; "
 	"[ ! -e \"$state/kept\" ] || exit 0; cd \"$state/checkpoints\" 2>/dev/null || exit 0; "
 	"for c in *; do for k; do [ \"$c\" != \"$k\" ] || continue 2; done; [ -e \"$c\" ] || continue; "
 	"case $c in *.gone) ;; *) mv -- \"$c\" \"$c.gone\" || exit; c=$c.gone;; esac; "
@@ -211,7 +214,8 @@ static void sweep_words(struct argv *w, const struct supervisor *s)
 	if (ends)
 		sup_memory_dir(s, memory);
 	add_way(w, place);
-	argv_add(w, place->host, "/bin/sh", "-c", sweep_script, "sweep", state, memory);
+	argv_add(w, place->host, "/bin/sh", "-c", sweep_script, "sweep", state, memory,
+		 ends ? s->dirs.run : "");
 	if (ends || !s->recover.cut[0])
 		return;
 	argv_add(w, fs_basename(s->recover.cut));
@@ -423,12 +427,11 @@ void sup_parts_left(struct supervisor *s)
 		h->swept = 0;
 }
 
-/* A host that does not answer just now may have a checkpoint that was brought there. */
+/* Nothing runs any more. Every host may have something, also one that does not answer just now. */
 static void parts_begin_end(struct supervisor *s)
 {
 	s->parts.end = PARTS_ENDING;
-	if (s->recover.cut[0] || s->job->checkpoint_memory[0])
-		sup_parts_left(s);
+	sup_parts_left(s);
 	EACH_HOST (h, s, 1)
 		if (is_to_be_swept(h) && h->state != HOST_THERE)
 			sup_host_await(h);
@@ -446,8 +449,9 @@ static int parts_wait(struct supervisor *s)
 	}
 	EACH_HOST (h, s, 1)
 		if (is_to_be_swept(h))
-			sup_note(s, "warning", "%s does not answer: checkpoints may be in %s there",
-				 h->place->host, s->dirs.state);
+			sup_note(s, "warning",
+				 "%s does not answer: its sockets may be in %s, checkpoints in %s",
+				 h->place->host, s->dirs.run, s->dirs.state);
 	return 0;
 }
 

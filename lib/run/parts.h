@@ -14,8 +14,10 @@
  *   were brought there for servers which run by now.  A sweep removes them at the same times, and
  *   is tried again until every host has done it.  No list of them is kept: the sweep removes all
  *   but the checkpoint that nodes go back to.  The sweep at the end of the job removes that one,
- *   too, and what killed servers have left in memory; it waits a while for a host that does not
- *   answer.
+ *   too, and what killed servers have left in memory.
+ * - Sockets of what was killed there, at the end of the job.
+ *
+ * The end waits a while for a host that does not answer.
  */
 #ifndef PACELINE_RUN_PARTS_H
 #define PACELINE_RUN_PARTS_H
@@ -56,8 +58,8 @@ void sup_parts_stop(struct supervisor *s);
 /* Checkpoints may lie on hosts for nothing: all hosts are to be swept. This also holds when a
  * supervisor begins, because the one before it may have died. */
 void sup_parts_left(struct supervisor *s);
-/* Call when all nodes have ended, until it returns 1: nothing is left to be done on other hosts.
- * The first call begins with what is left. */
+/* Call when all nodes have ended, and the fabric, until it returns 1: nothing is left to be done on
+ * other hosts. The first call begins with what is left. */
 int sup_parts_end(struct supervisor *s);
 
 #endif

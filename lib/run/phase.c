@@ -462,7 +462,8 @@ static int phase_stop(struct supervisor *s, int service, int sig)
 	return off;
 }
 
-/* Servers and workers end first: shardd outlives those that write to it. */
+/* Servers and workers end first: shardd outlives those that write to it. Then it is seen on each
+ * host what they have left there. */
 static void step_stopping(struct supervisor *s)
 {
 	int sig = s->phases.goal == GOAL_FAIL || s->phases.interrupted > 1 ||
@@ -471,10 +472,7 @@ static void step_stopping(struct supervisor *s)
 			  : SIGTERM;
 	if (sig == SIGKILL)
 		sup_checkpoint_abandon(s);
-	if (!phase_stop(s, 0, sig))
-		return;
-	int ended = sup_parts_end(s);
-	if (phase_stop(s, 1, SIGTERM) && ended)
+	if (phase_stop(s, 0, sig) && phase_stop(s, 1, SIGTERM) && sup_parts_end(s))
 		sup_enter(s, PHASE_SCORING);
 }
 

@@ -7,7 +7,9 @@
 #include "job/prepare.h"
 #include "job/spent.h"
 #include "wire/aside.h"
+#include "wire/transport.h"
 
+#include <dirent.h>
 #include <event2/event.h>
 #include <math.h>
 #include <signal.h>
@@ -316,6 +318,22 @@ static void forget_memory(const struct supervisor *s)
 		ckpt_memory_forget_all(dir);
 }
 
+/* Of what was killed: relays of the fabric, and servers that were scaled away since. On hosts that
+ * do not see our state a sweep removes them. */
+static void remove_sockets(const struct supervisor *s)
+{
+	char path[DIRS_PATH_MAX];
+	DIR *d = opendir(s->dirs.run);
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (!strstr(e->d_name, ".sock"))
+			continue;
+		dirs_run(&s->dirs, e->d_name, path);
+		transport_remove_dead(path, NULL);
+	}
+	if (d)
+		closedir(d);
+}
+
 static struct supervisor *supervisor_make(const struct supervisor_options *options,
 					  struct error *err)
 {
@@ -360,6 +378,7 @@ int supervisor_run(const struct supervisor_options *options, struct supervisor_r
 	int served = server_run(s->server, options->notify_socket, 0, err);
 	if (served == 0) {
 		forget_memory(s);
+		remove_sockets(s);
 		write_time(s);
 		sup_kept_end(s);
 		sup_checkpoint_prune_end(s);
