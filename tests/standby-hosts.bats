@@ -25,7 +25,7 @@ further() { # more samples are in the model
 }
 kill_server() { # ID
 	in_force "$1"
-	on "$SERVER" pkill -9 -f "ps-server --id $1 "
+	on "$SERVER" pkill -9 -f "^[^ ]*ps-server --id $1 "
 }
 no_rollback() { [ "$(logged '^rollback ')" -eq 0 ]; }
 
@@ -76,10 +76,33 @@ no_rollback() { [ "$(logged '^rollback ')" -eq 0 ]; }
 	standby=$STANDBY
 	on h0 pkill -9 -x trainctl
 	wait "$JOB_PID" || true
-	on "$SERVER" pkill -9 -f "ps-server --id ps1 "
+	on "$SERVER" pkill -9 -f "^[^ ]*ps-server --id ps1 "
 	go second
 	wait_for both_in_force
 	[ "$(logged "^event role=server id=ps1 kind=adopt host=$standby ")" -eq 1 ]
+	kill_server ps1
+	wait_for 'taken_over 1'
+	further
+	to_end
+	no_rollback
+}
+
+@test "scale --hosts: standbys leave a host with the servers, and come back to it; exact" {
+	far_job EPOCHS=60
+	run on h0 trainctl scale --run-dir /tmp/run --hosts h0,h1
+	echo "$output"
+	[ "$status" -eq 0 ]
+	[ "$(on h2 sh -c "ps -e -o comm= | grep -cE '^(worker|ps-server|fabricd)'")" = 0 ]
+	wait_for both_in_force
+	run on h0 trainctl scale --run-dir /tmp/run --hosts h0
+	echo "$output"
+	[ "$status" -eq 0 ]
+	wait_for 'in_status "^node role=server id=ps1 state=up .* host=h0 .* standby=in-force standby-host=h0( |$)"'
+	on h0 pkill -9 -f '^[^ ]*ps-server --id ps1 .*--standby' # as any that ends
+	run on h0 trainctl scale --run-dir /tmp/run --hosts h0,h1,h2
+	echo "$output"
+	[ "$status" -eq 0 ]
+	wait_for both_in_force
 	kill_server ps1
 	wait_for 'taken_over 1'
 	further

@@ -160,6 +160,7 @@ static void verbs_put_node(struct sup_node *n, const struct why *workers, struct
 	const char *change = sup_scale_word(n), *section = sup_watch_section(n);
 	char why[WHY_MAX] = "";
 	int stands = n->role == &role_server && strcmp(s->job->standby, "on") == 0;
+	const char *standby = sup_link_up(&n->watch_link) ? n->watch.seen.standby : "";
 	if (m)
 		why_slow(workers, m, why);
 	/* Never pid=0: kill(1) takes that for a whole group. */
@@ -181,7 +182,7 @@ static void verbs_put_node(struct sup_node *n, const struct why *workers, struct
 		       F_SECONDS("silent", section[0] ? n->watch.pulse.silent : NAN),
 		       F("host", n->place.host), F_REAL("cores", n->cores > 0 ? n->cores : NAN),
 		       n->memory > 0 ? F("memory", n->memory) : F("memory", ""),
-		       stands ? F("standby", n->watch.seen.standby) : F_NONE,
+		       stands ? F("standby", standby) : F_NONE,
 		       stands && n->restart.stands
 			       ? F("standby-host", s->hosts.host[n->restart.next.at].place->host)
 			       : F_NONE,
