@@ -26,7 +26,6 @@
 #define PAUSE_SECONDS 20.0  /* longest time in which the standby takes nothing of the copy */
 #define COME_SECONDS 60.0   /* longest time from the end of the copy until it serves */
 #define ANSWER_SECONDS 10.0 /* longest time in which it does not answer; training waits for it */
-#define FAR_ANSWER_SECONDS 30.0 /* the same on another host: a link that rests is no death */
 #define AGAIN_SECONDS 0.005 /* between two looks whether the part has let its name go */
 #define GONE_SECONDS 30.0   /* how long a part may take to end */
 #define LOOK_SECONDS 0.25   /* between two looks whether a part on another host is there */
@@ -430,8 +429,7 @@ static void standby_on_copied(const struct fork_result *forked, void *standby)
 				       .up = standby_on_up,
 				       .down = standby_on_down,
 				       .owner = s,
-				       .answer_seconds = s->name[0] ? ANSWER_SECONDS
-								    : FAR_ANSWER_SECONDS,
+				       .answer_seconds = ANSWER_SECONDS,
 				       .output_bytes_max = SIZE_MAX};
 
 	s->child = NULL;
