@@ -253,6 +253,13 @@ route socket=y.sock host=c"
 	ready a/fabric.sock
 }
 
+@test "ranks that would sum differently: 78, and which" {
+	run mpirun --oversubscribe --bind-to none -n 1 fabricd --run-dir "$T/a" --host a : \
+		-n 1 fabricd --run-dir "$T/b" --host b --rounds rate
+	[ "$status" -eq 78 ]
+	[[ $output == *"fabricd: b: has --rounds rate, a has ring: all hosts need the same"* ]]
+}
+
 @test "two ranks of one name: 78, and which" {
 	run mpirun --oversubscribe --bind-to none -n 2 fabricd --run-dir "$T/a" --host a
 	[ "$status" -ne 0 ]

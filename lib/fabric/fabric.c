@@ -295,6 +295,7 @@ static int open_fabric(struct fabric *f, struct error *err)
 					.signalled = fabric_on_signal};
 	struct world_options world = {.host = f->options.host,
 				      .version = f->options.version,
+				      .by_rate = f->options.by_rate,
 				      .ended = fabric_on_ended,
 				      .owner = f};
 	if (fs_join(f->path, sizeof f->path, f->options.run_dir, "fabric.sock", err) != 0)

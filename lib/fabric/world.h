@@ -44,7 +44,9 @@ struct world;
 struct world_options {
 	struct event_base *base;
 	const char *host;    /* this host's name; no two ranks may have the same */
-	const char *version; /* must be equal on all ranks */
+	/* These must be equal on all ranks. */
+	const char *version;
+	int by_rate; /* how they sum */
 	/* Another rank has called world_end(); or one stands still, and world_close() says which. */
 	void (*ended)(void *owner);
 	void *owner;
@@ -53,7 +55,7 @@ struct world_options {
 /* Options are copied, what they point to is borrowed. Waits for all ranks that mpirun or srun
  * started, for ever if one does not come: MPI has no deadline here, so the caller must have one.
  * Without mpirun and srun the world is this process alone. ERROR_CONFIG on all ranks: two ranks
- * have the same host, or different versions. Call it once in a process. */
+ * have the same host, different versions, or sum differently. Call it once in a process. */
 int world_open(struct world **out, const struct world_options *options, struct error *err);
 /* Waits some seconds at most for all ranks to do the same; nothing is called back any more. -1:
  * they did not, or one of them stands still (then there is no wait); the process can only end. NULL
