@@ -172,11 +172,33 @@ static char *network_make(struct supervisor *s, size_t *bytes)
 	return NULL;
 }
 
+/* Now and not at the next record of the log: by then a link may not be known. */
+static void network_count_ring(struct supervisor *s)
+{
+	const struct network_link **link = calloc(s->hosts.count + 1, sizeof *link);
+	uint64_t world = sup_fabric(s)->now.life + 1;
+	size_t count = 0, slowest;
+	EACH_HOST (h, s, 0)
+		if (link && h->network.world == world && h->network.summed > 0)
+			link[count++] = &h->network;
+	double cost = network_ring_cost(link, count, &slowest);
+	EACH_HOST (h, s, 0) {
+		struct network_link *l = &h->network;
+		if (count > 0 && l == link[slowest])
+			l->ring_cost += cost * (double)l->summed_since;
+		l->summed_since = 0;
+	}
+	free(link);
+}
+
 static void network_on_links(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	struct sup_node *lead = sup_lead(s);
 	size_t bytes = 0;
+	network_count_ring(s);
+	if (!job_by_links(s->job))
+		return;
 	char *text = sup_answer_ok(r) && lead && sup_link_up(&lead->link) ? network_make(s, &bytes)
 									   : NULL;
 	if (text)
@@ -191,7 +213,7 @@ void sup_network_tick(struct supervisor *s)
 	if (!fabric || fabric->stage != STAGE_READY || !sup_link_up(&fabric->link))
 		return;
 	sup_ask(&s->network.question, &fabric->link, RECORD_BARE("links"), network_on_host,
-		job_by_links(s->job) ? network_on_links : NULL, s);
+		network_on_links, s);
 	if (clock_mono() - s->network.logged_at >= LOG_SECONDS)
 		sup_network_log(s);
 }
@@ -222,30 +244,16 @@ void sup_network_add(struct record_out *o, const struct network_link *link)
 		record_add(o, "unmeasured", link->unmeasured);
 }
 
-/* Of the hosts that have summed. NULL: it is no link's fault. */
-static const struct network_link *network_ring_by(const struct network_link **link, size_t count,
-						  double *cost)
-{
-	size_t summing = 0, slowest;
-	for (size_t i = 0; i < count; i++)
-		if (link[i]->summed_since > 0)
-			link[summing++] = link[i];
-	*cost = network_ring_cost(link, summing, &slowest);
-	return *cost > 0 ? link[slowest] : NULL;
-}
-
 void sup_network_log(struct supervisor *s)
 {
 	const struct network_link **link = calloc(s->hosts.count + 1, sizeof *link);
 	size_t count = 0;
-	double ring;
 	if (!link)
 		return;
 	EACH_HOST (h, s, 0)
 		if (h->network.world != 0)
 			link[count++] = &h->network;
 	double median = network_median(link, count);
-	const struct network_link *slowest = network_ring_by(link, count, &ring);
 	free(link);
 	s->network.logged_at = clock_mono();
 	if (isnan(median))
@@ -260,8 +268,8 @@ void sup_network_log(struct supervisor *s)
 			       F("sent-bytes", l->out.since), F("received-bytes", l->in.since),
 			       F_SECONDS("out-cost", network_cost(&l->out, median)),
 			       F_SECONDS("in-cost", network_cost(&l->in, median)),
-			       l == slowest ? F_SECONDS("ring-cost", ring * (double)l->summed_since)
-					    : F_NONE));
-		l->out.since = l->in.since = l->summed_since = 0;
+			       l->ring_cost > 0 ? F_SECONDS("ring-cost", l->ring_cost) : F_NONE));
+		l->out.since = l->in.since = 0;
+		l->ring_cost = 0;
 	}
 }

@@ -31,7 +31,8 @@ struct network_side {
 
 struct network_link {
 	struct network_side out, in;
-	uint64_t summed, summed_since; /* bytes of vectors; as of a side */
+	uint64_t summed, summed_since; /* bytes of vectors; since the last answer */
+	double ring_cost;              /* seconds that are in no record of the log yet */
 	char unmeasured[16];           /* why; "": it is measured */
 	uint64_t world; /* of the fabric that said this, as sup_host has it; 0: nothing is known */
 };
