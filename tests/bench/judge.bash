@@ -59,6 +59,9 @@ judge_limits() {
 		ps-unit over-slowest-part < 1.2 3
 		scale lead < 1.3 - slopes=1
 		scale supervisor < 1.3 - slopes=1
+		standby overhead-percent < 0.7 -
+		standby-death take-over < 1 10 standby=on
+		standby-death death-percent < 15 - standby=on
 		worker-agent of-write < 2 10
 		worker-agent report-us < 5 100 monitor=reads
 		worker-agent report-us < 5 100 monitor=stopped
