@@ -18,8 +18,8 @@
  * Checked: no commit has a delay over the bound; a push that comes while its grant holds is not
  * dropped; each row is applied once or given back, and the worker is told which; all parts have
  * staged by the map in force what is settled; nobody waits for ever for one who is not dead or
- * stopped.  Left out: workers that push other numbers than they announced; standbys, which the lead
- * does not see (standby.pml); checkpoints but the first (batch.pml).
+ * stopped.  Left out: workers that push other numbers than they announced; standbys (standby.pml);
+ * checkpoints but the first (batch.pml).
  */
 #ifndef NW
 #define NW 2
