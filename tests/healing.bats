@@ -285,6 +285,20 @@ has() { grep -q "$1" "$STATE/job.log" 2>/dev/null; }
 	to_end
 }
 
+@test "hosts: where all hosts but one are avoided, a server goes there once: exact" {
+	far_job SERVERS=2
+	wait_for 'came_to 300'
+	for host in 0 1; do
+		wait_for "in_status 'id=w$host state=up .* host=h$host'"
+		run -0 on h0 trainctl kill-restart w$host --elsewhere --force --run-dir /tmp/run
+		wait_for "has '^host name=h$host state=avoided '"
+	done
+	on h1 pkill -9 -f 'ps-server --id ps1 '
+	wait_for 'in_status "id=ps1 state=up .* host=h2"'
+	[ "$(logged '^placed .*ps1 runs on ')" -eq 1 ]
+	to_end
+}
+
 @test "hosts: whom one supervisor avoids, the next one avoids, too: exact" {
 	far_job
 	wait_for 'came_to 300'

@@ -247,8 +247,8 @@ static int is_bound_to_host(const struct sup_node *n)
 	       (n->role == &role_worker && job_is_local(n->sup->job) && n->place.apart);
 }
 
-/* The first server is the lead, which is on this machine. */
-const char *sup_host_stays(const struct sup_node *n)
+/* If it were at this host. */
+static const char *stays_at(const struct sup_node *n, const struct sup_host *at)
 {
 	const struct sup_hosts *hosts = &n->sup->hosts;
 	if (sup_host_is_fixed(n))
@@ -256,10 +256,16 @@ const char *sup_host_stays(const struct sup_node *n)
 	if (is_bound_to_host(n))
 		return "it belongs to its host";
 	EACH_HOST (h, n->sup, hosts->first)
-		if (h != sup_host_of(n) && is_good(h))
+		if (h != at && is_good(h))
 			return NULL;
 	return hosts->count - hosts->first < 2 ? "the job has no other host"
 					       : "all other hosts are gone or avoided";
+}
+
+/* The first server is the lead, which is on this machine. */
+const char *sup_host_stays(const struct sup_node *n)
+{
+	return stays_at(n, sup_host_of(n));
 }
 
 struct sup_host *sup_host_by_name(struct supervisor *s, const char *name)
@@ -370,7 +376,9 @@ size_t sup_host_choice(const struct sup_node *n)
 {
 	const struct sup_hosts *hosts = &n->sup->hosts;
 	const struct sup_host *home = &hosts->host[n->home];
-	if (sup_host_is_fixed(n) || (hosts_is_there(home) && (is_good(home) || sup_host_stays(n))))
+	/* Wherever it is now: a choice that moves it must not change by that. */
+	if (sup_host_is_fixed(n) ||
+	    (hosts_is_there(home) && (is_good(home) || stays_at(n, home))))
 		return n->home;
 	if ((home->state == HOST_LOST && home->use == HOST_USED) || is_bound_to_host(n))
 		return hosts->count;
