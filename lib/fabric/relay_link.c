@@ -219,10 +219,12 @@ void link_bulk(struct conversation *c)
 	link_pump(c->link);
 }
 
-/* A client that goes may leave many to be sent, one behind the other. */
+/* A client that goes may leave many to be sent, one behind the other. Each is sent as it was said to be
+ * there: behind the last piece of a payload, which may be short, comes no other. */
 void link_lacked(struct conversation *c, uint64_t offset, uint64_t bytes)
 {
-	int more = c->lack_bytes > 0 && offset == c->lack_offset + c->lack_bytes;
+	int more = c->lack_bytes > 0 && offset == c->lack_offset + c->lack_bytes &&
+		   c->lack_bytes % CHUNK_BYTES == 0;
 	if (!mapping_at(c->mapping, offset, bytes) ||
 	    (c->lack_bytes > 0 && !more && send_chunk(c, offset, (size_t)bytes) != 0)) {
 		conversation_leave(c);

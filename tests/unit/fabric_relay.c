@@ -310,15 +310,31 @@ static void dial_sharers(struct call *c[SHARERS], unsigned char *memory[SHARERS]
 	}
 }
 
-static void check_given(struct call *c, const unsigned char *memory)
+static void hear_given(struct call *c, const unsigned char *memory, size_t at, size_t bytes)
 {
 	char line[96];
-	snprintf(line, sizeof line, "data map-offset-bytes=0 map-bytes=%u", PAYLOAD);
+	snprintf(line, sizeof line, "data map-offset-bytes=%zu map-bytes=%zu", at, bytes);
 	hear(c, line);
 	hear(c, "ok");
-	for (size_t j = 0; j < PAYLOAD; j++)
-		if (memory[j] != pattern(j))
+	for (size_t j = 0; j < bytes; j++)
+		if (memory[at + j] != pattern(j))
 			fail_msg("byte %zu is wrong", j);
+}
+
+static void check_given(struct call *c, const unsigned char *memory)
+{
+	hear_given(c, memory, 0, PAYLOAD);
+}
+
+/* All asked for at once. */
+static void give_many(struct call *c, size_t bytes, size_t count)
+{
+	char line[96];
+	for (size_t i = 0; i < count; i++) {
+		snprintf(line, sizeof line, "give into-offset-bytes=%zu into-bytes=%zu\n",
+			 i * bytes, bytes);
+		say(c, line);
+	}
 }
 
 static void the_same_payload_goes_once(void **state)
@@ -366,6 +382,32 @@ static void who_has_it_goes(void **state)
 			call_close(c[i]);
 		}
 	}
+}
+
+/* Pieces that lie one behind the other, of several payloads, are sent as they were said. */
+static void what_is_not_there_is_sent_in_its_pieces(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	enum { PART = 700 * 1024, PARTS = PAYLOAD / PART };
+	struct call *first = dial_near(), *c = dial_near();
+	struct error err;
+	unsigned char *had, *memory;
+	char line[96];
+	assert_int_equal(call_map(first, PART, (void **)&had, &err), 0);
+	assert_int_equal(call_map(c, PAYLOAD, (void **)&memory, &err), 0);
+	snprintf(line, sizeof line, "give into-offset-bytes=0 into-bytes=%d\n", PART);
+	for (int turn = 0; turn < 8; turn++) {
+		say(first, line);
+		hear_given(first, had, 0, PART);
+		memset(had, 0, PART);
+		memset(memory, 0, PAYLOAD);
+		give_many(c, PART, PARTS);
+		for (size_t i = 0; i < PARTS; i++)
+			hear_given(c, memory, i * PART, PART);
+	}
+	call_close(first);
+	call_close(c);
 }
 
 /* A daemon that looks at once finds all of it. */
@@ -601,6 +643,7 @@ int main(void)
 		cmocka_unit_test(payloads_in_shared_memory),
 		cmocka_unit_test(the_same_payload_goes_once),
 		cmocka_unit_test(who_has_it_goes),
+		cmocka_unit_test(what_is_not_there_is_sent_in_its_pieces),
 		cmocka_unit_test(the_payload_is_there_first),
 		cmocka_unit_test(memory_that_is_none),
 		cmocka_unit_test(a_client_dies_in_a_payload),
