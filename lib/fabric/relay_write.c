@@ -94,6 +94,10 @@ static void write_pieces(struct conversation *c)
 	struct iovec vector[PIECES_MAX];
 	while (c->first && !c->blocked && !c->deaf) {
 		if (c->first->is_chunk) {
+			if (c->first->lacks && c->gone) { /* nobody is there to send it */
+				relay_write_go_deaf(c);
+				return;
+			}
 			if (!c->first->is_here)
 				return;
 			free_piece(pop(c));
@@ -183,12 +187,10 @@ static void copy_now(struct piece *p, struct conversation *from)
 		memcpy(into, source, (size_t)p->bytes);
 		p->is_here = XXH128_isEqual(XXH3_128bits(into, (size_t)p->bytes), p->copy.hash);
 	}
-	if (p->is_here) {
+	p->lacks = !p->is_here;
+	if (p->is_here || c->gone)
 		conversation_write(c);
-		return;
-	}
-	p->lacks = 1;
-	if (link_tell(c, lack, NULL, 0) != 0)
+	else if (link_tell(c, lack, NULL, 0) != 0)
 		conversation_leave(c);
 }
 

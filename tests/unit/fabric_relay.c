@@ -410,6 +410,31 @@ static void what_is_not_there_is_sent_in_its_pieces(void **state)
 	call_close(c);
 }
 
+/* What could not be copied can't be sent any more either. */
+static void the_daemon_goes_and_a_copy_has_failed(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	static struct record r;
+	struct call *c[SHARERS];
+	unsigned char *memory[SHARERS];
+	struct error err;
+	char line[128];
+	for (int turn = 0; turn < 8; turn++) {
+		dial_sharers(c, memory);
+		say(c[0], give_all);
+		check_given(c[0], memory[0]);
+		memset(memory[0], 0, PAYLOAD);
+		snprintf(line, sizeof line, "%sbye\n", give_all);
+		say(c[1], line);
+		while (call_receive(c[1], &r, &err) == 0)
+			;
+		assert_int_equal(err.code, ERROR_UNAVAILABLE);
+		for (int i = 0; i < SHARERS; i++)
+			call_close(c[i]);
+	}
+}
+
 /* A daemon that looks at once finds all of it. */
 static void the_payload_is_there_first(void **state)
 {
@@ -644,6 +669,7 @@ int main(void)
 		cmocka_unit_test(the_same_payload_goes_once),
 		cmocka_unit_test(who_has_it_goes),
 		cmocka_unit_test(what_is_not_there_is_sent_in_its_pieces),
+		cmocka_unit_test(the_daemon_goes_and_a_copy_has_failed),
 		cmocka_unit_test(the_payload_is_there_first),
 		cmocka_unit_test(memory_that_is_none),
 		cmocka_unit_test(a_client_dies_in_a_payload),
