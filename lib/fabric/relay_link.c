@@ -230,6 +230,7 @@ void link_lacked(struct conversation *c, uint64_t offset, uint64_t bytes)
 		conversation_leave(c);
 		return;
 	}
+	c->relay->counts.copied_bytes -= bytes; /* it was none */
 	if (c->lack_bytes == 0)
 		c->lack_offset = offset;
 	if (c->lack_bytes == 0 || more)

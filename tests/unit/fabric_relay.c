@@ -356,9 +356,11 @@ static void the_same_payload_goes_once(void **state)
 		memory[i][PAYLOAD / 2]++;
 	memset(memory[SHARERS - 1], 0, PAYLOAD);
 	sent = of_stat(far_dir, "payload-bytes");
+	copied = of_stat(far_dir, "copied-bytes");
 	say(c[SHARERS - 1], give_all);
 	check_given(c[SHARERS - 1], memory[SHARERS - 1]);
 	sent = of_stat(far_dir, "payload-bytes") - sent;
+	assert_int_equal(of_stat(far_dir, "copied-bytes") - copied + sent, PAYLOAD);
 	assert_true(sent > 0 && sent < PAYLOAD / 4);
 	for (int i = 0; i < SHARERS; i++)
 		call_close(c[i]);
