@@ -213,6 +213,7 @@ pauses() {
 	[[ $output == *"err code=differs"*"a named iteration 7, this host 8"* ]]
 	wait_for "grep -q '^err code=differs' a.said.out"
 	printf '%s\n' "sum-open round=4 iteration=7 hosts=a,b dense=0" "sum-wait round=4" >&7
+	wait_for '[ "$(tail -n 1 a.said.out | cut -d " " -f 1)" = ok ]'
 	run ask "$T/b/fabric.sock" "sum-open round=3 iteration=7 hosts=a,b dense=0" "sum-wait round=3"
 	[[ $output == *"err code=stale"*"a is at round 4 already"* ]]
 	run ask "$T/b/fabric.sock" "sum-open round=5 iteration=7 hosts=a,b dense=0"
