@@ -106,12 +106,13 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 @test "hosts: FABRIC=mlfabric, turns by the rates of links; the lead, a worker and the fabric killed; exact" {
 	. "$BATS_TEST_DIRNAME/cluster/far.bash"
 	teardown_more() { hosts_down; }
-	far_file 600 EPOCHS=4 SYNC=asp,delay:3 FABRIC=mlfabric SERVERS=2 CHECKPOINT=0.5
+	far_file 600 EPOCHS=4 SYNC=asp,delay:6 FABRIC=mlfabric SERVERS=2 CHECKPOINT=0.5
+	sed -i s/^WORKERS=3/WORKERS=6/ job.env
 	hosts_link h1 500kbit
 	hosts_link h2 200kbit
 	go first
 	wait_for 'came_to 300'
-	wait_for 'lead | grep -q " links=3"'
+	wait_for 'lead | grep -q " links=3 groups=[1-9]"'
 	on h2 pkill -9 -f 'worker .*--id w2 '
 	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready ")" -eq 2 ]'
 	on h0 pkill -9 -f 'ps-server --id ps0 '
@@ -124,7 +125,7 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 	to_end
 	rows=$(grep '^row .* delay-most=' "$STATE/job.log")
 	[ -n "$rows" ]
-	not grep -vE ' delay-most=[0-3] ' <<<"$rows"
+	not grep -vE ' delay-most=[0-6] ' <<<"$rows"
 	[ "$(awk '/^schedule /{n++} n==3' "$STATE/schedule.log" | xfer-sched --margin 25 2>/dev/null | grep -c ' start=0 ')" -ge 1 ]
 }
 

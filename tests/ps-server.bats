@@ -428,6 +428,37 @@ all_finite() {
 	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
 }
 
+@test "gradients that were summed on the way are held only if all of the sum are here" {
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
+	local own="iteration=0 count=1 dense=1 rows=0 bytes=16\n$G1234" w
+	local none='iteration=0 count=1 dense=0 rows=0\n'
+	part() { echo "part worker=$1 generation=1 sequence=1 unit=$2 count=1"; }
+	held() { # UNITS MISSING: so many so far
+		local lines=
+		for w in 0 1 2; do lines+=$(part w$w "${1:w:1}")'\n'; done
+		tell b "hold $ME bytes=$(printf %b "$lines" | wc -c)\n$lines"
+		holds=$((holds + 1))
+		wait_for '[ "$(grep -cx ok b.answers)" = $holds ]'
+		[ "$(grep -c "^missing" b.answers)" = "$2" ]
+	}
+	holds=0
+	open b ps1.sock
+	tell b "push worker=w0 generation=1 $ME sequence=1 sum=77 sum-of=2 $own"
+	tell b "push worker=w1 generation=1 $ME sequence=1 sum=77 sum-of=2 $none"
+	tell b "push worker=w2 generation=1 $ME sequence=1 $own"
+	held 012 2 # each a unit of its own
+	held 000 5 # w2 is not in the sum
+	tell b "push worker=w1 generation=1 $ME sequence=1 sum=78 sum-of=2 $none" # repeated, in another one
+	held 001 7
+	tell b "push worker=w1 generation=1 $ME sequence=1 $own"
+	held 001 9
+	tell b "push worker=w1 generation=1 $ME sequence=1 sum=77 sum-of=2 $none"
+	held 001 9
+	tell b "apply $ME iteration=0 units=1 bytes=$(($(part w0 0 | wc -c) * 2))\n$(part w0 0)\n$(part w1 0)\n"
+	wait_for 'grep -q "^ok iteration=1" b.answers'
+	[ "$(dense ps1.sock 1)" = "-0.5 -1 -1.5 -2" ]
+}
+
 @test "a pull behind a push waits until that is applied or thrown away" {
 	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
 	local pull="pull worker=w0 generation=1 $ME iteration=0 dense=0 rows=0 after"

@@ -68,6 +68,7 @@ static void fabric_on_stat(struct request *rq, void *fabric)
 	record_add_u64(&o, "stream-bytes", relayed.stream_bytes);
 	record_add_u64(&o, "payload-bytes", relayed.payload_bytes);
 	record_add_u64(&o, "copied-bytes", relayed.copied_bytes);
+	record_add_u64(&o, "added-bytes", relayed.added_bytes);
 	record_add_u64(&o, "kept-bytes", relayed.kept_bytes);
 	record_add_u64(&o, "sockets", n.sockets);
 	record_add_u64(&o, "sleeps", n.sleeps);

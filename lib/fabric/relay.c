@@ -44,6 +44,7 @@ void conversation_release(struct conversation *c)
 		return;
 	mapping_release(c->mapping);
 	free(c->hash);
+	free(c->sum);
 	free(c->line);
 	free(c);
 }
@@ -66,6 +67,7 @@ void conversation_end(struct conversation *c)
 	c->fd = c->passed_fd = c->mirror_fd = -1;
 	c->watched = 0;
 	conversation_drop_pieces(c);
+	relay_sum_forget(c);
 	framer_clear(&c->in);
 	u64map_remove(&relay->all, conversation_key(c->origin, c->number));
 	if (c->is_near)
@@ -373,6 +375,7 @@ static void relay_begin(struct listener *l, int fd)
 		return;
 	}
 	c->fd = fd;
+	c->socket = XXH3_64bits(l->route.socket, strlen(l->route.socket));
 	relay->counts.conversations++;
 	if (link_tell(c, (struct head){.kind = KIND_OPEN}, l->route.socket,
 		      strlen(l->route.socket)) != 0)
@@ -545,7 +548,8 @@ int relay_new(struct relay **out, const struct relay_options *options, struct er
 	relay->link = calloc(relay->link_count, sizeof *relay->link);
 	relay->work = event_new(options->base, -1, 0, on_work, relay);
 	relay->retry = timer_new(options->base, on_retry, relay);
-	if (!relay->link || !relay->work || !relay->retry) {
+	relay->unpark = timer_new(options->base, relay_sum_on_time, relay);
+	if (!relay->link || !relay->work || !relay->retry || !relay->unpark) {
 		relay_free(relay);
 		return error_set(err, ERROR_OS, "relay", "out of memory");
 	}
@@ -577,6 +581,7 @@ void relay_stop(struct relay *relay)
 	while ((c = any(relay)) != NULL)
 		conversation_end(c);
 	timer_stop(relay->retry);
+	timer_stop(relay->unpark);
 }
 
 /* Frees the lists; memory that is still in MPI's chunks is lost. */
@@ -616,6 +621,7 @@ void relay_free(struct relay *relay)
 	if (relay->work)
 		event_free(relay->work);
 	timer_free(relay->retry);
+	timer_free(relay->unpark);
 	free(relay->listener);
 	free(relay->link);
 	free(relay);

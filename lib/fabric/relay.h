@@ -48,6 +48,7 @@ struct relay_counts {
 	size_t kept_bytes;    /* that wait to be read here */
 	uint64_t conversations; /* begun here since the start */
 	uint64_t stream_bytes, payload_bytes; /* that went out from here, inline and from memory */
+	uint64_t added_bytes; /* of memory that were added to another client's */
 	uint64_t copied_bytes; /* of memory that were not sent: another client there had them */
 };
 void relay_count(const struct relay *relay, struct relay_counts *counts);

@@ -1,6 +1,7 @@
 /*
  * relay_internal: what the files of the relay share: relay.c (listening, who is who, messages),
- * relay_link.c (what goes to one host), relay_read.c and relay_write.c (one conversation's socket).
+ * relay_link.c (what goes to one host), relay_sum.c (what is summed before that), relay_read.c and
+ * relay_write.c (one conversation's socket).
  *
  * The relay owns listeners, links and conversations.  A conversation that is over is taken out of
  * the table and closed; its memory is freed when nothing points to it any more: `held` counts the
@@ -109,7 +110,16 @@ struct conversation {
 	uint64_t lack_offset, lack_bytes; /* to be sent, as they could not be copied */
 	char *line;
 	size_t line_len;
-	struct conversation *link_next, *bulk_next, *resume_next, *connect_next;
+	/* a push that may be summed with others (relay_sum.c) */
+	uint64_t socket;  /* a hash of its name */
+	uint64_t group, members, dense_bytes;
+	double parked_until; /* 0: it is not parked */
+	float *sum;
+	size_t sum_room;
+	uint64_t sum_at, sum_bytes; /* this part of the payload comes from there */
+	uint64_t shift;             /* the payload begins so much later in the memory */
+	size_t flying;              /* chunks */
+	struct conversation *park_next, *link_next, *bulk_next, *resume_next, *connect_next;
 	/* writing */
 	struct piece *first, *last;
 	size_t kept, taken; /* bytes that wait; bytes written and not yet credited */
@@ -153,7 +163,9 @@ struct relay {
 	struct conversation *connecting;
 	struct queue resume;
 	struct event *work;
-	struct timer *retry;
+	struct timer *retry, *unpark;
+	struct conversation *parked;
+	uint64_t sums;
 	uint64_t last_number;
 	struct relay_counts counts;
 	struct record record;
@@ -188,6 +200,13 @@ void link_heard(struct link *l, size_t bytes);
 void link_acked(struct link *l, size_t bytes);
 /* Receives and drops bulk that is on its way and not wanted any more. */
 void link_swallow(struct link *l, unsigned tag, size_t bytes);
+
+/* relay_sum.c */
+/* A push of a group, whose record is in relay->record: keeps it until the others are here. 0: it goes
+ * as it is. */
+int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_t offset, uint64_t bytes);
+void relay_sum_forget(struct conversation *c);
+void relay_sum_on_time(void *relay);
 
 /* relay_read.c */
 void conversation_read(struct conversation *c);

@@ -111,6 +111,7 @@ static void on_chunk_sent(void *conversation)
 	struct conversation *c = conversation;
 	struct link *l = c->link;
 	l->chunks--;
+	c->flying--;
 	conversation_release(c);
 	if (!l->relay->stopped)
 		link_pump(l);
@@ -121,11 +122,15 @@ static int send_chunk(struct conversation *c, uint64_t offset, size_t bytes)
 {
 	struct link *l = c->link;
 	struct head head = {.kind = KIND_CHUNK, .offset = offset, .bytes = bytes};
+	const char *from = offset - c->sum_at < c->sum_bytes
+				   ? (const char *)c->sum + (offset - c->sum_at)
+				   : c->mapping->base + offset + c->shift;
 	head.tag = l->tag;
-	if (world_send_bulk(l->relay->options.world, l->rank, WORLD_RELAY, head.tag,
-			    c->mapping->base + offset, bytes, on_chunk_sent, c) != 0)
+	if (world_send_bulk(l->relay->options.world, l->rank, WORLD_RELAY, head.tag, from, bytes,
+			    on_chunk_sent, c) != 0)
 		return -1;
 	conversation_hold(c);
+	c->flying++;
 	l->chunks++;
 	l->tag = (l->tag + 1) & WORLD_TAG_MAX;
 	l->relay->counts.payload_bytes += bytes;
@@ -188,6 +193,8 @@ static int next_chunk(struct conversation *c)
 		c->lack_bytes -= bytes;
 		return send_chunk(c, offset, bytes);
 	}
+	if (offset - c->sum_at < c->sum_bytes && bytes > c->sum_at + c->sum_bytes - offset)
+		bytes = (size_t)(c->sum_at + c->sum_bytes - offset);
 	int there = is_there(c, bytes, &copy);
 	c->bulk_offset += bytes;
 	c->bulk_bytes -= bytes;

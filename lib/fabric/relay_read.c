@@ -98,8 +98,9 @@ static void send_payload(struct conversation *c, const char *line, size_t len, u
 {
 	if (bytes > SMALL_BYTES) {
 		flush_out(c);
-		if (c->is_over)
+		if (c->is_over || relay_sum_park(c, line, len, offset, bytes))
 			return;
+		c->sum_bytes = c->shift = 0;
 		c->line = malloc(len + 1);
 		if (!c->line) {
 			conversation_leave(c);

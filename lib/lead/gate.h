@@ -8,7 +8,8 @@
  *
  * A unit is what is committed together.  BSP: an iteration, closed when all active members have
  * pushed, or all but `backup` of them; a push for an iteration that is closed already is late, and
- * settled as dropped.  ASP and SSP: each push alone; under SSP the answer to a push waits while its
+ * settled as dropped.  ASP and SSP: each push alone, or a group (gate_grants.c), which is settled whole
+ * or not at all; under SSP the answer to a push waits while its
  * worker is more than `staleness` iterations ahead of the slowest active member (Ho et al., NIPS
  * 2013).  Backup workers: AntDT V-E, after Chen et al., 2016.
  *
@@ -78,6 +79,7 @@ struct gate_offer {
 	int is_on_its_way;
 	double left; /* of it, 0 to 1 */
 	/* out */
+	size_t host;          /* offers of one host, not 0, may be summed there before they are sent */
 	int is_late;          /* it is to be dropped */
 	int64_t start, there; /* ns from now */
 };
@@ -146,6 +148,7 @@ struct gate_push {
 	double speed, time, mem; /* as in struct balance_member */
 	const uint64_t *part;    /* for gate_announce(): bytes of the gradient to each part */
 	size_t parts;
+	uint64_t group; /* it was granted in, as its worker says; 0: none */
 };
 
 void gate_join(struct gate *g, const struct gate_who *who);
@@ -375,6 +378,7 @@ size_t gate_active(const struct gate *g);
 /* The round of the last sum that was ordered. */
 uint64_t gate_round(const struct gate *g);
 const struct delays *gate_delays(const struct gate *g); /* of all members, since the lead began */
+uint64_t gate_groups(const struct gate *g); /* that were granted */
 uint64_t gate_spared(const struct gate *g); /* bytes that were announced, dropped, and never sent */
 /* shardd has been asked and has not answered. */
 int gate_is_settling(const struct gate *g);

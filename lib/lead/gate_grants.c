@@ -9,6 +9,10 @@
  * A worker with a grant may die (then it is out), or be stopped, or have a link that became slow.
  * It has the time that its bytes should take, several times; then its promise is given up, so that
  * nobody waits for it.  What it sends later is judged when it comes.
+ *
+ * Those of one host that are granted at the same time are a group: they may be summed there, and one
+ * sum goes over the network.  So a group is one unit, which is committed whole or not at all: when one
+ * member does not come, the others are dropped.  Its members never change.
  */
 #include "lead/gate_internal.h"
 
@@ -105,10 +109,19 @@ static uint64_t next_version(const struct gate *g)
 	return version;
 }
 
+static void grant_tell(struct gate *g, const struct push *p, uint64_t token, const char *more)
+{
+	if (p->group)
+		effect_ok(g, token, NULL, "granted=1 group=%llu members=%zu%s",
+			  (unsigned long long)p->group, p->members, more);
+	else
+		effect_ok(g, token, NULL, "granted=1%s", more);
+}
+
 static void grant_answer(struct gate *g, struct push *p)
 {
 	for (size_t i = 0; i < p->tokens; i++)
-		effect_ok(g, p->token[i], NULL, "granted=1%s", i ? " repeated=1" : "");
+		grant_tell(g, p, p->token[i], i ? " repeated=1" : "");
 	p->tokens = 0;
 }
 
@@ -117,7 +130,57 @@ static void grant_give(struct gate *g, struct push *p)
 	p->grant = GRANT_GIVEN;
 	p->granted_at = g->now;
 	p->until = grant_until(g, p);
+}
+
+static int may_join(struct gate *g, const struct push *p, const struct push *with)
+{
+	return p != with && p->grant == GRANT_ASKED && !p->is_rival && p->host == with->host &&
+	       units_has_step(p) && !(p->scale < with->scale || p->scale > with->scale) &&
+	       grants_fit(g, p, NULL, next_version(g));
+}
+
+/* p, which was granted, with those of its host that wait, too. */
+static void grant_group(struct gate *g, struct push *p)
+{
+	if (p->host && units_has_step(p)) {
+		for (struct push *q = g->announced.first; q; q = q->next) {
+			if (!may_join(g, q, p))
+				continue;
+			if (!p->group) {
+				p->group = ++g->groups;
+				p->members = 1;
+			}
+			p->members++;
+			q->group = p->group;
+			grant_give(g, q);
+		}
+	}
+	for (struct push *q = g->announced.first; q && p->group; q = q->next) {
+		if (q->group != p->group)
+			continue;
+		q->members = p->members;
+		grant_answer(g, q);
+	}
 	grant_answer(g, p);
+}
+
+void grants_give_up(struct gate *g, uint64_t group)
+{
+	if (!group)
+		return;
+	for (struct push *p = g->announced.first; p; p = p->next) {
+		if (p->group == group) {
+			p->late = 1;
+			p->group = 0;
+		}
+	}
+	for (struct push *p = g->held.first; p; p = p->next) {
+		if (p->group == group) {
+			g->late += !p->late;
+			p->late = 1;
+			p->group = 0;
+		}
+	}
 }
 
 /* From now on it is a push that came too late: its rows go back, and the answer says so. */
@@ -192,10 +255,28 @@ static void grants_schedule(struct gate *g)
 		if (p->grant != GRANT_ASKED)
 			continue;
 		p->is_rival = rc == 0 && offer[n].is_late;
+		p->worker->host = p->host = rc == 0 ? offer[n].host : 0;
 		p->start = rc == 0 ? time_after(g->now, offer[n].start) : g->now;
 		p->there = rc == 0 ? time_after(g->now, offer[n].there) : g->now;
 	}
 	free(offer);
+}
+
+/* Others of its host that will announce soon: it is worth the time that its own bytes take. */
+static int waits_for_mates(const struct gate *g, struct push *p)
+{
+	int64_t until = p->asked_at + (p->there - p->start);
+
+	if (!p->host || !units_has_step(p) || g->now >= until)
+		return 0;
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->state == WORKER_ACTIVE && w->host == p->host && !w->announced && !w->held &&
+		    !w->waiting) {
+			p->start = until;
+			return 1;
+		}
+	}
+	return 0;
 }
 
 static int somebody_asks(const struct gate *g)
@@ -219,11 +300,12 @@ void grants_step(struct gate *g)
 			continue;
 		if (p->is_rival)
 			grant_refuse(g, p);
-		else if (p->start > g->now)
+		else if (p->start > g->now || waits_for_mates(g, p))
 			continue;
-		else if (!units_has_step(p) || grants_fit(g, p, NULL, next_version(g)))
+		else if (!units_has_step(p) || grants_fit(g, p, NULL, next_version(g))) {
 			grant_give(g, p);
-		else
+			grant_group(g, p);
+		} else
 			grant_refuse(g, p);
 	}
 }
@@ -233,7 +315,7 @@ void grants_step(struct gate *g)
 void grants_repeat(struct gate *g, struct push *p, uint64_t token)
 {
 	if (p->grant != GRANT_ASKED)
-		effect_ok(g, token, NULL, "granted=1 repeated=1");
+		grant_tell(g, p, token, " repeated=1");
 	else if (p->tokens == GATE_TOKENS_MAX)
 		effect_err(g, token, "busy", "this announcement was repeated too often");
 	else
@@ -248,20 +330,29 @@ void grants_end(struct gate *g, struct worker *w, const char *why)
 		return;
 	w->announced = NULL;
 	pushes_remove(&g->announced, p);
+	grants_give_up(g, p->group);
 	for (size_t i = 0; i < p->tokens; i++)
 		effect_err(g, p->token[i], "fenced", "%s", why);
 	push_free(p);
 }
 
-/* A push of other numbers than those that were announced was promised nothing. */
-void grants_take(struct gate *g, struct worker *w, struct push *came)
+/* A push of other numbers than those that were announced was promised nothing. One that says that it
+ * is of a group may be in a sum with others. */
+void grants_take(struct gate *g, struct worker *w, struct push *came, uint64_t group)
 {
-	const struct push *p = w->announced;
+	struct push *p = w->announced;
 
+	came->late |= group != 0 && (!p || p->group != group);
 	if (!p)
 		return;
 	if (p->sequence == came->sequence && p->pulled == came->pulled && p->count == came->count) {
 		came->grant = p->grant;
+		came->late |= p->late;
+		if (!came->late && p->group == group) {
+			came->group = p->group;
+			came->members = p->members;
+			p->group = 0; /* it goes on with this one */
+		}
 		if (p->grant == GRANT_GIVEN || p->grant == GRANT_OVER)
 			grant_learn(g, p);
 		grant_answer(g, w->announced);
@@ -278,6 +369,7 @@ int64_t gate_clock(struct gate *g, int64_t ns)
 	for (struct push *p = g->announced.first; p; p = p->next) {
 		if (p->grant == GRANT_GIVEN && p->until <= ns) {
 			p->grant = GRANT_OVER;
+			grants_give_up(g, p->group);
 			is_due = 1;
 		}
 		is_due |= p->grant == GRANT_ASKED && p->start <= ns;

@@ -31,7 +31,13 @@ struct push {
 	uint64_t *part; /* and of each */
 	size_t parts;
 	int is_rival;   /* the schedule drops it */
+	size_t host;    /* as in struct gate_offer */
+	/* Those that were granted together, and may be summed on their host: one unit, whole or not
+	 * at all. 0: none. */
+	uint64_t group;
+	size_t members;
 	int64_t start;  /* as the schedule says, in the time of gate_clock() */
+	int64_t asked_at;
 	int64_t there, granted_at, until;
 	struct gate_range *range;
 	size_t ranges;
@@ -56,6 +62,7 @@ struct worker {
 	uint64_t connection;
 	uint64_t join_token, end_token; /* 0: none waits */
 	struct push *announced, *held, *sent;
+	size_t host; /* of its last push that was announced; 0: none for sums */
 	double pace; /* ns a byte, of its last push that was announced; 0: not known */
 	/* the last push that was answered for good */
 	uint64_t done_generation, done_sequence;
@@ -160,6 +167,8 @@ struct gate {
 	int settling;  /* sent is with the servers (holding), or with shardd */
 	int holding;
 	int unit;       /* sent is a unit, or units (ASP, SSP); 0: only late pushes */
+	int is_group;   /* it is one unit, a group */
+	uint64_t groups; /* the last one */
 	int unanswered; /* ask servers or shardd (again) once they are there */
 	uint64_t number;
 	uint64_t settled; /* pushes at the front of sent whose settle is answered */
@@ -229,8 +238,11 @@ void grants_step(struct gate *g); /* decides about what is announced */
 int grants_let_commit(struct gate *g, const struct push *p, uint64_t version);
 void grants_repeat(struct gate *g, struct push *p, uint64_t token); /* it is announced again */
 void grants_end(struct gate *g, struct worker *w, const char *why);
-/* A push of w has come. What w had announced is over, and was maybe this. */
-void grants_take(struct gate *g, struct worker *w, struct push *came);
+/* A push of w has come, which says that it is of this group. What w had announced is over, and was
+ * maybe this. */
+void grants_take(struct gate *g, struct worker *w, struct push *came, uint64_t group);
+/* One of its members does not come, or can't be committed: all are dropped, whose rows go back. */
+void grants_give_up(struct gate *g, uint64_t group);
 
 /* gate_units.c */
 int units_has_step(const struct push *p); /* there is a gradient of it to be applied */

@@ -94,6 +94,7 @@ static void drop_held(struct gate *g, struct worker *w, const char *why)
 		return;
 	w->held = NULL;
 	pushes_remove(&g->held, p);
+	grants_give_up(g, p->group);
 	g->late -= p->late ? 1 : 0;
 	effect_name(g, GATE_DROP, w->id, p->generation, p->sequence);
 	for (size_t i = 0; i < p->tokens; i++)
@@ -449,6 +450,11 @@ size_t gate_active(const struct gate *g)
 const struct delays *gate_delays(const struct gate *g)
 {
 	return &g->delays;
+}
+
+uint64_t gate_groups(const struct gate *g)
+{
+	return g->groups;
 }
 
 uint64_t gate_spared(const struct gate *g)

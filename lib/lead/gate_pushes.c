@@ -243,8 +243,8 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 		}
 		return;
 	}
-	grants_take(g, w, p);
 	p->late = g->options.sync == GATE_BSP && push->iteration < g->open;
+	grants_take(g, w, p, push->group);
 	g->late += p->late ? 1 : 0;
 	w->held = p;
 	take_numbers(w, push);
@@ -274,6 +274,7 @@ void gate_announce(struct gate *g, const struct gate_who *who, const struct gate
 		return;
 	grants_end(g, w, "another push was announced");
 	p->grant = GRANT_ASKED;
+	p->asked_at = g->now;
 	w->announced = p;
 	pushes_add(&g->announced, p);
 	units_step(g);

@@ -33,6 +33,7 @@ static const struct field head_fields[] = {
 	{FIELD("settled", U64, gate, settled), .is_optional = 1},
 	{FIELD("largest", U64, gate, largest), .is_optional = 1},
 	{FIELD("unit", FLAG, gate, unit)},
+	{FIELD("group", FLAG, gate, is_group), .is_optional = 1},
 	{FIELD("backup", U64, gate, backup)},
 	{FIELD("finished", FLAG, gate, finished)},
 	{FIELD("acts", U64, gate, acts_base)},
@@ -119,18 +120,21 @@ static void save_ranges(const struct push *p, FILE *out)
 	}
 }
 
-static void save_push(const struct push *p, const char *list, FILE *out)
+/* A group that is not sent yet is given up. */
+static void save_push(const struct push *push, const char *list, FILE *out)
 {
+	struct push p = *push;
 	char line[LINE_ROOM];
 	struct record_out o;
 
 	record_begin(&o, line, sizeof line, "push");
 	record_add(&o, "list", list);
-	record_add(&o, "worker", p->worker->id);
-	fields_write(push_fields, &o, p);
-	record_add_u64(&o, "refused", p->refused);
+	record_add(&o, "worker", p.worker->id);
+	p.late |= push->group && push == push->worker->held;
+	fields_write(push_fields, &o, &p);
+	record_add_u64(&o, "refused", p.refused);
 	record_print(out, &o);
-	save_ranges(p, out);
+	save_ranges(push, out);
 }
 
 static void save_lines(const char *list, const char *lines, size_t len, FILE *out)

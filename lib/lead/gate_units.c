@@ -14,6 +14,12 @@ static int units_bsp(const struct gate *g)
 	return g->options.sync == GATE_BSP;
 }
 
+/* Whether all that is sent is one unit; else each push is. */
+static int is_one_unit(const struct gate *g)
+{
+	return units_bsp(g) || g->is_group;
+}
+
 /* ---- closing ---- */
 
 int units_has_step(const struct push *p)
@@ -50,7 +56,7 @@ static struct push *held_oldest(const struct gate *g)
 	struct push *oldest = NULL;
 
 	for (struct push *p = g->held.first; p; p = p->next) {
-		if (!p->is_kept && (!oldest || p->pulled < oldest->pulled))
+		if (!p->is_kept && !p->group && (!oldest || p->pulled < oldest->pulled))
 			oldest = p;
 	}
 	return oldest;
@@ -75,10 +81,58 @@ static void send_in_time(struct gate *g)
 	}
 }
 
+/* All members of p's group that are here. */
+static size_t group_here(const struct gate *g, const struct push *p, const struct push **oldest,
+			 int *is_stale)
+{
+	size_t here = 0;
+
+	*oldest = p;
+	*is_stale = 0;
+	for (const struct push *q = g->held.first; q; q = q->next) {
+		if (q->group != p->group)
+			continue;
+		here++;
+		*is_stale |= is_too_stale(g, q, g->applied);
+		if (q->pulled < (*oldest)->pulled)
+			*oldest = q;
+	}
+	return here;
+}
+
+/* Sends a group that is here, alone: it is settled as a whole. */
+static int send_group(struct gate *g)
+{
+	for (struct push *p = g->held.first, *next; p; p = next) {
+		const struct push *oldest;
+		int is_stale;
+
+		next = p->next;
+		if (!p->group || group_here(g, p, &oldest, &is_stale) < p->members)
+			continue;
+		if (is_stale) {
+			grants_give_up(g, p->group);
+			continue;
+		}
+		if (!grants_let_commit(g, oldest, g->applied))
+			continue;
+		uint64_t group = p->group;
+		for (p = g->held.first; p; p = next) {
+			next = p->next;
+			if (p->group == group)
+				send_one(g, p);
+		}
+		return g->is_group = 1;
+	}
+	return 0;
+}
+
 /* What is held is sent. Under BSP that is the unit with the late pushes, or late pushes alone:
  * those on time stay held for their unit. Otherwise each push is a unit of its own. */
 static void send_held(struct gate *g, int late_alone)
 {
+	if (!units_bsp(g) && send_group(g))
+		return;
 	g->late = 0;
 	if (g->options.bounds_delay && !units_bsp(g)) {
 		send_in_time(g);
@@ -86,7 +140,7 @@ static void send_held(struct gate *g, int late_alone)
 	}
 	for (struct push *p = g->held.first, *next; p; p = next) {
 		next = p->next;
-		if (!late_alone || p->late)
+		if ((!late_alone || p->late) && !p->group)
 			send_one(g, p);
 	}
 }
@@ -136,7 +190,7 @@ static struct gate_effect *put_pushes(struct gate *g, enum gate_effect_kind kind
 		push[n].generation = p->generation;
 		push[n].sequence = p->sequence;
 		push[n].scale = p->scale;
-		push[n].unit = units_bsp(g) ? 0 : n;
+		push[n].unit = is_one_unit(g) ? 0 : n;
 		push[n].count = p->count;
 		push[n].size = p->size;
 		n++;
@@ -155,10 +209,10 @@ static struct push *first_unsettled(const struct gate *g)
 	return p;
 }
 
-/* With replicas a unit is settled as a whole or not at all. */
+/* With replicas a unit is settled as a whole or not at all, and so is a group. */
 static int units_is_whole(const struct gate *g)
 {
-	return g->options.replicas && g->unit;
+	return g->is_group || (g->options.replicas && g->unit);
 }
 
 /* How many pushes the next settle has; returns how many lines. */
@@ -312,6 +366,7 @@ static void units_refuse_map(struct gate *g, struct push *p)
 {
 	pushes_remove(&g->held, p);
 	p->worker->held = NULL;
+	grants_give_up(g, p->group);
 	for (size_t i = 0; i < p->tokens; i++)
 		effect_err(g, p->token[i], "map", "the map of the parts is another one");
 	push_free(p);
@@ -381,7 +436,7 @@ static void count_delays(struct gate *g, struct order_push *push)
 		}
 		if (push)
 			push++->delay = delay;
-		version += !units_bsp(g);
+		version += !is_one_unit(g);
 	}
 }
 
@@ -415,10 +470,10 @@ static void put_apply(struct gate *g)
 		e->loss += p->loss;
 	}
 	count_delays(g, e->push);
-	if (units_bsp(g)) /* the same contributions give the same bits, whoever came first */
+	if (is_one_unit(g)) /* the same contributions give the same bits, whoever came first */
 		qsort(e->push, e->pushes, sizeof *e->push, units_by_worker);
 	e->iteration = g->applied;
-	e->units = units_bsp(g) ? 1 : e->pushes;
+	e->units = is_one_unit(g) ? 1 : e->pushes;
 	g->applied += e->units;
 }
 
@@ -511,7 +566,7 @@ static void units_commit(struct gate *g)
 		put_apply(g);
 	else if (unit)
 		count_delays(g, NULL);
-	g->settling = g->unit = 0;
+	g->settling = g->unit = g->is_group = 0;
 	g->settled = 0;
 	pushes_start(&g->sent);
 	if (unit && g->options.replicas)
@@ -576,7 +631,8 @@ static size_t mark_refused(struct gate *g, const char *worker, enum refused by)
 	return 1;
 }
 
-/* Ends the pushes that a part lacks: shardd is not asked about their rows. */
+/* Ends the pushes that a part lacks, or shardd refused: it is not asked about their rows. The others
+ * of a group are dropped. */
 static void drop_refused(struct gate *g)
 {
 	struct pushes sent = g->sent;
@@ -586,11 +642,13 @@ static void drop_refused(struct gate *g)
 	for (p = sent.first; p; p = next) {
 		next = p->next;
 		if (!p->refused) {
+			p->late |= g->is_group;
 			pushes_add(&g->sent, p);
 			continue;
 		}
 		finish_all(g, p);
 	}
+	g->is_group = 0;
 }
 
 void gate_held(struct gate *g, const char *const *missing, size_t count)
@@ -617,7 +675,10 @@ void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, si
 	for (size_t i = 0; i < count; i++)
 		mark_refused(g, fenced[i], REFUSED_BY_SHARDD);
 	if (units_is_whole(g)) {
-		if (count)
+		if (count && g->is_group) {
+			drop_refused(g);
+			units_settle_next(g);
+		} else if (count)
 			sums_refused(g);
 		else
 			units_commit(g);

@@ -183,6 +183,7 @@ static int push_read(const struct record *r, struct gate_range *range, struct ga
 				       0 ||
 			       record_u64_opt(r, "pulled", 0, UINT64_MAX - 1, &push->pulled, err) !=
 				       0 ||
+			       record_u64_opt(r, "group", 0, UINT64_MAX, &push->group, err) != 0 ||
 			       numbers_read(r, push, err) != 0
 		       ? -1
 		       : 0;
@@ -478,8 +479,10 @@ static void requests_on_stat(struct request *rq, void *lead)
 		record_add_u64(&o, "delay-max", l->options.gate.delay_max);
 	if (l->options.gate.announces)
 		record_add_u64(&o, "spared-bytes", gate_spared(l->gate));
-	if (l->options.schedules)
+	if (l->options.schedules) {
 		record_add_u64(&o, "links", lead_schedule_links(l));
+		record_add_u64(&o, "groups", gate_groups(l->gate));
+	}
 	if (l->replicas) {
 		char names[RECORD_LINE_MAX / 2];
 		lead_replicas_names(l, names, sizeof names);
@@ -520,7 +523,9 @@ void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss
 
 const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
-	 "dense rows size skipped ranges pulled loss speed time mem map", on_push, PART_PAYLOAD_BYTES_MAX,
+	 "dense rows size skipped ranges pulled loss speed time mem map group members dense-bytes sum "
+	 "sum-of",
+	 on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},
 	{"announce", WHO_KEYS " sequence iteration count sizes", "size skipped ranges pulled",
 	 on_announce, 0, "a push that could be sent; answered when it may be, or is dropped"},

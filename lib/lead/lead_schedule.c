@@ -173,6 +173,18 @@ static size_t host_of_worker(const struct schedule *s, const char *id)
 	return s->hosts; /* one without limits */
 }
 
+/* The host of an offer whose parameters are elsewhere, some of them: from 1 on; else 0. */
+static size_t host_for_sums(const struct schedule *s, const struct gate_offer *o)
+{
+	size_t host = host_of_worker(s, o->worker);
+
+	for (size_t i = 0; host < s->hosts && i < s->servers && i < o->sizes; i++) {
+		if (s->server[i].host != host)
+			return host + 1;
+	}
+	return 0;
+}
+
 static int plan_hosts(struct plan *p, const struct schedule *s, struct error *err)
 {
 	for (size_t i = 0; i <= s->hosts; i++) {
@@ -349,8 +361,10 @@ int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 
 	if (!l->schedule)
 		return -1;
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		parts += o[i].sizes;
+		o[i].host = host_for_sums(l->schedule, &o[i]);
+	}
 	p.update = calloc(n + 1, sizeof *p.update);
 	p.part = calloc(parts, sizeof *p.part);
 	p.order = calloc(2 * (n + 1), sizeof *p.order);

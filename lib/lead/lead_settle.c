@@ -181,11 +181,12 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 		record_add(&o, "boot", boot);
 	if (l->replicas)
 		record_add_u64(&o, "term", l->term);
-	if (e->whole) {
+	if (e->whole)
+		record_add_u64(&o, "whole", 1);
+	if (e->whole && l->replicas) {
 		char note[OPTION_ID_MAX];
 		snprintf(note, sizeof note, "%llu-%llu-%llu", (unsigned long long)e->round,
 			 (unsigned long long)e->divisor, (unsigned long long)e->samples);
-		record_add_u64(&o, "whole", 1);
 		record_add(&o, "note", note);
 	}
 	record_add_u64(&o, "bytes", len);

@@ -46,17 +46,47 @@ static void obey_refuse_iteration(struct ps *p, const struct order *o, const str
 		    (unsigned long long)p->applied, (unsigned long long)o->iteration);
 }
 
+static struct staged *obey_find(const struct ps *p, const struct order_push *q)
+{
+	struct staged *s = stage_find(p->stage, q->worker, q->generation, q->sequence);
+
+	return s && s->push.count == q->count ? s : NULL;
+}
+
+/* Whether these gradients are what they are without sums: all of a sum are here. A push that was
+ * repeated is staged anew, and may be missing in it, or be in it twice. */
+static int sums_add_up(const struct ps *p, const struct order_push *q, size_t n)
+{
+	uint64_t sum = 0;
+	size_t with = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct staged *s = obey_find(p, &q[i]);
+		if (!s || !s->sum)
+			continue;
+		sum = sum ? sum : s->sum;
+		with += s->sum == sum && s->sum_of == n;
+	}
+	return !sum || with == n;
+}
+
 static void obey_hold(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	struct order_result result = {.code = NULL};
 
-	for (size_t i = 0; i < o->pushes; i++) {
-		const struct order_push *q = &o->push[i];
-		struct staged *s = stage_find(p->stage, q->worker, q->generation, q->sequence);
-		if (s && s->push.count == q->count)
-			s->held = 1;
-		else
-			a->missing(a->part, q->worker, q->generation, q->sequence, a->arg);
+	for (size_t at = 0, n; at < o->pushes; at += n) {
+		const struct order_push *q = &o->push[at];
+		for (n = 1; at + n < o->pushes && q[n].unit == q->unit;)
+			n++;
+		int adds_up = sums_add_up(p, q, n);
+		for (size_t i = 0; i < n; i++) {
+			struct staged *s = obey_find(p, &q[i]);
+			if (s && adds_up)
+				s->held = 1;
+			else
+				a->missing(a->part, q[i].worker, q[i].generation, q[i].sequence,
+					   a->arg);
+		}
 	}
 	obey_done(a, &result);
 }

@@ -265,7 +265,7 @@ const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;
 
 const struct verb ps_led_verbs[] = {
 	{"push", "worker generation incarnation sequence iteration count dense rows",
-	 "size skipped ranges loss map", ps_on_push, PART_PAYLOAD_BYTES_MAX,
+	 "size skipped ranges loss map group members dense-bytes sum sum-of", ps_on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients, staged until the lead says apply"},
 	{"hold", "incarnation", "", ps_on_order, ORDER_BYTES_MAX,
 	 "the lead: keep these staged; those that are not here are told"},

@@ -28,6 +28,8 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 	    record_u64(r, "iteration", 0, UINT64_MAX - 1, &s->iteration, err) != 0 ||
 	    record_u64(r, "count", 0, ORDER_COUNT_MAX, &s->push.count, err) != 0 ||
 	    record_u64_opt(r, "size", 0, ORDER_COUNT_MAX, &s->push.size, err) != 0 ||
+	    record_u64_opt(r, "sum", 0, UINT64_MAX, &s->sum, err) != 0 ||
+	    record_u64_opt(r, "sum-of", 0, UINT32_MAX, &s->sum_of, err) != 0 ||
 	    record_u64(r, "dense", 0, 1, dense, err) != 0 ||
 	    record_u64(r, "rows", 0, UINT32_MAX, rows, err) != 0)
 		return -1;

@@ -30,6 +30,9 @@ struct staged {
 	int diverged;             /* a gradient is not finite, or beyond OPT_GRADIENT_MAX */
 	char why[STAGED_WHY_MAX]; /* if diverged: which one, and its value */
 	int held;                 /* the lead will decide about it: no other push replaces it */
+	/* The dense gradients of so many pushes were summed on the way, and are in one of them; the
+	 * others have none. No other sum has this number. 0: it has its own. */
+	uint64_t sum, sum_of;
 	struct staged *next;
 };
 

@@ -296,6 +296,10 @@ void standby_push(struct ps *p, const struct staged *s)
 	record_add_u64(&o, "iteration", s->iteration);
 	record_add_u64(&o, "count", q->count);
 	record_add_u64(&o, "size", q->size);
+	if (s->sum) {
+		record_add_u64(&o, "sum", s->sum);
+		record_add_u64(&o, "sum-of", s->sum_of);
+	}
 	record_add_u64(&o, "dense", q->dense ? 1 : 0);
 	record_add_u64(&o, "rows", q->rows);
 	record_add_u64(&o, "map", store_map(p->store)->version);

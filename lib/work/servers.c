@@ -43,6 +43,7 @@ struct servers {
 	const struct batch *batch;
 	enum { NOT_ANNOUNCED, GRANTED, DROPPED } announced;
 	uint64_t iteration; /* if it was dropped: where the next batch belongs */
+	uint64_t group, members; /* in which it was granted; 0: alone */
 	double pause;
 };
 
@@ -422,6 +423,11 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 	struct record_out o;
 	conversation_begin(&s->parts.part[i].talk, &o, line, "push");
 	lead_client_add_push(&o, &s->push, s->batch);
+	if (s->group) {
+		record_add_u64(&o, "group", s->group);
+		record_add_u64(&o, "members", s->members);
+		record_add_u64(&o, "dense-bytes", s->parts.part[i].dense_count * sizeof(float));
+	}
 	if (i == 0) {
 		record_add_u64(&o, "pulled", s->parts.as_of);
 		lead_client_add_report(&o, &s->push);
@@ -477,7 +483,9 @@ static int announce(struct servers *s, struct error *err)
 		return result;
 	if (record_u64_opt(&lead->record, "dropped", 0, 1, &dropped, err) != 0 ||
 	    (dropped &&
-	     record_u64(&lead->record, "iteration", 0, UINT64_MAX, &s->iteration, err) != 0))
+	     record_u64(&lead->record, "iteration", 0, UINT64_MAX, &s->iteration, err) != 0) ||
+	    record_u64_opt(&lead->record, "group", 0, UINT64_MAX, &s->group, err) != 0 ||
+	    record_u64_opt(&lead->record, "members", 0, UINT32_MAX, &s->members, err) != 0)
 		return error_wrap(err, lead->options.path);
 	s->announced = dropped ? DROPPED : GRANTED;
 	return WORK_OK;
@@ -528,6 +536,7 @@ static int servers_push(struct exchange *x, struct exchange_push *push,
 	s->push = *push;
 	s->batch = b;
 	s->announced = NOT_ANNOUNCED;
+	s->group = 0;
 	int result = push_once(s, err), again = result == WORK_MAP;
 	if (again)
 		result = push_again(s, err);

@@ -437,6 +437,85 @@ static void the_daemon_goes_and_a_copy_has_failed(void **state)
 	}
 }
 
+/* ---- pushes of a group ---- */
+
+#define DENSE 300004u /* bytes; behind them are 5000 of rows */
+#define ROWS 20000u
+
+static void say_push(struct call *c, unsigned group)
+{
+	char line[256];
+	snprintf(line, sizeof line,
+		 "push group=%u members=3 dense-bytes=%u dense=1 rows=5 map-offset-bytes=64 "
+		 "map-bytes=%u\n",
+		 group, DENSE, DENSE + ROWS);
+	say(c, line);
+}
+
+static void hear_push(struct call *c, int dense, int of, const unsigned char *data, size_t bytes)
+{
+	char line[128];
+	snprintf(line, sizeof line, "ok dense=%d sum-of=%d got=%zu hash=%llu", dense, of, bytes,
+		 (unsigned long long)sum_of(data, bytes));
+	hear(c, line);
+}
+
+static void pushes_of_a_group_are_summed(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c[SHARERS];
+	unsigned char *memory[SHARERS];
+	struct error err;
+	unsigned char *sum = malloc(DENSE + ROWS);
+	uint64_t sent = of_stat(near_dir, "payload-bytes");
+	for (int i = 0; i < SHARERS; i++) {
+		c[i] = dial_near();
+		assert_int_equal(call_map(c[i], PAYLOAD, (void **)&memory[i], &err), 0);
+		memset(memory[i] + 64, i + 1, DENSE + ROWS);
+		for (size_t k = 0; k < DENSE / sizeof(float); k++)
+			((float *)(void *)(memory[i] + 64))[k] = (float)(k % 100 + (size_t)i);
+	}
+	say_push(c[0], 7);
+	say_push(c[1], 7);
+	say(c[2], "echo n=1\n");
+	hear(c[2], "ok n=1");
+	say_push(c[2], 7);
+	/* The last one that came leads. */
+	memcpy(sum, memory[2] + 64, DENSE + ROWS);
+	for (size_t k = 0; k < DENSE / sizeof(float); k++)
+		((float *)(void *)sum)[k] = (float)(3 * (k % 100) + 3);
+	int lead = -1;
+	for (int i = 0; i < SHARERS; i++) {
+		static struct record r;
+		assert_int_equal(call_receive(c[i], &r, &err), 0);
+		assert_string_equal(record_get(&r, "sum-of"), "3");
+		char want[32];
+		int leads = strcmp(record_get(&r, "dense"), "1") == 0;
+		if (leads) {
+			assert_int_equal(lead, -1);
+			lead = i;
+			memcpy(sum + DENSE, memory[i] + 64 + DENSE, ROWS);
+		}
+		snprintf(want, sizeof want, "%llu",
+			 (unsigned long long)(leads ? sum_of(sum, DENSE + ROWS)
+						    : sum_of(memory[i] + 64 + DENSE, ROWS)));
+		assert_string_equal(record_get(&r, "hash"), want);
+	}
+	assert_true(lead >= 0);
+	assert_int_equal(of_stat(near_dir, "payload-bytes") - sent, DENSE + 3 * ROWS);
+	/* A member that goes: the others go as they are. One of another group does not count. */
+	say_push(c[0], 8);
+	say_push(c[1], 8);
+	call_close(c[1]);
+	say_push(c[2], 9);
+	hear_push(c[0], 1, 0, memory[0] + 64, DENSE + ROWS);
+	hear_push(c[2], 1, 0, memory[2] + 64, DENSE + ROWS);
+	call_close(c[0]);
+	call_close(c[2]);
+	free(sum);
+}
+
 /* A daemon that looks at once finds all of it. */
 static void the_payload_is_there_first(void **state)
 {
@@ -672,6 +751,7 @@ int main(void)
 		cmocka_unit_test(who_has_it_goes),
 		cmocka_unit_test(what_is_not_there_is_sent_in_its_pieces),
 		cmocka_unit_test(the_daemon_goes_and_a_copy_has_failed),
+		cmocka_unit_test(pushes_of_a_group_are_summed),
 		cmocka_unit_test(the_payload_is_there_first),
 		cmocka_unit_test(memory_that_is_none),
 		cmocka_unit_test(a_client_dies_in_a_payload),

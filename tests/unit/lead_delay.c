@@ -47,6 +47,8 @@ static void great_delays_are_an_eighth_too_high_at_most(void **state)
 static struct gate *gate;
 static char said[512];
 
+static size_t refused; /* of the next hold: so many of the first ones are missing */
+
 static void drain(void)
 {
 	const struct gate_effect *e;
@@ -59,8 +61,13 @@ static void drain(void)
 		else if (e->kind == GATE_DROP)
 			snprintf(said + at, sizeof said - at, "drop %s.%d;", e->worker,
 				 (int)e->sequence);
-		else if (e->kind == GATE_HOLD)
-			gate_held(gate, NULL, 0);
+		else if (e->kind == GATE_HOLD) {
+			const char *missing[] = {e->pushes ? e->push[0].worker : ""};
+			gate_held(gate, missing, refused);
+			refused = 0;
+		} else if (e->kind == GATE_APPLY && e->pushes > e->units)
+			snprintf(said + at, sizeof said - at, "%zu in %d;", e->pushes,
+				 (int)e->units);
 	}
 }
 
@@ -210,6 +217,126 @@ static void what_is_too_stale_is_dropped_before_it_is_sent(void **state)
 	gate_free(gate);
 }
 
+/* ---- groups ---- */
+
+static int64_t turn; /* of the port: when it is free */
+
+/* All workers are on one host, and the parameters elsewhere. */
+static int one_port(struct gate_offer *o, size_t n, void *arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < n; i++) {
+		o[i].host = 1;
+		o[i].start = turn;
+		o[i].there = turn + 1;
+	}
+	return 0;
+}
+
+static void push_in(const char *worker, uint64_t sequence, uint64_t pulled, uint64_t group)
+{
+	struct gate_push p = {.sequence = sequence, .count = 1, .pulled = pulled, .group = group};
+
+	gate_push(gate,
+		  &(struct gate_who){.worker = worker, .generation = 1, .incarnation = 1,
+				     .connection = (uint64_t)worker[1], .token = 100 + sequence},
+		  &p);
+	drain();
+}
+
+/* w0 and w1 wait for the port, and are granted together. */
+static void begin_group(uint64_t delay_max)
+{
+	static const char *const name[] = {"w0", "w1", "w2"};
+
+	assert_int_equal(gate_new(&gate,
+				  &(struct gate_options){.sync = GATE_ASP, .incarnation = 1,
+							 .bounds_delay = 1, .delay_max = delay_max,
+							 .announces = 1, .schedule = one_port},
+				  NULL),
+			 0);
+	for (size_t i = 0; i < 3; i++)
+		gate_join(gate, &(struct gate_who){.worker = name[i], .generation = 1,
+						   .incarnation = 1,
+						   .connection = (uint64_t)name[i][1],
+						   .token = 1 + i});
+	drain();
+	gate_clock(gate, 0);
+	turn = SECOND;
+	announce_pulled("w0", 1, 0);
+	announce_pulled("w1", 1, 0);
+	assert_string_equal(said, "");
+	turn = 0;
+	gate_clock(gate, SECOND);
+	drain();
+	assert_string_equal(said, "granted=1 group=1 members=2;granted=1 group=1 members=2;");
+}
+
+static void a_group_is_one_unit(void **state)
+{
+	(void)state;
+	begin_group(9);
+	push_in("w1", 1, 0, 1);
+	assert_string_equal(said, "");
+	push_in("w2", 1, 0, 0); /* others go on */
+	assert_string_equal(said, "iteration=1 applied=1;");
+	announce_pulled("w0", 1, 0);
+	assert_string_equal(said, "granted=1 group=1 members=2 repeated=1;");
+	push_in("w0", 1, 0, 1);
+	assert_string_equal(said, "2 in 1;iteration=2 applied=1;iteration=2 applied=1;");
+	gate_free(gate);
+}
+
+static void without_one_member_the_others_are_dropped(void **state)
+{
+	(void)state;
+	begin_group(9);
+	push_in("w1", 1, 0, 1);
+	gate_closed(gate, '0');
+	drain();
+	assert_string_equal(said, "drop w1.1;iteration=0 dropped=1;");
+	gate_free(gate);
+	begin_group(9); /* it goes first */
+	gate_closed(gate, '1');
+	drain();
+	push_in("w0", 1, 0, 1);
+	assert_string_equal(said, "drop w0.1;iteration=0 dropped=1;");
+	gate_free(gate);
+	begin_group(9); /* it sends another push */
+	push_in("w1", 1, 0, 1);
+	push_in("w0", 2, 0, 0);
+	assert_string_equal(said, "drop w1.1;iteration=1 dropped=1;iteration=1 applied=1;");
+	gate_free(gate);
+	begin_group(9); /* it does not come in time */
+	push_in("w1", 1, 0, 1);
+	gate_clock(gate, 60 * SECOND);
+	drain();
+	assert_string_equal(said, "drop w1.1;iteration=0 dropped=1;");
+	push_in("w0", 1, 0, 1);
+	assert_string_equal(said, "drop w0.1;iteration=0 dropped=1;");
+	gate_free(gate);
+	begin_group(9); /* a server lacks it */
+	push_in("w1", 1, 0, 1);
+	refused = 1;
+	push_in("w0", 1, 0, 1);
+	assert_string_equal(said, "fenced;drop w0.1;iteration=0 dropped=1;");
+	gate_free(gate);
+}
+
+/* It may be in a sum, or in none. */
+static void who_says_a_group_that_was_not_granted_is_dropped(void **state)
+{
+	(void)state;
+	begin_group(9);
+	push_in("w2", 1, 0, 1);
+	assert_string_equal(said, "drop w2.1;iteration=0 dropped=1;");
+	push_in("w1", 1, 0, 2);
+	assert_string_equal(said, "drop w1.1;iteration=0 dropped=1;");
+	push_in("w0", 1, 0, 1);
+	assert_string_equal(said, "drop w0.1;iteration=0 dropped=1;");
+	gate_free(gate);
+}
+
 /* w2's commit would be the second one that w0 misses. */
 static void w2_waits_for_w0(void)
 {
@@ -298,6 +425,9 @@ int main(void)
 		cmocka_unit_test(a_commit_waits_for_an_older_push_that_was_granted),
 		cmocka_unit_test(one_that_does_not_come_is_waited_for_no_longer),
 		cmocka_unit_test(a_promise_is_for_what_was_announced),
+		cmocka_unit_test(a_group_is_one_unit),
+		cmocka_unit_test(without_one_member_the_others_are_dropped),
+		cmocka_unit_test(who_says_a_group_that_was_not_granted_is_dropped),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@
 #define GLOBAL 64
 #define STAGED 512
 
-static uint64_t seed_now, told_all, halves_all, moves_all, stale_all, spared_all, waits_all;
+static uint64_t seed_now, told_all, halves_all, moves_all, stale_all, spared_all, waits_all, groups_all;
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -49,6 +49,7 @@ struct message {
 	uint64_t generation, sequence, iteration;
 	int sample;
 	uint64_t map; /* that its sender goes by */
+	uint64_t group, members; /* in which it was granted; 0: in none */
 };
 
 struct connection {
@@ -64,13 +65,14 @@ struct worker {
 	int fencing, failing; /* what the supervisor is at */
 	int act;              /* the last one that it has seen */
 	uint64_t size;        /* that it was told by the barrier */
+	uint64_t group, members;
 	int promised;         /* its push was granted, and nothing has happened since */
 };
 
 struct stage {
 	struct {
 		int used, worker;
-		uint64_t generation, sequence, iteration;
+		uint64_t generation, sequence, iteration, group, members;
 		int sample;
 	} item[STAGED];
 };
@@ -92,6 +94,7 @@ struct world {
 	uint64_t number;
 	struct gate_line line[256];
 	size_t lines;
+	int is_whole;
 	int save_request, save_answer, saved[SAMPLES];
 	/* servers */
 	int applied[SAMPLES];
@@ -155,6 +158,8 @@ static void stage_put(struct world *w, int server, int worker, const struct mess
 	w->stage[server].item[slot].generation = m->generation;
 	w->stage[server].item[slot].sequence = m->sequence;
 	w->stage[server].item[slot].iteration = m->iteration;
+	w->stage[server].item[slot].group = m->group;
+	w->stage[server].item[slot].members = m->members;
 	w->stage[server].item[slot].sample = m->sample;
 }
 
@@ -214,6 +219,14 @@ static void shardd_settle(struct world *w)
 		return; /* the same answer again */
 	w->seen = w->number;
 	memset(w->refused, 0, sizeof w->refused);
+	for (size_t i = 0; i < w->lines && w->is_whole; i++) {
+		int worker = number_of(w->line[i].worker);
+		w->refused[worker] |= w->line[i].generation != w->generation[worker];
+	}
+	for (int id = 0; id < WORKERS; id++) {
+		if (w->refused[id])
+			return; /* nothing of it */
+	}
 	for (size_t i = 0; i < w->lines; i++) {
 		struct gate_line *l = &w->line[i];
 		int worker = number_of(l->worker), s = (int)l->range.begin;
@@ -306,6 +319,7 @@ static int schedule(struct gate_offer *offer, size_t n, void *arg)
 		CHECK(offer[i].left >= 1 || offer[i].is_on_its_way);
 		offer[i].is_late = chance(w, 50) || offer[i].deadline == 0;
 		offer[i].start = chance(w, 3) ? 0 : (int64_t)(next_random(w) % 20000000);
+		offer[i].host = chance(w, 4) ? 0 : 1;
 		offer[i].there = chance(w, 9) ? INT64_MAX : offer[i].start + 1000000;
 		waits_all += offer[i].start > 0;
 	}
@@ -350,6 +364,7 @@ static void take_settle(struct world *w, const struct gate_effect *e)
 		CHECK(e->number > w->number);
 	CHECK(e->lines <= 256);
 	w->number = e->number;
+	w->is_whole = e->whole;
 	w->lines = e->lines;
 	memcpy(w->line, e->line, e->lines * sizeof *e->line);
 	w->request = 1;
@@ -366,6 +381,20 @@ static int line_of(const struct world *w, const struct order_push *p, int sample
 	return 0;
 }
 
+static uint64_t staged_group(const struct world *w, const struct order_push *p, uint64_t *members)
+{
+	for (size_t i = 0; i < STAGED; i++) {
+		if (w->stage[0].item[i].used &&
+		    w->stage[0].item[i].worker == number_of(p->worker) &&
+		    w->stage[0].item[i].generation == p->generation &&
+		    w->stage[0].item[i].sequence == p->sequence) {
+			*members = w->stage[0].item[i].members;
+			return w->stage[0].item[i].group;
+		}
+	}
+	return 0;
+}
+
 static uint64_t staged_iteration(const struct world *w, int worker, uint64_t generation,
 				 uint64_t sequence)
 {
@@ -378,9 +407,28 @@ static uint64_t staged_iteration(const struct world *w, int worker, uint64_t gen
 	return UINT64_MAX;
 }
 
+/* What may be summed with others is applied with exactly those, and in one unit. */
+static void check_groups(struct world *w, const struct gate_effect *e)
+{
+	for (size_t i = 0; i < e->pushes && w->options.sync != GATE_BSP; i++) {
+		const struct order_push *p = &e->push[i];
+		uint64_t members = 0, group = staged_group(w, p, &members), in_unit = 0;
+		for (size_t k = 0; k < e->pushes; k++) {
+			uint64_t ignored;
+			if (e->push[k].unit != p->unit)
+				continue;
+			in_unit++;
+			CHECK(staged_group(w, &e->push[k], &ignored) == group);
+		}
+		CHECK(in_unit == (group ? members : 1));
+		groups_all += group > 0;
+	}
+}
+
 static void take_apply(struct world *w, const struct gate_effect *e)
 {
 	CHECK(e->iteration == w->iteration && w->still != 2);
+	check_groups(w, e);
 	const uint64_t before = w->iteration;
 	w->iteration += e->units;
 	for (size_t i = 0; i < e->pushes; i++) {
@@ -489,7 +537,11 @@ static void take_answer(struct world *w, const struct gate_effect *e)
 		k->member = 1;
 		k->phase = MEMBER;
 	} else if (k->phase == ANNOUNCING && strstr(e->fields, "granted=1")) {
-		k->promised = !strstr(e->fields, "repeated=1");
+		const char *group = strstr(e->fields, "group=");
+		const char *members = strstr(e->fields, "members=");
+		k->group = group ? strtoull(group + 6, NULL, 10) : 0;
+		k->members = members ? strtoull(members + 8, NULL, 10) : 0;
+		k->promised = !group && !strstr(e->fields, "repeated=1");
 		k->phase = GRANTED;
 	} else if (k->phase == PUSHING || k->phase == ANNOUNCING) {
 		CHECK(!strstr(e->fields, "dropped=1") || k->phase == ANNOUNCING || !k->promised);
@@ -569,7 +621,8 @@ static void say(struct world *w, int id, enum request_kind kind)
 {
 	struct worker *k = &w->worker[id];
 	struct connection *c = &w->connection[k->connection];
-	struct message m = {kind, k->generation, k->sequence, k->iteration, k->sample, w->map};
+	struct message m = {kind,      k->generation, k->sequence, k->iteration,
+			    k->sample, w->map,        k->group,    k->members};
 
 	CHECK(c->tail < 64);
 	c->queue[c->tail++] = m;
@@ -588,6 +641,7 @@ static void deliver_push(struct world *w, const struct gate_who *who, int id,
 				 .ranges = 1,
 				 .part = &(uint64_t){1000000},
 				 .parts = 1,
+				 .group = m->group,
 				 .speed = (double)(1 + next_random(w) % 9)};
 
 	if (m->kind == R_ANNOUNCE) {
@@ -703,7 +757,8 @@ static void send_push(struct world *w, int id)
 	struct message m;
 
 	/* The other server first: its pull has shown that it is where this worker is. */
-	m = (struct message){R_PUSH, k->generation, k->sequence, k->iteration, k->sample, w->map};
+	m = (struct message){R_PUSH,    k->generation, k->sequence, k->iteration,
+			     k->sample, w->map,        k->group,    k->members};
 	if ((w->options.sync != GATE_BSP || k->iteration >= w->iteration) && !chance(w, 25))
 		stage_put(w, 1, id, &m);
 	say(w, id, R_PUSH);
@@ -749,6 +804,7 @@ static void worker_step(struct world *w, int id)
 		else if (w->options.sync != GATE_BSP || k->iteration <= w->iteration) {
 			k->sequence++;
 			k->promised = 0;
+			k->group = k->members = 0;
 			if (w->options.bounds_delay && !chance(w, 4))
 				announce(w, id);
 			else
@@ -1097,7 +1153,7 @@ static void runs(struct gate_options options)
 {
 	uint64_t cuts = 0, handed = 0;
 
-	halves_all = moves_all = stale_all = spared_all = waits_all = 0;
+	halves_all = moves_all = stale_all = spared_all = waits_all = groups_all = 0;
 	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(400); seed++)
 		one_run(options, seed, &cuts, &handed);
 	/* the events did happen */
@@ -1108,6 +1164,7 @@ static void runs(struct gate_options options)
 	assert_true((stale_all > 0) == (options.bounds_delay != 0));
 	assert_true((spared_all > 0) == (options.bounds_delay != 0));
 	assert_true((waits_all > 0) == (options.schedule != NULL));
+	assert_true(options.schedule ? groups_all > 300 / part : groups_all == 0);
 }
 
 static void bsp(void **state)
@@ -1166,6 +1223,13 @@ static void asp_schedule(void **state)
 		.sync = GATE_ASP, .bounds_delay = 1, .delay_max = 2, .schedule = schedule});
 }
 
+static void ssp_schedule(void **state)
+{
+	(void)state;
+	runs((struct gate_options){.sync = GATE_SSP, .staleness = 2, .bounds_delay = 1,
+				   .delay_max = 5, .schedule = schedule});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1178,6 +1242,7 @@ int main(void)
 		cmocka_unit_test(asp_delay),
 		cmocka_unit_test(ssp_delay),
 		cmocka_unit_test(asp_schedule),
+		cmocka_unit_test(ssp_schedule),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,6 +146,15 @@ static void do_load(struct request *rq, void *owner)
 		request_err(rq, "bad-request", "no payload");
 }
 
+static void do_push(struct request *rq, void *owner)
+{
+	struct payload *p = request_payload(rq);
+	(void)owner;
+	request_ok(rq, "dense=%llu sum-of=%llu got=%zu hash=%llu", (unsigned long long)u64_of(rq, "dense"),
+		   (unsigned long long)u64_of(rq, "sum-of"), p ? payload_bytes(p) : 0,
+		   p ? (unsigned long long)sum_of(payload_data(p), payload_bytes(p)) : 0ull);
+}
+
 /* Looks at the end of a payload at once. */
 static void do_last(struct request *rq, void *owner)
 {
@@ -288,6 +297,7 @@ static const struct verb daemon_verbs[] = {
 	{"watch", "", "", do_watch, 0, "streams"},
 	{"tick", "n", "", do_tick, 0, "feeds the stream"},
 	{"load", "", "bytes", do_load, 64u << 20, "takes a payload"},
+	{"push", "dense", "bytes", do_push, 64u << 20, "takes gradients"},
 	{"last", "", "bytes", do_last, 64u << 20, "its last byte"},
 	{"hold", "", "bytes", do_hold, 64u << 20, "keeps a payload"},
 	{"held", "", "", do_held, 0, "looks at what is kept"},

@@ -1,0 +1,212 @@
+/*
+ * relay_sum: pushes of one group (lead/gate_grants.c) from several workers of this host to one server
+ * on another: one sum of their dense gradients goes over the network.
+ *
+ * A push waits for the others of its group, for a while.  When all are here, the first one gets the
+ * sum, and the others keep their rows only.  All of them say the number of this sum, so that the
+ * server sees whether it has all of it; the lead commits all or none.
+ */
+#include "fabric/relay_internal.h"
+
+#include "base/clock.h"
+#include "param/opt.h"
+#include "wire/timer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PARK_SECONDS 1.0
+#define MEMBERS_MAX 1024
+#define LINE_MORE 128 /* bytes that a line gets */
+
+static void unpark(struct conversation *c)
+{
+	struct conversation **at = &c->relay->parked;
+	while (*at != c)
+		at = &(*at)->park_next;
+	*at = c->park_next;
+	c->parked_until = 0;
+}
+
+void relay_sum_forget(struct conversation *c)
+{
+	if (c->parked_until > 0)
+		unpark(c);
+}
+
+/* The line says what is sent: nothing dense, unless it `leads`. -1: out of memory. */
+static int sum_line(struct conversation *c, int leads, uint64_t number)
+{
+	struct record *r = &c->relay->record;
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (record_parse(r, c->line, c->line_len, NULL) != 0)
+		return -1;
+	record_begin(&o, line, sizeof line, r->type);
+	record_add_u64(&o, "sum", number);
+	record_add_u64(&o, "sum-of", c->members);
+	for (size_t i = 0; i < r->count; i++) {
+		const char *key = r->field[i].key;
+		if (leads || (strcmp(key, "dense") != 0 && strncmp(key, "map-", 4) != 0))
+			record_add(&o, key, r->field[i].value);
+	}
+	if (!leads) {
+		record_add_u64(&o, "dense", 0);
+		if (c->bulk_bytes > 0) {
+			record_add_u64(&o, "map-offset-bytes", c->bulk_offset);
+			record_add_u64(&o, "map-bytes", c->bulk_bytes);
+		}
+	}
+	size_t len = record_end(&o, NULL) - 1;
+	char *own = malloc(len + 1);
+	if (!own)
+		return -1;
+	memcpy(own, line, len);
+	free(c->line);
+	c->line = own;
+	c->line_len = len;
+	return 0;
+}
+
+static void send_parked(struct conversation *c)
+{
+	if (c->bulk_bytes > 0)
+		link_bulk(c);
+	else
+		conversation_resume_later(c);
+}
+
+static const float *relay_sum_of(const struct conversation *c)
+{
+	return (const float *)(const void *)(c->mapping->base + c->bulk_offset);
+}
+
+static int is_mate(const struct conversation *c, const struct conversation *other)
+{
+	return c->link == other->link && c->socket == other->socket && c->group == other->group &&
+	       c->members == other->members && c->dense_bytes == other->dense_bytes;
+}
+
+static uint64_t new_number(struct relay *relay)
+{
+	struct {
+		uint64_t rank, count;
+		double at;
+	} seed = {world_rank(relay->options.world), ++relay->sums, clock_epoch()};
+	uint64_t number = XXH3_64bits(&seed, sizeof seed);
+	return number ? number : 1;
+}
+
+/* What follows in the payload must begin at a place for chunks, a multiple of 8. */
+static size_t sum_bytes_of(const struct conversation *c)
+{
+	size_t bytes = (c->dense_bytes + 7) / 8 * 8;
+	return bytes < c->bulk_bytes ? bytes : c->bulk_bytes;
+}
+
+/* 0: one of them can't be applied, and the server is to say whose. */
+static int sum_dense(struct conversation *lead)
+{
+	size_t floats = lead->dense_bytes / sizeof(float);
+	memcpy(lead->sum, relay_sum_of(lead), sum_bytes_of(lead));
+	for (const struct conversation *c = lead->relay->parked; c; c = c->park_next) {
+		if (c == lead || !is_mate(c, lead))
+			continue;
+		const float *from = relay_sum_of(c);
+		for (size_t i = 0; i < floats; i++)
+			lead->sum[i] += from[i];
+	}
+	return opt_bad_gradient(lead->sum, floats) == floats;
+}
+
+/* All are here. */
+static void relay_sum_all(struct conversation *lead)
+{
+	struct relay *relay = lead->relay;
+	int is_good = sum_dense(lead);
+	uint64_t number = new_number(relay);
+	for (struct conversation *c = relay->parked, *next; c; c = next) {
+		next = c->park_next;
+		if (c == lead || !is_mate(c, lead))
+			continue;
+		unpark(c);
+		if (!is_good) {
+			send_parked(c);
+			continue;
+		}
+		c->shift = c->dense_bytes;
+		c->bulk_bytes -= c->dense_bytes;
+		relay->counts.added_bytes += c->dense_bytes;
+		if (sum_line(c, 0, number) != 0)
+			conversation_leave(c);
+		else
+			send_parked(c);
+	}
+	unpark(lead);
+	if (is_good) {
+		lead->sum_at = lead->bulk_offset;
+		lead->sum_bytes = sum_bytes_of(lead);
+	}
+	if (is_good && sum_line(lead, 1, number) != 0)
+		conversation_leave(lead);
+	else
+		send_parked(lead);
+}
+
+static int sum_reserve(struct conversation *c)
+{
+	if (c->sum_room >= c->dense_bytes + 8)
+		return 0;
+	free(c->sum);
+	c->sum = malloc(c->dense_bytes + 8);
+	c->sum_room = c->sum ? c->dense_bytes + 8 : 0;
+	return c->sum ? 0 : -1;
+}
+
+int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_t offset, uint64_t bytes)
+{
+	struct relay *relay = c->relay;
+	const struct record *r = &relay->record;
+	uint64_t dense = 0;
+	size_t here = 0;
+	if (!c->is_near || c->flying || len + LINE_MORE > RECORD_LINE_MAX || !record_is(r, "push") ||
+	    record_u64(r, "group", 1, UINT64_MAX, &c->group, NULL) != 0 ||
+	    record_u64(r, "members", 2, MEMBERS_MAX, &c->members, NULL) != 0 ||
+	    record_u64(r, "dense-bytes", SMALL_BYTES, bytes, &c->dense_bytes, NULL) != 0 ||
+	    record_u64(r, "dense", 1, 1, &dense, NULL) != 0 ||
+	    c->dense_bytes % sizeof(float) != 0 || sum_reserve(c) != 0)
+		return 0;
+	c->line = malloc(len + 1);
+	if (!c->line)
+		return 0;
+	memcpy(c->line, line, len);
+	c->line_len = len;
+	c->bulk_offset = c->bulk_at = offset;
+	c->bulk_bytes = bytes;
+	c->sum_bytes = c->shift = 0;
+	c->parked_until = clock_mono() + PARK_SECONDS;
+	c->park_next = relay->parked;
+	relay->parked = c;
+	for (const struct conversation *other = relay->parked; other; other = other->park_next)
+		here += (size_t)is_mate(c, other);
+	if (here == c->members)
+		relay_sum_all(c);
+	else if (!timer_is_set(relay->unpark))
+		timer_set(relay->unpark, PARK_SECONDS);
+	return 1;
+}
+
+void relay_sum_on_time(void *owner)
+{
+	struct relay *relay = owner;
+	double now = clock_mono();
+	for (struct conversation *c = relay->parked, *next; c; c = next) {
+		next = c->park_next;
+		if (c->parked_until > now)
+			continue;
+		unpark(c);
+		send_parked(c);
+	}
+	if (relay->parked)
+		timer_set(relay->unpark, PARK_SECONDS / 4);
+}
