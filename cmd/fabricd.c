@@ -85,6 +85,15 @@ static int fabricd_run(const struct fabric_options *options, struct error *err)
 	return result;
 }
 
+static enum sum_way way_of(const char *rounds)
+{
+	enum sum_way way = SUM_BY_RING;
+
+	while (strcmp(rounds, sum_way_name(way)) != 0)
+		way++;
+	return way;
+}
+
 int main(int argc, char **argv)
 {
 	char name[256] = "";
@@ -99,9 +108,9 @@ int main(int argc, char **argv)
 		{.name = "host", .kind = OPTION_ID, .target = &options.host, .arg = "NAME",
 		 .help = "this host, as routes call it ($SLURMD_NODENAME, $PACELINE_HOST, or its own name)"},
 		{.name = "rounds", .kind = OPTION_CHOICE, .target = &rounds, .arg = "HOW",
-		 .choices = "ring|rate",
-		 .help = "how dense vectors are summed, on all hosts alike: by a ring, or by "
-			 "shares that follow the rates of the links"},
+		 .choices = "ring|rate|shares",
+		 .help = "how dense vectors are summed, on all hosts alike: by a ring, by shares "
+			 "that follow the rates of the links, or by the faster of both (rate)"},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
@@ -122,7 +131,7 @@ int main(int argc, char **argv)
 	if (parsed == 0 && !option_id_ok(options.host))
 		parsed = error_set(&err, ERROR_USAGE, options.host,
 				   "is no name of a host: letters, digits, . _ and -");
-	options.by_rate = strcmp(rounds, "rate") == 0;
+	options.way = way_of(rounds);
 	choose_transport();
 	if (parsed != 0 || fabricd_run(&options, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);

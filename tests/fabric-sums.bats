@@ -75,7 +75,7 @@ killed() {
 
 @test "by shares: the same sums, and clients killed in the middle leave nothing" {
 	driver 2>/dev/null || driver -fsanitize=address,undefined
-	world "a b c" --rounds rate
+	world "a b c" --rounds shares
 	sums 3 7 1 0
 	sums 3 100000 2 50
 	sums 2 3000000 2 0
@@ -109,7 +109,7 @@ pauses() {
 
 @test "by shares: an owner that stands still is waited for; one that stays so is named, and all are told" {
 	driver 2>/dev/null || driver -fsanitize=address,undefined
-	world "a b c" --rounds rate
+	world "a b c" --rounds shares
 	local i=0 pids=() still
 	for host in a b c; do
 		start "$host" ./driver "$T/$host/fabric.sock" a,b,c $i 100000 1000000 1 0

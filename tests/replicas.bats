@@ -467,7 +467,7 @@ all_go_on() {
 	all_go_on
 	kill -9 "$(pgrep -f "^fabricd --run-dir $T/b ")"
 	wait_for '! kill -0 $WORLD 2>/dev/null' # with all of its ranks
-	fabric --rounds rate # from here on by shares
+	fabric --rounds shares # from here on by shares
 	all_go_on
 	kill -9 $LEAD
 	ended "$LEAD" # and with it its lock

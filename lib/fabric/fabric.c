@@ -296,7 +296,7 @@ static int open_fabric(struct fabric *f, struct error *err)
 					.signalled = fabric_on_signal};
 	struct world_options world = {.host = f->options.host,
 				      .version = f->options.version,
-				      .by_rate = f->options.by_rate,
+				      .way = f->options.way,
 				      .ended = fabric_on_ended,
 				      .owner = f};
 	if (fs_join(f->path, sizeof f->path, f->options.run_dir, "fabric.sock", err) != 0)
@@ -308,7 +308,7 @@ static int open_fabric(struct fabric *f, struct error *err)
 	if (world_open(&f->world, &world, err) != 0)
 		return -1;
 	if (links_new(&f->links, world.base, f->world, f->sums, err) == 0 &&
-	    sums_enter(f->sums, f->world, f->links, f->options.by_rate, err) == 0 &&
+	    sums_enter(f->sums, f->world, f->links, f->options.way, err) == 0 &&
 	    open_relay(f, err) == 0)
 		return 0;
 	world_end(f->world);

@@ -4,6 +4,7 @@
 #ifndef PACELINE_FABRIC_FABRIC_H
 #define PACELINE_FABRIC_FABRIC_H
 
+#include "fabric/sum.h"
 #include "wire/server.h"
 
 struct fabric;
@@ -12,7 +13,7 @@ struct fabric_options {
 	const char *run_dir; /* of the sockets */
 	const char *host;    /* this one's name */
 	const char *version;
-	int by_rate;         /* dense sums; the same on all hosts */
+	enum sum_way way;    /* of dense sums; the same on all hosts */
 	const char *routes;  /* the file, read by rank 0; NULL: none */
 };
 

@@ -21,6 +21,13 @@ const char *sum_code_name(enum sum_code code)
 	return (unsigned)code < sizeof name / sizeof *name ? name[code] : "unknown";
 }
 
+const char *sum_way_name(enum sum_way way)
+{
+	static const char *const name[] = {"ring", "rate", "shares"};
+
+	return (unsigned)way < SUM_WAYS ? name[way] : "unknown";
+}
+
 /* ---- memory for what is received ---- */
 
 struct block *block_take(struct sum *s, size_t bytes)
@@ -310,13 +317,10 @@ static enum sum_code make_round(struct sum *s, const struct sum_round_options *o
 	rd->dense = o->dense;
 	rd->floats = o->floats;
 	rd->hosts = o->ranks;
-	if (s->link.rates) {
-		struct sum_rates *own = &s->host[s->link.rank].rates;
-		s->link.rates(s->link.carrier, own);
-		s->window = shares_window(&own->in);
-	}
-	/* Two hosts' ring is the same, whatever their links. */
-	rd->way = s->link.rates && o->ranks > 2 && o->floats ? &dense_by_shares : &dense_by_ring;
+	s->window = WINDOW_BYTES;
+	if (s->link.way != SUM_BY_RING)
+		s->link.rates(s->link.carrier, &s->host[s->link.rank].rates);
+	rd->way = shares_are_thought_of(rd) ? &dense_by_shares : &dense_by_ring;
 	enum sum_code code = sum_list_members(rd, o, err);
 	if (code == SUM_OK && (rd->way->begin(rd) != 0 || sum_rows_begin(rd) != 0)) {
 		error_set(err, ERROR_OS, NULL, "out of memory");
@@ -528,6 +532,7 @@ void sum_count(const struct sum *s, struct sum_counts *counts)
 				      .wire_bytes = s->wire_bytes,
 				      .dense_bytes = s->dense_bytes,
 				      .owned = s->owned,
+				      .by_ring = s->by_ring,
 				      .offers = s->offers,
 				      .memory_bytes = s->blocks_bytes};
 	if (s->open) {

@@ -13,8 +13,8 @@
  *
  * Where the rates of the hosts' links are known, there may be shares in place of the ring
  * (sum_shares.c): each host owns a part of the vector, gets the others' of it, adds them in the
- * order of hosts and sends the sum to all.  A host with a slow link owns less, or nothing; so it
- * sends and gets the vector once, and not 2(n - 1)/n of it.
+ * order of the ring, for the same bits, and sends the sum to all.  A host with a slow link owns
+ * less, or nothing; so it sends and gets the vector once, and not 2(n - 1)/n of it.
  *
  * Rows: each host sends those that it has to their owners (rowlist.h), who add them in the order of
  * hosts and send the sums to all.  Nothing else of a table travels.
@@ -43,6 +43,11 @@ struct sum;
 #define SUM_PIECE_MAX (UINT64_C(1) << 30) /* bytes of rows for one host, or from it */
 #define SUM_MESSAGE_MAX 32768 /* bytes of a message */
 
+/* How dense vectors are summed: by the ring; by what is faster, the ring or shares by the rates of
+ * the links; by shares, even where the ring is faster. */
+enum sum_way { SUM_BY_RING, SUM_BY_RATE, SUM_BY_SHARES, SUM_WAYS };
+const char *sum_way_name(enum sum_way way); /* "ring", "rate", "shares" */
+
 struct sum_rate {
 	double rate;  /* bytes/s; not known: 0 */
 	int is_least; /* it is a lower bound */
@@ -68,7 +73,8 @@ struct sum_link {
 		     void (*done)(void *arg), void *arg);
 	void (*receive)(void *carrier, unsigned rank, unsigned tag, void *into, size_t bytes,
 			void (*done)(void *arg, size_t came), void *arg);
-	/* What is known of this host's own link. On all hosts, or on none: NULL is the ring. */
+	enum sum_way way; /* the same on all hosts */
+	/* What is known of this host's own link; not for the ring. */
 	void (*rates)(void *carrier, struct sum_rates *rates);
 };
 
@@ -160,6 +166,7 @@ struct sum_counts {
 	uint64_t wire_bytes;
 	uint64_t dense_bytes; /* of the vectors that were summed */
 	double owned;        /* part of the last dense vector by shares that this host has summed */
+	uint64_t by_ring;    /* dense vectors for which the first host chose the ring */
 	size_t under_way;    /* sends and receives of bulk */
 	size_t offers;       /* that wait for room */
 	size_t memory_bytes; /* kept for what is received */

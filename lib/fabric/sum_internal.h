@@ -90,7 +90,8 @@ struct round {
 	float *dense;
 	uint64_t floats, unit_floats; /* the last unit may have fewer */
 	const struct dense_way *way;
-	struct shares *shares; /* by shares */
+	struct shares *shares; /* by shares, or until the first host has told that it is the ring */
+	int tells_ring;        /* this host does */
 	uint32_t units;
 	struct unit *unit;
 	struct chunk *chunk; /* hosts of them a bucket */
@@ -143,10 +144,12 @@ struct sum {
 	struct offer *first_offer, **last_offer;
 	size_t offers, receiving; /* bytes */
 	size_t window;            /* for so many bytes of offers others are asked at once */
+	uint64_t looked;          /* sums by shares only to learn rates; see sum_shares.c */
+	uint64_t rings;           /* sums by the ring since the last of them */
 	struct receive receive[RECEIVES_MAX];
 	struct block *spare;
 	size_t spares, blocks_bytes;
-	uint64_t opened, done, died, wire_bytes, dense_bytes;
+	uint64_t opened, done, died, wire_bytes, dense_bytes, by_ring;
 	double owned;
 	int turning;
 	_Alignas(64) char aligned[SUM_MESSAGE_MAX];
@@ -200,9 +203,15 @@ struct dense_way {
 };
 extern const struct dense_way dense_by_ring, dense_by_shares;
 
+/* Whether the round's vector may go by shares. */
+int shares_are_thought_of(const struct round *rd);
+/* After which host the ring begins to add what is at this place. */
+size_t ring_chunk(const struct round *rd, uint64_t at);
+
 /* How many bytes a host with this link asks for at once. */
 size_t shares_window(const struct sum_rate *in);
-/* The first host has told how many segments each host owns. -1: that makes no sense. */
+/* The first host has told how many segments each host owns; none of any: it is the ring. -1: that
+ * makes no sense. */
 int shares_plan(struct round *rd, const uint32_t *count);
 /* Keeps a message until that is known. 0: it is. */
 int shares_defer(struct round *rd, unsigned rank, const void *data, size_t bytes);

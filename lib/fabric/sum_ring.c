@@ -15,11 +15,29 @@ static size_t behind(const struct round *rd, size_t member)
 	return member + 1 == rd->hosts ? 0 : member + 1;
 }
 
+static uint64_t bucket_floats(const struct round *rd)
+{
+	uint64_t least = rd->hosts * BUCKET_HOST_FLOATS;
+
+	return least > BUCKET_FLOATS ? least : BUCKET_FLOATS;
+}
+
 static uint64_t chunk_begin(const struct round *rd, uint64_t length, size_t chunk)
 {
 	uint64_t at = (length * chunk / rd->hosts + CHUNK_UNIT - 1) / CHUNK_UNIT * CHUNK_UNIT;
 
 	return at < length ? at : length;
+}
+
+size_t ring_chunk(const struct round *rd, uint64_t at)
+{
+	uint64_t bucket = bucket_floats(rd), rest = rd->floats - at / bucket * bucket;
+	size_t chunk = 0;
+
+	rest = rest < bucket ? rest : bucket;
+	while (chunk_begin(rd, rest, chunk + 1) <= at % bucket)
+		chunk++;
+	return chunk;
 }
 
 static size_t chunk_floats(const struct round *rd, uint32_t bucket, size_t chunk)
@@ -233,9 +251,7 @@ static void count_missing(struct round *rd, uint32_t bucket)
 
 static int ring_begin(struct round *rd)
 {
-	uint64_t least = rd->hosts * BUCKET_HOST_FLOATS;
-
-	if (units_make(rd, least > BUCKET_FLOATS ? least : BUCKET_FLOATS) != 0)
+	if (units_make(rd, bucket_floats(rd)) != 0)
 		return -1;
 	rd->chunk = calloc(rd->units * rd->hosts + 1, sizeof *rd->chunk);
 	if (!rd->chunk)

@@ -1,11 +1,16 @@
 /*
  * The dense vector of a round by shares: segments, each summed by one host, its owner.
  *
- * Each host sends a segment to its owner, who adds all hosts' in the order of hosts, and sends the
- * sum to all.  So the bits of a sum do not depend on who owns what, and hosts with fast links may
- * own more (solve/xfer_share.h).  Who owns what is the first host's decision, for each round anew;
- * it tells the others as soon as it has met them.  What comes from a host that heard of it earlier
- * waits until it is known here, too.
+ * Each host sends a segment to its owner, who adds all hosts' in the order of the ring, and sends
+ * the sum to all.  So the bits of a sum do not depend on who owns what, and hosts with fast links
+ * may own more (solve/xfer_share.h).  Who owns what is the first host's decision, for each round
+ * anew; it tells the others as soon as it has met them.  What comes from a host that heard of it
+ * earlier waits until it is known here, too.
+ *
+ * It may also decide for the ring: where that would not take longer, as segments cost more, each by
+ * itself, than the ring's chunks.  But a ring shows only how fast its slowest link is: the others
+ * wait for that one, so of them only a lower bound is known.  Then some sums are made by shares all
+ * the same, to learn whether others are faster.
  *
  * An owner asks for a segment when all hosts have it ready: one that is slow costs the others no
  * memory.  Only some segments are on their way to it at once.
@@ -22,7 +27,17 @@
 #define SEGMENT_FLOATS_MAX (UINT64_C(1) << 17) /* 512 KB */
 #define WINDOW_SECONDS 0.04                    /* of an owner's link are asked for at once, */
 #define WINDOW_LEAST ((size_t)1 << 20)         /* and so many bytes in any case */
-#define TILE 1024                              /* floats that are added at a time */
+#define TILE CHUNK_UNIT                        /* floats that are added at a time */
+/* A vector of at most so many floats goes by the ring: to hear from the first host would take too
+ * much of its time. */
+#define RING_FLOATS (UINT64_C(1) << 18)
+#define SEGMENT_SECONDS 1e-4 /* that a segment costs by itself, on busy hosts */
+#define RING_PART 0.95       /* of a ring's time is what shares must be better than */
+/* Sums by shares to learn rates: behind the first few sums, so many in a row; then one of so many.
+ */
+#define LOOK_BEHIND 2
+#define LOOKS 16
+#define LOOK_EVERY 32
 
 /* Of one segment what a host gives to its owner, and whether it has got the sum. */
 struct given {
@@ -110,17 +125,19 @@ static void add_shares(struct round *rd, uint32_t i)
 
 	for (size_t at = 0; at < floats; at += TILE) {
 		size_t n = floats - at < TILE ? floats - at : TILE;
-		for (size_t h = 0; h < rd->hosts; h++) {
+		size_t begin = ring_chunk(rd, i * rd->unit_floats + at) + 1;
+		for (size_t k = 0; k < rd->hosts; k++) {
+			size_t h = (begin + k) % rd->hosts;
 			const float *from =
 				(h == rd->self
 					 ? own
 					 : (const float *)(const void *)g->given[h].block->data) +
 				at;
-			if (h == 0)
+			if (k == 0)
 				memcpy(sum, from, n * sizeof *sum);
 			else
-				for (size_t k = 0; k < n; k++)
-					sum[k] += from[k];
+				for (size_t j = 0; j < n; j++)
+					sum[j] += from[j];
 		}
 		memcpy(own + at, sum, n * sizeof *sum);
 	}
@@ -259,6 +276,15 @@ size_t shares_window(const struct sum_rate *in)
 
 /* ---- who owns what ---- */
 
+/* Two hosts' ring is the same, whatever their links. */
+int shares_are_thought_of(const struct round *rd)
+{
+	enum sum_way way = rd->sum->link.way;
+
+	return rd->hosts > 2 && ((way == SUM_BY_SHARES && rd->floats > 0) ||
+				 (way == SUM_BY_RATE && rd->floats > RING_FLOATS));
+}
+
 /* A rate that is a lower bound counts as no less than the fastest one that is known. */
 static double side_rate(const struct sum_rate *r, double fastest)
 {
@@ -285,6 +311,48 @@ static void shares_members(const struct round *rd, struct xfer_member *m)
 	xfer_level(m, rd->hosts);
 }
 
+/* Something is known of links, but not of all. */
+static int is_unclear(const struct round *rd)
+{
+	size_t known = 0, not_known = 0;
+
+	for (size_t i = 0; i < rd->hosts; i++) {
+		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
+		const struct sum_rate *side[] = {&r->out, &r->in};
+		for (size_t k = 0; k < 2; k++)
+			*(side[k]->rate > 0 && !side[k]->is_least ? &known : &not_known) += 1;
+	}
+	return known > 0 && not_known > 0;
+}
+
+/* Whether a sum by shares, which may take longer, is worth what it may show: that all but the
+ * slowest host are much faster. */
+static int is_worth_a_look(const struct round *rd, const struct xfer_round *p, double cost)
+{
+	struct sum *s = rd->sum;
+	double least = p->ring * (double)rd->hosts / (2.0 * (double)(rd->hosts - 1));
+
+	if (!is_unclear(rd) || least + cost >= RING_PART * p->ring)
+		return 0;
+	if (s->rings < (s->looked == 0 ? LOOK_BEHIND : s->looked < LOOKS ? 0 : LOOK_EVERY - 1))
+		return 0;
+	s->looked++;
+	s->rings = 0;
+	return 1;
+}
+
+static int is_by_ring(const struct round *rd, const struct xfer_round *p)
+{
+	double cost = SEGMENT_SECONDS * rd->units;
+
+	if (rd->sum->link.way == SUM_BY_SHARES || p->seconds + cost < RING_PART * p->ring ||
+	    is_worth_a_look(rd, p, cost))
+		return 0;
+	rd->sum->rings++;
+	return 1;
+}
+
+/* No segments for any: the ring. */
 static int make_plan(const struct round *rd, uint32_t *count)
 {
 	struct xfer_member *m = calloc(rd->hosts, sizeof *m);
@@ -300,7 +368,8 @@ static int make_plan(const struct round *rd, uint32_t *count)
 		goto out;
 	if (xfer_owners(m, rd->hosts, owner, rd->units, &err) != 0)
 		goto out;
-	for (size_t i = 0; i < rd->units; i++)
+	int is_ring = is_by_ring(rd, &predicted);
+	for (size_t i = 0; i < rd->units && !is_ring; i++)
 		count[owner[i]]++;
 	result = 0;
 out:
@@ -354,6 +423,10 @@ static int take_plan(struct round *rd, uint32_t *count)
 	struct given *given;
 
 	s->count = count;
+	rd->sum->window = shares_window(&rd->sum->host[rd->sum->link.rank].rates.in);
+	s->begun_max = rd->sum->window / ((rd->hosts - 1) * rd->unit_floats * sizeof(float));
+	if (s->begun_max < 2)
+		s->begun_max = 2;
 	given = s->given = calloc((size_t)count[rd->self] * rd->hosts + 1, sizeof *given);
 	if (!s->given || spread(rd) != 0)
 		return -1;
@@ -370,6 +443,54 @@ static int take_plan(struct round *rd, uint32_t *count)
 	return 0;
 }
 
+/* ---- or the ring ---- */
+
+static void shares_replay(struct round *rd, struct early *e)
+{
+	while (e) {
+		struct early *next = e->next;
+		wire_take(rd->sum, e->rank, e->data, e->bytes);
+		free(e);
+		e = next;
+	}
+}
+
+/* -1: no memory. */
+static int be_ring(struct round *rd)
+{
+	struct shares *s = rd->shares;
+
+	rd->left -= rd->units + UINT64_C(1);
+	for (uint32_t i = 0; i < rd->units; i++)
+		rd->left += rd->unit[i].ready;
+	free(rd->unit);
+	rd->unit = NULL;
+	rd->units = 0;
+	free(s->segment);
+	free(s);
+	rd->shares = NULL;
+	rd->way = &dense_by_ring;
+	rd->sum->owned = 1.0 / (double)rd->hosts;
+	rd->sum->by_ring++;
+	return rd->way->begin(rd);
+}
+
+/* The first host has said so: what was named, who was met and what came comes once more. */
+static void become_ring(struct round *rd)
+{
+	struct early *early = rd->shares->early;
+
+	if (be_ring(rd) != 0)
+		round_fail(rd, SUM_ROOM, "out of memory");
+	for (size_t i = 0; i < rd->parts.count && !rd->failed; i++)
+		units_part(rd, rd->parts.range[i].begin, rd->parts.range[i].end);
+	for (size_t i = 0; i < rd->hosts && !rd->failed; i++) {
+		if (i != rd->self && rd->member[i].life)
+			rd->way->met(rd, i);
+	}
+	shares_replay(rd, early);
+}
+
 int shares_plan(struct round *rd, const uint32_t *count)
 {
 	struct shares *s = rd->shares;
@@ -378,8 +499,12 @@ int shares_plan(struct round *rd, const uint32_t *count)
 
 	for (size_t i = 0; i < rd->hosts; i++)
 		all += count[i];
-	if (s->count || all != rd->units)
+	if (s->count || (all && all != rd->units))
 		return -1;
+	if (all == 0) {
+		become_ring(rd);
+		return 0;
+	}
 	copy = calloc(rd->hosts, sizeof *copy);
 	if (copy)
 		memcpy(copy, count, rd->hosts * sizeof *copy);
@@ -391,12 +516,9 @@ int shares_plan(struct round *rd, const uint32_t *count)
 	for (size_t i = 0; i < rd->hosts; i++)
 		if (i != rd->self)
 			shares_met(rd, i);
-	while (s->early) {
-		struct early *e = s->early;
-		s->early = e->next;
-		wire_take(rd->sum, e->rank, e->data, e->bytes);
-		free(e);
-	}
+	struct early *early = s->early;
+	s->early = NULL;
+	shares_replay(rd, early);
 	return 0;
 }
 
@@ -436,6 +558,7 @@ static int shares_begin(struct round *rd)
 {
 	struct shares *s = rd->shares = calloc(1, sizeof *s);
 	uint32_t *count = NULL;
+	uint64_t owned = 0;
 
 	if (!s)
 		return -1;
@@ -446,18 +569,23 @@ static int shares_begin(struct round *rd)
 	s->segment = calloc(rd->units + 1, sizeof *s->segment);
 	if (!s->segment)
 		return -1;
-	s->begun_max = rd->sum->window / ((rd->hosts - 1) * rd->unit_floats * sizeof(float));
-	if (s->begun_max < 2)
-		s->begun_max = 2;
 	rd->left++; /* the plan */
 	if (rd->self != 0)
 		return 0;
 	count = calloc(rd->hosts, sizeof *count);
-	if (!count || make_plan(rd, count) != 0 || take_plan(rd, count) != 0) {
-		if (!s->count)
-			free(count);
+	if (!count || make_plan(rd, count) != 0) {
+		free(count);
 		return -1;
 	}
+	for (size_t i = 0; i < rd->hosts; i++)
+		owned += count[i];
+	if (owned == 0) {
+		free(count);
+		rd->tells_ring = 1;
+		return be_ring(rd);
+	}
+	if (take_plan(rd, count) != 0)
+		return -1;
 	round_one_less(rd);
 	return 0;
 }

@@ -132,6 +132,8 @@ void wire_meet(struct round *rd, size_t member)
 	if (rd->failed)
 		return;
 	m->life = h->life;
+	if (rd->tells_ring)
+		wire_tell_plan(rd, member, (uint32_t[SUM_HOSTS_MAX]){0});
 	rd->way->met(rd, member);
 	rows_met(rd, member);
 }
@@ -456,14 +458,14 @@ static void on_plan(struct sum *s, unsigned rank, const struct message *m, const
 
 /* ---- all of them ---- */
 
-/* A segment before this host knows who owns what. */
+/* A piece of the vector before this host knows who owns what. */
 static int wire_is_early(struct sum *s, unsigned rank, const struct message *m, const void *data,
 			 size_t bytes)
 {
 	struct round *rd = s->open;
 
 	return rd && rd->shares && !rd->failed && rd->life == m->to_life &&
-	       way_of[m->piece] == &shares_way && shares_defer(rd, rank, data, bytes);
+	       way_of[m->piece] != &rows_way && shares_defer(rd, rank, data, bytes);
 }
 
 void wire_take(struct sum *s, unsigned rank, const void *data, size_t bytes)

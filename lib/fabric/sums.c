@@ -13,7 +13,7 @@
 struct sums {
 	struct world *world;
 	const struct links *links;
-	int by_rate;
+	enum sum_way way;
 	struct sum *sum; /* NULL: not in a world */
 	void (*broken)(void *owner);
 	void *owner;
@@ -357,7 +357,7 @@ int sums_new(struct sums **out, void (*broken)(void *owner), void *owner, struct
 	return 0;
 }
 
-int sums_enter(struct sums *s, struct world *w, const struct links *links, int by_rate,
+int sums_enter(struct sums *s, struct world *w, const struct links *links, enum sum_way way,
 	       struct error *err)
 {
 	struct sum_link link = {.carrier = s,
@@ -367,11 +367,12 @@ int sums_enter(struct sums *s, struct world *w, const struct links *links, int b
 				.tell = sums_tell,
 				.send = sums_send,
 				.receive = sums_receive,
-				.rates = by_rate ? sums_rates : NULL};
+				.way = way,
+				.rates = sums_rates};
 
 	s->world = w;
 	s->links = links;
-	s->by_rate = by_rate;
+	s->way = way;
 	if (sum_new(&s->sum, &link, err) != 0)
 		return -1;
 	world_on(w, WORLD_SUM, sums_on_message, s);
@@ -420,8 +421,10 @@ void sums_stat(const struct sums *s, struct record_out *o)
 	record_add_u64(o, "sums-done", n.done);
 	record_add_u64(o, "sums-died", n.died);
 	record_add_u64(o, "sums-sent-bytes", n.wire_bytes);
-	if (s->by_rate)
+	if (s->way != SUM_BY_RING) {
 		record_add_brief(o, "sums-owned", n.owned);
+		record_add_u64(o, "sums-by-ring", n.by_ring);
+	}
 	record_add_u64(o, "sums-under-way", n.under_way);
 	record_add_u64(o, "sums-memory-bytes", n.memory_bytes);
 }

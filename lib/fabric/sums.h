@@ -7,6 +7,7 @@
 #ifndef PACELINE_FABRIC_SUMS_H
 #define PACELINE_FABRIC_SUMS_H
 
+#include "fabric/sum.h"
 #include "record/record.h"
 #include "wire/server.h"
 
@@ -21,9 +22,8 @@ extern const struct verb sums_verbs[SUMS_VERBS];
 /* broken is called when a message can't be sent for lack of memory. The sums of all hosts would
  * wait for it, so the world must end. */
 int sums_new(struct sums **out, void (*broken)(void *owner), void *owner, struct error *err);
-/* Until then, and again after sums_leave(), every request is refused. by_rate: dense vectors by
- * shares, which follow the links' rates; the links are borrowed. */
-int sums_enter(struct sums *s, struct world *w, const struct links *links, int by_rate,
+/* Until then, and again after sums_leave(), every request is refused. The links are borrowed. */
+int sums_enter(struct sums *s, struct world *w, const struct links *links, enum sum_way way,
 	       struct error *err);
 /* After world_close(). */
 void sums_leave(struct sums *s);

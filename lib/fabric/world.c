@@ -58,7 +58,7 @@ struct listener {
 struct rank_info {
 	char host[WORLD_HOST_MAX];
 	char version[VERSION_MAX];
-	int by_rate;
+	enum sum_way way;
 };
 
 struct world {
@@ -424,11 +424,11 @@ static int check_ranks(const struct world *w, struct error *err)
 			return error_set(err, ERROR_CONFIG, a->host,
 					 "has version %s, %s has %s: all hosts need the same",
 					 a->version, w->who[0].host, w->who[0].version);
-		if (a->by_rate != w->who[0].by_rate)
+		if (a->way != w->who[0].way)
 			return error_set(err, ERROR_CONFIG, a->host,
 					 "has --rounds %s, %s has %s: all hosts need the same",
-					 a->by_rate ? "rate" : "ring", w->who[0].host,
-					 a->by_rate ? "ring" : "rate");
+					 sum_way_name(a->way), w->who[0].host,
+					 sum_way_name(w->who[0].way));
 		for (int j = 0; j < i; j++)
 			if (strcmp(a->host, w->who[j].host) == 0)
 				return error_set(err, ERROR_CONFIG, a->host,
@@ -445,7 +445,7 @@ static int world_meet(struct world *w, struct error *err)
 		return error_set(err, ERROR_CONFIG, w->options.host, "name of a host too long");
 	strncpy(me.host, w->options.host, sizeof me.host - 1);
 	strncpy(me.version, w->options.version, sizeof me.version - 1);
-	me.by_rate = w->options.by_rate;
+	me.way = w->options.way;
 	MPI_Allgather(&me, sizeof me, MPI_BYTE, w->who, sizeof me, MPI_BYTE, MPI_COMM_WORLD);
 	/* All ranks exchange a message in pairs, so that the connections exist when we look for
 	 * sockets. */

@@ -19,6 +19,7 @@
 #define PACELINE_FABRIC_WORLD_H
 
 #include "base/error.h"
+#include "fabric/sum.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,7 +47,7 @@ struct world_options {
 	const char *host;    /* this host's name; no two ranks may have the same */
 	/* These must be equal on all ranks. */
 	const char *version;
-	int by_rate; /* how they sum */
+	enum sum_way way; /* how they sum */
 	/* Another rank has called world_end(); or one stands still, and world_close() says which. */
 	void (*ended)(void *owner);
 	void *owner;
