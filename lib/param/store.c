@@ -552,6 +552,14 @@ size_t store_largest(const struct store *s, const struct store_push *push, size_
 	return place;
 }
 
+void store_group(const struct store *s, struct store_push *push, size_t pushes)
+{
+	if (s->opt.kind != OPT_SGD && s->opt.kind != OPT_MOMENTUM)
+		return;
+	for (size_t i = 0; i < pushes; i++)
+		push[i].scale *= (double)pushes;
+}
+
 void store_naive_mean(struct store_push *push, size_t pushes)
 {
 	double all = 0.0;

@@ -117,6 +117,12 @@ size_t store_largest(const struct store *s, const struct store_push *push, size_
  * only: LB-BSP, section 3.4, warns of it. */
 void store_naive_mean(struct store_push *push, size_t pushes);
 
+/* Changes the scales so that the pushes, which close together under ASP or SSP, are as large a step
+ * as one step each: with sgd exactly (if their batches have the same size), with momentum in the
+ * end. The other optimisers make steps that hardly depend on the size of a gradient: for them this
+ * does nothing, and the unit is one step. */
+void store_group(const struct store *s, struct store_push *push, size_t pushes);
+
 /* ---- to and from streams (stream.h) ---- */
 
 /* Writes the whole store as one stream. */

@@ -144,6 +144,8 @@ static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes
 	}
 	if (p->options.naive_mean)
 		store_naive_mean(p->unit, n);
+	if (!p->options.bsp)
+		store_group(p->store, p->unit, n);
 	if (n && store_apply(p->store, p->unit, n, err) != 0)
 		return -1;
 	held = store_held(p->store) - held;

@@ -679,6 +679,32 @@ static void naive_mean_leaves_out_who_has_no_samples(void **state)
 	assert_float_equal(push[1].scale, 1.0, 1e-12);
 }
 
+/* ---- groups ---- */
+
+/* Under sgd a group of pushes of one size is what they are one after the other; adagrad makes one
+ * step of their mean. */
+static void a_group_is_as_many_steps(void **state)
+{
+	static const char *const name[] = {"sgd", "momentum", "adagrad", "adam", "ftrl"};
+	struct layout layout = plain_layout();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+		struct store_push push[] = {{.count = 4, .size = 4, .scale = 1.0},
+					    {.count = 4, .size = 4, .scale = 0.5},
+					    {.count = 2, .size = 4, .scale = 1.0}};
+		struct opt opt = optimiser(name[i]);
+		float times = i < 2 ? 3.0f : 1.0f;
+		struct servers s;
+		servers_start(&s, &layout, &opt, 1);
+		store_group(s.part[0], push, 3);
+		assert_float_equal((float)push[0].scale, times, 0);
+		assert_float_equal((float)push[1].scale, 0.5f * times, 0);
+		assert_float_equal((float)push[2].scale, times, 0);
+		servers_free(&s);
+	}
+}
+
 /* Alike data: what sizes of 89, 21, 12 and 6 cost. Both means are unbiased; the naive one has the
  * noise of a batch of 16 / (1/89 + 1/21 + 1/12 + 1/6) = 52 samples, 2.47 times the variance. */
 static void naive_mean_of_alike_data_is_noisier(void **state)
@@ -736,6 +762,7 @@ int main(void)
 		cmocka_unit_test(naive_mean_weighs_workers),
 		cmocka_unit_test(naive_mean_leaves_out_who_has_no_samples),
 		cmocka_unit_test(naive_mean_of_alike_data_is_noisier),
+		cmocka_unit_test(a_group_is_as_many_steps),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
