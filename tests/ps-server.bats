@@ -944,14 +944,14 @@ links() {
 	server ps0 --layout d4 --optimizer sgd --lr 1 --sync asp --delay-max 5 --announce by-links \
 		--schedule-log schedules
 	open s ps0.sock
-	links s 'link host=h0 in=1000\nlink host=h1\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h1\n'
+	links s 'link host=h0 in=1000\nlink host=h1\nlink host=h2\nserver id=ps0 host=h0\nworker id=w0 host=h1\nworker id=w1 host=h1\nworker id=w2 host=h2\n'
 	answered s '^ok$'
-	[[ $(ask ps0.sock stat) == *" links=2"* ]]
+	[[ $(ask ps0.sock stat) == *" links=3"* ]]
 	links s 'link host=h0\nworker id=w0 host=h7\n'
 	answered s '^err code=bad-request.*there is no link of host h7'
 	links s 'what host=h0\n'
 	answered s '^err code=bad-request.*what is not known'
-	[[ $(ask ps0.sock stat) == *" links=2"* ]] # nothing changed
+	[[ $(ask ps0.sock stat) == *" links=3"* ]] # nothing changed
 	for w in w0 w1 w2 w3; do
 		join $w ps0.sock $w
 		answered $w members=
@@ -972,7 +972,7 @@ links() {
 	tail -c 4096 schedules.1 | tr -d '\0' | cat - schedules | awk '/^schedule /{n++} n==2' >state
 	[ "$(wc -c <schedules)" -lt 10000 ]
 	run -0 --separate-stderr xfer-sched --margin 25 <state
-	[[ ${lines[0]} == "send id=w2 from=h1 to=h0 start=0 end=1 "* ]]
+	[[ ${lines[0]} == "send id=w2 from=h2 to=h0 start=0 end=1 "* ]]
 	[[ ${lines[1]} == "send id=w3 from=unknown to=h0 start=1 end=3 "* ]]
 	[[ ${lines[2]} == "send id=w1 from=h1 to=h0 start=3 end=53 "* ]]
 	run ask ps0.sock members

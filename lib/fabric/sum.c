@@ -229,7 +229,8 @@ static int look_at_open(struct sum *s)
 	if (rd->left == 0 && !rd->failed && !rd->done) {
 		rd->done = 1;
 		s->done++;
-		s->dense_bytes += rd->floats * sizeof(float);
+		if (s->link.way == SUM_BY_RING || rd->way == &dense_by_shares)
+			s->dense_bytes += rd->floats * sizeof(float);
 		rows_done(rd);
 	}
 	if (rd->opened.fn && (rd->failed || !s->retired)) {

@@ -164,7 +164,7 @@ struct sum_counts {
 	int open;
 	uint64_t opened, done, died;
 	uint64_t wire_bytes;
-	uint64_t dense_bytes; /* of the vectors that were summed */
+	uint64_t dense_bytes; /* of the vectors that were summed; not by a ring that was chosen */
 	double owned;        /* part of the last dense vector by shares that this host has summed */
 	uint64_t by_ring;    /* dense vectors for which the first host chose the ring */
 	size_t under_way;    /* sends and receives of bulk */

@@ -30,7 +30,7 @@
 #define TILE CHUNK_UNIT                        /* floats that are added at a time */
 /* A vector of at most so many floats goes by the ring: to hear from the first host would take too
  * much of its time. */
-#define RING_FLOATS (UINT64_C(1) << 18)
+#define RING_FLOATS (UINT64_C(1) << 16)
 #define SEGMENT_SECONDS 1e-4 /* that a segment costs by itself, on busy hosts */
 #define RING_PART 0.95       /* of a ring's time is what shares must be better than */
 /* Sums by shares to learn rates: behind the first few sums, so many in a row; then one of so many.
