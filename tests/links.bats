@@ -76,9 +76,9 @@ owns() {
 	awk "BEGIN { exit !($1 <= 100 * $owned && 100 * $owned <= $2) }"
 }
 
-@test "--rounds rate: a host whose link falls sums nothing, and when it is fast again its part" {
+@test "--rounds shares: a host whose link falls sums nothing, and when it is fast again its part" {
 	hosts_up -s -r 40mbit
-	fabric --rounds rate
+	fabric --rounds shares
 	traffic 2>/dev/null || traffic -fsanitize=address,undefined
 	wait_for 'owns 20 45 h0 && owns 20 45 h1 && owns 20 45 h2'
 	hosts_link h1 4mbit

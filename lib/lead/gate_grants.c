@@ -23,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MATES_NS_MAX INT64_C(5000000000)
 #define GRANT_LEAST INT64_C(1000000000) /* ns, and then so many times what is expected */
 #define GRANT_TIMES 4
 #define GRANT_PACE 1000.0 /* ns a byte, as long as nothing is known of a worker */
@@ -262,10 +263,12 @@ static void grants_schedule(struct gate *g)
 	free(offer);
 }
 
-/* Others of its host that will announce soon: it is worth the time that its own bytes take. */
+/* Others of its host that will announce soon: it is worth the time that its own bytes take, but one
+ * that stands still is not waited for all that time. */
 static int waits_for_mates(const struct gate *g, struct push *p)
 {
-	int64_t until = p->asked_at + (p->there - p->start);
+	int64_t own = p->there - p->start;
+	int64_t until = p->asked_at + (own < MATES_NS_MAX ? own : MATES_NS_MAX);
 
 	if (!p->host || !units_has_step(p) || g->now >= until)
 		return 0;
