@@ -106,7 +106,7 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 @test "hosts: FABRIC=mlfabric, turns by the rates of links; the lead, a worker and the fabric killed; exact" {
 	. "$BATS_TEST_DIRNAME/cluster/far.bash"
 	teardown_more() { hosts_down; }
-	far_file 600 EPOCHS=4 SYNC=asp,delay:6 FABRIC=mlfabric SERVERS=2 CHECKPOINT=0.5
+	far_file 600 EPOCHS=12 SYNC=asp,delay:6 FABRIC=mlfabric SERVERS=2 CHECKPOINT=0.5
 	sed -i s/^WORKERS=3/WORKERS=6/ job.env
 	hosts_link h1 500kbit
 	hosts_link h2 200kbit
