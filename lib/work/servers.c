@@ -9,9 +9,11 @@
 #include "work/lead_client.h"
 #include "work/part_clients.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define MORE_SECONDS 3.0 /* parts that a new map names were there when it was made */
 #define PAUSE_SECONDS 0.001 /* seconds to wait for a part that is behind; doubled up to */
 #define PAUSE_SECONDS_MAX 0.05
 #define GREETING_SECONDS 2.0
@@ -338,8 +340,11 @@ static int connect_more(struct servers *s, struct error *err)
 	for (uint32_t i = 0; i < s->parts.count; i++)
 		if (!s->parts.part[i].talk.call)
 			part_client_close(&s->parts.part[i]); /* its shared memory is gone */
-	int result = part_clients_connect(&s->parts, clock_mono() + s->options.wait_seconds, &low,
-					  &high, err);
+	double seconds = fmin(s->options.wait_seconds, MORE_SECONDS);
+	int result = part_clients_connect(&s->parts, clock_mono() + seconds, &low, &high, err);
+	/* They may have gone for good, with the lead whose map this is: then another map holds. */
+	if (result == -1 && err->code == ERROR_UNAVAILABLE)
+		return WORK_RESET;
 	return result == WORK_OK && (low != ours || high != ours) ? WORK_RESET : result;
 }
 
