@@ -57,7 +57,7 @@ unexport POSIXLY_CORRECT
 PLAIN      = install run surroundings resources
 JOBS       = allreduce brain deaths decisions guilty healing hosts hosts-check hosts-jobs \
 	     init jobs man many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
-	     state terminal trainctl trainers trainers-hosts
+	     standby-hosts state terminal trainctl trainers trainers-hosts
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 PROGRAM    = $(filter-out $(JOBS),$(MOSTLY))
 # What takes long comes first (ls -S of conversations), so that nothing is left over that runs alone.

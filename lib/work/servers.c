@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MORE_SECONDS 3.0 /* parts that a new map names were there when it was made */
+#define PART_SECONDS 3.0 /* wait for a part of a map, until the lead is asked for its map again */
 #define PAUSE_SECONDS 0.001 /* seconds to wait for a part that is behind; doubled up to */
 #define PAUSE_SECONDS_MAX 0.05
 #define GREETING_SECONDS 2.0
@@ -308,10 +308,9 @@ static int move_to(struct servers *s, struct places *to, struct error *err)
 	return 0;
 }
 
-static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err)
+/* Connects to the lead, and goes by its map. */
+static int connect_lead(struct servers *s, double deadline, struct error *err)
 {
-	struct servers *s = servers_of(x);
-	double deadline = clock_mono() + s->options.wait_seconds;
 	struct part_client *lead = &s->parts.part[0];
 	int is_new = !lead->talk.call;
 	uint64_t map = 1;
@@ -320,17 +319,32 @@ static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, st
 		return result;
 	if (record_u64_opt(call_greeting(lead->talk.call), "map", 0, UINT64_MAX, &map, err) != 0)
 		return -1;
-	if (map != s->map.version || (is_new && map > 1)) { /* or the map of another incarnation */
-		struct places *to = places_new();
-		result = to ? ask_places(s, to, err)
-			    : error_set(err, ERROR_OS, "", "out of memory");
-		if (result == WORK_OK)
-			result = move_to(s, to, err);
-		places_free(to);
+	if (map == s->map.version && (!is_new || map <= 1))
+		return WORK_OK;
+	/* a map that is new to us, or the map of another incarnation */
+	struct places *to = places_new();
+	result = to ? ask_places(s, to, err) : error_set(err, ERROR_OS, "", "out of memory");
+	if (result == WORK_OK)
+		result = move_to(s, to, err);
+	places_free(to);
+	return result;
+}
+
+/* A part that is not there may have gone for good: the lead may have another map by then. */
+static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err)
+{
+	struct servers *s = servers_of(x);
+	double deadline = clock_mono() + s->options.wait_seconds;
+	for (;;) {
+		int result = connect_lead(s, deadline, err);
 		if (result != WORK_OK)
 			return result;
+		double soon = fmin(deadline, clock_mono() + PART_SECONDS);
+		result = part_clients_connect(&s->parts, soon, low, high, err);
+		if (result != -1 || err->code != ERROR_UNAVAILABLE || clock_mono() >= deadline)
+			return result;
+		part_clients_close(&s->parts);
 	}
-	return part_clients_connect(&s->parts, deadline, low, high, err);
 }
 
 /* Connects to the parts that came with the map. */
@@ -340,7 +354,7 @@ static int connect_more(struct servers *s, struct error *err)
 	for (uint32_t i = 0; i < s->parts.count; i++)
 		if (!s->parts.part[i].talk.call)
 			part_client_close(&s->parts.part[i]); /* its shared memory is gone */
-	double seconds = fmin(s->options.wait_seconds, MORE_SECONDS);
+	double seconds = fmin(s->options.wait_seconds, PART_SECONDS);
 	int result = part_clients_connect(&s->parts, clock_mono() + seconds, &low, &high, err);
 	/* They may have gone for good, with the lead whose map this is: then another map holds. */
 	if (result == -1 && err->code == ERROR_UNAVAILABLE)

@@ -4,6 +4,7 @@
  * memory that both share.
  */
 #include "base/boot.h"
+#include "param/map.h"
 #include "wire/server.h"
 #include "work/servers.h"
 
@@ -28,7 +29,9 @@ enum play {
 	AT_ONCE,       /* answer it */
 	BEHIND_PULL,   /* answer it when a pull has come behind it, then that */
 	PULL_IS_OLDER, /* the same, but the push is in a later unit than the pull waited for */
-	HANG_UP        /* close when a pull has come; then, the second time, as BEHIND_PULL */
+	HANG_UP,       /* close when a pull has come; then, the second time, as BEHIND_PULL */
+	SCALED,        /* refuse a pull: the map, which it tells, has a part that is gone for good */
+	SCALED_BACK    /* greet with such a map; without that part when asked the second time */
 };
 
 struct stage {
@@ -88,6 +91,10 @@ static void on_pull(struct request *rq, void *owner)
 {
 	(void)owner;
 	note(request_record(rq));
+	if (stage->play == SCALED) {
+		request_err(rq, "map", "this part goes by another map");
+		return;
+	}
 	stage->asked_by_clock += record_get(request_record(rq), "asked") != NULL;
 	if (held_push && stage->play == HANG_UP) {
 		stage->play = BEHIND_PULL;
@@ -119,6 +126,22 @@ static void on_push(struct request *rq, void *owner)
 	request_defer(rq, NULL, NULL);
 }
 
+static void on_parts(struct request *rq, void *owner)
+{
+	(void)owner;
+	note(request_record(rq));
+	int two = stage->play == SCALED || strcmp(stage->asked, "parts,") == 0;
+	request_put_record(rq, RECORD("part", F("part", 0), F("socket", path), F("dense-begin", 0),
+				      F("dense", DENSE), F("key-begin", 0),
+				      F("keys", two ? MAP_PLACES / 2 : MAP_PLACES)));
+	if (two)
+		request_put_record(rq, RECORD("part", F("part", 1), F("socket", "/nowhere/ps1.sock"),
+					      F("dense-begin", DENSE), F("dense", 0),
+					      F("key-begin", MAP_PLACES / 2),
+					      F("keys", MAP_PLACES / 2)));
+	request_ok(rq, "version=%d", two ? 2 : 3);
+}
+
 static void on_leave(struct request *rq, void *owner)
 {
 	(void)owner;
@@ -132,6 +155,7 @@ static void serve(void)
 		{"pull", "", "after", on_pull, 1 << 20, ""},
 		{"push", "", "", on_push, 1 << 20, ""},
 		{"leave", "", "", on_leave, 0, ""},
+		{"parts", "", "", on_parts, 0, ""},
 	};
 	char greeting[160];
 	struct server_options options = {.path = path,
@@ -141,8 +165,9 @@ static void serve(void)
 					 .verb_count = sizeof verbs / sizeof *verbs};
 	struct server *server;
 	struct error err;
-	snprintf(greeting, sizeof greeting, "part=0/1 dense=3 width=2 incarnation=7%s%s",
-		 *stage->boot ? " boot=" : "", stage->boot);
+	snprintf(greeting, sizeof greeting, "part=0/1 dense=3 width=2 incarnation=7%s%s%s",
+		 stage->play == SCALED_BACK ? " map=2" : "", *stage->boot ? " boot=" : "",
+		 stage->boot);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
 	if (server_new(&server, &options, &err) == 0)
 		server_run(server, NULL, 0, &err);
@@ -184,7 +209,7 @@ static struct exchange *start_in(enum play play, const char *boot)
 					  .dense_count = DENSE,
 					  .width = WIDTH,
 					  .key_count = 100,
-					  .wait_seconds = 60,
+					  .wait_seconds = 20,
 					  .answer_seconds = 20,
 					  .action = no_action};
 	struct exchange *x;
@@ -336,6 +361,26 @@ static void when_it_was_asked_is_for_this_host_only(void **unused)
 	end(x);
 }
 
+/* The lead may be gone with its map: the worker asks for the queue's incarnation again. */
+static void a_part_of_a_new_map_that_is_gone_is_no_long_wait(void **unused)
+{
+	(void)unused;
+	struct exchange_values v;
+	struct error err;
+	struct exchange *x = start(SCALED);
+	assert_int_equal(x->kind->pull(x, 0, &a, &v, &err), WORK_RESET);
+	assert_string_equal(stage->asked, "pull 0,parts,");
+	end(x);
+}
+
+static void a_part_of_the_map_that_is_gone_may_have_left_it(void **unused)
+{
+	(void)unused;
+	struct exchange *x = start(SCALED_BACK);
+	assert_string_equal(stage->asked, "parts,parts,");
+	end(x);
+}
+
 static int set_up(void **unused)
 {
 	(void)unused;
@@ -369,6 +414,8 @@ int main(void)
 		cmocka_unit_test(a_worker_that_leaves_reads_past_it),
 		cmocka_unit_test(both_are_said_again_where_a_connection_went),
 		cmocka_unit_test(when_it_was_asked_is_for_this_host_only),
+		cmocka_unit_test(a_part_of_a_new_map_that_is_gone_is_no_long_wait),
+		cmocka_unit_test(a_part_of_the_map_that_is_gone_may_have_left_it),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
