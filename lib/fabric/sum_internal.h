@@ -144,7 +144,7 @@ struct sum {
 	struct offer *first_offer, **last_offer;
 	size_t offers, receiving; /* bytes */
 	size_t window;            /* for so many bytes of offers others are asked at once */
-	uint64_t looked;          /* sums by shares only to learn rates; see sum_shares.c */
+	uint64_t looked;          /* sums by shares only to learn rates; see sum_plan.c */
 	uint64_t rings;           /* sums by the ring since the last of them */
 	struct receive receive[RECEIVES_MAX];
 	struct block *spare;
@@ -203,18 +203,22 @@ struct dense_way {
 };
 extern const struct dense_way dense_by_ring, dense_by_shares;
 
-/* Whether the round's vector may go by shares. */
-int shares_are_thought_of(const struct round *rd);
 /* After which host the ring begins to add what is at this place. */
 size_t ring_chunk(const struct round *rd, uint64_t at);
 
-/* How many bytes a host with this link asks for at once. */
-size_t shares_window(const struct sum_rate *in);
 /* The first host has told how many segments each host owns; none of any: it is the ring. -1: that
  * makes no sense. */
 int shares_plan(struct round *rd, const uint32_t *count);
 /* Keeps a message until that is known. 0: it is. */
 int shares_defer(struct round *rd, unsigned rank, const void *data, size_t bytes);
+
+/* ---- sum_plan.c ---- */
+/* Whether the round's vector may go by shares. */
+int shares_are_thought_of(const struct round *rd);
+/* How many of the segments each host owns; none of any: it is the ring. -1: no memory. */
+int plan_shares(const struct round *rd, uint32_t *count);
+/* How many bytes a host with this link asks for at once. */
+size_t shares_window(const struct sum_rate *in);
 
 /* ---- sum_rows.c ---- */
 int sum_rows_begin(struct round *rd);
