@@ -6,7 +6,6 @@
 #include "fabric/mpi_sockets.h"
 #include "fabric/rate.h"
 #include "fabric/sum.h"
-#include "fabric/sums.h"
 #include "fabric/world.h"
 #include "record/record.h"
 #include "wire/server.h"
@@ -87,7 +86,8 @@ struct known {
 
 struct links {
 	struct world *world;
-	const struct sums *sums;
+	uint64_t (*summed)(const void *owner);
+	const void *owner;
 	struct timer *timer;
 	struct conn *conn;
 	size_t conns, conns_room;
@@ -440,7 +440,7 @@ static void tell(struct links *l, double now)
 	memset(&told, 0, sizeof told);
 	told.out = side_with_links(l, &l->out, offsetof(struct far, out), ALIKE_SECONDS, now);
 	told.in = side_with_links(l, &l->in, offsetof(struct far, in), ALIKE_SECONDS, now);
-	told.summed = sums_bytes(l->sums);
+	told.summed = l->summed(l->owner);
 	told.why = why_not(l);
 	int is_new = own->at == 0 || own->told.why != told.why ||
 		     !is_same(&told.out, &own->told.out) || !is_same(&told.in, &own->told.in);
@@ -569,15 +569,16 @@ void links_answer(const struct links *l, struct request *rq)
 
 /* ---- life ---- */
 
-int links_new(struct links **out, struct event_base *base, struct world *w, const struct sums *sums,
-	      struct error *err)
+int links_new(struct links **out, struct event_base *base, struct world *w,
+	      uint64_t (*summed)(const void *owner), const void *owner, struct error *err)
 {
 	struct links *l = calloc(1, sizeof *l);
 	struct timespec tick;
 	if (!l)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	l->world = w;
-	l->sums = sums;
+	l->summed = summed;
+	l->owner = owner;
 	l->window_at = clock_mono();
 	/* The kernel counts busy times in ticks, and this clock goes by them. */
 	l->tick = clock_getres(CLOCK_MONOTONIC_COARSE, &tick) == 0 ? (double)tick.tv_nsec * 1e-9

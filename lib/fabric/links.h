@@ -15,16 +15,17 @@
 
 #include "base/error.h"
 
+#include <stdint.h>
+
 struct event_base;
 struct links;
 struct request;
 struct sum_rates;
-struct sums;
 struct world;
 
-/* sums: what this host sums, which it tells, too; borrowed. */
-int links_new(struct links **out, struct event_base *base, struct world *w, const struct sums *sums,
-	      struct error *err);
+/* summed(owner): bytes of dense vectors that this host has summed, which it tells, too. */
+int links_new(struct links **out, struct event_base *base, struct world *w,
+	      uint64_t (*summed)(const void *owner), const void *owner, struct error *err);
 /* NULL is fine. */
 void links_free(struct links *l);
 /* Of this host's own port. */
