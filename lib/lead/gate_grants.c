@@ -192,7 +192,7 @@ static void grant_refuse(struct gate *g, struct push *p)
 	pushes_remove(&g->announced, p);
 	w->announced = NULL;
 	g->spared += p->bytes;
-	p->late = 1;
+	p->late = p->stale = 1;
 	g->late++;
 	w->held = p;
 	pushes_add(&g->held, p);

@@ -23,7 +23,9 @@ struct push {
 	struct worker *worker;
 	uint64_t generation, sequence, iteration, count, skipped, size, pulled;
 	double loss, scale;
-	int late; /* its iteration was closed before, or it is too stale: to be dropped */
+	int late;  /* to be dropped: its iteration was closed before, it is too stale, or its group
+		    * was given up */
+	int stale; /* and its age is the reason */
 	enum refused refused;
 	enum grant grant;
 	int is_kept; /* by send_held(), for now */

@@ -78,6 +78,7 @@ static const struct field push_fields[] = {
 	{FIELD("loss", NUMBER, push, loss)},
 	{FIELD("scale", NUMBER, push, scale)},
 	{FIELD("late", FLAG, push, late)},
+	{FIELD("stale", FLAG, push, stale)},
 	{.key = NULL},
 };
 

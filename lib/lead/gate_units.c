@@ -71,7 +71,8 @@ static void send_in_time(struct gate *g)
 	for (struct push *p = g->held.first; p; p = p->next)
 		p->is_kept = 0;
 	for (struct push *p; (p = held_oldest(g)) != NULL;) {
-		p->late = p->late || is_too_stale(g, p, version);
+		p->stale |= is_too_stale(g, p, version);
+		p->late |= p->stale;
 		if (units_has_step(p) && !grants_let_commit(g, p, version)) {
 			p->is_kept = 1;
 			continue;
@@ -89,11 +90,12 @@ static size_t group_here(const struct gate *g, const struct push *p, const struc
 
 	*oldest = p;
 	*is_stale = 0;
-	for (const struct push *q = g->held.first; q; q = q->next) {
+	for (struct push *q = g->held.first; q; q = q->next) {
 		if (q->group != p->group)
 			continue;
 		here++;
-		*is_stale |= is_too_stale(g, q, g->applied);
+		q->stale |= is_too_stale(g, q, g->applied);
+		*is_stale |= q->stale;
 		if (q->pulled < (*oldest)->pulled)
 			*oldest = q;
 	}
@@ -521,8 +523,8 @@ void units_finish(struct gate *g, struct push *p)
 	}
 	if (p->late && !units_bsp(g)) { /* parts have staged it, and nobody will name it again */
 		effect_name(g, GATE_DROP, w->id, p->generation, p->sequence);
-		w->delays.dropped += p->generation == w->newest;
-		g->delays.dropped++;
+		w->delays.dropped += p->stale && p->generation == w->newest;
+		g->delays.dropped += (uint64_t)p->stale;
 	}
 	w->done = 1;
 	w->done_generation = p->generation;

@@ -214,6 +214,7 @@ static void what_is_too_stale_is_dropped_before_it_is_sent(void **state)
 	assert_string_equal(said, "drop w0.2;iteration=2 dropped=1;");
 	announce_pulled("w9", 1, 0);
 	assert_string_equal(said, "fenced;");
+	assert_int_equal(gate_delays(gate)->dropped, 2);
 	gate_free(gate);
 }
 
@@ -287,6 +288,13 @@ static void a_group_is_one_unit(void **state)
 	gate_free(gate);
 }
 
+/* Pushes were dropped, but none for its age. */
+static void none_was_stale(void)
+{
+	assert_int_equal(gate_delays(gate)->dropped, 0);
+	gate_free(gate);
+}
+
 static void without_one_member_the_others_are_dropped(void **state)
 {
 	(void)state;
@@ -295,18 +303,18 @@ static void without_one_member_the_others_are_dropped(void **state)
 	gate_closed(gate, '0');
 	drain();
 	assert_string_equal(said, "drop w1.1;iteration=0 dropped=1;");
-	gate_free(gate);
+	none_was_stale();
 	begin_group(9); /* it goes first */
 	gate_closed(gate, '1');
 	drain();
 	push_in("w0", 1, 0, 1);
 	assert_string_equal(said, "drop w0.1;iteration=0 dropped=1;");
-	gate_free(gate);
+	none_was_stale();
 	begin_group(9); /* it sends another push */
 	push_in("w1", 1, 0, 1);
 	push_in("w0", 2, 0, 0);
 	assert_string_equal(said, "drop w1.1;iteration=1 dropped=1;iteration=1 applied=1;");
-	gate_free(gate);
+	none_was_stale();
 	begin_group(9); /* it does not come in time */
 	push_in("w1", 1, 0, 1);
 	gate_clock(gate, 60 * SECOND);
@@ -314,13 +322,13 @@ static void without_one_member_the_others_are_dropped(void **state)
 	assert_string_equal(said, "drop w1.1;iteration=0 dropped=1;");
 	push_in("w0", 1, 0, 1);
 	assert_string_equal(said, "drop w0.1;iteration=0 dropped=1;");
-	gate_free(gate);
+	none_was_stale();
 	begin_group(9); /* a server lacks it */
 	push_in("w1", 1, 0, 1);
 	refused = 1;
 	push_in("w0", 1, 0, 1);
 	assert_string_equal(said, "fenced;drop w0.1;iteration=0 dropped=1;");
-	gate_free(gate);
+	none_was_stale();
 }
 
 /* It may be in a sum, or in none. */
