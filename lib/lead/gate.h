@@ -192,6 +192,8 @@ void gate_announce(struct gate *g, const struct gate_who *who, const struct gate
  * returned: then a push may be sent, or one that was granted and has not come is waited for no
  * longer. INT64_MAX: never. */
 int64_t gate_clock(struct gate *g, int64_t ns);
+/* Links have other rates: whoever waits for his turn by the schedule gets another one. */
+void gate_reschedule(struct gate *g);
 /* Whether this push of who is to be staged: it is a member, and the push was not applied or dropped
  * before. If it were staged again after that, it would stay for ever, and a pull behind it would
  * wait for ever. */

@@ -363,6 +363,12 @@ void grants_take(struct gate *g, struct worker *w, struct push *came, uint64_t g
 	grants_end(g, w, "another push came");
 }
 
+void gate_reschedule(struct gate *g)
+{
+	if (somebody_asks(g))
+		units_step(g);
+}
+
 int64_t gate_clock(struct gate *g, int64_t ns)
 {
 	int64_t next = INT64_MAX;

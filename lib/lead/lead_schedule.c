@@ -145,9 +145,11 @@ void lead_on_links(struct request *rq, void *lead)
 	}
 	if (len)
 		memcpy(text, payload_data(payload), len);
-	if (schedule_read(l, text, len, &err) == 0)
+	if (schedule_read(l, text, len, &err) == 0) {
+		lead_clock(l);
+		gate_reschedule(l->gate);
 		request_ok(rq, NULL);
-	else
+	} else
 		request_bad(rq, &err);
 	free(text);
 	lead_pump(l);

@@ -273,6 +273,23 @@ static void begin_group(uint64_t delay_max)
 	assert_string_equal(said, "granted=1 group=1 members=2;granted=1 group=1 members=2;");
 }
 
+/* A link that was slow when the push was announced, and is not any more. */
+static void who_waits_is_scheduled_anew_when_a_link_has_another_rate(void **state)
+{
+	(void)state;
+	begin_group(9);
+	turn = 100 * SECOND;
+	announce_pulled("w2", 1, 0);
+	gate_reschedule(gate);
+	drain();
+	assert_string_equal(said, "");
+	turn = 0;
+	gate_reschedule(gate);
+	drain();
+	assert_string_equal(said, "granted=1;");
+	gate_free(gate);
+}
+
 static void a_group_is_one_unit(void **state)
 {
 	(void)state;
@@ -433,6 +450,7 @@ int main(void)
 		cmocka_unit_test(a_commit_waits_for_an_older_push_that_was_granted),
 		cmocka_unit_test(one_that_does_not_come_is_waited_for_no_longer),
 		cmocka_unit_test(a_promise_is_for_what_was_announced),
+		cmocka_unit_test(who_waits_is_scheduled_anew_when_a_link_has_another_rate),
 		cmocka_unit_test(a_group_is_one_unit),
 		cmocka_unit_test(without_one_member_the_others_are_dropped),
 		cmocka_unit_test(who_says_a_group_that_was_not_granted_is_dropped),
