@@ -266,6 +266,8 @@ void conversation_take_chunk(struct conversation *c, const struct head *h)
 		p = relay_write_push(c, NULL, 0);
 	if (!p) {
 		link_swallow(l, h->tag, (size_t)h->bytes);
+		if (into && !c->deaf) /* the line that names it must not be passed on */
+			conversation_leave(c);
 		return;
 	}
 	p->is_chunk = 1;
