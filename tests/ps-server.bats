@@ -1156,8 +1156,9 @@ links() {
 	tell b "$apply$apply"
 	answered b 'ok iteration=1$'
 	answered b 'ok iteration=1 repeated=1$'
-	tell b "cut $ME path=$T iteration=0\n"
+	tell b "cut $ME path=$T/late iteration=0\n"
 	answered b 'err code=order'
+	[ ! -e late ]
 	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
 }
 

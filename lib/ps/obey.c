@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- obeying ---- */
 
@@ -129,6 +130,17 @@ static void obey_throw(struct ps *p, const struct order *o, const struct order_a
 	obey_done(a, &result);
 }
 
+void ps_cut_forget(struct ps *p)
+{
+	char dir[CKPT_PATH_MAX];
+
+	unlink(p->cut_file);
+	fs_dirname(p->cut_file, dir, sizeof dir);
+	if (p->cut_made_dir)
+		rmdir(dir); /* unless others have put their parts there */
+	p->cut_made_dir = 0;
+}
+
 static void on_forked(const struct fork_result *forked, void *ps)
 {
 	struct ps *p = ps;
@@ -140,6 +152,8 @@ static void on_forked(const struct fork_result *forked, void *ps)
 				      .stall = forked->stall};
 
 	p->fork = NULL;
+	if (!forked->ok)
+		ps_cut_forget(p);
 	obey_done(&p->cut_answer, &result);
 }
 
@@ -204,9 +218,6 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 	struct error err = {0};
 
 	ckpt_part_name(p->options.part, name);
-	/* The lead has made the directory, but on its own host, which need not share files with
-	 * this one. */
-	mkdir(o->path, 0700);
 	if (p->fork) {
 		obey_refuse(a, "busy", "another cut is being written");
 	} else if (o->iteration != ORDER_ANYWHERE && o->iteration != p->applied) {
@@ -218,9 +229,13 @@ static void obey_cut(struct ps *p, const struct order *o, const struct order_ans
 		memcpy(p->cut_file, file, sizeof file);
 		p->cut_answer = *a;
 		p->cut_since = since(p, o->path, o->base);
-		if (ps_fork(p, &p->fork, &job, on_forked, p, &err) != 0)
+		/* The lead has made the directory, but on its own host, which need not share files
+		 * with this one. */
+		p->cut_made_dir = mkdir(o->path, 0700) == 0;
+		if (ps_fork(p, &p->fork, &job, on_forked, p, &err) != 0) {
+			ps_cut_forget(p);
 			obey_refuse(a, "cut", "%s", err.text);
-		else if (!o->base)
+		} else if (!o->base)
 			note_full(p, o->path);
 	}
 }

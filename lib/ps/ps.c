@@ -70,7 +70,10 @@ void ps_stop(struct ps *p)
 {
 	if (!p)
 		return;
-	fork_stop(p->fork);
+	if (p->fork) {
+		fork_stop(p->fork);
+		ps_cut_forget(p);
+	}
 	standby_drop(p, "the part ends");
 	move_stop(p);
 	ps_replica_stop(p->replica);

@@ -79,6 +79,7 @@ struct ps {
 	struct fork_child *fork; /* writes cut_file */
 	struct order_answer cut_answer;
 	char cut_file[CKPT_PATH_MAX];
+	int cut_made_dir; /* its directory was not there before */
 	uint32_t cut_since; /* only rows that changed since then are written; 0: all */
 	/* The last cuts with all rows, to know which rows have changed since then. */
 	struct ps_full {
@@ -134,6 +135,8 @@ void ps_on_order(struct request *rq, void *ps);
 /* For a hand-over: a cut that is written, and whose result the lead has not asked for yet. */
 int ps_give_cut(const struct ps *p, struct call *c, struct error *err);
 int ps_take_cut(struct ps *p, const struct record *r, struct error *err);
+/* A cut that failed leaves nothing here: the lead may be gone, or have removed its directory. */
+void ps_cut_forget(struct ps *p);
 /* Starts a child that has the parameters as they are now (fork.h). */
 int ps_fork(struct ps *p, struct fork_child **out, struct fork_job *job, fork_done_fn *done,
 	    void *arg, struct error *err);
