@@ -492,8 +492,8 @@ static int is_nobodys(const struct relay *relay, const char *name)
 	return !route || (is_standby && strcmp(route->host, relay_host(relay)) != 0);
 }
 
-/* A daemon that was killed leaves its socket behind. When its place is on another host now, or nowhere,
- * nobody else removes it. */
+/* A daemon that was killed leaves its socket behind. When its place is on another host now, or
+ * nowhere, nobody else removes it before the job ends. */
 static void remove_left(const struct relay *relay)
 {
 	char path[PATH_MAX];

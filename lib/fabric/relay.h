@@ -9,8 +9,8 @@
  * There is one stream each way, byte for byte, for any client.  The relay reads lines only to find
  * what does not go through a stream: memory that a client shares (`map`).  The far relay makes a
  * mirror, as much memory, and shares it with the daemon; before a record that names a payload in
- * the memory, the payload is copied from the memory to the mirror.  What several clients of a host are
- * given goes there once (relay_link.c).
+ * the memory, the payload is copied from the memory to the mirror.  What several clients of a host
+ * are given goes there once (relay_link.c).
  *
  * Each conversation may have CONVERSATION_WINDOW bytes each way that the other side has not taken;
  * this is the most that is kept for one that is never read.  All conversations to one host together

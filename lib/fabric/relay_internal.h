@@ -202,9 +202,10 @@ void link_acked(struct link *l, size_t bytes);
 void link_swallow(struct link *l, unsigned tag, size_t bytes);
 
 /* relay_sum.c */
-/* A push of a group, whose record is in relay->record: keeps it until the others are here. 0: it goes
- * as it is. */
-int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_t offset, uint64_t bytes);
+/* A push of a group, whose record is in relay->record: keeps it until the others are here. 0: it
+ * goes as it is. */
+int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_t offset,
+		   uint64_t bytes);
 void relay_sum_forget(struct conversation *c);
 void relay_sum_on_time(void *relay);
 

@@ -142,8 +142,8 @@ static int is_hash(const struct conversation *c, size_t i, XXH128_hash_t hash)
 	return i < c->hashes && XXH128_isEqual(c->hash[i], hash);
 }
 
-/* Another client on the same host to which a payload that begins like this one was sent, or is being
- * sent; one that copies itself may not have it yet, and so only if there is no other. */
+/* Another client on the same host to which a payload that begins like this one was sent, or is
+ * being sent; one that copies itself may not have it yet, and so only if there is no other. */
 static uint64_t find_like(const struct conversation *c, XXH128_hash_t hash)
 {
 	const struct conversation *other;
@@ -226,8 +226,8 @@ void link_bulk(struct conversation *c)
 	link_pump(c->link);
 }
 
-/* A client that goes may leave many to be sent, one behind the other. Each is sent as it was said to be
- * there: behind the last piece of a payload, which may be short, comes no other. */
+/* A client that goes may leave many to be sent, one behind the other. Each is sent as it was said
+ * to be there: behind the last piece of a payload, which may be short, comes no other. */
 void link_lacked(struct conversation *c, uint64_t offset, uint64_t bytes)
 {
 	int more = c->lack_bytes > 0 && offset == c->lack_offset + c->lack_bytes &&

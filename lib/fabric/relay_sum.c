@@ -1,6 +1,6 @@
 /*
- * relay_sum: pushes of one group (lead/gate_grants.c) from several workers of this host to one server
- * on another: one sum of their dense gradients goes over the network.
+ * relay_sum: pushes of one group (lead/gate_grants.c) from several workers of this host to one
+ * server on another: one sum of their dense gradients goes over the network.
  *
  * A push waits for the others of its group, for a while.  When all are here, the first one gets the
  * sum, and the others keep their rows only.  All of them say the number of this sum, so that the
@@ -163,7 +163,8 @@ static int sum_reserve(struct conversation *c)
 	return c->sum ? 0 : -1;
 }
 
-int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_t offset, uint64_t bytes)
+int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_t offset,
+		   uint64_t bytes)
 {
 	struct relay *relay = c->relay;
 	const struct record *r = &relay->record;

@@ -77,8 +77,8 @@ int world_find(const struct world *w, const char *host);
 typedef void world_message_fn(unsigned rank, const void *data, size_t bytes, void *arg);
 void world_on(struct world *w, enum world_channel channel, world_message_fn *fn, void *arg);
 
-/* Sends a copy of `head` and of data behind it (NULL: none) to another rank or this one; together at
- * most WORLD_MESSAGE_MAX bytes. -1: out of memory, and nothing was sent. */
+/* Sends a copy of `head` and of data behind it (NULL: none) to another rank or this one; together
+ * at most WORLD_MESSAGE_MAX bytes. -1: out of memory, and nothing was sent. */
 int world_tell(struct world *w, unsigned rank, enum world_channel channel, const void *head,
 	       size_t head_bytes, const void *data, size_t bytes);
 
