@@ -582,6 +582,16 @@ static void check_all(void)
 	check_rows();
 }
 
+/* A sum of all hosts, which gets what they had at first. */
+static void sum_again(uint64_t round)
+{
+	for (unsigned i = 0; i < hosts; i++)
+		memcpy(client[i].dense, client[i].own, client[i].floats * sizeof(float));
+	open_all(round);
+	say_all(round);
+	check_all();
+}
+
 static void whole_sum(unsigned n, size_t floats, enum keys keys, size_t rows, uint64_t with_seed)
 {
 	start(n, with_seed);
@@ -599,37 +609,38 @@ static void whole_sum(unsigned n, size_t floats, enum keys keys, size_t rows, ui
 
 /* ---- the tests ---- */
 
-static void small_vectors(void **state)
-{
-	static const size_t floats[] = {0, 1, 7, 1023, 1025, 5000, 40000};
+/* Sums of each kind. */
+static const struct {
+	size_t floats;
+	enum keys first, last;
+	size_t rows;
+	int more; /* seeds, besides one */
+} kinds[] = {
+	{0, KEYS_NONE, KEYS_NONE, 0, 19},
+	{1, KEYS_NONE, KEYS_NONE, 0, 19},
+	{7, KEYS_NONE, KEYS_NONE, 0, 19},
+	{1023, KEYS_NONE, KEYS_NONE, 0, 19},
+	{1025, KEYS_NONE, KEYS_NONE, 0, 19},
+	{5000, KEYS_NONE, KEYS_NONE, 0, 19},
+	{40000, KEYS_NONE, KEYS_NONE, 0, 19},
+	{1000000, KEYS_OVERLAP, KEYS_OVERLAP, 100, 0},
+	{1u << 20, KEYS_OVERLAP, KEYS_OVERLAP, 100, 0},
+	{(3u << 20) + 4711, KEYS_OVERLAP, KEYS_OVERLAP, 100, 0},
+	{10, KEYS_DISJOINT, KEYS_OVERLAP, 1, 4},
+	{10, KEYS_DISJOINT, KEYS_OVERLAP, 3, 4},
+	{10, KEYS_DISJOINT, KEYS_OVERLAP, 50, 4},
+	{10, KEYS_DISJOINT, KEYS_OVERLAP, 3000, 4},
+};
 
+static void vectors_and_rows_of_all_kinds(void **state)
+{
 	(void)state;
 	for (unsigned n = 1; n <= HOSTS_MAX; n++)
-		for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
-			for (uint64_t s = 0; s < (uint64_t)ROUNDS(20); s++)
-				whole_sum(n, floats[i], KEYS_NONE, 0, 1000 * n + s);
-}
-
-static void large_vectors(void **state)
-{
-	static const size_t floats[] = {1000000, 1u << 20, (3u << 20) + 4711};
-
-	(void)state;
-	for (unsigned n = 1; n <= HOSTS_MAX; n++)
-		for (size_t i = 0; i < sizeof floats / sizeof *floats; i++)
-			whole_sum(n, floats[i], KEYS_OVERLAP, 100, 99 * n + i);
-}
-
-static void rows_of_all_kinds(void **state)
-{
-	static const size_t rows[] = {1, 3, 50, 3000};
-
-	(void)state;
-	for (unsigned n = 1; n <= HOSTS_MAX; n++)
-		for (enum keys keys = KEYS_DISJOINT; keys <= KEYS_OVERLAP; keys++)
-			for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-				for (uint64_t s = 0; s < 5; s++)
-					whole_sum(n, 10, keys, rows[i], 17 * n + s);
+		for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+			for (enum keys keys = kinds[i].first; keys <= kinds[i].last; keys++)
+				for (uint64_t s = 0; s < 1 + (uint64_t)ROUNDS(kinds[i].more); s++)
+					whole_sum(n, kinds[i].floats, keys, kinds[i].rows,
+						  1000 * n + 17 * i + s);
 }
 
 /* Never the table, and of the touched rows little more than once: each goes to its owner, and its
@@ -679,8 +690,8 @@ static double owned(unsigned i)
 	return c.owned;
 }
 
-/* A host with a slow link sums nothing, and sends the vector once; one that is at least half as fast as
- * the fastest sums as much as all. Whoever sums has the same bits. */
+/* A host with a slow link sums nothing, and sends the vector once; one that is at least half as
+ * fast as the fastest sums as much as all. Whoever sums has the same bits. */
 static void shares_follow_rates(void **state)
 {
 	float *first_sum = NULL;
@@ -695,12 +706,7 @@ static void shares_follow_rates(void **state)
 		make_clients(1u << 20, KEYS_NONE, 0);
 		/* The first host hears in one round what it goes by in the next one. */
 		for (uint64_t round = 1; round <= 2; round++) {
-			for (unsigned i = 0; i < hosts; i++)
-				memcpy(client[i].dense, client[i].own,
-				       client[i].floats * sizeof(float));
-			open_all(round);
-			say_all(round);
-			check_all();
+			sum_again(round);
 			for (unsigned i = 0; i < hosts; i++)
 				assert_true(fabs(owned(i) - (round == 1 || !is_slow ? 0.25
 							     : i == 2               ? 0
@@ -753,14 +759,8 @@ static uint64_t by_ring(uint64_t rounds, const double rates[4])
 	memcpy(rate_of, rates, 4 * sizeof *rates);
 	start(4, 7);
 	make_clients(1u << 19, KEYS_NONE, 0);
-	for (uint64_t round = 1; round <= rounds; round++) {
-		for (unsigned i = 0; i < hosts; i++)
-			memcpy(client[i].dense, client[i].own,
-			       client[i].floats * sizeof(float));
-		open_all(round);
-		say_all(round);
-		check_all();
-	}
+	for (uint64_t round = 1; round <= rounds; round++)
+		sum_again(round);
 	sum_count(host[3], &c);
 	stop();
 	free_clients();
@@ -768,8 +768,8 @@ static uint64_t by_ring(uint64_t rounds, const double rates[4])
 	return c.by_ring;
 }
 
-/* All alike: the ring. One host slow: shares, but not where segments cost more than they save. In the
- * first sum the first host knows its own link alone. */
+/* All alike: the ring. One host slow: shares, but not where segments cost more than they save. In
+ * the first sum the first host knows its own link alone. */
 static void the_faster_way_is_taken(void **state)
 {
 	(void)state;
@@ -795,13 +795,8 @@ static void one_after_the_other(void **state)
 	(void)state;
 	start(3, 11);
 	make_clients(2000000, KEYS_OVERLAP, 500);
-	for (uint64_t round = 1; round <= 4; round++) {
-		for (unsigned i = 0; i < hosts; i++)
-			memcpy(client[i].dense, client[i].own, client[i].floats * sizeof(float));
-		open_all(round);
-		say_all(round);
-		check_all();
-	}
+	for (uint64_t round = 1; round <= 4; round++)
+		sum_again(round);
 	struct sum_counts c;
 	sum_count(host[0], &c);
 	assert_int_equal(c.done, 4);
@@ -1101,74 +1096,60 @@ static void junk_from_the_wire(void **state)
 	free_clients();
 }
 
-/* A hostile host's whole message: as long as a world carries, and true but for its length. */
-static void longer_than_a_message(void **state)
-{
-	struct {
-		uint8_t kind, piece, why, zero;
-		uint32_t tag, bucket, chunk;
-		uint64_t from_life, to_life, bytes;
-		uint32_t width, reserved;
-		char rows[722 * (4 + 4 * WIDTH)];
-	} m = {.kind = 4, .piece = 2, .bytes = sizeof m.rows, .width = WIDTH};
+/* What a message begins with. */
+struct strange {
+	uint8_t kind, piece, why, zero;
+	uint32_t tag, bucket, chunk;
+	uint64_t from_life, to_life, bytes;
+	uint32_t width, reserved;
+};
 
-	(void)state;
-	start(2, 23);
-	make_clients(0, KEYS_EQUAL, 50);
+/* Says it as if the last of n hosts had: the sum ends, and that host is named. */
+static void belongs_there_not(unsigned n, struct strange *m, size_t bytes)
+{
+	char why[64];
+	unsigned from = n - 1;
+
+	start(n, 23);
+	make_clients(n == 2 ? 0 : 3000, KEYS_EQUAL, 50);
 	open_all(1);
-	memcpy(&m.to_life, first[0][1]->data + offsetof(__typeof__(m), from_life), sizeof m.to_life);
-	memcpy(&m.from_life, first[1][0]->data + offsetof(__typeof__(m), from_life),
-	       sizeof m.from_life);
+	memcpy(&m->to_life, first[0][from]->data + offsetof(struct strange, from_life),
+	       sizeof m->to_life);
+	memcpy(&m->from_life, first[from][0]->data + offsetof(struct strange, from_life),
+	       sizeof m->from_life);
 	quiet();
-	sum_message(host[0], 1, &m, offsetof(__typeof__(m), rows) + sizeof m.rows);
+	sum_message(host[0], from, m, bytes);
 	may_get = 1u << SUM_LOST;
 	while (say(0, 1))
 		;
 	quiet();
 	assert_int_equal(client[0].code, SUM_LOST);
-	assert_non_null(strstr(client[0].why, "h1 sent a message that does not belong there"));
+	snprintf(why, sizeof why, "h%u sent a message that does not belong there", from);
+	assert_non_null(strstr(client[0].why, why));
 	may_get = 0;
 	stop();
 	free_clients();
 }
 
-/* A host that sums by another way than this one. */
-static void piece_of_the_other_way(void **state)
+static void messages_that_do_not_belong_there(void **state)
 {
+	/* As long as a world carries, and true but for its length. */
 	struct {
-		uint8_t kind, piece, why, zero;
-		uint32_t tag, bucket, chunk;
-		uint64_t from_life, to_life, bytes;
-		uint32_t width, reserved;
-	} m = {.kind = 3, .piece = way == SUM_BY_SHARES ? 0 : 4, .bucket = 1};
+		struct strange head;
+		char rows[722 * (4 + 4 * WIDTH)];
+	} rows = {.head = {.kind = 4, .piece = 2, .bytes = sizeof rows.rows, .width = WIDTH}};
+	/* Of a host that sums by another way than this one. */
+	struct strange piece = {.kind = 3, .piece = way == SUM_BY_SHARES ? 0 : 4, .bucket = 1};
 
 	(void)state;
-	start(3, 24);
-	make_clients(3000, KEYS_EQUAL, 50);
-	open_all(1);
-	memcpy(&m.to_life, first[0][2]->data + offsetof(__typeof__(m), from_life),
-	       sizeof m.to_life);
-	memcpy(&m.from_life, first[2][0]->data + offsetof(__typeof__(m), from_life),
-	       sizeof m.from_life);
-	quiet();
-	sum_message(host[0], 2, &m, sizeof m);
-	may_get = 1u << SUM_LOST;
-	while (say(0, 1))
-		;
-	quiet();
-	assert_int_equal(client[0].code, SUM_LOST);
-	assert_non_null(strstr(client[0].why, "h2 sent a message that does not belong there"));
-	may_get = 0;
-	stop();
-	free_clients();
+	belongs_there_not(2, &rows.head, sizeof rows);
+	belongs_there_not(3, &piece, sizeof piece);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(small_vectors),
-		cmocka_unit_test(large_vectors),
-		cmocka_unit_test(rows_of_all_kinds),
+		cmocka_unit_test(vectors_and_rows_of_all_kinds),
 		cmocka_unit_test(rows_are_what_travels),
 		cmocka_unit_test(a_ring_sends_what_it_must),
 		cmocka_unit_test(shares_follow_rates),
@@ -1182,8 +1163,7 @@ int main(void)
 		cmocka_unit_test(no_room_for_rows),
 		cmocka_unit_test(silent_host),
 		cmocka_unit_test(junk_from_the_wire),
-		cmocka_unit_test(longer_than_a_message),
-		cmocka_unit_test(piece_of_the_other_way),
+		cmocka_unit_test(messages_that_do_not_belong_there),
 	};
 
 	int failed = cmocka_run_group_tests_name("ring", tests, NULL, NULL);
