@@ -3,6 +3,7 @@
  * shardd and tells the other parts.  Or a replica of all parameters.  The work is in lib/ps and
  * lib/lead; here is the command line, and the order in which things are made.
  */
+#include "lead/late.h"
 #include "lead/lead.h"
 #include "ps/ps.h"
 #include "cmd/daemon.h"
@@ -24,7 +25,7 @@ struct settings {
 		*balance_log, *announce, *schedule_log;
 	const char *replica_text, *fabric, *hosts_text;
 	uint64_t incarnation, report_every, backup, batch, least, expect, delay_max;
-	double lr, beta, l1, l2, momentum, report_seconds, hung;
+	double lr, beta, l1, l2, momentum, report_seconds, hung, late;
 	struct option_list include;
 	int take_over, naive_mean;
 	int lead_only, seen_part; /* an option that is for parameters */
@@ -198,6 +199,8 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return -1;
 	if (s->backup && s->sync != GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--backup", "is for --sync bsp");
+	if (s->late > 0 && !s->led_text)
+		return error_set(err, ERROR_USAGE, "--late", "is for --replicas");
 	if (s->seen_delay_max && s->sync == GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--delay-max", "is for --sync ssp or asp");
 	if (s->seen_delay_max && (s->lead_only || s->part != 0))
@@ -325,7 +328,8 @@ static void ps_server_greet(const struct settings *s, const struct node *n, char
 	}
 	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s%s", s->id, part,
 		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,
-		 (unsigned long long)n->iteration, holds, s->announce ? " announce=1" : "");
+		 (unsigned long long)n->iteration, holds,
+		 s->announce ? " announce=1" : s->late > 0 ? " late=1" : "");
 }
 
 /* Its part is another one. */
@@ -376,7 +380,8 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 					     .expect = s->expect,
 					     .bounds_delay = s->seen_delay_max,
 					     .delay_max = s->delay_max,
-					     .announces = s->announce != NULL},
+					     .announces = s->announce != NULL,
+					     .late = s->late},
 				    .socket = s->socket,
 				    .servers = s->servers,
 				    .server_count = s->server_count,
@@ -649,6 +654,10 @@ int main(int argc, char **argv)
 		 .help = "part 0, ssp and asp: drop a push if more units than this were committed since "
 			 "its pull",
 		 .max = 1e9, .seen = &s.seen_delay_max},
+		{.name = "late", .kind = OPTION_REAL, .target = &s.late, .arg = "TIMES",
+		 .help = "with --replicas: a sum goes on without a worker whose batch takes so "
+			 "many times the median",
+		 .min = 1, .max = LATE_TIMES_MAX},
 		{.name = "announce", .kind = OPTION_CHOICE, .target = &s.announce, .arg = "HOW",
 		 .help = "with --delay-max: drop such a push before it is sent; send others at "
 			 "once, or in turn by the rates of hosts' links",

@@ -95,6 +95,25 @@ stalest() { sed -n 's/^row .* delay-most=\([0-9]*\).*/\1/p' run/state/job.log | 
 	[ "$(stalest)" -eq 1 ]
 }
 
+@test "late:1.5: sums go on without a batch that takes too long; whoever is killed, exact, and nothing is staler" {
+	exact_job WORKERS=3 SYNC=allreduce,delay:1,late:1.5
+	echo 'drag speed=40' >drag/w2
+	wait_for 'in_status "^node role=worker id=w2 .* stale=[1-9]"'
+	in_status '^node role=worker id=w0 .* stale=0'
+	strike w2
+	wait_for 'in_status "^node role=worker id=w2 .* stale=[1-9]"'
+	strike lead
+	wait_for 'in_status "^node role=worker id=w2 .* stale=[1-9]"'
+	strike w0
+	wait_for 'came_to 900'
+	strike r0
+	wait_for '[ "$(logged "^rollback .*the last replica ended: all replicas go back")" -eq 1 ]'
+	wait_for 'in_status "^node role=worker id=w2 .* stale=[1-9]"'
+	go first.out
+	[ "$(stalest)" -eq 1 ]
+	trainctl report --text --run-dir "$T/run" | grep -q ' more were dropped, too stale or too late for SYNC, and trained again'
+}
+
 @test "delay:1 learns, with sizes that are set at the barrier, and with backup workers" {
 	data 4000
 	job "TEST=$T/d.csv" EPOCHS=4 WORKERS=3 SYNC=allreduce

@@ -61,6 +61,9 @@ load helper
 	job
 	for wrong in 'bsp,delay:3=SYNC=bsp has no delay, which is of asp|ssp|allreduce' \
 		'allreduce,delay:2=SYNC=allreduce,delay:N: while workers compute one batch, one sum is made, so N is 1' \
+		'allreduce,late:1.5=SYNC late drops what a worker computes while the sum before is made' \
+		'asp,delay:3,late:2=SYNC=asp has no late, which is of allreduce' \
+		'allreduce,delay:1,late:0.5=SYNC late: 0.5 is not in 1..' \
 		"asp,delay:0=SYNC delay: 0 is not in 1..1000000000" \
 		'asp,delay:x=SYNC delay: ' 'asp,delay:-1=SYNC delay: '; do
 		run -78 trainctl check job.env --set "SYNC=${wrong%%=*}"
@@ -75,6 +78,8 @@ load helper
 	trainctl check job.env --set SYNC=allreduce,delay:1 --set FABRIC=mlfabric
 	run -64 ps-server -s x.sock --id ps0 --layout x --delay-max 3
 	[[ $output == *"--delay-max: is for --sync ssp or asp"* ]]
+	run -64 ps-server -s x.sock --id ps0 --layout x --late 2
+	[[ $output == *"--late: is for --replicas"* ]]
 	run -64 ps-server -s x.sock --id ps1 --layout x --part 1/2 --sync asp --delay-max 3
 	[[ $output == *"--delay-max: is for part 0"* ]]
 }

@@ -78,7 +78,7 @@ static void tell_job(const struct teller *t)
 	if (a->delay_known)
 		words(t, REPORT_WORDS, text);
 	snprintf(text, sizeof text,
-		 "%llu more were dropped, with more than SYNC delay allows, and trained again",
+		 "%llu more were dropped, too stale or too late for SYNC, and trained again",
 		 (unsigned long long)a->stale);
 	if (a->stale > 0)
 		words(t, REPORT_WORDS, text);

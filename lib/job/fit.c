@@ -57,6 +57,11 @@ static int delay_of_more(const struct job *job)
 	return job_overlaps(job) && job->delay_max > 1;
 }
 
+static int late_without_delay(const struct job *job)
+{
+	return job->late > 0 && !job_overlaps(job);
+}
+
 static int overlap_of_documents(const struct job *job)
 {
 	return job_has_documents(job) && job_overlaps(job);
@@ -179,6 +184,9 @@ static const struct row {
 	{"SYNC delay", delay_of_more, JOB_FIT_REFUSED,
 	 "SYNC=allreduce,delay:N: while workers compute one batch, one sum is made, so N is 1 at "
 	 "most"},
+	{"SYNC late", late_without_delay, JOB_FIT_REFUSED,
+	 "SYNC late drops what a worker computes while the sum before is made, which is SYNC "
+	 "delay:1: SYNC=allreduce,delay:1,late:N"},
 	{"SYNC delay", overlap_of_documents, JOB_FIT_REFUSED,
 	 "MODEL=lda takes a document's last topics back before it draws new ones, so what the last "
 	 "batch has changed must be in what a worker pulls: SYNC=allreduce without delay"},

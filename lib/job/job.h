@@ -63,6 +63,7 @@ struct job {
 	/* see pulse_rules_parse(): in all, from job_finish() on; and its parts */
 	char *hung, *hung_of[1 + PULSE_SECTIONS];
 	char *sync; /* bsp | ssp:N | asp, as given */
+	double late; /* times the median batch; 0: no worker is too late for a sum */
 	uint64_t delay_max; /* units; 0: none given (see job_bounds_delay(), job_overlaps()) */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */

@@ -102,6 +102,8 @@ const struct key_row key_rows[] = {
 	{"SYNC delay", NULL, NULL, KEY_COUNT, AT(delay_max), "none", 1, 1e9, "none",
 	 "asp|ssp|" JOB_ALLREDUCE, STOPPED,
 	 "most commits between a pull and its push's; allreduce: 1, sums go while workers compute"},
+	{"SYNC late", NULL, NULL, KEY_REAL, AT(late), "never", 1, 1e9, "never", JOB_ALLREDUCE, STOPPED,
+	 "a sum goes on without a worker whose batch takes so many times the median"},
 	{"EVAL", "every", "EVAL_EVERY", KEY_SECONDS, AT(eval_every), "end", 0, 1e9, "end", NULL,
 	 FREE, "seconds between scorings of TEST"},
 	{"EVAL patience", NULL, "PATIENCE", KEY_COUNT, AT(patience), "never", 0, 1e9, "never", NULL,

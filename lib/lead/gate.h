@@ -106,6 +106,9 @@ struct gate_options {
 	int bounds_delay;
 	uint64_t delay_max;
 	int announces; /* SSP, ASP: gate_announce() */
+	/* With replicas: a member whose batch takes so many times the median is late (lead/late.h);
+	 * 0: nobody is. */
+	double late;
 	gate_schedule_fn *schedule; /* of what is announced; NULL: all is sent at once */
 	void *schedule_arg;
 };
@@ -188,9 +191,13 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 /* It could be pushed. Answered by `granted=1`, or, when it would be too
  * stale, as a push that was dropped. */
 void gate_announce(struct gate *g, const struct gate_who *who, const struct gate_push *push);
-/* The time, in ns since anything, before gate_announce() and gate_push(), and when it is what this
- * returned: then a push may be sent, or one that was granted and has not come is waited for no
- * longer. INT64_MAX: never. */
+/* With `late`, a member computes a batch: answered by `ok iteration=` when it is done or its push
+ * has come, or by `ok iteration= late=1` when the sum goes on without it: then it pulls anew, and
+ * its next push is for that iteration. */
+void gate_compute(struct gate *g, const struct gate_who *who, int done);
+/* The time, in ns since anything, before gate_announce(), gate_compute() and gate_push(), and when
+ * it is what this returned: then a push may be sent, one that was granted and has not come is
+ * waited for no longer, or a member is late. INT64_MAX: never. */
 int64_t gate_clock(struct gate *g, int64_t ns);
 /* Links have other rates: whoever waits for his turn by the schedule gets another one. */
 void gate_reschedule(struct gate *g);

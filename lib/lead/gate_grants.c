@@ -371,7 +371,7 @@ void gate_reschedule(struct gate *g)
 
 int64_t gate_clock(struct gate *g, int64_t ns)
 {
-	int64_t next = INT64_MAX;
+	int64_t next;
 	int is_due = 0;
 
 	g->now = ns;
@@ -383,8 +383,9 @@ int64_t gate_clock(struct gate *g, int64_t ns)
 		}
 		is_due |= p->grant == GRANT_ASKED && p->start <= ns;
 	}
-	if (is_due)
+	if (is_due || g->late_at <= ns)
 		units_step(g);
+	next = g->late_at;
 	for (const struct push *p = g->announced.first; p; p = p->next) {
 		if (p->grant == GRANT_GIVEN && p->until < next)
 			next = p->until;

@@ -1,8 +1,8 @@
 /* The gate's state, shared by its files: gate_members.c, gate_pushes.c (arrival of pushes),
  * gate_grants.c (which may be sent), gate_units.c (closing, settling, cuts), gate_sums.c (the same
- * with replicas), gate_replicas.c (which replicas are in force), gate_begins.c (members that have
- * the parameters), gate_actions.c, gate_sizes.c (batch sizes at every barrier), gate_effects.c (the
- * queue) and gate_text.c (handing over). */
+ * with replicas), gate_late.c (whom a sum goes on without), gate_replicas.c (which replicas are in
+ * force), gate_begins.c (members that have the parameters), gate_actions.c, gate_sizes.c (batch
+ * sizes at every barrier), gate_effects.c (the queue) and gate_text.c (handing over). */
 #ifndef PACELINE_LEAD_GATE_INTERNAL_H
 #define PACELINE_LEAD_GATE_INTERNAL_H
 
@@ -53,6 +53,9 @@ struct pushes {
 	size_t count;
 };
 
+/* DONE: it is not pushed yet. NONE: also where members do not say it. */
+enum compute_state { COMPUTE_NONE, COMPUTE_NOW, COMPUTE_DONE };
+
 enum worker_state { WORKER_OUT, WORKER_JOINING, WORKER_ACTIVE, WORKER_ENDED, WORKER_STATES };
 
 struct worker {
@@ -91,6 +94,10 @@ struct worker {
 	uint64_t summed_sequence, summed_count; /* and that push */
 	uint64_t diverged; /* generation whose gradient could not be summed; 0: none */
 	char why[160];     /* it could not */
+	enum compute_state compute; /* gate_compute() */
+	uint64_t compute_token;     /* 0: none waits */
+	int64_t began, took;        /* this batch; how long its last one took; 0: not known */
+	uint64_t late_until; /* the iteration for which it computes since it was late; 0: never */
 	/* for foreign members; a gate with such members is never handed over */
 	uint64_t begins;      /* the generation that says gate_take_part() before each batch */
 	uint64_t world;       /* members that it needs, as it says; 0: it does not say */
@@ -177,6 +184,7 @@ struct gate {
 	uint64_t largest; /* samples of the largest batch settled so far */
 	struct delays delays;
 	int64_t now;     /* as gate_clock() said last */
+	int64_t late_at; /* then a member is late, if nothing happens */
 	uint64_t spared; /* bytes of pushes that were dropped before they were sent */
 	size_t *place, places_max; /* of grants_fit(): deadlines, by position */
 	int shards_up, servers_up, finished, quit;
@@ -229,6 +237,8 @@ void worker_fence(struct gate *g, struct worker *w);
 int worker_order(const void *a, const void *b); /* of struct worker * */
 
 /* gate_pushes.c */
+/* The member who says something; NULL: he is none, and was told so. */
+struct worker *pushes_pusher(struct gate *g, const struct gate_who *who);
 void push_free(struct push *p);
 void pushes_start(struct pushes *list);
 void pushes_add(struct pushes *list, struct push *p);
@@ -267,6 +277,14 @@ void sums_step(struct gate *g);
 void sums_commit(struct gate *g);
 void sums_refused(struct gate *g);     /* nothing of the unit was settled */
 int sums_cut_waits(const struct gate *g); /* a cut must wait for a unit that is checked */
+
+/* gate_late.c: nothing happens where nobody is late */
+int late_is_out(const struct gate *g, const struct worker *w); /* of the open iteration */
+int late_is_ready(const struct worker *w);
+void late_step(struct gate *g);  /* decides who is late, before a sum is opened */
+void late_alone(struct gate *g); /* puts out those that are late, if they are all that is left */
+void late_pushed(struct gate *g, struct worker *w);                /* its push has come */
+void late_left(struct gate *g, struct worker *w, const char *why); /* it is out */
 
 /* gate_begins.c: only for foreign members */
 void begins_step(struct gate *g);

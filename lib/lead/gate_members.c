@@ -24,6 +24,7 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	g->backup = options->backup;
 	g->expect = options->sync == GATE_BSP ? options->expect : 0;
 	g->servers_up = 1;
+	g->late_at = INT64_MAX;
 	pushes_start(&g->announced);
 	pushes_start(&g->held);
 	pushes_start(&g->sent);
@@ -106,6 +107,7 @@ static void drop_held(struct gate *g, struct worker *w, const char *why)
 void worker_out(struct gate *g, struct worker *w, const char *why)
 {
 	begins_out(g, w, why);
+	late_left(g, w, why);
 	if (w->state == WORKER_ACTIVE)
 		g->active--;
 	if (!g->active)

@@ -159,7 +159,8 @@ static int push_fits(struct gate *g, const struct worker *w, const struct gate_w
 {
 	if (w->held || w->waiting || (g->options.replicas && w->sent))
 		effect_err(g, who->token, "bad-request", "one push at a time");
-	else if (g->options.sync == GATE_BSP && push->iteration > g->open)
+	else if (g->options.sync == GATE_BSP && push->iteration > g->open &&
+		 push->iteration != w->late_until)
 		effect_err(g, who->token, "bad-request", "iteration %llu is not open, %llu is",
 			   (unsigned long long)push->iteration, (unsigned long long)g->open);
 	else
@@ -212,8 +213,7 @@ static void refuse_stranger(struct gate *g, const struct gate_who *who)
 		effect_err(g, who->token, "fenced", "not a member");
 }
 
-/* The member who pushes or announces; NULL: he is none, and was told so. */
-static struct worker *pushes_pusher(struct gate *g, const struct gate_who *who)
+struct worker *pushes_pusher(struct gate *g, const struct gate_who *who)
 {
 	struct worker *w = pushes_member(g, who);
 
@@ -246,6 +246,7 @@ void gate_push(struct gate *g, const struct gate_who *who, const struct gate_pus
 	p->late = g->options.sync == GATE_BSP && push->iteration < g->open;
 	grants_take(g, w, p, push->group);
 	g->late += p->late ? 1 : 0;
+	late_pushed(g, w);
 	w->held = p;
 	take_numbers(w, push);
 	pushes_add(&g->held, p);

@@ -7,7 +7,7 @@
  *
  * Without backup workers the sum of all members is opened as the iteration begins, so that replicas
  * sum while some members still compute.  With backup workers it is opened when enough have pushed,
- * and is of those.
+ * and is of those; where members may be late (gate_late.c), when all have computed or are late.
  */
 #include "lead/gate_internal.h"
 
@@ -29,7 +29,7 @@ static int gate_sums_is_listed(const struct worker *w)
 
 static int gate_sums_is_wanted(const struct gate *g, const struct worker *w)
 {
-	return w->state == WORKER_ACTIVE && (!g->backup || has_pushed(w));
+	return w->state == WORKER_ACTIVE && !late_is_out(g, w) && (!g->backup || has_pushed(w));
 }
 
 /* Pushes that are on time. */
@@ -45,8 +45,13 @@ static size_t gate_sums_wanted(const struct gate *g)
 
 	if (g->backup && pushed(g) < needed)
 		return 0;
-	for (const struct worker *w = g->workers; w; w = w->hh.next)
-		n += gate_sums_is_wanted(g, w) ? 1 : 0;
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (!gate_sums_is_wanted(g, w))
+			continue;
+		if (g->options.late > 0.0 && !late_is_ready(w))
+			return 0;
+		n++;
+	}
 	return g->backup && n < needed ? 0 : n;
 }
 
@@ -54,11 +59,13 @@ static size_t gate_sums_wanted(const struct gate *g)
  * later does not change that: its push will be late. */
 static int members_same(const struct gate *g)
 {
-	size_t listed = 0;
+	size_t listed = 0, wanted = 0;
 
-	for (const struct worker *w = g->workers; w; w = w->hh.next)
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		wanted += gate_sums_is_wanted(g, w) ? 1 : 0;
 		listed += gate_sums_is_listed(w) && gate_sums_is_wanted(g, w) ? 1 : 0;
-	return listed == g->sums.members && (g->backup || listed == g->active);
+	}
+	return listed == g->sums.members && (g->backup || listed == wanted);
 }
 
 int sums_cut_waits(const struct gate *g)
@@ -288,11 +295,15 @@ static int gate_sums_go_on(struct gate *g)
 void sums_step(struct gate *g)
 {
 	do {
+		g->late_at = INT64_MAX;
 		replicas_place(g);
+		if (!g->settling)
+			late_alone(g);
 		worker_let_in(g, 0);
 		units_cut(g);
 		if (g->settling || !g->sums.is_known || g->quit)
 			return;
+		late_step(g);
 		keep_sum(g);
 		if (g->cut == CUT_SAVING || g->cut == CUT_FORKING ||
 		    (g->cut == CUT_WANTED && !sums_cut_waits(g)))

@@ -232,12 +232,12 @@ static void quit(struct lead *l, const struct gate_effect *e)
 			    (unsigned long long)l->options.gate.incarnation);
 }
 
-/* Each event may give grants, which have a time. */
+/* Each event may give grants, or let a sum wait for members: both have a time. */
 static const struct gate_effect *pump_next(struct lead *l)
 {
 	const struct gate_effect *e = gate_next(l->gate);
 
-	if (e || !l->options.gate.announces)
+	if (e || (!l->options.gate.announces && l->options.gate.late <= 0.0))
 		return e;
 	lead_clock(l);
 	return gate_next(l->gate);

@@ -299,6 +299,26 @@ static void on_announce(struct request *rq, void *lead)
 	lead_pump(l);
 }
 
+static void on_compute(struct request *rq, void *lead)
+{
+	struct lead *l = lead;
+	struct gate_who who;
+	struct error err = {0};
+	uint64_t done = 0;
+
+	if (lead_who(rq, &who, &err) != 0 ||
+	    record_u64_opt(request_record(rq), "done", 0, 1, &done, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	who.token = lead_defer(l, rq);
+	if (!who.token)
+		return;
+	lead_clock(l);
+	gate_compute(l->gate, &who, done != 0);
+	lead_pump(l);
+}
+
 void lead_seen(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
@@ -529,6 +549,8 @@ const struct verb lead_verbs[] = {
 	 "gradients; answered when they are committed and applied"},
 	{"announce", WHO_KEYS " sequence iteration count sizes", "size skipped ranges pulled",
 	 on_announce, 0, "a push that could be sent; answered when it may be, or is dropped"},
+	{"compute", WHO_KEYS, "done", on_compute, 0,
+	 "a batch is begun, or done; answered when it is done, or when the sum goes on without it"},
 	{"join", WHO_KEYS, "size speed max replica begins world boot", on_join, 0,
 	 "become a member, at the next iteration"},
 	{"begin", WHO_KEYS " iteration count", "empty ahead", requests_on_begin, 0,

@@ -192,6 +192,8 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 		argv_add(w, "--announce", job_by_links(job) ? "by-links" : "at-once");
 	if (job_by_links(job) && sup_fabric(s))
 		add_state(w, s, "--schedule-log", "schedule.log");
+	if (job->late > 0)
+		argv_real(w, "--late", job->late);
 	if (job_balance(job)) {
 		argv_add(w, "--balance", job_balance(job));
 		argv_u64(w, "--batch", sup_scale_batch(s));

@@ -3,8 +3,10 @@
 
 #include "base/clock.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #define PAUSE_SECONDS 0.05       /* between attempts to connect */
 /* Seconds between attempts to connect again: a fraction of the time that the daemon has been away.
@@ -191,6 +193,16 @@ int conversation_aside(struct conversation *c, struct record_out *o)
 }
 
 /* ---- answers ---- */
+
+int conversation_is_here(const struct conversation *c, double seconds)
+{
+	struct timespec most = {.tv_sec = (time_t)seconds};
+	most.tv_nsec = (long)((seconds - (double)most.tv_sec) * 1e9);
+	if (!c->call || call_buffered(c->call))
+		return 1;
+	struct pollfd p = {.fd = call_fd(c->call), .events = POLLIN};
+	return ppoll(&p, 1, &most, NULL) > 0;
+}
 
 /* c->record is the last record of an answer. 1: of an aside. */
 static int close_answer(struct conversation *c)

@@ -80,6 +80,9 @@ int conversation_ask(struct conversation *c, struct record_out *o, const void *p
  * sent any more. */
 int conversation_aside(struct conversation *c, struct record_out *o);
 
+/* Whether a record has come; waits for one, but at most so long. */
+int conversation_is_here(const struct conversation *c, double seconds);
+
 /* PATIENT: waits for an answer even after *stop is set, so that what is computed is not lost. */
 enum patience { PATIENT, HASTY };
 

@@ -11,7 +11,8 @@
  * computes the others is told, between pull() and push(), which are final.
  *
  * With a delay of one iteration (replica.h) the next batch is pulled, and computed, between push()
- * and wait().
+ * and wait().  Nobody may wait for a batch that takes too long: heed() and computed() tell that it
+ * is late.  Then it is pulled, and computed, anew.
  */
 #ifndef PACELINE_WORK_EXCHANGE_H
 #define PACELINE_WORK_EXCHANGE_H
@@ -83,6 +84,12 @@ struct exchange_kind {
 	 * parameters may be asked for before wait(). NULL: not known. */
 	int (*push)(struct exchange *x, struct exchange_push *push, const struct batch *b,
 		    const struct batch *next, struct error *err);
+	/* While a batch is computed: waits for so many seconds, or until something is known of it;
+	 * see `late`. WORK_DIVERGED, too, of the push before. NULL: no batch is late. */
+	int (*heed)(struct exchange *x, double seconds, struct error *err);
+	/* The batch is computed; waits until the push before it is in the parameters, and says
+	 * whether it is late: then *iteration is where it belongs. The same results. */
+	int (*computed)(struct exchange *x, uint64_t *iteration, struct error *err);
 	/* Waits until the push is in the parameters, or came too late. WORK_DIVERGED, too.
 	 * *iteration: where the next batch belongs. Hands actions on before it returns. */
 	int (*wait)(struct exchange *x, uint64_t *iteration, struct error *err);
@@ -91,6 +98,8 @@ struct exchange_kind {
 struct exchange {
 	const struct exchange_kind *kind;
 	int dropped; /* the push that wait() was for came too late; only a replica tells */
+	int is_watched; /* batches may be late: heed() is worth it */
+	int late;       /* the batch that was pulled last is */
 };
 
 #endif

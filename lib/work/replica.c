@@ -24,6 +24,12 @@ struct replica {
 	const struct batch *ahead;     /* its parameters are here; NULL: none */
 	struct exchange_values values; /* of that batch */
 	float *dense;                  /* a copy of the replica's */
+	/* Not answered by the lead: the last push; that we compute. */
+	int is_flying, computes;
+	/* The answer to the last push, if it came while we computed. */
+	int is_heard, is_dropped;
+	uint64_t heard;
+	uint64_t late_iteration; /* where a late batch belongs */
 };
 
 static struct replica *replica_of(struct exchange *x)
@@ -31,11 +37,18 @@ static struct replica *replica_of(struct exchange *x)
 	return (struct replica *)(void *)x;
 }
 
+/* What is not answered belongs to a connection, or a generation, that is over. */
+static void replica_forget(struct replica *s)
+{
+	s->ahead = NULL;
+	s->is_flying = s->computes = s->is_heard = s->exchange.late = 0;
+}
+
 static void replica_disconnect(struct exchange *x)
 {
 	part_clients_close(&replica_of(x)->parts);
 	conversation_close(&replica_of(x)->lead);
-	replica_of(x)->ahead = NULL;
+	replica_forget(replica_of(x));
 }
 
 static void replica_free(struct exchange *x)
@@ -63,7 +76,7 @@ static void replica_identify(struct exchange *x, uint64_t generation, uint64_t i
 	part_clients_identify(&s->parts, generation, incarnation);
 	s->lead.generation = generation;
 	s->lead.incarnation = incarnation;
-	s->ahead = NULL;
+	replica_forget(s);
 }
 
 /* When one of them is gone, the lead must not wait for us either; and nobody needs an answer that
@@ -115,6 +128,7 @@ static int replica_connect(struct exchange *x, uint64_t *low, uint64_t *high, st
 		return replica_end_of(s, result, 0);
 	if (conversation_incarnation(&s->lead, &lead, err) != 0)
 		return -1;
+	x->is_watched = s->options.delay && record_get(call_greeting(s->lead.call), "late");
 	*low = lead < *low ? lead : *low;
 	*high = lead > *high ? lead : *high;
 	return WORK_OK;
@@ -176,14 +190,54 @@ static int pull_here(struct replica *s, uint64_t iteration, const struct batch *
 	return result;
 }
 
+/* Nobody waits for a late batch, so that a step may be made while dense parameters are copied: then
+ * the replica is at another iteration afterwards, and they are copied again. */
+static int pull_unawaited(struct replica *s, uint64_t iteration, const struct batch *b,
+			  struct exchange_values *values, struct error *err)
+{
+	int result = pull_here(s, iteration, b, values, err);
+	const float *dense = values->dense;
+	while (result == WORK_OK) {
+		uint64_t copied = s->parts.as_of;
+		result = part_clients_pull(&s->parts, iteration, b, values, err);
+		if (result != WORK_OK || s->parts.as_of == copied)
+			break;
+		if (s->parts.part[0].looked)
+			result = copy_dense(s, values, err);
+	}
+	if (s->parts.part[0].looked)
+		values->dense = dense;
+	return result;
+}
+
+/* Tells the lead that a batch is computed from now on, or is done. */
+static int tell_compute(struct replica *s, int done, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	conversation_begin(&s->lead, &o, line, "compute");
+	if (done)
+		record_add_u64(&o, "done", 1);
+	return conversation_ask(&s->lead, &o, NULL, 0, err);
+}
+
 static int replica_pull(struct exchange *x, uint64_t iteration, const struct batch *b,
 			struct exchange_values *values, struct error *err)
 {
 	struct replica *s = replica_of(x);
-	int is_here = s->ahead == b, result = WORK_OK;
+	int is_here = s->ahead == b, was_late = x->late, result = WORK_OK;
 	s->ahead = NULL;
+	x->late = 0;
+	if (x->is_watched) {
+		result = tell_compute(s, 0, err);
+		s->computes = 1;
+	}
+	if (result != WORK_OK)
+		return replica_end_of(s, result, 1);
 	if (is_here)
 		*values = s->values;
+	else if (was_late) /* it may miss an iteration, as all do */
+		result = pull_unawaited(s, iteration - 1, b, values, err);
 	else
 		result = pull_here(s, iteration, b, values, err);
 	s->final_count = 0;
@@ -235,6 +289,7 @@ static int push_to_lead(struct replica *s, const struct exchange_push *push, con
 		record_add_u64(&o, "pulled", pulled);
 	record_add_u64(&o, "dense", 0);
 	record_add_u64(&o, "rows", 0);
+	s->is_flying = 1;
 	return conversation_ask(&s->lead, &o, NULL, 0, err);
 }
 
@@ -267,11 +322,65 @@ static int replica_push(struct exchange *x, struct exchange_push *push, const st
 			      result == WORK_FENCED || result == WORK_STOP || s->parts.early);
 }
 
+/* The answer to the last push. */
+static int hear_push(struct replica *s, struct error *err)
+{
+	int result = lead_client_wait(&s->lead, &s->heard, err);
+	s->is_flying = 0;
+	s->is_heard = 1;
+	s->is_dropped = result == WORK_OK && record_get(&s->lead.record, "dropped");
+	return result;
+}
+
+/* The lead says that the batch is late, or that it knows it is done. */
+static int hear_late(struct replica *s, struct error *err)
+{
+	int result = conversation_answer(&s->lead, PATIENT, err);
+	s->computes = 0;
+	s->exchange.late = result == WORK_OK && record_get(&s->lead.record, "late");
+	if (!s->exchange.late)
+		return result;
+	if (record_u64(&s->lead.record, "iteration", 1, UINT64_MAX, &s->late_iteration, err) != 0)
+		return error_wrap(err, s->lead.options.path);
+	return WORK_OK;
+}
+
+static int replica_heed(struct exchange *x, double seconds, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	int result = WORK_OK;
+	if (!s->computes)
+		clock_sleep(seconds);
+	else if (conversation_is_here(&s->lead, seconds))
+		result = s->is_flying ? hear_push(s, err) : hear_late(s, err);
+	return replica_end_of(s, result, 1);
+}
+
+static int replica_computed(struct exchange *x, uint64_t *iteration, struct error *err)
+{
+	struct replica *s = replica_of(x);
+	int result = WORK_OK;
+	if (s->computes) {
+		result = tell_compute(s, 1, err);
+		if (result == WORK_OK && s->is_flying)
+			result = hear_push(s, err);
+		if (result == WORK_OK)
+			result = hear_late(s, err);
+		if (result == WORK_OK) /* to done= */
+			result = conversation_answer(&s->lead, PATIENT, err);
+	}
+	if (x->late)
+		*iteration = s->late_iteration;
+	return replica_end_of(s, result, 1);
+}
+
 static int replica_wait(struct exchange *x, uint64_t *iteration, struct error *err)
 {
 	struct replica *s = replica_of(x);
-	int result = lead_client_wait(&s->lead, iteration, err);
-	x->dropped = result == WORK_OK && record_get(&s->lead.record, "dropped");
+	int result = s->is_heard ? WORK_OK : hear_push(s, err);
+	s->is_heard = 0;
+	*iteration = s->heard;
+	x->dropped = s->is_dropped;
 	if (result == WORK_OK)
 		result = part_clients_check_early(&s->parts, *iteration);
 	return replica_end_of(s, result, result == WORK_STOP || s->parts.early);
@@ -290,6 +399,8 @@ static const struct exchange_kind replica_kind = {
 	.pull = replica_pull,
 	.final = replica_final,
 	.push = replica_push,
+	.heed = replica_heed,
+	.computed = replica_computed,
 	.wait = replica_wait,
 };
 

@@ -26,6 +26,7 @@
 #define PROFILE_BATCHES 8    /* a profile measures sizes up to so many batches */
 #define IDLE_ASK_SECONDS 1.0 /* shardd may hold a get back this long; *stop waits for it */
 #define PAUSE_SECONDS 0.05
+#define LOOKS 8 /* in a step, whether the batch is late */
 
 struct trainer {
 	struct trainer_options options;
@@ -433,12 +434,20 @@ static int next_batch(struct trainer *t, struct error *err)
 }
 
 /* elapsed: seconds of this batch's own time so far. */
-static void slow_down(struct trainer *t, const struct drag *drag, double elapsed)
+static int slow_down(struct trainer *t, const struct drag *drag, double elapsed, struct error *err)
 {
+	struct exchange *x = t->exchange;
 	double until = clock_mono(), left;
+	int result = WORK_OK;
 	until += drag_pause(drag, t->batch->positions, t->actions.size, elapsed);
-	while ((left = until - clock_mono()) > 0 && !trainer_stopped(t))
-		clock_sleep(left);
+	while (result == WORK_OK && !x->late && (left = until - clock_mono()) > 0 &&
+	       !trainer_stopped(t)) {
+		if (x->is_watched)
+			result = x->kind->heed(x, left, err);
+		else
+			clock_sleep(left);
+	}
+	return result;
 }
 
 /* Adds the likely reason, and the row of b that stands out, to the error. */
@@ -467,18 +476,23 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 		   struct error *err)
 {
 	const struct batch *b = t->batch;
-	size_t size = t->actions.size;
+	struct exchange *x = t->exchange;
+	size_t size = x->is_watched ? t->actions.size / LOOKS + 1 : t->actions.size;
 	*loss = 0;
 	for (size_t at = 0; at < b->count; at += size) {
 		size_t count = b->count - at < size ? b->count - at : size;
-		int is_last = at + count == b->count;
-		model_on_final(t->model, is_last && t->exchange->kind->final ? on_final : NULL, t);
+		int is_last = at + count == b->count, result = WORK_OK;
+		if (x->is_watched && at > 0)
+			result = x->kind->heed(x, 0, err);
+		if (result != WORK_OK || x->late)
+			return result;
+		model_on_final(t->model, is_last && x->kind->final ? on_final : NULL, t);
 		struct model_batch slice = batch_slice(b, at, count, t->options.unit_weights);
 		if (model_train(t->model, &slice, v->dense, v->rows, v->dense_gradient,
 				v->row_gradient, loss, err) != 0)
 			return -1;
 	}
-	if (isfinite(*loss))
+	if (isfinite(*loss) || x->late)
 		return WORK_OK;
 	error_set(err, ERROR_DATA, "", "worker %s, iteration %llu: the loss is not finite",
 		  t->options.worker, (unsigned long long)t->iteration);
@@ -496,7 +510,7 @@ static int trainer_take_steps(struct trainer *t, const struct exchange_values *v
 	int result = compute(t, values, loss, err);
 	meter_emulated(t->meter, drag->cores);
 	if (result == WORK_OK)
-		slow_down(t, drag, clock_mono() - began - values->waited);
+		result = slow_down(t, drag, clock_mono() - began - values->waited, err);
 	return result;
 }
 
@@ -591,6 +605,26 @@ static int trainer_settle_before(struct trainer *t, struct tally_batch *b, int *
 	return result;
 }
 
+/* Says that the batch is computed. If it is late, all its time so far was a wait for nothing: *b is
+ * as that of a batch that begins now. began: its own time. */
+static int trainer_computed(struct trainer *t, double began, struct tally_batch *b, int *again,
+			    struct error *err)
+{
+	struct exchange *x = t->exchange;
+	uint64_t iteration = t->iteration;
+	double computed = clock_mono();
+	int result = x->is_watched ? x->kind->computed(x, &iteration, err) : WORK_OK;
+	b->wait += clock_mono() - computed;
+	if (result == WORK_OK && t->flying)
+		result = trainer_settle_before(t, b, again, err);
+	if (result != WORK_OK || !x->late)
+		return result;
+	*again = 1;
+	*b = (struct tally_batch){.samples = b->samples, .wait = clock_mono() - began};
+	t->iteration = iteration;
+	return trainer_stopped(t) ? WORK_STOP : WORK_OK;
+}
+
 static int trainer_train(struct trainer *t, struct error *err)
 {
 	struct tally_batch b = {.samples = t->batch->positions};
@@ -601,10 +635,10 @@ static int trainer_train(struct trainer *t, struct error *err)
 	do {
 		result = trainer_compute(t, again ? clock_mono() : began, &push.loss, &b, err);
 		again = 0;
-		if (result == WORK_OK && t->flying)
-			result = trainer_settle_before(t, &b, &again, err);
+		if (result == WORK_OK)
+			result = trainer_computed(t, began, &b, &again, err);
 		if (result != WORK_OK)
-			return result;
+			return result == WORK_DIVERGED ? diverged(t, t->flying, err) : result;
 	} while (again);
 	if (t->options.delay && (result = foresee(t, err)) != WORK_OK)
 		return result;

@@ -9,8 +9,9 @@
  * sum that it lacks; rounds only grow; no sum is ordered while a unit is being settled; every token
  * is answered once; queue and replica agree at every cut.  Workers lie now and then: they tell the
  * lead of another push than their replica, or of one that their replica never gets; nothing of
- * such a push is settled, and nobody else is refused for it.  In the end every sample is in the
- * model once, or the lead gave up, and then no living replica had what is committed.
+ * such a push is settled, and nobody else is refused for it.  Where members may be late, none of
+ * them is in the sum that it was late for, nor late twice in a row.  In the end every sample is in
+ * the model once, or the lead gave up, and then no living replica had what is committed.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,11 +47,12 @@ static uint64_t seed_now;
 /* That these happened at all. */
 static struct {
 	uint64_t leads, rolled, fills, diverged, refused, cuts, empty, again, steps_told, late;
-	uint64_t lies, liars, missing;
+	uint64_t lies, liars, missing, left_out;
 } seen;
 
-enum request_kind { R_JOIN, R_LEAVE, R_PUSH, R_FENCE, R_CUT };
-enum phase { START, READY, JOINING, MEMBER, PUSHING, REFUSED, LEAVING, DEAD };
+enum request_kind { R_JOIN, R_LEAVE, R_PUSH, R_FENCE, R_CUT, R_COMPUTE, R_DONE };
+enum phase { START, READY, JOINING, MEMBER, PUSHING, REFUSED, LEAVING, DEAD,
+	     /* of a member, where one may be late */ COMPUTING, COMPUTED, TRAINED };
 
 struct message {
 	enum request_kind kind;
@@ -72,6 +74,8 @@ struct worker {
 	uint64_t generation, sequence, iteration, connection, lives;
 	int member, sample, pushes;
 	enum lie lie; /* of its last push */
+	uint64_t tries;    /* batches that it has begun to compute */
+	uint64_t late_for; /* the iteration for which it began anew; 0: none */
 	int fencing;
 };
 
@@ -133,6 +137,7 @@ struct world {
 	struct gate_options options;
 	struct gate *lead; /* NULL: dead */
 	int calm, over;
+	int64_t now;
 	/* shardd */
 	int todo[SAMPLES], todo_count, hold[SAMPLES];
 	uint64_t done, saved;
@@ -419,6 +424,8 @@ static void host_apply(struct world *w, struct host *h, const struct told *t)
 	check_host(w, h);
 }
 
+static void pump(struct world *w);
+
 static void host_order(struct world *w, size_t r, const struct told *t)
 {
 	struct host *h = &w->host[r];
@@ -443,6 +450,12 @@ static void host_order(struct world *w, size_t r, const struct told *t)
 		h->sum = *t;
 		h->has = h->set = 0;
 		h->given = 0;
+	} else if (t->kind == O_SUM && !h->serving && w->lead && h->up &&
+		   t->connection == h->connection) {
+		/* An order of old has emptied it since it said where it is: it is connected anew. */
+		disconnect(w, h);
+		gate_replica_gone(w->lead, r);
+		pump(w);
 	}
 }
 
@@ -467,8 +480,6 @@ static void host_fill(struct world *w, size_t r)
 	say_answer(h, h->asked,
 		   (struct answered){.kind = A_FILLED, .iteration = h->iteration});
 }
-
-static void pump(struct world *w);
 
 static void host_answer(struct world *w, size_t r)
 {
@@ -665,6 +676,8 @@ static void take_sum(struct world *w, const struct gate_effect *e)
 		int worker = number_of(m->worker);
 		CHECK(atoi(m->replica + 1) == HOST(worker));
 		CHECK(t.hosts & BIT(HOST(worker)));
+		CHECK(w->worker[worker].generation != m->generation ||
+		      w->worker[worker].late_for != e->iteration + 1);
 		t.generation[worker] = m->generation;
 	}
 	for (size_t i = 0; i < e->tos; i++)
@@ -744,12 +757,31 @@ static void take_quit(struct world *w)
 static int waits_for(const struct world *w, const struct worker *k, uint64_t t)
 {
 	static const enum phase phase[] = {
-		[R_JOIN] = JOINING, [R_LEAVE] = LEAVING, [R_PUSH] = PUSHING};
+		[R_JOIN] = JOINING, [R_LEAVE] = LEAVING, [R_PUSH] = PUSHING, [R_DONE] = COMPUTED};
 	enum request_kind kind = w->token[t].kind;
+
+	if ((kind == R_COMPUTE || kind == R_DONE) && k->tries != w->token[t].sequence)
+		return 0;
+	if (kind == R_COMPUTE)
+		return k->connection == w->token[t].connection &&
+		       k->generation == w->token[t].generation &&
+		       (k->phase == COMPUTING || k->phase == COMPUTED);
 
 	return k->connection == w->token[t].connection &&
 	       k->generation == w->token[t].generation && k->phase == phase[kind] &&
 	       (kind != R_PUSH || k->sequence == w->token[t].sequence);
+}
+
+/* Its batch is late, or it is not: then only the answer to R_DONE counts. */
+static void take_late(struct world *w, struct worker *k, const char *fields)
+{
+	if (!strstr(fields, " late=1"))
+		return;
+	CHECK(k->iteration == gate_iteration(w->lead) + 1);
+	CHECK(!k->late_for || k->late_for + 1 < k->iteration);
+	k->late_for = k->iteration;
+	k->phase = MEMBER;
+	seen.left_out++;
 }
 
 static void take_answer(struct world *w, const struct gate_effect *e)
@@ -772,11 +804,17 @@ static void take_answer(struct world *w, const struct gate_effect *e)
 	}
 	if (!waits_for(w, k, e->token))
 		return;
-	if (e->ok && strncmp(e->fields, "iteration=", 10) == 0)
+	if (e->ok && w->token[e->token].kind != R_DONE &&
+	    (w->token[e->token].kind != R_COMPUTE || strstr(e->fields, " late=1")) &&
+	    strncmp(e->fields, "iteration=", 10) == 0)
 		k->iteration = strtoull(e->fields + 10, NULL, 10);
 	if (!e->ok) {
 		CHECK(strcmp(e->code, "fenced") == 0 || strcmp(e->code, "diverged") == 0);
 		k->phase = REFUSED;
+	} else if (w->token[e->token].kind == R_COMPUTE) {
+		take_late(w, k, e->fields);
+	} else if (k->phase == COMPUTED) {
+		k->phase = TRAINED;
 	} else if (k->phase == JOINING) {
 		k->member = 1;
 		k->phase = MEMBER;
@@ -861,7 +899,8 @@ static void say(struct world *w, int id, enum request_kind kind)
 {
 	struct worker *k = &w->worker[id];
 	struct connection *c = &w->connection[k->connection];
-	struct message m = {kind, k->generation, k->sequence, k->iteration,
+	int is_try = kind == R_COMPUTE || kind == R_DONE;
+	struct message m = {kind, k->generation, is_try ? k->tries : k->sequence, k->iteration,
 			    k->pushes < 0 ? -1 : k->sample};
 
 	CHECK(c->tail < 32);
@@ -921,7 +960,10 @@ static void deliver(struct world *w, uint64_t connection)
 		gate_join(w->lead, &who);
 	} else if (m.kind == R_LEAVE)
 		gate_leave(w->lead, &who);
-	else
+	else if (m.kind == R_COMPUTE || m.kind == R_DONE) {
+		gate_clock(w->lead, w->now);
+		gate_compute(w->lead, &who, m.kind == R_DONE);
+	} else
 		deliver_push(w, &who, &m);
 	pump(w);
 }
@@ -934,6 +976,7 @@ static void start_life(struct world *w, int id)
 	k->connection = (uint64_t)id + WORKERS * k->lives++;
 	w->connection[k->connection] = (struct connection){.open = 1};
 	k->phase = START;
+	k->late_for = 0;
 	k->member = k->fencing = 0;
 	k->sample = -1;
 }
@@ -995,12 +1038,14 @@ static void train(struct world *w, int id)
 	struct worker *k = &w->worker[id];
 	struct host *h = &w->host[HOST(id)];
 
-	if (!h->alive || !h->serving || h->iteration < k->iteration)
+	/* One that was late may push before the sum that goes on without it is in the parameters. */
+	int is_ahead = k->late_for == k->iteration && h->iteration + 1 == k->iteration;
+	if (!h->alive || !h->serving || (h->iteration < k->iteration && !is_ahead))
 		return;
 	k->sequence++;
 	k->pushes = chance(w, 20) ? -1 : 1;
 	k->lie = !w->calm && chance(w, 30) ? (enum lie)(1 + next_random(w) % 3) : TRUE;
-	if (h->iteration == k->iteration && k->lie != NOTHING) {
+	if ((h->iteration == k->iteration || is_ahead) && k->lie != NOTHING) {
 		h->staged[id].generation = k->generation;
 		h->staged[id].iteration = k->iteration;
 		h->staged[id].sample = k->pushes < 0 ? -1 : k->sample;
@@ -1028,6 +1073,20 @@ static void worker_step(struct world *w, int id)
 		go_on(w, id);
 		break;
 	case MEMBER:
+		if (w->options.late > 0) {
+			k->tries++;
+			say(w, id, R_COMPUTE);
+			k->phase = COMPUTING;
+		} else
+			train(w, id);
+		break;
+	case COMPUTING:
+		if (chance(w, 4)) {
+			say(w, id, R_DONE);
+			k->phase = COMPUTED;
+		}
+		break;
+	case TRAINED:
 		train(w, id);
 		break;
 	case REFUSED:
@@ -1270,6 +1329,11 @@ static void one_step(struct world *w)
 	uint64_t what = next_random(w) % (w->calm ? 80 : 84);
 	int id = (int)(next_random(w) % WORKERS);
 
+	w->now++;
+	if (w->options.late > 0 && w->lead && chance(w, 4)) {
+		gate_clock(w->lead, w->now);
+		pump(w);
+	}
 	if (what < 20)
 		worker_step(w, id);
 	else if (what < 35) {
@@ -1364,8 +1428,9 @@ static void runs(struct gate_options options)
 	assert_true(seen.leads > 100 && seen.fills > 100 && seen.diverged > 20 && seen.cuts > 50);
 	assert_true(seen.refused > 20 && seen.again > 20 && seen.steps_told > 5 && seen.rolled > 0);
 	assert_true(seen.empty > 20 && seen.rolled < 200);
-	assert_true(seen.lies > 100 && seen.liars > 50 && seen.missing > 5);
+	assert_true(seen.lies > 100 && seen.liars > 30 && seen.missing > 5);
 	assert_true(!options.backup || seen.late > 100);
+	assert_true(options.late <= 0 || seen.left_out > 100);
 }
 
 static void all_push(void **state)
@@ -1380,11 +1445,18 @@ static void with_backup(void **state)
 	runs((struct gate_options){.backup = 1});
 }
 
+static void some_are_late(void **state)
+{
+	(void)state;
+	runs((struct gate_options){.late = 1.5});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(all_push),
 		cmocka_unit_test(with_backup),
+		cmocka_unit_test(some_are_late),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
