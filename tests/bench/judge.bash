@@ -10,6 +10,9 @@ judge_limits() {
 		agent-cost least-of-target < 1 - compute-us=1000
 		allreduce-host faster-than-mpi > 1.5 -
 		allreduce-host faster-than-tuned > 1.5 -
+		allreduce-late faster > 1.2 0.8 compute=C2
+		allreduce-late dropped-percent > 5 2 compute=C2
+		allreduce-late faster > 0.95 - compute=none
 		allreduce-overlap hidden > 0.5 - links=equal rounds=ring
 		allreduce-overlap ahead-hidden > 0.8 0
 		antdt-asp ratio-even > 2 1 solution=antdt-nd
