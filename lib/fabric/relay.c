@@ -549,7 +549,8 @@ int relay_new(struct relay **out, const struct relay_options *options, struct er
 	relay->work = event_new(options->base, -1, 0, on_work, relay);
 	relay->retry = timer_new(options->base, on_retry, relay);
 	relay->unpark = timer_new(options->base, relay_sum_on_time, relay);
-	if (!relay->link || !relay->work || !relay->retry || !relay->unpark) {
+	relay->sum = timer_new(options->base, relay_sum_step, relay);
+	if (!relay->link || !relay->work || !relay->retry || !relay->unpark || !relay->sum) {
 		relay_free(relay);
 		return error_set(err, ERROR_OS, "relay", "out of memory");
 	}
@@ -582,6 +583,7 @@ void relay_stop(struct relay *relay)
 		conversation_end(c);
 	timer_stop(relay->retry);
 	timer_stop(relay->unpark);
+	timer_stop(relay->sum);
 }
 
 /* Frees the lists; memory that is still in MPI's chunks is lost. */
@@ -622,6 +624,7 @@ void relay_free(struct relay *relay)
 		event_free(relay->work);
 	timer_free(relay->retry);
 	timer_free(relay->unpark);
+	timer_free(relay->sum);
 	free(relay->listener);
 	free(relay->link);
 	free(relay);

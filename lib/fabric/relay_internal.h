@@ -114,6 +114,7 @@ struct conversation {
 	uint64_t socket;  /* a hash of its name */
 	uint64_t group, members, dense_bytes;
 	double parked_until; /* 0: it is not parked */
+	const struct conversation *sum_lead; /* of the sum that it is being added to; NULL: none */
 	float *sum;
 	size_t sum_room;
 	uint64_t sum_at, sum_bytes; /* this part of the payload comes from there */
@@ -163,8 +164,10 @@ struct relay {
 	struct conversation *connecting;
 	struct queue resume;
 	struct event *work;
-	struct timer *retry, *unpark;
+	struct timer *retry, *unpark, *sum;
 	struct conversation *parked;
+	struct conversation *summing; /* the lead of the sum that is being made; NULL: none */
+	size_t summed;                /* floats of it */
 	uint64_t sums;
 	uint64_t last_number;
 	struct relay_counts counts;
@@ -208,6 +211,7 @@ int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_
 		   uint64_t bytes);
 void relay_sum_forget(struct conversation *c);
 void relay_sum_on_time(void *relay);
+void relay_sum_step(void *relay);
 
 /* relay_read.c */
 void conversation_read(struct conversation *c);

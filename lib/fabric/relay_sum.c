@@ -5,6 +5,9 @@
  * A push waits for the others of its group, for a while.  When all are here, the first one gets the
  * sum, and the others keep their rows only.  All of them say the number of this sum, so that the
  * server sees whether it has all of it; the lead commits all or none.
+ *
+ * One sum is made at a time, a piece in each turn of the loop, so that no other conversation waits
+ * for more than a piece.
  */
 #include "fabric/relay_internal.h"
 
@@ -18,6 +21,7 @@
 #define PARK_SECONDS 1.0
 #define MEMBERS_MAX 1024
 #define LINE_MORE 128 /* bytes that a line gets */
+#define PIECE_FLOATS ((size_t)256 * 1024)
 
 static void unpark(struct conversation *c)
 {
@@ -28,8 +32,16 @@ static void unpark(struct conversation *c)
 	c->parked_until = 0;
 }
 
+/* The others of its sum wait on, as if it had not come. */
 void relay_sum_forget(struct conversation *c)
 {
+	struct relay *relay = c->relay;
+	if (c->sum_lead) {
+		relay->summing = NULL;
+		for (struct conversation *other = relay->parked; other; other = other->park_next)
+			other->sum_lead = NULL;
+		timer_set(relay->sum, 0); /* another group may be complete */
+	}
 	if (c->parked_until > 0)
 		unpark(c);
 }
@@ -105,52 +117,88 @@ static size_t sum_bytes_of(const struct conversation *c)
 }
 
 /* 0: one of them can't be applied, and the server is to say whose. */
-static int sum_dense(struct conversation *lead)
+static int sum_piece(struct conversation *lead, size_t at, size_t floats)
 {
-	size_t floats = lead->dense_bytes / sizeof(float);
-	memcpy(lead->sum, relay_sum_of(lead), sum_bytes_of(lead));
+	float *sum = lead->sum + at;
+	memcpy(sum, relay_sum_of(lead) + at, floats * sizeof *sum);
 	for (const struct conversation *c = lead->relay->parked; c; c = c->park_next) {
-		if (c == lead || !is_mate(c, lead))
+		if (c == lead || c->sum_lead != lead)
 			continue;
-		const float *from = relay_sum_of(c);
+		const float *from = relay_sum_of(c) + at;
 		for (size_t i = 0; i < floats; i++)
-			lead->sum[i] += from[i];
+			sum[i] += from[i];
 	}
-	return opt_bad_gradient(lead->sum, floats) == floats;
+	return opt_bad_gradient(sum, floats) == floats;
 }
 
-/* All are here. */
-static void relay_sum_all(struct conversation *lead)
+/* It is made, or can't be. */
+static void sum_give(struct conversation *lead, int is_good)
 {
 	struct relay *relay = lead->relay;
-	int is_good = sum_dense(lead);
 	uint64_t number = new_number(relay);
+	relay->summing = NULL;
 	for (struct conversation *c = relay->parked, *next; c; c = next) {
 		next = c->park_next;
-		if (c == lead || !is_mate(c, lead))
+		if (c->sum_lead != lead)
 			continue;
 		unpark(c);
-		if (!is_good) {
-			send_parked(c);
-			continue;
+		c->sum_lead = NULL;
+		if (is_good && c == lead) {
+			c->sum_at = c->bulk_offset;
+			c->sum_bytes = sum_bytes_of(c);
+		} else if (is_good) {
+			c->shift = c->dense_bytes;
+			c->bulk_bytes -= c->dense_bytes;
+			relay->counts.added_bytes += c->dense_bytes;
 		}
-		c->shift = c->dense_bytes;
-		c->bulk_bytes -= c->dense_bytes;
-		relay->counts.added_bytes += c->dense_bytes;
-		if (sum_line(c, 0, number) != 0)
+		if (is_good && sum_line(c, c == lead, number) != 0)
 			conversation_leave(c);
 		else
 			send_parked(c);
 	}
-	unpark(lead);
-	if (is_good) {
-		lead->sum_at = lead->bulk_offset;
-		lead->sum_bytes = sum_bytes_of(lead);
+}
+
+/* Its group is here. What follows the gradient in its last 8 bytes goes with the sum. */
+static void sum_begin(struct conversation *lead)
+{
+	struct relay *relay = lead->relay;
+	size_t floats = lead->dense_bytes / sizeof(float);
+	memcpy(lead->sum + floats, relay_sum_of(lead) + floats,
+	       sum_bytes_of(lead) - lead->dense_bytes);
+	for (struct conversation *c = relay->parked; c; c = c->park_next)
+		c->sum_lead = is_mate(c, lead) ? lead : NULL;
+	relay->summing = lead;
+	relay->summed = 0;
+}
+
+/* Of a group that is here, the one that came last; NULL: none is. */
+static struct conversation *sum_next(const struct relay *relay)
+{
+	for (struct conversation *c = relay->parked; c; c = c->park_next) {
+		size_t here = 0;
+		for (const struct conversation *o = relay->parked; o; o = o->park_next)
+			here += (size_t)is_mate(c, o);
+		if (here == c->members)
+			return c;
 	}
-	if (is_good && sum_line(lead, 1, number) != 0)
-		conversation_leave(lead);
-	else
-		send_parked(lead);
+	return NULL;
+}
+
+void relay_sum_step(void *owner)
+{
+	struct relay *relay = owner;
+	struct conversation *lead = relay->summing;
+	if (!lead && (lead = sum_next(relay)) != NULL)
+		sum_begin(lead);
+	if (!lead)
+		return;
+	size_t floats = lead->dense_bytes / sizeof(float) - relay->summed;
+	size_t piece = floats < PIECE_FLOATS ? floats : PIECE_FLOATS;
+	int is_good = sum_piece(lead, relay->summed, piece);
+	relay->summed += piece;
+	if (!is_good || piece == floats)
+		sum_give(lead, is_good);
+	timer_set(relay->sum, 0);
 }
 
 static int sum_reserve(struct conversation *c)
@@ -169,7 +217,6 @@ int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_
 	struct relay *relay = c->relay;
 	const struct record *r = &relay->record;
 	uint64_t dense = 0;
-	size_t here = 0;
 	if (!c->is_near || c->flying || len + LINE_MORE > RECORD_LINE_MAX || !record_is(r, "push") ||
 	    record_u64(r, "group", 1, UINT64_MAX, &c->group, NULL) != 0 ||
 	    record_u64(r, "members", 2, MEMBERS_MAX, &c->members, NULL) != 0 ||
@@ -188,12 +235,10 @@ int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_
 	c->parked_until = clock_mono() + PARK_SECONDS;
 	c->park_next = relay->parked;
 	relay->parked = c;
-	for (const struct conversation *other = relay->parked; other; other = other->park_next)
-		here += (size_t)is_mate(c, other);
-	if (here == c->members)
-		relay_sum_all(c);
-	else if (!timer_is_set(relay->unpark))
+	if (!timer_is_set(relay->unpark))
 		timer_set(relay->unpark, PARK_SECONDS);
+	if (!relay->summing)
+		relay_sum_step(relay);
 	return 1;
 }
 
@@ -203,7 +248,7 @@ void relay_sum_on_time(void *owner)
 	double now = clock_mono();
 	for (struct conversation *c = relay->parked, *next; c; c = next) {
 		next = c->park_next;
-		if (c->parked_until > now)
+		if (c->parked_until > now || c->sum_lead)
 			continue;
 		unpark(c);
 		send_parked(c);

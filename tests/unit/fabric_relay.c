@@ -439,7 +439,7 @@ static void the_daemon_goes_and_a_copy_has_failed(void **state)
 
 /* ---- pushes of a group ---- */
 
-#define DENSE 300004u /* bytes; behind them are 5000 of rows */
+#define DENSE 2500004u /* bytes, which are summed in pieces; behind them are 5000 of rows */
 #define ROWS 20000u
 
 static void say_push(struct call *c, unsigned group)
@@ -514,6 +514,34 @@ static void pushes_of_a_group_are_summed(void **state)
 	call_close(c[0]);
 	call_close(c[2]);
 	free(sum);
+}
+
+/* While they are being added, or before, or when that is done. */
+static void a_member_of_a_group_goes(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	static struct record r;
+	struct call *c[SHARERS];
+	unsigned char *memory[SHARERS];
+	struct error err;
+	dial_sharers(c, memory);
+	for (unsigned turn = 0; turn < 8; turn++) {
+		for (int i = 0; i < SHARERS; i++)
+			say_push(c[i], 20 + turn);
+		call_close(c[turn % SHARERS]);
+		for (int i = 0; i < SHARERS; i++) {
+			if (i == (int)turn % SHARERS)
+				continue;
+			assert_int_equal(call_receive(c[i], &r, &err), 0);
+			assert_true(record_is(&r, "ok"));
+		}
+		c[turn % SHARERS] = dial_near();
+		assert_int_equal(call_map(c[turn % SHARERS], PAYLOAD,
+					  (void **)&memory[turn % SHARERS], &err), 0);
+	}
+	for (int i = 0; i < SHARERS; i++)
+		call_close(c[i]);
 }
 
 /* A daemon that looks at once finds all of it. */
@@ -752,6 +780,7 @@ int main(void)
 		cmocka_unit_test(what_is_not_there_is_sent_in_its_pieces),
 		cmocka_unit_test(the_daemon_goes_and_a_copy_has_failed),
 		cmocka_unit_test(pushes_of_a_group_are_summed),
+		cmocka_unit_test(a_member_of_a_group_goes),
 		cmocka_unit_test(the_payload_is_there_first),
 		cmocka_unit_test(memory_that_is_none),
 		cmocka_unit_test(a_client_dies_in_a_payload),
