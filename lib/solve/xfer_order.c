@@ -5,7 +5,8 @@
  * one with the fewest bytes is there first.  So each source shows only its smallest update, found
  * by a tree over its updates as their deadlines grow.  What a source's smallest one would take is
  * kept: later it takes as long or longer, since ports only fill.  Nor can it begin before the
- * server's port has something free.  So most sources need not be asked again.
+ * server's port has something free, nor be there before that port has let as much through.  So most
+ * sources need not be asked again.
  *
  * `slack` is a tree over the deadlines: how many positions up to each one are left for others.
  */
@@ -18,6 +19,7 @@
 
 struct source {
 	size_t first, count; /* its rows: updates sorted by deadline */
+	size_t least;        /* the smallest of those that are open; NOBODY: none is */
 	int64_t soonest;     /* none of its updates is there before that, */
 	int64_t takes;       /* or begins to arrive less than that before: 0 if not known, */
 	int64_t ready;       /* nor before that, */
@@ -32,6 +34,9 @@ struct ordering {
 	int64_t *bytes; /* by update */
 	struct source *source;
 	size_t sources;
+	size_t *open; /* sources that have updates left, in any order */
+	size_t opens;
+	int64_t *soonest; /* of each of these: source_soonest() */
 	size_t *row;    /* updates, source by source, sorted by deadline */
 	size_t *row_of; /* by update */
 	size_t *source_of;
@@ -147,7 +152,7 @@ static size_t order_larger(const struct ordering *o, size_t a, size_t b)
 
 static void source_set(struct ordering *o, size_t i, size_t value)
 {
-	const struct source *s = &o->source[o->source_of[i]];
+	struct source *s = &o->source[o->source_of[i]];
 	size_t *least = o->least + 2 * s->first, *most = o->most + 2 * s->first;
 	size_t at = s->count + o->row_of[i] - s->first;
 	least[at] = most[at] = value;
@@ -155,6 +160,7 @@ static void source_set(struct ordering *o, size_t i, size_t value)
 		least[at] = order_smaller(o, least[2 * at], least[2 * at + 1]);
 		most[at] = order_larger(o, most[2 * at], most[2 * at + 1]);
 	}
+	s->least = least[1];
 }
 
 /* The smallest, or the largest, of the source's rows [from, to). */
@@ -196,7 +202,7 @@ static void source_takes(const struct ordering *o, struct source *s)
 		return;
 	for (size_t i = 0; i < out->count; i++)
 		best = out->step[i].rate > best ? out->step[i].rate : best;
-	xfer_wide ns = (xfer_wide)o->bytes[o->least[2 * s->first + 1]] * XFER_SECOND / best;
+	xfer_wide ns = (xfer_wide)o->bytes[s->least] * XFER_SECOND / best;
 	s->takes = ns < XFER_TIME_MAX ? (int64_t)ns : XFER_TIME_MAX;
 	s->ready = u->ready;
 	s->to = u->part->to;
@@ -383,6 +389,8 @@ static void order_free(struct ordering *o)
 {
 	free(o->bytes);
 	free(o->source);
+	free(o->open);
+	free(o->soonest);
 	free(o->row);
 	free(o->row_of);
 	free(o->source_of);
@@ -402,6 +410,8 @@ static int order_prepare(struct ordering *o, struct error *err)
 	struct sort_key *key = calloc(n, sizeof *key);
 	o->bytes = calloc(n, sizeof *o->bytes);
 	o->source = calloc(n, sizeof *o->source);
+	o->open = calloc(n, sizeof *o->open);
+	o->soonest = calloc(n, sizeof *o->soonest);
 	o->row = calloc(n, sizeof *o->row);
 	o->row_of = calloc(n, sizeof *o->row_of);
 	o->source_of = calloc(n, sizeof *o->source_of);
@@ -413,7 +423,7 @@ static int order_prepare(struct ordering *o, struct error *err)
 	o->slack = calloc(n, 4 * sizeof *o->slack);
 	o->slack_add = calloc(n, 4 * sizeof *o->slack_add);
 	o->due = calloc(n, sizeof *o->due);
-	if (!key || !o->bytes || !o->source || !o->row || !o->row_of || !o->source_of ||
+	if (!key || !o->bytes || !o->source || !o->open || !o->soonest || !o->row || !o->row_of || !o->source_of ||
 	    !o->least || !o->most || !o->is_open || !o->deadline || !o->open_at || !o->slack ||
 	    !o->slack_add || !o->due) {
 		free(key);
@@ -432,8 +442,10 @@ static int order_prepare(struct ordering *o, struct error *err)
 	}
 	for (size_t i = 0; i < o->n; i++)
 		source_set(o, i, i);
-	for (size_t k = 0; k < o->sources; k++)
+	for (size_t k = 0; k < o->sources; k++) {
 		source_takes(o, &o->source[k]);
+		o->open[o->opens++] = k;
+	}
 	return 0;
 }
 
@@ -461,17 +473,64 @@ struct choice {
 	int64_t there;
 };
 
+/* What a host could receive by a time, if all sent to it: kept for the host and time asked last. */
+struct order_room {
+	size_t to;
+	int64_t until, bytes;
+};
+
+/* Whether the source's smallest update could be there by then, as far as its server's port goes. */
+static int order_has_room(const struct ordering *o, const struct source *s, int64_t until,
+			  struct order_room *room)
+{
+	if (s->takes == 0 || until == XFER_NEVER)
+		return 1;
+	if (room->to != s->to || room->until != until) {
+		xfer_wide all = xfer_port_until(&o->net->host[s->to].in, until) / XFER_SECOND;
+		*room = (struct order_room){.to = s->to, .until = until,
+					    .bytes = all < INT64_MAX ? (int64_t)all : INT64_MAX};
+	}
+	return o->bytes[s->least] <= room->bytes;
+}
+
+/* Puts the source first whose updates may be there soonest, as it leaves the fewest others to be
+ * asked. */
+static void order_look(struct ordering *o)
+{
+	size_t first = 0;
+	for (size_t k = 0; k < o->opens; k++) {
+		const struct source *s = &o->source[o->open[k]];
+		if (s->least == NOBODY) {
+			o->open[k--] = o->open[--o->opens];
+			continue;
+		}
+		o->soonest[k] = source_soonest(o, s);
+		first = o->soonest[k] < o->soonest[first] ? k : first;
+	}
+	size_t at = o->open[0];
+	int64_t soonest = o->soonest[0];
+	o->open[0] = o->open[first];
+	o->soonest[0] = o->soonest[first];
+	o->open[first] = at;
+	o->soonest[first] = soonest;
+}
+
 /* The smallest, or the largest, of those with a deadline up to this one. */
 static int order_choose(struct ordering *o, uint64_t deadline, int want_most, struct choice *best,
 			struct error *err)
 {
+	struct order_room room = {.to = NOBODY};
 	*best = (struct choice){.i = NOBODY, .there = XFER_NEVER};
-	for (size_t k = 0; k < o->sources; k++) {
-		struct source *s = &o->source[k];
-		size_t least = o->least[2 * s->first + 1];
-		if (least == NOBODY ||
+	if (!want_most)
+		order_look(o);
+	for (size_t k = 0; k < o->opens; k++) {
+		if (!want_most && o->soonest[k] > best->there)
+			continue;
+		struct source *s = &o->source[o->open[k]];
+		if (s->least == NOBODY ||
 		    (!want_most && best->i != NOBODY &&
-		     !is_before(o, least, source_soonest(o, s), best->i, best->there)))
+		     (!order_has_room(o, s, best->there, &room) ||
+		      !is_before(o, s->least, o->soonest[k], best->i, best->there))))
 			continue;
 		int is_all = deadline == XFER_NO_DEADLINE;
 		size_t rows = is_all ? s->count : source_rows_by(o, s, deadline);
@@ -509,19 +568,20 @@ static int order_has_rival(struct ordering *o, uint64_t position, int64_t there,
 			   int *has, struct error *err)
 {
 	/* there > other (100 + margin)/100 */
-	xfer_wide bound = (xfer_wide)there * 100;
 	xfer_wide percent = 100 + (xfer_wide)margin;
+	int64_t latest = there > 0 ? (int64_t)(((xfer_wide)there * 100 - 1) / percent) : -1;
 	*has = 0;
-	for (size_t k = 0; k < o->sources && !*has; k++) {
-		const struct source *s = &o->source[k];
+	for (size_t k = 0; k < o->opens && !*has; k++) {
+		const struct source *s = &o->source[o->open[k]];
 		int64_t other;
-		size_t i = source_soonest(o, s) * percent < bound ? source_later(o, s, position)
-								  : NOBODY;
+		size_t i = s->least != NOBODY && source_soonest(o, s) <= latest
+				   ? source_later(o, s, position)
+				   : NOBODY;
 		if (i == NOBODY)
 			continue;
 		if (order_ask(o, i, &other, err) != 0)
 			return -1;
-		*has = other != XFER_NEVER && bound > other * percent;
+		*has = other <= latest;
 	}
 	return 0;
 }

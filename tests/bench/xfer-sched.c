@@ -1,10 +1,10 @@
 /*
  * xfer-sched: how long a schedule takes: the order of N updates, and their groups over 4
- * aggregators. 50 hosts of 1.25, 4.1, 3.1 and 2.5 GB/s (70, 10, 10, 10 %: 10 Gbit/s and less),
+ * aggregators. Hosts of 1.25, 0.41, 0.31 and 0.25 GB/s (70, 10, 10, 10 %: 10 Gbit/s and less),
  * updates of 1 to 100 MB of a model of 100 MB, without deadlines.  Beside it the order as it is
  * printed: each time every update is asked when it would be there.
  *
- *   xfer-sched UPDATES RUNS: a record of medians, in ms
+ *   xfer-sched UPDATES RUNS HOSTS: a record of medians, in ms
  */
 #include "base/random.h"
 #include "solve/xfer_group.h"
@@ -13,11 +13,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define HOSTS 50
 #define AGGREGATORS 4
 #define RUNS_MAX 99
 
-static size_t updates;
+static size_t updates, hosts;
 static struct xfer_update *u;
 static struct xfer_part *part;
 static size_t *order, *way;
@@ -33,9 +32,9 @@ static double now_ms(void)
 static void make(struct xfer_net *net, uint64_t *seed)
 {
 	static const int64_t rate[] = {1250000000, 412500000, 312500000, 250000000};
-	for (size_t i = 0; i <= HOSTS; i++) {
+	for (size_t i = 0; i <= hosts; i++) {
 		uint64_t kind = random_next(seed) % 10;
-		int64_t r = rate[kind < 7 || i == HOSTS ? 0 : kind - 6];
+		int64_t r = rate[kind < 7 || i == hosts ? 0 : kind - 6];
 		if (xfer_net_add(net, NULL) != 0 ||
 		    xfer_port_from(&net->host[i].out, 0, r, NULL) != 0 ||
 		    xfer_port_from(&net->host[i].in, 0, r, NULL) != 0)
@@ -43,8 +42,8 @@ static void make(struct xfer_net *net, uint64_t *seed)
 	}
 	for (size_t i = 0; i < updates; i++) {
 		part[i] = (struct xfer_part){
-			.to = HOSTS, .bytes = 1000000 + (int64_t)(random_next(seed) % 99000000)};
-		u[i] = (struct xfer_update){.host = random_next(seed) % HOSTS,
+			.to = hosts, .bytes = 1000000 + (int64_t)(random_next(seed) % 99000000)};
+		u[i] = (struct xfer_update){.host = random_next(seed) % hosts,
 					    .part = &part[i],
 					    .parts = 1,
 					    .deadline = XFER_NO_DEADLINE,
@@ -62,7 +61,7 @@ static int64_t plainly(struct xfer_net *net)
 		int64_t least = XFER_NEVER;
 		for (size_t i = 0; i < updates; i++) {
 			int64_t end = sent[i] ? XFER_NEVER
-					      : xfer_end(net, u[i].host, HOSTS, part[i].bytes, 0);
+					      : xfer_end(net, u[i].host, hosts, part[i].bytes, 0);
 			if (end < least || (end == least && !sent[i] && best < updates &&
 					    part[i].bytes < part[best].bytes)) {
 				least = end;
@@ -70,7 +69,7 @@ static int64_t plainly(struct xfer_net *net)
 			}
 		}
 		sent[best] = 1;
-		if (xfer_send(net, u[best].host, HOSTS, part[best].bytes, 0, &hop, NULL) != 0)
+		if (xfer_send(net, u[best].host, hosts, part[best].bytes, 0, &hop, NULL) != 0)
 			abort();
 	}
 	free(sent);
@@ -92,13 +91,14 @@ static double median(double *ms, size_t runs)
 int main(int argc, char **argv)
 {
 	static double ordered[RUNS_MAX], whole[RUNS_MAX], plain[RUNS_MAX];
-	updates = argc == 3 ? strtoul(argv[1], NULL, 10) : 0;
-	size_t runs = argc == 3 ? strtoul(argv[2], NULL, 10) : 0;
+	updates = argc == 4 ? strtoul(argv[1], NULL, 10) : 0;
+	size_t runs = argc == 4 ? strtoul(argv[2], NULL, 10) : 0;
+	hosts = argc == 4 ? strtoul(argv[3], NULL, 10) : 0;
 	u = calloc(updates + 1, sizeof *u);
 	part = calloc(updates + 1, sizeof *part);
 	order = calloc(updates + 1, sizeof *order);
 	way = calloc(updates + 1, sizeof *way);
-	if (updates == 0 || runs == 0 || runs > RUNS_MAX || !u || !part || !order || !way)
+	if (updates == 0 || hosts == 0 || runs == 0 || runs > RUNS_MAX || !u || !part || !order || !way)
 		return 64;
 	for (size_t r = 0; r < runs; r++) {
 		struct xfer_net net = {0};
@@ -119,7 +119,7 @@ int main(int argc, char **argv)
 				       .count = sent,
 				       .aggregator = agg,
 				       .aggregators =
-					       xfer_best_hosts(&net, HOSTS, AGGREGATORS, agg),
+					       xfer_best_hosts(&net, hosts, AGGREGATORS, agg),
 				       .dense = &(const int64_t){100000000}};
 		if (xfer_group(&b, way, NULL) != 0)
 			return 71;
@@ -133,8 +133,8 @@ int main(int argc, char **argv)
 		xfer_net_clear(&net);
 	}
 	double ours = median(ordered, runs), printed = median(plain, runs);
-	printf("bench name=xfer-sched updates=%zu order-ms=%.3f groups-ms=%.3f", updates, ours,
-	       median(whole, runs));
+	printf("bench name=xfer-sched updates=%zu hosts=%zu order-ms=%.3f groups-ms=%.3f", updates,
+	       hosts, ours, median(whole, runs));
 	if (updates <= 1000)
 		printf(" plain-ms=%.2f ratio=%.0f", printed, printed / ours);
 	putchar('\n');
