@@ -90,6 +90,25 @@ turned() {
 	grep -q '^  *1 min 40 s   w1 was killed by signal 9, SIGKILL; ready again after 500 ms$' <<<"$output"
 }
 
+@test "words: a server whose standby took over, and one whose end took all back" {
+	mkdir -p state
+	printf '%s\n' 'begin job=standby workers=1 servers=2 batch=64 sync=bsp solution=none at=1000' \
+		'event role=server id=ps1 kind=start life=0 at=1001' 'event role=server id=ps1 kind=ready life=0 at=1002' \
+		'standby id=ps1 life=1 host=a at=1003' 'standby-ended id=ps1 life=1 host=a signal=9 at=1004' \
+		'standby id=ps1 life=2 host=a at=1005' \
+		'event role=server id=ps1 kind=exit life=0 signal=11 at=1010' 'event role=server id=ps1 kind=ready life=2 at=1010.25' \
+		'event role=server id=ps1 kind=exit life=2 signal=9 at=1020' 'rollback incarnation=2 at=1020' \
+		'event role=server id=ps1 kind=restart life=3 at=1020.1' 'event role=server id=ps1 kind=ready life=3 at=1020.5' \
+		'phase name=stopping at=1060' 'summary job=standby state=done jct=60 samples=64 at=1060' >state/job.log
+	run -0 report --text
+	tr -s ' \n' ' ' <<<"$output" >text
+	grep -q 'What failed .* ps1 was killed by signal 11, SIGSEGV; its standby took over, and served after 250 ms ' text
+	grep -q ' ps1 was killed by signal 9, SIGKILL; ready again after 500 ms ' text
+	grep -q ' all servers go back to a checkpoint ' text
+	report --records | grep -q '^restarted at=1010.000000 role=server id=ps1 why=signal-11 seconds=0.250000 down=0.250000 standby=1$'
+	[ "$(report --records | grep -c 'standby=1$')" -eq 1 ]
+}
+
 @test "words: time in collectives, by rank and host, is no straggler's" {
 	mkdir -p state
 	awk 'BEGIN {

@@ -312,6 +312,7 @@ void report_restart_words(const struct report *p, const struct account_mark *m, 
 	else
 		snprintf(what, sizeof what, "%s was restarted (%s)", id, m->what);
 	human_time(m->seconds, back);
-	snprintf(out, max, "%s; ready again after %s", what, back);
+	snprintf(out, max, "%s; %s after %s", what,
+		 m->by_standby ? "its standby took over, and served" : "ready again", back);
 	utf8_plain(out);
 }

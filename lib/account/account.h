@@ -93,6 +93,7 @@ struct account_mark {
 	double size;    /* samples of a batch that it sets; NAN: none. Of all accumulation steps. */
 	double seconds; /* of a restart: until ready; of a checkpoint: the stall; else NAN */
 	double down;    /* of a restart: without a process that serves */
+	int by_standby; /* of a restart: its standby took over, and nobody went back */
 };
 
 /* A change of how many nodes there are, or of which size, by a brain (run/brain.h). */

@@ -12,6 +12,7 @@ struct account_sums {
 
 struct account_intake {
 	uint64_t life; /* number of its process */
+	uint64_t standby; /* of its last standby, + 1; 0: it had none */
 	/* a restart under way */
 	double ended_at, from; /* 0: none; NAN: nobody saw when it ended */
 	char why[32], reason[ACCOUNT_REASON_MAX];

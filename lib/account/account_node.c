@@ -81,14 +81,15 @@ double account_state_seconds(const struct account_node *n, enum account_state st
 
 /* ---- restarts ---- */
 
-static void put_restart(struct account *a, struct account_node *n)
+static void put_restart(struct account *a, struct account_node *n, int by_standby)
 {
 	struct account_intake *in = n->intake;
 	account_tell(a, RECORD("restarted", F_SECONDS("at", in->from), F("role", n->role),
 			       F("id", n->id), F("why", in->why),
 			       in->reason[0] ? F("reason", in->reason) : F_NONE,
 			       F_SECONDS("seconds", a->at - in->from),
-			       F_SECONDS("down", a->at - in->ended_at)));
+			       F_SECONDS("down", a->at - in->ended_at),
+			       by_standby ? F("standby", 1) : F_NONE));
 	a->restarts++;
 	n->restarts++;
 	struct account_mark *m = account_mark(a, ACCOUNT_RESTART);
@@ -99,6 +100,7 @@ static void put_restart(struct account *a, struct account_node *n)
 	snprintf(m->what, sizeof m->what, "%s", in->why);
 	m->seconds = a->at - in->from;
 	m->down = a->at - in->ended_at;
+	m->by_standby = by_standby;
 	account_mark_reason(a, m, in->reason);
 }
 
@@ -109,11 +111,11 @@ static void forget_restart(struct account_intake *in)
 	in->reason[0] = '\0';
 }
 
-static void take_ready(struct account *a, struct account_node *n)
+static void take_ready(struct account *a, struct account_node *n, uint64_t life)
 {
 	account_node_enter(a, n, ACCOUNT_UP);
 	if (n->intake->ended_at != 0)
-		put_restart(a, n);
+		put_restart(a, n, n->intake->standby == life + 1);
 	else if (n->intake->handing) /* the earlier process, for a new supervisor */
 		return;
 	forget_restart(n->intake);
@@ -194,7 +196,7 @@ static void take_event(struct account *a, const struct record *r)
 	else if (strcmp(kind, "adopt") == 0)
 		take_adopted(a, n, life);
 	else if (strcmp(kind, "ready") == 0)
-		take_ready(a, n);
+		take_ready(a, n, life);
 	else if (strcmp(kind, "left") == 0) {
 		account_node_enter(a, n, ACCOUNT_AWAY);
 		forget_restart(in);
@@ -214,6 +216,15 @@ static void take_hand_over(struct account *a, const struct record *r, int failed
 	if (failed && n->intake->ended_at == 0)
 		forget_restart(n->intake);
 	n->intake->handing = !failed;
+}
+
+/* Of a server; it may take over. */
+static void take_standby(struct account *a, const struct record *r)
+{
+	struct account_node *n = account_node(a, account_value(r, "id"), "");
+	uint64_t life;
+	if (n && record_u64(r, "life", 0, UINT64_MAX - 1, &life, NULL) == 0)
+		n->intake->standby = life + 1;
 }
 
 /* By a decision, or a person. */
@@ -456,6 +467,8 @@ int account_take_node(struct account *a, const struct record *r)
 		account_node_take(a, r);
 	else if (record_is(r, "restart"))
 		take_restart(a, r);
+	else if (record_is(r, "standby"))
+		take_standby(a, r);
 	else if (record_is(r, "hand-over") || record_is(r, "handover-failed"))
 		take_hand_over(a, r, record_is(r, "handover-failed"));
 	else
