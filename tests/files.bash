@@ -14,11 +14,13 @@ layouts() {
 	done
 }
 
-# audit_layout ROWS: `layout` of the model audit, where sample i adds 1 to parameter i.
+# audit_layout ROWS: `layout` of the model audit, which has a row of the table for each sample, and $counts dense
+# parameters besides, if that is set.
 audit_layout() {
-	printf 'layout version=1 seed=1\ntable name=audit width=1 rows=%d zero-columns=1 scale=0 update=add export=dense\n' \
-		"$1" >layout
-}
+	echo 'layout version=1 seed=1'
+	[ -z "${counts-}" ] || echo "tensor name=counts rows=$1 cols=$counts init=zero scale=0 update=add"
+	echo "table name=audit width=1 rows=$1 zero-columns=1 scale=0 update=add export=dense"
+} >layout
 
 # schema_file DENSE SPARSE [KEY=VALUE...]: `schema`: the columns of a csv, separated by commas, its label,
 # and nothing is scaled; or what its first record says instead.
@@ -34,7 +36,8 @@ schema_file() {
 }
 
 # model_file NAME DENSE FIELDS [ROWS [EMBED HIDDEN]]: the file NAME, for so many columns of numbers and of categories.
+# Of audit it has $counts, too.
 model_file() {
 	echo "model version=1 name=$1 dense-inputs=$2 fields=$3 embed=${5:-1} hidden=${6-} hash-bits=20 l2=0 seed=1" \
-		"samples=${4:-0}" >"$1"
+		"samples=${4:-0}${counts+ counts=$counts}" >"$1"
 }

@@ -46,7 +46,7 @@ struct job {
 	char *model, *optimizer, *schedule, *init;
 	uint64_t embed, hash_bits;
 	struct job_list hidden; /* whole numbers >= 1 */
-	uint64_t topics;
+	uint64_t topics, counts;
 	double alpha, beta;
 	double l2, lr;          /* lr NaN until job_finish() */
 	double rate_beta;       /* of schedule */

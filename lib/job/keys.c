@@ -70,6 +70,8 @@ const struct key_row key_rows[] = {
 	 "prior of a document's topics (lda)"},
 	{"MODEL beta", NULL, NULL, KEY_REAL, AT(beta), "0.01", 1e-9, 1e9, NULL, "lda", FRESH,
 	 "prior of a topic's words (lda)"},
+	{"MODEL counts", NULL, NULL, KEY_COUNT, AT(counts), "0", 0, 1024, NULL, "audit", FRESH,
+	 "dense parameters for each row (audit)"},
 	{"INIT", NULL, NULL, KEY_PATH, AT(init), "", 0, 0, "PATH", NULL, FRESH,
 	 "checkpoint to start from"},
 	{"OPTIMIZER", "name", NULL, KEY_CHOICE, AT(optimizer), "adagrad", 0, 0,

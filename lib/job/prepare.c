@@ -511,6 +511,7 @@ static int write_model(const struct job *job, const struct dirs *dirs,
 	spec.embed = (uint32_t)job->embed;
 	spec.hash_bits = schema->hash_bits;
 	spec.topics = (uint32_t)job->topics;
+	spec.counts = (uint32_t)job->counts;
 	spec.alpha = job->alpha;
 	spec.beta = job->beta;
 	spec.l2 = job->l2;

@@ -7,7 +7,8 @@
  *   wdl    wide & deep (Cheng et al., 2016, arXiv:1606.07792): the wide part is lr; the deep part
  *          gives each field's embedding, side by side with the dense inputs, to ReLU layers and one
  *          output; sigmoid of the sum of both.  Needs the same number of keys in every row.
- *   audit  no model: every sample adds exactly 1 to the row whose key is its row number
+ *   audit  no model: every sample adds exactly 1 to the row whose key is its row number, and to
+ *          `counts` numbers of the dense vector
  *   lda    topics of documents by Gibbs sampling; all parameters are counts (lda.c)
  *
  * Parameters are those of lib/param/layout.h: one flat dense vector, and one table of rows with
@@ -49,7 +50,8 @@ struct model_spec {
 	uint64_t longest;      /* words in the longest of their documents */
 	double l2;             /* only recorded: the servers' optimiser applies it */
 	uint64_t seed;
-	uint64_t samples;      /* rows of the training data; audit has that many parameters */
+	uint64_t samples;      /* rows of the training data; audit has a row of the table for each */
+	uint32_t counts;       /* audit: and so many dense parameters */
 };
 
 /* Sets lr, embed 16, hidden 64 and 32, hash_bits 20, topics 100, alpha 0.1, beta 0.01, seed 1; the
@@ -61,8 +63,8 @@ int model_spec_hidden(struct model_spec *spec, const char *text, struct error *e
  * lda on rows that are no documents, sizes out of range, or too many samples for the keys. */
 int model_spec_check(const struct model_spec *spec, struct error *err);
 /* The file `model` of a checkpoint, one record: `model version=1 name= dense-inputs= fields= embed=
- * hidden= hash-bits= l2= seed= samples= [topics= alpha= beta= words= longest=]`. model_spec_read()
- * checks what it reads. */
+ * hidden= hash-bits= l2= seed= samples= [counts=] [topics= alpha= beta= words= longest=]`.
+ * model_spec_read() checks what it reads. */
 int model_spec_read(const char *path, struct model_spec *spec, struct error *err);
 int model_spec_write(const char *path, const struct model_spec *spec, struct error *err);
 
@@ -106,7 +108,7 @@ struct model_batch {
 	const uint32_t *offset;
 	const uint32_t *index;  /* position of a key's row in `rows` */
 	const float *value;     /* as index; NULL: all 1. lda: how often a word occurs */
-	const uint64_t *row;    /* [count] number in the data; lda's training looks at it */
+	const uint64_t *row;    /* [count] number in the data; lda and audit look at it */
 };
 
 struct model;

@@ -139,12 +139,17 @@ static int audit_check(const struct model_spec *spec, struct error *err)
 	if (spec->samples < 1 || spec->samples > UINT32_MAX)
 		return error_set(err, ERROR_CONFIG, "samples", "audit takes 1..%u rows, not %llu",
 				 UINT32_MAX, (unsigned long long)spec->samples);
+	if (spec->counts > 1024)
+		return error_set(err, ERROR_CONFIG, "counts", "%u is not in 0..1024", spec->counts);
 	return 0;
 }
 
 static int audit_layout(const struct model_spec *spec, struct layout *l, struct error *err)
 {
 	layout_start(l, spec->seed);
+	if (spec->counts > 0 && layout_add_tensor(l, "counts", spec->samples, spec->counts,
+						  LAYOUT_ZERO, 0, LAYOUT_ADD, err) != 0)
+		return -1;
 	struct layout_table table = {.name = "audit",
 				     .width = 1,
 				     .rows = spec->samples,
@@ -156,8 +161,7 @@ static int audit_layout(const struct model_spec *spec, struct layout *l, struct 
 
 static uint64_t audit_dense_count(const struct model_spec *spec)
 {
-	(void)spec;
-	return 0;
+	return spec->samples * spec->counts;
 }
 
 static uint32_t audit_width(const struct model_spec *spec)

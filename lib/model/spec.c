@@ -82,7 +82,7 @@ static int parse_topics(const struct record *r, struct model_spec *s, struct err
 
 static int spec_parse(const struct record *r, struct model_spec *s, struct error *err)
 {
-	uint64_t version;
+	uint64_t version, counts = 0;
 	const char *name, *hidden;
 	if (!record_is(r, "model"))
 		return error_set(err, ERROR_DATA, "", "a \"%s\" record where \"model\" belongs",
@@ -96,12 +96,14 @@ static int spec_parse(const struct record *r, struct model_spec *s, struct error
 	    record_real(r, "l2", 0, 1e30, &s->l2, err) != 0 ||
 	    record_u64(r, "seed", 0, UINT64_MAX, &s->seed, err) != 0 ||
 	    record_u64(r, "samples", 0, UINT64_MAX, &s->samples, err) != 0 ||
+	    record_u64_opt(r, "counts", 0, UINT32_MAX, &counts, err) != 0 ||
 	    parse_topics(r, s, err) != 0)
 		return -1;
 	if (strlen(name) >= sizeof(s->name))
 		return error_set(err, ERROR_CONFIG, "model", "\"%s\" is not known; there are %s",
 				 name, MODEL_NAMES);
 	strcpy(s->name, name);
+	s->counts = (uint32_t)counts;
 	if (*hidden && model_spec_hidden(s, hidden, err) != 0)
 		return -1;
 	return model_spec_check(s, err);
@@ -148,6 +150,8 @@ int model_spec_write(const char *path, const struct model_spec *spec, struct err
 	record_add_real(&o, "l2", spec->l2);
 	record_add_u64(&o, "seed", spec->seed);
 	record_add_u64(&o, "samples", spec->samples);
+	if (spec->counts > 0)
+		record_add_u64(&o, "counts", spec->counts);
 	if (model_keys(spec).own_rows > 0) {
 		record_add_u64(&o, "topics", spec->topics);
 		record_add_real(&o, "alpha", spec->alpha);

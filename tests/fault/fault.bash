@@ -1,13 +1,13 @@
-# What crash tests share: jobs of the audit model (sample i adds 1 to parameter i), whose processes
+# What crash tests share: jobs of the audit model (each sample counts how often it was applied), whose processes
 # are killed, and how often each sample is in the model afterwards. Sourced; everything lies in $T.
-# $rows and $epochs are the data's, $run is the run directory of the job, $mode its SYNC where there
+# $rows and $epochs are the data's, $counts the model's, if it has dense counts, $run is the run directory of the job, $mode its SYNC where there
 # are several, $supervisor its trainctl; $PIDS are killed in the end, too.
 . "$(dirname "${BASH_SOURCE[0]}")/../environment.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/../conversation.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/../files.bash"
 PATH=${PACELINE_BIN:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/build/bin}:$PATH
 failures=0 number=0 supervisor= run=
-unset mode
+unset mode counts
 PIDS=()
 
 # fault_begin [SEED]: of all random choices, in $seed.
@@ -130,8 +130,8 @@ none_left() {
 	return 0
 }
 
-# applications CHECKPOINT: how often each sample is in the model, one a line. The exported tensor: 8
-# bytes length of the header, the header, the data.
+# applications CHECKPOINT: how often each sample is in the model, one a line; dense counts, too. What is exported:
+# 8 bytes length of the header, the header, the data.
 applications() {
 	ckpt export "$1" "$T/audit.safetensors" || return 1
 	local header
@@ -140,16 +140,16 @@ applications() {
 }
 
 exact() { # CHECKPOINT: each sample EPOCHS times
-	applications "$1" | awk -v epochs="$epochs" -v rows="$rows" '
-		$1 != epochs { if (bad++ < 5) print "# sample " NR - 1 " was applied " $1 " times" }
-		END { if (NR != rows) print "# " NR " parameters"; exit bad > 0 || NR != rows }'
+	applications "$1" | awk -v epochs="$epochs" -v all=$((rows * (1 + ${counts:-0}))) '
+		$1 != epochs { if (bad++ < 5) print "# count " NR - 1 " is " $1 }
+		END { if (NR != all) print "# " NR " parameters"; exit bad > 0 || NR != all }'
 }
 
-# pace N: samples per second of each of four workers, by $T/drag. A job creeps while somebody is struck,
+# pace N: samples per second of each of six workers, by $T/drag. A job creeps while somebody is struck,
 # and is seconds away from its end when the last one is due: a busy machine is late.
 pace() {
 	local w
-	for w in w0 w1 w2 w3; do echo "drag speed=$1" >"$T/new" && mv "$T/new" "$T/drag/$w"; done
+	for w in w{0..5}; do echo "drag speed=$1" >"$T/new" && mv "$T/new" "$T/drag/$w"; done
 }
 
 # ---- storms: trainctl is killed, and the job is stopped, at any time; $status is its last ----

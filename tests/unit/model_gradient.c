@@ -74,6 +74,7 @@ static void start(struct fixture *f, const char *name, int values, int weights)
 	f->spec.hidden[0] = 7;
 	f->spec.hidden[1] = 6;
 	f->spec.samples = 100;
+	f->spec.counts = 2; /* of audit only */
 	assert_int_equal(model_new(&f->model, &f->spec, &err), 0);
 	assert_int_equal(model_layout(&f->spec, &layout, &err), 0);
 	f->dense_count = model_dense_count(&f->spec);
@@ -489,11 +490,20 @@ static void audit_counts(void **unused)
 		f.index[i] = UNIQUE - 1 - i;
 	f.index[3] = 3;
 	f.batch.count = UNIQUE;
+	uint64_t row[UNIQUE];
+	for (uint32_t i = 0; i < UNIQUE; i++)
+		row[i] = i == 3 ? 99 : i;
+	f.batch.row = row;
+	assert_int_equal(f.dense_count, 200);
 	assert_int_equal(model_train(f.model, &f.batch, f.dense, f.rows, f.dense_gradient,
 				     f.row_gradient, &loss, &err),
 			 0);
 	for (uint32_t i = 0; i < UNIQUE; i++)
 		assert_true(f.row_gradient[i] == (i == 3 ? 2.0f : i == UNIQUE - 4 ? 0.0f : 1.0f));
+	for (uint32_t i = 0; i < 200; i++) {
+		int has = i / 2 == 99 || (i / 2 < UNIQUE && i / 2 != 3);
+		assert_true(f.dense_gradient[i] == (has ? 1.0f : 0.0f));
+	}
 	assert_int_equal(model_predict(f.model, &f.batch, f.dense, f.rows, score, &err), -1);
 	assert_int_equal(err.code, ERROR_CONFIG);
 	finish(&f);

@@ -188,6 +188,9 @@ static void bad_specs(void **unused)
 	assert_int_equal(model_spec_check(&s, &err), -1);
 	s.samples = 5;
 	assert_int_equal(model_spec_check(&s, &err), 0);
+	s.counts = 1025;
+	assert_int_equal(model_spec_check(&s, &err), -1);
+	s.counts = 1024;
 	s.hash_bits = 32;
 	assert_int_equal(model_spec_check(&s, &err), -1);
 }
@@ -229,6 +232,13 @@ static void layouts(void **unused)
 	assert_int_equal(l.table.rows, 24130);
 	assert_int_equal(l.table.update, LAYOUT_ADD);
 	assert_int_equal(l.table.export, LAYOUT_EXPORT_DENSE);
+	s.counts = 3;
+	assert_int_equal(model_spec_write(path, &s, &err), 0);
+	assert_int_equal(model_spec_read(path, &s, &err), 0);
+	assert_int_equal(model_layout(&s, &l, &err), 0);
+	assert_int_equal(layout_dense_count(&l), 3 * 24130);
+	assert_int_equal(layout_dense_count(&l), model_dense_count(&s));
+	assert_int_equal(layout_tensor(&l, "counts")->update, LAYOUT_ADD);
 	strcpy(s.name, "lr");
 	s.dense_inputs = 0;
 	assert_int_equal(model_layout(&s, &l, &err), 0);
