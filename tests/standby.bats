@@ -208,6 +208,13 @@ parameters() { ask "$1" "pull worker=x generation=1 incarnation=1 iteration=$2 d
 # in_force I: ps-I has a standby that knows everything.
 in_force() { ask "run/ps$1.sock" stat | grep -q ' standby=in-force '; }
 
+# standby_of I: the pid of ps-I's.
+standby_of() {
+	local life
+	life=$(sed -n "s/^standby id=ps$1 life=\([0-9]*\) .*/\1/p" run/state/job.log | tail -n 1)
+	record_pids "run/state/nodes/ps$1.$life" | cut -d' ' -f2
+}
+
 # taken SAMPLES I: as soon as so many are done, ps-I is killed; its standby takes over.
 taken() {
 	local before
@@ -235,12 +242,13 @@ taken() {
 		[ "$(logged '^rollback ')" -eq 0 ]
 		not compgen -G 'run/*.standby'
 		[ "$(logged '^standby-ended .*signal=')" -eq 0 ]
+		[ "$(report --records | grep -c '^restarted .* role=server .* why=signal-9 .* standby=1$')" -eq 3 ]
 		exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
 	done
 }
 
 @test "standbys that die or stop come back; a stopped server, restarts, other servers, a new trainctl: no rollback" {
-	local standby before
+	local before
 	job MODEL=audit EPOCHS=12 SERVERS=2,standby:on CHECKPOINT=0.5 KILL_RESTART=9,window:0
 	slow 400
 	begin out
@@ -248,8 +256,7 @@ taken() {
 	wait_for 'in_force 1'
 	wait_for 'in_status "^node .* id=ps1 .* standby=in-force( |$)"'
 	# the standby
-	standby=$(sed -n 's/^standby id=ps1 life=\([0-9]*\) .*/\1/p' run/state/job.log | tail -n 1)
-	kill -9 "$(record_pids "run/state/nodes/ps1.$standby" | cut -d' ' -f2)"
+	kill -9 "$(standby_of 1)"
 	wait_for '[ "$(logged "^standby id=ps1 ")" -eq 2 ]'
 	wait_for 'in_force 1'
 	# the server, stopped
@@ -289,15 +296,31 @@ taken() {
 	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 12
 }
 
+@test "HUNG: a standby that is stopped is named and replaced, and no worker that waits for it is killed" {
+	job MODEL=audit EPOCHS=5 SERVERS=2,standby:on CHECKPOINT=0.5 HUNG=4
+	slow 400
+	begin out
+	wait_for 'came_to 200'
+	wait_for 'in_force 1'
+	kill -STOP "$(standby_of 1)"
+	wait_for '[ "$(logged "^standby-ended id=ps1 .* signal=9 ")" -eq 1 ]'
+	wait_for 'in_force 1'
+	rm drag/*
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || { cat out.err; return 1; }
+	grep -q 'the standby of ps1 has not answered it for .* (at most 4 s by HUNG): killed' out.err
+	[ "$(logged 'kind=hung')" -eq 0 ]
+	[ "$(logged '^rollback ')" -eq 0 ]
+	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
+}
+
 @test "a server and its standby die together: all go back, and nothing is lost" {
-	local standby
 	job MODEL=audit EPOCHS=5 SERVERS=2,standby:on CHECKPOINT=0.5
 	slow 400
 	begin out
 	wait_for 'came_to 500'
 	wait_for 'in_force 1'
-	standby=$(sed -n 's/^standby id=ps1 life=\([0-9]*\) .*/\1/p' run/state/job.log | tail -n 1)
-	kill -9 "$(record_pids "run/state/nodes/ps1.$standby" | cut -d' ' -f2)" "$(pid_of ps1)"
+	kill -9 "$(standby_of 1)" "$(pid_of ps1)"
 	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
 	wait_for 'in_force 1'
 	rm drag/*

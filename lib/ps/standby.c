@@ -69,6 +69,7 @@ struct ps_standby {
 	struct timer *absent;     /* then it is waited for no longer */
 	int in_force;
 	uint64_t sent, answered;
+	double since; /* clock_mono(): it has owed an answer since then, and given none */
 	struct repeat *first, **end; /* not sent yet */
 	uint64_t bytes;              /* sent or not, and not answered */
 	struct mapping *memory;      /* shared with it; NULL: not yet */
@@ -174,6 +175,8 @@ void standby_stat(const struct ps *p, struct record_out *o)
 
 	if (s)
 		record_add(o, "standby", s->in_force ? "in-force" : s->peer ? "follows" : "copies");
+	if (s && s->peer && peer_is_up(s->peer) && s->answered < s->sent)
+		record_add_seconds(o, "standby-silent", clock_mono() - s->since);
 }
 
 /* ---- what it is told ---- */
@@ -217,6 +220,7 @@ static void standby_on_answer(const struct record *r, int closing, void *repeat)
 		return;
 	}
 	s->answered++;
+	s->since = clock_mono();
 	s->bytes -= q->len;
 	if (q->shared) /* answers come in the order of requests */
 		ring_give(&s->ring, q->from, q->shared);
@@ -267,7 +271,8 @@ static void standby_add(struct ps_standby *s, char *text, size_t len, size_t fro
 		.standby = s, .text = text, .len = len, .from = from, .shared = shared};
 	*s->end = r;
 	s->end = &r->next;
-	s->sent++;
+	if (s->answered == s->sent++)
+		s->since = clock_mono();
 	s->bytes += len;
 	if (s->bytes > BACKLOG_BYTES + store_dense_bytes(p->store) + store_row_bytes(p->store))
 		standby_give_up(p->standby, "it does not keep up");

@@ -262,6 +262,7 @@ static void standby_ended(struct sup_node *n, const struct node_end *end)
 	sup_host_ended(&n->restart.next, end);
 	sup_node_remove_socket(&n->restart.next, ".standby");
 	n->watch.seen.standby[0] = '\0';
+	n->watch.seen.standby_silent = 0;
 	if (clock_mono() - n->restart.next.since >= STANDBY_WELL_SECONDS)
 		n->restart.stood = 0;
 	if (n->restart.next.doomed)

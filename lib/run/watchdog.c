@@ -192,6 +192,8 @@ static void watchdog_take_standby(struct sup_node *n, const struct record *r)
 {
 	const char *standby = record_get(r, "standby");
 	snprintf(n->watch.seen.standby, sizeof n->watch.seen.standby, "%s", standby ? standby : "");
+	n->watch.seen.standby_silent = 0;
+	record_real_opt(r, "standby-silent", 0, 1e9, &n->watch.seen.standby_silent, NULL);
 }
 
 static void watchdog_on_record(const struct record *r, void *owner)
@@ -550,6 +552,20 @@ static void judge_next(struct sup_node *n, double seconds)
 		give_up_next(n);
 }
 
+/* Without a limit by HUNG the server itself gives it up. */
+static void judge_standby(struct sup_node *n)
+{
+	const struct pulse_rules *rules = &n->sup->watchdog.rules;
+	double silent = n->watch.seen.standby_silent, limit = rules->least[PULSE_EXCHANGE];
+	if (!n->restart.stands || n->restart.next.doomed || !rules->fixed[PULSE_EXCHANGE] ||
+	    silent <= limit)
+		return;
+	sup_note(n->sup, "warning",
+		 "the standby of %s has not answered it for %.3g s (at most %.3g s by HUNG): killed",
+		 n->id, silent, limit);
+	sup_restart_kill_next(n);
+}
+
 static void judge_daemon(struct sup_node *n, double seconds)
 {
 	if (sup_restart_hands_over(n))
@@ -560,12 +576,14 @@ static void judge_daemon(struct sup_node *n, double seconds)
 		watchdog_judge(n, seconds,
 			       n->stage == STAGE_STARTING || n->watch.question.open ||
 				       !sup_link_up(&n->watch_link));
+	judge_standby(n);
 }
 
 static int watchdog_is_there(const struct sup_node *n)
 {
 	return n->stage == STAGE_READY && !n->now.doomed && !sup_restart_hands_over(n) &&
-	       sup_link_up(&n->watch_link) && n->watch.pulse.silent < PRESENT_SECONDS;
+	       sup_link_up(&n->watch_link) && n->watch.pulse.silent < PRESENT_SECONDS &&
+	       n->watch.seen.standby_silent < PRESENT_SECONDS;
 }
 
 /* Trainers of the user's own are needed for the last checkpoint, too. */

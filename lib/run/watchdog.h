@@ -28,9 +28,9 @@
  * their trainers are doing.  One trainer is given up at a time, because all go back with it.  If it
  * is not known for which one the others wait, no host is blamed.
  *
- * While a daemon that workers talk to is silent, the silence of workers says nothing: nobody is
- * killed for waiting.  So the daemon is found first, and other nodes that hang are found
- * afterwards.
+ * While a daemon that workers talk to is silent, or waits for its standby, the silence of workers
+ * says nothing: nobody is killed for waiting.  So the daemon or the standby is found first, and other
+ * nodes that hang are found afterwards.
  */
 #ifndef PACELINE_RUN_WATCHDOG_H
 #define PACELINE_RUN_WATCHDOG_H
@@ -66,6 +66,7 @@ struct sup_seen {
 	char state[64], wchan[64]; /* of its process; "": not known */
 	int serves; /* a replica: it has the parameters, as it says; assumed if it was adopted */
 	char standby[16]; /* a server: what it says of its standby; "": nothing */
+	double standby_silent; /* seconds that this has owed it an answer */
 };
 
 /* Of a node. */
