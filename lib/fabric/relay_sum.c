@@ -117,7 +117,7 @@ static size_t sum_bytes_of(const struct conversation *c)
 }
 
 /* 0: one of them can't be applied, and the server is to say whose. */
-static int sum_piece(struct conversation *lead, size_t at, size_t floats)
+static int relay_sum_piece(struct conversation *lead, size_t at, size_t floats)
 {
 	float *sum = lead->sum + at;
 	memcpy(sum, relay_sum_of(lead) + at, floats * sizeof *sum);
@@ -194,7 +194,7 @@ void relay_sum_step(void *owner)
 		return;
 	size_t floats = lead->dense_bytes / sizeof(float) - relay->summed;
 	size_t piece = floats < PIECE_FLOATS ? floats : PIECE_FLOATS;
-	int is_good = sum_piece(lead, relay->summed, piece);
+	int is_good = relay_sum_piece(lead, relay->summed, piece);
 	relay->summed += piece;
 	if (!is_good || piece == floats)
 		sum_give(lead, is_good);
