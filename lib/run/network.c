@@ -38,10 +38,17 @@ double network_median(const struct network_link *const *link, size_t count)
 	return median;
 }
 
-double network_cost(const struct network_side *side, double median)
+void network_count(struct network_side *side, double median)
 {
-	double cost = (double)side->since / side->rate - (double)side->since / median;
-	return !side->is_least && cost > 0 ? cost : 0; /* not NAN, either */
+	double bytes = (double)side->now, cost = bytes / side->rate - bytes / median;
+	if (side->rate > 0) { /* not NAN, either */
+		side->timed += side->now;
+		side->seconds += bytes / side->rate;
+	}
+	if (!side->is_least && cost > 0)
+		side->cost += cost;
+	side->since += side->now;
+	side->now = 0;
 }
 
 double network_ring_cost(const struct network_link *const *link, size_t count, size_t *slowest)
@@ -72,13 +79,13 @@ double network_ring_cost(const struct network_link *const *link, size_t count, s
 /* ---- the fabric's answers ---- */
 
 /* A new fabric counts anew. */
-static void take_bytes(const struct record *r, const char *key, uint64_t *bytes, uint64_t *since,
+static void take_bytes(const struct record *r, const char *key, uint64_t *bytes, uint64_t *now,
 		       int is_same_world)
 {
 	uint64_t before = is_same_world ? *bytes : 0;
 	*bytes = 0;
 	record_u64_opt(r, key, 0, UINT64_MAX, bytes, NULL);
-	*since += *bytes > before ? *bytes - before : 0;
+	*now += *bytes > before ? *bytes - before : 0;
 }
 
 /* A new fabric does not know yet what the one before has measured. */
@@ -87,7 +94,7 @@ static void take_side(const struct record *r, const char *way, const char *bytes
 {
 	char key[16];
 	double age = NAN;
-	take_bytes(r, bytes, &side->bytes, &side->since, is_same_world);
+	take_bytes(r, bytes, &side->bytes, &side->now, is_same_world);
 	snprintf(key, sizeof key, "%s-age", way);
 	record_real_opt(r, key, 0, 1e300, &age, NULL);
 	if (isnan(age))
@@ -172,15 +179,24 @@ static char *network_make(struct supervisor *s, size_t *bytes)
 	return NULL;
 }
 
-/* Now and not at the next record of the log: by then a link may not be known. */
-static void network_count_ring(struct supervisor *s)
+/* What is known of all hosts; NULL: no memory. */
+static const struct network_link **known_links(struct supervisor *s, size_t *count)
 {
 	const struct network_link **link = calloc(s->hosts.count + 1, sizeof *link);
+	*count = 0;
+	EACH_HOST (h, s, 0)
+		if (link && h->network.world != 0)
+			link[(*count)++] = &h->network;
+	return link;
+}
+
+static void network_count_ring(struct supervisor *s, const struct network_link **link, size_t known)
+{
 	uint64_t world = sup_fabric(s)->now.life + 1;
 	size_t count = 0, slowest;
-	EACH_HOST (h, s, 0)
-		if (link && h->network.world == world && h->network.summed > 0)
-			link[count++] = &h->network;
+	for (size_t i = 0; i < known; i++)
+		if (link[i]->world == world && link[i]->summed > 0)
+			link[count++] = link[i];
 	double cost = network_ring_cost(link, count, &slowest);
 	EACH_HOST (h, s, 0) {
 		struct network_link *l = &h->network;
@@ -188,6 +204,21 @@ static void network_count_ring(struct supervisor *s)
 			l->ring_cost += cost * (double)l->summed_since;
 		l->summed_since = 0;
 	}
+}
+
+static void network_count_all(struct supervisor *s)
+{
+	size_t known;
+	const struct network_link **link = known_links(s, &known);
+	double median = network_median(link, known);
+	if (!isnan(median))
+		s->network.median = median;
+	EACH_HOST (h, s, 0) {
+		network_count(&h->network.out, median);
+		network_count(&h->network.in, median);
+	}
+	if (link)
+		network_count_ring(s, link, known);
 	free(link);
 }
 
@@ -196,7 +227,7 @@ static void network_on_links(const struct record *r, void *owner)
 	struct supervisor *s = owner;
 	struct sup_node *lead = sup_lead(s);
 	size_t bytes = 0;
-	network_count_ring(s);
+	network_count_all(s);
 	if (!job_by_links(s->job))
 		return;
 	char *text = sup_answer_ok(r) && lead && sup_link_up(&lead->link) ? network_make(s, &bytes)
@@ -244,32 +275,36 @@ void sup_network_add(struct record_out *o, const struct network_link *link)
 		record_add(o, "unmeasured", link->unmeasured);
 }
 
+/* The mean of what it had while it carried something. */
+static double network_mean(const struct network_side *side)
+{
+	return side->timed > 0 ? (double)side->timed / side->seconds : side->rate;
+}
+
+static void network_forget(struct network_side *side)
+{
+	side->since = side->timed = 0;
+	side->seconds = side->cost = 0;
+}
+
 void sup_network_log(struct supervisor *s)
 {
-	const struct network_link **link = calloc(s->hosts.count + 1, sizeof *link);
-	size_t count = 0;
-	if (!link)
-		return;
-	EACH_HOST (h, s, 0)
-		if (h->network.world != 0)
-			link[count++] = &h->network;
-	double median = network_median(link, count);
-	free(link);
 	s->network.logged_at = clock_mono();
-	if (isnan(median))
+	if (!(s->network.median > 0))
 		return;
 	EACH_HOST (h, s, 0) {
 		struct network_link *l = &h->network;
 		if (l->out.since == 0 && l->in.since == 0)
 			continue;
 		sup_log(s,
-			RECORD("link", F("host", h->name), F_BRIEF("out", l->out.rate),
-			       F_BRIEF("in", l->in.rate), F_BRIEF("median", median),
-			       F("sent-bytes", l->out.since), F("received-bytes", l->in.since),
-			       F_SECONDS("out-cost", network_cost(&l->out, median)),
-			       F_SECONDS("in-cost", network_cost(&l->in, median)),
+			RECORD("link", F("host", h->name), F_BRIEF("out", network_mean(&l->out)),
+			       F_BRIEF("in", network_mean(&l->in)),
+			       F_BRIEF("median", s->network.median), F("sent-bytes", l->out.since),
+			       F("received-bytes", l->in.since), F_SECONDS("out-cost", l->out.cost),
+			       F_SECONDS("in-cost", l->in.cost),
 			       l->ring_cost > 0 ? F_SECONDS("ring-cost", l->ring_cost) : F_NONE));
-		l->out.since = l->in.since = 0;
+		network_forget(&l->out);
+		network_forget(&l->in);
 		l->ring_cost = 0;
 	}
 }

@@ -5,7 +5,9 @@
  *
  * What a link cost is the time of the bytes that it carried, less the time that they would have
  * taken on the median host's link.  For this a host's link is as fast as its faster direction:
- * beside a slow host, one direction of its neighbours looks slow, too.
+ * beside a slow host, one direction of its neighbours looks slow, too.  It is counted each second,
+ * by the rates of that second: at another one a link may not be known, or a neighbour may have had
+ * to do only with the slow one.
  *
  * What a ring cost, or would have cost, is the time that sums of gradients take in it by the rates
  * of the links, less the time by shares (solve/xfer_share.h).  It is the slowest link's fault.
@@ -26,7 +28,11 @@ struct network_side {
 	double at;                /* clock_mono() of the last sample; NAN: none */
 	uint64_t is_least;        /* rate is a lower bound */
 	uint64_t bytes;           /* since its fabricd began */
-	uint64_t since;           /* bytes that are in no record of the log yet */
+	uint64_t now;             /* since the last answer */
+	/* What is in no record of the log yet: bytes, those for which a rate was known, the seconds
+	 * that they took, and what they cost. */
+	uint64_t since, timed;
+	double seconds, cost;
 };
 
 struct network_link {
@@ -40,13 +46,15 @@ struct network_link {
 struct sup_network {
 	struct question question, told; /* told: to the lead */
 	double logged_at; /* clock_mono() */
+	double median;    /* the last that was known; 0: none */
 };
 
 /* Pure. The median of the links' rates, of lower bounds, too, so that a cost is rather too small;
  * NAN: fewer than two are known. */
 double network_median(const struct network_link *const *link, size_t count);
-/* Seconds that the bytes of one side took longer than at the median rate; 0 if not known. */
-double network_cost(const struct network_side *side, double median);
+/* Counts what has gone over one side since the last answer, and what it cost: the seconds that it
+ * took longer than at the median rate, if both rates are known. */
+void network_count(struct network_side *side, double median);
 /* Pure. Seconds by which a ring of these hosts takes longer for a byte of a vector than shares do,
  * and whose link it is; 0 where the slowest link is not known. Another one's lower bound is taken
  * as its rate, so that this is rather too small. */

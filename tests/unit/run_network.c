@@ -14,9 +14,16 @@
 
 static struct network_link link_of(double out, double in)
 {
-	return (struct network_link){.out = {.rate = out, .since = 40000000},
-				     .in = {.rate = in, .since = 40000000},
+	return (struct network_link){.out = {.rate = out, .now = 40000000},
+				     .in = {.rate = in, .now = 40000000},
 				     .world = 1};
+}
+
+static double network_cost(const struct network_side *side, double median)
+{
+	struct network_side counted = *side;
+	network_count(&counted, median);
+	return counted.cost;
 }
 
 static double median_of(const struct network_link *link, size_t count)
@@ -62,6 +69,25 @@ static void what_is_not_measured_costs_nothing(void **state)
 	link[0] = link[2] = link_of(NAN, NAN);
 	assert_true(isnan(median_of(link, 3))); /* one is known: it is compared with nothing */
 	assert_true(network_cost(&link[2].out, NAN) == 0);
+}
+
+/* A link that was slow for a while, and is fast when it is told. */
+static void each_second_has_its_own_rates(void **state)
+{
+	struct network_side out = link_of(SLOW, FAST).out;
+	(void)state;
+	network_count(&out, FAST);
+	assert_int_equal(out.now, 0);
+	out.rate = FAST;
+	out.now = 40000000;
+	network_count(&out, FAST);
+	out.rate = NAN;
+	out.now = 1000;
+	network_count(&out, FAST);
+	assert_true(is_near(out.cost, 20 - 2));
+	assert_int_equal(out.since, 80001000);
+	assert_int_equal(out.timed, 80000000);
+	assert_true(is_near(out.seconds, 20 + 2));
 }
 
 static double ring_cost(const struct network_link *link, size_t count, size_t *slowest)
@@ -122,6 +148,7 @@ int main(void)
 		cmocka_unit_test(a_slow_host_in_a_ring_of_three),
 		cmocka_unit_test(an_even_number_of_hosts),
 		cmocka_unit_test(what_is_not_measured_costs_nothing),
+		cmocka_unit_test(each_second_has_its_own_rates),
 		cmocka_unit_test(a_ring_with_a_slow_host),
 		cmocka_unit_test(a_ring_that_costs_no_more_than_shares),
 		cmocka_unit_test(a_ring_that_is_not_measured),
