@@ -124,6 +124,7 @@ is_slow() {
 	wait_for '[ "$(side h2 out)" -ge 1200000 ]'
 	wait_for '[ "$(side h0 in)" -ge 1200000 ]'
 	run on h0 trainctl status --run-dir /tmp/run
+	[[ ${lines[0]} == "job "*" fabric=mlfabric fabric-saves="* ]]
 	[[ $output == *"host name=h1 "*" out="*" out-error="*" out-least="*" out-free="*" out-age="*" in="*" in-age="* ]]
 	wait_for "grep -q '^paceline_host_link_bytes_per_second{job_name=\"tiny\",host=\"h1\",direction=\"out\"} [1-9]' now.prom"
 	wait_for "grep -q '^paceline_host_link_age_seconds{job_name=\"tiny\",host=\"h2\",direction=\"out\"} [0-9]' now.prom"

@@ -200,8 +200,10 @@ static void network_count_ring(struct supervisor *s, const struct network_link *
 	double cost = network_ring_cost(link, count, &slowest);
 	EACH_HOST (h, s, 0) {
 		struct network_link *l = &h->network;
-		if (count > 0 && l == link[slowest])
+		if (count > 0 && l == link[slowest]) {
 			l->ring_cost += cost * (double)l->summed_since;
+			s->network.ring_cost += cost * (double)l->summed_since;
+		}
 		l->summed_since = 0;
 	}
 }
@@ -273,6 +275,17 @@ void sup_network_add(struct record_out *o, const struct network_link *link)
 	network_add_side(o, "in", &link->in);
 	if (link->unmeasured[0])
 		record_add(o, "unmeasured", link->unmeasured);
+}
+
+/* As trainctl says when it begins where it makes none (cmd/trainctl/begin.c). */
+void sup_network_add_fabric(struct record_out *o, const struct supervisor *s)
+{
+	int sums = job_kind(s->job)->holds == HOLD_REPLICAS && s->hosts.count - s->hosts.first >= 3;
+	if (!sup_fabric(s) || !(sums || job_bounds_delay(s->job)))
+		return;
+	record_add(o, "fabric", s->job->fabric);
+	if (sums)
+		record_add_seconds(o, "fabric-saves", s->network.ring_cost);
 }
 
 /* The mean of what it had while it carried something. */

@@ -47,6 +47,7 @@ struct sup_network {
 	struct question question, told; /* told: to the lead */
 	double logged_at; /* clock_mono() */
 	double median;    /* the last that was known; 0: none */
+	double ring_cost; /* seconds, of all links since this trainctl began */
 };
 
 /* Pure. The median of the links' rates, of lower bounds, too, so that a cost is rather too small;
@@ -63,6 +64,8 @@ double network_ring_cost(const struct network_link *const *link, size_t count, s
 void sup_network_tick(struct supervisor *s);
 /* What went over the links since the last time, if it is known what it cost. */
 void sup_network_log(struct supervisor *s);
+/* Fields of the job's status record: FABRIC, where it makes a difference; what mlfabric saves. */
+void sup_network_add_fabric(struct record_out *o, const struct supervisor *s);
 /* Fields of a host's status record; nothing if nothing is known. */
 void sup_network_add(struct record_out *o, const struct network_link *link);
 

@@ -14,10 +14,16 @@
 #define SILENT_SECONDS 2.0 /* from which on a node's silence is told */
 #define EVEN 1.1           /* times the mean: less is no difference */
 #define SLOW 1.3           /* times the mean: marked */
+#define SAVES 0.01         /* of the job's time: less that FABRIC saves is not told */
 
 void view_init(struct view *v)
 {
-	*v = (struct view){.decision_age = NAN, .brain_age = NAN, .link_age = NAN, .up = NAN, .link_rate = NAN};
+	*v = (struct view){.fabric_saves = NAN,
+			   .decision_age = NAN,
+			   .brain_age = NAN,
+			   .link_age = NAN,
+			   .up = NAN,
+			   .link_rate = NAN};
 	course_init(&v->course);
 }
 
@@ -57,6 +63,8 @@ static void take_job(struct view *v, const struct record *r)
 	v->brain_age = take_real(r, "brain-age");
 	v->decision_age = take_real(r, "decision-age");
 	v->up = take_real(r, "up");
+	view_take_text(r, "fabric", v->fabric, sizeof v->fabric);
+	v->fabric_saves = take_real(r, "fabric-saves");
 }
 
 /* Of the slowest worker the job record says only the name. */
@@ -213,16 +221,32 @@ static void tint(struct screen_line *line, enum screen_tint how, size_t from, si
 	line->len = len;
 }
 
+/* "FABRIC=plain: mlfabric would have saved 3 min"; in brief without what it saves. */
+static void say_fabric(const struct view *v, char *out, size_t max, char *brief, size_t brief_max)
+{
+	char time[HUMAN_MAX];
+	int is_plain = strcmp(v->fabric, "plain") == 0;
+	snprintf(brief, brief_max, "%s%s", v->fabric[0] ? "FABRIC=" : "", v->fabric);
+	snprintf(out, max, "%s", brief);
+	if (v->fabric[0] && v->fabric_saves > SAVES * v->up)
+		snprintf(out, max, "%s%s %s", brief,
+			 is_plain ? ": mlfabric would have saved" : ", which saved",
+			 human_wait(v->fabric_saves, time));
+}
+
 static void title(const struct view *v, size_t width, double silent, struct screen_line *line)
 {
 	char up[64] = "", name[SCREEN_LINE_MAX], dead[64], dead_brief[64], age[HUMAN_MAX];
+	char fabric[96], fabric_brief[32];
 	const char *state = course_state(v->course.state);
 	if (!isnan(v->up))
 		snprintf(up, sizeof up, "for %s", human_wait(v->up, age));
 	text_name(v->name, width, name, sizeof name);
-	const struct piece piece[] = {PIECE(name), PIECE(state), PIECE(up)};
+	say_fabric(v, fabric, sizeof fabric, fabric_brief, sizeof fabric_brief);
+	const struct piece piece[] = {PIECE(name), PIECE(state), PIECE(up),
+				      PIECE(fabric, fabric_brief)};
 	if (!(silent > 0)) {
-		line_fit(piece, 3, width, line->text, sizeof line->text);
+		line_fit(piece, 4, width, line->text, sizeof line->text);
 		tint(line, TINT_STRONG, 0, strlen(name));
 		return;
 	}

@@ -25,6 +25,8 @@ struct view {
 	char decision[512];                           /* the last one, with its reason */
 	char brain[256];                              /* what it changed last */
 	char link[320];                               /* the slowest one of the hosts' */
+	char fabric[16];                              /* "": it makes no difference */
+	double fabric_saves;                          /* seconds; NAN: not known */
 	double decision_age, brain_age, link_age, up; /* seconds */
 	double link_rate;                             /* bytes/s; NAN: none is measured */
 	struct course course;

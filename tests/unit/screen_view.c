@@ -179,6 +179,37 @@ static void orders(void **state)
 	view_free(&v);
 }
 
+static void fabric_in_the_title(void **state)
+{
+	static const struct {
+		const char *fields;
+		size_t width;
+		const char *title;
+	} jobs[] = {
+		{"up=600 fabric=plain fabric-saves=0.5", 80, "adult  running  for 10 min  FABRIC=plain"},
+		{"up=600 fabric=plain fabric-saves=123", 80,
+		 "adult  running  for 10 min  FABRIC=plain: mlfabric would have saved 2 min 3 s"},
+		{"up=600 fabric=mlfabric fabric-saves=123", 80,
+		 "adult  running  for 10 min  FABRIC=mlfabric, which saved 2 min 3 s"},
+		{"up=600 fabric=mlfabric fabric-saves=123", 45,
+		 "adult  running  for 10 min  FABRIC=mlfabric"},
+		{"up=600 fabric=mlfabric", 80, "adult  running  for 10 min  FABRIC=mlfabric"},
+		{"up=600", 80, "adult  running  for 10 min"},
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+		char record[200];
+		struct screen_line line[VIEW_HEAD_MAX];
+		struct view v;
+		view_init(&v);
+		snprintf(record, sizeof record, "job name=adult state=running %s\n", jobs[i].fields);
+		take(&v, record);
+		view_head(&v, jobs[i].width, 0, 0, line);
+		assert_string_equal(line[0].text, jobs[i].title);
+		view_free(&v);
+	}
+}
+
 /* All that these jobs may say. */
 static const char words[] =
 	"a-job-with-a-very-long-name-0123456789.0123456789.0123456789 adult running for 12 min 3 s "
@@ -407,6 +438,7 @@ int main(void)
 		cmocka_unit_test(time_left), cmocka_unit_test(waiting),    cmocka_unit_test(hostile),
 		cmocka_unit_test(what_a_brain_did),
 		cmocka_unit_test(the_slowest_link),
+		cmocka_unit_test(fabric_in_the_title),
 		cmocka_unit_test(the_end),
 	};
 	return cmocka_run_group_tests_name("screen_view", tests, NULL, NULL);
