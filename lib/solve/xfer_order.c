@@ -423,8 +423,8 @@ static int order_prepare(struct ordering *o, struct error *err)
 	o->slack = calloc(n, 4 * sizeof *o->slack);
 	o->slack_add = calloc(n, 4 * sizeof *o->slack_add);
 	o->due = calloc(n, sizeof *o->due);
-	if (!key || !o->bytes || !o->source || !o->open || !o->soonest || !o->row || !o->row_of || !o->source_of ||
-	    !o->least || !o->most || !o->is_open || !o->deadline || !o->open_at || !o->slack ||
+	if (!key || !o->bytes || !o->source || !o->open || !o->soonest || !o->row || !o->row_of ||
+	    !o->source_of || !o->least || !o->most || !o->is_open || !o->deadline || !o->open_at || !o->slack ||
 	    !o->slack_add || !o->due) {
 		free(key);
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu updates", o->n);

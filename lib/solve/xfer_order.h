@@ -17,8 +17,8 @@
  * All parts of an update are sent together: to each part's server what its ports have free after
  * the parts before it, and the update is there when its last part is.
  *
- * Time for n updates of s sources (a host, a time at which they are ready, servers): n log n, and n s
- * short looks at numbers: most sources are passed over by what was known of them.
+ * Time for n updates of s sources (a host, a time at which they are ready, servers): n log n, and
+ * n s short looks at numbers: most sources are passed over by what was known of them.
  */
 #ifndef PACELINE_SOLVE_XFER_ORDER_H
 #define PACELINE_SOLVE_XFER_ORDER_H
