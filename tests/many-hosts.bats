@@ -199,6 +199,26 @@ stop_on_the_way() {
 	done
 }
 
+@test "all see the state: sockets of what was killed on other hosts are gone when the job has ended" {
+	needs_hosts
+	hosts_up -s
+	job HOSTS=h0,h1,h2 WORKERS=3 MODEL=audit EPOCHS=2 CHECKPOINT=end
+	slow 400
+	start job on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$T/state"
+	JOB_PID=$PID
+	wait_for 'grep -qs "^event role=worker id=w1 kind=ready host=h1 " state/job.log' || { cat job.err; return 1; }
+	# As if fabricd had been killed, too, which removes what no route places there.
+	on h1 perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new(Local => "/tmp/run/ps9.sock", Listen => 1)'
+	on h1 pkill -9 -x worker
+	wait_for 'grep -q "^event role=worker id=w1 kind=exit .*signal=9" state/job.log'
+	rm drag/*
+	ended "$JOB_PID"
+	[ "$status" -eq 0 ] || { cat job.err; return 1; }
+	for host in h0 h1 h2; do
+		[ -z "$(on $host find /tmp/run -type s)" ]
+	done
+}
+
 # bats test_tags=long
 @test "the only host that has some rows does not come back: the others train theirs, and the job goes on later" {
 	far_job EPOCHS=4 PARTITIONS=local BAD_HOSTS=wait:2 CHECKPOINT=end

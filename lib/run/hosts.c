@@ -714,6 +714,7 @@ void sup_host_ended(struct sup_process *p, const struct node_end *end)
 	struct sup_node *n = p->node;
 	struct sup_host *h = &n->sup->hosts.host[p->at];
 	char why[128];
+	n->sup->hosts.killed |= !end->seen || end->signal;
 	if (n->role == &role_fabric && !n->end_wanted) {
 		sup_fabric_log_ended(n);
 		hosts_probe_all(n->sup); /* one of them may be why */

@@ -76,6 +76,7 @@ struct sup_hosts {
 	struct sup_host *host;  /* [0] is this machine */
 	size_t count, first;    /* the first one that trains */
 	int64_t log_from;       /* where the log of the fabric that runs begins */
+	int killed;             /* a process was, and may have left a socket; or it is not known */
 	double none_since;      /* clock_mono(): since when all that train are gone; 0: not so */
 	uint64_t samples;       /* trained, as seen last, */
 	double trained_at;      /* and clock_mono() when that number last changed */

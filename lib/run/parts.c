@@ -110,12 +110,15 @@ static int is_to_be_swept(const struct sup_host *h)
 static int parts_is_due(const struct supervisor *s, enum parts_doing doing, size_t host)
 {
 	const struct sup_host *h = &s->hosts.host[host];
-	if (h->state != HOST_THERE || !h->place->apart)
+	if (h->state != HOST_THERE)
 		return 0;
 	/* While the job trains, it does not wait for a host that it does not use. */
 	if (h->use == HOST_UNUSED && s->parts.end == PARTS_OPEN)
 		return 0;
-	return doing == PARTS_SWEEP ? is_to_be_swept(h) : has_learnt(s, host);
+	if (doing == PARTS_LEARNT)
+		return h->place->apart && has_learnt(s, host);
+	return is_to_be_swept(h) ||
+	       (s->parts.end == PARTS_ENDING && s->hosts.killed && !h->swept);
 }
 
 /* The next host behind `after` on which that is to be done; if there is none, the number of
@@ -191,16 +194,17 @@ static void learnt_words(struct argv *w, const struct supervisor *s)
 	argv_add(w, place->host);
 }
 
-/* $1: the state directory; $2: the directory in memory that is removed, or nothing; $3: the run
- * directory, whose dead sockets are removed, or nothing; then names of checkpoints that stay. The
- * path of a socket that is alive is in /proc/net/unix. A state directory with a file `kept` is some
- * supervisor's own, and is not swept. A checkpoint is first renamed, so that another one can be
- * brought under its name at once. */
+/* $1: the state directory, or nothing: it is ours; $2: the directory in memory that is removed, or
+ * nothing; $3: the run directory, whose dead sockets are removed, or nothing; then names of
+ * checkpoints that stay. The path of a socket that is alive on that host is in /proc/net/unix. A
+ * directory with the socket of trainctl, or with a file `kept`, is some supervisor's own, and is not
+ * swept. A checkpoint is first renamed, so that another one can be brought under its name at once. */
 static const char sweep_script[] =
-	"state=$1; [ -z \"$2\" ] || rm -rf -- \"$2\" || exit; [ -z \"$3\" ] || "
+	"state=$1; [ -z \"$2\" ] || rm -rf -- \"$2\" || exit; "
+	"[ -z \"$3\" ] || { [ -z \"$state\" ] && [ -S \"$3/trainctl.sock\" ]; } || "
 	"for f in \"$3\"/*.sock \"$3\"/*.sock.standby; do [ ! -S \"$f\" ] || "
 	"grep -qsF -- \" $f\" /proc/net/unix || rm -f -- \"$f\" || exit; done; shift 3; "
-	"[ ! -e \"$state/kept\" ] || exit 0; cd \"$state/checkpoints\" 2>/dev/null || exit 0; "
+	"[ -n \"$state\" ] && [ ! -e \"$state/kept\" ] || exit 0; cd \"$state/checkpoints\" 2>/dev/null || exit 0; "
 	"for c in *; do for k; do [ \"$c\" != \"$k\" ] || continue 2; done; [ -e \"$c\" ] || continue; "
 	"case $c in *.gone) ;; *) mv -- \"$c\" \"$c.gone\" || exit; c=$c.gone;; esac; "
 	"rm -rf -- \"$c\" || exit; done";
@@ -209,8 +213,9 @@ static void sweep_words(struct argv *w, const struct supervisor *s)
 {
 	const struct node_place *place = s->hosts.host[s->parts.host].place;
 	int ends = s->parts.end == PARTS_ENDING;
-	char state[DIRS_PATH_MAX], memory[DIRS_PATH_MAX] = "", base[DIRS_PATH_MAX];
-	dirs_state(&s->dirs, "", state);
+	char state[DIRS_PATH_MAX] = "", memory[DIRS_PATH_MAX] = "", base[DIRS_PATH_MAX];
+	if (place->apart)
+		dirs_state(&s->dirs, "", state);
 	if (ends)
 		sup_memory_dir(s, memory);
 	add_way(w, place);
@@ -277,7 +282,7 @@ static void note_not_swept(struct supervisor *s, const struct node_end *end)
 	int again = s->parts.end != PARTS_ENDING ||
 		    (launcher_lost_host(h->place, end) && sup_host_await(h));
 	end_text(end, text, sizeof text);
-	sup_note(s, "warning", "what checkpoints have left on %s can't be removed%s: %s",
+	sup_note(s, "warning", "what was left on %s can't be removed%s: %s",
 		 h->place->host, again ? " yet" : "", text);
 	h->swept &= !again;
 }

@@ -15,7 +15,7 @@
  *   is tried again until every host has done it.  No list of them is kept: the sweep removes all
  *   but the checkpoint that nodes go back to.  The sweep at the end of the job removes that one,
  *   too, and what killed servers have left in memory.
- * - Sockets of what was killed there, at the end of the job.
+ * - Sockets of what was killed there, at the end of the job, and on hosts that see our state, too.
  *
  * The end waits a while for a host that does not answer.
  */

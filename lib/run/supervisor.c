@@ -296,6 +296,7 @@ static int supervisor_begin(struct supervisor *s, struct error *err)
 	int running = sup_adopt(s, err);
 	if (running < 0)
 		return -1;
+	s->hosts.killed |= running > 0;
 	if (running > 0)
 		sup_note(s, "adopt", "%d nodes run already and are adopted", running);
 	sup_scale_begin(s);
@@ -308,8 +309,7 @@ static int supervisor_begin(struct supervisor *s, struct error *err)
 }
 
 /* A server that was killed has left its part in memory for its next process, which there is not. On
- * hosts that do not see our state a sweep removes it (parts.h). On the others the process that
- * holds it ends by itself, later. */
+ * other hosts a sweep removes it (parts.h). */
 static void forget_memory(const struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX];
@@ -318,8 +318,8 @@ static void forget_memory(const struct supervisor *s)
 		ckpt_memory_forget_all(dir);
 }
 
-/* Of what was killed: relays of the fabric, and servers that were scaled away since. On hosts that
- * do not see our state a sweep removes them. */
+/* Of what was killed: relays of the fabric, and servers that were scaled away since. On other hosts
+ * a sweep removes them. */
 static void remove_sockets(const struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX];
