@@ -145,6 +145,16 @@ killed() {
 	killed node-host h1
 }
 
+@test "a command that comes late, when who asked for it was killed, is not run" {
+	local late
+	exec {late}< <(printf 'run host=x bytes=16\n/bin/touch\0late\0')
+	wait $!
+	run node-host --serve <&"$late"
+	[[ $output == *"err code=refused status=69 place="*"who asked for the command has gone: it is not run"* ]]
+	[[ $output != *$'\nok'* ]]
+	[ ! -e late ]
+}
+
 @test "ssh: six connections to a host are opened at once, the others in their turn" {
 	cat >bin/slow <<-'SSH'
 		#!/usr/bin/env bash

@@ -457,6 +457,13 @@ static int serve_take_limits(struct serve *s, const struct record *r, struct err
 	return 0;
 }
 
+/* Whether nobody asks any more: he was killed, and what he asked for has come late. */
+static int serve_input_has_ended(void)
+{
+	struct pollfd in = {.fd = 0, .events = POLLRDHUP};
+	return poll(&in, 1, 0) > 0 && (in.revents & (POLLHUP | POLLRDHUP));
+}
+
 static int serve_run(struct serve *s, const struct record *r, struct error *err)
 {
 	const char *host;
@@ -483,6 +490,9 @@ static int serve_run(struct serve *s, const struct record *r, struct error *err)
 	char path[PATH_MAX];
 	int result = argv ? 0 : error_set(err, ERROR_OS, NULL, "the command has not arrived "
 							       "completely");
+	if (result == 0 && serve_input_has_ended())
+		result = error_set(err, ERROR_UNAVAILABLE, NULL,
+				   "who asked for the command has gone: it is not run");
 	if (result == 0 && !strchr(argv[first], '/')) {
 		result = serve_find_program(s, argv[first], path, err);
 		argv[first] = path;
