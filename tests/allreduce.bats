@@ -111,6 +111,7 @@ stalest() { sed -n 's/^row .* delay-most=\([0-9]*\).*/\1/p' run/state/job.log | 
 	wait_for 'in_status "^node role=worker id=w2 .* stale=[1-9]"'
 	go first.out
 	[ "$(stalest)" -eq 1 ]
+	trainctl report --run-dir "$T/run" | grep -q '^node role=worker id=w2 .* stale=[1-9]'
 	trainctl report --text --run-dir "$T/run" | grep -q ' more were dropped, too stale or too late for SYNC, and trained again'
 }
 

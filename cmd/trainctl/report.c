@@ -51,7 +51,8 @@ static void report_put_nodes(const struct account *a)
 					      account_state_seconds(n, ACCOUNT_STARTING) +
 						      account_state_seconds(n, ACCOUNT_AGAIN)),
 				    F_SECONDS("down", account_state_seconds(n, ACCOUNT_DOWN)),
-				    F_BRIEF("busy", n->busy)));
+				    F_BRIEF("busy", n->busy),
+				    n->stale ? F("stale", n->stale) : F_NONE));
 	}
 }
 

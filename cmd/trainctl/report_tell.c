@@ -195,6 +195,7 @@ static const struct grid_column columns[] = {
 	{.head = "waiting", .rank = 4, .align = GRID_RIGHT},
 	{.head = "restarts", .rank = 7, .align = GRID_RIGHT},
 	{.head = "collective", .rank = 2, .align = GRID_RIGHT, .if_any = 1}, /* of a batch */
+	{.head = "dropped", .rank = 6, .align = GRID_RIGHT, .if_any = 1}, /* batches */
 	{.head = "host", .rank = 6, .if_any = 1},
 };
 #define COLUMNS (sizeof columns / sizeof *columns)
@@ -204,13 +205,15 @@ static void report_tell_add_worker(struct grid *table, const struct worker *w, s
 {
 	char id[OPTION_ID_MAX], samples[HUMAN_MAX], size[HUMAN_MAX], time[HUMAN_MAX];
 	char speed[HUMAN_MAX], busy[HUMAN_MAX], wait[HUMAN_MAX], restarts[HUMAN_MAX];
-	char collective[HUMAN_MAX] = "", host[OPTION_ID_MAX];
+	char collective[HUMAN_MAX] = "", dropped[HUMAN_MAX] = "", host[OPTION_ID_MAX];
 	double batches = w->batches > 0 ? w->batches : NAN, did = w->time + w->collective;
 	double all = fmax(w->up, isnan(w->wait) ? did : did + w->wait);
 	text_name(w->node->id, name, id, sizeof id);
 	text_name(w->node->host, name, host, sizeof host);
 	if (w->collective > 0)
 		human_time(w->collective / batches, collective);
+	if (w->node->stale > 0)
+		human_count((double)w->node->stale, dropped);
 	const char *const cell[] = {
 		id,
 		human_count(w->samples, samples),
@@ -221,6 +224,7 @@ static void report_tell_add_worker(struct grid *table, const struct worker *w, s
 		human_percent(w->wait / all, wait),
 		human_count((double)w->node->restarts, restarts),
 		collective,
+		dropped,
 		host,
 	};
 	_Static_assert(sizeof cell == COLUMNS * sizeof *cell, "a cell for each column");

@@ -59,6 +59,7 @@ struct account_node {
 	struct account_point *point;
 	size_t points, room;
 	uint64_t size; /* of its last batch */
+	uint64_t stale; /* batches that were dropped, too stale or too late */
 	double busy;   /* share of the time that its batches took; NAN: not known */
 	struct account_intake *intake;
 };

@@ -339,8 +339,15 @@ static void take_sums(struct account *a, struct account_node *n, const struct re
 static void take_series(struct account *a, const struct record *r)
 {
 	struct account_node *n = account_node(a, account_value(r, "id"), account_value(r, "role"));
-	if (n)
-		take_sums(a, n, r);
+	uint64_t stale;
+	if (!n)
+		return;
+	take_sums(a, n, r);
+	stale = n->intake->stale;
+	record_u64_opt(r, "stale", 0, UINT64_MAX, &stale, NULL);
+	/* Each generation of a worker counts from 0. */
+	n->stale += stale < n->intake->stale ? stale : stale - n->intake->stale;
+	n->intake->stale = stale;
 }
 
 /* Snapshots of an older log have no sums: estimate the times of batches from the node's speed, and

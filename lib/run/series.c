@@ -39,14 +39,17 @@ static const char *const keys[] = {"role",     "id",       "state",    "size",
 				   "samples",  "batches",  "time-sum", "compute-sum",
 				   "comm-sum", "wait-sum", "last",     "cpu"};
 
-static void series_put(FILE *out, const struct record *r, double at)
+static void series_put(struct supervisor *s, FILE *out, const struct record *r, double at)
 {
 	struct record_out *o = RECORD_BARE("series");
+	const struct sup_node *n = sup_find(s, record_get(r, "id") ? record_get(r, "id") : "");
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		const char *value = record_get(r, keys[i]);
 		if (value && value[0])
 			record_add(o, keys[i], value);
 	}
+	if (n && n->watch.seen.delays.known) /* the lead's, not the monitor's */
+		record_add_u64(o, "stale", n->watch.seen.delays.stale);
 	record_add_seconds(o, "at", at);
 	record_print(out, o);
 }
@@ -67,7 +70,7 @@ void sup_series(struct supervisor *s)
 		return;
 	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
 		if (got == RECORD_ONE && record_is(&r, "node"))
-			series_put(out, &r, at);
+			series_put(s, out, &r, at);
 	if (fclose(out) == 0 && len > 0)
 		sup_log_text(s, text, len);
 	free(text);

@@ -469,6 +469,20 @@ static void delays_of_each_lead_are_added(void **state)
 	assert_int_equal(a->stale, 9);
 }
 
+static void dropped_batches_of_each_generation_are_added(void **state)
+{
+	static const unsigned long long stale[] = {0, 3, 3, 4, 1, 6};
+	(void)state;
+	for (size_t i = 0; i < sizeof stale / sizeof *stale; i++)
+		take("series role=worker id=w1 state=up samples=9 batches=9 stale=%llu at=%zu", stale[i],
+		     1020 + i);
+	take("series role=worker id=w1 state=up samples=9 batches=9 at=1030");
+	take("series role=worker id=w2 state=up samples=9 batches=9 at=1031");
+	account_end(a);
+	assert_int_equal(a->node[0].stale, 10);
+	assert_int_equal(a->node[1].stale, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -490,6 +504,7 @@ int main(void)
 		TEST(without_measurements_there_are_only_phases),
 		TEST(effects_are_speeds_before_and_after),
 		TEST(delays_of_each_lead_are_added),
+		TEST(dropped_batches_of_each_generation_are_added),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
