@@ -27,6 +27,9 @@
 #ifndef BACKUP
 #define BACKUP 0 /* 1: a unit closes without one of its two members */
 #endif
+#ifndef LATE
+#define LATE 0   /* 1: a sum goes on without a member that has not computed its rows yet */
+#endif
 #ifndef CUTS
 #define CUTS 0   /* checkpoints at any time, besides the last one */
 #endif
@@ -75,6 +78,8 @@
  * 21 a unit whose members are all gone is not settled, but replicas count it
  * 22 the lead does not compare what was summed of a member with what it was told
  * 23 the lead does not tell replicas which pushes it has
+ * 24 who is late stays a member when nobody else is left in the iteration
+ * 25 who is late is not told for which iteration it computes
  */
 #define ALL ((1 << N) - 1)
 #define BIT(n) (1 << (n))
@@ -106,6 +111,8 @@ byte list;                       /* the members of the round */
 byte force_set = 3, summed, connected = 3, filling; /* replicas, as bits */
 byte member[2], pushed[2], late[2]; /* generation; rows of the unit; rows that came too late */
 bool left[2];                    /* its connection is gone */
+bool ready[2];                   /* LATE: its rows are computed */
+byte skips[2];                   /* the iteration for which it computes since it was late */
 mtype = { NONE, WANTED, SAVING, SAVED, WRITING };
 mtype cut = NONE;
 byte cutter, cuts;
@@ -131,7 +138,7 @@ byte given[2], given_rows[2];    /* by host: round and rows of what its replica 
 byte result[2], result_rows[2];
 
 /* ---- workers ---- */
-mtype = { HELLO, GET, JOIN, WORK, TELL, WAIT, END, GONE, FENCED };
+mtype = { HELLO, GET, JOIN, WORK, COMPUTED, TELL, WAIT, END, GONE, FENCED };
 mtype at[2] = HELLO;             /* GONE: dead, the supervisor has not seen it;
 	FENCED: at the lead */
 byte gen[2], row[2], turn[2];    /* turn: its iteration */
@@ -172,6 +179,7 @@ inline answer(w, ok) {
 	j = 0
 }
 #define ACTIVE(w) (member[w] && !left[w])
+#define OUT(w) (LATE && skips[w] > version)
 #define PUSHED_ALL ((!GEN(list, 0) || pushed[0]) && (!GEN(list, 1) || pushed[1]))
 inline close_unit() {
 	if :: phase == OPEN && list && PUSHED_ALL -> closed = 1 :: else fi;
@@ -184,7 +192,8 @@ inline new_round() {
 	list = 0; summed = 0; closed = closed | BACKUP;
 	for (j : 0 .. 1) {
 		if
-		:: member[j] && !left[j] && (!closed || pushed[j]) && (force_set & BIT(place[j])) ->
+		:: member[j] && !left[j] && (!closed || pushed[j]) && !OUT(j) &&
+				(force_set & BIT(place[j])) ->
 			list = list | AS_GEN(j, member[j])
 		:: else
 		fi
@@ -206,7 +215,7 @@ inline new_round() {
 /* Its part in a round that is not being settled ends with it. */
 inline out(w) {
 	assert(phase != SETTLING || !GEN(list, w));
-	member[w] = 0; late[w] = 0; left[w] = 0; pushed[w] = 0;
+	member[w] = 0; late[w] = 0; left[w] = 0; pushed[w] = 0; ready[w] = 0; skips[w] = 0;
 	if :: phase == OPEN && GEN(list, w) -> new_round() :: else fi;
 	j = 0
 }
@@ -214,7 +223,8 @@ inline members_of_replicas() {
 	for (k : 0 .. 1) {
 		if
 		:: member[k] && !(force_set & BIT(place[k])) ->
-			member[k] = 0; late[k] = 0; pushed[k] = 0; left[k] = 0; answer(k, 0)
+			member[k] = 0; late[k] = 0; pushed[k] = 0; left[k] = 0;
+			ready[k] = 0; skips[k] = 0; answer(k, 0)
 		:: else
 		fi
 	};
@@ -275,7 +285,7 @@ inline settle_answered() {
 			if
 			:: m & BIT(k) -> pushed[k] = 0; late[k] = 0;
 				if :: member[k] == GEN(list, k) ->
-					member[k] = 0; answer(k, 0) :: else fi
+					member[k] = 0; skips[k] = 0; answer(k, 0) :: else fi
 			:: else
 			fi
 		}
@@ -303,6 +313,9 @@ inline write(r) {
 #define READY(w) (IN_FORCE(w) && pushed[w])
 #define ENOUGH ((READY(0) && READY(1)) || (READY(0) && (BACKUP || !ACTIVE(1))) || \
 	(READY(1) && (BACKUP || !ACTIVE(0))))
+/* LATE: of whom it is known; the others are late. */
+#define COUNTS(w) (IN_FORCE(w) && !OUT(w))
+#define KNOWN(w) (!COUNTS(w) || ready[w] || pushed[w])
 #define SUMMED_ALL (list == 0 || (summed == force_set && force_set) || (FAULT == 2 && summed))
 #define HELD_UP ((filling && FAULT != 8) || ((cut == WANTED || cut == SAVING || cut == SAVED) && \
 	FAULT != 17))
@@ -316,6 +329,13 @@ inline write(r) {
 inline refuse(w) {
 	assert(lied && w == 0);
 	out(w); answer(w, 0);
+	j = 0
+}
+
+/* It is told, and computes the same rows anew. */
+inline be_late(w) {
+	skips[w] = version + 1;
+	if :: FAULT != 25 -> turn[w] = version + 1 :: else fi;
 	j = 0
 }
 
@@ -339,7 +359,14 @@ inline look(r) {
 
 /* What the lead can do by itself it does before anybody else moves. */
 #define OPENS (RUNS && phase == GATHER && force_set && ROOM && \
-	(BACKUP -> ENOUGH : IN_FORCE(0) || IN_FORCE(1)))
+	(BACKUP -> ENOUGH : (COUNTS(0) || COUNTS(1)) && \
+	(!LATE || (KNOWN(0) && KNOWN(1)))))
+/* Nobody is late twice in a row, and half of them are ready: the other one. */
+#define MAY_BE_LATE(w) (LATE && RUNS && !DUE && COUNTS(w) && !KNOWN(w) && \
+	COUNTS(1 - w) && KNOWN(1 - w) && !(skips[w] && skips[w] == version) && REACHED(place[w]) && \
+	at[w] == WORK && phase == GATHER)
+#define IS_ALONE(w) (LATE && RUNS && !DUE && phase == GATHER && ACTIVE(w) && OUT(w) && \
+	!COUNTS(1 - w) && FAULT != 24)
 #define SETTLES (RUNS && phase == OPEN && force_set && closed && PUSHED_ALL && SUMMED_ALL && \
 	!HELD_UP && \
 	ROOM && ask[life] == NOTHING)
@@ -350,6 +377,10 @@ inline look(r) {
 proctype Lead() {
 end:	do
 	:: d_step { OPENS -> new_round() }
+	:: d_step { MAY_BE_LATE(0) -> be_late(0) }
+	:: d_step { MAY_BE_LATE(1) -> be_late(1) }
+	:: d_step { IS_ALONE(0) -> out(0) }
+	:: d_step { IS_ALONE(1) -> out(1) }
 	:: d_step { SETTLES ->
 		if
 		:: FAULT == 21 && list == 0 -> commit()
@@ -621,13 +652,19 @@ end:	do
 		takes_part[w] = 0 }
 	:: d_step { !DUE && at[w] == JOIN && REACHED(ITS) && RUNS && !left[w] && !GEN(list, w) &&
 		(force_set & BIT(ITS)) && (connected & BIT(ITS)) &&
-		(closed || (phase == GATHER && (!ACTIVE(1 - w) || !BACKUP))) ->
-		member[w] = gen[w]; pushed[w] = 0; late[w] = 0; takes_part[w] = 1;
+		(closed || (phase == GATHER && (!ACTIVE(1 - w) ||
+				(LATE -> !KNOWN(1 - w) : !BACKUP)))) ->
+		ready[w] = 0; skips[w] = 0; member[w] = gen[w]; pushed[w] = 0; late[w] = 0; takes_part[w] = 1;
 		turn[w] = version + closed; at[w] = WORK }
 	:: d_step { !DUE && at[w] == JOIN && REACHED(ITS) && force[w] != gen[w] && !finished ->
 			anew(w) }
-	:: d_step { !DUE && at[w] == WORK && state[ITS] == SERVES && iteration[ITS] == turn[w] &&
-			!finished ->
+	/* the lead hears that it has computed */
+	:: d_step { LATE && !DUE && at[w] == WORK && REACHED(ITS) && RUNS && ROOM &&
+			member[w] == gen[w] && !left[w] ->
+		ready[w] = 1; at[w] = COMPUTED }
+	:: d_step { !DUE && at[w] == (LATE -> COMPUTED : WORK) && state[ITS] == SERVES && !finished &&
+			(iteration[ITS] == turn[w] ||
+			(LATE && skips[w] == turn[w] && iteration[ITS] + 1 == turn[w])) ->
 		staged[w] = row[w]; staged_gen[w] = gen[w]; staged_at[w] = turn[w]; at[w] = TELL }
 	:: d_step { LIES && w == 0 && !lied && !DUE && at[w] == WORK && state[ITS] == SERVES &&
 			iteration[ITS] == turn[w] && !finished ->
@@ -637,7 +674,8 @@ end:	do
 			iteration[ITS] == turn[w] && !finished ->
 		lied = 1; at[w] = TELL }
 	/* backup workers: its unit was applied without it */
-	:: d_step { !DUE && at[w] == WORK && state[ITS] == SERVES && iteration[ITS] > turn[w] &&
+	:: d_step { !DUE && (at[w] == WORK || at[w] == COMPUTED) && state[ITS] == SERVES &&
+			iteration[ITS] > turn[w] &&
 			!finished ->
 		assert(BACKUP || member[w] != gen[w] || left[w]); at[w] = TELL }
 	:: d_step { !DUE && at[w] == TELL && REACHED(ITS) && RUNS && ROOM ->
@@ -646,7 +684,10 @@ end:	do
 		:: else ->
 			at[w] = WAIT;
 			if
-			:: turn[w] == version && !closed -> pushed[w] = row[w]; close_unit()
+			:: turn[w] == version && !closed ->
+				pushed[w] = row[w]; ready[w] = 0; close_unit()
+			:: LATE && skips[w] == turn[w] && turn[w] == version + 1 ->
+				pushed[w] = row[w]; ready[w] = 0
 			:: BACKUP && (turn[w] < version || (turn[w] == version && closed)) ->
 					late[w] = row[w]
 			:: else -> assert(0)
@@ -655,7 +696,7 @@ end:	do
 	/* its replica died, or the way to the lead */
 	:: d_step { !DUE && !finished && ALIVE && takes_part[w] && (state[ITS] != SERVES) ->
 			anew(w) }
-	:: d_step { !DUE && !finished && (at[w] == WAIT || at[w] == WORK) && RUNS && REACHED(ITS) &&
+	:: d_step { !DUE && !finished && (at[w] == WAIT || at[w] == WORK || at[w] == COMPUTED) && RUNS && REACHED(ITS) &&
 		(member[w] != gen[w] || left[w]) && !(phase == SETTLING &&
 			GEN(list, w) == gen[w]) -> anew(w) }
 	od
@@ -676,7 +717,9 @@ inline lead_dies() {
 		phase = GATHER; closed = 0;
 	list = 0; force_set = 0; summed = 0; connected = 0; filling = 0; cut = NONE; cutter = 0;
 	new_queue = 0; new_rows = 0; new_version = 0;
-	for (j : 0 .. 1) { member[j] = 0; pushed[j] = 0; late[j] = 0; left[j] = 0 }
+	for (j : 0 .. 1) {
+		member[j] = 0; pushed[j] = 0; late[j] = 0; left[j] = 0; ready[j] = 0; skips[j] = 0
+	}
 	if :: ask[life] == ANSWERED -> forget(life) :: else fi;
 	life = 1 - life; forget(life);
 	do :: len(orders[2 * life]) > 0 -> orders[2 * life]?_,_,_,_,_ :: else -> break od;
