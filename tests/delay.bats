@@ -134,6 +134,32 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 	[ "$(awk '/^schedule /{n++} n==3' "$STATE/schedule.log" | xfer-sched --margin 25 2>/dev/null | grep -c ' start=0 ')" -ge 1 ]
 }
 
+# bats test_tags=long
+@test "hosts: SYNC late; a worker that is late, the lead, the fabric and a replica killed; exact, and nothing goes back" {
+	. "$BATS_TEST_DIRNAME/cluster/far.bash"
+	teardown_more() { hosts_down; }
+	far_file 600 EPOCHS=6 SYNC=allreduce,delay:1,late:1.5 FABRIC=mlfabric CHECKPOINT=0.5
+	sed -i s/^WORKERS=3/WORKERS=6/ job.env
+	echo 'drag speed=100' >drag/w4
+	hosts_link h2 2mbit
+	go first
+	wait_for 'came_to 300'
+	wait_for 'on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/lead.sock <<<stat | grep -q " stale=[1-9]"'
+	on h1 pkill -9 -f 'worker .*--id w4 '
+	wait_for '[ "$(logged "^event role=worker id=w4 kind=ready ")" -eq 2 ]'
+	on h0 pkill -9 -f 'ps-server --id lead '
+	wait_for 'came_to 1200'
+	on h1 pkill -9 -x fabricd
+	wait_for 'came_to 2000'
+	on h2 pkill -9 -f 'ps-server --id r2 '
+	wait_for 'came_to 3000'
+	hosts_link h2 none
+	to_end
+	[ "$(logged '^rollback ')" -eq 0 ]
+	rows=$(grep '^row .* delay-most=' "$STATE/job.log")
+	not grep -vE ' delay-most=[01] ' <<<"$rows"
+}
+
 @test "FABRIC=mlfabric is for a bound of the delay" {
 	job
 	run -0 trainctl check job.env --set FABRIC=mlfabric
