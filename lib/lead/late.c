@@ -29,19 +29,29 @@ static int64_t late_median(const struct late_batch *batch, size_t count)
 	return high == INT64_MAX ? high : low + (high - low) / 2;
 }
 
+static int may_be_late(const struct late_batch *b)
+{
+	return b->state == LATE_COMPUTES && !b->was_late && !b->is_late;
+}
+
 int64_t late_mark(struct late_batch *batch, size_t count, double times, int64_t now)
 {
-	int64_t median = late_median(batch, count), next = INT64_MAX;
-	size_t ready = 0;
+	int64_t median, next = INT64_MAX;
+	size_t ready = 0, asked = 0;
 
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		ready += batch[i].state == LATE_READY;
-	if (median == INT64_MAX || (double)median * times > NS_MAX || 2 * ready < count)
+		asked += (size_t)may_be_late(&batch[i]);
+	}
+	if (asked == 0 || 2 * ready < count)
+		return INT64_MAX;
+	median = late_median(batch, count);
+	if (median == INT64_MAX || (double)median * times > NS_MAX)
 		return INT64_MAX;
 	for (size_t i = 0; i < count; i++) {
 		struct late_batch *b = &batch[i];
 		int64_t at = b->began + (int64_t)((double)median * times);
-		if (b->state != LATE_COMPUTES || b->was_late || b->is_late)
+		if (!may_be_late(b))
 			continue;
 		if (at <= now)
 			b->is_late = 1;
