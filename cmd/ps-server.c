@@ -31,7 +31,7 @@ struct settings {
 	int lead_only, seen_part; /* an option that is for parameters */
 	int seen_part_of, seen_sync, seen_delay_max, schedules, serve;
 	uint64_t level;
-	int join, standby, far;
+	int join, standby, far, followed;
 	int keeper; /* the socket of who holds what is in memory; -1: nobody */
 	uint64_t map_version;
 
@@ -155,11 +155,19 @@ static int check_standby(const struct settings *s, struct error *err)
 {
 	if (s->far && !s->standby)
 		return error_set(err, ERROR_USAGE, "--far", "is for --standby");
-	if (s->standby && (s->part == 0 || s->restore || s->take_over || s->join ||
-			   s->replica_text || s->lead_only))
+	if (s->standby &&
+	    (s->restore || s->take_over || s->join || s->replica_text || s->lead_only))
 		return error_set(err, ERROR_USAGE, "--standby",
-				 "is for a part other than 0, and not with --restore, --take-over, "
-				 "--join or --replica: its parameters come from the part");
+				 "is for a part, and not with --restore, --take-over, --join or "
+				 "--replica: its parameters come from the part");
+	if (s->followed && (s->part != 0 || !s->shards || s->replica_text || s->lead_only))
+		return error_set(err, ERROR_USAGE, "--followed", "is for part 0 with --shards");
+	if (s->standby && s->part == 0 && !s->followed)
+		return error_set(err, ERROR_USAGE, "--standby",
+				 "of part 0 needs --followed, as part 0 has it");
+	if (s->far && s->part == 0)
+		return error_set(err, ERROR_USAGE, "--far",
+				 "is for a part other than 0: the lead stays on its host");
 	return 0;
 }
 
@@ -344,30 +352,27 @@ static void adopted(void *node)
 		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
 }
 
-/* The part, the lead, or both. */
-static int make_ps(const struct settings *s, struct node *n, struct error *err)
+/* A lead that others may follow begins with a term of its own. That of a standby whose lead has died
+ * also learns where all parts are to be. */
+static int begin_term(const struct settings *s, struct node *n, struct lead_options *lead,
+		     struct error *err)
 {
-	struct ps_options ps = {.id = s->id,
-				.part = s->part,
-				.parts = s->parts,
-				.incarnation = s->incarnation,
-				.iteration = n->iteration,
-				.bsp = s->sync == GATE_BSP,
-				.naive_mean = s->naive_mean,
-				.store = n->store,
-				.drag = s->drag,
-				.monitor = s->monitor,
-				.report_every = s->report_every,
-				.report_seconds = s->report_seconds,
-				.replica = s->replica,
-				.replicas = s->replicas,
-				.fabric = s->fabric,
-				.hosts = s->hosts,
-				.hosts_count = s->host_count,
-				.memory = s->memory,
-				.keeper = s->keeper,
-				.level = (int)s->level,
-				.empty = !s->restore && !s->serve};
+	struct gate_commit last;
+
+	if (lead_term_ask(s->shards, s->incarnation, &lead->term, &last, err) != 0)
+		return -1;
+	lead->gate.round_first = lead->term << 32;
+	if (!s->standby || !last.iteration)
+		return 0;
+	n->iteration = lead->gate.iteration = last.iteration - 1 + last.divisor;
+	lead->units = last.divisor;
+	lead->round = last.round;
+	return 0;
+}
+
+/* Only of part 0, or --lead-only. */
+static int make_lead(const struct settings *s, struct node *n, struct error *err)
+{
 	struct lead_options lead = {.id = s->id,
 				    .gate = {.sync = s->sync,
 					     .staleness = s->staleness,
@@ -400,24 +405,61 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				    .hung_seconds = s->hung};
 	struct part_here here;
 
-	if (!s->lead_only && ps_new(&n->ps, &ps, err) != 0)
+	if (s->part != 0 || s->replicas)
+		return 0;
+	if (s->followed && !s->take_over && begin_term(s, n, &lead, err) != 0)
 		return -1;
 	if (n->ps) {
 		here = ps_here(n->ps);
 		lead.here = &here;
 	}
-	if (s->part == 0 && !s->replicas && lead_new(&n->lead, &lead, err) != 0)
+	if (lead_new(&n->lead, &lead, err) != 0)
 		return -1;
-	struct ps_more more = {.adopted = adopted, .adopted_owner = n};
-	if (n->lead) {
-		more.ready = lead_can_go;
-		more.give = lead_give;
-		more.take = lead_take;
-		more.seen = lead_seen;
-		more.owner = n->lead;
-	}
+	struct ps_more more = {.ready = lead_can_go,
+			       .give = lead_give,
+			       .take = lead_take,
+			       .seen = lead_seen,
+			       .owner = n->lead,
+			       .adopted = adopted,
+			       .adopted_owner = n};
 	if (n->ps)
 		ps_set_more(n->ps, &more);
+	return 0;
+}
+
+/* The part, the lead, or both. */
+static int make_ps(const struct settings *s, struct node *n, struct error *err)
+{
+	struct ps_options ps = {.id = s->id,
+				.part = s->part,
+				.parts = s->parts,
+				.incarnation = s->incarnation,
+				.iteration = n->iteration,
+				.bsp = s->sync == GATE_BSP,
+				.naive_mean = s->naive_mean,
+				.store = n->store,
+				.drag = s->drag,
+				.monitor = s->monitor,
+				.report_every = s->report_every,
+				.report_seconds = s->report_seconds,
+				.replica = s->replica,
+				.replicas = s->replicas,
+				.fabric = s->fabric,
+				.hosts = s->hosts,
+				.hosts_count = s->host_count,
+				.memory = s->memory,
+				.keeper = s->keeper,
+				.level = (int)s->level,
+				.empty = !s->restore && !s->serve,
+				.followed = s->followed};
+	struct ps_more more = {.adopted = adopted, .adopted_owner = n};
+
+	if (!s->lead_only && ps_new(&n->ps, &ps, err) != 0)
+		return -1;
+	if (n->ps)
+		ps_set_more(n->ps, &more);
+	if (!s->standby && make_lead(s, n, err) != 0)
+		return -1;
 	if (!s->take_over)
 		return 0;
 	if (ps_take(n->ps, s->socket, err) != 0)
@@ -504,7 +546,7 @@ static int stand_by(const struct settings *s, struct node *n, struct error *err)
 	int rc = s->standby ? ps_stand_by(n->ps, s->socket, s->far, err) : 0;
 
 	n->iteration = n->ps ? ps_iteration(n->ps) : n->iteration;
-	return rc;
+	return s->standby && rc == 0 ? make_lead(s, n, err) : rc;
 }
 
 static int ps_server_run(const struct settings *s, struct error *err)
@@ -627,6 +669,9 @@ int main(int argc, char **argv)
 		{.name = "far", .kind = OPTION_FLAG, .target = &s.far,
 		 .help = "with --standby: the server is on another host, and SIGUSR1 says that it died",
 		 .seen = &s.seen_part},
+		{.name = "followed", .kind = OPTION_FLAG, .target = &s.followed,
+		 .help = "part 0: its standby can lead, too, when it dies",
+		 .seen = &s.seen_part},
 		{.name = "map-version", .kind = OPTION_COUNT, .target = &s.map_version, .arg = "N",
 		 .help = "version of the first map; after a rollback it must be above all earlier "
 			 "ones",
@@ -698,7 +743,8 @@ int main(int argc, char **argv)
 			"worker that owes a push. A replica that is filled is given up when nothing comes for\n"
 			"30 s, and the lead when none has been in force for 30 s (at the start 600 s). When parameters\n"
 			"move, a server that joins has 30 s to be there, a piece 60 s to be prepared and, while\n"
-			"all wait, 10 s and 1 s for each 20 MB to be given.\n"
+			"all wait, 10 s and 1 s for each 20 MB to be given. With --followed the lead waits 600 s for\n"
+			"shardd before it serves.\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;

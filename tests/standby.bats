@@ -12,16 +12,20 @@ process() {
 	printf -v "$name" %s "$PID"
 }
 
+# lead NAME ARG...: of part 0, which leads and may have a standby.
+lead() { process "$1" 0 --shards "$T/shardd.sock" --servers "$T/ps1.sock" --followed "${@:2}"; }
+
 # parts ARG...: both.
 parts() {
 	process PS1 1 "$@"
 	ready "$T/ps1.sock"
-	process PS0 0 --shards "$T/shardd.sock" --servers "$T/ps1.sock" "$@"
+	lead PS0 "$@"
 	ready "$T/ps0.sock"
 }
 
 goes_on() { wait_for "came_to_unit $(($(iteration) + 5))"; }
-is_standby() { ask "$T/ps1.sock" stat | grep -q " standby=$1 "; }
+# is_standby STATE [I]
+is_standby() { ask "$T/ps${2-1}.sock" stat | grep -q " standby=$1 "; }
 
 @test "a server dies, and its standby, and the one after it: each sample is counted once" {
 	csv
@@ -46,6 +50,36 @@ is_standby() { ask "$T/ps1.sock" stat | grep -q " standby=$1 "; }
 		wait_for 'is_standby in-force'
 		kill -9 "$PS1"
 		goes_on
+		finished 3 w0 w1
+		kill_ours "${PIDS[@]}"
+		PIDS=()
+	done
+}
+
+@test "the server that leads dies, alone and with another one: standbys go on, each sample is counted once" {
+	csv
+	local mode at
+	for mode in bsp ssp:2 asp; do
+		rm -rf journal ck ps*.sock*
+		queue 3
+		parts --sync "$mode"
+		pace 200
+		work w0 "$T/ps0.sock,$T/ps1.sock" --drag drag
+		work w1 "$T/ps0.sock,$T/ps1.sock" --drag drag
+		wait_for 'came_to_unit 5'
+		lead NEXT --sync "$mode" --standby
+		process NEXT1 1 --sync "$mode" --standby
+		wait_for 'is_standby in-force 0 && is_standby in-force 1'
+		at=$(iteration)
+		kill -9 "$PS0"
+		wait_for "came_to_unit $((at + 5))"
+		[ "$(ask "$T/ps0.sock" stat | field term)" -eq 2 ]
+		PS0=$NEXT
+		lead NEXT --sync "$mode" --standby
+		wait_for 'is_standby in-force 0'
+		at=$(iteration)
+		kill -9 "$PS0" "$PS1"
+		wait_for "came_to_unit $((at + 5))"
 		finished 3 w0 w1
 		kill_ours "${PIDS[@]}"
 		PIDS=()
@@ -89,6 +123,7 @@ is_standby() { ask "$T/ps1.sock" stat | grep -q " standby=$1 "; }
 
 @test "nothing is answered before the standby has answered it; a server that loses it answers then" {
 	audit_layout 100
+	queue 1
 	parts
 	process FIRST 1 --standby
 	wait_for 'is_standby in-force'
@@ -166,8 +201,12 @@ parameters() { ask "$1" "pull worker=x generation=1 incarnation=1 iteration=$2 d
 	parts
 	run ps-server -s "$T/x.sock" --id ps0 --layout layout --standby
 	[ "$status" -eq 64 ]
-	[[ $output == *"--standby: is for a part other than 0"* ]]
-	run ask "$T/ps0.sock" 'follow incarnation=1 socket=x name=y'
+	[[ $output == *"--standby: of part 0 needs --followed"* ]]
+	run ps-server -s "$T/x.sock" --id ps0 --layout layout --shards x --followed --standby --far
+	[ "$status" -eq 64 ]
+	start x ps-server -s "$T/x.sock" --id ps0 --layout layout
+	ready "$T/x.sock"
+	run ask "$T/x.sock" 'follow incarnation=1 socket=x name=y'
 	[[ $output == "err code=lead"* ]]
 	run ask "$T/ps1.sock" 'follow incarnation=2 socket=x name=y'
 	[[ $output == "err code=fenced"* ]]
@@ -234,7 +273,7 @@ taken() {
 		begin out
 		taken 500 1
 		taken 1500 2
-		taken 2500 1
+		taken 2500 0
 		rm drag/*
 		ended "$SUPERVISOR"
 		[ "$status" -eq 0 ] || { cat out.err; return 1; }

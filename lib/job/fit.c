@@ -94,11 +94,6 @@ static int documents_of_another(const struct job *job)
 
 /* ---- told ---- */
 
-static int standby_of_one(const struct job *job)
-{
-	return job_fit_is(job->standby, "on") && job->servers == 1 && !job_has_brain(job);
-}
-
 static int dd_without_profile(const struct job *job)
 {
 	return job_fit_is(job->solution, "antdt-dd") && job_fit_is(job->profile, "off");
@@ -202,9 +197,6 @@ static const struct row {
 	{"INIT", documents_of_another, JOB_FIT_REFUSED,
 	 "INIT: the parameters of MODEL=lda have the topics of each document of DATA, and nobody "
 	 "knows whether those of another checkpoint are of these documents"},
-	{"SERVERS standby", standby_of_one, JOB_FIT_TOLD,
-	 "the first server leads the job and has no standby: with SERVERS=1, standby:on changes "
-	 "nothing"},
 	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
 	 "with SOLUTION=profile:off no worker measures its device, so SOLUTION=antdt-dd can't "
 	 "decide unless the monitor gets device records from elsewhere"},

@@ -94,6 +94,10 @@ struct gate_options {
 	uint64_t iteration;       /* units that the parameters hold already */
 	uint64_t settle_first;    /* number of the first settle */
 	int commit;               /* 0: nobody to settle with; units are committed as they close */
+	/* With parts: a unit is settled as a whole or not at all, and what is held for it has a
+	 * round, so that a new lead that only knows this round can have it applied. The first round
+	 * is the one after this; 0: not so. */
+	uint64_t round_first;
 	gate_balance_fn *balance; /* BSP: sizes at every barrier; NULL: as the workers have them */
 	void *balance_arg;
 	uint64_t expect; /* BSP: the first workers enter together: when so many wait, or at
@@ -312,9 +316,10 @@ void gate_fill_again(struct gate *g, size_t replica);
 
 enum gate_effect_kind {
 	GATE_ANSWER, /* token, ok, fields or code and text, actions */
-	GATE_HOLD,   /* push[pushes]: parts keep them until APPLY or THROW, or say what they lack;
-			with replicas (to[tos], round) that is their answer to the sum */
-	GATE_SETTLE, /* number, iteration, line[lines] */
+	GATE_HOLD,   /* push[pushes], round: parts keep them until APPLY or THROW, or say what they
+			lack; with replicas (to[tos], round) that is their answer to the sum */
+	GATE_SETTLE, /* number, iteration, line[lines]; whole: round (0: nothing is held), divisor
+			(with parts: units), samples */
 	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss; with replicas:
 			to[tos], round, divisor; units 0: it was committed before */
 	GATE_DROP,   /* worker, generation, sequence: this push, which nobody will name again */

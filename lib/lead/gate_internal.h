@@ -178,6 +178,7 @@ struct gate {
 	int unit;       /* sent is a unit, or units (ASP, SSP); 0: only late pushes */
 	int is_group;   /* it is one unit, a group */
 	uint64_t groups; /* the last one */
+	uint64_t round;  /* under which parts hold sent; 0: see struct gate_options */
 	int unanswered; /* ask servers or shardd (again) once they are there */
 	uint64_t number;
 	uint64_t settled; /* pushes at the front of sent whose settle is answered */

@@ -21,6 +21,7 @@ int gate_new(struct gate **out, const struct gate_options *options, struct error
 	g->options = *options;
 	g->open = g->applied = options->iteration;
 	g->number = options->settle_first;
+	g->round = g->groups = options->round_first;
 	g->backup = options->backup;
 	g->expect = options->sync == GATE_BSP ? options->expect : 0;
 	g->servers_up = 1;
@@ -232,7 +233,9 @@ static struct worker *admissible(struct gate *g, const struct gate_who *who)
 	}
 	if (w->generation && w->generation < who->generation)
 		worker_out(g, w, "a later generation came");
-	if (w->newest > w->fenced && w->newest < who->generation) { /* a fence throws by itself */
+	int is_new = g->round && !w->newest; /* a lead before this one may have known it */
+	if ((w->newest > w->fenced || is_new) &&
+	    w->newest < who->generation) { /* a fence throws by itself */
 		w->throw_upto = who->generation - 1;
 		units_throw(g, w);
 	}

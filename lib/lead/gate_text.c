@@ -34,6 +34,7 @@ static const struct field head_fields[] = {
 	{FIELD("largest", U64, gate, largest), .is_optional = 1},
 	{FIELD("unit", FLAG, gate, unit)},
 	{FIELD("group", FLAG, gate, is_group), .is_optional = 1},
+	{FIELD("round", U64, gate, round), .is_optional = 1},
 	{FIELD("backup", U64, gate, backup)},
 	{FIELD("finished", FLAG, gate, finished)},
 	{FIELD("acts", U64, gate, acts_base)},
@@ -371,8 +372,9 @@ static int gate_text_check(const struct gate *g, struct error *err)
 		if (w->state == WORKER_ACTIVE && w->acts_seen < g->acts_base)
 			return error_set(err, ERROR_DATA, "gate", "acts for %s are gone", w->id);
 	}
-	if ((g->settling != 0) != (g->sent.count > 0) || (g->holding && !g->settling) ||
-	    g->settled >= g->sent.count + (g->settling ? 0 : 1))
+	int is_empty = g->settling && g->round && g->unit; /* all its pushes may have been refused */
+	if (((g->settling != 0) != (g->sent.count > 0) && !is_empty) || (g->holding && !g->settling) ||
+	    g->settled >= g->sent.count + (g->settling && !is_empty ? 0 : 1))
 		return error_set(err, ERROR_DATA, "gate",
 				 "settling=%d settled=%llu with %zu pushes", g->settling,
 				 (unsigned long long)g->settled, g->sent.count);

@@ -202,6 +202,38 @@ static struct gate_effect *put_pushes(struct gate *g, enum gate_effect_kind kind
 	return e;
 }
 
+static int units_by_worker(const void *a, const void *b)
+{
+	return node_id_compare(((const struct order_push *)a)->worker,
+			       ((const struct order_push *)b)->worker);
+}
+
+/* The same as they are applied: with what a part must know for that. */
+static struct gate_effect *put_steps(struct gate *g, enum gate_effect_kind kind)
+{
+	struct gate_effect *e = put_pushes(g, kind);
+	uint64_t largest = g->largest, version = g->applied;
+	struct order_push *push = e ? e->push : NULL;
+
+	for (const struct push *p = g->sent.first; e && p; p = p->next) {
+		if (!units_has_step(p))
+			continue;
+		largest = p->count > largest ? p->count : largest;
+		push++->delay = units_delay(p, version);
+		version += !is_one_unit(g);
+	}
+	for (size_t i = 0; e && i < e->pushes; i++) {
+		push = &e->push[i];
+		if (push->size > largest)
+			push->size = largest;
+		if (push->size < push->count)
+			push->size = push->count;
+	}
+	if (e && is_one_unit(g)) /* the same contributions give the same bits, whoever came first */
+		qsort(e->push, e->pushes, sizeof *e->push, units_by_worker);
+	return e;
+}
+
 static struct push *first_unsettled(const struct gate *g)
 {
 	struct push *p = g->sent.first;
@@ -211,10 +243,11 @@ static struct push *first_unsettled(const struct gate *g)
 	return p;
 }
 
-/* With replicas a unit is settled as a whole or not at all, and so is a group. */
+/* With replicas, and where a new lead may have to go on, a unit is settled as a whole or not at all;
+ * and so is a group. */
 static int units_is_whole(const struct gate *g)
 {
-	return g->is_group || (g->options.replicas && g->unit);
+	return g->is_group || ((g->options.replicas || g->round) && g->unit);
 }
 
 /* How many pushes the next settle has; returns how many lines. */
@@ -230,6 +263,21 @@ static size_t next_settle(const struct gate *g, uint64_t *pushes)
 		(*pushes)++;
 	}
 	return lines;
+}
+
+/* Of a settle: what a new lead must know to have it applied. */
+static void put_units(const struct gate *g, struct gate_effect *e)
+{
+	uint64_t steps = 0;
+
+	for (const struct push *p = g->sent.first; p; p = p->next) {
+		if (!units_has_step(p))
+			continue;
+		steps++;
+		e->samples += p->count;
+	}
+	e->round = steps ? g->round : 0;
+	e->divisor = units_bsp(g) || (g->is_group && steps) ? 1 : steps;
 }
 
 static void put_settle(struct gate *g)
@@ -256,12 +304,13 @@ static void put_settle(struct gate *g)
 	e->iteration = g->applied;
 	e->line = line;
 	e->lines = lines;
-	if (units_is_whole(g)) {
-		e->whole = 1;
+	e->whole = units_is_whole(g);
+	if (e->whole && g->options.replicas) {
 		e->round = g->sums.next.round;
 		e->divisor = g->sums.next.divisor;
 		e->samples = g->sums.next.samples;
-	}
+	} else if (e->whole)
+		put_units(g, e);
 }
 
 static void units_commit(struct gate *g);
@@ -275,10 +324,13 @@ static void units_ask(struct gate *g)
 	if (g->holding ? !g->servers_up : !g->shards_up)
 		return;
 	g->unanswered = 0;
-	if (g->holding)
-		put_pushes(g, GATE_HOLD);
-	else
+	if (!g->holding) {
 		put_settle(g);
+		return;
+	}
+	struct gate_effect *e = put_steps(g, GATE_HOLD);
+	if (e)
+		e->round = g->round;
 }
 
 /* Asks shardd for what it has not answered, or commits when there is nothing to ask. */
@@ -308,7 +360,18 @@ static void units_hold(struct gate *g)
 		return;
 	}
 	g->holding = g->unanswered = 1;
+	g->round += g->round ? 1 : 0;
 	units_ask(g);
+}
+
+/* Some pushes of the unit were refused: a round is of one unit, so parts are asked for the others
+ * under a new one. */
+static void settle_others(struct gate *g)
+{
+	if (g->round && g->unit)
+		units_hold(g);
+	else
+		units_settle_next(g);
 }
 
 void units_settle(struct gate *g)
@@ -415,15 +478,9 @@ void units_step(struct gate *g)
 
 /* ---- committing ---- */
 
-static int units_by_worker(const void *a, const void *b)
-{
-	return node_id_compare(((const struct order_push *)a)->worker,
-			       ((const struct order_push *)b)->worker);
-}
-
-/* Notes the delays of the pushes, also in push[], which put_pushes() made; NULL: there is none. Under
- * ASP and SSP each push is a unit, so that the next one has one more before it. */
-static void count_delays(struct gate *g, struct order_push *push)
+/* Notes the delays of the pushes. Under ASP and SSP each push is a unit, so that the next one has one
+ * more before it. */
+static void count_delays(struct gate *g)
 {
 	uint64_t version = g->applied;
 
@@ -436,8 +493,6 @@ static void count_delays(struct gate *g, struct order_push *push)
 			if (p->generation == p->worker->newest)
 				delay_count(&p->worker->delays, delay);
 		}
-		if (push)
-			push++->delay = delay;
 		version += !is_one_unit(g);
 	}
 }
@@ -448,32 +503,22 @@ static void put_apply(struct gate *g)
 	struct gate_effect *e;
 	size_t steps = 0;
 
-	for (const struct push *p = g->sent.first; p; p = p->next) {
+	for (const struct push *p = g->sent.first; p; p = p->next)
 		steps += units_has_step(p) ? 1 : 0;
-		if (units_has_step(p) && p->count > g->largest)
-			g->largest = p->count;
-	}
 	if (steps == 0 && !units_bsp(g))
 		return;
-	e = put_pushes(g, GATE_APPLY);
+	e = put_steps(g, GATE_APPLY);
 	if (!e)
 		return;
-	for (size_t i = 0; i < e->pushes; i++) {
-		struct order_push *push = &e->push[i];
-		if (push->size > g->largest)
-			push->size = g->largest;
-		if (push->size < push->count)
-			push->size = push->count;
-	}
 	for (const struct push *p = g->sent.first; p; p = p->next) {
 		if (!units_has_step(p))
 			continue;
+		if (p->count > g->largest)
+			g->largest = p->count;
 		e->samples += p->count;
 		e->loss += p->loss;
 	}
-	count_delays(g, e->push);
-	if (is_one_unit(g)) /* the same contributions give the same bits, whoever came first */
-		qsort(e->push, e->pushes, sizeof *e->push, units_by_worker);
+	count_delays(g);
 	e->iteration = g->applied;
 	e->units = is_one_unit(g) ? 1 : e->pushes;
 	g->applied += e->units;
@@ -567,7 +612,7 @@ static void units_commit(struct gate *g)
 	if (unit && !g->options.replicas)
 		put_apply(g);
 	else if (unit)
-		count_delays(g, NULL);
+		count_delays(g);
 	g->settling = g->unit = g->is_group = 0;
 	g->settled = 0;
 	pushes_start(&g->sent);
@@ -664,7 +709,10 @@ void gate_held(struct gate *g, const char *const *missing, size_t count)
 	g->holding = 0;
 	if (refused)
 		drop_refused(g);
-	units_settle_next(g);
+	if (refused)
+		settle_others(g);
+	else
+		units_settle_next(g);
 	units_step(g);
 }
 
@@ -677,9 +725,9 @@ void gate_settled(struct gate *g, uint64_t number, const char *const *fenced, si
 	for (size_t i = 0; i < count; i++)
 		mark_refused(g, fenced[i], REFUSED_BY_SHARDD);
 	if (units_is_whole(g)) {
-		if (count && g->is_group) {
+		if (count && !g->options.replicas) {
 			drop_refused(g);
-			units_settle_next(g);
+			settle_others(g);
 		} else if (count)
 			sums_refused(g);
 		else

@@ -148,7 +148,8 @@ static void lead_on_held(uint32_t part, const struct order_result *result, void 
 
 static void lead_hold_pushes(struct lead *l, const struct gate_effect *e)
 {
-	struct order order = {.kind = ORDER_HOLD, .push = e->push, .pushes = e->pushes};
+	struct order order = {
+		.kind = ORDER_HOLD, .round = e->round, .push = e->push, .pushes = e->pushes};
 	struct order_answer answer = {.missing = on_missing, .done = lead_on_held, .arg = l};
 
 	l->holding.missing.count = 0;
@@ -357,6 +358,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 		return error_set(err, ERROR_OS, "lead", "out of memory");
 	l->options = *options;
 	boot_id(l->boot);
+	l->term = options->term;
 	l->started = clock_mono();
 	l->attempts = (uint64_t)(clock_epoch() * 1e6); /* more than any lead before it */
 	l->started_at = options->gate.iteration;
@@ -402,6 +404,27 @@ void lead_expect(struct lead *l)
 	l->expecting = 1;
 }
 
+/* After the death of a lead: parts may only hold what was committed last. */
+static int lead_catch_up(struct lead *l, struct error *err)
+{
+	const struct part_here *here = lead_parts_here(l->parts);
+	struct order order = {.kind = ORDER_APPLY,
+			      .iteration = gate_iteration(l->gate) - l->options.units,
+			      .units = l->options.units,
+			      .held = l->options.round};
+
+	if (here && here->iteration(here->part) > gate_iteration(l->gate))
+		lead_breakf(l, ERROR_TEMPFAIL, l->options.shards,
+			    "%llu units are committed, and %llu are applied here",
+			    (unsigned long long)gate_iteration(l->gate),
+			    (unsigned long long)here->iteration(here->part));
+	else if (order.units)
+		lead_parts_give(l->parts, &order, NULL);
+	if (l->broken)
+		*err = l->error;
+	return l->broken ? -1 : 0;
+}
+
 int lead_start(struct lead *l, struct server *server, struct error *err)
 {
 	struct event_base *base = server_base(server);
@@ -417,7 +440,7 @@ int lead_start(struct lead *l, struct server *server, struct error *err)
 		return -1;
 	if (lead_replicas_start(l, base) != 0)
 		return error_set(err, ERROR_OS, "lead", "out of memory");
-	return lead_parts_start(l->parts, base, err);
+	return lead_parts_start(l->parts, base, err) == 0 ? lead_catch_up(l, err) : -1;
 }
 
 void lead_stop(struct lead *l)

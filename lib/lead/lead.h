@@ -30,6 +30,11 @@ struct lead_options {
 	const char *const *replicas; /* sockets of r0, r1, ...; then there are no parts */
 	size_t replica_count;
 	const char *shards;                /* socket, or NULL: units close without a commit */
+	/* Of lead_term_ask(), for a lead of parts that another one may follow; 0: none will. It goes
+	 * with gate.round_first. An heir gets both from the lead before it. */
+	uint64_t term;
+	/* The last units of gate.iteration: parts may only hold them, under this round. */
+	uint64_t units, round;
 	const struct option_list *include; /* files for every checkpoint */
 	const struct layout *layout;       /* written into checkpoints that do not include one; not
 					      looked at where there are no parameters; NULL: one
@@ -45,6 +50,11 @@ struct lead_options {
 	double hung_seconds;        /* a member that owes a push for so long (or for PULSE_TIMES its
 				       usual time, if that is longer) leaves; 0: never */
 };
+
+/* Takes a new term at shardd, which ends that of the lead before. *last: what was committed last, by a
+ * lead with a term; its divisor is how many units that were; iteration 0: nothing. Waits for shardd. */
+int lead_term_ask(const char *shards, uint64_t incarnation, uint64_t *term,
+		  struct gate_commit *last, struct error *err);
 
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);
 /* Call after server_new(): connects to shardd and the other servers. */

@@ -67,6 +67,7 @@ int lead_give(void *lead, struct call *heir, struct error *err)
 	record_add_seconds(&r, "time", clock_mono() - l->started);
 	record_add_u64(&r, "since", l->started_at);
 	record_add_u64(&r, "attempts", l->attempts);
+	record_add_u64(&r, "term", l->term);
 	if (call_record(heir, &r, NULL, 0, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
 		return -1;
 	rc = call_record(heir, RECORD("gate", F("bytes", len)), text, len, err);
@@ -102,7 +103,8 @@ static int take_total(struct lead *l, const struct record *r, struct error *err)
 	if (record_u64(r, "samples", 0, UINT64_MAX, &l->samples, err) != 0 ||
 	    record_real(r, "time", 0.0, 1e15, &time, err) != 0 ||
 	    record_u64(r, "since", 0, UINT64_MAX, &l->started_at, err) != 0 ||
-	    record_u64_opt(r, "attempts", 0, UINT64_MAX, &attempts, err) != 0)
+	    record_u64_opt(r, "attempts", 0, UINT64_MAX, &attempts, err) != 0 ||
+	    record_u64_opt(r, "term", 0, UINT32_MAX, &l->term, err) != 0)
 		return -1;
 	l->started = clock_mono() - time;
 	/* The parts have seen these numbers; our own are lower if the clock was set back. */

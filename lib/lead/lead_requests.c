@@ -466,8 +466,14 @@ static void put_member(const struct gate_member *m, void *arg)
 static void requests_on_members(struct request *rq, void *lead)
 {
 	struct members members = {.lead = lead, .rq = rq};
+	const struct part_here *here = lead_parts_here(members.lead->parts);
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
 	gate_members(members.lead->gate, put_member, &members);
-	request_ok(rq, NULL);
+	record_begin(&o, line, sizeof line, "ok");
+	if (here)
+		here->standby(here->part, &o);
+	request_ok_record(rq, &o);
 }
 
 static void requests_on_stat(struct request *rq, void *lead)
@@ -509,8 +515,9 @@ static void requests_on_stat(struct request *rq, void *lead)
 		record_add_u64(&o, "refused", l->refusals);
 		record_add(&o, "replicas", names);
 		record_add_u64(&o, "round", gate_round(l->gate));
-		record_add_u64(&o, "term", l->term);
 	}
+	if (l->term || l->replicas)
+		record_add_u64(&o, "term", l->term);
 	request_put_record(rq, &o);
 	request_ok(rq, NULL);
 }

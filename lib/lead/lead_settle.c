@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "wire/call.h"
 #include "wire/timer.h"
 
 #include <stdio.h>
@@ -16,6 +17,7 @@
 
 #define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
 #define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
+#define TERM_SECONDS 600.0 /* that shardd may be away when a lead of parts begins */
 #define SETTLE_BYTES_MAX (16u << 20) /* shardd takes no more */
 #define LINE_ROOM 512            /* of a line of a settle: an id and four numbers */
 
@@ -93,7 +95,7 @@ static void settle_err(struct lead *l, const struct record *r)
 
 	code = code ? code : "";
 	if (strcmp(code, "fenced") == 0) {
-		if (l->replicas && r->text)
+		if (l->term && r->text)
 			snprintf(l->settling.why, sizeof l->settling.why, "%s", r->text);
 		gate_settle_refused(l->gate, number, GATE_REFUSED_INCARNATION);
 		return;
@@ -179,11 +181,11 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
 	if (boot[0])
 		record_add(&o, "boot", boot);
-	if (l->replicas)
+	if (l->term)
 		record_add_u64(&o, "term", l->term);
 	if (e->whole)
 		record_add_u64(&o, "whole", 1);
-	if (e->whole && l->replicas) {
+	if (e->whole && l->term) {
 		char note[OPTION_ID_MAX];
 		snprintf(note, sizeof note, "%llu-%llu-%llu", (unsigned long long)e->round,
 			 (unsigned long long)e->divisor, (unsigned long long)e->samples);
@@ -201,7 +203,7 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 	free(text);
 }
 
-/* ---- the term of a lead of replicas ---- */
+/* ---- the term of a lead that another one may follow ---- */
 
 /* What this file wrote as the note of the last unit. */
 static int read_commit(const struct record *r, struct gate_commit *last, struct error *err)
@@ -219,9 +221,19 @@ static int read_commit(const struct record *r, struct gate_commit *last, struct 
 			at += len + (i < 2);
 	}
 	return at ? 0
-		  : error_set(err, ERROR_DATA, NULL, "note=%.64s is not the note of a lead of "
-						     "replicas",
+		  : error_set(err, ERROR_DATA, NULL, "note=%.64s is not the note of a lead",
 			      note ? note : "");
+}
+
+/* last->iteration 0: nothing was committed. */
+static int read_term(const struct record *r, uint64_t *term, struct gate_commit *last,
+		     struct error *err)
+{
+	*last = (struct gate_commit){0};
+	return record_u64(r, "term", 1, UINT32_MAX, term, err) != 0 ||
+			       (record_get(r, "note") && read_commit(r, last, err) != 0)
+		       ? -1
+		       : 0;
 }
 
 static void on_term(const struct record *r, int closing, void *lead)
@@ -241,12 +253,11 @@ static void on_term(const struct record *r, int closing, void *lead)
 				    code ? code : "?", r->text ? r->text : "");
 		return;
 	}
-	if (record_u64(r, "term", 1, UINT32_MAX, &l->term, &err) != 0 ||
-	    (record_get(r, "note") && read_commit(r, &last, &err) != 0)) {
+	if (read_term(r, &l->term, &last, &err) != 0) {
 		lead_breakf(l, ERROR_DATA, l->options.shards, "term: %s", err.text);
 		return;
 	}
-	gate_term(l->gate, l->term, record_get(r, "note") ? &last : NULL);
+	gate_term(l->gate, l->term, last.iteration ? &last : NULL);
 	gate_shards(l->gate, 1);
 	lead_pump(l);
 }
@@ -261,6 +272,47 @@ static void take_term(struct lead *l)
 	timer_stop(l->again);
 	if (peer_send(l->shards, line, record_end(&o, NULL), NULL, 0, on_term, l) != 0)
 		again_later(l);
+}
+
+/* 1: to be asked again. */
+static int ask_term_once(const char *shards, double seconds, struct record_out *request,
+			 struct record *r, struct error *err)
+{
+	struct call *c = NULL;
+	int rc = call_open(&c, shards, seconds, SETTLE_SECONDS, err);
+
+	if (rc == 0)
+		rc = call_record(c, request, NULL, 0, err);
+	if (rc == 0)
+		rc = call_receive(c, r, err);
+	call_close(c);
+	if (rc != 0)
+		return err->code == ERROR_UNAVAILABLE || err->code == ERROR_TEMPFAIL ? 1 : -1;
+	if (record_is(r, "ok"))
+		return 0;
+	const char *code = record_get(r, "code");
+	error_set(err, ERROR_TEMPFAIL, shards, "term: %s: %s", code ? code : "?",
+		  r->text ? r->text : "");
+	return code && strcmp(code, "journal") == 0 ? 1 : -1;
+}
+
+int lead_term_ask(const char *shards, uint64_t incarnation, uint64_t *term,
+		  struct gate_commit *last, struct error *err)
+{
+	double until = clock_mono() + TERM_SECONDS;
+	struct record *r = malloc(sizeof *r);
+	int rc = r ? 1 : error_set(err, ERROR_OS, shards, "out of memory");
+
+	while (rc > 0 && clock_mono() < until) {
+		rc = ask_term_once(shards, until - clock_mono(),
+				   RECORD("term", F("incarnation", incarnation)), r, err);
+		if (rc > 0)
+			clock_sleep(SETTLE_AGAIN_SECONDS);
+	}
+	if (rc == 0)
+		rc = read_term(r, term, last, err);
+	free(r);
+	return rc == 0 ? 0 : -1;
 }
 
 static void on_shards_up(struct peer *p, const struct record *r, void *lead)

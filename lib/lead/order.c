@@ -72,6 +72,8 @@ static size_t head_line(char *out, const struct order *order, size_t bytes)
 	case ORDER_APPLY:
 		record_add_u64(&o, "iteration", order->iteration);
 		record_add_u64(&o, "units", order->units);
+		if (order->held)
+			record_add_u64(&o, "held", order->held);
 		if (order->round) {
 			record_add_u64(&o, "round", order->round);
 			record_add_real(&o, "divisor", order->divisor);
@@ -293,7 +295,8 @@ static int order_read_head(struct order *o, const struct record *r, struct error
 		return record_u64(r, "iteration", 0, UINT64_MAX - ORDER_PUSHES_MAX, &o->iteration,
 				  err) != 0 ||
 				       record_u64(r, "units", 1, ORDER_PUSHES_MAX, &o->units,
-						  err) != 0
+						  err) != 0 ||
+				       record_u64_opt(r, "held", 1, UINT64_MAX, &o->held, err) != 0
 			       ? -1
 			       : order_read_sum(o, r, err);
 	case ORDER_SUM: {

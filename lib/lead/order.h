@@ -25,7 +25,8 @@
 
 enum order_kind {
 	ORDER_HOLD,  /* keep push[] until an apply or a throw, and say what is not there. A replica:
-			the lead has these; if the sum of this round waits for others, it fails */
+			the lead has these; if the sum of this round waits for others, it fails. A
+			part, with a round: nothing else is held any more */
 	ORDER_APPLY, /* push[] is committed: `units` units, after the first `iteration` ones */
 	ORDER_THROW, /* drop what worker has staged up to generation; with `one`, one push */
 	ORDER_CUT,   /* after the last apply, at iteration: write this part into directory path */
@@ -76,6 +77,7 @@ struct order {
 	enum order_kind kind;
 	uint64_t incarnation;
 	uint64_t iteration, units;
+	uint64_t held; /* apply, of parts: what they hold under this round, and no push[]; 0: push[] */
 	/* cut, prepare, over a socket: the answer comes at once, and says pending while the order
 	 * is not done; it is given again, with the same attempt, until it is done. Otherwise all
 	 * later answers, and training, would wait for the disk, because answers come in the order
@@ -90,7 +92,7 @@ struct order {
 	const char *base; /* cut: rows that have not changed since the cut of this name may be left
 			     out; NULL: none may */
 	/* Sums. Rounds are never used again, and grow: (term of the lead << 32) + a counter. */
-	uint64_t round; /* sum, fill, a replica's hold; apply: of the committed sum, 0: push[] */
+	uint64_t round; /* sum, fill, hold; apply of a replica: of the committed sum, 0: push[] */
 	const struct order_member *member;
 	size_t members;
 	const char *replicas; /* those that sum together: r0,r2 */

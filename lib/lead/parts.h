@@ -37,7 +37,8 @@ struct part_here {
 	/* The gradient of a push, from its request. unfit: why it is refused anyhow, or NULL. */
 	enum part_staged (*stage)(void *part, struct request *rq, const char *unfit);
 	uint64_t (*iteration)(const void *part);              /* units applied */
-	void (*stat)(const void *part, struct record_out *o); /* its fields of `stat` */
+	void (*stat)(const void *part, struct record_out *o); /* its fields of `stat`, */
+	void (*standby)(const void *part, struct record_out *o); /* and those of its standby */
 	const struct map *(*map)(const void *part);
 	/* Bytes of what it has, the optimizer's slots included. */
 	void (*bytes)(const void *part, uint64_t *dense, uint64_t *rows);

@@ -108,6 +108,26 @@ static int handover_say(struct call *c, const char *line, struct error *err)
 	return call_send(c, line, strlen(line), NULL, 0, err);
 }
 
+/* What a lead can have applied by its round. */
+static int give_held(const struct ps *p, struct call *c, struct error *err)
+{
+	struct order o = {.kind = ORDER_HOLD,
+			  .incarnation = p->options.incarnation,
+			  .round = p->held_round,
+			  .push = p->held,
+			  .pushes = p->helds};
+	size_t head, bytes;
+	char *text = p->held_round ? order_write(&o, &head, &bytes) : NULL;
+	int rc = 0;
+
+	if (text)
+		rc = call_send(c, text, head, text + head, bytes, err);
+	else if (p->held_round)
+		rc = error_set(err, ERROR_OS, NULL, "out of memory");
+	free(text);
+	return rc;
+}
+
 int ps_give_copy(const struct ps *p, struct call *c, struct error *err)
 {
 	struct giving g = {p, c};
@@ -116,7 +136,7 @@ int ps_give_copy(const struct ps *p, struct call *c, struct error *err)
 	    (store_map(p->store)->version != 1 && move_give_map(p, c, err) != 0) ||
 	    outgoing_write(p->store, c, err) != 0)
 		return -1;
-	return stage_each(p->stage, give_worker, &g, err);
+	return stage_each(p->stage, give_worker, &g, err) == 0 ? give_held(p, c, err) : -1;
 }
 
 static int give_all(const struct ps *p, struct call *c, struct error *err)
@@ -302,6 +322,26 @@ failed:
 	return -1;
 }
 
+static int take_held(struct ps *p, const struct record *r, struct call *c, struct error *err)
+{
+	uint64_t bytes;
+	struct order o = {.push = NULL};
+	char *text = NULL;
+	int rc = -1;
+
+	if (record_u64(r, "bytes", 1, ORDER_BYTES_MAX, &bytes, err) != 0)
+		return -1;
+	text = malloc((size_t)bytes);
+	if (!text)
+		error_set(err, ERROR_OS, NULL, "out of memory");
+	else if (call_bytes(c, text, (size_t)bytes, err) == 0 &&
+		 order_read(&o, r, text, (size_t)bytes, err) == 0)
+		rc = ps_keep_held(p, &o, err);
+	order_clear(&o);
+	free(text);
+	return rc;
+}
+
 /* State of the taking. */
 struct taking {
 	struct ps *ps;
@@ -328,6 +368,8 @@ static int handover_take_record(struct taking *t, const struct record *r, struct
 		return take_thrown(p, r, err);
 	if (record_is(r, "staged"))
 		return take_push(p, r, t->in.call, err);
+	if (record_is(r, "hold"))
+		return take_held(p, r, t->in.call, err);
 	if (record_is(r, "written"))
 		return ps_take_cut(p, r, err);
 	return p->more.take ? p->more.take(p->more.owner, r, t->in.call, err) : 0;

@@ -71,10 +71,32 @@ static int sums_add_up(const struct ps *p, const struct order_push *q, size_t n)
 	return !sum || with == n;
 }
 
+int ps_keep_held(struct ps *p, const struct order *o, struct error *err)
+{
+	struct order_push *held = malloc((o->pushes + 1) * sizeof *held);
+
+	if (!held)
+		return error_set(err, ERROR_OS, "hold", "out of memory");
+	if (o->pushes)
+		memcpy(held, o->push, o->pushes * sizeof *held);
+	free(p->held);
+	p->held = held;
+	p->helds = o->pushes;
+	p->held_round = o->round;
+	return 0;
+}
+
 static void obey_hold(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	struct order_result result = {.code = NULL};
+	struct error err = {0};
 
+	if (o->round && ps_keep_held(p, o, &err) != 0) {
+		obey_refuse(a, "no-memory", "%s", err.text);
+		return;
+	}
+	if (o->round)
+		stage_let_go(p->stage);
 	for (size_t at = 0, n; at < o->pushes; at += n) {
 		const struct order_push *q = &o->push[at];
 		for (n = 1; at + n < o->pushes && q[n].unit == q->unit;)
@@ -87,6 +109,8 @@ static void obey_hold(struct ps *p, const struct order *o, const struct order_an
 			else
 				a->missing(a->part, q[i].worker, q[i].generation, q[i].sequence,
 					   a->arg);
+			if (!s || !adds_up)
+				p->held_round = 0;
 		}
 	}
 	obey_done(a, &result);
@@ -95,6 +119,7 @@ static void obey_hold(struct ps *p, const struct order *o, const struct order_an
 static void obey_apply(struct ps *p, const struct order *o, const struct order_answer *a)
 {
 	struct order_result result = {.repeated = o->iteration + o->units <= p->applied};
+	struct order order = *o;
 	struct error err = {0};
 	size_t missing = 0;
 
@@ -102,7 +127,16 @@ static void obey_apply(struct ps *p, const struct order *o, const struct order_a
 		obey_refuse_iteration(p, o, a);
 		return;
 	}
-	if (!result.repeated && ps_apply(p, o, &missing, &err) != 0) {
+	if (o->held) {
+		order.push = p->held;
+		order.pushes = p->helds;
+	}
+	if (!result.repeated && o->held && o->held != p->held_round) {
+		obey_refuse(a, "not-staged", "round %llu is not held here, %llu is",
+			    (unsigned long long)o->held, (unsigned long long)p->held_round);
+		return;
+	}
+	if (!result.repeated && ps_apply(p, &order, &missing, &err) != 0) {
 		obey_refuse(a, "no-memory", "%s", err.text);
 		return;
 	}
@@ -277,6 +311,53 @@ void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 	};
 
 	obey[o->kind](ps, o, a);
+}
+
+/* Tells the standby, before it is obeyed here, so that both do it at the same time. */
+static void obey_repeat(struct ps *p, const struct order *o)
+{
+	if (o->kind == ORDER_HOLD || o->kind == ORDER_APPLY || o->kind == ORDER_THROW)
+		standby_order(p, o);
+}
+
+/* ---- from a lead in this process ---- */
+
+struct here_asked {
+	struct ps *ps;
+	const struct order_answer *answer;
+};
+
+static void here_held(uint32_t part, const struct order_result *result, void *asked)
+{
+	struct here_asked *h = asked;
+
+	(void)part;
+	if (result->code)
+		obey_done(h->answer, result);
+	else
+		standby_done(h->ps, h->answer);
+}
+
+static void here_missing(uint32_t part, const char *worker, uint64_t generation, uint64_t sequence,
+			 void *asked)
+{
+	const struct order_answer *a = ((struct here_asked *)asked)->answer;
+
+	a->missing(part, worker, generation, sequence, a->arg);
+}
+
+/* What was applied a new lead can have applied again, if the standby holds it: so only a hold waits
+ * for the standby. */
+void ps_obey_here(void *ps, const struct order *o, const struct order_answer *a)
+{
+	struct here_asked asked = {ps, a};
+	struct order_answer held = {
+		.missing = here_missing, .done = here_held, .arg = &asked, .part = a->part};
+
+	if (o->kind == ORDER_PREPARE || o->kind == ORDER_GIVE)
+		standby_drop(ps, "parameters move");
+	obey_repeat(ps, o);
+	ps_obey(ps, o, o->kind == ORDER_HOLD ? &held : a);
 }
 
 /* ---- over the socket ---- */
@@ -481,10 +562,7 @@ void ps_on_order(struct request *rq, void *ps)
 	} else {
 		if (order.kind == ORDER_APPLY)
 			answer.done = put_applied;
-		/* First, so that both do it at the same time. */
-		if (order.kind == ORDER_HOLD || order.kind == ORDER_APPLY ||
-		    order.kind == ORDER_THROW)
-			standby_order(p, &order);
+		obey_repeat(p, &order);
 		ps_obey(p, &order, &answer);
 	}
 	order_clear(&order);

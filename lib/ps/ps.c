@@ -92,6 +92,7 @@ void ps_free(struct ps *p)
 	buffers_free(p->buffers);
 	free(p->scratch);
 	free(p->unit);
+	free(p->held);
 	call_close(p->handed);
 	free(p);
 }
@@ -187,13 +188,19 @@ static void ps_stat(const void *ps, struct record_out *o)
 		heat_stat(&p->heat, store_width(p->store), o);
 }
 
+static void ps_standby_stat(const void *ps, struct record_out *o)
+{
+	standby_stat(ps, o);
+}
+
 struct part_here ps_here(struct ps *p)
 {
 	return (struct part_here){.part = p,
-				  .obey = ps_obey,
+				  .obey = ps_obey_here,
 				  .stage = ps_stage,
 				  .iteration = ps_iteration_of,
 				  .stat = ps_stat,
+				  .standby = ps_standby_stat,
 				  .map = part_map,
 				  .bytes = part_bytes};
 }
@@ -270,9 +277,9 @@ const struct verb ps_led_verbs[] = {
 	{"push", "worker generation incarnation sequence iteration count dense rows",
 	 "size skipped ranges loss map group members dense-bytes sum sum-of", ps_on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients, staged until the lead says apply"},
-	{"hold", "incarnation", "", ps_on_order, ORDER_BYTES_MAX,
+	{"hold", "incarnation", "round", ps_on_order, ORDER_BYTES_MAX,
 	 "the lead: keep these staged; those that are not here are told"},
-	{"apply", "incarnation iteration units", "", ps_on_order, ORDER_BYTES_MAX,
+	{"apply", "incarnation iteration units", "held", ps_on_order, ORDER_BYTES_MAX,
 	 "the lead: these staged parts are committed"},
 	{"throw", "incarnation worker generation", "sequence", ps_on_order, 0,
 	 "the lead: staged parts of a worker that is fenced, or has gone, go"},

@@ -46,6 +46,7 @@ struct ps_options {
 	int keeper;
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
 	int empty;                      /* it has no parameters yet, but others have them */
+	int followed;                   /* a standby may follow it also if the lead is here */
 };
 
 #define PS_THREADS 8 /* more would only wait for memory */

@@ -65,6 +65,11 @@ struct ps {
 	struct stage *stage;
 	struct buffers *buffers;
 	uint64_t applied; /* units */
+	/* What was held last, if all of it is here: until the next hold, a lead can have it applied by
+	 * this round. 0: nothing. */
+	struct order_push *held;
+	size_t helds;
+	uint64_t held_round;
 	uint64_t pulls, pushes;
 	struct heat heat; /* used if there is a table */
 	uint64_t diverged;      /* pushes refused for their values */
@@ -131,6 +136,10 @@ int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error 
 
 /* obey.c */
 void ps_obey(void *ps, const struct order *o, const struct order_answer *a);
+/* The same of a lead in this process: a standby is told, too, and waited for. */
+void ps_obey_here(void *ps, const struct order *o, const struct order_answer *a);
+/* Remembers what the order holds. -1: no memory. */
+int ps_keep_held(struct ps *p, const struct order *o, struct error *err);
 void ps_on_order(struct request *rq, void *ps);
 /* For a hand-over: a cut that is written, and whose result the lead has not asked for yet. */
 int ps_give_cut(const struct ps *p, struct call *c, struct error *err);

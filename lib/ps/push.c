@@ -221,6 +221,17 @@ static void refuse_room(struct request *rq, const struct error *err)
 	request_err(rq, err->code == ERROR_DATA ? "fenced" : "no-memory", "%s", err->text);
 }
 
+/* Tells the standby of a push, if it was kept. */
+static void push_repeat(struct ps *p, const struct staged *name)
+{
+	const struct staged *s = p->standby ? stage_find(p->stage, name->worker, name->generation,
+							 name->sequence)
+					    : NULL;
+
+	if (s)
+		standby_push(p, s);
+}
+
 enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit)
 {
 	struct ps *p = ps;
@@ -236,16 +247,18 @@ enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit)
 		staged_free(s);
 		return PART_UNFIT;
 	}
-	if (push_keep(p, s, &err) == 0)
+	struct staged name = *s;
+	if (push_keep(p, s, &err) == 0) {
+		push_repeat(p, &name);
 		return PART_STAGED;
+	}
 	refuse_room(rq, &err);
 	return PART_UNFIT;
 }
 
 void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 {
-	char worker[OPTION_ID_MAX];
-	uint64_t generation = s->generation, sequence = s->sequence;
+	struct staged name = *s; /* s may be gone soon */
 	struct error err = {0};
 
 	if (p->replica && round_check_push(p->replica, s, &err) != 0) {
@@ -253,16 +266,14 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 		staged_free(s);
 		return;
 	}
-	memcpy(worker, s->worker, sizeof worker);
 	if (push_keep(p, s, &err) != 0) {
 		refuse_room(rq, &err);
 		return;
 	}
-	if (p->standby && (s = stage_find(p->stage, worker, generation, sequence)))
-		standby_push(p, s);
+	push_repeat(p, &name);
 	standby_ok(p, rq, "staged=1");
 	if (p->replica) {
-		early_over(p->replica, worker, generation);
+		early_over(p->replica, name.worker, name.generation);
 		round_look(p->replica);
 	}
 }

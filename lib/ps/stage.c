@@ -222,6 +222,14 @@ void stage_throw(struct stage *s, const char *worker, uint64_t generation)
 	stage_drop_if(s, w, up_to, &like);
 }
 
+void stage_let_go(struct stage *s)
+{
+	for (struct worker *w = s->workers; w; w = w->hh.next) {
+		for (struct staged *p = w->first; p; p = p->next)
+			p->held = 0;
+	}
+}
+
 void stage_drop_before(struct stage *s, uint64_t iteration)
 {
 	struct staged like = {.iteration = iteration};

@@ -59,6 +59,8 @@ int stage_is_over(const struct stage *s, const char *worker, uint64_t generation
 void stage_drop(struct stage *s, const char *worker, uint64_t generation, uint64_t sequence);
 /* Drops all pushes up to this generation, and refuses later ones of them. */
 void stage_throw(struct stage *s, const char *worker, uint64_t generation);
+/* Nothing is held any more. */
+void stage_let_go(struct stage *s);
 /* Drops all pushes of earlier iterations. */
 void stage_drop_before(struct stage *s, uint64_t iteration);
 void stage_drop_all(struct stage *s); /* later pushes are not refused */

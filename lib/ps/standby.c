@@ -54,6 +54,7 @@ struct repeat {
 struct owed {
 	struct owed *next;
 	struct request *rq; /* NULL: its client has gone */
+	struct order_answer answer; /* or of an order of the lead in this process; done NULL: it is not */
 	uint64_t number;    /* of the requests for the standby that must be answered before */
 	char fields[FIELDS_BYTES];
 };
@@ -104,6 +105,9 @@ static void standby_release(struct ps_standby *s, int all)
 			s->owed_end = &s->owed;
 		if (o->rq)
 			request_ok(o->rq, "%s", o->fields);
+		if (o->answer.done)
+			o->answer.done(o->answer.part, &(struct order_result){.code = NULL},
+				       o->answer.arg);
 		free(o);
 	}
 }
@@ -350,29 +354,52 @@ void standby_order(struct ps *p, const struct order *o)
 	standby_add(p->standby, text, text ? head + bytes : 0, 0, 0);
 }
 
-void standby_ok(struct ps *p, struct request *rq, const char *fmt, ...)
+/* An answer that waits for the standby; NULL: it need not. */
+static struct owed *owed_new(struct ps *p)
 {
 	struct ps_standby *s = p->standby;
-	struct owed *o = NULL;
+	struct owed *o;
+
+	/* As long as it is being filled, nobody waits for it. */
+	if (!s || !s->peer || !peer_is_up(s->peer) || s->answered == s->sent)
+		return NULL;
+	o = calloc(1, sizeof *o);
+	if (!o) {
+		standby_drop(p, "out of memory");
+		return NULL;
+	}
+	o->number = s->sent;
+	*s->owed_end = o;
+	s->owed_end = &o->next;
+	return o;
+}
+
+void standby_ok(struct ps *p, struct request *rq, const char *fmt, ...)
+{
+	struct owed *o = owed_new(p);
 	char fields[FIELDS_BYTES];
 	va_list ap;
 
 	va_start(ap, fmt);
 	vsnprintf(fields, sizeof fields, fmt, ap);
 	va_end(ap);
-	/* As long as it is being filled, nobody waits for it. */
-	if (s && s->peer && peer_is_up(s->peer) && s->answered < s->sent &&
-	    !(o = malloc(sizeof *o)))
-		standby_drop(p, "out of memory");
 	if (!o) {
 		request_ok(rq, "%s", fields);
 		return;
 	}
-	*o = (struct owed){.rq = rq, .number = s->sent};
+	o->rq = rq;
 	memcpy(o->fields, fields, sizeof fields);
-	*s->owed_end = o;
-	s->owed_end = &o->next;
 	request_defer(rq, owed_gone, o);
+}
+
+void standby_done(struct ps *p, const struct order_answer *a)
+{
+	struct owed *o = owed_new(p);
+
+	if (o)
+		o->answer = *a;
+	else
+		a->done(a->part, &(struct order_result){.code = NULL}, a->arg);
 }
 
 /* ---- how it comes ---- */
@@ -512,8 +539,8 @@ void standby_on_follow(struct request *rq, void *ps)
 
 	if (!ps_in_force(p, rq))
 		return;
-	if (p->more.give) {
-		request_err(rq, "lead", "a part with the lead has no standby");
+	if (p->more.give && !p->options.followed) {
+		request_err(rq, "lead", "a part with the lead has a standby only with --followed");
 	} else if (p->standby || p->heir || move_is_busy(p) || store_map(p->store)->version == 0) {
 		request_err(rq, "busy", "%s",
 			    p->standby ? "it has a standby" : "the part goes elsewhere now");

@@ -328,7 +328,7 @@ size_t sup_host_standby(const struct sup_node *n)
 	const struct sup_hosts *hosts = &n->sup->hosts;
 	int (*const such[])(const struct sup_host *h) = {is_good, hosts_is_there};
 	size_t best = n->at;
-	for (size_t pass = 0; pass < 2 && best == n->at; pass++)
+	for (size_t pass = sup_host_is_fixed(n) ? 2 : 0; pass < 2 && best == n->at; pass++)
 		for (size_t i = 1; i < hosts->count; i++) {
 			size_t at = (n->at + i) % hosts->count;
 			if (at >= hosts->first && such[pass](&hosts->host[at]) &&

@@ -60,7 +60,10 @@ static int in_force_put(struct sup_in_force *f, const struct action *a)
 uint64_t sup_lead_life(const struct supervisor *s)
 {
 	const struct sup_node *lead = sup_lead(s);
-	return lead && lead->role == &role_lead ? lead->now.life : 0;
+	/* A standby that leads now does not know it. */
+	return lead && (lead->role == &role_lead || strcmp(s->job->standby, "on") == 0)
+		       ? lead->now.life
+		       : 0;
 }
 
 void sup_in_force_take(struct supervisor *s, const char *lines)

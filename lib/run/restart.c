@@ -188,8 +188,8 @@ static void log_standby(struct sup_node *n, const char *type, const struct node_
 static int wants_standby(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	return strcmp(s->job->standby, "on") == 0 && n != sup_lead(s) && sup_scale_has_part(n) &&
-	       !n->leaving && n->stage == STAGE_READY && !n->now.doomed && !n->restart.wanted &&
+	return strcmp(s->job->standby, "on") == 0 && sup_scale_has_part(n) && !n->leaving &&
+	       n->stage == STAGE_READY && !n->now.doomed && !n->restart.wanted &&
 	       !n->restart.next.runs && !sup_turn_is(s, TURN_MOVE) &&
 	       !sup_turn_is(s, TURN_REBALANCE);
 }

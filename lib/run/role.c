@@ -235,6 +235,8 @@ static void server_words(struct argv *w, const struct sup_node *n, uint64_t life
 		return;
 	if (servers > 1)
 		add_servers(w, s, "--servers", 1);
+	if (strcmp(s->job->standby, "on") == 0)
+		argv_add(w, "--followed");
 	add_lead(w, s);
 }
 

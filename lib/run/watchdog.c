@@ -214,8 +214,10 @@ static void watchdog_on_answer(const struct record *r, void *owner)
 	struct sup_node *n = owner;
 	if (!r)
 		return; /* the connection was lost: it still owes the answer */
-	if (is_lead(n) && sup_answer_ok(r))
+	if (is_lead(n) && sup_answer_ok(r)) {
+		watchdog_take_standby(n, r);
 		watchdog_end_round(n->sup);
+	}
 	pulse_work(&n->watch.pulse, 1);
 }
 

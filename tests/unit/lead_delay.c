@@ -344,7 +344,7 @@ static void without_one_member_the_others_are_dropped(void **state)
 	push_in("w1", 1, 0, 1);
 	refused = 1;
 	push_in("w0", 1, 0, 1);
-	assert_string_equal(said, "fenced;drop w0.1;iteration=0 dropped=1;");
+	assert_string_equal(said, "fenced;drop w1.1;iteration=0 dropped=1;");
 	none_was_stale();
 }
 

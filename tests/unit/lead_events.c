@@ -792,7 +792,7 @@ static void what_a_server_lacks_is_not_settled(void **state)
 	hold_is_told = 1;
 	push("w10", 1, 1, 1);
 	push("w2", 1, 2, 1);
-	expect("hold w10/1.1 w2/1.2\n");
+	expect("hold w2/1.2 w10/1.1\n");
 	gate_cut(gate, ++token);
 	settled(2, NULL); /* nobody asked */
 	expect("");

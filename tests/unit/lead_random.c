@@ -3,7 +3,9 @@
  * server and a supervisor; the same rules as batch.pml, on the real code.  Messages are delivered
  * late, workers die with requests under way, some push to the lead alone, shardd loses connections
  * before or after it journals, and now and then the gate is saved, thrown away and loaded: then all
- * requests under way are gone, and those who live make theirs again.
+ * requests under way are gone, and those who live make theirs again.  With rounds, it is also lost
+ * now and then, and a new one knows only what shardd noted with the last settle; what the servers
+ * hold may have to be applied then.
  *
  * Checked at every step: nothing is applied twice, nothing that was not settled, everything that is
  * applied is staged at both servers; every token is answered once; every member sees every act
@@ -34,7 +36,8 @@
 #define GLOBAL 64
 #define STAGED 512
 
-static uint64_t seed_now, told_all, halves_all, moves_all, stale_all, spared_all, waits_all, groups_all;
+static uint64_t seed_now, told_all, halves_all, moves_all, stale_all, spared_all, waits_all, groups_all,
+	deaths_all, behind_all;
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -91,10 +94,17 @@ struct world {
 	int asked;           /* to hold asked_part[parts]; not answered yet */
 	struct order_push asked_part[STAGED];
 	size_t asked_parts;
-	uint64_t number;
+	uint64_t number, at;
 	struct gate_line line[256];
 	size_t lines;
 	int is_whole;
+	uint64_t round, units; /* of the settle; */
+	struct {
+		uint64_t iteration, round, units; /* the one that was carried out last */
+	} note;
+	struct order_push held[STAGED]; /* by the servers, */
+	size_t helds;
+	uint64_t held_round; /* under this round */
 	int save_request, save_answer, saved[SAMPLES];
 	/* servers */
 	int applied[SAMPLES];
@@ -221,7 +231,8 @@ static void shardd_settle(struct world *w)
 	memset(w->refused, 0, sizeof w->refused);
 	for (size_t i = 0; i < w->lines && w->is_whole; i++) {
 		int worker = number_of(w->line[i].worker);
-		w->refused[worker] |= w->line[i].generation != w->generation[worker];
+		w->refused[worker] |= !w->line[i].back &&
+				      w->line[i].generation != w->generation[worker];
 	}
 	for (int id = 0; id < WORKERS; id++) {
 		if (w->refused[id])
@@ -240,6 +251,11 @@ static void shardd_settle(struct world *w)
 				w->done[s] = 1;
 		} else
 			CHECK(l->back || w->done[s]);
+	}
+	if (w->is_whole) {
+		w->note.iteration = w->at;
+		w->note.round = w->round;
+		w->note.units = w->units;
 	}
 }
 
@@ -336,6 +352,10 @@ static void take_hold(struct world *w, const struct gate_effect *e)
 	w->asked = 1;
 	w->asked_parts = e->pushes;
 	memcpy(w->asked_part, e->push, e->pushes * sizeof *e->push);
+	CHECK(!w->options.round_first == !e->round && e->round >= w->held_round);
+	memcpy(w->held, e->push, e->pushes * sizeof *e->push);
+	w->helds = e->pushes;
+	w->held_round = e->round;
 }
 
 static void answer_hold(struct world *w)
@@ -365,6 +385,10 @@ static void take_settle(struct world *w, const struct gate_effect *e)
 	CHECK(e->lines <= 256);
 	w->number = e->number;
 	w->is_whole = e->whole;
+	w->at = e->iteration;
+	w->round = e->round;
+	w->units = e->divisor;
+	CHECK(!e->whole || !e->round || e->round == w->held_round);
 	w->lines = e->lines;
 	memcpy(w->line, e->line, e->lines * sizeof *e->line);
 	w->request = 1;
@@ -428,6 +452,9 @@ static void check_groups(struct world *w, const struct gate_effect *e)
 static void take_apply(struct world *w, const struct gate_effect *e)
 {
 	CHECK(e->iteration == w->iteration && w->still != 2);
+	if (w->options.round_first && e->pushes) /* exactly what is held */
+		CHECK(e->pushes == w->helds &&
+		      memcmp(e->push, w->held, w->helds * sizeof *w->held) == 0);
 	check_groups(w, e);
 	const uint64_t before = w->iteration;
 	w->iteration += e->units;
@@ -959,6 +986,40 @@ static void hand_over(struct world *w)
 	ask_again(w);
 }
 
+/* ---- a new lead ---- */
+
+/* The lead is gone. What is in shardd's hands may still be done. */
+static void lead_dies(struct world *w)
+{
+	struct error err = {0};
+
+	if (w->still)
+		return;
+	if (w->request && chance(w, 2))
+		shardd_settle(w);
+	uint64_t iteration = w->note.iteration + w->note.units;
+	deaths_all++;
+	if (iteration > w->iteration) {
+		struct gate_effect held = {.iteration = w->note.iteration,
+					   .units = w->note.units,
+					   .push = w->held,
+					   .pushes = w->note.round ? w->helds : 0};
+		behind_all++;
+		CHECK(!w->note.round || w->note.round == w->held_round);
+		take_apply(w, &held);
+	}
+	CHECK(iteration == w->iteration);
+	w->cut_busy = 0;
+	w->seen = w->number = 0; /* numbers are of a term */
+	w->options.iteration = iteration;
+	w->options.round_first += UINT64_C(1) << 32;
+	gate_free(w->gate);
+	CHECK(gate_new(&w->gate, &w->options, &err) == 0);
+	for (int id = 0; id < WORKERS; id++)
+		w->worker[id].act = w->acts;
+	ask_again(w);
+}
+
 /* ---- shardd's connection ---- */
 
 static void shards_step(struct world *w, int calm)
@@ -1077,6 +1138,8 @@ static void one_step(struct world *w, int calm)
 		ask_act(w);
 	else if (what < 66)
 		lose(w, id);
+	else if (what < 67 && w->options.round_first && chance(w, 2))
+		lead_dies(w);
 	else if (what < 67)
 		hand_over(w);
 	else if (what < 68 && chance(w, 3)) { /* half a minute later */
@@ -1154,6 +1217,7 @@ static void runs(struct gate_options options)
 	uint64_t cuts = 0, handed = 0;
 
 	halves_all = moves_all = stale_all = spared_all = waits_all = groups_all = 0;
+	deaths_all = behind_all = 0;
 	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(400); seed++)
 		one_run(options, seed, &cuts, &handed);
 	/* the events did happen */
@@ -1165,6 +1229,8 @@ static void runs(struct gate_options options)
 	assert_true((spared_all > 0) == (options.bounds_delay != 0));
 	assert_true((waits_all > 0) == (options.schedule != NULL));
 	assert_true(options.schedule ? groups_all > 300 / part : groups_all == 0);
+	assert_true(options.round_first ? deaths_all > 500 / part && behind_all > 20 / part
+					: deaths_all == 0);
 }
 
 static void bsp(void **state)
@@ -1230,9 +1296,31 @@ static void ssp_schedule(void **state)
 				   .delay_max = 5, .schedule = schedule});
 }
 
+static void new_leads_bsp(void **state)
+{
+	(void)state;
+	runs((struct gate_options){.sync = GATE_BSP, .backup = 1, .round_first = 1});
+}
+
+static void new_leads_ssp(void **state)
+{
+	(void)state;
+	runs((struct gate_options){.sync = GATE_SSP, .staleness = 1, .round_first = 1});
+}
+
+static void new_leads_asp(void **state)
+{
+	(void)state;
+	runs((struct gate_options){.sync = GATE_ASP, .bounds_delay = 1, .delay_max = 2,
+				   .schedule = schedule, .round_first = 1});
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(new_leads_bsp),
+		cmocka_unit_test(new_leads_ssp),
+		cmocka_unit_test(new_leads_asp),
 		cmocka_unit_test(bsp),
 		cmocka_unit_test(bsp_backup),
 		cmocka_unit_test(bsp_balance),
