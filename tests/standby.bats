@@ -367,3 +367,50 @@ taken() {
 	[ "$status" -eq 0 ] || { cat out.err; return 1; }
 	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
 }
+
+@test "the server that leads is killed: what is in force, a restart, other servers, a new trainctl; no rollback" {
+	job MODEL=audit EPOCHS=12 SERVERS=1,standby:on CHECKPOINT=0.5 KILL_RESTART=9,window:0
+	slow 400
+	begin out
+	wait_for 'came_to 200'
+	wait_for 'in_force 0'
+	wait_for 'in_status "^node .* id=ps0 .* standby=in-force( |$)"'
+	echo 'action kind=adjust-bs id=w0 size=30 accum=1' | trainctl apply --run-dir "$T/run" | grep -q '^ok actions=1 '
+	strike ps0
+	wait_for '[ "$(logged "^acted by=in-force ")" -eq 1 ]'
+	wait_for 'in_status "^node role=worker id=w0 .* size=30 "'
+	# restarted by intention: its heir has the same term, and may be followed
+	wait_for 'in_force 0'
+	run trainctl kill-restart ps0 --run-dir "$T/run"
+	[ "$status" -eq 0 ]
+	[ "$(logged '^hand-over id=ps0 ')" -eq 1 ]
+	[ "$(ask run/ps0.sock stat | field term)" -eq 2 ]
+	wait_for 'in_force 0'
+	kill -STOP "$(pid_of ps0)"
+	wait_for '[ "$(logged "^takes-over ")" -eq 2 ]'
+	# one server more: the new lead knows both
+	wait_for 'in_force 0'
+	run trainctl scale --run-dir "$T/run" --servers 2
+	[ "$status" -eq 0 ]
+	wait_for 'in_force 0'
+	wait_for 'in_force 1'
+	strike ps0
+	wait_for '[ "$(logged "^takes-over ")" -eq 3 ]'
+	# trainctl is gone meanwhile, and shardd, too, is killed
+	wait_for 'in_force 0'
+	local before
+	before=$(pid_of ps0)
+	kill -9 "$SUPERVISOR"
+	kill -9 "$before"
+	wait_for 'ask run/ps0.sock stat | grep -q "^stat "'
+	begin out
+	wait_for 'in_force 0'
+	strike shardd
+	strike ps0
+	wait_for '[ "$(logged "^takes-over ")" -eq 4 ]'
+	rm drag/*
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || { cat out.err; return 1; }
+	[ "$(logged '^rollback ')" -eq 0 ]
+	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 12
+}
