@@ -8,16 +8,25 @@
  * Designs:
  *   ring     a ring of the workers at wire speed, then the next batch
  *   overlap  the same, with one round in flight while the next batch is computed
+ *   tree     a binary tree of the hosts instead of the ring, in small segments: sums go up while
+ *            those before come down
  *   plain    one server, each update by itself; it is answered with the model
  *   a30, a60 MLfabric-A: schedules of lib/solve, at most this delay; sums of a host, up to four
  *            aggregators, the model through distributors
  *   s        shares by rate (xfer_share.h), which follow the rates within a round; synchronous
  *   r        the same with one round in flight
  *   cut      the same; who would let the ports idle is cut, and begins anew
- * The scheduler of a30 and a60 knows the rates of now, without lag, and not those to come.
+ * The scheduler of a30 and a60 knows the rates of now, and not those to come; so do the shares.
+ * Only the records of name=fabric-table2-lag have a lag.
  *
  *   fabric-table2 SEEDS SECONDS: a record for each cell: ms for 30 committed updates
+ *   fabric-table2 SEEDS SECONDS DATA MODEL ROWS TARGET TRAIN TEST [C1|C2|C3]: a record for each
+ *       cell and design: until a real model has the loss TARGET (fabric-table2-loss.h), with
+ * updates of so many rows; and one for each cell with the best of s, r and cut
  */
+#include "fabric-table2-loss.h"
+
+#include "base/grow.h"
 #include "base/random.h"
 #include "solve/xfer_group.h"
 #include "solve/xfer_share.h"
@@ -34,7 +43,11 @@
 #define BYTES INT64_C(100000000)
 #define COMPUTE 0.1 /* s */
 #define EPOCH 5.0   /* s with the same rates */
-#define EPOCHS_MAX 100
+#define EPOCHS_MAX 200
+#define SEEDS_MAX 8
+/* Learning rates that are tried for each design: the least one, and sqrt(2) times the last. */
+#define LR_LEAST 0.03125
+#define LRS 11
 
 static const struct compute {
 	const char *name;
@@ -45,23 +58,38 @@ static const double gbits[] = {1, 2.5, 3.3, 5, 10};
 static const struct network {
 	const char *name;
 	double chance[5];
-} networks[] = {
-	{"N1", {0, 0, 0, 0.1, 0.9}}, {"N2", {0, 0.1, 0.1, 0.1, 0.7}}, {"N3", {0.5, 0, 0, 0, 0.5}}};
+} networks[] = {{"N1", {0, 0, 0, 0.1, 0.9}},
+		{"N2", {0, 0.1, 0.1, 0.1, 0.7}},
+		{"N3", {0.5, 0, 0, 0, 0.5}},
+		{"skewed", {0.2, 0, 0, 0, 0.8}}}; /* 7.3, of the monitor's lag */
 static const double paper[3][3] = {{1.74, 1.23, 1.42}, {2.96, 2.00, 2.32}, {1.90, 1.33, 1.42}};
 
 static const struct compute *compute;
-static double until;                                          /* seconds that are simulated */
-static int64_t rate[EPOCHS_MAX + 1][HOSTS + 1][2];            /* bytes/s; out, in */
-static double shared[EPOCHS_MAX + 1], ringed[EPOCHS_MAX + 1]; /* seconds of a round */
+static double until; /* seconds that are simulated */
+static double lag;   /* s until schedules and shares know of other rates */
+static int64_t rate[EPOCHS_MAX + 1][HOSTS + 1][2]; /* bytes/s; out, in */
+/* Seconds of a round; late: with the shares of the epoch before. */
+static double shared[EPOCHS_MAX + 1], late[EPOCHS_MAX + 1];
+static double ringed[EPOCHS_MAX + 1], treed[EPOCHS_MAX + 1];
 static uint64_t seed;
 
 struct result {
-	double committed, dropped; /* updates */
+	struct loss_push *push; /* those that are committed */
+	size_t committed, room, dropped;
 };
 
 static double batch_seconds(void)
 {
 	return COMPUTE * (random_uniform(&seed) < compute->chance ? compute->times : 1);
+}
+
+static void result_add(struct result *r, double pulled, double committed)
+{
+	if (committed >= until)
+		return;
+	if (GROW(r->push, r->room, r->committed + 1) != 0)
+		abort();
+	r->push[r->committed++] = (struct loss_push){pulled, committed};
 }
 
 static size_t epoch_of(double at)
@@ -84,23 +112,43 @@ static int64_t smaller(const int64_t two[2])
 	return two[0] < two[1] ? two[0] : two[1];
 }
 
+/* A round whose shares are for other rates. */
+static double old_seconds(const struct xfer_member *m, int64_t now[][2])
+{
+	double seconds = 0;
+	for (size_t h = 0; h < HOSTS; h++)
+		seconds = fmax(seconds, (1 + (HOSTS - 2) * m[h].share) * (double)BYTES /
+						(double)smaller(now[h]));
+	return seconds;
+}
+
 static void make_rates(const struct network *n)
 {
+	struct xfer_member m[HOSTS];
+	struct xfer_round round = {0};
 	for (size_t e = 0; e <= EPOCHS_MAX; e++) {
-		struct xfer_member m[HOSTS];
-		struct xfer_round round;
 		int64_t least = INT64_MAX;
-		for (size_t h = 0; h < HOSTS; h++) {
+		treed[e] = 0;
+		for (size_t h = 0; h < HOSTS; h++)
 			for (size_t way = 0; way < 2; way++)
 				rate[e][h][way] = draw(n);
+		int was_ring = round.is_ring;
+		if (e > 0)
+			late[e] = old_seconds(m, rate[e]);
+		for (size_t h = 0; h < HOSTS; h++) {
 			m[h] = (struct xfer_member){.rate = (double)smaller(rate[e][h]),
 						    .works = 1};
 			least = smaller(rate[e][h]) < least ? smaller(rate[e][h]) : least;
+			/* Its parent and up to two children; both ways are as much. */
+			double links = (h > 0) + (2 * h + 1 < HOSTS) + (2 * h + 2 < HOSTS);
+			treed[e] = fmax(treed[e], links * (double)BYTES / m[h].rate);
 		}
 		rate[e][SERVER][0] = rate[e][SERVER][1] = 1250000000;
 		if (xfer_shares(m, HOSTS, (double)BYTES, &round, NULL) != 0)
 			abort();
 		shared[e] = round.is_ring ? round.ring : round.seconds;
+		if (e == 0 || was_ring)
+			late[e] = e == 0 ? shared[e] : round.ring;
 		ringed[e] = 2.0 * (WORKERS - 1) / WORKERS * (double)BYTES / (double)least;
 	}
 }
@@ -112,10 +160,15 @@ static double round_end(const double *seconds, double at)
 {
 	for (double left = 1;;) {
 		size_t e = epoch_of(at);
-		double end = e < EPOCHS_MAX ? (double)(e + 1) * EPOCH : INFINITY;
-		if (at + left * seconds[e] <= end)
-			return at + left * seconds[e];
-		left -= (end - at) / seconds[e];
+		double begin = (double)e * EPOCH, end = e < EPOCHS_MAX ? begin + EPOCH : INFINITY;
+		double speed = seconds[e];
+		if (seconds == shared && at < begin + lag) {
+			speed = late[e];
+			end = begin + lag;
+		}
+		if (at + left * speed <= end)
+			return at + left * speed;
+		left -= (end - at) / speed;
 		at = end;
 	}
 }
@@ -138,23 +191,22 @@ static struct result rounds(const double *seconds, int in_flight, int cuts)
 	while (end < until) {
 		double open = end;
 		int is_late[WORKERS];
-		size_t late = 0;
 		for (size_t i = 0; i < WORKERS; i++) {
 			double by = fmax(end, m[i].start + 1.5 * COMPUTE);
 			is_late[i] = cuts && !m[i].was_cut && m[i].ready > by;
-			late += is_late[i] != 0;
+			result.dropped += is_late[i] != 0;
 			open = fmax(open, is_late[i] ? by : m[i].ready);
 		}
 		double over = round_end(seconds, open);
 		for (size_t i = 0; i < WORKERS; i++) {
 			/* Who is cut takes the model of the round before and begins at once. */
 			double by = fmax(end, m[i].start + 1.5 * COMPUTE);
+			if (!is_late[i])
+				result_add(&result, m[i].start, over);
 			m[i].start = is_late[i] ? by : in_flight ? fmax(m[i].ready, end) : over;
 			m[i].was_cut = is_late[i];
 			m[i].ready = m[i].start + batch_seconds();
 		}
-		result.committed += over < until ? (double)(WORKERS - late) : 0;
-		result.dropped += (double)late;
 		end = over;
 	}
 	return result;
@@ -167,6 +219,7 @@ enum doing { COMPUTES, PUSHES, WAITS /* for the model */ };
 struct worker {
 	enum doing doing;
 	double since; /* it computes until then; it has been ready, or waits, since then */
+	double pulled;
 	uint64_t version;
 };
 
@@ -212,11 +265,11 @@ static void serving_begin(struct serving *s)
 		s->w[i].since = batch_seconds();
 }
 
-/* What the scheduler believes: what is planned stays, and the rates of now are for ever. */
+/* What the scheduler believes: what is planned stays, and the rates that it knows are for ever. */
 static void believe_port(struct xfer_port *to, const struct xfer_port *from, double at, size_t host,
 			 size_t way)
 {
-	int64_t now = ns_of(at), base = rate[epoch_of(at)][host][way], last = -1;
+	int64_t now = ns_of(at), base = rate[epoch_of(fmax(at - lag, 0))][host][way], last = -1;
 	size_t i = from->count;
 	while (i > 0 && from->step[i - 1].at > now)
 		i--;
@@ -246,8 +299,6 @@ static struct xfer_net believe(const struct serving *s, double at)
 static void commit_at(struct serving *s, double at, uint64_t count)
 {
 	s->commit[s->commits++] = (struct commit){at, count};
-	if (at < until)
-		s->result.committed += (double)count;
 }
 
 static void commits_pass(struct serving *s, double now)
@@ -313,7 +364,10 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 			if (into[k] == order[i]) {
 				s->w[of[k]].doing = WAITS;
 				s->w[of[k]].since = at;
-				s->result.dropped += i >= sent;
+				if (i < sent)
+					result_add(&s->result, s->w[of[k]].pulled, at);
+				else
+					s->result.dropped++;
 			}
 		if (i >= sent)
 			continue;
@@ -352,7 +406,7 @@ static void model_batch(struct serving *s, double now)
 	}
 	for (size_t i = 0; i < WORKERS; i++)
 		if (s->w[i].doing == WAITS && s->w[i].since <= now)
-			s->w[i] = (struct worker){COMPUTES, there[i / 2] + batch_seconds(),
+			s->w[i] = (struct worker){COMPUTES, there[i / 2] + batch_seconds(), now,
 						  s->version};
 }
 
@@ -363,12 +417,12 @@ static void push_alone(struct serving *s, struct worker *w, double now)
 	size_t host = (size_t)(w - s->w) / 2;
 	if (w->doing == PUSHES) {
 		must(xfer_send(&s->net, host, SERVER, BYTES, ns_of(now), &push, NULL));
-		*w = (struct worker){WAITS, (double)push.end * 1e-9, 0};
-		s->result.committed += w->since < until;
+		result_add(&s->result, w->pulled, (double)push.end * 1e-9);
+		*w = (struct worker){WAITS, (double)push.end * 1e-9, 0, 0};
 		return;
 	}
 	must(xfer_send(&s->net, SERVER, host, BYTES, ns_of(now), &pull, NULL));
-	*w = (struct worker){COMPUTES, (double)pull.end * 1e-9 + batch_seconds(), 0};
+	*w = (struct worker){COMPUTES, (double)pull.end * 1e-9 + batch_seconds(), now, 0};
 }
 
 /* delay 0: plainly. */
@@ -408,8 +462,9 @@ static struct result serve(uint64_t delay)
 
 /* ---- all designs ---- */
 
-enum { RING, OVERLAP, PLAIN, A30, A60, S, R, CUT, DESIGNS };
-static const char *const names[] = {"ring", "overlap", "plain", "a30", "a60", "s", "r", "cut"};
+enum { RING, OVERLAP, TREE, PLAIN, A30, A60, S, R, CUT, DESIGNS };
+static const char *const names[] = {"ring", "overlap", "tree", "plain", "a30",
+				    "a60",  "s",       "r",    "cut"};
 
 static struct result simulate(size_t design)
 {
@@ -418,6 +473,8 @@ static struct result simulate(size_t design)
 		return rounds(ringed, 0, 0);
 	case OVERLAP:
 		return rounds(ringed, 1, 0);
+	case TREE:
+		return rounds(treed, 0, 0);
 	case PLAIN:
 		return serve(0);
 	case A30:
@@ -433,40 +490,164 @@ static struct result simulate(size_t design)
 	}
 }
 
+/* All seeds of a design in a cell. */
+struct cell {
+	struct result of[SEEDS_MAX];
+	double committed, dropped, ms;
+};
+
+static void simulate_cell(struct cell all[DESIGNS], size_t c, size_t n, size_t seeds)
+{
+	for (size_t d = 0; d < DESIGNS; d++)
+		for (size_t run = 0; run < seeds; run++)
+			free(all[d].of[run].push);
+	compute = &computes[c];
+	memset(all, 0, DESIGNS * sizeof *all);
+	for (size_t run = 0; run < seeds; run++) {
+		seed = 1000 * run + 10 * n;
+		make_rates(&networks[n]);
+		for (size_t d = 0; d < DESIGNS; d++) {
+			all[d].of[run] = simulate(d);
+			all[d].committed += (double)all[d].of[run].committed;
+			all[d].dropped += (double)all[d].of[run].dropped;
+		}
+	}
+	for (size_t d = 0; d < DESIGNS; d++)
+		all[d].ms = 30e3 * until * (double)seeds / all[d].committed;
+}
+
+static void print_cell(const struct cell all[DESIGNS], size_t c, size_t n)
+{
+	printf("bench name=fabric-table2 compute=%s network=%s", computes[c].name,
+	       networks[n].name);
+	for (size_t d = 0; d < DESIGNS; d++)
+		printf(" %s-ms=%.0f", names[d], all[d].ms);
+	for (size_t d = 0; d < DESIGNS; d++)
+		if (all[d].dropped > 0)
+			printf(" %s-dropped=%.3f", names[d],
+			       all[d].dropped / (all[d].dropped + all[d].committed));
+	printf(" s-ratio=%.2f ratio=%.2f paper=%.2f of-paper=%.2f\n", all[RING].ms / all[S].ms,
+	       all[RING].ms / all[CUT].ms, paper[c][n], all[RING].ms / all[CUT].ms / paper[c][n]);
+}
+
+/* ---- a model ---- */
+
+/* Means over the seeds with the learning rate that is best for this design. */
+static struct loss_end best_training(struct cell *cell, size_t design, size_t seeds, double target,
+				     double *lr)
+{
+	/* The best of the cell before: what is slower is soon given up. */
+	static int first[DESIGNS] = {5, 5, 5, 4, 4, 4, 5, 5, 5};
+	struct loss_end best = {.seconds = INFINITY, .updates = INFINITY};
+	struct loss_training t = {.target = target};
+	int begin = first[design];
+	for (int k = -1; k < LRS; k++) {
+		struct loss_end sum = {0};
+		if (k == begin)
+			continue;
+		t.lr = LR_LEAST * pow(2, 0.5 * (k < 0 ? begin : k));
+		for (size_t run = 0; run < seeds && sum.seconds < best.seconds; run++) {
+			t.seed = run + 1;
+			t.within = fmin(until, best.seconds - sum.seconds);
+			struct loss_end end =
+				loss_train(cell->of[run].push, cell->of[run].committed, &t);
+			sum.seconds += end.seconds;
+			sum.updates += end.updates;
+			sum.delay += end.delay;
+			sum.most = fmax(sum.most, end.most);
+		}
+		if (sum.seconds >= best.seconds)
+			continue;
+		best = sum;
+		*lr = t.lr;
+		first[design] = k < 0 ? begin : k;
+	}
+	best.seconds /= (double)seeds;
+	best.updates /= (double)seeds;
+	best.delay /= (double)seeds;
+	return best;
+}
+
+struct task {
+	const char *data, *model, *rows;
+	double target;
+};
+
+static void train_cell(struct cell all[DESIGNS], size_t c, size_t n, size_t seeds,
+		       const struct task *task)
+{
+	char of[256];
+	size_t best = S;
+	double ratio[DESIGNS], ring = INFINITY;
+	snprintf(of, sizeof of, "data=%s model=%s rows=%s compute=%s network=%s", task->data,
+		 task->model, task->rows, computes[c].name, networks[n].name);
+	for (size_t d = 0; d < DESIGNS; d++) {
+		double lr = NAN;
+		struct loss_end end = best_training(&all[d], d, seeds, task->target, &lr);
+		if (d == RING)
+			ring = end.seconds;
+		ratio[d] = ring / end.seconds;
+		if (d > S && ratio[d] > ratio[best])
+			best = d;
+		printf("bench name=fabric-table2-loss %s design=%s ms=%.0f", of, names[d],
+		       all[d].ms);
+		if (isinf(end.seconds))
+			printf(" reached=no\n");
+		else
+			printf(" lr=%.3g delay=%.0f delay-most=%.0f updates=%.0f seconds=%.1f "
+			       "ms-ratio=%.2f ratio=%.2f\n",
+			       lr, end.delay, end.most, end.updates, end.seconds,
+			       all[RING].ms / all[d].ms, ratio[d]);
+	}
+	printf("bench name=fabric-table2-best %s design=%s ratio=%.2f over-overlap=%.2f "
+	       "over-a30=%.2f paper=%.2f of-paper=%.2f\n",
+	       of, names[best], ratio[best], ratio[best] / ratio[OVERLAP], ratio[best] / ratio[A30],
+	       paper[c][n], ratio[best] / paper[c][n]);
+	fflush(stdout);
+}
+
+/* What it costs to know of other rates 2 s late instead of 0.2 s (7.3). */
+static void print_lag(struct cell all[DESIGNS], size_t n, size_t seeds)
+{
+	double soon[DESIGNS];
+	lag = 0.2;
+	simulate_cell(all, 0, n, seeds);
+	for (size_t d = 0; d < DESIGNS; d++)
+		soon[d] = all[d].ms;
+	lag = 2;
+	simulate_cell(all, 0, n, seeds);
+	printf("bench name=fabric-table2-lag compute=C1 network=%s", networks[n].name);
+	for (size_t d = A30; d < DESIGNS; d++)
+		printf(" %s-percent=%.1f", names[d], 100 * (all[d].ms / soon[d] - 1));
+	printf("\n");
+	lag = 0;
+}
+
 int main(int argc, char **argv)
 {
-	size_t seeds = argc == 3 ? strtoul(argv[1], NULL, 10) : 0;
-	until = argc == 3 ? strtod(argv[2], NULL) : 0;
-	if (seeds == 0 || !(until > 0) || until > EPOCHS_MAX * EPOCH)
+	static struct cell all[DESIGNS];
+	size_t seeds = argc > 2 ? strtoul(argv[1], NULL, 10) : 0;
+	until = argc > 2 ? strtod(argv[2], NULL) : 0;
+	if ((argc != 3 && argc != 9 && argc != 10) || seeds == 0 || seeds > SEEDS_MAX ||
+	    !(until > 0) || until > EPOCHS_MAX * EPOCH)
 		return 64;
+	if (argc > 3)
+		loss_open(argv[4], strtoul(argv[5], NULL, 10), argv[7], argv[8]);
 	for (size_t c = 0; c < 3; c++)
 		for (size_t n = 0; n < 3; n++) {
-			struct result all[DESIGNS] = {{0}};
-			double ms[DESIGNS];
-			compute = &computes[c];
-			for (size_t run = 0; run < seeds; run++) {
-				seed = 1000 * run + 10 * n;
-				make_rates(&networks[n]);
-				for (size_t d = 0; d < DESIGNS; d++) {
-					struct result one = simulate(d);
-					all[d].committed += one.committed;
-					all[d].dropped += one.dropped;
-				}
-			}
-			printf("bench name=fabric-table2 compute=%s network=%s", compute->name,
-			       networks[n].name);
-			for (size_t d = 0; d < DESIGNS; d++) {
-				ms[d] = 30e3 * until * (double)seeds / all[d].committed;
-				printf(" %s-ms=%.0f", names[d], ms[d]);
-			}
-			for (size_t d = 0; d < DESIGNS; d++)
-				if (all[d].dropped > 0)
-					printf(" %s-dropped=%.3f", names[d],
-					       all[d].dropped /
-						       (all[d].dropped + all[d].committed));
-			printf(" s-ratio=%.2f ratio=%.2f paper=%.2f of-paper=%.2f\n",
-			       ms[RING] / ms[S], ms[RING] / ms[CUT], paper[c][n],
-			       ms[RING] / ms[CUT] / paper[c][n]);
+			if (argc == 10 && strcmp(argv[9], computes[c].name) != 0)
+				continue;
+			simulate_cell(all, c, n, seeds);
+			if (argc == 3)
+				print_cell(all, c, n);
+			else
+				train_cell(all, c, n, seeds,
+					   &(struct task){argv[3], argv[4], argv[5],
+							  strtod(argv[6], NULL)});
 		}
+	if (argc == 3) {
+		print_lag(all, 1, seeds);
+		print_lag(all, 3, seeds);
+	}
 	return 0;
 }
