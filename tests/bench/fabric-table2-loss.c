@@ -12,6 +12,7 @@
 
 #define LOOK 30 /* updates from one look at the loss to the next */
 #define LOOKS 4
+#define TOPICS 20
 #define GIVE_UP 5 /* times the target: the learning rate is too high */
 
 /* ---- data ---- */
@@ -30,6 +31,8 @@ static struct layout layout;
 static uint32_t *key; /* those of both tables */
 static size_t keys;
 static size_t batch; /* rows of an update */
+static size_t batch_keys_max;
+static struct model_keys own; /* rows of the table that a document has for itself */
 
 static void loss_must(int result, const struct error *err)
 {
@@ -79,18 +82,47 @@ static void find_places(struct table *t)
 					 key);
 }
 
+static double words_of(size_t document)
+{
+	double words = 0;
+	for (size_t k = train.offset[document]; k < train.offset[document + 1]; k++)
+		words += (double)train.rows.value[k];
+	return words;
+}
+
+static void set_documents(void)
+{
+	spec.hash_bits = 31;
+	spec.topics = TOPICS;
+	spec.words = keys;
+	for (size_t i = 0; i < train.rows.count; i++)
+		if (words_of(i) > (double)spec.longest)
+			spec.longest = (uint64_t)words_of(i);
+}
+
+static size_t most_keys(void)
+{
+	size_t most = 0;
+	for (size_t i = 0; i < train.rows.count; i++)
+		if (train.offset[i + 1] - train.offset[i] > most)
+			most = train.offset[i + 1] - train.offset[i];
+	return most;
+}
+
 void loss_open(const char *name, size_t rows, const char *train_path, const char *test_path)
 {
-	const struct schema_options options = {
-		.format = "csv",
-		.label = "income",
-		.positive = ">50K",
-		.dense = "age,fnlwgt,education_num,capital_gain,capital_loss,hr_per_week",
-		.sparse =
-			"type_employer,education,marital,occupation,relationship,race,sex,country"};
+	const struct schema_options
+		bags = {.format = "bag"},
+		adult = {.format = "csv",
+			 .label = "income",
+			 .positive = ">50K",
+			 .dense = "age,fnlwgt,education_num,capital_gain,capital_loss,hr_per_week",
+			 .sparse = "type_employer,education,marital,occupation,relationship,race,"
+				   "sex,country"};
 	struct error err;
+	int is_lda = strcmp(name, "lda") == 0;
 	batch = rows;
-	loss_must(schema_new(&schema, &options, &err), &err);
+	loss_must(schema_new(&schema, is_lda ? &bags : &adult, &err), &err);
 	read_table(&train, train_path);
 	read_table(&test, test_path);
 	size_t n = train.rows.offset[train.rows.count], m = test.rows.offset[test.rows.count];
@@ -110,8 +142,12 @@ void loss_open(const char *name, size_t rows, const char *train_path, const char
 	spec.dense_inputs = (uint32_t)train.rows.dense_columns;
 	spec.fields = (uint32_t)schema_fields(schema);
 	spec.samples = train.rows.count;
+	if (is_lda)
+		set_documents();
 	loss_must(model_new(&model, &spec, &err), &err);
 	loss_must(model_layout(&spec, &layout, &err), &err);
+	own = model_keys(&spec);
+	batch_keys_max = batch * (most_keys() + own.own_rows);
 }
 
 /* ---- a training ---- */
@@ -129,60 +165,83 @@ struct training {
 	struct gradient *free;
 	struct gradient **of; /* by push; NULL: not computed, or applied */
 	uint32_t *order;      /* of the training data */
-	size_t dealt;
+	size_t dealt, given[LOSS_WORKERS];
 	uint64_t epoch;
 	/* scratch; slot[place]: 1 + the number of that key in the batch */
 	uint32_t *batch_key, *batch_place, *index, *slot, *offset;
-	float *row, *dense, *label, *score;
+	uint64_t *number;
+	float *row, *dense, *label, *value, *score, *words;
 	struct store_push *unit;
 };
 
 static struct gradient *gradient_new(struct training *x)
 {
 	struct gradient *g = x->free;
-	size_t keys_max = batch * spec.fields, dense = (size_t)model_dense_count(&spec);
+	size_t dense = (size_t)model_dense_count(&spec);
 	if (g) {
 		x->free = g->next;
 	} else {
 		g = loss_get(1, sizeof *g);
 		g->dense = loss_get(dense, sizeof(float));
-		g->row = loss_get(keys_max * model_width(&spec), sizeof(float));
-		g->of = loss_get(keys_max, sizeof *g->of);
+		g->row = loss_get(batch_keys_max * model_width(&spec), sizeof(float));
+		g->of = loss_get(batch_keys_max, sizeof *g->of);
 	}
 	memset(g->dense, 0, dense * sizeof(float));
 	return g;
 }
 
+/* The next row of the training data, or of the worker's documents. */
+static size_t next_row(struct training *x, size_t worker)
+{
+	size_t rows = train.rows.count;
+	if (own.own_rows)
+		return worker + LOSS_WORKERS * (x->given[worker]++ % (rows / LOSS_WORKERS));
+	if (x->dealt % rows == 0)
+		random_permute(x->order, rows, x->t->seed * 1000 + x->epoch++);
+	return x->order[x->dealt++ % rows];
+}
+
 /* The gradient of the next rows with the parameters of now. */
-static struct gradient *compute(struct training *x)
+static struct gradient *compute(struct training *x, size_t worker)
 {
 	struct gradient *g = gradient_new(x);
 	struct error err;
-	size_t n = 0, width = model_width(&spec), dense = spec.dense_inputs;
+	size_t n = 0, at = 0, places = 0, width = model_width(&spec), dense = spec.dense_inputs;
 	double loss = 0;
 	for (size_t i = 0; i < batch; i++) {
-		if (x->dealt % train.rows.count == 0)
-			random_permute(x->order, train.rows.count, x->t->seed * 1000 + x->epoch++);
-		size_t row = x->order[x->dealt++ % train.rows.count];
+		size_t row = next_row(x, worker);
+		x->number[i] = row;
 		x->label[i] = train.rows.label[row];
-		memcpy(x->dense + i * dense, train.rows.dense + row * dense, dense * sizeof(float));
-		for (size_t k = 0; k < spec.fields; k++) {
-			uint32_t place = train.place[train.offset[row] + k];
+		if (dense > 0)
+			memcpy(x->dense + i * dense, train.rows.dense + row * dense,
+			       dense * sizeof(float));
+		for (size_t k = train.offset[row]; k < train.offset[row + 1]; k++) {
+			uint32_t place = train.place[k];
 			if (x->slot[place] == 0) {
 				x->batch_key[n] = key[place];
-				x->batch_place[n] = place;
+				x->batch_place[places++] = place;
 				x->slot[place] = (uint32_t)++n;
 			}
-			x->index[i * spec.fields + k] = x->slot[place] - 1;
+			x->value[at] = train.rows.value ? train.rows.value[k] : 1;
+			x->index[at++] = x->slot[place] - 1;
 		}
+		size_t own_rows = own.own_rows ? model_own_count(&own, words_of(row)) : 0;
+		for (size_t k = 0; k < own_rows; k++) {
+			x->batch_key[n] = (uint32_t)(MODEL_OWN_KEYS + row * own.own_rows + k);
+			x->value[at] = 0;
+			x->index[at++] = (uint32_t)n++;
+		}
+		x->offset[i + 1] = (uint32_t)at;
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < places; i++)
 		x->slot[x->batch_place[i]] = 0;
 	const struct model_batch b = {.count = batch,
 				      .dense = x->dense,
 				      .label = x->label,
 				      .offset = x->offset,
-				      .index = x->index};
+				      .index = x->index,
+				      .value = train.rows.value ? x->value : NULL,
+				      .row = x->number};
 	g->rows = n;
 	memset(g->row, 0, n * width * sizeof(float));
 	loss_must(store_rows(x->store, x->batch_key, n, 0, g->of, &err), &err);
@@ -193,15 +252,31 @@ static struct gradient *compute(struct training *x)
 	return g;
 }
 
+static double look_at_words(struct training *x, const struct model_batch *b)
+{
+	struct error err;
+	double loss = 0, words = 0;
+	loss_must(model_complete(model, b, store_dense(x->store), x->row, x->score, x->words, &err),
+		  &err);
+	for (size_t i = 0; i < b->count; i++) {
+		loss -= (double)x->words[i] * log((double)x->score[i]);
+		words += (double)x->words[i];
+	}
+	return loss / words;
+}
+
 static double look(struct training *x)
 {
 	const struct model_batch b = {.count = test.rows.count,
 				      .dense = test.rows.dense,
 				      .offset = test.offset,
-				      .index = test.place};
+				      .index = test.place,
+				      .value = test.rows.value};
 	struct error err;
 	double loss = 0;
 	store_look_rows(x->store, key, keys, x->row);
+	if (own.own_rows)
+		return look_at_words(x, &b);
 	loss_must(model_predict(model, &b, store_dense(x->store), x->row, x->score, &err), &err);
 	for (size_t i = 0; i < test.rows.count; i++) {
 		double p = (double)(test.rows.label[i] > 0 ? x->score[i] : 1 - x->score[i]);
@@ -215,8 +290,12 @@ static void training_begin(struct training *x, const struct loss_training *t, si
 	struct error err;
 	struct map map;
 	struct opt opt = {0};
-	size_t batch_keys = batch * spec.fields;
 	*x = (struct training){.t = t};
+	if (own.own_rows) { /* another chain */
+		model_free(model);
+		spec.seed = t->seed;
+		loss_must(model_new(&model, &spec, &err), &err);
+	}
 	loss_must(opt_by_name(&opt, "adagrad", &err), &err);
 	loss_must(opt_set_schedule(&opt, "adadelay", 0, &err), &err);
 	opt.lr = (float)t->lr;
@@ -225,17 +304,18 @@ static void training_begin(struct training *x, const struct loss_training *t, si
 	x->of = loss_get(count, sizeof(void *));
 	x->unit = loss_get(count, sizeof *x->unit);
 	x->order = loss_get(train.rows.count, sizeof *x->order);
-	x->batch_key = loss_get(batch_keys, sizeof *x->batch_key);
-	x->batch_place = loss_get(batch_keys, sizeof *x->batch_place);
-	x->index = loss_get(batch_keys, sizeof *x->index);
+	x->batch_key = loss_get(batch_keys_max, sizeof *x->batch_key);
+	x->batch_place = loss_get(batch_keys_max, sizeof *x->batch_place);
+	x->index = loss_get(batch_keys_max, sizeof *x->index);
 	x->slot = loss_get(keys, sizeof *x->slot);
-	x->row = loss_get((keys + batch_keys) * model_width(&spec), sizeof(float));
+	x->row = loss_get((keys + batch_keys_max) * model_width(&spec), sizeof(float));
 	x->dense = loss_get(batch * spec.dense_inputs, sizeof(float));
 	x->label = loss_get(batch, sizeof(float));
 	x->offset = loss_get(batch + 1, sizeof *x->offset);
+	x->value = loss_get(batch_keys_max, sizeof(float));
+	x->number = loss_get(batch, sizeof *x->number);
+	x->words = loss_get(test.rows.count, sizeof(float));
 	x->score = loss_get(test.rows.count, sizeof(float));
-	for (size_t i = 0; i <= batch; i++)
-		x->offset[i] = (uint32_t)(i * spec.fields);
 }
 
 static void training_end(struct training *x, size_t count)
@@ -263,6 +343,9 @@ static void training_end(struct training *x, size_t count)
 	free(x->row);
 	free(x->dense);
 	free(x->score);
+	free(x->value);
+	free(x->number);
+	free(x->words);
 	free(x->label);
 	free(x->offset);
 }
@@ -326,7 +409,7 @@ struct loss_end loss_train(struct loss_push *push, size_t count, const struct lo
 	for (size_t begin = 0, next; begin < count; begin = next, units++) {
 		double at = push[begin].committed;
 		for (; pulls < count && pull[pulls].at < at; pulls++) {
-			x.of[pull[pulls].push] = compute(&x);
+			x.of[pull[pulls].push] = compute(&x, push[pull[pulls].push].worker);
 			delay[pull[pulls].push] = units;
 			had[pull[pulls].push] = begin;
 		}

@@ -1,9 +1,9 @@
 /*
  * fabric-table2: a fluid simulation of Table 2 of MLfabric.  30 workers on 15 hosts train a model
- * of 100 MB; a batch takes 100 ms, and with a chance of r % it takes s times as long (C1: 10, 2;
- * C2: 10, 4; C3: 4, 2).  Every 5 s each port of a host gets another rate: 1, 2.5, 3.3, 5 or 10
- * Gbit/s, with the probabilities of N1, N2, N3.  A server, where there is one, has a host of its
- * own with 10 Gbit/s. Nothing has a latency, and nobody waits for a core.
+ * of 100 MB; a batch takes 100 ms (lda: 180), and with a chance of r % it takes s times as long
+ * (C1: 10, 2; C2: 10, 4; C3: 4, 2).  Every 5 s each port of a host gets another rate: 1, 2.5, 3.3,
+ * 5 or 10 Gbit/s, with the probabilities of N1, N2, N3.  A server, where there is one, has a host
+ * of its own with 10 Gbit/s. Nothing has a latency, and nobody waits for a core.
  *
  * Designs:
  *   ring     a ring of the workers at wire speed, then the next batch
@@ -21,8 +21,8 @@
  *
  *   fabric-table2 SEEDS SECONDS: a record for each cell: ms for 30 committed updates
  *   fabric-table2 SEEDS SECONDS DATA MODEL ROWS TARGET TRAIN TEST [C1|C2|C3]: a record for each
- *       cell and design: until a real model has the loss TARGET (fabric-table2-loss.h), with
- * updates of so many rows; and one for each cell with the best of s, r and cut
+ *       cell and design, until a real model has the loss TARGET (fabric-table2-loss.h); an update
+ *       has so many rows. One more for each cell has the best of s, r and cut. lda: C1 and N1 only
  */
 #include "fabric-table2-loss.h"
 
@@ -36,13 +36,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORKERS 30
+#define WORKERS LOSS_WORKERS
 #define HOSTS 15
 #define SERVER HOSTS
 #define AGGREGATORS 4
 #define BYTES INT64_C(100000000)
-#define COMPUTE 0.1 /* s */
-#define EPOCH 5.0   /* s with the same rates */
+#define EPOCH 5.0 /* s with the same rates */
 #define EPOCHS_MAX 200
 #define SEEDS_MAX 8
 /* Learning rates that are tried for each design: the least one, and sqrt(2) times the last. */
@@ -61,12 +60,14 @@ static const struct network {
 } networks[] = {{"N1", {0, 0, 0, 0.1, 0.9}},
 		{"N2", {0, 0.1, 0.1, 0.1, 0.7}},
 		{"N3", {0.5, 0, 0, 0, 0.5}},
-		{"skewed", {0.2, 0, 0, 0, 0.8}}}; /* 7.3, of the monitor's lag */
+		{"skewed", {0.2, 0, 0, 0, 0.8}}}; /* 7.1, of the monitor's lag */
 static const double paper[3][3] = {{1.74, 1.23, 1.42}, {2.96, 2.00, 2.32}, {1.90, 1.33, 1.42}};
+static const double paper_lda = 182.0 / 139; /* 7.1, a30 */
 
 static const struct compute *compute;
-static double until; /* seconds that are simulated */
-static double lag;   /* s until schedules and shares know of other rates */
+static double until;       /* seconds that are simulated */
+static double usual = 0.1; /* s that a batch takes */
+static double lag;         /* s until schedules and shares know of other rates */
 static int64_t rate[EPOCHS_MAX + 1][HOSTS + 1][2]; /* bytes/s; out, in */
 /* Seconds of a round; late: with the shares of the epoch before. */
 static double shared[EPOCHS_MAX + 1], late[EPOCHS_MAX + 1];
@@ -80,16 +81,16 @@ struct result {
 
 static double batch_seconds(void)
 {
-	return COMPUTE * (random_uniform(&seed) < compute->chance ? compute->times : 1);
+	return usual * (random_uniform(&seed) < compute->chance ? compute->times : 1);
 }
 
-static void result_add(struct result *r, double pulled, double committed)
+static void result_add(struct result *r, size_t worker, double pulled, double committed)
 {
 	if (committed >= until)
 		return;
 	if (GROW(r->push, r->room, r->committed + 1) != 0)
 		abort();
-	r->push[r->committed++] = (struct loss_push){pulled, committed};
+	r->push[r->committed++] = (struct loss_push){pulled, committed, worker};
 }
 
 static size_t epoch_of(double at)
@@ -192,7 +193,7 @@ static struct result rounds(const double *seconds, int in_flight, int cuts)
 		double open = end;
 		int is_late[WORKERS];
 		for (size_t i = 0; i < WORKERS; i++) {
-			double by = fmax(end, m[i].start + 1.5 * COMPUTE);
+			double by = fmax(end, m[i].start + 1.5 * usual);
 			is_late[i] = cuts && !m[i].was_cut && m[i].ready > by;
 			result.dropped += is_late[i] != 0;
 			open = fmax(open, is_late[i] ? by : m[i].ready);
@@ -200,9 +201,9 @@ static struct result rounds(const double *seconds, int in_flight, int cuts)
 		double over = round_end(seconds, open);
 		for (size_t i = 0; i < WORKERS; i++) {
 			/* Who is cut takes the model of the round before and begins at once. */
-			double by = fmax(end, m[i].start + 1.5 * COMPUTE);
+			double by = fmax(end, m[i].start + 1.5 * usual);
 			if (!is_late[i])
-				result_add(&result, m[i].start, over);
+				result_add(&result, i, m[i].start, over);
 			m[i].start = is_late[i] ? by : in_flight ? fmax(m[i].ready, end) : over;
 			m[i].was_cut = is_late[i];
 			m[i].ready = m[i].start + batch_seconds();
@@ -365,7 +366,7 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 				s->w[of[k]].doing = WAITS;
 				s->w[of[k]].since = at;
 				if (i < sent)
-					result_add(&s->result, s->w[of[k]].pulled, at);
+					result_add(&s->result, of[k], s->w[of[k]].pulled, at);
 				else
 					s->result.dropped++;
 			}
@@ -417,7 +418,7 @@ static void push_alone(struct serving *s, struct worker *w, double now)
 	size_t host = (size_t)(w - s->w) / 2;
 	if (w->doing == PUSHES) {
 		must(xfer_send(&s->net, host, SERVER, BYTES, ns_of(now), &push, NULL));
-		result_add(&s->result, w->pulled, (double)push.end * 1e-9);
+		result_add(&s->result, (size_t)(w - s->w), w->pulled, (double)push.end * 1e-9);
 		*w = (struct worker){WAITS, (double)push.end * 1e-9, 0, 0};
 		return;
 	}
@@ -532,16 +533,22 @@ static void print_cell(const struct cell all[DESIGNS], size_t c, size_t n)
 
 /* ---- a model ---- */
 
+struct task {
+	const char *data, *model, *rows;
+	double target;
+	int is_lda;
+};
+
 /* Means over the seeds with the learning rate that is best for this design. */
-static struct loss_end best_training(struct cell *cell, size_t design, size_t seeds, double target,
-				     double *lr)
+static struct loss_end best_training(struct cell *cell, size_t design, size_t seeds,
+				     const struct task *task, double *lr)
 {
 	/* The best of the cell before: what is slower is soon given up. */
 	static int first[DESIGNS] = {5, 5, 5, 4, 4, 4, 5, 5, 5};
 	struct loss_end best = {.seconds = INFINITY, .updates = INFINITY};
-	struct loss_training t = {.target = target};
-	int begin = first[design];
-	for (int k = -1; k < LRS; k++) {
+	struct loss_training t = {.target = task->target};
+	int begin = first[design], lrs = task->is_lda ? 0 : LRS;
+	for (int k = -1; k < lrs; k++) {
 		struct loss_end sum = {0};
 		if (k == begin)
 			continue;
@@ -568,11 +575,6 @@ static struct loss_end best_training(struct cell *cell, size_t design, size_t se
 	return best;
 }
 
-struct task {
-	const char *data, *model, *rows;
-	double target;
-};
-
 static void train_cell(struct cell all[DESIGNS], size_t c, size_t n, size_t seeds,
 		       const struct task *task)
 {
@@ -583,7 +585,7 @@ static void train_cell(struct cell all[DESIGNS], size_t c, size_t n, size_t seed
 		 task->model, task->rows, computes[c].name, networks[n].name);
 	for (size_t d = 0; d < DESIGNS; d++) {
 		double lr = NAN;
-		struct loss_end end = best_training(&all[d], d, seeds, task->target, &lr);
+		struct loss_end end = best_training(&all[d], d, seeds, task, &lr);
 		if (d == RING)
 			ring = end.seconds;
 		ratio[d] = ring / end.seconds;
@@ -593,20 +595,23 @@ static void train_cell(struct cell all[DESIGNS], size_t c, size_t n, size_t seed
 		       all[d].ms);
 		if (isinf(end.seconds))
 			printf(" reached=no\n");
-		else
-			printf(" lr=%.3g delay=%.0f delay-most=%.0f updates=%.0f seconds=%.1f "
+		else if (!task->is_lda)
+			printf(" lr=%.3g", lr);
+		if (!isinf(end.seconds))
+			printf(" delay=%.0f delay-most=%.0f updates=%.0f seconds=%.1f "
 			       "ms-ratio=%.2f ratio=%.2f\n",
-			       lr, end.delay, end.most, end.updates, end.seconds,
+			       end.delay, end.most, end.updates, end.seconds,
 			       all[RING].ms / all[d].ms, ratio[d]);
 	}
+	double published = task->is_lda ? paper_lda : paper[c][n];
 	printf("bench name=fabric-table2-best %s design=%s ratio=%.2f over-overlap=%.2f "
 	       "over-a30=%.2f paper=%.2f of-paper=%.2f\n",
 	       of, names[best], ratio[best], ratio[best] / ratio[OVERLAP], ratio[best] / ratio[A30],
-	       paper[c][n], ratio[best] / paper[c][n]);
+	       published, ratio[best] / published);
 	fflush(stdout);
 }
 
-/* What it costs to know of other rates 2 s late instead of 0.2 s (7.3). */
+/* What it costs to know of other rates 2 s late instead of 0.2 s (7.1). */
 static void print_lag(struct cell all[DESIGNS], size_t n, size_t seeds)
 {
 	double soon[DESIGNS];
@@ -631,19 +636,23 @@ int main(int argc, char **argv)
 	if ((argc != 3 && argc != 9 && argc != 10) || seeds == 0 || seeds > SEEDS_MAX ||
 	    !(until > 0) || until > EPOCHS_MAX * EPOCH)
 		return 64;
-	if (argc > 3)
-		loss_open(argv[4], strtoul(argv[5], NULL, 10), argv[7], argv[8]);
-	for (size_t c = 0; c < 3; c++)
-		for (size_t n = 0; n < 3; n++) {
+	struct task task = {0};
+	if (argc > 3) {
+		task = (struct task){argv[3], argv[4], argv[5], strtod(argv[6], NULL),
+				     strcmp(argv[4], "lda") == 0};
+		loss_open(task.model, strtoul(task.rows, NULL, 10), argv[7], argv[8]);
+	}
+	if (task.is_lda)
+		usual = 0.18;
+	for (size_t c = 0; c < (task.is_lda ? 1 : 3); c++)
+		for (size_t n = 0; n < (task.is_lda ? 1 : 3); n++) {
 			if (argc == 10 && strcmp(argv[9], computes[c].name) != 0)
 				continue;
 			simulate_cell(all, c, n, seeds);
 			if (argc == 3)
 				print_cell(all, c, n);
 			else
-				train_cell(all, c, n, seeds,
-					   &(struct task){argv[3], argv[4], argv[5],
-							  strtod(argv[6], NULL)});
+				train_cell(all, c, n, seeds, &task);
 		}
 	if (argc == 3) {
 		print_lag(all, 1, seeds);

@@ -52,7 +52,9 @@ judge_limits() {
 		fabric-table2-best of-paper > 0.8 - rows=4 compute=C2
 		fabric-table2-best of-paper > 1 - rows=4 compute=C2 network=N2
 		fabric-table2-best of-paper > 1 - rows=4 compute=C3
-		fabric-table2-best over-overlap > 1.4 1.4
+		fabric-table2-best of-paper > 1.4 - model=lda
+		fabric-table2-best over-overlap > 1.1 1.4
+		fabric-table2-best over-overlap > 1.4 1.4 data=adult
 		fabric-table2-best ratio > 1.5 1.5
 		lb-barrier of-bsp < 0.9 - predict=mix
 		lb-barrier over-oracle < 1.4 - predict=mix
