@@ -171,17 +171,21 @@ static void sum_begin(struct conversation *lead)
 	relay->summed = 0;
 }
 
+static int all_mates_here(const struct conversation *c)
+{
+	size_t here = 0;
+	for (const struct conversation *o = c->relay->parked; o; o = o->park_next)
+		here += (size_t)is_mate(c, o);
+	return here == c->members;
+}
+
 /* Of a group that is here, the one that came last; NULL: none is. */
 static struct conversation *sum_next(const struct relay *relay)
 {
-	for (struct conversation *c = relay->parked; c; c = c->park_next) {
-		size_t here = 0;
-		for (const struct conversation *o = relay->parked; o; o = o->park_next)
-			here += (size_t)is_mate(c, o);
-		if (here == c->members)
-			return c;
-	}
-	return NULL;
+	struct conversation *c = relay->parked;
+	while (c && !all_mates_here(c))
+		c = c->park_next;
+	return c;
 }
 
 void relay_sum_step(void *owner)
@@ -237,7 +241,7 @@ int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_
 	relay->parked = c;
 	if (!timer_is_set(relay->unpark))
 		timer_set(relay->unpark, PARK_SECONDS);
-	if (!relay->summing)
+	if (!relay->summing && all_mates_here(c))
 		relay_sum_step(relay);
 	return 1;
 }
