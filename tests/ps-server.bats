@@ -428,6 +428,32 @@ all_finite() {
 	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
 }
 
+@test "what is held under a round is applied by it; a hold of an older round comes too late" {
+	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
+	local n part='part worker=w0 generation=1 sequence=%d unit=0 count=1\n'
+	open b ps1.sock
+	for n in 1 2; do tell b "push worker=w0 generation=1 $ME sequence=$n iteration=0 count=1 dense=1 rows=0 bytes=16\n$G1234"; done
+	hold() { # ROUND SEQUENCE
+		local line
+		printf -v line "$part" "$2"
+		tell b "hold $ME round=$1 bytes=${#line}\n$line"
+	}
+	hold 7 1
+	hold 9 2
+	hold 8 1
+	wait_for 'grep -q "^err code=stale" b.answers'
+	tell b "apply $ME iteration=0 units=1 held=8\n"
+	wait_for 'grep -q "^err code=not-staged" b.answers'
+	tell b "apply $ME iteration=0 units=1 held=9\napply $ME iteration=0 units=1 held=9\n"
+	wait_for 'grep -q "^ok iteration=1 repeated=1" b.answers'
+	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ]
+	tell b "push worker=w0 generation=1 $ME sequence=3 iteration=1 count=1 dense=0 rows=0\n"
+	hold 10 4 # a round with something missing can't be applied
+	wait_for 'grep -q "^missing worker=w0 generation=1 sequence=4" b.answers'
+	tell b "apply $ME iteration=1 units=1 held=10\n"
+	wait_for '[ "$(grep -c "^err code=not-staged" b.answers)" -eq 2 ]'
+}
+
 @test "gradients that were summed on the way are held only if all of the sum are here" {
 	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
 	local own="iteration=0 count=1 dense=1 rows=0 bytes=16\n$G1234" w

@@ -82,7 +82,7 @@ int ps_keep_held(struct ps *p, const struct order *o, struct error *err)
 	free(p->held);
 	p->held = held;
 	p->helds = o->pushes;
-	p->held_round = o->round;
+	p->held_round = p->newest_round = o->round;
 	return 0;
 }
 
@@ -91,6 +91,11 @@ static void obey_hold(struct ps *p, const struct order *o, const struct order_an
 	struct order_result result = {.code = NULL};
 	struct error err = {0};
 
+	if (o->round && o->round < p->newest_round) {
+		obey_refuse(a, "stale", "there is a hold of round %llu already",
+			    (unsigned long long)p->newest_round);
+		return;
+	}
 	if (o->round && ps_keep_held(p, o, &err) != 0) {
 		obey_refuse(a, "no-memory", "%s", err.text);
 		return;

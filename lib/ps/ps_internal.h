@@ -70,6 +70,7 @@ struct ps {
 	struct order_push *held;
 	size_t helds;
 	uint64_t held_round;
+	uint64_t newest_round; /* of a hold: an older one is of a lead that died */
 	uint64_t pulls, pushes;
 	struct heat heat; /* used if there is a table */
 	uint64_t diverged;      /* pushes refused for their values */
