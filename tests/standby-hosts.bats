@@ -24,7 +24,7 @@ further() { # more samples are in the model
 	wait_for '[ "$(done_samples)" -gt '"$((before + 200))"' ]'
 }
 kill_server() { # ID
-	in_force "$1"
+	wait_for "in_force $1"
 	on "$SERVER" pkill -9 -f "^[^ ]*ps-server --id $1 "
 }
 no_rollback() { [ "$(logged '^rollback ')" -eq 0 ]; }
@@ -36,7 +36,7 @@ no_rollback() { [ "$(logged '^rollback ')" -eq 0 ]; }
 		kill_server ps1
 		wait_for 'taken_over 1'
 		further
-		in_force ps1
+		wait_for "in_force ps1"
 		[ "$SERVER" = h2 ]
 		hosts_kill h2 # both servers
 		wait_for '[ "$(logged "^host name=h2 state=gone ")" -eq 1 ]'
@@ -54,7 +54,7 @@ no_rollback() { [ "$(logged '^rollback ')" -eq 0 ]; }
 	on h1 pkill -9 -x fabricd
 	wait_for '[ "$(logged "^standby-ended ")" -eq 2 ]'
 	wait_for both_in_force
-	in_force ps1
+	wait_for "in_force ps1"
 	[ "$SERVER" = h1 ]
 	hosts_kill h2 # where the standby of ps1 is, and ps2
 	wait_for '[ "$(logged "^host name=h2 state=gone ")" -eq 1 ]'
@@ -72,7 +72,7 @@ no_rollback() { [ "$(logged '^rollback ')" -eq 0 ]; }
 @test "trainctl is killed, then a server: the next trainctl lets its standby take over; exact" {
 	local standby
 	far_job EPOCHS=40
-	in_force ps1
+	wait_for "in_force ps1"
 	standby=$STANDBY
 	on h0 pkill -9 -x trainctl
 	wait "$JOB_PID" || true
