@@ -86,11 +86,13 @@ static void rate_add(struct rate *r, double value, double resolution)
 int rate_take(struct rate *r, const struct traffic *t, double tick, double now)
 {
 	double value = t->bytes / t->busy_most, most = t->bytes / t->busy;
-	r->seen = t->bytes / (t->busy_most + tick);
+	double seen = t->bytes / (t->busy_most + tick);
+	r->seen = r->seen_at > 0 ? fmin(seen, r->seen_last) : seen;
+	r->seen_last = seen;
 	r->seen_at = now;
 	if (!is_least(t)) {
 		if (r->is_least)
-			*r = (struct rate){.seen = r->seen, .seen_at = now};
+			*r = (struct rate){.seen = r->seen, .seen_last = seen, .seen_at = now};
 		rate_add(r, value, fmax(most - value, value * tick / t->busy));
 	} else {
 		if (r->count > 0 && r->seen <= r->value + r->error)
@@ -99,6 +101,7 @@ int rate_take(struct rate *r, const struct traffic *t, double tick, double now)
 				   .is_least = 1,
 				   .count = 1,
 				   .seen = r->seen,
+				   .seen_last = seen,
 				   .seen_at = now};
 	}
 	r->at = now;

@@ -55,7 +55,10 @@ struct rate {
 	int is_least;  /* value is a lower bound, error is 0 */
 	size_t count;  /* 0: there is none */
 	double last[RATE_SAMPLES];
-	double seen, seen_at; /* the last sample, of whatever kind: it was not slower than this then */
+	double seen, seen_at; /* it was not slower than this then: the slower one of the last two
+				 samples, of whatever kind. A single one may be a burst that a queue
+				 let through */
+	double seen_last;     /* the last sample */
 };
 
 /* tick: seconds, the resolution of busy times. Returns whether the sample says something new. */
