@@ -85,7 +85,7 @@ int sum_new(struct sum **out, const struct sum_link *link, struct error *err)
 
 	if (!s)
 		return error_set(err, ERROR_OS, "sums", "out of memory");
-	*s = (struct sum){.link = *link, .window = WINDOW_BYTES};
+	*s = (struct sum){.link = *link};
 	s->last_offer = &s->first_offer;
 	for (unsigned i = 0; i < link->size; i++)
 		s->host[i] = (struct host){0};
@@ -318,7 +318,6 @@ static enum sum_code make_round(struct sum *s, const struct sum_round_options *o
 	rd->dense = o->dense;
 	rd->floats = o->floats;
 	rd->hosts = o->ranks;
-	s->window = WINDOW_BYTES;
 	if (s->link.way != SUM_BY_RING)
 		s->link.rates(s->link.carrier, &s->host[s->link.rank].rates);
 	rd->way = shares_are_thought_of(rd) ? &dense_by_shares : &dense_by_ring;

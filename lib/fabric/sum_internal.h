@@ -143,7 +143,6 @@ struct sum {
 	uint64_t lives;
 	struct offer *first_offer, **last_offer;
 	size_t offers, receiving; /* bytes */
-	size_t window;            /* for so many bytes of offers others are asked at once */
 	uint64_t looked;          /* sums by shares only to learn rates; see sum_plan.c */
 	uint64_t rings;           /* sums by the ring since the last of them */
 	struct receive receive[RECEIVES_MAX];
@@ -217,8 +216,8 @@ int shares_defer(struct round *rd, unsigned rank, const void *data, size_t bytes
 int shares_are_thought_of(const struct round *rd);
 /* How many of the segments each host owns; none of any: it is the ring. -1: no memory. */
 int plan_shares(const struct round *rd, uint32_t *count);
-/* How many bytes a host with this link asks for at once. */
-size_t shares_window(const struct sum_rate *in);
+/* For how many segments this host asks at once, if hosts own so many. */
+size_t plan_begun(const struct round *rd, const uint32_t *count);
 
 /* ---- sum_rows.c ---- */
 int sum_rows_begin(struct round *rd);

@@ -1,11 +1,12 @@
 /*
- * Whether the dense vector of a round goes by shares or by the ring, and how many segments each host
- * owns (solve/xfer_share.h): the first host's decision, by what hosts said of their links.
+ * Whether the dense vector of a round goes by shares or by the ring, and how many segments each
+ * host owns (solve/xfer_share.h): the first host's decision, by what hosts said of their links.
  *
  * It is the ring where that would not take longer, as segments cost more, each by itself, than the
- * ring's chunks.  But a ring shows only how fast its slowest link is: the others wait for that one,
- * so of them only a lower bound is known.  Then some sums are made by shares all the same, to learn
- * whether others are faster.
+ * ring's chunks, and as long as nothing was measured of some link.  But a ring shows only how fast
+ * its slowest link is: the others wait for that one, so of them a lower bound is known, or how fast
+ * the slow one is.  Then some sums are made by shares all the same, to learn whether others are
+ * faster.
  */
 #include "fabric/sum_internal.h"
 #include "solve/xfer_share.h"
@@ -19,20 +20,31 @@
  * much of its time. */
 #define RING_FLOATS (UINT64_C(1) << 16)
 #define SEGMENT_SECONDS 1e-4 /* that a segment costs by itself, on busy hosts */
+#define RATES_DIFFER 0.5     /* of the fastest is much slower */
 #define RING_PART 0.95       /* of a ring's time is what shares must be better than */
-/* Sums by shares to learn rates: behind the first few sums, so many in a row; then one of so many.
- */
-#define LOOK_BEHIND 2
-#define LOOKS 16
-#define LOOK_EVERY 32
+/* A sum by shares to learn rates comes behind so many by the ring, the next one behind twice as
+ * many, and so on, so many times: all of them together may cost little. */
+#define LOOK_BEHIND UINT64_C(4)
+#define LOOK_DOUBLED 3
 
 /* All others send to an owner together. What finds no room in front of its link is lost, and sent
- * again only after a pause: so it asks for no more than the link carries in a short time. */
-size_t shares_window(const struct sum_rate *in)
+ * again only after a pause: so it asks for no more than the link carries in a short time. Nor for
+ * more than the slowest of the others sends in that time to all owners: what it has to send stands
+ * in front of its words, also those by which it asks for sums. */
+size_t plan_begun(const struct round *rd, const uint32_t *count)
 {
-	double most = in->rate * WINDOW_SECONDS;
+	double bytes = (double)(rd->unit_floats * sizeof(float)), owners = 0;
+	double in = rd->sum->host[rd->sum->link.rank].rates.in.rate * WINDOW_SECONDS;
+	double most = fmin(fmax(in, WINDOW_LEAST), WINDOW_BYTES) / (double)(rd->hosts - 1);
 
-	return (size_t)fmin(fmax(most, WINDOW_LEAST), WINDOW_BYTES);
+	for (size_t i = 0; i < rd->hosts; i++)
+		owners += count[i] > 0;
+	for (size_t i = 0; i < rd->hosts; i++) {
+		const struct sum_rate *out = &rd->sum->host[rd->member[i].rank].rates.out;
+		if (i != rd->self && out->rate > 0)
+			most = fmin(most, out->rate * WINDOW_SECONDS / owners);
+	}
+	return (size_t)fmax(most / bytes, 2);
 }
 
 /* Two hosts' ring is the same, whatever their links. */
@@ -70,18 +82,31 @@ static void shares_members(const struct round *rd, struct xfer_member *m)
 	xfer_level(m, rd->hosts);
 }
 
-/* Something is known of links, but not of all. */
+/* What is known of a host's link before anything was measured is nothing, not that it is fast. */
+static int is_any_new(const struct round *rd)
+{
+	for (size_t i = 0; i < rd->hosts; i++) {
+		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
+		if (r->out.rate <= 0 || r->in.rate <= 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Of some links only a lower bound is known; or some are much slower than others, but maybe only
+ * beside one that is: who sends to a slow host alone, or gets from it, looks as slow. */
 static int is_unclear(const struct round *rd)
 {
-	size_t known = 0, not_known = 0;
+	double slowest = INFINITY, fastest = 0;
+	size_t bounds = 0;
 
 	for (size_t i = 0; i < rd->hosts; i++) {
 		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
-		const struct sum_rate *side[] = {&r->out, &r->in};
-		for (size_t k = 0; k < 2; k++)
-			*(side[k]->rate > 0 && !side[k]->is_least ? &known : &not_known) += 1;
+		slowest = fmin(slowest, fmin(r->out.rate, r->in.rate));
+		fastest = fmax(fastest, fmax(r->out.rate, r->in.rate));
+		bounds += (size_t)(r->out.is_least + r->in.is_least);
 	}
-	return known > 0 && not_known > 0;
+	return (bounds > 0 && bounds < 2 * rd->hosts) || slowest < RATES_DIFFER * fastest;
 }
 
 /* Whether a sum by shares, which may take longer, is worth what it may show: that all but the
@@ -93,7 +118,7 @@ static int is_worth_a_look(const struct round *rd, const struct xfer_round *p, d
 
 	if (!is_unclear(rd) || least + cost >= RING_PART * p->ring)
 		return 0;
-	if (s->rings < (s->looked == 0 ? LOOK_BEHIND : s->looked < LOOKS ? 0 : LOOK_EVERY - 1))
+	if (s->rings < LOOK_BEHIND << (s->looked < LOOK_DOUBLED ? s->looked : LOOK_DOUBLED))
 		return 0;
 	s->looked++;
 	s->rings = 0;
@@ -104,8 +129,9 @@ static int is_by_ring(const struct round *rd, const struct xfer_round *p)
 {
 	double cost = SEGMENT_SECONDS * rd->units;
 
-	if (rd->sum->link.way == SUM_BY_SHARES || p->seconds + cost < RING_PART * p->ring ||
-	    is_worth_a_look(rd, p, cost))
+	if (rd->sum->link.way == SUM_BY_SHARES ||
+	    (!is_any_new(rd) &&
+	     (p->seconds + cost < RING_PART * p->ring || is_worth_a_look(rd, p, cost))))
 		return 0;
 	rd->sum->rings++;
 	return 1;

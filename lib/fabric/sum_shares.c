@@ -291,10 +291,7 @@ static int take_plan(struct round *rd, uint32_t *count)
 	struct given *given;
 
 	s->count = count;
-	rd->sum->window = shares_window(&rd->sum->host[rd->sum->link.rank].rates.in);
-	s->begun_max = rd->sum->window / ((rd->hosts - 1) * rd->unit_floats * sizeof(float));
-	if (s->begun_max < 2)
-		s->begun_max = 2;
+	s->begun_max = plan_begun(rd, count);
 	given = s->given = calloc((size_t)count[rd->self] * rd->hosts + 1, sizeof *given);
 	if (!s->given || spread(rd) != 0)
 		return -1;

@@ -427,7 +427,7 @@ void wire_pump(struct sum *s)
 	while (s->first_offer) {
 		struct offer *o = s->first_offer;
 		struct receive *r = free_receive(s);
-		if (!r || (s->receiving && s->receiving + o->bytes > s->window))
+		if (!r || (s->receiving && s->receiving + o->bytes > WINDOW_BYTES))
 			return;
 		s->first_offer = o->next;
 		if (!s->first_offer)

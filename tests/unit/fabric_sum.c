@@ -57,6 +57,7 @@ static unsigned slow; /* what this host says takes long, what it sends does not;
 static int nonsense;  /* the network says things that no host has said */
 static enum sum_way way;
 static double rate_of[HOSTS_MAX]; /* of each host's link; 0: any */
+static double in_of[HOSTS_MAX];   /* if it differs: into the host */
 static int is_least[HOSTS_MAX];   /* that is a lower bound */
 static unsigned may_get; /* a bit for each answer that is fine, besides SUM_OK */
 
@@ -149,6 +150,8 @@ static void tell_rates(void *carrier, struct sum_rates *rates)
 	unsigned self = ((struct port *)carrier)->rank;
 
 	*rates = (struct sum_rates){any_rate(self), any_rate(self)};
+	if (in_of[self] > 0)
+		rates->in.rate = in_of[self];
 }
 
 static void start(unsigned n, uint64_t with_seed)
@@ -779,14 +782,19 @@ static void the_faster_way_is_taken(void **state)
 	assert_int_equal(by_ring(3, (double[]){1e8, 1e8, 1e8, 1e7}), 1);
 	assert_int_equal(by_ring(3, (double[]){1e10, 1e10, 1e10, 1e9}), 3);
 	/* A ring tells only how fast its slowest link is. Shares show whether the others are faster:
-	 * 16 times, and then once in 32. */
+	 * behind 4 sums by the ring, behind 8, 16, 32, and 32 again. */
 	for (unsigned i = 0; i < 3; i++)
 		is_least[i] = 1;
-	assert_int_equal(by_ring(18, (double[]){1e7, 1e7, 1e7, 1e7}), 2);
-	assert_int_equal(by_ring(18 + 64, (double[]){1e7, 1e7, 1e7, 1e7}), 2 + 62);
+	assert_int_equal(by_ring(4, (double[]){1e7, 1e7, 1e7, 1e7}), 4);
+	assert_int_equal(by_ring(18, (double[]){1e7, 1e7, 1e7, 1e7}), 16);
+	assert_int_equal(by_ring(64 + 33, (double[]){1e7, 1e7, 1e7, 1e7}), 60 + 32);
 	is_least[3] = 1; /* nothing ever waited for a link */
 	assert_int_equal(by_ring(3, (double[]){1e7, 1e7, 1e7, 1e7}), 3);
 	memset(is_least, 0, sizeof is_least);
+	/* Who sends to a slow host alone, or gets from it, may be much faster. */
+	in_of[0] = in_of[1] = 1e8;
+	assert_int_equal(by_ring(5, (double[]){1e7, 1e7, 1e7, 1e7}), 4);
+	memset(in_of, 0, sizeof in_of);
 }
 
 /* Sums that follow each other in the same memory. */
