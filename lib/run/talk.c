@@ -98,8 +98,15 @@ void sup_links_services(struct supervisor *s)
 
 void sup_link_again(struct sup_node *server)
 {
+	struct link *act = &server->sup->links.lead_act;
 	sup_links_close(server);
 	open_node(server);
+	/* A lead that took over may have greeted here before its life was known: then it was taken for
+	 * the one before, and not told what is in force. */
+	if (act->node == server && act->peer) {
+		close_link(act);
+		open_link(act, server, deadline_seconds(DEADLINE_ACT), sup_actions_up);
+	}
 }
 
 void sup_links_servers(struct supervisor *s)
