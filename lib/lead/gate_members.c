@@ -459,7 +459,7 @@ const struct delays *gate_delays(const struct gate *g)
 
 uint64_t gate_groups(const struct gate *g)
 {
-	return g->groups;
+	return g->groups - g->options.round_first;
 }
 
 uint64_t gate_spared(const struct gate *g)

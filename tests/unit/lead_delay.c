@@ -290,6 +290,20 @@ static void who_waits_is_scheduled_anew_when_a_link_has_another_rate(void **stat
 	gate_free(gate);
 }
 
+/* Their numbers go on from those of the lead before it. */
+static void groups_of_this_lead_are_counted(void **state)
+{
+	(void)state;
+	assert_int_equal(gate_new(&gate, &(struct gate_options){.sync = GATE_ASP, .round_first = 7},
+				  NULL),
+			 0);
+	assert_int_equal(gate_groups(gate), 0);
+	gate_free(gate);
+	begin_group(9);
+	assert_int_equal(gate_groups(gate), 1);
+	gate_free(gate);
+}
+
 static void a_group_is_one_unit(void **state)
 {
 	(void)state;
@@ -451,6 +465,7 @@ int main(void)
 		cmocka_unit_test(one_that_does_not_come_is_waited_for_no_longer),
 		cmocka_unit_test(a_promise_is_for_what_was_announced),
 		cmocka_unit_test(who_waits_is_scheduled_anew_when_a_link_has_another_rate),
+		cmocka_unit_test(groups_of_this_lead_are_counted),
 		cmocka_unit_test(a_group_is_one_unit),
 		cmocka_unit_test(without_one_member_the_others_are_dropped),
 		cmocka_unit_test(who_says_a_group_that_was_not_granted_is_dropped),
