@@ -87,7 +87,8 @@ struct known {
 struct links {
 	struct world *world;
 	uint64_t (*summed)(const void *owner);
-	const void *owner;
+	void (*measured)(void *owner);
+	void *owner;
 	struct timer *timer;
 	struct conn *conn;
 	size_t conns, conns_room;
@@ -461,6 +462,7 @@ static void links_on_timer(void *links)
 		l->looks = 0;
 		name_conns(l);
 		window(l, now);
+		l->measured(l->owner);
 	}
 	if (now - l->told_at >= TELL_SECONDS)
 		tell(l, now);
@@ -570,7 +572,8 @@ void links_answer(const struct links *l, struct request *rq)
 /* ---- life ---- */
 
 int links_new(struct links **out, struct event_base *base, struct world *w,
-	      uint64_t (*summed)(const void *owner), const void *owner, struct error *err)
+	      uint64_t (*summed)(const void *owner), void (*measured)(void *owner), void *owner,
+	      struct error *err)
 {
 	struct links *l = calloc(1, sizeof *l);
 	struct timespec tick;
@@ -578,6 +581,7 @@ int links_new(struct links **out, struct event_base *base, struct world *w,
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	l->world = w;
 	l->summed = summed;
+	l->measured = measured;
 	l->owner = owner;
 	l->window_at = clock_mono();
 	/* The kernel counts busy times in ticks, and this clock goes by them. */

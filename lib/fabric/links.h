@@ -23,9 +23,11 @@ struct request;
 struct sum_rates;
 struct world;
 
-/* summed(owner): bytes of dense vectors that this host has summed, which it tells, too. */
+/* summed(owner): bytes of dense vectors that this host has summed, which it tells, too.
+ * measured(owner): rates may have changed. */
 int links_new(struct links **out, struct event_base *base, struct world *w,
-	      uint64_t (*summed)(const void *owner), const void *owner, struct error *err);
+	      uint64_t (*summed)(const void *owner), void (*measured)(void *owner), void *owner,
+	      struct error *err);
 /* NULL is fine. */
 void links_free(struct links *l);
 /* Of this host's own port. */

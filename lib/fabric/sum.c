@@ -259,6 +259,14 @@ void sum_turn(struct sum *s)
 	s->turning = 0;
 }
 
+void sum_follow(struct sum *s)
+{
+	if (!s->open || !s->open->shares || s->open->failed || s->open->done)
+		return;
+	shares_follow(s->open);
+	sum_turn(s);
+}
+
 /* ---- opening ---- */
 
 static int by_rank(const void *a, const void *b)

@@ -81,6 +81,8 @@ struct sum_link {
 int sum_new(struct sum **out, const struct sum_link *link, struct error *err);
 /* Nothing may be under way in the link any more, or come from it. NULL is fine. */
 void sum_free(struct sum *s);
+/* What is known of this host's link may have changed: call a few times a second. */
+void sum_follow(struct sum *s);
 /* What another rank has told. */
 void sum_message(struct sum *s, unsigned rank, const void *data, size_t bytes);
 

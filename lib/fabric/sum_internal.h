@@ -31,7 +31,7 @@ enum piece_kind {
 
 struct piece {
 	enum piece_kind kind;
-	uint32_t bucket, chunk; /* of the ring's kinds; bucket: a segment; else 0 */
+	uint32_t bucket, chunk; /* of the ring's kinds; a segment, and its owner's turn; else 0 */
 };
 
 enum piece_state { PIECE_NOT_YET, PIECE_OFFERED, PIECE_MOVING, PIECE_DONE };
@@ -169,6 +169,8 @@ void block_give(struct sum *s, struct block *b);       /* NULL is fine */
 
 /* ---- sum_wire.c ---- */
 void wire_tell_open(struct round *rd);
+/* To a member that has opened the round. */
+void wire_tell_owner(struct round *rd, size_t to, uint32_t segment, uint32_t turn, size_t owner);
 void wire_tell_leave(struct round *rd);
 void wire_tell_plan(struct round *rd, size_t to, const uint32_t *count);
 /* Looks whether a host has opened the same round or another one, and acts on it. */
@@ -178,6 +180,8 @@ void wire_meet(struct round *rd, size_t member);
 void wire_offer(struct round *rd, size_t to, struct piece piece);
 /* A piece that was offered can be taken now. */
 void wire_want(struct round *rd, size_t from, struct piece piece, size_t bytes);
+/* A piece of so many bytes is sent without being asked for. */
+int wire_is_short(size_t bytes);
 /* A message; sum_turn() is the caller's. */
 void wire_take(struct sum *s, unsigned rank, const void *data, size_t bytes);
 void wire_forget_offers(struct round *rd);
@@ -208,8 +212,15 @@ size_t ring_chunk(const struct round *rd, uint64_t at);
 /* The first host has told how many segments each host owns; none of any: it is the ring. -1: that
  * makes no sense. */
 int shares_plan(struct round *rd, const uint32_t *count);
-/* Keeps a message until that is known. 0: it is. */
-int shares_defer(struct round *rd, unsigned rank, const void *data, size_t bytes);
+/* Whether a message about a piece of the vector is none for now: it is kept until this host knows
+ * the owner that it means, or it was for one who no longer is. */
+int shares_defer(struct round *rd, unsigned rank, struct piece piece, const void *data, size_t bytes);
+/* Keeps a message until the plan is known. 0: it is. */
+int shares_keep_early(struct round *rd, unsigned rank, const void *data, size_t bytes);
+/* A segment has got another owner. -1: that makes no sense. */
+int shares_owner(struct round *rd, uint32_t segment, uint32_t turn, size_t owner);
+/* Gives segments to other owners where this host's link has become slower. */
+void shares_follow(struct round *rd);
 
 /* ---- sum_plan.c ---- */
 /* Whether the round's vector may go by shares. */
@@ -218,6 +229,9 @@ int shares_are_thought_of(const struct round *rd);
 int plan_shares(const struct round *rd, uint32_t *count);
 /* For how many segments this host asks at once, if hosts own so many. */
 size_t plan_begun(const struct round *rd, const uint32_t *count);
+/* How many of this host's own segments get other owners by what is known of its link now, of those
+ * that may; how many of them each host gets. */
+uint32_t plan_away(const struct round *rd, uint32_t own, uint32_t may, uint32_t *count);
 
 /* ---- sum_rows.c ---- */
 int sum_rows_begin(struct round *rd);

@@ -26,6 +26,7 @@
  * many, and so on, so many times: all of them together may cost little. */
 #define LOOK_BEHIND UINT64_C(4)
 #define LOOK_DOUBLED 3
+#define AWAY_PART 0.5 /* of its segments a host gives away if it should own fewer */
 
 /* All others send to an owner together. What finds no room in front of its link is lost, and sent
  * again only after a pause: so it asks for no more than the link carries in a short time. Nor for
@@ -160,4 +161,35 @@ out:
 	free(m);
 	free(owner);
 	return result;
+}
+
+uint32_t plan_away(const struct round *rd, uint32_t own, uint32_t may, uint32_t *count)
+{
+	struct sum_rates *self = &rd->sum->host[rd->sum->link.rank].rates;
+	struct xfer_member *m = calloc(rd->hosts, sizeof *m);
+	size_t *owner = calloc((size_t)may + 1, sizeof *owner);
+	struct xfer_round round;
+	struct error err;
+	uint32_t away = 0;
+
+	if (!m || !owner)
+		goto out;
+	rd->sum->link.rates(rd->sum->link.carrier, self);
+	shares_members(rd, m);
+	if (xfer_shares(m, rd->hosts, (double)rd->floats * sizeof(float), &round, &err) != 0)
+		goto out;
+	double others = 1 - m[rd->self].share, should = m[rd->self].share * rd->units;
+	if (should >= AWAY_PART * own || others <= 0)
+		goto out;
+	for (size_t i = 0; i < rd->hosts; i++)
+		m[i].share = i == rd->self ? 0 : m[i].share / others;
+	away = (uint32_t)(may * (1 - should / own));
+	if (xfer_owners(m, rd->hosts, owner, away, &err) != 0)
+		away = 0;
+	for (uint32_t i = 0; i < away; i++)
+		count[owner[i]]++;
+out:
+	free(m);
+	free(owner);
+	return away;
 }

@@ -3,12 +3,17 @@
  *
  * Each host sends a segment to its owner, who adds all hosts' in the order of the ring, and sends
  * the sum to all.  So the bits of a sum do not depend on who owns what, and hosts with fast links
- * may own more.  Who owns what, or that it is the ring, is the first host's decision, for each round
- * anew (sum_plan.c); it tells the others as soon as it has met them.  What comes from a host that
- * heard of it earlier waits until it is known here, too.
+ * may own more.  Who owns what, or that it is the ring, is the first host's decision, for each
+ * round anew (sum_plan.c); it tells the others as soon as it has met them.  What comes from a host
+ * that heard of it earlier waits until it is known here, too.
  *
  * An owner asks for a segment when all hosts have it ready: one that is slow costs the others no
  * memory.  Only some segments are on their way to it at once.
+ *
+ * When the link of an owner becomes slower in the middle of a round, the segments that it has not
+ * asked for get other owners.  It alone decides that: nobody has sent anything of them yet.  What
+ * is said of a segment names its owner's turn, so that words for the one before are told from those
+ * for a new one, who may not know yet that it is that (tests/model/owners.pml).
  */
 #include "fabric/sum_internal.h"
 
@@ -28,10 +33,12 @@ struct given {
 
 struct segment {
 	size_t owner;
+	uint32_t turn;             /* the owner's: so many had it before */
 	struct given *given;       /* of each host, at its owner */
 	size_t offered, missing;   /* of the others, at its owner */
+	uint8_t begun;             /* at its owner: it has asked for it */
 	uint8_t share_out, sum_in; /* at other hosts; enum piece_state */
-	struct segment *next; /* that may begin */
+	struct segment *next;      /* that may begin */
 };
 
 struct early {
@@ -44,7 +51,6 @@ struct early {
 struct shares {
 	uint32_t *count; /* of each host; NULL: not known yet */
 	struct segment *segment;
-	struct given *given;
 	struct segment *first, **last; /* that may begin */
 	size_t begun, begun_max;
 	struct early *early, **early_last;
@@ -54,7 +60,15 @@ static struct segment *segment_of(const struct round *rd, struct piece p)
 {
 	const struct shares *s = rd->shares;
 
-	return s && s->count && p.bucket < rd->units && p.chunk == 0 ? &s->segment[p.bucket] : NULL;
+	if (!s || !s->count || p.bucket >= rd->units || p.chunk != s->segment[p.bucket].turn)
+		return NULL;
+	return &s->segment[p.bucket];
+}
+
+/* What a host gives to its owner, or the owner to it. */
+static struct piece piece_of(const struct round *rd, enum piece_kind kind, uint32_t i)
+{
+	return (struct piece){kind, i, rd->shares->segment[i].turn};
 }
 
 static uint8_t *shares_in(struct round *rd, size_t from, struct piece p, size_t *bytes)
@@ -141,8 +155,9 @@ static void begin_segments(struct round *rd)
 		if (!s->first)
 			s->last = &s->first;
 		s->begun++;
+		g->begun = 1;
 		for (size_t k = 1; k < rd->hosts; k++)
-			wire_want(rd, (rd->self + k) % rd->hosts, (struct piece){PIECE_SHARE, i, 0},
+			wire_want(rd, (rd->self + k) % rd->hosts, piece_of(rd, PIECE_SHARE, i),
 				  unit_floats(rd, i) * sizeof(float));
 	}
 }
@@ -175,7 +190,7 @@ static void segment_whole(struct round *rd, struct segment *g)
 		return;
 	add_shares(rd, i);
 	for (size_t k = 1; k < rd->hosts; k++)
-		wire_offer(rd, (rd->self + k) % rd->hosts, (struct piece){PIECE_SUM, i, 0});
+		wire_offer(rd, (rd->self + k) % rd->hosts, piece_of(rd, PIECE_SUM, i));
 	if (g->offered) {
 		s->begun--;
 		begin_segments(rd);
@@ -237,7 +252,7 @@ static void shares_ready(struct round *rd, uint32_t i)
 	if (!s->count)
 		return;
 	if (g->owner != rd->self) {
-		wire_offer(rd, g->owner, (struct piece){PIECE_SHARE, i, 0});
+		wire_offer(rd, g->owner, piece_of(rd, PIECE_SHARE, i));
 		return;
 	}
 	segment_may_begin(rd, g);
@@ -248,6 +263,19 @@ static void shares_ready(struct round *rd, uint32_t i)
 
 /* Each host's segments are spread evenly over the vector: parts of it become ready one after
  * another, and all owners are to have something to do. */
+static size_t next_owner(int64_t *due, const uint32_t *count, size_t hosts, uint32_t all)
+{
+	size_t most = 0;
+
+	for (size_t h = 0; h < hosts; h++) {
+		due[h] += count[h];
+		if (due[h] > due[most])
+			most = h;
+	}
+	due[most] -= all;
+	return most;
+}
+
 static int spread(struct round *rd)
 {
 	struct shares *s = rd->shares;
@@ -255,16 +283,8 @@ static int spread(struct round *rd)
 
 	if (!due)
 		return -1;
-	for (uint32_t i = 0; i < rd->units; i++) {
-		size_t most = 0;
-		for (size_t h = 0; h < rd->hosts; h++) {
-			due[h] += s->count[h];
-			if (due[h] > due[most])
-				most = h;
-		}
-		due[most] -= rd->units;
-		s->segment[i].owner = most;
-	}
+	for (uint32_t i = 0; i < rd->units; i++)
+		s->segment[i].owner = next_owner(due, s->count, rd->hosts, rd->units);
 	free(due);
 	return 0;
 }
@@ -278,37 +298,45 @@ static void shares_met(struct round *rd, size_t member)
 	if (rd->self == 0)
 		wire_tell_plan(rd, member, s->count);
 	for (uint32_t i = 0; i < rd->units; i++) {
-		if (s->segment[i].owner == member)
-			wire_offer(rd, member, (struct piece){PIECE_SHARE, i, 0});
-		else if (s->segment[i].owner == rd->self)
-			wire_offer(rd, member, (struct piece){PIECE_SUM, i, 0});
+		if (s->segment[i].turn > 0)
+			wire_tell_owner(rd, member, i, s->segment[i].turn, s->segment[i].owner);
 	}
+	for (uint32_t i = 0; i < rd->units; i++) {
+		if (s->segment[i].owner == member)
+			wire_offer(rd, member, piece_of(rd, PIECE_SHARE, i));
+		else if (s->segment[i].owner == rd->self)
+			wire_offer(rd, member, piece_of(rd, PIECE_SUM, i));
+	}
+}
+
+/* It is this host's from here on. -1: no memory. */
+static int own_segment(struct round *rd, struct segment *g)
+{
+	g->given = calloc(rd->hosts, sizeof *g->given);
+	g->missing = rd->hosts - 1;
+	g->offered = 0;
+	rd->left += 2 * (rd->hosts - 1);
+	rd->sum->owned += 1.0 / rd->units;
+	return g->given ? 0 : -1;
 }
 
 static int take_plan(struct round *rd, uint32_t *count)
 {
 	struct shares *s = rd->shares;
-	struct given *given;
 
 	s->count = count;
 	s->begun_max = plan_begun(rd, count);
-	given = s->given = calloc((size_t)count[rd->self] * rd->hosts + 1, sizeof *given);
-	if (!s->given || spread(rd) != 0)
+	if (spread(rd) != 0)
 		return -1;
+	rd->sum->owned = 0;
 	for (uint32_t i = 0; i < rd->units; i++) {
-		struct segment *g = &s->segment[i];
-		rd->left += g->owner == rd->self ? 2 * (rd->hosts - 1) : 2;
-		if (g->owner != rd->self)
-			continue;
-		g->given = given;
-		given += rd->hosts;
-		g->missing = rd->hosts - 1;
+		if (s->segment[i].owner != rd->self)
+			rd->left += 2;
+		else if (own_segment(rd, &s->segment[i]) != 0)
+			return -1;
 	}
-	rd->sum->owned = (double)count[rd->self] / rd->units;
 	return 0;
 }
-
-/* ---- or the ring ---- */
 
 static void shares_replay(struct round *rd, struct early *e)
 {
@@ -319,6 +347,17 @@ static void shares_replay(struct round *rd, struct early *e)
 		e = next;
 	}
 }
+
+static void replay_early(struct round *rd)
+{
+	struct early *early = rd->shares->early;
+
+	rd->shares->early = NULL;
+	rd->shares->early_last = &rd->shares->early;
+	shares_replay(rd, early);
+}
+
+/* ---- or the ring ---- */
 
 /* -1: no memory. */
 static int be_ring(struct round *rd)
@@ -381,29 +420,132 @@ int shares_plan(struct round *rd, const uint32_t *count)
 	for (size_t i = 0; i < rd->hosts; i++)
 		if (i != rd->self)
 			shares_met(rd, i);
-	struct early *early = s->early;
-	s->early = NULL;
-	shares_replay(rd, early);
+	replay_early(rd);
 	return 0;
 }
 
-int shares_defer(struct round *rd, unsigned rank, const void *data, size_t bytes)
+static int keep_early(struct round *rd, unsigned rank, const void *data, size_t bytes)
 {
-	struct shares *s = rd->shares;
-	struct early *e;
+	struct early *e = malloc(sizeof *e + bytes);
 
-	if (s->count)
-		return 0;
-	e = malloc(sizeof *e + bytes);
 	if (!e) {
 		round_fail(rd, SUM_ROOM, "out of memory");
 		return 1;
 	}
 	*e = (struct early){NULL, rank, bytes};
 	memcpy(e->data, data, bytes);
-	*s->early_last = e;
-	s->early_last = &e->next;
+	*rd->shares->early_last = e;
+	rd->shares->early_last = &e->next;
 	return 1;
+}
+
+int shares_keep_early(struct round *rd, unsigned rank, const void *data, size_t bytes)
+{
+	return rd->shares->count ? 0 : keep_early(rd, rank, data, bytes);
+}
+
+int shares_defer(struct round *rd, unsigned rank, struct piece p, const void *data, size_t bytes)
+{
+	const struct shares *s = rd->shares;
+
+	if (!s->count)
+		return keep_early(rd, rank, data, bytes);
+	if (p.bucket >= rd->units || p.chunk == s->segment[p.bucket].turn)
+		return 0;
+	/* For an owner before: the new one is told, too. */
+	return p.chunk < s->segment[p.bucket].turn || keep_early(rd, rank, data, bytes);
+}
+
+/* ---- other owners in the middle of a round ---- */
+
+int shares_owner(struct round *rd, uint32_t i, uint32_t turn, size_t owner)
+{
+	struct shares *s = rd->shares;
+
+	if (i >= rd->units || owner >= rd->hosts)
+		return -1;
+	struct segment *g = &s->segment[i];
+	if (turn <= g->turn)
+		return 0;
+	if (g->owner == rd->self || g->share_out > PIECE_OFFERED || g->sum_in != PIECE_NOT_YET)
+		return -1;
+	g->turn = turn;
+	g->owner = owner;
+	g->share_out = PIECE_NOT_YET;
+	if (owner == rd->self) {
+		rd->left -= 2;
+		if (own_segment(rd, g) != 0) {
+			round_fail(rd, SUM_ROOM, "out of memory");
+			return 0;
+		}
+	}
+	if (is_ready(rd, g))
+		shares_ready(rd, i);
+	replay_early(rd);
+	return 0;
+}
+
+/* Nobody has been asked for it, and nobody sends it without. Once: where all have become slower, no
+ * segment is to go round. */
+static int may_be_given_away(const struct round *rd, uint32_t i)
+{
+	const struct segment *g = &rd->shares->segment[i];
+
+	return g->owner == rd->self && !g->begun && g->turn == 0 &&
+	       !wire_is_short(unit_floats(rd, i) * sizeof(float));
+}
+
+static void forget_to_begin(struct shares *s, const struct segment *g)
+{
+	for (struct segment **at = &s->first; *at; at = &(*at)->next) {
+		if (*at != g)
+			continue;
+		*at = g->next;
+		if (!*at)
+			s->last = at;
+		return;
+	}
+}
+
+static void give_away(struct round *rd, uint32_t i, size_t owner)
+{
+	struct segment *g = &rd->shares->segment[i];
+
+	forget_to_begin(rd->shares, g);
+	free(g->given);
+	g->given = NULL;
+	g->owner = owner;
+	g->turn++;
+	rd->left = rd->left - 2 * (rd->hosts - 1) + 2;
+	rd->sum->owned -= 1.0 / rd->units;
+	for (size_t h = 0; h < rd->hosts; h++) {
+		if (h != rd->self && rd->member[h].life)
+			wire_tell_owner(rd, h, i, g->turn, owner);
+	}
+	if (is_ready(rd, g))
+		shares_ready(rd, i);
+}
+
+void shares_follow(struct round *rd)
+{
+	const struct shares *s = rd->shares;
+	uint32_t may = 0, own = 0, *count = calloc(rd->hosts, sizeof *count);
+	int64_t *due = calloc(rd->hosts, sizeof *due);
+
+	for (uint32_t i = 0; s->count && i < rd->units; i++) {
+		own += s->segment[i].owner == rd->self;
+		may += (uint32_t)may_be_given_away(rd, i);
+	}
+	/* Without memory they stay where they are. */
+	uint32_t away = may && count && due ? plan_away(rd, own, may, count) : 0;
+	for (uint32_t i = 0, gone = 0; gone < away; i++) {
+		if (!may_be_given_away(rd, i))
+			continue;
+		give_away(rd, i, next_owner(due, count, rd->hosts, away));
+		gone++;
+	}
+	free(count);
+	free(due);
 }
 
 /* ---- the whole of it ---- */
@@ -461,14 +603,17 @@ static void shares_end(struct round *rd)
 
 	if (!s)
 		return;
-	for (size_t i = 0; s->given && i < (size_t)s->count[rd->self] * rd->hosts; i++)
-		block_give(rd->sum, s->given[i].block);
+	for (uint32_t i = 0; s->segment && i < rd->units; i++) {
+		struct segment *g = &s->segment[i];
+		for (size_t h = 0; g->given && h < rd->hosts; h++)
+			block_give(rd->sum, g->given[h].block);
+		free(g->given);
+	}
 	while (s->early) {
 		struct early *e = s->early;
 		s->early = e->next;
 		free(e);
 	}
-	free(s->given);
 	free(s->segment);
 	free(s->count);
 	free(s);

@@ -14,7 +14,8 @@ enum message_kind {
 	MESSAGE_OFFER,    /* a piece is ready */
 	MESSAGE_DATA,     /* a piece that is short */
 	MESSAGE_GRANT,    /* send it, by this tag */
-	MESSAGE_PLAN      /* how many segments each host owns; from the first host */
+	MESSAGE_PLAN,     /* how many segments each host owns; from the first host */
+	MESSAGE_OWNER     /* a segment has another owner: its turn, in tag its place in the round */
 };
 
 struct message {
@@ -82,6 +83,18 @@ void wire_tell_plan(struct round *rd, size_t to, const uint32_t *count)
 			    .bytes = rd->hosts * sizeof *count};
 
 	wire_tell(rd, to, &m, sizeof m, count, (size_t)m.bytes);
+}
+
+void wire_tell_owner(struct round *rd, size_t to, uint32_t segment, uint32_t turn, size_t owner)
+{
+	struct message m = {.kind = MESSAGE_OWNER,
+			    .tag = (uint32_t)owner,
+			    .bucket = segment,
+			    .chunk = turn,
+			    .from_life = rd->life,
+			    .to_life = rd->member[to].life};
+
+	wire_tell(rd, to, &m, sizeof m, NULL, 0);
 }
 
 void wire_tell_leave(struct round *rd)
@@ -187,6 +200,11 @@ static void wire_on_leave(struct sum *s, unsigned rank, const struct message *m)
 
 /* ---- sending ---- */
 
+int wire_is_short(size_t bytes)
+{
+	return bytes <= DATA_MAX;
+}
+
 void wire_offer(struct round *rd, size_t to, struct piece p)
 {
 	const struct piece_way *way = way_of[p.kind];
@@ -199,7 +217,7 @@ void wire_offer(struct round *rd, size_t to, struct piece p)
 	if (!data)
 		return;
 	struct message m =
-		message_about(rd, to, p, bytes <= DATA_MAX ? MESSAGE_DATA : MESSAGE_OFFER);
+		message_about(rd, to, p, wire_is_short(bytes) ? MESSAGE_DATA : MESSAGE_OFFER);
 	m.bytes = bytes;
 	m.width = way == &rows_way && bytes ? rd->width : 0;
 	if (m.kind == MESSAGE_OFFER) {
@@ -275,15 +293,25 @@ static void lost_sense(struct round *rd, size_t from)
 		   round_host(rd, from));
 }
 
+/* The open round that a host speaks of; NULL: it is another one, or has failed. */
+static struct round *spoken_of(struct sum *s, unsigned rank, const struct message *m, size_t *from)
+{
+	struct round *rd = s->open;
+
+	return rd && !rd->failed && rd->life == m->to_life && wire_member_of(rd, rank, from) &&
+			       rd->member[*from].life == m->from_life
+		       ? rd
+		       : NULL;
+}
+
 /* The place of a piece that another host has for this one; NULL: of no round that lives here. */
 static uint8_t *incoming(struct sum *s, unsigned rank, const struct message *m, size_t *from)
 {
-	struct round *rd = s->open;
+	struct round *rd = spoken_of(s, rank, m, from);
 	struct piece p = {m->piece, m->bucket, m->chunk};
 	size_t bytes = (size_t)m->bytes, unit;
 
-	if (!rd || rd->failed || rd->life != m->to_life || !wire_member_of(rd, rank, from) ||
-	    rd->member[*from].life != m->from_life)
+	if (!rd)
 		return NULL;
 	uint8_t *state = way_of[p.kind]->in(rd, *from, p, &bytes);
 	if (!state || *state != PIECE_NOT_YET || bytes != m->bytes || bytes > SUM_PIECE_MAX) {
@@ -441,11 +469,10 @@ void wire_pump(struct sum *s)
 static void on_plan(struct sum *s, unsigned rank, const struct message *m, const void *data,
 		    size_t bytes)
 {
-	struct round *rd = s->open;
 	size_t from;
+	struct round *rd = spoken_of(s, rank, m, &from);
 
-	if (!rd || rd->failed || rd->life != m->to_life || !wire_member_of(rd, rank, &from) ||
-	    rd->member[from].life != m->from_life)
+	if (!rd)
 		return;
 	if (!rd->shares || from != 0 || bytes != rd->hosts * sizeof(uint32_t)) {
 		lost_sense(rd, from);
@@ -456,6 +483,21 @@ static void on_plan(struct sum *s, unsigned rank, const struct message *m, const
 		lost_sense(rd, from);
 }
 
+static void on_owner(struct sum *s, unsigned rank, const struct message *m, const void *data,
+		     size_t bytes)
+{
+	size_t from;
+	struct round *rd = spoken_of(s, rank, m, &from);
+
+	if (!rd)
+		return;
+	if (!rd->shares)
+		lost_sense(rd, from);
+	else if (!shares_keep_early(rd, rank, data, bytes) &&
+		 shares_owner(rd, m->bucket, m->chunk, m->tag) != 0)
+		lost_sense(rd, from);
+}
+
 /* ---- all of them ---- */
 
 /* A piece of the vector before this host knows who owns what. */
@@ -463,9 +505,10 @@ static int wire_is_early(struct sum *s, unsigned rank, const struct message *m, 
 			 size_t bytes)
 {
 	struct round *rd = s->open;
+	struct piece p = {m->piece, m->bucket, m->chunk};
 
 	return rd && rd->shares && !rd->failed && rd->life == m->to_life &&
-	       way_of[m->piece] != &rows_way && shares_defer(rd, rank, data, bytes);
+	       way_of[m->piece] != &rows_way && shares_defer(rd, rank, p, data, bytes);
 }
 
 void wire_take(struct sum *s, unsigned rank, const void *data, size_t bytes)
@@ -500,6 +543,9 @@ void wire_take(struct sum *s, unsigned rank, const void *data, size_t bytes)
 		break;
 	case MESSAGE_GRANT:
 		on_grant(s, rank, &m.head);
+		break;
+	case MESSAGE_OWNER:
+		on_owner(s, rank, &m.head, data, bytes);
 		break;
 	case MESSAGE_PLAN:
 		on_plan(s, rank, &m.head, (const char *)data + sizeof m.head,

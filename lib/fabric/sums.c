@@ -400,6 +400,12 @@ void sums_closed(struct sums *s, struct connection *c)
 		sum_client_gone(s->sum, c);
 }
 
+void sums_follow(struct sums *s)
+{
+	if (s->sum)
+		sum_follow(s->sum);
+}
+
 uint64_t sums_bytes(const struct sums *s)
 {
 	struct sum_counts n = {0};

@@ -34,6 +34,8 @@ void sums_free(struct sums *s);
 void sums_closed(struct sums *s, struct connection *c);
 /* Of dense vectors that this host has summed with others. */
 uint64_t sums_bytes(const struct sums *s);
+/* The rates of links may have changed. */
+void sums_follow(struct sums *s);
 /* Fields of a stat record. */
 void sums_stat(const struct sums *s, struct record_out *o);
 

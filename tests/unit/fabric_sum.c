@@ -58,6 +58,7 @@ static int nonsense;  /* the network says things that no host has said */
 static enum sum_way way;
 static double rate_of[HOSTS_MAX]; /* of each host's link; 0: any */
 static double in_of[HOSTS_MAX];   /* if it differs: into the host */
+static int is_followed = 1;       /* hosts look again at any time, and may find other rates */
 static int is_least[HOSTS_MAX];   /* that is a lower bound */
 static unsigned may_get; /* a bit for each answer that is fine, besides SUM_OK */
 
@@ -234,6 +235,8 @@ static int step(void)
 {
 	unsigned pairs = hosts * hosts, at = (unsigned)any(pairs);
 
+	if (is_followed && any(8) == 0)
+		sum_follow(host[any(hosts)]);
 	if (any(3) == 0 && deliver_bulk())
 		return 1;
 	for (unsigned i = 0; i < pairs; i++, at = (at + 1) % pairs) {
@@ -700,6 +703,7 @@ static void shares_follow_rates(void **state)
 	float *first_sum = NULL;
 
 	(void)state;
+	is_followed = 0;
 	for (unsigned is_slow = 0; way == SUM_BY_SHARES && is_slow < 2; is_slow++) {
 		for (unsigned i = 0; i < 4; i++)
 			rate_of[i] = i == 1 ? 6e7 : 1e8 + i * 1e6;
@@ -728,6 +732,63 @@ static void shares_follow_rates(void **state)
 		free_clients();
 	}
 	free(first_sum);
+	is_followed = 1;
+	memset(rate_of, 0, sizeof rate_of);
+}
+
+/* What an owner has not asked for goes to others when its link becomes slower; the sum has the same
+ * bits. */
+static void other_owners_in_a_round(void **state)
+{
+	float *first_sum = NULL;
+
+	(void)state;
+	is_followed = 0;
+	for (unsigned falls = 0; way == SUM_BY_SHARES && falls < 2; falls++) {
+		start(4, 6);
+		seed = 8;
+		make_clients(1u << 20, KEYS_NONE, 0);
+		for (unsigned i = 0; i < 4; i++)
+			rate_of[i] = 1e8;
+		for (uint64_t round = 1; round <= 2; round++) {
+			for (unsigned i = 0; i < hosts; i++)
+				memcpy(client[i].dense, client[i].own,
+				       client[i].floats * sizeof(float));
+			open_all(round);
+			if (round == 2) {
+				/* Host 3 has nothing ready yet. */
+				slow = 3;
+				for (unsigned i = 0; i < 3; i++)
+					while (!client[i].opened || say(i, round))
+						(void)step();
+				quiet();
+				if (falls)
+					rate_of[2] = 1e7;
+				sum_follow(host[2]);
+				assert_true(falls ? owned(2) == 0 : fabs(owned(2) - 0.25) < 0.02);
+				slow = HOSTS_MAX;
+			}
+			say_all(round);
+			check_all();
+		}
+		double all = 0;
+		for (unsigned i = 0; i < hosts; i++)
+			all += owned(i);
+		assert_true(fabs(all - 1) < 1e-9);
+		if (falls) {
+			assert_true((double)client[2].result.wire_bytes <
+				    1.02 * (double)client[2].floats * sizeof(float));
+			assert_memory_equal(client[0].dense, first_sum,
+					    client[0].floats * sizeof(float));
+		} else {
+			first_sum = memcpy(must(malloc(client[0].floats * sizeof(float))),
+					   client[0].dense, client[0].floats * sizeof(float));
+		}
+		stop();
+		free_clients();
+	}
+	free(first_sum);
+	is_followed = 1;
 	memset(rate_of, 0, sizeof rate_of);
 }
 
@@ -1161,6 +1222,7 @@ int main(void)
 		cmocka_unit_test(rows_are_what_travels),
 		cmocka_unit_test(a_ring_sends_what_it_must),
 		cmocka_unit_test(shares_follow_rates),
+		cmocka_unit_test(other_owners_in_a_round),
 		cmocka_unit_test(the_same_bits_by_any_way),
 		cmocka_unit_test(the_faster_way_is_taken),
 		cmocka_unit_test(one_after_the_other),
