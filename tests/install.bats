@@ -548,7 +548,7 @@ values() {
 		trainctl status -j  -> adult clicks
 		trainctl status -j cl -> clicks
 		trainctl report --job=a -> adult
-		trainctl run x.env --set SYNC= -> allreduce asp bsp delay: mode: ssp:
+		trainctl run x.env --set SYNC= -> allreduce asp bsp delay: late: mode: ssp:
 		trainctl run x.env -s MODEL=w -> wdl
 		trainctl run --set=MODEL=w -> wdl
 		trainctl run x.env --set SOLUTION=ant -> antdt-dd antdt-nd

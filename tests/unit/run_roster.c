@@ -35,7 +35,7 @@ static int begin(void **state)
 	job.trainer = none;
 	job.trainer_kind = agents;
 	job.batch_scaling = keep;
-	job.brain = off;
+	job.brain = job.standby = off;
 	return sup_hosts_init(s, &err) == 0 ? sup_roster_fill(s, &err) : -1;
 }
 
