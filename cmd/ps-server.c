@@ -25,6 +25,7 @@ struct settings {
 		*balance_log, *announce, *schedule_log;
 	const char *replica_text, *fabric, *hosts_text;
 	uint64_t incarnation, report_every, backup, batch, least, expect, delay_max;
+	uint64_t divergence;
 	double lr, beta, l1, l2, momentum, report_seconds, hung, late;
 	struct option_list include;
 	int take_over, naive_mean;
@@ -155,6 +156,8 @@ static int check_standby(const struct settings *s, struct error *err)
 {
 	if (s->far && !s->standby)
 		return error_set(err, ERROR_USAGE, "--far", "is for --standby");
+	if (s->divergence && (s->part == 0 || s->replica_text))
+		return error_set(err, ERROR_USAGE, "--divergence", "is for a part other than 0");
 	if (s->standby &&
 	    (s->restore || s->take_over || s->join || s->replica_text || s->lead_only))
 		return error_set(err, ERROR_USAGE, "--standby",
@@ -322,17 +325,18 @@ static void greet_replica(const struct settings *s, const struct node *n, char *
 
 static void ps_server_greet(const struct settings *s, const struct node *n, char *out, size_t max)
 {
-	char part[64] = "", holds[256] = "", boot[BOOT_ID_MAX];
+	char part[64] = "", holds[320] = "", boot[BOOT_ID_MAX];
 
 	if (n->ps) {
 		const struct map *map = store_map(n->store);
 		snprintf(part, sizeof part, "part=%u/%u ", ps_part(n->ps), map->parts);
 		boot_id(boot);
 		snprintf(holds, sizeof holds,
-			 " dense-begin=%llu dense=%zu width=%zu boot=%s map=%llu",
+			 " dense-begin=%llu dense=%zu width=%zu boot=%s map=%llu%s%s",
 			 (unsigned long long)store_dense_begin(n->store),
 			 store_dense_count(n->store), store_width(n->store), boot,
-			 (unsigned long long)map->version);
+			 (unsigned long long)map->version, s->divergence ? " keep=1" : "",
+			 ps_lacks(n->ps) ? " behind=1" : "");
 	}
 	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s%s", s->id, part,
 		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,
@@ -449,6 +453,7 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 				.hosts_count = s->host_count,
 				.memory = s->memory,
 				.keeper = s->keeper,
+				.divergence = s->divergence,
 				.level = (int)s->level,
 				.empty = !s->restore && !s->serve,
 				.followed = s->followed};
@@ -672,6 +677,10 @@ int main(int argc, char **argv)
 		{.name = "followed", .kind = OPTION_FLAG, .target = &s.followed,
 		 .help = "part 0: its standby can lead, too, when it dies",
 		 .seen = &s.seen_part},
+		{.name = "divergence", .kind = OPTION_COUNT, .target = &s.divergence,
+		 .arg = "PUSHES",
+		 .help = "a standby may be so many pushes behind, which their workers keep; 0: none (0)",
+		 .max = 1e6, .seen = &s.seen_part},
 		{.name = "map-version", .kind = OPTION_COUNT, .target = &s.map_version, .arg = "N",
 		 .help = "version of the first map; after a rollback it must be above all earlier "
 			 "ones",

@@ -195,6 +195,72 @@ parameters() { ask "$1" "pull worker=x generation=1 incarnation=1 iteration=$2 d
 	cmp one other
 }
 
+# settled SEQUENCE: a lead, on connection b, commits this push of w0 as a unit.
+settled() {
+	local push="part worker=w0 generation=1 sequence=$1 unit=0 count=1\n" n
+	n=$((${#push} - 1))
+	tell b "hold incarnation=1 bytes=$n\n${push}apply incarnation=1 iteration=$(($1 - 1)) units=1 bytes=$n\n$push"
+	answered b "^ok iteration=$1\$"
+}
+# pushed SEQUENCE FIRST: w0 keeps it, and those from FIRST on.
+pushed() {
+	tell a "push worker=w0 generation=1 incarnation=1 sequence=$1 iteration=$(($1 - 1)) count=1 dense=0 rows=1 kept=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
+	answered a "^ok staged=1 keep=$2\$"
+}
+lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
+
+@test "--divergence: a standby lacks gradients up to the bound; what their workers keep comes when it takes over" {
+	audit_layout 100
+	start PS1 ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout --sync asp --divergence 8
+	PS1=$PID
+	ready "$T/ps1.sock"
+	start NEXT ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout --sync asp --divergence 8 --standby
+	NEXT=$PID
+	wait_for 'is_standby in-force'
+	open k "$T/ps1.sock"
+	answered k '^paceline .* keep=1'
+	tell k "keep worker=w0 generation=1 incarnation=1 pid=$PID_k\n"
+	answered k '^keeps$'
+	open a "$T/ps1.sock"
+	open b "$T/ps1.sock"
+	local i
+	for i in 1 2 3; do
+		pushed $i 1
+		settled $i
+		lacks $i
+	done
+	pushed 4 1
+	settled 4 # half the bound: the difference goes
+	wait_for 'lacks 0'
+	pushed 5 5
+	settled 5
+	pushed 6 5 # not settled
+	lacks 1
+	kill -9 "$PS1"
+	ended "$PS1"
+	ready "$T/ps1.sock"
+	open c "$T/ps1.sock"
+	answered c '^paceline .* keep=1 behind=1'
+	# the number of units and what is staged are as they were; the parameters are not there
+	[ "$(ask "$T/ps1.sock" stat | field iteration)" = 5 ]
+	[ "$(ask "$T/ps1.sock" stat | field staged)" = 1 ]
+	tell c 'pull worker=w1 generation=1 incarnation=1 iteration=0 dense=0 rows=1 bytes=4\n\x01\0\0\0'
+	open d "$T/ps1.sock"
+	for i in 4 5 6; do # the first is not needed any more, the last is not settled
+		not grep -aq '^model' c.answers || [ "$i" -eq 6 ]
+		tell d "kept worker=w0 generation=1 incarnation=1 sequence=$i iteration=$((i - 1)) count=1 dense=0 rows=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
+		wait_for '[ "$(grep -ac ^ok d.answers)" -eq '$((i - 3))' ]'
+	done
+	answered c '^model iteration=5 '
+	hang_up b
+	open b "$T/ps1.sock"
+	settled 6
+	tell c 'pull worker=w1 generation=1 incarnation=1 iteration=6 dense=0 rows=1 bytes=4\n\x01\0\0\0'
+	answered c '^model iteration=6 '
+	wait_for '[ "$(tail -c 7 c.answers | od -An -tf4 -N4 | tr -d " ")" = 6 ]' # six gradients of 1
+	[[ $(<NEXT.err) == *"the workers have sent what was lacking"* ]]
+}
+
 @test "who has no standby, and which standby has no part" {
 	csv
 	queue 1
@@ -204,6 +270,9 @@ parameters() { ask "$1" "pull worker=x generation=1 incarnation=1 iteration=$2 d
 	[[ $output == *"--standby: of part 0 needs --followed"* ]]
 	run ps-server -s "$T/x.sock" --id ps0 --layout layout --shards x --followed --standby --far
 	[ "$status" -eq 64 ]
+	run ps-server -s "$T/x.sock" --id ps0 --layout layout --divergence 8
+	[ "$status" -eq 64 ]
+	[[ $output == *"--divergence: is for a part other than 0"* ]]
 	start x ps-server -s "$T/x.sock" --id ps0 --layout layout
 	ready "$T/x.sock"
 	run ask "$T/x.sock" 'follow incarnation=1 socket=x name=y'

@@ -94,6 +94,11 @@ static int documents_of_another(const struct job *job)
 
 /* ---- told ---- */
 
+static int divergence_of_none(const struct job *job)
+{
+	return job->divergence > 0 && job_fit_is(job->standby, "off");
+}
+
 static int dd_without_profile(const struct job *job)
 {
 	return job_fit_is(job->solution, "antdt-dd") && job_fit_is(job->profile, "off");
@@ -197,6 +202,8 @@ static const struct row {
 	{"INIT", documents_of_another, JOB_FIT_REFUSED,
 	 "INIT: the parameters of MODEL=lda have the topics of each document of DATA, and nobody "
 	 "knows whether those of another checkpoint are of these documents"},
+	{"SERVERS divergence", divergence_of_none, JOB_FIT_TOLD,
+	 "without standby:on no server has a standby: divergence changes nothing"},
 	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
 	 "with SOLUTION=profile:off no worker measures its device, so SOLUTION=antdt-dd can't "
 	 "decide unless the monitor gets device records from elsewhere"},

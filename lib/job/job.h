@@ -103,6 +103,7 @@ struct job {
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
+	uint64_t divergence; /* pushes that a standby may be behind */
 	char *standby; /* off | on: a server has another process that takes over when it dies */
 	char *checkpoint_memory; /* a directory; "": none */
 	uint64_t checkpoint_level, checkpoint_full_every;

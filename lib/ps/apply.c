@@ -3,9 +3,10 @@
  * drag file slows the server down for experiments: it sleeps, and all its clients wait, as they
  * would for a slow server.
  */
-#include "ps/ps_internal.h"
+#include "ps/behind.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/log.h"
 #include "record/record.h"
 
@@ -77,18 +78,27 @@ static void apply_report(struct ps *p)
 
 /* ---- applying ---- */
 
-static int unit_reserve(struct ps *p, size_t pushes, struct error *err)
+int ps_unit_reserve(struct ps *p, size_t pushes, struct error *err)
 {
-	if (pushes <= p->unit_max)
-		return 0;
-	free(p->unit);
-	p->unit = calloc(pushes, sizeof *p->unit);
-	p->unit_max = p->unit ? pushes : 0;
-	return p->unit ? 0 : error_set(err, ERROR_OS, "apply", "out of memory");
+	size_t room = p->unit_room;
+
+	if (GROW(p->unit, room, pushes) != 0 || GROW(p->unit_from, p->unit_room, pushes) != 0)
+		return error_set(err, ERROR_OS, "apply", "out of memory");
+	return 0;
+}
+
+void ps_unit_put(struct ps *p, size_t i, const struct order_push *name, const struct staged *s)
+{
+	p->unit[i] = s->push;
+	if (name->size)
+		p->unit[i].size = name->size;
+	p->unit[i].delay = name->delay;
+	p->unit[i].scale = name->scale;
+	p->unit_from[i] = s;
 }
 
 /* Reports that values were held at a bound, with the push that most likely caused it. */
-static void apply_tell_bounded(struct ps *p, const struct order_push *push, size_t n, uint64_t held)
+static void apply_tell_bounded(struct ps *p, size_t n, uint64_t held)
 {
 	p->bounded += held;
 	if (!log_is_worth(++p->bounded_units))
@@ -98,7 +108,23 @@ static void apply_tell_bounded(struct ps *p, const struct order_push *push, size
 		"the largest gradients are those of %s",
 		(unsigned long long)p->applied, (unsigned long long)held,
 		(unsigned long long)p->bounded, (unsigned long long)p->bounded_units,
-		push[store_largest(p->store, p->unit, n)].worker);
+		p->unit_from[store_largest(p->store, p->unit, n)]->worker);
+}
+
+int ps_unit_apply(struct ps *p, size_t n, struct error *err)
+{
+	uint64_t held = store_held(p->store);
+
+	if (p->options.naive_mean)
+		store_naive_mean(p->unit, n);
+	if (!p->options.bsp)
+		store_group(p->store, p->unit, n);
+	if (n && store_apply(p->store, p->unit, n, err) != 0)
+		return -1;
+	held = store_held(p->store) - held;
+	if (held)
+		apply_tell_bounded(p, n, held);
+	return 0;
 }
 
 void ps_unit_applied(struct ps *p, uint64_t samples)
@@ -122,7 +148,7 @@ static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes
 		      struct error *err)
 {
 	double start = clock_mono();
-	uint64_t samples = 0, held = store_held(p->store);
+	uint64_t samples = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < pushes; i++) {
@@ -135,22 +161,11 @@ static int apply_unit(struct ps *p, const struct order_push *push, size_t pushes
 			(*missing)++;
 			continue;
 		}
-		p->unit[n] = s->push;
-		if (push[i].size)
-			p->unit[n].size = push[i].size;
-		p->unit[n].delay = push[i].delay;
-		p->unit[n++].scale = push[i].scale;
+		ps_unit_put(p, n++, &push[i], s);
 		samples += s->push.count;
 	}
-	if (p->options.naive_mean)
-		store_naive_mean(p->unit, n);
-	if (!p->options.bsp)
-		store_group(p->store, p->unit, n);
-	if (n && store_apply(p->store, p->unit, n, err) != 0)
+	if (ps_unit_apply(p, n, err) != 0)
 		return -1;
-	held = store_held(p->store) - held;
-	if (held && n == pushes) /* otherwise the server ends, and indexes differ */
-		apply_tell_bounded(p, push, n, held);
 	for (size_t i = 0; i < pushes; i++)
 		stage_drop(p->stage, push[i].worker, push[i].generation, push[i].sequence);
 	p->work += clock_mono() - start;
@@ -173,18 +188,24 @@ int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error 
 	const struct order_push *push = o->push;
 	size_t at = 0;
 
+	int later = behind_holds_up(p, o);
+
 	*missing = 0;
-	if (unit_reserve(p, o->pushes, err) != 0)
+	if (ps_unit_reserve(p, o->pushes, err) != 0)
 		goto broken;
 	for (uint64_t unit = 0; unit < o->units; unit++) {
 		size_t n = 0;
 		while (at + n < o->pushes && push[at + n].unit == unit)
 			n++;
 		/* A unit without pushes may have no array. */
-		if (apply_unit(p, n > 0 ? push + at : NULL, n, missing, err) != 0)
+		const struct order_push *first = n > 0 ? push + at : NULL;
+		if ((later ? behind_add(p, first, n, missing, err)
+			   : apply_unit(p, first, n, missing, err)) != 0)
 			goto broken;
 		at += n;
 	}
+	if (later)
+		behind_run(p); /* it may lack nothing, and only be late */
 	ps_units_applied(p);
 	return 0;
 broken:

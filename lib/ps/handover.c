@@ -6,7 +6,7 @@
  * processes never serve at the same time.  Clients repeat what was not answered; the heir answers
  * it, as it has the same name and incarnation.  If the heir ends first, nothing changes.
  */
-#include "ps/ps_internal.h"
+#include "ps/behind.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -26,6 +26,7 @@
 #define AGAIN_SECONDS 0.01    /* between attempts, while it is not possible yet */
 #define PAUSE_SECONDS 20.0    /* longest time in which the heir takes or says nothing */
 #define ANSWER_SECONDS 1800.0 /* how long the old one may take: a slow unit, a cut being written */
+#define BEHIND_SECONDS 60.0   /* how long a standby waits for a part that lacks gradients itself */
 #define GONE_SECONDS 60.0     /* how long the old one may take to end, once it said so */
 
 void ps_set_more(struct ps *p, const struct ps_more *more)
@@ -177,7 +178,7 @@ static void on_hand(void *ps)
 
 	if (!p->heir || p->broken)
 		return;
-	if (p->fork || move_is_busy(p) || (p->more.ready && !p->more.ready(p->more.owner)) ||
+	if (p->fork || behind_lacks(p) || move_is_busy(p) || (p->more.ready && !p->more.ready(p->more.owner)) ||
 	    server_quiet(p->server, QUIET_SECONDS) != 0) {
 		hand_later(p);
 		return;
@@ -449,6 +450,14 @@ int ps_take(struct ps *p, const char *path, struct error *err)
 	return rc;
 }
 
+/* Whether it refused only because it was a standby a moment ago: its greeting says so. */
+static int is_behind(const struct call *c)
+{
+	uint64_t behind = 0;
+
+	return c && record_u64_opt(call_greeting(c), "behind", 0, 1, &behind, NULL) == 0 && behind;
+}
+
 int standby_take(struct ps *p, const char *path, const char *socket, const char *name,
 		 struct call **out, struct error *err)
 {
@@ -456,11 +465,21 @@ int standby_take(struct ps *p, const char *path, const char *socket, const char 
 
 	if (!r)
 		return error_set(err, ERROR_OS, path, "out of memory");
-	int rc = handover_take_by(p, path,
-				  RECORD("follow", F("incarnation", p->options.incarnation),
-					 F("socket", socket), name ? F("name", name) : F_NONE,
-					 name ? F("pid", (uint64_t)getpid()) : F_NONE),
-				  r, out, err);
+	double until = clock_mono() + BEHIND_SECONDS;
+	int rc = -1;
+	while (rc != 0) {
+		rc = handover_take_by(p, path,
+				      RECORD("follow", F("incarnation", p->options.incarnation),
+					     F("socket", socket), name ? F("name", name) : F_NONE,
+					     name ? F("pid", (uint64_t)getpid()) : F_NONE),
+				      r, out, err);
+		if (rc == 0 || err->code != ERROR_TEMPFAIL || !is_behind(*out) ||
+		    clock_mono() > until)
+			break;
+		call_close(*out);
+		*out = NULL;
+		clock_sleep(AGAIN_SECONDS);
+	}
 	free(r);
 	return rc;
 }

@@ -1,9 +1,20 @@
 /* See incoming.h. */
 #include "ps/incoming.h"
 
-static int incoming_read_bytes(void *call, void *to, size_t bytes, struct error *err)
+#include <stdlib.h>
+#include <string.h>
+
+static int incoming_read_bytes(void *incoming, void *to, size_t bytes, struct error *err)
 {
-	return call_bytes(call, to, bytes, err);
+	struct incoming *in = incoming;
+
+	if (in->call)
+		return call_bytes(in->call, to, bytes, err);
+	if ((size_t)(in->end - in->at) < bytes)
+		return error_set(err, ERROR_DATA, NULL, "it ends within a block");
+	memcpy(to, in->at, bytes);
+	in->at += bytes;
+	return 0;
 }
 
 /* Called once the stream's first record and notes are there: they must be of the same part, model
@@ -44,7 +55,7 @@ void incoming_end(struct incoming *in)
 
 int incoming_record(struct incoming *in, const struct record *r, struct error *err)
 {
-	const struct stream_source source = {incoming_read_bytes, in->call};
+	const struct stream_source source = {incoming_read_bytes, in};
 	struct stream_block block;
 	int kind = stream_record(in->stream, r, &block, err);
 
@@ -64,6 +75,38 @@ int incoming_whole(struct incoming *in, struct error *err)
 	if (store_row_count(in->store) != stream_get_shape(in->stream)->rows)
 		return error_set(err, ERROR_DATA, NULL, "some of its rows are another part's");
 	return 0;
+}
+
+static int incoming_line(struct incoming *in, struct record *r, struct error *err)
+{
+	size_t most = (size_t)(in->end - in->at);
+	const char *end = memchr(in->at, '\n', most < RECORD_LINE_MAX ? most : RECORD_LINE_MAX);
+
+	if (!end)
+		return error_set(err, ERROR_DATA, NULL, "a line without an end");
+	int rc = record_parse(r, in->at, (size_t)(end - in->at), err);
+	in->at = end + 1;
+	return rc;
+}
+
+int incoming_text(struct incoming *in, const char *text, size_t bytes, struct error *err)
+{
+	struct record *r = malloc(sizeof *r);
+	int rc = r ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+
+	in->at = text;
+	in->end = text + bytes;
+	while (rc == 0 && in->at < in->end) {
+		rc = incoming_line(in, r, err);
+		int kind = rc == 0 ? incoming_record(in, r, err) : -1;
+		if (kind == 0)
+			error_set(err, ERROR_DATA, NULL, "%.64s is none of a stream's", r->type);
+		rc = kind == 1 ? 0 : -1;
+	}
+	free(r);
+	if (rc == 0)
+		rc = stream_complete(in->stream, err);
+	return rc == 0 ? incoming_expect(in, err) : -1;
 }
 
 static int put_stream(void *call, struct record_out *r, const void *values, size_t bytes,

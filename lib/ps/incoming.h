@@ -13,6 +13,7 @@
 struct incoming {
 	struct store *store;
 	struct call *call;
+	const char *at, *end; /* in place of a call: incoming_text() */
 	struct stream_reader *stream;
 	int expected; /* store_expect() was called */
 };
@@ -25,6 +26,9 @@ void incoming_end(struct incoming *in);
 int incoming_record(struct incoming *in, const struct record *r, struct error *err);
 /* Whether the whole stream has come. */
 int incoming_whole(struct incoming *in, struct error *err);
+
+/* Takes a whole stream that is in memory, of which some rows may have changed and others not. */
+int incoming_text(struct incoming *in, const char *text, size_t bytes, struct error *err);
 
 /* The other side: sends all parameters of s. */
 int outgoing_write(const struct store *s, struct call *c, struct error *err);

@@ -1,6 +1,7 @@
 /*
  * Orders of the lead: as a struct from a lead in this process, or as a request over the socket.
  */
+#include "ps/behind.h"
 #include "ps/move.h"
 #include "ps/replica.h"
 #include "ps/standby.h"
@@ -400,6 +401,10 @@ static void put_applied(uint32_t part, const struct order_result *result, void *
 
 	if (result->code)
 		put_done(part, result, asked);
+	else if (a->ps->stands_by)
+		request_ok(a->rq, "iteration=%llu reached=%llu",
+			   (unsigned long long)result->iteration,
+			   (unsigned long long)behind_reached(a->ps));
 	else
 		standby_ok(a->ps, a->rq, "iteration=%llu%s", (unsigned long long)result->iteration,
 			   result->repeated ? " repeated=1" : "");
@@ -541,6 +546,20 @@ static void cut(struct ps *p, const struct order *o, struct request *rq)
 	request_put_record(rq, RECORD("forked", F("iteration", p->applied)));
 }
 
+static int takes_parameters(const struct order *o)
+{
+	return o->kind == ORDER_CUT || o->kind == ORDER_PREPARE || o->kind == ORDER_GIVE;
+}
+
+/* They are not all here yet. */
+static void put_off(const struct order *o, struct request *rq)
+{
+	if (o->later)
+		request_ok(rq, "pending=1");
+	else
+		request_err(rq, "busy", "gradients that a standby lacked are on their way");
+}
+
 void ps_on_order(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
@@ -559,6 +578,8 @@ void ps_on_order(struct request *rq, void *ps)
 			    payload ? payload_bytes(payload) : 0, &err);
 	if (rc != 0)
 		request_bad(rq, &err);
+	else if (takes_parameters(&order) && behind_lacks(p))
+		put_off(&order, rq);
 	else if (order.kind == ORDER_CUT)
 		cut(p, &order, rq);
 	else if (order.kind == ORDER_PREPARE || order.kind == ORDER_GIVE) {
@@ -569,6 +590,8 @@ void ps_on_order(struct request *rq, void *ps)
 			answer.done = put_applied;
 		obey_repeat(p, &order);
 		ps_obey(p, &order, &answer);
+		if (order.kind == ORDER_APPLY)
+			standby_applied(p);
 	}
 	order_clear(&order);
 }

@@ -1,6 +1,9 @@
 /* A part as a whole: how it is made, started and ended, and what it tells of itself. */
 #include "ps/move.h"
 #include "ps/replica.h"
+#include "ps/behind.h"
+#include "ps/keepers.h"
+#include "ps/merge.h"
 #include "ps/standby.h"
 
 #include "base/clock.h"
@@ -24,6 +27,7 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 	p->applied = options->iteration;
 	p->reported = clock_mono();
 	p->waits_end = &p->waits;
+	behind_start(&p->behind);
 	p->buffers = buffers_new();
 	if (!p->buffers)
 		error_set(err, ERROR_OS, "ps", "out of memory");
@@ -56,6 +60,7 @@ int ps_start(struct ps *p, struct server *server, struct error *err)
 
 	p->server = server;
 	if (ps_handover_start(p, err) != 0 || ps_waits_start(p, err) != 0 ||
+	    behind_wait(p, err) != 0 ||
 	    (p->replica && ps_replica_start(p->replica, err) != 0))
 		return -1;
 	if (!p->options.monitor)
@@ -88,11 +93,13 @@ void ps_free(struct ps *p)
 	if (!p)
 		return;
 	ps_replica_free(p->replica);
+	behind_free(&p->behind);
 	stage_free(p->stage);
 	buffers_free(p->buffers);
 	free(p->scratch);
 	free(p->unit);
 	free(p->held);
+	free(p->unit_from);
 	call_close(p->handed);
 	free(p);
 }
@@ -123,6 +130,11 @@ uint64_t ps_life(const struct ps *p)
 const char *ps_boot(const struct ps *p)
 {
 	return p->boot;
+}
+
+int ps_lacks(const struct ps *p)
+{
+	return behind_lacks(p);
 }
 
 uint32_t ps_part(const struct ps *p)
@@ -267,6 +279,8 @@ const struct verb ps_verbs[] = {
 	{"taken", "", "", ps_on_taken, 0, "an heir: it has it all"},
 	{"follow", "incarnation socket", "name pid", standby_on_follow, 0,
 	 "a standby: all that is here, and later all that comes, to this socket"},
+	{"keep", "worker generation incarnation", "pid", keepers_on_keep, 0,
+	 "a worker: it keeps what it pushes, as long as this connection is there"},
 	{"heat", "", "incarnation", ps_on_heat, 0, "how much is asked of which places of keys"},
 	{"accept", "incarnation attempt", "", move_on_accept, PART_PAYLOAD_BYTES_MAX,
 	 "another part: parameters that will be yours; payload: their stream"},
@@ -275,8 +289,13 @@ const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;
 
 const struct verb ps_led_verbs[] = {
 	{"push", "worker generation incarnation sequence iteration count dense rows",
-	 "size skipped ranges loss map group members dense-bytes sum sum-of", ps_on_push, PART_PAYLOAD_BYTES_MAX,
+	 "size skipped ranges loss map group members dense-bytes sum sum-of kept", ps_on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients, staged until the lead says apply"},
+	{"kept", "worker generation incarnation sequence iteration count dense rows",
+	 "size skipped ranges loss map group members dense-bytes sum sum-of", behind_on_kept,
+	 PART_PAYLOAD_BYTES_MAX, "a push again that its worker kept, and that is absent here"},
+	{"merge", "incarnation iteration", "", merge_on_merge, PART_PAYLOAD_BYTES_MAX,
+	 "to a standby: parameters that have changed up to this iteration"},
 	{"hold", "incarnation", "round", ps_on_order, ORDER_BYTES_MAX,
 	 "the lead: keep these staged; those that are not here are told"},
 	{"apply", "incarnation iteration units", "held", ps_on_order, ORDER_BYTES_MAX,

@@ -45,6 +45,8 @@ struct ps_options {
 	/* Socket of the process that holds it (base/keep.h); -1: none. */
 	int keeper;
 	int level;                      /* of the compression of checkpoints (param/planes.h) */
+	/* Its standby may be so many pushes behind; 0: it has all (standby.h). */
+	uint64_t divergence;
 	int empty;                      /* it has no parameters yet, but others have them */
 	int followed;                   /* a standby may follow it also if the lead is here */
 };
@@ -74,6 +76,8 @@ const struct error *ps_broken(const struct ps *p); /* NULL: fine */
 /* This part, for a lead in the same process. */
 struct part_here ps_here(struct ps *p);
 
+/* It was a standby, and gradients of what it was told are not here yet (behind.h). */
+int ps_lacks(const struct ps *p);
 uint32_t ps_part(const struct ps *p); /* its number in the map in force, store_map() */
 uint64_t ps_iteration(const struct ps *p);
 uint64_t ps_life(const struct ps *p); /* of a replica: no two processes have the same number */

@@ -1,7 +1,8 @@
 /* What the files of a part share: ps.c (making and ending it), pull.c and push.c (requests of
  * workers), wait.c (pulls and pushes whose iteration has not come), obey.c (orders of the lead),
  * apply.c (units, drag, reports), move.c (parameters on their way to other parts), handover.c (to an
- * heir) and standby.c (who takes its place when it dies). What a replica adds: replica.h. */
+ * heir), standby.c (who takes its place when it dies); how far that one may be behind: lag.c, merge.c
+ * and keepers.c (at the part) and behind.c (at the standby). What a replica adds: replica.h. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -21,6 +22,7 @@
 #define PS_FULLS 4 /* one that was committed, and some that may not have been */
 
 struct timer;
+struct behind_unit;
 struct ps_move;
 struct ps_replica;
 struct ps_standby;
@@ -44,6 +46,13 @@ struct ps_wait {
 	struct ps_pull pull;
 	float **row; /* of a pull */
 	struct ps_wait *next, **at;
+};
+
+/* Units that are not in the parameters of a standby yet: behind.h. */
+struct behind {
+	struct behind_unit *first, **end;
+	uint64_t units;
+	struct timer *nowhere; /* at the part; NULL: this is a standby */
 };
 
 /* An order over the socket that takes long. */
@@ -80,8 +89,9 @@ struct ps {
 	struct timer *answer; /* answers waits whose iteration has come, one after the other */
 	float **scratch;      /* rows of a pull that is answered at once */
 	size_t scratch_rows;
-	struct store_push *unit;
-	size_t unit_max;
+	struct store_push *unit;         /* that is being applied, */
+	const struct staged **unit_from; /* and where its pushes are from */
+	size_t unit_room;
 	struct fork_child *fork; /* writes cut_file */
 	struct order_answer cut_answer;
 	char cut_file[CKPT_PATH_MAX];
@@ -111,6 +121,9 @@ struct ps {
 	struct request *heir; /* take-over, waiting */
 	struct timer *hand;
 	struct ps_standby *standby; /* who follows (standby.h); NULL: nobody */
+	struct keeper *keepers;     /* workers that keep what a standby may lack (standby.h) */
+	int stands_by;              /* this process is a standby itself */
+	struct behind behind;
 	struct call *handed; /* connection to the heir, which waits for its end; closed last */
 	struct drag_file drag;
 	int broken;
@@ -131,6 +144,10 @@ void ps_waits_refuse(struct ps *p, const char *code, const char *text);
 /* apply.c: one unit is in the parameters; all units of an order are. */
 void ps_unit_applied(struct ps *p, uint64_t samples);
 void ps_units_applied(struct ps *p);
+/* One unit: room for its pushes, each of them, and the step. */
+int ps_unit_reserve(struct ps *p, size_t pushes, struct error *err);
+void ps_unit_put(struct ps *p, size_t i, const struct order_push *name, const struct staged *s);
+int ps_unit_apply(struct ps *p, size_t n, struct error *err);
 /* Applies the order's units in their order; *missing counts pushes that are not staged here. -1:
  * the parameters can't be trusted any more (ps_broken()). */
 int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error *err);
@@ -174,6 +191,9 @@ void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, f
 /* push.c */
 enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit);
 void ps_on_push(struct request *rq, void *ps);
+/* Makes a push of a request: checked, and with its rows found, but not staged yet. ERROR_DATA says
+ * what is wrong with it. */
+int ps_push_read(struct ps *p, struct request *rq, struct staged **out, struct error *err);
 void ps_push_answer(struct ps *p, struct request *rq, struct staged *s); /* stages and answers */
 /* Reads the fields of a push. ERROR_DATA. */
 int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, uint64_t *rows,

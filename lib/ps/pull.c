@@ -5,6 +5,7 @@
  * A pull never changes what is in the store; but it makes rows that nobody has asked for yet, with
  * their initial values.
  */
+#include "ps/behind.h"
 #include "ps/move.h"
 #include "ps/replica.h"
 
@@ -85,7 +86,7 @@ static double pull_waited(const struct ps *p, uint64_t iteration, double asked)
 
 int ps_pull_waits(const struct ps *p, const struct ps_pull *q)
 {
-	return q->iteration > p->applied ||
+	return q->iteration > p->applied || behind_is(&p->behind) ||
 	       (q->after && stage_find(p->stage, q->worker, q->generation, q->after));
 }
 

@@ -7,6 +7,7 @@
  */
 #include "ps/move.h"
 #include "ps/replica.h"
+#include "ps/behind.h"
 #include "ps/standby.h"
 
 #include "base/clock.h"
@@ -21,6 +22,7 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 		   struct error *err)
 {
 	const char *worker;
+	uint64_t kept = 0;
 
 	if (record_id(r, "worker", &worker, err) != 0 ||
 	    record_u64(r, "generation", 1, UINT64_MAX - 1, &s->generation, err) != 0 ||
@@ -30,11 +32,13 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 	    record_u64_opt(r, "size", 0, ORDER_COUNT_MAX, &s->push.size, err) != 0 ||
 	    record_u64_opt(r, "sum", 0, UINT64_MAX, &s->sum, err) != 0 ||
 	    record_u64_opt(r, "sum-of", 0, UINT32_MAX, &s->sum_of, err) != 0 ||
+	    record_u64_opt(r, "kept", 0, 1, &kept, err) != 0 ||
 	    record_u64(r, "dense", 0, 1, dense, err) != 0 ||
 	    record_u64(r, "rows", 0, UINT32_MAX, rows, err) != 0)
 		return -1;
 	snprintf(s->worker, sizeof s->worker, "%s", worker);
 	s->push.scale = 1.0;
+	s->kept = (int)kept;
 	return 0;
 }
 
@@ -161,9 +165,7 @@ static int push_payload(struct ps *p, struct staged *s, struct payload *payload,
 	return 0;
 }
 
-/* Makes a push of rq: checked, and with its rows found, but not staged yet. ERROR_DATA says what is
- * wrong with it. */
-static int push_request(struct ps *p, struct request *rq, struct staged **out, struct error *err)
+int ps_push_read(struct ps *p, struct request *rq, struct staged **out, struct error *err)
 {
 	struct staged *s = calloc(1, sizeof *s);
 	uint64_t dense, rows;
@@ -172,14 +174,18 @@ static int push_request(struct ps *p, struct request *rq, struct staged **out, s
 	if (!s)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	p->pushes++;
-	if (ps_push_fields(request_record(rq), s, &dense, &rows, err) != 0 ||
-	    push_payload(p, s, request_payload(rq), dense, rows, err) != 0) {
-		staged_free(s);
-		return -1;
-	}
+	if (ps_push_fields(request_record(rq), s, &dense, &rows, err) != 0)
+		goto failed;
+	s->absent = s->kept && p->stands_by && !request_payload(rq);
+	if (!s->absent &&
+	    push_payload(p, s, request_payload(rq), dense, rows, err) != 0)
+		goto failed;
 	*out = s;
 	p->work += clock_mono() - start;
 	return 0;
+failed:
+	staged_free(s);
+	return -1;
 }
 
 /* Refuses a push because of its values. */
@@ -202,6 +208,8 @@ static void refuse_values(struct ps *p, struct request *rq, const char *why)
  * pull behind it would wait. (A sum waits for all its members, also for those without samples.) */
 static int push_keep(struct ps *p, struct staged *s, struct error *err)
 {
+	if (behind_fill(p, s))
+		return 0;
 	if ((s->push.count == 0 && !p->replica) ||
 	    (p->options.bsp && s->iteration < p->applied)) {
 		staged_free(s);
@@ -224,12 +232,13 @@ static void refuse_room(struct request *rq, const struct error *err)
 /* Tells the standby of a push, if it was kept. */
 static void push_repeat(struct ps *p, const struct staged *name)
 {
-	const struct staged *s = p->standby ? stage_find(p->stage, name->worker, name->generation,
-							 name->sequence)
-					    : NULL;
+	struct staged *s =
+		stage_find(p->stage, name->worker, name->generation, name->sequence);
 
-	if (s)
+	if (s && p->standby)
 		standby_push(p, s);
+	else if (s && !s->absent)
+		s->kept = 0;
 }
 
 enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit)
@@ -238,7 +247,7 @@ enum part_staged ps_stage(void *ps, struct request *rq, const char *unfit)
 	struct staged *s = NULL;
 	struct error err = {0};
 
-	if (!unfit && push_request(p, rq, &s, &err) != 0) {
+	if (!unfit && ps_push_read(p, rq, &s, &err) != 0) {
 		request_bad(rq, &err);
 		return PART_BAD;
 	}
@@ -271,7 +280,7 @@ void ps_push_answer(struct ps *p, struct request *rq, struct staged *s)
 		return;
 	}
 	push_repeat(p, &name);
-	standby_ok(p, rq, "staged=1");
+	standby_staged(p, rq, name.worker, name.generation, name.sequence);
 	if (p->replica) {
 		early_over(p->replica, name.worker, name.generation);
 		round_look(p->replica);
@@ -289,7 +298,7 @@ void ps_on_push(struct request *rq, void *ps)
 	if (!ps_in_force(p, rq) ||
 	    (p->replica ? !ps_replica_serves(p->replica, rq) : !move_check_map(p, rq)))
 		return;
-	if (push_request(p, rq, &s, &err) != 0) {
+	if (ps_push_read(p, rq, &s, &err) != 0) {
 		request_bad(rq, &err);
 	} else if (s->diverged) {
 		refuse_values(p, rq, s->why);

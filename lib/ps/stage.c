@@ -180,6 +180,35 @@ struct staged *stage_find(const struct stage *s, const char *worker, uint64_t ge
 	return p;
 }
 
+struct staged *stage_take(struct stage *s, const char *worker, uint64_t generation,
+			  uint64_t sequence)
+{
+	struct worker *w = stage_find_worker(s, worker);
+	struct staged **at = w ? &w->first : NULL, *p;
+
+	while (at && (p = *at)) {
+		if (p->generation == generation && p->sequence == sequence) {
+			*at = p->next;
+			s->count--;
+			return p;
+		}
+		at = &p->next;
+	}
+	return NULL;
+}
+
+uint64_t stage_first_kept(const struct stage *s, const char *worker, uint64_t generation,
+			  uint64_t sequence)
+{
+	const struct worker *w = stage_find_worker(s, worker);
+
+	for (const struct staged *p = w ? w->first : NULL; p; p = p->next) {
+		if (p->kept && p->generation == generation && p->sequence < sequence)
+			sequence = p->sequence;
+	}
+	return sequence;
+}
+
 struct staged *stage_find_for(const struct stage *s, const char *worker, uint64_t generation,
 			      uint64_t iteration)
 {
@@ -246,6 +275,16 @@ void stage_drop_all(struct stage *s)
 size_t stage_count(const struct stage *s)
 {
 	return s->count;
+}
+
+int stage_lacks(const struct stage *s)
+{
+	for (const struct worker *w = s->workers; w; w = w->hh.next) {
+		for (const struct staged *p = w->first; p; p = p->next)
+			if (p->absent)
+				return 1;
+	}
+	return 0;
 }
 
 int stage_each(const struct stage *s, stage_fn *fn, void *arg, struct error *err)

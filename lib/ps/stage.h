@@ -33,6 +33,8 @@ struct staged {
 	/* The dense gradients of so many pushes were summed on the way, and are in one of them; the
 	 * others have none. No other sum has this number. 0: it has its own. */
 	uint64_t sum, sum_of;
+	int kept;   /* its worker keeps it, and a standby has only its name */
+	int absent; /* this is that standby: the gradients are not here */
 	struct staged *next;
 };
 
@@ -50,11 +52,17 @@ int stage_restore(struct stage *s, struct staged *p, struct error *err);
 /* Finds a push by its name; NULL: it is not there. */
 struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,
 			  uint64_t sequence);
+/* The first sequence of this generation that is kept, if it is below `sequence`. */
+uint64_t stage_first_kept(const struct stage *s, const char *worker, uint64_t generation,
+			  uint64_t sequence);
 /* Finds the worker's last push for this iteration. */
 struct staged *stage_find_for(const struct stage *s, const char *worker, uint64_t generation,
 			      uint64_t iteration);
 /* Whether this generation was thrown away. */
 int stage_is_over(const struct stage *s, const char *worker, uint64_t generation);
+/* Takes a push out, if it is there: it is the caller's now. */
+struct staged *stage_take(struct stage *s, const char *worker, uint64_t generation,
+			  uint64_t sequence);
 /* Drops the push of this name, if it is there. */
 void stage_drop(struct stage *s, const char *worker, uint64_t generation, uint64_t sequence);
 /* Drops all pushes up to this generation, and refuses later ones of them. */
@@ -65,6 +73,7 @@ void stage_let_go(struct stage *s);
 void stage_drop_before(struct stage *s, uint64_t iteration);
 void stage_drop_all(struct stage *s); /* later pushes are not refused */
 size_t stage_count(const struct stage *s);
+int stage_lacks(const struct stage *s); /* whether a push is absent */
 
 /* Calls fn for each worker with the generation up to which it was thrown away, and its staged
  * pushes, linked by next. If fn returns -1, the walk ends and returns that. */

@@ -5,6 +5,10 @@
 #include "base/log.h"
 #include "lead/order.h"
 #include "param/store_move.h"
+#include "ps/behind.h"
+#include "ps/keepers.h"
+#include "ps/lag.h"
+#include "ps/merge.h"
 #include "ps/move.h"
 #include "ps/ring.h"
 #include "record/record.h"
@@ -78,6 +82,11 @@ struct ps_standby {
 	int memory_fd;               /* then; -1: none */
 	struct ring ring;            /* what of it is in use */
 	struct owed *owed, **owed_end;
+	struct lag lag;       /* what it lacks */
+	uint32_t mark;        /* the store's mark of the last difference */
+	int lost;             /* a worker is gone that kept what it lacks */
+	uint64_t told;        /* bytes that were sent to it */
+	uint64_t spared;      /* bytes of gradients that were not */
 };
 
 static void repeat_free(void *repeat)
@@ -123,6 +132,7 @@ static void standby_free(struct ps_standby *s)
 		close(s->memory_fd);
 	mapping_release(s->memory);
 	mapping_release(s->offered);
+	lag_free(&s->lag);
 	while ((r = s->first)) {
 		s->first = r->next;
 		repeat_free(r);
@@ -177,10 +187,17 @@ void standby_stat(const struct ps *p, struct record_out *o)
 {
 	const struct ps_standby *s = p->standby;
 
-	if (s)
-		record_add(o, "standby", s->in_force ? "in-force" : s->peer ? "follows" : "copies");
-	if (s && s->peer && peer_is_up(s->peer) && s->answered < s->sent)
+	if (!s)
+		return;
+	record_add(o, "standby", s->in_force ? "in-force" : s->peer ? "follows" : "copies");
+	if (s->peer && peer_is_up(s->peer) && s->answered < s->sent)
 		record_add_seconds(o, "standby-silent", clock_mono() - s->since);
+	record_add_u64(o, "standby-bytes", s->told);
+	if (!p->options.divergence)
+		return;
+	record_add_u64(o, "standby-lacks", s->lag.count);
+	record_add_u64(o, "standby-spared-bytes", s->spared);
+	record_add_u64(o, "kept-bytes", lag_bytes(&s->lag));
 }
 
 /* ---- what it is told ---- */
@@ -208,7 +225,7 @@ static void standby_on_answer(const struct record *r, int closing, void *repeat)
 	struct repeat *q = repeat;
 	struct ps_standby *s = q->standby;
 	const char *worker;
-	uint64_t generation, sequence;
+	uint64_t generation, sequence, reached = 0;
 
 	if (!r) { /* lost: standby_on_down() follows, or it is being freed */
 		repeat_free(q);
@@ -229,6 +246,8 @@ static void standby_on_answer(const struct record *r, int closing, void *repeat)
 	if (q->shared) /* answers come in the order of requests */
 		ring_give(&s->ring, q->from, q->shared);
 	repeat_free(q);
+	if (record_u64_opt(r, "reached", 0, UINT64_MAX, &reached, NULL) == 0)
+		lag_reached(&s->lag, reached);
 	if (record_is(r, "ok"))
 		standby_look(s);
 	else
@@ -278,14 +297,25 @@ static void standby_add(struct ps_standby *s, char *text, size_t len, size_t fro
 	if (s->answered == s->sent++)
 		s->since = clock_mono();
 	s->bytes += len;
+	s->told += len + shared;
 	if (s->bytes > BACKLOG_BYTES + store_dense_bytes(p->store) + store_row_bytes(p->store))
 		standby_give_up(p->standby, "it does not keep up");
 	else if (s->peer && peer_is_up(s->peer))
 		standby_send(s);
 }
 
+/* Whether the standby may do with the name of this push: its worker keeps the gradients. A worker
+ * beside a part whose standby is on another host may die together with the part. Gradients that
+ * were summed on the way would be other sums when they come again. */
+static int standby_may_lack(const struct ps *p, const struct staged *s)
+{
+	return p->options.divergence && s->kept && !s->sum &&
+	       (s->push.dense || s->push.rows) &&
+	       keepers_has(p, s->worker, s->generation, !p->standby->name[0]);
+}
+
 /* The push as its worker said it, with the keys that its rows have. */
-void standby_push(struct ps *p, const struct staged *s)
+void standby_push(struct ps *p, struct staged *s)
 {
 	const struct store_push *q = &s->push;
 	size_t dense, keys, rows, bulk, len, from = 0, shared;
@@ -294,6 +324,7 @@ void standby_push(struct ps *p, const struct staged *s)
 
 	if (!p->standby)
 		return;
+	s->kept = standby_may_lack(p, s);
 	dense = q->dense ? store_dense_count(p->store) * sizeof(float) : 0;
 	keys = q->rows * sizeof(uint32_t);
 	rows = q->rows * store_width(p->store) * sizeof(float);
@@ -312,7 +343,11 @@ void standby_push(struct ps *p, const struct staged *s)
 	record_add_u64(&o, "dense", q->dense ? 1 : 0);
 	record_add_u64(&o, "rows", q->rows);
 	record_add_u64(&o, "map", store_map(p->store)->version);
-	bulk = dense + keys + rows;
+	bulk = s->kept ? 0 : dense + keys + rows;
+	if (s->kept) {
+		record_add_u64(&o, "kept", 1);
+		p->standby->spared += dense + keys + rows;
+	}
 	shared = (bulk + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
 	if (!p->standby->memory || bulk < SHARED_LEAST ||
 	    !ring_take(&p->standby->ring, shared, &from))
@@ -327,16 +362,104 @@ void standby_push(struct ps *p, const struct staged *s)
 	if (text) {
 		memcpy(text, head, len);
 		at = shared ? mapping_at(p->standby->memory, from, bulk) : text + len;
-		if (dense)
+		if (bulk && dense)
 			memcpy(at, q->dense, dense);
-		for (size_t i = 0; i < q->rows; i++) {
+		for (size_t i = 0; bulk && i < q->rows; i++) {
 			uint32_t key = table_key(q->row[i]);
 			memcpy(at + dense + i * sizeof key, &key, sizeof key);
 		}
-		if (rows)
+		if (bulk && rows)
 			memcpy(at + dense + keys, q->row_gradient, rows);
 	}
 	standby_add(p->standby, text, len + (shared ? 0 : bulk), from, shared);
+}
+
+/* ---- how far it may be behind ---- */
+
+static void standby_merge(struct ps *p)
+{
+	struct ps_standby *s = p->standby;
+	struct error err = {0};
+	size_t len;
+	char *text = merge_write(p, s->mark, &len, &err);
+
+	if (!text) {
+		standby_drop(p, err.text);
+		return;
+	}
+	s->mark = store_mark(p->store);
+	s->lost = 0;
+	lag_merge(&s->lag, p->applied);
+	standby_add(s, text, len, 0, 0);
+}
+
+/* The pushes of an apply that is about to be carried out. */
+static void standby_note(struct ps *p, const struct order *o)
+{
+	struct ps_standby *s = p->standby;
+	size_t row = sizeof(uint32_t) + store_width(p->store) * sizeof(float);
+	const struct order_push *pushes = o->held ? p->held : o->push;
+	size_t n = o->held ? p->helds : o->pushes;
+	struct error err = {0};
+	int rc = 0;
+
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const struct order_push *q = &pushes[i];
+		const struct staged *g =
+			stage_find(p->stage, q->worker, q->generation, q->sequence);
+		struct lag_push push = {.unit = o->iteration + q->unit + 1,
+					.generation = q->generation,
+					.sequence = q->sequence,
+					.kept = g && g->kept};
+		snprintf(push.worker, sizeof push.worker, "%s", q->worker);
+		if (push.kept)
+			push.bytes = (g->push.dense ? store_dense_count(p->store) * sizeof(float) : 0) +
+				     g->push.rows * row;
+		s->lost |= push.kept &&
+			   !keepers_has(p, q->worker, q->generation, !s->name[0]);
+		rc = lag_add(&s->lag, &push, &err);
+	}
+	if (rc != 0)
+		standby_drop(p, err.text);
+}
+
+/* Before an order is repeated to it. A hold is answered behind the difference that goes first, and
+ * what it names is applied after that answer. */
+static void standby_gate(struct ps *p, const struct order *o)
+{
+	if (o->kind == ORDER_HOLD && lag_is_full(&p->standby->lag, p->options.divergence, o->pushes))
+		standby_merge(p);
+	else if (o->kind == ORDER_APPLY && o->iteration == p->applied)
+		standby_note(p, o);
+}
+
+void standby_applied(struct ps *p)
+{
+	struct ps_standby *s = p->standby;
+
+	if (s && p->options.divergence && !p->broken &&
+	    (s->lost || lag_is_due(&s->lag, p->options.divergence)))
+		standby_merge(p);
+}
+
+void standby_lost_keeper(struct ps *p, const char *worker, uint64_t generation)
+{
+	struct ps_standby *s = p->standby;
+
+	if (s && lag_first(&s->lag, worker, generation, UINT64_MAX) != UINT64_MAX)
+		standby_merge(p);
+}
+
+void standby_staged(struct ps *p, struct request *rq, const char *worker, uint64_t generation,
+		    uint64_t sequence)
+{
+	if (!p->standby || !p->options.divergence) {
+		standby_ok(p, rq, "staged=1");
+		return;
+	}
+	uint64_t first = stage_first_kept(p->stage, worker, generation, sequence + 1);
+	first = lag_first(&p->standby->lag, worker, generation, first);
+	standby_ok(p, rq, "staged=1 keep=%llu", (unsigned long long)first);
 }
 
 void standby_order(struct ps *p, const struct order *o)
@@ -344,6 +467,8 @@ void standby_order(struct ps *p, const struct order *o)
 	size_t head, bytes;
 	char *text, *written;
 
+	if (p->standby && p->options.divergence)
+		standby_gate(p, o);
 	if (!p->standby)
 		return;
 	written = order_write(o, &head, &bytes);
@@ -541,9 +666,12 @@ void standby_on_follow(struct request *rq, void *ps)
 		return;
 	if (p->more.give && !p->options.followed) {
 		request_err(rq, "lead", "a part with the lead has a standby only with --followed");
-	} else if (p->standby || p->heir || move_is_busy(p) || store_map(p->store)->version == 0) {
+	} else if (p->standby || p->heir || move_is_busy(p) || behind_lacks(p) ||
+		   store_map(p->store)->version == 0) {
 		request_err(rq, "busy", "%s",
-			    p->standby ? "it has a standby" : "the part goes elsewhere now");
+			    p->standby        ? "it has a standby"
+			    : behind_lacks(p) ? "it lacks gradients, which are on their way"
+					      : "the part goes elsewhere now");
 	} else if (!request_is_alone(rq)) { /* the child writes to the connection */
 		request_err(rq, "busy", "ask when all before it is answered");
 	} else if (standby_new(p, rq, &err) != 0) {
@@ -554,6 +682,8 @@ void standby_on_follow(struct request *rq, void *ps)
 		request_err(rq, "no-memory", "%s", err.text);
 	} else {
 		p->standby->rq = rq;
+		if (p->options.divergence)
+			p->standby->mark = store_mark(p->store);
 		request_defer(rq, standby_gone, p->standby);
 	}
 }
@@ -669,6 +799,7 @@ static int standby_serve(struct ps *p, struct standing *s, const char *socket, s
 	if (server_new(&s->server, &options, err) != 0)
 		return -1;
 	p->server = s->server;
+	p->stands_by = 1;
 	s->came = event_new(server_base(s->server), call_fd(s->part), EV_READ | EV_PERSIST,
 			    standby_on_came, s);
 	s->again = timer_new(server_base(s->server), standby_on_again, s);
@@ -716,6 +847,7 @@ int ps_stand_by(struct ps *p, const char *path, int is_far, struct error *err)
 	if (s.server)
 		server_free(s.server);
 	p->server = NULL;
+	p->stands_by = 0;
 	call_close(s.part);
 	free(s.word);
 	p->drag.path = drag;

@@ -9,6 +9,10 @@
  * has.  So whatever anybody was told about this part, the standby knows; what was not answered is
  * asked again, and finds the standby under the part's name.
  *
+ * With options.divergence the standby has the names of pushes and the orders at once, but may lack
+ * gradients that their workers keep (keepers.h, lag.h, behind.h), until a merged difference brings
+ * it past them (merge.h).
+ *
  * The part may lose its standby at any time: it first takes the name out of the lock, and then
  * answers without it.  A standby whose name is not in the lock never takes over, also if it was
  * stopped meanwhile and does not know.
@@ -29,8 +33,15 @@
 
 void standby_on_follow(struct request *rq, void *ps);
 /* Repeats to the standby, if there is one, what is being done here. */
-void standby_push(struct ps *p, const struct staged *s);
+void standby_push(struct ps *p, struct staged *s);
 void standby_order(struct ps *p, const struct order *o);
+/* After an apply. */
+void standby_applied(struct ps *p);
+/* Answers a push that is staged here, with what its worker has to keep. */
+void standby_staged(struct ps *p, struct request *rq, const char *worker, uint64_t generation,
+		    uint64_t sequence);
+/* What a worker kept is gone. */
+void standby_lost_keeper(struct ps *p, const char *worker, uint64_t generation);
 /* request_ok(), when the standby has answered what it was sent so far. */
 void standby_ok(struct ps *p, struct request *rq, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

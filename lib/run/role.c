@@ -226,6 +226,8 @@ static void server_words(struct argv *w, const struct sup_node *n, uint64_t life
 		argv_add(w, n->restart.stands ? "--standby" : "--take-over");
 	else if (cut_to_restore(s) && !n->joining)
 		argv_add(w, "--restore", cut_to_restore(s));
+	if (s->job->divergence && strcmp(s->job->standby, "on") == 0 && n != sup_lead(s))
+		argv_u64(w, "--divergence", s->job->divergence);
 	if (take_over && sup_restart_has_far(n))
 		argv_add(w, "--far");
 	add_socket(w, s, "--monitor", "bpt-monitor");

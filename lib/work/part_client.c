@@ -9,6 +9,7 @@
 
 #include "base/boot.h"
 #include "base/clock.h"
+#include "work/kept.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -119,6 +120,8 @@ int part_client_connect(struct part_client *p, double deadline, struct error *er
 void part_client_close(struct part_client *p)
 {
 	conversation_close(&p->talk);
+	kept_free(p->keep);
+	p->keep = NULL;
 	p->memory = NULL;
 	if (p->looked)
 		munmap((void *)(uintptr_t)p->looked, p->looked_bytes);
@@ -287,7 +290,32 @@ size_t part_client_push_bytes(const struct part_client *p)
 	       p->rows * (sizeof(uint32_t) + p->width * sizeof(float));
 }
 
-int part_client_ask_push(struct part_client *p, struct record_out *line,
+/* Whether the push is kept. Without a thread or memory it is not, and the standby gets it at once. */
+static int part_client_keep(struct part_client *p, const struct record_out *line, uint64_t sequence,
+			    const char *payload, size_t bytes)
+{
+	const struct kept_options options = {.path = p->talk.options.path,
+					     .worker = p->talk.options.worker,
+					     .generation = p->talk.generation,
+					     .incarnation = p->talk.incarnation};
+	uint64_t asks = 0;
+	struct error ignored;
+	if (!p->keep && p->keeps && p->talk.call &&
+	    record_u64_opt(call_greeting(p->talk.call), "keep", 0, 1, &asks, &ignored) == 0 && asks)
+		(void)kept_new(&p->keep, &options, &ignored);
+	return p->keep && kept_add(p->keep, line->data, line->len, sequence, payload, bytes);
+}
+
+/* Without keep= the part needs nothing of this push or of those before it. */
+void part_client_pushed(struct part_client *p)
+{
+	uint64_t first = UINT64_MAX;
+	struct error ignored;
+	if (p->keep && record_u64_opt(&p->talk.record, "keep", 0, UINT64_MAX, &first, &ignored) == 0)
+		kept_until(p->keep, first);
+}
+
+int part_client_ask_push(struct part_client *p, struct record_out *line, uint64_t sequence,
 			 const struct part_gradients *from, struct error *err)
 {
 	size_t dense = p->dense_count * sizeof(float), keys = p->rows * sizeof(uint32_t);
@@ -306,6 +334,8 @@ int part_client_ask_push(struct part_client *p, struct record_out *line,
 		record_add_u64(line, "map", p->map);
 	record_add_u64(line, "dense", p->dense_count > 0);
 	record_add_u64(line, "rows", p->rows);
+	if (part_client_keep(p, line, sequence, to, bytes))
+		record_add_u64(line, "kept", 1);
 	if (bytes > 0 && fits) {
 		size_t at = p->push_at;
 		record_add_u64(line, "map-offset-bytes", at);

@@ -10,6 +10,8 @@
 #include "work/conversation.h"
 #include "work/exchange.h"
 
+struct kept;
+
 struct part_client {
 	struct conversation talk;
 	/* set before it is connected */
@@ -19,6 +21,7 @@ struct part_client {
 	uint64_t dense_most;               /* floats that it may grow to; 0: dense_count */
 	uint64_t map;                      /* the version in use; 0: it is not said */
 	int looks;                         /* read its dense parameters in place (`look`) */
+	int keeps;                         /* keep pushes, where the part asks for it (kept.h) */
 	int two_pushes;                    /* a push stays in place until the one after the next */
 
 	/* Of the present batch: this part has so many rows, from this one on. */
@@ -35,6 +38,7 @@ struct part_client {
 	int same_clock;      /* it runs on this host */
 	double asked;        /* when the last pull was sent, */
 	size_t asked_rows;   /* and of how many rows */
+	struct kept *keep;   /* NULL: nothing is kept */
 	char *inline_push;
 	size_t inline_room;
 };
@@ -75,8 +79,10 @@ int part_client_answer_pull(struct part_client *p, const struct part_place *to,
 struct part_gradients {
 	const float *dense, *rows;
 };
-int part_client_ask_push(struct part_client *p, struct record_out *line,
+int part_client_ask_push(struct part_client *p, struct record_out *line, uint64_t sequence,
 			 const struct part_gradients *from, struct error *err);
+/* After its answer, which is in talk.record: what is kept may be less now. */
+void part_client_pushed(struct part_client *p);
 /* The bytes of that. */
 size_t part_client_push_bytes(const struct part_client *p);
 /* These floats of the dense gradient are final while the rest is computed; only for a batch that

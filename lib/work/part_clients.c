@@ -369,16 +369,16 @@ static const float *sort_gradients(struct part_clients *s, const struct part_cli
 }
 
 int part_clients_push(struct part_clients *s, uint32_t i, struct record_out *line,
-		      const struct batch *b, struct error *err)
+		      uint64_t sequence, const struct batch *b, struct error *err)
 {
 	struct part_client *p = &s->part[i];
 	struct part_gradients from = {s->dense_gradient, s->row_gradient};
 	if (s->laid)
-		return part_client_ask_push(p, line, NULL, err);
+		return part_client_ask_push(p, line, sequence, NULL, err);
 	if (s->place &&
 	    part_clients_reserve(&s->sorted, &s->sorted_room, b->unique * s->width, err) != 0)
 		return -1;
 	from.dense += p->dense_begin;
 	from.rows = s->place ? sort_gradients(s, p) : s->row_gradient + p->first * s->width;
-	return part_client_ask_push(p, line, &from, err);
+	return part_client_ask_push(p, line, sequence, &from, err);
 }

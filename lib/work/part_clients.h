@@ -67,7 +67,7 @@ int part_clients_pull(struct part_clients *s, uint64_t iteration, const struct b
 		      struct exchange_values *values, struct error *err);
 /* The push of the batch that was pulled, to part i; line: begun, with what describes it. */
 int part_clients_push(struct part_clients *s, uint32_t i, struct record_out *line,
-		      const struct batch *b, struct error *err);
+		      uint64_t sequence, const struct batch *b, struct error *err);
 /* Keeps the gradients of the batch that was pulled here: they may be needed after the parts have
  * changed. */
 int part_clients_keep(struct part_clients *s, const struct batch *b, struct error *err);

@@ -272,7 +272,7 @@ static int push_to_replica(struct replica *s, const struct exchange_push *push,
 	struct record_out o;
 	conversation_begin(c, &o, line, "push");
 	lead_client_add_push(&o, push, b);
-	int result = part_clients_push(&s->parts, 0, &o, b, err);
+	int result = part_clients_push(&s->parts, 0, &o, push->sequence, b, err);
 	return result == WORK_OK ? conversation_answer(c, PATIENT, err) : result;
 }
 

@@ -241,6 +241,7 @@ static void servers_set_up(struct servers *s, struct part_client *p, uint32_t i)
 	p->key_count = o->key_count;
 	p->dense_most = o->dense_count;
 	p->map = s->map.version;
+	p->keeps = i > 0; /* the lead answers when the push is settled */
 	s->wanted[i] = (struct wanted){s, p->dense_count, s->map.version, i, s->map.parts, o->width};
 	p->talk.options = (struct conversation_options){.path = s->path[i],
 							.worker = o->worker,
@@ -451,7 +452,7 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 		record_add_u64(&o, "pulled", s->parts.as_of);
 		lead_client_add_report(&o, &s->push);
 	}
-	return part_clients_push(&s->parts, i, &o, s->batch, err);
+	return part_clients_push(&s->parts, i, &o, s->push.sequence, s->batch, err);
 }
 
 /* Whether the lead wants to know of a push before it is sent. */
@@ -521,6 +522,8 @@ static int push_once(struct servers *s, struct error *err)
 		result = push_to(s, i, err);
 	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++) {
 		result = conversation_answer(&s->parts.part[i].talk, PATIENT, err);
+		if (result == WORK_OK)
+			part_client_pushed(&s->parts.part[i]);
 		if (result == WORK_MAP) {
 			other_map = 1;
 			result = WORK_OK;

@@ -1,0 +1,20 @@
+/*
+ * merge: a merged difference for a standby that may be behind.
+ *
+ * It is not a sum of gradients, but what those have made: the dense parameters and those rows that
+ * have changed since the last one, with their optimiser's slots and the number of steps.  So it has
+ * the part's own bits with every optimiser, however many units it stands for, and a row that
+ * a hundred of them have changed goes once.
+ */
+#ifndef PACELINE_PS_MERGE_H
+#define PACELINE_PS_MERGE_H
+
+#include "ps/ps_internal.h"
+
+/* The request, in a buffer (buffers.h), with what has changed since that mark (store_mark()). NULL:
+ * no memory, or an error. */
+char *merge_write(struct ps *p, uint32_t since, size_t *len, struct error *err);
+/* At the standby. */
+void merge_on_merge(struct request *rq, void *ps);
+
+#endif

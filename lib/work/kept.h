@@ -1,0 +1,36 @@
+/*
+ * kept: what a worker has pushed to a part whose standby may be behind (ps-server(8)), until the
+ * part says that it needs it no more.
+ *
+ * A thread holds a connection to the part beside the worker's own, because the worker computes, or
+ * waits for others, when the part dies.  If the process that is the part then says that it is
+ * behind, the thread sends it all that is kept.
+ */
+#ifndef PACELINE_WORK_KEPT_H
+#define PACELINE_WORK_KEPT_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define KEPT_BYTES_MAX ((size_t)256 << 20) /* for a part; a push beyond it is not kept */
+
+struct kept;
+
+struct kept_options {
+	const char *path, *worker;
+	uint64_t generation, incarnation;
+};
+
+int kept_new(struct kept **out, const struct kept_options *options, struct error *err);
+void kept_free(struct kept *k); /* forgets everything; NULL is fine */
+
+/* Keeps a push: line[len) is its request up to the fields that say where its gradients are. 1: it
+ * may say kept=1. 0: there is no room, or the part does not know of us (yet). */
+int kept_add(struct kept *k, const char *line, size_t len, uint64_t sequence, const void *payload,
+	     size_t bytes);
+/* Those below this sequence are not needed any more. */
+void kept_until(struct kept *k, uint64_t sequence);
+
+#endif
