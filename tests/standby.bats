@@ -246,10 +246,13 @@ lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
 	[ "$(ask "$T/ps1.sock" stat | field staged)" = 1 ]
 	tell c 'pull worker=w1 generation=1 incarnation=1 iteration=0 dense=0 rows=1 bytes=4\n\x01\0\0\0'
 	open d "$T/ps1.sock"
+	# a worker that asks again before its thread is here must not forget what it keeps
+	tell d "push worker=w0 generation=1 incarnation=1 sequence=7 iteration=5 count=1 dense=0 rows=1 kept=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
+	answered d '^ok staged=1 keep=0$'
 	for i in 4 5 6; do # the first is not needed any more, the last is not settled
 		not grep -aq '^model' c.answers || [ "$i" -eq 6 ]
 		tell d "kept worker=w0 generation=1 incarnation=1 sequence=$i iteration=$((i - 1)) count=1 dense=0 rows=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
-		wait_for '[ "$(grep -ac ^ok d.answers)" -eq '$((i - 3))' ]'
+		wait_for '[ "$(grep -ac ^ok d.answers)" -eq '$((i - 2))' ]'
 	done
 	answered c '^model iteration=5 '
 	hang_up b
@@ -259,6 +262,29 @@ lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
 	answered c '^model iteration=6 '
 	wait_for '[ "$(tail -c 7 c.answers | od -An -tf4 -N4 | tr -d " ")" = 6 ]' # six gradients of 1
 	[[ $(<NEXT.err) == *"the workers have sent what was lacking"* ]]
+}
+
+@test "--divergence: a standby on another host has at once what a worker beside the server pushes" {
+	audit_layout 100
+	start PS1 ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout --divergence 8
+	ready "$T/ps1.sock"
+	start NEXT ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout --divergence 8 --standby --far
+	wait_for 'is_standby in-force'
+	open k "$T/ps1.sock"
+	tell k "keep worker=w0 generation=1 incarnation=1 pid=$PID_k\n"
+	answered k '^keeps$'
+	open e "$T/ps1.sock"
+	tell e "keep worker=w1 generation=1 incarnation=1 pid=1\n"
+	answered e '^keeps$'
+	open a "$T/ps1.sock"
+	pushed 1 2 # nothing of it must be kept
+	[ "$(ask "$T/ps1.sock" stat | field standby-spared-bytes)" = 0 ]
+	tell a "push worker=w1 generation=1 incarnation=1 sequence=1 iteration=0 count=1 dense=0 rows=1 kept=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
+	answered a '^ok staged=1 keep=1$'
+	[ "$(ask "$T/ps1.sock" stat | field standby-spared-bytes)" = 8 ]
+	# it goes: what it kept comes at once
+	hang_up e
+	wait_for '[ "$(ask "$T/ps1.sock.standby" stat | field staged)" = 2 ]'
 }
 
 @test "who has no standby, and which standby has no part" {

@@ -64,3 +64,22 @@ void keepers_on_keep(struct request *rq, void *ps)
 		request_defer(rq, keeper_gone, k);
 	}
 }
+
+void keepers_on_release(struct request *rq, void *ps)
+{
+	struct ps *p = ps;
+	const char *worker;
+	uint64_t generation;
+	struct error err = {0};
+
+	if (!ps_in_force(p, rq))
+		return;
+	if (record_id(request_record(rq), "worker", &worker, &err) != 0 ||
+	    record_u64(request_record(rq), "generation", 1, UINT64_MAX - 1, &generation, &err) !=
+		    0) {
+		request_bad(rq, &err);
+		return;
+	}
+	standby_lost_keeper(p, worker, generation);
+	standby_ok(p, rq, "%s", "");
+}

@@ -10,5 +10,7 @@
 /* Whether the worker keeps what it pushes; elsewhere: on another host than this. */
 int keepers_has(const struct ps *p, const char *worker, uint64_t generation, int elsewhere);
 void keepers_on_keep(struct request *rq, void *ps);
+/* A worker that leaves: answered when the standby needs nothing of it. */
+void keepers_on_release(struct request *rq, void *ps);
 
 #endif

@@ -281,6 +281,8 @@ const struct verb ps_verbs[] = {
 	 "a standby: all that is here, and later all that comes, to this socket"},
 	{"keep", "worker generation incarnation", "pid", keepers_on_keep, 0,
 	 "a worker: it keeps what it pushes, as long as this connection is there"},
+	{"release", "worker generation incarnation", "", keepers_on_release, 0,
+	 "a worker that leaves: answered when what it keeps is not needed any more"},
 	{"heat", "", "incarnation", ps_on_heat, 0, "how much is asked of which places of keys"},
 	{"accept", "incarnation attempt", "", move_on_accept, PART_PAYLOAD_BYTES_MAX,
 	 "another part: parameters that will be yours; payload: their stream"},

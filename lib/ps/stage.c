@@ -197,6 +197,16 @@ struct staged *stage_take(struct stage *s, const char *worker, uint64_t generati
 	return NULL;
 }
 
+struct staged *stage_find_kept(const struct stage *s, const char *worker, uint64_t generation)
+{
+	struct worker *w = stage_find_worker(s, worker);
+	struct staged *p = w ? w->first : NULL;
+
+	while (p && (!p->kept || p->generation != generation))
+		p = p->next;
+	return p;
+}
+
 uint64_t stage_first_kept(const struct stage *s, const char *worker, uint64_t generation,
 			  uint64_t sequence)
 {

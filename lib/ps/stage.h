@@ -52,6 +52,8 @@ int stage_restore(struct stage *s, struct staged *p, struct error *err);
 /* Finds a push by its name; NULL: it is not there. */
 struct staged *stage_find(const struct stage *s, const char *worker, uint64_t generation,
 			  uint64_t sequence);
+/* A push of this generation that is kept; NULL: there is none. */
+struct staged *stage_find_kept(const struct stage *s, const char *worker, uint64_t generation);
 /* The first sequence of this generation that is kept, if it is below `sequence`. */
 uint64_t stage_first_kept(const struct stage *s, const char *worker, uint64_t generation,
 			  uint64_t sequence);

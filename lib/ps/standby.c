@@ -444,7 +444,15 @@ void standby_applied(struct ps *p)
 
 void standby_lost_keeper(struct ps *p, const char *worker, uint64_t generation)
 {
-	struct ps_standby *s = p->standby;
+	struct ps_standby *s;
+	struct staged *g;
+
+	/* What is staged, and not in the parameters, goes by itself. */
+	while (p->standby && (g = stage_find_kept(p->stage, worker, generation))) {
+		g->kept = 0;
+		standby_push(p, g);
+	}
+	s = p->standby;
 
 	if (s && lag_first(&s->lag, worker, generation, UINT64_MAX) != UINT64_MAX)
 		standby_merge(p);
@@ -453,6 +461,10 @@ void standby_lost_keeper(struct ps *p, const char *worker, uint64_t generation)
 void standby_staged(struct ps *p, struct request *rq, const char *worker, uint64_t generation,
 		    uint64_t sequence)
 {
+	if (behind_lacks(p)) { /* this process needs them, if it has not got them yet */
+		standby_ok(p, rq, "staged=1 keep=0");
+		return;
+	}
 	if (!p->standby || !p->options.divergence) {
 		standby_ok(p, rq, "staged=1");
 		return;

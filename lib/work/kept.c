@@ -15,6 +15,7 @@
 
 #define GREETING_SECONDS 2.0
 #define ANSWER_SECONDS 30.0
+#define AWAY_SECONDS 5.0 /* a part whose socket is not there for so long does not come back */
 #define PAUSE_MS 10 /* between attempts to connect; grows to */
 #define PAUSE_MS_MAX 250
 
@@ -217,6 +218,48 @@ static struct kept_push *kept_copy(const char *line, size_t len, const void *pay
 	memcpy(q->text + len, field, (size_t)more);
 	memcpy(q->text + q->head, payload, bytes);
 	return q;
+}
+
+static int kept_is_empty(struct kept *k)
+{
+	pthread_mutex_lock(&k->lock);
+	int is_empty = !k->first;
+	pthread_mutex_unlock(&k->lock);
+	return is_empty;
+}
+
+static int kept_ask_release(struct kept *k, struct call *c, struct record *r, struct error *err)
+{
+	if (kept_says(call_greeting(c), "behind") && send_all(k, c, r, err) != 0)
+		return -1;
+	call_set_answer(c, ANSWER_SECONDS);
+	if (call_record(c,
+			RECORD("release", F("worker", k->worker), F("generation", k->generation),
+			       F("incarnation", k->incarnation)),
+			NULL, 0, err) != 0)
+		return -1;
+	return call_receive(c, r, err);
+}
+
+void kept_release(struct kept *k)
+{
+	double deadline = clock_mono() + ANSWER_SECONDS, gone = clock_mono() + AWAY_SECONDS;
+	struct record *r = malloc(sizeof *r);
+	int done = !r;
+	struct error err;
+
+	while (!done && !kept_is_empty(k) && clock_mono() < deadline && clock_mono() < gone) {
+		struct call *c = NULL;
+		if (call_open(&c, k->path, 0, GREETING_SECONDS, &err) == 0) {
+			done = kept_ask_release(k, c, r, &err) == 0;
+			gone = clock_mono() + AWAY_SECONDS;
+		} else if (err.code != ERROR_UNAVAILABLE)
+			gone = clock_mono() + AWAY_SECONDS; /* it is there, and stands still */
+		call_close(c);
+		if (!done)
+			clock_sleep(PAUSE_MS * 1e-3);
+	}
+	free(r);
 }
 
 int kept_add(struct kept *k, const char *line, size_t len, uint64_t sequence, const void *payload,

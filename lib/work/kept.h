@@ -24,6 +24,8 @@ struct kept_options {
 };
 
 int kept_new(struct kept **out, const struct kept_options *options, struct error *err);
+/* The worker leaves: waits until the part does not need what is kept, 30 s at most. */
+void kept_release(struct kept *k);
 void kept_free(struct kept *k); /* forgets everything; NULL is fine */
 
 /* Keeps a push: line[len) is its request up to the fields that say where its gradients are. 1: it

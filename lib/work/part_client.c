@@ -315,6 +315,12 @@ void part_client_pushed(struct part_client *p)
 		kept_until(p->keep, first);
 }
 
+void part_client_release(struct part_client *p)
+{
+	if (p->keep)
+		kept_release(p->keep);
+}
+
 int part_client_ask_push(struct part_client *p, struct record_out *line, uint64_t sequence,
 			 const struct part_gradients *from, struct error *err)
 {

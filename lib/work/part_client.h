@@ -81,6 +81,8 @@ struct part_gradients {
 };
 int part_client_ask_push(struct part_client *p, struct record_out *line, uint64_t sequence,
 			 const struct part_gradients *from, struct error *err);
+/* This worker leaves in order: what it keeps must not be needed any more. */
+void part_client_release(struct part_client *p);
 /* After its answer, which is in talk.record: what is kept may be less now. */
 void part_client_pushed(struct part_client *p);
 /* The bytes of that. */

@@ -408,6 +408,8 @@ static int servers_leave(struct exchange *x, int brief, struct error *err)
 	int result = part_clients_drop_early(&s->parts, PATIENT, err);
 	if (result == WORK_OK)
 		result = lead_client_leave(lead_of(s), err);
+	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK && !brief; i++)
+		part_client_release(&s->parts.part[i]);
 	part_clients_brief(&s->parts, 0);
 	return servers_end_of(s, result, result == WORK_STOP);
 }
