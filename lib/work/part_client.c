@@ -303,7 +303,7 @@ static int part_client_keep(struct part_client *p, const struct record_out *line
 	if (!p->keep && p->keeps && p->talk.call &&
 	    record_u64_opt(call_greeting(p->talk.call), "keep", 0, 1, &asks, &ignored) == 0 && asks)
 		(void)kept_new(&p->keep, &options, &ignored);
-	return p->keep && kept_add(p->keep, line->data, line->len, sequence, payload, bytes);
+	return p->keeps && p->keep && kept_add(p->keep, line->data, line->len, sequence, payload, bytes);
 }
 
 /* Without keep= the part needs nothing of this push or of those before it. */

@@ -241,7 +241,6 @@ static void servers_set_up(struct servers *s, struct part_client *p, uint32_t i)
 	p->key_count = o->key_count;
 	p->dense_most = o->dense_count;
 	p->map = s->map.version;
-	p->keeps = i > 0; /* the lead answers when the push is settled */
 	s->wanted[i] = (struct wanted){s, p->dense_count, s->map.version, i, s->map.parts, o->width};
 	p->talk.options = (struct conversation_options){.path = s->path[i],
 							.worker = o->worker,
@@ -445,6 +444,9 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 	struct record_out o;
 	conversation_begin(&s->parts.part[i].talk, &o, line, "push");
 	lead_client_add_push(&o, &s->push, s->batch);
+	/* What is summed on the way would be another sum when it comes again. (The lead, i 0, answers
+	 * when the push is settled.) */
+	s->parts.part[i].keeps = i > 0 && !s->group;
 	if (s->group) {
 		record_add_u64(&o, "group", s->group);
 		record_add_u64(&o, "members", s->members);
