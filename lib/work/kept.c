@@ -262,6 +262,29 @@ void kept_release(struct kept *k)
 	free(r);
 }
 
+static void *kept_retire_main(void *kept)
+{
+	kept_release(kept);
+	kept_free(kept);
+	return NULL;
+}
+
+void kept_retire(struct kept *k)
+{
+	sigset_t all, before;
+	pthread_t thread;
+
+	if (!k)
+		return;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	if (kept_is_empty(k) || pthread_create(&thread, NULL, kept_retire_main, k) != 0)
+		kept_free(k);
+	else
+		pthread_detach(thread);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 int kept_add(struct kept *k, const char *line, size_t len, uint64_t sequence, const void *payload,
 	     size_t bytes)
 {

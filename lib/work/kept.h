@@ -26,6 +26,8 @@ struct kept_options {
 int kept_new(struct kept **out, const struct kept_options *options, struct error *err);
 /* The worker leaves: waits until the part does not need what is kept, 30 s at most. */
 void kept_release(struct kept *k);
+/* The worker starts over, in another generation: the same beside its work, and then kept_free(). */
+void kept_retire(struct kept *k); /* NULL is fine */
 void kept_free(struct kept *k); /* forgets everything; NULL is fine */
 
 /* Keeps a push: line[len) is its request up to the fields that say where its gradients are. 1: it

@@ -120,7 +120,7 @@ int part_client_connect(struct part_client *p, double deadline, struct error *er
 void part_client_close(struct part_client *p)
 {
 	conversation_close(&p->talk);
-	kept_free(p->keep);
+	kept_retire(p->keep);
 	p->keep = NULL;
 	p->memory = NULL;
 	if (p->looked)
