@@ -10,6 +10,14 @@ nap() {
 	read -rt "$seconds" -u "$NAP" || :
 }
 
+# gone PID: it has ended. bash may miss the end of a child, most of all of one that was stopped: it stays a zombie.
+gone() {
+	local stat
+	kill -0 "$1" 2>/dev/null || return 0
+	{ read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0
+	[[ ${stat##*) } == Z* ]]
+}
+
 # holds_within SECONDS 'CONDITION' ['UNLESS']: waits until the condition holds; not once UNLESS does. A
 # limit, not a measurement. It looks each 50 ms, and less often where to look takes long or what is waited for
 # does: the shells and filters of those who wait would take the cores from those for whom they wait.

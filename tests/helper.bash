@@ -61,7 +61,7 @@ ready() {
 # ended PID: waits for a process of ours; its exit status in $status.
 ended() {
 	status=0
-	wait_for "! kill -0 $1 2>/dev/null"
+	wait_for "gone $1"
 	wait "$1" || status=$?
 }
 
@@ -143,7 +143,6 @@ strike() {
 	kill -9 "$(pid_of "$1")"
 }
 running() { in_status '^job .* state=running'; }
-gone() { ! kill -0 "$1" 2>/dev/null; }
 summary() { tail -n 1 "$1"; }
 # solution: an executable from stdin, ./solution
 solution() { cat >solution && chmod +x solution; }

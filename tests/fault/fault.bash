@@ -96,7 +96,7 @@ start() {
 	supervisor=$!
 }
 
-over() { ! kill -0 "$supervisor" 2>/dev/null; }
+over() { gone "$supervisor"; }
 
 # until_true CONDITION: for five minutes at most; not once the job is over, where there is one.
 until_true() { holds_within 300 "$1" '[ -n "$supervisor" ] && over'; }
