@@ -178,7 +178,8 @@ static void on_hand(void *ps)
 
 	if (!p->heir || p->broken)
 		return;
-	if (p->fork || behind_lacks(p) || move_is_busy(p) || (p->more.ready && !p->more.ready(p->more.owner)) ||
+	if (p->fork || behind_lacks(p) || move_is_busy(p) ||
+	    (p->more.ready && !p->more.ready(p->more.owner)) ||
 	    server_quiet(p->server, QUIET_SECONDS) != 0) {
 		hand_later(p);
 		return;

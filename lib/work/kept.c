@@ -3,11 +3,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "wire/call.h"
 
-#include <pthread.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -146,17 +145,6 @@ static void *kept_main(void *keep)
 
 /* ---- in the worker ---- */
 
-static int kept_start(struct kept *k)
-{
-	sigset_t all, before;
-
-	sigfillset(&all); /* signals are for the worker */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int rc = pthread_create(&k->thread, NULL, kept_main, k);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc;
-}
-
 static void kept_clear(struct kept *k)
 {
 	while (k->first)
@@ -182,7 +170,8 @@ int kept_new(struct kept **out, const struct kept_options *options, struct error
 	k->path = strdup(options->path);
 	k->worker = strdup(options->worker);
 	k->wake = eventfd(0, EFD_CLOEXEC);
-	if (!k->path || !k->worker || k->wake < 0 || kept_start(k) != 0) {
+	if (!k->path || !k->worker || k->wake < 0 ||
+	    thread_start(&k->thread, kept_main, k) != 0) {
 		kept_clear(k);
 		return error_set(err, ERROR_OS, options->path, "no thread can keep pushes");
 	}
@@ -271,18 +260,14 @@ static void *kept_retire_main(void *kept)
 
 void kept_retire(struct kept *k)
 {
-	sigset_t all, before;
 	pthread_t thread;
 
 	if (!k)
 		return;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	if (kept_is_empty(k) || pthread_create(&thread, NULL, kept_retire_main, k) != 0)
+	if (kept_is_empty(k) || thread_start(&thread, kept_retire_main, k) != 0)
 		kept_free(k);
 	else
 		pthread_detach(thread);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 int kept_add(struct kept *k, const char *line, size_t len, uint64_t sequence, const void *payload,
