@@ -317,8 +317,8 @@ static int open_fabric(struct fabric *f, struct error *err)
 	world.base = server_base(f->server);
 	if (world_open(&f->world, &world, err) != 0)
 		return -1;
-	if (links_new(&f->links, world.base, f->world, fabric_summed, fabric_measured, f,
-		      err) == 0 &&
+	if (links_new(&f->links, world.base, f->world, fabric_summed, fabric_measured, f, err) ==
+		    0 &&
 	    sums_enter(f->sums, f->world, f->links, f->options.way, err) == 0 &&
 	    open_relay(f, err) == 0)
 		return 0;

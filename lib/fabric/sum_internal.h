@@ -214,7 +214,8 @@ size_t ring_chunk(const struct round *rd, uint64_t at);
 int shares_plan(struct round *rd, const uint32_t *count);
 /* Whether a message about a piece of the vector is none for now: it is kept until this host knows
  * the owner that it means, or it was for one who no longer is. */
-int shares_defer(struct round *rd, unsigned rank, struct piece piece, const void *data, size_t bytes);
+int shares_defer(struct round *rd, unsigned rank, struct piece piece, const void *data,
+		 size_t bytes);
 /* Keeps a message until the plan is known. 0: it is. */
 int shares_keep_early(struct round *rd, unsigned rank, const void *data, size_t bytes);
 /* A segment has got another owner. -1: that makes no sense. */

@@ -315,24 +315,24 @@ void gate_fill_again(struct gate *g, size_t replica);
 /* ---- effects ---- */
 
 enum gate_effect_kind {
-	GATE_ANSWER, /* token, ok, fields or code and text, actions */
-	GATE_HOLD,   /* push[pushes], round: parts keep them until APPLY or THROW, or say what they
-			lack; with replicas (to[tos], round) that is their answer to the sum */
-	GATE_SETTLE, /* number, iteration, line[lines]; whole: round (0: nothing is held), divisor
-			(with parts: units), samples */
-	GATE_APPLY,  /* iteration (before), units, push[pushes], samples, loss; with replicas:
-			to[tos], round, divisor; units 0: it was committed before */
-	GATE_DROP,   /* worker, generation, sequence: this push, which nobody will name again */
-	GATE_THROW,  /* worker, generation: staged pushes up to it */
-	GATE_SAVE,   /* ask shardd to save */
-	GATE_CUT,    /* iteration: every part forks behind the last apply; or one replica; or
-			member[members] are told by `save` in their answers */
-	GATE_SUM,    /* to[tos]: round, iteration, check, member[members] */
-	GATE_FILL,   /* replica: round, from the replica `from`, which is at iteration */
-	GATE_STILL,  /* nothing is with the parts or shardd, nor will be until gate_go_on() */
+	GATE_ANSWER,  /* token, ok, fields or code and text, actions */
+	GATE_HOLD,    /* push[pushes], round: parts keep them until APPLY or THROW, or say what they
+			 lack; with replicas (to[tos], round) that is their answer to the sum */
+	GATE_SETTLE,  /* number, iteration, line[lines]; whole: round (0: nothing is held), divisor
+			 (with parts: units), samples */
+	GATE_APPLY,   /* iteration (before), units, push[pushes], samples, loss; with replicas:
+			 to[tos], round, divisor; units 0: it was committed before */
+	GATE_DROP,    /* worker, generation, sequence: this push, which nobody will name again */
+	GATE_THROW,   /* worker, generation: staged pushes up to it */
+	GATE_SAVE,    /* ask shardd to save */
+	GATE_CUT,     /* iteration: every part forks behind the last apply; or one replica; or
+			 member[members] are told by `save` in their answers */
+	GATE_SUM,     /* to[tos]: round, iteration, check, member[members] */
+	GATE_FILL,    /* replica: round, from the replica `from`, which is at iteration */
+	GATE_STILL,   /* nothing is with the parts or shardd, nor will be until gate_go_on() */
 	GATE_REFUSED, /* worker, generation, fields: why it is out, for people */
-	GATE_QUIT    /* the lead must end; fields: why; "": the incarnation, or the term, is not in
-			force any more */
+	GATE_QUIT     /* the lead must end; fields: why; "": the incarnation, or the term, is not in
+			 force any more */
 };
 
 struct gate_line {

@@ -372,8 +372,10 @@ static int gate_text_check(const struct gate *g, struct error *err)
 		if (w->state == WORKER_ACTIVE && w->acts_seen < g->acts_base)
 			return error_set(err, ERROR_DATA, "gate", "acts for %s are gone", w->id);
 	}
-	int is_empty = g->settling && g->round && g->unit; /* all its pushes may have been refused */
-	if (((g->settling != 0) != (g->sent.count > 0) && !is_empty) || (g->holding && !g->settling) ||
+	int is_empty =
+		g->settling && g->round && g->unit; /* all its pushes may have been refused */
+	if (((g->settling != 0) != (g->sent.count > 0) && !is_empty) ||
+	    (g->holding && !g->settling) ||
 	    g->settled >= g->sent.count + (g->settling && !is_empty ? 0 : 1))
 		return error_set(err, ERROR_DATA, "gate",
 				 "settling=%d settled=%llu with %zu pushes", g->settling,

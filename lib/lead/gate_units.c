@@ -243,8 +243,8 @@ static struct push *first_unsettled(const struct gate *g)
 	return p;
 }
 
-/* With replicas, and where a new lead may have to go on, a unit is settled as a whole or not at all;
- * and so is a group. */
+/* With replicas, and where a new lead may have to go on, a unit is settled as a whole or not at
+ * all; and so is a group. */
 static int units_is_whole(const struct gate *g)
 {
 	return g->is_group || ((g->options.replicas || g->round) && g->unit);
@@ -478,8 +478,8 @@ void units_step(struct gate *g)
 
 /* ---- committing ---- */
 
-/* Notes the delays of the pushes. Under ASP and SSP each push is a unit, so that the next one has one
- * more before it. */
+/* Notes the delays of the pushes. Under ASP and SSP each push is a unit, so that the next one has
+ * one more before it. */
 static void count_delays(struct gate *g)
 {
 	uint64_t version = g->applied;

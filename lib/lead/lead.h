@@ -30,8 +30,8 @@ struct lead_options {
 	const char *const *replicas; /* sockets of r0, r1, ...; then there are no parts */
 	size_t replica_count;
 	const char *shards;                /* socket, or NULL: units close without a commit */
-	/* Of lead_term_ask(), for a lead of parts that another one may follow; 0: none will. It goes
-	 * with gate.round_first. An heir gets both from the lead before it. */
+	/* Of lead_term_ask(), for a lead of parts that another one may follow; 0: none will. It
+	 * goes with gate.round_first. An heir gets both from the lead before it. */
 	uint64_t term;
 	/* The last units of gate.iteration: parts may only hold them, under this round. */
 	uint64_t units, round;
@@ -51,8 +51,9 @@ struct lead_options {
 				       usual time, if that is longer) leaves; 0: never */
 };
 
-/* Takes a new term at shardd, which ends that of the lead before. *last: what was committed last, by a
- * lead with a term; its divisor is how many units that were; iteration 0: nothing. Waits for shardd. */
+/* Takes a new term at shardd, which ends that of the lead before. *last: what was committed last,
+ * by a lead with a term; its divisor is how many units that were; iteration 0: nothing. Waits for
+ * shardd. */
 int lead_term_ask(const char *shards, uint64_t incarnation, uint64_t *term,
 		  struct gate_commit *last, struct error *err);
 

@@ -98,7 +98,7 @@ struct lead {
 	struct gate *gate;
 	struct lead_parts *parts;
 	struct replicas *replicas; /* NULL: there are parts, or none */
-	uint64_t term; /* at shardd; 0: none, or, with replicas, not yet */
+	uint64_t term;             /* at shardd; 0: none, or, with replicas, not yet */
 	uint64_t sums_broken;      /* with replicas: sums that broke off */
 	char boot[BOOT_ID_MAX];    /* of this process */
 	enum { TRAINERS_NONE, TRAINERS_HERE, TRAINERS_APART } trainers; /* HERE: all in this boot */

@@ -550,7 +550,8 @@ void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss
 
 const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
-	 "dense rows size skipped ranges pulled loss speed time mem map group members dense-bytes sum "
+	 "dense rows size skipped ranges pulled loss speed time mem map group members dense-bytes "
+	 "sum "
 	 "sum-of",
 	 on_push, PART_PAYLOAD_BYTES_MAX,
 	 "gradients; answered when they are committed and applied"},

@@ -17,7 +17,7 @@
 
 #define SETTLE_SECONDS 30.0      /* then the connection to shardd is made anew and asked again */
 #define SETTLE_AGAIN_SECONDS 0.5 /* after shardd had no room for its journal */
-#define TERM_SECONDS 600.0 /* that shardd may be away when a lead of parts begins */
+#define TERM_SECONDS 600.0       /* that shardd may be away when a lead of parts begins */
 #define SETTLE_BYTES_MAX (16u << 20) /* shardd takes no more */
 #define LINE_ROOM 512            /* of a line of a settle: an id and four numbers */
 

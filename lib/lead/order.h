@@ -77,7 +77,8 @@ struct order {
 	enum order_kind kind;
 	uint64_t incarnation;
 	uint64_t iteration, units;
-	uint64_t held; /* apply, of parts: what they hold under this round, and no push[]; 0: push[] */
+	uint64_t held; /* apply, of parts: what they hold under this round, and no push[]; 0: push[]
+			*/
 	/* cut, prepare, over a socket: the answer comes at once, and says pending while the order
 	 * is not done; it is given again, with the same attempt, until it is done. Otherwise all
 	 * later answers, and training, would wait for the disk, because answers come in the order

@@ -60,8 +60,7 @@ int ps_start(struct ps *p, struct server *server, struct error *err)
 
 	p->server = server;
 	if (ps_handover_start(p, err) != 0 || ps_waits_start(p, err) != 0 ||
-	    behind_wait(p, err) != 0 ||
-	    (p->replica && ps_replica_start(p->replica, err) != 0))
+	    behind_wait(p, err) != 0 || (p->replica && ps_replica_start(p->replica, err) != 0))
 		return -1;
 	if (!p->options.monitor)
 		return 0;
@@ -291,8 +290,8 @@ const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;
 
 const struct verb ps_led_verbs[] = {
 	{"push", "worker generation incarnation sequence iteration count dense rows",
-	 "size skipped ranges loss map group members dense-bytes sum sum-of kept", ps_on_push, PART_PAYLOAD_BYTES_MAX,
-	 "gradients, staged until the lead says apply"},
+	 "size skipped ranges loss map group members dense-bytes sum sum-of kept", ps_on_push,
+	 PART_PAYLOAD_BYTES_MAX, "gradients, staged until the lead says apply"},
 	{"kept", "worker generation incarnation sequence iteration count dense rows",
 	 "size skipped ranges loss map group members dense-bytes sum sum-of", behind_on_kept,
 	 PART_PAYLOAD_BYTES_MAX, "a push again that its worker kept, and that is absent here"},

@@ -1,8 +1,9 @@
 /* What the files of a part share: ps.c (making and ending it), pull.c and push.c (requests of
  * workers), wait.c (pulls and pushes whose iteration has not come), obey.c (orders of the lead),
- * apply.c (units, drag, reports), move.c (parameters on their way to other parts), handover.c (to an
- * heir), standby.c (who takes its place when it dies); how far that one may be behind: lag.c, merge.c
- * and keepers.c (at the part) and behind.c (at the standby). What a replica adds: replica.h. */
+ * apply.c (units, drag, reports), move.c (parameters on their way to other parts), handover.c (to
+ * an heir), standby.c (who takes its place when it dies); how far that one may be behind: lag.c,
+ * merge.c and keepers.c (at the part) and behind.c (at the standby). What a replica adds:
+ * replica.h. */
 #ifndef PACELINE_PS_PS_INTERNAL_H
 #define PACELINE_PS_PS_INTERNAL_H
 
@@ -74,8 +75,8 @@ struct ps {
 	struct stage *stage;
 	struct buffers *buffers;
 	uint64_t applied; /* units */
-	/* What was held last, if all of it is here: until the next hold, a lead can have it applied by
-	 * this round. 0: nothing. */
+	/* What was held last, if all of it is here: until the next hold, a lead can have it applied
+	 * by this round. 0: nothing. */
 	struct order_push *held;
 	size_t helds;
 	uint64_t held_round;
@@ -95,7 +96,7 @@ struct ps {
 	struct fork_child *fork; /* writes cut_file */
 	struct order_answer cut_answer;
 	char cut_file[CKPT_PATH_MAX];
-	int cut_made_dir; /* its directory was not there before */
+	int cut_made_dir;   /* its directory was not there before */
 	uint32_t cut_since; /* only rows that changed since then are written; 0: all */
 	/* The last cuts with all rows, to know which rows have changed since then. */
 	struct ps_full {

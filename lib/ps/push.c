@@ -177,8 +177,7 @@ int ps_push_read(struct ps *p, struct request *rq, struct staged **out, struct e
 	if (ps_push_fields(request_record(rq), s, &dense, &rows, err) != 0)
 		goto failed;
 	s->absent = s->kept && p->stands_by && !request_payload(rq);
-	if (!s->absent &&
-	    push_payload(p, s, request_payload(rq), dense, rows, err) != 0)
+	if (!s->absent && push_payload(p, s, request_payload(rq), dense, rows, err) != 0)
 		goto failed;
 	*out = s;
 	p->work += clock_mono() - start;
@@ -232,8 +231,7 @@ static void refuse_room(struct request *rq, const struct error *err)
 /* Tells the standby of a push, if it was kept. */
 static void push_repeat(struct ps *p, const struct staged *name)
 {
-	struct staged *s =
-		stage_find(p->stage, name->worker, name->generation, name->sequence);
+	struct staged *s = stage_find(p->stage, name->worker, name->generation, name->sequence);
 
 	if (s && p->standby)
 		standby_push(p, s);

@@ -58,7 +58,8 @@ struct repeat {
 struct owed {
 	struct owed *next;
 	struct request *rq; /* NULL: its client has gone */
-	struct order_answer answer; /* or of an order of the lead in this process; done NULL: it is not */
+	struct order_answer
+		answer;     /* or of an order of the lead in this process; done NULL: it is not */
 	uint64_t number;    /* of the requests for the standby that must be answered before */
 	char fields[FIELDS_BYTES];
 };
@@ -82,11 +83,11 @@ struct ps_standby {
 	int memory_fd;               /* then; -1: none */
 	struct ring ring;            /* what of it is in use */
 	struct owed *owed, **owed_end;
-	struct lag lag;       /* what it lacks */
-	uint32_t mark;        /* the store's mark of the last difference */
-	int lost;             /* a worker is gone that kept what it lacks */
-	uint64_t told;        /* bytes that were sent to it */
-	uint64_t spared;      /* bytes of gradients that were not */
+	struct lag lag;  /* what it lacks */
+	uint32_t mark;   /* the store's mark of the last difference */
+	int lost;        /* a worker is gone that kept what it lacks */
+	uint64_t told;   /* bytes that were sent to it */
+	uint64_t spared; /* bytes of gradients that were not */
 };
 
 static void repeat_free(void *repeat)
@@ -309,8 +310,7 @@ static void standby_add(struct ps_standby *s, char *text, size_t len, size_t fro
  * were summed on the way would be other sums when they come again. */
 static int standby_may_lack(const struct ps *p, const struct staged *s)
 {
-	return p->options.divergence && s->kept && !s->sum &&
-	       (s->push.dense || s->push.rows) &&
+	return p->options.divergence && s->kept && !s->sum && (s->push.dense || s->push.rows) &&
 	       keepers_has(p, s->worker, s->generation, !p->standby->name[0]);
 }
 
@@ -413,10 +413,10 @@ static void standby_note(struct ps *p, const struct order *o)
 					.kept = g && g->kept};
 		snprintf(push.worker, sizeof push.worker, "%s", q->worker);
 		if (push.kept)
-			push.bytes = (g->push.dense ? store_dense_count(p->store) * sizeof(float) : 0) +
-				     g->push.rows * row;
-		s->lost |= push.kept &&
-			   !keepers_has(p, q->worker, q->generation, !s->name[0]);
+			push.bytes =
+				(g->push.dense ? store_dense_count(p->store) * sizeof(float) : 0) +
+				g->push.rows * row;
+		s->lost |= push.kept && !keepers_has(p, q->worker, q->generation, !s->name[0]);
 		rc = lag_add(&s->lag, &push, &err);
 	}
 	if (rc != 0)
@@ -427,7 +427,8 @@ static void standby_note(struct ps *p, const struct order *o)
  * what it names is applied after that answer. */
 static void standby_gate(struct ps *p, const struct order *o)
 {
-	if (o->kind == ORDER_HOLD && lag_is_full(&p->standby->lag, p->options.divergence, o->pushes))
+	if (o->kind == ORDER_HOLD &&
+	    lag_is_full(&p->standby->lag, p->options.divergence, o->pushes))
 		standby_merge(p);
 	else if (o->kind == ORDER_APPLY && o->iteration == p->applied)
 		standby_note(p, o);

@@ -48,8 +48,8 @@ struct sup_in_force {
 	int changed;                /* since it was kept */
 };
 
-/* The life of the lead's process, if the next one may not know what is in force; 0: the lead is in a
- * server whose next process takes over everything. */
+/* The life of the lead's process, if the next one may not know what is in force; 0: the lead is in
+ * a server whose next process takes over everything. */
 uint64_t sup_lead_life(const struct supervisor *s);
 
 /* Takes a line that an earlier supervisor kept. */

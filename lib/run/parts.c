@@ -117,8 +117,7 @@ static int parts_is_due(const struct supervisor *s, enum parts_doing doing, size
 		return 0;
 	if (doing == PARTS_LEARNT)
 		return h->place->apart && has_learnt(s, host);
-	return is_to_be_swept(h) ||
-	       (s->parts.end == PARTS_ENDING && s->hosts.killed && !h->swept);
+	return is_to_be_swept(h) || (s->parts.end == PARTS_ENDING && s->hosts.killed && !h->swept);
 }
 
 /* The next host behind `after` on which that is to be done; if there is none, the number of
@@ -197,15 +196,18 @@ static void learnt_words(struct argv *w, const struct supervisor *s)
 /* $1: the state directory, or nothing: it is ours; $2: the directory in memory that is removed, or
  * nothing; $3: the run directory, whose dead sockets are removed, or nothing; then names of
  * checkpoints that stay. The path of a socket that is alive on that host is in /proc/net/unix. A
- * directory with the socket of trainctl, or with a file `kept`, is some supervisor's own, and is not
- * swept. A checkpoint is first renamed, so that another one can be brought under its name at once. */
+ * directory with the socket of trainctl, or with a file `kept`, is some supervisor's own, and is
+ * not swept. A checkpoint is first renamed, so that another one can be brought under its name at
+ * once. */
 static const char sweep_script[] =
 	"state=$1; [ -z \"$2\" ] || rm -rf -- \"$2\" || exit; "
 	"[ -z \"$3\" ] || { [ -z \"$state\" ] && [ -S \"$3/trainctl.sock\" ]; } || "
 	"for f in \"$3\"/*.sock \"$3\"/*.sock.standby; do [ ! -S \"$f\" ] || "
 	"grep -qsF -- \" $f\" /proc/net/unix || rm -f -- \"$f\" || exit; done; shift 3; "
-	"[ -n \"$state\" ] && [ ! -e \"$state/kept\" ] || exit 0; cd \"$state/checkpoints\" 2>/dev/null || exit 0; "
-	"for c in *; do for k; do [ \"$c\" != \"$k\" ] || continue 2; done; [ -e \"$c\" ] || continue; "
+	"[ -n \"$state\" ] && [ ! -e \"$state/kept\" ] || exit 0; cd \"$state/checkpoints\" "
+	"2>/dev/null || exit 0; "
+	"for c in *; do for k; do [ \"$c\" != \"$k\" ] || continue 2; done; [ -e \"$c\" ] || "
+	"continue; "
 	"case $c in *.gone) ;; *) mv -- \"$c\" \"$c.gone\" || exit; c=$c.gone;; esac; "
 	"rm -rf -- \"$c\" || exit; done";
 
@@ -282,8 +284,8 @@ static void note_not_swept(struct supervisor *s, const struct node_end *end)
 	int again = s->parts.end != PARTS_ENDING ||
 		    (launcher_lost_host(h->place, end) && sup_host_await(h));
 	end_text(end, text, sizeof text);
-	sup_note(s, "warning", "what was left on %s can't be removed%s: %s",
-		 h->place->host, again ? " yet" : "", text);
+	sup_note(s, "warning", "what was left on %s can't be removed%s: %s", h->place->host,
+		 again ? " yet" : "", text);
 	h->swept &= !again;
 }
 

@@ -101,8 +101,8 @@ void sup_link_again(struct sup_node *server)
 	struct link *act = &server->sup->links.lead_act;
 	sup_links_close(server);
 	open_node(server);
-	/* A lead that took over may have greeted here before its life was known: then it was taken for
-	 * the one before, and not told what is in force. */
+	/* A lead that took over may have greeted here before its life was known: then it was taken
+	 * for the one before, and not told what is in force. */
 	if (act->node == server && act->peer) {
 		close_link(act);
 		open_link(act, server, deadline_seconds(DEADLINE_ACT), sup_actions_up);

@@ -562,9 +562,10 @@ static void judge_standby(struct sup_node *n)
 	if (!n->restart.stands || n->restart.next.doomed || !rules->fixed[PULSE_EXCHANGE] ||
 	    silent <= limit)
 		return;
-	sup_note(n->sup, "warning",
-		 "the standby of %s has not answered it for %.3g s (at most %.3g s by HUNG): killed",
-		 n->id, silent, limit);
+	sup_note(
+		n->sup, "warning",
+		"the standby of %s has not answered it for %.3g s (at most %.3g s by HUNG): killed",
+		n->id, silent, limit);
 	sup_restart_kill_next(n);
 }
 

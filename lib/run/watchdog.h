@@ -29,8 +29,8 @@
  * is not known for which one the others wait, no host is blamed.
  *
  * While a daemon that workers talk to is silent, or waits for its standby, the silence of workers
- * says nothing: nobody is killed for waiting.  So the daemon or the standby is found first, and other
- * nodes that hang are found afterwards.
+ * says nothing: nobody is killed for waiting.  So the daemon or the standby is found first, and
+ * other nodes that hang are found afterwards.
  */
 #ifndef PACELINE_RUN_WATCHDOG_H
 #define PACELINE_RUN_WATCHDOG_H

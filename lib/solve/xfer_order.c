@@ -424,8 +424,8 @@ static int order_prepare(struct ordering *o, struct error *err)
 	o->slack_add = calloc(n, 4 * sizeof *o->slack_add);
 	o->due = calloc(n, sizeof *o->due);
 	if (!key || !o->bytes || !o->source || !o->open || !o->soonest || !o->row || !o->row_of ||
-	    !o->source_of || !o->least || !o->most || !o->is_open || !o->deadline || !o->open_at || !o->slack ||
-	    !o->slack_add || !o->due) {
+	    !o->source_of || !o->least || !o->most || !o->is_open || !o->deadline || !o->open_at ||
+	    !o->slack || !o->slack_add || !o->due) {
 		free(key);
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu updates", o->n);
 	}
@@ -487,7 +487,8 @@ static int order_has_room(const struct ordering *o, const struct source *s, int6
 		return 1;
 	if (room->to != s->to || room->until != until) {
 		xfer_wide all = xfer_port_until(&o->net->host[s->to].in, until) / XFER_SECOND;
-		*room = (struct order_room){.to = s->to, .until = until,
+		*room = (struct order_room){.to = s->to,
+					    .until = until,
 					    .bytes = all < INT64_MAX ? (int64_t)all : INT64_MAX};
 	}
 	return o->bytes[s->least] <= room->bytes;

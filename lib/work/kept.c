@@ -15,7 +15,7 @@
 #define GREETING_SECONDS 2.0
 #define ANSWER_SECONDS 30.0
 #define AWAY_SECONDS 5.0 /* a part whose socket is not there for so long does not come back */
-#define PAUSE_MS 10 /* between attempts to connect; grows to */
+#define PAUSE_MS 10      /* between attempts to connect; grows to */
 #define PAUSE_MS_MAX 250
 
 struct kept_push {
@@ -170,8 +170,7 @@ int kept_new(struct kept **out, const struct kept_options *options, struct error
 	k->path = strdup(options->path);
 	k->worker = strdup(options->worker);
 	k->wake = eventfd(0, EFD_CLOEXEC);
-	if (!k->path || !k->worker || k->wake < 0 ||
-	    thread_start(&k->thread, kept_main, k) != 0) {
+	if (!k->path || !k->worker || k->wake < 0 || thread_start(&k->thread, kept_main, k) != 0) {
 		kept_clear(k);
 		return error_set(err, ERROR_OS, options->path, "no thread can keep pushes");
 	}

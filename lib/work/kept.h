@@ -28,7 +28,7 @@ int kept_new(struct kept **out, const struct kept_options *options, struct error
 void kept_release(struct kept *k);
 /* The worker starts over, in another generation: the same beside its work, and then kept_free(). */
 void kept_retire(struct kept *k); /* NULL is fine */
-void kept_free(struct kept *k); /* forgets everything; NULL is fine */
+void kept_free(struct kept *k);   /* forgets everything; NULL is fine */
 
 /* Keeps a push: line[len) is its request up to the fields that say where its gradients are. 1: it
  * may say kept=1. 0: there is no room, or the part does not know of us (yet). */

@@ -290,7 +290,8 @@ size_t part_client_push_bytes(const struct part_client *p)
 	       p->rows * (sizeof(uint32_t) + p->width * sizeof(float));
 }
 
-/* Whether the push is kept. Without a thread or memory it is not, and the standby gets it at once. */
+/* Whether the push is kept. Without a thread or memory it is not, and the standby gets it at once.
+ */
 static int part_client_keep(struct part_client *p, const struct record_out *line, uint64_t sequence,
 			    const char *payload, size_t bytes)
 {
@@ -303,7 +304,8 @@ static int part_client_keep(struct part_client *p, const struct record_out *line
 	if (!p->keep && p->keeps && p->talk.call &&
 	    record_u64_opt(call_greeting(p->talk.call), "keep", 0, 1, &asks, &ignored) == 0 && asks)
 		(void)kept_new(&p->keep, &options, &ignored);
-	return p->keeps && p->keep && kept_add(p->keep, line->data, line->len, sequence, payload, bytes);
+	return p->keeps && p->keep &&
+	       kept_add(p->keep, line->data, line->len, sequence, payload, bytes);
 }
 
 /* Without keep= the part needs nothing of this push or of those before it. */
@@ -311,7 +313,8 @@ void part_client_pushed(struct part_client *p)
 {
 	uint64_t first = UINT64_MAX;
 	struct error ignored;
-	if (p->keep && record_u64_opt(&p->talk.record, "keep", 0, UINT64_MAX, &first, &ignored) == 0)
+	if (p->keep &&
+	    record_u64_opt(&p->talk.record, "keep", 0, UINT64_MAX, &first, &ignored) == 0)
 		kept_until(p->keep, first);
 }
 

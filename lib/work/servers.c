@@ -444,8 +444,8 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 	struct record_out o;
 	conversation_begin(&s->parts.part[i].talk, &o, line, "push");
 	lead_client_add_push(&o, &s->push, s->batch);
-	/* What is summed on the way would be another sum when it comes again. (The lead, i 0, answers
-	 * when the push is settled.) */
+	/* What is summed on the way would be another sum when it comes again. (The lead, i 0,
+	 * answers when the push is settled.) */
 	s->parts.part[i].keeps = i > 0 && !s->group;
 	if (s->group) {
 		record_add_u64(&o, "group", s->group);
