@@ -527,13 +527,15 @@ take_over() {
 	printf '%s\n' 'layout version=1 seed=1' 'table name=t width=1 rows=0 zero-columns=1 scale=0' >layout
 	part 1 3 --optimizer sgd --lr 1
 	open a "$T/ps1.sock"
-	local map cut="cut incarnation=1 path=$T/ck attempt=1 later=1\n"
+	local map cut="cut incarnation=1 path=$T/ck attempt=1 later=1\n" told=1
 	# The first answer comes before the child can have written anything.
 	tell a "$cut"
 	answered a '^ok pending=1$'
+	# Asked again only when the last one was answered: who asks after the end begins another cut.
 	until_cut() {
-		tell a "$cut"
-		grep -q '^ok file=.*/part-1 bytes=[1-9][0-9]* sum=' a.answers
+		if grep -q '^ok file=.*/part-1 bytes=[1-9][0-9]* sum=' a.answers; then return 0; fi
+		if [ "$(grep -c '^ok pending=1$' a.answers)" = "$told" ]; then tell a "$cut" && told=$((told + 1)); fi
+		return 1
 	}
 	wait_for until_cut
 	[ -s "$T/ck/part-1" ]
