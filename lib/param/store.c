@@ -7,6 +7,8 @@
  */
 #include "param/store_internal.h"
 
+#include "base/team.h"
+
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +26,7 @@
 #define KEYS_GROUP 1024
 #define COPY_GROUP 4096 /* floats */
 #define FREEZE_FLOATS ((size_t)1 << 20) /* one thread copies so many at a time */
+#define INIT_FLOATS ((size_t)1 << 20)   /* one thread makes so many at a time */
 #define PAGE_FLOATS ((size_t)4096 / sizeof(float))
 
 /* ---- making ---- */
@@ -146,12 +149,31 @@ static int make_dense(struct store *s, struct error *err)
 	return store_open_room(s, begin, end, err);
 }
 
+static void init_piece(size_t piece, void *arg)
+{
+	struct store *s = arg;
+	size_t from = piece * INIT_FLOATS, left = s->dense_count - from;
+	size_t count = left < INIT_FLOATS ? left : INIT_FLOATS;
+	float *slot[OPT_SLOTS_MAX];
+
+	for (size_t k = 0; k < OPT_SLOTS_MAX; k++)
+		slot[k] = s->dense + (k + 1) * s->dense_stride + from;
+	layout_init_dense(&s->layout, s->dense_begin + from, count, s->dense + from);
+	opt_init(&s->opt, s->dense + from, slot, count);
+}
+
+/* A value takes some 30 ns: 100 GB would take one thread a quarter of an hour, in which the server
+ * does not listen. Without a team it does all by itself. */
 static void init_dense(struct store *s)
 {
-	float *slot[OPT_SLOTS_MAX] = {s->dense + s->dense_stride, s->dense + 2 * s->dense_stride};
+	size_t pieces = (s->dense_count - 1) / INIT_FLOATS + 1;
+	unsigned cores = team_cores();
+	struct team *team = NULL;
 
-	layout_init_dense(&s->layout, s->dense_begin, s->dense_count, s->dense);
-	opt_init(&s->opt, s->dense, slot, s->dense_count);
+	if (pieces > 1 && cores > 1)
+		(void)team_new(&team, cores < TEAM_THREADS_MAX ? cores : TEAM_THREADS_MAX, NULL);
+	team_run(team, pieces, init_piece, s);
+	team_free(team);
 }
 
 static int make_table(struct store *s, struct error *err)

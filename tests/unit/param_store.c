@@ -101,6 +101,33 @@ static void large_ranges_are_copied_whole(void **state)
 	free(near);
 }
 
+/* Threads make pieces of a long vector: the values are those of the flat vector. Under ftrl a step with
+ * a gradient of 0 makes them anew, of the slots. */
+static void a_long_vector_is_begun_in_pieces(void **state)
+{
+	size_t all = ((size_t)5 << 20) + 3, begin = all / 2, n = all - begin, other = 0;
+	float *want = malloc(n * sizeof *want), *is = malloc(n * sizeof *is);
+	float *zero = calloc(n, sizeof *zero);
+	struct store_push push = {.dense = zero, .count = 1, .scale = 1.0};
+
+	(void)state;
+	prepare("ftrl", all, 0);
+	struct store *s = make(1, 2);
+	assert_int_equal(store_dense_begin(s), begin);
+	layout_init_dense(&layout, begin, n, want);
+	store_pull_dense(s, is, 0);
+	assert_memory_equal(is, want, n * sizeof *is);
+	assert_int_equal(store_apply(s, &push, 1, NULL), 0);
+	store_pull_dense(s, is, 0);
+	for (size_t i = 0; i < n; i++)
+		other += fabsf(is[i] - want[i]) > 1e-5f;
+	assert_int_equal(other, 0);
+	store_free(s);
+	free(want);
+	free(is);
+	free(zero);
+}
+
 static void rows_of_many_workers_are_summed_once(void **state)
 {
 	uint32_t k0[] = {7, 1000000, 3}, k1[] = {3, 8};
@@ -583,6 +610,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(mean_over_all_samples_of_all_workers),
 		cmocka_unit_test(large_ranges_are_copied_whole),
+		cmocka_unit_test(a_long_vector_is_begun_in_pieces),
 		cmocka_unit_test(rows_of_many_workers_are_summed_once),
 		cmocka_unit_test(many_rows),
 		cmocka_unit_test(looking_makes_no_rows),
