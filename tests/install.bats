@@ -173,7 +173,7 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 	not grep -F hosts.conf "$T/said"
 	systemd-analyze security --offline=true --threshold=100 --json=short "$T/hosts/trainctl@a.service" >"$T/said"
 	jq -e '.[] | select(.json_field == "IPAddressDeny") | .set == false' "$T/said"
-	for unit in shardd:5 bpt-monitor:5 trainctl:15 paceline-nightly:15; do
+	for unit in shardd:5 bpt-monitor:5 trainctl:15 paceline-nightly:15 paceline-alert:30; do
 		least=${unit#*:}
 		systemd-analyze security --offline=true --threshold="$least" "$T/units/${unit%:*}@a.service" >"$T/said" ||
 			{ grep -E '✗|Overall' "$T/said"; false; }
