@@ -94,6 +94,14 @@ static void on_accept_again(void *server)
 		event_add(s->listener, NULL);
 }
 
+/* A client has gone, so there is a descriptor. Without this thousands of clients that have gone long ago
+ * would be taken from the backlog a few in each ACCEPT_AGAIN_SECONDS, and who comes behind them waits. */
+static void accept_one_more(struct server *s)
+{
+	if (s->accept_told)
+		on_accept_again(s);
+}
+
 /* Closes clients that have been silent for too long. What a client did since the last sweep counts
  * as done now: this is exact to a quarter of the deadline, and needs no timer for each client. */
 static void on_sweep(void *server)
@@ -418,6 +426,7 @@ static int server_turn(struct server *s, struct error *err)
 		while ((c = closing) != NULL) {
 			closing = c->closing_next;
 			connection_free(c);
+			accept_one_more(s);
 		}
 	} while (s->dirty || s->closing || s->resume);
 	return 0;

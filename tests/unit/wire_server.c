@@ -728,6 +728,28 @@ static void test_descriptors_run_out(void **state)
 	assert_int_equal(daemon_stop(pid), 0);
 }
 
+/* Thousands who have come and gone meanwhile are in nobody's way. */
+static void test_descriptors_run_out_by_who_has_gone(void **state)
+{
+	(void)state;
+	struct daemon_options o = {.descriptors = 24};
+	pid_t pid = daemon_start(&o);
+	struct call *first = dial();
+	assert_int_equal(kill(pid, SIGSTOP), 0);
+	for (int i = 0; i < 4000; i++) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		struct sockaddr_un name = {.sun_family = AF_UNIX};
+		snprintf(name.sun_path, sizeof name.sun_path, "%s", daemon_path);
+		(void)connect(fd, (struct sockaddr *)&name, sizeof name); /* as many as can wait */
+		close(fd);
+	}
+	assert_int_equal(kill(pid, SIGCONT), 0);
+	struct call *next = dial();
+	call_close(next);
+	call_close(first);
+	assert_int_equal(daemon_stop(pid), 0);
+}
+
 /* A low soft limit is no limit. */
 static void test_soft_limit_is_raised(void **state)
 {
@@ -1368,6 +1390,7 @@ int main(void)
 		T(test_slow_reader),
 		T(test_asks_and_never_reads),
 		T(test_descriptors_run_out),
+		T(test_descriptors_run_out_by_who_has_gone),
 		T(test_soft_limit_is_raised),
 		T(test_clients_max),
 		T(test_idle),
