@@ -12,8 +12,13 @@
 #include "cmd/cmd.h"
 #include "model/kernel.h"
 
+#include <cblas.h>
+#include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+/* What OpenBLAS maps for each thread that computes. */
+#define KERNELS_THREAD_BYTES ((size_t)128 << 20)
 #define KERNELS_PATH_MAX 4096
 #define KERNELS_CHOOSE "OPENBLAS_CORETYPE"
 #define KERNELS_CHOSEN "PACELINE_BLAS_CHOSEN"
@@ -37,6 +42,40 @@ struct kernels {
 
 #define KERNELS_FILES                                                                              \
 	"Files: ${XDG_CACHE_HOME:-$HOME/.cache}/paceline/blas remembers the best kernels.\n"
+
+/* This program's file: its name is the process's, too. */
+static inline int kernels_self(char out[KERNELS_PATH_MAX], struct error *err)
+{
+	ssize_t len = readlink("/proc/self/exe", out, KERNELS_PATH_MAX - 1);
+	if (len <= 0)
+		return error_errno(err, ERROR_OS, "/proc/self/exe", "can't be read");
+	out[len] = '\0';
+	return 0;
+}
+
+static inline int kernels_have_room(size_t threads)
+{
+	size_t bytes = threads * KERNELS_THREAD_BYTES;
+	void *room = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return room != MAP_FAILED && munmap(room, bytes) == 0;
+}
+
+/* Before anything else is done with OpenBLAS. It asks again and again for memory that a limit refuses: each
+ * of its threads does, in silence, and whoever waits for one of them waits for ever. Where there is too
+ * little for all, the program starts itself anew without threads; -1: it is too little for one. */
+static inline int kernels_need_room(char **argv, struct error *err)
+{
+	char self[KERNELS_PATH_MAX];
+	int threads = openblas_get_num_threads();
+	if (kernels_have_room((size_t)threads))
+		return 0;
+	if (threads > 1 && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0 &&
+	    kernels_self(self, err) == 0)
+		execv(self, argv);
+	return error_set(err, ERROR_OS, "OpenBLAS", "has no memory here: it needs %zu MiB for itself",
+			 KERNELS_THREAD_BYTES >> 20);
+}
 
 /* --blas-probe; the exit status. */
 static inline int kernels_probe(const char *program)
@@ -79,10 +118,8 @@ static inline int kernels_change(const struct kernels *k, const char *wrong, con
 				 char **argv, struct error *err)
 {
 	char self[KERNELS_PATH_MAX], name[KERNEL_NAME_MAX];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
-	if (len <= 0)
-		return error_errno(err, ERROR_OS, "/proc/self/exe", "can't be read");
-	self[len] = '\0';
+	if (kernels_self(self, err) != 0)
+		return -1;
 	if (kernel_choose(self, "--blas-probe", cache, wrong, name, err) != 0)
 		return -1;
 	if (!wrong && !name[0])

@@ -289,6 +289,8 @@ int main(int argc, char **argv)
 		return cmd_end(PROGRAM, 0);
 	if (parsed < 0)
 		return cmd_fail(PROGRAM, &err);
+	if (kernels_need_room(argv, &err) != 0)
+		return cmd_fail(PROGRAM, &err);
 	worker_be_one_thread();
 	if (kernels.probe)
 		return cmd_end(PROGRAM, kernels_probe(PROGRAM));

@@ -105,6 +105,15 @@ node_record() { plrec where type=node <"run/state/nodes/$1" | field "$2"; }
 	ended "$PID"
 }
 
+@test "without control groups: a worker without the memory that OpenBLAS wants comes back with twice as much" {
+	need_address_space
+	job WORKERS=memory:100M
+	without_groups true
+	run -0 without_groups trainctl run job.env --run-dir "$T/run" --state-dir "$T/run/state"
+	grep -q 'OpenBLAS: has no memory here' run/state/logs/w0.log
+	[[ $(grep '^oom id=w0 ' run/state/job.log) == *" memory=209715200 "* ]]
+}
+
 @test "node-host: what was asked for is enforced there, and an end for memory is told apart" {
 	greedy
 	hosts_up -n 2 -s

@@ -733,6 +733,15 @@ wdl_layout() {
 	[ "$(ls /proc/$usual/task | wc -l)" -eq "$(ls /proc/$alone/task | wc -l)" ]
 }
 
+@test "a limit of memory in which OpenBLAS would wait for ever: without threads, or 71 and what it needs" {
+	if grep -q __asan_init "$(command -v worker)"; then skip "ASan needs more memory than is given here"; fi
+	unset OPENBLAS_NUM_THREADS
+	run -71 timeout 60 bash -c 'ulimit -d 100000 && exec worker --blas-probe'
+	[ "$output" = "worker: OpenBLAS: has no memory here: it needs 128 MiB for itself" ]
+	run -71 timeout 60 bash -c 'ulimit -d 100000 && exec predict --blas-probe'
+	run -0 timeout 60 bash -c 'ulimit -d 200000 && exec worker --blas-probe'
+}
+
 @test "wdl: kernels are judged, measured once and remembered" {
 	unset OPENBLAS_CORETYPE
 	make_csv
