@@ -39,6 +39,7 @@ struct stage {
 	char asked[4096]; /* "pull 0,push 0,pull 1 after 1," */
 	uint64_t applied;
 	char boot[BOOT_ID_MAX]; /* that the server says it runs in; empty: it says none */
+	size_t dense;           /* parameters that it has */
 	int asked_by_clock;     /* pulls that said when they were asked */
 };
 
@@ -165,8 +166,8 @@ static void serve(void)
 					 .verb_count = sizeof verbs / sizeof *verbs};
 	struct server *server;
 	struct error err;
-	snprintf(greeting, sizeof greeting, "part=0/1 dense=3 width=2 incarnation=7%s%s%s",
-		 stage->play == SCALED_BACK ? " map=2" : "", *stage->boot ? " boot=" : "",
+	snprintf(greeting, sizeof greeting, "part=0/1 dense=%zu width=2 incarnation=7%s%s%s",
+		 stage->dense, stage->play == SCALED_BACK ? " map=2" : "", *stage->boot ? " boot=" : "",
 		 stage->boot);
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves nobody behind */
 	if (server_new(&server, &options, &err) == 0)
@@ -200,13 +201,13 @@ static void no_action(const struct record *r, void *owner)
 	(void)owner;
 }
 
-static struct exchange *start_in(enum play play, const char *boot)
+static struct exchange *start_of(enum play play, const char *boot, size_t dense)
 {
 	static const char *paths[] = {path};
 	struct servers_options options = {.paths = paths,
 					  .count = 1,
 					  .worker = "w0",
-					  .dense_count = DENSE,
+					  .dense_count = dense,
 					  .width = WIDTH,
 					  .key_count = 100,
 					  .wait_seconds = 20,
@@ -215,7 +216,7 @@ static struct exchange *start_in(enum play play, const char *boot)
 	struct exchange *x;
 	struct error err;
 	uint64_t low, high;
-	*stage = (struct stage){.play = play};
+	*stage = (struct stage){.play = play, .dense = dense};
 	snprintf(stage->boot, sizeof stage->boot, "%s", boot);
 	child = fork();
 	if (child == 0)
@@ -228,6 +229,11 @@ static struct exchange *start_in(enum play play, const char *boot)
 	assert_int_equal(high, 7);
 	x->kind->identify(x, 1, 7);
 	return x;
+}
+
+static struct exchange *start_in(enum play play, const char *boot)
+{
+	return start_of(play, boot, DENSE);
 }
 
 static struct exchange *start(enum play play)
@@ -381,6 +387,31 @@ static void a_part_of_the_map_that_is_gone_may_have_left_it(void **unused)
 	end(x);
 }
 
+/* Bytes of the memory that this process shares with the server. */
+static size_t shared(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char line[512];
+	unsigned long from, to;
+	size_t bytes = 0;
+	assert_non_null(maps);
+	while (fgets(line, sizeof line, maps))
+		if (strstr(line, "/memfd:paceline") && sscanf(line, "%lx-%lx", &from, &to) == 2)
+			bytes += to - from;
+	fclose(maps);
+	return bytes;
+}
+
+/* Parameters and their gradients: pages cost nothing until they are used. */
+static void a_part_of_three_gib_is_shared(void **unused)
+{
+	(void)unused;
+	size_t dense = (size_t)3 << 28;
+	struct exchange *x = start_of(AT_ONCE, "", dense);
+	assert_true(shared() > 2 * dense * sizeof(float));
+	end(x);
+}
+
 static int set_up(void **unused)
 {
 	(void)unused;
@@ -416,6 +447,7 @@ int main(void)
 		cmocka_unit_test(when_it_was_asked_is_for_this_host_only),
 		cmocka_unit_test(a_part_of_a_new_map_that_is_gone_is_no_long_wait),
 		cmocka_unit_test(a_part_of_the_map_that_is_gone_may_have_left_it),
+		cmocka_unit_test(a_part_of_three_gib_is_shared),
 	};
 	return cmocka_run_group_tests(tests, set_up, tear_down);
 }
