@@ -232,6 +232,7 @@ void store_free(struct store *s)
 	store_forget_places(s);
 	table_free(s->table);
 	row_sums_free(&s->sums);
+	store_end_changes(s);
 	free(s);
 }
 

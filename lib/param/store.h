@@ -135,6 +135,16 @@ uint32_t store_mark(struct store *s);
 int store_write_since(const struct store *s, uint32_t since, const struct stream_sink *sink,
 		      struct error *err);
 
+/* Begins to note which rows are made or changed, for store_write_changes(); once more: begins anew.
+ * store_end_changes() before rows are removed. */
+void store_begin_changes(struct store *s);
+void store_end_changes(struct store *s);
+/* How many bytes their values have. */
+uint64_t store_changes_bytes(const struct store *s);
+/* The same as store_write_since() when it began, without a look at rows that have not changed. The
+ * rows are in the order of their first change. */
+int store_write_changes(struct store *s, const struct stream_sink *sink, struct error *err);
+
 /* Prepares the store to take its share of one or several streams. `from` is one of them, whose
  * first record and notes have been read; all are of the same kind. ERROR_CONFIG: its rows have
  * another width. *same: the streams are of this optimiser; otherwise slots and steps start anew

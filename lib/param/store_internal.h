@@ -16,6 +16,15 @@ struct segment {
 	int add;             /* plain sums instead of the optimiser */
 };
 
+/* Which rows have changed since a generation of the table: those that were there, as a list, and
+ * all that were made since, behind them. */
+struct changes {
+	uint32_t since; /* 0: it is not noted */
+	size_t there;   /* rows, then */
+	float **row;
+	size_t rows, room;
+};
+
 struct store {
 	struct layout layout;
 	struct map map;
@@ -46,6 +55,7 @@ struct store {
 	struct places *places; /* of its rows that have been looked at (store_move.c); or NULL */
 
 	struct row_sums sums; /* of store_apply(), kept between units */
+	struct changes changes;
 
 	/* while parameters are taken from a stream */
 	int take_slots; /* the stream has slots, and they are this optimiser's */
@@ -72,7 +82,8 @@ static inline float *store_dense_at(const struct store *s, int slot, uint64_t el
 struct store_some {
 	uint64_t dense_begin, dense_count;
 	size_t rows;
-	/* Which rows: by their numbers or by their keys; both NULL: all, as they were made. */
+	/* Which rows: themselves, their numbers or their keys; all NULL: all, as they were made. */
+	float *const *row;
 	const uint32_t *number, *key;
 	int partial;                  /* as of struct stream_shape */
 };
@@ -85,6 +96,12 @@ int store_put_rows(struct store *s, size_t n, const uint32_t *own, float *const 
 		   const float *values, const float *const *slots, struct error *err);
 double store_weight(const struct store_push *push);
 uint64_t store_divisor(const struct store_push *push);
+
+/* Of a row's key, parameters and slots. */
+static inline uint64_t store_one_row_bytes(const struct store *s)
+{
+	return (1 + s->width * (1 + s->row_slots)) * sizeof(float);
+}
 
 static inline void store_prefetch(const float *row, size_t count)
 {

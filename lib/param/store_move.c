@@ -521,5 +521,5 @@ uint64_t store_dense_bytes(const struct store *s)
 
 uint64_t store_row_bytes(const struct store *s)
 {
-	return (uint64_t)store_row_count(s) * (1 + s->width * (1 + s->row_slots)) * sizeof(float);
+	return store_row_count(s) * store_one_row_bytes(s);
 }

@@ -4,7 +4,9 @@
  */
 #include "param/store_internal.h"
 
+#include "base/grow.h"
 #include "base/number.h"
+#include "param/store_move.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -96,6 +98,10 @@ struct gather {
 static void store_stream_find_rows(const struct store *s, const struct store_some *some, size_t at,
 				   size_t n, float **row)
 {
+	if (some->row) {
+		memcpy(row, some->row + at, n * sizeof *row);
+		return;
+	}
 	if (some->key) {
 		table_look(s->table, some->key + at, n, row);
 		return;
@@ -217,6 +223,51 @@ int store_write_since(const struct store *s, uint32_t since, const struct stream
 	int rc = store_write_some(s, &some, sink, err);
 	free(order);
 	return rc;
+}
+
+/* ---- what has changed ---- */
+
+void store_begin_changes(struct store *s)
+{
+	struct changes *c = &s->changes;
+
+	c->since = store_mark(s);
+	c->there = store_row_count(s);
+	c->rows = 0;
+}
+
+void store_end_changes(struct store *s)
+{
+	free(s->changes.row);
+	s->changes = (struct changes){0};
+}
+
+static size_t count_changes(const struct store *s)
+{
+	return s->changes.rows + store_row_count(s) - s->changes.there;
+}
+
+uint64_t store_changes_bytes(const struct store *s)
+{
+	return store_dense_bytes(s) + count_changes(s) * store_one_row_bytes(s);
+}
+
+int store_write_changes(struct store *s, const struct stream_sink *sink, struct error *err)
+{
+	struct changes *c = &s->changes;
+	struct store_some some = {
+		.dense_begin = s->dense_begin,
+		.dense_count = s->dense_count,
+		.rows = count_changes(s),
+		.partial = s->table != NULL,
+	};
+
+	if (GROW(c->row, c->room, some.rows + 1) != 0)
+		return error_set(err, ERROR_OS, "rows", "out of memory");
+	for (size_t i = c->rows; i < some.rows; i++)
+		c->row[i] = table_at(s->table, c->there + i - c->rows);
+	some.row = c->row;
+	return store_write_some(s, &some, sink, err);
 }
 
 /* ---- reading ---- */

@@ -6,6 +6,7 @@
 
 #include "param/store_internal.h"
 
+#include "base/grow.h"
 #include "param/table.h"
 
 #include <pthread.h>
@@ -418,6 +419,7 @@ struct step {
 	const float *gradient;
 	size_t rows;
 	double row_factor;
+	struct changes *changes; /* with one thread only; or NULL */
 
 	const struct segment *segment; /* the one in work */
 	struct opt_step opt;
@@ -471,14 +473,18 @@ static void step_rows_piece(size_t piece, void *arg)
 	size_t begin = piece * ROWS_PIECE, held = 0;
 	size_t n = step->rows - begin < ROWS_PIECE ? step->rows : begin + ROWS_PIECE;
 	uint32_t generation = table_generation(s->table);
+	struct changes *c = step->changes;
 
 	for (size_t at = begin; at < n; at += ROWS_GROUP) {
 		size_t len = n - at < ROWS_GROUP ? n - at : ROWS_GROUP;
 		size_t next = at + 2 * ROWS_GROUP < n ? at + 2 * ROWS_GROUP : n;
 		for (size_t i = at + ROWS_GROUP; i < next; i++)
 			store_prefetch(step->row[i], s->width * (1 + s->row_slots));
-		for (size_t i = at; i < at + len; i++)
+		for (size_t i = at; i < at + len; i++) {
+			if (c && table_touched(step->row[i]) <= c->since)
+				c->row[c->rows++] = step->row[i];
 			table_touch(step->row[i], generation);
+		}
 		held += opt_apply_rows(&step->opt, step->row + at, len, s->width,
 				       step->gradient + at * s->width);
 	}
@@ -563,6 +569,11 @@ int store_apply(struct store *s, const struct store_push *push, size_t pushes, s
 		step.row = s->sums.row;
 		step.gradient = s->sums.value;
 		step.rows = s->sums.count;
+	}
+	if (s->changes.since) {
+		step.changes = &s->changes;
+		if (GROW(s->changes.row, s->changes.room, s->changes.rows + step.rows) != 0)
+			return error_set(err, ERROR_OS, "rows", "out of memory");
 	}
 	make_step(&step, NULL);
 	return 0;

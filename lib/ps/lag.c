@@ -53,11 +53,11 @@ int lag_is_full(const struct lag *l, size_t bound, size_t pushes)
 	return ahead > 0 && (pushes > bound || ahead > bound - pushes);
 }
 
-int lag_is_due(const struct lag *l, size_t bound)
+int lag_is_due(const struct lag *l, size_t bound, int is_large)
 {
 	size_t ahead = lag_ahead(l);
 
-	return ahead > 0 && ahead >= bound - bound / 2;
+	return ahead > 0 && (is_large || ahead >= bound - bound / 2);
 }
 
 uint64_t lag_first(const struct lag *l, const char *worker, uint64_t generation, uint64_t sequence)

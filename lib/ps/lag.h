@@ -45,8 +45,9 @@ size_t lag_ahead(const struct lag *l);
 /* Whether the standby would be more than `bound` behind if so many more were applied: first a
  * difference must go. A unit that is larger than the bound waits for all before it. */
 int lag_is_full(const struct lag *l, size_t bound, size_t pushes);
-/* Whether half the bound is used up: a difference goes now, so that nothing has to wait for it. */
-int lag_is_due(const struct lag *l, size_t bound);
+/* Whether half the bound is used up: a difference goes now, so that nothing has to wait for it. It
+ * also goes when it has become large, as it is written and taken in one go. */
+int lag_is_due(const struct lag *l, size_t bound, int is_large);
 
 /* The first sequence of this worker's that the standby lacks, if it is below `sequence`. */
 uint64_t lag_first(const struct lag *l, const char *worker, uint64_t generation, uint64_t sequence);

@@ -1,17 +1,42 @@
 /* merge: see merge.h. */
 #include "ps/merge.h"
 
-#include "base/grow.h"
+#include "param/store_move.h"
 #include "ps/behind.h"
 #include "ps/incoming.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define LINE_BYTES 128                 /* of a record, at most */
+#define BLOCK_BYTES ((size_t)64 << 10) /* of a block's values, at least, except the last ones */
+#define ROWS_BYTES ((uint64_t)64 << 20) /* 0.1 s of work for the standby */
+#define LASTS 32                       /* such blocks, and records without values, at most */
+
 struct text {
-	char *data;
+	struct buffers *buffers;
+	char *data; /* a buffer; NULL: none yet */
 	size_t len, room;
 };
+
+/* Makes room for so many bytes more. */
+static int merge_grow(struct text *t, size_t more, struct error *err)
+{
+	size_t room = t->room + t->room / 2 + more;
+	char *data = t->len + more > t->room ? buffer_take(t->buffers, room) : t->data;
+
+	if (!data)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	if (data != t->data) {
+		if (t->len)
+			memcpy(data, t->data, t->len);
+		buffer_give(t->data);
+		t->data = data;
+		t->room = room;
+	}
+	return 0;
+}
 
 static int merge_put(void *text, struct record_out *r, const void *values, size_t bytes,
 		     struct error *err)
@@ -21,8 +46,8 @@ static int merge_put(void *text, struct record_out *r, const void *values, size_
 	if (bytes)
 		record_add_u64(r, "bytes", bytes);
 	size_t len = record_end(r, NULL);
-	if (GROW(t->data, t->room, t->len + len + bytes) != 0)
-		return error_set(err, ERROR_OS, NULL, "out of memory");
+	if (merge_grow(t, len + bytes, err) != 0)
+		return -1;
 	memcpy(t->data + t->len, r->data, len);
 	if (bytes)
 		memcpy(t->data + t->len + len, values, bytes);
@@ -30,29 +55,53 @@ static int merge_put(void *text, struct record_out *r, const void *values, size_
 	return 0;
 }
 
-char *merge_write(struct ps *p, uint32_t since, size_t *len, struct error *err)
+/* As long whatever bytes is: it is written again when the payload's length is known. */
+static size_t merge_head(const struct ps *p, size_t bytes, char line[LINE_BYTES])
 {
-	struct text t = {0};
-	const struct stream_sink sink = {.put = merge_put, .owner = &t};
-	char line[128], *text = NULL;
 	struct record_out o;
+	char digits[32];
 
-	if (store_write_since(p->store, since, &sink, err) == 0) {
-		record_begin(&o, line, sizeof line, "merge");
-		record_add_u64(&o, "incarnation", p->options.incarnation);
-		record_add_u64(&o, "iteration", p->applied);
-		record_add_u64(&o, "bytes", t.len);
-		size_t head = record_end(&o, NULL);
-		*len = head + t.len;
-		text = buffer_take(p->buffers, *len);
-		if (text) {
-			memcpy(text, line, head);
-			memcpy(text + head, t.data, t.len);
-		} else
-			error_set(err, ERROR_OS, NULL, "out of memory");
+	snprintf(digits, sizeof digits, "%020zu", bytes);
+	record_begin(&o, line, LINE_BYTES, "merge");
+	record_add_u64(&o, "incarnation", p->options.incarnation);
+	record_add_u64(&o, "iteration", p->applied);
+	record_add(&o, "bytes", digits);
+	return record_end(&o, NULL);
+}
+
+char *merge_write(struct ps *p, size_t *len, struct error *err)
+{
+	struct text t = {.buffers = p->buffers};
+	const struct stream_sink sink = {.put = merge_put, .owner = &t};
+	size_t bytes = (size_t)store_changes_bytes(p->store);
+	char line[LINE_BYTES];
+	size_t head = merge_head(p, 0, line);
+	size_t most = head + bytes + (bytes / BLOCK_BYTES + LASTS) * LINE_BYTES, step = 1;
+
+	/* Rounded up, so that the buffer also does for the next difference, which may be larger: a
+	 * fresh one would take four times as long. */
+	while (step < most / 16)
+		step *= 2;
+	if (merge_grow(&t, (most / step + 1) * step, err) != 0)
+		return NULL;
+	t.len = head;
+	if (store_write_changes(p->store, &sink, err) != 0) {
+		buffer_give(t.data);
+		return NULL;
 	}
-	free(t.data);
-	return text;
+	merge_head(p, t.len - head, line);
+	memcpy(t.data, line, head);
+	store_begin_changes(p->store);
+	*len = t.len;
+	return t.data;
+}
+
+int merge_is_large(const struct ps *p)
+{
+	uint64_t dense = store_dense_bytes(p->store);
+	uint64_t rows = store_changes_bytes(p->store) - dense;
+
+	return rows > ROWS_BYTES && rows > dense; /* the dense range goes each time */
 }
 
 static int merge_take(struct ps *p, const struct payload *payload, struct error *err)

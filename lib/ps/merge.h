@@ -11,9 +11,11 @@
 
 #include "ps/ps_internal.h"
 
-/* The request, in a buffer (buffers.h), with what has changed since that mark (store_mark()). NULL:
- * no memory, or an error. */
-char *merge_write(struct ps *p, uint32_t since, size_t *len, struct error *err);
+/* The request, in a buffer (buffers.h), with what has changed since the last one, or since
+ * store_begin_changes(). NULL: no memory, or an error. */
+char *merge_write(struct ps *p, size_t *len, struct error *err);
+/* Whether its rows would keep this process, and then the standby, from other work for long. */
+int merge_is_large(const struct ps *p);
 /* At the standby. */
 void merge_on_merge(struct request *rq, void *ps);
 

@@ -84,7 +84,6 @@ struct ps_standby {
 	struct ring ring;            /* what of it is in use */
 	struct owed *owed, **owed_end;
 	struct lag lag;  /* what it lacks */
-	uint32_t mark;   /* the store's mark of the last difference */
 	int lost;        /* a worker is gone that kept what it lacks */
 	uint64_t told;   /* bytes that were sent to it */
 	uint64_t spared; /* bytes of gradients that were not */
@@ -134,6 +133,7 @@ static void standby_free(struct ps_standby *s)
 	mapping_release(s->memory);
 	mapping_release(s->offered);
 	lag_free(&s->lag);
+	store_end_changes(s->ps->store);
 	while ((r = s->first)) {
 		s->first = r->next;
 		repeat_free(r);
@@ -381,13 +381,12 @@ static void standby_merge(struct ps *p)
 	struct ps_standby *s = p->standby;
 	struct error err = {0};
 	size_t len;
-	char *text = merge_write(p, s->mark, &len, &err);
+	char *text = merge_write(p, &len, &err);
 
 	if (!text) {
 		standby_drop(p, err.text);
 		return;
 	}
-	s->mark = store_mark(p->store);
 	s->lost = 0;
 	lag_merge(&s->lag, p->applied);
 	standby_add(s, text, len, 0, 0);
@@ -438,9 +437,12 @@ void standby_applied(struct ps *p)
 {
 	struct ps_standby *s = p->standby;
 
-	if (s && p->options.divergence && !p->broken &&
-	    (s->lost || lag_is_due(&s->lag, p->options.divergence)))
+	if (!s || !p->options.divergence || p->broken)
+		return;
+	if (s->lost || lag_is_due(&s->lag, p->options.divergence, merge_is_large(p)))
 		standby_merge(p);
+	else if (lag_ahead(&s->lag) == 0) /* it makes these changes itself */
+		store_begin_changes(p->store);
 }
 
 void standby_lost_keeper(struct ps *p, const char *worker, uint64_t generation)
@@ -696,7 +698,7 @@ void standby_on_follow(struct request *rq, void *ps)
 	} else {
 		p->standby->rq = rq;
 		if (p->options.divergence)
-			p->standby->mark = store_mark(p->store);
+			store_begin_changes(p->store);
 		request_defer(rq, standby_gone, p->standby);
 	}
 }

@@ -37,7 +37,8 @@ static void half_the_bound_is_due_and_the_whole_is_full(void **state)
 {
 	(void)state;
 	for (uint64_t unit = 1; unit <= 8; unit++) {
-		assert_int_equal(lag_is_due(&lag, 8), unit > 4);
+		assert_int_equal(lag_is_due(&lag, 8, 0), unit > 4);
+		assert_int_equal(lag_is_due(&lag, 8, 1), unit > 1);
 		assert_int_equal(lag_is_full(&lag, 8, 1), 0);
 		add(unit, "w0", unit, 1);
 	}
@@ -61,9 +62,9 @@ static void small_bounds(void **state)
 	assert_int_equal(lag_is_full(&lag, 1, 5),
 			 0); /* larger than the bound, but nothing is before it */
 	add(1, "w0", 1, 1);
-	assert_int_equal(lag_is_due(&lag, 1), 1);
-	assert_int_equal(lag_is_due(&lag, 2), 1);
-	assert_int_equal(lag_is_due(&lag, 3), 0);
+	assert_int_equal(lag_is_due(&lag, 1, 0), 1);
+	assert_int_equal(lag_is_due(&lag, 2, 0), 1);
+	assert_int_equal(lag_is_due(&lag, 3, 0), 0);
 	assert_int_equal(lag_is_full(&lag, 1, 1), 1);
 	assert_int_equal(lag_is_full(&lag, 4, SIZE_MAX), 1);
 }
@@ -75,7 +76,7 @@ static void what_it_has_counts_only_behind_what_it_lacks(void **state)
 	for (uint64_t unit = 1; unit <= 20; unit++)
 		add(unit, "w0", unit, 0);
 	assert_int_equal(lag_ahead(&lag), 0);
-	assert_int_equal(lag_is_due(&lag, 8), 0);
+	assert_int_equal(lag_is_due(&lag, 8, 0), 0);
 	lag_reached(&lag, 20);
 	add(21, "w0", 21, 1);
 	add(22, "w1", 21, 0);
@@ -115,7 +116,7 @@ static void the_bound_is_never_broken(void **state)
 			unit++;
 			while (n-- > 0)
 				add(unit, "w0", unit, 1);
-			if (lag_is_due(&lag, bound))
+			if (lag_is_due(&lag, bound, random_next(&random) % 9 == 0))
 				lag_merge(&lag, merged = unit);
 		}
 		lag_free(&lag);
