@@ -13,6 +13,7 @@
 #include "wire/timer.h"
 
 #include <errno.h>
+#include <math.h>
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -20,9 +21,8 @@
 
 #define HEARD 48               /* messages that may wait for us besides those in MPI */
 #define LOOKS 16               /* in one turn, before others have theirs */
-#define SPIN_SECONDS 200e-6    /* after something has happened, at most */
-#define SPIN_LEAST 20e-6       /* the same, at least */
-#define QUIET_LOOKS 4          /* before a sleep: each sees what MPI has read in the last one */
+#define SPIN_SECONDS 200e-6    /* after something has come, at most */
+#define QUIET_LOOKS 2          /* before a sleep: each sees what MPI has read in the last one */
 #define WORK_SECONDS 20e-6     /* a look that took so long has moved data */
 #define WORK_LOOKS 1000        /* slow looks in a row; with more, the machine is slow */
 #define NAP_SECONDS 1e-3       /* the shortest sleep */
@@ -141,7 +141,8 @@ static void count_came(struct world *w, int n)
 	}
 }
 
-/* Returns how many have ended. They are reported in the order in which they began. */
+/* Returns how many have ended, besides messages of ours. They are reported in the order in which they
+ * began. */
 static int land(struct world *w)
 {
 	int n = 0;
@@ -152,6 +153,7 @@ static int land(struct world *w)
 		return 0;
 	count_came(w, n);
 	size_t kept = 0, landed = 0;
+	int told = 0;
 	for (size_t i = 0; i < w->flights; i++) {
 		if (w->request[i] == MPI_REQUEST_NULL) {
 			w->landed[landed++] = w->flight[i];
@@ -164,12 +166,13 @@ static int land(struct world *w)
 	/* A callback may begin others, and the array of ended ones may move. */
 	for (size_t i = 0; i < landed; i++) {
 		struct flight f = w->landed[i];
+		told += f.from < 0 && f.done == free;
 		if (f.came)
 			f.came(f.arg, f.bytes);
 		else if (f.done)
 			f.done(f.arg);
 	}
-	return (int)landed;
+	return (int)landed - told;
 }
 
 int world_tell(struct world *w, unsigned rank, enum world_channel channel, const void *head,
@@ -290,28 +293,26 @@ static int world_look(struct world *w)
 	return all;
 }
 
-/* Whether MPI was at work in a look that began at `began` and told nothing. It writes and reads
- * what is large for as long as there is room or data, and whatever has ended by that is only told
- * in the next look. No socket would wake us for it. */
-static int was_at_work(struct world *w, double began, double now)
+/* Whether MPI was at work in a look that took so long and told nothing. It writes and reads what is
+ * large for as long as there is room or data, and whatever has ended by that is only told in the next
+ * look. No socket would wake us for it. */
+static int was_at_work(struct world *w, double seconds)
 {
-	return began < w->busy_until && now - began > WORK_SECONDS && ++w->worked <= WORK_LOOKS;
+	return w->flights > 0 && seconds > WORK_SECONDS && ++w->worked <= WORK_LOOKS;
 }
 
-/* Something has happened. We look again and again for twice the longest of the short times between
- * two such moments lately: who is answered within 50 us spins no longer than 100 us for it, and
- * where all is far apart nobody spins for long. */
+/* Something has come. Where one thing follows the other within a short time, again and again, as
+ * answers follow requests, we look for twice that time before we sleep: who is answered within 50 us
+ * spins no longer than 100 us for it. A few in a row with a pause behind them are no reason to spin. */
 static void world_happened(struct world *w, double now)
 {
 	double gap = now - w->happened_at;
 	w->happened_at = now;
-	w->spin *= 7.0 / 8;
-	if (gap < SPIN_SECONDS && w->spin < 2 * gap)
-		w->spin = 2 * gap < SPIN_SECONDS ? 2 * gap : SPIN_SECONDS;
-	if (w->spin < SPIN_LEAST)
-		w->spin = SPIN_LEAST;
-	if (w->busy_until < now + w->spin)
-		w->busy_until = now + w->spin;
+	if (gap < SPIN_SECONDS)
+		w->spin += (fmin(2 * gap, SPIN_SECONDS) - w->spin) / 8;
+	else
+		w->spin /= 2;
+	w->busy_until = fmax(w->busy_until, now + w->spin);
 }
 
 static void world_take_turn(struct world *w)
@@ -321,28 +322,29 @@ static void world_take_turn(struct world *w)
 	double now = clock_mono();
 	w->quiet++;
 	if (came > 0) {
+		world_happened(w, now);
 		w->is_new = 1;
 		w->worked = 0;
 	}
-	if (came > 0 || was_at_work(w, began, now)) {
-		world_happened(w, now);
+	if (came > 0 || was_at_work(w, now - began)) {
 		w->sleep = NAP_SECONDS;
 		w->quiet = 0;
 	}
 	if (now < w->busy_until || w->quiet < QUIET_LOOKS) {
-		if (came == 0)
+		if (came == 0 && w->quiet >= QUIET_LOOKS)
 			sched_yield();
 		world_arm(w, 0);
 		return;
 	}
 	if (w->is_new && now - w->found_at > FIND_SECONDS)
 		find_sockets(w, now);
-	/* Events that are missed nevertheless wait no longer than the silence before them. Without
-	 * sockets to wake us every sleep is short. */
-	world_arm(w, w->sleep);
+	/* What we have begun and what ends unseen waits no longer than four times the silence before it;
+	 * all else wakes us. Without sockets to wake us every sleep is short. */
+	int is_watched = w->sockets.count > 0 || w->size == 1;
+	world_arm(w, is_watched && w->flights == 0 ? SLEEP_SECONDS : w->sleep);
 	w->counts.sleeps++;
-	if (w->sockets.count > 0 || w->size == 1)
-		w->sleep = w->sleep * 2 < SLEEP_SECONDS ? w->sleep * 2 : SLEEP_SECONDS;
+	if (is_watched)
+		w->sleep = fmin(w->sleep * 4, SLEEP_SECONDS);
 }
 
 static void world_on_turn(void *world)
@@ -359,7 +361,6 @@ static void on_socket(evutil_socket_t fd, short what, void *world)
 	w->is_new = 1;
 	w->quiet = 0;
 	w->sleep = NAP_SECONDS;
-	world_happened(w, clock_mono());
 	world_take_turn(w);
 }
 
