@@ -302,6 +302,8 @@ static void on_talk(struct conversation *c, const struct head *h, const char *da
 		break;
 	case KIND_CHUNK:
 		conversation_take_chunk(c, h);
+		if (bytes > 0 && !c->is_over)
+			conversation_take(c, data, bytes, 0);
 		break;
 	case KIND_COPY: {
 		struct copy copy;

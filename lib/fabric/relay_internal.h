@@ -36,7 +36,8 @@ enum kind {
 	KIND_DATA,   /* of the stream; with `pass`, its first byte carries the mirror's descriptor */
 	KIND_MAP,    /* the client shares `bytes` of memory */
 	KIND_SMALL,  /* data: a payload, at `offset` of the memory */
-	KIND_CHUNK,  /* `bytes` for `offset` of the memory come as bulk with this tag */
+	KIND_CHUNK,  /* `bytes` for `offset` of the memory come as bulk with this tag; data: of the
+		      * stream, behind them */
 	KIND_COPY,   /* they are there already, in the memory of another client; data: struct copy */
 	KIND_LACK,   /* no, they are not: send them */
 	KIND_CREDIT, /* `bytes` of the stream have been taken */
@@ -102,13 +103,13 @@ struct conversation {
 	struct framer in;
 	int64_t window; /* how many more bytes may be sent */
 	struct mapping *mapping;
-	uint64_t bulk_offset, bulk_bytes; /* still to be sent, and then the line that names it */
+	uint64_t bulk_offset, bulk_bytes; /* still to be sent, and then `line` */
 	uint64_t bulk_at;                 /* where that payload begins */
 	XXH128_hash_t *hash;              /* of the chunks of the payload that were sent or copied */
 	size_t hashes, hash_room;
 	uint64_t like; /* the conversation whose chunks may be the same; 0: none */
 	uint64_t lack_offset, lack_bytes; /* to be sent, as they could not be copied */
-	char *line;
+	char *line; /* that names it, perhaps with others before it */
 	size_t line_len;
 	/* a push that may be summed with others (relay_sum.c) */
 	uint64_t socket;  /* a hash of its name */
@@ -214,6 +215,13 @@ void relay_sum_on_time(void *relay);
 void relay_sum_step(void *relay);
 
 /* relay_read.c */
+/* Keeps what is to be said, and this line behind it, until its payload has gone. -1: out of
+ * memory. */
+int conversation_keep_line(struct conversation *c, const char *line, size_t len);
+/* It was sent. */
+void conversation_said_line(struct conversation *c);
+/* Nothing else has come that could go with it. */
+int conversation_says_no_more(const struct conversation *c);
 void conversation_read(struct conversation *c);
 void conversation_resume(struct conversation *c);
 int conversation_reads(const struct conversation *c); /* whether it waits for input */

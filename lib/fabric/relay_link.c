@@ -117,8 +117,10 @@ static void on_chunk_sent(void *conversation)
 		link_pump(l);
 }
 
-/* c is held, so the memory stays until the chunk is sent. */
-static int send_chunk(struct conversation *c, uint64_t offset, size_t bytes)
+/* c is held, so the memory stays until the chunk is sent. Its head goes first: then the other side
+ * receives it where it belongs. With the last one goes the line that names them, unless more can go
+ * with that line. */
+static int send_chunk(struct conversation *c, uint64_t offset, size_t bytes, int is_last)
 {
 	struct link *l = c->link;
 	struct head head = {.kind = KIND_CHUNK, .offset = offset, .bytes = bytes};
@@ -126,15 +128,18 @@ static int send_chunk(struct conversation *c, uint64_t offset, size_t bytes)
 				   ? (const char *)c->sum + (offset - c->sum_at)
 				   : c->mapping->base + offset + c->shift;
 	head.tag = l->tag;
-	if (world_send_bulk(l->relay->options.world, l->rank, WORLD_RELAY, head.tag, from, bytes,
+	if (link_tell(c, head, c->line, is_last ? c->line_len : 0) != 0 ||
+	    world_send_bulk(l->relay->options.world, l->rank, WORLD_RELAY, head.tag, from, bytes,
 			    on_chunk_sent, c) != 0)
 		return -1;
+	if (is_last)
+		conversation_said_line(c);
 	conversation_hold(c);
 	c->flying++;
 	l->chunks++;
 	l->tag = (l->tag + 1) & WORLD_TAG_MAX;
 	l->relay->counts.payload_bytes += bytes;
-	return link_tell(c, head, NULL, 0);
+	return 0;
 }
 
 static int is_hash(const struct conversation *c, size_t i, XXH128_hash_t hash)
@@ -191,7 +196,7 @@ static int next_chunk(struct conversation *c)
 		offset = c->lack_offset;
 		c->lack_offset += bytes;
 		c->lack_bytes -= bytes;
-		return send_chunk(c, offset, bytes);
+		return send_chunk(c, offset, bytes, 0);
 	}
 	if (offset - c->sum_at < c->sum_bytes && bytes > c->sum_at + c->sum_bytes - offset)
 		bytes = (size_t)(c->sum_at + c->sum_bytes - offset);
@@ -199,7 +204,8 @@ static int next_chunk(struct conversation *c)
 	c->bulk_offset += bytes;
 	c->bulk_bytes -= bytes;
 	if (!there)
-		return send_chunk(c, offset, bytes);
+		return send_chunk(c, offset, bytes,
+				  c->bulk_bytes == 0 && conversation_says_no_more(c));
 	c->relay->counts.copied_bytes += bytes;
 	return link_tell(c, head, &copy, sizeof copy);
 }
@@ -233,7 +239,7 @@ void link_lacked(struct conversation *c, uint64_t offset, uint64_t bytes)
 	int more = c->lack_bytes > 0 && offset == c->lack_offset + c->lack_bytes &&
 		   c->lack_bytes % CHUNK_BYTES == 0;
 	if (!mapping_at(c->mapping, offset, bytes) ||
-	    (c->lack_bytes > 0 && !more && send_chunk(c, offset, (size_t)bytes) != 0)) {
+	    (c->lack_bytes > 0 && !more && send_chunk(c, offset, (size_t)bytes, 0) != 0)) {
 		conversation_leave(c);
 		return;
 	}

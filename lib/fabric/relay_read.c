@@ -67,6 +67,32 @@ static void relay_read_put_line(struct conversation *c, const char *line, size_t
 		forget_asked(at, len);
 }
 
+int conversation_keep_line(struct conversation *c, const char *line, size_t len)
+{
+	struct relay *relay = c->relay;
+	relay_read_put_line(c, line, len);
+	c->line_len = relay->out_len;
+	relay->out_len = 0;
+	c->line = malloc(c->line_len);
+	if (!c->line)
+		return -1;
+	memcpy(c->line, relay->out, c->line_len);
+	return 0;
+}
+
+int conversation_says_no_more(const struct conversation *c)
+{
+	return framer_left(&c->in) == 0;
+}
+
+void conversation_said_line(struct conversation *c)
+{
+	free(c->line);
+	c->line = NULL;
+	c->window -= (int64_t)c->line_len;
+	c->relay->counts.stream_bytes += c->line_len;
+}
+
 /* ---- lines ---- */
 
 /* From here on the client's memory is known, and the other side makes as much. */
@@ -92,22 +118,26 @@ static void relay_read_share_memory(struct conversation *c, const char *line, si
 		conversation_leave(c);
 }
 
+/* Whether what is said before this payload may wait for it: then all is one message. */
+static int goes_at_once(const struct conversation *c, size_t len, uint64_t bytes)
+{
+	return !c->is_near && bytes <= CHUNK_BYTES && c->relay->out_len + len < RECORD_LINE_MAX;
+}
+
 /* A record with a payload in shared memory: send the payload first. */
 static void send_payload(struct conversation *c, const char *line, size_t len, uint64_t offset,
 			 uint64_t bytes)
 {
 	if (bytes > SMALL_BYTES) {
-		flush_out(c);
+		if (!goes_at_once(c, len, bytes))
+			flush_out(c);
 		if (c->is_over || relay_sum_park(c, line, len, offset, bytes))
 			return;
 		c->sum_bytes = c->shift = 0;
-		c->line = malloc(len + 1);
-		if (!c->line) {
+		if (conversation_keep_line(c, line, len) != 0) {
 			conversation_leave(c);
 			return;
 		}
-		memcpy(c->line, line, len);
-		c->line_len = len;
 		c->bulk_offset = c->bulk_at = offset;
 		c->hashes = 0;
 		c->like = 0;
@@ -215,7 +245,7 @@ static void relay_read_say(struct conversation *c)
 {
 	c->relay->out_len = 0;
 	if (c->line && c->bulk_bytes == 0) {
-		relay_read_put_line(c, c->line, c->line_len);
+		memcpy(out_room(c, c->line_len), c->line, c->line_len);
 		free(c->line);
 		c->line = NULL;
 	}

@@ -52,7 +52,7 @@ static int sum_line(struct conversation *c, int leads, uint64_t number)
 	struct record *r = &c->relay->record;
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	if (record_parse(r, c->line, c->line_len, NULL) != 0)
+	if (record_parse(r, c->line, c->line_len - 1, NULL) != 0)
 		return -1;
 	record_begin(&o, line, sizeof line, r->type);
 	record_add_u64(&o, "sum", number);
@@ -69,8 +69,8 @@ static int sum_line(struct conversation *c, int leads, uint64_t number)
 			record_add_u64(&o, "map-bytes", c->bulk_bytes);
 		}
 	}
-	size_t len = record_end(&o, NULL) - 1;
-	char *own = malloc(len + 1);
+	size_t len = record_end(&o, NULL);
+	char *own = malloc(len);
 	if (!own)
 		return -1;
 	memcpy(own, line, len);
@@ -228,11 +228,8 @@ int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_
 	    record_u64(r, "dense", 1, 1, &dense, NULL) != 0 ||
 	    c->dense_bytes % sizeof(float) != 0 || sum_reserve(c) != 0)
 		return 0;
-	c->line = malloc(len + 1);
-	if (!c->line)
+	if (conversation_keep_line(c, line, len) != 0)
 		return 0;
-	memcpy(c->line, line, len);
-	c->line_len = len;
 	c->bulk_offset = c->bulk_at = offset;
 	c->bulk_bytes = bytes;
 	c->sum_bytes = c->shift = 0;

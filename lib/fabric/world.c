@@ -23,8 +23,8 @@
 #define LOOKS 16               /* in one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has come, at most */
 #define QUIET_LOOKS 2          /* before a sleep: each sees what MPI has read in the last one */
-#define WORK_SECONDS 20e-6     /* a look that took so long has moved data */
-#define WORK_LOOKS 1000        /* slow looks in a row; with more, the machine is slow */
+#define WORK_SECONDS 20e-6     /* a turn that took so long has moved data */
+#define WORK_TURNS 1000        /* slow ones in a row; with more, the machine is slow */
 #define NAP_SECONDS 1e-3       /* the shortest sleep */
 #define SLEEP_SECONDS 0.1      /* the longest: MPI's sockets wake us before */
 #define FIND_SECONDS 1.0       /* between looks for sockets that are new */
@@ -84,8 +84,8 @@ struct world {
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
 	double happened_at, spin;
-	int quiet; /* looks since something came */
-	int worked; /* those of them that took their time */
+	int quiet;  /* looks since something came, in this turn */
+	int worked; /* turns since then that took their time */
 	int is_new; /* something may have come where no socket was watched */
 	uint64_t sleeps;
 	struct world_counts counts;
@@ -101,7 +101,7 @@ static void stir(struct world *w)
 {
 	w->busy_until = clock_mono() + w->spin;
 	w->sleep = NAP_SECONDS;
-	w->quiet = w->worked = 0;
+	w->worked = 0;
 	world_arm(w, 0);
 }
 
@@ -141,8 +141,8 @@ static void count_came(struct world *w, int n)
 	}
 }
 
-/* Returns how many have ended, besides messages of ours. They are reported in the order in which they
- * began. */
+/* Returns how many have ended, besides our own messages. They are reported in the order in which
+ * they began. */
 static int land(struct world *w)
 {
 	int n = 0;
@@ -284,26 +284,28 @@ static void find_sockets(struct world *w, double now)
 
 static int world_look(struct world *w)
 {
-	int all = 0, came = 1;
-	for (int i = 0; i < LOOKS && came > 0; i++) {
-		came = land(w);
+	int all = 0;
+	w->quiet = 0;
+	for (int i = 0; i < LOOKS && w->quiet < QUIET_LOOKS; i++) {
+		int came = land(w);
 		came += world_hear(w);
+		w->quiet = came > 0 ? 0 : w->quiet + 1;
 		all += came;
 	}
 	return all;
 }
 
-/* Whether MPI was at work in a look that took so long and told nothing. It writes and reads what is
- * large for as long as there is room or data, and whatever has ended by that is only told in the next
- * look. No socket would wake us for it. */
+/* Whether MPI was at work in a turn that took so long and told nothing. It writes and reads what
+ * is large for as long as there is room or data, and whatever has ended by that is only told in the
+ * next look. No socket would wake us for it. */
 static int was_at_work(struct world *w, double seconds)
 {
-	return w->flights > 0 && seconds > WORK_SECONDS && ++w->worked <= WORK_LOOKS;
+	return w->flights > 0 && seconds > WORK_SECONDS && ++w->worked <= WORK_TURNS;
 }
 
 /* Something has come. Where one thing follows the other within a short time, again and again, as
- * answers follow requests, we look for twice that time before we sleep: who is answered within 50 us
- * spins no longer than 100 us for it. A few in a row with a pause behind them are no reason to spin. */
+ * answers follow requests, we look for twice that time before we sleep: who is answered within
+ * 50 us spins no longer than 100 us for it. A few with a pause behind them are no reason to. */
 static void world_happened(struct world *w, double now)
 {
 	double gap = now - w->happened_at;
@@ -320,7 +322,6 @@ static void world_take_turn(struct world *w)
 	double began = clock_mono();
 	int came = world_look(w);
 	double now = clock_mono();
-	w->quiet++;
 	if (came > 0) {
 		world_happened(w, now);
 		w->is_new = 1;
@@ -331,15 +332,15 @@ static void world_take_turn(struct world *w)
 		w->quiet = 0;
 	}
 	if (now < w->busy_until || w->quiet < QUIET_LOOKS) {
-		if (came == 0 && w->quiet >= QUIET_LOOKS)
+		if (came == 0)
 			sched_yield();
 		world_arm(w, 0);
 		return;
 	}
 	if (w->is_new && now - w->found_at > FIND_SECONDS)
 		find_sockets(w, now);
-	/* What we have begun and what ends unseen waits no longer than four times the silence before it;
-	 * all else wakes us. Without sockets to wake us every sleep is short. */
+	/* What we have begun and what ends unseen waits no longer than four times the silence
+	 * before it; all else wakes us. Without sockets to wake us every sleep is short. */
 	int is_watched = w->sockets.count > 0 || w->size == 1;
 	world_arm(w, is_watched && w->flights == 0 ? SLEEP_SECONDS : w->sleep);
 	w->counts.sleeps++;
@@ -359,7 +360,6 @@ static void on_socket(evutil_socket_t fd, short what, void *world)
 	if (mpi_sockets_listens(&w->sockets, fd))
 		w->found_at = 0;
 	w->is_new = 1;
-	w->quiet = 0;
 	w->sleep = NAP_SECONDS;
 	world_take_turn(w);
 }
