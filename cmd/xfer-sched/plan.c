@@ -250,8 +250,8 @@ static int plan_order(struct plan *p, struct error *err)
 
 /* ---- the replica ---- */
 
-/* Sends it the first `target` steps; ack[i]: when it has i + 1. */
-static int plan_copies(struct plan *p, size_t target, size_t ahead, int64_t *ack, struct error *err)
+/* Sends it all steps, or none; ack[i]: when it has i + 1. */
+static int plan_copies(struct plan *p, int is_due, size_t ahead, int64_t *ack, struct error *err)
 {
 	struct sched_state *s = p->s;
 	size_t step = 0, row = 0;
@@ -274,7 +274,7 @@ static int plan_copies(struct plan *p, size_t target, size_t ahead, int64_t *ack
 			bytes = xfer_bytes(&p->item[item]);
 			ready = p->item[item].ready;
 		}
-		if (step >= target) {
+		if (!is_due) {
 			p->punted[p->punts++] = step < ahead ? row - 1 : SIZE_MAX - (step - ahead);
 			continue;
 		}
@@ -321,13 +321,13 @@ static int plan_replica(struct plan *p, struct error *err)
 	int result = norm && ack && gate ? 0 : plan_memory(err);
 	if (result == 0) {
 		struct xfer_drift d = plan_drift(s);
-		size_t ahead = plan_norms(p, norm), steps = ahead + p->sent, target = steps;
+		size_t ahead = plan_norms(p, norm), steps = ahead + p->sent;
+		int is_due = 1;
 		if (s->options->has_divergence) {
 			p->above = xfer_gates(&d, norm, steps, ahead, gate);
-			size_t least = p->sent ? gate[steps - 1].replica : 0;
-			target = xfer_gate_least(&d, norm, steps, least, d.most / 2);
+			is_due = xfer_gate_is_due(&d, norm, steps);
 		}
-		result = plan_copies(p, target, ahead, ack, err);
+		result = plan_copies(p, is_due, ahead, ack, err);
 		if (result == 0)
 			plan_hold(p, gate + ahead, ack);
 	}

@@ -29,16 +29,9 @@ size_t xfer_gates(const struct xfer_drift *d, const double *norm, size_t n, size
 	return above;
 }
 
-size_t xfer_gate_least(const struct xfer_drift *d, const double *norm, size_t n, size_t least,
-		       double most)
+int xfer_gate_is_due(const struct xfer_drift *d, const double *norm, size_t n)
 {
-	double v = d->history;
-	for (size_t q = 0; q < n; q++) {
-		if (q >= least && !(drift_of(d, norm, q, n - 1, v, most) > most))
-			return q;
-		v = d->momentum * v + norm[q];
-	}
-	return n;
+	return n > 0 && drift_of(d, norm, 0, n - 1, d->history, d->most / 2) > d->most / 2;
 }
 
 void xfer_gate_limits(const struct xfer_drift *d, const double *norm, size_t n, size_t *limit)

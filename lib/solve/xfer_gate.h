@@ -31,10 +31,10 @@ struct xfer_drift {
 size_t xfer_gates(const struct xfer_drift *d, const double *norm, size_t n, size_t ahead,
 		  struct xfer_gate *gate);
 
-/* The least number of steps, from `least` on, with which the distance after all n is at most
- * `most`. */
-size_t xfer_gate_least(const struct xfer_drift *d, const double *norm, size_t n, size_t least,
-		       double most);
+/* Whether more than half the bound is used when all n are committed: then the replica gets all of
+ * them, so that they can be summed on the way.  (As few as leave half would be a few more with each
+ * schedule, and nothing to sum.)  As long as it is not due, no gate holds anything up. */
+int xfer_gate_is_due(const struct xfer_drift *d, const double *norm, size_t n);
 
 /* limit[i]: the last step that a group beginning with step i may have (xfer_group.h): with g |h|
  * its sum stays within half the bound. */

@@ -49,11 +49,10 @@ static void half_the_bound(void **state)
 	xfer_gate_limits(&d, norm, 6, limit);
 	const size_t want[] = {2, 3, 3, 3, 4, 5};
 	assert_memory_equal(limit, want, sizeof want);
-	/* X from q = 1, |h| = 1.5: 1.75 + 1.875 + 1.9375. */
-	assert_int_equal(xfer_gate_least(&d, norm, 4, 0, 5.6), 1);
-	assert_int_equal(xfer_gate_least(&d, norm, 4, 0, 5.5), 2);
-	assert_int_equal(xfer_gate_least(&d, norm, 4, 3, 5.6), 3);
-	assert_int_equal(xfer_gate_least(&d, norm, 4, 0, 0.1), 4);
+	/* X: 1.5, 1.5 + 1.75, that + 1.875. */
+	assert_int_equal(xfer_gate_is_due(&d, norm, 0), 0);
+	assert_int_equal(xfer_gate_is_due(&d, norm, 2), 0);
+	assert_int_equal(xfer_gate_is_due(&d, norm, 3), 1);
 }
 
 /* rate: negative without workers. */
