@@ -19,12 +19,16 @@
  * The scheduler of a30 and a60 knows the rates of now, and not those to come; so do the shares.
  * Only the records of name=fabric-table2-lag have a lag.
  *
- *   fabric-table2 SEEDS SECONDS: a record for each cell: ms for 30 committed updates
+ * Those of name=fabric-table2-safe are of a30, where the server may die (fabric-table2-safe.h).
+ *
+ *   fabric-table2 SEEDS SECONDS: a record for each cell: ms for 30 committed updates; and
+ *       what it costs that the server may die
  *   fabric-table2 SEEDS SECONDS DATA MODEL ROWS TARGET TRAIN TEST [C1|C2|C3]: a record for each
  *       cell and design, until a real model has the loss TARGET (fabric-table2-loss.h); an update
  *       has so many rows. One more for each cell has the best of s, r and cut. lda: C1 and N1 only
  */
 #include "fabric-table2-loss.h"
+#include "fabric-table2-safe.h"
 
 #include "base/grow.h"
 #include "base/random.h"
@@ -36,11 +40,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORKERS LOSS_WORKERS
-#define HOSTS 15
-#define SERVER HOSTS
-#define AGGREGATORS 4
-#define BYTES INT64_C(100000000)
 #define EPOCH 5.0 /* s with the same rates */
 #define EPOCHS_MAX 200
 #define SEEDS_MAX 8
@@ -68,7 +67,7 @@ static const struct compute *compute;
 static double until;       /* seconds that are simulated */
 static double usual = 0.1; /* s that a batch takes */
 static double lag;         /* s until schedules and shares know of other rates */
-static int64_t rate[EPOCHS_MAX + 1][HOSTS + 1][2]; /* bytes/s; out, in */
+static int64_t rate[EPOCHS_MAX + 1][REPLICA + 1][2]; /* bytes/s; out, in */
 /* Seconds of a round; late: with the shares of the epoch before. */
 static double shared[EPOCHS_MAX + 1], late[EPOCHS_MAX + 1];
 static double ringed[EPOCHS_MAX + 1], treed[EPOCHS_MAX + 1];
@@ -144,7 +143,8 @@ static void make_rates(const struct network *n)
 			double links = (h > 0) + (2 * h + 1 < HOSTS) + (2 * h + 2 < HOSTS);
 			treed[e] = fmax(treed[e], links * (double)BYTES / m[h].rate);
 		}
-		rate[e][SERVER][0] = rate[e][SERVER][1] = 1250000000;
+		for (size_t h = SERVER; h <= REPLICA; h++)
+			rate[e][h][0] = rate[e][h][1] = 1250000000;
 		if (xfer_shares(m, HOSTS, (double)BYTES, &round, NULL) != 0)
 			abort();
 		shared[e] = round.is_ring ? round.ring : round.seconds;
@@ -236,6 +236,7 @@ struct serving {
 	size_t commits;
 	uint64_t version, scheduled; /* of the model now; with all that is scheduled */
 	double in_free, out_free;    /* of the server */
+	struct safe safe;
 	struct result result;
 };
 
@@ -253,7 +254,7 @@ static int64_t ns_of(double s)
 static void serving_begin(struct serving *s)
 {
 	*s = (struct serving){.in_free = 0};
-	for (size_t h = 0; h <= SERVER; h++) {
+	for (size_t h = 0; h <= REPLICA; h++) {
 		must(xfer_net_add(&s->net, NULL));
 		for (size_t e = 0; e <= EPOCHS_MAX; e++) {
 			must(xfer_port_from(&s->net.host[h].out, ns_of((double)e * EPOCH),
@@ -286,10 +287,10 @@ static void believe_port(struct xfer_port *to, const struct xfer_port *from, dou
 	}
 }
 
-static struct xfer_net believe(const struct serving *s, double at)
+static struct xfer_net believe(const struct serving *s, double at, size_t last)
 {
 	struct xfer_net net = {0};
-	for (size_t h = 0; h <= SERVER; h++) {
+	for (size_t h = 0; h <= last; h++) {
 		must(xfer_net_add(&net, NULL));
 		believe_port(&net.host[h].out, &s->net.host[h].out, at, h, 0);
 		believe_port(&net.host[h].in, &s->net.host[h].in, at, h, 1);
@@ -312,6 +313,29 @@ static void commits_pass(struct serving *s, double now)
 			i++;
 }
 
+/* What is committed as one: a group, or an update that goes directly. of[i]: the unit of position
+ * i. member[k], into[k]: an update's worker and its place in b->u. */
+static size_t units_of(const struct xfer_batch *b, const size_t *way,
+		       const struct xfer_course *course, const size_t *member, const size_t *into,
+		       size_t members, struct safe_unit *unit, size_t *of)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < b->count; i++) {
+		const struct xfer_update *u = &b->u[b->order[i]];
+		size_t w = way[i];
+		if (w == 0 || i == 0 || w != way[i - 1])
+			unit[n++] = (struct safe_unit){
+				.from = w ? b->aggregator[w - 1].host : u->host,
+				.ready = (double)(w ? course->sum[w - 1].summed : u->ready) * 1e-9,
+				.there = (double)course->commit[i] * 1e-9};
+		of[i] = n - 1;
+		for (size_t k = 0; k < members; k++)
+			if (into[k] == b->order[i])
+				unit[n - 1].worker[unit[n - 1].count++] = member[k];
+	}
+	return n;
+}
+
 /* All updates that are ready: dropped, or sent directly or through aggregators. */
 static void push_batch(struct serving *s, double now, uint64_t delay)
 {
@@ -323,8 +347,11 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 	struct xfer_part sum_part[AGGREGATORS];
 	int64_t commit[WORKERS];
 	size_t of[WORKERS], into[WORKERS], order[WORKERS], way[WORKERS], n = 0, sent;
+	size_t unit_of[WORKERS], counts[WORKERS], limit[WORKERS];
+	struct safe_unit unit[WORKERS];
 	struct xfer_course course = {.hop = hop, .commit = commit, .sum = sums};
 	xfer_wide cost;
+	int sums_go_twice = s->safe.provision->safety == SAFE_SUMS;
 	for (size_t i = 0; i < WORKERS; i++) {
 		if (s->w[i].doing != PUSHES || s->w[i].since > now)
 			continue;
@@ -339,7 +366,7 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 	}
 	for (size_t a = 0; a < AGGREGATORS; a++)
 		sums[a].part = &sum_part[a];
-	struct xfer_net net = believe(s, now);
+	struct xfer_net net = believe(s, now, SERVER);
 	size_t items = xfer_sum_hosts(u, n, &(const int64_t){BYTES}, sum, summed, into, NULL);
 	size_t outer = xfer_begin(&net);
 	must(xfer_order(&net, sum, items, 0, order, &sent, NULL));
@@ -352,6 +379,12 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 			       .aggregators = xfer_best_hosts(&net, SERVER, AGGREGATORS, agg),
 			       .dense = &(const int64_t){BYTES},
 			       .goal = XFER_EACH};
+	for (size_t i = 0; i < sent; i++)
+		counts[i] = (size_t)sum[order[i]].count;
+	if (sums_go_twice) {
+		safe_limits(&s->safe, counts, sent, limit);
+		b.limit = limit;
+	}
 	must(xfer_group(&b, way, NULL));
 	xfer_net_clear(&net);
 	for (size_t i = 0; i < items; i++)
@@ -359,8 +392,12 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 	b.net = &s->net;
 	must(xfer_carry(&b, way, &course, &cost, NULL));
 	must(cost == XFER_NO_COST); /* every delay is within the bound */
+	struct xfer_net known = sums_go_twice ? believe(s, now, REPLICA) : (struct xfer_net){0};
+	size_t units = units_of(&b, way, &course, of, into, n, unit, unit_of);
+	safe_commit(&s->safe, &s->net, &known, now, unit, units);
+	xfer_net_clear(&known);
 	for (size_t i = 0; i < items; i++) {
-		double at = i < sent ? (double)commit[i] * 1e-9 : now;
+		double at = i < sent ? unit[unit_of[i]].committed : now;
 		for (size_t k = 0; k < n; k++)
 			if (into[k] == order[i]) {
 				s->w[of[k]].doing = WAITS;
@@ -374,7 +411,7 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 			continue;
 		commit_at(s, at, sum[order[i]].count);
 		s->scheduled += sum[order[i]].count;
-		s->in_free = fmax(s->in_free, at);
+		s->in_free = fmax(s->in_free, (double)commit[i] * 1e-9);
 	}
 }
 
@@ -392,7 +429,7 @@ static void model_batch(struct serving *s, double now)
 	for (size_t h = 0; h < HOSTS; h++)
 		if (wants[h])
 			copy[n++] = (struct xfer_copy){.to = h};
-	struct xfer_net net = believe(s, now);
+	struct xfer_net net = believe(s, now, SERVER);
 	size_t k = xfer_best_hosts(&net, SERVER, AGGREGATORS, agg);
 	must(xfer_distribute(&net, SERVER, BYTES, agg, k, copy, n, &count, NULL));
 	xfer_net_clear(&net);
@@ -426,11 +463,13 @@ static void push_alone(struct serving *s, struct worker *w, double now)
 	*w = (struct worker){COMPUTES, (double)pull.end * 1e-9 + batch_seconds(), now, 0};
 }
 
-/* delay 0: plainly. */
-static struct result serve(uint64_t delay)
+/* delay 0: plainly. safe: what became of that, which the caller frees; NULL: nothing is done. */
+static struct result serve(uint64_t delay, struct safe *safe)
 {
+	static const struct provision none = {.name = "none"};
 	struct serving s;
 	serving_begin(&s);
+	s.safe.provision = safe ? safe->provision : &none;
 	for (;;) {
 		struct worker *next = NULL;
 		double now = INFINITY;
@@ -441,6 +480,8 @@ static struct result serve(uint64_t delay)
 				at = fmax(at, s.in_free);
 			if (delay && w->doing == WAITS)
 				at = fmax(at, s.out_free);
+			if (w->doing == WAITS && at >= s.safe.stands)
+				at = fmax(at, s.safe.stands_until);
 			if (at < now) {
 				now = at;
 				next = w;
@@ -458,6 +499,10 @@ static struct result serve(uint64_t delay)
 			model_batch(&s, now);
 	}
 	xfer_net_clear(&s.net);
+	if (safe)
+		*safe = s.safe;
+	else
+		free(s.safe.copy);
 	return s.result;
 }
 
@@ -477,11 +522,11 @@ static struct result simulate(size_t design)
 	case TREE:
 		return rounds(treed, 0, 0);
 	case PLAIN:
-		return serve(0);
+		return serve(0, NULL);
 	case A30:
-		return serve(30);
+		return serve(30, NULL);
 	case A60:
-		return serve(60);
+		return serve(60, NULL);
 	case S:
 		return rounds(shared, 0, 0);
 	case R:
@@ -628,6 +673,91 @@ static void print_lag(struct cell all[DESIGNS], size_t n, size_t seeds)
 	lag = 0;
 }
 
+/* ---- a server that may die ---- */
+
+static void rates_of(struct xfer_net *net, double at)
+{
+	for (size_t h = 0; h <= REPLICA; h++) {
+		must(xfer_net_add(net, NULL));
+		must(xfer_port_from(&net->host[h].out, 0, rate[epoch_of(at)][h][0], NULL));
+		must(xfer_port_from(&net->host[h].in, 0, rate[epoch_of(at)][h][1], NULL));
+	}
+}
+
+/* All seeds. ms: of 30 updates without a provision. */
+static double provide(const struct provision *p, size_t n, size_t seeds, double ms)
+{
+	double committed = 0, bytes = 0;
+	struct safe_deaths all = {0};
+	for (size_t run = 0; run < seeds; run++) {
+		struct safe safe = {.provision = p};
+		seed = 1000 * run + 10 * n;
+		make_rates(&networks[n]);
+		struct result r = serve(30, &safe);
+		struct safe_deaths d = safe_die(&safe, until, rates_of);
+		committed += (double)r.committed;
+		bytes += safe.bytes;
+		all.lost += d.lost / (double)seeds;
+		all.seconds += d.seconds / (double)seeds;
+		all.lost_most = fmax(all.lost_most, d.lost_most);
+		all.seconds_most = fmax(all.seconds_most, d.seconds_most);
+		all.kept_most = fmax(all.kept_most, d.kept_most);
+		free(r.push);
+		free(safe.copy);
+	}
+	double own = 30e3 * until * (double)seeds / committed;
+	if (p->safety == SAFE_NOT)
+		return own;
+	printf("bench name=fabric-table2-safe compute=C1 network=%s way=%s", networks[n].name,
+	       p->name);
+	if (p->bound)
+		printf(" bound=%zu", p->bound);
+	if (p->keeps)
+		printf(" keeps=%zu", p->keeps);
+	printf(" ms=%.0f longer-percent=%.1f mb-per-update=%.1f", own, 100 * (own / ms - 1),
+	       bytes * 1e-6 / committed);
+	if (bytes > 0)
+		printf(" less=%.2f", (double)BYTES * committed / bytes);
+	if (p->safety == SAFE_MERGED) {
+		printf(" lost=0 kept=%.0f kept-most=%.0f by-worker=%.0f", all.lost, all.lost_most,
+		       all.kept_most);
+	} else {
+		printf(" lost=%.0f lost-most=%.0f", all.lost, all.lost_most);
+		all.seconds += all.lost * ms / 30e3;
+		all.seconds_most += all.lost_most * ms / 30e3;
+	}
+	printf(" seconds=%.2f seconds-most=%.2f\n", all.seconds, all.seconds_most);
+	return own;
+}
+
+static void print_safe(size_t n, size_t seeds)
+{
+	static const struct provision provisions[] = {
+		{"none", SAFE_NOT, 0, 0},
+		{"each", SAFE_EACH, 0, 0},
+		{"chain", SAFE_CHAIN, 0, 0},
+		{"merged", SAFE_MERGED, 8, 0},
+		{"merged", SAFE_MERGED, 30, 0},
+		{"merged", SAFE_MERGED, 120, 0},
+		{"merged", SAFE_MERGED, 600, 0},
+		{"merged", SAFE_MERGED, 600, 2},
+		{"sums", SAFE_SUMS, 8, 0},
+		{"sums", SAFE_SUMS, 30, 0},
+		{"sums", SAFE_SUMS, 120, 0},
+		{"sums", SAFE_SUMS, 600, 0},
+		{"checkpoint", SAFE_STANDS, 30, 0},
+		{"checkpoint", SAFE_STANDS, 600, 0},
+		{"forked-checkpoint", SAFE_FORKS, 30, 0},
+		{"forked-checkpoint", SAFE_FORKS, 600, 0},
+	};
+	double ms = 0;
+	compute = &computes[0];
+	for (size_t i = 0; i < sizeof provisions / sizeof *provisions; i++) {
+		double own = provide(&provisions[i], n, seeds, ms);
+		ms = i == 0 ? own : ms;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static struct cell all[DESIGNS];
@@ -657,6 +787,8 @@ int main(int argc, char **argv)
 	if (argc == 3) {
 		print_lag(all, 1, seeds);
 		print_lag(all, 3, seeds);
+		for (size_t n = 0; n < 3; n++)
+			print_safe(n, seeds);
 	}
 	return 0;
 }

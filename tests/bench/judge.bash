@@ -56,6 +56,10 @@ judge_limits() {
 		fabric-table2-best over-overlap > 1.1 1.4
 		fabric-table2-best over-overlap > 1.4 1.4 data=adult
 		fabric-table2-best ratio > 1.5 1.5
+		fabric-table2-safe less > 3.5 3.5 way=merged bound=600
+		fabric-table2-safe less > 3.5 3.5 way=sums bound=600
+		fabric-table2-safe longer-percent < 15 15 bound=120
+		fabric-table2-safe longer-percent < 15 15 bound=600
 		lb-barrier of-bsp < 0.9 - predict=mix
 		lb-barrier over-oracle < 1.4 - predict=mix
 		lb-contention rmse-of-ema < 0.95 - model=mix load=others
