@@ -20,7 +20,7 @@
 #define PROGRAM "worker"
 
 static struct {
-	const char *id, *shards, *servers, *lead, *replica, *monitor, *drag, *spare;
+	const char *id, *shards, *servers, *lead, *replica, *memory, *monitor, *drag, *spare;
 	struct option_list data;
 	const char *index_dir, *bad_rows, *schema, *model;
 	uint64_t batch, ahead, delay, profile;
@@ -45,6 +45,8 @@ static const struct option_row option_rows[] = {
 	 .help = "that of the replica of all parameters on this host"},
 	{.name = "delay", .kind = OPTION_COUNT, .target = &opt.delay, .arg = "0|1",
 	 .help = "1: compute a batch while the one before is summed over all replicas", .max = 1},
+	{.name = "memory", .kind = OPTION_TEXT, .target = &opt.memory, .arg = "DIR",
+	 .help = "with --servers: keep pushes for a standby in this directory, which lies in memory"},
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "data", .kind = OPTION_LIST, .target = &opt.data, .arg = "FILE[,FILE]",
@@ -138,6 +140,8 @@ static int worker_check_options(struct names *servers, struct names *data, struc
 				 "--lead and --replica: both, and no --servers");
 	if (opt.delay && !at_replica)
 		return error_set(err, ERROR_USAGE, "--delay", "is for --replica");
+	if (opt.memory && at_replica)
+		return error_set(err, ERROR_USAGE, "--memory", "is for --servers");
 	if (opt.peers && !opt.spill)
 		return error_set(err, ERROR_USAGE, "", "--peers is for partitions: needs --spill");
 	if (opt.servers && names_split(servers, opt.servers, "--servers", err) != 0)
@@ -219,6 +223,7 @@ static int worker_train(const struct names *servers, const struct names *files,
 					  .lead = opt.lead,
 					  .replica = opt.replica,
 					  .delay = opt.delay != 0,
+					  .keep_dir = opt.memory,
 					  .monitor = opt.monitor,
 					  .drag = opt.drag,
 					  .dataset = data,

@@ -147,6 +147,10 @@ $ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-fil
 worker: --delay: is for --replica
 worker: --help shows the usage
 = 64
+$ worker --id w0 --shards s --lead l --replica r --data d.csv --schema schema --model-file lr --memory m
+worker: --memory: is for --servers
+worker: --help shows the usage
+= 64
 $ agent --id w0
 agent: --id, --shards, a COMMAND, and --lead, --rows or --each are needed
 agent: --help shows the usage

@@ -430,6 +430,37 @@ taken() {
 	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 12
 }
 
+@test "SERVERS=standby:on,divergence: workers and a server die together; what they kept is there, nothing is rolled back" {
+	local kept="/dev/shm/paceline-$(id -u)-together-$$"
+	job JOB="together-$$" MODEL=audit EPOCHS=5 WORKERS=2 SYNC=asp SERVERS=2,standby:on,divergence:10000 \
+		CHECKPOINT=3600
+	slow 400
+	begin out
+	wait_for 'came_to 200'
+	wait_for 'in_force 1'
+	wait_for '[ "$(ask run/ps1.sock stat | field kept-bytes)" -gt 0 ]'
+	local ps1 w0 w1 file
+	# a worker dies alone: a difference goes, and its file with it
+	file=$(compgen -G "$kept/kept-ps1.sock-w0-*")
+	kill -9 "$(pid_of w0)"
+	wait_for '[ ! -e "$file" ]'
+	wait_for 'compgen -G "$kept/kept-ps1.sock-w0-*"'
+	wait_for '[ "$(ask run/ps1.sock stat | field kept-bytes)" -gt 0 ]'
+	ps1=$(pid_of ps1) w0=$(pid_of w0) w1=$(pid_of w1)
+	kill -STOP "$ps1" # it can't send a difference
+	kill -9 "$w0" "$w1"
+	kill -9 "$ps1"
+	wait_for '[ "$(logged "^takes-over ")" -eq 1 ]'
+	wait_for 'grep -q "the workers have sent what was lacking" run/state/logs/ps1.log || [ "$(logged "^rollback ")" -gt 0 ]'
+	rm drag/*
+	ended "$SUPERVISOR"
+	[ "$status" -eq 0 ] || { cat out.err; return 1; }
+	[ "$(logged '^rollback ')" -eq 0 ]
+	grep -q 'worker w[01] has died; the [0-9]* bytes that it kept are at hand' run/state/logs/w?.log
+	not [ -e "$kept" ]
+	exact "$(ls -d run/state/checkpoints/* | tail -n 1)" 2000 5
+}
+
 @test "HUNG: a standby that is stopped is named and replaced, and no worker that waits for it is killed" {
 	job MODEL=audit EPOCHS=5 SERVERS=2,standby:on CHECKPOINT=0.5 HUNG=4
 	slow 400

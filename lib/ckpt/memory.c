@@ -49,6 +49,7 @@ void ckpt_memory_forget_all(const char *dir)
 	if (fs_is_ours(dir, NULL) != 0)
 		return;
 	remove_prefix(dir, "part-");
+	remove_prefix(dir, "kept-"); /* of workers (work/kept_file.h) */
 	rmdir(dir);
 }
 

@@ -22,7 +22,7 @@ int ckpt_memory_write(const struct store *s, const char *dir, uint32_t part, uin
 		      uint64_t sum, int keeper, struct error *err);
 /* Removes the copies of this part. */
 void ckpt_memory_forget(const char *dir, uint32_t part);
-/* Removes the copies of all parts. */
+/* Removes the copies of all parts, and what workers kept there. */
 void ckpt_memory_forget_all(const char *dir);
 /* From now on parts of c that have a copy in dir are read from there. Returns how many. */
 uint32_t ckpt_memory_use(struct ckpt *c, const char *dir);

@@ -149,10 +149,9 @@ static void add_who(struct argv *w, const struct sup_node *n)
 
 void sup_memory_dir(const struct supervisor *s, char out[DIRS_PATH_MAX])
 {
-	out[0] = '\0';
-	if (s->job->checkpoint_memory[0])
-		snprintf(out, DIRS_PATH_MAX, "%s/paceline-%u-%s", s->job->checkpoint_memory,
-			 (unsigned)getuid(), s->job->name);
+	const char *base = s->job->checkpoint_memory;
+	snprintf(out, DIRS_PATH_MAX, "%s/paceline-%u-%s", base[0] ? base : "/dev/shm",
+		 (unsigned)getuid(), s->job->name);
 }
 
 static void add_parameters(struct argv *w, const struct supervisor *s)
@@ -168,7 +167,7 @@ static void add_parameters(struct argv *w, const struct supervisor *s)
 	}
 	argv_u64(w, "--checkpoint-level", s->job->checkpoint_level);
 	sup_memory_dir(s, memory);
-	if (memory[0])
+	if (s->job->checkpoint_memory[0])
 		argv_add(w, "--memory", memory);
 }
 
@@ -207,6 +206,12 @@ static void add_lead(struct argv *w, const struct supervisor *s)
 		add_state(w, s, "--include", included[i]);
 }
 
+/* Whether standbys may lack what workers keep. */
+static int may_lag(const struct supervisor *s)
+{
+	return s->job->divergence > 0 && strcmp(s->job->standby, "on") == 0;
+}
+
 static void server_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
@@ -226,7 +231,7 @@ static void server_words(struct argv *w, const struct sup_node *n, uint64_t life
 		argv_add(w, n->restart.stands ? "--standby" : "--take-over");
 	else if (cut_to_restore(s) && !n->joining)
 		argv_add(w, "--restore", cut_to_restore(s));
-	if (s->job->divergence && strcmp(s->job->standby, "on") == 0 && n != sup_lead(s))
+	if (may_lag(s) && n != sup_lead(s))
 		argv_u64(w, "--divergence", s->job->divergence);
 	if (take_over && sup_restart_has_far(n))
 		argv_add(w, "--far");
@@ -364,9 +369,13 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 {
 	const struct supervisor *s = n->sup;
 	const struct job *job = s->job;
+	char memory[DIRS_PATH_MAX];
 	(void)take_over;
 	argv_add(w, "--id", n->id);
 	add_socket(w, s, "--shards", "shardd");
+	sup_memory_dir(s, memory);
+	if (may_lag(s))
+		argv_add(w, "--memory", memory);
 	if (job_kind(job)->holds == HOLD_REPLICAS) {
 		add_socket(w, s, "--lead", sup_lead(s)->id);
 		add_socket(w, s, "--replica", sup_replica_of(n)->id);

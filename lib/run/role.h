@@ -91,7 +91,7 @@ struct sup_files {
 	const char *make[SUP_FILES_MAX + 1], *bring[SUP_FILES_MAX + 1]; /* NULL behind the last */
 };
 void sup_files(const struct sup_node *n, struct sup_files *files);
-/* Where servers have their last cut in memory, on each host; "": nowhere. */
+/* Where servers have their last cut in memory, and workers what they keep, on each host. */
 void sup_memory_dir(const struct supervisor *s, char out[DIRS_PATH_MAX]);
 /* Path of the socket of a node. out holds DIRS_PATH_MAX bytes. */
 void sup_socket(const struct supervisor *s, const char *id, char *out);

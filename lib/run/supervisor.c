@@ -308,14 +308,13 @@ static int supervisor_begin(struct supervisor *s, struct error *err)
 	return 0;
 }
 
-/* A server that was killed has left its part in memory for its next process, which there is not. On
- * other hosts a sweep removes it (parts.h). */
+/* Nodes that were killed have left something in memory for their next processes, which there are
+ * not. On other hosts a sweep removes it (parts.h). */
 static void forget_memory(const struct supervisor *s)
 {
 	char dir[DIRS_PATH_MAX];
 	sup_memory_dir(s, dir);
-	if (dir[0])
-		ckpt_memory_forget_all(dir);
+	ckpt_memory_forget_all(dir);
 }
 
 /* Of what was killed: relays of the fabric, and servers that were scaled away since. On other hosts

@@ -5,8 +5,12 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "wire/call.h"
+#include "work/kept_file.h"
 
 #include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,39 +18,19 @@
 
 #define GREETING_SECONDS 2.0
 #define ANSWER_SECONDS 30.0
+#define LOOK_MS 5000     /* between two looks for files of workers that have died */
 #define AWAY_SECONDS 5.0 /* a part whose socket is not there for so long does not come back */
 #define PAUSE_MS 10      /* between attempts to connect; grows to */
 #define PAUSE_MS_MAX 250
 
-struct kept_push {
-	struct kept_push *next;
-	uint64_t sequence;
-	size_t head, bytes;
-	char text[]; /* request and payload */
-};
-
 struct kept {
-	char *path, *worker;
-	uint64_t generation, incarnation;
+	char *path, *dir;
+	struct kept_file *file;
 	pthread_t thread;
-	int wake; /* readable: the thread is to end */
-	pthread_mutex_t lock;
-	/* with the lock */
-	int known; /* the part knows that we keep */
-	struct kept_push *first, **end;
-	size_t bytes;
+	int wake;         /* readable: the thread is to end; -1: there is no thread */
+	atomic_int known; /* the part knows that we keep */
+	uint64_t refused;
 };
-
-static void kept_drop_first(struct kept *k)
-{
-	struct kept_push *q = k->first;
-
-	k->first = q->next;
-	if (!k->first)
-		k->end = &k->first;
-	k->bytes -= q->head + q->bytes;
-	free(q);
-}
 
 /* ---- in the thread ---- */
 
@@ -60,31 +44,21 @@ static int kept_wait(const struct kept *k, const struct call *c, int ms)
 	return fd[0].revents != 0;
 }
 
-static int kept_ask(struct call *c, const char *text, size_t head, size_t bytes, struct record *r,
-		    struct error *err)
+/* A copy goes at a time, so that the worker never waits for this. */
+static int send_all(struct kept_file *f, struct call *c, struct record *r, struct error *err)
 {
-	if (call_send(c, text, head, text + head, bytes, err) != 0)
-		return -1;
-	return call_receive(c, r, err);
-}
+	struct kept_push q;
+	uint64_t sequence = 0;
+	int got;
 
-/* The worker waits meanwhile, if it wants to push. */
-static int send_all(struct kept *k, struct call *c, struct record *r, struct error *err)
-{
-	int rc = 0;
-
-	pthread_mutex_lock(&k->lock);
-	for (const struct kept_push *q = k->first; q && rc == 0; q = q->next)
-		rc = kept_ask(c, q->text, q->head, q->bytes, r, err);
-	pthread_mutex_unlock(&k->lock);
-	return rc;
-}
-
-static void kept_known(struct kept *k, int known)
-{
-	pthread_mutex_lock(&k->lock);
-	k->known = known;
-	pthread_mutex_unlock(&k->lock);
+	while ((got = kept_file_get(f, sequence, &q, err)) > 0) {
+		int rc = call_send(c, q.text, q.head, q.text + q.head, q.bytes, err);
+		free(q.text);
+		if (rc != 0 || call_receive(c, r, err) != 0)
+			return -1;
+		sequence = q.sequence + 1;
+	}
+	return got;
 }
 
 static int kept_says(const struct record *greeting, const char *key)
@@ -94,29 +68,49 @@ static int kept_says(const struct record *greeting, const char *key)
 	return record_u64_opt(greeting, key, 0, 1, &value, NULL) == 0 && value;
 }
 
+/* keep or release, of the owner of the file. */
+static int kept_ask(const struct kept_file *f, const char *verb, struct call *c, struct record *r,
+		    struct error *err)
+{
+	const struct kept_owner *o = kept_file_owner(f);
+
+	if (call_record(c,
+			RECORD(verb, F("worker", o->worker), F("generation", o->generation),
+			       F("incarnation", o->incarnation), F("pid", (uint64_t)getpid())),
+			NULL, 0, err) != 0)
+		return -1;
+	return call_receive(c, r, err);
+}
+
+/* Below 0: the part is of an earlier incarnation than the file; 0: of the same. */
+static int kept_age(const struct kept_file *f, const struct record *greeting)
+{
+	uint64_t is = 0, was = kept_file_owner(f)->incarnation;
+
+	if (record_u64(greeting, "incarnation", 0, UINT64_MAX, &is, NULL) != 0)
+		return -1;
+	return is < was ? -1 : is > was;
+}
+
 /* As long as the connection is there. 1: it is to end. */
 static int kept_speak(struct kept *k, struct call *c, struct record *r)
 {
 	const struct record *greeting = call_greeting(c);
-	uint64_t incarnation = 0;
 	struct error err;
 	int end = 0;
 
-	if (record_u64(greeting, "incarnation", 0, UINT64_MAX, &incarnation, &err) != 0 ||
-	    incarnation != k->incarnation || !kept_says(greeting, "keep"))
+	if (kept_age(k->file, greeting) != 0 || !kept_says(greeting, "keep"))
 		return kept_wait(k, NULL, PAUSE_MS_MAX);
-	if (kept_says(greeting, "behind") && send_all(k, c, r, &err) != 0)
+	if (kept_says(greeting, "behind") && send_all(k->file, c, r, &err) != 0)
 		return 0;
-	if (call_record(c,
-			RECORD("keep", F("worker", k->worker), F("generation", k->generation),
-			       F("incarnation", k->incarnation), F("pid", (uint64_t)getpid())),
-			NULL, 0, &err) != 0 ||
-	    call_receive(c, r, &err) != 0 || !record_is(r, "keeps"))
+	if (kept_ask(k->file, "keep", c, r, &err) != 0 || !record_is(r, "keeps"))
 		return kept_wait(k, NULL, PAUSE_MS_MAX);
-	kept_known(k, 1);
-	while (!end && call_receive_within(c, r, 0, &err) != 0 && err.code == ERROR_TEMPFAIL)
-		end = kept_wait(k, c, -1);
-	kept_known(k, 0);
+	k->known = 1;
+	while (!end && call_receive_within(c, r, 0, &err) != 0 && err.code == ERROR_TEMPFAIL) {
+		kept_take_over(k->dir, k->path);
+		end = kept_wait(k, c, LOOK_MS);
+	}
+	k->known = 0;
 	return end;
 }
 
@@ -143,90 +137,20 @@ static void *kept_main(void *keep)
 	return NULL;
 }
 
-/* ---- in the worker ---- */
+/* ---- what is not needed any more ---- */
 
-static void kept_clear(struct kept *k)
+/* 0: the part needs nothing of it. */
+static int kept_ask_release(struct kept_file *f, struct call *c, struct record *r)
 {
-	while (k->first)
-		kept_drop_first(k);
-	if (k->wake >= 0)
-		close(k->wake);
-	pthread_mutex_destroy(&k->lock);
-	free(k->path);
-	free(k->worker);
-	free(k);
-}
+	int age = kept_age(f, call_greeting(c));
+	struct error err;
 
-int kept_new(struct kept **out, const struct kept_options *options, struct error *err)
-{
-	struct kept *k = calloc(1, sizeof *k);
-
-	if (!k)
-		return error_set(err, ERROR_OS, options->path, "out of memory");
-	pthread_mutex_init(&k->lock, NULL);
-	k->end = &k->first;
-	k->generation = options->generation;
-	k->incarnation = options->incarnation;
-	k->path = strdup(options->path);
-	k->worker = strdup(options->worker);
-	k->wake = eventfd(0, EFD_CLOEXEC);
-	if (!k->path || !k->worker || k->wake < 0 || thread_start(&k->thread, kept_main, k) != 0) {
-		kept_clear(k);
-		return error_set(err, ERROR_OS, options->path, "no thread can keep pushes");
-	}
-	*out = k;
-	return 0;
-}
-
-void kept_free(struct kept *k)
-{
-	uint64_t one = 1;
-
-	if (!k)
-		return;
-	if (write(k->wake, &one, sizeof one) != sizeof one)
-		log_say(LOG_LEVEL_WARNING, "an eventfd can't be written");
-	pthread_join(k->thread, NULL);
-	kept_clear(k);
-}
-
-/* The request again, as `kept`, which is as long as `push`. */
-static struct kept_push *kept_copy(const char *line, size_t len, const void *payload, size_t bytes)
-{
-	char field[32];
-	int more = snprintf(field, sizeof field, " bytes=%zu\n", bytes);
-	struct kept_push *q = malloc(sizeof *q + len + (size_t)more + bytes);
-
-	if (!q)
-		return NULL;
-	q->head = len + (size_t)more;
-	q->bytes = bytes;
-	memcpy(q->text, line, len);
-	memcpy(q->text, "kept", 4);
-	memcpy(q->text + len, field, (size_t)more);
-	memcpy(q->text + q->head, payload, bytes);
-	return q;
-}
-
-static int kept_is_empty(struct kept *k)
-{
-	pthread_mutex_lock(&k->lock);
-	int is_empty = !k->first;
-	pthread_mutex_unlock(&k->lock);
-	return is_empty;
-}
-
-static int kept_ask_release(struct kept *k, struct call *c, struct record *r, struct error *err)
-{
-	if (kept_says(call_greeting(c), "behind") && send_all(k, c, r, err) != 0)
+	if (age != 0)
+		return age < 0 ? -1 : 0;
+	if (kept_says(call_greeting(c), "behind") && send_all(f, c, r, &err) != 0)
 		return -1;
 	call_set_answer(c, ANSWER_SECONDS);
-	if (call_record(c,
-			RECORD("release", F("worker", k->worker), F("generation", k->generation),
-			       F("incarnation", k->incarnation)),
-			NULL, 0, err) != 0)
-		return -1;
-	return call_receive(c, r, err);
+	return kept_ask(f, "release", c, r, &err);
 }
 
 void kept_release(struct kept *k)
@@ -236,10 +160,11 @@ void kept_release(struct kept *k)
 	int done = !r;
 	struct error err;
 
-	while (!done && !kept_is_empty(k) && clock_mono() < deadline && clock_mono() < gone) {
+	while (!done && kept_file_bytes(k->file) > 0 && clock_mono() < deadline &&
+	       clock_mono() < gone) {
 		struct call *c = NULL;
 		if (call_open(&c, k->path, 0, GREETING_SECONDS, &err) == 0) {
-			done = kept_ask_release(k, c, r, &err) == 0;
+			done = kept_ask_release(k->file, c, r) == 0;
 			gone = clock_mono() + AWAY_SECONDS;
 		} else if (err.code != ERROR_UNAVAILABLE)
 			gone = clock_mono() + AWAY_SECONDS; /* it is there, and stands still */
@@ -247,7 +172,28 @@ void kept_release(struct kept *k)
 		if (!done)
 			clock_sleep(PAUSE_MS * 1e-3);
 	}
+	if (done)
+		kept_file_until(k->file, UINT64_MAX);
 	free(r);
+}
+
+/* A file that the part may still need stays, for whoever adopts it. */
+void kept_free(struct kept *k)
+{
+	uint64_t one = 1;
+
+	if (!k)
+		return;
+	if (k->wake >= 0 && write(k->wake, &one, sizeof one) != sizeof one)
+		log_say(LOG_LEVEL_WARNING, "an eventfd can't be written");
+	if (k->wake >= 0) {
+		pthread_join(k->thread, NULL);
+		close(k->wake);
+	}
+	kept_file_close(k->file, kept_file_bytes(k->file) == 0);
+	free(k->path);
+	free(k->dir);
+	free(k);
 }
 
 static void *kept_retire_main(void *kept)
@@ -257,41 +203,113 @@ static void *kept_retire_main(void *kept)
 	return NULL;
 }
 
-void kept_retire(struct kept *k)
+/* 0: another thread does it. */
+static int kept_retire_aside(struct kept *k)
 {
 	pthread_t thread;
 
-	if (!k)
-		return;
-	if (kept_is_empty(k) || thread_start(&thread, kept_retire_main, k) != 0)
+	if (kept_file_bytes(k->file) == 0 || thread_start(&thread, kept_retire_main, k) != 0)
+		return -1;
+	pthread_detach(thread);
+	return 0;
+}
+
+void kept_retire(struct kept *k)
+{
+	if (k && kept_retire_aside(k) != 0)
 		kept_free(k);
-	else
-		pthread_detach(thread);
+}
+
+static struct kept *kept_alloc(const char *path, const char *dir)
+{
+	struct kept *k = calloc(1, sizeof *k);
+
+	if (!k)
+		return NULL;
+	k->wake = -1;
+	k->path = strdup(path);
+	k->dir = dir ? strdup(dir) : NULL;
+	if (k->path && (k->dir || !dir))
+		return k;
+	free(k->path);
+	free(k->dir);
+	free(k);
+	return NULL;
+}
+
+void kept_take_over(const char *dir, const char *path)
+{
+	struct kept_file *f;
+
+	while (dir && kept_file_adopt(&f, dir, path)) {
+		struct kept *k = kept_alloc(path, NULL);
+		size_t bytes = kept_file_bytes(f);
+		if (!k) {
+			kept_file_close(f, 0);
+			return;
+		}
+		k->file = f;
+		if (bytes > 0)
+			log_say(LOG_LEVEL_INFO,
+				"%s: worker %s has died; the %zu bytes that it kept are at hand",
+				path, kept_file_owner(f)->worker, bytes);
+		if (kept_retire_aside(k) == 0)
+			continue;
+		kept_free(k);
+		if (bytes > 0)
+			return; /* without a thread it would be found again and again */
+	}
+}
+
+/* ---- in the worker ---- */
+
+int kept_new(struct kept **out, const struct kept_options *options, struct error *err)
+{
+	struct kept_owner owner = {.generation = options->generation,
+				   .incarnation = options->incarnation};
+	struct kept *k = kept_alloc(options->path, options->dir);
+
+	if (!k)
+		return error_set(err, ERROR_OS, options->path, "out of memory");
+	snprintf(owner.part, sizeof owner.part, "%s", options->path);
+	snprintf(owner.worker, sizeof owner.worker, "%s", options->worker);
+	if (k->dir && kept_file_new(&k->file, &owner, k->dir, err) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: %s: what this worker keeps is lost if it dies",
+			err->place, err->text);
+	if (!k->file && kept_file_new(&k->file, &owner, NULL, err) != 0) {
+		kept_free(k);
+		return -1;
+	}
+	int wake = eventfd(0, EFD_CLOEXEC);
+	k->wake = wake;
+	if (wake >= 0 && thread_start(&k->thread, kept_main, k) == 0) {
+		*out = k;
+		return 0;
+	}
+	k->wake = -1;
+	if (wake >= 0)
+		close(wake);
+	kept_free(k);
+	return error_set(err, ERROR_OS, options->path, "no thread can keep pushes");
 }
 
 int kept_add(struct kept *k, const char *line, size_t len, uint64_t sequence, const void *payload,
 	     size_t bytes)
 {
-	struct kept_push *q = NULL;
+	struct error err = {0};
 
-	pthread_mutex_lock(&k->lock);
-	if (k->known && bytes > 0 && k->bytes + bytes <= KEPT_BYTES_MAX)
-		q = kept_copy(line, len, payload, bytes);
-	if (q) {
-		q->next = NULL;
-		q->sequence = sequence;
-		*k->end = q;
-		k->end = &q->next;
-		k->bytes += q->head + q->bytes;
-	}
-	pthread_mutex_unlock(&k->lock);
-	return q != NULL;
+	if (!k->known || bytes == 0 || kept_file_bytes(k->file) + bytes > KEPT_BYTES_MAX)
+		return 0;
+	if (kept_file_add(k->file, line, len, sequence, payload, bytes, &err) == 0)
+		return 1;
+	if (log_is_worth(++k->refused))
+		log_say(LOG_LEVEL_WARNING,
+			"%s: a push can't be kept, so the standby gets it at once: %s; %llu so far",
+			err.place, err.text, (unsigned long long)k->refused);
+	return 0;
 }
 
 void kept_until(struct kept *k, uint64_t sequence)
 {
-	pthread_mutex_lock(&k->lock);
-	while (k->first && k->first->sequence < sequence)
-		kept_drop_first(k);
-	pthread_mutex_unlock(&k->lock);
+	kept_file_until(k->file, sequence);
 }

@@ -104,12 +104,23 @@ static int shares_clock(const struct record *greeting)
 	return boot && ours[0] && strcmp(boot, ours) == 0;
 }
 
+static int part_client_asks_to_keep(const struct part_client *p)
+{
+	uint64_t asks = 0;
+	struct error ignored;
+	return p->talk.call &&
+	       record_u64_opt(call_greeting(p->talk.call), "keep", 0, 1, &asks, &ignored) == 0 &&
+	       asks;
+}
+
 int part_client_connect(struct part_client *p, double deadline, struct error *err)
 {
 	int result = conversation_connect(&p->talk, deadline, err);
 	if (result != WORK_OK)
 		return result;
 	p->same_clock = shares_clock(call_greeting(p->talk.call));
+	if (part_client_asks_to_keep(p))
+		kept_take_over(p->keep_dir, p->talk.options.path);
 	part_client_share_memory(p);
 	if (!p->looks || p->dense_count == 0 || part_client_look(p, err) == 0)
 		return WORK_OK;
@@ -297,12 +308,11 @@ static int part_client_keep(struct part_client *p, const struct record_out *line
 {
 	const struct kept_options options = {.path = p->talk.options.path,
 					     .worker = p->talk.options.worker,
+					     .dir = p->keep_dir,
 					     .generation = p->talk.generation,
 					     .incarnation = p->talk.incarnation};
-	uint64_t asks = 0;
 	struct error ignored;
-	if (!p->keep && p->keeps && p->talk.call &&
-	    record_u64_opt(call_greeting(p->talk.call), "keep", 0, 1, &asks, &ignored) == 0 && asks)
+	if (!p->keep && p->keeps && part_client_asks_to_keep(p))
 		(void)kept_new(&p->keep, &options, &ignored);
 	return p->keeps && p->keep &&
 	       kept_add(p->keep, line->data, line->len, sequence, payload, bytes);

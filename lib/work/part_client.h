@@ -21,6 +21,7 @@ struct part_client {
 	uint64_t dense_most;               /* floats that it may grow to; 0: dense_count */
 	uint64_t map;                      /* the version in use; 0: it is not said */
 	int looks;                         /* read its dense parameters in place (`look`) */
+	const char *keep_dir;              /* where, so that they outlive us; NULL: nowhere */
 	int keeps;                         /* keep pushes, where the part asks for it (kept.h) */
 	int two_pushes;                    /* a push stays in place until the one after the next */
 

@@ -240,6 +240,7 @@ static void servers_set_up(struct servers *s, struct part_client *p, uint32_t i)
 	p->width = o->width;
 	p->key_count = o->key_count;
 	p->dense_most = o->dense_count;
+	p->keep_dir = o->keep_dir;
 	p->map = s->map.version;
 	s->wanted[i] = (struct wanted){s, p->dense_count, s->map.version, i, s->map.parts, o->width};
 	p->talk.options = (struct conversation_options){.path = s->path[i],

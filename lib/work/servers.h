@@ -16,6 +16,7 @@ struct servers_options {
 	const char *const *paths; /* in the order of the parts; the lead first */
 	uint32_t count;           /* 1..MAP_PARTS_MAX */
 	const char *worker;
+	const char *keep_dir;     /* where pushes that are kept outlive us; NULL: nowhere */
 	uint64_t dense_count;     /* floats, in all parts */
 	uint32_t width;           /* floats in a row */
 	uint64_t key_count;       /* rows there can be */

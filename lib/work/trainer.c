@@ -121,6 +121,7 @@ static int new_exchange(struct trainer *t, struct error *err)
 	struct servers_options servers = {.paths = o->servers,
 					  .count = o->server_count,
 					  .worker = o->worker,
+					  .keep_dir = o->keep_dir,
 					  .dense_count = model_dense_count(o->spec),
 					  .width = model_width(o->spec),
 					  .key_count = model_key_count(o->spec),

@@ -25,6 +25,7 @@ struct trainer_options {
 	uint32_t server_count;
 	const char *lead, *replica; /* NULL: servers */
 	int delay; /* with a replica: compute a batch while the sum of the one before is made */
+	const char *keep_dir; /* with servers: as there (servers.h) */
 	const char *monitor;  /* NULL: nobody */
 	const char *drag;     /* NULL: none */
 	struct dataset *dataset; /* only the reading thread's until trainer_free() */
