@@ -18,20 +18,22 @@ static const struct {
 	const char *type;
 	int (*take)(struct supervisor *s, const struct record *r, struct error *err);
 	const char *late; /* if it can't be written; the path and the reason follow */
+	const char *without; /* what is without a line that can't be read */
 } types[KEPT_TYPES] = {
-	[KEPT_TIME] = {"time", sup_time_take, ""},
-	[KEPT_SCALE] = {"scale", sup_scale_take, "the number of nodes can't be written down yet: "},
+	[KEPT_TIME] = {"time", sup_time_take, "", "the time that the job has run counts from 0"},
+	[KEPT_SCALE] = {"scale", sup_scale_take, "the number of nodes can't be written down yet: ",
+			"the job goes on from its last checkpoint, with WORKERS and SERVERS of the "
+			"job file"},
 	[KEPT_INTENT] = {"intent", sup_intent_take,
-			 "the intent to roll back can't be written yet: "},
+			 "the intent to roll back can't be written yet: ",
+			 "the job goes back to its last checkpoint if it has to"},
 	[KEPT_REPEATED] = {"repeated", sup_repeated_take,
-			   "samples that are trained again can't be counted yet: "},
-	[KEPT_IN_FORCE] = {"", sup_in_force_restore, ""},
+			   "samples that are trained again can't be counted yet: ",
+			   "samples that are trained again count from 0"},
+	[KEPT_IN_FORCE] = {"", sup_in_force_restore, "", "what it says holds no longer"},
 };
 
 /* ---- reading ---- */
-
-static const char without_scale[] = "; without this line the job goes on from its last checkpoint, "
-				    "with WORKERS and SERVERS of the job file";
 
 static enum kept_type type_of(const struct record_walk *line)
 {
@@ -65,7 +67,7 @@ int sup_kept_read(struct supervisor *s, enum kept_type first, enum kept_type las
 		  struct error *err)
 {
 	char path[DIRS_PATH_MAX], place[DIRS_PATH_MAX + 32], why[256], *text;
-	const char *without = "";
+	enum kept_type type = KEPT_TIME;
 	size_t len;
 	struct record r;
 	int got, result = 0;
@@ -74,8 +76,7 @@ int sup_kept_read(struct supervisor *s, enum kept_type first, enum kept_type las
 		return err->code == ERROR_NOINPUT ? 0 : -1;
 	struct record_walk line = record_walk(text, len);
 	while (result == 0 && (got = record_next(&line, &r, err)) != RECORD_END) {
-		enum kept_type type = type_of(&line);
-		without = type == KEPT_SCALE ? without_scale : "";
+		type = type_of(&line);
 		if (type >= first && type <= last)
 			result = got == RECORD_ONE ? kept_take(s, type, &line, &r, err) : -1;
 	}
@@ -84,7 +85,10 @@ int sup_kept_read(struct supervisor *s, enum kept_type first, enum kept_type las
 		return 0;
 	snprintf(place, sizeof place, "%s:%llu", path, (unsigned long long)line.number);
 	snprintf(why, sizeof why, "%.200s", err->text);
-	return error_set(err, err->code, place, "%s%s", why, without);
+	if (err->code != ERROR_DATA)
+		return error_set(err, err->code, place, "%s", why);
+	return error_set(err, err->code, place, "%s; without this line %s", why,
+			 types[type].without);
 }
 
 /* ---- writing ---- */

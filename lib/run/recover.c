@@ -2,11 +2,13 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/human.h"
 #include "ckpt/ckpt.h"
 #include "wire/aside.h"
 
 #include <signal.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,9 +118,12 @@ void sup_fence_step(struct supervisor *s)
 
 /* ---- the intent ---- */
 
+/* The checkpoint is one of this job's state, also when that was moved: what another job's file says
+ * must never be taken. */
 int sup_intent_take(struct supervisor *s, const struct record *r, struct error *err)
 {
-	const char *cut, *kind;
+	const char *cut, *kind, *name;
+	char path[DIRS_MAX];
 	if (record_text(r, "kind", &kind, err) != 0)
 		return -1;
 	if (strcmp(kind, "rollback") != 0)
@@ -126,7 +131,11 @@ int sup_intent_take(struct supervisor *s, const struct record *r, struct error *
 				 kind);
 	if (record_text(r, "cut", &cut, err) != 0)
 		return -1;
-	snprintf(s->recover.cut, sizeof s->recover.cut, "%s", cut);
+	name = fs_basename(cut);
+	if (!name[0] || name[0] == '.' || strlen(name) > NAME_MAX)
+		return error_set(err, ERROR_DATA, NULL, "cut=%.100s names no checkpoint", cut);
+	snprintf(path, sizeof path, "checkpoints/%s", name);
+	dirs_state(&s->dirs, path, s->recover.cut);
 	s->recover.intent = 1;
 	return 0;
 }

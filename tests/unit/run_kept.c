@@ -157,6 +157,7 @@ static void each_goes_to_its_owner_and_stays(void **state)
 {
 	struct error err;
 	struct supervisor *s = *state;
+	char cut[sizeof scratch + 32];
 	put_file(
 		FORCE
 		"new-type of=tomorrow\n" SCALE TIME REPEATED INTENT); /* a person's, without sums */
@@ -167,7 +168,8 @@ static void each_goes_to_its_owner_and_stays(void **state)
 	assert_true(s->spent.before >= 12 && s->spent.before <= 12);
 	assert_false(s->recover.intent);
 	assert_int_equal(sup_kept_read(s, KEPT_INTENT, KEPT_IN_FORCE, &err), 0);
-	assert_string_equal(s->recover.cut, "/c/000002");
+	snprintf(cut, sizeof cut, "%s/checkpoints/000002", scratch);
+	assert_string_equal(s->recover.cut, cut); /* never another job's */
 	assert_int_equal(s->trainers.repeated, 7);
 	assert_int_equal(s->trainers.before, 9);
 	assert_int_equal(s->in_force.incarnation, 3);
@@ -225,6 +227,10 @@ static void a_damaged_line_is_named(void **state)
 	damaged(s, "seconds=12", "seconds=13", 1, "sum");
 	damaged(s, "scale ", "sca", 2, "key");
 	damaged(s, "rollback", "rol?back", 3, "sum");
+	damaged(s, "intent kind=rollback cut=/c/000002 reason=server at=1 sum=",
+		"intent kind=rollback cut=/c/.. reason=server at=1\ntime sum=", 3,
+		"cut=/c/.. names no checkpoint; without this line the job goes back to its last "
+		"checkpoint if it has to");
 	damaged(s, " at=1 sum=", " at=1 sum=x", 3, "sum");
 	damaged(s, "time seconds=12.000000 sum=", "time seconds=soon\ntime sum=", 1, "seconds");
 	/* Only what is asked for. */
