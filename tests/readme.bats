@@ -80,3 +80,15 @@ sources() {
 	# Nobody is left in its directory.
 	wait_for '! readlink /proc/[0-9]*/cwd | grep -qxF "$(readlink -f by-hand)"'
 }
+
+@test "the demo: who ends it early finds nothing left" {
+	TMPDIR=$T start demo "$PACELINE_ROOT/scripts/demo"
+	local demo=$PID
+	wait_for 'compgen -G "$T/paceline-demo.*/run-plain/ps0.sock" >found'
+	kill "$demo"
+	ended "$demo"
+	[ "$status" -eq 143 ]
+	not compgen -G "$T/paceline-demo.*"
+	not pgrep -f "$T/paceline-demo"
+	not grep -i 'no such file' demo.err
+}
