@@ -259,6 +259,27 @@ nothing='decision change=no reason=balanced method=none now= expected= confidenc
 	audited
 }
 
+@test "brain: another number and another size: a supervisor that dies between is followed by one that goes on with it" {
+	brain "$nothing"
+	printf '#!/bin/sh\nwhile [ -e %s/hold ]; do sleep 0.1; done\nexec "$@"\n' "$T" >launch
+	chmod +x launch
+	begin_planned BRAIN=./mind,node-cores:4,cores:16 WORKERS=1 SERVERS=1 "LAUNCH_WORKER=$T/launch"
+	wait_for 'logged "^brain-done change=no "'
+	touch hold
+	says 'plan role=worker count=3 cores=2' 'decision change=yes reason=faster'
+	wait_for 'grep -q "^resizing role=worker cores=2 " run/state/kept'
+	says "$nothing"
+	kill -9 $SUPERVISOR
+	ended $SUPERVISOR
+	rm hold
+	begin second
+	wait_for 'logged "^brain-changed workers=3 worker-cores=2 "'
+	wait_for 'status | grep "^node role=worker .* state=up " | grep -c " cores=2 " | grep -qx 3'
+	wait_for 'not grep -q "^resizing " run/state/kept'
+	let_go
+	audited second.out
+}
+
 @test "brain: parameters shared out anew, and not again where that moves nothing" {
 	brain "$nothing"
 	begin_planned BRAIN=./mind WORKERS=2 SERVERS=2 BATCH=shard:1

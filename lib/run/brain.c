@@ -636,7 +636,44 @@ static int brain_resize(struct supervisor *s)
 			if (b->resizing >> i & 1)
 				some |= resize_one(n, &b->size[i], b->reason);
 	b->resizing = 0;
+	sup_in_force_changed(s);
 	return some;
+}
+
+void sup_brain_print(const struct supervisor *s, FILE *out)
+{
+	const struct sup_brain *b = &s->brain;
+	for (int i = 0; i < PLAN_ROLES; i++)
+		if (b->resizing >> i & 1)
+			record_print(out, RECORD("resizing",
+						 F("role", plan_role_name((enum plan_role)i)),
+						 F("cores", b->size[i].cores),
+						 F("memory", b->size[i].bytes),
+						 F("reason", b->reason)));
+}
+
+int sup_brain_restore(struct supervisor *s, const struct record *r, struct error *err)
+{
+	struct sup_brain *b = &s->brain;
+	struct plan_role_size to;
+	const char *role, *reason;
+	if (record_text(r, "role", &role, err) != 0 || record_text(r, "reason", &reason, err) != 0 ||
+	    record_u64(r, "cores", 0, UINT32_MAX, &to.cores, err) != 0 ||
+	    record_u64(r, "memory", 0, UINT64_MAX, &to.bytes, err) != 0)
+		return -1;
+	if (!job_has_brain(s->job))
+		return 0;
+	for (int i = 0; i < PLAN_ROLES; i++) {
+		if (strcmp(role, plan_role_name((enum plan_role)i)) != 0)
+			continue;
+		b->size[i].cores = to.cores;
+		b->size[i].bytes = to.bytes;
+		b->resizing |= 1u << i;
+	}
+	snprintf(b->reason, sizeof b->reason, "%s", reason);
+	b->changing = 1;
+	b->began = clock_mono();
+	return 0;
 }
 
 /* Every brain has to wait for BRAIN every, unless nodes need more memory. */
@@ -671,6 +708,7 @@ static const char *brain_change(struct supervisor *s, const struct answer *a, co
 			s->brain.resizing |= 1u << i;
 		s->brain.size[i] = w->role[i];
 	}
+	sup_in_force_changed(s);
 	if (!w->counts)
 		some |= brain_resize(s);
 	for (size_t i = 0; i < a->count; i++)

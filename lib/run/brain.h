@@ -21,6 +21,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 struct child;
 struct record;
@@ -67,6 +68,9 @@ int sup_brain_init(struct supervisor *s, struct error *err);
 void sup_brain_size(struct sup_node *n);
 /* Call where the log begins: writes the sizes of nodes into it. */
 void sup_brain_log_sizes(struct supervisor *s);
+/* Writes the sizes that nodes are still to get, and takes such a line: see in_force.h. */
+void sup_brain_print(const struct supervisor *s, FILE *out);
+int sup_brain_restore(struct supervisor *s, const struct record *r, struct error *err);
 /* Call when there is a new snapshot. */
 void sup_brain(struct supervisor *s);
 /* Call in PHASE_RUNNING: goes on with the change under way, and ends it when it is done. */

@@ -188,6 +188,7 @@ static void in_force_print(const struct supervisor *s, FILE *out)
 	sup_spares_print(s, out);
 	in_force_print_sizes(s, out);
 	print_steps(s, out);
+	sup_brain_print(s, out);
 	EACH_NODE (n, s) {
 		if (n->restart.past.count == 0)
 			continue;
@@ -323,7 +324,8 @@ int sup_in_force_restore(struct supervisor *s, const struct record *r, struct er
 		     {"place", NULL, in_force_take_place},
 		     {"size", NULL, take_size},
 		     {"oom", NULL, in_force_take_steps},
-		     {"heavy", NULL, take_restarts}};
+		     {"heavy", NULL, take_restarts},
+		     {"resizing", sup_brain_restore, NULL}};
 	size_t i = 0;
 	const char *id;
 	while (i < sizeof lines / sizeof *lines && !record_is(r, lines[i].type))
@@ -348,7 +350,7 @@ void sup_in_force_forget(struct supervisor *s)
 	sup_spares_forget(s);
 	EACH_NODE (n, s)
 		sup_restart_past(n, (struct restart_past){0});
-	if (has_sizes(s))
+	if (has_sizes(s) || s->brain.resizing)
 		sup_in_force_changed(s);
 }
 

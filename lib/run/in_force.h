@@ -18,10 +18,13 @@
  *             each node that was restarted
  *     size id= cores= memory= job-cores= job-memory=
  *             each node that may use something else than the job says
+ *     resizing role= cores= memory= reason=
+ *             what a brain gives to all nodes of a role when there are as many as it wants
  *     oom id= steps=
  *             each node that got more after an end for lack of memory
  *
- * It is about the processes that run: when none is left, the next run takes only size and oom.
+ * It is about the processes that run: when none is left, the next run takes only size,
+ * resizing and oom.
  */
 #ifndef PACELINE_RUN_IN_FORCE_H
 #define PACELINE_RUN_IN_FORCE_H
