@@ -74,9 +74,16 @@ judge_limits() {
 		ps-unit over-slowest-part < 1.2 3
 		scale lead < 1.3 - slopes=1
 		scale supervisor < 1.3 - slopes=1
-		standby overhead-percent < 0.7 -
+		standby overhead-percent < 15 60
+		standby of-on < 0.28 0.8 standby=30
+		standby of-on < 0.05 - standby=600
 		standby-death take-over < 1 10 standby=on
+		standby-death take-over < 1 10 standby=8
+		standby-death take-over < 1 10 standby=30
+		standby-death take-over < 1 - standby=120
+		standby-death take-over < 1 - standby=600
 		standby-death death-percent < 15 - standby=on
+		standby-death death-percent < 15 - standby=600
 		worker-agent of-write < 2 10
 		worker-agent report-us < 5 100 monitor=reads
 		worker-agent report-us < 5 100 monitor=stopped
