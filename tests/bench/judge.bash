@@ -82,8 +82,8 @@ judge_limits() {
 		standby-death take-over < 1 10 standby=30
 		standby-death take-over < 1 - standby=120
 		standby-death take-over < 1 - standby=600
-		standby-death death-percent < 15 - standby=on
-		standby-death death-percent < 15 - standby=600
+		standby-death death-percent < 3 - standby=on
+		standby-death death-percent < 3 - standby=600
 		worker-agent of-write < 2 10
 		worker-agent report-us < 5 100 monitor=reads
 		worker-agent report-us < 5 100 monitor=stopped
