@@ -451,14 +451,6 @@ int ps_take(struct ps *p, const char *path, struct error *err)
 	return rc;
 }
 
-/* Whether it refused only because it was a standby a moment ago: its greeting says so. */
-static int is_behind(const struct call *c)
-{
-	uint64_t behind = 0;
-
-	return c && record_u64_opt(call_greeting(c), "behind", 0, 1, &behind, NULL) == 0 && behind;
-}
-
 int standby_take(struct ps *p, const char *path, const char *socket, const char *name,
 		 struct call **out, struct error *err)
 {
@@ -474,7 +466,8 @@ int standby_take(struct ps *p, const char *path, const char *socket, const char 
 					     F("socket", socket), name ? F("name", name) : F_NONE,
 					     name ? F("pid", (uint64_t)getpid()) : F_NONE),
 				      r, out, err);
-		if (rc == 0 || err->code != ERROR_TEMPFAIL || !is_behind(*out) ||
+		/* A part that was a standby a moment ago refuses only for that reason. */
+		if (rc == 0 || err->code != ERROR_TEMPFAIL || !call_greets_with(*out, "behind") ||
 		    clock_mono() > until)
 			break;
 		call_close(*out);

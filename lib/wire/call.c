@@ -41,6 +41,13 @@ const struct record *call_greeting(const struct call *c)
 	return &c->greeting;
 }
 
+int call_greets_with(const struct call *c, const char *key)
+{
+	uint64_t value = 0;
+
+	return c && record_u64_opt(&c->greeting, key, 0, 1, &value, NULL) == 0 && value;
+}
+
 int call_fd(const struct call *c)
 {
 	return c->in.fd;

@@ -32,6 +32,8 @@ int call_reopen(struct call *c, struct error *err);
 /* The longest wait for an answer from now on. */
 void call_set_answer(struct call *c, double seconds);
 const struct record *call_greeting(const struct call *c);
+/* Whether the greeting has key=1. 0 also if c is NULL. */
+int call_greets_with(const struct call *c, const char *key);
 int call_fd(const struct call *c); /* for poll(2) */
 const char *call_path(const struct call *c);
 /* Whether call_receive() would return without reading from the socket. */

@@ -61,13 +61,6 @@ static int send_all(struct kept_file *f, struct call *c, struct record *r, struc
 	return got;
 }
 
-static int kept_says(const struct record *greeting, const char *key)
-{
-	uint64_t value = 0;
-
-	return record_u64_opt(greeting, key, 0, 1, &value, NULL) == 0 && value;
-}
-
 /* keep or release, of the owner of the file. */
 static int kept_ask(const struct kept_file *f, const char *verb, struct call *c, struct record *r,
 		    struct error *err)
@@ -95,13 +88,12 @@ static int kept_age(const struct kept_file *f, const struct record *greeting)
 /* As long as the connection is there. 1: it is to end. */
 static int kept_speak(struct kept *k, struct call *c, struct record *r)
 {
-	const struct record *greeting = call_greeting(c);
 	struct error err;
 	int end = 0;
 
-	if (kept_age(k->file, greeting) != 0 || !kept_says(greeting, "keep"))
+	if (kept_age(k->file, call_greeting(c)) != 0 || !call_greets_with(c, "keep"))
 		return kept_wait(k, NULL, PAUSE_MS_MAX);
-	if (kept_says(greeting, "behind") && send_all(k->file, c, r, &err) != 0)
+	if (call_greets_with(c, "behind") && send_all(k->file, c, r, &err) != 0)
 		return 0;
 	if (kept_ask(k->file, "keep", c, r, &err) != 0 || !record_is(r, "keeps"))
 		return kept_wait(k, NULL, PAUSE_MS_MAX);
@@ -147,7 +139,7 @@ static int kept_ask_release(struct kept_file *f, struct call *c, struct record *
 
 	if (age != 0)
 		return age < 0 ? -1 : 0;
-	if (kept_says(call_greeting(c), "behind") && send_all(f, c, r, &err) != 0)
+	if (call_greets_with(c, "behind") && send_all(f, c, r, &err) != 0)
 		return -1;
 	call_set_answer(c, ANSWER_SECONDS);
 	return kept_ask(f, "release", c, r, &err);

@@ -104,22 +104,13 @@ static int shares_clock(const struct record *greeting)
 	return boot && ours[0] && strcmp(boot, ours) == 0;
 }
 
-static int part_client_asks_to_keep(const struct part_client *p)
-{
-	uint64_t asks = 0;
-	struct error ignored;
-	return p->talk.call &&
-	       record_u64_opt(call_greeting(p->talk.call), "keep", 0, 1, &asks, &ignored) == 0 &&
-	       asks;
-}
-
 int part_client_connect(struct part_client *p, double deadline, struct error *err)
 {
 	int result = conversation_connect(&p->talk, deadline, err);
 	if (result != WORK_OK)
 		return result;
 	p->same_clock = shares_clock(call_greeting(p->talk.call));
-	if (part_client_asks_to_keep(p))
+	if (call_greets_with(p->talk.call, "keep"))
 		kept_take_over(p->keep_dir, p->talk.options.path);
 	part_client_share_memory(p);
 	if (!p->looks || p->dense_count == 0 || part_client_look(p, err) == 0)
@@ -312,7 +303,7 @@ static int part_client_keep(struct part_client *p, const struct record_out *line
 					     .generation = p->talk.generation,
 					     .incarnation = p->talk.incarnation};
 	struct error ignored;
-	if (!p->keep && p->keeps && part_client_asks_to_keep(p))
+	if (!p->keep && p->keeps && call_greets_with(p->talk.call, "keep"))
 		(void)kept_new(&p->keep, &options, &ignored);
 	return p->keeps && p->keep &&
 	       kept_add(p->keep, line->data, line->len, sequence, payload, bytes);

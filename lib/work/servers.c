@@ -463,13 +463,7 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 /* Whether the lead wants to know of a push before it is sent. */
 static int announces(struct servers *s)
 {
-	uint64_t announce = 0;
-	struct error ignored;
-	struct conversation *lead = lead_of(s);
-	return lead->call && s->announced == NOT_ANNOUNCED &&
-	       record_u64_opt(call_greeting(lead->call), "announce", 0, 1, &announce,
-			      &ignored) == 0 &&
-	       announce;
+	return s->announced == NOT_ANNOUNCED && call_greets_with(lead_of(s)->call, "announce");
 }
 
 /* 0: with very many parts the line would be too long; then the push is sent unasked. */
