@@ -202,9 +202,9 @@ settled() {
 	tell b "hold incarnation=1 bytes=$n\n${push}apply incarnation=1 iteration=$(($1 - 1)) units=1 bytes=$n\n$push"
 	answered b "^ok iteration=$1\$"
 }
-# pushed SEQUENCE FIRST: w0 keeps it, and those from FIRST on.
+# pushed SEQUENCE FIRST [FIELD]: w0 keeps it, and those from FIRST on.
 pushed() {
-	tell a "push worker=w0 generation=1 incarnation=1 sequence=$1 iteration=$(($1 - 1)) count=1 dense=0 rows=1 kept=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
+	tell a "push worker=w0 generation=1 incarnation=1 sequence=$1 iteration=$(($1 - 1)) count=1 dense=0 rows=1 kept=1${3:+ $3} bytes=8\n\x01\0\0\0\0\0\x80\x3f"
 	answered a "^ok staged=1 keep=$2\$"
 }
 lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
@@ -224,17 +224,23 @@ lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
 	open a "$T/ps1.sock"
 	open b "$T/ps1.sock"
 	local i
-	for i in 1 2 3; do
-		pushed $i 1
-		settled $i
-		lacks $i
-	done
-	pushed 4 1
-	settled 4 # half the bound: the difference goes
+	pushed 1 1
+	settled 1
+	lacks 1
+	pushed 2 1 full=1
+	settled 2 # no room for another: the difference goes
 	wait_for 'lacks 0'
-	pushed 5 5
-	settled 5
-	pushed 6 5 # not settled
+	for i in 3 4 5; do
+		pushed $i 3
+		settled $i
+		lacks $((i - 2))
+	done
+	pushed 6 3
+	settled 6 # half the bound: the difference goes
+	wait_for 'lacks 0'
+	pushed 7 7
+	settled 7
+	pushed 8 7 # not settled
 	lacks 1
 	kill -9 "$PS1"
 	ended "$PS1"
@@ -242,25 +248,25 @@ lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
 	open c "$T/ps1.sock"
 	answered c '^paceline .* keep=1 behind=1'
 	# the number of units and what is staged are as they were; the parameters are not there
-	[ "$(ask "$T/ps1.sock" stat | field iteration)" = 5 ]
+	[ "$(ask "$T/ps1.sock" stat | field iteration)" = 7 ]
 	[ "$(ask "$T/ps1.sock" stat | field staged)" = 1 ]
 	tell c 'pull worker=w1 generation=1 incarnation=1 iteration=0 dense=0 rows=1 bytes=4\n\x01\0\0\0'
 	open d "$T/ps1.sock"
 	# a worker that asks again before its thread is here must not forget what it keeps
-	tell d "push worker=w0 generation=1 incarnation=1 sequence=7 iteration=5 count=1 dense=0 rows=1 kept=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
+	tell d "push worker=w0 generation=1 incarnation=1 sequence=9 iteration=7 count=1 dense=0 rows=1 kept=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
 	answered d '^ok staged=1 keep=0$'
-	for i in 4 5 6; do # the first is not needed any more, the last is not settled
-		not grep -aq '^model' c.answers || [ "$i" -eq 6 ]
+	for i in 6 7 8; do # the first is not needed any more, the last is not settled
+		not grep -aq '^model' c.answers || [ "$i" -eq 8 ]
 		tell d "kept worker=w0 generation=1 incarnation=1 sequence=$i iteration=$((i - 1)) count=1 dense=0 rows=1 bytes=8\n\x01\0\0\0\0\0\x80\x3f"
-		wait_for '[ "$(grep -ac ^ok d.answers)" -eq '$((i - 2))' ]'
+		wait_for '[ "$(grep -ac ^ok d.answers)" -eq '$((i - 4))' ]'
 	done
-	answered c '^model iteration=5 '
+	answered c '^model iteration=7 '
 	hang_up b
 	open b "$T/ps1.sock"
-	settled 6
-	tell c 'pull worker=w1 generation=1 incarnation=1 iteration=6 dense=0 rows=1 bytes=4\n\x01\0\0\0'
-	answered c '^model iteration=6 '
-	wait_for '[ "$(tail -c 7 c.answers | od -An -tf4 -N4 | tr -d " ")" = 6 ]' # six gradients of 1
+	settled 8
+	tell c 'pull worker=w1 generation=1 incarnation=1 iteration=8 dense=0 rows=1 bytes=4\n\x01\0\0\0'
+	answered c '^model iteration=8 '
+	wait_for '[ "$(tail -c 7 c.answers | od -An -tf4 -N4 | tr -d " ")" = 8 ]' # eight gradients of 1
 	[[ $(<NEXT.err) == *"the workers have sent what was lacking"* ]]
 }
 

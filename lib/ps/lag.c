@@ -60,15 +60,28 @@ int lag_is_due(const struct lag *l, size_t bound, int is_large)
 	return ahead > 0 && (is_large || ahead >= bound - bound / 2);
 }
 
-uint64_t lag_first(const struct lag *l, const char *worker, uint64_t generation, uint64_t sequence)
+static const struct lag_push *lag_find(const struct lag *l, const char *worker, uint64_t generation)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		const struct lag_push *q = &l->push[i];
-		if (q->kept && q->sequence < sequence && q->generation == generation &&
-		    strcmp(q->worker, worker) == 0)
-			return q->sequence;
+		if (q->kept && q->generation == generation && strcmp(q->worker, worker) == 0)
+			return q;
 	}
-	return sequence;
+	return NULL;
+}
+
+uint64_t lag_first(const struct lag *l, const char *worker, uint64_t generation, uint64_t sequence)
+{
+	const struct lag_push *q = lag_find(l, worker, generation);
+
+	return q && q->sequence < sequence ? q->sequence : sequence;
+}
+
+int lag_binds(const struct lag *l, const char *worker, uint64_t generation)
+{
+	const struct lag_push *q = lag_find(l, worker, generation);
+
+	return q && q->unit > l->merged;
 }
 
 size_t lag_bytes(const struct lag *l)

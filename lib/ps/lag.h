@@ -51,6 +51,9 @@ int lag_is_due(const struct lag *l, size_t bound, int is_large);
 
 /* The first sequence of this worker's that the standby lacks, if it is below `sequence`. */
 uint64_t lag_first(const struct lag *l, const char *worker, uint64_t generation, uint64_t sequence);
+/* Whether the standby lacks something of this worker's, and no difference is under way for the
+ * first of it: if the worker has no more room, one must go. */
+int lag_binds(const struct lag *l, const char *worker, uint64_t generation);
 /* Bytes that workers keep. */
 size_t lag_bytes(const struct lag *l);
 

@@ -290,7 +290,7 @@ const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;
 
 const struct verb ps_led_verbs[] = {
 	{"push", "worker generation incarnation sequence iteration count dense rows",
-	 "size skipped ranges loss map group members dense-bytes sum sum-of kept", ps_on_push,
+	 "size skipped ranges loss map group members dense-bytes sum sum-of kept full", ps_on_push,
 	 PART_PAYLOAD_BYTES_MAX, "gradients, staged until the lead says apply"},
 	{"kept", "worker generation incarnation sequence iteration count dense rows",
 	 "size skipped ranges loss map group members dense-bytes sum sum-of", behind_on_kept,

@@ -22,7 +22,7 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 		   struct error *err)
 {
 	const char *worker;
-	uint64_t kept = 0;
+	uint64_t kept = 0, full = 0;
 
 	if (record_id(r, "worker", &worker, err) != 0 ||
 	    record_u64(r, "generation", 1, UINT64_MAX - 1, &s->generation, err) != 0 ||
@@ -33,12 +33,14 @@ int ps_push_fields(const struct record *r, struct staged *s, uint64_t *dense, ui
 	    record_u64_opt(r, "sum", 0, UINT64_MAX, &s->sum, err) != 0 ||
 	    record_u64_opt(r, "sum-of", 0, UINT32_MAX, &s->sum_of, err) != 0 ||
 	    record_u64_opt(r, "kept", 0, 1, &kept, err) != 0 ||
+	    record_u64_opt(r, "full", 0, 1, &full, err) != 0 ||
 	    record_u64(r, "dense", 0, 1, dense, err) != 0 ||
 	    record_u64(r, "rows", 0, UINT32_MAX, rows, err) != 0)
 		return -1;
 	snprintf(s->worker, sizeof s->worker, "%s", worker);
 	s->push.scale = 1.0;
 	s->kept = (int)kept;
+	s->full = (int)full;
 	return 0;
 }
 

@@ -34,6 +34,7 @@ struct staged {
 	 * others have none. No other sum has this number. 0: it has its own. */
 	uint64_t sum, sum_of;
 	int kept;   /* its worker keeps it, and a standby has only its name */
+	int full;   /* its worker has no room to keep another one */
 	int absent; /* this is that standby: the gradients are not here */
 	struct staged *next;
 };

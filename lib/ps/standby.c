@@ -84,7 +84,7 @@ struct ps_standby {
 	struct ring ring;            /* what of it is in use */
 	struct owed *owed, **owed_end;
 	struct lag lag;  /* what it lacks */
-	int lost;        /* a worker is gone that kept what it lacks */
+	int due;         /* a worker is gone, or has no room, that keeps what it lacks */
 	uint64_t told;   /* bytes that were sent to it */
 	uint64_t spared; /* bytes of gradients that were not */
 };
@@ -387,7 +387,7 @@ static void standby_merge(struct ps *p)
 		standby_drop(p, err.text);
 		return;
 	}
-	s->lost = 0;
+	s->due = 0;
 	lag_merge(&s->lag, p->applied);
 	standby_add(s, text, len, 0, 0);
 }
@@ -415,8 +415,9 @@ static void standby_note(struct ps *p, const struct order *o)
 			push.bytes =
 				(g->push.dense ? store_dense_count(p->store) * sizeof(float) : 0) +
 				g->push.rows * row;
-		s->lost |= push.kept && !keepers_has(p, q->worker, q->generation, !s->name[0]);
+		s->due |= push.kept && !keepers_has(p, q->worker, q->generation, !s->name[0]);
 		rc = lag_add(&s->lag, &push, &err);
+		s->due |= g && g->full && lag_binds(&s->lag, q->worker, q->generation);
 	}
 	if (rc != 0)
 		standby_drop(p, err.text);
@@ -439,7 +440,7 @@ void standby_applied(struct ps *p)
 
 	if (!s || !p->options.divergence || p->broken)
 		return;
-	if (s->lost || lag_is_due(&s->lag, p->options.divergence, merge_is_large(p)))
+	if (s->due || lag_is_due(&s->lag, p->options.divergence, merge_is_large(p)))
 		standby_merge(p);
 	else if (lag_ahead(&s->lag) == 0) /* it makes these changes itself */
 		store_begin_changes(p->store);

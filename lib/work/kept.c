@@ -285,12 +285,17 @@ int kept_new(struct kept **out, const struct kept_options *options, struct error
 	return error_set(err, ERROR_OS, options->path, "no thread can keep pushes");
 }
 
+int kept_is_full(const struct kept *k, size_t bytes)
+{
+	return kept_file_bytes(k->file) + bytes > KEPT_BYTES_MAX;
+}
+
 int kept_add(struct kept *k, const char *line, size_t len, uint64_t sequence, const void *payload,
 	     size_t bytes)
 {
 	struct error err = {0};
 
-	if (!k->known || bytes == 0 || kept_file_bytes(k->file) + bytes > KEPT_BYTES_MAX)
+	if (!k->known || bytes == 0 || kept_is_full(k, bytes))
 		return 0;
 	if (kept_file_add(k->file, line, len, sequence, payload, bytes, &err) == 0)
 		return 1;

@@ -43,6 +43,8 @@ void kept_free(struct kept *k);
  * may say kept=1. 0: there is no room, or the part does not know of us (yet). */
 int kept_add(struct kept *k, const char *line, size_t len, uint64_t sequence, const void *payload,
 	     size_t bytes);
+/* Whether one more push of so many bytes has no room. */
+int kept_is_full(const struct kept *k, size_t bytes);
 /* Those below this sequence are not needed any more. */
 void kept_until(struct kept *k, uint64_t sequence);
 

@@ -346,6 +346,8 @@ int part_client_ask_push(struct part_client *p, struct record_out *line, uint64_
 	record_add_u64(line, "rows", p->rows);
 	if (part_client_keep(p, line, sequence, to, bytes))
 		record_add_u64(line, "kept", 1);
+	if (p->keep && kept_is_full(p->keep, bytes))
+		record_add_u64(line, "full", 1);
 	if (bytes > 0 && fits) {
 		size_t at = p->push_at;
 		record_add_u64(line, "map-offset-bytes", at);

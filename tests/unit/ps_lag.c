@@ -95,8 +95,13 @@ static void a_worker_keeps_from_its_first_that_is_lacking(void **state)
 	assert_int_equal(lag_first(&lag, "w1", 1, 9), 6);
 	assert_int_equal(lag_first(&lag, "w1", 2, 9), 9); /* another generation */
 	assert_int_equal(lag_first(&lag, "w2", 1, 9), 9); /* the standby has it */
+	assert_true(lag_binds(&lag, "w0", 1));
+	assert_false(lag_binds(&lag, "w2", 1));
+	lag_merge(&lag, 1);
+	assert_false(lag_binds(&lag, "w0", 1)); /* there will be room for one */
 	lag_reached(&lag, 1);
 	assert_int_equal(lag_first(&lag, "w0", 1, 9), 5);
+	assert_true(lag_binds(&lag, "w0", 1));
 }
 
 /* As a server uses it: whatever comes, with units of 1 to `most` pushes, no commit leaves the
