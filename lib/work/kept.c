@@ -149,10 +149,10 @@ void kept_release(struct kept *k)
 {
 	double deadline = clock_mono() + ANSWER_SECONDS, gone = clock_mono() + AWAY_SECONDS;
 	struct record *r = malloc(sizeof *r);
-	int done = !r;
+	int done = 0;
 	struct error err;
 
-	while (!done && kept_file_bytes(k->file) > 0 && clock_mono() < deadline &&
+	while (r && !done && kept_file_bytes(k->file) > 0 && clock_mono() < deadline &&
 	       clock_mono() < gone) {
 		struct call *c = NULL;
 		if (call_open(&c, k->path, 0, GREETING_SECONDS, &err) == 0) {
