@@ -55,8 +55,8 @@ unexport POSIXLY_CORRECT
 # times as long there. PLAIN is about files, variables, memory and the tests, not what programs do. Crash tests
 # and benches always run the programs as users have them. check-all runs everything, with all three builds.
 PLAIN      = install run surroundings resources
-JOBS       = allreduce brain deaths decisions guilty healing hosts hosts-check hosts-jobs \
-	     init jobs man many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
+JOBS       = allreduce brain deaths decisions delay guilty healing hosts hosts-check hosts-jobs \
+	     init jobs lda man many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
 	     standby-hosts state terminal trainctl trainers trainers-hosts
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
 PROGRAM    = $(filter-out $(JOBS),$(MOSTLY))

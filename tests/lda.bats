@@ -1,4 +1,3 @@
-# rooms: model work shard
 # MODEL=lda: topics of documents. Counts are exact, whatever dies.
 load helper
 
