@@ -61,9 +61,10 @@ static inline int kernels_have_room(size_t threads)
 	return room != MAP_FAILED && munmap(room, bytes) == 0;
 }
 
-/* Before anything else is done with OpenBLAS. It asks again and again for memory that a limit refuses: each
- * of its threads does, in silence, and whoever waits for one of them waits for ever. Where there is too
- * little for all, the program starts itself anew without threads; -1: it is too little for one. */
+/* Before anything else is done with OpenBLAS. It asks again and again for memory that a limit
+ * refuses: each of its threads does, in silence, and whoever waits for one of them waits for ever.
+ * Where there is too little for all, the program starts itself anew without threads; -1: it is too
+ * little for one. */
 static inline int kernels_need_room(char **argv, struct error *err)
 {
 	char self[KERNELS_PATH_MAX];
@@ -73,7 +74,8 @@ static inline int kernels_need_room(char **argv, struct error *err)
 	if (threads > 1 && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0 &&
 	    kernels_self(self, err) == 0)
 		execv(self, argv);
-	return error_set(err, ERROR_OS, "OpenBLAS", "has no memory here: it needs %zu MiB for itself",
+	return error_set(err, ERROR_OS, "OpenBLAS",
+			 "has no memory here: it needs %zu MiB for itself",
 			 KERNELS_THREAD_BYTES >> 20);
 }
 

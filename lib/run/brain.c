@@ -657,7 +657,8 @@ int sup_brain_restore(struct supervisor *s, const struct record *r, struct error
 	struct sup_brain *b = &s->brain;
 	struct plan_role_size to;
 	const char *role, *reason;
-	if (record_text(r, "role", &role, err) != 0 || record_text(r, "reason", &reason, err) != 0 ||
+	if (record_text(r, "role", &role, err) != 0 ||
+	    record_text(r, "reason", &reason, err) != 0 ||
 	    record_u64(r, "cores", 0, UINT32_MAX, &to.cores, err) != 0 ||
 	    record_u64(r, "memory", 0, UINT64_MAX, &to.bytes, err) != 0)
 		return -1;

@@ -94,8 +94,9 @@ static void on_accept_again(void *server)
 		event_add(s->listener, NULL);
 }
 
-/* A client has gone, so there is a descriptor. Without this thousands of clients that have gone long ago
- * would be taken from the backlog a few in each ACCEPT_AGAIN_SECONDS, and who comes behind them waits. */
+/* A client has gone, so there is a descriptor. Without this thousands of clients that have gone long
+ * ago would be taken from the backlog a few in each ACCEPT_AGAIN_SECONDS, and who comes behind them
+ * waits. */
 static void accept_one_more(struct server *s)
 {
 	if (s->accept_told)

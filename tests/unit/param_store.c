@@ -101,8 +101,8 @@ static void large_ranges_are_copied_whole(void **state)
 	free(near);
 }
 
-/* Threads make pieces of a long vector: the values are those of the flat vector. Under ftrl a step with
- * a gradient of 0 makes them anew, of the slots. */
+/* Threads make pieces of a long vector: the values are those of the flat vector. Under ftrl a step
+ * with a gradient of 0 makes them anew, of the slots. */
 static void a_long_vector_is_begun_in_pieces(void **state)
 {
 	size_t all = ((size_t)5 << 20) + 3, begin = all / 2, n = all - begin, other = 0;
