@@ -151,9 +151,33 @@ static void differences_make_the_same_store(void **state)
 	go(400, 1);
 }
 
+/* Each row has 48 kB: those of a unit have more than 32 MiB. */
+static void many_rows_are_large_if_the_dense_range_is_smaller(void **state)
+{
+	static const uint64_t dense[] = {0, 1000, 4000000};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct store *s = make(4000, dense[i]);
+		struct ps *p = calloc(1, sizeof *p);
+		p->store = s;
+		store_begin_changes(s);
+		assert_false(merge_is_large(p));
+		apply(&s, 1, 4000, dense[i]);
+		assert_int_equal(merge_is_large(p), i < 2);
+		store_begin_changes(s);
+		assert_false(merge_is_large(p));
+		store_free(s);
+		free(p);
+	}
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(differences_make_the_same_store)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(differences_make_the_same_store),
+		cmocka_unit_test(many_rows_are_large_if_the_dense_range_is_smaller),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
