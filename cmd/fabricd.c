@@ -18,12 +18,17 @@
 static char late_words[512];
 static double begun; /* clock_mono() */
 
+#define AT_ONCE_BYTES "589824" /* 512 KB, and headers */
+
 /* The world waits on TCP connections, so MPI must use TCP even on one host; a user who wants
- * another transport tells mpirun. */
+ * another transport tells mpirun. Bulk that both sides have named already needs no more words:
+ * they would stand behind other bulk. */
 static void choose_transport(void)
 {
 	setenv("OMPI_MCA_pml", "ob1", 0);
 	setenv("OMPI_MCA_btl", "tcp,self", 0);
+	setenv("OMPI_MCA_btl_tcp_eager_limit", AT_ONCE_BYTES, 0);
+	setenv("OMPI_MCA_btl_tcp_max_send_size", AT_ONCE_BYTES, 0);
 }
 
 /* Slurm's name of the node comes first: srun gives the rest of the environment to all ranks

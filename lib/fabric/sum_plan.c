@@ -45,7 +45,7 @@ size_t plan_begun(const struct round *rd, const uint32_t *count)
 		if (i != rd->self && out->rate > 0)
 			most = fmin(most, out->rate * WINDOW_SECONDS / owners);
 	}
-	return (size_t)fmax(most / bytes, 2);
+	return (size_t)fmax(most / bytes, 1);
 }
 
 /* Two hosts' ring is the same, whatever their links. */
