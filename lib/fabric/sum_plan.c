@@ -27,6 +27,8 @@
 #define LOOK_BEHIND UINT64_C(4)
 #define LOOK_DOUBLED 3
 #define AWAY_PART 0.5 /* of its segments a host gives away if it should own fewer */
+/* Of the fastest, by all other hosts: a port that is not slower may only have had one link in use. */
+#define LINK_PART 0.75
 
 /* All others send to an owner together. What finds no room in front of its link is lost, and sent
  * again only after a pause: so it asks for no more than the link carries in a short time. Nor for
@@ -177,6 +179,11 @@ uint32_t plan_away(const struct round *rd, uint32_t own, uint32_t may, uint32_t 
 	rd->sum->link.rates(rd->sum->link.carrier, self);
 	shares_members(rd, m);
 	if (xfer_shares(m, rd->hosts, (double)rd->floats * sizeof(float), &round, &err) != 0)
+		goto out;
+	double fastest = 0;
+	for (size_t i = 0; i < rd->hosts; i++)
+		fastest = fmax(fastest, m[i].rate);
+	if (m[rd->self].rate * (double)(rd->hosts - 1) >= LINK_PART * fastest)
 		goto out;
 	double others = 1 - m[rd->self].share, should = m[rd->self].share * rd->units;
 	if (should >= AWAY_PART * own || others <= 0)

@@ -53,6 +53,7 @@ struct shares {
 	struct segment *segment;
 	struct segment *first, **last; /* that may begin */
 	size_t begun, begun_max;
+	int others_give; /* another host has given segments away in this round */
 	struct early *early, **early_last;
 };
 
@@ -465,6 +466,7 @@ int shares_owner(struct round *rd, uint32_t i, uint32_t turn, size_t owner)
 	if (i >= rd->units || owner >= rd->hosts)
 		return -1;
 	struct segment *g = &s->segment[i];
+	s->others_give = 1;
 	if (turn <= g->turn)
 		return 0;
 	if (g->owner == rd->self || g->share_out > PIECE_OFFERED || g->sum_in != PIECE_NOT_YET)
@@ -526,13 +528,14 @@ static void give_away(struct round *rd, uint32_t i, size_t owner)
 		shares_ready(rd, i);
 }
 
+/* Not when another host has: who sends to a slow host alone, or gets from it, looks as slow. */
 void shares_follow(struct round *rd)
 {
 	const struct shares *s = rd->shares;
 	uint32_t may = 0, own = 0, *count = calloc(rd->hosts, sizeof *count);
 	int64_t *due = calloc(rd->hosts, sizeof *due);
 
-	for (uint32_t i = 0; s->count && i < rd->units; i++) {
+	for (uint32_t i = 0; s->count && !s->others_give && i < rd->units; i++) {
 		own += s->segment[i].owner == rd->self;
 		may += (uint32_t)may_be_given_away(rd, i);
 	}
