@@ -22,7 +22,8 @@
 #define HEARD 48               /* messages that may wait for us besides those in MPI */
 #define LOOKS 16               /* in one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has come, at most */
-#define QUIET_LOOKS 2          /* before a sleep: each sees what MPI has read in the last one */
+#define QUIET_LOOKS 2          /* before a sleep, where bulk is under way: each sees what MPI has read
+				* in the last one */
 #define WORK_SECONDS 20e-6     /* a turn that took so long has moved data */
 #define WORK_TURNS 1000        /* slow ones in a row; with more, the machine is slow */
 #define NAP_SECONDS 1e-3       /* the shortest sleep */
@@ -179,16 +180,23 @@ int world_tell(struct world *w, unsigned rank, enum world_channel channel, const
 	       size_t head_bytes, const void *data, size_t bytes)
 {
 	char *copy = flight_room(w) == 0 ? malloc(head_bytes + bytes + 1) : NULL;
+	int gone;
 	if (!copy)
 		return -1;
+	MPI_Request *request = &w->request[w->flights];
 	memcpy(copy, head, head_bytes);
 	if (bytes > 0)
 		memcpy(copy + head_bytes, data, bytes);
 	MPI_Isend(copy, (int)(head_bytes + bytes), MPI_BYTE, (int)rank, (int)channel, w->messages,
-		  &w->request[w->flights]);
+		  request);
 	w->counts.messages_sent++;
 	w->counts.bytes_sent += head_bytes + bytes;
-	depart(w, (struct flight){.done = free, .arg = copy, .from = -1});
+	/* Most have gone at once, and then MPI need not be looked at again for them. */
+	MPI_Test(request, &gone, MPI_STATUS_IGNORE);
+	if (gone)
+		free(copy);
+	else
+		depart(w, (struct flight){.done = free, .arg = copy, .from = -1});
 	return 0;
 }
 
@@ -282,11 +290,16 @@ static void find_sockets(struct world *w, double now)
 		log_say(LOG_LEVEL_WARNING, "not all of MPI's connections can be watched");
 }
 
+static int is_quiet(const struct world *w)
+{
+	return w->quiet >= (w->flights > 0 ? QUIET_LOOKS : 1);
+}
+
 static int world_look(struct world *w)
 {
 	int all = 0;
 	w->quiet = 0;
-	for (int i = 0; i < LOOKS && w->quiet < QUIET_LOOKS; i++) {
+	for (int i = 0; i < LOOKS && !is_quiet(w); i++) {
 		int came = land(w);
 		came += world_hear(w);
 		w->quiet = came > 0 ? 0 : w->quiet + 1;
@@ -331,7 +344,7 @@ static void world_take_turn(struct world *w)
 		w->sleep = NAP_SECONDS;
 		w->quiet = 0;
 	}
-	if (now < w->busy_until || w->quiet < QUIET_LOOKS) {
+	if (now < w->busy_until || !is_quiet(w)) {
 		if (came == 0)
 			sched_yield();
 		world_arm(w, 0);
