@@ -34,6 +34,11 @@ judge_limits() {
 		ddp-straggler faster > 1 -
 		fabric-allreduce by-mpi < 1 - link=none
 		fabric-allreduce of-bound > 0.8 - link=1gbit
+		fabric-job by-plain < 1.03 - links=equal
+		fabric-job by-plain < 1.03 - links=one-host
+		fabric-job by-plain < 0.8 1.2 links=one-slow sync=allreduce
+		fabric-job control < 3 3
+		fabric-job-updates for-100 < 3 20
 		fabric-relay of-mpi > 0.8 0.2 link=none
 		fabric-relay of-link > 0.8 0.4 link=1gbit
 		fabric-relay of-them < 2 20
