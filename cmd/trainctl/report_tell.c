@@ -72,7 +72,8 @@ static void tell_job(const struct teller *t)
 	if (a->repeated > 0)
 		words(t, REPORT_WORDS, text);
 	snprintf(text, sizeof text,
-		 "half of the updates%s missed at most %llu others, 95 %% %llu, all %llu",
+		 "half of the updates%s missed at most %llu others, 95 %% at most %llu, all at most "
+		 "%llu",
 		 a->leads ? ", since the lead began anew," : "", (unsigned long long)a->delay[0],
 		 (unsigned long long)a->delay[1], (unsigned long long)a->delay[2]);
 	if (a->delay_known)
