@@ -287,7 +287,7 @@ int kept_new(struct kept **out, const struct kept_options *options, struct error
 
 int kept_is_full(const struct kept *k, size_t bytes)
 {
-	return kept_file_bytes(k->file) + bytes > KEPT_BYTES_MAX;
+	return kept_file_bytes(k->file) + bytes > KEPT_FILE_MAX;
 }
 
 int kept_add(struct kept *k, const char *line, size_t len, uint64_t sequence, const void *payload,

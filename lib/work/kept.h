@@ -18,8 +18,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define KEPT_BYTES_MAX ((size_t)256 << 20) /* for a part; a push beyond it is not kept */
-
 struct kept;
 
 struct kept_options {

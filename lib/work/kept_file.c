@@ -22,67 +22,128 @@
 
 #define FILE_TYPE "kept-file"
 #define FILE_PREFIX "kept-"
-#define PAGE 4096
 #define TRIES 10 /* to make a file, while others remove the directory */
 
-/* Where a push is. */
+/* The file: a page with the owner, a table of where pushes are, and the pushes.  Their places are
+ * used again, because memory that is there already takes a sixth of the time of new memory. */
+#define TABLE_AT 4096
+#define SLOTS 4096
+#define PUSHES_AT (TABLE_AT + SLOTS * sizeof(struct file_slot))
+
+struct file_slot {
+	uint64_t sequence, at, head, bytes; /* head 0: it is free */
+};
+
 struct file_push {
 	struct file_push *next;
-	uint64_t sequence;
-	off_t at;
-	size_t head, bytes;
+	uint64_t number; /* slot number % SLOTS is its */
+	struct file_slot is;
 };
 
 struct kept_file {
 	struct kept_owner owner;
 	char *path; /* NULL: it has no name */
 	int fd;
-	off_t start; /* of the first push that there was */
 	pthread_mutex_t lock;
 	/* with the lock */
-	off_t end;
-	struct file_push *first, **last;
-	size_t bytes;
+	struct file_push *first; /* by sequence */
+	uint64_t number;         /* of the next push */
+	uint64_t end;            /* of the push that was added last */
+	size_t bytes, count;
 };
+
+static const char *file_place(const struct kept_file *f)
+{
+	return f->path ? f->path : FILE_TYPE;
+}
 
 /* ---- the pushes ---- */
 
-static int file_note(struct kept_file *f, uint64_t sequence, size_t head, size_t bytes)
+static int file_note(struct kept_file *f, uint64_t number, const struct file_slot *is)
 {
-	struct file_push *q = malloc(sizeof *q);
+	struct file_push *q = malloc(sizeof *q), **at = &f->first;
 
 	if (!q)
 		return -1;
-	*q = (struct file_push){.sequence = sequence, .at = f->end, .head = head, .bytes = bytes};
-	*f->last = q;
-	f->last = &q->next;
-	f->end += (off_t)(head + bytes);
-	f->bytes += head + bytes;
+	while (*at && (*at)->is.sequence < is->sequence)
+		at = &(*at)->next;
+	*q = (struct file_push){.next = *at, .number = number, .is = *is};
+	*at = q;
+	f->bytes += is->head + is->bytes;
+	f->count++;
 	return 0;
 }
 
-/* Where no hole can be made, its bytes count until the file is empty. The page in which it begins
- * is given back only by a hole that has all of it. */
+static int file_write_slot(struct kept_file *f, uint64_t number, const struct file_slot *is)
+{
+	off_t at = TABLE_AT + (off_t)(number % SLOTS * sizeof *is);
+
+	return pwrite(f->fd, is, sizeof *is, at) == sizeof *is ? 0 : -1;
+}
+
 static void file_drop_first(struct kept_file *f)
 {
 	struct file_push *q = f->first;
-	size_t len = q->head + q->bytes;
-	off_t from = q->at / PAGE * PAGE;
 
-	if (from < f->start)
-		from = f->start;
+	if (file_write_slot(f, q->number, &(struct file_slot){0}) != 0)
+		log_say(LOG_LEVEL_WARNING, "%s: can't be written", file_place(f));
 	f->first = q->next;
-	if (fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from,
-		      q->at + (off_t)len - from) == 0)
-		f->bytes -= len;
+	f->bytes -= q->is.head + q->is.bytes;
+	f->count--;
 	free(q);
-	if (f->first)
-		return;
-	f->last = &f->first;
-	if (ftruncate(f->fd, f->start) == 0) {
-		f->end = f->start;
-		f->bytes = 0;
+}
+
+static int file_is_free(const struct kept_file *f, uint64_t at, uint64_t len)
+{
+	for (const struct file_push *q = f->first; q; q = q->next)
+		if (at < q->is.at + q->is.head + q->is.bytes && q->is.at < at + len)
+			return 0;
+	return 1;
+}
+
+/* A place for a push: at the beginning, or behind the one before, or behind all. Then what is
+ * before the first one is too small, and its memory is given back. */
+static uint64_t file_find_place(const struct kept_file *f, uint64_t len)
+{
+	uint64_t low = UINT64_MAX, high = PUSHES_AT;
+
+	for (const struct file_push *q = f->first; q; q = q->next) {
+		uint64_t end = q->is.at + q->is.head + q->is.bytes;
+		low = q->is.at < low ? q->is.at : low;
+		high = end > high ? end : high;
 	}
+	if (file_is_free(f, PUSHES_AT, len))
+		return PUSHES_AT;
+	if (f->end < high && file_is_free(f, f->end, len))
+		return f->end;
+	if (low > PUSHES_AT)
+		(void)fallocate(f->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, PUSHES_AT,
+				(off_t)(low - PUSHES_AT));
+	return high;
+}
+
+/* The slot comes last: a push that was being written counts for nothing. */
+static int file_put(struct kept_file *f, const struct iovec iov[2], uint64_t sequence,
+		    struct error *err)
+{
+	size_t len = iov[0].iov_len + iov[1].iov_len;
+	struct file_slot is = {
+		.sequence = sequence, .head = iov[0].iov_len, .bytes = iov[1].iov_len};
+
+	if (f->bytes + len > KEPT_FILE_MAX || f->count == SLOTS)
+		return error_set(err, ERROR_TEMPFAIL, file_place(f),
+				 "%zu pushes of %zu bytes are kept", f->count, f->bytes);
+	is.at = file_find_place(f, len);
+	ssize_t wrote = pwritev(f->fd, iov, 2, (off_t)is.at);
+	if (wrote == (ssize_t)len && file_write_slot(f, f->number, &is) == 0) {
+		if (file_note(f, f->number, &is) != 0)
+			return error_set(err, ERROR_OS, file_place(f), "out of memory");
+		f->number++;
+		f->end = is.at + len;
+		return 0;
+	}
+	errno = wrote >= 0 ? ENOSPC : errno;
+	return error_errno(err, ERROR_OS, file_place(f), "%zu bytes", len);
 }
 
 int kept_file_add(struct kept_file *f, const char *line, size_t len, uint64_t sequence,
@@ -93,22 +154,11 @@ int kept_file_add(struct kept_file *f, const char *line, size_t len, uint64_t se
 			 bytes);
 	const struct iovec iov[2] = {{.iov_base = head, .iov_len = (size_t)n},
 				     {.iov_base = (void *)(uintptr_t)payload, .iov_len = bytes}};
-	int rc;
 
 	if (n >= (int)sizeof head)
-		return error_set(err, ERROR_DATA, f->path, "the request is too long");
+		return error_set(err, ERROR_DATA, file_place(f), "the request is too long");
 	pthread_mutex_lock(&f->lock);
-	ssize_t wrote = pwritev(f->fd, iov, 2, f->end);
-	if (wrote == (ssize_t)((size_t)n + bytes)) {
-		rc = file_note(f, sequence, (size_t)n, bytes);
-		if (rc != 0)
-			error_set(err, ERROR_OS, f->path, "out of memory");
-	} else {
-		errno = wrote >= 0 ? ENOSPC : errno;
-		rc = error_errno(err, ERROR_OS, f->path, "%zu bytes", bytes);
-	}
-	if (rc != 0 && ftruncate(f->fd, f->end) != 0)
-		log_say(LOG_LEVEL_WARNING, "%s: can't be cut", f->path ? f->path : FILE_TYPE);
+	int rc = file_put(f, iov, sequence, err);
 	pthread_mutex_unlock(&f->lock);
 	return rc;
 }
@@ -116,7 +166,7 @@ int kept_file_add(struct kept_file *f, const char *line, size_t len, uint64_t se
 void kept_file_until(struct kept_file *f, uint64_t sequence)
 {
 	pthread_mutex_lock(&f->lock);
-	while (f->first && f->first->sequence < sequence)
+	while (f->first && f->first->is.sequence < sequence)
 		file_drop_first(f);
 	pthread_mutex_unlock(&f->lock);
 }
@@ -126,7 +176,7 @@ size_t kept_file_bytes(struct kept_file *f)
 	if (!f)
 		return 0;
 	pthread_mutex_lock(&f->lock);
-	size_t bytes = f->first ? f->bytes : 0;
+	size_t bytes = f->bytes;
 	pthread_mutex_unlock(&f->lock);
 	return bytes;
 }
@@ -137,15 +187,16 @@ int kept_file_get(struct kept_file *f, uint64_t sequence, struct kept_push *out,
 
 	pthread_mutex_lock(&f->lock);
 	const struct file_push *q = f->first;
-	while (q && q->sequence < sequence)
+	while (q && q->is.sequence < sequence)
 		q = q->next;
 	if (q) {
-		*out = (struct kept_push){
-			.sequence = q->sequence, .head = q->head, .bytes = q->bytes};
-		out->text = malloc(q->head + q->bytes);
-		rc = out->text ? fs_pread_all(f->fd, out->text, q->head + q->bytes, (uint64_t)q->at,
-					      f->path ? f->path : FILE_TYPE, err)
-			       : error_set(err, ERROR_OS, f->path, "out of memory");
+		size_t len = q->is.head + q->is.bytes;
+		*out = (struct kept_push){.sequence = q->is.sequence,
+					  .head = q->is.head,
+					  .bytes = q->is.bytes,
+					  .text = malloc(len)};
+		rc = out->text ? fs_pread_all(f->fd, out->text, len, q->is.at, file_place(f), err)
+			       : error_set(err, ERROR_OS, file_place(f), "out of memory");
 		if (rc != 0)
 			free(out->text);
 		else
@@ -173,7 +224,7 @@ static struct kept_file *file_alloc(int fd, const char *path)
 	if (!f)
 		return NULL;
 	f->fd = fd;
-	f->last = &f->first;
+	f->end = PUSHES_AT;
 	pthread_mutex_init(&f->lock, NULL);
 	return f;
 }
@@ -221,12 +272,11 @@ static int file_start(struct kept_file *f, const struct kept_owner *o, struct er
 	record_add_u64(&out, "generation", o->generation);
 	record_add_u64(&out, "incarnation", o->incarnation);
 	f->owner = *o;
-	f->start = f->end = (off_t)record_end(&out, NULL);
-	return fs_write_all(f->fd, line, (size_t)f->start, f->path ? f->path : FILE_TYPE, err);
+	return fs_write_all(f->fd, line, record_end(&out, NULL), file_place(f), err);
 }
 
 /* The name comes when the file is locked and says whose it is. 1: the directory is gone. */
-static int file_name(struct kept_file *f, struct error *err)
+static int file_link(struct kept_file *f, struct error *err)
 {
 	char own[64];
 
@@ -264,7 +314,7 @@ static int file_make(struct kept_file **out, const struct kept_owner *owner, con
 	}
 	int result = file_start(*out, owner, err);
 	if (result == 0 && dir)
-		result = file_name(*out, err);
+		result = file_link(*out, err);
 	if (result == 0)
 		return 0;
 	kept_file_close(*out, 0);
@@ -304,53 +354,36 @@ static int file_read_owner(struct kept_file *f, struct record *r, struct error *
 		return error_set(err, ERROR_DATA, NULL, "its first line is no " FILE_TYPE);
 	snprintf(f->owner.part, sizeof f->owner.part, "%s", part);
 	snprintf(f->owner.worker, sizeof f->owner.worker, "%s", worker);
-	f->start = f->end = end + 1 - line;
 	return 0;
 }
 
-/* The first byte from here on that is not in a hole; -1: there is none. */
-static off_t file_after_hole(int fd, off_t at)
-{
-	char page[PAGE];
-
-	while ((at = lseek(fd, at, SEEK_DATA)) >= 0) {
-		ssize_t n = pread(fd, page, sizeof page, at);
-		if (n <= 0)
-			return -1;
-		for (ssize_t i = 0; i < n; i++)
-			if (page[i])
-				return at + i;
-		at += n;
-	}
-	return -1;
-}
-
-/* What is no push, or is cut off, is the end. */
-static int file_find_push(struct kept_file *f, struct record *r, off_t size)
+/* Whether a slot says what is there: nobody has checked it yet. */
+static int file_is_push(struct kept_file *f, const struct file_slot *is, struct record *r,
+			uint64_t size)
 {
 	char line[RECORD_LINE_MAX];
-	uint64_t sequence, bytes;
-	ssize_t n = pread(f->fd, line, sizeof line, f->end);
-	const char *end = n > 0 ? memchr(line, '\n', (size_t)n) : NULL;
+	uint64_t ignored;
 
-	if (!end || record_parse(r, line, (size_t)(end - line), NULL) != 0 || !record_is(r, "kept"))
-		return -1;
-	size_t head = (size_t)(end + 1 - line);
-	if (record_u64(r, "sequence", 0, UINT64_MAX - 1, &sequence, NULL) != 0 ||
-	    record_u64(r, "bytes", 1, (uint64_t)(size - f->end) - head, &bytes, NULL) != 0)
-		return -1;
-	return file_note(f, sequence, head, (size_t)bytes);
+	return is->head > 0 && is->head <= sizeof line && is->bytes <= size && is->at <= size &&
+	       is->at + is->head + is->bytes <= size &&
+	       fs_pread_all(f->fd, line, is->head, is->at, file_place(f), NULL) == 0 &&
+	       line[is->head - 1] == '\n' && record_parse(r, line, is->head - 1, NULL) == 0 &&
+	       record_is(r, "kept") &&
+	       record_u64(r, "sequence", is->sequence, is->sequence, &ignored, NULL) == 0 &&
+	       record_u64(r, "bytes", is->bytes, is->bytes, &ignored, NULL) == 0;
 }
 
-static void file_find_pushes(struct kept_file *f, struct record *r, off_t size)
+static int file_find_pushes(struct kept_file *f, struct record *r, uint64_t size, struct error *err)
 {
-	off_t first = file_after_hole(f->fd, f->start);
+	struct file_slot *table = calloc(SLOTS, sizeof *table);
+	int rc = table ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	ssize_t n = table ? pread(f->fd, table, SLOTS * sizeof *table, TABLE_AT) : 0;
 
-	if (first < 0)
-		return;
-	f->end = first;
-	while (f->end < size && file_find_push(f, r, size) == 0)
-		;
+	for (uint64_t i = 0; rc == 0 && n > 0 && i < (size_t)n / sizeof *table; i++)
+		if (file_is_push(f, &table[i], r, size) && file_note(f, i, &table[i]) != 0)
+			rc = error_set(err, ERROR_OS, NULL, "out of memory");
+	free(table);
+	return rc;
 }
 
 /* -1: it is another one's, or is alive. */
@@ -375,10 +408,9 @@ static int file_take(struct kept_file **out, const char *path, const char *part)
 	int rc = file_read_owner(*out, r, &err);
 	if (rc != 0)
 		log_say(LOG_LEVEL_WARNING, "%s: %s; it is removed", path, err.text);
-	else if (strcmp((*out)->owner.part, part) != 0)
-		rc = 1;
-	else
-		file_find_pushes(*out, r, st.st_size);
+	else if (strcmp((*out)->owner.part, part) != 0 ||
+		 file_find_pushes(*out, r, (uint64_t)st.st_size, &err) != 0)
+		rc = 1; /* it stays */
 	free(r);
 	if (rc != 0)
 		kept_file_close(*out, rc < 0);

@@ -6,9 +6,10 @@
  * any process of the same user may adopt it.  Without a directory it is a file without a name,
  * which goes with its worker.
  *
- * It begins with a record, `kept-file`, that says whose it is; the pushes follow, each as the
- * request `kept` with its payload.  What is not needed any more is a hole.  A push is whole before
- * the part hears of it, so one that is cut off at the end is nowhere named.
+ * It begins with a record, `kept-file`, that says whose it is; then a table says where the pushes
+ * are, each the request `kept` with its payload.  A push is in the table when it is whole, and only
+ * then the part hears of it.  The room of what is not needed any more is used again, and given back
+ * with the file.
  */
 #ifndef PACELINE_WORK_KEPT_FILE_H
 #define PACELINE_WORK_KEPT_FILE_H
@@ -22,6 +23,7 @@
 struct kept_file;
 
 #define KEPT_FILE_PART_MAX 512
+#define KEPT_FILE_MAX ((size_t)256 << 20) /* bytes of pushes */
 
 struct kept_owner {
 	char part[KEPT_FILE_PART_MAX]; /* its socket */

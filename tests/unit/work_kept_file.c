@@ -25,6 +25,8 @@ static const struct kept_owner owner = {
 	.part = "run/ps1.sock", .worker = "w0", .generation = 7, .incarnation = 2};
 static char dir[128];
 
+#define BEFORE_PUSHES 135168 /* bytes of the file: the owner, and the table */
+
 static int begin(void **state)
 {
 	int made = scratch_make(state);
@@ -175,12 +177,13 @@ static void what_is_no_such_file_is_removed(void **state)
 		"\x01\x02 no record\n",
 	};
 	struct kept_file *f;
+	FILE *out;
 	char path[200];
 	(void)state;
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
 		mkdir(dir, 0700);
 		snprintf(path, sizeof path, "%s/kept-ps1.sock-w0-7-1", dir);
-		FILE *out = fopen(path, "w");
+		out = fopen(path, "w");
 		assert_non_null(out);
 		assert_true(fputs(bad[i], out) >= 0);
 		fclose(out);
@@ -192,18 +195,38 @@ static void what_is_no_such_file_is_removed(void **state)
 	assert_int_equal(symlink("/dev/null", path), 0);
 	assert_int_equal(kept_file_adopt(&f, dir, owner.part), 0);
 	assert_string_equal(only(), path);
-	/* Pushes that are none: what comes before them counts. */
+	/* A table of nonsense. */
 	assert_int_equal(unlink(path), 0);
-	FILE *out = fopen(path, "w");
+	out = fopen(path, "w");
 	assert_non_null(out);
-	fputs("kept-file part=run/ps1.sock worker=w0 generation=7 incarnation=2\n"
-	      "kept sequence=1 bytes=1\nxkept sequence=2 bytes=99999999999\ny",
-	      out);
+	fputs("kept-file part=run/ps1.sock worker=w0 generation=7 incarnation=2\n", out);
+	for (int i = 0; i < 200000; i++)
+		fputc(i % 32 < 8 ? '\xff' : i % 32 < 16 ? 0 : '\1', out);
 	fclose(out);
 	assert_int_equal(kept_file_adopt(&f, dir, owner.part), 1);
-	has(f, 0, 1, "kept sequence=1 bytes=1\nx");
-	kept_file_until(f, 2);
 	assert_int_equal(kept_file_bytes(f), 0);
+	kept_file_close(f, 1);
+}
+
+static void a_push_that_is_damaged_is_not_there(void **state)
+{
+	static const char first[] = "kept worker=w0 sequence=3";
+	struct kept_file *f;
+	size_t len;
+	char *text;
+	int go;
+	(void)state;
+	pid_t pid = worker(&go);
+	dies(pid, go);
+	assert_int_equal(fs_read_file(only(), 1 << 20, &text, &len, NULL), 0);
+	char *at = memmem(text, len, first, sizeof first - 1);
+	assert_non_null(at);
+	int fd = open(only(), O_WRONLY);
+	assert_int_equal(pwrite(fd, "push", 4, at - text), 4);
+	close(fd);
+	free(text);
+	assert_int_equal(kept_file_adopt(&f, dir, owner.part), 1);
+	has(f, 0, 4, "kept worker=w0 sequence=4 bytes=4\nabcd");
 	kept_file_close(f, 1);
 }
 
@@ -220,7 +243,7 @@ static void without_room_nothing_is_half_kept(void **state)
 	assert_int_equal(kept_file_new(&f, &owner, dir, &err), 0);
 	assert_int_equal(add(f, 1, "abcd", 4), 0);
 	now = was;
-	now.rlim_cur = sizeof payload;
+	now.rlim_cur = BEFORE_PUSHES + sizeof payload / 2;
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &now), 0);
 	assert_int_equal(add(f, 2, payload, sizeof payload), -1);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
@@ -233,8 +256,9 @@ static void without_room_nothing_is_half_kept(void **state)
 	kept_file_close(f, 1);
 }
 
-/* With a name and without: what goes gives its memory back, also when the file is never empty. */
-static void what_is_not_needed_takes_no_memory(void **state)
+/* With a name and without: the room of what goes is used again, also when the file is never empty.
+ */
+static void what_is_not_needed_makes_room(void **state)
 {
 	static char payload[10000];
 	(void)state;
@@ -245,13 +269,22 @@ static void what_is_not_needed_takes_no_memory(void **state)
 		memset(payload, 1, sizeof payload);
 		assert_int_equal(kept_file_new(&f, &owner, named ? dir : NULL, &err), 0);
 		for (uint64_t i = 1; i <= 300; i++) {
-			assert_int_equal(add(f, i, payload, sizeof payload), 0);
-			kept_file_until(f, i); /* this one stays */
-			assert_in_range(kept_file_bytes(f), sizeof payload, sizeof payload + 100);
+			assert_int_equal(add(f, i, payload, sizeof payload - i % 7), 0);
+			kept_file_until(f, i > 3 ? i - 2 : 0); /* three stay */
+			assert_in_range(kept_file_bytes(f), 0, 4 * sizeof payload);
 		}
 		if (named) {
 			assert_int_equal(stat(only(), &st), 0);
-			assert_true(st.st_blocks * 512 < 10 * (off_t)sizeof payload);
+			assert_true(st.st_size < BEFORE_PUSHES + 10 * (off_t)sizeof payload);
+		}
+		/* They are what they were. */
+		for (uint64_t i = 298; i <= 300; i++) {
+			struct kept_push q;
+			assert_int_equal(kept_file_get(f, i, &q, &err), 1);
+			assert_int_equal(q.sequence, i);
+			assert_int_equal(q.bytes, sizeof payload - i % 7);
+			assert_memory_equal(q.text + q.head, payload, q.bytes);
+			free(q.text);
 		}
 		kept_file_until(f, 301);
 		assert_int_equal(kept_file_bytes(f), 0);
@@ -259,6 +292,43 @@ static void what_is_not_needed_takes_no_memory(void **state)
 		has(f, 0, 301, "kept worker=w0 sequence=301 bytes=1\n\x01");
 		kept_file_close(f, 1);
 	}
+}
+
+static void a_place_that_is_too_small_takes_no_memory(void **state)
+{
+	static char payload[120000];
+	struct kept_file *f;
+	struct error err;
+	struct stat st;
+	(void)state;
+	memset(payload, 1, sizeof payload);
+	assert_int_equal(kept_file_new(&f, &owner, dir, &err), 0);
+	assert_int_equal(add(f, 1, payload, 100000), 0);
+	assert_int_equal(add(f, 2, payload, 100000), 0);
+	kept_file_until(f, 2);
+	assert_int_equal(add(f, 3, payload, 120000), 0);
+	assert_int_equal(stat(only(), &st), 0);
+	assert_in_range(st.st_blocks * 512, 220000, 280000);
+	kept_file_close(f, 1);
+}
+
+static void there_is_a_bound(void **state)
+{
+	struct kept_file *f;
+	struct error err;
+	char *large = calloc(1, KEPT_FILE_MAX);
+	(void)state;
+	assert_non_null(large);
+	assert_int_equal(kept_file_new(&f, &owner, NULL, &err), 0);
+	assert_int_equal(add(f, 1, large, KEPT_FILE_MAX), -1);
+	for (uint64_t i = 0; i < 4096; i++)
+		assert_int_equal(add(f, i, "a", 1), 0);
+	assert_int_equal(add(f, 4096, "a", 1), -1);
+	kept_file_until(f, 1);
+	assert_int_equal(add(f, 4096, "a", 1), 0);
+	has(f, 4096, 4096, "kept worker=w0 sequence=4096 bytes=1\na");
+	kept_file_close(f, 1);
+	free(large);
 }
 
 int main(void)
@@ -271,7 +341,12 @@ int main(void)
 						scratch_remove),
 		cmocka_unit_test_setup_teardown(without_room_nothing_is_half_kept, begin,
 						scratch_remove),
-		cmocka_unit_test_setup_teardown(what_is_not_needed_takes_no_memory, begin,
+		cmocka_unit_test_setup_teardown(what_is_not_needed_makes_room, begin,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(a_place_that_is_too_small_takes_no_memory, begin,
+						scratch_remove),
+		cmocka_unit_test_setup_teardown(there_is_a_bound, begin, scratch_remove),
+		cmocka_unit_test_setup_teardown(a_push_that_is_damaged_is_not_there, begin,
 						scratch_remove),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
