@@ -22,6 +22,10 @@
 #define SEGMENT_SECONDS 1e-4 /* that a segment costs by itself, on busy hosts */
 #define RATES_DIFFER 0.5     /* of the fastest is much slower */
 #define RING_PART 0.95       /* of a ring's time is what shares must be better than */
+/* A ring can't react to a link that falls. So a sum that takes longer goes by shares even where that
+ * costs a little: only so much of a ring's time. */
+#define LONG_SECONDS 1.0
+#define LONG_PART 1.03
 /* A sum by shares to learn rates comes behind so many by the ring, the next one behind twice as
  * many, and so on, so many times: all of them together may cost little. */
 #define LOOK_BEHIND UINT64_C(4)
@@ -68,7 +72,7 @@ static double side_rate(const struct sum_rate *r, double fastest)
 /* What hosts said when they opened rounds, the others' maybe in the last one. */
 static void shares_members(const struct round *rd, struct xfer_member *m)
 {
-	double fastest = 0;
+	double fastest = 0, least = 0;
 
 	for (size_t i = 0; i < rd->hosts; i++) {
 		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
@@ -76,7 +80,9 @@ static void shares_members(const struct round *rd, struct xfer_member *m)
 			fastest = r->out.rate;
 		if (r->in.rate > fastest && !r->in.is_least)
 			fastest = r->in.rate;
+		least = fmax(least, fmax(r->out.rate, r->in.rate));
 	}
+	fastest = fastest > 0 ? fastest : least;
 	for (size_t i = 0; i < rd->hosts; i++) {
 		const struct sum_rates *r = &rd->sum->host[rd->member[i].rank].rates;
 		double rate = fmin(side_rate(&r->out, fastest), side_rate(&r->in, fastest));
@@ -131,10 +137,11 @@ static int is_worth_a_look(const struct round *rd, const struct xfer_round *p, d
 static int is_by_ring(const struct round *rd, const struct xfer_round *p)
 {
 	double cost = SEGMENT_SECONDS * rd->units;
+	double most = p->ring * (p->ring < LONG_SECONDS ? RING_PART : LONG_PART);
 
 	if (rd->sum->link.way == SUM_BY_SHARES ||
 	    (!is_any_new(rd) &&
-	     (p->seconds + cost < RING_PART * p->ring || is_worth_a_look(rd, p, cost))))
+	     (p->seconds + cost < most || is_worth_a_look(rd, p, cost))))
 		return 0;
 	rd->sum->rings++;
 	return 1;

@@ -851,6 +851,8 @@ static void the_faster_way_is_taken(void **state)
 	assert_int_equal(by_ring(3, (double[]){1e8, 1e8, 1e8, 1e8}), 3);
 	assert_int_equal(by_ring(3, (double[]){1e8, 1e8, 1e8, 1e7}), 1);
 	assert_int_equal(by_ring(3, (double[]){1e10, 1e10, 1e10, 1e9}), 3);
+	/* A sum that takes seconds goes by shares in any case, in which a link may fall. */
+	assert_int_equal(by_ring(3, (double[]){1e6, 1e6, 1e6, 1e6}), 1);
 	/* A ring tells only how fast its slowest link is. Shares show whether the others are faster:
 	 * behind 4 sums by the ring, behind 8, 16, 32, and 32 again. */
 	for (unsigned i = 0; i < 3; i++)
