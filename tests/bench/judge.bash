@@ -46,6 +46,7 @@ judge_limits() {
 		fabric-rounds by-ring < 1.05 - links=equal
 		fabric-rounds by-ring < 0.85 - links=one-slow
 		fabric-rounds by-tuned < 0.85 - links=one-slow
+		fabric-rounds by-ring < 0.85 - links=falls
 		fabric-rounds by-ring < 0.85 - links=mixed
 		fabric-rounds by-tuned < 0.85 - links=mixed
 		fabric-rows wire-by-touched < 1.1 1.3
