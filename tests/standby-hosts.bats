@@ -55,6 +55,24 @@ servers_and_host_die() { # SYNC
 	servers_and_host_die asp
 }
 
+# bats test_tags=long
+@test "divergence: a server dies with all workers of the other hosts, which kept what its standby lacks; exact" {
+	local host
+	far_job EPOCHS=30 SYNC=asp SERVERS=3,standby:on,divergence:10000
+	further
+	wait_for 'in_force ps1'
+	on "$SERVER" pkill -STOP -f "^[^ ]*ps-server --id ps1 " # it can't send a difference
+	for host in h0 h1 h2; do
+		[ $host = "$SERVER" ] || on $host pkill -9 -f '^[^ ]*worker --id '
+	done
+	on "$SERVER" pkill -9 -f "^[^ ]*ps-server --id ps1 "
+	wait_for 'taken_over 1 || ! no_rollback'
+	further
+	to_end
+	no_rollback
+	for host in h0 h1 h2; do [ -z "$(on $host ls /dev/shm)" ]; done
+}
+
 @test "the fabric begins anew, a standby's host dies and comes back: standbys are there again; exact" {
 	far_job EPOCHS=40
 	on h1 pkill -9 -x fabricd
