@@ -85,7 +85,7 @@ far_job() { far_file 400 SERVERS=2 CHECKPOINT=0.5 "$@"; } # KEY=VALUE...
 }
 
 @test "what is kept of the hosts is older than the fabric that runs: another one is started; exact" {
-	far_job EPOCHS=60 SYNC=allreduce
+	far_job EPOCHS=20 SYNC=allreduce
 	go first
 	wait_for 'came_to 300'
 	wait_for '[ "$(logged "^event role=replica id=r2 kind=serving host=h2 ")" -eq 1 ]'

@@ -8,6 +8,7 @@ far_job() { # KEY=VALUE...
 	far_file 400 SERVERS=3,standby:on CHECKPOINT=0.5 "$@"
 	go first
 	wait_for 'both_in_force'
+	crawl
 }
 
 # in_force ID: its standby knows everything, and is on another host; $SERVER, $STANDBY: the two hosts.
@@ -30,7 +31,7 @@ kill_server() { # ID
 no_rollback() { [ "$(logged '^rollback ')" -eq 0 ]; }
 
 servers_and_host_die() { # SYNC
-	far_job EPOCHS=30 SYNC="$1"
+	far_job EPOCHS=15 SYNC="$1"
 	kill_server ps1
 	wait_for 'taken_over 1'
 	further
@@ -74,7 +75,7 @@ servers_and_host_die() { # SYNC
 }
 
 @test "the fabric begins anew, a standby's host dies and comes back: standbys are there again; exact" {
-	far_job EPOCHS=40
+	far_job EPOCHS=15
 	on h1 pkill -9 -x fabricd
 	wait_for '[ "$(logged "^standby-ended ")" -eq 2 ]'
 	wait_for both_in_force
@@ -95,7 +96,7 @@ servers_and_host_die() { # SYNC
 
 @test "trainctl is killed, then a server: the next trainctl lets its standby take over; exact" {
 	local standby
-	far_job EPOCHS=40
+	far_job EPOCHS=15
 	wait_for "in_force ps1"
 	standby=$STANDBY
 	on h0 pkill -9 -x trainctl
@@ -112,7 +113,7 @@ servers_and_host_die() { # SYNC
 }
 
 @test "scale --hosts: standbys leave a host with the servers, and come back to it; exact" {
-	far_job EPOCHS=60
+	far_job EPOCHS=20
 	run on h0 trainctl scale --run-dir /tmp/run --hosts h0,h1
 	echo "$output"
 	[ "$status" -eq 0 ]
