@@ -4,7 +4,7 @@ load helper
 . "$BATS_TEST_DIRNAME/cluster/far.bash"
 
 far_job() { # KEY=VALUE...
-	far_file 400 SERVERS=3 EPOCHS=20 CHECKPOINT=0.5 "$@"
+	far_file 400 SERVERS=3 EPOCHS=10 CHECKPOINT=0.5 "$@"
 	for w in w4 w5; do cp drag/w0 "drag/$w"; done
 	go first
 	wait_for 'came_to 300'
