@@ -22,8 +22,8 @@
 #define SEGMENT_SECONDS 1e-4 /* that a segment costs by itself, on busy hosts */
 #define RATES_DIFFER 0.5     /* of the fastest is much slower */
 #define RING_PART 0.95       /* of a ring's time is what shares must be better than */
-/* A ring can't react to a link that falls. So a sum that takes longer goes by shares even where that
- * costs a little: only so much of a ring's time. */
+/* A ring can't react to a link that falls. So a sum that takes longer goes by shares even where
+ * that costs a little: only so much of a ring's time. */
 #define LONG_SECONDS 1.0
 #define LONG_PART 1.03
 /* A sum by shares to learn rates comes behind so many by the ring, the next one behind twice as
@@ -31,7 +31,8 @@
 #define LOOK_BEHIND UINT64_C(4)
 #define LOOK_DOUBLED 3
 #define AWAY_PART 0.5 /* of its segments a host gives away if it should own fewer */
-/* Of the fastest, by all other hosts: a port that is not slower may only have had one link in use. */
+/* Of the fastest, by all other hosts: a port that is not slower may only have had one link in use.
+ */
 #define LINK_PART 0.75
 
 /* All others send to an owner together. What finds no room in front of its link is lost, and sent
