@@ -81,7 +81,7 @@ export -f socat
 @test "the examples of every page print what it shows" {
 	local page name run=0 compared=0
 	# Of what they read in run/state this is one: a job as any other.
-	job EPOCHS=5 SOLUTION=pace,every:0.1 MONITOR=report:1
+	job EPOCHS=200 SOLUTION=pace,every:0.1 MONITOR=report:1
 	run_job >job.out
 	for page in "$PACELINE_ROOT"/man/*.[1-8]; do
 		mkdir "$T/${page##*/}"

@@ -441,8 +441,12 @@ taken() {
 	job JOB="together-$$" MODEL=audit EPOCHS=5 WORKERS=2 SYNC=asp SERVERS=2,standby:on,divergence:10000 \
 		CHECKPOINT=3600
 	slow 400
+	# an earlier run of this name was killed as a whole, and begins anew
+	mkdir -m 700 "$kept"
+	echo of-an-earlier-run >"$kept/kept-ps7.sock-w0-1-1"
 	begin out
 	wait_for 'came_to 200'
+	[ ! -e "$kept/kept-ps7.sock-w0-1-1" ]
 	wait_for 'in_force 1'
 	wait_for '[ "$(ask run/ps1.sock stat | field kept-bytes)" -gt 0 ]'
 	local ps1 w0 w1 file

@@ -272,6 +272,15 @@ static void supervisor_release(struct supervisor *s)
 	free(s);
 }
 
+/* Nodes that were killed have left something in memory for their next processes, which there are
+ * not. On other hosts a sweep removes it (parts.h). */
+static void forget_memory(const struct supervisor *s)
+{
+	char dir[DIRS_PATH_MAX];
+	sup_memory_dir(s, dir);
+	ckpt_memory_forget_all(dir);
+}
+
 static int supervisor_begin(struct supervisor *s, struct error *err)
 {
 	char id[OPTION_ID_MAX];
@@ -297,6 +306,9 @@ static int supervisor_begin(struct supervisor *s, struct error *err)
 	if (running < 0)
 		return -1;
 	s->hosts.killed |= running > 0;
+	/* There is nothing to go on from: what is there is of an earlier run of this name. */
+	if (running == 0 && !s->checkpoint.latest[0])
+		forget_memory(s);
 	if (running > 0)
 		sup_note(s, "adopt", "%d nodes run already and are adopted", running);
 	sup_scale_begin(s);
@@ -306,15 +318,6 @@ static int supervisor_begin(struct supervisor *s, struct error *err)
 	sup_score_init(s);
 	sup_kick(s);
 	return 0;
-}
-
-/* Nodes that were killed have left something in memory for their next processes, which there are
- * not. On other hosts a sweep removes it (parts.h). */
-static void forget_memory(const struct supervisor *s)
-{
-	char dir[DIRS_PATH_MAX];
-	sup_memory_dir(s, dir);
-	ckpt_memory_forget_all(dir);
 }
 
 /* Of what was killed: relays of the fabric, and servers that were scaled away since. On other hosts
