@@ -176,7 +176,13 @@ appetite() {
 	sed -i 's/^LAUNCH_WORKER=/LAUNCH_SERVER=/' job.env
 	begin trainctl --state-dir "$T/run/state"
 	wait_for "came_to 640"
+	# Who is seen to have died first makes the others go: both die before anybody looks.
+	local ps0 ps1
+	ps0=$(pid_of ps0) ps1=$(pid_of ps1)
+	kill -STOP "$SUPERVISOR"
 	touch eat.ps0 eat.ps1
+	wait_for "gone $ps0 && gone $ps1"
+	kill -CONT "$SUPERVISOR"
 	wait_for "grep -q '^scaled .* servers=4 ' run/state/job.log"
 	[ "$(grep -c '^event role=server .* kind=exit .*class=oom' run/state/job.log)" = 2 ]
 	[ "$(grep -c '^oom ' run/state/job.log)" = 1 ]

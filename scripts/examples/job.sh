@@ -28,7 +28,7 @@ declare -A pid
 trap 'kill "${pid[@]}" 2>/dev/null' EXIT
 start() { # NODE
 	case $1 in
-	shardd) shardd -s shardd.sock -j journal -n 20000 -b 300 -m 4 -e 8 --shuffle samples --settle-only & ;;
+	shardd) shardd -s shardd.sock -j journal -n 20000 -b 300 -m 4 -e 8 --shuffle samples --settle-only --retries 0 & ;;
 	bpt-monitor) bpt-monitor -s bpt-monitor.sock --short 3 --long 6 & ;;
 	ps0) ps-server -s ps0.sock --id ps0 --layout layout --include schema --include layout --include model \
 		--shards shardd.sock --monitor bpt-monitor.sock --incarnation "$incarnation" \
@@ -43,7 +43,8 @@ ask() { # NODE LINE [PAYLOAD]: its answer
 }
 field() { sed -n "s/.* $1=\([^ ]*\).*/\1/p"; }
 
-# A dead worker's rows are handed out again; a dead server takes all back to the last cut. Others go on.
+# A dead worker's rows are handed out again, however often (--retries 0); a dead server takes all back to
+# the last cut. Others go on.
 back() { # NODE: 1: not yet
 	local now
 	echo "job.sh: $1 has died and comes back" >&2
