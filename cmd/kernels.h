@@ -14,12 +14,14 @@
 
 #include <cblas.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 /* What OpenBLAS maps for each thread that computes. */
 #define KERNELS_THREAD_BYTES ((size_t)128 << 20)
 #define KERNELS_PATH_MAX 4096
+#define KERNELS_THREADS "OPENBLAS_NUM_THREADS"
 #define KERNELS_CHOOSE "OPENBLAS_CORETYPE"
 #define KERNELS_CHOSEN "PACELINE_BLAS_CHOSEN"
 
@@ -71,8 +73,10 @@ static inline int kernels_need_room(char **argv, struct error *err)
 	int threads = openblas_get_num_threads();
 	if (kernels_have_room((size_t)threads))
 		return 0;
-	if (threads > 1 && setenv("OPENBLAS_NUM_THREADS", "1", 1) == 0 &&
-	    kernels_self(self, err) == 0)
+	const char *asked = getenv(KERNELS_THREADS);
+	/* Once: another library under OpenBLAS's name need not heed it. */
+	if (threads > 1 && !(asked && strcmp(asked, "1") == 0) &&
+	    setenv(KERNELS_THREADS, "1", 1) == 0 && kernels_self(self, err) == 0)
 		execv(self, argv);
 	return error_set(err, ERROR_OS, "OpenBLAS",
 			 "has no memory here: it needs %zu MiB for itself",

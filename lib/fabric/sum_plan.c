@@ -31,8 +31,8 @@
 #define LOOK_BEHIND UINT64_C(4)
 #define LOOK_DOUBLED 3
 #define AWAY_PART 0.5 /* of its segments a host gives away if it should own fewer */
-/* Of the fastest, by all other hosts: a port that is not slower may only have had one link in use.
- */
+/* A host gives segments away below this part of the fastest host's rate over all others: its port
+ * may only have had one link in use. */
 #define LINK_PART 0.75
 
 /* All others send to an owner together. What finds no room in front of its link is lost, and sent

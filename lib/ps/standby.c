@@ -58,9 +58,9 @@ struct repeat {
 struct owed {
 	struct owed *next;
 	struct request *rq; /* NULL: its client has gone */
-	struct order_answer
-		answer;     /* or of an order of the lead in this process; done NULL: it is not */
-	uint64_t number;    /* of the requests for the standby that must be answered before */
+	/* or of an order of the lead in this process; done NULL: it is not */
+	struct order_answer answer;
+	uint64_t number; /* of the requests for the standby that must be answered before */
 	char fields[FIELDS_BYTES];
 };
 

@@ -45,8 +45,7 @@ void standby_lost_keeper(struct ps *p, const char *worker, uint64_t generation);
 /* request_ok(), when the standby has answered what it was sent so far. */
 void standby_ok(struct ps *p, struct request *rq, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* a->done of an order that is carried out, when the standby has answered what it was sent so far.
- */
+/* a->done of an order that is carried out, when the standby has answered all it was sent. */
 void standby_done(struct ps *p, const struct order_answer *a);
 /* Goes on without it. why NULL: it has gone. */
 void standby_drop(struct ps *p, const char *why);
