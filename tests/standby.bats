@@ -270,6 +270,33 @@ lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
 	[[ $(<NEXT.err) == *"the workers have sent what was lacking"* ]]
 }
 
+@test "--divergence: what a worker kept may come slowly; if it never comes whole, the server ends" {
+	audit_layout 100
+	start PS1 ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout --sync asp --divergence 8
+	PS1=$PID
+	ready "$T/ps1.sock"
+	start NEXT fast ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout --sync asp --divergence 8 --standby
+	NEXT=$PID
+	wait_for 'is_standby in-force'
+	open k "$T/ps1.sock"
+	tell k "keep worker=w0 generation=1 incarnation=1 pid=$PID_k\n"
+	answered k '^keeps$'
+	open a "$T/ps1.sock"
+	open b "$T/ps1.sock"
+	pushed 1 1
+	settled 1
+	lacks 1
+	kill -9 "$PS1"
+	ended "$PS1"
+	ready "$T/ps1.sock"
+	open d "$T/ps1.sock"
+	tell d "kept worker=w0 generation=1 incarnation=1 sequence=1 iteration=0 count=1 dense=0 rows=1 bytes=8\n\x01"
+	answered d '^err code=slow' # a minute is over, not only half of one
+	ended "$NEXT"
+	[ "$status" -eq 75 ]
+	[[ $(<NEXT.err) == *"w0: its push of iteration 0 is nowhere"* ]]
+}
+
 @test "--divergence: a standby on another host has at once what a worker beside the server pushes" {
 	audit_layout 100
 	start PS1 ps-server -s "$T/ps1.sock" --id ps1 --part 1/2 --layout layout --divergence 8

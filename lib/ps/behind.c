@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOWHERE_SECONDS 30.0 /* gradients that nobody has sent for so long are nowhere */
+/* Gradients that nobody has sent for so long, and nobody is sending, are nowhere. Over a slow link
+ * those of one push may need longer. */
+#define NOWHERE_SECONDS 30.0
 
 struct behind_unit {
 	struct behind_unit *next;
@@ -151,6 +153,9 @@ static void behind_on_nowhere(void *ps)
 	const struct behind_unit *u = p->behind.first;
 	struct error err = {0};
 
+	if (server_is_reading(p->server, "kept") &&
+	    timer_set(p->behind.nowhere, NOWHERE_SECONDS) == 0)
+		return;
 	for (size_t i = 0; u && i < u->pushes; i++) {
 		const struct staged *s = u->push[i].staged;
 		if (s->absent)

@@ -360,6 +360,14 @@ struct event_base *server_base(struct server *s)
 	return s->base;
 }
 
+int server_is_reading(const struct server *s, const char *verb)
+{
+	for (const struct connection *c = s->connections; c; c = c->next)
+		if (c->payload && strcmp(c->payload_verb->verb->name, verb) == 0)
+			return 1;
+	return 0;
+}
+
 void server_stop(struct server *s)
 {
 	s->stop = 1;

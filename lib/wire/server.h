@@ -112,6 +112,10 @@ int server_greet(struct server *s, const char *fields, struct error *err);
 
 struct event_base *server_base(struct server *s); /* for timers and peers of the owner */
 
+/* Whether the payload of a request of this verb has begun to come, and is not complete. It is at
+ * most for the time that begun_seconds gives it. */
+int server_is_reading(const struct server *s, const char *verb);
+
 /* Only in the flush hook: takes what has arrived meanwhile, without waiting for more. For costly
  * hooks, so that one run serves many requests. */
 void server_gather(struct server *s);
