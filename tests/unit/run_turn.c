@@ -5,45 +5,45 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
-/* Of each that begins, what it waits for while all of them are under way, and wished. */
+/* Of each turn a letter, and the letters of those that it waits for: while all are under way, and
+ * while all are wished. */
 static const struct {
-	enum turn begins;
+	char letter;
 	const char *under_way, *wished;
-} pairs[] = {
-	{TURN_SCALE, "S H B C", ""},   {TURN_MOVE, "", ""},
-	{TURN_RELEASE, "C", ""},       {TURN_HAND_OVER, "M H B C", ""},
-	{TURN_REBALANCE, "S H B C", "S"}, {TURN_PLAN, "S B", "S B"},
-	{TURN_CUT, "H C", ""},
+} turns[] = {
+	[TURN_SCALE] = {'S', "S H B C", ""},
+	[TURN_MOVE] = {'M', "", ""},
+	[TURN_RELEASE] = {'R', "C", ""},
+	[TURN_HAND_OVER] = {'H', "M H B C", ""},
+	[TURN_REBALANCE] = {'B', "S H B C", "S"},
+	[TURN_PLAN] = {'P', "S B", "S B"},
+	[TURN_CUT] = {'C', "H C", ""},
 };
 
 static unsigned bits(const char *letters)
 {
-	static const char letter[TURNS] = {[TURN_SCALE] = 'S',	   [TURN_MOVE] = 'M',
-					   [TURN_RELEASE] = 'R',   [TURN_HAND_OVER] = 'H',
-					   [TURN_REBALANCE] = 'B', [TURN_PLAN] = 'P',
-					   [TURN_CUT] = 'C'};
 	unsigned all = 0;
-	for (; *letters; letters++)
-		for (unsigned t = 0; t < TURNS; t++)
-			if (letter[t] == *letters)
-				all |= 1u << t;
+	for (unsigned t = 0; t < TURNS; t++)
+		if (strchr(letters, turns[t].letter))
+			all |= 1u << t;
 	return all;
 }
 
 static void every_pair(void **state)
 {
 	(void)state;
-	assert_int_equal(sizeof pairs / sizeof *pairs, TURNS);
-	for (size_t i = 0; i < TURNS; i++)
+	assert_int_equal(sizeof turns / sizeof *turns, TURNS);
+	for (enum turn begins = 0; begins < TURNS; begins++)
 		for (unsigned other = 0; other < TURNS; other++) {
 			struct turn_now one = {.under_way = 1u << other}, wish = {.wished = 1u << other};
-			assert_int_equal(turn_waits_for(pairs[i].begins, &one),
-					 bits(pairs[i].under_way) & 1u << other);
-			assert_int_equal(turn_waits_for(pairs[i].begins, &wish),
-					 bits(pairs[i].wished) & 1u << other);
+			assert_int_equal(turn_waits_for(begins, &one),
+					 bits(turns[begins].under_way) & 1u << other);
+			assert_int_equal(turn_waits_for(begins, &wish),
+					 bits(turns[begins].wished) & 1u << other);
 		}
 }
 
