@@ -1,5 +1,5 @@
-/* trainctl stop, checkpoint, kill-restart, scale, rebalance, apply: one question each to a job that
- * runs, on its trainctl.sock. A new one is a row of trainctl_ask(), and a row in trainctl.c. */
+/* The commands of trainctl that are one question to a job that runs, on its trainctl.sock. A new one
+ * is a row of trainctl_ask(), and a row in trainctl.c. */
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/clock.h"
@@ -16,7 +16,7 @@
 
 #define CONNECT_SECONDS 0.0   /* do not wait: the daemon is there or it is not */
 #define END_SECONDS 10.0      /* of a trainctl whose job has ended */
-#define SCALE_SECONDS 86400.0 /* its turn may come late; the job answers all requests before it ends */
+#define TURN_SECONDS 86400.0  /* it may come late; the job answers all requests before it ends */
 
 #define OPTIONS_MAX 3
 
@@ -257,11 +257,11 @@ int trainctl_ask(int argc, char **argv)
 			      .arg = "H1,H2,...",
 			      .help = "use only these of HOSTS"}},
 		 .check = trainctl_ask_check_sizes,
-		 .answer_seconds = SCALE_SECONDS},
+		 .answer_seconds = TURN_SECONDS},
 		{.verb = "rebalance",
 		 .about = "Divides the parameters among the servers anew, so that the busiest "
 			  "server has less to do, and waits until this is done.",
-		 .answer_seconds = SCALE_SECONDS},
+		 .answer_seconds = TURN_SECONDS},
 	};
 	const struct question *q = questions;
 	while (strcmp(q->verb, argv[0]) != 0)
