@@ -3,9 +3,14 @@
  * a checkpoint is made.  This module says which turn may begin while which others are under way, or
  * are waited for.
  *
- * Each turn has a file of its own, with its struct in sup.h, and a row here with its step function,
- * which is called again and again in PHASE_RUNNING (level-triggered, as all of the supervisor is).
- * Reactions to one node (fences, spares, restarts of workers) are not turns.
+ * Each turn has a file of its own, whose struct is in sup.h, and a row in turn.c with its step
+ * function, which is called again and again in PHASE_RUNNING (level-triggered, as all of the
+ * supervisor is).  The row says beside which turns this one may not begin.  Nothing follows from it
+ * for those: where one of them may not begin beside this one, its own row says so.
+ *
+ * Reactions to one node (fences, spares, restarts of workers) are not turns, and no row holds them
+ * up.  Phases start a worker that is off (phase.c), and a spare takes its place (spare.c).  A turn
+ * in which workers are to stay off has to be asked for there: sup_turn_is().
  */
 #ifndef PACELINE_RUN_TURN_H
 #define PACELINE_RUN_TURN_H
