@@ -322,31 +322,34 @@ E
 @test "job file: keys that do not fit together" {
 	transcript <<'E'
 $ trainctl run job.env -s WORKERS=32
-trainctl: job.env: BATCH=16 is less than one sample for each of WORKERS=32
+trainctl: --set: BATCH=16 is less than one sample for each of WORKERS=32
 = 78
 $ trainctl run job.env -s WORKERS=3 -s SOLUTION=least:6
-trainctl: job.env: BATCH=16 is less than SOLUTION=least:6 samples for each of WORKERS=3
+trainctl: --set: BATCH=16 is less than SOLUTION=least:6 samples for each of WORKERS=3
 = 78
 $ trainctl run job.env -s EVAL=5
-trainctl: job.env: EVAL scores TEST now and then, but there is no TEST
+trainctl: --set: EVAL scores TEST now and then, but there is no TEST
+= 78
+$ { cat job.env; echo EVAL=5; } >j.env; trainctl run j.env
+trainctl: j.env:8: EVAL scores TEST now and then, but there is no TEST
 = 78
 $ trainctl run job.env -s EVAL=patience:2
-trainctl: job.env: EVAL patience counts scores of TEST, but TEST is scored only at the end: give EVAL=SECONDS
+trainctl: --set: EVAL patience counts scores of TEST, but TEST is scored only at the end: give EVAL=SECONDS
 = 78
 $ trainctl run job.env -s MONITOR=long:5
-trainctl: job.env: MONITOR=long:5 is shorter than short:300
+trainctl: --set: MONITOR=long:5 is shorter than short:300
 = 78
 $ trainctl run job.env -s SYNC=allreduce,delay:2
 trainctl: --set: SYNC=allreduce,delay:N: while workers compute one batch, one sum is made, so N is 1 at most
 = 78
 $ trainctl run job.env -s SOLUTION=lb-bsp -s SYNC=asp
-trainctl: job.env: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp and SYNC=allreduce have one
+trainctl: --set: SOLUTION=lb-bsp sets sizes at the barrier; SYNC=asp has none: SYNC=bsp and SYNC=allreduce have one
 = 78
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=2
-trainctl: job.env: PARTITIONS=local needs a file of DATA for each worker: 1 files, WORKERS=2
+trainctl: --set: PARTITIONS=local needs a file of DATA for each worker: 1 files, WORKERS=2
 = 78
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=1,spares:1
-trainctl: job.env: WORKERS spares: with PARTITIONS=local a spare does not have the rows of another worker
+trainctl: --set: WORKERS spares: with PARTITIONS=local a spare does not have the rows of another worker
 = 78
 E
 }
@@ -354,28 +357,28 @@ E
 @test "job file: keys that do not fit a trainer of your own" {
 	transcript <<'E'
 $ trainctl run job.env -s SAMPLES=5
-trainctl: job.env: SAMPLES is for a TRAINER of your own; the kit's own worker counts the rows of DATA
+trainctl: --set: SAMPLES is for a TRAINER of your own; the kit's own worker counts the rows of DATA
 = 78
 $ trainctl run job.env -s EACH_OUTPUT=out
-trainctl: job.env: EACH_OUTPUT is for a TRAINER of your own
+trainctl: --set: EACH_OUTPUT is for a TRAINER of your own
 = 78
 $ trainctl run job.env -s FORMAT=lines
-trainctl: job.env: FORMAT=lines is for a TRAINER of your own: the kit's own worker has to know the columns
+trainctl: --set: FORMAT=lines is for a TRAINER of your own: the kit's own worker has to know the columns
 = 78
 $ trainctl run job.env -s TRAINER=true -s SAMPLES=5
-trainctl: job.env: SAMPLES and DATA both say how many samples there are: give one of them
+trainctl: --set: SAMPLES and DATA both say how many samples there are: give one of them
 = 78
 $ printf 'JOB=x\nTRAINER=true\n' >t.env; trainctl run t.env
 trainctl: t.env: no SAMPLES and no DATA: how many samples are there? Give SAMPLES=N, or DATA, and its rows are counted
 = 78
 $ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=rows
-trainctl: t.env: TRAINER_KIND=rows gives rows of DATA, but there is no DATA
+trainctl: --set: TRAINER_KIND=rows gives rows of DATA, but there is no DATA
 = 78
 $ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=row
 trainctl: --set: TRAINER_KIND: 'row' is none of loop|each|rows
 = 78
 $ trainctl run t.env -s SAMPLES=5 -s EACH_OUTPUT=out
-trainctl: t.env: EACH_OUTPUT is for TRAINER_KIND=each
+trainctl: --set: EACH_OUTPUT is for TRAINER_KIND=each
 = 78
 $ trainctl run t.env -s SAMPLES=5 -s TRAINER_KIND=jobs:2
 trainctl: --set: TRAINER_KIND=loop has no jobs, which is of each
@@ -385,13 +388,13 @@ trainctl: TRAINER: pythn3: no such program here
 127
 = 0
 $ trainctl run job.env -s TRAINER=true -s TEST=d.csv
-trainctl: job.env: TEST is scored with models of the kit; a TRAINER scores its own
+trainctl: --set: TEST is scored with models of the kit; a TRAINER scores its own
 = 78
 $ trainctl run job.env -s TRAINER=true -s SYNC=allreduce
-trainctl: job.env: SYNC=allreduce adds up gradients of the kit's own worker: with TRAINER use SYNC=bsp
+trainctl: --set: SYNC=allreduce adds up gradients of the kit's own worker: with TRAINER use SYNC=bsp
 = 78
 $ trainctl run job.env -s TRAINER=true -s TRAINER_KIND=each -s SOLUTION=even
-trainctl: job.env: SOLUTION decides on iterations, which only TRAINER_KIND=loop has
+trainctl: --set: SOLUTION decides on iterations, which only TRAINER_KIND=loop has
 = 78
 E
 }
@@ -620,10 +623,10 @@ $ trainctl run lda.env -s INIT=.
 trainctl: --set: INIT: the parameters of MODEL=lda have the topics of each document of DATA, and nobody knows whether those of another checkpoint are of these documents
 = 78
 $ trainctl run lda.env -s FORMAT=libsvm
-trainctl: lda.env: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=libsvm and MODEL=lda
+trainctl: --set: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=libsvm and MODEL=lda
 = 78
 $ trainctl run lda.env -s MODEL=lr
-trainctl: lda.env: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=bag and MODEL=lr
+trainctl: --set: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=bag and MODEL=lr
 = 78
 $ trainctl run lda.env -s MODEL=hash-bits:20
 trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|audit
@@ -898,7 +901,7 @@ trainctl: --servers: '1.5' is not a whole number
 trainctl: --help shows the usage
 = 64
 $ trainctl run job.env -s BRAIN=on,cores:1
-trainctl: job.env: BRAIN=cores:1: a worker and a server need one core each, at least 2 together
+trainctl: --set: BRAIN=cores:1: a worker and a server need one core each, at least 2 together
 = 78
 $ trainctl run job.env -s SOLUTION=antdt
 trainctl: job.env: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
@@ -1187,10 +1190,10 @@ $ trainctl check job.env --set LAUNCHER=more:2
 trainctl: LAUNCHER more: asks Slurm for hosts, and this is no allocation of Slurm
 = 78
 $ trainctl check job.env --set LAUNCHER=preemptible:spot
-trainctl: job.env: LAUNCHER preemptible is for further hosts, but LAUNCHER more is 0
+trainctl: --set: LAUNCHER preemptible is for further hosts, but LAUNCHER more is 0
 = 78
 $ trainctl check job.env --set LAUNCHER=more:1 --set SYNC=allreduce
-trainctl: job.env: LAUNCHER more requests further hosts for workers, but with SYNC=allreduce workers can't run there
+trainctl: --set: LAUNCHER more requests further hosts for workers, but with SYNC=allreduce workers can't run there
 = 78
 E
 }
