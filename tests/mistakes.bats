@@ -112,6 +112,10 @@ $ bs-solve -B ten
 bs-solve: --global-batch: 'ten' is not a whole number
 bs-solve: --help shows the usage
 = 64
+$ trainctl scale -j tiny --servers 1.5
+trainctl: --servers: '1.5' is not a whole number
+trainctl: --help shows the usage
+= 64
 E
 }
 
@@ -170,6 +174,10 @@ predict: --help shows the usage
 $ bpt-monitor --short 600 --long 5 -s m
 bpt-monitor: --short: 600 is longer than --long 5
 bpt-monitor: --help shows the usage
+= 64
+$ trainctl scale -j tiny
+trainctl: scale: what is to change? Give --workers N, --servers N or --hosts H1,H2,...
+trainctl: --help shows the usage
 = 64
 E
 }
@@ -308,6 +316,12 @@ trainctl: --set: BAD_ROWS: '5' is none of stop|skip:N
 $ trainctl run job.env -s FORMAT=parquet
 trainctl: --set: FORMAT: 'parquet' is none of auto|bag|criteo|csv|libsvm|tsv|lines
 = 78
+$ trainctl run job.env -s BRAIN=yes
+trainctl: job.env: BRAIN: 'yes' is neither on nor off, and no executable
+= 78
+$ trainctl run job.env -s CHECKPOINT=memory:64M
+trainctl: --set: CHECKPOINT memory: '64M' is neither off nor on nor a directory with a slash
+= 78
 E
 }
 
@@ -350,6 +364,18 @@ trainctl: --set: PARTITIONS=local needs a file of DATA for each worker: 1 files,
 = 78
 $ trainctl run job.env -s PARTITIONS=local -s WORKERS=1,spares:1
 trainctl: --set: WORKERS spares: with PARTITIONS=local a spare does not have the rows of another worker
+= 78
+$ trainctl run job.env -s BRAIN=on -s SYNC=allreduce
+trainctl: --set: BRAIN finds how many workers and servers there are; with TRAINER or SYNC=allreduce there are no servers: BRAIN=off
+= 78
+$ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
+trainctl: --set: REBALANCE moves keys between servers; with TRAINER or SYNC=allreduce there are no servers: REBALANCE=off
+= 78
+$ trainctl run job.env -s SERVERS=standby:on -s SYNC=allreduce
+trainctl: --set: SERVERS=standby:on is for parameter servers; with TRAINER or SYNC=allreduce there are none: standby:off
+= 78
+$ trainctl run job.env -s BRAIN=on,cores:1
+trainctl: --set: BRAIN=cores:1: a worker and a server need one core each, at least 2 together
 = 78
 E
 }
@@ -877,32 +903,6 @@ $ trainctl solve antdt </dev/null
 trainctl: antdt: is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
 trainctl: --help shows the usage
 = 64
-$ trainctl run job.env -s BRAIN=yes
-trainctl: job.env: BRAIN: 'yes' is neither on nor off, and no executable
-= 78
-$ trainctl run job.env -s BRAIN=on -s SYNC=allreduce
-trainctl: --set: BRAIN finds how many workers and servers there are; with TRAINER or SYNC=allreduce there are no servers: BRAIN=off
-= 78
-$ trainctl run job.env -s REBALANCE=on -s SYNC=allreduce
-trainctl: --set: REBALANCE moves keys between servers; with TRAINER or SYNC=allreduce there are no servers: REBALANCE=off
-= 78
-$ trainctl run job.env -s SERVERS=standby:on -s SYNC=allreduce
-trainctl: --set: SERVERS=standby:on is for parameter servers; with TRAINER or SYNC=allreduce there are none: standby:off
-= 78
-$ trainctl run job.env -s CHECKPOINT=memory:64M
-trainctl: --set: CHECKPOINT memory: '64M' is neither off nor on nor a directory with a slash
-= 78
-$ trainctl scale -j tiny
-trainctl: scale: what is to change? Give --workers N, --servers N or --hosts H1,H2,...
-trainctl: --help shows the usage
-= 64
-$ trainctl scale -j tiny --servers 1.5
-trainctl: --servers: '1.5' is not a whole number
-trainctl: --help shows the usage
-= 64
-$ trainctl run job.env -s BRAIN=on,cores:1
-trainctl: --set: BRAIN=cores:1: a worker and a server need one core each, at least 2 together
-= 78
 $ trainctl run job.env -s SOLUTION=antdt
 trainctl: job.env: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
 = 78
