@@ -317,7 +317,7 @@ $ trainctl run job.env -s FORMAT=parquet
 trainctl: --set: FORMAT: 'parquet' is none of auto|bag|criteo|csv|libsvm|tsv|lines
 = 78
 $ trainctl run job.env -s BRAIN=yes
-trainctl: job.env: BRAIN: 'yes' is neither on nor off, and no executable
+trainctl: --set: BRAIN: 'yes' is neither on nor off, and no executable
 = 78
 $ trainctl run job.env -s CHECKPOINT=memory:64M
 trainctl: --set: CHECKPOINT memory: '64M' is neither off nor on nor a directory with a slash
@@ -904,7 +904,7 @@ trainctl: antdt: is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd a
 trainctl: --help shows the usage
 = 64
 $ trainctl run job.env -s SOLUTION=antdt
-trainctl: job.env: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
+trainctl: --set: SOLUTION: 'antdt' is no solution (none even backup:N lb-bsp lb-bsp-gpu antdt-nd antdt-dd pace) and no executable
 = 78
 E
 }

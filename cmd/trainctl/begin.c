@@ -29,7 +29,7 @@ static int check_solution(const struct job *job, const char *path, struct error 
 	if (job_balance(job) || solution_find(job->solution) || fs_is_program(job->solution))
 		return 0;
 	trainctl_solutions(known);
-	return error_set(err, ERROR_CONFIG, path,
+	return error_set(err, ERROR_CONFIG, job_place(job, "SOLUTION", path),
 			 "SOLUTION: '%.200s' is no solution (%s) and no executable", job->solution,
 			 known);
 }
@@ -71,7 +71,7 @@ static int check_brain(const struct job *job, const char *path, struct error *er
 {
 	if (brain_is_known(job->brain))
 		return 0;
-	return error_set(err, ERROR_CONFIG, path,
+	return error_set(err, ERROR_CONFIG, job_place(job, "BRAIN", path),
 			 "BRAIN: '%.200s' is neither on nor off, and no executable", job->brain);
 }
 

@@ -238,7 +238,6 @@ enum job_fit job_fit(const struct job *job, size_t i, const char *path, struct e
 	const struct row *row = &table[i];
 	if (!row->holds(job))
 		return JOB_FIT_FINE;
-	const char *place = job_place(job, row->key);
-	error_set(what, ERROR_CONFIG, place ? place : path, "%s", row->text);
+	error_set(what, ERROR_CONFIG, job_place(job, row->key, path), "%s", row->text);
 	return row->fit;
 }

@@ -464,20 +464,13 @@ int job_read(struct job *job, const char *path, struct error *err)
 
 /* ---- the whole ---- */
 
-/* Where a message about the key points: to what gave it, or to the whole file. */
-static const char *place_of(const struct job *job, const char *key, const char *path)
-{
-	const char *place = job_place(job, key);
-	return place ? place : path;
-}
-
 /* Every worker reads rows by their numbers, in each epoch again: a stream can't give them. */
 static int refuse_stdin(const struct job *job, const char *key, const char *path, struct error *err)
 {
 	const struct job_list *list = key_field(job, key_find(key));
 	for (size_t i = 0; i < list->count; i++)
 		if (strcmp(list->item[i], "-") == 0)
-			return error_set(err, ERROR_CONFIG, place_of(job, key, path),
+			return error_set(err, ERROR_CONFIG, job_place(job, key, path),
 					 "%s: - means standard input, and a file is needed: rows are "
 					 "read by number, and more than once. Write one first: COMMAND "
 					 "| pzstd >rows.csv.zst (a file with that name is ./-)",
@@ -566,7 +559,7 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	if (job_kind(job)->foreign && strcmp(job->format, JOB_LINES) == 0)
 		return 0;
 	if (format && strcmp(format, JOB_LINES) == 0)
-		return error_set(err, ERROR_CONFIG, place_of(job, "FORMAT", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "FORMAT", path),
 				 "FORMAT=" JOB_LINES " is for a TRAINER of your own: the kit's own worker "
 				 "has to know the columns");
 	if (!format)
@@ -580,12 +573,14 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 	if (row_syntax_find(format, job->separator, &syntax, err) != 0)
 		return error_wrap(err, path);
 	if (!job_kind(job)->foreign && (syntax.format == ROW_BAG) != job_has_documents(job))
-		return error_set(err, ERROR_CONFIG, place_of(job, job->format[0] ? "FORMAT" : "MODEL", path),
+		return error_set(err, ERROR_CONFIG,
+				 job_place(job, job->format[0] ? "FORMAT" : "MODEL", path),
 				 "FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; "
 				 "here are FORMAT=%s and MODEL=%s",
 				 row_syntax_name(syntax), job->model);
 	if (syntax.format != ROW_CSV && (job->label[0] || job->weight[0]))
-		return error_set(err, ERROR_CONFIG, place_of(job, job->label[0] ? "LABEL" : "WEIGHT", path),
+		return error_set(err, ERROR_CONFIG,
+				 job_place(job, job->label[0] ? "LABEL" : "WEIGHT", path),
 				 "LABEL and WEIGHT name columns of a csv or tsv; FORMAT is %s",
 				 row_syntax_name(syntax));
 	row_separator_text(syntax.separator, separator);
@@ -713,13 +708,14 @@ static int finish_hung(struct job *job, const char *path, struct error *err)
 
 int job_is_given(const struct job *job, const char *key)
 {
-	return job_place(job, key) != NULL;
+	return job_place(job, key, NULL) != NULL;
 }
 
-const char *job_place(const struct job *job, const char *key)
+const char *job_place(const struct job *job, const char *key, const char *otherwise)
 {
 	const struct key_row *row = key_find(key);
-	return row && job->origin ? origin_of(job, row)->place : NULL;
+	const char *place = row && job->origin ? origin_of(job, row)->place : NULL;
+	return place ? place : otherwise;
 }
 
 int job_file(const struct job *job, size_t i, struct job_file *out)
@@ -796,10 +792,10 @@ static int finish_trainer(const struct job *job, const char *path, struct error 
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
 		if (wrong[i].is)
-			return wrong[i].text ? error_set(err, ERROR_CONFIG,
-							 place_of(job, wrong[i].key, path), "%s",
-							 wrong[i].text)
-					     : 0;
+			return !wrong[i].text ? 0
+					      : error_set(err, ERROR_CONFIG,
+							  job_place(job, wrong[i].key, path), "%s",
+							  wrong[i].text);
 	return 0;
 }
 
@@ -808,7 +804,7 @@ static int finish_brain(const struct job *job, const char *path, struct error *e
 {
 	if (!job_has_brain(job) || job->cores != 1)
 		return 0;
-	return error_set(err, ERROR_CONFIG, place_of(job, "BRAIN cores", path),
+	return error_set(err, ERROR_CONFIG, job_place(job, "BRAIN cores", path),
 			 "BRAIN=cores:1: a worker and a server need one core each, at least 2 "
 			 "together");
 }
@@ -822,12 +818,12 @@ static int finish_rate(struct job *job, const char *path, struct error *err)
 		return -1;
 	if (opt_set_schedule(&opt, job->schedule, job->rate_beta, &why) != 0) {
 		const char *key = strcmp(why.place, "beta") == 0 ? "OPTIMIZER beta" : "OPTIMIZER schedule";
-		return error_set(err, ERROR_CONFIG, place_of(job, key, path), "%s: %s", key, why.text);
+		return error_set(err, ERROR_CONFIG, job_place(job, key, path), "%s: %s", key, why.text);
 	}
 	if (!isnan(job->lr))
 		return 0;
 	if (opt.schedule != OPT_CONSTANT && opt.kind != OPT_ADAGRAD)
-		return error_set(err, ERROR_CONFIG, job_place(job, "OPTIMIZER schedule"),
+		return error_set(err, ERROR_CONFIG, job_place(job, "OPTIMIZER schedule", path),
 				 "OPTIMIZER=%s,schedule:%s divides lr by the root of the steps: give lr, "
 				 "which auto does not know",
 				 job->optimizer, job->schedule);
@@ -859,48 +855,48 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	if (finish_rate(job, path, err) != 0)
 		return -1;
 	if (job_is_local(job) && job->data.count != job->workers)
-		return error_set(err, ERROR_CONFIG, place_of(job, "PARTITIONS", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "PARTITIONS", path),
 				 "PARTITIONS=local needs a file of DATA for each worker: %zu files, "
 				 "WORKERS=%llu",
 				 job->data.count, (unsigned long long)job->workers);
 	if (job_is_local(job) && job->hot_spares > 0)
-		return error_set(err, ERROR_CONFIG, place_of(job, "WORKERS spares", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "WORKERS spares", path),
 				 "WORKERS spares: with PARTITIONS=local a spare does not have the "
 				 "rows of another worker");
 	if (job_is_local(job) && strcmp(job->shuffle, "shards") == 0)
-		return error_set(err, ERROR_CONFIG, place_of(job, "SHUFFLE", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "SHUFFLE", path),
 				 "PARTITIONS=local has no shards to shuffle: SHUFFLE=none or samples");
 	if (job->workers > job_batch_workers(job))
-		return error_set(err, ERROR_CONFIG, place_of(job, "WORKERS", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "WORKERS", path),
 				 "BATCH=%llu is less than %s for each of WORKERS=%llu",
 				 (unsigned long long)job->batch, job_least_words(job, least),
 				 (unsigned long long)job->workers);
 	if (job_balance(job) && strcmp(job->batch_scaling, "none") != 0)
-		return error_set(err, ERROR_CONFIG, place_of(job, "BATCH scaling", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "BATCH scaling", path),
 				 "SOLUTION=%s shares BATCH at every barrier: BATCH=scaling:none",
 				 job->solution);
 	if (job->more_hosts > 0 && (job_kind(job)->holds == HOLD_REPLICAS || job_is_local(job)))
-		return error_set(err, ERROR_CONFIG, place_of(job, "LAUNCHER more", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "LAUNCHER more", path),
 				 "LAUNCHER more requests further hosts for workers, but with %s "
 				 "workers can't run there",
 				 job_is_local(job) ? "PARTITIONS=local" : "SYNC=" JOB_ALLREDUCE);
 	if (job->more_hosts == 0 && job->preemptible[0])
-		return error_set(err, ERROR_CONFIG, place_of(job, "LAUNCHER preemptible", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "LAUNCHER preemptible", path),
 				 "LAUNCHER preemptible is for further hosts, but LAUNCHER more is "
 				 "0");
 	if (job->longer < job->shorter)
-		return error_set(err, ERROR_CONFIG, place_of(job, "MONITOR long", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "MONITOR long", path),
 				 "MONITOR=long:%g is shorter than short:%g", job->longer,
 				 job->shorter);
 	if (job->eval_every > 0 && job->test.count == 0)
-		return error_set(err, ERROR_CONFIG, place_of(job, "EVAL", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "EVAL", path),
 				 "EVAL scores TEST now and then, but there is no TEST");
 	if (job->patience > 0 && job->eval_every == 0)
-		return error_set(err, ERROR_CONFIG, place_of(job, "EVAL patience", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "EVAL patience", path),
 				 "EVAL patience counts scores of TEST, but TEST is scored only at the "
 				 "end: give EVAL=SECONDS");
 	if (job_balance(job) && !job_has_barrier(job))
-		return error_set(err, ERROR_CONFIG, place_of(job, "SOLUTION", path),
+		return error_set(err, ERROR_CONFIG, job_place(job, "SOLUTION", path),
 				 "SOLUTION=%s sets sizes at the barrier; SYNC=%s has none: SYNC=bsp "
 				 "and SYNC=" JOB_ALLREDUCE " have one",
 				 job->solution, job->sync);

@@ -141,8 +141,8 @@ int job_finish(struct job *job, const char *path, struct error *err);
  * that part, "WORKERS" the head alone. */
 int job_is_given(const struct job *job, const char *key);
 
-/* Where that is; NULL: nobody gave it. */
-const char *job_place(const struct job *job, const char *key);
+/* Where that is, for a message about the key. Nobody gave it: otherwise, often the whole file. */
+const char *job_place(const struct job *job, const char *key, const char *otherwise);
 
 /* A name of a file in the job. */
 struct job_file {
@@ -182,9 +182,9 @@ uint64_t job_batch_workers(const struct job *job);
 /* "one sample", or "SOLUTION=least:8 samples": of a worker at least, for a message. */
 #define JOB_LEAST_MAX 48
 const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX]);
-/* Whether each iteration ends for all at once (SYNC=bsp, SYNC=allreduce). */
 /* MODEL=lda: rows are documents, and there are no labels. */
 int job_has_documents(const struct job *job);
+/* Whether each iteration ends for all at once (SYNC=bsp, SYNC=allreduce). */
 int job_has_barrier(const struct job *job);
 /* Whether a brain finds how many nodes there are, and of which size. */
 int job_has_brain(const struct job *job);
