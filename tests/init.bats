@@ -1,3 +1,4 @@
+# trainctl init: a job file made from what the data look like.
 load helper
 
 # people ROWS: a csv with a bit of everything; y depends on age and town.
