@@ -200,6 +200,7 @@ static const struct grid_column columns[] = {
 	{.head = "host", .rank = 6, .if_any = 1},
 };
 #define COLUMNS (sizeof columns / sizeof *columns)
+_Static_assert(COLUMNS <= GRID_MAX, "a table has room for all columns");
 
 /* Busy and waiting are parts of the time for which the log saw the worker up. */
 static void report_tell_add_worker(struct grid *table, const struct worker *w, size_t name)

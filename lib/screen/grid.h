@@ -1,14 +1,13 @@
 /*
  * grid: a table: rows of text in columns that fit a terminal.  As it narrows the columns of the
- * highest rank
- * go first; nothing is wrapped, and no word is cut.  Pure.
+ * highest rank go first; nothing is wrapped, and no word is cut.  Pure.
  */
 #ifndef PACELINE_SCREEN_GRID_H
 #define PACELINE_SCREEN_GRID_H
 
 #include <stddef.h>
 
-#define GRID_MAX 16
+#define GRID_MAX 16 /* columns of a table */
 #define GRID_GAP 2 /* blanks between two columns */
 
 enum grid_align { GRID_LEFT, GRID_RIGHT };

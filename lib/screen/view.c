@@ -300,6 +300,7 @@ size_t view_head(const struct view *v, size_t width, int blocks, double silent,
 /* ---- the table ---- */
 
 enum { NODE, STATE, HOST, RATIO, TIME, SPEED, SIZE, ACCUM, RESTARTS, WHY, TOLD, PID, COLUMNS };
+_Static_assert(COLUMNS <= GRID_MAX, "a table has room for all columns");
 
 static const struct grid_column columns[COLUMNS] = {
 	[NODE] = {"NODE", 0, GRID_LEFT, 4, 0, 0},
