@@ -124,7 +124,7 @@ struct account_rebalance {
 struct account_link {
 	char host[OPTION_ID_MAX];
 	struct {
-		double bytes, seconds; /* at the link's rate; */
+		double bytes, seconds; /* at the link's rate */
 		double cost;           /* longer than at the median link's */
 	} way[2];
 	double ring_cost; /* seconds that a ring takes longer than shares; because of this link */

@@ -67,6 +67,8 @@ struct job {
 	uint64_t delay_max; /* units; 0: none given (see job_bounds_delay(), job_overlaps()) */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
+	char *standby; /* off | on: a server has another process that takes over when it dies */
+	uint64_t divergence; /* pushes that a standby may be behind */
 	uint64_t more_hosts;   /* at most, of further allocations of Slurm */
 	char *preemptible;     /* a partition of Slurm; "" */
 	uint64_t oom_limit; /* steps after ends for memory, of each node */
@@ -89,11 +91,11 @@ struct job {
 	/* how many nodes of which size, found while it trains (run/brain.h) */
 	char *brain; /* off | on, or the path of an executable */
 	double plan_every, plan_gain;
+	uint64_t plan_limit, cores, node_cores; /* cores 0: what the hosts have */
+	uint64_t memory, node_memory;           /* bytes, of all nodes, of one; 0: not limited */
 	char *rebalance; /* off | on: a server that has more to do than others gives keys away */
 	double rebalance_every, rebalance_gain;
 	uint64_t rebalance_limit;
-	uint64_t plan_limit, cores, node_cores; /* cores 0: what the hosts have */
-	uint64_t memory, node_memory;           /* bytes, of all nodes, of one; 0: not limited */
 	/* of workers, what they tell and take */
 	uint64_t report_every, ahead;
 	char *predict; /* none, or a model of lib/predict */
@@ -103,8 +105,6 @@ struct job {
 	/* checkpoints */
 	double checkpoint_every; /* seconds, 0: only at the end */
 	uint64_t keep;
-	uint64_t divergence; /* pushes that a standby may be behind */
-	char *standby; /* off | on: a server has another process that takes over when it dies */
 	char *checkpoint_memory; /* a directory; "": none */
 	uint64_t checkpoint_level, checkpoint_full_every;
 	/* a trainer of the user's own, in a worker's place */

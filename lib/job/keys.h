@@ -1,8 +1,8 @@
 /*
  * keys: the keys of a job file, one row a value: its name, what it may be, its default, when it may
  * change.  Reading and writing job files, comparing them, `trainctl init --keys`, the completion and
- * the test of paceline-job(5) all go by this table; nothing else lists keys.  Only lib/job includes
- * it; others ask job.h.
+ * the test of paceline-job(5) all go by this table; nothing else lists keys, except job_is_late():
+ * those that a job can't change any more when it is over.  Only lib/job includes it; others ask job.h.
  *
  * A key is one value (SEED), or a family of parts, of which one may be its head: the rows of a family
  * stand together.  A row is named as messages name it: "CHECKPOINT" is the head, "CHECKPOINT keep"
@@ -21,13 +21,13 @@ enum key_kind {
 	KEY_COUNT,
 	KEY_REAL,
 	KEY_SECONDS,
-	KEY_BYTES,
+	KEY_BYTES,   /* of memory: enough to start a node in */
 	KEY_NUMBERS, /* separated by - */
 	KEY_FILES,   /* that are there */
 	KEY_PATH,    /* of one that is there */
 	KEY_PLACE,   /* of one that may come later */
 	KEY_PROGRAM, /* of an executable, or a word */
-	KEY_MEMORY,  /* off, on, or a directory */
+	KEY_MEMORY,  /* off, on, or a directory that lies in memory */
 	KEY_SYNC,
 	KEY_BAD_ROWS,
 	KEY_SEPARATOR,

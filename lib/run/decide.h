@@ -1,6 +1,6 @@
 /*
  * decide: asks the solution what to do about a snapshot: as soon as every worker has reported once,
- * then every EVERY seconds.  The decision itself is a pure function (lib/solve) or a person's
+ * then as often as SOLUTION every says.  The decision itself is a pure function (lib/solve) or a person's
  * executable; here it is only asked, and written to the log with what it saw, so that
  * `trainctl solve --log` can ask again.  action.c carries out the answer.  If a solution fails, is
  * late or talks nonsense, the round is skipped and the next one asks again.  The log says when this
