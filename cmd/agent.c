@@ -259,7 +259,7 @@ int main(int argc, char **argv)
 	struct node_end end = {0};
 	int first;
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
+	int parsed = option_parse_command(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
 	if (parsed < 0)

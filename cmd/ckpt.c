@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define PROGRAM "ckpt"
-#define OPERANDS_MAX 3   /* the verb and its operands */
+#define OPERANDS_MAX 2   /* of a verb */
 
 static uint64_t opt_keep, opt_servers, opt_level = PLANES_LEVEL;
 static const char *opt_protect, *opt_job, *opt_run_dir, *opt_layout;
@@ -337,25 +337,7 @@ static const struct verb {
 	 run_reshard},
 };
 
-/* Options may stand on either side of operands. */
-static int ckpt_main_parse(int argc, char **argv, const char **operand, size_t *count,
-			   struct error *err)
-{
-	*count = 0;
-	for (;;) {
-		int first;
-		int result = option_parse(&table, argc, argv, &first, stdout, err);
-		if (result != OPTION_GO || first == argc)
-			return result;
-		if (*count == OPERANDS_MAX)
-			return error_set(err, ERROR_USAGE, argv[first], "one operand too many");
-		operand[(*count)++] = argv[first];
-		argc -= first;
-		argv += first;
-	}
-}
-
-static const struct verb *find_verb(const char *const *operand, size_t count, struct error *err)
+static const struct verb *find_verb(char *const *operand, size_t count, struct error *err)
 {
 	if (count == 0) {
 		error_set(err, ERROR_USAGE, NULL, "which command? list, show, verify, ...");
@@ -383,7 +365,7 @@ static const struct verb *find_verb(const char *const *operand, size_t count, st
 }
 
 /* The verb's operands, the first of them found by the job's name where that was given. */
-static int ckpt_main_run(const struct verb *verb, const char *const *given, struct error *err)
+static int ckpt_main_run(const struct verb *verb, char *const *given, struct error *err)
 {
 	const char *operand[OPERANDS_MAX] = {NULL};
 	char path[CKPT_PATH_MAX];
@@ -400,14 +382,15 @@ static int ckpt_main_run(const struct verb *verb, const char *const *given, stru
 
 int main(int argc, char **argv)
 {
-	const char *operand[OPERANDS_MAX];
-	size_t count;
 	struct error err = {0};
+	int first;
 	cmd_begin(PROGRAM);
-	int parsed = ckpt_main_parse(argc, argv, operand, &count, &err);
+	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	const struct verb *verb = parsed == 0 ? find_verb(operand, count, &err) : NULL;
+	char **operand = argv + first;
+	const struct verb *verb =
+		parsed == 0 ? find_verb(operand, (size_t)(argc - first), &err) : NULL;
 	if (!verb)
 		return cmd_fail(PROGRAM, &err);
 	int status = ckpt_main_run(verb, operand + 1, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);

@@ -240,7 +240,7 @@ int main(int argc, char **argv)
 		 "command\n  %4g s  until this end, when it hears nothing, gives the host up (exit "
 		 "status %d)",
 		 REMOTE_FAR_SECONDS, REMOTE_NEAR_SECONDS, LOST_STATUS);
-	int shown = option_parse(&table, argc, argv, &first, stdout, &err);
+	int shown = option_parse_command(&table, argc, argv, &first, stdout, &err);
 	if (shown == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
 	if (shown != OPTION_GO)

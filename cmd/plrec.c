@@ -140,17 +140,7 @@ int main(int argc, char **argv)
 		plrec_usage(&err, "a command is missing: tsv, json, where, from-tsv or from-json");
 		return cmd_fail(PROGRAM, &err);
 	}
-	/* Options may stand behind the command, too. */
-	char **arg = argv + first, *command = arg[0];
-	int count = argc - first, next;
-	got = option_parse(&table, count, arg, &next, stdout, &err);
-	if (got < 0)
-		return cmd_fail(PROGRAM, &err);
-	if (got == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	arg += next - 1;
-	arg[0] = command;
-	if (plrec_run(arg, count - next + 1, &err) != 0) {
+	if (plrec_run(argv + first, argc - first, &err) != 0) {
 		/* Write the records before the error first. */
 		struct error late;
 		(void)rec_flush(&late);

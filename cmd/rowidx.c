@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #define PROGRAM "rowidx"
-#define OPERANDS_MAX 4
 #define FRAME_LONG (UINT64_C(64) << 20) /* bytes of text: some 0.1 s */
 
 static struct {
@@ -52,31 +51,11 @@ static const struct option_table table = {
 	.epilogue = "An index beside a file is used if the file still has the size, time and first "
 		    "bytes that it\nhad when the index was made; else the index is built anew."};
 
-/* Options may stand behind FILE too. */
-static int rowidx_parse(int argc, char **argv, const char **operand, size_t *count,
-			struct error *err)
-{
-	*count = 0;
-	for (;;) {
-		int first;
-		int result = option_parse(&table, argc, argv, &first, stdout, err);
-		if (result != OPTION_GO)
-			return result;
-		if (first == argc)
-			return OPTION_GO;
-		if (*count == OPERANDS_MAX)
-			return error_set(err, ERROR_USAGE, argv[first], "one operand too many");
-		operand[(*count)++] = argv[first];
-		argc -= first;
-		argv += first;
-	}
-}
-
-static int check_usage(const char *const *operand, size_t count, struct error *err)
+static int check_usage(char *const *operand, int count, struct error *err)
 {
 	if (opt.count + opt.cat + opt.check > 1)
 		return error_set(err, ERROR_USAGE, NULL, "only one of --count, --cat, --check");
-	size_t want = opt.cat ? 3 : 1;
+	int want = opt.cat ? 3 : 1;
 	if (count != want)
 		return error_set(err, ERROR_USAGE, NULL, "%s",
 				 opt.cat ? "--cat needs FILE BEGIN LENGTH" : "needs one FILE");
@@ -236,7 +215,7 @@ static int rowidx_check(const char *path, const char *index_name, struct error *
 	return same == 1 ? 0 : -1;
 }
 
-static int rowidx_run(const char *const *operand, struct error *err)
+static int rowidx_run(char *const *operand, struct error *err)
 {
 	const char *path = operand[0];
 	char name[PATH_MAX];
@@ -277,17 +256,16 @@ static int rowidx_run(const char *const *operand, struct error *err)
 
 int main(int argc, char **argv)
 {
-	const char *operand[OPERANDS_MAX];
-	size_t count;
 	struct error err;
+	int first;
 	cmd_begin(PROGRAM);
-	int parsed = rowidx_parse(argc, argv, operand, &count, &err);
+	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
 	if (parsed == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
-	if (parsed != OPTION_GO || check_usage(operand, count, &err) != 0)
+	if (parsed != OPTION_GO || check_usage(argv + first, argc - first, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int status = 0;
-	if (rowidx_run(operand, &err) != 0) {
+	if (rowidx_run(argv + first, &err) != 0) {
 		fflush(stdout); /* write the rows before the message that there are no more */
 		status = cmd_fail(PROGRAM, &err);
 	}

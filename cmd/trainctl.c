@@ -52,28 +52,23 @@ static int names_job(const struct option_table *table)
 int trainctl_parse(const struct option_table *table, int argc, char **argv, const char *what,
 		   const char **operand, struct error *err)
 {
+	int first, result = option_parse(table, argc, argv, &first, stdout, err);
 	*operand = NULL;
-	int needed = what && what[0] != '[';
-	for (;;) {
-		int first, result = option_parse(table, argc, argv, &first, stdout, err);
-		if (result == OPTION_GO && first >= argc && needed && !*operand)
-			return error_set(err, ERROR_USAGE, NULL, "%s: which %s?",
-					 table->program + sizeof PROGRAM, what);
-		if (result != OPTION_GO || first >= argc)
-			return result;
-		if (!what && names_job(table))
-			return error_set(err, ERROR_USAGE, NULL,
-					 "takes no argument: '%.80s'; a job is named with -j NAME",
-					 argv[first]);
-		if (!what || *operand)
-			return error_set(err, ERROR_USAGE, NULL, "%s%s: '%.80s'",
-					 what ? "more than one " : "takes no argument",
-					 what ? what : "", argv[first]);
-		*operand = argv[first];
-		argc -= first; /* argv[0] is the operand now, where the program's name is expected
-				*/
-		argv += first;
-	}
+	if (result != OPTION_GO)
+		return result;
+	if (first == argc)
+		return what && what[0] != '['
+			       ? error_set(err, ERROR_USAGE, NULL, "%s: which %s?",
+					   table->program + sizeof PROGRAM, what)
+			       : OPTION_GO;
+	if (!what)
+		return error_set(err, ERROR_USAGE, NULL, "takes no argument: '%.80s'%s", argv[first],
+				 names_job(table) ? "; a job is named with -j NAME" : "");
+	if (argc - first > 1)
+		return error_set(err, ERROR_USAGE, NULL, "more than one %s: '%.80s'", what,
+				 argv[first + 1]);
+	*operand = argv[first];
+	return OPTION_GO;
 }
 
 static void trainctl_usage(FILE *out)

@@ -164,7 +164,7 @@ floats() {
 	mkdir -p home/paceline/j/checkpoints
 	cp -r "$MODELS/lr" home/paceline/j/checkpoints/000003
 	predict -c "$MODELS/lr" "$MODELS/rows.csv" >right
-	predict -j j "$MODELS/rows.csv" | cmp - right
+	predict "$MODELS/rows.csv" -j j | cmp - right
 	mkdir run
 	mv home/paceline/j run/state
 	predict --run-dir run "$MODELS/rows.csv" | cmp - right
@@ -275,7 +275,7 @@ floats() {
 	tr , ';' <"$MODELS/rows.csv" >semicolons.csv
 	predict -c "$MODELS/lr" --format tsv rows.tsv | cmp - want
 	predict -c "$MODELS/lr" --separator tab rows.tsv | cmp - want
-	predict -c "$MODELS/lr" --separator ';' semicolons.csv | cmp - want
+	predict -c "$MODELS/lr" semicolons.csv --separator ';' | cmp - want
 	run -65 --separate-stderr predict -c "$MODELS/lr" semicolons.csv
 	[[ $stderr == *"semicolons.csv:1: no column "*"did you mean --separator ';'?"* ]]
 	run -65 --separate-stderr predict -c "$MODELS/lr" rows.tsv

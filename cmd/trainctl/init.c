@@ -709,29 +709,23 @@ static int init(struct call *call, struct error *err)
 	return result;
 }
 
-/* Operands between options, as in other commands; here there may be several. */
 static int init_parse(const struct option_table *table, int argc, char **argv, struct call *call,
 		      struct error *err)
 {
-	for (;;) {
-		int first, result = option_parse(table, argc, argv, &first, stdout, err);
-		if (result != OPTION_GO)
-			return result;
-		for (; first < argc && argv[first][0] != '-'; first++) {
-			if (call->data_count == DATA_MAX)
-				return error_set(err, ERROR_USAGE, NULL, "more than %d files", DATA_MAX);
-			call->data[call->data_count++] = argv[first];
-		}
-		if (first < argc && strcmp(argv[first], "-") == 0)
+	int first, result = option_parse(table, argc, argv, &first, stdout, err);
+	if (result != OPTION_GO)
+		return result;
+	for (; first < argc; first++) {
+		if (strcmp(argv[first], "-") == 0)
 			return error_set(err, ERROR_USAGE, "-",
 					 "a job reads its data again and again: it must be a file");
-		if (first == argc && call->data_count == 0 && !call->keys)
-			return error_set(err, ERROR_USAGE, NULL, "init: which data file?");
-		if (first == argc)
-			return OPTION_GO;
-		argc -= first - 1; /* argv[0] is the last operand, in the place of the program's name */
-		argv += first - 1;
+		if (call->data_count == DATA_MAX)
+			return error_set(err, ERROR_USAGE, NULL, "more than %d files", DATA_MAX);
+		call->data[call->data_count++] = argv[first];
 	}
+	if (call->data_count == 0 && !call->keys)
+		return error_set(err, ERROR_USAGE, NULL, "init: which data file?");
+	return OPTION_GO;
 }
 
 static int print_keys(struct error *err)

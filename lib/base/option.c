@@ -240,8 +240,16 @@ static void option_help(const struct option_table *table, FILE *out)
 		fprintf(out, "\n%s\n", table->epilogue);
 }
 
-int option_parse(const struct option_table *table, int argc, char **argv, int *first, FILE *out,
-		 struct error *err)
+/* Moves an operand behind all others. */
+static void put_last(char **argv, int argc, int at)
+{
+	char *operand = argv[at];
+	memmove(&argv[at], &argv[at + 1], (size_t)(argc - at - 1) * sizeof *argv);
+	argv[argc - 1] = operand;
+}
+
+static int option_read(const struct option_table *table, int command, int argc, char **argv,
+		       int *first, FILE *out, struct error *err)
 {
 	struct option longs[ROWS_MAX + 3];
 	char letters[2 * ROWS_MAX + 3];
@@ -255,19 +263,28 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 			option_help(table, out);
 			return OPTION_SHOWN;
 		}
-		if (argv[i][0] != '-')
+		if (argv[i][0] != '-' && command)
 			break;
 	}
+	int end = argc, is_end = 0; /* operands that were found stand behind end */
 	opterr = 0;
 	optind = 0; /* glibc: scan from the start again, even if somebody has parsed before */
 	for (;;) {
-		const char *next = optind > 0 ? argv[optind] : argc > 1 ? argv[1] : NULL;
-		if (next && strncmp(next, "--", 2) == 0 && next[2] &&
+		int at = optind > 0 ? optind : 1;
+		const char *next = at < end ? argv[at] : "";
+		is_end |= strcmp(next, "--") == 0;
+		if (strncmp(next, "--", 2) == 0 && next[2] &&
 		    check_long(table->rows, count, next, err) != 0)
 			return -1;
-		int c = getopt_long(argc, argv, letters, longs, NULL);
-		if (c == -1)
+		int c = getopt_long(end, argv, letters, longs, NULL);
+		if (c == -1 && (command || optind == end))
 			break;
+		if (c == -1) {
+			do
+				put_last(argv, argc, optind);
+			while (--end > optind && is_end);
+			continue;
+		}
 		if (c == 1) {
 			option_help(table, out);
 			return OPTION_SHOWN;
@@ -286,4 +303,16 @@ int option_parse(const struct option_table *table, int argc, char **argv, int *f
 	}
 	*first = optind;
 	return OPTION_GO;
+}
+
+int option_parse(const struct option_table *table, int argc, char **argv, int *first, FILE *out,
+		 struct error *err)
+{
+	return option_read(table, 0, argc, argv, first, out, err);
+}
+
+int option_parse_command(const struct option_table *table, int argc, char **argv, int *first,
+			 FILE *out, struct error *err)
+{
+	return option_read(table, 1, argc, argv, first, out, err);
 }

@@ -54,11 +54,14 @@ struct option_table {
 
 enum option_result { OPTION_GO = 0, OPTION_SHOWN = 1 /* help or version was written: exit 0 */ };
 
-/* Parses argv; *first is the index of the first operand (POSIX order: options end at the first
- * operand, so that `NAME -- COMMAND` works).  Help and version are written to out.  Returns
+/* Parses argv, and moves the operands, which may stand between options, to its end; *first is the
+ * index of the first one, argc: there is none.  Help and version are written to out.  Returns
  * enum option_result or -1 with err.code ERROR_USAGE. */
 int option_parse(const struct option_table *table, int argc, char **argv, int *first, FILE *out,
 		 struct error *err);
+/* The same where operands are a command with options of its own: ours end where it begins. */
+int option_parse_command(const struct option_table *table, int argc, char **argv, int *first,
+			 FILE *out, struct error *err);
 
 #define OPTION_ID_MAX 65 /* bytes of an id with its NUL */
 /* [A-Za-z0-9._-]{1,64}, and not "." or ".." (ids become file names). */

@@ -51,24 +51,31 @@ static int forget(void **state)
 	return 0;
 }
 
-static char shown[8192];
+static char shown[8192], *words[32];
+static int word_count;
+
+typedef int parser(const struct option_table *, int, char **, int *, FILE *, struct error *);
 
 /* Words of a command line, cut at blanks. */
-static int parse(const char *line, int *first, struct error *err)
+static int parse_by(parser *how, const char *line, int *first, struct error *err)
 {
 	static char copy[512];
-	static char *argv[32];
-	int argc = 0;
 	char *rest;
+	word_count = 0;
 	snprintf(copy, sizeof copy, "prog %s", line);
 	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-		argv[argc++] = word;
-	argv[argc] = NULL;
+		words[word_count++] = word;
+	words[word_count] = NULL;
 	memset(shown, 0, sizeof shown);
 	FILE *out = fmemopen(shown, sizeof shown - 1, "w");
-	int result = option_parse(&table, argc, argv, first, out, err);
+	int result = how(&table, word_count, words, first, out, err);
 	fclose(out);
 	return result;
+}
+
+static int parse(const char *line, int *first, struct error *err)
+{
+	return parse_by(option_parse, line, first, err);
 }
 
 static void test_kinds(void **state)
@@ -77,7 +84,7 @@ static void test_kinds(void **state)
 	int first;
 	struct error err;
 	assert_int_equal(parse("-f --text a=b -n 7 --bytes=2K --seconds 0.5 --real -1 --choice two "
-			       "--item x --item y --id w-0 rest --flag",
+			       "--item x --item y --id w-0",
 			       &first, &err),
 			 OPTION_GO);
 	assert_int_equal(flag, 1);
@@ -90,7 +97,59 @@ static void test_kinds(void **state)
 	assert_int_equal(list.count, 2);
 	assert_string_equal(list.item[1], "y");
 	assert_string_equal(id, "w-0");
-	assert_int_equal(first, 19); /* POSIX order: what follows an operand is not ours */
+	assert_int_equal(first, word_count);
+}
+
+static void test_operands(void **state)
+{
+	static const struct {
+		const char *line, *operands;
+	} cases[] = {
+		{"a -f -n 7", " a"},
+		{"-f a -n 7 b c", " a b c"},
+		{"a -n 7 - -f", " a -"},
+		{"a -f -n 7 -- b --text", " a b --text"},
+		{"a --count=7 b -f --", " a b"},
+		{"a -fn7 -- -f b", " a -f b"},
+		{"-n 7 -f --", ""},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		char found[64] = "";
+		int first;
+		struct error err = {0};
+		forget(state);
+		assert_int_equal(parse(cases[i].line, &first, &err), OPTION_GO);
+		assert_int_equal(flag, 1);
+		assert_int_equal(count, 7);
+		for (int at = first; at < word_count; at++)
+			snprintf(found + strlen(found), sizeof found - strlen(found), " %s",
+				 words[at]);
+		assert_string_equal(found, cases[i].operands);
+	}
+	int first;
+	struct error err;
+	assert_int_equal(parse("a --nothing", &first, &err), -1);
+	assert_string_equal(err.text, "unknown option --nothing");
+	assert_int_equal(parse("a -n", &first, &err), -1);
+	assert_string_equal(err.text, "option needs a value: -n");
+	/* An option's value is none. */
+	assert_int_equal(parse("--text -- -f", &first, &err), OPTION_GO);
+	assert_string_equal(text, "--");
+	assert_int_equal(first, word_count);
+}
+
+/* What follows a command is not ours. */
+static void test_command(void **state)
+{
+	(void)state;
+	int first;
+	assert_int_equal(parse_by(option_parse_command, "-f run -n 7 --help", &first, NULL),
+			 OPTION_GO);
+	assert_int_equal(first, 2);
+	assert_int_equal(count, 3);
+	assert_int_equal(parse_by(option_parse_command, "-- run", &first, NULL), OPTION_GO);
+	assert_int_equal(first, 2);
+	assert_int_equal(parse_by(option_parse_command, "--help run", &first, NULL), OPTION_SHOWN);
 }
 
 static void test_end_of_options(void **state)
@@ -186,9 +245,9 @@ static void test_help(void **state)
 	assert_non_null(strstr(shown, "The end."));
 	assert_int_equal(parse("--version", &first, NULL), OPTION_SHOWN);
 	assert_memory_equal(shown, "prog ", 5);
-	/* Behind an operand or -- it is not ours. */
+	assert_int_equal(parse("file --help", &first, NULL), OPTION_SHOWN);
+	/* Behind -- it is not ours. */
 	assert_int_equal(parse("-- --help", &first, NULL), OPTION_GO);
-	assert_int_equal(parse("run --help", &first, NULL), OPTION_GO);
 }
 
 static void test_ids(void **state)
@@ -211,7 +270,7 @@ static void test_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_kinds), T(test_end_of_options), T(test_mistakes), T(test_beginnings),
+		T(test_kinds), T(test_operands), T(test_command), T(test_end_of_options), T(test_mistakes), T(test_beginnings),
 		T(test_help), T(test_ids),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
