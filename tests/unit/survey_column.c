@@ -78,6 +78,9 @@ static void test_values(void **state)
 	assert_int_equal(day.day, 0);
 	assert_int_equal(value_yes("Yes", "no"), 1);
 	assert_int_equal(value_yes("0", "1"), -1);
+	assert_int_equal(value_yes("1.0", "0.0"), 1);
+	assert_int_equal(value_yes("-1", "+1"), -1);
+	assert_int_equal(value_yes("1", "2"), 0);
 	assert_int_equal(value_yes("red", "blue"), 0);
 }
 
