@@ -301,6 +301,21 @@ display() {
 	[[ $output == *"           zcat s.svm.gz | shuf > s-shuffled.svm"* ]]
 }
 
+@test "rows of several lines: the commands that split and shuffle them keep them whole" {
+	awk 'BEGIN { print "\"a\nb\",c,y"; for (i = 0; i < 300; i++) print i % 50 ",\"" (i % 3 ? "one\n\"\"two\"\"\n" : "three, four") "\"," (i > 150) }' >d.csv
+	run -0 trainctl init d.csv --label y
+	grep ' rows() ' <<<"$output" >shuffle
+	grep '^  *cat d.csv ' <<<"$output" >split
+	sh -eu shuffle
+	sh -eu split
+	[ "$(rowidx -f csv --count d-test.csv) $(rowidx -f csv --count d-train.csv)" = "30 270" ]
+	not cmp -s d.csv d-shuffled.csv
+	cmp <(sort d.csv) <(sort d-shuffled.csv)
+	tail -n +3 d-test.csv | cmp <(sort d.csv) <(sort - d-train.csv)
+	run -0 trainctl init d-train.csv --label y --force
+	[[ $output != *"can't be used"* && $output == *"test     d-test.csv, found beside it"* ]]
+}
+
 @test "text in Latin-1 trains, is named, and the job file is UTF-8 all the same" {
 	awk 'BEGIN { print "pr\351nom,y"; for (i = 0; i < 300; i++) print "caf\351" i % 5 "," i % 2 }' >d.csv
 	run -0 trainctl init d.csv --label y
@@ -316,6 +331,12 @@ display() {
 	[[ $output == *" is not UTF-8, but a job file must be; if it is Latin-1: cat d.csv | iconv -f ISO-8859-1 -t UTF-8 > d-utf8.csv" ]]
 }
 
+@test "no column to learn from: each is named with its reason" {
+	awk 'BEGIN { print "a,a,b,y"; for (i = 0; i < 50; i++) print i % 9 "," i % 7 ",3," i % 2 }' >d.csv
+	run -65 trainctl init d.csv --label y
+	[ "$output" = "trainctl: d.csv: no column besides the label is good for training: a: another column has the same name; a: another column has the same name; b: always the same" ]
+}
+
 @test "names and rows that are odd" {
 	# blanks, commas and quotes in names; two rows that are too short; labels that are missing
 	{
@@ -324,9 +345,11 @@ display() {
 		echo '1,2'
 		echo '1.5,v1,2.5,'
 	} >odd.csv
+	printf 'a,b\n1,2\n' >odd-test.csv
 	run trainctl init odd.csv --label y
 	[ "$status" -eq 0 ]
-	[[ $output == *"BAD_ROWS=skip:4: some rows can't be used; line 102 is the first, with 2 columns of 4"* ]]
+	[[ $output == *"BAD_ROWS=skip:4: some rows can't be used; without a label: 1; line 102 is the first, with 2 columns of 4"* ]]
+	[[ $output == *"  test     none: odd-test.csv is not taken: has 2 columns, odd.csv has 4"$'\n'* ]]
 	[ "$(key DENSE odd.env)" = "first%2C of all,50%25" ] || [ "$(key DENSE odd.env)" = "'first%2C of all,50%25'" ]
 	run trainctl run odd.env --run-dir run
 	[ "$status" -eq 0 ]

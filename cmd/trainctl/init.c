@@ -32,7 +32,7 @@ struct call {
 	/* found out */
 	char file[PATH_MAX]; /* of the job file; "-" for stdout */
 	char name[OPTION_ID_MAX];
-	char test_name[PATH_MAX], test_why[2 * WORDS_QUOTED(1000) + 2000];
+	char test_name[PATH_MAX], test_why[2 * SURVEY_COMMAND_MAX + 2000];
 	int asks; /* there is a terminal, so questions can be asked */
 };
 
@@ -301,11 +301,9 @@ static int find_beside(const char *path, char found[PATH_MAX])
 
 static void tell_split(struct call *call, const struct survey *s, size_t label)
 {
-	const char *path = call->data[0], *cat = survey_cat(path), *ending = survey_ending(s);
-	const char *head = s->syntax.format == ROW_CSV ? "NR == 1 || " : "";
+	const char *path = call->data[0], *ending = survey_ending(s);
 	char name[OPTION_ID_MAX + 16], said[WORDS_QUOTED(COLUMN_SHOWN) + 16] = "";
-	char from[WORDS_QUOTED(1000)], column[WORDS_QUOTED(COLUMN_SHOWN)];
-	words_quote(path, from, sizeof from);
+	char test[SURVEY_COMMAND_MAX], train[SURVEY_COMMAND_MAX], column[WORDS_QUOTED(COLUMN_SHOWN)];
 	/* Never the file that is read. */
 	snprintf(name, sizeof name, "%s-train.%s", call->name, ending);
 	snprintf(name, sizeof name, "%s%s", call->name,
@@ -316,9 +314,10 @@ static void tell_split(struct call *call, const struct survey *s, size_t label)
 	snprintf(call->test_why, sizeof call->test_why,
 		 "no file to score was found beside DATA; without one nobody knows how good the "
 		 "model is.\nThese commands put every tenth row into a test file, and all others "
-		 "into DATA:\n  %s %s | awk '%sNR %% 10 == 0' > %s-test.%s\n  %s %s | awk '%sNR %% "
-		 "10' > %s-train.%s\n  trainctl init %s-train.%s%s --force\n",
-		 cat, from, head, name, ending, cat, from, head, name, ending, name, ending, said);
+		 "into DATA:\n  %s > %s-test.%s\n  %s > %s-train.%s\n  trainctl init "
+		 "%s-train.%s%s --force\n",
+		 survey_split(s, path, 0, test), name, ending, survey_split(s, path, 1, train), name,
+		 ending, name, ending, said);
 }
 
 static int choose_test(struct call *call, const struct survey *s, size_t label, struct error *err)
@@ -338,9 +337,10 @@ static int choose_test(struct call *call, const struct survey *s, size_t label, 
 			 "found beside DATA, with the same columns; it is scored at the end\n");
 		return 0;
 	}
-	snprintf(call->test_why, sizeof call->test_why, "%.1000s is not taken: %.300s\n",
+	snprintf(call->test_why, sizeof call->test_why, "%.1000s is not taken: %.300s",
 		 call->test_name, why.text);
 	error_plain(call->test_why);
+	strcat(call->test_why, "\n");
 	call->test_name[0] = '\0';
 	return 0;
 }
@@ -510,9 +510,12 @@ static void say_left_out(FILE *out, const struct survey *s, size_t label)
 		fputc('\n', out);
 }
 
-static void say_bad_rows(FILE *out, const struct survey *s, const char *bad)
+static void say_bad_rows(FILE *out, const struct survey *s, size_t label, const char *bad)
 {
+	char number[COLUMN_COUNT_MAX];
 	fprintf(out, "  bad rows BAD_ROWS=%s: some rows can't be used", bad);
+	if (s->column[label].absent > 0)
+		fprintf(out, "; without a label: %s", column_count(s->column[label].absent, number));
 	if (s->ragged > 0)
 		fprintf(out, "; line %llu is the first, with %zu columns of %zu",
 			(unsigned long long)s->ragged_line, s->ragged_fields, s->count);
@@ -528,10 +531,10 @@ static void say_test(FILE *out, const struct call *call)
 	}
 	/* Prints the commands in a reason. */
 	const char *split = strstr(call->test_why, "\n  ");
-	fprintf(out, "  test     none%s\n",
-		split ? ": nobody will know how good the model is; these commands make one of "
-			"every tenth row:"
-		      : "");
+	fprintf(out, "  test     none: %s",
+		split ? "nobody will know how good the model is; these commands make one of "
+			"every tenth row:\n"
+		      : call->test_why);
 	for (const char *p = split ? split + 1 : ""; *p;) {
 		size_t n = strcspn(p, "\n");
 		say_command(out, p + strspn(p, " "), n - strspn(p, " "));
@@ -569,7 +572,7 @@ static void init_say(const struct call *call, const struct survey *s, const stru
 	if (missing)
 		fprintf(out, "  missing  MISSING=%s: such values are read as empty ones\n", missing);
 	if (bad)
-		say_bad_rows(out, s, bad);
+		say_bad_rows(out, s, p->label, bad);
 	if (s->not_utf8 > 0) {
 		fprintf(out, "  text     line %llu is not UTF-8, and is used unchanged; if it is "
 			     "Latin-1:\n",

@@ -109,14 +109,39 @@ const char *survey_ending(const struct survey *s)
 	return s->syntax.format == ROW_CRITEO ? "tsv" : row_syntax_name(s->syntax);
 }
 
-#define PATH_QUOTED WORDS_QUOTED(250)
+#define PATH_QUOTED WORDS_QUOTED(500)
+
+/* awk: what is done to the lines of a row; a quote that is open at a line's end goes on in the next
+ * one. */
+#define COUNT_QUOTES "q += gsub(/\"/, \"&\")"
+
+const char *survey_split(const struct survey *s, const char *path, int rest, char *out)
+{
+	const char *names = s->syntax.format == ROW_CSV ? "NR == 1 || " : "";
+	char from[PATH_QUOTED];
+	words_quote(path, from, sizeof from);
+	if (s->many_lines)
+		snprintf(out, SURVEY_COMMAND_MAX,
+			 "%s %s | awk '%s { print } { " COUNT_QUOTES " } q %% 2 == 0 { row++ }'",
+			 survey_cat(path), from, rest ? "!row || row % 10" : "row % 10 == 0");
+	else
+		snprintf(out, SURVEY_COMMAND_MAX, "%s %s | awk '%sNR %% 10%s'", survey_cat(path), from,
+			 names, rest ? "" : " == 0");
+	return out;
+}
 
 const char *survey_shuffle(const struct survey *s, const char *path, const char *job, char *out)
 {
 	const char *cat = survey_cat(path);
 	char from[PATH_QUOTED];
 	words_quote(path, from, sizeof from);
-	if (s->syntax.format == ROW_CSV)
+	if (s->many_lines)
+		snprintf(out, SURVEY_COMMAND_MAX,
+			 "rows() { %s %s | awk '{ " COUNT_QUOTES "; printf \"%%s%%s\", $0, q %% 2 ? \"\\001\" "
+			 ": \"\\n\" }'; }; { rows | head -n 1; rows | tail -n +2 | shuf; } | tr '\\001' "
+			 "'\\n' > %s-shuffled.%s",
+			 cat, from, job, survey_ending(s));
+	else if (s->syntax.format == ROW_CSV)
 		snprintf(out, SURVEY_COMMAND_MAX,
 			 "{ %s %s | head -n 1; %s %s | tail -n +2 | shuf; } > %s-shuffled.%s", cat, from,
 			 cat, from, job, survey_ending(s));

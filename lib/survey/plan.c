@@ -160,14 +160,24 @@ static void lists_free(struct lists *l)
 	}
 }
 
+static int no_columns(const struct survey *s, size_t label, struct error *err)
+{
+	char why[400] = "";
+	for (size_t i = 0, at = 0; i < s->count && at < sizeof why; i++) {
+		struct column_verdict v;
+		column_judge(&s->column[i], &v);
+		if (i != label)
+			at += (size_t)snprintf(why + at, sizeof why - at, "%s %s: %s", at > 0 ? ";" : "",
+					       s->column[i].name, v.why);
+	}
+	return error_set(err, ERROR_DATA, NULL,
+			 "no column besides the label is good for training:%s", why);
+}
+
 /* Columns that are left out come last. */
 static int set_lists(struct jobfile *f, struct lists *l, struct error *err)
 {
 	static const char *const key[] = {"DENSE", "SPARSE"};
-	if (l->count[COLUMN_DENSE] + l->count[COLUMN_SPARSE] == 0)
-		return error_set(err, ERROR_DATA, NULL,
-				 "no column besides the label is good for training:\n%.400s",
-				 text_so_far(&l->reason[COLUMN_OUT]));
 	for (int use = 0; use < 2; use++)
 		if (l->count[use] > 0 && jobfile_set(f, key[use], text_so_far(&l->name[use]),
 						     text_so_far(&l->reason[use]), err) != 0)
@@ -393,6 +403,8 @@ int plan_make(struct jobfile *f, const struct survey *s, const struct plan_choic
 	struct lists lists = {0};
 	int csv = s->syntax.format == ROW_CSV;
 	int result = csv ? lists_make(&lists, s, c->label, err) : 0;
+	if (csv && result == 0 && lists.count[COLUMN_DENSE] + lists.count[COLUMN_SPARSE] == 0)
+		result = no_columns(s, c->label, err);
 	if (result == 0)
 		result = survey_plan_make(f, s, c, csv ? &lists : NULL, err);
 	if (counts)

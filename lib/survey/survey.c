@@ -418,6 +418,7 @@ static int survey_read_rows(struct survey *s, const char *path, uint64_t bytes_m
 		s->bytes = row.offset + row.raw_len;
 		if (s->not_utf8 == 0 && !utf8_is(row.data, row.len))
 			s->not_utf8 = row.line;
+		s->many_lines |= memchr(row.data, '\n', row.len) != NULL;
 		result = survey_take_row(s, path, &r.scan, &row, err);
 	}
 	s->whole = got == ROWSCAN_END;

@@ -28,6 +28,7 @@ struct survey {
 	uint64_t ragged, ragged_line;
 	size_t ragged_fields;
 	uint64_t not_utf8; /* the first line that is no UTF-8; 0: all of them are */
+	int many_lines; /* a row has more than one line: a line end in quotes */
 	double features; /* of a row, in the mean: index:value of libsvm, word:count of bag */
 };
 
@@ -77,9 +78,11 @@ const char *survey_cat(const char *name);
 int survey_is_named_bag(const char *name);
 /* How a file written like this one is usually called: "csv", "svm". */
 const char *survey_ending(const struct survey *s);
+#define SURVEY_COMMAND_MAX 4400
+/* The command that prints every tenth row of the file, or, rest, all others; the names in both. */
+const char *survey_split(const struct survey *s, const char *path, int rest, char *out);
 /* Commands that write the file once more, as JOB-shuffled.csv with its rows in any order and the names
- * still first, and as JOB-utf8.csv. Return out, of SURVEY_COMMAND_MAX bytes. */
-#define SURVEY_COMMAND_MAX 2600
+ * still first, and as JOB-utf8.csv. Return out, of SURVEY_COMMAND_MAX bytes, as survey_split() does. */
 const char *survey_shuffle(const struct survey *s, const char *path, const char *job, char *out);
 const char *survey_recode(const struct survey *s, const char *path, const char *job, char *out);
 /* The name without ".csv.gz" and "-train", cut to what may be the name of a job; out holds
