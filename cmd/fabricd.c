@@ -114,8 +114,8 @@ int main(int argc, char **argv)
 		 .help = "this host, as routes call it ($SLURMD_NODENAME, $PACELINE_HOST, or its own name)"},
 		{.name = "rounds", .kind = OPTION_CHOICE, .target = &rounds, .arg = "HOW",
 		 .choices = "ring|rate|shares",
-		 .help = "how dense vectors are summed, on all hosts alike: by a ring, by shares "
-			 "that follow the rates of the links, or by the faster of both (rate)"},
+		 .help = "how dense vectors are summed, on all hosts alike (ring); shares: by shares that "
+			 "follow the rates of the links; rate: by the faster of both"},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,

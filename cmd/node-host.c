@@ -62,8 +62,7 @@ static char deadlines[400];
 
 static const struct option_table table = {
 	.program = PROGRAM,
-	.synopsis = "[--by LAUNCHER] [--cores N] [--memory BYTES] [--hold] [--make DIR]... [--bring PATH]...\n"
-		    "HOST COMMAND [ARG]...\n"
+	.synopsis = "[OPTION]... HOST COMMAND [ARG]...\n"
 		    "[--by LAUNCHER] --fetch PATH=HERE HOST\n"
 		    "[--by LAUNCHER] [--seconds S] --test [HOST]...\n"
 		    "--serve",

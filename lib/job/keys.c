@@ -128,7 +128,7 @@ const struct key_row key_rows[] = {
 	{"SERVERS memory", NULL, "SERVER_MEMORY", KEY_BYTES, AT(server_memory), "all", 0, 1e18,
 	 "all", NULL, FREE, "memory that a server may use, 2G for example"},
 	{"SERVERS standby", NULL, NULL, KEY_CHOICE, AT(standby), "off", 0, 0, "off|on", NULL, FREE,
-	 "each server but the first has a second process, which takes over when it dies"},
+	 "each server has a second process, which takes over when it dies"},
 	{"SERVERS divergence", NULL, NULL, KEY_COUNT, AT(divergence), "0", 0, 1e6, NULL, NULL, FREE,
 	 "gradients that such a process may lack for a while, because workers keep them"},
 	{"LAUNCH_WORKER", NULL, NULL, KEY_TEMPLATE, AT(launch_worker), "", 0, 0, NULL, NULL, FREE,
