@@ -71,7 +71,7 @@ static const struct option_row option_rows[] = {
 	{.name = "spare", .kind = OPTION_TEXT, .target = &opt.spare, .arg = "SOCKET",
 	 .help = "be a spare: get ready, and wait until trainctl, at this socket, has a place"},
 	{.name = "drag", .kind = OPTION_TEXT, .target = &opt.drag, .arg = "FILE",
-	 .help = "read before each batch: delay=, speed=, launch=, saturation=, memory=, type="},
+	 .help = "read before each batch: delay=, speed=, launch=, saturation=, memory=, type=, cores="},
 	NODE_REPORT_OPTIONS(node),
 	{.name = "profile", .kind = OPTION_COUNT, .target = &opt.profile, .arg = "0|1",
 	 .help = "1: measure this device before joining, for the monitor", .max = 1},
