@@ -199,7 +199,7 @@ static int index_file_take_head(struct index *ix, const struct record *r, uint64
 	const char *format, *compression;
 	uint64_t version, places, points;
 	if (!record_is(r, "paceline-index"))
-		return error_set(err, ERROR_DATA, NULL, "it is none");
+		return error_set(err, ERROR_DATA, NULL, "it is no index");
 	if (record_u64(r, "version", 1, INT64_MAX, &version, err) != 0)
 		return -1;
 	if (version != INDEX_VERSION)

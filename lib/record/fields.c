@@ -19,7 +19,7 @@ static int fields_read_name(const struct field *f, const struct record *r, void 
 			memcpy(to, &i, sizeof i);
 			return 0;
 		}
-	return error_set(err, ERROR_DATA, NULL, "%s=: '%.40s' is none", f->key, value);
+	return error_set(err, ERROR_DATA, NULL, "%s=: '%.40s' is not known", f->key, value);
 }
 
 static int fields_read_one(const struct field *f, const struct record *r, void *to,

@@ -222,7 +222,7 @@ void sup_kept_end(struct supervisor *s)
 		;
 	if (s->kept.writing)
 		sup_note(s, "warning",
-			 "%s/" DIRS_KEPT ": the disk gives no answer: it may be an older one",
+			 "%s/" DIRS_KEPT ": the disk gives no answer, so the file may be an older one",
 			 s->dirs.state);
 }
 

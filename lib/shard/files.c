@@ -85,7 +85,7 @@ static int may_be_saved_to(const struct service *s, const char *path, struct err
 	if (fstat(fd, &st) != 0)
 		result = error_errno(err, ERROR_OS, path, "can't be looked at");
 	else if (!S_ISREG(st.st_mode) || !is_save(fd, st.st_size))
-		result = error_set(err, ERROR_CANTCREAT, path, "is there and no save");
+		result = error_set(err, ERROR_CANTCREAT, path, "is there already, and is no saved state");
 	close(fd);
 	return result;
 }

@@ -85,7 +85,8 @@ static int may_count(struct service *s, struct request *rq, const struct queue_c
 	if (!s->options.settle_only)
 		return 1;
 	if (is_in_force(s, rq, c))
-		request_err(rq, "settle-only", "what is in the model is the lead's to say");
+		request_err(rq, "settle-only",
+			    "with --settle-only, rows are done only when the lead settles them");
 	return 0;
 }
 

@@ -335,7 +335,7 @@ static int read_trace(const struct schedule *s, struct pattern *p, const struct 
 	    record_real_opt(r, "step", SCHEDULE_STEP_MIN, TIME_MAX, &o.step, err) != 0)
 		return -1;
 	if (o.own > 0 && o.batch > 0)
-		return error_set(err, ERROR_USAGE, NULL, "own= is for delays, batch= for paces");
+		return error_set(err, ERROR_USAGE, NULL, "own= is for delays, batch= for speeds");
 	return trace_read(&p->trace, s, p, &o, err);
 }
 
