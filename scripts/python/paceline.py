@@ -264,8 +264,8 @@ class Batch:
         source._step(self, asks)
 
     def _tell_unread(self) -> None:
-        """Which rows of a list are used nobody can see; that it was never asked for, or that some
-        parts were not, is a mistake of the script's."""
+        """Nobody can see which rows of a list are used. But a list that was never asked for, or only
+        in parts, is a mistake of the script's."""
         global _rows_are_read
         if self._read < self.size and _rows_are_read:
             _say("iteration %d: %d of %d rows were read (rows, ranges, parts() of the batch), and all count as "
