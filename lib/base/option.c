@@ -241,7 +241,7 @@ static void option_help(const struct option_table *table, FILE *out)
 }
 
 /* Moves an operand behind all others. */
-static void put_last(char **argv, int argc, int at)
+static void option_put_last(char **argv, int argc, int at)
 {
 	char *operand = argv[at];
 	memmove(&argv[at], &argv[at + 1], (size_t)(argc - at - 1) * sizeof *argv);
@@ -281,7 +281,7 @@ static int option_read(const struct option_table *table, int command, int argc, 
 			break;
 		if (c == -1) {
 			do
-				put_last(argv, argc, optind);
+				option_put_last(argv, argc, optind);
 			while (--end > optind && is_end);
 			continue;
 		}

@@ -164,7 +164,7 @@ void value_look(const char *text, size_t len, struct value *out)
 }
 
 /* 1.0 and 0.0 are what 1 and 0 become in a column where values are missing. */
-static int is_one(const char *a, const char *b)
+static int value_is_one(const char *a, const char *b)
 {
 	double x, y;
 	return number_real_span(a, strlen(a), &x) == 0 && number_real_span(b, strlen(b), &y) == 0 &&
@@ -179,8 +179,8 @@ int value_yes(const char *a, const char *b)
 		{"+", "-"},       {"on", "off"},       {"good", "bad"},     {"pass", "fail"},
 		{"spam", "ham"},  {"malignant", "benign"}, {"won", "lost"},
 		{"ja", "nein"},   {"oui", "non"},      {"si", "no"},        {"sim", "nao"}};
-	if (is_one(a, b) || is_one(b, a))
-		return is_one(a, b) ? 1 : -1;
+	if (value_is_one(a, b) || value_is_one(b, a))
+		return value_is_one(a, b) ? 1 : -1;
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
 		if (strcasecmp(a, known[i][0]) == 0 && strcasecmp(b, known[i][1]) == 0)
 			return 1;
