@@ -50,8 +50,18 @@ start() {
 	PIDS+=("$PID")
 }
 
-# wait_for 'CONDITION': until it holds, five minutes at most.
-wait_for() { holds_within 300 "$1"; }
+# wait_for 'CONDITION': until it holds, five minutes at most. A job that has ended comes to nothing more.
+wait_for() {
+	local unless=
+	if [[ $1 =~ ^(came_to|running)( |$) ]]; then unless='job_is_over "$2"'; fi
+	holds_within 300 "$1" "$unless"
+}
+# job_is_over CONDITION: says what the programs of the test said last.
+job_is_over() {
+	[ -n "$SUPERVISOR" ] && gone "$SUPERVISOR" || return 1
+	echo "the job has ended before this held: $1" >&2
+	tail -n 3 ./*.err >&2
+}
 
 # ready SOCKET: until the daemon answers there.
 ready() {
