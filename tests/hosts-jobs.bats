@@ -38,7 +38,7 @@ at_least() { awk -v a="$1" -v b="$2" 'BEGIN { exit !(a >= b) }'; }
 	[ "$(tail -n 1 out | field state)" = done ]
 	at_least "$(auc out)" 0.885
 	# wide and deep, with servers, of which one is on another host
-	on h0 sh -c 'cd && trainctl run adult.env --set JOB=deep --set MODEL=wdl --set SYNC=bsp --set SERVERS=2' >out 2>err ||
+	on h0 sh -c 'cd && trainctl run adult.env --set JOB=deep --set MODEL=wdl --set SYNC=bsp --set SERVERS=2 --run-dir "/tmp/a run"' >out 2>err ||
 		{ cat err; false; }
 	at_least "$(auc out)" 0.895
 	for host in h1 h2; do

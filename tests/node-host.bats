@@ -368,6 +368,9 @@ far_says() {
 	start allocation on h0 salloc -Q -N2 sh -c 'env | grep ^SLURM_ >slurm; echo >held; sleep 1000'
 	wait_for "[ -e held ]"
 	on_hosts env $(tr '\n' ' ' <slurm) "$(command -v node-host)" --by slurm
+	run on h0 env $(tr '\n' ' ' <slurm) "$(command -v node-host)" --by slurm --program /nowhere/n h1 true
+	[ "$status" -eq 78 ]
+	[[ $output == *"h1: /nowhere/n does not run there: the kit must lie at the same place"* ]]
 	run on h0 env $(tr '\n' ' ' <slurm) "$(command -v node-host)" --by slurm h9 true
 	[ "$status" -eq 255 ]
 	[[ $output == *"srun: error: "*"h9: not reached: slurm ended: exit status 1"* ]]

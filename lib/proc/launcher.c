@@ -2,7 +2,6 @@
 #include "proc/launcher.h"
 
 #include "base/argv.h"
-#include "base/words.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -195,32 +194,25 @@ static enum end_class far_class(const struct node_end *end)
 /* A step of the allocation with all cores that are allocated there, like a local process. If
  * overlapping steps asked for some cores, all would get the same ones; so node-host(8) limits
  * them. */
-static int slurm_reach(const struct node_reach *to, struct argv *line, struct error *err)
+static int slurm_reach(const struct node_reach *to, struct argv *argv, struct error *err)
 {
-	argv_add(line, "srun", "--overlap", "--nodes=1", "--ntasks=1", "--overcommit",
+	argv_add(argv, "srun", "--overlap", "--nodes=1", "--ntasks=1", "--overcommit",
 		 "--cpu-bind=none", "--mpi=none", "--no-kill", "--quiet", "--nodelist", to->host);
 	if (to->memory_mib > 0)
-		argv_format(line, "--mem=%lluM", (unsigned long long)to->memory_mib);
+		argv_format(argv, "--mem=%lluM", (unsigned long long)to->memory_mib);
 	if (to->slurm_job > 0)
-		argv_format(line, "--jobid=%llu", (unsigned long long)to->slurm_job);
-	argv_add(line, to->program, "--serve");
-	return argv_end(line, err);
+		argv_format(argv, "--jobid=%llu", (unsigned long long)to->slurm_job);
+	argv_add(argv, "/bin/sh", "-c", to->line);
+	return argv_end(argv, err);
 }
 
-/* ssh must not ask at a terminal, nor share a connection: each connection ends with its node. A
- * shell there reads the words behind the host. */
-static int ssh_reach(const struct node_reach *to, struct argv *line, struct error *err)
+/* ssh must not ask at a terminal, nor share a connection: each connection ends with its node. */
+static int ssh_reach(const struct node_reach *to, struct argv *argv, struct error *err)
 {
-	size_t max = WORDS_QUOTED(strlen(to->program));
-	char *quoted = malloc(max);
-	if (!quoted)
-		return error_set(err, ERROR_OS, NULL, "out of memory");
-	argv_add(line, "ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o",
+	argv_add(argv, "ssh", "-T", "-x", "-S", "none", "-o", "BatchMode=yes", "-o",
 		 "ConnectTimeout=10", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3",
-		 "--", to->host);
-	argv_format(line, "exec %s --serve", words_quote(to->program, quoted, max));
-	free(quoted);
-	return argv_end(line, err);
+		 "--", to->host, to->line);
+	return argv_end(argv, err);
 }
 
 /* ---- the table ---- */

@@ -58,7 +58,8 @@ struct node_start {
 
 /* Who is reached. */
 struct node_reach {
-	const char *host, *program;
+	const char *host;
+	const char *line; /* for sh(1) there; NULL: the words end in front of it */
 	/* By Slurm: the memory to ask for, 0: none; the allocation, 0: the one that we are in. */
 	uint64_t memory_mib, slurm_job;
 };
@@ -71,8 +72,9 @@ struct launcher {
 	/* Sends a signal to the node and what it started. -1: there is nobody. */
 	int (*stop)(pid_t pid, int signal);
 	enum end_class (*class_of)(const struct node_end *end);
-	/* For a far one: the words that run `program --serve` on a host, with its standard input
-	 * and output here. */
+	/* For a far one: the words that let sh(1) run a line on a host, with its standard input and
+	 * output here. The line is the last of them. So nodes are reached, and so mpirun(1) starts
+	 * its daemons. */
 	int (*reach)(const struct node_reach *to, struct argv *words, struct error *err);
 	int openings; /* connections to one host that may be opened at the same time; 0: any */
 };

@@ -132,12 +132,15 @@ static int start_in_turn(struct remote *r, struct error *err)
 
 static int remote_prepare(struct remote *r, const struct remote_options *o, struct error *err)
 {
+	char quoted[WORDS_QUOTED(PATH_MAX)], line[sizeof quoted + 16];
 	const struct node_reach to = {.host = o->host,
-				      .program = o->program,
+				      .line = line,
 				      .memory_mib = o->memory_mib,
 				      .slurm_job = o->slurm_job};
 	if (!r->host || !r->program)
 		return error_set(err, ERROR_OS, o->host, "out of memory");
+	snprintf(line, sizeof line, "exec %s --serve",
+		 words_quote(o->program, quoted, sizeof quoted));
 	if (o->launcher->reach(&to, &r->argv, err) != 0)
 		return -1;
 	return process_find(r->argv.word[0], o->search_path, r->path, sizeof r->path, err);
@@ -568,12 +571,10 @@ static struct node_end reap(struct remote *r)
 	return unseen;
 }
 
-/* Exit statuses of a shell that does not find the program or may not run it; srun names the
- * call. */
-static int is_not_there(const struct node_end *end, const char *words)
+/* Exit statuses of a shell that does not find the program or may not run it. */
+static int is_not_there(const struct node_end *end)
 {
-	return (end->seen && !end->signal && (end->status == 127 || end->status == 126)) ||
-	       strstr(words, "execve()") != NULL;
+	return end->seen && !end->signal && (end->status == 127 || end->status == 126);
 }
 
 static int remote_lost(struct remote *r, struct error *err)
@@ -583,7 +584,7 @@ static int remote_lost(struct remote *r, struct error *err)
 	const char *words = last_words(r);
 	remote_close_fd(&r->opening);
 	end_text(&end, how, sizeof how);
-	if (!r->has_greeted && is_not_there(&end, words))
+	if (!r->has_greeted && is_not_there(&end))
 		return error_set(err, ERROR_CONFIG, r->host,
 				 "%.200s does not run there: the kit must lie at the same place on all "
 				 "hosts%s%.200s",

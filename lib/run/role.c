@@ -511,7 +511,6 @@ static void add_fabricd(struct argv *w, const struct supervisor *s, const char *
  * host has rank 0. */
 static void add_mpirun(struct argv *w, const struct supervisor *s, const char *fabricd)
 {
-	char users[DIRS_PATH_MAX];
 	size_t added = 0;
 	argv_add(w, "mpirun", "--oversubscribe", "--bind-to", "none");
 	argv_add(w, "--mca", "odls_base_sigkill_timeout", "0");
@@ -522,12 +521,9 @@ static void add_mpirun(struct argv *w, const struct supervisor *s, const char *f
 	argv_add(w, "--mca", "oob_tcp_keepalive_probes", "3");
 	if (sup_more_in_world(s)) /* several allocations: mpirun knows only its own */
 		argv_add(w, "--mca", "plm", "rsh", "--mca", "ras", "^slurm");
-	dirs_run(&s->dirs, SUP_ROUTES_USERS, users);
-	argv_add(w, "--mca", "plm_rsh_agent");
-	if (sup_routes_have_users(s) || sup_more_in_world(s))
-		argv_format(w, "sh %s", users);
-	else
-		argv_add(w, SUP_ROUTES_SSH);
+	/* It starts all its daemons itself: the other hosts do not have the file. */
+	argv_add(w, "--mca", "plm_rsh_no_tree_spawn", "1");
+	argv_add(w, "--mca", "plm_rsh_agent", SUP_ROUTES_AGENT);
 	EACH_HOST (h, s, 0) {
 		if (!h->in_world)
 			continue;
@@ -546,11 +542,11 @@ static void add_network(struct argv *w, const char *network)
 }
 
 /* The process that holds the MPI world together. In an allocation of Slurm mpirun starts its ranks
- * by srun, else by ssh. */
+ * by srun, else as the launcher does it. */
 static void fabric_words(struct argv *w, const struct sup_node *n, uint64_t life, int take_over)
 {
 	const struct supervisor *s = n->sup;
-	char fabricd[DIRS_PATH_MAX];
+	char fabricd[DIRS_PATH_MAX], reach[DIRS_PATH_MAX];
 	(void)life;
 	(void)take_over;
 	if (process_find("fabricd", s->options.search_path, fabricd, sizeof fabricd, NULL) != 0)
@@ -561,6 +557,8 @@ static void fabric_words(struct argv *w, const struct sup_node *n, uint64_t life
 	if (s->options.network && s->options.network[0])
 		add_network(w, s->options.network);
 	argv_add(w, "SLURM_OVERLAP=1"); /* what it has started by srun runs beside the nodes' steps */
+	dirs_run(&s->dirs, SUP_ROUTES_REACH, reach);
+	argv_format(w, "PACELINE_REACH=%s", reach);
 	add_mpirun(w, s, fabricd);
 }
 

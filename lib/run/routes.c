@@ -1,8 +1,10 @@
 /* routes: see routes.h. */
 #include "run/sup.h"
 
+#include "base/argv.h"
 #include "base/fs.h"
 #include "base/most.h"
+#include "base/words.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,37 +53,35 @@ int sup_routes_fit(const struct supervisor *s, struct error *err)
 			 "possible: use fewer WORKERS or SERVERS, or shorter names of hosts", bytes, MOST_ROUTES_BYTES);
 }
 
-int sup_routes_have_users(const struct supervisor *s)
+/* mpirun knows no users of hosts, so that its name for a host may be shorter than ours. */
+static void put_way(FILE *out, const struct node_place *place)
 {
-	EACH_HOST (h, s, 0)
-		if (strchr(h->place->host, '@'))
-			return 1;
-	return 0;
+	char quoted[WORDS_QUOTED(HOST_NAME_MAX_BYTES)];
+	struct argv words = {0};
+	const struct node_reach to = {.host = place->host, .slurm_job = place->slurm_job};
+	if (place->launcher->reach(&to, &words, NULL) != 0)
+		return;
+	fprintf(out, "'%s') exec", sup_host_plain(place->host));
+	for (size_t i = 0; i < words.count; i++)
+		fprintf(out, " %s", words_quote(words.word[i], quoted, sizeof quoted));
+	fputs(" \"$*\" ;;\n", out);
+	argv_free(&words);
 }
 
-/* mpirun knows no users of hosts: it calls `sh FILE HOST COMMAND...` in place of ssh. */
-static void write_users(struct supervisor *s)
+static void write_ways(struct supervisor *s)
 {
 	char path[DIRS_PATH_MAX], *text = NULL;
 	size_t bytes = 0;
 	struct error err;
-	int more = sup_more_in_world(s);
-	FILE *out = more || sup_routes_have_users(s) ? open_memstream(&text, &bytes) : NULL;
+	FILE *out = open_memstream(&text, &bytes);
 	if (!out)
 		return;
-	fputs("host=$1\nshift\njob=$SLURM_JOB_ID\ncase $host in\n", out);
-	EACH_HOST (h, s, 0) {
-		const char *host = h->place->host, *name = sup_host_plain(host);
-		if (h->place->slurm_job > 0)
-			fprintf(out, "'%s') job=%llu ;;\n", host,
-				(unsigned long long)h->place->slurm_job);
-		else if (name != host)
-			fprintf(out, "'%s') host='%s' ;;\n", name, host);
-	}
-	fputs(more ? "esac\nexec " SUP_ROUTES_SRUN " --jobid=$job --nodelist=\"$host\" /bin/sh -c \"$*\"\n"
-		   : "esac\nexec " SUP_ROUTES_SSH " \"$host\" \"$@\"\n",
-	      out);
-	dirs_run(&s->dirs, SUP_ROUTES_USERS, path);
+	fputs("case $0 in\n", out);
+	EACH_HOST (h, s, 0)
+		if (h->place->launcher->is_far)
+			put_way(out, h->place);
+	fputs("esac\necho \"$0 is no host of this job\" >&2\nexit 69\n", out);
+	dirs_run(&s->dirs, SUP_ROUTES_REACH, path);
 	if (fclose(out) != 0)
 		sup_note(s, "warning", "%s: no memory", path);
 	else if (fs_replace_for_now(path, text, bytes, &err) != 0)
@@ -91,7 +91,7 @@ static void write_users(struct supervisor *s)
 
 void sup_routes_begin(struct supervisor *s)
 {
-	write_users(s);
+	write_ways(s);
 	s->routes.held = 0;
 	sup_ask_forget(&s->routes.question);
 	sup_routes_step(s);

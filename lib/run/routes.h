@@ -9,10 +9,11 @@
 
 #include <stddef.h>
 
-#define SUP_ROUTES_SSH "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10"
-#define SUP_ROUTES_SRUN                                                                            \
-	"srun --overlap --nodes=1 --ntasks=1 --overcommit --cpu-bind=none --mpi=none --no-kill --quiet"
-#define SUP_ROUTES_USERS "ssh-users"
+/* A file in RUN_DIR, for mpirun(1), which calls SUP_ROUTES_AGENT HOST COMMAND... in place of ssh: the
+ * command runs on the host, brought there by its launcher. mpirun splits the agent at blanks and
+ * colons, and the path of the file may have some; so it is in the environment. */
+#define SUP_ROUTES_REACH "reach"
+#define SUP_ROUTES_AGENT "sh -c .${IFS}\"$PACELINE_REACH\""
 
 struct supervisor;
 
@@ -26,9 +27,6 @@ struct sup_routes {
 /* Before a start: whether the fabric has room for the routes of all nodes. */
 int sup_routes_fit(const struct supervisor *s, struct error *err);
 void sup_routes_begin(struct supervisor *s); /* another fabric is to be started */
-/* Whether a host is named with a user ("me@north"): then `sh RUN_DIR/SUP_ROUTES_USERS HOST
- * COMMAND...` is ssh to HOST as that user. */
-int sup_routes_have_users(const struct supervisor *s);
 void sup_routes_step(struct supervisor *s);
 /* Whether the fabric uses these routes; or no fabric runs, and the next one reads the file. */
 int sup_routes_hold(const struct supervisor *s);

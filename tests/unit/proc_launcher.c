@@ -119,23 +119,25 @@ static void the_words_that_reach_a_host(void **state)
 	(void)state;
 	struct error err;
 	struct argv words = {0};
-	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "/a b/node-host", 0, 0}, &words, &err), 0);
+	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "cd; exec x", 0, 0}, &words, &err), 0);
 	assert_string_equal(words.word[0], "srun");
-	assert_string_equal(words.word[words.count - 3], "h1");
-	assert_string_equal(words.word[words.count - 2], "/a b/node-host");
-	assert_string_equal(words.word[words.count - 1], "--serve");
+	assert_string_equal(words.word[words.count - 4], "h1");
+	assert_string_equal(words.word[words.count - 3], "/bin/sh");
+	assert_string_equal(words.word[words.count - 2], "-c");
+	assert_string_equal(words.word[words.count - 1], "cd; exec x");
 	assert_null(words.word[words.count]);
 	argv_free(&words);
-	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", "/n", 512, 7}, &words, &err), 0);
+	assert_int_equal(launcher_find("slurm")->reach(&(struct node_reach){"h1", NULL, 512, 7}, &words, &err), 0);
 	assert_string_equal(words.word[words.count - 4], "--mem=512M");
 	assert_string_equal(words.word[words.count - 3], "--jobid=7");
+	assert_string_equal(words.word[words.count - 1], "-c");
 	argv_free(&words);
-	/* A shell reads these. */
-	assert_int_equal(launcher_find("ssh")->reach(&(struct node_reach){"me@h1", "/a b/it's $HOME", 0, 0}, &words, &err), 0);
+	/* A shell there reads the line, without another one in front. */
+	assert_int_equal(launcher_find("ssh")->reach(&(struct node_reach){"me@h1", "cd; exec x", 0, 0}, &words, &err), 0);
 	assert_string_equal(words.word[0], "ssh");
 	assert_string_equal(words.word[words.count - 3], "--");
 	assert_string_equal(words.word[words.count - 2], "me@h1");
-	assert_string_equal(words.word[words.count - 1], "exec '/a b/it'\\''s $HOME' --serve");
+	assert_string_equal(words.word[words.count - 1], "cd; exec x");
 	argv_free(&words);
 }
 
