@@ -13,7 +13,7 @@ items() {
 	chmod +x bad missing
 }
 
-items_run() { "$PACELINE_ROOT/tests/run" build "${@/#/short:$T/}"; }
+items_run() { MAKELEVEL=1 "$PACELINE_ROOT/tests/run" build "${@/#/short:$T/}"; }
 
 @test "run: passed, failed and skipped are counted" {
 	items one two
@@ -22,6 +22,21 @@ items_run() { "$PACELINE_ROOT/tests/run" build "${@/#/short:$T/}"; }
 	run -1 items_run one bad two
 	[ "$(last)" = "2 passed, 1 failed, 0 skipped" ]
 	[[ $output == *"What failed:"*"short:$T/bad: not ok 1 - bad"* ]]
+}
+
+# A make that says what it is asked for.
+@test "run: by hand, what is named is built first; where make calls it, it is not" {
+	items one
+	mkdir bin
+	printf '#!/bin/sh\necho "make $*"\n' >bin/make
+	chmod +x bin/make
+	run -1 env -u MAKELEVEL PATH="$T/bin:$PATH" "$PACELINE_ROOT/tests/run" x "short:$T/one" unit:none asan/unit:none
+	[[ $output == "make -s -j"*" BUILD=x asan"$'\n'"make -s -j"*" BUILD=x all x/unit/none"$'\n'* ]]
+	run -0 env PATH="$T/bin:$PATH" MAKELEVEL=1 "$PACELINE_ROOT/tests/run" x "short:$T/one"
+	[[ $output != *"make "* ]]
+	printf '#!/bin/sh\nexit 2\n' >bin/make
+	run -2 env -u MAKELEVEL PATH="$T/bin:$PATH" "$PACELINE_ROOT/tests/run" x "short:$T/one"
+	[ -z "$output" ]
 }
 
 @test "run: what passes only when it runs again alone has failed, and the end says that it passed then" {
