@@ -490,7 +490,7 @@ as_run() {
 	run -0 trainctl check job.env --run-dir "$T/run" --fresh --set EPOCHS=1
 	[[ $output == "check job=tiny start=start-over "* ]]
 	run -78 trainctl check job.env --run-dir "$T/run" --set EPOCHS=1
-	[ "$output" = "trainctl: $T/run/state: holds the state of this job with another EPOCHS (50, not 1); --fresh starts over" ]
+	[ "$output" = "trainctl: $T/run/state: holds the state of this job with another EPOCHS (50, not 1): with the old value it goes on; --fresh starts over" ]
 	touch d.csv
 	run -0 trainctl check job.env --run-dir "$T/run"
 	everything | diff before -

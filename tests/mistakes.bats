@@ -193,7 +193,13 @@ $ trainctl run .
 trainctl: .: is a directory; a file is needed
 = 66
 $ trainctl run d.csv
-trainctl: d.csv:1: 'y,a,b': is not KEY=value (no blanks around =, no export)
+trainctl: d.csv:1: 'y,a,b': is not KEY=value (no blanks around =, no export); if these are data, `trainctl init` makes their job file
+= 78
+$ sed 's/$/\r/' d.csv >dos.csv; trainctl run dos.csv 2>&1 | tr -d '\r'
+trainctl: dos.csv:1: 'y,a,b?': is not KEY=value (no blanks around =, no export); if these are data, `trainctl init` makes their job file
+= 78
+$ head -c 9 /dev/zero >zeros; trainctl run zeros
+trainctl: zeros:1: holds a NUL byte: this is no text; if these are data, `trainctl init` makes their job file
 = 78
 E
 }

@@ -253,7 +253,7 @@ drawn() { tr '\n' '\r' <screen | sed 's/.*\x1b\[H\x1b\[2J//'; }
 	wait $!
 	[ "$(cat status)" = 130 ]
 	cmp before after
-	lines | grep -q '^tiny: stopped after .*`trainctl run` goes on with it'
+	lines | grep -q '^tiny: stopped after .*; the same command goes on'
 	rm screen
 	in_terminal 40 "trainctl run $T/job.env --run-dir $T/run" &
 	wait_for 'grep -qs "samples/s" screen'

@@ -11,6 +11,8 @@
  * command). */
 static const char bare_special[] = " \t|&;<>()$`\\\"'";
 
+#define IS_DATA "; if these are data, `trainctl init` makes their job file"
+
 /* what: the key, or the line's words; NULL: neither. */
 static int jobtext_bad(struct error *err, const char *name, size_t line, const char *what,
 		       const char *why)
@@ -96,8 +98,9 @@ static int jobtext_take_line(const char *name, size_t line, const char *p, const
 	if (p == end || *p == '#')
 		return 0;
 	if (memchr(p, '\0', (size_t)(end - p)))
-		return jobtext_bad(err, name, line, NULL, "holds a NUL byte: this is no text");
-	if (end[-1] == '\r')
+		return jobtext_bad(err, name, line, NULL, "holds a NUL byte: this is no text" IS_DATA);
+	/* Not of a line of data, whose file should stay as it is. */
+	if (end[-1] == '\r' && (*p == '\r' || memchr(p, '=', (size_t)(end - p))))
 		return jobtext_bad(
 			err, name, line, NULL,
 			"ends in a carriage return (DOS line ends); this removes them: sed -i "
@@ -110,7 +113,8 @@ static int jobtext_take_line(const char *name, size_t line, const char *p, const
 		snprintf(value, sizeof value, "'%.*s'", (int)(end - start > 70 ? 70 : end - start),
 			 start);
 		return jobtext_bad(err, name, line, value,
-				   "is not KEY=value (no blanks around =, no export)");
+				   line > 1 ? "is not KEY=value (no blanks around =, no export)"
+					    : "is not KEY=value (no blanks around =, no export)" IS_DATA);
 	}
 	memcpy(key, start, key_len);
 	key[key_len] = '\0';

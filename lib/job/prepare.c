@@ -78,8 +78,8 @@ static int compare_keys(const struct job *job, const struct dirs *dirs, int runn
 	job_free(&old);
 	if (change == JOB_CHANGE_FRESH)
 		return error_set(err, ERROR_CONFIG, dirs->state,
-				 "holds the state of this job with another %s; --fresh starts over",
-				 keys);
+				 "holds the state of this job with another %s%s; --fresh starts over",
+				 keys, finished ? "" : ": with the old value it goes on");
 	if (change == JOB_CHANGE_STOPPED && running)
 		return error_set(err, ERROR_CONFIG, dirs->state,
 				 "nodes of this job run with another %s; stop it first", keys);

@@ -73,7 +73,7 @@ static void put_end(struct lines *l, const struct record *r)
 	summary_put(l, strcmp(state, "failed") == 0 ? TINT_BAD : TINT_STRONG,
 		    "%s: %s%s, %s samples%s%s", summary_value(r, "job"), state[0] ? state : "over",
 		    took, human_count(summary_real(r, "samples"), samples), restarts,
-		    strcmp(state, "stopped") == 0 ? "; `trainctl run` goes on with it" : "");
+		    strcmp(state, "stopped") == 0 ? "; the same command goes on" : "");
 }
 
 static void put_failure(struct lines *l, const struct record *r)

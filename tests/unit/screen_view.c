@@ -417,7 +417,7 @@ static void the_end(void **state)
 		 "ended=max-time\n",
 		 {"adult: ended by MAX_TIME after 1 min, 100 samples", NULL}},
 		{"summary job=adult state=stopped time= samples=0 held=0 restarts=0 bad-rows=0\n",
-		 {"adult: stopped, 0 samples; `trainctl run` goes on with it", NULL}},
+		 {"adult: stopped, 0 samples; the same command goes on", NULL}},
 	};
 	for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
 		assert_int_equal(record_first(&r, want[i].record, strlen(want[i].record), NULL), 0);
