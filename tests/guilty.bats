@@ -163,6 +163,7 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	[ "$(grep -c "w2 failed first: exit status 1" first.err)" -eq 2 ]
 	not grep "w[01] failed first" first.err
 	awk '/w2 failed first/ { told = 1 } told && /ValueError: row 17 has no label/ { found++; told = 0 } END { exit found != 2 }' first.err
+	[ "$(grep -c 'ValueError: row 17 has no label' first.err)" -eq 2 ] # once each time: not those of its earlier life
 	grep -q 'job fails: w2: exit status 1; that is rollback 2 in a row' first.err
 }
 

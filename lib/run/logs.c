@@ -205,15 +205,17 @@ void sup_node_log_path(const struct sup_node *n, char *out)
 	dirs_state(&n->sup->dirs, name, out);
 }
 
-void sup_node_log_rotate(const struct sup_node *n)
+void sup_node_log_rotate(struct sup_node *n)
 {
 	char path[DIRS_PATH_MAX], older[DIRS_PATH_MAX + 2];
 	struct stat st;
 	sup_node_log_path(n, path);
-	if (stat(path, &st) != 0 || st.st_size < (off_t)NODE_BYTES_LAUNCH)
+	n->log_begin = 0;
+	if (stat(path, &st) != 0)
 		return;
 	snprintf(older, sizeof older, "%s.1", path);
-	rename(path, older);
+	if (st.st_size < (off_t)NODE_BYTES_LAUNCH || rename(path, older) != 0)
+		n->log_begin = st.st_size;
 }
 
 /* While its writer runs a log can't be renamed, because the writer has it open: it is copied and
@@ -305,12 +307,13 @@ void sup_last_words(const struct sup_node *n)
 	if (fd < 0)
 		return;
 	off_t size = lseek(fd, 0, SEEK_END);
-	off_t from = size > WORDS_MAX ? size - WORDS_MAX : 0;
+	off_t begin = size >= n->log_begin ? n->log_begin : 0; /* it was cut meanwhile */
+	off_t from = size - begin > WORDS_MAX ? size - WORDS_MAX : begin;
 	ssize_t got = pread(fd, words, WORDS_MAX, from);
 	close(fd);
 	words[got > 0 ? got : 0] = '\0';
 	/* There is half a line before the first whole one, or only half a line. */
-	char *start = from > 0 ? strchr(words, '\n') : NULL;
+	char *start = from > begin ? strchr(words, '\n') : NULL;
 	size_t count = last_lines(start && start[1] ? start : words, line);
 	if (count == 0) {
 		log_say(LOG_LEVEL_ERROR, "%s printed nothing; its log is %s", n->id, path);

@@ -53,8 +53,8 @@ void sup_event(const struct sup_node *n, const char *kind, const struct node_end
 void sup_event_hung(const struct sup_process *p, const struct sup_silence *silence);
 
 void sup_node_log_path(const struct sup_node *n, char *out);
-/* Call before a launch, when nobody writes to it. */
-void sup_node_log_rotate(const struct sup_node *n);
+/* Call before a launch, when nobody writes to it: the last words of the process begin there. */
+void sup_node_log_rotate(struct sup_node *n);
 /* Shows people the last lines that a node wrote. */
 void sup_last_words(const struct sup_node *n);
 /* Begins a new file where a log has become large. Call it between two records. */

@@ -40,6 +40,7 @@ struct sup_node {
 	enum node_stage stage;
 	struct sup_process now;      /* the one that runs, or ran last */
 	uint64_t lives;              /* processes started so far: the next life's number */
+	off_t log_begin;             /* where the log of its latest process begins */
 	uint64_t in_a_row, restarts; /* failures since it did well; starts after the first */
 	uint64_t uncounted; /* starts that are no restarts: it changed its host, or came back */
 	int end_wanted;     /* by us, so that it is no failure of its own */
