@@ -167,6 +167,21 @@ hung() { grep -c "^event .* id=$1 kind=hung " run/state/job.log || true; }
 	grep -q 'job fails: w2: exit status 1; that is rollback 2 in a row' first.err
 }
 
+@test "a rank that raises ends with 1, also where the end of the process would abort" {
+	ranks_job RESTARTS=rollbacks:1 <<-'P'
+		if batch.iteration == 4 and rank == 1:
+		    import atexit, ctypes
+		    libc = ctypes.CDLL(None)
+		    assert libc.__cxa_atexit(ctypes.cast(libc.abort, ctypes.c_void_p), None, None) == 0
+		    atexit.register(lambda: open("said-goodbye", "w"))
+		    raise ValueError("row 17 has no label")
+	P
+	run -1 run_job
+	[[ $output == *"job fails: w1: exit status 1; "* ]]
+	[[ $output != *Aborted* ]]
+	[ -e said-goodbye ]
+}
+
 @test "a rank that is killed is told of, and those that end by it are not" {
 	ranks_job <<-'P'
 		import signal

@@ -18,6 +18,7 @@ script also runs by hand.
 """
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import math
 import os
@@ -780,7 +781,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     except (ValueError, OSError):
         raise Error("PACELINE_IN=%s and PACELINE_OUT=%s are not open here: only the process that the agent "
                     "started may ask for batches" % words) from None
-    _end_with_statuses()
+    _end_with_statuses(collective)
     return _AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
                          kept if background else None)
 
@@ -796,7 +797,7 @@ def _is_from_others(error: BaseException) -> bool:
     return isinstance(error, (RuntimeError, OSError)) and any(word in str(error) for word in _BY_OTHERS)
 
 
-def _end_with_statuses() -> None:
+def _end_with_statuses(collective: bool) -> None:
     """A mistake of the script's would come again: its exit status says so, and the job does not try
     it once more. Whoever fails by another's failure says so, too: the job tells of the other one."""
     show = sys.excepthook
@@ -808,6 +809,12 @@ def _end_with_statuses() -> None:
         if issubclass(kind, Error) or _is_from_others(error):
             sys.stdout.flush()
             os._exit(CONFIG if issubclass(kind, Error) and not issubclass(kind, AgentGone) else TEMPFAIL)
+        if collective and issubclass(kind, Exception):
+            # PyTorch's threads abort some processes that end without destroy_process_group(). Such a
+            # rank would look like one that ends because of another one's failure.
+            atexit._run_exitfuncs()
+            sys.stdout.flush()
+            os._exit(1)
 
     setattr(end, "is_paceline", True)
     sys.excepthook = end
