@@ -284,10 +284,10 @@ for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass'
 	[ "$status" = 65 ]
 	grep -q "this job goes on from $T/kept/00000002.0/w0, and batches() was given no resume=" err
 	# Under a job: a script that saves nothing can't end it; one with more rows is told.
-	run -78 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=9 python3 -c 'import paceline; paceline.batches()' </dev/null
+	run -78 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=9 python3 -c 'import paceline; paceline.batches()' < <(:)
 	[[ $output == *"batches() was given no state= (or save= and resume=)"* ]]
 	run -0 env PACELINE_IN=0 PACELINE_OUT=1 PACELINE_SAMPLES=9 \
-		python3 -c 'import paceline; paceline.batches(state={}, samples=10)' </dev/null
+		python3 -c 'import paceline; paceline.batches(state={}, samples=10)' < <(:)
 	[[ $output == *"the job has 9 rows, and this script has 10: the last 1 are not trained"* ]]
 	# A loss that stays nan is said once.
 	rehearse --samples 40 --size 10 -- python3 -c 'import paceline
@@ -315,6 +315,9 @@ for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration el
 	[[ $output == *"AgentGone: the agent has ended"* ]]
 	run -1 env PACELINE_IN=77 PACELINE_OUT=x python3 -c 'import paceline; paceline.batches()'
 	[[ $output == *"PACELINE_IN=77 and PACELINE_OUT=x are not open here"* ]]
+	# A child of the trainer, as torchrun starts it, has something else where the pipes were.
+	run -1 env PACELINE_IN=0 PACELINE_OUT=1 python3 -c 'import paceline; paceline.batches()' </dev/null
+	[[ $output == *"PACELINE_IN=0 and PACELINE_OUT=1 are not open here"*"not torchrun: WORKERS=N"* ]]
 	run -78 python3 - <<-'END'
 		import os, paceline
 		(a, b), (c, d) = os.pipe(), os.pipe()

@@ -23,6 +23,7 @@ import faulthandler
 import math
 import os
 import signal
+import stat
 import sys
 import threading
 import time
@@ -775,12 +776,15 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
         return _LocalBatches(samples, size, epochs, seed, rank, world)
     try:
         reads, writes = int(words[0] or ""), int(words[1] or "")
-        os.fstat(reads), os.fstat(writes)
+        for descriptor in reads, writes:  # a child of the trainer may have something else there
+            if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+                raise ValueError
         os.set_inheritable(reads, False)
         os.set_inheritable(writes, False)
     except (ValueError, OSError):
         raise Error("PACELINE_IN=%s and PACELINE_OUT=%s are not open here: only the process that the agent "
-                    "started may ask for batches" % words) from None
+                    "started may ask for batches. TRAINER names the script itself, not torchrun: WORKERS=N "
+                    "starts N ranks" % words) from None
     _end_with_statuses(collective)
     return _AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
                          kept if background else None)
