@@ -208,6 +208,10 @@ int fs_sample_sum(const char *path, uint64_t max, uint64_t *sum, struct error *e
 
 int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err)
 {
+	struct stat st;
+	/* The writer of one that a shell made is there: <(COMMAND) is /dev/fd/63. */
+	if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode) && strncmp(path, "/dev/", 5) != 0)
+		return error_set(err, ERROR_NOINPUT, path, "is a pipe; a file is needed");
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_errno(err, 0, path, "can't be read");

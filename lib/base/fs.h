@@ -36,8 +36,8 @@ int fs_pread_all(int fd, void *data, size_t len, uint64_t offset, const char *pl
  * no more than max bytes, or two pieces of 64 KiB. */
 int fs_sample_sum(const char *path, uint64_t max, uint64_t *sum, struct error *err);
 
-/* The whole file, followed by a NUL; the caller frees it. ERROR_DATA: it has more than max
- * bytes. */
+/* The whole file, followed by a NUL; the caller frees it. ERROR_DATA: it has more than max bytes.
+ * ERROR_NOINPUT: there is none, or it is a directory, or a pipe, which might never get a writer. */
 int fs_read_file(const char *path, size_t max, char **out, size_t *len, struct error *err);
 
 /* The next line of a stream, with its newline if it has one, followed by a NUL: returns its length,

@@ -424,16 +424,6 @@ static int job_identify(struct reading *reading, const char *place, struct error
 	return 0;
 }
 
-/* A pipe in a job file might never get a writer. */
-static int refuse_pipe(const char *path, const char *place, struct error *err)
-{
-	struct stat st;
-	if (stat(path, &st) == 0 && S_ISFIFO(st.st_mode))
-		return error_set(err, ERROR_CONFIG, place,
-				 INCLUDE ": %.300s is a pipe; a file is needed", path);
-	return 0;
-}
-
 /* place: of the line that includes it; NULL: none does. */
 static int job_read_file(struct job *job, const char *path, const struct reading *outer,
 			 const char *place, struct error *err)
@@ -441,8 +431,6 @@ static int job_read_file(struct job *job, const char *path, const struct reading
 	char *text;
 	size_t len;
 	struct reading reading = {.job = job, .path = path, .outer = outer};
-	if (place && refuse_pipe(path, place, err) != 0)
-		return -1;
 	if (fs_read_file(path, JOB_FILE_MAX, &text, &len, err) != 0)
 		return place ? error_wrap(err, place) : -1;
 	int result = job_identify(&reading, place, err);
