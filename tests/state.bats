@@ -224,6 +224,39 @@ fault_at() {
 	run -0 run_job
 }
 
+# Whoever copies a job to begin another one may copy too much of it.
+@test "a stopped job whose files are another job's, a directory or a pipe: it says which, and waits for none" {
+	job MODEL=audit EPOCHS=5
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl stop --run-dir "$T/run" >/dev/null
+	wait $SUPERVISOR || true
+	rm drag/*
+	local name mine
+	mine=$(grep '^time ' run/state/kept)
+	sed s/^JOB=.*/JOB=other/ job.env >other.env
+	trainctl run other.env --run-dir "$T/other" --set EPOCHS=1 >/dev/null
+	cp other/state/kept run/state/kept
+	run -65 run_job
+	[[ $output == *"run/state/kept:1: damaged, or of another job: its checksum differs; without this line the time that the job has run counts from 0"* ]]
+	rm run/state/kept
+	mkdir run/state/kept
+	run -66 run_job
+	[[ $output == *"run/state/kept: is a directory; a file is needed"* ]]
+	rmdir run/state/kept
+	echo "$mine" >run/state/kept
+	for name in kept job.env data-sums schema; do
+		mv run/state/$name mine
+		mkfifo run/state/$name
+		run -66 timeout 60 trainctl run job.env --run-dir "$T/run"
+		[[ $output == *"run/state/$name: is a pipe; a file is needed"* ]]
+		mv mine run/state/$name
+	done
+	run -0 run_job
+	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
+}
+
 @test "held shards: the status of a finished job is the same again" {
 	finished
 	sed -i 's/ held=0 / held=2 /; s/ exit=0 / exit=1 /' run/state/summary

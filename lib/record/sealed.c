@@ -45,12 +45,17 @@ int sealed_valid(const char *line, size_t len, uint32_t chain, size_t *content, 
 	return sum_of(line, *content, chain) == *sum;
 }
 
-size_t sealed_alone(const char *line, size_t len)
+uint32_t sealed_seed(const char *name)
+{
+	return sum_of(name, strlen(name), 0);
+}
+
+size_t sealed_alone(const char *line, size_t len, uint32_t seed)
 {
 	uint32_t sum;
 	if (sealed_said(line, len, &sum) != 0)
 		return len;
-	return sum_of(line, len - SEALED_SUM_BYTES, 0) == sum ? len - SEALED_SUM_BYTES : 0;
+	return sum_of(line, len - SEALED_SUM_BYTES, seed) == sum ? len - SEALED_SUM_BYTES : 0;
 }
 
 int sealed_reserve(struct sealed_out *o, size_t bytes)

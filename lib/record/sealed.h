@@ -22,9 +22,12 @@
 int sealed_valid(const char *line, size_t len, uint32_t chain, size_t *content, uint32_t *sum);
 /* The sum that stands in a line; -1: none does. */
 int sealed_said(const char *line, size_t len, uint32_t *sum);
-/* For a line that is alone (its seed is 0; it may be long): its length without the sum. A line
- * without a sum was written by a person, and is taken as it is. 0: damaged. */
-size_t sealed_alone(const char *line, size_t len);
+/* For a line that is alone (its seed is not another line's sum; it may be long): its length without
+ * the sum. A line without a sum was written by a person, and is taken as it is. 0: damaged, or of
+ * another seed. */
+size_t sealed_alone(const char *line, size_t len, uint32_t seed);
+/* A seed of its own for whatever has another name. */
+uint32_t sealed_seed(const char *name);
 
 /* A growing text of such lines; if fd >= 0 it is written there when it gets long. */
 struct sealed_out {

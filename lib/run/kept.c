@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define RETRY_SECONDS 1.0
 #define END_SECONDS 5.0
@@ -52,9 +53,11 @@ static int kept_take(struct supervisor *s, enum kept_type type, const struct rec
 		     const struct record *r, struct error *err)
 {
 	struct sup_kept *k = &s->kept;
-	size_t content = sealed_alone(line->line, line->len), len = k->of[type].len;
+	size_t content = sealed_alone(line->line, line->len, sealed_seed(s->job->name));
+	size_t len = k->of[type].len;
 	if (content == 0 || (content == line->len && record_get(r, "sum")))
-		return error_set(err, ERROR_DATA, NULL, "damaged: its checksum differs");
+		return error_set(err, ERROR_DATA, NULL,
+				 "damaged, or of another job: its checksum differs");
 	if (GROW(k->of[type].text, k->of[type].room, len + content + 1) != 0)
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	memcpy(k->of[type].text + len, line->line, content);
@@ -73,7 +76,7 @@ int sup_kept_read(struct supervisor *s, enum kept_type first, enum kept_type las
 	int got, result = 0;
 	dirs_state(&s->dirs, DIRS_KEPT, path);
 	if (fs_read_file(path, DIRS_KEPT_BYTES_MAX, &text, &len, err) != 0)
-		return err->code == ERROR_NOINPUT ? 0 : -1;
+		return err->code == ERROR_NOINPUT && access(path, F_OK) != 0 ? 0 : -1;
 	struct record_walk line = record_walk(text, len);
 	while (result == 0 && (got = record_next(&line, &r, err)) != RECORD_END) {
 		type = type_of(&line);
@@ -141,11 +144,11 @@ static void kept_done(void *arg, void *owner)
 	sup_kick(s);
 }
 
-static void add_lines(struct sealed_out *out, const char *text, size_t len)
+static void add_lines(struct sealed_out *out, uint32_t seed, const char *text, size_t len)
 {
 	for (const char *end = text + len, *newline; text < end; text = newline + 1) {
 		newline = memchr(text, '\n', (size_t)(end - text));
-		out->chain = 0; /* each for itself */
+		out->chain = seed; /* each for itself */
 		sealed_add(out, text, (size_t)(newline - text));
 	}
 }
@@ -155,6 +158,7 @@ static void kept_write_all(struct supervisor *s)
 	static const struct aside_work how = {kept_work, kept_done, kept_release};
 	struct sup_kept *k = &s->kept;
 	struct writing *w = calloc(1, sizeof *w);
+	uint32_t seed = sealed_seed(s->job->name);
 	struct error err;
 	error_set(&err, ERROR_OS, DIRS_KEPT, "out of memory");
 	if (w) {
@@ -163,7 +167,7 @@ static void kept_write_all(struct supervisor *s)
 		w->out.fd = -1;
 		for (int i = 0; i < KEPT_TYPES; i++)
 			if (k->of[i].len > 0)
-				add_lines(&w->out, k->of[i].text, k->of[i].len);
+				add_lines(&w->out, seed, k->of[i].text, k->of[i].len);
 		if (!w->out.errnum && aside_start(&k->writing, s->base, &how, w, s, &err) == 0)
 			return;
 		kept_release(w);

@@ -1,6 +1,7 @@
 /*
  * kept: what a job's next supervisor has to know, in one file, STATE/kept.  Its lines are sealed
- * (record/sealed.h), each for itself; the first word says whose it is.
+ * (record/sealed.h), each for itself, for this job: the seed is made of its name.  The first word
+ * says whose the line is.
  *
  *     time        how long the job has run (job/spent.h)
  *     scale       how many nodes there are (scale.h)
