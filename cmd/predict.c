@@ -275,10 +275,14 @@ static int score_all(struct scorer *s, char **path, int count, struct error *err
 	if (ckpt_open(&c, opt_checkpoint ? opt_checkpoint : newest, err) != 0)
 		return -1;
 	int result = predict_main_load(s, c, err);
+	if (result == 0 && !opt_checkpoint && ckpt_get_manifest(c)->iteration == 0)
+		fputs(PROGRAM ": the newest checkpoint is that of the job's start, before any batch; in "
+			      "a job that runs, `trainctl checkpoint` makes one\n",
+		      stderr);
 	ckpt_close(c);
 	if (result == 0 && count == 0)
 		result = score_file(s, "-", err);
-	for (int i = 0; result == 0 && i < count; i++)
+	for (int i = 0; result == 0 && !ferror(stdout) && i < count; i++)
 		result = score_file(s, path[i], err);
 	if (s->bad_rows)
 		fprintf(stderr, "%s: %llu bad rows left out\n", PROGRAM,

@@ -35,7 +35,7 @@ setup_file() {
 		SPARSE=
 }
 
-# train NAME KEY=VALUE...: a checkpoint as $MODELS/NAME.
+# train NAME KEY=VALUE...: a checkpoint as $MODELS/NAME; $MODELS/start is that of the start.
 train() {
 	local name=$1 key sets=()
 	shift
@@ -61,6 +61,7 @@ train() {
 		cat "$name.log" >&2
 		return 1
 	}
+	rm -rf start && mv run/state/checkpoints/000001 start
 	mv "$(ckpt latest run/state/checkpoints)" "$name" && rm -rf run
 }
 
@@ -168,6 +169,10 @@ floats() {
 	mkdir run
 	mv home/paceline/j run/state
 	predict --run-dir run "$MODELS/rows.csv" | cmp - right
+	rm -r run/state/checkpoints/*
+	cp -r "$MODELS/start" run/state/checkpoints/000001
+	run -0 --separate-stderr predict --run-dir run <"$MODELS/rows.tsv"
+	[[ $stderr == "predict: the newest checkpoint is that of the job's start, before any batch; "* ]]
 	run -66 predict -j j "$MODELS/rows.csv"
 	run -64 predict -j j -c "$MODELS/lr" "$MODELS/rows.csv"
 }
@@ -290,8 +295,9 @@ floats() {
 @test "output that can't be written is an error" {
 	[ -w /dev/full ] || skip "no /dev/full"
 	status=0
-	predict -c "$MODELS/lr" "$MODELS/rows.csv" >/dev/full 2>err || status=$?
+	predict -c "$MODELS/lr" "$MODELS/rows.csv" nothing.csv >/dev/full 2>err || status=$?
 	[ "$status" = 74 ]
+	[ "$(cat err)" = "predict: standard output: No space left on device" ]
 }
 
 @test "the rows before a bad one have been scored" {
