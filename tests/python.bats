@@ -178,6 +178,28 @@ for batch in paceline.batches(samples=1, size=3, collective=True): pass' 2>err
 	not grep 'were read' err
 }
 
+@test "what DDP needs and the script leaves out is told: collective=True, ddp_hook(), or the weight" {
+	ddp() { RANK=0 WORLD_SIZE=2 python3 -c "
+import sys, types, paceline
+group = types.SimpleNamespace(size=lambda: 2)
+model = types.SimpleNamespace(process_group=group, register_comm_hook=lambda state, hook: None)
+sys.modules['torch.distributed'] = types.SimpleNamespace(
+    is_available=lambda: True, is_initialized=lambda: True, get_world_size=group.size)
+$1" 2>&1; }
+	run -1 ddp 'paceline.ddp_hook(model)
+for batch in paceline.batches(samples=9, size=2): batch.rows'
+	[[ $output == *"torch.distributed has 2 ranks, and batches() was not given collective=True"* ]]
+	[[ $output == *"Error: ddp_hook() needs batches(collective=True)"* ]]
+	local all='paceline.batches(samples=9, size=2, epochs=2, collective=True)'
+	run -0 ddp "for batch in $all: batch.rows" # 5 rows for two ranks, at the end of each epoch
+	[ "$(grep -c "batches differ in size.*neither ddp_hook() nor batch.weight" <<<"$output")" -eq 1 ]
+	run -0 ddp "for batch in $all: batch.rows, batch.weight"
+	[[ $output != *"differ in size"* ]]
+	run -0 ddp "paceline.ddp_hook(model)
+for batch in $all: batch.rows"
+	[[ $output != *"differ in size"* && $output != *"torch.distributed"* ]]
+}
+
 @test "a checkpoint: what is written, given back, given up" {
 	# It says nothing, and has written something: that is the checkpoint. A path that it says counts.
 	cat >save.py <<-'END'
@@ -294,6 +316,13 @@ for batch in paceline.batches(save=lambda d: open(d + "/x", "w").close()): pass'
 for batch in paceline.batches(): batch.loss = float("nan") if batch.iteration else 1.0' 2>err
 	grep -q 'the loss of iteration 1 is nan' err
 	not grep -q 'the loss of iteration 2' err
+	# Things in the wrong place.
+	run -1 python3 -c 'import paceline; paceline.batches(state=[1], samples=9)'
+	[[ $output == *'Error: state= takes objects by name: state={"model": model, '* ]]
+	for words in '[1], source' 'source, iter([1])'; do
+		run -1 python3 -c "import paceline; source = paceline.batches(samples=9); paceline.Loader($words, collate=list)"
+		[[ $output == *"Error: Loader(batches, dataset) takes what batches() returns, and a dataset with [row]"* ]]
+	done
 	# The agent ends in the middle: no more than a message.
 	run -75 python3 - <<-'END'
 		import os, paceline

@@ -179,8 +179,8 @@ class Batch:
     loss        set it: the mean loss over the batch, a number or a tensor of one
     """
 
-    __slots__ = ("iteration", "size", "accum", "weight", "lr_scale", "loss", "waited",
-                 "_source", "_given", "_ranges", "_rows", "_read", "_events")
+    __slots__ = ("iteration", "size", "accum", "lr_scale", "loss", "waited",
+                 "_source", "_given", "_ranges", "_rows", "_read", "_events", "_weight")
 
     def __init__(self, source: "Batches", iteration: int, ranges: List[Range], size: int,
                  accum: int = 1, weight: float = 1.0, lr_scale: float = 1.0) -> None:
@@ -188,7 +188,7 @@ class Batch:
         self.iteration = iteration
         self.size = size
         self.accum = accum
-        self.weight = weight
+        self._weight = weight
         self.lr_scale = lr_scale
         self.loss: Any = None
         self.waited = 0.0  # seconds of it that were spent waiting for other trainers
@@ -200,6 +200,12 @@ class Batch:
 
     def __repr__(self) -> str:
         return "<batch iteration=%d size=%d>" % (self.iteration, self.size)
+
+    @property
+    def weight(self) -> float:
+        global _rows_are_weighed
+        _rows_are_weighed = True
+        return self._weight
 
     @property
     def ranges(self) -> List[Range]:
@@ -263,6 +269,8 @@ class Batch:
         source, self._source = self._source, None
         assert source is not None
         self._tell_unread()
+        if source.collective:
+            self._tell_unweighed()
         source._step(self, asks)
 
     def _tell_unread(self) -> None:
@@ -273,6 +281,13 @@ class Batch:
             _say("iteration %d: %d of %d rows were read (rows, ranges, parts() of the batch), and all count as "
                  "trained; said once" % (self.iteration, self._read, self.size))
             _rows_are_read = False
+
+    def _tell_unweighed(self) -> None:
+        global _rows_are_weighed
+        if self._weight != 1 and not _rows_are_weighed:
+            _say("iteration %d: the ranks' batches differ in size, and the script uses neither ddp_hook() nor "
+                 "batch.weight: a mean over ranks is not the mean over samples; said once" % self.iteration)
+            _rows_are_weighed = True
 
     def _mean_loss(self) -> Optional[float]:
         if self.loss is None or self.size == 0:
@@ -294,6 +309,8 @@ _waiting: Optional[Tuple[float, Callable[[], bool]]] = None
 _current: Optional[Batch] = None  # the batch that ddp_hook() weighs by
 _loss_is_number = True  # a model that is lost has nothing but nan: said once
 _rows_are_read = True
+_rows_are_weighed = False  # by ddp_hook() or weight
+_hooked = 1  # so many ranks share the gradients of ddp_hook()
 
 
 def _say(text: str) -> None:
@@ -309,14 +326,18 @@ def _say(text: str) -> None:
 class Batches:
     """An iterator over batches; made by batches()."""
 
-    def __init__(self) -> None:
+    def __init__(self, collective: bool = False) -> None:
         self.batch: Optional[Batch] = None  # the one that was given last
+        self.collective = collective
 
     def __iter__(self) -> "Batches":
         return self
 
     def __next__(self) -> Batch:
         global _current
+        if _hooked > 1 and not self.collective:
+            raise Error("ddp_hook() needs batches(collective=True): without it a rank that gets no rows misses an "
+                        "iteration, and the others wait for it")
         if self.batch is not None and self.batch._source is not None:
             self.batch._end(asks=True)
         self.batch = _current = None
@@ -355,8 +376,9 @@ class Batches:
 class _LocalBatches(Batches):
     """Without an agent: the rows of this process, each once an epoch."""
 
-    def __init__(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int, world: int) -> None:
-        super().__init__()
+    def __init__(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int, world: int,
+                 collective: bool) -> None:
+        super().__init__(collective)
         self._plan = self._batches(samples, size, epochs, seed, rank, world)
 
     def _batches(self, samples: int, size: int, epochs: int, seed: Optional[int], rank: int,
@@ -388,7 +410,7 @@ class _AgentBatches(Batches):
     def __init__(self, reads: int, writes: int, save: Optional[Callable[[str], Any]],
                  resume: Optional[Callable[[str], Any]], collective: bool, saves: bool,
                  samples: Optional[int], background: Optional["_State"]) -> None:
-        super().__init__()
+        super().__init__(collective)
         if saves and save is None and "PACELINE_SAMPLES" in os.environ:  # a job
             raise Error("batches() was given no state= (or save= and resume=): a job ends with a checkpoint, "
                         "and goes on from one. state={} says that there is nothing to save")
@@ -645,6 +667,8 @@ class _State:
 
     def __init__(self, objects: Mapping[str, Any]) -> None:
         self._objects: Dict[str, Any] = {}
+        if not isinstance(objects, Mapping):
+            raise Error('state= takes objects by name: state={"model": model, "optimizer": optimizer}')
         for name, thing in objects.items():
             if hasattr(thing, "state_dict") and hasattr(thing, "load_state_dict"):
                 # What was trained by DDP is loaded without it, too.
@@ -761,6 +785,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
                         "torchrun set them") from None
     else:
         world = 1
+        _tell_not_collective()
     kept = _State(state) if state is not None else None
     if kept is not None:
         save, resume = kept.save, kept.load
@@ -773,7 +798,7 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
             raise Error("samples=%d, size=%d, epochs=%d: that is no number of rows" % (samples, size, epochs))
         if rank == 0:
             _say("no agent here: %d rows in batches of %d, %d times, nothing is saved" % (samples, size, epochs))
-        return _LocalBatches(samples, size, epochs, seed, rank, world)
+        return _LocalBatches(samples, size, epochs, seed, rank, world, collective)
     try:
         reads, writes = int(words[0] or ""), int(words[1] or "")
         for descriptor in reads, writes:  # a child of the trainer may have something else there
@@ -788,6 +813,13 @@ def batches(*, state: Optional[Mapping[str, Any]] = None, save: Optional[Callabl
     _end_with_statuses(collective)
     return _AgentBatches(reads, writes, save, resume, collective, rank == 0 or every_rank_saves, samples,
                          kept if background else None)
+
+
+def _tell_not_collective() -> None:
+    dist = sys.modules.get("torch.distributed")
+    if dist is not None and dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        _say("torch.distributed has %d ranks, and batches() was not given collective=True: ranks that share "
+             "gradients (DistributedDataParallel) will wait for each other for ever" % dist.get_world_size())
 
 
 _COLLECTIVE = ("DistBackendError", "DistNetworkError", "DistStoreError")
@@ -878,7 +910,10 @@ def ddp_hook(model: Any, group: Any = None) -> None:
 
     Call it once, behind DistributedDataParallel(model); batches need collective=True.
     """
-    model.register_comm_hook(_Hook(group if group is not None else model.process_group), _weigh)
+    global _hooked, _rows_are_weighed
+    group = group if group is not None else model.process_group
+    model.register_comm_hook(_Hook(group), _weigh)
+    _hooked, _rows_are_weighed = group.size(), True
 
 
 def _weigh(hook, bucket):  # without types: torch compares them with its own
@@ -969,6 +1004,9 @@ class Loader:
 
     def __init__(self, source: Batches, dataset: Any, workers: int = 0,
                  collate: Optional[Callable[[List[Any]], Any]] = None) -> None:
+        if not isinstance(source, Batches) or not hasattr(dataset, "__getitem__"):
+            raise Error("Loader(batches, dataset) takes what batches() returns, and a dataset with [row], which is "
+                        "no DataLoader")
         if collate is None:
             from torch.utils.data import default_collate as collate
         self._source, self._dataset, self._collate = source, dataset, collate
