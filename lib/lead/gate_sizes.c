@@ -60,25 +60,20 @@ void sizes_ask(struct gate *g, uint64_t iteration)
 
 char *sizes_tell(struct gate *g, struct worker *w, char *actions, int again)
 {
-	char line[LINE_ROOM], *all;
-	struct record_out o;
+	char *all;
 	size_t len, more = actions ? strlen(actions) : 0;
 
 	if (w->state != WORKER_ACTIVE || !w->size || (w->size_told && !again))
 		return actions;
-	record_begin(&o, line, sizeof line, "action");
-	record_add(&o, "kind", "adjust-bs");
-	record_add(&o, "id", w->id);
-	record_add_u64(&o, "size", w->size);
-	record_add_u64(&o, "accum", 1);
-	record_add_u64(&o, "barrier", 1);
-	len = record_end(&o, NULL);
+	struct record_out *o = RECORD("action", F("kind", "adjust-bs"), F("id", w->id),
+				      F("size", w->size), F("accum", 1), F("barrier", 1));
+	len = record_end(o, NULL);
 	all = malloc(len + more + 1);
 	if (!all) {
 		g->failed = 1;
 		return actions;
 	}
-	memcpy(all, line, len);
+	memcpy(all, o->data, len);
 	memcpy(all + len, actions ? actions : "", more);
 	all[len + more] = '\0';
 	free(actions);

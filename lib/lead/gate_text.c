@@ -87,24 +87,17 @@ static const struct field push_fields[] = {
 
 static void save_head(const struct gate *g, FILE *out)
 {
-	char line[LINE_ROOM];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "gate");
-	fields_write(head_fields, &o, g);
-	record_print(out, &o);
+	struct record_out *o = RECORD_BARE("gate");
+	fields_write(head_fields, o, g);
+	record_print(out, o);
 }
 
 static void save_worker(const struct worker *w, FILE *out)
 {
-	char line[LINE_ROOM];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "worker");
-	record_add(&o, "worker", w->id);
-	fields_write(worker_fields, &o, w);
-	record_add_u64(&o, "fencing", w->fence_tokens ? 1 : 0);
-	record_print(out, &o);
+	struct record_out *o = RECORD("worker", F("worker", w->id));
+	fields_write(worker_fields, o, w);
+	record_add_u64(o, "fencing", w->fence_tokens ? 1 : 0);
+	record_print(out, o);
 }
 
 static void save_ranges(const struct push *p, FILE *out)
@@ -126,16 +119,11 @@ static void save_ranges(const struct push *p, FILE *out)
 static void save_push(const struct push *push, const char *list, FILE *out)
 {
 	struct push p = *push;
-	char line[LINE_ROOM];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "push");
-	record_add(&o, "list", list);
-	record_add(&o, "worker", p.worker->id);
+	struct record_out *o = RECORD("push", F("list", list), F("worker", p.worker->id));
 	p.late |= push->group && push == push->worker->held;
-	fields_write(push_fields, &o, &p);
-	record_add_u64(&o, "refused", p.refused);
-	record_print(out, &o);
+	fields_write(push_fields, o, &p);
+	record_add_u64(o, "refused", p.refused);
+	record_print(out, o);
 	save_ranges(push, out);
 }
 

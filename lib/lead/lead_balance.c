@@ -35,19 +35,15 @@ static void put_begin(struct lead *l)
 
 static void put_warning(struct lead *l, uint64_t iteration, const char *worker)
 {
-	char line[512];
-	struct record_out o;
 	size_t len;
 
 	log_say(LOG_LEVEL_WARNING, "%s: the job is faster without it", worker);
-	record_begin(&o, line, sizeof line, "warn");
-	record_add(&o, "id", worker);
-	record_add(&o, "reason", "remove-straggler");
-	record_add_u64(&o, "iteration", iteration);
-	len = record_end(&o, NULL);
-	watchers_say(l->watchers, line, len);
+	struct record_out *o = RECORD("warn", F("id", worker), F("reason", "remove-straggler"),
+				      F("iteration", iteration));
+	len = record_end(o, NULL);
+	watchers_say(l->watchers, o->data, len);
 	if (l->sizes.log.fd >= 0)
-		recordlog_add(&l->sizes.log, line, len);
+		recordlog_add(&l->sizes.log, o->data, len);
 }
 
 /* A sum that is not the batch is said when it begins, changes and is over. */

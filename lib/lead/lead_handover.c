@@ -57,18 +57,13 @@ static int give_sockets(const struct lead *l, struct call *heir, struct error *e
 int lead_give(void *lead, struct call *heir, struct error *err)
 {
 	struct lead *l = lead;
-	char line[512], *text;
-	struct record_out r;
+	char *text;
 	size_t len;
 	int rc;
-
-	record_begin(&r, line, sizeof line, "total");
-	record_add_u64(&r, "samples", l->samples);
-	record_add_seconds(&r, "time", clock_mono() - l->started);
-	record_add_u64(&r, "since", l->started_at);
-	record_add_u64(&r, "attempts", l->attempts);
-	record_add_u64(&r, "term", l->term);
-	if (call_record(heir, &r, NULL, 0, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
+	struct record_out *r = RECORD(
+		"total", F("samples", l->samples), F_SECONDS("time", clock_mono() - l->started),
+		F("since", l->started_at), F("attempts", l->attempts), F("term", l->term));
+	if (call_record(heir, r, NULL, 0, err) != 0 || gate_save(l->gate, &text, &len, err) != 0)
 		return -1;
 	rc = call_record(heir, RECORD("gate", F("bytes", len)), text, len, err);
 	free(text);

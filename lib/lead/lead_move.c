@@ -143,20 +143,15 @@ static void lead_move_answer_ok(struct lead *l, struct request *rq)
 {
 	const struct moving *m = l->moving;
 	const struct map *map = lead_move_map_of(l);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "version", map->version);
-	record_add_u64(&o, "parts", map->parts);
-	record_add_u64(&o, "moved-bytes", m ? m->bytes : 0);
-	record_add_u64(&o, "pieces", m ? m->pieces : 0);
-	record_add_seconds(&o, "stall", m ? m->stall : 0.0);
+	struct record_out *o =
+		RECORD("ok", F("version", map->version), F("parts", map->parts),
+		       F("moved-bytes", m ? m->bytes : 0), F("pieces", m ? m->pieces : 0),
+		       F_SECONDS("stall", m ? m->stall : 0.0));
 	if (m && m->peak[0]) {
-		record_add(&o, "peak", m->peak);
-		record_add(&o, "busiest", m->busiest);
+		record_add(o, "peak", m->peak);
+		record_add(o, "busiest", m->busiest);
 	}
-	request_ok_record(rq, &o);
+	request_ok_record(rq, o);
 }
 
 static void lead_move_finish(struct lead *l)

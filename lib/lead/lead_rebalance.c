@@ -111,17 +111,12 @@ static const char *lead_rebalance_id_of(const struct lead *l, uint32_t part)
 static void answer_same(struct lead *l, const struct map_balance *result)
 {
 	struct request *rq = lead_undefer(l, l->rebalance->token);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "version", lead_rebalance_map_of(l)->version);
-	record_add_u64(&o, "parts", lead_rebalance_map_of(l)->parts);
-	record_add_u64(&o, "moved-bytes", 0);
-	record_add_real(&o, "peak", result->before);
-	record_add(&o, "busiest", lead_rebalance_id_of(l, result->busiest));
+	struct record_out *o = RECORD("ok", F("version", lead_rebalance_map_of(l)->version),
+				      F("parts", lead_rebalance_map_of(l)->parts),
+				      F("moved-bytes", 0), F_REAL("peak", result->before),
+				      F("busiest", lead_rebalance_id_of(l, result->busiest)));
 	if (rq)
-		request_ok_record(rq, &o);
+		request_ok_record(rq, o);
 	lead_rebalance_stop(l);
 }
 

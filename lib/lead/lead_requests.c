@@ -440,40 +440,29 @@ struct members {
 static void put_member(const struct gate_member *m, void *arg)
 {
 	const struct members *members = arg;
-	char line[1024];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "member");
-	record_add(&o, "worker", m->worker);
-	record_add_u64(&o, "generation", m->generation);
-	record_add_u64(&o, "iteration", m->iteration);
-	record_add(&o, "state", m->state);
-	record_add(&o, "owes", m->owes ? "push" : "");
-	record_add_u64(&o, "pushes", m->pushes);
-	record_add_u64(&o, "samples", m->samples);
-	record_add_u64(&o, "size", m->size);
-	if (m->grant[0])
-		record_add(&o, "grant", m->grant);
-	delay_put(&o, m->delays);
+	struct record_out *o = RECORD(
+		"member", F("worker", m->worker), F("generation", m->generation),
+		F("iteration", m->iteration), F("state", m->state),
+		F("owes", m->owes ? "push" : ""), F("pushes", m->pushes), F("samples", m->samples),
+		F("size", m->size), m->grant[0] ? F("grant", m->grant) : F_NONE);
+	delay_put(o, m->delays);
 	if (m->replica[0])
-		record_add(&o, "replica", m->replica);
+		record_add(o, "replica", m->replica);
 	if (lead_trainers_saves(members->lead, m->worker, m->generation))
-		record_add(&o, "saves", "1");
-	lead_trainers_put(members->lead, m, &o);
-	request_put_record(members->rq, &o);
+		record_add(o, "saves", "1");
+	lead_trainers_put(members->lead, m, o);
+	request_put_record(members->rq, o);
 }
 
 static void requests_on_members(struct request *rq, void *lead)
 {
 	struct members members = {.lead = lead, .rq = rq};
 	const struct part_here *here = lead_parts_here(members.lead->parts);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	gate_members(members.lead->gate, put_member, &members);
-	record_begin(&o, line, sizeof line, "ok");
+	struct record_out *o = RECORD_BARE("ok");
 	if (here)
-		here->standby(here->part, &o);
-	request_ok_record(rq, &o);
+		here->standby(here->part, o);
+	request_ok_record(rq, o);
 }
 
 static void requests_on_stat(struct request *rq, void *lead)
@@ -482,43 +471,39 @@ static void requests_on_stat(struct request *rq, void *lead)
 	const struct part_here *here = lead_parts_here(l->parts);
 	const struct sizes *sizes = &l->sizes;
 	const struct settling *s = &l->settling;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "stat");
-	record_add(&o, "id", l->options.id);
+	struct record_out *o = RECORD("stat", F("id", l->options.id));
 	if (here)
-		here->stat(here->part, &o);
+		here->stat(here->part, o);
 	else {
-		record_add_u64(&o, "iteration", gate_iteration(l->gate));
-		record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-		record_add_u64(&o, "diverged", l->diverged);
+		record_add_u64(o, "iteration", gate_iteration(l->gate));
+		record_add_u64(o, "incarnation", l->options.gate.incarnation);
+		record_add_u64(o, "diverged", l->diverged);
 	}
-	record_add_u64(&o, "members", gate_active(l->gate));
-	record_add_u64(&o, "balances", sizes->asked);
-	record_add_brief(&o, "balance-us",
+	record_add_u64(o, "members", gate_active(l->gate));
+	record_add_u64(o, "balances", sizes->asked);
+	record_add_brief(o, "balance-us",
 			 sizes->asked ? sizes->seconds / (double)sizes->asked * 1e6 : 0.0);
-	record_add_u64(&o, "settles", s->answers);
-	record_add_brief(&o, "settle-us", s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
-	delay_put(&o, gate_delays(l->gate));
+	record_add_u64(o, "settles", s->answers);
+	record_add_brief(o, "settle-us", s->answers ? s->seconds / (double)s->answers * 1e6 : 0.0);
+	delay_put(o, gate_delays(l->gate));
 	if (l->options.gate.bounds_delay)
-		record_add_u64(&o, "delay-max", l->options.gate.delay_max);
+		record_add_u64(o, "delay-max", l->options.gate.delay_max);
 	if (l->options.gate.announces)
-		record_add_u64(&o, "spared-bytes", gate_spared(l->gate));
+		record_add_u64(o, "spared-bytes", gate_spared(l->gate));
 	if (l->options.schedules) {
-		record_add_u64(&o, "links", lead_schedule_links(l));
-		record_add_u64(&o, "groups", gate_groups(l->gate));
+		record_add_u64(o, "links", lead_schedule_links(l));
+		record_add_u64(o, "groups", gate_groups(l->gate));
 	}
 	if (l->replicas) {
 		char names[RECORD_LINE_MAX / 2];
 		lead_replicas_names(l, names, sizeof names);
-		record_add_u64(&o, "refused", l->refusals);
-		record_add(&o, "replicas", names);
-		record_add_u64(&o, "round", gate_round(l->gate));
+		record_add_u64(o, "refused", l->refusals);
+		record_add(o, "replicas", names);
+		record_add_u64(o, "round", gate_round(l->gate));
 	}
 	if (l->term || l->replicas)
-		record_add_u64(&o, "term", l->term);
-	request_put_record(rq, &o);
+		record_add_u64(o, "term", l->term);
+	request_put_record(rq, o);
 	request_ok(rq, NULL);
 }
 

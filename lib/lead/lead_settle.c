@@ -264,13 +264,9 @@ static void on_term(const struct record *r, int closing, void *lead)
 
 static void take_term(struct lead *l)
 {
-	char line[128];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "term");
-	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
+	struct record_out *o = RECORD("term", F("incarnation", l->options.gate.incarnation));
 	timer_stop(l->again);
-	if (peer_send(l->shards, line, record_end(&o, NULL), NULL, 0, on_term, l) != 0)
+	if (peer_send(l->shards, o->data, record_end(o, NULL), NULL, 0, on_term, l) != 0)
 		again_later(l);
 }
 

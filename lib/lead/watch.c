@@ -99,19 +99,12 @@ void watchers_add(struct watcher **all, struct request *rq, double every, uint64
 static void watchers_put_row(struct watcher *w, uint64_t iteration, double mean,
 			     const struct rows_fields *f)
 {
-	char line[LINE_ROOM];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "row");
-	record_add_u64(&o, "iteration", iteration);
-	if (!isnan(mean))
-		record_add_real(&o, "loss", mean);
-	record_add_u64(&o, "samples", f->samples);
-	record_add_seconds(&o, "at", f->at);
-	record_add_seconds(&o, "time", f->time);
-	record_add_u64(&o, "members", f->members);
-	delay_put(&o, f->delays);
-	request_put_record(w->rq, &o);
+	struct record_out *o = RECORD("row", F("iteration", iteration),
+				      !isnan(mean) ? F_REAL("loss", mean) : F_NONE,
+				      F("samples", f->samples), F_SECONDS("at", f->at),
+				      F_SECONDS("time", f->time), F("members", f->members));
+	delay_put(o, f->delays);
+	request_put_record(w->rq, o);
 }
 
 void watchers_row(struct watcher *all, const struct rows_unit *unit, const struct rows_fields *f,
