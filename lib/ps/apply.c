@@ -53,24 +53,19 @@ static void add_own(struct ps *p, struct record_out *o)
 
 static void apply_report(struct ps *p)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	double units = (double)p->report_units;
 
 	if (!p->monitor || !report_due(p))
 		return;
-	record_begin(&o, line, sizeof line, "bpt");
-	record_add(&o, "role", "server");
-	record_add(&o, "id", p->options.id);
-	record_add_u64(&o, "iter", p->applied);
-	record_add_seconds(&o, "time", p->report_seconds / units);
-	record_add_u64(&o, "size", (uint64_t)((double)p->report_samples / units + 0.5));
-	record_add_seconds(&o, "at", clock_epoch());
-	record_add_u64(&o, "count", p->report_units);
-	add_own(p, &o);
-	size_t len = record_end(&o, NULL);
+	struct record_out *o =
+		RECORD("bpt", F("role", "server"), F("id", p->options.id), F("iter", p->applied),
+		       F_SECONDS("time", p->report_seconds / units),
+		       F("size", (uint64_t)((double)p->report_samples / units + 0.5)),
+		       F_SECONDS("at", clock_epoch()), F("count", p->report_units));
+	add_own(p, o);
+	size_t len = record_end(o, NULL);
 	/* No answer is waited for: training does not depend on a monitor. */
-	(void)peer_send(p->monitor, line, len, NULL, 0, NULL, NULL);
+	(void)peer_send(p->monitor, o->data, len, NULL, 0, NULL, NULL);
 	p->report_seconds = 0.0;
 	p->report_samples = p->report_units = 0;
 	p->reported = clock_mono();

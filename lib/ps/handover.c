@@ -38,21 +38,15 @@ void ps_set_more(struct ps *p, const struct ps_more *more)
 
 static int give_head(const struct ps *p, struct call *c, struct error *err)
 {
-	char line[RECORD_LINE_MAX], part[32];
-	struct record_out r;
+	char part[32];
 
 	snprintf(part, sizeof part, "%u/%u", p->options.part, p->options.parts);
-	record_begin(&r, line, sizeof line, "state");
-	record_add(&r, "part", part);
-	record_add_u64(&r, "incarnation", p->options.incarnation);
-	record_add_u64(&r, "iteration", p->applied);
-	record_add_u64(&r, "bsp", p->options.bsp ? 1 : 0);
-	record_add_u64(&r, "pulls", p->pulls);
-	record_add_u64(&r, "pushes", p->pushes);
-	record_add_u64(&r, "diverged", p->diverged);
-	record_add_u64(&r, "bounded", p->bounded);
-	heat_save(&p->heat, &r);
-	return call_record(c, &r, NULL, 0, err);
+	struct record_out *r = RECORD(
+		"state", F("part", part), F("incarnation", p->options.incarnation),
+		F("iteration", p->applied), F("bsp", p->options.bsp ? 1 : 0), F("pulls", p->pulls),
+		F("pushes", p->pushes), F("diverged", p->diverged), F("bounded", p->bounded));
+	heat_save(&p->heat, r);
+	return call_record(c, r, NULL, 0, err);
 }
 
 /* Keys are taken from the rows: those in a worker's memory may have changed by now, or be gone. */
@@ -166,7 +160,6 @@ static int handover_converse(const struct ps *p, struct call *c, struct error *e
 
 static void hand_later(struct ps *p)
 {
-
 	timer_set(p->hand, AGAIN_SECONDS);
 }
 

@@ -373,8 +373,6 @@ static void move_on_mapped(const struct record *record, int closing, void *recei
 static void move_on_up(struct peer *peer, const struct record *greeting, void *receiver)
 {
 	struct receiver *r = receiver;
-	char line[64];
-	struct record_out o;
 
 	(void)greeting;
 	if (r->ready)
@@ -383,9 +381,8 @@ static void move_on_up(struct peer *peer, const struct record *greeting, void *r
 		move_is_ready(r);
 		return;
 	}
-	record_begin(&o, line, sizeof line, "map");
-	record_add_u64(&o, "bytes", r->memory->bytes);
-	(void)peer_send_with(peer, line, record_end(&o, NULL), r->memory_fd, move_on_mapped, r);
+	struct record_out *o = RECORD("map", F("bytes", r->memory->bytes));
+	(void)peer_send_with(peer, o->data, record_end(o, NULL), r->memory_fd, move_on_mapped, r);
 }
 
 static void move_on_down(struct peer *peer, void *receiver)
@@ -563,7 +560,6 @@ static void on_find(void *move)
 static int move_prepare_shares(struct ps *p, struct ps_move *m, const struct order *o,
 			       struct error *err)
 {
-
 	if (read_map(p, o, &m->map, &m->part, err) != 0 || find_receivers(m, o, err) != 0 ||
 	    store_incoming_begin(&m->in, p->store, &m->map, m->part, err) != 0)
 		return -1;
@@ -670,17 +666,13 @@ static int write_share(struct receiver *r, struct text *text, struct error *err)
 static int send_share(struct receiver *r, const struct text *text, struct error *err)
 {
 	struct ps_move *m = r->move;
-	char line[256];
-	struct record_out o;
 
 	m->bytes += text->len;
-	record_begin(&o, line, sizeof line, "accept");
-	record_add_u64(&o, "incarnation", m->ps->options.incarnation);
-	record_add_u64(&o, "attempt", m->attempt);
-	if (!text->is_ours)
-		record_add_u64(&o, "map-offset-bytes", 0);
-	record_add_u64(&o, text->is_ours ? "bytes" : "map-bytes", text->len);
-	if (peer_send(r->peer, line, record_end(&o, NULL), text->is_ours ? text->at : NULL,
+	struct record_out *o =
+		RECORD("accept", F("incarnation", m->ps->options.incarnation),
+		       F("attempt", m->attempt), !text->is_ours ? F("map-offset-bytes", 0) : F_NONE,
+		       F(text->is_ours ? "bytes" : "map-bytes", text->len));
+	if (peer_send(r->peer, o->data, record_end(o, NULL), text->is_ours ? text->at : NULL,
 		      text->is_ours ? text->len : 0, on_accepted, r) != 0)
 		return error_set(err, ERROR_UNAVAILABLE, NULL, "connection lost");
 	peer_flush(r->peer);

@@ -424,20 +424,18 @@ static void add_written(struct record_out *o, const struct order_result *result)
 static void put_long(struct ps_long *l, struct request *rq)
 {
 	const struct order_result *result = &l->result;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 
 	l->is_kept = 0;
 	if (result->code) {
 		request_err(rq, result->code, "%s", result->text);
 		return;
 	}
-	record_begin(&o, line, sizeof line, "ok");
+	struct record_out *o = RECORD_BARE("ok");
 	if (result->file)
-		add_written(&o, result);
+		add_written(o, result);
 	else
-		record_add_u64(&o, "bytes", result->bytes);
-	request_ok_record(rq, &o);
+		record_add_u64(o, "bytes", result->bytes);
+	request_ok_record(rq, o);
 }
 
 static const char *kept(char *room, size_t max, const char *text)
@@ -508,15 +506,12 @@ static int ask_long(struct ps *p, struct ps_long *l, const struct order *o, stru
 int ps_give_cut(const struct ps *p, struct call *c, struct error *err)
 {
 	const struct ps_long *l = &p->cut;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 
 	if (!l->is_kept || !l->over || l->result.code)
 		return 0;
-	record_begin(&o, line, sizeof line, "written");
-	record_add_u64(&o, "attempt", l->attempt);
-	add_written(&o, &l->result);
-	return call_record(c, &o, NULL, 0, err);
+	struct record_out *o = RECORD("written", F("attempt", l->attempt));
+	add_written(o, &l->result);
+	return call_record(c, o, NULL, 0, err);
 }
 
 int ps_take_cut(struct ps *p, const struct record *r, struct error *err)

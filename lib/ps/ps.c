@@ -43,15 +43,11 @@ int ps_new(struct ps **out, const struct ps_options *options, struct error *err)
 /* Tells the clock to a monitor, which may be on another host with another clock. */
 static void ps_tell_clock(struct peer *monitor, const struct record *greeting, void *ps)
 {
-	char line[64];
-	struct record_out o;
-
 	(void)greeting;
 	(void)ps;
-	record_begin(&o, line, sizeof line, "clock");
-	record_add_seconds(&o, "at", clock_epoch());
-	size_t len = record_end(&o, NULL);
-	(void)peer_send(monitor, line, len, NULL, 0, NULL, NULL);
+	struct record_out *o = RECORD("clock", F_SECONDS("at", clock_epoch()));
+	size_t len = record_end(o, NULL);
+	(void)peer_send(monitor, o->data, len, NULL, 0, NULL, NULL);
 }
 
 int ps_start(struct ps *p, struct server *server, struct error *err)
@@ -258,14 +254,10 @@ static void ps_on_heat(struct request *rq, void *ps)
 void ps_on_stat(struct request *rq, void *ps)
 {
 	struct ps *p = ps;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-
-	record_begin(&o, line, sizeof line, "stat");
-	record_add(&o, "id", p->options.id);
-	ps_stat(p, &o);
-	record_add_u64(&o, "members", 0);
-	request_put_record(rq, &o);
+	struct record_out *o = RECORD("stat", F("id", p->options.id));
+	ps_stat(p, o);
+	record_add_u64(o, "members", 0);
+	request_put_record(rq, o);
 	request_ok(rq, NULL);
 }
 

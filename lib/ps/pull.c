@@ -105,8 +105,6 @@ void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, f
 	double wait = pull_waited(p, q->iteration, q->asked);
 	size_t width = store_width(p->store), count = dense ? store_dense_count(p->store) : 0;
 	size_t bytes = ps_pull_bytes(p, q);
-	char line[256];
-	struct record_out o;
 	float *out = into ? request_mapped(rq, into_offset, bytes) : malloc(bytes ? bytes : 1);
 
 	if (into && (bytes > into_bytes || (!out && bytes))) {
@@ -120,19 +118,15 @@ void ps_pull_answer(struct ps *p, struct request *rq, const struct ps_pull *q, f
 		return;
 	}
 	model_fill(p, dense, rows, row, out, into);
-	record_begin(&o, line, sizeof line, "model");
-	record_add_u64(&o, "iteration", p->applied);
-	record_add_u64(&o, "dense", count);
-	record_add_u64(&o, "rows", rows);
-	record_add_u64(&o, "width", width);
-	if (wait > 0.0)
-		record_add_seconds(&o, "waited", wait);
+	struct record_out *o =
+		RECORD("model", F("iteration", p->applied), F("dense", count), F("rows", rows),
+		       F("width", width), wait > 0.0 ? F_SECONDS("waited", wait) : F_NONE);
 	if (into) {
-		record_add_u64(&o, "map-offset-bytes", into_offset);
-		record_add_u64(&o, "map-bytes", bytes);
+		record_add_u64(o, "map-offset-bytes", into_offset);
+		record_add_u64(o, "map-bytes", bytes);
 	} else
-		record_add_u64(&o, "bytes", bytes);
-	request_put_record(rq, &o);
+		record_add_u64(o, "bytes", bytes);
+	request_put_record(rq, o);
 	if (!into && bytes)
 		request_put_ref(rq, out, bytes, free, out);
 	else if (!into)

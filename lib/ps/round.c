@@ -35,14 +35,12 @@ static void put_failed(struct ps_replica *r, struct request *rq)
 
 	for (size_t i = 0; i < rd->members; i++) {
 		const struct round_member *m = &rd->member[i];
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
 		if (!rd->bad[i].found && !m->refused)
 			continue;
-		record_begin(&o, line, sizeof line, m->refused ? "refused" : "diverged");
-		record_add(&o, "worker", m->worker);
-		record_add_u64(&o, "generation", m->generation);
-		request_put(rq, line, record_end(&o, m->why));
+		struct record_out *o =
+			RECORD(m->refused ? "refused" : "diverged", F("worker", m->worker),
+			       F("generation", m->generation));
+		request_put(rq, o->data, record_end(o, m->why));
 		*(m->refused ? &refused : &diverged) += 1;
 	}
 	if (refused)
@@ -309,7 +307,6 @@ static void round_on_turn(void *replica)
 
 void round_look(struct ps_replica *r)
 {
-
 	if (r->round.state == ROUND_ADDING)
 		timer_set(r->round.turn, 0);
 }

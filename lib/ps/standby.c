@@ -319,8 +319,7 @@ void standby_push(struct ps *p, struct staged *s)
 {
 	const struct store_push *q = &s->push;
 	size_t dense, keys, rows, bulk, len, from = 0, shared;
-	char head[RECORD_LINE_MAX], *text, *at;
-	struct record_out o;
+	char *text, *at;
 
 	if (!p->standby)
 		return;
@@ -328,24 +327,20 @@ void standby_push(struct ps *p, struct staged *s)
 	dense = q->dense ? store_dense_count(p->store) * sizeof(float) : 0;
 	keys = q->rows * sizeof(uint32_t);
 	rows = q->rows * store_width(p->store) * sizeof(float);
-	record_begin(&o, head, sizeof head, "push");
-	record_add(&o, "worker", s->worker);
-	record_add_u64(&o, "generation", s->generation);
-	record_add_u64(&o, "incarnation", p->options.incarnation);
-	record_add_u64(&o, "sequence", s->sequence);
-	record_add_u64(&o, "iteration", s->iteration);
-	record_add_u64(&o, "count", q->count);
-	record_add_u64(&o, "size", q->size);
+	struct record_out *o =
+		RECORD("push", F("worker", s->worker), F("generation", s->generation),
+		       F("incarnation", p->options.incarnation), F("sequence", s->sequence),
+		       F("iteration", s->iteration), F("count", q->count), F("size", q->size));
 	if (s->sum) {
-		record_add_u64(&o, "sum", s->sum);
-		record_add_u64(&o, "sum-of", s->sum_of);
+		record_add_u64(o, "sum", s->sum);
+		record_add_u64(o, "sum-of", s->sum_of);
 	}
-	record_add_u64(&o, "dense", q->dense ? 1 : 0);
-	record_add_u64(&o, "rows", q->rows);
-	record_add_u64(&o, "map", store_map(p->store)->version);
+	record_add_u64(o, "dense", q->dense ? 1 : 0);
+	record_add_u64(o, "rows", q->rows);
+	record_add_u64(o, "map", store_map(p->store)->version);
 	bulk = s->kept ? 0 : dense + keys + rows;
 	if (s->kept) {
-		record_add_u64(&o, "kept", 1);
+		record_add_u64(o, "kept", 1);
 		p->standby->spared += dense + keys + rows;
 	}
 	shared = (bulk + SHARED_ALIGN - 1) / SHARED_ALIGN * SHARED_ALIGN;
@@ -353,14 +348,14 @@ void standby_push(struct ps *p, struct staged *s)
 	    !ring_take(&p->standby->ring, shared, &from))
 		shared = 0;
 	if (shared) {
-		record_add_u64(&o, "map-offset-bytes", from);
-		record_add_u64(&o, "map-bytes", bulk);
+		record_add_u64(o, "map-offset-bytes", from);
+		record_add_u64(o, "map-bytes", bulk);
 	} else if (bulk)
-		record_add_u64(&o, "bytes", bulk);
-	len = record_end(&o, NULL);
+		record_add_u64(o, "bytes", bulk);
+	len = record_end(o, NULL);
 	text = buffer_take(p->buffers, len + (shared ? 0 : bulk));
 	if (text) {
-		memcpy(text, head, len);
+		memcpy(text, o->data, len);
 		at = shared ? mapping_at(p->standby->memory, from, bulk) : text + len;
 		if (bulk && dense)
 			memcpy(at, q->dense, dense);
@@ -565,15 +560,12 @@ static void standby_share(struct ps_standby *s)
 {
 	struct ps *p = s->ps;
 	size_t bytes = SHARED_BYTES + SHARED_PUSHES * store_dense_count(p->store) * sizeof(float);
-	char line[64];
-	struct record_out o;
 	struct error ignored;
 
 	if (mapping_make(&s->offered, &s->memory_fd, bytes, &ignored) != 0)
 		return;
-	record_begin(&o, line, sizeof line, "map");
-	record_add_u64(&o, "bytes", bytes);
-	if (peer_send_with(s->peer, line, record_end(&o, NULL), s->memory_fd, standby_on_mapped,
+	struct record_out *o = RECORD("map", F("bytes", bytes));
+	if (peer_send_with(s->peer, o->data, record_end(o, NULL), s->memory_fd, standby_on_mapped,
 			   s) != 0)
 		log_say(LOG_LEVEL_WARNING, "no memory is shared with the standby");
 }
