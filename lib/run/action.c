@@ -75,20 +75,15 @@ static const char *action_id_of(const struct action *a)
 static void action_log_refused(struct supervisor *s, const struct action *a, size_t line,
 			       const char *reason, struct request *rq)
 {
-	char text[RECORD_LINE_MAX];
-	struct record_out o;
 	s->actions.refused[a->kind]++;
 	for (int to_log = 0; to_log < 2; to_log++) {
-		record_begin(&o, text, sizeof text, "refused");
-		record_add(&o, "kind", action_kind_name(a->kind));
-		record_add(&o, "id", action_id_of(a));
-		record_add(&o, "reason", reason);
-		if (line > 0)
-			record_add_u64(&o, "line", line);
+		struct record_out *o = RECORD("refused", F("kind", action_kind_name(a->kind)),
+					      F("id", action_id_of(a)), F("reason", reason),
+					      line > 0 ? F("line", line) : F_NONE);
 		if (to_log)
-			sup_log(s, &o);
+			sup_log(s, o);
 		else if (rq)
-			request_put_record(rq, &o);
+			request_put_record(rq, o);
 	}
 }
 
@@ -239,13 +234,9 @@ static void action_on_act(const struct record *r, void *owner)
 static void action_send_all(struct supervisor *s)
 {
 	for (struct sup_act *act = s->actions.first; act; act = act->next) {
-		char line[64];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "act");
-		record_add_u64(&o, "number", act->number);
-		record_add_u64(&o, "bytes", act->bytes);
-		sup_ask_with(&act->question, &s->links.lead_act, &o, act->text, act->bytes,
-			     action_on_act, act);
+		sup_ask_with(&act->question, &s->links.lead_act,
+			     RECORD("act", F("number", act->number), F("bytes", act->bytes)),
+			     act->text, act->bytes, action_on_act, act);
 	}
 }
 

@@ -305,27 +305,23 @@ static void log_lines(struct supervisor *s, const char *text, size_t len)
 	struct record r;
 	int got;
 	while ((got = record_next(&walk, &r, NULL)) != RECORD_END) {
-		char line[RECORD_LINE_MAX], type[64];
-		struct record_out o;
+		char type[64];
 		if (got != RECORD_ONE)
 			continue;
 		snprintf(type, sizeof type, ANSWER_TYPES "%.50s", r.type);
-		record_begin(&o, line, sizeof line, type);
-		record_add_fields(&o, &r, NULL);
-		size_t bytes = record_end(&o, NULL);
+		struct record_out *o = RECORD_BARE(type);
+		record_add_fields(o, &r, NULL);
+		size_t bytes = record_end(o, NULL);
 		if (bytes > 0)
-			sup_log_text(s, line, bytes);
+			sup_log_text(s, o->data, bytes);
 	}
 }
 
 static void log_asked(struct supervisor *s, const char *text, size_t len)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "brain-asked");
-	record_add(&o, "brain", s->job->brain);
-	brain_limits_add(&o, &s->brain.limits);
-	sup_log(s, &o);
+	struct record_out *o = RECORD("brain-asked", F("brain", s->job->brain));
+	brain_limits_add(o, &s->brain.limits);
+	sup_log(s, o);
 	log_lines(s, text, len);
 }
 
@@ -474,28 +470,23 @@ static void words_of(const struct plan_role_size role[PLAN_ROLES], char *out, si
 static void brain_log_done(struct supervisor *s, const struct answer *a, const struct want *w,
 			   const char *refused)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	int changes = answer_changes(a);
-	record_begin(&o, line, sizeof line, "brain-done");
-	record_add(&o, "change", changes && !refused ? "yes" : "no");
-	record_add(&o, "reason", a->reason);
-	record_add(&o, "method", a->method);
-	if (refused)
-		record_add(&o, "refused", refused);
+	struct record_out *o = RECORD("brain-done", F("change", changes && !refused ? "yes" : "no"),
+				      F("reason", a->reason), F("method", a->method),
+				      refused ? F("refused", refused) : F_NONE);
 	for (int i = 0; changes && i < PLAN_ROLES; i++) {
-		brain_add_size(&o, "had-", (enum plan_role)i, &w->now[i]);
-		brain_add_size(&o, "", (enum plan_role)i, &w->role[i]);
+		brain_add_size(o, "had-", (enum plan_role)i, &w->now[i]);
+		brain_add_size(o, "", (enum plan_role)i, &w->role[i]);
 	}
 	if (changes && a->count > 0) {
-		record_add(&o, "id", a->node[0].id);
-		record_add(&o, "what", plan_what_name(a->node[0].what));
-		record_add_u64(&o, "nodes", a->count);
+		record_add(o, "id", a->node[0].id);
+		record_add(o, "what", plan_what_name(a->node[0].what));
+		record_add_u64(o, "nodes", a->count);
 	}
-	record_add_brief(&o, "now", brain_measure(s).rate * (double)s->job->batch);
-	record_add_brief(&o, "expected", a->expected * (double)s->job->batch);
-	record_add_brief(&o, "confidence", a->confidence);
-	brain_done(s, &o);
+	record_add_brief(o, "now", brain_measure(s).rate * (double)s->job->batch);
+	record_add_brief(o, "expected", a->expected * (double)s->job->batch);
+	record_add_brief(o, "confidence", a->confidence);
+	brain_done(s, o);
 }
 
 static void brain_tell(struct supervisor *s, const struct answer *a, const struct want *w)
@@ -761,8 +752,6 @@ static double cost_of_a_change(const struct supervisor *s)
 
 static void end_change(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct sup_brain *b = &s->brain;
 	double took = clock_mono() - b->began, cost = NAN;
 	uint64_t done_now = s->progress.stat.samples_done;
@@ -778,11 +767,11 @@ static void end_change(struct supervisor *s)
 		b->cost_sum += cost;
 		b->costs++;
 	}
-	record_begin(&o, line, sizeof line, "brain-changed");
-	brain_add_known(s, &o);
-	record_add_seconds(&o, "took", took);
-	record_add_seconds(&o, "cost", cost);
-	sup_log(s, &o);
+	struct record_out *o = RECORD_BARE("brain-changed");
+	brain_add_known(s, o);
+	record_add_seconds(o, "took", took);
+	record_add_seconds(o, "cost", cost);
+	sup_log(s, o);
 }
 
 void sup_brain_step(struct supervisor *s)
@@ -912,14 +901,13 @@ static void brain_take_record(struct supervisor *s, struct reading *p, const str
 {
 	static const char *const types[] = {"job", "node"};
 	for (size_t i = 0; p->out && i < 2; i++) {
-		char type[16], line[RECORD_LINE_MAX];
-		struct record_out o;
+		char type[16];
 		snprintf(type, sizeof type, ANSWER_TYPES "%s", types[i]);
 		if (!record_is(r, type))
 			continue;
-		record_begin(&o, line, sizeof line, types[i]);
-		record_add_fields(&o, r, NULL);
-		record_print(p->out, &o);
+		struct record_out *o = RECORD_BARE(types[i]);
+		record_add_fields(o, r, NULL);
+		record_print(p->out, o);
 		return;
 	}
 	brain_end_reading(s, p);
@@ -955,13 +943,11 @@ static void brain_read_log(struct supervisor *s)
 
 void sup_brain_log_sizes(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (!job_has_brain(s->job))
 		return;
-	record_begin(&o, line, sizeof line, "brain-known");
-	brain_add_known(s, &o);
-	sup_log(s, &o);
+	struct record_out *o = RECORD_BARE("brain-known");
+	brain_add_known(s, o);
+	sup_log(s, o);
 }
 
 int sup_brain_init(struct supervisor *s, struct error *err)
@@ -982,8 +968,6 @@ int sup_brain_init(struct supervisor *s, struct error *err)
 
 void sup_brain_finished(struct supervisor *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct error err;
 	const struct sup_stat *stat = &s->progress.stat;
 	double seconds = stat->last_at - stat->first_at;
@@ -993,20 +977,20 @@ void sup_brain_finished(struct supervisor *s)
 		s->brain.limits = brain_limits_of(s->job, s->options.hosts);
 		first_sizes(s);
 	}
-	record_begin(&o, line, sizeof line, "finished");
-	brain_likeness_add(&o, s->job);
+	struct record_out *o = RECORD_BARE("finished");
+	brain_likeness_add(o, s->job);
 	for (int i = 0; i < PLAN_ROLES; i++) {
 		struct plan_role_size size = s->brain.size[i];
 		size.count = brain_count_of(s, (enum plan_role)i);
-		brain_add_size(&o, "", (enum plan_role)i, &size);
+		brain_add_size(o, "", (enum plan_role)i, &size);
 	}
 	if (seconds > 0)
-		record_add_brief(&o, "steps-per-second",
+		record_add_brief(o, "steps-per-second",
 				 (double)stat->samples_done / seconds / (double)s->job->batch);
-	record_add_seconds(&o, "at", clock_epoch());
-	record_add(&o, "job", s->job->name);
-	size_t len = record_end(&o, NULL);
-	if (len > 0 && history_append(s->options.history, line, len, &err) != 0)
+	record_add_seconds(o, "at", clock_epoch());
+	record_add(o, "job", s->job->name);
+	size_t len = record_end(o, NULL);
+	if (len > 0 && history_append(s->options.history, o->data, len, &err) != 0)
 		sup_note(s, "warning", "%s: %s", err.place, err.text);
 }
 

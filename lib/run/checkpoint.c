@@ -181,8 +181,6 @@ static void checkpoint_add_answer(struct record_out *o, const struct record *r)
 
 static void checkpoint_succeeded(struct supervisor *s, const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	snprintf(s->checkpoint.latest, sizeof s->checkpoint.latest, "%s", s->checkpoint.making);
 	s->checkpoint.made++;
 	s->checkpoint.failures = 0;
@@ -201,10 +199,9 @@ static void checkpoint_succeeded(struct supervisor *s, const struct record *r)
 		snprintf(s->checkpoint.full, sizeof s->checkpoint.full, "%s", s->checkpoint.latest);
 		s->checkpoint.since_full = 0;
 	}
-	record_begin(&o, line, sizeof line, "checkpoint");
-	record_add(&o, "path", s->checkpoint.latest);
-	checkpoint_add_answer(&o, r);
-	sup_log(s, &o);
+	struct record_out *o = RECORD("checkpoint", F("path", s->checkpoint.latest));
+	checkpoint_add_answer(o, r);
+	sup_log(s, o);
 	sup_checkpoint_answer(s, 1);
 	checkpoint_prune(s);
 }
@@ -358,8 +355,7 @@ static const char *checkpoint_base(struct supervisor *s)
 
 void sup_checkpoint_make(struct supervisor *s)
 {
-	char dir[DIRS_PATH_MAX], line[RECORD_LINE_MAX];
-	struct record_out o;
+	char dir[DIRS_PATH_MAX];
 	if (!sup_lead(s) || !sup_trainers_can_save(s) || clock_mono() < s->checkpoint.retry_at ||
 	    !sup_turn_may_begin(s, TURN_CUT) ||
 	    !sup_link_up(&s->links.lead_cut)) /* else a number would be used up for nothing */
@@ -367,12 +363,10 @@ void sup_checkpoint_make(struct supervisor *s)
 	checkpoint_dir(s, dir);
 	snprintf(s->checkpoint.making, sizeof s->checkpoint.making, "%.3900s/%06llu", dir,
 		 (unsigned long long)checkpoint_next_number(s, dir));
-	record_begin(&o, line, sizeof line, "cut");
-	record_add(&o, "path", s->checkpoint.making);
-	if (checkpoint_base(s))
-		record_add(&o, "base", checkpoint_base(s));
+	struct record_out *o = RECORD("cut", F("path", s->checkpoint.making),
+				      checkpoint_base(s) ? F("base", checkpoint_base(s)) : F_NONE);
 	s->checkpoint.samples = s->progress.stat.samples_done; /* it will have at least these */
-	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, &o, NULL, checkpoint_on_cut, s);
+	sup_ask(&s->checkpoint.cut, &s->links.lead_cut, o, NULL, checkpoint_on_cut, s);
 }
 
 void sup_checkpoint_begin(struct supervisor *s)

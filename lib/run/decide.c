@@ -168,14 +168,12 @@ static int solve_inside(struct supervisor *s, struct error *err)
 static void log_question(struct supervisor *s)
 {
 	const struct solution_option *option;
-	char line[RECORD_LINE_MAX], value[SOLUTION_OPTION_TEXT_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "decision");
-	record_add(&o, "solution", s->job->solution);
+	char value[SOLUTION_OPTION_TEXT_MAX];
+	struct record_out *o = RECORD("decision", F("solution", s->job->solution));
 	for (size_t i = 0; (option = solution_option(i)); i++)
 		if (solution_option_format(option, &s->job->options, value) > 0)
-			record_add(&o, option->key, value);
-	sup_log(s, &o);
+			record_add(o, option->key, value);
+	sup_log(s, o);
 	sup_log_text(s, s->progress.snapshot.text, s->progress.snapshot.bytes);
 }
 

@@ -115,23 +115,19 @@ char *sup_in_force_lines(const struct supervisor *s)
 
 static void print_hosts(const struct supervisor *s, FILE *out)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	for (size_t i = 0; i < s->hosts.count; i++) {
 		const struct sup_host *h = &s->hosts.host[i];
 		int is_avoided = sup_host_is_avoided(h);
 		if (h->state == HOST_NONE || (i == 0 && !is_avoided))
 			continue;
-		record_begin(&o, line, sizeof line, "host");
-		record_add(&o, "name", h->place->host);
-		record_add_u64(&o, "gone", h->state == HOST_GONE);
-		record_add_u64(&o, "world", h->in_world);
-		if (is_avoided)
-			record_add_seconds(&o, "avoided",
-					   clock_epoch() + h->avoided - clock_mono());
+		struct record_out *o = RECORD(
+			"host", F("name", h->place->host), F("gone", h->state == HOST_GONE),
+			F("world", h->in_world),
+			is_avoided ? F_SECONDS("avoided", clock_epoch() + h->avoided - clock_mono())
+				   : F_NONE);
 		if (sup_is_more_host(h))
-			sup_more_print(h, &o);
-		record_print(out, &o);
+			sup_more_print(h, o);
+		record_print(out, o);
 	}
 	EACH_NODE (n, s) {
 		if (n->at == n->home)

@@ -215,12 +215,10 @@ static void fill_row(struct supervisor *s)
 
 static void log_row(struct supervisor *s, const struct run_row *row)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "row");
-	show_fields(&o, row);
-	record_add_u64(&o, "members", row->members);
-	sup_log(s, &o);
+	struct record_out *o = RECORD_BARE("row");
+	show_fields(o, row);
+	record_add_u64(o, "members", row->members);
+	sup_log(s, o);
 }
 
 /* A row has the samples that shardd counts: the lead counts anew in each of its lives. */
@@ -327,17 +325,15 @@ static void progress_on_snapshot(const struct record *r, void *owner)
 {
 	struct supervisor *s = owner;
 	struct sup_snapshot *p = &s->progress.snapshot;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *id = record_is(r, "node") ? record_get(r, "id") : NULL;
 	struct sup_node *n = id ? sup_find(s, id) : NULL;
 	if (p->is_wrong || progress_is_ours(r) || (n && sup_node_is_spare(n)))
 		return;
-	record_begin(&o, line, sizeof line, r->type);
-	record_add_fields(&o, r, n ? "silent" : NULL);
+	struct record_out *o = RECORD_BARE(r->type);
+	record_add_fields(o, r, n ? "silent" : NULL);
 	if (n && sup_watch_section(n)[0])
-		record_add_seconds(&o, "silent", n->watch.pulse.silent);
-	progress_append(p, &o);
+		record_add_seconds(o, "silent", n->watch.pulse.silent);
+	progress_append(p, o);
 	p->is_wrong |= snapshot_add(&p->filling, r, &p->wrong) != 0;
 	if (!n || p->filling.node_count == 0)
 		return;

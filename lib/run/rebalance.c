@@ -106,13 +106,11 @@ void sup_rebalance_over(struct supervisor *s)
 static void rebalance_answer_ok(struct request *rq, const struct record *r)
 {
 	static const char *const keys[] = {"busiest", "peak", "moved-bytes", "stall"};
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "ok");
+	struct record_out *o = RECORD_BARE("ok");
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
 		if (record_get(r, keys[i]))
-			record_add(&o, keys[i], record_get(r, keys[i]));
-	request_ok_record(rq, &o);
+			record_add(o, keys[i], record_get(r, keys[i]));
+	request_ok_record(rq, o);
 }
 
 /* Somebody wanted a rebalance, and nothing has moved: the log says why. */

@@ -78,11 +78,9 @@ void sup_answer_all(struct supervisor *s)
 void sup_answer_watchers(struct supervisor *s, const struct run_row *row)
 {
 	for (struct sup_waiter *w = s->clients.watch.first; w; w = w->next) {
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "row");
-		show_fields(&o, row);
-		request_put_record(w->rq, &o);
+		struct record_out *o = RECORD_BARE("row");
+		show_fields(o, row);
+		request_put_record(w->rq, o);
 	}
 }
 
@@ -110,47 +108,44 @@ static void add_metrics(const struct supervisor *s, struct record_out *o)
 
 static void verbs_put_job(struct supervisor *s, struct request *rq)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "job");
-	record_add(&o, "name", s->job->name);
-	record_add(&o, "state", sup_phase_name(s->phases.now));
-	record_add(&o, "goal", goal_word(s));
+	struct record_out *o =
+		RECORD("job", F("name", s->job->name), F("state", sup_phase_name(s->phases.now)),
+		       F("goal", goal_word(s)));
 	struct run_row row = s->progress.row;
 	row.total = s->options.samples * s->job->epochs;
 	row.epochs = s->job->epochs;
 	if (s->progress.stat.known)
 		row.samples = s->progress.stat.samples_done;
-	show_fields(&o, &row);
+	show_fields(o, &row);
 	sup_waits(s, row.waits, sizeof row.waits);
-	record_add(&o, "why", row.waits);
-	record_add_u64(&o, "shards-done", s->progress.stat.shards_done);
-	record_add_u64(&o, "shards", s->progress.stat.shards);
-	record_add_u64(&o, "held", s->progress.stat.held);
-	record_add_u64(&o, "incarnation", s->recover.incarnation);
-	record_add_u64(&o, "restarts", sup_all_restarts(s));
+	record_add(o, "why", row.waits);
+	record_add_u64(o, "shards-done", s->progress.stat.shards_done);
+	record_add_u64(o, "shards", s->progress.stat.shards);
+	record_add_u64(o, "held", s->progress.stat.held);
+	record_add_u64(o, "incarnation", s->recover.incarnation);
+	record_add_u64(o, "restarts", sup_all_restarts(s));
 	if (job_kind(s->job)->goes_back)
-		record_add_u64(&o, "repeated", s->trainers.repeated);
+		record_add_u64(o, "repeated", s->trainers.repeated);
 	if (s->trainers.failure[0]) {
-		record_add(&o, "failure", s->trainers.failure);
-		record_add_seconds(&o, "failure-age", clock_mono() - s->trainers.failure_at);
+		record_add(o, "failure", s->trainers.failure);
+		record_add_seconds(o, "failure-age", clock_mono() - s->trainers.failure_at);
 	}
-	record_add(&o, "checkpoint", s->checkpoint.latest);
-	record_add_seconds(&o, "up", clock_mono() - s->phases.started);
-	sup_network_add_fabric(&o, s);
-	record_add(&o, "decision", s->actions.last);
-	record_add_seconds(&o, "decision-age",
+	record_add(o, "checkpoint", s->checkpoint.latest);
+	record_add_seconds(o, "up", clock_mono() - s->phases.started);
+	sup_network_add_fabric(o, s);
+	record_add(o, "decision", s->actions.last);
+	record_add_seconds(o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);
 	if (job_has_brain(s->job)) {
-		record_add(&o, "brain", s->brain.last);
-		record_add_seconds(&o, "brain-age",
+		record_add(o, "brain", s->brain.last);
+		record_add_seconds(o, "brain-age",
 				   s->brain.last_at > 0 ? clock_mono() - s->brain.last_at : NAN);
-		record_add_u64(&o, "brain-changes", s->brain.changes);
+		record_add_u64(o, "brain-changes", s->brain.changes);
 	}
-	add_metrics(s, &o);
-	record_add(&o, "run-dir", s->dirs.run);
-	record_add(&o, "state-dir", s->dirs.state);
-	request_put_record(rq, &o);
+	add_metrics(s, o);
+	record_add(o, "run-dir", s->dirs.run);
+	record_add(o, "state-dir", s->dirs.state);
+	request_put_record(rq, o);
 }
 
 static void verbs_put_node(struct sup_node *n, const struct why *workers, struct request *rq)
