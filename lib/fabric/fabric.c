@@ -42,8 +42,6 @@ struct fabric {
 static void fabric_on_stat(struct request *rq, void *fabric)
 {
 	const struct fabric *f = fabric;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct world_counts n;
 	struct relay_counts relayed;
 	world_count(f->world, &n);
@@ -52,29 +50,20 @@ static void fabric_on_stat(struct request *rq, void *fabric)
 		request_put_record(
 			rq, RECORD("host", F("host", world_host(f->world, i)), F("rank", i)));
 	}
-	record_begin(&o, line, sizeof line, "stat");
-	record_add(&o, "host", f->options.host);
-	record_add_u64(&o, "rank", world_rank(f->world));
-	record_add_u64(&o, "size", world_size(f->world));
-	record_add_u64(&o, "messages-sent", n.messages_sent);
-	record_add_u64(&o, "messages-received", n.messages_received);
-	record_add_u64(&o, "sent-bytes", n.bytes_sent);
-	record_add_u64(&o, "received-bytes", n.bytes_received);
-	record_add_u64(&o, "under-way", n.under_way);
-	record_add_u64(&o, "near", relayed.near);
-	record_add_u64(&o, "far", relayed.far);
-	record_add_u64(&o, "conversations", relayed.conversations);
-	record_add_u64(&o, "listens", relayed.listens);
-	record_add_u64(&o, "stream-bytes", relayed.stream_bytes);
-	record_add_u64(&o, "payload-bytes", relayed.payload_bytes);
-	record_add_u64(&o, "copied-bytes", relayed.copied_bytes);
-	record_add_u64(&o, "added-bytes", relayed.added_bytes);
-	record_add_u64(&o, "kept-bytes", relayed.kept_bytes);
-	record_add_u64(&o, "sockets", n.sockets);
-	record_add_u64(&o, "sleeps", n.sleeps);
-	sums_stat(f->sums, &o);
-	record_add_seconds(&o, "up", clock_mono() - f->began);
-	request_put_record(rq, &o);
+	struct record_out *o = RECORD(
+		"stat", F("host", f->options.host), F("rank", world_rank(f->world)),
+		F("size", world_size(f->world)), F("messages-sent", n.messages_sent),
+		F("messages-received", n.messages_received), F("sent-bytes", n.bytes_sent),
+		F("received-bytes", n.bytes_received), F("under-way", n.under_way),
+		F("near", relayed.near), F("far", relayed.far),
+		F("conversations", relayed.conversations), F("listens", relayed.listens),
+		F("stream-bytes", relayed.stream_bytes), F("payload-bytes", relayed.payload_bytes),
+		F("copied-bytes", relayed.copied_bytes), F("added-bytes", relayed.added_bytes),
+		F("kept-bytes", relayed.kept_bytes), F("sockets", n.sockets),
+		F("sleeps", n.sleeps));
+	sums_stat(f->sums, o);
+	record_add_seconds(o, "up", clock_mono() - f->began);
+	request_put_record(rq, o);
 	request_ok(rq, NULL);
 }
 

@@ -525,38 +525,32 @@ static void answer_host(const struct links *l, struct request *rq, unsigned rank
 {
 	static const char *const why[] = {NULL, "kernel", "transport"};
 	const struct known *k = &l->known[rank];
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (k->at == 0)
 		return;
 	struct told t = k->told;
 	t.out.age += now - k->at;
 	t.in.age += now - k->at;
-	record_begin(&o, line, sizeof line, "host");
-	record_add(&o, "host", world_host(l->world, rank));
-	add_side(&o, "out", &t.out);
-	record_add_brief(&o, "out-free", t.out.free);
-	record_add_u64(&o, "sent-bytes", t.out.bytes);
-	add_side(&o, "in", &t.in);
-	record_add_brief(&o, "in-free", t.in.free);
-	record_add_u64(&o, "received-bytes", t.in.bytes);
-	record_add_u64(&o, "summed-bytes", t.summed);
+	struct record_out *o = RECORD("host", F("host", world_host(l->world, rank)));
+	add_side(o, "out", &t.out);
+	record_add_brief(o, "out-free", t.out.free);
+	record_add_u64(o, "sent-bytes", t.out.bytes);
+	add_side(o, "in", &t.in);
+	record_add_brief(o, "in-free", t.in.free);
+	record_add_u64(o, "received-bytes", t.in.bytes);
+	record_add_u64(o, "summed-bytes", t.summed);
 	if (why[t.why])
-		record_add(&o, "unmeasured", why[t.why]);
-	request_put_record(rq, &o);
+		record_add(o, "unmeasured", why[t.why]);
+	request_put_record(rq, o);
 }
 
 static void answer_link(const struct links *l, struct request *rq, unsigned rank, double now)
 {
 	const struct port out = {.rate = l->far[rank].out}, in = {.rate = l->far[rank].in};
 	const struct side side[2] = {side_of(&out, now), side_of(&in, now)};
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "link");
-	record_add(&o, "host", world_host(l->world, rank));
-	add_side(&o, "out", &side[0]);
-	add_side(&o, "in", &side[1]);
-	request_put_record(rq, &o);
+	struct record_out *o = RECORD("link", F("host", world_host(l->world, rank)));
+	add_side(o, "out", &side[0]);
+	add_side(o, "in", &side[1]);
+	request_put_record(rq, o);
 }
 
 void links_answer(const struct links *l, struct request *rq)
