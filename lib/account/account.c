@@ -324,18 +324,14 @@ static void account_take_row(struct account *a, const struct record *r)
 
 static void account_take_action(struct account *a, const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *kind = account_value(r, "kind"), *by = decider(a);
 	double accum = 1;
 	if (strcmp(kind, "none") == 0)
 		return;
 	a->actions++;
-	record_begin(&o, line, sizeof line, "decided");
-	record_add_seconds(&o, "at", a->at);
-	record_add(&o, "by", by ? by : "");
-	record_add_fields(&o, r, NULL);
-	account_tell(a, &o);
+	struct record_out *o = RECORD("decided", F_SECONDS("at", a->at), F("by", by ? by : ""));
+	record_add_fields(o, r, NULL);
+	account_tell(a, o);
 	struct account_mark *m = account_mark(a, ACCOUNT_ACTION);
 	if (!m)
 		return;
@@ -355,12 +351,10 @@ static void account_take_action(struct account *a, const struct record *r)
 
 static void take_refused(struct account *a, const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	a->refused++;
-	record_begin(&o, line, sizeof line, "refused");
-	record_add_fields(&o, r, NULL);
-	account_tell(a, &o);
+	struct record_out *o = RECORD_BARE("refused");
+	record_add_fields(o, r, NULL);
+	account_tell(a, o);
 	struct account_mark *m = account_mark(a, ACCOUNT_REFUSED);
 	if (!m)
 		return;
@@ -414,15 +408,13 @@ static void account_take_sizes(struct account_plan *p, const struct record *r)
 
 static void account_take_plan(struct account *a, const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *refused = record_get(r, "refused");
 	a->plans_refused += refused && strcmp(refused, "same") != 0;
 	if (strcmp(account_value(r, "change"), "yes") != 0)
 		return;
-	record_begin(&o, line, sizeof line, "planned");
-	record_add_fields(&o, r, NULL);
-	account_tell(a, &o);
+	struct record_out *o = RECORD_BARE("planned");
+	record_add_fields(o, r, NULL);
+	account_tell(a, o);
 	if (GROW(a->plan, a->plans_room, a->plans + 1) != 0) {
 		account_out_of_memory(a);
 		return;
@@ -470,13 +462,11 @@ static void account_take_round(struct account *a, const struct record *r)
 /* Changes that failed are reported as warnings. */
 static void take_rebalanced(struct account *a, const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (record_get(r, "failed"))
 		return;
-	record_begin(&o, line, sizeof line, "rebalanced");
-	record_add_fields(&o, r, NULL);
-	account_tell(a, &o);
+	struct record_out *o = RECORD_BARE("rebalanced");
+	record_add_fields(o, r, NULL);
+	account_tell(a, o);
 	if (GROW(a->rebalance, a->rebalances_room, a->rebalances + 1) != 0) {
 		account_out_of_memory(a);
 		return;

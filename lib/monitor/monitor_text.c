@@ -141,33 +141,26 @@ static void put_totals(struct record_out *o, const struct totals *t)
 static void monitor_text_put_node(const struct node *n, const struct aggregate *a, double now,
 				  monitor_put_fn *put, void *arg)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "node");
-	record_add(&o, "role", node_role_name(n->role));
-	record_add(&o, "id", n->id);
-	record_add(&o, "state", node_state_name(n->state));
-	record_add_u64(&o, "size", n->size);
-	record_add_brief(&o, "short", a->mean[MONITOR_SHORT]);
-	record_add_brief(&o, "long", a->mean[MONITOR_LONG]);
-	record_add_brief(&o, "speed-short", a->speed[MONITOR_SHORT]);
-	record_add_brief(&o, "speed-long", a->speed[MONITOR_LONG]);
-	record_add_brief(&o, "ratio-short", a->ratio[MONITOR_SHORT]);
-	record_add_brief(&o, "ratio-long", a->ratio[MONITOR_LONG]);
-	record_add_u64(&o, "samples", n->samples);
-	record_add_u64(&o, "restarts", n->restarts);
-	record_add_u64(&o, "meant", n->meant);
-	record_add_seconds(&o, "up", monitor_up(n, now));
-	put_last(&o, n);
-	monitor_text_put_device(&o, &n->device);
-	record_add_brief(&o, "cpu", monitor_last_more(n, REPORT_CPU));
-	record_add_brief(&o, "mem", monitor_last_more(n, REPORT_MEM));
-	put_totals(&o, &n->total);
+	struct record_out *o = RECORD("node", F("role", node_role_name(n->role)), F("id", n->id),
+				      F("state", node_state_name(n->state)), F("size", n->size),
+				      F_BRIEF("short", a->mean[MONITOR_SHORT]),
+				      F_BRIEF("long", a->mean[MONITOR_LONG]),
+				      F_BRIEF("speed-short", a->speed[MONITOR_SHORT]),
+				      F_BRIEF("speed-long", a->speed[MONITOR_LONG]),
+				      F_BRIEF("ratio-short", a->ratio[MONITOR_SHORT]),
+				      F_BRIEF("ratio-long", a->ratio[MONITOR_LONG]),
+				      F("samples", n->samples), F("restarts", n->restarts),
+				      F("meant", n->meant), F_SECONDS("up", monitor_up(n, now)));
+	put_last(o, n);
+	monitor_text_put_device(o, &n->device);
+	record_add_brief(o, "cpu", monitor_last_more(n, REPORT_CPU));
+	record_add_brief(o, "mem", monitor_last_more(n, REPORT_MEM));
+	put_totals(o, &n->total);
 	for (int k = 0; k < REPORT_MORES; k++)
 		if (k != REPORT_CPU && k != REPORT_MEM)
-			add_if_said(&o, report_more_key[k],
+			add_if_said(o, report_more_key[k],
 				    monitor_last_more(n, (enum report_more)k));
-	monitor_text_put_record(&o, put, arg);
+	monitor_text_put_record(o, put, arg);
 }
 
 int monitor_snapshot(const struct monitor *m, double now, monitor_put_fn *put, void *arg,
@@ -195,22 +188,14 @@ static void put_history(const struct node *n, uint64_t last, monitor_put_fn *put
 	uint64_t kept = n->reports < MONITOR_HISTORY_MAX ? n->reports : MONITOR_HISTORY_MAX;
 	for (uint64_t i = n->reports - (last < kept ? last : kept); i < n->reports; i++) {
 		const struct report *p = &n->history[i % MONITOR_HISTORY_MAX];
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "bpt");
-		record_add(&o, "role", node_role_name(n->role));
-		record_add(&o, "id", n->id);
-		record_add_u64(&o, "iter", p->iter);
-		record_add_brief(&o, "time", p->time);
-		record_add_u64(&o, "size", p->size);
-		record_add_seconds(&o, "at", p->at);
-		if (p->accum)
-			record_add_u64(&o, "accum", p->accum);
-		if (p->count > 1)
-			record_add_u64(&o, "count", p->count);
+		struct record_out *o =
+			RECORD("bpt", F("role", node_role_name(n->role)), F("id", n->id),
+			       F("iter", p->iter), F_BRIEF("time", p->time), F("size", p->size),
+			       F_SECONDS("at", p->at), p->accum ? F("accum", p->accum) : F_NONE,
+			       p->count > 1 ? F("count", p->count) : F_NONE);
 		for (int k = 0; k < REPORT_MORES; k++)
-			add_if_said(&o, report_more_key[k], p->more[k]);
-		monitor_text_put_record(&o, put, arg);
+			add_if_said(o, report_more_key[k], p->more[k]);
+		monitor_text_put_record(o, put, arg);
 	}
 }
 

@@ -35,12 +35,10 @@ static int next_record(struct predict_file *f, struct record *r, struct error *e
 /* As it was written: the reader keeps a record's parts only. */
 static void add_record(struct predict_file *f, const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, r->type);
+	struct record_out *o = RECORD_BARE(r->type);
 	for (size_t i = 0; i < r->count; i++)
-		record_add(&o, r->field[i].key, r->field[i].value);
-	predict_file_add(f, line, record_end(&o, r->text));
+		record_add(o, r->field[i].key, r->field[i].value);
+	predict_file_add(f, o->data, record_end(o, r->text));
 }
 
 int predict_file_take(struct record *r, void *file, struct error *err)
@@ -58,12 +56,10 @@ static void sum_text(const struct predict_file *f, char text[17])
 
 int predict_file_put_end(struct predict_file *f, struct error *err)
 {
-	char line[RECORD_LINE_MAX], sum[17];
-	struct record_out o;
+	char sum[17];
 	sum_text(f, sum);
-	record_begin(&o, line, sizeof line, "whole");
-	record_add(&o, "sum", sum);
-	return predict_file_put(line, record_end(&o, NULL), f, err);
+	struct record_out *o = RECORD("whole", F("sum", sum));
+	return predict_file_put(o->data, record_end(o, NULL), f, err);
 }
 
 int predict_file_take_end(struct predict_file *f, struct record *r, struct error *err)

@@ -14,8 +14,7 @@
 
 static void save(struct predict_state *f, const char *name, const double *x, size_t n)
 {
-	char line[RECORD_LINE_MAX], list[VALUES_A_LINE * 26 + 32];
-	struct record_out o;
+	char list[VALUES_A_LINE * 26 + 32];
 	for (size_t at = 0; at < n && !f->failed; at += VALUES_A_LINE) {
 		size_t len = 0, end = at + VALUES_A_LINE < n ? at + VALUES_A_LINE : n;
 		for (size_t i = at; i < end; i++) {
@@ -27,12 +26,9 @@ static void save(struct predict_state *f, const char *name, const double *x, siz
 				list[len++] = '-';
 		}
 		list[len] = '\0';
-		record_begin(&o, line, sizeof line, "values");
-		record_add(&o, "name", name);
-		record_add_u64(&o, "n", n);
-		record_add_u64(&o, "at", at);
-		record_add(&o, "v", list);
-		f->failed = f->put(line, record_end(&o, NULL), f->arg, f->err) != 0;
+		struct record_out *o =
+			RECORD("values", F("name", name), F("n", n), F("at", at), F("v", list));
+		f->failed = f->put(o->data, record_end(o, NULL), f->arg, f->err) != 0;
 	}
 }
 
@@ -98,18 +94,13 @@ void predict_state_reals(struct predict_state *f, const char *name, double *x, s
 
 void predict_state_u64(struct predict_state *f, const char *name, uint64_t *x, uint64_t max)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	const char *word;
 	if (f->failed)
 		return;
 	if (!f->loading) {
-		record_begin(&o, line, sizeof line, "values");
-		record_add(&o, "name", name);
-		record_add_u64(&o, "n", 1);
-		record_add_u64(&o, "at", 0);
-		record_add_u64(&o, "v", *x);
-		f->failed = f->put(line, record_end(&o, NULL), f->arg, f->err) != 0;
+		struct record_out *o =
+			RECORD("values", F("name", name), F("n", 1), F("at", 0), F("v", *x));
+		f->failed = f->put(o->data, record_end(o, NULL), f->arg, f->err) != 0;
 		return;
 	}
 	f->failed = predict_state_take_values(f, name, 1, 0, &word) != 0 ||
@@ -126,15 +117,13 @@ int predict_state_save(struct record_out *head, predict_state_fn *walk, void *of
 		       predict_put_fn *put, void *arg, struct error *err)
 {
 	struct predict_state f = {.put = put, .arg = arg, .err = err};
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (put(head->data, record_end(head, NULL), arg, err) != 0)
 		return -1;
 	walk(of, &f);
 	if (f.failed)
 		return -1;
-	record_begin(&o, line, sizeof line, "end");
-	return put(line, record_end(&o, NULL), arg, err);
+	struct record_out *o = RECORD_BARE("end");
+	return put(o->data, record_end(o, NULL), arg, err);
 }
 
 int predict_state_load(predict_state_fn *walk, void *of, const char *what, predict_take_fn *take,

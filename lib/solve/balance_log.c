@@ -101,8 +101,6 @@ static size_t put_some(uint64_t iteration, const struct balance_member *m, size_
 		       const uint64_t *had, double us, balance_log_put_fn *put, void *arg)
 {
 	struct list sizes = {0}, list[LISTS] = {0};
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	int full = 0;
 	size_t i;
 	for (i = from; i < n && !full; i++) {
@@ -112,16 +110,15 @@ static size_t put_some(uint64_t iteration, const struct balance_member *m, size_
 		for (size_t k = 0; k < LISTS; k++)
 			full |= list[k].len >= LIST_MAX;
 	}
-	record_begin(&o, line, sizeof line, "balance");
-	record_add_u64(&o, "iteration", iteration);
+	struct record_out *o = RECORD("balance", F("iteration", iteration));
 	if (from) /* an iteration may have two rounds, if all members leave before it is over and
 		   * others come */
-		record_add_u64(&o, "from", from);
-	record_add_brief(&o, "time-us", rint(us * 10.0) / 10.0);
-	record_add(&o, "sizes", sizes.text);
+		record_add_u64(o, "from", from);
+	record_add_brief(o, "time-us", rint(us * 10.0) / 10.0);
+	record_add(o, "sizes", sizes.text);
 	for (size_t k = 0; k < (had ? LISTS : LISTS_WITHOUT_HAD); k++)
-		record_add(&o, lists[k].key, list[k].any ? list[k].text : "");
-	put(&o, arg);
+		record_add(o, lists[k].key, list[k].any ? list[k].text : "");
+	put(o, arg);
 	return i;
 }
 
@@ -310,8 +307,6 @@ static int take_method(struct balance_replay *b, const struct record *r, struct 
 {
 	const char *method;
 	uint64_t batch, least = 1;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (balance_replay_end(b, err) != 0 || record_text(r, "method", &method, err) != 0 ||
 	    record_u64(r, "batch", 1, UINT64_MAX, &batch, err) != 0 ||
 	    record_u64_opt(r, "least", 1, NODE_BATCH_MAX, &least, err) != 0)
@@ -324,12 +319,9 @@ static int take_method(struct balance_replay *b, const struct record *r, struct 
 	method = b->method ? b->method : method;
 	balance_free(b->balance);
 	b->balance = NULL;
-	record_begin(&o, line, sizeof line, "balancing");
-	record_add(&o, "method", method);
-	record_add_u64(&o, "batch", batch);
-	if (record_get(r, "least"))
-		record_add_u64(&o, "least", least);
-	b->say(line, record_end(&o, NULL), b->arg);
+	struct record_out *o = RECORD("balancing", F("method", method), F("batch", batch),
+				      record_get(r, "least") ? F("least", least) : F_NONE);
+	b->say(o->data, record_end(o, NULL), b->arg);
 	return balance_new(&b->balance, method, batch, least, err);
 }
 
