@@ -53,22 +53,19 @@ static int saved_files_check_name(const struct tree *t, const char *path, struct
 
 static int saved_files_add_one(struct tree *t, const char *path, struct error *err)
 {
-	char line[RECORD_LINE_MAX], text[17];
-	struct record_out o;
+	char text[17];
 	uint64_t bytes, sum;
 	if (++t->files > CKPT_FILES_MAX)
 		return error_set(err, ERROR_DATA, path, "more than %d files", CKPT_FILES_MAX);
 	if (ckpt_sum_file(path, 1, &bytes, &sum, err) != 0)
 		return -1;
 	snprintf(text, sizeof text, "%016" PRIx64, sum);
-	record_begin(&o, line, sizeof line, "file");
-	record_add(&o, "name", name_of(t, path));
-	record_add_u64(&o, "bytes", bytes);
-	record_add(&o, "sum", text);
-	size_t len = record_end(&o, NULL);
+	struct record_out *o =
+		RECORD("file", F("name", name_of(t, path)), F("bytes", bytes), F("sum", text));
+	size_t len = record_end(o, NULL);
 	if (len == 0 || GROW(t->lines, t->room, t->len + len) != 0)
 		return error_set(err, ERROR_OS, path, "out of memory");
-	memcpy(t->lines + t->len, line, len);
+	memcpy(t->lines + t->len, o->data, len);
 	t->len += len;
 	return 0;
 }

@@ -15,19 +15,15 @@
 /* The job goes on when the disk is full: then only the holder's pid is missing. */
 static void holder_write_down(int lock, const char *path, const char *job)
 {
-	char line[RECORD_LINE_MAX], boot[BOOT_ID_MAX];
-	struct record_out o;
+	char boot[BOOT_ID_MAX];
 	uint64_t start = 0;
 	process_start(getpid(), &start);
 	boot_id(boot);
-	record_begin(&o, line, sizeof line, "holder");
-	record_add(&o, "job", job);
-	record_add_u64(&o, "pid", (uint64_t)getpid());
-	record_add_u64(&o, "start", start);
-	record_add(&o, "boot", boot);
-	record_add_seconds(&o, "at", clock_epoch());
+	struct record_out *o =
+		RECORD("holder", F("job", job), F("pid", (uint64_t)getpid()), F("start", start),
+		       F("boot", boot), F_SECONDS("at", clock_epoch()));
 	if (ftruncate(lock, 0) == 0)
-		(void)fs_write_all(lock, line, record_end(&o, NULL), path, NULL);
+		(void)fs_write_all(lock, o->data, record_end(o, NULL), path, NULL);
 }
 
 int holder_take(const struct dirs *dirs, const char *job, int *lock, struct error *err)

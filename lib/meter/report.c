@@ -78,14 +78,11 @@ static ssize_t meter_report_put(struct report *r, const char *data, size_t len)
 /* A monitor on another host has another clock. */
 static void meter_report_tell_clock(struct report *r)
 {
-	char line[64];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "clock");
-	record_add_seconds(&o, "at", clock_epoch());
-	size_t len = record_end(&o, NULL);
-	ssize_t n = meter_report_put(r, line, len);
+	struct record_out *o = RECORD("clock", F_SECONDS("at", clock_epoch()));
+	size_t len = record_end(o, NULL);
+	ssize_t n = meter_report_put(r, o->data, len);
 	if (n >= 0)
-		keep_rest(r, line, len, (size_t)n);
+		keep_rest(r, o->data, len, (size_t)n);
 }
 
 static int connected(struct report *r)

@@ -408,15 +408,10 @@ static void cache_write(const char *cache, const char *machine, const char *line
 
 static void kernel_remember(const char *cache, const char *machine, const char *name, double speed)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof(line), "blas");
-	record_add(&o, "machine", machine);
-	record_add(&o, "kernel", name);
-	record_add_u64(&o, "judged", 1);
-	record_add_real(&o, "gflops", speed);
-	size_t len = record_end(&o, NULL);
-	cache_write(cache, machine, line, len);
+	struct record_out *o = RECORD("blas", F("machine", machine), F("kernel", name),
+				      F("judged", 1), F_REAL("gflops", speed));
+	size_t len = record_end(o, NULL);
+	cache_write(cache, machine, o->data, len);
 }
 
 void kernel_forget(const char *cache)

@@ -136,29 +136,21 @@ int model_spec_write(const char *path, const struct model_spec *spec, struct err
 {
 	if (model_spec_check(spec, err) != 0)
 		return -1;
-	char line[RECORD_LINE_MAX], hidden[MODEL_HIDDEN_MAX * 12];
-	struct record_out o;
+	char hidden[MODEL_HIDDEN_MAX * 12];
 	hidden_text(spec, hidden);
-	record_begin(&o, line, sizeof(line), "model");
-	record_add_u64(&o, "version", 1);
-	record_add(&o, "name", spec->name);
-	record_add_u64(&o, "dense-inputs", spec->dense_inputs);
-	record_add_u64(&o, "fields", spec->fields);
-	record_add_u64(&o, "embed", spec->embed);
-	record_add(&o, "hidden", hidden);
-	record_add_u64(&o, "hash-bits", spec->hash_bits);
-	record_add_real(&o, "l2", spec->l2);
-	record_add_u64(&o, "seed", spec->seed);
-	record_add_u64(&o, "samples", spec->samples);
-	if (spec->counts > 0)
-		record_add_u64(&o, "counts", spec->counts);
+	struct record_out *o = RECORD(
+		"model", F("version", 1), F("name", spec->name),
+		F("dense-inputs", spec->dense_inputs), F("fields", spec->fields),
+		F("embed", spec->embed), F("hidden", hidden), F("hash-bits", spec->hash_bits),
+		F_REAL("l2", spec->l2), F("seed", spec->seed), F("samples", spec->samples),
+		spec->counts > 0 ? F("counts", spec->counts) : F_NONE);
 	if (model_keys(spec).own_rows > 0) {
-		record_add_u64(&o, "topics", spec->topics);
-		record_add_real(&o, "alpha", spec->alpha);
-		record_add_real(&o, "beta", spec->beta);
-		record_add_u64(&o, "words", spec->words);
-		record_add_u64(&o, "longest", spec->longest);
+		record_add_u64(o, "topics", spec->topics);
+		record_add_real(o, "alpha", spec->alpha);
+		record_add_real(o, "beta", spec->beta);
+		record_add_u64(o, "words", spec->words);
+		record_add_u64(o, "longest", spec->longest);
 	}
-	size_t len = record_end(&o, NULL);
-	return fs_replace_file(path, line, len, err);
+	size_t len = record_end(o, NULL);
+	return fs_replace_file(path, o->data, len, err);
 }

@@ -152,11 +152,9 @@ struct out {
 static void partition_text_put(const struct out *out, const char *type, const struct field *fields,
 			       const void *from)
 {
-	char text[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, text, sizeof text, type);
-	fields_write(fields, &o, from);
-	out->line(out->arg, &o);
+	struct record_out *o = RECORD_BARE(type);
+	fields_write(fields, o, from);
+	out->line(out->arg, o);
 }
 
 void partitions_write(const struct partitions *p,

@@ -122,15 +122,13 @@ static void look_at_node(struct serve *s)
 
 static void say_beat(struct serve *s)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "beat");
+	struct record_out *o = RECORD_BARE("beat");
 	if (s->node) {
 		look_at_node(s);
-		record_add_seconds(&o, "still", s->motion.still);
-		record_add_seconds(&o, "stopped", s->motion.stopped);
+		record_add_seconds(o, "still", s->motion.still);
+		record_add_seconds(o, "stopped", s->motion.stopped);
 	}
-	say_record(s, &o, NULL);
+	say_record(s, o, NULL);
 }
 
 static void keep_beating(struct serve *s)
@@ -193,9 +191,7 @@ static void drop_payload(struct serve *s)
 
 static int serve_look(struct serve *s, const struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
 	const char *path;
-	struct record_out o;
 	struct stat st;
 	uint64_t max = 0, sum;
 	if (record_text(r, "path", &path, err) != 0 ||
@@ -203,15 +199,16 @@ static int serve_look(struct serve *s, const struct record *r, struct error *err
 		return -1;
 	if (stat(path, &st) != 0 || access(path, R_OK) != 0)
 		return error_errno(err, 0, path, "can't be read");
-	record_begin(&o, line, sizeof line, "ok");
-	record_add(&o, "kind", S_ISREG(st.st_mode) ? "file" : S_ISDIR(st.st_mode) ? "directory" : "other");
-	record_add_u64(&o, "size", (uint64_t)st.st_size);
+	const char *kind = S_ISREG(st.st_mode)   ? "file"
+			   : S_ISDIR(st.st_mode) ? "directory"
+						 : "other";
+	struct record_out *o = RECORD("ok", F("kind", kind), F("size", (uint64_t)st.st_size));
 	if (max > 0 && S_ISREG(st.st_mode)) {
 		if (fs_sample_sum(path, max, &sum, err) != 0)
 			return -1;
-		record_add_u64(&o, "sum", sum);
+		record_add_u64(o, "sum", sum);
 	}
-	say_record(s, &o, NULL);
+	say_record(s, o, NULL);
 	return 0;
 }
 
@@ -522,8 +519,7 @@ static int sink(struct serve *s, const struct record *r, struct error *err)
 /* What `node-host --test` says of this machine. */
 static int test(struct serve *s, const struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX], said[RECORD_LINE_MAX];
-	struct record_out o;
+	char said[RECORD_LINE_MAX];
 	static struct record found; /* large */
 	int fd, pid;
 	(void)r;
@@ -531,9 +527,9 @@ static int test(struct serve *s, const struct record *r, struct error *err)
 	    host_test_end(fd, pid, said, sizeof said, err) != 0 ||
 	    record_parse(&found, said, strlen(said), err) != 0)
 		return -1;
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_fields(&o, &found, NULL);
-	say_record(s, &o, NULL);
+	struct record_out *o = RECORD_BARE("ok");
+	record_add_fields(o, &found, NULL);
+	say_record(s, o, NULL);
 	return 0;
 }
 

@@ -20,34 +20,25 @@ static void add_time(struct record_out *o, const char *key, double at)
 
 void reads_put_stat(struct service *s, struct request *rq)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	struct queue_stat stat;
 	queue_stat(s->queue, &stat);
-	record_begin(&o, line, sizeof line, "stat");
-	record_add_u64(&o, "epoch", stat.epoch);
-	record_add_u64(&o, "epochs", queue_parameters(s->queue)->epochs);
-	record_add_u64(&o, "todo", stat.todo);
-	record_add_u64(&o, "doing", stat.doing);
-	record_add_u64(&o, "done", stat.done);
-	record_add_u64(&o, "held", stat.held);
-	record_add_u64(&o, "shards", stat.shards);
-	record_add_u64(&o, "shards-done", stat.shards_done);
-	record_add_u64(&o, "samples-done", stat.samples_done);
-	record_add_u64(&o, "samples-repeated", stat.samples_repeated);
-	record_add_u64(&o, "incarnation", stat.incarnation);
-	record_add_u64(&o, "iteration", stat.iteration);
-	add_time(&o, "first-at", stat.first_at);
-	add_time(&o, "last-at", stat.last_at);
+	struct record_out *o = RECORD(
+		"stat", F("epoch", stat.epoch), F("epochs", queue_parameters(s->queue)->epochs),
+		F("todo", stat.todo), F("doing", stat.doing), F("done", stat.done),
+		F("held", stat.held), F("shards", stat.shards), F("shards-done", stat.shards_done),
+		F("samples-done", stat.samples_done), F("samples-repeated", stat.samples_repeated),
+		F("incarnation", stat.incarnation), F("iteration", stat.iteration));
+	add_time(o, "first-at", stat.first_at);
+	add_time(o, "last-at", stat.last_at);
 	if (queue_term(s->queue))
-		record_add_u64(&o, "term", queue_term(s->queue));
+		record_add_u64(o, "term", queue_term(s->queue));
 	if (queue_loose(s->queue)[0])
-		record_add(&o, "boot", queue_loose(s->queue));
+		record_add(o, "boot", queue_loose(s->queue));
 	if (s->is_lost)
-		record_add_u64(&o, "lost", 1);
+		record_add_u64(o, "lost", 1);
 	if (s->was_full)
-		record_add_u64(&o, "full", 1);
-	request_put_record(rq, &o);
+		record_add_u64(o, "full", 1);
+	request_put_record(rq, o);
 	request_ok(rq, NULL);
 }
 

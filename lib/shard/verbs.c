@@ -160,22 +160,17 @@ static void answer_hello(struct service *s, struct request *rq, const char *work
 {
 	const struct queue_parameters *p = queue_parameters(s->queue);
 	const struct partitions *own = queue_own(s->queue);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "ok");
-	record_add_u64(&o, "generation", generation);
-	record_add_u64(&o, "samples", p->samples);
-	record_add_u64(&o, "shards", queue_shards(s->queue));
-	record_add_u64(&o, "epochs", p->epochs);
-	record_add_u64(&o, "incarnation", queue_incarnation(s->queue));
-	record_add(&o, "shuffle", queue_shuffle_name(p->shuffle));
-	record_add_u64(&o, "batch", p->batch);
+	struct record_out *o =
+		RECORD("ok", F("generation", generation), F("samples", p->samples),
+		       F("shards", queue_shards(s->queue)), F("epochs", p->epochs),
+		       F("incarnation", queue_incarnation(s->queue)),
+		       F("shuffle", queue_shuffle_name(p->shuffle)), F("batch", p->batch));
 	if (own && partitions_find(own, worker) < own->count) {
 		const struct partition *mine = &own->partition[partitions_find(own, worker)];
-		record_add_u64(&o, "partition-begin", mine->begin);
-		record_add_u64(&o, "partition-samples", mine->samples);
+		record_add_u64(o, "partition-begin", mine->begin);
+		record_add_u64(o, "partition-samples", mine->samples);
 	}
-	request_ok_record(rq, &o);
+	request_ok_record(rq, o);
 }
 
 struct piece_target {

@@ -99,9 +99,8 @@ static int pattern_check_key(const struct schedule *s, const struct pattern *p, 
 static int pattern_read_words(const struct schedule *s, struct pattern *p, char *const *words,
 			      size_t count, struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX], key[80];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, words[0]);
+	char key[80];
+	struct record_out *o = RECORD_BARE(words[0]);
 	for (size_t i = 1; i < count; i++) {
 		size_t n = strcspn(words[i], "=");
 		if (n == 0 || n >= sizeof key || words[i][n] != '=')
@@ -111,13 +110,13 @@ static int pattern_read_words(const struct schedule *s, struct pattern *p, char 
 		key[n] = '\0';
 		if (pattern_check_key(s, p, key, err) != 0)
 			return -1;
-		record_add(&o, key, words[i] + n + 1);
+		record_add(o, key, words[i] + n + 1);
 	}
-	size_t len = record_end(&o, NULL);
+	size_t len = record_end(o, NULL);
 	if (len == 0)
 		return error_set(err, ERROR_USAGE, NULL, "more than %d bytes of words",
 				 RECORD_LINE_MAX);
-	return record_parse(r, line, len - 1, err);
+	return record_parse(r, o->data, len - 1, err);
 }
 
 /* ---- which nodes ---- */
@@ -291,21 +290,19 @@ static int read_values(struct pattern *p, const char *list, const char *key, str
 
 static int read_device(struct pattern *p, const struct record *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	/* a drag record without its speed reads launch=, saturation=, memory=, type= as ever */
-	record_begin(&o, line, sizeof line, "drag");
+	struct record_out *o = RECORD_BARE("drag");
 	if (record_get(r, "speed"))
-		record_add(&o, "speed", "1");
+		record_add(o, "speed", "1");
 	else if (record_get(r, "factor"))
 		return error_set(err, ERROR_USAGE, NULL, "factor= without speed=");
 	for (size_t i = 0; i < r->count; i++)
 		if (strcmp(r->field[i].key, "launch") == 0 ||
 		    strcmp(r->field[i].key, "saturation") == 0 ||
 		    strcmp(r->field[i].key, "memory") == 0 || strcmp(r->field[i].key, "type") == 0)
-			record_add(&o, r->field[i].key, r->field[i].value);
-	size_t len = record_end(&o, NULL);
-	if (drag_parse(line, len, &p->device, err) != 0)
+			record_add(o, r->field[i].key, r->field[i].value);
+	size_t len = record_end(o, NULL);
+	if (drag_parse(o->data, len, &p->device, err) != 0)
 		return -1;
 	p->device.speed = 0;
 	if (!record_get(r, "speed"))

@@ -13,17 +13,13 @@ static void answer_help(struct request *rq, void *server)
 	struct server *s = server;
 	for (size_t i = 0; i < s->verbs.count; i++) {
 		const struct verb *v = s->verbs.entry[i].verb;
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "verb");
-		record_add(&o, "name", v->name);
-		record_add(&o, "required", v->required ? v->required : "");
-		record_add(&o, "optional", v->optional ? v->optional : "");
-		if (s->verbs.entry[i].one_way)
-			record_add_u64(&o, "one-way", 1);
-		if (v->payload_bytes_max)
-			record_add_u64(&o, "payload-bytes-max", v->payload_bytes_max);
-		request_put(rq, line, record_end(&o, v->help));
+		struct record_out *o = RECORD(
+			"verb", F("name", v->name), F("required", v->required ? v->required : ""),
+			F("optional", v->optional ? v->optional : ""),
+			s->verbs.entry[i].one_way ? F("one-way", 1) : F_NONE,
+			v->payload_bytes_max ? F("payload-bytes-max", v->payload_bytes_max)
+					     : F_NONE);
+		request_put(rq, o->data, record_end(o, v->help));
 	}
 	request_ok(rq, NULL);
 }

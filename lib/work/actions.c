@@ -51,22 +51,18 @@ void actions_take(struct actions *a, const struct record *r)
 
 static void log_applied(struct actions *a, const char *kind, uint64_t iteration)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof(line), "applied");
-	record_add(&o, "kind", kind);
-	record_add(&o, "id", a->worker);
+	struct record_out *o = RECORD("applied", F("kind", kind), F("id", a->worker));
 	if (strcmp(kind, "adjust-bs") == 0) {
-		record_add_u64(&o, "size", a->size);
-		record_add_u64(&o, "accum", a->accum);
+		record_add_u64(o, "size", a->size);
+		record_add_u64(o, "accum", a->accum);
 	} else {
-		record_add_real(&o, "scale", a->scale);
+		record_add_real(o, "scale", a->scale);
 	}
-	record_add_u64(&o, "iteration", iteration);
-	record_add_seconds(&o, "at", clock_epoch());
-	size_t len = record_end(&o, NULL);
+	record_add_u64(o, "iteration", iteration);
+	record_add_seconds(o, "at", clock_epoch());
+	size_t len = record_end(o, NULL);
 	if (len > 0 && a->log)
-		a->log(line, len, a->owner);
+		a->log(o->data, len, a->owner);
 }
 
 int actions_resize(const struct actions *a)

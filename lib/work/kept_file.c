@@ -263,16 +263,11 @@ static int file_prefix(const char *part, char *out, size_t max)
 
 static int file_start(struct kept_file *f, const struct kept_owner *o, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out out;
-
-	record_begin(&out, line, sizeof line, FILE_TYPE);
-	record_add(&out, "part", o->part);
-	record_add(&out, "worker", o->worker);
-	record_add_u64(&out, "generation", o->generation);
-	record_add_u64(&out, "incarnation", o->incarnation);
+	struct record_out *out =
+		RECORD(FILE_TYPE, F("part", o->part), F("worker", o->worker),
+		       F("generation", o->generation), F("incarnation", o->incarnation));
 	f->owner = *o;
-	return fs_write_all(f->fd, line, record_end(&out, NULL), file_place(f), err);
+	return fs_write_all(f->fd, out->data, record_end(out, NULL), file_place(f), err);
 }
 
 /* The name comes when the file is locked and says whose it is. 1: the directory is gone. */

@@ -124,13 +124,8 @@ static int fetch_some(const struct rows_move *m, struct call *giver, uint64_t be
 		      struct error *err)
 {
 	static _Thread_local struct record r; /* large */
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "rows");
-	record_add_u64(&o, "begin", begin);
-	record_add_u64(&o, "length", length);
-	size_t len = record_end(&o, NULL);
-	if (call_send(giver, line, len, NULL, 0, err) != 0)
+	if (call_record(giver, RECORD("rows", F("begin", begin), F("length", length)), NULL, 0,
+			err) != 0)
 		return -1;
 	int result, got = 0;
 	while ((result = rows_move_receive(m, giver, &r, 0, err)) == 0) {
@@ -207,14 +202,11 @@ static int ask_moves(const struct rows_move *m, struct call *shards, struct move
 		     struct error *err)
 {
 	static _Thread_local struct record r;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	moves->count = 0;
-	record_begin(&o, line, sizeof line, "moves");
-	record_add(&o, "worker", m->options.worker);
-	record_add_seconds(&o, "wait", ASK_SECONDS);
-	size_t len = record_end(&o, NULL);
-	if (call_send(shards, line, len, NULL, 0, err) != 0)
+	if (call_record(
+		    shards,
+		    RECORD("moves", F("worker", m->options.worker), F_SECONDS("wait", ASK_SECONDS)),
+		    NULL, 0, err) != 0)
 		return -1;
 	return rows_move_answer(m, shards, &r, moves, err);
 }
@@ -222,13 +214,8 @@ static int ask_moves(const struct rows_move *m, struct call *shards, struct move
 static int say_moved(const struct rows_move *m, struct call *shards, uint64_t id, struct error *err)
 {
 	static _Thread_local struct record r;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "moved");
-	record_add(&o, "worker", m->options.worker);
-	record_add_u64(&o, "id", id);
-	size_t len = record_end(&o, NULL);
-	if (call_send(shards, line, len, NULL, 0, err) != 0)
+	if (call_record(shards, RECORD("moved", F("worker", m->options.worker), F("id", id)), NULL,
+			0, err) != 0)
 		return -1;
 	return rows_move_answer(m, shards, &r, NULL, err);
 }
