@@ -99,16 +99,14 @@ static void bpt_monitor_on_record(struct request *rq, void *owner)
 		return;
 	}
 	if (d->has_log || d->watcher_count) {
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, r->type);
-		record_add_fields(&o, r, "at");
-		record_add_seconds(&o, "at", at);
-		size_t len = record_end(&o, NULL);
+		struct record_out *o = RECORD_BARE(r->type);
+		record_add_fields(o, r, "at");
+		record_add_seconds(o, "at", at);
+		size_t len = record_end(o, NULL);
 		if (d->has_log && len)
-			recordlog_add(&d->log, line, len);
+			recordlog_add(&d->log, o->data, len);
 		for (size_t i = 0; len && i < d->watcher_count; i++)
-			request_put(d->watcher[i], line, len);
+			request_put(d->watcher[i], o->data, len);
 	}
 	request_ok(rq, NULL);
 }

@@ -63,23 +63,20 @@ static int run_list(const char *const *operand, struct error *err)
 		return -1;
 	for (size_t i = 0; i < count; i++) {
 		const struct ckpt_entry *e = &entry[i];
-		char line[RECORD_LINE_MAX];
-		struct record_out o;
-		record_begin(&o, line, sizeof line, "checkpoint");
-		record_add(&o, "name", e->name);
-		record_add(&o, "state", e->complete ? "complete" : "incomplete");
+		struct record_out *o = RECORD("checkpoint", F("name", e->name),
+					      F("state", e->complete ? "complete" : "incomplete"));
 		if (e->complete) {
 			if (e->foreign)
-				record_add(&o, "kind", "foreign");
-			record_add_u64(&o, "iteration", e->iteration);
-			record_add_u64(&o, "incarnation", e->incarnation);
-			record_add_seconds(&o, "at", e->at);
-			record_add_u64(&o, "parts", e->parts);
-			record_add_u64(&o, "bytes", e->bytes);
+				record_add(o, "kind", "foreign");
+			record_add_u64(o, "iteration", e->iteration);
+			record_add_u64(o, "incarnation", e->incarnation);
+			record_add_seconds(o, "at", e->at);
+			record_add_u64(o, "parts", e->parts);
+			record_add_u64(o, "bytes", e->bytes);
 			if (e->base[0])
-				record_add(&o, "base", e->base);
+				record_add(o, "base", e->base);
 		}
-		record_print(stdout, &o);
+		record_print(stdout, o);
 	}
 	free(entry);
 	return 0;
@@ -111,17 +108,15 @@ static void add_head(struct record_out *o, const struct ckpt_manifest *m)
 static void show_head(const struct ckpt *c)
 {
 	const struct ckpt_manifest *m = ckpt_get_manifest(c);
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "checkpoint");
-	add_head(&o, m);
-	record_add_u64(&o, "parts", m->parts);
-	record_add_u64(&o, "dense", ckpt_dense_count(c));
-	record_add_u64(&o, "dense-slots", ckpt_dense_slots(c));
-	record_add_u64(&o, "rows", ckpt_row_count(c));
-	record_add_u64(&o, "width", ckpt_width(c));
-	record_add_u64(&o, "row-slots", ckpt_row_slots(c));
-	record_print(stdout, &o);
+	struct record_out *o = RECORD_BARE("checkpoint");
+	add_head(o, m);
+	record_add_u64(o, "parts", m->parts);
+	record_add_u64(o, "dense", ckpt_dense_count(c));
+	record_add_u64(o, "dense-slots", ckpt_dense_slots(c));
+	record_add_u64(o, "rows", ckpt_row_count(c));
+	record_add_u64(o, "width", ckpt_width(c));
+	record_add_u64(o, "row-slots", ckpt_row_slots(c));
+	record_print(stdout, o);
 }
 
 static void show_files(const struct ckpt_manifest *m)
@@ -146,11 +141,9 @@ static void show_notes(const struct ckpt *c)
 /* A checkpoint of trainers: only they know what is in their files. */
 static void show_foreign(const struct ckpt_manifest *m)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "checkpoint");
-	add_head(&o, m);
-	record_print(stdout, &o);
+	struct record_out *o = RECORD_BARE("checkpoint");
+	add_head(o, m);
+	record_print(stdout, o);
 	show_files(m);
 	for (size_t i = 0; i < m->saved_count; i++) {
 		record_print(stdout,

@@ -42,19 +42,14 @@ static void print_change(const struct run *run, size_t i, double at)
 {
 	const struct schedule_slot *slot = schedule_slot(run->schedule, i);
 	const struct schedule_state *state = &run->now[i];
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, state->on ? "on" : "off");
-	record_add_brief(&o, "at", at);
-	record_add(&o, "id", slot->id);
-	if (slot->life != SCHEDULE_EVERY_LIFE)
-		record_add_u64(&o, "life", (uint64_t)slot->life);
-	if (state->on && run->processes)
-		record_add_brief(&o, "slowdown", state->slowdown);
-	drag_add(&o, &state->drag);
+	struct record_out *o =
+		RECORD(state->on ? "on" : "off", F_BRIEF("at", at), F("id", slot->id),
+		       slot->life != SCHEDULE_EVERY_LIFE ? F("life", (uint64_t)slot->life) : F_NONE,
+		       state->on && run->processes ? F_BRIEF("slowdown", state->slowdown) : F_NONE);
+	drag_add(o, &state->drag);
 	if (!run->options->dry_run)
-		record_add_seconds(&o, "epoch", clock_epoch());
-	record_print(stdout, &o);
+		record_add_seconds(o, "epoch", clock_epoch());
+	record_print(stdout, o);
 }
 
 static void say_gone(size_t i, void *arg)

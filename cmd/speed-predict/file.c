@@ -12,29 +12,20 @@
 
 static int speed_file_put_head(const struct job *job, struct predict_file *file, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, PROGRAM);
-	record_add_u64(&o, "version", 1);
-	record_add(&o, "model", predict_model_name(job->config.model));
-	record_add(&o, "loss", job->loss);
-	record_add_u64(&o, "workers", job->now.count);
-	record_add_u64(&o, "round", job->now.round);
-	return predict_file_put(line, record_end(&o, NULL), file, err);
+	struct record_out *o = RECORD(
+		PROGRAM, F("version", 1), F("model", predict_model_name(job->config.model)),
+		F("loss", job->loss), F("workers", job->now.count), F("round", job->now.round));
+	return predict_file_put(o->data, record_end(o, NULL), file, err);
 }
 
 static int put_models(const struct job *job, struct predict_file *file, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (speed_file_put_head(job, file, err) != 0)
 		return -1;
 	for (size_t i = 0; i < job->now.count; i++) {
 		struct worker *w = job->now.row[i];
-		record_begin(&o, line, sizeof line, "worker");
-		record_add(&o, "id", w->id);
-		record_add_u64(&o, "k", w->k);
-		if (predict_file_put(line, record_end(&o, NULL), file, err) != 0 ||
+		struct record_out *o = RECORD("worker", F("id", w->id), F("k", w->k));
+		if (predict_file_put(o->data, record_end(o, NULL), file, err) != 0 ||
 		    predictor_save(w->predictor, predict_file_put, file, err) != 0)
 			return -1;
 	}

@@ -46,15 +46,13 @@ static int files_name(struct file *f, const char *dir, const struct schedule_slo
 
 static int files_write(struct file *f, const struct drag *drag, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "drag");
-	drag_add(&o, drag);
-	size_t len = record_end(&o, NULL);
+	struct record_out *o = RECORD_BARE("drag");
+	drag_add(o, drag);
+	size_t len = record_end(o, NULL);
 	int fd = open(f->fresh, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0)
 		return error_errno(err, 0, f->fresh, "create");
-	int result = fs_write_all(fd, line, len, f->fresh, err);
+	int result = fs_write_all(fd, o->data, len, f->fresh, err);
 	if (close(fd) != 0 && result == 0)
 		result = error_errno(err, 0, f->fresh, "close");
 	if (result == 0 && rename(f->fresh, f->path) != 0)

@@ -39,12 +39,10 @@ static const char *trainctl_ask_value(const struct record *r, const char *key)
 
 void trainctl_show_record(const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, r->type);
-	record_add_fields(&o, r, NULL);
-	if (record_end(&o, r->text) > 0)
-		fputs(line, stdout);
+	struct record_out *o = RECORD_BARE(r->type);
+	record_add_fields(o, r, NULL);
+	if (record_end(o, r->text) > 0)
+		fputs(o->data, stdout);
 }
 
 static int trainctl_ask_converse(const char *socket, const struct question *q, const char *line,

@@ -296,43 +296,39 @@ static void add_memory(struct record_out *o, const char *key, uint64_t bytes)
 
 static void put_start(const struct job *job, const struct dirs *dirs, const struct checked *k)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "check");
-	record_add(&o, "job", job->name);
-	record_add(&o, "start", start_names[k->start]);
-	record_add_u64(&o, "rows", k->ready.samples);
-	record_add_u64(&o, "bad-rows", k->ready.bad_rows);
-	record_add_u64(&o, "samples-done", k->before.samples_done);
-	record_add_u64(&o, "samples", k->ready.samples * job->epochs);
+	struct record_out *o =
+		RECORD("check", F("job", job->name), F("start", start_names[k->start]),
+		       F("rows", k->ready.samples), F("bad-rows", k->ready.bad_rows),
+		       F("samples-done", k->before.samples_done),
+		       F("samples", k->ready.samples * job->epochs));
 	if (job_kind(job)->foreign) {
-		record_add(&o, "trainer", job->trainer);
-		record_add(&o, "trainer-kind", job->trainer_kind);
+		record_add(o, "trainer", job->trainer);
+		record_add(o, "trainer-kind", job->trainer_kind);
 	} else {
-		record_add_u64(&o, "dense", k->dense);
-		record_add_u64(&o, "sparse", k->sparse);
-		record_add(&o, "model", job->model);
-		record_add_u64(&o, "parameters", k->parameters);
+		record_add_u64(o, "dense", k->dense);
+		record_add_u64(o, "sparse", k->sparse);
+		record_add(o, "model", job->model);
+		record_add_u64(o, "parameters", k->parameters);
 	}
-	record_add_u64(&o, "workers", job->workers);
-	record_add_u64(&o, "servers", job_kind(job)->holds == HOLD_SERVERS ? job->servers : 0);
-	record_add_u64(&o, "batch", job->batch);
-	record_add_u64(&o, "epochs", job->epochs);
-	record_add(&o, "sync", job->sync);
-	record_add(&o, "solution", job->solution);
+	record_add_u64(o, "workers", job->workers);
+	record_add_u64(o, "servers", job_kind(job)->holds == HOLD_SERVERS ? job->servers : 0);
+	record_add_u64(o, "batch", job->batch);
+	record_add_u64(o, "epochs", job->epochs);
+	record_add(o, "sync", job->sync);
+	record_add(o, "solution", job->solution);
 	if (job_has_brain(job)) {
 		struct brain_limits l = brain_limits_of(job, &k->hosts);
-		record_add(&o, "brain", job->brain);
-		record_add_u64(&o, "cores", l.cores);
-		record_add_u64(&o, "node-cores", l.node_cores);
-		add_memory(&o, "memory", l.bytes);
-		add_memory(&o, "node-memory", l.node_bytes);
+		record_add(o, "brain", job->brain);
+		record_add_u64(o, "cores", l.cores);
+		record_add_u64(o, "node-cores", l.node_cores);
+		add_memory(o, "memory", l.bytes);
+		add_memory(o, "node-memory", l.node_bytes);
 	}
-	record_add_u64(&o, "hosts", k->hosts.count - k->hosts.first);
-	record_add(&o, "launcher", k->hosts.launcher->name);
-	record_add(&o, "run-dir", dirs->run);
-	record_add(&o, "state-dir", dirs->state);
-	record_print(stdout, &o);
+	record_add_u64(o, "hosts", k->hosts.count - k->hosts.first);
+	record_add(o, "launcher", k->hosts.launcher->name);
+	record_add(o, "run-dir", dirs->run);
+	record_add(o, "state-dir", dirs->state);
+	record_print(stdout, o);
 }
 
 static void tell_files(const char *what, const struct job_list *files, const uint64_t *rows)

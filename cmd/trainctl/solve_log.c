@@ -129,14 +129,13 @@ static void solve_log_print_answer(const char *text, size_t len)
 	struct record r;
 	int got;
 	while ((got = record_next(&walk, &r, NULL)) != RECORD_END) {
-		char line[RECORD_LINE_MAX], type[80];
-		struct record_out o;
+		char type[80];
 		if (got != RECORD_ONE)
 			continue;
 		snprintf(type, sizeof type, "brain-%.60s", r.type);
-		record_begin(&o, line, sizeof line, type);
-		record_add_fields(&o, &r, NULL);
-		record_print(stdout, &o);
+		struct record_out *o = RECORD_BARE(type);
+		record_add_fields(o, &r, NULL);
+		record_print(stdout, o);
 	}
 }
 
@@ -191,8 +190,6 @@ static int begin_decision(struct replay *p, const struct record *r, const char *
 			  struct error *err)
 {
 	const char *name = record_get(r, "solution"), *at = record_get(r, "at");
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	snapshot_clear(&p->snapshot);
 	p->text_len = 0;
 	snprintf(p->name, sizeof p->name, "%s", solution ? solution : name ? name : "");
@@ -203,12 +200,10 @@ static int begin_decision(struct replay *p, const struct record *r, const char *
 		return -1;
 	p->open = 1;
 	p->decisions++;
-	record_begin(&o, line, sizeof line, "decision");
-	record_add(&o, "solution", p->name);
-	record_add(&o, "at", at ? at : "");
-	if (record_end(&o, NULL) == 0)
+	struct record_out *o = RECORD("decision", F("solution", p->name), F("at", at ? at : ""));
+	if (record_end(o, NULL) == 0)
 		return error_set(err, ERROR_DATA, p->name, "too long for a record");
-	fputs(line, stdout);
+	fputs(o->data, stdout);
 	return 0;
 }
 
