@@ -76,7 +76,4 @@ void sched_clear(struct sched_state *s);
 int sched_plan(struct sched_state *s, struct error *err);
 int sched_round(struct sched_state *s, struct error *err);
 
-/* A time in seconds, without what is 0 at the end; out holds 32 bytes. */
-const char *sched_seconds(int64_t ns, char *out);
-
 #endif

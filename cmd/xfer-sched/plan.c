@@ -41,7 +41,8 @@ struct plan {
 	size_t above;
 };
 
-const char *sched_seconds(int64_t ns, char *out)
+/* A time in seconds, without what is 0 at the end; out holds 32 bytes. */
+static const char *sched_seconds(int64_t ns, char *out)
 {
 	int len = snprintf(out, 32, "%lld.%09lld", (long long)(ns / XFER_SECOND),
 			   (long long)(ns % XFER_SECOND));

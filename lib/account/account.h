@@ -28,8 +28,7 @@ enum account_state {
 	ACCOUNT_STARTING, /* the first process of a run of trainctl */
 	ACCOUNT_UP,
 	ACCOUNT_DOWN,
-	ACCOUNT_AGAIN, /* starting again after an end */
-	ACCOUNT_STATES
+	ACCOUNT_AGAIN /* starting again after an end */
 };
 
 /* A time span of one state, or one phase. */

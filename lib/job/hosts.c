@@ -206,7 +206,6 @@ static int names_of_slurm(struct hosts *h, const struct hosts_environment *env, 
 				   "at most", count, HOSTS_MAX);
 	if (result == 0)
 		result = fill_places(h, name, count, err);
-	h->from_slurm = 1;
 	free(name);
 	free(names.text);
 	return result;

@@ -32,7 +32,6 @@ struct hosts {
 	struct node_place *place;        /* [0] is this machine */
 	const struct launcher *launcher; /* to the others; "local" where there are none */
 	int slurm_memory; /* its allocation has memory */
-	int from_slurm;                  /* the names are those of the allocation */
 	size_t first;                    /* the first place that trains: 0, or 1 */
 	/* how many workers each place has, by PLACE; NULL: one after the other */
 	uint64_t *workers;

@@ -77,7 +77,6 @@ const char *key_section(const struct key_row *row);
 /* ---- values (value.c) ---- */
 
 void *key_field(const struct job *job, const struct key_row *row);
-int key_is_list(const struct key_row *row);   /* struct job_list; else a number, or a string */
 int key_is_file(const struct key_row *row);   /* one that is named */
 int key_is_number(const struct key_row *row); /* uint64_t (KEY_COUNT, KEY_BYTES) or double */
 int key_takes_colon(const struct key_row *row);

@@ -23,7 +23,7 @@ void *key_field(const struct job *job, const struct key_row *row)
 	return (char *)(size_t)job + row->at;
 }
 
-int key_is_list(const struct key_row *row)
+static int key_is_list(const struct key_row *row)
 {
 	return row->kind == KEY_NUMBERS || row->kind == KEY_FILES || row->kind == KEY_METRICS ||
 	       row->kind == KEY_HOSTS;

@@ -299,7 +299,7 @@ static void obey_not(struct ps *p, const struct order *o, const struct order_ans
 	obey_refuse(a, "no-replica", "it has a part of the parameters only");
 }
 
-void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
+static void ps_obey(void *ps, const struct order *o, const struct order_answer *a)
 {
 	static void (*const obey[ORDERS])(struct ps * p, const struct order *o,
 					  const struct order_answer *a) = {

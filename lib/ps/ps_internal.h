@@ -154,8 +154,7 @@ int ps_unit_apply(struct ps *p, size_t n, struct error *err);
 int ps_apply(struct ps *p, const struct order *o, size_t *missing, struct error *err);
 
 /* obey.c */
-void ps_obey(void *ps, const struct order *o, const struct order_answer *a);
-/* The same of a lead in this process: a standby is told, too, and waited for. */
+/* An order of a lead in this process: a standby is told, too, and waited for. */
 void ps_obey_here(void *ps, const struct order *o, const struct order_answer *a);
 /* Remembers what the order holds. -1: no memory. */
 int ps_keep_held(struct ps *p, const struct order *o, struct error *err);

@@ -24,7 +24,7 @@ void show_take_delays(struct run_delays *d, const struct record *r)
 	record_u64_opt(r, "stale", 0, UINT64_MAX, &d->stale, NULL);
 }
 
-void show_delays(struct record_out *o, const struct run_delays *d)
+static void show_delays(struct record_out *o, const struct run_delays *d)
 {
 	if (!d->known)
 		return;

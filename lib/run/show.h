@@ -13,7 +13,6 @@ struct record_out;
 
 /* From a record of the lead. */
 void show_take_delays(struct run_delays *d, const struct record *r);
-void show_delays(struct record_out *o, const struct run_delays *d);
 
 /* Adds the fields of a row to a record that was begun. */
 void show_fields(struct record_out *o, const struct run_row *row);

@@ -34,7 +34,7 @@ struct verb_entry {
 	char **required; /* the table row's words, split */
 	size_t required_count;
 	void *owner; /* for the handler */
-	int builtin, one_way;
+	int one_way;
 	uint64_t requests, errors;
 };
 

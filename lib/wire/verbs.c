@@ -124,7 +124,6 @@ static void verbs_pick(struct verb_entry *v, size_t i, struct server *s,
 	} else {
 		v->verb = &builtin[i - o->verb_count - o->more_count];
 		v->owner = s;
-		v->builtin = 1;
 	}
 }
 

@@ -169,8 +169,8 @@ void kept_release(struct kept *k)
 	free(r);
 }
 
-/* A file that the part may still need stays, for whoever adopts it. */
-void kept_free(struct kept *k)
+/* Forgets what has no name; a file that the part may still need stays, for whoever adopts it. */
+static void kept_free(struct kept *k)
 {
 	uint64_t one = 1;
 

@@ -32,10 +32,8 @@ void kept_release(struct kept *k);
 /* Takes care of what workers of this host kept for the part at path until they died, beside the
  * caller's work. dir NULL is fine. */
 void kept_take_over(const char *dir, const char *path);
-/* The worker starts over, in another generation: the same beside its work, and then kept_free(). */
+/* The worker starts over, in another generation: the same beside its work. */
 void kept_retire(struct kept *k); /* NULL is fine */
-/* Forgets what has no name. NULL is fine. */
-void kept_free(struct kept *k);
 
 /* Keeps a push: line[len) is its request up to the fields that say where its gradients are. 1: it
  * may say kept=1. 0: there is no room, or the part does not know of us (yet). */

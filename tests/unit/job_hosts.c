@@ -212,7 +212,6 @@ static void slurm_names_the_hosts(void **state)
 	program("scontrol", script);
 	assert_string_equal(find("", "", "spread"), "");
 	assert_int_equal(hosts.count, 3);
-	assert_int_equal(hosts.from_slurm, 1);
 	assert_string_equal(hosts.launcher->name, "slurm");
 	assert_string_equal(hosts.place[0].host, here);
 	assert_string_equal(hosts.place[2].host, "h2");
