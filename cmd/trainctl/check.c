@@ -10,7 +10,6 @@
 #include "data/schema.h"
 #include "job/condition.h"
 #include "job/deadline.h"
-#include "job/fresh.h"
 #include "job/hosts.h"
 #include "job/job.h"
 #include "job/kind.h"

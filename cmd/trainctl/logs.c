@@ -3,7 +3,6 @@
 #include "cmd/cmd.h"
 #include "cmd/trainctl.h"
 #include "base/clock.h"
-#include "base/fs.h"
 #include "job/condition.h"
 #include "job/holder.h"
 #include "job/jobs.h"

@@ -2,9 +2,7 @@
 #include "cmd/trainctl/report.h"
 
 #include "base/human.h"
-#include "base/number.h"
 #include "cmd/trainctl/terminal.h"
-#include "monitor/node.h"
 #include "screen/grid.h"
 #include "screen/text.h"
 

@@ -12,7 +12,6 @@
 #include "job/prepare.h"
 #include "job/spent.h"
 #include "proc/host_test.h"
-#include "proc/host_test.h"
 #include "run/metrics.h"
 #include "run/show.h"
 #include "run/supervisor.h"

@@ -2,7 +2,6 @@
 #include "cmd/xfer-sched.h"
 
 #include "base/grow.h"
-#include "base/number.h"
 #include "cmd/filter.h"
 
 #include <math.h>

@@ -10,7 +10,6 @@
 
 #include "base/fs.h"
 #include "base/grow.h"
-#include "base/number.h"
 #include "base/option.h"
 #include "record/record.h"
 

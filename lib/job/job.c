@@ -6,9 +6,7 @@
 
 #include "base/fs.h"
 #include "base/near.h"
-#include "base/number.h"
 #include "base/option.h"
-#include "base/words.h"
 #include "data/format.h"
 #include "job/deadline.h"
 #include "job/jobtext.h"

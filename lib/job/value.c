@@ -4,7 +4,6 @@
 #include "base/number.h"
 #include "base/option.h"
 #include "base/words.h"
-#include "job/deadline.h"
 #include "job/hosts.h"
 #include "job/metrics_to.h"
 #include "proc/launcher.h"

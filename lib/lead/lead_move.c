@@ -22,7 +22,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/number.h"
 #include "param/map.h"
 #include "wire/timer.h"
 

@@ -6,7 +6,6 @@
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "record/record.h"
 #include "solve/xfer_order.h"
 

@@ -5,7 +5,6 @@
 #include "param/layout.h"
 
 #include "base/fs.h"
-#include "base/number.h"
 #include "base/option.h"
 #include "record/record.h"
 

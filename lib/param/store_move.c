@@ -4,7 +4,6 @@
 
 #include "base/grow.h"
 #include "base/least.h"
-#include "base/number.h"
 #include "param/store_internal.h"
 
 #include <stdlib.h>

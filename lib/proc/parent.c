@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/number.h"
-#include "base/words.h"
 #include "proc/keeper.h"
 #include "proc/process.h"
 #include "record/record.h"

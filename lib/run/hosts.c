@@ -2,7 +2,6 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/number.h"
 #include "proc/child.h"
 #include "proc/remote.h"
 

@@ -2,7 +2,6 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
-#include "base/fs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 /* rows_give: hands out the text of rows that are here; see paceline-protocol(7), ROWS OF OTHERS. */
 #include "work/rows_move_internal.h"
 
-#include "base/clock.h"
 #include "base/fs.h"
 #include "base/log.h"
 #include "data/rowfile.h"
