@@ -16,7 +16,7 @@
 #define PROGRAM "agent"
 
 static struct {
-	const char *id, *shards, *lead, *monitor, *resume, *rank;
+	const char *shards, *lead, *resume, *rank;
 	struct option_list env;
 	uint64_t batch, ahead;
 	double grace;
@@ -32,16 +32,18 @@ static struct {
 	 .grace = AGENT_GRACE};
 
 static struct node_options node = {
-	.report_every = 5, .report_seconds = 1.0, .wait = 60, .answer = 600};
+	.meter = {.load_root = "", .report_every = 5, .report_seconds = 1.0},
+	.wait = 60,
+	.answer = 600};
 
 static const struct option_row option_rows[] = {
-	{.name = "id", .kind = OPTION_ID, .target = &opt.id, .arg = "ID",
+	{.name = "id", .kind = OPTION_ID, .target = &node.meter.id, .arg = "ID",
 	 .help = "name of this node; required"},
 	{.name = "shards", .kind = OPTION_TEXT, .target = &opt.shards, .arg = "SOCKET",
 	 .help = "the socket of shardd; required"},
 	{.name = "lead", .kind = OPTION_TEXT, .target = &opt.lead, .arg = "SOCKET",
 	 .help = "the socket of the lead (ps-server --lead-only); required except for filters"},
-	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
+	{.name = "monitor", .kind = OPTION_TEXT, .target = &node.meter.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
 	 .help = "rows in a batch, until an action changes it", .min = 1, .max = NODE_BATCH_MAX},
@@ -162,7 +164,7 @@ static int check_filter(struct error *err)
 
 static int agent_main_check_options(struct agent_options *o, char **command, struct error *err)
 {
-	if (!opt.id || !opt.shards || (!opt.lead && !is_filter()) || !command[0])
+	if (!node.meter.id || !opt.shards || (!opt.lead && !is_filter()) || !command[0])
 		return error_set(err, ERROR_USAGE, "",
 				 "--id, --shards, a COMMAND, and --lead, --rows or --each are needed");
 	if (opt.rows.count == 0 && (opt.header || opt.format || opt.separator || opt.index_dir))
@@ -217,24 +219,21 @@ static int agent_main_train(const struct agent_options *o, struct node_end *end,
 	return result;
 }
 
-static int agent_main_run(struct agent_options *o, struct filter_options *f, struct node_end *end,
-			  struct error *err)
+static int agent_main_run(struct agent_options *o, struct node_end *end, struct error *err)
 {
 	int log_fd;
 	if (agent_main_catch_signals(err) != 0 || node_open_log(&node, &log_fd, err) != 0)
 		return -1;
-	o->wake = f->wake = wake;
+	o->wake = wake;
 	o->look = &look;
-	o->log = node_write_log;
-	if (node.log) /* the standard error of a pipeline is read by people */
-		f->log = node_write_log;
-	o->owner = f->owner = &log_fd;
+	if (node.log || !is_filter()) /* the standard error of a pipeline is read by people */
+		o->meter.log = node_write_log;
+	o->meter.owner = &log_fd;
 	int result = open_rows(&o->rows, err);
-	f->rows = o->rows;
 	if (result == 0 && !is_filter())
 		result = agent_main_train(o, end, err);
 	else if (result == 0)
-		result = opt.each ? filter_each(f, err) : filter_rows(f, end, err);
+		result = opt.each ? filter_each(o, err) : filter_rows(o, end, err);
 	rows_text_free(o->rows);
 	node_close_log(log_fd);
 	return result;
@@ -265,43 +264,28 @@ int main(int argc, char **argv)
 	if (parsed < 0)
 		return cmd_fail(PROGRAM, &err);
 	struct command_options command = {.argv = argv + first,
-					  .id = opt.id,
+					  .id = node.meter.id,
 					  .env = opt.env.item,
 					  .env_count = opt.env.count,
 					  .input = -1,
 					  .output = -1};
-	struct agent_options options = {.id = opt.id,
+	struct agent_options options = {.meter = node.meter,
 					.shards = opt.shards,
 					.lead = opt.lead,
-					.monitor = opt.monitor,
 					.resume = opt.resume,
 					.command = command,
 					.batch = opt.batch,
 					.ahead = opt.ahead,
-					.grace_seconds = opt.grace,
-					.report_every = node.report_every,
-					.report_seconds = node.report_seconds,
-					.load_root = node.load_root,
-					.wait_seconds = node.wait,
-					.answer_seconds = node.answer,
-					.stop = &stop};
-	struct filter_options filter = {.id = opt.id,
-					.shards = opt.shards,
-					.monitor = opt.monitor,
-					.command = command,
 					.output = opt.output,
 					.jobs = opt.jobs,
 					.timeout_seconds = opt.timeout,
 					.grace_seconds = opt.grace,
-					.report_every = node.report_every,
-					.report_seconds = node.report_seconds,
-					.load_root = node.load_root,
 					.wait_seconds = node.wait,
 					.answer_seconds = node.answer,
 					.stop = &stop};
 	int result = agent_main_check_options(&options, argv + first, &err);
 	if (result == 0)
-		result = agent_main_run(&options, &filter, &end, &err);
+		result = agent_main_run(&options, &end, &err);
 	int status = result < 0 ? cmd_fail(PROGRAM, &err) : 0;
 	if (end.seen && end.signal) {
 		cmd_end(PROGRAM, status);

@@ -7,32 +7,35 @@
 
 #include "cmd/cmd.h"
 
+#include "meter/meter.h"
+
 #include <fcntl.h>
 #include <unistd.h>
 
 struct node_options {
-	uint64_t report_every;
-	double report_seconds, wait, answer;
-	const char *load_root, *log;
+	struct meter_options meter;
+	double wait, answer;
+	const char *log;
 };
 
 #define NODE_REPORT_OPTIONS(n)                                                                     \
 	{.name = "report-every",                                                                   \
 	 .kind = OPTION_COUNT,                                                                     \
-	 .target = &(n).report_every,                                                              \
+	 .target = &(n).meter.report_every,                                                        \
 	 .arg = "ITERATIONS",                                                                      \
 	 .help = "report to the monitor after this many iterations, or",                           \
 	 .min = 1,                                                                                 \
 	 .max = 1e6},                                                                              \
 	{                                                                                          \
-		.name = "report-seconds", .kind = OPTION_SECONDS, .target = &(n).report_seconds,   \
-		.arg = "SECONDS", .help = "after this time, whichever is first", .max = 86400      \
+		.name = "report-seconds", .kind = OPTION_SECONDS,                                  \
+		.target = &(n).meter.report_seconds, .arg = "SECONDS",                             \
+		.help = "after this time, whichever is first", .max = 86400                        \
 	}
 
 #define NODE_OPTIONS(n)                                                                            \
 	{.name = "load-root",                                                                      \
 	 .kind = OPTION_TEXT,                                                                      \
-	 .target = &(n).load_root,                                                                 \
+	 .target = &(n).meter.load_root,                                                           \
 	 .arg = "DIR",                                                                             \
 	 .help = "where the node's /proc and /sys are mounted, in a container"},                   \
 	{.name = "log",                                                                            \

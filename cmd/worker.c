@@ -20,7 +20,7 @@
 #define PROGRAM "worker"
 
 static struct {
-	const char *id, *shards, *servers, *lead, *replica, *memory, *monitor, *drag, *spare;
+	const char *shards, *servers, *lead, *replica, *memory, *drag, *spare;
 	struct option_list data;
 	const char *index_dir, *bad_rows, *schema, *model;
 	uint64_t batch, ahead, delay, profile;
@@ -29,11 +29,13 @@ static struct {
 } opt = {.bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4};
 
 static struct node_options node = {
-	.report_every = 10, .report_seconds = 0.5, .wait = 60, .answer = 600};
+	.meter = {.load_root = "", .report_every = 10, .report_seconds = 0.5},
+	.wait = 60,
+	.answer = 600};
 static struct kernels kernels;
 
 static const struct option_row option_rows[] = {
-	{.name = "id", .kind = OPTION_ID, .target = &opt.id, .arg = "ID",
+	{.name = "id", .kind = OPTION_ID, .target = &node.meter.id, .arg = "ID",
 	 .help = "name of this worker; needed"},
 	{.name = "shards", .kind = OPTION_TEXT, .target = &opt.shards, .arg = "SOCKET",
 	 .help = "the socket of shardd; needed"},
@@ -47,7 +49,7 @@ static const struct option_row option_rows[] = {
 	 .help = "1: compute a batch while the one before is summed over all replicas", .max = 1},
 	{.name = "memory", .kind = OPTION_TEXT, .target = &opt.memory, .arg = "DIR",
 	 .help = "with --servers: keep pushes for a standby in this directory, which lies in memory"},
-	{.name = "monitor", .kind = OPTION_TEXT, .target = &opt.monitor, .arg = "SOCKET",
+	{.name = "monitor", .kind = OPTION_TEXT, .target = &node.meter.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "data", .kind = OPTION_LIST, .target = &opt.data, .arg = "FILE[,FILE]",
 	 .help = "training data, in the order of their rows; required, may be repeated"},
@@ -130,7 +132,7 @@ _Static_assert(OPTION_LIST_MAX <= MAP_PARTS_MAX, "a map has room for all servers
 static int worker_check_options(struct names *servers, struct names *data, struct error *err)
 {
 	int at_replica = opt.lead || opt.replica;
-	if (!opt.id || !opt.shards || (!opt.servers && !at_replica) || opt.data.count == 0 ||
+	if (!node.meter.id || !opt.shards || (!opt.servers && !at_replica) || opt.data.count == 0 ||
 	    !opt.schema || !opt.model)
 		return error_set(err, ERROR_USAGE, "",
 				 "--id, --shards, --servers (or --lead and --replica), --data, "
@@ -216,7 +218,9 @@ static int worker_train(const struct names *servers, const struct names *files,
 	int log_fd;
 	if (node_open_log(&node, &log_fd, err) != 0)
 		return -1;
-	struct trainer_options options = {.worker = opt.id,
+	node.meter.log = node_write_log;
+	node.meter.owner = &log_fd;
+	struct trainer_options options = {.meter = node.meter,
 					  .shards = opt.shards,
 					  .servers = servers->item,
 					  .server_count = (uint32_t)servers->count,
@@ -224,7 +228,6 @@ static int worker_train(const struct names *servers, const struct names *files,
 					  .replica = opt.replica,
 					  .delay = opt.delay != 0,
 					  .keep_dir = opt.memory,
-					  .monitor = opt.monitor,
 					  .drag = opt.drag,
 					  .dataset = data,
 					  .spec = spec,
@@ -236,20 +239,16 @@ static int worker_train(const struct names *servers, const struct names *files,
 					  .unit_weights = schema->weight == NULL,
 					  .batch = opt.batch,
 					  .ahead = opt.ahead,
-					  .report_every = node.report_every,
-					  .report_seconds = node.report_seconds,
 					  .profile = opt.profile != 0,
 					  .device = opt.device,
 					  .predict_load = opt.predict_load,
 					  .predict_save = opt.predict_save,
-					  .load_root = node.load_root,
 					  .wait_seconds = node.wait,
 					  .answer_seconds = node.answer,
 					  .stop = &stop,
-					  .spent_wanted = &spent_wanted,
-					  .log = node_write_log,
-					  .owner = &log_fd};
+					  .spent_wanted = &spent_wanted};
 	options.predict = predict_model_of(opt.predict, &options.predict_model) == 0;
+	options.meter.watch = options.predict;
 	int result = trainer_new(&trainer, &options, err);
 	if (result == 0)
 		result = trainer_run(trainer, err);
@@ -262,7 +261,7 @@ static int worker_train(const struct names *servers, const struct names *files,
 static int wait_for_place(struct error *err)
 {
 	const struct spare_options spare = {
-		.path = opt.spare, .id = opt.id, .wait_seconds = node.wait, .stop = &stop};
+		.path = opt.spare, .id = node.meter.id, .wait_seconds = node.wait, .stop = &stop};
 	if (!opt.spare)
 		return 1;
 	int result = spare_wait(&spare, &opt.batch, err);

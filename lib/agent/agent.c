@@ -38,36 +38,29 @@ int agent_new(struct agent **out, const struct agent_options *options, struct er
 {
 	const struct agent_options *o = options;
 	struct generation shards = {.path = o->shards,
-				    .worker = o->id,
+				    .worker = o->meter.id,
 				    .wait_seconds = o->wait_seconds,
 				    .answer_seconds = o->answer_seconds,
 				    .stop = o->stop,
 				    .held = agent_take_held};
-	struct meter_options meter = {.id = o->id,
-				      .monitor = o->monitor,
-				      .load_root = o->load_root ? o->load_root : "",
-				      .report_every = o->report_every,
-				      .report_seconds = o->report_seconds,
-				      .log = o->log,
-				      .owner = o->owner};
 	struct agent *a = calloc(1, sizeof *a);
 	if (!a)
 		return error_set(err, ERROR_OS, "", "out of memory");
 	a->options = *o;
 	a->command = (struct command){.pid_fd = -1, .to = -1, .from = -1};
 	a->lead.options = (struct conversation_options){.path = o->lead,
-							.worker = o->id,
+							.worker = o->meter.id,
 							.wait_seconds = o->wait_seconds,
 							.answer_seconds = o->answer_seconds,
 							.stop = o->stop,
 							.once = 1};
 	boot_id(a->boot);
-	actions_start(&a->actions, o->id, o->batch);
-	a->actions.log = o->log;
-	a->actions.owner = o->owner;
+	actions_start(&a->actions, o->meter.id, o->batch);
+	a->actions.log = o->meter.log;
+	a->actions.owner = o->meter.owner;
 	shards.owner = a;
 	if (agent_resume(a, err) != 0 || shards_new(&a->shards, &shards, err) != 0 ||
-	    meter_new(&a->meter, &meter, err) != 0) {
+	    meter_new(&a->meter, &o->meter, err) != 0) {
 		agent_free(a);
 		return -1;
 	}
@@ -236,7 +229,7 @@ static int stop_now(struct agent *a)
 		return 1;
 	if (clock_mono() < a->stop_at + a->options.grace_seconds)
 		return 0;
-	log_say(LOG_LEVEL_WARNING, "%s has not finished its batch within %g s", a->options.id,
+	log_say(LOG_LEVEL_WARNING, "%s has not finished its batch within %g s", a->options.meter.id,
 		a->options.grace_seconds);
 	return 1;
 }
@@ -316,7 +309,8 @@ static int no_way_back(struct agent *a, int result, struct error *err)
 {
 	if (conversation_stopped(&a->lead)) /* a job that is stopped stops the lead, too */
 		return error_set(err, ERROR_TEMPFAIL, NULL, "stopped; the lead had ended before");
-	return error_set(err, ERROR_TEMPFAIL, result == WORK_FENCED ? a->options.id : a->options.lead,
+	return error_set(err, ERROR_TEMPFAIL,
+			 result == WORK_FENCED ? a->options.meter.id : a->options.lead,
 			 "%s, and the trainer's parameters have updates that were not committed: "
 			 "it has to go back to a checkpoint",
 			 result == WORK_FENCED ? "was refused" : "the lead went away");
@@ -358,8 +352,10 @@ static void end_trainer(struct agent *a)
 	while (!command_ended(&a->command) && clock_mono() < until)
 		poll(&p, 1, milliseconds(until, clock_mono()));
 	if (!a->command.ended)
-		log_say(LOG_LEVEL_WARNING, "the trainer of %s is killed: it did not end within %g "
-					   "s after SIGTERM", a->options.id, a->options.grace_seconds);
+		log_say(LOG_LEVEL_WARNING,
+			"the trainer of %s is killed: it did not end within %g "
+			"s after SIGTERM",
+			a->options.meter.id, a->options.grace_seconds);
 }
 
 int agent_run(struct agent *a, struct node_end *end, struct error *err)

@@ -14,6 +14,7 @@
 #include "agent/command.h"
 #include "agent/rows_text.h"
 #include "base/error.h"
+#include "meter/meter.h"
 #include "proc/end.h"
 
 #include <stddef.h>
@@ -23,31 +24,29 @@
 #define AGENT_AHEAD 4     /* batches */
 #define AGENT_GRACE 10.0  /* seconds */
 
-/* All strings are borrowed. */
+/* Of an agent, or of a filter (filter.h). All strings are borrowed. */
 struct agent_options {
-	const char *id;
+	/* id: of this node. Its log also gets `applied` records. */
+	struct meter_options meter;
 	const char *shards;  /* socket of shardd */
-	const char *lead;    /* of the lead */
-	const char *monitor; /* NULL: nobody */
+	const char *lead;    /* of the lead; filters have none, and nothing to resume */
 	const char *resume;  /* directory of the checkpoint to go on from; NULL: from nothing */
 	struct command_options command; /* without resume, talks */
 	struct rows_text *rows; /* rows for its standard input; NULL: none; the caller's */
 	uint64_t batch; /* rows; adjust-bs changes it */
 	uint64_t ahead; /* batches taken from shardd before their time */
 	uint64_t rank, world; /* rank I of N; world 0: not said, nobody waits for others to come */
-	double grace_seconds; /* after a stop: for the batch; then for the trainer to end */
-	uint64_t report_every;
-	double report_seconds;
-	const char *load_root;    /* where the node's /proc and /sys are mounted; NULL: here */
+	const char *output;     /* filter_each: a directory for what the commands print; NULL: ours */
+	uint64_t jobs;          /* filter_each: commands at a time, 1 or more */
+	double timeout_seconds; /* filter_each: a command that runs longer has failed; 0: no limit */
+	double grace_seconds; /* after a stop: for the batch or the commands; then for their end */
 	double wait_seconds;      /* a daemon that is not there is waited for this long */
 	double answer_seconds;    /* longest wait for an answer, barrier included */
-	const volatile int *stop; /* set by a signal handler, which then makes `wake` readable */
+	/* Set by a signal handler, which then makes `wake` readable. 2: a filter ends at once. */
+	const volatile int *stop;
 	int wake;
 	/* Set by a signal handler, as `stop`: the trainer is to be looked at closely. NULL: never. */
 	volatile int *look;
-	/* `applied`, `spent` records, a line each. */
-	void (*log)(const char *line, size_t len, void *owner);
-	void *owner;
 };
 
 struct agent;

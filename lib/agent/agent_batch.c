@@ -287,7 +287,7 @@ static int on_begun(struct agent *a, uint64_t count, struct error *err)
 	if (count > 0 && count != a->cut.rows)
 		return error_set(err, ERROR_SOFTWARE, a->options.lead,
 				 "begins an iteration with %llu rows of %s, which has %llu",
-				 (unsigned long long)count, a->options.id,
+				 (unsigned long long)count, a->options.meter.id,
 				 (unsigned long long)a->cut.rows);
 	a->phase = PHASE_READY;
 	a->none = count == 0;
@@ -372,14 +372,14 @@ static int agent_batch_refused(struct agent *a, struct error *err)
 	}
 	if (kind == ASK_SAVED) {
 		log_say(LOG_LEVEL_WARNING, "%s: the saved files are no longer of use: %s",
-			a->options.id, a->lead.record.text ? a->lead.record.text : "");
+			a->options.meter.id, a->lead.record.text ? a->lead.record.text : "");
 		return WORK_OK;
 	}
 	int result = conversation_refused(&a->lead, err);
 	if (result != WORK_DIVERGED)
 		return result;
 	what = *err;
-	return error_set(err, ERROR_DATA, a->options.id,
+	return error_set(err, ERROR_DATA, a->options.meter.id,
 			 "%.300s; its rows begin with row %llu of shard %llu", what.text,
 			 (unsigned long long)a->batch.range[0].begin,
 			 (unsigned long long)a->batch.range[0].id);

@@ -124,7 +124,8 @@ void agent_look_closely(struct agent *a)
 		return;
 	inspect_group(out, "", a->command.pid);
 	if (fclose(out) == 0) {
-		log_say(LOG_LEVEL_INFO, "the trainer of %s, as the kernel sees it:", a->options.id);
+		log_say(LOG_LEVEL_INFO,
+			"the trainer of %s, as the kernel sees it:", a->options.meter.id);
 		for (char *save = NULL, *line = strtok_r(text, "\n", &save); line;
 		     line = strtok_r(NULL, "\n", &save))
 			log_say(LOG_LEVEL_INFO, "  %s", line);

@@ -34,7 +34,7 @@ static void put_resume(const struct agent *a, struct record_out *o, char line[RE
 	record_begin(o, line, RECORD_LINE_MAX, "resume");
 	record_add(o, "path", a->resume);
 	record_add_u64(o, "iteration", a->resume_iteration);
-	if (strcmp(a->resume_of, a->options.id) != 0)
+	if (strcmp(a->resume_of, a->options.meter.id) != 0)
 		record_add(o, "from", a->resume_of);
 }
 
@@ -46,7 +46,7 @@ static int take_resume(struct agent *a, const struct ckpt_manifest *m, struct er
 	if (!m->foreign)
 		return error_set(err, ERROR_CONFIG, dir,
 				 "holds parameters for ps-server, none of a trainer");
-	const struct ckpt_saved *saved = ckpt_find_saved(m, a->options.id);
+	const struct ckpt_saved *saved = ckpt_find_saved(m, a->options.meter.id);
 	if (!saved)
 		return 0;
 	if (ckpt_check_saved(m, dir, saved, path, sizeof path, err) != 0)
@@ -109,7 +109,7 @@ static int to_lead(struct agent *a, const char *path, const char *failed, size_t
 
 static int agent_save_give_up(struct agent *a, const char *why, struct error *err)
 {
-	log_say(LOG_LEVEL_WARNING, "%s: the checkpoint %s: %s", a->options.id,
+	log_say(LOG_LEVEL_WARNING, "%s: the checkpoint %s: %s", a->options.meter.id,
 		a->save.cut ? a->save.cut : "", why);
 	return to_lead(a, NULL, why, 0, err);
 }
@@ -123,7 +123,7 @@ static int agent_save_make_dir(struct agent *a, const char *cut, struct error *e
 	free(s->dir);
 	s->dir = NULL;
 	s->cut = strdup(cut);
-	if (!s->cut || fs_join(dir, sizeof dir, cut, a->options.id, err) != 0 ||
+	if (!s->cut || fs_join(dir, sizeof dir, cut, a->options.meter.id, err) != 0 ||
 	    !(s->dir = strdup(dir)))
 		return error_set(err, ERROR_OS, cut, "no memory for its name, or it is too long");
 	return fs_make_dirs(s->dir, err);

@@ -26,23 +26,16 @@ static int make_env(struct filter *f, struct error *err)
 	return 0;
 }
 
-int filter_start(struct filter *f, const struct filter_options *o, struct error *err)
+int filter_start(struct filter *f, const struct agent_options *o, struct error *err)
 {
 	struct generation pieces = {.path = o->shards,
-				    .worker = o->id,
+				    .worker = o->meter.id,
 				    .wait_seconds = o->wait_seconds,
 				    .answer_seconds = o->answer_seconds,
 				    .stop = o->stop};
-	struct meter_options meter = {.id = o->id,
-				      .monitor = o->monitor,
-				      .load_root = o->load_root ? o->load_root : "",
-				      .report_every = o->report_every,
-				      .report_seconds = o->report_seconds,
-				      .log = o->log,
-				      .owner = o->owner};
 	*f = (struct filter){.o = o};
 	if (make_env(f, err) != 0 || pieces_new(&f->pieces, &pieces, err) != 0 ||
-	    meter_new(&f->meter, &meter, err) != 0) {
+	    meter_new(&f->meter, &o->meter, err) != 0) {
 		filter_end(f);
 		return -1;
 	}
@@ -74,7 +67,7 @@ static int filter_check_rows(const struct filter *f, struct error *err)
 int filter_hello(struct filter *f, struct error *err)
 {
 	if (f->fences > FENCES_MAX)
-		return error_set(err, ERROR_TEMPFAIL, f->o->id,
+		return error_set(err, ERROR_TEMPFAIL, f->o->meter.id,
 				 "is refused again and again: does another agent use this --id?");
 	f->fences++;
 	int result = pieces_hello(f->pieces, err);

@@ -9,44 +9,17 @@
 #ifndef PACELINE_AGENT_FILTER_H
 #define PACELINE_AGENT_FILTER_H
 
-#include "agent/command.h"
-#include "agent/rows_text.h"
-
-#include <stdint.h>
+#include "agent/agent.h"
 
 #define FILTER_JOBS_MAX 1024
-
-/* All strings are borrowed. */
-struct filter_options {
-	const char *id;
-	const char *shards;  /* socket of shardd */
-	const char *monitor; /* NULL: nobody */
-	struct command_options command; /* without resume, input, output, talks */
-	struct rows_text *rows; /* NULL: none; the caller's */
-	const char *output;     /* each: a directory for what the commands print; NULL: ours */
-	uint64_t jobs;          /* each: commands at a time, 1 or more */
-	double timeout_seconds; /* each: a command that runs longer has failed; 0: none does */
-	double grace_seconds;   /* after a stop: for commands to finish; then for them to end */
-	uint64_t report_every;
-	double report_seconds;
-	const char *load_root;    /* where the node's /proc and /sys are mounted; NULL: here */
-	double wait_seconds;      /* a daemon that is not there is waited for this long */
-	double answer_seconds;    /* longest wait for an answer */
-	/* Set by a signal handler, which then makes `wake` readable. 2: at once, without grace. */
-	const volatile int *stop;
-	int wake;
-	/* `spent` records, a line each. */
-	void (*log)(const char *line, size_t len, void *owner);
-	void *owner;
-};
 
 /* 0: the queue has nothing left, or *stop. -1: ERROR_NEGATIVE: all is done except shards that are
  * held; ERROR_DATA: rows can't be read, or a file was changed; ERROR_CONFIG: the files are not the
  * queue's; ERROR_UNAVAILABLE, ERROR_IO (--output), ...; or the status of a command that can't
  * succeed on any shard. Rows in hand have been given back as far as possible. */
-int filter_each(const struct filter_options *o, struct error *err);
+int filter_each(const struct agent_options *o, struct error *err);
 /* The same; -1 with *end seen: the command did not end with 0, and the caller must end in the same
  * way. ERROR_DATA also if it ended with 0 without having read all rows. */
-int filter_rows(const struct filter_options *o, struct node_end *end, struct error *err);
+int filter_rows(const struct agent_options *o, struct node_end *end, struct error *err);
 
 #endif

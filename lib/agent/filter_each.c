@@ -55,7 +55,7 @@ struct job {
 
 struct each {
 	struct filter f;
-	const struct filter_options *o;
+	const struct agent_options *o;
 	struct outputs *outputs;
 	struct job *job;
 	size_t running;
@@ -88,7 +88,7 @@ static void each_free(struct each *e)
 	filter_end(&e->f);
 }
 
-static int each_make(struct each *e, const struct filter_options *o, struct error *err)
+static int each_make(struct each *e, const struct agent_options *o, struct error *err)
 {
 	*e = (struct each){.o = o};
 	if (filter_start(&e->f, o, err) != 0)
@@ -418,8 +418,10 @@ static void filter_each_lose(struct each *e, uint64_t id)
 
 static int filter_each_begin_anew(struct each *e, struct error *err)
 {
-	log_say(LOG_LEVEL_WARNING, "%s was fenced, because somebody took it for dead: starting "
-				   "over", e->o->id);
+	log_say(LOG_LEVEL_WARNING,
+		"%s was fenced, because somebody took it for dead: starting "
+		"over",
+		e->o->meter.id);
 	for (uint64_t i = 0; i < e->o->jobs; i++)
 		if (e->job[i].runs)
 			kill_now(&e->job[i], BY_LOSS);
@@ -592,14 +594,15 @@ static void settle_kept(struct each *e)
 	}
 }
 
-int filter_each(const struct filter_options *o, struct error *err)
+int filter_each(const struct agent_options *o, struct error *err)
 {
 	struct each e;
 	int result = each_make(&e, o, err);
 	if (result == 0)
 		result = filter_hello(&e.f, err);
 	if (result == 0 && o->output)
-		result = outputs_open(&e.outputs, o->output, o->id, pieces_generation(e.f.pieces)->epochs,
+		result = outputs_open(&e.outputs, o->output, o->meter.id,
+				      pieces_generation(e.f.pieces)->epochs,
 				      pieces_generation(e.f.pieces)->samples, err);
 	if (result == 0)
 		result = filter_each_live(&e, err);

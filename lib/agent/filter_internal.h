@@ -11,7 +11,7 @@
 #define FILTER_VARIABLES 8 /* room in env[] for so many of ours */
 
 struct filter {
-	const struct filter_options *o;
+	const struct agent_options *o;
 	struct pieces *pieces;
 	struct meter *meter;
 	const char **env;  /* the command's: the caller's, room for ours */
@@ -22,7 +22,7 @@ struct filter {
 	uint64_t through;  /* shards that are done */
 };
 
-int filter_start(struct filter *f, const struct filter_options *o, struct error *err);
+int filter_start(struct filter *f, const struct agent_options *o, struct error *err);
 void filter_end(struct filter *f);
 
 /* Begins a new generation; the files must be the queue's. WORK_OK, WORK_STOP or -1; ERROR_TEMPFAIL

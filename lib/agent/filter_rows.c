@@ -24,7 +24,7 @@
 
 struct rows {
 	struct filter f;
-	const struct filter_options *o;
+	const struct agent_options *o;
 	struct command command;
 	struct rows_pipe *pipe;
 	int runs;
@@ -183,7 +183,7 @@ static int unsettled(struct rows *r, struct error *err)
 static int filter_rows_fenced(struct rows *r, struct error *err)
 {
 	if (r->runs)
-		return error_set(err, ERROR_TEMPFAIL, r->o->id,
+		return error_set(err, ERROR_TEMPFAIL, r->o->meter.id,
 				 "was fenced, because somebody took it for dead: the rows that the "
 				 "command has read go to others");
 	return filter_hello(&r->f, err);
@@ -296,7 +296,7 @@ static int filter_rows_live(struct rows *r, struct node_end *end, struct error *
 	}
 }
 
-int filter_rows(const struct filter_options *o, struct node_end *end, struct error *err)
+int filter_rows(const struct agent_options *o, struct node_end *end, struct error *err)
 {
 	struct rows r = {.o = o, .command = {.pid_fd = -1, .to = -1, .from = -1}};
 	*end = (struct node_end){0};

@@ -119,7 +119,7 @@ static int check_lead(const struct record *r, const void *options, struct error 
 static int replica_connect(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err)
 {
 	struct replica *s = replica_of(x);
-	double deadline = clock_mono() + s->options.wait_seconds;
+	double deadline = clock_mono() + s->options.talk.wait_seconds;
 	uint64_t lead;
 	int result = part_clients_connect(&s->parts, deadline, low, high, err);
 	if (result == WORK_OK && !s->lead.call)
@@ -416,24 +416,19 @@ int replica_new(struct exchange **out, const struct replica_options *options, st
 		free(s);
 		return -1;
 	}
-	struct conversation_options talk = {.path = options->replica,
-					    .worker = options->worker,
-					    .wait_seconds = options->wait_seconds,
-					    .answer_seconds = options->answer_seconds,
-					    .stop = options->stop,
-					    .once = 1,
-					    .check = replica_check_greeting,
-					    .wanted = &s->options};
+	struct conversation_options *lead = &s->lead.options,
+				    *talk = &s->parts.part[0].talk.options;
+	*lead = *talk = options->talk;
+	lead->path = options->lead;
+	lead->check = check_lead;
+	talk->path = options->replica;
+	talk->once = 1;
+	talk->check = replica_check_greeting;
+	talk->wanted = &s->options;
+	talk->action = NULL;
 	s->parts.part[0].key_count = options->key_count;
 	s->parts.part[0].looks = 1;
 	s->parts.part[0].two_pushes = options->delay;
-	s->parts.part[0].talk.options = talk;
-	talk.path = options->lead;
-	talk.once = 0;
-	talk.check = check_lead;
-	talk.action = options->action;
-	talk.owner = options->owner;
-	s->lead.options = talk;
 	*out = &s->exchange;
 	return 0;
 }

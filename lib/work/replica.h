@@ -29,21 +29,17 @@
 #ifndef PACELINE_WORK_REPLICA_H
 #define PACELINE_WORK_REPLICA_H
 
-#include "record/record.h"
+#include "work/conversation.h"
 #include "work/exchange.h"
 
 struct replica_options {
 	const char *lead, *replica; /* sockets */
-	const char *worker;
 	uint64_t dense_count; /* floats */
 	uint32_t width;       /* floats in a row */
 	uint64_t key_count;   /* rows there can be */
-	int delay; /* parameters may miss the last iteration */
-	double wait_seconds;  /* longest wait for who is not there */
-	double answer_seconds;    /* longest wait for an answer, barrier included */
-	const volatile int *stop; /* set by a signal: waits for others end with WORK_STOP */
-	void (*action)(const struct record *r, void *owner);
-	void *owner;
+	int delay;            /* parameters may miss the last iteration */
+	/* With both: worker, longest waits, stop; action is the lead's. */
+	struct conversation_options talk;
 };
 
 int replica_new(struct exchange **out, const struct replica_options *options, struct error *err);

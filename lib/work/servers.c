@@ -243,16 +243,11 @@ static void servers_set_up(struct servers *s, struct part_client *p, uint32_t i)
 	p->keep_dir = o->keep_dir;
 	p->map = s->map.version;
 	s->wanted[i] = (struct wanted){s, p->dense_count, s->map.version, i, s->map.parts, o->width};
-	p->talk.options = (struct conversation_options){.path = s->path[i],
-							.worker = o->worker,
-							.wait_seconds = o->wait_seconds,
-							.answer_seconds = o->answer_seconds,
-							.stop = o->stop,
-							.check = servers_check_greeting,
-							.wanted = &s->wanted[i],
-							.needless = i > 0 ? is_needless : NULL,
-							.action = o->action,
-							.owner = o->owner};
+	p->talk.options = o->talk;
+	p->talk.options.path = s->path[i];
+	p->talk.options.check = servers_check_greeting;
+	p->talk.options.wanted = &s->wanted[i];
+	p->talk.options.needless = i > 0 ? is_needless : NULL;
 }
 
 /* The client that is connected to where part i is now. */
@@ -335,7 +330,7 @@ static int connect_lead(struct servers *s, double deadline, struct error *err)
 static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err)
 {
 	struct servers *s = servers_of(x);
-	double deadline = clock_mono() + s->options.wait_seconds;
+	double deadline = clock_mono() + s->options.talk.wait_seconds;
 	for (;;) {
 		int result = connect_lead(s, deadline, err);
 		if (result != WORK_OK)
@@ -355,7 +350,7 @@ static int connect_more(struct servers *s, struct error *err)
 	for (uint32_t i = 0; i < s->parts.count; i++)
 		if (!s->parts.part[i].talk.call)
 			part_client_close(&s->parts.part[i]); /* its shared memory is gone */
-	double seconds = fmin(s->options.wait_seconds, PART_SECONDS);
+	double seconds = fmin(s->options.talk.wait_seconds, PART_SECONDS);
 	int result = part_clients_connect(&s->parts, clock_mono() + seconds, &low, &high, err);
 	/* They may have gone for good, with the lead whose map this is: then another map holds. */
 	if (result == -1 && err->code == ERROR_UNAVAILABLE)

@@ -9,22 +9,18 @@
 #ifndef PACELINE_WORK_SERVERS_H
 #define PACELINE_WORK_SERVERS_H
 
-#include "record/record.h"
+#include "work/conversation.h"
 #include "work/exchange.h"
 
 struct servers_options {
 	const char *const *paths; /* in the order of the parts; the lead first */
 	uint32_t count;           /* 1..MAP_PARTS_MAX */
-	const char *worker;
 	const char *keep_dir;     /* where pushes that are kept outlive us; NULL: nowhere */
 	uint64_t dense_count;     /* floats, in all parts */
 	uint32_t width;           /* floats in a row */
 	uint64_t key_count;       /* rows there can be */
-	double wait_seconds;      /* longest wait for a server that is not there */
-	double answer_seconds;    /* longest wait for an answer, barrier included */
-	const volatile int *stop; /* set by a signal: waits for others end with WORK_STOP */
-	void (*action)(const struct record *r, void *owner);
-	void *owner;
+	/* With each of them: worker, longest waits, stop, action. */
+	struct conversation_options talk;
 };
 
 /* Servers may come and go: when a part says that it has another map (err code=map), the worker asks

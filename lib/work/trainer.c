@@ -118,30 +118,26 @@ static int trainer_take_held(const struct piece *p, void *owner, struct error *e
 static int new_exchange(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
+	struct conversation_options talk = {.worker = o->meter.id,
+					    .wait_seconds = o->wait_seconds,
+					    .answer_seconds = o->answer_seconds,
+					    .stop = o->stop,
+					    .action = trainer_take_action,
+					    .owner = t};
 	struct servers_options servers = {.paths = o->servers,
 					  .count = o->server_count,
-					  .worker = o->worker,
 					  .keep_dir = o->keep_dir,
 					  .dense_count = model_dense_count(o->spec),
 					  .width = model_width(o->spec),
 					  .key_count = model_key_count(o->spec),
-					  .wait_seconds = o->wait_seconds,
-					  .answer_seconds = o->answer_seconds,
-					  .stop = o->stop,
-					  .action = trainer_take_action,
-					  .owner = t};
+					  .talk = talk};
 	struct replica_options replica = {.lead = o->lead,
 					  .replica = o->replica,
-					  .worker = o->worker,
 					  .dense_count = servers.dense_count,
 					  .width = servers.width,
 					  .key_count = servers.key_count,
 					  .delay = o->delay,
-					  .wait_seconds = o->wait_seconds,
-					  .answer_seconds = o->answer_seconds,
-					  .stop = o->stop,
-					  .action = trainer_take_action,
-					  .owner = t};
+					  .talk = talk};
 	return o->replica ? replica_new(&t->exchange, &replica, err)
 			  : servers_new(&t->exchange, &servers, err);
 }
@@ -150,31 +146,23 @@ static int new_parts(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
 	struct generation shards = {.path = o->shards,
-				    .worker = o->worker,
+				    .worker = o->meter.id,
 				    .wait_seconds = o->wait_seconds,
 				    .answer_seconds = o->answer_seconds,
 				    .stop = o->stop,
 				    .held = trainer_take_held,
 				    .owner = t};
-	struct meter_options meter = {.id = o->worker,
-				      .monitor = o->monitor,
-				      .load_root = o->load_root ? o->load_root : "",
-				      .watch = o->predict,
-				      .report_every = o->report_every,
-				      .report_seconds = o->report_seconds,
-				      .log = o->log,
-				      .owner = o->owner};
 	struct speed_options speed = {.model = o->predict_model,
 				      .load = o->predict_load,
 				      .save = o->predict_save};
-	actions_start(&t->actions, o->worker, o->batch);
-	t->actions.log = o->log;
-	t->actions.owner = o->owner;
+	actions_start(&t->actions, o->meter.id, o->batch);
+	t->actions.log = o->meter.log;
+	t->actions.owner = o->meter.owner;
 	if (shards_new(&t->shards, &shards, err) != 0 ||
 	    new_exchange(t, err) != 0 ||
 	    (o->predict && speed_new(&t->speed, &speed, err) != 0))
 		return -1;
-	return meter_new(&t->meter, &meter, err);
+	return meter_new(&t->meter, &o->meter, err);
 }
 
 /* From now on the dataset is the feed's. */
@@ -225,7 +213,7 @@ void trainer_free(struct trainer *t)
 static int start_move(struct trainer *t, uint64_t begin, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
-	struct rows_move_options move = {.worker = o->worker,
+	struct rows_move_options move = {.worker = o->meter.id,
 					 .shards = o->shards,
 					 .dir = o->peers,
 					 .spill = o->spill,
@@ -496,7 +484,7 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 	if (isfinite(*loss) || x->late)
 		return WORK_OK;
 	error_set(err, ERROR_DATA, "", "worker %s, iteration %llu: the loss is not finite",
-		  t->options.worker, (unsigned long long)t->iteration);
+		  t->options.meter.id, (unsigned long long)t->iteration);
 	return diverged(t, t->batch, err);
 }
 

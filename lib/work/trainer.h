@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/dataset.h"
+#include "meter/meter.h"
 #include "model/model.h"
 #include "predict/predict.h"
 
@@ -19,14 +20,15 @@
 struct trainer;
 
 struct trainer_options {
-	const char *worker;
+	/* id: of the worker. Its log also gets an `applied` record for each action that changed
+	 * this worker; a `spent` record when asked for, and at the end. */
+	struct meter_options meter;
 	const char *shards;         /* sockets */
 	const char *const *servers; /* the lead first; none with a replica */
 	uint32_t server_count;
 	const char *lead, *replica; /* NULL: servers */
 	int delay; /* with a replica: compute a batch while the sum of the one before is made */
 	const char *keep_dir; /* with servers: as there (servers.h) */
-	const char *monitor;  /* NULL: nobody */
 	const char *drag;     /* NULL: none */
 	struct dataset *dataset; /* only the reading thread's until trainer_free() */
 	const struct model_spec *spec;
@@ -39,22 +41,15 @@ struct trainer_options {
 	int unit_weights;     /* every sample's weight is 1 */
 	uint64_t batch;       /* rows; adjust-bs changes it */
 	uint64_t ahead;       /* batches taken from shardd in advance */
-	uint64_t report_every; /* batches after which a report is due, or */
-	double report_seconds; /* seconds after which one is due */
 	int profile;           /* measure the device first */
 	const char *device;    /* what it is called; NULL: by the processor */
 	int predict;           /* the worker predicts its speed, by predict_model */
 	enum predict_model predict_model;
 	const char *predict_load, *predict_save; /* files for what it learns; NULL: none */
-	const char *load_root; /* where the node's /proc and /sys are mounted; NULL: here */
 	double wait_seconds;  /* longest wait for a daemon that is not there */
 	double answer_seconds;
 	const volatile int *stop; /* set by a signal handler: finish the batch, give back, return */
 	volatile int *spent_wanted; /* set by a signal handler: a `spent` record, soon */
-	/* An `applied` record for each action that changed this worker; a `spent` record when asked
-	 * for, and at the end. */
-	void (*log)(const char *line, size_t len, void *owner);
-	void *owner;
 };
 
 int trainer_new(struct trainer **out, const struct trainer_options *options, struct error *err);

@@ -63,11 +63,11 @@ int main(int argc, char **argv)
 {
 	struct replica_options options = {.lead = argv[1],
 					  .replica = argv[2],
-					  .worker = argv[3],
 					  .dense_count = strtoull(argv[argc - 1], NULL, 10),
 					  .delay = 1,
-					  .wait_seconds = 60,
-					  .answer_seconds = 600};
+					  .talk = {.worker = argv[3],
+						   .wait_seconds = 60,
+						   .answer_seconds = 600}};
 	struct exchange_member member = {.size = 1};
 	double begin = atof(argv[4]), end = atof(argv[5]), seconds = atof(argv[6]);
 	double chance = atof(argv[7]), times = atof(argv[8]);

@@ -134,10 +134,10 @@ int main(int argc, char **argv)
 	double backward = atof(argv[5]);
 	struct replica_options options = {.lead = argv[1],
 					  .replica = argv[2],
-					  .worker = argv[3],
 					  .delay = backward > 0,
-					  .wait_seconds = 60,
-					  .answer_seconds = 600};
+					  .talk = {.worker = argv[3],
+						   .wait_seconds = 60,
+						   .answer_seconds = 600}};
 	struct exchange_member member = {.size = 1};
 	size_t iterations = (size_t)atol(argv[4]);
 	uint64_t low, high;

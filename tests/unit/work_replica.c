@@ -272,14 +272,14 @@ static struct exchange *new_exchange(double wait_seconds)
 {
 	struct replica_options options = {.lead = path[LEAD],
 					  .replica = path[REPLICA],
-					  .worker = "w0",
 					  .dense_count = DENSE,
 					  .width = WIDTH,
 					  .key_count = 100,
 					  .delay = delay,
-					  .wait_seconds = wait_seconds,
-					  .answer_seconds = answer_seconds,
-					  .action = no_action};
+					  .talk = {.worker = "w0",
+						   .wait_seconds = wait_seconds,
+						   .answer_seconds = answer_seconds,
+						   .action = no_action}};
 	struct exchange *x;
 	struct error err;
 	assert_int_equal(replica_new(&x, &options, &err), 0);

@@ -206,13 +206,13 @@ static struct exchange *start_of(enum play play, const char *boot, size_t dense)
 	static const char *paths[] = {path};
 	struct servers_options options = {.paths = paths,
 					  .count = 1,
-					  .worker = "w0",
 					  .dense_count = dense,
 					  .width = WIDTH,
 					  .key_count = 100,
-					  .wait_seconds = 20,
-					  .answer_seconds = 20,
-					  .action = no_action};
+					  .talk = {.worker = "w0",
+						   .wait_seconds = 20,
+						   .answer_seconds = 20,
+						   .action = no_action}};
 	struct exchange *x;
 	struct error err;
 	uint64_t low, high;

@@ -235,12 +235,12 @@ static struct exchange *connect_to(struct job *j, uint32_t host, const char *nam
 {
 	struct replica_options options = {.lead = j->lead,
 					  .replica = j->replica[host],
-					  .worker = name,
 					  .dense_count = model_dense_count(&j->spec),
 					  .width = model_width(&j->spec),
 					  .key_count = KEYS,
-					  .wait_seconds = PATIENCE,
-					  .answer_seconds = PATIENCE};
+					  .talk = {.worker = name,
+						   .wait_seconds = PATIENCE,
+						   .answer_seconds = PATIENCE}};
 	struct exchange *x;
 	uint64_t low, high;
 	if (replica_new(&x, &options, err) != 0)
