@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/version.h"
+#include "base/words.h"
 #include "proc/opening.h"
 #include "proc/process.h"
 #include "record/framer.h"
