@@ -126,6 +126,37 @@ export -f socat
 	diff said shown
 }
 
+# options PAGE: of the --help on stdin, those that the page lacks.
+options() {
+	sed -nE 's/^  (-., )?--([a-z0-9-]+).*/\2/p' | while read -r option; do
+		grep -qE "Fl ([^ ]+ , )?-$option( |\$)" "$1" || echo "${1##*/}: --$option"
+	done
+}
+
+@test "every command, every option and every verb is on a page" {
+	local man=$PACELINE_ROOT/man source name page
+	for source in "$PACELINE_ROOT"/cmd/*.c; do
+		name=$(basename "$source" .c)
+		page=("$man/$name".[1-8] "$man/paceline-$name".[1-8])
+		[ -e "${page[0]}" ] || page=("${page[1]}")
+		if command -v "$name" >/dev/null; then "$name" --help | options "${page[0]}"; fi # fabricd needs an MPI
+	done >lacks
+	trainctl --help | sed -n 's/^  \([a-z][a-z-]*\) .*/\1/p' >commands
+	while read -r name; do
+		grep -qE "^\.Cm (.* )?$name( |\$)" "$man/trainctl.1" || echo "trainctl.1: $name"
+		trainctl "$name" --help | options "$man/trainctl.1"
+	done <commands >>lacks
+	awk '/^(static )?const struct verb .*= {/ { on = 1 } /^};/ { on = 0 } on && match($0, /{"[a-z-]+"/) {
+		print substr($0, RSTART + 2, RLENGTH - 3) }' "$PACELINE_ROOT"/lib/*/*.c "$PACELINE_ROOT"/cmd/*.c | sort -u >verbs
+	while read -r name; do
+		grep -qE "(Cm|Li) $name( |\$)" "$man"/*.[78] || echo "paceline-protocol.7: $name"
+	done <verbs >>lacks
+	[ "$(wc -l <commands)" -gt 10 ]
+	[ "$(wc -l <verbs)" -gt 50 ]
+	cat lacks
+	[ ! -s lacks ]
+}
+
 @test "the schemas of paceline-schema(5) are some, also the one that is written by hand" {
 	awk '/^\.Sh / { on = $2 == "EXAMPLES" } on && /^(schema|dense|sparse|end)/ { print >"schema" n + 0 } /^end/ { n++ }' \
 		"$PACELINE_ROOT/man/paceline-schema.5"
