@@ -21,8 +21,6 @@ let_go() {
 scale() { trainctl scale --run-dir "$T/run" "$@"; }
 workers() { status | grep '^node role=worker ' | field id | tr '\n' ' '; }
 all_up() { [ "$(status | grep -c '^node role=worker .* state=up ')" = "$1" ]; }
-logged() { grep -c "$1" run/state/job.log || true; }
-running() { status 2>/dev/null | grep -q '^job .* state=running'; }
 # further: until a checkpoint has more than the last one.
 further() {
 	local before
@@ -31,7 +29,6 @@ further() {
 }
 newest() { grep '^checkpoint ' run/state/job.log | tail -n 1 | field iteration; }
 audited() { exact "$(summary "${1:-first.out}" | field checkpoint)" 2000 "$EPOCHS"; }
-summary() { tail -n 1 "$1"; }
 
 @test "scale: 2, 6, 3 workers under bsp: every row is trained exactly once an epoch" {
 	begin_scaled
