@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "param/opt.h"
+#include "tests/unit/opt_papers.h"
 
 #include <float.h>
 #include <math.h>
@@ -39,42 +39,6 @@ static float value(size_t i, uint32_t salt)
 	return (float)(int32_t)x / 2147483648.0f;
 }
 
-/* One parameter, in double, straight from the papers. */
-static void reference(const struct opt *o, double f, unsigned t, double *p, double *a, double *b,
-		      double g)
-{
-	double lr = (double)o->lr, l1 = (double)o->l1, l2 = (double)o->l2, d = f * g + l2 * *p;
-
-	switch (o->kind) {
-	case OPT_SGD:
-		*p -= lr * d;
-		break;
-	case OPT_MOMENTUM:
-		*a = (double)o->momentum * *a + d;
-		*p -= lr * *a;
-		break;
-	case OPT_ADAGRAD:
-		*a += d * d;
-		*p -= lr * d / (sqrt(*a) + 1e-10);
-		break;
-	case OPT_ADAM:
-		*a = 0.9 * *a + 0.1 * d;
-		*b = 0.999 * *b + 0.001 * d * d;
-		*p -= lr * (*a / (1 - pow(0.9, t))) / (sqrt(*b / (1 - pow(0.999, t))) + 1e-8);
-		break;
-	case OPT_FTRL: {
-		double n = *b + f * g * f * g;
-		*a += f * g - (sqrt(n) - sqrt(*b)) / lr * *p;
-		*b = n;
-		*p = fabs(*a) <= l1 ? 0 : -(*a - (*a > 0 ? l1 : -l1)) / ((1 + sqrt(n)) / lr + l2);
-		break;
-	}
-	case OPT_ADD:
-		*p += g;
-		break;
-	}
-}
-
 static void steps_follow_the_papers(void **state)
 {
 	(void)state;
@@ -99,7 +63,7 @@ static void steps_follow_the_papers(void **state)
 			opt_step_begin(&s, &o, 0.25, t, 0);
 			opt_apply(&s, p, slots, g, N);
 			for (size_t i = 0; i < N; i++)
-				reference(&o, 0.25, t, &rp[i], &ra[i], &rb[i], (double)g[i]);
+				opt_papers(&o, 0.25, t, &rp[i], &ra[i], &rb[i], (double)g[i]);
 		}
 		for (size_t i = 0; i < N; i++) {
 			if (fabs((double)p[i] - rp[i]) > 2e-5 * (1 + fabs(rp[i])))

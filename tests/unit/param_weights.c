@@ -13,6 +13,7 @@
 
 #include "model/model.h"
 #include "param/store.h"
+#include "tests/unit/opt_papers.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -349,41 +350,9 @@ struct number {
 	double peak;    /* the largest that p was: its last bit is what rounding is measured by */
 };
 
-/* As in param_opt.c: one parameter, straight from the papers; d is the mean gradient. */
 static void step(const struct opt *o, struct number *n, double sum, double count, unsigned t)
 {
-	double lr = (double)o->lr, g = sum / count, d = g + (double)o->l2 * n->p, grown;
-
-	switch (o->kind) {
-	case OPT_SGD:
-		n->p -= lr * d;
-		break;
-	case OPT_MOMENTUM:
-		n->a = (double)o->momentum * n->a + d;
-		n->p -= lr * n->a;
-		break;
-	case OPT_ADAGRAD:
-		n->a += d * d;
-		n->p -= lr * d / (sqrt(n->a) + 1e-10);
-		break;
-	case OPT_ADAM:
-		n->a = 0.9 * n->a + 0.1 * d;
-		n->b = 0.999 * n->b + 0.001 * d * d;
-		n->p -= lr * (n->a / (1 - pow(0.9, t))) /
-			(sqrt(n->b / (1 - pow(0.999, t))) + 1e-8);
-		break;
-	case OPT_FTRL:
-		grown = sqrt(n->b + g * g);
-		n->a += g - (grown - sqrt(n->b)) / lr * n->p;
-		n->b += g * g;
-		n->p = fabs(n->a) <= (double)o->l1
-			       ? 0
-			       : -(n->a - copysign((double)o->l1, n->a)) / ((1 + grown) / lr);
-		break;
-	case OPT_ADD:
-		n->p += sum;
-		break;
-	}
+	opt_papers(o, 1 / count, t, &n->p, &n->a, &n->b, sum);
 	n->peak = fmax(n->peak, fabs(n->p));
 }
 
