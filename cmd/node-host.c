@@ -2,7 +2,7 @@
  * node-host(8): runs a command on another host and represents it here: it passes signals on, ends
  * with the command's exit status, and leaves nothing there when the connection is gone.
  *
- * The far end is the same program with --serve, started by ssh or srun. With --test it measures
+ * The far end is the same program with --serve, started by the launcher. With --test it measures
  * this machine, or finds out which of several hosts is bad.
  */
 #include "cmd/cmd.h"

@@ -74,7 +74,7 @@ struct job {
 	uint64_t oom_limit; /* steps after ends for memory, of each node */
 	char *launch_worker, *launch_server, *drag;
 	struct job_list hosts; /* names; none: this machine, or what Slurm has allocated (hosts.h) */
-	char *launcher;        /* slurm | ssh; "": found out */
+	char *launcher;        /* one of LAUNCHER_CHOICES; "": found out */
 	char *place;           /* spread | fill | HOST:N,...; see hosts.h */
 	char *fabric;          /* plain | mlfabric */
 	char *fabric_rounds;   /* of mlfabric: ring | rate */

@@ -25,7 +25,7 @@
 
 #define CHUNK 65536          /* bytes written at once */
 #define NOISE_MAX (1u << 20) /* bytes before the greeting: what login scripts print */
-#define WORDS_MAX 512        /* bytes kept of the last output of ssh or srun */
+#define WORDS_MAX 512        /* bytes kept of the last output of the launcher's program */
 #define REAP_SECONDS 2.0     /* from the end of its output to its own */
 #define OPENING_SECONDS 10.0 /* seconds until a connection is opened beside all others */
 #define OPENING_POLL 0.05
@@ -79,7 +79,7 @@ static void remote_close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Starts ssh or srun, which ends with us and gets signals only from us. */
+/* Starts the launcher's program (ssh, srun), which ends with us and gets signals only from us. */
 static void remote_become(char **argv, const char *path, int pipes[REMOTE_POLLS][2], int quiet)
 {
 	process_signals_reset();
@@ -542,7 +542,7 @@ int remote_refused(const struct remote *r, const struct record *answer, struct e
 
 /* ---- the end ---- */
 
-/* The last line that ssh or srun wrote; "" when it wrote nothing. */
+/* The last line that the launcher's program wrote; "" when it wrote nothing. */
 static const char *last_words(struct remote *r)
 {
 	if (r->fd[SAID] >= 0)

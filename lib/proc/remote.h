@@ -1,7 +1,8 @@
 /*
- * remote: a conversation with another host.  There, at the end of ssh(1) or srun(1), runs
- * `node-host --serve` (remote_serve.h); this end asks it for things, in order: to look at files, to
- * make directories, to take files and give some back, and to run one node.
+ * remote: a conversation with another host.  There, at the end of what the launcher starts here
+ * (ssh(1), srun(1)), runs `node-host --serve` (remote_serve.h); this end asks it for things, in
+ * order: to look at files, to make directories, to take files and give some back, and to run one
+ * node.
  *
  * Both ends speak records (node-host(8) lists them), with a payload behind `bytes=`.  Both send a
  * sign of life every REMOTE_BEAT_SECONDS; each gives the other up when it has heard nothing for
@@ -33,9 +34,9 @@ struct remote_options {
 	const struct launcher *launcher; /* one that is far */
 	const char *host;
 	const char *program;     /* path of node-host, the same here and there */
-	const char *search_path; /* for ssh, srun; or NULL */
+	const char *search_path; /* for the launcher's program; or NULL */
 	uint64_t memory_mib, slurm_job; /* as in struct node_reach */
-	int quiet; /* messages of ssh, srun are kept for errors; else they go to our stderr */
+	int quiet; /* messages of that program are kept for errors; else they go to our stderr */
 };
 
 /* What the far end says of itself. */
@@ -45,7 +46,7 @@ struct remote_greeting {
 	uint64_t cores, memory_mib;
 };
 
-/* Starts ssh or srun: now, or in a later turn, when others of this user are still opening connections to
+/* Starts that program: now, or in a later turn, when others of this user are still opening connections to
  * the host (opening.h). Errors name the host from here on. */
 int remote_open(struct remote **out, const struct remote_options *options, struct error *err);
 /* Ends the connection, and with it what runs at its far end. NULL is fine. */

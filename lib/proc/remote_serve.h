@@ -2,7 +2,7 @@
  * remote_serve: the far end of a conversation with another host (remote.h): looks at files, makes
  * directories, takes files, and runs one node.
  *
- * Two processes: the one that ssh or srun has started waits for the other, which leads its own
+ * Two processes: the one that the launcher has started waits for the other, which leads its own
  * session and does the work.  When either dies, the conversation ends, or nothing is heard for
  * REMOTE_FAR_SECONDS, the node's whole process group is killed.
  */
