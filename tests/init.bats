@@ -142,6 +142,17 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ ! -e a.env ]
 }
 
+@test "a file of DATA is not the one that is scored" {
+	people 100 >d-train.csv
+	people 50 >d-test.csv
+	run -0 trainctl init d-train.csv d-test.csv --label bought
+	[[ $output == *"  test     none: d-test.csv is not taken: is a file of DATA, so it can't be the file to score; name it once, with --test"* ]]
+	[ "$(key DATA d.env)" = "'d-train.csv d-test.csv'" ]
+	[ -z "$(key TEST d.env)" ]
+	run -64 trainctl init d-train.csv --label bought --test ./d-train.csv --force
+	[[ $output == "trainctl: ./d-train.csv: is a file of DATA, "* ]]
+}
+
 @test "from elsewhere: names are whole where the job file is in another directory" {
 	mkdir sub
 	people 100 >sub/d.csv

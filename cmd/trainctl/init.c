@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAME PROGRAM " init"
@@ -320,19 +321,34 @@ static void tell_split(struct call *call, const struct survey *s, size_t label)
 		 ending, name, ending, said);
 }
 
+/* A model that is scored with rows that it was trained on looks better than it is. */
+static int is_apart(const struct call *call, const char *test, struct error *err)
+{
+	struct stat a, b;
+	for (size_t i = 0; i < call->data_count; i++)
+		if (stat(test, &a) == 0 && stat(call->data[i], &b) == 0 && a.st_dev == b.st_dev &&
+		    a.st_ino == b.st_ino)
+			return error_set(err, ERROR_USAGE, test,
+					 "is a file of DATA, so it can't be the file to score; name it "
+					 "once, with --test");
+	return 0;
+}
+
 static int choose_test(struct call *call, const struct survey *s, size_t label, struct error *err)
 {
 	struct error why;
 	const char *path = call->data[0];
 	if (call->test) {
 		snprintf(call->test_name, sizeof call->test_name, "%s", call->test);
-		return init_same_columns(s, path, call->test, err);
+		return is_apart(call, call->test, err) != 0 ? -1
+							    : init_same_columns(s, path, call->test, err);
 	}
 	if (!find_beside(path, call->test_name)) {
 		tell_split(call, s, label);
 		return 0;
 	}
-	if (init_same_columns(s, path, call->test_name, &why) == 0) {
+	if (is_apart(call, call->test_name, &why) == 0 &&
+	    init_same_columns(s, path, call->test_name, &why) == 0) {
 		snprintf(call->test_why, sizeof call->test_why,
 			 "found beside DATA, with the same columns; it is scored at the end\n");
 		return 0;
