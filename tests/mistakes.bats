@@ -248,6 +248,12 @@ trainctl: j.env:2: unknown key WORKER; the nearest is WORKERS
 $ trainctl run job.env --set BATCHS=3
 trainctl: --set: unknown key BATCHS; the nearest is BATCH
 = 78
+$ trainctl run job.env --set lr=0.1
+trainctl: --set: unknown key lr; OPTIMIZER has such a part: OPTIMIZER=lr:VALUE
+= 78
+$ trainctl run job.env --set DROPOUT=0.1
+trainctl: --set: unknown key DROPOUT; `trainctl init --keys` lists all keys
+= 78
 E
 }
 

@@ -21,6 +21,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -218,14 +219,28 @@ static char *family_text(const struct job *job, const struct key_row *family,
 static int unknown_key(const char *key, const char *place, struct error *err)
 {
 	struct near near = {0};
-	for (size_t i = 0; i < key_count; i++) {
+	const struct key_row *part = NULL;
+	size_t parts = 0;
+	for (const struct key_row *row = key_rows; row < key_rows + key_count; row++) {
 		char name[NEAR_WORD_MAX];
-		snprintf(name, sizeof name, "%.*s", (int)key_len(&key_rows[i]), key_rows[i].name);
+		snprintf(name, sizeof name, "%.*s", (int)key_len(row), row->name);
 		const char *before = near.word;
 		near_look(&near, key, name);
 		if (near.word != before)
-			near.word = key_rows[i].name;
+			near.word = row->name;
+		if (key_part(row) && strcasecmp(key_part(row), key) == 0) {
+			part = row;
+			parts++;
+		}
 	}
+	if (parts == 1)
+		return error_set(err, ERROR_CONFIG, place,
+				 "unknown key %.64s; %.*s has such a part: %.*s=%s:VALUE", key,
+				 (int)key_len(part), part->name, (int)key_len(part), part->name,
+				 key_part(part));
+	if (!near_enough(&near, key))
+		return error_set(err, ERROR_CONFIG, place,
+				 "unknown key %.64s; `trainctl init --keys` lists all keys", key);
 	return error_set(err, ERROR_CONFIG, place, "unknown key %.64s; the nearest is %.*s", key,
 			 (int)strcspn(near.word, " "), near.word);
 }
