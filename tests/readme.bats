@@ -39,6 +39,17 @@ sources() {
 	[ -d "$T/home/.local/state/paceline/shop" ]
 }
 
+@test "its scripts say what they take, and do nothing then" {
+	cd "$PACELINE_ROOT"
+	local script
+	for script in scripts/demo scripts/examples/make-shop; do
+		run -0 "$script" --help
+		[[ ${lines[0]} == *"${script##*/}"* ]]
+		run -64 "$script" --nothing
+		[[ ${lines[0]} == *"${script##*/}"* ]]
+	done
+}
+
 @test "by hand: the lines that are typed, pasted at once, print what stands below them" {
 	awk '/^## / { on = $0 == "## By hand" } on && /^    / { print substr($0, 5) }' "$PACELINE_ROOT/README.md" >shown
 	sed -n 's/^\$ //p' shown >typed
