@@ -41,12 +41,18 @@ void trainctl_environment(struct dirs_environment *env)
 					 .home = getenv("HOME")};
 }
 
-static int names_job(const struct option_table *table)
+static int has_option(const struct option_table *table, const char *name)
 {
 	for (const struct option_row *row = table->rows; row->name; row++)
-		if (strcmp(row->name, "job") == 0)
+		if (strcmp(row->name, name) == 0)
 			return 1;
 	return 0;
+}
+
+static int is_setting(const char *word)
+{
+	size_t len = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+	return len > 0 && word[len] == '=';
 }
 
 int trainctl_parse(const struct option_table *table, int argc, char **argv, const char *what,
@@ -61,9 +67,13 @@ int trainctl_parse(const struct option_table *table, int argc, char **argv, cons
 			       ? error_set(err, ERROR_USAGE, NULL, "%s: which %s?",
 					   table->program + sizeof PROGRAM, what)
 			       : OPTION_GO;
+	for (int i = first; i < argc; i++)
+		if (is_setting(argv[i]) && has_option(table, "set"))
+			return error_set(err, ERROR_USAGE, NULL,
+					 "a key is set with --set: --set '%.80s'", argv[i]);
 	if (!what)
 		return error_set(err, ERROR_USAGE, NULL, "takes no argument: '%.80s'%s", argv[first],
-				 names_job(table) ? "; a job is named with -j NAME" : "");
+				 has_option(table, "job") ? "; a job is named with -j NAME" : "");
 	if (argc - first > 1)
 		return error_set(err, ERROR_USAGE, NULL, "more than one %s: '%.80s'", what,
 				 argv[first + 1]);

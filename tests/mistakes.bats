@@ -85,8 +85,12 @@ trainctl: --help shows the usage
 E
 }
 
-@test "trainctl run: --set without a value" {
+@test "trainctl run: --set without a value, a value without --set" {
 	transcript <<'E'
+$ trainctl run job.env WORKERS=2
+trainctl: a key is set with --set: --set 'WORKERS=2'
+trainctl: --help shows the usage
+= 64
 $ trainctl run job.env --set BATCH
 trainctl: --set: 'BATCH' is not KEY=VALUE
 trainctl: --help shows the usage

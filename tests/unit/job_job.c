@@ -169,6 +169,8 @@ static void unknown_key_names_the_nearest(void **state)
 	assert_non_null(strstr(set("WORKER", "1"), "the nearest is WORKERS"));
 	assert_non_null(strstr(set("epochs", "1"), "the nearest is EPOCHS"));
 	assert_non_null(strstr(set("CHECKPOIT", "1"), "the nearest is CHECKPOINT"));
+	assert_string_equal(set("NPROC", "2"),
+			    "78 f:7: unknown key NPROC; `trainctl init --keys` lists all keys");
 }
 
 static void values_out_of_range(void **state)
