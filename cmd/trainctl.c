@@ -96,14 +96,27 @@ static void trainctl_usage(FILE *out)
 
 static int trainctl_unknown_command(const char *given)
 {
+	/* Names of before, and what people try first. */
 	static const struct {
-		const char *old, *now;
-	} moved[] = {{"list", "trainctl status"}, {"replay", "trainctl solve --log LOG"}};
+		const char *word, *command;
+	} meant[] = {{"list", "trainctl status"},
+		     {"replay", "trainctl solve --log LOG"},
+		     {"continue", "trainctl run JOB.env"},
+		     {"resume", "trainctl run JOB.env"},
+		     {"start", "trainctl run JOB.env"},
+		     {"train", "trainctl run JOB.env"},
+		     {"show", "trainctl status -j JOB"},
+		     {"watch", "trainctl top -j JOB"},
+		     {"help", "trainctl --help"},
+		     {"predict", "predict -j JOB FILE"},
+		     {"score", "predict -j JOB FILE"},
+		     {"export", "ckpt export -j JOB FILE.safetensors"}};
 	struct near near = {0};
 	struct error err;
-	for (size_t i = 0; i < sizeof moved / sizeof *moved; i++)
-		if (strcmp(given, moved[i].old) == 0) {
-			error_set(&err, ERROR_USAGE, NULL, "%s is `%s` now", given, moved[i].now);
+	for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+		if (strcmp(given, meant[i].word) == 0) {
+			error_set(&err, ERROR_USAGE, NULL, "unknown command '%s'; `%s` does that",
+				  given, meant[i].command);
 			return cmd_fail(PROGRAM, &err);
 		}
 	for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

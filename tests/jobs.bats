@@ -323,7 +323,7 @@ stopped() {
 	[[ ${lines[2]} =~ ^tiny\ +done\ +100%\ +[0-9:-]+\ +$T/run/state ]]
 	run -64 trainctl status tiny
 	run -64 trainctl list
-	[[ $output == 'trainctl: list is `trainctl status` now'* ]]
+	[[ $output == 'trainctl: unknown command '\''list'\''; `trainctl status` does that'* ]]
 	rm drag/*
 	ended $SUPERVISOR
 }

@@ -52,6 +52,10 @@ $ trainctl rn job.env
 trainctl: unknown command 'rn'; the nearest is run
 trainctl: --help shows the usage
 = 64
+$ trainctl resume job.env
+trainctl: unknown command 'resume'; `trainctl run JOB.env` does that
+trainctl: --help shows the usage
+= 64
 E
 }
 
@@ -1138,11 +1142,11 @@ $ trainctl report -j nothing
 trainctl: no job nothing: there is no state of it in DIR/home/paceline/nothing; `trainctl status` shows those there are
 = 66
 $ trainctl replay log
-trainctl: replay is `trainctl solve --log LOG` now
+trainctl: unknown command 'replay'; `trainctl solve --log LOG` does that
 trainctl: --help shows the usage
 = 64
 $ trainctl list
-trainctl: list is `trainctl status` now
+trainctl: unknown command 'list'; `trainctl status` does that
 trainctl: --help shows the usage
 = 64
 $ HOME= XDG_STATE_HOME= trainctl status
