@@ -257,6 +257,24 @@ fault_at() {
 	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
 }
 
+@test "a rollback that can't be written down: who interrupts does not wait for it, and it goes on another day: exact" {
+	job MODEL=audit EPOCHS=5
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	rm -f run/state/kept
+	mkdir run/state/kept
+	strike ps1
+	wait_for 'grep -q "the intent to roll back can.t be written yet" first.err'
+	kill -TERM $SUPERVISOR
+	ended $SUPERVISOR
+	[ "$status" -eq 143 ]
+	rmdir run/state/kept
+	rm drag/*
+	run -0 run_job
+	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
+}
+
 @test "held shards: the status of a finished job is the same again" {
 	finished
 	sed -i 's/ held=0 / held=2 /; s/ exit=0 / exit=1 /' run/state/summary

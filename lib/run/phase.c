@@ -97,8 +97,8 @@ void sup_interrupt(struct supervisor *s, int sig)
 		s->phases.fail_status = 128 + sig;
 	if (s->phases.interrupted == 1) {
 		sup_finish_early(s, GOAL_STOP, sig == SIGINT ? "interrupted" : "terminated");
-		/* There is nothing to save: no parameters yet, or a rollback is under way, which
-		 * begins anew at the next start. */
+		/* There is nothing to save: no parameters yet, or servers that begin with a
+		 * checkpoint, as they do at the next start. */
 		if (s->phases.now == PHASE_SERVICES ||
 		    (s->recover.intent && s->phases.now < PHASE_FIRST_CUT))
 			sup_enter(s, PHASE_STOPPING);

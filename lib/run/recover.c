@@ -449,6 +449,12 @@ static int tell_from(struct supervisor *s)
 
 void sup_rollback_step(struct supervisor *s)
 {
+	/* The next start begins with that checkpoint: there is nothing to save, and what hinders
+	 * the rollback, a file that can't be written, may last. */
+	if (s->phases.goal == GOAL_STOP) {
+		sup_enter(s, PHASE_STOPPING);
+		return;
+	}
 	if (s->checkpoint.pruning) /* it could remove the cut that is chosen here */
 		return;
 	if (!s->recover.chosen) {
