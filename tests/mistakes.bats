@@ -190,6 +190,19 @@ trainctl: --help shows the usage
 E
 }
 
+@test "benches and crash tests: --help shows what the head says, an option that it does not name is refused" {
+	local test name
+	for test in "$PACELINE_ROOT"/tests/bench/* "$PACELINE_ROOT"/tests/fault/*; do
+		name=${test##*/}
+		[[ $name != *.* ]] || continue
+		run -0 timeout 30 "$test" --help
+		[ "${lines[0]}" = "$(sed -n '2s/^# //p' "$test")" ]
+		[[ $output == *--short* ]]
+		run -64 timeout 30 "$test" --short --shortt
+		[ "$output" = "$name: unknown option --shortt; --help shows the usage" ]
+	done
+}
+
 # ---- the job file ----
 
 @test "job file: it is not there, or is none" {

@@ -4,6 +4,7 @@
 #
 # A line: NAME KEY RELATION FULL SHORT [OTHER=VALUE]...: in records `bench name=NAME` in which OTHER is VALUE,
 # KEY is at least (>) or at most (<) FULL; SHORT with --short, beside whatever else the machine does. -: any.
+. "${BASH_SOURCE[0]%/*}/../usage.bash"
 [ -z "${PACELINE_JUDGED-}" ] || return 0
 judge_limits() {
 	cat <<-'L'

@@ -2,6 +2,7 @@
 # are killed, and how often each sample is in the model afterwards. Sourced; everything lies in $T.
 # $rows and $epochs are the data's, $counts the model's, if it has dense counts, $run is the run directory of the job, $mode its SYNC where there
 # are several, $supervisor its trainctl; $PIDS are killed in the end, too.
+. "${BASH_SOURCE[0]%/*}/../usage.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/../environment.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/../conversation.bash"
 . "$(dirname "${BASH_SOURCE[0]}")/../files.bash"
