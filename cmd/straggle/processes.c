@@ -7,6 +7,7 @@
 
 #include "base/fs.h"
 #include "base/number.h"
+#include "base/reals.h"
 #include "proc/process.h"
 #include "straggle/duty.h"
 
@@ -139,12 +140,6 @@ static int processes_matches(pid_t pid, const char *words)
 	return found;
 }
 
-static int by_pid(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-	return *x < *y ? -1 : *x > *y;
-}
-
 static int add_matching(struct processes *all, const char *words, struct error *err)
 {
 	uint64_t found[PROCESSES_MAX];
@@ -160,7 +155,7 @@ static int add_matching(struct processes *all, const char *words, struct error *
 			found[count++] = pid;
 	}
 	closedir(proc);
-	qsort(found, count, sizeof *found, by_pid);
+	u64_sort(found, count);
 	for (size_t i = 0; i < count; i++)
 		if (processes_add(all, found[i], "--match", err) != 0 && err->code != ERROR_NOINPUT)
 			return -1; /* a process that has ended meanwhile does not count */

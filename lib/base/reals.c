@@ -9,6 +9,17 @@ static int reals_compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+static int u64_compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	return (x > y) - (x < y);
+}
+
+void u64_sort(uint64_t *v, size_t n)
+{
+	qsort(v, n, sizeof *v, u64_compare);
+}
+
 void reals_sort(double *v, size_t n)
 {
 	qsort(v, n, sizeof *v, reals_compare);

@@ -6,6 +6,7 @@
 #include "ckpt/export.h"
 
 #include "base/fs.h"
+#include "base/reals.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -247,12 +248,6 @@ static int take_sorted_rows(void *arg, size_t rows, const uint32_t *keys, const 
 	return 0;
 }
 
-static int export_compare_u64(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-	return (a > b) - (a < b);
-}
-
 static const struct part_want everything = {.dense_end = UINT64_MAX, .place_end = MAP_PLACES};
 
 /* Reads the rows twice, in the same order: first the keys, then each row to its rank. */
@@ -265,7 +260,7 @@ static int fill_sorted(struct fill *f, struct error *err)
 	if (ckpt_read(x->ckpt, &everything, &taker, err) != 0 || check_count(f, f->n, err) != 0)
 		return -1;
 	if (f->n)
-		qsort(f->order, (size_t)f->n, sizeof *f->order, export_compare_u64);
+		u64_sort(f->order, (size_t)f->n);
 	for (uint64_t i = 0; i < f->n; i++) {
 		int64_t key = (int64_t)(f->order[i] >> 32);
 		if (i && f->order[i - 1] >> 32 == f->order[i] >> 32)

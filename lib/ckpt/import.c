@@ -7,6 +7,7 @@
 #include "base/fs.h"
 #include "base/number.h"
 #include "base/option.h"
+#include "base/reals.h"
 #include "ckpt/manifest.h"
 #include "ckpt/reshard.h"
 
@@ -354,12 +355,6 @@ static int64_t import_key_of(const struct import *x, uint64_t row)
 	return wide;
 }
 
-static int import_compare_u64(const void *left, const void *right)
-{
-	uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-	return (a > b) - (a < b);
-}
-
 /* Whether a row of a table that is one tensor has its initial values: it can't be told from one
  * that does not exist. */
 static int is_untouched(const struct import *x, uint32_t key, uint64_t row, float *values,
@@ -398,7 +393,7 @@ static int import_order_rows(struct import *x, struct error *err)
 	free(row);
 	if (result != 0)
 		return -1;
-	qsort(x->order, (size_t)n, sizeof *x->order, import_compare_u64);
+	u64_sort(x->order, (size_t)n);
 	x->rows = n;
 	for (uint64_t i = 1; i < n; i++)
 		if (x->order[i] >> 32 == x->order[i - 1] >> 32)

@@ -4,6 +4,7 @@
 #include "run/sup.h"
 
 #include "base/clock.h"
+#include "base/reals.h"
 #include "solve/xfer_share.h"
 
 #include <math.h>
@@ -15,12 +16,6 @@
 
 /* ---- what a link cost ---- */
 
-static int network_compare(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-	return (*x > *y) - (*x < *y);
-}
-
 double network_median(const struct network_link *const *link, size_t count)
 {
 	double *rate = calloc(count + 1, sizeof *rate), median = NAN;
@@ -30,10 +25,8 @@ double network_median(const struct network_link *const *link, size_t count)
 		if (!isnan(rate[known]))
 			known++;
 	}
-	if (known >= 2) {
-		qsort(rate, known, sizeof *rate, network_compare);
-		median = (rate[(known - 1) / 2] + rate[known / 2]) / 2;
-	}
+	if (known >= 2)
+		median = reals_median(rate, known);
 	free(rate);
 	return median;
 }

@@ -12,6 +12,8 @@
  */
 #include "solve/xfer_order.h"
 
+#include "base/reals.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -342,12 +344,6 @@ static int compare_due(const void *x, const void *y)
 	return p != q ? (p < q ? -1 : 1) : compare_size(a->i, b->i);
 }
 
-static int compare_deadlines(const void *x, const void *y)
-{
-	uint64_t a = *(const uint64_t *)x, b = *(const uint64_t *)y;
-	return a < b ? -1 : a > b;
-}
-
 static void order_sort(struct ordering *o, struct sort_key *key)
 {
 	for (size_t i = 0; i < o->n; i++)
@@ -377,7 +373,7 @@ static void order_deadlines(struct ordering *o)
 	for (size_t i = 0; i < o->n; i++)
 		if (o->u[i].deadline < total)
 			o->deadline[count++] = o->u[i].deadline;
-	qsort(o->deadline, count, sizeof *o->deadline, compare_deadlines);
+	u64_sort(o->deadline, count);
 	for (size_t i = 0; i < count; i++)
 		if (o->deadlines == 0 || o->deadline[o->deadlines - 1] != o->deadline[i])
 			o->deadline[o->deadlines++] = o->deadline[i];

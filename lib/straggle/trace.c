@@ -14,6 +14,7 @@
 #include "base/grow.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "base/reals.h"
 
 #include <errno.h>
 #include <math.h>
@@ -299,12 +300,6 @@ static int trace_read_lines(struct reading *in, FILE *file, struct error *err)
 	return result;
 }
 
-static int trace_by_time(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-	return *x < *y ? -1 : *x > *y;
-}
-
 static int by_slot(const void *a, const void *b)
 {
 	const struct trace_point *x = a, *y = b;
@@ -326,7 +321,7 @@ static int sort_points(struct trace *t, const char *path, struct error *err)
 		return error_set(err, ERROR_OS, NULL, "out of memory for %zu lines", t->count);
 	for (size_t i = 0; i < t->count; i++)
 		t->time[i] = t->point[i].at;
-	qsort(t->time, t->count, sizeof *t->time, trace_by_time);
+	reals_sort(t->time, t->count);
 	qsort(t->point, t->count, sizeof *t->point, by_slot);
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include "survey/column.h"
 
 #include "base/grow.h"
+#include "base/reals.h"
 #include "data/schema.h"
 
 #include <math.h>
@@ -115,16 +116,10 @@ int column_add(struct column *c, const char *text, size_t len, uint64_t line, st
 	return 0;
 }
 
-static int by_hash(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-	return (x > y) - (x < y);
-}
-
 void column_close(struct column *c)
 {
 	if (c->hashes > 1)
-		qsort(c->hash, c->hashes, sizeof *c->hash, by_hash);
+		u64_sort(c->hash, c->hashes);
 	c->distinct = c->hashes > 0;
 	for (size_t i = 1; i < c->hashes; i++)
 		c->distinct += c->hash[i] != c->hash[i - 1];
