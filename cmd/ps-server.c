@@ -20,37 +20,18 @@
 #define GREETING_MAX 1024
 
 struct settings {
-	const char *socket, *id, *part_text, *layout_path, *sync_text, *optimizer, *schedule, *restore;
-	const char *memory, *drag, *monitor, *servers_text, *led_text, *shards, *job, *balance,
-		*balance_log, *announce, *schedule_log;
-	const char *replica_text, *fabric, *hosts_text;
-	uint64_t incarnation, report_every, backup, batch, least, expect, delay_max;
-	uint64_t divergence;
-	double lr, beta, l1, l2, momentum, report_seconds, hung, late;
+	/* As the options say; the rest is filled in by make_ps() and make_lead(). */
+	struct ps_options ps;
+	struct lead_options lead;
+	const char *socket, *part_text, *layout_path, *sync_text, *optimizer, *schedule, *restore;
+	const char *servers_text, *led_text, *announce, *replica_text, *hosts_text;
+	double lr, beta, l1, l2, momentum;
 	struct option_list include;
-	int take_over, naive_mean;
-	int lead_only, seen_part; /* an option that is for parameters */
-	int seen_part_of, seen_sync, seen_delay_max, schedules, serve;
-	uint64_t level;
-	int join, standby, far, followed;
-	int keeper; /* the socket of who holds what is in memory; -1: nobody */
-	uint64_t map_version;
-
-	uint32_t part, parts;
-	enum gate_sync sync;
-	uint64_t staleness;
-	char *servers_copy; /* servers point into it */
-	const char *servers[MAP_PARTS_MAX];
-	size_t server_count;
-
-	uint32_t replica, replicas; /* 0 replicas: it is a part */
-	char *hosts_copy;
-	const char *hosts[MAP_PARTS_MAX];
-	size_t host_count;
-
-	char *led_copy; /* the replicas of a lead */
-	const char *led[MAP_PARTS_MAX];
-	size_t led_count;
+	int take_over, lead_only, seen_part; /* an option that is for parameters */
+	int seen_part_of, seen_sync, serve, join, standby, far;
+	uint64_t level, map_version;
+	char *servers_copy, *hosts_copy, *led_copy; /* the names point into them */
+	const char *servers[MAP_PARTS_MAX], *hosts[MAP_PARTS_MAX], *led[MAP_PARTS_MAX];
 };
 
 /* What runs: the lead uses ps, both use the server's loop. */
@@ -101,16 +82,18 @@ static int parse_names(const char *text, const char *option, char **copy,
 static int parse_servers(struct settings *s, struct error *err)
 {
 	if (parse_names(s->servers_text, "--servers", &s->servers_copy, s->servers,
-			&s->server_count, err) != 0 ||
-	    parse_names(s->led_text, "--replicas", &s->led_copy, s->led, &s->led_count, err) != 0)
+			&s->lead.server_count, err) != 0 ||
+	    parse_names(s->led_text, "--replicas", &s->led_copy, s->led, &s->lead.replica_count,
+			err) != 0)
 		return -1;
-	if (s->led_count > GATE_REPLICAS_MAX)
+	if (s->lead.replica_count > GATE_REPLICAS_MAX)
 		return error_set(err, ERROR_USAGE, "--replicas", "more than %d",
 				 GATE_REPLICAS_MAX);
-	if (s->part == 0 && s->server_count != s->parts - 1)
+	if (s->ps.part == 0 && s->lead.server_count != s->ps.parts - 1)
 		return error_set(err, ERROR_USAGE, "--servers", "%zu names for %u other parts",
-				 s->server_count, s->parts - 1);
-	if (s->part != 0 && (s->server_count || s->shards || s->include.count || s->backup))
+				 s->lead.server_count, s->ps.parts - 1);
+	if (s->ps.part != 0 &&
+	    (s->lead.server_count || s->lead.shards || s->include.count || s->lead.gate.backup))
 		return error_set(err, ERROR_USAGE, NULL,
 				 "--servers, --shards, --include and --backup are for part 0");
 	return 0;
@@ -120,23 +103,26 @@ static int parse_servers(struct settings *s, struct error *err)
 static int ps_server_check_replica(struct settings *s, struct error *err)
 {
 	if (!s->replica_text) {
-		if (s->fabric || s->hosts_text || s->serve)
+		if (s->ps.fabric || s->hosts_text || s->serve)
 			return error_set(err, ERROR_USAGE, NULL,
 					 "--fabric, --hosts and --serve are for --replica");
 		return 0;
 	}
-	if (s->lead_only || s->seen_part_of || s->seen_sync || s->servers_text || s->shards ||
-	    s->include.count || s->backup || s->balance || s->take_over || s->naive_mean)
+	if (s->lead_only || s->seen_part_of || s->seen_sync || s->servers_text || s->lead.shards ||
+	    s->include.count || s->lead.gate.backup || s->lead.balance_method || s->take_over ||
+	    s->ps.naive_mean)
 		return error_set(err, ERROR_USAGE, "--replica",
 				 "no option of a lead or of one of several parts goes with it, and no "
 				 "--take-over: another replica fills a new one");
-	if (parse_share(s->replica_text, "--replica", &s->replica, &s->replicas, err) != 0 ||
-	    parse_names(s->hosts_text, "--hosts", &s->hosts_copy, s->hosts, &s->host_count, err) != 0)
+	if (parse_share(s->replica_text, "--replica", &s->ps.replica, &s->ps.replicas, err) != 0 ||
+	    parse_names(s->hosts_text, "--hosts", &s->hosts_copy, s->hosts, &s->ps.hosts_count,
+			err) != 0)
 		return -1;
-	if (!s->fabric != !s->hosts_text || (s->fabric && s->host_count != s->replicas))
+	if (!s->ps.fabric != !s->hosts_text ||
+	    (s->ps.fabric && s->ps.hosts_count != s->ps.replicas))
 		return error_set(err, ERROR_USAGE, "--hosts", "%zu names for %u replicas%s",
-				 s->host_count, s->replicas,
-				 s->fabric ? "" : ", and no --fabric between them");
+				 s->ps.hosts_count, s->ps.replicas,
+				 s->ps.fabric ? "" : ", and no --fabric between them");
 	if (s->restore && s->serve)
 		return error_set(err, ERROR_USAGE, "--serve", "or --restore, not both");
 	return 0;
@@ -156,19 +142,20 @@ static int check_standby(const struct settings *s, struct error *err)
 {
 	if (s->far && !s->standby)
 		return error_set(err, ERROR_USAGE, "--far", "is for --standby");
-	if (s->divergence && (s->part == 0 || s->replica_text))
+	if (s->ps.divergence && (s->ps.part == 0 || s->replica_text))
 		return error_set(err, ERROR_USAGE, "--divergence", "is for a part other than 0");
 	if (s->standby &&
 	    (s->restore || s->take_over || s->join || s->replica_text || s->lead_only))
 		return error_set(err, ERROR_USAGE, "--standby",
 				 "is for a part, and not with --restore, --take-over, --join or "
 				 "--replica: its parameters come from the part");
-	if (s->followed && (s->part != 0 || !s->shards || s->replica_text || s->lead_only))
+	if (s->ps.followed &&
+	    (s->ps.part != 0 || !s->lead.shards || s->replica_text || s->lead_only))
 		return error_set(err, ERROR_USAGE, "--followed", "is for part 0 with --shards");
-	if (s->standby && s->part == 0 && !s->followed)
+	if (s->standby && s->ps.part == 0 && !s->ps.followed)
 		return error_set(err, ERROR_USAGE, "--standby",
 				 "of part 0 needs --followed, as part 0 has it");
-	if (s->far && s->part == 0)
+	if (s->far && s->ps.part == 0)
 		return error_set(err, ERROR_USAGE, "--far",
 				 "is for a part other than 0: the lead stays on its host");
 	return 0;
@@ -178,7 +165,7 @@ static int check_join(const struct settings *s, struct error *err)
 {
 	if (!s->join)
 		return 0;
-	if (s->part == 0 || s->restore || s->take_over || s->replica_text || s->lead_only)
+	if (s->ps.part == 0 || s->restore || s->take_over || s->replica_text || s->lead_only)
 		return error_set(err, ERROR_USAGE, "--join",
 				 "is for a part other than 0, and not with --restore, --take-over or "
 				 "--replica: its parameters come from the other parts");
@@ -189,7 +176,7 @@ static int check_join(const struct settings *s, struct error *err)
 
 static int ps_server_check_settings(struct settings *s, struct error *err)
 {
-	if (!s->socket || !s->id)
+	if (!s->socket || !s->ps.id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
 	if (s->lead_only && (s->seen_part || s->seen_part_of ||
 			     (s->layout_path && !s->led_text) ||
@@ -203,36 +190,38 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, NULL,
 				 "needs --layout FILE, --restore DIR, or --lead-only");
 	if (ps_server_check_replica(s, err) != 0 ||
-	    parse_share(s->part_text, "--part", &s->part, &s->parts, err) != 0 ||
+	    parse_share(s->part_text, "--part", &s->ps.part, &s->ps.parts, err) != 0 ||
 	    parse_servers(s, err) != 0 || check_join(s, err) != 0 || check_standby(s, err) != 0)
 		return -1;
-	if (gate_sync_parse(s->sync_text, &s->sync, &s->staleness, err) != 0)
+	if (gate_sync_parse(s->sync_text, &s->lead.gate.sync, &s->lead.gate.staleness, err) != 0)
 		return -1;
-	if (s->backup && s->sync != GATE_BSP)
+	if (s->lead.gate.backup && s->lead.gate.sync != GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--backup", "is for --sync bsp");
-	if (s->late > 0 && !s->led_text)
+	if (s->lead.gate.late > 0 && !s->led_text)
 		return error_set(err, ERROR_USAGE, "--late", "is for --replicas");
-	if (s->seen_delay_max && s->sync == GATE_BSP)
+	if (s->lead.gate.bounds_delay && s->lead.gate.sync == GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--delay-max", "is for --sync ssp or asp");
-	if (s->seen_delay_max && (s->lead_only || s->part != 0))
+	if (s->lead.gate.bounds_delay && (s->lead_only || s->ps.part != 0))
 		return error_set(err, ERROR_USAGE, "--delay-max", "is for part 0");
-	if (strcmp(s->schedule, "adadelay") == 0 && s->sync == GATE_BSP)
+	if (strcmp(s->schedule, "adadelay") == 0 && s->lead.gate.sync == GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--schedule",
 				 "adadelay is for --sync ssp or asp: under bsp no push has a delay, and "
 				 "sqrt is the same (adagrad: constant)");
-	if (s->announce && !s->seen_delay_max)
+	if (s->announce && !s->lead.gate.bounds_delay)
 		return error_set(err, ERROR_USAGE, "--announce", "is for --delay-max");
-	s->schedules = s->announce && strcmp(s->announce, "by-links") == 0;
-	if (s->schedule_log && !s->schedules)
+	s->lead.schedules = s->announce && strcmp(s->announce, "by-links") == 0;
+	if (s->lead.schedule_log && !s->lead.schedules)
 		return error_set(err, ERROR_USAGE, "--schedule-log", "is for --announce by-links");
-	if (s->backup && s->lead_only && !s->led_text)
+	if (s->lead.gate.backup && s->lead_only && !s->led_text)
 		return error_set(err, ERROR_USAGE, "--backup",
 				 "is not for --lead-only without --replicas: what workers have "
 				 "trained is in their own parameters, and can't be left out");
-	if (!s->balance && (s->batch || s->least || s->balance_log || s->expect))
+	if (!s->lead.balance_method && (s->lead.balance_batch || s->lead.balance_least ||
+					s->lead.balance_log || s->lead.gate.expect))
 		return error_set(err, ERROR_USAGE, NULL,
 				 "--batch, --least, --balance-log and --expect are for --balance");
-	if (s->balance && (s->part != 0 || s->sync != GATE_BSP || !s->batch))
+	if (s->lead.balance_method &&
+	    (s->ps.part != 0 || s->lead.gate.sync != GATE_BSP || !s->lead.balance_batch))
 		return error_set(err, ERROR_USAGE, "--balance",
 				 "is for part 0, --sync bsp, and needs --batch");
 	return check_include(s, err);
@@ -241,10 +230,10 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 static void first_map(const struct settings *s, struct node *n)
 {
 	if (s->join) {
-		map_first(&n->map, s->parts, layout_dense_count(&n->layout));
+		map_first(&n->map, s->ps.parts, layout_dense_count(&n->layout));
 		return;
 	}
-	map_even(&n->map, s->parts, layout_dense_count(&n->layout));
+	map_even(&n->map, s->ps.parts, layout_dense_count(&n->layout));
 	n->map.version = s->map_version;
 }
 
@@ -253,7 +242,7 @@ static int restore(const struct settings *s, struct ckpt **c, struct store *stor
 		   struct error *err)
 {
 	ckpt_share(*c);
-	if (!s->memory || ckpt_memory_use(*c, s->memory) == 0)
+	if (!s->ps.memory || ckpt_memory_use(*c, s->ps.memory) == 0)
 		return ckpt_restore(*c, store, lost, err);
 	if (ckpt_restore(*c, store, lost, err) == 0) {
 		log_say(LOG_LEVEL_INFO, "%s: restored from memory", s->restore);
@@ -293,11 +282,11 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 		rc = ckpt_read_layout(c, &n->layout, err);
 	if (rc == 0)
 		first_map(s, n);
-	int comes = c || s->join || s->take_over || s->standby || (s->replicas && !s->serve);
+	int comes = c || s->join || s->take_over || s->standby || (s->ps.replicas && !s->serve);
 	if (rc == 0 && comes)
-		rc = store_new_bare(&n->store, &n->layout, &n->map, s->part, &opt, err);
+		rc = store_new_bare(&n->store, &n->layout, &n->map, s->ps.part, &opt, err);
 	else if (rc == 0)
-		rc = store_new(&n->store, &n->layout, &n->map, s->part, &opt, err);
+		rc = store_new(&n->store, &n->layout, &n->map, s->ps.part, &opt, err);
 	if (rc == 0 && c && !s->take_over)
 		rc = restore(s, &c, n->store, &lost, err);
 	else if (rc == 0 && comes)
@@ -318,7 +307,7 @@ static void greet_replica(const struct settings *s, const struct node *n, char *
 	snprintf(out, max,
 		 "id=%s replica=%u/%u lead=0 sync=bsp incarnation=%llu iteration=%llu "
 		 "dense-begin=0 dense=%zu width=%zu boot=%s life=%llu",
-		 s->id, s->replica, s->replicas, (unsigned long long)s->incarnation,
+		 s->ps.id, s->ps.replica, s->ps.replicas, (unsigned long long)s->ps.incarnation,
 		 (unsigned long long)n->iteration, store_dense_count(n->store),
 		 store_width(n->store), ps_boot(n->ps), (unsigned long long)ps_life(n->ps));
 }
@@ -335,13 +324,15 @@ static void ps_server_greet(const struct settings *s, const struct node *n, char
 			 " dense-begin=%llu dense=%zu width=%zu boot=%s map=%llu%s%s",
 			 (unsigned long long)store_dense_begin(n->store),
 			 store_dense_count(n->store), store_width(n->store), boot,
-			 (unsigned long long)map->version, s->divergence ? " keep=1" : "",
+			 (unsigned long long)map->version, s->ps.divergence ? " keep=1" : "",
 			 ps_lacks(n->ps) ? " behind=1" : "");
 	}
-	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s%s", s->id, part,
-		 n->lead != NULL, s->sync_text, (unsigned long long)s->incarnation,
+	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s%s", s->ps.id,
+		 part, n->lead != NULL, s->sync_text, (unsigned long long)s->ps.incarnation,
 		 (unsigned long long)n->iteration, holds,
-		 s->announce ? " announce=1" : s->late > 0 ? " late=1" : "");
+		 s->announce             ? " announce=1"
+		 : s->lead.gate.late > 0 ? " late=1"
+					 : "");
 }
 
 /* Its part is another one. */
@@ -363,7 +354,7 @@ static int begin_term(const struct settings *s, struct node *n, struct lead_opti
 {
 	struct gate_commit last;
 
-	if (lead_term_ask(s->shards, s->incarnation, &lead->term, &last, err) != 0)
+	if (lead_term_ask(s->lead.shards, s->ps.incarnation, &lead->term, &last, err) != 0)
 		return -1;
 	lead->gate.round_first = lead->term << 32;
 	if (!s->standby || !last.iteration)
@@ -377,41 +368,26 @@ static int begin_term(const struct settings *s, struct node *n, struct lead_opti
 /* Only of part 0, or --lead-only. */
 static int make_lead(const struct settings *s, struct node *n, struct error *err)
 {
-	struct lead_options lead = {.id = s->id,
-				    .gate = {.sync = s->sync,
-					     .staleness = s->staleness,
-					     .backup = s->backup,
-					     .incarnation = s->incarnation,
-					     .iteration = n->iteration,
-					     /* A restarted lead must go on behind the last number;
-					      * nobody settles a million times a second. */
-					     .settle_first = (uint64_t)(clock_epoch() * 1e6),
-					     .expect = s->expect,
-					     .bounds_delay = s->seen_delay_max,
-					     .delay_max = s->delay_max,
-					     .announces = s->announce != NULL,
-					     .late = s->late},
-				    .socket = s->socket,
-				    .servers = s->servers,
-				    .server_count = s->server_count,
-				    .replicas = s->led,
-				    .replica_count = s->led_count,
-				    .shards = s->shards,
-				    .include = &s->include,
-				    .layout = s->lead_only && !s->layout_path ? NULL : &n->layout,
-				    .job = s->job,
-				    .schedules = s->schedules,
-				    .schedule_log = s->schedule_log,
-				    .balance_log = s->balance_log,
-				    .balance_method = s->balance,
-				    .balance_batch = s->batch,
-				    .balance_least = s->least ? s->least : 1,
-				    .hung_seconds = s->hung};
+	struct lead_options lead = s->lead;
 	struct part_here here;
 
-	if (s->part != 0 || s->replicas)
+	if (s->ps.part != 0 || s->ps.replicas)
 		return 0;
-	if (s->followed && !s->take_over && begin_term(s, n, &lead, err) != 0)
+	lead.id = s->ps.id;
+	lead.gate.incarnation = s->ps.incarnation;
+	lead.gate.iteration = n->iteration;
+	/* A restarted lead must go on behind the last number; nobody settles a million times a
+	 * second. */
+	lead.gate.settle_first = (uint64_t)(clock_epoch() * 1e6);
+	lead.gate.announces = s->announce != NULL;
+	lead.socket = s->socket;
+	lead.servers = s->servers;
+	lead.replicas = s->led;
+	lead.include = &s->include;
+	lead.layout = s->lead_only && !s->layout_path ? NULL : &n->layout;
+	if (!lead.balance_least)
+		lead.balance_least = 1;
+	if (s->ps.followed && !s->take_over && begin_term(s, n, &lead, err) != 0)
 		return -1;
 	if (n->ps) {
 		here = ps_here(n->ps);
@@ -434,31 +410,15 @@ static int make_lead(const struct settings *s, struct node *n, struct error *err
 /* The part, the lead, or both. */
 static int make_ps(const struct settings *s, struct node *n, struct error *err)
 {
-	struct ps_options ps = {.id = s->id,
-				.part = s->part,
-				.parts = s->parts,
-				.incarnation = s->incarnation,
-				.iteration = n->iteration,
-				.bsp = s->sync == GATE_BSP,
-				.naive_mean = s->naive_mean,
-				.store = n->store,
-				.drag = s->drag,
-				.monitor = s->monitor,
-				.report_every = s->report_every,
-				.report_seconds = s->report_seconds,
-				.replica = s->replica,
-				.replicas = s->replicas,
-				.fabric = s->fabric,
-				.hosts = s->hosts,
-				.hosts_count = s->host_count,
-				.memory = s->memory,
-				.keeper = s->keeper,
-				.divergence = s->divergence,
-				.level = (int)s->level,
-				.empty = !s->restore && !s->serve,
-				.followed = s->followed};
+	struct ps_options ps = s->ps;
 	struct ps_more more = {.adopted = adopted, .adopted_owner = n};
 
+	ps.iteration = n->iteration;
+	ps.bsp = s->lead.gate.sync == GATE_BSP;
+	ps.store = n->store;
+	ps.hosts = s->hosts;
+	ps.level = (int)s->level;
+	ps.empty = !s->restore && !s->serve;
 	if (!s->lead_only && ps_new(&n->ps, &ps, err) != 0)
 		return -1;
 	if (n->ps)
@@ -489,11 +449,11 @@ static int ps_server_make(const struct settings *s, struct node *n, struct error
 		options.owner = n->lead;
 		options.closed = lead_closed;
 	} else {
-		options.verbs = s->replicas ? ps_replica_verbs : ps_led_verbs;
-		options.verb_count = s->replicas ? ps_replica_verb_count : ps_led_verb_count;
+		options.verbs = s->ps.replicas ? ps_replica_verbs : ps_led_verbs;
+		options.verb_count = s->ps.replicas ? ps_replica_verb_count : ps_led_verb_count;
 		options.owner = n->ps;
 	}
-	if (s->replicas) {
+	if (s->ps.replicas) {
 		options.more_count = 0;
 		greet_replica(s, n, greeting, sizeof greeting);
 	} else
@@ -565,9 +525,10 @@ static int ps_server_run(const struct settings *s, struct error *err)
 		rc = ps_server_serve(&n, err);
 	if (waited > 0)
 		rc = 0;
-	else if (rc == 0 && s->memory && n.store) { /* nobody goes on at once */
-		ckpt_memory_forget(s->memory, s->part);
-		ckpt_memory_forget(s->memory, store_part(n.store)); /* after a move another one */
+	else if (rc == 0 && s->ps.memory && n.store) { /* nobody goes on at once */
+		ckpt_memory_forget(s->ps.memory, s->ps.part);
+		ckpt_memory_forget(s->ps.memory,
+				   store_part(n.store)); /* after a move another one */
 	}
 	lead_stop(n.lead);
 	ps_stop(n.ps);
@@ -581,24 +542,23 @@ static int ps_server_run(const struct settings *s, struct error *err)
 
 int main(int argc, char **argv)
 {
-	struct settings s = {.part_text = "0/1",
+	struct settings s = {.ps = {.incarnation = 1,
+				    .report_every = 10,
+				    .report_seconds = 0.5,
+				    .keeper = keep_socket(getenv(KEEP_VARIABLE))},
+			     .lead = {.job = "", .hung_seconds = 300},
+			     .part_text = "0/1",
 			     .sync_text = "bsp",
 			     .optimizer = "adagrad",
-			     .job = "",
-			     .incarnation = 1,
-			     .report_every = 10,
-			     .report_seconds = 0.5,
-			     .hung = 300,
 			     .lr = 0.05,
 			     .schedule = "constant",
 			     .map_version = 1,
 			     .momentum = 0.9,
-			     .level = PLANES_LEVEL,
-			     .keeper = keep_socket(getenv(KEEP_VARIABLE))};
+			     .level = PLANES_LEVEL};
 	const struct option_row rows[] = {
 		{.name = "socket", .letter = 's', .kind = OPTION_TEXT, .target = &s.socket,
 		 .arg = "SOCKET", .help = "serve here"},
-		{.name = "id", .kind = OPTION_ID, .target = &s.id, .arg = "ID",
+		{.name = "id", .kind = OPTION_ID, .target = &s.ps.id, .arg = "ID",
 		 .help = "the name of this server in greetings and reports"},
 		{.name = "part", .kind = OPTION_TEXT, .target = &s.part_text, .arg = "I/N",
 		 .help = "part I of N; part 0 leads (0/1)", .seen = &s.seen_part_of},
@@ -607,7 +567,7 @@ int main(int argc, char **argv)
 		{.name = "serve", .kind = OPTION_FLAG, .target = &s.serve,
 		 .help = "replica: begin with the layout's values; without it and --restore it "
 			 "waits to be filled"},
-		{.name = "fabric", .kind = OPTION_TEXT, .target = &s.fabric, .arg = "SOCKET",
+		{.name = "fabric", .kind = OPTION_TEXT, .target = &s.ps.fabric, .arg = "SOCKET",
 		 .help = "replica: the fabricd of this host, which makes sums over hosts"},
 		{.name = "hosts", .kind = OPTION_TEXT, .target = &s.hosts_text, .arg = "HOST,...",
 		 .help = "replica: the host of each replica, in order, as fabricd names them"},
@@ -616,8 +576,8 @@ int main(int argc, char **argv)
 		{.name = "replicas", .kind = OPTION_TEXT, .target = &s.led_text,
 		 .arg = "SOCKET,...",
 		 .help = "with --lead-only: the sockets of the replicas, r0 first"},
-		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.incarnation, .arg = "N",
-		 .help = "the job's incarnation; requests with another one are refused"},
+		{.name = "incarnation", .kind = OPTION_COUNT, .target = &s.ps.incarnation,
+		 .arg = "N", .help = "the job's incarnation; requests with another one are refused"},
 		{.name = "layout", .kind = OPTION_TEXT, .target = &s.layout_path, .arg = "FILE",
 		 .help = "which parameters there are"},
 		{.name = "sync", .kind = OPTION_TEXT, .target = &s.sync_text,
@@ -642,24 +602,24 @@ int main(int argc, char **argv)
 		 .help = "momentum only", .max = 1, .seen = &s.seen_part},
 		{.name = "restore", .kind = OPTION_TEXT, .target = &s.restore, .arg = "DIR",
 		 .help = "start from this checkpoint, made by any number of parts"},
-		{.name = "memory", .kind = OPTION_TEXT, .target = &s.memory, .arg = "DIR",
+		{.name = "memory", .kind = OPTION_TEXT, .target = &s.ps.memory, .arg = "DIR",
 		 .help = "keep the last checkpoint's part in this directory, which lies in memory, and "
 			 "start from it",
 		 .seen = &s.seen_part},
 		{.name = "checkpoint-level", .kind = OPTION_COUNT, .target = &s.level, .arg = "N",
 		 .help = "compression of checkpoints, 0 none to 9 smallest",
 		 .max = PLANES_LEVEL_MAX, .seen = &s.seen_part},
-		{.name = "drag", .kind = OPTION_TEXT, .target = &s.drag, .arg = "FILE",
+		{.name = "drag", .kind = OPTION_TEXT, .target = &s.ps.drag, .arg = "FILE",
 		 .help = "be as slow as the `drag` record in FILE says",
 		 .seen = &s.seen_part},
-		{.name = "monitor", .kind = OPTION_TEXT, .target = &s.monitor, .arg = "SOCKET",
+		{.name = "monitor", .kind = OPTION_TEXT, .target = &s.ps.monitor, .arg = "SOCKET",
 		 .help = "report batch processing times to this bpt-monitor", .seen = &s.seen_part},
-		{.name = "report-every", .kind = OPTION_COUNT, .target = &s.report_every,
+		{.name = "report-every", .kind = OPTION_COUNT, .target = &s.ps.report_every,
 		 .arg = "UNITS", .help = "report after this many units, or", .min = 1, .seen = &s.seen_part},
-		{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &s.report_seconds,
+		{.name = "report-seconds", .kind = OPTION_SECONDS, .target = &s.ps.report_seconds,
 		 .arg = "SECONDS", .help = "after this time, whichever is first; 0: by units only",
 		 .max = 86400, .seen = &s.seen_part},
-		{.name = "naive-mean", .kind = OPTION_FLAG, .target = &s.naive_mean,
+		{.name = "naive-mean", .kind = OPTION_FLAG, .target = &s.ps.naive_mean,
 		 .help = "for comparison: the mean of the workers' means, whatever their sizes",
 		 .seen = &s.seen_part},
 		{.name = "take-over", .kind = OPTION_FLAG, .target = &s.take_over,
@@ -674,10 +634,10 @@ int main(int argc, char **argv)
 		{.name = "far", .kind = OPTION_FLAG, .target = &s.far,
 		 .help = "with --standby: the server is on another host, and SIGUSR1 says that it died",
 		 .seen = &s.seen_part},
-		{.name = "followed", .kind = OPTION_FLAG, .target = &s.followed,
+		{.name = "followed", .kind = OPTION_FLAG, .target = &s.ps.followed,
 		 .help = "part 0: its standby can lead, too, when it dies",
 		 .seen = &s.seen_part},
-		{.name = "divergence", .kind = OPTION_COUNT, .target = &s.divergence,
+		{.name = "divergence", .kind = OPTION_COUNT, .target = &s.ps.divergence,
 		 .arg = "PUSHES",
 		 .help = "a standby may be so many pushes behind, which their workers keep; 0: none (0)",
 		 .max = 1e6, .seen = &s.seen_part},
@@ -688,27 +648,30 @@ int main(int argc, char **argv)
 		{.name = "servers", .kind = OPTION_TEXT, .target = &s.servers_text,
 		 .arg = "SOCKET,...", .help = "part 0: the other parts, in order",
 		 .seen = &s.seen_part},
-		{.name = "shards", .kind = OPTION_TEXT, .target = &s.shards, .arg = "SOCKET",
+		{.name = "shards", .kind = OPTION_TEXT, .target = &s.lead.shards, .arg = "SOCKET",
 		 .help = "part 0: commit units with this shardd"},
 		{.name = "include", .kind = OPTION_LIST, .target = &s.include, .arg = "FILE",
 		 .help = "part 0: copy FILE into every checkpoint"},
-		{.name = "backup", .kind = OPTION_COUNT, .target = &s.backup, .arg = "N",
+		{.name = "backup", .kind = OPTION_COUNT, .target = &s.lead.gate.backup, .arg = "N",
 		 .help = "part 0: close an iteration without the last N workers",
 		 .max = GATE_WORKERS_MAX},
-		{.name = "balance", .kind = OPTION_CHOICE, .target = &s.balance, .arg = "METHOD",
-		 .help = "part 0: set the workers' batches at every barrier",
+		{.name = "balance", .kind = OPTION_CHOICE, .target = &s.lead.balance_method,
+		 .arg = "METHOD", .help = "part 0: set the workers' batches at every barrier",
 		 .choices = BALANCE_METHODS},
-		{.name = "batch", .kind = OPTION_COUNT, .target = &s.batch, .arg = "SAMPLES",
-		 .help = "samples in an iteration, of all workers together", .min = 1, .max = 1e9},
-		{.name = "least", .kind = OPTION_COUNT, .target = &s.least, .arg = "SAMPLES",
-		 .help = "fewest samples of a worker in an iteration (1)", .min = 1, .max = NODE_BATCH_MAX},
-		{.name = "balance-log", .kind = OPTION_TEXT, .target = &s.balance_log,
+		{.name = "batch", .kind = OPTION_COUNT, .target = &s.lead.balance_batch,
+		 .arg = "SAMPLES", .help = "samples in an iteration, of all workers together",
+		 .min = 1, .max = 1e9},
+		{.name = "least", .kind = OPTION_COUNT, .target = &s.lead.balance_least,
+		 .arg = "SAMPLES", .help = "fewest samples of a worker in an iteration (1)",
+		 .min = 1, .max = NODE_BATCH_MAX},
+		{.name = "balance-log", .kind = OPTION_TEXT, .target = &s.lead.balance_log,
 		 .arg = "FILE", .help = "append each decision, with its reasons, to FILE"},
-		{.name = "delay-max", .kind = OPTION_COUNT, .target = &s.delay_max, .arg = "UNITS",
+		{.name = "delay-max", .kind = OPTION_COUNT, .target = &s.lead.gate.delay_max,
+		 .arg = "UNITS",
 		 .help = "part 0, ssp and asp: drop a push if more units than this were committed since "
 			 "its pull",
-		 .max = 1e9, .seen = &s.seen_delay_max},
-		{.name = "late", .kind = OPTION_REAL, .target = &s.late, .arg = "TIMES",
+		 .max = 1e9, .seen = &s.lead.gate.bounds_delay},
+		{.name = "late", .kind = OPTION_REAL, .target = &s.lead.gate.late, .arg = "TIMES",
 		 .help = "with --replicas: a sum goes on without a worker whose batch takes so "
 			 "many times the median",
 		 .min = 1, .max = LATE_TIMES_MAX},
@@ -716,17 +679,19 @@ int main(int argc, char **argv)
 		 .help = "with --delay-max: drop such a push before it is sent; send others at "
 			 "once, or in turn by the rates of hosts' links",
 		 .choices = "at-once|by-links"},
-		{.name = "schedule-log", .kind = OPTION_TEXT, .target = &s.schedule_log,
+		{.name = "schedule-log", .kind = OPTION_TEXT, .target = &s.lead.schedule_log,
 		 .arg = "FILE",
 		 .help = "append each schedule by which pushes were sent to FILE, for xfer-sched(1)"},
-		{.name = "expect", .kind = OPTION_COUNT, .target = &s.expect, .arg = "WORKERS",
+		{.name = "expect", .kind = OPTION_COUNT, .target = &s.lead.gate.expect,
+		 .arg = "WORKERS",
 		 .help = "begin when so many workers have joined, or 10 s after the first",
 		 .max = GATE_WORKERS_MAX},
-		{.name = "hung", .kind = OPTION_SECONDS, .target = &s.hung, .arg = "SECONDS",
+		{.name = "hung", .kind = OPTION_SECONDS, .target = &s.lead.hung_seconds,
+		 .arg = "SECONDS",
 		 .help = "part 0: drop a worker that owes a push for so long, or for 20 times its "
 			 "usual time; 0: never",
 		 .max = 1e9},
-		{.name = "job", .kind = OPTION_ID, .target = &s.job, .arg = "NAME",
+		{.name = "job", .kind = OPTION_ID, .target = &s.lead.job, .arg = "NAME",
 		 .help = "part 0: the job's name, for checkpoints"},
 		{0}};
 	const struct option_table table = {
