@@ -449,7 +449,7 @@ assert at == len(data) - 8 - n
 @test "a checkpoint that may not be read is no incomplete one" {
 	[ "$(id -u)" = 0 ] && command -v setpriv >/dev/null || skip "needs root"
 	checkpoints 000001 000002
-	chmod -R a+rX "$T" && chmod 600 d/000002/MANIFEST
+	chmod a+rx "$T" && chmod -R a+rX d && chmod 600 d/000002/MANIFEST
 	local ckpt nobody=(setpriv --reuid 65534 --clear-groups)
 	ckpt=$(command -v ckpt)
 	cp "$ckpt" . && chmod 755 ckpt
