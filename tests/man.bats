@@ -1,5 +1,6 @@
 load helper
 
+# Whether each command, option, verb and key is on a page; and the tutorial.
 # The examples of the pages, as they stand there: `$ ` begins a command, `> ` goes on with it, what
 # follows is what it prints (`...`: more that is not said). Displays without `$ ` are not run.
 
