@@ -722,6 +722,65 @@ trainctl: TEST: DIR/t.csv:1: no column 'a' in the header; the nearest is 'A'
 E
 }
 
+@test "keys: without an effect in a job of the kit" {
+	# told KEY=VALUE...: what check says of keys without an effect.
+	cat >told <<-'E'
+	trainctl check job.env --run-dir run "${@/#/--set=}" 2>&1 >/dev/null | grep 'no effect'
+	E
+	transcript <<'E'
+$ bash told TRAINER_KIND=each,grace:5,header:on PARTITIONS=migrate:3 BRAIN=every:5,cores:8 REBALANCE=gain:0.5 HUNG=pause:60 SERVERS=divergence:3 PREDICT_FROM=d.csv
+trainctl: --set: PARTITIONS migrate has no effect here: rows move only with PARTITIONS=local
+trainctl: --set: SERVERS divergence has no effect here: without standby:on no server has a standby
+trainctl: --set: PREDICT_FROM has no effect here: workers of the kit predict their speeds, for SOLUTION=lb-bsp
+trainctl: --set: HUNG pause has no effect here: only a TRAINER of TRAINER_KIND=loop pauses
+trainctl: --set: TRAINER_KIND, TRAINER_KIND grace, TRAINER_KIND header have no effect here: there is no TRAINER
+trainctl: --set: BRAIN every, BRAIN cores have no effect here: without BRAIN nothing is planned
+trainctl: --set: REBALANCE gain has no effect here: without REBALANCE=on no keys move
+= 0
+$ bash told SYNC=allreduce SERVERS=2,cores:1 HUNG=hand-over:60 FABRIC=mlfabric,rounds:ring
+trainctl: --set: SERVERS has no effect here: with TRAINER or SYNC=allreduce there are no parameter servers
+trainctl: --set: HUNG hand-over has no effect here: only parameter servers hand over
+= 0
+$ bash told SYNC=asp,delay:2 FABRIC=mlfabric,rounds:ring
+trainctl: --set: FABRIC rounds has no effect here: only SYNC=allreduce sums gradients over hosts
+trainctl: FABRIC=mlfabric has no effect here: only pushes between hosts take turns, and this job has one
+= 0
+$ bash told MODEL=audit OPTIMIZER=sgd,lr:0.5,l2:0.1 BAD_ROWS=classes:any
+trainctl: --set: OPTIMIZER, OPTIMIZER lr, OPTIMIZER l2, BAD_ROWS classes have no effect here: MODEL=lda and audit count; they have neither a learning rate nor classes
+= 0
+$ bash told MODEL=audit OPTIMIZER=lr:auto,l2:0 BRAIN=every:60
+= 1
+$ cp d.csv e.csv; bash told DATA='d.csv e.csv' WORKERS=2 PARTITIONS=local,migrate:3 BATCH=scaling:linear
+trainctl: --set: BATCH scaling has no effect here: the workers of such a job can't be scaled
+= 0
+E
+}
+
+@test "keys: without an effect with a TRAINER" {
+	transcript <<'E'
+$ printf '%s\n' JOB=x TRAINER=true SAMPLES=100 BATCH=16 CHECKPOINT=5,full:4,level:2,memory:on,keep:5 >t.env; trainctl check t.env --run-dir run 2>&1 >/dev/null
+trainctl: t.env:5: CHECKPOINT full, CHECKPOINT level, CHECKPOINT memory have no effect here: what is in a checkpoint is what the TRAINER saves
+= 0
+$ trainctl check t.env --run-dir run -s TRAINER_KIND=each 2>&1 >/dev/null
+trainctl: t.env:5: CHECKPOINT, CHECKPOINT keep, CHECKPOINT full, CHECKPOINT level, CHECKPOINT memory have no effect here: commands of TRAINER_KIND=each and rows have no checkpoints
+= 0
+$ trainctl check t.env --run-dir run -s CHECKPOINT= -s TRAINER_KIND=each,header:on -s SYNC=asp -s WORKERS=ahead:9 -s MONITOR=report:3 -s RESTARTS=rollbacks:1 2>&1 >/dev/null
+trainctl: --set: SYNC, WORKERS ahead, MONITOR report have no effect here: commands of TRAINER_KIND=each and rows have no iterations
+trainctl: --set: RESTARTS rollbacks has no effect here: commands of TRAINER_KIND=each and rows have no checkpoints
+trainctl: --set: TRAINER_KIND header has no effect here: a TRAINER gets rows of DATA only by TRAINER_KIND=rows and each
+= 0
+$ trainctl check t.env --run-dir run -s CHECKPOINT= -s LABEL=y -s MODEL=wdl,embed:8 -s OPTIMIZER=l2:0.1 -s MISSING=NA -s SERVERS=2,memory:1G -s LAUNCH_SERVER=nice 2>&1 >/dev/null
+trainctl: --set: MODEL, MODEL embed, OPTIMIZER l2, MISSING have no effect here: a TRAINER has a model of its own, and reads its rows itself
+trainctl: --set: LABEL has no effect here: a TRAINER reads its rows itself
+trainctl: --set: SERVERS has no effect here: with TRAINER or SYNC=allreduce there are no parameter servers
+trainctl: --set: SERVERS memory, LAUNCH_SERVER have no effect here: with TRAINER there are no parameter servers
+= 0
+$ trainctl check t.env --run-dir run -s DRAG=drag
+trainctl: --set: DRAG slows workers and servers of the kit; with TRAINER there are none
+= 78
+E
+}
+
 @test "data: TEST has other columns" {
 	transcript <<'E'
 $ sed 1s/a/A/ d.csv >t.csv; trainctl run job.env -s TEST=t.csv

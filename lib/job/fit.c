@@ -1,8 +1,13 @@
 /* fit: see fit.h. */
 #include "job/fit.h"
 
+#include "base/option.h"
+#include "job/keys.h"
 #include "job/kind.h"
+#include "param/opt.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int job_fit_is(const char *value, const char *word)
@@ -35,6 +40,11 @@ static int dd_of_trainer(const struct job *job)
 static int profile_of_trainer(const struct job *job)
 {
 	return job_fit_is(job->profile, "on") && job_kind(job)->foreign;
+}
+
+static int drag_of_trainer(const struct job *job)
+{
+	return job->drag[0] && job_kind(job)->foreign;
 }
 
 static int brain_without_servers(const struct job *job)
@@ -94,11 +104,6 @@ static int documents_of_another(const struct job *job)
 
 /* ---- told ---- */
 
-static int divergence_of_none(const struct job *job)
-{
-	return job->divergence > 0 && job_fit_is(job->standby, "off");
-}
-
 static int dd_without_profile(const struct job *job)
 {
 	return job_fit_is(job->solution, "antdt-dd") && job_fit_is(job->profile, "off");
@@ -112,23 +117,6 @@ static int lb_of_trainer(const struct job *job)
 static int lb_gpu_of_trainer(const struct job *job)
 {
 	return job_fit_is(job->solution, "lb-bsp-gpu") && job_kind(job)->foreign;
-}
-
-static int predicts(const struct job *job)
-{
-	return job_fit_is(job->solution, "lb-bsp") && !job_kind(job)->foreign;
-}
-
-/* A default is not the user's wish: a job file that trainctl has written has all keys. */
-static int predict_of_none(const struct job *job)
-{
-	return !predicts(job) && !job_fit_is(job->predict, "mix") &&
-	       !job_fit_is(job->predict, "none");
-}
-
-static int predict_from_of_none(const struct job *job)
-{
-	return !predicts(job) && job->predict_from[0];
 }
 
 static int fabric_of_none(const struct job *job)
@@ -169,6 +157,8 @@ static const struct row {
 	{"SOLUTION profile", profile_of_trainer, JOB_FIT_REFUSED,
 	 "SOLUTION=profile:on lets workers of the kit measure their devices, but a TRAINER "
 	 "measures nothing: use profile:off"},
+	{"DRAG", drag_of_trainer, JOB_FIT_REFUSED,
+	 "DRAG slows workers and servers of the kit; with TRAINER there are none"},
 	{"BRAIN", brain_without_servers, JOB_FIT_REFUSED,
 	 "BRAIN finds how many workers and servers there are; with TRAINER or SYNC=allreduce there are "
 	 "no servers: BRAIN=off"},
@@ -202,8 +192,6 @@ static const struct row {
 	{"INIT", documents_of_another, JOB_FIT_REFUSED,
 	 "INIT: the parameters of MODEL=lda have the topics of each document of DATA, and nobody "
 	 "knows whether those of another checkpoint are of these documents"},
-	{"SERVERS divergence", divergence_of_none, JOB_FIT_TOLD,
-	 "without standby:on no server has a standby: divergence changes nothing"},
 	{"SOLUTION profile", dd_without_profile, JOB_FIT_TOLD,
 	 "with SOLUTION=profile:off no worker measures its device, so SOLUTION=antdt-dd can't "
 	 "decide unless the monitor gets device records from elsewhere"},
@@ -213,12 +201,6 @@ static const struct row {
 	{"SOLUTION", lb_gpu_of_trainer, JOB_FIT_TOLD,
 	 "SOLUTION=lb-bsp-gpu respects the memory of a device only if the TRAINER says mem= with "
 	 "each step, see agent(1)"},
-	{"SOLUTION predict", predict_of_none, JOB_FIT_TOLD,
-	 "SOLUTION predict has no effect here: workers of the kit predict their speeds, for "
-	 "SOLUTION=lb-bsp"},
-	{"PREDICT_FROM", predict_from_of_none, JOB_FIT_TOLD,
-	 "PREDICT_FROM has no effect here: workers of the kit predict their speeds, for "
-	 "SOLUTION=lb-bsp"},
 	{"FABRIC", fabric_of_none, JOB_FIT_TOLD,
 	 "FABRIC=mlfabric has no effect here: it is about sums over hosts, which only "
 	 "SYNC=allreduce has, and about pushes with a bound of their delay, SYNC delay"},
@@ -231,10 +213,177 @@ static const struct row {
 	 "times as fast (zcat FILE > FILE.csv; zstdcat of .zst)"},
 };
 
+/* ---- told: keys without an effect ---- */
+
+static int holds_servers(const struct job *job)
+{
+	return job_kind(job)->holds == HOLD_SERVERS;
+}
+
+static int holds_parts(const struct job *job)
+{
+	return holds_servers(job) || job_kind(job)->holds == HOLD_REPLICAS;
+}
+
+static int has_standby(const struct job *job)
+{
+	return job_fit_is(job->standby, "on");
+}
+
+static int has_lead(const struct job *job)
+{
+	return job_kind(job)->lead != LEAD_NONE;
+}
+
+static int has_checkpoints(const struct job *job)
+{
+	return job_kind(job)->cut != CUT_NONE;
+}
+
+/* Of a job without checkpoints another row tells. */
+static int is_not_saved(const struct job *job)
+{
+	return job_kind(job)->cut != CUT_SAVED;
+}
+
+static int predicts(const struct job *job)
+{
+	return job_fit_is(job->solution, "lb-bsp") && !job_kind(job)->foreign;
+}
+
+static int is_kit(const struct job *job)
+{
+	return !job_kind(job)->foreign;
+}
+
+/* LABEL tells of what format a .tsv is, and then which line is its header. */
+static int reads_label(const struct job *job)
+{
+	return !job_kind(job)->foreign || job_fit_is(job->format, "tsv");
+}
+
+static int has_optimizer(const struct job *job)
+{
+	return job_kind(job)->foreign || !option_is_choice("lda|audit", job->model);
+}
+
+static int is_foreign(const struct job *job)
+{
+	return job_kind(job)->foreign;
+}
+
+static int gives_rows(const struct job *job)
+{
+	enum kind_given given = job_kind(job)->given;
+	return !is_foreign(job) || given == GIVEN_ROWS || (given == GIVEN_SHARD && job->data.count > 0);
+}
+
+static int may_pause(const struct job *job)
+{
+	return job_kind(job)->given == GIVEN_WORDS;
+}
+
+static int has_sums(const struct job *job)
+{
+	return job_kind(job)->holds == HOLD_REPLICAS;
+}
+
+static int is_scaled(const struct job *job)
+{
+	return !job_kind(job)->workers_stay && !job_is_local(job);
+}
+
+static int fit_rebalances(const struct job *job)
+{
+	return job_fit_is(job->rebalance, "on");
+}
+
+/* "KEY *": the key and all its parts. works: whether the keys have an effect in this job. */
+static const struct idle {
+	const char *const keys[10];
+	int (*works)(const struct job *job);
+	const char *text;
+} idle[] = {
+	{{"MODEL *", "OPTIMIZER *", "BAD_ROWS *", "POSITIVE", "NEGATIVE", "DENSE", "SPARSE",
+	  "WEIGHT", "MISSING"},
+	 is_kit, "a TRAINER has a model of its own, and reads its rows itself"},
+	{{"LABEL"}, reads_label, "a TRAINER reads its rows itself"},
+	{{"OPTIMIZER *", "BAD_ROWS classes"}, has_optimizer,
+	 "MODEL=lda and audit count; they have neither a learning rate nor classes"},
+	{{"BATCH scaling"}, is_scaled, "the workers of such a job can't be scaled"},
+	{{"PARTITIONS migrate"}, job_is_local, "rows move only with PARTITIONS=local"},
+	{{"SYNC", "WORKERS ahead", "MONITOR report", "SOLUTION every"}, has_lead,
+	 "commands of TRAINER_KIND=each and rows have no iterations"},
+	{{"SERVERS"}, holds_servers,
+	 "with TRAINER or SYNC=" JOB_ALLREDUCE " there are no parameter servers"},
+	{{"SERVERS cores", "SERVERS memory", "LAUNCH_SERVER"}, holds_parts,
+	 "with TRAINER there are no parameter servers"},
+	{{"SERVERS divergence"}, has_standby, "without standby:on no server has a standby"},
+	{{"SOLUTION predict", "PREDICT_FROM"}, predicts,
+	 "workers of the kit predict their speeds, for SOLUTION=lb-bsp"},
+	{{"HUNG hand-over"}, holds_servers, "only parameter servers hand over"},
+	{{"HUNG pause"}, may_pause, "only a TRAINER of TRAINER_KIND=loop pauses"},
+	{{"CHECKPOINT *", "RESTARTS rollbacks", "HUNG checkpoint"}, has_checkpoints,
+	 "commands of TRAINER_KIND=each and rows have no checkpoints"},
+	{{"CHECKPOINT full", "CHECKPOINT level", "CHECKPOINT memory"}, is_not_saved,
+	 "what is in a checkpoint is what the TRAINER saves"},
+	{{"FABRIC rounds"}, has_sums, "only SYNC=" JOB_ALLREDUCE " sums gradients over hosts"},
+	{{"TRAINER_KIND", "TRAINER_KIND grace", "TRAINER_KIND header"}, is_foreign, "there is no TRAINER"},
+	{{"TRAINER_KIND header"}, gives_rows, "a TRAINER gets rows of DATA only by TRAINER_KIND=rows and each"},
+	{{"BRAIN every", "BRAIN gain", "BRAIN limit", "BRAIN cores", "BRAIN node-cores", "BRAIN memory",
+	  "BRAIN node-memory"},
+	 job_has_brain, "without BRAIN nothing is planned"},
+	{{"REBALANCE every", "REBALANCE gain", "REBALANCE limit"}, fit_rebalances,
+	 "without REBALANCE=on no keys move"},
+};
+
+/* A default is not the user's wish: a job file that trainctl has written has all keys, and the rate in
+ * place of auto. */
+static int is_wish(const struct job *job, const struct key_row *row)
+{
+	if (job_fit_is(row->name, "OPTIMIZER lr") && job->lr == opt_usual_lr(job->optimizer))
+		return 0;
+	char *value = job_is_given(job, row->name) ? key_text(job, row) : NULL;
+	int result = value && strcmp(value, row->given) != 0;
+	free(value);
+	return result;
+}
+
+/* Tells of those keys of the row that somebody has given, in one line. */
+static enum job_fit look_at_idle(const struct job *job, const struct idle *row, const char *path,
+				 struct error *what)
+{
+	char names[256] = "";
+	const char *place = NULL;
+	size_t count = 0;
+	for (size_t i = 0; !row->works(job) && i < sizeof row->keys / sizeof *row->keys && row->keys[i];
+	     i++) {
+		size_t len = strcspn(row->keys[i], " ");
+		int all = job_fit_is(row->keys[i] + len, " *");
+		const struct key_row *key = all ? key_family(row->keys[i], len) : key_find(row->keys[i]);
+		for (; key; key = all ? key_next(key) : NULL) {
+			size_t at = strlen(names);
+			if (!is_wish(job, key))
+				continue;
+			snprintf(names + at, sizeof names - at, "%s%s", count++ > 0 ? ", " : "", key->name);
+			if (!place)
+				place = job_place(job, key->name, path);
+		}
+	}
+	if (count == 0)
+		return JOB_FIT_FINE;
+	error_set(what, ERROR_CONFIG, place, "%s %s no effect here: %s", names,
+		  count > 1 ? "have" : "has", row->text);
+	return JOB_FIT_TOLD;
+}
+
 enum job_fit job_fit(const struct job *job, size_t i, const char *path, struct error *what)
 {
-	if (i >= sizeof table / sizeof *table)
+	size_t count = sizeof table / sizeof *table;
+	if (i >= count + sizeof idle / sizeof *idle)
 		return JOB_FIT_OVER;
+	if (i >= count)
+		return look_at_idle(job, &idle[i - count], path, what);
 	const struct row *row = &table[i];
 	if (!row->holds(job))
 		return JOB_FIT_FINE;
