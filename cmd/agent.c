@@ -26,6 +26,7 @@ static struct {
 	int each, header;
 	uint64_t jobs;
 	double timeout;
+	int seen_batch, seen_ahead;
 } opt = {.jobs = 1,
 	 .batch = AGENT_BATCH,
 	 .ahead = AGENT_AHEAD,
@@ -46,7 +47,8 @@ static const struct option_row option_rows[] = {
 	{.name = "monitor", .kind = OPTION_TEXT, .target = &node.meter.monitor, .arg = "SOCKET",
 	 .help = "the socket of bpt-monitor, for reports"},
 	{.name = "batch", .kind = OPTION_COUNT, .target = &opt.batch, .arg = "ROWS",
-	 .help = "rows in a batch, until an action changes it", .min = 1, .max = NODE_BATCH_MAX},
+	 .help = "rows in a batch, until an action changes it", .min = 1, .max = NODE_BATCH_MAX,
+	 .seen = &opt.seen_batch},
 	{.name = "rank", .kind = OPTION_TEXT, .target = &opt.rank, .arg = "I/N",
 	 .help = "this is trainer I (0 is the first) of N; no iteration begins without all N"},
 	{.name = "resume", .kind = OPTION_TEXT, .target = &opt.resume, .arg = "DIR",
@@ -56,7 +58,8 @@ static const struct option_row option_rows[] = {
 	{.name = "grace", .kind = OPTION_SECONDS, .target = &opt.grace, .arg = "SECONDS",
 	 .help = "after SIGTERM: time to finish the batch, then time for COMMAND to end", .max = 86400},
 	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
-	 .help = "most batches reserved at shardd in advance", .min = 1, .max = 1024},
+	 .help = "most batches reserved at shardd in advance", .min = 1, .max = 1024,
+	 .seen = &opt.seen_ahead},
 	NODE_REPORT_OPTIONS(node),
 	{.name = "rows", .kind = OPTION_LIST, .target = &opt.rows, .arg = "FILE[,FILE]",
 	 .help = "COMMAND reads the rows of these files from its standard input"},
@@ -156,9 +159,13 @@ static int check_filter(struct error *err)
 {
 	if (opt.lead)
 		return error_set(err, ERROR_USAGE, "--each", "needs no --lead");
-	if (opt.resume || opt.rank)
-		return error_set(err, ERROR_USAGE, opt.resume ? "--resume" : "--rank",
-				 "needs a --lead");
+	const char *needs = opt.resume	     ? "--resume"
+			    : opt.rank	     ? "--rank"
+			    : opt.seen_batch ? "--batch"
+			    : opt.seen_ahead ? "--ahead"
+					     : NULL;
+	if (needs)
+		return error_set(err, ERROR_USAGE, needs, "needs a --lead");
 	return 0;
 }
 

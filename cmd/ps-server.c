@@ -27,7 +27,7 @@ struct settings {
 	const char *servers_text, *led_text, *announce, *replica_text, *hosts_text;
 	double lr, beta, l1, l2, momentum;
 	struct option_list include;
-	int take_over, lead_only, seen_part; /* an option that is for parameters */
+	int take_over, lead_only, seen_part, seen_momentum; /* an option that is for parameters */
 	int seen_part_of, seen_sync, serve, join, standby, far;
 	uint64_t level, map_version;
 	char *servers_copy, *hosts_copy, *led_copy; /* the names point into them */
@@ -178,7 +178,7 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->ps.id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
-	if (s->lead_only && (s->seen_part || s->seen_part_of ||
+	if (s->lead_only && (s->seen_part || s->seen_momentum || s->seen_part_of ||
 			     (s->layout_path && !s->led_text) ||
 			     (s->restore && s->led_text)))
 		return error_set(err, ERROR_USAGE, "--lead-only",
@@ -207,6 +207,10 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, "--schedule",
 				 "adadelay is for --sync ssp or asp: under bsp no push has a delay, and "
 				 "sqrt is the same (adagrad: constant)");
+	if (s->l1 > 0 && strcmp(s->optimizer, "ftrl") != 0)
+		return error_set(err, ERROR_USAGE, "--l1", "is for --optimizer ftrl");
+	if (s->seen_momentum && strcmp(s->optimizer, "momentum") != 0)
+		return error_set(err, ERROR_USAGE, "--momentum", "is for --optimizer momentum");
 	if (s->announce && !s->lead.gate.bounds_delay)
 		return error_set(err, ERROR_USAGE, "--announce", "is for --delay-max");
 	s->lead.schedules = s->announce && strcmp(s->announce, "by-links") == 0;
@@ -599,7 +603,7 @@ int main(int argc, char **argv)
 		 .help = "L2 regularisation; of a row, when a batch touches it", .max = 1e9,
 		 .seen = &s.seen_part},
 		{.name = "momentum", .kind = OPTION_REAL, .target = &s.momentum, .arg = "X",
-		 .help = "momentum only", .max = 1, .seen = &s.seen_part},
+		 .help = "momentum only", .max = 1, .seen = &s.seen_momentum},
 		{.name = "restore", .kind = OPTION_TEXT, .target = &s.restore, .arg = "DIR",
 		 .help = "start from this checkpoint, made by any number of parts"},
 		{.name = "memory", .kind = OPTION_TEXT, .target = &s.ps.memory, .arg = "DIR",

@@ -144,6 +144,11 @@ static int worker_check_options(struct names *servers, struct names *data, struc
 		return error_set(err, ERROR_USAGE, "--delay", "is for --replica");
 	if (opt.memory && at_replica)
 		return error_set(err, ERROR_USAGE, "--memory", "is for --servers");
+	if (opt.device && !opt.profile)
+		return error_set(err, ERROR_USAGE, "--device", "is for --profile 1");
+	if ((opt.predict_load || opt.predict_save) && (!opt.predict || strcmp(opt.predict, "none") == 0))
+		return error_set(err, ERROR_USAGE, opt.predict_load ? "--predict-load" : "--predict-save",
+				 "is for --predict MODEL");
 	if (opt.peers && !opt.spill)
 		return error_set(err, ERROR_USAGE, "", "--peers is for partitions: needs --spill");
 	if (opt.servers && names_split(servers, opt.servers, "--servers", err) != 0)

@@ -28,6 +28,7 @@ int main(int argc, char **argv)
 {
 	struct sched_options o = {.mode = "async", .method = "paper"};
 	const char *divergence = NULL;
+	int seen_plan = 0, seen_momentum = 0; /* seen_plan: of what plans transfers */
 	const struct option_row rows[] = {
 		{.name = "mode",
 		 .letter = 'm',
@@ -48,7 +49,8 @@ int main(int argc, char **argv)
 		 .target = &o.margin,
 		 .arg = "PERCENT",
 		 .help = "an update is dropped only if it is so much later than its rival",
-		 .max = XFER_MARGIN_MAX},
+		 .max = XFER_MARGIN_MAX,
+		 .seen = &seen_plan},
 		{.name = "aggregators",
 		 .letter = 'k',
 		 .kind = OPTION_COUNT,
@@ -62,7 +64,8 @@ int main(int argc, char **argv)
 		 .target = &o.method,
 		 .arg = "METHOD",
 		 .help = "paper; local: search on from there, up to 16 updates (paper)",
-		 .choices = "paper|local"},
+		 .choices = "paper|local",
+		 .seen = &seen_plan},
 		{.name = "divergence-max",
 		 .kind = OPTION_TEXT,
 		 .target = &divergence,
@@ -73,7 +76,8 @@ int main(int argc, char **argv)
 		 .target = &o.momentum,
 		 .arg = "G",
 		 .help = "momentum of the optimiser, for --divergence-max",
-		 .max = 0.999999},
+		 .max = 0.999999,
+		 .seen = &seen_momentum},
 		{.name = "strict",
 		 .kind = OPTION_FLAG,
 		 .target = &o.strict,
@@ -91,6 +95,12 @@ int main(int argc, char **argv)
 	int result = cmd_options(&table, argc, argv, &err);
 	if (result == OPTION_SHOWN)
 		return cmd_end(PROGRAM, 0);
+	if (result == 0 && seen_momentum && !divergence)
+		result = error_set(&err, ERROR_USAGE, "--momentum", "is for --divergence-max");
+	if (result == 0 && strcmp(o.mode, "round") == 0 &&
+	    (seen_plan || o.has_delay_max || o.has_aggregators || divergence))
+		result = error_set(&err, ERROR_USAGE, "--mode round",
+				   "plans no transfers: of the other options only --strict goes with it");
 	if (result == 0 && divergence)
 		result = divergence_of(&o, divergence, &err);
 	if (result == 0)

@@ -163,6 +163,38 @@ $ worker --id w0 --shards s --lead l --replica r --data d.csv --schema schema --
 worker: --memory: is for --servers
 worker: --help shows the usage
 = 64
+$ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --device abacus
+worker: --device: is for --profile 1
+worker: --help shows the usage
+= 64
+$ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --predict none --predict-save p
+worker: --predict-save: is for --predict MODEL
+worker: --help shows the usage
+= 64
+$ ps-server -s s --id p --layout l --l1 0.1
+ps-server: --l1: is for --optimizer ftrl
+ps-server: --help shows the usage
+= 64
+$ ps-server -s s --id p --layout l --momentum 0.5
+ps-server: --momentum: is for --optimizer momentum
+ps-server: --help shows the usage
+= 64
+$ shardd -s s -j journal -n 100 -b 10 -m 1 --migrate 3
+shardd: --migrate: is for --partitions
+...
+= 64
+$ xfer-sched --momentum 0.5
+xfer-sched: --momentum: is for --divergence-max
+xfer-sched: --help shows the usage
+= 64
+$ xfer-sched -m round --margin 5
+xfer-sched: --mode round: plans no transfers: of the other options only --strict goes with it
+xfer-sched: --help shows the usage
+= 64
+$ agent --id w0 --shards s --each --ahead 3 -- true
+agent: --ahead: needs a --lead
+agent: --help shows the usage
+= 64
 $ agent --id w0
 agent: --id, --shards, a COMMAND, and --lead, --rows or --each are needed
 agent: --help shows the usage
@@ -731,7 +763,7 @@ E
 $ bash told TRAINER_KIND=each,grace:5,header:on PARTITIONS=migrate:3 BRAIN=every:5,cores:8 REBALANCE=gain:0.5 HUNG=pause:60 SERVERS=divergence:3 PREDICT_FROM=d.csv
 trainctl: --set: PARTITIONS migrate has no effect here: rows move only with PARTITIONS=local
 trainctl: --set: SERVERS divergence has no effect here: without standby:on no server has a standby
-trainctl: --set: PREDICT_FROM has no effect here: workers of the kit predict their speeds, for SOLUTION=lb-bsp
+trainctl: --set: PREDICT_FROM has no effect here: workers of the kit predict their speeds, for SOLUTION=lb-bsp without predict:none
 trainctl: --set: HUNG pause has no effect here: only a TRAINER of TRAINER_KIND=loop pauses
 trainctl: --set: TRAINER_KIND, TRAINER_KIND grace, TRAINER_KIND header have no effect here: there is no TRAINER
 trainctl: --set: BRAIN every, BRAIN cores have no effect here: without BRAIN nothing is planned

@@ -251,6 +251,11 @@ static int predicts(const struct job *job)
 	return job_fit_is(job->solution, "lb-bsp") && !job_kind(job)->foreign;
 }
 
+static int predicts_from(const struct job *job)
+{
+	return predicts(job) && !job_fit_is(job->predict, "none");
+}
+
 static int is_kit(const struct job *job)
 {
 	return !job_kind(job)->foreign;
@@ -319,8 +324,10 @@ static const struct idle {
 	{{"SERVERS cores", "SERVERS memory", "LAUNCH_SERVER"}, holds_parts,
 	 "with TRAINER there are no parameter servers"},
 	{{"SERVERS divergence"}, has_standby, "without standby:on no server has a standby"},
-	{{"SOLUTION predict", "PREDICT_FROM"}, predicts,
+	{{"SOLUTION predict"}, predicts,
 	 "workers of the kit predict their speeds, for SOLUTION=lb-bsp"},
+	{{"PREDICT_FROM"}, predicts_from,
+	 "workers of the kit predict their speeds, for SOLUTION=lb-bsp without predict:none"},
 	{{"HUNG hand-over"}, holds_servers, "only parameter servers hand over"},
 	{{"HUNG pause"}, may_pause, "only a TRAINER of TRAINER_KIND=loop pauses"},
 	{{"CHECKPOINT *", "RESTARTS rollbacks", "HUNG checkpoint"}, has_checkpoints,

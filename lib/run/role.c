@@ -298,7 +298,8 @@ static void replica_words(struct argv *w, const struct sup_node *n, uint64_t lif
 
 int sup_workers_learn(const struct supervisor *s)
 {
-	return job_balance(s->job) && strcmp(s->job->solution, "lb-bsp") == 0;
+	return job_balance(s->job) && strcmp(s->job->solution, "lb-bsp") == 0 &&
+	       strcmp(s->job->predict, "none") != 0;
 }
 
 void sup_learnt_path(const struct sup_node *n, char *out)

@@ -236,6 +236,13 @@ static int check_given(const struct service *s, const struct queue *q, struct er
 	return 0;
 }
 
+static int check_migrate(const struct service *s, const struct queue *q, struct error *err)
+{
+	if (!s->options.given.migrate || queue_own(q))
+		return 0;
+	return error_set(err, ERROR_USAGE, "--migrate", "is for --partitions");
+}
+
 /* Begins a new journal, with the state of the old one if there is one: nothing is acknowledged that
  * is only in the kernel's memory. */
 static int service_begin(struct service *s, struct queue *q, struct error *err)
@@ -296,7 +303,7 @@ static int service_go_on(struct service *s, struct error *err)
 			"%s: of boot %s of the machine: settles may be missing, and all changes "
 			"are refused until a saved state is loaded",
 			journal_path(s->journal), queue_loose(q));
-	if (check_given(s, q, err) != 0) {
+	if (check_given(s, q, err) != 0 || check_migrate(s, q, err) != 0) {
 		queue_free(q);
 		return -1;
 	}
@@ -312,6 +319,10 @@ static int begin_new(struct service *s, struct error *err)
 				 s->options.dir);
 	if (queue_new(&q, &s->options.parameters, err) != 0)
 		return -1;
+	if (check_migrate(s, q, err) != 0) {
+		queue_free(q);
+		return -1;
+	}
 	service_set(q, s->options.retries, s->options.lease);
 	set_migrate(q, s->options.migrate);
 	return service_begin(s, q, err);
