@@ -363,6 +363,10 @@ static int ckpt_main_run(const struct verb *verb, char *const *given, struct err
 	const char *operand[OPERANDS_MAX] = {NULL};
 	char path[CKPT_PATH_MAX];
 	int by_job = job_seen || run_dir_seen;
+	if (!by_job && verb->by_job != BY_NO_JOB && !strchr(given[0], '/') &&
+	    access(given[0], F_OK) != 0)
+		return error_set(err, ERROR_NOINPUT, given[0],
+				 "there is no such directory; a job is named with -j NAME");
 	if (by_job && (verb->by_job == BY_JOB_DIR
 			       ? jobdir_checkpoints(opt_job, opt_run_dir, path, err)
 			       : jobdir_newest(opt_job, opt_run_dir, path, err)) != 0)

@@ -936,14 +936,14 @@ E
 @test "checkpoint: it is not there, or is none" {
 	transcript <<'E'
 $ ckpt list nothing
-ckpt: nothing: can't be listed: No such file or directory
+ckpt: nothing: there is no such directory; a job is named with -j NAME
 = 66
 $ mkdir some; ckpt verify some
 ckpt: some: is no complete checkpoint: it has no MANIFEST
 ckpt: some: is damaged in 1 place
 = 1
 $ ckpt export nothing out.safetensors
-ckpt: nothing: there is no such directory
+ckpt: nothing: there is no such directory; a job is named with -j NAME
 = 66
 $ predict -c nothing d.csv
 predict: nothing: there is no such directory
