@@ -96,7 +96,11 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 @test "install: the programs find each other in both directories, whatever PATH finds" {
 	built
 	PREFIX=$T/p
-	scripts/install "$T/build"
+	run -0 scripts/install "$T/build"
+	[[ ${lines[0]} == "installed in $T/p: "*" files; man paceline-tutorial says how to begin" ]]
+	[ "${lines[1]}" = "$T/p/bin is not in PATH; this puts it there, for man too: export PATH=$T/p/bin:\$PATH" ]
+	PATH=$T/p/bin:$PATH run -0 scripts/install "$T/build"
+	[ "${#lines[@]}" = 1 ]
 	mkdir "$T/other"
 	for program in worker node-host shardd; do printf '#!/bin/sh\nexit 99\n' >"$T/other/$program"; done
 	cp "$T/other/worker" "$PREFIX/bin" # of another package
