@@ -389,6 +389,9 @@ display() {
 	[ "$(wc -l <d-split-train.csv)" = 181 ]
 	[ "$(key LABEL d-split.env)" = bought ]
 	[ "$(key TEST d-split.env)" = d-split-test.csv ]
+	cp d-train.csv 'other day.csv'
+	run -0 trainctl init d-train.csv 'other day.csv' --label town --positive Lima -o 'my job.env' --set EPOCHS=3 --job mine
+	[[ $output == *" trainctl init mine-train.csv 'other day.csv' --label town --positive Lima --output 'my job.env' --job mine --set EPOCHS=3 --force"$'\n'* ]]
 }
 
 @test "a file name with quotes and commands: what is suggested runs as it stands, and runs nothing else" {

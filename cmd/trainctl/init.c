@@ -22,6 +22,7 @@
 #define LEFT_OUT_SHOWN 12    /* columns that are named */
 #define HEADER_BYTES 65536   /* of a second file, to compare its columns */
 #define ANSWER_MAX 1024
+#define SAID_MAX 8000        /* options of a command that is offered */
 
 struct call {
 	const char *output, *label, *positive, *test, *job;
@@ -33,7 +34,7 @@ struct call {
 	/* found out */
 	char file[PATH_MAX]; /* of the job file; "-" for stdout */
 	char name[OPTION_ID_MAX];
-	char test_name[PATH_MAX], test_why[2 * SURVEY_COMMAND_MAX + 2000];
+	char test_name[PATH_MAX], test_why[2 * SURVEY_COMMAND_MAX + SAID_MAX + 2000];
 	int asks; /* there is a terminal, so questions can be asked */
 };
 
@@ -300,18 +301,35 @@ static int find_beside(const char *path, char found[PATH_MAX])
 	return found[0] != '\0';
 }
 
-static void tell_split(struct call *call, const struct survey *s, size_t label)
+/* Adds an option and its value, if there is one, to a command; option "": a file. */
+static void add_option(char said[SAID_MAX], const char *option, const char *value)
+{
+	char quoted[WORDS_QUOTED(500)];
+	size_t at = strlen(said);
+	if (value)
+		snprintf(said + at, SAID_MAX - at, "%s %s", option,
+			 words_quote(value, quoted, sizeof quoted));
+}
+
+/* The last command has all that this one was told. */
+static void tell_split(struct call *call, const struct survey *s, const struct plan_choices *p)
 {
 	const char *path = call->data[0], *ending = survey_ending(s);
-	char name[OPTION_ID_MAX + 16], said[WORDS_QUOTED(COLUMN_SHOWN) + 16] = "";
-	char test[SURVEY_COMMAND_MAX], train[SURVEY_COMMAND_MAX], column[WORDS_QUOTED(COLUMN_SHOWN)];
+	char name[OPTION_ID_MAX + 16], said[SAID_MAX] = "";
+	char test[SURVEY_COMMAND_MAX], train[SURVEY_COMMAND_MAX];
 	/* Never the file that is read. */
 	snprintf(name, sizeof name, "%s-train.%s", call->name, ending);
 	snprintf(name, sizeof name, "%s%s", call->name,
 		 strcmp(name, base_name(path)) == 0 ? "-split" : "");
+	for (size_t i = 1; i < call->data_count; i++)
+		add_option(said, "", call->data[i]);
 	if (s->syntax.format == ROW_CSV)
-		snprintf(said, sizeof said, " --label %s",
-			 words_quote(s->column[label].name, column, sizeof column));
+		add_option(said, " --label", s->column[p->label].name);
+	add_option(said, " --positive", p->positive_said ? p->positive : NULL);
+	add_option(said, " --output", call->output);
+	add_option(said, " --job", call->job);
+	for (size_t i = 0; i < call->set.count; i++)
+		add_option(said, " --set", call->set.item[i]);
 	snprintf(call->test_why, sizeof call->test_why,
 		 "no file to score was found beside DATA; without one nobody knows how good the "
 		 "model is.\nThese commands put every tenth row into a test file, and all others "
@@ -334,7 +352,8 @@ static int is_apart(const struct call *call, const char *test, struct error *err
 	return 0;
 }
 
-static int choose_test(struct call *call, const struct survey *s, size_t label, struct error *err)
+static int choose_test(struct call *call, const struct survey *s, const struct plan_choices *p,
+		       struct error *err)
 {
 	struct error why;
 	const char *path = call->data[0];
@@ -344,7 +363,7 @@ static int choose_test(struct call *call, const struct survey *s, size_t label, 
 							    : init_same_columns(s, path, call->test, err);
 	}
 	if (!find_beside(path, call->test_name)) {
-		tell_split(call, s, label);
+		tell_split(call, s, p);
 		return 0;
 	}
 	if (is_apart(call, call->test_name, &why) == 0 &&
@@ -685,7 +704,7 @@ static int init_make(struct call *call, struct survey *s, struct jobfile *f, str
 	for (size_t i = 1; result == 0 && i < call->data_count; i++)
 		result = init_same_columns(s, call->data[0], call->data[i], err);
 	if (result == 0)
-		result = choose_test(call, s, choices.label, err);
+		result = choose_test(call, s, &choices, err);
 	if (result == 0 && call->test_name[0])
 		result = job_paths(call, (const char *[]){call->test_name}, 1, &test, err);
 	if (result == 0)
