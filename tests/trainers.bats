@@ -47,17 +47,18 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 
 @test "each: what commands find in their environment" {
 	cat >look <<-'E'
-		env | grep -E "^(RANK|LOCAL|WORLD|MASTER|PACELINE_[DES]|PACELINE_JOB=|PACELINE_BATCH)" | LC_ALL=C sort >env.$RANK.new
+		env | grep -E "^(RANK|OMP|LOCAL|WORLD|MASTER|PACELINE_[DES]|PACELINE_JOB=|PACELINE_BATCH)" | LC_ALL=C sort >env.$RANK.new
 		mv env.$RANK.new env.$RANK
 		while [ ! -e env.0 ] || [ ! -e env.1 ]; do sleep 0.05; done
 	E
 	each_job "cd $T && . ./look" EPOCHS=2
-	run_job >out
+	OMP_NUM_THREADS=3 run_job >out
 	sed '/PORT/d; s/^\(PACELINE_STATE=\).*/\1DIR/' env.0 >rest
 	diff rest - <<-'E'
 		LOCAL_RANK=0
 		LOCAL_WORLD_SIZE=2
 		MASTER_ADDR=127.0.0.1
+		OMP_NUM_THREADS=3
 		PACELINE_BATCH=10
 		PACELINE_EPOCHS=2
 		PACELINE_JOB=each
@@ -71,6 +72,13 @@ has_trainer() { [ -n "$(trainer_of "$1")" ]; }
 	[ "$port" -ge 20000 ]
 	[ "$port" -lt 32000 ]
 	[ "$port" -eq "$(sed -n 's/^MASTER_PORT=//p' env.1)" ]
+	# The cores are shared out, if the user has not decided.
+	rm -rf run env.*
+	unset OMP_NUM_THREADS
+	run_job --set EPOCHS=1 >out
+	threads=$(sed -n 's/^OMP_NUM_THREADS=//p' env.0)
+	[ "$threads" -ge 1 ]
+	[ "$threads" -le $((1 + $(nproc) / 2)) ]
 }
 
 @test "each: stopped in the middle it goes on with what is left" {

@@ -417,6 +417,18 @@ static void spare_words(struct argv *w, const struct sup_node *n, uint64_t life,
 /* A format of NAME=VALUE and its arguments, for the node's environment. */
 #define ADD_VARIABLE(w, ...) (argv_add(w, "--env"), argv_format(w, __VA_ARGS__))
 
+/* Without it each of several trainers on a host computes with as many threads as the host has
+ * cores: the threads of one spin while those of another have something to do. */
+static void add_omp_threads(struct argv *w, const struct sup_node *n, size_t beside)
+{
+	const char *own = getenv("OMP_NUM_THREADS");
+	size_t each = n->sup->hosts.host[n->at].place->cores / beside;
+	if (own)
+		ADD_VARIABLE(w, "OMP_NUM_THREADS=%s", own);
+	else if (beside > 1)
+		ADD_VARIABLE(w, "OMP_NUM_THREADS=%zu", each > 1 ? each : 1);
+}
+
 /* What torch.distributed and the like look for. */
 static void add_environment(struct argv *w, const struct sup_node *n)
 {
@@ -436,6 +448,7 @@ static void add_environment(struct argv *w, const struct sup_node *n)
 	ADD_VARIABLE(w, "WORLD_SIZE=%zu", count);
 	ADD_VARIABLE(w, "LOCAL_RANK=%zu", local);
 	ADD_VARIABLE(w, "LOCAL_WORLD_SIZE=%zu", beside);
+	add_omp_threads(w, n, beside);
 	ADD_VARIABLE(w, "MASTER_ADDR=%s", address);
 	ADD_VARIABLE(w, "MASTER_PORT=%u", s->trainers.port);
 	ADD_VARIABLE(w, "PACELINE_SAMPLES=%llu", (unsigned long long)s->options.samples);
