@@ -997,6 +997,10 @@ links() {
 	# The second schedule by which something was sent: the same comes out again.
 	tail -c 4096 schedules.1 | tr -d '\0' | cat - schedules | awk '/^schedule /{n++} n==2' >state
 	[ "$(wc -c <schedules)" -lt 10000 ]
+	# The first is w0 alone, all of whose hosts are known.
+	tail -c 4096 schedules.1 | tr -d '\0' | cat - schedules | awk '/^schedule /{n++} n==1' >first
+	grep -q '^link host=h2$' first
+	not grep -q 'host=unknown' first
 	run -0 --separate-stderr xfer-sched --margin 25 <state
 	[[ ${lines[0]} == "send id=w2 from=h2 to=h0 start=0 end=1 "* ]]
 	[[ ${lines[1]} == "send id=w3 from=unknown to=h0 start=1 end=3 "* ]]

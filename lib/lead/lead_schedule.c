@@ -252,9 +252,22 @@ static void log_port(FILE *out, const char *host, const char *way, const struct 
 					 F("at", log_seconds(p->step[i].at, at))));
 }
 
+/* Whether any update comes from the host without limits, or goes there. */
+static int log_needs_unknown(const struct plan *p, const struct schedule *s)
+{
+	for (size_t i = 0; i < p->updates; i++) {
+		const struct xfer_update *u = &p->update[i];
+		if (u->host == s->hosts || u->parts > s->servers)
+			return 1;
+	}
+	return 0;
+}
+
 static void log_links(FILE *out, const struct plan *p, const struct schedule *s)
 {
-	for (size_t i = 0; i <= s->hosts; i++) {
+	size_t hosts = s->hosts + (size_t)log_needs_unknown(p, s);
+
+	for (size_t i = 0; i < hosts; i++) {
 		const struct xfer_host *h = &p->net.host[i];
 		const char *host = log_host(s, i);
 		record_print(out,
