@@ -275,6 +275,24 @@ fault_at() {
 	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
 }
 
+@test "a last checkpoint that fails: who interrupts waits for three tries, and it goes on another day: exact" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	mv run/state/job.env kept.env
+	mkdir run/state/job.env # the checkpoint would have it
+	kill -TERM $SUPERVISOR
+	ended $SUPERVISOR
+	[ "$status" -eq 143 ]
+	grep -q "no last checkpoint after 3 tries: what was trained since .*/000001 is trained again" first.err
+	rmdir run/state/job.env
+	mv kept.env run/state/job.env
+	rm drag/*
+	run -0 run_job
+	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
+}
+
 @test "held shards: the status of a finished job is the same again" {
 	finished
 	sed -i 's/ held=0 / held=2 /; s/ exit=0 / exit=1 /' run/state/summary

@@ -17,6 +17,7 @@
 #define CUT_RETRY_SECONDS 1.0
 #define PRUNE_END_SECONDS 5.0
 #define CUT_FAILURES_MAX 30 /* in a row, where the job can't go on without one */
+#define CUT_FAILURES_STOP 3 /* the same, for who has interrupted the job, and waits for its end */
 
 static void checkpoint_dir(const struct supervisor *s, char *out)
 {
@@ -220,8 +221,10 @@ static int has_no_room(struct supervisor *s)
 
 static void limit_failures(struct supervisor *s)
 {
-	if (s->phases.goal == GOAL_STOP && s->phases.now == PHASE_LAST_CUT && has_no_room(s)) {
-		sup_stop_without(s);
+	int stops = s->phases.goal == GOAL_STOP && s->phases.now == PHASE_LAST_CUT;
+	int is_full = stops && has_no_room(s);
+	if (is_full || (stops && s->checkpoint.failures >= CUT_FAILURES_STOP)) {
+		sup_stop_without(s, is_full ? 0 : s->checkpoint.failures);
 		return;
 	}
 	if (s->checkpoint.failures >= CUT_FAILURES_MAX && s->phases.now != PHASE_RUNNING)

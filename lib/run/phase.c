@@ -316,16 +316,20 @@ static int stops_without_room(struct supervisor *s)
 	if (s->phases.goal != GOAL_STOP || !sup_room_is_waited_for(s) ||
 	    clock_mono() - s->phases.entered < ROOM_SECONDS)
 		return 0;
-	sup_stop_without(s);
+	sup_stop_without(s, 0);
 	return 1;
 }
 
-void sup_stop_without(struct supervisor *s)
+void sup_stop_without(struct supervisor *s, unsigned tries)
 {
+	char why[DIRS_MAX + 64];
+	if (tries > 0)
+		snprintf(why, sizeof why, "no last checkpoint after %u tries", tries);
+	else
+		snprintf(why, sizeof why, "no room in %s for a last checkpoint", s->dirs.state);
 	s->phases.saves_nothing = 1;
-	sup_note(s, "stop",
-		 "no room in %s for a last checkpoint: what was trained since %s is trained again",
-		 s->dirs.state, s->checkpoint.latest[0] ? s->checkpoint.latest : "the start");
+	sup_note(s, "stop", "%s: what was trained since %s is trained again", why,
+		 s->checkpoint.latest[0] ? s->checkpoint.latest : "the start");
 	sup_enter(s, PHASE_STOPPING);
 }
 

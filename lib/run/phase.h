@@ -74,8 +74,8 @@ void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 /* The same, because this node ended; its last words are told first. */
 void sup_fail_by(struct sup_node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Stops the job without a last checkpoint, because there is no room for one. */
-void sup_stop_without(struct supervisor *s);
+/* Stops the job without a last checkpoint: so many tries have failed; 0: there is no room for one. */
+void sup_stop_without(struct supervisor *s, unsigned tries);
 /* Ends the job before all is trained, with a last checkpoint; reason is for people and the log. */
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
 /* The same with GOAL_EARLY; by names the limit that was reached (job/spent.h). */
