@@ -139,21 +139,19 @@ static void trainctl_begin_take_plan(struct job *job, const struct answer *a)
 /* A round without nodes asks for the first plan. */
 static int ask_first(struct job *job, struct error *err)
 {
-	char history[DIRS_PATH_MAX], line[RECORD_LINE_MAX], *text = NULL;
+	char history[DIRS_PATH_MAX], *text = NULL;
 	size_t len;
 	struct brain_limits limits = brain_limits_of(job, NULL);
 	struct argv words = {0};
 	struct answer answer = {0};
-	struct record_out o;
 	if (trainctl_history(history) == 0 && access(history, R_OK) == 0)
 		limits.history = history;
-	record_begin(&o, line, sizeof line, "job");
-	record_add_u64(&o, "batch", job->batch);
-	brain_likeness_add(&o, job);
-	size_t bytes = record_end(&o, NULL);
+	struct record_out *o = RECORD("job", F("batch", job->batch));
+	brain_likeness_add(o, job);
+	size_t bytes = record_end(o, NULL);
 	int result = brain_words(&words, job->brain, &limits, getenv("PATH"), err);
 	if (result == 0)
-		result = brain_ask_once(&words, line, bytes, &text, &len, err);
+		result = brain_ask_once(&words, o->data, bytes, &text, &len, err);
 	if (result == 0)
 		result = answer_parse(&answer, text, len, err);
 	if (result == 0)

@@ -540,16 +540,14 @@ static int is_turn(const struct record *r)
 
 static void account_take_turn(struct account *a, const struct record *r)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, r->type);
-	record_add_fields(&o, r, NULL);
-	account_tell(a, &o);
-	record_begin(&o, line, sizeof line, r->type);
-	record_add_fields(&o, r, NULL);
-	if (record_end(&o, r->text) == 0)
+	struct record_out *o = RECORD_BARE(r->type);
+	record_add_fields(o, r, NULL);
+	account_tell(a, o);
+	o = RECORD_BARE(r->type);
+	record_add_fields(o, r, NULL);
+	if (record_end(o, r->text) == 0)
 		return;
-	char *copy = strdup(o.data);
+	char *copy = strdup(o->data);
 	if (!copy || GROW(a->turn, a->turns_room, a->turns + 1) != 0) {
 		free(copy);
 		account_out_of_memory(a);

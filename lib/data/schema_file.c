@@ -47,46 +47,33 @@ static const char *schema_hash(const char *format)
 
 static int append_all(struct text *t, const struct schema *s, const char *path, struct error *err)
 {
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
-	record_begin(&o, line, sizeof line, "schema");
-	record_add_u64(&o, "version", 1);
-	record_add(&o, "format", row_syntax_name(s->syntax));
-	if (row_syntax_is_odd(s->syntax)) {
-		char separator[8];
-		row_separator_text(s->syntax.separator, separator);
-		record_add(&o, "separator", separator);
-	}
-	record_add(&o, "scale", schema_scale_name(s->scale));
-	record_add(&o, "hash", schema_hash(row_syntax_name(s->syntax)));
-	record_add_u64(&o, "hash-bits", s->hash_bits);
-	record_add_u64(&o, "fitted", (uint64_t)s->fitted);
-	if (s->label)
-		record_add(&o, "label", s->label);
-	if (s->weight)
-		record_add(&o, "weight", s->weight);
-	if (s->positive)
-		record_add(&o, "positive", s->positive);
-	if (s->negative)
-		record_add(&o, "negative", s->negative);
-	if (s->missing)
-		record_add(&o, "missing", s->missing);
-	if (schema_file_append(t, &o, path, err) != 0)
+	char separator[8];
+	const char *format = row_syntax_name(s->syntax);
+	row_separator_text(s->syntax.separator, separator);
+	if (schema_file_append(
+		    t,
+		    RECORD("schema", F("version", 1), F("format", format),
+			   row_syntax_is_odd(s->syntax) ? F("separator", separator) : F_NONE,
+			   F("scale", schema_scale_name(s->scale)), F("hash", schema_hash(format)),
+			   F("hash-bits", s->hash_bits), F("fitted", (uint64_t)s->fitted),
+			   s->label ? F("label", s->label) : F_NONE,
+			   s->weight ? F("weight", s->weight) : F_NONE,
+			   s->positive ? F("positive", s->positive) : F_NONE,
+			   s->negative ? F("negative", s->negative) : F_NONE,
+			   s->missing ? F("missing", s->missing) : F_NONE),
+		    path, err) != 0)
 		return -1;
-	for (size_t i = 0; i < s->dense_count; i++) {
-		record_begin(&o, line, sizeof line, "dense");
-		record_add(&o, "name", s->dense[i].name);
-		record_add_real(&o, "mean", s->dense[i].mean);
-		record_add_real(&o, "deviation", s->dense[i].deviation);
-		if (schema_file_append(t, &o, path, err) != 0)
+	for (size_t i = 0; i < s->dense_count; i++)
+		if (schema_file_append(t,
+				       RECORD("dense", F("name", s->dense[i].name),
+					      F_REAL("mean", s->dense[i].mean),
+					      F_REAL("deviation", s->dense[i].deviation)),
+				       path, err) != 0)
 			return -1;
-	}
-	for (size_t i = 0; i < s->sparse_count; i++) {
-		record_begin(&o, line, sizeof line, "sparse");
-		record_add(&o, "name", s->sparse[i].name);
-		if (schema_file_append(t, &o, path, err) != 0)
+	for (size_t i = 0; i < s->sparse_count; i++)
+		if (schema_file_append(t, RECORD("sparse", F("name", s->sparse[i].name)), path,
+				       err) != 0)
 			return -1;
-	}
 	char sum[17];
 	snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH3_64bits(t->data, t->len));
 	return schema_file_append(t, RECORD("end", F("sum", sum)), path, err);

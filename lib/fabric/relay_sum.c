@@ -50,30 +50,26 @@ void relay_sum_forget(struct conversation *c)
 static int sum_line(struct conversation *c, int leads, uint64_t number)
 {
 	struct record *r = &c->relay->record;
-	char line[RECORD_LINE_MAX];
-	struct record_out o;
 	if (record_parse(r, c->line, c->line_len - 1, NULL) != 0)
 		return -1;
-	record_begin(&o, line, sizeof line, r->type);
-	record_add_u64(&o, "sum", number);
-	record_add_u64(&o, "sum-of", c->members);
+	struct record_out *o = RECORD(r->type, F("sum", number), F("sum-of", c->members));
 	for (size_t i = 0; i < r->count; i++) {
 		const char *key = r->field[i].key;
 		if (leads || (strcmp(key, "dense") != 0 && strncmp(key, "map-", 4) != 0))
-			record_add(&o, key, r->field[i].value);
+			record_add(o, key, r->field[i].value);
 	}
 	if (!leads) {
-		record_add_u64(&o, "dense", 0);
+		record_add_u64(o, "dense", 0);
 		if (c->bulk_bytes > 0) {
-			record_add_u64(&o, "map-offset-bytes", c->bulk_offset);
-			record_add_u64(&o, "map-bytes", c->bulk_bytes);
+			record_add_u64(o, "map-offset-bytes", c->bulk_offset);
+			record_add_u64(o, "map-bytes", c->bulk_bytes);
 		}
 	}
-	size_t len = record_end(&o, NULL);
+	size_t len = record_end(o, NULL);
 	char *own = malloc(len);
 	if (!own)
 		return -1;
-	memcpy(own, line, len);
+	memcpy(own, o->data, len);
 	free(c->line);
 	c->line = own;
 	c->line_len = len;

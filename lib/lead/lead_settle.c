@@ -157,8 +157,7 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 	const char *boot = l->replicas			? lead_replicas_boot(l)
 			   : l->options.gate.foreign	? lead_trainers_boot(l)
 							: lead_parts_boot(l->parts);
-	char head[512], *text = malloc(e->lines * LINE_ROOM + 1);
-	struct record_out o;
+	char *text = malloc(e->lines * LINE_ROOM + 1);
 	size_t len = 0;
 
 	if (!text) {
@@ -175,28 +174,22 @@ void lead_settle(struct lead *l, const struct gate_effect *e)
 		free(text);
 		return;
 	}
-	record_begin(&o, head, sizeof head, "settle");
-	record_add_u64(&o, "number", e->number);
-	record_add_u64(&o, "iteration", e->iteration);
-	record_add_u64(&o, "incarnation", l->options.gate.incarnation);
-	if (boot[0])
-		record_add(&o, "boot", boot);
-	if (l->term)
-		record_add_u64(&o, "term", l->term);
-	if (e->whole)
-		record_add_u64(&o, "whole", 1);
+	struct record_out *o = RECORD(
+		"settle", F("number", e->number), F("iteration", e->iteration),
+		F("incarnation", l->options.gate.incarnation), boot[0] ? F("boot", boot) : F_NONE,
+		l->term ? F("term", l->term) : F_NONE, e->whole ? F("whole", 1) : F_NONE);
 	if (e->whole && l->term) {
 		char note[OPTION_ID_MAX];
 		snprintf(note, sizeof note, "%llu-%llu-%llu", (unsigned long long)e->round,
 			 (unsigned long long)e->divisor, (unsigned long long)e->samples);
-		record_add(&o, "note", note);
+		record_add(o, "note", note);
 	}
-	record_add_u64(&o, "bytes", len);
-	size_t head_len = record_end(&o, NULL);
+	record_add_u64(o, "bytes", len);
+	size_t head_len = record_end(o, NULL);
 	l->settling.number = e->number;
 	l->settling.fenced.count = 0;
 	l->settling.sent = clock_mono();
-	if (peer_send(l->shards, head, head_len, text, len, on_settle, l) != 0) {
+	if (peer_send(l->shards, o->data, head_len, text, len, on_settle, l) != 0) {
 		gate_settle_refused(l->gate, e->number, GATE_REFUSED_NOW);
 		again_later(l);
 	}

@@ -24,9 +24,8 @@ struct running {
 
 static int ask_run(struct running *r, struct error *err)
 {
-	char line[RECORD_LINE_MAX], dir[DIR_MAX], *text = NULL;
+	char dir[DIR_MAX], *text = NULL;
 	size_t len = 0;
-	struct record_out o;
 	FILE *out = open_memstream(&text, &len);
 	for (char *const *word = r->what->argv; out && *word; word++)
 		fwrite(*word, 1, strlen(*word) + 1, out);
@@ -34,19 +33,17 @@ static int ask_run(struct running *r, struct error *err)
 		free(text);
 		return error_set(err, ERROR_OS, r->what->host.host, "out of memory");
 	}
-	record_begin(&o, line, sizeof line, "run");
-	record_add(&o, "host", r->what->host.host);
-	if (getcwd(dir, sizeof dir))
-		record_add(&o, "dir", dir);
+	struct record_out *o = RECORD("run", F("host", r->what->host.host),
+				      getcwd(dir, sizeof dir) ? F("dir", dir) : F_NONE);
 	if (limits_any(&r->what->limits)) {
-		record_add_real(&o, "cores", r->what->limits.cores);
-		record_add_u64(&o, "memory", r->what->limits.memory);
-		record_add_u64(&o, "first-core", r->what->limits.first_core);
+		record_add_real(o, "cores", r->what->limits.cores);
+		record_add_u64(o, "memory", r->what->limits.memory);
+		record_add_u64(o, "first-core", r->what->limits.first_core);
 	}
 	if (r->what->keeps)
-		record_add_u64(&o, "hold", 1);
-	record_add_u64(&o, "bytes", len);
-	int result = remote_ask(r->remote, &o, text, len, err);
+		record_add_u64(o, "hold", 1);
+	record_add_u64(o, "bytes", len);
+	int result = remote_ask(r->remote, o, text, len, err);
 	free(text);
 	r->left++;
 	return result;

@@ -150,19 +150,17 @@ static void network_put_nodes(FILE *out, struct supervisor *s, const struct role
 /* The rates of the links, and who is where. */
 static char *network_make(struct supervisor *s, size_t *bytes)
 {
-	char *text = NULL, line[RECORD_LINE_MAX];
+	char *text = NULL;
 	FILE *out = open_memstream(&text, bytes);
-	struct record_out o;
 	if (!out)
 		return NULL;
 	EACH_HOST (h, s, 0) {
-		record_begin(&o, line, sizeof line, "link");
-		record_add(&o, "host", h->name);
+		struct record_out *o = RECORD("link", F("host", h->name));
 		if (h->network.world != 0) {
-			network_put_rate(&o, "out", &h->network.out);
-			network_put_rate(&o, "in", &h->network.in);
+			network_put_rate(o, "out", &h->network.out);
+			network_put_rate(o, "in", &h->network.in);
 		}
-		record_print(out, &o);
+		record_print(out, o);
 	}
 	network_put_nodes(out, s, &role_server);
 	network_put_nodes(out, s, &role_worker);
