@@ -417,7 +417,7 @@ class _AgentBatches(Batches):
         job = os.environ.get("PACELINE_SAMPLES", "")
         if samples is not None and job.isdigit() and int(job) < samples:
             _say("the job has %s rows, and this script has %d: the last %d are not trained (SAMPLES or DATA of "
-                 "the job)" % (job, samples, samples - int(job)))
+                 "the job; FORMAT=lines if DATA has no header)" % (job, samples, samples - int(job)))
         self._in, self._out = reads, writes
         self._unread = b""
         self._process = os.getpid()
