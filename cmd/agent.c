@@ -265,11 +265,7 @@ int main(int argc, char **argv)
 	struct node_end end = {0};
 	int first;
 	cmd_begin(PROGRAM);
-	int parsed = option_parse_command(&table, argc, argv, &first, stdout, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed < 0)
-		return cmd_fail(PROGRAM, &err);
+	cmd_parsed(PROGRAM, option_parse_command(&table, argc, argv, &first, stdout, &err), &err);
 	struct command_options command = {.argv = argv + first,
 					  .id = node.meter.id,
 					  .env = opt.env.item,

@@ -179,13 +179,11 @@ int main(int argc, char **argv)
 	struct rows all = {0};
 	int first;
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed == 0 && argc - first > 1)
-		parsed = error_set(&err, ERROR_USAGE, argv[first + 1], "one operand too many");
-	if (parsed != 0)
+	cmd_parsed(PROGRAM, option_parse(&table, argc, argv, &first, stdout, &err), &err);
+	if (argc - first > 1) {
+		error_set(&err, ERROR_USAGE, argv[first + 1], "one operand too many");
 		return cmd_fail(PROGRAM, &err);
+	}
 	int piped = first == argc || strcmp(argv[first], "-") == 0;
 	const char *name = piped ? "stdin" : argv[first];
 	FILE *in = piped ? stdin : fopen(name, "re");

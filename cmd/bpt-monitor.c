@@ -391,10 +391,8 @@ int main(int argc, char **argv)
 	struct monitor *m = NULL;
 	int status = 0;
 	cmd_begin(PROGRAM);
-	int parsed = cmd_options(&table, argc, argv, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed != 0 || bpt_monitor_check_settings(&s, &err) != 0)
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
+	if (bpt_monitor_check_settings(&s, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	if (monitor_new(&m, s.window_short, s.window_long, &err) != 0 ||
 	    (s.filter ? run_filter(&s, m, &err) : run_daemon(&s, m, &err)) != 0)

@@ -45,10 +45,9 @@ int main(int argc, char **argv)
 		.rows = rows};
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	int parsed = cmd_options(&table, argc, argv, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed == 0 && !global_seen)
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
+	int parsed = 0;
+	if (!global_seen)
 		parsed = error_set(&err, ERROR_USAGE, "-B", "the global batch is missing");
 	if (parsed == 0 && step_seen && strcmp(method, "step") != 0)
 		parsed = error_set(&err, ERROR_USAGE, "-m",

@@ -382,12 +382,9 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	int first;
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
+	cmd_parsed(PROGRAM, option_parse(&table, argc, argv, &first, stdout, &err), &err);
 	char **operand = argv + first;
-	const struct verb *verb =
-		parsed == 0 ? find_verb(operand, (size_t)(argc - first), &err) : NULL;
+	const struct verb *verb = find_verb(operand, (size_t)(argc - first), &err);
 	if (!verb)
 		return cmd_fail(PROGRAM, &err);
 	int status = ckpt_main_run(verb, operand + 1, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);

@@ -62,4 +62,12 @@ static inline int cmd_end(const char *program, int status)
 	return status;
 }
 
+/* Goes on if result, of option_parse() and the like, says so: a wrong option ends the program, and
+ * so does --help. */
+static inline void cmd_parsed(const char *program, int result, const struct error *err)
+{
+	if (result != OPTION_GO)
+		exit(result == OPTION_SHOWN ? cmd_end(program, 0) : cmd_fail(program, err));
+}
+
 #endif

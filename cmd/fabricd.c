@@ -128,10 +128,9 @@ int main(int argc, char **argv)
 
 	cmd_begin(PROGRAM);
 	options.host = this_host(name, sizeof name);
-	int parsed = cmd_options(&table, argc, argv, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed == 0 && !options.run_dir)
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
+	int parsed = 0;
+	if (!options.run_dir)
 		parsed = error_set(&err, ERROR_USAGE, NULL, "needs --run-dir DIR");
 	if (parsed == 0 && !option_id_ok(options.host))
 		parsed = error_set(&err, ERROR_USAGE, options.host,

@@ -239,11 +239,7 @@ int main(int argc, char **argv)
 		 "command\n  %4g s  until this end, when it hears nothing, gives the host up (exit "
 		 "status %d)",
 		 REMOTE_FAR_SECONDS, REMOTE_NEAR_SECONDS, LOST_STATUS);
-	int shown = option_parse_command(&table, argc, argv, &first, stdout, &err);
-	if (shown == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (shown != OPTION_GO)
-		return cmd_fail(PROGRAM, &err);
+	cmd_parsed(PROGRAM, option_parse_command(&table, argc, argv, &first, stdout, &err), &err);
 	if (opt_serve && first < argc) {
 		error_set(&err, ERROR_USAGE, argv[first], "--serve takes no operands");
 		return cmd_fail(PROGRAM, &err);

@@ -131,11 +131,7 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	int first;
 	cmd_begin(PROGRAM);
-	int got = option_parse(&table, argc, argv, &first, stdout, &err);
-	if (got < 0)
-		return cmd_fail(PROGRAM, &err);
-	if (got == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
+	cmd_parsed(PROGRAM, option_parse(&table, argc, argv, &first, stdout, &err), &err);
 	if (first == argc) {
 		plrec_usage(&err, "a command is missing: tsv, json, where, from-tsv or from-json");
 		return cmd_fail(PROGRAM, &err);

@@ -307,11 +307,8 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	int first;
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed == 0)
-		parsed = kernels_need_room(argv, &err);
+	cmd_parsed(PROGRAM, option_parse(&table, argc, argv, &first, stdout, &err), &err);
+	int parsed = kernels_need_room(argv, &err);
 	if (parsed == 0 && kernels.probe)
 		return cmd_end(PROGRAM, kernels_probe(PROGRAM));
 	int by_job = opt_job || opt_run_dir;

@@ -729,13 +729,10 @@ int main(int argc, char **argv)
 
 	cmd_begin(PROGRAM);
 	signal(SIGUSR1, SIG_IGN); /* it may come when its standby is the server already */
-	int parsed = cmd_options(&table, argc, argv, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed == 0)
-		/* Each worker is a connection, and each of those may pass shared memory. */
-		fs_allow_files(UINT64_MAX);
-	if (parsed != 0 || ps_server_check_settings(&s, &err) != 0 || ps_server_run(&s, &err) != 0)
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
+	/* Each worker is a connection, and each of those may pass shared memory. */
+	fs_allow_files(UINT64_MAX);
+	if (ps_server_check_settings(&s, &err) != 0 || ps_server_run(&s, &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	free(s.servers_copy);
 	free(s.hosts_copy);

@@ -257,15 +257,13 @@ int main(int argc, char **argv)
 		.rows = rows};
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	int parsed = cmd_options(&table, argc, argv, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed == 0 && (!cores_seen || !node_seen))
-		parsed = error_set(&err, ERROR_USAGE, cores_seen ? "--node-cores" : "--cores",
-				   "the number of cores that %s may have is missing",
-				   cores_seen ? "a node" : "the job");
-	if (parsed != 0)
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
+	if (!cores_seen || !node_seen) {
+		error_set(&err, ERROR_USAGE, cores_seen ? "--node-cores" : "--cores",
+			  "the number of cores that %s may have is missing",
+			  cores_seen ? "a node" : "the job");
 		return cmd_fail(PROGRAM, &err);
+	}
 	plan_stage_of(stage_name, &stage); /* a choice is a stage */
 	int status =
 		res_plan_run(&l, stage, history, strict, &err) == 0 ? 0 : cmd_fail(PROGRAM, &err);

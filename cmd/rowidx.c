@@ -259,10 +259,8 @@ int main(int argc, char **argv)
 	struct error err;
 	int first;
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed != OPTION_GO || check_usage(argv + first, argc - first, &err) != 0)
+	cmd_parsed(PROGRAM, option_parse(&table, argc, argv, &first, stdout, &err), &err);
+	if (check_usage(argv + first, argc - first, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int status = 0;
 	if (rowidx_run(argv + first, &err) != 0) {

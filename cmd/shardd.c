@@ -124,10 +124,8 @@ int main(int argc, char **argv)
 			    "answered within wait= seconds,\n86400 at most.\n" DAEMON_CLIENTS};
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	int parsed = cmd_options(&table, argc, argv, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed != 0 || shardd_check_settings(&s, &err) != 0)
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
+	if (shardd_check_settings(&s, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	int result = shardd_serve(&s, &err);
 	free(s.partition);

@@ -236,11 +236,8 @@ int main(int argc, char **argv)
 		.rows = rows};
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	int parsed = cmd_options(&table, argc, argv, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed == 0)
-		parsed = parse_order(order, c, &err);
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
+	int parsed = parse_order(order, c, &err);
 	if (parsed == 0 && loss_seen && strcmp(model, "mix") != 0 && strcmp(job.loss, "rmse") != 0)
 		parsed = error_set(&err, ERROR_USAGE, "--loss", "%s is for -m mix only", job.loss);
 	if (strcmp(model, "mix") != 0)

@@ -360,11 +360,9 @@ int main(int argc, char **argv)
 	if (argc == 1 && strcmp(argv[0], GUARD_NAME) == 0)
 		return guard_main();
 	cmd_begin(PROGRAM);
-	int parsed = option_parse(&table, argc, argv, &first, stdout, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
+	cmd_parsed(PROGRAM, option_parse(&table, argc, argv, &first, stdout, &err), &err);
 	int status = 0;
-	if (parsed < 0 || straggle(&o, argv + first, (size_t)(argc - first), &err) != 0)
+	if (straggle(&o, argv + first, (size_t)(argc - first), &err) != 0)
 		status = cmd_fail(PROGRAM, &err);
 	return cmd_end(PROGRAM, status);
 }

@@ -293,11 +293,7 @@ int main(int argc, char **argv)
 	struct dataset *data = NULL;
 	struct model_spec spec;
 	cmd_begin(PROGRAM);
-	int parsed = cmd_options(&table, argc, argv, &err);
-	if (parsed == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (parsed < 0)
-		return cmd_fail(PROGRAM, &err);
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
 	if (kernels_need_room(argv, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	worker_be_one_thread();

@@ -92,16 +92,15 @@ int main(int argc, char **argv)
 	struct sched_state state = {.options = &o};
 	struct error err = {0};
 	cmd_begin(PROGRAM);
-	int result = cmd_options(&table, argc, argv, &err);
-	if (result == OPTION_SHOWN)
-		return cmd_end(PROGRAM, 0);
-	if (result == 0 && seen_momentum && !divergence)
+	cmd_parsed(PROGRAM, cmd_options(&table, argc, argv, &err), &err);
+	int result = 0;
+	if (seen_momentum && !divergence)
 		result = error_set(&err, ERROR_USAGE, "--momentum", "is for --divergence-max");
-	if (result == 0 && strcmp(o.mode, "round") == 0 &&
-	    (seen_plan || o.has_delay_max || o.has_aggregators || divergence))
+	else if (strcmp(o.mode, "round") == 0 &&
+		 (seen_plan || o.has_delay_max || o.has_aggregators || divergence))
 		result = error_set(&err, ERROR_USAGE, "--mode round",
 				   "plans no transfers: of the other options only --strict goes with it");
-	if (result == 0 && divergence)
+	else if (divergence)
 		result = divergence_of(&o, divergence, &err);
 	if (result == 0)
 		result = sched_read(&state, &err);

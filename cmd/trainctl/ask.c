@@ -182,10 +182,8 @@ static int trainctl_ask_job(const struct question *q, int argc, char **argv)
 		 q->reads_stdin ? " < actions" : "");
 	struct option_table table = {name, usage, q->about, rows, NULL};
 	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, q->operand, &operand, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown != OPTION_GO || (q->check && q->check(&err) != 0) ||
+	cmd_parsed(PROGRAM, trainctl_parse(&table, argc, argv, q->operand, &operand, &err), &err);
+	if ((q->check && q->check(&err) != 0) ||
 	    trainctl_find(job, run_dir, &dirs, &err) != 0 ||
 	    (q->reads_stdin && read_stdin(&text, &bytes, &err) != 0)) {
 		free(text);

@@ -553,11 +553,7 @@ int trainctl_check(int argc, char **argv)
 		rows, NULL};
 	const char *path;
 	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, "job file", &path, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown != OPTION_GO)
-		return cmd_fail(PROGRAM, &err);
+	cmd_parsed(PROGRAM, trainctl_parse(&table, argc, argv, "job file", &path, &err), &err);
 	int result = check_apart(path, &call, &err);
 	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
 }

@@ -804,11 +804,7 @@ int trainctl_init(int argc, char **argv)
 				     "Looks at data and writes a job file that trains on it.", rows,
 				     "It waits only for your answers on a terminal."};
 	struct error err;
-	int shown = init_parse(&table, argc, argv, &call, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown != OPTION_GO)
-		return cmd_fail(PROGRAM, &err);
+	cmd_parsed(PROGRAM, init_parse(&table, argc, argv, &call, &err), &err);
 	if (call.keys)
 		return print_keys(&err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
 	call.asks = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);

@@ -250,10 +250,8 @@ int trainctl_logs(int argc, char **argv)
 		"Shows the log of a job or, with the id of a node, the output of that node.", rows,
 		NULL};
 	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, "[node]", &id, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown != OPTION_GO || logs(job, run_dir, id, &wanted, &err) != 0)
+	cmd_parsed(PROGRAM, trainctl_parse(&table, argc, argv, "[node]", &id, &err), &err);
+	if (logs(job, run_dir, id, &wanted, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	return 0;
 }

@@ -215,15 +215,14 @@ int trainctl_report(int argc, char **argv)
 	struct dirs dirs;
 	struct dirs_environment env;
 	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
+	cmd_parsed(PROGRAM, trainctl_parse(&table, argc, argv, NULL, &none, &err), &err);
 	trainctl_environment(&env);
-	if (shown == OPTION_GO && w.records && (text || w.html || w.png))
-		shown = error_set(
+	int result = 0;
+	if (w.records && (text || w.html || w.png))
+		result = error_set(
 			&err, ERROR_USAGE, NULL,
 			"--records can't be combined with --text, --html or --png");
-	if (shown != OPTION_GO || jobs_find(&dirs, job, run_dir, state_dir, &env, &err) != 0 ||
+	if (result != 0 || jobs_find(&dirs, job, run_dir, state_dir, &env, &err) != 0 ||
 	    jobs_need_state(&dirs, job, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	if (!text && !w.html && !w.png && !isatty(STDOUT_FILENO))

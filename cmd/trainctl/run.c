@@ -409,10 +409,7 @@ int trainctl_run(int argc, char **argv)
 	for (int i = 1; i < argc && shown == -1; i++)
 		if (strncmp(argv[i], "--report-every", strlen("--report-every")) == 0)
 			error_set(&err, ERROR_USAGE, NULL, "--report-every is --rows now");
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown != OPTION_GO)
-		return cmd_fail(PROGRAM, &err);
+	cmd_parsed(PROGRAM, shown, &err);
 	screen.terminal = terminal_open();
 	screen.shown = clock_mono();
 	log_set_sink(run_say, NULL, LOG_LEVEL_INFO);

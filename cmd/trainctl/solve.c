@@ -149,19 +149,18 @@ int trainctl_solve(int argc, char **argv)
 		"brain on the rounds.",
 		rows, more};
 	struct error err;
-	int result = trainctl_parse(&table, argc, argv, "[solution]", &f.name, &err);
-	if (result == OPTION_SHOWN)
-		return 0;
-	if (result == OPTION_GO && log && f.set.count > 0)
+	cmd_parsed(PROGRAM, trainctl_parse(&table, argc, argv, "[solution]", &f.name, &err), &err);
+	int result = 0;
+	if (log && f.set.count > 0)
 		result = error_set(&err, ERROR_USAGE, "--option", "-o is not for --log: the log "
 								  "has the options");
-	else if (result == OPTION_GO && !log && brain)
+	else if (!log && brain)
 		result = error_set(&err, ERROR_USAGE, "--brain", "goes with --log");
-	else if (result == OPTION_GO && !log && !f.name)
+	else if (!log && !f.name)
 		result = error_set(&err, ERROR_USAGE, NULL, "solve: which solution?");
-	else if (result == OPTION_GO && !log)
+	else if (!log)
 		result = find_solution(&f, &err);
-	if (result == OPTION_GO)
+	if (result == 0)
 		result = log          ? trainctl_solve_log(log, f.name, brain, &err)
 			 : f.built_in ? solve_snapshots(&f, &err)
 				      : solve_become(&f, &err);

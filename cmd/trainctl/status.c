@@ -149,12 +149,10 @@ static int status(int argc, char **argv, const struct option_table *shown_as, do
 					  {0}};
 	struct option_table table = *shown_as;
 	table.rows = rows;
-	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown == OPTION_GO && !t.job && !t.run_dir && !order && !(t.every > 0))
+	cmd_parsed(PROGRAM, trainctl_parse(&table, argc, argv, NULL, &none, &err), &err);
+	if (!t.job && !t.run_dir && !order && !(t.every > 0))
 		return trainctl_list(&err) == 0 ? 0 : cmd_fail(PROGRAM, &err);
-	if (shown != OPTION_GO || trainctl_find(t.job, t.run_dir, &dirs, &err) != 0)
+	if (trainctl_find(t.job, t.run_dir, &dirs, &err) != 0)
 		return cmd_fail(PROGRAM, &err);
 	dirs_run(&dirs, "trainctl.sock", socket);
 	t.socket = socket;

@@ -77,11 +77,7 @@ int trainctl_wait(int argc, char **argv)
 		"Waits until the job ends, prints its summary, and ends with its exit status.",
 		rows, NULL};
 	struct error err;
-	int shown = trainctl_parse(&table, argc, argv, NULL, &none, &err);
-	if (shown == OPTION_SHOWN)
-		return 0;
-	if (shown != OPTION_GO)
-		return cmd_fail(PROGRAM, &err);
+	cmd_parsed(PROGRAM, trainctl_parse(&table, argc, argv, NULL, &none, &err), &err);
 	int result = wait_for(job, run_dir, limited ? clock_mono() + seconds : 1e300, &err);
 	return result >= 0 ? result : cmd_fail(PROGRAM, &err);
 }
