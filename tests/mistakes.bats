@@ -1275,10 +1275,10 @@ E
 @test "a job that runs already" {
 	mkdir drag
 	echo drag speed=20 >drag/w0
-	begin first --set DRAG=drag --set EPOCHS=100
+	begin first --set DRAG=drag --set EPOCHS=100 --set SYNC=asp
 	wait_for 'grep -qs "^row" first.out'
 	transcript <<'E'
-$ trainctl run job.env --run-dir run --set DRAG=drag --set EPOCHS=100
+$ trainctl run job.env --run-dir run --set DRAG=drag --set EPOCHS=100 --set SYNC=asp
 trainctl: job tiny runs already, since ...: pid ... runs it; `trainctl status --run-dir DIR/run` shows it, `trainctl stop --run-dir DIR/run` stops it
 = 75
 $ trainctl kill-restart w9 --run-dir run
@@ -1289,6 +1289,9 @@ trainctl: bad-actions: line 1: adjust-bs w9: unknown-node (there is no such work
 = 1
 $ echo 'action kind=dance' | trainctl apply --run-dir run
 trainctl: bad-actions: line 1: kind=: 'dance' is none of none|adjust-bs|backup-workers|kill-restart|adjust-lr
+= 1
+$ echo 'action kind=backup-workers count=1' | trainctl apply --run-dir run >/dev/null
+trainctl: bad-actions: line 1: backup-workers: no-barrier (no backup workers: only iterations of SYNC=bsp and SYNC=allreduce end for all at once)
 = 1
 $ echo 'action kind=adjust-bs id=w0' | trainctl apply --run-dir run
 trainctl: bad-actions: line 1: action: size= is missing

@@ -107,6 +107,8 @@ static const char *action_nonsense(struct supervisor *s, const struct action *a)
 	case ACTION_BACKUP_WORKERS:
 		if (a->count > 0 && !job_kind(s->job)->backup)
 			return "trainer";
+		if (a->count > 0 && !job_has_barrier(s->job))
+			return "no-barrier";
 		return a->count >= sup_count(s, sup_trainers(s)) ? "count" : NULL;
 	case ACTION_KILL_RESTART:
 		return n && ((a->role == NODE_WORKER && n->role == sup_trainers(s)) ||
@@ -128,6 +130,8 @@ static const char *in_words(const char *reason)
 		{"size", "size= times accum= is 0, or more than a batch can be"},
 		{"trainer", "no backup workers: the batches of a TRAINER are in its own parameters "
 			    "already, and can't be left out"},
+		{"no-barrier", "no backup workers: only iterations of SYNC=bsp and SYNC=allreduce end for all "
+			       "at once"},
 		{"count", "as many as there are workers, or more"}};
 	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
 		if (strcmp(words[i][0], reason) == 0)
