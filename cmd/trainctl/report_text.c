@@ -7,7 +7,6 @@
 #include "screen/text.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define WIDTH 80 /* where standard output is no terminal */

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define HELD_SECONDS 1.0   /* seconds for which a `next` that can't be answered is held back */

@@ -7,7 +7,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define FENCES_MAX 4
 #define RENEWALS 3 /* in a lease */

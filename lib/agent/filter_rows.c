@@ -16,7 +16,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define PENDING_MAX 2    /* most shards that are not wholly in the pipe, or are requested */

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "record/record.h"
 
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
 

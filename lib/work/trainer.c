@@ -21,7 +21,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define PROFILE_BATCHES 8    /* a profile measures sizes up to so many batches */
 #define IDLE_ASK_SECONDS 1.0 /* shardd may hold a get back this long; *stop waits for it */
