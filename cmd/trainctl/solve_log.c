@@ -20,7 +20,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-
 struct replay {
 	const char *path;
 	char name[DIRS_PATH_MAX];            /* of the solution; copied, as its record goes */

@@ -396,7 +396,6 @@ static void lead_on_begin(void *lead)
 
 void lead_expect(struct lead *l)
 {
-
 	if (l->expecting || !lead_replicas_are(l))
 		return; /* nobody could enter, so that nobody waits for others */
 	if (l->options.gate.expect)

@@ -208,7 +208,6 @@ static double members_seconds(const struct lead *l)
 
 int lead_hand_start(struct lead *l, struct event_base *base)
 {
-
 	l->absent = timer_new(base, on_absent, l);
 	if (!l->absent)
 		return -1;

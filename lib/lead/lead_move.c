@@ -108,7 +108,6 @@ static uint64_t dense_of(const struct map *map)
 
 static void deadline(struct moving *m, double seconds)
 {
-
 	timer_set(m->timer, seconds);
 }
 

@@ -532,7 +532,6 @@ static void on_door(void *lead)
 
 void lead_replicas_wait(struct lead *l)
 {
-
 	if (l->replicas && !timer_is_set(l->replicas->door))
 		timer_set(l->replicas->door, DOOR_SECONDS);
 }

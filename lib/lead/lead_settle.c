@@ -25,7 +25,6 @@ static void take_term(struct lead *l);
 
 static void again_later(struct lead *l)
 {
-
 	timer_set(l->again, SETTLE_AGAIN_SECONDS);
 }
 

@@ -310,7 +310,6 @@ const char *lead_parts_joiner_wrong(const struct lead_parts *p, size_t i)
 /* Its own callback may be running: it goes in the next turn at the earliest. */
 static void lead_parts_let_go(struct lead_parts *p, struct part_remote *r)
 {
-
 	part_remote_leave(r);
 	if (GROW(p->gone.at, p->gone.room, p->gone.count + 1) != 0) {
 		part_remote_stop(r); /* a leak is all that comes of it */

@@ -54,7 +54,6 @@ static void ps_wait_answer(struct ps_wait *w)
 
 void ps_waits_soon(struct ps *p)
 {
-
 	if (p->waits)
 		timer_set(p->answer, 0);
 }
