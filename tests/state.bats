@@ -293,6 +293,23 @@ fault_at() {
 	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
 }
 
+@test "the records of nodes are gone when the job is stopped: no node is left" {
+	local pid
+	job MODEL=audit EPOCHS=500
+	slow 40
+	start first fast trainctl run job.env --run-dir "$T/run"
+	SUPERVISOR=$PID
+	wait_for '[ "$(logged "^row .* samples-done=[1-9]")" -ge 1 ]'
+	# shellcheck disable=SC2046
+	PIDS+=($(cat run/state/nodes/*.[0-9] >records; record_pids records))
+	rm -r run/state/nodes
+	kill -TERM $SUPERVISOR
+	ended $SUPERVISOR
+	[ "$status" -eq 143 ]
+	[ ${#PIDS[@]} -eq 13 ] # trainctl, six nodes and their parents
+	for pid in "${PIDS[@]:1}"; do wait_for "gone $pid"; done
+}
+
 @test "held shards: the status of a finished job is the same again" {
 	finished
 	sed -i 's/ held=0 / held=2 /; s/ exit=0 / exit=1 /' run/state/summary

@@ -217,8 +217,10 @@ void sup_node_answers(struct sup_node *n, uint64_t incarnation)
 	if (n->role->goes_back && incarnation != 0 && s->recover.incarnation != 0 &&
 	    incarnation != s->recover.incarnation)
 		sup_rollback_begin(s, "a server of another incarnation runs");
-	else if (n->stage == STAGE_STARTING || n->stage == STAGE_READY)
+	else if (n->stage == STAGE_STARTING || n->stage == STAGE_READY) {
+		sup_process_pid(&n->now); /* read now: its record may be gone when it is to end */
 		node_step(n, EVENT_ANSWERS);
+	}
 }
 
 void sup_node_remove_socket(const struct sup_process *p, const char *more)
