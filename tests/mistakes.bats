@@ -801,8 +801,9 @@ trainctl: --set: SYNC, WORKERS ahead, MONITOR report have no effect here: comman
 trainctl: --set: RESTARTS rollbacks has no effect here: commands of TRAINER_KIND=each and rows have no checkpoints
 trainctl: --set: TRAINER_KIND header has no effect here: a TRAINER gets rows of DATA only by TRAINER_KIND=rows and each
 = 0
-$ trainctl check t.env --run-dir run -s CHECKPOINT= -s LABEL=y -s MODEL=wdl,embed:8 -s OPTIMIZER=l2:0.1 -s MISSING=NA -s SERVERS=2,memory:1G -s LAUNCH_SERVER=nice 2>&1 >/dev/null
+$ trainctl check t.env --run-dir run -s CHECKPOINT= -s FORMAT=csv,separator:tab -s LABEL=y -s MODEL=wdl,embed:8 -s OPTIMIZER=l2:0.1 -s MISSING=NA -s SERVERS=2,memory:1G -s LAUNCH_SERVER=nice 2>&1 >/dev/null
 trainctl: --set: MODEL, MODEL embed, OPTIMIZER l2, MISSING have no effect here: a TRAINER has a model of its own, and reads its rows itself
+trainctl: --set: FORMAT, FORMAT separator have no effect here: there is no DATA, only SAMPLES
 trainctl: --set: LABEL has no effect here: a TRAINER reads its rows itself
 trainctl: --set: SERVERS has no effect here: with TRAINER or SYNC=allreduce there are no parameter servers
 trainctl: --set: SERVERS memory, LAUNCH_SERVER have no effect here: with TRAINER there are no parameter servers

@@ -264,7 +264,13 @@ static int is_kit(const struct job *job)
 /* LABEL tells of what format a .tsv is, and then which line is its header. */
 static int reads_label(const struct job *job)
 {
-	return !job_kind(job)->foreign || job_fit_is(job->format, "tsv");
+	return !job_kind(job)->foreign || (job->data.count > 0 && job_fit_is(job->format, "tsv"));
+}
+
+/* "lines" is what job_finish() gives a TRAINER. */
+static int reads_format(const struct job *job)
+{
+	return job->data.count > 0 || job_fit_is(job->format, JOB_LINES);
 }
 
 static int has_optimizer(const struct job *job)
@@ -312,6 +318,7 @@ static const struct idle {
 	{{"MODEL *", "OPTIMIZER *", "BAD_ROWS *", "POSITIVE", "NEGATIVE", "DENSE", "SPARSE",
 	  "WEIGHT", "MISSING"},
 	 is_kit, "a TRAINER has a model of its own, and reads its rows itself"},
+	{{"FORMAT *"}, reads_format, "there is no DATA, only SAMPLES"},
 	{{"LABEL"}, reads_label, "a TRAINER reads its rows itself"},
 	{{"OPTIMIZER *", "BAD_ROWS classes"}, has_optimizer,
 	 "MODEL=lda and audit count; they have neither a learning rate nor classes"},
