@@ -100,6 +100,8 @@ counted() {
 	slow 300
 	begin first
 	wait_for 'came_to 200'
+	run -1 trainctl apply --run-dir "$T/run" <<<'action kind=adjust-lr id=w0 scale=0.5'
+	[[ $output == *'adjust-lr w0: no-rate (MODEL=lda has no learning rate'* ]]
 	strike w1
 	wait_for 'came_to 600'
 	strike r0

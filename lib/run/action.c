@@ -103,6 +103,8 @@ static const char *action_nonsense(struct supervisor *s, const struct action *a)
 			       ? "size"
 			       : NULL;
 	case ACTION_ADJUST_LR:
+		if (job_has_documents(s->job))
+			return "no-rate";
 		return !n || n->role != sup_trainers(s) ? "unknown-node" : NULL;
 	case ACTION_BACKUP_WORKERS:
 		if (a->count > 0 && !job_kind(s->job)->backup)
@@ -130,6 +132,7 @@ static const char *in_words(const char *reason)
 		{"size", "size= times accum= is 0, or more than a batch can be"},
 		{"trainer", "no backup workers: the batches of a TRAINER are in its own parameters "
 			    "already, and can't be left out"},
+		{"no-rate", "MODEL=lda has no learning rate: it counts"},
 		{"no-barrier", "no backup workers: only iterations of SYNC=bsp and SYNC=allreduce end for all "
 			       "at once"},
 		{"count", "as many as there are workers, or more"}};

@@ -77,8 +77,11 @@ static void add_sizes(struct supervisor *s, struct sup_actions *list)
 	}
 }
 
+/* Counts of documents have no rate. */
 static void add_rates(struct supervisor *s, struct sup_actions *list)
 {
+	if (job_has_documents(s->job))
+		return;
 	EACH_OF (n, s, sup_trainers(s)) {
 		struct action set = {.kind = ACTION_ADJUST_LR, .scale = sup_scale_rate_factor(s)};
 		snprintf(set.id, sizeof set.id, "%s", n->id);
