@@ -19,6 +19,7 @@
 
 static char none[] = "none";
 static const struct job job = {
+	.name = "j",
 	.batch = 64, .workers = 2, .servers = 2, .options.least = 1, .batch_scaling = none};
 static char path[sizeof scratch + sizeof DIRS_KEPT];
 
