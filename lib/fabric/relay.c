@@ -133,8 +133,8 @@ void conversation_watch(struct conversation *c)
 	}
 }
 
-static struct conversation *conversation_new(struct relay *relay, unsigned rank, uint32_t origin,
-					     uint64_t number)
+struct conversation *conversation_new(struct relay *relay, unsigned rank, uint32_t origin,
+				      uint64_t number)
 {
 	struct conversation *c = calloc(1, sizeof *c);
 	if (!c || u64map_reserve(&relay->all, relay->all.count + 1) != 0) {
@@ -145,6 +145,7 @@ static struct conversation *conversation_new(struct relay *relay, unsigned rank,
 	c->link = &relay->link[rank];
 	c->origin = origin;
 	c->number = number;
+	c->at = -1;
 	c->is_near = origin == world_rank(relay->options.world);
 	c->fd = c->passed_fd = c->mirror_fd = -1;
 	c->window = CONVERSATION_WINDOW;
@@ -321,8 +322,15 @@ static void on_talk(struct conversation *c, const struct head *h, const char *da
 		if (c->window > 0 && c->window <= (int64_t)h->bytes)
 			conversation_resume_later(c);
 		break;
+	case KIND_SUMMED:
+		relay_far_summed(c, h->offset);
+		break;
 	case KIND_GONE:
 		c->gone = 1;
+		if (c->is_sum) {
+			conversation_end(c);
+			break;
+		}
 		c->read_end = c->said_end = 1; /* nobody listens */
 		conversation_write(c);
 		break;
@@ -331,6 +339,7 @@ static void on_talk(struct conversation *c, const struct head *h, const char *da
 		conversation_write(c);
 		break;
 	case KIND_OPEN:
+	case KIND_SUM:
 	case KIND_ACK:
 		break;
 	}
@@ -357,6 +366,8 @@ static void relay_on_message(unsigned rank, const void *data, size_t bytes, void
 		conversation_release(c);
 	} else if (!c && h.kind == KIND_OPEN && h.origin == rank) {
 		relay_on_open(relay, rank, &h, rest, bytes - sizeof h);
+	} else if (!c && h.kind == KIND_SUM && h.origin == rank) {
+		relay_far_open(relay, rank, &h, rest, bytes - sizeof h);
 	} else if (h.kind == KIND_CHUNK) {
 		link_swallow(l, h.tag, (size_t)h.bytes);
 	}

@@ -1,7 +1,7 @@
 /*
  * relay_internal: what the files of the relay share: relay.c (listening, who is who, messages),
- * relay_link.c (what goes to one host), relay_sum.c (what is summed before that), relay_read.c and
- * relay_write.c (one conversation's socket).
+ * relay_link.c (what goes to one host), relay_sum.c (what is summed before that), relay_far.c (sums
+ * from host to host), relay_read.c and relay_write.c (one conversation's socket).
  *
  * The relay owns listeners, links and conversations.  A conversation that is over is taken out of
  * the table and closed; its memory is freed when nothing points to it any more: `held` counts the
@@ -29,6 +29,7 @@
 #define CHUNK_BYTES (512 * 1024)
 #define CHUNKS_MAX 4                       /* of one link, on their way */
 #define SMALL_BYTES (16 * 1024)            /* a larger payload in memory goes as chunks */
+#define FAR_SECONDS 3.0                    /* until sums of other hosts go on coming */
 
 /* The kind of a message; its fields and data follow. */
 enum kind {
@@ -43,6 +44,8 @@ enum kind {
 	KIND_CREDIT, /* `bytes` of the stream have been taken */
 	KIND_SHUT,   /* the stream has ended; the other direction goes on */
 	KIND_GONE,   /* the client or daemon at this end has gone */
+	KIND_SUM,    /* begins a conversation that carries a sum; data: struct far */
+	KIND_SUMMED, /* it was added; `offset`: the number of the whole sum */
 	KIND_ACK     /* of a link, not of a conversation: `bytes` were handled */
 };
 
@@ -59,6 +62,11 @@ struct copy {
 	uint64_t number; /* of the other conversation */
 	uint64_t offset; /* in its memory */
 	XXH128_hash_t hash;
+};
+
+/* Which sum it belongs to, and of how many pushes it is. */
+struct far {
+	uint64_t socket, group, members, here, dense_bytes;
 };
 
 /* Waits for its turn at the socket. */
@@ -93,6 +101,7 @@ struct conversation {
 	unsigned gone : 1;     /* and reads no more */
 	unsigned drained : 1;  /* then: all that its daemon had to say was thrown away */
 	unsigned waits_link : 1, waits_bulk : 1, resuming : 1;
+	unsigned is_sum : 1;   /* it has no sockets, and carries a sum (relay_far.c) */
 	short watched;
 	int fd; /* -1: not connected yet */
 	int passed_fd, mirror_fd;
@@ -114,7 +123,10 @@ struct conversation {
 	/* a push that may be summed with others (relay_sum.c) */
 	uint64_t socket;  /* a hash of its name */
 	uint64_t group, members, dense_bytes;
+	uint64_t here;       /* so many of the members are on this host */
+	int at;              /* the rank that sums all; -1: this one, those that are here */
 	double parked_until; /* 0: it is not parked */
+	struct conversation *carrier; /* takes it to another host, in a sum; NULL: it does not */
 	const struct conversation *sum_lead; /* of the sum that it is being added to; NULL: none */
 	float *sum;
 	size_t sum_room;
@@ -126,6 +138,7 @@ struct conversation {
 	struct piece *first, *last;
 	size_t kept, taken; /* bytes that wait; bytes written and not yet credited */
 	size_t coming;        /* chunks */
+	uint64_t came;        /* bytes of a sum */
 	struct piece *copies; /* of others, from its memory, when no chunk is coming */
 };
 
@@ -167,6 +180,7 @@ struct relay {
 	struct event *work;
 	struct timer *retry, *unpark, *sum;
 	struct conversation *parked;
+	struct conversation *guests;  /* sums that came from other hosts */
 	struct conversation *summing; /* the lead of the sum that is being made; NULL: none */
 	size_t summed;                /* floats of it */
 	uint64_t sums;
@@ -181,6 +195,9 @@ struct relay {
 
 /* relay.c */
 struct conversation *relay_find(const struct relay *relay, uint32_t origin, uint64_t number);
+/* NULL: out of memory. */
+struct conversation *conversation_new(struct relay *relay, unsigned rank, uint32_t origin,
+				      uint64_t number);
 /* Tells the other side and closes: nothing comes from there any more. */
 void conversation_leave(struct conversation *c);
 /* Closes only. */
@@ -213,6 +230,21 @@ int relay_sum_park(struct conversation *c, const char *line, size_t len, uint64_
 void relay_sum_forget(struct conversation *c);
 void relay_sum_on_time(void *relay);
 void relay_sum_step(void *relay);
+/* It goes to its server: with the dense gradient of all in this sum, or without one. */
+void relay_sum_send(struct conversation *c, int leads, uint64_t number);
+void relay_sum_unpark(struct conversation *c);
+
+/* relay_far.c */
+/* Takes the sum of the pushes whose sum_lead this is to the host that sums all. -1: it can't. */
+int relay_far_carry(struct conversation *lead);
+void relay_far_open(struct relay *relay, unsigned rank, const struct head *h, const void *data,
+		    size_t bytes);
+void relay_far_came(struct conversation *guest);
+void relay_far_summed(struct conversation *carrier, uint64_t number);
+void relay_far_forget(struct conversation *c);
+void relay_far_on_time(struct relay *relay, double now);
+/* Whether all of a guest is here, and it is part of c's sum. */
+int relay_far_is_mate(const struct conversation *c, const struct conversation *guest);
 
 /* relay_read.c */
 /* Keeps what is to be said, and this line behind it, until its payload has gone. -1: out of

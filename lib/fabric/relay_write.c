@@ -238,11 +238,17 @@ static void on_chunk_here(void *piece)
 {
 	struct piece *p = piece;
 	struct conversation *c = p->held;
+	uint64_t bytes = p->bytes;
+	int is_wanted = p->conversation != NULL;
 	p->is_here = 1;
-	if (p->conversation == NULL)
+	if (!is_wanted)
 		free(p);
 	else
 		conversation_write(c);
+	if (is_wanted && c->is_sum) {
+		c->came += bytes;
+		relay_far_came(c);
+	}
 	if (--c->coming == 0)
 		copy_all(c);
 	conversation_release(c);
@@ -271,6 +277,7 @@ void conversation_take_chunk(struct conversation *c, const struct head *h)
 		return;
 	}
 	p->is_chunk = 1;
+	p->bytes = h->bytes;
 	p->lacks = 0;
 	p->held = c;
 	conversation_hold(c);

@@ -1,6 +1,6 @@
 /*
  * fabric/relay: a daemon on one host, its clients on another, nothing of which they notice.  The
- * hosts are two directories here, and two fabricds.
+ * hosts are two directories here, and two fabricds; a third one has other clients.
  */
 #include "wire_daemon.h"
 
@@ -16,7 +16,7 @@
 #define GIVEN_AT (PAYLOAD + 8192) /* behind the one that is sent from 4096 on */
 #define MAPPED (GIVEN_AT + PAYLOAD)
 
-static char near_path[160], near_dir[128], far_dir[128], routes[128];
+static char near_path[160], side_path[160], near_dir[128], side_dir[128], far_dir[128], routes[128];
 static pid_t daemon_pid, world_pid;
 static int has_world;
 
@@ -45,7 +45,8 @@ static void exec_world(void)
 	execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "--mca",
 	       "odls_base_sigkill_timeout", "0", "-n", "1", fabricd(), "--host", "far", "--run-dir",
 	       far_dir, "--routes", routes, ":", "-n", "1", fabricd(), "--host", "near", "--run-dir",
-	       near_dir, (char *)NULL);
+	       near_dir, ":", "-n", "1", fabricd(), "--host", "side", "--run-dir", side_dir,
+	       (char *)NULL);
 	_exit(127);
 }
 
@@ -58,19 +59,24 @@ static void start_world(void)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		exec_world();
 	}
-	for (int i = 0; access(near_path, F_OK) != 0; i++) {
+	for (int i = 0; access(near_path, F_OK) != 0 || access(side_path, F_OK) != 0; i++) {
 		assert_true(i < PATIENCE * 100);
 		usleep(10000);
 	}
 }
 
-static struct call *dial_near(void)
+static struct call *dial_at(const char *path)
 {
 	struct call *c = NULL;
 	struct error err;
-	if (call_open(&c, near_path, PATIENCE, PATIENCE, &err) != 0)
+	if (call_open(&c, path, PATIENCE, PATIENCE, &err) != 0)
 		fail_msg("%s: %s", err.place, err.text);
 	return c;
+}
+
+static struct call *dial_near(void)
+{
+	return dial_at(near_path);
 }
 
 #define NEED_WORLD()                                                                               \
@@ -544,6 +550,109 @@ static void a_member_of_a_group_goes(void **state)
 		call_close(c[i]);
 }
 
+/* ---- a group on two hosts: two members on near, one on side ---- */
+
+/* at: the host that sums. */
+static void say_far_push(struct call *c, unsigned group, int here, const char *at)
+{
+	char line[256];
+	snprintf(line, sizeof line,
+		 "push group=%u members=3 here=%d at=%s dense-bytes=%u dense=1 rows=5 "
+		 "map-offset-bytes=64 map-bytes=%u\n",
+		 group, here, at, DENSE, DENSE + ROWS);
+	say(c, line);
+}
+
+static void dial_hosts(struct call *c[SHARERS], unsigned char *memory[SHARERS])
+{
+	struct error err;
+	for (int i = 0; i < SHARERS; i++) {
+		c[i] = dial_at(i < 2 ? near_path : side_path);
+		assert_int_equal(call_map(c[i], PAYLOAD, (void **)&memory[i], &err), 0);
+		memset(memory[i] + 64, i + 1, DENSE + ROWS);
+		for (size_t k = 0; k < DENSE / sizeof(float); k++)
+			((float *)(void *)(memory[i] + 64))[k] = (float)(k % 100 + (size_t)i);
+	}
+}
+
+/* One of those on this host has the sum, the others have their rows. */
+static void hear_far_sum(struct call *c[SHARERS], unsigned char *memory[SHARERS], int from, int to)
+{
+	static struct record r;
+	struct error err;
+	unsigned char *sum = malloc(DENSE + ROWS);
+	int leads = 0;
+	for (size_t k = 0; k < DENSE / sizeof(float); k++)
+		((float *)(void *)sum)[k] = (float)(3 * (k % 100) + 3);
+	for (int i = 0; i < SHARERS; i++) {
+		char want[32];
+		assert_int_equal(call_receive(c[i], &r, &err), 0);
+		assert_string_equal(record_get(&r, "sum-of"), "3");
+		int has_dense = strcmp(record_get(&r, "dense"), "1") == 0;
+		leads += has_dense;
+		assert_true(!has_dense || (i >= from && i < to));
+		memcpy(sum + DENSE, memory[i] + 64 + DENSE, ROWS);
+		snprintf(want, sizeof want, "%llu",
+			 (unsigned long long)(has_dense ? sum_of(sum, DENSE + ROWS)
+							: sum_of(sum + DENSE, ROWS)));
+		assert_string_equal(record_get(&r, "hash"), want);
+	}
+	assert_int_equal(leads, 1);
+	free(sum);
+}
+
+static void members_on_two_hosts_are_one_sum(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c[SHARERS];
+	unsigned char *memory[SHARERS];
+	dial_hosts(c, memory);
+	uint64_t sent = of_stat(side_dir, "payload-bytes");
+	say_far_push(c[0], 40, 2, "near");
+	say_far_push(c[2], 40, 1, "near");
+	say_far_push(c[1], 40, 2, "near");
+	hear_far_sum(c, memory, 0, 2);
+	assert_int_equal(of_stat(side_dir, "payload-bytes") - sent, DENSE + ROWS);
+	for (unsigned i = 0; i < SHARERS; i++)
+		say_far_push(c[i], 41, i < 2 ? 2 : 1, "side");
+	hear_far_sum(c, memory, 2, 3);
+	for (int i = 0; i < SHARERS; i++)
+		call_close(c[i]);
+}
+
+static void who_is_not_summed_with_another_host_goes_as_it_is(void **state)
+{
+	(void)state;
+	NEED_WORLD();
+	struct call *c[SHARERS];
+	unsigned char *memory[SHARERS];
+	dial_hosts(c, memory);
+	/* The server is there: each host sums its own. */
+	say_far_push(c[2], 50, 1, "far");
+	hear_push(c[2], 1, 0, memory[2] + 64, DENSE + ROWS);
+	static struct record r;
+	struct error err;
+	for (int i = 0; i < 2; i++)
+		say_far_push(c[i], 50, 2, "far");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(call_receive(c[i], &r, &err), 0);
+		assert_string_equal(record_get(&r, "sum-of"), "2");
+	}
+	/* Nobody comes there: side's has gone there, and is sent from side in the end. */
+	say_far_push(c[2], 51, 1, "near");
+	say_far_push(c[0], 51, 2, "near");
+	call_close(c[1]);
+	hear_push(c[0], 1, 0, memory[0] + 64, DENSE + ROWS);
+	hear_push(c[2], 1, 0, memory[2] + 64, DENSE + ROWS);
+	call_close(c[0]);
+	call_close(c[2]);
+	for (int i = 0; of_stat(near_dir, "far") + of_stat(side_dir, "near") > 0; i++) {
+		assert_true(i < PATIENCE * 100);
+		usleep(10000);
+	}
+}
+
 /* A daemon that looks at once finds all of it. */
 static void the_payload_is_there_first(void **state)
 {
@@ -721,6 +830,7 @@ static void a_new_world(void **state)
 	hear_closed(c);
 	/* The sockets that it left behind are taken over. */
 	unlink(near_path);
+	unlink(side_path);
 	start_world();
 	for (int i = 0; call_reopen(c, &err) != 0; i++) {
 		assert_true(i < PATIENCE * 100);
@@ -745,6 +855,8 @@ static int begin(void **state)
 	snprintf(far_dir, sizeof far_dir, "%s/run", daemon_dir);
 	snprintf(near_dir, sizeof near_dir, "%s/near", daemon_dir);
 	snprintf(near_path, sizeof near_path, "%s/test.sock", near_dir);
+	snprintf(side_dir, sizeof side_dir, "%s/side", daemon_dir);
+	snprintf(side_path, sizeof side_path, "%s/test.sock", side_dir);
 	snprintf(routes, sizeof routes, "%s/routes", daemon_dir);
 	const char *route = "route socket=test.sock host=far\n";
 	if (fs_replace_file(routes, route, strlen(route), &err) != 0)
@@ -781,6 +893,8 @@ int main(void)
 		cmocka_unit_test(the_daemon_goes_and_a_copy_has_failed),
 		cmocka_unit_test(pushes_of_a_group_are_summed),
 		cmocka_unit_test(a_member_of_a_group_goes),
+		cmocka_unit_test(members_on_two_hosts_are_one_sum),
+		cmocka_unit_test(who_is_not_summed_with_another_host_goes_as_it_is),
 		cmocka_unit_test(the_payload_is_there_first),
 		cmocka_unit_test(memory_that_is_none),
 		cmocka_unit_test(a_client_dies_in_a_payload),
