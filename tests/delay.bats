@@ -135,6 +135,35 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 }
 
 # bats test_tags=long
+@test "hosts: groups with members on two hosts, as the server receives slowly; worker, fabric and lead killed; exact" {
+	. "$BATS_TEST_DIRNAME/cluster/far.bash"
+	teardown_more() { hosts_down; }
+	far_file 2000 EPOCHS=6 SYNC=asp,delay:12 FABRIC=mlfabric SERVERS=1 CHECKPOINT=0.5 MODEL=audit,counts:40 \
+		WORKERS=4 "PLACE='h1:2 h2:2'"
+	for link in h1 h2; do hosts_link $link 40mbit; done
+	hosts_link h0 4mbit/40mbit
+	go first
+	far_groups() { lead | grep -qE " far-groups=($1)\b"; }
+	wait_for 'far_groups "[2-9]|[1-9][0-9]"'
+	on h2 pkill -9 -f 'worker .*--id w2 '
+	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready ")" -eq 2 ]'
+	on h1 pkill -9 -x fabricd
+	wait_for '[ "$(logged "^event role=fabric id=fabric kind=ready ")" -eq 2 ]'
+	on h0 pkill -9 -f 'ps-server --id ps0 '
+	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
+	wait_for 'far_groups "[1-9][0-9]*"'
+	for link in h0 h1 h2; do hosts_link $link none; done
+	# Each sample is in the table once, and in the dense vector forty times.
+	dense_exact() { exact "$1" $((41 * $2)) "$3"; }
+	to_end dense_exact
+	# What the lead planned is what xfer-sched plans.
+	awk '/^schedule /{ if (of) exit; text = "" } { text = text $0 "\n" } /^aggregator /{ of = 1 } END { printf "%s", text }' \
+		"$STATE/schedule.log" >state
+	xfer-sched --margin 25 <state 2>/dev/null >plan
+	grep -q '^group id=a[0-9]* aggregator=h[12] members=[aw][0-9],[aw][0-9]' plan
+}
+
+# bats test_tags=long
 @test "hosts: SYNC late; a worker that is late, the lead, the fabric and a replica killed; exact, and nothing goes back" {
 	. "$BATS_TEST_DIRNAME/cluster/far.bash"
 	teardown_more() { hosts_down; }

@@ -80,6 +80,10 @@ struct gate_offer {
 	double left; /* of it, 0 to 1 */
 	/* out */
 	size_t host;          /* offers of one host, not 0, may be summed there before they are sent */
+	/* Offers of one crew, not 0, are on several hosts and are summed on this one of them. */
+	size_t crew;
+	int64_t hop, alone;   /* ns from one of these hosts to another, and to its servers if nothing
+				 else is sent; hop -1: no crew is of use */
 	int is_late;          /* it is to be dropped */
 	int64_t start, there; /* ns from now */
 };
@@ -114,6 +118,7 @@ struct gate_options {
 	 * 0: nobody is. */
 	double late;
 	gate_schedule_fn *schedule; /* of what is announced; NULL: all is sent at once */
+	const char *(*host_name)(size_t host, void *schedule_arg); /* of one in an offer */
 	void *schedule_arg;
 };
 
@@ -393,6 +398,7 @@ size_t gate_active(const struct gate *g);
 uint64_t gate_round(const struct gate *g);
 const struct delays *gate_delays(const struct gate *g); /* of all members, since the lead began */
 uint64_t gate_groups(const struct gate *g); /* that were granted */
+uint64_t gate_far_groups(const struct gate *g); /* of them with members on several hosts */
 uint64_t gate_spared(const struct gate *g); /* bytes that were announced, dropped, and never sent */
 /* shardd has been asked and has not answered. */
 int gate_is_settling(const struct gate *g);

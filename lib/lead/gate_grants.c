@@ -10,9 +10,13 @@
  * It has the time that its bytes should take, several times; then its promise is given up, so that
  * nobody waits for it.  What it sends later is judged when it comes.
  *
- * Those of one host that are granted at the same time are a group: they may be summed there, and one
- * sum goes over the network.  So a group is one unit, which is committed whole or not at all: when one
- * member does not come, the others are dropped.  Its members never change.
+ * Those of one host that are granted at the same time are a group: they may be summed there, and
+ * one sum goes over the network.  So a group is one unit, which is committed whole or not at all:
+ * when one member does not come, the others are dropped.  Its members never change.
+ *
+ * Where the schedule says that all are there sooner if those of several hosts are summed on one of
+ * them, these are a group, too (a crew).  Then each is told how many of the group are on its host,
+ * and where all are summed.
  */
 #include "lead/gate_internal.h"
 
@@ -24,6 +28,9 @@
 #include <string.h>
 
 #define MATES_NS_MAX INT64_C(5000000000)
+#define CREW_SLACK INT64_C(100000000) /* ns: programs take some time, too */
+#define CREW_PAUSE_LEAST INT64_C(10000000000)
+#define CREW_PAUSE_MOST INT64_C(640000000000)
 #define GRANT_LEAST INT64_C(1000000000) /* ns, and then so many times what is expected */
 #define GRANT_TIMES 4
 #define GRANT_PACE 1000.0 /* ns a byte, as long as nothing is known of a worker */
@@ -112,7 +119,14 @@ static uint64_t next_version(const struct gate *g)
 
 static void grant_tell(struct gate *g, const struct push *p, uint64_t token, const char *more)
 {
-	if (p->group)
+	if (p->group && p->here && p->at)
+		effect_ok(g, token, NULL, "granted=1 group=%llu members=%zu here=%zu at=%s%s",
+			  (unsigned long long)p->group, p->members, p->here,
+			  g->options.host_name(p->at, g->options.schedule_arg), more);
+	else if (p->group && p->here)
+		effect_ok(g, token, NULL, "granted=1 group=%llu members=%zu here=%zu%s",
+			  (unsigned long long)p->group, p->members, p->here, more);
+	else if (p->group)
 		effect_ok(g, token, NULL, "granted=1 group=%llu members=%zu%s",
 			  (unsigned long long)p->group, p->members, more);
 	else
@@ -135,12 +149,27 @@ static void grant_give(struct gate *g, struct push *p)
 
 static int may_join(struct gate *g, const struct push *p, const struct push *with)
 {
-	return p != with && p->grant == GRANT_ASKED && !p->is_rival && p->host == with->host &&
+	return p != with && p->grant == GRANT_ASKED && !p->is_rival &&
+	       (p->host == with->host || (with->crew && p->crew == with->crew)) &&
 	       units_has_step(p) && !(p->scale < with->scale || p->scale > with->scale) &&
 	       grants_fit(g, p, NULL, next_version(g));
 }
 
-/* p, which was granted, with those of its host that wait, too. */
+/* Of a group with members on several hosts: how many are with p, and where all are summed. */
+static void grant_place(const struct gate *g, struct push *p, size_t crew)
+{
+	size_t here = 0;
+	int is_there = 0;
+
+	for (const struct push *q = g->announced.first; q; q = q->next) {
+		here += q->group == p->group && q->host == p->host;
+		is_there |= q->group == p->group && q->host == crew;
+	}
+	p->here = here < p->members ? here : 0;
+	p->at = is_there ? crew : 0;
+}
+
+/* p, which was granted, with those of its host and of its crew that wait, too. */
 static void grant_group(struct gate *g, struct push *p)
 {
 	if (p->host && units_has_step(p)) {
@@ -160,15 +189,40 @@ static void grant_group(struct gate *g, struct push *p)
 		if (q->group != p->group)
 			continue;
 		q->members = p->members;
+		grant_place(g, q, p->crew);
 		grant_answer(g, q);
 	}
+	g->far_groups += p->group && p->at;
 	grant_answer(g, p);
+}
+
+/* It was worth it if it took not much longer than was said; else the rates were other ones. */
+void grants_judge_crew(struct gate *g, const struct push *p, int is_over)
+{
+	int64_t said = p->there - p->granted_at, took = g->now - p->granted_at;
+
+	if (!p->group || !p->at || g->now < g->crew_from)
+		return;
+	if (is_over && took - said <= said / 4 + CREW_SLACK) {
+		g->crew_pause /= 2;
+		return;
+	}
+	g->crew_pause *= 2;
+	if (g->crew_pause < CREW_PAUSE_LEAST)
+		g->crew_pause = CREW_PAUSE_LEAST;
+	if (g->crew_pause > CREW_PAUSE_MOST)
+		g->crew_pause = CREW_PAUSE_MOST;
+	g->crew_from = g->now + g->crew_pause;
 }
 
 void grants_give_up(struct gate *g, uint64_t group)
 {
 	if (!group)
 		return;
+	for (const struct push *p = g->announced.first; p; p = p->next) {
+		if (p->group == group)
+			grants_judge_crew(g, p, 0);
+	}
 	for (struct push *p = g->announced.first; p; p = p->next) {
 		if (p->group == group) {
 			p->late = 1;
@@ -218,6 +272,16 @@ static uint64_t free_version(const struct gate *g)
 	return version;
 }
 
+/* What is summed is sent once. */
+static int is_first_of_group(const struct gate *g, const struct push *p)
+{
+	const struct push *q = g->announced.first;
+
+	while (q != p && (!q->group || q->group != p->group))
+		q = q->next;
+	return q == p;
+}
+
 static struct gate_offer grant_offer(const struct gate *g, const struct push *p, uint64_t version)
 {
 	struct gate_offer o = {.worker = p->worker->id,
@@ -232,7 +296,7 @@ static struct gate_offer grant_offer(const struct gate *g, const struct push *p,
 	else if (g->options.bounds_delay)
 		o.deadline = xfer_deadline(p->pulled, version, g->options.delay_max);
 	if (o.is_on_its_way)
-		o.left = p->grant == GRANT_GIVEN && p->there > g->now
+		o.left = p->grant == GRANT_GIVEN && p->there > g->now && is_first_of_group(g, p)
 				 ? (double)(p->there - g->now) / (double)(p->there - p->granted_at)
 				 : 0;
 	return o;
@@ -257,6 +321,9 @@ static void grants_schedule(struct gate *g)
 			continue;
 		p->is_rival = rc == 0 && offer[n].is_late;
 		p->worker->host = p->host = rc == 0 ? offer[n].host : 0;
+		p->crew = rc == 0 && g->now >= g->crew_from ? offer[n].crew : 0;
+		p->hop = rc == 0 && g->now >= g->crew_from ? offer[n].hop : -1;
+		p->alone = offer[n].alone;
 		p->start = rc == 0 ? time_after(g->now, offer[n].start) : g->now;
 		p->there = rc == 0 ? time_after(g->now, offer[n].there) : g->now;
 	}
@@ -282,6 +349,54 @@ static int waits_for_mates(const struct gate *g, struct push *p)
 	return 0;
 }
 
+/* By when w, of another host, will announce its next push; 0: that is not known, or it is late. */
+static int64_t grant_expected(const struct gate *g, const struct worker *w, int64_t alone)
+{
+	int64_t slack = w->away / 4 + alone / 8; /* no batch takes as long as the one before */
+
+	if (w->state != WORKER_ACTIVE || !w->host || w->waiting || w->away > MATES_NS_MAX)
+		return 0;
+	if (w->held || w->sent)
+		return g->now + w->away + slack;
+	if (!w->announced)
+		return w->answered + w->away + slack > g->now ? w->answered + w->away + slack : 0;
+	if (w->announced->grant != GRANT_GIVEN)
+		return 0;
+	return (w->announced->there > g->now ? w->announced->there : g->now) + w->away + slack;
+}
+
+/* A crew with those of another host spares the time of one push, and costs that of a hop, and until
+ * they announce.  Where that is worth it, pushes take turns in vain: all come again at the same
+ * time then, so that nobody waits long. */
+static int waits_for_crew(const struct gate *g, struct push *p)
+{
+	int64_t worth = p->alone / 5 * 3 - p->hop, until = p->asked_at + p->alone + worth;
+
+	if (!p->host || p->hop < 0 || !units_has_step(p) || worth <= 0 || p->alone > MATES_NS_MAX)
+		return 0;
+	for (const struct worker *w = g->workers; w; w = w->hh.next) {
+		if (w->host == p->host || w->away > worth)
+			continue;
+		int64_t at = grant_expected(g, w, p->alone);
+		if (at && g->now < until) {
+			p->start = at < until ? at : until;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static int grant_waits(const struct gate *g, struct push *p)
+{
+	for (struct push *q = g->announced.first; q && p->crew; q = q->next) {
+		if (q->grant == GRANT_ASKED && q->crew == p->crew && waits_for_mates(g, q)) {
+			p->start = q->start;
+			return 1;
+		}
+	}
+	return waits_for_mates(g, p) || waits_for_crew(g, p);
+}
+
 static int somebody_asks(const struct gate *g)
 {
 	for (const struct push *p = g->announced.first; p; p = p->next) {
@@ -303,7 +418,7 @@ void grants_step(struct gate *g)
 			continue;
 		if (p->is_rival)
 			grant_refuse(g, p);
-		else if (p->start > g->now || waits_for_mates(g, p))
+		else if (p->start > g->now || grant_waits(g, p))
 			continue;
 		else if (!units_has_step(p) || grants_fit(g, p, NULL, next_version(g))) {
 			grant_give(g, p);
@@ -354,6 +469,9 @@ void grants_take(struct gate *g, struct worker *w, struct push *came, uint64_t g
 		if (!came->late && p->group == group) {
 			came->group = p->group;
 			came->members = p->members;
+			came->at = p->at;
+			came->there = p->there;
+			came->granted_at = p->granted_at;
 			p->group = 0; /* it goes on with this one */
 		}
 		if (p->grant == GRANT_GIVEN || p->grant == GRANT_OVER)

@@ -33,11 +33,14 @@ struct push {
 	uint64_t *part; /* and of each */
 	size_t parts;
 	int is_rival;   /* the schedule drops it */
-	size_t host;    /* as in struct gate_offer */
+	size_t host, crew; /* as in struct gate_offer */
+	int64_t hop, alone;
 	/* Those that were granted together, and may be summed on their host: one unit, whole or not
 	 * at all. 0: none. */
 	uint64_t group;
 	size_t members;
+	size_t here; /* of the members, on its host; 0: all */
+	size_t at;   /* the host that sums all; 0: each host its own */
 	int64_t start;  /* as the schedule says, in the time of gate_clock() */
 	int64_t asked_at;
 	int64_t there, granted_at, until;
@@ -69,6 +72,7 @@ struct worker {
 	struct push *announced, *held, *sent;
 	size_t host; /* of its last push that was announced; 0: none for sums */
 	double pace; /* ns a byte, of its last push that was announced; 0: not known */
+	int64_t answered, away; /* its last push; how long after that it announced the next one */
 	/* the last push that was answered for good */
 	uint64_t done_generation, done_sequence;
 	int done, done_dropped;
@@ -178,6 +182,10 @@ struct gate {
 	int unit;       /* sent is a unit, or units (ASP, SSP); 0: only late pushes */
 	int is_group;   /* it is one unit, a group */
 	uint64_t groups; /* the last one */
+	uint64_t far_groups;
+	/* Groups of several hosts: none before `crew_from`; after one that took longer than was
+	 * said none for so long. */
+	int64_t crew_from, crew_pause;
 	uint64_t round;  /* under which parts hold sent; 0: see struct gate_options */
 	int unanswered; /* ask servers or shardd (again) once they are there */
 	uint64_t number;
@@ -254,6 +262,8 @@ void grants_end(struct gate *g, struct worker *w, const char *why);
 /* A push of w has come, which says that it is of this group. What w had announced is over, and was
  * maybe this. */
 void grants_take(struct gate *g, struct worker *w, struct push *came, uint64_t group);
+/* A group of several hosts has been committed, or not. */
+void grants_judge_crew(struct gate *g, const struct push *p, int is_over);
 /* One of its members does not come, or can't be committed: all are dropped, whose rows go back. */
 void grants_give_up(struct gate *g, uint64_t group);
 

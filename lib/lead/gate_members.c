@@ -462,6 +462,11 @@ uint64_t gate_groups(const struct gate *g)
 	return g->groups - g->options.round_first;
 }
 
+uint64_t gate_far_groups(const struct gate *g)
+{
+	return g->far_groups;
+}
+
 uint64_t gate_spared(const struct gate *g)
 {
 	return g->spared;

@@ -276,6 +276,7 @@ void gate_announce(struct gate *g, const struct gate_who *who, const struct gate
 	grants_end(g, w, "another push was announced");
 	p->grant = GRANT_ASKED;
 	p->asked_at = g->now;
+	w->away = g->now - w->answered;
 	w->announced = p;
 	pushes_add(&g->announced, p);
 	units_step(g);

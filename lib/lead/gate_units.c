@@ -531,6 +531,7 @@ static void units_answer(struct gate *g, struct push *p)
 	char *actions = p->tokens ? sizes_tell(g, p->worker, acts_unseen(g, p->worker), 0) : NULL;
 	int obeys = actions != NULL;
 
+	p->worker->answered = g->now;
 	for (size_t i = 0; i < p->tokens; i++) {
 		effect_ok(g, p->token[i], i == 0 ? actions : NULL, "iteration=%llu %s=1%s",
 			  (unsigned long long)g->applied, word, i ? " repeated=1" : "");
@@ -609,6 +610,8 @@ static void units_commit(struct gate *g)
 	struct push *p, *next;
 	int unit = g->unit;
 
+	if (g->is_group && sent.first)
+		grants_judge_crew(g, sent.first, 1);
 	if (unit && !g->options.replicas)
 		put_apply(g);
 	else if (unit)

@@ -367,6 +367,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	l->options.gate.foreign =
 		!options->here && options->server_count == 0 && options->replica_count == 0;
 	l->options.gate.schedule = options->schedules ? lead_schedule : NULL;
+	l->options.gate.host_name = lead_schedule_host;
 	l->options.gate.schedule_arg = l;
 	l->sizes.log.fd = l->schedule_log.fd = -1;
 	if (lead_parts_new(&l->parts, &parts, err) != 0 || lead_replicas_new(l, err) != 0 ||

@@ -222,6 +222,7 @@ void lead_balance_free(struct lead *l);
 /* lead_schedule.c */
 int lead_schedule_new(struct lead *l, struct error *err); /* opens its log */
 int lead_schedule(struct gate_offer *offer, size_t offers, void *lead);
+const char *lead_schedule_host(size_t host, void *lead); /* of an offer */
 void lead_on_links(struct request *rq, void *lead);
 size_t lead_schedule_links(const struct lead *l); /* how many are named */
 void lead_schedule_free(struct lead *l);

@@ -493,6 +493,7 @@ static void requests_on_stat(struct request *rq, void *lead)
 	if (l->options.schedules) {
 		record_add_u64(o, "links", lead_schedule_links(l));
 		record_add_u64(o, "groups", gate_groups(l->gate));
+		record_add_u64(o, "far-groups", gate_far_groups(l->gate));
 	}
 	if (l->replicas) {
 		char names[RECORD_LINE_MAX / 2];
@@ -535,7 +536,8 @@ void lead_rows(struct lead *l, uint64_t iteration, uint64_t samples, double loss
 
 const struct verb lead_verbs[] = {
 	{"push", WHO_KEYS " sequence iteration count",
-	 "dense rows size skipped ranges pulled loss speed time mem map group members dense-bytes "
+	 "dense rows size skipped ranges pulled loss speed time mem map group members here at "
+	 "dense-bytes "
 	 "sum "
 	 "sum-of",
 	 on_push, PART_PAYLOAD_BYTES_MAX,

@@ -2,22 +2,34 @@
  * When pushes that are announced go over the network: in MLfabric's order (solve/xfer_order.h), by
  * the rates of the hosts' links as the supervisor says them (`links`).  A link without a known rate
  * is not limited; so without any rates all go at once, in the order in which they came.
+ *
+ * Those of several hosts are summed on one of them, and one sum goes to the servers (Algorithm 3,
+ * solve/xfer_group.h), where the commits then come earlier by the margin: a group with members on
+ * several hosts.  One aggregator is looked for at a time; it has a push of its own in the group.
+ * What a host could send to another worker's host nobody has measured: where all send to the
+ * server, the rate of the way there is known, and not which end of it is the slow one.  So for such
+ * a group a host without parameters is taken to send and receive as fast as it was seen to do
+ * either, not long ago.  The gate sees whether that came true.
  */
 #include "lead/lead_internal.h"
 
 #include "base/clock.h"
+#include "param/map.h"
 #include "record/record.h"
-#include "solve/xfer_order.h"
+#include "solve/xfer_group.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MARGIN 25 /* rates are estimates: percent by which a push may be later than its rival */
+#define SEEN_STAYS 0.99          /* from one `links` to the next */
+#define SUMMED_LEAST (16 * 1024) /* bytes: fabricd sums no less */
 
 struct schedule_host {
 	char name[256];
 	double out, in; /* bytes/s; 0: not known */
+	double seen;    /* of both and those before them the largest; it fades */
 };
 
 struct schedule_node {
@@ -97,6 +109,19 @@ static int schedule_line(struct schedule *s, const struct record *r, struct erro
 	return error_set(err, ERROR_DATA, NULL, "%.64s is not known", r->type);
 }
 
+static void schedule_remember(struct schedule *s, const struct schedule *old)
+{
+	for (size_t i = 0; i < s->hosts; i++) {
+		struct schedule_host *h = &s->host[i];
+		h->seen = h->out > h->in ? h->out : h->in;
+		for (size_t k = 0; old && k < old->hosts; k++) {
+			if (strcmp(old->host[k].name, h->name) == 0 &&
+			    old->host[k].seen * SEEN_STAYS > h->seen)
+				h->seen = old->host[k].seen * SEEN_STAYS;
+		}
+	}
+}
+
 /* What makes no sense changes nothing. */
 static int schedule_read(struct lead *l, const char *text, size_t len, struct error *err)
 {
@@ -125,6 +150,7 @@ static int schedule_read(struct lead *l, const char *text, size_t len, struct er
 		schedule_free(s);
 		return -1;
 	}
+	schedule_remember(s, l->schedule);
 	lead_schedule_free(l);
 	l->schedule = s;
 	return 0;
@@ -163,6 +189,10 @@ struct plan {
 	struct xfer_part *part;
 	size_t *order, *of; /* of: the offer of an update */
 	size_t updates, parts;
+	/* Of each server: bytes of an update, which no sum exceeds; 0: its updates are not summed.
+	 */
+	int64_t *whole;
+	size_t aggregator; /* host + 1; 0: there is none */
 };
 
 static size_t host_of_worker(const struct schedule *s, const char *id)
@@ -186,7 +216,16 @@ static size_t host_for_sums(const struct schedule *s, const struct gate_offer *o
 	return 0;
 }
 
-static int plan_hosts(struct plan *p, const struct schedule *s, struct error *err)
+static int has_server(const struct schedule *s, size_t host)
+{
+	for (size_t i = 0; i < s->servers; i++) {
+		if (s->server[i].host == host)
+			return 1;
+	}
+	return 0;
+}
+
+static int plan_hosts(struct plan *p, const struct schedule *s, int is_even, struct error *err)
 {
 	for (size_t i = 0; i <= s->hosts; i++) {
 		if (xfer_net_add(&p->net, err) != 0)
@@ -194,13 +233,35 @@ static int plan_hosts(struct plan *p, const struct schedule *s, struct error *er
 		struct xfer_host *h = &p->net.host[i];
 		if (i == s->hosts)
 			break;
-		if ((s->host[i].out >= 1.0 &&
-		     xfer_port_from(&h->out, 0, (int64_t)s->host[i].out, err) != 0) ||
-		    (s->host[i].in >= 1.0 &&
-		     xfer_port_from(&h->in, 0, (int64_t)s->host[i].in, err) != 0))
+		double in = s->host[i].in, out = s->host[i].out;
+		if (is_even && !has_server(s, i))
+			in = out = s->host[i].seen;
+		if ((out >= 1.0 && xfer_port_from(&h->out, 0, (int64_t)out, err) != 0) ||
+		    (in >= 1.0 && xfer_port_from(&h->in, 0, (int64_t)in, err) != 0))
 			return -1;
 	}
 	return 0;
+}
+
+static int schedule_plan_new(struct plan *p, size_t offers, size_t parts, struct error *err)
+{
+	p->update = calloc(offers + 1, sizeof *p->update);
+	p->part = calloc(parts + 1, sizeof *p->part);
+	p->order = calloc(2 * (offers + 1), sizeof *p->order);
+	p->of = p->order ? p->order + offers + 1 : NULL;
+	p->whole = calloc(parts + 1, sizeof *p->whole);
+	if (p->update && p->part && p->order && p->whole)
+		return 0;
+	return error_set(err, ERROR_OS, NULL, "out of memory");
+}
+
+static void schedule_plan_free(struct plan *p)
+{
+	free(p->update);
+	free(p->part);
+	free(p->order);
+	free(p->whole);
+	xfer_net_clear(&p->net);
 }
 
 /* What is left of an offer, as an update. Parts that nobody knows are on hosts without limits. */
@@ -227,6 +288,13 @@ int lead_schedule_new(struct lead *l, struct error *err)
 	return l->options.schedule_log
 		       ? recordlog_open(&l->schedule_log, l->options.schedule_log, err)
 		       : 0;
+}
+
+const char *lead_schedule_host(size_t host, void *lead)
+{
+	const struct schedule *s = ((struct lead *)lead)->schedule;
+
+	return s && host > 0 && host <= s->hosts ? s->host[host - 1].name : "-";
 }
 
 static const char *log_host(const struct schedule *s, size_t host)
@@ -294,7 +362,12 @@ static void schedule_log_state(FILE *out, const struct plan *p, const struct sch
 		record_print(out, RECORD("server",
 					 F("host", log_host(s, i < s->servers ? s->server[i].host
 									      : s->hosts)),
-					 F("version", (uint64_t)0), F("part", (uint64_t)i)));
+					 F("version", (uint64_t)0), F("part", (uint64_t)i),
+					 p->aggregator && p->whole[i] > 0
+						 ? F("bytes", (uint64_t)p->whole[i])
+						 : F_NONE));
+	if (p->aggregator)
+		record_print(out, RECORD("aggregator", F("host", log_host(s, p->aggregator - 1))));
 	for (size_t i = 0; i < p->updates; i++) {
 		const struct xfer_update *u = &p->update[i];
 		for (size_t k = 0; k < u->parts; k++)
@@ -324,12 +397,225 @@ static void log_write(struct lead *l, const struct gate_offer *o, size_t n, cons
 
 /* ---- making one ---- */
 
-static int plan_make(struct plan *p, const struct schedule *s, struct gate_offer *o, size_t n,
-		     FILE *log, struct error *err)
-{
-	size_t sent;
+/* ---- groups with members on several hosts ---- */
 
-	if (plan_hosts(p, s, err) != 0)
+/* Pushes that are waiting, those of one host as one, and the best way that was found. */
+struct crews {
+	struct xfer_batch batch;
+	struct xfer_update *item;
+	struct xfer_part *part, *sum_part;
+	size_t *into, *order, *way, *best;
+	struct xfer_course course;
+	struct xfer_sum sum;
+	size_t items;
+};
+
+/* Only where most of an update is dense is it summed. */
+static void crews_whole(struct plan *p, const struct map *map)
+{
+	size_t parts = p->updates ? p->update->parts : 0;
+
+	for (size_t k = 0; k < parts && k < map->parts; k++) {
+		int64_t dense =
+			(int64_t)((map->dense_begin[k + 1] - map->dense_begin[k]) * sizeof(float));
+		for (size_t i = 0; i < p->updates; i++) {
+			if (p->update[i].part[k].bytes > p->whole[k])
+				p->whole[k] = p->update[i].part[k].bytes;
+		}
+		if (dense < SUMMED_LEAST || 2 * dense < p->whole[k])
+			p->whole[k] = 0;
+	}
+}
+
+static int crews_new(struct crews *c, struct plan *p, struct error *err)
+{
+	size_t n = p->updates + 1, parts = p->update->parts;
+
+	c->item = calloc(n, sizeof *c->item);
+	c->part = calloc(n * parts, sizeof *c->part);
+	c->sum_part = calloc(parts, sizeof *c->sum_part);
+	c->into = calloc(4 * n, sizeof *c->into);
+	c->course.hop = calloc(n, sizeof *c->course.hop);
+	c->course.commit = calloc(n, sizeof *c->course.commit);
+	if (!c->item || !c->part || !c->sum_part || !c->into || !c->course.hop || !c->course.commit)
+		return error_set(err, ERROR_OS, NULL, "out of memory");
+	c->order = c->into + n;
+	c->way = c->order + n;
+	c->best = c->way + n;
+	c->course.sum = &c->sum;
+	c->sum.part = c->sum_part;
+	return 0;
+}
+
+static void crews_free(struct crews *c)
+{
+	free(c->item);
+	free(c->part);
+	free(c->sum_part);
+	free(c->into);
+	free(c->course.hop);
+	free(c->course.commit);
+}
+
+/* Whether this aggregator has a push of its own, and one of another host, in the group. */
+static int is_crew(const struct crews *c, size_t host)
+{
+	int own = 0, others = 0;
+
+	for (size_t i = 0; i < c->batch.count; i++) {
+		if (!c->way[i])
+			continue;
+		own |= c->item[c->order[i]].host == host;
+		others |= c->item[c->order[i]].host != host;
+	}
+	return own && others;
+}
+
+/* The best aggregator, and the way with it in c->best. */
+static int crews_look(struct crews *c, struct plan *p, const struct schedule *s, struct error *err)
+{
+	xfer_wide least, cost;
+
+	if (xfer_group_as(&c->batch, c->batch.count, 0, c->way, &least, err) != 0)
+		return -1;
+	if (least == XFER_NO_COST)
+		return 0;
+	least = least * 100 / (100 + MARGIN);
+	for (size_t i = 0; i < c->items; i++) {
+		struct xfer_aggregator aggregator = {.host = c->item[i].host};
+		size_t direct = 0;
+		if (aggregator.host == s->hosts || has_server(s, aggregator.host))
+			continue;
+		c->batch.aggregator = &aggregator;
+		c->batch.aggregators = 1;
+		if (xfer_group(&c->batch, c->way, err) != 0)
+			return -1;
+		if (!is_crew(c, aggregator.host))
+			continue;
+		while (c->way[direct] == 0)
+			direct++;
+		if (xfer_group_as(&c->batch, direct, 1, c->way, &cost, err) != 0)
+			return -1;
+		if (cost >= least)
+			continue;
+		least = cost;
+		memcpy(c->best, c->way, c->batch.count * sizeof *c->best);
+		p->aggregator = aggregator.host + 1;
+	}
+	return 0;
+}
+
+/* All of the group are granted when the first of them can go. */
+static int crews_take(struct crews *c, struct plan *p, struct gate_offer *o, struct error *err)
+{
+	const struct xfer_aggregator aggregator = {.host = p->aggregator - 1};
+	int64_t start = INT64_MAX, there = 0;
+	xfer_wide cost;
+
+	c->batch.aggregator = &aggregator;
+	c->batch.aggregators = 1;
+	if (xfer_carry(&c->batch, c->best, &c->course, &cost, err) != 0)
+		return -1;
+	for (size_t i = 0; i < c->batch.count; i++) {
+		if (!c->best[i])
+			continue;
+		if (c->item[c->order[i]].host != aggregator.host && c->course.hop[i].start < start)
+			start = c->course.hop[i].start;
+		there = c->course.commit[i];
+	}
+	for (size_t i = 0; i < c->batch.count; i++) {
+		for (size_t k = 0; k < p->updates && c->best[i]; k++) {
+			if (c->into[k] != c->order[i])
+				continue;
+			o[p->of[k]].crew = p->aggregator;
+			o[p->of[k]].start = start;
+			o[p->of[k]].there = there;
+		}
+	}
+	return 0;
+}
+
+/* How long one update takes from each host to the fastest other one that has workers, and alone to
+ * its servers. */
+static int crews_hops(struct plan *p, const struct schedule *s, struct gate_offer *o,
+		      struct error *err)
+{
+	for (size_t i = 0; i < p->updates; i++) {
+		struct plan alone = {0};
+		int rc = plan_hosts(&alone, s, 1, err);
+		if (rc == 0)
+			rc = xfer_send_parts(&alone.net, &p->update[i], &o[p->of[i]].alone, err);
+		xfer_net_clear(&alone.net);
+		if (rc != 0)
+			return -1;
+		const struct xfer_update *u = &p->update[i];
+		int64_t hop = INT64_MAX;
+		for (size_t k = 0; k < s->workers && u->host < s->hosts; k++) {
+			size_t host = s->worker[k].host;
+			int64_t end = host == u->host || has_server(s, host)
+					      ? INT64_MAX
+					      : xfer_end(&p->net, host, u->host, xfer_bytes(u), 0);
+			hop = end < hop ? end : hop;
+		}
+		o[p->of[i]].hop = hop == INT64_MAX || has_server(s, u->host) ? -1 : hop;
+	}
+	return 0;
+}
+
+static int crews_best(struct plan *p, const struct schedule *s, struct gate_offer *o,
+		      struct error *err)
+{
+	struct crews c = {.batch = {.net = &p->net, .dense = p->whole, .goal = XFER_EACH}};
+	int rc = crews_new(&c, p, err);
+	size_t outer = xfer_begin(&p->net);
+
+	if (rc == 0) {
+		c.items = xfer_sum_hosts(p->update, p->updates, p->whole, c.item, c.part, c.into,
+					 err);
+		rc = c.items == SIZE_MAX ? -1 : 0;
+	}
+	if (rc == 0)
+		rc = xfer_order(&p->net, c.item, c.items, MARGIN, c.order, &c.batch.count, err);
+	xfer_undo(&p->net, outer);
+	outer = xfer_begin(&p->net);
+	c.batch.u = c.item;
+	c.batch.order = c.order;
+	if (rc == 0 && c.items > 1 && c.batch.count == c.items)
+		rc = crews_look(&c, p, s, err);
+	if (rc == 0 && p->aggregator)
+		rc = crews_take(&c, p, o, err);
+	xfer_undo(&p->net, outer);
+	crews_free(&c);
+	return rc;
+}
+
+/* Where updates have the same parts, and some of them are summed. */
+static int crews_plan(struct plan *p, const struct schedule *s, const struct map *map,
+		      struct gate_offer *o, struct error *err)
+{
+	int64_t most = 0;
+
+	if (p->updates == 0)
+		return 0;
+	for (size_t i = 0; i < p->updates; i++) {
+		if (p->update[i].parts != p->update->parts || p->update[i].parts != s->servers)
+			return 0;
+	}
+	crews_whole(p, map);
+	for (size_t k = 0; k < s->servers; k++)
+		most = p->whole[k] > most ? p->whole[k] : most;
+	if (most == 0)
+		return 0;
+	if (crews_hops(p, s, o, err) != 0)
+		return -1;
+	return p->updates > 1 ? crews_best(p, s, o, err) : 0;
+}
+
+/* The network, what is on its way, and what waits. */
+static int plan_state(struct plan *p, const struct schedule *s, struct gate_offer *o, size_t n,
+		      int is_even, struct error *err)
+{
+	if (plan_hosts(p, s, is_even, err) != 0)
 		return -1;
 	for (size_t i = 0; i < n; i++) { /* what is on its way is not disturbed */
 		if (o[i].is_on_its_way && o[i].sizes &&
@@ -343,8 +629,17 @@ static int plan_make(struct plan *p, const struct schedule *s, struct gate_offer
 		p->of[p->updates++] = i;
 		p->parts += o[i].sizes;
 	}
-	if (log)
-		schedule_log_state(log, p, s, o);
+	return 0;
+}
+
+static int plan_make(struct plan *p, const struct schedule *s, struct gate_offer *o, size_t n,
+		     struct error *err)
+{
+	size_t sent;
+
+	if (plan_state(p, s, o, n, 0, err) != 0)
+		return -1;
+	size_t outer = xfer_begin(&p->net);
 	if (xfer_order(&p->net, p->update, p->updates, MARGIN, p->order, &sent, err) != 0)
 		return -1;
 	for (size_t i = 0; i < p->updates; i++) {
@@ -360,16 +655,18 @@ static int plan_make(struct plan *p, const struct schedule *s, struct gate_offer
 		if (u->fate == XFER_NOPATH) /* of what is measured as 0, nothing is known */
 			offer->start = offer->there = 0;
 	}
+	xfer_undo(&p->net, outer);
 	return 0;
 }
 
 int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 {
 	struct lead *l = lead;
-	struct plan p = {0};
+	const struct part_here *here = lead_parts_here(l->parts);
+	struct plan p = {0}, crews = {0};
 	struct error err = {0};
 	char *text = NULL;
-	size_t parts = 1, len = 0;
+	size_t parts = 0, len = 0;
 	FILE *log;
 	int rc = -1;
 
@@ -378,20 +675,21 @@ int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 	for (size_t i = 0; i < n; i++) {
 		parts += o[i].sizes;
 		o[i].host = host_for_sums(l->schedule, &o[i]);
+		o[i].crew = 0;
+		o[i].hop = -1;
 	}
-	p.update = calloc(n + 1, sizeof *p.update);
-	p.part = calloc(parts, sizeof *p.part);
-	p.order = calloc(2 * (n + 1), sizeof *p.order);
-	p.of = p.order ? p.order + n + 1 : NULL;
 	log = l->schedule_log.fd >= 0 ? open_memstream(&text, &len) : NULL;
-	if (p.update && p.part && p.order)
-		rc = plan_make(&p, l->schedule, o, n, log, &err);
+	if (schedule_plan_new(&p, n, parts, &err) == 0)
+		rc = plan_make(&p, l->schedule, o, n, &err);
+	if (rc == 0 && here && schedule_plan_new(&crews, n, parts, &err) == 0 &&
+	    plan_state(&crews, l->schedule, o, n, 1, &err) == 0)
+		rc = crews_plan(&crews, l->schedule, here->map(here->part), o, &err);
+	if (log && rc == 0)
+		schedule_log_state(log, crews.aggregator ? &crews : &p, l->schedule, o);
 	if (log && fclose(log) == 0 && rc == 0)
 		log_write(l, o, n, text, len);
 	free(text);
-	free(p.update);
-	free(p.part);
-	free(p.order);
-	xfer_net_clear(&p.net);
+	schedule_plan_free(&p);
+	schedule_plan_free(&crews);
 	return rc;
 }

@@ -55,21 +55,27 @@ static struct staged *obey_find(const struct ps *p, const struct order_push *q)
 	return s && s->push.count == q->count ? s : NULL;
 }
 
-/* Whether these gradients are what they are without sums: all of a sum are here. A push that was
- * repeated is staged anew, and may be missing in it, or be in it twice. */
-static int sums_add_up(const struct ps *p, const struct order_push *q, size_t n)
+static size_t obey_of_sum(const struct ps *p, const struct order_push *q, size_t n, uint64_t sum)
 {
-	uint64_t sum = 0;
 	size_t with = 0;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct staged *s = obey_find(p, &q[i]);
-		if (!s || !s->sum)
-			continue;
-		sum = sum ? sum : s->sum;
-		with += s->sum == sum && s->sum_of == n;
+		with += s && s->sum == sum;
 	}
-	return !sum || with == n;
+	return with;
+}
+
+/* Whether these gradients are what they are without sums: all of each sum are here. A push that was
+ * repeated is staged anew, and may be missing in it, or be in it twice. */
+static int sums_add_up(const struct ps *p, const struct order_push *q, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct staged *s = obey_find(p, &q[i]);
+		if (s && s->sum && obey_of_sum(p, q, n, s->sum) != s->sum_of)
+			return 0;
+	}
+	return 1;
 }
 
 int ps_keep_held(struct ps *p, const struct order *o, struct error *err)

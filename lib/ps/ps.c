@@ -282,11 +282,12 @@ const size_t ps_verb_count = sizeof ps_verbs / sizeof *ps_verbs;
 
 const struct verb ps_led_verbs[] = {
 	{"push", "worker generation incarnation sequence iteration count dense rows",
-	 "size skipped ranges loss map group members dense-bytes sum sum-of kept full", ps_on_push,
-	 PART_PAYLOAD_BYTES_MAX, "gradients, staged until the lead says apply"},
+	 "size skipped ranges loss map group members here at dense-bytes sum sum-of kept full",
+	 ps_on_push, PART_PAYLOAD_BYTES_MAX, "gradients, staged until the lead says apply"},
 	{"kept", "worker generation incarnation sequence iteration count dense rows",
-	 "size skipped ranges loss map group members dense-bytes sum sum-of", behind_on_kept,
-	 PART_PAYLOAD_BYTES_MAX, "a push again that its worker kept, and that is absent here"},
+	 "size skipped ranges loss map group members here at dense-bytes sum sum-of",
+	 behind_on_kept, PART_PAYLOAD_BYTES_MAX,
+	 "a push again that its worker kept, and that is absent here"},
 	{"merge", "incarnation iteration", "", merge_on_merge, PART_PAYLOAD_BYTES_MAX,
 	 "to a standby: parameters that have changed up to this iteration"},
 	{"hold", "incarnation", "round", ps_on_order, ORDER_BYTES_MAX,

@@ -10,6 +10,7 @@
 #include "work/part_clients.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #define PAUSE_SECONDS_MAX 0.05
 #define GREETING_SECONDS 2.0
 #define SIZES_MAX 1024 /* bytes of a line */
+#define HOST_ROOM 256
 
 /* Which part a server must be. */
 struct wanted {
@@ -46,6 +48,8 @@ struct servers {
 	enum { NOT_ANNOUNCED, GRANTED, DROPPED } announced;
 	uint64_t iteration; /* if it was dropped: where the next batch belongs */
 	uint64_t group, members; /* in which it was granted; 0: alone */
+	uint64_t here;           /* of them, on this host, if not all; else 0 */
+	char at[HOST_ROOM];      /* the host that sums all; empty: each its own */
 	double pause;
 };
 
@@ -446,6 +450,10 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 	if (s->group) {
 		record_add_u64(&o, "group", s->group);
 		record_add_u64(&o, "members", s->members);
+		if (s->here)
+			record_add_u64(&o, "here", s->here);
+		if (s->at[0])
+			record_add(&o, "at", s->at);
 		record_add_u64(&o, "dense-bytes", s->parts.part[i].dense_count * sizeof(float));
 	}
 	if (i == 0) {
@@ -499,8 +507,11 @@ static int announce(struct servers *s, struct error *err)
 	    (dropped &&
 	     record_u64(&lead->record, "iteration", 0, UINT64_MAX, &s->iteration, err) != 0) ||
 	    record_u64_opt(&lead->record, "group", 0, UINT64_MAX, &s->group, err) != 0 ||
-	    record_u64_opt(&lead->record, "members", 0, UINT32_MAX, &s->members, err) != 0)
+	    record_u64_opt(&lead->record, "members", 0, UINT32_MAX, &s->members, err) != 0 ||
+	    record_u64_opt(&lead->record, "here", 0, UINT32_MAX, &s->here, err) != 0)
 		return error_wrap(err, lead->options.path);
+	const char *at = record_get(&lead->record, "at");
+	snprintf(s->at, sizeof s->at, "%s", at ? at : "");
 	s->announced = dropped ? DROPPED : GRANTED;
 	return WORK_OK;
 }
@@ -552,7 +563,7 @@ static int servers_push(struct exchange *x, struct exchange_push *push,
 	s->push = *push;
 	s->batch = b;
 	s->announced = NOT_ANNOUNCED;
-	s->group = 0;
+	s->group = s->here = 0;
 	int result = push_once(s, err), again = result == WORK_MAP;
 	if (again)
 		result = push_again(s, err);

@@ -221,17 +221,28 @@ static void what_is_too_stale_is_dropped_before_it_is_sent(void **state)
 /* ---- groups ---- */
 
 static int64_t turn; /* of the port: when it is free */
+static int is_crew;  /* w2 is on another host, and all are summed on the first one */
+static int64_t takes;
 
 /* All workers are on one host, and the parameters elsewhere. */
 static int one_port(struct gate_offer *o, size_t n, void *arg)
 {
 	(void)arg;
 	for (size_t i = 0; i < n; i++) {
-		o[i].host = 1;
+		o[i].host = is_crew && strcmp(o[i].worker, "w2") == 0 ? 2 : 1;
+		o[i].crew = is_crew ? 1 : 0;
+		o[i].hop = is_crew ? takes / 20 : -1;
+		o[i].alone = takes;
 		o[i].start = turn;
-		o[i].there = turn + 1;
+		o[i].there = turn + takes;
 	}
 	return 0;
+}
+
+static const char *host_name(size_t host, void *arg)
+{
+	(void)arg;
+	return host == 1 ? "alpha" : "beta";
 }
 
 static void push_in(const char *worker, uint64_t sequence, uint64_t pulled, uint64_t group)
@@ -253,9 +264,12 @@ static void begin_group(uint64_t delay_max)
 	assert_int_equal(gate_new(&gate,
 				  &(struct gate_options){.sync = GATE_ASP, .incarnation = 1,
 							 .bounds_delay = 1, .delay_max = delay_max,
-							 .announces = 1, .schedule = one_port},
+							 .announces = 1, .schedule = one_port,
+							 .host_name = host_name},
 				  NULL),
 			 0);
+	takes = 1;
+	is_crew = 0;
 	for (size_t i = 0; i < 3; i++)
 		gate_join(gate, &(struct gate_who){.worker = name[i], .generation = 1,
 						   .incarnation = 1,
@@ -316,6 +330,91 @@ static void a_group_is_one_unit(void **state)
 	assert_string_equal(said, "granted=1 group=1 members=2 repeated=1;");
 	push_in("w0", 1, 0, 1);
 	assert_string_equal(said, "2 in 1;iteration=2 applied=1;iteration=2 applied=1;");
+	gate_free(gate);
+}
+
+/* w0 and w1 on alpha, w2 on beta. */
+static void begin_crew(void)
+{
+	begin_group(9);
+	push_in("w0", 1, 0, 1);
+	push_in("w1", 1, 0, 1);
+	is_crew = 1;
+	takes = SECOND;
+	turn = SECOND;
+	announce_pulled("w0", 2, 1);
+	announce_pulled("w2", 1, 1);
+	announce_pulled("w1", 2, 1);
+	assert_string_equal(said, "");
+	turn = 0;
+	gate_clock(gate, 2 * SECOND);
+	drain();
+}
+
+static void members_on_two_hosts_are_told_where_they_are_summed(void **state)
+{
+	(void)state;
+	begin_crew();
+	assert_string_equal(said, "granted=1 group=2 members=3 here=2 at=alpha;"
+				  "granted=1 group=2 members=3 here=1 at=alpha;"
+				  "granted=1 group=2 members=3 here=2 at=alpha;");
+	assert_int_equal(gate_far_groups(gate), 1);
+	announce_pulled("w2", 1, 1);
+	assert_string_equal(said, "granted=1 group=2 members=3 here=1 at=alpha repeated=1;");
+	push_in("w0", 2, 1, 2);
+	push_in("w2", 1, 1, 2);
+	assert_string_equal(said, "");
+	push_in("w1", 2, 1, 2);
+	assert_string_equal(said, "3 in 1;iteration=2 applied=1;iteration=2 applied=1;"
+				  "iteration=2 applied=1;");
+	gate_free(gate);
+}
+
+/* w0 and w1 announce together. */
+static void announce_two(void)
+{
+	turn = SECOND;
+	announce_pulled("w0", 3, 2);
+	announce_pulled("w1", 3, 2);
+	turn = 0;
+}
+
+static void a_crew_that_took_too_long_is_the_last_for_a_while(void **state)
+{
+	(void)state;
+	begin_crew();
+	push_in("w0", 2, 1, 2);
+	push_in("w2", 1, 1, 2);
+	gate_clock(gate, 5 * SECOND);
+	push_in("w1", 2, 1, 2);
+	announce_two();
+	turn = SECOND;
+	announce_pulled("w2", 2, 2);
+	turn = 0;
+	gate_clock(gate, 6 * SECOND);
+	drain();
+	assert_string_equal(said, "granted=1 group=3 members=2;granted=1 group=3 members=2;granted=1;");
+	gate_free(gate);
+}
+
+/* w2 announced its second push a second after the answer to its first one, and will again. */
+static void who_is_expected_soon_on_another_host_is_waited_for(void **state)
+{
+	(void)state;
+	begin_crew();
+	push_in("w0", 2, 1, 2);
+	push_in("w2", 1, 1, 2);
+	gate_clock(gate, 2 * SECOND + SECOND / 2);
+	push_in("w1", 2, 1, 2);
+	takes = 10 * SECOND;
+	announce_two();
+	gate_clock(gate, 3 * SECOND);
+	drain();
+	assert_string_equal(said, "");
+	announce_pulled("w2", 2, 2);
+	assert_string_equal(said, "granted=1 group=3 members=3 here=2 at=alpha;"
+				  "granted=1 group=3 members=3 here=2 at=alpha;"
+				  "granted=1 group=3 members=3 here=1 at=alpha;");
 	gate_free(gate);
 }
 
@@ -467,6 +566,9 @@ int main(void)
 		cmocka_unit_test(who_waits_is_scheduled_anew_when_a_link_has_another_rate),
 		cmocka_unit_test(groups_of_this_lead_are_counted),
 		cmocka_unit_test(a_group_is_one_unit),
+		cmocka_unit_test(members_on_two_hosts_are_told_where_they_are_summed),
+		cmocka_unit_test(a_crew_that_took_too_long_is_the_last_for_a_while),
+		cmocka_unit_test(who_is_expected_soon_on_another_host_is_waited_for),
 		cmocka_unit_test(without_one_member_the_others_are_dropped),
 		cmocka_unit_test(who_says_a_group_that_was_not_granted_is_dropped),
 	};

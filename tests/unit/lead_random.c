@@ -335,11 +335,20 @@ static int schedule(struct gate_offer *offer, size_t n, void *arg)
 		CHECK(offer[i].left >= 1 || offer[i].is_on_its_way);
 		offer[i].is_late = chance(w, 50) || offer[i].deadline == 0;
 		offer[i].start = chance(w, 3) ? 0 : (int64_t)(next_random(w) % 20000000);
-		offer[i].host = chance(w, 4) ? 0 : 1;
+		offer[i].host = chance(w, 4) ? 0 : 1 + next_random(w) % 2;
+		offer[i].crew = chance(w, 3) ? 0 : offer[i].host;
+		offer[i].hop = chance(w, 2) ? -1 : 1000;
+		offer[i].alone = 20000000;
 		offer[i].there = chance(w, 9) ? INT64_MAX : offer[i].start + 1000000;
 		waits_all += offer[i].start > 0;
 	}
 	return chance(w, 5) ? -1 : 0;
+}
+
+static const char *host_name(size_t host, void *arg)
+{
+	(void)arg;
+	return host == 1 ? "alpha" : "beta";
 }
 
 static void take_hold(struct world *w, const struct gate_effect *e)
@@ -1195,6 +1204,7 @@ static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts, 
 	options.commit = options.announces = 1;
 	options.incarnation = 1;
 	options.balance_arg = options.schedule_arg = w;
+	options.host_name = host_name;
 	w->options = options;
 	CHECK(gate_new(&w->gate, &options, &err) == 0);
 	for (int s = 0; s < SAMPLES; s++)
