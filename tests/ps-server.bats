@@ -454,7 +454,7 @@ all_finite() {
 	wait_for '[ "$(grep -c "^err code=not-staged" b.answers)" -eq 2 ]'
 }
 
-@test "gradients that were summed on the way are held only if all of the sum are here" {
+@test "gradients that were summed on the way are held only if all of each sum are here" {
 	server ps1 --part 1/2 --layout d8 --optimizer sgd --lr 1 --sync asp
 	local own="iteration=0 count=1 dense=1 rows=0 bytes=16\n$G1234" w
 	local none='iteration=0 count=1 dense=0 rows=0\n'
@@ -471,15 +471,17 @@ all_finite() {
 	open b ps1.sock
 	tell b "push worker=w0 generation=1 $ME sequence=1 sum=77 sum-of=2 $own"
 	tell b "push worker=w1 generation=1 $ME sequence=1 sum=77 sum-of=2 $none"
+	tell b "push worker=w2 generation=1 $ME sequence=1 sum=79 sum-of=2 $own"
+	held 012 3 # each a unit of its own
+	held 000 6 # w2 is half of another sum
 	tell b "push worker=w2 generation=1 $ME sequence=1 $own"
-	held 012 2 # each a unit of its own
-	held 000 5 # w2 is not in the sum
 	tell b "push worker=w1 generation=1 $ME sequence=1 sum=78 sum-of=2 $none" # repeated, in another one
-	held 001 7
+	held 001 8
 	tell b "push worker=w1 generation=1 $ME sequence=1 $own"
-	held 001 9
+	held 001 10
 	tell b "push worker=w1 generation=1 $ME sequence=1 sum=77 sum-of=2 $none"
-	held 001 9
+	held 001 10
+	held 000 10 # w2 is in no sum
 	tell b "apply $ME iteration=0 units=1 bytes=$(($(part w0 0 | wc -c) * 2))\n$(part w0 0)\n$(part w1 0)\n"
 	wait_for 'grep -q "^ok iteration=1" b.answers'
 	[ "$(dense ps1.sock 1)" = "-1 -2 -3 -4" ] # one step as large as both

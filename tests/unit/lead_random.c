@@ -37,7 +37,7 @@
 #define STAGED 512
 
 static uint64_t seed_now, told_all, halves_all, moves_all, stale_all, spared_all, waits_all, groups_all,
-	deaths_all, behind_all;
+	far_all, deaths_all, behind_all;
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -328,6 +328,7 @@ static void take_size(struct world *w, struct worker *k, const struct gate_effec
 static int schedule(struct gate_offer *offer, size_t n, void *arg)
 {
 	struct world *w = arg;
+	size_t crew = chance(w, 3) ? 0 : 1 + next_random(w) % 2; /* of both hosts */
 
 	for (size_t i = 0; i < n; i++) {
 		CHECK(offer[i].sizes == 1 && offer[i].size[0] == 1000000);
@@ -336,7 +337,7 @@ static int schedule(struct gate_offer *offer, size_t n, void *arg)
 		offer[i].is_late = chance(w, 50) || offer[i].deadline == 0;
 		offer[i].start = chance(w, 3) ? 0 : (int64_t)(next_random(w) % 20000000);
 		offer[i].host = chance(w, 4) ? 0 : 1 + next_random(w) % 2;
-		offer[i].crew = chance(w, 3) ? 0 : offer[i].host;
+		offer[i].crew = offer[i].host ? crew : 0;
 		offer[i].hop = chance(w, 2) ? -1 : 1000;
 		offer[i].alone = 20000000;
 		offer[i].there = chance(w, 9) ? INT64_MAX : offer[i].start + 1000000;
@@ -1218,6 +1219,7 @@ static void one_run(struct gate_options options, uint64_t seed, uint64_t *cuts, 
 	*handed += (uint64_t)w->handed;
 	moves_all += (uint64_t)w->moved;
 	stale_all += gate_delays(w->gate)->dropped;
+	far_all += gate_far_groups(w->gate);
 	CHECK(!options.bounds_delay || gate_delays(w->gate)->most <= options.delay_max);
 	gate_free(w->gate);
 }
@@ -1227,7 +1229,7 @@ static void runs(struct gate_options options)
 	uint64_t cuts = 0, handed = 0;
 
 	halves_all = moves_all = stale_all = spared_all = waits_all = groups_all = 0;
-	deaths_all = behind_all = 0;
+	far_all = deaths_all = behind_all = 0;
 	for (uint64_t seed = 1; seed <= (uint64_t)ROUNDS(400); seed++)
 		one_run(options, seed, &cuts, &handed);
 	/* the events did happen */
@@ -1239,6 +1241,7 @@ static void runs(struct gate_options options)
 	assert_true((spared_all > 0) == (options.bounds_delay != 0));
 	assert_true((waits_all > 0) == (options.schedule != NULL));
 	assert_true(options.schedule ? groups_all > 300 / part : groups_all == 0);
+	assert_true(options.schedule ? far_all > 40 / part : far_all == 0);
 	assert_true(options.round_first ? deaths_all > 500 / part && behind_all > 20 / part
 					: deaths_all == 0);
 }
