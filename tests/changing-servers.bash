@@ -43,3 +43,11 @@ finished() {
 	done
 	exact "$T/ck" "$ROWS" "$epochs"
 }
+
+# all_over: nobody of this test is there any more: until then the next one of a name would find it taken.
+all_over() {
+	local pid
+	kill_ours "${PIDS[@]}"
+	for pid in "${PIDS[@]}"; do ended "$pid"; done
+	PIDS=()
+}

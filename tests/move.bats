@@ -83,8 +83,7 @@ move() {
 		[[ $output == "ok version=3 parts=2 "* ]] || { echo "$output"; return 1; }
 		kill "$PS1"
 		finished 3 w0 w1 w2
-		kill_ours "${PIDS[@]}"
-		PIDS=()
+		all_over
 	done
 }
 

@@ -51,8 +51,7 @@ is_standby() { ask "$T/ps${2-1}.sock" stat | grep -q " standby=$1 "; }
 		kill -9 "$PS1"
 		goes_on
 		finished 3 w0 w1
-		kill_ours "${PIDS[@]}"
-		PIDS=()
+		all_over
 	done
 }
 
@@ -81,8 +80,7 @@ is_standby() { ask "$T/ps${2-1}.sock" stat | grep -q " standby=$1 "; }
 		kill -9 "$PS0" "$PS1"
 		wait_for "came_to_unit $((at + 5))"
 		finished 3 w0 w1
-		kill_ours "${PIDS[@]}"
-		PIDS=()
+		all_over
 	done
 }
 
