@@ -275,9 +275,9 @@ static uint64_t free_version(const struct gate *g)
 /* What is summed is sent once. */
 static int is_first_of_group(const struct gate *g, const struct push *p)
 {
-	const struct push *q = g->announced.first;
+	const struct push *q = p->group ? g->announced.first : p;
 
-	while (q != p && (!q->group || q->group != p->group))
+	while (q != p && q->group != p->group)
 		q = q->next;
 	return q == p;
 }

@@ -535,31 +535,53 @@ static int crews_take(struct crews *c, struct plan *p, struct gate_offer *o, str
 	return 0;
 }
 
-/* How long one update takes from each host to the fastest other one that has workers, and alone to
- * its servers. */
+/* ns of an update from its host to the fastest other one that has workers and no parameters; -1:
+ * there is none. */
+static int64_t crews_hop(const struct plan *p, const struct schedule *s,
+			 const struct xfer_update *u, const char *takes)
+{
+	int64_t hop = INT64_MAX;
+
+	for (size_t host = 0; host < s->hosts; host++) {
+		int64_t end = takes[host] && host != u->host
+				      ? xfer_end(&p->net, host, u->host, xfer_bytes(u), 0)
+				      : INT64_MAX;
+		hop = end < hop ? end : hop;
+	}
+	return hop == INT64_MAX ? -1 : hop;
+}
+
+/* Of one update that goes alone: that, and how long it takes to its servers.  Updates of one host
+ * that are as large have the same. */
 static int crews_hops(struct plan *p, const struct schedule *s, struct gate_offer *o,
 		      struct error *err)
 {
-	for (size_t i = 0; i < p->updates; i++) {
-		struct plan alone = {0};
-		int rc = plan_hosts(&alone, s, 1, err);
-		if (rc == 0)
-			rc = xfer_send_parts(&alone.net, &p->update[i], &o[p->of[i]].alone, err);
-		xfer_net_clear(&alone.net);
-		if (rc != 0)
-			return -1;
+	char *takes = calloc(s->hosts + 1, 1);
+	size_t *last = calloc(s->hosts + 1, sizeof *last); /* of a host, + 1 */
+	int rc = takes && last ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+
+	for (size_t k = 0; rc == 0 && k < s->workers; k++)
+		takes[s->worker[k].host] = !has_server(s, s->worker[k].host);
+	for (size_t i = 0; rc == 0 && i < p->updates; i++) {
 		const struct xfer_update *u = &p->update[i];
-		int64_t hop = INT64_MAX;
-		for (size_t k = 0; k < s->workers && u->host < s->hosts; k++) {
-			size_t host = s->worker[k].host;
-			int64_t end = host == u->host || has_server(s, host)
-					      ? INT64_MAX
-					      : xfer_end(&p->net, host, u->host, xfer_bytes(u), 0);
-			hop = end < hop ? end : hop;
+		struct gate_offer *offer = &o[p->of[i]];
+		size_t like = last[u->host];
+		last[u->host] = i + 1;
+		if (like && xfer_bytes(&p->update[like - 1]) == xfer_bytes(u)) {
+			offer->hop = o[p->of[like - 1]].hop;
+			offer->alone = o[p->of[like - 1]].alone;
+			continue;
 		}
-		o[p->of[i]].hop = hop == INT64_MAX || has_server(s, u->host) ? -1 : hop;
+		struct plan alone = {0};
+		rc = plan_hosts(&alone, s, 1, err);
+		if (rc == 0)
+			rc = xfer_send_parts(&alone.net, &p->update[i], &offer->alone, err);
+		xfer_net_clear(&alone.net);
+		offer->hop = u->host < s->hosts && takes[u->host] ? crews_hop(p, s, u, takes) : -1;
 	}
-	return 0;
+	free(takes);
+	free(last);
+	return rc;
 }
 
 static int crews_best(struct plan *p, const struct schedule *s, struct gate_offer *o,
