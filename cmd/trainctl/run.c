@@ -299,6 +299,7 @@ static int supervise(const struct job *job, const struct dirs *dirs, const struc
 					     .hosts = hosts,
 					     .network = network,
 					     .search_path = getenv("PATH"),
+					     .omp_threads = getenv("OMP_NUM_THREADS"),
 					     .notify_socket = getenv("NOTIFY_SOCKET"),
 					     .history = has_history ? history : NULL,
 					     .row_seconds = row_seconds,

@@ -421,7 +421,7 @@ static void spare_words(struct argv *w, const struct sup_node *n, uint64_t life,
  * cores: the threads of one spin while those of another have something to do. */
 static void add_omp_threads(struct argv *w, const struct sup_node *n, size_t beside)
 {
-	const char *own = getenv("OMP_NUM_THREADS");
+	const char *own = n->sup->options.omp_threads;
 	size_t each = n->sup->hosts.host[n->at].place->cores / beside;
 	if (own)
 		ADD_VARIABLE(w, "OMP_NUM_THREADS=%s", own);

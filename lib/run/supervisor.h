@@ -63,6 +63,7 @@ struct supervisor_options {
 	const char *network; /* of all hosts: MPI uses no other; "" or NULL: what it finds */
 	const char
 		*search_path; /* where to look for programs that are not beside this one; or NULL */
+	const char *omp_threads; /* of a trainer, as the user's OMP_NUM_THREADS says; NULL: shared out */
 	const char *notify_socket;
 	const char *history; /* file of finished jobs (plan/history.h); NULL: none is kept */
 	double row_seconds; /* between rows, after the early ones */
