@@ -206,7 +206,8 @@ fault_at() {
 	whole
 }
 
-@test "a stopped job whose data have changed is refused, and goes on with the old ones" {
+# stopped_job: a job that was stopped in its first epoch, and is slow no longer.
+stopped_job() {
 	job MODEL=audit EPOCHS=5
 	slow 400
 	begin first
@@ -214,6 +215,10 @@ fault_at() {
 	trainctl stop --run-dir "$T/run" >/dev/null
 	wait $SUPERVISOR || true
 	rm drag/*
+}
+
+@test "a stopped job whose data have changed is refused, and goes on with the old ones" {
+	stopped_job
 	cp d.csv kept.csv
 	sed '1500s/^./1/; 1501s/^./0/; 1502s/^./1/; 1503s/^./0/' d.csv >other.csv
 	[ "$(stat -c %s other.csv)" = "$(stat -c %s d.csv)" ]
@@ -226,13 +231,7 @@ fault_at() {
 
 # Whoever copies a job to begin another one may copy too much of it.
 @test "a stopped job whose files are another job's, a directory or a pipe: it says which, and waits for none" {
-	job MODEL=audit EPOCHS=5
-	slow 400
-	begin first
-	wait_for 'came_to 200'
-	trainctl stop --run-dir "$T/run" >/dev/null
-	wait $SUPERVISOR || true
-	rm drag/*
+	stopped_job
 	local name mine
 	mine=$(grep '^time ' run/state/kept)
 	sed s/^JOB=.*/JOB=other/ job.env >other.env
