@@ -292,6 +292,24 @@ stopped_job() {
 	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
 }
 
+@test "data that go away: the job fails, but what was trained is in a last checkpoint: exact" {
+	job MODEL=audit EPOCHS=5 CHECKPOINT=end RESTARTS=1
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	mv d.csv kept.csv
+	kill -9 "$(pid_of w0)"
+	ended $SUPERVISOR
+	[ "$status" -eq 66 ]
+	grep -q 'd.csv: .*No such file' first.err
+	[ "$(field samples <<<"$(tail -n 1 first.out)")" -ge 200 ]
+	grep -q '^checkpoint .*/000002 ' run/state/job.log
+	mv kept.csv d.csv
+	rm drag/*
+	run -0 run_job
+	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
+}
+
 @test "the records of nodes are gone when the job is stopped: no node is left" {
 	local pid
 	job MODEL=audit EPOCHS=500

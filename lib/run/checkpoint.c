@@ -221,7 +221,7 @@ static int has_no_room(struct supervisor *s)
 
 static void limit_failures(struct supervisor *s)
 {
-	int stops = s->phases.goal == GOAL_STOP && s->phases.now == PHASE_LAST_CUT;
+	int stops = sup_is_cut_short(s) && s->phases.now == PHASE_LAST_CUT;
 	int is_full = stops && has_no_room(s);
 	if (is_full || (stops && s->checkpoint.failures >= CUT_FAILURES_STOP)) {
 		sup_stop_without(s, is_full ? 0 : s->checkpoint.failures);

@@ -39,36 +39,57 @@ void sup_enter(struct supervisor *s, enum sup_phase phase)
 	sup_kick(s);
 }
 
+static void phase_fail(struct supervisor *s, int status, const char *text, enum sup_phase next)
+{
+	if (s->phases.goal != GOAL_FAIL) {
+		s->phases.goal = GOAL_FAIL;
+		s->phases.fail_status = status ? status : ERROR_SOFTWARE;
+		sup_note(s, "error", "job fails: %s", text);
+	}
+	if (s->phases.now < next)
+		sup_enter(s, next);
+}
+
 void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 {
 	char text[1024];
 	va_list ap;
-	if (s->phases.goal == GOAL_FAIL)
-		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	s->phases.goal = GOAL_FAIL;
-	s->phases.fail_status = status ? status : ERROR_SOFTWARE;
-	sup_note(s, "error", "job fails: %s", text);
-	if (s->phases.now < PHASE_STOPPING)
-		sup_enter(s, PHASE_STOPPING);
+	phase_fail(s, status, text, PHASE_STOPPING);
+}
+
+/* Whether there is something to save, and this node has not taken it along: a worker of the kit
+ * holds no parameters. */
+static int can_be_saved(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	return n->role->death == DEATH_FENCE && !sup_goes_back(n) && sup_lead(s) &&
+	       s->progress.row.iteration > s->checkpoint.latest_iteration &&
+	       s->phases.now >= PHASE_RUNNING && s->phases.now <= PHASE_LAST_CUT;
 }
 
 void sup_fail_by(struct sup_node *n, const char *fmt, ...)
 {
-	char text[1024];
+	char text[1024], why[1024 + OPTION_ID_MAX + 2];
 	struct supervisor *s = n->sup;
 	va_list ap;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	snprintf(why, sizeof why, "%s: %s", n->id, text);
 	sup_last_words(n);
 	if (s->phases.goal != GOAL_FAIL) {
 		s->phases.failed = n;
 		s->phases.failed_end = n->end;
 	}
-	sup_fail(s, end_status(&n->end), "%s: %s", n->id, text);
+	phase_fail(s, end_status(&n->end), why, can_be_saved(n) ? PHASE_WINDING : PHASE_STOPPING);
+}
+
+int sup_is_cut_short(const struct supervisor *s)
+{
+	return s->phases.goal == GOAL_STOP || s->phases.goal == GOAL_FAIL;
 }
 
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason)
@@ -313,7 +334,7 @@ static int phase_all_run(const struct supervisor *s)
 /* As long as there is no room, no checkpoint can be made, and the batch under way does not end. */
 static int stops_without_room(struct supervisor *s)
 {
-	if (s->phases.goal != GOAL_STOP || !sup_room_is_waited_for(s) ||
+	if (!sup_is_cut_short(s) || !sup_room_is_waited_for(s) ||
 	    clock_mono() - s->phases.entered < ROOM_SECONDS)
 		return 0;
 	sup_stop_without(s, 0);

@@ -72,8 +72,11 @@ void sup_finish_ended(struct sup_node *n);
  * nothing. */
 void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-/* The same, because this node ended; its last words are told first. */
+/* The same, because this node ended; its last words are told first. If it is a worker of the kit,
+ * a last checkpoint comes before the end. */
 void sup_fail_by(struct sup_node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* Whether it ends although work is left, by a person or by a failure: the next start goes on. */
+int sup_is_cut_short(const struct supervisor *s);
 /* Stops the job without a last checkpoint: so many tries have failed; 0: there is no room for one. */
 void sup_stop_without(struct supervisor *s, unsigned tries);
 /* Ends the job before all is trained, with a last checkpoint; reason is for people and the log. */

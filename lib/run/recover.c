@@ -451,7 +451,7 @@ void sup_rollback_step(struct supervisor *s)
 {
 	/* The next start begins with that checkpoint: there is nothing to save, and what hinders
 	 * the rollback, a file that can't be written, may last. */
-	if (s->phases.goal == GOAL_STOP) {
+	if (sup_is_cut_short(s)) {
 		sup_enter(s, PHASE_STOPPING);
 		return;
 	}
