@@ -396,6 +396,7 @@ static int make_lead(const struct settings *s, struct node *n, struct error *err
 	if (n->ps) {
 		here = ps_here(n->ps);
 		lead.here = &here;
+		lead.map = store_map(n->store);
 	}
 	if (lead_new(&n->lead, &lead, err) != 0)
 		return -1;
@@ -433,6 +434,8 @@ static int make_ps(const struct settings *s, struct node *n, struct error *err)
 		return 0;
 	if (ps_take(n->ps, s->socket, err) != 0)
 		return -1;
+	if (n->lead)
+		lead_go_by(n->lead, store_map(n->store));
 	n->iteration = ps_iteration(n->ps);
 	return 0;
 }

@@ -347,6 +347,7 @@ int lead_new(struct lead **out, const struct lead_options *options, struct error
 	struct lead_parts_options parts = {.here = options->here,
 					   .sockets = options->servers,
 					   .count = options->server_count,
+					   .map = options->map,
 					   .incarnation = options->gate.incarnation,
 					   .iteration = lead_iteration,
 					   .ready = on_ready,

@@ -19,6 +19,7 @@
 
 struct lead;
 struct layout;
+struct map;
 
 struct lead_options {
 	struct gate_options gate;
@@ -27,6 +28,7 @@ struct lead_options {
 	const struct part_here *here; /* part 0, in this process; NULL: it is elsewhere, or none */
 	const char *const *servers;   /* sockets of the other parts, in order */
 	size_t server_count;
+	const struct map *map; /* which part has which parameters; copied; NULL: there are no parts */
 	const char *const *replicas; /* sockets of r0, r1, ...; then there are no parts */
 	size_t replica_count;
 	const char *shards;                /* socket, or NULL: units close without a commit */
@@ -80,6 +82,8 @@ int lead_can_go(void *lead); /* 0: a cut is being made; ask again soon */
 int lead_give(void *lead, struct call *heir, struct error *err);
 /* A record that lead_give() wrote; others are ignored. */
 int lead_take(void *lead, const struct record *r, struct call *c, struct error *err);
+/* The part in this process has taken all: this is its map. */
+void lead_go_by(struct lead *l, const struct map *map);
 
 /* Why the server must end, or NULL: fenced (ERROR_TEMPFAIL), a server that lacks what is committed
  * (ERROR_TEMPFAIL), no memory. */

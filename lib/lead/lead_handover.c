@@ -185,6 +185,11 @@ int lead_take(void *lead, const struct record *r, struct call *c, struct error *
 	return 0;
 }
 
+void lead_go_by(struct lead *l, const struct map *map)
+{
+	lead_parts_go_by(l->parts, map);
+}
+
 /* ---- members ---- */
 
 static void on_absent(void *lead)

@@ -83,6 +83,7 @@ struct moving {
 	int is_last; /* next is the target */
 	uint64_t piece_bytes;
 	int fits;    /* it is fitted to how long the last one took */
+	double element, place; /* bytes of an element of the vector, and of a place of the keys */
 	size_t left; /* answers */
 	unsigned tries;
 	struct timer *timer; /* deadline, or the end of a rest */
@@ -94,11 +95,10 @@ struct moving {
 	char why[ERROR_TEXT_MAX];
 };
 
-static const struct map *lead_move_map_of(const struct lead *l)
+/* The first part that is not in this process. */
+static uint32_t lead_move_first(const struct lead *l)
 {
-	const struct part_here *here = lead_parts_here(l->parts);
-
-	return here->map(here->part);
+	return lead_parts_here(l->parts) ? 1 : 0;
 }
 
 static uint64_t dense_of(const struct map *map)
@@ -140,7 +140,7 @@ static void lead_move_forget(struct lead *l)
 static void lead_move_answer_ok(struct lead *l, struct request *rq)
 {
 	const struct moving *m = l->moving;
-	const struct map *map = lead_move_map_of(l);
+	const struct map *map = lead_parts_map(l->parts);
 	struct record_out *o =
 		RECORD("ok", F("version", map->version), F("parts", map->parts),
 		       F("moved-bytes", m ? m->bytes : 0), F("pieces", m ? m->pieces : 0),
@@ -156,7 +156,7 @@ static void lead_move_finish(struct lead *l)
 {
 	struct moving *m = l->moving;
 	struct request *rq = lead_undefer(l, m->token);
-	const struct map *map = lead_move_map_of(l);
+	const struct map *map = lead_parts_map(l->parts);
 
 	log_say(LOG_LEVEL_INFO,
 		"map %llu of %u parts: %llu bytes were moved in %llu pieces, held up for %.3g s at most",
@@ -172,7 +172,7 @@ static void lead_move_give_up(struct lead *l)
 {
 	struct moving *m = l->moving;
 	struct request *rq = lead_undefer(l, m->token);
-	const struct map *map = lead_move_map_of(l);
+	const struct map *map = lead_parts_map(l->parts);
 
 	log_say(LOG_LEVEL_WARNING, "parameters are not moved: %s; map %llu of %u parts goes on",
 		m->why, (unsigned long long)map->version, map->parts);
@@ -261,18 +261,6 @@ static void lead_move_order(struct lead *l, enum order_kind kind, const struct o
 
 /* ---- pieces ---- */
 
-/* Bytes of an element of the vector, and of a place of the keys on average. */
-static void lead_move_weigh(const struct lead *l, double *dense, double *key)
-{
-	const struct part_here *here = lead_parts_here(l->parts);
-	const struct map *map = lead_move_map_of(l);
-	uint64_t count = map->dense_begin[1], places = map->key_begin[1], d, r;
-
-	here->bytes(here->part, &d, &r);
-	*dense = count ? (double)d / (double)count : 12.0;
-	*key = places ? (double)r / (double)places : 0.01;
-}
-
 /* The next step of the bounds that go left (sign -1) or right, no more than *budget bytes. */
 static void lead_move_step(uint64_t *now, const uint64_t *target, size_t count, int sign,
 			   double weight, double *budget)
@@ -310,12 +298,11 @@ static int lead_move_same(const struct bounds *a, const struct bounds *b, size_t
 	       memcmp(a->key, b->key, count * sizeof *a->key) == 0;
 }
 
-static void lead_move_cut_piece(struct lead *l)
+static void lead_move_cut_piece(const struct lead *l)
 {
 	struct moving *m = l->moving;
-	double dense, key, budget = (double)m->piece_bytes;
+	double dense = m->element, key = m->place, budget = (double)m->piece_bytes;
 
-	lead_move_weigh(l, &dense, &key);
 	m->next = m->now;
 	for (int sign = -1; sign <= 1; sign += 2) {
 		lead_move_step(m->next.dense, m->target.dense, m->count, sign, dense, &budget);
@@ -368,7 +355,7 @@ static void lead_move_prepare(struct lead *l)
 
 	m->stage = MOVE_PREPARING;
 	m->attempt = ++l->attempts;
-	m->version = lead_move_map_of(l)->version + 1;
+	m->version = lead_parts_map(l->parts)->version + 1;
 	m->bytes += m->piece;
 	m->piece = 0;
 	lead_move_cut_piece(l);
@@ -414,16 +401,26 @@ static void on_adopted(uint32_t part, const struct order_result *result, void *l
 	}
 }
 
-/* The sockets of the parts after part 0, of the map that is given now. */
-static const char **lead_move_others(const struct moving *m, size_t *count)
+/* The map that is given now, and the sockets of its parts that are not in this process. NULL: no
+ * memory. */
+static const char **lead_move_next(const struct lead *l, struct map *map, size_t *count)
 {
+	const struct moving *m = l->moving;
 	const char **s = calloc(m->count, sizeof *s);
+	uint64_t dense = dense_of(lead_parts_map(l->parts));
 
 	*count = 0;
-	for (size_t i = 1; s && i < m->count; i++) {
-		if (!m->is_last || m->mover[i].stays)
+	*map = (struct map){.version = m->version};
+	for (size_t i = 0; s && i < m->count; i++) {
+		if (m->is_last && !m->mover[i].stays)
+			continue;
+		map->dense_begin[map->parts] = m->next.dense[i];
+		map->key_begin[map->parts++] = m->next.key[i];
+		if (m->mover[i].socket[0])
 			s[(*count)++] = m->mover[i].socket;
 	}
+	map->dense_begin[map->parts] = dense;
+	map->key_begin[map->parts] = MAP_PLACES;
 	return s;
 }
 
@@ -462,23 +459,25 @@ static void lead_move_commit(struct lead *l)
 	struct moving *m = l->moving;
 	struct order_answer a = {.done = on_adopted, .arg = l};
 	size_t count;
-	const char **socket = lead_move_others(m, &count);
-	struct part_file *file = calloc(count + 2, sizeof *file);
+	struct map *map = malloc(sizeof *map); /* large */
+	const char **socket = map ? lead_move_next(l, map, &count) : NULL;
+	struct part_file *file = socket ? calloc(map->parts + 1, sizeof *file) : NULL;
 
-	if (!socket || !file) {
+	if (!file) {
 		free(socket);
-		free(file);
+		free(map);
 		lead_move_fail(l, "the lead", "out of memory");
 		return;
 	}
 	m->stage = MOVE_ADOPTING;
-	m->left = count + 2; /* and this function */
+	m->left = map->parts + 1; /* and this function */
 	number(l);
 	deadline(m, ADOPT_SECONDS);
 	lead_move_order(l, ORDER_ADOPT, &a);
-	if (!l->broken && lead_parts_are(l->parts, socket, count) != 0)
+	if (!l->broken && lead_parts_are(l->parts, socket, count, map) != 0)
 		lead_breakf(l, ERROR_OS, "move", "out of memory");
 	free(socket);
+	free(map);
 	free(l->cut.part); /* no cut is being made */
 	l->cut.part = file;
 	for (size_t i = 0; i < m->count; i++)
@@ -636,7 +635,7 @@ void lead_move_look(struct lead *l)
 		return;
 	switch (m->stage) {
 	case MOVE_JOINING:
-		if (!all_joined(l) || lead_parts_lost(l->parts))
+		if (!all_joined(l) || lead_parts_lost(l->parts) || m->left > 0)
 			return;
 		if (same_id(l))
 			lead_move_fail(l, same_id(l), "has the --id of another server");
@@ -666,11 +665,49 @@ void lead_move_stop(struct lead *l)
 	lead_move_forget(l);
 }
 
+/* ---- how much there is ---- */
+
+static void on_weighed(uint32_t part, const struct order_result *result, void *lead)
+{
+	struct lead *l = lead;
+	struct moving *m = l->moving;
+
+	if (!lead_move_is_due(l, result, MOVE_JOINING))
+		return;
+	if (result->code) {
+		lead_move_fail(l, lead_parts_name(l->parts, part), result->text);
+		lead_pump(l);
+		return;
+	}
+	m->element += (double)result->dense_bytes;
+	m->place += (double)result->row_bytes;
+	if (--m->left > 0)
+		return;
+	m->element /= (double)dense_of(lead_parts_map(l->parts)) + 1e-9;
+	m->place /= (double)MAP_PLACES;
+	lead_move_look(l);
+	lead_pump(l);
+}
+
+/* The first stage: all parts are asked how much they have, while those who join are connected. */
+static void lead_move_weigh(struct lead *l)
+{
+	struct moving *m = l->moving;
+	struct order order = {.kind = ORDER_HEAT, .attempt = ++l->attempts};
+	struct order_answer a = {.done = on_weighed, .arg = l};
+
+	m->attempt = order.attempt;
+	m->left = lead_parts_count(l->parts) + 1; /* and this function */
+	lead_parts_give(l->parts, &order, &a);
+	on_weighed(0, &(struct order_result){.attempt = m->attempt}, l);
+}
+
 /* ---- what is asked for ---- */
 
-/* The servers after part 0, and where each begins. */
+/* The servers that are to be parts, and where each begins. */
 struct wanted {
-	char **socket; /* [parts], of part 0 NULL */
+	char **socket;  /* [parts], of the part in this process NULL */
+	uint32_t first; /* lead_move_first() */
 	struct map map;
 };
 
@@ -687,11 +724,12 @@ static int read_sockets(struct wanted *w, const char *text, struct error *err)
 {
 	const char *at = text;
 
-	for (uint32_t i = 1; at && *at; i++) {
+	for (uint32_t i = w->first; at && *at; i++) {
 		size_t len = strcspn(at, ",");
 		if (i >= w->map.parts || len == 0 || len >= ORDER_SOCKET_MAX)
 			return error_set(err, ERROR_DATA, NULL,
-					 "servers= names the parts behind part 0, parts - 1 of them");
+					 w->first ? "servers= names the parts behind part 0, parts - 1 of them"
+						  : "servers= names the parts, parts= of them");
 		w->socket[i] = strndup(at, len);
 		if (!w->socket[i])
 			return error_set(err, ERROR_OS, NULL, "out of memory");
@@ -709,7 +747,7 @@ static int lead_move_read_part(struct wanted *w, const struct record *r, struct 
 		return error_set(err, ERROR_DATA, NULL, "%.64s is no part", r->type);
 	if (record_u64(r, "part", 0, last, &part, err) != 0)
 		return -1;
-	if (socket && part > 0 && *socket && strlen(socket) < ORDER_SOCKET_MAX) {
+	if (socket && part >= w->first && *socket && strlen(socket) < ORDER_SOCKET_MAX) {
 		free(w->socket[part]);
 		w->socket[part] = strdup(socket);
 		if (!w->socket[part])
@@ -745,10 +783,10 @@ static int read_parts(struct wanted *w, const char *text, size_t len, struct err
 
 static int check_wanted(const struct wanted *w, uint64_t dense, struct error *err)
 {
-	for (uint32_t i = 1; i < w->map.parts; i++) {
+	for (uint32_t i = w->first; i < w->map.parts; i++) {
 		if (!w->socket[i])
 			return error_set(err, ERROR_DATA, NULL, "part %u has no socket", i);
-		for (uint32_t k = 1; k < i; k++) {
+		for (uint32_t k = w->first; k < i; k++) {
 			if (strcmp(w->socket[i], w->socket[k]) == 0)
 				return error_set(err, ERROR_DATA, NULL, "%s is there twice",
 						 w->socket[i]);
@@ -766,7 +804,7 @@ static struct wanted *read_wanted(struct lead *l, struct request *rq, uint64_t *
 	const struct record *r = request_record(rq);
 	struct payload *payload = request_payload(rq);
 	size_t len = payload ? payload_bytes(payload) : 0;
-	uint64_t dense = dense_of(lead_move_map_of(l)), parts;
+	uint64_t dense = dense_of(lead_parts_map(l->parts)), parts;
 	struct wanted *w = calloc(1, sizeof *w);
 	char *text = malloc(len + 1);
 	int rc = -1;
@@ -779,6 +817,7 @@ static struct wanted *read_wanted(struct lead *l, struct request *rq, uint64_t *
 		rc = 0;
 	if (rc == 0) {
 		map_even(&w->map, (uint32_t)parts, dense);
+		w->first = lead_move_first(l);
 		w->socket = calloc(parts, sizeof *w->socket);
 		memcpy(text, len ? payload_data(payload) : "", len); /* it may change under us */
 		if (!w->socket)
@@ -813,7 +852,7 @@ static int add_mover(struct moving *m, const char *socket, int was, int stays)
 
 static int lead_move_stays(const struct wanted *w, const char *socket)
 {
-	for (uint32_t i = 1; i < w->map.parts; i++) {
+	for (uint32_t i = w->first; i < w->map.parts; i++) {
 		if (strcmp(w->socket[i], socket) == 0)
 			return 1;
 	}
@@ -824,17 +863,19 @@ static int lead_move_stays(const struct wanted *w, const char *socket)
 static int order_movers(struct lead *l, const struct wanted *w, struct error *err)
 {
 	struct moving *m = l->moving;
-	uint32_t has = (uint32_t)lead_parts_count(l->parts), at = 1;
+	uint32_t has = (uint32_t)lead_parts_count(l->parts), at = w->first;
 	int rc;
 
 	m->mover = calloc((size_t)has + w->map.parts, sizeof *m->mover);
-	rc = m->mover ? add_mover(m, "", 1, 1) : -1;
-	for (uint32_t i = 1; rc == 0 && i < w->map.parts; i++) {
+	rc = m->mover ? 0 : -1;
+	if (rc == 0 && w->first)
+		rc = add_mover(m, "", 1, 1);
+	for (uint32_t i = w->first; rc == 0 && i < w->map.parts; i++) {
 		uint32_t k = at;
 		while (k < has && strcmp(lead_parts_name(l->parts, k), w->socket[i]) != 0)
 			k++;
 		if (k == has) { /* it joins, or is before one that is placed already */
-			for (k = 1; k < at; k++) {
+			for (k = w->first; k < at; k++) {
 				if (strcmp(lead_parts_name(l->parts, k), w->socket[i]) == 0)
 					return error_set(err, ERROR_DATA, NULL,
 							 "servers that stay must keep their order");
@@ -881,14 +922,14 @@ static int will_be_in(const struct mover *mover)
 
 static int lead_move_is_there(const struct lead *l, const struct wanted *w)
 {
-	const struct map *map = lead_move_map_of(l);
+	const struct map *map = lead_parts_map(l->parts);
 
 	if (map->parts != w->map.parts ||
 	    memcmp(map->dense_begin, w->map.dense_begin, map->parts * sizeof *map->dense_begin) !=
 		    0 ||
 	    memcmp(map->key_begin, w->map.key_begin, map->parts * sizeof *map->key_begin) != 0)
 		return 0;
-	for (uint32_t i = 1; i < map->parts; i++) {
+	for (uint32_t i = w->first; i < map->parts; i++) {
 		if (strcmp(w->socket[i], lead_parts_name(l->parts, i)) != 0)
 			return 0;
 	}
@@ -904,7 +945,7 @@ static int lead_move_begin(struct lead *l, const struct wanted *w, struct error 
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	if (order_movers(l, w, err) != 0)
 		return -1;
-	lead_move_spread(&m->now, m, lead_move_map_of(l), was_in);
+	lead_move_spread(&m->now, m, lead_parts_map(l->parts), was_in);
 	lead_move_spread(&m->target, m, &w->map, will_be_in);
 	for (size_t i = 0; i < m->count; i++) {
 		if (!m->mover[i].was && lead_parts_join(l->parts, m->mover[i].socket, err) != 0) {
@@ -924,7 +965,7 @@ void lead_on_move(struct request *rq, void *lead)
 	uint64_t piece;
 	struct error err = {0};
 
-	if (!lead_parts_here(l->parts)) {
+	if (!lead_parts_map(l->parts)) {
 		request_err(rq, "no-part", "there are no parts of parameters that could move");
 		return;
 	}
@@ -952,7 +993,7 @@ void lead_on_move(struct request *rq, void *lead)
 		l->moving->piece_bytes = piece ? piece : PIECE_BYTES;
 		l->moving->fits = piece == 0;
 		l->moving->token = lead_defer(l, rq);
-		lead_move_look(l);
+		lead_move_weigh(l);
 	}
 	wanted_free(w);
 	lead_pump(l);
@@ -966,8 +1007,9 @@ static struct wanted *wanted_bounds(const struct lead *l, const struct map *map)
 	if (!w)
 		return NULL;
 	w->map = *map;
+	w->first = lead_move_first(l);
 	w->socket = calloc(map->parts, sizeof *w->socket);
-	for (uint32_t i = 1; w->socket && i < map->parts; i++) {
+	for (uint32_t i = w->first; w->socket && i < map->parts; i++) {
 		w->socket[i] = strdup(lead_parts_name(l->parts, i));
 		if (!w->socket[i]) {
 			wanted_free(w);
@@ -1010,7 +1052,7 @@ void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, con
 	l->moving->piece_bytes = PIECE_BYTES;
 	l->moving->fits = 1;
 	l->moving->token = token;
-	lead_move_look(l);
+	lead_move_weigh(l);
 	lead_pump(l);
 }
 
@@ -1019,15 +1061,16 @@ void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, con
 void lead_on_parts(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
-	const struct map *map = lead_parts_here(l->parts) ? lead_move_map_of(l) : NULL;
+	const struct map *map = lead_parts_map(l->parts);
 
 	for (uint32_t i = 0; map && i < map->parts; i++) {
-		const char *socket = i                   ? lead_parts_name(l->parts, i)
+		int is_here = i < lead_move_first(l);
+		const char *socket = !is_here            ? lead_parts_name(l->parts, i)
 				     : l->options.socket ? l->options.socket
 							 : "";
 		request_put_record(
 			rq, RECORD("part", F("part", i),
-				   F("id", i ? lead_parts_id(l->parts, socket) : l->options.id),
+				   F("id", is_here ? l->options.id : lead_parts_id(l->parts, socket)),
 				   F("socket", socket), F("dense-begin", map->dense_begin[i]),
 				   F("dense", map->dense_begin[i + 1] - map->dense_begin[i]),
 				   F("key-begin", map->key_begin[i]),
@@ -1041,11 +1084,14 @@ void lead_on_parts(struct request *rq, void *lead)
 void lead_refuse_map(struct lead *l, struct request *rq)
 {
 	request_err_record(rq,
-			   RECORD("err", F("code", "map"), F("map", lead_move_map_of(l)->version)),
+			   RECORD("err", F("code", "map"),
+				  F("map", lead_parts_map(l->parts)->version)),
 			   "another map is in force: ask for `parts`");
 }
 
 int lead_map_is(const struct lead *l, uint64_t version)
 {
-	return !lead_parts_here(l->parts) || lead_move_map_of(l)->version == version;
+	const struct map *map = lead_parts_map(l->parts);
+
+	return !map || map->version == version;
 }

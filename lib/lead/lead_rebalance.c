@@ -31,13 +31,6 @@ struct rebalance {
 	char why[ERROR_TEXT_MAX];
 };
 
-static const struct map *lead_rebalance_map_of(const struct lead *l)
-{
-	const struct part_here *here = lead_parts_here(l->parts);
-
-	return here->map(here->part);
-}
-
 void lead_rebalance_stop(struct lead *l)
 {
 	struct rebalance *b = l->rebalance;
@@ -105,14 +98,16 @@ static void lead_rebalance_answer_err(struct lead *l, const char *code, const ch
 
 static const char *lead_rebalance_id_of(const struct lead *l, uint32_t part)
 {
-	return part ? lead_parts_id(l->parts, lead_parts_name(l->parts, part)) : l->options.id;
+	return part == 0 && lead_parts_here(l->parts)
+		       ? l->options.id
+		       : lead_parts_id(l->parts, lead_parts_name(l->parts, part));
 }
 
 static void answer_same(struct lead *l, const struct map_balance *result)
 {
 	struct request *rq = lead_undefer(l, l->rebalance->token);
-	struct record_out *o = RECORD("ok", F("version", lead_rebalance_map_of(l)->version),
-				      F("parts", lead_rebalance_map_of(l)->parts),
+	struct record_out *o = RECORD("ok", F("version", lead_parts_map(l->parts)->version),
+				      F("parts", lead_parts_map(l->parts)->parts),
 				      F("moved-bytes", 0), F_REAL("peak", result->before),
 				      F("busiest", lead_rebalance_id_of(l, result->busiest)));
 	if (rq)
@@ -132,8 +127,8 @@ static void lead_rebalance_decide(struct lead *l)
 		return;
 	}
 	qsort(b->range, b->ranges, sizeof *b->range, lead_rebalance_by_begin);
-	if (!map_balance(next, lead_rebalance_map_of(l),
-			 b->element / (double)lead_rebalance_map_of(l)->parts, b->range, b->ranges,
+	if (!map_balance(next, lead_parts_map(l->parts),
+			 b->element / (double)lead_parts_map(l->parts)->parts, b->range, b->ranges,
 			 b->gain, &result)) {
 		answer_same(l, &result);
 		free(next);
@@ -155,7 +150,7 @@ static void one_answered(struct lead *l)
 
 	if (--b->left > 0)
 		return;
-	if (b->version != lead_rebalance_map_of(l)->version || l->moving)
+	if (b->version != lead_parts_map(l->parts)->version || l->moving)
 		lead_rebalance_answer_err(l, "moving", "parameters were moved meanwhile");
 	else if (b->why[0])
 		lead_rebalance_answer_err(l, "no-heat", b->why);
@@ -173,7 +168,7 @@ static void on_heat(uint32_t part, const struct order_result *result, void *lead
 
 	if (!b || l->broken || result->attempt != b->attempt)
 		return;
-	map = lead_rebalance_map_of(l);
+	map = lead_parts_map(l->parts);
 	if (result->code)
 		lead_rebalance_fail(b, lead_parts_name(l->parts, part), result->text);
 	else if (part < map->parts && b->version == map->version) {
@@ -206,7 +201,7 @@ void lead_on_rebalance(struct request *rq, void *lead)
 	struct error err = {0};
 	double gain = GAIN;
 
-	if (!lead_parts_here(l->parts)) {
+	if (!lead_parts_map(l->parts)) {
 		request_err(rq, "no-part", "there are no parts of parameters that could move");
 		return;
 	}
@@ -234,7 +229,7 @@ void lead_on_rebalance(struct request *rq, void *lead)
 	l->rebalance->attempt = order.attempt;
 	l->rebalance->gain = gain;
 	l->rebalance->units = 1e18;
-	l->rebalance->version = lead_rebalance_map_of(l)->version;
+	l->rebalance->version = lead_parts_map(l->parts)->version;
 	l->rebalance->token = lead_defer(l, rq);
 	l->rebalance->left = lead_parts_count(l->parts) + 1; /* and this function */
 	lead_parts_give(l->parts, &order, &answer);

@@ -684,7 +684,7 @@ static int plan_make(struct plan *p, const struct schedule *s, struct gate_offer
 int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 {
 	struct lead *l = lead;
-	const struct part_here *here = lead_parts_here(l->parts);
+	const struct map *map = lead_parts_map(l->parts);
 	struct plan p = {0}, crews = {0};
 	struct error err = {0};
 	char *text = NULL;
@@ -703,9 +703,9 @@ int lead_schedule(struct gate_offer *o, size_t n, void *lead)
 	log = l->schedule_log.fd >= 0 ? open_memstream(&text, &len) : NULL;
 	if (schedule_plan_new(&p, n, parts, &err) == 0)
 		rc = plan_make(&p, l->schedule, o, n, &err);
-	if (rc == 0 && here && schedule_plan_new(&crews, n, parts, &err) == 0 &&
+	if (rc == 0 && map && schedule_plan_new(&crews, n, parts, &err) == 0 &&
 	    plan_state(&crews, l->schedule, o, n, 1, &err) == 0)
-		rc = crews_plan(&crews, l->schedule, here->map(here->part), o, &err);
+		rc = crews_plan(&crews, l->schedule, map, o, &err);
 	if (log && rc == 0)
 		schedule_log_state(log, crews.aggregator ? &crews : &p, l->schedule, o);
 	if (log && fclose(log) == 0 && rc == 0)

@@ -38,7 +38,7 @@ enum order_kind {
 	ORDER_GIVE,    /* send it, but keep it too; apply nothing until the move is over */
 	ORDER_ADOPT,   /* servers[] is in force, at iteration; what you gave is no longer yours */
 	ORDER_CANCEL,  /* the attempt has failed: all is as before */
-	ORDER_HEAT,    /* say how much is asked of which places; changes nothing */
+	ORDER_HEAT,    /* say how much is here, and how much is asked of which places; changes nothing */
 	ORDERS
 };
 
@@ -127,6 +127,7 @@ struct order_result {
 	 * vector. */
 	const char *heat;
 	double element, heat_units;
+	uint64_t dense_bytes, row_bytes; /* of what is here, the optimizer's slots included */
 };
 
 /* Where the answer goes: missing for each push that is not there, diverged for each push whose

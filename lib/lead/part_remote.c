@@ -143,7 +143,9 @@ static void result_read(struct order_result *result, const struct record *r, str
 		 record_u64_opt(r, "sum", 0, UINT64_MAX, &result->sum, err) != 0 ||
 		 record_real_opt(r, "stall", 0.0, 1e9, &result->stall, err) != 0 ||
 		 record_real_opt(r, "element", 0.0, 1e18, &result->element, err) != 0 ||
-		 record_real_opt(r, "units", 0.0, 1e18, &result->heat_units, err) != 0) {
+		 record_real_opt(r, "units", 0.0, 1e18, &result->heat_units, err) != 0 ||
+		 record_u64_opt(r, "dense-bytes", 0, UINT64_MAX, &result->dense_bytes, err) != 0 ||
+		 record_u64_opt(r, "row-bytes", 0, UINT64_MAX, &result->row_bytes, err) != 0) {
 		result->code = "bad-answer";
 		result->text = err->text;
 	}

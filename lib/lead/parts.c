@@ -29,6 +29,7 @@ struct lead_parts {
 	struct timer *gone_look;
 	double gone_until;
 	uint32_t local; /* 1: part 0 is here */
+	struct map map; /* 0 parts: there are none */
 	char boot[BOOT_ID_MAX]; /* of this process */
 };
 
@@ -49,9 +50,7 @@ static uint64_t lead_parts_iteration(void *parts)
 
 static uint64_t map_version(void *parts)
 {
-	struct lead_parts *p = parts;
-
-	return p->local ? p->here.map(p->here.part)->version : 1;
+	return ((struct lead_parts *)parts)->map.version;
 }
 
 static void lead_parts_broken(const struct error *err, void *parts)
@@ -132,6 +131,8 @@ int lead_parts_new(struct lead_parts **out, const struct lead_parts_options *opt
 	p->local = options->here ? 1 : 0;
 	if (options->here)
 		p->here = *options->here;
+	if (options->map)
+		p->map = *options->map;
 	boot_id(p->boot);
 	if (lead_parts_begin(p, options->sockets, options->count, err) == 0) {
 		*out = p;
@@ -238,6 +239,16 @@ const char *lead_parts_name(const struct lead_parts *p, uint32_t part)
 const struct part_here *lead_parts_here(const struct lead_parts *p)
 {
 	return p->local ? &p->here : NULL;
+}
+
+const struct map *lead_parts_map(const struct lead_parts *p)
+{
+	return p->map.parts ? &p->map : NULL;
+}
+
+void lead_parts_go_by(struct lead_parts *p, const struct map *map)
+{
+	p->map = *map;
 }
 
 /* ---- orders ---- */
@@ -366,7 +377,8 @@ const char *lead_parts_lost(const struct lead_parts *p)
 	return NULL;
 }
 
-int lead_parts_are(struct lead_parts *p, const char *const *sockets, size_t count)
+int lead_parts_are(struct lead_parts *p, const char *const *sockets, size_t count,
+		   const struct map *map)
 {
 	struct remotes now = {.at = NULL};
 
@@ -388,6 +400,7 @@ int lead_parts_are(struct lead_parts *p, const char *const *sockets, size_t coun
 	p->joiners.count = 0;
 	free(p->remote.at);
 	p->remote = now;
+	p->map = *map;
 	return 0;
 }
 

@@ -23,6 +23,7 @@
 
 struct event_base;
 struct lead_parts;
+struct map;
 
 enum part_staged {
 	PART_STAGED, /* the request is still to be answered */
@@ -39,15 +40,13 @@ struct part_here {
 	uint64_t (*iteration)(const void *part);              /* units applied */
 	void (*stat)(const void *part, struct record_out *o); /* its fields of `stat`, */
 	void (*standby)(const void *part, struct record_out *o); /* and those of its standby */
-	const struct map *(*map)(const void *part);
-	/* Bytes of what it has, the optimizer's slots included. */
-	void (*bytes)(const void *part, uint64_t *dense, uint64_t *rows);
 };
 
 struct lead_parts_options {
 	const struct part_here *here; /* part 0; copied; NULL: all are elsewhere */
 	const char *const *sockets;   /* of the others, in order */
 	size_t count;
+	const struct map *map; /* in force; copied; NULL: there are no parts */
 	uint64_t incarnation;
 	/* Units that are committed: all parts must have applied them, except for orders that they
 	 * have not answered. */
@@ -73,6 +72,10 @@ int lead_parts_ready(const struct lead_parts *p);
 const char *lead_parts_boot(const struct lead_parts *p);
 const char *lead_parts_name(const struct lead_parts *p, uint32_t part); /* a socket, or `part 0` */
 const struct part_here *lead_parts_here(const struct lead_parts *p);    /* NULL: none */
+/* Which part has which parameters; NULL: there are no parts. */
+const struct map *lead_parts_map(const struct lead_parts *p);
+/* Before lead_parts_start(): this map is in force. */
+void lead_parts_go_by(struct lead_parts *p, const struct map *map);
 
 /* Gives an order to all parts: first to those elsewhere, so that they work while the one here does.
  * Orders of a move also go to parts that join, which are numbered after all others. Each part
@@ -92,9 +95,10 @@ const char *lead_parts_joiner_wrong(const struct lead_parts *p, size_t i); /* or
 void lead_parts_forget_joiners(struct lead_parts *p);
 /* The name that the server with this socket has told; "": none yet. */
 const char *lead_parts_id(const struct lead_parts *p, const char *socket);
-/* Call when the order adopt was given: part 0 here and these are the parts now; each was a part
- * before, or joins. -1: no memory, and nothing has changed. */
-int lead_parts_are(struct lead_parts *p, const char *const *sockets, size_t count);
+/* Call when the order adopt was given: the part here, if any, and these are the parts now, by this
+ * map; each was a part before, or joins. -1: no memory, and nothing has changed. */
+int lead_parts_are(struct lead_parts *p, const char *const *sockets, size_t count,
+		   const struct map *map);
 /* A part that is in force or joins, and is not connected; NULL: all are connected. */
 const char *lead_parts_lost(const struct lead_parts *p);
 /* Before lead_parts_start(): these are the others. */

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "ckpt/memory.h"
+#include "param/store_move.h"
 #include "record/record.h"
 #include "wire/call.h"
 
@@ -292,7 +293,9 @@ static void obey_heat(struct ps *p, const struct order *o, const struct order_an
 	struct order_result result = {.attempt = o->attempt,
 				      .heat = text,
 				      .element = heat_element(&p->heat),
-				      .heat_units = p->heat.units};
+				      .heat_units = p->heat.units,
+				      .dense_bytes = store_dense_bytes(p->store),
+				      .row_bytes = store_row_bytes(p->store)};
 
 	heat_text(&p->heat, store_width(p->store), text);
 	obey_done(a, &result);

@@ -147,19 +147,6 @@ static uint64_t ps_iteration_of(const void *ps)
 	return ps_iteration(ps);
 }
 
-static const struct map *part_map(const void *ps)
-{
-	return store_map(((const struct ps *)ps)->store);
-}
-
-static void part_bytes(const void *ps, uint64_t *dense, uint64_t *rows)
-{
-	const struct ps *p = ps;
-
-	*dense = store_dense_bytes(p->store);
-	*rows = store_row_bytes(p->store);
-}
-
 /* Without id= and members=. */
 static void ps_stat(const void *ps, struct record_out *o)
 {
@@ -207,9 +194,7 @@ struct part_here ps_here(struct ps *p)
 				  .stage = ps_stage,
 				  .iteration = ps_iteration_of,
 				  .stat = ps_stat,
-				  .standby = ps_standby_stat,
-				  .map = part_map,
-				  .bytes = part_bytes};
+				  .standby = ps_standby_stat};
 }
 
 /* Whether a request of a worker is of this incarnation. 0: it is not, and was refused. */
@@ -246,7 +231,9 @@ static void ps_on_heat(struct request *rq, void *ps)
 	heat_text(&p->heat, store_width(p->store), text);
 	request_ok_record(rq, RECORD("ok", F("key-begin", p->heat.begin), F("keys", p->heat.places),
 				     F_REAL("units", p->heat.units),
-				     F_REAL("element", heat_element(&p->heat)), F("heat", text)));
+				     F_REAL("element", heat_element(&p->heat)),
+				     F("dense-bytes", store_dense_bytes(p->store)),
+				     F("row-bytes", store_row_bytes(p->store)), F("heat", text)));
 }
 
 /* ---- requests ---- */
