@@ -24,6 +24,8 @@ void batch_free(struct batch *b)
 	free(b->raw);
 	free(b->move);
 	free(b->table);
+	free(b->bits);
+	free(b->before);
 	*b = (struct batch){0};
 }
 
@@ -192,9 +194,9 @@ void batch_add_sample(struct batch *b, const struct rows *rows, size_t i,
 /* Open addressing; a slot holds key + 1 in its upper half (0: empty; a key is below 2^32 - 1) and
  * the key's number below. Its size follows the batch, so that it stays in the second cache where a
  * table of all keys would not. */
-static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
+static int find_by_table(struct batch *b, size_t total, uint64_t key_count, struct error *err)
 {
-	size_t total = b->offset ? b->offset[b->count] : 0, size = 64;
+	size_t size = 64;
 	while (size < total + total / 8 && size < key_count)
 		size *= 2;
 	if (size > b->table_room) {
@@ -219,6 +221,50 @@ static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
 	}
 	b->unique = unique;
 	return 0;
+}
+
+#define BITS_KEYS_MAX (1u << 21) /* their bits fit into the second cache */
+
+/* A bit for each possible key; a key's number is how many lower keys occur. Nothing here depends on
+ * what a key is but the address of its bit, so no branch is guessed wrong: three times as fast as a
+ * table where most keys are new ones. */
+static int find_by_bits(struct batch *b, size_t total, size_t words, struct error *err)
+{
+	if (words > b->word_room) {
+		if (batch_grow(&b->bits, words, sizeof(uint64_t), err) != 0 ||
+		    batch_grow(&b->before, words, sizeof(uint32_t), err) != 0)
+			return -1;
+		b->word_room = words;
+	}
+	memset(b->bits, 0, words * sizeof(uint64_t));
+	for (size_t k = 0; k < total; k++)
+		b->bits[b->raw[k] / 64] |= UINT64_C(1) << b->raw[k] % 64;
+	uint32_t unique = 0;
+	for (size_t w = 0; w < words; w++) {
+		b->before[w] = unique;
+		for (uint64_t bits = b->bits[w]; bits; bits &= bits - 1)
+			b->key[unique++] = (uint32_t)(w * 64 + (size_t)__builtin_ctzll(bits));
+	}
+	for (size_t k = 0; k < total; k++) {
+		uint32_t key = b->raw[k];
+		uint64_t lower = b->bits[key / 64] & ((UINT64_C(1) << key % 64) - 1);
+		b->index[k] = b->before[key / 64] + (uint32_t)__builtin_popcountll(lower);
+	}
+	b->unique = unique;
+	return 0;
+}
+
+static int find_unique(struct batch *b, uint64_t key_count, struct error *err)
+{
+	size_t total = b->offset ? b->offset[b->count] : 0;
+	uint32_t most = 0;
+	for (size_t k = 0; k < total; k++)
+		most = b->raw[k] > most ? b->raw[k] : most;
+	size_t words = most / 64 + 1;
+	/* All words are looked at, however few keys there are. */
+	if (most < BITS_KEYS_MAX && words <= 2 * total)
+		return find_by_bits(b, total, words, err);
+	return find_by_table(b, total, key_count, err);
 }
 
 /* Counting sort of the unique keys by part; then every index follows its key. */

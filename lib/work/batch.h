@@ -43,10 +43,11 @@ struct batch {
 
 	/* private */
 	size_t row_room, key_room, dense_room, value_room, part_room;
-	uint32_t *raw; /* key of each index, then its number in order of first touch */
+	uint32_t *raw; /* key of each index */
 	uint32_t *move;
-	uint64_t *table;
-	size_t table_room;
+	uint64_t *table, *bits;
+	uint32_t *before;
+	size_t table_room, word_room;
 };
 
 void batch_free(struct batch *b); /* what it points to; b is the caller's */
