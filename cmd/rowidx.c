@@ -1,13 +1,16 @@
 /*
- * rowidx: where each row of a data file starts, kept in an index file; counts rows and prints rows
- * by number.  All knowledge is in lib/data; this file finds the index to use and prints.
+ * rowidx: where each row of a data file starts, kept in an index file; counts rows, prints rows by
+ * number, and caches them as numbers.  All knowledge is in lib/data; this file finds the index to use
+ * and prints.
  */
 #include "cmd/cmd.h"
 
 #include "base/human.h"
 #include "base/log.h"
 #include "base/number.h"
+#include "data/rowcache.h"
 #include "data/rowfile.h"
+#include "record/record.h"
 
 #include <limits.h>
 #include <unistd.h>
@@ -16,7 +19,7 @@
 #define FRAME_LONG (UINT64_C(64) << 20) /* bytes of text: some 0.1 s */
 
 static struct {
-	const char *index, *format, *separator;
+	const char *index, *format, *separator, *pack;
 	int count, cat, check, force;
 	int named; /* --format or --separator was given */
 	struct row_syntax syntax;
@@ -36,8 +39,10 @@ static const struct option_row rows[] = {
 	 .help = "print LENGTH rows from row BEGIN (counted from 0), unchanged"},
 	{.name = "check", .letter = 'k', .kind = OPTION_FLAG, .target = &opt.check,
 	 .help = "compare the index with the whole file; exit 1 when they differ"},
+	{.name = "pack", .kind = OPTION_TEXT, .target = &opt.pack, .arg = "SCHEMA",
+	 .help = "cache the rows as the numbers that this schema makes of them, in FILE.rowcache"},
 	{.name = "force", .kind = OPTION_FLAG, .target = &opt.force,
-	 .help = "build the index anew, even if it fits the file"},
+	 .help = "build the index or the cache anew, even if it fits the file"},
 	{0}};
 
 static const struct option_table table = {
@@ -45,7 +50,8 @@ static const struct option_table table = {
 	.synopsis = "[--format FORMAT] [--separator CHARACTER] [--force] FILE [-o INDEX]\n"
 		    "--count FILE|-\n"
 		    "--cat FILE|- BEGIN LENGTH\n"
-		    "--check FILE",
+		    "--check FILE\n"
+		    "--pack SCHEMA [--check] [--force] FILE",
 	.about = "Builds and uses an index of the rows of a csv, tsv, criteo or libsvm file, plain, gzip or zstd.",
 	.rows = rows,
 	.epilogue = "An index beside a file is used if the file still has the size, time and first "
@@ -55,12 +61,16 @@ static int check_usage(char *const *operand, int count, struct error *err)
 {
 	if (opt.count + opt.cat + opt.check > 1)
 		return error_set(err, ERROR_USAGE, NULL, "only one of --count, --cat, --check");
+	if (opt.pack && (opt.count || opt.cat || opt.index || opt.format || opt.separator))
+		return error_set(err, ERROR_USAGE, "--pack",
+				 "goes with --check and --force only: SCHEMA says the format");
 	int want = opt.cat ? 3 : 1;
 	if (count != want)
 		return error_set(err, ERROR_USAGE, NULL, "%s",
 				 opt.cat ? "--cat needs FILE BEGIN LENGTH" : "needs one FILE");
 	if (strcmp(operand[0], "-") == 0 && !opt.cat && !opt.count)
-		return error_set(err, ERROR_USAGE, "-", "a stream can't be indexed");
+		return error_set(err, ERROR_USAGE, "-", "a stream can't be %s",
+				 opt.pack ? "cached" : "indexed");
 	if (strcmp(operand[0], "-") == 0 && opt.index)
 		return error_set(err, ERROR_USAGE, "-o", "a stream has no index");
 	if (opt.index && strcmp(opt.index, "-") == 0)
@@ -77,8 +87,8 @@ static int check_usage(char *const *operand, int count, struct error *err)
 static void show_progress(uint64_t done, uint64_t total, void *name)
 {
 	if (done < total)
-		fprintf(stderr, "\r%s: indexing %s: %3.0f %%", PROGRAM, (const char *)name,
-			100.0 * (double)done / (double)total);
+		fprintf(stderr, "\r%s: %s %s: %3.0f %%", PROGRAM, opt.pack ? "caching" : "indexing",
+			(const char *)name, 100.0 * (double)done / (double)total);
 	else
 		fprintf(stderr, "\r\033[K");
 }
@@ -215,6 +225,44 @@ static int rowidx_check(const char *path, const char *index_name, struct error *
 	return same == 1 ? 0 : -1;
 }
 
+/* ---- the cache ---- */
+
+static int pack_make(const struct rowcache_making *m, struct error *err)
+{
+	struct rowcache_made made;
+	int there = opt.force ? 0 : rowcache_is_made(m, err);
+	if (there != 0)
+		return there > 0 ? 0 : -1;
+	if (rowcache_make(m, &made, err) != 0)
+		return -1;
+	record_print(stdout, RECORD("cache", F("path", m->path), F("rows", made.rows),
+				    F("text-rows", made.text_rows), F("bytes", made.bytes)));
+	return 0;
+}
+
+static int rowidx_pack(const char *path, struct error *err)
+{
+	char name[PATH_MAX];
+	struct schema *schema;
+	if (rowcache_path(name, sizeof name, path, NULL, err) != 0 ||
+	    schema_read(&schema, opt.pack, err) != 0)
+		return -1;
+	const struct rowcache_making making = {.schema = schema,
+					       .data_path = path,
+					       .path = name,
+					       .progress = isatty(2) ? show_progress : NULL,
+					       .arg = (void *)(size_t)path};
+	int result;
+	if (schema_needs_fit(schema))
+		result = error_set(err, ERROR_CONFIG, opt.pack,
+				   "is not fitted: mean and deviation of its dense columns come from all "
+				   "of the data; a job has such a schema in STATE/schema");
+	else
+		result = opt.check ? rowcache_check(&making, err) : pack_make(&making, err);
+	schema_free(schema);
+	return result;
+}
+
 static int rowidx_run(char *const *operand, struct error *err)
 {
 	const char *path = operand[0];
@@ -225,6 +273,8 @@ static int rowidx_run(char *const *operand, struct error *err)
 			number_u64(operand[2], 0, INT64_MAX, &length, "LENGTH", err) != 0))
 		return -1;
 	int result;
+	if (opt.pack)
+		return rowidx_pack(path, err);
 	if (strcmp(path, "-") == 0) {
 		result = run_stream(begin, length, &number, err);
 	} else {

@@ -360,3 +360,58 @@ old" ]
 	run -74 bash -c 'trap "" XFSZ; ulimit -f 0; rowidx --count data -o index'
 	[ "$(ls)" = data ]
 }
+
+# make_packed ROWS: rows.csv, whose columns `schema` names.
+make_packed() {
+	printf '%s\n' 'schema version=1 format=csv label=label scale=none' 'dense name=n' 'sparse name=c' end >schema
+	awk -v n="$1" 'BEGIN { print "label,n,c"; for (i = 0; i < n; i++) print i % 2 "," i "," i % 9 }' >rows.csv
+}
+
+@test "--pack: a cache beside the file, made once, checked, made again when the file changes" {
+	make_packed 1000
+	run -0 rowidx --pack schema rows.csv
+	[[ $output == "cache path=rows.csv.rowcache rows=1000 text-rows=0 bytes="* ]]
+	[ "$(field bytes <<<"$output")" = "$(stat -c %s rows.csv.rowcache)" ]
+	before=$(stat -c %i rows.csv.rowcache)
+	run -0 rowidx --pack schema rows.csv
+	[ "$output" = "" ]
+	[ "$(stat -c %i rows.csv.rowcache)" = "$before" ]
+	run -0 rowidx --pack schema --check rows.csv
+	rowidx --pack schema --force rows.csv
+	[ "$(stat -c %i rows.csv.rowcache)" != "$before" ]
+	echo 1,2,3 >>rows.csv
+	run -1 rowidx --pack schema --check rows.csv
+	[[ $output == "rowidx: rows.csv.rowcache: stale: the data file was changed since"* ]]
+	[[ $(rowidx --pack schema rows.csv) == "cache "*" rows=1001 "* ]]
+	sed -i s/name=n/name=c/ schema
+	run -1 rowidx --pack schema --check rows.csv
+	[[ $output == *": made with other columns or options"* ]]
+}
+
+@test "--pack: rows near a bad one stay text; damage is found" {
+	make_packed 1000
+	sed -i '302s/,3/,three/' rows.csv
+	[[ $(rowidx --pack schema rows.csv) == *" rows=1000 text-rows=256 "* ]]
+	run -0 rowidx --pack schema --check rows.csv
+	printf '\377\376' | dd of=rows.csv.rowcache bs=1 seek=6000 conv=notrunc status=none
+	run -1 rowidx --pack schema --check rows.csv
+	[[ $output == "rowidx: rows.csv.rowcache: damaged row cache: the checksum of block 0 differs"* ]]
+	truncate -s 5000 rows.csv.rowcache
+	run -1 rowidx --pack schema --check rows.csv
+	[[ $output == *": damaged row cache: cut short"* ]]
+	rm rows.csv.rowcache
+	run -66 rowidx --pack schema --check rows.csv
+}
+
+@test "--pack: what it refuses" {
+	make_packed 10
+	run -64 rowidx --pack schema --count rows.csv
+	run -64 rowidx --pack schema -
+	[[ $output == *"a stream can't be cached"* ]]
+	run -64 rowidx --pack schema rows.csv -o rows
+	run -66 rowidx --pack none rows.csv
+	sed -i 's/ scale=none//' schema
+	run -78 rowidx --pack schema rows.csv
+	[[ $output == *"schema: is not fitted: mean and deviation"* ]]
+	[ ! -e rows.csv.rowcache ]
+}

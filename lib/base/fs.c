@@ -404,6 +404,12 @@ int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struc
 	return fs_replace_with(path, mode, 1, fill, arg, err);
 }
 
+int fs_replace_unsynced(const char *path, mode_t mode, fs_fill_fn *fill, void *arg,
+			struct error *err)
+{
+	return fs_replace_with(path, mode, 0, fill, arg, err);
+}
+
 struct bytes {
 	const void *data;
 	size_t len;
@@ -424,7 +430,7 @@ int fs_replace_file(const char *path, const void *data, size_t len, struct error
 int fs_replace_for_now(const char *path, const void *data, size_t len, struct error *err)
 {
 	struct bytes b = {data, len};
-	return fs_replace_with(path, 0600, 0, fill_bytes, &b, err);
+	return fs_replace_unsynced(path, 0600, fill_bytes, &b, err);
 }
 
 static int fill_for_all(int fd, const char *path, void *arg, struct error *err)

@@ -60,7 +60,10 @@ const char *fs_stat_fields(const char *stat);
  * directory); it is left alone. */
 typedef int fs_fill_fn(int fd, const char *path, void *arg, struct error *err);
 int fs_replace(const char *path, mode_t mode, fs_fill_fn *fill, void *arg, struct error *err);
-/* The same with these bytes, mode 0600. */
+/* The same for a file whose reader notices what a power failure left of it: the disk is not waited for. */
+int fs_replace_unsynced(const char *path, mode_t mode, fs_fill_fn *fill, void *arg,
+			struct error *err);
+/* fs_replace() with these bytes, mode 0600. */
 int fs_replace_file(const char *path, const void *data, size_t len, struct error *err);
 /* The same for a file that nobody reads after the power failed: the disk is not waited for. */
 int fs_replace_for_now(const char *path, const void *data, size_t len, struct error *err);

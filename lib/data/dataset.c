@@ -10,6 +10,7 @@
 #include "base/search.h"
 #include "base/u64map.h"
 #include "data/parse.h"
+#include "data/rowcache.h"
 #include "data/rowfile.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@
 struct file {
 	struct rowfile rows;
 	struct columns columns;
+	struct rowcache_use cache;
 	uint64_t first; /* number of its first row */
 };
 
@@ -42,6 +44,8 @@ struct dataset {
 	void *progress_arg;
 	const char *progress_path;
 	struct parser parser;
+	int caches; /* are read */
+	uint64_t cached_rows;
 	size_t current; /* the file that is read; the others rest */
 	struct u64map bad; /* numbers of the bad rows found: in a later epoch they do not count
 			    * again */
@@ -82,8 +86,15 @@ static int dataset_open_file(struct dataset *ds, struct file *f, const char *pat
 	return 0;
 }
 
+static void file_rest(struct file *f)
+{
+	rowfile_rest(&f->rows);
+	rowcache_use_rest(&f->cache);
+}
+
 static void close_file(struct file *f)
 {
+	rowcache_use_end(&f->cache);
 	rowfile_close(&f->rows);
 	columns_free(&f->columns);
 }
@@ -121,6 +132,7 @@ int dataset_open(struct dataset **out, const struct schema *schema,
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
 	ds->schema = schema;
 	ds->bad_rows_max = options->bad_rows_max;
+	ds->caches = options->caches && !options->label_optional;
 	ds->progress = options->progress;
 	ds->progress_arg = options->progress_arg;
 	if (dataset_open_all(ds, options, err) != 0) {
@@ -218,7 +230,7 @@ int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct err
 	if (ds->file_count == DATASET_FILES_MAX)
 		return error_set(err, ERROR_CONFIG, path, "is one file too many: %d are possible",
 				 DATASET_FILES_MAX);
-	rowfile_rest(&ds->file[ds->current].rows); /* the files move */
+	file_rest(&ds->file[ds->current]); /* the files move */
 	if (GROW(ds->file, ds->file_room, ds->file_count + 1) != 0)
 		return error_set(err, ERROR_OS, "dataset", "out of memory");
 	struct file *f = &ds->file[ds->file_count];
@@ -241,6 +253,19 @@ uint64_t dataset_file_rows(const struct dataset *ds, size_t file)
 	return ds->file[file].rows.index->rows;
 }
 
+uint64_t dataset_text_bytes(const struct dataset *ds)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < ds->file_count; i++)
+		bytes += ds->file[i].rows.index->text_bytes;
+	return bytes;
+}
+
+uint64_t dataset_cached_rows(const struct dataset *ds)
+{
+	return ds->cached_rows;
+}
+
 /* ---- reading ---- */
 
 /* The file that holds the row: the last one that begins at or before it and is not empty. */
@@ -249,14 +274,21 @@ static size_t file_of(const struct dataset *ds, uint64_t row)
 	return search_last(&ds->file->first, sizeof *ds->file, ds->file_count, row);
 }
 
-/* Makes `row` the next of its file. */
-static int go_to(struct dataset *ds, uint64_t row, struct error *err)
+/* Makes the file that holds the row the current one. */
+static struct file *dataset_enter(struct dataset *ds, uint64_t row)
 {
 	size_t i = file_of(ds, row);
 	if (i != ds->current)
-		rowfile_rest(&ds->file[ds->current].rows);
+		file_rest(&ds->file[ds->current]);
 	ds->current = i;
-	return rowfile_go_to(&ds->file[i].rows, row - ds->file[i].first, err);
+	return &ds->file[i];
+}
+
+/* Makes `row` the next of its file. */
+static int go_to(struct dataset *ds, uint64_t row, struct error *err)
+{
+	struct file *f = dataset_enter(ds, row);
+	return rowfile_go_to(&f->rows, row - f->first, err);
 }
 
 /* Handles a bad row: counts it and leaves it out, or returns the error that ends reading. */
@@ -314,19 +346,30 @@ static int dataset_read_rows(struct dataset *ds, uint64_t end, struct rows *rows
 	return 0;
 }
 
+/* From the cache of the current file: 1; 0: *length rows have to be read from the text. Labels are
+ * counted and columns are fitted by what the text says. */
+static int dataset_read_cached(struct dataset *ds, uint64_t begin, uint64_t *length, struct rows *rows)
+{
+	struct file *f = &ds->file[ds->current];
+	if (!ds->caches || ds->parser.fit || ds->parser.labels ||
+	    !rowcache_use(&f->cache, f->rows.path, ds->index_dir, ds->schema, f->rows.index,
+			  begin - f->first, length, begin + ds->shift, rows))
+		return 0;
+	ds->cached_rows += *length;
+	return 1;
+}
+
 static int dataset_read_all(struct dataset *ds, uint64_t begin, uint64_t length, struct rows *rows,
 			    struct error *err)
 {
-	for (uint64_t end = begin + length; begin < end;) {
-		if (go_to(ds, begin, err) != 0)
-			return -1;
-		const struct file *f = &ds->file[ds->current];
+	for (uint64_t end = begin + length, take; begin < end; begin += take) {
+		const struct file *f = dataset_enter(ds, begin);
 		uint64_t stop = f->first + f->rows.index->rows;
-		if (stop > end)
-			stop = end;
-		if (dataset_read_rows(ds, stop, rows, err) != 0)
+		take = (stop < end ? stop : end) - begin;
+		if (!dataset_read_cached(ds, begin, &take, rows) &&
+		    (go_to(ds, begin, err) != 0 ||
+		     dataset_read_rows(ds, begin + take, rows, err) != 0))
 			return -1;
-		begin = stop;
 	}
 	return 0;
 }
@@ -361,7 +404,7 @@ int dataset_read(struct dataset *ds, uint64_t begin, uint64_t length, struct row
 	if ((ds->span ? dataset_read_spans(ds, begin, length, rows, err)
 		      : dataset_read_all(ds, begin, length, rows, err)) == 0)
 		return 0;
-	rowfile_rest(&ds->file[ds->current].rows);
+	file_rest(&ds->file[ds->current]);
 	return -1;
 }
 

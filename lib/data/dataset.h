@@ -63,6 +63,7 @@ struct dataset_options {
 				     written, in memory only */
 	uint64_t bad_rows_max;    /* 0: the first bad row is an error; N: as many are skipped */
 	int label_optional;       /* a missing label is NAN and no bad row (predict) */
+	int caches;               /* row caches are read where there are some (rowcache.h) */
 	dataset_progress_fn *progress;
 	void *progress_arg;
 };
@@ -88,6 +89,9 @@ int dataset_add(struct dataset *ds, const char *path, uint64_t begin, struct err
 uint64_t dataset_has(const struct dataset *ds, uint64_t begin, uint64_t length);
 struct row_syntax dataset_syntax(const struct dataset *ds);
 uint64_t dataset_file_rows(const struct dataset *ds, size_t file); /* of the files opened first */
+uint64_t dataset_text_bytes(const struct dataset *ds); /* of all files, uncompressed */
+/* Of the rows read so far, those that came from caches. */
+uint64_t dataset_cached_rows(const struct dataset *ds);
 
 /* Rows [begin, begin+length), which must be inside the dataset. Bad rows are left out, or, beyond
  * bad_rows_max, an ERROR_DATA with place file:line:column. Reading on where the last read ended

@@ -73,6 +73,7 @@ int parse_bag(const struct row_ref *row, struct rows *rows, size_t *at, struct e
 /* rows.c */
 void rows_begin(struct rows *rows, const struct schema *s);
 int rows_reserve(struct rows *rows, size_t keys, struct error *err); /* one more row */
+int rows_reserve_many(struct rows *rows, size_t more, size_t keys, struct error *err);
 
 /* The place "file:line:column" of byte `at` of a row. */
 void parse_place(char *out, size_t out_max, const char *file, const struct row_ref *row, size_t at);

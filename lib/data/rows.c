@@ -33,11 +33,11 @@ void rows_begin(struct rows *rows, const struct schema *s)
 }
 
 /* Of several arrays with one room. */
-static int rows_grow(struct rows *r)
+static int rows_grow(struct rows *r, size_t count)
 {
 	size_t row = r->row_room, label = row, weight = row, offset = r->offset ? row + 1 : 0;
 	int first = r->offset == NULL;
-	if (GROW(r->row, row, r->count + 1) != 0 || GROW(r->label, label, row) != 0 ||
+	if (GROW(r->row, row, count) != 0 || GROW(r->label, label, row) != 0 ||
 	    GROW(r->weight, weight, row) != 0 || GROW(r->offset, offset, row + 1) != 0)
 		return -1;
 	if (first)
@@ -46,12 +46,12 @@ static int rows_grow(struct rows *r)
 	return 0;
 }
 
-int rows_reserve(struct rows *r, size_t keys, struct error *err)
+int rows_reserve_many(struct rows *r, size_t rows, size_t keys, struct error *err)
 {
 	size_t dense, need;
-	if (r->count == r->row_room && rows_grow(r) != 0)
+	if (r->count + rows > r->row_room && rows_grow(r, r->count + rows) != 0)
 		return error_set(err, ERROR_OS, "rows", "out of memory");
-	if (__builtin_mul_overflow(r->count + 1, r->dense_columns, &dense) ||
+	if (__builtin_mul_overflow(r->count + rows, r->dense_columns, &dense) ||
 	    __builtin_add_overflow(r->offset[r->count], keys, &need))
 		return error_set(err, ERROR_OS, "rows", "too many");
 	if (GROW(r->dense, r->dense_room, dense) != 0 || GROW(r->key, r->key_room, need) != 0 ||
@@ -60,4 +60,9 @@ int rows_reserve(struct rows *r, size_t keys, struct error *err)
 		return error_set(err, ERROR_OS, "rows", "out of memory");
 	r->value = r->value_wanted ? r->value_room : NULL;
 	return 0;
+}
+
+int rows_reserve(struct rows *r, size_t keys, struct error *err)
+{
+	return rows_reserve_many(r, 1, keys, err);
 }

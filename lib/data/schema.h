@@ -89,6 +89,8 @@ void schema_free(struct schema *s); /* NULL is fine */
  * `sparse name=` each, then `end sum=`. Written with fs_replace_file(). */
 int schema_read(struct schema **out, const char *path, struct error *err);
 int schema_write(const struct schema *s, const char *path, struct error *err);
+/* The sum of that file: schemas that have the same one make the same numbers of a row. */
+int schema_sum(const struct schema *s, uint64_t *sum, struct error *err);
 
 /* 1 when rows become the same numbers under both; else 0 and why in err (may be NULL). Means and
  * deviations are compared only when both are fitted. */

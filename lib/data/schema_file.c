@@ -45,7 +45,9 @@ static const char *schema_hash(const char *format)
 	return format && strcmp(format, "bag") == 0 ? "none" : "xxh3";
 }
 
-static int append_all(struct text *t, const struct schema *s, const char *path, struct error *err)
+/* All but the last line. */
+static int append_columns(struct text *t, const struct schema *s, const char *path,
+			  struct error *err)
 {
 	char separator[8];
 	const char *format = row_syntax_name(s->syntax);
@@ -74,15 +76,27 @@ static int append_all(struct text *t, const struct schema *s, const char *path, 
 		if (schema_file_append(t, RECORD("sparse", F("name", s->sparse[i].name)), path,
 				       err) != 0)
 			return -1;
-	char sum[17];
-	snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH3_64bits(t->data, t->len));
-	return schema_file_append(t, RECORD("end", F("sum", sum)), path, err);
+	return 0;
+}
+
+int schema_sum(const struct schema *s, uint64_t *sum, struct error *err)
+{
+	struct text t = {0};
+	int result = append_columns(&t, s, "schema", err);
+	if (result == 0)
+		*sum = XXH3_64bits(t.data, t.len);
+	free(t.data);
+	return result;
 }
 
 int schema_write(const struct schema *s, const char *path, struct error *err)
 {
 	struct text t = {0};
-	int result = append_all(&t, s, path, err);
+	char sum[17];
+	int result = append_columns(&t, s, path, err);
+	snprintf(sum, sizeof sum, "%016llx", (unsigned long long)XXH3_64bits(t.data, t.len));
+	if (result == 0)
+		result = schema_file_append(&t, RECORD("end", F("sum", sum)), path, err);
 	if (result == 0)
 		result = fs_replace_file(path, t.data, t.len, err);
 	free(t.data);
