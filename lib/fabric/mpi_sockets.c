@@ -12,24 +12,35 @@
 
 #define SEEN 16 /* of one look */
 
-/* Wakes as long as there is something to read, for one socket after the other. */
+/* As long as there is something to read. Nobody asks where: MPI looks at all of them. */
 static void mpi_sockets_on_data(evutil_socket_t fd, short what, void *sockets)
 {
 	struct mpi_sockets *s = sockets;
-	struct epoll_event seen[SEEN];
-	int n = epoll_wait(fd, seen, SEEN, 0);
-	for (int i = 0; i < n; i++)
-		s->came(seen[i].data.fd, what, s->arg);
+	(void)fd;
+	(void)what;
+	s->came(0, s->arg);
 }
 
-/* It only matters that there were events. */
+static int mpi_sockets_listens(const struct mpi_sockets *s, int fd)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (s->at[i].fd == fd)
+			return s->at[i].listens;
+	return 0;
+}
+
 static void on_room(evutil_socket_t fd, short what, void *sockets)
 {
 	struct mpi_sockets *s = sockets;
 	struct epoll_event seen[SEEN];
-	while (epoll_wait(fd, seen, SEEN, 0) == SEEN)
-		;
-	s->came(fd, what, s->arg);
+	int n, listens = 0;
+	(void)what;
+	do {
+		n = epoll_wait(fd, seen, SEEN, 0);
+		for (int i = 0; i < n; i++)
+			listens |= mpi_sockets_listens(s, seen[i].data.fd);
+	} while (n == SEEN);
+	s->came(listens, s->arg);
 }
 
 static int mpi_sockets_poll_begin(struct mpi_epoll *e, struct event_base *base,
@@ -56,7 +67,7 @@ static void mpi_sockets_poll_end(struct mpi_epoll *e)
 	close(e->fd);
 }
 
-int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_callback_fn came,
+int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, mpi_sockets_came_fn *came,
 		      void *arg)
 {
 	*s = (struct mpi_sockets){.came = came, .arg = arg};
@@ -108,7 +119,7 @@ static int mpi_sockets_watch(struct mpi_sockets *s, int fd)
 	struct epoll_event data = {.events = EPOLLIN, .data.fd = fd};
 	/* Reports only when there is room after there was none. */
 	struct epoll_event room = {.events = EPOLLOUT | EPOLLET, .data.fd = fd};
-	if (epoll_ctl(s->data.fd, EPOLL_CTL_ADD, fd, &data) != 0)
+	if (epoll_ctl(found->listens ? s->room.fd : s->data.fd, EPOLL_CTL_ADD, fd, &data) != 0)
 		return -1;
 	s->count++;
 	if (!found->listens)
@@ -135,12 +146,4 @@ int mpi_sockets_find(struct mpi_sockets *s)
 		if (!s->at[i].seen)
 			s->at[i] = s->at[--s->count];
 	return result;
-}
-
-int mpi_sockets_listens(const struct mpi_sockets *s, int fd)
-{
-	for (size_t i = 0; i < s->count; i++)
-		if (s->at[i].fd == fd)
-			return s->at[i].listens;
-	return 0;
 }

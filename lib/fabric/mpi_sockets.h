@@ -30,23 +30,25 @@ struct mpi_epoll {
 	struct event *event;
 };
 
+/* listens: a socket that listens has data, and there may soon be others. */
+typedef void mpi_sockets_came_fn(int listens, void *arg);
+
 struct mpi_sockets {
-	event_callback_fn came;
+	mpi_sockets_came_fn *came;
 	void *arg;
-	struct mpi_epoll data, room; /* for data to read, and for room to write */
+	struct mpi_epoll data; /* to read */
+	struct mpi_epoll room; /* to write; and those that listen */
 	struct mpi_socket *at;
 	size_t count, at_room;
 	uint64_t finds; /* how often they were looked for */
 };
 
-/* came(fd, ..., arg) is called as long as one of them has data to read, and each time one that was
+/* came() is called as long as one of them has data to read, and each time one that was
  * full takes more. -1: no event loop. */
-int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, event_callback_fn came,
-		       void *arg);
+int mpi_sockets_begin(struct mpi_sockets *s, struct event_base *base, mpi_sockets_came_fn *came,
+		      void *arg);
 void mpi_sockets_end(struct mpi_sockets *s);
 /* Finds the present sockets. -1: not all of them can be watched. */
 int mpi_sockets_find(struct mpi_sockets *s);
-/* Whether fd listens for connections: then there may soon be other sockets. */
-int mpi_sockets_listens(const struct mpi_sockets *s, int fd);
 
 #endif

@@ -366,11 +366,10 @@ static void world_on_turn(void *world)
 	world_take_turn(world);
 }
 
-static void on_socket(evutil_socket_t fd, short what, void *world)
+static void on_socket(int listens, void *world)
 {
 	struct world *w = world;
-	(void)what;
-	if (mpi_sockets_listens(&w->sockets, fd))
+	if (listens)
 		w->found_at = 0;
 	w->is_new = 1;
 	w->sleep = NAP_SECONDS;
