@@ -252,8 +252,8 @@ int relay_far_is_mate(const struct conversation *c, const struct conversation *g
 int conversation_keep_line(struct conversation *c, const char *line, size_t len);
 /* It was sent. */
 void conversation_said_line(struct conversation *c);
-/* Nothing else has come that could go with it. */
-int conversation_says_no_more(const struct conversation *c);
+/* Lines that have come behind it go with it. 0: they can't, as a payload may be among them. */
+int conversation_keep_rest(struct conversation *c);
 void conversation_read(struct conversation *c);
 void conversation_resume(struct conversation *c);
 int conversation_reads(const struct conversation *c); /* whether it waits for input */

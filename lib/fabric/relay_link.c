@@ -118,8 +118,8 @@ static void on_chunk_sent(void *conversation)
 }
 
 /* c is held, so the memory stays until the chunk is sent. Its head goes first: then the other side
- * receives it where it belongs. With the last one goes the line that names them, unless more can go
- * with that line. */
+ * receives it where it belongs. With the last one goes the line that names them, unless what has come
+ * behind that line can't go with it. */
 static int send_chunk(struct conversation *c, uint64_t offset, size_t bytes, int is_last)
 {
 	struct link *l = c->link;
@@ -205,7 +205,7 @@ static int next_chunk(struct conversation *c)
 	c->bulk_bytes -= bytes;
 	if (!there)
 		return send_chunk(c, offset, bytes,
-				  c->bulk_bytes == 0 && conversation_says_no_more(c));
+				  c->bulk_bytes == 0 && conversation_keep_rest(c));
 	c->relay->counts.copied_bytes += bytes;
 	return link_tell(c, head, &copy, sizeof copy);
 }

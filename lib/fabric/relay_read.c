@@ -58,13 +58,18 @@ static void forget_asked(char *line, size_t len)
 }
 
 /* len bytes and a newline. */
-static void relay_read_put_line(struct conversation *c, const char *line, size_t len)
+static void relay_read_copy_line(const struct conversation *c, char *at, const char *line,
+				 size_t len)
 {
-	char *at = out_room(c, len + 1);
 	memcpy(at, line, len);
 	at[len] = '\n';
 	if (c->is_near)
 		forget_asked(at, len);
+}
+
+static void relay_read_put_line(struct conversation *c, const char *line, size_t len)
+{
+	relay_read_copy_line(c, out_room(c, len + 1), line, len);
 }
 
 int conversation_keep_line(struct conversation *c, const char *line, size_t len)
@@ -80,9 +85,24 @@ int conversation_keep_line(struct conversation *c, const char *line, size_t len)
 	return 0;
 }
 
-int conversation_says_no_more(const struct conversation *c)
+int conversation_keep_rest(struct conversation *c)
 {
-	return framer_left(&c->in) == 0;
+	size_t left = framer_left(&c->in), len;
+	const char *rest = left > 0 ? c->in.data + c->in.begin : NULL, *line;
+	if (left == 0)
+		return 1;
+	if (c->line_len + left > RECORD_LINE_MAX || rest[left - 1] != '\n' ||
+	    memmem(rest, left, "bytes=", 6))
+		return 0;
+	char *all = realloc(c->line, c->line_len + left);
+	if (!all)
+		return 0;
+	c->line = all;
+	while (framer_line(&c->in, RECORD_LINE_MAX, &line, &len) == FRAMER_LINE) {
+		relay_read_copy_line(c, c->line + c->line_len, line, len);
+		c->line_len += len + 1;
+	}
+	return 1;
 }
 
 void conversation_said_line(struct conversation *c)

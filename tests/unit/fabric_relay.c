@@ -653,7 +653,7 @@ static void who_is_not_summed_with_another_host_goes_as_it_is(void **state)
 	}
 }
 
-/* A daemon that looks at once finds all of it. */
+/* A daemon that looks at once finds all of it, and the lines behind it in their order. */
 static void the_payload_is_there_first(void **state)
 {
 	(void)state;
@@ -665,10 +665,20 @@ static void the_payload_is_there_first(void **state)
 	assert_int_equal(call_map(c, 3 * PAYLOAD, (void **)&memory, &err), 0);
 	for (int i = 0; i < 40; i++) {
 		memory[3 * PAYLOAD - 1] = (unsigned char)i;
-		snprintf(line, sizeof line, "last map-offset-bytes=0 map-bytes=%u\n", 3 * PAYLOAD);
+		snprintf(line, sizeof line,
+			 "last map-offset-bytes=0 map-bytes=%u\necho n=%d\necho n=7\n%s",
+			 3 * PAYLOAD, i, i % 2 ? "" : "last map-offset-bytes=0 map-bytes=8\nech");
 		say(c, line);
 		snprintf(line, sizeof line, "ok byte=%d", i);
 		hear(c, line);
+		snprintf(line, sizeof line, "ok n=%d", i);
+		hear(c, line);
+		hear(c, "ok n=7");
+		if (i % 2)
+			continue;
+		hear(c, "ok byte=0");
+		say(c, "o n=8\n");
+		hear(c, "ok n=8");
 	}
 	call_close(c);
 }
