@@ -109,12 +109,17 @@ void conversation_watch(struct conversation *c)
 	short flags = 0;
 	if (c->is_over || c->fd < 0)
 		return;
-	if (conversation_reads(c) || conversation_drains(c))
+	if (conversation_reads(c) || conversation_drains(c)) {
 		flags |= EV_READ;
+		c->has_more = 0;
+	}
 	else if (c->said_end)
 		flags |= EV_READ | EV_ET;
 	else if (!c->read_end && !c->line && c->window > 0 && link_is_full(c->link))
 		link_wait(c); /* nothing else would look at it again */
+	/* Most payloads have gone before more comes. */
+	if (!flags && c->line && !c->has_more)
+		flags |= c->watched & EV_READ;
 	if (c->blocked)
 		flags |= EV_WRITE;
 	if (flags)

@@ -100,6 +100,7 @@ struct conversation {
 	unsigned was_shut : 1; /* and its socket was told */
 	unsigned gone : 1;     /* and reads no more */
 	unsigned drained : 1;  /* then: all that its daemon had to say was thrown away */
+	unsigned has_more : 1; /* its socket, that nothing is to be read from now */
 	unsigned waits_link : 1, waits_bulk : 1, resuming : 1;
 	unsigned is_sum : 1;   /* it has no sockets, and carries a sum (relay_far.c) */
 	short watched;

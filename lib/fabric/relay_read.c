@@ -336,6 +336,7 @@ void conversation_read(struct conversation *c)
 		return;
 	}
 	if (!conversation_reads(c)) {
+		c->has_more = 1;
 		conversation_watch(c);
 		return;
 	}
