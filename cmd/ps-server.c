@@ -28,7 +28,7 @@ struct settings {
 	double lr, beta, l1, l2, momentum;
 	struct option_list include;
 	int take_over, lead_only, seen_part, seen_momentum; /* an option that is for parameters */
-	int seen_part_of, seen_sync, serve, join, standby, far;
+	int seen_part_of, seen_sync, serve, join, standby, far, is_led;
 	uint64_t level, map_version;
 	char *servers_copy, *hosts_copy, *led_copy; /* the names point into them */
 	const char *servers[MAP_PARTS_MAX], *hosts[MAP_PARTS_MAX], *led[MAP_PARTS_MAX];
@@ -79,6 +79,12 @@ static int parse_names(const char *text, const char *option, char **copy,
 	return 0;
 }
 
+/* Part 0 leads, or a process without parameters. */
+static int ps_server_leads(const struct settings *s)
+{
+	return s->lead_only || (s->ps.part == 0 && !s->is_led && !s->replica_text);
+}
+
 static int parse_servers(struct settings *s, struct error *err)
 {
 	if (parse_names(s->servers_text, "--servers", &s->servers_copy, s->servers,
@@ -89,13 +95,13 @@ static int parse_servers(struct settings *s, struct error *err)
 	if (s->lead.replica_count > GATE_REPLICAS_MAX)
 		return error_set(err, ERROR_USAGE, "--replicas", "more than %d",
 				 GATE_REPLICAS_MAX);
-	if (s->ps.part == 0 && s->lead.server_count != s->ps.parts - 1)
+	if (ps_server_leads(s) && !s->lead_only && s->lead.server_count != s->ps.parts - 1)
 		return error_set(err, ERROR_USAGE, "--servers", "%zu names for %u other parts",
 				 s->lead.server_count, s->ps.parts - 1);
-	if (s->ps.part != 0 &&
+	if (!ps_server_leads(s) &&
 	    (s->lead.server_count || s->lead.shards || s->include.count || s->lead.gate.backup))
 		return error_set(err, ERROR_USAGE, NULL,
-				 "--servers, --shards, --include and --backup are for part 0");
+				 "--servers, --shards, --include and --backup are for the lead");
 	return 0;
 }
 
@@ -142,22 +148,21 @@ static int check_standby(const struct settings *s, struct error *err)
 {
 	if (s->far && !s->standby)
 		return error_set(err, ERROR_USAGE, "--far", "is for --standby");
-	if (s->ps.divergence && (s->ps.part == 0 || s->replica_text))
-		return error_set(err, ERROR_USAGE, "--divergence", "is for a part other than 0");
+	if (s->ps.divergence && (ps_server_leads(s) || s->replica_text))
+		return error_set(err, ERROR_USAGE, "--divergence", "is for a part that does not lead");
 	if (s->standby &&
 	    (s->restore || s->take_over || s->join || s->replica_text || s->lead_only))
 		return error_set(err, ERROR_USAGE, "--standby",
 				 "is for a part, and not with --restore, --take-over, --join or "
 				 "--replica: its parameters come from the part");
-	if (s->ps.followed &&
-	    (s->ps.part != 0 || !s->lead.shards || s->replica_text || s->lead_only))
-		return error_set(err, ERROR_USAGE, "--followed", "is for part 0 with --shards");
-	if (s->standby && s->ps.part == 0 && !s->ps.followed)
+	if (s->ps.followed && (!ps_server_leads(s) || !s->lead.shards || s->lead_only))
+		return error_set(err, ERROR_USAGE, "--followed", "is for a part that leads, with --shards");
+	if (s->standby && ps_server_leads(s) && !s->ps.followed)
 		return error_set(err, ERROR_USAGE, "--standby",
-				 "of part 0 needs --followed, as part 0 has it");
-	if (s->far && s->ps.part == 0)
+				 "of a part that leads needs --followed, as that part has it");
+	if (s->far && ps_server_leads(s))
 		return error_set(err, ERROR_USAGE, "--far",
-				 "is for a part other than 0: the lead stays on its host");
+				 "is for a part that does not lead: the lead stays on its host");
 	return 0;
 }
 
@@ -165,9 +170,9 @@ static int check_join(const struct settings *s, struct error *err)
 {
 	if (!s->join)
 		return 0;
-	if (s->ps.part == 0 || s->restore || s->take_over || s->replica_text || s->lead_only)
+	if (ps_server_leads(s) || s->restore || s->take_over || s->replica_text)
 		return error_set(err, ERROR_USAGE, "--join",
-				 "is for a part other than 0, and not with --restore, --take-over or "
+				 "is for a part that does not lead, and not with --restore, --take-over or "
 				 "--replica: its parameters come from the other parts");
 	if (s->map_version != 1)
 		return error_set(err, ERROR_USAGE, "--map-version", "is not for --join");
@@ -178,11 +183,13 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 {
 	if (!s->socket || !s->ps.id)
 		return error_set(err, ERROR_USAGE, NULL, "needs -s SOCKET and --id ID");
+	int leads = s->led_text || s->servers_text; /* those that have parameters */
 	if (s->lead_only && (s->seen_part || s->seen_momentum || s->seen_part_of ||
-			     (s->layout_path && !s->led_text) ||
-			     (s->restore && s->led_text)))
+			     (s->layout_path && !leads) || (s->restore && leads)))
 		return error_set(err, ERROR_USAGE, "--lead-only",
-				 "there are no parameters: no option of a part, and no other parts");
+				 "there are no parameters here: no option of a part goes with it");
+	if (s->led_text && s->servers_text)
+		return error_set(err, ERROR_USAGE, "--replicas", "or --servers, not both");
 	if (s->led_text && (!s->lead_only || strcmp(s->sync_text, "bsp") != 0))
 		return error_set(err, ERROR_USAGE, "--replicas",
 				 "is for --lead-only and --sync bsp");
@@ -201,8 +208,9 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 		return error_set(err, ERROR_USAGE, "--late", "is for --replicas");
 	if (s->lead.gate.bounds_delay && s->lead.gate.sync == GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--delay-max", "is for --sync ssp or asp");
-	if (s->lead.gate.bounds_delay && (s->lead_only || s->ps.part != 0))
-		return error_set(err, ERROR_USAGE, "--delay-max", "is for part 0");
+	if (s->lead.gate.bounds_delay &&
+	    (!ps_server_leads(s) || (s->lead_only && !s->servers_text)))
+		return error_set(err, ERROR_USAGE, "--delay-max", "is for the lead of parts");
 	if (strcmp(s->schedule, "adadelay") == 0 && s->lead.gate.sync == GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--schedule",
 				 "adadelay is for --sync ssp or asp: under bsp no push has a delay, and "
@@ -216,18 +224,19 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 	s->lead.schedules = s->announce && strcmp(s->announce, "by-links") == 0;
 	if (s->lead.schedule_log && !s->lead.schedules)
 		return error_set(err, ERROR_USAGE, "--schedule-log", "is for --announce by-links");
-	if (s->lead.gate.backup && s->lead_only && !s->led_text)
+	if (s->lead.gate.backup && s->lead_only && !leads)
 		return error_set(err, ERROR_USAGE, "--backup",
-				 "is not for --lead-only without --replicas: what workers have "
-				 "trained is in their own parameters, and can't be left out");
+				 "is not for --lead-only without --servers or --replicas: what "
+				 "workers have trained is in their own parameters, and can't be left "
+				 "out");
 	if (!s->lead.balance_method && (s->lead.balance_batch || s->lead.balance_least ||
 					s->lead.balance_log || s->lead.gate.expect))
 		return error_set(err, ERROR_USAGE, NULL,
 				 "--batch, --least, --balance-log and --expect are for --balance");
 	if (s->lead.balance_method &&
-	    (s->ps.part != 0 || s->lead.gate.sync != GATE_BSP || !s->lead.balance_batch))
+	    (!ps_server_leads(s) || s->lead.gate.sync != GATE_BSP || !s->lead.balance_batch))
 		return error_set(err, ERROR_USAGE, "--balance",
-				 "is for part 0, --sync bsp, and needs --batch");
+				 "is for the lead, --sync bsp, and needs --batch");
 	return check_include(s, err);
 }
 
@@ -318,6 +327,7 @@ static void greet_replica(const struct settings *s, const struct node *n, char *
 
 static void ps_server_greet(const struct settings *s, const struct node *n, char *out, size_t max)
 {
+	const struct map *leads = n->lead ? lead_map(n->lead) : NULL;
 	char part[64] = "", holds[320] = "", boot[BOOT_ID_MAX];
 
 	if (n->ps) {
@@ -330,7 +340,8 @@ static void ps_server_greet(const struct settings *s, const struct node *n, char
 			 store_dense_count(n->store), store_width(n->store), boot,
 			 (unsigned long long)map->version, s->ps.divergence ? " keep=1" : "",
 			 ps_lacks(n->ps) ? " behind=1" : "");
-	}
+	} else if (leads)
+		snprintf(holds, sizeof holds, " map=%llu", (unsigned long long)leads->version);
 	snprintf(out, max, "id=%s %slead=%d sync=%s incarnation=%llu iteration=%llu%s%s", s->ps.id,
 		 part, n->lead != NULL, s->sync_text, (unsigned long long)s->ps.incarnation,
 		 (unsigned long long)n->iteration, holds,
@@ -339,7 +350,7 @@ static void ps_server_greet(const struct settings *s, const struct node *n, char
 					 : "");
 }
 
-/* Its part is another one. */
+/* Its part is another one, or the parts that it leads are. */
 static void adopted(void *node)
 {
 	struct node *n = node;
@@ -351,7 +362,7 @@ static void adopted(void *node)
 		log_say(LOG_LEVEL_WARNING, "%s: %s", err.place, err.text);
 }
 
-/* A lead that others may follow begins with a term of its own. That of a standby whose lead has died
+/* A lead that others may follow begins with a term of its own. One whose lead before may have died
  * also learns where all parts are to be. */
 static int begin_term(const struct settings *s, struct node *n, struct lead_options *lead,
 		     struct error *err)
@@ -361,7 +372,7 @@ static int begin_term(const struct settings *s, struct node *n, struct lead_opti
 	if (lead_term_ask(s->lead.shards, s->ps.incarnation, &lead->term, &last, err) != 0)
 		return -1;
 	lead->gate.round_first = lead->term << 32;
-	if (!s->standby || !last.iteration)
+	if (!(s->standby || s->lead_only) || !last.iteration)
 		return 0;
 	n->iteration = lead->gate.iteration = last.iteration - 1 + last.divisor;
 	lead->units = last.divisor;
@@ -369,13 +380,32 @@ static int begin_term(const struct settings *s, struct node *n, struct lead_opti
 	return 0;
 }
 
-/* Only of part 0, or --lead-only. */
+/* A lead of parts that are all elsewhere goes on where they are. What was committed last they may
+ * only hold; then shardd knows it. */
+static int meet_parts(const struct settings *s, struct node *n, struct lead_options *lead,
+		      struct lead_parts_state *parts, struct error *err)
+{
+	if (s->lead.shards && begin_term(s, n, lead, err) != 0)
+		return -1;
+	if (lead_parts_ask(s->servers, s->lead.server_count, s->ps.incarnation, parts, err) != 0)
+		return -1;
+	if (!lead->units)
+		n->iteration = lead->gate.iteration = parts->low;
+	lead->map = &parts->map;
+	if (parts->high <= n->iteration)
+		return 0;
+	return error_set(err, ERROR_TEMPFAIL, s->lead.shards,
+			 "%llu units are committed, and a part has applied %llu",
+			 (unsigned long long)n->iteration, (unsigned long long)parts->high);
+}
+
 static int make_lead(const struct settings *s, struct node *n, struct error *err)
 {
 	struct lead_options lead = s->lead;
+	struct lead_parts_state parts; /* copied by lead_new() */
 	struct part_here here;
 
-	if (s->ps.part != 0 || s->ps.replicas)
+	if (!ps_server_leads(s))
 		return 0;
 	lead.id = s->ps.id;
 	lead.gate.incarnation = s->ps.incarnation;
@@ -397,6 +427,11 @@ static int make_lead(const struct settings *s, struct node *n, struct error *err
 		here = ps_here(n->ps);
 		lead.here = &here;
 		lead.map = store_map(n->store);
+	} else {
+		lead.adopted = adopted;
+		lead.adopted_owner = n;
+		if (s->servers_text && meet_parts(s, n, &lead, &parts, err) != 0)
+			return -1;
 	}
 	if (lead_new(&n->lead, &lead, err) != 0)
 		return -1;
@@ -508,7 +543,7 @@ static int prepare_lead(const struct settings *s, struct node *n, struct error *
 {
 	if (s->restore)
 		return ps_server_read_iteration(s->restore, &n->iteration, err);
-	/* for the checkpoints of replicas */
+	/* for the checkpoints of those that it leads */
 	return s->layout_path ? layout_read(&n->layout, s->layout_path, err) : 0;
 }
 
@@ -569,6 +604,9 @@ int main(int argc, char **argv)
 		 .help = "the name of this server in greetings and reports"},
 		{.name = "part", .kind = OPTION_TEXT, .target = &s.part_text, .arg = "I/N",
 		 .help = "part I of N; part 0 leads (0/1)", .seen = &s.seen_part_of},
+		{.name = "led", .kind = OPTION_FLAG, .target = &s.is_led,
+		 .help = "part 0 does not lead: a process without parameters does",
+		 .seen = &s.seen_part},
 		{.name = "replica", .kind = OPTION_TEXT, .target = &s.replica_text, .arg = "I/H",
 		 .help = "hold all parameters: replica I of H, one on each host"},
 		{.name = "serve", .kind = OPTION_FLAG, .target = &s.serve,
@@ -579,7 +617,7 @@ int main(int argc, char **argv)
 		{.name = "hosts", .kind = OPTION_TEXT, .target = &s.hosts_text, .arg = "HOST,...",
 		 .help = "replica: the host of each replica, in order, as fabricd names them"},
 		{.name = "lead-only", .kind = OPTION_FLAG, .target = &s.lead_only,
-		 .help = "lead workers that keep the parameters themselves, or --replicas"},
+		 .help = "lead without parameters: workers that keep them, or --servers or --replicas"},
 		{.name = "replicas", .kind = OPTION_TEXT, .target = &s.led_text,
 		 .arg = "SOCKET,...",
 		 .help = "with --lead-only: the sockets of the replicas, r0 first"},
@@ -653,8 +691,8 @@ int main(int argc, char **argv)
 			 "ones",
 		 .min = 1, .max = 1e15, .seen = &s.seen_part},
 		{.name = "servers", .kind = OPTION_TEXT, .target = &s.servers_text,
-		 .arg = "SOCKET,...", .help = "part 0: the other parts, in order",
-		 .seen = &s.seen_part},
+		 .arg = "SOCKET,...",
+		 .help = "part 0: the other parts, in order; with --lead-only: all parts"},
 		{.name = "shards", .kind = OPTION_TEXT, .target = &s.lead.shards, .arg = "SOCKET",
 		 .help = "part 0: commit units with this shardd"},
 		{.name = "include", .kind = OPTION_LIST, .target = &s.include, .arg = "FILE",
@@ -710,8 +748,8 @@ int main(int argc, char **argv)
 			    "FILE] ...\n"
 			    "-s SOCKET --id ID --lead-only [--shards SOCKET] [--sync "
 			    "bsp|ssp:S|asp] ...\n"
-			    "-s SOCKET --id ID --lead-only --replicas SOCKET,... [--shards SOCKET] "
-			    "[--layout FILE] ...",
+			    "-s SOCKET --id ID --lead-only --servers|--replicas SOCKET,... [--shards "
+			    "SOCKET] [--layout FILE] ...",
 		.about = "Keeps a part of the parameters of a training job; part 0 leads the job.",
 		.rows = rows,
 		.epilogue =
@@ -724,8 +762,8 @@ int main(int argc, char **argv)
 			"worker that owes a push. A filling replica is given up when nothing comes for 30 s.\n"
 			"The lead ends when no replica has been in force for 30 s (at the start 600 s). When parameters\n"
 			"move, a server that joins has 30 s to be there, a piece 60 s to be prepared and, while\n"
-			"all wait, 10 s and 1 s for each 20 MB to be given. With --followed the lead waits 600 s for\n"
-			"shardd before it serves.\n"
+			"all wait, 10 s and 1 s for each 20 MB to be given. A lead that another one may follow waits\n"
+			"600 s for shardd before it serves, and one without parameters 600 s for its parts.\n"
 			DAEMON_CLIENTS};
 	struct error err = {0};
 	int status = 0;

@@ -41,10 +41,10 @@ static const struct option_row option_rows[] = {
 	 .help = "the socket of shardd; needed"},
 	{.name = "servers", .kind = OPTION_TEXT, .target = &opt.servers, .arg = "SOCKET[,SOCKET]",
 	 .help = "the sockets of the ps-servers, part 0 first; or with AllReduce:"},
-	{.name = "lead", .kind = OPTION_TEXT, .target = &opt.lead, .arg = "SOCKET",
-	 .help = "the socket of the lead, and"},
 	{.name = "replica", .kind = OPTION_TEXT, .target = &opt.replica, .arg = "SOCKET",
-	 .help = "that of the replica of all parameters on this host"},
+	 .help = "the socket of the replica of all parameters on this host"},
+	{.name = "lead", .kind = OPTION_TEXT, .target = &opt.lead, .arg = "SOCKET",
+	 .help = "that of the lead, if it has no parameters (part 0)"},
 	{.name = "delay", .kind = OPTION_COUNT, .target = &opt.delay, .arg = "0|1",
 	 .help = "1: compute a batch while the one before is summed over all replicas", .max = 1},
 	{.name = "memory", .kind = OPTION_TEXT, .target = &opt.memory, .arg = "DIR",
@@ -94,7 +94,7 @@ static const struct option_table table = {
 	.program = PROGRAM,
 	.synopsis = "--id ID --shards SOCKET --servers SOCKET[,SOCKET] --data FILE... --schema FILE "
 		    "--model-file FILE [OPTION]...\n"
-		    "--id ID --shards SOCKET --lead SOCKET --replica SOCKET --data FILE... --schema FILE "
+		    "--id ID --shards SOCKET --replica SOCKET --lead SOCKET --data FILE... --schema FILE "
 		    "--model-file FILE [OPTION]...",
 	.about = "Trains: takes shards from shardd, pulls parameters from ps-servers or a replica, "
 		 "and\npushes gradients.",
@@ -131,18 +131,17 @@ _Static_assert(OPTION_LIST_MAX <= MAP_PARTS_MAX, "a map has room for all servers
 
 static int worker_check_options(struct names *servers, struct names *data, struct error *err)
 {
-	int at_replica = opt.lead || opt.replica;
-	if (!node.meter.id || !opt.shards || (!opt.servers && !at_replica) || opt.data.count == 0 ||
+	if (!node.meter.id || !opt.shards || (!opt.servers && !opt.replica) || opt.data.count == 0 ||
 	    !opt.schema || !opt.model)
 		return error_set(err, ERROR_USAGE, "",
-				 "--id, --shards, --servers (or --lead and --replica), --data, "
+				 "--id, --shards, --servers (or --replica and --lead), --data, "
 				 "--schema and --model-file are needed");
-	if (at_replica && (opt.servers || !opt.lead || !opt.replica))
-		return error_set(err, ERROR_USAGE, "",
-				 "--lead and --replica: both, and no --servers");
-	if (opt.delay && !at_replica)
+	if (opt.replica && (opt.servers || !opt.lead))
+		return error_set(err, ERROR_USAGE, "--replica",
+				 "goes with --lead, and not with --servers");
+	if (opt.delay && !opt.replica)
 		return error_set(err, ERROR_USAGE, "--delay", "is for --replica");
-	if (opt.memory && at_replica)
+	if (opt.memory && opt.replica)
 		return error_set(err, ERROR_USAGE, "--memory", "is for --servers");
 	if (opt.device && !opt.profile)
 		return error_set(err, ERROR_USAGE, "--device", "is for --profile 1");

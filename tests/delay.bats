@@ -81,7 +81,7 @@ load helper
 	run -64 ps-server -s x.sock --id ps0 --layout x --late 2
 	[[ $output == *"--late: is for --replicas"* ]]
 	run -64 ps-server -s x.sock --id ps1 --layout x --part 1/2 --sync asp --delay-max 3
-	[[ $output == *"--delay-max: is for part 0"* ]]
+	[[ $output == *"--delay-max: is for the lead of parts"* ]]
 }
 
 # lead: what the lead of the job on hosts says of itself.

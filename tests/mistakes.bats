@@ -152,7 +152,7 @@ E
 @test "an option that is needed" {
 	transcript <<'E'
 $ worker --id w0
-worker: --id, --shards, --servers (or --lead and --replica), --data, --schema and --model-file are needed
+worker: --id, --shards, --servers (or --replica and --lead), --data, --schema and --model-file are needed
 worker: --help shows the usage
 = 64
 $ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --delay 1

@@ -1810,8 +1810,9 @@ audit() {
 	done
 	[ ! -e here ]
 	local args
-	for args in "--part 0/1" "--part 1/2" "--layout x" "--servers x" "--lr 1" \
+	for args in "--part 0/1" "--part 1/2" "--layout x" "--lr 1" \
 		"--optimizer sgd" "--take-over" "--monitor x" "--drag x" "--replicas r --restore x" \
+		"--servers p --restore x" "--servers p --replicas r" "--servers p --followed" "--led" \
 		"--backup 1"; do
 		run ps-server -s x --id x --lead-only $args
 		[ "$status" -eq 64 ] || { echo "$args: $status $output"; return 1; }

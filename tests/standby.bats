@@ -324,12 +324,12 @@ lacks() { ask "$T/ps1.sock" stat | grep -q " standby-lacks=$1 "; }
 	parts
 	run ps-server -s "$T/x.sock" --id ps0 --layout layout --standby
 	[ "$status" -eq 64 ]
-	[[ $output == *"--standby: of part 0 needs --followed"* ]]
+	[[ $output == *"--standby: of a part that leads needs --followed"* ]]
 	run ps-server -s "$T/x.sock" --id ps0 --layout layout --shards x --followed --standby --far
 	[ "$status" -eq 64 ]
 	run ps-server -s "$T/x.sock" --id ps0 --layout layout --divergence 8
 	[ "$status" -eq 64 ]
-	[[ $output == *"--divergence: is for a part other than 0"* ]]
+	[[ $output == *"--divergence: is for a part that does not lead"* ]]
 	start x ps-server -s "$T/x.sock" --id ps0 --layout layout
 	ready "$T/x.sock"
 	run ask "$T/x.sock" 'follow incarnation=1 socket=x name=y'

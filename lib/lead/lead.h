@@ -14,12 +14,12 @@
 #include "base/option.h"
 #include "lead/gate.h"
 #include "lead/parts.h"
+#include "param/map.h"
 #include "wire/call.h"
 #include "wire/server.h"
 
 struct lead;
 struct layout;
-struct map;
 
 struct lead_options {
 	struct gate_options gate;
@@ -29,6 +29,8 @@ struct lead_options {
 	const char *const *servers;   /* sockets of the other parts, in order */
 	size_t server_count;
 	const struct map *map; /* which part has which parameters; copied; NULL: there are no parts */
+	void (*adopted)(void *owner); /* it has changed; may be NULL */
+	void *adopted_owner;
 	const char *const *replicas; /* sockets of r0, r1, ...; then there are no parts */
 	size_t replica_count;
 	const char *shards;                /* socket, or NULL: units close without a commit */
@@ -59,6 +61,16 @@ struct lead_options {
 int lead_term_ask(const char *shards, uint64_t incarnation, uint64_t *term,
 		  struct gate_commit *last, struct error *err);
 
+/* What parts say of themselves that are all in other processes. */
+struct lead_parts_state {
+	struct map map;
+	uint64_t low, high; /* the least and the highest of their iterations */
+};
+/* Waits for all of them, in order. ERROR_TEMPFAIL: they are not what the lead needs, and only a
+ * rollback makes them so. */
+int lead_parts_ask(const char *const *sockets, size_t count, uint64_t incarnation,
+		   struct lead_parts_state *s, struct error *err);
+
 int lead_new(struct lead **out, const struct lead_options *options, struct error *err);
 /* Call after server_new(): connects to shardd and the other servers. */
 int lead_start(struct lead *l, struct server *server, struct error *err);
@@ -84,6 +96,9 @@ int lead_give(void *lead, struct call *heir, struct error *err);
 int lead_take(void *lead, const struct record *r, struct call *c, struct error *err);
 /* The part in this process has taken all: this is its map. */
 void lead_go_by(struct lead *l, const struct map *map);
+
+/* Which part has which parameters now; NULL: there are no parts. */
+const struct map *lead_map(const struct lead *l);
 
 /* Why the server must end, or NULL: fenced (ERROR_TEMPFAIL), a server that lacks what is committed
  * (ERROR_TEMPFAIL), no memory. */

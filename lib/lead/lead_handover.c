@@ -190,6 +190,11 @@ void lead_go_by(struct lead *l, const struct map *map)
 	lead_parts_go_by(l->parts, map);
 }
 
+const struct map *lead_map(const struct lead *l)
+{
+	return lead_parts_map(l->parts);
+}
+
 /* ---- members ---- */
 
 static void on_absent(void *lead)

@@ -476,6 +476,8 @@ static void lead_move_commit(struct lead *l)
 	lead_move_order(l, ORDER_ADOPT, &a);
 	if (!l->broken && lead_parts_are(l->parts, socket, count, map) != 0)
 		lead_breakf(l, ERROR_OS, "move", "out of memory");
+	else if (!l->broken && l->options.adopted)
+		l->options.adopted(l->options.adopted_owner);
 	free(socket);
 	free(map);
 	free(l->cut.part); /* no cut is being made */
@@ -492,7 +494,7 @@ static void lead_move_commit(struct lead *l)
 	m->committed = clock_mono();
 	m->iteration = gate_iteration(l->gate);
 	gate_go_on(l->gate, 1);
-	on_adopted(0, &(struct order_result){.attempt = m->attempt}, l); /* this function's */
+	on_adopted(UINT32_MAX, &(struct order_result){.attempt = m->attempt}, l); /* this function's */
 }
 
 static void on_given(uint32_t part, const struct order_result *result, void *lead)

@@ -173,8 +173,13 @@ static void ps_stat(const void *ps, struct record_out *o)
 	standby_stat(p, o);
 	if (p->replica)
 		return;
-	record_add_u64(o, "map", store_map(p->store)->version);
-	if (store_map(p->store)->version == 0)
+	const struct map *map = store_map(p->store);
+	uint32_t at = store_part(p->store);
+	record_add_u64(o, "map", map->version);
+	record_add_u64(o, "dense-begin", map->dense_begin[at]);
+	record_add_u64(o, "key-begin", map->key_begin[at]);
+	record_add_u64(o, "keys", map->key_begin[at + 1] - map->key_begin[at]);
+	if (map->version == 0)
 		record_add_u64(o, "join", 1);
 	record_add_u64(o, "dense-bytes", store_dense_bytes(p->store));
 	record_add_u64(o, "row-bytes", store_row_bytes(p->store));

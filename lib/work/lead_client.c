@@ -3,6 +3,15 @@
 
 #include "base/number.h"
 
+int lead_client_check(const struct record *greeting, const void *unused, struct error *err)
+{
+	const char *part = record_get(greeting, "part");
+	(void)unused;
+	return part ? error_set(err, ERROR_CONFIG, "", "is part %s, not a lead without parameters",
+				part)
+		    : 0;
+}
+
 static void lead_client_add_known(struct record_out *o, const char *key, double value)
 {
 	if (value > 0)

@@ -108,14 +108,6 @@ static int replica_check_greeting(const struct record *r, const void *options, s
 			 (unsigned long long)o->dense_count, o->width);
 }
 
-static int check_lead(const struct record *r, const void *options, struct error *err)
-{
-	const char *part = record_get(r, "part");
-	(void)options;
-	return part ? error_set(err, ERROR_CONFIG, "", "is part %s, not a lead of replicas", part)
-		    : 0;
-}
-
 static int replica_connect(struct exchange *x, uint64_t *low, uint64_t *high, struct error *err)
 {
 	struct replica *s = replica_of(x);
@@ -420,7 +412,7 @@ int replica_new(struct exchange **out, const struct replica_options *options, st
 				    *talk = &s->parts.part[0].talk.options;
 	*lead = *talk = options->talk;
 	lead->path = options->lead;
-	lead->check = check_lead;
+	lead->check = lead_client_check;
 	talk->path = options->replica;
 	talk->once = 1;
 	talk->check = replica_check_greeting;

@@ -1,5 +1,5 @@
-/* servers: see servers.h. The lead is part 0: one push both gives it its own gradients and tells it
- * of the others. A push stays where it is until it is answered for good: it may have to be divided
+/* servers: see servers.h. Where the lead is part 0, one push both gives it its own gradients and
+ * tells it of the others. A push stays where it is until it is answered for good: it may have to be divided
  * again, by another map. */
 #include "work/servers.h"
 
@@ -31,7 +31,7 @@ struct wanted {
 /* The map: which part has which parameters, as the lead says. */
 struct places {
 	struct map map;
-	char **path; /* of each part; of part 0 NULL */
+	char **path; /* of each part */
 	uint32_t count;
 };
 
@@ -40,6 +40,7 @@ struct servers {
 	struct servers_options options;
 	struct map map;
 	struct part_clients parts;
+	struct conversation apart; /* with a lead that is no part */
 	struct wanted *wanted; /* of each part */
 	char **path;           /* of each */
 	/* The push that is under way, and its batch, until wait() has returned. */
@@ -60,12 +61,26 @@ static struct servers *servers_of(struct exchange *x)
 
 static struct conversation *lead_of(struct servers *s)
 {
-	return &s->parts.part[0].talk;
+	return s->options.lead ? &s->apart : &s->parts.part[0].talk;
+}
+
+/* The first part that does not lead. */
+static uint32_t first_of(const struct servers *s)
+{
+	return s->options.lead ? 0 : 1;
+}
+
+static void servers_close(struct servers *s)
+{
+	part_clients_close(&s->parts);
+	conversation_close(lead_of(s));
 }
 
 static void servers_free(struct exchange *x)
 {
 	struct servers *s = servers_of(x);
+	if (s->options.lead)
+		conversation_close(&s->apart);
 	for (uint32_t i = 0; s->path && i < s->parts.count; i++)
 		free(s->path[i]);
 	free(s->path);
@@ -81,24 +96,28 @@ static const struct map *servers_map(const struct exchange *x)
 
 static void servers_disconnect(struct exchange *x)
 {
-	part_clients_close(&servers_of(x)->parts);
+	servers_close(servers_of(x));
 }
 
 static int servers_connected(const struct exchange *x)
 {
-	return part_clients_connected(&((const struct servers *)(const void *)x)->parts);
+	const struct servers *s = (const struct servers *)(const void *)x;
+	return (!s->options.lead || s->apart.call) && part_clients_connected(&s->parts);
 }
 
 static void servers_identify(struct exchange *x, uint64_t generation, uint64_t incarnation)
 {
-	part_clients_identify(&servers_of(x)->parts, generation, incarnation);
+	struct servers *s = servers_of(x);
+	part_clients_identify(&s->parts, generation, incarnation);
+	lead_of(s)->generation = generation;
+	lead_of(s)->incarnation = incarnation;
 }
 
 /* After a rollback all servers are new processes; nobody needs the answers that are still open. */
 static int servers_end_of(struct servers *s, int result, int open)
 {
 	if (result == WORK_RESET || (result != WORK_OK && open))
-		part_clients_close(&s->parts);
+		servers_close(s);
 	return result;
 }
 
@@ -225,10 +244,11 @@ static int ask_places(struct servers *s, struct places *p, struct error *err)
 static int is_needless(const void *wanted)
 {
 	const struct servers *s = ((const struct wanted *)wanted)->servers;
+	const char *lead = s->options.lead ? s->options.lead : s->path[0];
 	struct call *call = NULL;
 	struct error ignored;
 	uint64_t map = s->map.version;
-	if (call_open(&call, s->path[0], 0, GREETING_SECONDS, &ignored) != 0)
+	if (call_open(&call, lead, 0, GREETING_SECONDS, &ignored) != 0)
 		return 0;
 	(void)record_u64_opt(call_greeting(call), "map", 0, UINT64_MAX, &map, &ignored);
 	call_close(call);
@@ -251,14 +271,15 @@ static void servers_set_up(struct servers *s, struct part_client *p, uint32_t i)
 	p->talk.options.path = s->path[i];
 	p->talk.options.check = servers_check_greeting;
 	p->talk.options.wanted = &s->wanted[i];
-	p->talk.options.needless = i > 0 ? is_needless : NULL;
+	p->talk.options.needless = i >= first_of(s) ? is_needless : NULL;
 }
 
 /* The client that is connected to where part i is now. */
 static int old_of(const struct servers *s, const struct places *to, uint32_t i, uint32_t *old)
 {
-	for (*old = i == 0 ? 0 : 1; *old < s->parts.count; ++*old)
-		if (i == 0 || (s->path[*old] && strcmp(s->path[*old], to->path[i]) == 0))
+	int leads = i < first_of(s);
+	for (*old = leads ? 0 : first_of(s); *old < s->parts.count; ++*old)
+		if (leads || (s->path[*old] && strcmp(s->path[*old], to->path[i]) == 0))
 			return 1;
 	return 0;
 }
@@ -300,8 +321,8 @@ static int move_to(struct servers *s, struct places *to, struct error *err)
 	s->map = to->map;
 	for (uint32_t i = 0; i < to->count; i++) {
 		servers_set_up(s, &part[i], i);
-		part[i].talk.generation = part[0].talk.generation;
-		part[i].talk.incarnation = part[0].talk.incarnation;
+		part[i].talk.generation = lead_of(s)->generation;
+		part[i].talk.incarnation = lead_of(s)->incarnation;
 		if (!part[i].talk.call)
 			part_client_close(&part[i]);
 	}
@@ -311,13 +332,14 @@ static int move_to(struct servers *s, struct places *to, struct error *err)
 /* Connects to the lead, and goes by its map. */
 static int connect_lead(struct servers *s, double deadline, struct error *err)
 {
-	struct part_client *lead = &s->parts.part[0];
-	int is_new = !lead->talk.call;
+	int is_new = !lead_of(s)->call, result = WORK_OK;
 	uint64_t map = 1;
-	int result = lead->talk.call ? WORK_OK : part_client_connect(lead, deadline, err);
+	if (is_new)
+		result = s->options.lead ? conversation_connect(&s->apart, deadline, err)
+					 : part_client_connect(&s->parts.part[0], deadline, err);
 	if (result != WORK_OK)
 		return result;
-	if (record_u64_opt(call_greeting(lead->talk.call), "map", 0, UINT64_MAX, &map, err) != 0)
+	if (record_u64_opt(call_greeting(lead_of(s)->call), "map", 0, UINT64_MAX, &map, err) != 0)
 		return -1;
 	if (map == s->map.version && (!is_new || map <= 1))
 		return WORK_OK;
@@ -335,15 +357,22 @@ static int servers_connect(struct exchange *x, uint64_t *low, uint64_t *high, st
 {
 	struct servers *s = servers_of(x);
 	double deadline = clock_mono() + s->options.talk.wait_seconds;
+	uint64_t lead;
 	for (;;) {
 		int result = connect_lead(s, deadline, err);
 		if (result != WORK_OK)
 			return result;
 		double soon = fmin(deadline, clock_mono() + PART_SECONDS);
 		result = part_clients_connect(&s->parts, soon, low, high, err);
+		if (result == WORK_OK && conversation_incarnation(lead_of(s), &lead, err) != 0)
+			return -1;
+		if (result == WORK_OK) {
+			*low = lead < *low ? lead : *low;
+			*high = lead > *high ? lead : *high;
+		}
 		if (result != -1 || err->code != ERROR_UNAVAILABLE || clock_mono() >= deadline)
 			return result;
-		part_clients_close(&s->parts);
+		servers_close(s);
 	}
 }
 
@@ -404,12 +433,14 @@ static int servers_leave(struct exchange *x, int brief, struct error *err)
 	if (!lead_of(s)->call)
 		return WORK_RESET;
 	part_clients_brief(&s->parts, brief);
+	lead_of(s)->brief = brief;
 	int result = part_clients_drop_early(&s->parts, PATIENT, err);
 	if (result == WORK_OK)
 		result = lead_client_leave(lead_of(s), err);
-	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK && !brief; i++)
+	for (uint32_t i = first_of(s); i < s->parts.count && result == WORK_OK && !brief; i++)
 		part_client_release(&s->parts.part[i]);
 	part_clients_brief(&s->parts, 0);
+	lead_of(s)->brief = 0;
 	return servers_end_of(s, result, result == WORK_STOP);
 }
 
@@ -438,15 +469,21 @@ static int servers_pull(struct exchange *x, uint64_t iteration, const struct bat
 	return servers_end_of(s, result, result == WORK_FENCED || result == WORK_STOP);
 }
 
+static void add_for_lead(const struct servers *s, struct record_out *o)
+{
+	record_add_u64(o, "pulled", s->parts.as_of);
+	lead_client_add_report(o, &s->push);
+}
+
 static int push_to(struct servers *s, uint32_t i, struct error *err)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
 	conversation_begin(&s->parts.part[i].talk, &o, line, "push");
 	lead_client_add_push(&o, &s->push, s->batch);
-	/* What is summed on the way would be another sum when it comes again. (The lead, i 0,
-	 * answers when the push is settled.) */
-	s->parts.part[i].keeps = i > 0 && !s->group;
+	/* What is summed on the way would be another sum when it comes again. (The lead answers
+	 * when the push is settled.) */
+	s->parts.part[i].keeps = i >= first_of(s) && !s->group;
 	if (s->group) {
 		record_add_u64(&o, "group", s->group);
 		record_add_u64(&o, "members", s->members);
@@ -456,11 +493,25 @@ static int push_to(struct servers *s, uint32_t i, struct error *err)
 			record_add(&o, "at", s->at);
 		record_add_u64(&o, "dense-bytes", s->parts.part[i].dense_count * sizeof(float));
 	}
-	if (i == 0) {
-		record_add_u64(&o, "pulled", s->parts.as_of);
-		lead_client_add_report(&o, &s->push);
-	}
+	if (i < first_of(s))
+		add_for_lead(s, &o);
 	return part_clients_push(&s->parts, i, &o, s->push.sequence, s->batch, err);
+}
+
+/* The last push of a batch. */
+static int push_last(struct servers *s, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	if (!s->options.lead)
+		return push_to(s, 0, err);
+	conversation_begin(&s->apart, &o, line, "push");
+	lead_client_add_push(&o, &s->push, s->batch);
+	record_add_u64(&o, "map", s->map.version);
+	if (s->group)
+		record_add_u64(&o, "group", s->group);
+	add_for_lead(s, &o);
+	return conversation_ask(&s->apart, &o, NULL, 0, err);
 }
 
 /* Whether the lead wants to know of a push before it is sent. */
@@ -523,9 +574,9 @@ static int push_once(struct servers *s, struct error *err)
 	int result = announces(s) ? announce(s, err) : WORK_OK, other_map = 0;
 	if (s->announced == DROPPED)
 		return result;
-	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++)
+	for (uint32_t i = first_of(s); i < s->parts.count && result == WORK_OK; i++)
 		result = push_to(s, i, err);
-	for (uint32_t i = 1; i < s->parts.count && result == WORK_OK; i++) {
+	for (uint32_t i = first_of(s); i < s->parts.count && result == WORK_OK; i++) {
 		result = conversation_answer(&s->parts.part[i].talk, PATIENT, err);
 		if (result == WORK_OK)
 			part_client_pushed(&s->parts.part[i]);
@@ -536,7 +587,7 @@ static int push_once(struct servers *s, struct error *err)
 	}
 	if (result == WORK_OK && other_map)
 		return WORK_MAP;
-	return result == WORK_OK ? push_to(s, 0, err) : result;
+	return result == WORK_OK ? push_last(s, err) : result;
 }
 
 /* Sends the same push by another map: the computed gradients are divided anew, wherever they
@@ -633,6 +684,9 @@ int servers_new(struct exchange **out, const struct servers_options *options, st
 	s->exchange.kind = &servers_kind;
 	s->options = *options;
 	s->pause = PAUSE_SECONDS;
+	s->apart.options = options->talk;
+	s->apart.options.path = options->lead;
+	s->apart.options.check = lead_client_check;
 	map_even(&s->map, options->count, options->dense_count);
 	if (part_clients_new(&s->parts, &s->map, options->width, err) != 0) {
 		servers_free(&s->exchange);

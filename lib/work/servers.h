@@ -1,6 +1,6 @@
 /*
- * servers: an exchange (exchange.h) with all parts of ps-server(8): the lead (part 0) and the
- * others.  Parameters come and gradients go through memory shared with each server, one mapping for
+ * servers: an exchange (exchange.h) with all parts of ps-server(8), and their lead: part 0, or a
+ * process without parameters.  Parameters come and gradients go through memory shared with each server, one mapping for
  * the life of a connection; a batch that does not fit there goes inline.
  *
  * With one server the model reads and writes the shared pages themselves; with several, ranges of
@@ -13,7 +13,8 @@
 #include "work/exchange.h"
 
 struct servers_options {
-	const char *const *paths; /* in the order of the parts; the lead first */
+	const char *const *paths; /* in the order of the parts */
+	const char *lead;         /* NULL: part 0 leads */
 	uint32_t count;           /* 1..MAP_PARTS_MAX */
 	const char *keep_dir;     /* where pushes that are kept outlive us; NULL: nowhere */
 	uint64_t dense_count;     /* floats, in all parts */

@@ -124,6 +124,7 @@ static int new_exchange(struct trainer *t, struct error *err)
 					    .action = trainer_take_action,
 					    .owner = t};
 	struct servers_options servers = {.paths = o->servers,
+					  .lead = o->lead,
 					  .count = o->server_count,
 					  .keep_dir = o->keep_dir,
 					  .dense_count = model_dense_count(o->spec),

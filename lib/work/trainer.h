@@ -24,9 +24,10 @@ struct trainer_options {
 	 * this worker; a `spent` record when asked for, and at the end. */
 	struct meter_options meter;
 	const char *shards;         /* sockets */
-	const char *const *servers; /* the lead first; none with a replica */
+	const char *const *servers; /* in the order of the parts; none with a replica */
 	uint32_t server_count;
-	const char *lead, *replica; /* NULL: servers */
+	const char *lead;    /* that has no parameters; NULL: the first server leads */
+	const char *replica; /* NULL: servers */
 	int delay; /* with a replica: compute a batch while the sum of the one before is made */
 	const char *keep_dir; /* with servers: as there (servers.h) */
 	const char *drag;     /* NULL: none */
