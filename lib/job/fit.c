@@ -275,7 +275,7 @@ static int reads_format(const struct job *job)
 
 static int has_optimizer(const struct job *job)
 {
-	return job_kind(job)->foreign || !option_is_choice("lda|audit", job->model);
+	return job_kind(job)->foreign || model_takes_labels(job->model);
 }
 
 static int is_foreign(const struct job *job)

@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define JOB_FILE_MAX (1u << 20)
-#define PARTS_MAX 16    /* of a key */
+#define PARTS_MAX 64    /* of a key */
 #define CHANGE_SHOWN 24 /* bytes of a value in job_compare()'s text */
 #define INCLUDE "INCLUDE"
 #define INCLUDES_MAX 16 /* files within each other */
@@ -264,7 +264,7 @@ static char *old_value(const struct key_row *row, const char *value)
 					    strcmp(value, "0") == 0
 				    ? row->words
 				    : value);
-	for (char *p = text; p && *p && row->kind == KEY_NUMBERS; p++)
+	for (char *p = text; p && *p && row->kind == KEY_OPTION; p++)
 		if (strchr(", \t", *p))
 			*p = '-';
 	return text;
@@ -641,7 +641,7 @@ const char *job_least_words(const struct job *job, char out[JOB_LEAST_MAX])
 
 int job_has_documents(const struct job *job)
 {
-	return strcmp(job->model, "lda") == 0 && !job_kind(job)->foreign;
+	return model_has_documents(job->model) && !job_kind(job)->foreign;
 }
 
 int job_has_barrier(const struct job *job)
@@ -705,6 +705,15 @@ static int finish_hung(struct job *job, const char *path, struct error *err)
 	free(job->hung);
 	job->hung = text;
 	return deadline_rules(&rules, text, err) == 0 ? 0 : error_wrap(err, path);
+}
+
+const char *job_option(const struct job *job, const char *name)
+{
+	const struct model_option *o;
+	for (size_t i = 0; (o = model_option_at(i)); i++)
+		if (strcmp(o->name, name) == 0)
+			return job->option[i];
+	return NULL;
 }
 
 int job_is_given(const struct job *job, const char *key)

@@ -8,6 +8,7 @@
 #define PACELINE_JOB_JOB_H
 
 #include "base/error.h"
+#include "model/option.h"
 #include "monitor/pulse.h"
 #include "solve/options.h"
 
@@ -44,10 +45,8 @@ struct job {
 	uint64_t bad_rows_max; /* N of skip:N; 0: stop */
 	/* model and optimiser */
 	char *model, *optimizer, *schedule, *init;
-	uint64_t embed, hash_bits;
-	struct job_list hidden; /* whole numbers >= 1 */
-	uint64_t topics, counts;
-	double alpha, beta;
+	uint64_t hash_bits;
+	char *option[MODEL_ALL_OPTIONS_MAX]; /* of models, as model_option_at() counts them */
 	double l2, lr;          /* lr NaN until job_finish() */
 	double rate_beta;       /* of schedule */
 	/* course */
@@ -137,6 +136,8 @@ int job_set_text(struct job *job, const char *assignment, struct error *err);
  * file gives are for job_locate() (locate.h). */
 int job_finish(struct job *job, const char *path, struct error *err);
 
+/* The value of a model's option; NULL: no model has it. */
+const char *job_option(const struct job *job, const char *name);
 /* Whether a job file or --set gave a value to this key, rather than its default; "WORKERS cores" is
  * that part, "WORKERS" the head alone. */
 int job_is_given(const struct job *job, const char *key);

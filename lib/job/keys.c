@@ -10,6 +10,7 @@
 #include "proc/launcher.h"
 #include "solve/accum.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define AT(field) offsetof(struct job, field)
@@ -17,7 +18,11 @@
 #define STOPPED JOB_CHANGE_STOPPED
 #define FRESH JOB_CHANGE_FRESH
 
-const struct key_row key_rows[] = {
+/* Models whose rows have columns: all without documents. */
+static char columns_models[256];
+
+/* Options of models follow the row MODEL. */
+static const struct key_row own_rows[] = {
 	{"JOB", NULL, NULL, KEY_ID, AT(name), "", 0, 0, NULL, NULL, FRESH, "name of the job"},
 	{"INCLUDE", NULL, NULL, KEY_INCLUDE, 0, "", 0, 0, "FILE", NULL, FREE,
 	 "another job file, read in the place of this line"},
@@ -56,22 +61,10 @@ const struct key_row key_rows[] = {
 
 	{"MODEL", "name", NULL, KEY_CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, NULL, FRESH,
 	 "what is trained"},
-	{"MODEL embed", NULL, "EMBED", KEY_COUNT, AT(embed), "16", 1, 1024, NULL, "wdl", FRESH,
-	 "embedding width (wdl)"},
-	{"MODEL hidden", NULL, "HIDDEN", KEY_NUMBERS, AT(hidden), "64-32", 1, 65536, NULL, "wdl",
-	 FRESH, "hidden layers (wdl)"},
 	{"MODEL hash-bits", NULL, "HASH_BITS", KEY_COUNT, AT(hash_bits), "20", 1, 31, NULL,
-	 "lr|wdl|audit", FRESH, "2^N hashed categories"},
+	 columns_models, FRESH, "2^N hashed categories"},
 	{"MODEL scale", NULL, "DENSE_SCALE", KEY_CHOICE, AT(dense_scale), "log-z", 0, 0,
-	 "log-z|z|none", "lr|wdl|audit", FRESH, "scaling of dense columns"},
-	{"MODEL topics", NULL, NULL, KEY_COUNT, AT(topics), "100", 2, 65536, NULL, "lda", FRESH,
-	 "how many topics there are (lda)"},
-	{"MODEL alpha", NULL, NULL, KEY_REAL, AT(alpha), "0.1", 1e-9, 1e9, NULL, "lda", FRESH,
-	 "prior of a document's topics (lda)"},
-	{"MODEL beta", NULL, NULL, KEY_REAL, AT(beta), "0.01", 1e-9, 1e9, NULL, "lda", FRESH,
-	 "prior of a topic's words (lda)"},
-	{"MODEL counts", NULL, NULL, KEY_COUNT, AT(counts), "0", 0, 1024, NULL, "audit", FRESH,
-	 "dense parameters for each row (audit)"},
+	 "log-z|z|none", columns_models, FRESH, "scaling of dense columns"},
 	{"INIT", NULL, NULL, KEY_PATH, AT(init), "", 0, 0, "PATH", NULL, FRESH,
 	 "checkpoint to start from"},
 	{"OPTIMIZER", "name", NULL, KEY_CHOICE, AT(optimizer), "adagrad", 0, 0,
@@ -271,8 +264,53 @@ const struct key_row key_rows[] = {
 	{"METRICS", NULL, NULL, KEY_METRICS, AT(metrics), "", 0, 0, NULL, NULL, FREE,
 	 "FILE.prom, DIR/, unix:SOCKET or http://ADDRESS:PORT, for Prometheus"},
 };
-const size_t key_count = sizeof key_rows / sizeof *key_rows;
-_Static_assert(sizeof key_rows / sizeof *key_rows <= KEY_ROWS_MAX, "KEY_ROWS_MAX is too small");
+_Static_assert(sizeof own_rows / sizeof *own_rows + MODEL_ALL_OPTIONS_MAX <= KEY_ROWS_MAX,
+	       "KEY_ROWS_MAX is too small");
+
+struct key_row key_rows[KEY_ROWS_MAX];
+size_t key_count;
+
+static struct option_text {
+	char name[40], of[128], help[160];
+} option_texts[MODEL_ALL_OPTIONS_MAX];
+
+static struct key_row option_row(const struct model_option *o, size_t i)
+{
+	struct option_text *t = &option_texts[i];
+	int is_choice = o->kind == MODEL_CHOICE;
+	snprintf(t->name, sizeof t->name, "MODEL %s", o->name);
+	model_option_owners(o->name, t->of, sizeof t->of);
+	snprintf(t->help, sizeof t->help, "%s (%s)", o->help, t->of);
+	for (char *c = t->help; (c = strchr(c, '|'));)
+		*c = ',';
+	return (struct key_row){.name = t->name,
+				.old = strcmp(o->name, "embed") == 0    ? "EMBED"
+				       : strcmp(o->name, "hidden") == 0 ? "HIDDEN"
+									: NULL,
+				.kind = is_choice ? KEY_CHOICE : KEY_OPTION,
+				.at = AT(option) + i * sizeof(char *),
+				.given = o->given,
+				.words = o->words,
+				.of = t->of,
+				.change = FRESH,
+				.help = t->help};
+}
+
+/* Before main(): the options are in the models' files, where no constant can be taken from. */
+__attribute__((constructor)) static void key_rows_fill(void)
+{
+	const struct model_option *o;
+	size_t len = 0;
+	for (size_t i = 0; model_name_at(i); i++)
+		if (!model_has_documents(model_name_at(i)))
+			len += (size_t)snprintf(columns_models + len, sizeof columns_models - len,
+						"%s%s", len ? "|" : "", model_name_at(i));
+	for (size_t i = 0; i < sizeof own_rows / sizeof *own_rows; i++) {
+		key_rows[key_count++] = own_rows[i];
+		for (size_t k = 0; strcmp(own_rows[i].name, "MODEL") == 0 && (o = model_option_at(k)); k++)
+			key_rows[key_count++] = option_row(o, k);
+	}
+}
 
 static int keys_is_of(const struct key_row *row, const char *key, size_t len)
 {

@@ -22,7 +22,7 @@ enum key_kind {
 	KEY_REAL,
 	KEY_SECONDS,
 	KEY_BYTES,   /* of memory: enough to start a node in */
-	KEY_NUMBERS, /* separated by - */
+	KEY_OPTION,  /* of a model, see model/option.h */
 	KEY_FILES,   /* that are there */
 	KEY_PATH,    /* of one that is there */
 	KEY_PLACE,   /* of one that may come later */
@@ -56,8 +56,9 @@ struct key_row {
 	const char *help;
 };
 
-extern const struct key_row key_rows[];
-extern const size_t key_count;
+/* Those of keys.c, and a row for each option of a model. */
+extern struct key_row key_rows[KEY_ROWS_MAX];
+extern size_t key_count;
 
 /* The row that messages call so; NULL: none. */
 const struct key_row *key_find(const char *name);

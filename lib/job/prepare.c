@@ -447,8 +447,8 @@ static int prepare_count_words(const struct job *job, const struct dirs *made, s
 	if (saved) {
 		if (model_spec_read(path, &old, err) != 0)
 			return -1;
-		spec->words = old.words;
-		spec->longest = old.longest;
+		lda_options(spec)->words = lda_options(&old)->words;
+		lda_options(spec)->longest = lda_options(&old)->longest;
 		return 0;
 	}
 	int result = census_new(&census, err);
@@ -468,7 +468,7 @@ static int prepare_count_words(const struct job *job, const struct dirs *made, s
 	}
 	if (result == 0)
 		census_end(census, spec);
-	if (result == 0 && spec->words == 0)
+	if (result == 0 && lda_options(spec)->words == 0)
 		result = error_set(err, ERROR_DATA, job->data.item[0], "no document has a word");
 	rows_free(&rows);
 	census_free(census);
@@ -499,31 +499,28 @@ static int read_origin(const struct dirs *dirs, struct prepared *out)
 
 /* ---- model, layout ---- */
 
+/* What the job says of its model. */
+static int prepare_set_options(const struct job *job, struct model_spec *spec, struct error *err)
+{
+	for (const struct model_option *o = model_options(job->model); o && o->name; o++)
+		if (o->given && model_option_set(spec, o, job_option(job, o->name), err) != 0)
+			return -1;
+	return 0;
+}
+
 /* spec: what the data say, else the defaults. */
 static int write_model(const struct job *job, const struct dirs *dirs,
 		       const struct schema *schema, struct model_spec spec, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	static struct layout layout; /* large */
-	snprintf(spec.name, sizeof spec.name, "%s", job->model);
 	spec.dense_inputs = (uint32_t)schema->dense_count;
 	spec.fields = (uint32_t)schema_fields(schema);
-	spec.embed = (uint32_t)job->embed;
 	spec.hash_bits = schema->hash_bits;
-	spec.topics = (uint32_t)job->topics;
-	spec.counts = (uint32_t)job->counts;
-	spec.alpha = job->alpha;
-	spec.beta = job->beta;
 	spec.l2 = job->l2;
 	spec.seed = job->seed;
-	if (job->hidden.count > MODEL_HIDDEN_MAX)
-		return error_set(err, ERROR_CONFIG, "MODEL hidden", "more than %d layers",
-				 MODEL_HIDDEN_MAX);
-	spec.hidden_count = (uint32_t)job->hidden.count;
-	for (size_t i = 0; i < job->hidden.count; i++)
-		spec.hidden[i] = (uint32_t)strtoul(job->hidden.item[i], NULL, 10);
 	dirs_state(dirs, "model", path);
-	if (model_spec_check(&spec, err) != 0 || model_spec_write(path, &spec, err) != 0)
+	if (prepare_set_options(job, &spec, err) != 0 || model_spec_check(&spec, err) != 0 || model_spec_write(path, &spec, err) != 0)
 		return -1;
 	layout_start(&layout, job->seed);
 	dirs_state(dirs, "layout", path);
@@ -558,7 +555,7 @@ static int with_schema(const struct job *job, const struct dirs *dirs, const str
 	char path[DIRS_PATH_MAX];
 	struct dataset *ds;
 	struct model_spec spec;
-	model_spec_default(&spec);
+	model_spec_default(&spec, job->model);
 	dirs_state(made, "schema", path);
 	if (prepare_open_data(job, dirs, schema, options, &ds, err) != 0)
 		return -1;

@@ -24,7 +24,7 @@ void *key_field(const struct job *job, const struct key_row *row)
 
 static int key_is_list(const struct key_row *row)
 {
-	return row->kind == KEY_NUMBERS || row->kind == KEY_FILES || row->kind == KEY_METRICS ||
+	return row->kind == KEY_FILES || row->kind == KEY_METRICS ||
 	       row->kind == KEY_HOSTS;
 }
 
@@ -125,19 +125,6 @@ static char *list_join(const struct job_list *list, char separator)
 	return text;
 }
 
-static int numbers_check(const struct key_row *row, const struct job_list *list, const char *place,
-			 struct error *err)
-{
-	uint64_t n;
-	struct error why;
-	for (size_t i = 0; i < list->count; i++)
-		if (number_u64(list->item[i], (uint64_t)row->min, (uint64_t)row->max, &n, NULL,
-			       &why) != 0)
-			return error_set(err, ERROR_CONFIG, place, "%s: %.400s", row->name,
-					 why.text);
-	return 0;
-}
-
 static int metrics_check(const struct key_row *row, const struct job_list *list, const char *place,
 			 struct error *err)
 {
@@ -184,13 +171,9 @@ static int list_store(struct job_list *list, const struct key_row *row, const ch
 		return files_split(list, row->name, value, place, err) == 0
 			       ? metrics_check(row, list, place, err)
 			       : -1;
-	case KEY_HOSTS:
+	default:
 		return list_split(list, value, BLANKS, place, err) == 0
 			       ? hosts_check(row, list, place, err)
-			       : -1;
-	default:
-		return list_split(list, value, "-", place, err) == 0
-			       ? numbers_check(row, list, place, err)
 			       : -1;
 	}
 }
@@ -335,7 +318,7 @@ static const char *separator_name(const char *text)
 /* Converts value to its form in struct job, which may lie in plain; NULL: it is not of this kind, and
  * why is filled. */
 static const char *text_of(struct job *job, const struct key_row *row, const char *value,
-			   char plain[40], struct error *why)
+			   char plain[MODEL_OPTION_TEXT_MAX], struct error *why)
 {
 	int fits = 1, result = 0;
 	switch (row->kind) {
@@ -361,6 +344,12 @@ static const char *text_of(struct job *job, const struct key_row *row, const cha
 		if (deadline_plain(row, value, plain) != 0)
 			result = error_set(why, ERROR_CONFIG, NULL,
 					   "'%.40s' is neither seconds nor never nor auto", value);
+		value = plain;
+		break;
+	case KEY_OPTION:
+		result = model_option_normal(
+			model_option_at((row->at - offsetof(struct job, option)) / sizeof(char *)),
+			value, plain, why);
 		value = plain;
 		break;
 	case KEY_MEMORY:
@@ -407,7 +396,7 @@ int key_store(struct job *job, const struct key_row *row, const char *value, con
 	      struct error *err)
 {
 	struct error why;
-	char plain[40];
+	char plain[MODEL_OPTION_TEXT_MAX];
 	if (!value[0])
 		value = row->given;
 	if (row->kind == KEY_INCLUDE)
@@ -432,7 +421,7 @@ char *key_text(const struct job *job, const struct key_row *row)
 	if (row->kind == KEY_FILES || row->kind == KEY_METRICS)
 		return words_join(list->item, list->count);
 	if (key_is_list(row))
-		return list_join(list, row->kind == KEY_HOSTS ? ',' : '-');
+		return list_join(list, ',');
 	const char *text = *(char *const *)key_field(job, row);
 	if (row->kind == KEY_SEPARATOR)
 		text = separator_name(text);

@@ -3,7 +3,6 @@
 
 #include "base/grow.h"
 #include "base/u64map.h"
-#include "model/kind.h"
 
 #include <stdlib.h>
 
@@ -77,6 +76,6 @@ int census_add(struct census *c, uint64_t row, const uint32_t *key, const float 
 
 void census_end(const struct census *c, struct model_spec *spec)
 {
-	spec->words = c->words;
-	spec->longest = c->longest;
+	lda_options(spec)->words = c->words;
+	lda_options(spec)->longest = c->longest;
 }

@@ -5,9 +5,7 @@
 #include "model/first.h"
 
 #include "model/fold.h"
-#include "model/kind.h"
 
-#include <cblas.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +48,7 @@ void first_free(struct first *f)
 
 static int list_plain(struct first *f, struct error *err)
 {
-	uint32_t fields = f->b.spec->fields;
+	uint32_t fields = f->b.model->spec.fields;
 	size_t next = 0;
 	f->plain_count = 0;
 	if (words_grow(&f->plain, fields, err) != 0)
@@ -60,14 +58,14 @@ static int list_plain(struct first *f, struct error *err)
 			next++;
 		else
 			f->plain.data[f->plain_count++] = i;
-	f->plain_in = f->plain_count * f->embed + f->b.spec->dense_inputs;
+	f->plain_in = f->plain_count * f->embed + f->b.model->spec.dense_inputs;
 	return 0;
 }
 
 /* Puts the plain columns of W side by side, so that one product takes them all. */
 static int pack_weight(struct first *f, struct error *err)
 {
-	size_t in = wdl_inputs(f->b.spec), embed = f->embed, dense = f->b.spec->dense_inputs;
+	size_t in = first_inputs(&f->b.model->spec), embed = f->embed, dense = f->b.model->spec.dense_inputs;
 	if (f->fold.count == 0) {
 		f->weight = f->b.weight;
 		f->weight_gradient = f->b.weight_gradient;
@@ -93,8 +91,8 @@ static int pack_weight(struct first *f, struct error *err)
 int first_begin(struct first *f, const struct first_batch *b, struct error *err)
 {
 	f->b = *b;
-	f->out = b->spec->hidden[0];
-	f->embed = b->spec->embed;
+	f->out = b->model->spec.hidden.width[0];
+	f->embed = b->model->spec.embed;
 	if (fold_begin(&f->fold, b, err) != 0 || list_plain(f, err) != 0 || pack_weight(f, err) != 0)
 		return -1;
 	size_t rows = f->fold.count > 0 ? b->batch->count : b->block;
@@ -113,7 +111,7 @@ int first_begin(struct first *f, const struct first_batch *b, struct error *err)
 static void first_gather(struct first *f)
 {
 	const struct model_batch *b = f->b.batch;
-	size_t dense = f->b.spec->dense_inputs, width = 1 + f->embed;
+	size_t dense = f->b.model->spec.dense_inputs, width = 1 + f->embed;
 	float *x = f->x.data;
 	for (size_t i = f->begin; i < f->begin + f->count; i++) {
 		const uint32_t *index = b->index + b->offset[i];
@@ -142,7 +140,7 @@ float *first_forward(struct first *f, size_t begin, size_t count)
 	if (in == 0)
 		return y;
 	first_gather(f);
-	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)count, out, in, f->b.gain,
+	f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)count, out, in, f->b.gain,
 		    f->x.data, in, f->weight, in, f->fold.count > 0 ? 1.0f : 0.0f, y, out);
 	return y;
 }
@@ -173,10 +171,10 @@ void first_backward(struct first *f)
 	blasint n = (blasint)f->count, out = (blasint)f->out, in = (blasint)f->plain_in;
 	blasint learnt = (blasint)(f->plain_count * f->embed); /* dense columns get no gradient */
 	if (in > 0)
-		cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, f->b.gain, by_y,
+		f->b.model->blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, f->b.gain, by_y,
 			    out, f->x.data, in, 1.0f, f->weight_gradient, in);
 	if (learnt > 0) {
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, learnt, out, f->b.gain,
+		f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, learnt, out, f->b.gain,
 			    by_y, out, f->weight, in, 0.0f, f->by_x.data, learnt);
 		first_add_rows(f, f->by_x.data);
 	}
@@ -186,7 +184,7 @@ void first_backward(struct first *f)
 
 static void unpack_gradient(struct first *f)
 {
-	size_t in = wdl_inputs(f->b.spec), embed = f->embed, dense = f->b.spec->dense_inputs;
+	size_t in = first_inputs(&f->b.model->spec), embed = f->embed, dense = f->b.model->spec.dense_inputs;
 	const float *from = f->weight_gradient;
 	for (size_t o = 0; o < f->out; o++) {
 		float *to = f->b.weight_gradient + o * in;

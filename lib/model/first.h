@@ -10,17 +10,23 @@
 #ifndef PACELINE_MODEL_FIRST_H
 #define PACELINE_MODEL_FIRST_H
 
-#include "model/model.h"
+#include "model/kind.h"
 
 struct first;
+
+/* Floats of its input. */
+static inline size_t first_inputs(const struct model_spec *s)
+{
+	return (size_t)s->fields * s->embed + s->dense_inputs;
+}
 
 struct first *first_new(void); /* NULL: no memory */
 void first_free(struct first *f);
 
-/* Begins a batch. weight: [hidden[0]][inputs]. Embeddings and weights are multiplied by gain where
+/* Begins a batch. weight: [out][inputs], out = hidden[0]. Embeddings and weights are multiplied by gain where
  * they are used. Everything given is borrowed until first_end(). -1: no memory. */
 struct first_batch {
-	const struct model_spec *spec;
+	const struct model *model;
 	const struct model_batch *batch;
 	const float *rows;   /* [unique][1 + embed] */
 	const float *weight;
@@ -31,7 +37,7 @@ struct first_batch {
 };
 int first_begin(struct first *f, const struct first_batch *b, struct error *err);
 
-/* Computes y[count][hidden[0]] of rows begin..begin+count-1. It is valid until the next call, and
+/* Computes y[count][out] of rows begin..begin+count-1. It is valid until the next call, and
  * the caller may change it. */
 float *first_forward(struct first *f, size_t begin, size_t count);
 /* first_by_y() is the place for the gradient by the y of that block; first_backward() goes on from

@@ -50,7 +50,7 @@ void fold_clear(struct fold *f)
 static size_t count_categories(struct fold *f, uint32_t field, size_t from, size_t most)
 {
 	const struct model_batch *b = f->b.batch;
-	size_t fields = f->b.spec->fields;
+	size_t fields = f->b.model->spec.fields;
 	uint32_t *slot = f->slot.data + f->count, *seen = f->seen.data;
 	size_t found = 0;
 	for (size_t i = 0; i < b->count; i++) {
@@ -70,7 +70,7 @@ static size_t count_categories(struct fold *f, uint32_t field, size_t from, size
 static int plan_reserve(struct fold *f, size_t most, struct error *err)
 {
 	const struct model_batch *b = f->b.batch;
-	size_t fields = f->b.spec->fields, keys = 0;
+	size_t fields = f->b.model->spec.fields, keys = 0;
 	for (uint32_t k = b->offset[0]; k < b->offset[b->count]; k++)
 		keys = b->index[k] >= keys ? (size_t)b->index[k] + 1 : keys;
 	if (words_grow(&f->seen, 2 * keys, err) != 0 ||
@@ -83,7 +83,7 @@ static int plan_reserve(struct fold *f, size_t most, struct error *err)
 
 static int fold_plan(struct fold *f, struct error *err)
 {
-	uint32_t fields = f->b.spec->fields;
+	uint32_t fields = f->b.model->spec.fields;
 	size_t rows = f->b.batch->count, most = (size_t)((double)rows * FOLD_SHARE);
 	f->count = 0;
 	if (words_grow(&f->columns, fields, err) != 0 || words_grow(&f->base, fields + 1, err) != 0)
@@ -109,9 +109,9 @@ static int fold_plan(struct fold *f, struct error *err)
 int fold_begin(struct fold *f, const struct first_batch *b, struct error *err)
 {
 	f->b = *b;
-	f->out = b->spec->hidden[0];
-	f->embed = b->spec->embed;
-	f->in = (size_t)b->spec->fields * f->embed + b->spec->dense_inputs;
+	f->out = b->model->spec.hidden.width[0];
+	f->embed = b->model->spec.embed;
+	f->in = (size_t)b->model->spec.fields * f->embed + b->model->spec.dense_inputs;
 	f->room = (f->embed + LANES - 1) / LANES * LANES;
 	if (fold_plan(f, err) != 0)
 		return -1;

@@ -13,6 +13,7 @@
  * document must not be in two batches at once.
  */
 #include "base/random.h"
+#include "model/census.h"
 #include "model/kind.h"
 
 #include <math.h>
@@ -21,6 +22,60 @@
 
 #define SAMPLED_MAX 16777216.0 /* a float counts so far */
 #define FOLD_STEPS 50          /* of EM, from the words of a new document to its topics */
+
+static const struct model_option lda_table[] = {
+	{"topics", MODEL_COUNT, MODEL_OWN(struct lda_options, topics), "100", 2, LAYOUT_WIDTH_MAX,
+	 NULL, "how many topics there are"},
+	{"alpha", MODEL_NUMBER, MODEL_OWN(struct lda_options, alpha), "0.1", 1e-9, 1e9, NULL,
+	 "prior of a document's topics"},
+	{"beta", MODEL_NUMBER, MODEL_OWN(struct lda_options, beta), "0.01", 1e-9, 1e9, NULL,
+	 "prior of a topic's words"},
+	{"words", MODEL_LONG, MODEL_OWN(struct lda_options, words), NULL, 0, 0, NULL, ""},
+	{"longest", MODEL_LONG, MODEL_OWN(struct lda_options, longest), NULL, 0, 0, NULL, ""},
+	{0}};
+
+static const struct lda_options *lda_of(const struct model_spec *spec)
+{
+	return model_own(spec);
+}
+
+static struct model_keys lda_keys(const struct model_spec *spec)
+{
+	const struct lda_options *o = lda_of(spec);
+	return (struct model_keys){.own_rows = (uint32_t)(o->longest / o->topics + 1),
+				   .own_width = o->topics};
+}
+
+static int lda_check(const struct model_spec *s, struct error *err)
+{
+	const struct lda_options *o = lda_of(s);
+	if (s->fields > 0 || s->dense_inputs > 0 || s->hash_bits != 31)
+		return error_set(err, ERROR_CONFIG, "model",
+				 "lda needs rows that are documents (FORMAT=bag)");
+	if (o->words < 1)
+		return error_set(err, ERROR_CONFIG, "words", "lda needs at least one");
+	/* The largest key of all is left out: batches count keys from 1. */
+	uint64_t rows = o->longest / o->topics + 1;
+	if (rows > (MODEL_OWN_KEYS - 1) / (s->samples ? s->samples : 1))
+		return error_set(err, ERROR_CONFIG, "model",
+				 "%llu documents with room for %llu words each need more than 2^31 "
+				 "rows; more topics make rows longer",
+				 (unsigned long long)s->samples, (unsigned long long)o->longest);
+	return 0;
+}
+
+static int lda_layout(const struct model_spec *spec, struct layout *l, struct error *err)
+{
+	uint32_t topics = lda_of(spec)->topics;
+	if (layout_add_tensor(l, "totals", LDA_GROUPS, topics, LAYOUT_ZERO, 0, LAYOUT_ADD, err) != 0)
+		return -1;
+	struct layout_table table = {.name = "counts",
+				     .width = topics,
+				     .zero_columns = topics,
+				     .update = LAYOUT_ADD,
+				     .export = LAYOUT_EXPORT_ROWS};
+	return layout_set_table(l, &table, err);
+}
 
 struct lda {
 	double *total;   /* [topics] occurrences of all words */
@@ -42,9 +97,15 @@ struct lda_step {
 	uint64_t random;
 };
 
+static double lda_inverse(const struct model *m, double total)
+{
+	const struct lda_options *o = lda_of(&m->spec);
+	return 1 / (total + (double)o->words * o->beta);
+}
+
 static int lda_begin(struct model *m, const float *dense, const float *gradient, struct error *err)
 {
-	uint32_t topics = m->spec.topics;
+	uint32_t topics = m->width;
 	struct lda *l = m->own;
 	if (!l) {
 		l = m->own = calloc(1, sizeof *l + (size_t)topics * 4 * sizeof(double));
@@ -59,7 +120,7 @@ static int lda_begin(struct model *m, const float *dense, const float *gradient,
 	for (size_t i = 0; i < (size_t)LDA_GROUPS * topics; i++)
 		l->total[i % topics] += (double)dense[i] + (gradient ? (double)gradient[i] : 0);
 	for (uint32_t k = 0; k < topics; k++)
-		l->inverse[k] = 1 / (l->total[k] + (double)m->spec.words * m->spec.beta);
+		l->inverse[k] = lda_inverse(m, l->total[k]);
 	return 0;
 }
 
@@ -74,7 +135,7 @@ static uint64_t lda_random(uint64_t seed, uint64_t row, uint64_t times)
 /* Where the table has the document's number i. */
 static size_t own_place(const struct lda_step *s, size_t i)
 {
-	uint32_t topics = s->m->spec.topics;
+	uint32_t topics = s->m->width;
 	return (size_t)s->own[i / topics] * topics + i % topics;
 }
 
@@ -92,16 +153,16 @@ static void lda_count(struct lda_step *s, float *gradient, uint32_t topic, int m
 	s->known += more;
 	l->here[topic] += more;
 	l->total[topic] += more;
-	l->inverse[topic] = 1 / (l->total[topic] + (double)s->m->spec.words * s->m->spec.beta);
+	l->inverse[topic] = lda_inverse(s->m, l->total[topic]);
 }
 
 /* One occurrence of the word with this row, number i of the document: its old topic is taken back,
  * if it has one, and a new one is drawn. Returns minus the logarithm of the word's probability. */
 static double sample_word(struct lda_step *s, uint32_t index, size_t i)
 {
-	const struct model_spec *spec = &s->m->spec;
+	const struct lda_options *o = lda_of(&s->m->spec);
 	struct lda *l = s->lda;
-	uint32_t topics = spec->topics, topic = 0;
+	uint32_t topics = o->topics, topic = 0;
 	const float *row = s->rows + (size_t)index * topics;
 	float *gradient = s->row_gradient + (size_t)index * topics;
 	uint32_t old = (uint32_t)own_value(s, i);
@@ -110,10 +171,10 @@ static double sample_word(struct lda_step *s, uint32_t index, size_t i)
 		lda_count(s, gradient, old - 1, -1);
 	for (uint32_t k = 0; k < topics; k++) {
 		double count = (double)row[k] + (double)gradient[k];
-		all += (l->here[k] + spec->alpha) * (count + spec->beta) * l->inverse[k];
+		all += (l->here[k] + o->alpha) * (count + o->beta) * l->inverse[k];
 		l->sum[k] = all;
 	}
-	double loss = -log(all / (s->known + topics * spec->alpha));
+	double loss = -log(all / (s->known + topics * o->alpha));
 	double drawn = random_uniform(&s->random) * all;
 	while (topic < topics - 1 && l->sum[topic] <= drawn)
 		topic++;
@@ -126,7 +187,7 @@ static double sample_word(struct lda_step *s, uint32_t index, size_t i)
  * parameters are noticed here. */
 static int lda_check_topics(const struct lda_step *s, size_t i, size_t words, struct error *err)
 {
-	double most = s->m->spec.topics, times = own_value(s, 0), least = times > 0 ? 1 : 0;
+	double most = s->m->width, times = own_value(s, 0), least = times > 0 ? 1 : 0;
 	if (!(times >= 0 && times <= SAMPLED_MAX) || times != floor(times))
 		return error_set(err, ERROR_DATA, "",
 				 "row %llu was sampled %g times: the parameters are not of these "
@@ -155,12 +216,12 @@ static int sample_document(struct lda_step *s, size_t i, double *loss, struct er
 		return error_set(err, ERROR_CONFIG, "model",
 				 "row %llu has %zu words; the longest document has %llu",
 				 (unsigned long long)b->row[i], words,
-				 (unsigned long long)s->m->spec.longest);
+				 (unsigned long long)lda_of(&s->m->spec)->longest);
 	end -= own;
 	s->own = b->index + end;
 	if (lda_check_topics(s, i, words, err) != 0)
 		return -1;
-	memset(s->lda->here, 0, s->m->spec.topics * sizeof *s->lda->here);
+	memset(s->lda->here, 0, s->m->width * sizeof *s->lda->here);
 	s->known = own_value(s, 0) > 0 ? (double)words : 0;
 	for (size_t k = 1; s->known > 0 && k <= words; k++)
 		s->lda->here[(uint32_t)own_value(s, k) - 1]++;
@@ -172,16 +233,17 @@ static int sample_document(struct lda_step *s, size_t i, double *loss, struct er
 	return 0;
 }
 
-static int lda_train(struct model *m, const struct model_batch *b, const float *dense,
-		     const float *rows, float *dense_gradient, float *row_gradient,
-		     double *loss_sum, struct error *err)
+static int lda_train(struct model *m, const struct model_step *of, double *loss_sum,
+		     struct error *err)
 {
-	struct lda_step s = {.m = m, .batch = b, .rows = rows, .row_gradient = row_gradient};
-	if (lda_begin(m, dense, dense_gradient, err) != 0)
+	const struct model_batch *b = of->batch;
+	struct lda_step s = {
+		.m = m, .batch = b, .rows = of->rows, .row_gradient = of->row_gradient};
+	if (lda_begin(m, of->dense, of->dense_gradient, err) != 0)
 		return -1;
 	s.lda = m->own;
 	for (size_t i = 0; i < b->count; i++) {
-		s.total_gradient = dense_gradient + b->row[i] % LDA_GROUPS * m->spec.topics;
+		s.total_gradient = of->dense_gradient + b->row[i] % LDA_GROUPS * m->width;
 		if (sample_document(&s, i, loss_sum, err) != 0)
 			return -1;
 	}
@@ -200,9 +262,9 @@ static double odd_places(double n, double count)
 static double word_probability(const struct model *m, const float *row)
 {
 	struct lda *l = m->own;
-	double all = 0;
-	for (uint32_t k = 0; k < m->spec.topics; k++)
-		all += l->sum[k] = l->here[k] * ((double)row[k] + m->spec.beta) * l->inverse[k];
+	double beta = lda_of(&m->spec)->beta, all = 0;
+	for (uint32_t k = 0; k < m->width; k++)
+		all += l->sum[k] = l->here[k] * ((double)row[k] + beta) * l->inverse[k];
 	return all;
 }
 
@@ -210,15 +272,16 @@ static double word_probability(const struct model *m, const float *row)
 static void fold_in(const struct model *m, const struct model_batch *b, size_t i, const float *rows)
 {
 	struct lda *l = m->own;
-	uint32_t topics = m->spec.topics;
+	uint32_t topics = m->width;
 	double *next = l->total, sum; /* totals are in l->inverse now */
+	double alpha = lda_of(&m->spec)->alpha;
 	for (uint32_t k = 0; k < topics; k++)
 		l->here[k] = 1.0 / topics;
 	for (int step = 0; step < FOLD_STEPS; step++) {
 		double n = 0;
 		for (uint32_t k = 0; k < topics; k++)
-			next[k] = m->spec.alpha;
-		sum = topics * m->spec.alpha;
+			next[k] = alpha;
+		sum = topics * alpha;
 		for (size_t k = b->offset[i]; k < b->offset[i + 1]; k++) {
 			double count = odd_places(n, (double)b->value[k]);
 			n += (double)b->value[k];
@@ -244,7 +307,7 @@ static int lda_complete(struct model *m, const struct model_batch *b, const floa
 		fold_in(m, b, i, rows);
 		for (size_t k = b->offset[i]; k < b->offset[i + 1]; k++) {
 			double count = (double)b->value[k] - odd_places(n, (double)b->value[k]);
-			const float *row = rows + (size_t)b->index[k] * m->spec.topics;
+			const float *row = rows + (size_t)b->index[k] * m->width;
 			n += (double)b->value[k];
 			scored += count;
 			if (count > 0)
@@ -263,6 +326,11 @@ static void lda_free(struct model *m)
 
 const struct model_kind model_lda = {
 	.name = "lda",
+	.documents = 1,
+	.options = lda_table,
+	.check = lda_check,
+	.layout = lda_layout,
+	.keys = lda_keys,
 	.train = lda_train,
 	.complete = lda_complete,
 	.free = lda_free,

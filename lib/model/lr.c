@@ -1,12 +1,24 @@
 /*
- * lr: logistic regression, which is also the wide part of wdl.  There is one weight for each dense
- * column and one for each key.  It is memory bound: so a row's keys are touched only once forward
- * and once backward.
+ * lr: logistic regression, sigmoid(bias + sum dense.weight * x + sum w[key] * value).  It is also
+ * the wide part of wdl.  There is one weight for each dense column and one for each key.  It is
+ * memory bound: so a row's keys are touched only once forward and once backward.
  */
 #include "model/kind.h"
 
-#include <cblas.h>
-#include <string.h>
+uint64_t model_wide_count(const struct model_spec *spec)
+{
+	return 1 + (uint64_t)spec->dense_inputs;
+}
+
+int model_wide_layout(const struct model_spec *spec, struct layout *l, struct error *err)
+{
+	if (layout_add_tensor(l, "bias", 1, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, err) != 0)
+		return -1;
+	if (spec->dense_inputs == 0)
+		return 0;
+	return layout_add_tensor(l, "dense.weight", spec->dense_inputs, 1, LAYOUT_ZERO, 0,
+				 LAYOUT_OPTIMIZER, err);
+}
 
 static float keys_dot(const struct model_batch *b, size_t i, const float *rows, uint32_t width)
 {
@@ -22,21 +34,22 @@ static float keys_dot(const struct model_batch *b, size_t i, const float *rows, 
 	return z;
 }
 
-void model_wide_forward(const struct model_spec *spec, const struct model_batch *b,
-			const float *dense, const float *rows, uint32_t width, float *z)
+void model_wide_forward(const struct model *m, const struct model_batch *b, const float *dense,
+			const float *rows, float *z)
 {
+	blasint count = (blasint)b->count, inputs = (blasint)m->spec.dense_inputs;
 	for (size_t i = 0; i < b->count; i++)
-		z[i] = dense[0] + keys_dot(b, i, rows, width);
-	if (spec->dense_inputs > 0)
-		cblas_sgemv(CblasRowMajor, CblasNoTrans, (blasint)b->count,
-			    (blasint)spec->dense_inputs, 1.0f, b->dense,
-			    (blasint)spec->dense_inputs, dense + 1, 1, 1.0f, z, 1);
+		z[i] = dense[0] + keys_dot(b, i, rows, m->width);
+	if (inputs > 0)
+		m->blas->gemv(CblasRowMajor, CblasNoTrans, count, inputs, 1.0f, b->dense, inputs,
+			      dense + 1, 1, 1.0f, z, 1);
 }
 
-void model_wide_backward(const struct model_spec *spec, const struct model_batch *b,
-			 const float *delta, uint32_t width, float *dense_gradient,
-			 float *row_gradient)
+void model_wide_backward(const struct model *m, const struct model_batch *b, const float *delta,
+			 float *dense_gradient, float *row_gradient)
 {
+	blasint count = (blasint)b->count, inputs = (blasint)m->spec.dense_inputs;
+	uint32_t width = m->width;
 	double bias = 0;
 	for (size_t i = 0; i < b->count; i++) {
 		float d = delta[i];
@@ -50,35 +63,32 @@ void model_wide_backward(const struct model_spec *spec, const struct model_batch
 				row_gradient[(size_t)b->index[k] * width] += d;
 	}
 	dense_gradient[0] += (float)bias;
-	if (spec->dense_inputs > 0)
-		cblas_sgemv(CblasRowMajor, CblasTrans, (blasint)b->count,
-			    (blasint)spec->dense_inputs, 1.0f, b->dense,
-			    (blasint)spec->dense_inputs, delta, 1, 1.0f, dense_gradient + 1, 1);
+	if (inputs > 0)
+		m->blas->gemv(CblasRowMajor, CblasTrans, count, inputs, 1.0f, b->dense, inputs, delta,
+			      1, 1.0f, dense_gradient + 1, 1);
 }
 
-static int lr_train(struct model *m, const struct model_batch *b, const float *dense,
-		    const float *rows, float *dense_gradient, float *row_gradient,
-		    double *loss_sum, struct error *err)
+static int lr_layout(const struct model_spec *spec, struct layout *l, struct error *err)
 {
-	if (pool_grow(&m->scratch, b->count, err) != 0)
-		return -1;
-	float *z = m->scratch.data;
-	model_wide_forward(&m->spec, b, dense, rows, 1, z);
-	*loss_sum += model_logistic(b->count, z, b->label, b->weight, z);
-	model_wide_backward(&m->spec, b, z, 1, dense_gradient, row_gradient);
-	return 0;
+	return model_wide_layout(spec, l, err) != 0 ? -1 : model_keys_layout(spec, l, 1, 1, 0, err);
 }
 
-static int lr_logits(struct model *m, const struct model_batch *b, const float *dense,
-		     const float *rows, float *score, struct error *err)
+static void lr_forward(struct model *m, const struct model_step *s, const struct model_block *k,
+		       float *z)
 {
-	(void)err;
-	model_wide_forward(&m->spec, b, dense, rows, 1, score);
-	return 0;
+	model_wide_forward(m, &k->batch, s->dense, s->rows, z);
+}
+
+static void lr_backward(struct model *m, const struct model_step *s, const struct model_block *k,
+			float *by)
+{
+	model_wide_backward(m, &k->batch, by, s->dense_gradient, s->row_gradient);
 }
 
 const struct model_kind model_lr = {
 	.name = "lr",
-	.train = lr_train,
-	.logits = lr_logits,
+	.labels = MODEL_BINARY,
+	.layout = lr_layout,
+	.forward = lr_forward,
+	.backward = lr_backward,
 };

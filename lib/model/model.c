@@ -1,33 +1,41 @@
 /*
- * model: the table of kinds, and calls of their functions.  It must never hold parameters.
+ * model: a batch goes through its model, block by block.  It must never hold parameters.
  */
 #include "model/kind.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define KIND(name) &model_##name,
-
-static const struct model_kind *const kinds[] = {MODELS(KIND, KIND)};
-
-/* The spec must be a checked one. */
-static const struct model_kind *model_kind_of(const struct model_spec *spec)
+static enum model_loss model_loss_of(const struct model *m)
 {
-	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-		if (strcmp(kinds[i]->name, spec->name) == 0)
-			return kinds[i];
-	abort();
+	if (m->kind->loss)
+		return m->kind->loss(&m->spec);
+	switch (model_labels_of(&m->spec)) {
+	case MODEL_CLASS:
+		return MODEL_SOFTMAX;
+	case MODEL_REAL:
+		return MODEL_SQUARED;
+	default:
+		return MODEL_LOG;
+	}
 }
 
 int model_new(struct model **out, const struct model_spec *spec, struct error *err)
 {
-	if (model_spec_check(spec, err) != 0)
-		return -1;
 	struct model *m = calloc(1, sizeof(*m));
 	if (!m)
 		return error_set(err, ERROR_OS, "", "out of memory");
 	m->spec = *spec;
-	m->kind = model_kind_of(spec);
+	m->kind = model_kind_find(spec->name);
+	m->blas = &model_blas;
+	if (model_layout(spec, &m->layout, err) != 0) {
+		free(m);
+		return -1;
+	}
+	m->dense_count = layout_dense_count(&m->layout);
+	m->width = m->layout.table.width;
+	m->outputs = model_outputs(spec);
+	m->loss = model_loss_of(m);
 	*out = m;
 	return 0;
 }
@@ -38,6 +46,7 @@ void model_free(struct model *m)
 		return;
 	if (m->kind->free)
 		m->kind->free(m);
+	free(m->z.data);
 	free(m->scratch.data);
 	free(m);
 }
@@ -48,25 +57,75 @@ void model_on_final(struct model *m, model_final_fn *final, void *owner)
 	m->final_owner = owner;
 }
 
+static size_t block_rows(const struct model *m, size_t left)
+{
+	return m->kind->block ? m->kind->block(m, left) : left;
+}
+
+/* The `count` rows from row `begin` on. */
+static void model_block_take(const struct model *m, const struct model_batch *b, size_t begin,
+			     size_t count, struct model_block *k)
+{
+	k->begin = begin;
+	k->is_last = begin + count == b->count;
+	k->batch = *b;
+	k->batch.count = count;
+	k->batch.offset += begin;
+	k->batch.label = b->label ? b->label + begin : NULL;
+	k->batch.weight = b->weight ? b->weight + begin : NULL;
+	k->batch.dense = b->dense ? b->dense + begin * m->spec.dense_inputs : NULL;
+	k->batch.row = b->row ? b->row + begin : NULL;
+}
+
+static int train_blocks(struct model *m, const struct model_step *s, double *loss_sum,
+			struct error *err)
+{
+	const struct model_batch *b = s->batch;
+	size_t count;
+	if (m->kind->begin && m->kind->begin(m, s, err) != 0)
+		return -1;
+	for (size_t begin = 0; begin < b->count; begin += count) {
+		struct model_block k;
+		count = block_rows(m, b->count - begin);
+		if (pool_grow(&m->z, count * m->outputs, err) != 0)
+			return -1;
+		float *z = m->z.data;
+		model_block_take(m, b, begin, count, &k);
+		m->kind->forward(m, s, &k, z);
+		*loss_sum += model_loss(m, count, z, k.batch.label, k.batch.weight);
+		m->kind->backward(m, s, &k, z);
+	}
+	if (m->kind->end)
+		m->kind->end(m, s);
+	return 0;
+}
+
 int model_train(struct model *m, const struct model_batch *batch, const float *dense,
 		const float *rows, float *dense_gradient, float *row_gradient, double *loss_sum,
 		struct error *err)
 {
+	const struct model_step s = {batch, dense, rows, dense_gradient, row_gradient};
 	if (batch->count == 0)
 		return 0;
-	return m->kind->train(m, batch, dense, rows, dense_gradient, row_gradient, loss_sum, err);
+	return (m->kind->train ? m->kind->train : train_blocks)(m, &s, loss_sum, err);
 }
 
 int model_predict(struct model *m, const struct model_batch *batch, const float *dense,
 		  const float *rows, float *score, struct error *err)
 {
-	if (!m->kind->logits)
+	const struct model_step s = {.batch = batch, .dense = dense, .rows = rows};
+	size_t count;
+	if (!m->kind->forward)
 		return error_set(err, ERROR_CONFIG, "model", "%s has no scores", m->spec.name);
-	if (batch->count == 0)
-		return 0;
-	if (m->kind->logits(m, batch, dense, rows, score, err) != 0)
+	if (batch->count > 0 && m->kind->begin && m->kind->begin(m, &s, err) != 0)
 		return -1;
-	model_sigmoid(batch->count, score);
+	for (size_t begin = 0; begin < batch->count; begin += count) {
+		struct model_block k;
+		count = block_rows(m, batch->count - begin);
+		model_block_take(m, batch, begin, count, &k);
+		m->kind->forward(m, &s, &k, score + begin * m->outputs);
+	}
+	model_scores(m, batch->count, score);
 	return 0;
 }
 

@@ -3,16 +3,15 @@
  * and its parameters, and nothing else.  It knows no server, no optimiser and no clock, and no file
  * but its own `model` record.  The same code trains (worker) and scores (predict, trainctl).
  *
- *   lr     logistic regression: sigmoid(bias + sum dense.weight * x + sum w[key] * value)
- *   wdl    wide & deep (Cheng et al., 2016, arXiv:1606.07792): the wide part is lr; the deep part
- *          gives each field's embedding, side by side with the dense inputs, to ReLU layers and one
- *          output; sigmoid of the sum of both.  Needs the same number of keys in every row.
- *   audit  no model: every sample adds exactly 1 to the row whose key is its row number, and to
- *          `counts` numbers of the dense vector
- *   lda    topics of documents by Gibbs sampling; all parameters are counts (lda.c)
+ * Each model is one file, which says at its head what it computes (kind.h says what is in it), and
+ * one word in MODELS.
  *
- * Parameters are those of lib/param/layout.h: one flat dense vector, and one table of rows with
- * `model_width()` floats each.  The caller holds them: a model never allocates parameters.
+ * Parameters are those of lib/param/layout.h: tensors by name, which are one flat dense vector, and
+ * one table of rows with `model_width()` floats each.  The caller holds them: a model never
+ * allocates parameters.  One table is enough for all models that are known: what a key has (a
+ * weight, an embedding, an embedding for each other field) lies side by side in its row, which
+ * travels and is saved as one; and keys of different columns never meet, as each column hashes
+ * them with a seed of its own.
  */
 #ifndef PACELINE_MODEL_MODEL_H
 #define PACELINE_MODEL_MODEL_H
@@ -24,10 +23,7 @@
 
 struct layout;
 
-#define MODEL_HIDDEN_MAX 8
-
-/* All models; the first one is the default. A new model is a word here, a shape (shape.c), and a
- * file (kind.h). */
+/* All models; the first one is the default. */
 #define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(audit) MORE(lda)
 
 #define MODEL_WORD(name) #name
@@ -36,37 +32,66 @@ struct layout;
 #define MODEL_NAMES MODELS(MODEL_WORD, MODEL_COMMA_WORD)   /* "lr, wdl, audit, lda" */
 #define MODEL_CHOICES MODELS(MODEL_WORD, MODEL_BAR_WORD) /* "lr|wdl|audit|lda" */
 
+/* What a label is. A model has one kind, or one of several that its option `labels` chooses. */
+enum model_labels {
+	MODEL_BINARY = 1, /* 0 or 1; one output, whose score is the probability of 1 */
+	MODEL_CLASS = 2,  /* 0 .. classes - 1; an output each, whose scores are probabilities */
+	MODEL_REAL = 4,   /* any finite number; one output, which is the score */
+};
+#define MODEL_LABELS "binary|class|real"
+#define MODEL_CLASSES_MAX 65536
+
+#define MODEL_WIDTHS_MAX 8
+struct model_widths {
+	uint32_t count;
+	uint32_t width[MODEL_WIDTHS_MAX];
+};
+
+#define MODEL_OWN_BYTES 128
+
 struct model_spec {
 	char name[16];
 	uint32_t dense_inputs; /* dense columns of the data */
 	uint32_t fields;       /* keys in each row; 0: the number differs (libsvm) */
-	uint32_t embed;        /* wdl: floats in an embedding */
-	uint32_t hidden[MODEL_HIDDEN_MAX]; /* wdl: widths of the hidden layers */
-	uint32_t hidden_count;
 	uint32_t hash_bits;    /* keys are below 2^hash_bits */
-	uint32_t topics;       /* lda, as all up to longest */
-	double alpha, beta;    /* parameters of the Dirichlet priors of topics and of words */
-	uint64_t words;        /* how many different ones the training data have */
-	uint64_t longest;      /* words in the longest of their documents */
+	uint32_t classes;      /* MODEL_CLASS: how many there are; else 0 */
 	double l2;             /* only recorded: the servers' optimiser applies it */
 	uint64_t seed;
 	uint64_t samples;      /* rows of the training data; audit has a row of the table for each */
-	uint32_t counts;       /* audit: and so many dense parameters */
+
+	/* Options that several models have (kind.h). */
+	uint32_t labels;            /* a number of MODEL_LABELS, from 0 */
+	uint32_t embed;             /* floats in an embedding */
+	struct model_widths hidden; /* hidden layers */
+
+	/* Those of one model: a struct of its file. */
+	_Alignas(8) unsigned char own[MODEL_OWN_BYTES];
 };
 
-/* Sets lr, embed 16, hidden 64 and 32, hash_bits 20, topics 100, alpha 0.1, beta 0.01, seed 1; the
- * caller sets the sizes of the data. */
-void model_spec_default(struct model_spec *spec);
-/* Reads "64,32" into hidden and hidden_count. */
-int model_spec_hidden(struct model_spec *spec, const char *text, struct error *err);
+/* Sets this model with its options' defaults, hash_bits 20 and seed 1; the caller sets what the data
+ * say. A name that is not known is for model_spec_check() to refuse. */
+void model_spec_default(struct model_spec *spec, const char *name);
 /* ERROR_CONFIG: an unknown name (the text lists the known ones), wdl on rows without fixed fields,
- * lda on rows that are no documents, sizes out of range, or too many samples for the keys. */
+ * lda on rows that are no documents, sizes out of range, too many samples for the keys, or fewer
+ * than two classes where labels are classes. */
 int model_spec_check(const struct model_spec *spec, struct error *err);
-/* The file `model` of a checkpoint, one record: `model version=1 name= dense-inputs= fields= embed=
- * hidden= hash-bits= l2= seed= samples= [counts=] [topics= alpha= beta= words= longest=]`.
- * model_spec_read() checks what it reads. */
+/* The file `model` of a checkpoint, one record: `model version=1 name= dense-inputs= fields=
+ * hash-bits= l2= seed= samples= [classes=]`, then the model's options, each by its name. An option
+ * that is missing has its default, as it is newer than the file; one that this model does not have
+ * is ignored. model_spec_read() checks what it reads. */
 int model_spec_read(const char *path, struct model_spec *spec, struct error *err);
 int model_spec_write(const char *path, const struct model_spec *spec, struct error *err);
+
+/* The i-th model; NULL: there are no more. */
+const char *model_name_at(size_t i);
+/* What its labels may be, enum model_labels added up; 0: it has none, or there is no such model. */
+unsigned model_takes_labels(const char *name);
+/* What they are; 0: it has none. */
+unsigned model_labels_of(const struct model_spec *spec);
+/* Whether its samples are documents (FORMAT=bag). */
+int model_has_documents(const char *name);
+/* Scores of a sample. */
+uint32_t model_outputs(const struct model_spec *spec);
 
 /* Adds tensors and table to an empty layout (lib/param/layout.h) and sets its seed. */
 int model_layout(const struct model_spec *spec, struct layout *layout, struct error *err);
@@ -102,7 +127,7 @@ static inline size_t model_own_count(const struct model_keys *keys, double words
 struct model_batch {
 	size_t count;
 	const float *dense;     /* [count][dense_inputs]; NULL when there are none */
-	const float *label;     /* [count], 0 or 1 */
+	const float *label;     /* [count], as model_labels_of() says */
 	const float *weight;    /* [count]; NULL: all 1 */
 	/* [count + 1]: sample i has keys index[offset[i]..offset[i + 1]-1] */
 	const uint32_t *offset;
@@ -119,8 +144,8 @@ void model_free(struct model *m); /* NULL is fine */
 
 /* dense: the whole dense vector; rows: [unique][width]. ADDS the gradient of the loss, summed over
  * the samples (each multiplied by its weight), to dense_gradient and row_gradient. These have the
- * same shapes, and the caller zeroes them. Also adds the samples' log loss (nats), before any
- * update, to *loss_sum. -1 only if memory runs out. */
+ * same shapes, and the caller zeroes them. Also adds the samples' loss (of binary labels and of
+ * classes in nats), before any update, to *loss_sum. -1 only if memory runs out. */
 int model_train(struct model *m, const struct model_batch *batch, const float *dense,
 		const float *rows, float *dense_gradient, float *row_gradient, double *loss_sum,
 		struct error *err);
@@ -131,7 +156,8 @@ int model_train(struct model *m, const struct model_batch *batch, const float *d
 typedef void model_final_fn(void *owner, size_t begin, size_t count);
 void model_on_final(struct model *m, model_final_fn *final, void *owner);
 
-/* Writes the probability of label 1 for each sample to score[count]. audit, lda: ERROR_CONFIG. */
+/* Writes each sample's scores (enum model_labels) to score[count][outputs]. audit, lda:
+ * ERROR_CONFIG. */
 int model_predict(struct model *m, const struct model_batch *batch, const float *dense,
 		  const float *rows, float *score, struct error *err);
 

@@ -1,7 +1,10 @@
 /*
- * wdl: wide & deep.  The wide part is lr's.  The deep part is a few matrix products by OpenBLAS,
- * which take all the time.  The batch is computed in blocks of rows that stay in the cache, with
- * all their activations.
+ * wdl: wide & deep (Cheng et al., 2016, arXiv:1606.07792).  The wide part is lr's.  The deep part
+ * gives each field's embedding, side by side with the dense inputs, to ReLU layers and one output.
+ * So it needs the same number of keys in every row.  The output is the sum of both.
+ *
+ * The deep part is a few matrix products, which take all the time.  The batch is computed in blocks
+ * of rows that stay in the cache, with all their activations.
  *
  * The dense vector has bias, dense.weight, then for each layer its weight [out][in] (as in
  * torch.nn.Linear) and bias, then output.weight [1][in].  The input of the first layer is the
@@ -17,8 +20,12 @@
 #include "model/first.h"
 #include "model/kind.h"
 
-#include <cblas.h>
-#include <string.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* All parameters of the deep part are multiplied by it where they are used. */
+#define WDL_GAIN 0.4f
 
 #define BLOCK_ROWS 512
 /* Rows of the last block, if gradients are sent while they are computed. Only this block makes them
@@ -32,67 +39,114 @@
 #define FINAL_FLOATS ((size_t)1 << 18)
 #define FINAL_OUTPUTS_MIN 64
 
-/* One block of rows with its activations, carved from the model's scratch memory. */
-struct block {
-	struct model_batch batch;
-	size_t begin;                   /* its first row in the batch */
-	float *z;                       /* [rows] */
-	/* Outputs of the layers; the first layer's are in first.h. */
-	float *layer[MODEL_HIDDEN_MAX];
+/* These are scales of the values in use, not of the stored ones. Embeddings start small: so the wide
+ * part learns first, and a key that was never seen in training hardly changes a score. */
+#define EMBED_SCALE 0.05
+#define OUTPUT_SCALE 0.5 /* multiplied by 1/sqrt(in), which would keep the variance */
+
+static const struct model_option wdl_options[] = {MODEL_OPTION_EMBED, MODEL_OPTION_HIDDEN, {0}};
+
+static int wdl_check(const struct model_spec *s, struct error *err)
+{
+	if (s->fields == 0)
+		return error_set(err, ERROR_CONFIG, "model",
+				 "wdl needs the same sparse columns in every row; libsvm rows "
+				 "have none (lr takes them)");
+	return 0;
+}
+
+/* Initial weights of layers with a ReLU: He et al., 2015 (arXiv:1502.01852). */
+static int wdl_layout(const struct model_spec *s, struct layout *l, struct error *err)
+{
+	uint64_t in = first_inputs(s);
+	if (model_wide_layout(s, l, err) != 0)
+		return -1;
+	for (uint32_t i = 0; i < s->hidden.count; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "hidden%u.weight", i + 1);
+		if (layout_add_tensor(l, name, s->hidden.width[i], in, LAYOUT_NORMAL,
+				      sqrt(2.0 / (double)in) / (double)WDL_GAIN, LAYOUT_OPTIMIZER,
+				      err) != 0)
+			return -1;
+		snprintf(name, sizeof(name), "hidden%u.bias", i + 1);
+		if (layout_add_tensor(l, name, s->hidden.width[i], 1, LAYOUT_ZERO, 0,
+				      LAYOUT_OPTIMIZER, err) != 0)
+			return -1;
+		in = s->hidden.width[i];
+	}
+	if (layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL,
+			      OUTPUT_SCALE / sqrt((double)in) / (double)WDL_GAIN, LAYOUT_OPTIMIZER,
+			      err) != 0)
+		return -1;
+	return model_keys_layout(s, l, 1 + s->embed, 1, EMBED_SCALE / (double)WDL_GAIN, err);
+}
+
+/* Activations of a block. */
+struct wdl {
+	struct first *first;
+	float *layer[MODEL_WIDTHS_MAX]; /* outputs of the layers; the first layer's are in first.h */
 	float *back[2];                 /* gradients by the outputs of the others, taking turns */
 };
 
-static int block_carve(struct model *m, struct block *k, size_t rows, struct error *err)
+static size_t wdl_least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How many rows the last block has. */
+static size_t last_rows(const struct model *m, size_t rows)
+{
+	if (m->final && m->dense_count >= LAST_FLOATS_MIN)
+		return wdl_least(rows, LAST_ROWS);
+	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
+}
+
+static size_t wdl_block(const struct model *m, size_t left)
+{
+	size_t last = last_rows(m, left);
+	return left <= last ? left : wdl_least(left - last, BLOCK_ROWS);
+}
+
+static int wdl_carve(struct model *m, size_t rows, struct error *err)
 {
 	const struct model_spec *s = &m->spec;
-	size_t widest = 0, floats = rows;
-	for (uint32_t i = 1; i < s->hidden_count; i++) {
-		floats += rows * s->hidden[i];
-		widest = widest > s->hidden[i] ? widest : s->hidden[i];
+	struct wdl *w = m->own;
+	size_t widest = 0, floats = 0;
+	for (uint32_t i = 1; i < s->hidden.count; i++) {
+		floats += rows * s->hidden.width[i];
+		widest = widest > s->hidden.width[i] ? widest : s->hidden.width[i];
 	}
 	if (pool_grow(&m->scratch, floats + 2 * rows * widest, err) != 0)
 		return -1;
 	float *p = m->scratch.data;
-	k->z = p;
-	p += rows;
-	for (uint32_t i = 1; i < s->hidden_count; i++) {
-		k->layer[i] = p;
-		p += rows * s->hidden[i];
+	for (uint32_t i = 1; i < s->hidden.count; i++) {
+		w->layer[i] = p;
+		p += rows * s->hidden.width[i];
 	}
-	k->back[0] = p;
-	k->back[1] = p + rows * widest;
+	w->back[0] = p;
+	w->back[1] = p + rows * widest;
 	return 0;
 }
 
-/* Begins the first layer for a batch; gradients NULL: forward only. */
-static int begin_first(struct model *m, const struct model_batch *b, size_t block,
-		       const float *dense, const float *rows, float *dense_gradient,
-		       float *row_gradient, struct error *err)
+static int wdl_begin(struct model *m, const struct model_step *s, struct error *err)
 {
-	size_t at = model_wide_count(&m->spec);
-	struct first_batch first = {.spec = &m->spec,
-				    .batch = b,
-				    .rows = rows,
-				    .weight = dense + at,
+	size_t at = model_wide_count(&m->spec), last = last_rows(m, s->batch->count);
+	size_t most = last > BLOCK_ROWS ? last : BLOCK_ROWS;
+	struct first_batch first = {.model = m,
+				    .batch = s->batch,
+				    .rows = s->rows,
+				    .weight = s->dense + at,
 				    .gain = WDL_GAIN,
-				    .block = block,
-				    .weight_gradient = dense_gradient ? dense_gradient + at : NULL,
-				    .row_gradient = row_gradient};
-	if (!m->own && !(m->own = first_new()))
+				    .block = most,
+				    .weight_gradient =
+					    s->dense_gradient ? s->dense_gradient + at : NULL,
+				    .row_gradient = s->row_gradient};
+	struct wdl *w = m->own;
+	if (!w && !(w = m->own = calloc(1, sizeof *w)))
 		return error_set(err, ERROR_OS, "", "out of memory");
-	return first_begin(m->own, &first, err);
-}
-
-static void wdl_block_take(struct block *k, const struct model_spec *s, const struct model_batch *b,
-			   size_t begin, size_t count)
-{
-	k->begin = begin;
-	k->batch = *b;
-	k->batch.count = count;
-	k->batch.offset += begin;
-	k->batch.label = b->label ? b->label + begin : NULL;
-	k->batch.weight = b->weight ? b->weight + begin : NULL;
-	k->batch.dense = b->dense ? b->dense + begin * s->dense_inputs : NULL;
+	if (!w->first && !(w->first = first_new()))
+		return error_set(err, ERROR_OS, "", "out of memory");
+	return wdl_carve(m, most, err) != 0 ? -1 : first_begin(w->first, &first, err);
 }
 
 static void add_bias_relu(float *restrict y, const float *restrict bias, size_t rows, size_t out)
@@ -116,26 +170,28 @@ static void relu_back(float *restrict by, const float *restrict y, float *restri
 		}
 }
 
-static void forward(struct block *k, struct model *m, const float *dense, const float *rows)
+static void wdl_forward(struct model *m, const struct model_step *step, const struct model_block *k,
+			float *z)
 {
 	const struct model_spec *s = &m->spec;
+	struct wdl *w = m->own;
 	blasint n = (blasint)k->batch.count, in = 0;
-	const float *p = dense + model_wide_count(s);
-	model_wide_forward(s, &k->batch, dense, rows, 1 + s->embed, k->z);
-	for (uint32_t i = 0; i < s->hidden_count; i++) {
-		blasint out = (blasint)s->hidden[i];
+	const float *p = step->dense + model_wide_count(s);
+	model_wide_forward(m, &k->batch, step->dense, step->rows, z);
+	for (uint32_t i = 0; i < s->hidden.count; i++) {
+		blasint out = (blasint)s->hidden.width[i];
 		if (i == 0)
-			k->layer[0] = first_forward(m->own, k->begin, (size_t)n);
+			w->layer[0] = first_forward(w->first, k->begin, (size_t)n);
 		else
-			cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, WDL_GAIN,
-				    k->layer[i - 1], in, p, in, 0.0f, k->layer[i], out);
-		p += (size_t)out * (i ? (size_t)in : wdl_inputs(s));
-		add_bias_relu(k->layer[i], p, (size_t)n, (size_t)out);
+			m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, WDL_GAIN,
+				      w->layer[i - 1], in, p, in, 0.0f, w->layer[i], out);
+		p += (size_t)out * (i ? (size_t)in : first_inputs(s));
+		add_bias_relu(w->layer[i], p, (size_t)n, (size_t)out);
 		p += out;
 		in = out;
 	}
-	cblas_sgemv(CblasRowMajor, CblasNoTrans, n, in, WDL_GAIN, k->layer[s->hidden_count - 1], in, p,
-		    1, 1.0f, k->z, 1);
+	m->blas->gemv(CblasRowMajor, CblasNoTrans, n, in, WDL_GAIN, w->layer[s->hidden.count - 1], in,
+		      p, 1, 1.0f, z, 1);
 }
 
 static void tell_final(const struct model *m, size_t begin, size_t count)
@@ -145,11 +201,11 @@ static void tell_final(const struct model *m, size_t begin, size_t count)
 
 /* Adds the gradient by a layer's weights [out][in]. x: the layer's input; by: the gradient by its
  * output. */
-static void weight_backward(blasint n, blasint out, blasint in, const float *by, blasint by_width,
-			    const float *x, float *gradient)
+static void weight_backward(const struct model *m, blasint n, blasint out, blasint in,
+			    const float *by, blasint by_width, const float *x, float *gradient)
 {
-	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, WDL_GAIN, by, by_width, x, in,
-		    1.0f, gradient, in);
+	m->blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, WDL_GAIN, by, by_width, x,
+		      in, 1.0f, gradient, in);
 }
 
 /* The same if final gradients are told; `behind` more floats after these weights are final, too. It
@@ -163,114 +219,84 @@ static void weight_backward_told(const struct model *m, blasint n, blasint out, 
 	for (blasint end = out, begin; end > 0; end = begin) {
 		begin = end > piece + piece / 2 ? end - piece : 0;
 		size_t first = (size_t)begin * (size_t)in, count = (size_t)(end - begin) * (size_t)in;
-		weight_backward(n, end - begin, in, by + begin, out, x, gradient + first);
+		weight_backward(m, n, end - begin, in, by + begin, out, x, gradient + first);
 		tell_final(m, at + first, count + behind);
 		behind = 0;
 	}
 }
 
-/* k->z has the gradient by the logits. This goes through the dense vector from its end. */
-static void backward(struct block *k, struct model *m, const float *dense, float *dense_gradient,
-		     float *row_gradient, int is_last)
+/* This goes through the dense vector from its end. */
+static void wdl_backward(struct model *m, const struct model_step *step,
+			 const struct model_block *k, float *by_z)
 {
 	const struct model_spec *s = &m->spec;
+	const float *dense = step->dense;
+	float *dense_gradient = step->dense_gradient;
+	struct wdl *w = m->own;
 	blasint n = (blasint)k->batch.count;
-	uint32_t last = s->hidden_count - 1;
-	blasint out = (blasint)s->hidden[last];
-	size_t at = model_dense_count(s) - (size_t)out;
-	model_wide_backward(s, &k->batch, k->z, 1 + s->embed, dense_gradient, row_gradient);
-	cblas_sgemv(CblasRowMajor, CblasTrans, n, out, WDL_GAIN, k->layer[last], out, k->z, 1, 1.0f,
-		    dense_gradient + at, 1);
-	size_t told = model_dense_count(s); /* from here on gradients are final */
-	float *by = last > 0 ? k->back[0] : first_by_y(m->own);
+	uint32_t last = s->hidden.count - 1;
+	blasint out = (blasint)s->hidden.width[last];
+	size_t at = m->dense_count - (size_t)out;
+	model_wide_backward(m, &k->batch, by_z, dense_gradient, step->row_gradient);
+	m->blas->gemv(CblasRowMajor, CblasTrans, n, out, WDL_GAIN, w->layer[last], out, by_z, 1, 1.0f,
+		      dense_gradient + at, 1);
+	size_t told = m->dense_count; /* from here on gradients are final */
+	float *by = last > 0 ? w->back[0] : first_by_y(w->first);
 	for (size_t i = 0; i < (size_t)n; i++)
 		for (size_t j = 0; j < (size_t)out; j++)
-			by[i * (size_t)out + j] = WDL_GAIN * k->z[i] * dense[at + j];
+			by[i * (size_t)out + j] = WDL_GAIN * by_z[i] * dense[at + j];
 	for (uint32_t i = last; i > 0; i--) {
-		blasint in = (blasint)s->hidden[i - 1];
-		float *next = i == 1		   ? first_by_y(m->own)
-			      : by == k->back[0] ? k->back[1]
-						 : k->back[0];
+		blasint in = (blasint)s->hidden.width[i - 1];
+		float *next = i == 1		   ? first_by_y(w->first)
+			      : by == w->back[0] ? w->back[1]
+						 : w->back[0];
 		at -= (size_t)out;
-		relu_back(by, k->layer[i], dense_gradient + at, (size_t)n, (size_t)out);
+		relu_back(by, w->layer[i], dense_gradient + at, (size_t)n, (size_t)out);
 		at -= (size_t)out * (size_t)in;
-		if (m->final && is_last) {
+		if (m->final && k->is_last) {
 			size_t weights = (size_t)out * (size_t)in;
-			weight_backward_told(m, n, out, in, by, k->layer[i - 1],
+			weight_backward_told(m, n, out, in, by, w->layer[i - 1],
 					     dense_gradient + at, at, told - at - weights);
 			told = at;
 		} else {
-			weight_backward(n, out, in, by, out, k->layer[i - 1], dense_gradient + at);
+			weight_backward(m, n, out, in, by, out, w->layer[i - 1],
+					dense_gradient + at);
 		}
-		cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, WDL_GAIN, by, out,
-			    dense + at, in, 0.0f, next, in);
+		m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, WDL_GAIN, by, out,
+			      dense + at, in, 0.0f, next, in);
 		by = next;
 		out = in;
 	}
 	at -= (size_t)out;
-	relu_back(by, k->layer[0], dense_gradient + at, (size_t)n, (size_t)out);
-	first_backward(m->own);
+	relu_back(by, w->layer[0], dense_gradient + at, (size_t)n, (size_t)out);
+	first_backward(w->first);
 }
 
-static size_t wdl_least(size_t a, size_t b)
+static void wdl_end(struct model *m, const struct model_step *s)
 {
-	return a < b ? a : b;
-}
-
-/* How many rows the last block has. */
-static size_t last_rows(const struct model *m, size_t rows)
-{
-	if (m->final && model_dense_count(&m->spec) >= LAST_FLOATS_MIN)
-		return wdl_least(rows, LAST_ROWS);
-	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
-}
-
-static int wdl_train(struct model *m, const struct model_batch *b, const float *dense,
-		     const float *rows, float *dense_gradient, float *row_gradient,
-		     double *loss_sum, struct error *err)
-{
-	struct block k;
-	size_t last = last_rows(m, b->count), most = last > BLOCK_ROWS ? last : BLOCK_ROWS, count;
-	if (block_carve(m, &k, most, err) != 0 ||
-	    begin_first(m, b, most, dense, rows, dense_gradient, row_gradient, err) != 0)
-		return -1;
-	for (size_t begin = 0; begin < b->count; begin += count) {
-		size_t left = b->count - begin;
-		count = left <= last ? left : wdl_least(left - last, BLOCK_ROWS);
-		wdl_block_take(&k, &m->spec, b, begin, count);
-		forward(&k, m, dense, rows);
-		*loss_sum +=
-			model_logistic(k.batch.count, k.z, k.batch.label, k.batch.weight, k.z);
-		backward(&k, m, dense, dense_gradient, row_gradient,
-			 begin + count == b->count);
-	}
-	first_end(m->own);
-	return 0;
-}
-
-static int wdl_logits(struct model *m, const struct model_batch *b, const float *dense,
-		      const float *rows, float *score, struct error *err)
-{
-	struct block k;
-	if (block_carve(m, &k, BLOCK_ROWS, err) != 0 ||
-	    begin_first(m, b, BLOCK_ROWS, dense, rows, NULL, NULL, err) != 0)
-		return -1;
-	for (size_t begin = 0; begin < b->count; begin += BLOCK_ROWS) {
-		wdl_block_take(&k, &m->spec, b, begin, wdl_least(b->count - begin, BLOCK_ROWS));
-		forward(&k, m, dense, rows);
-		memcpy(score + begin, k.z, k.batch.count * sizeof(float));
-	}
-	return 0;
+	(void)s;
+	first_end(((struct wdl *)m->own)->first);
 }
 
 static void wdl_free(struct model *m)
 {
-	first_free(m->own);
+	struct wdl *w = m->own;
+	if (w)
+		first_free(w->first);
+	free(w);
 }
 
 const struct model_kind model_wdl = {
 	.name = "wdl",
-	.train = wdl_train,
-	.logits = wdl_logits,
+	.labels = MODEL_BINARY,
+	.uses_blas = 1,
+	.options = wdl_options,
+	.check = wdl_check,
+	.layout = wdl_layout,
+	.begin = wdl_begin,
+	.block = wdl_block,
+	.forward = wdl_forward,
+	.backward = wdl_backward,
+	.end = wdl_end,
 	.free = wdl_free,
 };

@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "data/dataset.h"
+#include "model/census.h"
 #include "model/model.h"
 #include "param/store.h"
 
@@ -93,11 +94,12 @@ static double words_of(size_t document)
 static void set_documents(void)
 {
 	spec.hash_bits = 31;
-	spec.topics = TOPICS;
-	spec.words = keys;
+	struct lda_options *o = lda_options(&spec);
+	o->topics = TOPICS;
+	o->words = keys;
 	for (size_t i = 0; i < train.rows.count; i++)
-		if (words_of(i) > (double)spec.longest)
-			spec.longest = (uint64_t)words_of(i);
+		if (words_of(i) > (double)o->longest)
+			o->longest = (uint64_t)words_of(i);
 }
 
 static size_t most_keys(void)
@@ -135,9 +137,8 @@ void loss_open(const char *name, size_t rows, const char *train_path, const char
 			key[keys++] = key[i];
 	find_places(&train);
 	find_places(&test);
-	model_spec_default(&spec);
-	snprintf(spec.name, sizeof spec.name, "%s", name);
-	loss_must(model_spec_hidden(&spec, "16", &err), &err);
+	model_spec_default(&spec, name);
+	spec.hidden = (struct model_widths){1, {16}};
 	spec.embed = 4;
 	spec.dense_inputs = (uint32_t)train.rows.dense_columns;
 	spec.fields = (uint32_t)schema_fields(schema);

@@ -321,8 +321,7 @@ static int print_loss(void)
 		struct model_spec spec;
 		struct model *m;
 		struct error err;
-		model_spec_default(&spec);
-		snprintf(spec.name, sizeof spec.name, "%s", name[i]);
+		model_spec_default(&spec, name[i]);
 		spec.dense_inputs = DENSE;
 		spec.fields = FIELDS;
 		if (model_new(&m, &spec, &err) < 0)

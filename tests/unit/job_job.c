@@ -119,9 +119,9 @@ static void defaults(void **state)
 	assert_int_equal(job.workers, 2);
 	assert_int_equal(job.servers, 1);
 	assert_int_equal(job.epochs, 1);
-	assert_int_equal(job.embed, 16);
+	assert_string_equal(job_option(&job, "embed"), "16");
 	assert_int_equal(job.hash_bits, 20);
-	assert_int_equal(job.hidden.count, 2);
+	assert_string_equal(job_option(&job, "hidden"), "64-32");
 	assert_int_equal(job.data.count, 2);
 	assert_string_equal(job.format, "criteo");
 	assert_string_equal(job.model, "lr");
@@ -397,7 +397,7 @@ static void a_new_head_forgets(void **state)
 	set("DATA", "/d/a.csv");
 	set("MODEL", "wdl,embed:8,hash-bits:10");
 	set("MODEL", "lr");
-	assert_int_equal(job.embed, 16);
+	assert_string_equal(job_option(&job, "embed"), "16");
 	assert_int_equal(job.hash_bits, 10);
 	set("SOLUTION", "pace,lambda:2,every:5");
 	set("SOLUTION", "even");

@@ -18,6 +18,7 @@
 #define FIELDS 3
 #define DENSE 4
 #define UNIQUE 11
+#define CLASSES 4
 
 struct fixture {
 	struct model_spec spec;
@@ -37,12 +38,19 @@ static double uniform(void)
 	return (double)(state >> 11) * 0x1p-53;
 }
 
+static float some_label(unsigned labels)
+{
+	if (labels == MODEL_CLASS)
+		return (float)(int)(uniform() * CLASSES);
+	return labels == MODEL_REAL ? (float)(uniform() * 4 - 2) : uniform() < 0.4 ? 1.0f : 0.0f;
+}
+
 static void fill_batch(struct fixture *f, int values, int weights)
 {
 	for (size_t i = 0; i < ROWS * DENSE; i++)
 		f->x[i] = (float)(uniform() * 2 - 1);
 	for (size_t i = 0; i < ROWS; i++) {
-		f->label[i] = uniform() < 0.4 ? 1.0f : 0.0f;
+		f->label[i] = some_label(model_labels_of(&f->spec));
 		f->weight[i] = (float)(uniform() * 3);
 		f->offset[i] = (uint32_t)(i * FIELDS);
 	}
@@ -60,21 +68,45 @@ static void fill_batch(struct fixture *f, int values, int weights)
 					.value = values ? f->value : NULL};
 }
 
-static void start(struct fixture *f, const char *name, int values, int weights)
+/* Sets the choices of a model's options to the n-th way to combine them; -1: there are fewer. */
+static int choose(struct model_spec *spec, size_t n)
+{
+	for (const struct model_option *o = model_options(spec->name); o && o->name; o++) {
+		size_t words = 1;
+		for (const char *c = o->kind == MODEL_CHOICE ? o->words : ""; *c; c++)
+			words += *c == '|';
+		if (o->kind == MODEL_CHOICE)
+			*(uint32_t *)(void *)((char *)spec + o->at) = (uint32_t)(n % words);
+		n /= words;
+	}
+	return n > 0 ? -1 : 0;
+}
+
+/* Whether there is such a model: sets a small one. values: keys have values, and rows differ in how
+ * many they have. */
+static int small_spec(struct model_spec *spec, const char *name, size_t way, int values)
+{
+	model_spec_default(spec, name);
+	if (choose(spec, way) != 0)
+		return -1;
+	spec->dense_inputs = DENSE;
+	spec->fields = values ? 0 : FIELDS;
+	spec->embed = 5;
+	spec->hidden = (struct model_widths){2, {7, 6}};
+	spec->samples = 100;
+	spec->classes = CLASSES;
+	return 0;
+}
+
+static void start_way(struct fixture *f, const char *name, size_t way, int values, int weights)
 {
 	struct error err = {0};
 	struct layout layout;
 	memset(f, 0, sizeof(*f));
 	state = 42;
-	model_spec_default(&f->spec);
-	strcpy(f->spec.name, name);
-	f->spec.dense_inputs = DENSE;
-	f->spec.fields = values ? 0 : FIELDS;
-	f->spec.embed = 5;
-	f->spec.hidden[0] = 7;
-	f->spec.hidden[1] = 6;
-	f->spec.samples = 100;
-	f->spec.counts = 2; /* of audit only */
+	assert_int_equal(small_spec(&f->spec, name, way, values), 0);
+	if (strcmp(name, "audit") == 0)
+		assert_int_equal(model_option_set(&f->spec, model_options(name), "2", &err), 0);
 	assert_int_equal(model_new(&f->model, &f->spec, &err), 0);
 	assert_int_equal(model_layout(&f->spec, &layout, &err), 0);
 	f->dense_count = model_dense_count(&f->spec);
@@ -93,6 +125,11 @@ static void start(struct fixture *f, const char *name, int values, int weights)
 	for (size_t i = 0; i < rows; i++)
 		f->rows[i] = (float)(uniform() * 0.6 - 0.3);
 	fill_batch(f, values, weights);
+}
+
+static void start(struct fixture *f, const char *name, int values, int weights)
+{
+	start_way(f, name, 0, values, weights);
 }
 
 static void finish(struct fixture *f)
@@ -124,7 +161,7 @@ static void compare_gradients(struct fixture *f)
 				     f->row_gradient, &loss, &err),
 			 0);
 	for (size_t i = 0; i < floats; i++) {
-		float was = f->dense[i], step = 1e-2f;
+		float was = f->dense[i], step = 2e-3f;
 		f->dense[i] = was + step;
 		double above = loss_of(f);
 		f->dense[i] = was - step;
@@ -134,30 +171,36 @@ static void compare_gradients(struct fixture *f)
 		double got = (double)f->dense_gradient[i];
 		/* a step that crosses a bend of a ReLU makes a difference of its own */
 		if (fabs(want - got) > 0.02 * (fabs(want) + 1))
-			fail_msg("parameter %zu of %zu: %g, not %g", i, floats, got, want);
+			fail_msg("%s, parameter %zu of %zu: %g, not %g", f->spec.name, i, floats, got,
+				 want);
 	}
 }
 
-static void lr_gradient(void **unused)
+/* Of each model, with all that it can choose, with and without values of keys and weights: so a new
+ * one is tested as soon as it is in the table. Models that count have no labels. */
+static void every_gradient(void **unused)
 {
 	(void)unused;
-	for (int form = 0; form < 4; form++) {
-		struct fixture f;
-		start(&f, "lr", form % 2, form / 2);
-		compare_gradients(&f);
-		finish(&f);
+	const char *name;
+	struct fixture f;
+	struct model_spec spec;
+	size_t forms = 0, models = 0;
+	for (size_t i = 0; (name = model_name_at(i)); i++) {
+		size_t before = forms;
+		for (size_t way = 0; model_takes_labels(name); way++) {
+			if (small_spec(&spec, name, way / 4, way & 1) != 0)
+				break;
+			if (model_spec_check(&spec, NULL) != 0)
+				continue;
+			start_way(&f, name, way / 4, way & 1, (way & 2) != 0);
+			compare_gradients(&f);
+			finish(&f);
+			forms++;
+		}
+		models += forms > before;
+		assert_true(forms > before || !model_takes_labels(name));
 	}
-}
-
-static void wdl_gradient(void **unused)
-{
-	(void)unused;
-	for (int form = 0; form < 2; form++) {
-		struct fixture f;
-		start(&f, "wdl", 0, form);
-		compare_gradients(&f);
-		finish(&f);
-	}
+	assert_true(models >= 2);
 }
 
 /* Gradients are added, so that halves add up to the whole; blocks of rows make no difference. */
@@ -320,13 +363,12 @@ static void wdl_folded(void **unused)
 		struct model_spec spec;
 		struct model *model;
 		struct batch_memory m;
-		model_spec_default(&spec);
-		strcpy(spec.name, "wdl");
+		model_spec_default(&spec, "wdl");
 		spec.dense_inputs = l->dense_inputs;
 		spec.fields = FIELDS;
 		spec.embed = l->embed;
-		memcpy(spec.hidden, l->hidden, sizeof(l->hidden));
-		spec.hidden_count = l->layers;
+		memcpy(spec.hidden.width, l->hidden, sizeof(l->hidden));
+		spec.hidden.count = l->layers;
 		assert_int_equal(model_new(&model, &spec, &err), 0);
 		size_t dense_count = model_dense_count(&spec);
 		size_t floats = dense_count + CATEGORIES * model_width(&spec);
@@ -353,8 +395,7 @@ static void wdl_sizes_mixed(void **unused)
 	struct model *used, *fresh;
 	struct batch_memory m;
 	state = 12;
-	model_spec_default(&spec);
-	strcpy(spec.name, "wdl");
+	model_spec_default(&spec, "wdl");
 	spec.dense_inputs = l->dense_inputs;
 	spec.fields = FIELDS;
 	spec.embed = l->embed;
@@ -410,13 +451,12 @@ static void told_final(const uint32_t *hidden, size_t times)
 	struct model *model;
 	struct batch_memory m;
 	state = 13;
-	model_spec_default(&spec);
-	strcpy(spec.name, "wdl");
+	model_spec_default(&spec, "wdl");
 	spec.dense_inputs = large.dense_inputs;
 	spec.fields = FIELDS;
 	spec.embed = large.embed;
-	memcpy(spec.hidden, hidden, 4 * sizeof(uint32_t));
-	spec.hidden_count = 4;
+	memcpy(spec.hidden.width, hidden, 4 * sizeof(uint32_t));
+	spec.hidden.count = 4;
 	assert_int_equal(model_new(&model, &spec, &err), 0);
 	size_t dense_count = model_dense_count(&spec);
 	size_t floats = dense_count + CATEGORIES * model_width(&spec);
@@ -559,7 +599,7 @@ static void not_a_number(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lr_gradient),	  cmocka_unit_test(wdl_gradient),
+		cmocka_unit_test(every_gradient),
 		cmocka_unit_test(wdl_halves),	  cmocka_unit_test(wdl_folded),
 		cmocka_unit_test(wdl_sizes_mixed),
 		cmocka_unit_test(wdl_final),

@@ -461,13 +461,11 @@ static void trained_start(struct trained *t, const char *name, const struct opt 
 {
 	struct layout layout;
 
-	model_spec_default(&t->spec);
-	strcpy(t->spec.name, name);
+	model_spec_default(&t->spec, name);
 	t->spec.dense_inputs = INPUTS;
 	t->spec.fields = FIELDS;
 	t->spec.embed = 4;
-	t->spec.hidden[0] = 9;
-	t->spec.hidden[1] = 5;
+	t->spec.hidden = (struct model_widths){2, {9, 5}};
 	assert_int_equal(model_new(&t->model, &t->spec, NULL), 0);
 	assert_int_equal(model_layout(&t->spec, &layout, NULL), 0);
 	t->dense = (size_t)model_dense_count(&t->spec);

@@ -123,8 +123,7 @@ static void check_steps(const char *name)
 	struct model *model;
 	double loss, want_loss;
 	float largest = 0;
-	model_spec_default(&spec);
-	strcpy(spec.name, name);
+	model_spec_default(&spec, name);
 	spec.dense_inputs = 2;
 	spec.fields = FIELDS;
 	spec.hash_bits = 9;

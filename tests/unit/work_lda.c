@@ -5,6 +5,7 @@
  */
 #include "base/random.h"
 #include "data/dataset.h"
+#include "model/census.h"
 #include "model/model.h"
 #include "param/map.h"
 #include "tests/unit/rounds.h"
@@ -71,13 +72,12 @@ static void make_corpus(uint64_t seed)
 			add_word(topic * (WORDS / TOPICS) + word, 1);
 		}
 	}
-	model_spec_default(&spec);
-	strcpy(spec.name, "lda");
+	model_spec_default(&spec, "lda");
 	spec.hash_bits = 31;
-	spec.topics = TOPICS;
+	lda_options(&spec)->topics = TOPICS;
 	spec.samples = DOCUMENTS;
-	spec.words = WORDS;
-	spec.longest = LENGTH_MAX;
+	lda_options(&spec)->words = WORDS;
+	lda_options(&spec)->longest = LENGTH_MAX;
 }
 
 static int set_up(void **unused)
@@ -350,7 +350,7 @@ static void test_other_documents(void **unused)
 	}
 	table[WORDS + 20 * OWN_ROWS][0] = 0;
 	worker_close(&w);
-	spec.longest = 1;
+	lda_options(&spec)->longest = 1;
 	worker_open(&w);
 	take(&w, 20, 21);
 	assert_int_equal(compute(&w, 0, 1, &err), -1);

@@ -331,13 +331,12 @@ static void begin_job(struct job *j, struct worker *w, const char *optimizer, fl
 	snprintf(j->layout_path, sizeof j->layout_path, "%s/layout", j->dir);
 	for (uint32_t i = 0; i < j->hosts; i++)
 		snprintf(j->replica[i], sizeof j->replica[i], "%s/r%u.sock", j->dir, i);
-	model_spec_default(&j->spec);
-	strcpy(j->spec.name, "wdl");
+	model_spec_default(&j->spec, "wdl");
 	j->spec.dense_inputs = DENSE;
 	j->spec.fields = FIELDS;
 	j->spec.embed = 4;
-	j->spec.hidden[0] = j->wide ? 1100 : 12;
-	j->spec.hidden[1] = j->wide ? 1400 : 8;
+	j->spec.hidden.width[0] = j->wide ? 1100 : 12;
+	j->spec.hidden.width[1] = j->wide ? 1400 : 8;
 	j->spec.hash_bits = HASH_BITS;
 	assert_int_equal(model_layout(&j->spec, &j->layout, &err), 0);
 	assert_int_equal(layout_write(&j->layout, j->layout_path, &err), 0);
