@@ -11,6 +11,7 @@
 #include "model/model.h"
 #include "monitor/node.h"
 #include "param/map.h"
+#include "work/caching.h"
 #include "work/result.h"
 #include "work/spare.h"
 #include "work/trainer.h"
@@ -18,15 +19,16 @@
 #include <cblas.h>
 
 #define PROGRAM "worker"
+#define CACHE_LEAST (UINT64_C(8) << 20) /* bytes of text, for which a cache is not worth its disk */
 
 static struct {
 	const char *shards, *servers, *lead, *replica, *memory, *drag, *spare;
 	struct option_list data;
-	const char *index_dir, *bad_rows, *schema, *model;
+	const char *index_dir, *row_cache, *bad_rows, *schema, *model;
 	uint64_t batch, ahead, delay, profile;
 	const char *device, *predict, *predict_load, *predict_save;
 	const char *spill, *peers;
-} opt = {.bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4};
+} opt = {.row_cache = "use", .bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4};
 
 static struct node_options node = {
 	.meter = {.load_root = "", .report_every = 10, .report_seconds = 0.5},
@@ -54,7 +56,10 @@ static const struct option_row option_rows[] = {
 	{.name = "data", .kind = OPTION_LIST, .target = &opt.data, .arg = "FILE[,FILE]",
 	 .help = "training data, in the order of their rows; required, may be repeated"},
 	{.name = "index-dir", .kind = OPTION_TEXT, .target = &opt.index_dir, .arg = "DIR",
-	 .help = "directory of row indexes (beside the data)"},
+	 .help = "directory of row indexes and row caches (beside the data)"},
+	{.name = "row-cache", .kind = OPTION_CHOICE, .target = &opt.row_cache, .arg = "MODE",
+	 .choices = "off|use|make",
+	 .help = "read rows from caches, if there are some (use); make them meanwhile"},
 	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt.bad_rows, .arg = "stop|skip:N",
 	 .help = "what to do about a bad row (stop)"},
 	{.name = "spill", .kind = OPTION_TEXT, .target = &opt.spill, .arg = "DIR",
@@ -179,7 +184,8 @@ static int worker_open_data(const struct names *files, struct schema **schema,
 {
 	struct dataset_options options = {.paths = files->item,
 					  .path_count = files->count,
-					  .index_dir = opt.index_dir};
+					  .index_dir = opt.index_dir,
+					  .caches = strcmp(opt.row_cache, "off") != 0};
 	if (dataset_bad_rows_option(opt.bad_rows, &options.bad_rows_max, err) != 0)
 		return -1;
 	if (schema_read(schema, opt.schema, err) != 0 ||
@@ -213,6 +219,22 @@ static int read_model(struct model_spec *spec, const struct schema *schema,
 }
 
 /* ---- running ---- */
+
+/* Training needs no cache. */
+static struct caching *start_caching(const struct names *files, const struct schema *schema,
+				     const struct dataset *data)
+{
+	const struct caching_options options = {.schema = schema,
+						.paths = files->item,
+						.path_count = files->count,
+						.index_dir = opt.index_dir};
+	struct caching *caching = NULL;
+	struct error err;
+	if (strcmp(opt.row_cache, "make") == 0 && dataset_text_bytes(data) >= CACHE_LEAST &&
+	    caching_start(&caching, &options, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "no row cache: %s", err.text);
+	return caching;
+}
 
 static int worker_train(const struct names *servers, const struct names *files,
 			const struct schema *schema, struct dataset *data,
@@ -310,11 +332,17 @@ int main(int argc, char **argv)
 	int has_place = result == 0 ? wait_for_place(&err) : 0;
 	if (has_place < 0)
 		result = -1;
-	if (has_place > 0)
+	if (has_place > 0) {
+		struct caching *caching = start_caching(&data_files, schema, data);
 		result = worker_train(&servers, &data_files, schema, data, &spec, &err);
+		caching_stop(caching);
+	}
 	if (data && dataset_bad_rows(data) > 0)
 		log_say(LOG_LEVEL_WARNING, "%llu bad rows were skipped; the last: %s",
 			(unsigned long long)dataset_bad_rows(data), dataset_last_bad(data));
+	if (data && dataset_cached_rows(data) > 0)
+		log_say(LOG_LEVEL_INFO, "%llu rows came from row caches",
+			(unsigned long long)dataset_cached_rows(data));
 	dataset_close(data);
 	schema_free(schema);
 	return cmd_end(PROGRAM, result < 0 ? cmd_fail(PROGRAM, &err) : 0);

@@ -316,7 +316,7 @@ static const struct idle {
 	const char *text;
 } idle[] = {
 	{{"MODEL *", "OPTIMIZER *", "BAD_ROWS *", "POSITIVE", "NEGATIVE", "DENSE", "SPARSE",
-	  "WEIGHT", "MISSING"},
+	  "WEIGHT", "MISSING", "ROW_CACHE"},
 	 is_kit, "a TRAINER has a model of its own, and reads its rows itself"},
 	{{"FORMAT *"}, reads_format, "there is no DATA, only SAMPLES"},
 	{{"LABEL"}, reads_label, "a TRAINER reads its rows itself"},

@@ -43,6 +43,7 @@ struct job {
 	char *classes;         /* both | any */
 	char *bad_rows;        /* stop | skip:N */
 	uint64_t bad_rows_max; /* N of skip:N; 0: stop */
+	char *row_cache;       /* off | on */
 	/* model and optimiser */
 	char *model, *optimizer, *schedule, *init;
 	uint64_t hash_bits;

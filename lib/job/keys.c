@@ -58,6 +58,8 @@ static const struct key_row own_rows[] = {
 	 FREE, "rows that can't be read: they end the job, or up to N are left out"},
 	{"BAD_ROWS classes", NULL, "CLASSES", KEY_CHOICE, AT(classes), "both", 0, 0, "both|any",
 	 NULL, FREE, "labels that DATA must have: both 0 and 1, or any"},
+	{"ROW_CACHE", NULL, NULL, KEY_CHOICE, AT(row_cache), "on", 0, 0, "off|on", NULL, FREE,
+	 "rows are kept parsed in STATE/index, for epochs after the first"},
 
 	{"MODEL", "name", NULL, KEY_CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, NULL, FRESH,
 	 "what is trained"},

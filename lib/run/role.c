@@ -395,6 +395,10 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 	for (size_t i = 0; !job_is_local(job) && i < job->data.count; i++)
 		argv_add(w, "--data", job->data.item[i]);
 	add_state(w, s, "--index-dir", "index");
+	/* What is read once needs no cache. */
+	argv_add(w, "--row-cache", strcmp(job->row_cache, "off") == 0 ? "off"
+				   : job->epochs > 1		       ? "make"
+								       : "use");
 	add_state(w, s, "--schema", "schema");
 	add_state(w, s, "--model-file", "model");
 	argv_u64(w, "--batch", sup_share(n));
