@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define LOG_SECONDS 30.0
+#define SLOW_SHARE 0.75 /* of the median rate; equal links may be measured as different */
 
 /* ---- what a link cost ---- */
 
@@ -33,13 +34,14 @@ double network_median(const struct network_link *const *link, size_t count)
 
 void network_count(struct network_side *side, double median)
 {
-	double bytes = (double)side->now, cost = bytes / side->rate - bytes / median;
-	if (side->rate > 0) { /* not NAN, either */
+	double bytes = (double)side->now;
+	if (side->rate > 0 && median > 0) { /* not NAN, either */
 		side->timed += side->now;
 		side->seconds += bytes / side->rate;
+		side->at_median += bytes / median;
+		if (!side->is_least && side->rate + side->error < SLOW_SHARE * median)
+			side->cost += bytes / side->rate - bytes / median;
 	}
-	if (!side->is_least && cost > 0)
-		side->cost += cost;
 	side->since += side->now;
 	side->now = 0;
 }
@@ -204,8 +206,6 @@ static void network_count_all(struct supervisor *s)
 	size_t known;
 	const struct network_link **link = known_links(s, &known);
 	double median = network_median(link, known);
-	if (!isnan(median))
-		s->network.median = median;
 	EACH_HOST (h, s, 0) {
 		network_count(&h->network.out, median);
 		network_count(&h->network.in, median);
@@ -288,24 +288,23 @@ static double network_mean(const struct network_side *side)
 static void network_forget(struct network_side *side)
 {
 	side->since = side->timed = 0;
-	side->seconds = side->cost = 0;
+	side->seconds = side->at_median = side->cost = 0;
 }
 
 void sup_network_log(struct supervisor *s)
 {
 	s->network.logged_at = clock_mono();
-	if (!(s->network.median > 0))
-		return;
 	EACH_HOST (h, s, 0) {
 		struct network_link *l = &h->network;
-		if (l->out.since == 0 && l->in.since == 0)
+		double at_median = l->out.at_median + l->in.at_median;
+		if (!(at_median > 0))
 			continue;
+		double median = (double)(l->out.timed + l->in.timed) / at_median;
 		sup_log(s,
 			RECORD("link", F("host", h->name), F_BRIEF("out", network_mean(&l->out)),
-			       F_BRIEF("in", network_mean(&l->in)),
-			       F_BRIEF("median", s->network.median), F("sent-bytes", l->out.since),
-			       F("received-bytes", l->in.since), F_SECONDS("out-cost", l->out.cost),
-			       F_SECONDS("in-cost", l->in.cost),
+			       F_BRIEF("in", network_mean(&l->in)), F_BRIEF("median", median),
+			       F("sent-bytes", l->out.since), F("received-bytes", l->in.since),
+			       F_SECONDS("out-cost", l->out.cost), F_SECONDS("in-cost", l->in.cost),
 			       l->ring_cost > 0 ? F_SECONDS("ring-cost", l->ring_cost) : F_NONE));
 		network_forget(&l->out);
 		network_forget(&l->in);

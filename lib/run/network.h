@@ -4,10 +4,11 @@
  * the lead, if pushes take turns by it.
  *
  * What a link cost is the time of the bytes that it carried, less the time that they would have
- * taken on the median host's link.  For this a host's link is as fast as its faster direction:
- * beside a slow host, one direction of its neighbours looks slow, too.  It is counted each second,
- * by the rates of that second: at another one a link may not be known, or a neighbour may have had
- * to do only with the slow one.
+ * taken on the median host's link.  One that may be nearly as fast as that, within its error, costs
+ * nothing.  For this a host's link is as fast as its faster direction: beside a slow host, one
+ * direction of its neighbours looks slow, too.  It is counted each second, by the rates of that
+ * second: at another one a link may not be known, or a neighbour may have had to do only with the
+ * slow one.
  *
  * What a ring cost, or would have cost, is the time that sums of gradients take in it by the rates
  * of the links, less the time by shares (solve/xfer_share.h).  It is the slowest link's fault.
@@ -29,10 +30,10 @@ struct network_side {
 	uint64_t is_least;        /* rate is a lower bound */
 	uint64_t bytes;           /* since its fabricd began */
 	uint64_t now;             /* since the last answer */
-	/* What is in no record of the log yet: bytes, those for which a rate was known, the seconds
-	 * that they took, and what they cost. */
+	/* What is in no record of the log yet: bytes; those for which this rate and the median one
+	 * were known, the seconds that they took at each, and what they cost. */
 	uint64_t since, timed;
-	double seconds, cost;
+	double seconds, at_median, cost;
 };
 
 struct network_link {
@@ -45,9 +46,8 @@ struct network_link {
 
 struct sup_network {
 	struct question question, told; /* told: to the lead */
-	double logged_at; /* clock_mono() */
-	double median;    /* the last that was known; 0: none */
-	double ring_cost; /* seconds, of all links since this trainctl began */
+	double logged_at;               /* clock_mono() */
+	double ring_cost;               /* seconds, of all links since this trainctl began */
 };
 
 /* Pure. The median of the links' rates, of lower bounds, too, so that a cost is rather too small;

@@ -71,7 +71,19 @@ static void what_is_not_measured_costs_nothing(void **state)
 	assert_true(network_cost(&link[2].out, NAN) == 0);
 }
 
-/* A link that was slow for a while, and is fast when it is told. */
+/* Equal links are not measured as equal. */
+static void what_is_nearly_as_fast_costs_nothing(void **state)
+{
+	struct network_side near = link_of(0.8 * FAST, FAST).out,
+			    half = link_of(FAST / 2, FAST).out;
+	(void)state;
+	assert_true(network_cost(&near, FAST) == 0);
+	assert_true(is_near(network_cost(&half, FAST), 4 - 2));
+	half.error = 0.3 * FAST;
+	assert_true(network_cost(&half, FAST) == 0);
+}
+
+/* A link that was slow for a while, and is fast when it is told. The median changes, too. */
 static void each_second_has_its_own_rates(void **state)
 {
 	struct network_side out = link_of(SLOW, FAST).out;
@@ -80,14 +92,18 @@ static void each_second_has_its_own_rates(void **state)
 	assert_int_equal(out.now, 0);
 	out.rate = FAST;
 	out.now = 40000000;
-	network_count(&out, FAST);
+	network_count(&out, 2.5 * SLOW);
 	out.rate = NAN;
 	out.now = 1000;
 	network_count(&out, FAST);
+	out.rate = FAST;
+	out.now = 1000;
+	network_count(&out, NAN);
 	assert_true(is_near(out.cost, 20 - 2));
-	assert_int_equal(out.since, 80001000);
+	assert_int_equal(out.since, 80002000);
 	assert_int_equal(out.timed, 80000000);
 	assert_true(is_near(out.seconds, 20 + 2));
+	assert_true(is_near(out.at_median, 2 + 8));
 }
 
 static double ring_cost(const struct network_link *link, size_t count, size_t *slowest)
@@ -148,6 +164,7 @@ int main(void)
 		cmocka_unit_test(a_slow_host_in_a_ring_of_three),
 		cmocka_unit_test(an_even_number_of_hosts),
 		cmocka_unit_test(what_is_not_measured_costs_nothing),
+		cmocka_unit_test(what_is_nearly_as_fast_costs_nothing),
 		cmocka_unit_test(each_second_has_its_own_rates),
 		cmocka_unit_test(a_ring_with_a_slow_host),
 		cmocka_unit_test(a_ring_that_costs_no_more_than_shares),
