@@ -67,6 +67,52 @@ static int libsvm_take_word(const struct word *w, int64_t *field, uint64_t *inde
 	return PARSE_OK;
 }
 
+#define DIGITS_MAX 15 /* of a number that is exact in a double */
+
+static const char *libsvm_digits(const char *from, const char *end, uint64_t *x)
+{
+	const char *most = end - from > DIGITS_MAX ? from + DIGITS_MAX : end, *p = from;
+	for (unsigned digit; p < most && (digit = (unsigned)*p - '0') <= 9; p++)
+		*x = *x * 10 + digit;
+	return p;
+}
+
+/* The word at `from` if it is written as nearly all are: short numbers without an exponent. Returns its
+ * end; NULL: look at it again, more slowly. The numbers are those of libsvm_take_word(). */
+static const char *libsvm_take_fast(const char *from, const char *end, int64_t *field,
+				    uint64_t *index, float *value)
+{
+	static const double power[DIGITS_MAX + 1] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+						     1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+	uint64_t first = 0, whole = 0;
+	const char *p = libsvm_digits(from, end, &first), *begin = p + 1;
+	if (p == from || begin >= end || *p != ':')
+		return NULL;
+	p = libsvm_digits(begin, end, &whole);
+	if (p > begin && p + 1 < end && *p == ':') {
+		if (first > INT_MAX)
+			return NULL;
+		*field = (int64_t)first;
+		first = whole;
+		whole = 0;
+		begin = p + 1;
+		p = libsvm_digits(begin, end, &whole);
+	}
+	int negative = p == begin && *p == '-';
+	if (negative)
+		p = libsvm_digits(++begin, end, &whole);
+	const char *point = p;
+	if (p > begin && p < end && *p == '.')
+		p = libsvm_digits(p + 1, end, &whole);
+	size_t fraction = p > point ? (size_t)(p - point) - 1 : 0;
+	if (p == begin || p - begin > DIGITS_MAX || (p < end && !libsvm_is_blank(*p)))
+		return NULL;
+	double x = (double)whole / power[fraction];
+	*index = first;
+	*value = (float)(negative ? -x : x);
+	return p;
+}
+
 int parse_libsvm(struct parser *p, const struct row_ref *row, struct rows *rows, size_t *at,
 		 struct error *err)
 {
@@ -85,15 +131,27 @@ int parse_libsvm(struct parser *p, const struct row_ref *row, struct rows *rows,
 	    parse_label(p, w.text, w.len, &rows->label[n], at, w.at, err) != PARSE_OK)
 		return PARSE_BAD;
 	size_t k = rows->offset[n];
-	int more = labelled ? libsvm_next_word(row, &i, &w) : 1;
-	for (; more; more = libsvm_next_word(row, &i, &w)) {
+	if (!labelled)
+		i = 0;
+	for (;;) {
 		int64_t field = -1;
 		uint64_t index = 0;
 		float value = 0;
-		if (w.len > 4 && memcmp(w.text, "qid:", 4) == 0)
-			continue;
-		if (libsvm_take_word(&w, &field, &index, &value, at, err) != PARSE_OK)
-			return PARSE_BAD;
+		while (i < row->len && libsvm_is_blank(row->data[i]))
+			i++;
+		const char *end = libsvm_take_fast(row->data + i, row->data + row->len, &field, &index,
+						   &value);
+		if (end) {
+			i = (size_t)(end - row->data);
+		} else {
+			field = -1;
+			if (!libsvm_next_word(row, &i, &w))
+				break;
+			if (w.len > 4 && memcmp(w.text, "qid:", 4) == 0)
+				continue;
+			if (libsvm_take_word(&w, &field, &index, &value, at, err) != PARSE_OK)
+				return PARSE_BAD;
+		}
 		if (k + 1 > rows->key_room || k + 1 > rows->value_room_count)
 			if (rows_reserve(rows, k + 1 - rows->offset[n], err) != 0)
 				return -1;

@@ -391,6 +391,56 @@ static void test_libsvm(void **state)
 	schema_free(s);
 }
 
+/* However a number is written, it is the same one; and so is the key of an index. */
+static void test_libsvm_spellings(void **state)
+{
+	(void)state;
+	static const struct {
+		int64_t field;
+		const char *index, *value;
+	} words[] = {{-1, "1", "1"},	    {-1, "2", "-0.5"},	  {-1, "3", "+7"},	 {-1, "4", "0.1"},
+		     {-1, "5", ".5"},	    {-1, "6", "5."},	  {-1, "007", "-0"},	 {-1, "8", "1e3"},
+		     {-1, "9", "-1.25E-3"}, {3, "4", "5"},	  {3, "4", "-5.25"},	 {2147483647, "0", "1e-3"},
+		     {-1, "10", "0.00000000000001"},		  {-1, "11", "123456789012345"},
+		     {-1, "12345678", "12345678.1234567"},		  {-1, "13", "12345678901234.1234567"},
+		     {-1, "14", "-12345678901234567890"},	  {-1, "999999999999999", "1"},
+		     {-1, "9999999999999999", "1"},		  {7, "18446744073709551615", "2.5"}};
+	enum { WORDS = sizeof words / sizeof *words };
+	char text[2000] = "1";
+	for (size_t i = 0; i < WORDS; i++) {
+		size_t len = strlen(text);
+		if (words[i].field >= 0)
+			len += (size_t)sprintf(text + len, " %d:", (int)words[i].field);
+		sprintf(text + len, "%s%s:%s", words[i].field < 0 ? "\t " : "", words[i].index,
+			words[i].value);
+	}
+	strcat(text, " #1:1\n0 qid:5 1:2\r\n");
+	write_text(0, text);
+	struct schema *s = make((struct schema_options){.format = "libsvm"});
+	struct dataset *ds = open_files(s, 1, 0);
+	struct rows rows = {0};
+	struct error err;
+	assert_int_equal(dataset_read(ds, 0, 2, &rows, &err), 0);
+	assert_int_equal(rows.offset[1], WORDS);
+	assert_int_equal(rows.offset[2], WORDS + 1);
+	for (size_t i = 0; i < WORDS; i++) {
+		float want = (float)strtod(words[i].value, NULL);
+		assert_int_equal(rows.key[i],
+				 schema_index_key(s, words[i].field, strtoull(words[i].index, NULL, 10)));
+		assert_memory_equal(&rows.value[i], &want, sizeof want);
+	}
+	rows_free(&rows);
+	dataset_close(ds);
+	static const char *const bad[] = {"1:", ":1", "1:-", "1:.", "1:1x", "1:1:", "1::1", "1:2:3:4", "-1:1",
+					  "1:-2:3", "2147483648:1:1", "1:1e", "1:1#2", "1.5:1", "1:1e99", "1"};
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		snprintf(text, sizeof text, "1 5:5 %s\n", bad[i]);
+		write_text(0, text);
+		read_fails(s, ":1:7", "' is not ");
+	}
+	schema_free(s);
+}
+
 static void test_labels(void **state)
 {
 	(void)state;
@@ -908,6 +958,7 @@ int main(void)
 		TEST(test_criteo),
 		TEST(test_bag),
 		TEST(test_libsvm),
+		TEST(test_libsvm_spellings),
 		TEST(test_labels),
 		TEST(test_bad_csv),
 		TEST(test_odd_headers),
