@@ -25,6 +25,7 @@
 #define MARGIN 25 /* rates are estimates: percent by which a push may be later than its rival */
 #define SEEN_STAYS 0.99          /* from one `links` to the next */
 #define SUMMED_LEAST (16 * 1024) /* bytes: fabricd sums no less */
+#define AGGREGATORS 4            /* so many hosts are tried, the fastest */
 
 struct schedule_host {
 	char name[256];
@@ -40,7 +41,7 @@ struct schedule_node {
 /* As `links` said it last. */
 struct schedule {
 	struct schedule_host *host;
-	struct schedule_node *worker, *server; /* servers in the order of the parts */
+	struct schedule_node *worker, *server; /* by id; in the order of the parts */
 	size_t hosts, workers, servers;
 };
 
@@ -122,6 +123,11 @@ static void schedule_remember(struct schedule *s, const struct schedule *old)
 	}
 }
 
+static int schedule_compare(const void *a, const void *b)
+{
+	return strcmp(((const struct schedule_node *)a)->id, ((const struct schedule_node *)b)->id);
+}
+
 /* What makes no sense changes nothing. */
 static int schedule_read(struct lead *l, const char *text, size_t len, struct error *err)
 {
@@ -150,6 +156,7 @@ static int schedule_read(struct lead *l, const char *text, size_t len, struct er
 		schedule_free(s);
 		return -1;
 	}
+	qsort(s->worker, s->workers, sizeof *s->worker, schedule_compare);
 	schedule_remember(s, l->schedule);
 	lead_schedule_free(l);
 	l->schedule = s;
@@ -197,9 +204,15 @@ struct plan {
 
 static size_t host_of_worker(const struct schedule *s, const char *id)
 {
-	for (size_t i = 0; i < s->workers; i++) {
-		if (strcmp(s->worker[i].id, id) == 0)
-			return s->worker[i].host;
+	size_t low = 0, high = s->workers;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		int diff = strcmp(id, s->worker[middle].id);
+		if (diff == 0)
+			return s->worker[middle].host;
+		low = diff > 0 ? middle + 1 : low;
+		high = diff < 0 ? middle : high;
 	}
 	return s->hosts; /* one without limits */
 }
@@ -471,21 +484,44 @@ static int is_crew(const struct crews *c, size_t host)
 	return own && others;
 }
 
+/* The hosts of the crews without parameters, the fastest first; returns how many. To try all of
+ * them would take the time of so many schedules, and those that are as fast are as good. */
+static size_t crews_fastest(const struct crews *c, const struct schedule *s,
+			    size_t host[AGGREGATORS])
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < c->items; i++) {
+		size_t here = c->item[i].host, at = count, k = 0;
+		while (k < count && host[k] != here)
+			k++;
+		if (k < count || here == s->hosts || has_server(s, here))
+			continue;
+		while (at > 0 && s->host[host[at - 1]].seen < s->host[here].seen)
+			at--;
+		if (at == AGGREGATORS)
+			continue;
+		count += count < AGGREGATORS;
+		memmove(&host[at + 1], &host[at], (count - 1 - at) * sizeof *host);
+		host[at] = here;
+	}
+	return count;
+}
+
 /* The best aggregator, and the way with it in c->best. */
 static int crews_look(struct crews *c, struct plan *p, const struct schedule *s, struct error *err)
 {
 	xfer_wide least, cost;
+	size_t host[AGGREGATORS], hosts = crews_fastest(c, s, host);
 
 	if (xfer_group_as(&c->batch, c->batch.count, 0, c->way, &least, err) != 0)
 		return -1;
 	if (least == XFER_NO_COST)
 		return 0;
 	least = least * 100 / (100 + MARGIN);
-	for (size_t i = 0; i < c->items; i++) {
-		struct xfer_aggregator aggregator = {.host = c->item[i].host};
+	for (size_t i = 0; i < hosts; i++) {
+		struct xfer_aggregator aggregator = {.host = host[i]};
 		size_t direct = 0;
-		if (aggregator.host == s->hosts || has_server(s, aggregator.host))
-			continue;
 		c->batch.aggregator = &aggregator;
 		c->batch.aggregators = 1;
 		if (xfer_group(&c->batch, c->way, err) != 0)
@@ -523,26 +559,26 @@ static int crews_take(struct crews *c, struct plan *p, struct gate_offer *o, str
 			start = c->course.hop[i].start;
 		there = c->course.commit[i];
 	}
-	for (size_t i = 0; i < c->batch.count; i++) {
-		for (size_t k = 0; k < p->updates && c->best[i]; k++) {
-			if (c->into[k] != c->order[i])
-				continue;
-			o[p->of[k]].crew = p->aggregator;
-			o[p->of[k]].start = start;
-			o[p->of[k]].there = there;
-		}
+	for (size_t i = 0; i < c->batch.count; i++)
+		c->way[c->order[i]] = c->best[i];
+	for (size_t k = 0; k < p->updates; k++) {
+		if (!c->way[c->into[k]])
+			continue;
+		o[p->of[k]].crew = p->aggregator;
+		o[p->of[k]].start = start;
+		o[p->of[k]].there = there;
 	}
 	return 0;
 }
 
 /* ns of an update from its host to the fastest other one that has workers and no parameters; -1:
- * there is none. */
+ * there is none. None is faster than its own port, mostly the first is as fast. */
 static int64_t crews_hop(const struct plan *p, const struct schedule *s,
 			 const struct xfer_update *u, const char *takes)
 {
-	int64_t hop = INT64_MAX;
+	int64_t hop = INT64_MAX, least = xfer_port_end(&p->net.host[u->host].in, xfer_bytes(u), 0);
 
-	for (size_t host = 0; host < s->hosts; host++) {
+	for (size_t host = 0; host < s->hosts && hop > least; host++) {
 		int64_t end = takes[host] && host != u->host
 				      ? xfer_end(&p->net, host, u->host, xfer_bytes(u), 0)
 				      : INT64_MAX;
@@ -558,7 +594,9 @@ static int crews_hops(struct plan *p, const struct schedule *s, struct gate_offe
 {
 	char *takes = calloc(s->hosts + 1, 1);
 	size_t *last = calloc(s->hosts + 1, sizeof *last); /* of a host, + 1 */
-	int rc = takes && last ? 0 : error_set(err, ERROR_OS, NULL, "out of memory");
+	struct plan alone = {0};
+	int rc = takes && last ? plan_hosts(&alone, s, 1, err)
+			       : error_set(err, ERROR_OS, NULL, "out of memory");
 
 	for (size_t k = 0; rc == 0 && k < s->workers; k++)
 		takes[s->worker[k].host] = !has_server(s, s->worker[k].host);
@@ -572,13 +610,12 @@ static int crews_hops(struct plan *p, const struct schedule *s, struct gate_offe
 			offer->alone = o[p->of[like - 1]].alone;
 			continue;
 		}
-		struct plan alone = {0};
-		rc = plan_hosts(&alone, s, 1, err);
-		if (rc == 0)
-			rc = xfer_send_parts(&alone.net, &p->update[i], &offer->alone, err);
-		xfer_net_clear(&alone.net);
+		size_t outer = xfer_begin(&alone.net);
+		rc = xfer_send_parts(&alone.net, &p->update[i], &offer->alone, err);
+		xfer_undo(&alone.net, outer);
 		offer->hop = u->host < s->hosts && takes[u->host] ? crews_hop(p, s, u, takes) : -1;
 	}
+	xfer_net_clear(&alone.net);
 	free(takes);
 	free(last);
 	return rc;

@@ -70,6 +70,9 @@ judge_limits() {
 		lb-barrier of-bsp < 0.9 - predict=mix
 		lb-barrier over-oracle < 1.4 - predict=mix
 		lb-contention rmse-of-ema < 0.95 - model=mix load=others
+		lead-schedule plan-ms < 1 10 workers=100
+		lead-schedule plan-ms < 10 60 workers=300
+		lead-schedule event-ms < 1 10 workers=300
 		move-rows slope < 1.5 1.5
 		move-rows seconds/rows-sent < 3 - rows=16000000
 		paceline-py p50-us < 1000 10000
