@@ -3,10 +3,10 @@
  * round all hosts begin together (a small sum of its own), add what their workers have block by
  * block, and wait for the sum.  Every sum is checked.  Prints one line:
  *
- *     time=SECONDS rows=N own-rows=N wire-bytes=N sums=DIGITS
+ *     each=SECONDS,SECONDS,... time=SECONDS rows=N own-rows=N wire-bytes=N sums=DIGITS
  *
- * time is the median of the rounds, from their begin until the sum is there; wire-bytes what this
- * host sent in the last one; sums the same on all hosts.
+ * each: the rounds in their order, from their begin until the sum is there; time their median;
+ * wire-bytes what this host sent in the last one; sums the same on all hosts.
  *
  *     fabric-allreduce SOCKET HOSTS SELF ROUNDS FLOATS WORKERS SAMPLES
  *
@@ -285,7 +285,9 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < rounds; i++)
 		seconds[i] = run_round(i + 1);
 	begin_together(); /* nobody leaves what another one still needs */
-	printf("time=%.6f rows=%" PRIu64 " own-rows=%zu wire-bytes=%" PRIu64 " sums=%016" PRIx64
+	for (size_t i = 0; i < rounds; i++)
+		printf("%s%.6f", i ? "," : "each=", seconds[i]);
+	printf(" time=%.6f rows=%" PRIu64 " own-rows=%zu wire-bytes=%" PRIu64 " sums=%016" PRIx64
 	       "\n",
 	       median(seconds, rounds), merged_rows, rows, wire_bytes, sums);
 	call_close(call);

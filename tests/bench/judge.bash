@@ -48,6 +48,8 @@ judge_limits() {
 		fabric-rounds by-ring < 0.85 - links=one-slow
 		fabric-rounds by-tuned < 0.85 - links=one-slow
 		fabric-rounds by-ring < 0.85 - links=falls
+		fabric-rounds seen < 1.5 - links=falls
+		fabric-rounds rate-behind/ring-behind < 1.2 - links=falls-for-10
 		fabric-rounds by-ring < 0.85 - links=mixed
 		fabric-rounds by-tuned < 0.85 - links=mixed
 		fabric-rows wire-by-touched < 1.1 1.3
