@@ -64,6 +64,9 @@ double network_ring_cost(const struct network_link *const *link, size_t count, s
 		is_least = side->is_least != 0;
 	}
 	if (is_known && !is_least) {
+		const struct network_link *l = link[*slowest];
+		if (!l->out.is_least && !l->in.is_least)
+			m[*slowest].rate = fmin(l->out.rate, l->in.rate);
 		xfer_level(m, count);
 		(void)xfer_shares(m, count, 1, &round, NULL); /* no memory: it stays a ring */
 	}

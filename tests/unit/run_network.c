@@ -123,6 +123,9 @@ static void a_ring_with_a_slow_host(void **state)
 	(void)state;
 	assert_true(is_near(ring_cost(link, 3, &slowest), (4.0 / 3 - 1) / SLOW));
 	assert_int_equal(slowest, 1);
+	/* Its slower direction holds both up. */
+	link[1].in.rate *= 1.25;
+	assert_true(is_near(ring_cost(link, 3, &slowest), (4.0 / 3 - 1) / SLOW));
 	/* What waits for the slow one is only known to be as fast as that: that is enough. */
 	link[0].in.is_least = link[2].out.is_least = 1;
 	assert_true(is_near(ring_cost(link, 3, &slowest), (4.0 / 3 - 1) / SLOW));
