@@ -1,6 +1,7 @@
 /*
  * auc(1): how good scores are.  A filter: "score label [weight]" lines in, one record out.  All lines
- * are kept and sorted, so the area under the curve is exact, ties included; nothing is binned.
+ * are kept and sorted, so the area under the curve is exact, ties included; nothing is binned.  With
+ * --labels class a score is a class, with --labels real a number.
  */
 #include "cmd/cmd.h"
 
@@ -16,9 +17,13 @@
 #define LINE_ROOM 4096
 
 struct row {
-	double score, weight;
-	int label;
+	double score, weight; /* of a class: 1 if it is the label, else 0 */
+	double label;         /* not of a class */
 };
+
+enum { BINARY, CLASS, REAL };
+static const char *opt_labels = "binary";
+static int labels;
 
 struct rows {
 	struct row *row;
@@ -44,25 +49,50 @@ static int auc_bad_word(struct error *err, const char *what, const char *word, s
 
 #define NO_LABEL 1
 
+static int take_score(const char *word, size_t n, struct row *r, struct error *err)
+{
+	if (labels == CLASS)
+		return 0;
+	if (number_real_span(word, n, &r->score) != 0)
+		return auc_bad_word(err, "the score is not a number", word, n);
+	if (labels == BINARY && !(r->score >= 0 && r->score <= 1))
+		return auc_bad_word(err, "the score is not a number from 0 to 1", word, n);
+	return 0;
+}
+
+/* score[of]: the word before it. */
+static int take_label(const char *word, size_t n, const char *score, size_t of, struct row *r,
+		      struct error *err)
+{
+	if (labels == CLASS) {
+		r->score = n == of && memcmp(word, score, n) == 0;
+		return 0;
+	}
+	if (number_real_span(word, n, &r->label) != 0)
+		return auc_bad_word(err, "the label is not a number", word, n);
+	if (labels == BINARY && r->label != 0 && r->label != 1)
+		return auc_bad_word(err, "the label is neither 0 nor 1", word, n);
+	return 0;
+}
+
 /* NO_LABEL: predict(1) writes "-" when a row has no label. */
 static int auc_parse_row(const char *line, size_t len, struct row *r, struct error *err)
 {
 	const char *end = line + len;
-	double label = 0;
-	size_t n = auc_next_word(&line, end);
+	size_t n = auc_next_word(&line, end), of = n;
+	const char *score = line;
+	*r = (struct row){.weight = 1};
 	if (n == 0)
 		return error_set(err, ERROR_DATA, NULL, "\"score label\" expected, the line is empty");
-	if (number_real_span(line, n, &r->score) != 0 || !(r->score >= 0 && r->score <= 1))
-		return auc_bad_word(err, "the score is not a number from 0 to 1", line, n);
+	if (take_score(line, n, r, err) != 0)
+		return -1;
 	line += n;
 	n = auc_next_word(&line, end);
 	if (n == 0)
 		return error_set(err, ERROR_DATA, NULL, "the label is missing");
 	int none = n == 1 && *line == '-';
-	if (!none && (number_real_span(line, n, &label) != 0 || (label != 0 && label != 1)))
-		return auc_bad_word(err, "the label is neither 0 nor 1", line, n);
-	r->label = !none && label == 1;
-	r->weight = 1;
+	if (!none && take_label(line, n, score, of, r, err) != 0)
+		return -1;
 	line += n;
 	n = auc_next_word(&line, end);
 	if (n && (number_real_span(line, n, &r->weight) != 0 || !(r->weight >= 0)))
@@ -130,7 +160,7 @@ static double area(struct rows *all)
 		double tied[2] = {0, 0};
 		size_t j = i;
 		for (; j < all->count && all->row[j].score == all->row[i].score; j++)
-			tied[all->row[j].label] += all->row[j].weight;
+			tied[all->row[j].label > 0] += all->row[j].weight;
 		wins += tied[1] * (negatives + tied[0] / 2);
 		positives += tied[1];
 		negatives += tied[0];
@@ -152,14 +182,37 @@ static void scale_weights(struct rows *all)
 		all->row[i].weight = ldexp(all->row[i].weight, -exponent);
 }
 
-static void auc_print_scores(struct rows *all)
+static void print_classes(struct rows *all)
+{
+	double right = 0, weight = 0;
+	for (size_t i = 0; i < all->count; i++) {
+		right += all->row[i].weight * all->row[i].score;
+		weight += all->row[i].weight;
+	}
+	record_print(stdout, RECORD("auc", F_BRIEF("accuracy", right / weight), F("n", all->count)));
+}
+
+static void print_reals(struct rows *all)
+{
+	double squares = 0, sizes = 0, weight = 0;
+	for (size_t i = 0; i < all->count; i++) {
+		double d = all->row[i].score - all->row[i].label;
+		squares += all->row[i].weight * d * d;
+		sizes += all->row[i].weight * fabs(d);
+		weight += all->row[i].weight;
+	}
+	record_print(stdout, RECORD("auc", F_BRIEF("rmse", sqrt(squares / weight)),
+				    F_BRIEF("mae", sizes / weight), F("n", all->count)));
+}
+
+static void print_binary(struct rows *all)
 {
 	double loss = 0, right = 0, weight = 0;
 	for (size_t i = 0; i < all->count; i++) {
 		const struct row *r = &all->row[i];
-		double p = r->label ? r->score : 1 - r->score;
+		double p = r->label > 0 ? r->score : 1 - r->score;
 		loss -= r->weight * log(p < CLIP ? CLIP : p);
-		right += r->weight * ((r->score >= 0.5) == r->label);
+		right += r->weight * ((r->score >= 0.5) == (r->label > 0));
 		weight += r->weight;
 	}
 	record_print(stdout,
@@ -169,17 +222,23 @@ static void auc_print_scores(struct rows *all)
 
 int main(int argc, char **argv)
 {
-	const struct option_row rows[] = {{0}};
+	const struct option_row rows[] = {
+		{.name = "labels", .kind = OPTION_CHOICE, .target = &opt_labels, .arg = "KIND",
+		 .help = "what labels are: 0 and 1, names of classes, or numbers (binary)",
+		 .choices = "binary|class|real"},
+		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
-		.synopsis = "[FILE] < \"score label [weight]\" lines",
-		.about = "Area under the ROC curve, log loss and accuracy of scores.",
+		.synopsis = "[--labels binary|class|real] [FILE] < \"score label [weight]\" lines",
+		.about = "Area under the ROC curve, log loss and accuracy of scores; of classes the\n"
+			 "accuracy, of numbers RMSE and MAE.",
 		.rows = rows};
 	struct error err = {0};
 	struct rows all = {0};
 	int first;
 	cmd_begin(PROGRAM);
 	cmd_parsed(PROGRAM, option_parse(&table, argc, argv, &first, stdout, &err), &err);
+	labels = strcmp(opt_labels, "class") == 0 ? CLASS : strcmp(opt_labels, "real") == 0 ? REAL : BINARY;
 	if (argc - first > 1) {
 		error_set(&err, ERROR_USAGE, argv[first + 1], "one operand too many");
 		return cmd_fail(PROGRAM, &err);
@@ -200,7 +259,7 @@ int main(int argc, char **argv)
 						"ignored\n",
 				name, all.unlabelled, all.lines);
 		scale_weights(&all);
-		auc_print_scores(&all);
+		(labels == CLASS ? print_classes : labels == REAL ? print_reals : print_binary)(&all);
 	}
 	if (!piped)
 		fclose(in);

@@ -22,6 +22,7 @@
 static struct kernels kernels;
 static const char *opt_checkpoint, *opt_job, *opt_run_dir;
 static const char *opt_format, *opt_separator, *opt_bad_rows = "stop";
+static int opt_probabilities;
 
 static const struct option_row rows_of_options[] = {
 	{.name = "checkpoint", .letter = 'c', .kind = OPTION_TEXT, .target = &opt_checkpoint,
@@ -36,13 +37,15 @@ static const struct option_row rows_of_options[] = {
 	 .help = "separator of a csv: a character, or the word tab (that of the training data)"},
 	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt_bad_rows, .arg = "stop|skip:N",
 	 .help = "what to do about a bad row (stop)"},
+	{.name = "probabilities", .kind = OPTION_FLAG, .target = &opt_probabilities,
+	 .help = "of classes: behind each line the probability of each class, in their order"},
 	KERNELS_OPTIONS(kernels),
 	{0}};
 
 static const struct option_table table = {
 	.program = PROGRAM,
 	.synopsis = "-c CHECKPOINT | -j JOB | --run-dir DIR [--format FORMAT] [--separator CHARACTER]\n"
-		    "[--bad-rows stop|skip:N] [FILE...] < rows",
+		    "[--bad-rows stop|skip:N] [--probabilities] [FILE...] < rows",
 	.about = "Scores rows: prints a line \"score label\" for each, in input order.",
 	.rows = rows_of_options,
 	.epilogue = KERNELS_FILES};
@@ -59,7 +62,8 @@ struct scorer {
 	uint32_t *offset, *index; /* each key has a row of its own */
 	float *row;
 	size_t index_room, row_room;
-	float score[BATCH];
+	float *score;          /* [BATCH][outputs] */
+	uint32_t outputs;
 	int documents;         /* which have no labels, but words that are scored */
 	float words[BATCH];
 };
@@ -129,6 +133,8 @@ static int predict_main_check_fit(const struct scorer *s, struct ckpt *c,
 		what = "fields";
 	else if (spec->hash_bits != s->schema->hash_bits)
 		what = "hash bits";
+	else if (spec->classes != s->schema->classes.count)
+		what = "classes";
 	else if (model_dense_count(spec) != ckpt_dense_count(c))
 		what = "dense parameters";
 	else if (model_width(spec) != ckpt_width(c))
@@ -172,6 +178,9 @@ static int predict_main_load(struct scorer *s, struct ckpt *c, struct error *err
 		return -1;
 	if ((opt_format || opt_separator) && change_syntax(s->schema, err) != 0)
 		return -1;
+	s->outputs = model_outputs(&spec);
+	if (!(s->score = calloc((size_t)BATCH * s->outputs, sizeof *s->score)))
+		return error_set(err, ERROR_OS, NULL, "out of memory");
 	return model_new(&s->model, &spec, err);
 }
 
@@ -210,18 +219,67 @@ static int score_batch(struct scorer *s, struct error *err)
 	return model_predict(s->model, &batch, dense, s->row, s->score, err);
 }
 
-/* A missing label is written as "-". Nine digits distinguish any two floats. */
+/* A class is one word: blanks and the like are %XX, as in records. */
+static void print_class(const struct schema *schema, size_t class)
+{
+	for (const char *c = schema->classes.value[class].text; *c; c++)
+		if ((unsigned char)*c <= ' ' || *c == '%' || *c == 0x7f ||
+		    (*c == '-' && c[1] == '\0' && c == schema->classes.value[class].text))
+			printf("%%%02X", (unsigned)(unsigned char)*c);
+		else
+			putchar(*c);
+}
+
+/* In the label's own units. Seven digits are what is left of a float after scaling. */
+static void print_real(const struct schema *schema, float x)
+{
+	printf("%.7g", (double)x * schema->label_deviation + schema->label_mean);
+}
+
+/* Nine digits distinguish any two floats. */
+static void print_score(const struct scorer *s, size_t i)
+{
+	const float *score = s->score + i * s->outputs;
+	size_t best = 0;
+	if (s->schema->labels == SCHEMA_REAL) {
+		print_real(s->schema, *score);
+	} else if (s->schema->labels == SCHEMA_CLASS) {
+		for (size_t k = 1; k < s->outputs; k++)
+			best = score[k] > score[best] ? k : best;
+		print_class(s->schema, best);
+	} else {
+		printf("%.9g", (double)*score);
+	}
+}
+
+/* A missing label is written as "-". */
+static void print_label(const struct schema *schema, float label)
+{
+	if (isnan(label))
+		putchar('-');
+	else if (schema->labels == SCHEMA_REAL)
+		print_real(schema, label);
+	else if (schema->labels == SCHEMA_CLASS)
+		print_class(schema, (size_t)label);
+	else
+		putchar(label > 0 ? '1' : '0');
+}
+
 static void predict_main_print_batch(const struct scorer *s)
 {
 	const struct rows *r = &s->rows;
 	for (size_t i = 0; i < r->count; i++) {
-		const char *label = isnan(r->label[i]) ? "-" : r->label[i] > 0 ? "1" : "0";
+		print_score(s, i);
+		putchar(' ');
 		if (s->documents)
-			printf("%.9g 1 %.9g\n", (double)s->score[i], (double)s->words[i]);
-		else if (s->schema->weight)
-			printf("%.9g %s %.9g\n", (double)s->score[i], label, (double)r->weight[i]);
+			printf("1 %.9g", (double)s->words[i]);
 		else
-			printf("%.9g %s\n", (double)s->score[i], label);
+			print_label(s->schema, r->label[i]);
+		if (!s->documents && s->schema->weight)
+			printf(" %.9g", (double)r->weight[i]);
+		for (size_t k = 0; opt_probabilities && k < s->outputs; k++)
+			printf(" %.9g", (double)s->score[i * s->outputs + k]);
+		putchar('\n');
 	}
 	/* Write the scores so far while we wait for more rows from a pipe. */
 	fflush(stdout);
@@ -299,6 +357,7 @@ static void scorer_free(struct scorer *s)
 	free(s->offset);
 	free(s->index);
 	free(s->row);
+	free(s->score);
 }
 
 int main(int argc, char **argv)

@@ -206,6 +206,13 @@ static int read_model(struct model_spec *spec, const struct schema *schema,
 	if ((keys.own_rows > 0) != (schema->syntax.format == ROW_BAG))
 		return error_set(err, ERROR_CONFIG, opt.model,
 				 "lda is for rows of the format bag, and for no others");
+	unsigned labels = model_labels_of(spec);
+	if ((labels && (labels == MODEL_REAL) != (schema->labels == SCHEMA_REAL)) ||
+	    spec->classes != schema->classes.count)
+		return error_set(err, ERROR_CONFIG, opt.model,
+				 "is for %u classes; labels of the schema are %s, %zu classes",
+				 spec->classes, schema_labels_name(schema->labels),
+				 schema->classes.count);
 	if (spec->dense_inputs == dense && spec->fields == sparse &&
 	    spec->hash_bits == schema->hash_bits &&
 	    ((!keys.are_rows && !keys.own_rows) || opt.spill || spec->samples == rows))

@@ -122,3 +122,13 @@ near() {
 		[ "$output" = "auc auc=0.875 logloss=0.601986402 accuracy=0.75 n=4" ]
 	done
 }
+
+@test "--labels: classes are compared as words, numbers have errors" {
+	[ "$(printf 'a a\nb a 2\na%%20b a%%20b 1\nx -\n' | auc --labels class 2>/dev/null)" = "auc accuracy=0.5 n=3" ]
+	[ "$(printf '1 2\n-3 -3 2\n5.5 2.5\n' | auc --labels real)" = "auc rmse=1.58113883 mae=1 n=3" ]
+	run -65 auc --labels real < <(printf '1 x\n')
+	[[ "$output" == "auc: stdin:1: the label is not a number: 'x'" ]]
+	run -65 auc --labels real < <(printf 'x 1\n')
+	[[ "$output" == "auc: stdin:1: the score is not a number: 'x'" ]]
+	run -64 auc --labels many </dev/null
+}

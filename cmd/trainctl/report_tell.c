@@ -59,7 +59,7 @@ static void report_tell_end(const struct teller *t, const struct section *s)
 static void tell_job(const struct teller *t)
 {
 	const struct account *a = t->p->a;
-	char text[1024], samples[HUMAN_MAX];
+	char text[1024], samples[HUMAN_MAX], score[200];
 	report_title(t->p, text, sizeof text);
 	words(t, REPORT_TITLE, text);
 	if (a->error)
@@ -83,9 +83,9 @@ static void tell_job(const struct teller *t)
 		 (unsigned long long)a->stale);
 	if (a->stale > 0)
 		words(t, REPORT_WORDS, text);
-	snprintf(text, sizeof text, "TEST: %s%.6s%slog loss %.6s", a->auc[0] ? "AUC " : "", a->auc,
-		 a->auc[0] ? ", " : "", a->logloss);
-	if (a->logloss[0])
+	scores_text(a->score, score, sizeof score);
+	snprintf(text, sizeof text, "TEST: %s", score);
+	if (score[0])
 		words(t, REPORT_WORDS, text);
 }
 

@@ -18,6 +18,7 @@ int account_new(struct account **out, account_tell_fn *tell, void *arg, struct e
 		free(a);
 		return error_set(err, ERROR_OS, NULL, "out of memory");
 	}
+	scores_none(a->score);
 	a->reader->tell = tell;
 	a->reader->arg = arg;
 	*out = a;
@@ -244,8 +245,7 @@ static void account_take_summary(struct account *a, const struct record *r)
 	KEEP(a->state, account_value(r, "state"));
 	KEEP(a->samples, account_value(r, "samples"));
 	KEEP(a->jct, account_value(r, "jct"));
-	KEEP(a->auc, account_value(r, "auc"));
-	KEEP(a->logloss, account_value(r, "logloss"));
+	scores_take(r, a->score);
 	KEEP(a->failed, account_value(r, "failed"));
 }
 

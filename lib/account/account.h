@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/option.h"
 #include "record/record.h"
+#include "record/scores.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -152,7 +153,8 @@ struct account {
 	char sums_by[16]; /* how the fabric sums: rate or ring; "": none does */
 	uint64_t workers, servers, replicas, batch, shard; /* samples; 0: it does not say */
 	/* As it ended. state: done, stopped, failed, or unfinished. */
-	char state[16], samples[24], jct[32], auc[32], logloss[32], failed[OPTION_ID_MAX];
+	char state[16], samples[24], jct[32], failed[OPTION_ID_MAX];
+	double score[SCORES]; /* NAN: none */
 	char *error;         /* why it failed, in words; NULL: it did not */
 	double first_at, at; /* of the log's first and last record */
 	double total;        /* samples of all epochs; 0: not known */

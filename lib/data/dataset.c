@@ -351,7 +351,7 @@ static int dataset_read_rows(struct dataset *ds, uint64_t end, struct rows *rows
 static int dataset_read_cached(struct dataset *ds, uint64_t begin, uint64_t *length, struct rows *rows)
 {
 	struct file *f = &ds->file[ds->current];
-	if (!ds->caches || ds->parser.fit || ds->parser.labels ||
+	if (!ds->caches || ds->parser.fit || ds->parser.classes || ds->parser.labels ||
 	    !rowcache_use(&f->cache, f->rows.path, ds->index_dir, ds->schema, f->rows.index,
 			  begin - f->first, length, begin + ds->shift, rows))
 		return 0;
@@ -446,13 +446,22 @@ void dataset_describe_labels(struct dataset *ds, const struct labels *labels, ch
 
 #define FIT_ROWS 4096
 
+static double fit_deviation(const struct fit_column *f)
+{
+	double deviation = f->count ? sqrt(f->squares / (double)f->count) : 0;
+	return deviation > 0 ? deviation : 1;
+}
+
 int schema_fit(struct schema *s, struct dataset *ds, struct error *err)
 {
 	struct rows rows = {0};
 	struct fit_column *fit = calloc(s->dense_count + 1, sizeof *fit);
+	struct classes classes = {0};
 	if (!fit)
 		return error_set(err, ERROR_OS, "fit", "out of memory");
-	ds->parser.fit = fit;
+	int scales = schema_scales(s), finds = s->labels == SCHEMA_CLASS && s->classes.count == 0;
+	ds->parser.fit = scales ? fit : NULL;
+	ds->parser.classes = finds ? &classes : NULL;
 	int result = 0;
 	for (uint64_t begin = 0; result == 0 && begin < ds->rows; begin += FIT_ROWS) {
 		uint64_t left = ds->rows - begin;
@@ -462,20 +471,28 @@ int schema_fit(struct schema *s, struct dataset *ds, struct error *err)
 		result = dataset_read(ds, begin, left < FIT_ROWS ? left : FIT_ROWS, &rows, err);
 	}
 	ds->parser.fit = NULL;
+	ds->parser.classes = NULL;
+	if (result == 0 && finds) {
+		s->classes = classes;
+		classes = (struct classes){0};
+	}
 	if (result == 0) {
-		for (size_t i = 0; i < s->dense_count; i++) {
-			double deviation =
-				fit[i].count ? sqrt(fit[i].squares / (double)fit[i].count) : 0;
+		for (size_t i = 0; scales && i < s->dense_count; i++) {
 			s->dense[i].mean = fit[i].mean;
-			s->dense[i].deviation = deviation > 0 ? deviation : 1;
+			s->dense[i].deviation = fit_deviation(&fit[i]);
 		}
-		s->fitted = 1;
+		if (scales && s->labels == SCHEMA_REAL) {
+			s->label_mean = fit[s->dense_count].mean;
+			s->label_deviation = fit_deviation(&fit[s->dense_count]);
+		}
+		s->fitted |= scales;
 		parser_refresh(&ds->parser);
 		if (ds->progress)
 			ds->progress("fit", ds->file[ds->file_count - 1].rows.path, ds->rows,
 				     ds->rows, ds->progress_arg);
 	}
 	rows_free(&rows);
+	classes_free(&classes);
 	free(fit);
 	return result;
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -143,6 +144,58 @@ static enum label_meaning meaning_of(const struct schema *s, const char *text, s
 	return x == 1 ? LABEL_ONE : LABEL_ZERO;
 }
 
+/* Not what some programs write for a missing value, either. */
+static int parse_class(struct parser *p, const char *text, size_t len, float *out, size_t *at,
+		       size_t where, struct error *err)
+{
+	int shown = len > 80 ? 80 : (int)len;
+	if (len == 0)
+		return parse_bad(at, where, err, "the label is empty");
+	if (len == 3 && strncasecmp(text, "nan", 3) == 0)
+		return parse_bad(at, where, err, "label '%.*s' is no class", shown, text);
+	*out = 0;
+	p->class_text = text;
+	p->class_len = len;
+	p->class_at = where;
+	if (p->classes)
+		return PARSE_OK;
+	size_t found = classes_find(&p->schema->classes, text, len);
+	if (found == CLASSES_NONE)
+		return parse_bad(at, where, err, "label '%.*s' is none of the %zu classes", shown,
+				 text, p->schema->classes.count);
+	*out = (float)found;
+	return PARSE_OK;
+}
+
+static int gather_class(struct parser *p, size_t *at, struct error *err)
+{
+	struct error why;
+	if (classes_add(p->classes, p->class_text, p->class_len, &why) == 0)
+		return PARSE_OK;
+	if (why.code == ERROR_DATA)
+		return parse_bad(at, p->class_at, err, "%s", why.text);
+	if (err)
+		*err = why;
+	return -1;
+}
+
+static int parse_real(struct parser *p, const char *text, size_t len, float *out, size_t *at,
+		      size_t where, struct error *err)
+{
+	double x;
+	const struct schema *s = p->schema;
+	int shown = len > 80 ? 80 : (int)len;
+	if (len == 0)
+		return parse_bad(at, where, err, "the label is empty");
+	if (number_real_span(text, len, &x) != 0 || !isfinite((float)x))
+		return parse_bad(at, where, err, "label '%.*s' is no number", shown, text);
+	p->raw[s->dense_count] = x;
+	*out = (float)((x - s->label_mean) / s->label_deviation);
+	if (!isfinite(*out))
+		return parse_bad(at, where, err, "label '%.*s' is too large", shown, text);
+	return PARSE_OK;
+}
+
 int parse_label(struct parser *p, const char *text, size_t len, float *out, size_t *at,
 		size_t where, struct error *err)
 {
@@ -150,6 +203,10 @@ int parse_label(struct parser *p, const char *text, size_t len, float *out, size
 		*out = NAN;
 		return PARSE_OK;
 	}
+	if (p->schema->labels == SCHEMA_CLASS)
+		return parse_class(p, text, len, out, at, where, err);
+	if (p->schema->labels == SCHEMA_REAL)
+		return parse_real(p, text, len, out, at, where, err);
 	enum label_meaning meaning = meaning_of(p->schema, text, len);
 	if (p->labels)
 		labels_add(p->labels, text, len, meaning, p->row);
@@ -445,17 +502,22 @@ static int parse_csv(struct parser *p, const struct columns *c, struct rowscan *
 
 /* ---- any row ---- */
 
+static void fit_add(struct fit_column *f, double x)
+{
+	double delta = x - f->mean;
+	f->count++;
+	f->mean += delta / (double)f->count;
+	f->squares += delta * (x - f->mean);
+}
+
 static void parse_gather(struct parser *p)
 {
-	for (size_t i = 0; i < p->schema->dense_count; i++) {
-		if (isnan(p->raw[i]))
-			continue;
-		struct fit_column *f = &p->fit[i];
-		double x = unscaled(p->schema->scale, p->raw[i]), delta = x - f->mean;
-		f->count++;
-		f->mean += delta / (double)f->count;
-		f->squares += delta * (x - f->mean);
-	}
+	size_t dense = p->schema->dense_count;
+	for (size_t i = 0; i < dense; i++)
+		if (!isnan(p->raw[i]))
+			fit_add(&p->fit[i], unscaled(p->schema->scale, p->raw[i]));
+	if (p->schema->labels == SCHEMA_REAL)
+		fit_add(&p->fit[dense], p->raw[dense]);
 }
 
 /* A table with a header that is read as Criteo rows because of its name. */
@@ -494,6 +556,8 @@ int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
 		break;
 	}
 	if (result != PARSE_OK)
+		return result;
+	if (p->classes && (result = gather_class(p, at, err)) != PARSE_OK)
 		return result;
 	rows->row[rows->count++] = number;
 	if (p->fit)

@@ -33,8 +33,12 @@ struct parser {
 	uint64_t mask;
 	double *inverse;  /* 1 / deviation of each dense column */
 	float *table;     /* criteo: PARSE_TABLE scaled integers of each dense column */
-	struct fit_column *fit; /* when set: dense values are gathered there, and not scaled */
-	double *raw;      /* of the row at hand, for fit: NAN where missing */
+	/* When set: dense values are gathered there, and not scaled; behind them real labels. */
+	struct fit_column *fit;
+	double *raw;      /* of the row at hand, for fit: NAN where missing; then a real label */
+	struct classes *classes; /* when set: those of good rows are gathered there */
+	const char *class_text;  /* of the row at hand, for classes */
+	size_t class_len, class_at;
 	struct labels *labels; /* when set: counts the labels of all rows, of bad ones too */
 	uint64_t row;     /* number of the row at hand */
 };

@@ -139,7 +139,8 @@ int parse_criteo(struct parser *p, const struct columns *c, const struct row_ref
 	rows->label[n] = NAN;
 	if (labelled) {
 		size_t len = bound[1] - 1;
-		if (len == 1 && (data[0] == '0' || data[0] == '1') && !s->positive && !p->labels)
+		if (len == 1 && (data[0] == '0' || data[0] == '1') && !s->positive && !p->labels &&
+		    s->labels == SCHEMA_BINARY)
 			rows->label[n] = (float)(data[0] - '0');
 		else if (parse_label(p, data, len, &rows->label[n], at, 0, err) != PARSE_OK)
 			return PARSE_BAD;

@@ -14,6 +14,12 @@
 #include <xxhash.h>
 
 static const char *const scale_names[] = {"log-z", "z", "none"};
+static const char *const labels_names[] = {"binary", "class", "real"};
+
+const char *schema_labels_name(enum schema_labels labels)
+{
+	return labels_names[labels];
+}
 
 const char *schema_scale_name(enum schema_scale scale)
 {
@@ -46,6 +52,7 @@ void schema_free(struct schema *s)
 		free(s->missing_word[i].text);
 	free(s->missing_word);
 	free(s->missing);
+	classes_free(&s->classes);
 	free(s);
 }
 
@@ -282,8 +289,18 @@ static int set_options(struct schema *s, const struct schema_options *o, struct 
 	s->hash_bits = o->hash_bits ? (unsigned)o->hash_bits : 20;
 	if (s->syntax.format == ROW_BAG)
 		s->hash_bits = SCHEMA_HASH_BITS_MAX;
+	int labels = o->labels ? find_name(labels_names, 3, o->labels) : SCHEMA_BINARY;
+	if (labels < 0)
+		return error_set(err, ERROR_CONFIG, "labels", "'%.80s' is none of " SCHEMA_LABELS,
+				 o->labels);
+	s->labels = (enum schema_labels)labels;
+	s->label_deviation = 1;
 	const char *positive = o->positive && *o->positive ? o->positive : NULL;
 	const char *negative = o->negative && *o->negative ? o->negative : NULL;
+	if (positive && labels != SCHEMA_BINARY)
+		return error_set(err, ERROR_CONFIG, "POSITIVE",
+				 "is for models of two labels; labels of this one are %s",
+				 labels == SCHEMA_CLASS ? "classes" : "numbers");
 	if (negative && !positive)
 		return error_set(err, ERROR_CONFIG, "NEGATIVE", "needs POSITIVE");
 	if (negative && strcmp(positive, negative) == 0)
@@ -359,6 +376,12 @@ int schema_equal(const struct schema *a, const struct schema *b, struct error *e
 			  a->hash_bits, b->hash_bits);
 		return 0;
 	}
+	if (a->labels != b->labels)
+		return differ(err, "labels", labels_names[a->labels], labels_names[b->labels]);
+	if (a->classes.count > 0 && b->classes.count > 0 && !classes_same(&a->classes, &b->classes)) {
+		error_set(err, ERROR_DATA, "schema", "the classes differ");
+		return 0;
+	}
 	if (!same_text(a->label, b->label))
 		return differ(err, "label", a->label, b->label);
 	if (!same_text(a->weight, b->weight))
@@ -370,15 +393,24 @@ int schema_equal(const struct schema *a, const struct schema *b, struct error *e
 	if (!same_text(a->missing, b->missing))
 		return differ(err, "missing", a->missing, b->missing);
 	int fitted = a->fitted && b->fitted;
+	if (fitted && (a->label_mean != b->label_mean || a->label_deviation != b->label_deviation)) {
+		error_set(err, ERROR_DATA, "schema", "mean or deviation of the label differs");
+		return 0;
+	}
 	return schema_same_columns(a->dense, a->dense_count, b->dense, b->dense_count, fitted,
 				   "dense", err) &&
 	       schema_same_columns(a->sparse, a->sparse_count, b->sparse, b->sparse_count, 0,
 				   "sparse", err);
 }
 
+int schema_scales(const struct schema *s)
+{
+	return (s->dense_count > 0 || s->labels == SCHEMA_REAL) && s->scale != SCHEMA_NONE && !s->fitted;
+}
+
 int schema_needs_fit(const struct schema *s)
 {
-	return s->dense_count > 0 && s->scale != SCHEMA_NONE && !s->fitted;
+	return schema_scales(s) || (s->labels == SCHEMA_CLASS && s->classes.count == 0);
 }
 
 size_t schema_fields(const struct schema *s)

@@ -22,6 +22,7 @@
 #define PACELINE_DATA_SCHEMA_H
 
 #include "base/error.h"
+#include "data/classes.h"
 #include "data/format.h"
 
 #include <stddef.h>
@@ -37,6 +38,12 @@
 #define SCHEMA_CRITEO_SPARSE 26      /* C1..C26 */
 
 enum schema_scale { SCHEMA_LOG_Z, SCHEMA_Z, SCHEMA_NONE };
+
+/* What a label is. BINARY: 0 or 1. CLASS: the place of its value among the classes, which
+ * schema_fit() finds in the training data; another value is a bad row. REAL: a finite number, (x -
+ * label_mean) / label_deviation, which are those of the training data unless the scale is none. */
+enum schema_labels { SCHEMA_BINARY, SCHEMA_CLASS, SCHEMA_REAL };
+#define SCHEMA_LABELS "binary|class|real"
 
 struct schema_column {
 	char *name;
@@ -54,6 +61,9 @@ struct schema {
 	enum schema_scale scale;
 	unsigned hash_bits;  /* keys are in [0, 2^hash_bits) */
 	int fitted;          /* mean and deviation are those of training data */
+	enum schema_labels labels;
+	struct classes classes; /* CLASS; none until fitted */
+	double label_mean, label_deviation; /* REAL; 0 and 1 until fitted */
 	char *label;         /* csv: name of the column; otherwise NULL */
 	char *weight;        /* csv: name of the column, or NULL: every weight is 1 */
 	char *positive;      /* the label value that means 1, or NULL: 0 and 1 (libsvm: also -1) */
@@ -73,6 +83,7 @@ struct schema_options {
 	const char *format;      /* ROW_FORMAT_CHOICES */
 	const char *separator;   /* csv: separator of FORMAT; of the two one is needed (row_syntax_find) */
 	const char *label;
+	const char *labels;      /* a word of SCHEMA_LABELS; NULL: binary */
 	const char *dense, *sparse;
 	const char *weight;
 	const char *positive, *negative;
@@ -85,8 +96,8 @@ struct schema_options {
 int schema_new(struct schema **out, const struct schema_options *options, struct error *err);
 void schema_free(struct schema *s); /* NULL is fine */
 
-/* File of records: `schema version=1 ...`, then a `dense name= mean= deviation=` and a
- * `sparse name=` each, then `end sum=`. Written with fs_replace_file(). */
+/* File of records: `schema version=1 ...`, then a `dense name= mean= deviation=`, a `sparse name=`
+ * and a `class name=` each, then `end sum=`. Written with fs_replace_file(). */
 int schema_read(struct schema **out, const char *path, struct error *err);
 int schema_write(const struct schema *s, const char *path, struct error *err);
 /* The sum of that file: schemas that have the same one make the same numbers of a row. */
@@ -96,13 +107,16 @@ int schema_sum(const struct schema *s, uint64_t *sum, struct error *err);
  * deviations are compared only when both are fitted. */
 int schema_equal(const struct schema *a, const struct schema *b, struct error *err);
 
-/* Whether the dense columns need schema_fit() before rows are read. */
+/* Whether dense columns or classes need schema_fit() before rows are read. */
 int schema_needs_fit(const struct schema *s);
+/* Whether numbers do: dense columns, and labels that are numbers. */
+int schema_scales(const struct schema *s);
 
 /* Keys that every row has, or 0 when rows differ (libsvm, bag). */
 size_t schema_fields(const struct schema *s);
 
 const char *schema_scale_name(enum schema_scale scale);
+const char *schema_labels_name(enum schema_labels labels);
 
 /* The key of one category. */
 uint32_t schema_key(const struct schema *s, const struct schema_column *column, const char *value,

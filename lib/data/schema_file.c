@@ -58,6 +58,9 @@ static int append_columns(struct text *t, const struct schema *s, const char *pa
 			   row_syntax_is_odd(s->syntax) ? F("separator", separator) : F_NONE,
 			   F("scale", schema_scale_name(s->scale)), F("hash", schema_hash(format)),
 			   F("hash-bits", s->hash_bits), F("fitted", (uint64_t)s->fitted),
+			   s->labels != SCHEMA_BINARY ? F("labels", schema_labels_name(s->labels)) : F_NONE,
+			   s->labels == SCHEMA_REAL ? F_REAL("label-mean", s->label_mean) : F_NONE,
+			   s->labels == SCHEMA_REAL ? F_REAL("label-deviation", s->label_deviation) : F_NONE,
 			   s->label ? F("label", s->label) : F_NONE,
 			   s->weight ? F("weight", s->weight) : F_NONE,
 			   s->positive ? F("positive", s->positive) : F_NONE,
@@ -74,6 +77,10 @@ static int append_columns(struct text *t, const struct schema *s, const char *pa
 			return -1;
 	for (size_t i = 0; i < s->sparse_count; i++)
 		if (schema_file_append(t, RECORD("sparse", F("name", s->sparse[i].name)), path,
+				       err) != 0)
+			return -1;
+	for (size_t i = 0; i < s->classes.count; i++)
+		if (schema_file_append(t, RECORD("class", F("name", s->classes.value[i].text)), path,
 				       err) != 0)
 			return -1;
 	return 0;
@@ -109,8 +116,10 @@ struct reading {
 	uint64_t line;
 	int ended;
 	uint64_t fitted;
+	double label_mean, label_deviation;
 	struct schema_options options;
-	char *head[8];           /* values of the first record, which options point to */
+	struct classes classes;
+	char *head[9];           /* values of the first record, which options point to */
 	struct text dense, sparse; /* comma lists, percent-coded */
 	double mean[SCHEMA_COLUMNS_MAX], deviation[SCHEMA_COLUMNS_MAX];
 	size_t dense_count, sparse_count;
@@ -130,20 +139,24 @@ static int schema_file_bad(const struct reading *in, struct error *err)
 static int schema_file_take_head(struct reading *in, const struct record *r, struct error *err)
 {
 	static const char *const keys[] = {"format",   "separator", "scale",	"label",
-					   "weight",   "positive",  "negative", "missing"};
+					   "weight",   "positive",  "negative", "missing",
+					   "labels"};
 	uint64_t version;
 	const char *hash = record_get(r, "hash");
 	if (record_u64(r, "version", 1, 1, &version, err) != 0 ||
 	    record_u64_opt(r, "hash-bits", 1, SCHEMA_HASH_BITS_MAX, &in->options.hash_bits, err) !=
 		    0 ||
-	    record_u64_opt(r, "fitted", 0, 1, &in->fitted, err) != 0)
+	    record_u64_opt(r, "fitted", 0, 1, &in->fitted, err) != 0 ||
+	    record_real_opt(r, "label-mean", -1e308, 1e308, &in->label_mean, err) != 0 ||
+	    record_real_opt(r, "label-deviation", 1e-308, 1e308, &in->label_deviation, err) != 0)
 		return -1;
 	if (hash && strcmp(hash, schema_hash(record_get(r, "format"))) != 0)
 		return error_set(err, ERROR_DATA, NULL, "hash '%.40s' is not known", hash);
 	const char **target[] = {&in->options.format,	   &in->options.separator,
 				 &in->options.dense_scale, &in->options.label,
 				 &in->options.weight,	   &in->options.positive,
-				 &in->options.negative,    &in->options.missing};
+				 &in->options.negative,    &in->options.missing,
+				 &in->options.labels};
 	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
 		const char *value = record_get(r, keys[i]);
 		if (!value)
@@ -200,6 +213,14 @@ static int take_column(struct reading *in, const struct record *r, int dense, st
 	return add_to_list(dense ? &in->dense : &in->sparse, name, err);
 }
 
+static int take_class(struct reading *in, const struct record *r, struct error *err)
+{
+	const char *name;
+	if (record_text(r, "name", &name, err) != 0)
+		return -1;
+	return classes_add(&in->classes, name, strlen(name), err);
+}
+
 static int schema_file_take_end(struct reading *in, const struct record *r, const char *file,
 				size_t before, struct error *err)
 {
@@ -224,6 +245,8 @@ static int schema_file_take_line(struct reading *in, const struct record *r, con
 		return schema_file_take_head(in, r, err);
 	if (record_is(r, "dense") || record_is(r, "sparse"))
 		return take_column(in, r, record_is(r, "dense"), err);
+	if (record_is(r, "class"))
+		return take_class(in, r, err);
 	if (record_is(r, "end"))
 		return schema_file_take_end(in, r, file, before, err);
 	return 0; /* formats grow */
@@ -273,7 +296,11 @@ static int schema_file_finish(struct schema **out, struct reading *in, struct er
 		s->dense[i].mean = in->mean[i];
 		s->dense[i].deviation = in->deviation[i];
 	}
+	s->label_mean = in->label_mean;
+	s->label_deviation = in->label_deviation;
 	s->fitted = (int)in->fitted;
+	s->classes = in->classes;
+	in->classes = (struct classes){0};
 	*out = s;
 	return 0;
 }
@@ -290,6 +317,7 @@ int schema_read(struct schema **out, const char *path, struct error *err)
 		return error_set(err, ERROR_OS, path, "out of memory");
 	}
 	in->path = path;
+	in->label_deviation = 1;
 	int result = schema_file_take_file(in, data, len, err);
 	if (result == 0)
 		result = schema_file_finish(out, in, err);
@@ -297,6 +325,7 @@ int schema_read(struct schema **out, const char *path, struct error *err)
 		free(in->head[i]);
 	free(in->dense.data);
 	free(in->sparse.data);
+	classes_free(&in->classes);
 	free(in);
 	free(data);
 	return result;

@@ -716,6 +716,34 @@ const char *job_option(const struct job *job, const char *name)
 	return NULL;
 }
 
+/* Options were checked when they were read. */
+void job_model(const struct job *job, struct model_spec *spec)
+{
+	model_spec_default(spec, job->model);
+	for (const struct model_option *o = model_options(job->model); o && o->name; o++)
+		if (o->given)
+			(void)model_option_set(spec, o, job_option(job, o->name), NULL);
+}
+
+unsigned job_labels(const struct job *job)
+{
+	struct model_spec spec;
+	job_model(job, &spec);
+	return model_labels_of(&spec);
+}
+
+const char *job_labels_word(const struct job *job)
+{
+	switch (job_labels(job)) {
+	case MODEL_CLASS:
+		return "class";
+	case MODEL_REAL:
+		return "real";
+	default:
+		return "binary";
+	}
+}
+
 int job_is_given(const struct job *job, const char *key)
 {
 	return job_place(job, key, NULL) != NULL;

@@ -139,6 +139,12 @@ int job_finish(struct job *job, const char *path, struct error *err);
 
 /* The value of a model's option; NULL: no model has it. */
 const char *job_option(const struct job *job, const char *name);
+/* The model with its options; what the data say is not set. */
+void job_model(const struct job *job, struct model_spec *spec);
+/* What its labels are, enum model_labels; 0: it has none. */
+unsigned job_labels(const struct job *job);
+/* The same as a word of MODEL_LABELS: those of DATA are read even if the model does not look. */
+const char *job_labels_word(const struct job *job);
 /* Whether a job file or --set gave a value to this key, rather than its default; "WORKERS cores" is
  * that part, "WORKERS" the head alone. */
 int job_is_given(const struct job *job, const char *key);

@@ -138,6 +138,7 @@ static int wanted_schema(const struct job *job, struct schema **schema, struct e
 	struct schema_options options = {.format = job->format,
 					 .separator = prepare_given(job->separator),
 					 .label = prepare_given(job->label),
+					 .labels = job_labels_word(job),
 					 .dense = prepare_given(job->dense),
 					 .sparse = prepare_given(job->sparse),
 					 .weight = prepare_given(job->weight),
@@ -270,7 +271,7 @@ static int count_labels(struct dataset *ds, int to_end, uint64_t count[2], struc
 /* Without NEGATIVE a misspelt label means 0, and nothing else would show it. */
 static int takes_any_label(const struct job *job)
 {
-	return job->positive[0] && !job->negative[0] && strcmp(job->model, "audit") != 0;
+	return job->positive[0] && !job->negative[0] && job_labels(job) == MODEL_BINARY;
 }
 
 /* Whether to count bad rows or odd labels here, unless schema_fit() reads all rows anyway. */
@@ -331,8 +332,7 @@ static int check_labels(const struct job *job, const struct schema *schema, stru
 			struct error *err)
 {
 	uint64_t count[2] = {0, 0};
-	int labelled = strcmp(job->model, "audit") != 0 && !job_has_documents(job);
-	int wanted = labelled && strcmp(job->classes, "both") == 0;
+	int wanted = job_labels(job) == MODEL_BINARY && strcmp(job->classes, "both") == 0;
 	int to_end = counts_all(job) && !schema_needs_fit(schema);
 	if (!wanted && !to_end)
 		return 0;
@@ -414,6 +414,25 @@ static int check_test(const struct job *job, const struct schema *schema, struct
 	return error_wrap(err, "TEST");
 }
 
+/* The i-th class of INIT's parameters has to be the i-th one here. */
+static int prepare_check_classes(const struct job *job, const struct schema *schema,
+				 struct error *err)
+{
+	struct schema *before;
+	char path[DIRS_PATH_MAX];
+	if (fs_join(path, sizeof path, job->init, "schema", err) != 0)
+		return -1;
+	if (access(path, F_OK) != 0) /* a trainer's own */
+		return 0;
+	if (schema_read(&before, path, err) != 0)
+		return -1;
+	int same = classes_same(&before->classes, &schema->classes);
+	schema_free(before);
+	return same ? 0
+		    : error_set(err, ERROR_CONFIG, job->init,
+				"INIT: its classes are not those of DATA");
+}
+
 /* The passes over all rows before anything is trained on them: labels, means and deviations. */
 static int look_at_rows(const struct job *job, const struct dirs *dirs, struct schema *schema,
 			struct dataset *ds, struct error *err)
@@ -426,6 +445,12 @@ static int look_at_rows(const struct job *job, const struct dirs *dirs, struct s
 		labels = (struct labels){0};
 		result = schema_fit(schema, ds, err);
 	}
+	if (result == 0 && schema->labels == SCHEMA_CLASS && schema->classes.count == 1)
+		result = error_set(err, ERROR_DATA, job->data.item[0],
+				   "all rows have the label '%.80s': there is nothing to tell apart",
+				   schema->classes.value[0].text);
+	if (result == 0 && schema->labels == SCHEMA_CLASS && job->init[0])
+		result = prepare_check_classes(job, schema, err);
 	dataset_count_labels(ds, NULL);
 	if (result == 0 && (fits || counts_all(job)))
 		say_labels(job, ds, &labels);
@@ -499,16 +524,7 @@ static int read_origin(const struct dirs *dirs, struct prepared *out)
 
 /* ---- model, layout ---- */
 
-/* What the job says of its model. */
-static int prepare_set_options(const struct job *job, struct model_spec *spec, struct error *err)
-{
-	for (const struct model_option *o = model_options(job->model); o && o->name; o++)
-		if (o->given && model_option_set(spec, o, job_option(job, o->name), err) != 0)
-			return -1;
-	return 0;
-}
-
-/* spec: what the data say, else the defaults. */
+/* spec: the job's, with what was counted in the data. */
 static int write_model(const struct job *job, const struct dirs *dirs,
 		       const struct schema *schema, struct model_spec spec, struct error *err)
 {
@@ -517,10 +533,11 @@ static int write_model(const struct job *job, const struct dirs *dirs,
 	spec.dense_inputs = (uint32_t)schema->dense_count;
 	spec.fields = (uint32_t)schema_fields(schema);
 	spec.hash_bits = schema->hash_bits;
+	spec.classes = (uint32_t)schema->classes.count;
 	spec.l2 = job->l2;
 	spec.seed = job->seed;
 	dirs_state(dirs, "model", path);
-	if (prepare_set_options(job, &spec, err) != 0 || model_spec_check(&spec, err) != 0 || model_spec_write(path, &spec, err) != 0)
+	if (model_spec_check(&spec, err) != 0 || model_spec_write(path, &spec, err) != 0)
 		return -1;
 	layout_start(&layout, job->seed);
 	dirs_state(dirs, "layout", path);
@@ -555,15 +572,19 @@ static int with_schema(const struct job *job, const struct dirs *dirs, const str
 	char path[DIRS_PATH_MAX];
 	struct dataset *ds;
 	struct model_spec spec;
-	model_spec_default(&spec, job->model);
+	job_model(job, &spec);
 	dirs_state(made, "schema", path);
 	if (prepare_open_data(job, dirs, schema, options, &ds, err) != 0)
 		return -1;
 	int result = prepare_count_rows(job, ds, out, err);
-	if (result == 0 && !options->running)
+	/* Soon, if the rows of TEST can be read before all of DATA is. */
+	int early = schema->labels != SCHEMA_CLASS;
+	if (result == 0 && !options->running && early)
 		result = check_test(job, schema, err);
 	if (result == 0 && !saved)
 		result = look_at_rows(job, dirs, schema, ds, err);
+	if (result == 0 && !options->running && !early)
+		result = check_test(job, schema, err);
 	if (result == 0 && job_has_documents(job))
 		result = prepare_count_words(job, made, ds, saved, &spec, err);
 	if (result == 0 && !saved)

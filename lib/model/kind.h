@@ -139,6 +139,13 @@ void model_wide_forward(const struct model *m, const struct model_batch *b, cons
 void model_wide_backward(const struct model *m, const struct model_batch *b, const float *delta,
 			 float *dense_gradient, float *row_gradient);
 
+/* The functions of lr, for models that are the wide part with another loss. */
+int model_lr_layout(const struct model_spec *spec, struct layout *l, struct error *err);
+void model_lr_forward(struct model *m, const struct model_step *s, const struct model_block *k,
+		      float *z);
+void model_lr_backward(struct model *m, const struct model_step *s, const struct model_block *k,
+		       float *by);
+
 /* ---- losses (loss.c) ---- */
 
 /* z[count][outputs] becomes the gradient by z; returns the loss, summed over the samples. A z that is

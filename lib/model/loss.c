@@ -2,25 +2,29 @@
  * loss: what a model's outputs cost, given the labels, and the scores that they stand for.  Those of
  * binary labels with log loss, which is by far the most frequent one, are in logistic.c.
  */
+#include "model/exp.h"
 #include "model/kind.h"
-
-#include <math.h>
 
 static double loss_weight(const float *weight, size_t i)
 {
 	return weight ? (double)weight[i] : 1;
 }
 
-/* Without the largest output taken off, exp() would be infinite. */
-static double softmax_row(uint32_t outputs, const float *z, double *most)
+/* Makes z[outputs] exp(z - *most), *most the largest one: exp(z) alone might be infinite. Returns
+ * the sum; a NaN in z makes it one, too. */
+static double softmax_row(uint32_t outputs, float *z, float *most)
 {
-	double sum = 0;
-	*most = (double)z[0];
-	for (uint32_t k = 1; k < outputs; k++)
-		*most = (double)z[k] > *most ? (double)z[k] : *most;
-	for (uint32_t k = 0; k < outputs; k++)
-		sum += exp((double)z[k] - *most);
-	return sum;
+	float sum = 0, odd = 0;
+	*most = z[0];
+	for (uint32_t k = 0; k < outputs; k++) {
+		*most = z[k] > *most ? z[k] : *most;
+		odd += z[k] * 0.0f;
+	}
+	for (uint32_t k = 0; k < outputs; k++) {
+		z[k] = exp_negative(z[k] - *most);
+		sum += z[k];
+	}
+	return (double)(sum + odd);
 }
 
 static double loss_softmax(uint32_t outputs, size_t count, float *z, const float *label,
@@ -28,11 +32,15 @@ static double loss_softmax(uint32_t outputs, size_t count, float *z, const float
 {
 	double loss = 0;
 	for (size_t i = 0; i < count; i++, z += outputs) {
-		double w = loss_weight(weight, i), most, sum = softmax_row(outputs, z, &most);
+		double w = loss_weight(weight, i);
 		uint32_t right = (uint32_t)label[i];
-		loss += w * (log(sum) + most - (double)z[right]);
+		float of_right = z[right], most;
+		double sum = softmax_row(outputs, z, &most);
+		float scale = (float)(w / sum);
+		loss += w * (log(sum) + (double)most - (double)of_right);
 		for (uint32_t k = 0; k < outputs; k++)
-			z[k] = (float)(w * (exp((double)z[k] - most) / sum - (k == right)));
+			z[k] *= scale;
+		z[right] -= (float)w;
 	}
 	return loss;
 }
@@ -92,8 +100,9 @@ void model_scores(const struct model *m, size_t count, float *z)
 		return;
 	}
 	for (size_t i = 0; i < count; i++, z += outputs) {
-		double most, sum = softmax_row(outputs, z, &most);
+		float most;
+		double sum = softmax_row(outputs, z, &most);
 		for (uint32_t k = 0; k < outputs; k++)
-			z[k] = (float)(exp((double)z[k] - most) / sum);
+			z[k] = (float)((double)z[k] / sum);
 	}
 }

@@ -68,19 +68,19 @@ void model_wide_backward(const struct model *m, const struct model_batch *b, con
 			      1, 1.0f, dense_gradient + 1, 1);
 }
 
-static int lr_layout(const struct model_spec *spec, struct layout *l, struct error *err)
+int model_lr_layout(const struct model_spec *spec, struct layout *l, struct error *err)
 {
 	return model_wide_layout(spec, l, err) != 0 ? -1 : model_keys_layout(spec, l, 1, 1, 0, err);
 }
 
-static void lr_forward(struct model *m, const struct model_step *s, const struct model_block *k,
-		       float *z)
+void model_lr_forward(struct model *m, const struct model_step *s, const struct model_block *k,
+		      float *z)
 {
 	model_wide_forward(m, &k->batch, s->dense, s->rows, z);
 }
 
-static void lr_backward(struct model *m, const struct model_step *s, const struct model_block *k,
-			float *by)
+void model_lr_backward(struct model *m, const struct model_step *s, const struct model_block *k,
+		       float *by)
 {
 	model_wide_backward(m, &k->batch, by, s->dense_gradient, s->row_gradient);
 }
@@ -88,7 +88,7 @@ static void lr_backward(struct model *m, const struct model_step *s, const struc
 const struct model_kind model_lr = {
 	.name = "lr",
 	.labels = MODEL_BINARY,
-	.layout = lr_layout,
-	.forward = lr_forward,
-	.backward = lr_backward,
+	.layout = model_lr_layout,
+	.forward = model_lr_forward,
+	.backward = model_lr_backward,
 };

@@ -24,13 +24,13 @@
 struct layout;
 
 /* All models; the first one is the default. */
-#define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(audit) MORE(lda)
+#define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(softmax) MORE(svm) MORE(linear) MORE(audit) MORE(lda)
 
 #define MODEL_WORD(name) #name
 #define MODEL_COMMA_WORD(name) ", " #name
 #define MODEL_BAR_WORD(name) "|" #name
-#define MODEL_NAMES MODELS(MODEL_WORD, MODEL_COMMA_WORD)   /* "lr, wdl, audit, lda" */
-#define MODEL_CHOICES MODELS(MODEL_WORD, MODEL_BAR_WORD) /* "lr|wdl|audit|lda" */
+#define MODEL_NAMES MODELS(MODEL_WORD, MODEL_COMMA_WORD)   /* "lr, wdl, ..." */
+#define MODEL_CHOICES MODELS(MODEL_WORD, MODEL_BAR_WORD) /* "lr|wdl|..." */
 
 /* What a label is. A model has one kind, or one of several that its option `labels` chooses. */
 enum model_labels {

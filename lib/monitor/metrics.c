@@ -39,6 +39,9 @@ static const struct {
 	[METRIC_JOB_ETA] = {"job_eta_seconds", GAUGE, "Time until the end, at the present speed."},
 	[METRIC_JOB_AUC] = {"job_auc", GAUGE, "AUC of the last scoring."},
 	[METRIC_JOB_LOG_LOSS] = {"job_log_loss", GAUGE, "Log loss of the last scoring."},
+	[METRIC_JOB_ACCURACY] = {"job_accuracy", GAUGE, "Accuracy of the last scoring, of classes."},
+	[METRIC_JOB_RMSE] = {"job_rmse", GAUGE, "RMSE of the last scoring, of numbers."},
+	[METRIC_JOB_MAE] = {"job_mae", GAUGE, "MAE of the last scoring, of numbers."},
 	[METRIC_JOB_MEMBERS] = {"job_members", GAUGE, "Workers that the barrier waits for."},
 	[METRIC_JOB_SHARDS] = {"job_shards", GAUGE,
 			       "Shards of all epochs, and pieces cut of them, by state: todo, "

@@ -97,8 +97,8 @@ static void put_course(const struct page_source *l)
 	page_put_job(l, METRIC_JOB_LOSS, row->loss);
 	page_put_job(l, METRIC_JOB_SPEED, runs ? rate : NAN);
 	page_put_job(l, METRIC_JOB_ETA, runs && rate > 0 ? row->eta : NAN);
-	page_put_job(l, METRIC_JOB_AUC, s->score.auc);
-	page_put_job(l, METRIC_JOB_LOG_LOSS, s->score.logloss);
+	for (int i = 0; i < SCORES; i++)
+		page_put_job(l, (enum metric)(METRIC_JOB_AUC + i), s->score.value[i]);
 	page_put_job(l, METRIC_JOB_MEMBERS, runs ? (double)row->members : NAN);
 }
 

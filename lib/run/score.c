@@ -13,44 +13,71 @@
 /* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
  * prediction must not become a score. */
 static const char script[] =
-	"p=$1 a=$2 c=$3 t=$4 b=$5; shift 5; true >\"$t\" || exit 73; "
+	"p=$1 a=$2 c=$3 t=$4 b=$5 l=$6; shift 6; true >\"$t\" || exit 73; "
 	"for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" \"$f\" >>\"$t\" || exit; done; "
-	"\"$a\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
+	"\"$a\" --labels \"$l\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
+
+/* Which of them a model has: the first one says whether it became better. */
+static void wanted_scores(const struct job *job, enum score wanted[2])
+{
+	unsigned labels = job_labels(job);
+	wanted[0] = job_has_documents(job)  ? SCORE_LOG_LOSS
+		    : labels == MODEL_CLASS ? SCORE_ACCURACY
+		    : labels == MODEL_REAL  ? SCORE_RMSE
+					    : SCORE_AUC;
+	wanted[1] = labels == MODEL_REAL ? SCORE_MAE
+		    : wanted[0] == SCORE_AUC ? SCORE_LOG_LOSS
+					     : wanted[0];
+}
 
 static void log_score(struct supervisor *s)
 {
-	sup_log(s, RECORD("score", F("checkpoint", s->score.scored), F_REAL("auc", s->score.auc),
-			  F_REAL("logloss", s->score.logloss)));
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof line, "score");
+	record_add(&o, "checkpoint", s->score.scored);
+	scores_put(&o, s->score.value);
+	sup_log(s, &o);
 }
 
 static void say_score(const struct supervisor *s)
 {
-	if (isnan(s->score.auc))
-		log_say(LOG_LEVEL_INFO, "logloss=%.5f of %s", s->score.logloss, s->score.scored);
-	else
-		log_say(LOG_LEVEL_INFO, "auc=%.5f logloss=%.5f of %s", s->score.auc,
-			s->score.logloss, s->score.scored);
+	char text[200];
+	size_t len = 0;
+	for (size_t i = 0; i < SCORES; i++)
+		if (!isnan(s->score.value[i]))
+			len += (size_t)snprintf(text + len, sizeof text - len, "%s=%.5f ",
+						score_names[i].field, s->score.value[i]);
+	log_say(LOG_LEVEL_INFO, "%sof %s", text, s->score.scored);
 }
 
 static int take_scores(struct supervisor *s, const char *output)
 {
 	struct record_walk walk = record_walk(output, strlen(output));
 	struct record r;
+	enum score wanted[2];
+	double all[SCORES];
 	int got;
-	while ((got = record_next(&walk, &r, NULL)) != RECORD_END)
-		if (got == RECORD_ONE && record_is(&r, "auc") &&
-		    (job_has_documents(s->job) ||
-		     record_real(&r, "auc", 0, 1, &s->score.auc, NULL) == 0) &&
-		    record_real(&r, "logloss", 0, 1e300, &s->score.logloss, NULL) == 0)
+	wanted_scores(s->job, wanted);
+	while ((got = record_next(&walk, &r, NULL)) != RECORD_END) {
+		if (got != RECORD_ONE || !record_is(&r, "auc"))
+			continue;
+		scores_take(&r, all);
+		for (size_t i = 0; i < 2; i++)
+			s->score.value[wanted[i]] = all[wanted[i]];
+		if (!isnan(all[wanted[0]]) && !isnan(all[wanted[1]]))
 			return 0;
+	}
 	return -1;
 }
 
 /* EVAL patience: so many scores in a row without a better one. */
 static void score_judge(struct supervisor *s)
 {
-	double now = job_has_documents(s->job) ? -s->score.logloss : s->score.auc;
-	if (isnan(s->score.best) || now > s->score.best) {
+	enum score wanted[2];
+	wanted_scores(s->job, wanted);
+	double now = s->score.value[wanted[0]], more = now - s->score.best;
+	if (isnan(s->score.best) || (score_names[wanted[0]].rises ? more > 0 : more < 0)) {
 		s->score.best = now;
 		s->score.without_gain = 0;
 		return;
@@ -70,7 +97,7 @@ static int is_last(const struct supervisor *s)
 /* At the end the job has a model, but no score: the next run scores it again. */
 static void score_failed(struct supervisor *s, int status, const char *why)
 {
-	s->score.auc = s->score.logloss = NAN;
+	scores_none(s->score.value);
 	if (is_last(s))
 		s->score.status = status ? status : ERROR_SOFTWARE;
 	sup_note(s, "warning", "scoring TEST with %s failed: %s", s->score.scored, why);
@@ -87,7 +114,9 @@ static void on_scored(const struct child_end *e, void *arg)
 		score_failed(s, ERROR_DATA,
 			     job_has_documents(s->job)
 				     ? "TEST has no document of two words or more"
-				     : "TEST has no AUC: it needs rows of both classes");
+			     : job_labels(s->job) == MODEL_BINARY
+				     ? "TEST has no AUC: it needs rows of both classes"
+				     : "TEST has no score: its weights are 0");
 	else {
 		log_score(s);
 		if (s->phases.now == PHASE_RUNNING) {
@@ -107,7 +136,7 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	if (s->score.child)
 		return;
 	s->score.done = last; /* so that a failure to start does not hold the end up */
-	s->score.auc = s->score.logloss = NAN;
+	scores_none(s->score.value);
 	s->score.at = clock_mono();
 	struct argv argv = {0};
 	snprintf(s->score.scored, sizeof s->score.scored, "%s", checkpoint);
@@ -118,7 +147,7 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	}
 	dirs_state(&s->dirs, "scores.tmp", temporary);
 	argv_add(&argv, "/bin/sh", "-c", script, "score", predict, auc, s->score.scored, temporary,
-		 s->job->bad_rows);
+		 s->job->bad_rows, job_labels_word(s->job));
 	for (size_t i = 0; i < s->job->test.count; i++)
 		argv_add(&argv, s->job->test.item[i]);
 	const struct child_options options = {
@@ -149,6 +178,7 @@ void sup_score_stop(struct supervisor *s)
 
 void sup_score_init(struct supervisor *s)
 {
-	s->score.auc = s->score.logloss = s->score.best = NAN;
+	scores_none(s->score.value);
+	s->score.best = NAN;
 	s->score.at = clock_mono();
 }

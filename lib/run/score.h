@@ -6,6 +6,7 @@
 #define PACELINE_RUN_SCORE_H
 
 #include "job/dirs.h"
+#include "record/scores.h"
 
 #include <stdint.h>
 
@@ -17,8 +18,8 @@ struct sup_score {
 	double at;           /* clock_mono(): begun last */
 	int done;            /* the one at the end */
 	int status;          /* why the one at the end failed, as an exit status */
-	double auc, logloss; /* NAN: none; documents have no auc */
-	double best; /* AUC, or minus the log loss where there is none */
+	double value[SCORES]; /* NAN: none */
+	double best; /* of the first one that there is; NAN: none yet */
 	uint64_t without_gain;  /* scores in a row */
 	char scored[DIRS_PATH_MAX]; /* the checkpoint, of the last score */
 };

@@ -132,10 +132,7 @@ static void make_summary(struct supervisor *s, struct supervisor_result *result)
 	record_add_u64(&o, "exit", (uint64_t)result->status);
 	record_add_seconds(&o, "at", clock_epoch());
 	record_add(&o, "checkpoint", s->checkpoint.latest);
-	if (!isnan(s->score.auc))
-		record_add_real(&o, "auc", s->score.auc);
-	if (!isnan(s->score.logloss))
-		record_add_real(&o, "logloss", s->score.logloss);
+	scores_put(&o, s->score.value);
 	if (s->score.status)
 		record_add(&o, "score", "failed");
 	if (s->phases.failed) {

@@ -2,6 +2,7 @@
 #include "screen/summary.h"
 
 #include "base/human.h"
+#include "record/scores.h"
 #include "screen/text.h"
 
 #include <math.h>
@@ -93,15 +94,15 @@ static void put_failure(struct lines *l, const struct record *r)
 
 static void put_score(struct lines *l, const struct record *r)
 {
-	char auc[HUMAN_MAX], loss[HUMAN_MAX];
-	double a = summary_real(r, "auc"), b = summary_real(r, "logloss");
+	double value[SCORES];
+	char text[200];
+	scores_take(r, value);
+	scores_text(value, text, sizeof text);
 	if (strcmp(summary_value(r, "score"), "failed") == 0)
 		summary_put(l, TINT_BAD,
 			    "the scoring of TEST failed; `trainctl run` scores it again");
-	if (!isnan(b))
-		summary_put(l, TINT_NONE, "TEST: %s%s%slog loss %s", isnan(a) ? "" : "AUC ",
-			    isnan(a) ? "" : human_real(a, 4, auc), isnan(a) ? "" : ", ",
-			    human_real(b, 4, loss));
+	if (text[0])
+		summary_put(l, TINT_NONE, "TEST: %s", text);
 }
 
 size_t summary_lines(const struct record *r, size_t width, struct screen_line line[SUMMARY_LINES])

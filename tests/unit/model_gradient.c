@@ -122,8 +122,9 @@ static void start_way(struct fixture *f, const char *name, size_t way, int value
 	/* zero weights would hide a missing factor */
 	for (size_t i = 0; i < f->dense_count; i++)
 		f->dense[i] += (float)(uniform() * 0.2 - 0.1);
+	/* So large in one of two that margins are kept by some rows, too. */
 	for (size_t i = 0; i < rows; i++)
-		f->rows[i] = (float)(uniform() * 0.6 - 0.3);
+		f->rows[i] = (float)((uniform() - 0.5) * (weights ? 2 : 0.6));
 	fill_batch(f, values, weights);
 }
 

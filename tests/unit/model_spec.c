@@ -193,7 +193,7 @@ static void bad_specs(void **unused)
 	assert_int_equal(model_spec_check(&s, &err), 0);
 	strcpy(s.name, "nosuch");
 	assert_int_equal(model_spec_check(&s, &err), -1);
-	assert_non_null(strstr(err.text, "lr, wdl, audit"));
+	assert_non_null(strstr(err.text, MODEL_NAMES));
 	strcpy(s.name, "audit");
 	s.samples = 0;
 	assert_int_equal(model_spec_check(&s, &err), -1);

@@ -1,0 +1,106 @@
+#!/usr/bin/env bats
+load helper
+# rooms: data model job
+
+# Labels that are classes or numbers, and the models that learn them: from the rows to the scores.
+
+# rows N SEED: a and b are numbers, c a category; kind is the largest of three sums, price a number.
+rows() {
+	awk -v n="$1" -v seed="$2" 'BEGIN {
+		srand(seed); print "a,b,c,kind,price,big"
+		split("Iris setosa,10,versi", name, ",")
+		for (i = 0; i < n; i++) {
+			a = 2 * rand() - 1; b = 2 * rand() - 1; c = int(3 * rand()) + 1
+			s[1] = a + (c == 1); s[2] = b + (c == 2); s[3] = -a - b + (c == 3); k = 1
+			for (j = 2; j <= 3; j++) if (s[j] > s[k]) k = j
+			printf "%.4f,%.4f,%s,%s,%.1f,%s\n", a, b, substr("rgb", c, 1), name[k],
+				200000 + 30000 * a - 10000 * b + 5000 * (c == 1) + 100 * rand(), (a + b > 0 ? "yes" : "no")
+		}
+	}'
+}
+
+# job LABEL MODEL [KEY=VALUE]...: trained on train.csv, which is made if it is not there.
+job() {
+	[ -e train.csv ] || { rows 3000 1 >train.csv && rows 500 2 >test.csv; }
+	printf '%s\n' JOB=j DATA=train.csv TEST=test.csv FORMAT=csv DENSE=a,b SPARSE=c EPOCHS=6 BATCH=128 \
+		LABEL="$1" MODEL="$2" >job.env
+	shift 2
+	local sets=() set
+	for set in "$@"; do sets+=(--set "$set"); done
+	run --separate-stderr trainctl run job.env --run-dir run "${sets[@]}" 3>&-
+	echo "$stderr"
+}
+
+@test "classes: a softmax of names and numbers, scores, another class in TEST" {
+	job kind softmax,scale:z
+	[ "$status" = 0 ]
+	checkpoint=$(ckpt latest run/state/checkpoints)
+	[ "$(grep ^class "$checkpoint/schema" | tr '\n' ' ')" = "class name=10 class name=Iris%20setosa class name=versi " ]
+	grep -q ' name=softmax .* classes=3' "$checkpoint/model"
+	predict -c "$checkpoint" test.csv >scores
+	[ "$(auc --labels class <scores)" = "auc accuracy=$(field accuracy <run/state/summary) n=500" ]
+	awk -v a="$(auc --labels class <scores | field accuracy)" 'BEGIN { exit !(a > 0.9) }'
+	[ "$(cut -d' ' -f2 scores | sort -u | tr '\n' ' ')" = "10 Iris%20setosa versi " ]
+	predict -c "$checkpoint" --probabilities test.csv | awk '{
+		s = $3 + $4 + $5; if (NF != 5 || s < 0.999 || s > 1.001) exit 1
+		best = $3 >= $4 && $3 >= $5 ? "10" : $4 >= $5 ? "Iris%20setosa" : "versi"
+		if (best != $1) exit 2 }'
+	# A row of a class that training never saw.
+	sed '3s/,[^,]*,\([0-9.]*,[a-z]*\)$/,rosa,\1/' test.csv >other.csv
+	run -65 predict -c "$checkpoint" other.csv
+	[[ "$output" == *"other.csv:3:"*": label 'rosa' is none of the 3 classes"* ]]
+}
+
+@test "numbers: linear regression, in the label's units" {
+	job price linear,scale:z
+	[ "$status" = 0 ]
+	checkpoint=$(ckpt latest run/state/checkpoints)
+	predict -c "$checkpoint" test.csv >scores
+	run -0 auc --labels real <scores
+	[ "$(echo "$output" | field rmse)" = "$(field rmse <run/state/summary)" ]
+	[ "$(echo "$output" | field mae)" = "$(field mae <run/state/summary)" ]
+	awk -v e="$(echo "$output" | field rmse)" 'BEGIN { exit !(e > 20 && e < 8000) }'
+	# The labels as they are in the file, up to a float.
+	paste -d' ' scores <(tail -n +2 test.csv | cut -d, -f5) |
+		awk '{ d = $2 - $3; if (d > 0.1 || d < -0.1) exit 1 }'
+}
+
+@test "svm: both losses" {
+	for loss in hinge squared-hinge; do
+		job big "svm,loss:$loss" POSITIVE=yes
+		[ "$status" = 0 ]
+		awk -v a="$(field auc <run/state/summary)" 'BEGIN { exit !(a > 0.99) }'
+		grep -q " loss=$loss" "$(ckpt latest run/state/checkpoints)/model"
+		rm -rf run
+	done
+}
+
+@test "labels that can't be: the place, and why" {
+	refused() { # LABEL MODEL TEXT [KEY=VALUE]...
+		local text=$3
+		job "$1" "$2" "${@:4}"
+		[ "$status" -ge 64 ]
+		[[ "$stderr" == *"$text"* ]]
+		rm -rf run
+	}
+	rows 3000 1 >good.csv
+	rows 500 2 >test.csv
+	sed '7s/,[^,]*,\([0-9.]*,[a-z]*\)$/,nan,\1/' good.csv >train.csv
+	refused kind softmax "train.csv:7:"
+	[[ "$stderr" == *"label 'nan' is no class"* ]]
+	sed '7s/,[^,]*,\([a-z]*\)$/,nan,\1/' good.csv >train.csv
+	refused price linear "train.csv:7:"
+	[[ "$stderr" == *"label 'nan' is no number"* ]]
+	sed '7s/,[^,]*,\([a-z]*\)$/,1e300,\1/' good.csv >train.csv
+	refused price linear "label '1e300' is no number"
+	sed '7s/,[^,]*,\([a-z]*\)$/,,\1/' good.csv >train.csv
+	refused price linear "the label is empty"
+	cp good.csv train.csv
+	refused kind lr "label '"
+	refused kind softmax "is for models of two labels; labels of this one are classes" POSITIVE=10
+	awk -F, -v OFS=, 'NR > 1 { $4 = "one" } 1' good.csv >train.csv
+	refused kind softmax "all rows have the label 'one'"
+	cp good.csv train.csv
+	sed '9s/,[^,]*,\([0-9.]*,[a-z]*\)$/,rosa,\1/' test.csv >t && mv t test.csv
+	refused kind softmax "test.csv:9:"
+}
