@@ -88,14 +88,9 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[[ $output == *"no column 'bougth' in line 1; the nearest is 'bought'"* ]]
 	run -65 trainctl init d.csv --label quantity
 	[[ $output == *"no column 'quantity' in line 1, which has 'id', 'age', 'town', 'born', 'note', 'same', 'zip', 'bought'" ]]
-	run trainctl init d.csv --label town
-	[ "$status" -eq 64 ]
-	[[ $output == *"which value of 'town' means 1? Give it with --positive VALUE"* ]]
 	run trainctl init d.csv --label town --positive Paris
 	[ "$status" -eq 65 ]
 	[[ $output == *"no 'Paris' in column 'town'; it holds"* ]]
-	run trainctl init d.csv --label age
-	[ "$status" -eq 65 ]
 	run trainctl init d.csv --label same
 	[ "$status" -eq 65 ]
 	[[ $output == *"only one value"* ]]
@@ -108,6 +103,21 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[ "$status" -eq 64 ]
 	run trainctl init nothing.csv
 	[ "$status" -eq 66 ]
+}
+
+@test "the label chooses the model: classes, numbers" {
+	people 1000 >d.csv
+	run -0 trainctl init d.csv --label town
+	[[ $output == *" classes: MODEL=softmax (--positive VALUE makes two of them)"* ]]
+	[ "$(key MODEL d.env)" = softmax ]
+	[ -z "$(key POSITIVE d.env)" ]
+	trainctl run d.env --run-dir run --set TEST= 2>&1 3>&- | grep -q '^summary .* state=done'
+	awk -F, -v OFS=, 'NR == 1 { print $0, "price"; next } { print $0, NR * 0.37 }' d.csv >p.csv
+	run -0 trainctl init p.csv --label price
+	[[ $output == *"; numbers: MODEL=linear"* ]]
+	[ "$(key MODEL p.env)" = linear ]
+	run -65 trainctl init p.csv --label note --force
+	[[ $output == *"name the one that means 1 with --positive VALUE"* ]]
 }
 
 @test "on a terminal the label and its value are asked for" {

@@ -871,13 +871,6 @@ trainctl: --help shows the usage
 $ trainctl init d.csv --label label
 trainctl: d.csv: no column 'label' in line 1...
 = 65
-$ trainctl init d.csv --label b
-trainctl: d.csv: which value of 'b' means 1? Give it with --positive VALUE (all others mean 0): 'c0' ...
-trainctl: --help shows the usage
-= 64
-$ trainctl init d.csv --label a
-trainctl: d.csv: label 'a' has ... different numbers, from ... to ...; models here tell 0 from 1. This adds a column that does so: awk -F',' '{ print $0 "," (NR == 1 ? "label" : ($2 > LIMIT)) }'
-= 65
 E
 }
 

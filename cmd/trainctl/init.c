@@ -154,9 +154,9 @@ static int choose_label(const struct call *call, const struct survey *s, size_t 
 	size_t count = survey_labels(s, label);
 	if (count == 0)
 		return error_set(err, ERROR_DATA, path,
-				 "no column can be the label: none has 2 to 20 different values "
-				 "(in the %llu rows looked at). Models here tell 0 from 1: add a "
-				 "column of 0 and 1",
+				 "no column looks like a label: none has 2 to 20 different values "
+				 "(in the %llu rows looked at). Name it with --label; it may hold "
+				 "numbers, or more classes",
 				 (unsigned long long)s->rows);
 	return call->asks ? ask_label(s, path, label, count, chosen, err)
 			  : no_label(s, path, label, count, err);
@@ -176,36 +176,27 @@ static int init_is_plain(const struct survey *s, const struct column *c, const s
 	return count == 2;
 }
 
-static int unfit_label(const struct survey *s, const struct column *c, const char *path,
-		       struct error *err)
+static int unfit_label(const struct column *c, const char *path, struct error *err)
 {
 	if (column_present(c) == 0 || c->distinct == 1)
 		return error_set(err, ERROR_DATA, path,
 				 "label '%.80s' has only one value in the %llu rows looked at: "
 				 "there is nothing to learn",
 				 c->name, (unsigned long long)c->rows);
-	if (c->numbers == column_present(c) && s->syntax.format == ROW_CSV)
-		return error_set(err, ERROR_DATA, path,
-				 "label '%.80s' has %llu different numbers, from %g to %g; models here tell 0 "
-				 "from 1. This adds a column that does so: awk -F'%s' '{ print $0 \"%c\" "
-				 "(NR == 1 ? \"label\" : ($%td > LIMIT)) }'",
-				 c->name, (unsigned long long)c->distinct, c->min, c->max,
-				 (char[]){s->syntax.separator, '\0'}, s->syntax.separator,
-				 c - s->column + 1);
 	return error_set(err, ERROR_DATA, path,
 			 "label '%.80s' has %llu different values: name the one that means 1 with "
 			 "--positive VALUE (all others mean 0)",
 			 c->name, (unsigned long long)c->distinct);
 }
 
-static int no_positive(const struct column *c, const char *path, struct error *err)
+#define ROWS_A_CLASS 10 /* at least: fewer are too few to learn it from */
+
+/* More than two values: numbers, as they are measured, or classes. */
+static const char *model_for(const struct column *c, size_t few)
 {
-	char classes[SURVEY_CLASSES_MAX];
-	survey_classes(c, classes);
-	return error_set(err, ERROR_USAGE, path,
-			 "which value of '%.80s' means 1? Give it with --positive VALUE (all others mean 0): "
-			 "%s",
-			 c->name, classes);
+	if (c->numbers == column_present(c) && (c->whole < c->numbers || few == 0))
+		return "linear";
+	return few > 0 || c->distinct * ROWS_A_CLASS <= c->rows ? "softmax" : NULL;
 }
 
 static int said_positive(const struct call *call, const struct column *c, struct error *err)
@@ -233,13 +224,14 @@ static int choose_positive(const struct call *call, const struct survey *s, stru
 			return -1;
 	} else if (init_is_plain(s, c, index, count)) {
 		return 0;
-	} else if (count < 2) {
-		return unfit_label(s, c, call->data[0], err);
+	} else if (column_present(c) == 0 || c->distinct == 1) {
+		return unfit_label(c, call->data[0], err);
+	} else if (count != 2) {
+		p->model = model_for(c, count);
+		return p->model ? 0 : unfit_label(c, call->data[0], err);
 	} else {
 		int usual = survey_positive(c);
-		int known = count == 2 && value_yes(c->value[index[0]].text, c->value[index[1]].text) != 0;
-		if (usual < 0 && !call->asks)
-			return no_positive(c, call->data[0], err);
+		int known = value_yes(c->value[index[0]].text, c->value[index[1]].text) != 0;
 		chosen = (size_t)usual;
 		p->positive_said = call->asks && !known;
 		if (p->positive_said && ask_positive(c, index, count, usual, &chosen, err) != 0)
@@ -509,6 +501,11 @@ static void say_label(FILE *out, const struct survey *s, const struct plan_choic
 	survey_classes(c, classes);
 	fprintf(out, "  label    %s: %s", plain(c->name, name), classes);
 	int known = p->positive && p->negative && value_yes(p->positive, p->negative) == 1;
+	if (p->model && strcmp(p->model, "softmax") == 0)
+		fprintf(out, "; %llu classes: MODEL=softmax (--positive VALUE makes two of them)",
+			(unsigned long long)c->distinct);
+	else if (p->model)
+		fprintf(out, "; numbers: MODEL=%s", p->model);
 	if (p->positive)
 		fprintf(out, "; '%s' means 1%s", plain(p->positive, value),
 			p->positive_said || known ? "" : " (a guess: --positive VALUE says otherwise)");
@@ -699,7 +696,7 @@ static int init_make(struct call *call, struct survey *s, struct jobfile *f, str
 		result = choose_positive(call, s, &choices, err);
 	if (result == 0 && s->count > 0)
 		result = init_check_text(call, s, &choices, err);
-	if (result == 0)
+	if (result == 0 && !choices.model)
 		result = survey_tells(s, call->data[0], choices.label, choices.positive, err);
 	for (size_t i = 1; result == 0 && i < call->data_count; i++)
 		result = init_same_columns(s, call->data[0], call->data[i], err);

@@ -342,12 +342,20 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 			  : 0;
 }
 
-static int set_model(struct jobfile *f, const struct survey *s, const struct lists *l,
-		     struct error *err)
+static int set_model(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
+		     const struct lists *l, struct error *err)
 {
 	/* wdl if columns may say more together than alone, and there are enough rows to learn
 	 * that. */
-	char value[40];
+	char value[40], reason[160];
+	if (c->model) {
+		int is_class = strcmp(c->model, "softmax") == 0;
+		snprintf(reason, sizeof reason, "%s: %s; POSITIVE would make two classes\n",
+			 c->model,
+			 is_class ? "learns which of the classes a row has"
+				  : "linear regression, learns a number");
+		return jobfile_set(f, "MODEL", c->model, reason, err);
+	}
 	if (s->syntax.format == ROW_BAG) {
 		snprintf(value, sizeof value, "lda,topics:%llu",
 			 (unsigned long long)between((double)s->rows_about / TOPIC_ROWS, TOPICS_MIN,
@@ -387,7 +395,7 @@ static int survey_plan_make(struct jobfile *f, const struct survey *s, const str
 			err) != 0)
 		return -1;
 	if (set_bad_rows(f, s, c, err) != 0 || set_test(f, c, err) != 0 ||
-	    jobfile_section(f, "Model and training", err) != 0 || set_model(f, s, l, err) != 0 ||
+	    jobfile_section(f, "Model and training", err) != 0 || set_model(f, s, c, l, err) != 0 ||
 	    set_course(f, s, c, err) != 0)
 		return -1;
 	if (jobfile_section(f, "Nodes", err) != 0 ||

@@ -22,6 +22,7 @@ struct plan_choices {
 	const char *positive; /* the label's value that means 1; NULL: labels are 0 and 1 (-1, libsvm) */
 	const char *negative; /* the only other one; NULL: any other */
 	int positive_said;    /* by the user, not by us */
+	const char *model;    /* softmax, linear: what labels ask for; NULL: they are two */
 };
 
 struct plan_counts {
