@@ -75,6 +75,10 @@ judge_limits() {
 		lead-schedule plan-ms < 1 10 workers=100
 		lead-schedule plan-ms < 10 60 workers=300
 		lead-schedule event-ms < 1 10 workers=300
+		lr-liblinear ratio > 2 -
+		lr-liblinear best-c-ratio > 2 -
+		lr-liblinear loss-ratio < 1 1
+		lr-liblinear best-c-loss-ratio < 1.01 -
 		move-rows slope < 1.5 1.5
 		move-rows seconds/rows-sent < 3 - rows=16000000
 		paceline-py p50-us < 1000 10000
@@ -84,6 +88,10 @@ judge_limits() {
 		ps-pushpull over-one-process < 1.6 -
 		ps-pushpull faster-than-mpi > 0.9 -
 		ps-unit over-slowest-part < 1.2 3
+		row-cache ratio > 3 2 data=rows.csv
+		row-cache ratio > 5 3 data=rows.tsv.gz
+		row-cache ratio-batches > 3 2 data=rows.csv
+		row-cache ratio-batches > 5 3 data=rows.tsv.gz
 		scale lead < 1.3 - slopes=1
 		scale supervisor < 1.3 - slopes=1
 		standby overhead-percent < 15 60
