@@ -16,6 +16,7 @@
 #include "data/dataset.h"
 #include "data/index.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -77,7 +78,7 @@ struct rowcache_making {
 	const struct schema *schema;       /* fitted, if it needs that */
 	const char *data_path, *index_dir; /* NULL: the index lies beside the data */
 	const char *path;                  /* of the cache */
-	const volatile int *stop;          /* ends it early; may be NULL */
+	const atomic_int *stop;            /* ends it early; may be NULL */
 	index_progress_fn *progress;       /* rows; may be NULL */
 	void *arg;
 };

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ struct caching {
 	int running;
 	pthread_mutex_t lock;
 	pthread_cond_t stopped;
-	volatile int stop;
+	atomic_int stop;
 	char lock_path[PATH_MAX];
 	int lock_fd; /* -1: another worker has it */
 };

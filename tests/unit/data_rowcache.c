@@ -366,7 +366,7 @@ static void test_stopped(void **state)
 {
 	(void)state;
 	struct schema *s = make_schema(CSV, 20);
-	volatile int stop = 1;
+	atomic_int stop = 1;
 	struct rowcache_made made;
 	struct error err;
 	write_rows(CSV, 0, ROWS);
