@@ -255,8 +255,8 @@ static int rowidx_pack(const char *path, struct error *err)
 	int result;
 	if (schema_needs_fit(schema))
 		result = error_set(err, ERROR_CONFIG, opt.pack,
-				   "is not fitted: mean and deviation of its dense columns come from all "
-				   "of the data; a job has such a schema in STATE/schema");
+				   "is not fitted: means and deviations, or classes, come from all of the "
+				   "data; a job has such a schema in STATE/schema");
 	else
 		result = opt.check ? rowcache_check(&making, err) : pack_make(&making, err);
 	schema_free(schema);

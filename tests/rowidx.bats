@@ -412,6 +412,6 @@ make_packed() {
 	run -66 rowidx --pack none rows.csv
 	sed -i 's/ scale=none//' schema
 	run -78 rowidx --pack schema rows.csv
-	[[ $output == *"schema: is not fitted: mean and deviation"* ]]
+	[[ $output == *"schema: is not fitted: means and deviations, or classes, come from all of the data"* ]]
 	[ ! -e rows.csv.rowcache ]
 }

@@ -25,32 +25,31 @@ static void use_tell(const struct error *why)
 }
 
 /* One that was refused is not looked at again, unless it becomes another file. */
-static int use_look(struct rowcache_use *u, int place, const char *data_path, const char *dir,
-		    const struct schema *s, const struct rowcache_seal *seal)
+static void use_look(struct rowcache_use *u, int place, const char *data_path, const char *dir,
+		     const struct schema *s, const struct index *ix)
 {
 	char path[PATH_MAX];
+	struct rowcache_seal seal;
 	struct stat st;
 	struct error why;
-	if (rowcache_path(path, sizeof path, data_path, dir, NULL) != 0 || stat(path, &st) != 0 ||
-	    is_file(&st, &u->refused[place]))
-		return 0;
-	if (rowcache_open(&u->cache, path, s, seal, &why) == 0)
-		return 1;
+	if (u->cache || rowcache_path(path, sizeof path, data_path, dir, NULL) != 0 ||
+	    stat(path, &st) != 0 || is_file(&st, &u->refused[place]))
+		return;
+	if (rowcache_seal(&seal, s, ix, &why) == 0 &&
+	    rowcache_open(&u->cache, path, s, &seal, &why) == 0)
+		return;
 	u->refused[place] = st;
 	if (why.code != ERROR_NOINPUT)
 		use_tell(&why);
-	return 0;
 }
 
 static void use_find(struct rowcache_use *u, const char *data_path, const char *index_dir,
 		     const struct schema *s, const struct index *ix)
 {
-	struct rowcache_seal seal;
 	u->look_again = LOOK_EVERY;
-	if (rowcache_seal(&seal, s, ix, NULL) != 0)
-		return;
-	if (!index_dir || !use_look(u, 1, data_path, index_dir, s, &seal))
-		use_look(u, 0, data_path, NULL, s, &seal);
+	if (index_dir)
+		use_look(u, 1, data_path, index_dir, s, ix);
+	use_look(u, 0, data_path, NULL, s, ix);
 }
 
 /* Reading the text says what has become of it. */

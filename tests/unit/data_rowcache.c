@@ -47,21 +47,30 @@ static int set_up(void **state)
 	return 0;
 }
 
-enum kind { CSV, CRITEO, LIBSVM, BAG, KINDS };
+enum kind { CSV, REAL, CLASS, CRITEO, LIBSVM, BAG, KINDS };
 
 static struct schema *make_schema(enum kind kind, uint64_t hash_bits)
 {
 	static const struct schema_options of[KINDS] = {
-		{.format = "csv", .label = "y", .weight = "w", .dense = "a,b", .sparse = "c", .dense_scale = "none"},
-		{.format = "criteo", .dense_scale = "none"},
-		{.format = "libsvm"},
-		{.format = "bag"}};
-	struct schema_options o = of[kind];
+		[CSV] = {.format = "csv",
+			 .label = "y",
+			 .weight = "w",
+			 .dense = "a,b",
+			 .sparse = "c",
+			 .dense_scale = "none"},
+		[CRITEO] = {.format = "criteo", .dense_scale = "none"},
+		[LIBSVM] = {.format = "libsvm"},
+		[BAG] = {.format = "bag"}};
+	struct schema_options o = of[kind == REAL || kind == CLASS ? CSV : kind];
 	struct schema *s;
 	struct error err;
 	o.hash_bits = kind == BAG ? 0 : hash_bits;
+	o.labels = kind == REAL ? "real" : kind == CLASS ? "class" : NULL;
 	if (schema_new(&s, &o, &err) != 0)
 		fail_msg("%s: %s", err.place, err.text);
+	s->label_mean = kind == REAL ? 7 : 0;
+	for (const char *label = "0"; kind == CLASS && label; label = *label == '0' ? "1" : NULL)
+		assert_int_equal(classes_add(&s->classes, label, 1, &err), 0);
 	return s;
 }
 
@@ -70,6 +79,7 @@ static void write_rows(enum kind kind, int file, unsigned bad)
 {
 	FILE *f = fopen(path[file], "wb");
 	assert_non_null(f);
+	kind = kind == REAL || kind == CLASS ? CSV : kind;
 	if (kind == CSV)
 		fprintf(f, "y,w,a,b,c\n");
 	for (unsigned i = 0; i < ROWS; i++) {
@@ -81,7 +91,8 @@ static void write_rows(enum kind kind, int file, unsigned bad)
 		for (unsigned k = 0; kind == CRITEO && k < 40; k++)
 			fprintf(f, "%s%s%.*u", k ? "\t" : "", k ? "" : label, k > 0, k * i % 90);
 		for (unsigned k = 0; (kind == LIBSVM || kind == BAG) && k < i % 9; k++)
-			fprintf(f, "%s%s %u:%u", k || kind == BAG ? "" : label, i == bad ? " x" : "", k * i % 90, odd);
+			fprintf(f, "%s%s %u:%u", k || kind == BAG ? "" : label,
+				i == bad ? " x" : "", k * i % 90, odd);
 		if (kind == LIBSVM && i % 9 == 0)
 			fprintf(f, "%s", label);
 		if (kind == BAG)
@@ -257,6 +268,7 @@ static void test_stale(void **state)
 	(void)state;
 	struct schema *s = make_schema(CSV, 20), *other = make_schema(CSV, 19);
 	const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	struct error err;
 	write_rows(CSV, 0, ROWS);
 	make_cache(s, 0);
 	check_refused(other, "a.rowcache: made with other columns or options; the text");
@@ -264,6 +276,17 @@ static void test_stale(void **state)
 	other->dense[0].mean = 1;
 	check_refused(other, "made with other columns or options");
 	assert_true(compare_files(s, 1) > 0);
+	struct schema *labels[] = {make_schema(REAL, 20), make_schema(CLASS, 20)};
+	for (int i = 0; i < 2; i++) {
+		check_refused(labels[i], "made with other columns or options");
+		make_cache(labels[i], 0);
+		assert_true(compare_files(labels[i], 1) > 0);
+		labels[i]->label_mean = 8;
+		assert_int_equal(classes_add(&labels[i]->classes, "2", 1, &err), 0);
+		check_refused(labels[i], "made with other columns or options");
+		schema_free(labels[i]);
+	}
+	make_cache(s, 0);
 	assert_int_equal(utimensat(AT_FDCWD, path[0], old, 0), 0);
 	check_refused(s, "a.rowcache: stale: the data file was changed since");
 	schema_free(s);
