@@ -110,10 +110,10 @@ audit_values() {
 	[[ $output == *--servers* ]]
 	run worker --id w0 --shards s "${CSV[@]}" --replica r
 	[ "$status" -eq 64 ]
-	[[ $output == *"--lead and --replica: both"* ]]
+	[[ $output == *"--replica: goes with --lead, and not with --servers"* ]]
 	run worker --id w0 --shards s "${CSV[@]}" --lead l --replica r --servers p
 	[ "$status" -eq 64 ]
-	[[ $output == *"no --servers"* ]]
+	[[ $output == *"--replica: goes with --lead, and not with --servers"* ]]
 	run worker --batch 0
 	[ "$status" -eq 64 ]
 	run worker --id w0 --shards s --servers p "--data=x"
