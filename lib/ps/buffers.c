@@ -77,18 +77,19 @@ void *buffer_take(struct buffers *r, size_t bytes)
 {
 	struct buffer *buffer;
 	void *fresh;
-	size_t all;
 
 	r->takes++;
 	buffer = buffers_find(r, bytes);
 	if (!buffer) {
-		if (__builtin_add_overflow(bytes, (size_t)HEAD, &all) ||
-		    posix_memalign(&fresh, bytes < HUGE_BYTES ? HEAD : HUGE_BYTES, all) != 0)
+		if (bytes > SIZE_MAX / 2)
+			return NULL;
+		bytes += bytes / 16; /* for the next ones, which may have some rows more */
+		if (posix_memalign(&fresh, bytes < HUGE_BYTES ? HEAD : HUGE_BYTES, HEAD + bytes) != 0)
 			return NULL;
 		buffer = fresh;
 		/* Advice only: without huge pages it is slower, not wrong. */
 		if (bytes >= HUGE_BYTES)
-			(void)madvise(buffer, all, MADV_HUGEPAGE);
+			(void)madvise(buffer, HEAD + bytes, MADV_HUGEPAGE);
 		buffer->buffers = r;
 		buffer->bytes = bytes;
 	}

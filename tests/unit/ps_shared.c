@@ -385,6 +385,8 @@ static void buffers_are_used_again_and_given_up(void **state)
 	buffer_give(buffer[9]);
 	void *large = buffer_take(r, 5 << 20), *small = buffer_take(r, 10);
 	assert_int_equal(buffers_idle(r), 10); /* none of them suited */
+	buffer_give(large);
+	assert_ptr_equal(buffer_take(r, (5 << 20) + 68), large); /* a row more */
 	memset(large, 1, 5 << 20);
 	buffer_give(large);
 	buffer_give(small);
