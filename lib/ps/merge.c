@@ -69,20 +69,21 @@ static size_t merge_head(const struct ps *p, size_t bytes, char line[LINE_BYTES]
 	return record_end(&o, NULL);
 }
 
-char *merge_write(struct ps *p, size_t *len, struct error *err)
+size_t merge_room(const struct ps *p)
 {
-	struct text t = {.buffers = p->buffers};
-	const struct stream_sink sink = {.put = merge_put, .owner = &t};
 	size_t bytes = (size_t)store_changes_bytes(p->store);
+
+	return bytes + (bytes / BLOCK_BYTES + LASTS + 1) * LINE_BYTES;
+}
+
+char *merge_write(struct ps *p, struct buffers *buffers, size_t *len, struct error *err)
+{
+	struct text t = {.buffers = buffers};
+	const struct stream_sink sink = {.put = merge_put, .owner = &t};
 	char line[LINE_BYTES];
 	size_t head = merge_head(p, 0, line);
-	size_t most = head + bytes + (bytes / BLOCK_BYTES + LASTS) * LINE_BYTES, step = 1;
 
-	/* Rounded up, so that the buffer also does for the next difference, which may be larger: a
-	 * fresh one would take four times as long. */
-	while (step < most / 16)
-		step *= 2;
-	if (merge_grow(&t, (most / step + 1) * step, err) != 0)
+	if (merge_grow(&t, merge_room(p), err) != 0)
 		return NULL;
 	t.len = head;
 	if (store_write_changes(p->store, &sink, err) != 0) {

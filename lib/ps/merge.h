@@ -11,9 +11,11 @@
 
 #include "ps/ps_internal.h"
 
-/* The request, in a buffer (buffers.h), with what has changed since the last one, or since
+/* Bytes of memory for a difference of what has changed so far. */
+size_t merge_room(const struct ps *p);
+/* The request, in one of these buffers, with what has changed since the last one, or since
  * store_begin_changes(). NULL: no memory, or an error. */
-char *merge_write(struct ps *p, size_t *len, struct error *err);
+char *merge_write(struct ps *p, struct buffers *buffers, size_t *len, struct error *err);
 /* Whether its rows would keep this process, and then the standby, from other work for long. */
 int merge_is_large(const struct ps *p);
 /* At the standby. */

@@ -11,6 +11,7 @@
 #include "ps/merge.h"
 #include "ps/move.h"
 #include "ps/ring.h"
+#include "ps/warm.h"
 #include "record/record.h"
 #include "wire/call.h"
 #include "wire/mapping.h"
@@ -83,6 +84,8 @@ struct ps_standby {
 	int memory_fd;               /* then; -1: none */
 	struct ring ring;            /* what of it is in use */
 	struct owed *owed, **owed_end;
+	struct buffers *merges; /* for differences, which are large, and far apart */
+	struct warm *warm;      /* of the first one's memory */
 	struct lag lag;  /* what it lacks */
 	int due;         /* a worker is gone, or has no room, that keeps what it lacks */
 	uint64_t told;   /* bytes that were sent to it */
@@ -138,6 +141,8 @@ static void standby_free(struct ps_standby *s)
 		s->first = r->next;
 		repeat_free(r);
 	}
+	warm_end(s->warm);
+	buffers_free(s->merges);
 	free(s);
 }
 
@@ -376,7 +381,7 @@ static void standby_merge(struct ps *p)
 	struct ps_standby *s = p->standby;
 	struct error err = {0};
 	size_t len;
-	char *text = merge_write(p, &len, &err);
+	char *text = merge_write(p, s->merges, &len, &err);
 
 	if (!text) {
 		standby_drop(p, err.text);
@@ -634,6 +639,18 @@ static void standby_gone(struct request *rq, void *standby)
 	standby_drop(s->ps, NULL);
 }
 
+/* From here on differences go. Training waits for each, so the first one's memory is made ready. */
+static void standby_begin_merges(struct ps_standby *s)
+{
+	struct ps *p = s->ps;
+
+	store_begin_changes(p->store);
+	size_t bytes = merge_room(p);
+	char *first = buffer_take(s->merges, bytes);
+	s->warm = warm_begin(first, bytes);
+	buffer_give(first);
+}
+
 static int standby_new(struct ps *p, struct request *rq, struct error *err)
 {
 	struct ps_standby *s = calloc(1, sizeof *s);
@@ -647,8 +664,11 @@ static int standby_new(struct ps *p, struct request *rq, struct error *err)
 	s->connection = request_connection(rq);
 	s->end = &s->first;
 	s->owed_end = &s->owed;
-	if (record_text(request_record(rq), "socket", &socket, err) != 0 ||
-	    record_u64_opt(request_record(rq), "pid", 1, INT32_MAX, &pid, err) != 0) {
+	s->merges = buffers_new();
+	int rc = s->merges ? record_text(request_record(rq), "socket", &socket, err)
+			   : error_set(err, ERROR_OS, NULL, "out of memory");
+	if (rc != 0 || record_u64_opt(request_record(rq), "pid", 1, INT32_MAX, &pid, err) != 0) {
+		buffers_free(s->merges);
 		free(s);
 		return -1;
 	}
@@ -691,7 +711,7 @@ void standby_on_follow(struct request *rq, void *ps)
 	} else {
 		p->standby->rq = rq;
 		if (p->options.divergence)
-			store_begin_changes(p->store);
+			standby_begin_merges(p->standby);
 		request_defer(rq, standby_gone, p->standby);
 	}
 }
@@ -710,6 +730,7 @@ struct standing {
 	int is_gone;  /* the connection has ended */
 	int is_told;  /* the part has died, as somebody says who must know */
 	int is_over;  /* the part is ours, or there is an error */
+	struct warm *warm; /* of the memory of differences */
 	struct error error;
 };
 
@@ -808,6 +829,10 @@ static int standby_serve(struct ps *p, struct standing *s, const char *socket, s
 		return -1;
 	p->server = s->server;
 	p->stands_by = 1;
+	if (p->options.divergence) {
+		size_t room = merge_room(p) / 16 * 17; /* they may have more rows then */
+		s->warm = warm_begin(server_expect(s->server, room), room);
+	}
 	s->came = event_new(server_base(s->server), call_fd(s->part), EV_READ | EV_PERSIST,
 			    standby_on_came, s);
 	s->again = timer_new(server_base(s->server), standby_on_again, s);
@@ -851,6 +876,7 @@ int ps_stand_by(struct ps *p, const char *path, int is_far, struct error *err)
 	if (s.told)
 		event_free(s.told);
 	timer_free(s.again);
+	warm_end(s.warm);
 	ps_waits_stop(p);
 	if (s.server)
 		server_free(s.server);

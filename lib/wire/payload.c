@@ -72,6 +72,15 @@ static struct payload *payload_begin_block(struct payload_pool *pool, size_t byt
 	return p;
 }
 
+void *server_expect(struct server *s, size_t bytes)
+{
+	struct payload_pool *pool = s->payloads;
+	if (bytes < SPARE_BYTES_MIN || pool->spare)
+		return NULL;
+	pool->spare = payload_take_block(pool, bytes);
+	return pool->spare ? pool->spare->storage : NULL;
+}
+
 struct payload *payload_begin(struct payload_pool *pool, size_t bytes)
 {
 	int is_there = pool->spare && pool->spare->room >= bytes && pool->spare->room / 2 <= bytes;

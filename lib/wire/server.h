@@ -162,6 +162,9 @@ const void *payload_data(const struct payload *p);
 size_t payload_bytes(const struct payload *p);
 /* Whether it lies in memory that the client can still write. */
 int payload_is_shared(const struct payload *p);
+/* Room for one payload of so many bytes that will come over a socket: where it will be, or NULL; until
+ * then, or until another one that is as large has gone. */
+void *server_expect(struct server *s, size_t bytes);
 struct payload *payload_hold(struct payload *p); /* one more reference; returns p */
 void payload_release(struct payload *p);         /* NULL is fine */
 

@@ -81,7 +81,7 @@ static void take(struct ps *p, struct store *to)
 	struct record *r = malloc(sizeof *r);
 	uint64_t bytes, iteration;
 	size_t len;
-	char *text = merge_write(p, &len, NULL), *end = text ? memchr(text, '\n', len) : NULL;
+	char *text = merge_write(p, p->buffers, &len, NULL), *end = text ? memchr(text, '\n', len) : NULL;
 
 	assert_non_null(end);
 	assert_int_equal(record_parse(r, text, (size_t)(end - text), NULL), 0);
