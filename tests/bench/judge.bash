@@ -38,6 +38,7 @@ judge_limits() {
 		fabric-job by-plain < 1.03 - links=equal
 		fabric-job by-plain < 1.03 - links=one-host
 		fabric-job by-plain < 0.8 1.2 links=one-slow sync=allreduce
+		fabric-job by-plain < 0.8 1 links=slow-server
 		fabric-job control < 3 3
 		fabric-job-updates for-100 < 3 20
 		fabric-relay of-mpi > 0.8 0.2 link=none
