@@ -5,7 +5,8 @@
  *   allreduce-late LEAD REPLICA ID BEGIN END SECONDS CHANCE TIMES FLOATS
  *
  * A batch takes SECONDS, and with a chance of CHANCE so many TIMES as long.  Works until END,
- * seconds of the monotonic clock.  Prints "committed dropped": of its batches from BEGIN on.
+ * seconds of the monotonic clock.  Prints "update ID ITERATION SECONDS" for each batch that was
+ * committed, then "committed dropped": of its batches from BEGIN on.
  */
 #include "rounds.h"
 #include "work/replica.h"
@@ -17,7 +18,8 @@
 static struct exchange *x;
 static struct batch batch = {.count = 1, .positions = 1, .parts = 1};
 static size_t part_begin[2];
-static uint64_t iteration, sequence;
+static uint64_t iteration, sequence, pushed;
+static const char *id;
 
 /* 0 to 1; those of another seed have nothing to do with it. */
 static double random_real(uint64_t *state)
@@ -37,6 +39,16 @@ static void must(int result, const char *what, const struct error *err)
 	exit(1);
 }
 
+/* The batch that was pushed last is committed, or dropped. */
+static void wait_for_it(void)
+{
+	struct error err = {0};
+
+	must(x->kind->wait(x, &iteration, &err), "wait", &err);
+	if (!x->dropped)
+		printf("update %s %llu %.4f\n", id, (unsigned long long)pushed, now());
+}
+
 /* Pulls and computes the batch; 0: it was late. is_flying: the one before is not in the parameters.
  */
 static int try_batch(double seconds, int *is_flying)
@@ -52,7 +64,7 @@ static int try_batch(double seconds, int *is_flying)
 		must(x->kind->heed(x, until - now(), &err), "heed", &err);
 	must(x->kind->computed(x, &belongs, &err), "computed", &err);
 	if (*is_flying)
-		must(x->kind->wait(x, &iteration, &err), "wait", &err);
+		wait_for_it();
 	*is_flying = 0;
 	if (x->late)
 		iteration = belongs;
@@ -77,6 +89,7 @@ int main(int argc, char **argv)
 	struct error err = {0};
 	uint64_t seed = strtoull(argv[3] + strcspn(argv[3], "0123456789"), NULL, 10) << 40;
 
+	id = argv[3];
 	batch.part_begin = part_begin;
 	must(replica_new(&x, &options, &err), "start", &err);
 	must(x->kind->connect(x, &low, &high, &err), "connect", &err);
@@ -89,13 +102,14 @@ int main(int argc, char **argv)
 		dropped += !is_done && now() >= begin;
 		if (!is_done)
 			continue;
+		pushed = iteration++;
 		struct exchange_push push = {
-			.sequence = ++sequence, .iteration = iteration++, .size = 1, .loss = 1};
+			.sequence = ++sequence, .iteration = pushed, .size = 1, .loss = 1};
 		must(x->kind->push(x, &push, &batch, &batch, &err), "push", &err);
 		is_flying = 1;
 	}
 	if (is_flying)
-		must(x->kind->wait(x, &iteration, &err), "wait", &err);
+		wait_for_it();
 	x->kind->leave(x, 0, &err);
 	x->kind->free(x);
 	printf("%lu %lu\n", committed, dropped);

@@ -26,6 +26,7 @@
  *   fabric-table2 SEEDS SECONDS DATA MODEL ROWS TARGET TRAIN TEST [C1|C2|C3]: a record for each
  *       cell and design, until a real model has the loss TARGET (fabric-table2-loss.h); an update
  *       has so many rows. One more for each cell has the best of s, r and cut. lda: C1 and N1 only
+ *   ... TEST - <PUSHES: the same for pushes that were measured (train_said())
  */
 #include "fabric-table2-loss.h"
 #include "fabric-table2-safe.h"
@@ -758,6 +759,26 @@ static void print_safe(size_t n, size_t seeds)
 	}
 }
 
+/* Pushes that were measured, a line for each: its worker, when it got the model, and when it was
+ * committed. Prints the updates and seconds until the loss, and the learning rate. */
+static int train_said(size_t seeds, const struct task *task)
+{
+	static struct cell cell;
+	struct loss_push *push = NULL, p;
+	size_t count = 0, room = 0;
+	double lr = NAN;
+	while (scanf("%zu %lf %lf", &p.worker, &p.pulled, &p.committed) == 3) {
+		must(GROW(push, room, count + 1));
+		push[count++] = p;
+	}
+	for (size_t run = 0; run < seeds; run++)
+		cell.of[run] = (struct result){.push = push, .committed = count};
+	struct loss_end end = best_training(&cell, OVERLAP, seeds, task, &lr);
+	printf("%.0f %.2f %.3g\n", end.updates, end.seconds, lr);
+	free(push);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static struct cell all[DESIGNS];
@@ -772,6 +793,8 @@ int main(int argc, char **argv)
 				     strcmp(argv[4], "lda") == 0};
 		loss_open(task.model, strtoul(task.rows, NULL, 10), argv[7], argv[8]);
 	}
+	if (argc == 10 && strcmp(argv[9], "-") == 0)
+		return train_said(seeds, &task);
 	if (task.is_lda)
 		usual = 0.18;
 	for (size_t c = 0; c < (task.is_lda ? 1 : 3); c++)

@@ -14,6 +14,7 @@ judge_limits() {
 		allreduce-late faster > 1.2 0.8 compute=C2
 		allreduce-late dropped-percent > 5 2 compute=C2
 		allreduce-late faster > 0.95 - compute=none
+		allreduce-late-loss faster > 1.2 - compute=C2 rows=4
 		allreduce-overlap hidden > 0.5 - links=equal rounds=ring
 		allreduce-overlap ahead-hidden > 0.8 0
 		antdt-asp ratio-even > 2 1 solution=antdt-nd
