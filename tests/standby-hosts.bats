@@ -35,6 +35,8 @@ servers_and_host_die() { # SYNC
 	kill_server ps1
 	wait_for 'taken_over 1'
 	further
+	on h0 pkill -9 -f '^[^ ]*ps-server --id lead ' # which has no standby
+	further
 	wait_for "in_force ps1"
 	[ "$SERVER" = h2 ]
 	hosts_kill h2 # both servers
@@ -49,11 +51,26 @@ servers_and_host_die() { # SYNC
 	servers_and_host_die bsp
 }
 
-# In short, under asp: tests/fault/standby-hosts --short kills the lead, whose standby on another host leads then,
-# and one at random of what may die.
+# In short, under asp: tests/fault/standby-hosts --short kills one at random of what may die, and the lead.
 # bats test_tags=long
 @test "asp: servers die, then a host with its servers: their standbys on other hosts take over; exact" {
 	servers_and_host_die asp
+}
+
+@test "trainctl's machine has no parameters: the first server dies with its host, then the lead; exact" {
+	far_file 400 EPOCHS=8 HOSTS=h1,h2 SERVERS=2,standby:on CHECKPOINT=0.5
+	go first
+	wait_for 'in_force ps0 && in_force ps1'
+	crawl
+	[ "$(status | grep '^node ' | grep -c ' host=h0 ')" -eq 4 ] # fabric, shardd, monitor, lead
+	in_force ps0
+	hosts_kill "$SERVER"
+	wait_for '[ "$(logged "^takes-over .*ps0: ")" -eq 1 ]'
+	further
+	on h0 pkill -9 -f '^[^ ]*ps-server --id lead '
+	further
+	to_end
+	no_rollback
 }
 
 # bats test_tags=long

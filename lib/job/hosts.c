@@ -99,21 +99,16 @@ static int count_workers(struct hosts *h, const struct job *job, struct error *e
 size_t hosts_worker(const struct hosts *h, uint64_t number)
 {
 	if (!h->workers)
-		return hosts_replica(h, number);
+		return hosts_holder(h, number);
 	size_t i = h->first;
 	while (i + 1 < h->count && number >= h->workers[i])
 		number -= h->workers[i++];
 	return i;
 }
 
-size_t hosts_replica(const struct hosts *h, uint64_t number)
+size_t hosts_holder(const struct hosts *h, uint64_t number)
 {
 	return h->first + (size_t)(number % (h->count - h->first));
-}
-
-size_t hosts_server(const struct hosts *h, uint64_t number)
-{
-	return number == 0 ? 0 : hosts_replica(h, number - h->first);
 }
 
 /* ---- names ---- */

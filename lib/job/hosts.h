@@ -75,11 +75,10 @@ void hosts_text(const struct hosts *h, size_t i, char out[HOSTS_TEXT_MAX]);
 #define HOSTS_NETWORK_MAX 24
 void hosts_network(const struct hosts *h, char out[HOSTS_NETWORK_MAX]);
 
-/* Index of the place of a worker, a server or a replica, by their numbers from 0, when all hosts are
- * there. The first server is the lead, which is always on this machine. */
+/* Index of the place of a worker, and of a server or replica, by their numbers from 0, when all hosts are
+ * there. */
 size_t hosts_worker(const struct hosts *h, uint64_t number);
-size_t hosts_server(const struct hosts *h, uint64_t number);
-size_t hosts_replica(const struct hosts *h, uint64_t number);
+size_t hosts_holder(const struct hosts *h, uint64_t number);
 
 /* Whether a value of PLACE can be one. */
 int hosts_place_check(const char *value, struct error *err);

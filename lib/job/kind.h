@@ -22,7 +22,7 @@ enum kind_holds {
 
 /* Where the lead is, which commits iterations. */
 enum kind_lead {
-	LEAD_IN_SERVER, /* the first one */
+	LEAD_IN_SERVER, /* the first one; where there are other hosts, as the next */
 	LEAD_ALONE,     /* in a process of its own */
 	LEAD_NONE       /* nothing is trained in iterations */
 };

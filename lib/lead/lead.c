@@ -405,7 +405,8 @@ void lead_expect(struct lead *l)
 	l->expecting = 1;
 }
 
-/* After the death of a lead: parts may only hold what was committed last. */
+/* After the death of a lead: parts may only hold what was committed last. Where none is here, they may
+ * be in the middle of a move of that lead. */
 static int lead_catch_up(struct lead *l, struct error *err)
 {
 	const struct part_here *here = lead_parts_here(l->parts);
@@ -413,7 +414,10 @@ static int lead_catch_up(struct lead *l, struct error *err)
 			      .iteration = gate_iteration(l->gate) - l->options.units,
 			      .units = l->options.units,
 			      .held = l->options.round};
+	struct order cancel = {.kind = ORDER_CANCEL, .attempt = ++l->attempts};
 
+	if (!here && l->options.map)
+		lead_parts_give(l->parts, &cancel, NULL);
 	if (here && here->iteration(here->part) > gate_iteration(l->gate))
 		lead_breakf(l, ERROR_TEMPFAIL, l->options.shards,
 			    "%llu units are committed, and %llu are applied here",

@@ -176,10 +176,8 @@ void sup_host_home(struct sup_node *n)
 		home = hosts_worker(hosts, n->number);
 	else if (hosts && n->role->where == WHERE_SPARE)
 		home = hosts_worker(hosts, n->sup->job->workers + n->number);
-	else if (hosts && n->role->where == WHERE_SERVER)
-		home = hosts_server(hosts, n->number);
-	else if (hosts && n->role->where == WHERE_REPLICA)
-		home = hosts_replica(hosts, n->number);
+	else if (hosts && n->role->where == WHERE_HOLDER)
+		home = hosts_holder(hosts, n->number);
 	n->home = home;
 	hosts_put(n, home);
 }
@@ -235,7 +233,7 @@ static int any_lost(const struct supervisor *s)
 
 int sup_host_is_fixed(const struct sup_node *n)
 {
-	return n->role->where == WHERE_HERE || (n->role == &role_server && n->number == 0);
+	return n->role->where == WHERE_HERE;
 }
 
 /* Whether it can run on its host only: a replica belongs to its host, and rows that only one host
@@ -261,7 +259,6 @@ static const char *stays_at(const struct sup_node *n, const struct sup_host *at)
 					       : "all other hosts are gone or avoided";
 }
 
-/* The first server is the lead, which is on this machine. */
 const char *sup_host_stays(const struct sup_node *n)
 {
 	return stays_at(n, sup_host_of(n));
@@ -327,7 +324,7 @@ size_t sup_host_standby(const struct sup_node *n)
 	const struct sup_hosts *hosts = &n->sup->hosts;
 	int (*const such[])(const struct sup_host *h) = {is_good, hosts_is_there};
 	size_t best = n->at;
-	for (size_t pass = sup_host_is_fixed(n) ? 2 : 0; pass < 2 && best == n->at; pass++)
+	for (size_t pass = 0; pass < 2 && best == n->at; pass++)
 		for (size_t i = 1; i < hosts->count; i++) {
 			size_t at = (n->at + i) % hosts->count;
 			if (at >= hosts->first && such[pass](&hosts->host[at]) &&

@@ -128,8 +128,7 @@ void sup_host_restore(struct supervisor *s, const char *name, int gone, uint64_t
 /* Call when the nodes that run are known. */
 void sup_hosts_adopted(struct supervisor *s);
 /* Where a standby of the server runs best: on another host, that with the fewest servers and
- * standbys, if possible one that is not avoided; if there is no other one, on the server's own.
- * That of the lead is on this machine, where trainctl and shardd are. */
+ * standbys, if possible one that is not avoided; if there is no other one, on the server's own. */
 size_t sup_host_standby(const struct sup_node *n);
 /* Whether it may stay on this host. */
 int sup_host_standby_stays(const struct sup_node *n, size_t at);

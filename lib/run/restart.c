@@ -184,14 +184,20 @@ static void log_standby(struct sup_node *n, const char *type, const struct node_
 	sup_log(n->sup, o);
 }
 
-/* While parameters move, a part has no standby. */
+static int restart_has_standbys(const struct supervisor *s)
+{
+	return strcmp(s->job->standby, "on") == 0;
+}
+
+/* While parameters move, a part has no standby. If other servers or hosts were asked for, the servers
+ * change hosts first. */
 static int wants_standby(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
-	return strcmp(s->job->standby, "on") == 0 && sup_scale_has_part(n) && !n->leaving &&
-	       n->stage == STAGE_READY && !n->now.doomed && !n->restart.wanted &&
-	       !n->restart.next.runs && !sup_turn_is(s, TURN_MOVE) &&
-	       !sup_turn_is(s, TURN_REBALANCE);
+	int goes = sup_scale_goes(n);
+	return (goes || (restart_has_standbys(s) && !sup_turn_is(s, TURN_MOVE))) && sup_scale_has_part(n) &&
+	       !n->leaving && n->stage == STAGE_READY && !n->now.doomed && !n->restart.wanted &&
+	       !n->restart.next.runs && !sup_turn_is(s, TURN_REBALANCE);
 }
 
 static void standby_later(struct sup_node *n)
@@ -214,7 +220,7 @@ static void standby_begin(struct sup_node *n)
 	struct supervisor *s = n->sup;
 	struct error err;
 	n->restart.stands = 1;
-	n->restart.next.at = sup_host_standby(n);
+	n->restart.next.at = sup_scale_goes(n) ? sup_host_choice(n) : sup_host_standby(n);
 	sup_routes_step(s);
 	if (sup_restart_has_far(n) && !sup_host_routes_hold(s))
 		return;
@@ -234,11 +240,28 @@ static int standby_is_wrong(struct sup_node *n)
 	struct sup_restart *r = &n->restart;
 	if (!r->stands || !r->next.runs || r->next.doomed || n->stage != STAGE_READY)
 		return 0;
-	if (!sup_host_standby_stays(n, r->next.at))
+	if (sup_scale_goes(n) ? r->next.at != sup_host_choice(n)
+			      : !restart_has_standbys(n->sup) || !sup_host_standby_stays(n, r->next.at))
 		return 1;
 	if (n->watch.seen.standby[0] || !sup_link_up(&n->watch_link))
 		r->stood_at = clock_mono();
 	return clock_mono() - r->stood_at >= STANDBY_LOST_SECONDS;
+}
+
+/* The server is to go to the host of its standby. */
+static int standby_is_to_replace(const struct sup_node *n)
+{
+	return sup_scale_goes(n) && n->restart.stands && n->restart.next.runs &&
+	       !n->restart.next.doomed && n->stage == STAGE_READY && !sup_turn_is(n->sup, TURN_CUT);
+}
+
+/* What the watchdog has seen may be old: a standby is lost when the fabric begins anew. */
+static void standby_replaces(const struct record *r, void *owner)
+{
+	struct sup_node *n = owner;
+	const char *standby = record_is(r, "stat") ? record_get(r, "standby") : NULL;
+	if (standby && strcmp(standby, "in-force") == 0 && standby_is_to_replace(n))
+		sup_process_signal(&n->now, SIGKILL);
 }
 
 void sup_standbys_step(struct supervisor *s)
@@ -247,6 +270,9 @@ void sup_standbys_step(struct supervisor *s)
 		double left = n->restart.stand_from - clock_mono();
 		if (standby_is_wrong(n))
 			kill_next(n);
+		else if (standby_is_to_replace(n) && n->watch.seen.standby[0])
+			sup_ask(&n->restart.question, &n->link, RECORD_BARE("stat"), standby_replaces,
+				NULL, n);
 		if (!wants_standby(n))
 			continue;
 		if (left > 0)
@@ -285,11 +311,14 @@ static int standby_takes_over(struct sup_node *n, const struct node_end *end)
 	    sup_node_class(n, end) != END_OOM)
 		return 0;
 	end_text(end, text, sizeof text);
-	sup_note(n->sup, "takes-over", "%s: %s; its standby%s%s takes over", n->id, text,
-		 is_far ? " on " : "", is_far ? host : "");
+	if (sup_scale_goes(n))
+		sup_note(n->sup, "goes", "%s goes to %s", n->id, host);
+	else
+		sup_note(n->sup, "takes-over", "%s: %s; its standby%s%s takes over", n->id, text,
+			 is_far ? " on " : "", is_far ? host : "");
 	n->restart.tells = is_far;
 	n->restart.told_at = 0;
-	n->uncounted--;
+	n->uncounted -= !sup_scale_goes(n);
 	n->restart.stands = 0;
 	n->restart.stood = 0;
 	n->restart.stand_from = 0;
@@ -374,8 +403,9 @@ void sup_restart_release(struct sup_node *n)
 
 void sup_restart_goes_on(struct sup_node *n)
 {
-	/* Of one that is found, nobody knows which it is; a hand-over ends by itself. */
-	n->restart.stands = strcmp(n->sup->job->standby, "on") == 0 && n->restart.from <= 0;
+	/* Of one that is found here, nobody knows which it is; a hand-over ends by itself. */
+	n->restart.stands = n->restart.next.at != n->at ||
+			    (restart_has_standbys(n->sup) && n->restart.from <= 0);
 	if (n->restart.stands) {
 		n->uncounted++;
 		return;
@@ -387,7 +417,7 @@ void sup_restart_goes_on(struct sup_node *n)
 /* It may be a standby, whose server has died meanwhile. To a server the signal means nothing. */
 void sup_restart_found(struct sup_node *n)
 {
-	n->restart.tells = strcmp(n->sup->job->standby, "on") == 0 && n->role == &role_server;
+	n->restart.tells = n->role == &role_server;
 }
 
 void sup_restart_kill_next(struct sup_node *n)

@@ -19,6 +19,9 @@
  * It takes over when a signal kills the old one, unless it ends first, with 69 if it can't.  Before
  * a hand-over it is killed.
  *
+ * A server that is to run on another host (scale --hosts) gets a standby there, whatever SERVERS says,
+ * and is killed when that has all.
+ *
  * If the job has several hosts, a standby runs on another one than its server, and also takes over
  * when the server's host is lost.  It can't see that by itself: it gets SIGUSR1, as soon as the
  * fabric brings the server's socket to its host.
@@ -47,6 +50,7 @@ struct sup_restart {
 	int tells;               /* `now` was a standby on another host, and is to be told */
 	double told_at;          /* clock_mono(): it was told last */
 	struct event *timer;     /* for the end of `next`, which was killed */
+	struct question question; /* whether its standby may replace it */
 	struct sup_waiters waiters;
 	/* how often, and the time in all from launch (or kill) until the node was ready */
 	uint64_t launches, restarts;

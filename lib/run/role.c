@@ -219,6 +219,8 @@ static void server_words(struct argv *w, const struct sup_node *n, uint64_t life
 	add_who(w, n);
 	argv_add(w, "--part");
 	argv_format(w, "%zu/%zu", sup_rank(n), servers);
+	if (sup_leads_alone(s))
+		argv_add(w, "--led");
 	if (n->joining)
 		argv_add(w, "--join");
 	else if (!take_over && sup_scale_map(s) > 1)
@@ -252,14 +254,17 @@ static void lead_words(struct argv *w, const struct sup_node *n, uint64_t life, 
 	const struct supervisor *s = n->sup;
 	(void)life;
 	(void)take_over;
+	enum kind_holds holds = job_kind(s->job)->holds;
 	add_who(w, n);
 	argv_add(w, "--lead-only");
-	if (job_kind(s->job)->cut == CUT_SAVED) {
-		argv_add(w, "--sync", s->job->sync);
-		if (cut_to_restore(s))
-			argv_add(w, "--restore", cut_to_restore(s));
-	} else
+	if (holds == HOLD_REPLICAS)
 		add_servers(w, s, "--replicas", 0);
+	else
+		argv_add(w, "--sync", s->job->sync);
+	if (holds == HOLD_SERVERS)
+		add_servers(w, s, "--servers", 0);
+	else if (holds == HOLD_TRAINERS && cut_to_restore(s))
+		argv_add(w, "--restore", cut_to_restore(s));
 	argv_real(w, "--hung", stranger_seconds(s));
 	add_lead(w, s);
 }
@@ -377,8 +382,9 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 	sup_memory_dir(s, memory);
 	if (may_lag(s))
 		argv_add(w, "--memory", memory);
-	if (job_kind(job)->holds == HOLD_REPLICAS) {
+	if (sup_leads_alone(s))
 		add_socket(w, s, "--lead", sup_lead(s)->id);
+	if (job_kind(job)->holds == HOLD_REPLICAS) {
 		add_socket(w, s, "--replica", sup_replica_of(n)->id);
 		if (job_overlaps(job))
 			argv_add(w, "--delay", "1");
@@ -672,7 +678,7 @@ static uint64_t role_count_servers(const struct supervisor *s)
 
 static uint64_t role_count_leads(const struct supervisor *s)
 {
-	return job_kind(s->job)->lead == LEAD_ALONE;
+	return (uint64_t)sup_leads_alone(s);
 }
 
 /* One on each host that trains. */
@@ -752,7 +758,7 @@ const struct role role_replica = {.name = "replica",
 				  .template = launch_server,
 				  .limits = server_limits,
 				  .in_memory = 1,
-				  .where = WHERE_REPLICA,
+				  .where = WHERE_HOLDER,
 				  .death = DEATH_REPLICA,
 				  .restart = RESTART_KILL,
 				  .question = "stat",
@@ -766,7 +772,7 @@ const struct role role_server = {.name = "server",
 				 .template = launch_server,
 				 .limits = server_limits,
 				 .in_memory = 1,
-				 .where = WHERE_SERVER,
+				 .where = WHERE_HOLDER,
 				 .death = DEATH_ROLLBACK,
 				 .restart = RESTART_HAND_OVER,
 				 .question = "stat",

@@ -34,16 +34,15 @@ enum role_death {
 	DEATH_ROLLBACK, /* all that hold parameters go back to a checkpoint, with the queue */
 	DEATH_REPLICA,  /* DEATH_ROLLBACK, if no other replica has the parameters; else it starts
 			   empty */
-	DEATH_LEAD      /* DEATH_ROLLBACK, if it found no replica with parameters; else nothing */
+	DEATH_LEAD      /* DEATH_ROLLBACK, if it found no parameters with which it can go on; else nothing */
 };
 
 /* On which of the job's hosts. */
 enum role_where {
-	WHERE_HERE,    /* this machine */
-	WHERE_SERVER,  /* one host after the other; the first one, which leads, on this machine */
-	WHERE_REPLICA, /* one on each host that trains */
-	WHERE_WORKER,  /* as PLACE says */
-	WHERE_SPARE    /* the same, behind the workers */
+	WHERE_HERE,   /* this machine */
+	WHERE_HOLDER, /* one host that trains after the other */
+	WHERE_WORKER, /* as PLACE says */
+	WHERE_SPARE   /* the same, behind the workers */
 };
 
 /* How it is restarted by intention. */

@@ -28,7 +28,13 @@ struct sup_node *sup_monitor(const struct supervisor *s)
 
 struct sup_node *sup_lead(const struct supervisor *s)
 {
-	return sup_first(s, job_kind(s->job)->lead == LEAD_IN_SERVER ? &role_server : &role_lead);
+	return sup_first(s, sup_leads_alone(s) ? &role_lead : &role_server);
+}
+
+int sup_leads_alone(const struct supervisor *s)
+{
+	enum kind_lead lead = job_kind(s->job)->lead;
+	return lead == LEAD_ALONE || (lead == LEAD_IN_SERVER && s->hosts.count > 1);
 }
 
 const struct role *sup_holders(const struct supervisor *s)

@@ -53,11 +53,13 @@ const struct role *sup_holders(const struct supervisor *s);
 /* The replica that a worker works with. */
 struct sup_node *sup_replica_of(const struct sup_node *worker);
 
-/* The only node of its kind. The lead is in the first server, or a node of its own; NULL: there is
- * none, because nothing is trained in iterations (trainers.h). */
+/* The only node of its kind. The lead is the first server, or a node of its own; NULL: there is none,
+ * because nothing is trained in iterations (trainers.h). */
 struct sup_node *sup_shardd(const struct supervisor *s);
 struct sup_node *sup_monitor(const struct supervisor *s);
 struct sup_node *sup_lead(const struct supervisor *s);
+/* Whether it has no parameters: always if the job has other hosts, where all parameters are. */
+int sup_leads_alone(const struct supervisor *s);
 
 /* Whether all of a role are off. */
 int sup_off(const struct supervisor *s, const struct role *role);

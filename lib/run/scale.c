@@ -11,15 +11,14 @@
 
 #define RETRY_SECONDS 1.0
 #define FAILURES_MAX 3 /* in a row, of a node that joins */
-#define WAY_TRIES_MAX 3
 #define CHANGE_MAX (UINT64_MAX / 2) /* a greater number in a file is none */
 
 /* ---- what is kept of it ---- */
 
 /* The hosts that the line names. NULL: it names none, or HOSTS was another when it was written. */
-static unsigned char *hosts_of(struct supervisor *s, const struct record *r, const char *key)
+static unsigned char *hosts_of(struct supervisor *s, const struct record *r)
 {
-	const char *names = record_get(r, key);
+	const char *names = record_get(r, "hosts");
 	uint64_t sum = 0;
 	unsigned char *hosts = NULL;
 	struct sup_scale_refusal why;
@@ -33,27 +32,10 @@ static unsigned char *hosts_of(struct supervisor *s, const struct record *r, con
 
 static void take_hosts(struct supervisor *s, const struct record *r)
 {
-	unsigned char *hosts = hosts_of(s, r, "hosts");
+	unsigned char *hosts = hosts_of(s, r);
 	if (hosts)
 		sup_scale_hosts_take(s, hosts, s->scale.under_way);
 	free(hosts);
-}
-
-/* What was to come after the change that is under way. */
-static void take_wish(struct supervisor *s, const struct record *r)
-{
-	unsigned char *hosts = hosts_of(s, r, "then-hosts");
-	struct sup_sizes want = {0};
-	record_u64_opt(r, "then-workers", 0, job_workers_most(), &want.workers, NULL);
-	record_u64_opt(r, "then-servers", 0, job_servers_most(), &want.servers, NULL);
-	struct sup_wish *w = hosts ? sup_wish_add(s, &want, "asked for") : NULL;
-	if (!w) {
-		free(hosts);
-		return;
-	}
-	w->hosts = hosts;
-	w->has_rest = 1;
-	s->scale.carried = w;
 }
 
 static int scale_take(struct supervisor *s, const struct record *r, struct error *err)
@@ -83,10 +65,8 @@ static int scale_take(struct supervisor *s, const struct record *r, struct error
 		c->servers.step = SCALE_LOOK;
 	snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "");
 	take_hosts(s, r);
-	if (workers == s->job->workers && servers == s->job->servers) {
-		take_wish(s, r);
+	if (workers == s->job->workers && servers == s->job->servers)
 		return 0;
-	}
 	sup_note(s, "scale",
 		 "WORKERS=%llu and SERVERS=%llu of the job file have changed since the job was scaled "
 		 "to %llu and %llu: they hold",
@@ -127,19 +107,11 @@ static void add_hosts(const struct supervisor *s, struct record_out *o,
 		      const unsigned char *hosts)
 {
 	char text[SCALE_HOSTS_MAX];
-	const struct sup_wish *w = s->scale.carried;
-	int has_rest = w && w->has_rest;
 	sup_scale_hosts_text(s, hosts, text);
-	if (text[0] || has_rest)
-		record_add_u64(o, "job-hosts", sup_scale_hosts_sum(s));
-	if (text[0])
-		record_add(o, "hosts", text);
-	if (!has_rest)
+	if (!text[0])
 		return;
-	sup_scale_hosts_text(s, w->hosts, text);
-	record_add(o, "then-hosts", text);
-	record_add_u64(o, "then-workers", w->want.workers);
-	record_add_u64(o, "then-servers", w->want.servers);
+	record_add_u64(o, "job-hosts", sup_scale_hosts_sum(s));
+	record_add(o, "hosts", text);
 }
 
 /* moved: servers are as wanted. hosts NULL: those that are used. */
@@ -279,7 +251,7 @@ int sup_scale_is_tried(const struct sup_node *n)
 /* Whether something is still to be begun for it. */
 static int wish_waits(const struct sup_wish *w)
 {
-	return w != w->sup->scale.carried || w->has_rest;
+	return w != w->sup->scale.carried;
 }
 
 /* Whether somebody waits for so few workers that it leaves in any case. */
@@ -414,7 +386,7 @@ static void log_end(struct supervisor *s)
 static void scale_done(struct supervisor *s)
 {
 	struct sup_wish *w = s->scale.carried;
-	struct request *rq = w && !w->has_rest ? sup_wish_drop(w) : NULL;
+	struct request *rq = w ? sup_wish_drop(w) : NULL;
 	double seconds = clock_mono() - s->scale.began;
 	if (!s->scale.why[0])
 		s->scale.changes_done++;
@@ -546,23 +518,15 @@ static int keep_begin(struct supervisor *s, const struct sup_sizes *to, const un
 	return -1;
 }
 
-/* Begins a change for this wish; has_rest: another one follows. */
-static void scale_begin(struct supervisor *s, struct sup_wish *w, const struct sup_sizes *to,
-			int has_rest)
+/* Begins a change for this wish. */
+static void scale_begin(struct supervisor *s, struct sup_wish *w, const struct sup_sizes *to)
 {
-	const unsigned char *hosts = has_rest ? NULL : w->hosts;
-	int had_rest = w->has_rest;
-	s->scale.carried = w;
-	w->has_rest = has_rest;
+	const unsigned char *hosts = w->hosts;
 	if (hosts && !sup_scale_hosts_differ(s, hosts))
 		hosts = NULL;
-	if (keep_begin(s, to, hosts, w->reason) != 0) {
-		w->has_rest = had_rest;
-		if (!had_rest)
-			s->scale.carried = NULL;
+	if (keep_begin(s, to, hosts, w->reason) != 0)
 		return;
-	}
-	w->tries++;
+	s->scale.carried = w;
 	s->scale.from = s->scale.now;
 	s->scale.now = *to;
 	s->scale.under_way = 1;
@@ -574,8 +538,6 @@ static void scale_begin(struct supervisor *s, struct sup_wish *w, const struct s
 		sup_scale_hosts_begin(s, hosts);
 	log_begun(s, s->scale.change, s->scale.reason);
 	scale_start(s);
-	if (has_rest)
-		sup_scale_hosts_forget(s); /* until the next change a host may have gone */
 }
 
 static int scale_refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
@@ -585,21 +547,6 @@ static int scale_refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
 	return 1;
 }
 
-/* Servers that are to be on another host give what they have to those before them. 1: refused. */
-static int make_way(struct supervisor *s, struct sup_wish *w, const struct sup_sizes *to)
-{
-	struct sup_scale_refusal why;
-	if (w->tries == WAY_TRIES_MAX) {
-		sup_scale_refuse(&why, "not-scaled", "servers do not leave their hosts: %.400s",
-				 s->scale.why[0] ? s->scale.why : "all went back meanwhile");
-		return scale_refuse(w, &why);
-	}
-	if (w->want.servers == 0)
-		w->want.servers = s->scale.now.servers;
-	scale_begin(s, w, to, 1);
-	return 0;
-}
-
 /* Begins what the first in the queue wants. 1: it was answered, and the next one may begin. */
 static int scale_begin_first(struct supervisor *s)
 {
@@ -607,32 +554,31 @@ static int scale_begin_first(struct supervisor *s)
 	struct sup_scale_refusal why;
 	struct sup_sizes to;
 	struct request *rq;
-	uint64_t stay = UINT64_MAX;
 	int asked = sup_scale_check(s, w, &why);
 	int others = asked == 0 && w->hosts && sup_scale_hosts_differ(s, w->hosts);
 	if (others)
 		asked = sup_scale_hosts_ask(s, w->hosts, &why);
 	if (asked != 0)
 		return asked < 0 ? scale_refuse(w, &why) : 0;
-	if (others && sup_first(s, &role_server))
-		stay = sup_scale_hosts_stay(s, w->hosts);
-	enum scale_next what = scale_next(&s->scale.now, &w->want, others, stay, &to);
-	if (what == SCALE_IS_DONE) {
+	to = (struct sup_sizes){w->want.workers > 0 ? w->want.workers : s->scale.now.workers,
+				w->want.servers > 0 ? w->want.servers : s->scale.now.servers};
+	if (!others && to.workers == s->scale.now.workers && to.servers == s->scale.now.servers) {
 		if ((rq = sup_wish_drop(w)))
 			scale_answer_ok(s, rq, 0);
 		return 1;
 	}
 	if (!sup_turn_may_begin(s, TURN_SCALE))
 		return 0;
-	if (what == SCALE_MAKES_WAY)
-		return make_way(s, w, &to);
-	scale_begin(s, w, &to, 0);
+	scale_begin(s, w, &to);
 	return 0;
 }
 
-/* A step further with what is under way. */
+/* A step further with what is under way. Servers that leave do so before others change hosts; those
+ * that come do so after it. */
 static void scale_go_on(struct supervisor *s)
 {
+	if (s->scale.now.servers < s->scale.from.servers && sup_scale_servers_step(s))
+		return;
 	int there = scale_let_go(s), awaited = wait_for_joiners(s), hosts = sup_scale_hosts_step(s);
 	if (there || awaited || hosts)
 		return;

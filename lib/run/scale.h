@@ -85,6 +85,7 @@ struct sup_move {
 struct sup_scale_hosts {
 	int under_way;
 	int ready; /* the hosts that come can be used: nodes may move there */
+	int moved; /* all are where they are to be */
 	char *from; /* names of those that were used before, for the log; NULL: unknown */
 	unsigned char *before; /* the same, a byte for each host; NULL: unknown */
 };
@@ -174,8 +175,6 @@ struct sup_wish {
 	struct supervisor *sup;
 	struct sup_sizes want; /* 0: as many as there are */
 	unsigned char *hosts;  /* a byte for each host; NULL: as they are */
-	unsigned tries;        /* how many changes were begun for it */
-	int has_rest;          /* the last of these is not all of it; the file has the rest */
 	char reason[SCALE_REASON_MAX];
 	struct request *rq; /* NULL: nobody waits */
 };
@@ -189,15 +188,6 @@ void sup_wish_refuse(struct sup_wish *w, const struct sup_scale_refusal *why);
 int sup_scale_check(const struct supervisor *s, const struct sup_wish *w,
 		    struct sup_scale_refusal *why);
 
-enum scale_next {
-	SCALE_IS_DONE,	 /* nothing differs */
-	SCALE_MAKES_WAY, /* fewer servers first: those that are to be on another host */
-	SCALE_ALL_OF_IT
-};
-/* The next change for a wish; to: the sizes after it. Pure. stay: servers before the first one that
- * is to be on another host. */
-enum scale_next scale_next(const struct sup_sizes *have, const struct sup_sizes *want, int other_hosts,
-			   uint64_t stay, struct sup_sizes *to);
 
 /* The factor by which each worker's learning rate is multiplied. */
 double sup_scale_rate_factor(const struct supervisor *s);
@@ -226,8 +216,9 @@ void sup_scale_hosts_forget(struct supervisor *s);
 /* Asks the hosts that come. 0: all are there. 1: an answer is awaited. -1: one does not answer. */
 int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 			struct sup_scale_refusal *why);
-/* How many servers there are before the first one that is to be on another host. */
-uint64_t sup_scale_hosts_stay(struct supervisor *s, const unsigned char *wanted);
+/* Whether the server is to go to another host now, that of sup_host_choice(): its next process there
+ * takes over. */
+int sup_scale_goes(const struct sup_node *n);
 void sup_scale_hosts_begin(struct supervisor *s, const unsigned char *wanted);
 /* Uses hosts as the file says: call before the roster is filled. */
 void sup_scale_hosts_take(struct supervisor *s, const unsigned char *wanted, int under_way);

@@ -137,28 +137,6 @@ int sup_scale_hosts_ask(struct supervisor *s, const unsigned char *wanted,
 		       : 0;
 }
 
-uint64_t sup_scale_hosts_stay(struct supervisor *s, const unsigned char *wanted)
-{
-	uint64_t stay = 0;
-	enum host_use *use = calloc(s->hosts.count, sizeof *use);
-	if (!use)
-		return 1; /* all servers but the lead move, which is right, too */
-	for (size_t i = 0; i < s->hosts.count; i++) {
-		use[i] = s->hosts.host[i].use;
-		if (i >= s->hosts.first)
-			s->hosts.host[i].use = wanted[i] ? HOST_USED : HOST_UNUSED;
-	}
-	EACH_OF (n, s, &role_server) {
-		if (sup_host_choice(n) != n->at)
-			break;
-		stay++;
-	}
-	for (size_t i = 0; i < s->hosts.count; i++)
-		s->hosts.host[i].use = use[i];
-	free(use);
-	return stay;
-}
-
 /* ---- a change ---- */
 
 static void scale_hosts_set(struct supervisor *s, const unsigned char *wanted)
@@ -268,10 +246,23 @@ static void scale_hosts_move(struct sup_node *n)
 	sup_node_renew(n, SIGTERM);
 }
 
+int sup_scale_goes(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	size_t to;
+	if (n->role != &role_server || n->leaving || n->joining || !s->scale.hosts.under_way ||
+	    !s->scale.hosts.ready || s->scale.hosts.moved)
+		return 0;
+	to = sup_host_choice(n);
+	return to < s->hosts.count && to != n->at;
+}
+
 /* Whether it is where it is to be, or is not waited for. */
 static int has_moved(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
+	if (n->role == &role_server && !n->leaving && !n->joining)
+		return (!sup_scale_goes(n) && n->stage == STAGE_READY) || scale_hosts_is_late(s);
 	if (!may_change_host(n) || n->role == &role_spare || n->joining)
 		return 1;
 	if (n->stage == STAGE_READY && !n->end_wanted)
@@ -304,7 +295,7 @@ static int scale_hosts_leave(struct sup_host *h)
 int sup_scale_hosts_step(struct supervisor *s)
 {
 	struct sup_scale_hosts *c = &s->scale.hosts;
-	int there = 0, moved = 1;
+	int there = 0, moved = 1, goes = 0;
 	if (!c->under_way)
 		return 0;
 	if (!c->ready && !scale_hosts_are_ready(s)) {
@@ -323,11 +314,17 @@ int sup_scale_hosts_step(struct supervisor *s)
 			scale_hosts_move(n);
 	EACH_NODE (n, s)
 		moved &= has_moved(n);
+	/* The fabric begins anew without the hosts that leave: standbys that servers wait for, or that
+	 * take over, would be lost. */
+	EACH_OF (n, s, &role_server)
+		goes |= !has_moved(n);
 	EACH_HOST (h, s, s->hosts.first)
 		if (h->use == HOST_LEAVES)
-			there |= scale_hosts_leave(h);
-	if (moved && !there && (sup_hosts_are_joined(s) || scale_hosts_is_late(s)))
+			there |= goes || scale_hosts_leave(h);
+	if (c->moved || (moved && !there && (sup_hosts_are_joined(s) || scale_hosts_is_late(s)))) {
+		c->moved = 1;
 		return 0;
+	}
 	sup_kick_after(s, WAIT_SECONDS);
 	return 1;
 }

@@ -104,22 +104,6 @@ int sup_scale_check(const struct supervisor *s, const struct sup_wish *w,
 	return check_files(s, want, why);
 }
 
-/* ---- what comes next ---- */
-
-enum scale_next scale_next(const struct sup_sizes *have, const struct sup_sizes *want,
-			   int other_hosts, uint64_t stay, struct sup_sizes *to)
-{
-	*to = (struct sup_sizes){want->workers > 0 ? want->workers : have->workers,
-				 want->servers > 0 ? want->servers : have->servers};
-	stay = stay < to->servers ? stay : to->servers;
-	if (other_hosts && stay < have->servers) {
-		*to = (struct sup_sizes){have->workers, stay};
-		return SCALE_MAKES_WAY;
-	}
-	int is_same = to->workers == have->workers && to->servers == have->servers;
-	return is_same && !other_hosts ? SCALE_IS_DONE : SCALE_ALL_OF_IT;
-}
-
 /* ---- the queue ---- */
 
 struct sup_wish *sup_wish_add(struct supervisor *s, const struct sup_sizes *want,
@@ -153,7 +137,6 @@ struct request *sup_wish_drop(struct sup_wish *w)
 void sup_wish_refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
 {
 	struct supervisor *s = w->sup;
-	int in_file = w->has_rest;
 	char hosts[SCALE_HOSTS_MAX];
 	if (w->hosts)
 		sup_scale_hosts_text(s, w->hosts, hosts);
@@ -163,8 +146,6 @@ void sup_wish_refuse(struct sup_wish *w, const struct sup_scale_refusal *why)
 			  w->hosts ? F("hosts", hosts) : F_NONE, F("code", why->code),
 			  F("reason", w->reason)));
 	struct request *rq = sup_wish_drop(w);
-	if (in_file)
-		sup_scale_keep(s, 0);
 	if (rq)
 		request_err(rq, why->code, "%s", why->text);
 }

@@ -120,7 +120,7 @@ void sup_links_servers(struct supervisor *s)
 	open_link(&s->links.lead_cut, lead, deadline_seconds(job_kind(s->job)->cut_limit), NULL);
 	open_link(&s->links.lead_act, lead, deadline_seconds(DEADLINE_ACT), sup_actions_up);
 	open_link(&s->links.lead_watch, lead, 0, sup_progress_up);
-	if (lead->role == &role_server)
+	if (sup_first(s, &role_server))
 		open_link(&s->links.lead_move, lead, 0, NULL);
 }
 

@@ -101,8 +101,8 @@ static void this_machine_comes_first(void **state)
 	assert_non_null(strstr(hosts.place[2].node_host, "/node-host"));
 	assert_int_equal(hosts_worker(&hosts, 0), 0);
 	assert_int_equal(hosts_worker(&hosts, 5), 2);
-	assert_int_equal(hosts_server(&hosts, 4), 1);
-	assert_int_equal(hosts_replica(&hosts, 2), 2);
+	assert_int_equal(hosts_holder(&hosts, 4), 1);
+	assert_int_equal(hosts_holder(&hosts, 2), 2);
 }
 
 static void a_network_is_known_where_all_hosts_are_in_one_of_ours(void **state)
@@ -161,12 +161,9 @@ static void a_machine_that_is_not_named_trains_nothing(void **state)
 	assert_string_equal(hosts.place[0].host, here);
 	assert_int_equal(hosts_worker(&hosts, 0), 1);
 	assert_int_equal(hosts_worker(&hosts, 3), 2);
-	assert_int_equal(hosts_replica(&hosts, 0), 1);
-	/* But the lead is there. */
-	assert_int_equal(hosts_server(&hosts, 0), 0);
-	assert_int_equal(hosts_server(&hosts, 1), 1);
-	assert_int_equal(hosts_server(&hosts, 2), 2);
-	assert_int_equal(hosts_server(&hosts, 3), 1);
+	assert_int_equal(hosts_holder(&hosts, 0), 1);
+	assert_int_equal(hosts_holder(&hosts, 1), 2);
+	assert_int_equal(hosts_holder(&hosts, 2), 1);
 }
 
 static void workers_are_placed_as_said(void **state)
