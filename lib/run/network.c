@@ -14,6 +14,7 @@
 
 #define LOG_SECONDS 30.0
 #define SLOW_SHARE 0.75 /* of the median rate; equal links may be measured as different */
+#define HUB_SHARE 0.7 /* of what others send; in a ring of three each host gets half of that */
 
 /* ---- what a link cost ---- */
 
@@ -32,6 +33,29 @@ double network_median(const struct network_link *const *link, size_t count)
 	return median;
 }
 
+static const struct network_side *network_side(const struct network_link *link, int is_out)
+{
+	return is_out ? &link->out : &link->in;
+}
+
+double network_part(const struct network_link *const *link, size_t count, size_t i, int is_out)
+{
+	size_t hub = 0, others = 0;
+	double sum = 0;
+	for (size_t k = 1; k < count; k++)
+		if (network_side(link[k], !is_out)->bytes > network_side(link[hub], !is_out)->bytes)
+			hub = k;
+	const struct network_side *port = network_side(link[hub], !is_out);
+	for (size_t k = 0; k < count; k++) {
+		uint64_t bytes = k == hub ? 0 : network_side(link[k], is_out)->bytes;
+		sum += (double)bytes;
+		others += bytes > 0;
+	}
+	if (i == hub || (double)port->bytes < HUB_SHARE * sum)
+		return INFINITY;
+	return port->rate / (double)others / 2; /* connections do not share evenly */
+}
+
 void network_count(struct network_side *side, double median)
 {
 	double bytes = (double)side->now;
@@ -39,7 +63,8 @@ void network_count(struct network_side *side, double median)
 		side->timed += side->now;
 		side->seconds += bytes / side->rate;
 		side->at_median += bytes / median;
-		if (!side->is_least && side->rate + side->error < SLOW_SHARE * median)
+		if (!side->is_least &&
+		    side->rate + side->error < fmin(SLOW_SHARE * median, side->part))
 			side->cost += bytes / side->rate - bytes / median;
 	}
 	side->since += side->now;
@@ -209,6 +234,13 @@ static void network_count_all(struct supervisor *s)
 	size_t known;
 	const struct network_link **link = known_links(s, &known);
 	double median = network_median(link, known);
+	size_t i = 0;
+	EACH_HOST (h, s, 0) {
+		if (!link || h->network.world == 0)
+			continue;
+		h->network.out.part = network_part(link, known, i, 1);
+		h->network.in.part = network_part(link, known, i++, 0);
+	}
 	EACH_HOST (h, s, 0) {
 		network_count(&h->network.out, median);
 		network_count(&h->network.in, median);

@@ -30,6 +30,7 @@ struct network_side {
 	uint64_t is_least;        /* rate is a lower bound */
 	uint64_t bytes;           /* since its fabricd began */
 	uint64_t now;             /* since the last answer */
+	double part;              /* network_part() */
 	/* What is in no record of the log yet: bytes; those for which this rate and the median one
 	 * were known, the seconds that they took at each, and what they cost. */
 	uint64_t since, timed;
@@ -53,8 +54,12 @@ struct sup_network {
 /* Pure. The median of the links' rates, of lower bounds, too, so that a cost is rather too small;
  * NAN: fewer than two are known. */
 double network_median(const struct network_link *const *link, size_t count);
+/* Pure. Where nearly all goes to one host, or comes from one, as that of the only server: half an
+ * equal part of its port, bytes/s. Host i may have no more than that, however fast its own link is.
+ * Otherwise INFINITY; NAN: not known. */
+double network_part(const struct network_link *const *link, size_t count, size_t i, int is_out);
 /* Counts what has gone over one side since the last answer, and what it cost: the seconds that it
- * took longer than at the median rate, if both rates are known. */
+ * took longer than at the median rate, if both rates are known, and it carries less than its part. */
 void network_count(struct network_side *side, double median);
 /* Pure. Seconds by which a ring of these hosts takes longer for a byte of a vector than shares do,
  * and whose link it is; 0 where the slowest link is not known. Another one's lower bound is taken

@@ -14,9 +14,10 @@
 
 static struct network_link link_of(double out, double in)
 {
-	return (struct network_link){.out = {.rate = out, .now = 40000000},
-				     .in = {.rate = in, .now = 40000000},
-				     .world = 1};
+	return (struct network_link){
+		.out = {.rate = out, .bytes = 40000000, .now = 40000000, .part = INFINITY},
+		.in = {.rate = in, .bytes = 40000000, .now = 40000000, .part = INFINITY},
+		.world = 1};
 }
 
 static double network_cost(const struct network_side *side, double median)
@@ -81,6 +82,27 @@ static void what_is_nearly_as_fast_costs_nothing(void **state)
 	assert_true(is_near(network_cost(&half, FAST), 4 - 2));
 	half.error = 0.3 * FAST;
 	assert_true(network_cost(&half, FAST) == 0);
+}
+
+/* All goes to the server's host, whose port is the limit of everybody: nobody else is slow who has
+ * a part of it. */
+static void who_has_a_part_of_the_servers_port_is_not_slow(void **state)
+{
+	struct network_link link[] = {link_of(SLOW, FAST), link_of(SLOW, FAST),
+				      link_of(SLOW, FAST)};
+	const struct network_link *at[] = {&link[0], &link[1], &link[2]};
+	(void)state;
+	link[0].in.rate = 2 * SLOW;
+	assert_true(isinf(network_part(at, 3, 1, 1))); /* it is a ring */
+	link[0].in.bytes *= 2;
+	assert_true(isinf(network_part(at, 3, 0, 1)));
+	assert_true(isinf(network_part(at, 3, 1, 0)));
+	link[1].out.part = network_part(at, 3, 1, 1);
+	assert_true(is_near(link[1].out.part, SLOW / 2));
+	assert_true(network_cost(&link[1].out, FAST) == 0);
+	link[0].in.rate = 5 * SLOW;
+	link[1].out.part = network_part(at, 3, 1, 1);
+	assert_true(network_cost(&link[1].out, FAST) > 0);
 }
 
 /* A link that was slow for a while, and is fast when it is told. The median changes, too. */
@@ -168,6 +190,7 @@ int main(void)
 		cmocka_unit_test(an_even_number_of_hosts),
 		cmocka_unit_test(what_is_not_measured_costs_nothing),
 		cmocka_unit_test(what_is_nearly_as_fast_costs_nothing),
+		cmocka_unit_test(who_has_a_part_of_the_servers_port_is_not_slow),
 		cmocka_unit_test(each_second_has_its_own_rates),
 		cmocka_unit_test(a_ring_with_a_slow_host),
 		cmocka_unit_test(a_ring_that_costs_no_more_than_shares),
