@@ -16,6 +16,8 @@
 #include "ckpt/memory.h"
 #include "base/number.h"
 
+#include <math.h>
+
 #define PROGRAM "ps-server"
 #define GREETING_MAX 1024
 
@@ -23,9 +25,10 @@ struct settings {
 	/* As the options say; the rest is filled in by make_ps() and make_lead(). */
 	struct ps_options ps;
 	struct lead_options lead;
-	const char *socket, *part_text, *layout_path, *sync_text, *optimizer, *schedule, *restore;
+	const char *socket, *part_text, *layout_path, *sync_text, *optimizer, *restore;
 	const char *servers_text, *led_text, *announce, *replica_text, *hosts_text;
-	double lr, beta, l1, l2, momentum;
+	double lr, l1, l2, momentum;
+	struct opt_rate rate;
 	struct option_list include;
 	int take_over, lead_only, seen_part, seen_momentum; /* an option that is for parameters */
 	int seen_part_of, seen_sync, serve, join, standby, far, is_led;
@@ -211,7 +214,7 @@ static int ps_server_check_settings(struct settings *s, struct error *err)
 	if (s->lead.gate.bounds_delay &&
 	    (!ps_server_leads(s) || (s->lead_only && !s->servers_text)))
 		return error_set(err, ERROR_USAGE, "--delay-max", "is for the lead of parts");
-	if (strcmp(s->schedule, "adadelay") == 0 && s->lead.gate.sync == GATE_BSP)
+	if (strcmp(s->rate.schedule, "adadelay") == 0 && s->lead.gate.sync == GATE_BSP)
 		return error_set(err, ERROR_USAGE, "--schedule",
 				 "adadelay is for --sync ssp or asp: under bsp no push has a delay, and "
 				 "sqrt is the same (adagrad: constant)");
@@ -280,7 +283,7 @@ static int make_store(const struct settings *s, struct node *n, struct error *er
 
 	if (opt_by_name(&opt, s->optimizer, err) != 0)
 		return -1;
-	if (opt_set_schedule(&opt, s->schedule, s->beta, err) != 0)
+	if (opt_set_rate(&opt, &s->rate, err) != 0)
 		return -1;
 	opt.lr = (float)s->lr;
 	opt.l1 = (float)s->l1;
@@ -593,7 +596,7 @@ int main(int argc, char **argv)
 			     .sync_text = "bsp",
 			     .optimizer = "adagrad",
 			     .lr = 0.05,
-			     .schedule = "constant",
+			     .rate = {.schedule = "constant", .factor = NAN},
 			     .map_version = 1,
 			     .momentum = 0.9,
 			     .level = PLANES_LEVEL};
@@ -632,11 +635,21 @@ int main(int argc, char **argv)
 		 .seen = &s.seen_part},
 		{.name = "lr", .kind = OPTION_REAL, .target = &s.lr, .arg = "X",
 		 .help = "learning rate", .min = 1e-30, .max = 1e9, .seen = &s.seen_part},
-		{.name = "schedule", .kind = OPTION_CHOICE, .target = &s.schedule, .arg = "NAME",
+		{.name = "schedule", .kind = OPTION_CHOICE, .target = &s.rate.schedule, .arg = "NAME",
 		 .help = "how the rate falls: with the steps, or with them and the delay (constant)",
 		 .choices = OPT_SCHEDULES, .seen = &s.seen_part},
-		{.name = "beta", .kind = OPTION_REAL, .target = &s.beta, .arg = "X",
+		{.name = "beta", .kind = OPTION_REAL, .target = &s.rate.beta, .arg = "X",
 		 .help = "added to the root by which a schedule divides the rate", .max = 1e9,
+		 .seen = &s.seen_part},
+		{.name = "steps", .kind = OPTION_COUNT, .target = &s.rate.steps, .arg = "N",
+		 .help = "of the schedules step and cosine", .min = 1, .seen = &s.seen_part},
+		{.name = "factor", .kind = OPTION_REAL, .target = &s.rate.factor, .arg = "X",
+		 .help = "the same: what is left of the rate (step 0.1, cosine 0)", .max = 1,
+		 .seen = &s.seen_part},
+		{.name = "warmup", .kind = OPTION_COUNT, .target = &s.rate.warmup, .arg = "N",
+		 .help = "steps in which the rate rises", .seen = &s.seen_part},
+		{.name = "decay", .kind = OPTION_REAL, .target = &s.rate.decay, .arg = "X",
+		 .help = "each step makes a parameter smaller by rate x decay", .max = 1e9,
 		 .seen = &s.seen_part},
 		{.name = "l1", .kind = OPTION_REAL, .target = &s.l1, .arg = "X",
 		 .help = "L1 regularisation, ftrl only", .max = 1e9, .seen = &s.seen_part},

@@ -26,6 +26,7 @@ static struct {
 	struct option_list data;
 	const char *index_dir, *row_cache, *bad_rows, *schema, *model;
 	uint64_t batch, ahead, delay, profile;
+	double clip;
 	const char *device, *predict, *predict_load, *predict_save;
 	const char *spill, *peers;
 } opt = {.row_cache = "use", .bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4};
@@ -75,6 +76,8 @@ static const struct option_row option_rows[] = {
 	 .max = NODE_BATCH_MAX},
 	{.name = "ahead", .kind = OPTION_COUNT, .target = &opt.ahead, .arg = "BATCHES",
 	 .help = "most batches reserved at shardd in advance", .min = 1, .max = 1024},
+	{.name = "clip", .kind = OPTION_REAL, .target = &opt.clip, .arg = "NORM",
+	 .help = "a gradient of a larger norm becomes one of this norm (any)", .max = 1e18},
 	{.name = "spare", .kind = OPTION_TEXT, .target = &opt.spare, .arg = "SOCKET",
 	 .help = "be a spare: get ready, and wait until trainctl, at this socket, has a place"},
 	{.name = "drag", .kind = OPTION_TEXT, .target = &opt.drag, .arg = "FILE",
@@ -269,6 +272,7 @@ static int worker_train(const struct names *servers, const struct names *files,
 					  .paths = files->item,
 					  .path_count = files->count,
 					  .index_dir = opt.index_dir,
+					  .clip = opt.clip,
 					  .unit_weights = schema->weight == NULL,
 					  .batch = opt.batch,
 					  .ahead = opt.ahead,

@@ -46,7 +46,9 @@ load helper
 	local wrong
 	for wrong in 'sgd,lr:1,schedule:adadelay SYNC=bsp=schedule:sqrt is the same' \
 		'sgd,lr:1,schedule:adadelay SYNC=allreduce=schedule:sqrt is the same' \
-		'sgd,lr:auto,schedule:adadelay SYNC=asp=give lr' 'adam,schedule:sqrt SYNC=asp=which is of sgd|momentum|adagrad' \
+		'sgd,lr:auto,schedule:adadelay SYNC=asp=give lr' 'adam,schedule:sqrt SYNC=asp=adam has constant, step and cosine' \
+		'ftrl,warmup:3 SYNC=asp=which is of sgd|momentum|adagrad|adam' 'sgd,schedule:step,beta:0 SYNC=bsp=step needs steps' \
+		'sgd,schedule:constant,beta:0,factor:0.5 SYNC=bsp=factor: is for the schedules' \
 		'adagrad,schedule:sqrt SYNC=asp=by themselves' 'sgd,schedule:constant,beta:1 SYNC=asp=beta: is for'; do
 		local set=${wrong%=*}
 		run -78 trainctl check job.env --set "OPTIMIZER=${set% *}" --set "${set#* }"

@@ -2,7 +2,8 @@
 load helper
 # rooms: data model job
 
-# Labels that are classes or numbers, and the models that learn them: from the rows to the scores.
+# Labels that are classes or numbers, and the models that learn them: from the rows to the scores; and
+# how far the steps of an optimiser take a model.
 
 # rows N SEED: a and b are numbers, c a category; kind is the largest of three sums, price a number.
 rows() {
@@ -103,4 +104,26 @@ job() {
 	cp good.csv train.csv
 	sed '9s/,[^,]*,\([0-9.]*,[a-z]*\)$/,rosa,\1/' test.csv >t && mv t test.csv
 	refused kind softmax "test.csv:9:"
+}
+
+@test "OPTIMIZER: schedule, warmup, decay and clip reach the parameters" {
+	# far OPTIMIZER: how far from 0.5 the scores are, at most.
+	far() {
+		job big lr,scale:z POSITIVE=yes "OPTIMIZER=$1" >&2
+		[ "$status" = 0 ]
+		predict -c "$(ckpt latest run/state/checkpoints)" test.csv |
+			awk '{ d = $1 - 0.5; d = d < 0 ? -d : d; if (d > m) m = d } END { print m }'
+		rm -rf run
+	}
+	local most
+	most=$(far sgd,lr:0.1)
+	awk -v m="$most" 'BEGIN { exit !(m > 0.1) }'
+	for rate in schedule:cosine,steps:1 schedule:step,steps:1,factor:0.01 warmup:1000000 clip:0.0001; do
+		most=$(far "sgd,lr:0.1,$rate")
+		echo "$rate: $most"
+		awk -v m="$most" 'BEGIN { exit !(m > 0 && m < 0.05) }'
+	done
+	# All but the last step is gone.
+	most=$(far sgd,lr:1,decay:1)
+	awk -v m="$most" 'BEGIN { exit !(m > 0 && m < 0.4) }'
 }

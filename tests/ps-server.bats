@@ -863,8 +863,9 @@ boot_of() { ask "$1" stat | field boot; }
 
 @test "--schedule: what it refuses" {
 	local wrong
-	for wrong in '--schedule adadelay=--sync ssp or asp' '--sync asp --optimizer adam --schedule adadelay=adam has only' \
-		'--schedule sqrt=by themselves' '--optimizer sgd --schedule cosine=constant|sqrt|adadelay' \
+	for wrong in '--schedule adadelay=--sync ssp or asp' '--sync asp --optimizer adam --schedule adadelay=adam has constant, step' \
+		'--schedule sqrt=by themselves' '--optimizer sgd --schedule cosine=cosine needs steps' '--optimizer sgd --steps 3=is for the schedules' \
+		'--optimizer ftrl --decay 1=is for sgd|momentum' \
 		'--optimizer sgd --beta 2=is for the schedules' '--lead-only --schedule sqrt=--lead-only'; do
 		run ps-server -s x --id ps0 --layout d4 ${wrong%%=*}
 		[[ $status =~ ^(64|78)$ ]]

@@ -137,7 +137,7 @@ load helper
 		. run/state/job.env
 		[ "$POSITIVE" = "it is >50K" ]
 		[ "$LAUNCH_WORKER" = 'nice -n "1"' ]
-		[ "$OPTIMIZER" = name:adagrad,lr:0.05,l2:0,schedule:constant,beta:0 ]
+		[ "$OPTIMIZER" = name:adagrad,lr:0.05,l2:0,schedule:constant,beta:0,factor:auto,warmup:0,decay:0,clip:never ]
 	)
 	cp run/state/job.env again.env
 	run trainctl run again.env --run-dir "$T/run2" --set JOB=tiny

@@ -49,7 +49,12 @@ struct job {
 	uint64_t hash_bits;
 	char *option[MODEL_ALL_OPTIONS_MAX]; /* of models, as model_option_at() counts them */
 	double l2, lr;          /* lr NaN until job_finish() */
-	double rate_beta;       /* of schedule */
+	double rate_beta;       /* of schedule, as are the next two */
+	uint64_t rate_steps;    /* 0: none */
+	double rate_factor;     /* NAN: auto */
+	uint64_t warmup;        /* steps */
+	double decay;
+	double clip;            /* 0: never */
 	/* course */
 	uint64_t batch, batches_per_shard, epochs, seed, shard_retries;
 	char *shuffle;               /* none | shards | samples */

@@ -76,27 +76,59 @@ int opt_by_name(struct opt *o, const char *name, struct error *err)
 	return error_set(err, ERROR_CONFIG, "optimizer", "unknown: %s (" OPT_NAMES ")", name);
 }
 
-int opt_set_schedule(struct opt *o, const char *name, double beta, struct error *err)
+/* What only some schedules have. */
+static int check_fields(enum opt_schedule schedule, const struct opt_rate *r, struct error *err)
 {
-	static const char *const schedules[] = {
-		[OPT_CONSTANT] = "constant", [OPT_SQRT] = "sqrt", [OPT_ADADELAY] = "adadelay"};
+	int has_root = schedule == OPT_SQRT || schedule == OPT_ADADELAY;
+	int has_steps = schedule == OPT_STAIRS || schedule == OPT_COSINE;
+
+	if (!has_root && r->beta > 0.0)
+		return error_set(err, ERROR_CONFIG, "beta", "is for the schedules sqrt and adadelay");
+	if (has_steps && r->steps == 0)
+		return error_set(err, ERROR_CONFIG, "schedule", "%s needs steps: how many",
+				 r->schedule);
+	if (!has_steps && r->steps > 0)
+		return error_set(err, ERROR_CONFIG, "steps", "is for the schedules step and cosine");
+	if (!has_steps && !isnan(r->factor))
+		return error_set(err, ERROR_CONFIG, "factor", "is for the schedules step and cosine");
+	return 0;
+}
+
+int opt_set_rate(struct opt *o, const struct opt_rate *r, struct error *err)
+{
+	static const char *const schedules[] = {[OPT_CONSTANT] = "constant",
+						[OPT_SQRT] = "sqrt",
+						[OPT_ADADELAY] = "adadelay",
+						[OPT_STAIRS] = "step",
+						[OPT_COSINE] = "cosine"};
 	size_t i = 0;
 
-	while (i < sizeof schedules / sizeof *schedules && strcmp(schedules[i], name) != 0)
+	while (i < sizeof schedules / sizeof *schedules && strcmp(schedules[i], r->schedule) != 0)
 		i++;
 	if (i == sizeof schedules / sizeof *schedules)
 		return error_set(err, ERROR_CONFIG, "schedule", "unknown: %s (" OPT_SCHEDULES ")",
-				 name);
-	if (i == OPT_CONSTANT && beta > 0.0)
-		return error_set(err, ERROR_CONFIG, "beta", "is for the schedules sqrt and adadelay");
-	if (i != OPT_CONSTANT && !option_is_choice(OPT_SCHEDULED, opt_name(o->kind)))
+				 r->schedule);
+	if (check_fields((enum opt_schedule)i, r, err) != 0)
+		return -1;
+	if (i != OPT_CONSTANT && !option_is_choice(OPT_RATED, opt_name(o->kind)))
 		return error_set(err, ERROR_CONFIG, "schedule", "%s has only constant, not %s",
-				 opt_name(o->kind), name);
+				 opt_name(o->kind), r->schedule);
+	if ((i == OPT_SQRT || i == OPT_ADADELAY) &&
+	    !option_is_choice(OPT_SCHEDULED, opt_name(o->kind)))
+		return error_set(err, ERROR_CONFIG, "schedule", "%s has constant, step and cosine, not %s",
+				 opt_name(o->kind), r->schedule);
 	if (i == OPT_SQRT && o->kind == OPT_ADAGRAD)
 		return error_set(err, ERROR_CONFIG, "schedule",
 				 "adagrad's steps become smaller by themselves: constant or adadelay");
+	if ((r->warmup > 0 || r->decay > 0) && !option_is_choice(OPT_RATED, opt_name(o->kind)))
+		return error_set(err, ERROR_CONFIG, r->warmup > 0 ? "warmup" : "decay",
+				 "is for " OPT_RATED ", not %s", opt_name(o->kind));
 	o->schedule = (enum opt_schedule)i;
-	o->beta = (float)beta;
+	o->beta = (float)r->beta;
+	o->steps = (double)r->steps;
+	o->factor = !isnan(r->factor) ? r->factor : i == OPT_STAIRS ? 0.1 : 0.0;
+	o->warmup = (double)r->warmup;
+	o->decay = (float)r->decay;
 	return 0;
 }
 
@@ -160,6 +192,19 @@ size_t opt_bad_slot(const struct opt *o, size_t slot, const float *x, size_t n)
 	return first_beyond(x, n, opt_table[o->kind].squares == slot ? 0.0f : -most, most);
 }
 
+/* What the rate of step t is multiplied by. */
+static double rate_part(const struct opt *o, double t)
+{
+	double part = 1.0;
+
+	if (o->schedule == OPT_STAIRS)
+		part = pow(o->factor, floor((t - 1.0) / o->steps));
+	if (o->schedule == OPT_COSINE)
+		part = o->factor + (1.0 - o->factor) *
+					   (1.0 + cos(M_PI * fmin(1.0, (t - 1.0) / o->steps))) / 2.0;
+	return t < o->warmup ? part * t / o->warmup : part;
+}
+
 void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint64_t t,
 		    uint64_t delay)
 {
@@ -167,12 +212,15 @@ void opt_step_begin(struct opt_step *s, const struct opt *o, double factor, uint
 	double stale = steps + (o->schedule == OPT_ADADELAY ? (double)delay : 0.0);
 
 	s->opt = *o;
-	if (o->schedule != OPT_CONSTANT && o->kind != OPT_ADAGRAD)
-		s->opt.lr = (float)((double)o->lr / ((double)o->beta + sqrt(stale)));
+	double lr = (double)o->lr * rate_part(o, steps);
+	if ((o->schedule == OPT_SQRT || o->schedule == OPT_ADADELAY) && o->kind != OPT_ADAGRAD)
+		lr /= (double)o->beta + sqrt(stale);
+	s->opt.lr = (float)lr;
+	s->shrink = (float)fmax(0.0, 1.0 - lr * (double)o->decay);
 	s->stale = (float)sqrt(stale / steps);
 	s->beta = ADAGRAD_EPSILON + o->beta;
 	s->factor = o->kind == OPT_ADD ? 1.0f : (float)factor;
-	s->adam_lr = (float)((double)o->lr / (1.0 - pow((double)ADAM_BETA1, steps)));
+	s->adam_lr = (float)(lr / (1.0 - pow((double)ADAM_BETA1, steps)));
 	s->adam_bias = (float)(1.0 / sqrt(1.0 - pow((double)ADAM_BETA2, steps)));
 }
 
@@ -289,8 +337,16 @@ static inline unsigned opt_add(float *restrict p, const float *restrict g, size_
 	return held;
 }
 
+static inline void opt_shrink(const struct opt_step *s, float *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		p[i] *= s->shrink;
+}
+
 size_t opt_apply(const struct opt_step *s, float *p, float *const *slots, const float *g, size_t n)
 {
+	if (s->shrink < 1.0f)
+		opt_shrink(s, p, n);
 	switch (s->opt.kind) {
 	case OPT_SGD:
 		return sgd(s, p, g, n);
@@ -347,6 +403,8 @@ static inline size_t opt_rows(const struct opt_step *s, float *const *row, size_
 size_t opt_apply_rows(const struct opt_step *s, float *const *row, size_t count, size_t width,
 		      const float *g)
 {
+	for (size_t i = 0; s->shrink < 1.0f && i < count; i++)
+		opt_shrink(s, row[i], width);
 	if (width == 1) /* logistic regression */
 		return opt_rows(s, row, count, 1, g);
 	if (width == 17) /* wide & deep: its default embedding */

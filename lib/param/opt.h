@@ -22,6 +22,15 @@
  *     adadelay  lr / (beta + sqrt(t + delay));  adagrad: lr / (beta + sqrt(n (t + delay) / t))
  *                                     (AdaDelay: Sra, Yu, Li, Smola, AISTATS 2016, and their code)
  *
+ *     step      lr * factor^k, k = (t - 1) / steps rounded down
+ *     cosine    lr * (factor + (1 - factor) (1 + cos(pi min(1, (t - 1) / steps))) / 2)
+ *                                     (SGDR: Loshchilov, Hutter, ICLR 2017, Eq. 5, without restarts)
+ *
+ * In the first `warmup` steps the rate is multiplied by t / warmup, whatever the schedule is
+ * (Goyal et al., 2017, arXiv:1706.02677).  With decay, p is multiplied by 1 - rate * decay before
+ * the step: an L2 penalty that the gradient's scale has no part in (AdamW: Loshchilov, Hutter, ICLR
+ * 2019, Alg. 2).  ftrl has none of these.
+ *
  * Everything is computed in float, elementwise, in the order of the elements: the same input gives
  * the same bits however a range is cut.
  *
@@ -65,15 +74,28 @@ enum opt_kind { OPT_SGD, OPT_MOMENTUM, OPT_ADAGRAD, OPT_ADAM, OPT_FTRL, OPT_ADD 
 #define OPT_JOB_NAMES "sgd|momentum|adagrad|adam|ftrl" /* for a job to choose from */
 #define OPT_NAMES OPT_JOB_NAMES "|add"
 
-enum opt_schedule { OPT_CONSTANT, OPT_SQRT, OPT_ADADELAY };
-#define OPT_SCHEDULES "constant|sqrt|adadelay"
-#define OPT_SCHEDULED "sgd|momentum|adagrad" /* those that can have another than constant */
+enum opt_schedule { OPT_CONSTANT, OPT_SQRT, OPT_ADADELAY, OPT_STAIRS, OPT_COSINE };
+#define OPT_SCHEDULES "constant|sqrt|adadelay|step|cosine"
+#define OPT_SCHEDULED "sgd|momentum|adagrad" /* those that can have sqrt or adadelay */
+#define OPT_RATED OPT_SCHEDULED "|adam"      /* step, cosine, warmup, decay */
+
+/* How the rate changes, and decay. */
+struct opt_rate {
+	const char *schedule;
+	double beta;     /* of sqrt and adadelay */
+	uint64_t steps;  /* of step and cosine */
+	double factor;   /* the same, 0..1; NAN: 0.1 of step, 0 of cosine */
+	uint64_t warmup; /* 0: none */
+	double decay;
+};
 
 struct opt {
 	enum opt_kind kind;
 	enum opt_schedule schedule;
 	float lr;       /* ftrl: alpha */
-	float beta;     /* not if the schedule is constant */
+	float beta;     /* of sqrt and adadelay */
+	double steps, factor, warmup;
+	float decay;
 	float l1, l2;   /* l1: ftrl only */
 	float momentum; /* momentum only */
 };
@@ -86,14 +108,15 @@ struct opt_step {
 	float beta;      /* and this is added */
 	float adam_lr;   /* lr / (1 - beta1^t) */
 	float adam_bias; /* 1 / sqrt(1 - beta2^t) */
+	float shrink;    /* parameters are multiplied by it first */
 };
 
 /* Fills *o with the optimiser of this name. ERROR_CONFIG, with the name: there is no such
  * optimiser. */
 int opt_by_name(struct opt *o, const char *name, struct error *err);
-/* Sets how the rate of *o changes. ERROR_CONFIG: this optimiser has no such schedule, or a constant
- * rate has a beta. */
-int opt_set_schedule(struct opt *o, const char *name, double beta, struct error *err);
+/* Sets how the rate of *o changes. ERROR_CONFIG, with the field's name: this optimiser has no such
+ * schedule, or this schedule no such field. */
+int opt_set_rate(struct opt *o, const struct opt_rate *r, struct error *err);
 extern const size_t opt_kinds; /* they are 0 .. opt_kinds - 1 */
 const char *opt_name(size_t kind);
 /* The learning rate of a job that does not set one; name is one of OPT_JOB_NAMES. */

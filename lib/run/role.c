@@ -165,6 +165,14 @@ static void add_parameters(struct argv *w, const struct supervisor *s)
 		argv_add(w, "--schedule", s->job->schedule);
 		argv_real(w, "--beta", s->job->rate_beta);
 	}
+	if (s->job->rate_steps > 0)
+		argv_u64(w, "--steps", s->job->rate_steps);
+	if (!isnan(s->job->rate_factor))
+		argv_real(w, "--factor", s->job->rate_factor);
+	if (s->job->warmup > 0)
+		argv_u64(w, "--warmup", s->job->warmup);
+	if (s->job->decay > 0)
+		argv_real(w, "--decay", s->job->decay);
 	argv_u64(w, "--checkpoint-level", s->job->checkpoint_level);
 	sup_memory_dir(s, memory);
 	if (s->job->checkpoint_memory[0])
@@ -408,6 +416,8 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 	add_state(w, s, "--schema", "schema");
 	add_state(w, s, "--model-file", "model");
 	argv_u64(w, "--batch", sup_share(n));
+	if (job->clip > 0)
+		argv_real(w, "--clip", job->clip);
 	argv_add(w, "--bad-rows", job->bad_rows);
 	argv_u64(w, "--ahead", job->ahead);
 	add_report(w, job);

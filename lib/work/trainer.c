@@ -30,6 +30,7 @@
 struct trainer {
 	struct trainer_options options;
 	struct model *model;
+	size_t dense_count, width;
 	struct shards *shards;
 	struct exchange *exchange;
 	struct feed *feed; /* NULL: not yet; until then the dataset is ours */
@@ -191,6 +192,8 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 		trainer_free(t);
 		return -1;
 	}
+	t->dense_count = (size_t)model_dense_count(options->spec);
+	t->width = model_width(options->spec);
 	*out = t;
 	return 0;
 }
@@ -459,6 +462,31 @@ static void on_final(void *trainer, size_t begin, size_t count)
 	x->kind->final(x, t->sequence, t->iteration, begin, count);
 }
 
+static double squares_of(const float *x, size_t count)
+{
+	double sum = 0;
+	for (size_t i = 0; i < count; i++)
+		sum += (double)x[i] * (double)x[i];
+	return sum;
+}
+
+/* By the norm of all its parts together (Pascanu, Mikolov, Bengio, ICML 2013, Algorithm 1). A norm
+ * that is not finite is for the servers to refuse. */
+static void clip_gradient(const struct trainer *t, const struct exchange_values *v)
+{
+	size_t rows = t->batch->unique * t->width;
+	double norm = sqrt(squares_of(v->dense_gradient, t->dense_count) +
+			   squares_of(v->row_gradient, rows)) /
+		      (double)(t->batch->count > 0 ? t->batch->count : 1);
+	if (!(norm > t->options.clip) || !isfinite(norm))
+		return;
+	float scale = (float)(t->options.clip / norm);
+	for (size_t i = 0; i < t->dense_count; i++)
+		v->dense_gradient[i] *= scale;
+	for (size_t i = 0; i < rows; i++)
+		v->row_gradient[i] *= scale;
+}
+
 /* The steps of a batch add up; nothing is exchanged between them, and gradients are final in the
  * last one only. */
 static int compute(struct trainer *t, const struct exchange_values *v, double *loss,
@@ -475,12 +503,15 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 			result = x->kind->heed(x, 0, err);
 		if (result != WORK_OK || x->late)
 			return result;
-		model_on_final(t->model, is_last && x->kind->final ? on_final : NULL, t);
+		int tells = is_last && x->kind->final && !(t->options.clip > 0);
+		model_on_final(t->model, tells ? on_final : NULL, t);
 		struct model_batch slice = batch_slice(b, at, count, t->options.unit_weights);
 		if (model_train(t->model, &slice, v->dense, v->rows, v->dense_gradient,
 				v->row_gradient, loss, err) != 0)
 			return -1;
 	}
+	if (t->options.clip > 0)
+		clip_gradient(t, v);
 	if (isfinite(*loss) || x->late)
 		return WORK_OK;
 	error_set(err, ERROR_DATA, "", "worker %s, iteration %llu: the loss is not finite",

@@ -298,7 +298,7 @@ static void training_begin(struct training *x, const struct loss_training *t, si
 		loss_must(model_new(&model, &spec, &err), &err);
 	}
 	loss_must(opt_by_name(&opt, "adagrad", &err), &err);
-	loss_must(opt_set_schedule(&opt, "adadelay", 0, &err), &err);
+	loss_must(opt_set_rate(&opt, &(struct opt_rate){.schedule = "adadelay", .factor = NAN}, &err), &err);
 	opt.lr = (float)t->lr;
 	map_even(&map, 1, model_dense_count(&spec));
 	loss_must(store_new(&x->store, &layout, &map, 0, &opt, &err), &err);

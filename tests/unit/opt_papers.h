@@ -10,8 +10,10 @@
 static void opt_papers(const struct opt *o, double f, unsigned t, double *p, double *a, double *b,
 		       double g)
 {
-	double lr = (double)o->lr, l1 = (double)o->l1, l2 = (double)o->l2, d = f * g + l2 * *p;
+	double lr = (double)o->lr, l1 = (double)o->l1, l2 = (double)o->l2;
 
+	*p -= lr * (double)o->decay * *p;
+	double d = f * g + l2 * *p;
 	switch (o->kind) {
 	case OPT_SGD:
 		*p -= lr * d;

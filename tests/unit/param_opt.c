@@ -51,6 +51,7 @@ static void steps_follow_the_papers(void **state)
 			p[i] = value(i, 1);
 		memset(s0, 0, sizeof s0);
 		memset(s1, 0, sizeof s1);
+		o.decay = o.kind == OPT_FTRL || o.kind == OPT_ADD ? 0.0f : 0.05f;
 		opt_init(&o, p, slots, N);
 		for (size_t i = 0; i < N; i++) {
 			rp[i] = (double)p[i];
@@ -298,8 +299,9 @@ static float stepped(const char *name, const char *schedule, float gradient, uin
 	float p = 0.0f, slot = 0.0f, *slots[] = {&slot};
 
 	assert_int_equal(opt_by_name(&o, name, NULL), 0);
-	assert_int_equal(opt_set_schedule(&o, schedule, strcmp(schedule, "constant") ? 1.0 : 0.0, NULL),
-			 0);
+	const struct opt_rate rate = {
+		.schedule = schedule, .beta = strcmp(schedule, "constant") ? 1.0 : 0.0, .factor = NAN};
+	assert_int_equal(opt_set_rate(&o, &rate, NULL), 0);
 	o.lr = 8.0f;
 	opt_step_begin(&s, &o, 1.0, t, delay);
 	assert_int_equal(opt_apply(&s, &p, slots, &gradient, 1), 0);
@@ -324,15 +326,78 @@ static void schedules_are_the_formulas(void **state)
 	assert_float_equal(stepped("sgd", "constant", 3.0f, 9, 40), -24.0f, 0);
 }
 
+/* The rate of step t, with lr 8. */
+static float rate_of(const char *name, const struct opt_rate *rate, uint64_t t)
+{
+	struct opt o;
+	struct opt_step s;
+
+	assert_int_equal(opt_by_name(&o, name, NULL), 0);
+	assert_int_equal(opt_set_rate(&o, rate, NULL), 0);
+	o.lr = 8.0f;
+	opt_step_begin(&s, &o, 1.0, t, 0);
+	return s.opt.lr;
+}
+
+static void rates_are_the_formulas(void **state)
+{
+	static const struct opt_rate stairs = {.schedule = "step", .steps = 10, .factor = 0.5};
+	static const struct opt_rate tenth = {.schedule = "step", .steps = 3, .factor = NAN};
+	static const struct opt_rate cosine = {.schedule = "cosine", .steps = 4, .factor = NAN};
+	static const struct opt_rate half = {.schedule = "cosine", .steps = 4, .factor = 0.5};
+	static const struct opt_rate warm = {.schedule = "constant", .warmup = 4, .factor = NAN};
+	static const struct opt_rate both = {
+		.schedule = "step", .steps = 2, .warmup = 4, .factor = 0.5};
+	static const struct {
+		const struct opt_rate *rate;
+		uint64_t t;
+		float lr;
+	} known[] = {
+		{&stairs, 1, 8},  {&stairs, 10, 8}, {&stairs, 11, 4}, {&stairs, 21, 2},
+		{&tenth, 4, 0.8f}, {&cosine, 1, 8}, {&cosine, 3, 4},  {&cosine, 5, 0},
+		{&cosine, 99, 0}, {&half, 1, 8},    {&half, 3, 6},    {&half, 9, 4},
+		{&warm, 1, 2},    {&warm, 3, 6},    {&warm, 4, 8},    {&warm, 100, 8},
+		{&both, 3, 3},    {&both, 5, 2},
+	};
+	static const char *const names[] = {"sgd", "momentum", "adagrad", "adam"};
+
+	(void)state;
+	for (size_t i = 0; i < 4 * sizeof known / sizeof *known; i++)
+		assert_float_equal(rate_of(names[i % 4], known[i / 4].rate, known[i / 4].t),
+				   known[i / 4].lr, 1e-6f);
+	/* adam's own correction comes on top: (1 - 0.9^1) */
+	struct opt o;
+	struct opt_step s;
+	assert_int_equal(opt_by_name(&o, "adam", NULL), 0);
+	assert_int_equal(opt_set_rate(&o, &warm, NULL), 0);
+	o.lr = 8.0f;
+	opt_step_begin(&s, &o, 1.0, 1, 0);
+	assert_float_equal(s.adam_lr, 20.0f, 1e-4f);
+}
+
 static void schedules_that_an_optimiser_lacks(void **state)
 {
 	static const char *const wrong[][3] = {
-		{"adam", "sqrt", "adam has only constant"},
+		{"adam", "sqrt", "adam has constant, step and cosine"},
 		{"ftrl", "adadelay", "ftrl has only constant"},
 		{"add", "adadelay", "add has only constant"},
 		{"adagrad", "sqrt", "by themselves"},
-		{"sgd", "cosine", "unknown: cosine (constant|sqrt|adadelay)"},
+		{"sgd", "linear", "unknown: linear (constant|sqrt|adadelay|step|cosine)"},
 		{"sgd", "constant", "is for the schedules"},
+	};
+	static const struct {
+		const char *name;
+		struct opt_rate rate;
+		const char *place;
+	} fields[] = {
+		{"sgd", {.schedule = "step", .factor = NAN}, "schedule"},
+		{"sgd", {.schedule = "sqrt", .steps = 3, .factor = NAN}, "steps"},
+		{"sgd", {.schedule = "constant", .factor = 0.5}, "factor"},
+		{"sgd", {.schedule = "cosine", .steps = 3, .beta = 1, .factor = NAN}, "beta"},
+		{"ftrl", {.schedule = "cosine", .steps = 3, .factor = NAN}, "schedule"},
+		{"ftrl", {.schedule = "constant", .warmup = 3, .factor = NAN}, "warmup"},
+		{"ftrl", {.schedule = "constant", .decay = 1, .factor = NAN}, "decay"},
+		{"add", {.schedule = "constant", .decay = 1, .factor = NAN}, "decay"},
 	};
 
 	(void)state;
@@ -340,9 +405,17 @@ static void schedules_that_an_optimiser_lacks(void **state)
 		struct opt o;
 		struct error err;
 		assert_int_equal(opt_by_name(&o, wrong[i][0], &err), 0);
-		assert_int_equal(opt_set_schedule(&o, wrong[i][1], 1.0, &err), -1);
+		const struct opt_rate rate = {.schedule = wrong[i][1], .beta = 1.0, .factor = NAN};
+		assert_int_equal(opt_set_rate(&o, &rate, &err), -1);
 		assert_int_equal(err.code, ERROR_CONFIG);
 		assert_non_null(strstr(err.text, wrong[i][2]));
+	}
+	for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+		struct opt o;
+		struct error err;
+		assert_int_equal(opt_by_name(&o, fields[i].name, &err), 0);
+		assert_int_equal(opt_set_rate(&o, &fields[i].rate, &err), -1);
+		assert_string_equal(err.place, fields[i].place);
 	}
 }
 
@@ -369,6 +442,7 @@ int main(void)
 		cmocka_unit_test(large_gradients_are_followed),
 		cmocka_unit_test(what_may_not_stand_is_found),
 		cmocka_unit_test(schedules_are_the_formulas),
+		cmocka_unit_test(rates_are_the_formulas),
 		cmocka_unit_test(schedules_that_an_optimiser_lacks),
 		cmocka_unit_test(unknown_names_are_errors),
 	};

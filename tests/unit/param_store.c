@@ -536,7 +536,8 @@ static void a_step_has_the_greatest_delay(void **state)
 
 	(void)state;
 	prepare("sgd", 2, 0);
-	assert_int_equal(opt_set_schedule(&opt, "adadelay", 1.0, NULL), 0);
+	const struct opt_rate rate = {.schedule = "adadelay", .beta = 1.0, .factor = NAN};
+	assert_int_equal(opt_set_rate(&opt, &rate, NULL), 0);
 	struct store *s = make(0, 1);
 	store_pull_dense(s, before, 0);
 	assert_int_equal(store_apply(s, push, 2, NULL), 0); /* 0.5/(1 + sqrt(1 + 8)) */

@@ -284,7 +284,7 @@ static void test_every_key(void **state)
 	size_t len;
 	int keys = 0;
 	assert_int_equal(jobfile_keys(&out, &len, &err), 0);
-	assert_non_null(strstr(out, "\n#OPTIMIZER=adagrad,lr:auto,l2:0,schedule:constant,beta:0\n#   name        how gradients"));
+	assert_non_null(strstr(out, "\n#OPTIMIZER=adagrad,lr:auto,l2:0,schedule:constant,beta:0,factor:auto,warmup:0,decay:0,clip:never\n#   name        how gradients"));
 	assert_non_null(strstr(out, "\n#MONITOR=report:10,short:300,long:600\n"));
 	assert_non_null(strstr(out, "\n#HUNG=auto\n"));
 	assert_int_equal(jobtext_parse("x.env", out, len, count_keys, &keys, &err), 0);
