@@ -1,8 +1,6 @@
 /* scores: see scores.h. */
 #include "record/scores.h"
 
-#include "base/human.h"
-
 #include <math.h>
 #include <stdio.h>
 
@@ -36,12 +34,16 @@ void scores_put(struct record_out *o, const double *value)
 
 void scores_text(const double *value, char *out, size_t max)
 {
-	char number[HUMAN_MAX];
+	char number[40];
 	size_t len = 0;
 	out[0] = '\0';
-	for (size_t i = 0; i < SCORES; i++)
-		if (!isnan(value[i]) && len < max)
+	for (size_t i = 0; i < SCORES; i++) {
+		if (isnan(value[i]))
+			continue;
+		snprintf(number, sizeof number, value[i] < 1e4 ? "%.4g" : "%.6g", value[i]);
+		if (len < max)
 			len += (size_t)snprintf(out + len, max - len, "%s%s %s",
 						len ? ", " : "", score_names[i].words,
-						human_real(value[i], 4, number));
+						number);
+	}
 }
