@@ -1,0 +1,259 @@
+/*
+ * deep: see deep.h.  A few matrix products, which take all the time.  The batch is computed in blocks
+ * of rows that stay in the cache, with all their activations.
+ *
+ * Embeddings, weights and biases are multiplied by DEEP_GAIN where they are used, and stored
+ * 1/DEEP_GAIN times as large.  Adagrad and Adam move a parameter by about the learning rate, whatever
+ * its scale; so in effect the steps of the deep part are DEEP_GAIN times as large.  Then one learning
+ * rate suits a wide part, too: on census data (24,000 rows, six epochs, batch 256, lr 0.05) the AUC's
+ * deviation between seeds of wdl falls from 0.0011 to 0.0006, with the mean 0.001 lower, and the worst
+ * of some hundred seeds rises.
+ */
+#include "model/deep.h"
+
+#include "model/first.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BLOCK_ROWS 512
+/* Rows of the last block, if gradients are sent while they are computed. Only this block makes them
+ * final, so its computation has to last as long as sending them. If that matters, the model's
+ * layers are too large for the cache in any case. */
+#define LAST_ROWS 2048
+#define LAST_FLOATS_MIN ((uint64_t)1 << 20)
+
+/* A gradient that becomes final is told in pieces of so many floats. But a piece has at least so
+ * many outputs, as a product with few rows is slow. */
+#define FINAL_FLOATS ((size_t)1 << 18)
+#define FINAL_OUTPUTS_MIN 64
+
+#define OUTPUT_SCALE 0.5 /* multiplied by 1/sqrt(in), which would keep the variance */
+
+/* Initial weights of layers with a ReLU: He et al., 2015 (arXiv:1502.01852). */
+int deep_layout(const struct model_spec *s, struct layout *l, struct error *err)
+{
+	uint64_t in = first_inputs(s);
+	for (uint32_t i = 0; i < s->hidden.count; i++) {
+		char name[32];
+		snprintf(name, sizeof(name), "hidden%u.weight", i + 1);
+		if (layout_add_tensor(l, name, s->hidden.width[i], in, LAYOUT_NORMAL,
+				      sqrt(2.0 / (double)in) / (double)DEEP_GAIN, LAYOUT_OPTIMIZER,
+				      err) != 0)
+			return -1;
+		snprintf(name, sizeof(name), "hidden%u.bias", i + 1);
+		if (layout_add_tensor(l, name, s->hidden.width[i], 1, LAYOUT_ZERO, 0,
+				      LAYOUT_OPTIMIZER, err) != 0)
+			return -1;
+		in = s->hidden.width[i];
+	}
+	return layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL,
+				 OUTPUT_SCALE / sqrt((double)in) / (double)DEEP_GAIN,
+				 LAYOUT_OPTIMIZER, err);
+}
+
+/* Activations of a block. */
+struct deep {
+	struct first *first;
+	struct pool room;
+	size_t at; /* where its tensors begin in the dense vector; they are its last ones */
+	float *layer[MODEL_WIDTHS_MAX]; /* outputs of the layers; the first layer's are in first.h */
+	float *back[2];                 /* gradients by the outputs of the others, taking turns */
+};
+
+static size_t deep_least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How many rows the last block has. */
+static size_t last_rows(const struct model *m, size_t rows)
+{
+	if (m->final && m->dense_count >= LAST_FLOATS_MIN)
+		return deep_least(rows, LAST_ROWS);
+	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
+}
+
+size_t deep_block(const struct model *m, size_t left)
+{
+	size_t last = last_rows(m, left);
+	return left <= last ? left : deep_least(left - last, BLOCK_ROWS);
+}
+
+static int deep_carve(struct deep *w, const struct model_spec *s, size_t rows, struct error *err)
+{
+	size_t widest = 0, floats = 0;
+	for (uint32_t i = 1; i < s->hidden.count; i++) {
+		floats += rows * s->hidden.width[i];
+		widest = widest > s->hidden.width[i] ? widest : s->hidden.width[i];
+	}
+	if (pool_grow(&w->room, floats + 2 * rows * widest, err) != 0)
+		return -1;
+	float *p = w->room.data;
+	for (uint32_t i = 1; i < s->hidden.count; i++) {
+		w->layer[i] = p;
+		p += rows * s->hidden.width[i];
+	}
+	w->back[0] = p;
+	w->back[1] = p + rows * widest;
+	return 0;
+}
+
+struct deep *deep_new(void)
+{
+	struct deep *w = calloc(1, sizeof *w);
+	if (w && (w->first = first_new()))
+		return w;
+	free(w);
+	return NULL;
+}
+
+void deep_free(struct deep *w)
+{
+	if (!w)
+		return;
+	first_free(w->first);
+	free(w->room.data);
+	free(w);
+}
+
+int deep_begin(struct deep *w, struct model *m, const struct model_step *s, struct error *err)
+{
+	size_t last = last_rows(m, s->batch->count), most = last > BLOCK_ROWS ? last : BLOCK_ROWS;
+	w->at = layout_tensor(&m->layout, "hidden1.weight")->begin;
+	struct first_batch first = {.model = m,
+				    .batch = s->batch,
+				    .rows = s->rows,
+				    .weight = s->dense + w->at,
+				    .gain = DEEP_GAIN,
+				    .block = most,
+				    .weight_gradient =
+					    s->dense_gradient ? s->dense_gradient + w->at : NULL,
+				    .row_gradient = s->row_gradient};
+	return deep_carve(w, &m->spec, most, err) != 0 ? -1 : first_begin(w->first, &first, err);
+}
+
+static void add_bias_relu(float *restrict y, const float *restrict bias, size_t rows, size_t out)
+{
+	for (size_t i = 0; i < rows; i++, y += out)
+		for (size_t j = 0; j < out; j++) {
+			float v = y[j] + DEEP_GAIN * bias[j];
+			y[j] = v < 0.0f ? 0.0f : v; /* NaN stays */
+		}
+}
+
+/* Sets to 0 in by[][] what the ReLU did not let through, and adds its column sums to bias. */
+static void relu_back(float *restrict by, const float *restrict y, float *restrict bias,
+		      size_t rows, size_t out)
+{
+	for (size_t i = 0; i < rows; i++, y += out, by += out)
+		for (size_t j = 0; j < out; j++) {
+			float g = y[j] > 0.0f ? by[j] : 0.0f;
+			by[j] = g;
+			bias[j] += DEEP_GAIN * g;
+		}
+}
+
+void deep_forward(struct deep *w, const struct model *m, const struct model_step *step,
+		  const struct model_block *k, float *z)
+{
+	const struct model_spec *s = &m->spec;
+	blasint n = (blasint)k->batch.count, in = 0;
+	const float *p = step->dense + w->at;
+	for (uint32_t i = 0; i < s->hidden.count; i++) {
+		blasint out = (blasint)s->hidden.width[i];
+		if (i == 0)
+			w->layer[0] = first_forward(w->first, k->begin, (size_t)n);
+		else
+			m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, DEEP_GAIN,
+				      w->layer[i - 1], in, p, in, 0.0f, w->layer[i], out);
+		p += (size_t)out * (i ? (size_t)in : first_inputs(s));
+		add_bias_relu(w->layer[i], p, (size_t)n, (size_t)out);
+		p += out;
+		in = out;
+	}
+	m->blas->gemv(CblasRowMajor, CblasNoTrans, n, in, DEEP_GAIN, w->layer[s->hidden.count - 1], in,
+		      p, 1, 1.0f, z, 1);
+}
+
+static void tell_final(const struct model *m, size_t begin, size_t count)
+{
+	m->final(m->final_owner, begin, count);
+}
+
+/* Adds the gradient by a layer's weights [out][in]. x: the layer's input; by: the gradient by its
+ * output. */
+static void weight_backward(const struct model *m, blasint n, blasint out, blasint in,
+			    const float *by, blasint by_width, const float *x, float *gradient)
+{
+	m->blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, DEEP_GAIN, by, by_width, x,
+		      in, 1.0f, gradient, in);
+}
+
+/* The same if final gradients are told; `behind` more floats after these weights are final, too. It
+ * goes in pieces, so that the first of a large layer are sent while the others are computed. */
+static void weight_backward_told(const struct model *m, blasint n, blasint out, blasint in,
+				 const float *by, const float *x, float *gradient, size_t at,
+				 size_t behind)
+{
+	blasint piece = (blasint)(FINAL_FLOATS / (size_t)in);
+	piece = piece < FINAL_OUTPUTS_MIN ? FINAL_OUTPUTS_MIN : piece;
+	for (blasint end = out, begin; end > 0; end = begin) {
+		begin = end > piece + piece / 2 ? end - piece : 0;
+		size_t first = (size_t)begin * (size_t)in, count = (size_t)(end - begin) * (size_t)in;
+		weight_backward(m, n, end - begin, in, by + begin, out, x, gradient + first);
+		tell_final(m, at + first, count + behind);
+		behind = 0;
+	}
+}
+
+/* This goes through the dense vector from its end. */
+void deep_backward(struct deep *w, const struct model *m, const struct model_step *step,
+		   const struct model_block *k, const float *by_z)
+{
+	const struct model_spec *s = &m->spec;
+	const float *dense = step->dense;
+	float *dense_gradient = step->dense_gradient;
+	blasint n = (blasint)k->batch.count;
+	uint32_t last = s->hidden.count - 1;
+	blasint out = (blasint)s->hidden.width[last];
+	size_t at = m->dense_count - (size_t)out;
+	m->blas->gemv(CblasRowMajor, CblasTrans, n, out, DEEP_GAIN, w->layer[last], out, by_z, 1, 1.0f,
+		      dense_gradient + at, 1);
+	size_t told = m->dense_count; /* from here on gradients are final */
+	float *by = last > 0 ? w->back[0] : first_by_y(w->first);
+	for (size_t i = 0; i < (size_t)n; i++)
+		for (size_t j = 0; j < (size_t)out; j++)
+			by[i * (size_t)out + j] = DEEP_GAIN * by_z[i] * dense[at + j];
+	for (uint32_t i = last; i > 0; i--) {
+		blasint in = (blasint)s->hidden.width[i - 1];
+		float *next = i == 1		   ? first_by_y(w->first)
+			      : by == w->back[0] ? w->back[1]
+						 : w->back[0];
+		at -= (size_t)out;
+		relu_back(by, w->layer[i], dense_gradient + at, (size_t)n, (size_t)out);
+		at -= (size_t)out * (size_t)in;
+		if (m->final && k->is_last) {
+			size_t weights = (size_t)out * (size_t)in;
+			weight_backward_told(m, n, out, in, by, w->layer[i - 1],
+					     dense_gradient + at, at, told - at - weights);
+			told = at;
+		} else {
+			weight_backward(m, n, out, in, by, out, w->layer[i - 1],
+					dense_gradient + at);
+		}
+		m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, DEEP_GAIN, by, out,
+			      dense + at, in, 0.0f, next, in);
+		by = next;
+		out = in;
+	}
+	at -= (size_t)out;
+	relu_back(by, w->layer[0], dense_gradient + at, (size_t)n, (size_t)out);
+	first_backward(w->first);
+}
+
+void deep_end(struct deep *w)
+{
+	first_end(w->first);
+}
