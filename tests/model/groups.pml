@@ -279,7 +279,11 @@ inline send(w) {
 /* Its push is not settled, and nobody will name it again. */
 inline refuse(w) {
 	ts = sg[w]; order_drop(w, ts, ss[w]); forget_sent(w);
-	if :: gen[w] == ts -> worker_out(w) :: else fi;
+	if
+	:: gen[w] == ts -> worker_out(w)
+	:: gen[w] != ts && life[w] == ts -> answer(w, fenced)
+	:: else
+	fi;
 	ts = 0
 }
 
