@@ -215,7 +215,8 @@ key() { sed -n "s/^$1=//p" "$2"; }
 	[[ $output == *" logloss="[0-9]* ]]
 	# All labels are as many as the features, but one.
 	{ echo '1 3:1 4:1'; cat lda-c.dat; } >almost
-	run -64 trainctl init almost
+	trainctl init almost
+	[ "$(key FORMAT almost.env)" = libsvm ]
 	run -64 trainctl init text-train.bag.gz --label y --force
 	[[ $output == *"--label: documents (a bag file) have no label"* ]]
 	run -64 trainctl init text-train.bag.gz --positive 1 --force
