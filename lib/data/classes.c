@@ -68,7 +68,8 @@ int classes_add(struct classes *c, const char *text, size_t len, struct error *e
 	char *copy = strndup(isnan(number) ? text : shortest, len);
 	if (!copy || GROW(c->value, c->room, c->count + 1) != 0) {
 		free(copy);
-		return error_set(err, ERROR_OS, NULL, "out of memory for %zu classes", c->count + 1);
+		return error_set(err, ERROR_OS, NULL, "out of memory for %zu classes",
+				 c->count + 1);
 	}
 	memmove(c->value + at + 1, c->value + at, (c->count - at) * sizeof *c->value);
 	c->value[at] = (struct class_value){copy, number};

@@ -1,5 +1,5 @@
 /*
- * linear: linear regression, bias + sum dense.weight * x + sum w[key] * value, by least squares.  It
+ * linear: linear regression, bias + sum dense.weight * x + sum w[key] * value, by least squares. It
  * is lr with numbers as labels.
  */
 #include "model/kind.h"

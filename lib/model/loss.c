@@ -1,6 +1,6 @@
 /*
- * loss: what a model's outputs cost, given the labels, and the scores that they stand for.  Those of
- * binary labels with log loss, which is by far the most frequent one, are in logistic.c.
+ * loss: what a model's outputs cost, given the labels, and the scores that they stand for.  Those
+ * of binary labels with log loss, which is by far the most frequent one, are in logistic.c.
  */
 #include "model/exp.h"
 #include "model/kind.h"
@@ -88,8 +88,8 @@ double model_loss(const struct model *m, size_t count, float *z, const float *la
 	return NAN;
 }
 
-/* A margin of an svm becomes a score from 0 to 1 as a logit does: it ranks samples, and is 0.5 where
- * the sides meet. */
+/* A margin of an svm becomes a score from 0 to 1 as a logit does: it ranks samples, and is 0.5
+ * where the sides meet. */
 void model_scores(const struct model *m, size_t count, float *z)
 {
 	uint32_t outputs = m->outputs;

@@ -79,7 +79,7 @@ static int shape_check_sizes(const struct model_spec *spec, struct error *err)
 }
 
 static int shape_check_labels(const struct model_kind *kind, const struct model_spec *spec,
-			struct error *err)
+			      struct error *err)
 {
 	unsigned labels = model_labels_of(spec);
 	if (kind->labels && !labels)

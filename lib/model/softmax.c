@@ -1,5 +1,6 @@
 /*
- * softmax: multinomial logistic regression.  Class k has the output bias[k] + sum dense.weight[k] * x
+ * softmax: multinomial logistic regression.  Class k has the output bias[k] + sum dense.weight[k] *
+ * x
  * + sum row[k] * value, where a key's row has a weight for each class.
  */
 #include "model/kind.h"

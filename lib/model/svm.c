@@ -1,6 +1,6 @@
 /*
- * svm: a linear support vector machine (Cortes, Vapnik, 1995) in its primal form: lr's function with
- * a hinge loss, or its square (L2-SVM), and the optimiser's L2 penalty.  As in Pegasos
+ * svm: a linear support vector machine (Cortes, Vapnik, 1995) in its primal form: lr's function
+ * with a hinge loss, or its square (L2-SVM), and the optimiser's L2 penalty.  As in Pegasos
  * (Shalev-Shwartz et al., ICML 2007) gradients are those of mini-batches.
  */
 #include "model/kind.h"

@@ -42,8 +42,7 @@ void scores_text(const double *value, char *out, size_t max)
 			continue;
 		snprintf(number, sizeof number, value[i] < 1e4 ? "%.4g" : "%.6g", value[i]);
 		if (len < max)
-			len += (size_t)snprintf(out + len, max - len, "%s%s %s",
-						len ? ", " : "", score_names[i].words,
-						number);
+			len += (size_t)snprintf(out + len, max - len, "%s%s %s", len ? ", " : "",
+						score_names[i].words, number);
 	}
 }
