@@ -50,6 +50,12 @@ job() {
 	sed '3s/,[^,]*,\([0-9.]*,[a-z]*\)$/,rosa,\1/' test.csv >other.csv
 	run -65 predict -c "$checkpoint" other.csv
 	[[ "$output" == *"other.csv:3:"*": label 'rosa' is none of the 3 classes"* ]]
+	# The same number of classes, but not the same.
+	mv "$checkpoint" start && rm -rf run
+	sed -i 's/versi/rosa/' train.csv test.csv
+	job kind softmax,scale:z "INIT=$PWD/start"
+	[ "$status" = 78 ]
+	[[ "$stderr" == *"INIT: its classes are not those of DATA"* ]]
 }
 
 @test "numbers: linear regression, in the label's units" {
