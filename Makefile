@@ -1,6 +1,6 @@
 # Paceline. `make`, `make check`, `make check-fast`, `make check-all`, `make install PREFIX= DESTDIR=`,
-# `make uninstall`, `make dist`, `make deb`, `make fault`, `make bench`, `make asan`, `make clang`,
-# `make clang-asan`, `make units`, `make clean`.
+# `make uninstall`, `make dist`, `make deb`, `make fault`, `make bench`, `make gpu`, `make asan`,
+# `make clang`, `make clang-asan`, `make units`, `make clean`.
 # BUILD names the build directory, so that several compilers live side by side:
 #   make CC=clang BUILD=build-clang check
 
@@ -31,6 +31,20 @@ LEFT_OUT   =
 else
 LEFT_OUT   = fabricd $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/fabric_*.c))
 endif
+
+# Where there is an nvcc (NVCC= says that there is none), the models' plug-in for cards of NVIDIA is built,
+# for all that it knows (a card takes the code of an older one of its generation). A build under a sanitizer has none.
+NVCC      := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+CUDA_ARCH  = all-major
+CUDA       = $(sort $(wildcard lib/model/cuda/*.cu))
+CUDA_ALL   = $(CUDA) $(wildcard lib/model/cuda/*.h lib/model/*.h) lib/base/error.h
+PLUGIN     = $(if $(NVCC),$(if $(SANITIZE),,$(BUILD)/libexec/paceline/model-cuda.so))
+# Tests compile it for a CPU, with a C++ compiler of the same kind as CC.
+ifeq ($(origin CXX),default)
+CXX       := $(if $(findstring clang,$(CC)),clang++,g++)
+endif
+NO_CXX    := $(if $(shell command -v $(CXX)),,model_backend)
+LEFT_OUT  += $(NO_CXX)
 
 # All rooms of lib/ go into one archive; the linker takes from it what a program calls, and of the
 # libraries those that are needed then. Which room may know which is said in CONTRIBUTING.md, and
@@ -75,7 +89,7 @@ CHECK_ALL  = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(MOSTLY:%=clang-
 	     $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)
 
 # ---------------------------------------------------------------------------------------------
-all: $(PROGRAMS:%=$(BUILD)/bin/%)
+all: $(PROGRAMS:%=$(BUILD)/bin/%) $(PLUGIN)
 
 ARCHIVE = $(BUILD)/lib/paceline.a
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(MPI),,lib/fabric/%),$(wildcard lib/*/*.c)))
@@ -105,13 +119,29 @@ $(foreach program,$(PROGRAMS),$(eval $(call PROGRAM_rules,$(program))))
 
 $(BUILD)/unit/%: $(BUILD)/tests/unit/%.o $(ARCHIVE)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LIBS)
+	$(CC) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) -lcmocka $(LIBS)
 
 $(foreach room,$(BUSY),$(BUILD)/lib/$(room)/%.o $(BUILD)/tests/unit/$(room)_%.o): CFLAGS += $(NUMBERS)
 $(BUILD)/lib/fabric/%.o: CPPFLAGS += $(MPI_FLAGS)
 $(BUILD)/%.o: %.c Makefile
 	@mkdir -p $(@D)
 	$(CCACHE) $(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c -o $@ $<
+
+# The sources of the plug-in are one unit: an nvcc that starts once takes a fifth of the time.
+$(BUILD)/cuda/all.cu: $(CUDA) Makefile
+	@mkdir -p $(@D)
+	@printf '#include "%s"\n' $(CUDA) >$@
+$(BUILD)/libexec/paceline/model-cuda.so: $(BUILD)/cuda/all.cu $(CUDA_ALL)
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -arch=$(CUDA_ARCH) --threads 2 -cudart static -shared -Ilib -I. \
+		-Xcompiler -fPIC,-fvisibility=hidden -Xlinker --exclude-libs=ALL -o $@ $< -ldl
+# What is loaded by a program in C has no more of clang's sanitizers than that.
+$(BUILD)/cudacpu/model-cuda.so: $(BUILD)/cuda/all.cu $(CUDA_ALL) $(wildcard tests/cudacpu/*.h)
+	@mkdir -p $(@D)
+	$(CXX) -std=c++17 -g -O1 -Wall -Wextra $(SANITIZE) \
+		$(if $(findstring clang,$(CXX)),-fno-sanitize=vptr -fno-sanitize=function) -shared -fPIC -fvisibility=hidden \
+		-Itests/cudacpu -Ilib -I. -o $@ -x c++ $<
+$(BUILD)/unit/model_backend: $(BUILD)/cudacpu/model-cuda.so
 
 -include $(shell find $(BUILD) -path $(BUILD)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)
 
@@ -151,6 +181,10 @@ bench: all
 	@missed=0; for bench in $(BENCHES); do \
 		PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench || [ $$? = 77 ] || missed=1; done; exit $$missed
 
+# What a card computes; elsewhere it says that it did not run.
+gpu:
+	@tests/fault/kernels --card || [ $$? = 77 ]
+
 # ---- what a user has of it ----
 
 # What TAB offers comes from the programs' own --help, which comes from their tables of options.
@@ -178,6 +212,6 @@ deb: dist
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan
 
-.PHONY: all units asan clang clang-asan check check-fast check-all fault bench completion install uninstall \
+.PHONY: all units asan clang clang-asan check check-fast check-all fault bench gpu completion install uninstall \
 	dist deb clean FORCE
 .SECONDARY:

@@ -1,0 +1,425 @@
+/*
+ * plugin: lib/model/backend.h on a card.  All work of a batch is queued in one stream, in the
+ * order of the calls; the host waits only at the end.  So what the host writes for the card is
+ * written once a batch, and lies in pinned memory.
+ */
+#include "model/cuda/plugin.h"
+
+#include "model/cuda/layers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NAMES "lr, wdl"
+static const struct cuda_model *const models[] = {&cuda_lr, &cuda_wdl};
+
+/* Scores are computed for so many samples at a time. */
+#define SCORE_ROWS ((size_t)8192)
+/* The gradient comes back in pieces of so many floats at least, PIECES_MOST at most. */
+#define PIECE_FLOATS ((size_t)1 << 18)
+#define PIECES_MOST ((size_t)64)
+
+void *carve(struct carver *c, size_t bytes)
+{
+	void *to = c->at ? c->at + c->used : NULL;
+	c->used += (bytes + 255) / 256 * 256;
+	return to;
+}
+
+/* ---- life ---- */
+
+static void graph_free(struct plugin *p)
+{
+	if (p->graph)
+		cudaGraphExecDestroy(p->graph);
+	p->graph = NULL;
+}
+
+static void plugin_free(void *s)
+{
+	struct plugin *p = (struct plugin *)s;
+	if (!p)
+		return;
+	if (p->device.queue.stream)
+		cudaStreamSynchronize(p->device.queue.stream);
+	for (size_t i = 0; i < PIECES_MOST; i++)
+		if (p->told[i])
+			cudaEventDestroy(p->told[i]);
+	graph_free(p);
+	room_free(&p->input);
+	pinned_free(&p->input_pinned);
+	room_free(&p->whole);
+	room_free(&p->sums);
+	pinned_free(&p->sums_pinned);
+	room_free(&p->work);
+	free(p->next.at);
+	device_close(&p->device);
+	free(p->own);
+	free(p);
+}
+
+static int plugin_open(void **s, const struct model_spec *spec, const char *device,
+		       struct error *err)
+{
+	const struct cuda_model *model = NULL;
+	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
+		if (strcmp(models[i]->name, spec->name) == 0)
+			model = models[i];
+	if (!model)
+		return cuda_error(err, ERROR_CONFIG, device,
+				  "%s is not computed on a card: " NAMES " are", spec->name);
+	struct plugin *p = (struct plugin *)calloc(1, sizeof(*p));
+	if (!p)
+		return cuda_error(err, ERROR_OS, "", "out of memory");
+	p->spec = *spec;
+	p->model = model;
+	if (device_open(&p->device, device, model->products, err) != 0 ||
+	    model->open(p, err) != 0) {
+		plugin_free(p);
+		return -1;
+	}
+	*s = p;
+	return 0;
+}
+
+static const char *plugin_about(void *s)
+{
+	return ((struct plugin *)s)->device.about;
+}
+
+/* ---- the batch goes to the card ---- */
+
+/* What differs between batches of the same size comes last, here and below: all else then has the
+ * same place in each of them, and the graph of the last one is that of the next (graph_step). */
+static void input_carve(const struct plugin *p, const struct model_load *l, struct carver *c,
+			struct input *in)
+{
+	const struct model_batch *b = l->batch;
+	in->dense = CARVE(c, float, p->dense_count);
+	in->offset = CARVE(c, uint32_t, p->count + 1);
+	in->index = CARVE(c, uint32_t, p->keys);
+	in->value = b->value ? CARVE(c, float, p->keys) : NULL;
+	in->x = CARVE(c, float, p->count * p->spec.dense_inputs);
+	in->label = l->forward_only ? NULL : CARVE(c, float, p->count);
+	in->weight = b->weight && !l->forward_only ? CARVE(c, float, p->count) : NULL;
+	in->rows = CARVE(c, float, p->unique * p->width);
+	in->sorted = l->forward_only ? NULL : carve(c, occurrences_bytes(p->keys, p->unique));
+}
+
+static int input_grow(struct plugin *p, const struct model_load *l, struct error *err)
+{
+	struct carver c = {};
+	input_carve(p, l, &c, &p->card);
+	if (room_grow(&p->input, c.used, err) != 0 ||
+	    pinned_grow(&p->input_pinned, c.used, err) != 0)
+		return -1;
+	c = {(char *)p->input.at, 0};
+	input_carve(p, l, &c, &p->card);
+	c = {(char *)p->input_pinned.at, 0};
+	input_carve(p, l, &c, &p->host);
+	return 0;
+}
+
+/* While one array is on its way, the next one is copied to pinned memory. */
+template <typename T>
+static void input_send(struct plugin *p, T *card, T *host, const T *from, size_t count)
+{
+	if (!from || count == 0)
+		return;
+	memcpy(host, from, count * sizeof(T));
+	queue_to_card(&p->device.queue, card, host, count * sizeof(T));
+}
+
+static void input_send_all(struct plugin *p, const struct model_load *l)
+{
+	const struct model_batch *b = l->batch;
+	uint32_t first = b->offset[0];
+	for (size_t i = 0; i <= p->count; i++)
+		p->host.offset[i] = b->offset[i] - first;
+	queue_to_card(&p->device.queue, p->card.offset, p->host.offset,
+		      (p->count + 1) * sizeof(uint32_t));
+	input_send(p, p->card.index, p->host.index, b->index + first, p->keys);
+	input_send(p, p->card.rows, p->host.rows, l->rows, p->unique * p->width);
+	input_send(p, p->card.dense, p->host.dense, l->dense, p->dense_count);
+	input_send(p, p->card.value, p->host.value, b->value ? b->value + first : NULL, p->keys);
+	input_send(p, p->card.x, p->host.x, b->dense, p->count * p->spec.dense_inputs);
+	if (l->forward_only)
+		return;
+	input_send(p, p->card.label, p->host.label, b->label, p->count);
+	input_send(p, p->card.weight, p->host.weight, b->weight, p->count);
+}
+
+static void whole_carve(struct plugin *p, int forward_only, struct carver *c)
+{
+	p->z = CARVE(c, float, p->count);
+	if (forward_only)
+		return;
+	p->delta = CARVE(c, float, p->count);
+	p->by = CARVE(c, float, p->count * p->by_width);
+	p->piece_sums = CARVE(c, float, (p->keys / ROWS_PIECE + p->unique) * p->width);
+}
+
+static void sums_carve(struct plugin *p, struct carver *c)
+{
+	p->loss = CARVE(c, double, 1);
+	p->dense_gradient = CARVE(c, float, p->dense_count);
+	p->row_gradient = CARVE(c, float, p->unique * p->width);
+}
+
+static int sums_begin(struct plugin *p, struct error *err)
+{
+	struct carver c = {};
+	sums_carve(p, &c);
+	if (room_grow(&p->sums, c.used, err) != 0 || pinned_grow(&p->sums_pinned, c.used, err) != 0)
+		return -1;
+	c = {(char *)p->sums.at, 0};
+	sums_carve(p, &c);
+	queue_zero(&p->device.queue, p->loss, sizeof(double));
+	queue_zero(&p->device.queue, p->dense_gradient, p->dense_count * sizeof(float));
+	return 0;
+}
+
+static int plugin_begin(void *s, const struct model_load *l, struct error *err)
+{
+	struct plugin *p = (struct plugin *)s;
+	const struct model_batch *b = l->batch;
+	if (p->is_under_way) /* one that ended with an error */
+		cudaStreamSynchronize(p->device.queue.stream);
+	p->is_under_way = 1;
+	p->device.queue.failed = 0;
+	p->count = b->count;
+	p->keys = b->offset[b->count] - b->offset[0];
+	p->unique = l->unique;
+	struct carver c = {};
+	whole_carve(p, l->forward_only, &c);
+	if (input_grow(p, l, err) != 0 || room_grow(&p->whole, c.used, err) != 0)
+		return -1;
+	c = {(char *)p->whole.at, 0};
+	whole_carve(p, l->forward_only, &c);
+	input_send_all(p, l);
+	return l->forward_only ? 0 : sums_begin(p, err);
+}
+
+/* ---- a range of it ---- */
+
+static void work_carve(struct plugin *p, struct carver *c, size_t n)
+{
+	p->parts = CARVE(c, float, layers_parts(n, p->widest));
+	p->loss_parts = CARVE(c, double, layers_loss_parts(n));
+	p->model->carve(p, c, n);
+}
+
+static int work_grow(struct plugin *p, size_t n, struct error *err)
+{
+	struct carver c = {};
+	work_carve(p, &c, n);
+	if (room_grow(&p->work, c.used, err) != 0)
+		return -1;
+	c = {(char *)p->work.at, 0};
+	work_carve(p, &c, n);
+	return 0;
+}
+
+static struct range range_of(const struct plugin *p, size_t first, size_t n)
+{
+	const struct input *in = &p->card;
+	struct range r = {};
+	r.keys = {n, in->offset + first, in->index, in->value};
+	r.x = in->x + first * p->spec.dense_inputs;
+	r.z = p->z + first;
+	r.parts = p->parts;
+	if (!in->label)
+		return r;
+	r.label = in->label + first;
+	r.weight = in->weight ? in->weight + first : NULL;
+	r.delta = p->delta + first;
+	r.by = p->by + first * p->by_width;
+	return r;
+}
+
+/* The host sorts while the card computes. */
+static int rows_back(struct plugin *p, struct error *err)
+{
+	struct queue *q = &p->device.queue;
+	struct occurrences o;
+	size_t bytes = p->unique * sizeof(uint32_t);
+	if (bytes > p->next.bytes) {
+		free(p->next.at);
+		p->next.bytes = 0;
+		if (!(p->next.at = malloc(bytes)))
+			return cuda_error(err, ERROR_OS, "", "out of memory");
+		p->next.bytes = bytes;
+	}
+	if (p->unique == 0)
+		return 0;
+	occurrences_sort(&o, p->host.sorted, (uint32_t *)p->next.at, p->host.offset, p->host.index,
+			 p->count, p->unique);
+	queue_to_card(q, p->card.sorted, p->host.sorted, occurrences_bytes(p->keys, p->unique));
+	p->occurrences = occurrences_at(&o, p->card.sorted);
+	rows_gradient(q, p->occurrences, p->card.offset, p->card.value, p->delta, p->by,
+		      p->by_width, p->model->gain, p->width, p->piece_sums, p->row_gradient);
+	return 0;
+}
+
+static void range_compute(struct plugin *p, const struct range *r)
+{
+	struct queue *q = &p->device.queue;
+	p->model->forward(p, r);
+	layers_logistic(q, r->keys.n, r->z, r->label, r->weight, r->delta, p->loss_parts, p->loss);
+	p->model->backward(p, r);
+}
+
+/* Records the kernels. Where that fails, they are started one by one from then on. */
+static int graph_record(struct plugin *p, const struct range *r)
+{
+	struct queue *q = &p->device.queue, was = *q;
+	cudaGraph_t graph = NULL;
+	cudaError_t result = cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal);
+	if (result == cudaSuccess) {
+		range_compute(p, r);
+		result = cudaStreamEndCapture(q->stream, &graph);
+	}
+	if (result == cudaSuccess && !q->failed)
+		result = cudaGraphInstantiate(&p->graph, graph, 0);
+	if (graph)
+		cudaGraphDestroy(graph);
+	if (result == cudaSuccess && !q->failed)
+		return 0;
+	cudaGetLastError();
+	*q = was;
+	p->graph = NULL;
+	p->no_graphs = 1;
+	return -1;
+}
+
+/* A batch in one step. The second of its size is recorded, and those that follow start as one
+ * graph: starting each kernel takes longer than a small one runs. */
+static void graph_step(struct plugin *p, const struct range *r)
+{
+	struct queue *q = &p->device.queue;
+	struct graph_of of;
+	memset(&of, 0, sizeof(of)); /* it is compared */
+	of = {p->input.at,   p->whole.at, p->sums.at, p->work.at,
+	      r->keys.value, r->weight,   p->count,   p->keys};
+	int is_alike = memcmp(&of, &p->last, sizeof(of)) == 0;
+	p->last = of;
+	if (!is_alike)
+		graph_free(p);
+	else if (!p->graph && !p->no_graphs && !q->failed)
+		graph_record(p, r);
+	if (!p->graph)
+		range_compute(p, r);
+	else if (!q->failed)
+		queue_keep(q, cudaGraphLaunch(p->graph, q->stream), "cudaGraphLaunch");
+}
+
+static int plugin_step(void *s, size_t first, size_t count, int last, struct error *err)
+{
+	struct plugin *p = (struct plugin *)s;
+	struct queue *q = &p->device.queue;
+	if (work_grow(p, count, err) != 0)
+		return -1;
+	struct range r = range_of(p, first, count);
+	if (first == 0 && last)
+		graph_step(p, &r);
+	else
+		range_compute(p, &r);
+	if (last && rows_back(p, err) != 0)
+		return -1;
+	return queue_tell(q, err);
+}
+
+/* ---- sums, scores ---- */
+
+static void add(float *to, const float *from, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		to[i] += from[i];
+}
+
+/* The dense gradient comes from its end on, and each piece is told when it is there. */
+static int end_dense(struct plugin *p, float *from, const struct model_sums *sums, size_t piece,
+		     struct error *err)
+{
+	struct queue *q = &p->device.queue;
+	size_t end = p->dense_count;
+	for (size_t i = 0; end > 0; i++) {
+		size_t count = end < piece ? end : piece;
+		queue_keep(q, cudaEventSynchronize(p->told[i]), "waiting for the card");
+		if (queue_tell(q, err) != 0)
+			return -1;
+		end -= count;
+		add(sums->dense_gradient + end, from + end, count);
+		if (sums->final)
+			sums->final(sums->owner, end, count);
+	}
+	return 0;
+}
+
+static int plugin_end(void *s, const struct model_sums *sums, struct error *err)
+{
+	struct plugin *p = (struct plugin *)s;
+	struct queue *q = &p->device.queue;
+	size_t row_floats = p->unique * p->width, at = p->dense_count,
+	       piece = (p->dense_count + PIECES_MOST - 1) / PIECES_MOST;
+	struct carver c = {(char *)p->sums_pinned.at, 0};
+	double *loss = CARVE(&c, double, 1);
+	float *dense = CARVE(&c, float, p->dense_count), *rows = CARVE(&c, float, row_floats);
+	piece = piece > PIECE_FLOATS ? piece : PIECE_FLOATS;
+	for (size_t i = 0; at > 0; i++) {
+		size_t count = at < piece ? at : piece;
+		at -= count;
+		queue_to_host(q, dense + at, p->dense_gradient + at, count * sizeof(float));
+		if (!q->failed && !p->told[i])
+			queue_keep(q, cudaEventCreateWithFlags(&p->told[i], cudaEventDisableTiming),
+				   "cudaEventCreate");
+		if (!q->failed)
+			queue_keep(q, cudaEventRecord(p->told[i], q->stream), "cudaEventRecord");
+	}
+	queue_to_host(q, rows, p->row_gradient, row_floats * sizeof(float));
+	queue_to_host(q, loss, p->loss, sizeof(double));
+	if (queue_tell(q, err) != 0 || end_dense(p, dense, sums, piece, err) != 0 ||
+	    queue_wait(q, err) != 0)
+		return -1;
+	p->is_under_way = 0;
+	add(sums->row_gradient, rows, row_floats);
+	*sums->loss += *loss;
+	return 0;
+}
+
+static int plugin_logits(void *s, float *z, struct error *err)
+{
+	struct plugin *p = (struct plugin *)s;
+	struct queue *q = &p->device.queue;
+	size_t most = p->count < SCORE_ROWS ? p->count : SCORE_ROWS;
+	if (work_grow(p, most, err) != 0 ||
+	    pinned_grow(&p->sums_pinned, p->count * sizeof(float), err) != 0)
+		return -1;
+	for (size_t first = 0; first < p->count; first += most) {
+		struct range r =
+			range_of(p, first, p->count - first < most ? p->count - first : most);
+		p->model->forward(p, &r);
+	}
+	queue_to_host(q, p->sums_pinned.at, p->z, p->count * sizeof(float));
+	if (queue_wait(q, err) != 0)
+		return -1;
+	p->is_under_way = 0;
+	memcpy(z, p->sums_pinned.at, p->count * sizeof(float));
+	return 0;
+}
+
+/* The only name that the plug-in shows. */
+extern "C" __attribute__((visibility("default")))
+const struct model_backend paceline_model_backend = {
+	MODEL_BACKEND_ABI,
+	sizeof(struct model_spec),
+	sizeof(struct model_batch),
+	sizeof(struct error),
+	plugin_open,
+	plugin_begin,
+	plugin_step,
+	plugin_end,
+	plugin_logits,
+	plugin_free,
+	plugin_about,
+};

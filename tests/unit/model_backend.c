@@ -1,0 +1,230 @@
+/*
+ * The seam to a plug-in: the one for CUDA, compiled for a CPU (tests/cudacpu), against the model
+ * that trains where there is none.
+ */
+#include "model/backend.h"
+#include "model/model.h"
+#include "param/layout.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ROWS 150
+#define FIELDS_MAX 4
+#define UNIQUE 23
+
+static uint64_t state = 7;
+
+static double uniform(void)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (double)(state >> 11) * 0x1p-53;
+}
+
+/* build/unit/model_backend: the plug-in is build/cudacpu/model-cuda.so. */
+static const char *plugin(void)
+{
+	static char path[PATH_MAX];
+	ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 32);
+	assert_true(length > 0);
+	path[length] = '\0';
+	for (int i = 0; i < 2; i++)
+		*strrchr(path, '/') = '\0';
+	return strcat(path, "/cudacpu/model-cuda.so");
+}
+
+struct pair {
+	struct model_spec spec;
+	struct model_batch batch;
+	float x[ROWS * 5], label[ROWS], weight[ROWS], value[ROWS * FIELDS_MAX];
+	uint32_t offset[ROWS + 1], index[ROWS * FIELDS_MAX];
+	size_t dense_count, floats; /* floats: the dense vector and the rows */
+	float *parameters, *gradients[2];
+};
+
+static void pair_start(struct pair *p, const char *name, uint32_t fields, uint32_t dense,
+		       int weights)
+{
+	struct error err = {0};
+	struct layout layout;
+	memset(p, 0, sizeof(*p));
+	model_spec_default(&p->spec, name);
+	p->spec.dense_inputs = dense;
+	p->spec.fields = fields;
+	p->spec.embed = 5;
+	p->spec.hidden.width[0] = 17;
+	p->spec.hidden.width[1] = 6;
+	assert_int_equal(model_layout(&p->spec, &layout, &err), 0);
+	p->dense_count = model_dense_count(&p->spec);
+	p->floats = p->dense_count + UNIQUE * model_width(&p->spec);
+	p->parameters = calloc(3 * p->floats, sizeof(float));
+	p->gradients[0] = p->parameters + p->floats;
+	p->gradients[1] = p->gradients[0] + p->floats;
+	layout_init_dense(&layout, 0, p->dense_count, p->parameters);
+	for (size_t i = 0; i < p->floats; i++)
+		p->parameters[i] += (float)(uniform() * 0.4 - 0.2);
+	for (size_t i = 0; i < ROWS; i++) {
+		uint32_t keys = fields ? fields : (uint32_t)(uniform() * FIELDS_MAX);
+		p->label[i] = uniform() < 0.4 ? 1.0f : 0.0f;
+		p->weight[i] = (float)(uniform() * 3);
+		p->offset[i + 1] = p->offset[i] + keys;
+		for (uint32_t j = 0; j < dense; j++)
+			p->x[i * dense + j] = (float)(uniform() * 2 - 1);
+		for (uint32_t k = p->offset[i]; k < p->offset[i + 1]; k++) {
+			p->index[k] = (uint32_t)(uniform() * UNIQUE);
+			p->value[k] = (float)(uniform() + 0.5);
+		}
+	}
+	p->batch = (struct model_batch){.count = ROWS,
+					.dense = dense ? p->x : NULL,
+					.label = p->label,
+					.weight = weights ? p->weight : NULL,
+					.offset = p->offset,
+					.index = p->index,
+					.value = fields ? NULL : p->value};
+}
+
+static void assert_near(const float *got, const float *want, size_t count, double scale)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!(fabs((double)got[i] - (double)want[i]) <=
+		      2e-6 * (fabs((double)want[i]) + scale)))
+			fail_msg("%zu of %zu: %.9g, not %.9g", i, count, (double)got[i],
+				 (double)want[i]);
+}
+
+static void compare(const struct model_backend *b, struct pair *p)
+{
+	struct error err = {0};
+	struct model *m;
+	void *s;
+	double loss = 0, other = 0;
+	float score[ROWS], z[ROWS];
+	const float *rows = p->parameters + p->dense_count;
+	assert_int_equal(model_new(&m, &p->spec, &err), 0);
+	if (b->open(&s, &p->spec, "cuda:0", &err) != 0)
+		fail_msg("%s", err.text);
+	for (int round = 0; round < 2; round++) {
+		struct model_load load = {
+			.batch = &p->batch, .unique = UNIQUE, .dense = p->parameters, .rows = rows};
+		assert_int_equal(b->begin(s, &load, &err), 0);
+		for (size_t at = 0; at < p->batch.count; at += 64) {
+			size_t left = p->batch.count - at;
+			assert_int_equal(b->step(s, at, left < 64 ? left : 64, left <= 64, &err),
+					 0);
+		}
+		struct model_sums sums = {.dense_gradient = p->gradients[0],
+					  .row_gradient = p->gradients[0] + p->dense_count,
+					  .loss = &loss};
+		assert_int_equal(b->end(s, &sums, &err), 0);
+		assert_int_equal(model_train(m, &p->batch, p->parameters, rows, p->gradients[1],
+					     p->gradients[1] + p->dense_count, &other, &err),
+				 0);
+		assert_near(p->gradients[0], p->gradients[1], p->floats, 20);
+		assert_true(fabs(loss - other) < 1e-5 * other);
+		load.forward_only = 1;
+		assert_int_equal(b->begin(s, &load, &err), 0);
+		assert_int_equal(b->logits(s, z, &err), 0);
+		assert_int_equal(model_predict(m, &p->batch, p->parameters, rows, score, &err), 0);
+		for (size_t i = 0; i < p->batch.count; i++)
+			z[i] = (float)(1 / (1 + exp(-(double)z[i])));
+		assert_near(z, score, p->batch.count, 1);
+		/* The second time a slice, which begins within index. */
+		p->batch.count -= 30;
+		p->batch.offset += 30;
+		p->batch.label += 30;
+		p->batch.weight = p->batch.weight ? p->batch.weight + 30 : NULL;
+		p->batch.dense = p->batch.dense ? p->batch.dense + 30 * p->spec.dense_inputs : NULL;
+	}
+	b->free(s);
+	model_free(m);
+	free(p->parameters);
+}
+
+static void as_the_model(void **unused)
+{
+	(void)unused;
+	static const struct {
+		const char *name;
+		uint32_t fields, dense;
+		int weights;
+	} shapes[] = {{"lr", 0, 5, 0},  {"lr", 0, 0, 1},  {"lr", 3, 2, 0},
+		      {"wdl", 4, 5, 1}, {"wdl", 1, 0, 0}, {"wdl", 3, 1, 0}};
+	const struct model_backend *b;
+	struct error err = {0};
+	if (model_backend_load(plugin(), &b, &err) != 0)
+		fail_msg("%s: %s", err.place, err.text);
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+		struct pair p;
+		pair_start(&p, shapes[i].name, shapes[i].fields, shapes[i].dense,
+			   shapes[i].weights);
+		compare(b, &p);
+	}
+}
+
+static void no_such_model(void **unused)
+{
+	(void)unused;
+	const struct model_backend *b;
+	struct model_spec spec;
+	struct error err = {0};
+	void *s = NULL;
+	assert_int_equal(model_backend_load(plugin(), &b, &err), 0);
+	model_spec_default(&spec, "audit");
+	assert_int_equal(b->open(&s, &spec, "cuda", &err), -1);
+	assert_int_equal(err.code, ERROR_CONFIG);
+	assert_string_equal(err.text, "audit is not computed on a card: lr, wdl are");
+	b->free(s);
+}
+
+static void no_plugin(void **unused)
+{
+	(void)unused;
+	const struct model_backend *b = NULL;
+	struct error err = {0};
+	assert_int_equal(model_backend_load("/nowhere/model-cuda.so", &b, &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	assert_string_equal(err.place, "/nowhere/model-cuda.so");
+	assert_string_equal(err.text, "not there: Paceline was built without CUDA");
+	assert_int_equal(model_backend_load("/dev/null", &b, &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	assert_non_null(strstr(err.text, "can't be loaded: "));
+	assert_int_equal(model_backend_load("libm.so.6", &b, &err), -1);
+	assert_null(b);
+}
+
+/* One that was compiled with other structs is not used. */
+static void other_version(void **unused)
+{
+	(void)unused;
+	const struct model_backend *b;
+	struct error err = {0};
+	assert_int_equal(model_backend_load(plugin(), &b, &err), 0);
+	struct model_backend other = *b;
+	other.spec_bytes++;
+	assert_int_equal(model_backend_check(&other, "a.so", &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	assert_string_equal(err.text,
+			    "it belongs to another version of Paceline: install both anew");
+	assert_int_equal(model_backend_check(b, "a.so", &err), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(as_the_model),
+		cmocka_unit_test(no_such_model),
+		cmocka_unit_test(no_plugin),
+		cmocka_unit_test(other_version),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
