@@ -22,7 +22,6 @@
 #define HEARD 48               /* messages that may wait for us besides those in MPI */
 #define LOOKS 16               /* in one turn, before others have theirs */
 #define SPIN_SECONDS 200e-6    /* after something has come, at most */
-#define SPIN_ROW 32            /* things in a row that make the spin longer */
 #define QUIET_LOOKS 2          /* before a sleep, where bulk is under way: each sees what MPI has read
 				* in the last one */
 #define WORK_SECONDS 20e-6     /* a turn that took so long has moved data */
@@ -86,7 +85,6 @@ struct world {
 	struct mpi_sockets sockets;
 	double busy_until, sleep, found_at;
 	double happened_at, spin;
-	int row;    /* things that came one after the other, without a pause */
 	int quiet;  /* looks since something came, in this turn */
 	int worked; /* turns since then that took their time */
 	int is_new; /* something may have come where no socket was watched */
@@ -320,16 +318,14 @@ static int was_at_work(struct world *w, double seconds)
 
 /* Something has come. Where one thing follows the other within a short time, again and again, as
  * answers follow requests, we look for twice that time before we sleep: who is answered within
- * 50 us spins no longer than 100 us for it. A row with a pause behind it is no reason to, be it the
- * ten messages of an update: a sleep costs less than to look behind each of them. */
+ * 50 us spins no longer than 100 us for it. A few with a pause behind them are no reason to. */
 static void world_happened(struct world *w, double now)
 {
 	double gap = now - w->happened_at;
 	w->happened_at = now;
-	w->row = gap < SPIN_SECONDS ? w->row + 1 : 0;
-	if (w->row > SPIN_ROW)
+	if (gap < SPIN_SECONDS)
 		w->spin += (fmin(2 * gap, SPIN_SECONDS) - w->spin) / 8;
-	else if (w->row == 0)
+	else
 		w->spin /= 2;
 	w->busy_until = fmax(w->busy_until, now + w->spin);
 }
