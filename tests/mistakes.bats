@@ -353,7 +353,7 @@ $ trainctl run job.env -s BATCH=many
 trainctl: --set: BATCH: 'many' is not a whole number
 = 78
 $ trainctl run job.env -s OPTIMIZER=lr:0,1
-trainctl: --set: OPTIMIZER: '1' is not NAME:VALUE with one of its parts name, lr, l2, schedule, beta
+trainctl: --set: OPTIMIZER: '1' is not NAME:VALUE with one of its parts name, lr, l2, schedule, beta, steps, factor, warmup, decay, clip
 = 78
 $ trainctl run job.env -s SOLUTION=every:1w
 trainctl: --set: SOLUTION every: '1w' is not a number of seconds (suffixes are s, m, h, d)
@@ -367,7 +367,7 @@ E
 @test "job file: a word that is none of those there are" {
 	transcript <<'E'
 $ trainctl run job.env -s MODEL=bert
-trainctl: --set: MODEL: 'bert' is none of lr|wdl|audit|lda
+trainctl: --set: MODEL: 'bert' is none of lr|wdl|softmax|svm|linear|audit|lda
 = 78
 $ trainctl run job.env -s OPTIMIZER=adamw
 trainctl: --set: OPTIMIZER: 'adamw' is none of sgd|momentum|adagrad|adam|ftrl
@@ -720,7 +720,7 @@ $ trainctl run lda.env -s MODEL=lr
 trainctl: --set: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=bag and MODEL=lr
 = 78
 $ trainctl run lda.env -s MODEL=hash-bits:20
-trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|audit
+trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|softmax|svm|linear|audit
 = 78
 E
 }

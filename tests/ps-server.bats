@@ -90,7 +90,7 @@ dense() {
 	[ "${lines[1]}" = "ok iteration=0 members=1" ]
 	grep -aq 'ok iteration=1 applied=1$' out
 	grep -aq 'model iteration=1 dense=4 rows=1 width=2 bytes=24$' out
-	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 diverged=0 bounded=0 boot=[^ ]* map=1 dense-bytes=16 row-bytes=12 rows-pulled=[0-9]* rows-pushed=1 .*members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
+	grep -aq 'stat id=ps0 part=0/1 iteration=1 incarnation=1 dense=4 rows=1 staged=0 pushes=1 pulls=2 diverged=0 bounded=0 boot=[^ ]* map=1 .*dense-bytes=16 row-bytes=12 rows-pulled=[0-9]* rows-pushed=1 .*members=1 balances=0 balance-us=0 settles=0 settle-us=0$' out
 	grep -aq 'member worker=w0 generation=1 iteration=1 state=active owes=push pushes=1 samples=2 size=2$' out
 	[ "$(dense ps0.sock 1)" = "-0.25 -0.5 -0.75 -1" ]
 }

@@ -40,7 +40,8 @@ void scores_text(const double *value, char *out, size_t max)
 	for (size_t i = 0; i < SCORES; i++) {
 		if (isnan(value[i]))
 			continue;
-		snprintf(number, sizeof number, value[i] < 1e4 ? "%.4g" : "%.6g", value[i]);
+		/* The last two have the unit of the labels, which may be tiny or large. */
+		snprintf(number, sizeof number, i <= SCORE_ACCURACY ? "%.4f" : "%.5g", value[i]);
 		if (len < max)
 			len += (size_t)snprintf(out + len, max - len, "%s%s %s", len ? ", " : "",
 						score_names[i].words, number);

@@ -243,9 +243,11 @@ static void each_has_a_home_among_hosts(void **state)
 {
 	static char allreduce[] = "allreduce";
 	(void)state;
-	expect_homes(bsp, 0, "fabric:0 shardd:0 bpt-monitor:0 ps0:0 ps1:1 ps2:2 w0:0 w1:1 w2:2");
-	/* Part 0 is the lead, which is here although nothing is trained here. */
-	expect_homes(bsp, 1, "fabric:0 shardd:0 bpt-monitor:0 ps0:0 ps1:1 ps2:2 w0:1 w1:2 w2:1");
+	expect_homes(bsp, 0,
+		     "fabric:0 shardd:0 bpt-monitor:0 lead:0 ps0:0 ps1:1 ps2:2 w0:0 w1:1 w2:2");
+	/* All parameters are where something is trained. */
+	expect_homes(bsp, 1,
+		     "fabric:0 shardd:0 bpt-monitor:0 lead:0 ps0:1 ps1:2 ps2:1 w0:1 w1:2 w2:1");
 	expect_homes(allreduce, 0,
 		     "fabric:0 shardd:0 bpt-monitor:0 lead:0 r0:0 r1:1 r2:2 w0:0 w1:1 w2:2");
 	expect_homes(allreduce, 1,

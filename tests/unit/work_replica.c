@@ -627,7 +627,7 @@ static void a_part_is_neither_lead_nor_replica(void **unused)
 	y = new_exchange(60);
 	assert_int_equal(y->kind->connect(y, &low, &high, &err), -1);
 	assert_int_equal(err.code, ERROR_CONFIG);
-	assert_string_equal(err.text, "is part 0/1, not a lead of replicas");
+	assert_string_equal(err.text, "is part 0/1, not a lead without parameters");
 	memcpy(path[LEAD], other, sizeof other);
 	y->kind->free(y);
 	memcpy(other, path[REPLICA], sizeof other);
