@@ -125,10 +125,10 @@ audit_values() {
 
 @test "models that can't be: each says why, 78" {
 	make_csv
-	model_file svm 2 2
-	run worker --id w0 --shards s --servers p "${CSV[@]}" --model-file svm
+	model_file bert 2 2
+	run worker --id w0 --shards s --servers p "${CSV[@]}" --model-file bert
 	[ "$status" -eq 78 ]
-	[[ $output == *svm*"lr, wdl, audit"* ]]
+	[[ $output == *bert*"lr, wdl, fm, "* ]]
 	model_file wdl 2 2 0 4 4,x
 	run worker --id w0 --shards s --servers p "${CSV[@]}" --model-file wdl
 	[ "$status" -eq 78 ]

@@ -103,6 +103,9 @@ class Model:
         rows = [self.row(c, fields[c["name"]]) for c in self.sparse]
         z = self.tensor["bias"][0] + sum(row[0] for row in rows)
         z += sum(w * v for w, v in zip(self.tensor.get("dense.weight", []), x))
+        if self.kind["name"] == b"fm":
+            pairs = ((v, w) for i, v in enumerate(rows) for w in rows[:i])
+            z += sum(a * b for v, w in pairs for a, b in zip(v[1:], w[1:]))
         if self.kind["name"] == b"wdl":
             h = [GAIN * v for row in rows for v in row[1:]] + x
             for i in range(1, len(self.kind["hidden"].split(b",")) + 1):
