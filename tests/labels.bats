@@ -82,6 +82,22 @@ job() {
 	done
 }
 
+@test "census: the AUC of models of two labels, on rows that they were not trained on" {
+	need_data adult-train.csv.gz
+	local model best floor
+	printf '%s\n' JOB=j "DATA=$DATA/adult-train.csv.gz" "TEST=$DATA/adult-test.csv" FORMAT=csv LABEL=income \
+		"POSITIVE='>50K'" DENSE=age,education_num,capital_gain,capital_loss,hr_per_week \
+		SPARSE=type_employer,education,marital,occupation,relationship,race,sex,country \
+		EPOCHS=3 BATCH=256 WORKERS=1 >census.env
+	for model in lr:0.885 fm:0.895 wdl:0.895; do
+		run --separate-stderr -0 trainctl run census.env --run-dir run --set "MODEL=${model%:*},hash-bits:16" 3>&-
+		best=$(field auc <run/state/summary) floor=${model#*:}
+		echo "$model: $best"
+		awk -v a="$best" -v f="$floor" 'BEGIN { exit !(a >= f && a < 0.95) }'
+		rm -rf run
+	done
+}
+
 @test "labels that can't be: the place, and why" {
 	refused() { # LABEL MODEL TEXT [KEY=VALUE]...
 		local text=$3
