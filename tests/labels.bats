@@ -89,7 +89,7 @@ job() {
 		"POSITIVE='>50K'" DENSE=age,education_num,capital_gain,capital_loss,hr_per_week \
 		SPARSE=type_employer,education,marital,occupation,relationship,race,sex,country \
 		EPOCHS=3 BATCH=256 WORKERS=1 >census.env
-	for model in lr:0.885 fm:0.895 wdl:0.895; do
+	for model in lr:0.885 fm:0.895 wdl:0.895 deepfm:0.895; do
 		run --separate-stderr -0 trainctl run census.env --run-dir run --set "MODEL=${model%:*},hash-bits:16" 3>&-
 		best=$(field auc <run/state/summary) floor=${model#*:}
 		echo "$model: $best"

@@ -367,7 +367,7 @@ E
 @test "job file: a word that is none of those there are" {
 	transcript <<'E'
 $ trainctl run job.env -s MODEL=bert
-trainctl: --set: MODEL: 'bert' is none of lr|wdl|fm|softmax|svm|linear|audit|lda
+trainctl: --set: MODEL: 'bert' is none of lr|wdl|fm|deepfm|softmax|svm|linear|audit|lda
 = 78
 $ trainctl run job.env -s OPTIMIZER=adamw
 trainctl: --set: OPTIMIZER: 'adamw' is none of sgd|momentum|adagrad|adam|ftrl
@@ -720,7 +720,7 @@ $ trainctl run lda.env -s MODEL=lr
 trainctl: --set: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=bag and MODEL=lr
 = 78
 $ trainctl run lda.env -s MODEL=hash-bits:20
-trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|fm|softmax|svm|linear|audit
+trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|fm|deepfm|softmax|svm|linear|audit
 = 78
 E
 }

@@ -81,6 +81,12 @@ size_t deep_block(const struct model *m, size_t left)
 	return left <= last ? left : deep_least(left - last, BLOCK_ROWS);
 }
 
+size_t deep_most(const struct model *m, const struct model_step *s)
+{
+	size_t last = last_rows(m, s->batch->count);
+	return last > BLOCK_ROWS ? last : BLOCK_ROWS;
+}
+
 static int deep_carve(struct deep *w, const struct model_spec *s, size_t rows, struct error *err)
 {
 	size_t widest = 0, floats = 0;
@@ -120,7 +126,7 @@ void deep_free(struct deep *w)
 
 int deep_begin(struct deep *w, struct model *m, const struct model_step *s, struct error *err)
 {
-	size_t last = last_rows(m, s->batch->count), most = last > BLOCK_ROWS ? last : BLOCK_ROWS;
+	size_t most = deep_most(m, s);
 	w->at = layout_tensor(&m->layout, "hidden1.weight")->begin;
 	struct first_batch first = {.model = m,
 				    .batch = s->batch,

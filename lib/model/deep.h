@@ -21,6 +21,7 @@ struct deep *deep_new(void); /* NULL: no memory */
 void deep_free(struct deep *d); /* NULL is fine */
 /* As the functions of a model_kind. forward ADDS its output to z. end: after the last block, if it is
  * trained. */
+size_t deep_most(const struct model *m, const struct model_step *s); /* most rows in a block */
 size_t deep_block(const struct model *m, size_t left);
 int deep_begin(struct deep *d, struct model *m, const struct model_step *s, struct error *err);
 void deep_forward(struct deep *d, const struct model *m, const struct model_step *s,

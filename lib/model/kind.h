@@ -128,6 +128,8 @@ static inline const void *model_own(const struct model_spec *spec)
 
 uint64_t model_wide_count(const struct model_spec *spec);
 int model_wide_layout(const struct model_spec *spec, struct layout *l, struct error *err);
+/* A check() of models that need the same sparse columns in every row. */
+int model_check_fields(const struct model_spec *spec, struct error *err);
 /* The table with one row for each key of the data. scale: deviation of all columns but the first
  * zero_columns. */
 int model_keys_layout(const struct model_spec *spec, struct layout *l, uint32_t width,

@@ -194,6 +194,16 @@ uint64_t model_key_count(const struct model_spec *spec)
 
 /* ---- what several models have ---- */
 
+int model_check_fields(const struct model_spec *spec, struct error *err)
+{
+	if (spec->fields == 0)
+		return error_set(err, ERROR_CONFIG, "model",
+				 "%s needs the same sparse columns in every row; libsvm rows "
+				 "have none (lr takes them)",
+				 spec->name);
+	return 0;
+}
+
 int model_keys_layout(const struct model_spec *spec, struct layout *l, uint32_t width,
 		      uint32_t zero_columns, double scale, struct error *err)
 {

@@ -13,15 +13,6 @@
 
 static const struct model_option wdl_options[] = {MODEL_OPTION_EMBED, MODEL_OPTION_HIDDEN, {0}};
 
-static int wdl_check(const struct model_spec *s, struct error *err)
-{
-	if (s->fields == 0)
-		return error_set(err, ERROR_CONFIG, "model",
-				 "wdl needs the same sparse columns in every row; libsvm rows "
-				 "have none (lr takes them)");
-	return 0;
-}
-
 static int wdl_layout(const struct model_spec *s, struct layout *l, struct error *err)
 {
 	if (model_wide_layout(s, l, err) != 0 || deep_layout(s, l, err) != 0)
@@ -66,7 +57,7 @@ const struct model_kind model_wdl = {
 	.labels = MODEL_BINARY,
 	.uses_blas = 1,
 	.options = wdl_options,
-	.check = wdl_check,
+	.check = model_check_fields,
 	.layout = wdl_layout,
 	.begin = wdl_begin,
 	.block = deep_block,

@@ -103,10 +103,12 @@ class Model:
         rows = [self.row(c, fields[c["name"]]) for c in self.sparse]
         z = self.tensor["bias"][0] + sum(row[0] for row in rows)
         z += sum(w * v for w, v in zip(self.tensor.get("dense.weight", []), x))
-        if self.kind["name"] == b"fm":
+        name = self.kind["name"]
+        if name in (b"fm", b"deepfm"):
+            gain = GAIN if name == b"deepfm" else 1
             pairs = ((v, w) for i, v in enumerate(rows) for w in rows[:i])
-            z += sum(a * b for v, w in pairs for a, b in zip(v[1:], w[1:]))
-        if self.kind["name"] == b"wdl":
+            z += gain * gain * sum(a * b for v, w in pairs for a, b in zip(v[1:], w[1:]))
+        if name in (b"wdl", b"deepfm"):
             h = [GAIN * v for row in rows for v in row[1:]] + x
             for i in range(1, len(self.kind["hidden"].split(b",")) + 1):
                 h = self.layer(f"hidden{i}", h)
