@@ -38,7 +38,7 @@ NVCC      := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/lo
 CUDA_ARCH  = all-major
 CUDA       = $(sort $(wildcard lib/model/cuda/*.cu))
 CUDA_ALL   = $(CUDA) $(wildcard lib/model/cuda/*.h lib/model/*.h) lib/base/error.h
-PLUGIN     = $(if $(NVCC),$(if $(SANITIZE),,$(BUILD)/libexec/paceline/model-cuda.so))
+PLUGIN     = $(if $(NVCC),$(if $(SANITIZE),,$(BUILD)/cuda/model-cuda.so))
 # Tests compile it for a CPU, with a C++ compiler of the same kind as CC.
 ifeq ($(origin CXX),default)
 CXX       := $(if $(findstring clang,$(CC)),clang++,g++)
@@ -131,7 +131,7 @@ $(BUILD)/%.o: %.c Makefile
 $(BUILD)/cuda/all.cu: $(CUDA) Makefile
 	@mkdir -p $(@D)
 	@printf '#include "%s"\n' $(CUDA) >$@
-$(BUILD)/libexec/paceline/model-cuda.so: $(BUILD)/cuda/all.cu $(CUDA_ALL)
+$(BUILD)/cuda/model-cuda.so: $(BUILD)/cuda/all.cu $(CUDA_ALL)
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 -O3 -arch=$(CUDA_ARCH) --threads 2 -cudart static -shared -Ilib -I. \
 		-Xcompiler -fPIC,-fvisibility=hidden -Xlinker --exclude-libs=ALL -o $@ $< -ldl

@@ -96,8 +96,8 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 @test "install: the models' plug-in lies beside the worker, where it was built" {
 	built
 	DESTDIR=$T/out
-	mkdir -p "$T/build/libexec/paceline"
-	echo plug-in >"$T/build/libexec/paceline/model-cuda.so"
+	mkdir "$T/build/cuda"
+	echo plug-in >"$T/build/cuda/model-cuda.so"
 	run -0 scripts/install "$T/build"
 	[ "$(stat -c %a "$DESTDIR$PREFIX/libexec/paceline/model-cuda.so")" = 644 ]
 	[ -x "$DESTDIR$PREFIX/libexec/paceline/worker" ]
@@ -433,7 +433,7 @@ S
 	[ -d "$base/others.2000-01-01" ]
 	rm -r "$base/other.2000-01-01" "$base/other.current"
 	run -78 ./go -a 0.5 job.env
-	[[ $output == *"summary job=$night state=done "*"there is no score to compare with -a 0.5"* ]]
+	[[ $output == *"summary job=$night state=done "*"there is no score to compare with -a auc=0.5"* ]]
 	run -0 ./go job.env
 	[ "$(readlink "$base/other.current")" = "$night" ]
 	ckpt verify "$(ckpt latest "$base/other.current/checkpoints")"

@@ -359,7 +359,7 @@ $ trainctl run job.env -s SOLUTION=every:1w
 trainctl: --set: SOLUTION every: '1w' is not a number of seconds (suffixes are s, m, h, d)
 = 78
 $ trainctl run job.env -s MODEL=hidden:64-x
-trainctl: --set: MODEL hidden: 'x' is not a whole number
+trainctl: --set: MODEL hidden: 'x' is no width of a layer (1..65536)
 = 78
 E
 }

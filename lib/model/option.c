@@ -54,12 +54,12 @@ static int option_widths(struct model_widths *w, const struct model_option *o, c
 		size_t len = strcspn(p, "-,");
 		uint64_t width;
 		if (got.count == MODEL_WIDTHS_MAX)
-			return error_set(err, ERROR_CONFIG, o->name, "\"%s\": more than %d layers",
+			return error_set(err, ERROR_CONFIG, o->name, "'%s': more than %d layers",
 					 text, MODEL_WIDTHS_MAX);
 		if (number_u64_span(p, len, &width) != 0 || (double)width < o->min ||
 		    (double)width > o->max)
 			return error_set(err, ERROR_CONFIG, o->name,
-					 "\"%.*s\" is no width of a layer (%.0f..%.0f)", (int)len,
+					 "'%.*s' is no width of a layer (%.0f..%.0f)", (int)len,
 					 p, o->min, o->max);
 		got.width[got.count++] = (uint32_t)width;
 		p += len;
