@@ -87,7 +87,7 @@ load helper
 }
 
 # lead: what the lead of the job on hosts says of itself.
-lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
+lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/lead.sock <<<stat; }
 
 @test "hosts: what is too stale is dropped before it is sent; a worker and a server killed; exact" {
 	. "$BATS_TEST_DIRNAME/cluster/far.bash"
@@ -110,7 +110,7 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 	not grep -vE ' delay-most=[0-2] ' <<<"$rows"
 }
 
-@test "hosts: FABRIC=mlfabric, turns by the rates of links; the lead, a worker and the fabric killed; exact" {
+@test "hosts: FABRIC=mlfabric, turns by the rates of links; the lead, a server, a worker and the fabric killed; exact" {
 	. "$BATS_TEST_DIRNAME/cluster/far.bash"
 	teardown_more() { hosts_down; }
 	far_file 600 EPOCHS=12 SYNC=asp,delay:6 FABRIC=mlfabric SERVERS=2 CHECKPOINT=0.5
@@ -122,6 +122,9 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 	wait_for 'lead | grep -q " links=3 groups=[1-9]"'
 	on h2 pkill -9 -f 'worker .*--id w2 '
 	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready ")" -eq 2 ]'
+	on h0 pkill -9 -f 'ps-server --id lead '
+	wait_for '[ "$(logged "^event role=lead id=lead kind=ready ")" -eq 2 ]'
+	wait_for 'came_to 500'
 	on h0 pkill -9 -f 'ps-server --id ps0 '
 	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
 	wait_for 'came_to 800'
@@ -151,8 +154,8 @@ lead() { on h0 socat -t 300 - UNIX-CONNECT:/tmp/run/ps0.sock <<<stat; }
 	wait_for '[ "$(logged "^event role=worker id=w2 kind=ready ")" -eq 2 ]'
 	on h1 pkill -9 -x fabricd
 	wait_for '[ "$(logged "^event role=fabric id=fabric kind=ready ")" -eq 2 ]'
-	on h0 pkill -9 -f 'ps-server --id ps0 '
-	wait_for '[ "$(logged "^rollback ")" -eq 1 ]'
+	on h0 pkill -9 -f 'ps-server --id lead '
+	wait_for '[ "$(logged "^event role=lead id=lead kind=ready ")" -eq 2 ]'
 	wait_for 'far_groups "[1-9][0-9]*"'
 	for link in h0 h1 h2; do hosts_link $link none; done
 	# Each sample is in the table once, and in the dense vector forty times.
