@@ -77,7 +77,7 @@ turned() {
 	run -0 report --text
 	[ "${lines[0]}" = "uneven: done in 1 min 52 s, 35.0k samples" ]
 	[ "${lines[1]}" = "  2 workers, 1 server, batches of 100, bsp, SOLUTION=antdt-nd" ]
-	[ "${lines[2]}" = "  TEST: AUC 0.75, log loss 0.5" ]
+	[ "${lines[2]}" = "  TEST: AUC 0.7500, log loss 0.5000" ]
 	# 35000 samples at 500 a second, and 12 s of all else
 	grep -q '^   1 min 22 s   without stragglers (1.3[67] times as fast)$' <<<"$output"
 	grep -q '^         30 s   27%   waiting for slower workers, mostly for w0$' <<<"$output"

@@ -132,7 +132,7 @@ audit_values() {
 	model_file wdl 2 2 0 4 4,x
 	run worker --id w0 --shards s --servers p "${CSV[@]}" --model-file wdl
 	[ "$status" -eq 78 ]
-	[[ $output == *'"x"'* ]]
+	[[ $output == *"'x'"* ]]
 	model_file lr 13 26
 	run worker --id w0 --shards s --servers p "${CSV[@]}"
 	[ "$status" -eq 78 ]
