@@ -94,7 +94,7 @@ servers_and_host_die() { # SYNC
 @test "the fabric begins anew, a standby's host dies and comes back: standbys are there again; exact" {
 	far_job EPOCHS=15
 	on h1 pkill -9 -x fabricd
-	wait_for '[ "$(logged "^standby-ended ")" -eq 2 ]'
+	wait_for '[ "$(logged "^standby-ended ")" -eq 3 ]'
 	wait_for both_in_force
 	wait_for "in_force ps1"
 	[ "$SERVER" = h1 ]
