@@ -28,10 +28,10 @@ same_model() {
 	same_model run
 	trainctl run job.env --run-dir "$T/tsv" --set DATA="$T/d.tsv" >out
 	same_model tsv
-	grep -qx FORMAT=format:tsv,separator:tab tsv/state/job.env
+	grep -qx FORMAT=format:tsv,separator:tab,cache:on tsv/state/job.env
 	trainctl run job.env --run-dir "$T/semicolon" --set DATA="$T/d.txt" --set FORMAT=separator:semicolon >out
 	same_model semicolon
-	(. semicolon/state/job.env && [ "$FORMAT" = format:csv,separator:semicolon ])
+	(. semicolon/state/job.env && [ "$FORMAT" = format:csv,separator:semicolon,cache:on ])
 }
 
 @test "the wrong separator, no header, no label column: what to do is said" {
@@ -156,7 +156,7 @@ same_model() {
 		print line } }' >d.tsv
 	printf '%s\n' JOB=clicks "DATA=$T/d.tsv" BATCH=64 >job.env
 	run_job >out
-	grep -qx FORMAT=format:criteo,separator:auto run/state/job.env
+	grep -qx FORMAT=format:criteo,separator:auto,cache:on run/state/job.env
 	run run_job
 	[ "$status" -eq 0 ]
 	[[ $output == *"this job has been finished"* ]]

@@ -16,7 +16,7 @@ said_by() { cat run/state/logs/w?.log 2>/dev/null | grep -c "$1" || true; }
 	job MODEL=audit EPOCHS=6 BATCH=64,shard:4
 	slow 4000
 	begin first
-	wait_for '[ "$(said_by "later epochs read rows from a row cache: .* in $T/run/state/index; ROW_CACHE=off")" = 1 ]'
+	wait_for '[ "$(said_by "later epochs read rows from a row cache: .* in $T/run/state/index; FORMAT=cache:off")" = 1 ]'
 	[ "$(ls run/state/index)" = "$(cd run/state/index && ls d.csv.*.rowcache d.csv.*.rowidx)" ]
 	rm drag/*
 	ended "$SUPERVISOR"
@@ -25,21 +25,21 @@ said_by() { cat run/state/logs/w?.log 2>/dev/null | grep -c "$1" || true; }
 	exact "$(ckpt latest run/state/checkpoints)" 9000 6
 }
 
-@test "ROW_CACHE=off, and one epoch: nothing is made; a cache beside the data is read unless off" {
+@test "FORMAT=cache:off, and one epoch: nothing is made; a cache beside the data is read unless off" {
 	wide_data
 	printf '%s\n' 'schema version=1 format=csv label=y scale=none' 'dense name=a' 'sparse name=b' end >schema
 	rowidx --pack schema d.csv
 	rm d.csv.rowidx
-	job MODEL=lr,scale:none EPOCHS=2 ROW_CACHE=off SEED=7 WORKERS=1 SERVERS=1
+	job MODEL=lr,scale:none EPOCHS=2 FORMAT=cache:off SEED=7 WORKERS=1 SERVERS=1
 	run_job >out
 	[ "$(said_by "row cache")" = 0 ]
 	[ "$(cd run/state/index && echo *)" = "$(cd run/state/index && echo d.csv.*.rowidx)" ]
 	predict -c "$(ckpt latest run/state/checkpoints)" d.csv >off
 	# FREE to change, but the model is made anew.
-	run_job --fresh --set ROW_CACHE=on --set EPOCHS=1 >out
+	run_job --fresh --set FORMAT=cache:on --set EPOCHS=1 >out
 	[ "$(said_by "9000 rows came from row caches")" = 1 ]
 	[ "$(cd run/state/index && echo *)" = "$(cd run/state/index && echo d.csv.*.rowidx)" ]
-	run_job --fresh --set ROW_CACHE=on >out
+	run_job --fresh --set FORMAT=cache:on >out
 	[ "$(said_by "18000 rows came from row caches")" = 1 ]
 	predict -c "$(ckpt latest run/state/checkpoints)" d.csv | cmp - off
 }

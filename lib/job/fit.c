@@ -316,9 +316,9 @@ static const struct idle {
 	const char *text;
 } idle[] = {
 	{{"MODEL *", "OPTIMIZER *", "BAD_ROWS *", "POSITIVE", "NEGATIVE", "DENSE", "SPARSE",
-	  "WEIGHT", "MISSING", "ROW_CACHE"},
+	  "WEIGHT", "MISSING", "FORMAT cache"},
 	 is_kit, "a TRAINER has a model of its own, and reads its rows itself"},
-	{{"FORMAT *"}, reads_format, "there is no DATA, only SAMPLES"},
+	{{"FORMAT", "FORMAT separator"}, reads_format, "there is no DATA, only SAMPLES"},
 	{{"LABEL"}, reads_label, "a TRAINER reads its rows itself"},
 	{{"OPTIMIZER *", "BAD_ROWS classes"}, has_optimizer,
 	 "MODEL=lda and audit count; they have neither a learning rate nor classes"},

@@ -40,6 +40,8 @@ static const struct key_row own_rows[] = {
 	{"FORMAT separator", NULL, "SEPARATOR", KEY_SEPARATOR, AT(separator), "auto", 0, 0,
 	 "auto|tab|space|comma|semicolon|pipe", NULL, FRESH,
 	 "between two columns (csv): a character, or its name"},
+	{"FORMAT cache", NULL, NULL, KEY_CHOICE, AT(row_cache), "on", 0, 0, "off|on", NULL, FREE,
+	 "rows are kept parsed in STATE/index, for epochs after the first"},
 	{"LABEL", NULL, NULL, KEY_TEXT, AT(label), "", 0, 0, NULL, NULL, FRESH,
 	 "label column (csv, tsv)"},
 	{"POSITIVE", NULL, NULL, KEY_TEXT, AT(positive), "", 0, 0, NULL, NULL, FRESH,
@@ -58,8 +60,6 @@ static const struct key_row own_rows[] = {
 	 FREE, "rows that can't be read: they end the job, or up to N are left out"},
 	{"BAD_ROWS classes", NULL, "CLASSES", KEY_CHOICE, AT(classes), "both", 0, 0, "both|any",
 	 NULL, FREE, "labels that DATA must have: both 0 and 1, or any"},
-	{"ROW_CACHE", NULL, NULL, KEY_CHOICE, AT(row_cache), "on", 0, 0, "off|on", NULL, FREE,
-	 "rows are kept parsed in STATE/index, for epochs after the first"},
 
 	{"MODEL", "name", NULL, KEY_CHOICE, AT(model), "lr", 0, 0, MODEL_CHOICES, NULL, FRESH,
 	 "what is trained"},

@@ -89,7 +89,7 @@ static void caching_tell(const struct caching *c, uint64_t bytes)
 	char size[HUMAN_MAX], dir[PATH_MAX];
 	fs_dirname(c->lock_path, dir, sizeof dir);
 	log_say(LOG_LEVEL_INFO,
-		"later epochs read rows from a row cache: %s in %s; ROW_CACHE=off: none",
+		"later epochs read rows from a row cache: %s in %s; FORMAT=cache:off: none",
 		human_bytes((double)bytes, size), dir);
 }
 
