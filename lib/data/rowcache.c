@@ -26,6 +26,8 @@ struct rowcache {
 	uint32_t *block;
 	size_t block_room;
 	size_t loaded; /* the number of the block that is in `block`; SIZE_MAX: none */
+	/* Where its numbers lie; NULL: it has none of these. */
+	const uint32_t *label, *weight, *columns, *offset, *key, *value;
 };
 
 int rowcache_seal(struct rowcache_seal *out, const struct schema *s, const struct index *ix,
@@ -223,6 +225,54 @@ static int rowcache_wake(struct rowcache *c, struct error *err)
 	return error_set(err, ERROR_NEGATIVE, c->path, "was replaced");
 }
 
+static const uint32_t *rowcache_take(const uint32_t **at, uint64_t count, int is_there)
+{
+	const uint32_t *begin = *at;
+	*at += is_there ? count : 0;
+	return is_there ? begin : NULL;
+}
+
+/* Whether a model of this schema has all keys and classes. */
+static int rowcache_is_known(const struct rowcache *c, uint64_t rows, uint64_t keys)
+{
+	const struct schema *s = c->schema;
+	uint32_t bits = 0;
+	for (size_t i = 0; i < keys; i++)
+		bits |= c->key[i];
+	for (size_t i = 0; s->labels == SCHEMA_CLASS && i < rows; i++) {
+		float label;
+		memcpy(&label, c->label + i, sizeof label);
+		if (!(label >= 0 && label < (float)s->classes.count))
+			return 0;
+	}
+	return (uint64_t)bits >> s->hash_bits == 0;
+}
+
+/* Sums tell damage; they do not make whoever wrote the file trustworthy.  A block that would have
+ * its reader look beyond its bytes, or a model beyond its parameters, is refused. */
+static int rowcache_lay_out(struct rowcache *c, uint64_t rows, uint64_t bytes)
+{
+	const struct rowcache_block *head = (const struct rowcache_block *)c->block;
+	const struct schema *s = c->schema;
+	size_t fields = schema_fields(s);
+	const uint32_t *at = c->block + sizeof *head / sizeof *c->block;
+	if (bytes < sizeof *head || head->rows != rows ||
+	    rowcache_block_bytes(head, s->dense_count, fields) != bytes)
+		return 0;
+	c->label = rowcache_take(&at, rows, 1);
+	c->weight = rowcache_take(&at, rows, head->flags & ROWCACHE_WEIGHTS);
+	c->columns = rowcache_take(&at, rows * s->dense_count, 1);
+	c->offset = rowcache_take(&at, rows + 1, fields == 0);
+	c->key = rowcache_take(&at, head->keys, 1);
+	c->value = rowcache_take(&at, head->keys, head->flags & ROWCACHE_VALUES);
+	if (fields > 0 ? head->keys != rows * fields : c->offset[rows] > head->keys)
+		return 0;
+	for (size_t i = 0; c->offset && i < rows; i++)
+		if (c->offset[i] > c->offset[i + 1])
+			return 0;
+	return rowcache_is_known(c, rows, head->keys);
+}
+
 static int rowcache_load(struct rowcache *c, size_t i, struct error *err)
 {
 	uint64_t at = c->entry[i].at, bytes = c->entry[i + 1].at - at;
@@ -236,12 +286,12 @@ static int rowcache_load(struct rowcache *c, size_t i, struct error *err)
 		return error_set(err, ERROR_OS, c->path, "out of memory");
 	if (fs_pread_all(c->fd, c->block, bytes, at, c->path, err) != 0)
 		return -1;
-	const struct rowcache_block *head = (const struct rowcache_block *)c->block;
-	if (XXH3_64bits(c->block, bytes) != c->entry[i].sum || bytes < sizeof *head ||
-	    head->rows != rows ||
-	    rowcache_block_bytes(head, c->schema->dense_count, schema_fields(c->schema)) != bytes)
+	if (XXH3_64bits(c->block, bytes) != c->entry[i].sum)
 		return error_set(err, ERROR_DATA, c->path,
 				 "damaged row cache: the checksum of block %zu differs", i);
+	if (!rowcache_lay_out(c, rows, bytes))
+		return error_set(err, ERROR_DATA, c->path,
+				 "damaged row cache: numbers in block %zu are out of range", i);
 	c->loaded = i;
 	return 0;
 }
@@ -256,36 +306,30 @@ static void fill_ones(float *to, size_t count)
 static int rowcache_append(const struct rowcache *c, size_t from, size_t n, uint64_t number,
 			   struct rows *rows, struct error *err)
 {
-	const struct rowcache_block *head = (const struct rowcache_block *)c->block;
 	size_t dense = c->schema->dense_count, fields = schema_fields(c->schema), at = rows->count;
-	const uint32_t *label = c->block + sizeof *head / sizeof *c->block;
-	const uint32_t *weight = label + head->rows;
-	const uint32_t *columns = weight + (head->flags & ROWCACHE_WEIGHTS ? head->rows : 0);
-	const uint32_t *offset = columns + head->rows * dense;
-	const uint32_t *key = offset + (fields > 0 ? 0 : head->rows + 1);
-	size_t first = fields > 0 ? from * fields : offset[from];
-	size_t keys = fields > 0 ? n * fields : offset[from + n] - first;
+	size_t first = fields > 0 ? from * fields : c->offset[from];
+	size_t keys = fields > 0 ? n * fields : c->offset[from + n] - first;
 	if (rows_reserve_many(rows, n, keys, err) != 0)
 		return -1;
 	size_t to = rows->offset[at];
-	memcpy(rows->label + at, label + from, n * sizeof *label);
-	if (head->flags & ROWCACHE_WEIGHTS)
-		memcpy(rows->weight + at, weight + from, n * sizeof *weight);
+	memcpy(rows->label + at, c->label + from, n * sizeof *c->label);
+	if (c->weight)
+		memcpy(rows->weight + at, c->weight + from, n * sizeof *c->weight);
 	else
 		fill_ones(rows->weight + at, n);
 	if (dense > 0)
-		memcpy(rows->dense + at * dense, columns + from * dense,
-		       n * dense * sizeof *columns);
+		memcpy(rows->dense + at * dense, c->columns + from * dense,
+		       n * dense * sizeof *c->columns);
 	if (keys > 0)
-		memcpy(rows->key + to, key + first, keys * sizeof *key);
-	if (rows->value && head->flags & ROWCACHE_VALUES)
-		memcpy(rows->value + to, key + head->keys + first, keys * sizeof *key);
+		memcpy(rows->key + to, c->key + first, keys * sizeof *c->key);
+	if (rows->value && c->value)
+		memcpy(rows->value + to, c->value + first, keys * sizeof *c->value);
 	else if (rows->value)
 		fill_ones(rows->value + to, keys);
 	for (size_t i = 0; i < n; i++) {
 		rows->row[at + i] = number + i;
 		rows->offset[at + i + 1] =
-			to + (fields > 0 ? (i + 1) * fields : offset[from + i + 1] - first);
+			to + (fields > 0 ? (i + 1) * fields : c->offset[from + i + 1] - first);
 	}
 	rows->count += n;
 	return 0;

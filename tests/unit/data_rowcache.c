@@ -5,7 +5,7 @@
 #include "base/fs.h"
 #include "base/log.h"
 #include "data/dataset.h"
-#include "data/rowcache.h"
+#include "data/rowcache_internal.h"
 
 #include "scratch.h"
 
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <xxhash.h>
 
 #define ROWS 1000 /* three blocks and a part of one */
 
@@ -342,6 +343,69 @@ static void test_damaged(void **state)
 	schema_free(s);
 }
 
+static void put_sum(char *text, uint64_t sum)
+{
+	char digits[17];
+	snprintf(digits, sizeof digits, "%016llx", (unsigned long long)sum);
+	memcpy(text, digits, 16);
+}
+
+/* With sums that are right all the same. */
+static void forge(char *bytes, size_t len, size_t at, uint32_t number)
+{
+	const size_t blocks = (ROWS + ROWCACHE_EVERY - 1) / ROWCACHE_EVERY;
+	const size_t table_at = len - blocks * sizeof(struct rowcache_entry);
+	struct rowcache_entry entry[2];
+	struct error err;
+	memcpy(bytes + ROWCACHE_HEAD + at, &number, sizeof number);
+	memcpy(entry, bytes + table_at, sizeof entry);
+	entry[0].sum = XXH3_64bits(bytes + ROWCACHE_HEAD, entry[1].at - entry[0].at);
+	memcpy(bytes + table_at, entry, sizeof entry);
+	put_sum(strstr(bytes, " table-sum=") + 11, XXH3_64bits(bytes + table_at, len - table_at));
+	char *sum = strstr(bytes, " sum=");
+	put_sum(sum + 5, XXH3_64bits(bytes, (size_t)(sum - bytes)));
+	assert_int_equal(fs_replace_for_now(cache[0], bytes, len, &err), 0);
+}
+
+/* A file whose writer meant harm. */
+static void test_forged(void **state)
+{
+	(void)state;
+	const size_t head = sizeof(struct rowcache_block), column = 4 * ROWCACHE_EVERY;
+	const struct {
+		enum kind kind;
+		size_t at;
+		uint32_t number, flags;                         /* 0: as they were */
+	} of[] = {{LIBSVM, 0, 255, 0},                          /* rows */
+		  {LIBSVM, 4, UINT32_MAX, 0},                   /* keys */
+		  {LIBSVM, head + column, UINT32_MAX, 0},       /* the first offset */
+		  {LIBSVM, head + 2 * column, UINT32_MAX, 0},   /* the last one */
+		  {LIBSVM, head + 2 * column + 4, 1u << 20, 0}, /* a key */
+		  {CLASS, 4, ROWCACHE_EVERY / 2,
+		   ROWCACHE_WEIGHTS | ROWCACHE_VALUES}, /* half the keys, and their values */
+		  {CLASS, head, 0x40000000u, 0},        /* a label: class 2 of 2 */
+		  {CLASS, head, 0x7fc00000u, 0},        /* nan */
+		  {CLASS, head, 0xbf800000u, 0}};       /* -1 */
+	for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+		struct schema *s = make_schema(of[i].kind, 20);
+		struct error err;
+		char *bytes;
+		size_t len;
+		write_rows(of[i].kind, 0, ROWS);
+		make_cache(s, 0);
+		assert_int_equal(fs_read_file(cache[0], 1u << 30, &bytes, &len, &err), 0);
+		if (of[i].flags != 0)
+			forge(bytes, len, offsetof(struct rowcache_block, flags), of[i].flags);
+		forge(bytes, len, of[i].at, of[i].number);
+		times_told = 0;
+		compare_files(s, 1);
+		assert_int_equal(times_told, 1);
+		assert_non_null(strstr(told, "numbers in block 0 are out of range"));
+		free(bytes);
+		schema_free(s);
+	}
+}
+
 /* It was whole when it was opened. */
 static void test_cut_while_open(void **state)
 {
@@ -411,6 +475,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_stale, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_changed_while_open, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_damaged, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_forged, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_cut_while_open, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_check_finds, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_stopped, set_up, scratch_remove)};
