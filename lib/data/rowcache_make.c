@@ -118,7 +118,8 @@ static int make_has_room(const struct making *k, int fd, size_t done, struct err
 	char need[HUMAN_MAX], free[HUMAN_MAX];
 	if (fstatvfs(fd, &disk) != 0)
 		return 0;
-	double all = (double)k->at / (double)done * (double)k->blocks;
+	double blocks = (double)(k->at - ROWCACHE_HEAD);
+	double all = ROWCACHE_HEAD + blocks / (double)done * (double)k->blocks;
 	double room = (double)disk.f_bavail * (double)disk.f_frsize;
 	if (2 * (all - (double)k->at) <= room)
 		return 0;

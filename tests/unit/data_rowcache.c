@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -26,6 +27,15 @@
 static char path[2][128], cache[2][160];
 static char told[700];
 static int times_told;
+static unsigned long free_bytes;
+
+/* In the place of the C library's. */
+int fstatvfs(int fd, struct statvfs *disk)
+{
+	(void)fd;
+	*disk = (struct statvfs){.f_frsize = 1, .f_bavail = free_bytes};
+	return 0;
+}
 
 static void on_log(enum log_level level, const char *text, void *arg)
 {
@@ -42,6 +52,7 @@ static int set_up(void **state)
 		snprintf(path[i], sizeof path[i], "%s/%c", scratch, 'a' + i);
 		snprintf(cache[i], sizeof cache[i], "%s/%c.rowcache", scratch, 'a' + i);
 	}
+	free_bytes = 1u << 30;
 	log_set_sink(on_log, NULL, LOG_LEVEL_INFO);
 	times_told = 0;
 	told[0] = '\0';
@@ -466,6 +477,27 @@ static void test_stopped(void **state)
 	schema_free(s);
 }
 
+/* What is not written yet may take half of what is free; known from the first block on. */
+static void test_no_room(void **state)
+{
+	(void)state;
+	struct schema *s = make_schema(CSV, 20);
+	struct rowcache_made made;
+	struct error err;
+	write_rows(CSV, 0, ROWS);
+	struct rowcache_making m = making(s, 0);
+	uint64_t bytes = make_cache(s, 0).bytes;
+	unlink(cache[0]);
+	free_bytes = (unsigned long)bytes;
+	assert_int_equal(rowcache_make(&m, &made, &err), -1);
+	assert_int_equal(err.code, ERROR_CANTCREAT);
+	assert_non_null(strstr(err.text, ", more than half of the "));
+	assert_int_equal(access(cache[0], F_OK), -1);
+	free_bytes *= 2;
+	make_cache(s, 0);
+	schema_free(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -478,6 +510,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_forged, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_cut_while_open, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_check_finds, set_up, scratch_remove),
+		cmocka_unit_test_setup_teardown(test_no_room, set_up, scratch_remove),
 		cmocka_unit_test_setup_teardown(test_stopped, set_up, scratch_remove)};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
