@@ -242,12 +242,13 @@ void lead_move_stop(struct lead *l);
  * is, with peak= and busiest= besides. */
 void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, const char *peak,
 		      const char *busiest);
+const char *lead_part_id(const struct lead *l, uint32_t part); /* as its --id says; "": not known */
+int lead_map_is(const struct lead *l, uint64_t version); /* in force; yes if there are no parts */
+void lead_refuse_map(struct lead *l, struct request *rq);
 
 /* lead_rebalance.c */
 void lead_on_rebalance(struct request *rq, void *lead);
 void lead_rebalance_stop(struct lead *l);
-int lead_map_is(const struct lead *l, uint64_t version); /* in force; yes if there are no parts */
-void lead_refuse_map(struct lead *l, struct request *rq);
 
 /* lead_requests.c */
 int lead_who(struct request *rq, struct gate_who *who, struct error *err); /* without its token */

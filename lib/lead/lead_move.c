@@ -1060,19 +1060,24 @@ void lead_move_bounds(struct lead *l, const struct map *map, uint64_t token, con
 
 /* ---- who has what ---- */
 
+const char *lead_part_id(const struct lead *l, uint32_t part)
+{
+	return part < lead_move_first(l)
+		       ? l->options.id
+		       : lead_parts_id(l->parts, lead_parts_name(l->parts, part));
+}
+
 void lead_on_parts(struct request *rq, void *lead)
 {
 	struct lead *l = lead;
 	const struct map *map = lead_parts_map(l->parts);
 
 	for (uint32_t i = 0; map && i < map->parts; i++) {
-		int is_here = i < lead_move_first(l);
-		const char *socket = !is_here            ? lead_parts_name(l->parts, i)
-				     : l->options.socket ? l->options.socket
-							 : "";
+		const char *socket = i >= lead_move_first(l) ? lead_parts_name(l->parts, i)
+				     : l->options.socket	 ? l->options.socket
+								 : "";
 		request_put_record(
-			rq, RECORD("part", F("part", i),
-				   F("id", is_here ? l->options.id : lead_parts_id(l->parts, socket)),
+			rq, RECORD("part", F("part", i), F("id", lead_part_id(l, i)),
 				   F("socket", socket), F("dense-begin", map->dense_begin[i]),
 				   F("dense", map->dense_begin[i + 1] - map->dense_begin[i]),
 				   F("key-begin", map->key_begin[i]),

@@ -96,20 +96,13 @@ static void lead_rebalance_answer_err(struct lead *l, const char *code, const ch
 	lead_rebalance_stop(l);
 }
 
-static const char *lead_rebalance_id_of(const struct lead *l, uint32_t part)
-{
-	return part == 0 && lead_parts_here(l->parts)
-		       ? l->options.id
-		       : lead_parts_id(l->parts, lead_parts_name(l->parts, part));
-}
-
 static void answer_same(struct lead *l, const struct map_balance *result)
 {
 	struct request *rq = lead_undefer(l, l->rebalance->token);
 	struct record_out *o = RECORD("ok", F("version", lead_parts_map(l->parts)->version),
 				      F("parts", lead_parts_map(l->parts)->parts),
 				      F("moved-bytes", 0), F_REAL("peak", result->before),
-				      F("busiest", lead_rebalance_id_of(l, result->busiest)));
+				      F("busiest", lead_part_id(l, result->busiest)));
 	if (rq)
 		request_ok_record(rq, o);
 	lead_rebalance_stop(l);
@@ -139,7 +132,7 @@ static void lead_rebalance_decide(struct lead *l)
 		"has %.3g times",
 		result.busiest, result.before, result.after);
 	snprintf(peak, sizeof peak, "%.3g,%.3g", result.before, result.after);
-	lead_move_bounds(l, next, b->token, peak, lead_rebalance_id_of(l, result.busiest));
+	lead_move_bounds(l, next, b->token, peak, lead_part_id(l, result.busiest));
 	free(next);
 	lead_rebalance_stop(l);
 }

@@ -31,12 +31,10 @@ static int ask_once(const char *socket, double seconds, struct record *r, struct
 
 static int ask_part(const char *socket, double until, struct record *r, struct error *err)
 {
-	int rc = ask_once(socket, until - clock_mono(), r, err);
+	int rc;
 
-	while (rc > 0 && clock_mono() < until) {
+	while ((rc = ask_once(socket, until - clock_mono(), r, err)) > 0 && clock_mono() < until)
 		clock_sleep(AGAIN_SECONDS);
-		rc = ask_once(socket, until - clock_mono(), r, err);
-	}
 	return rc == 0 ? 0 : -1;
 }
 
