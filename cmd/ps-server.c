@@ -1,6 +1,6 @@
 /*
- * ps-server(8): a part of the parameters; part 0 leads: it closes the units, commits them with
- * shardd and tells the other parts.  Or a replica of all parameters.  The work is in lib/ps and
+ * ps-server(8): a part of the parameters; part 0, or a process without parameters, leads: it closes
+ * the units, commits them with shardd and tells the other parts.  Or a replica of all parameters.  The work is in lib/ps and
  * lib/lead; here is the command line, and the order in which things are made.
  */
 #include "lead/late.h"
@@ -707,14 +707,14 @@ int main(int argc, char **argv)
 		 .arg = "SOCKET,...",
 		 .help = "part 0: the other parts, in order; with --lead-only: all parts"},
 		{.name = "shards", .kind = OPTION_TEXT, .target = &s.lead.shards, .arg = "SOCKET",
-		 .help = "part 0: commit units with this shardd"},
+		 .help = "lead: commit units with this shardd"},
 		{.name = "include", .kind = OPTION_LIST, .target = &s.include, .arg = "FILE",
-		 .help = "part 0: copy FILE into every checkpoint"},
+		 .help = "lead: copy FILE into every checkpoint"},
 		{.name = "backup", .kind = OPTION_COUNT, .target = &s.lead.gate.backup, .arg = "N",
-		 .help = "part 0: close an iteration without the last N workers",
+		 .help = "lead: close an iteration without the last N workers",
 		 .max = GATE_WORKERS_MAX},
 		{.name = "balance", .kind = OPTION_CHOICE, .target = &s.lead.balance_method,
-		 .arg = "METHOD", .help = "part 0: set the workers' batches at every barrier",
+		 .arg = "METHOD", .help = "lead: set the workers' batches at every barrier",
 		 .choices = BALANCE_METHODS},
 		{.name = "batch", .kind = OPTION_COUNT, .target = &s.lead.balance_batch,
 		 .arg = "SAMPLES", .help = "samples in an iteration, of all workers together",
@@ -726,7 +726,7 @@ int main(int argc, char **argv)
 		 .arg = "FILE", .help = "append each decision, with its reasons, to FILE"},
 		{.name = "delay-max", .kind = OPTION_COUNT, .target = &s.lead.gate.delay_max,
 		 .arg = "UNITS",
-		 .help = "part 0, ssp and asp: drop a push if more units than this were committed since "
+		 .help = "lead, ssp and asp: drop a push if more units than this were committed since "
 			 "its pull",
 		 .max = 1e9, .seen = &s.lead.gate.bounds_delay},
 		{.name = "late", .kind = OPTION_REAL, .target = &s.lead.gate.late, .arg = "TIMES",
@@ -746,11 +746,11 @@ int main(int argc, char **argv)
 		 .max = GATE_WORKERS_MAX},
 		{.name = "hung", .kind = OPTION_SECONDS, .target = &s.lead.hung_seconds,
 		 .arg = "SECONDS",
-		 .help = "part 0: drop a worker that owes a push for so long, or for 20 times its "
+		 .help = "lead: drop a worker that owes a push for so long, or for 20 times its "
 			 "usual time; 0: never",
 		 .max = 1e9},
 		{.name = "job", .kind = OPTION_ID, .target = &s.lead.job, .arg = "NAME",
-		 .help = "part 0: the job's name, for checkpoints"},
+		 .help = "lead: the job's name, for checkpoints"},
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,

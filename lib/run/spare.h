@@ -7,8 +7,8 @@
  * the supervisor that comes after a crash.  A spare asks for its place (`spare id=`).  So a spare
  * that hangs before it is ready is never chosen, and one whose supervisor has died asks the next.
  *
- * There are no spare servers.  The first server leads, and all servers go back together: a spare
- * would make nothing faster (trainctl(1)).
+ * There are no spare servers.  All servers go back together: a spare would make nothing faster
+ * (trainctl(1)).
  */
 #ifndef PACELINE_RUN_SPARE_H
 #define PACELINE_RUN_SPARE_H
