@@ -75,8 +75,8 @@ void hosts_text(const struct hosts *h, size_t i, char out[HOSTS_TEXT_MAX]);
 #define HOSTS_NETWORK_MAX 24
 void hosts_network(const struct hosts *h, char out[HOSTS_NETWORK_MAX]);
 
-/* Index of the place of a worker, and of a server or replica, by their numbers from 0, when all hosts are
- * there. */
+/* Index of the place of a worker, and of a server or replica, by their numbers from 0, when all
+ * hosts are there. */
 size_t hosts_worker(const struct hosts *h, uint64_t number);
 size_t hosts_holder(const struct hosts *h, uint64_t number);
 

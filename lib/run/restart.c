@@ -195,8 +195,8 @@ static int wants_standby(const struct sup_node *n)
 {
 	const struct supervisor *s = n->sup;
 	int goes = sup_scale_goes(n);
-	return (goes || (restart_has_standbys(s) && !sup_turn_is(s, TURN_MOVE))) && sup_scale_has_part(n) &&
-	       !n->leaving && n->stage == STAGE_READY && !n->now.doomed && !n->restart.wanted &&
+	return (goes || (restart_has_standbys(s) && !sup_turn_is(s, TURN_MOVE))) &&
+	       sup_scale_has_part(n) && !n->leaving && n->stage == STAGE_READY && !n->now.doomed && !n->restart.wanted &&
 	       !n->restart.next.runs && !sup_turn_is(s, TURN_REBALANCE);
 }
 

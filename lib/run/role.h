@@ -34,7 +34,8 @@ enum role_death {
 	DEATH_ROLLBACK, /* all that hold parameters go back to a checkpoint, with the queue */
 	DEATH_REPLICA,  /* DEATH_ROLLBACK, if no other replica has the parameters; else it starts
 			   empty */
-	DEATH_LEAD      /* DEATH_ROLLBACK, if it found no parameters with which it can go on; else nothing */
+	DEATH_LEAD      /* DEATH_ROLLBACK, if it found no parameters with which it can go on; else
+			   nothing */
 };
 
 /* On which of the job's hosts. */

@@ -188,7 +188,6 @@ void sup_wish_refuse(struct sup_wish *w, const struct sup_scale_refusal *why);
 int sup_scale_check(const struct supervisor *s, const struct sup_wish *w,
 		    struct sup_scale_refusal *why);
 
-
 /* The factor by which each worker's learning rate is multiplied. */
 double sup_scale_rate_factor(const struct supervisor *s);
 /* Tells all workers their shares. */

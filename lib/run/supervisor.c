@@ -11,7 +11,6 @@
 
 #include <dirent.h>
 #include <event2/event.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

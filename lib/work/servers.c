@@ -1,6 +1,6 @@
 /* servers: see servers.h. Where the lead is part 0, one push both gives it its own gradients and
- * tells it of the others. A push stays where it is until it is answered for good: it may have to be divided
- * again, by another map. */
+ * tells it of the others. A push stays where it is until it is answered for good: it may have to be
+ * divided again, by another map. */
 #include "work/servers.h"
 
 #include "base/clock.h"
