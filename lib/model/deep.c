@@ -31,8 +31,14 @@
 
 #define OUTPUT_SCALE 0.5 /* multiplied by 1/sqrt(in), which would keep the variance */
 
+/* In use, not as stored. Embeddings start small: so the wide part learns first, and a key that was
+ * never seen in training hardly changes a score. */
+#define EMBED_SCALE 0.05
+
+const struct model_option deep_options[] = {MODEL_OPTION_EMBED, MODEL_OPTION_HIDDEN, {0}};
+
 /* Initial weights of layers with a ReLU: He et al., 2015 (arXiv:1502.01852). */
-int deep_layout(const struct model_spec *s, struct layout *l, struct error *err)
+static int add_layers(const struct model_spec *s, struct layout *l, struct error *err)
 {
 	uint64_t in = first_inputs(s);
 	for (uint32_t i = 0; i < s->hidden.count; i++) {
@@ -51,6 +57,13 @@ int deep_layout(const struct model_spec *s, struct layout *l, struct error *err)
 	return layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL,
 				 OUTPUT_SCALE / sqrt((double)in) / (double)DEEP_GAIN,
 				 LAYOUT_OPTIMIZER, err);
+}
+
+int deep_layout(const struct model_spec *s, struct layout *l, struct error *err)
+{
+	if (model_wide_layout(s, l, err) != 0 || add_layers(s, l, err) != 0)
+		return -1;
+	return model_keys_layout(s, l, 1 + s->embed, 1, EMBED_SCALE / (double)DEEP_GAIN, err);
 }
 
 /* Activations of a block. */
@@ -106,7 +119,7 @@ static int deep_carve(struct deep *w, const struct model_spec *s, size_t rows, s
 	return 0;
 }
 
-struct deep *deep_new(void)
+static struct deep *deep_new(void)
 {
 	struct deep *w = calloc(1, sizeof *w);
 	if (w && (w->first = first_new()))
@@ -115,8 +128,9 @@ struct deep *deep_new(void)
 	return NULL;
 }
 
-void deep_free(struct deep *w)
+void deep_free(struct model *m)
 {
+	struct deep *w = m->own;
 	if (!w)
 		return;
 	first_free(w->first);
@@ -124,9 +138,12 @@ void deep_free(struct deep *w)
 	free(w);
 }
 
-int deep_begin(struct deep *w, struct model *m, const struct model_step *s, struct error *err)
+int deep_begin(struct model *m, const struct model_step *s, struct error *err)
 {
 	size_t most = deep_most(m, s);
+	if (!m->own && !(m->own = deep_new()))
+		return error_set(err, ERROR_OS, "", "out of memory");
+	struct deep *w = m->own;
 	w->at = layout_tensor(&m->layout, "hidden1.weight")->begin;
 	struct first_batch first = {.model = m,
 				    .batch = s->batch,
@@ -161,9 +178,10 @@ static void relu_back(float *restrict by, const float *restrict y, float *restri
 		}
 }
 
-void deep_forward(struct deep *w, const struct model *m, const struct model_step *step,
-		  const struct model_block *k, float *z)
+void deep_forward(struct model *m, const struct model_step *step, const struct model_block *k,
+		  float *z)
 {
+	struct deep *w = m->own;
 	const struct model_spec *s = &m->spec;
 	blasint n = (blasint)k->batch.count, in = 0;
 	const float *p = step->dense + w->at;
@@ -215,9 +233,10 @@ static void weight_backward_told(const struct model *m, blasint n, blasint out, 
 }
 
 /* This goes through the dense vector from its end. */
-void deep_backward(struct deep *w, const struct model *m, const struct model_step *step,
-		   const struct model_block *k, const float *by_z)
+void deep_backward(struct model *m, const struct model_step *step, const struct model_block *k,
+		   float *by_z)
 {
+	struct deep *w = m->own;
 	const struct model_spec *s = &m->spec;
 	const float *dense = step->dense;
 	float *dense_gradient = step->dense_gradient;
@@ -259,7 +278,9 @@ void deep_backward(struct deep *w, const struct model *m, const struct model_ste
 	first_backward(w->first);
 }
 
-void deep_end(struct deep *w)
+void deep_end(struct model *m, const struct model_step *s)
 {
+	struct deep *w = m->own;
+	(void)s;
 	first_end(w->first);
 }
