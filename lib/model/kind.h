@@ -25,7 +25,6 @@ struct model_blas {
 	__typeof__(&cblas_sgemm) gemm;
 	__typeof__(&cblas_sgemv) gemv;
 };
-extern const struct model_blas model_blas;
 
 enum model_loss {
 	MODEL_LOG,           /* log loss of sigmoid(z) */

@@ -1,10 +1,13 @@
 /*
- * model: a batch goes through its model, block by block.  It must never hold parameters.
+ * model: a batch goes through its model, block by block.  It must never hold parameters.  Only
+ * programs that train or score link it: it brings OpenBLAS (kind.h).
  */
 #include "model/kind.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static const struct model_blas model_blas = {.gemm = cblas_sgemm, .gemv = cblas_sgemv};
 
 static enum model_loss model_loss_of(const struct model *m)
 {
