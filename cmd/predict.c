@@ -176,6 +176,9 @@ static int predict_main_load(struct scorer *s, struct ckpt *c, struct error *err
 	    schema_read(&s->schema, path, err) != 0 ||
 	    predict_main_check_fit(s, c, &spec, err) != 0 || load_parameters(s, c, err) != 0)
 		return -1;
+	if (opt_probabilities && s->schema->labels != SCHEMA_CLASS)
+		return error_set(err, ERROR_CONFIG, "--probabilities",
+				 "labels of this model are no classes");
 	if ((opt_format || opt_separator) && change_syntax(s->schema, err) != 0)
 		return -1;
 	s->outputs = model_outputs(&spec);

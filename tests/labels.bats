@@ -67,6 +67,8 @@ job() {
 	[ "$(echo "$output" | field rmse)" = "$(field rmse <run/state/summary)" ]
 	[ "$(echo "$output" | field mae)" = "$(field mae <run/state/summary)" ]
 	awk -v e="$(echo "$output" | field rmse)" 'BEGIN { exit !(e > 20 && e < 8000) }'
+	run -78 predict -c "$checkpoint" --probabilities test.csv
+	[ "$output" = "predict: --probabilities: labels of this model are no classes" ]
 	# The labels as they are in the file, up to a float.
 	paste -d' ' scores <(tail -n +2 test.csv | cut -d, -f5) |
 		awk '{ d = $2 - $3; if (d > 0.1 || d < -0.1) exit 1 }'
