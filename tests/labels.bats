@@ -91,7 +91,9 @@ job() {
 		"POSITIVE='>50K'" DENSE=age,education_num,capital_gain,capital_loss,hr_per_week \
 		SPARSE=type_employer,education,marital,occupation,relationship,race,sex,country \
 		EPOCHS=3 BATCH=256 WORKERS=1 >census.env
-	for model in lr:0.885 fm:0.895 wdl:0.895 deepfm:0.895; do
+	# None is as good as it should be if it lacks a part that another has: over five seeds they had
+	# 0.9076, 0.9090 to 0.9097, 0.9129 to 0.9137, and 0.9137 to 0.9144; deepfm without its pairs 0.9129.
+	for model in lr:0.907 fm:0.9085 wdl:0.912 deepfm:0.9133; do
 		run --separate-stderr -0 trainctl run census.env --run-dir run --set "MODEL=${model%:*},hash-bits:16" 3>&-
 		best=$(field auc <run/state/summary) floor=${model#*:}
 		echo "$model: $best"
@@ -142,11 +144,18 @@ job() {
 	local most
 	most=$(far sgd,lr:0.1)
 	awk -v m="$most" 'BEGIN { exit !(m > 0.1) }'
-	for rate in schedule:cosine,steps:1 schedule:step,steps:1,factor:0.01 warmup:1000000 clip:0.0001; do
-		most=$(far "sgd,lr:0.1,$rate")
+	local rate limit
+	# A clip that left the rows of the table out would let them take scores 0.009 far.
+	while read -r rate limit; do
+		most=$(far "sgd,lr:0.1,$rate" </dev/null)
 		echo "$rate: $most"
-		awk -v m="$most" 'BEGIN { exit !(m > 0 && m < 0.05) }'
-	done
+		awk -v m="$most" -v l="$limit" 'BEGIN { exit !(m > 0 && m < l) }'
+	done <<-END
+		schedule:cosine,steps:1 0.05
+		schedule:step,steps:1,factor:0.01 0.05
+		warmup:1000000 0.05
+		clip:0.0001 0.005
+	END
 	# All but the last step is gone.
 	most=$(far sgd,lr:1,decay:1)
 	awk -v m="$most" 'BEGIN { exit !(m > 0 && m < 0.4) }'
