@@ -39,11 +39,19 @@ static float value(size_t i, uint32_t salt)
 	return (float)(int32_t)x / 2147483648.0f;
 }
 
+static struct opt make_decaying(const char *name)
+{
+	struct opt o = make(name);
+
+	o.decay = o.kind == OPT_FTRL || o.kind == OPT_ADD ? 0.0f : 0.05f;
+	return o;
+}
+
 static void steps_follow_the_papers(void **state)
 {
 	(void)state;
 	for (size_t k = 0; k < opt_kinds; k++) {
-		struct opt o = make(opt_name(k));
+		struct opt o = make_decaying(opt_name(k));
 		struct opt_step s;
 		float p[N], s0[N], s1[N], g[N], *slots[] = {s0, s1};
 		double rp[N], ra[N], rb[N];
@@ -51,7 +59,6 @@ static void steps_follow_the_papers(void **state)
 			p[i] = value(i, 1);
 		memset(s0, 0, sizeof s0);
 		memset(s1, 0, sizeof s1);
-		o.decay = o.kind == OPT_FTRL || o.kind == OPT_ADD ? 0.0f : 0.05f;
 		opt_init(&o, p, slots, N);
 		for (size_t i = 0; i < N; i++) {
 			rp[i] = (double)p[i];
@@ -98,7 +105,7 @@ static void rows_are_ranges(void **state)
 	for (size_t k = 0; k < opt_kinds; k++) {
 		for (size_t v = 0; v < 3; v++) {
 			size_t w = widths[v], count = 7, slots = 0;
-			struct opt o = make(opt_name(k));
+			struct opt o = make_decaying(opt_name(k));
 			struct opt_step s;
 			float row[7][3 * 17], g[7 * 17], p[17], s0[17], s1[17], *rows[7];
 			float *slot[] = {s0, s1};
