@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #define CLASSES_MAX 65536
+#define CLASS_TEXT_MAX 500 /* bytes: two of them, each byte as %XX, fit in a line of auc(1) */
 #define CLASSES_NONE ((size_t)-1)
 
 struct class_value {
