@@ -125,7 +125,6 @@ static inline const void *model_own(const struct model_spec *spec)
 /* ---- the wide part, which is all of lr: a bias, then dense.weight; column 0 of a row is the key's
  * weight ---- */
 
-uint64_t model_wide_count(const struct model_spec *spec);
 int model_wide_layout(const struct model_spec *spec, struct layout *l, struct error *err);
 /* A check() of models that need the same sparse columns in every row. */
 int model_check_fields(const struct model_spec *spec, struct error *err);

@@ -5,11 +5,6 @@
  */
 #include "model/kind.h"
 
-uint64_t model_wide_count(const struct model_spec *spec)
-{
-	return 1 + (uint64_t)spec->dense_inputs;
-}
-
 int model_wide_layout(const struct model_spec *spec, struct layout *l, struct error *err)
 {
 	if (layout_add_tensor(l, "bias", 1, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER, err) != 0)

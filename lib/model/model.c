@@ -5,7 +5,6 @@
 #include "model/kind.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const struct model_blas model_blas = {.gemm = cblas_sgemm, .gemv = cblas_sgemv};
 
