@@ -43,12 +43,8 @@ static void log_score(struct supervisor *s)
 static void say_score(const struct supervisor *s)
 {
 	char text[200];
-	size_t len = 0;
-	for (size_t i = 0; i < SCORES; i++)
-		if (!isnan(s->score.value[i]))
-			len += (size_t)snprintf(text + len, sizeof text - len, "%s=%.5f ",
-						score_names[i].field, s->score.value[i]);
-	log_say(LOG_LEVEL_INFO, "%sof %s", text, s->score.scored);
+	scores_text(s->score.value, text, sizeof text);
+	log_say(LOG_LEVEL_INFO, "%s of %s", text, s->score.scored);
 }
 
 static int take_scores(struct supervisor *s, const char *output)
