@@ -89,7 +89,8 @@ CHECK_ALL  = make:asan make:clang-asan $(MOSTLY:%=asan/bats:%) $(MOSTLY:%=clang-
 	     $(UNITS:%=asan/unit:%) $(UNITS:%=clang-asan/unit:%)
 
 # ---------------------------------------------------------------------------------------------
-all: $(PROGRAMS:%=$(BUILD)/bin/%) $(PLUGIN)
+all: programs $(PLUGIN)
+programs: $(PROGRAMS:%=$(BUILD)/bin/%)
 
 ARCHIVE = $(BUILD)/lib/paceline.a
 OBJECTS = $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(if $(MPI),,lib/fabric/%),$(wildcard lib/*/*.c)))
@@ -163,21 +164,22 @@ clang:
 clang-asan:
 	$(MAKE) $(UNDER) EXTRA_CFLAGS='$(EXTRA_CFLAGS) -Werror' BUILD=$(BUILD)-clang-asan CC=clang all units
 
-check: all
+# Tests take the programs only: the plug-in needs half a minute, and tests/fault/kernels compiles it for one card.
+check: programs
 	@tests/run $(BUILD) $(call CHECK,$(CHANGED))
 
 # Everything once with this build only: the loop of a developer.
-check-fast: all units
+check-fast: programs units
 	tests/run $(BUILD) $(CHECK_FAST)
 
-check-all: all units
+check-all: programs units
 	PACELINE_ALL=1 tests/run $(BUILD) $(CHECK_ALL)
 
-fault: all
+fault: programs
 	@set -e; for test in $(FAULTS); do PACELINE_BIN=$$PWD/$(BUILD)/bin tests/fault/$$test; done
 	tests/model/run || [ $$? = 77 ]
 
-bench: all
+bench: programs
 	@missed=0; for bench in $(BENCHES); do \
 		PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench || [ $$? = 77 ] || missed=1; done; exit $$missed
 
@@ -212,6 +214,6 @@ deb: dist
 clean:
 	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-clang $(BUILD)-clang-asan
 
-.PHONY: all units asan clang clang-asan check check-fast check-all fault bench gpu completion install uninstall \
+.PHONY: all programs units asan clang clang-asan check check-fast check-all fault bench gpu completion install uninstall \
 	dist deb clean FORCE
 .SECONDARY:

@@ -31,7 +31,7 @@ items_run() { MAKELEVEL=1 "$PACELINE_ROOT/tests/run" build "${@/#/short:$T/}"; }
 	printf '#!/bin/sh\necho "make $*"\n' >bin/make
 	chmod +x bin/make
 	run -1 env -u MAKELEVEL PATH="$T/bin:$PATH" "$PACELINE_ROOT/tests/run" x "short:$T/one" unit:none asan/unit:none
-	[[ $output == "make -s -j"*" BUILD=x asan"$'\n'"make -s -j"*" BUILD=x all x/unit/none"$'\n'* ]]
+	[[ $output == "make -s -j"*" BUILD=x asan"$'\n'"make -s -j"*" BUILD=x programs x/unit/none"$'\n'* ]]
 	run -0 env PATH="$T/bin:$PATH" MAKELEVEL=1 "$PACELINE_ROOT/tests/run" x "short:$T/one"
 	[[ $output != *"make "* ]]
 	printf '#!/bin/sh\nexit 2\n' >bin/make
