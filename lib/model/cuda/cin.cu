@@ -49,6 +49,14 @@ DEVICE_CODE void cin_multiply(const cin_tile &a, const cin_tile &b, float (&sum)
 					a[d][threadIdx.y + y * SIDE] * b[d][threadIdx.x + x * SIDE];
 }
 
+/* f(y, x, at_y, at_x) for the 4 x 4 of this thread, in the tile that begins there */
+template <typename F> DEVICE_CODE void cin_each(size_t first_y, size_t first_x, F f)
+{
+	for (unsigned y = 0; y < EACH; y++)
+		for (unsigned x = 0; x < EACH; x++)
+			f(y, x, first_y + threadIdx.y + y * SIDE, first_x + threadIdx.x + x * SIDE);
+}
+
 /* A tile of outputs and lines. */
 __global__ void __launch_bounds__(SIDE *SIDE) cin_forward_kernel(struct cin c, float *next)
 {
@@ -68,13 +76,10 @@ __global__ void __launch_bounds__(SIDE *SIDE) cin_forward_kernel(struct cin c, f
 		cin_multiply(weight, product, sum);
 		__syncthreads();
 	}
-	for (unsigned y = 0; y < EACH; y++)
-		for (unsigned x = 0; x < EACH; x++) {
-			size_t o = first_o + threadIdx.y + y * SIDE,
-			       r = first_r + threadIdx.x + x * SIDE;
-			if (o < c.out && r < c.n * c.embed)
-				next[cin_at(r, c.embed, c.out, o)] = sum[y][x];
-		}
+	cin_each(first_o, first_r, [&](unsigned y, unsigned x, size_t o, size_t r) {
+		if (o < c.out && r < c.n * c.embed)
+			next[cin_at(r, c.embed, c.out, o)] = sum[y][x];
+	});
 }
 
 static unsigned cin_tiles(size_t count)
@@ -128,13 +133,10 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 		cin_multiply(by, product, sum);
 		__syncthreads();
 	}
-	for (unsigned y = 0; y < EACH; y++)
-		for (unsigned x = 0; x < EACH; x++) {
-			size_t o = first_o + threadIdx.y + y * SIDE,
-			       column = first_c + threadIdx.x + x * SIDE;
-			if (o < c.out && column < columns)
-				parts[(blockIdx.z * c.out + o) * columns + column] = sum[y][x];
-		}
+	cin_each(first_o, first_c, [&](unsigned y, unsigned x, size_t o, size_t column) {
+		if (o < c.out && column < columns)
+			parts[(blockIdx.z * c.out + o) * columns + column] = sum[y][x];
+	});
 }
 
 __global__ void cin_parts_kernel(size_t parts, size_t count, const float *of_parts, float *to)
@@ -172,14 +174,10 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 	unsigned t = threadIdx.y * SIDE + threadIdx.x;
 	for (size_t first_j = 0; first_j < c.fields; first_j += TILE) {
 		float x0[EACH][EACH], sum_x0[EACH][EACH] = {};
-		for (unsigned y = 0; y < EACH; y++)
-			for (unsigned x = 0; x < EACH; x++) {
-				size_t r = first_r + threadIdx.y + y * SIDE,
-				       j = first_j + threadIdx.x + x * SIDE;
-				x0[y][x] = r < lines && j < c.fields
-						   ? c.x0[cin_at(r, c.embed, c.fields, j)]
-						   : 0;
-			}
+		cin_each(first_r, first_j, [&](unsigned y, unsigned x, size_t r, size_t j) {
+			x0[y][x] = r < lines && j < c.fields ? c.x0[cin_at(r, c.embed, c.fields, j)]
+							     : 0;
+		});
 		for (size_t h = 0; h < c.high; h++) {
 			float of[EACH][EACH] = {};
 			for (size_t o = 0; o < c.out; o += DEEP) {
@@ -212,13 +210,10 @@ __global__ void __launch_bounds__(SIDE *SIDE)
 				}
 			}
 		}
-		for (unsigned y = 0; y < EACH; y++)
-			for (unsigned x = 0; x < EACH; x++) {
-				size_t r = first_r + threadIdx.y + y * SIDE,
-				       j = first_j + threadIdx.x + x * SIDE;
-				if (r < lines && j < c.fields)
-					by_x0[cin_at(r, c.embed, c.fields, j)] += sum_x0[y][x];
-			}
+		cin_each(first_r, first_j, [&](unsigned y, unsigned x, size_t r, size_t j) {
+			if (r < lines && j < c.fields)
+				by_x0[cin_at(r, c.embed, c.fields, j)] += sum_x0[y][x];
+		});
 	}
 }
 

@@ -2,7 +2,7 @@
  * cin: the compressed interaction network of xdeepfm (Lian et al., 2018, arXiv:1803.05170, equation
  * 6).  A feature map has `high` vectors of `embed` elements a sample; with x0 the `fields`
  * embeddings and x the map before, next[o][e] = sum over h, j of w[o][h * fields + j] * x[h][e] *
- * x0[j][e] The products x * x0 are made in shared memory, tile by tile, and never stored.
+ * x0[j][e].  The products x * x0 are made in shared memory, tile by tile, and never stored.
  */
 #ifndef PACELINE_MODEL_CUDA_CIN_H
 #define PACELINE_MODEL_CUDA_CIN_H
