@@ -1,7 +1,7 @@
 /*
  * backend: the seam between a model and a device that computes it: a plug-in, a shared object that
- * defines `paceline_model_backend`.  It is loaded when a worker is asked for such a device, so
- * programs and hosts without one need nothing of it.  lib/model/cuda is one.
+ * defines `paceline_model_backend`.  Programs and hosts without such a device need nothing of it.
+ * lib/model/cuda is one.  No program loads one yet, only tests do, so none is installed.
  *
  * Parameters stay with the caller; a backend gets them with each batch, and gives gradients.  Calls
  * come from one thread, and for each batch in this order:

@@ -1,6 +1,7 @@
 /*
  * plugin: a model on a card: where its batch, parameters and sums lie there, and what each model
- * does with them.  Private to lib/model/cuda.
+ * does with them.  Private to lib/model/cuda.  The kernels of cin, conv, cross and fm belong to no
+ * such model yet: only tests call them.
  */
 #ifndef PACELINE_MODEL_CUDA_PLUGIN_H
 #define PACELINE_MODEL_CUDA_PLUGIN_H
