@@ -112,8 +112,7 @@ void conversation_watch(struct conversation *c)
 	if (conversation_reads(c) || conversation_drains(c)) {
 		flags |= EV_READ;
 		c->has_more = 0;
-	}
-	else if (c->said_end)
+	} else if (c->said_end)
 		flags |= EV_READ | EV_ET;
 	else if (!c->read_end && !c->line && c->window > 0 && link_is_full(c->link))
 		link_wait(c); /* nothing else would look at it again */
