@@ -258,9 +258,9 @@ static int sum_reserve(struct conversation *c)
 	return c->sum ? 0 : -1;
 }
 
-/* Where the group is summed: on the host that the lead has named. If that is the server's, or none of
- * the world, its members on this host are a group of their own. 0: a number makes no sense, or there
- * is nothing to sum. */
+/* Where the group is summed: on the host that the lead has named. If that is the server's, or none
+ * of the world, its members on this host are a group of their own. 0: a number makes no sense, or
+ * there is nothing to sum. */
 static int sum_where(struct conversation *c, const struct record *r)
 {
 	const char *at = record_get(r, "at");
