@@ -91,7 +91,7 @@ static int rowcache_take_head(const struct record *r, struct head *h, struct err
 	    rowcache_get_sum(r, "head-sum", &h->seal.identity.head_sum, err) != 0 ||
 	    rowcache_get_sum(r, "schema-sum", &h->seal.schema_sum, err) != 0)
 		return -1;
-	h->blocks = h->seal.rows / ROWCACHE_EVERY + (h->seal.rows % ROWCACHE_EVERY != 0);
+	h->blocks = rowcache_blocks(h->seal.rows);
 	return h->every == ROWCACHE_EVERY ? 0 : rowcache_bad(err, "blocks of another size");
 }
 
@@ -217,9 +217,7 @@ static int rowcache_wake(struct rowcache *c, struct error *err)
 		return 0;
 	if (rowcache_open_file(c, &now, err) != 0)
 		return error_wrap(err, c->path);
-	if (now.st_dev == c->file.st_dev && now.st_ino == c->file.st_ino &&
-	    now.st_size == c->file.st_size && now.st_mtim.tv_sec == c->file.st_mtim.tv_sec &&
-	    now.st_mtim.tv_nsec == c->file.st_mtim.tv_nsec)
+	if (rowcache_is_file(&now, &c->file))
 		return 0;
 	rowcache_rest(c);
 	return error_set(err, ERROR_NEGATIVE, c->path, "was replaced");

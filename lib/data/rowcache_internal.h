@@ -27,6 +27,18 @@ struct rowcache_entry {
 	uint64_t at, sum; /* a block without bytes is one that only the text has */
 };
 
+static inline uint64_t rowcache_blocks(uint64_t rows)
+{
+	return rows / ROWCACHE_EVERY + (rows % ROWCACHE_EVERY != 0);
+}
+
+/* Whether it is the same file, unchanged. */
+static inline int rowcache_is_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
 /* Bytes of a block; fields: schema_fields(). */
 static inline uint64_t rowcache_block_bytes(const struct rowcache_block *b, size_t dense,
 					    size_t fields)

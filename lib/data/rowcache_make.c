@@ -223,7 +223,7 @@ static int make_open(struct making *k, struct error *err)
 	    columns_bind(&k->columns, &k->parser, &k->file.scan, &header, m->data_path, err) != 0 ||
 	    rowcache_seal(&k->seal, m->schema, k->file.index, err) != 0)
 		return -1;
-	k->blocks = (size_t)(k->seal.rows / ROWCACHE_EVERY + (k->seal.rows % ROWCACHE_EVERY != 0));
+	k->blocks = (size_t)rowcache_blocks(k->seal.rows);
 	k->entry = malloc((k->blocks + 1) * sizeof *k->entry);
 	return k->entry ? 0 : make_no_memory(k, err);
 }

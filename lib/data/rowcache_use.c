@@ -2,7 +2,7 @@
  * rowcache_use: how a reader finds the cache of a file by itself (rowcache.h): one may appear at
  * any time, made by another process.  It is looked for now and then, as long as text is read.
  */
-#include "data/rowcache.h"
+#include "data/rowcache_internal.h"
 
 #include "base/log.h"
 
@@ -10,12 +10,6 @@
 #include <string.h>
 
 #define LOOK_EVERY 16384 /* rows of text */
-
-static int is_file(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
 
 static void use_tell(const struct error *why)
 {
@@ -33,7 +27,7 @@ static void use_look(struct rowcache_use *u, int place, const char *data_path, c
 	struct stat st;
 	struct error why;
 	if (u->cache || rowcache_path(path, sizeof path, data_path, dir, NULL) != 0 ||
-	    stat(path, &st) != 0 || is_file(&st, &u->refused[place]))
+	    stat(path, &st) != 0 || rowcache_is_file(&st, &u->refused[place]))
 		return;
 	if (rowcache_seal(&seal, s, ix, &why) == 0 &&
 	    rowcache_open(&u->cache, path, s, &seal, &why) == 0)

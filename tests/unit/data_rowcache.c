@@ -364,8 +364,7 @@ static void put_sum(char *text, uint64_t sum)
 /* With sums that are right all the same. */
 static void forge(char *bytes, size_t len, size_t at, uint32_t number)
 {
-	const size_t blocks = (ROWS + ROWCACHE_EVERY - 1) / ROWCACHE_EVERY;
-	const size_t table_at = len - blocks * sizeof(struct rowcache_entry);
+	const size_t table_at = len - rowcache_blocks(ROWS) * sizeof(struct rowcache_entry);
 	struct rowcache_entry entry[2];
 	struct error err;
 	memcpy(bytes + ROWCACHE_HEAD + at, &number, sizeof number);
