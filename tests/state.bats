@@ -310,6 +310,19 @@ stopped_job() {
 	exact "$(tail -n 1 <<<"$output" | field checkpoint)" 2000 5
 }
 
+# bats test_tags=long
+@test "a job fails while its lead stands still, and nothing is ever hung: it ends without a last checkpoint" {
+	job MODEL=audit EPOCHS=500 CHECKPOINT=end RESTARTS=0 HUNG=never
+	slow 100
+	start first fast trainctl run job.env --run-dir "$T/run"
+	wait_for 'came_to 100'
+	kill -STOP "$(pid_of ps0)"
+	kill -9 "$(pid_of w0)"
+	ended "$PID"
+	[ "$status" -eq 137 ]
+	grep -q 'no last checkpoint within 9[0-9]* s: what was trained since .*/000001 is trained again' first.err
+}
+
 @test "the records of nodes are gone when the job is stopped: no node is left" {
 	local pid
 	job MODEL=audit EPOCHS=500

@@ -222,9 +222,12 @@ static int has_no_room(struct supervisor *s)
 static void limit_failures(struct supervisor *s)
 {
 	int stops = sup_is_cut_short(s) && s->phases.now == PHASE_LAST_CUT;
-	int is_full = stops && has_no_room(s);
-	if (is_full || (stops && s->checkpoint.failures >= CUT_FAILURES_STOP)) {
-		sup_stop_without(s, is_full ? 0 : s->checkpoint.failures);
+	if (stops && has_no_room(s)) {
+		sup_stop_without(s, "no room in %s for a last checkpoint", s->dirs.state);
+		return;
+	}
+	if (stops && s->checkpoint.failures >= CUT_FAILURES_STOP) {
+		sup_stop_without(s, "no last checkpoint after %u tries", s->checkpoint.failures);
 		return;
 	}
 	if (s->checkpoint.failures >= CUT_FAILURES_MAX && s->phases.now != PHASE_RUNNING)

@@ -331,23 +331,27 @@ static int phase_all_run(const struct supervisor *s)
 	return 1;
 }
 
-/* As long as there is no room, no checkpoint can be made, and the batch under way does not end. */
-static int stops_without_room(struct supervisor *s)
+/* As long as there is no room, no checkpoint can be made, and the batch under way does not end. A job
+ * that has failed waits for its lead no longer than a checkpoint may take: nobody else would end it. */
+static int stops_without(struct supervisor *s)
 {
-	if (!sup_is_cut_short(s) || !sup_room_is_waited_for(s) ||
-	    clock_mono() - s->phases.entered < ROOM_SECONDS)
+	double waits = clock_mono() - s->phases.entered;
+	if (sup_is_cut_short(s) && sup_room_is_waited_for(s) && waits >= ROOM_SECONDS)
+		sup_stop_without(s, "no room in %s for a last checkpoint", s->dirs.state);
+	else if (s->phases.goal == GOAL_FAIL && waits >= deadline_seconds(job_kind(s->job)->cut_limit))
+		sup_stop_without(s, "no last checkpoint within %.0f s", waits);
+	else
 		return 0;
-	sup_stop_without(s, 0);
 	return 1;
 }
 
-void sup_stop_without(struct supervisor *s, unsigned tries)
+void sup_stop_without(struct supervisor *s, const char *fmt, ...)
 {
 	char why[DIRS_MAX + 64];
-	if (tries > 0)
-		snprintf(why, sizeof why, "no last checkpoint after %u tries", tries);
-	else
-		snprintf(why, sizeof why, "no room in %s for a last checkpoint", s->dirs.state);
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof why, fmt, ap);
+	va_end(ap);
 	s->phases.saves_nothing = 1;
 	sup_note(s, "stop", "%s: what was trained since %s is trained again", why,
 		 s->checkpoint.latest[0] ? s->checkpoint.latest : "the start");
@@ -358,7 +362,7 @@ void sup_stop_without(struct supervisor *s, unsigned tries)
  * have everything that they know. */
 static void step_winding(struct supervisor *s)
 {
-	if (stops_without_room(s))
+	if (stops_without(s))
 		return;
 	if (job_kind(s->job)->cut == CUT_SAVED) {
 		if (!phase_all_run(s))
@@ -382,7 +386,7 @@ static void step_winding(struct supervisor *s)
 
 static void step_last_cut(struct supervisor *s)
 {
-	if (stops_without_room(s))
+	if (stops_without(s))
 		return;
 	if (any_starting(s)) /* trainers that have parameters, and are to save them */
 		sup_ask_members(s);

@@ -77,8 +77,9 @@ void sup_fail(struct supervisor *s, int status, const char *fmt, ...)
 void sup_fail_by(struct sup_node *n, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Whether it ends although work is left, by a person or by a failure: the next start goes on. */
 int sup_is_cut_short(const struct supervisor *s);
-/* Stops the job without a last checkpoint: so many tries have failed; 0: there is no room for one. */
-void sup_stop_without(struct supervisor *s, unsigned tries);
+/* Stops the job without a last checkpoint; why is for people and the log. */
+void sup_stop_without(struct supervisor *s, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 /* Ends the job before all is trained, with a last checkpoint; reason is for people and the log. */
 void sup_finish_early(struct supervisor *s, enum sup_goal goal, const char *reason);
 /* The same with GOAL_EARLY; by names the limit that was reached (job/spent.h). */
