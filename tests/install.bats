@@ -433,10 +433,16 @@ S
 	run -0 ./go -w -k 1 job.env
 	[[ $output == *"nightly: removed $base/other.2001-01-01" ]]
 	[ "$(ls -d "$base"/other.2*)" = "$base/$night" ]
-	for wrong in '-k 0' '-a much' '-x' ''; do
+	# Of a loss less is better.
+	rm -r "${base:?}/$night" "$base/other.current"
+	run -1 ./go -a logloss=0.0001 job.env --set "TEST=$T/d.csv"
+	[[ $output == *"logloss is 0."*", more than 0.0001; the current model stays" ]]
+	run -0 ./go -a logloss=9 job.env --set "TEST=$T/d.csv"
+	for wrong in '-k 0' '-a much' '-a auc=' '-a .' '-a 0.9.1' '-a f1=0.5' -x; do
 		# shellcheck disable=SC2086
-		run -64 "$nightly" $wrong
+		run -64 ./go $wrong job.env
 	done
+	run -64 "$nightly"
 	run -66 ./go none.env
 	run -0 "$nightly" --help
 	[[ $output == *"nightly [-k NIGHTS]"* ]]
