@@ -154,8 +154,9 @@ static int parse_class(struct parser *p, const char *text, size_t len, float *ou
 	if (len == 3 && strncasecmp(text, "nan", 3) == 0)
 		return parse_bad(at, where, err, "label '%.*s' is no class", shown, text);
 	if (len > CLASS_TEXT_MAX)
-		return parse_bad(at, where, err, "label '%.*s...' has %zu bytes; a class has %d at most",
-				 shown, text, len, CLASS_TEXT_MAX);
+		return parse_bad(at, where, err,
+				 "label '%.*s...' has %zu bytes; a class has %d at most", shown, text,
+				 len, CLASS_TEXT_MAX);
 	*out = 0;
 	p->class_text = text;
 	p->class_len = len;

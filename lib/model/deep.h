@@ -22,7 +22,8 @@ extern const struct model_option deep_options[];
 int deep_layout(const struct model_spec *spec, struct layout *l, struct error *err);
 int deep_begin(struct model *m, const struct model_step *s, struct error *err);
 size_t deep_block(const struct model *m, size_t left);
-void deep_forward(struct model *m, const struct model_step *s, const struct model_block *k, float *z);
+void deep_forward(struct model *m, const struct model_step *s, const struct model_block *k,
+		  float *z);
 void deep_backward(struct model *m, const struct model_step *s, const struct model_block *k,
 		   float *by_z);
 void deep_end(struct model *m, const struct model_step *s);

@@ -1,5 +1,5 @@
 /*
- * first: the first layer of wdl's deep part, y = X W^T.  A row of X has the embeddings of a
+ * first: the first layer of a deep part (deep.h), y = X W^T.  A row of X has the embeddings of a
  * sample's keys and its dense columns.  This layer is the widest, and the only one whose input
  * repeats: a column with few categories has few different embeddings in a batch.  Such a column is
  * folded (fold.h): the embedding of each category is multiplied with its part of W only once, and

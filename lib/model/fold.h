@@ -1,5 +1,5 @@
 /*
- * fold: the columns with few categories, in the first layer of wdl's deep part (first.h).  The
+ * fold: the columns with few categories, in the first layer of a deep part (first.h).  The
  * embedding of each category is multiplied with its part of the weights only once, and each row
  * adds up the products of its categories.  In the backward pass, the rows' gradients are summed for
  * each category, and the sums are multiplied.  Private to lib/model.
