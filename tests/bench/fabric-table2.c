@@ -19,6 +19,9 @@
  * The scheduler of a30 and a60 knows the rates of now, and not those to come; so do the shares.
  * Only the records of name=fabric-table2-lag have a lag.
  *
+ * Those of name=fabric-table2-slow count messages between hosts: an update, a sum of some, a model;
+ * with shares a part of one, each as large. A port is slow while it has the network's least rate.
+ *
  * Those of name=fabric-table2-safe are of a30, where the server may die (fabric-table2-safe.h).
  *
  *   fabric-table2 SEEDS SECONDS: a record for each cell: ms for 30 committed updates; and
@@ -69,14 +72,25 @@ static double until;       /* seconds that are simulated */
 static double usual = 0.1; /* s that a batch takes */
 static double lag;         /* s until schedules and shares know of other rates */
 static int64_t rate[EPOCHS_MAX + 1][REPLICA + 1][2]; /* bytes/s; out, in */
-/* Seconds of a round; late: with the shares of the epoch before. */
-static double shared[EPOCHS_MAX + 1], late[EPOCHS_MAX + 1];
-static double ringed[EPOCHS_MAX + 1], treed[EPOCHS_MAX + 1];
+static int64_t slow;                                 /* the least rate of the network */
 static uint64_t seed;
+
+struct messages {
+	double sums, to_slow;  /* updates and sums; those to a host that receives slowly */
+	double all, over_slow; /* with models; those from or to a slow port */
+};
+
+struct round { /* in each epoch */
+	double seconds;
+	struct messages sent;
+};
+static struct round shared[EPOCHS_MAX + 1], ringed[EPOCHS_MAX + 1], treed[EPOCHS_MAX + 1];
+static double late[EPOCHS_MAX + 1]; /* seconds of one with the shares of the epoch before */
 
 struct result {
 	struct loss_push *push; /* those that are committed */
 	size_t committed, room, dropped;
+	struct messages sent;
 };
 
 static double batch_seconds(void)
@@ -113,6 +127,56 @@ static int64_t smaller(const int64_t two[2])
 	return two[0] < two[1] ? two[0] : two[1];
 }
 
+enum carried { SUM, MODEL };
+
+static void count_message(struct messages *m, enum carried what, size_t from, size_t to, size_t e,
+			  double weight)
+{
+	int to_slow = rate[e][to][1] == slow, over_slow = to_slow || rate[e][from][0] == slow;
+	m->all += weight;
+	m->over_slow += over_slow ? weight : 0;
+	m->sums += what == SUM ? weight : 0;
+	m->to_slow += what == SUM && to_slow ? weight : 0;
+}
+
+static void count_hop(struct messages *m, enum carried what, size_t from, size_t to,
+		      const struct xfer_hop *hop)
+{
+	if (from != to)
+		count_message(m, what, from, to, epoch_of((double)hop->start * 1e-9), 1);
+}
+
+static void messages_add(struct messages *m, const struct messages *other, double times)
+{
+	m->sums += other->sums * times;
+	m->to_slow += other->to_slow * times;
+	m->all += other->all * times;
+	m->over_slow += other->over_slow * times;
+}
+
+/* Both halves of a round: the sums, and what is made of them. */
+static void count_both(struct round *r, size_t from, size_t to, size_t e, double weight)
+{
+	count_message(&r->sent, SUM, from, to, e, weight);
+	count_message(&r->sent, MODEL, to, from, e, weight);
+}
+
+static void count_rounds(const struct xfer_member *m, int is_ring, size_t e)
+{
+	shared[e].sent = ringed[e].sent = treed[e].sent = (struct messages){0};
+	for (size_t h = 0; h < HOSTS; h++) {
+		count_message(&ringed[e].sent, SUM, h, (h + 1) % HOSTS, e, 1);
+		count_message(&ringed[e].sent, MODEL, h, (h + 1) % HOSTS, e, 1);
+		if (h > 0)
+			count_both(&treed[e], h, (h - 1) / 2, e, 1);
+		for (size_t i = 0; i < HOSTS; i++)
+			if (i != h)
+				count_both(&shared[e], i, h, e, m[h].share);
+	}
+	if (is_ring)
+		shared[e].sent = ringed[e].sent;
+}
+
 /* A round whose shares are for other rates. */
 static double old_seconds(const struct xfer_member *m, int64_t now[][2])
 {
@@ -127,9 +191,13 @@ static void make_rates(const struct network *n)
 {
 	struct xfer_member m[HOSTS];
 	struct xfer_round round = {0};
+	size_t least_rate = 0;
+	while (n->chance[least_rate] == 0)
+		least_rate++;
+	slow = (int64_t)(gbits[least_rate] * 1.25e8);
 	for (size_t e = 0; e <= EPOCHS_MAX; e++) {
 		int64_t least = INT64_MAX;
-		treed[e] = 0;
+		treed[e].seconds = 0;
 		for (size_t h = 0; h < HOSTS; h++)
 			for (size_t way = 0; way < 2; way++)
 				rate[e][h][way] = draw(n);
@@ -142,35 +210,39 @@ static void make_rates(const struct network *n)
 			least = smaller(rate[e][h]) < least ? smaller(rate[e][h]) : least;
 			/* Its parent and up to two children; both ways are as much. */
 			double links = (h > 0) + (2 * h + 1 < HOSTS) + (2 * h + 2 < HOSTS);
-			treed[e] = fmax(treed[e], links * (double)BYTES / m[h].rate);
+			treed[e].seconds =
+				fmax(treed[e].seconds, links * (double)BYTES / m[h].rate);
 		}
 		for (size_t h = SERVER; h <= REPLICA; h++)
 			rate[e][h][0] = rate[e][h][1] = 1250000000;
 		if (xfer_shares(m, HOSTS, (double)BYTES, &round, NULL) != 0)
 			abort();
-		shared[e] = round.is_ring ? round.ring : round.seconds;
+		shared[e].seconds = round.is_ring ? round.ring : round.seconds;
 		if (e == 0 || was_ring)
-			late[e] = e == 0 ? shared[e] : round.ring;
-		ringed[e] = 2.0 * (WORKERS - 1) / WORKERS * (double)BYTES / (double)least;
+			late[e] = e == 0 ? shared[e].seconds : round.ring;
+		ringed[e].seconds = 2.0 * (WORKERS - 1) / WORKERS * (double)BYTES / (double)least;
+		count_rounds(m, round.is_ring, e);
 	}
 }
 
 /* ---- rounds ---- */
 
 /* When a round is over that begins at `at`: in each epoch it goes on at that one's speed. */
-static double round_end(const double *seconds, double at)
+static double round_end(const struct round *round, double at, struct messages *sent)
 {
 	for (double left = 1;;) {
 		size_t e = epoch_of(at);
 		double begin = (double)e * EPOCH, end = e < EPOCHS_MAX ? begin + EPOCH : INFINITY;
-		double speed = seconds[e];
-		if (seconds == shared && at < begin + lag) {
+		double speed = round[e].seconds;
+		if (round == shared && at < begin + lag) {
 			speed = late[e];
 			end = begin + lag;
 		}
-		if (at + left * speed <= end)
+		double part = fmin(left, (end - at) / speed);
+		messages_add(sent, &round[e].sent, part);
+		if (part == left)
 			return at + left * speed;
-		left -= (end - at) / speed;
+		left -= part;
 		at = end;
 	}
 }
@@ -183,7 +255,7 @@ struct member {
 
 /* in_flight: a worker begins its next batch when its last one is ready and the round before that is
  * over; otherwise all wait for the end of the round. */
-static struct result rounds(const double *seconds, int in_flight, int cuts)
+static struct result rounds(const struct round *round, int in_flight, int cuts)
 {
 	struct member m[WORKERS];
 	struct result result = {0};
@@ -199,7 +271,7 @@ static struct result rounds(const double *seconds, int in_flight, int cuts)
 			result.dropped += is_late[i] != 0;
 			open = fmax(open, is_late[i] ? by : m[i].ready);
 		}
-		double over = round_end(seconds, open);
+		double over = round_end(round, open, &result.sent);
 		for (size_t i = 0; i < WORKERS; i++) {
 			/* Who is cut takes the model of the round before and begins at once. */
 			double by = fmax(end, m[i].start + 1.5 * usual);
@@ -337,6 +409,18 @@ static size_t units_of(const struct xfer_batch *b, const size_t *way,
 	return n;
 }
 
+static void count_batch(struct messages *m, const struct xfer_batch *b, const size_t *way,
+			const struct xfer_course *course)
+{
+	for (size_t i = 0; i < b->count; i++) {
+		const struct xfer_update *u = &b->u[b->order[i]];
+		size_t w = way[i], by = w ? b->aggregator[w - 1].host : SERVER;
+		count_hop(m, SUM, u->host, by, w ? &course->hop[i] : &u->part->hop);
+		if (w && (i == 0 || w != way[i - 1]))
+			count_hop(m, SUM, by, SERVER, &course->sum[w - 1].part->hop);
+	}
+}
+
 /* All updates that are ready: dropped, or sent directly or through aggregators. */
 static void push_batch(struct serving *s, double now, uint64_t delay)
 {
@@ -392,6 +476,7 @@ static void push_batch(struct serving *s, double now, uint64_t delay)
 		sum[i].ready = ns_of(now);
 	b.net = &s->net;
 	must(xfer_carry(&b, way, &course, &cost, NULL));
+	count_batch(&s->result.sent, &b, way, &course);
 	must(cost == XFER_NO_COST); /* every delay is within the bound */
 	struct xfer_net known = sums_go_twice ? believe(s, now, REPLICA) : (struct xfer_net){0};
 	size_t units = units_of(&b, way, &course, of, into, n, unit, unit_of);
@@ -439,6 +524,7 @@ static void model_batch(struct serving *s, double now)
 		struct xfer_hop hop;
 		must(xfer_send(&s->net, copy[i].from, copy[i].to, BYTES, ns_of(there[copy[i].from]),
 			       &hop, NULL));
+		count_hop(&s->result.sent, MODEL, copy[i].from, copy[i].to, &hop);
 		there[copy[i].to] = (double)hop.end * 1e-9;
 		if (copy[i].from == SERVER)
 			s->out_free = fmax(s->out_free, (double)hop.end * 1e-9);
@@ -456,11 +542,13 @@ static void push_alone(struct serving *s, struct worker *w, double now)
 	size_t host = (size_t)(w - s->w) / 2;
 	if (w->doing == PUSHES) {
 		must(xfer_send(&s->net, host, SERVER, BYTES, ns_of(now), &push, NULL));
+		count_hop(&s->result.sent, SUM, host, SERVER, &push);
 		result_add(&s->result, (size_t)(w - s->w), w->pulled, (double)push.end * 1e-9);
 		*w = (struct worker){WAITS, (double)push.end * 1e-9, 0, 0};
 		return;
 	}
 	must(xfer_send(&s->net, SERVER, host, BYTES, ns_of(now), &pull, NULL));
+	count_hop(&s->result.sent, MODEL, SERVER, host, &pull);
 	*w = (struct worker){COMPUTES, (double)pull.end * 1e-9 + batch_seconds(), now, 0};
 }
 
@@ -541,6 +629,7 @@ static struct result simulate(size_t design)
 struct cell {
 	struct result of[SEEDS_MAX];
 	double committed, dropped, ms;
+	struct messages sent;
 };
 
 static void simulate_cell(struct cell all[DESIGNS], size_t c, size_t n, size_t seeds)
@@ -557,6 +646,7 @@ static void simulate_cell(struct cell all[DESIGNS], size_t c, size_t n, size_t s
 			all[d].of[run] = simulate(d);
 			all[d].committed += (double)all[d].of[run].committed;
 			all[d].dropped += (double)all[d].of[run].dropped;
+			messages_add(&all[d].sent, &all[d].of[run].sent, 1);
 		}
 	}
 	for (size_t d = 0; d < DESIGNS; d++)
@@ -575,6 +665,17 @@ static void print_cell(const struct cell all[DESIGNS], size_t c, size_t n)
 			       all[d].dropped / (all[d].dropped + all[d].committed));
 	printf(" s-ratio=%.2f ratio=%.2f paper=%.2f of-paper=%.2f\n", all[RING].ms / all[S].ms,
 	       all[RING].ms / all[CUT].ms, paper[c][n], all[RING].ms / all[CUT].ms / paper[c][n]);
+}
+
+static void print_slow(const struct cell all[DESIGNS], size_t c, size_t n)
+{
+	printf("bench name=fabric-table2-slow compute=%s network=%s", computes[c].name,
+	       networks[n].name);
+	for (size_t d = 0; d < DESIGNS; d++)
+		printf(" %s=%.1f %s-any=%.1f", names[d],
+		       100 * all[d].sent.to_slow / all[d].sent.sums, names[d],
+		       100 * all[d].sent.over_slow / all[d].sent.all);
+	printf("\n");
 }
 
 /* ---- a model ---- */
@@ -802,9 +903,10 @@ int main(int argc, char **argv)
 			if (argc == 10 && strcmp(argv[9], computes[c].name) != 0)
 				continue;
 			simulate_cell(all, c, n, seeds);
-			if (argc == 3)
+			if (argc == 3) {
 				print_cell(all, c, n);
-			else
+				print_slow(all, c, n);
+			} else
 				train_cell(all, c, n, seeds, &task);
 		}
 	if (argc == 3) {

@@ -71,6 +71,9 @@ judge_limits() {
 		fabric-table2-safe less > 3.5 3.5 way=sums bound=600
 		fabric-table2-safe longer-percent < 15 15 bound=120
 		fabric-table2-safe longer-percent < 15 15 bound=600
+		fabric-table2-slow a30 < 3 3
+		fabric-table2-slow s < 3 3
+		fabric-table2-slow cut < 3 3
 		lb-barrier of-bsp < 0.9 - predict=mix
 		lb-barrier over-oracle < 1.4 - predict=mix
 		lb-contention rmse-of-ema < 0.95 - model=mix load=others
