@@ -139,7 +139,7 @@ struct conversation {
 	struct piece *first, *last;
 	size_t kept, taken; /* bytes that wait; bytes written and not yet credited */
 	size_t coming;        /* chunks */
-	uint64_t came;        /* bytes of a sum */
+	uint64_t named, came; /* bytes of a sum: of chunks that were named; that are here */
 	struct piece *copies; /* of others, from its memory, when no chunk is coming */
 };
 

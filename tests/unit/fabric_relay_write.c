@@ -126,10 +126,71 @@ static void a_chunk_without_memory_ends_its_conversation(void **state)
 	free(c.first);
 }
 
+/* Guests (relay_far.c): what is no next part of the sum would keep the others of the group waiting. */
+static void a_sum_comes_in_full_chunks_or_ends(void **state)
+{
+	enum { LAST = 4096 };
+	static const struct head first = {.bytes = CHUNK_BYTES}, empty = {.offset = CHUNK_BYTES},
+				 again = {.bytes = CHUNK_BYTES},
+				 small = {.offset = CHUNK_BYTES, .bytes = LAST - 1},
+				 last = {.offset = CHUNK_BYTES, .bytes = LAST},
+				 behind = {.offset = CHUNK_BYTES + LAST};
+	static const struct head *const wrong[] = {&empty, &again, &small, &behind};
+	char *memory = calloc(1, CHUNK_BYTES + LAST);
+	struct mapping mapping = {.references = 1, .base = memory, .bytes = CHUNK_BYTES + LAST};
+	struct relay relay = {0};
+	struct link link = {.relay = &relay};
+
+	(void)state;
+	for (size_t i = 0; i <= 3; i++) {
+		struct conversation c = {.relay = &relay,
+					 .link = &link,
+					 .mapping = &mapping,
+					 .fd = -1,
+					 .is_sum = 1,
+					 .dense_bytes = CHUNK_BYTES + LAST};
+		left = swallowed = received = 0;
+		conversation_take_chunk(&c, &first);
+		if (wrong[i] == &behind)
+			conversation_take_chunk(&c, &last);
+		assert_int_equal(received, 1 + (wrong[i] == &behind));
+		assert_int_equal(left, 0);
+		conversation_take_chunk(&c, wrong[i]);
+		assert_int_equal(swallowed, 1);
+		assert_int_equal(left, 1);
+		for (struct piece *p = c.first; p; p = p->next)
+			p->is_here = 1;
+		conversation_drop_pieces(&c);
+	}
+	free(memory);
+}
+
+/* The other side keeps to its window, or is none of ours. */
+static void more_than_was_allowed_ends_its_conversation(void **state)
+{
+	static char data[DATA_MAX];
+	struct relay relay = {0};
+	struct link link = {.relay = &relay};
+	struct conversation c = {.relay = &relay, .link = &link, .fd = -1};
+
+	(void)state;
+	left = 0;
+	for (size_t n = 0; n < CONVERSATION_WINDOW + RECORD_LINE_MAX + DATA_MAX; n += DATA_MAX)
+		conversation_take(&c, data, sizeof data, 0);
+	assert_int_equal(left, 0);
+	while (left == 0 && c.kept <= 3 * CONVERSATION_WINDOW)
+		conversation_take(&c, data, sizeof data, 0);
+	assert_int_equal(left, 1);
+	assert_true(c.kept <= 2 * CONVERSATION_WINDOW);
+	conversation_drop_pieces(&c);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_chunk_without_memory_ends_its_conversation),
+		cmocka_unit_test(a_sum_comes_in_full_chunks_or_ends),
+		cmocka_unit_test(more_than_was_allowed_ends_its_conversation),
 	};
 	return cmocka_run_group_tests_name("fabric_relay_write", tests, NULL, NULL);
 }
