@@ -74,6 +74,44 @@ job() {
 		awk '{ d = $2 - $3; if (d > 0.1 || d < -0.1) exit 1 }'
 }
 
+@test "mlp: two spirals, which no straight line tells apart" {
+	for seed in 1 2; do
+		awk -v seed=$seed 'BEGIN {
+			srand(seed); print "x,y,arm"; pi = atan2(0, -1)
+			for (i = 0; i < 1000; i++) {
+				r = sqrt(rand()); a = pi * (3 * r + i % 2)
+				printf "%.4f,%.4f,%s\n", r * cos(a), r * sin(a), i % 2 ? "in" : "out"
+			}
+		}' >spiral-$seed.csv
+	done
+	printf '%s\n' JOB=j DATA=spiral-1.csv TEST=spiral-2.csv FORMAT=csv DENSE=x,y LABEL=arm BATCH=50 EPOCHS=100 \
+		SHUFFLE=samples WORKERS=1 MODEL=mlp,hidden:32-32,scale:z OPTIMIZER=adam,lr:0.01 >job.env
+	run -0 trainctl run job.env --run-dir run 3>&-
+	awk -v a="$(field accuracy <run/state/summary)" 'BEGIN { exit !(a >= 0.99) }'
+	# The same with labels of two values, and categories beside.
+	printf '%s\n' MODEL=labels:binary POSITIVE=in >>job.env
+	run -0 trainctl run job.env --run-dir run2 3>&-
+	awk -v a="$(field auc <run2/state/summary)" 'BEGIN { exit !(a >= 0.99) }'
+}
+
+@test "mlp: embeddings of categories; numbers; data that it can't take" {
+	job price mlp,labels:real,hidden:8,embed:4,scale:z OPTIMIZER=adam,lr:0.01
+	[ "$status" = 0 ]
+	awk -v e="$(field rmse <run/state/summary)" 'BEGIN { exit !(e > 20 && e < 12000) }'
+	checkpoint=$(ckpt latest run/state/checkpoints)
+	grep -q '^table name=keys width=4 ' "$checkpoint/layout"
+	rm -rf run
+	sed '5s/^[^,]*/nan/' train.csv >odd.csv
+	job price mlp,labels:real DATA=odd.csv
+	[ "$status" = 65 ]
+	[[ "$stderr" == *"odd.csv:5:1: "* ]]
+	rm -rf run
+	printf '1 1:2\n0 2:1\n' >a.svm
+	printf '%s\n' JOB=j DATA=a.svm MODEL=mlp >job.env
+	run -78 trainctl run job.env --run-dir run 3>&-
+	[[ "$output" == *"mlp needs dense columns"* ]]
+}
+
 @test "svm: both losses" {
 	for loss in hinge squared-hinge; do
 		job big "svm,loss:$loss" POSITIVE=yes

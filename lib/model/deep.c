@@ -38,15 +38,14 @@
 const struct model_option deep_options[] = {MODEL_OPTION_EMBED, MODEL_OPTION_HIDDEN, {0}};
 
 /* Initial weights of layers with a ReLU: He et al., 2015 (arXiv:1502.01852). */
-static int add_layers(const struct model_spec *s, struct layout *l, struct error *err)
+static int add_layers(const struct model_spec *s, struct layout *l, double gain, struct error *err)
 {
 	uint64_t in = first_inputs(s);
 	for (uint32_t i = 0; i < s->hidden.count; i++) {
 		char name[32];
 		snprintf(name, sizeof(name), "hidden%u.weight", i + 1);
 		if (layout_add_tensor(l, name, s->hidden.width[i], in, LAYOUT_NORMAL,
-				      sqrt(2.0 / (double)in) / (double)DEEP_GAIN, LAYOUT_OPTIMIZER,
-				      err) != 0)
+				      sqrt(2.0 / (double)in) / gain, LAYOUT_OPTIMIZER, err) != 0)
 			return -1;
 		snprintf(name, sizeof(name), "hidden%u.bias", i + 1);
 		if (layout_add_tensor(l, name, s->hidden.width[i], 1, LAYOUT_ZERO, 0,
@@ -54,22 +53,32 @@ static int add_layers(const struct model_spec *s, struct layout *l, struct error
 			return -1;
 		in = s->hidden.width[i];
 	}
-	return layout_add_tensor(l, "output.weight", 1, in, LAYOUT_NORMAL,
-				 OUTPUT_SCALE / sqrt((double)in) / (double)DEEP_GAIN,
-				 LAYOUT_OPTIMIZER, err);
+	return layout_add_tensor(l, "output.weight", model_outputs(s), in, LAYOUT_NORMAL,
+				 OUTPUT_SCALE / sqrt((double)in) / gain, LAYOUT_OPTIMIZER, err);
 }
 
 int deep_layout(const struct model_spec *s, struct layout *l, struct error *err)
 {
-	if (model_wide_layout(s, l, err) != 0 || add_layers(s, l, err) != 0)
+	const double gain = (double)DEEP_GAIN;
+	if (model_wide_layout(s, l, err) != 0 || add_layers(s, l, gain, err) != 0)
 		return -1;
-	return model_keys_layout(s, l, 1 + s->embed, 1, EMBED_SCALE / (double)DEEP_GAIN, err);
+	return model_keys_layout(s, l, 1 + s->embed, 1, EMBED_SCALE / gain, err);
+}
+
+/* A table has a column at least, also if no row has a key. */
+int deep_alone_layout(const struct model_spec *s, struct layout *l, struct error *err)
+{
+	if (add_layers(s, l, 1, err) != 0)
+		return -1;
+	return s->fields > 0 ? model_keys_layout(s, l, s->embed, 0, EMBED_SCALE, err)
+			     : model_keys_layout(s, l, 1, 1, 0, err);
 }
 
 /* Activations of a block. */
 struct deep {
 	struct first *first;
 	struct pool room;
+	float gain;
 	size_t at; /* where its tensors begin in the dense vector; they are its last ones */
 	float *layer[MODEL_WIDTHS_MAX]; /* outputs of the layers; the first layer's are in first.h */
 	float *back[2];                 /* gradients by the outputs of the others, taking turns */
@@ -138,18 +147,19 @@ void deep_free(struct model *m)
 	free(w);
 }
 
-int deep_begin(struct model *m, const struct model_step *s, struct error *err)
+static int deep_start(struct model *m, const struct model_step *s, float gain, struct error *err)
 {
 	size_t most = deep_most(m, s);
 	if (!m->own && !(m->own = deep_new()))
 		return error_set(err, ERROR_OS, "", "out of memory");
 	struct deep *w = m->own;
+	w->gain = gain;
 	w->at = layout_tensor(&m->layout, "hidden1.weight")->begin;
 	struct first_batch first = {.model = m,
 				    .batch = s->batch,
 				    .rows = s->rows,
 				    .weight = s->dense + w->at,
-				    .gain = DEEP_GAIN,
+				    .gain = gain,
 				    .block = most,
 				    .weight_gradient =
 					    s->dense_gradient ? s->dense_gradient + w->at : NULL,
@@ -157,24 +167,35 @@ int deep_begin(struct model *m, const struct model_step *s, struct error *err)
 	return deep_carve(w, &m->spec, most, err) != 0 ? -1 : first_begin(w->first, &first, err);
 }
 
-static void add_bias_relu(float *restrict y, const float *restrict bias, size_t rows, size_t out)
+int deep_begin(struct model *m, const struct model_step *s, struct error *err)
+{
+	return deep_start(m, s, DEEP_GAIN, err);
+}
+
+int deep_alone_begin(struct model *m, const struct model_step *s, struct error *err)
+{
+	return deep_start(m, s, 1, err);
+}
+
+static void add_bias_relu(float *restrict y, const float *restrict bias, float gain, size_t rows,
+			  size_t out)
 {
 	for (size_t i = 0; i < rows; i++, y += out)
 		for (size_t j = 0; j < out; j++) {
-			float v = y[j] + DEEP_GAIN * bias[j];
+			float v = y[j] + gain * bias[j];
 			y[j] = v < 0.0f ? 0.0f : v; /* NaN stays */
 		}
 }
 
 /* Sets to 0 in by[][] what the ReLU did not let through, and adds its column sums to bias. */
-static void relu_back(float *restrict by, const float *restrict y, float *restrict bias,
+static void relu_back(float *restrict by, const float *restrict y, float *restrict bias, float gain,
 		      size_t rows, size_t out)
 {
 	for (size_t i = 0; i < rows; i++, y += out, by += out)
 		for (size_t j = 0; j < out; j++) {
 			float g = y[j] > 0.0f ? by[j] : 0.0f;
 			by[j] = g;
-			bias[j] += DEEP_GAIN * g;
+			bias[j] += gain * g;
 		}
 }
 
@@ -190,15 +211,20 @@ void deep_forward(struct model *m, const struct model_step *step, const struct m
 		if (i == 0)
 			w->layer[0] = first_forward(w->first, k->begin, (size_t)n);
 		else
-			m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, DEEP_GAIN,
+			m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, out, in, w->gain,
 				      w->layer[i - 1], in, p, in, 0.0f, w->layer[i], out);
 		p += (size_t)out * (i ? (size_t)in : first_inputs(s));
-		add_bias_relu(w->layer[i], p, (size_t)n, (size_t)out);
+		add_bias_relu(w->layer[i], p, w->gain, (size_t)n, (size_t)out);
 		p += out;
 		in = out;
 	}
-	m->blas->gemv(CblasRowMajor, CblasNoTrans, n, in, DEEP_GAIN, w->layer[s->hidden.count - 1], in,
-		      p, 1, 1.0f, z, 1);
+	const float *x = w->layer[s->hidden.count - 1];
+	blasint outputs = (blasint)m->outputs;
+	if (outputs == 1)
+		m->blas->gemv(CblasRowMajor, CblasNoTrans, n, in, w->gain, x, in, p, 1, 1.0f, z, 1);
+	else
+		m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, outputs, in, w->gain, x, in,
+			      p, in, 1.0f, z, outputs);
 }
 
 static void tell_final(const struct model *m, size_t begin, size_t count)
@@ -211,7 +237,8 @@ static void tell_final(const struct model *m, size_t begin, size_t count)
 static void weight_backward(const struct model *m, blasint n, blasint out, blasint in,
 			    const float *by, blasint by_width, const float *x, float *gradient)
 {
-	m->blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, DEEP_GAIN, by, by_width, x,
+	const struct deep *w = m->own;
+	m->blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, w->gain, by, by_width, x,
 		      in, 1.0f, gradient, in);
 }
 
@@ -232,6 +259,25 @@ static void weight_backward_told(const struct model *m, blasint n, blasint out, 
 	}
 }
 
+/* Adds the gradient by output.weight; by = the gradient by its input. */
+static void output_backward(const struct model *m, blasint n, blasint in, const float *by_z,
+			    const float *weight, float *gradient, float *by)
+{
+	const struct deep *w = m->own;
+	const float *x = w->layer[m->spec.hidden.count - 1];
+	blasint outputs = (blasint)m->outputs;
+	if (outputs > 1) {
+		weight_backward(m, n, outputs, in, by_z, outputs, x, gradient);
+		m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, outputs, w->gain,
+			      by_z, outputs, weight, in, 0.0f, by, in);
+		return;
+	}
+	m->blas->gemv(CblasRowMajor, CblasTrans, n, in, w->gain, x, in, by_z, 1, 1.0f, gradient, 1);
+	for (size_t i = 0; i < (size_t)n; i++)
+		for (size_t j = 0; j < (size_t)in; j++)
+			by[i * (size_t)in + j] = w->gain * by_z[i] * weight[j];
+}
+
 /* This goes through the dense vector from its end. */
 void deep_backward(struct model *m, const struct model_step *step, const struct model_block *k,
 		   float *by_z)
@@ -243,21 +289,17 @@ void deep_backward(struct model *m, const struct model_step *step, const struct 
 	blasint n = (blasint)k->batch.count;
 	uint32_t last = s->hidden.count - 1;
 	blasint out = (blasint)s->hidden.width[last];
-	size_t at = m->dense_count - (size_t)out;
-	m->blas->gemv(CblasRowMajor, CblasTrans, n, out, DEEP_GAIN, w->layer[last], out, by_z, 1, 1.0f,
-		      dense_gradient + at, 1);
+	size_t at = m->dense_count - m->outputs * (size_t)out;
 	size_t told = m->dense_count; /* from here on gradients are final */
 	float *by = last > 0 ? w->back[0] : first_by_y(w->first);
-	for (size_t i = 0; i < (size_t)n; i++)
-		for (size_t j = 0; j < (size_t)out; j++)
-			by[i * (size_t)out + j] = DEEP_GAIN * by_z[i] * dense[at + j];
+	output_backward(m, n, out, by_z, dense + at, dense_gradient + at, by);
 	for (uint32_t i = last; i > 0; i--) {
 		blasint in = (blasint)s->hidden.width[i - 1];
 		float *next = i == 1		   ? first_by_y(w->first)
 			      : by == w->back[0] ? w->back[1]
 						 : w->back[0];
 		at -= (size_t)out;
-		relu_back(by, w->layer[i], dense_gradient + at, (size_t)n, (size_t)out);
+		relu_back(by, w->layer[i], dense_gradient + at, w->gain, (size_t)n, (size_t)out);
 		at -= (size_t)out * (size_t)in;
 		if (m->final && k->is_last) {
 			size_t weights = (size_t)out * (size_t)in;
@@ -268,13 +310,13 @@ void deep_backward(struct model *m, const struct model_step *step, const struct 
 			weight_backward(m, n, out, in, by, out, w->layer[i - 1],
 					dense_gradient + at);
 		}
-		m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, DEEP_GAIN, by, out,
+		m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, in, out, w->gain, by, out,
 			      dense + at, in, 0.0f, next, in);
 		by = next;
 		out = in;
 	}
 	at -= (size_t)out;
-	relu_back(by, w->layer[0], dense_gradient + at, (size_t)n, (size_t)out);
+	relu_back(by, w->layer[0], dense_gradient + at, w->gain, (size_t)n, (size_t)out);
 	first_backward(w->first);
 }
 

@@ -1,26 +1,30 @@
 /*
- * deep: layers with a ReLU and one output over the embeddings of all fields, in order, and the dense
- * columns: the deep part of wdl, for any model that has one beside the wide part of lr.  Private to
- * lib/model.
+ * deep: layers with a ReLU, and a product for each output, over the embeddings of all fields, in
+ * order, and the dense columns: the deep part of wdl, for any model that has one beside the wide part
+ * of lr, or alone (mlp).  Private to lib/model.
  *
- * The dense vector has bias, dense.weight, then for each layer hidden1.weight [out][in] (as in
- * torch.nn.Linear), hidden1.bias, ..., then output.weight [1][in].  A key's row is a weight, then the
- * embedding.
+ * The dense vector ends with, for each layer, hidden1.weight [out][in] (as in torch.nn.Linear),
+ * hidden1.bias, ..., then output.weight [outputs][in].  Before them there are bias and dense.weight
+ * if there is a wide part.  A key's row ends with its embedding; before it there is the weight of a
+ * wide part.
  */
 #ifndef PACELINE_MODEL_DEEP_H
 #define PACELINE_MODEL_DEEP_H
 
 #include "model/kind.h"
 
-/* Its parameters, and embeddings, are multiplied by it where they are used. */
+/* Beside a wide part, its parameters, and embeddings, are multiplied by it where they are used. */
 #define DEEP_GAIN 0.4f
 
 extern const struct model_option deep_options[];
 
-/* The functions of a model_kind. They keep what they need in m->own. layout is that of the whole
- * model; forward ADDS the layers' output to z. */
+/* The functions of a model_kind. They keep what they need in m->own. layout is that of a whole model
+ * with a wide part; forward ADDS the layers' outputs to z. */
 int deep_layout(const struct model_spec *spec, struct layout *l, struct error *err);
 int deep_begin(struct model *m, const struct model_step *s, struct error *err);
+/* The same for layers that are alone; a bias for each output is the model's business. */
+int deep_alone_layout(const struct model_spec *spec, struct layout *l, struct error *err);
+int deep_alone_begin(struct model *m, const struct model_step *s, struct error *err);
 size_t deep_block(const struct model *m, size_t left);
 void deep_forward(struct model *m, const struct model_step *s, const struct model_block *k,
 		  float *z);

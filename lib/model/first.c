@@ -20,6 +20,7 @@ struct first {
 	const float *weight; /* weights of the plain columns, [out][plain_in] */
 	float *weight_gradient;
 	struct pool weight_room, weight_gradient_room, x, by_x;
+	const float *inputs; /* of the block: in x, or in the batch */
 	/* Of the block; if columns are folded, of all rows. */
 	struct pool y, by_y;
 };
@@ -96,7 +97,7 @@ int first_begin(struct first *f, const struct first_batch *b, struct error *err)
 	if (fold_begin(&f->fold, b, err) != 0 || list_plain(f, err) != 0 || pack_weight(f, err) != 0)
 		return -1;
 	size_t rows = f->fold.count > 0 ? b->batch->count : b->block;
-	if (pool_grow(&f->x, b->block * f->plain_in, err) != 0 ||
+	if ((f->plain_count > 0 && pool_grow(&f->x, b->block * f->plain_in, err) != 0) ||
 	    pool_grow(&f->by_x, b->block * f->plain_count * f->embed, err) != 0 ||
 	    pool_grow(&f->y, rows * f->out, err) != 0 || pool_grow(&f->by_y, rows * f->out, err) != 0)
 		return -1;
@@ -107,16 +108,19 @@ int first_begin(struct first *f, const struct first_batch *b, struct error *err)
 
 /* ---- a block ---- */
 
-/* x = the plain inputs of the block. */
-static void first_gather(struct first *f)
+/* The plain inputs of the block. Dense columns alone lie there as they are needed. */
+static const float *first_gather(struct first *f)
 {
 	const struct model_batch *b = f->b.batch;
-	size_t dense = f->b.model->spec.dense_inputs, width = 1 + f->embed;
+	size_t dense = f->b.model->spec.dense_inputs;
 	float *x = f->x.data;
+	if (f->plain_count == 0)
+		return b->dense + f->begin * dense;
 	for (size_t i = f->begin; i < f->begin + f->count; i++) {
 		const uint32_t *index = b->index + b->offset[i];
 		for (size_t j = 0; j < f->plain_count; j++, x += f->embed) {
-			const float *row = f->b.rows + index[f->plain.data[j]] * width + 1;
+			const float *row =
+				f->b.rows + first_embedding(f->b.model, index[f->plain.data[j]]);
 			for (size_t e = 0; e < f->embed; e++)
 				x[e] = f->b.gain * row[e];
 		}
@@ -124,6 +128,7 @@ static void first_gather(struct first *f)
 			memcpy(x, b->dense + i * dense, dense * sizeof(float));
 		x += dense;
 	}
+	return f->x.data;
 }
 
 static float *of_block(const struct first *f, const struct pool *p)
@@ -139,9 +144,9 @@ float *first_forward(struct first *f, size_t begin, size_t count)
 	float *y = of_block(f, &f->y);
 	if (in == 0)
 		return y;
-	first_gather(f);
+	f->inputs = first_gather(f);
 	f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)count, out, in, f->b.gain,
-		    f->x.data, in, f->weight, in, f->fold.count > 0 ? 1.0f : 0.0f, y, out);
+		    f->inputs, in, f->weight, in, f->fold.count > 0 ? 1.0f : 0.0f, y, out);
 	return y;
 }
 
@@ -153,12 +158,11 @@ float *first_by_y(const struct first *f)
 static void first_add_rows(struct first *f, const float *by_x)
 {
 	const struct model_batch *b = f->b.batch;
-	size_t width = 1 + f->embed;
 	for (size_t i = f->begin; i < f->begin + f->count; i++) {
 		const uint32_t *index = b->index + b->offset[i];
 		for (size_t j = 0; j < f->plain_count; j++, by_x += f->embed) {
 			float *restrict to =
-				f->b.row_gradient + index[f->plain.data[j]] * width + 1;
+				f->b.row_gradient + first_embedding(f->b.model, index[f->plain.data[j]]);
 			for (size_t e = 0; e < f->embed; e++)
 				to[e] += f->b.gain * by_x[e];
 		}
@@ -172,7 +176,7 @@ void first_backward(struct first *f)
 	blasint learnt = (blasint)(f->plain_count * f->embed); /* dense columns get no gradient */
 	if (in > 0)
 		f->b.model->blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, f->b.gain, by_y,
-			    out, f->x.data, in, 1.0f, f->weight_gradient, in);
+			    out, f->inputs, in, 1.0f, f->weight_gradient, in);
 	if (learnt > 0) {
 		f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, learnt, out, f->b.gain,
 			    by_y, out, f->weight, in, 0.0f, f->by_x.data, learnt);

@@ -23,12 +23,18 @@ static inline size_t first_inputs(const struct model_spec *s)
 struct first *first_new(void); /* NULL: no memory */
 void first_free(struct first *f);
 
+/* Where the embedding of a row of the table begins: it is the end of the row. */
+static inline size_t first_embedding(const struct model *m, size_t row)
+{
+	return (row + 1) * m->width - m->spec.embed;
+}
+
 /* Begins a batch. weight: [out][inputs], out = hidden[0]. Embeddings and weights are multiplied by gain where
  * they are used. Everything given is borrowed until first_end(). -1: no memory. */
 struct first_batch {
 	const struct model *model;
 	const struct model_batch *batch;
-	const float *rows;   /* [unique][1 + embed] */
+	const float *rows;   /* [unique][width] */
 	const float *weight;
 	float gain;
 	size_t block; /* most rows that first_forward() will be given */

@@ -127,7 +127,7 @@ int fold_begin(struct fold *f, const struct first_batch *b, struct error *err)
 	for (size_t c = 0; c < total; c++)
 		for (size_t e = 0; e < f->embed; e++)
 			f->embedding.data[c * f->room + e] =
-				f->b.gain * f->b.rows[f->key.data[c] * (1 + f->embed) + 1 + e];
+				f->b.gain * f->b.rows[first_embedding(b->model, f->key.data[c]) + e];
 	return 0;
 }
 
@@ -265,7 +265,7 @@ static void add_weight(struct fold *f, size_t at, size_t j)
 static void fold_add_rows(struct fold *f)
 {
 	for (size_t c = 0; c < f->base.data[f->count]; c++) {
-		float *to = f->b.row_gradient + f->key.data[c] * (1 + f->embed) + 1;
+		float *to = f->b.row_gradient + first_embedding(f->b.model, f->key.data[c]);
 		for (size_t e = 0; e < f->embed; e++)
 			to[e] += f->b.gain * f->by_embedding.data[c * f->room + e];
 	}

@@ -16,7 +16,7 @@
 
 #define ROWS 37
 #define FIELDS 3
-#define DENSE 4
+#define DENSE 40 /* also an image of 5 x 4 x 2 */
 #define UNIQUE 11
 #define CLASSES 4
 
@@ -95,6 +95,9 @@ static int small_spec(struct model_spec *spec, const char *name, size_t way, int
 	spec->hidden = (struct model_widths){2, {7, 6}};
 	spec->samples = 100;
 	spec->classes = CLASSES;
+	for (const struct model_option *o = model_options(name); o && o->name; o++)
+		if (strcmp(o->name, "image") == 0 || strcmp(o->name, "channels") == 0)
+			model_option_set(spec, o, o->name[0] == 'i' ? "5-4-2" : "3-2", NULL);
 	return 0;
 }
 
@@ -168,12 +171,16 @@ static void compare_gradients(struct fixture *f)
 		f->dense[i] = was - step;
 		double below = loss_of(f);
 		f->dense[i] = was;
-		double want = (above - below) / (2 * (double)step);
 		double got = (double)f->dense_gradient[i];
-		/* a step that crosses a bend of a ReLU makes a difference of its own */
-		if (fabs(want - got) > 0.02 * (fabs(want) + 1))
+		/* Where a ReLU or a maximum has a bend within the step, one of its sides is right. */
+		double want[] = {(above - below) / (2 * (double)step), (above - loss) / (double)step,
+				 (loss - below) / (double)step};
+		size_t right = 0;
+		for (size_t k = 0; k < 3; k++)
+			right += fabs(want[k] - got) <= 0.02 * (fabs(want[k]) + 1);
+		if (right == 0)
 			fail_msg("%s, parameter %zu of %zu: %g, not %g", f->spec.name, i, floats, got,
-				 want);
+				 want[0]);
 	}
 }
 
