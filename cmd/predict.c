@@ -113,6 +113,10 @@ static int change_syntax(struct schema *s, struct error *err)
 		fits = is_criteo_name(s->dense[i].name, 'I', SCHEMA_CRITEO_DENSE);
 	for (size_t i = 0; fits && i < s->sparse_count; i++)
 		fits = is_criteo_name(s->sparse[i].name, 'C', SCHEMA_CRITEO_SPARSE);
+	if (row_is_image(want) && row_is_image(s->syntax)) {
+		fits = want.pixels == 0 || want.pixels == s->syntax.pixels;
+		want.pixels = s->syntax.pixels;
+	}
 	if (!fits && want.format != s->syntax.format)
 		return error_set(err, ERROR_CONFIG, "--format",
 				 "the model was trained on %s, whose columns %s does not have",

@@ -52,7 +52,7 @@ static const struct option_table table = {
 		    "--cat FILE|- BEGIN LENGTH\n"
 		    "--check FILE\n"
 		    "--pack SCHEMA [--check] [--force] FILE",
-	.about = "Builds and uses an index of the rows of a csv, tsv, criteo or libsvm file, plain, gzip or zstd.",
+	.about = "Builds and uses an index of the rows of a data file, plain, gzip or zstd.",
 	.rows = rows,
 	.epilogue = "An index beside a file is used if the file still has the size, time and first "
 		    "bytes that it\nhad when the index was made; else the index is built anew."};
@@ -129,6 +129,15 @@ static int print_row(const struct row_ref *row, struct error *err)
 	return error_errno(err, ERROR_IO, "standard output", "write");
 }
 
+/* Rows of images are bytes, which no filter reads. */
+static int refuse_images(struct row_syntax syntax, struct error *err)
+{
+	return row_is_image(syntax) ? error_set(err, ERROR_CONFIG, "--cat",
+						"rows are bytes where FORMAT=%s; there is nothing to print",
+						row_syntax_name(syntax))
+				    : 0;
+}
+
 static int cat_file(struct rowfile *f, uint64_t begin, uint64_t length, uint64_t *printed,
 		    struct error *err)
 {
@@ -137,7 +146,7 @@ static int cat_file(struct rowfile *f, uint64_t begin, uint64_t length, uint64_t
 	*printed = 0;
 	if (there == 0 || length == 0)
 		return 0;
-	if (rowfile_go_to(f, begin, err) != 0)
+	if (refuse_images(f->index->syntax, err) != 0 || rowfile_go_to(f, begin, err) != 0)
 		return -1;
 	for (; *printed < length && *printed < there; (*printed)++)
 		if (rowfile_next(f, &row, err) != 0 || print_row(&row, err) != 0)
@@ -179,6 +188,8 @@ static int run_stream(uint64_t begin, uint64_t length, uint64_t *number, struct 
 		result = rowscan_guess(&scan, err);
 	if (result == 0 && scan.syntax.format == ROW_CSV) /* the header is no row */
 		result = rowscan_next(&scan, &row, 0, err) < 0 ? -1 : 0;
+	if (result == 0 && opt.cat)
+		result = refuse_images(scan.syntax, err);
 	if (result == 0 && opt.cat) {
 		result = print_rows(&scan, begin, length, number, err);
 	} else if (result == 0) {
@@ -253,7 +264,11 @@ static int rowidx_pack(const char *path, struct error *err)
 					       .progress = isatty(2) ? show_progress : NULL,
 					       .arg = (void *)(size_t)path};
 	int result;
-	if (schema_needs_fit(schema))
+	if (row_is_image(schema->syntax))
+		result = error_set(err, ERROR_CONFIG, opt.pack,
+				   "FORMAT=%s needs no cache: its rows are bytes, as quick to read",
+				   row_syntax_name(schema->syntax));
+	else if (schema_needs_fit(schema))
 		result = error_set(err, ERROR_CONFIG, opt.pack,
 				   "is not fitted: means and deviations, or classes, come from all of the "
 				   "data; a job has such a schema in STATE/schema");

@@ -230,7 +230,7 @@ static int read_model(struct model_spec *spec, const struct schema *schema,
 
 /* ---- running ---- */
 
-/* Training needs no cache. */
+/* Training needs no cache; bytes of images are as quick to read. */
 static struct caching *start_caching(const struct names *files, const struct schema *schema,
 				     const struct dataset *data)
 {
@@ -240,7 +240,7 @@ static struct caching *start_caching(const struct names *files, const struct sch
 						.index_dir = opt.index_dir};
 	struct caching *caching = NULL;
 	struct error err;
-	if (strcmp(opt.row_cache, "make") == 0 && dataset_text_bytes(data) >= CACHE_LEAST &&
+	if (strcmp(opt.row_cache, "make") == 0 && !row_is_image(schema->syntax) && dataset_text_bytes(data) >= CACHE_LEAST &&
 	    caching_start(&caching, &options, &err) != 0)
 		log_say(LOG_LEVEL_WARNING, "no row cache: %s", err.text);
 	return caching;

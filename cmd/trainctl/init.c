@@ -135,7 +135,10 @@ static int choose_label(const struct call *call, const struct survey *s, size_t 
 	if (s->count == 0)
 		return call->label || call->positive
 			       ? error_set(err, ERROR_USAGE, call->label ? "--label" : "--positive",
-					   "documents (a bag file) have no label")
+					   row_is_image(s->syntax)
+						   ? "the labels of images are classes; POSITIVE in the "
+						     "job file may say which one means 1"
+						   : "documents (a bag file) have no label")
 			       : 0;
 	if (s->syntax.format != ROW_CSV)
 		return call->label ? error_set(err, ERROR_USAGE, "--label",
@@ -355,7 +358,11 @@ static int choose_test(struct call *call, const struct survey *s, const struct p
 							    : init_same_columns(s, path, call->test, err);
 	}
 	if (!find_beside(path, call->test_name)) {
-		tell_split(call, s, p);
+		if (row_is_image(s->syntax))
+			snprintf(call->test_why, sizeof call->test_why,
+				 "no file to score was found beside DATA; --test names one\n");
+		else
+			tell_split(call, s, p);
 		return 0;
 	}
 	if (is_apart(call, call->test_name, &why) == 0 &&
@@ -594,6 +601,8 @@ static void init_say(const struct call *call, const struct survey *s, const stru
 			(double)s->bytes / 1e6);
 	if (s->count > 0)
 		say_label(out, s, p);
+	else if (row_is_image(s->syntax))
+		fprintf(out, "  images   %s (height, width, channels); labels are classes\n", s->image);
 	else
 		fprintf(out, "  words    %.1f different ones in a document\n", s->features);
 	if (s->syntax.format == ROW_CSV)

@@ -115,6 +115,10 @@ static int rows_text_open_all(struct rows_text *t, const struct rows_text_option
 	struct row_syntax syntax;
 	if (rows_text_find_syntax(o, &syntax, err) != 0)
 		return -1;
+	if (row_is_image(syntax))
+		return error_set(err, ERROR_CONFIG, o->paths[0],
+				 "FORMAT=%s has rows of bytes, and a trainer gets lines of text",
+				 row_syntax_name(syntax));
 	if (o->header && syntax.format != ROW_CSV)
 		return error_set(err, ERROR_CONFIG, o->paths[0],
 				 "is read as %s, which has no header line; is it --format csv?",

@@ -80,6 +80,11 @@ static int dataset_open_file(struct dataset *ds, struct file *f, const char *pat
 	if (rowfile_open(&f->rows, path, ds->schema->syntax, &options, err) != 0 ||
 	    bind_header(ds, f, err) != 0)
 		return -1;
+	const struct columns *c = &f->columns;
+	if (c->image_label && c->image_labels != f->rows.index->rows)
+		return error_set(err, ERROR_DATA, path, "holds %llu images, and %.300s %llu labels",
+				 (unsigned long long)f->rows.index->rows, c->image_label_path,
+				 (unsigned long long)c->image_labels);
 	rowfile_rest(&f->rows);
 	f->first = ds->rows;
 	ds->rows += f->rows.index->rows;

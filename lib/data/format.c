@@ -3,16 +3,50 @@
 
 #include <string.h>
 
-static const char *const names[] = {"lines", "bag", "criteo", "csv", "libsvm"};
+static const char *const names[] = {"lines", "bag", "cifar10", "cifar100",
+				    "criteo", "csv", "idx", "libsvm"};
+
+#define CIFAR_PIXELS (32 * 32 * 3)
 
 struct row_syntax row_syntax(enum row_format format)
 {
-	return (struct row_syntax){format, format == ROW_CSV ? ',' : '\0'};
+	int is_cifar = format == ROW_CIFAR10 || format == ROW_CIFAR100;
+	return (struct row_syntax){format, format == ROW_CSV ? ',' : '\0', is_cifar ? CIFAR_PIXELS : 0};
 }
 
 int row_syntax_same(struct row_syntax a, struct row_syntax b)
 {
-	return a.format == b.format && a.separator == b.separator;
+	return a.format == b.format && a.separator == b.separator &&
+	       (a.pixels == b.pixels || a.pixels == 0 || b.pixels == 0);
+}
+
+int row_is_image(struct row_syntax s)
+{
+	return s.format == ROW_IDX || s.format == ROW_CIFAR10 || s.format == ROW_CIFAR100;
+}
+
+size_t row_label_bytes(struct row_syntax s)
+{
+	return s.format == ROW_CIFAR10 ? 1 : s.format == ROW_CIFAR100 ? 2 : 0;
+}
+
+/* Two zeros, 8 for bytes, the number of sizes, and each size, most significant byte first. */
+int row_idx_header(const unsigned char *head, size_t len, struct row_idx *out)
+{
+	if (len < 8 || head[0] || head[1] || head[2] != 8 || head[3] < 1 || head[3] > 4 ||
+	    len < 4 + 4 * (size_t)head[3])
+		return -1;
+	*out = (struct row_idx){.bytes = 4 + 4 * (size_t)head[3], .pixels = 1, .sizes = head[3]};
+	for (unsigned i = 0; i < out->sizes; i++) {
+		const unsigned char *p = head + 4 + 4 * (size_t)i;
+		uint32_t size = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+		out->size[i] = size;
+		if (i == 0)
+			out->rows = size;
+		else if (__builtin_mul_overflow(out->pixels, size, &out->pixels))
+			return -1;
+	}
+	return 0;
 }
 
 const char *row_syntax_name(struct row_syntax s)
@@ -50,7 +84,7 @@ void row_separator_text(char separator, char *out)
 
 static int find_format(const char *name, struct row_syntax *out)
 {
-	*out = (struct row_syntax){ROW_CSV, '\t'};
+	*out = (struct row_syntax){.format = ROW_CSV, .separator = '\t'};
 	if (strcmp(name, "tsv") == 0)
 		return 0;
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -68,10 +102,10 @@ int row_syntax_find(const char *format, const char *separator, struct row_syntax
 	*out = row_syntax(ROW_CSV);
 	if (given && find_format(format, out) != 0)
 		return error_set(err, ERROR_CONFIG, "FORMAT",
-				 "'%.80s' is none of bag, criteo, csv, libsvm, tsv", format);
+				 "'%.80s' is none of " ROW_FORMAT_CHOICES, format);
 	if (!given && (!separator || !*separator))
-		return error_set(err, ERROR_CONFIG, "FORMAT", "is not given: give bag, criteo, "
-							      "csv, libsvm or tsv");
+		return error_set(err, ERROR_CONFIG, "FORMAT",
+				 "is not given: give one of " ROW_FORMAT_CHOICES);
 	if (!separator || !*separator)
 		return 0;
 	int c = format_find_separator(separator);
@@ -159,11 +193,16 @@ static struct row_syntax guess_line(const char *line, size_t len)
 	if (looks_libsvm(line, len))
 		return row_syntax(ROW_LIBSVM);
 	char separator = row_separator_guess(line, len, '\0');
-	return separator ? (struct row_syntax){ROW_CSV, separator} : row_syntax(ROW_LINES);
+	if (!separator)
+		return row_syntax(ROW_LINES);
+	return (struct row_syntax){.format = ROW_CSV, .separator = separator};
 }
 
 struct row_syntax row_syntax_guess(const char *head, size_t len)
 {
+	struct row_idx idx;
+	if (row_idx_header((const unsigned char *)head, len, &idx) == 0 && idx.sizes > 1)
+		return row_syntax(ROW_IDX);
 	if (len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0) {
 		head += 3;
 		len -= 3;

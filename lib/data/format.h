@@ -7,21 +7,51 @@
 #include "base/error.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Rows of ROW_LINES are lines of any text: they can be counted and found, not trained on. */
-enum row_format { ROW_LINES, ROW_BAG, ROW_CRITEO, ROW_CSV, ROW_LIBSVM };
+enum row_format {
+	ROW_LINES,
+	ROW_BAG,
+	ROW_CIFAR10,
+	ROW_CIFAR100,
+	ROW_CRITEO,
+	ROW_CSV,
+	ROW_IDX,
+	ROW_LIBSVM
+};
 
 /* For options: formats that can be trained on. tsv is a csv whose separator is the tab. */
-#define ROW_FORMAT_CHOICES "bag|criteo|csv|libsvm|tsv"
+#define ROW_FORMAT_CHOICES "bag|cifar10|cifar100|criteo|csv|idx|libsvm|tsv"
 
 struct row_syntax {
 	enum row_format format;
 	char separator; /* between the fields of a csv; 0 in other formats */
+	/* Bytes of an image, one each. 0: other formats, and idx as long as no file was looked at. */
+	uint32_t pixels;
 };
 
-/* The format with its own separator: a comma for ROW_CSV. */
+/* The format with its own separator: a comma for ROW_CSV; and pixels of ROW_CIFAR. */
 struct row_syntax row_syntax(enum row_format format);
+/* Unknown pixels are the same as any. */
 int row_syntax_same(struct row_syntax a, struct row_syntax b);
+/* Whether rows are images: bytes, not text. */
+int row_is_image(struct row_syntax s);
+/* Bytes of the label before an image: 0 for ROW_IDX, which has labels in a file of their own. */
+size_t row_label_bytes(struct row_syntax s);
+
+/* The header of an idx file, which lies before its rows. */
+#define ROW_IDX_HEADER_MAX 20
+#define ROW_PIXELS_MAX 4096
+struct row_idx {
+	size_t bytes;    /* of the header */
+	uint64_t rows;
+	uint64_t pixels; /* in a row: the product of its other sizes, 1 if it has none */
+	unsigned sizes;  /* 1: labels; 3: grey images; 4: images in colours */
+	uint32_t size[4];
+};
+/* 0: it is one; -1: `head` has no such header, or of other numbers than bytes. */
+int row_idx_header(const unsigned char *head, size_t len, struct row_idx *out);
 /* "csv"; "tsv" for a csv whose separator is the tab. */
 const char *row_syntax_name(struct row_syntax s);
 

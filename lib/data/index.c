@@ -196,6 +196,7 @@ static int index_build_all(struct building *b, index_progress_fn *progress, void
 	int result = rowscan_init(&scan, ix->syntax, err);
 	if (result == 0)
 		result = scan_all(b, &scan, progress, arg, err);
+	ix->syntax = scan.syntax; /* pixels come from the file */
 	rowscan_free(&scan);
 	source_collect(source, NULL, NULL, NULL);
 	if (result == 0 && source_check_unchanged(source, &ix->identity, err) != 0)

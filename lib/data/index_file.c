@@ -81,6 +81,8 @@ static size_t index_file_put_head(struct index *ix, const unsigned char *tables,
 		row_separator_text(ix->syntax.separator, separator);
 		record_add(&o, "separator", separator);
 	}
+	if (row_is_image(ix->syntax))
+		record_add_u64(&o, "pixels", ix->syntax.pixels);
 	record_add(&o, "compression", source_packing_name(ix->packing));
 	record_add_u64(&o, "rows", ix->rows);
 	record_add_u64(&o, "lines", ix->lines);
@@ -197,7 +199,7 @@ static int index_file_take_head(struct index *ix, const struct record *r, uint64
 				uint64_t *windows, struct error *err)
 {
 	const char *format, *compression;
-	uint64_t version, places, points;
+	uint64_t version, places, points, pixels = 0;
 	if (!record_is(r, "paceline-index"))
 		return error_set(err, ERROR_DATA, NULL, "it is no index");
 	if (record_u64(r, "version", 1, INT64_MAX, &version, err) != 0)
@@ -222,6 +224,10 @@ static int index_file_take_head(struct index *ix, const struct record *r, uint64
 		return -1;
 	int found = row_syntax_find(format, record_get(r, "separator"), &ix->syntax, NULL);
 	int packing = source_packing_find(compression);
+	if (found == 0 && row_is_image(ix->syntax) &&
+	    record_u64(r, "pixels", 1, ROW_PIXELS_MAX, &pixels, err) != 0)
+		return -1;
+	ix->syntax.pixels = (uint32_t)pixels;
 	if (found != 0 || packing < 0)
 		return error_set(err, ERROR_DATA, NULL, "unknown format or compression");
 	ix->packing = (enum source_packing)packing;

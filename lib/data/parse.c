@@ -370,6 +370,8 @@ int columns_bind(struct columns *c, const struct parser *p, struct rowscan *scan
 		return bind_criteo(c, p->schema, err);
 	if (p->schema->syntax.format == ROW_LIBSVM || p->schema->syntax.format == ROW_BAG)
 		return 0;
+	if (row_is_image(p->schema->syntax))
+		return image_bind(c, p, file, err);
 	const struct row_field *field;
 	struct header h = {.file = file, .row = header};
 	if (rowscan_fields(scan, header, &field, &h.count, err) != 0)
@@ -395,6 +397,8 @@ void columns_free(struct columns *c)
 {
 	free(c->dense_at);
 	free(c->sparse_at);
+	free(c->image_label);
+	free(c->image_label_path);
 	*c = (struct columns){0};
 }
 
@@ -557,6 +561,11 @@ int parse_row(struct parser *p, const struct columns *c, struct rowscan *scan,
 		break;
 	case ROW_LIBSVM:
 		result = parse_libsvm(p, row, rows, at, err);
+		break;
+	case ROW_CIFAR10:
+	case ROW_CIFAR100:
+	case ROW_IDX:
+		result = parse_image(p, c, row, rows, at, err);
 		break;
 	}
 	if (result != PARSE_OK)

@@ -13,12 +13,15 @@
 
 #define PARSE_TABLE 1024 /* scaled values of 0..1023 are looked up */
 
-/* Where a file's columns stand. criteo and libsvm: unused but for their defaults. */
+/* Where a file's columns stand. criteo, libsvm, images: unused but for their defaults. */
 struct columns {
 	size_t count;      /* fields a row must have */
 	size_t label_at;
 	size_t weight_at;  /* SIZE_MAX: none; label_at too with label_optional */
 	size_t *dense_at, *sparse_at;
+	unsigned char *image_label; /* idx: of each image; NULL: none was found, nor is needed */
+	uint64_t image_labels;
+	char *image_label_path;
 };
 
 /* Running mean and sum of squared deviations (Welford 1962). */
@@ -39,6 +42,7 @@ struct parser {
 	struct classes *classes; /* when set: those of good rows are gathered there */
 	const char *class_text;  /* of the row at hand, for classes */
 	size_t class_len, class_at;
+	char image_label[4]; /* of the row at hand, as text */
 	struct labels *labels; /* when set: counts the labels of all rows, of bad ones too */
 	uint64_t row;     /* number of the row at hand */
 };
@@ -72,6 +76,10 @@ int parse_criteo(struct parser *p, const struct columns *c, const struct row_ref
 		 struct rows *rows, size_t *at, struct error *err);
 int parse_libsvm(struct parser *p, const struct row_ref *row, struct rows *rows, size_t *at,
 		 struct error *err);
+/* Reads the labels of an idx file. */
+int image_bind(struct columns *c, const struct parser *p, const char *file, struct error *err);
+int parse_image(struct parser *p, const struct columns *c, const struct row_ref *row, struct rows *rows,
+		size_t *at, struct error *err);
 int parse_bag(const struct row_ref *row, struct rows *rows, size_t *at, struct error *err);
 
 /* rows.c */

@@ -7,16 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int rowfile_guess_syntax(const char *path, struct row_syntax *syntax, struct error *err)
+/* guess: of any format. */
+static int rowfile_look_at(const char *path, int guess, struct row_syntax *syntax, struct error *err)
 {
 	struct source *source;
 	struct rowscan scan;
 	if (source_open(&source, path, err) != 0)
 		return -1;
-	int result = rowscan_init(&scan, row_syntax(ROW_LINES), err);
+	int result = rowscan_init(&scan, guess ? row_syntax(ROW_LINES) : *syntax, err);
 	if (result == 0)
 		result = rowscan_start(&scan, source, 1, err);
-	if (result == 0)
+	if (result == 0 && guess)
 		result = rowscan_guess(&scan, err);
 	*syntax = scan.syntax;
 	rowscan_free(&scan);
@@ -24,12 +25,17 @@ static int rowfile_guess_syntax(const char *path, struct row_syntax *syntax, str
 	return result;
 }
 
+int rowfile_look(const char *path, struct row_syntax *syntax, struct error *err)
+{
+	return rowfile_look_at(path, 0, syntax, err);
+}
+
 int rowfile_guess(const char *path, const char *index, struct row_syntax *syntax,
 		  struct error *err)
 {
 	struct index *old;
 	if (index_read(&old, index, 0, NULL) != 0)
-		return rowfile_guess_syntax(path, syntax, err);
+		return rowfile_look_at(path, 1, syntax, err);
 	*syntax = old->syntax;
 	index_free(old);
 	return 0;

@@ -27,6 +27,9 @@ struct rowfile {
 int rowfile_guess(const char *path, const char *index_path, struct row_syntax *syntax,
 		  struct error *err);
 
+/* Sets what the start of a file of this format says of its rows: pixels of an idx file. */
+int rowfile_look(const char *path, struct row_syntax *syntax, struct error *err);
+
 /* Reads its index, or makes one. All zero bytes are a rowfile without memory; rowfile_close() after
  * any use. */
 int rowfile_open(struct rowfile *f, const char *path, struct row_syntax syntax,

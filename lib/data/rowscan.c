@@ -220,29 +220,6 @@ static int fill_buffer(struct rowscan *r, struct error *err)
 	return 0;
 }
 
-int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struct error *err)
-{
-	r->source = source;
-	r->begin = r->scan = r->end = 0;
-	r->offset = source_offset(source);
-	r->line = line;
-	r->lines_in_row = 0;
-	r->row_open = r->eof = 0;
-	/* The read before may have left libcsv inside a row. */
-	if (r->syntax.format == ROW_CSV && begin_csv(r, err) != 0)
-		return -1;
-	if (r->offset > 0)
-		return 0;
-	while (r->end < 3 && !r->eof)
-		if (fill_buffer(r, err) != 0)
-			return -1;
-	if (r->end >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0) {
-		r->begin = r->scan = 3;
-		r->offset = 3;
-	}
-	return 0;
-}
-
 static void rowscan_give(struct rowscan *r, struct row_ref *row, size_t to)
 {
 	size_t raw = to - r->begin, len = raw;
@@ -269,6 +246,106 @@ static void rowscan_pass(struct rowscan *r, size_t to, uint64_t lines)
 	r->row_open = 0;
 }
 
+/* ---- images ---- */
+
+static int image_header(struct rowscan *r, struct error *err)
+{
+	struct row_idx idx;
+	const char *name = source_name(r->source);
+	while (r->end - r->begin < ROW_IDX_HEADER_MAX && !r->eof)
+		if (fill_buffer(r, err) != 0)
+			return -1;
+	if (r->end == r->begin)
+		return error_set(err, ERROR_DATA, name, "is empty: no idx header");
+	if (row_idx_header((const unsigned char *)r->buffer + r->begin, r->end - r->begin, &idx) != 0)
+		return error_set(err, ERROR_DATA, name,
+				 "is no idx file of bytes: it does not begin with 0, 0, 8, the number of "
+				 "its sizes (1 to 4), and these");
+	if (idx.sizes == 1)
+		return error_set(err, ERROR_DATA, name,
+				 "holds labels, not images; name the file of images, and its labels "
+				 "are found");
+	if (idx.pixels < 1 || idx.pixels > ROW_PIXELS_MAX)
+		return error_set(err, ERROR_DATA, name, "its images have %llu bytes, not 1 to %d",
+				 (unsigned long long)idx.pixels, ROW_PIXELS_MAX);
+	if (r->syntax.pixels > 0 && r->syntax.pixels != idx.pixels)
+		return error_set(err, ERROR_DATA, name, "its images have %llu bytes, not %u",
+				 (unsigned long long)idx.pixels, r->syntax.pixels);
+	r->syntax.pixels = (uint32_t)idx.pixels;
+	r->begin = r->scan = idx.bytes;
+	r->offset = idx.bytes;
+	r->rows_left = idx.rows;
+	return 0;
+}
+
+static int begin_images(struct rowscan *r, struct error *err)
+{
+	r->rows_left = UINT64_MAX;
+	if (r->syntax.format == ROW_IDX && r->offset == 0 && image_header(r, err) != 0)
+		return -1;
+	r->row_bytes = row_label_bytes(r->syntax) + r->syntax.pixels;
+	return 0;
+}
+
+static int next_image(struct rowscan *r, struct row_ref *row, int nowait, struct error *err)
+{
+	while (r->end - r->begin < r->row_bytes && !r->eof) {
+		if (nowait && !source_ready(r->source))
+			return ROWSCAN_WAIT;
+		if (fill_buffer(r, err) != 0)
+			return -1;
+	}
+	if (r->rows_left == 0 || r->end == r->begin) {
+		if (r->end > r->begin)
+			return bad_row(r, err, "there are more bytes than its header says");
+		if (r->rows_left > 0 && r->rows_left < UINT64_MAX)
+			return bad_row(r, err, "it ends here, before its header says (cut short?)");
+		return ROWSCAN_END;
+	}
+	if (r->end - r->begin < r->row_bytes) {
+		char why[120];
+		snprintf(why, sizeof why, "it ends within a row; rows of FORMAT=%s have %zu bytes here",
+			 row_syntax_name(r->syntax), r->row_bytes);
+		return bad_row(r, err, why);
+	}
+	*row = (struct row_ref){.data = r->buffer + r->begin,
+				.len = r->row_bytes,
+				.raw_len = r->row_bytes,
+				.offset = r->offset,
+				.line = r->line};
+	rowscan_pass(r, r->begin + r->row_bytes, 1);
+	r->rows_left -= r->rows_left < UINT64_MAX;
+	return ROWSCAN_ROW;
+}
+
+/* ---- any row ---- */
+
+int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struct error *err)
+{
+	r->source = source;
+	r->begin = r->scan = r->end = 0;
+	r->offset = source_offset(source);
+	r->line = line;
+	r->lines_in_row = 0;
+	r->row_open = r->eof = 0;
+	/* The read before may have left libcsv inside a row. */
+	if (r->syntax.format == ROW_CSV && begin_csv(r, err) != 0)
+		return -1;
+	r->row_bytes = 0;
+	if (row_is_image(r->syntax))
+		return begin_images(r, err);
+	if (r->offset > 0)
+		return 0;
+	while (r->end < 3 && !r->eof)
+		if (fill_buffer(r, err) != 0)
+			return -1;
+	if (r->end >= 3 && memcmp(r->buffer, "\xef\xbb\xbf", 3) == 0) {
+		r->begin = r->scan = 3;
+		r->offset = 3;
+	}
+	return 0;
+}
+
 /* Whether the line is a row of its own; for csv, -1 is an error and 2 an open row. */
 static int rowscan_judge(struct rowscan *r, struct row_ref *row, size_t line_at, size_t to,
 			 int last, struct error *err)
@@ -276,6 +353,9 @@ static int rowscan_judge(struct rowscan *r, struct row_ref *row, size_t line_at,
 	rowscan_give(r, row, to);
 	row->quoted = 0;
 	switch (r->syntax.format) {
+	case ROW_CIFAR10:
+	case ROW_CIFAR100:
+	case ROW_IDX: /* next_image() has them */
 	case ROW_LINES:
 		return 1;
 	case ROW_CRITEO:
@@ -298,6 +378,8 @@ int rowscan_next(struct rowscan *r, struct row_ref *row, int nowait, struct erro
 	/* For csv: the beginning of the line that libcsv has not got yet. If a row has several
 	 * lines it differs from scan's begin, otherwise it is the same. */
 	size_t line_at = r->row_open ? r->scan : r->begin;
+	if (r->row_bytes > 0)
+		return next_image(r, row, nowait, err);
 	for (size_t look = r->scan;;) {
 		const char *newline = memchr(r->buffer + look, '\n', r->end - look);
 		if (!newline && !r->eof) {
@@ -358,5 +440,7 @@ int rowscan_guess(struct rowscan *r, struct error *err)
 		}
 	}
 	r->syntax = row_syntax_guess(r->buffer + r->begin, r->end - r->begin);
+	if (r->syntax.format == ROW_IDX)
+		return begin_images(r, err);
 	return r->syntax.format == ROW_CSV ? begin_csv(r, err) : 0;
 }

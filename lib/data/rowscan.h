@@ -4,7 +4,8 @@
  * lines: each line, empty ones too.  criteo: each line that is not empty.  libsvm: the same, without
  * lines that begin with '#'.  csv: as libcsv sees rows (non-strict; rows end with a newline, which a
  * quoted field may hold; blanks around a field are not part of it, unless the blank is the separator;
- * lines of blanks are no rows); the first row is the header and is not counted.
+ * lines of blanks are no rows); the first row is the header and is not counted.  idx, cifar10,
+ * cifar100: as many bytes as a row has, whatever they are; a "line" is a row.
  *
  * A byte order mark at the start of the text is left out.  A carriage return before the newline is
  * part of the line end.  Lines count from 1.
@@ -60,6 +61,8 @@ struct rowscan {
 	uint64_t lines_in_row;   /* whole lines of the open row before scan (csv) */
 	uint64_t rows_until;     /* offset behind which no row is looked for; 0: up to the end */
 	int row_open, eof;
+	size_t row_bytes;   /* of an image, with its label; 0: rows are text */
+	uint64_t rows_left; /* idx, from its header; UINT64_MAX: not known */
 	int csv_ready;
 	struct csv_parser csv;
 	struct rowscan_fields fields;
@@ -70,7 +73,8 @@ enum rowscan_result { ROWSCAN_END = 0, ROWSCAN_ROW = 1, ROWSCAN_WAIT = 2 };
 /* All zero bytes are a rowscan without memory; rowscan_free() after any use. */
 int rowscan_init(struct rowscan *r, struct row_syntax syntax, struct error *err);
 void rowscan_free(struct rowscan *r);
-/* Goes on reading at the source's place, which is the start of line `line`. */
+/* Goes on reading at the source's place, which is the start of line `line`. At the start of an idx file
+ * its header is read, and sets syntax.pixels. */
 int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struct error *err);
 
 /* After rowscan_start() at the start of the text, in place of a known syntax: takes what the first

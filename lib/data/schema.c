@@ -188,6 +188,18 @@ static int criteo_columns(const char *text, char letter, unsigned count_max,
 	return 0;
 }
 
+/* p1, p2, ...: a byte of the image each; none of other formats. */
+static int image_columns(struct schema *s, struct error *err)
+{
+	for (uint32_t i = 0; i < s->syntax.pixels; i++) {
+		char name[16];
+		int len = snprintf(name, sizeof name, "p%u", i + 1);
+		if (add_column(&s->dense, &s->dense_count, name, (size_t)len, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 static int copy_text(char **out, const char *text, const char *key, struct error *err)
 {
 	if (!text)
@@ -256,11 +268,11 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 		return -1;
 	if (s->syntax.format == ROW_BAG && s->positive)
 		return error_set(err, ERROR_CONFIG, "POSITIVE", "FORMAT=bag has no labels");
-	if (s->syntax.format == ROW_LIBSVM || s->syntax.format == ROW_BAG) {
+	if (s->syntax.format == ROW_LIBSVM || s->syntax.format == ROW_BAG || row_is_image(s->syntax)) {
 		if (schema_refuse(o->dense, "DENSE", name, err) != 0 ||
 		    schema_refuse(o->sparse, "SPARSE", name, err) != 0)
 			return -1;
-		return 0;
+		return image_columns(s, err);
 	}
 	const char *dense = o->dense && *o->dense ? o->dense : NULL;
 	const char *sparse = o->sparse && *o->sparse ? o->sparse : NULL;
@@ -289,6 +301,15 @@ static int set_options(struct schema *s, const struct schema_options *o, struct 
 	s->hash_bits = o->hash_bits ? (unsigned)o->hash_bits : 20;
 	if (s->syntax.format == ROW_BAG)
 		s->hash_bits = SCHEMA_HASH_BITS_MAX;
+	if (row_is_image(s->syntax))
+		s->scale = SCHEMA_NONE;
+	if (s->syntax.format == ROW_IDX) {
+		if (o->pixels < 1 || o->pixels > ROW_PIXELS_MAX)
+			return error_set(err, ERROR_CONFIG, "FORMAT",
+					 "idx: images of %llu bytes are not known (1 to %d)",
+					 (unsigned long long)o->pixels, ROW_PIXELS_MAX);
+		s->syntax.pixels = (uint32_t)o->pixels;
+	}
 	int labels = o->labels ? find_name(labels_names, 3, o->labels) : SCHEMA_BINARY;
 	if (labels < 0)
 		return error_set(err, ERROR_CONFIG, "labels", "'%.80s' is none of " SCHEMA_LABELS,
@@ -364,6 +385,12 @@ int schema_equal(const struct schema *a, const struct schema *b, struct error *e
 		char separator_a[8], separator_b[8];
 		if (strcmp(in_a, in_b) != 0)
 			return differ(err, "format", in_a, in_b);
+		if (a->syntax.pixels != b->syntax.pixels) {
+			error_set(err, ERROR_DATA, "schema",
+				  "images have %u bytes in one and %u in the other",
+				  a->syntax.pixels, b->syntax.pixels);
+			return 0;
+		}
 		row_separator_text(a->syntax.separator, separator_a);
 		row_separator_text(b->syntax.separator, separator_b);
 		return differ(err, "separator", separator_a, separator_b);

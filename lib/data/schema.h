@@ -15,6 +15,8 @@
  * the category with the empty name.  Of a csv the values in `missing` ("NA", "?") are missing, too, in
  * any column but the label's.  libsvm: key = XXH3_64bits_withSeed(the index as 8 bytes, least
  * significant first, seed) with seed = 0 (libsvm) or 1 + field (libffm); the value is kept.
+ * idx, cifar10, cifar100: each byte x of an image is a dense column of its own, x / 255, not scaled any
+ * further; the label is its number as text.
  * bag: key = word mod 2^31, which is the word itself but for those from 2^31 on; the count is the value;
  * there is no label (NAN).
  */
@@ -90,6 +92,7 @@ struct schema_options {
 	const char *missing;     /* csv: a list like dense, SCHEMA_MISSING_MAX values at most */
 	const char *dense_scale; /* log-z | z | none; NULL: log-z */
 	uint64_t hash_bits;      /* 1..31; 0: 20 */
+	uint64_t pixels;         /* idx: bytes of an image, as its file says (rowfile_guess()) */
 };
 
 /* Errors: ERROR_CONFIG with the key of the job file as place ("LABEL"). */

@@ -56,6 +56,7 @@ static int append_columns(struct text *t, const struct schema *s, const char *pa
 		    t,
 		    RECORD("schema", F("version", 1), F("format", format),
 			   row_syntax_is_odd(s->syntax) ? F("separator", separator) : F_NONE,
+			   row_is_image(s->syntax) ? F("pixels", s->syntax.pixels) : F_NONE,
 			   F("scale", schema_scale_name(s->scale)), F("hash", schema_hash(format)),
 			   F("hash-bits", s->hash_bits), F("fitted", (uint64_t)s->fitted),
 			   s->labels != SCHEMA_BINARY ? F("labels", schema_labels_name(s->labels)) : F_NONE,
@@ -68,7 +69,8 @@ static int append_columns(struct text *t, const struct schema *s, const char *pa
 			   s->missing ? F("missing", s->missing) : F_NONE),
 		    path, err) != 0)
 		return -1;
-	for (size_t i = 0; i < s->dense_count; i++)
+	/* One line says all of an image's bytes. */
+	for (size_t i = 0; i < s->dense_count && !row_is_image(s->syntax); i++)
 		if (schema_file_append(t,
 				       RECORD("dense", F("name", s->dense[i].name),
 					      F_REAL("mean", s->dense[i].mean),
@@ -147,6 +149,7 @@ static int schema_file_take_head(struct reading *in, const struct record *r, str
 	    record_u64_opt(r, "hash-bits", 1, SCHEMA_HASH_BITS_MAX, &in->options.hash_bits, err) !=
 		    0 ||
 	    record_u64_opt(r, "fitted", 0, 1, &in->fitted, err) != 0 ||
+	    record_u64_opt(r, "pixels", 0, ROW_PIXELS_MAX, &in->options.pixels, err) != 0 ||
 	    record_real_opt(r, "label-mean", -1e308, 1e308, &in->label_mean, err) != 0 ||
 	    record_real_opt(r, "label-deviation", 1e-308, 1e308, &in->label_deviation, err) != 0)
 		return -1;
@@ -288,11 +291,12 @@ static int schema_file_finish(struct schema **out, struct reading *in, struct er
 		return error_wrap(err, in->path);
 	}
 	/* criteo without a list means all columns there, which a file never leaves out. */
-	if (s->dense_count != in->dense_count || s->sparse_count != in->sparse_count) {
+	int is_image = row_is_image(s->syntax);
+	if ((s->dense_count != in->dense_count && !is_image) || s->sparse_count != in->sparse_count) {
 		schema_free(s);
 		return error_set(err, ERROR_DATA, in->path, "columns are missing");
 	}
-	for (size_t i = 0; i < s->dense_count; i++) {
+	for (size_t i = 0; i < in->dense_count; i++) {
 		s->dense[i].mean = in->mean[i];
 		s->dense[i].deviation = in->deviation[i];
 	}

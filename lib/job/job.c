@@ -535,7 +535,8 @@ static const char *guess_format(const char *path, int has_label)
 {
 	static const char *const guess[][2] = {{".csv", "csv"},	      {".svm", "libsvm"},
 					       {".bag", "bag"},	      {".libsvm", "libsvm"}, {".ffm", "libsvm"},
-					       {".libffm", "libsvm"}, {".tab", "tsv"}};
+					       {".libffm", "libsvm"}, {".tab", "tsv"},
+						 {"-idx3-ubyte", "idx"},  {".idx3-ubyte", "idx"}};
 	size_t len = strlen(path) - job_packed(path);
 	for (size_t i = 0; i < sizeof guess / sizeof *guess; i++)
 		if (ends_in(path, len, guess[i][0]))
@@ -583,6 +584,11 @@ static int finish_format(struct job *job, const char *path, struct error *err)
 		return error_set(err, ERROR_CONFIG,
 				 job_place(job, job->label[0] ? "LABEL" : "WEIGHT", path),
 				 "LABEL and WEIGHT name columns of a csv or tsv; FORMAT is %s",
+				 row_syntax_name(syntax));
+	if (row_is_image(syntax) && (job_kind(job)->foreign || job_is_local(job)))
+		return error_set(err, ERROR_CONFIG, job_place(job, "FORMAT", path),
+				 "FORMAT=%s is for the kit's own worker, and rows that stay where they "
+				 "are: not for TRAINER and PARTITIONS=local",
 				 row_syntax_name(syntax));
 	row_separator_text(syntax.separator, separator);
 	if (key_text_set(&job->separator, separator, path, err) != 0)

@@ -147,6 +147,14 @@ static int wanted_schema(const struct job *job, struct schema **schema, struct e
 					 .missing = prepare_given(job->missing),
 					 .dense_scale = job->dense_scale,
 					 .hash_bits = job->hash_bits};
+	struct row_syntax syntax;
+	if (job_row_syntax(job, &syntax, err) != 0)
+		return -1;
+	if (syntax.format == ROW_IDX) { /* how large images are, the first file says */
+		if (rowfile_look(job->data.item[0], &syntax, err) != 0)
+			return -1;
+		options.pixels = syntax.pixels;
+	}
 	if (schema_new(schema, &options, err) != 0)
 		return -1;
 	if (check_label(*schema, (*schema)->dense, (*schema)->dense_count, "DENSE", err) == 0 &&

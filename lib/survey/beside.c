@@ -29,7 +29,7 @@ static size_t stem(const char *name)
 
 static const char *const train_words[] = {"training", "train"};
 static const char *const test_words[] = {"test", "testing", "validation", "valid", "val", "eval",
-					 "holdout"};
+					 "holdout", "t10k" /* of MNIST */};
 
 static int is_letter(char c)
 {

@@ -220,6 +220,11 @@ static int set_format(struct jobfile *f, const struct survey *s, struct error *e
 		snprintf(reason, sizeof reason,
 			 "a document in each row, word:count; %.1f different words in it\n",
 			 s->features);
+	else if (row_is_image(s->syntax))
+		snprintf(reason, sizeof reason,
+			 "images of %s (height, width, channels), a byte each; the label is %s\n", s->image,
+			 s->syntax.format == ROW_IDX ? "in the file beside that has \"labels\" in its name"
+						     : "the byte before an image");
 	else if (s->syntax.format == ROW_CRITEO)
 		snprintf(reason, sizeof reason,
 			 "40 fields between tabs, no names: a label, 13 numbers, 26 categories\n");
@@ -330,7 +335,7 @@ static int set_course(struct jobfile *f, const struct survey *s, const struct pl
 		return -1;
 	if (s->syntax.format == ROW_BAG) /* the order says nothing to a sampler */
 		return 0;
-	if (survey_sorted(&s->column[c->label])) {
+	if (s->count > 0 && survey_sorted(&s->column[c->label])) {
 		snprintf(reason, sizeof reason,
 			 "DATA is sorted by the label, which makes training worse: shuffle its "
 			 "rows once,\n  %s\nthis setting shuffles only within a shard\n",
@@ -362,6 +367,15 @@ static int set_model(struct jobfile *f, const struct survey *s, const struct pla
 						     TOPICS_MAX));
 		return jobfile_set(f, "MODEL", value,
 				   "topics of documents; how many there are is a guess\n", err);
+	}
+	if (row_is_image(s->syntax)) {
+		snprintf(reason, sizeof reason,
+			 "mlp: layers over the pixels; conv,image:%s: convolutions, which learn more and "
+			 "take longer\n",
+			 s->image);
+		if (jobfile_set(f, "MODEL", "mlp,hidden:256", reason, err) != 0)
+			return -1;
+		return jobfile_set(f, "OPTIMIZER", "adam,lr:0.001", "suits layers\n", err);
 	}
 	int wide = s->syntax.format == ROW_CRITEO || (l && l->count[0] + l->count[1] > 1);
 	int deep = wide && s->rows_about >= WDL_ROWS;

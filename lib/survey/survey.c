@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define HEAD 4096       /* bytes that tell text from anything else */
 #define GUESS_ROWS 100  /* that a separator is tried on */
@@ -58,8 +59,8 @@ static int survey_check_text(const char *path, const char *head, size_t len, str
 	const char *nul = memchr(head, '\0', len);
 	if (nul)
 		return error_set(err, ERROR_DATA, path,
-				 "is no text: byte %zu is 0. Paceline reads csv, tsv, criteo, libsvm and bag, "
-				 "plain or compressed",
+				 "is no text: byte %zu is 0. Paceline reads csv, tsv, criteo, libsvm, bag, idx "
+				 "and the files of CIFAR, plain or compressed",
 				 (size_t)(nul - head));
 	if (memchr(head, '\r', len) && !memchr(head, '\n', len))
 		return error_set(err, ERROR_DATA, path,
@@ -85,7 +86,32 @@ static int survey_read_head(const char *path, char *head, size_t *len, struct er
 	}
 	source_close(source);
 	head[*len] = '\0';
-	return result == 0 ? survey_check_text(path, head, *len, err) : -1;
+	return result;
+}
+
+/* idx files say what they are. Of CIFAR's the size tells it: of a file that is not packed, and no text. */
+static int survey_find_images(struct survey *s, const char *path, const char *head, size_t len)
+{
+	struct row_idx idx;
+	struct stat st;
+	s->syntax = row_syntax_guess(head, len);
+	if (s->syntax.format == ROW_IDX &&
+	    row_idx_header((const unsigned char *)head, len, &idx) == 0) {
+		snprintf(s->image, sizeof s->image, "%u-%u-%u", idx.size[1],
+			 idx.sizes > 2 ? idx.size[2] : 1, idx.sizes > 3 ? idx.size[3] : 1);
+		return 1;
+	}
+	if (!memchr(head, '\0', len) || strcmp(survey_cat(path), "cat") != 0 || stat(path, &st) != 0)
+		return 0;
+	for (enum row_format f = ROW_CIFAR10; f <= ROW_CIFAR100; f++) {
+		s->syntax = row_syntax(f);
+		size_t row = row_label_bytes(s->syntax) + s->syntax.pixels;
+		if ((size_t)st.st_size % row == 0 && (size_t)st.st_size > 0) {
+			snprintf(s->image, sizeof s->image, "32-32-3");
+			return 1;
+		}
+	}
+	return 0;
 }
 
 /* ---- rows ---- */
@@ -128,7 +154,7 @@ static int try_separator(const char *path, char separator, uint64_t bytes_max, s
 	size_t count, rows = 0;
 	int got;
 	*fields = *agree = 0;
-	if (reading_begin(&r, path, (struct row_syntax){ROW_CSV, separator}, bytes_max, err) != 0)
+	if (reading_begin(&r, path, (struct row_syntax){.format = ROW_CSV, .separator = separator}, bytes_max, err) != 0)
 		return -1;
 	while (rows < GUESS_ROWS && (got = rowscan_next(&r.scan, &row, 0, NULL)) == ROWSCAN_ROW) {
 		if (rowscan_fields(&r.scan, &row, &field, &count, NULL) != 0)
@@ -218,7 +244,7 @@ static int survey_find_syntax(struct survey *s, const char *path, const char *he
 	    s->syntax.format == ROW_LIBSVM)
 		return 0;
 	char guessed = s->syntax.separator;
-	s->syntax = (struct row_syntax){ROW_CSV, '\0'};
+	s->syntax = (struct row_syntax){.format = ROW_CSV};
 	if (survey_find_separator(path, bytes_max, &s->syntax.separator, err) != 0)
 		return -1;
 	/* If rows fit none of them, say which rows. */
@@ -371,6 +397,8 @@ static int survey_take_row(struct survey *s, const char *path, struct rowscan *s
 	const struct row_field *field;
 	size_t count;
 	s->rows += s->syntax.format != ROW_CSV;
+	if (row_is_image(s->syntax))
+		return 0;
 	for (size_t i = 0; s->syntax.format == ROW_BAG && i < row->len && row->data[i] != '#'; i++)
 		s->features += row->data[i] == ':';
 	if (s->syntax.format != ROW_CSV)
@@ -416,12 +444,13 @@ static int survey_read_rows(struct survey *s, const char *path, uint64_t bytes_m
 	while (result == 0 && s->bytes < bytes_max &&
 	       (got = rowscan_next(&r.scan, &row, 0, err)) == ROWSCAN_ROW) {
 		s->bytes = row.offset + row.raw_len;
-		if (s->not_utf8 == 0 && !utf8_is(row.data, row.len))
+		if (s->not_utf8 == 0 && !row_is_image(s->syntax) && !utf8_is(row.data, row.len))
 			s->not_utf8 = row.line;
-		s->many_lines |= memchr(row.data, '\n', row.len) != NULL;
+		s->many_lines |= !row_is_image(s->syntax) && memchr(row.data, '\n', row.len) != NULL;
 		result = survey_take_row(s, path, &r.scan, &row, err);
 	}
 	s->whole = got == ROWSCAN_END;
+	s->syntax = r.scan.syntax;
 	if (got < 0)
 		result = -1;
 	count_about(s, r.source);
@@ -433,9 +462,13 @@ static int survey(struct survey *s, const char *path, uint64_t bytes_max, struct
 {
 	char head[HEAD + 1];
 	size_t len;
-	if (survey_read_head(path, head, &len, err) != 0 ||
-	    survey_find_syntax(s, path, head, len, bytes_max, err) != 0 ||
-	    survey_read_rows(s, path, bytes_max, err) != 0)
+	if (survey_read_head(path, head, &len, err) != 0)
+		return -1;
+	if (!survey_find_images(s, path, head, len) &&
+	    (survey_check_text(path, head, len, err) != 0 ||
+	     survey_find_syntax(s, path, head, len, bytes_max, err) != 0))
+		return -1;
+	if (survey_read_rows(s, path, bytes_max, err) != 0)
 		return -1;
 	for (size_t i = 0; i < s->count; i++)
 		column_close(&s->column[i]);

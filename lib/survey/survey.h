@@ -17,11 +17,12 @@
 #define SURVEY_BYTES (8u << 20) /* of text, the usual amount */
 
 struct survey {
-	struct row_syntax syntax; /* ROW_CSV, ROW_CRITEO, ROW_LIBSVM or ROW_BAG */
+	struct row_syntax syntax; /* never ROW_LINES */
+	char image[40]; /* of images: "28-28-1", as MODEL has it */
 	int whole;            /* the file was read to its end */
 	uint64_t rows, bytes; /* looked at; bytes of text */
 	uint64_t rows_about;  /* in the whole file, as far as its size tells */
-	/* csv: the columns in order. criteo, libsvm: one, the label. bag: none. */
+	/* csv: the columns in order. criteo, libsvm: one, the label. bag, images: none. */
 	struct column *column;
 	size_t count;
 	/* csv: rows with more or fewer fields than the header, which are in no column */

@@ -216,6 +216,8 @@ static void test_small_and_empty_files(void **state)
 	FILE *f = fopen(path, "wb");
 	fclose(f);
 	for (int format = ROW_LINES; format <= ROW_LIBSVM; format++) {
+		if (format == ROW_IDX) /* needs a header */
+			continue;
 		ix = build((enum row_format)format);
 		assert_int_equal(ix->rows, 0);
 		assert_int_equal(index_write(ix, index_name, &err), 0);

@@ -279,7 +279,7 @@ static char separator = ','; /* of a csv */
 
 static int scan(enum row_format format, struct found *f, struct error *err)
 {
-	struct row_syntax syntax = {format, format == ROW_CSV ? separator : '\0'};
+	struct row_syntax syntax = {.format = format, .separator = format == ROW_CSV ? separator : '\0'};
 	struct source *s;
 	struct rowscan r;
 	struct row_ref row;
@@ -350,6 +350,8 @@ static void test_rows_without_end(void **state)
 	memset(big, 'x', ROWSCAN_ROW_MAX + 10);
 	big[0] = '\n';
 	for (int format = ROW_LINES; format <= ROW_LIBSVM; format++) {
+		if (row_is_image(row_syntax((enum row_format)format)))
+			continue;
 		big[ROWSCAN_ROW_MAX] = '\n'; /* exactly the longest row */
 		write_file(big, ROWSCAN_ROW_MAX + 1);
 		assert_int_equal(scan((enum row_format)format, &f, &err), 0);
@@ -442,7 +444,7 @@ static void test_rows_are_those_of_libcsv(void **state)
 		int got;
 		assert_int_equal(source_open(&s, path, &err), 0);
 		assert_int_equal(
-			rowscan_init(&r, (struct row_syntax){ROW_CSV, separator}, &err), 0);
+			rowscan_init(&r, (struct row_syntax){.format = ROW_CSV, .separator = separator}, &err), 0);
 		assert_int_equal(rowscan_start(&r, s, 1, &err), 0);
 		while ((got = rowscan_next(&r, &row, 0, &err)) == ROWSCAN_ROW) {
 			const struct row_field *field;
@@ -530,8 +532,8 @@ static void test_syntax_from_its_names(void **state)
 		assert_int_equal(row_syntax_find(row_syntax_name(s), text, &again, &err), 0);
 		assert_true(row_syntax_same(s, again));
 	}
-	refused("arff", NULL, "FORMAT", "'arff' is none of bag, criteo, csv, libsvm, tsv");
-	refused(NULL, NULL, "FORMAT", "not given: give bag, criteo, csv, libsvm or tsv");
+	refused("arff", NULL, "FORMAT", "'arff' is none of " ROW_FORMAT_CHOICES);
+	refused(NULL, NULL, "FORMAT", "not given: give one of bag|");
 	refused("csv", "x", "FORMAT separator", "'x' is neither");
 	refused("csv", "3", "FORMAT separator", "neither");
 	refused("csv", "\"", "FORMAT separator", "neither");

@@ -47,7 +47,7 @@ static void test_options(void **state)
 {
 	(void)state;
 	refused((struct schema_options){.format = "arff"}, "FORMAT", "'arff'");
-	refused((struct schema_options){0}, "FORMAT", "criteo, csv, libsvm");
+	refused((struct schema_options){0}, "FORMAT", ROW_FORMAT_CHOICES);
 	refused((struct schema_options){.format = "csv", .dense = "a"}, "LABEL", "is needed");
 	refused((struct schema_options){.format = "csv", .label = "y"}, "DENSE", "needs columns");
 	refused((struct schema_options){.format = "csv", .label = "y", .dense = "a,,b"}, "DENSE",
