@@ -78,6 +78,56 @@ job() {
 	awk -v e="$(field rmse <run/state/summary)" 'BEGIN { exit !(e > 0.01 && e < 1.1) }'
 }
 
+# scores EXPORT LAYERS ROWS: probabilities of images of cifar10 by conv, as another program computes them.
+scores() {
+	python3 - "$@" <<-'END'
+		import array, json, math, struct, sys
+		data = open(sys.argv[1], "rb").read()
+		(length,) = struct.unpack_from("<Q", data)
+		header = json.loads(data[8:8 + length])
+		def tensor(name):
+		    begin, end = (8 + length + at for at in header[name]["data_offsets"])
+		    return array.array("f", data[begin:end])
+		def layer(planes, weight, bias):
+		    size, out = len(planes[0]), []
+		    for o, b in enumerate(bias):
+		        y = [[b] * size for _ in range(size)]
+		        for c, plane in enumerate(planes):
+		            for k in range(9):
+		                w, down, right = weight[(o * len(planes) + c) * 9 + k], k // 3 - 1, k % 3 - 1
+		                for r in range(max(0, -down), min(size, size - down)):
+		                    for x in range(max(0, -right), min(size, size - right)):
+		                        y[r][x] += w * plane[r + down][x + right]
+		        out.append([[max(0, y[2 * r][2 * x], y[2 * r][2 * x + 1], y[2 * r + 1][2 * x],
+		                         y[2 * r + 1][2 * x + 1]) for x in range(size // 2)] for r in range(size // 2)])
+		    return out
+		rows = open(sys.argv[3], "rb").read()
+		for at in range(0, len(rows), 3073):
+		    x = [v / 255 for v in rows[at + 1:at + 3073]]
+		    h = [[x[c * 1024 + r * 32:][:32] for r in range(32)] for c in range(3)]
+		    for i in range(1, int(sys.argv[2]) + 1):
+		        h = layer(h, tensor(f"conv{i}.weight"), tensor(f"conv{i}.bias"))
+		    h = [v for plane in h for row in plane for v in row]
+		    w, bias = tensor("output.weight"), tensor("output.bias")
+		    z = [b + sum(p * q for p, q in zip(w[k * len(h):], h)) for k, b in enumerate(bias)]
+		    e = [math.exp(v - max(z)) for v in z]
+		    print(*(f"{v / sum(e):.7f}" for v in e))
+	END
+}
+
+@test "conv: another program, the same scores" {
+	bars cifar10 train.bin 200 1
+	head -c $((20 * 3073)) train.bin >some.bin
+	job FORMAT=cifar10 DATA=train.bin EPOCHS=1 MODEL=conv,channels:3-2-3
+	[ "$status" = 0 ]
+	checkpoint=$(ckpt latest run/state/checkpoints)
+	ckpt export "$checkpoint" model.safetensors
+	predict -c "$checkpoint" --probabilities some.bin | cut -d' ' -f3- >right
+	scores model.safetensors 3 some.bin | paste -d' ' right - | awk '
+		{ for (k = 1; k <= 4; k++) { d = $k - $(k + 4); if (NF != 8 || d > 1e-4 || d < -1e-4) { print; bad = 1 } } }
+		END { exit bad || NR != 20 }'
+}
+
 @test "cifar10 and cifar100: the label before an image, or the second of two" {
 	for format in cifar10 cifar100; do
 		bars $format train.bin 400 1
