@@ -218,7 +218,10 @@ static enum queue_result bye(struct queue *q, struct queue_change *c, struct err
 	enum queue_result result = queue_grip(q, c->worker, c->generation, &w, err);
 	if (result != QUEUE_OK)
 		return result;
-	c->shards = return_all(q, w, 0);
+	c->shards = w->hand.count;
+	while (c->front && w->hand.head)
+		piece_return_first(q, w->hand.head);
+	return_all(q, w, 0);
 	w->generation = 0;
 	c->is_made = 1;
 	return QUEUE_OK;
@@ -428,7 +431,8 @@ static const struct queue_kind kinds[] = {
 		{0}}},
 	{"hello", QUEUE_FENCES, change_hello,
 	 FIELDS{WORKER, {FIELD("generation", U64, queue_change, generation)}, {0}}},
-	{"bye", QUEUE_BY_WORKER | QUEUE_FENCES, bye, FIELDS{WORKER, {0}}},
+	{"bye", QUEUE_BY_WORKER | QUEUE_FENCES, bye,
+	 FIELDS{WORKER, {FIELD("front", FLAG, queue_change, front), .is_optional = 1}, {0}}},
 	{"fail", QUEUE_FENCES | QUEUE_TELLS, change_fail, FIELDS{WORKER, {0}}},
 	{"release", 0, change_release, FIELDS{ID, {0}}},
 	{"expire", 0, expire, FIELDS{ID, {FIELD("blamed", U64, queue_change, blamed)}, {0}}},

@@ -374,7 +374,7 @@ void piece_return(struct queue *q, struct piece *p, int is_held)
 	piece_come_back(q, p, is_held ? PUT_HELD : PUT_LAST);
 }
 
-void piece_roll_back(struct queue *q, struct piece *p)
+void piece_return_first(struct queue *q, struct piece *p)
 {
 	piece_come_back(q, p, PUT_FIRST);
 }

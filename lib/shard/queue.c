@@ -282,7 +282,7 @@ int queue_roll_back(struct queue *q, const struct queue *replaced, struct error 
 	q->mono = replaced->mono;
 	for (struct worker *w = q->first_worker; w; w = w->next) {
 		while (w->hand.head)
-			piece_roll_back(q, w->hand.head);
+			piece_return_first(q, w->hand.head);
 		w->generation = 0;
 	}
 	if (q->incarnation < replaced->incarnation)

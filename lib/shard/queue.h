@@ -18,8 +18,10 @@
  * "begin + p".  Positions [lo, hi) of it are not yet in the model.
  *
  * Order: the oldest epoch that has something to hand out comes first.  Within it, the rest of a cut
- * piece comes first, then shards that were not handed out yet, then what came back, in the order in
- * which it came.
+ * piece comes first, and what a rollback or a worker that left (bye front=1) took out of hands, by
+ * shard and row; then shards that were not handed out yet; then what else came back, in the order in
+ * which it came.  So a job of one worker that is stopped and goes on trains its rows in the order of one that
+ * was never stopped.
  * With epochs that are kept apart, only the epoch of the pieces in hand has something to hand out.
  *
  * Partitions (LB-BSP, section 3.5): if the parameters have some, each worker gets rows of its own
@@ -126,6 +128,7 @@ struct queue_change {
 	uint64_t generation, id, begin, length, upto, max, retries, blamed, term;
 	double lease, threshold, at;
 	int failed, hold; /* of back: failed: it counts as a death; hold: it is held */
+	int front;        /* of bye: pieces are handed out before fresh shards */
 	/* Results. */
 	int is_made;              /* 0: nothing has changed, and there is no line */
 	uint64_t shards;          /* how many came back */

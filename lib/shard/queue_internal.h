@@ -64,8 +64,8 @@ struct piece_list {
 /* Pieces of one epoch, or of one partition, that wait to be handed out. */
 struct lane {
 	uint64_t number;        /* the epoch; of a partition, how many passes are over */
-	/* Handed out before fresh shards: the rests of cut pieces, and what a rollback took out of
-	 * hands; in the order of the shards and their rows. */
+	/* Handed out before fresh shards: the rests of cut pieces, and what a worker that left or a
+	 * rollback took out of hands; in the order of the shards and their rows. */
 	struct piece_list first;
 	struct piece_list todo; /* what came back: handed out after fresh shards */
 };
@@ -228,8 +228,8 @@ void piece_take(struct queue *q, struct piece *p, struct worker *w);
 void piece_return(struct queue *q, struct piece *p, int is_held);
 /* The same for only positions [lo, hi) of it. Needs piece_prepare(3). */
 void piece_return_range(struct queue *q, struct piece *p, uint64_t lo, uint64_t hi);
-/* Takes p out of the hand for a rollback: it is handed out before fresh shards. */
-void piece_roll_back(struct queue *q, struct piece *p);
+/* Takes p out of the hand, and nothing is wrong with it: it is handed out before fresh shards. */
+void piece_return_first(struct queue *q, struct piece *p);
 void piece_describe(const struct queue *q, const struct piece *p, struct queue_piece *out);
 /* Tells the watcher of the queue that p's state has changed. */
 void piece_changed(const struct queue *q, const struct piece *p);

@@ -203,7 +203,8 @@ void generation_bye(struct generation *g, size_t owed)
 	if (!g->call)
 		return;
 	int lost = call_record(g->call,
-			       RECORD("bye", F("worker", g->worker), F("generation", g->number)),
+			       RECORD("bye", F("worker", g->worker), F("generation", g->number),
+				      F("front", 1)),
 			       NULL, 0, &err) != 0;
 	for (owed++; !lost && owed > 0 && clock_mono() < deadline;) {
 		lost = call_receive_within(g->call, &g->record, BYE_SECONDS, &err) != 0;

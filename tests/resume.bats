@@ -1,0 +1,77 @@
+#!/usr/bin/env bats
+load helper
+# rooms: shard work param model
+
+# A job of one worker that is stopped in the middle of an epoch, or killed as a whole, and goes on: it ends
+# with the bytes that it would have had without a break, parameters and what the optimizer knows of them.
+
+rows() {
+	awk -v n="$1" 'BEGIN { srand(5); print "yes,kind,price,a,b,c,d"; for (i = 0; i < n; i++) {
+		a = rand(); b = rand(); c = int(40 * rand()); d = int(9 * rand())
+		printf "%d,k%d,%.3f,%.4f,%.4f,c%d,d%d\n", (a + b + c % 2 + rand() > 1.8), int(3 * a), 3 * a + b + rand(),
+			a, b, c, d } }' >d.csv
+}
+
+# trained OUT: to the end; the job's last checkpoint is in OUT then.
+trained() {
+	rm -f drag/w?
+	run_job >"$1.out" 2>"$1.err" 3>&-
+	mv "$(ckpt latest run/state/checkpoints)" "$1"
+	rm -rf run
+}
+
+# begun NAME: it is in the middle of an epoch, and creeps.
+begun() {
+	echo "drag speed=$PACE" >drag/w0
+	begin "$1"
+	wait_for 'came_to 700'
+}
+
+same() { # OUT
+	local file
+	for file in layout model schema part-0 part-1; do [ ! -e "whole/$file" ] || cmp "whole/$file" "$1/$file"; done
+}
+
+# without_a_trace LABEL MODEL [KEY=VALUE]...
+without_a_trace() {
+	echo "# $*"
+	printf '%s\n' JOB=j "DATA=$T/d.csv" FORMAT=csv "LABEL=$1" "MODEL=$2" DENSE=a,b SPARSE=c,d BATCH=64,shard:4 \
+		WORKERS=1 SERVERS=2 EPOCHS=2 CHECKPOINT=end "${@:3}" >job.env
+	slow 800
+	trained whole
+	begun begun
+	trainctl stop --run-dir run
+	ended "$SUPERVISOR"
+	[ "$(last begun.out state)" = stopped ]
+	trained stopped
+	same stopped
+	begun begun
+	trainctl checkpoint --run-dir run
+	wait_for "came_to $((64 * $(field iteration <"$(ckpt latest run/state/checkpoints)/MANIFEST") + 1))"
+	kill -9 "$SUPERVISOR" $(record_pids <(cat run/state/nodes/*.[0-9]*))
+	ended "$SUPERVISOR"
+	trained killed
+	cat killed.err
+	grep -q 'are trained again' killed.err
+	same killed
+	rm -rf whole stopped killed
+}
+
+@test "stopped, or killed as a whole: the same bytes in the end as without a break" {
+	rows 1000
+	without_a_trace yes wdl,embed:4,hidden:8 SHUFFLE=samples OPTIMIZER=adam,schedule:cosine,steps:20,warmup:5,clip:0.5
+}
+
+# bats test_tags=long
+@test "the same, of each model and optimizer" {
+	rows 1000
+	without_a_trace yes lr OPTIMIZER=sgd,schedule:step,steps:9,l2:0.01
+	without_a_trace yes lr SHUFFLE=samples WORKERS=ahead:1
+	without_a_trace yes lr SHUFFLE=shards SYNC=allreduce WORKERS=ahead:3
+	without_a_trace yes svm SHUFFLE=samples OPTIMIZER=ftrl
+	without_a_trace yes fm,embed:4 SHUFFLE=samples OPTIMIZER=momentum,decay:0.01
+	without_a_trace yes deepfm,embed:4,hidden:8 SHUFFLE=samples
+	without_a_trace kind softmax SHUFFLE=samples OPTIMIZER=adam,warmup:9
+	without_a_trace price linear SHUFFLE=shards OPTIMIZER=clip:0.1
+	without_a_trace yes audit,counts:1
+}
