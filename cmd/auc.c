@@ -1,7 +1,8 @@
 /*
  * auc(1): how good scores are.  A filter: "score label [weight]" lines in, one record out.  All lines
  * are kept and sorted, so the area under the curve is exact, ties included; nothing is binned.  With
- * --labels class a score is a class, with --labels real a number.
+ * --labels class a score is a class, and the probability of the label may follow; with --labels real
+ * it is a number.
  */
 #include "cmd/cmd.h"
 
@@ -18,7 +19,7 @@
 
 struct row {
 	double score, weight; /* of a class: 1 if it is the label, else 0 */
-	double label;         /* not of a class */
+	double label;         /* of a class its probability; NAN: the line has none */
 };
 
 enum { BINARY, CLASS, REAL };
@@ -75,6 +76,17 @@ static int take_label(const char *word, size_t n, const char *score, size_t of, 
 	return 0;
 }
 
+/* Of a class, behind the weight: the probability of the label, "-" where there is no label. */
+static int take_probability(const char *word, size_t n, int none, struct row *r, struct error *err)
+{
+	r->label = NAN;
+	if (n == 0 || (none && n == 1 && *word == '-'))
+		return 0;
+	if (number_real_span(word, n, &r->label) != 0 || !(r->label >= 0 && r->label <= 1))
+		return auc_bad_word(err, "the probability is not a number from 0 to 1", word, n);
+	return 0;
+}
+
 /* NO_LABEL: predict(1) writes "-" when a row has no label. */
 static int auc_parse_row(const char *line, size_t len, struct row *r, struct error *err)
 {
@@ -99,8 +111,15 @@ static int auc_parse_row(const char *line, size_t len, struct row *r, struct err
 		return auc_bad_word(err, "the weight is not a number from 0 up", line, n);
 	line += n;
 	n = auc_next_word(&line, end);
+	if (labels == CLASS) {
+		if (take_probability(line, n, none, r, err) != 0)
+			return -1;
+		line += n;
+		n = auc_next_word(&line, end);
+	}
 	if (n)
-		return auc_bad_word(err, "more than score, label and weight", line, n);
+		return auc_bad_word(err, labels == CLASS ? "more than score, label, weight and probability"
+							 : "more than score, label and weight", line, n);
 	return none ? NO_LABEL : 0;
 }
 
@@ -182,14 +201,22 @@ static void scale_weights(struct rows *all)
 		all->row[i].weight = ldexp(all->row[i].weight, -exponent);
 }
 
+static double log_loss(double p)
+{
+	return -log(p < CLIP ? CLIP : p);
+}
+
 static void print_classes(struct rows *all)
 {
-	double right = 0, weight = 0;
+	double loss = 0, right = 0, weight = 0;
 	for (size_t i = 0; i < all->count; i++) {
-		right += all->row[i].weight * all->row[i].score;
-		weight += all->row[i].weight;
+		const struct row *r = &all->row[i];
+		loss += r->weight * log_loss(r->label);
+		right += r->weight * r->score;
+		weight += r->weight;
 	}
-	record_print(stdout, RECORD("auc", F_BRIEF("accuracy", right / weight), F("n", all->count)));
+	record_print(stdout, RECORD("auc", F_BRIEF("logloss", loss / weight),
+				    F_BRIEF("accuracy", right / weight), F("n", all->count)));
 }
 
 static void print_reals(struct rows *all)
@@ -210,8 +237,7 @@ static void print_binary(struct rows *all)
 	double loss = 0, right = 0, weight = 0;
 	for (size_t i = 0; i < all->count; i++) {
 		const struct row *r = &all->row[i];
-		double p = r->label > 0 ? r->score : 1 - r->score;
-		loss -= r->weight * log(p < CLIP ? CLIP : p);
+		loss += r->weight * log_loss(r->label > 0 ? r->score : 1 - r->score);
 		right += r->weight * ((r->score >= 0.5) == (r->label > 0));
 		weight += r->weight;
 	}
@@ -229,9 +255,11 @@ int main(int argc, char **argv)
 		{0}};
 	const struct option_table table = {
 		.program = PROGRAM,
-		.synopsis = "[--labels binary|class|real] [FILE] < \"score label [weight]\" lines",
+		.synopsis = "[--labels binary|class|real] [FILE]\n"
+			    "< \"score label [weight [probability]]\" lines",
 		.about = "Area under the ROC curve, log loss and accuracy of scores; of classes the\n"
-			 "accuracy, of numbers RMSE and MAE.",
+			 "log loss (if lines have the label's probability) and the accuracy, of\n"
+			 "numbers RMSE and MAE.",
 		.rows = rows};
 	struct error err = {0};
 	struct rows all = {0};

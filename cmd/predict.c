@@ -22,7 +22,7 @@
 static struct kernels kernels;
 static const char *opt_checkpoint, *opt_job, *opt_run_dir;
 static const char *opt_format, *opt_separator, *opt_bad_rows = "stop";
-static int opt_probabilities;
+static const char *opt_probabilities; /* NULL: none */
 
 static const struct option_row rows_of_options[] = {
 	{.name = "checkpoint", .letter = 'c', .kind = OPTION_TEXT, .target = &opt_checkpoint,
@@ -37,15 +37,16 @@ static const struct option_row rows_of_options[] = {
 	 .help = "separator of a csv: a character, or the word tab (that of the training data)"},
 	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt_bad_rows, .arg = "stop|skip:N",
 	 .help = "what to do about a bad row (stop)"},
-	{.name = "probabilities", .kind = OPTION_FLAG, .target = &opt_probabilities,
-	 .help = "of classes: behind each line the probability of each class, in their order"},
+	{.name = "probabilities", .kind = OPTION_CHOICE, .target = &opt_probabilities, .arg = "OF",
+	 .help = "of classes: behind each line its weight, and the probability of its label, or of all",
+	 .choices = "label|all"},
 	KERNELS_OPTIONS(kernels),
 	{0}};
 
 static const struct option_table table = {
 	.program = PROGRAM,
 	.synopsis = "-c CHECKPOINT | -j JOB | --run-dir DIR [--format FORMAT] [--separator CHARACTER]\n"
-		    "[--bad-rows stop|skip:N] [--probabilities] [FILE...] < rows",
+		    "[--bad-rows stop|skip:N] [--probabilities label|all] [FILE...] < rows",
 	.about = "Scores rows: prints a line \"score label\" for each, in input order.",
 	.rows = rows_of_options,
 	.epilogue = KERNELS_FILES};
@@ -272,6 +273,18 @@ static void print_label(const struct schema *schema, float label)
 		putchar(label > 0 ? '1' : '0');
 }
 
+static void print_probabilities(const struct scorer *s, size_t i)
+{
+	const float *score = s->score + i * s->outputs, label = s->rows.label[i];
+	if (strcmp(opt_probabilities, "all") == 0)
+		for (size_t k = 0; k < s->outputs; k++)
+			printf(" %.9g", (double)score[k]);
+	else if (isnan(label))
+		fputs(" -", stdout);
+	else
+		printf(" %.9g", (double)score[(size_t)label]);
+}
+
 static void predict_main_print_batch(const struct scorer *s)
 {
 	const struct rows *r = &s->rows;
@@ -282,10 +295,10 @@ static void predict_main_print_batch(const struct scorer *s)
 			printf("1 %.9g", (double)s->words[i]);
 		else
 			print_label(s->schema, r->label[i]);
-		if (!s->documents && s->schema->weight)
+		if (!s->documents && (s->schema->weight || opt_probabilities))
 			printf(" %.9g", (double)r->weight[i]);
-		for (size_t k = 0; opt_probabilities && k < s->outputs; k++)
-			printf(" %.9g", (double)s->score[i * s->outputs + k]);
+		if (opt_probabilities)
+			print_probabilities(s, i);
 		putchar('\n');
 	}
 	/* Write the scores so far while we wait for more rows from a pipe. */

@@ -124,7 +124,16 @@ near() {
 }
 
 @test "--labels: classes are compared as words, numbers have errors" {
-	[ "$(printf 'a a\nb a 2\na%%20b a%%20b 1\nx -\n' | auc --labels class 2>/dev/null)" = "auc accuracy=0.5 n=3" ]
+	[ "$(printf 'a a\nb a 2\na%%20b a%%20b 1\nx -\n' | auc --labels class 2>/dev/null)" = "auc logloss= accuracy=0.5 n=3" ]
+	# With the probability of the label: 2 of 4 samples have 0.5, which is -log(0.5) each.
+	[ "$(printf 'a a 1 1\nb a 2 0.5\na a 1 1\nx - 1 -\n' | auc --labels class 2>/dev/null)" = \
+		"auc logloss=0.34657359 accuracy=0.5 n=3" ]
+	[ "$(printf 'a a 1 0\n' | auc --labels class)" = "auc logloss=34.5387764 accuracy=1 n=1" ]
+	run -65 auc --labels class < <(printf 'a a 1 1.5\n')
+	[[ "$output" == *"stdin:1: the probability is not a number from 0 to 1: '1.5'" ]]
+	run -65 auc --labels class < <(printf 'a a 1 -\n')
+	run -65 auc --labels class < <(printf 'a a 1 1 1\n')
+	[[ "$output" == *"more than score, label, weight and probability"* ]]
 	[ "$(printf '1 2\n-3 -3 2\n5.5 2.5\n' | auc --labels real)" = "auc rmse=1.58113883 mae=1 n=3" ]
 	run -65 auc --labels real < <(printf '1 x\n')
 	[[ "$output" == "auc: stdin:1: the label is not a number: 'x'" ]]

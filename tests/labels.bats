@@ -39,13 +39,21 @@ job() {
 	[ "$(grep ^class "$checkpoint/schema" | tr '\n' ' ')" = "class name=10 class name=Iris%20setosa class name=versi " ]
 	grep -q ' name=softmax .* classes=3' "$checkpoint/model"
 	predict -c "$checkpoint" test.csv >scores
-	[ "$(auc --labels class <scores)" = "auc accuracy=$(field accuracy <run/state/summary) n=500" ]
+	[ "$(auc --labels class <scores)" = "auc logloss= accuracy=$(field accuracy <run/state/summary) n=500" ]
+	predict -c "$checkpoint" --probabilities label test.csv >scores
+	[ "$(auc --labels class <scores)" = "auc logloss=$(field logloss <run/state/summary) accuracy=$(
+		field accuracy <run/state/summary) n=500" ]
+	cut -d, -f4 --complement test.csv | predict -c "$checkpoint" --probabilities label | head -n 1 | grep ' - 1 -$'
 	awk -v a="$(auc --labels class <scores | field accuracy)" 'BEGIN { exit !(a > 0.9) }'
 	[ "$(cut -d' ' -f2 scores | sort -u | tr '\n' ' ')" = "10 Iris%20setosa versi " ]
-	predict -c "$checkpoint" --probabilities test.csv | awk '{
-		s = $3 + $4 + $5; if (NF != 5 || s < 0.999 || s > 1.001) exit 1
-		best = $3 >= $4 && $3 >= $5 ? "10" : $4 >= $5 ? "Iris%20setosa" : "versi"
-		if (best != $1) exit 2 }'
+	predict -c "$checkpoint" --probabilities all test.csv | paste -d' ' - scores | awk '{
+		s = $4 + $5 + $6; if (NF != 10 || $3 != 1 || s < 0.999 || s > 1.001) exit 1
+		best = $4 >= $5 && $4 >= $6 ? "10" : $5 >= $6 ? "Iris%20setosa" : "versi"
+		if (best != $1) exit 2
+		if ($10 != ($2 == "10" ? $4 : $2 == "versi" ? $6 : $5)) exit 3
+		loss -= log($10) } END { print loss / NR }' >loss
+	awk -v a="$(cat loss)" -v b="$(auc --labels class <scores | field logloss)" \
+		'BEGIN { exit !(a > 0 && a - b < 1e-5 && b - a < 1e-5) }'
 	# A row of a class that training never saw.
 	sed '3s/,[^,]*,\([0-9.]*,[a-z]*\)$/,rosa,\1/' test.csv >other.csv
 	run -65 predict -c "$checkpoint" other.csv
@@ -67,7 +75,7 @@ job() {
 	[ "$(echo "$output" | field rmse)" = "$(field rmse <run/state/summary)" ]
 	[ "$(echo "$output" | field mae)" = "$(field mae <run/state/summary)" ]
 	awk -v e="$(echo "$output" | field rmse)" 'BEGIN { exit !(e > 20 && e < 8000) }'
-	run -78 predict -c "$checkpoint" --probabilities test.csv
+	run -78 predict -c "$checkpoint" --probabilities all test.csv
 	[ "$output" = "predict: --probabilities: labels of this model are no classes" ]
 	# The labels as they are in the file, up to a float.
 	paste -d' ' scores <(tail -n +2 test.csv | cut -d, -f5) |

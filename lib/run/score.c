@@ -14,7 +14,8 @@
  * prediction must not become a score. */
 static const char script[] =
 	"p=$1 a=$2 c=$3 t=$4 b=$5 l=$6; shift 6; true >\"$t\" || exit 73; "
-	"for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" \"$f\" >>\"$t\" || exit; done; "
+	"case $l in class) o='--probabilities label' ;; *) o= ;; esac; "
+	"for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" $o \"$f\" >>\"$t\" || exit; done; "
 	"\"$a\" --labels \"$l\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
 
 /* Which of them a model has: the first one says whether it became better. */
@@ -25,9 +26,7 @@ static void wanted_scores(const struct job *job, enum score wanted[2])
 		    : labels == MODEL_CLASS ? SCORE_ACCURACY
 		    : labels == MODEL_REAL  ? SCORE_RMSE
 					    : SCORE_AUC;
-	wanted[1] = labels == MODEL_REAL ? SCORE_MAE
-		    : wanted[0] == SCORE_AUC ? SCORE_LOG_LOSS
-					     : wanted[0];
+	wanted[1] = labels == MODEL_REAL ? SCORE_MAE : SCORE_LOG_LOSS;
 }
 
 static void log_score(struct supervisor *s)
