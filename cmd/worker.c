@@ -345,6 +345,8 @@ int main(int argc, char **argv)
 		result = -1;
 	if (has_place > 0) {
 		struct caching *caching = start_caching(&data_files, schema, data);
+		node.meter.beside = caching ? caching_seconds : NULL;
+		node.meter.thread = caching;
 		result = worker_train(&servers, &data_files, schema, data, &spec, &err);
 		caching_stop(caching);
 	}

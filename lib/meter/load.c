@@ -40,6 +40,8 @@ struct load {
 	struct counters before[2]; /* newest first */
 	int held;                  /* of them */
 	int marked;                /* by load_mark() */
+	double (*beside)(const void *thread); /* NULL: there is no such thread */
+	const void *thread;
 	struct load_values values;
 	char text[TEXT_MAX];
 };
@@ -179,18 +181,25 @@ static double own_bytes(void)
 	return getrusage(RUSAGE_SELF, &u) == 0 ? (double)u.ru_maxrss * 1024 : NAN;
 }
 
-static double own_seconds(void)
+static double own_seconds(const struct load *l)
 {
 	struct rusage u;
 	if (getrusage(RUSAGE_SELF, &u) != 0)
 		return NAN;
 	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6 -
+	       (l->beside ? l->beside(l->thread) : 0);
+}
+
+void load_leave_out(struct load *l, double (*seconds)(const void *thread), const void *thread)
+{
+	l->beside = seconds;
+	l->thread = thread;
 }
 
 static struct counters load_count(struct load *l, double now)
 {
-	struct counters c = {now, NAN, NAN, NAN, NAN, own_seconds()};
+	struct counters c = {now, NAN, NAN, NAN, NAN, own_seconds(l)};
 	look_cpu(l, &c);
 	look_quota(l, &c);
 	return c;

@@ -24,13 +24,16 @@ struct load_values {
 	double psi_cpu;   /* time in which somebody waited for a processor, last 10 s */
 	double psi_mem;   /* for memory */
 	double throttled; /* periods of the control group's quota in which it was stopped */
-	double own_cpu;   /* processors that this process kept busy */
+	double own_cpu;   /* processors that this process kept busy, see load_leave_out() */
 	double own_mem;   /* bytes of memory that it has had at most */
 };
 
 /* root: where the node's /proc and /sys are mounted; "": here. -1 only without memory. */
 int load_new(struct load **out, const char *root, struct error *err);
 void load_free(struct load *l); /* NULL is fine */
+
+/* own_cpu leaves out what a thread beside has used: seconds() of processor time so far. */
+void load_leave_out(struct load *l, double (*seconds)(const void *thread), const void *thread);
 
 /* now: clock_mono(). */
 void load_look(struct load *l, double now, struct load_values *out);

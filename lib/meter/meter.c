@@ -37,6 +37,7 @@ int meter_new(struct meter **out, const struct meter_options *options, struct er
 		meter_free(m);
 		return -1;
 	}
+	load_leave_out(m->load, options->beside, options->thread);
 	*out = m;
 	return 0;
 }

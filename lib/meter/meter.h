@@ -17,6 +17,9 @@ struct meter_options {
 	const char *id;        /* of the worker */
 	const char *monitor;   /* NULL: nobody */
 	const char *load_root; /* see load_new() */
+	/* See load_leave_out(); NULL: no thread works beside. */
+	double (*beside)(const void *thread);
+	const void *thread;
 	int watch;             /* see watch_new(): shares of the time are wanted of meter_look() */
 	uint64_t report_every; /* batches, 1 or more */
 	double report_seconds;

@@ -16,10 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LOOK_SECONDS 1 /* between two tries to get the lock */
 #define PRIORITY 19    /* the lowest of nice(1) */
+#define REST_SECONDS 600 /* a file that is being made was written since */
 
 struct caching {
 	struct caching_options options;
@@ -28,6 +31,7 @@ struct caching {
 	pthread_mutex_t lock;
 	pthread_cond_t stopped;
 	atomic_int stop;
+	_Atomic double seconds; /* of processor time, once the thread ends; 0 before */
 	char lock_path[PATH_MAX];
 	int lock_fd; /* -1: another worker has it */
 };
@@ -43,10 +47,18 @@ static int caching_lock_path(struct caching *c, struct error *err)
 	return 0;
 }
 
-/* A killed worker leaves its half of a cache where files need a name from the start, as on NFS. */
+static double clock_used(clockid_t clock)
+{
+	struct timespec t;
+	return clock_gettime(clock, &t) == 0 ? (double)t.tv_sec + (double)t.tv_nsec * 1e-9 : 0;
+}
+
+/* A killed worker leaves its half of a cache where files need a name from the start, as on NFS. What
+ * was written lately may be what another host is making, if locks don't reach from host to host. */
 static void remove_rest(const char *path)
 {
 	char dir[PATH_MAX], rest[PATH_MAX + NAME_MAX + 2];
+	struct stat st;
 	const char *name = fs_basename(path);
 	size_t len = strlen(name);
 	fs_dirname(path, dir, sizeof dir);
@@ -55,7 +67,8 @@ static void remove_rest(const char *path)
 		if (strncmp(e->d_name, name, len) != 0 || strncmp(e->d_name + len, ".tmp.", 5) != 0)
 			continue;
 		snprintf(rest, sizeof rest, "%s/%s", dir, e->d_name);
-		unlink(rest);
+		if (stat(rest, &st) == 0 && clock_epoch() - (double)st.st_mtime > REST_SECONDS)
+			unlink(rest);
 	}
 	if (d)
 		closedir(d);
@@ -138,7 +151,17 @@ static void *caching_main(void *arg)
 			pthread_cond_timedwait(&c->stopped, &c->lock, &until);
 		pthread_mutex_unlock(&c->lock);
 	}
+	c->seconds = clock_used(CLOCK_THREAD_CPUTIME_ID);
 	return NULL;
+}
+
+double caching_seconds(const void *caching)
+{
+	const struct caching *c = caching;
+	clockid_t clock;
+	if (c->seconds > 0 || pthread_getcpuclockid(c->thread, &clock) != 0)
+		return c->seconds;
+	return clock_used(clock);
 }
 
 int caching_start(struct caching **out, const struct caching_options *options, struct error *err)

@@ -27,6 +27,8 @@ struct caching_options {
 
 /* What the options point to must outlive it. */
 int caching_start(struct caching **out, const struct caching_options *options, struct error *err);
+/* Of the struct caching: processor time of its thread so far, which is not spent on training. */
+double caching_seconds(const void *caching);
 /* What is half made is dropped. NULL is fine. */
 void caching_stop(struct caching *c);
 

@@ -141,6 +141,12 @@ static double own_seconds(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
+static double all_seconds(const void *thread)
+{
+	(void)thread;
+	return own_seconds();
+}
+
 /* Between two looks 4 s apart, as they are told. */
 static void own_time_is_a_share_of_that_between(void **state)
 {
@@ -155,6 +161,12 @@ static void own_time_is_a_share_of_that_between(void **state)
 	double all = own_seconds() - before;
 	assert_true(v.own_cpu * 4 >= worked - 1e-9);
 	assert_true(v.own_cpu * 4 <= all + 1e-9);
+	load_leave_out(load, all_seconds, NULL); /* as if a thread beside had used it all */
+	look(11);
+	for (begun = own_seconds(); own_seconds() < begun + 0.05;)
+		;
+	look(15);
+	assert_true(fabs(v.own_cpu) * 4 < 0.02);
 }
 
 static void some_periods(void)

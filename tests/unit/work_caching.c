@@ -7,13 +7,16 @@
 
 #include "scratch.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -82,6 +85,11 @@ static void test_one_makes(void **state)
 	(void)state;
 	struct caching *a = start_one(), *b = start_one();
 	wait_until(&made, 1);
+	assert_true(caching_seconds(a) > 0 && caching_seconds(b) > 0);
+	for (int i = 0; i < 3000 && access(lock, F_OK) == 0; i++)
+		clock_sleep(0.01);
+	double used = caching_seconds(a); /* its thread may have ended, and knows it still */
+	assert_true(used > 0 && caching_seconds(a) >= used);
 	caching_stop(a);
 	caching_stop(b);
 	assert_int_equal(made, 1);
@@ -103,11 +111,16 @@ static void test_other_dies(void **state)
 	(void)state;
 	struct error err;
 	int fd;
-	char half[200], other[200];
+	char half[200], written[200], other[200];
 	snprintf(half, sizeof half, "%s.tmp.0123", cache);
 	snprintf(other, sizeof other, "%s.tmp", cache);
 	assert_int_equal(fs_replace_for_now(half, "", 0, &err), 0);
 	assert_int_equal(fs_replace_for_now(other, "", 0, &err), 0);
+	/* An hour old; another one that a host without locks may be writing. */
+	const struct timespec old[2] = {{time(NULL) - 3600, 0}, {time(NULL) - 3600, 0}};
+	assert_int_equal(utimensat(AT_FDCWD, half, old, 0), 0);
+	snprintf(written, sizeof written, "%s.tmp.4567", cache);
+	assert_int_equal(fs_replace_for_now(written, "", 0, &err), 0);
 	assert_int_equal(fs_lock(lock, &fd, &err), 0);
 	struct caching *a = start_one();
 	wait_until(&tried, 2);
@@ -117,6 +130,7 @@ static void test_other_dies(void **state)
 	caching_stop(a);
 	assert_int_equal(failed, 0);
 	assert_int_equal(access(half, F_OK), -1);
+	assert_int_equal(access(written, F_OK), 0);
 	assert_int_equal(access(other, F_OK), 0);
 }
 
