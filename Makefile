@@ -66,9 +66,9 @@ unexport POSIXLY_CORRECT
 # Units run under clang's sanitizers, in check-fast as users compile them. Conversations run with the programs
 # as users have them, and those that start few of them (PROGRAM) under clang's sanitizers instead where what they
 # are about has changed (tests/changed): whole jobs (JOBS) start programs by the thousand, and a start takes ten
-# times as long there. PLAIN is about files, variables, memory and the tests, not what programs do. Crash tests
+# times as long there. PLAIN is about files, variables, memory, the sources and the tests, not what programs do. Crash tests
 # and benches always run the programs as users have them. check-all runs everything, with all three builds.
-PLAIN      = install run surroundings resources
+PLAIN      = install run surroundings resources new-model
 JOBS       = allreduce brain deaths decisions delay guilty healing hosts hosts-check hosts-jobs \
 	     init jobs lda man many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
 	     standby-hosts state terminal trainctl trainers trainers-hosts

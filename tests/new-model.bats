@@ -1,0 +1,35 @@
+#!/usr/bin/env bats
+load helper
+
+# A new model is its file and a word in MODELS, as CONTRIBUTING.md says: in a copy of the sources.
+
+# bats test_tags=long
+@test "logistic matrix factorisation: its file and a word, and all know it" {
+	local built=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}
+	mkdir -p tree/tests
+	cp -a "$PACELINE_ROOT"/{lib,cmd,Makefile} tree
+	cp -a "$PACELINE_ROOT/tests/unit" tree/tests
+	cp -a "${built%/bin}" tree/build # what does not look at models is not compiled again
+	cp "$PACELINE_ROOT/tests/lmf.c" tree/lib/model
+	sed -i 's/^#define MODELS(FIRST, MORE) .*/& MORE(lmf)/' tree/lib/model/model.h
+	make -C tree -j2 OPT=-O0 BUILD=build programs build/unit/model_gradient >make.out 2>&1 || { tail make.out; false; }
+	tree/build/unit/model_gradient
+	# Who likes what is no sum of a user's part and an item's: lr can't learn it.
+	for part in train test; do
+		awk -v seed=$part 'BEGIN { print "liked,user,item"; srand(seed == "test")
+			for (i = 0; i < (seed == "test" ? 500 : 4000); i++) {
+				u = int(20 * rand()); v = int(30 * rand()); print (u + v) % 2 "," u "," v } }' >$part.csv
+	done
+	printf '%s\n' JOB=j DATA=train.csv TEST=test.csv LABEL=liked SPARSE=user,item MODEL=lmf,embed:4 WORKERS=2 \
+		EPOCHS=10 BATCH=100 >job.env
+	PATH=$PWD/tree/build/bin:$PATH trainctl run job.env --run-dir run 3>&-
+	awk -v a="$(field auc <run/state/summary)" 'BEGIN { exit !(a > 0.95) }'
+	checkpoint=$(ckpt latest run/state/checkpoints)
+	grep -q ' name=lmf .* embed=4$' "$checkpoint/model"
+	[ "$(tree/build/bin/predict -c "$checkpoint" test.csv | auc | field auc)" = "$(field auc <run/state/summary)" ]
+	# As with any model of the kit.
+	run -78 tree/build/bin/trainctl run job.env --run-dir other --set SPARSE=user
+	[[ "$output" == *"lmf needs two sparse columns, not 1"* ]]
+	run -78 trainctl run job.env --run-dir other
+	[[ "$output" == *"'lmf'"* ]]
+}
