@@ -84,6 +84,14 @@ static int option_choice(uint32_t *out, const struct model_option *o, const char
 	return error_set(err, ERROR_CONFIG, o->name, "'%.80s' is none of %s", text, o->words);
 }
 
+/* Not of a program's options, which is what the functions that read numbers think. */
+static int option_number(int result, struct error *err)
+{
+	if (result != 0 && err)
+		err->code = ERROR_CONFIG;
+	return result;
+}
+
 int model_option_set(struct model_spec *spec, const struct model_option *o, const char *text,
 		     struct error *err)
 {
@@ -91,12 +99,12 @@ int model_option_set(struct model_spec *spec, const struct model_option *o, cons
 	uint64_t count;
 	switch (o->kind) {
 	case MODEL_NUMBER:
-		return number_real(text, o->min, o->max, at, o->name, err);
+		return option_number(number_real(text, o->min, o->max, at, o->name, err), err);
 	case MODEL_LONG:
-		return number_u64(text, 0, UINT64_MAX, at, o->name, err);
+		return option_number(number_u64(text, 0, UINT64_MAX, at, o->name, err), err);
 	case MODEL_COUNT:
 		if (number_u64(text, (uint64_t)o->min, (uint64_t)o->max, &count, o->name, err) != 0)
-			return -1;
+			return option_number(-1, err);
 		*(uint32_t *)at = (uint32_t)count;
 		return 0;
 	case MODEL_WIDTHS:
