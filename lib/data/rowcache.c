@@ -30,10 +30,12 @@ struct rowcache {
 	const uint32_t *label, *weight, *columns, *offset, *key, *value;
 };
 
-int rowcache_seal(struct rowcache_seal *out, const struct schema *s, const struct index *ix,
-		  struct error *err)
+int rowcache_seal(struct rowcache_seal *out, const char *data_path, const struct schema *s,
+		  const struct index *ix, struct error *err)
 {
+	struct stat st;
 	*out = (struct rowcache_seal){.identity = ix->identity, .rows = ix->rows};
+	out->owner = stat(data_path, &st) == 0 ? st.st_uid : geteuid();
 	return schema_sum(s, &out->schema_sum, err);
 }
 
@@ -113,10 +115,13 @@ static int rowcache_read_head(const struct rowcache *c, struct head *h, struct e
 	return record_parse(&r, line, len - 1, err) != 0 ? -1 : rowcache_take_head(&r, h, err);
 }
 
-static int rowcache_compare(const struct head *h, const struct rowcache_seal *want,
-			    struct error *err)
+static int rowcache_compare(const struct rowcache *c, const struct head *h,
+			    const struct rowcache_seal *want, struct error *err)
 {
 	const struct source_identity *a = &h->seal.identity, *b = &want->identity;
+	uid_t owner = c->file.st_uid;
+	if (owner != geteuid() && owner != want->owner && owner != 0)
+		return error_set(err, ERROR_NEGATIVE, NULL, "belongs to another user");
 	if (a->bytes != b->bytes || a->mtime_ns != b->mtime_ns || a->head_bytes != b->head_bytes ||
 	    a->head_sum != b->head_sum || h->seal.rows != want->rows)
 		return error_set(err, ERROR_NEGATIVE, NULL,
@@ -161,7 +166,7 @@ static int rowcache_open_all(struct rowcache *c, const struct rowcache_seal *sea
 {
 	struct head h = {0};
 	if (rowcache_open_file(c, &c->file, err) != 0 || rowcache_read_head(c, &h, err) != 0 ||
-	    rowcache_compare(&h, seal, err) != 0)
+	    rowcache_compare(c, &h, seal, err) != 0)
 		return -1;
 	c->rows = h.seal.rows;
 	return rowcache_read_table(c, &h, err);

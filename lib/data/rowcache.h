@@ -27,10 +27,11 @@ struct rowcache_seal {
 	struct source_identity identity; /* of the data file */
 	uint64_t rows;
 	uint64_t schema_sum;
+	uid_t owner; /* of the data file; not in the cache */
 };
 
-int rowcache_seal(struct rowcache_seal *out, const struct schema *s, const struct index *ix,
-		  struct error *err);
+int rowcache_seal(struct rowcache_seal *out, const char *data_path, const struct schema *s,
+		  const struct index *ix, struct error *err);
 /* FILE.rowcache, or in dir NAME.HASH.rowcache, as index_path(). */
 int rowcache_path(char *out, size_t out_max, const char *data_path, const char *dir,
 		  struct error *err);
@@ -40,7 +41,8 @@ int rowcache_path(char *out, size_t out_max, const char *data_path, const char *
 struct rowcache;
 
 /* ERROR_NOINPUT: there is none. ERROR_NEGATIVE: it was made from other data, or with another
- * schema. ERROR_DATA: it is damaged, or cut short. The schema must outlive it. */
+ * schema, or belongs to somebody who could not change the data: in a directory where all may create
+ * files it may say anything. ERROR_DATA: it is damaged, or cut short. The schema must outlive it. */
 int rowcache_open(struct rowcache **out, const char *path, const struct schema *s,
 		  const struct rowcache_seal *seal, struct error *err);
 void rowcache_close(struct rowcache *c); /* NULL is fine */

@@ -221,7 +221,7 @@ static int make_open(struct making *k, struct error *err)
 	if (parser_init(&k->parser, m->schema, 0, err) != 0 ||
 	    rowfile_header(&k->file, &header, err) < 0 ||
 	    columns_bind(&k->columns, &k->parser, &k->file.scan, &header, m->data_path, err) != 0 ||
-	    rowcache_seal(&k->seal, m->schema, k->file.index, err) != 0)
+	    rowcache_seal(&k->seal, m->data_path, m->schema, k->file.index, err) != 0)
 		return -1;
 	k->blocks = (size_t)rowcache_blocks(k->seal.rows);
 	k->entry = malloc((k->blocks + 1) * sizeof *k->entry);

@@ -29,7 +29,7 @@ static void use_look(struct rowcache_use *u, int place, const char *data_path, c
 	if (u->cache || rowcache_path(path, sizeof path, data_path, dir, NULL) != 0 ||
 	    stat(path, &st) != 0 || rowcache_is_file(&st, &u->refused[place]))
 		return;
-	if (rowcache_seal(&seal, s, ix, &why) == 0 &&
+	if (rowcache_seal(&seal, data_path, s, ix, &why) == 0 &&
 	    rowcache_open(&u->cache, path, s, &seal, &why) == 0)
 		return;
 	u->refused[place] = st;
