@@ -4,11 +4,12 @@
  *
  * OpenBLAS has chosen when main() begins, and what the user says in OPENBLAS_CORETYPE stands as
  * long as it computes right.  To have others the program starts itself anew, once: the variable
- * PACELINE_BLAS_CHOSEN tells it so.
+ * PACELINE_BLAS_CHOSEN tells it so, and their fold_fraction.
  */
 #ifndef PACELINE_CMD_KERNELS_H
 #define PACELINE_CMD_KERNELS_H
 
+#include "base/number.h"
 #include "cmd/cmd.h"
 #include "model/kernel.h"
 
@@ -29,6 +30,7 @@ struct kernels {
 	const char *cache; /* --blas-cache; NULL: in the user's cache */
 	int probe;
 	int fastest; /* main() says so: the speed of matrix products matters; one thread */
+	double fold_fraction; /* found, for model_fold_fraction(); 0: it was not measured */
 };
 
 #define KERNELS_OPTIONS(k)                                                                         \
@@ -39,7 +41,7 @@ struct kernels {
 	 .help = "where the best BLAS kernels are remembered (see FILES)"},                        \
 	{                                                                                          \
 		.name = "blas-probe", .kind = OPTION_FLAG, .target = &(k).probe,                   \
-		.help = "check the BLAS kernels in use and print their speed, in GFLOP/s"          \
+		.help = "check the BLAS kernels in use and print how fast they are"                \
 	}
 
 #define KERNELS_FILES                                                                              \
@@ -86,10 +88,12 @@ static inline int kernels_need_room(char **argv, struct error *err)
 /* --blas-probe; the exit status. */
 static inline int kernels_probe(const char *program)
 {
+	struct kernel_speed speed;
 	struct error err;
 	if (kernel_judge(&err) != 0)
 		return cmd_fail(program, &err);
-	printf("%.2f\n", kernel_measure());
+	kernel_measure(&speed);
+	printf("%.2f %.2f\n", speed.gflops, speed.fold_fraction);
 	return 0;
 }
 
@@ -106,12 +110,16 @@ static inline const char *kernels_cache(const struct kernels *k, char *out, size
 	return len > 0 && (size_t)len < max ? out : NULL;
 }
 
-/* Returns only when that can't be. name "": OpenBLAS' own choice. */
-static inline int kernels_start_anew(const struct kernels *k, const char *self, const char *name,
-				     char **argv, struct error *err)
+/* Returns only when that can't be. */
+static inline int kernels_start_anew(const struct kernels *k, const char *self,
+				     const struct kernel_choice *choice, char **argv,
+				     struct error *err)
 {
-	if ((*name ? setenv(KERNELS_CHOOSE, name, 1) : unsetenv(KERNELS_CHOOSE)) != 0 ||
-	    setenv(KERNELS_CHOSEN, "1", 1) != 0 ||
+	char fraction[32];
+	snprintf(fraction, sizeof fraction, "%g", choice->fold_fraction);
+	if ((choice->name[0] ? setenv(KERNELS_CHOOSE, choice->name, 1)
+			     : unsetenv(KERNELS_CHOOSE)) != 0 ||
+	    setenv(KERNELS_CHOSEN, fraction, 1) != 0 ||
 	    (k->fastest && setenv("OPENBLAS_NUM_THREADS", "1", 1) != 0))
 		return error_errno(err, ERROR_OS, self, "environment");
 	execv(self, argv);
@@ -120,28 +128,33 @@ static inline int kernels_start_anew(const struct kernels *k, const char *self, 
 
 /* Ends in another program where that can be; else 0: the kernels in use are as good, or -1. wrong:
  * what stands in OPENBLAS_CORETYPE ("" nothing) gives wrong results; NULL: it does not. */
-static inline int kernels_change(const struct kernels *k, const char *wrong, const char *cache,
+static inline int kernels_change(struct kernels *k, const char *wrong, const char *cache,
 				 char **argv, struct error *err)
 {
-	char self[KERNELS_PATH_MAX], name[KERNEL_NAME_MAX];
+	char self[KERNELS_PATH_MAX];
+	struct kernel_choice choice;
 	if (kernels_self(self, err) != 0)
 		return -1;
-	if (kernel_choose(self, "--blas-probe", cache, wrong, name, err) != 0)
+	if (kernel_choose(self, "--blas-probe", cache, wrong, &choice, err) != 0)
 		return -1;
-	if (!wrong && !name[0])
+	k->fold_fraction = choice.fold_fraction;
+	if (!wrong && !choice.name[0])
 		return 0;
 	if (wrong)
 		log_say(LOG_LEVEL_WARNING, "starts anew with %s%s",
-			name[0] ? "matrix kernels " : "OpenBLAS' own choice", name);
-	return kernels_start_anew(k, self, name, argv, err);
+			choice.name[0] ? "matrix kernels " : "OpenBLAS' own choice", choice.name);
+	return kernels_start_anew(k, self, &choice, argv, err);
 }
 
 /* Before anything is computed or read from stdin. -1: nothing right is to be had. */
-static inline int kernels_settle(const struct kernels *k, char **argv, struct error *err)
+static inline int kernels_settle(struct kernels *k, char **argv, struct error *err)
 {
 	char path[KERNELS_PATH_MAX];
 	const char *given = getenv(KERNELS_CHOOSE), *cache = kernels_cache(k, path, sizeof path);
-	int chosen = getenv(KERNELS_CHOSEN) != NULL;
+	const char *fraction = getenv(KERNELS_CHOSEN);
+	int chosen = fraction != NULL;
+	if (chosen && number_real(fraction, 0, 1, &k->fold_fraction, "", NULL) != 0)
+		k->fold_fraction = 0;
 	unsetenv(KERNELS_CHOSEN);
 	if (kernel_judge(err) != 0) {
 		if (chosen) { /* what was remembered is not true any more */

@@ -750,13 +750,13 @@ wdl_layout() {
 	servers 2
 	run worker --blas-probe
 	[ "$status" -eq 0 ]
-	[[ $output =~ ^[0-9]+\.[0-9]+$ ]]
+	[[ $output =~ ^[0-9]+\.[0-9]+" "[01]\.[0-9]+$ ]]
 	work w0 --model-file wdl --blas-cache "$T/cache/blas"
 	worker=$PID
 	finish
 	ended "$worker"
 	[ "$status" -eq 0 ]
-	grep -q '^blas machine=[0-9a-f]* kernel=[A-Za-z]* judged=1 gflops=' cache/blas
+	grep -q '^blas machine=[0-9a-f]* kernel=[A-Za-z]* judged=1 gflops=[0-9.]* fold-fraction=[01]' cache/blas
 	cp cache/blas before
 	# whoever comes next reads it, and it stays as it is
 	work w1 --model-file wdl --blas-cache "$T/cache/blas"

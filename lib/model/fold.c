@@ -6,32 +6,16 @@
  */
 #include "model/fold.h"
 
+#include "model/piece.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-/* For a smaller batch counting is not worth it. A column is folded if it has at most so many
- * categories for each row of the batch. Measured with 16 floats times 400 outputs on batches of
- * 4096, where half of the columns have this share: 0.2 gains 8 % of a batch's time, 0.55 gains 1 %,
- * and 0.8 loses. */
-#define FOLD_ROWS_MIN 512
-#define FOLD_SHARE 0.6
-
-typedef float vector __attribute__((vector_size(64)));
-#define LANES 16 /* also outputs in a tile */
+#define FOLD_ROWS_MIN 512 /* for a smaller batch counting is not worth it */
+#define LANES 16 /* outputs in a tile */
+#define PIECES (LANES / PIECE)
 #define GROUP 8  /* sums that are kept in registers */
 #define AHEAD 12 /* rows */
-
-static inline vector fold_load(const float *p)
-{
-	vector v;
-	memcpy(&v, p, sizeof(v));
-	return v;
-}
-
-static inline void fold_store(float *p, vector v)
-{
-	memcpy(p, &v, sizeof(v));
-}
 
 void fold_clear(struct fold *f)
 {
@@ -81,15 +65,28 @@ static int plan_reserve(struct fold *f, size_t most, struct error *err)
 	return 0;
 }
 
+/* A column is folded if it has at most so many categories for each row of the batch. Of one time of
+ * the plain product, folding takes `still` + fraction * `slope`: `still` for adding up, as long for
+ * embeddings of any size, and `slope` for multiplying, where by_embedding and the weights' gradient
+ * have `room` floats for `embed`. With embeddings of 16 `still` is about 1/8 where products are
+ * fast, and the model knows the fraction at which both take as long. */
+static double fold_fraction(const struct fold *f)
+{
+	double embed = (double)f->embed, room = (double)f->room;
+	double still = 2 / embed, slope = (embed + 2 * room) / (3 * embed);
+	double fraction = f->b.model->fold_fraction * (1 - still) / (1 - 2.0 / 16) / slope;
+	return fraction > 0 ? fraction : 0;
+}
+
 static int fold_plan(struct fold *f, struct error *err)
 {
 	uint32_t fields = f->b.model->spec.fields;
-	size_t rows = f->b.batch->count, most = (size_t)((double)rows * FOLD_SHARE);
+	size_t rows = f->b.batch->count, most = (size_t)((double)rows * fold_fraction(f));
 	f->count = 0;
 	if (words_grow(&f->columns, fields, err) != 0 || words_grow(&f->base, fields + 1, err) != 0)
 		return -1;
 	f->base.data[0] = 0;
-	if (rows < FOLD_ROWS_MIN || !f->b.weight_gradient)
+	if (rows < FOLD_ROWS_MIN || most == 0 || !f->b.weight_gradient)
 		return 0;
 	if (plan_reserve(f, most, err) != 0)
 		return -1;
@@ -156,16 +153,18 @@ static const float *take_weight(struct fold *f, size_t at, size_t j, int turned)
 static inline __attribute__((always_inline)) void multiply_group(const float *a, size_t k,
 	const float *b, size_t b_step, float *c, size_t c_step, size_t n, int add)
 {
-	vector sum[GROUP];
-	for (size_t i = 0; i < n; i++)
-		sum[i] = add ? fold_load(c + i * c_step) : (vector){0};
-	for (size_t l = 0; l < k; l++) {
-		vector x = fold_load(b + l * b_step);
+	for (size_t p = 0; p < LANES; p += PIECE) {
+		piece sum[GROUP];
 		for (size_t i = 0; i < n; i++)
-			sum[i] += x * a[i * k + l];
+			sum[i] = add ? piece_load(c + i * c_step + p) : (piece){0};
+		for (size_t l = 0; l < k; l++) {
+			piece x = piece_load(b + l * b_step + p);
+			for (size_t i = 0; i < n; i++)
+				sum[i] += x * a[i * k + l];
+		}
+		for (size_t i = 0; i < n; i++)
+			piece_store(c + i * c_step + p, sum[i]);
 	}
-	for (size_t i = 0; i < n; i++)
-		fold_store(c + i * c_step, sum[i]);
 }
 
 static void multiply(const float *a, size_t n, size_t k, const float *b, size_t b_step, float *c,
@@ -184,14 +183,15 @@ static void fold_pick(const struct fold *f, float *y, size_t width)
 	const float *tile = f->tile.data;
 	size_t count = f->count;
 	for (size_t i = 0; i < f->b.batch->count; i++, slot += count, y += f->out) {
-		vector sum = {0};
+		piece sum[PIECES] = {0};
 		__builtin_prefetch(y + AHEAD * f->out, 1);
 		for (size_t j = 0; j < count; j++)
-			sum += fold_load(tile + (size_t)slot[j] * LANES);
+			for (size_t p = 0; p < PIECES; p++)
+				sum[p] += piece_load(tile + (size_t)slot[j] * LANES + p * PIECE);
 		if (width == LANES)
-			fold_store(y, sum);
+			memcpy(y, sum, sizeof(sum));
 		else
-			memcpy(y, &sum, width * sizeof(float));
+			memcpy(y, sum, width * sizeof(float));
 	}
 }
 
@@ -217,16 +217,17 @@ static void fold_drop(struct fold *f, const float *by_y, size_t width)
 	size_t count = f->count;
 	memset(tile, 0, f->base.data[count] * LANES * sizeof(float));
 	for (size_t i = 0; i < f->b.batch->count; i++, slot += count, by_y += f->out) {
-		vector g = {0};
+		piece g[PIECES] = {0};
 		__builtin_prefetch(by_y + AHEAD * f->out, 0);
 		if (width == LANES)
-			g = fold_load(by_y);
+			memcpy(g, by_y, sizeof(g));
 		else
-			memcpy(&g, by_y, width * sizeof(float));
-		for (size_t j = 0; j < count; j++) {
-			float *sum = tile + (size_t)slot[j] * LANES;
-			fold_store(sum, fold_load(sum) + g);
-		}
+			memcpy(g, by_y, width * sizeof(float));
+		for (size_t j = 0; j < count; j++)
+			for (size_t p = 0; p < PIECES; p++) {
+				float *sum = tile + (size_t)slot[j] * LANES + p * PIECE;
+				piece_store(sum, piece_load(sum) + g[p]);
+			}
 	}
 }
 
@@ -234,14 +235,16 @@ static void fold_drop(struct fold *f, const float *by_y, size_t width)
 static inline void outer(const float *sums, const float *x, size_t step, size_t n,
 			 float to[GROUP][LANES])
 {
-	vector sum[GROUP] = {0};
-	for (size_t c = 0; c < n; c++) {
-		vector v = fold_load(x + c * step);
+	for (size_t p = 0; p < LANES; p += PIECE) {
+		piece sum[GROUP] = {0};
+		for (size_t c = 0; c < n; c++) {
+			piece v = piece_load(x + c * step + p);
+			for (size_t o = 0; o < GROUP; o++)
+				sum[o] += v * sums[c * LANES + o];
+		}
 		for (size_t o = 0; o < GROUP; o++)
-			sum[o] += v * sums[c * LANES + o];
+			piece_store(to[o] + p, sum[o]);
 	}
-	for (size_t o = 0; o < GROUP; o++)
-		fold_store(to[o], sum[o]);
 }
 
 /* Adds the gradient of the part of W of this tile and the j-th column. */

@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/fs.h"
 #include "base/number.h"
+#include "model/first.h"
+#include "model/piece.h"
 #include "record/record.h"
 
 #include <cblas.h>
@@ -178,7 +180,7 @@ int kernel_judge(struct error *err)
 
 /* ---- how fast ---- */
 
-double kernel_measure(void)
+static double measure_products(void)
 {
 	float *memory = malloc(3 * SIZE * SIZE * sizeof(float));
 	double best = 0;
@@ -197,6 +199,92 @@ double kernel_measure(void)
 	}
 	free(memory);
 	return best;
+}
+
+/* A first layer whose columns all have half as many categories as there are rows. */
+#define FOLD_ROWS 1024
+#define FOLD_COLUMNS 8
+#define FOLD_KEYS (FOLD_COLUMNS * FOLD_ROWS / 2)
+#define FOLD_OUT 128
+#define FOLD_EMBED 16
+
+struct fold_trial {
+	struct model model;
+	struct model_batch batch;
+	struct first_batch layer;
+	uint32_t offset[FOLD_ROWS + 1], index[FOLD_ROWS * FOLD_COLUMNS];
+	float rows[FOLD_KEYS * (1 + FOLD_EMBED)], row_gradient[FOLD_KEYS * (1 + FOLD_EMBED)];
+	float weight[FOLD_OUT * FOLD_COLUMNS * FOLD_EMBED];
+	float weight_gradient[FOLD_OUT * FOLD_COLUMNS * FOLD_EMBED];
+};
+
+static void trial_fill(struct fold_trial *t)
+{
+	static const struct model_blas blas = {.gemm = cblas_sgemm, .gemv = cblas_sgemv};
+	t->model.spec = (struct model_spec){
+		.fields = FOLD_COLUMNS, .embed = FOLD_EMBED, .hidden = {1, {FOLD_OUT}}};
+	t->model.width = 1 + FOLD_EMBED;
+	t->model.blas = &blas;
+	for (uint32_t i = 0; i < FOLD_ROWS; i++)
+		for (uint32_t j = 0; j < FOLD_COLUMNS; j++) /* 389 is prime: in any order */
+			t->index[i * FOLD_COLUMNS + j] =
+				j * (FOLD_ROWS / 2) + (389 * i + j) % (FOLD_ROWS / 2);
+	for (uint32_t i = 0; i <= FOLD_ROWS; i++)
+		t->offset[i] = i * FOLD_COLUMNS;
+	t->batch = (struct model_batch){.count = FOLD_ROWS, .offset = t->offset, .index = t->index};
+	t->layer = (struct first_batch){.model = &t->model,
+					.batch = &t->batch,
+					.rows = t->rows,
+					.weight = t->weight,
+					.gain = 1,
+					.block = FOLD_ROWS,
+					.weight_gradient = t->weight_gradient,
+					.row_gradient = t->row_gradient};
+}
+
+/* Seconds; infinite: no memory. */
+static double trial_run(struct fold_trial *t, struct first *f, double fraction)
+{
+	struct error err;
+	t->model.fold_fraction = fraction;
+	double start = clock_mono();
+	if (first_begin(f, &t->layer, &err) != 0)
+		return INFINITY;
+	float *y = first_forward(f, 0, FOLD_ROWS);
+	memcpy(first_by_y(f), y, FOLD_ROWS * FOLD_OUT * sizeof(float));
+	first_backward(f);
+	first_end(f);
+	return clock_mono() - start;
+}
+
+/* Folding takes still + slope * fraction of the time of the plain product (fold.c): the fraction at
+ * which it takes as long. */
+static double measure_fold(void)
+{
+	struct fold_trial *t = calloc(1, sizeof(*t));
+	struct first *f[2] = {first_new(), first_new()};
+	double best[2] = {INFINITY, INFINITY}, still = 2.0 / FOLD_EMBED;
+	if (t && f[0] && f[1]) {
+		trial_fill(t);
+		for (int round = 0; round < ROUNDS; round++)
+			for (int folds = 0; folds < 2; folds++) {
+				double took = trial_run(t, f[folds], folds);
+				best[folds] = took < best[folds] ? took : best[folds];
+			}
+	}
+	first_free(f[0]);
+	first_free(f[1]);
+	free(t);
+	if (!isfinite(best[0]) || !isfinite(best[1]))
+		return 0;
+	double slope = (best[1] / best[0] - still) / 0.5;
+	return slope > 1 - still ? (1 - still) / slope : 1;
+}
+
+void kernel_measure(struct kernel_speed *speed)
+{
+	speed->gflops = measure_products();
+	speed->fold_fraction = measure_fold();
 }
 
 /* ---- candidates ---- */
@@ -266,14 +354,25 @@ static void listen_to(int fd, char *text, size_t max)
 	text[strcspn(text, "\n")] = '\0';
 }
 
-/* GFLOP/s; 0: it was wrong, crashed, said nothing or something else. */
-static double run_probe(const char *program, const char *probe, const char *name)
+static int speed_read(char *text, struct kernel_speed *speed)
+{
+	char *second = strchr(text, ' ');
+	if (!second)
+		return -1;
+	*second++ = '\0';
+	return number_real(text, 0, 1e9, &speed->gflops, "", NULL) != 0
+		       ? -1
+		       : number_real(second, 0, 1, &speed->fold_fraction, "", NULL);
+}
+
+/* All 0: it was wrong, crashed, said nothing or something else. */
+static struct kernel_speed run_probe(const char *program, const char *probe, const char *name)
 {
 	int pipe_fd[2], status;
 	char text[64];
-	double speed = 0;
+	struct kernel_speed speed = {0};
 	if (pipe2(pipe_fd, O_CLOEXEC) != 0)
-		return 0;
+		return speed;
 	pid_t child = fork();
 	if (child == 0)
 		become_probe(program, probe, name, pipe_fd[1]);
@@ -283,30 +382,33 @@ static double run_probe(const char *program, const char *probe, const char *name
 		kill(child, SIGKILL); /* done, or too late */
 		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 			;
-		if (number_real(text, 0, 1e9, &speed, "", NULL) != 0)
-			speed = 0;
+		if (speed_read(text, &speed) != 0)
+			speed = (struct kernel_speed){0};
 	}
 	close(pipe_fd[0]);
 	return speed;
 }
 
-static int contest(const char *program, const char *probe, char name[KERNEL_NAME_MAX],
-		   double *speed)
+static int contest(const char *program, const char *probe, struct kernel_choice *choice,
+		   double *gflops)
 {
 	struct candidate list[CANDIDATES];
+	struct kernel_speed got = run_probe(program, probe, "");
 	list_candidates(list);
-	*name = '\0';
-	*speed = run_probe(program, probe, "");
-	int measured = *speed > 0;
-	double beat = *speed * GAIN_MIN;
+	*choice = (struct kernel_choice){.fold_fraction = got.fold_fraction};
+	*gflops = got.gflops;
+	int measured = *gflops > 0;
+	double beat = *gflops * GAIN_MIN;
 	for (size_t i = 1; i < CANDIDATES; i++) {
-		int wanted = list[i].possible && !(list[i].last && measured);
-		double got = wanted ? run_probe(program, probe, list[i].name) : 0;
-		measured |= got > 0;
-		if (got <= beat)
+		if (!list[i].possible || (list[i].last && measured))
 			continue;
-		*speed = beat = got;
-		snprintf(name, KERNEL_NAME_MAX, "%s", list[i].name);
+		got = run_probe(program, probe, list[i].name);
+		measured |= got.gflops > 0;
+		if (got.gflops <= beat)
+			continue;
+		*gflops = beat = got.gflops;
+		choice->fold_fraction = got.fold_fraction;
+		snprintf(choice->name, KERNEL_NAME_MAX, "%s", list[i].name);
 	}
 	return measured;
 }
@@ -334,6 +436,8 @@ static uint64_t machine_sum(void)
 		if (line)
 			sum = XXH3_64bits_withSeed(line, strcspn(line, "\n"), sum);
 	}
+	/* How this program was built, which may be another build than the one before. */
+	sum = XXH3_64bits_withSeed(&(int){PIECE}, sizeof(int), sum);
 	/* OpenBLAS' version and how it was built, but not the kernels that are in use now. */
 	const char *version = openblas_get_config(), *in_use = strstr(version, kernel_name());
 	size_t first = in_use ? (size_t)(in_use - version) : strlen(version);
@@ -349,17 +453,18 @@ static void machine_text(char text[17])
 }
 
 /* Whether the line is of this machine. Lines without judged=1 are ignored: their kernels were
- * measured, but not judged. */
-static int kernel_is_ours(const struct record *r, const char *machine)
+ * measured, but not judged; and lines without fold-fraction=, which are older. */
+static int kernel_is_ours(const struct record *r, const char *machine, double *fraction)
 {
 	const char *kernel = record_get(r, "kernel"), *of = record_get(r, "machine");
-	const char *judged = record_get(r, "judged");
+	const char *judged = record_get(r, "judged"), *fold = record_get(r, "fold-fraction");
 	return record_is(r, "blas") && kernel && strlen(kernel) < KERNEL_NAME_MAX && of &&
-	       strcmp(of, machine) == 0 && judged && strcmp(judged, "1") == 0;
+	       strcmp(of, machine) == 0 && judged && strcmp(judged, "1") == 0 && fold &&
+	       number_real(fold, 0, 1, fraction, "", NULL) == 0;
 }
 
 static int cache_read(const char *cache, const char *machine, const char *wrong,
-		      char name[KERNEL_NAME_MAX])
+		      struct kernel_choice *choice)
 {
 	int fd = open(cache, O_RDONLY | O_CLOEXEC), found = 0;
 	struct record_reader *in = fd >= 0 ? record_reader_new(fd, cache) : NULL;
@@ -367,10 +472,12 @@ static int cache_read(const char *cache, const char *machine, const char *wrong,
 	struct error err;
 	int got;
 	while (in && r && !found && (got = record_read(in, r, &err)) > 0) {
-		if (got != RECORD_ONE || !kernel_is_ours(r, machine) ||
+		double fraction;
+		if (got != RECORD_ONE || !kernel_is_ours(r, machine, &fraction) ||
 		    (wrong && strcmp(record_get(r, "kernel"), wrong) == 0))
 			continue;
-		strcpy(name, record_get(r, "kernel"));
+		strcpy(choice->name, record_get(r, "kernel"));
+		choice->fold_fraction = fraction;
 		found = 1;
 	}
 	free(r);
@@ -406,10 +513,12 @@ static void cache_write(const char *cache, const char *machine, const char *line
 	free(old);
 }
 
-static void kernel_remember(const char *cache, const char *machine, const char *name, double speed)
+static void kernel_remember(const char *cache, const char *machine,
+			    const struct kernel_choice *choice, double gflops)
 {
-	struct record_out *o = RECORD("blas", F("machine", machine), F("kernel", name),
-				      F("judged", 1), F_REAL("gflops", speed));
+	struct record_out *o = RECORD("blas", F("machine", machine), F("kernel", choice->name),
+				      F("judged", 1), F_REAL("gflops", gflops),
+				      F_REAL("fold-fraction", choice->fold_fraction));
 	size_t len = record_end(o, NULL);
 	cache_write(cache, machine, o->data, len);
 }
@@ -425,7 +534,7 @@ void kernel_forget(const char *cache)
 /* Locks the cache while we measure, so that workers that start together do not disturb each other.
  * -1: there is no lock, or *found: another process has found the kernels. */
 static int lock_or_wait(const char *cache, const char *machine, const char *wrong,
-			char name[KERNEL_NAME_MAX], int *found)
+			struct kernel_choice *choice, int *found)
 {
 	char dir[4096], path[4096];
 	struct error err;
@@ -435,7 +544,7 @@ static int lock_or_wait(const char *cache, const char *machine, const char *wron
 	if (fs_make_dirs(dir, &err) != 0 ||
 	    (size_t)snprintf(path, sizeof(path), "%s.lock", cache) >= sizeof(path))
 		return -1;
-	while (!(*found = cache_read(cache, machine, wrong, name)) &&
+	while (!(*found = cache_read(cache, machine, wrong, choice)) &&
 	       fs_lock(path, &fd, &err) != 0) {
 		if (err.code != ERROR_TEMPFAIL || clock_mono() >= deadline)
 			return -1;
@@ -445,25 +554,25 @@ static int lock_or_wait(const char *cache, const char *machine, const char *wron
 }
 
 int kernel_choose(const char *program, const char *probe, const char *cache, const char *wrong,
-		  char name[KERNEL_NAME_MAX], struct error *err)
+		  struct kernel_choice *choice, struct error *err)
 {
 	char machine[17];
-	double speed;
+	double gflops;
 	int found = 0, lock = -1, measured = 0;
-	*name = '\0';
+	*choice = (struct kernel_choice){0};
 	if (!strstr(openblas_get_config(), "DYNAMIC_ARCH")) /* there is only one */
 		return wrong ? error_set(err, ERROR_CONFIG, program,
 					 "OpenBLAS has no other kernels")
 			     : 0;
 	machine_text(machine);
 	if (cache)
-		lock = lock_or_wait(cache, machine, wrong, name, &found);
+		lock = lock_or_wait(cache, machine, wrong, choice, &found);
 	if (!found && lock >= 0) /* the one who held the lock may just have written */
-		found = cache_read(cache, machine, wrong, name);
+		found = cache_read(cache, machine, wrong, choice);
 	if (!found) {
-		measured = contest(program, probe, name, &speed);
+		measured = contest(program, probe, choice, &gflops);
 		if (measured && cache)
-			kernel_remember(cache, machine, name, speed);
+			kernel_remember(cache, machine, choice, gflops);
 	}
 	if (lock >= 0)
 		close(lock);

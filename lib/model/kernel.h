@@ -25,16 +25,26 @@ const char *kernel_name(void);
  * differs by more than rounding, or writes where it should not; err (ERROR_CONFIG) says which. */
 int kernel_judge(struct error *err);
 
-/* Speed of single-precision matrix products of this process, in GFLOP/s. */
-double kernel_measure(void);
+/* How fast this process is. */
+struct kernel_speed {
+	double gflops;     /* of single-precision matrix products */
+	double fold_fraction; /* for model_fold_fraction(); 0: there was no memory to measure it */
+};
+void kernel_measure(struct kernel_speed *speed);
 
-/* Finds the fastest kernels that are right. name gets the value for OPENBLAS_CORETYPE; "":
- * OpenBLAS' own choice is as good. `program probe` must call kernel_judge() and, if all is right,
- * print kernel_measure() and a newline. cache: a file; NULL: none; if it can't be used, this is no
- * error. wrong: kernels that were found wrong here ("": OpenBLAS' own choice), which are not taken
- * from the cache either; NULL: none. -1: nothing could be measured, or nothing is right. */
+struct kernel_choice {
+	/* the value for OPENBLAS_CORETYPE; "": OpenBLAS' own choice is as good */
+	char name[KERNEL_NAME_MAX];
+	double fold_fraction; /* of these kernels; 0: not known */
+};
+
+/* Finds the fastest kernels that are right. `program probe` must call kernel_judge() and, if all is
+ * right, print what kernel_measure() finds: both numbers and a newline. cache: a file; NULL: none;
+ * if it can't be used, this is no error. wrong: kernels that were found wrong here ("": OpenBLAS'
+ * own choice), which are not taken from the cache either; NULL: none. -1: nothing could be measured, or
+ * nothing is right. */
 int kernel_choose(const char *program, const char *probe, const char *cache, const char *wrong,
-		  char name[KERNEL_NAME_MAX], struct error *err);
+		  struct kernel_choice *choice, struct error *err);
 
 /* Forgets what is remembered for this processor and this library, because it was wrong: the next
  * start measures again. */

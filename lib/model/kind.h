@@ -39,6 +39,7 @@ struct model {
 	const struct model_kind *kind;
 	const struct model_blas *blas;
 	enum model_loss loss;
+	double fold_fraction; /* see model_fold_fraction() */
 	uint32_t outputs;
 	struct layout layout;
 	size_t dense_count; /* floats in the dense vector, and in a row of the table */

@@ -30,6 +30,7 @@ int model_new(struct model **out, const struct model_spec *spec, struct error *e
 	m->spec = *spec;
 	m->kind = model_kind_find(spec->name);
 	m->blas = &model_blas;
+	m->fold_fraction = MODEL_FOLD_FRACTION;
 	if (model_layout(spec, &m->layout, err) != 0) {
 		free(m);
 		return -1;
@@ -51,6 +52,11 @@ void model_free(struct model *m)
 	free(m->z.data);
 	free(m->scratch.data);
 	free(m);
+}
+
+void model_fold_fraction(struct model *m, double fraction)
+{
+	m->fold_fraction = fraction;
 }
 
 void model_on_final(struct model *m, model_final_fn *final, void *owner)

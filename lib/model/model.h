@@ -142,6 +142,13 @@ struct model;
 int model_new(struct model **out, const struct model_spec *spec, struct error *err);
 void model_free(struct model *m); /* NULL is fine */
 
+/* Which columns are folded (lib/model/first.h): with embeddings of 16 those with at most so many
+ * categories for each row of a batch. kernel_choose() measures the fraction from which on folding
+ * would lose. A model that is not told takes MODEL_FOLD_FRACTION, which loses on no processor that
+ * was measured. Sums are added in another order then: two runs with the same bits need the same. */
+#define MODEL_FOLD_FRACTION 0.25
+void model_fold_fraction(struct model *m, double fraction);
+
 /* dense: the whole dense vector; rows: [unique][width]. ADDS the gradient of the loss, summed over
  * the samples (each multiplied by its weight), to dense_gradient and row_gradient. These have the
  * same shapes, and the caller zeroes them. Also adds the samples' loss (of binary labels and of

@@ -192,6 +192,8 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 		trainer_free(t);
 		return -1;
 	}
+	if (options->fold_fraction > 0)
+		model_fold_fraction(t->model, options->fold_fraction);
 	t->dense_count = (size_t)model_dense_count(options->spec);
 	t->width = model_width(options->spec);
 	*out = t;

@@ -39,6 +39,7 @@ struct trainer_options {
 	const char *const *paths; /* of the dataset, for giving rows of it to other workers */
 	size_t path_count;
 	const char *index_dir;
+	double fold_fraction;    /* for model_fold_fraction(); 0: its default */
 	double clip;          /* most norm of a batch's mean gradient; 0: any */
 	int unit_weights;     /* every sample's weight is 1 */
 	uint64_t batch;       /* rows; adjust-bs changes it */

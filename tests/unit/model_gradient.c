@@ -254,15 +254,18 @@ struct large {
 	int weights;
 	uint32_t categories[FIELDS], first[FIELDS]; /* of each column; 0: one for each row */
 	size_t count;
+	int folds;
 };
 
 static const struct large larges[] = {
-	{"two folded, one not; they share keys", 5, {70, 6}, 2, 4, 0, {9, 900, 50}, {0, 0, 5}, MANY},
-	{"one category, all different", 16, {80, 6}, 2, 0, 1, {1, 0, 300}, {7, 0, 0}, MANY},
-	{"all folded, no dense columns", 16, {16, 6}, 2, 0, 0, {3, 2, 600}, {0, 0, 0}, MANY},
-	{"all folded, dense columns", 20, {33, 6}, 2, 4, 1, {3, 20, 200}, {0, 0, 0}, 700},
-	{"nothing folded", 8, {40, 6}, 2, 4, 0, {0, 0, 0}, {0, 100, 200}, 1030},
-	{"one layer", 4, {7, 0}, 1, 2, 1, {10, 10, 0}, {0, 5, 0}, 513},
+	{"two folded, one not; same keys", 5, {70, 6}, 2, 4, 0, {9, 900, 50}, {0, 0, 5}, MANY, 1},
+	{"one category, all different", 16, {80, 6}, 2, 0, 1, {1, 0, 300}, {7, 0, 0}, MANY, 1},
+	{"all folded, no dense columns", 16, {16, 6}, 2, 0, 0, {3, 2, 600}, {0, 0, 0}, MANY, 1},
+	{"all folded, dense columns", 20, {33, 6}, 2, 4, 1, {3, 20, 200}, {0, 0, 0}, 700, 1},
+	{"nothing folded", 8, {40, 6}, 2, 4, 0, {0, 0, 0}, {0, 100, 200}, 1030, 0},
+	{"too small to fold", 2, {40, 6}, 2, 4, 0, {3, 3, 3}, {0, 0, 0}, MANY, 0},
+	{"too few rows to fold", 16, {40, 6}, 2, 4, 0, {3, 3, 3}, {0, 0, 0}, 511, 0},
+	{"one layer", 4, {7, 0}, 1, 2, 1, {10, 10, 0}, {0, 5, 0}, 513, 1},
 };
 
 struct batch_memory {
@@ -339,6 +342,22 @@ static void against_parts(const struct large *l, const struct batch_memory *m, s
 	free(whole);
 }
 
+/* Whether the model's fraction makes a difference, which is one in the last bits. */
+static void folds_or_not(const struct large *l, const struct batch_memory *m, struct model *model,
+			 const float *memory, size_t dense_count, size_t floats)
+{
+	float *gradient = calloc(2 * floats, sizeof(float));
+	struct model_batch all = part_of(l, m, 0, l->count);
+	model_fold_fraction(model, 0);
+	train_large(model, &all, memory, dense_count, floats, gradient);
+	model_fold_fraction(model, 0.9);
+	train_large(model, &all, memory, dense_count, floats, gradient + floats);
+	int differ = memcmp(gradient, gradient + floats, floats * sizeof(float)) != 0;
+	if (differ != l->folds)
+		fail_msg("%s: %s", l->name, differ ? "folded" : "not folded");
+	free(gradient);
+}
+
 /* Some of its gradients against differences. */
 static void against_differences(const struct large *l, const struct batch_memory *m,
 				struct model *model, float *memory, size_t dense_count, size_t floats)
@@ -384,6 +403,7 @@ static void wdl_folded(void **unused)
 		for (size_t i = 0; i < floats; i++)
 			memory[i] = (float)(uniform() * 0.6 - 0.3);
 		fill_large(l, &m);
+		folds_or_not(l, &m, model, memory, dense_count, floats);
 		against_parts(l, &m, model, memory, dense_count, floats);
 		against_differences(l, &m, model, memory, dense_count, floats);
 		model_free(model);
@@ -453,7 +473,7 @@ static void take_told(void *owner, size_t begin, size_t count)
 static void told_final(const uint32_t *hidden, size_t times)
 {
 	static const struct large large = {"final",      4, {40, 0}, 0, 2, 0, {10, 10, 0},
-					   {0, 5, 0}, 700};
+					   {0, 5, 0}, 700, 0};
 	struct error err = {0};
 	struct model_spec spec;
 	struct model *model;

@@ -16,7 +16,9 @@
 #include <cmocka.h>
 
 #define PROBE "--probe"
+#define PROBE_FRACTION 0.5
 #define SQUARE 512 /* what is measured, and nothing else has this size */
+#define FOLDED 1024 /* rows where folding is measured */
 
 static char self[4096], dir[64], cache[128];
 
@@ -62,6 +64,8 @@ void cblas_sgemm(OPENBLAS_CONST enum CBLAS_ORDER order, OPENBLAS_CONST enum CBLA
 		usleep(is_wrong() ? 10 : 2000); /* no other is as fast */
 		return;
 	}
+	if (m == FOLDED || k == FOLDED)
+		return;
 	if (wrong_so("crash"))
 		abort();
 	multiply(m, n, k, a_t, b_t, alpha, a, lda, b, ldb,
@@ -145,11 +149,13 @@ static void each_wrong_way_is_found(void **state)
 
 static void choose(const char *was_wrong, const char *want, int how)
 {
-	char name[KERNEL_NAME_MAX] = "?";
+	struct kernel_choice choice = {.name = "?"};
 	struct error err = {0};
-	assert_int_equal(kernel_choose(self, PROBE, cache, was_wrong, name, &err), how);
+	assert_int_equal(kernel_choose(self, PROBE, cache, was_wrong, &choice, &err), how);
 	if (how == 0 && want)
-		assert_string_equal(name, want);
+		assert_string_equal(choice.name, want);
+	if (how == 0)
+		assert_float_equal(choice.fold_fraction, PROBE_FRACTION, 1e-9);
 	if (how != 0)
 		assert_int_equal(err.code, ERROR_CONFIG);
 }
@@ -158,31 +164,31 @@ static void choose(const char *was_wrong, const char *want, int how)
  */
 static void a_fast_one_that_is_wrong_loses(void **state)
 {
-	char name[KERNEL_NAME_MAX];
+	struct kernel_choice got;
 	struct error err;
 	(void)state;
 	wrong("SkylakeX Haswell", "odd");
-	assert_int_equal(kernel_choose(self, PROBE, NULL, NULL, name, &err), 0);
-	assert_string_not_equal(name, "SkylakeX");
-	assert_string_not_equal(name, "Haswell");
+	assert_int_equal(kernel_choose(self, PROBE, NULL, NULL, &got, &err), 0);
+	assert_string_not_equal(got.name, "SkylakeX");
+	assert_string_not_equal(got.name, "Haswell");
 	wrong("SkylakeX Haswell", "crash");
-	assert_int_equal(kernel_choose(self, PROBE, NULL, NULL, name, &err), 0);
-	assert_string_not_equal(name, "SkylakeX");
-	assert_string_not_equal(name, "Haswell");
+	assert_int_equal(kernel_choose(self, PROBE, NULL, NULL, &got, &err), 0);
+	assert_string_not_equal(got.name, "SkylakeX");
+	assert_string_not_equal(got.name, "Haswell");
 }
 
 /* OpenBLAS' own choice is wrong: another one, even a slow one; and no word of the cache against it.
  */
 static void the_default_may_be_wrong(void **state)
 {
-	char name[KERNEL_NAME_MAX];
+	struct kernel_choice got;
 	struct error err;
 	(void)state;
 	choose(NULL, NULL, 0); /* all were right: remembered */
 	wrong("default Cooperlake SkylakeX Haswell Sandybridge", "odd");
-	assert_int_equal(kernel_choose(self, PROBE, NULL, "", name, &err), 0);
+	assert_int_equal(kernel_choose(self, PROBE, NULL, "", &got, &err), 0);
 #if defined(__x86_64__)
-	assert_string_equal(name, "Nehalem");
+	assert_string_equal(got.name, "Nehalem");
 	FILE *f = fopen(cache, "r");
 	char line[256];
 	assert_non_null(f);
@@ -204,7 +210,8 @@ static void without_any_right_one_there_is_none(void **state)
 /* What was remembered is taken for this processor and library, when it was judged; else not. */
 static void memory_is_of_this_machine_and_judged(void **state)
 {
-	char line[256], machine[64], name[KERNEL_NAME_MAX];
+	char line[256], machine[64];
+	struct kernel_choice got;
 	struct error err;
 	(void)state;
 	choose(NULL, NULL, 0);
@@ -216,24 +223,30 @@ static void memory_is_of_this_machine_and_judged(void **state)
 	assert_non_null(strstr(line, " judged=1 "));
 
 	static const struct {
-		const char *machine, *judged;
+		const char *machine, *words;
 		int taken;
-	} lines[] = {{NULL, " judged=1", 1}, {NULL, "", 0}, {"0123456789abcdef", " judged=1", 0}};
+	} lines[] = {{NULL, "judged=1 fold-fraction=0.25", 1},
+		     {NULL, "fold-fraction=0.25", 0},
+		     {NULL, "judged=1", 0},
+		     {NULL, "judged=1 fold-fraction=1.5", 0},
+		     {NULL, "judged=1 fold-fraction=", 0},
+		     {"0123456789abcdef", "judged=1 fold-fraction=0.25", 0}};
 	wrong("Prescott", "odd"); /* never the fastest */
 	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
 		f = fopen(cache, "w");
 		assert_non_null(f);
-		fprintf(f, "blas machine=%s kernel=Prescott%s gflops=1e6\n",
-			lines[i].machine ? lines[i].machine : machine, lines[i].judged);
+		fprintf(f, "blas machine=%s kernel=Prescott gflops=1e6 %s\n",
+			lines[i].machine ? lines[i].machine : machine, lines[i].words);
 		fclose(f);
-		assert_int_equal(kernel_choose(self, PROBE, cache, NULL, name, &err), 0);
-		assert_int_equal(strcmp(name, "Prescott") == 0, lines[i].taken);
+		assert_int_equal(kernel_choose(self, PROBE, cache, NULL, &got, &err), 0);
+		assert_int_equal(strcmp(got.name, "Prescott") == 0, lines[i].taken);
+		assert_float_equal(got.fold_fraction, lines[i].taken ? 0.25 : PROBE_FRACTION, 1e-9);
 	}
 	f = fopen(cache, "w");
 	assert_non_null(f);
 	fprintf(f,
-		"blas machine=0123456789abcdef kernel=x judged=1 gflops=1\n"
-		"blas machine=%s kernel=Prescott judged=1 gflops=1e6\nhalf",
+		"blas machine=0123456789abcdef kernel=x judged=1 gflops=1 fold-fraction=1\n"
+		"blas machine=%s kernel=Prescott judged=1 gflops=1e6 fold-fraction=1\nhalf",
 		machine);
 	fclose(f);
 	choose("Prescott", NULL, 0); /* judged to be wrong since then */
@@ -260,7 +273,9 @@ int main(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], PROBE) == 0) {
 		if (kernel_judge(&err) != 0)
 			return err.code;
-		printf("%.2f\n", kernel_measure());
+		struct kernel_speed speed;
+		kernel_measure(&speed);
+		printf("%.2f %g\n", speed.gflops, speed.fold_fraction > 0 ? PROBE_FRACTION : 0.0);
 		return 0;
 	}
 	ssize_t len = readlink("/proc/self/exe", self, sizeof self - 1);
