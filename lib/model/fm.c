@@ -5,8 +5,11 @@
  */
 #include "model/fm.h"
 
+#include "model/piece.h"
+
 #define BLOCK_ROWS 256
 #define LANES 16 /* floats of embeddings that are summed at once, in registers */
+#define PIECES (LANES / PIECE)
 
 #define EMBED_SCALE 0.05
 
@@ -15,26 +18,47 @@ int fm_begin(struct model *m, size_t most, struct error *err)
 	return pool_grow(&m->scratch, most * m->spec.embed, err);
 }
 
-/* Sums `lanes` floats of the embeddings of a sample's keys; v: those of row 0 of the table. Returns
- * their part of the output, doubled. */
-static inline __attribute__((always_inline)) float sum_lanes(const struct model_batch *b, size_t i,
-							     const float *v, size_t width,
-							     size_t lanes, float *restrict sum)
+/* Sums LANES floats of the embeddings of a sample's keys, or in sum_few() `lanes` of them; v: those
+ * of row 0 of the table. Returns their part of the output, doubled. */
+static float sum_lanes(const struct model_batch *b, size_t i, const float *v, size_t width,
+		       float *sum)
 {
-	float s[LANES] = {0}, squares[LANES] = {0}, twice = 0;
+	piece s[PIECES] = {0}, squares[PIECES] = {0};
+	float twice = 0;
+	for (uint32_t j = b->offset[i]; j < b->offset[i + 1]; j++) {
+		const float *from = v + (size_t)b->index[j] * width;
+		float x = b->value ? b->value[j] : 1;
+		for (size_t p = 0; p < PIECES; p++) {
+			piece vx = x * piece_load(from + p * PIECE);
+			s[p] += vx;
+			squares[p] += vx * vx;
+		}
+	}
+	for (size_t p = 0; p < PIECES; p++) {
+		piece pairs = s[p] * s[p] - squares[p];
+		for (size_t e = 0; e < PIECE; e++)
+			twice += pairs[e];
+		piece_store(sum + p * PIECE, s[p]);
+	}
+	return twice;
+}
+
+static float sum_few(const struct model_batch *b, size_t i, const float *v, size_t width,
+		     size_t lanes, float *restrict sum)
+{
+	float squares[LANES] = {0}, twice = 0;
+	memset(sum, 0, lanes * sizeof(*sum));
 	for (uint32_t j = b->offset[i]; j < b->offset[i + 1]; j++) {
 		const float *from = v + (size_t)b->index[j] * width;
 		float x = b->value ? b->value[j] : 1;
 		for (size_t e = 0; e < lanes; e++) {
 			float vx = x * from[e];
-			s[e] += vx;
+			sum[e] += vx;
 			squares[e] += vx * vx;
 		}
 	}
-	for (size_t e = 0; e < lanes; e++) {
-		twice += s[e] * s[e] - squares[e];
-		sum[e] = s[e];
-	}
+	for (size_t e = 0; e < lanes; e++)
+		twice += sum[e] * sum[e] - squares[e];
 	return twice;
 }
 
@@ -49,12 +73,39 @@ void fm_forward(struct model *m, const struct model_step *s, const struct model_
 		float twice = 0;
 		size_t e = 0;
 		for (; e + LANES <= embed; e += LANES)
-			twice += sum_lanes(b, i, v + e, m->width, LANES, sum + e);
-		for (; e + 4 <= embed; e += 4)
-			twice += sum_lanes(b, i, v + e, m->width, 4, sum + e);
-		for (; e < embed; e++)
-			twice += sum_lanes(b, i, v + e, m->width, 1, sum + e);
+			twice += sum_lanes(b, i, v + e, m->width, sum + e);
+		if (e < embed)
+			twice += sum_few(b, i, v + e, m->width, embed - e, sum + e);
 		z[i] += gain * gain * twice / 2;
+	}
+}
+
+/* Adds the gradients by LANES floats of the embeddings of a sample's keys, or in add_few() by
+ * `lanes` of them. by: the gradient by the output. */
+static void add_lanes(const struct model_batch *b, size_t i, const float *v, float *gradient,
+		      size_t width, const float *sum, float by)
+{
+	piece s[PIECES];
+	memcpy(s, sum, sizeof(s));
+	for (uint32_t j = b->offset[i]; j < b->offset[i + 1]; j++) {
+		size_t at = (size_t)b->index[j] * width;
+		float x = b->value ? b->value[j] : 1, by_x = by * x;
+		for (size_t p = 0; p < PIECES; p++) {
+			float *to = gradient + at + p * PIECE;
+			piece apart = s[p] - x * piece_load(v + at + p * PIECE);
+			piece_store(to, piece_load(to) + by_x * apart);
+		}
+	}
+}
+
+static void add_few(const struct model_batch *b, size_t i, const float *v, float *restrict gradient,
+		    size_t width, size_t lanes, const float *sum, float by)
+{
+	for (uint32_t j = b->offset[i]; j < b->offset[i + 1]; j++) {
+		size_t at = (size_t)b->index[j] * width;
+		float x = b->value ? b->value[j] : 1, by_x = by * x;
+		for (size_t e = 0; e < lanes; e++)
+			gradient[at + e] += by_x * (sum[e] - x * v[at + e]);
 	}
 }
 
@@ -63,16 +114,16 @@ void fm_backward(struct model *m, const struct model_step *s, const struct model
 {
 	const struct model_batch *b = &k->batch;
 	size_t embed = m->spec.embed;
-	const float *sum = m->scratch.data;
-	for (size_t i = 0; i < b->count; i++, sum += embed)
-		for (uint32_t j = b->offset[i]; j < b->offset[i + 1]; j++) {
-			size_t at = (size_t)b->index[j] * m->width + 1;
-			const float *v = s->rows + at;
-			float *restrict to = s->row_gradient + at;
-			float x = b->value ? b->value[j] : 1, by_x = gain * gain * by[i] * x;
-			for (size_t e = 0; e < embed; e++)
-				to[e] += by_x * (sum[e] - x * v[e]);
-		}
+	const float *sum = m->scratch.data, *v = s->rows + 1;
+	float *to = s->row_gradient + 1;
+	for (size_t i = 0; i < b->count; i++, sum += embed) {
+		float by_pairs = gain * gain * by[i];
+		size_t e = 0;
+		for (; e + LANES <= embed; e += LANES)
+			add_lanes(b, i, v + e, to + e, m->width, sum + e, by_pairs);
+		if (e < embed)
+			add_few(b, i, v + e, to + e, m->width, embed - e, sum + e, by_pairs);
+	}
 }
 
 /* ---- the model ---- */
