@@ -84,6 +84,15 @@ judge_limits() {
 		lr-liblinear best-c-ratio > 2 -
 		lr-liblinear loss-ratio < 1 1
 		lr-liblinear best-c-loss-ratio < 1.01 -
+		model-torch ratio > 3 - model=lr
+		model-torch ratio > 3 - model=svm
+		model-torch ratio > 3 - model=linear
+		model-torch ratio > 1.8 - model=softmax
+		model-torch ratio > 3 - model=fm
+		model-torch ratio > 2 - model=wdl hidden=64-32
+		model-torch ratio > 1.15 - model=wdl hidden=400-400
+		model-torch ratio > 1.7 - model=deepfm hidden=64-32
+		model-torch ratio > 1.15 - model=deepfm hidden=400-400
 		move-rows slope < 1.5 1.5
 		move-rows seconds/rows-sent < 3 - rows=16000000
 		paceline-py p50-us < 1000 10000

@@ -1,68 +1,220 @@
-# The peer of bench/worker-torch: the same models in PyTorch, rows in memory, one thread.
-# worker-torch.py lr|lr-sparse|wdl BATCH BATCHES: prints rows/s.  lr takes EmbeddingBag as it comes,
-# whose gradient is a dense vector; lr-sparse and wdl ask for sparse gradients.
+# The peer of bench/worker-torch: the same models in PyTorch, on one thread, with sparse gradients of
+# embeddings, which is its fastest way.
+# worker-torch.py PROGRAM MODEL-FILE BATCH ROUNDS SECONDS: PROGRAM is worker-torch.c.  It makes
+# parameters and batches; this computes the same from them, and fails if scores, loss or gradients
+# differ by more than rounding.  Then both train in turns for so many seconds.  Prints what a record says:
+# rows/s of both, the ratio, and the largest difference.
+import statistics
+import subprocess
 import sys
 import time
 
 import torch
 from torch import nn
+from torch.nn import functional
 
-model, batch, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+DIFFER_MOST = 1e-3  # of the largest value of a tensor
+GAIN = 0.4          # of deep parts: parameters are stored 1/GAIN times as large
+BATCHES = 8
 torch.set_num_threads(1)
-torch.manual_seed(1)
-KEYS = 1 << 20
 
 
-class Lr(nn.Module):
-    dense, fields = 13, 26
+class Net(nn.Module):
+    """parts: parameters in the order of our dense vector; tables: columns of a key's row. Each with
+    what the stored value is multiplied by."""
 
-    def __init__(self):
+    def __init__(self, spec, outputs, keys):
         super().__init__()
-        self.keys = nn.EmbeddingBag(KEYS, 1, mode="sum", sparse=model == "lr-sparse")
-        self.linear = nn.Linear(self.dense, 1)
+        self.parts, self.tables = [], []
+        self.spec, self.outputs, self.keys = spec, outputs, keys
+        self.fields, self.inputs = int(spec["fields"]), int(spec["dense-inputs"])
+        self.build()
 
-    def forward(self, keys, x):
-        return (self.keys(keys) + self.linear(x)).squeeze(1)
+    def layer(self, width, out, gain, bias=True):
+        made = nn.Linear(width, out, bias=bias)
+        self.parts += [(p, gain) for p in (made.weight, made.bias) if p is not None]
+        return made
 
+    def wide(self):
+        self.weights = nn.EmbeddingBag(self.keys, self.outputs, mode="sum", sparse=True)
+        self.bias = nn.Parameter(torch.empty(self.outputs))
+        self.parts.append((self.bias, 1))
+        self.tables.append((self.weights, 1))
+        if self.inputs:
+            self.linear = self.layer(self.inputs, self.outputs, 1, bias=False)
 
-class Wdl(nn.Module):
-    dense, fields = 0, 39
+    def of_wide(self, keys, x):
+        z = self.weights(keys) + self.bias
+        return z + self.linear(x) if self.inputs else z
 
-    def __init__(self):
-        super().__init__()
-        self.wide = nn.EmbeddingBag(KEYS, 1, mode="sum", sparse=True)
-        self.embed = nn.Embedding(KEYS, 16, sparse=True)
-        layers, width = [], self.fields * 16
-        for out in (400, 400, 400):
-            layers += [nn.Linear(width, out), nn.ReLU()]
+    def embedded(self, gain):
+        self.size = int(self.spec["embed"])
+        self.embed = nn.Embedding(self.keys, self.size, sparse=True)
+        self.tables.append((self.embed, gain))
+
+    def deep(self):
+        width, layers = self.inputs, []
+        if self.fields:
+            width += self.fields * self.size
+        for out in map(int, self.spec["hidden"].split("-")):
+            layers += [self.layer(width, out, GAIN), nn.ReLU()]
             width = out
-        self.deep = nn.Sequential(*layers, nn.Linear(width, 1))
+        self.layers = nn.Sequential(*layers, self.layer(width, self.outputs, GAIN, bias=False))
+
+
+class Lr(Net):
+    def build(self):
+        self.wide()
 
     def forward(self, keys, x):
-        return (self.wide(keys) + self.deep(self.embed(keys).flatten(1))).squeeze(1)
+        return self.of_wide(keys, x)
 
 
-net = Wdl() if model == "wdl" else Lr()
-optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-loss_of = nn.BCEWithLogitsLoss()
-# as skewed as the bench's rows: column c has 10^(1 + c % 6) values
-sizes = torch.tensor([10.0 ** (1 + c % 6) for c in range(net.fields)])
-data = []
-for _ in range(8):
-    value = (torch.rand(batch, net.fields) ** 4 * sizes).long()
-    keys = (value * 2654435761 + torch.arange(net.fields) * 7919) % KEYS
-    data.append((keys, torch.rand(batch, net.dense), (torch.rand(batch) < 0.25).float()))
+class Wdl(Net):
+    def build(self):
+        self.wide()
+        self.embedded(GAIN)
+        self.deep()
+
+    def forward(self, keys, x):
+        e = self.embed(keys).flatten(1)
+        return self.of_wide(keys, x) + self.layers(torch.cat([e, x], 1) if self.inputs else e)
 
 
-def run(count):
-    for i in range(count):
-        keys, x, label = data[i % len(data)]
+def pairs(e):
+    """A factorisation machine's, from the embeddings [rows][fields][size]."""
+    total = e.sum(1)
+    return ((total * total).sum(1, keepdim=True) - (e * e).sum((1, 2)).unsqueeze(1)) / 2
+
+
+class Fm(Net):
+    def build(self):
+        self.wide()
+        self.embedded(1)
+
+    def forward(self, keys, x):
+        return self.of_wide(keys, x) + pairs(self.embed(keys))
+
+
+class Deepfm(Wdl):
+    def forward(self, keys, x):
+        e = self.embed(keys)
+        return self.of_wide(keys, x) + pairs(e) + self.layers(e.flatten(1))
+
+
+NETS = {"lr": Lr, "svm": Lr, "linear": Lr, "softmax": Lr, "wdl": Wdl, "fm": Fm, "deepfm": Deepfm}
+
+
+def loss_of(name, z, label):
+    if z.shape[1] > 1:
+        return functional.cross_entropy(z, label.long())
+    z = z.squeeze(1)
+    if name == "svm":
+        return (1 - (2 * label - 1) * z).clamp(min=0).mean()
+    if name == "linear":
+        return ((z - label) ** 2).mean() / 2
+    return functional.binary_cross_entropy_with_logits(z, label)
+
+
+def scores_of(name, z):
+    if z.shape[1] > 1:
+        return z.softmax(1)
+    return z if name == "linear" else z.sigmoid()
+
+
+def main():
+    program, path, batch, rounds, seconds = sys.argv[1:]
+    batch, rounds, seconds = int(batch), int(rounds), float(seconds)
+    spec = dict(word.split("=") for word in open(path).read().split()[1:])
+    ours = subprocess.Popen([program, path, str(batch)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def floats(count, of=torch.float32):
+        data = bytearray(ours.stdout.read(4 * count))
+        return torch.frombuffer(data, dtype=of) if count else torch.empty(0)
+
+    line = ours.stdout.readline().split()
+    if not line:
+        sys.exit(1)
+    dense_count, table_rows, width, outputs, unique = map(int, line[:5])
+    our_loss, kernels = float(line[5]), line[6].decode()
+    dense, table = floats(dense_count), floats(table_rows * width).reshape(table_rows, width)
+    net = NETS[spec["name"]](spec, outputs, table_rows)
+    fields, inputs = net.fields, net.inputs
+    data = []
+    for _ in range(BATCHES):
+        keys = floats(batch * fields, torch.int32).long().reshape(batch, fields)
+        data.append((keys, floats(batch * inputs).reshape(batch, inputs), floats(batch)))
+    differ = 0.0
+
+    def compare(what, mine, theirs):
+        nonlocal differ
+        off = float((mine - theirs).abs().max() / theirs.abs().max().clamp(min=1e-12))
+        differ = max(differ, off)
+        if not off <= DIFFER_MOST:
+            sys.exit(f"worker-torch.py: {spec['name']}: {what} differ by {off:g} of the largest")
+
+    with torch.no_grad():
+        at = 0
+        for p, gain in net.parts:
+            p.copy_(dense[at:at + p.numel()].reshape(p.shape) * gain)
+            at += p.numel()
+        assert at == dense_count
+        at = 0
+        for e, gain in net.tables:
+            e.weight.copy_(table[:, at:at + e.weight.shape[1]] * gain)
+            at += e.weight.shape[1]
+        assert at == width
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+
+    def gradients(keys, x, label):
         optimizer.zero_grad(set_to_none=True)
-        loss_of(net(keys, x), label).backward()
-        optimizer.step()
+        z = net(keys, x)
+        loss = loss_of(spec["name"], z, label)
+        loss.backward()
+        return z, loss
+
+    z, loss = gradients(*data[0])
+    compare("scores", floats(batch * outputs).reshape(batch, outputs),
+            scores_of(spec["name"], z.detach()))
+    compare("losses", torch.tensor(our_loss), loss.detach())
+    gradient, at = floats(dense_count), 0
+    for p, gain in net.parts:
+        compare("gradients", gradient[at:at + p.numel()].reshape(p.shape), p.grad * (batch * gain))
+        at += p.numel()
+    touched = floats(unique, torch.int32).long()
+    gradient, at = floats(unique * width).reshape(unique, width), 0
+    for e, gain in net.tables:
+        size = e.weight.shape[1]
+        compare("gradients of rows", gradient[:, at:at + size],
+                e.weight.grad.to_dense()[touched] * (batch * gain))
+        at += size
+
+    def theirs(steps):
+        began = time.perf_counter()
+        for i in range(steps):
+            gradients(*data[i % BATCHES])
+            optimizer.step()
+        return time.perf_counter() - began, 0
+
+    def mine(steps):
+        ours.stdin.write(b"%d\n" % steps)
+        ours.stdin.flush()
+        return tuple(map(float, ours.stdout.readline().split()))
+
+    rates, keys = {theirs: [], mine: []}, []
+    steps = {run: max(1, round(seconds / (run(4)[0] / 4))) for run in rates}
+    for _ in range(rounds):  # in turns, so that both see the same machine
+        for run in rates:
+            took, finding = run(steps[run])
+            rates[run].append(steps[run] * batch / took)
+            if run is mine:
+                keys.append(100 * finding / took)
+    rate = {run: statistics.median(rates[run]) for run in rates}
+    ours.stdin.close()
+    ours.wait()
+    print(f"kernels={kernels} threads=1 batch={batch} rows-per-second={rate[mine]:.0f} "
+          f"torch={rate[theirs]:.0f} ratio={rate[mine] / rate[theirs]:.2f} "
+          f"keys-percent={statistics.median(keys):.0f} differ={differ:.1g}")
 
 
-run(2)
-start = time.perf_counter()
-run(batches)
-print(round(batches * batch / (time.perf_counter() - start)))
+main()
