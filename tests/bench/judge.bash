@@ -80,6 +80,7 @@ judge_limits() {
 		lead-schedule plan-ms < 1 10 workers=100
 		lead-schedule plan-ms < 10 60 workers=300
 		lead-schedule event-ms < 1 10 workers=300
+		linear-sklearn worse < 0.005 0.01
 		lr-liblinear ratio > 2 -
 		lr-liblinear best-c-ratio > 2 -
 		lr-liblinear loss-ratio < 1 1
