@@ -106,11 +106,12 @@ side() {
 	printf '%.0f\n' "${value:-0}"
 }
 
+# is_slow HOST WAY [MOST]
 is_slow() {
 	local value
-	value=$(side "$@")
+	value=$(side "$1" "$2")
 	[ "$value" -gt 0 ] || return 1
-	[ "$value" -le 700000 ]
+	[ "$value" -le "${3:-700000}" ]
 }
 
 # saves SECONDS: that much, at least, has been saved since the supervisor began.
@@ -147,4 +148,38 @@ saves() {
 	trainctl report --text --state-dir "$T/state" >report
 	grep -q "saved by FABRIC=mlfabric" report
 	grep -q "the link of h1 is slow" report || { grep ^link state/job.log; grep -A3 "What the net" report; return 1; }
+}
+
+# servers FABRIC: a job whose four workers share the slow link of h1, until that is measured and 24 updates later.
+servers() {
+	hosts_up -s -n 2 -r 40mbit
+	hosts_link h1 10mbit
+	job HOSTS=h0,h1 "PLACE='h1:4'" SYNC=asp,delay:60 "FABRIC=$1" WORKERS=4 SERVERS=1 EPOCHS=100000 BATCH=64 \
+		MODEL=wdl,hidden:256-256
+	start job on h0 trainctl run "$T/job.env" --run-dir /tmp/run --state-dir "$T/state"
+	JOB_PID=$PID
+	wait_for 'is_slow h1 out 1300000' || { cat job.err; return 1; }
+	local from
+	from=$(iteration)
+	wait_for '[ "$(iteration)" -ge $((from + 24)) ]'
+	on h0 trainctl stop --run-dir /tmp/run
+	ended "$JOB_PID"
+	trainctl report --text --state-dir "$T/state" >report
+	trainctl report --records --state-dir "$T/state" >records
+}
+
+iteration() { on h0 trainctl status --run-dir /tmp/run | grep '^job ' | field iteration; }
+
+@test "a job with servers: the report tells what FABRIC=mlfabric would save" {
+	servers plain
+	grep -q '^begin .* fabric=plain ' state/job.log
+	grep -q '^report .* fabric-saves=[0-9.]*[1-9]' records
+	grep -q "less with FABRIC=mlfabric:" report
+}
+
+# bats test_tags=long
+@test "a job with servers: the report tells what FABRIC=mlfabric has saved" {
+	servers mlfabric
+	grep -q '^report .* fabric-saves=[0-9.]*[1-9]' records
+	grep -q "saved by FABRIC=mlfabric:" report
 }

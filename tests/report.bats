@@ -134,26 +134,29 @@ turned() {
 @test "words: the slow link of a host is named, with what it cost" {
 	mkdir -p state
 	awk 'BEGIN {
-		print "begin job=ring workers=3 replicas=3 rounds=ring batch=100 sync=allreduce solution=none at=1000"
+		print "begin job=ring workers=3 replicas=3 fabric=plain batch=100 sync=allreduce solution=none at=1000"
 		print "phase name=running at=1000"
 		for (t = 1030; t <= 1060; t += 30) {
 			s = " median=20971520 sent-bytes=41943040 received-bytes=41943040 "
 			print "link host=h0 out=2097152 in=20971520" s "out-cost=18 in-cost=0 at=" t
-			print "link host=h1 out=2097152 in=2097152" s "out-cost=18 in-cost=18 ring-cost=3.5 at=" t
+			print "link host=h1 out=2097152 in=2097152" s "out-cost=18 in-cost=18 fabric-saves=3.5 at=" t
 			print "link host=h2 out=20971520 in=" s "out-cost=0 in-cost=0 at=" t
 		}
 		print "phase name=stopping at=1060"
 		print "summary job=ring state=done jct=60 samples=50000 at=1060"
 	}' >state/job.log
 	report --text | tr -s ' \n' ' ' >text
-	grep -qF 'What the network cost 36 s the link of h1 is slow: 80 MiB sent at 2.0 MiB/s, 80 MiB received at 2.0 MiB/s, where the median link carries 20 MiB/s 7.0 s less with FABRIC=mlfabric: an estimate' text
+	grep -qF 'What the network cost 36 s its bytes took longer, as the link of h1 is slow: 80 MiB sent at 2.0 MiB/s, 80 MiB received at 2.0 MiB/s, where the median link carries 20 MiB/s 7.0 s less with FABRIC=mlfabric: an estimate' text
 	report --records >records
-	grep -q '^link host=h0 out=2097152 in=20971520 median=20971520 sent-bytes=83886080 received-bytes=83886080 out-cost=36.000000 in-cost=0.000000 ring-cost=0.000000$' records
-	grep -q '^link host=h1 .* ring-cost=7.000000$' records
+	grep -q '^link host=h0 out=2097152 in=20971520 median=20971520 sent-bytes=83886080 received-bytes=83886080 out-cost=36.000000 in-cost=0.000000$' records
+	grep -q '^report .* fabric-saves=7.000000' records
 	grep -q '^link host=h2 out=20971520 in= ' records
-	sed -i 's/rounds=ring/rounds=rate/; s/cost=18/cost=0.1/g' state/job.log
-	report --text | tr -s ' \n' ' ' | grep -qF 'What the network cost 7.0 s saved by FABRIC=mlfabric beside a ring: an estimate'
-	sed -i 's/cost=3.5/cost=0.2/' state/job.log
+	sed -i 's/fabric=plain/fabric=mlfabric/; s/cost=18/cost=0.1/g' state/job.log
+	report --text | tr -s ' \n' ' ' | grep -qF 'What the network cost 7.0 s saved by FABRIC=mlfabric: an estimate'
+	# Without a bound of the delay FABRIC has no effect.
+	sed -i 's/fabric=mlfabric //; s/allreduce/asp/' state/job.log
+	report --text | tr -s ' \n' ' ' | grep -qF '7.0 s less with FABRIC=mlfabric and a bound of the delay (SYNC delay): an estimate'
+	sed -i 's/saves=3.5/saves=0.2/' state/job.log
 	not grep -q 'What the network cost' <<<"$(report --text)"
 }
 

@@ -67,8 +67,7 @@ static void report_put_links(const struct account *a)
 					    F_REAL("sent-bytes", l->way[0].bytes),
 					    F_REAL("received-bytes", l->way[1].bytes),
 					    F_SECONDS("out-cost", l->way[0].cost),
-					    F_SECONDS("in-cost", l->way[1].cost),
-					    F_SECONDS("ring-cost", l->ring_cost)));
+					    F_SECONDS("in-cost", l->way[1].cost)));
 	}
 }
 
@@ -86,6 +85,9 @@ static void put_report(const struct account *a)
 				    a->delay_known ? F("delay-95", a->delay[1]) : F_NONE,
 				    a->delay_known ? F("delay-most", a->delay[2]) : F_NONE,
 				    a->delay_known ? F("stale", a->stale) : F_NONE,
+				    a->fabric_saves > 0
+					    ? F_SECONDS("fabric-saves", a->fabric_saves)
+					    : F_NONE,
 				    a->scaled > 0 ? F("scaled", a->scaled) : F_NONE,
 				    a->ooms > 0 ? F("ooms", a->ooms) : F_NONE,
 				    a->spares > 0 ? F("spares-used", a->spares) : F_NONE,

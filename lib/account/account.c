@@ -211,7 +211,7 @@ static void take_description(struct account *a, const struct record *r)
 	KEEP(a->job, account_value(r, "job"));
 	KEEP(a->solution, account_value(r, "solution"));
 	KEEP(a->sync, account_value(r, "sync"));
-	KEEP(a->sums_by, account_value(r, "rounds"));
+	KEEP(a->fabric, account_value(r, "fabric"));
 	record_u64_opt(r, "workers", 0, UINT64_MAX, &a->workers, NULL);
 	record_u64_opt(r, "servers", 0, UINT64_MAX, &a->servers, NULL);
 	record_u64_opt(r, "replicas", 0, UINT64_MAX, &a->replicas, NULL);
@@ -504,12 +504,10 @@ static void account_take_link(struct account *a, const struct record *r)
 	static const char *const key[2][3] = {{"out", "sent-bytes", "out-cost"},
 					      {"in", "received-bytes", "in-cost"}};
 	struct account_link *link = link_of_host(a, account_value(r, "host"));
-	double median = NAN, ring = 0;
+	double median = NAN, saves = 0;
 	record_real_opt(r, "median", 0, 1e300, &median, NULL);
-	record_real_opt(r, "ring-cost", 0, 1e300, &ring, NULL);
-	if (link)
-		link->ring_cost += ring;
-	a->ring_cost += ring;
+	record_real_opt(r, "fabric-saves", 0, 1e300, &saves, NULL);
+	a->fabric_saves += saves;
 	for (int i = 0; link && i < 2; i++) {
 		double rate = NAN, bytes = 0, cost = 0;
 		record_real_opt(r, key[i][0], 0, 1e300, &rate, NULL);

@@ -127,7 +127,6 @@ struct account_link {
 		double bytes, seconds; /* at the link's rate */
 		double cost;           /* longer than at the median link's */
 	} way[2];
-	double ring_cost; /* seconds that a ring takes longer than shares; because of this link */
 };
 
 /* A change of nodes: another number or other sizes, a step after an end for memory, a spare's new
@@ -150,7 +149,7 @@ struct account {
 	int delay_known, leads; /* leads: how many began anew */
 	/* As the last run of trainctl says. */
 	char job[OPTION_ID_MAX], solution[256], sync[16];
-	char sums_by[16]; /* how the fabric sums: rate or ring; "": none does */
+	char fabric[16]; /* plain | mlfabric; "": it makes no difference */
 	uint64_t workers, servers, replicas, batch, shard; /* samples; 0: it does not say */
 	/* As it ended. state: done, stopped, failed, or unfinished. */
 	char state[16], samples[24], jct[32], failed[OPTION_ID_MAX];
@@ -169,7 +168,7 @@ struct account {
 	struct account_link *link;
 	size_t links, links_room;
 	double link_bytes, link_seconds; /* of all links, at the median link's rate */
-	double ring_cost;                /* of all links */
+	double fabric_saves;             /* seconds (run/saves.h) */
 	struct account_turn *turn; /* in the order of the log */
 	size_t turns, turns_room;
 	uint64_t scaled, ooms, spares; /* among them: carried out, steps taken, places taken */

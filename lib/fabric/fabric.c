@@ -270,7 +270,11 @@ static int take_socket(struct fabric *f, const struct server_options *options, s
 
 static uint64_t fabric_summed(const void *fabric)
 {
-	return sums_bytes(((const struct fabric *)fabric)->sums);
+	const struct fabric *f = fabric;
+	struct relay_counts relayed = {0};
+	if (f->relay)
+		relay_count(f->relay, &relayed);
+	return sums_bytes(f->sums) + relayed.added_bytes;
 }
 
 static void fabric_measured(void *fabric)

@@ -63,7 +63,9 @@ int hosts_comes_again(int code);
  * this one included. Said in the same way. */
 int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 	       const struct hosts_environment *env, struct error *err);
-/* Bytes of a checkpoint of the model that was prepared, at most. */
+/* Bytes of the dense parameters of the model that was prepared. */
+int hosts_dense_bytes(const struct dirs *dirs, uint64_t *bytes, struct error *err);
+/* Bytes of a checkpoint of it, at most. */
 int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint64_t samples,
 			   uint64_t *bytes, struct error *err);
 /* A line for people: how a place is reached, and what is there. */

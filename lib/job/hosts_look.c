@@ -574,6 +574,17 @@ int hosts_room(const struct hosts *h, const struct dirs *dirs, uint64_t bytes,
 	return -1;
 }
 
+int hosts_dense_bytes(const struct dirs *dirs, uint64_t *bytes, struct error *err)
+{
+	char path[DIRS_PATH_MAX];
+	static struct layout layout; /* large */
+	dirs_state(dirs, "layout", path);
+	if (layout_read(&layout, path, err) != 0)
+		return -1;
+	*bytes = layout_dense_count(&layout) * sizeof(float);
+	return 0;
+}
+
 /* Rows that the data can touch, not all rows for which keys have room. */
 int hosts_checkpoint_bytes(const struct job *job, const struct dirs *dirs, uint64_t samples,
 			   uint64_t *bytes, struct error *err)

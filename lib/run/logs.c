@@ -67,9 +67,7 @@ void sup_log_begin(struct supervisor *s, int goes_on)
 			F("workers", sup_count(s, sup_trainers(s))),
 			F("servers", sup_count(s, &role_server)),
 			F("replicas", sup_count(s, &role_replica)),
-			sup_fabric(s) && sup_first(s, &role_replica)
-				? F("rounds", job_rounds(s->job))
-				: F_NONE,
+			sup_network_fabric(s) ? F("fabric", sup_network_fabric(s)) : F_NONE,
 			F("batch", sup_scale_batch(s)),
 			F("shard", s->job->batch * s->job->batches_per_shard),
 			F("sync", s->job->sync), F("solution", s->job->solution),

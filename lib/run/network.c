@@ -13,7 +13,9 @@
 #include <string.h>
 
 #define LOG_SECONDS 30.0
-#define SLOW_SHARE 0.75 /* of the median rate; equal links may be measured as different */
+#define ESTIMATE_SECONDS 10.0
+#define SLOW_SHARE 0.75          /* of the median rate; equal links may be measured as different */
+#define SUMMED_LEAST (16 * 1024) /* bytes: fabricd sums no less */
 #define HUB_SHARE 0.7 /* of what others send; in a ring of three each host gets half of that */
 
 /* ---- what a link cost ---- */
@@ -59,6 +61,9 @@ double network_part(const struct network_link *const *link, size_t count, size_t
 void network_count(struct network_side *side, double median)
 {
 	double bytes = (double)side->now;
+	side->lately.bytes += bytes;
+	if (side->rate > 0 && !side->is_least)
+		side->lately.busy += bytes / side->rate;
 	if (side->rate > 0 && median > 0) { /* not NAN, either */
 		side->timed += side->now;
 		side->seconds += bytes / side->rate;
@@ -71,32 +76,39 @@ void network_count(struct network_side *side, double median)
 	side->now = 0;
 }
 
-double network_ring_cost(const struct network_link *const *link, size_t count, size_t *slowest)
+void network_bound(struct network_side *side, double seconds)
+{
+	if (side->seconds <= seconds)
+		return;
+	side->cost = fmax(0, side->cost - (side->seconds - seconds));
+	side->seconds = seconds;
+}
+
+void network_round(const struct network_link *const *link, size_t count, struct xfer_round *round)
 {
 	struct xfer_member *m = calloc(count + 1, sizeof *m);
-	struct xfer_round round = {.is_ring = 1};
 	int is_known = m && count > 0, is_least = 0;
-	*slowest = 0;
+	size_t slowest = 0;
+	*round = (struct xfer_round){.is_ring = 1};
 	for (size_t i = 0; is_known && i < count; i++) {
 		const struct network_side *out = &link[i]->out, *in = &link[i]->in;
 		const struct network_side *side =
 			isnan(in->rate) || out->rate > in->rate ? out : in;
 		m[i] = (struct xfer_member){.rate = side->rate, .works = 1};
 		is_known = side->rate > 0; /* not NAN, either */
-		if (i > 0 && m[i].rate >= m[*slowest].rate)
+		if (i > 0 && m[i].rate >= m[slowest].rate)
 			continue;
-		*slowest = i;
+		slowest = i;
 		is_least = side->is_least != 0;
 	}
 	if (is_known && !is_least) {
-		const struct network_link *l = link[*slowest];
+		const struct network_link *l = link[slowest];
 		if (!l->out.is_least && !l->in.is_least)
-			m[*slowest].rate = fmin(l->out.rate, l->in.rate);
+			m[slowest].rate = fmin(l->out.rate, l->in.rate);
 		xfer_level(m, count);
-		(void)xfer_shares(m, count, 1, &round, NULL); /* no memory: it stays a ring */
+		(void)xfer_shares(m, count, 1, round, NULL); /* no memory: it stays a ring */
 	}
 	free(m);
-	return round.is_ring ? 0 : round.ring - round.seconds;
 }
 
 /* ---- the fabric's answers ---- */
@@ -211,22 +223,24 @@ static const struct network_link **known_links(struct supervisor *s, size_t *cou
 	return link;
 }
 
-static void network_count_ring(struct supervisor *s, const struct network_link **link, size_t known)
+static void network_count_round(struct supervisor *s, const struct network_link **link,
+				size_t known)
 {
 	uint64_t world = sup_fabric(s)->now.life + 1;
-	size_t count = 0, slowest;
+	struct xfer_round round;
+	size_t count = 0;
 	for (size_t i = 0; i < known; i++)
 		if (link[i]->world == world && link[i]->summed > 0)
 			link[count++] = link[i];
-	double cost = network_ring_cost(link, count, &slowest);
-	EACH_HOST (h, s, 0) {
-		struct network_link *l = &h->network;
-		if (count > 0 && l == link[slowest]) {
-			l->ring_cost += cost * (double)l->summed_since;
-			s->network.ring_cost += cost * (double)l->summed_since;
-		}
-		l->summed_since = 0;
+	network_round(link, count, &round);
+	if (count > 0 && !round.is_ring) {
+		double bytes = (double)link[0]->summed_since; /* all hosts sum the same vectors */
+		s->network.lately.ring += round.ring * bytes;
+		s->network.lately.shares += round.seconds * bytes;
+		s->network.lately.sums += bytes;
 	}
+	EACH_HOST (h, s, 0)
+		h->network.summed_since = 0;
 }
 
 static void network_count_all(struct supervisor *s)
@@ -245,9 +259,82 @@ static void network_count_all(struct supervisor *s)
 		network_count(&h->network.out, median);
 		network_count(&h->network.in, median);
 	}
-	if (link)
-		network_count_ring(s, link, known);
+	if (link && sup_first(s, &role_replica))
+		network_count_round(s, link, known);
 	free(link);
+}
+
+/* ---- what mlfabric saves ---- */
+
+static int network_sums(const struct supervisor *s)
+{
+	return job_kind(s->job)->holds == HOLD_REPLICAS && s->hosts.count - s->hosts.first >= 3;
+}
+
+static int network_is_saved(const struct supervisor *s)
+{
+	return network_sums(s) ? strcmp(job_rounds(s->job), "rate") == 0 : job_by_links(s->job);
+}
+
+/* What the workers of each host have done since the last estimate. -1: one of them counts anew, or
+ * is elsewhere now. */
+static int network_work(struct supervisor *s, struct saves_host *host)
+{
+	int result = 0;
+	EACH_OF (n, s, &role_server)
+		host[n->at].servers++;
+	EACH_OF (n, s, sup_trainers(s)) {
+		const struct snapshot_node *m = sup_measured(n);
+		struct saves_host *h = &host[n->at];
+		if (!m || !(m->total.batches > 0))
+			continue;
+		h->workers++;
+		h->batches += m->total.batches;
+		h->time += m->total.time + m->total.wait;
+		h->comm += m->total.comm;
+		h->wait += m->total.wait;
+	}
+	for (size_t i = 0; i < s->hosts.count; i++) {
+		struct network_link *l = &s->hosts.host[i].network;
+		struct saves_host *h = &host[i], then = l->then;
+		l->then = *h;
+		h->batches -= then.batches;
+		h->time -= then.time;
+		h->comm -= then.comm;
+		h->wait -= then.wait;
+		h->added = (double)l->summed_since;
+		h->out = l->out.lately;
+		h->in = l->in.lately;
+		l->out.lately = l->in.lately = (struct saves_way){0};
+		l->summed_since = 0;
+		result = h->batches < 0 ? -1 : result;
+	}
+	return result;
+}
+
+/* Under bsp nothing is saved. */
+static void network_estimate(struct supervisor *s)
+{
+	struct sup_network *w = &s->network;
+	struct saves_host *host = calloc(s->hosts.count + 1, sizeof *host);
+	uint64_t dense = 0, servers = sup_count(s, &role_server);
+	struct saves_job *job = &w->lately;
+	double now = clock_mono();
+	job->seconds = now - w->estimated_at;
+	if (host && network_work(s, host) == 0 && hosts_dense_bytes(&s->dirs, &dense, NULL) == 0 &&
+	    dense > 0) {
+		job->dense = dense >= SUMMED_LEAST * servers ? (double)dense : 0;
+		job->sums /= (double)dense;
+		job->is_behind = job_overlaps(s->job);
+		job->is_saved = network_is_saved(s);
+		if (job->sums > 0)
+			w->saved += saves_sums(job, host, s->hosts.count);
+		else if (servers > 0 && !job_has_barrier(s->job))
+			w->saved += saves_servers(job, host, s->hosts.count);
+	}
+	*job = (struct saves_job){0};
+	w->estimated_at = now;
+	free(host);
 }
 
 static void network_on_links(const struct record *r, void *owner)
@@ -256,6 +343,8 @@ static void network_on_links(const struct record *r, void *owner)
 	struct sup_node *lead = sup_lead(s);
 	size_t bytes = 0;
 	network_count_all(s);
+	if (clock_mono() - s->network.estimated_at >= ESTIMATE_SECONDS)
+		network_estimate(s);
 	if (!job_by_links(s->job))
 		return;
 	char *text = sup_answer_ok(r) && lead && sup_link_up(&lead->link) ? network_make(s, &bytes)
@@ -303,15 +392,11 @@ void sup_network_add(struct record_out *o, const struct network_link *link)
 		record_add(o, "unmeasured", link->unmeasured);
 }
 
-/* As trainctl says when it begins where it makes none (cmd/trainctl/begin.c). */
-void sup_network_add_fabric(struct record_out *o, const struct supervisor *s)
+const char *sup_network_fabric(const struct supervisor *s)
 {
-	int sums = job_kind(s->job)->holds == HOLD_REPLICAS && s->hosts.count - s->hosts.first >= 3;
-	if (!sup_fabric(s) || !(sums || job_bounds_delay(s->job)))
-		return;
-	record_add(o, "fabric", s->job->fabric);
-	if (sums)
-		record_add_seconds(o, "fabric-saves", s->network.ring_cost);
+	if (!sup_fabric(s) || !(network_sums(s) || job_bounds_delay(s->job)))
+		return NULL;
+	return network_is_saved(s) ? "mlfabric" : "plain";
 }
 
 /* The mean of what it had while it carried something. */
@@ -328,9 +413,14 @@ static void network_forget(struct network_side *side)
 
 void sup_network_log(struct supervisor *s)
 {
-	s->network.logged_at = clock_mono();
+	double now = clock_mono(), seconds = now - s->network.logged_at;
+	s->network.logged_at = now;
+	network_estimate(s);
+	double saved = s->network.saved - s->network.logged; /* of the job: with the first host's */
 	EACH_HOST (h, s, 0) {
 		struct network_link *l = &h->network;
+		network_bound(&l->out, seconds);
+		network_bound(&l->in, seconds);
 		double at_median = l->out.at_median + l->in.at_median;
 		if (!(at_median > 0))
 			continue;
@@ -340,9 +430,10 @@ void sup_network_log(struct supervisor *s)
 			       F_BRIEF("in", network_mean(&l->in)), F_BRIEF("median", median),
 			       F("sent-bytes", l->out.since), F("received-bytes", l->in.since),
 			       F_SECONDS("out-cost", l->out.cost), F_SECONDS("in-cost", l->in.cost),
-			       l->ring_cost > 0 ? F_SECONDS("ring-cost", l->ring_cost) : F_NONE));
+			       saved > 0 ? F_SECONDS("fabric-saves", saved) : F_NONE));
+		s->network.logged += saved;
+		saved = 0;
 		network_forget(&l->out);
 		network_forget(&l->in);
-		l->ring_cost = 0;
 	}
 }

@@ -10,18 +10,19 @@
  * second: at another one a link may not be known, or a neighbour may have had to do only with the
  * slow one.
  *
- * What a ring cost, or would have cost, is the time that sums of gradients take in it by the rates
- * of the links, less the time by shares (solve/xfer_share.h).  It is the slowest link's fault.
+ * Every ten seconds it estimates what FABRIC=mlfabric saved, or would have saved (saves.h).
  */
 #ifndef PACELINE_RUN_NETWORK_H
 #define PACELINE_RUN_NETWORK_H
 
+#include "run/saves.h"
 #include "run/talk.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
 struct record_out;
+struct xfer_round;
 
 /* Of a host, in one direction. */
 struct network_side {
@@ -35,20 +36,22 @@ struct network_side {
 	 * were known, the seconds that they took at each, and what they cost. */
 	uint64_t since, timed;
 	double seconds, at_median, cost;
+	struct saves_way lately; /* since the last estimate; lower bounds are not known */
 };
 
 struct network_link {
 	struct network_side out, in;
-	uint64_t summed, summed_since; /* bytes of vectors; since the last answer */
-	double ring_cost;              /* seconds that are in no record of the log yet */
+	uint64_t summed, summed_since; /* bytes of vectors; since the last answer, or estimate */
+	struct saves_host then;        /* what its workers had done at the last estimate */
 	char unmeasured[16];           /* why; "": it is measured */
 	uint64_t world; /* of the fabric that said this, as sup_host has it; 0: nothing is known */
 };
 
 struct sup_network {
 	struct question question, told; /* told: to the lead */
-	double logged_at;               /* clock_mono() */
-	double ring_cost;               /* seconds, of all links since this trainctl began */
+	double logged_at, estimated_at; /* clock_mono() */
+	double saved, logged; /* seconds, by FABRIC=mlfabric; of these, in the log */
+	struct saves_job lately; /* since the last estimate; sums: in bytes */
 };
 
 /* Pure. The median of the links' rates, of lower bounds, too, so that a cost is rather too small;
@@ -61,16 +64,19 @@ double network_part(const struct network_link *const *link, size_t count, size_t
 /* Counts what has gone over one side since the last answer, and what it cost: the seconds that it
  * took longer than at the median rate, if both rates are known, and it carries less than its part. */
 void network_count(struct network_side *side, double median);
-/* Pure. Seconds by which a ring of these hosts takes longer for a byte of a vector than shares do,
- * and whose link it is; 0 where the slowest link is not known. Another one's lower bound is taken
- * as its rate, so that this is rather too small. */
-double network_ring_cost(const struct network_link *const *link, size_t count, size_t *slowest);
+/* A link was not busy for longer than these seconds, whatever its rate was taken to be. */
+void network_bound(struct network_side *side, double seconds);
+/* Pure. Seconds that a byte of a vector takes in a ring of these hosts, and by shares; is_ring where
+ * shares take as long, or the slowest link is not known. Another one's lower bound is taken as its
+ * rate, so that the difference is rather too small. */
+void network_round(const struct network_link *const *link, size_t count, struct xfer_round *round);
 
 void sup_network_tick(struct supervisor *s);
 /* What went over the links since the last time, if it is known what it cost. */
 void sup_network_log(struct supervisor *s);
-/* Fields of the job's status record: FABRIC, where it makes a difference; what mlfabric saves. */
-void sup_network_add_fabric(struct record_out *o, const struct supervisor *s);
+/* FABRIC, as it is in effect; NULL: it makes no difference (as trainctl says when it begins where it
+ * makes none, cmd/trainctl/begin.c). */
+const char *sup_network_fabric(const struct supervisor *s);
 /* Fields of a host's status record; nothing if nothing is known. */
 void sup_network_add(struct record_out *o, const struct network_link *link);
 

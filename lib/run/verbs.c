@@ -132,7 +132,10 @@ static void verbs_put_job(struct supervisor *s, struct request *rq)
 	}
 	record_add(o, "checkpoint", s->checkpoint.latest);
 	record_add_seconds(o, "up", clock_mono() - s->phases.started);
-	sup_network_add_fabric(o, s);
+	if (sup_network_fabric(s)) {
+		record_add(o, "fabric", sup_network_fabric(s));
+		record_add_seconds(o, "fabric-saves", s->network.saved);
+	}
 	record_add(o, "decision", s->actions.last);
 	record_add_seconds(o, "decision-age",
 			   s->actions.last_at > 0 ? clock_mono() - s->actions.last_at : NAN);

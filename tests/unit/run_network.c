@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "run/network.h"
+#include "solve/xfer_share.h"
 
 #include <math.h>
 
@@ -128,12 +129,44 @@ static void each_second_has_its_own_rates(void **state)
 	assert_true(is_near(out.at_median, 2 + 8));
 }
 
-static double ring_cost(const struct network_link *link, size_t count, size_t *slowest)
+/* A rate that is measured as too low would make it cost more time than there was. */
+static void a_link_is_not_busy_for_longer_than_there_was_time(void **state)
+{
+	struct network_side out = link_of(SLOW, FAST).out;
+	(void)state;
+	network_count(&out, FAST);
+	network_bound(&out, 25);
+	assert_true(is_near(out.seconds, 20));
+	assert_true(is_near(out.cost, 20 - 2));
+	network_bound(&out, 15);
+	assert_true(is_near(out.seconds, 15));
+	assert_true(is_near(out.cost, 15 - 2));
+	network_bound(&out, 1);
+	assert_true(out.cost == 0);
+}
+
+/* What is estimated takes all bytes; those at a lower bound may have needed no time. */
+static void a_lower_bound_says_nothing_of_how_busy_a_link_was(void **state)
+{
+	struct network_side out = link_of(SLOW, FAST).out;
+	(void)state;
+	network_count(&out, FAST);
+	out.now = 1000;
+	out.is_least = 1;
+	network_count(&out, FAST);
+	assert_true(out.lately.bytes == 40001000);
+	assert_true(is_near(out.lately.busy, 20));
+}
+
+/* How much longer a byte takes in the ring; 0: it takes no longer, or nobody knows. */
+static double ring_cost(const struct network_link *link, size_t count)
 {
 	const struct network_link *at[8] = {NULL};
+	struct xfer_round round;
 	for (size_t i = 0; i < count; i++)
 		at[i] = &link[i];
-	return network_ring_cost(at, count, slowest);
+	network_round(at, count, &round);
+	return round.is_ring ? 0 : round.ring - round.seconds;
 }
 
 /* By shares the slow one sends the vector once, in the ring 4/3 times. */
@@ -141,46 +174,42 @@ static void a_ring_with_a_slow_host(void **state)
 {
 	struct network_link link[] = {link_of(SLOW, FAST), link_of(SLOW, SLOW),
 				      link_of(FAST, SLOW)};
-	size_t slowest;
 	(void)state;
-	assert_true(is_near(ring_cost(link, 3, &slowest), (4.0 / 3 - 1) / SLOW));
-	assert_int_equal(slowest, 1);
+	assert_true(is_near(ring_cost(link, 3), (4.0 / 3 - 1) / SLOW));
 	/* Its slower direction holds both up. */
 	link[1].in.rate *= 1.25;
-	assert_true(is_near(ring_cost(link, 3, &slowest), (4.0 / 3 - 1) / SLOW));
+	assert_true(is_near(ring_cost(link, 3), (4.0 / 3 - 1) / SLOW));
 	/* What waits for the slow one is only known to be as fast as that: that is enough. */
 	link[0].in.is_least = link[2].out.is_least = 1;
-	assert_true(is_near(ring_cost(link, 3, &slowest), (4.0 / 3 - 1) / SLOW));
+	assert_true(is_near(ring_cost(link, 3), (4.0 / 3 - 1) / SLOW));
 }
 
 static void a_ring_that_costs_no_more_than_shares(void **state)
 {
 	struct network_link link[] = {link_of(FAST, FAST), link_of(FAST, FAST),
 				      link_of(FAST, FAST)};
-	size_t slowest;
 	(void)state;
-	assert_true(ring_cost(link, 0, &slowest) == 0);
-	assert_true(ring_cost(link, 3, &slowest) == 0);
+	assert_true(ring_cost(link, 0) == 0);
+	assert_true(ring_cost(link, 3) == 0);
 	link[1] = link_of(0.6 * FAST, 0.6 * FAST); /* shares take it for equal */
-	assert_true(ring_cost(link, 3, &slowest) == 0);
+	assert_true(ring_cost(link, 3) == 0);
 	link[1] = link_of(SLOW, SLOW);
-	assert_true(ring_cost(link, 2, &slowest) == 0); /* two hosts send the same in any case */
+	assert_true(ring_cost(link, 2) == 0); /* two hosts send the same in any case */
 }
 
 static void a_ring_that_is_not_measured(void **state)
 {
 	struct network_link link[] = {link_of(FAST, FAST), link_of(SLOW, SLOW),
 				      link_of(FAST, FAST)};
-	size_t slowest;
 	(void)state;
 	link[1].in.is_least = 1; /* it may be as fast as the others */
 	link[1].in.rate *= 1.5;
-	assert_true(ring_cost(link, 3, &slowest) == 0);
+	assert_true(ring_cost(link, 3) == 0);
 	link[1] = link_of(SLOW, SLOW);
 	link[2] = link_of(NAN, NAN);
-	assert_true(ring_cost(link, 3, &slowest) == 0);
+	assert_true(ring_cost(link, 3) == 0);
 	link[2] = link_of(FAST, NAN); /* one direction is enough */
-	assert_true(ring_cost(link, 3, &slowest) > 0);
+	assert_true(ring_cost(link, 3) > 0);
 }
 
 int main(void)
@@ -192,6 +221,8 @@ int main(void)
 		cmocka_unit_test(what_is_nearly_as_fast_costs_nothing),
 		cmocka_unit_test(who_has_a_part_of_the_servers_port_is_not_slow),
 		cmocka_unit_test(each_second_has_its_own_rates),
+		cmocka_unit_test(a_link_is_not_busy_for_longer_than_there_was_time),
+		cmocka_unit_test(a_lower_bound_says_nothing_of_how_busy_a_link_was),
 		cmocka_unit_test(a_ring_with_a_slow_host),
 		cmocka_unit_test(a_ring_that_costs_no_more_than_shares),
 		cmocka_unit_test(a_ring_that_is_not_measured),
