@@ -7,7 +7,7 @@ load helper
 far_job() { # KEY=VALUE...
 	far_file 400 SERVERS=3,standby:on CHECKPOINT=0.5 "$@"
 	go first
-	wait_for 'both_in_force'
+	wait_for 'all_in_force'
 	crawl
 }
 
@@ -17,8 +17,8 @@ in_force() {
 	SERVER=${BASH_REMATCH[1]} STANDBY=${BASH_REMATCH[2]}
 	[ "$SERVER" != "$STANDBY" ]
 }
-both_in_force() { in_force ps1 && in_force ps2; }
-taken_over() { [ "$(logged '^takes-over ')" -eq "$1" ] && both_in_force; } # TIMES
+all_in_force() { in_force ps0 && in_force ps1 && in_force ps2; }
+taken_over() { [ "$(logged '^takes-over ')" -eq "$1" ] && all_in_force; } # TIMES
 further() { # more samples are in the model
 	local before
 	before=$(done_samples)
@@ -95,7 +95,7 @@ servers_and_host_die() { # SYNC
 	far_job EPOCHS=15
 	on h1 pkill -9 -x fabricd
 	wait_for '[ "$(logged "^standby-ended ")" -eq 3 ]'
-	wait_for both_in_force
+	wait_for all_in_force
 	wait_for "in_force ps1"
 	[ "$SERVER" = h1 ]
 	hosts_kill h2 # where the standby of ps1 is, and ps2
@@ -103,7 +103,7 @@ servers_and_host_die() { # SYNC
 	wait_for 'taken_over 1'
 	hosts_boot h2
 	wait_for '[ "$(logged "^host name=h2 state=there ")" -eq 1 ]'
-	wait_for both_in_force
+	wait_for all_in_force
 	kill_server ps1
 	wait_for 'taken_over 2'
 	further
@@ -120,7 +120,7 @@ servers_and_host_die() { # SYNC
 	wait "$JOB_PID" || true
 	on "$SERVER" pkill -9 -f "^[^ ]*ps-server --id ps1 "
 	go second
-	wait_for both_in_force
+	wait_for all_in_force
 	[ "$(logged "^event role=server id=ps1 kind=adopt host=$standby ")" -eq 1 ]
 	kill_server ps1
 	wait_for 'taken_over 1'
@@ -136,7 +136,7 @@ servers_and_host_die() { # SYNC
 	echo "$output"
 	[ "$status" -eq 0 ]
 	[ "$(on h2 sh -c "ps -e -o comm= | grep -cE '^(worker|ps-server|fabricd)'")" = 0 ]
-	wait_for both_in_force
+	wait_for all_in_force
 	run on h0 trainctl scale --run-dir /tmp/run --hosts h0
 	echo "$output"
 	[ "$status" -eq 0 ]
@@ -147,7 +147,7 @@ servers_and_host_die() { # SYNC
 	run on h0 trainctl scale --run-dir /tmp/run --hosts h0,h1,h2
 	echo "$output"
 	[ "$status" -eq 0 ]
-	wait_for both_in_force
+	wait_for all_in_force
 	kill_server ps1
 	wait_for 'taken_over 1'
 	further

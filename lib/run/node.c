@@ -422,6 +422,10 @@ static void node_mend(struct sup_node *n)
 			sup_fence_begin(n);
 		break;
 	case DEATH_REPLICA:
+		n->fence.ended = clock_mono();
+		if (sup_rollback_is_unsure(n))
+			break;
+		/* fallthrough */
 	case DEATH_LEAD:
 		if (!sup_rollback_is_due(n)) {
 			node_step(n, EVENT_MENDED);

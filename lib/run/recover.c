@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SAY_SECONDS 3.0 /* in which a replica that runs says whether it has parameters */
+
 /* ---- a worker's death ---- */
 
 /* Asks from the first question on. If there was an answer (r), it was a refusal: people are told,
@@ -110,6 +112,16 @@ static void recover_fence(struct sup_node *n)
 
 void sup_fence_step(struct supervisor *s)
 {
+	EACH_OF (n, s, &role_replica) {
+		if (n->stage != STAGE_MENDING || sup_rollback_is_unsure(n))
+			continue;
+		if (!sup_rollback_is_due(n)) {
+			sup_node_fenced(n);
+			continue;
+		}
+		sup_rollback_after(n);
+		return;
+	}
 	EACH_NODE (n, s)
 		if (n->role->ready != READY_ANSWERS && !sup_goes_back(n) &&
 		    (n->stage == STAGE_MENDING || sup_scale_fences(n)))
@@ -260,6 +272,20 @@ int sup_rollback_is_due(const struct sup_node *n)
 		return n->end.seen && !n->end.signal && n->end.status == ERROR_TEMPFAIL;
 	/* An end that no supervisor saw is judged later, when it is known which nodes run. */
 	return n->sup->phases.now != PHASE_SERVICES && !sup_others_serve(n);
+}
+
+/* Another one that runs may have been filled since it was last heard. */
+int sup_rollback_is_unsure(const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	if (s->phases.now != PHASE_RUNNING || !sup_rollback_is_due(n) ||
+	    clock_mono() > n->fence.ended + SAY_SECONDS)
+		return 0;
+	EACH_OF (other, s, &role_replica)
+		if (other != n && sup_node_runs(other) &&
+		    other->watch.seen.said <= n->fence.ended)
+			return 1;
+	return 0;
 }
 
 void sup_servers_begin(struct supervisor *s, int together)

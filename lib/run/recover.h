@@ -39,6 +39,7 @@ struct sup_fence {
 	enum fence_step step;
 	uint64_t generation;
 	struct question question;
+	double ended; /* a replica: clock_mono() */
 };
 
 struct sup_recover {
@@ -73,7 +74,9 @@ void sup_rollback_begin(struct supervisor *s, const char *reason);
 void sup_rollback_after(struct sup_node *server);
 /* Whether nobody has the parameters any more after the end of this replica or lead. */
 int sup_rollback_is_due(const struct sup_node *n);
-/* Whether another replica has the parameters. */
+/* Whether that is not known yet after the end of this replica: sup_fence_step() knows it later. */
+int sup_rollback_is_unsure(const struct sup_node *replica);
+/* Whether another replica has the parameters, as it said last. */
 int sup_others_serve(const struct sup_node *n);
 /* Servers start together, or (together 0) one joins those that run. */
 void sup_servers_begin(struct supervisor *s, int together);

@@ -186,6 +186,7 @@ static void watchdog_take_state(struct sup_node *n, const struct record *r)
 	if (serves && !n->watch.seen.serves)
 		sup_event(n, "serving", NULL);
 	n->watch.seen.serves = serves;
+	n->watch.seen.said = clock_mono();
 }
 
 static void watchdog_take_standby(struct sup_node *n, const struct record *r)

@@ -65,6 +65,7 @@ struct sup_seen {
 	double pauses; /* seconds that it may pause; 0: it does not */
 	char state[64], wchan[64]; /* of its process; "": not known */
 	int serves; /* a replica: it has the parameters, as it says; assumed if it was adopted */
+	double said; /* clock_mono(): when it said so, or that it has none */
 	char standby[16]; /* a server: what it says of its standby; "": nothing */
 	double standby_silent; /* seconds that this has owed it an answer */
 };
