@@ -86,6 +86,7 @@ struct ps_standby {
 	struct owed *owed, **owed_end;
 	struct buffers *merges; /* for differences, which are large, and far apart */
 	struct warm *warm;      /* of the first one's memory */
+	struct warm *warm_push; /* of the first push's, in what is shared */
 	struct lag lag;  /* what it lacks */
 	int due;         /* a worker is gone, or has no room, that keeps what it lacks */
 	uint64_t told;   /* bytes that were sent to it */
@@ -131,6 +132,7 @@ static void standby_free(struct ps_standby *s)
 	fork_stop(s->child);
 	peer_free(s->peer);
 	timer_free(s->absent);
+	warm_end(s->warm_push);
 	if (s->memory_fd >= 0)
 		close(s->memory_fd);
 	mapping_release(s->memory);
@@ -560,16 +562,23 @@ static void standby_on_mapped(const struct record *r, int closing, void *standby
 		standby_drop(s->ps, r->text ? r->text : "it can't share memory");
 }
 
-/* Without shared memory all goes by the socket. */
-static void standby_share(struct ps_standby *s)
+/* Without shared memory all goes by the socket. Training waits for the first push that goes into
+ * it, so this one's memory is made ready. */
+static void standby_make_shared(struct ps_standby *s)
 {
-	struct ps *p = s->ps;
-	size_t bytes = SHARED_BYTES + SHARED_PUSHES * store_dense_count(p->store) * sizeof(float);
+	size_t push = store_dense_count(s->ps->store) * sizeof(float);
 	struct error ignored;
 
-	if (mapping_make(&s->offered, &s->memory_fd, bytes, &ignored) != 0)
+	if (mapping_make(&s->offered, &s->memory_fd, SHARED_BYTES + SHARED_PUSHES * push,
+			 &ignored) == 0)
+		s->warm_push = warm_begin(s->offered->base, push);
+}
+
+static void standby_share(struct ps_standby *s)
+{
+	if (!s->offered)
 		return;
-	struct record_out *o = RECORD("map", F("bytes", bytes));
+	struct record_out *o = RECORD("map", F("bytes", s->offered->bytes));
 	if (peer_send_with(s->peer, o->data, record_end(o, NULL), s->memory_fd, standby_on_mapped,
 			   s) != 0)
 		log_say(LOG_LEVEL_WARNING, "no memory is shared with the standby");
@@ -710,6 +719,7 @@ void standby_on_follow(struct request *rq, void *ps)
 		request_err(rq, "no-memory", "%s", err.text);
 	} else {
 		p->standby->rq = rq;
+		standby_make_shared(p->standby);
 		if (p->options.divergence)
 			standby_begin_merges(p->standby);
 		request_defer(rq, standby_gone, p->standby);
