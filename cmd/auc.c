@@ -1,8 +1,8 @@
 /*
  * auc(1): how good scores are.  A filter: "score label [weight]" lines in, one record out.  All lines
  * are kept and sorted, so the area under the curve is exact, ties included; nothing is binned.  With
- * --labels class a score is a class, and the probability of the label may follow; with --labels real
- * it is a number.
+ * --labels class a score is a class, and the label's probability may follow; with --labels real it
+ * is a number.
  */
 #include "cmd/cmd.h"
 
@@ -118,8 +118,11 @@ static int auc_parse_row(const char *line, size_t len, struct row *r, struct err
 		n = auc_next_word(&line, end);
 	}
 	if (n)
-		return auc_bad_word(err, labels == CLASS ? "more than score, label, weight and probability"
-							 : "more than score, label and weight", line, n);
+		return auc_bad_word(err,
+				    labels == CLASS
+					    ? "more than score, label, weight and probability"
+					    : "more than score, label and weight",
+				    line, n);
 	return none ? NO_LABEL : 0;
 }
 

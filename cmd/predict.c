@@ -38,7 +38,7 @@ static const struct option_row rows_of_options[] = {
 	{.name = "bad-rows", .kind = OPTION_TEXT, .target = &opt_bad_rows, .arg = "stop|skip:N",
 	 .help = "what to do about a bad row (stop)"},
 	{.name = "probabilities", .kind = OPTION_CHOICE, .target = &opt_probabilities, .arg = "OF",
-	 .help = "of classes: behind each line its weight, and the probability of its label, or of all",
+	 .help = "of classes: behind each line its weight, and its label's probability or all",
 	 .choices = "label|all"},
 	KERNELS_OPTIONS(kernels),
 	{0}};

@@ -1,7 +1,7 @@
 /*
- * lmf: logistic matrix factorisation (Johnson, 2014): lr's output plus the inner product of the embeddings
- * of the first two categories, a user and an item.  Not a model of the kit, but of a test (new-model.bats):
- * what somebody writes who adds one.
+ * lmf: logistic matrix factorisation (Johnson, 2014): lr's output plus the inner product of the
+ * embeddings of the first two categories, a user and an item.  Not a model of the kit, but of a
+ * test (new-model.bats): what somebody writes who adds one.
  */
 #include "model/kind.h"
 

@@ -42,7 +42,8 @@ struct rowcache;
 
 /* ERROR_NOINPUT: there is none. ERROR_NEGATIVE: it was made from other data, or with another
  * schema, or belongs to somebody who could not change the data: in a directory where all may create
- * files it may say anything. ERROR_DATA: it is damaged, or cut short. The schema must outlive it. */
+ * files it may say anything. ERROR_DATA: it is damaged, or cut short. The schema must outlive
+ * it. */
 int rowcache_open(struct rowcache **out, const char *path, const struct schema *s,
 		  const struct rowcache_seal *seal, struct error *err);
 void rowcache_close(struct rowcache *c); /* NULL is fine */

@@ -19,9 +19,9 @@
  *
  * Order: the oldest epoch that has something to hand out comes first.  Within it, the rest of a cut
  * piece comes first, and what a rollback or a worker that left (bye front=1) took out of hands, by
- * shard and row; then shards that were not handed out yet; then what else came back, in the order in
- * which it came.  So a job of one worker that is stopped and goes on trains its rows in the order of one that
- * was never stopped.
+ * shard and row; then shards that were not handed out yet; then what else came back, in the order
+ * in which it came.  So a job of one worker that is stopped and goes on trains its rows in the
+ * order of one that was never stopped.
  * With epochs that are kept apart, only the epoch of the pieces in hand has something to hand out.
  *
  * Partitions (LB-BSP, section 3.5): if the parameters have some, each worker gets rows of its own

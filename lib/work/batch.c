@@ -223,7 +223,7 @@ static int find_by_table(struct batch *b, size_t total, uint64_t key_count, stru
 	return 0;
 }
 
-#define BITS_KEYS_MAX (1u << 25) /* their bits, and the counts before, fit into the last cache: 6 MiB */
+#define BITS_KEYS_MAX (1u << 25) /* bits and counts before are in the last cache: 6 MiB */
 
 /* A bit for each possible key; a key's number is how many lower keys occur. Nothing here depends on
  * what a key is but the address of its bit, so no branch is guessed wrong: three times as fast as a

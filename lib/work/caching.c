@@ -53,8 +53,8 @@ static double clock_used(clockid_t clock)
 	return clock_gettime(clock, &t) == 0 ? (double)t.tv_sec + (double)t.tv_nsec * 1e-9 : 0;
 }
 
-/* A killed worker leaves its half of a cache where files need a name from the start, as on NFS. What
- * was written lately may be what another host is making, if locks don't reach from host to host. */
+/* A killed worker leaves its half of a cache where files need a name from the start, as on NFS.
+ * What was written lately may be what another host is making, if locks don't reach that far. */
 static void remove_rest(const char *path)
 {
 	char dir[PATH_MAX], rest[PATH_MAX + NAME_MAX + 2];

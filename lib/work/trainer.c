@@ -338,9 +338,9 @@ static int trainer_join(struct trainer *t, struct error *err)
 	return WORK_OK;
 }
 
-/* How many rows to request while so many are in hand, 0: none. Never more than whole batches that are
- * half of the most that may be held: what is requested when depends on how fast answers come, but how
- * shards are cut, and so which rows are shuffled among each other, must not. */
+/* How many rows to request while so many are in hand, 0: none. Never more than whole batches that
+ * are half of the most that may be held: what is requested when depends on how fast answers come,
+ * but how shards are cut, and so which rows are shuffled among each other, must not. */
 static uint64_t rows_to_ask(const struct trainer *t, uint64_t held)
 {
 	uint64_t size = batch_size(t), ahead = t->options.ahead, most = size * ahead;
@@ -350,9 +350,9 @@ static uint64_t rows_to_ask(const struct trainer *t, uint64_t held)
 	return most - held < half ? most - held : half;
 }
 
-/* Requests rows from shardd when few are in hand, and takes the answer: at once if it is there, else
- * after waiting if less than a whole batch is in hand. *dry: WORK_WAIT or WORK_END as shardd said;
- * then it is not asked again. */
+/* Requests rows from shardd when few are in hand, and takes the answer: at once if it is there,
+ * else after waiting if less than a whole batch is in hand. *dry: WORK_WAIT or WORK_END as shardd
+ * said; then it is not asked again. */
 static int stock_up(struct trainer *t, int *dry, struct error *err)
 {
 	uint64_t size = batch_size(t), held = feed_held(t->feed);

@@ -1183,9 +1183,9 @@ static struct queue *rolled_back(struct queue *q, uint64_t generation)
 	return old;
 }
 
-/* What a rollback takes out of hands, or a worker leaves behind, is handed out again before anything
- * else, in its order, and what follows is cut as it would have been: the same rows, in the same order,
- * as without it. */
+/* What a rollback takes out of hands, or a worker leaves behind, is handed out again before
+ * anything else, in its order, and what follows is cut as it would have been: the same rows, in the
+ * same order, as without it. */
 static void test_nothing_changes_the_order(void **state)
 {
 	(void)state;
@@ -1215,10 +1215,11 @@ static void test_nothing_changes_the_order(void **state)
 				say_done(q, "w", generation, piece.id);
 		}
 		if (way % 2) {
-			struct queue_change w = {.worker = "w", .generation = generation, .front = 1};
-			struct queue_change v = {.worker = "v", .generation = other, .front = 1};
-			assert_int_equal(say(q, "bye", &w), QUEUE_OK);
-			assert_int_equal(say(q, "bye", &v), QUEUE_OK);
+			struct queue_change c[] = {
+				{.worker = "w", .generation = generation, .front = 1},
+				{.worker = "v", .generation = other, .front = 1}};
+			assert_int_equal(say(q, "bye", &c[0]), QUEUE_OK);
+			assert_int_equal(say(q, "bye", &c[1]), QUEUE_OK);
 		} else {
 			q = rolled_back(q, generation);
 		}
