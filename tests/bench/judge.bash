@@ -82,6 +82,7 @@ judge_limits() {
 		lead-schedule event-ms < 1 10 workers=300
 		linear-sklearn worse < 0.005 0.01
 		lr-liblinear ratio > 2 -
+		lr-liblinear csv-ratio > 2 -
 		lr-liblinear best-c-ratio > 2 -
 		lr-liblinear loss-ratio < 1 1
 		lr-liblinear best-c-loss-ratio < 1.01 -
