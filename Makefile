@@ -69,7 +69,7 @@ unexport POSIXLY_CORRECT
 # times as long there. PLAIN is about files, variables, memory, the sources and the tests, not what programs do. Crash tests
 # and benches always run the programs as users have them. check-all runs everything, with all three builds.
 PLAIN      = install run surroundings resources new-model
-JOBS       = allreduce brain deaths decisions delay guilty healing hosts hosts-check hosts-jobs \
+JOBS       = allreduce brain cards deaths decisions delay guilty healing hosts hosts-check hosts-jobs \
 	     init jobs lda man many-hosts metrics move partitions python readme rebalance report restarts scale scale-hosts \
 	     standby-hosts state terminal trainctl trainers trainers-hosts
 MOSTLY     = $(filter-out $(PLAIN),$(BATS))
@@ -143,6 +143,7 @@ $(BUILD)/cudacpu/model-cuda.so: $(BUILD)/cuda/all.cu $(CUDA_ALL) $(wildcard test
 		$(if $(findstring clang,$(CXX)),-fno-sanitize=vptr -fno-sanitize=function) -shared -fPIC -fvisibility=hidden \
 		-Itests/cudacpu -Ilib -I. -o $@ -x c++ $<
 $(BUILD)/unit/model_backend: $(BUILD)/cudacpu/model-cuda.so
+STAND_IN = $(if $(NO_CXX),,$(BUILD)/cudacpu/model-cuda.so)
 
 -include $(shell find $(BUILD) -path $(BUILD)/deb -prune -o -name '*.d' -type f -print 2>/dev/null)
 
@@ -165,7 +166,7 @@ clang-asan:
 	$(MAKE) $(UNDER) EXTRA_CFLAGS='$(EXTRA_CFLAGS) -Werror' BUILD=$(BUILD)-clang-asan CC=clang all units
 
 # Tests take the programs only: the plug-in needs half a minute, and tests/fault/kernels compiles it for one card.
-check: programs
+check: programs $(STAND_IN)
 	@tests/run $(BUILD) $(call CHECK,$(CHANGED))
 
 # Everything once with this build only: the loop of a developer.

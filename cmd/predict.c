@@ -21,7 +21,7 @@
 
 static struct kernels kernels;
 static const char *opt_checkpoint, *opt_job, *opt_run_dir;
-static const char *opt_format, *opt_separator, *opt_bad_rows = "stop";
+static const char *opt_format, *opt_separator, *opt_bad_rows = "stop", *opt_device = "cpu";
 static const char *opt_probabilities; /* NULL: none */
 
 static const struct option_row rows_of_options[] = {
@@ -40,13 +40,16 @@ static const struct option_row rows_of_options[] = {
 	{.name = "probabilities", .kind = OPTION_CHOICE, .target = &opt_probabilities, .arg = "OF",
 	 .help = "of classes: behind each line its weight, and its label's probability or all",
 	 .choices = "label|all"},
+	{.name = "device", .kind = OPTION_TEXT, .target = &opt_device, .arg = MODEL_DEVICES,
+	 .help = "what computes: a card of NVIDIA (cuda), or auto: a card if there is one (cpu)"},
 	KERNELS_OPTIONS(kernels),
 	{0}};
 
 static const struct option_table table = {
 	.program = PROGRAM,
 	.synopsis = "-c CHECKPOINT | -j JOB | --run-dir DIR [--format FORMAT] [--separator CHARACTER]\n"
-		    "[--bad-rows stop|skip:N] [--probabilities label|all] [FILE...] < rows",
+		    "[--bad-rows stop|skip:N] [--probabilities label|all] [--device DEVICE]\n"
+		    "[FILE...] < rows",
 	.about = "Scores rows: prints a line \"score label\" for each, in input order.",
 	.rows = rows_of_options,
 	.epilogue = KERNELS_FILES};
@@ -189,7 +192,8 @@ static int predict_main_load(struct scorer *s, struct ckpt *c, struct error *err
 	s->outputs = model_outputs(&spec);
 	if (!(s->score = calloc((size_t)BATCH * s->outputs, sizeof *s->score)))
 		return error_set(err, ERROR_OS, NULL, "out of memory");
-	return model_new(&s->model, &spec, err);
+	const struct model_device device = {.name = opt_device};
+	return model_new(&s->model, &spec, &device, err);
 }
 
 /* ---- a batch ---- */
@@ -220,7 +224,8 @@ static int score_batch(struct scorer *s, struct error *err)
 				    .label = r->label,
 				    .offset = s->offset,
 				    .index = s->index,
-				    .value = r->value};
+				    .value = r->value,
+				    .unique = keys};
 	const float *dense = store_dense(s->store);
 	if (s->documents)
 		return model_complete(s->model, &batch, dense, s->row, s->score, s->words, err);
@@ -348,6 +353,9 @@ static int score_all(struct scorer *s, char **path, int count, struct error *err
 {
 	struct ckpt *c;
 	char newest[CKPT_PATH_MAX];
+	if (!model_device_ok(opt_device))
+		return error_set(err, ERROR_USAGE, "--device", "'%.80s' is none of " MODEL_DEVICES,
+				 opt_device);
 	if (!opt_checkpoint && jobdir_newest(opt_job, opt_run_dir, newest, err) != 0)
 		return -1;
 	if (ckpt_open(&c, opt_checkpoint ? opt_checkpoint : newest, err) != 0)

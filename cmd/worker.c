@@ -27,9 +27,11 @@ static struct {
 	const char *index_dir, *row_cache, *bad_rows, *schema, *model;
 	uint64_t batch, ahead, delay, profile;
 	double clip;
-	const char *device, *predict, *predict_load, *predict_save;
+	struct model_device device;
+	const char *device_file, *predict, *predict_load, *predict_save;
 	const char *spill, *peers;
-} opt = {.row_cache = "use", .bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4};
+} opt = {.row_cache = "use", .bad_rows = "stop", .predict = "none", .batch = 256, .ahead = 4,
+	 .device = {.name = "cpu"}};
 
 static struct node_options node = {
 	.meter = {.load_root = "", .report_every = 10, .report_seconds = 0.5},
@@ -85,8 +87,13 @@ static const struct option_row option_rows[] = {
 	NODE_REPORT_OPTIONS(node),
 	{.name = "profile", .kind = OPTION_COUNT, .target = &opt.profile, .arg = "0|1",
 	 .help = "1: measure this device before joining, for the monitor", .max = 1},
-	{.name = "device", .kind = OPTION_ID, .target = &opt.device, .arg = "NAME",
-	 .help = "name of the device in that report (the processor's name)"},
+	{.name = "device", .kind = OPTION_TEXT, .target = &opt.device.name, .arg = MODEL_DEVICES,
+	 .help = "what computes: a card of NVIDIA (cuda), or auto: a card if there is one (cpu)"},
+	{.name = "local-rank", .kind = OPTION_COUNT, .target = &opt.device.rank, .arg = "N",
+	 .help = "of this worker on its host: with several cards it takes this one, modulo (0)",
+	 .max = 1 << 20},
+	{.name = "device-file", .kind = OPTION_TEXT, .target = &opt.device_file, .arg = "FILE",
+	 .help = "where what was measured of a card is kept, for the next start"},
 	{.name = "predict", .kind = OPTION_CHOICE, .target = &opt.predict, .arg = "MODEL",
 	 .help = "predict its own speed, for sizes set at every barrier (none)",
 	 .choices = "none|" PREDICT_CHOICES},
@@ -151,8 +158,9 @@ static int worker_check_options(struct names *servers, struct names *data, struc
 		return error_set(err, ERROR_USAGE, "--delay", "is for --replica");
 	if (opt.memory && opt.replica)
 		return error_set(err, ERROR_USAGE, "--memory", "is for --servers");
-	if (opt.device && !opt.profile)
-		return error_set(err, ERROR_USAGE, "--device", "is for --profile 1");
+	if (!model_device_ok(opt.device.name))
+		return error_set(err, ERROR_USAGE, "--device", "'%.80s' is none of " MODEL_DEVICES,
+				 opt.device.name);
 	if ((opt.predict_load || opt.predict_save) && (!opt.predict || strcmp(opt.predict, "none") == 0))
 		return error_set(err, ERROR_USAGE, opt.predict_load ? "--predict-load" : "--predict-save",
 				 "is for --predict MODEL");
@@ -279,6 +287,8 @@ static int worker_train(const struct names *servers, const struct names *files,
 					  .ahead = opt.ahead,
 					  .profile = opt.profile != 0,
 					  .device = opt.device,
+					  .device_file = opt.device_file,
+					  .model_path = opt.model,
 					  .predict_load = opt.predict_load,
 					  .predict_save = opt.predict_save,
 					  .wait_seconds = node.wait,

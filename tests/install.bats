@@ -93,6 +93,18 @@ installed() { # everything below $DESTDIR$PREFIX with its mode
 	[ -e "$DESTDIR$PREFIX/share/man/man8/fabricd.8" ]
 }
 
+@test "install: the models' plug-in lies beside the worker, where it was built" {
+	built
+	DESTDIR=$T/out
+	mkdir "$T/build/cuda"
+	echo plug-in >"$T/build/cuda/model-cuda.so"
+	run -0 scripts/install "$T/build"
+	[ "$(stat -c %a "$DESTDIR$PREFIX/libexec/paceline/model-cuda.so")" = 644 ]
+	[ -x "$DESTDIR$PREFIX/libexec/paceline/worker" ]
+	run -0 scripts/install --remove
+	[ ! -e "$DESTDIR$PREFIX/libexec/paceline/model-cuda.so" ]
+}
+
 @test "install: the programs find each other in both directories, whatever PATH finds" {
 	built
 	PREFIX=$T/p

@@ -163,8 +163,8 @@ $ worker --id w0 --shards s --lead l --replica r --data d.csv --schema schema --
 worker: --memory: is for --servers
 worker: --help shows the usage
 = 64
-$ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --device abacus
-worker: --device: is for --profile 1
+$ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --device gpu
+worker: --device: 'gpu' is none of cpu|cuda|cuda:N|auto
 worker: --help shows the usage
 = 64
 $ worker --id w0 --shards s --servers p --data d.csv --schema schema --model-file lr --predict none --predict-save p

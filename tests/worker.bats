@@ -492,8 +492,8 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	start monitor bpt-monitor -s "$T/mon.sock"
 	MONITOR=$PID
 	ready "$T/mon.sock"
-	echo 'drag delay=0.05' >drag
-	work w0 --model-file audit --drag "$T/drag" --monitor "$T/mon.sock" --report-every 1 --batch 2 --profile 1 --device abacus
+	echo 'drag delay=0.05 type=abacus' >drag
+	work w0 --model-file audit --drag "$T/drag" --monitor "$T/mon.sock" --report-every 1 --batch 2 --profile 1
 	W0=$PID
 	wait_for '[ "$(node w0 type)" = abacus ]'
 	kill -STOP "$MONITOR"
@@ -515,7 +515,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	MONITOR=$PID
 	ready "$T/mon.sock"
 	echo 'drag delay=0.002 launch=0.001 speed=20000 saturation=16 memory=100 type=P-100' >drag
-	work w0 --model-file audit --monitor "$T/mon.sock" --drag "$T/drag" --profile 1 --device other
+	work w0 --model-file audit --monitor "$T/mon.sock" --drag "$T/drag" --profile 1
 	wait_for '[ "$(node w0 type)" = P-100 ]'
 	echo 'drag delay=0.02' >drag
 	[ "$(node w0 max)" -eq 95 ]
@@ -527,7 +527,7 @@ applied kind=adjust-lr id=w1 scale=0.5 iteration=$at" ]
 	start monitor bpt-monitor -s "$T/mon.sock"
 	wait_for '[ "$(node w0 type)" = P-100 ]'
 	[ "$(node w0 max)" -eq 95 ]
-	# nobody named it: the processor's name; the memory is this machine's
+	# no drag names it: the processor's name; the memory is this machine's
 	work w1 --model-file audit --monitor "$T/mon.sock" --profile 1
 	wait_for '[[ "$(node w1 type)" =~ ^[A-Za-z0-9._-]+$ ]]'
 	[ "$(node w1 max)" -gt 160 ]

@@ -319,6 +319,7 @@ static const struct idle {
 	  "WEIGHT", "MISSING", "FORMAT cache"},
 	 is_kit, "a TRAINER has a model of its own, and reads its rows itself"},
 	{{"FORMAT", "FORMAT separator"}, reads_format, "there is no DATA, only SAMPLES"},
+	{{"WORKERS device"}, is_kit, "a TRAINER chooses its device itself"},
 	{{"LABEL"}, reads_label, "a TRAINER reads its rows itself"},
 	{{"OPTIMIZER *", "BAD_ROWS classes"}, has_optimizer,
 	 "MODEL=lda and audit count; they have neither a learning rate nor classes"},

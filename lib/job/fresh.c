@@ -20,7 +20,8 @@
 #define PREVIOUS_MAKING "previous.making"
 #define PREVIOUS_GONE "previous.gone"
 
-/* The files of a run in its state directory. In addition: what workers have learnt, predict-ID. */
+/* The files of a run in its state directory. In addition: what workers have learnt, predict-ID, and
+ * measured, device-ID. */
 static const struct {
 	const char *name;
 	int is_dir;
@@ -39,7 +40,7 @@ static int fresh_is_ours(const char *dir, const char *name)
 	char path[DIRS_PATH_MAX + 256];
 	struct stat st;
 	int is_dir = -1;
-	if (strncmp(name, "predict-", 8) == 0)
+	if (strncmp(name, "predict-", 8) == 0 || strncmp(name, "device-", 7) == 0)
 		is_dir = 0;
 	for (size_t i = 0; i < OURS; i++)
 		if (strcmp(ours[i].name, name) == 0)

@@ -895,9 +895,11 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return -1;
 	if (finish_format(job, path, err) != 0)
 		return -1;
+	/* A card has a size below which it is idle, and one that its memory holds. */
+	int measures = strcmp(job->solution, "antdt-dd") == 0 || model_device_is_card(job->device);
 	if (!job->profile[0] &&
-	    key_text_set(&job->profile, strcmp(job->solution, "antdt-dd") == 0 ? "on" : "off", path,
-		     err) != 0)
+	    key_text_set(&job->profile, measures && !job_kind(job)->foreign ? "on" : "off", path, err) !=
+		    0)
 		return -1;
 	if (finish_parts(job, err) != 0 || finish_hung(job, path, err) != 0)
 		return -1;

@@ -72,6 +72,7 @@ struct job {
 	uint64_t delay_max; /* units; 0: none given (see job_bounds_delay(), job_overlaps()) */
 	double worker_cores, server_cores; /* of each; 0: not limited */
 	uint64_t worker_memory, server_memory; /* bytes of each; 0: not limited */
+	char *device; /* one of MODEL_DEVICES, that workers and the scoring of TEST compute on */
 	char *standby; /* off | on: a server has another process that takes over when it dies */
 	uint64_t divergence; /* pushes that a standby may be behind */
 	uint64_t more_hosts;   /* at most, of further allocations of Slurm */

@@ -35,7 +35,8 @@ enum key_kind {
 	KEY_METRICS,
 	KEY_HOSTS,
 	KEY_PLACING,
-	KEY_TEMPLATE
+	KEY_TEMPLATE,
+	KEY_DEVICE
 };
 
 #define KEY_ROWS_MAX 256 /* of the table */

@@ -691,6 +691,17 @@ static int make_foreign(const struct job *job, const struct dirs *dirs, const st
 	return job_write(job, path, err);
 }
 
+/* Where HOSTS train, each of their workers finds out for itself. */
+static int prepare_look_at_device(const struct job *job, struct error *err)
+{
+	struct model_spec spec;
+	if (!model_device_is_card(job->device) || strcmp(job->device, "auto") == 0 ||
+	    job->hosts.count > 0)
+		return 0;
+	job_model(job, &spec);
+	return model_device_look(&spec, job->device, err) < 0 ? -1 : 0;
+}
+
 static int prepare_make(const struct job *job, const struct dirs *dirs, const struct dirs *made,
 			const struct prepare_options *options, struct prepared *out,
 			struct error *err)
@@ -699,7 +710,8 @@ static int prepare_make(const struct job *job, const struct dirs *dirs, const st
 	struct schema *wanted = NULL, *schema = NULL;
 	if (job_kind(job)->foreign)
 		return make_foreign(job, dirs, made, options, out, err);
-	if (wanted_schema(job, &wanted, err) != 0)
+	if ((!options->running && prepare_look_at_device(job, err) != 0) ||
+	    wanted_schema(job, &wanted, err) != 0)
 		return -1;
 	dirs_state(made, "schema", path);
 	int saved = access(path, F_OK) == 0 && has_begun(made), result = 0;

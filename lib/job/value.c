@@ -53,7 +53,7 @@ static int has_auto(const struct key_row *row)
 /* In struct job it is "". */
 static int is_auto_unsaid(const struct key_row *row)
 {
-	return has_auto(row) && row->kind != KEY_DEADLINE;
+	return has_auto(row) && row->kind != KEY_DEADLINE && row->kind != KEY_DEVICE;
 }
 
 /* ---- lists ---- */
@@ -336,6 +336,9 @@ static const char *text_of(struct job *job, const struct key_row *row, const cha
 		break;
 	case KEY_BAD_ROWS:
 		fits = bad_rows_ok(job, value);
+		break;
+	case KEY_DEVICE:
+		fits = model_device_ok(value);
 		break;
 	case KEY_SEPARATOR:
 		value = separator_of(value);

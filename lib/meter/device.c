@@ -2,9 +2,12 @@
 #include "meter/device.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
+#include "base/log.h"
 
 #include <ctype.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,6 +27,8 @@ struct bench {
 	uint64_t size;       /* of the steps now */
 	double sample_bytes; /* at least */
 	double began;
+	uint64_t resident, left; /* bytes before the first step: in memory; that the card has left */
+	uint64_t full;           /* samples that do not fit the card; 0: all did */
 };
 
 /* ---- memory ---- */
@@ -41,18 +46,39 @@ static uint64_t resident_bytes(void)
 	return resident ? strtoull(resident, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
-/* Samples that fit: the drag says so, or memory left over bytes a sample. */
-static uint64_t samples_that_fit(const struct bench *b, uint64_t before, uint64_t after)
+static uint64_t card_left(const struct bench *b)
 {
-	uint64_t left = load_memory_left(b->options->load);
+	return b->options->left ? b->options->left(b->options->owner) : 0;
+}
+
+/* Memory left over bytes a sample. */
+static double node_fits(const struct bench *b)
+{
+	uint64_t left = load_memory_left(b->options->load), now = resident_bytes();
+	double each = b->sample_bytes, measured = 0;
+	if (now > b->resident)
+		measured = (double)(now - b->resident) / (double)b->size;
+	return left > 0 ? (double)left / (measured > each ? measured : each) : (double)b->size;
+}
+
+/* The same of a card, which has the last size in its memory. */
+static double card_fits(const struct bench *b)
+{
+	uint64_t left = card_left(b);
+	double most = (double)b->size, full = (double)b->full;
+	if (b->left > left)
+		most += (double)left / ((double)(b->left - left) / (double)b->size);
+	return b->full > 0 && most >= full ? full - 1 : most;
+}
+
+/* Samples that fit; the drag may say it. */
+static uint64_t samples_that_fit(const struct bench *b)
+{
 	double most = (double)b->drag.memory, limit = (double)b->options->most;
-	if (b->drag.memory == 0) {
-		double each = b->sample_bytes, measured = 0;
-		if (after > before)
-			measured = (double)(after - before) / (double)b->size;
-		most = left > 0 ? (double)left / (measured > each ? measured : each)
-				: (double)b->size;
-	}
+	if (b->drag.memory == 0)
+		most = node_fits(b);
+	if (b->options->left)
+		most = fmin(most, card_fits(b));
 	most *= DEVICE_MEMORY_PART;
 	return most < 1 ? 1 : most < limit ? (uint64_t)most : b->options->most;
 }
@@ -67,8 +93,11 @@ static int device_stopped(const struct bench *b)
 static int time_step(struct bench *b, double *seconds, struct error *err)
 {
 	double began = clock_mono(), until, left;
-	if (b->options->step(b->options->owner, err) != 0)
-		return -1;
+	int result = b->options->step(b->options->owner, err);
+	if (result > 0)
+		b->full = b->size;
+	if (result != 0)
+		return result;
 	until = clock_mono();
 	until += drag_pause(&b->drag, b->size, b->size, until - began);
 	while ((left = until - clock_mono()) > 0 && !device_stopped(b))
@@ -77,7 +106,7 @@ static int time_step(struct bench *b, double *seconds, struct error *err)
 	return 0;
 }
 
-/* The shortest of a few: what is longer was disturbed. */
+/* The shortest of a few: what is longer was disturbed. 1: it does not fit, or *stop is set. */
 static int time_size(struct bench *b, struct profile_point *p, struct error *err)
 {
 	double began = clock_mono(), seconds;
@@ -92,8 +121,9 @@ static int time_size(struct bench *b, struct profile_point *p, struct error *err
 			break;
 		if (device_stopped(b))
 			return 1;
-		if (time_step(b, &seconds, err) != 0)
-			return -1;
+		int result = time_step(b, &seconds, err);
+		if (result != 0)
+			return result;
 		if (n == 0 || seconds < p->seconds)
 			p->seconds = seconds;
 	}
@@ -114,20 +144,25 @@ static int device_enough(const struct bench *b, const struct profile_point *p, s
 static int device_measure_sizes(struct bench *b, struct device *d, struct error *err)
 {
 	struct profile_point p[SIZES_MAX];
-	uint64_t most = b->options->size_max, before = resident_bytes();
+	uint64_t most = b->options->size_max;
 	size_t count = 0;
+	b->resident = resident_bytes();
+	b->left = card_left(b);
 	if (b->drag.memory > 0 && most > b->drag.memory)
 		most = b->drag.memory;
 	for (uint64_t size = 1; size <= most && count < SIZES_MAX; size *= 2) {
 		p[count].size = size;
 		int result = time_size(b, &p[count], err);
+		if (result > 0 && b->full > 0 && count > 0)
+			break;
 		if (result != 0)
 			return result;
 		if (device_enough(b, p, ++count))
 			break;
 	}
+	b->size = p[count - 1].size;
 	profile_fit(p, count, &d->profile);
-	d->max = samples_that_fit(b, before, resident_bytes());
+	d->max = samples_that_fit(b);
 	return 0;
 }
 
@@ -158,6 +193,50 @@ static void name_processor(char *type)
 	make_id(name ? name + 1 : "", type);
 }
 
+/* ---- kept ---- */
+
+void device_put(const struct device *d, struct record_out *o)
+{
+	record_add(o, "type", d->type);
+	record_add_brief(o, "launch", d->profile.launch);
+	record_add_brief(o, "speed", d->profile.speed);
+	record_add_u64(o, "saturation", d->profile.saturation);
+	record_add_u64(o, "max", d->max);
+}
+
+int device_keep(const struct device *d, const struct device_file *keep, struct error *err)
+{
+	char line[RECORD_LINE_MAX];
+	struct record_out o;
+	record_begin(&o, line, sizeof(line), "device");
+	device_put(d, &o);
+	record_add_u64(&o, "model", keep->model);
+	return fs_replace_for_now(keep->path, line, record_end(&o, NULL), err);
+}
+
+/* A file of another card or model, or one that is damaged, is measured anew. */
+static int device_kept(struct device *d, const struct device_options *options)
+{
+	const uint64_t most = options->most;
+	const char *type;
+	struct record r;
+	char *text;
+	size_t len;
+	uint64_t model;
+	if (!options->keep.path || fs_read_file(options->keep.path, RECORD_LINE_MAX, &text, &len, NULL) != 0)
+		return 0;
+	int is_it = record_first(&r, text, len, NULL) == 0 && record_is(&r, "device") &&
+		    record_text(&r, "type", &type, NULL) == 0 && strcmp(type, d->type) == 0 &&
+		    record_u64(&r, "model", 0, UINT64_MAX, &model, NULL) == 0 &&
+		    model == options->keep.model &&
+		    record_real(&r, "launch", 0, 1e9, &d->profile.launch, NULL) == 0 &&
+		    record_real(&r, "speed", 1e-9, 1e18, &d->profile.speed, NULL) == 0 &&
+		    record_u64(&r, "saturation", 1, most, &d->profile.saturation, NULL) == 0 &&
+		    record_u64(&r, "max", 1, most, &d->max, NULL) == 0;
+	free(text);
+	return is_it;
+}
+
 int device_measure(struct device *d, const struct device_options *options, struct error *err)
 {
 	struct bench b = {.options = options, .drag = *options->drag, .began = clock_mono()};
@@ -170,5 +249,12 @@ int device_measure(struct device *d, const struct device_options *options, struc
 		name_processor(d->type);
 	if (!option_id_ok(d->type))
 		strcpy(d->type, "cpu");
-	return device_measure_sizes(&b, d, err);
+	if (device_kept(d, options))
+		return 0;
+	int result = device_measure_sizes(&b, d, err);
+	struct error why;
+	if (result == 0 && options->keep.path && device_keep(d, &options->keep, &why) != 0)
+		log_say(LOG_LEVEL_WARNING, "what was measured of the device is not kept: %s: %s",
+			why.place, why.text);
+	return result;
 }

@@ -2,6 +2,7 @@
 #include "meter/meter.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "meter/report.h"
 #include "meter/watch.h"
 #include "record/record.h"
@@ -19,7 +20,8 @@ struct meter {
 	struct spent spent;
 	struct tally tally;
 	uint64_t iteration, accum; /* of the last batch */
-	uint64_t most;             /* samples of a step that fit, as measured */
+	struct device device;      /* as measured; max 0: it was not */
+	struct device_file keep;
 	double cores;              /* that an emulated device keeps busy; 0: it is none */
 };
 
@@ -146,28 +148,43 @@ void meter_look(struct meter *m, double batch_seconds, struct load_values *out)
 
 /* ---- the device ---- */
 
-int meter_device(struct meter *m, struct device_options *options, struct error *err)
+static void report_device(struct meter *m)
 {
 	char line[RECORD_LINE_MAX];
 	struct record_out o;
-	struct device d;
-	double began = clock_mono();
-	options->load = m->load;
-	int result = device_measure(&d, options, err);
-	meter_spend(m, SPENT_PROFILE, began);
-	if (result != 0)
-		return result;
-	m->most = d.max;
 	begin_record(m, &o, line, "device");
-	record_add(&o, "type", d.type);
-	record_add_brief(&o, "launch", d.profile.launch);
-	record_add_brief(&o, "speed", d.profile.speed);
-	record_add_u64(&o, "saturation", d.profile.saturation);
-	record_add_u64(&o, "max", d.max);
+	device_put(&m->device, &o);
 	record_add_seconds(&o, "at", clock_epoch());
 	report_keep(m->report, line, record_end(&o, NULL));
 	report_send(m->report, NULL, 0);
+}
+
+int meter_device(struct meter *m, struct device_options *options, struct error *err)
+{
+	double began = clock_mono();
+	options->load = m->load;
+	int result = device_measure(&m->device, options, err);
+	meter_spend(m, SPENT_PROFILE, began);
+	if (result != 0) {
+		m->device.max = 0;
+		return result;
+	}
+	m->keep = options->keep;
+	report_device(m);
 	return 0;
+}
+
+void meter_fits(struct meter *m, uint64_t most)
+{
+	struct error err;
+	if (most >= m->device.max)
+		return;
+	m->device.max = most;
+	if (m->device.profile.saturation > most)
+		m->device.profile.saturation = most;
+	report_device(m);
+	if (m->keep.path && device_keep(&m->device, &m->keep, &err) != 0)
+		log_say(LOG_LEVEL_WARNING, "what fits the card is not kept: %s: %s", err.place, err.text);
 }
 
 void meter_emulated(struct meter *m, double cores)
@@ -177,5 +194,5 @@ void meter_emulated(struct meter *m, double cores)
 
 uint64_t meter_most(const struct meter *m)
 {
-	return m->most;
+	return m->device.max;
 }

@@ -52,5 +52,7 @@ void meter_emulated(struct meter *m, double cores);
 int meter_device(struct meter *m, struct device_options *options, struct error *err);
 /* Samples of a step that fit, as measured; 0: not known. */
 uint64_t meter_most(const struct meter *m);
+/* So many did not fit after all: that is reported, and kept. */
+void meter_fits(struct meter *m, uint64_t most);
 
 #endif

@@ -1,9 +1,13 @@
 /*
- * backend: loads a plug-in.  It must never use one whose structs are not ours.
+ * backend: finds and loads a plug-in.  It must never use one whose structs are not ours.
  */
 #include "model/backend.h"
 
+#include "base/fs.h"
+
 #include <dlfcn.h>
+#include <limits.h>
+#include <string.h>
 #include <unistd.h>
 
 int model_backend_check(const struct model_backend *b, const char *path, struct error *err)
@@ -32,4 +36,42 @@ int model_backend_load(const char *path, const struct model_backend **out, struc
 		return -1;
 	*out = b;
 	return 0;
+}
+
+/* Beside a program that only others start, or one that people start, or of a build. */
+int model_backend_find(const struct model_backend **out, struct error *err)
+{
+	static const char *const places[] = {"model-cuda.so", "../libexec/paceline/model-cuda.so",
+					     "../cuda/model-cuda.so"};
+	char self[PATH_MAX], dir[PATH_MAX], path[PATH_MAX];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (len < 0)
+		return error_errno(err, ERROR_OS, "/proc/self/exe", "can't be read");
+	self[len] = '\0';
+	fs_dirname(self, dir, sizeof(dir));
+	for (size_t i = 0; i < sizeof(places) / sizeof(*places); i++) {
+		if (fs_join(path, sizeof(path), dir, places[i], err) != 0)
+			return -1;
+		if (access(path, F_OK) == 0)
+			break;
+	}
+	return model_backend_load(path, out, err);
+}
+
+int model_device_is_card(const char *name)
+{
+	return strncmp(name, "cuda", 4) == 0 || strcmp(name, "auto") == 0;
+}
+
+int model_device_ok(const char *name)
+{
+	size_t digits = strncmp(name, "cuda:", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+	return strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0 || strcmp(name, "cuda") == 0 ||
+	       (digits > 0 && digits < 4 && name[5 + digits] == '\0');
+}
+
+int model_device_look(const struct model_spec *spec, const char *name, struct error *err)
+{
+	const struct model_backend *b;
+	return model_backend_find(&b, err) != 0 ? -1 : b->look(spec, name, err);
 }

@@ -1,7 +1,7 @@
 /*
  * backend: the seam between a model and a device that computes it: a plug-in, a shared object that
- * defines `paceline_model_backend`.  Programs and hosts without such a device need nothing of it.
- * lib/model/cuda is one.  No program loads one yet, only tests do, so none is installed.
+ * defines `paceline_model_backend`.  It is loaded when a program is asked for such a device, so
+ * programs and hosts without one need nothing of it.  lib/model/cuda is one.
  *
  * Parameters stay with the caller; a backend gets them with each batch, and gives gradients.  Calls
  * come from one thread, and for each batch in this order:
@@ -45,6 +45,9 @@ struct model_sums {
  * smaller batch may do; ERROR_TEMPFAIL: the device answers no more. */
 struct model_backend {
 	uint32_t abi, spec_bytes, batch_bytes, error_bytes; /* what it was compiled with */
+	/* How many cards this host has; -1: there is none on which open() could succeed, of those that
+	 * `device` may mean. It takes none. */
+	int (*look)(const struct model_spec *spec, const char *device, struct error *err);
 	int (*open)(void **s, const struct model_spec *spec, const char *device, struct error *err);
 	int (*begin)(void *s, const struct model_load *load, struct error *err);
 	/* Samples first..first+count-1; may return before they are computed. last: no more follow.
@@ -54,10 +57,14 @@ struct model_backend {
 	int (*logits)(void *s, float *z, struct error *err);                   /* waits */
 	void (*free)(void *s);                                                 /* NULL is fine */
 	const char *(*about)(void *s); /* "NVIDIA H100, 81559 MiB": until free */
+	size_t (*left)(void *s);       /* bytes of the card's memory that nobody has; 0: not known */
 };
 
-/* Loads the plug-in of that path, once and for all. ERROR_UNAVAILABLE: there is none, or it is of
- * another version. */
+/* Loads the plug-in of this installation, or of this build. */
+int model_backend_find(const struct model_backend **out, struct error *err);
+
+/* Loads the plug-in of that path, for as long as the program runs. ERROR_UNAVAILABLE: there is none,
+ * or it is of another version. */
 int model_backend_load(const char *path, const struct model_backend **out, struct error *err);
 /* The last part of it: whether its structs are ours. */
 int model_backend_check(const struct model_backend *b, const char *path, struct error *err);

@@ -13,7 +13,7 @@
 #ifndef PACELINE_MODEL_KIND_H
 #define PACELINE_MODEL_KIND_H
 
-#include "model/model.h"
+#include "model/backend.h"
 #include "model/option.h"
 #include "model/pool.h"
 #include "param/layout.h"
@@ -34,6 +34,17 @@ enum model_loss {
 	MODEL_SQUARED_HINGE, /* its square, halved */
 };
 
+/* The card that computes a model (card.c). */
+struct card {
+	const struct model_backend *backend; /* NULL: the CPU computes */
+	void *state;
+	size_t fits; /* see model_fits() */
+	/* Of a part of a batch: by row of the batch, the place among its own, from 1; the row of each
+	 * of these; its index; its rows and their gradients. */
+	struct words place, row, index;
+	struct pool rows;
+};
+
 struct model {
 	struct model_spec spec;
 	const struct model_kind *kind;
@@ -49,6 +60,7 @@ struct model {
 	void *own;           /* private to the kind; NULL until used */
 	model_final_fn *final; /* see model_on_final(); NULL: nobody is told */
 	void *final_owner;
+	struct card card;
 };
 
 /* What a batch is trained with; scored: the gradients are NULL. */
@@ -146,6 +158,18 @@ void model_lr_forward(struct model *m, const struct model_step *s, const struct 
 		      float *z);
 void model_lr_backward(struct model *m, const struct model_step *s, const struct model_block *k,
 		       float *by);
+
+/* ---- on a card (card.c): as model_train(), and logits for model_predict(). A batch that does not fit
+ * its memory is computed in parts, whose sums are those of the batch. ---- */
+
+/* The `count` rows from row `begin` on. */
+void model_block_take(const struct model *m, const struct model_batch *b, size_t begin, size_t count,
+		      struct model_block *k);
+int card_open(struct card *c, const struct model_spec *spec, const struct model_device *device,
+	      struct error *err);
+void card_close(struct card *c);
+int card_train(struct model *m, const struct model_step *s, double *loss_sum, struct error *err);
+int card_logits(struct model *m, const struct model_step *s, float *z, struct error *err);
 
 /* ---- losses (loss.c) ---- */
 

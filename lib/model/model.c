@@ -22,7 +22,8 @@ static enum model_loss model_loss_of(const struct model *m)
 	}
 }
 
-int model_new(struct model **out, const struct model_spec *spec, struct error *err)
+int model_new(struct model **out, const struct model_spec *spec, const struct model_device *device,
+	      struct error *err)
 {
 	struct model *m = calloc(1, sizeof(*m));
 	if (!m)
@@ -31,7 +32,8 @@ int model_new(struct model **out, const struct model_spec *spec, struct error *e
 	m->kind = model_kind_find(spec->name);
 	m->blas = &model_blas;
 	m->fold_fraction = MODEL_FOLD_FRACTION;
-	if (model_layout(spec, &m->layout, err) != 0) {
+	if (model_layout(spec, &m->layout, err) != 0 ||
+	    (device && card_open(&m->card, spec, device, err) != 0)) {
 		free(m);
 		return -1;
 	}
@@ -49,6 +51,7 @@ void model_free(struct model *m)
 		return;
 	if (m->kind->free)
 		m->kind->free(m);
+	card_close(&m->card);
 	free(m->z.data);
 	free(m->scratch.data);
 	free(m);
@@ -70,9 +73,8 @@ static size_t block_rows(const struct model *m, size_t left)
 	return m->kind->block ? m->kind->block(m, left) : left;
 }
 
-/* The `count` rows from row `begin` on. */
-static void model_block_take(const struct model *m, const struct model_batch *b, size_t begin,
-			     size_t count, struct model_block *k)
+void model_block_take(const struct model *m, const struct model_batch *b, size_t begin, size_t count,
+		      struct model_block *k)
 {
 	k->begin = begin;
 	k->is_last = begin + count == b->count;
@@ -115,24 +117,34 @@ int model_train(struct model *m, const struct model_batch *batch, const float *d
 	const struct model_step s = {batch, dense, rows, dense_gradient, row_gradient};
 	if (batch->count == 0)
 		return 0;
-	return (m->kind->train ? m->kind->train : train_blocks)(m, &s, loss_sum, err);
+	return (m->card.backend   ? card_train
+		: m->kind->train ? m->kind->train
+				 : train_blocks)(m, &s, loss_sum, err);
+}
+
+static int predict_blocks(struct model *m, const struct model_step *s, float *z, struct error *err)
+{
+	const struct model_batch *batch = s->batch;
+	size_t count;
+	if (batch->count > 0 && m->kind->begin && m->kind->begin(m, s, err) != 0)
+		return -1;
+	for (size_t begin = 0; begin < batch->count; begin += count) {
+		struct model_block k;
+		count = block_rows(m, batch->count - begin);
+		model_block_take(m, batch, begin, count, &k);
+		m->kind->forward(m, s, &k, z + begin * m->outputs);
+	}
+	return 0;
 }
 
 int model_predict(struct model *m, const struct model_batch *batch, const float *dense,
 		  const float *rows, float *score, struct error *err)
 {
 	const struct model_step s = {.batch = batch, .dense = dense, .rows = rows};
-	size_t count;
 	if (!m->kind->forward)
 		return error_set(err, ERROR_CONFIG, "model", "%s has no scores", m->spec.name);
-	if (batch->count > 0 && m->kind->begin && m->kind->begin(m, &s, err) != 0)
+	if ((m->card.backend ? card_logits : predict_blocks)(m, &s, score, err) != 0)
 		return -1;
-	for (size_t begin = 0; begin < batch->count; begin += count) {
-		struct model_block k;
-		count = block_rows(m, batch->count - begin);
-		model_block_take(m, batch, begin, count, &k);
-		m->kind->forward(m, &s, &k, score + begin * m->outputs);
-	}
 	model_scores(m, batch->count, score);
 	return 0;
 }

@@ -133,14 +133,41 @@ struct model_batch {
 	const uint32_t *offset;
 	const uint32_t *index;  /* position of a key's row in `rows` */
 	const float *value;     /* as index; NULL: all 1. lda: how often a word occurs */
+	size_t unique;          /* positions are below it; only looked at on a card */
 	const uint64_t *row;    /* [count] number in the data; lda and audit look at it */
 };
 
+/* What computes. Parameters and gradients stay in the caller's memory. */
+#define MODEL_DEVICES "cpu|cuda|cuda:N|auto" /* auto: a card if there is one, else the CPU */
+struct model_device {
+	const char *name;
+	/* With cuda and auto: of the user among those that share this host's cards. They take one
+	 * after the other; one that can't be had is passed over. */
+	uint64_t rank;
+};
+/* Whether it is one of MODEL_DEVICES, and whether it may mean a card. */
+int model_device_ok(const char *name);
+int model_device_is_card(const char *name);
+/* How many cards this host has, of which none is taken. -1: the model can't be computed on this
+ * device. ERROR_UNAVAILABLE: not on this host; ERROR_CONFIG: not at all. */
+int model_device_look(const struct model_spec *spec, const char *name, struct error *err);
+
 struct model;
 
-/* Checks the spec. Scratch memory grows with the largest batch seen. */
-int model_new(struct model **out, const struct model_spec *spec, struct error *err);
+/* Checks the spec. Scratch memory grows with the largest batch seen. device: NULL: the CPU. Errors
+ * as those of model_device_look(). */
+int model_new(struct model **out, const struct model_spec *spec, const struct model_device *device,
+	      struct error *err);
 void model_free(struct model *m); /* NULL is fine */
+/* "NVIDIA H100, 81559 MiB"; NULL: the CPU computes. */
+const char *model_card(const struct model *m);
+/* Bytes of the card's memory that nobody has; 0: not known. */
+size_t model_card_left(const struct model *m);
+/* So many samples fit the card's memory, because more did not; 0: all did so far. Larger batches are
+ * computed in parts. */
+size_t model_fits(const struct model *m);
+/* That is known from before. */
+void model_limit(struct model *m, size_t fits);
 
 /* Which columns are folded (lib/model/first.h): with embeddings of 16 those with at most so many
  * categories for each row of a batch. kernel_choose() measures the fraction from which on folding
@@ -152,7 +179,8 @@ void model_fold_fraction(struct model *m, double fraction);
 /* dense: the whole dense vector; rows: [unique][width]. ADDS the gradient of the loss, summed over
  * the samples (each multiplied by its weight), to dense_gradient and row_gradient. These have the
  * same shapes, and the caller zeroes them. Also adds the samples' loss (of binary labels and of
- * classes in nats), before any update, to *loss_sum. -1 only if memory runs out. */
+ * classes in nats), before any update, to *loss_sum. -1 if memory runs out, or, ERROR_TEMPFAIL, if
+ * the card answers no more. */
 int model_train(struct model *m, const struct model_batch *batch, const float *dense,
 		const float *rows, float *dense_gradient, float *row_gradient, double *loss_sum,
 		struct error *err);

@@ -370,6 +370,22 @@ static void add_predict(struct argv *w, const struct sup_node *n)
 	argv_add(w, "--predict-save", path);
 }
 
+/* Workers on a host share its cards. What a worker has measured of one stays for its next life. */
+static void role_add_device(struct argv *w, const struct sup_node *n)
+{
+	const struct supervisor *s = n->sup;
+	char name[96];
+	uint64_t rank = 0;
+	if (!model_device_is_card(s->job->device))
+		return;
+	EACH_OF (other, s, n->role)
+		rank += other->number < n->number && other->at == n->at;
+	snprintf(name, sizeof name, "device-%s", n->id);
+	argv_add(w, "--device", s->job->device);
+	argv_u64(w, "--local-rank", rank);
+	add_state(w, s, "--device-file", name);
+}
+
 static void add_patience(struct argv *w, const struct supervisor *s)
 {
 	/* Which node hangs is found out here: a worker that waits for it must not give up first. */
@@ -422,6 +438,7 @@ static void worker_words(struct argv *w, const struct sup_node *n, uint64_t life
 	argv_u64(w, "--ahead", job->ahead);
 	add_report(w, job);
 	argv_add(w, "--profile", strcmp(job->profile, "on") == 0 ? "1" : "0");
+	role_add_device(w, n);
 	add_predict(w, n);
 	add_patience(w, s);
 	add_drag(w, n, life);

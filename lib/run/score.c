@@ -13,9 +13,9 @@
 /* Through a file, not a pipe: sh tells the status of a pipe's last program only, and half a
  * prediction must not become a score. */
 static const char script[] =
-	"p=$1 a=$2 c=$3 t=$4 b=$5 l=$6; shift 6; true >\"$t\" || exit 73; "
+	"p=$1 a=$2 c=$3 t=$4 b=$5 l=$6 d=$7; shift 7; true >\"$t\" || exit 73; "
 	"case $l in class) o='--probabilities label' ;; *) o= ;; esac; "
-	"for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" $o \"$f\" >>\"$t\" || exit; done; "
+	"for f; do \"$p\" -c \"$c\" --bad-rows \"$b\" --device \"$d\" $o \"$f\" >>\"$t\" || exit; done; "
 	"\"$a\" --labels \"$l\" <\"$t\"; e=$?; rm -f \"$t\"; exit $e";
 
 /* Which of them a model has: the first one says whether it became better. */
@@ -142,7 +142,9 @@ void sup_score_start(struct supervisor *s, const char *checkpoint, int last)
 	}
 	dirs_state(&s->dirs, "scores.tmp", temporary);
 	argv_add(&argv, "/bin/sh", "-c", script, "score", predict, auc, s->score.scored, temporary,
-		 s->job->bad_rows, job_labels_word(s->job));
+		 s->job->bad_rows, job_labels_word(s->job),
+		 /* this machine need not have one, and the model is there */
+		 model_device_is_card(s->job->device) ? "auto" : "cpu");
 	for (size_t i = 0; i < s->job->test.count; i++)
 		argv_add(&argv, s->job->test.item[i]);
 	const struct child_options options = {

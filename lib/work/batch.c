@@ -346,6 +346,7 @@ struct model_batch batch_slice(const struct batch *b, size_t begin, size_t count
 		.offset = b->offset + begin,
 		.index = b->index,
 		.value = b->has_value ? b->value : NULL,
+		.unique = b->unique,
 		.row = b->row + begin,
 	};
 }

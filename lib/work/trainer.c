@@ -5,6 +5,7 @@
 #include "work/trainer.h"
 
 #include "base/clock.h"
+#include "base/fs.h"
 #include "base/log.h"
 #include "meter/meter.h"
 #include "monitor/node.h"
@@ -23,6 +24,8 @@
 #include <stdlib.h>
 
 #define PROFILE_BATCHES 8    /* a profile measures sizes up to so many batches */
+#define PROFILE_CARD (UINT64_C(1) << 18) /* and on a card up to so many samples, if that is more */
+#define MODEL_FILE_MAX (UINT64_C(1) << 20)
 #define IDLE_ASK_SECONDS 1.0 /* shardd may hold a get back this long; *stop waits for it */
 #define PAUSE_SECONDS 0.05
 #define LOOKS 8 /* in a step, whether the batch is late */
@@ -52,6 +55,7 @@ struct trainer {
 	double mark;               /* when this batch's time began */
 	double pushing;            /* seconds that the last push took to send */
 	struct drag_file drag;
+	size_t fits; /* samples of a step on the card, as known; 0: not */
 };
 
 /* ---- small things ---- */
@@ -188,7 +192,7 @@ int trainer_new(struct trainer **out, const struct trainer_options *options, str
 	t->options = *options;
 	t->drag.path = options->drag;
 	t->own_rows = dataset_rows(options->dataset);
-	if (model_new(&t->model, options->spec, err) != 0 || new_parts(t, err) != 0) {
+	if (model_new(&t->model, options->spec, &options->device, err) != 0 || new_parts(t, err) != 0) {
 		trainer_free(t);
 		return -1;
 	}
@@ -500,6 +504,19 @@ static void clip_gradient(const struct trainer *t, const struct exchange_values 
 		v->row_gradient[i] *= scale;
 }
 
+/* The card's memory held less than was known. */
+static void note_fits(struct trainer *t)
+{
+	size_t fits = model_fits(t->model);
+	if (fits == t->fits)
+		return;
+	t->fits = fits;
+	log_say(LOG_LEVEL_WARNING,
+		"the memory of %s is full: more than %zu samples are computed in parts",
+		model_card(t->model), fits);
+	meter_fits(t->meter, fits);
+}
+
 /* The steps of a batch add up; nothing is exchanged between them, and gradients are final in the
  * last one only. */
 static int compute(struct trainer *t, const struct exchange_values *v, double *loss,
@@ -507,7 +524,9 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 {
 	const struct batch *b = t->batch;
 	struct exchange *x = t->exchange;
-	size_t size = x->is_watched ? t->actions.size / LOOKS + 1 : t->actions.size;
+	/* On a card a step is short, and a part of one takes as long to copy. */
+	int looks = x->is_watched && !model_card(t->model);
+	size_t size = looks ? t->actions.size / LOOKS + 1 : t->actions.size;
 	*loss = 0;
 	for (size_t at = 0; at < b->count; at += size) {
 		size_t count = b->count - at < size ? b->count - at : size;
@@ -523,6 +542,7 @@ static int compute(struct trainer *t, const struct exchange_values *v, double *l
 				v->row_gradient, loss, err) != 0)
 			return -1;
 	}
+	note_fits(t);
 	if (t->options.clip > 0)
 		clip_gradient(t, v);
 	if (isfinite(*loss) || x->late)
@@ -787,7 +807,10 @@ static int trainer_lives(struct trainer *t, struct error *err)
 static int profile(struct trainer *t, struct error *err)
 {
 	const struct trainer_options *o = &t->options;
+	const char *card = model_card(t->model);
 	uint64_t size_max = o->batch * PROFILE_BATCHES;
+	if (card && size_max < PROFILE_CARD)
+		size_max = PROFILE_CARD;
 	struct trial_options options = {.model = t->model,
 					.spec = o->spec,
 					.dataset = o->dataset,
@@ -798,16 +821,21 @@ static int profile(struct trainer *t, struct error *err)
 					.size_max = size_max,
 					.most = NODE_BATCH_MAX,
 					.drag = drag_look(&t->drag),
-					.name = o->device,
+					.name = card,
+					.left = card ? trial_left : NULL,
+					.keep = {.path = card ? o->device_file : NULL},
 					.stop = o->stop};
 	struct trial *trial;
 	double began = clock_mono();
-	if (trial_new(&trial, &options, err) != 0)
+	if ((device.keep.path && fs_sample_sum(o->model_path, MODEL_FILE_MAX, &device.keep.model, err) != 0) ||
+	    trial_new(&trial, &options, err) != 0)
 		return -1;
 	meter_spend(t->meter, SPENT_PROFILE, began);
 	device.owner = trial;
 	int result = meter_device(t->meter, &device, err);
 	trial_free(trial);
+	if (card && result == 0)
+		model_limit(t->model, t->fits = (size_t)meter_most(t->meter));
 	return result;
 }
 

@@ -44,8 +44,10 @@ struct trainer_options {
 	int unit_weights;     /* every sample's weight is 1 */
 	uint64_t batch;       /* rows; adjust-bs changes it */
 	uint64_t ahead;       /* batches taken from shardd in advance */
-	int profile;           /* measure the device first */
-	const char *device;    /* what it is called; NULL: by the processor */
+	struct model_device device;
+	int profile;             /* measure it first */
+	const char *device_file; /* NULL, or for what was measured of a card, of this model file */
+	const char *model_path;
 	int predict;           /* the worker predicts its speed, by predict_model */
 	enum predict_model predict_model;
 	const char *predict_load, *predict_save; /* files for what it learns; NULL: none */

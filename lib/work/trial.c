@@ -120,6 +120,15 @@ int trial_step(void *trial, struct error *err)
 	double loss = 0;
 	struct model_batch all =
 		batch_slice(&t->batch, 0, t->batch.count, t->options.unit_weights);
-	return model_train(t->options.model, &all, t->dense, t->row, t->dense_gradient,
-			   t->row_gradient, &loss, err);
+	if (model_train(t->options.model, &all, t->dense, t->row, t->dense_gradient,
+			t->row_gradient, &loss, err) != 0)
+		return -1;
+	size_t fits = model_fits(t->options.model);
+	return fits > 0 && fits < all.count;
+}
+
+size_t trial_left(void *trial)
+{
+	struct trial *t = trial;
+	return model_card_left(t->options.model);
 }

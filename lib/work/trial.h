@@ -25,5 +25,6 @@ void trial_free(struct trial *t); /* NULL is fine */
 /* As in struct device_options; owner: a struct trial. */
 int trial_prepare(void *trial, uint64_t size, double *sample_bytes, struct error *err);
 int trial_step(void *trial, struct error *err);
+size_t trial_left(void *trial);
 
 #endif

@@ -145,7 +145,7 @@ void loss_open(const char *name, size_t rows, const char *train_path, const char
 	spec.samples = train.rows.count;
 	if (is_lda)
 		set_documents();
-	loss_must(model_new(&model, &spec, &err), &err);
+	loss_must(model_new(&model, &spec, NULL, &err), &err);
 	loss_must(model_layout(&spec, &layout, &err), &err);
 	own = model_keys(&spec);
 	batch_keys_max = batch * (most_keys() + own.own_rows);
@@ -295,7 +295,7 @@ static void training_begin(struct training *x, const struct loss_training *t, si
 	if (own.own_rows) { /* another chain */
 		model_free(model);
 		spec.seed = t->seed;
-		loss_must(model_new(&model, &spec, &err), &err);
+		loss_must(model_new(&model, &spec, NULL, &err), &err);
 	}
 	loss_must(opt_by_name(&opt, "adagrad", &err), &err);
 	loss_must(opt_set_rate(&opt, &(struct opt_rate){.schedule = "adadelay", .factor = NAN}, &err), &err);

@@ -324,7 +324,7 @@ static int print_loss(void)
 		model_spec_default(&spec, name[i]);
 		spec.dense_inputs = DENSE;
 		spec.fields = FIELDS;
-		if (model_new(&m, &spec, &err) < 0)
+		if (model_new(&m, &spec, NULL, &err) < 0)
 			die(err.text);
 		double one = measure(m, &spec, 1), some = measure(m, &spec, 32);
 		double many = measure(m, &spec, 256);

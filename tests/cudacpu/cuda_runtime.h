@@ -146,13 +146,13 @@ struct cudaDeviceProp {
 
 inline cudaError_t cudaDriverGetVersion(int *version)
 {
-	*version = cudacpu::set.driver;
+	*version = cudacpu::set.driver = (int)cudacpu::told_number("driver", (size_t)cudacpu::set.driver);
 	return cudaSuccess;
 }
 
 inline cudaError_t cudaGetDeviceCount(int *count)
 {
-	*count = cudacpu::set.cards;
+	*count = cudacpu::set.cards = (int)cudacpu::told_number("cards", (size_t)cudacpu::set.cards);
 	return !cudacpu::set.driver ? cudaErrorInsufficientDriver
 	       : *count == 0        ? cudaErrorNoDevice
 				    : cudaSuccess;
@@ -160,12 +160,15 @@ inline cudaError_t cudaGetDeviceCount(int *count)
 
 inline cudaError_t cudaSetDevice(int card)
 {
-	return card < cudacpu::set.cards ? cudaSuccess : cudaErrorInvalidDevice;
+	cudacpu::set.card = card;
+	return cudacpu::is_lost() ? cudaErrorUnknown
+	       : card < cudacpu::set.cards ? cudaSuccess
+					   : cudaErrorInvalidDevice;
 }
 
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *to, int)
 {
-	*to = {"CPU stand-in", cudacpu::set.major, 0, 4, cudacpu::ARENA};
+	*to = {"CPU stand-in", cudacpu::set.major, 0, 4, cudacpu::set.memory};
 	return cudaSuccess;
 }
 
@@ -176,9 +179,25 @@ inline cudaError_t cudaGetLastError()
 
 /* ---- memory ---- */
 
+inline size_t cudacpu_left()
+{
+	size_t used = 0;
+	for (const cudacpu::piece &one : cudacpu::mem.pieces)
+		used += one.bytes;
+	size_t all = cudacpu::set.memory = cudacpu::told_number("memory", cudacpu::set.memory);
+	return used < all ? all - used : 0;
+}
+
+inline cudaError_t cudaMemGetInfo(size_t *left, size_t *all)
+{
+	*left = cudacpu_left();
+	*all = cudacpu::set.memory;
+	return cudaSuccess;
+}
+
 template <typename T> cudaError_t cudaMalloc(T **to, size_t bytes)
 {
-	if (cudacpu::fails())
+	if (bytes > cudacpu_left() || cudacpu::fails())
 		return cudaErrorMemoryAllocation;
 	*to = (T *)cudacpu::card_take(bytes);
 	return cudaSuccess;
@@ -247,7 +266,7 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t s)
 		cudacpu::stream_drain(s);
 	}
 	cudacpu::after(&s->place);
-	return cudacpu::set.lost ? cudaErrorUnknown : cudaSuccess;
+	return cudacpu::is_lost() ? cudaErrorUnknown : cudaSuccess;
 }
 
 inline cudaError_t cudaStreamDestroy(cudaStream_t s)
@@ -307,7 +326,7 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t e)
 		}
 	}
 	cudacpu::after(&e->place);
-	return cudacpu::set.lost ? cudaErrorUnknown : cudaSuccess;
+	return cudacpu::is_lost() ? cudaErrorUnknown : cudaSuccess;
 }
 
 /* ---- copies ---- */

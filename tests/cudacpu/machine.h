@@ -203,13 +203,43 @@ struct control {
 	long asked = 0;     /* allocations so far */
 	long live = 0;      /* what was made and not yet freed */
 	int driver = 13000; /* 0: none */
-	int cards = 1;
+	int cards = 1, card = 0; /* card: that is used */
+	size_t memory = (size_t)1 << 34;
 	int major = 9;
 	int blas = 1;    /* 0: there is no library */
 	long graphs = 0; /* started */
 	int lost = 0;    /* 1: the card no longer answers */
 };
 inline control set;
+
+/* A program that loads such a plug-in is told by files: their directory is in the environment. */
+inline const char *told(const char *name, int number = -1)
+{
+	static char path[4096];
+	const char *dir = getenv("PACELINE_CUDACPU");
+	if (number < 0)
+		snprintf(path, sizeof(path), "%s/%s", dir ? dir : "/nowhere", name);
+	else
+		snprintf(path, sizeof(path), "%s/%s-%d", dir ? dir : "/nowhere", name, number);
+	return path;
+}
+
+/* The number in a file; otherwise: there is none. */
+inline size_t told_number(const char *name, size_t otherwise)
+{
+	FILE *f = fopen(told(name), "r");
+	if (f && fscanf(f, "%zu", &otherwise) != 1)
+		otherwise = 0;
+	if (f)
+		fclose(f);
+	return otherwise;
+}
+
+/* The file lost-N is there. */
+inline bool is_lost()
+{
+	return set.lost || access(told("lost", set.card), F_OK) == 0;
+}
 
 inline void seed(uint64_t value)
 {

@@ -2,11 +2,9 @@
  * The seam to a plug-in: the one for CUDA, compiled for a CPU (tests/cudacpu), against the model
  * that trains where there is none.
  */
-#include "model/backend.h"
-#include "model/model.h"
+#include "model/kind.h"
 #include "param/layout.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <math.h>
 #include <setjmp.h>
@@ -21,6 +19,7 @@
 #define ROWS 150
 #define FIELDS_MAX 4
 #define UNIQUE 23
+#define CARD_BYTES ((size_t)1 << 30)
 
 static uint64_t state = 7;
 
@@ -110,7 +109,7 @@ static void compare(const struct model_backend *b, struct pair *p)
 	double loss = 0, other = 0;
 	float score[ROWS], z[ROWS];
 	const float *rows = p->parameters + p->dense_count;
-	assert_int_equal(model_new(&m, &p->spec, &err), 0);
+	assert_int_equal(model_new(&m, &p->spec, NULL, &err), 0);
 	if (b->open(&s, &p->spec, "cuda:0", &err) != 0)
 		fail_msg("%s", err.text);
 	for (int round = 0; round < 2; round++) {
@@ -171,6 +170,128 @@ static void as_the_model(void **unused)
 	}
 }
 
+/* Sums of the samples from `begin` on, by a model on the card and by one that is not. */
+static void compare_part(struct model *card, struct model *m, const struct pair *p, size_t begin,
+			 size_t count)
+{
+	const float *rows = p->parameters + p->dense_count;
+	struct model_block k;
+	struct error err = {0};
+	double loss[2] = {0, 0};
+	float score[2][ROWS];
+	struct model *both[2] = {card, m};
+	model_block_take(m, &p->batch, begin, count, &k);
+	memset(p->gradients[0], 0, 2 * p->floats * sizeof(float));
+	for (int i = 0; i < 2; i++) {
+		if (model_train(both[i], &k.batch, p->parameters, rows, p->gradients[i],
+				p->gradients[i] + p->dense_count, &loss[i], &err) != 0)
+			fail_msg("%s", err.text);
+		assert_int_equal(model_predict(both[i], &k.batch, p->parameters, rows, score[i],
+					       &err),
+				 0);
+	}
+	assert_near(p->gradients[0], p->gradients[1], p->floats, 20);
+	assert_near(score[0], score[1], count, 1);
+	assert_true(fabs(loss[0] - loss[1]) < 1e-5 * loss[1]);
+}
+
+static size_t finals;
+
+static void on_final(void *owner, size_t begin, size_t count)
+{
+	(void)owner;
+	(void)begin;
+	finals += count;
+}
+
+static void tell(const char *name, size_t number)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof(path), "%s/%s", getenv("PACELINE_CUDACPU"), name);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	fprintf(f, "%zu\n", number);
+	fclose(f);
+}
+
+static void forget(const char *name)
+{
+	char path[PATH_MAX];
+	snprintf(path, sizeof(path), "%s/%s", getenv("PACELINE_CUDACPU"), name);
+	unlink(path);
+}
+
+/* A batch that does not fit the card's memory is computed in parts: the same sums. So is a step of a
+ * batch, which has rows that it does not use. A card without memory for one sample is an error. */
+static void in_parts(void **unused)
+{
+	(void)unused;
+	char dir[] = "/tmp/paceline-cards.XXXXXX";
+	const struct model_backend *b;
+	struct error err = {0};
+	struct pair p;
+	struct model *m, *card;
+	assert_non_null(mkdtemp(dir));
+	setenv("PACELINE_CUDACPU", dir, 1);
+	assert_int_equal(model_backend_load(plugin(), &b, &err), 0);
+	pair_start(&p, "wdl", 4, 5, 1);
+	p.batch.unique = UNIQUE;
+	assert_int_equal(model_new(&m, &p.spec, NULL, &err), 0);
+	assert_int_equal(model_new(&card, &p.spec, NULL, &err), 0);
+	assert_null(model_card(card));
+	assert_int_equal(b->open(&card->card.state, &p.spec, "cuda", &err), 0);
+	card->card.backend = b;
+	assert_non_null(strstr(model_card(card), "CPU stand-in"));
+	compare_part(card, m, &p, 20, 3);
+	compare_part(card, m, &p, 0, ROWS);
+	assert_int_equal(model_fits(card), 0);
+	b->free(card->card.state);
+	assert_int_equal(b->open(&card->card.state, &p.spec, "cuda", &err), 0);
+	tell("memory", CARD_BYTES);
+	size_t taken = CARD_BYTES - b->left(card->card.state); /* by cuBLAS */
+	assert_in_range(taken, 1, CARD_BYTES / 2);
+	tell("memory", taken + 40000);
+	model_on_final(card, on_final, NULL);
+	compare_part(card, m, &p, 0, ROWS);
+	assert_in_range(model_fits(card), 1, ROWS / 2);
+	assert_int_equal(finals, p.dense_count);
+	compare_part(card, m, &p, 7, ROWS - 7);
+	b->free(card->card.state);
+	assert_int_equal(b->open(&card->card.state, &p.spec, "cuda", &err), 0);
+	tell("memory", taken + 1000);
+	double loss;
+	assert_int_equal(model_train(card, &p.batch, p.parameters, p.parameters + p.dense_count,
+				     p.gradients[0], p.gradients[0] + p.dense_count, &loss, &err),
+			 -1);
+	assert_int_equal(err.code, ERROR_OS);
+	/* One that is gone. */
+	tell("memory", CARD_BYTES);
+	tell("lost-0", 1);
+	assert_int_equal(model_train(card, &p.batch, p.parameters, p.parameters + p.dense_count,
+				     p.gradients[0], p.gradients[0] + p.dense_count, &loss, &err),
+			 -1);
+	assert_int_equal(err.code, ERROR_TEMPFAIL);
+	model_free(card);
+	model_free(m);
+	free(p.parameters);
+	forget("memory");
+	forget("lost-0");
+	rmdir(dir);
+	unsetenv("PACELINE_CUDACPU");
+}
+
+static void devices(void **unused)
+{
+	(void)unused;
+	static const char *const right[] = {"cpu", "auto", "cuda", "cuda:0", "cuda:17"};
+	static const char *const wrong[] = {"",       "gpu",     "cuda:",   "cuda:x", "cuda:1x",
+					    "cuda:-1", "cuda:1234", "cuda0", "CPU"};
+	for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++)
+		assert_true(model_device_ok(right[i]));
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		assert_false(model_device_ok(wrong[i]));
+}
+
 static void no_such_model(void **unused)
 {
 	(void)unused;
@@ -222,6 +343,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(as_the_model),
+		cmocka_unit_test(in_parts),
+		cmocka_unit_test(devices),
 		cmocka_unit_test(no_such_model),
 		cmocka_unit_test(no_plugin),
 		cmocka_unit_test(other_version),

@@ -110,7 +110,7 @@ static void start_way(struct fixture *f, const char *name, size_t way, int value
 	assert_int_equal(small_spec(&f->spec, name, way, values), 0);
 	if (strcmp(name, "audit") == 0)
 		assert_int_equal(model_option_set(&f->spec, model_options(name), "2", &err), 0);
-	assert_int_equal(model_new(&f->model, &f->spec, &err), 0);
+	assert_int_equal(model_new(&f->model, &f->spec, NULL, &err), 0);
 	assert_int_equal(model_layout(&f->spec, &layout, &err), 0);
 	f->dense_count = model_dense_count(&f->spec);
 	f->width = model_width(&f->spec);
@@ -396,7 +396,7 @@ static void wdl_folded(void **unused)
 		spec.embed = l->embed;
 		memcpy(spec.hidden.width, l->hidden, sizeof(l->hidden));
 		spec.hidden.count = l->layers;
-		assert_int_equal(model_new(&model, &spec, &err), 0);
+		assert_int_equal(model_new(&model, &spec, NULL, &err), 0);
 		size_t dense_count = model_dense_count(&spec);
 		size_t floats = dense_count + CATEGORIES * model_width(&spec);
 		float *memory = malloc(floats * sizeof(float));
@@ -427,7 +427,7 @@ static void wdl_sizes_mixed(void **unused)
 	spec.dense_inputs = l->dense_inputs;
 	spec.fields = FIELDS;
 	spec.embed = l->embed;
-	assert_int_equal(model_new(&used, &spec, &err), 0);
+	assert_int_equal(model_new(&used, &spec, NULL, &err), 0);
 	size_t dense_count = model_dense_count(&spec);
 	size_t floats = dense_count + CATEGORIES * model_width(&spec);
 	float *memory = malloc(3 * floats * sizeof(float));
@@ -438,7 +438,7 @@ static void wdl_sizes_mixed(void **unused)
 	for (size_t c = 0; c < sizeof(counts) / sizeof(*counts); c++) {
 		struct model_batch b = part_of(l, &m, MANY - counts[c], counts[c]);
 		memset(memory + floats, 0, 2 * floats * sizeof(float));
-		assert_int_equal(model_new(&fresh, &spec, &err), 0);
+		assert_int_equal(model_new(&fresh, &spec, NULL, &err), 0);
 		double a = train_large(used, &b, memory, dense_count, floats, memory + floats);
 		double z = train_large(fresh, &b, memory, dense_count, floats, memory + 2 * floats);
 		assert_true(fabs(a - z) <= 1e-9 * z);
@@ -485,7 +485,7 @@ static void told_final(const uint32_t *hidden, size_t times)
 	spec.embed = large.embed;
 	memcpy(spec.hidden.width, hidden, 4 * sizeof(uint32_t));
 	spec.hidden.count = 4;
-	assert_int_equal(model_new(&model, &spec, &err), 0);
+	assert_int_equal(model_new(&model, &spec, NULL, &err), 0);
 	size_t dense_count = model_dense_count(&spec);
 	size_t floats = dense_count + CATEGORIES * model_width(&spec);
 	size_t first = 1 + large.dense_inputs + (FIELDS * large.embed + large.dense_inputs + 1) * 9;

@@ -466,7 +466,7 @@ static void trained_start(struct trained *t, const char *name, const struct opt 
 	t->spec.fields = FIELDS;
 	t->spec.embed = 4;
 	t->spec.hidden = (struct model_widths){2, {9, 5}};
-	assert_int_equal(model_new(&t->model, &t->spec, NULL), 0);
+	assert_int_equal(model_new(&t->model, &t->spec, NULL, NULL), 0);
 	assert_int_equal(model_layout(&t->spec, &layout, NULL), 0);
 	t->dense = (size_t)model_dense_count(&t->spec);
 	t->width = model_width(&t->spec);

@@ -128,7 +128,7 @@ static void check_steps(const char *name)
 	spec.fields = FIELDS;
 	spec.hash_bits = 9;
 	spec.embed = 4;
-	assert_int_equal(model_new(&model, &spec, &err), 0);
+	assert_int_equal(model_new(&model, &spec, NULL, &err), 0);
 	size_t dense = model_dense_count(&spec), all = dense + whole.unique * model_width(&spec);
 	float *p = malloc(all * sizeof *p);
 	for (size_t i = 0; i < all; i++)

@@ -117,7 +117,7 @@ struct lda_worker {
 static void worker_open(struct lda_worker *w)
 {
 	*w = (struct lda_worker){0};
-	assert_int_equal(model_new(&w->model, &spec, NULL), 0);
+	assert_int_equal(model_new(&w->model, &spec, NULL, NULL), 0);
 }
 
 static void worker_close(struct lda_worker *w)

@@ -300,7 +300,7 @@ static void *work(void *arg)
 	char name[8];
 	snprintf(name, sizeof name, "w%u", w->number);
 	w->exchange = connect_to(j, w->number % j->hosts, name, &err);
-	if (!w->exchange || model_new(&w->model, &j->spec, &err) != 0)
+	if (!w->exchange || model_new(&w->model, &j->spec, NULL, &err) != 0)
 		wrong(j, "a worker begins", &err);
 	else if (w->exchange->kind->join(w->exchange, &member, &w->iteration, &err) != WORK_OK)
 		wrong(j, "a worker joins", &err);
@@ -543,7 +543,7 @@ static void any_split(uint32_t hosts, uint32_t workers, int wide)
 	need(hosts);
 	j = (struct job){.hosts = hosts, .workers = workers, .wide = wide};
 	begin_job(&j, w, "sgd", 0.5f);
-	assert_int_equal(model_new(&model, &j.spec, &err), 0);
+	assert_int_equal(model_new(&model, &j.spec, NULL, &err), 0);
 	for (int i = 0; i < (wide ? 4 : 25); i++) {
 		unit(&j, 1 + below(wide ? 200 : i % 3 ? 400 : SAMPLES_MAX));
 		unit_alone(&j, model);

@@ -125,12 +125,13 @@ void pinned_free(struct room *r)
 
 /* ---- the card ---- */
 
-/* "cuda", "cuda:1", "cuda:1,tf32" */
+/* "cuda", "cuda:1", "cuda:1,tf32"; card -1: none is named. */
 static int device_name(const char *name, int *card, int *tf32, struct error *err)
 {
 	char *end = NULL;
 	const char *rest = name + 4;
-	*card = *tf32 = 0;
+	*card = -1;
+	*tf32 = 0;
 	if (strncmp(name, "cuda", 4) == 0 && *rest == ':' && rest[1] >= '0' && rest[1] <= '9') {
 		long number = strtol(rest + 1, &end, 10);
 		*card = number < 1 << 20 ? (int)number : 1 << 20;
@@ -144,7 +145,7 @@ static int device_name(const char *name, int *card, int *tf32, struct error *err
 	return 0;
 }
 
-static int device_find(const char *name, int card, struct cudaDeviceProp *is, struct error *err)
+static int device_count(const char *name, struct error *err)
 {
 	int driver = 0, cards = 0;
 	/* Without a driver, cudaGetDeviceCount() says that it is too old. */
@@ -159,6 +160,14 @@ static int device_find(const char *name, int card, struct cudaDeviceProp *is, st
 		return cuda_error(err, ERROR_UNAVAILABLE, name, "no card on this host");
 	if (result != cudaSuccess)
 		return cuda_error(err, ERROR_UNAVAILABLE, name, "%s", cudaGetErrorString(result));
+	return cards;
+}
+
+static int device_find(const char *name, int card, struct cudaDeviceProp *is, struct error *err)
+{
+	int cards = device_count(name, err);
+	if (cards < 0)
+		return -1;
 	if (card >= cards)
 		return cuda_error(err, ERROR_UNAVAILABLE, name, "this host has only %d %s", cards,
 				  cards == 1 ? "card, cuda:0" : "cards");
@@ -171,12 +180,33 @@ static int device_find(const char *name, int card, struct cudaDeviceProp *is, st
 	return 0;
 }
 
+int device_look(const char *name, struct error *err)
+{
+	struct cudaDeviceProp is;
+	int card, tf32, cards;
+	if (device_name(name, &card, &tf32, err) != 0 || (cards = device_count(name, err)) < 0)
+		return -1;
+	if (card >= 0)
+		return device_find(name, card, &is, err) == 0 ? cards : -1;
+	for (int i = 0; i < cards; i++)
+		if (device_find(name, i, &is, err) == 0)
+			return cards;
+	return -1;
+}
+
+size_t device_left(void)
+{
+	size_t left = 0, all;
+	return cudaMemGetInfo(&left, &all) == cudaSuccess ? left : 0;
+}
+
 int device_open(struct device *d, const char *name, int products, struct error *err)
 {
 	struct cudaDeviceProp is;
 	int card;
 	memset(d, 0, sizeof(*d));
-	if (device_name(name, &card, &d->tf32, err) != 0 || device_find(name, card, &is, err) != 0)
+	if (device_name(name, &card, &d->tf32, err) != 0 ||
+	    device_find(name, card = card < 0 ? 0 : card, &is, err) != 0)
 		return -1;
 	cudaError_t result = cudaSetDevice(card);
 	if (result == cudaSuccess)

@@ -58,16 +58,28 @@ static void plugin_free(void *s)
 	free(p);
 }
 
+static const struct cuda_model *plugin_find(const struct model_spec *spec, const char *device,
+					    struct error *err)
+{
+	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
+		if (strcmp(models[i]->name, spec->name) == 0)
+			return models[i];
+	cuda_error(err, ERROR_CONFIG, device, "%s is not computed on a card: " NAMES " are",
+		   spec->name);
+	return NULL;
+}
+
+static int plugin_look(const struct model_spec *spec, const char *device, struct error *err)
+{
+	return plugin_find(spec, device, err) ? device_look(device, err) : -1;
+}
+
 static int plugin_open(void **s, const struct model_spec *spec, const char *device,
 		       struct error *err)
 {
-	const struct cuda_model *model = NULL;
-	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
-		if (strcmp(models[i]->name, spec->name) == 0)
-			model = models[i];
+	const struct cuda_model *model = plugin_find(spec, device, err);
 	if (!model)
-		return cuda_error(err, ERROR_CONFIG, device,
-				  "%s is not computed on a card: " NAMES " are", spec->name);
+		return -1;
 	struct plugin *p = (struct plugin *)calloc(1, sizeof(*p));
 	if (!p)
 		return cuda_error(err, ERROR_OS, "", "out of memory");
@@ -85,6 +97,11 @@ static int plugin_open(void **s, const struct model_spec *spec, const char *devi
 static const char *plugin_about(void *s)
 {
 	return ((struct plugin *)s)->device.about;
+}
+
+static size_t plugin_left(void *)
+{
+	return device_left();
 }
 
 /* ---- the batch goes to the card ---- */
@@ -179,6 +196,19 @@ static int sums_begin(struct plugin *p, struct error *err)
 	return 0;
 }
 
+/* A smaller batch may fit, if nothing of this one is left. */
+static int make_room(struct plugin *p)
+{
+	cudaStreamSynchronize(p->device.queue.stream);
+	graph_free(p);
+	memset(&p->last, 0, sizeof(p->last));
+	room_free(&p->input);
+	room_free(&p->whole);
+	room_free(&p->sums);
+	room_free(&p->work);
+	return -1;
+}
+
 static int plugin_begin(void *s, const struct model_load *l, struct error *err)
 {
 	struct plugin *p = (struct plugin *)s;
@@ -193,11 +223,11 @@ static int plugin_begin(void *s, const struct model_load *l, struct error *err)
 	struct carver c = {};
 	whole_carve(p, l->forward_only, &c);
 	if (input_grow(p, l, err) != 0 || room_grow(&p->whole, c.used, err) != 0)
-		return -1;
+		return make_room(p);
 	c = {(char *)p->whole.at, 0};
 	whole_carve(p, l->forward_only, &c);
 	input_send_all(p, l);
-	return l->forward_only ? 0 : sums_begin(p, err);
+	return l->forward_only || sums_begin(p, err) == 0 ? 0 : make_room(p);
 }
 
 /* ---- a range of it ---- */
@@ -318,7 +348,7 @@ static int plugin_step(void *s, size_t first, size_t count, int last, struct err
 	struct plugin *p = (struct plugin *)s;
 	struct queue *q = &p->device.queue;
 	if (work_grow(p, count, err) != 0)
-		return -1;
+		return make_room(p);
 	struct range r = range_of(p, first, count);
 	if (first == 0 && last)
 		graph_step(p, &r);
@@ -394,7 +424,7 @@ static int plugin_logits(void *s, float *z, struct error *err)
 	size_t most = p->count < SCORE_ROWS ? p->count : SCORE_ROWS;
 	if (work_grow(p, most, err) != 0 ||
 	    pinned_grow(&p->sums_pinned, p->count * sizeof(float), err) != 0)
-		return -1;
+		return make_room(p);
 	for (size_t first = 0; first < p->count; first += most) {
 		struct range r =
 			range_of(p, first, p->count - first < most ? p->count - first : most);
@@ -415,6 +445,7 @@ const struct model_backend paceline_model_backend = {
 	sizeof(struct model_spec),
 	sizeof(struct model_batch),
 	sizeof(struct error),
+	plugin_look,
 	plugin_open,
 	plugin_begin,
 	plugin_step,
@@ -422,4 +453,5 @@ const struct model_backend paceline_model_backend = {
 	plugin_logits,
 	plugin_free,
 	plugin_about,
+	plugin_left,
 };
