@@ -205,7 +205,7 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 64;
 	must(model_spec_read(argv[1], &spec, &err), &err);
-	must(model_new(&model, &spec, &err), &err);
+	must(model_new(&model, &spec, NULL, &err), &err);
 	must(model_layout(&spec, &layout, &err), &err);
 	struct kernel_speed speed; /* as a worker has measured it */
 	kernel_measure(&speed);
