@@ -184,7 +184,8 @@ scores() {
 	for line in FORMAT=idx MODEL=mlp,hidden:256 OPTIMIZER=adam,lr:0.001 TEST=t10k-images-idx3-ubyte; do
 		grep -qx "$line" a.env
 	done
-	run -0 trainctl run a.env --set EPOCHS=2 3>&-
+	run -0 trainctl run a.env --set EPOCHS=2 --set MODEL=scale:z 3>&-
+	[[ "$output" == *"MODEL scale has no effect here: bytes of images are divided by 255"* ]]
 	bars cifar100 train.bin 20 1
 	bars cifar100 test.bin 5 2
 	run -0 trainctl init train.bin -o b.env

@@ -367,7 +367,7 @@ E
 @test "job file: a word that is none of those there are" {
 	transcript <<'E'
 $ trainctl run job.env -s MODEL=bert
-trainctl: --set: MODEL: 'bert' is none of lr|wdl|fm|deepfm|softmax|svm|linear|audit|lda
+trainctl: --set: MODEL: 'bert' is none of lr|wdl|fm|deepfm|mlp|conv|softmax|svm|linear|audit|lda
 = 78
 $ trainctl run job.env -s OPTIMIZER=adamw
 trainctl: --set: OPTIMIZER: 'adamw' is none of sgd|momentum|adagrad|adam|ftrl
@@ -379,7 +379,7 @@ $ trainctl run job.env -s BAD_ROWS=5
 trainctl: --set: BAD_ROWS: '5' is none of stop|skip:N
 = 78
 $ trainctl run job.env -s FORMAT=parquet
-trainctl: --set: FORMAT: 'parquet' is none of auto|bag|criteo|csv|libsvm|tsv|lines
+trainctl: --set: FORMAT: 'parquet' is none of auto|bag|cifar10|cifar100|criteo|csv|idx|libsvm|tsv|lines
 = 78
 $ trainctl run job.env -s BRAIN=yes
 trainctl: --set: BRAIN: 'yes' is neither on nor off, and no executable
@@ -636,7 +636,7 @@ E
 @test "data: a format that the name does not tell" {
 	transcript <<'E'
 $ cp d.csv d.txt; trainctl run job.env -s DATA=d.txt
-trainctl: job.env: no FORMAT, and the name of ...d.txt does not tell it: FORMAT is one of bag|criteo|csv|libsvm|tsv
+trainctl: job.env: no FORMAT, and the name of ...d.txt does not tell it: FORMAT is one of bag|cifar10|cifar100|criteo|csv|idx|libsvm|tsv
 = 78
 E
 }
@@ -720,7 +720,7 @@ $ trainctl run lda.env -s MODEL=lr
 trainctl: --set: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=bag and MODEL=lr
 = 78
 $ trainctl run lda.env -s MODEL=hash-bits:20
-trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|fm|deepfm|softmax|svm|linear|audit
+trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|fm|deepfm|mlp|conv|softmax|svm|linear|audit
 = 78
 E
 }
@@ -833,10 +833,10 @@ $ printf 'PAR1...' >d.parquet; trainctl init d.parquet
 trainctl: d.parquet: is a Parquet file: write it as csv first (...)
 = 65
 $ printf 'a,b\n\000,1\n' >e.csv; trainctl init e.csv
-trainctl: e.csv: is no text: byte 4 is 0. Paceline reads csv, tsv, criteo, libsvm and bag, plain or compressed
+trainctl: e.csv: is no text: byte 4 is 0. Paceline reads csv, tsv, criteo, libsvm, bag, idx and the files of CIFAR, plain or compressed
 = 65
 $ trainctl init "$(command -v sh)"
-trainctl: ...: is no text: byte ... is 0. Paceline reads csv, tsv, criteo, libsvm and bag, plain or compressed
+trainctl: ...: is no text: byte ... is 0. Paceline reads csv, tsv, criteo, libsvm, bag, idx and the files of CIFAR, plain or compressed
 = 65
 $ printf 'some words\nin lines\n' >e.txt; trainctl init e.txt
 trainctl: e.txt: has one column only: no comma, tab, semicolon or | separates values (where blanks do: tr -s ' ' , < FILE > FILE.csv; for text see TOPICS in paceline-job(5))

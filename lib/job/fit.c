@@ -2,6 +2,7 @@
 #include "job/fit.h"
 
 #include "base/option.h"
+#include "data/format.h"
 #include "job/keys.h"
 #include "job/kind.h"
 #include "param/opt.h"
@@ -309,6 +310,12 @@ static int fit_rebalances(const struct job *job)
 	return job_fit_is(job->rebalance, "on");
 }
 
+static int fit_has_text(const struct job *job)
+{
+	struct row_syntax syntax;
+	return job_row_syntax(job, &syntax, NULL) != 0 || !row_is_image(syntax);
+}
+
 /* "KEY *": the key and all its parts. works: whether the keys have an effect in this job. */
 static const struct idle {
 	const char *const keys[10];
@@ -320,6 +327,8 @@ static const struct idle {
 	 is_kit, "a TRAINER has a model of its own, and reads its rows itself"},
 	{{"FORMAT", "FORMAT separator"}, reads_format, "there is no DATA, only SAMPLES"},
 	{{"WORKERS device"}, is_kit, "a TRAINER chooses its device itself"},
+	{{"MODEL scale", "FORMAT cache"}, fit_has_text,
+	 "bytes of images are divided by 255, and are as quick to read as a cache"},
 	{{"LABEL"}, reads_label, "a TRAINER reads its rows itself"},
 	{{"OPTIMIZER *", "BAD_ROWS classes"}, has_optimizer,
 	 "MODEL=lda and audit count; they have neither a learning rate nor classes"},
