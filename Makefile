@@ -55,7 +55,7 @@ UNITS    = $(filter-out $(LEFT_OUT),$(patsubst tests/unit/%.c,%,$(wildcard tests
 BATS     = $(patsubst tests/%.bats,%,$(shell ls -S tests/*.bats))
 # check runs the short forms of FAULTS, check-all of both, `make fault` and `make bench` all of them.
 FAULTS   = $(notdir $(filter-out %.bash %.c %.py,$(wildcard tests/fault/*)))
-BENCHES  = $(notdir $(filter-out %.bash %.c %.h %.awk %.py,$(wildcard tests/bench/*)))
+BENCHES  = $(notdir $(filter-out %.bash %.c %.cu %.h %.awk %.py,$(wildcard tests/bench/*)))
 
 # Tests and benches compute with what od and bash write, which is 0,5 in some languages; they are in
 # bash's own language.
@@ -134,12 +134,12 @@ $(BUILD)/cuda/all.cu: $(CUDA) Makefile
 	@printf '#include "%s"\n' $(CUDA) >$@
 $(BUILD)/cuda/model-cuda.so: $(BUILD)/cuda/all.cu $(CUDA_ALL)
 	@mkdir -p $(@D)
-	$(NVCC) -std=c++17 -O3 -arch=$(CUDA_ARCH) --threads 2 -cudart static -shared -Ilib -I. \
+	$(NVCC) -std=c++20 -O3 -arch=$(CUDA_ARCH) --threads 2 -cudart static -shared -Ilib -I. \
 		-Xcompiler -fPIC,-fvisibility=hidden -Xlinker --exclude-libs=ALL -o $@ $< -ldl
 # What is loaded by a program in C has no more of clang's sanitizers than that.
 $(BUILD)/cudacpu/model-cuda.so: $(BUILD)/cuda/all.cu $(CUDA_ALL) $(wildcard tests/cudacpu/*.h)
 	@mkdir -p $(@D)
-	$(CXX) -std=c++17 -g -O1 -Wall -Wextra $(SANITIZE) \
+	$(CXX) -std=c++20 -g -O1 -Wall -Wextra $(SANITIZE) \
 		$(if $(findstring clang,$(CXX)),-fno-sanitize=vptr -fno-sanitize=function) -shared -fPIC -fvisibility=hidden \
 		-Itests/cudacpu -Ilib -I. -o $@ -x c++ $<
 $(BUILD)/unit/model_backend: $(BUILD)/cudacpu/model-cuda.so
@@ -184,9 +184,10 @@ bench: programs
 	@missed=0; for bench in $(BENCHES); do \
 		PACELINE_BIN=$$PWD/$(BUILD)/bin tests/bench/$$bench || [ $$? = 77 ] || missed=1; done; exit $$missed
 
-# What a card computes; elsewhere it says that it did not run.
+# What a card computes, and how fast; elsewhere it says that it did not run.
 gpu:
 	@tests/fault/kernels --card || [ $$? = 77 ]
+	@tests/bench/card || [ $$? = 77 ]
 
 # ---- what a user has of it ----
 

@@ -12,6 +12,7 @@
  * images, whose windows stay in the cache until they are used again, for the weights' gradient.
  */
 #include "model/kind.h"
+#include "model/own.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,10 +22,6 @@
 #define WINDOW 9
 #define BLOCK_FLOATS ((size_t)1 << 19) /* of all windows of a block */
 #define OUTPUT_SCALE 0.5 /* as in deep.c */
-
-struct conv_options {
-	struct model_widths channels, image;
-};
 
 static const struct model_option conv_model_options[] = {
 	{"channels", MODEL_WIDTHS, MODEL_OWN(struct conv_options, channels), "32-64", 1, 4096, NULL,

@@ -4,10 +4,7 @@
  * (Shalev-Shwartz et al., ICML 2007) gradients are those of mini-batches.
  */
 #include "model/kind.h"
-
-struct svm_options {
-	uint32_t loss;
-};
+#include "model/own.h"
 
 static const struct model_option svm_options[] = {
 	{"loss", MODEL_CHOICE, MODEL_OWN(struct svm_options, loss), "hinge", 0, 0,

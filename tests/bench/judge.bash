@@ -31,6 +31,9 @@ judge_limits() {
 		antdt-stragglers of-bound > 0.8 - solution=antdt-nd kind=workers
 		antdt-stragglers of-bsp < 0.95 1.1 solution=antdt-nd
 		antdt-stragglers of-bsp < 0.65 1.1 solution=antdt-nd intensity=0.8
+		card roof > 0.7 - kernel=rows_gather
+		card roof > 0.7 - kernel=rows_gradient
+		card ratio > 1 -
 		ckpt-save faster-than-pigz > 3 -
 		ckpt-save restore-of-slower > 0.7 -
 		ddp-straggler faster > 1 -

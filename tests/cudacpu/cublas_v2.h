@@ -57,23 +57,24 @@ inline cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t, void *at, size_t byt
 }
 
 /* C[m][n] = alpha * op(A) op(B) + beta * C */
-inline cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t ta,
-				     cublasOperation_t tb, int m, int n, int k, const float *alpha,
-				     const float *a, int lda, const float *b, int ldb,
-				     const float *beta, float *c, int ldc)
+inline cublasStatus_t cublasSgemm_v2_64(cublasHandle_t handle, cublasOperation_t ta,
+					cublasOperation_t tb, int64_t m, int64_t n, int64_t k,
+					const float *alpha, const float *a, int64_t lda,
+					const float *b, int64_t ldb, const float *beta, float *c,
+					int64_t ldc)
 {
-	if (m < 0 || n < 0 || k < 0 || lda < max(1, ta == CUBLAS_OP_N ? m : k) ||
-	    ldb < max(1, tb == CUBLAS_OP_N ? k : n) || ldc < max(1, m))
+	if (m < 0 || n < 0 || k < 0 || lda < max<int64_t>(1, ta == CUBLAS_OP_N ? m : k) ||
+	    ldb < max<int64_t>(1, tb == CUBLAS_OP_N ? k : n) || ldc < max<int64_t>(1, m))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (m == 0 || n == 0)
 		return CUBLAS_STATUS_SUCCESS;
 	cudacpu::check_place(c, ((size_t)(n - 1) * (size_t)ldc + (size_t)m) * sizeof(float), true,
 			     "a product");
 	cudacpu::stream_add(handle->stream, [=, alpha = *alpha, beta = *beta] {
-		for (int j = 0; j < n; j++)
-			for (int i = 0; i < m; i++) {
+		for (int64_t j = 0; j < n; j++)
+			for (int64_t i = 0; i < m; i++) {
 				float sum = 0;
-				for (int l = 0; l < k; l++) {
+				for (int64_t l = 0; l < k; l++) {
 					size_t x = ta == CUBLAS_OP_N
 							   ? (size_t)l * (size_t)lda + (size_t)i
 							   : (size_t)i * (size_t)lda + (size_t)l;
@@ -109,7 +110,7 @@ inline void *symbol(void *, const char *name)
 		   {"cublasSetStream_v2", (void *)cublasSetStream_v2},
 		   {"cublasSetMathMode", (void *)cublasSetMathMode},
 		   {"cublasSetWorkspace_v2", (void *)cublasSetWorkspace_v2},
-		   {"cublasSgemm_v2", (void *)cublasSgemm_v2}};
+		   {"cublasSgemm_v2_64", (void *)cublasSgemm_v2_64}};
 	for (const auto &one : all)
 		if (strcmp(one.name, name) == 0)
 			return one.function;

@@ -308,6 +308,12 @@ inline cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s)
 	return cudaSuccess;
 }
 
+inline cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t begin, cudaEvent_t end)
+{
+	*ms = (float)((end->at - begin->at) * 1e3);
+	return cudaSuccess;
+}
+
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned)
 {
 	if (e->asked > 0)

@@ -30,6 +30,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <vector>
 
@@ -199,7 +200,7 @@ inline void fence_open(void *at, size_t bytes)
 
 struct control {
 	uint64_t seed = 0, state = 0;
-	long fail = 0;      /* the allocation with this number fails; 0: none */
+	long fail = 0;      /* this allocation fails, and the one after it; 0: none */
 	long asked = 0;     /* allocations so far */
 	long live = 0;      /* what was made and not yet freed */
 	int driver = 13000; /* 0: none */
@@ -256,7 +257,8 @@ CUDACPU_OWN inline uint32_t draw(uint32_t below)
 /* Counts an allocation; whether it fails. */
 inline bool fails()
 {
-	if (++set.asked == set.fail)
+	set.asked++;
+	if (set.fail > 0 && (set.asked == set.fail || set.asked == set.fail + 1))
 		return true;
 	set.live++;
 	return false;
@@ -264,7 +266,7 @@ inline bool fails()
 
 /* ---- memory: the card's is open only while it works ---- */
 
-constexpr size_t ARENA = (size_t)1 << 34, PLACE = 256, PAGE = 4096;
+constexpr size_t ARENA = (size_t)1 << 35, PLACE = 256, PAGE = 4096;
 
 struct piece {
 	char *at;
@@ -770,6 +772,7 @@ struct stream {
 struct event {
 	stream *on = NULL;
 	uint64_t asked = 0, reached = 0;
+	double at = 0; /* seconds, when it was reached */
 	char place = 0;
 };
 
@@ -793,6 +796,9 @@ CUDACPU_OWN inline void task_do(stream *s, task *t)
 	} else {
 		happens(&t->of->place);
 		unwatched own;
+		struct timespec now;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		t->of->at = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 		t->of->reached = t->ticket;
 	}
 	happens(&s->place);

@@ -17,6 +17,8 @@
 #include <cmocka.h>
 
 #define ROWS 150
+#define CLASSES 3
+#define DENSE_MAX 72
 #define FIELDS_MAX 4
 #define UNIQUE 23
 #define CARD_BYTES ((size_t)1 << 30)
@@ -41,27 +43,39 @@ static const char *plugin(void)
 	return strcat(path, "/cudacpu/model-cuda.so");
 }
 
+struct shape {
+	const char *name, *options; /* options: NAME=VALUE, each ended by a 0 */
+	uint32_t fields, dense;
+	int weights;
+};
+
 struct pair {
 	struct model_spec spec;
 	struct model_batch batch;
-	float x[ROWS * 5], label[ROWS], weight[ROWS], value[ROWS * FIELDS_MAX];
+	float x[ROWS * DENSE_MAX], label[ROWS], weight[ROWS], value[ROWS * FIELDS_MAX];
 	uint32_t offset[ROWS + 1], index[ROWS * FIELDS_MAX];
 	size_t dense_count, floats; /* floats: the dense vector and the rows */
 	float *parameters, *gradients[2];
 };
 
-static void pair_start(struct pair *p, const char *name, uint32_t fields, uint32_t dense,
-		       int weights)
+static void pair_start(struct pair *p, const struct shape *shape)
 {
+	uint32_t fields = shape->fields, dense = shape->dense;
 	struct error err = {0};
 	struct layout layout;
 	memset(p, 0, sizeof(*p));
-	model_spec_default(&p->spec, name);
+	model_spec_default(&p->spec, shape->name);
 	p->spec.dense_inputs = dense;
 	p->spec.fields = fields;
-	p->spec.embed = 5;
-	p->spec.hidden.width[0] = 17;
-	p->spec.hidden.width[1] = 6;
+	for (const char *option = shape->options; *option; option += strlen(option) + 1) {
+		const struct model_option *o = model_options(shape->name);
+		size_t length = strcspn(option, "=");
+		while (strncmp(o->name, option, length) != 0)
+			o++;
+		assert_int_equal(model_option_set(&p->spec, o, option + length + 1, &err), 0);
+	}
+	p->spec.classes = CLASSES;
+	p->spec.classes = model_labels_of(&p->spec) == MODEL_CLASS ? CLASSES : 0;
 	assert_int_equal(model_layout(&p->spec, &layout, &err), 0);
 	p->dense_count = model_dense_count(&p->spec);
 	p->floats = p->dense_count + UNIQUE * model_width(&p->spec);
@@ -73,7 +87,9 @@ static void pair_start(struct pair *p, const char *name, uint32_t fields, uint32
 		p->parameters[i] += (float)(uniform() * 0.4 - 0.2);
 	for (size_t i = 0; i < ROWS; i++) {
 		uint32_t keys = fields ? fields : (uint32_t)(uniform() * FIELDS_MAX);
-		p->label[i] = uniform() < 0.4 ? 1.0f : 0.0f;
+		p->label[i] = p->spec.classes > 0 ? (float)(int)(uniform() * CLASSES)
+			      : uniform() < 0.4   ? 1.0f
+						  : 0.0f;
 		p->weight[i] = (float)(uniform() * 3);
 		p->offset[i + 1] = p->offset[i] + keys;
 		for (uint32_t j = 0; j < dense; j++)
@@ -86,7 +102,7 @@ static void pair_start(struct pair *p, const char *name, uint32_t fields, uint32
 	p->batch = (struct model_batch){.count = ROWS,
 					.dense = dense ? p->x : NULL,
 					.label = p->label,
-					.weight = weights ? p->weight : NULL,
+					.weight = shape->weights ? p->weight : NULL,
 					.offset = p->offset,
 					.index = p->index,
 					.value = fields ? NULL : p->value};
@@ -101,13 +117,27 @@ static void assert_near(const float *got, const float *want, size_t count, doubl
 				 (double)want[i]);
 }
 
+/* z becomes scores. */
+static void scores(const struct pair *p, uint32_t outputs, float *z)
+{
+	int is_real = model_labels_of(&p->spec) == MODEL_REAL;
+	for (size_t i = 0; i < p->batch.count && !is_real; i++, z += outputs) {
+		double sum = outputs > 1 ? 0 : 1; /* the other class of two has the logit 0 */
+		for (uint32_t k = 0; k < outputs; k++)
+			sum += exp((double)z[k]);
+		for (uint32_t k = 0; k < outputs; k++)
+			z[k] = (float)(exp((double)z[k]) / sum);
+	}
+}
+
 static void compare(const struct model_backend *b, struct pair *p)
 {
 	struct error err = {0};
 	struct model *m;
 	void *s;
 	double loss = 0, other = 0;
-	float score[ROWS], z[ROWS];
+	float score[ROWS * CLASSES], z[ROWS * CLASSES];
+	uint32_t outputs = model_outputs(&p->spec);
 	const float *rows = p->parameters + p->dense_count;
 	assert_int_equal(model_new(&m, &p->spec, NULL, &err), 0);
 	if (b->open(&s, &p->spec, "cuda:0", &err) != 0)
@@ -134,9 +164,8 @@ static void compare(const struct model_backend *b, struct pair *p)
 		assert_int_equal(b->begin(s, &load, &err), 0);
 		assert_int_equal(b->logits(s, z, &err), 0);
 		assert_int_equal(model_predict(m, &p->batch, p->parameters, rows, score, &err), 0);
-		for (size_t i = 0; i < p->batch.count; i++)
-			z[i] = (float)(1 / (1 + exp(-(double)z[i])));
-		assert_near(z, score, p->batch.count, 1);
+		scores(p, outputs, z);
+		assert_near(z, score, p->batch.count * outputs, 1);
 		/* The second time a slice, which begins within index. */
 		p->batch.count -= 30;
 		p->batch.offset += 30;
@@ -152,20 +181,35 @@ static void compare(const struct model_backend *b, struct pair *p)
 static void as_the_model(void **unused)
 {
 	(void)unused;
-	static const struct {
-		const char *name;
-		uint32_t fields, dense;
-		int weights;
-	} shapes[] = {{"lr", 0, 5, 0},  {"lr", 0, 0, 1},  {"lr", 3, 2, 0},
-		      {"wdl", 4, 5, 1}, {"wdl", 1, 0, 0}, {"wdl", 3, 1, 0}};
+	static const struct shape shapes[] = {
+		{"lr", "", 0, 5, 0},
+		{"lr", "", 0, 0, 1},
+		{"lr", "", 3, 2, 0},
+		{"svm", "", 0, 5, 1},
+		{"svm", "loss=squared-hinge\0", 3, 0, 0},
+		{"linear", "", 0, 5, 1},
+		{"softmax", "", 0, 5, 1},
+		{"softmax", "", 3, 0, 0},
+		{"fm", "embed=5\0", 0, 5, 1},
+		{"fm", "", 4, 0, 0},
+		{"wdl", "embed=5\0hidden=17-6\0", 4, 5, 1},
+		{"wdl", "", 1, 0, 0},
+		{"wdl", "embed=5\0", 3, 1, 0},
+		{"deepfm", "embed=5\0", 4, 5, 1},
+		{"deepfm", "hidden=17\0", 2, 0, 0},
+		{"mlp", "hidden=17-6\0", 0, 5, 1},
+		{"mlp", "labels=binary\0embed=5\0", 3, 2, 0},
+		{"mlp", "labels=real\0", 0, 1, 1},
+		{"conv", "image=9-4-2\0channels=5-3\0", 0, 72, 1},
+		{"conv", "image=4-5-1\0channels=7\0", 3, 20, 0},
+	};
 	const struct model_backend *b;
 	struct error err = {0};
 	if (model_backend_load(plugin(), &b, &err) != 0)
 		fail_msg("%s: %s", err.place, err.text);
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
 		struct pair p;
-		pair_start(&p, shapes[i].name, shapes[i].fields, shapes[i].dense,
-			   shapes[i].weights);
+		pair_start(&p, &shapes[i]);
 		compare(b, &p);
 	}
 }
@@ -234,7 +278,8 @@ static void in_parts(void **unused)
 	assert_non_null(mkdtemp(dir));
 	setenv("PACELINE_CUDACPU", dir, 1);
 	assert_int_equal(model_backend_load(plugin(), &b, &err), 0);
-	pair_start(&p, "wdl", 4, 5, 1);
+	static const struct shape shape = {"wdl", "embed=5\0hidden=17-6\0", 4, 5, 1};
+	pair_start(&p, &shape);
 	p.batch.unique = UNIQUE;
 	assert_int_equal(model_new(&m, &p.spec, NULL, &err), 0);
 	assert_int_equal(model_new(&card, &p.spec, NULL, &err), 0);
@@ -303,7 +348,8 @@ static void no_such_model(void **unused)
 	model_spec_default(&spec, "audit");
 	assert_int_equal(b->open(&s, &spec, "cuda", &err), -1);
 	assert_int_equal(err.code, ERROR_CONFIG);
-	assert_string_equal(err.text, "audit is not computed on a card: lr, wdl are");
+	assert_string_equal(err.text, "audit is not computed on a card: lr svm linear softmax fm ffm wdl "
+				      "deepfm dcn xdeepfm mlp conv are");
 	b->free(s);
 }
 

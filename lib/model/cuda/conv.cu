@@ -1,117 +1,136 @@
 /*
- * conv: see conv.h.  Backward, each input collects what comes to it: nothing is scattered.
+ * conv: as in lib/model/conv.c.  A convolution is a product of windows (images.h) and weights; what
+ * goes on to the next layer is, after bias and ReLU, the most of each 2 x 2.  The channels of a
+ * pixel lie together, as products write them, but for the batch itself and the last layer.
  */
-#include "model/cuda/conv.h"
+#include "model/cuda/images.h"
+#include "model/cuda/layers.h"
+#include "model/cuda/plugin.h"
+#include "model/cuda/product.h"
+#include "model/own.h"
 
-DEVICE_CODE size_t pixel_at(struct images s, size_t image, size_t channel, size_t y, size_t x)
+struct conv {
+	size_t layers, inputs; /* inputs: of the outputs */
+	struct images x[MODEL_WIDTHS_MAX]; /* what each layer gets; n is not set */
+	struct images y[MODEL_WIDTHS_MAX]; /* what its convolution gives */
+	size_t weight[MODEL_WIDTHS_MAX], bias[MODEL_WIDTHS_MAX], output, output_bias;
+	float *windows[MODEL_WIDTHS_MAX]; /* [n * pixels][in * 9] */
+	float *pooled[MODEL_WIDTHS_MAX];
+	uint8_t *which[MODEL_WIDTHS_MAX];
+	float *out;  /* outputs of a convolution, or the gradient by them: [n * pixels][out] */
+	float *back; /* the gradient by windows */
+	float *by;   /* the gradient by pooled */
+};
+
+static size_t pooled_count(const struct images *y)
 {
-	size_t pixel = y * s.width + x, size = s.height * s.width;
-	if (s.by_pixel)
-		return (image * size + pixel) * s.channels + channel;
-	return (image * s.channels + channel) * size + pixel;
+	return (y->height / 2) * (y->width / 2) * y->channels;
 }
 
-static size_t pixels(struct images s)
+static void conv_open(struct plugin *p)
 {
-	return s.n * s.channels * s.height * s.width;
+	struct conv *c = (struct conv *)p->own;
+	const struct conv_options *o = (const struct conv_options *)p->spec.own;
+	struct images x = {0, o->image.width[2], o->image.width[0], o->image.width[1], 0};
+	c->layers = o->channels.count;
+	p->part_rows = x.height * x.width;
+	for (size_t i = 0; i < c->layers; i++) {
+		size_t out = o->channels.width[i];
+		c->x[i] = x;
+		c->y[i] = {0, out, x.height, x.width, 1};
+		c->weight[i] = plugin_matrix(p, out, x.channels * IMAGES_WINDOW);
+		c->bias[i] = plugin_vector(p, out);
+		c->inputs = pooled_count(&c->y[i]);
+		x = {0, out, x.height / 2, x.width / 2, 1};
+	}
+	c->output = plugin_matrix(p, p->outputs, c->inputs);
+	c->output_bias = plugin_vector(p, p->outputs);
 }
 
-__global__ void windows_kernel(struct images s, const float *x, float *to)
+static void conv_carve(struct plugin *p, struct carver *to, size_t n)
 {
-	size_t columns = s.channels * CONV_WINDOW, size = s.height * s.width;
-	for (size_t at = thread_number(); at < s.n * size * columns; at += thread_count()) {
-		size_t line = at / columns, column = at % columns, pixel = line % size;
-		/* 1 less than it says: the window begins one to the left and above */
-		size_t row = pixel / s.width + column % CONV_WINDOW / 3,
-		       left = pixel % s.width + column % 3;
-		int inside = row > 0 && row <= s.height && left > 0 && left <= s.width;
-		to[at] = inside ? x[pixel_at(s, line / size, column / CONV_WINDOW, row - 1,
-					     left - 1)]
-				: 0.0f;
+	struct conv *c = (struct conv *)p->own;
+	size_t out = 0, back = 0, by = 0;
+	for (size_t i = 0; i < c->layers; i++) {
+		size_t pixels = c->x[i].height * c->x[i].width,
+		       windows = pixels * c->x[i].channels * IMAGES_WINDOW,
+		       outputs = pixels * c->y[i].channels, pooled = pooled_count(&c->y[i]);
+		c->windows[i] = CARVE(to, float, n *windows);
+		c->pooled[i] = CARVE(to, float, n *pooled);
+		c->which[i] = CARVE(to, uint8_t, n * pooled);
+		out = out > outputs ? out : outputs;
+		back = i == 0 || back > windows ? back : windows;
+		by = by > pooled ? by : pooled;
+	}
+	c->out = CARVE(to, float, n *out);
+	c->back = CARVE(to, float, n *back);
+	c->by = CARVE(to, float, n *by);
+}
+
+static struct images images_of(struct images one, size_t n)
+{
+	one.n = n;
+	return one;
+}
+
+static void conv_forward(struct plugin *p, const struct range *r)
+{
+	struct conv *c = (struct conv *)p->own;
+	struct queue *q = &p->device.queue;
+	const float *dense = p->card.dense, *x = r->x;
+	size_t n = r->keys.n;
+	for (size_t i = 0; i < c->layers; i++) {
+		struct images in = images_of(c->x[i], n), y = images_of(c->y[i], n);
+		size_t windows = in.channels * IMAGES_WINDOW;
+		images_windows(q, in, x, c->windows[i]);
+		product_forward(q, n * in.height * in.width, y.channels, windows, 1.0f,
+				c->windows[i], dense + c->weight[i], windows, 0.0f, c->out);
+		images_pool(q, y, c->out, dense + c->bias[i], i + 1 == c->layers, c->pooled[i],
+			    c->which[i]);
+		x = c->pooled[i];
+	}
+	layers_bias(q, n, p->outputs, r->z, dense + c->output_bias);
+	product_forward(q, n, p->outputs, c->inputs, 1.0f, x, dense + c->output, c->inputs, 1.0f,
+			r->z);
+}
+
+static void conv_backward(struct plugin *p, const struct range *r)
+{
+	struct conv *c = (struct conv *)p->own;
+	struct queue *q = &p->device.queue;
+	const float *dense = p->card.dense;
+	float *gradient = p->dense_gradient;
+	size_t n = r->keys.n, last = c->layers - 1;
+	layers_column_sums(q, n, p->outputs, r->delta, NULL, 1.0f, r->parts,
+			   gradient + c->output_bias);
+	product_by_weight(q, n, p->outputs, c->inputs, 1.0f, r->delta, c->pooled[last],
+			  gradient + c->output, c->inputs);
+	product_by_input(q, n, p->outputs, c->inputs, 1.0f, r->delta, dense + c->output, c->inputs,
+			 0.0f, c->by);
+	for (size_t i = c->layers; i-- > 0;) {
+		struct images in = images_of(c->x[i], n), y = images_of(c->y[i], n);
+		size_t lines = n * in.height * in.width, windows = in.channels * IMAGES_WINDOW;
+		images_pool_back(q, y, c->pooled[i], c->by, c->which[i], i == last, c->out);
+		layers_column_sums(q, lines, y.channels, c->out, NULL, 1.0f, r->parts,
+				   gradient + c->bias[i]);
+		product_by_weight(q, lines, y.channels, windows, 1.0f, c->out, c->windows[i],
+				  gradient + c->weight[i], windows);
+		if (i == 0) /* images learn nothing */
+			break;
+		product_by_input(q, lines, y.channels, windows, 1.0f, c->out, dense + c->weight[i],
+				 windows, 0.0f, c->back);
+		images_windows_back(q, in, c->back, c->by);
 	}
 }
 
-void conv_windows(struct queue *q, struct images s, const float *x, float *to)
-{
-	queue_kernel(q, "windows_kernel", queue_grid(pixels(s) * CONV_WINDOW), QUEUE_BLOCK,
-		     windows_kernel, s, x, to);
-}
-
-/* A thread an input: 9 terms in order. */
-__global__ void windows_back_kernel(struct images s, const float *by, float *by_x)
-{
-	size_t columns = s.channels * CONV_WINDOW, size = s.height * s.width;
-	for (size_t at = thread_number(); at < s.n * s.channels * size; at += thread_count()) {
-		size_t channel = at % s.channels, pixel = at / s.channels % size,
-		       image = at / s.channels / size;
-		size_t y = pixel / s.width, x = pixel % s.width;
-		float sum = 0;
-		for (size_t w = 0; w < CONV_WINDOW; w++) {
-			/* the pixel whose window has this input at its place w, 1 more than it is
-			 */
-			size_t row = y + 2 - w / 3, column = x + 2 - w % 3;
-			if (row > 0 && row <= s.height && column > 0 && column <= s.width)
-				sum += by[(image * size + (row - 1) * s.width + column - 1) *
-						  columns +
-					  channel * CONV_WINDOW + w];
-		}
-		by_x[pixel_at(s, image, channel, y, x)] = sum;
-	}
-}
-
-void conv_windows_back(struct queue *q, struct images s, const float *by, float *by_x)
-{
-	queue_kernel(q, "windows_back_kernel", queue_grid(pixels(s)), QUEUE_BLOCK,
-		     windows_back_kernel, s, by, by_x);
-}
-
-__global__ void pool_kernel(struct images s, const float *x, float *to, uint8_t *which)
-{
-	size_t height = s.height / 2, width = s.width / 2;
-	for (size_t at = thread_number(); at < s.n * height * width * s.channels;
-	     at += thread_count()) {
-		size_t channel = at % s.channels, place = at / s.channels, column = place % width,
-		       row = place / width % height, image = place / width / height;
-		float most = x[pixel_at(s, image, channel, 2 * row, 2 * column)];
-		uint8_t best = 0;
-		for (uint8_t i = 1; i < 4; i++) {
-			float v =
-				x[pixel_at(s, image, channel, 2 * row + i / 2, 2 * column + i % 2)];
-			if (!(v <= most)) { /* a NaN is the largest: it must not be lost */
-				most = v;
-				best = i;
-			}
-		}
-		to[at] = most;
-		which[at] = best;
-	}
-}
-
-void conv_pool(struct queue *q, struct images s, const float *x, float *to, uint8_t *which)
-{
-	queue_kernel(q, "pool_kernel",
-		     queue_grid(s.n * (s.height / 2) * (s.width / 2) * s.channels), QUEUE_BLOCK,
-		     pool_kernel, s, x, to, which);
-}
-
-__global__ void pool_back_kernel(struct images s, const float *by, const uint8_t *which,
-				 float *by_x)
-{
-	size_t height = s.height / 2, width = s.width / 2;
-	for (size_t at = thread_number(); at < s.n * s.height * s.width * s.channels;
-	     at += thread_count()) {
-		size_t channel = at % s.channels, place = at / s.channels, column = place % s.width,
-		       row = place / s.width % s.height, image = place / s.width / s.height;
-		size_t pool =
-			((image * height + row / 2) * width + column / 2) * s.channels + channel;
-		int is_in = row / 2 < height && column / 2 < width;
-		by_x[at] = is_in && which[pool] == row % 2 * 2 + column % 2 ? by[pool] : 0.0f;
-	}
-}
-
-void conv_pool_back(struct queue *q, struct images s, const float *by, const uint8_t *which,
-		    float *by_x)
-{
-	queue_kernel(q, "pool_back_kernel", queue_grid(pixels(s)), QUEUE_BLOCK, pool_back_kernel, s,
-		     by, which, by_x);
-}
+const struct cuda_model cuda_conv = {
+	.name = "conv",
+	.labels = MODEL_CLASS,
+	.products = 1,
+	.own_bytes = sizeof(struct conv),
+	.gain = 1.0f,
+	.open = conv_open,
+	.carve = conv_carve,
+	.forward = conv_forward,
+	.backward = conv_backward,
+};

@@ -83,14 +83,15 @@ int room_grow(struct room *r, size_t bytes, struct error *err)
 	if (bytes <= r->bytes)
 		return 0;
 	room_free(r);
-	bytes += bytes / 8; /* batches differ a little */
-	if (cudaMalloc(&r->at, bytes) != cudaSuccess) {
-		cudaGetLastError(); /* it would be told again by the next launch */
-		r->at = NULL;
-		return no_memory(err, "the card", bytes);
-	}
-	r->bytes = bytes;
-	return 0;
+	r->bytes = bytes + bytes / 8; /* batches differ a little */
+	if (cudaMalloc(&r->at, r->bytes) == cudaSuccess)
+		return 0;
+	r->bytes = bytes; /* but where memory is short, this is enough */
+	if (cudaMalloc(&r->at, bytes) == cudaSuccess)
+		return 0;
+	cudaGetLastError(); /* it would be told again by the next launch */
+	*r = {};
+	return no_memory(err, "the card", bytes);
 }
 
 void room_free(struct room *r)

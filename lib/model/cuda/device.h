@@ -55,10 +55,28 @@ void queue_kernel(struct queue *q, const char *what, dim3 grid, dim3 block, void
  * strides of all threads.
  */
 #define QUEUE_BLOCK 256
+#define QUEUE_Y_MAX 65535 /* of a card; in x there may be 2^31 - 1 */
 static inline dim3 queue_grid(size_t threads)
 {
 	size_t blocks = (threads + QUEUE_BLOCK - 1) / QUEUE_BLOCK;
 	return dim3((unsigned)(blocks < 0x7fffffff ? blocks : 0x7fffffff));
+}
+
+/* The grid and the block for matrix_each(): as many threads side by side as there are columns, so
+ * that few idle. */
+static inline dim3 matrix_block(size_t columns)
+{
+	unsigned lanes = 1;
+	while (lanes < columns && lanes < 32)
+		lanes *= 2;
+	return dim3(lanes, QUEUE_BLOCK / lanes);
+}
+static inline dim3 matrix_grid(size_t n, size_t columns)
+{
+	dim3 block = matrix_block(columns);
+	size_t down = (n + block.y - 1) / block.y, across = (columns + block.x - 1) / block.x;
+	return dim3((unsigned)(down < 0x7fffffff ? down : 0x7fffffff),
+		    (unsigned)(across < QUEUE_Y_MAX ? across : QUEUE_Y_MAX));
 }
 
 void queue_to_card(struct queue *q, void *to, const void *pinned, size_t bytes);
@@ -119,6 +137,17 @@ DEVICE_CODE size_t thread_number()
 DEVICE_CODE size_t thread_count()
 {
 	return (size_t)gridDim.x * blockDim.x;
+}
+
+/* f(row, column) for each element of a matrix [n][columns]. It needs no division, which takes
+ * longer than what most kernels do with an element. */
+template <typename F> DEVICE_CODE void matrix_each(size_t n, size_t columns, F f)
+{
+	size_t down = (size_t)gridDim.x * blockDim.y, across = (size_t)gridDim.y * blockDim.x;
+	for (size_t i = (size_t)blockIdx.x * blockDim.y + threadIdx.y; i < n; i += down)
+		for (size_t j = (size_t)blockIdx.y * blockDim.x + threadIdx.x; j < columns;
+		     j += across)
+			f(i, j);
 }
 
 #define WARP 32

@@ -3,32 +3,27 @@
  */
 #include "model/cuda/fm.h"
 
-/* The least power of two that is not below: so many lanes work for a sample, 32 at most. */
-static unsigned fm_lanes(size_t embed)
+/* Element e of the multiplied embedding of occurrence k, times its value. */
+DEVICE_CODE float fm_element(const struct keys &keys, size_t k, size_t embed, size_t e, float gain)
 {
-	unsigned lanes = 1;
-	while (lanes < embed && lanes < WARP)
-		lanes *= 2;
-	return lanes;
+	return gain * keys.rows[(keys.index[k] + (size_t)1) * keys.width - embed + e] *
+	       (keys.value ? keys.value[k] : 1.0f);
 }
 
-/* `lanes` threads a sample, each for every lanes-th element. A group is never parted: all of its
- * lanes have the same sample. */
-__global__ void fm_forward_kernel(size_t n, const uint32_t *offset, const uint32_t *index,
-				  const float *value, size_t embed, unsigned lanes,
-				  const float *rows, float gain, float *s, float *z)
+/* blockDim.x threads a sample (a power of two, 32 at most), each for every blockDim.x-th element. A
+ * group is never parted: all of its lanes have the same sample. */
+__global__ void fm_forward_kernel(struct keys keys, size_t embed, float gain, float *s, float *z)
 {
-	size_t i = thread_number() / lanes;
-	unsigned lane = threadIdx.x % lanes, first = threadIdx.x % WARP / lanes * lanes;
+	size_t i = (size_t)blockIdx.x * blockDim.y + threadIdx.y;
+	unsigned lanes = blockDim.x, lane = threadIdx.x, first = threadIdx.y * lanes % WARP;
 	unsigned mask = lanes == WARP ? ALL_LANES : ((1u << lanes) - 1u) << first;
-	if (i >= n)
+	if (i >= keys.n)
 		return;
 	float sum = 0;
 	for (size_t e = lane; e < embed; e += lanes) {
 		float of_e = 0, squares = 0;
-		for (size_t k = offset[i]; k < offset[i + 1]; k++) {
-			float v = gain * rows[index[k] * (1 + embed) + 1 + e] *
-				  (value ? value[k] : 1.0f);
+		for (size_t k = keys.offset[i]; k < keys.offset[i + 1]; k++) {
+			float v = fm_element(keys, k, embed, e, gain);
 			of_e += v;
 			squares += v * v;
 		}
@@ -41,38 +36,28 @@ __global__ void fm_forward_kernel(size_t n, const uint32_t *offset, const uint32
 		z[i] += 0.5f * sum;
 }
 
-void fm_forward(struct queue *q, struct keys k, size_t embed, const float *rows, float gain,
-		float *s, float *z)
+void fm_forward(struct queue *q, struct keys k, size_t embed, float gain, float *s, float *z)
 {
-	unsigned lanes = fm_lanes(embed);
-	queue_kernel(q, "fm_forward_kernel", queue_grid(k.n * lanes), QUEUE_BLOCK,
-		     fm_forward_kernel, k.n, k.offset, k.index, k.value, embed, lanes, rows, gain,
-		     s, z);
+	dim3 block = matrix_block(embed);
+	queue_kernel(q, "fm_forward_kernel", dim3((unsigned)((k.n + block.y - 1) / block.y)), block,
+		     fm_forward_kernel, k, embed, gain, s, z);
 }
 
-__global__ void fm_backward_kernel(size_t n, const uint32_t *offset, const uint32_t *index,
-				   const float *value, size_t embed, unsigned lanes,
-				   const float *rows, float gain, const float *s,
-				   const float *delta, float *by)
+__global__ void fm_backward_kernel(struct keys keys, size_t embed, float gain, const float *s,
+				   const float *delta, int alone, float *by)
 {
-	size_t i = thread_number() / lanes;
-	unsigned lane = threadIdx.x % lanes;
-	if (i >= n)
-		return;
-	for (size_t k = offset[i]; k < offset[i + 1]; k++) {
-		float x = value ? value[k] : 1.0f;
-		for (size_t e = lane; e < embed; e += lanes) {
-			float v = gain * rows[index[k] * (1 + embed) + 1 + e] * x;
-			by[k * embed + e] += delta[i] * x * (s[i * embed + e] - v);
+	matrix_each(keys.n, embed, [&](size_t i, size_t e) {
+		for (size_t k = keys.offset[i]; k < keys.offset[i + 1]; k++) {
+			float g = delta[i] * (keys.value ? keys.value[k] : 1.0f) *
+				  (s[i * embed + e] - fm_element(keys, k, embed, e, gain));
+			by[k * embed + e] = alone ? g : by[k * embed + e] + g;
 		}
-	}
+	});
 }
 
-void fm_backward(struct queue *q, struct keys k, size_t embed, const float *rows, float gain,
-		 const float *s, const float *delta, float *by)
+void fm_backward(struct queue *q, struct keys k, size_t embed, float gain, const float *s,
+		 const float *delta, int alone, float *by)
 {
-	unsigned lanes = fm_lanes(embed);
-	queue_kernel(q, "fm_backward_kernel", queue_grid(k.n * lanes), QUEUE_BLOCK,
-		     fm_backward_kernel, k.n, k.offset, k.index, k.value, embed, lanes, rows, gain,
-		     s, delta, by);
+	queue_kernel(q, "fm_backward_kernel", matrix_grid(k.n, embed), matrix_block(embed),
+		     fm_backward_kernel, k, embed, gain, s, delta, alone, by);
 }

@@ -8,11 +8,11 @@
 
 #include "model/cuda/rows.h"
 
-/* Adds to z[n], and keeps s[n][embed]. Embeddings are columns 1 and on of a row, times gain. */
-void fm_forward(struct queue *q, struct keys k, size_t embed, const float *rows, float gain,
-		float *s, float *z);
-/* Adds to by the gradient by the (multiplied) embeddings: by[k * embed + e] of occurrence k. */
-void fm_backward(struct queue *q, struct keys k, size_t embed, const float *rows, float gain,
-		 const float *s, const float *delta, float *by);
+/* Adds to z[n], and keeps s[n][embed]. Embeddings are the ends of rows, times gain. */
+void fm_forward(struct queue *q, struct keys k, size_t embed, float gain, float *s, float *z);
+/* by[k * embed + e], of the whole batch: the gradient by the (multiplied) embedding of occurrence
+ * k. It is added to what is there, or if `alone`, written. */
+void fm_backward(struct queue *q, struct keys k, size_t embed, float gain, const float *s,
+		 const float *delta, int alone, float *by);
 
 #endif

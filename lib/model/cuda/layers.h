@@ -1,5 +1,5 @@
 /*
- * layers: kernels of dense layers beside the products, and of losses.  Matrices are row-major.
+ * layers: kernels of dense layers beside the products.  Matrices are row-major.
  * "Parts" is scratch of layers_parts(n, columns) floats.
  */
 #ifndef PACELINE_MODEL_CUDA_LAYERS_H
@@ -7,6 +7,8 @@
 
 #include "model/cuda/device.h"
 
+/* y[n][out] = bias */
+void layers_bias(struct queue *q, size_t n, size_t out, float *y, const float *bias);
 /* y[n][out] = max(0, y + gain * bias); a NaN stays. */
 void layers_bias_relu(struct queue *q, size_t n, size_t out, float *y, const float *bias,
 		      float gain);
@@ -25,15 +27,5 @@ void layers_dot_back(struct queue *q, size_t n, size_t in, const float *delta, c
 size_t layers_parts(size_t n, size_t columns);
 void layers_column_sums(struct queue *q, size_t n, size_t columns, const float *m,
 			const float *factor, float gain, float *parts, float *to);
-
-/* Log loss: delta[n] = weight * (sigmoid(z) - label); *loss += the sum of weight * loss. weight
- * NULL: all 1. parts: [layers_loss_parts(n)]. delta may be z. */
-size_t layers_loss_parts(size_t n);
-void layers_logistic(struct queue *q, size_t n, const float *z, const float *label,
-		     const float *weight, float *delta, double *parts, double *loss);
-/* The same of classes: z[n][classes], a label is a class's number. One that is none gives a loss
- * that is a NaN. */
-void layers_softmax(struct queue *q, size_t n, size_t classes, const float *z, const float *label,
-		    const float *weight, float *delta, double *each, double *parts, double *loss);
 
 #endif

@@ -1,13 +1,21 @@
 /*
- * lr: logistic regression, and the wide part of others.  The gradients by rows are plugin.cu's.
+ * lr: the wide part of models, and those that are nothing else: lr, svm, linear.  The gradients by
+ * rows are plugin.cu's.
  */
 #include "model/cuda/layers.h"
 #include "model/cuda/plugin.h"
+#include "model/own.h"
+
+void wide_open(struct plugin *p)
+{
+	plugin_vector(p, 1);
+	plugin_vector(p, p->spec.dense_inputs);
+	p->weights = 1;
+}
 
 void wide_forward(struct plugin *p, const struct range *r)
 {
-	rows_wide(&p->device.queue, r->keys, p->card.rows, p->width, r->x, p->spec.dense_inputs,
-		  p->card.dense, r->z);
+	rows_wide(&p->device.queue, r->keys, r->x, p->spec.dense_inputs, p->card.dense, r->z);
 }
 
 void wide_backward(struct plugin *p, const struct range *r)
@@ -19,19 +27,35 @@ void wide_backward(struct plugin *p, const struct range *r)
 			   p->dense_gradient + 1);
 }
 
-static int lr_open(struct plugin *p, struct error *err)
+static enum loss svm_loss(const struct model_spec *spec)
 {
-	(void)err;
-	p->dense_count = 1 + (size_t)p->spec.dense_inputs;
-	p->width = 1;
-	p->widest = p->dense_count;
-	return 0;
+	return ((const struct svm_options *)spec->own)->loss == 0 ? LOSS_HINGE : LOSS_SQUARED_HINGE;
 }
 
-static void lr_carve(struct plugin *p, struct carver *c, size_t n)
-{
-	(void)p, (void)c, (void)n;
-}
+const struct cuda_model cuda_lr = {
+	.name = "lr",
+	.labels = MODEL_BINARY,
+	.gain = 1.0f,
+	.open = wide_open,
+	.forward = wide_forward,
+	.backward = wide_backward,
+};
 
-extern const struct cuda_model cuda_lr = {"lr",          0,   lr_open, lr_carve, wide_forward,
-					  wide_backward, 1.0f};
+const struct cuda_model cuda_svm = {
+	.name = "svm",
+	.labels = MODEL_BINARY,
+	.gain = 1.0f,
+	.open = wide_open,
+	.forward = wide_forward,
+	.backward = wide_backward,
+	.loss = svm_loss,
+};
+
+const struct cuda_model cuda_linear = {
+	.name = "linear",
+	.labels = MODEL_REAL,
+	.gain = 1.0f,
+	.open = wide_open,
+	.forward = wide_forward,
+	.backward = wide_backward,
+};

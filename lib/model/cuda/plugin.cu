@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMES "lr, wdl"
-static const struct cuda_model *const models[] = {&cuda_lr, &cuda_wdl};
+#define MODEL_AT(name) &cuda_##name,
+static const struct cuda_model *const models[] = {CUDA_MODELS(MODEL_AT)};
+#define MODEL_NAME(name) " " #name
+#define NAMES CUDA_MODELS(MODEL_NAME)
 
 /* Scores are computed for so many samples at a time. */
 #define SCORE_ROWS ((size_t)8192)
@@ -46,16 +48,40 @@ static void plugin_free(void *s)
 		if (p->told[i])
 			cudaEventDestroy(p->told[i]);
 	graph_free(p);
-	room_free(&p->input);
+	room_free(&p->memory);
 	pinned_free(&p->input_pinned);
-	room_free(&p->whole);
-	room_free(&p->sums);
 	pinned_free(&p->sums_pinned);
-	room_free(&p->work);
 	free(p->next.at);
 	device_close(&p->device);
 	free(p->own);
 	free(p);
+}
+
+size_t plugin_vector(struct plugin *p, size_t count)
+{
+	p->widest = p->widest > count ? p->widest : count;
+	return plugin_matrix(p, 1, count);
+}
+
+size_t plugin_matrix(struct plugin *p, size_t rows, size_t columns)
+{
+	size_t at = p->dense_count;
+	p->dense_count += rows * columns;
+	return at;
+}
+
+/* As model_labels_of() and model_loss_of(). */
+static void plugin_shape(struct plugin *p)
+{
+	unsigned may = p->model->labels,
+		 labels = (may & (may - 1)) == 0 ? may : may & 1u << p->spec.labels;
+	p->outputs = labels == MODEL_CLASS ? p->spec.classes : 1;
+	p->kind = p->model->loss          ? p->model->loss(&p->spec)
+		  : labels == MODEL_CLASS ? LOSS_SOFTMAX
+		  : labels == MODEL_REAL  ? LOSS_SQUARED
+					  : LOSS_LOG;
+	p->part_rows = 1;
+	p->model->open(p);
 }
 
 static const struct cuda_model *plugin_find(const struct model_spec *spec, const char *device,
@@ -64,7 +90,7 @@ static const struct cuda_model *plugin_find(const struct model_spec *spec, const
 	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++)
 		if (strcmp(models[i]->name, spec->name) == 0)
 			return models[i];
-	cuda_error(err, ERROR_CONFIG, device, "%s is not computed on a card: " NAMES " are",
+	cuda_error(err, ERROR_CONFIG, device, "%s is not computed on a card:" NAMES " are",
 		   spec->name);
 	return NULL;
 }
@@ -85,11 +111,16 @@ static int plugin_open(void **s, const struct model_spec *spec, const char *devi
 		return cuda_error(err, ERROR_OS, "", "out of memory");
 	p->spec = *spec;
 	p->model = model;
-	if (device_open(&p->device, device, model->products, err) != 0 ||
-	    model->open(p, err) != 0) {
+	if (device_open(&p->device, device, model->products, err) != 0) {
 		plugin_free(p);
 		return -1;
 	}
+	p->own = calloc(1, model->own_bytes + 1);
+	if (!p->own) {
+		plugin_free(p);
+		return cuda_error(err, ERROR_OS, "", "out of memory");
+	}
+	plugin_shape(p);
 	*s = p;
 	return 0;
 }
@@ -106,6 +137,11 @@ static size_t plugin_left(void *)
 
 /* ---- the batch goes to the card ---- */
 
+static size_t row_width(const struct plugin *p)
+{
+	return p->weights + p->by_width;
+}
+
 /* What differs between batches of the same size comes last, here and below: all else then has the
  * same place in each of them, and the graph of the last one is that of the next (graph_step). */
 static void input_carve(const struct plugin *p, const struct model_load *l, struct carver *c,
@@ -115,25 +151,56 @@ static void input_carve(const struct plugin *p, const struct model_load *l, stru
 	in->dense = CARVE(c, float, p->dense_count);
 	in->offset = CARVE(c, uint32_t, p->count + 1);
 	in->index = CARVE(c, uint32_t, p->keys);
-	in->value = b->value ? CARVE(c, float, p->keys) : NULL;
+	in->value = b->value && p->keys > 0 ? CARVE(c, float, p->keys) : NULL;
 	in->x = CARVE(c, float, p->count * p->spec.dense_inputs);
 	in->label = l->forward_only ? NULL : CARVE(c, float, p->count);
 	in->weight = b->weight && !l->forward_only ? CARVE(c, float, p->count) : NULL;
-	in->rows = CARVE(c, float, p->unique * p->width);
+	in->rows = CARVE(c, float, p->unique *row_width(p));
 	in->sorted = l->forward_only ? NULL : carve(c, occurrences_bytes(p->keys, p->unique));
 }
 
-static int input_grow(struct plugin *p, const struct model_load *l, struct error *err)
+/* All that a batch needs on the card: one piece of memory, whose size is known before it is asked
+ * for. Where it is trained, a range may be all of it. */
+static void batch_carve(struct plugin *p, const struct model_load *l, struct carver *c)
 {
-	struct carver c = {};
-	input_carve(p, l, &c, &p->card);
-	if (room_grow(&p->input, c.used, err) != 0 ||
-	    pinned_grow(&p->input_pinned, c.used, err) != 0)
+	size_t n = l->forward_only && p->count > SCORE_ROWS ? SCORE_ROWS : p->count;
+	p->z = CARVE(c, float, p->count * p->outputs);
+	if (p->model->carve)
+		p->model->carve(p, c, n);
+	if (!l->forward_only) {
+		p->delta = CARVE(c, float, p->count * p->outputs);
+		p->by = CARVE(c, float, p->keys * p->by_width);
+		p->parts = CARVE(c, float, layers_parts(n * p->part_rows, p->widest));
+		p->loss_parts = CARVE(c, double, loss_parts(n));
+		p->loss_each = CARVE(c, double, p->kind == LOSS_SOFTMAX ? n : 0);
+		p->loss = CARVE(c, double, 1);
+		p->dense_gradient = CARVE(c, float, p->dense_count);
+	}
+	input_carve(p, l, c, &p->card);
+	if (l->forward_only)
+		return;
+	p->row_gradient = CARVE(c, float, p->unique *row_width(p));
+	p->piece_sums = CARVE(c, float, (p->keys / ROWS_PIECE + p->unique) * row_width(p));
+}
+
+static int batch_grow(struct plugin *p, const struct model_load *l, struct error *err)
+{
+	struct carver c = {}, pinned = {};
+	struct input in;
+	batch_carve(p, l, &c);
+	input_carve(p, l, &pinned, &in);
+	size_t sums = l->forward_only
+			      ? p->count * p->outputs * sizeof(float)
+			      : sizeof(double) +
+					(p->dense_count + p->unique * row_width(p)) * sizeof(float);
+	if (room_grow(&p->memory, c.used, err) != 0 ||
+	    pinned_grow(&p->input_pinned, pinned.used, err) != 0 ||
+	    pinned_grow(&p->sums_pinned, sums, err) != 0)
 		return -1;
-	c = {(char *)p->input.at, 0};
-	input_carve(p, l, &c, &p->card);
-	c = {(char *)p->input_pinned.at, 0};
-	input_carve(p, l, &c, &p->host);
+	c = {(char *)p->memory.at, 0};
+	batch_carve(p, l, &c);
+	pinned = {(char *)p->input_pinned.at, 0};
+	input_carve(p, l, &pinned, &p->host);
 	return 0;
 }
 
@@ -152,11 +219,11 @@ static void input_send_all(struct plugin *p, const struct model_load *l)
 	const struct model_batch *b = l->batch;
 	uint32_t first = b->offset[0];
 	for (size_t i = 0; i <= p->count; i++)
-		p->host.offset[i] = b->offset[i] - first;
+		p->host.offset[i] = p->keys > 0 ? b->offset[i] - first : 0;
 	queue_to_card(&p->device.queue, p->card.offset, p->host.offset,
 		      (p->count + 1) * sizeof(uint32_t));
 	input_send(p, p->card.index, p->host.index, b->index + first, p->keys);
-	input_send(p, p->card.rows, p->host.rows, l->rows, p->unique * p->width);
+	input_send(p, p->card.rows, p->host.rows, l->rows, p->unique * row_width(p));
 	input_send(p, p->card.dense, p->host.dense, l->dense, p->dense_count);
 	input_send(p, p->card.value, p->host.value, b->value ? b->value + first : NULL, p->keys);
 	input_send(p, p->card.x, p->host.x, b->dense, p->count * p->spec.dense_inputs);
@@ -166,104 +233,44 @@ static void input_send_all(struct plugin *p, const struct model_load *l)
 	input_send(p, p->card.weight, p->host.weight, b->weight, p->count);
 }
 
-static void whole_carve(struct plugin *p, int forward_only, struct carver *c)
-{
-	p->z = CARVE(c, float, p->count);
-	if (forward_only)
-		return;
-	p->delta = CARVE(c, float, p->count);
-	p->by = CARVE(c, float, p->count * p->by_width);
-	p->piece_sums = CARVE(c, float, (p->keys / ROWS_PIECE + p->unique) * p->width);
-}
-
-static void sums_carve(struct plugin *p, struct carver *c)
-{
-	p->loss = CARVE(c, double, 1);
-	p->dense_gradient = CARVE(c, float, p->dense_count);
-	p->row_gradient = CARVE(c, float, p->unique * p->width);
-}
-
-static int sums_begin(struct plugin *p, struct error *err)
-{
-	struct carver c = {};
-	sums_carve(p, &c);
-	if (room_grow(&p->sums, c.used, err) != 0 || pinned_grow(&p->sums_pinned, c.used, err) != 0)
-		return -1;
-	c = {(char *)p->sums.at, 0};
-	sums_carve(p, &c);
-	queue_zero(&p->device.queue, p->loss, sizeof(double));
-	queue_zero(&p->device.queue, p->dense_gradient, p->dense_count * sizeof(float));
-	return 0;
-}
-
-/* A smaller batch may fit, if nothing of this one is left. */
-static int make_room(struct plugin *p)
-{
-	cudaStreamSynchronize(p->device.queue.stream);
-	graph_free(p);
-	memset(&p->last, 0, sizeof(p->last));
-	room_free(&p->input);
-	room_free(&p->whole);
-	room_free(&p->sums);
-	room_free(&p->work);
-	return -1;
-}
-
 static int plugin_begin(void *s, const struct model_load *l, struct error *err)
 {
 	struct plugin *p = (struct plugin *)s;
+	struct queue *q = &p->device.queue;
 	const struct model_batch *b = l->batch;
 	if (p->is_under_way) /* one that ended with an error */
-		cudaStreamSynchronize(p->device.queue.stream);
+		cudaStreamSynchronize(q->stream);
 	p->is_under_way = 1;
-	p->device.queue.failed = 0;
+	q->failed = 0;
 	p->count = b->count;
-	p->keys = b->offset[b->count] - b->offset[0];
-	p->unique = l->unique;
-	struct carver c = {};
-	whole_carve(p, l->forward_only, &c);
-	if (input_grow(p, l, err) != 0 || room_grow(&p->whole, c.used, err) != 0)
-		return make_room(p);
-	c = {(char *)p->whole.at, 0};
-	whole_carve(p, l->forward_only, &c);
+	p->keys = row_width(p) > 0 ? b->offset[b->count] - b->offset[0] : 0;
+	p->unique = row_width(p) > 0 ? l->unique : 0;
+	if (batch_grow(p, l, err) != 0)
+		return -1;
 	input_send_all(p, l);
-	return l->forward_only || sums_begin(p, err) == 0 ? 0 : make_room(p);
+	if (!l->forward_only) {
+		queue_zero(q, p->loss, sizeof(double));
+		queue_zero(q, p->dense_gradient, p->dense_count * sizeof(float));
+	}
+	return 0;
 }
 
 /* ---- a range of it ---- */
-
-static void work_carve(struct plugin *p, struct carver *c, size_t n)
-{
-	p->parts = CARVE(c, float, layers_parts(n, p->widest));
-	p->loss_parts = CARVE(c, double, layers_loss_parts(n));
-	p->model->carve(p, c, n);
-}
-
-static int work_grow(struct plugin *p, size_t n, struct error *err)
-{
-	struct carver c = {};
-	work_carve(p, &c, n);
-	if (room_grow(&p->work, c.used, err) != 0)
-		return -1;
-	c = {(char *)p->work.at, 0};
-	work_carve(p, &c, n);
-	return 0;
-}
 
 static struct range range_of(const struct plugin *p, size_t first, size_t n)
 {
 	const struct input *in = &p->card;
 	struct range r = {};
-	r.keys = {n, in->offset + first, in->index, in->value};
+	r.keys = {n, in->offset + first, in->index, in->value, in->rows, row_width(p)};
 	r.x = in->x + first * p->spec.dense_inputs;
-	r.z = p->z + first;
-	r.parts = p->parts;
+	r.z = p->z + first * p->outputs;
 	if (!in->label)
 		return r;
 	r.label = in->label + first;
 	r.weight = in->weight ? in->weight + first : NULL;
-	r.delta = p->delta + first;
-	r.by = p->by + first * p->by_width;
+	r.delta = p->delta + first * p->outputs;
+	r.by = p->by + p->host.offset[first] * p->by_width;
+	r.parts = p->parts;
 	return r;
 }
 
@@ -286,8 +293,8 @@ static int rows_back(struct plugin *p, struct error *err)
 			 p->count, p->unique);
 	queue_to_card(q, p->card.sorted, p->host.sorted, occurrences_bytes(p->keys, p->unique));
 	p->occurrences = occurrences_at(&o, p->card.sorted);
-	rows_gradient(q, p->occurrences, p->card.offset, p->card.value, p->delta, p->by,
-		      p->by_width, p->model->gain, p->width, p->piece_sums, p->row_gradient);
+	rows_gradient(q, p->occurrences, p->card.value, p->delta, p->weights, p->by, p->model->gain,
+		      row_width(p), p->piece_sums, p->row_gradient);
 	return 0;
 }
 
@@ -295,7 +302,8 @@ static void range_compute(struct plugin *p, const struct range *r)
 {
 	struct queue *q = &p->device.queue;
 	p->model->forward(p, r);
-	layers_logistic(q, r->keys.n, r->z, r->label, r->weight, r->delta, p->loss_parts, p->loss);
+	loss_of(q, p->kind, r->keys.n, p->outputs, r->z, r->label, r->weight, r->delta,
+		p->loss_each, p->loss_parts, p->loss);
 	p->model->backward(p, r);
 }
 
@@ -329,8 +337,7 @@ static void graph_step(struct plugin *p, const struct range *r)
 	struct queue *q = &p->device.queue;
 	struct graph_of of;
 	memset(&of, 0, sizeof(of)); /* it is compared */
-	of = {p->input.at,   p->whole.at, p->sums.at, p->work.at,
-	      r->keys.value, r->weight,   p->count,   p->keys};
+	of = {p->memory.at, r->keys.value, r->weight, r->keys.rows, p->count, p->keys};
 	int is_alike = memcmp(&of, &p->last, sizeof(of)) == 0;
 	p->last = of;
 	if (!is_alike)
@@ -347,8 +354,6 @@ static int plugin_step(void *s, size_t first, size_t count, int last, struct err
 {
 	struct plugin *p = (struct plugin *)s;
 	struct queue *q = &p->device.queue;
-	if (work_grow(p, count, err) != 0)
-		return make_room(p);
 	struct range r = range_of(p, first, count);
 	if (first == 0 && last)
 		graph_step(p, &r);
@@ -390,11 +395,10 @@ static int plugin_end(void *s, const struct model_sums *sums, struct error *err)
 {
 	struct plugin *p = (struct plugin *)s;
 	struct queue *q = &p->device.queue;
-	size_t row_floats = p->unique * p->width, at = p->dense_count,
+	size_t row_floats = p->unique * row_width(p), at = p->dense_count,
 	       piece = (p->dense_count + PIECES_MOST - 1) / PIECES_MOST;
-	struct carver c = {(char *)p->sums_pinned.at, 0};
-	double *loss = CARVE(&c, double, 1);
-	float *dense = CARVE(&c, float, p->dense_count), *rows = CARVE(&c, float, row_floats);
+	double *loss = (double *)p->sums_pinned.at;
+	float *dense = (float *)(loss + 1), *rows = dense + p->dense_count;
 	piece = piece > PIECE_FLOATS ? piece : PIECE_FLOATS;
 	for (size_t i = 0; at > 0; i++) {
 		size_t count = at < piece ? at : piece;
@@ -422,19 +426,17 @@ static int plugin_logits(void *s, float *z, struct error *err)
 	struct plugin *p = (struct plugin *)s;
 	struct queue *q = &p->device.queue;
 	size_t most = p->count < SCORE_ROWS ? p->count : SCORE_ROWS;
-	if (work_grow(p, most, err) != 0 ||
-	    pinned_grow(&p->sums_pinned, p->count * sizeof(float), err) != 0)
-		return make_room(p);
+	size_t bytes = p->count * p->outputs * sizeof(float);
 	for (size_t first = 0; first < p->count; first += most) {
 		struct range r =
 			range_of(p, first, p->count - first < most ? p->count - first : most);
 		p->model->forward(p, &r);
 	}
-	queue_to_host(q, p->sums_pinned.at, p->z, p->count * sizeof(float));
+	queue_to_host(q, p->sums_pinned.at, p->z, bytes);
 	if (queue_wait(q, err) != 0)
 		return -1;
 	p->is_under_way = 0;
-	memcpy(z, p->sums_pinned.at, p->count * sizeof(float));
+	memcpy(z, p->sums_pinned.at, bytes);
 	return 0;
 }
 

@@ -1,13 +1,18 @@
 /*
  * plugin: a model on a card: where its batch, parameters and sums lie there, and what each model
- * does with them.  Private to lib/model/cuda.  The kernels of cin, conv, cross and fm belong to no
- * such model yet: only tests call them.
+ * does with them.  Private to lib/model/cuda.
  */
 #ifndef PACELINE_MODEL_CUDA_PLUGIN_H
 #define PACELINE_MODEL_CUDA_PLUGIN_H
 
 #include "model/backend.h"
+#include "model/cuda/loss.h"
 #include "model/cuda/rows.h"
+
+/* All models that a card computes; audit and lda count, and wait for memory only. */
+#define CUDA_MODELS(M)                                                                             \
+	M(lr)                                                                                      \
+	M(svm) M(linear) M(softmax) M(fm) M(ffm) M(wdl) M(deepfm) M(dcn) M(xdeepfm) M(mlp) M(conv)
 
 /* Memory is allocated whole and carved. With `at` NULL, a carver only counts. */
 struct carver {
@@ -20,9 +25,9 @@ void *carve(struct carver *c, size_t bytes);
 /* A range of the batch, on the card. */
 struct range {
 	struct keys keys;                /* keys.n samples */
-	const float *x, *label, *weight; /* weight may be NULL */
-	float *z, *delta;                /* [n]; delta only in training */
-	float *by;                       /* [n][plugin.by_width]: gradients by embeddings */
+	const float *x, *label, *weight; /* x: [n][dense_inputs]; weight may be NULL */
+	float *z, *delta;                /* [n][outputs]; delta only in training */
+	float *by;                       /* plugin.by from its first key on */
 	float *parts;                    /* layers_parts(n, plugin.widest) */
 };
 
@@ -35,7 +40,7 @@ struct input {
 
 /* What the kernels of a range are given. */
 struct graph_of {
-	const void *input, *whole, *sums, *work, *value, *weight;
+	const void *memory, *value, *weight, *rows;
 	size_t count, keys;
 };
 
@@ -43,25 +48,32 @@ struct plugin {
 	struct model_spec spec;
 	const struct cuda_model *model;
 	struct device device;
-	size_t dense_count, width, by_width, widest;
+	enum loss kind;
 
-	/* The batch, and the parameters, copied from pinned memory of the same layout. next: the
-	 * host's, to sort with. */
-	struct room input, input_pinned, next;
-	struct input card, host;
-	int is_under_way; /* the card may still work on it */
+	/* Shapes. A key's row has `weights` floats that delta is the gradient by, one for each
+	 * output or none, and then by_width others, whose gradients backward() writes. */
+	size_t outputs, dense_count, weights, by_width, widest;
+	size_t part_rows; /* sums of columns are of so many rows for each sample, at most */
+
+	/* The batch: counts, which are 0 where the model looks at no keys; and all the memory of
+	 * the card that it needs. */
 	size_t count, keys, unique;
+	struct room memory;
+	int is_under_way; /* the card may still work on it */
+
+	/* What it is computed from, copied from pinned memory, and what comes back, copied to it.
+	 * next: the host's, to sort with. */
+	struct room input_pinned, sums_pinned, next;
+	struct input card, host;
 	struct occurrences occurrences; /* on the card */
 
-	/* Of the whole batch: what gradients by rows are made of. */
-	struct room whole;
+	/* Of all samples: outputs, gradients by them; and by[keys][by_width]. piece_sums: scratch
+	 * of the gradients by rows. */
 	float *z, *delta, *by, *piece_sums;
 
-	/* Sums: dense_gradient, row_gradient, loss; and scratch of a range. */
-	struct room sums, sums_pinned, work;
-	float *dense_gradient, *row_gradient;
-	double *loss, *loss_parts;
-	float *parts;
+	/* Sums; and scratch of a range. */
+	float *dense_gradient, *row_gradient, *parts;
+	double *loss, *loss_parts, *loss_each;
 	void *own; /* of the model */
 
 	/* The kernels of a batch in one step, as a graph; NULL: none. last: of the batch before. */
@@ -71,25 +83,36 @@ struct plugin {
 	cudaEvent_t told[64];
 };
 
-/* Each is a file; the names are in plugin.cu. */
+/* A model, in a file. */
 struct cuda_model {
 	const char *name;
-	int products; /* needs cuBLAS */
-	/* Fills dense_count, width, by_width and widest (the most columns that are summed). -1: no
-	 * memory. */
-	int (*open)(struct plugin *p, struct error *err);
+	unsigned labels;      /* as in struct model_kind */
+	int products = 0;     /* 1: it needs cuBLAS */
+	size_t own_bytes = 0; /* of plugin.own */
+	float gain;           /* of embeddings */
+	/* Says which parameters there are, in the order of the dense vector, and fills weights and
+	 * by_width. */
+	void (*open)(struct plugin *p);
 	/* Scratch for ranges of n samples. */
-	void (*carve)(struct plugin *p, struct carver *c, size_t n);
-	void (*forward)(struct plugin *p, const struct range *r);  /* writes z */
-	void (*backward)(struct plugin *p, const struct range *r); /* delta is there; adds to
-								      dense_gradient, writes by */
-	float gain;                                                /* of embeddings */
+	void (*carve)(struct plugin *p, struct carver *c, size_t n) = NULL;
+	void (*forward)(struct plugin *p, const struct range *r); /* writes z */
+	/* delta is there; adds to dense_gradient, writes by. */
+	void (*backward)(struct plugin *p, const struct range *r);
+	enum loss (*loss)(const struct model_spec *spec) = NULL; /* of its labels, if there is none */
 };
 
-extern const struct cuda_model cuda_lr, cuda_wdl;
+/* Where the next parameters begin in the dense vector: a vector, whose gradient
+ * layers_column_sums() may add up, or a matrix. */
+size_t plugin_vector(struct plugin *p, size_t count);
+size_t plugin_matrix(struct plugin *p, size_t rows, size_t columns);
 
-/* The wide part, which is all of lr. */
+/* The wide part, which is all of lr: its parameters are the first of a model. */
+void wide_open(struct plugin *p);
 void wide_forward(struct plugin *p, const struct range *r);
 void wide_backward(struct plugin *p, const struct range *r);
+
+#define CUDA_MODEL(name) extern const struct cuda_model cuda_##name;
+CUDA_MODELS(CUDA_MODEL)
+#undef CUDA_MODEL
 
 #endif

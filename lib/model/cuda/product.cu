@@ -19,7 +19,7 @@ struct blas {
 	decltype(&cublasSetStream_v2) set_stream;
 	decltype(&cublasSetMathMode) set_math;
 	decltype(&cublasSetWorkspace_v2) set_work;
-	decltype(&cublasSgemm_v2) sgemm;
+	decltype(&cublasSgemm_v2_64) sgemm;
 };
 
 template <typename F> static int blas_find(struct blas *b, F *function, const char *name)
@@ -41,7 +41,7 @@ static int blas_load(struct blas *b, struct error *err)
 	    blas_find(b, &b->set_stream, "cublasSetStream_v2") != 0 ||
 	    blas_find(b, &b->set_math, "cublasSetMathMode") != 0 ||
 	    blas_find(b, &b->set_work, "cublasSetWorkspace_v2") != 0 ||
-	    blas_find(b, &b->sgemm, "cublasSgemm_v2") != 0)
+	    blas_find(b, &b->sgemm, "cublasSgemm_v2_64") != 0)
 		return cuda_error(err, ERROR_UNAVAILABLE, "cuda",
 				  "libcublas.so lacks calls of version 12: it is another version");
 	return 0;
@@ -88,33 +88,34 @@ void blas_free(struct blas *b)
 /* c[m][n] = gain * op(a) op(b) + keep * c, column-major */
 static void product(struct queue *q, const char *what, cublasOperation_t ta, cublasOperation_t tb,
 		    size_t m, size_t n, size_t k, float gain, const float *a, size_t lda,
-		    const float *b, size_t ldb, float keep, float *c)
+		    const float *b, size_t ldb, float keep, float *c, size_t ldc)
 {
 	if (q->failed || m == 0 || n == 0)
 		return;
-	cublasStatus_t result = q->blas->sgemm(q->blas->handle, ta, tb, (int)m, (int)n, (int)k,
-					       &gain, a, (int)lda, b, (int)ldb, &keep, c, (int)m);
+	cublasStatus_t result =
+		q->blas->sgemm(q->blas->handle, ta, tb, (int64_t)m, (int64_t)n, (int64_t)k, &gain,
+			       a, (int64_t)lda, b, (int64_t)ldb, &keep, c, (int64_t)ldc);
 	if (result != CUBLAS_STATUS_SUCCESS)
 		queue_keep(q, QUEUE_BLAS + (int)result, what);
 }
 
 void product_forward(struct queue *q, size_t n, size_t out, size_t in, float gain, const float *x,
-		     const float *w, float keep, float *y)
+		     const float *w, size_t ld, float keep, float *y)
 {
-	product(q, "product_forward", CUBLAS_OP_T, CUBLAS_OP_N, out, n, in, gain, w, in, x, in,
-		keep, y);
+	product(q, "product_forward", CUBLAS_OP_T, CUBLAS_OP_N, out, n, in, gain, w, ld, x, in,
+		keep, y, out);
 }
 
 void product_by_input(struct queue *q, size_t n, size_t out, size_t in, float gain,
 		      const float *by_y, const float *w, size_t ld, float keep, float *by_x)
 {
 	product(q, "product_by_input", CUBLAS_OP_N, CUBLAS_OP_N, in, n, out, gain, w, ld, by_y, out,
-		keep, by_x);
+		keep, by_x, in);
 }
 
 void product_by_weight(struct queue *q, size_t n, size_t out, size_t in, float gain,
-		       const float *by_y, const float *x, float *by_w)
+		       const float *by_y, const float *x, float *by_w, size_t ld)
 {
 	product(q, "product_by_weight", CUBLAS_OP_N, CUBLAS_OP_T, in, out, n, gain, x, in, by_y,
-		out, 1.0f, by_w);
+		out, 1.0f, by_w, ld);
 }

@@ -6,16 +6,15 @@
 #include <string.h>
 
 /* A warp a sample. */
-__global__ void wide_kernel(size_t n, const uint32_t *offset, const uint32_t *index,
-			    const float *value, const float *rows, size_t width, const float *x,
-			    size_t dense_inputs, const float *dense, float *z)
+__global__ void wide_kernel(struct keys keys, const float *x, size_t dense_inputs,
+			    const float *dense, float *z)
 {
 	size_t i = thread_number() / WARP, lane = threadIdx.x % WARP;
-	if (i >= n) /* for a whole warp */
+	if (i >= keys.n) /* for a whole warp */
 		return;
 	float sum = 0;
-	for (size_t k = offset[i] + lane; k < offset[i + 1]; k += WARP)
-		sum += rows[index[k] * width] * (value ? value[k] : 1.0f);
+	for (size_t k = keys.offset[i] + lane; k < keys.offset[i + 1]; k += WARP)
+		sum += keys.rows[keys.index[k] * keys.width] * (keys.value ? keys.value[k] : 1.0f);
 	for (size_t j = lane; j < dense_inputs; j += WARP)
 		sum += x[i * dense_inputs + j] * dense[1 + j];
 	sum = warp_sum(sum);
@@ -23,34 +22,57 @@ __global__ void wide_kernel(size_t n, const uint32_t *offset, const uint32_t *in
 		z[i] = dense[0] + sum;
 }
 
-void rows_wide(struct queue *q, struct keys k, const float *rows, size_t width, const float *x,
-	       size_t dense_inputs, const float *dense, float *z)
+void rows_wide(struct queue *q, struct keys k, const float *x, size_t dense_inputs,
+	       const float *dense, float *z)
 {
-	queue_kernel(q, "wide_kernel", queue_grid(k.n * WARP), QUEUE_BLOCK, wide_kernel, k.n,
-		     k.offset, k.index, k.value, rows, width, x, dense_inputs, dense, z);
+	queue_kernel(q, "wide_kernel", queue_grid(k.n * WARP), QUEUE_BLOCK, wide_kernel, k, x,
+		     dense_inputs, dense, z);
 }
 
-__global__ void gather_kernel(size_t n, const uint32_t *offset, const uint32_t *index,
-			      size_t fields, size_t embed, const float *rows, float gain,
-			      const float *x, size_t dense_inputs, float *to)
+__global__ void weights_kernel(struct keys keys, size_t outputs, float *z)
 {
-	size_t keys = fields * embed, in = keys + dense_inputs;
-	for (size_t at = thread_number(); at < n * in; at += thread_count()) {
-		size_t i = at / in, j = at % in;
-		if (j < keys)
-			to[at] = gain *
-				 rows[index[offset[i] + j / embed] * (1 + embed) + 1 + j % embed];
-		else
-			to[at] = x[i * dense_inputs + j - keys];
-	}
+	matrix_each(keys.n, outputs, [&](size_t i, size_t o) {
+		float sum = 0;
+		for (size_t k = keys.offset[i]; k < keys.offset[i + 1]; k++)
+			sum += keys.rows[keys.index[k] * keys.width + o] *
+			       (keys.value ? keys.value[k] : 1.0f);
+		z[i * outputs + o] += sum;
+	});
 }
 
-void rows_gather(struct queue *q, struct keys k, size_t fields, size_t embed, const float *rows,
-		 float gain, const float *x, size_t dense_inputs, float *to)
+void rows_weights(struct queue *q, struct keys k, size_t outputs, float *z)
 {
-	queue_kernel(q, "gather_kernel", queue_grid(k.n * (fields * embed + dense_inputs)),
-		     QUEUE_BLOCK, gather_kernel, k.n, k.offset, k.index, fields, embed, rows, gain,
-		     x, dense_inputs, to);
+	queue_kernel(q, "weights_kernel", matrix_grid(k.n, outputs), matrix_block(outputs),
+		     weights_kernel, k, outputs, z);
+}
+
+/* A line for each key of the range; as all samples have as many, it says which sample's. */
+__global__ void gather_kernel(struct keys keys, uint32_t fields, size_t embed, float gain,
+			      size_t dense_inputs, float *to)
+{
+	uint32_t first = keys.offset[0];
+	matrix_each(keys.n * fields, embed, [&](size_t line, size_t e) {
+		size_t row = keys.index[first + line], i = (uint32_t)line / fields;
+		to[line * embed + i * dense_inputs + e] =
+			gain * keys.rows[(row + 1) * keys.width - embed + e];
+	});
+}
+
+/* x[n][columns] becomes the end of the lines of to[n][in]. */
+__global__ void beside_kernel(size_t n, size_t columns, const float *x, size_t in, float *to)
+{
+	matrix_each(n, columns, [&](size_t i, size_t j) {
+		to[(i + 1) * in - columns + j] = x[i * columns + j];
+	});
+}
+
+void rows_gather(struct queue *q, struct keys k, size_t fields, size_t embed, float gain,
+		 const float *x, size_t dense_inputs, float *to)
+{
+	queue_kernel(q, "gather_kernel", matrix_grid(k.n * fields, embed), matrix_block(embed),
+		     gather_kernel, k, (uint32_t)fields, embed, gain, dense_inputs, to);
+	queue_kernel(q, "beside_kernel", matrix_grid(k.n, dense_inputs), matrix_block(dense_inputs),
+		     beside_kernel, k.n, dense_inputs, x, fields * embed + dense_inputs, to);
 }
 
 /* ---- gradients ---- */
@@ -95,8 +117,8 @@ void occurrences_sort(struct occurrences *o, void *memory, uint32_t *next, const
 	for (size_t r = 0; r < unique; r++) {
 		uint32_t end = begin + next[r];
 		o->first_piece[r] = (uint32_t)o->pieces;
-		for (uint32_t at = begin; at < end; at += ROWS_PIECE)
-			o->piece[o->pieces++] = at;
+		for (size_t at = begin; at < end; at += ROWS_PIECE)
+			o->piece[o->pieces++] = (uint32_t)at;
 		next[r] = begin;
 		begin = end;
 	}
@@ -111,47 +133,41 @@ void occurrences_sort(struct occurrences *o, void *memory, uint32_t *next, const
 }
 
 /* A thread for each piece and column. */
-__global__ void pieces_kernel(size_t pieces, const uint32_t *piece, const uint32_t *order,
-			      const uint32_t *owner, const uint32_t *offset, const float *value,
-			      const float *delta, const float *by, size_t stride, float gain,
-			      size_t width, float *parts)
+__global__ void pieces_kernel(struct occurrences o, const float *value, const float *delta,
+			      size_t weights, const float *by, float gain, size_t width,
+			      float *parts)
 {
-	for (size_t at = thread_number(); at < pieces * width; at += thread_count()) {
-		size_t p = at / width, column = at % width, embed = width - 1;
+	matrix_each(o.pieces, width, [&](size_t p, size_t column) {
 		float sum = 0;
-		for (uint32_t j = piece[p]; j < piece[p + 1]; j++) {
-			uint32_t k = order[j], i = owner[j];
-			if (column == 0)
-				sum += delta[i] * (value ? value[k] : 1.0f);
-			else if (stride)
-				sum += gain * by[i * stride + (k - offset[i]) * embed + column - 1];
+		for (size_t j = o.piece[p]; j < o.piece[p + 1]; j++) {
+			size_t k = o.order[j];
+			if (column < weights)
+				sum += delta[o.owner[j] * weights + column] *
+				       (value ? value[k] : 1.0f);
 			else
-				sum += gain * by[k * embed + column - 1];
+				sum += gain * by[k * (width - weights) + column - weights];
 		}
-		parts[at] = sum;
-	}
+		parts[p * width + column] = sum;
+	});
 }
 
 /* A thread for each row and column. */
-__global__ void rows_kernel(size_t unique, size_t width, const uint32_t *first_piece,
-			    const float *parts, float *to)
+__global__ void rows_kernel(struct occurrences o, size_t width, const float *parts, float *to)
 {
-	for (size_t at = thread_number(); at < unique * width; at += thread_count()) {
-		size_t row = at / width, column = at % width;
+	matrix_each(o.unique, width, [&](size_t row, size_t column) {
 		float sum = 0;
-		for (size_t p = first_piece[row]; p < first_piece[row + 1]; p++)
+		for (size_t p = o.first_piece[row]; p < o.first_piece[row + 1]; p++)
 			sum += parts[p * width + column];
-		to[at] = sum;
-	}
+		to[row * width + column] = sum;
+	});
 }
 
-void rows_gradient(struct queue *q, struct occurrences o, const uint32_t *offset,
-		   const float *value, const float *delta, const float *by, size_t stride,
-		   float gain, size_t width, float *parts, float *to)
+void rows_gradient(struct queue *q, struct occurrences o, const float *value, const float *delta,
+		   size_t weights, const float *by, float gain, size_t width, float *parts,
+		   float *to)
 {
-	queue_kernel(q, "pieces_kernel", queue_grid(o.pieces * width), QUEUE_BLOCK, pieces_kernel,
-		     o.pieces, o.piece, o.order, o.owner, offset, value, delta, by, stride, gain,
-		     width, parts);
-	queue_kernel(q, "rows_kernel", queue_grid(o.unique * width), QUEUE_BLOCK, rows_kernel,
-		     o.unique, width, o.first_piece, parts, to);
+	queue_kernel(q, "pieces_kernel", matrix_grid(o.pieces, width), matrix_block(width),
+		     pieces_kernel, o, value, delta, weights, by, gain, width, parts);
+	queue_kernel(q, "rows_kernel", matrix_grid(o.unique, width), matrix_block(width),
+		     rows_kernel, o, width, parts, to);
 }

@@ -1,30 +1,37 @@
 /*
- * rows: kernels about the rows of the table: the wide part, embeddings side by side, and gradients
- * by rows.  Arrays are the card's, as in struct model_batch.  A row has `width` floats; column 0 is
- * the weight of the wide part, so embeddings are not aligned for float4.
+ * rows: kernels about the rows of the table: weights of outputs, embeddings side by side, and
+ * gradients by rows.  Arrays are the card's, as in struct model_batch.  A row has `width` floats:
+ * first the weights (one for each output, or none), then the embedding, which is not aligned for
+ * float4.
  */
 #ifndef PACELINE_MODEL_CUDA_ROWS_H
 #define PACELINE_MODEL_CUDA_ROWS_H
 
 #include "model/cuda/device.h"
 
-/* A range of a batch: offset, x and so on begin with its first sample; index and value are whole.
- */
+/* A range of a batch: offset, x and so on begin with its first sample; index, value and rows are
+ * whole. */
 struct keys {
 	size_t n;               /* samples */
 	const uint32_t *offset; /* [n + 1] */
 	const uint32_t *index;
 	const float *value; /* NULL: all 1 */
+	const float *rows;  /* [unique][width] */
+	size_t width;
 };
 
-/* z[n] = bias + sum x * weight + sum rows[key][0] * value. dense: the bias, then the weights. */
-void rows_wide(struct queue *q, struct keys k, const float *rows, size_t width, const float *x,
-	       size_t dense_inputs, const float *dense, float *z);
+/* z[n] = bias + sum x * weight + sum rows[key][0] * value: one output. dense: the bias, then the
+ * weights. */
+void rows_wide(struct queue *q, struct keys k, const float *x, size_t dense_inputs,
+	       const float *dense, float *z);
 
-/* to[n][fields * embed + dense_inputs]: of each sample the embeddings of its keys, multiplied by
- * gain, then its dense columns. */
-void rows_gather(struct queue *q, struct keys k, size_t fields, size_t embed, const float *rows,
-		 float gain, const float *x, size_t dense_inputs, float *to);
+/* z[n][outputs] += sum rows[key][output] * value */
+void rows_weights(struct queue *q, struct keys k, size_t outputs, float *z);
+
+/* to[n][fields * embed + dense_inputs]: of each sample the embeddings of its keys, which are the
+ * ends of their rows, multiplied by gain; then its dense columns. */
+void rows_gather(struct queue *q, struct keys k, size_t fields, size_t embed, float gain,
+		 const float *x, size_t dense_inputs, float *to);
 
 /* The occurrences of keys in a batch, by row, and in each row in the batch's order: a counting sort
  * of the host. A row's occurrences are cut in pieces of ROWS_PIECE. */
@@ -43,12 +50,11 @@ void occurrences_sort(struct occurrences *o, void *memory, uint32_t *next, const
 /* The same arrays in another memory. */
 struct occurrences occurrences_at(const struct occurrences *o, void *memory);
 
-/* to[unique][width]: column 0 is the sum of delta[owner] * value; column 1 + e the sum of gain *
- * by[...][e]. by has a part of `embed` floats for each occurrence: those of a sample begin at
- * by + sample * stride, or if stride is 0, all lie one after the other, in the order of index.
- * parts: [pieces * width] of scratch. width is 1, or 1 + embed. */
-void rows_gradient(struct queue *q, struct occurrences o, const uint32_t *offset,
-		   const float *value, const float *delta, const float *by, size_t stride,
-		   float gain, size_t width, float *parts, float *to);
+/* to[unique][width]: column c is for c < weights the sum of delta[owner][c] * value; of the others
+ * the sum of gain * by[occurrence][c - weights], where an occurrence is a position in index. delta:
+ * [n][weights]. parts: [pieces * width] of scratch. */
+void rows_gradient(struct queue *q, struct occurrences o, const float *value, const float *delta,
+		   size_t weights, const float *by, float gain, size_t width, float *parts,
+		   float *to);
 
 #endif
