@@ -91,7 +91,7 @@ double saves_sums(const struct saves_job *job, const struct saves_host *host, si
 	double wait = INFINITY, behind = 0, ring = job->ring, shares = job->shares;
 	for (size_t i = 0; i < hosts; i++) {
 		double each = host[i].wait / host[i].batches * job->sums;
-		if (!(host[i].batches > 0) || !(each < wait))
+		if (!(each < wait)) /* NAN, too */
 			continue;
 		wait = each;
 		behind = job->is_behind ? (host[i].time / host[i].batches) * job->sums - each : 0;

@@ -98,6 +98,32 @@ static void the_link_of_a_workers_host_is_slow(void **state)
 	assert_true(saves_servers(&plain, host, 3) > 100 * (1 - 1 / 1.5));
 }
 
+/* Other hosts are no reason why more of its own pushes are left. */
+static void a_slow_link_beside_many_hosts(void **state)
+{
+	struct saves_host host[6];
+	(void)state;
+	job_of(host, 6, 4);
+	host[0].in.busy = 10;
+	host[1].out.busy = 100;
+	assert_true(saves_servers(&plain, host, 6) > 100 * (1 - 1 / 1.2));
+}
+
+/* They use no link, and are as fast as before. */
+static void workers_beside_the_server(void **state)
+{
+	struct saves_host host[3];
+	(void)state;
+	job_of(host, 3, 2);
+	host[0].in.busy = 100;
+	host[0].workers = 2;
+	host[0].batches = 100;
+	host[0].time = 200;
+	host[0].comm = 160;
+	/* Two thirds of the job are twice as fast. */
+	assert_true(is_near(saves_servers(&plain, host, 3), 100 * (1 - 3.0 / 5)));
+}
+
 /* The same job after mlfabric has saved it half of its time. */
 static void what_mlfabric_saved(void **state)
 {
@@ -144,8 +170,9 @@ static double sums_of(double wait, double behind, int is_saved)
 	const struct saves_host host[] = {
 		{.batches = 20, .time = 500, .wait = 400}, /* for slower workers, too */
 		{.batches = 20, .time = 2 * (wait + behind), .wait = 2 * wait},
+		{.batches = 20, .time = 500, .wait = 400},
 		{.batches = NAN, .time = NAN, .wait = NAN}};
-	return saves_sums(&job, host, 3);
+	return saves_sums(&job, host, 4);
 }
 
 static void sums_by_a_ring_and_by_shares(void **state)
@@ -175,6 +202,8 @@ int main(void)
 		cmocka_unit_test(what_nobody_waited_for_is_not_saved),
 		cmocka_unit_test(hosts_with_one_worker),
 		cmocka_unit_test(the_link_of_a_workers_host_is_slow),
+		cmocka_unit_test(a_slow_link_beside_many_hosts),
+		cmocka_unit_test(workers_beside_the_server),
 		cmocka_unit_test(what_mlfabric_saved),
 		cmocka_unit_test(what_is_not_known_saves_nothing),
 		cmocka_unit_test(sums_by_a_ring_and_by_shares),
