@@ -329,6 +329,18 @@ trainctl: --set: BATCH: 0 is not in 1..1000000000
 $ printf 'JOB=x\nMODEL=hash-bits:64\n' >j.env; trainctl run j.env
 trainctl: j.env:2: MODEL hash-bits: 64 is not in 1..31
 = 78
+$ trainctl run job.env -s MODEL=wdl,embed:0
+trainctl: --set: MODEL embed: 0 is not in 1..1024
+= 78
+$ trainctl run job.env -s MODEL=dcn,cross:0
+trainctl: --set: MODEL cross: 0 is not in 1..16
+= 78
+$ trainctl run job.env -s MODEL=dcn,cross:10000
+trainctl: --set: MODEL cross: 10000 is not in 1..16
+= 78
+$ trainctl run job.env -s MODEL=xdeepfm,cin:65536-65536
+trainctl: --set: MODEL cin: '65536' is no width of a layer (1..1024)
+= 78
 $ printf 'JOB=x\nKEEP=5\nCHECKPOINT_EVERY=0\nLR=0.1\n' >j.env; trainctl run j.env
 trainctl: j.env:2: KEEP is a part of CHECKPOINT now, and other old keys are parts, too: OPTIMIZER=lr:0.1; CHECKPOINT=end,keep:5
 = 78
@@ -367,7 +379,7 @@ E
 @test "job file: a word that is none of those there are" {
 	transcript <<'E'
 $ trainctl run job.env -s MODEL=bert
-trainctl: --set: MODEL: 'bert' is none of lr|wdl|fm|deepfm|mlp|conv|softmax|svm|linear|audit|lda
+trainctl: --set: MODEL: 'bert' is none of lr|wdl|fm|deepfm|dcn|xdeepfm|ffm|mlp|conv|softmax|svm|linear|audit|lda
 = 78
 $ trainctl run job.env -s OPTIMIZER=adamw
 trainctl: --set: OPTIMIZER: 'adamw' is none of sgd|momentum|adagrad|adam|ftrl
@@ -720,7 +732,7 @@ $ trainctl run lda.env -s MODEL=lr
 trainctl: --set: FORMAT=bag is for MODEL=lda, and MODEL=lda for no other format; here are FORMAT=bag and MODEL=lr
 = 78
 $ trainctl run lda.env -s MODEL=hash-bits:20
-trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|fm|deepfm|mlp|conv|softmax|svm|linear|audit
+trainctl: --set: MODEL=lda has no hash-bits, which is of lr|wdl|fm|deepfm|dcn|xdeepfm|ffm|mlp|conv|softmax|svm|linear|audit
 = 78
 E
 }

@@ -22,6 +22,9 @@ setup_file() {
 	train scaled MODEL=wdl,embed:6,hidden:8-4,scale:log-z WEIGHT= MISSING=NA,?
 	train fm MODEL=fm,embed:5 SPARSE=colour,importance WEIGHT=
 	train deepfm MODEL=deepfm,embed:6,hidden:8-4 SPARSE=colour,importance WEIGHT=
+	train dcn MODEL=dcn,embed:6,hidden:8-4,cross:2 SPARSE=colour,importance WEIGHT=
+	train xdeepfm MODEL=xdeepfm,embed:6,hidden:8-4,cin:5-4-3 SPARSE=colour,importance WEIGHT=
+	train ffm MODEL=ffm SPARSE=colour,importance WEIGHT=
 	train weighted MODEL=lr WEIGHT=importance
 	train audit MODEL=audit WEIGHT=
 	awk 'BEGIN {
@@ -117,7 +120,7 @@ floats() {
 }
 
 @test "an export says by itself how to score: another program, the same scores" {
-	for model in lr wdl scaled fm deepfm; do
+	for model in lr wdl scaled fm deepfm dcn xdeepfm ffm; do
 		ckpt export "$MODELS/$model" "$model.safetensors"
 		grep -a -q '"schema":"schema version=1 .*","model":"model version=1 .*","layout":"layout v' \
 			"$model.safetensors"
@@ -129,7 +132,7 @@ floats() {
 		printf 'violet,,-1e6,yes,1\n,0.5,,no,1\n"a, b",1,-0.25,yes,1\ncaf\351,1,1,yes,1\n?,1,1,yes,1\n'
 	} >in.csv
 	awk -F, 'NR < 101 { print $5 "," $3 "," $2 "," $1 }' in.csv >turned.csv
-	for model in lr wdl scaled fm deepfm; do
+	for model in lr wdl scaled fm deepfm dcn xdeepfm ffm; do
 		for file in in.csv turned.csv; do
 			predict -c "$MODELS/$model" "$file" >right
 			python3 "$PACELINE_ROOT/scripts/examples/score.py" "$model.safetensors" <"$file" |

@@ -701,6 +701,19 @@ static int finish_parts(const struct job *job, struct error *err)
 	return 0;
 }
 
+/* The table of keys has one default for an option, but a model may have its own. */
+static int finish_model(struct job *job, const char *path, struct error *err)
+{
+	for (const struct model_option *o = model_options(job->model); o && o->name; o++) {
+		char key[40];
+		snprintf(key, sizeof key, "MODEL %s", o->name);
+		if (o->given && !job_is_given(job, key) &&
+		    key_text_set(key_field(job, key_find(key)), o->given, path, err) != 0)
+			return -1;
+	}
+	return 0;
+}
+
 /* The deadlines as one text, the general one first. */
 static int finish_hung(struct job *job, const char *path, struct error *err)
 {
@@ -901,7 +914,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 	    key_text_set(&job->profile, measures && !job_kind(job)->foreign ? "on" : "off", path, err) !=
 		    0)
 		return -1;
-	if (finish_parts(job, err) != 0 || finish_hung(job, path, err) != 0)
+	if (finish_parts(job, err) != 0 || finish_model(job, path, err) != 0 ||
+	    finish_hung(job, path, err) != 0)
 		return -1;
 	if (isnan(job->heavy_window))
 		job->heavy_window = job->longer;

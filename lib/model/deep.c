@@ -35,7 +35,7 @@
  * never seen in training hardly changes a score. */
 #define EMBED_SCALE 0.05
 
-const struct model_option deep_options[] = {MODEL_OPTION_EMBED, MODEL_OPTION_HIDDEN, {0}};
+const struct model_option deep_options[] = {MODEL_OPTION_EMBED("16"), MODEL_OPTION_HIDDEN, {0}};
 
 /* Initial weights of layers with a ReLU: He et al., 2015 (arXiv:1502.01852). */
 static int add_layers(const struct model_spec *s, struct layout *l, double gain, struct error *err)
@@ -57,10 +57,10 @@ static int add_layers(const struct model_spec *s, struct layout *l, double gain,
 				 OUTPUT_SCALE / sqrt((double)in) / gain, LAYOUT_OPTIMIZER, err);
 }
 
-int deep_layout(const struct model_spec *s, struct layout *l, struct error *err)
+int deep_layout_end(const struct model_spec *s, struct layout *l, struct error *err)
 {
 	const double gain = (double)DEEP_GAIN;
-	if (model_wide_layout(s, l, err) != 0 || add_layers(s, l, gain, err) != 0)
+	if (add_layers(s, l, gain, err) != 0)
 		return -1;
 	return model_keys_layout(s, l, 1 + s->embed, 1, EMBED_SCALE / gain, err);
 }
@@ -72,6 +72,11 @@ int deep_alone_layout(const struct model_spec *s, struct layout *l, struct error
 		return -1;
 	return s->fields > 0 ? model_keys_layout(s, l, s->embed, 0, EMBED_SCALE, err)
 			     : model_keys_layout(s, l, 1, 1, 0, err);
+}
+
+int deep_layout(const struct model_spec *s, struct layout *l, struct error *err)
+{
+	return model_wide_layout(s, l, err) != 0 ? -1 : deep_layout_end(s, l, err);
 }
 
 /* Activations of a block. */

@@ -21,6 +21,8 @@ extern const struct model_option deep_options[];
 /* The functions of a model_kind. They keep what they need in m->own. layout is that of a whole model
  * with a wide part; forward ADDS the layers' outputs to z. */
 int deep_layout(const struct model_spec *spec, struct layout *l, struct error *err);
+/* The same without the wide part, for a model that has tensors of its own between both. */
+int deep_layout_end(const struct model_spec *spec, struct layout *l, struct error *err);
 int deep_begin(struct model *m, const struct model_step *s, struct error *err);
 /* The same for layers that are alone; a bias for each output is the model's business. */
 int deep_alone_layout(const struct model_spec *spec, struct layout *l, struct error *err);

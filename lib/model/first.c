@@ -108,27 +108,59 @@ int first_begin(struct first *f, const struct first_batch *b, struct error *err)
 
 /* ---- a block ---- */
 
-/* The plain inputs of the block. Dense columns alone lie there as they are needed. */
-static const float *first_gather(struct first *f)
+void first_gather(const struct first_places *p, const struct model_batch *b, const float *rows,
+		  float *x)
 {
-	const struct model_batch *b = f->b.batch;
-	size_t dense = f->b.model->spec.dense_inputs;
-	float *x = f->x.data;
-	if (f->plain_count == 0)
-		return b->dense + f->begin * dense;
-	for (size_t i = f->begin; i < f->begin + f->count; i++) {
+	for (size_t i = 0; i < b->count; i++, x += p->by_sample) {
 		const uint32_t *index = b->index + b->offset[i];
-		for (size_t j = 0; j < f->plain_count; j++, x += f->embed) {
-			const float *row =
-				f->b.rows + first_embedding(f->b.model, index[f->plain.data[j]]);
-			for (size_t e = 0; e < f->embed; e++)
-				x[e] = f->b.gain * row[e];
+		for (size_t j = 0; j < p->count; j++) {
+			size_t at = index[p->columns ? p->columns[j] : j];
+			const float *from = rows + (at + 1) * p->width - p->embed;
+			float *restrict to = x + j * p->by_column;
+			for (size_t e = 0; e < p->embed; e++)
+				to[e] = p->gain * from[e];
 		}
-		if (dense > 0)
-			memcpy(x, b->dense + i * dense, dense * sizeof(float));
-		x += dense;
+		if (p->dense > 0)
+			memcpy(x + p->count * p->embed, b->dense + i * p->dense,
+			       p->dense * sizeof(float));
 	}
-	return f->x.data;
+}
+
+void first_scatter(const struct first_places *p, const struct model_batch *b, const float *by_x,
+		   float *row_gradient)
+{
+	for (size_t i = 0; i < b->count; i++, by_x += p->by_sample) {
+		const uint32_t *index = b->index + b->offset[i];
+		for (size_t j = 0; j < p->count; j++) {
+			size_t at = index[p->columns ? p->columns[j] : j];
+			const float *from = by_x + j * p->by_column;
+			float *restrict to = row_gradient + (at + 1) * p->width - p->embed;
+			for (size_t e = 0; e < p->embed; e++)
+				to[e] += p->gain * from[e];
+		}
+	}
+}
+
+/* The rows of the block, and where their plain inputs lie. */
+static struct model_batch first_block(const struct first *f)
+{
+	struct model_batch b = *f->b.batch;
+	b.count = f->count;
+	b.offset += f->begin;
+	b.dense = b.dense ? b.dense + f->begin * f->b.model->spec.dense_inputs : NULL;
+	return b;
+}
+
+static struct first_places plain_places(const struct first *f, size_t by_sample)
+{
+	return (struct first_places){.columns = f->plain.data,
+				     .count = f->plain_count,
+				     .width = f->b.model->width,
+				     .embed = f->embed,
+				     .dense = f->b.model->spec.dense_inputs,
+				     .by_sample = by_sample,
+				     .by_column = f->embed,
+				     .gain = f->b.gain};
 }
 
 static float *of_block(const struct first *f, const struct pool *p)
@@ -144,7 +176,13 @@ float *first_forward(struct first *f, size_t begin, size_t count)
 	float *y = of_block(f, &f->y);
 	if (in == 0)
 		return y;
-	f->inputs = first_gather(f);
+	struct model_batch block = first_block(f);
+	f->inputs = block.dense;
+	if (f->plain_count > 0) { /* dense columns alone lie there as they are needed */
+		struct first_places places = plain_places(f, f->plain_in);
+		first_gather(&places, &block, f->b.rows, f->x.data);
+		f->inputs = f->x.data;
+	}
 	f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)count, out, in, f->b.gain,
 		    f->inputs, in, f->weight, in, f->fold.count > 0 ? 1.0f : 0.0f, y, out);
 	return y;
@@ -153,20 +191,6 @@ float *first_forward(struct first *f, size_t begin, size_t count)
 float *first_by_y(const struct first *f)
 {
 	return of_block(f, &f->by_y);
-}
-
-static void first_add_rows(struct first *f, const float *by_x)
-{
-	const struct model_batch *b = f->b.batch;
-	for (size_t i = f->begin; i < f->begin + f->count; i++) {
-		const uint32_t *index = b->index + b->offset[i];
-		for (size_t j = 0; j < f->plain_count; j++, by_x += f->embed) {
-			float *restrict to =
-				f->b.row_gradient + first_embedding(f->b.model, index[f->plain.data[j]]);
-			for (size_t e = 0; e < f->embed; e++)
-				to[e] += f->b.gain * by_x[e];
-		}
-	}
 }
 
 void first_backward(struct first *f)
@@ -180,7 +204,9 @@ void first_backward(struct first *f)
 	if (learnt > 0) {
 		f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, learnt, out, f->b.gain,
 			    by_y, out, f->weight, in, 0.0f, f->by_x.data, learnt);
-		first_add_rows(f, f->by_x.data);
+		struct model_batch block = first_block(f);
+		struct first_places places = plain_places(f, (size_t)learnt);
+		first_scatter(&places, &block, f->by_x.data, f->b.row_gradient);
 	}
 }
 

@@ -20,6 +20,23 @@ static inline size_t first_inputs(const struct model_spec *s)
 	return (size_t)s->fields * s->embed + s->dense_inputs;
 }
 
+/* Where embeddings of keys lie as inputs: that of sample i in the j-th of these columns begins at
+ * i * by_sample + j * by_column. */
+struct first_places {
+	const uint32_t *columns; /* NULL: all of them, in order */
+	size_t count;
+	size_t width, embed; /* floats in a row of the table, and in the embedding that ends it */
+	size_t dense; /* so many dense columns stand behind the embeddings of a sample */
+	size_t by_sample, by_column;
+	float gain; /* embeddings are multiplied by it */
+};
+/* b: a block; rows, row_gradient: [unique][width]. first_scatter() ADDS the gradients by
+ * embeddings to those by rows. */
+void first_gather(const struct first_places *p, const struct model_batch *b, const float *rows,
+		  float *x);
+void first_scatter(const struct first_places *p, const struct model_batch *b, const float *by_x,
+		   float *row_gradient);
+
 struct first *first_new(void); /* NULL: no memory */
 void first_free(struct first *f);
 

@@ -128,7 +128,7 @@ void fm_backward(struct model *m, const struct model_step *s, const struct model
 
 /* ---- the model ---- */
 
-static const struct model_option fm_options[] = {MODEL_OPTION_EMBED, {0}};
+static const struct model_option fm_options[] = {MODEL_OPTION_EMBED("16"), {0}};
 
 static int fm_layout(const struct model_spec *s, struct layout *l, struct error *err)
 {

@@ -121,8 +121,8 @@ const struct model_kind *model_kind_find(const char *name);
 #define MODEL_OPTION_LABELS(given) \
 	{"labels", MODEL_CHOICE, offsetof(struct model_spec, labels), given, 0, 0, MODEL_LABELS, \
 	 "what labels are"}
-#define MODEL_OPTION_EMBED \
-	{"embed", MODEL_COUNT, offsetof(struct model_spec, embed), "16", 1, 1024, NULL, \
+#define MODEL_OPTION_EMBED(given) \
+	{"embed", MODEL_COUNT, offsetof(struct model_spec, embed), given, 1, 1024, NULL, \
 	 "floats in an embedding"}
 #define MODEL_OPTION_HIDDEN \
 	{"hidden", MODEL_WIDTHS, offsetof(struct model_spec, hidden), "64-32", 1, 65536, NULL, \

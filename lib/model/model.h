@@ -24,7 +24,9 @@
 struct layout;
 
 /* All models; the first one is the default. */
-#define MODELS(FIRST, MORE) FIRST(lr) MORE(wdl) MORE(fm) MORE(deepfm) MORE(mlp) MORE(conv) MORE(softmax) MORE(svm) MORE(linear) MORE(audit) MORE(lda)
+#define MODELS(FIRST, MORE) \
+	FIRST(lr) MORE(wdl) MORE(fm) MORE(deepfm) MORE(dcn) MORE(xdeepfm) MORE(ffm) MORE(mlp) MORE(conv) \
+	MORE(softmax) MORE(svm) MORE(linear) MORE(audit) MORE(lda)
 
 #define MODEL_WORD(name) #name
 #define MODEL_COMMA_WORD(name) ", " #name
@@ -71,9 +73,9 @@ struct model_spec {
 /* Sets this model with its options' defaults, hash_bits 20 and seed 1; the caller sets what the data
  * say. A name that is not known is for model_spec_check() to refuse. */
 void model_spec_default(struct model_spec *spec, const char *name);
-/* ERROR_CONFIG: an unknown name (the text lists the known ones), wdl on rows without fixed fields,
- * lda on rows that are no documents, sizes out of range, too many samples for the keys, or fewer
- * than two classes where labels are classes. */
+/* ERROR_CONFIG: an unknown name (the text lists the known ones), wdl and others on rows without
+ * fixed fields, lda on rows that are no documents, sizes out of range, too many samples for the keys,
+ * or fewer than two classes where labels are classes. */
 int model_spec_check(const struct model_spec *spec, struct error *err);
 /* The file `model` of a checkpoint, one record: `model version=1 name= dense-inputs= fields=
  * hash-bits= l2= seed= samples= [classes=]`, then the model's options, each by its name. An option

@@ -1,7 +1,7 @@
 /*
  * option: what a model may be told by its job: its own numbers and words, in a table of its own file.
  * The parts of the key MODEL, and the fields of the record `model`, go by these tables.  Options of
- * one name are the same in all models that have them.
+ * one name are the same in all models that have them, but for their defaults.
  */
 #ifndef PACELINE_MODEL_OPTION_H
 #define PACELINE_MODEL_OPTION_H

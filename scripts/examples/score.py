@@ -46,6 +46,14 @@ def philox(counter, key):
     return [(v + 0.5) / 2**32 for v in (a, b, c, d)]
 
 
+def dot(v, w):
+    return sum(a * b for a, b in zip(v, w))
+
+
+def pairs(embeddings):
+    return sum(dot(v, w) for i, v in enumerate(embeddings) for w in embeddings[:i])
+
+
 class Model:
     def __init__(self, path):
         with open(path, "rb") as f:
@@ -102,22 +110,57 @@ class Model:
         x = [self.input(c, fields[c["name"]]) for c in self.dense]
         rows = [self.row(c, fields[c["name"]]) for c in self.sparse]
         z = self.tensor["bias"][0] + sum(row[0] for row in rows)
-        z += sum(w * v for w, v in zip(self.tensor.get("dense.weight", []), x))
-        name = self.kind["name"]
-        if name in (b"fm", b"deepfm"):
-            gain = GAIN if name == b"deepfm" else 1
-            pairs = ((v, w) for i, v in enumerate(rows) for w in rows[:i])
-            z += gain * gain * sum(a * b for v, w in pairs for a, b in zip(v[1:], w[1:]))
-        if name in (b"wdl", b"deepfm"):
-            h = [GAIN * v for row in rows for v in row[1:]] + x
-            for i in range(1, len(self.kind["hidden"].split(b",")) + 1):
-                h = self.layer(f"hidden{i}", h)
-            z += GAIN * sum(w * v for w, v in zip(self.tensor["output.weight"], h))
+        z += dot(self.tensor.get("dense.weight", []), x)
+        z += self.beside(x, [row[1:] for row in rows])
         return 1 / (1 + math.exp(-z)) if z > -700 else 0.0
+
+    def beside(self, x, embeddings):
+        """The output of what a model has beside its wide part."""
+        name = self.kind["name"]
+        if name == b"fm":
+            return pairs(embeddings)
+        if name == b"ffm":
+            return self.field_pairs(embeddings)
+        if name not in (b"wdl", b"deepfm", b"dcn", b"xdeepfm"):
+            return 0
+        embeddings = [[GAIN * e for e in v] for v in embeddings]
+        inputs = sum(embeddings, []) + x
+        if name == b"deepfm":
+            return self.deep(inputs) + pairs(embeddings)
+        if name == b"dcn":
+            return self.deep(inputs) + self.cross(inputs)
+        return self.deep(inputs) + (self.cin(embeddings) if name == b"xdeepfm" else 0)
+
+    def field_pairs(self, embeddings):
+        n = int(self.kind["embed"])
+        parts = [[v[at : at + n] for at in range(0, len(v), n)] for v in embeddings]
+        return sum(dot(parts[i][j], parts[j][i]) for i in range(len(parts)) for j in range(i))
+
+    def deep(self, h):
+        for i in range(1, len(self.kind["hidden"].split(b",")) + 1):
+            h = self.layer(f"hidden{i}", h)
+        return GAIN * dot(self.tensor["output.weight"], h)
+
+    def cross(self, inputs):
+        x = inputs
+        for i in range(1, int(self.kind["cross"]) + 1):
+            factor = dot(self.tensor[f"cross{i}.weight"], x)
+            x = [factor * a + b + c for a, b, c in zip(inputs, self.tensor[f"cross{i}.bias"], x)]
+        return dot(self.tensor["cross.weight"], x)
+
+    def cin(self, embeddings):
+        maps, sums = embeddings, []
+        for i in range(1, len(self.kind["cin"].split(b",")) + 1):
+            weight = self.tensor[f"cin{i}.weight"]
+            products = [[a * b for a, b in zip(v, w)] for v in maps for w in embeddings]
+            lines = (weight[at : at + len(products)] for at in range(0, len(weight), len(products)))
+            maps = [[dot(line, column) for column in zip(*products)] for line in lines]
+            sums += map(sum, maps)
+        return dot(self.tensor["cin.weight"], sums)
 
     def layer(self, name, h):
         weight, bias = self.tensor[name + ".weight"], self.tensor[name + ".bias"]
-        sums = (sum(w * v for w, v in zip(weight[i * len(h) :], h)) for i in range(len(bias)))
+        sums = (dot(weight[i * len(h) :], h) for i in range(len(bias)))
         return [max(0.0, GAIN * (s + b)) for s, b in zip(sums, bias)]
 
 

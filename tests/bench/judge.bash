@@ -98,6 +98,11 @@ judge_limits() {
 		model-torch ratio > 1.15 - model=wdl hidden=400-400
 		model-torch ratio > 1.7 - model=deepfm hidden=64-32
 		model-torch ratio > 1.15 - model=deepfm hidden=400-400
+		model-torch ratio > 2 - model=dcn hidden=64-32
+		model-torch ratio > 1.2 - model=dcn hidden=400-400
+		model-torch ratio > 2 - model=xdeepfm
+		model-torch ratio > 1 - model=mlp
+		model-torch ratio > 1 - model=conv
 		move-rows slope < 1.5 1.5
 		move-rows seconds/rows-sent < 3 - rows=16000000
 		paceline-py p50-us < 1000 10000

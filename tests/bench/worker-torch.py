@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-DIFFER_MOST = 1e-3  # of the largest value of a tensor
+DIFFER_MOST = 5e-3  # of a tensor's largest value; the larger of two that are nearly equal may be either
 GAIN = 0.4          # of deep parts: parameters are stored 1/GAIN times as large
 BATCHES = 8
 torch.set_num_threads(1)
@@ -52,14 +52,14 @@ class Net(nn.Module):
         self.embed = nn.Embedding(self.keys, self.size, sparse=True)
         self.tables.append((self.embed, gain))
 
-    def deep(self):
+    def deep(self, gain=GAIN):
         width, layers = self.inputs, []
         if self.fields:
             width += self.fields * self.size
         for out in map(int, self.spec["hidden"].split("-")):
-            layers += [self.layer(width, out, GAIN), nn.ReLU()]
+            layers += [self.layer(width, out, gain), nn.ReLU()]
             width = out
-        self.layers = nn.Sequential(*layers, self.layer(width, self.outputs, GAIN, bias=False))
+        self.layers = nn.Sequential(*layers, self.layer(width, self.outputs, gain, bias=False))
 
 
 class Lr(Net):
@@ -102,7 +102,81 @@ class Deepfm(Wdl):
         return self.of_wide(keys, x) + pairs(e) + self.layers(e.flatten(1))
 
 
-NETS = {"lr": Lr, "svm": Lr, "linear": Lr, "softmax": Lr, "wdl": Wdl, "fm": Fm, "deepfm": Deepfm}
+class Dcn(Wdl):
+    def build(self):
+        self.wide()
+        self.embedded(GAIN)
+        width = self.fields * self.size + self.inputs
+        self.cross = nn.ModuleList(
+            self.layer_of(nn.Linear(width, 1, bias=False), nn.Parameter(torch.empty(width)))
+            for _ in range(int(self.spec["cross"])))
+        self.crossed = self.layer(width, 1, 1, bias=False)
+        self.deep()
+
+    def layer_of(self, weight, bias):
+        weight.shift = bias
+        self.parts += [(weight.weight, 1), (bias, 1)]
+        return weight
+
+    def forward(self, keys, x):
+        first = torch.cat([self.embed(keys).flatten(1), x], 1) if self.inputs \
+            else self.embed(keys).flatten(1)
+        last = first
+        for layer in self.cross:
+            last = first * layer(last) + layer.shift + last
+        return self.of_wide(keys, x) + self.crossed(last) + self.layers(first)
+
+
+class Xdeepfm(Wdl):
+    def build(self):
+        self.wide()
+        self.embedded(GAIN)
+        maps, total, layers = self.fields, 0, []
+        for out in map(int, self.spec["cin"].split("-")):
+            layers.append(self.layer(maps * self.fields, out, 1, bias=False))
+            maps, total = out, total + out
+        self.cin = nn.ModuleList(layers)
+        self.of_cin = self.layer(total, 1, 1, bias=False)
+        self.deep()
+
+    def forward(self, keys, x):
+        e = self.embed(keys)
+        # Elements as rows of one product: 1.5 times as fast as Conv1d.
+        first = last = e.transpose(1, 2).reshape(-1, self.fields)
+        sums = []
+        for layer in self.cin:
+            last = layer((last.unsqueeze(2) * first.unsqueeze(1)).flatten(1))
+            sums.append(last.reshape(len(keys), self.size, -1).sum(1))
+        return self.of_wide(keys, x) + self.of_cin(torch.cat(sums, 1)) + self.layers(e.flatten(1))
+
+
+class Mlp(Net):
+    def build(self):
+        self.bias = nn.Parameter(torch.empty(self.outputs))
+        self.parts.append((self.bias, 1))
+        self.deep(1)
+
+    def forward(self, keys, x):
+        return self.layers(x) + self.bias
+
+
+class Conv(Net):
+    def build(self):
+        self.height, self.width, channels = map(int, self.spec["image"].split("-"))
+        height, width, layers = self.height, self.width, []
+        for out in map(int, self.spec["channels"].split("-")):
+            layers += [nn.Conv2d(channels, out, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+            self.parts += [(layers[-3].weight, 1), (layers[-3].bias, 1)]
+            channels, height, width = out, height // 2, width // 2
+        self.layers = nn.Sequential(*layers, nn.Flatten(),
+                                    self.layer(channels * height * width, self.outputs, 1))
+
+    def forward(self, keys, x):
+        return self.layers(x.reshape(len(x), -1, self.height, self.width))
+
+
+NETS = {"lr": Lr, "svm": Lr, "linear": Lr, "softmax": Lr, "wdl": Wdl, "fm": Fm, "deepfm": Deepfm,
+        "dcn": Dcn, "xdeepfm": Xdeepfm, "mlp": Mlp, "conv": Conv}
 
 
 def loss_of(name, z, label):
@@ -163,7 +237,7 @@ def main():
         for e, gain in net.tables:
             e.weight.copy_(table[:, at:at + e.weight.shape[1]] * gain)
             at += e.weight.shape[1]
-        assert at == width
+        assert at == width or not net.tables
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 
     def gradients(keys, x, label):

@@ -388,6 +388,27 @@ static void parts_that_are_none(void **state)
 	assert_string_equal(job.solution, "./a:b");
 }
 
+/* A model may have its own default of an option that others have. */
+static void a_default_of_the_model(void **state)
+{
+	(void)state;
+	static const char *const lines[][2] = {
+		{"ffm", "4"}, {"ffm,embed:16", "16"}, {"ffm,embed:", "4"}, {"xdeepfm", "16"}};
+	for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+		struct error err;
+		struct model_spec spec;
+		job_free(&job);
+		job_init(&job, NULL);
+		set("JOB", "j");
+		set("DATA", "/d/a.csv");
+		assert_string_equal(set("MODEL", lines[i][0]), "");
+		assert_int_equal(job_finish(&job, "f", &err), 0);
+		assert_string_equal(job_option(&job, "embed"), lines[i][1]);
+		job_model(&job, &spec);
+		assert_int_equal(spec.embed, atoi(lines[i][1]));
+	}
+}
+
 /* A head knows parts that another one does not. */
 static void a_new_head_forgets(void **state)
 {
@@ -532,6 +553,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_finished_job_is_what_it_was_made_with, start, stop),
 		cmocka_unit_test_setup_teardown(a_later_line_changes_what_it_names, start, stop),
 		cmocka_unit_test_setup_teardown(parts_that_are_none, start, stop),
+		cmocka_unit_test_setup_teardown(a_default_of_the_model, start, stop),
 		cmocka_unit_test_setup_teardown(a_new_head_forgets, start, stop),
 		cmocka_unit_test_setup_teardown(words_in_place_of_zeros, start, stop),
 		cmocka_unit_test_setup_teardown(deadlines_are_merged, start, stop),

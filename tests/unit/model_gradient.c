@@ -92,7 +92,9 @@ static int small_spec(struct model_spec *spec, const char *name, size_t way, int
 	spec->dense_inputs = DENSE;
 	spec->fields = values ? 0 : FIELDS;
 	spec->embed = 5;
-	spec->hidden = (struct model_widths){2, {7, 6}};
+	for (const struct model_option *o = model_options(name); o && o->name; o++)
+		if (o->kind == MODEL_WIDTHS)
+			assert_int_equal(model_option_set(spec, o, "7-6", NULL), 0);
 	spec->samples = 100;
 	spec->classes = CLASSES;
 	for (const struct model_option *o = model_options(name); o && o->name; o++)
@@ -101,15 +103,21 @@ static int small_spec(struct model_spec *spec, const char *name, size_t way, int
 	return 0;
 }
 
-static void start_way(struct fixture *f, const char *name, size_t way, int values, int weights)
+static void set_option(struct model_spec *spec, const char *name, const char *value)
+{
+	const struct model_option *o = model_options(spec->name);
+	while (strcmp(o->name, name) != 0)
+		o++;
+	assert_int_equal(model_option_set(spec, o, value, NULL), 0);
+}
+
+static void start_spec(struct fixture *f, const struct model_spec *spec, int values, int weights)
 {
 	struct error err = {0};
 	struct layout layout;
 	memset(f, 0, sizeof(*f));
 	state = 42;
-	assert_int_equal(small_spec(&f->spec, name, way, values), 0);
-	if (strcmp(name, "audit") == 0)
-		assert_int_equal(model_option_set(&f->spec, model_options(name), "2", &err), 0);
+	f->spec = *spec;
 	assert_int_equal(model_new(&f->model, &f->spec, NULL, &err), 0);
 	assert_int_equal(model_layout(&f->spec, &layout, &err), 0);
 	f->dense_count = model_dense_count(&f->spec);
@@ -133,7 +141,11 @@ static void start_way(struct fixture *f, const char *name, size_t way, int value
 
 static void start(struct fixture *f, const char *name, int values, int weights)
 {
-	start_way(f, name, 0, values, weights);
+	struct model_spec spec;
+	assert_int_equal(small_spec(&spec, name, 0, values), 0);
+	if (strcmp(name, "audit") == 0)
+		set_option(&spec, "counts", "2");
+	start_spec(f, &spec, values, weights);
 }
 
 static void finish(struct fixture *f)
@@ -200,7 +212,7 @@ static void every_gradient(void **unused)
 				break;
 			if (model_spec_check(&spec, NULL) != 0)
 				continue;
-			start_way(&f, name, way / 4, way & 1, (way & 2) != 0);
+			start_spec(&f, &spec, way & 1, (way & 2) != 0);
 			compare_gradients(&f);
 			finish(&f);
 			forms++;
@@ -209,6 +221,27 @@ static void every_gradient(void **unused)
 		assert_true(forms > before || !model_takes_labels(name));
 	}
 	assert_true(models >= 2);
+}
+
+/* Numbers and widths of layers that take another way through the code. */
+static void other_sizes(void **unused)
+{
+	(void)unused;
+	static const struct {
+		const char *model, *option, *value;
+	} sizes[] = {{"dcn", "cross", "1"},	  {"dcn", "cross", "16"},
+		     {"xdeepfm", "cin", "4"},	  {"xdeepfm", "cin", "3-4-5"},
+		     {"xdeepfm", "cin", "100-2-2"}, /* more products than a slice has */
+		     {"ffm", "embed", "1"},	  {"ffm", "embed", "4"}};
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		struct fixture f;
+		struct model_spec spec;
+		assert_int_equal(small_spec(&spec, sizes[i].model, 0, 0), 0);
+		set_option(&spec, sizes[i].option, sizes[i].value);
+		start_spec(&f, &spec, 0, 1);
+		compare_gradients(&f);
+		finish(&f);
+	}
 }
 
 /* Gradients are added, so that halves add up to the whole; blocks of rows make no difference. */
@@ -380,37 +413,53 @@ static void against_differences(const struct large *l, const struct batch_memory
 	free(gradient);
 }
 
+static void large_model(const struct large *l, const char *name, int differences)
+{
+	struct error err = {0};
+	struct model_spec spec;
+	struct model *model;
+	struct batch_memory m;
+	model_spec_default(&spec, name);
+	spec.dense_inputs = l->dense_inputs;
+	spec.fields = FIELDS;
+	spec.embed = l->embed;
+	memcpy(spec.hidden.width, l->hidden, sizeof(l->hidden));
+	spec.hidden.count = l->layers;
+	assert_int_equal(model_new(&model, &spec, NULL, &err), 0);
+	size_t dense_count = model_dense_count(&spec);
+	size_t floats = dense_count + CATEGORIES * model_width(&spec);
+	float *memory = malloc(floats * sizeof(float));
+	for (size_t i = 0; i < floats; i++)
+		memory[i] = (float)(uniform() * 0.6 - 0.3);
+	fill_large(l, &m);
+	if (strcmp(name, "wdl") == 0)
+		folds_or_not(l, &m, model, memory, dense_count, floats);
+	against_parts(l, &m, model, memory, dense_count, floats);
+	if (differences)
+		against_differences(l, &m, model, memory, dense_count, floats);
+	model_free(model);
+	free(memory);
+	free(m.x);
+	free(m.index);
+}
+
 static void wdl_folded(void **unused)
 {
 	(void)unused;
 	state = 11;
-	for (size_t c = 0; c < sizeof(larges) / sizeof(*larges); c++) {
-		const struct large *l = &larges[c];
-		struct error err = {0};
-		struct model_spec spec;
-		struct model *model;
-		struct batch_memory m;
-		model_spec_default(&spec, "wdl");
-		spec.dense_inputs = l->dense_inputs;
-		spec.fields = FIELDS;
-		spec.embed = l->embed;
-		memcpy(spec.hidden.width, l->hidden, sizeof(l->hidden));
-		spec.hidden.count = l->layers;
-		assert_int_equal(model_new(&model, &spec, NULL, &err), 0);
-		size_t dense_count = model_dense_count(&spec);
-		size_t floats = dense_count + CATEGORIES * model_width(&spec);
-		float *memory = malloc(floats * sizeof(float));
-		for (size_t i = 0; i < floats; i++)
-			memory[i] = (float)(uniform() * 0.6 - 0.3);
-		fill_large(l, &m);
-		folds_or_not(l, &m, model, memory, dense_count, floats);
-		against_parts(l, &m, model, memory, dense_count, floats);
-		against_differences(l, &m, model, memory, dense_count, floats);
-		model_free(model);
-		free(memory);
-		free(m.x);
-		free(m.index);
-	}
+	for (size_t c = 0; c < sizeof(larges) / sizeof(*larges); c++)
+		large_model(&larges[c], "wdl", 1);
+}
+
+/* Blocks and slices add up, and what is kept between them is that of the right one. */
+static void many_blocks(void **unused)
+{
+	(void)unused;
+	static const char *const models[] = {"deepfm", "dcn", "xdeepfm", "ffm"};
+	state = 14;
+	for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+		for (size_t c = 0; c < 3; c++)
+			large_model(&larges[2 * c + 1], models[i], 0);
 }
 
 /* A model sees batches of every kind one after the other; none may meet what another left. */
@@ -627,7 +676,8 @@ static void not_a_number(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(every_gradient),
+		cmocka_unit_test(every_gradient), cmocka_unit_test(other_sizes),
+		cmocka_unit_test(many_blocks),
 		cmocka_unit_test(wdl_halves),	  cmocka_unit_test(wdl_folded),
 		cmocka_unit_test(wdl_sizes_mixed),
 		cmocka_unit_test(wdl_final),
