@@ -263,7 +263,7 @@ static void what_says_the_format(void **state)
 	finished_format("a.tsv", "", ";", "y", "csv", ";");
 	finished_format("a.txt", "", "tab", "y", "tsv", "tab");
 	finished_format("a.tsv", "csv", "\\t", "y", "tsv", "tab");
-	finished_format("a.txt", "", "", "y", "FORMAT is one of bag|criteo|csv|libsvm|tsv", NULL);
+	finished_format("a.txt", "", "", "y", "FORMAT is one of bag|cifar10|cifar100|criteo|csv|idx|libsvm|tsv", NULL);
 	finished_format("a.tsv", "criteo", "", "y", "FORMAT is criteo", NULL);
 	finished_format("a.svm", "libsvm", ";", "", "FORMAT separator", NULL);
 	finished_format("a.csv", "", "x", "y", "FORMAT separator", NULL);
