@@ -57,6 +57,20 @@ parameters() {
 	done
 }
 
+@test "stopped in the middle of an epoch on a card: in the end the bits are those without a break" {
+	job EPOCHS=2 MODEL=wdl,embed:3,hidden:6-4 WORKERS=1,device:cuda SERVERS=1 SHUFFLE=samples SOLUTION=profile:off
+	run -0 trainctl run job.env --run-dir "$T/whole"
+	slow 400
+	begin first
+	wait_for 'came_to 200'
+	trainctl stop --run-dir "$T/run" >/dev/null
+	ended "$SUPERVISOR"
+	[ "$(parameters run)" != "$(parameters whole)" ]
+	rm drag/*
+	run -0 run_job
+	[ "$(parameters run)" = "$(parameters whole)" ]
+}
+
 @test "two workers share a card; of two each takes one" {
 	job WORKERS=device:cuda EPOCHS=2
 	run -0 run_job
