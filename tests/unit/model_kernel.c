@@ -240,7 +240,7 @@ static void memory_is_of_this_machine_and_judged(void **state)
 		fclose(f);
 		assert_int_equal(kernel_choose(self, PROBE, cache, NULL, &got, &err), 0);
 		assert_int_equal(strcmp(got.name, "Prescott") == 0, lines[i].taken);
-		assert_float_equal(got.fold_fraction, lines[i].taken ? 0.25 : PROBE_FRACTION, 1e-9);
+		assert_float_equal(got.fold_fraction, (lines[i].taken ? 0.25 : PROBE_FRACTION), 1e-9);
 	}
 	f = fopen(cache, "w");
 	assert_non_null(f);
