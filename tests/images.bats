@@ -53,7 +53,7 @@ job() {
 	grep -q ' name=conv dense-inputs=144 fields=0 .* classes=4 channels=8,16 image=12,12,1$' "$checkpoint/model"
 	[ "$(grep -o '^tensor name=[a-z0-9.]*' "$checkpoint/layout" | cut -d= -f2 | tr '\n' ' ')" = "conv1.weight conv1.bias conv2.weight conv2.bias output.weight output.bias " ]
 	predict -c "$checkpoint" t10k-images-idx3-ubyte >scores
-	[ "$(auc --labels class <scores)" = "auc accuracy=$(field accuracy <run/state/summary) n=300" ]
+	[ "$(auc --labels class <scores)" = "auc logloss= accuracy=$(field accuracy <run/state/summary) n=300" ]
 	awk -v a="$(field accuracy <run/state/summary)" 'BEGIN { exit !(a > 0.8) }'
 	# Labels are those of the file beside; without it there are scores all the same.
 	[ "$(cut -d' ' -f2 scores)" = "$(tail -c 300 t10k-labels-idx1-ubyte | od -An -v -tu1 -w1 | tr -d ' ')" ]
@@ -122,7 +122,7 @@ scores() {
 	[ "$status" = 0 ]
 	checkpoint=$(ckpt latest run/state/checkpoints)
 	ckpt export "$checkpoint" model.safetensors
-	predict -c "$checkpoint" --probabilities some.bin | cut -d' ' -f3- >right
+	predict -c "$checkpoint" --probabilities all some.bin | cut -d' ' -f4- >right
 	scores model.safetensors 3 some.bin | paste -d' ' right - | awk '
 		{ for (k = 1; k <= 4; k++) { d = $k - $(k + 4); if (NF != 8 || d > 1e-4 || d < -1e-4) { print; bad = 1 } } }
 		END { exit bad || NR != 20 }'
@@ -244,6 +244,9 @@ scores() {
 	job "${keys[@]}" EPOCHS=1
 	[ "$status" = 0 ]
 	{ printf '\0\0\10\1\0\0\0\24\377'; tail -c 19 labels; } >a-labels-idx1-ubyte
+	# They are data: a job that has begun does not go on with others.
+	run -78 trainctl run job.env --run-dir run 3>&-
+	[[ "$output" == *"a-labels-idx1-ubyte: was changed since the job began: DATA is not what "* ]]
 	run -65 predict -c "$(ckpt latest run/state/checkpoints)" a-images-idx3-ubyte
 	[[ "$output" == *"a-images-idx3-ubyte:1:1: label '255' is none of the 4 classes"* ]]
 }

@@ -2,11 +2,13 @@
 #include "data/origin.h"
 
 #include "base/fs.h"
+#include "data/parse.h"
 #include "data/source.h"
 #include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,8 @@
 #define PIECE (1u << 20)
 
 struct file {
+	const char *path;
+	char *labels; /* the path, of a file of labels */
 	struct source_identity identity;
 	uint64_t sum;
 };
@@ -66,17 +70,48 @@ static int origin_identify(const char *path, struct source_identity *out, struct
 	return result;
 }
 
+static void origin_free_files(struct file *file, size_t count)
+{
+	for (size_t i = 0; file && i < count; i++)
+		free(file[i].labels);
+	free(file);
+}
+
+/* Those that were named, then their files of labels; NULL: an error. */
+static struct file *origin_list(const struct origin_files *files, size_t *count, struct error *err)
+{
+	char name[PATH_MAX];
+	*count = files->are_idx ? 2 * files->count : files->count;
+	struct file *list = calloc(*count + 1, sizeof *list);
+	for (size_t i = 0; list && i < *count; i++) {
+		list[i].path = files->file[i % files->count];
+		if (i < files->count)
+			continue;
+		if (image_label_file(list[i].path, name, sizeof name, err) != 0) {
+			origin_free_files(list, *count);
+			return NULL;
+		}
+		if (!(list[i].path = list[i].labels = strdup(name))) {
+			origin_free_files(list, *count);
+			list = NULL;
+		}
+	}
+	if (!list)
+		error_set(err, ERROR_OS, NULL, "out of memory");
+	return list;
+}
+
 /* ---- the file of records ---- */
 
-static void print_file(FILE *out, const char *path, const struct file *f)
+static void print_file(FILE *out, const struct file *f)
 {
-	record_print(out, RECORD("file", F("path", path), F("bytes", f->identity.bytes),
+	record_print(out, RECORD("file", F("path", f->path), F("bytes", f->identity.bytes),
 				 F("mtime-ns", f->identity.mtime_ns),
 				 F("head-bytes", f->identity.head_bytes),
 				 F("head-sum", f->identity.head_sum), F("sum", f->sum)));
 }
 
-static int origin_write_down(const char *path, const struct origin *origin, char *const *names,
+static int origin_write_down(const char *path, const struct origin *origin,
 			     const struct file *file, size_t count, struct error *err)
 {
 	char *text = NULL;
@@ -87,26 +122,27 @@ static int origin_write_down(const char *path, const struct origin *origin, char
 	record_print(out, RECORD("data", F("version", 1), F("rows", origin->rows),
 				 F("bad-rows", origin->bad_rows)));
 	for (size_t i = 0; i < count; i++)
-		print_file(out, names[i], &file[i]);
+		print_file(out, &file[i]);
 	int result = fclose(out) != 0 ? error_set(err, ERROR_OS, path, "out of memory")
 				      : fs_replace_file(path, text, len, err);
 	free(text);
 	return result;
 }
 
-int origin_write(const char *path, const struct origin *origin, char *const *files, size_t count,
+int origin_write(const char *path, const struct origin *origin, const struct origin_files *files,
 		 struct error *err)
 {
-	struct file *file = calloc(count, sizeof *file);
-	int result = file ? 0 : error_set(err, ERROR_OS, path, "out of memory");
+	size_t count;
+	struct file *file = origin_list(files, &count, err);
+	int result = file ? 0 : -1;
 	for (size_t i = 0; result == 0 && i < count; i++) {
-		result = origin_identify(files[i], &file[i].identity, err);
+		result = origin_identify(file[i].path, &file[i].identity, err);
 		if (result == 0)
-			result = sum_file(files[i], &file[i].sum, err);
+			result = sum_file(file[i].path, &file[i].sum, err);
 	}
 	if (result == 0)
-		result = origin_write_down(path, origin, files, file, count, err);
-	free(file);
+		result = origin_write_down(path, origin, file, count, err);
+	origin_free_files(file, count);
 	return result;
 }
 
@@ -178,8 +214,9 @@ int origin_read(const char *path, struct origin *out, struct error *err)
 /* ---- still the same? ---- */
 
 /* *touched: the file has the same bytes and another time. */
-static int origin_check_file(const char *path, struct file *f, int *touched, struct error *err)
+static int origin_check_file(struct file *f, int *touched, struct error *err)
 {
+	const char *path = f->path;
 	struct source_identity now;
 	uint64_t sum;
 	if (origin_identify(path, &now, err) != 0)
@@ -198,19 +235,19 @@ static int origin_check_file(const char *path, struct file *f, int *touched, str
 	return 0;
 }
 
-int origin_check(const char *path, char *const *files, size_t count, struct error *err)
+int origin_check(const char *path, const struct origin_files *files, struct error *err)
 {
 	struct origin origin = {0};
-	struct file *file = calloc(count, sizeof *file);
+	size_t count;
+	struct file *file = origin_list(files, &count, err);
 	int touched = 0;
-	int result = file ? origin_read_all(path, &origin, file, count, err)
-			  : error_set(err, ERROR_OS, path, "out of memory");
+	int result = file ? origin_read_all(path, &origin, file, count, err) : -1;
 	for (size_t i = 0; result == 0 && i < count; i++)
-		result = origin_check_file(files[i], &file[i], &touched, err);
+		result = origin_check_file(&file[i], &touched, err);
 	/* Writes the new times, so that the next start does not read the files again; if this
 	 * fails, it reads them. */
 	if (result == 0 && touched)
-		(void)origin_write_down(path, &origin, files, file, count, NULL);
-	free(file);
+		(void)origin_write_down(path, &origin, file, count, NULL);
+	origin_free_files(file, count);
 	return result;
 }

@@ -20,13 +20,19 @@ struct origin {
 	uint64_t bad_rows; /* left out */
 };
 
+struct origin_files {
+	char *const *file;
+	size_t count;
+	int are_idx; /* with each comes the file of its labels */
+};
+
 /* Reads every file to its end. Durable. */
-int origin_write(const char *path, const struct origin *origin, char *const *files, size_t count,
+int origin_write(const char *path, const struct origin *origin, const struct origin_files *files,
 		 struct error *err);
 /* Without a look at the data. No file at path: ERROR_NOINPUT. */
 int origin_read(const char *path, struct origin *out, struct error *err);
 /* 0: the files are those that were written down. ERROR_CONFIG when one was changed, with its name;
  * ERROR_NOINPUT when one is gone. */
-int origin_check(const char *path, char *const *files, size_t count, struct error *err);
+int origin_check(const char *path, const struct origin_files *files, struct error *err);
 
 #endif

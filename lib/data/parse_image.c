@@ -8,6 +8,7 @@
 #include "data/parse.h"
 
 #include "base/fs.h"
+#include "base/grow.h"
 #include "base/number.h"
 #include "data/source.h"
 
@@ -17,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define CHUNK ((size_t)1 << 16) /* labels that are read at once */
 
 /* ---- labels of an idx file ---- */
 
@@ -57,6 +60,21 @@ static int read_whole(struct source *source, unsigned char *to, size_t max, size
 	return 0;
 }
 
+/* Up to `most`, in memory that grows with what is there, not with what the header says. */
+static int read_labels(struct columns *c, struct source *source, uint64_t most, struct error *err)
+{
+	size_t room = 0, len, want;
+	do {
+		want = most - c->image_labels < CHUNK ? most - c->image_labels : CHUNK;
+		if (GROW(c->image_label, room, c->image_labels + want + 1) != 0)
+			return error_set(err, ERROR_OS, "", "out of memory");
+		if (read_whole(source, c->image_label + c->image_labels, want, &len, err) != 0)
+			return -1;
+		c->image_labels += len;
+	} while (len == want && want > 0);
+	return 0;
+}
+
 static int label_read(struct columns *c, struct source *source, const char *name, struct error *err)
 {
 	unsigned char head[8], more;
@@ -68,16 +86,12 @@ static int label_read(struct columns *c, struct source *source, const char *name
 		return error_set(err, ERROR_DATA, name,
 				 "is no idx file of labels: it does not begin with 0, 0, 8, 1, and how "
 				 "many there are");
-	c->image_labels = idx.rows;
-	c->image_label = malloc(idx.rows + 1);
-	if (!c->image_label)
-		return error_set(err, ERROR_OS, name, "out of memory");
-	if (read_whole(source, c->image_label, idx.rows, &len, err) != 0)
+	if (read_labels(c, source, idx.rows, err) != 0)
 		return -1;
-	if (len < idx.rows)
+	if (c->image_labels < idx.rows)
 		return error_set(err, ERROR_DATA, name,
-				 "holds %zu labels; its header says %llu (cut short?)", len,
-				 (unsigned long long)idx.rows);
+				 "holds %llu labels; its header says %llu (cut short?)",
+				 (unsigned long long)c->image_labels, (unsigned long long)idx.rows);
 	if (read_whole(source, &more, 1, &len, err) != 0)
 		return -1;
 	if (len > 0)
@@ -86,28 +100,30 @@ static int label_read(struct columns *c, struct source *source, const char *name
 	return 0;
 }
 
+int image_label_file(const char *file, char *out, size_t max, struct error *err)
+{
+	if (label_name(file, out, max) != 0)
+		return error_set(err, ERROR_DATA, file,
+				 "its labels are not found: rename it, or link to it, so that \"images\" "
+				 "is in its name where the file of labels has \"labels\"");
+	if (access(out, F_OK) == 0)
+		return 0;
+	label_other_name(out);
+	if (access(out, F_OK) == 0)
+		return 0;
+	label_other_name(out);
+	return error_set(err, ERROR_NOINPUT, out, "is not there: it should have the labels of %.200s",
+			 fs_basename(file));
+}
+
 int image_bind(struct columns *c, const struct parser *p, const char *file, struct error *err)
 {
 	char name[PATH_MAX];
 	struct source *source;
 	if (p->schema->syntax.format != ROW_IDX)
 		return 0;
-	if (label_name(file, name, sizeof name) != 0) {
-		if (p->label_optional)
-			return 0;
-		return error_set(err, ERROR_DATA, file,
-				 "its labels are not found: rename it, or link to it, so that \"images\" is in "
-				 "its name where the file of labels has \"labels\"");
-	}
-	if (access(name, F_OK) != 0)
-		label_other_name(name);
-	if (access(name, F_OK) != 0) {
-		if (p->label_optional)
-			return 0;
-		label_other_name(name);
-		return error_set(err, ERROR_NOINPUT, name, "is not there: it should have the labels of %.200s",
-				 fs_basename(file));
-	}
+	if (image_label_file(file, name, sizeof name, p->label_optional ? NULL : err) != 0)
+		return p->label_optional ? 0 : -1;
 	c->image_label_path = strdup(name);
 	if (!c->image_label_path)
 		return error_set(err, ERROR_OS, name, "out of memory");

@@ -86,16 +86,26 @@ static int compare_keys(const struct job *job, const struct dirs *dirs, int runn
 	return result;
 }
 
+static struct origin_files prepare_files(const struct job *job)
+{
+	struct row_syntax syntax;
+	return (struct origin_files){
+		.file = job->data.item,
+		.count = job->data.count,
+		.are_idx = job_row_syntax(job, &syntax, NULL) == 0 && syntax.format == ROW_IDX};
+}
+
 /* The state of an older version does not have this file: there is nothing to compare. */
 static int compare_data(const struct job *job, const struct dirs *dirs, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
+	struct origin_files files = prepare_files(job);
 	if (!has_begun(dirs))
 		return 0;
 	dirs_state(dirs, "data-sums", path);
 	if (access(path, F_OK) != 0)
 		return 0;
-	if (origin_check(path, job->data.item, job->data.count, err) == 0)
+	if (origin_check(path, &files, err) == 0)
 		return 0;
 	if (err->code == ERROR_CONFIG)
 		snprintf(err->text + strlen(err->text), sizeof err->text - strlen(err->text),
@@ -514,9 +524,10 @@ static int write_origin(const struct job *job, const struct dirs *made, struct d
 {
 	char path[DIRS_PATH_MAX];
 	struct origin origin = {.rows = out->samples, .bad_rows = dataset_bad_rows(ds)};
+	struct origin_files files = prepare_files(job);
 	out->bad_rows = origin.bad_rows;
 	dirs_state(made, "data-sums", path);
-	return origin_write(path, &origin, job->data.item, job->data.count, err);
+	return origin_write(path, &origin, &files, err);
 }
 
 static int read_origin(const struct dirs *dirs, struct prepared *out)
@@ -675,6 +686,7 @@ static int make_foreign(const struct job *job, const struct dirs *dirs, const st
 {
 	char path[DIRS_PATH_MAX];
 	struct origin origin = {0};
+	struct origin_files files = prepare_files(job);
 	out->samples = job->samples;
 	if (!has_begun(made) && job->each_output[0] && look_at_output(job->each_output, err) != 0)
 		return -1;
@@ -683,7 +695,7 @@ static int make_foreign(const struct job *job, const struct dirs *dirs, const st
 		return -1;
 	origin.rows = out->samples;
 	if (job->data.count > 0 && access(path, F_OK) != 0 &&
-	    origin_write(path, &origin, job->data.item, job->data.count, err) != 0)
+	    origin_write(path, &origin, &files, err) != 0)
 		return -1;
 	if (write_run_dir(made, err) != 0)
 		return -1;
