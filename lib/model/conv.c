@@ -21,7 +21,6 @@
 
 #define WINDOW 9
 #define BLOCK_FLOATS ((size_t)1 << 19) /* of all windows of a block */
-#define OUTPUT_SCALE 0.5 /* as in deep.c */
 
 static const struct model_option conv_model_options[] = {
 	{"channels", MODEL_WIDTHS, MODEL_OWN(struct conv_options, channels), "32-64", 1, 4096, NULL,
@@ -102,18 +101,17 @@ static int conv_layout(const struct model_spec *s, struct layout *l, struct erro
 			return -1;
 	}
 	if (layout_add_tensor(l, "output.weight", s->classes, in, LAYOUT_NORMAL,
-			      OUTPUT_SCALE / sqrt((double)in), LAYOUT_OPTIMIZER, err) != 0 ||
+			      MODEL_OUTPUT_SCALE / sqrt((double)in), LAYOUT_OPTIMIZER, err) != 0 ||
 	    layout_add_tensor(l, "output.bias", s->classes, 1, LAYOUT_ZERO, 0, LAYOUT_OPTIMIZER,
 			      err) != 0)
 		return -1;
 	return model_keys_layout(s, l, 1, 1, 0, err); /* keys say nothing to it */
 }
 
-/* Planes of a block's images: plane (channel, image) begins at data + channel * by_channel + image *
+/* Where the planes of a block's images lie: (channel, image) at channel * by_channel + image *
  * by_image. The planes of a channel lie one behind the other, as a product needs them; but for the
  * batch itself and for the last layer, where those of an image do. */
 struct planes {
-	float *data;
 	size_t by_channel, by_image;
 };
 
@@ -197,11 +195,11 @@ static int conv_begin(struct model *m, const struct model_step *s, struct error 
 }
 
 /* The outputs of layer i. */
-static struct planes pooled_planes(const struct conv *c, float *data, size_t i, size_t images)
+static struct planes pooled_planes(const struct conv *c, size_t i, size_t images)
 {
 	size_t pixels = layer_pooled(&c->layer[i]);
-	return i + 1 == c->count ? (struct planes){data, pixels, c->inputs}
-				 : (struct planes){data, images * pixels, pixels};
+	return i + 1 == c->count ? (struct planes){pixels, c->inputs}
+				 : (struct planes){images * pixels, pixels};
 }
 
 /* ---- windows ---- */
@@ -233,14 +231,15 @@ static void clear_edge(const struct conv_layer *l, const struct shift *s, float 
 }
 
 /* windows[in * 9][images][pixels]: rows (channel, y, x), as in torch.nn.Conv2d. */
-static void conv_windows(const struct conv_layer *l, size_t images, struct planes x, float *windows)
+static void conv_windows(const struct conv_layer *l, size_t images, const float *x, struct planes at,
+			 float *windows)
 {
 	size_t pixels = layer_pixels(l);
 	for (size_t channel = 0; channel < l->in; channel++)
 		for (size_t k = 0; k < WINDOW; k++) {
 			struct shift s = shift_of(l, k);
 			for (size_t i = 0; i < images; i++, windows += pixels) {
-				const float *from = x.data + channel * x.by_channel + i * x.by_image;
+				const float *from = x + channel * at.by_channel + i * at.by_image;
 				memset(windows, 0, s.begin * sizeof *windows);
 				if (s.end > s.begin)
 					memcpy(windows + s.begin,
@@ -253,15 +252,15 @@ static void conv_windows(const struct conv_layer *l, size_t images, struct plane
 }
 
 /* The way back: each input collects what comes to it, window by window. It changes `back`. */
-static void conv_windows_back(const struct conv_layer *l, size_t images, float *back, struct planes by)
+static void conv_windows_back(const struct conv_layer *l, size_t images, float *back, float *by,
+			      struct planes at)
 {
 	size_t pixels = layer_pixels(l);
 	for (size_t channel = 0; channel < l->in; channel++)
 		for (size_t k = 0; k < WINDOW; k++) {
 			struct shift s = shift_of(l, k);
 			for (size_t i = 0; i < images; i++, back += pixels) {
-				float *restrict to =
-					by.data + channel * by.by_channel + i * by.by_image;
+				float *restrict to = by + channel * at.by_channel + i * at.by_image;
 				clear_edge(l, &s, back);
 				if (k == 0)
 					memset(to, 0, pixels * sizeof *to);
@@ -332,22 +331,23 @@ static void conv_forward(struct model *m, const struct model_step *s, const stru
 	size_t images = k->batch.count;
 	const float *weight = s->dense;
 	/* The batch has the planes of an image one behind the other. */
-	struct planes x = {(float *)(uintptr_t)k->batch.dense, layer_pixels(&c->layer[0]),
-			   m->spec.dense_inputs};
+	const float *x = k->batch.dense;
+	struct planes at = {layer_pixels(&c->layer[0]), m->spec.dense_inputs};
 	for (size_t i = 0; i < c->count; i++) {
 		const struct conv_layer *l = &c->layer[i];
 		size_t inputs = l->in * WINDOW, pixels = layer_pixels(l), pooled = layer_pooled(l);
 		blasint n = (blasint)(images * pixels);
 		const float *bias = weight + l->out * inputs;
-		conv_windows(l, images, x, c->windows[i]);
+		conv_windows(l, images, x, at, c->windows[i]);
 		m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)l->out, n,
 			      (blasint)inputs, 1.0f, weight, (blasint)inputs, c->windows[i], n, 0.0f,
 			      c->y, n);
-		x = pooled_planes(c, c->pooled[i], i, images);
+		x = c->pooled[i];
+		at = pooled_planes(c, i, images);
 		for (size_t o = 0; o < l->out; o++)
 			for (size_t j = 0; j < images; j++)
 				pool_plane(l, c->y + (o * images + j) * pixels, bias[o],
-					   x.data + o * x.by_channel + j * x.by_image,
+					   c->pooled[i] + o * at.by_channel + j * at.by_image,
 					   c->which[i] + (o * images + j) * pooled);
 		weight = bias + l->out;
 	}
@@ -355,7 +355,7 @@ static void conv_forward(struct model *m, const struct model_step *s, const stru
 	for (size_t j = 0; j < images; j++)
 		memcpy(z + j * m->outputs, bias, m->outputs * sizeof *z);
 	m->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)images, (blasint)m->outputs,
-		      (blasint)c->inputs, 1.0f, x.data, (blasint)c->inputs, weight,
+		      (blasint)c->inputs, 1.0f, x, (blasint)c->inputs, weight,
 		      (blasint)c->inputs, 1.0f, z, (blasint)m->outputs);
 }
 
@@ -369,12 +369,12 @@ static void layer_backward(struct model *m, const struct model_step *s, size_t i
 	size_t pixels = layer_pixels(l), pooled = layer_pooled(l);
 	blasint inputs = (blasint)(l->in * WINDOW), n = (blasint)(images * pixels),
 		out = (blasint)l->out;
-	struct planes x = pooled_planes(c, c->pooled[i], i, images);
+	struct planes planes = pooled_planes(c, i, images);
 	float *by_bias = s->dense_gradient + at + l->out * (size_t)inputs;
 	for (size_t o = 0; o < l->out; o++)
 		for (size_t j = 0; j < images; j++) {
-			size_t plane = o * x.by_channel + j * x.by_image;
-			by_bias[o] += pool_plane_back(l, x.data + plane, c->by + plane,
+			size_t plane = o * planes.by_channel + j * planes.by_image;
+			by_bias[o] += pool_plane_back(l, c->pooled[i] + plane, c->by + plane,
 						      c->which[i] + (o * images + j) * pooled,
 						      c->y + (o * images + j) * pixels);
 		}
@@ -384,7 +384,7 @@ static void layer_backward(struct model *m, const struct model_step *s, size_t i
 		return;
 	m->blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, inputs, n, out, 1.0f, s->dense + at,
 		      inputs, c->y, n, 0.0f, c->back, n);
-	conv_windows_back(l, images, c->back, pooled_planes(c, c->by, i - 1, images));
+	conv_windows_back(l, images, c->back, c->by, pooled_planes(c, i - 1, images));
 }
 
 /* This goes through the dense vector from its end. */

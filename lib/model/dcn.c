@@ -18,8 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CROSS_MAX 16     /* so that a layout has room for its tensors */
-#define OUTPUT_SCALE 0.5 /* multiplied by 1/sqrt(in) */
+#define CROSS_MAX 16 /* so that a layout has room for its tensors */
 
 static const struct model_option dcn_options[] = {
 	MODEL_OPTION_EMBED("16"),
@@ -50,7 +49,7 @@ static int dcn_layout(const struct model_spec *s, struct layout *l, struct error
 			return -1;
 	}
 	if (layout_add_tensor(l, "cross.weight", 1, in, LAYOUT_NORMAL,
-			      OUTPUT_SCALE / sqrt((double)in), LAYOUT_OPTIMIZER, err) != 0)
+			      MODEL_OUTPUT_SCALE / sqrt((double)in), LAYOUT_OPTIMIZER, err) != 0)
 		return -1;
 	return deep_layout_end(s, l, err);
 }

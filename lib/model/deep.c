@@ -29,12 +29,6 @@
 #define FINAL_FLOATS ((size_t)1 << 18)
 #define FINAL_OUTPUTS_MIN 64
 
-#define OUTPUT_SCALE 0.5 /* multiplied by 1/sqrt(in), which would keep the variance */
-
-/* In use, not as stored. Embeddings start small: so the wide part learns first, and a key that was
- * never seen in training hardly changes a score. */
-#define EMBED_SCALE 0.05
-
 const struct model_option deep_options[] = {MODEL_OPTION_EMBED("16"), MODEL_OPTION_HIDDEN, {0}};
 
 /* Initial weights of layers with a ReLU: He et al., 2015 (arXiv:1502.01852). */
@@ -54,7 +48,7 @@ static int add_layers(const struct model_spec *s, struct layout *l, double gain,
 		in = s->hidden.width[i];
 	}
 	return layout_add_tensor(l, "output.weight", model_outputs(s), in, LAYOUT_NORMAL,
-				 OUTPUT_SCALE / sqrt((double)in) / gain, LAYOUT_OPTIMIZER, err);
+				 MODEL_OUTPUT_SCALE / sqrt((double)in) / gain, LAYOUT_OPTIMIZER, err);
 }
 
 int deep_layout_end(const struct model_spec *s, struct layout *l, struct error *err)
@@ -62,7 +56,7 @@ int deep_layout_end(const struct model_spec *s, struct layout *l, struct error *
 	const double gain = (double)DEEP_GAIN;
 	if (add_layers(s, l, gain, err) != 0)
 		return -1;
-	return model_keys_layout(s, l, 1 + s->embed, 1, EMBED_SCALE / gain, err);
+	return model_keys_layout(s, l, 1 + s->embed, 1, MODEL_EMBED_SCALE / gain, err);
 }
 
 /* A table has a column at least, also if no row has a key. */
@@ -70,7 +64,7 @@ int deep_alone_layout(const struct model_spec *s, struct layout *l, struct error
 {
 	if (add_layers(s, l, 1, err) != 0)
 		return -1;
-	return s->fields > 0 ? model_keys_layout(s, l, s->embed, 0, EMBED_SCALE, err)
+	return s->fields > 0 ? model_keys_layout(s, l, s->embed, 0, MODEL_EMBED_SCALE, err)
 			     : model_keys_layout(s, l, 1, 1, 0, err);
 }
 

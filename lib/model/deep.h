@@ -1,11 +1,11 @@
 /*
  * deep: layers with a ReLU, and a product for each output, over the embeddings of all fields, in
- * order, and the dense columns: the deep part of wdl, for any model that has one beside the wide part
- * of lr, or alone (mlp).  Private to lib/model.
+ * order, and the dense columns: the deep part of a model, beside the wide part of lr or alone (mlp).
+ * Private to lib/model.
  *
  * The dense vector ends with, for each layer, hidden1.weight [out][in] (as in torch.nn.Linear),
  * hidden1.bias, ..., then output.weight [outputs][in].  Before them there are bias and dense.weight
- * if there is a wide part.  A key's row ends with its embedding; before it there is the weight of a
+ * of a wide part, and tensors of the model's own.  A key's row ends with its embedding; before it there is the weight of a
  * wide part.
  */
 #ifndef PACELINE_MODEL_DEEP_H

@@ -13,13 +13,12 @@
 
 static const struct model_option ffm_options[] = {MODEL_OPTION_EMBED("4"), {0}};
 
-#define EMBED_SCALE 0.05
-
 static int ffm_check(const struct model_spec *s, struct error *err)
 {
 	if ((uint64_t)s->fields * s->embed >= LAYOUT_WIDTH_MAX)
 		return error_set(err, ERROR_CONFIG, "model",
-				 "ffm: embed %u for each of %u sparse columns makes more than %u floats a key",
+				 "ffm: embed %u for each of %u sparse columns makes more than %u "
+				 "floats a key",
 				 s->embed, s->fields, LAYOUT_WIDTH_MAX - 1);
 	return model_check_fields(s, err);
 }
@@ -28,7 +27,7 @@ static int ffm_layout(const struct model_spec *s, struct layout *l, struct error
 {
 	return model_wide_layout(s, l, err) != 0
 		       ? -1
-		       : model_keys_layout(s, l, 1 + s->fields * s->embed, 1, EMBED_SCALE, err);
+		       : model_keys_layout(s, l, 1 + s->fields * s->embed, 1, MODEL_EMBED_SCALE, err);
 }
 
 static size_t ffm_block(const struct model *m, size_t left)

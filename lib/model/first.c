@@ -66,7 +66,8 @@ static int list_plain(struct first *f, struct error *err)
 /* Puts the plain columns of W side by side, so that one product takes them all. */
 static int pack_weight(struct first *f, struct error *err)
 {
-	size_t in = first_inputs(&f->b.model->spec), embed = f->embed, dense = f->b.model->spec.dense_inputs;
+	const struct model_spec *s = &f->b.model->spec;
+	size_t in = first_inputs(s), embed = f->embed, dense = s->dense_inputs;
 	if (f->fold.count == 0) {
 		f->weight = f->b.weight;
 		f->weight_gradient = f->b.weight_gradient;
@@ -183,8 +184,9 @@ float *first_forward(struct first *f, size_t begin, size_t count)
 		first_gather(&places, &block, f->b.rows, f->x.data);
 		f->inputs = f->x.data;
 	}
-	f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)count, out, in, f->b.gain,
-		    f->inputs, in, f->weight, in, f->fold.count > 0 ? 1.0f : 0.0f, y, out);
+	f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)count, out, in,
+			       f->b.gain, f->inputs, in, f->weight, in,
+			       f->fold.count > 0 ? 1.0f : 0.0f, y, out);
 	return y;
 }
 
@@ -198,12 +200,13 @@ void first_backward(struct first *f)
 	const float *by_y = first_by_y(f);
 	blasint n = (blasint)f->count, out = (blasint)f->out, in = (blasint)f->plain_in;
 	blasint learnt = (blasint)(f->plain_count * f->embed); /* dense columns get no gradient */
+	const struct model_blas *blas = f->b.model->blas;
 	if (in > 0)
-		f->b.model->blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, f->b.gain, by_y,
-			    out, f->inputs, in, 1.0f, f->weight_gradient, in);
+		blas->gemm(CblasRowMajor, CblasTrans, CblasNoTrans, out, in, n, f->b.gain, by_y, out,
+			   f->inputs, in, 1.0f, f->weight_gradient, in);
 	if (learnt > 0) {
-		f->b.model->blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, learnt, out, f->b.gain,
-			    by_y, out, f->weight, in, 0.0f, f->by_x.data, learnt);
+		blas->gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, learnt, out, f->b.gain, by_y,
+			   out, f->weight, in, 0.0f, f->by_x.data, learnt);
 		struct model_batch block = first_block(f);
 		struct first_places places = plain_places(f, (size_t)learnt);
 		first_scatter(&places, &block, f->by_x.data, f->b.row_gradient);
@@ -214,7 +217,8 @@ void first_backward(struct first *f)
 
 static void unpack_gradient(struct first *f)
 {
-	size_t in = first_inputs(&f->b.model->spec), embed = f->embed, dense = f->b.model->spec.dense_inputs;
+	const struct model_spec *s = &f->b.model->spec;
+	size_t in = first_inputs(s), embed = f->embed, dense = s->dense_inputs;
 	const float *from = f->weight_gradient;
 	for (size_t o = 0; o < f->out; o++) {
 		float *to = f->b.weight_gradient + o * in;

@@ -4,8 +4,10 @@
  * repeats: a column with few categories has few different embeddings in a batch.  Such a column is
  * folded (fold.h): the embedding of each category is multiplied with its part of W only once, and
  * each row adds up the products of its categories.  In the backward pass, the rows' gradients are
- * first summed for each category.  The result is the same sum in another order.  Private to
- * lib/model.
+ * first summed for each category.  The result is the same sum in another order.
+ *
+ * Other parts of a model that have embeddings as inputs take them from the rows, and bring their
+ * gradients back, by first_gather() and first_scatter().  Private to lib/model.
  */
 #ifndef PACELINE_MODEL_FIRST_H
 #define PACELINE_MODEL_FIRST_H
@@ -46,8 +48,8 @@ static inline size_t first_embedding(const struct model *m, size_t row)
 	return (row + 1) * m->width - m->spec.embed;
 }
 
-/* Begins a batch. weight: [out][inputs], out = hidden[0]. Embeddings and weights are multiplied by gain where
- * they are used. Everything given is borrowed until first_end(). -1: no memory. */
+/* Begins a batch. weight: [out][inputs], out = hidden[0]. Embeddings and weights are multiplied by
+ * gain where they are used. Everything given is borrowed until first_end(). -1: no memory. */
 struct first_batch {
 	const struct model *model;
 	const struct model_batch *batch;

@@ -11,8 +11,6 @@
 #define LANES 16 /* floats of embeddings that are summed at once, in registers */
 #define PIECES (LANES / PIECE)
 
-#define EMBED_SCALE 0.05
-
 int fm_begin(struct model *m, size_t most, struct error *err)
 {
 	return pool_grow(&m->scratch, most * m->spec.embed, err);
@@ -134,7 +132,7 @@ static int fm_layout(const struct model_spec *s, struct layout *l, struct error 
 {
 	return model_wide_layout(s, l, err) != 0
 		       ? -1
-		       : model_keys_layout(s, l, 1 + s->embed, 1, EMBED_SCALE, err);
+		       : model_keys_layout(s, l, 1 + s->embed, 1, MODEL_EMBED_SCALE, err);
 }
 
 static int fm_model_begin(struct model *m, const struct model_step *s, struct error *err)

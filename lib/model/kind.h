@@ -127,6 +127,11 @@ const struct model_kind *model_kind_find(const char *name);
 #define MODEL_OPTION_HIDDEN \
 	{"hidden", MODEL_WIDTHS, offsetof(struct model_spec, hidden), "64-32", 1, 65536, NULL, \
 	 "widths of the hidden layers"}
+/* Initial values. An output's weights: multiplied by 1/sqrt(in), which would keep the variance.
+ * Embeddings start small: so the wide part learns first, and a key that was never seen in training
+ * hardly changes a score. */
+#define MODEL_OUTPUT_SCALE 0.5
+#define MODEL_EMBED_SCALE 0.05
 /* The place of an option in a model's own struct, for model_own(). */
 #define MODEL_OWN(type, field) (offsetof(struct model_spec, own) + offsetof(type, field))
 

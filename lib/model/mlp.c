@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-static const struct model_option mlp_options[] = {MODEL_OPTION_LABELS("class"), MODEL_OPTION_EMBED("16"),
-						  MODEL_OPTION_HIDDEN, {0}};
+static const struct model_option mlp_options[] = {
+	MODEL_OPTION_LABELS("class"), MODEL_OPTION_EMBED("16"), MODEL_OPTION_HIDDEN, {0}};
 
 static int mlp_check(const struct model_spec *spec, struct error *err)
 {

@@ -25,8 +25,8 @@ struct layout;
 
 /* All models; the first one is the default. */
 #define MODELS(FIRST, MORE) \
-	FIRST(lr) MORE(wdl) MORE(fm) MORE(deepfm) MORE(dcn) MORE(xdeepfm) MORE(ffm) MORE(mlp) MORE(conv) \
-	MORE(softmax) MORE(svm) MORE(linear) MORE(audit) MORE(lda)
+	FIRST(lr) MORE(wdl) MORE(fm) MORE(deepfm) MORE(dcn) MORE(xdeepfm) MORE(ffm) MORE(mlp) \
+	MORE(conv) MORE(softmax) MORE(svm) MORE(linear) MORE(audit) MORE(lda)
 
 #define MODEL_WORD(name) #name
 #define MODEL_COMMA_WORD(name) ", " #name

@@ -25,7 +25,6 @@
 #define BLOCK_ROWS_MIN 16  /* of samples: layers of fewer are slow */
 #define SLICE_ROWS 256
 #define CIN_MAX 1024
-#define OUTPUT_SCALE 0.5 /* multiplied by 1/sqrt(in) */
 
 static const struct model_option xdeepfm_options[] = {
 	MODEL_OPTION_EMBED("16"),
@@ -61,7 +60,7 @@ static int xdeepfm_layout(const struct model_spec *s, struct layout *l, struct e
 		all += cin_maps(s, k);
 	}
 	if (layout_add_tensor(l, "cin.weight", 1, all, LAYOUT_NORMAL,
-			      OUTPUT_SCALE / sqrt((double)all), LAYOUT_OPTIMIZER, err) != 0)
+			      MODEL_OUTPUT_SCALE / sqrt((double)all), LAYOUT_OPTIMIZER, err) != 0)
 		return -1;
 	return deep_layout_end(s, l, err);
 }

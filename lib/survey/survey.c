@@ -89,7 +89,8 @@ static int survey_read_head(const char *path, char *head, size_t *len, struct er
 	return result;
 }
 
-/* idx files say what they are. Of CIFAR's the size tells it: of a file that is not packed, and no text. */
+/* idx files say what they are. Of CIFAR's the size tells it: of a file that is not packed, and no
+ * text. */
 static int survey_find_images(struct survey *s, const char *path, const char *head, size_t len)
 {
 	struct row_idx idx;
@@ -154,7 +155,8 @@ static int try_separator(const char *path, char separator, uint64_t bytes_max, s
 	size_t count, rows = 0;
 	int got;
 	*fields = *agree = 0;
-	if (reading_begin(&r, path, (struct row_syntax){.format = ROW_CSV, .separator = separator}, bytes_max, err) != 0)
+	const struct row_syntax syntax = {.format = ROW_CSV, .separator = separator};
+	if (reading_begin(&r, path, syntax, bytes_max, err) != 0)
 		return -1;
 	while (rows < GUESS_ROWS && (got = rowscan_next(&r.scan, &row, 0, NULL)) == ROWSCAN_ROW) {
 		if (rowscan_fields(&r.scan, &row, &field, &count, NULL) != 0)
