@@ -132,10 +132,11 @@ static int print_row(const struct row_ref *row, struct error *err)
 /* Rows of images are bytes, which no filter reads. */
 static int refuse_images(struct row_syntax syntax, struct error *err)
 {
-	return row_is_image(syntax) ? error_set(err, ERROR_CONFIG, "--cat",
-						"rows are bytes where FORMAT=%s; there is nothing to print",
-						row_syntax_name(syntax))
-				    : 0;
+	if (!row_is_image(syntax))
+		return 0;
+	return error_set(err, ERROR_CONFIG, "--cat",
+			 "rows are bytes where FORMAT=%s; there is nothing to print",
+			 row_syntax_name(syntax));
 }
 
 static int cat_file(struct rowfile *f, uint64_t begin, uint64_t length, uint64_t *printed,

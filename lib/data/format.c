@@ -11,7 +11,9 @@ static const char *const names[] = {"lines", "bag", "cifar10", "cifar100",
 struct row_syntax row_syntax(enum row_format format)
 {
 	int is_cifar = format == ROW_CIFAR10 || format == ROW_CIFAR100;
-	return (struct row_syntax){format, format == ROW_CSV ? ',' : '\0', is_cifar ? CIFAR_PIXELS : 0};
+	return (struct row_syntax){.format = format,
+				   .separator = format == ROW_CSV ? ',' : '\0',
+				   .pixels = is_cifar ? CIFAR_PIXELS : 0};
 }
 
 int row_syntax_same(struct row_syntax a, struct row_syntax b)
@@ -39,7 +41,8 @@ int row_idx_header(const unsigned char *head, size_t len, struct row_idx *out)
 	*out = (struct row_idx){.bytes = 4 + 4 * (size_t)head[3], .pixels = 1, .sizes = head[3]};
 	for (unsigned i = 0; i < out->sizes; i++) {
 		const unsigned char *p = head + 4 + 4 * (size_t)i;
-		uint32_t size = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+		uint32_t size = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 |
+				(uint32_t)p[2] << 8 | p[3];
 		out->size[i] = size;
 		if (i == 0)
 			out->rows = size;

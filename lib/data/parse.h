@@ -76,8 +76,8 @@ int parse_criteo(struct parser *p, const struct columns *c, const struct row_ref
 		 struct rows *rows, size_t *at, struct error *err);
 int parse_libsvm(struct parser *p, const struct row_ref *row, struct rows *rows, size_t *at,
 		 struct error *err);
-/* The file that has the labels of an idx file. ERROR_DATA: the name does not say it; ERROR_NOINPUT: it
- * is not there. */
+/* The file that has the labels of an idx file. ERROR_DATA: the name does not say it; ERROR_NOINPUT:
+ * it is not there. */
 int image_label_file(const char *file, char *out, size_t max, struct error *err);
 /* Reads the labels of an idx file. */
 int image_bind(struct columns *c, const struct parser *p, const char *file, struct error *err);

@@ -1,9 +1,9 @@
 /*
  * parse_image: images of a byte for each pixel and channel, as numbers from 0 to 1, and their labels.
  *
- * CIFAR-10 (Krizhevsky, 2009) has the label in the byte before an image; CIFAR-100 has two there, of
- * which the second, the fine one, is taken.  idx (LeCun, Cortes, Burges: the MNIST database) has them
- * in a file beside, which is found by its name.
+ * CIFAR-10 (Krizhevsky, 2009) has the label in the byte before an image; CIFAR-100 has two there,
+ * of which the second, the fine one, is taken.  idx (LeCun, Cortes, Burges: the MNIST database) has
+ * them in a file beside, which is found by its name.
  */
 #include "data/parse.h"
 

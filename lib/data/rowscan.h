@@ -73,8 +73,8 @@ enum rowscan_result { ROWSCAN_END = 0, ROWSCAN_ROW = 1, ROWSCAN_WAIT = 2 };
 /* All zero bytes are a rowscan without memory; rowscan_free() after any use. */
 int rowscan_init(struct rowscan *r, struct row_syntax syntax, struct error *err);
 void rowscan_free(struct rowscan *r);
-/* Goes on reading at the source's place, which is the start of line `line`. At the start of an idx file
- * its header is read, and sets syntax.pixels. */
+/* Goes on reading at the source's place, which is the start of line `line`. At the start of an idx
+ * file its header is read, and sets syntax.pixels. */
 int rowscan_start(struct rowscan *r, struct source *source, uint64_t line, struct error *err);
 
 /* After rowscan_start() at the start of the text, in place of a known syntax: takes what the first

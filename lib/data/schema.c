@@ -268,7 +268,8 @@ static int set_columns(struct schema *s, const struct schema_options *o, struct 
 		return -1;
 	if (s->syntax.format == ROW_BAG && s->positive)
 		return error_set(err, ERROR_CONFIG, "POSITIVE", "FORMAT=bag has no labels");
-	if (s->syntax.format == ROW_LIBSVM || s->syntax.format == ROW_BAG || row_is_image(s->syntax)) {
+	if (s->syntax.format == ROW_LIBSVM || s->syntax.format == ROW_BAG ||
+	    row_is_image(s->syntax)) {
 		if (schema_refuse(o->dense, "DENSE", name, err) != 0 ||
 		    schema_refuse(o->sparse, "SPARSE", name, err) != 0)
 			return -1;

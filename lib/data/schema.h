@@ -15,8 +15,8 @@
  * the category with the empty name.  Of a csv the values in `missing` ("NA", "?") are missing, too, in
  * any column but the label's.  libsvm: key = XXH3_64bits_withSeed(the index as 8 bytes, least
  * significant first, seed) with seed = 0 (libsvm) or 1 + field (libffm); the value is kept.
- * idx, cifar10, cifar100: each byte x of an image is a dense column of its own, x / 255, not scaled any
- * further; the label is its number as text.
+ * idx, cifar10, cifar100: each byte x of an image is a dense column of its own, x / 255, not scaled
+ * any further; the label is its number as text.
  * bag: key = word mod 2^31, which is the word itself but for those from 2^31 on; the count is the value;
  * there is no label (NAN).
  */

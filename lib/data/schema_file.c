@@ -292,7 +292,8 @@ static int schema_file_finish(struct schema **out, struct reading *in, struct er
 	}
 	/* criteo without a list means all columns there, which a file never leaves out. */
 	int is_image = row_is_image(s->syntax);
-	if ((s->dense_count != in->dense_count && !is_image) || s->sparse_count != in->sparse_count) {
+	if ((s->dense_count != in->dense_count && !is_image) ||
+	    s->sparse_count != in->sparse_count) {
 		schema_free(s);
 		return error_set(err, ERROR_DATA, in->path, "columns are missing");
 	}

@@ -536,7 +536,7 @@ static const char *guess_format(const char *path, int has_label)
 	static const char *const guess[][2] = {{".csv", "csv"},	      {".svm", "libsvm"},
 					       {".bag", "bag"},	      {".libsvm", "libsvm"}, {".ffm", "libsvm"},
 					       {".libffm", "libsvm"}, {".tab", "tsv"},
-						 {"-idx3-ubyte", "idx"},  {".idx3-ubyte", "idx"}};
+					       {"-idx3-ubyte", "idx"}, {".idx3-ubyte", "idx"}};
 	size_t len = strlen(path) - job_packed(path);
 	for (size_t i = 0; i < sizeof guess / sizeof *guess; i++)
 		if (ends_in(path, len, guess[i][0]))
@@ -910,9 +910,8 @@ int job_finish(struct job *job, const char *path, struct error *err)
 		return -1;
 	/* A card has a size below which it is idle, and one that its memory holds. */
 	int measures = strcmp(job->solution, "antdt-dd") == 0 || model_device_is_card(job->device);
-	if (!job->profile[0] &&
-	    key_text_set(&job->profile, measures && !job_kind(job)->foreign ? "on" : "off", path, err) !=
-		    0)
+	const char *profile = measures && !job_kind(job)->foreign ? "on" : "off";
+	if (!job->profile[0] && key_text_set(&job->profile, profile, path, err) != 0)
 		return -1;
 	if (finish_parts(job, err) != 0 || finish_model(job, path, err) != 0 ||
 	    finish_hung(job, path, err) != 0)

@@ -45,8 +45,8 @@ struct model_sums {
  * smaller batch may do; ERROR_TEMPFAIL: the device answers no more. */
 struct model_backend {
 	uint32_t abi, spec_bytes, batch_bytes, error_bytes; /* what it was compiled with */
-	/* How many cards this host has; -1: there is none on which open() could succeed, of those that
-	 * `device` may mean. It takes none. */
+	/* How many cards this host has; -1: there is none on which open() could succeed, of those
+	 * that `device` may mean. It takes none. */
 	int (*look)(const struct model_spec *spec, const char *device, struct error *err);
 	int (*open)(void **s, const struct model_spec *spec, const char *device, struct error *err);
 	int (*begin)(void *s, const struct model_load *load, struct error *err);
@@ -63,8 +63,8 @@ struct model_backend {
 /* Loads the plug-in of this installation, or of this build. */
 int model_backend_find(const struct model_backend **out, struct error *err);
 
-/* Loads the plug-in of that path, for as long as the program runs. ERROR_UNAVAILABLE: there is none,
- * or it is of another version. */
+/* Loads the plug-in of that path, for as long as the program runs. ERROR_UNAVAILABLE: there is
+ * none, or it is of another version. */
 int model_backend_load(const char *path, const struct model_backend **out, struct error *err);
 /* The last part of it: whether its structs are ours. */
 int model_backend_check(const struct model_backend *b, const char *path, struct error *err);

@@ -87,7 +87,8 @@ static int conv_check(const struct model_spec *s, struct error *err)
 static int conv_layout(const struct model_spec *s, struct layout *l, struct error *err)
 {
 	struct conv_layer layer[MODEL_WIDTHS_MAX];
-	size_t count = conv_layers(s, layer), in = layer[count - 1].out * layer_pooled(&layer[count - 1]);
+	size_t count = conv_layers(s, layer);
+	size_t in = layer[count - 1].out * layer_pooled(&layer[count - 1]);
 	for (size_t i = 0; i < count; i++) {
 		size_t inputs = layer[i].in * WINDOW;
 		char name[32];
@@ -156,7 +157,8 @@ static int conv_carve(struct model *m, struct conv *c, struct error *err)
 	size_t windows = 0, pooled = 0, y = 0, back = 0, by = 0;
 	for (size_t i = 0; i < c->count; i++) {
 		const struct conv_layer *l = &c->layer[i];
-		size_t inputs = l->in * WINDOW * layer_pixels(l), outputs = l->out * layer_pooled(l);
+		size_t inputs = l->in * WINDOW * layer_pixels(l);
+		size_t outputs = l->out * layer_pooled(l);
 		windows += inputs;
 		pooled += outputs;
 		y = conv_most(y, l->out * layer_pixels(l));
@@ -204,8 +206,8 @@ static struct planes pooled_planes(const struct conv *c, size_t i, size_t images
 
 /* ---- windows ---- */
 
-/* Where the pixels are whose window has an input at place k: pixel p sees input p + shift there, for
- * begin <= p < end, but not in the column `edge` (== width: in all of them). */
+/* Where the pixels are whose window has an input at place k: pixel p sees input p + shift there,
+ * for begin <= p < end, but not in the column `edge` (== width: in all of them). */
 struct shift {
 	size_t begin, end, edge;
 	ptrdiff_t shift;
@@ -231,8 +233,8 @@ static void clear_edge(const struct conv_layer *l, const struct shift *s, float 
 }
 
 /* windows[in * 9][images][pixels]: rows (channel, y, x), as in torch.nn.Conv2d. */
-static void conv_windows(const struct conv_layer *l, size_t images, const float *x, struct planes at,
-			 float *windows)
+static void conv_windows(const struct conv_layer *l, size_t images, const float *x,
+			 struct planes at, float *windows)
 {
 	size_t pixels = layer_pixels(l);
 	for (size_t channel = 0; channel < l->in; channel++)

@@ -1,12 +1,12 @@
 /*
  * deep: layers with a ReLU, and a product for each output, over the embeddings of all fields, in
- * order, and the dense columns: the deep part of a model, beside the wide part of lr or alone (mlp).
- * Private to lib/model.
+ * order, and the dense columns: the deep part of a model, beside the wide part of lr or alone
+ * (mlp).  Private to lib/model.
  *
  * The dense vector ends with, for each layer, hidden1.weight [out][in] (as in torch.nn.Linear),
  * hidden1.bias, ..., then output.weight [outputs][in].  Before them there are bias and dense.weight
- * of a wide part, and tensors of the model's own.  A key's row ends with its embedding; before it there is the weight of a
- * wide part.
+ * of a wide part, and tensors of the model's own.  A key's row ends with its embedding; before it
+ * there is the weight of a wide part.
  */
 #ifndef PACELINE_MODEL_DEEP_H
 #define PACELINE_MODEL_DEEP_H
@@ -18,8 +18,8 @@
 
 extern const struct model_option deep_options[];
 
-/* The functions of a model_kind. They keep what they need in m->own. layout is that of a whole model
- * with a wide part; forward ADDS the layers' outputs to z. */
+/* The functions of a model_kind. They keep what they need in m->own. layout is that of a whole
+ * model with a wide part; forward ADDS the layers' outputs to z. */
 int deep_layout(const struct model_spec *spec, struct layout *l, struct error *err);
 /* The same without the wide part, for a model that has tensors of its own between both. */
 int deep_layout_end(const struct model_spec *spec, struct layout *l, struct error *err);

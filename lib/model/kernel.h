@@ -41,8 +41,8 @@ struct kernel_choice {
 /* Finds the fastest kernels that are right. `program probe` must call kernel_judge() and, if all is
  * right, print what kernel_measure() finds: both numbers and a newline. cache: a file; NULL: none;
  * if it can't be used, this is no error. wrong: kernels that were found wrong here ("": OpenBLAS'
- * own choice), which are not taken from the cache either; NULL: none. -1: nothing could be measured, or
- * nothing is right. */
+ * own choice), which are not taken from the cache either; NULL: none. -1: nothing could be
+ * measured, or nothing is right. */
 int kernel_choose(const char *program, const char *probe, const char *cache, const char *wrong,
 		  struct kernel_choice *choice, struct error *err);
 

@@ -39,8 +39,8 @@ struct card {
 	const struct model_backend *backend; /* NULL: the CPU computes */
 	void *state;
 	size_t fits; /* see model_fits() */
-	/* Of a part of a batch: by row of the batch, the place among its own, from 1; the row of each
-	 * of these; its index; its rows and their gradients. */
+	/* Of a part of a batch: by row of the batch, the place among its own, from 1; the row of
+	 * each of these; its index; its rows and their gradients. */
 	struct words place, row, index;
 	struct pool rows;
 };
@@ -164,8 +164,8 @@ void model_lr_forward(struct model *m, const struct model_step *s, const struct 
 void model_lr_backward(struct model *m, const struct model_step *s, const struct model_block *k,
 		       float *by);
 
-/* ---- on a card (card.c): as model_train(), and logits for model_predict(). A batch that does not fit
- * its memory is computed in parts, whose sums are those of the batch. ---- */
+/* ---- on a card (card.c): as model_train(), and logits for model_predict(). A batch that does not
+ * fit its memory is computed in parts, whose sums are those of the batch. ---- */
 
 /* The `count` rows from row `begin` on. */
 void model_block_take(const struct model *m, const struct model_batch *b, size_t begin, size_t count,

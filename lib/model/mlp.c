@@ -1,6 +1,6 @@
 /*
- * mlp: layers with a ReLU (deep.h) over the dense columns, and over embeddings of the sparse ones, if
- * there are some.  What it has for outputs depends on what labels are.
+ * mlp: layers with a ReLU (deep.h) over the dense columns, and over embeddings of the sparse ones,
+ * if there are some.  What it has for outputs depends on what labels are.
  */
 #include "model/deep.h"
 

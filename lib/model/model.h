@@ -74,8 +74,8 @@ struct model_spec {
  * say. A name that is not known is for model_spec_check() to refuse. */
 void model_spec_default(struct model_spec *spec, const char *name);
 /* ERROR_CONFIG: an unknown name (the text lists the known ones), wdl and others on rows without
- * fixed fields, lda on rows that are no documents, sizes out of range, too many samples for the keys,
- * or fewer than two classes where labels are classes. */
+ * fixed fields, lda on rows that are no documents, sizes out of range, too many samples for the
+ * keys, or fewer than two classes where labels are classes. */
 int model_spec_check(const struct model_spec *spec, struct error *err);
 /* The file `model` of a checkpoint, one record: `model version=1 name= dense-inputs= fields=
  * hash-bits= l2= seed= samples= [classes=]`, then the model's options, each by its name. An option
@@ -165,8 +165,8 @@ void model_free(struct model *m); /* NULL is fine */
 const char *model_card(const struct model *m);
 /* Bytes of the card's memory that nobody has; 0: not known. */
 size_t model_card_left(const struct model *m);
-/* So many samples fit the card's memory, because more did not; 0: all did so far. Larger batches are
- * computed in parts. */
+/* So many samples fit the card's memory, because more did not; 0: all did so far. Larger batches
+ * are computed in parts. */
 size_t model_fits(const struct model *m);
 /* That is known from before. */
 void model_limit(struct model *m, size_t fits);
