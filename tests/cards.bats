@@ -83,6 +83,9 @@ parameters() {
 	run -0 run_job --fresh --set WORKERS=device:cuda:1
 	in_log w0 'cuda:1 computes'
 	in_log w1 'cuda:1 computes'
+	run -0 run_job --fresh --set WORKERS=device:cuda+tf32
+	in_log w0 'cuda:0+tf32 computes: .* MiB, tf32$'
+	in_log w1 'cuda:1+tf32 computes: .* MiB, tf32$'
 }
 
 @test "what was measured of a card is kept, and reported; another model measures anew" {
@@ -171,7 +174,7 @@ parameters() {
 	job MODEL=audit
 	refused 78 'audit is not computed on a card: '
 	job
-	for wrong in gpu cuda: cuda:x; do refused 78 "is none of cpu|cuda|cuda:N|auto" "WORKERS=device:$wrong"; done
+	for wrong in gpu cuda: cuda:x; do refused 78 "is none of cpu|cuda[:N][+tf32]|auto" "WORKERS=device:$wrong"; done
 	# auto takes what there is
 	card driver 0
 	run -0 run_job --set WORKERS=device:auto
@@ -180,7 +183,7 @@ parameters() {
 	run -69 predict -c "$(ckpt latest run/state/checkpoints)" --device cuda d.csv
 	[[ $output == *"cuda: no NVIDIA driver on this host"* ]]
 	run -64 predict -c "$(ckpt latest run/state/checkpoints)" --device gpu d.csv
-	[[ $output == *"--device: 'gpu' is none of cpu|cuda|cuda:N|auto"* ]]
+	[[ $output == *"--device: 'gpu' is none of cpu|cuda[:N][+tf32]|auto"* ]]
 	rm "$PACELINE_CUDACPU"/*
 	predict -c "$(ckpt latest run/state/checkpoints)" --device cuda d.csv >card.scores
 	predict -c "$(ckpt latest run/state/checkpoints)" d.csv >cpu.scores

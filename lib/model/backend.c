@@ -65,9 +65,16 @@ int model_device_is_card(const char *name)
 
 int model_device_ok(const char *name)
 {
-	size_t digits = strncmp(name, "cuda:", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
-	return strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0 || strcmp(name, "cuda") == 0 ||
-	       (digits > 0 && digits < 4 && name[5 + digits] == '\0');
+	const char *rest = name + 4;
+	if (strncmp(name, "cuda", 4) != 0)
+		return strcmp(name, "cpu") == 0 || strcmp(name, "auto") == 0;
+	if (*rest == ':') {
+		size_t digits = strspn(rest + 1, "0123456789");
+		if (digits == 0 || digits > 3)
+			return 0;
+		rest += 1 + digits;
+	}
+	return *rest == '\0' || strcmp(rest, "+tf32") == 0;
 }
 
 int model_device_look(const struct model_spec *spec, const char *name, struct error *err)

@@ -29,8 +29,8 @@ static int card_take(struct card *c, const struct model_spec *spec, const char *
 		if (strchr(name, ':'))
 			snprintf(one, sizeof(one), "%s", name);
 		else
-			snprintf(one, sizeof(one), "%s:%d", name,
-				 (int)((rank + (uint64_t)i) % (uint64_t)cards));
+			snprintf(one, sizeof(one), "cuda:%d%s",
+				 (int)((rank + (uint64_t)i) % (uint64_t)cards), name + 4);
 		result = b->open(&c->state, spec, one, err);
 		if (result != 0 && is_last)
 			return -1;

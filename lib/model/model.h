@@ -139,8 +139,9 @@ struct model_batch {
 	const uint64_t *row;    /* [count] number in the data; lda and audit look at it */
 };
 
-/* What computes. Parameters and gradients stay in the caller's memory. */
-#define MODEL_DEVICES "cpu|cuda|cuda:N|auto" /* auto: a card if there is one, else the CPU */
+/* What computes. Parameters and gradients stay in the caller's memory. auto: a card if there is one,
+ * else the CPU; tf32: matrix products have about 3 digits, and take less time. */
+#define MODEL_DEVICES "cpu|cuda[:N][+tf32]|auto"
 struct model_device {
 	const char *name;
 	/* With cuda and auto: of the user among those that share this host's cards. They take one

@@ -1157,11 +1157,11 @@ static void expect(struct check *c, const char *device, int code, const char *te
 static void test_no_card(struct check *c)
 {
 	cudacpu::control was = cudacpu::set;
-	expect(c, "cuda:0,tf32", 0, "");
+	expect(c, "cuda:0+tf32", 0, "");
 	expect(c, "cuda:1", ERROR_UNAVAILABLE, "this host has only 1 card, cuda:0");
 	expect(c, "cuda:99999999999", ERROR_UNAVAILABLE, "this host has only 1 card, cuda:0");
-	expect(c, "cuda:", ERROR_CONFIG, "cuda: is not cuda[:NUMBER][,tf32]");
-	expect(c, "gpu", ERROR_CONFIG, "gpu is not cuda[:NUMBER][,tf32]");
+	expect(c, "cuda:", ERROR_CONFIG, "cuda: is not cuda[:NUMBER][+tf32]");
+	expect(c, "gpu", ERROR_CONFIG, "gpu is not cuda[:NUMBER][+tf32]");
 	cudacpu::set.driver = 0;
 	expect(c, "cuda", ERROR_UNAVAILABLE, "no NVIDIA driver on this host");
 	cudacpu::set = was;

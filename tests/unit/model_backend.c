@@ -335,9 +335,12 @@ static void in_parts(void **unused)
 static void devices(void **unused)
 {
 	(void)unused;
-	static const char *const right[] = {"cpu", "auto", "cuda", "cuda:0", "cuda:17"};
+	static const char *const right[] = {"cpu", "auto", "cuda", "cuda:0", "cuda:17",
+					    "cuda+tf32", "cuda:1+tf32"};
 	static const char *const wrong[] = {"",       "gpu",     "cuda:",   "cuda:x", "cuda:1x",
-					    "cuda:-1", "cuda:1234", "cuda0", "CPU"};
+					    "cuda:-1", "cuda:1234", "cuda0", "CPU",
+					    "cuda+", "cuda+tf32x", "cuda:+tf32", "auto+tf32",
+					    "cuda+tf32:1", "c", "cud"};
 	for (size_t i = 0; i < sizeof(right) / sizeof(*right); i++)
 		assert_true(model_device_ok(right[i]));
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)

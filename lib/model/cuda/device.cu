@@ -126,7 +126,7 @@ void pinned_free(struct room *r)
 
 /* ---- the card ---- */
 
-/* "cuda", "cuda:1", "cuda:1,tf32"; card -1: none is named. */
+/* "cuda", "cuda:1", "cuda:1+tf32"; card -1: none is named. */
 static int device_name(const char *name, int *card, int *tf32, struct error *err)
 {
 	char *end = NULL;
@@ -138,10 +138,10 @@ static int device_name(const char *name, int *card, int *tf32, struct error *err
 		*card = number < 1 << 20 ? (int)number : 1 << 20;
 		rest = end;
 	}
-	if (strncmp(name, "cuda", 4) == 0 && strcmp(rest, ",tf32") == 0)
+	if (strncmp(name, "cuda", 4) == 0 && strcmp(rest, "+tf32") == 0)
 		*tf32 = 1;
 	else if (strncmp(name, "cuda", 4) != 0 || *rest)
-		return cuda_error(err, ERROR_CONFIG, "device", "%s is not cuda[:NUMBER][,tf32]",
+		return cuda_error(err, ERROR_CONFIG, "device", "%s is not cuda[:NUMBER][+tf32]",
 				  name);
 	return 0;
 }

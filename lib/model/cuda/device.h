@@ -108,7 +108,7 @@ void blas_free(struct blas *b);
 int cuda_error(struct error *err, int code, const char *place, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* A card: its number, and a stream for all work. name: cuda[:NUMBER][,tf32]. */
+/* A card: its number, and a stream for all work. name: cuda[:NUMBER][+tf32]. */
 struct device {
 	struct queue queue;
 	struct blas *blas; /* NULL: not asked for */
