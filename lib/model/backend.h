@@ -5,7 +5,7 @@
  *
  * Parameters stay with the caller; a backend gets them with each batch, and gives gradients.  Calls
  * come from one thread, and for each batch in this order:
- *   training   begin, step for one range of samples after the other, end
+ *   training   begin, train
  *   scores     begin with forward_only, logits
  * After an error, the next call is begin or free.
  */
@@ -21,13 +21,13 @@
 extern "C" {
 #endif
 
-#define MODEL_BACKEND_ABI 1
+#define MODEL_BACKEND_ABI 2
 #define MODEL_BACKEND_SYMBOL "paceline_model_backend"
 
 /* What a batch is computed from. All of it is borrowed until the end of the batch. */
 struct model_load {
-	const struct model_batch *batch; /* whole; steps take ranges of it */
-	size_t unique;                   /* rows */
+	const struct model_batch *batch;
+	size_t unique; /* rows */
 	const float *dense, *rows;
 	int forward_only;
 };
@@ -36,7 +36,7 @@ struct model_load {
 struct model_sums {
 	float *dense_gradient, *row_gradient; /* ADDED to */
 	double *loss;                         /* ADDED to */
-	model_final_fn *final; /* NULL: nobody is told; called in end(), from the vector's end on */
+	model_final_fn *final; /* NULL: nobody is told; from the vector's end on */
 	void *owner;
 };
 
@@ -50,12 +50,10 @@ struct model_backend {
 	int (*look)(const struct model_spec *spec, const char *device, struct error *err);
 	int (*open)(void **s, const struct model_spec *spec, const char *device, struct error *err);
 	int (*begin)(void *s, const struct model_load *load, struct error *err);
-	/* Samples first..first+count-1; may return before they are computed. last: no more follow.
-	 */
-	int (*step)(void *s, size_t first, size_t count, int last, struct error *err);
-	int (*end)(void *s, const struct model_sums *sums, struct error *err); /* waits */
-	int (*logits)(void *s, float *z, struct error *err);                   /* waits */
-	void (*free)(void *s);                                                 /* NULL is fine */
+	/* These two wait until all is computed. Where memory runs out, nothing was added. */
+	int (*train)(void *s, const struct model_sums *sums, struct error *err);
+	int (*logits)(void *s, float *z, struct error *err);
+	void (*free)(void *s);         /* NULL is fine */
 	const char *(*about)(void *s); /* "NVIDIA H100, 81559 MiB": until free */
 	size_t (*left)(void *s);       /* bytes of the card's memory that nobody has; 0: not known */
 };

@@ -1,7 +1,7 @@
 /*
- * card: a batch is computed on a card: whole where it fits its memory, else in parts.  A part
- * brings the rows of its own keys only, or it would need as much memory as the batch.  It must
- * never add a sum twice: end() adds all of a part, or nothing.
+ * card: a batch is computed on a card: whole where it fits its memory, else in parts.  A part brings
+ * the rows of its own keys only, or it would need as much memory as the batch.  It must never add a
+ * sum twice: train() adds all of a part, or nothing.
  */
 #include "model/kind.h"
 
@@ -139,8 +139,8 @@ static int part_begin(struct model *m, const struct model_step *s, size_t begin,
 	return m->card.backend->begin(m->card.state, &p->load, err);
 }
 
-static int part_end(struct model *m, const struct model_step *s, const struct part *p,
-		    double *loss_sum, struct error *err)
+static int part_train(struct model *m, const struct model_step *s, const struct part *p,
+		      double *loss_sum, struct error *err)
 {
 	struct card *c = &m->card;
 	size_t width = m->width;
@@ -152,7 +152,7 @@ static int part_end(struct model *m, const struct model_step *s, const struct pa
 				  .owner = m->final_owner};
 	if (p->own)
 		memset(own, 0, p->own * width * sizeof(float));
-	if (c->backend->end(c->state, &sums, err) != 0)
+	if (c->backend->train(c->state, &sums, err) != 0)
 		return -1;
 	for (size_t i = 0; i < p->own; i++)
 		for (size_t k = 0; k < width; k++)
@@ -164,15 +164,11 @@ static int part_end(struct model *m, const struct model_step *s, const struct pa
 static int part_compute(struct model *m, const struct model_step *s, size_t begin, size_t count,
 			double *loss_sum, float *z, struct error *err)
 {
-	const struct model_backend *b = m->card.backend;
 	struct part p;
 	if (part_begin(m, s, begin, count, &p, err) != 0)
 		return -1;
-	if (z)
-		return b->logits(m->card.state, z + begin * m->outputs, err);
-	return b->step(m->card.state, 0, count, 1, err) != 0
-		       ? -1
-		       : part_end(m, s, &p, loss_sum, err);
+	return z ? m->card.backend->logits(m->card.state, z + begin * m->outputs, err)
+		 : part_train(m, s, &p, loss_sum, err);
 }
 
 /* ---- a batch ---- */

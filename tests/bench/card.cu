@@ -325,8 +325,7 @@ static void bench_model(struct bench *b, const char *name)
 		if (i == 3)
 			began = seconds_now();
 		if (paceline_model_backend.begin(s, &load, &err) != 0 ||
-		    paceline_model_backend.step(s, 0, b->n, 1, &err) != 0 ||
-		    paceline_model_backend.end(s, &sums, &err) != 0)
+		    paceline_model_backend.train(s, &sums, &err) != 0)
 			bench_die(name, &err);
 	}
 	printf("bench name=card model=%s samples=%zu rows-per-second=%.0f mib=%zu\n", name, b->n,

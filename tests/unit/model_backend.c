@@ -5,7 +5,9 @@
 #include "model/kind.h"
 #include "param/layout.h"
 
+#include <dlfcn.h>
 #include <limits.h>
+#include <link.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -146,15 +148,10 @@ static void compare(const struct model_backend *b, struct pair *p)
 		struct model_load load = {
 			.batch = &p->batch, .unique = UNIQUE, .dense = p->parameters, .rows = rows};
 		assert_int_equal(b->begin(s, &load, &err), 0);
-		for (size_t at = 0; at < p->batch.count; at += 64) {
-			size_t left = p->batch.count - at;
-			assert_int_equal(b->step(s, at, left < 64 ? left : 64, left <= 64, &err),
-					 0);
-		}
 		struct model_sums sums = {.dense_gradient = p->gradients[0],
 					  .row_gradient = p->gradients[0] + p->dense_count,
 					  .loss = &loss};
-		assert_int_equal(b->end(s, &sums, &err), 0);
+		assert_int_equal(b->train(s, &sums, &err), 0);
 		assert_int_equal(model_train(m, &p->batch, p->parameters, rows, p->gradients[1],
 					     p->gradients[1] + p->dense_count, &other, &err),
 				 0);
@@ -375,7 +372,14 @@ static void no_plugin(void **unused)
 	assert_int_equal(model_backend_load("/dev/null", &b, &err), -1);
 	assert_int_equal(err.code, ERROR_UNAVAILABLE);
 	assert_non_null(strstr(err.text, "can't be loaded: "));
-	assert_int_equal(model_backend_load("libm.so.6", &b, &err), -1);
+	assert_int_equal(model_backend_load("/tmp", &b, &err), -1);
+	assert_non_null(strstr(err.text, "can't be loaded: "));
+	/* A library that is something else. */
+	struct link_map *libm;
+	assert_int_equal(dlinfo(dlopen("libm.so.6", RTLD_NOW), RTLD_DI_LINKMAP, &libm), 0);
+	assert_int_equal(model_backend_load(libm->l_name, &b, &err), -1);
+	assert_int_equal(err.code, ERROR_UNAVAILABLE);
+	assert_string_equal(err.text, "is no backend: it has no paceline_model_backend");
 	assert_null(b);
 }
 

@@ -73,7 +73,7 @@ static struct images images_of(struct images one, size_t n)
 	return one;
 }
 
-static void conv_forward(struct plugin *p, const struct range *r)
+static void conv_forward(struct plugin *p, const struct samples *r)
 {
 	struct conv *c = (struct conv *)p->own;
 	struct queue *q = &p->device.queue;
@@ -94,7 +94,7 @@ static void conv_forward(struct plugin *p, const struct range *r)
 			r->z);
 }
 
-static void conv_backward(struct plugin *p, const struct range *r)
+static void conv_backward(struct plugin *p, const struct samples *r)
 {
 	struct conv *c = (struct conv *)p->own;
 	struct queue *q = &p->device.queue;

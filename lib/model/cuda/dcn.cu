@@ -119,7 +119,7 @@ __global__ void dcn_shift_back_kernel(size_t layers, size_t in, const float *by_
 	}
 }
 
-static void dcn_forward(struct plugin *p, const struct range *r)
+static void dcn_forward(struct plugin *p, const struct samples *r)
 {
 	struct dcn *d = (struct dcn *)p->own;
 	struct queue *q = &p->device.queue;
@@ -137,7 +137,7 @@ static void dcn_forward(struct plugin *p, const struct range *r)
 		     d->shift, r->z);
 }
 
-static void dcn_backward(struct plugin *p, const struct range *r)
+static void dcn_backward(struct plugin *p, const struct samples *r)
 {
 	struct dcn *d = (struct dcn *)p->own;
 	struct queue *q = &p->device.queue;

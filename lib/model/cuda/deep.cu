@@ -38,7 +38,7 @@ void deep_own_carve(struct plugin *p, struct carver *c, size_t n)
 	deep_carve(p, (struct deep *)p->own, c, n);
 }
 
-void deep_gather(struct plugin *p, struct deep *d, const struct range *r)
+void deep_gather(struct plugin *p, struct deep *d, const struct samples *r)
 {
 	const struct model_spec *s = &p->spec;
 	d->x = d->room ? d->room : r->x; /* dense columns alone lie there as they are needed */
@@ -47,7 +47,7 @@ void deep_gather(struct plugin *p, struct deep *d, const struct range *r)
 			    s->dense_inputs, d->room);
 }
 
-void deep_forward(struct plugin *p, const struct deep *d, const struct range *r)
+void deep_forward(struct plugin *p, const struct deep *d, const struct samples *r)
 {
 	const struct model_spec *s = &p->spec;
 	struct queue *q = &p->device.queue;
@@ -69,7 +69,7 @@ void deep_forward(struct plugin *p, const struct deep *d, const struct range *r)
 }
 
 /* Adds the gradient by the outputs' weights; by[n][in] = the gradient by what they are given. */
-static void output_backward(struct plugin *p, const struct deep *d, const struct range *r,
+static void output_backward(struct plugin *p, const struct deep *d, const struct samples *r,
 			    size_t in, const float *x, float *by)
 {
 	struct queue *q = &p->device.queue;
@@ -85,7 +85,7 @@ static void output_backward(struct plugin *p, const struct deep *d, const struct
 	}
 }
 
-void deep_backward(struct plugin *p, const struct deep *d, const struct range *r, size_t learnt,
+void deep_backward(struct plugin *p, const struct deep *d, const struct samples *r, size_t learnt,
 		   float keep, float *by_x)
 {
 	const struct model_spec *s = &p->spec;

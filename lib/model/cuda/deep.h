@@ -25,10 +25,10 @@ void deep_carve(struct plugin *p, struct deep *d, struct carver *c, size_t n);
 /* The same for a model that has nothing else of its own. */
 void deep_own_carve(struct plugin *p, struct carver *c, size_t n);
 /* x = the inputs; then what the layers say of them is added to z. */
-void deep_gather(struct plugin *p, struct deep *d, const struct range *r);
-void deep_forward(struct plugin *p, const struct deep *d, const struct range *r);
+void deep_gather(struct plugin *p, struct deep *d, const struct samples *r);
+void deep_forward(struct plugin *p, const struct deep *d, const struct samples *r);
 /* by_x[n][learnt] = keep * by_x + the gradient by the first columns of x */
-void deep_backward(struct plugin *p, const struct deep *d, const struct range *r, size_t learnt,
+void deep_backward(struct plugin *p, const struct deep *d, const struct samples *r, size_t learnt,
 		   float keep, float *by_x);
 
 #endif

@@ -20,21 +20,21 @@ static void fm_carve(struct plugin *p, struct carver *c, size_t n)
 	((struct deepfm *)p->own)->sums = CARVE(c, float, n * p->spec.embed);
 }
 
-static void pairs_forward(struct plugin *p, const struct range *r)
+static void pairs_forward(struct plugin *p, const struct samples *r)
 {
 	wide_forward(p, r);
 	fm_forward(&p->device.queue, r->keys, p->spec.embed, p->model->gain,
 		   ((struct deepfm *)p->own)->sums, r->z);
 }
 
-static void pairs_backward(struct plugin *p, const struct range *r, int alone)
+static void pairs_backward(struct plugin *p, const struct samples *r, int alone)
 {
 	wide_backward(p, r);
 	fm_backward(&p->device.queue, r->keys, p->spec.embed, p->model->gain,
 		    ((struct deepfm *)p->own)->sums, r->delta, alone, p->by);
 }
 
-static void fm_alone_backward(struct plugin *p, const struct range *r)
+static void fm_alone_backward(struct plugin *p, const struct samples *r)
 {
 	pairs_backward(p, r, 1);
 }
@@ -62,7 +62,7 @@ static void deepfm_carve(struct plugin *p, struct carver *c, size_t n)
 	deep_carve(p, &((struct deepfm *)p->own)->deep, c, n);
 }
 
-static void deepfm_forward(struct plugin *p, const struct range *r)
+static void deepfm_forward(struct plugin *p, const struct samples *r)
 {
 	struct deep *d = &((struct deepfm *)p->own)->deep;
 	pairs_forward(p, r);
@@ -70,7 +70,7 @@ static void deepfm_forward(struct plugin *p, const struct range *r)
 	deep_forward(p, d, r);
 }
 
-static void deepfm_backward(struct plugin *p, const struct range *r)
+static void deepfm_backward(struct plugin *p, const struct samples *r)
 {
 	struct deep *d = &((struct deepfm *)p->own)->deep;
 	deep_backward(p, d, r, p->spec.fields * p->by_width, 0.0f, r->by);

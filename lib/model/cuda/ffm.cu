@@ -48,14 +48,14 @@ static void ffm_open(struct plugin *p)
 	p->by_width = (size_t)p->spec.fields * p->spec.embed;
 }
 
-static void ffm_forward(struct plugin *p, const struct range *r)
+static void ffm_forward(struct plugin *p, const struct samples *r)
 {
 	wide_forward(p, r);
 	queue_kernel(&p->device.queue, "ffm_kernel", queue_grid(r->keys.n * WARP), QUEUE_BLOCK,
 		     ffm_kernel, r->keys, p->spec.fields, p->spec.embed, r->z);
 }
 
-static void ffm_backward(struct plugin *p, const struct range *r)
+static void ffm_backward(struct plugin *p, const struct samples *r)
 {
 	wide_backward(p, r);
 	queue_kernel(&p->device.queue, "ffm_back_kernel",

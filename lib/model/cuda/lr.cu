@@ -13,12 +13,12 @@ void wide_open(struct plugin *p)
 	p->weights = 1;
 }
 
-void wide_forward(struct plugin *p, const struct range *r)
+void wide_forward(struct plugin *p, const struct samples *r)
 {
 	rows_wide(&p->device.queue, r->keys, r->x, p->spec.dense_inputs, p->card.dense, r->z);
 }
 
-void wide_backward(struct plugin *p, const struct range *r)
+void wide_backward(struct plugin *p, const struct samples *r)
 {
 	struct queue *q = &p->device.queue;
 	size_t n = r->keys.n;

@@ -11,7 +11,7 @@ static void mlp_open(struct plugin *p)
 	deep_open(p, (struct deep *)p->own, p->model->gain);
 }
 
-static void mlp_forward(struct plugin *p, const struct range *r)
+static void mlp_forward(struct plugin *p, const struct samples *r)
 {
 	struct deep *d = (struct deep *)p->own;
 	layers_bias(&p->device.queue, r->keys.n, p->outputs, r->z, p->card.dense);
@@ -19,7 +19,7 @@ static void mlp_forward(struct plugin *p, const struct range *r)
 	deep_forward(p, d, r);
 }
 
-static void mlp_backward(struct plugin *p, const struct range *r)
+static void mlp_backward(struct plugin *p, const struct samples *r)
 {
 	struct deep *d = (struct deep *)p->own;
 	layers_column_sums(&p->device.queue, r->keys.n, p->outputs, r->delta, NULL, 1.0f, r->parts,

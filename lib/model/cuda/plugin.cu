@@ -15,8 +15,6 @@ static const struct cuda_model *const models[] = {CUDA_MODELS(MODEL_AT)};
 #define MODEL_NAME(name) " " #name
 #define NAMES CUDA_MODELS(MODEL_NAME)
 
-/* Scores are computed for so many samples at a time. */
-#define SCORE_ROWS ((size_t)8192)
 /* The gradient comes back in pieces of so many floats at least, PIECES_MOST at most. */
 #define PIECE_FLOATS ((size_t)1 << 18)
 #define PIECES_MOST ((size_t)64)
@@ -160,15 +158,15 @@ static void input_carve(const struct plugin *p, const struct model_load *l, stru
 }
 
 /* All that a batch needs on the card: one piece of memory, whose size is known before it is asked
- * for. Where it is trained, a range may be all of it. */
+ * for. */
 static void batch_carve(struct plugin *p, const struct model_load *l, struct carver *c)
 {
-	size_t n = l->forward_only && p->count > SCORE_ROWS ? SCORE_ROWS : p->count;
-	p->z = CARVE(c, float, p->count * p->outputs);
+	size_t n = p->count;
+	p->z = CARVE(c, float, n * p->outputs);
 	if (p->model->carve)
 		p->model->carve(p, c, n);
 	if (!l->forward_only) {
-		p->delta = CARVE(c, float, p->count * p->outputs);
+		p->delta = CARVE(c, float, n * p->outputs);
 		p->by = CARVE(c, float, p->keys * p->by_width);
 		p->parts = CARVE(c, float, layers_parts(n * p->part_rows, p->widest));
 		p->loss_parts = CARVE(c, double, loss_parts(n));
@@ -255,21 +253,21 @@ static int plugin_begin(void *s, const struct model_load *l, struct error *err)
 	return 0;
 }
 
-/* ---- a range of it ---- */
+/* ---- it is computed ---- */
 
-static struct range range_of(const struct plugin *p, size_t first, size_t n)
+static struct samples samples_of(const struct plugin *p)
 {
 	const struct input *in = &p->card;
-	struct range r = {};
-	r.keys = {n, in->offset + first, in->index, in->value, in->rows, row_width(p)};
-	r.x = in->x + first * p->spec.dense_inputs;
-	r.z = p->z + first * p->outputs;
+	struct samples r = {};
+	r.keys = {p->count, in->offset, in->index, in->value, in->rows, row_width(p)};
+	r.x = in->x;
+	r.z = p->z;
 	if (!in->label)
 		return r;
-	r.label = in->label + first;
-	r.weight = in->weight ? in->weight + first : NULL;
-	r.delta = p->delta + first * p->outputs;
-	r.by = p->by + p->host.offset[first] * p->by_width;
+	r.label = in->label;
+	r.weight = in->weight;
+	r.delta = p->delta;
+	r.by = p->by;
 	r.parts = p->parts;
 	return r;
 }
@@ -298,7 +296,7 @@ static int rows_back(struct plugin *p, struct error *err)
 	return 0;
 }
 
-static void range_compute(struct plugin *p, const struct range *r)
+static void compute(struct plugin *p, const struct samples *r)
 {
 	struct queue *q = &p->device.queue;
 	p->model->forward(p, r);
@@ -308,13 +306,13 @@ static void range_compute(struct plugin *p, const struct range *r)
 }
 
 /* Records the kernels. Where that fails, they are started one by one from then on. */
-static int graph_record(struct plugin *p, const struct range *r)
+static int graph_record(struct plugin *p, const struct samples *r)
 {
 	struct queue *q = &p->device.queue, was = *q;
 	cudaGraph_t graph = NULL;
 	cudaError_t result = cudaStreamBeginCapture(q->stream, cudaStreamCaptureModeThreadLocal);
 	if (result == cudaSuccess) {
-		range_compute(p, r);
+		compute(p, r);
 		result = cudaStreamEndCapture(q->stream, &graph);
 	}
 	if (result == cudaSuccess && !q->failed)
@@ -330,9 +328,9 @@ static int graph_record(struct plugin *p, const struct range *r)
 	return -1;
 }
 
-/* A batch in one step. The second of its size is recorded, and those that follow start as one
- * graph: starting each kernel takes longer than a small one runs. */
-static void graph_step(struct plugin *p, const struct range *r)
+/* The second batch of a size is recorded, and those that follow start as one graph: starting each
+ * kernel takes longer than a small one runs. */
+static void graph_compute(struct plugin *p, const struct samples *r)
 {
 	struct queue *q = &p->device.queue;
 	struct graph_of of;
@@ -345,23 +343,9 @@ static void graph_step(struct plugin *p, const struct range *r)
 	else if (!p->graph && !p->no_graphs && !q->failed)
 		graph_record(p, r);
 	if (!p->graph)
-		range_compute(p, r);
+		compute(p, r);
 	else if (!q->failed)
 		queue_keep(q, cudaGraphLaunch(p->graph, q->stream), "cudaGraphLaunch");
-}
-
-static int plugin_step(void *s, size_t first, size_t count, int last, struct error *err)
-{
-	struct plugin *p = (struct plugin *)s;
-	struct queue *q = &p->device.queue;
-	struct range r = range_of(p, first, count);
-	if (first == 0 && last)
-		graph_step(p, &r);
-	else
-		range_compute(p, &r);
-	if (last && rows_back(p, err) != 0)
-		return -1;
-	return queue_tell(q, err);
 }
 
 /* ---- sums, scores ---- */
@@ -391,15 +375,19 @@ static int end_dense(struct plugin *p, float *from, const struct model_sums *sum
 	return 0;
 }
 
-static int plugin_end(void *s, const struct model_sums *sums, struct error *err)
+static int plugin_train(void *s, const struct model_sums *sums, struct error *err)
 {
 	struct plugin *p = (struct plugin *)s;
 	struct queue *q = &p->device.queue;
+	struct samples r = samples_of(p);
 	size_t row_floats = p->unique * row_width(p), at = p->dense_count,
 	       piece = (p->dense_count + PIECES_MOST - 1) / PIECES_MOST;
 	double *loss = (double *)p->sums_pinned.at;
 	float *dense = (float *)(loss + 1), *rows = dense + p->dense_count;
 	piece = piece > PIECE_FLOATS ? piece : PIECE_FLOATS;
+	graph_compute(p, &r);
+	if (rows_back(p, err) != 0)
+		return -1;
 	for (size_t i = 0; at > 0; i++) {
 		size_t count = at < piece ? at : piece;
 		at -= count;
@@ -425,13 +413,9 @@ static int plugin_logits(void *s, float *z, struct error *err)
 {
 	struct plugin *p = (struct plugin *)s;
 	struct queue *q = &p->device.queue;
-	size_t most = p->count < SCORE_ROWS ? p->count : SCORE_ROWS;
+	struct samples r = samples_of(p);
 	size_t bytes = p->count * p->outputs * sizeof(float);
-	for (size_t first = 0; first < p->count; first += most) {
-		struct range r =
-			range_of(p, first, p->count - first < most ? p->count - first : most);
-		p->model->forward(p, &r);
-	}
+	p->model->forward(p, &r);
 	queue_to_host(q, p->sums_pinned.at, p->z, bytes);
 	if (queue_wait(q, err) != 0)
 		return -1;
@@ -450,8 +434,7 @@ const struct model_backend paceline_model_backend = {
 	plugin_look,
 	plugin_open,
 	plugin_begin,
-	plugin_step,
-	plugin_end,
+	plugin_train,
 	plugin_logits,
 	plugin_free,
 	plugin_about,

@@ -22,8 +22,8 @@ struct carver {
 void *carve(struct carver *c, size_t bytes);
 #define CARVE(c, type, count) ((type *)carve(c, (size_t)(count) * sizeof(type)))
 
-/* A range of the batch, on the card. */
-struct range {
+/* The samples of a batch, on the card. */
+struct samples {
 	struct keys keys;                /* keys.n samples */
 	const float *x, *label, *weight; /* x: [n][dense_inputs]; weight may be NULL */
 	float *z, *delta;                /* [n][outputs]; delta only in training */
@@ -38,7 +38,7 @@ struct input {
 	void *sorted;
 };
 
-/* What the kernels of a range are given. */
+/* What the kernels of a batch are given. */
 struct graph_of {
 	const void *memory, *value, *weight, *rows;
 	size_t count, keys;
@@ -71,12 +71,12 @@ struct plugin {
 	 * of the gradients by rows. */
 	float *z, *delta, *by, *piece_sums;
 
-	/* Sums; and scratch of a range. */
+	/* Sums, and scratch. */
 	float *dense_gradient, *row_gradient, *parts;
 	double *loss, *loss_parts, *loss_each;
 	void *own; /* of the model */
 
-	/* The kernels of a batch in one step, as a graph; NULL: none. last: of the batch before. */
+	/* The kernels of a batch as a graph; NULL: none. last: of the batch before. */
 	cudaGraphExec_t graph;
 	struct graph_of last;
 	int no_graphs; /* it failed once */
@@ -93,11 +93,11 @@ struct cuda_model {
 	/* Says which parameters there are, in the order of the dense vector, and fills weights and
 	 * by_width. */
 	void (*open)(struct plugin *p);
-	/* Scratch for ranges of n samples. */
+	/* Scratch for n samples. */
 	void (*carve)(struct plugin *p, struct carver *c, size_t n) = NULL;
-	void (*forward)(struct plugin *p, const struct range *r); /* writes z */
+	void (*forward)(struct plugin *p, const struct samples *r); /* writes z */
 	/* delta is there; adds to dense_gradient, writes by. */
-	void (*backward)(struct plugin *p, const struct range *r);
+	void (*backward)(struct plugin *p, const struct samples *r);
 	enum loss (*loss)(const struct model_spec *spec) = NULL; /* of its labels, if there is none */
 };
 
@@ -108,8 +108,8 @@ size_t plugin_matrix(struct plugin *p, size_t rows, size_t columns);
 
 /* The wide part, which is all of lr: its parameters are the first of a model. */
 void wide_open(struct plugin *p);
-void wide_forward(struct plugin *p, const struct range *r);
-void wide_backward(struct plugin *p, const struct range *r);
+void wide_forward(struct plugin *p, const struct samples *r);
+void wide_backward(struct plugin *p, const struct samples *r);
 
 #define CUDA_MODEL(name) extern const struct cuda_model cuda_##name;
 CUDA_MODELS(CUDA_MODEL)

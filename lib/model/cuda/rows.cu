@@ -46,7 +46,7 @@ void rows_weights(struct queue *q, struct keys k, size_t outputs, float *z)
 		     weights_kernel, k, outputs, z);
 }
 
-/* A line for each key of the range; as all samples have as many, it says which sample's. */
+/* A line for each key; as all samples have as many, it says which sample's. */
 __global__ void gather_kernel(struct keys keys, uint32_t fields, size_t embed, float gain,
 			      size_t dense_inputs, float *to)
 {

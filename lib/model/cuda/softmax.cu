@@ -12,7 +12,7 @@ static void softmax_open(struct plugin *p)
 	p->weights = p->outputs;
 }
 
-static void softmax_forward(struct plugin *p, const struct range *r)
+static void softmax_forward(struct plugin *p, const struct samples *r)
 {
 	struct queue *q = &p->device.queue;
 	size_t n = r->keys.n, in = p->spec.dense_inputs;
@@ -24,7 +24,7 @@ static void softmax_forward(struct plugin *p, const struct range *r)
 				r->z);
 }
 
-static void softmax_backward(struct plugin *p, const struct range *r)
+static void softmax_backward(struct plugin *p, const struct samples *r)
 {
 	struct queue *q = &p->device.queue;
 	size_t n = r->keys.n, in = p->spec.dense_inputs;

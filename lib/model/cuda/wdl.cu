@@ -10,7 +10,7 @@ static void wdl_open(struct plugin *p)
 	deep_open(p, (struct deep *)p->own, DEEP_GAIN);
 }
 
-static void wdl_forward(struct plugin *p, const struct range *r)
+static void wdl_forward(struct plugin *p, const struct samples *r)
 {
 	struct deep *d = (struct deep *)p->own;
 	wide_forward(p, r);
@@ -18,7 +18,7 @@ static void wdl_forward(struct plugin *p, const struct range *r)
 	deep_forward(p, d, r);
 }
 
-static void wdl_backward(struct plugin *p, const struct range *r)
+static void wdl_backward(struct plugin *p, const struct samples *r)
 {
 	struct deep *d = (struct deep *)p->own;
 	deep_backward(p, d, r, p->spec.fields * p->by_width, 0.0f, r->by);

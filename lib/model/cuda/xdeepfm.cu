@@ -73,7 +73,7 @@ static void xdeepfm_carve(struct plugin *p, struct carver *c, size_t n)
 }
 
 /* by[top] becomes the gradient of z by x[top]. */
-static void xdeepfm_output(struct plugin *p, struct xdeepfm *x, const struct range *r)
+static void xdeepfm_output(struct plugin *p, struct xdeepfm *x, const struct samples *r)
 {
 	struct queue *q = &p->device.queue;
 	const float *dense = p->card.dense;
@@ -90,7 +90,7 @@ static void xdeepfm_output(struct plugin *p, struct xdeepfm *x, const struct ran
 	cin_sum(q, r->keys.n, p->spec.embed, x->line, r->z);
 }
 
-static void xdeepfm_forward(struct plugin *p, const struct range *r)
+static void xdeepfm_forward(struct plugin *p, const struct samples *r)
 {
 	struct xdeepfm *x = (struct xdeepfm *)p->own;
 	struct queue *q = &p->device.queue;
@@ -105,7 +105,7 @@ static void xdeepfm_forward(struct plugin *p, const struct range *r)
 
 /* Begins all by[k]; adds to the gradients by the last layer's weights and by those of the output.
  */
-static void xdeepfm_output_back(struct plugin *p, struct xdeepfm *x, const struct range *r)
+static void xdeepfm_output_back(struct plugin *p, struct xdeepfm *x, const struct samples *r)
 {
 	struct queue *q = &p->device.queue;
 	const float *dense = p->card.dense;
@@ -132,7 +132,7 @@ static void xdeepfm_output_back(struct plugin *p, struct xdeepfm *x, const struc
 			gradient + x->output[top]);
 }
 
-static void xdeepfm_backward(struct plugin *p, const struct range *r)
+static void xdeepfm_backward(struct plugin *p, const struct samples *r)
 {
 	struct xdeepfm *x = (struct xdeepfm *)p->own;
 	struct queue *q = &p->device.queue;
