@@ -1,7 +1,7 @@
 /*
- * card: a batch is computed on a card: whole where it fits its memory, else in parts.  A part brings
- * the rows of its own keys only, or it would need as much memory as the batch.  It must never add a
- * sum twice: train() adds all of a part, or nothing.
+ * card: a batch is computed on a card: whole where it fits its memory, else in parts.  A part
+ * brings the rows of its own keys only, or it would need as much memory as the batch.  It must
+ * never add a sum twice: train() adds all of a part, or nothing.
  */
 #include "model/kind.h"
 

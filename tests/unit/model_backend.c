@@ -269,8 +269,8 @@ static void forget(const char *name)
 	unlink(path);
 }
 
-/* A batch that does not fit the card's memory is computed in parts: the same sums. So is a step of a
- * batch, which has rows that it does not use. A card without memory for one sample is an error. */
+/* A batch that does not fit the card's memory is computed in parts: the same sums. So is a step of
+ * a batch, which has rows that it does not use. A card without memory for one sample is an error. */
 static void in_parts(void **unused)
 {
 	(void)unused;
