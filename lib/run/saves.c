@@ -88,18 +88,21 @@ double saves_servers(const struct saves_job *job, const struct saves_host *host,
 
 double saves_sums(const struct saves_job *job, const struct saves_host *host, size_t hosts)
 {
-	double wait = INFINITY, behind = 0, ring = job->ring, shares = job->shares;
+	double wait = INFINITY, lasted = 0, ring = job->ring, shares = job->shares;
 	for (size_t i = 0; i < hosts; i++) {
 		double each = host[i].wait / host[i].batches * job->sums;
-		if (!(each < wait)) /* NAN, too */
+		if (!(each >= 0 && each < wait)) /* NAN, too */
 			continue;
 		wait = each;
-		behind = job->is_behind ? (host[i].time / host[i].batches) * job->sums - each : 0;
+		lasted = host[i].time / host[i].batches * job->sums;
 	}
 	if (isinf(wait))
 		return 0;
-	if (job->is_saved)
-		return fmax(0,
-			    ring - fmax(behind, fmin(fmax(wait + behind, shares / OFF), shares)));
-	return fmin(wait, fmax(0, fmin(fmax(wait + behind, ring), OFF * ring) - shares));
+	double behind = job->is_behind ? lasted - wait : 0;
+	if (!job->is_saved)
+		return fmin(wait, fmax(0, fmin(fmax(wait + behind, ring), OFF * ring) - shares));
+	/* A batch lasts at least as long as its sum: else the rates are too low, for a ring, too. */
+	double part = fmin(1, OFF * lasted / shares);
+	double took = fmin(fmax(wait + behind, part * shares / OFF), part * shares);
+	return fmax(0, part * ring - fmax(behind, took));
 }

@@ -187,9 +187,13 @@ static void sums_by_a_ring_and_by_shares(void **state)
 	/* Rates too low, or workers that waited for something else. */
 	assert_true(is_near(sums_of(10, 0, 0), 3));
 	assert_true(is_near(sums_of(100, 0, 0), 9));
+	/* Workers that left a host take their sums with them. */
+	assert_true(is_near(sums_of(-4, 10, 0), 9)); /* the others waited */
 	/* Shares took 7 s, or workers waited for something else, or most is hidden. */
 	assert_true(is_near(sums_of(7, 0, 1), 5));
-	assert_true(is_near(sums_of(1, 0, 1), 6));
+	assert_true(is_near(sums_of(6, 0, 1), 6));
+	/* All batches took 1 s: by rates six times as high shares take 1.5 s, and a ring 2 s. */
+	assert_true(is_near(sums_of(1, 0, 1), 1));
 	assert_true(is_near(sums_of(100, 0, 1), 3));
 	assert_true(is_near(sums_of(0, 11, 1), 1));
 	assert_true(sums_of(0, 20, 1) == 0);
