@@ -168,6 +168,8 @@ static void network_on_host(const struct record *r, void *owner)
 		take_side(r, "in", "received-bytes", &link->in, link->world == world);
 		take_bytes(r, "summed-bytes", &link->summed, &link->summed_since,
 			   link->world == world);
+		if (link->world == 0) /* an earlier trainctl may have counted this */
+			link->out.now = link->in.now = link->summed_since = 0;
 		snprintf(link->unmeasured, sizeof link->unmeasured, "%s", why ? why : "");
 		link->world = world;
 	}
@@ -277,7 +279,7 @@ static int network_is_saved(const struct supervisor *s)
 }
 
 /* What the workers of each host have done since the last estimate. -1: one of them counts anew, or
- * is elsewhere now. */
+ * is gone, or elsewhere now. */
 static int network_work(struct supervisor *s, struct saves_host *host)
 {
 	int result = 0;
@@ -307,7 +309,7 @@ static int network_work(struct supervisor *s, struct saves_host *host)
 		h->in = l->in.lately;
 		l->out.lately = l->in.lately = (struct saves_way){0};
 		l->summed_since = 0;
-		result = h->batches < 0 ? -1 : result;
+		result = h->workers < then.workers || h->batches < 0 ? -1 : result;
 	}
 	return result;
 }
