@@ -180,6 +180,6 @@ iteration() { on h0 trainctl status --run-dir /tmp/run | grep '^job ' | field it
 # bats test_tags=long
 @test "a job with servers: the report tells what FABRIC=mlfabric has saved" {
 	servers mlfabric
-	grep -q '^report .* fabric-saves=[0-9.]*[1-9]' records
+	grep -q '^report .* fabric-saved=[0-9.]*[1-9]' records
 	grep -q "saved by FABRIC=mlfabric:" report
 }

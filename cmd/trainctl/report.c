@@ -85,8 +85,11 @@ static void put_report(const struct account *a)
 				    a->delay_known ? F("delay-95", a->delay[1]) : F_NONE,
 				    a->delay_known ? F("delay-most", a->delay[2]) : F_NONE,
 				    a->delay_known ? F("stale", a->stale) : F_NONE,
-				    a->fabric_saves > 0
-					    ? F_SECONDS("fabric-saves", a->fabric_saves)
+				    a->fabric_saves[0] > 0
+					    ? F_SECONDS("fabric-saves", a->fabric_saves[0])
+					    : F_NONE,
+				    a->fabric_saves[1] > 0
+					    ? F_SECONDS("fabric-saved", a->fabric_saves[1])
 					    : F_NONE,
 				    a->scaled > 0 ? F("scaled", a->scaled) : F_NONE,
 				    a->ooms > 0 ? F("ooms", a->ooms) : F_NONE,

@@ -311,13 +311,12 @@ static void tell_links(const struct teller *t)
 		return;
 	report_link_words(a, worst, text, sizeof text);
 	tell_network(t, &told, fmax(worst->way[0].cost, worst->way[1].cost), text);
-	tell_network(
-		t, &told, a->fabric_saves,
-		strcmp(a->fabric, "mlfabric") == 0
-			? "saved by FABRIC=mlfabric: an estimate by the links' rates"
-		: a->fabric[0] ? "less with FABRIC=mlfabric: an estimate by the links' rates"
-			       : "less with FABRIC=mlfabric and a bound of the delay (SYNC delay): "
-				 "an estimate by the links' rates");
+	tell_network(t, &told, a->fabric_saves[1],
+		     "saved by FABRIC=mlfabric: an estimate by the links' rates");
+	tell_network(t, &told, a->fabric_saves[0],
+		     a->fabric[0] ? "less with FABRIC=mlfabric: an estimate by the links' rates"
+				  : "less with FABRIC=mlfabric and a bound of the delay (SYNC delay): "
+				    "an estimate by the links' rates");
 }
 
 static void tell_turns(const struct teller *t)

@@ -507,7 +507,7 @@ static void account_take_link(struct account *a, const struct record *r)
 	double median = NAN, saves = 0;
 	record_real_opt(r, "median", 0, 1e300, &median, NULL);
 	record_real_opt(r, "fabric-saves", 0, 1e300, &saves, NULL);
-	a->fabric_saves += saves;
+	a->fabric_saves[strcmp(a->fabric, "mlfabric") == 0] += saves;
 	for (int i = 0; link && i < 2; i++) {
 		double rate = NAN, bytes = 0, cost = 0;
 		record_real_opt(r, key[i][0], 0, 1e300, &rate, NULL);

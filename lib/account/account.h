@@ -168,7 +168,7 @@ struct account {
 	struct account_link *link;
 	size_t links, links_room;
 	double link_bytes, link_seconds; /* of all links, at the median link's rate */
-	double fabric_saves;             /* seconds (run/saves.h) */
+	double fabric_saves[2];          /* seconds (run/saves.h): would save; by mlfabric: saved */
 	struct account_turn *turn; /* in the order of the log */
 	size_t turns, turns_room;
 	uint64_t scaled, ooms, spares; /* among them: carried out, steps taken, places taken */
