@@ -147,7 +147,7 @@ saves() {
 	grep -q '^link host=h1 out=[1-9].* median=[1-9].* sent-bytes=[1-9].* out-cost=0*[.]*0*[1-9]' state/job.log
 	trainctl report --text --state-dir "$T/state" >report
 	grep -q "saved by FABRIC=mlfabric" report
-	grep -q "the link of h1 is slow" report || { grep ^link state/job.log; grep -A3 "What the net" report; return 1; }
+	grep -q "the slow link of h1:" report || { grep ^link state/job.log; grep -A3 "What the net" report; return 1; }
 }
 
 # servers FABRIC: a job whose four workers share the slow link of h1, until that is measured and 24 updates later.

@@ -146,7 +146,7 @@ turned() {
 		print "summary job=ring state=done jct=60 samples=50000 at=1060"
 	}' >state/job.log
 	report --text | tr -s ' \n' ' ' >text
-	grep -qF 'What the network cost 36 s its bytes took longer, as the link of h1 is slow: 80 MiB sent at 2.0 MiB/s, 80 MiB received at 2.0 MiB/s, where the median link carries 20 MiB/s 7.0 s less with FABRIC=mlfabric: an estimate' text
+	grep -qF 'What the network cost 36 s more for what went over the slow link of h1: 80 MiB sent at 2.0 MiB/s, 80 MiB received at 2.0 MiB/s, where the median link carries 20 MiB/s 7.0 s less with FABRIC=mlfabric: an estimate' text
 	report --records >records
 	grep -q '^link host=h0 out=2097152 in=20971520 median=20971520 sent-bytes=83886080 received-bytes=83886080 out-cost=36.000000 in-cost=0.000000$' records
 	grep -q '^report .* fabric-saves=7.000000' records

@@ -34,7 +34,8 @@ int report_turn_words(const struct account_turn *t, char *out, size_t max, char 
 /* "ps0 had 1.80 times the mean of all servers to do: 2.1 MiB of parameters moved, and the busiest had
  * 1.05 times; workers waited 3 ms at most" */
 void report_rebalance_words(const struct account_rebalance *b, char *out, size_t max);
-/* "the link of h1 is slow: 80 MiB sent at 2.0 MiB/s, where the median link carries 20 MiB/s" */
+/* "more for what went over the slow link of h1: 80 MiB sent at 2.0 MiB/s, where the median link
+ * carries 20 MiB/s" */
 void report_link_words(const struct account *a, const struct account_link *l, char *out,
 		       size_t max);
 /* "w1 was killed (SIGKILL)" */

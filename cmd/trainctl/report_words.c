@@ -267,7 +267,8 @@ void report_link_words(const struct account *a, const struct account_link *l, ch
 {
 	static const char *const did[] = {"sent", "received"};
 	char bytes[HUMAN_MAX], rate[HUMAN_MAX];
-	size_t at = (size_t)snprintf(out, max, "its bytes took longer, as the link of %s is slow:", l->host);
+	size_t at =
+		(size_t)snprintf(out, max, "more for what went over the slow link of %s:", l->host);
 	for (int i = 0; i < 2; i++)
 		if (l->way[i].cost > 0 && at < max)
 			at += (size_t)snprintf(out + at, max - at, " %s %s at %s/s,",
