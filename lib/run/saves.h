@@ -15,7 +15,7 @@
  * left out.
  *
  * Sums of allreduce.  What a ring and shares take by the rates (solve/xfer_share.h), and what those
- * that were made really took: the shortest wait of all workers.
+ * that were made really took: the shortest wait of all workers, and at most a batch of theirs.
  */
 #ifndef PACELINE_RUN_SAVES_H
 #define PACELINE_RUN_SAVES_H
