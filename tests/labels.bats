@@ -174,7 +174,7 @@ job() {
 	refused price linear "the label is empty"
 	cp good.csv train.csv
 	refused kind lr "label '"
-	refused kind softmax "is for models of two labels; labels of this one are classes" POSITIVE=10
+	refused kind softmax "is for models of two labels; labels of this one are classes (mlp: MODEL=mlp,labels:binary)" POSITIVE=10
 	awk -F, -v OFS=, 'NR > 1 { $4 = "one" } 1' good.csv >train.csv
 	refused kind softmax "all rows have the label 'one'"
 	cp good.csv train.csv

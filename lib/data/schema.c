@@ -321,7 +321,8 @@ static int set_options(struct schema *s, const struct schema_options *o, struct 
 	const char *negative = o->negative && *o->negative ? o->negative : NULL;
 	if (positive && labels != SCHEMA_BINARY)
 		return error_set(err, ERROR_CONFIG, "POSITIVE",
-				 "is for models of two labels; labels of this one are %s",
+				 "is for models of two labels; labels of this one are %s "
+				 "(mlp: MODEL=mlp,labels:binary)",
 				 labels == SCHEMA_CLASS ? "classes" : "numbers");
 	if (negative && !positive)
 		return error_set(err, ERROR_CONFIG, "NEGATIVE", "needs POSITIVE");
