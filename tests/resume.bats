@@ -13,6 +13,22 @@ rows() {
 			a, b, c, d } }' >d.csv
 }
 
+# images: as many, of 6 x 6, black but for the line of the label's number.
+images() {
+	python3 - "$1" <<-'END'
+		import random, struct, sys
+		count = int(sys.argv[1])
+		random.seed(5)
+		labels = [random.randrange(6) for n in range(count)]
+		with open("images-idx3-ubyte", "wb") as f:
+		    f.write(struct.pack(">4B3I", 0, 0, 8, 3, count, 6, 6))
+		    for label in labels:
+		        f.write(bytes(random.randrange(200, 256) if i // 6 == label else 0 for i in range(36)))
+		with open("labels-idx1-ubyte", "wb") as f:
+		    f.write(struct.pack(">4BI", 0, 0, 8, 1, count) + bytes(labels))
+	END
+}
+
 # trained OUT: to the end; the job's last checkpoint is in OUT then.
 trained() {
 	rm -f drag/w?
@@ -33,10 +49,12 @@ same() { # OUT
 	for file in layout model schema part-0 part-1; do [ ! -e "whole/$file" ] || cmp "whole/$file" "$1/$file"; done
 }
 
-# without_a_trace LABEL MODEL [KEY=VALUE]...
+# without_a_trace LABEL|images MODEL [KEY=VALUE]...
 without_a_trace() {
 	echo "# $*"
-	printf '%s\n' JOB=j "DATA=$T/d.csv" FORMAT=csv "LABEL=$1" "MODEL=$2" DENSE=a,b SPARSE=c,d BATCH=64,shard:4 \
+	local about=("DATA=$T/d.csv" FORMAT=csv "LABEL=$1" DENSE=a,b SPARSE=c,d)
+	[ "$1" != images ] || about=("DATA=$T/images-idx3-ubyte")
+	printf '%s\n' JOB=j "${about[@]}" "MODEL=$2" BATCH=64,shard:4 \
 		WORKERS=1 SERVERS=2 EPOCHS=2 CHECKPOINT=end "${@:3}" >job.env
 	slow 800
 	trained whole
@@ -81,7 +99,13 @@ without_a_trace() {
 	without_a_trace yes svm SHUFFLE=samples OPTIMIZER=ftrl
 	without_a_trace yes fm,embed:4 SHUFFLE=samples OPTIMIZER=momentum,decay:0.01
 	without_a_trace yes deepfm,embed:4,hidden:8 SHUFFLE=samples
+	without_a_trace yes dcn,embed:4,hidden:8,cross:2 SHUFFLE=samples
+	without_a_trace yes xdeepfm,embed:4,hidden:8,cin:4-4 SHUFFLE=samples OPTIMIZER=adam
+	without_a_trace yes ffm SHUFFLE=samples
+	without_a_trace kind mlp,embed:4,hidden:8 SHUFFLE=samples OPTIMIZER=momentum
 	without_a_trace kind softmax SHUFFLE=samples OPTIMIZER=adam,warmup:9
 	without_a_trace price linear SHUFFLE=shards OPTIMIZER=clip:0.1
+	images 1000
+	without_a_trace images conv,image:6-6-1,channels:4-4 SHUFFLE=samples OPTIMIZER=adam
 	without_a_trace yes audit,counts:1
 }
