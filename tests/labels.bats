@@ -120,6 +120,18 @@ job() {
 	[[ "$output" == *"mlp needs dense columns"* ]]
 }
 
+@test "layers that the memory of this machine has no room for: nothing is begun" {
+	[ "$(awk '/^MemTotal/ { print int($2 / 1048576) }' /proc/meminfo)" -lt 200 ] || skip "it has room"
+	local wide=65536-65536-65536-65536
+	job big wdl,hidden:$wide-$wide POSITIVE=yes
+	[ "$status" = 78 ]
+	[[ "$stderr" == *"trainctl: MODEL: the parameters of its layers, "*" need 224 GiB of memory, and this machine has "* ]]
+	run -78 trainctl check job.env --run-dir run --set POSITIVE=yes 3>&-
+	[[ "$output" == *"need 224 GiB"* ]]
+	job big wdl,hidden:8 POSITIVE=yes
+	[ "$status" = 0 ]
+}
+
 @test "svm: both losses" {
 	for loss in hinge squared-hinge; do
 		job big "svm,loss:$loss" POSITIVE=yes

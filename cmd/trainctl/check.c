@@ -187,6 +187,9 @@ static int in_trial(const struct job *job, const struct dirs *dirs, const struct
 		.running = k->start == START_ADOPT,
 		.fresh = call->run.fresh,
 		.finished = k->start == START_FINISHED,
+		.memory_mib = k->start != START_ADOPT && k->hosts.count == 1
+				      ? k->hosts.place[0].memory_mib
+				      : 0,
 		.progress = isatty(STDERR_FILENO) ? check_on_progress : NULL};
 	memcpy(trial.state, call->trial, sizeof call->trial);
 	int result = prepare_trial(job, dirs, &trial, &options, &k->ready, err);

@@ -249,8 +249,8 @@ static int look_at_room(const struct job *job, const struct dirs *dirs, const st
 	return hosts_room(hosts, dirs, bytes, &env, err);
 }
 
-static int make_ready(const struct job *job, const struct dirs *dirs, const struct trainctl_call *call,
-		      struct prepared *ready, struct error *err)
+static int make_ready(const struct job *job, const struct dirs *dirs, const struct hosts *hosts,
+		      const struct trainctl_call *call, struct prepared *ready, struct error *err)
 {
 	char id[OPTION_ID_MAX];
 	int running = prepare_running(dirs, id);
@@ -261,7 +261,10 @@ static int make_ready(const struct job *job, const struct dirs *dirs, const stru
 				 "--fresh starts over, but %s of this job still runs: stop the job "
 				 "first", id);
 	const struct prepare_options options = {
-		.running = running, .fresh = call->fresh, .progress = run_on_progress};
+		.running = running,
+		.fresh = call->fresh,
+		.memory_mib = !running && hosts->count == 1 ? hosts->place[0].memory_mib : 0,
+		.progress = run_on_progress};
 	int result = prepare(job, dirs, &options, ready, err);
 	terminal_clear();
 	return result;
@@ -349,7 +352,7 @@ static int locked(const struct job *job, const struct dirs *dirs, struct hosts *
 	else if (!call->fresh && finished_before(job, dirs, &result, err))
 		;
 	else if (look_at_hosts(job, dirs, hosts, err) == 0 &&
-		 make_ready(job, dirs, call, &ready, err) == 0) {
+		 make_ready(job, dirs, hosts, call, &ready, err) == 0) {
 		result = look_at_room(job, dirs, hosts, &ready, err);
 		if (result == 0)
 			result = supervise(job, dirs, hosts, &ready, err);

@@ -3,8 +3,10 @@
 
 #include "base/clock.h"
 #include "base/fs.h"
+#include "base/human.h"
 #include "base/log.h"
 #include "param/layout.h"
+#include "param/opt.h"
 #include "data/origin.h"
 #include "data/rowfile.h"
 #include "data/source.h"
@@ -543,9 +545,26 @@ static int read_origin(const struct dirs *dirs, struct prepared *out)
 
 /* ---- model, layout ---- */
 
+/* The rows of a table come with the data; the dense parameters are there at once. */
+static int has_memory(const struct job *job, const struct layout *layout, uint64_t memory_mib,
+		      struct error *err)
+{
+	char need[HUMAN_MAX], has[HUMAN_MAX];
+	struct opt opt;
+	if (opt_by_name(&opt, job->optimizer, err) != 0)
+		return -1;
+	double memory = (double)memory_mib * 1048576;
+	double bytes = (double)layout_dense_count(layout) * sizeof(float) * (double)(1 + opt_slots(&opt));
+	if (memory_mib == 0 || bytes <= memory)
+		return 0;
+	return error_set(err, ERROR_CONFIG, "MODEL",
+			 "the parameters of its layers, with what OPTIMIZER keeps of each, need %s of memory, "
+			 "and this machine has %s", human_bytes(bytes, need), human_bytes(memory, has));
+}
+
 /* spec: the job's, with what was counted in the data. */
-static int write_model(const struct job *job, const struct dirs *dirs,
-		       const struct schema *schema, struct model_spec spec, struct error *err)
+static int write_model(const struct job *job, const struct dirs *dirs, const struct schema *schema,
+		       struct model_spec spec, uint64_t memory_mib, struct error *err)
 {
 	char path[DIRS_PATH_MAX];
 	static struct layout layout; /* large */
@@ -560,7 +579,7 @@ static int write_model(const struct job *job, const struct dirs *dirs,
 		return -1;
 	layout_start(&layout, job->seed);
 	dirs_state(dirs, "layout", path);
-	if (model_layout(&spec, &layout, err) != 0)
+	if (model_layout(&spec, &layout, err) != 0 || has_memory(job, &layout, memory_mib, err) != 0)
 		return -1;
 	return layout_write(&layout, path, err);
 }
@@ -613,7 +632,7 @@ static int with_schema(const struct job *job, const struct dirs *dirs, const str
 		result = write_origin(job, made, ds, out, err);
 	dataset_close(ds);
 	spec.samples = out->samples;
-	return result == 0 ? write_model(job, made, schema, spec, err) : -1;
+	return result == 0 ? write_model(job, made, schema, spec, options->memory_mib, err) : -1;
 }
 
 /* ---- a trainer of the user's own ---- */
