@@ -554,12 +554,14 @@ static int has_memory(const struct job *job, const struct layout *layout, uint64
 	if (opt_by_name(&opt, job->optimizer, err) != 0)
 		return -1;
 	double memory = (double)memory_mib * 1048576;
-	double bytes = (double)layout_dense_count(layout) * sizeof(float) * (double)(1 + opt_slots(&opt));
+	double each = (double)(1 + opt_slots(&opt)) * sizeof(float);
+	double bytes = (double)layout_dense_count(layout) * each;
 	if (memory_mib == 0 || bytes <= memory)
 		return 0;
 	return error_set(err, ERROR_CONFIG, "MODEL",
-			 "the parameters of its layers, with what OPTIMIZER keeps of each, need %s of memory, "
-			 "and this machine has %s", human_bytes(bytes, need), human_bytes(memory, has));
+			 "the parameters of its layers, with what OPTIMIZER keeps of each, need %s "
+			 "of memory, and this machine has %s",
+			 human_bytes(bytes, need), human_bytes(memory, has));
 }
 
 /* spec: the job's, with what was counted in the data. */

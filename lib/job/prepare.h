@@ -22,7 +22,7 @@ struct prepare_options {
 	int running; /* nodes of the job run */
 	int fresh;   /* start over: an earlier run is put aside (fresh.h), when all is well */
 	int finished; /* of a trial: the run is over, and what it made is only compared */
-	uint64_t memory_mib; /* of the one machine on which all nodes will be; 0: there are others, or it runs */
+	uint64_t memory_mib; /* of the one machine that nodes start on; 0: there are others, or nodes run */
 	dataset_progress_fn *progress; /* or NULL */
 	void *progress_arg;
 };

@@ -12,7 +12,8 @@
 static size_t stem(const char *name)
 {
 	static const char *const endings[] = {".gz",  ".zst", ".csv",    ".tsv", ".tab",   ".txt",
-					      ".svm", ".data", ".libsvm", ".ffm", ".libffm", ".bag", ".bin"};
+					      ".svm", ".data", ".libsvm", ".ffm", ".libffm", ".bag",
+					      ".bin"};
 	size_t len = strlen(name);
 	for (int again = 1; again;) {
 		again = 0;
