@@ -433,7 +433,7 @@ S
 	[ -d "$base/others.2000-01-01" ]
 	rm -r "$base/other.2000-01-01" "$base/other.current"
 	run -78 ./go -a 0.5 job.env
-	[[ $output == *"summary job=$night state=done "*"there is no score to compare with -a auc=0.5"* ]]
+	[[ $output == *"summary job=$night state=done "*"there is no auc to compare with -a auc=0.5"* ]]
 	run -0 ./go job.env
 	[ "$(readlink "$base/other.current")" = "$night" ]
 	ckpt verify "$(ckpt latest "$base/other.current/checkpoints")"
