@@ -99,8 +99,7 @@ all_done() { # EPOCHS
 	[[ ${lines[0]} == "part part=0 id=ps0 socket=$T/ps0.sock dense-begin=0 "* ]]
 	kill -9 "$LEAD"
 	lead LEAD "$(sockets 0 1)"
-	run ask "$T/lead.sock" parts
-	[[ $output == *"ok version=2 parts=2 moving=0" ]]
+	wait_for 'ask "$T/lead.sock" parts | grep -q "^ok version=2 parts=2 moving=0$"' # it asks its parts first
 	goes_on
 	part PS2 2 3 --join
 	ready "$T/ps2.sock"

@@ -240,10 +240,10 @@ static int set_format(struct jobfile *f, const struct survey *s, struct error *e
 static int set_label(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
 		     struct error *err)
 {
-	const struct column *label = s->column + c->label;
 	char classes[SURVEY_CLASSES_MAX], reason[SURVEY_CLASSES_MAX + 300];
 	if (s->count == 0)
 		return 0;
+	const struct column *label = s->column + c->label;
 	survey_classes(label, classes);
 	if (s->syntax.format == ROW_CSV) {
 		snprintf(reason, sizeof reason, "what the model learns: %s\n", classes);
@@ -267,9 +267,9 @@ static int set_label(struct jobfile *f, const struct survey *s, const struct pla
 static int set_bad_rows(struct jobfile *f, const struct survey *s, const struct plan_choices *c,
 			struct error *err)
 {
-	const struct column *label = s->column + c->label;
+	uint64_t absent = s->count > 0 ? s->column[c->label].absent : 0;
 	char reason[400], value[64], number[COLUMN_COUNT_MAX];
-	uint64_t bad = s->ragged + (s->count > 0 ? label->absent : 0);
+	uint64_t bad = s->ragged + absent;
 	if (bad == 0)
 		return 0;
 	size_t at = 0;
@@ -278,9 +278,9 @@ static int set_bad_rows(struct jobfile *f, const struct survey *s, const struct 
 				       "%s rows do not have %zu columns; the first is line %llu, with %zu\n",
 				       column_count(s->ragged, number), s->count,
 				       (unsigned long long)s->ragged_line, s->ragged_fields);
-	if (label->absent > 0)
+	if (absent > 0)
 		snprintf(reason + at, sizeof reason - at, "%s rows have no label\n",
-			 column_count(label->absent, number));
+			 column_count(absent, number));
 	snprintf(value, sizeof value, "skip:%.0f",
 		 ceil(2 * (double)bad * (double)s->rows_about / (double)s->rows));
 	return jobfile_set(f, "BAD_ROWS", value, reason, err);
