@@ -248,8 +248,9 @@ has_learnt() {
 	SERVERS=$T/ps0.sock
 	work w0 --model-file audit
 	sleep_pid=$PID
-	# Not before it can be caught: bash itself may lose one between fork and exec.
-	wait_for '[ $((0x$(sed -n "s/^SigCgt:[[:space:]]*//p" /proc/$sleep_pid/status) >> 14 & 1)) = 1 ] && [ "$(cat /proc/$sleep_pid/comm)" = worker ]'
+	# Not before it can be caught: bash itself may lose one between fork and exec. Its name comes first: what bash
+	# catches is not what a worker catches.
+	wait_for '[ "$(cat /proc/$sleep_pid/comm)" = worker ] && [ $((0x$(sed -n "s/^SigCgt:[[:space:]]*//p" /proc/$sleep_pid/status) >> 14 & 1)) = 1 ]'
 	kill -TERM "$sleep_pid"
 	ended "$sleep_pid"
 	[ "$status" -eq 0 ]
