@@ -30,6 +30,7 @@ static const struct {
 	{"rebalance", trainctl_ask, "move keys from the busiest server to the others"},
 	{"apply", trainctl_ask, "carry out actions on stdin, all in the same iteration"},
 	{"report", trainctl_report, "show where the time went, what was decided, and what failed"},
+	{"ledger", trainctl_ledger, "show which rows are in the model, by epoch"},
 	{"solve", trainctl_solve, "run a solution on a snapshot, or again on a log"},
 };
 

@@ -168,6 +168,7 @@ load helper
 
 # ---- one that runs ----
 
+ledger_rows() { awk '{ sub(/.* length=/, ""); n += $0 } END { print n + 0 }'; }
 @test "status, checkpoint, a second instance, stop, and on" {
 	job MODEL=audit EPOCHS=10
 	slow 500
@@ -177,6 +178,8 @@ load helper
 	[ "$(grep -c '^node ' nodes)" -eq 6 ]
 	wait_for "in_status '^node role=worker id=w1 state=up pid=[1-9][0-9]* restarts=0'"
 	[ "$(grep '^job ' nodes | field samples)" = 20000 ]
+	trainctl ledger --run-dir "$T/run" >ledger
+	[ "$(ledger_rows <ledger)" -ge 200 ]
 	run trainctl checkpoint --run-dir "$T/run"
 	[ "$status" -eq 0 ]
 	[[ $output == "ok path=$T/run/state/checkpoints/"* ]]
@@ -197,12 +200,15 @@ load helper
 	[[ $(summary first.out) == "summary job=tiny state=stopped"* ]]
 	stopped_at=$(summary first.out | field samples)
 	[ "$stopped_at" -lt 20000 ]
+	[ "$(trainctl ledger --run-dir "$T/run" | ledger_rows)" = "$stopped_at" ]
 	rm drag/*
 	run run_job
 	[ "$status" -eq 0 ]
 	echo "$output" >second.out
 	[ "$(summary second.out | field samples)" = 20000 ]
 	exact "$(summary second.out | field checkpoint)" 2000 10
+	trainctl ledger --run-dir "$T/run" >ledger
+	seq -f 'rows epoch=%g begin=0 length=2000' 0 9 | diff - ledger
 	[[ $(trainctl report --run-dir "$T/run" | tail -n 1) == *" runs=2 "*" restarts=0 "* ]]
 }
 

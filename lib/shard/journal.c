@@ -63,15 +63,15 @@ struct report {
 
 /* ---- files ---- */
 
-static int journal_name_file(const struct journal *j, uint64_t number, const char *suffix,
-			     struct file *f, struct error *err)
+static int journal_name_file(const char *dir, uint64_t number, const char *suffix, struct file *f,
+			     struct error *err)
 {
 	f->number = number;
 	f->fd = -1;
-	int n = snprintf(f->path, sizeof f->path, "%s/journal.%06llu%s", j->dir,
+	int n = snprintf(f->path, sizeof f->path, "%s/journal.%06llu%s", dir,
 			 (unsigned long long)number, suffix);
 	if (n < 0 || (size_t)n >= sizeof f->path)
-		return error_set(err, ERROR_CANTCREAT, j->dir, "path too long");
+		return error_set(err, ERROR_CANTCREAT, dir, "path too long");
 	return 0;
 }
 
@@ -93,22 +93,23 @@ static int is_half_written(const char *name)
 	return strncmp(name, "journal.", 8) == 0 && len > 4 && strcmp(name + len - 4, ".new") == 0;
 }
 
-/* Finds the highest number below `below`; 0: there is none. Removes what a crash left half written:
- * a file gets its name only when its state is whole and on disk. */
-static int find_newest(struct journal *j, uint64_t below, uint64_t *newest, struct error *err)
+/* Finds the highest number below `below`; 0: there is none. is_ours: removes what a crash left half
+ * written: a file gets its name only when its state is whole and on disk. */
+static int find_newest(const char *path, int is_ours, uint64_t below, uint64_t *newest,
+		       struct error *err)
 {
-	DIR *dir = opendir(j->dir);
+	DIR *dir = opendir(path);
 	if (!dir)
-		return error_errno(err, 0, j->dir, "can't be read");
+		return error_errno(err, 0, path, "can't be read");
 	*newest = 0;
 	for (struct dirent *entry; (errno = 0, entry = readdir(dir)) != NULL;) {
 		uint64_t number = journal_number_of(entry->d_name);
 		if (number > *newest && number < below)
 			*newest = number;
-		else if (is_half_written(entry->d_name))
+		else if (is_ours && is_half_written(entry->d_name))
 			unlinkat(dirfd(dir), entry->d_name, 0);
 	}
-	int result = errno ? error_errno(err, 0, j->dir, "can't be listed") : 0;
+	int result = errno ? error_errno(err, 0, path, "can't be listed") : 0;
 	closedir(dir);
 	return result;
 }
@@ -116,9 +117,9 @@ static int find_newest(struct journal *j, uint64_t below, uint64_t *newest, stru
 static int journal_look_around(struct journal *j, struct error *err)
 {
 	uint64_t newest;
-	if (find_newest(j, UINT64_MAX, &newest, err) != 0)
+	if (find_newest(j->dir, 1, UINT64_MAX, &newest, err) != 0)
 		return -1;
-	return newest == 0 ? 0 : journal_name_file(j, newest, "", &j->file, err);
+	return newest == 0 ? 0 : journal_name_file(j->dir, newest, "", &j->file, err);
 }
 
 int journal_open(struct journal **out, const char *dir, enum journal_sync sync, uint64_t long_bytes,
@@ -328,13 +329,29 @@ void journal_name_older(struct journal *j, struct error *err)
 	struct file older;
 	struct scan scan;
 	uint64_t number;
-	if (find_newest(j, j->file.number, &number, NULL) != 0 || number == 0 ||
-	    journal_name_file(j, number, "", &older, NULL) != 0 ||
+	if (find_newest(j->dir, 1, j->file.number, &number, NULL) != 0 || number == 0 ||
+	    journal_name_file(j->dir, number, "", &older, NULL) != 0 ||
 	    journal_read_lines(&older, pass_line, NULL, &scan, NULL) != 0)
 		return;
 	size_t len = strlen(err->text);
 	snprintf(err->text + len, sizeof err->text - len,
 		 "; %.300s, which is older, is whole: only one of them may stay", older.path);
+}
+
+int journal_read(const char *dir,
+		 int (*line)(void *arg, const char *line, size_t len, struct error *err), void *arg,
+		 struct error *err)
+{
+	struct file f;
+	struct scan scan;
+	uint64_t number;
+	if (find_newest(dir, 0, UINT64_MAX, &number, err) != 0)
+		return -1;
+	if (number == 0)
+		return error_set(err, ERROR_NOINPUT, dir, "has no journal");
+	if (journal_name_file(dir, number, "", &f, err) != 0)
+		return -1;
+	return journal_read_lines(&f, line, arg, &scan, err);
 }
 
 /* ---- a new file ---- */
@@ -379,7 +396,7 @@ static int create_file(struct file *f, struct error *err)
 static int install(struct journal *j, struct file *f, uint32_t chain, struct error *err)
 {
 	struct file named = *f;
-	if (journal_name_file(j, f->number, "", &named, err) != 0)
+	if (journal_name_file(j->dir, f->number, "", &named, err) != 0)
 		return -1;
 	named.fd = f->fd;
 	if (rename(f->path, named.path) != 0)
@@ -420,7 +437,7 @@ int journal_begin(struct journal *j, journal_state_fn *state, void *owner, struc
 	forget_child(j);
 	struct file f = {.fd = -1};
 	uint32_t chain;
-	if (journal_name_file(j, j->file.number + 1, ".new", &f, err) != 0 ||
+	if (journal_name_file(j->dir, j->file.number + 1, ".new", &f, err) != 0 ||
 	    create_file(&f, err) != 0)
 		return -1;
 	int result = write_state(&f, state, owner, &chain);
@@ -556,7 +573,7 @@ int journal_compact(struct journal *j, journal_state_fn *state, void *owner, int
 	assert(j->child == 0);
 	/* If it fails, it is not tried again at once. */
 	j->long_after = j->file.pos + j->long_bytes / 4;
-	if (journal_name_file(j, j->file.number + 1, ".new", &j->next, err) != 0 ||
+	if (journal_name_file(j->dir, j->file.number + 1, ".new", &j->next, err) != 0 ||
 	    create_file(&j->next, err) != 0)
 		return -1;
 	if (pipe2(ends, O_CLOEXEC) != 0) {

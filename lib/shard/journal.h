@@ -49,6 +49,11 @@ const char *journal_path(const struct journal *j); /* of the file */
 int journal_replay(struct journal *j,
 		   int (*line)(void *arg, const char *line, size_t len, struct error *err),
 		   void *arg, struct error *err);
+/* The same for a journal that another process may have in use: changes nothing. ERROR_NOINPUT: there
+ * is none. It may fail because the owner replaces the file, or writes while it is read: try again. */
+int journal_read(const char *dir,
+		 int (*line)(void *arg, const char *line, size_t len, struct error *err), void *arg,
+		 struct error *err);
 /* For when there is no room for a new file: the replayed file stays in use. It is written again in
  * place, which needs no room, and synced. */
 int journal_keep(struct journal *j, struct error *err);

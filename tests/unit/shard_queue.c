@@ -5,6 +5,7 @@
  * written (state, then changes) is the same as the one that wrote them.
  */
 #include "base/random.h"
+#include "shard/ledger.h"
 #include "tests/unit/queue.h"
 #include "tests/unit/rounds.h"
 
@@ -95,6 +96,13 @@ static void check(struct model *m)
 			assert_int_equal(last, m->last[w]);
 		}
 	assert_int_equal(doing, in_hands(m));
+	struct ledger l;
+	uint64_t rows = 0;
+	assert_int_equal(ledger_of(&l, m->q, NULL), 0);
+	for (size_t i = 0; i < l.runs; i++)
+		rows += l.run[i].length;
+	assert_int_equal(rows, m->done);
+	ledger_free(&l);
 	for (size_t i = 1; m->p.apart && i < m->hands; i++)
 		assert_int_equal(m->hand[i].epoch, m->hand[0].epoch);
 	/* The heart of it: every sample is in one place, and in one only. */
@@ -560,6 +568,73 @@ static void test_each_row_once(void **state)
 		for (int e = 0; e < 4; e++)
 			for (int i = 0; i < 103; i++)
 				assert_int_equal(seen[e][i], 1);
+		queue_free(q);
+	}
+}
+
+/* ---- the ledger ---- */
+
+#define LEDGER_ROWS 103
+#define LEDGER_EPOCHS 3
+
+static void assert_ledger(const struct queue *q, unsigned char seen[LEDGER_EPOCHS][LEDGER_ROWS])
+{
+	struct ledger l;
+	size_t i = 0;
+	assert_int_equal(ledger_of(&l, q, NULL), 0);
+	for (uint64_t e = 0; e < LEDGER_EPOCHS; e++)
+		for (uint64_t row = 0; row < LEDGER_ROWS;) {
+			if (!seen[e][row]) {
+				row++;
+				continue;
+			}
+			assert_true(i < l.runs);
+			assert_int_equal(l.run[i].epoch, e);
+			assert_int_equal(l.run[i].begin, row);
+			while (row < LEDGER_ROWS && seen[e][row])
+				row++;
+			assert_int_equal(l.run[i].begin + l.run[i].length, row);
+			i++;
+		}
+	assert_int_equal(l.runs, i);
+	ledger_free(&l);
+}
+
+/* Pieces that are taken, trained up to anywhere, and given back: the ledger has the rows. */
+static void test_ledger_has_the_rows(void **state)
+{
+	(void)state;
+	for (int shuffle = 0; shuffle < 3; shuffle++) {
+		struct queue_parameters p = {.samples = LEDGER_ROWS,
+					     .batch = 4,
+					     .batches = 3,
+					     .epochs = LEDGER_EPOCHS,
+					     .shuffle = (enum queue_shuffle)shuffle,
+					     .seed = 7};
+		unsigned char seen[LEDGER_EPOCHS][LEDGER_ROWS] = {{0}};
+		struct queue *q;
+		struct queue_piece piece;
+		uint64_t generation, random = 5;
+		assert_int_equal(queue_new(&q, &p, NULL), 0);
+		assert_ledger(q, seen);
+		say_hello(q, "w", &generation);
+		while (say_get(q, "w", generation, random_next(&random) % 13, &piece) == QUEUE_OK) {
+			uint32_t order[12];
+			uint64_t upto = random_next(&random) % (piece.length + 1);
+			for (uint32_t k = 0; k < piece.length; k++)
+				order[k] = k;
+			if (piece.seed)
+				random_permute(order, piece.length, piece.seed);
+			for (uint64_t k = piece.skip; k < piece.skip + piece.take && k < upto; k++)
+				seen[piece.epoch][piece.begin + order[k]] = 1;
+			assert_int_equal(say_progress(q, "w", generation, piece.id, upto), QUEUE_OK);
+			assert_ledger(q, seen);
+			if (upto < piece.skip + piece.take)
+				assert_int_equal(say_back(q, "w", generation, piece.id), QUEUE_OK);
+			assert_ledger(q, seen);
+		}
+		for (int e = 0; e < LEDGER_EPOCHS; e++)
+			assert_null(memchr(seen[e], 0, LEDGER_ROWS));
 		queue_free(q);
 	}
 }
@@ -1264,6 +1339,7 @@ int main(void)
 		cmocka_unit_test(test_random_shards),
 		cmocka_unit_test(test_random_samples),
 		cmocka_unit_test(test_each_row_once),
+		cmocka_unit_test(test_ledger_has_the_rows),
 		cmocka_unit_test(test_order_is_the_published_one),
 		cmocka_unit_test(test_two_epochs_in_turn),
 		cmocka_unit_test(test_held),
