@@ -27,6 +27,7 @@ static const struct {
 	{"kill-restart", trainctl_ask, "restart one running node; a server hands over"},
 	{"scale", trainctl_ask, "change the number of workers, servers or hosts while the job "
 				"trains"},
+	{"drain", trainctl_ask, "leave a host that will go soon"},
 	{"rebalance", trainctl_ask, "move keys from the busiest server to the others"},
 	{"apply", trainctl_ask, "carry out actions on stdin, all in the same iteration"},
 	{"report", trainctl_report, "show where the time went, what was decided, and what failed"},

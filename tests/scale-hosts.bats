@@ -98,6 +98,33 @@ one_three_two() {
 	to_end exact_or_more
 }
 
+@test "drain: two hosts are told to go, one of them while a worker there stands still; exact" {
+	far_job
+	run -66 on h0 trainctl drain h7 --run-dir /tmp/run
+	[[ $output == *"unknown-node: 'h7' is neither a host nor a node"* ]]
+	run -64 on h0 trainctl drain h1 --within soon --run-dir /tmp/run
+	run -64 on h0 trainctl drain --run-dir /tmp/run
+	# Both at once: the second one is not taken into use again by the first.
+	on h2 pkill -STOP -x worker
+	start one on h0 trainctl drain h1 --run-dir /tmp/run
+	one=$PID
+	wait_for '[ "$(logged "^scale ")" -eq 1 ]'
+	run -0 on h0 trainctl drain h2 --within 3 --run-dir /tmp/run
+	echo "$output"
+	[[ $output == "ok workers=3 servers=3 hosts=h0 seconds="* ]]
+	ended $one
+	[[ $(cat one.out) == "ok workers=3 "* ]]
+	[ "$(hosts_of worker)" = "w0@h0 w1@h0 w2@h0 " ]
+	[ "$(there h1)$(there h2)" = 00 ]
+	[ "$(logged '^warning .*w2 has not left h2 in time')" -eq 1 ]
+	run -1 on h0 trainctl drain h0 --run-dir /tmp/run
+	[[ $output == *"a job needs one host at least"* ]]
+	further
+	scale --hosts h0,h1
+	[ "$(hosts_of worker)" = "w0@h0 w1@h1 w2@h0 " ]
+	to_end
+}
+
 @test "scale --hosts: trainctl is killed in the middle: the next one goes on with it; it holds after a stop" {
 	far_job
 	start down scale --hosts h0,h2

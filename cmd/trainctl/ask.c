@@ -144,6 +144,13 @@ static int trainctl_explain(const char *job, const struct dirs *dirs, struct err
 
 static int force, elsewhere;
 static const char *workers, *servers, *hosts; /* NULL: as it is */
+static const char *within;                    /* NULL: no limit */
+
+static int trainctl_ask_check_within(struct error *err)
+{
+	double seconds;
+	return within ? number_real(within, 0.1, 1e9, &seconds, "--within", err) : 0;
+}
 
 static int trainctl_ask_check_sizes(struct error *err)
 {
@@ -253,6 +260,19 @@ int trainctl_ask(int argc, char **argv)
 			      .arg = "H1,H2,...",
 			      .help = "use only these of HOSTS"}},
 		 .check = trainctl_ask_check_sizes,
+		 .answer_seconds = TURN_SECONDS},
+		{.verb = "drain",
+		 .usage = "HOST|ID [--within SECONDS] ",
+		 .about = "Leaves a host that will go soon: servers hand over, workers give back what "
+			  "they have not\ntrained; waits until nothing of the job runs there.",
+		 .operand = "host or node",
+		 .key = "id",
+		 .options = {{.name = "within",
+			      .kind = OPTION_TEXT,
+			      .target = &within,
+			      .arg = "SECONDS",
+			      .help = "what still runs there then is killed"}},
+		 .check = trainctl_ask_check_within,
 		 .answer_seconds = TURN_SECONDS},
 		{.verb = "rebalance",
 		 .about = "Divides the parameters among the servers anew, so that the busiest "

@@ -116,6 +116,9 @@ int sup_scale_want(struct supervisor *s, uint64_t workers, uint64_t servers, con
 /* The same, and those hosts only, by their names with commas between them; NULL: as they are. */
 int sup_scale_want_hosts(struct supervisor *s, uint64_t workers, uint64_t servers, const char *hosts,
 			 const char *reason, struct request *rq);
+/* The same: all hosts that are used but this one. What still runs there after `within` seconds
+ * (0: no limit) is killed. -1: there is no such host; rq was not answered. */
+int sup_scale_drain(struct supervisor *s, const char *host, double within, struct request *rq);
 /* The greatest number of servers for which anybody waits; 0: nobody waits for a number of
  * servers. */
 uint64_t sup_scale_servers_wanted(const struct supervisor *s);

@@ -30,6 +30,7 @@ static int scale_hosts_add(const struct supervisor *s, const char *name, unsigne
 	size_t i = h ? (size_t)(h - s->hosts.host) : 0;
 	if (h && i >= s->hosts.first) {
 		hosts[i] = 1;
+		h->drained = 0;
 		return 0;
 	}
 	if (h)
@@ -271,6 +272,23 @@ static int has_moved(const struct sup_node *n)
 	       !sup_trainer_is_needed(n) || scale_hosts_is_late(s);
 }
 
+/* The machine goes, whether its nodes are ready or not: what is killed before that is missed at
+ * once, and not only when the host has been silent for long. */
+static void scale_hosts_clear(struct sup_host *h)
+{
+	struct supervisor *s = h->sup;
+	size_t at = (size_t)(h - s->hosts.host);
+	h->leave_by = 0;
+	EACH_NODE (n, s) {
+		if (n->at != at || sup_host_is_fixed(n) || !sup_node_runs(n))
+			continue;
+		sup_note(s, "warning", "%s has not left %s in time, and is killed", n->id,
+			 h->place->host);
+		n->uncounted++;
+		sup_node_kill(n);
+	}
+}
+
 /* 1: somebody is still there. */
 static int scale_hosts_leave(struct sup_host *h)
 {
@@ -290,6 +308,30 @@ static int scale_hosts_leave(struct sup_host *h)
 	}
 	sup_host_set_use(h, host_use_next(h->use, 0, !busy));
 	return busy;
+}
+
+int sup_scale_drain(struct supervisor *s, const char *host, double within, struct request *rq)
+{
+	struct sup_host *drained = scale_hosts_find(s, host);
+	char names[SCALE_HOSTS_MAX] = "", reason[SCALE_REASON_MAX];
+	size_t len = 0;
+	if (!drained)
+		return -1;
+	drained->drained = 1;
+	drained->leave_by = within > 0 ? clock_mono() + within : 0;
+	EACH_HOST (h, s, s->hosts.first) {
+		if (h->drained || h->use != HOST_USED || sup_is_more_host(h) || len >= sizeof names)
+			continue;
+		int n = snprintf(names + len, sizeof names - len, "%s%s", len ? "," : "",
+				 h->place->host);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	snprintf(reason, sizeof reason, "%.100s is drained", host);
+	if (sup_scale_want_hosts(s, 0, 0, names, reason, rq) != 0) {
+		drained->drained = 0;
+		drained->leave_by = 0;
+	}
+	return 0;
 }
 
 int sup_scale_hosts_step(struct supervisor *s)
@@ -318,9 +360,13 @@ int sup_scale_hosts_step(struct supervisor *s)
 	 * take over, would be lost. */
 	EACH_OF (n, s, &role_server)
 		goes |= !has_moved(n);
-	EACH_HOST (h, s, s->hosts.first)
-		if (h->use == HOST_LEAVES)
-			there |= goes || scale_hosts_leave(h);
+	EACH_HOST (h, s, s->hosts.first) {
+		if (h->use != HOST_LEAVES)
+			continue;
+		if (h->leave_by > 0 && clock_mono() >= h->leave_by)
+			scale_hosts_clear(h);
+		there |= goes || scale_hosts_leave(h);
+	}
 	if (c->moved || (moved && !there && (sup_hosts_are_joined(s) || scale_hosts_is_late(s)))) {
 		c->moved = 1;
 		return 0;

@@ -359,6 +359,31 @@ static void do_scale(struct request *rq, void *owner)
 				     record_get(request_record(rq), "hosts"), "asked for", rq);
 }
 
+/* A host that is to be left, or a worker that is to leave its host. */
+static void do_drain(struct request *rq, void *owner)
+{
+	struct supervisor *s = owner;
+	const char *id;
+	double within = 0;
+	struct error err;
+	if (record_text(request_record(rq), "id", &id, &err) != 0 ||
+	    record_real_opt(request_record(rq), "within", 0, 1e9, &within, &err) != 0) {
+		request_bad(rq, &err);
+		return;
+	}
+	struct sup_node *n = sup_find(s, id);
+	if (!n) {
+		if (sup_scale_drain(s, id, within, rq) != 0)
+			request_err(rq, "unknown-node", "'%.64s' is neither a host nor a node of this job", id);
+		return;
+	}
+	const char *refused = sup_restart_elsewhere(n, 1, "is to leave it");
+	if (refused)
+		request_err(rq, refused, "%s can't leave its host: %s", n->id, sup_restart_why(refused));
+	else
+		wait_in(s, &n->restart.waiters, rq);
+}
+
 static void do_rebalance(struct request *rq, void *owner)
 {
 	sup_rebalance_want(owner, "asked for", rq);
@@ -383,6 +408,8 @@ const struct verb sup_verbs[] = {
 	 "by a worker that stands ready: answered with batch= when it has a place"},
 	{"scale", "", "workers servers hosts", do_scale, 0,
 	 "so many nodes from now on, on these hosts; answered when it is done"},
+	{"drain", "id", "within", do_drain, 0,
+	 "a host goes: its nodes leave it, and are killed there after within= seconds"},
 	{"rebalance", "", "", do_rebalance, 0,
 	 "servers divide their parameters anew; answered when this is done"},
 	{"watch", "", "", do_watch, 0, "a row record each time, until the client closes"},
