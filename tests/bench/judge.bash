@@ -106,6 +106,8 @@ judge_limits() {
 		move-rows slope < 1.5 1.5
 		move-rows seconds/rows-sent < 3 - rows=16000000
 		paceline-py p50-us < 1000 10000
+		notices over-none < 1.15 - way=notice
+		notices samples-again < 0 0 way=notice
 		ps-growth longest/copy < 3 -
 		ps-growth restart/longest > 3 1
 		ps-growth seconds/sent < 3 -
