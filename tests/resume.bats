@@ -106,7 +106,7 @@ without_a_trace() {
 	rm -rf whole* stopped killed struck scaled*
 }
 
-@test "stopped, or killed as a whole: the same bytes in the end as without a break" {
+@test "stopped, killed as a whole, or with other servers: the same bytes in the end as without a break" {
 	rows 1000
 	without_a_trace yes wdl,embed:4,hidden:8 SHUFFLE=samples OPTIMIZER=adam,schedule:cosine,steps:20,warmup:5,clip:0.5
 }
