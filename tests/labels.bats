@@ -125,9 +125,13 @@ job() {
 	local wide=65536-65536-65536-65536
 	job big wdl,hidden:$wide-$wide POSITIVE=yes
 	[ "$status" = 78 ]
-	[[ "$stderr" == *"trainctl: MODEL: the parameters of its layers, "*" need 224 GiB of memory, and this machine has "* ]]
+	[[ "$stderr" == *"trainctl: MODEL: the parameters of its layers, "*" WORKERS=2 compute with, need 451 GiB of memory, and this machine has "* ]]
 	run -78 trainctl check job.env --run-dir run --set POSITIVE=yes 3>&-
-	[[ "$output" == *"need 224 GiB"* ]]
+	[[ "$output" == *"need 451 GiB"* ]]
+	# Few parameters, but maps of many elements.
+	run -78 trainctl check job.env --run-dir run --set POSITIVE=yes --set WORKERS=256 --set BATCH=256 \
+		--set MODEL=xdeepfm,hidden:8,embed:1024,cin:1024-1024-1024-1024-1024-1024-1024-1024 3>&-
+	[[ "$output" == *"WORKERS=256 compute with, need 247 GiB of memory"* ]]
 	job big wdl,hidden:8 POSITIVE=yes
 	[ "$status" = 0 ]
 }

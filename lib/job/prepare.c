@@ -545,23 +545,27 @@ static int read_origin(const struct dirs *dirs, struct prepared *out)
 
 /* ---- model, layout ---- */
 
-/* The rows of a table come with the data; the dense parameters are there at once. */
-static int has_memory(const struct job *job, const struct layout *layout, uint64_t memory_mib,
-		      struct error *err)
+/* The rows of a table come with the data; the dense parameters are there at once. Each worker has
+ * their gradient, and what it computes. */
+static int has_memory(const struct job *job, const struct model_spec *spec,
+		      const struct layout *layout, uint64_t memory_mib, struct error *err)
 {
 	char need[HUMAN_MAX], has[HUMAN_MAX];
 	struct opt opt;
 	if (opt_by_name(&opt, job->optimizer, err) != 0)
 		return -1;
 	double memory = (double)memory_mib * 1048576;
-	double each = (double)(1 + opt_slots(&opt)) * sizeof(float);
-	double bytes = (double)layout_dense_count(layout) * each;
+	double dense = (double)layout_dense_count(layout);
+	double scratch = model_device_is_card(job->device) ? 0 : (double)model_scratch(spec);
+	double bytes = sizeof(float) * (dense * (double)(1 + opt_slots(&opt)) +
+					(double)job->workers * (dense + scratch));
 	if (memory_mib == 0 || bytes <= memory)
 		return 0;
 	return error_set(err, ERROR_CONFIG, "MODEL",
-			 "the parameters of its layers, with what OPTIMIZER keeps of each, need %s "
-			 "of memory, and this machine has %s",
-			 human_bytes(bytes, need), human_bytes(memory, has));
+			 "the parameters of its layers, with what OPTIMIZER keeps of each and what "
+			 "WORKERS=%llu compute with, need %s of memory, and this machine has %s",
+			 (unsigned long long)job->workers, human_bytes(bytes, need),
+			 human_bytes(memory, has));
 }
 
 /* spec: the job's, with what was counted in the data. */
@@ -581,7 +585,7 @@ static int write_model(const struct job *job, const struct dirs *dirs, const str
 		return -1;
 	layout_start(&layout, job->seed);
 	dirs_state(dirs, "layout", path);
-	if (model_layout(&spec, &layout, err) != 0 || has_memory(job, &layout, memory_mib, err) != 0)
+	if (model_layout(&spec, &layout, err) != 0 || has_memory(job, &spec, &layout, memory_mib, err) != 0)
 		return -1;
 	return layout_write(&layout, path, err);
 }

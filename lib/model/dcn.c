@@ -71,6 +71,11 @@ static size_t cross_floats(const struct model_spec *s, size_t rows)
 	return weights * (in + 1) + rows * (weights + in);
 }
 
+static uint64_t dcn_scratch(const struct model_spec *s)
+{
+	return deep_scratch(s) + cross_floats(s, DEEP_BLOCK_ROWS);
+}
+
 /* In m->scratch, after dcn_begin(). */
 static struct cross cross_of(const struct model *m, const struct model_step *step)
 {
@@ -205,6 +210,7 @@ const struct model_kind model_dcn = {
 	.options = dcn_options,
 	.check = model_check_fields,
 	.layout = dcn_layout,
+	.scratch = dcn_scratch,
 	.begin = dcn_begin,
 	.block = deep_block,
 	.forward = dcn_forward,

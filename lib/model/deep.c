@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define BLOCK_ROWS 512
 /* Rows of the last block, if gradients are sent while they are computed. Only this block makes them
  * final, so its computation has to last as long as sending them. If that matters, the model's
  * layers are too large for the cache in any case. */
@@ -93,29 +92,44 @@ static size_t last_rows(const struct model *m, size_t rows)
 {
 	if (m->final && m->dense_count >= LAST_FLOATS_MIN)
 		return deep_least(rows, LAST_ROWS);
-	return (rows + BLOCK_ROWS - 1) % BLOCK_ROWS + 1;
+	return (rows + DEEP_BLOCK_ROWS - 1) % DEEP_BLOCK_ROWS + 1;
 }
 
 size_t deep_block(const struct model *m, size_t left)
 {
 	size_t last = last_rows(m, left);
-	return left <= last ? left : deep_least(left - last, BLOCK_ROWS);
+	return left <= last ? left : deep_least(left - last, DEEP_BLOCK_ROWS);
 }
 
 size_t deep_most(const struct model *m, const struct model_step *s)
 {
 	size_t last = last_rows(m, s->batch->count);
-	return last > BLOCK_ROWS ? last : BLOCK_ROWS;
+	return last > DEEP_BLOCK_ROWS ? last : DEEP_BLOCK_ROWS;
+}
+
+/* Of the layers behind the first one; *widest of them. */
+static size_t deep_floats(const struct model_spec *s, size_t rows, size_t *widest)
+{
+	size_t all = 0;
+	*widest = 0;
+	for (uint32_t i = 1; i < s->hidden.count; i++) {
+		all += s->hidden.width[i];
+		*widest = *widest > s->hidden.width[i] ? *widest : s->hidden.width[i];
+	}
+	return rows * (all + 2 * *widest);
+}
+
+uint64_t deep_scratch(const struct model_spec *s)
+{
+	size_t widest;
+	return deep_floats(s, DEEP_BLOCK_ROWS, &widest) +
+	       2 * (uint64_t)DEEP_BLOCK_ROWS * s->hidden.width[0];
 }
 
 static int deep_carve(struct deep *w, const struct model_spec *s, size_t rows, struct error *err)
 {
-	size_t widest = 0, floats = 0;
-	for (uint32_t i = 1; i < s->hidden.count; i++) {
-		floats += rows * s->hidden.width[i];
-		widest = widest > s->hidden.width[i] ? widest : s->hidden.width[i];
-	}
-	if (pool_grow(&w->room, floats + 2 * rows * widest, err) != 0)
+	size_t widest, floats = deep_floats(s, rows, &widest);
+	if (pool_grow(&w->room, floats, err) != 0)
 		return -1;
 	float *p = w->room.data;
 	for (uint32_t i = 1; i < s->hidden.count; i++) {

@@ -16,6 +16,8 @@
 /* Beside a wide part, its parameters, and embeddings, are multiplied by it where they are used. */
 #define DEEP_GAIN 0.4f
 
+#define DEEP_BLOCK_ROWS 512 /* of a batch; deep_most() says when there may be more */
+
 extern const struct model_option deep_options[];
 
 /* The functions of a model_kind. They keep what they need in m->own. layout is that of a whole
@@ -23,6 +25,7 @@ extern const struct model_option deep_options[];
 int deep_layout(const struct model_spec *spec, struct layout *l, struct error *err);
 /* The same without the wide part, for a model that has tensors of its own between both. */
 int deep_layout_end(const struct model_spec *spec, struct layout *l, struct error *err);
+uint64_t deep_scratch(const struct model_spec *s);
 int deep_begin(struct model *m, const struct model_step *s, struct error *err);
 /* The same for layers that are alone; a bias for each output is the model's business. */
 int deep_alone_layout(const struct model_spec *spec, struct layout *l, struct error *err);

@@ -33,6 +33,7 @@ const struct model_kind model_deepfm = {
 	.options = deep_options,
 	.check = model_check_fields,
 	.layout = deep_layout,
+	.scratch = deep_scratch,
 	.begin = deepfm_begin,
 	.block = deep_block,
 	.forward = deepfm_forward,

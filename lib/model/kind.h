@@ -88,6 +88,8 @@ struct model_kind {
 	int (*check)(const struct model_spec *spec, struct error *err); /* NULL: nothing to check */
 	/* Adds tensors, in the order in which they lie in the dense vector, and the table. */
 	int (*layout)(const struct model_spec *spec, struct layout *l, struct error *err);
+	/* The least floats that training takes beside parameters and gradients; NULL: few. */
+	uint64_t (*scratch)(const struct model_spec *spec);
 	struct model_keys (*keys)(const struct model_spec *spec); /* NULL: only those of the data */
 	/* NULL: log loss for binary labels, cross entropy for classes, squared for real ones */
 	enum model_loss (*loss)(const struct model_spec *spec);

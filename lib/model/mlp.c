@@ -50,6 +50,7 @@ const struct model_kind model_mlp = {
 	.options = mlp_options,
 	.check = mlp_check,
 	.layout = mlp_layout,
+	.scratch = deep_scratch,
 	.begin = deep_alone_begin,
 	.block = deep_block,
 	.forward = mlp_forward,

@@ -100,6 +100,8 @@ int model_layout(const struct model_spec *spec, struct layout *layout, struct er
 /* Floats in the dense vector, and in a row of the table. */
 uint64_t model_dense_count(const struct model_spec *spec);
 uint32_t model_width(const struct model_spec *spec);
+/* The least floats that training takes beside parameters and gradients. */
+uint64_t model_scratch(const struct model_spec *spec);
 /* Whether its speed depends on the kernels of OpenBLAS. */
 int model_uses_blas(const struct model_spec *spec);
 /* Keys are below this number. */

@@ -173,6 +173,12 @@ uint32_t model_width(const struct model_spec *spec)
 	return width;
 }
 
+uint64_t model_scratch(const struct model_spec *spec)
+{
+	const struct model_kind *kind = kind_of(spec);
+	return kind->scratch ? kind->scratch(spec) : 0;
+}
+
 int model_uses_blas(const struct model_spec *spec)
 {
 	return kind_of(spec)->uses_blas != 0;

@@ -26,6 +26,7 @@ const struct model_kind model_wdl = {
 	.options = deep_options,
 	.check = model_check_fields,
 	.layout = deep_layout,
+	.scratch = deep_scratch,
 	.begin = deep_begin,
 	.block = deep_block,
 	.forward = wdl_forward,

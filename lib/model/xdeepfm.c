@@ -82,9 +82,15 @@ struct cin {
 	float *pairs, *by_pairs;     /* the first layer's weights, added up, if it is not the last */
 };
 
+/* Pairs (h, j) with h <= j whose first one is below `high`. */
+static size_t pairs_below(size_t fields, size_t high)
+{
+	return high * (2 * fields - high + 1) / 2;
+}
+
 static size_t pairs_count(size_t fields)
 {
-	return fields * (fields + 1) / 2;
+	return pairs_below(fields, fields);
 }
 
 static size_t cin_rows(const struct model_spec *s)
@@ -114,6 +120,11 @@ static struct cin cin_sizes(const struct model_spec *s)
 	c.floats = (2 * maps + c.products + 1) * c.stride +
 		   2 * (c.high * c.fields + c.pairs_floats);
 	return c;
+}
+
+static uint64_t xdeepfm_scratch(const struct model_spec *s)
+{
+	return deep_scratch(s) + cin_sizes(s).floats;
 }
 
 static float *cin_take(float **at, size_t count)
@@ -197,7 +208,7 @@ static size_t cin_from(const struct cin_layer *l, size_t h)
 
 static size_t cin_before(const struct cin *c, const struct cin_layer *l, size_t h)
 {
-	return l->is_first ? h * (2 * c->fields - h + 1) / 2 : h * c->fields;
+	return l->is_first ? pairs_below(c->fields, h) : h * c->fields;
 }
 
 /* Products are computed in slices, of the maps from h to the one that is returned. */
@@ -327,24 +338,21 @@ static void cin_output_back(const struct model *m, const struct model_step *s, c
 
 /* ---- the model ---- */
 
-/* Between the first layer's weights or gradients, [out][fields][fields], and those of its pairs. */
-static void cin_pack(const struct cin *c, size_t out, const float *weight, float *pairs)
+/* Of the first layer, [out][fields][fields]: adds its weights to those of the pairs or, if there are
+ * none, the gradients by the pairs to those by its weights. */
+static void cin_pairs(const struct cin *c, size_t out, const float *weight, float *gradient)
 {
-	for (size_t o = 0; o < out; o++, weight += c->fields * c->fields)
+	float *pairs = weight ? c->pairs : c->by_pairs;
+	size_t i = 0;
+	for (size_t o = 0; o < out; o++, pairs += pairs_count(c->fields))
 		for (size_t h = 0; h < c->fields; h++)
-			for (size_t j = h; j < c->fields; j++)
-				*pairs++ = weight[h * c->fields + j] +
-					   (j > h ? weight[j * c->fields + h] : 0);
-}
-
-static void cin_unpack(const struct cin *c, size_t out, const float *pairs, float *weight)
-{
-	for (size_t o = 0; o < out; o++, weight += c->fields * c->fields)
-		for (size_t h = 0; h < c->fields; h++)
-			for (size_t j = h; j < c->fields; j++, pairs++) {
-				weight[h * c->fields + j] += *pairs;
-				if (j > h)
-					weight[j * c->fields + h] += *pairs;
+			for (size_t j = 0; j < c->fields; j++, i++) {
+				size_t pair = h < j ? pairs_below(c->fields, h) + j - h
+						    : pairs_below(c->fields, j) + h - j;
+				if (weight)
+					pairs[pair] += weight[i];
+				else
+					gradient[i] += pairs[pair];
 			}
 }
 
@@ -359,11 +367,9 @@ static int xdeepfm_begin(struct model *m, const struct model_step *s, struct err
 		      s->dense + c.weight[top], (blasint)in, s->dense + c.output[top], 1, 0, c.last,
 		      1);
 	memset(c.by_last, 0, in * sizeof(float));
-	if (top > 0) {
-		size_t out = cin_maps(&m->spec, 1);
-		cin_pack(&c, out, s->dense + c.weight[0], c.pairs);
-		memset(c.by_pairs, 0, out * pairs_count(c.fields) * sizeof(float));
-	}
+	memset(c.pairs, 0, 2 * c.pairs_floats * sizeof(float)); /* by_pairs lies behind it */
+	if (top > 0)
+		cin_pairs(&c, cin_maps(&m->spec, 1), s->dense + c.weight[0], NULL);
 	return 0;
 }
 
@@ -415,8 +421,7 @@ static void xdeepfm_end(struct model *m, const struct model_step *s)
 		s->dense_gradient[c.output[top] + o] += sum;
 	}
 	if (top > 0)
-		cin_unpack(&c, cin_maps(&m->spec, 1), c.by_pairs,
-			   s->dense_gradient + c.weight[0]);
+		cin_pairs(&c, cin_maps(&m->spec, 1), NULL, s->dense_gradient + c.weight[0]);
 }
 
 const struct model_kind model_xdeepfm = {
@@ -426,6 +431,7 @@ const struct model_kind model_xdeepfm = {
 	.options = xdeepfm_options,
 	.check = model_check_fields,
 	.layout = xdeepfm_layout,
+	.scratch = xdeepfm_scratch,
 	.begin = xdeepfm_begin,
 	.block = xdeepfm_block,
 	.forward = xdeepfm_forward,
