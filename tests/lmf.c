@@ -50,7 +50,7 @@ static void lmf_backward(struct model *m, const struct model_step *s, const stru
 	}
 }
 
-static const struct model_option options[] = {MODEL_OPTION_EMBED, {0}};
+static const struct model_option options[] = {MODEL_OPTION_EMBED("8"), {0}};
 
 const struct model_kind model_lmf = {
 	.name = "lmf",
