@@ -25,7 +25,7 @@ said_by() { cat run/state/logs/w?.log 2>/dev/null | grep -c "$1" || true; }
 	exact "$(ckpt latest run/state/checkpoints)" 9000 6
 }
 
-@test "FORMAT=cache:off, and one epoch: nothing is made; a cache beside the data is read unless off" {
+@test "FORMAT=cache:off, and one epoch: nothing is made; a cache beside the data is read unless off, and none is made beside it" {
 	wide_data
 	printf '%s\n' 'schema version=1 format=csv label=y scale=none' 'dense name=a' 'sparse name=b' end >schema
 	rowidx --pack schema d.csv
@@ -41,6 +41,7 @@ said_by() { cat run/state/logs/w?.log 2>/dev/null | grep -c "$1" || true; }
 	[ "$(cd run/state/index && echo *)" = "$(cd run/state/index && echo d.csv.*.rowidx)" ]
 	run_job --fresh --set FORMAT=cache:on >out
 	[ "$(said_by "18000 rows came from row caches")" = 1 ]
+	[ "$(cd run/state/index && echo *)" = "$(cd run/state/index && echo d.csv.*.rowidx)" ]
 	predict -c "$(ckpt latest run/state/checkpoints)" d.csv | cmp - off
 }
 

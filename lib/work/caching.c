@@ -74,6 +74,19 @@ static void remove_rest(const char *path)
 		closedir(d);
 }
 
+/* Whether a cache of this file fits, beside it or at `path`, where it would be made; -1: an error. */
+static int caching_is_there(const struct rowcache_making *making, struct error *err)
+{
+	char beside[PATH_MAX];
+	struct rowcache_making other = *making;
+	other.path = beside;
+	if (making->index_dir &&
+	    rowcache_path(beside, sizeof beside, making->data_path, NULL, NULL) == 0 &&
+	    rowcache_is_made(&other, NULL) == 1)
+		return 1;
+	return rowcache_is_made(making, err);
+}
+
 /* All files; bytes of the caches that had to be made. */
 static int make_all(struct caching *c, uint64_t *bytes, struct error *err)
 {
@@ -89,7 +102,7 @@ static int make_all(struct caching *c, uint64_t *bytes, struct error *err)
 		if (rowcache_path(path, sizeof path, o->paths[i], o->index_dir, err) != 0)
 			return -1;
 		remove_rest(path);
-		int there = rowcache_is_made(&making, err);
+		int there = caching_is_there(&making, err);
 		if (there < 0 || (there == 0 && rowcache_make(&making, &made, err) != 0))
 			return -1;
 		*bytes += there ? 0 : made.bytes;
