@@ -3,7 +3,8 @@ load helper
 
 # Jobs whose workers compute on cards. There is none here: a CPU stands in for it (tests/cudacpu), with programs
 # that lie beside such a plug-in. It is told by files in $PACELINE_CUDACPU: `cards` (how many), `memory` (bytes),
-# `driver` (0: there is none), and lost-N (card N answers no more).
+# `driver` (0: there is none), and lost-N (card N answers no more);
+# it writes `streams`, a line for each that a program makes.
 
 setup_file() {
 	local bin=${PACELINE_BIN:-$PACELINE_ROOT/build/bin}
@@ -55,6 +56,12 @@ parameters() {
 		run -0 trainctl run job.env --run-dir "$T/again" --fresh --set WORKERS=device:cpu
 		[ "$(parameters run)" != "$(parameters again)" ]
 	done
+}
+
+@test "the rows of the next batch come while one is computed, in a stream of their own" {
+	job EPOCHS=2 MODEL=wdl,embed:3,hidden:6-4 WORKERS=1,device:cuda SERVERS=1 SOLUTION=profile:off
+	run -0 run_job
+	[ "$(wc -l <cards/streams)" -eq 2 ]
 }
 
 @test "stopped in the middle of an epoch on a card: in the end the bits are those without a break" {

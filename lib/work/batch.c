@@ -348,5 +348,6 @@ struct model_batch batch_slice(const struct batch *b, size_t begin, size_t count
 		.value = b->has_value ? b->value : NULL,
 		.unique = b->unique,
 		.row = b->row + begin,
+		.serial = b->serial,
 	};
 }

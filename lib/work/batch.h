@@ -23,6 +23,7 @@ struct batch_range {
 struct batch {
 	size_t positions; /* of all ranges; skipped bad rows count, too */
 	size_t count;     /* samples */
+	uint64_t serial;  /* as in struct model_batch; who fills it sets it */
 	struct batch_range range[BATCH_RANGES_MAX];
 	size_t range_count, ranges_bytes;
 

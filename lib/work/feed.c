@@ -44,6 +44,7 @@ struct feed {
 	struct held_piece *first, *last;
 	struct cursor taken, cut;
 	uint64_t held, uncut; /* rows behind each */
+	uint64_t batches;     /* cut so far */
 	struct batch batch[BATCHES + KEPT];
 	size_t slots;                        /* of them in use */
 	struct cursor after[BATCHES + KEPT]; /* position of cut when the batch was full */
@@ -233,6 +234,7 @@ static void step_cut(struct feed *f)
 		f->failed = err;
 		return;
 	}
+	f->batch[slot].serial = ++f->batches;
 	f->uncut -= f->batch[slot].positions;
 	f->cut = cut;
 	cursor_settle(&f->cut);

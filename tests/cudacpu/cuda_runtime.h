@@ -251,6 +251,7 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *to, unsigned)
 	cudacpu::unwatched own;
 	if (cudacpu::fails())
 		return cudaErrorMemoryAllocation;
+	cudacpu::tell_stream();
 	*to = new cudacpu::stream;
 	(*to)->tsan = cudacpu::tsan_new();
 	cudacpu::streams.push_back(*to);

@@ -928,17 +928,39 @@ static enum loss loss_of_spec(const struct plain_model *model, const struct mode
 	return strcmp(model->name, "mlp") == 0 ? of_labels[spec->labels] : model->loss;
 }
 
-/* alike: not 0: a batch of a size that depends only on the state; nothing else does. */
-static int run_batch(struct check *c, void *s, const struct model_spec *spec, int train, int alike,
-		     struct error *err)
+/* A batch, and what comes of it. */
+struct drawn {
+	struct made m;
+	floats dense;
+	struct plain_sums want;
+	struct model_batch batch;
+};
+
+/* With parameters that are drawn. */
+static void draw_want(struct check *c, const struct model_spec *spec, struct drawn *d)
 {
-	const struct model_backend *b = &paceline_model_backend;
+	const struct plain_model *model = plain_model_of(spec->name);
+	struct plain p = {};
+	p.c = c;
+	p.s = spec;
+	p.m = &d->m;
+	p.outputs = spec->classes > 0 ? spec->classes : 1;
+	d->want = {{}, {}, doubles(d->m.rows.size()), 0};
+	for (size_t i = 0; i < d->m.n; i++)
+		plain_sample(&p, model, loss_of_spec(model, spec), i, &d->want);
+	d->dense = p.dense;
+}
+
+/* alike: not 0: a batch of a size that depends only on the state; nothing else does. */
+static void draw_batch(struct check *c, const struct model_spec *spec, int alike, struct drawn *d)
+{
 	const struct plain_model *model = plain_model_of(spec->name);
 	size_t outputs = spec->classes > 0 ? spec->classes : 1,
 	       embeddings = model->embeddings < 0 ? spec->fields : (size_t)model->embeddings,
 	       width = (model->weights < 0 ? outputs : (size_t)model->weights) +
 		       embeddings * spec->embed;
-	struct made m = make(c, spec->fields, width - 1);
+	struct made &m = d->m;
+	m = make(c, spec->fields, width - 1);
 	if (alike) {
 		c->state += (uint64_t)alike << 40;
 		m.unique = alike > 1 ? 1 + check_draw(c, m.unique) : m.unique; /* memory stays */
@@ -953,16 +975,9 @@ static int run_batch(struct check *c, void *s, const struct model_spec *spec, in
 		label = spec->classes > 0      ? (float)check_draw(c, spec->classes)
 			: kind == LOSS_SQUARED ? check_number(c)
 					       : label;
-	struct plain p = {};
-	p.c = c;
-	p.s = spec;
-	p.m = &m;
-	p.outputs = outputs;
-	struct plain_sums want = {{}, {}, doubles(m.rows.size()), 0};
-	for (size_t i = 0; i < m.n; i++)
-		plain_sample(&p, model, kind, i, &want);
-	floats gradient(p.dense.size()), rows(m.rows.size()), z(m.n * outputs);
-	struct model_batch batch = {};
+	draw_want(c, spec, d);
+	struct model_batch &batch = d->batch;
+	batch = {};
 	batch.count = m.n;
 	batch.dense = m.dense_inputs ? m.x.data() : NULL;
 	batch.label = m.label.data();
@@ -970,7 +985,18 @@ static int run_batch(struct check *c, void *s, const struct model_spec *spec, in
 	batch.offset = m.offset.data();
 	batch.index = m.index.data();
 	batch.value = m.values ? m.value.data() : NULL;
-	struct model_load load = {&batch, m.unique, p.dense.data(), m.rows.data(), !train};
+	batch.unique = m.unique;
+}
+
+/* next: may be NULL. */
+static int run_drawn(struct check *c, void *s, const struct drawn &d, int train,
+		     const struct model_batch *next, struct error *err)
+{
+	const struct model_backend *b = &paceline_model_backend;
+	const struct made &m = d.m;
+	const struct plain_sums &want = d.want;
+	floats gradient(d.dense.size()), rows(m.rows.size()), z(want.z.size());
+	struct model_load load = {&d.batch, m.unique, d.dense.data(), m.rows.data(), !train, next};
 	if (b->begin(s, &load, err) != 0)
 		return -1;
 	if (!train) {
@@ -992,6 +1018,14 @@ static int run_batch(struct check *c, void *s, const struct model_spec *spec, in
 	if (told.at != 0 || told.wrong)
 		check_fail(c, "told", told.at, 0, 0);
 	return 0;
+}
+
+static int run_batch(struct check *c, void *s, const struct model_spec *spec, int train, int alike,
+		     struct error *err)
+{
+	struct drawn d;
+	draw_batch(c, spec, alike, &d);
+	return run_drawn(c, s, d, train, NULL, err);
 }
 
 static void draw_own(struct check *c, struct model_spec *spec)
@@ -1072,6 +1106,48 @@ static void test_model(struct check *c)
 	paceline_model_backend.free(s);
 }
 
+/* Three batches in any order; what is said to follow does, or does not, or has become another one in
+ * the same arrays. */
+static void test_ahead(struct check *c)
+{
+	static const char *const names[] = {"lr", "softmax", "fm", "wdl", "mlp", "conv"};
+	struct model_spec spec = draw_spec(c, names[check_draw(c, 6)]);
+	struct error err = {};
+	struct drawn d[3];
+	uint64_t shape = c->state, serial = 0;
+	void *s = NULL;
+	if (paceline_model_backend.open(&s, &spec, "cuda", &err) != 0)
+		exit(1);
+	for (int i = 0; i < 3; i++) {
+		c->state = check_draw(c, 2) ? shape : c->state;
+		draw_batch(c, &spec, i + 1, &d[i]);
+		d[i].batch.serial = ++serial;
+	}
+	for (size_t turn = 0, now = 0; turn < 16; turn++) {
+		size_t next = check_draw(c, 3);
+		int result = run_drawn(c, s, d[now], check_draw(c, 8) > 0,
+				       check_draw(c, 6) ? &d[next].batch : NULL, &err);
+		if (result != 0)
+			check_fail(c, err.text, turn, -1, 0);
+		now = check_draw(c, 3) ? next : check_draw(c, 3);
+		if (now == next && check_draw(c, 3) == 0) {
+			struct drawn other = d[next];
+			for (float &x : other.m.x)
+				x = check_number(c);
+			for (uint32_t &one : other.m.index)
+				one = (uint32_t)check_draw(c, other.m.unique);
+			draw_want(c, &spec, &other);
+			std::swap(d[next].want, other.want);
+			d[next].dense = other.dense;
+			std::copy(other.m.x.begin(), other.m.x.end(), d[next].m.x.begin());
+			std::copy(other.m.index.begin(), other.m.index.end(),
+				  d[next].m.index.begin());
+			d[next].batch.serial = ++serial;
+		}
+	}
+	paceline_model_backend.free(s);
+}
+
 #ifdef CUDACPU_MACHINE_H
 /* A table with more floats than 2^32. The sanitizers' tables of it would fill the machine. */
 static void test_large(struct check *c)
@@ -1116,8 +1192,12 @@ static void test_no_memory(struct check *c)
 		int result = paceline_model_backend.open(&s, &spec, "cuda", &err);
 		uint64_t shape = c->state;
 		for (int alike = 1; result == 0 && alike <= 3; alike++) {
+			struct drawn d;
 			c->state = shape;
-			result = run_batch(c, s, &spec, 1, alike, &err);
+			draw_batch(c, &spec, alike, &d);
+			d.batch.serial = (uint64_t)alike;
+			result = run_drawn(c, s, d, 1, &d.batch, &err);
+			result = result ? result : run_drawn(c, s, d, 1, NULL, &err);
 		}
 		if (result != 0 && (err.code != ERROR_OS && err.code != ERROR_UNAVAILABLE))
 			check_fail(c, err.text, (size_t)fail, err.code, ERROR_OS);
@@ -1223,6 +1303,7 @@ static const struct {
 	{"xdeepfm", test_model, 0},
 	{"mlp", test_model, 0},
 	{"conv", test_model, 0},
+	{"ahead", test_ahead, 0},
 #ifdef CUDACPU_MACHINE_H
 	{"large", test_large, 1},
 	{"no memory", test_no_memory, 1},

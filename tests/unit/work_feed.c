@@ -204,7 +204,7 @@ static void resized(void **unused)
 	write_data(0);
 	struct stage s = start(10, 0, 1);
 	int seen[ROWS] = {0};
-	uint64_t sizes[] = {10, 7, 33, 1, 200, 64};
+	uint64_t sizes[] = {10, 7, 33, 1, 200, 64}, serial = 0;
 	for (uint64_t begin = 0; begin < ROWS; begin += 50)
 		add(&s, (struct piece){.id = begin, .begin = begin, .length = 50, .seed = begin,
 				       .shuffled = begin % 100 == 0});
@@ -214,10 +214,16 @@ static void resized(void **unused)
 			break;
 		for (size_t j = 0; j < b->count; j++)
 			seen[b->key[b->index[j]]]++;
+		assert_true(b->serial > serial);
+		const struct batch *next = feed_next(s.feed);
+		serial = next ? next->serial : b->serial;
 		feed_resize(s.feed, sizes[i % 6]);
 		b = take(&s, 0);
 		if (!b)
 			continue;
+		/* It may lie where the one did that is cut again: it is another one. */
+		assert_true(b->serial > serial);
+		serial = b->serial;
 		assert_int_equal(b->count, sizes[i % 6]);
 		for (size_t j = 0; j < b->count; j++)
 			seen[b->key[b->index[j]]]++;

@@ -31,7 +31,7 @@ struct samples {
 	float *parts;                    /* layers_parts(n, plugin.widest) */
 };
 
-/* What a batch is computed from. `sorted` is that of struct occurrences. */
+/* What a batch is computed from: parameters and rows. `sorted` is that of struct occurrences. */
 struct input {
 	float *dense, *rows, *x, *label, *weight, *value;
 	uint32_t *offset, *index;
@@ -40,8 +40,21 @@ struct input {
 
 /* What the kernels of a batch are given. */
 struct graph_of {
-	const void *memory, *value, *weight, *rows;
+	const void *memory, *slot, *value, *weight, *rows;
 	size_t count, keys;
+};
+
+/* Where the rows of a batch lie, on the card and in the pinned memory that they are copied from. */
+struct slot {
+	struct room memory, pinned;
+	struct input card, host; /* but parameters */
+	size_t count, keys, unique; /* keys, unique: 0 where the model looks at no keys */
+	int is_sorted;
+	struct occurrences occurrences; /* on the card */
+	struct model_batch ahead;       /* it was brought ahead; serial 0: none was */
+	/* The kernels of a batch as a graph; NULL: none. last: of the batch before. */
+	cudaGraphExec_t graph;
+	struct graph_of last;
 };
 
 struct plugin {
@@ -55,17 +68,24 @@ struct plugin {
 	size_t outputs, dense_count, weights, by_width, widest;
 	size_t part_rows; /* sums of columns are of so many rows for each sample, at most */
 
-	/* The batch: counts, which are 0 where the model looks at no keys; and all the memory of
+	/* The batch: its rows are in slot[now]; what it is computed from; and all other memory of
 	 * the card that it needs. */
-	size_t count, keys, unique;
+	struct slot slot[2];
+	int now;
+	struct input card;
 	struct room memory;
 	int is_under_way; /* the card may still work on it */
 
-	/* What it is computed from, copied from pinned memory, and what comes back, copied to it.
-	 * next: the host's, to sort with. */
-	struct room input_pinned, sums_pinned, next;
-	struct input card, host;
-	struct occurrences occurrences; /* on the card */
+	/* The one that will probably follow: its rows are brought to the other slot while the card
+	 * computes, in a queue of their own. */
+	struct model_batch next; /* serial 0: it is not known */
+	struct queue ahead;
+	cudaEvent_t arrived;
+	int no_ahead; /* there was no memory for it once */
+
+	/* Parameters are copied from pinned memory, and what comes back, to it. counts: the host's,
+	 * to sort with. */
+	struct room parameters_pinned, sums_pinned, counts;
 
 	/* Of all samples: outputs, gradients by them; and by[keys][by_width]. piece_sums: scratch
 	 * of the gradients by rows. */
@@ -76,10 +96,7 @@ struct plugin {
 	double *loss, *loss_parts, *loss_each;
 	void *own; /* of the model */
 
-	/* The kernels of a batch as a graph; NULL: none. last: of the batch before. */
-	cudaGraphExec_t graph;
-	struct graph_of last;
-	int no_graphs; /* it failed once */
+	int no_graphs; /* one could not be made */
 	cudaEvent_t told[64];
 };
 
